@@ -1,0 +1,83 @@
+#include "base/error.h"
+
+namespace weft {
+
+std::string_view CodeName(Code code) {
+  static constexpr std::string_view kNames[] = {
+      "ok",          "cancelled",      "unknown",           "invalid argument",    "deadline exceeded",
+      "not found",   "already exists", "permission denied", "resource exhausted",  "failed precondition",
+      "aborted",     "out of range",   "unimplemented",     "internal",            "unavailable",
+      "data loss",   "unauthenticated"};
+  return kNames[static_cast<int>(code)];
+}
+
+Error::Error(Code code, std::string message) : data_(std::make_shared<Data>()) {
+  data_->code = code;
+  data_->message = std::move(message);
+}
+
+Error::Data& Error::Mutable() {
+  if (data_.use_count() > 1) data_ = std::make_shared<Data>(*data_);
+  return *data_;
+}
+
+Error& Error::At(int line, int column, std::string_view line_text) {
+  if (data_->line != 0) return *this;
+  Data& d = Mutable();
+  d.line = line;
+  d.column = column;
+  d.line_text = line_text;
+  return *this;
+}
+
+Error& Error::Source(std::string where) {
+  if (data_->source.empty()) Mutable().source = std::move(where);
+  return *this;
+}
+
+Error& Error::Hint(std::string hint) {
+  if (data_->hint.empty()) Mutable().hint = std::move(hint);
+  return *this;
+}
+
+Error& Error::Note(std::string note) {
+  Mutable().notes.push_back(std::move(note));
+  return *this;
+}
+
+Error& Error::Prefix(std::string_view prefix) {
+  Mutable().message.insert(0, prefix);
+  return *this;
+}
+
+std::string Error::Tail() const {
+  std::string out;
+  if (!data_->source.empty()) StrAppend(out, "\n  at ", data_->source);
+  for (const std::string& note : data_->notes) StrAppend(out, "\n  ", note);
+  if (!data_->hint.empty()) StrAppend(out, "\n  hint: ", data_->hint);
+  return out;
+}
+
+std::string Error::ToString() const { return data_->message + Tail(); }
+
+std::string Error::ToString(std::string_view file) const {
+  std::string out(file);
+  if (data_->line > 0) StrAppend(out, ":", data_->line, ":", data_->column);
+  StrAppend(out, ": error: ", data_->message);
+  if (data_->line > 0 && !data_->line_text.empty()) {
+    // Long lines are cut around the caret; tabs stay one column wide.
+    constexpr size_t kWidth = 160;
+    std::string_view text = data_->line_text;
+    size_t caret = data_->column > 0 ? static_cast<size_t>(data_->column - 1) : 0;
+    size_t start = caret > kWidth / 2 ? caret - kWidth / 2 : 0;
+    if (start > text.size()) start = text.size();
+    std::string shown(text.substr(start, kWidth));
+    for (char& c : shown) {
+      if (static_cast<unsigned char>(c) < 0x20) c = ' ';
+    }
+    StrAppend(out, "\n  ", shown, "\n  ", std::string(caret - start, ' '), "^");
+  }
+  return out + Tail();
+}
+
+}  // namespace weft
