@@ -1,4 +1,5 @@
-// CHECK is for our own bugs: it prints what was expected and aborts. Bad input is an Error, never a CHECK.
+// CHECK is for our own bugs: it prints what was expected and aborts. Bad input is an Error, never a
+// CHECK.
 #pragma once
 
 #include <string>
@@ -24,8 +25,8 @@ class CheckFailure {
 
 }  // namespace weft::detail
 
-#define CHECK(condition)                       \
-  if (static_cast<bool>(condition)) [[likely]] \
-    ;                                          \
-  else                                         \
+#define CHECK(condition)            \
+  if (static_cast<bool>(condition)) \
+    [[likely]];                     \
+  else                              \
     ::weft::detail::CheckFailure(__FILE__, __LINE__, #condition)

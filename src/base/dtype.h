@@ -7,11 +7,22 @@
 
 namespace weft {
 
-enum class DTypeClass : uint8_t { kInvalid, kPred, kSigned, kUnsigned, kFloat, kComplex, kToken, kOpaque, kTuple, kBuffer };
+enum class DTypeClass : uint8_t {
+  kInvalid,
+  kPred,
+  kSigned,
+  kUnsigned,
+  kFloat,
+  kComplex,
+  kToken,
+  kOpaque,
+  kTuple,
+  kBuffer
+};
 
 // DTYPE(enumerator, text name, bits, class, storage type in a Literal)
-// Sub-byte and one-byte formats occupy one byte an element in memory (integers sign- or zero-extended);
-// they are packed only at the edges (Literal::Pack).
+// Sub-byte and one-byte formats occupy one byte an element in memory (integers sign- or
+// zero-extended); they are packed only at the edges (Literal::Pack).
 #define WEFT_DTYPES(DTYPE)                                   \
   DTYPE(kPred, "pred", 1, kPred, bool)                       \
   DTYPE(kS1, "s1", 1, kSigned, int8_t)                       \
@@ -76,20 +87,44 @@ inline constexpr DTypeInfo kDTypeInfo[kDTypeCount] = {
 };
 }  // namespace detail
 
-constexpr const DTypeInfo& Info(DType t) { return detail::kDTypeInfo[static_cast<int>(t)]; }
-constexpr std::string_view Name(DType t) { return Info(t).name; }
-constexpr int BitWidth(DType t) { return Info(t).bits; }
-constexpr DTypeClass Class(DType t) { return Info(t).cls; }
+constexpr const DTypeInfo& Info(DType t) {
+  return detail::kDTypeInfo[static_cast<int>(t)];
+}
+constexpr std::string_view Name(DType t) {
+  return Info(t).name;
+}
+constexpr int BitWidth(DType t) {
+  return Info(t).bits;
+}
+constexpr DTypeClass Class(DType t) {
+  return Info(t).cls;
+}
 // Bytes of one element in a Literal or a buffer of unpacked elements.
-constexpr int64_t ByteWidth(DType t) { return (BitWidth(t) + 7) / 8; }
+constexpr int64_t ByteWidth(DType t) {
+  return (BitWidth(t) + 7) / 8;
+}
 
-constexpr bool IsArrayType(DType t) { return t > DType::kInvalid && t < DType::kToken; }
-constexpr bool IsSigned(DType t) { return Class(t) == DTypeClass::kSigned; }
-constexpr bool IsUnsigned(DType t) { return Class(t) == DTypeClass::kUnsigned; }
-constexpr bool IsInteger(DType t) { return IsSigned(t) || IsUnsigned(t); }
-constexpr bool IsFloat(DType t) { return Class(t) == DTypeClass::kFloat; }
-constexpr bool IsComplex(DType t) { return Class(t) == DTypeClass::kComplex; }
-constexpr bool IsSubByte(DType t) { return IsArrayType(t) && t != DType::kPred && BitWidth(t) < 8; }
+constexpr bool IsArrayType(DType t) {
+  return t > DType::kInvalid && t < DType::kToken;
+}
+constexpr bool IsSigned(DType t) {
+  return Class(t) == DTypeClass::kSigned;
+}
+constexpr bool IsUnsigned(DType t) {
+  return Class(t) == DTypeClass::kUnsigned;
+}
+constexpr bool IsInteger(DType t) {
+  return IsSigned(t) || IsUnsigned(t);
+}
+constexpr bool IsFloat(DType t) {
+  return Class(t) == DTypeClass::kFloat;
+}
+constexpr bool IsComplex(DType t) {
+  return Class(t) == DTypeClass::kComplex;
+}
+constexpr bool IsSubByte(DType t) {
+  return IsArrayType(t) && t != DType::kPred && BitWidth(t) < 8;
+}
 
 // f32 for c64, f64 for c128; otherwise the type itself.
 constexpr DType RealType(DType t) {

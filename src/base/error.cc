@@ -3,11 +3,23 @@
 namespace weft {
 
 std::string_view CodeName(Code code) {
-  static constexpr std::string_view kNames[] = {
-      "ok",          "cancelled",      "unknown",           "invalid argument",    "deadline exceeded",
-      "not found",   "already exists", "permission denied", "resource exhausted",  "failed precondition",
-      "aborted",     "out of range",   "unimplemented",     "internal",            "unavailable",
-      "data loss",   "unauthenticated"};
+  static constexpr std::string_view kNames[] = {"ok",
+                                                "cancelled",
+                                                "unknown",
+                                                "invalid argument",
+                                                "deadline exceeded",
+                                                "not found",
+                                                "already exists",
+                                                "permission denied",
+                                                "resource exhausted",
+                                                "failed precondition",
+                                                "aborted",
+                                                "out of range",
+                                                "unimplemented",
+                                                "internal",
+                                                "unavailable",
+                                                "data loss",
+                                                "unauthenticated"};
   return kNames[static_cast<int>(code)];
 }
 
@@ -58,7 +70,9 @@ std::string Error::Tail() const {
   return out;
 }
 
-std::string Error::ToString() const { return data_->message + Tail(); }
+std::string Error::ToString() const {
+  return data_->message + Tail();
+}
 
 std::string Error::ToString(std::string_view file) const {
   std::string out(file);

@@ -1,4 +1,5 @@
-// Errors as values. An `Error` is the user's or the world's fault; our own bugs are CHECKs (check.h).
+// Errors as values. An `Error` is the user's or the world's fault; our own bugs are CHECKs
+// (check.h).
 //
 //   Result<Shape> Infer(...);                 // a value or an Error
 //   Shape s = TRY(Infer(...));                // propagate
@@ -55,10 +56,10 @@ class [[nodiscard]] Error {
 
   // Each returns *this, so that errors can be built up in one expression on the way out.
   Error& At(int line, int column, std::string_view line_text);  // first call wins
-  Error& Source(std::string where);                             // "file.py:12 (function)"; first call wins
-  Error& Hint(std::string hint);                                // what to do; first call wins
-  Error& Note(std::string note);                                // a line of context
-  Error& Prefix(std::string_view prefix);                       // "add: " in front of the message
+  Error& Source(std::string where);        // "file.py:12 (function)"; first call wins
+  Error& Hint(std::string hint);           // what to do; first call wins
+  Error& Note(std::string note);           // a line of context
+  Error& Prefix(std::string_view prefix);  // "add: " in front of the message
 
   // The whole text of an error without a file:
   //   message
@@ -117,11 +118,11 @@ T Take(Result<T>& r) {
 }  // namespace detail
 
 // The value of a Result, or return its Error from the enclosing function.
-#define TRY(...)                                                                       \
-  ({                                                                                   \
-    auto weft_try_result = (__VA_ARGS__);                                              \
-    if (!weft_try_result) return std::unexpected(std::move(weft_try_result).error());  \
-    ::weft::detail::Take(weft_try_result);                                             \
+#define TRY(...)                                                                      \
+  ({                                                                                  \
+    auto weft_try_result = (__VA_ARGS__);                                             \
+    if (!weft_try_result) return std::unexpected(std::move(weft_try_result).error()); \
+    ::weft::detail::Take(weft_try_result);                                            \
   })
 
 }  // namespace weft

@@ -1,4 +1,5 @@
-// How an array's elements lie in memory. Default (and meaning of an absent layout): row-major, untiled, space 0.
+// How an array's elements lie in memory. Default (and meaning of an absent layout): row-major,
+// untiled, space 0.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,8 @@ namespace weft {
 class Shape;
 
 struct Tile {
-  static constexpr int64_t kCombine = std::numeric_limits<int64_t>::min();  // `*`: merged with the next dimension
+  static constexpr int64_t kCombine =
+      std::numeric_limits<int64_t>::min();  // `*`: merged with the next dimension
   InlineVec<int64_t, 4> dims;
   bool operator==(const Tile&) const = default;
 };
@@ -37,16 +39,16 @@ struct DimLevel {
 
 // Everything after the `:` of `{1,0:T(8,128)E(4)S(5)}`.
 struct LayoutExtras {
-  std::vector<DimLevel> dim_levels;            // D(D,C)
-  std::vector<Tile> tiles;                     // T(8,128)(2,1)
-  int64_t tail_padding_alignment = 1;          // L(n), elements
-  DType index_type = DType::kInvalid;          // #(u32)
-  DType pointer_type = DType::kInvalid;        // *(u32)
-  int64_t element_bits = 0;                    // E(bits); 0: the dtype's own width
-  int64_t memory_space = 0;                    // S(n)
-  std::vector<SplitConfig> splits;             // SC(dim:i,j)
-  std::shared_ptr<const Shape> physical_shape; // P(shape), sparse arrays only
-  int64_t dynamic_metadata_prefix_bytes = 0;   // M(bytes)
+  std::vector<DimLevel> dim_levels;             // D(D,C)
+  std::vector<Tile> tiles;                      // T(8,128)(2,1)
+  int64_t tail_padding_alignment = 1;           // L(n), elements
+  DType index_type = DType::kInvalid;           // #(u32)
+  DType pointer_type = DType::kInvalid;         // *(u32)
+  int64_t element_bits = 0;                     // E(bits); 0: the dtype's own width
+  int64_t memory_space = 0;                     // S(n)
+  std::vector<SplitConfig> splits;              // SC(dim:i,j)
+  std::shared_ptr<const Shape> physical_shape;  // P(shape), sparse arrays only
+  int64_t dynamic_metadata_prefix_bytes = 0;    // M(bytes)
   bool operator==(const LayoutExtras& other) const;
 };
 

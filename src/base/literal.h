@@ -1,7 +1,8 @@
-// Values: a shape and its elements. Arrays are stored densely in row-major order whatever the shape's layout says
-// (a layout is a fact about device memory; BitcastElements in the evaluator looks at it). One byte holds one
-// element of a sub-byte type; Pack/Unpack convert to the packed form used at the edges.
-// Copying a Literal shares its bytes; writing copies them first when they are shared.
+// Values: a shape and its elements. Arrays are stored densely in row-major order whatever the
+// shape's layout says (a layout is a fact about device memory; BitcastElements in the evaluator
+// looks at it). One byte holds one element of a sub-byte type; Pack/Unpack convert to the packed
+// form used at the edges. Copying a Literal shares its bytes; writing copies them first when they
+// are shared.
 #pragma once
 
 #include <complex>
@@ -20,8 +21,8 @@ namespace weft {
 
 class Literal {
  public:
-  Literal() = default;             // invalid
-  explicit Literal(Shape shape);   // zeroes; tuples get zeroed elements
+  Literal() = default;                        // invalid
+  explicit Literal(Shape shape);              // zeroes; tuples get zeroed elements
   static Literal Uninitialized(Shape shape);  // an array whose elements the caller will write
   static Literal Tuple(std::vector<Literal> elements);
   static Literal Token() { return Literal(Shape::Token()); }
@@ -69,22 +70,26 @@ class Literal {
   void SetComplex(int64_t i, std::complex<double> value);
 
   // The run-time size of a dimension; the shape's size unless set_dynamic_size was called.
-  int64_t dynamic_size(int64_t dim) const { return dynamic_.empty() ? shape_.dim(dim) : dynamic_[dim]; }
+  int64_t dynamic_size(int64_t dim) const {
+    return dynamic_.empty() ? shape_.dim(dim) : dynamic_[dim];
+  }
   void set_dynamic_size(int64_t dim, int64_t size);
   bool HasDynamicSizes() const { return !dynamic_.empty(); }
 
-  // The same elements under another shape of equal element count and element width (reshape, retype).
+  // The same elements under another shape of equal element count and element width (reshape,
+  // retype).
   Literal WithShape(Shape shape) const;
 
   // Bitwise: same shape (layout ignored), same bits, NaNs and dynamic sizes included.
   bool operator==(const Literal& other) const;
 
-  // HLO text: `{ {1, 2}, {3, 4} }`, `(1, {2})`; the shape is not included. `max_elements` < 0: all, else elided
-  // as `{...}` when there are more.
+  // HLO text: `{ {1, 2}, {3, 4} }`, `(1, {2})`; the shape is not included. `max_elements` < 0: all,
+  // else elided as `{...}` when there are more.
   void AppendTo(std::string& out, int64_t max_elements = -1) const;
   std::string ToString() const;           // elements, all
   std::string ToStringWithShape() const;  // "f32[2] {1, 2}"
-  void AppendElement(std::string& out, int64_t i) const;  // one element as text that reads back to the same bits
+  void AppendElement(std::string& out,
+                     int64_t i) const;  // one element as text that reads back to the same bits
 
   // Sub-byte elements packed little end first (element 0 in the low bits); other types as they are.
   std::vector<std::byte> Pack() const;

@@ -10,7 +10,8 @@ uint64_t Mix(uint64_t h, uint64_t v) {
   return h * 0xff51afd7ed558ccdull;
 }
 
-void Walk(const Shape& shape, ShapeIndex& index, const std::function<void(const Shape&, const ShapeIndex&)>& fn) {
+void Walk(const Shape& shape, ShapeIndex& index,
+          const std::function<void(const Shape&, const ShapeIndex&)>& fn) {
   fn(shape, index);
   if (!shape.IsTuple()) return;
   for (int64_t i = 0; i < shape.tuple_size(); ++i) {
@@ -115,7 +116,9 @@ void Shape::ForEachSubShape(const std::function<void(const Shape&, const ShapeIn
   Walk(*this, index, fn);
 }
 
-bool Shape::operator==(const Shape& other) const { return Same(*this, other, 0); }
+bool Shape::operator==(const Shape& other) const {
+  return Same(*this, other, 0);
+}
 
 bool Shape::Same(const Shape& a, const Shape& b, unsigned ignore) {
   bool type_free = ((ignore & kElementType) && a.IsArray() && b.IsArray()) ||
@@ -185,7 +188,9 @@ size_t Shape::Hash() const {
   return h;
 }
 
-std::string ShapeIndexToString(std::span<const int64_t> index) { return StrCat("{", StrJoin(index, ","), "}"); }
+std::string ShapeIndexToString(std::span<const int64_t> index) {
+  return StrCat("{", StrJoin(index, ","), "}");
+}
 
 Layout Layout::RowMajor(int64_t rank) {
   Layout l;
@@ -206,8 +211,9 @@ bool LayoutExtras::operator==(const LayoutExtras& o) const {
                        (physical_shape && o.physical_shape && *physical_shape == *o.physical_shape);
   return same_physical && dim_levels == o.dim_levels && tiles == o.tiles &&
          tail_padding_alignment == o.tail_padding_alignment && index_type == o.index_type &&
-         pointer_type == o.pointer_type && element_bits == o.element_bits && memory_space == o.memory_space &&
-         splits == o.splits && dynamic_metadata_prefix_bytes == o.dynamic_metadata_prefix_bytes;
+         pointer_type == o.pointer_type && element_bits == o.element_bits &&
+         memory_space == o.memory_space && splits == o.splits &&
+         dynamic_metadata_prefix_bytes == o.dynamic_metadata_prefix_bytes;
 }
 
 void Layout::AppendTo(std::string& out) const {
@@ -248,7 +254,8 @@ void Layout::AppendTo(std::string& out) const {
       StrAppend(tail, "SC(", split.dimension, ":", StrJoin(split.indices, ","), ")");
     }
     if (x.physical_shape) StrAppend(tail, "P(", x.physical_shape->ToString(), ")");
-    if (x.dynamic_metadata_prefix_bytes != 0) StrAppend(tail, "M(", x.dynamic_metadata_prefix_bytes, ")");
+    if (x.dynamic_metadata_prefix_bytes != 0)
+      StrAppend(tail, "M(", x.dynamic_metadata_prefix_bytes, ")");
     if (!tail.empty()) StrAppend(out, ":", tail);
   }
   out.push_back('}');

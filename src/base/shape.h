@@ -1,5 +1,6 @@
-// Shapes: arrays (with static, bounded and unbounded dimensions and an optional layout), tuples, tokens, opaque
-// values and buffers. Text: f32[2,<=5,?]{2,1,0:T(8,128)}, (f32[], token[]), b(f32[4]).
+// Shapes: arrays (with static, bounded and unbounded dimensions and an optional layout), tuples,
+// tokens, opaque values and buffers. Text: f32[2,<=5,?]{2,1,0:T(8,128)}, (f32[], token[]),
+// b(f32[4]).
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,8 @@ using ShapeIndex = InlineVec<int64_t, 4>;
 
 class Shape {
  public:
-  static constexpr int64_t kUnbounded = std::numeric_limits<int64_t>::min();  // the size of a `?` dimension
+  static constexpr int64_t kUnbounded =
+      std::numeric_limits<int64_t>::min();  // the size of a `?` dimension
 
   Shape() = default;  // invalid; no value has this shape
   Shape(DType dtype, std::span<const int64_t> dims) : dtype_(dtype), dims_(dims) {}
@@ -53,12 +55,13 @@ class Shape {
     dynamic_ = dynamic ? dynamic_ | (uint64_t{1} << i) : dynamic_ & ~(uint64_t{1} << i);
   }
   bool is_unbounded(int64_t i) const { return dims_[i] == kUnbounded; }
-  bool HasDynamicDims() const { return dynamic_ != 0; }      // this array alone, not inside tuples
-  bool IsStatic() const;                                     // no dynamic dimension anywhere
-  bool HasUnboundedDims() const;                             // anywhere
+  bool HasDynamicDims() const { return dynamic_ != 0; }  // this array alone, not inside tuples
+  bool IsStatic() const;                                 // no dynamic dimension anywhere
+  bool HasUnboundedDims() const;                         // anywhere
   void AppendDim(int64_t size, bool dynamic = false);
   void DeleteDim(int64_t i);
-  // Number of elements (of the bound, for dynamic dimensions); nullopt on overflow or an unbounded dimension.
+  // Number of elements (of the bound, for dynamic dimensions); nullopt on overflow or an unbounded
+  // dimension.
   std::optional<int64_t> CheckedElements() const;
   int64_t elements() const { return CheckedElements().value_or(0); }
   int64_t ByteSize() const;  // unpacked, tuples summed over leaves; 0 for tokens
@@ -87,19 +90,25 @@ class Shape {
   // Same structure, types and dimensions (dynamic-ness too); layouts ignored.
   static bool Compatible(const Shape& a, const Shape& b) { return Same(a, b, kLayouts); }
   // As Compatible, but a float type matches any other float type.
-  static bool CompatibleIgnoringPrecision(const Shape& a, const Shape& b) { return Same(a, b, kLayouts | kPrecision); }
-  static bool CompatibleIgnoringElementType(const Shape& a, const Shape& b) { return Same(a, b, kLayouts | kElementType); }
+  static bool CompatibleIgnoringPrecision(const Shape& a, const Shape& b) {
+    return Same(a, b, kLayouts | kPrecision);
+  }
+  static bool CompatibleIgnoringElementType(const Shape& a, const Shape& b) {
+    return Same(a, b, kLayouts | kElementType);
+  }
   // As Compatible, but static and dynamic dimensions of one bound match.
-  static bool CompatibleIgnoringDynamic(const Shape& a, const Shape& b) { return Same(a, b, kLayouts | kDynamic); }
+  static bool CompatibleIgnoringDynamic(const Shape& a, const Shape& b) {
+    return Same(a, b, kLayouts | kDynamic);
+  }
   static bool SameDims(const Shape& a, const Shape& b) { return a.dims_ == b.dims_; }
 
   enum Ignore : unsigned { kLayouts = 1, kPrecision = 2, kElementType = 4, kDynamic = 8 };
   static bool Same(const Shape& a, const Shape& b, unsigned ignore);
 
   void AppendTo(std::string& out, bool with_layout = true) const;
-  std::string ToString() const;               // with layouts
+  std::string ToString() const;  // with layouts
   std::string ToStringWithoutLayout() const;
-  size_t Hash() const;                        // layouts not included
+  size_t Hash() const;  // layouts not included
 
  private:
   DType dtype_ = DType::kInvalid;
@@ -112,7 +121,8 @@ class Shape {
 
 inline constexpr int64_t kMaxRank = 64;
 
-// "f32[2,3]{1,0}" alone; used where a shape stands outside a module. (The HLO parser has its own reader.)
+// "f32[2,3]{1,0}" alone; used where a shape stands outside a module. (The HLO parser has its own
+// reader.)
 std::string ShapeIndexToString(std::span<const int64_t> index);  // "{0,1}"
 
 }  // namespace weft

@@ -22,8 +22,12 @@ void AppendReal(std::string& out, T value) {
 
 }  // namespace
 
-void AppendDouble(std::string& out, double value) { AppendReal(out, value); }
-void AppendFloat(std::string& out, float value) { AppendReal(out, value); }
+void AppendDouble(std::string& out, double value) {
+  AppendReal(out, value);
+}
+void AppendFloat(std::string& out, float value) {
+  AppendReal(out, value);
+}
 
 void AppendQuoted(std::string& out, std::string_view text) {
   static constexpr char kHex[] = "0123456789abcdef";

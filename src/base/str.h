@@ -11,14 +11,25 @@
 
 namespace weft {
 
-void AppendDouble(std::string& out, double value);  // shortest text that reads back to the same double
+void AppendDouble(std::string& out,
+                  double value);  // shortest text that reads back to the same double
 void AppendFloat(std::string& out, float value);
 
-inline void AppendOne(std::string& out, std::string_view s) { out.append(s); }
-inline void AppendOne(std::string& out, char c) { out.push_back(c); }
-inline void AppendOne(std::string& out, bool b) { out.append(b ? "true" : "false"); }
-inline void AppendOne(std::string& out, double d) { AppendDouble(out, d); }
-inline void AppendOne(std::string& out, float f) { AppendFloat(out, f); }
+inline void AppendOne(std::string& out, std::string_view s) {
+  out.append(s);
+}
+inline void AppendOne(std::string& out, char c) {
+  out.push_back(c);
+}
+inline void AppendOne(std::string& out, bool b) {
+  out.append(b ? "true" : "false");
+}
+inline void AppendOne(std::string& out, double d) {
+  AppendDouble(out, d);
+}
+inline void AppendOne(std::string& out, float f) {
+  AppendFloat(out, f);
+}
 template <std::integral T>
 void AppendOne(std::string& out, T value) {
   char buffer[24];
@@ -27,7 +38,9 @@ void AppendOne(std::string& out, T value) {
 }
 // Anything with `std::string ToString() const`.
 template <class T>
-  requires requires(const T& t) { { t.ToString() } -> std::convertible_to<std::string>; }
+  requires requires(const T& t) {
+    { t.ToString() } -> std::convertible_to<std::string>;
+  }
 void AppendOne(std::string& out, const T& value) {
   out.append(value.ToString());
 }
