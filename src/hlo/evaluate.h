@@ -1,0 +1,84 @@
+// The reference interpreter: slow, obvious, the oracle. It walks computations and calls the op
+// rows' `evaluate`. It is independent of every backend.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/literal.h"
+#include "hlo/module.h"
+
+namespace weft::hlo {
+
+struct EvalOptions {
+  int64_t num_replicas = 0;    // 0: the module's replica_count
+  int64_t num_partitions = 0;  // 0: the module's num_partitions
+  int64_t max_loop_steps =
+      100'000'000;  // iterations of all while loops of one device together; then an error
+  int64_t max_call_depth = 512;
+  int64_t max_tensor_bytes = int64_t{8} << 30;  // a larger result is an error
+  uint64_t seed = 0;                            // for rng and rng-get-and-update-state
+  // Evaluates a custom call by target; returns an Unimplemented error for targets it does not know.
+  // The targets that HLO itself gives a meaning to (Sharding, TopK, ...) are tried first.
+  std::function<Result<Literal>(const Instruction&, std::span<Literal>)> custom_call;
+};
+
+// Evaluates the entry computation on one device. Arguments match the entry's parameters in shape
+// (layouts ignored).
+Result<Literal> Evaluate(const Module& module, std::span<const Literal> arguments,
+                         const EvalOptions& options = {});
+
+// Evaluates on replicas x partitions simulated devices at once; arguments[d] are those of device d
+// = replica * num_partitions + partition. Collectives, send/recv and partition/replica ids work; a
+// deadlock is an error that names the ops that wait.
+Result<std::vector<Literal>> EvaluateOnDevices(const Module& module,
+                                               std::span<const std::vector<Literal>> arguments,
+                                               const EvalOptions& options = {});
+
+// Evaluates one instruction on constant operands, e.g. for folding.
+Result<Literal> EvaluateInstruction(const Instruction& instruction, std::span<Literal> operands);
+
+class DeviceGroup;  // collectives between the devices of one evaluation
+
+// State of one device's evaluation, passed to the op rows.
+class EvalContext {
+ public:
+  EvalContext(const Module& module, const EvalOptions& options)
+      : module_(module), options_(options) {}
+
+  // Evaluates a computation on arguments (moved from).
+  Result<Literal> Call(const Computation& computation, std::span<Literal> arguments);
+
+  const Module& module() const { return module_; }
+  const EvalOptions& options() const { return options_; }
+  int64_t replica() const { return replica_; }
+  int64_t partition() const { return partition_; }
+  int64_t device() const { return replica_ * num_partitions_ + partition_; }
+  int64_t num_replicas() const { return num_replicas_; }
+  int64_t num_partitions() const { return num_partitions_; }
+  DeviceGroup* group() const { return group_; }   // null: one device alone
+  Status CountLoopStep(const Instruction& loop);  // an error when the limit is reached
+  uint64_t NextRandom();  // a counter-based stream, deterministic in options().seed
+
+  // Used by EvaluateOnDevices.
+  void SetDevice(DeviceGroup* group, int64_t replica, int64_t partition, int64_t num_replicas,
+                 int64_t num_partitions) {
+    group_ = group, replica_ = replica, partition_ = partition;
+    num_replicas_ = num_replicas, num_partitions_ = num_partitions;
+  }
+
+ private:
+  const Module& module_;
+  const EvalOptions& options_;
+  DeviceGroup* group_ = nullptr;
+  int64_t replica_ = 0, partition_ = 0, num_replicas_ = 1, num_partitions_ = 1;
+  int64_t loop_steps_ = 0, call_depth_ = 0;
+  uint64_t random_counter_ = 0;
+};
+
+}  // namespace weft::hlo

@@ -1,0 +1,12 @@
+#include "hlo/attrs.h"
+#include "hlo/instruction.h"
+#include "hlo/op.h"
+
+namespace weft::hlo {
+
+template <>
+OpRow Define<Op::kScatter>() {
+  return {.doc = ""};
+}
+
+}  // namespace weft::hlo
