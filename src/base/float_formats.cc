@@ -26,14 +26,17 @@ constexpr Bits ShiftRightEven(Bits value, int shift) {
   return (value + ((Bits{1} << (shift - 1)) - 1) + odd) >> shift;
 }
 
-// The nearest power of two. The significand of one bit is odd, so that ties go up.
+// The nearest power of two. The significand of one bit is odd, so that ties go up; everything
+// between the smallest power and the next goes up too (ml_dtypes, the reference for all of these,
+// does so).
 constexpr uint32_t EncodePowerOfTwo(double value, FloatFormat f) {
   using S = SourceFloat<double>;
   uint64_t x = std::bit_cast<uint64_t>(value);
   uint32_t nan = static_cast<uint32_t>(f.QuietNan(false));
   if (x == 0 || x >= S::kInfinity) return nan;  // zero, negative, infinite or NaN
   int encoded = static_cast<int>(x >> S::kMantissa) - S::kBias + f.bias;
-  if ((x & (S::kImplicit / 2)) != 0) ++encoded;
+  uint64_t fraction = x & (S::kImplicit - 1);
+  if (fraction >= S::kImplicit / 2 || (encoded == 0 && fraction != 0)) ++encoded;
   if (encoded < 0) return 0;
   return encoded > static_cast<int>(f.MaxFinite()) ? nan : static_cast<uint32_t>(encoded);
 }
