@@ -1,5 +1,6 @@
 #include "base/npy.h"
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 
