@@ -88,8 +88,7 @@ void StoreSaturated(DType to, const From* src, int64_t n, std::byte* dst) {
   Int high = static_cast<Int>(std::numeric_limits<Int>::max() >>
                               (std::numeric_limits<Int>::digits - value_bits));
   Int low = IsSigned(to) ? static_cast<Int>(-high - 1) : Int{0};
-  From above = static_cast<From>(uint64_t{1} << (value_bits - 1)) * 2;
-  if (value_bits == 0) above = 1;
+  From above = value_bits == 0 ? 1 : static_cast<From>(uint64_t{1} << (value_bits - 1)) * 2;
   From below = static_cast<From>(low);
   Int* out = reinterpret_cast<Int*>(dst);
   for (int64_t i = 0; i < n; ++i) {
