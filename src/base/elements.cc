@@ -93,7 +93,10 @@ void StoreSaturated(DType to, const From* src, int64_t n, std::byte* dst) {
   Int* out = reinterpret_cast<Int*>(dst);
   for (int64_t i = 0; i < n; ++i) {
     From v = src[i];
-    out[i] = v >= above ? high : v <= below ? low : v == v ? static_cast<Int>(v) : Int{0};
+    From inside = v < below ? below : v;
+    inside = v >= above || v != v ? 0 : inside;
+    Int truncated = static_cast<Int>(inside);
+    out[i] = v >= above ? high : truncated;
   }
 }
 

@@ -9,7 +9,7 @@
 
 namespace weft {
 
-inline constexpr int64_t kMaxFileBytes = int64_t{1} << 36;
+inline constexpr int64_t kMaxFileBytes = int64_t{1} << 34;
 
 // Errors name the path. A file of more than max_bytes is an error, as is a directory.
 Result<std::string> ReadFile(const std::string& path, int64_t max_bytes = kMaxFileBytes);

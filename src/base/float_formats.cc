@@ -1,6 +1,8 @@
 #include "base/float_formats.h"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <type_traits>
 
@@ -9,68 +11,65 @@
 namespace weft {
 namespace {
 
-// The facts about float and double that encoding needs.
-template <class Source>
-struct SourceFloat {
-  using Bits = std::conditional_t<sizeof(Source) == 4, uint32_t, uint64_t>;
-  static constexpr int kMantissa = sizeof(Source) == 4 ? 23 : 52;
-  static constexpr int kBias = sizeof(Source) == 4 ? 127 : 1023;
-  static constexpr Bits kSign = Bits{1} << (sizeof(Source) * 8 - 1);
-  static constexpr Bits kImplicit = Bits{1} << kMantissa;
-  static constexpr Bits kInfinity = static_cast<Bits>(2 * kBias + 1) << kMantissa;
-};
+// Adding this power of two puts the bits of a subnormal result at the low end of the sum, rounded.
+constexpr uint32_t SubnormalMagic(const FloatFormat& f) {
+  return static_cast<uint32_t>(127 + 24 - f.bias - f.mantissa_bits) << 23;
+}
 
-template <class Bits>
-constexpr Bits ShiftRightEven(Bits value, int shift) {
-  Bits odd = (value >> shift) & 1;
-  return (value + ((Bits{1} << (shift - 1)) - 1) + odd) >> shift;
+// All cases are computed and one is chosen, so that loops over this become vector code.
+template <DType kType>
+uint32_t EncodeOne(float value) {
+  constexpr FloatFormat f = FormatOf(kType);
+  constexpr int kShift = 23 - f.mantissa_bits;
+  constexpr uint32_t kMagic = SubnormalMagic(f), kSmallest = static_cast<uint32_t>(128 - f.bias)
+                                                             << 23;
+  constexpr uint32_t kMax = static_cast<uint32_t>(f.MaxFinite());
+  constexpr uint32_t kSign = static_cast<uint32_t>(f.SignMask());
+  uint32_t x = std::bit_cast<uint32_t>(value);
+  bool negative = (x >> 31) != 0;
+  uint32_t sign = negative ? kSign : 0;
+  x &= 0x7fffffff;
+  uint32_t result = (x + ((1u << (kShift - 1)) - 1) + ((x >> kShift) & 1)) >> kShift;
+  result -= static_cast<uint32_t>(127 - f.bias) << f.mantissa_bits;
+  if constexpr (f.bias != 127) {  // bf16: subnormals and infinity are those of float
+    float sum = std::bit_cast<float>(x) + std::bit_cast<float>(kMagic);
+    uint32_t small = std::bit_cast<uint32_t>(sum) - kMagic;
+    result = x < kSmallest ? small : result;
+  }
+  if constexpr (f.specials == FloatSpecials::kFnuz) {
+    uint32_t with_sign = result == 0 ? 0 : result | sign;
+    return result > kMax || x > 0x7f800000 ? kSign : with_sign;
+  } else {
+    // Infinity; or NaN, where there is none; or else the largest value.
+    constexpr uint32_t kOverflow = f.specials == FloatSpecials::kFinite ? kMax : kMax + 1;
+    if constexpr (f.bias != 127) result = result > kMax ? kOverflow : result;
+    result |= sign;
+    constexpr uint32_t kNan = static_cast<uint32_t>(f.QuietNan(false));
+    constexpr uint32_t kNegativeNan = static_cast<uint32_t>(f.QuietNan(true));
+    return x > 0x7f800000 ? (negative ? kNegativeNan : kNan) : result;
+  }
 }
 
 // The nearest power of two. The significand of one bit is odd, so that ties go up; everything
 // between the smallest power and the next goes up too (ml_dtypes, the reference for all of these,
 // does so).
-constexpr uint32_t EncodePowerOfTwo(double value, FloatFormat f) {
-  using S = SourceFloat<double>;
-  uint64_t x = std::bit_cast<uint64_t>(value);
-  uint32_t nan = static_cast<uint32_t>(f.QuietNan(false));
-  if (x == 0 || x >= S::kInfinity) return nan;  // zero, negative, infinite or NaN
-  int encoded = static_cast<int>(x >> S::kMantissa) - S::kBias + f.bias;
-  uint64_t fraction = x & (S::kImplicit - 1);
-  if (fraction >= S::kImplicit / 2 || (encoded == 0 && fraction != 0)) ++encoded;
-  if (encoded < 0) return 0;
-  return encoded > static_cast<int>(f.MaxFinite()) ? nan : static_cast<uint32_t>(encoded);
+template <>
+uint32_t EncodeOne<DType::kF8E8M0FNU>(float value) {
+  uint32_t x = std::bit_cast<uint32_t>(value);  // as unsigned, negative ones are above infinity
+  uint32_t exponent = x >> 23, fraction = x & 0x7fffff;
+  uint32_t up = fraction >= (exponent == 0 ? 0x400001u : 0x400000u) ? 1 : 0;
+  return x == 0 || exponent + up > 254 ? 255 : exponent + up;
 }
 
-template <class Source>
-constexpr uint32_t EncodeValue(Source value, FloatFormat f) {
-  if (f.specials == FloatSpecials::kExponentOnly) return EncodePowerOfTwo(value, f);
-  using S = SourceFloat<Source>;
-  using Bits = typename S::Bits;
-  Bits x = std::bit_cast<Bits>(value);
-  bool negative = (x & S::kSign) != 0;
-  x &= ~S::kSign;
-  if (x > S::kInfinity) return static_cast<uint32_t>(f.QuietNan(negative));
-  // The smallest normal number of the format, in the source's bits.
-  Bits smallest = static_cast<Bits>(S::kBias + 1 - f.bias) << S::kMantissa;
-  uint64_t result;
-  if (x >= smallest) {
-    result = ShiftRightEven<Bits>(x, S::kMantissa - f.mantissa_bits);
-    result -= static_cast<uint64_t>(S::kBias - f.bias) << f.mantissa_bits;
-  } else {
-    int exponent = static_cast<int>(x >> S::kMantissa);
-    int shift = S::kMantissa - f.mantissa_bits + (S::kBias + 1 - f.bias - exponent);
-    Bits significand = (x & (S::kImplicit - 1)) | S::kImplicit;
-    // A subnormal source lies far below every format but bf16, which has its own path from float.
-    result = shift > S::kMantissa + 1 || exponent == 0 ? 0 : ShiftRightEven(significand, shift);
-  }
-  uint64_t sign = negative ? f.SignMask() : 0;
-  if (result > f.MaxFinite()) {
-    if (f.specials == FloatSpecials::kIeee) return static_cast<uint32_t>(sign | f.Infinity());
-    if (f.specials == FloatSpecials::kFinite) return static_cast<uint32_t>(sign | f.MaxFinite());
-    return static_cast<uint32_t>(f.QuietNan(negative));
-  }
-  if (f.specials == FloatSpecials::kFnuz && result == 0) return 0;
-  return static_cast<uint32_t>(sign | result);
+// A float toward zero whose last bit is set when bits were lost: rounding it again to a format of
+// fewer bits gives the double rounded once.
+float ToOddFloat(double value) {
+  float near = static_cast<float>(value);
+  double back = near;
+  uint32_t bits = std::bit_cast<uint32_t>(near);
+  bits -= std::fabs(back) > std::fabs(value) ? 1 : 0;
+  bits |= back != value ? 1 : 0;
+  return std::bit_cast<float>(bits);
 }
 
 // Exact: float holds every value of the formats of 16 bits and less.
@@ -107,13 +106,6 @@ float Bf16ToFloat(uint16_t value) {
   return std::bit_cast<float>(static_cast<uint32_t>(value) << 16);
 }
 
-uint16_t FloatToBf16(float value) {
-  uint32_t x = std::bit_cast<uint32_t>(value);
-  uint32_t rounded = (x + 0x7fff + ((x >> 16) & 1)) >> 16;
-  uint32_t nan = ((x >> 16) & 0x8000) | 0x7fc0;
-  return static_cast<uint16_t>((x & 0x7fffffff) > 0x7f800000 ? nan : rounded);
-}
-
 // All cases are computed and one is chosen, so that the loop becomes vector code. NaN payloads
 // stay.
 float F16ToFloat(uint16_t value) {
@@ -128,25 +120,11 @@ float F16ToFloat(uint16_t value) {
   return std::bit_cast<float>(sign | result);
 }
 
-uint16_t FloatToF16(float value) {
-  uint32_t x = std::bit_cast<uint32_t>(value);
-  uint32_t sign = (x >> 16) & 0x8000;
-  x &= 0x7fffffff;
-  // Adding 0.5 puts the bits of a subnormal result at the low end, rounded by the addition.
-  constexpr uint32_t kHalf = 126u << 23;
-  uint32_t small = std::bit_cast<uint32_t>(std::bit_cast<float>(x) + std::bit_cast<float>(kHalf));
-  uint32_t normal = (x - (112u << 23) + 0xfff + ((x >> 13) & 1)) >> 13;
-  uint32_t result = x < (113u << 23) ? small - kHalf : normal;
-  result = x >= (143u << 23) ? 0x7c00 : result;
-  result = x > 0x7f800000 ? 0x7e00 : result;
-  return static_cast<uint16_t>(sign | result);
-}
-
-template <DType kType, class Source>
-void EncodeBytes(const Source* src, int64_t n, std::byte* dst) {
-  for (int64_t i = 0; i < n; ++i) {
-    dst[i] = static_cast<std::byte>(EncodeValue(src[i], FormatOf(kType)));
-  }
+template <DType kType>
+void EncodeBlock(const float* src, int64_t n, std::byte* dst) {
+  using Storage = std::conditional_t<FormatOf(kType).bits == 16, uint16_t, uint8_t>;
+  Storage* out = reinterpret_cast<Storage*>(dst);
+  for (int64_t i = 0; i < n; ++i) out[i] = static_cast<Storage>(EncodeOne<kType>(src[i]));
 }
 
 template <DType kType>
@@ -190,17 +168,13 @@ void DecodeFloats(DType from, const std::byte* src, int64_t n, float* dst) {
 }
 
 void EncodeFloats(DType to, const float* src, int64_t n, std::byte* dst) {
-  uint16_t* halves = reinterpret_cast<uint16_t*>(dst);
   switch (to) {
 #define WEFT_ENCODE(type) \
-  case DType::type: return EncodeBytes<DType::type>(src, n, dst);
+  case DType::type: return EncodeBlock<DType::type>(src, n, dst);
     WEFT_BYTE_FLOATS(WEFT_ENCODE)
-    case DType::kF16:
-      for (int64_t i = 0; i < n; ++i) halves[i] = FloatToF16(src[i]);
-      return;
-    case DType::kBF16:
-      for (int64_t i = 0; i < n; ++i) halves[i] = FloatToBf16(src[i]);
-      return;
+    WEFT_ENCODE(kF16)
+    WEFT_ENCODE(kBF16)
+#undef WEFT_ENCODE
     case DType::kF32:
       if (n > 0) std::memcpy(dst, src, static_cast<size_t>(n) * sizeof(float));
       return;
@@ -209,23 +183,17 @@ void EncodeFloats(DType to, const float* src, int64_t n, std::byte* dst) {
 }
 
 void EncodeFloats(DType to, const double* src, int64_t n, std::byte* dst) {
-  uint16_t* halves = reinterpret_cast<uint16_t*>(dst);
-  float* floats = reinterpret_cast<float*>(dst);
-  switch (to) {
-    WEFT_BYTE_FLOATS(WEFT_ENCODE)
-#undef WEFT_ENCODE
-    case DType::kF16:
-      for (int64_t i = 0; i < n; ++i)
-        halves[i] = static_cast<uint16_t>(EncodeValue(src[i], FormatOf(DType::kF16)));
-      return;
-    case DType::kBF16:
-      for (int64_t i = 0; i < n; ++i)
-        halves[i] = static_cast<uint16_t>(EncodeValue(src[i], FormatOf(DType::kBF16)));
-      return;
-    case DType::kF32:
-      for (int64_t i = 0; i < n; ++i) floats[i] = static_cast<float>(src[i]);
-      return;
-    default: CHECK(false) << Name(to);
+  if (to == DType::kF32) {
+    float* floats = reinterpret_cast<float*>(dst);
+    for (int64_t i = 0; i < n; ++i) floats[i] = static_cast<float>(src[i]);
+    return;
+  }
+  constexpr int64_t kBlock = 256;
+  float odd[kBlock];
+  for (int64_t start = 0; start < n; start += kBlock) {
+    int64_t count = std::min(kBlock, n - start);
+    for (int64_t i = 0; i < count; ++i) odd[i] = ToOddFloat(src[start + i]);
+    EncodeFloats(to, odd, count, dst + start * ByteWidth(to));
   }
 }
 #undef WEFT_BYTE_FLOATS
@@ -241,7 +209,9 @@ double DecodeBits(DType from, uint64_t bits) {
 uint64_t EncodeBits(DType to, double value) {
   if (to == DType::kF64) return std::bit_cast<uint64_t>(value);
   if (to == DType::kF32) return std::bit_cast<uint32_t>(static_cast<float>(value));
-  return EncodeValue(value, FormatOf(to));
+  uint16_t bits = 0;  // little endian
+  EncodeFloats(to, &value, 1, reinterpret_cast<std::byte*>(&bits));
+  return bits;
 }
 
 }  // namespace weft

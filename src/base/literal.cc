@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <limits>
 
 #include "base/elements.h"
 #include "base/float_formats.h"
@@ -12,10 +11,10 @@ namespace weft {
 namespace {
 
 constexpr size_t kLiteralAlignment = 64;
+constexpr int64_t kMaxLiteralBytes = int64_t{1} << 39;  // no machine has room for more
 
 // Null when there is no memory. Large zeroed blocks come from the system untouched (calloc).
 std::shared_ptr<std::byte[]> AllocateElements(size_t bytes, bool zero) {
-  if (bytes > std::numeric_limits<size_t>::max() - 2 * kLiteralAlignment) return nullptr;
   size_t padded = bytes + kLiteralAlignment;
   void* base = zero ? std::calloc(padded, 1) : std::malloc(padded);
   if (base == nullptr) return nullptr;
@@ -45,7 +44,7 @@ Status Literal::Init(Shape shape, bool zero) {
   if (!shape_.IsArray()) return {};
   std::optional<int64_t> count = shape_.CheckedElements();
   if (!count) return InvalidArgument("no value can have shape ", shape_);
-  if (*count > std::numeric_limits<int64_t>::max() / 16) {
+  if (*count > kMaxLiteralBytes / ByteWidth(dtype())) {
     return ResourceExhausted("a value of shape ", shape_, " does not fit in memory");
   }
   elements_ = *count;
@@ -190,7 +189,7 @@ std::vector<std::byte> Literal::Pack() const {
 Result<Literal> Literal::Unpack(Shape shape, std::span<const std::byte> packed) {
   if (!shape.IsArray()) return InvalidArgument("unpack: not an array: ", shape);
   std::optional<int64_t> count = shape.CheckedElements();
-  if (!count || *count > std::numeric_limits<int64_t>::max() / 16) {
+  if (!count || *count > kMaxLiteralBytes / ByteWidth(shape.dtype())) {
     return InvalidArgument("unpack: no value can have shape ", shape);
   }
   DType type = shape.dtype();
