@@ -20,7 +20,6 @@ Status Parser::ReadComputation() {
 
   const char* signature_at = lexer_.token().begin;
   bool has_signature = kind() == Tok::kLeftParen;
-  int64_t parameters = 0;
   Shape result;
   if (has_signature) {
     TRY(ReadList(Tok::kLeftParen, Tok::kRightParen, [&]() -> Status {
@@ -28,7 +27,6 @@ Status Parser::ReadComputation() {
       Shape shape;
       TRY(ReadName(parameter, "a parameter name"));
       TRY(ReadShape(shape));
-      ++parameters;
       return {};
     }));
     TRY(Expect(Tok::kArrow));
@@ -36,13 +34,8 @@ Status Parser::ReadComputation() {
   }
   TRY(ReadBody(computation));
   if (has_signature) {
-    int64_t count = static_cast<int64_t>(computation->parameters().size());
-    if (parameters != count) {
-      return FailAt(signature_at, "the signature of ", name, " has ", parameters,
-                    " parameters, the body ", count);
-    }
     const Instruction* root = computation->root();
-    if (!Shape::Compatible(root->shape(), result)) {
+    if (!Shape::CompatibleIgnoringDynamic(root->shape(), result)) {
       return FailAt(signature_at, "the signature of ", name, " says ",
                     result.ToStringWithoutLayout(), ", but its root ", root->name(), " is ",
                     root->shape().ToStringWithoutLayout());
@@ -252,7 +245,7 @@ Status Parser::CheckInstruction(const Pending& p) {
       }
       break;
     case Op::kBroadcast:
-      if (operand(0).rank() > 0 && p.attrs.As<BroadcastAttrs>().dimensions.empty()) {
+      if (operand(0).rank() > 0 && p.common.seen_fields == 0) {
         return FailAt(p.op_at, "broadcast: attribute dimensions is missing for operand ",
                       operand(0).ToStringWithoutLayout());
       }
@@ -373,7 +366,7 @@ Status Parser::ReadOperand(Instruction*& operand) {
     return std::unexpected(std::move(error));
   }
   while (kind() == Tok::kHash) TRY(ReadTupleAccess(operand, at));
-  if (has_shape && !Shape::Compatible(shape, operand->shape())) {
+  if (has_shape && !Shape::CompatibleIgnoringDynamic(shape, operand->shape())) {
     return FailAt(at, "operand ", operand->name(), " is written as ", shape.ToStringWithoutLayout(),
                   " but is ", operand->shape().ToStringWithoutLayout());
   }

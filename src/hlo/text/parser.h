@@ -25,7 +25,8 @@ struct CommonAttrs {
   Metadata metadata;
   InstructionExtras extras;  // control successors unused
   bool has_metadata = false, has_extras = false;
-  uint32_t seen = 0;
+  uint32_t seen = 0;         // of the above
+  uint32_t seen_fields = 0;  // of the op's own fields, by position
 };
 
 // The names of one computation while it is read.
@@ -156,7 +157,7 @@ class Parser {
   Status ReadEnum(const FieldRef& field);
   Status ReadPrecisions(std::vector<Precision>& list);
   Status ReadSizes(std::vector<int64_t>& sizes);  // 3x3
-  Status ReadPad(Padding& padding);
+  Status ReadPad(Padding& padding, bool interior_allowed);
   Status ReadWindow(Window& window);
   Status ReadConvDims(ConvDims& dims);
   Status ReadSliceDims(SliceDims& dims);
@@ -197,6 +198,7 @@ class Parser {
 
   // parse_literal.cc
   Status ReadTypedLiteral(Literal& literal);
+  bool TakeFiller(const Shape& shape);
   Status FillElided(const Shape& shape, Literal& literal);
 
   Lexer lexer_;
