@@ -129,13 +129,16 @@ class Parser {
   Status ReadParameterNumber(Pending& p);
   Status ReadConstantLiteral(Pending& p);
   Status CreateInstruction(Pending& p, Instruction*& result);
-  Status CheckInstruction(const Pending& p);
   Status InferMissingShape(Pending& p);
   Status ReadOpcode(Pending& p);
   Status ReadOperands(std::vector<Instruction*>& operands);
   Status ReadOperand(Instruction*& operand);
   Status ReadTupleAccess(Instruction*& operand, const char* at);
   bool AtShape();
+
+  // parse_check.cc
+  Status CheckInstruction(const Pending& p);
+  std::string WhatIsWrong(const Pending& p) const;
 
   // parse_async.cc
   Status ReadAsync(Pending& p);
