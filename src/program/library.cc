@@ -98,6 +98,7 @@ void RunGemm(const GemmSizes& s, Load load, Store store) {
 Status InterpretGemm(const Program& program, const Step& step, int64_t,
                      std::span<const std::span<std::byte>> memory) {
   GemmSizes s = SizesOf(std::get<LibraryStep>(step.op));
+  if (s.batch == 0) return {};
   DType dtypes[3];
   for (int i = 0; i < 3; ++i) dtypes[i] = DTypeOf(program, step.uses[i]);
   auto at = [&](int use, int64_t element) {
