@@ -1,5 +1,7 @@
 #include "base/error.h"
 
+#include <algorithm>
+
 namespace weft {
 
 std::string_view CodeName(Code code) {
@@ -83,8 +85,8 @@ std::string Error::ToString(std::string_view file) const {
     constexpr size_t kWidth = 160;
     std::string_view text = data_->line_text;
     size_t caret = data_->column > 0 ? static_cast<size_t>(data_->column - 1) : 0;
+    caret = std::min(caret, text.size());
     size_t start = caret > kWidth / 2 ? caret - kWidth / 2 : 0;
-    if (start > text.size()) start = text.size();
     std::string shown(text.substr(start, kWidth));
     for (char& c : shown) {
       if (static_cast<unsigned char>(c) < 0x20) c = ' ';

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,6 +25,8 @@ class Literal {
   Literal() = default;                        // invalid
   explicit Literal(Shape shape);              // zeroes; tuples get zeroed elements
   static Literal Uninitialized(Shape shape);  // an array whose elements the caller will write
+  // As Literal(shape), but a shape that is too large (or has `?` dimensions) is an error.
+  static Result<Literal> Allocate(Shape shape);
   static Literal Tuple(std::vector<Literal> elements);
   static Literal Token() { return Literal(Shape::Token()); }
   template <class T>
@@ -68,6 +71,9 @@ class Literal {
   void SetDouble(int64_t i, double value);  // rounds as convert does
   void SetInt(int64_t i, int64_t value);    // integers wrap
   void SetComplex(int64_t i, std::complex<double> value);
+  // A NaN of the given mantissa bits, or the format's default one; of a complex element, the part
+  // named. False when the type has no such NaN.
+  bool SetNan(int64_t i, bool negative, std::optional<uint64_t> payload, bool imaginary = false);
 
   // The run-time size of a dimension; the shape's size unless set_dynamic_size was called.
   int64_t dynamic_size(int64_t dim) const {
@@ -83,8 +89,8 @@ class Literal {
   // Bitwise: same shape (layout ignored), same bits, NaNs and dynamic sizes included.
   bool operator==(const Literal& other) const;
 
-  // HLO text: `{ {1, 2}, {3, 4} }`, `(1, {2})`; the shape is not included. `max_elements` < 0: all,
-  // else elided as `{...}` when there are more.
+  // HLO text: `{1, 2}`, `{ { 1, 2 }, { 3, 4 } }`, `(1, {2})`; the shape is not included.
+  // `max_elements` < 0: all, else elided as `{...}` when there are more.
   void AppendTo(std::string& out, int64_t max_elements = -1) const;
   std::string ToString() const;           // elements, all
   std::string ToStringWithShape() const;  // "f32[2] {1, 2}"
@@ -96,6 +102,7 @@ class Literal {
   static Result<Literal> Unpack(Shape shape, std::span<const std::byte> packed);
 
  private:
+  Status Init(Shape shape, bool zero);
   void Unshare();
 
   Shape shape_;

@@ -85,9 +85,14 @@ std::optional<int64_t> Shape::CheckedElements() const {
 }
 
 int64_t Shape::ByteSize() const {
-  if (IsArray()) return elements() * ByteWidth(dtype_);
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   int64_t total = 0;
-  for (const Shape& s : tuple_) total += s.ByteSize();
+  if (IsArray()) {
+    return __builtin_mul_overflow(elements(), ByteWidth(dtype_), &total) ? kMax : total;
+  }
+  for (const Shape& s : tuple_) {
+    if (__builtin_add_overflow(total, s.ByteSize(), &total)) return kMax;
+  }
   return total;
 }
 

@@ -64,7 +64,8 @@ class Shape {
   // dimension.
   std::optional<int64_t> CheckedElements() const;
   int64_t elements() const { return CheckedElements().value_or(0); }
-  int64_t ByteSize() const;  // unpacked, tuples summed over leaves; 0 for tokens
+  // Unpacked, tuples summed over leaves; 0 for tokens; the largest int64 on overflow.
+  int64_t ByteSize() const;
 
   // Layout of an array; null when not given, which means row-major.
   const Layout* layout() const { return has_layout_ ? &layout_ : nullptr; }

@@ -21,16 +21,19 @@ inline void AppendOne(std::string& out, std::string_view s) {
 inline void AppendOne(std::string& out, char c) {
   out.push_back(c);
 }
-inline void AppendOne(std::string& out, bool b) {
-  out.append(b ? "true" : "false");
-}
 inline void AppendOne(std::string& out, double d) {
   AppendDouble(out, d);
 }
 inline void AppendOne(std::string& out, float f) {
   AppendFloat(out, f);
 }
+// A template, so that nothing converts to bool: "text" would.
+template <std::same_as<bool> T>
+void AppendOne(std::string& out, T value) {
+  out.append(value ? "true" : "false");
+}
 template <std::integral T>
+  requires(!std::same_as<T, bool>)
 void AppendOne(std::string& out, T value) {
   char buffer[24];
   auto [end, ec] = std::to_chars(buffer, buffer + sizeof(buffer), value);

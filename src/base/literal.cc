@@ -1,0 +1,226 @@
+#include "base/literal.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/elements.h"
+#include "base/float_formats.h"
+
+namespace weft {
+namespace {
+
+constexpr size_t kLiteralAlignment = 64;
+constexpr int64_t kMaxLiteralBytes = int64_t{1} << 39;  // no machine has room for more
+
+// Null when there is no memory. Large zeroed blocks come from the system untouched (calloc).
+std::shared_ptr<std::byte[]> AllocateElements(size_t bytes, bool zero) {
+  size_t padded = bytes + kLiteralAlignment;
+  void* base = zero ? std::calloc(padded, 1) : std::malloc(padded);
+  if (base == nullptr) return nullptr;
+  uintptr_t address = reinterpret_cast<uintptr_t>(base);
+  size_t offset = (kLiteralAlignment - address % kLiteralAlignment) % kLiteralAlignment;
+  return std::shared_ptr<std::byte[]>(static_cast<std::byte*>(base) + offset,
+                                      [base](std::byte*) { std::free(base); });
+}
+
+// Bytes of n packed elements.
+int64_t PackedSize(DType t, int64_t n) {
+  if (!IsSubByte(t)) return n * ByteWidth(t);
+  int64_t bits = BitWidth(t);
+  return n / 8 * bits + (n % 8 * bits + 7) / 8;
+}
+
+}  // namespace
+
+Status Literal::Init(Shape shape, bool zero) {
+  shape_ = std::move(shape);
+  if (shape_.IsTuple() || shape_.IsBuffer()) {
+    for (const Shape& element : shape_.elements_of_tuple()) {
+      TRY(tuple_.emplace_back().Init(element, zero));
+    }
+    return {};
+  }
+  if (!shape_.IsArray()) return {};
+  std::optional<int64_t> count = shape_.CheckedElements();
+  if (!count) return InvalidArgument("no value can have shape ", shape_);
+  if (*count > kMaxLiteralBytes / ByteWidth(dtype())) {
+    return ResourceExhausted("a value of shape ", shape_, " does not fit in memory");
+  }
+  elements_ = *count;
+  storage_ = AllocateElements(static_cast<size_t>(byte_size()), zero);
+  if (storage_ == nullptr) {
+    return ResourceExhausted("no memory for ", byte_size(), " bytes of shape ", shape_);
+  }
+  return {};
+}
+
+Literal::Literal(Shape shape) {
+  Status status = Init(std::move(shape), /*zero=*/true);
+  CHECK(status.has_value()) << status.error();
+}
+
+Literal Literal::Uninitialized(Shape shape) {
+  Literal literal;
+  Status status = literal.Init(std::move(shape), /*zero=*/false);
+  CHECK(status.has_value()) << status.error();
+  return literal;
+}
+
+Result<Literal> Literal::Allocate(Shape shape) {
+  Literal literal;
+  TRY(literal.Init(std::move(shape), /*zero=*/true));
+  return literal;
+}
+
+Literal Literal::Tuple(std::vector<Literal> elements) {
+  Literal literal;
+  std::vector<Shape> shapes;
+  shapes.reserve(elements.size());
+  for (const Literal& element : elements) shapes.push_back(element.shape());
+  literal.shape_ = Shape::Tuple(std::move(shapes));
+  literal.tuple_ = std::move(elements);
+  return literal;
+}
+
+void Literal::Unshare() {
+  std::shared_ptr<std::byte[]> copy =
+      AllocateElements(static_cast<size_t>(byte_size()), /*zero=*/false);
+  CHECK(copy != nullptr) << "no memory for " << byte_size() << " bytes";
+  std::memcpy(copy.get(), storage_.get(), static_cast<size_t>(byte_size()));
+  storage_ = std::move(copy);
+}
+
+double Literal::GetDouble(int64_t i) const {
+  double value;
+  LoadF64(dtype(), data() + i * ByteWidth(dtype()), 1, &value);
+  return value;
+}
+
+int64_t Literal::GetInt(int64_t i) const {
+  int64_t value;
+  LoadI64(dtype(), data() + i * ByteWidth(dtype()), 1, &value);
+  return value;
+}
+
+std::complex<double> Literal::GetComplex(int64_t i) const {
+  std::complex<double> value;
+  LoadC128(dtype(), data() + i * ByteWidth(dtype()), 1, &value);
+  return value;
+}
+
+void Literal::SetDouble(int64_t i, double value) {
+  StoreF64(dtype(), &value, 1, mutable_data() + i * ByteWidth(dtype()));
+}
+
+void Literal::SetInt(int64_t i, int64_t value) {
+  StoreI64(dtype(), &value, 1, mutable_data() + i * ByteWidth(dtype()));
+}
+
+void Literal::SetComplex(int64_t i, std::complex<double> value) {
+  StoreC128(dtype(), &value, 1, mutable_data() + i * ByteWidth(dtype()));
+}
+
+bool Literal::SetNan(int64_t i, bool negative, std::optional<uint64_t> payload, bool imaginary) {
+  DType part = RealType(dtype());
+  if (!IsFloat(part) || (imaginary && !IsComplex(dtype()))) return false;
+  FloatFormat format = FormatOf(part);
+  if (!format.HasNan()) return false;
+  uint64_t bits = format.QuietNan(negative);
+  if (payload) {
+    if (*payload > format.MantissaMask()) return false;
+    bits = (bits & ~format.MantissaMask()) | *payload;
+    if (!format.IsNan(bits)) return false;
+  }
+  std::byte* to = mutable_data() + i * ByteWidth(dtype()) + (imaginary ? ByteWidth(part) : 0);
+  std::memcpy(to, &bits, static_cast<size_t>(ByteWidth(part)));  // little endian
+  return true;
+}
+
+void Literal::set_dynamic_size(int64_t dim, int64_t size) {
+  if (dynamic_.empty()) dynamic_ = shape_.dims();
+  dynamic_[static_cast<size_t>(dim)] = size;
+}
+
+Literal Literal::WithShape(Shape shape) const {
+  CHECK(shape.IsArray() && shape.CheckedElements() == elements_ &&
+        ByteWidth(shape.dtype()) == ByteWidth(dtype()))
+      << shape_ << " to " << shape;
+  Literal result = *this;
+  if (!Shape::SameDims(shape, shape_)) result.dynamic_.clear();
+  result.shape_ = std::move(shape);
+  return result;
+}
+
+bool Literal::operator==(const Literal& other) const {
+  if (!Shape::Compatible(shape_, other.shape_) || elements_ != other.elements_) return false;
+  if (HasDynamicSizes() || other.HasDynamicSizes()) {
+    for (int64_t d = 0; d < shape_.rank(); ++d) {
+      if (dynamic_size(d) != other.dynamic_size(d)) return false;
+    }
+  }
+  if (elements_ > 0 && data() != other.data() &&
+      std::memcmp(data(), other.data(), static_cast<size_t>(byte_size())) != 0) {
+    return false;
+  }
+  return tuple_ == other.tuple_;
+}
+
+std::vector<std::byte> Literal::Pack() const {
+  CHECK(shape_.IsArray()) << shape_;
+  if (!IsSubByte(dtype())) return std::vector<std::byte>(data(), data() + byte_size());
+  std::vector<std::byte> packed(static_cast<size_t>(PackedSize(dtype(), elements_)));
+  unsigned bits = static_cast<unsigned>(BitWidth(dtype())), mask = (1u << bits) - 1;
+  unsigned pending = 0, filled = 0;  // bits not yet written
+  size_t next = 0;
+  for (int64_t i = 0; i < elements_; ++i) {
+    pending |= (static_cast<unsigned>(data()[i]) & mask) << filled;
+    filled += bits;
+    if (filled >= 8) {
+      packed[next++] = static_cast<std::byte>(pending);
+      pending >>= 8;
+      filled -= 8;
+    }
+  }
+  if (filled > 0) packed[next] = static_cast<std::byte>(pending);
+  return packed;
+}
+
+Result<Literal> Literal::Unpack(Shape shape, std::span<const std::byte> packed) {
+  if (!shape.IsArray()) return InvalidArgument("unpack: not an array: ", shape);
+  std::optional<int64_t> count = shape.CheckedElements();
+  if (!count || *count > kMaxLiteralBytes / ByteWidth(shape.dtype())) {
+    return InvalidArgument("unpack: no value can have shape ", shape);
+  }
+  DType type = shape.dtype();
+  int64_t expected = PackedSize(type, *count);
+  if (expected != static_cast<int64_t>(packed.size())) {
+    return InvalidArgument("unpack: ", shape, " takes ", expected, " bytes, not ", packed.size());
+  }
+  Literal literal;
+  TRY(literal.Init(std::move(shape), /*zero=*/false));
+  std::byte* out = literal.mutable_data();
+  if (type == DType::kPred) {
+    for (size_t i = 0; i < packed.size(); ++i) out[i] = std::byte{packed[i] != std::byte{0}};
+  } else if (!IsSubByte(type)) {
+    if (!packed.empty()) std::memcpy(out, packed.data(), packed.size());
+  } else {
+    unsigned bits = static_cast<unsigned>(BitWidth(type)), mask = (1u << bits) - 1;
+    unsigned sign = IsSigned(type) ? 1u << (bits - 1) : 0;
+    unsigned pending = 0, filled = 0;  // bits read and not yet used
+    size_t next = 0;
+    for (int64_t i = 0; i < literal.elements_; ++i) {
+      if (filled < bits) {
+        pending |= static_cast<unsigned>(packed[next++]) << filled;
+        filled += 8;
+      }
+      unsigned value = pending & mask;
+      out[i] = static_cast<std::byte>((value ^ sign) - sign);
+      pending >>= bits;
+      filled -= bits;
+    }
+  }
+  return literal;
+}
+
+}  // namespace weft

@@ -1,0 +1,137 @@
+#include "base/thread_pool.h"
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+
+namespace weft {
+namespace {
+
+// More pieces do not balance better, and each costs a little.
+constexpr int64_t kMaxPieces = 1024;
+
+}  // namespace
+
+// One ParallelFor. Helpers that come late find no piece left and never touch `fn`.
+struct ThreadPool::Loop {
+  int64_t n, piece_size;
+  int32_t pieces;
+  const void* fn;
+  RangeFn call;
+  std::atomic<int32_t> next{0}, left;
+
+  void RunPieces() {
+    while (true) {
+      int32_t piece = next.fetch_add(1, std::memory_order_relaxed);
+      if (piece >= pieces) return;
+      int64_t begin = piece * piece_size;
+      call(fn, begin, begin + std::min(piece_size, n - begin));
+      if (left.fetch_sub(1, std::memory_order_acq_rel) == 1) left.notify_all();
+    }
+  }
+  void WaitForHelpers() {
+    while (int32_t value = left.load(std::memory_order_acquire)) left.wait(value);
+  }
+};
+
+ThreadPool::ThreadPool(int threads) : threads_(std::max(1, threads)), limit_(threads_) {}
+
+ThreadPool::~ThreadPool() {
+  std::vector<std::thread> workers;
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+    limit_ = threads_;
+    workers = std::move(workers_);
+  }
+  wake_.notify_all();
+  for (std::thread& worker : workers) worker.join();
+}
+
+void ThreadPool::SetLimit(int n) {
+  {
+    MutexLock lock(mutex_);
+    limit_ = std::clamp(n, 1, threads_);
+  }
+  wake_.notify_all();
+}
+
+int ThreadPool::limit() const {
+  MutexLock lock(mutex_);
+  return limit_;
+}
+
+int ThreadPool::AllowedWorkers() const {
+  return std::max(1, limit_ - 1);
+}
+
+void ThreadPool::Schedule(std::function<void()> task) {
+  Enqueue(std::move(task), 1);
+}
+
+void ThreadPool::Enqueue(std::function<void()> task, int copies) {
+  bool some_sleep;  // workers above the limit: they may be the ones that wake, so all must look
+  {
+    MutexLock lock(mutex_);
+    for (int i = 1; i < copies; ++i) queue_.push_back(task);
+    queue_.push_back(std::move(task));
+    while (!stopping_ && static_cast<size_t>(idle_) < queue_.size() &&
+           static_cast<int>(workers_.size()) < AllowedWorkers()) {
+      int index = static_cast<int>(workers_.size());
+      workers_.emplace_back([this, index] { Work(index); });
+      ++idle_;  // until it takes its first task
+    }
+    some_sleep = static_cast<int>(workers_.size()) > AllowedWorkers();
+  }
+  if (some_sleep) return wake_.notify_all();
+  for (int i = 0; i < copies; ++i) wake_.notify_one();
+}
+
+void ThreadPool::Work(int index) {
+  mutex_.Lock();
+  while (true) {
+    while (!(stopping_ && queue_.empty()) && (queue_.empty() || index >= AllowedWorkers())) {
+      mutex_.Wait(wake_);
+    }
+    if (queue_.empty()) break;
+    std::function<void()> task = std::move(queue_.front());
+    queue_.pop_front();
+    --idle_;
+    mutex_.Unlock();
+    task();
+    task = nullptr;  // what it holds goes before the lock is taken
+    mutex_.Lock();
+    ++idle_;
+  }
+  mutex_.Unlock();
+}
+
+int64_t ThreadPool::PieceSize(int64_t n, int64_t grain) {
+  int64_t even = n / kMaxPieces + (n % kMaxPieces != 0 ? 1 : 0);
+  return std::max({grain, even, int64_t{1}});
+}
+
+void ThreadPool::Run(int64_t n, int64_t grain, const void* fn, RangeFn call) {
+  if (n <= 0) return;
+  int64_t size = PieceSize(n, grain);
+  int64_t pieces = n / size + (n % size != 0 ? 1 : 0);
+  int helpers = pieces == 1 ? 0 : static_cast<int>(std::min<int64_t>(limit(), pieces)) - 1;
+  if (helpers == 0) {
+    for (int64_t i = 0; i < pieces; ++i) {
+      call(fn, i * size, i * size + std::min(size, n - i * size));
+    }
+    return;
+  }
+  auto loop = std::make_shared<Loop>(n, size, static_cast<int32_t>(pieces), fn, call);
+  loop->left = loop->pieces;
+  Enqueue([loop] { loop->RunPieces(); }, helpers);
+  loop->RunPieces();
+  loop->WaitForHelpers();
+}
+
+ThreadPool& DefaultPool() {
+  static ThreadPool& pool = *new ThreadPool(AvailableCores());
+  return pool;
+}
+
+}  // namespace weft

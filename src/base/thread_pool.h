@@ -1,0 +1,66 @@
+// Threads that share work. ParallelFor splits a range in pieces that depend on the range alone, so
+// that results do not depend on how many threads there are.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "base/cores.h"
+#include "base/mutex.h"
+
+namespace weft {
+
+class ThreadPool {
+ public:
+  // `threads` counts the caller of ParallelFor too. Threads start when there is work for them.
+  explicit ThreadPool(int threads);
+  ~ThreadPool();  // runs what was scheduled, then joins
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int threads() const { return threads_; }
+  // At most n threads (1 to threads()) take up work from now on. Scheduled tasks always have one.
+  void SetLimit(int n) WEFT_EXCLUDES(mutex_);
+  int limit() const WEFT_EXCLUDES(mutex_);
+
+  // Runs the task on a thread of the pool, some time.
+  void Schedule(std::function<void()> task) WEFT_EXCLUDES(mutex_);
+
+  // Calls fn(begin, end) for consecutive pieces of [0, n), each of at least `grain` (but the last),
+  // in any order and in parallel, and returns when all are done. The caller works too, so that
+  // calls may nest.
+  template <class Fn>
+  void ParallelFor(int64_t n, int64_t grain, const Fn& fn) {
+    Run(n, grain, &fn, [](const void* f, int64_t begin, int64_t end) {
+      (*static_cast<const Fn*>(f))(begin, end);
+    });
+  }
+  // The size of the pieces.
+  static int64_t PieceSize(int64_t n, int64_t grain);
+
+ private:
+  using RangeFn = void (*)(const void* fn, int64_t begin, int64_t end);
+  struct Loop;
+  void Run(int64_t n, int64_t grain, const void* fn, RangeFn call);
+  void Work(int index) WEFT_EXCLUDES(mutex_);
+  void Enqueue(std::function<void()> task, int copies) WEFT_EXCLUDES(mutex_);
+  int AllowedWorkers() const WEFT_REQUIRES(mutex_);
+
+  const int threads_;
+  mutable Mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<std::function<void()>> queue_ WEFT_GUARDED_BY(mutex_);
+  std::vector<std::thread> workers_ WEFT_GUARDED_BY(mutex_);
+  int idle_ WEFT_GUARDED_BY(mutex_) = 0;
+  int limit_ WEFT_GUARDED_BY(mutex_);
+  bool stopping_ WEFT_GUARDED_BY(mutex_) = false;
+};
+
+// One pool for the process with AvailableCores() threads; made on first use, never destroyed.
+ThreadPool& DefaultPool();
+
+}  // namespace weft

@@ -1,0 +1,167 @@
+#include "base/thread_pool.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <atomic>
+#include <future>
+#include <set>
+
+#include "base/file.h"
+
+namespace weft {
+namespace {
+
+TEST(ThreadPool, CoversTheRangeOnce) {
+  for (int threads : {1, 2, 8}) {
+    ThreadPool pool(threads);
+    for (int64_t n : {0, 1, 7, 1000, 5000}) {
+      for (int64_t grain : {1, 3, 10000}) {
+        std::vector<std::atomic<int>> seen(static_cast<size_t>(n));
+        pool.ParallelFor(n, grain, [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) ++seen[static_cast<size_t>(i)];
+        });
+        for (auto& s : seen) ASSERT_EQ(s, 1);
+      }
+    }
+  }
+}
+
+TEST(ThreadPool, PiecesDependOnTheRangeAlone) {
+  auto pieces = [](int threads, int limit) {
+    ThreadPool pool(threads);
+    pool.SetLimit(limit);
+    Mutex mutex;
+    std::set<std::pair<int64_t, int64_t>> set;
+    pool.ParallelFor(12345, 7, [&](int64_t begin, int64_t end) {
+      MutexLock lock(mutex);
+      set.emplace(begin, end);
+    });
+    return set;
+  };
+  auto want = pieces(1, 1);
+  EXPECT_EQ(want.size(), 950u);
+  EXPECT_EQ(pieces(2, 2), want);
+  EXPECT_EQ(pieces(16, 16), want);
+  EXPECT_EQ(pieces(16, 3), want);
+  EXPECT_EQ(ThreadPool::PieceSize(INT64_MAX, 1), INT64_MAX / 1024 + 1);
+}
+
+TEST(ThreadPool, NestsAndRunsFromManyThreads) {
+  ThreadPool pool(4);
+  std::atomic<int64_t> sum{0};
+  auto work = [&] {
+    pool.ParallelFor(8, 1, [&](int64_t, int64_t) {
+      pool.ParallelFor(8, 1, [&](int64_t, int64_t) {
+        pool.ParallelFor(50, 1, [&](int64_t begin, int64_t end) { sum += end - begin; });
+      });
+    });
+  };
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 6; ++i) callers.emplace_back(work);
+  for (std::thread& t : callers) t.join();
+  EXPECT_EQ(sum, 6 * 8 * 8 * 50);
+}
+
+TEST(ThreadPool, KeepsToTheLimit) {
+  ThreadPool pool(8);
+  for (int limit : {8, 3, 1, 5}) {
+    pool.SetLimit(limit);
+    EXPECT_EQ(pool.limit(), limit);
+    std::atomic<int> now{0}, most{0};
+    pool.ParallelFor(200, 1, [&](int64_t, int64_t) {
+      int n = ++now;
+      for (int m = most; m < n && !most.compare_exchange_weak(m, n);) {
+      }
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+      --now;
+    });
+    EXPECT_LE(most, limit);
+  }
+  pool.SetLimit(100);
+  EXPECT_EQ(pool.limit(), 8);
+}
+
+TEST(ThreadPool, SchedulesTasks) {
+  std::atomic<int> done{0};
+  {
+    ThreadPool pool(3);
+    for (int i = 0; i < 100; ++i) {
+      pool.Schedule([&] {
+        pool.Schedule([&] { ++done; });  // also while the pool is being destroyed
+        ++done;
+      });
+    }
+    pool.SetLimit(1);
+  }
+  EXPECT_EQ(done, 200);
+  ThreadPool single(1);
+  std::promise<void> ran;
+  single.Schedule([&] { ran.set_value(); });
+  ran.get_future().wait();
+}
+
+TEST(ThreadPool, Default) {
+  EXPECT_GE(AvailableCores(), 1);
+  EXPECT_EQ(DefaultPool().threads(), AvailableCores());
+}
+
+// A folder of fake /proc and /sys files.
+class CgroupTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = testing::TempDir() + "weft_cgroup_XXXXXX";
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    root_ = pattern;
+  }
+  void Put(const std::string& path, std::string_view text) {
+    std::string full = root_ + path;
+    for (size_t i = root_.size() + 1; (i = full.find('/', i)) != full.npos; ++i) {
+      mkdir(full.substr(0, i).c_str(), 0700);
+    }
+    ASSERT_TRUE(WriteFile(full, text).has_value());
+  }
+  std::optional<double> Quota() { return detail::CgroupCpuQuota(root_); }
+  std::string root_;
+};
+
+TEST_F(CgroupTest, NoFiles) {
+  EXPECT_EQ(Quota(), std::nullopt);
+}
+
+TEST_F(CgroupTest, Version2TakesTheSmallestOnTheWay) {
+  Put("/proc/self/cgroup", "0::/a/b/c\n");
+  Put("/sys/fs/cgroup/a/b/c/cpu.max", "max 100000\n");
+  EXPECT_EQ(Quota(), std::nullopt);
+  Put("/sys/fs/cgroup/a/cpu.max", "250000 100000\n");
+  EXPECT_EQ(Quota(), 2.5);
+  Put("/sys/fs/cgroup/a/b/cpu.max", "400000 100000\n");
+  EXPECT_EQ(Quota(), 2.5);
+  Put("/sys/fs/cgroup/a/b/c/cpu.max", "50000 100000\n");
+  EXPECT_EQ(Quota(), 0.5);
+}
+
+TEST_F(CgroupTest, Version2InsideAContainer) {
+  Put("/proc/self/cgroup", "0::/docker/0123\n");
+  Put("/sys/fs/cgroup/cpu.max", "300000 100000\n");
+  EXPECT_EQ(Quota(), 3.0);
+}
+
+TEST_F(CgroupTest, Version1) {
+  Put("/proc/self/cgroup", "12:cpuset:/x\n4:cpu,cpuacct:/job/1\n1:name=systemd:/\n");
+  Put("/sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_quota_us", "150000\n");
+  Put("/sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_period_us", "50000\n");
+  Put("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "-1\n");
+  Put("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(Quota(), 3.0);
+}
+
+TEST_F(CgroupTest, Nonsense) {
+  Put("/proc/self/cgroup", "0:\n::::\nx\n0::/../..\n");
+  Put("/sys/fs/cgroup/cpu.max", "12 x\n");
+  EXPECT_EQ(Quota(), std::nullopt);
+}
+
+}  // namespace
+}  // namespace weft
