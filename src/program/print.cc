@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 
 #include "base/str.h"
 
@@ -121,7 +122,11 @@ class StepPrinter {
       out_.push_back(' ');
     }
     if (!step.name.empty()) {
-      AppendName(out_, step.name);
+      // In quotes if it could be read as the end of the step before.
+      static constexpr std::string_view kWords[] = {
+          "async", "channel", "do", "effects", "else", "groups", "pairs", "source", "stream"};
+      bool word = std::find(std::begin(kWords), std::end(kWords), step.name) != std::end(kWords);
+      word ? AppendQuoted(out_, step.name) : AppendName(out_, step.name);
       out_.append(": ");
     }
     std::visit([&](const auto& op) { Head(step, op); }, step.op);

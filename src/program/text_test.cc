@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "program/interpret.h"
 #include "program/program.h"
 
 namespace weft::program {
@@ -75,6 +76,23 @@ TEST(ProgramText, WrongProgramsFailWhereTheySay) {
   }
 }
 
+// Whatever verifies runs, to the end or into a limit.
+void RunBriefly(const Program& program) {
+  int64_t bytes = 0;
+  std::vector<Literal> arguments;
+  for (const Buffer& buffer : program.buffers) {
+    bytes = std::max(bytes, ByteSize(buffer).value_or(0));
+    if (buffer.kind != BufferKind::kParameter || bytes > 1 << 16) continue;
+    if (buffer.index >= static_cast<int64_t>(arguments.size())) arguments.resize(buffer.index + 1);
+    arguments[buffer.index] = Literal(buffer.shape);
+  }
+  InterpretOptions options;
+  options.max_instructions = 100000;
+  options.max_bytes = 1 << 20;
+  options.check_races = true;
+  if (bytes <= 1 << 16) (void)Interpret(program, arguments, options).has_value();
+}
+
 // Cut and changed texts must end in an error or a program, nothing else.
 TEST(ProgramText, DamagedTextsAreHandled) {
   uint32_t seed = 1;
@@ -93,12 +111,50 @@ TEST(ProgramText, DamagedTextsAreHandled) {
       }
       auto program = Parse(damaged);
       if (!program) continue;
-      (void)Verify(*program, damaged).has_value();
+      if (Verify(*program, damaged)) RunBriefly(*program);
       std::string printed = Print(*program);
       auto again = Parse(printed);
       ASSERT_TRUE(again) << again.error().ToString(file.string()) << "\n" << printed;
       EXPECT_EQ(Print(*again), printed);
     }
+  }
+}
+
+// Step names that are words of the grammar, and names that need quotes.
+TEST(ProgramText, AwkwardNames) {
+  Program program;
+  program.name = "devices";
+  for (std::string name : {"buffer", "", "read", "temp", "a b", "in", "x\"\n", "a..b", "1", "-"}) {
+    if (name.empty()) continue;
+    BufferId id = static_cast<BufferId>(program.buffers.size());
+    Buffer buffer;
+    buffer.name = name;
+    buffer.shape = Shape(DType::kU8, {3});
+    program.buffers.push_back(buffer);
+    for (std::string step_name : {"stream", "source", "else", "do", "wait", "async", "copy",
+                                  "groups", "channel", "pairs", "effects", "{", "steps", ""}) {
+      Step step;
+      step.op = FillStep{{std::byte{1}}};
+      step.name = step_name;
+      step.uses = {{Access::kWrite, {id, 0, 3}}};
+      program.steps.push_back(step);
+      step.op = SendStep{-3};
+      step.uses = {{Access::kRead, {id, 1, 2}}};
+      step.event = step_name.empty() ? "e" : step_name;
+      program.steps.push_back(step);
+      Step wait;
+      wait.op = WaitStep{step.event};
+      program.steps.push_back(wait);
+    }
+  }
+  ASSERT_TRUE(Verify(program)) << Verify(program).error().ToString();
+  std::string text = Print(program);
+  auto again = Parse(text);
+  ASSERT_TRUE(again) << again.error().ToString("text");
+  EXPECT_EQ(Print(*again), text);
+  ASSERT_EQ(again->steps.size(), program.steps.size());
+  for (size_t i = 0; i < program.steps.size(); ++i) {
+    EXPECT_EQ(again->steps[i].name, program.steps[i].name);
   }
 }
 
