@@ -10,15 +10,17 @@ namespace weft::program {
 KernelBuilder::MemoryId KernelBuilder::Param(std::string name, DType dtype, int64_t count,
                                              Access access, int64_t align) {
   CHECK(kernel_.num_params == static_cast<int32_t>(kernel_.memories.size())) << name;
-  kernel_.memories.push_back({std::move(name), dtype, count, access, align, {}});
+  kernel_.memories.push_back({std::move(name), dtype, count, access, align, false, {}});
   return kernel_.num_params++;
 }
 
-KernelBuilder::MemoryId KernelBuilder::Array(std::string name, DType dtype, int64_t count) {
+KernelBuilder::MemoryId KernelBuilder::Array(std::string name, DType dtype, int64_t count,
+                                             bool per_thread) {
   Instr instr;
   instr.op = Op::kArray;
   instr.memory = static_cast<int32_t>(kernel_.memories.size());
-  kernel_.memories.push_back({std::move(name), dtype, count, Access::kReadWrite, 0, {}});
+  kernel_.memories.push_back(
+      {std::move(name), dtype, count, Access::kReadWrite, 0, per_thread, {}});
   kernel_.code.push_back(std::move(instr));
   return static_cast<MemoryId>(kernel_.memories.size()) - 1;
 }

@@ -32,7 +32,7 @@ class KernelBuilder {
 
   // Parameters come before arrays and code. An array lives in the block that is open.
   MemoryId Param(std::string name, DType dtype, int64_t count, Access access, int64_t align = 0);
-  MemoryId Array(std::string name, DType dtype, int64_t count);
+  MemoryId Array(std::string name, DType dtype, int64_t count, bool per_thread = false);
 
   ValueId Int(int64_t value, Type type = {DType::kS64, 1});
   ValueId F32(double value, int lanes = 1) { return Float(value, {DType::kF32, lanes}); }

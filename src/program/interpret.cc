@@ -21,7 +21,7 @@ void CopyInLayout(const Shape& shape, const std::byte* from, std::byte* to, bool
     std::memcpy(to, from, static_cast<size_t>(n * width));
     return;
   }
-  Dims stride(static_cast<size_t>(shape.rank()), 0), index = stride;
+  std::vector<int64_t> stride(static_cast<size_t>(shape.rank()), 0), index = stride;
   int64_t next = 1;
   for (int64_t d : layout->minor_to_major) {
     stride[d] = next;

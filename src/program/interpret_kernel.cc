@@ -186,6 +186,9 @@ class KernelRunner {
   Status MakeArray(const Instr& instr) {
     const Memory& m = kernel_.memories[instr.memory];
     int64_t bytes = m.count * ByteWidth(m.dtype);
+    if (m.per_thread && __builtin_mul_overflow(bytes, Extents(kernel_).threads, &bytes)) {
+      bytes = INT64_MAX;
+    }
     std::vector<std::byte>& array = arrays_[instr.memory];
     if (array.empty()) TRY(budget_.Reserve(bytes));
     TRY(budget_.Spend(bytes / 64));
@@ -193,6 +196,18 @@ class KernelRunner {
     memory_[instr.memory] = array;
     races_.NewArray(instr.memory);
     return {};
+  }
+
+  // Number of the thread that runs, through the nested thread loops.
+  int64_t Thread() const {
+    int64_t thread = 0;
+    for (const Frame& frame : frames_) {
+      const Instr& open = kernel_.code[frame.open];
+      if (open.op != Op::kLoop || open.loop != LoopKind::kThread) continue;
+      int64_t begin = kernel_.value(open.args[0]).AsInt();
+      thread = thread * *TripCount(kernel_, open) + (frame.counter - begin) / frame.step;
+    }
+    return thread;
   }
 
   // The element that a lane accesses, checked; -1 if its mask is off.
@@ -213,6 +228,7 @@ class KernelRunner {
       return InvalidArgument("kernel ", kernel_.name, ": ", Name(instr.op), " of element ", element,
                              " of '", m.name, "' is not aligned to ", instr.align);
     }
+    if (m.per_thread) element += Thread() * m.count;
     TRY(races_.Touch(instr.memory, element, instr.op == Op::kStore));
     return element;
   }

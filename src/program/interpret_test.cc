@@ -293,6 +293,24 @@ TEST(Interpret, VectorsAndThreads) {
   }
 }
 
+TEST(Interpret, TiledMatmul) {
+  Program program = LoadProgram("tiles");
+  EXPECT_EQ(Extents(program.kernels[0]).grid, (std::vector<int64_t>{2, 2}));
+  EXPECT_EQ(Extents(program.kernels[0]).threads, 16);
+  Literal a = Pattern(DType::kF32, {8, 12}), b = Pattern(DType::kF32, {12, 8}, 1);
+  auto c = RunOk(program, {a, b});
+  ASSERT_EQ(c.size(), 1u);
+  Literal expected(Shape(DType::kBF16, {8, 8}));
+  for (int64_t m = 0; m < 8; ++m) {
+    for (int64_t n = 0; n < 8; ++n) {
+      double sum = 0;
+      for (int64_t k = 0; k < 12; ++k) sum += a.GetDouble(m * 12 + k) * b.GetDouble(k * 8 + n);
+      expected.SetDouble(m * 8 + n, sum);
+    }
+  }
+  EXPECT_TRUE(c[0] == expected) << c[0].ToString() << expected.ToString();
+}
+
 TEST(Interpret, Complex) {
   Literal a(Shape(DType::kC64, {6})), b(Shape(DType::kC64, {6}));
   for (int64_t i = 0; i < 6; ++i) {

@@ -31,7 +31,10 @@
 //              before what follows starts (a barrier). The threads of a block.
 //    vector    like parallel, with constant bounds, innermost: lanes of one vector instruction.
 //  Arrays    come to life at their `array` line with undefined content and end with the enclosing
-//            block. Outside every thread loop they are shared by the threads, inside private.
+//            block. Inside a thread loop they are private to the iteration. Outside, the threads
+//            share them, unless they are `per_thread`: then iteration number n (counted through
+//            the nested thread loops) of every thread loop sees the n-th copy, and nobody else
+//            does. Such arrays are registers that outlive a barrier.
 // Running every loop in order, one iteration after the other, is always a correct execution.
 #pragma once
 
@@ -93,7 +96,8 @@ struct Memory {
   DType dtype = DType::kInvalid;  // any real storage type
   int64_t count = 0;              // elements
   Access access = Access::kReadWrite;
-  int64_t align = 0;  // bytes that the address is a multiple of; 0: the element's width
+  int64_t align = 0;        // bytes that the address is a multiple of; 0: the element's width
+  bool per_thread = false;  // arrays: see above
   Position pos;
 };
 

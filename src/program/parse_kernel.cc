@@ -117,6 +117,7 @@ class KernelParser {
     } else if (lexer_.Accept("array")) {
       instr.op = Op::kArray;
       instr.memory = TRY(ParseMemory(Access::kReadWrite));
+      kernel_.memories[instr.memory].per_thread = lexer_.Accept("per_thread");
     } else if (lexer_.Accept("if")) {
       instr.op = Op::kIf;
       instr.args.push_back(TRY(ParseOperand({DType::kPred, 1})));

@@ -61,6 +61,7 @@ class KernelPrinter {
     AppendName(out_, m.name);
     StrAppend(out_, ": ", weft::Name(m.dtype), "[", m.count, "]");
     if (m.align != 0) StrAppend(out_, " align ", m.align);
+    if (m.per_thread) out_.append(" per_thread");
   }
 
   void Operand(ValueId id) {

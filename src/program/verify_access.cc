@@ -94,6 +94,7 @@ std::optional<std::string> AccessChecker::CheckCollision(const Instr& instr,
     const Loop& loop = open_[i];
     if (!loop.is_loop || loop.trips.value_or(0) == 0) return std::nullopt;
     if (!IsConcurrent(loop.kind) || *loop.trips < 2) continue;
+    if (loop.kind == LoopKind::kThread && kernel_.memories[instr.memory].per_thread) continue;
     bool moves = false;
     for (const Term& term : form.terms) moves |= term.loop == i;
     if (!moves) {

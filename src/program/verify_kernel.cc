@@ -94,6 +94,8 @@ class KernelVerifier {
       if (m.count < 0 || __builtin_mul_overflow(m.count, ByteWidth(m.dtype), &bytes)) {
         return Fail(m.pos, "memory '", m.name, "' has ", m.count, " elements");
       }
+      bool param = &m - kernel_.memories.data() < kernel_.num_params;
+      if (m.per_thread && param) return Fail(m.pos, "parameter '", m.name, "' is per_thread");
       if (m.align != 0 && !IsPowerOfTwo(m.align)) {
         return Fail(m.pos, "alignment ", m.align, " is not a power of two");
       }
@@ -269,6 +271,9 @@ class KernelVerifier {
         return Fail(instr.pos, "array '", kernel_.memories[instr.memory].name,
                     "' is declared twice");
       }
+      if (kernel_.memories[instr.memory].per_thread && Enclosing(LoopKind::kThread) > 0) {
+        return Fail(instr.pos, "a per_thread array stands outside the thread loops");
+      }
       declared_[instr.memory] = live_[instr.memory] = true;
       blocks_.back().arrays.push_back(instr.memory);
       return MarkOther(instr);
@@ -281,6 +286,10 @@ class KernelVerifier {
     }
     if (!live_[instr.memory]) {
       return Fail(instr.pos, Name(instr.op), ": '", m.name, "' is not defined here");
+    }
+    if (m.per_thread && Enclosing(LoopKind::kThread) == 0) {
+      return Fail(instr.pos, Name(instr.op), ": '", m.name,
+                  "' is per_thread and this is no thread loop");
     }
     if (load ? !Reads(m.access) : !Writes(m.access)) {
       return Fail(instr.pos, Name(instr.op), ": '", m.name, "' is a ", Name(m.access),
