@@ -31,6 +31,15 @@ Result<Shape> InferSame(const InferArgs& args) {
 // Any elementwise op, through lanes.h.
 Result<Literal> EvaluateElementwise(EvalContext&, const Instruction&, std::span<Literal>);
 
+// Helpers of evaluation. The shape that a result has at run time: unbounded dimensions are those of
+// `like`.
+Result<Shape> RunTimeShape(const Instruction& instruction, const Shape& declared,
+                           const Literal& like);
+// An array for a result, its elements not set; an error when it is larger than the context allows.
+Result<Literal> NewArray(EvalContext& context, const Instruction& instruction, Shape shape);
+// Gives the result the run-time sizes of operands of its rank.
+void CopyDynamicSizes(std::span<const Literal> operands, Literal& result);
+
 bool HaveSameShape(const Instruction& a, const Instruction& b);  // layouts ignored
 // A fold whose instruction has the shape of the folded one, precision and dynamic sizes included.
 template <Instruction* (*fold)(Instruction&)>
