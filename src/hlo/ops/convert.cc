@@ -1,6 +1,11 @@
 #include <algorithm>
+#include <cmath>
 
+#include "base/elements.h"
+#include "base/thread_pool.h"
 #include "hlo/attrs.h"
+#include "hlo/evaluate.h"
+#include "hlo/evaluate/lanes.h"
 #include "hlo/instruction.h"
 #include "hlo/op.h"
 #include "hlo/ops/elementwise.h"
@@ -80,6 +85,74 @@ Result<Shape> InferStochasticConvert(const InferArgs& args) {
   return WithType(operand, TRY(WrittenType(args)));
 }
 
+Result<Literal> EvaluateConvert(EvalContext& context, const Instruction& instruction,
+                                std::span<Literal> operands) {
+  const Literal& operand = operands[0];
+  Literal out = TRY(
+      NewArray(context, instruction, TRY(RunTimeShape(instruction, instruction.shape(), operand))));
+  std::byte* data = out.mutable_data();
+  DefaultPool().ParallelFor(out.size(), 8 * kBlockLanes, [&](int64_t begin, int64_t end) {
+    ConvertElements(operand.dtype(), operand.data() + begin * ByteWidth(operand.dtype()),
+                    out.dtype(), data + begin * ByteWidth(out.dtype()), end - begin);
+  });
+  CopyDynamicSizes(operands, out);
+  return out;
+}
+
+Result<Literal> EvaluateBitcastConvert(EvalContext& context, const Instruction& instruction,
+                                       std::span<Literal> operands) {
+  const Literal& operand = operands[0];
+  Shape shape = TRY(RunTimeShape(instruction, instruction.shape(), operand));
+  DType from = operand.dtype(), to = shape.dtype();
+  if (shape.CheckedElements() == operand.size() && BitWidth(from) == BitWidth(to) &&
+      !IsSubByte(from) && to != DType::kPred) {
+    return operand.WithShape(std::move(shape));
+  }
+  if (shape.ByteSize() > context.options().max_tensor_bytes) {
+    return ResourceExhausted("bitcast-convert: a result of shape ", shape.ToStringWithoutLayout(),
+                             " is too large to evaluate");
+  }
+  return Literal::Unpack(std::move(shape), operand.Pack());
+}
+
+// x rounded away from zero when the random bits are less than its fraction; see the row.
+int64_t StochasticInteger(double x, uint64_t random, int random_bits, DType to) {
+  int bits = BitWidth(to);
+  double top = std::ldexp(1.0, bits - 1);
+  int64_t largest = static_cast<int64_t>((uint64_t{1} << (bits - 1)) - 1);
+  if (std::isnan(x)) return 0;
+  if (x >= top) return largest;
+  if (x <= -top) return -largest - 1;
+  double magnitude = std::fabs(x), whole = std::floor(magnitude);
+  // At most 2^(bits-1), when x is in (-2^(bits-1), -largest).
+  uint64_t result = static_cast<uint64_t>(whole);
+  double fraction = std::ldexp(magnitude - whole, random_bits);
+  if (static_cast<double>(random) < std::floor(fraction)) ++result;
+  if (x > 0 && result > static_cast<uint64_t>(largest)) return largest;
+  return static_cast<int64_t>(x < 0 ? uint64_t{0} - result : result);
+}
+
+Result<Literal> EvaluateStochasticConvert(EvalContext& context, const Instruction& instruction,
+                                          std::span<Literal> operands) {
+  const Literal &operand = operands[0], &random = operands[1];
+  Literal out = TRY(
+      NewArray(context, instruction, TRY(RunTimeShape(instruction, instruction.shape(), operand))));
+  if (!IsSigned(out.dtype())) {
+    return Unimplemented("stochastic-convert: from ", Name(operand.dtype()), " to ",
+                         Name(out.dtype()), " is not implemented");
+  }
+  if (random.size() != operand.size() || out.size() != operand.size()) {
+    return InvalidArgument("stochastic-convert: operands of different sizes");
+  }
+  int random_bits = BitWidth(random.dtype());
+  for (int64_t i = 0; i < operand.size(); ++i) {
+    uint64_t bits = static_cast<uint64_t>(random.GetInt(i));
+    out.SetInt(i, StochasticInteger(operand.GetDouble(i), bits, random_bits, out.dtype()));
+  }
+  CopyDynamicSizes(operands, out);
+  return out;
+}
+
 // Conversions to the same type are their operand.
 Instruction* FoldConvert(Instruction& i) {
   return i.operand(0);
@@ -101,7 +174,7 @@ OpRow Define<Op::kConvert>() {
               "Each element in another type. Floats to integers truncate and saturate (NaN is 0), "
               "integers wrap, pred is != 0, complex to real drops the imaginary part.",
           .infer = InferConvert,
-          .evaluate = EvaluateElementwise,
+          .evaluate = EvaluateConvert,
           .fold = FoldToSameShape<FoldConvert>};
 }
 
@@ -112,6 +185,7 @@ OpRow Define<Op::kBitcastConvert>() {
           "The bits of each element as another type. To a narrower type a last dimension of the "
           "parts is added, low part first; to a wider one it is taken away.",
       .infer = InferBitcastConvert,
+      .evaluate = EvaluateBitcastConvert,
       .fold = FoldToSameShape<FoldBitcastConvert>};
 }
 
@@ -130,7 +204,8 @@ OpRow Define<Op::kStochasticConvert>() {
   return {.doc =
               "Floats to signed integers, rounded away from zero with a probability of the "
               "fraction: when the random bits, read as a fraction, are less than it.",
-          .infer = InferStochasticConvert};
+          .infer = InferStochasticConvert,
+          .evaluate = EvaluateStochasticConvert};
 }
 
 }  // namespace weft::hlo

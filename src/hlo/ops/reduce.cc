@@ -2,8 +2,11 @@
 
 #include "hlo/attrs.h"
 #include "hlo/computation.h"
+#include "hlo/evaluate.h"
+#include "hlo/evaluate/reduction.h"
 #include "hlo/instruction.h"
 #include "hlo/op.h"
+#include "hlo/ops/elementwise.h"
 #include "hlo/ops/shape_rules.h"
 
 namespace weft::hlo {
@@ -82,6 +85,77 @@ Result<Shape> InferMap(const InferArgs& args) {
   return WithType(*array, root.dtype());
 }
 
+Result<Literal> EvaluateReduce(EvalContext& context, const Instruction& instruction,
+                               std::span<Literal> operands) {
+  const auto& attrs = instruction.attrs<ReduceAttrs>();
+  size_t n = operands.size() / 2;
+  const Literal& array = operands[0];
+  uint64_t is_reduced = 0;
+  for (int64_t d : attrs.dimensions) is_reduced |= uint64_t{1} << d;
+  for (const Literal& other : operands.first(n)) {
+    if (Shape::SameDims(other.shape(), array.shape())) continue;
+    return InvalidArgument(
+        "reduce: operands of different dimensions: ", array.shape().ToStringWithoutLayout(),
+        " and ", other.shape().ToStringWithoutLayout());
+  }
+  StridedDims kept, reduced;
+  Dims kept_dims;
+  int64_t stride = array.size();
+  for (int64_t d = 0; d < array.shape().rank(); ++d) {
+    int64_t size = array.shape().dim(d);
+    stride = size == 0 ? 0 : stride / size;
+    if (is_reduced >> d & 1) {
+      reduced.push_back({array.dynamic_size(d), stride});
+    } else {
+      kept.push_back({size, stride});
+      kept_dims.push_back(d);
+    }
+  }
+  std::vector<Literal> out;
+  for (size_t k = 0; k < n; ++k) {
+    const Shape& declared = instruction.shape().IsTuple()
+                                ? instruction.shape().tuple_element(static_cast<int64_t>(k))
+                                : instruction.shape();
+    Shape shape = declared;
+    for (size_t i = 0; i < kept_dims.size(); ++i) {
+      shape.set_dim(static_cast<int64_t>(i), array.shape().dim(kept_dims[i]));
+    }
+    out.push_back(TRY(NewArray(context, instruction, std::move(shape))));
+  }
+  TRY(ReduceStrided(context, *attrs.to_apply, operands.first(n), operands.subspan(n), kept, reduced,
+                    out));
+  for (Literal& result : out) {
+    for (size_t i = 0; i < kept_dims.size() && array.HasDynamicSizes(); ++i) {
+      result.set_dynamic_size(static_cast<int64_t>(i), array.dynamic_size(kept_dims[i]));
+    }
+  }
+  if (!instruction.shape().IsTuple()) return std::move(out[0]);
+  return Literal::Tuple(std::move(out));
+}
+
+Result<Literal> EvaluateMap(EvalContext& context, const Instruction& instruction,
+                            std::span<Literal> operands) {
+  const Literal* full = &operands[0];
+  for (const Literal& operand : operands) {
+    if (full->shape().IsScalar()) full = &operand;
+  }
+  Literal out = TRY(
+      NewArray(context, instruction, TRY(RunTimeShape(instruction, instruction.shape(), *full))));
+  std::vector<ScalarFunction::In> in;
+  for (const Literal& operand : operands) {
+    if (operand.size() != out.size() && !operand.shape().IsScalar()) {
+      return InvalidArgument("map: operand ", operand.shape().ToStringWithoutLayout(),
+                             " for a result ", out.shape().ToStringWithoutLayout());
+    }
+    in.push_back({operand.dtype(), operand.data(), operand.shape().IsScalar()});
+  }
+  ElementFunction function(context, *instruction.attrs<MapAttrs>().to_apply);
+  ScalarFunction::Out result[] = {{out.dtype(), out.mutable_data()}};
+  TRY(function.CallMany(in, result, out.size()));
+  CopyDynamicSizes(operands, out);
+  return out;
+}
+
 }  // namespace
 
 template <>
@@ -90,13 +164,15 @@ OpRow Define<Op::kReduce>() {
       .doc =
           "Combines all elements along some dimensions with a function, starting from an "
           "initial value. Several arrays can be reduced together, as tuples. The order is free.",
-      .infer = InferReduce};
+      .infer = InferReduce,
+      .evaluate = EvaluateReduce};
 }
 
 template <>
 OpRow Define<Op::kMap>() {
   return {.doc = "Applies a function of scalars to the elements of equal index of all operands.",
-          .infer = InferMap};
+          .infer = InferMap,
+          .evaluate = EvaluateMap};
 }
 
 }  // namespace weft::hlo
