@@ -7,7 +7,7 @@
 #include "base/elements.h"
 #include "base/float_formats.h"
 #include "hlo/evaluate/lane_loops.h"
-#include "hlo/ops/shape_rules.h"
+#include "hlo/ops/array_rules.h"
 
 namespace weft::hlo {
 namespace {
@@ -147,7 +147,7 @@ void FillLanes(DType from, const std::byte* element, int64_t n, Lane lane, void*
 Result<LaneOp> FindLaneOp(Op op, const Attrs& attrs, std::span<const DType> operands,
                           DType result) {
   DType common = operands.back();
-  for (DType t : operands.subspan(op == Op::kSelect ? 1 : 0)) common = HigherPrecision(common, t);
+  for (DType t : operands.subspan(op == Op::kSelect ? 1 : 0)) common = MorePrecise(common, t);
   // A written result type may be more precise than the operands.
   if (IsFloat(common) && IsFloat(result) && op != Op::kConvert && op != Op::kBitcastConvert &&
       op != Op::kReducePrecision && result == DType::kF64) {

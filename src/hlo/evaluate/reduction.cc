@@ -207,7 +207,7 @@ class LaneReducer {
 };
 
 // n equal elements, of another float type perhaps.
-void FillElements(const Literal& init, DType type, int64_t n, std::byte* dst) {
+void FillWithInit(const Literal& init, DType type, int64_t n, std::byte* dst) {
   int64_t width = ByteWidth(type);
   if (n == 0) return;
   ConvertElements(init.dtype(), init.data(), type, dst, 1);
@@ -329,7 +329,7 @@ Status ReduceStrided(EvalContext& context, const Computation& function,
   StridedDims kept = JoinDims(kept_dims), reduced = JoinDims(reduced_dims);
   if (out[0].size() == 0) return {};
   for (size_t k = 0; k < out.size(); ++k) {
-    FillElements(inits[k], out[k].dtype(), out[k].size(), out[k].mutable_data());
+    FillWithInit(inits[k], out[k].dtype(), out[k].size(), out[k].mutable_data());
   }
   if (WalkSize(reduced) == 0) return {};
   ElementFunction element(context, function);

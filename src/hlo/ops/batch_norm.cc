@@ -1,8 +1,8 @@
 #include "hlo/attrs.h"
 #include "hlo/instruction.h"
 #include "hlo/op.h"
+#include "hlo/ops/array_rules.h"
 #include "hlo/ops/elementwise.h"
-#include "hlo/ops/shape_rules.h"
 
 namespace weft::hlo {
 namespace {

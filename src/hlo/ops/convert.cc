@@ -8,8 +8,8 @@
 #include "hlo/evaluate/lanes.h"
 #include "hlo/instruction.h"
 #include "hlo/op.h"
+#include "hlo/ops/array_rules.h"
 #include "hlo/ops/elementwise.h"
-#include "hlo/ops/shape_rules.h"
 
 namespace weft::hlo {
 namespace {
@@ -29,7 +29,7 @@ Result<Shape> InferConvert(const InferArgs& args) {
 }
 
 // Bits of an element where it stands among others: pred takes a byte.
-int PackedBits(DType t) {
+int StoredBits(DType t) {
   return t == DType::kPred ? 8 : BitWidth(t);
 }
 
@@ -37,7 +37,7 @@ Result<Shape> InferBitcastConvert(const InferArgs& args) {
   const Shape& operand = args.operand(0);
   TRY(ExpectArray(args.op, "operand", operand));
   DType to = TRY(WrittenType(args));
-  int from_bits = PackedBits(operand.dtype()), to_bits = PackedBits(to);
+  int from_bits = StoredBits(operand.dtype()), to_bits = StoredBits(to);
   int ratio = std::max(from_bits, to_bits) / std::min(from_bits, to_bits);
   if (IsComplex(operand.dtype()) != IsComplex(to) ||
       ratio * std::min(from_bits, to_bits) != std::max(from_bits, to_bits)) {

@@ -8,7 +8,7 @@
 #include "hlo/evaluate.h"
 #include "hlo/evaluate/lanes.h"
 #include "hlo/instruction.h"
-#include "hlo/ops/shape_rules.h"
+#include "hlo/ops/array_rules.h"
 
 namespace weft::hlo {
 
@@ -53,7 +53,7 @@ Result<Shape> InferSameShape(const InferArgs& args, unsigned set) {
                              shape.ToStringWithoutLayout());
     }
     result = MergeDims(result, shape);
-    result.set_dtype(HigherPrecision(result.dtype(), shape.dtype()));
+    result.set_dtype(MorePrecise(result.dtype(), shape.dtype()));
   }
   return result;
 }

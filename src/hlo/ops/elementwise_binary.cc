@@ -1,8 +1,8 @@
 #include "hlo/attrs.h"
 #include "hlo/instruction.h"
 #include "hlo/op.h"
+#include "hlo/ops/array_rules.h"
 #include "hlo/ops/elementwise.h"
-#include "hlo/ops/shape_rules.h"
 
 namespace weft::hlo {
 namespace {
@@ -56,7 +56,7 @@ Result<Shape> InferSelect(const InferArgs& args) {
   }
   Shape result = MergeDims(on_true, on_false);
   if (!pred.IsScalar()) result = MergeDims(result, pred);
-  result.set_dtype(HigherPrecision(on_true.dtype(), on_false.dtype()));
+  result.set_dtype(MorePrecise(on_true.dtype(), on_false.dtype()));
   return result;
 }
 

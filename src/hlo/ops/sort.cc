@@ -2,7 +2,7 @@
 #include "hlo/computation.h"
 #include "hlo/instruction.h"
 #include "hlo/op.h"
-#include "hlo/ops/shape_rules.h"
+#include "hlo/ops/array_rules.h"
 
 namespace weft::hlo {
 namespace {

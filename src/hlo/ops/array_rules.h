@@ -19,7 +19,7 @@ Shape WithType(const Shape& shape, DType dtype);
 // Equal types, or two float types of whatever precision.
 bool SameTypeUpToPrecision(DType a, DType b);
 // The float type with more range, then more precision; of equal types that type.
-DType HigherPrecision(DType a, DType b);
+DType MorePrecise(DType a, DType b);
 
 // Same rank and, dimension by dimension, equal bounds; an unbounded dimension goes with any.
 bool DimsAgree(const Shape& a, const Shape& b);

@@ -1,4 +1,4 @@
-#include "hlo/ops/shape_rules.h"
+#include "hlo/ops/array_rules.h"
 
 #include <tuple>
 
@@ -44,7 +44,7 @@ bool SameTypeUpToPrecision(DType a, DType b) {
   return a == b || (IsFloat(a) && IsFloat(b));
 }
 
-DType HigherPrecision(DType a, DType b) {
+DType MorePrecise(DType a, DType b) {
   return PrecisionRank(a) < PrecisionRank(b) ? b : a;
 }
 
