@@ -1,0 +1,3 @@
+#include "hlo/evaluate/contract.h"
+
+namespace weft::hlo {}  // namespace weft::hlo
