@@ -18,6 +18,11 @@ Result<Literal> EvaluateScaledDot(EvalContext&, const Instruction&, std::span<Li
 Result<Literal> EvaluateRaggedDot(EvalContext&, const Instruction&, std::span<Literal>);
 Result<Literal> EvaluateConvolution(EvalContext&, const Instruction&, std::span<Literal>);
 
+// The array with its dimensions in another order, dense and static: elements beyond run-time sizes
+// are 0, so that they do not count in sums.
+Result<Literal> Permuted(const EvalContext&, Literal value, std::span<const int64_t> order);
+void ZeroBeyondDynamicSizes(Literal& value);
+
 // Of which kind the ragged dimension is.
 enum class RaggedMode : uint8_t {
   kFree,         // [b,m,k], [g,b,k,n], sizes [b,g] -> [b,m,n]

@@ -34,7 +34,7 @@ Result<int64_t> WindowPositions(int64_t base, const WindowDim& w) {
 }
 
 // One operand's dimension numbers are a permutation of all dimensions.
-bool IsPermutation(int64_t first, int64_t second, const Ints& spatial, int64_t rank) {
+bool IsConvPermutation(int64_t first, int64_t second, const Ints& spatial, int64_t rank) {
   Ints all = spatial;
   all.push_back(first);
   all.push_back(second);
@@ -63,9 +63,9 @@ Status CheckConvDims(const InferArgs& args, const ConvolutionAttrs& a) {
                  " spatial dimensions");
   }
   if (lhs.rank() != rank || rhs.rank() != rank) return error("operands must have rank ", rank);
-  if (!IsPermutation(d.input_batch, d.input_feature, d.input_spatial, rank) ||
-      !IsPermutation(d.kernel_input, d.kernel_output, d.kernel_spatial, rank) ||
-      !IsPermutation(d.output_batch, d.output_feature, d.output_spatial, rank)) {
+  if (!IsConvPermutation(d.input_batch, d.input_feature, d.input_spatial, rank) ||
+      !IsConvPermutation(d.kernel_input, d.kernel_output, d.kernel_spatial, rank) ||
+      !IsConvPermutation(d.output_batch, d.output_feature, d.output_spatial, rank)) {
     return error("dim_labels must name each dimension once");
   }
   if (a.feature_group_count <= 0 || a.batch_group_count <= 0 ||
