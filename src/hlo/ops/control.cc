@@ -12,8 +12,7 @@ Result<Shape> InferMarkedValue(const InferArgs& args) {
   return StripLayout(args.operand(0));
 }
 
-Result<Literal> EvaluateMarkedValue(EvalContext&, const Instruction&,
-                                     std::span<Literal> operands) {
+Result<Literal> EvaluateMarkedValue(EvalContext&, const Instruction&, std::span<Literal> operands) {
   return std::move(operands[0]);
 }
 
