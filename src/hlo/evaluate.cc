@@ -131,7 +131,8 @@ Status CheckArguments(const Module& module, std::span<const Literal> arguments) 
 EvalPlan& EvalContext::PlanOf(const Computation& computation) {
   std::shared_ptr<EvalPlan>& plan = plans_[&computation];
   if (plan == nullptr) {
-    plan = std::make_shared<EvalPlan>(MakeEvalPlan(computation, options_.max_tensor_bytes));
+    plan =
+        std::make_shared<EvalPlan>(MakeEvalPlan(computation, options_.max_tensor_bytes, effects_));
   }
   return *plan;
 }

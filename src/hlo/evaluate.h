@@ -89,6 +89,7 @@ class EvalContext {
   uint64_t random_counter_ = 0;
   bool error_has_place_ = false;  // the error on its way out names its instruction
   std::unordered_map<const Computation*, std::shared_ptr<EvalPlan>> plans_;
+  std::unordered_map<const Computation*, bool> effects_;  // of computations (evaluate/plan.h)
 };
 
 }  // namespace weft::hlo

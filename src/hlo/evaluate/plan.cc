@@ -22,12 +22,11 @@ bool AddBytes(const Shape& shape, int64_t limit, int64_t& total) {
   return true;
 }
 
-using ComputationSet = std::unordered_set<const Computation*>;
 constexpr int kMaxEffectDepth = 1000;  // what is nested deeper counts as an effect
 
-bool EffectsOf(const Computation& computation, ComputationSet& seen, int depth);
+bool EffectsOf(const Computation& computation, EffectsCache& cache, int depth);
 
-bool EffectsOf(const Instruction& instruction, ComputationSet& seen, int depth) {
+bool EffectsOf(const Instruction& instruction, EffectsCache& cache, int depth) {
   if (HasSideEffect(instruction.op())) return true;
   if (instruction.op() == Op::kCustomCall &&
       instruction.attrs<CustomCallAttrs>().custom_call_has_side_effect) {
@@ -35,22 +34,24 @@ bool EffectsOf(const Instruction& instruction, ComputationSet& seen, int depth) 
   }
   if (!HasTrait(instruction.op(), kCalls)) return false;
   for (const Computation* called : instruction.called_computations()) {
-    if (EffectsOf(*called, seen, depth + 1)) return true;
+    if (EffectsOf(*called, cache, depth + 1)) return true;
   }
   return false;
 }
 
-bool EffectsOf(const Computation& computation, ComputationSet& seen, int depth) {
+bool EffectsOf(const Computation& computation, EffectsCache& cache, int depth) {
   if (depth > kMaxEffectDepth) return true;
-  if (!seen.insert(&computation).second) return false;
+  auto [it, added] = cache.emplace(&computation, false);
+  if (!added) return it->second;
   for (const Instruction* instruction : computation) {
-    if (EffectsOf(*instruction, seen, depth)) return true;
+    if (EffectsOf(*instruction, cache, depth)) return cache[&computation] = true;
   }
   return false;
 }
 
 // The instructions to evaluate: what the root and the effects read.
-std::unordered_set<const Instruction*> LiveInstructions(const Computation& computation) {
+std::unordered_set<const Instruction*> LiveInstructions(const Computation& computation,
+                                                        EffectsCache& cache) {
   std::unordered_set<const Instruction*> live;
   std::vector<const Instruction*> work;
   auto add = [&](const Instruction* instruction) {
@@ -58,7 +59,7 @@ std::unordered_set<const Instruction*> LiveInstructions(const Computation& compu
   };
   add(computation.root());
   for (const Instruction* instruction : computation) {
-    if (HasEffects(*instruction)) add(instruction);
+    if (HasEffects(*instruction, cache)) add(instruction);
   }
   while (!work.empty()) {
     const Instruction* instruction = work.back();
@@ -128,7 +129,8 @@ Status AddStep(const Instruction& instruction, int64_t max_tensor_bytes,
   return {};
 }
 
-Status FillPlan(const Computation& computation, int64_t max_tensor_bytes, EvalPlan& plan) {
+Status FillPlan(const Computation& computation, int64_t max_tensor_bytes, EffectsCache& cache,
+                EvalPlan& plan) {
   if (computation.root() == nullptr) {
     return InvalidArgument("computation ", computation.name(), " has no root");
   }
@@ -140,7 +142,7 @@ Status FillPlan(const Computation& computation, int64_t max_tensor_bytes, EvalPl
     slots[parameter] = plan.slot_count;
     plan.parameter_slots.push_back(plan.slot_count++);
   }
-  std::unordered_set<const Instruction*> live = LiveInstructions(computation);
+  std::unordered_set<const Instruction*> live = LiveInstructions(computation, cache);
   for (const Instruction* instruction : computation) {
     if (instruction->IsParameter() || !live.contains(instruction)) continue;
     TRY(AddStep(*instruction, max_tensor_bytes, slots, plan));
@@ -156,14 +158,8 @@ Status FillPlan(const Computation& computation, int64_t max_tensor_bytes, EvalPl
 
 }  // namespace
 
-bool HasEffects(const Instruction& instruction) {
-  ComputationSet seen;
-  return EffectsOf(instruction, seen, 0);
-}
-
-bool HasEffects(const Computation& computation) {
-  ComputationSet seen;
-  return EffectsOf(computation, seen, 0);
+bool HasEffects(const Instruction& instruction, EffectsCache& cache) {
+  return EffectsOf(instruction, cache, 0);
 }
 
 bool FitsIn(const Shape& shape, int64_t limit) {
@@ -171,10 +167,11 @@ bool FitsIn(const Shape& shape, int64_t limit) {
   return AddBytes(shape, limit, total);
 }
 
-EvalPlan MakeEvalPlan(const Computation& computation, int64_t max_tensor_bytes) {
+EvalPlan MakeEvalPlan(const Computation& computation, int64_t max_tensor_bytes,
+                      EffectsCache& cache) {
   EvalPlan plan;
   plan.computation = &computation;
-  plan.status = FillPlan(computation, max_tensor_bytes, plan);
+  plan.status = FillPlan(computation, max_tensor_bytes, cache, plan);
   return plan;
 }
 

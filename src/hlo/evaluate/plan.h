@@ -54,13 +54,16 @@ struct EvalPlan {
   std::vector<std::unique_ptr<EvalFrame>> free_frames;
 };
 
+// Which computations do something besides returning a value, as far as was asked.
+using EffectsCache = std::unordered_map<const Computation*, bool>;
+
 // Evaluated for its effect, though nothing reads the result; looks into called computations.
-bool HasEffects(const Instruction& instruction);
-bool HasEffects(const Computation& computation);
+bool HasEffects(const Instruction& instruction, EffectsCache& cache);
 
 // Whether all arrays of a shape have known sizes that come to at most `limit` bytes.
 bool FitsIn(const Shape& shape, int64_t limit);
 
-EvalPlan MakeEvalPlan(const Computation& computation, int64_t max_tensor_bytes);
+EvalPlan MakeEvalPlan(const Computation& computation, int64_t max_tensor_bytes,
+                      EffectsCache& cache);
 
 }  // namespace weft::hlo
