@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
-#include <unordered_map>
+#include <map>
+#include <utility>
 
 #include "base/file.h"
 #include "hlo/text.h"
@@ -60,6 +61,70 @@ std::unexpected<Error> NotRead(std::string_view what) {
   error.error().Hint("weft reads HLO text and Program text");
   return error;
 }
+
+// Where names are defined in HLO text: instructions, computations, attributes of the header.
+class Definitions {
+ public:
+  struct Place {
+    int line, column;
+    std::string_view text;
+  };
+
+  explicit Definitions(std::string_view text) {
+    std::string_view computation;
+    int line = 1;
+    for (size_t at = 0; at < text.size(); ++line) {
+      size_t end = std::min(text.find('\n', at), text.size());
+      std::string_view whole = text.substr(at, end - at), rest = whole;
+      at = end + 1;
+      SkipSpace(rest);
+      if (rest.starts_with("HloModule")) AddHeader(whole, line);
+      bool is_entry = TakePrefix(rest, "ENTRY ");
+      TakePrefix(rest, "ROOT ");
+      SkipSpace(rest);
+      Place place{line, static_cast<int>(whole.size() - rest.size()) + 1, whole};
+      std::string_view name = TakeWord(rest);
+      SkipSpace(rest);
+      if (name.empty()) continue;
+      if (rest.starts_with("=")) {
+        places_.emplace(name, place);
+        scoped_.emplace(std::pair(computation, name), place);
+      } else if (is_entry || rest.starts_with("{") ||
+                 (rest.starts_with("(") && whole.contains('{'))) {
+        computation = name;
+        places_.emplace(name, place);
+      }
+    }
+  }
+
+  // The name in that computation (empty: in any); null when there is none.
+  const Place* Find(std::string_view name, std::string_view computation) const {
+    if (auto it = scoped_.find({computation, name}); it != scoped_.end()) return &it->second;
+    auto it = places_.find(name);
+    return it != places_.end() ? &it->second : nullptr;
+  }
+
+ private:
+  static void SkipSpace(std::string_view& s) {
+    s.remove_prefix(std::min(s.find_first_not_of(" \t%"), s.size()));
+  }
+  static bool TakePrefix(std::string_view& s, std::string_view prefix) {
+    if (!s.starts_with(prefix)) return false;
+    s.remove_prefix(prefix.size());
+    return true;
+  }
+  void AddHeader(std::string_view whole, int line) {
+    for (size_t at = 0; (at = whole.find('=', at)) != whole.npos; ++at) {
+      size_t start = at;
+      while (start > 0 && IsNameChar(whole[start - 1])) --start;
+      places_.emplace(whole.substr(start, at - start),
+                      Place{line, static_cast<int>(start) + 1, whole});
+    }
+  }
+
+  std::map<std::string_view, Place> places_;
+  std::map<std::pair<std::string_view, std::string_view>, Place> scoped_;
+};
 
 }  // namespace
 
@@ -142,42 +207,29 @@ Result<std::unique_ptr<hlo::Module>> LoadModule(const std::string& path) {
 
 Error Locate(Error error, std::string_view text) {
   if (error.line() > 0) return error;
-  // Where each name is defined: `[ROOT] [%]name =` and `[ENTRY] [%]name ... {`.
-  struct Place {
-    int line, column;
-    std::string_view text;
-  };
-  std::unordered_map<std::string_view, Place> defined;
-  int line = 1;
-  for (size_t at = 0; at < text.size(); ++line) {
-    size_t end = std::min(text.find('\n', at), text.size());
-    std::string_view whole = text.substr(at, end - at), rest = whole;
-    at = end + 1;
-    auto skip = [&] { rest.remove_prefix(std::min(rest.find_first_not_of(" \t%"), rest.size())); };
-    skip();
-    for (std::string_view word : {"ROOT ", "ENTRY "}) {
-      if (rest.starts_with(word)) rest.remove_prefix(word.size());
-    }
-    skip();
-    int column = static_cast<int>(whole.size() - rest.size()) + 1;
-    std::string_view name = TakeWord(rest);
-    skip();
-    if (name.empty() || (!rest.starts_with("=") && !whole.contains('{'))) continue;
-    defined.emplace(name, Place{line, column, whole});
-  }
+  Definitions defined(text);
   std::string message = error.ToString();
-  for (size_t i = 0; i < message.size();) {
-    if (!IsNameChar(message[i])) {
-      ++i;
-      continue;
-    }
-    std::string_view rest = std::string_view(message).substr(i);
+  const Definitions::Place* place = nullptr;
+  // The note that names the instruction: "in [ROOT ]name = ... of computation".
+  if (size_t in = message.find("\n  in "); in != std::string::npos) {
+    std::string_view note = std::string_view(message).substr(in + 6);
+    note = note.substr(0, note.find('\n'));
+    if (note.starts_with("ROOT ")) note.remove_prefix(5);
+    if (note.starts_with("%")) note.remove_prefix(1);
+    size_t of = note.rfind(" of ");
+    std::string_view computation = of == note.npos ? "" : note.substr(of + 4);
+    place = defined.Find(TakeWord(note), computation);
+  }
+  // Otherwise the first word of the message that names something.
+  for (std::string_view rest = message; place == nullptr && !rest.empty();) {
     std::string_view name = TakeWord(rest);
-    i += name.size();
-    if (auto it = defined.find(name); it != defined.end()) {
-      return error.At(it->second.line, it->second.column, it->second.text);
+    if (name.empty()) {
+      rest.remove_prefix(1);
+    } else {
+      place = defined.Find(name, "");
     }
   }
+  if (place != nullptr) return error.At(place->line, place->column, place->text);
   return error.At(1, 1, "");
 }
 
