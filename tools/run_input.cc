@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "hlo/evaluate.h"
-#include "hlo/evaluate/random.h"
+#include "hlo/random_arguments.h"
 #include "program/interpret.h"
 
 namespace weft::tools {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "hlo/evaluate.h"
-#include "hlo/evaluate/random.h"
+#include "hlo/random_arguments.h"
 #include "hlo/text.h"
 #include "hlo/verify.h"
 

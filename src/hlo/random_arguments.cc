@@ -1,4 +1,4 @@
-#include "hlo/evaluate/random.h"
+#include "hlo/random_arguments.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,14 +9,14 @@ namespace weft::hlo {
 namespace {
 
 // splitmix64: a counter in, 64 random bits out.
-uint64_t Mix(uint64_t x) {
+uint64_t MixBits(uint64_t x) {
   x += 0x9e3779b97f4a7c15;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
   x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
   return x ^ (x >> 31);
 }
 uint64_t Derive(uint64_t seed, uint64_t number) {
-  return Mix(Mix(seed) ^ (number + 1) * 0xd6e8feb86659fd93);
+  return MixBits(MixBits(seed) ^ (number + 1) * 0xd6e8feb86659fd93);
 }
 
 // -1 to 1 in steps of 2^-23, so that f32 holds it exactly.
@@ -40,7 +40,7 @@ IntRange RangeOf(DType t, RandomRange range) {
 
 void FillRandom(Literal& array, uint64_t seed, RandomRange range, int64_t begin, int64_t end) {
   DType t = array.dtype();
-  auto bits = [&](int64_t i) { return Mix(seed + static_cast<uint64_t>(i)); };
+  auto bits = [&](int64_t i) { return MixBits(seed + static_cast<uint64_t>(i)); };
   if (t == DType::kPred) {
     for (int64_t i = begin; i < end; ++i) array.SetInt(i, static_cast<int64_t>(bits(i) >> 63));
   } else if (IsInteger(t)) {
@@ -51,7 +51,7 @@ void FillRandom(Literal& array, uint64_t seed, RandomRange range, int64_t begin,
   } else if (IsComplex(t)) {
     for (int64_t i = begin; i < end; ++i) {
       uint64_t b = bits(i);
-      array.SetComplex(i, {UnitValue(b), UnitValue(Mix(b))});
+      array.SetComplex(i, {UnitValue(b), UnitValue(MixBits(b))});
     }
   } else if (t == DType::kF32) {
     float* out = reinterpret_cast<float*>(array.mutable_data());
