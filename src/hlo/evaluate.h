@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/error.h"
@@ -43,7 +44,8 @@ Result<std::vector<Literal>> EvaluateOnDevices(const Module& module,
 // Evaluates one instruction on constant operands, e.g. for folding.
 Result<Literal> EvaluateInstruction(const Instruction& instruction, std::span<Literal> operands);
 
-class DeviceGroup;  // collectives between the devices of one evaluation
+class DeviceGroup;  // collectives between the devices of one evaluation (evaluate/device_group.h)
+struct EvalPlan;    // one computation prepared for evaluation (evaluate/plan.h)
 
 // State of one device's evaluation, passed to the op rows.
 class EvalContext {
@@ -53,6 +55,8 @@ class EvalContext {
 
   // Evaluates a computation on arguments (moved from).
   Result<Literal> Call(const Computation& computation, std::span<Literal> arguments);
+  // The same, with arguments that are only read.
+  Result<Literal> CallReading(const Computation& computation, std::span<const Literal> arguments);
 
   const Module& module() const { return module_; }
   const EvalOptions& options() const { return options_; }
@@ -73,12 +77,19 @@ class EvalContext {
   }
 
  private:
+  EvalPlan& PlanOf(const Computation& computation);
+  Result<Literal> Run(EvalPlan& plan, std::span<Literal> owned, std::span<const Literal> read);
+  Error Place(Error error, const Instruction& instruction);
+
   const Module& module_;
   const EvalOptions& options_;
   DeviceGroup* group_ = nullptr;
   int64_t replica_ = 0, partition_ = 0, num_replicas_ = 1, num_partitions_ = 1;
   int64_t loop_steps_ = 0, call_depth_ = 0;
   uint64_t random_counter_ = 0;
+  bool error_has_place_ = false;  // the error on its way out names its instruction
+  std::unordered_map<const Computation*, std::shared_ptr<EvalPlan>> plans_;
+  std::unordered_map<const Computation*, bool> effects_;  // of computations (evaluate/plan.h)
 };
 
 }  // namespace weft::hlo

@@ -1,6 +1,7 @@
 #include "hlo/instruction.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "hlo/computation.h"
 #include "hlo/module.h"
@@ -94,12 +95,22 @@ void Instruction::DropControlDependencies() {
 
 void Instruction::ReplaceAllUsesWith(Instruction* with) {
   CHECK(with != this) << name_;
-  std::vector<Instruction*> users = users_;
+  std::vector<Instruction*> users = std::move(users_);
+  users_.clear();
+  // Values with very many users are looked up in a set.
+  bool many = users.size() > 16 && with->users_.size() + users.size() > 64;
+  std::unordered_set<const Instruction*> known;
+  if (many) known.insert(with->users_.begin(), with->users_.end());
+  std::vector<Instruction*>& list = with->users_;
   for (Instruction* user : users) {
-    if (user == with) continue;  // `with` may read this instruction
-    for (size_t i = 0; i < user->operands_.size(); ++i) {
-      if (user->operands_[i] == this) user->ReplaceOperand(static_cast<int64_t>(i), with);
+    if (user == with) {  // `with` may read this instruction
+      users_.push_back(user);
+      continue;
     }
+    std::replace(user->operands_.begin(), user->operands_.end(), this, with);
+    bool is_new =
+        many ? known.insert(user).second : std::find(list.begin(), list.end(), user) == list.end();
+    if (is_new) list.push_back(user);
   }
   if (IsRoot()) parent_->set_root(with);
 }

@@ -48,6 +48,7 @@ class Instruction {
   Op op() const { return op_; }
   const OpDef& def() const { return GetOp(op_); }
   const std::string& name() const { return name_; }
+  void set_name(std::string name) { name_ = std::move(name); }
   int64_t id() const { return id_; }  // unique in the module, stable
   const Shape& shape() const { return shape_; }
   Shape& mutable_shape() { return shape_; }

@@ -13,8 +13,13 @@ Computation* Module::AddComputation(std::string name, Computation* before) {
   computation->module_ = this;
   computation->id_ = NextId();
   Computation* result = computation.get();
-  auto it = std::find_if(computations_.begin(), computations_.end(),
-                         [&](const auto& c) { return c.get() == before; });
+  // From the end: a computation is mostly added next to the last.
+  auto it = computations_.end();
+  if (before != nullptr) {
+    while (it != computations_.begin() && it[-1].get() != before) --it;
+    CHECK(it != computations_.begin()) << before->name();
+    --it;
+  }
   computations_.insert(it, std::move(computation));
   return result;
 }

@@ -95,8 +95,9 @@ class Module {
   // `base`, or `base.2` ... such that no instruction and no computation of the module has that
   // name. Every name given out is remembered.
   std::string UniqueName(std::string_view base);
-  int64_t NextId() { return next_id_++; }        // ids of instructions and computations
-  int64_t id_limit() const { return next_id_; }  // all ids are below this
+  int64_t NextId() { return next_id_++; }          // ids of instructions and computations
+  int64_t id_limit() const { return next_id_; }    // all ids are below this
+  void set_next_id(int64_t id) { next_id_ = id; }  // for CloneModule, which keeps ids
 
  private:
   std::string name_;

@@ -1,0 +1,152 @@
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <optional>
+
+#include "compiler/passes.h"
+#include "compiler/passes/effects.h"
+#include "hlo/clone.h"
+#include "hlo/evaluate.h"
+
+namespace weft::compiler {
+namespace {
+
+using hlo::Instruction;
+using hlo::Op;
+
+// Results up to this size are also computed from broadcasts and iotas of constants; larger ones
+// would trade cheap arithmetic for memory.
+constexpr int64_t kMaxFillElements = 1024;
+
+// Cheaper to compute than to store.
+bool IsFill(const Instruction& i) {
+  return (i.op() == Op::kBroadcast || i.op() == Op::kIota) && i.shape().elements() > 1;
+}
+
+bool IsKnownConstant(const Instruction& i) {
+  return i.IsConstant() && !i.attrs<hlo::ConstantAttrs>().elided;
+}
+
+// A broadcast of a constant, or an iota, small enough to be written out on the way.
+bool IsSmallKnownFill(const Instruction& i) {
+  if (!IsFill(i) || !i.shape().IsStatic() || i.shape().elements() > kMaxFillElements) return false;
+  return i.operand_count() == 0 || IsKnownConstant(*i.operand(0));
+}
+
+bool MayFold(const Instruction& i, const Effects& effects) {
+  if (i.IsConstant() || i.IsParameter() || IsFill(i) || HasControlDependencies(i)) return false;
+  if (!effects.IsFunction(i) || HasTrait(i.op(), hlo::kAsyncStart | hlo::kAsyncDone)) return false;
+  switch (i.op()) {
+    case Op::kOptBarrier:
+    case Op::kDomain:
+    case Op::kAddDependency:
+    case Op::kWhile:
+    case Op::kCall:
+    case Op::kConditional:
+    case Op::kFusion: return false;
+    default: break;
+  }
+  // Anything may hide behind a call within a call.
+  for (const hlo::Computation* called : i.called_computations()) {
+    for (const Instruction* inner : *called) {
+      if (HasTrait(inner->op(), hlo::kCalls)) return false;
+    }
+  }
+  return i.def().evaluate != nullptr;
+}
+
+bool AreOperandsKnown(const Instruction& i) {
+  bool fills = false;
+  for (const Instruction* operand : i.operands()) {
+    if (!operand->shape().IsArray() || !operand->shape().IsStatic()) return false;
+    if (IsKnownConstant(*operand)) continue;
+    if (!IsSmallKnownFill(*operand)) return false;
+    fills = true;
+  }
+  return !fills || i.shape().elements() <= kMaxFillElements;
+}
+
+// Element operations, roughly: results times what each one may read; called computations are
+// interpreted, which is slow.
+int64_t FoldWork(const Instruction& i) {
+  int64_t read = 1, written = std::max<int64_t>(i.shape().elements(), 1), calls = 1;
+  for (const Instruction* operand : i.operands()) {
+    read = std::max(read, operand->shape().elements());
+  }
+  for (const hlo::Computation* called : i.called_computations()) calls += 32 * called->size();
+  int64_t work = written;
+  if (!IsElementwise(i.op()) && __builtin_mul_overflow(work, read, &work)) {
+    return std::numeric_limits<int64_t>::max();
+  }
+  if (__builtin_mul_overflow(work, calls, &work)) return std::numeric_limits<int64_t>::max();
+  return work;
+}
+
+bool IsSplat(const Literal& l) {
+  if (l.size() < 2 || l.HasDynamicSizes()) return false;
+  size_t width = static_cast<size_t>(ByteWidth(l.dtype()));
+  return std::memcmp(l.data(), l.data() + width, static_cast<size_t>(l.size() - 1) * width) == 0;
+}
+
+Instruction* AddConstant(Literal value, Shape shape, Instruction* before) {
+  hlo::Computation& computation = *before->parent();
+  return computation.Add(Op::kConstant, computation.module()->UniqueName("constant"),
+                         std::move(shape), {}, hlo::ConstantAttrs{.literal = std::move(value)},
+                         before);
+}
+
+// The constant, or the broadcast of a scalar where all elements are the same.
+Instruction* AddValue(Literal value, Instruction* before) {
+  if (!IsSplat(value)) return AddConstant(std::move(value), before->shape(), before);
+  Literal scalar{Shape::Scalar(value.dtype())};
+  std::memcpy(scalar.mutable_data(), value.data(), static_cast<size_t>(ByteWidth(value.dtype())));
+  Instruction* c = AddConstant(std::move(scalar), Shape::Scalar(value.dtype()), before);
+  if (before->metadata() != nullptr) c->mutable_metadata() = *before->metadata();
+  hlo::Computation& computation = *before->parent();
+  return computation.Add(Op::kBroadcast, computation.module()->UniqueName("broadcast"),
+                         before->shape(), std::span(&c, 1), hlo::BroadcastAttrs{}, before);
+}
+
+std::optional<Literal> Compute(const Instruction& i) {
+  std::vector<Literal> operands;
+  for (const Instruction* operand : i.operands()) {
+    if (operand->IsConstant()) {
+      operands.push_back(operand->literal());
+      continue;
+    }
+    std::vector<Literal> inner;
+    for (const Instruction* o : operand->operands()) inner.push_back(o->literal());
+    Result<Literal> fill = hlo::EvaluateInstruction(*operand, inner);
+    if (!fill) return std::nullopt;
+    operands.push_back(*std::move(fill));
+  }
+  Result<Literal> value = hlo::EvaluateInstruction(i, operands);
+  // What fails now is left to fail when it runs.
+  if (!value || !Shape::Compatible(value->shape(), i.shape())) return std::nullopt;
+  return *std::move(value);
+}
+
+}  // namespace
+
+Result<bool> FoldConstants(hlo::Module& module, const PassContext& context) {
+  const OptimizeOptions& limits = context.options.optimize;
+  int64_t work_left = limits.fold_max_work;
+  Effects effects(module);
+  bool changed = false;
+  for (const auto& computation : module.computations()) {
+    for (Instruction* i : computation->Snapshot()) {
+      if (!i->shape().IsArray() || !i->shape().IsStatic() || !MayFold(*i, effects)) continue;
+      if (i->shape().ByteSize() > limits.fold_max_bytes || !AreOperandsKnown(*i)) continue;
+      int64_t work = FoldWork(*i);
+      if (work > work_left) continue;
+      work_left -= work;
+      std::optional<Literal> value = Compute(*i);
+      if (!value) continue;
+      hlo::ReplaceInstruction(i, AddValue(*std::move(value), i));
+      changed = true;
+    }
+  }
+  return changed;
+}
+
+}  // namespace weft::compiler

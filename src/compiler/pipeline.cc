@@ -1,0 +1,113 @@
+#include "compiler/pipeline.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "hlo/text.h"
+#include "hlo/verify.h"
+
+namespace weft::compiler {
+namespace {
+
+constexpr Pass kPasses[] = {
+    {"eliminate-common-subexpressions", EliminateCommonSubexpressions},
+    {"eliminate-dead-code", EliminateDeadCode},
+    {"fold-constants", FoldConstants},
+    {"inline-calls", InlineCalls},
+    {"simplify", Simplify},
+};
+
+// The order in which they run.
+constexpr std::string_view kPipeline[] = {
+    "inline-calls",  // first: the others do not look into callees
+    "simplify",      // before the next two: fewer and more canonical ops
+    "fold-constants",
+    "eliminate-common-subexpressions",
+    "simplify",             // merged operands and new constants make more identities hold
+    "eliminate-dead-code",  // last: the others leave unused ops behind
+};
+
+bool IsDisabled(const Pass& pass, const CompileOptions& options) {
+  const auto& list = options.pipeline.disable;
+  return std::find(list.begin(), list.end(), pass.name) != list.end();
+}
+
+Status DumpModule(const hlo::Module& module, const Pass& pass, size_t number,
+                  const DumpOptions& dump) {
+  if (dump.dir.empty() || !pass.name.contains(dump.filter)) return {};
+  char prefix[16];
+  std::snprintf(prefix, sizeof(prefix), "%04zu", number);
+  return WriteFile(StrCat(dump.dir, "/", prefix, ".", pass.name, ".hlo"), hlo::PrintModule(module));
+}
+
+}  // namespace
+
+std::span<const Pass> Passes() {
+  return kPasses;
+}
+
+Result<std::vector<const Pass*>> FindPasses(std::string_view names) {
+  std::vector<const Pass*> found;
+  for (size_t at = 0; at < names.size();) {
+    size_t end = std::min(names.find(',', at), names.size());
+    std::string_view name = names.substr(at, end - at);
+    at = end + 1;
+    auto it = std::find_if(std::begin(kPasses), std::end(kPasses),
+                           [&](const Pass& p) { return p.name == name; });
+    if (it == std::end(kPasses)) {
+      std::string known;
+      for (const Pass& p : kPasses) StrAppend(known, known.empty() ? "" : ", ", p.name);
+      auto error = InvalidArgument("unknown pass: ", name);
+      error.error().Hint("known passes: " + known);
+      return error;
+    }
+    found.push_back(it);
+  }
+  return found;
+}
+
+Result<std::vector<const Pass*>> DefaultPipeline() {
+  std::vector<const Pass*> all;
+  for (std::string_view name : kPipeline) all.push_back(TRY(FindPasses(name))[0]);
+  return all;
+}
+
+Result<std::vector<PassRun>> RunPasses(hlo::Module& module, std::span<const Pass* const> passes,
+                                       const CompileOptions& options, const RunnerHooks& hooks) {
+  using Clock = std::chrono::steady_clock;
+  std::vector<PassRun> runs;
+  PassContext context{options};
+  for (const std::string& name : options.pipeline.disable) TRY(FindPasses(name));
+  for (const Pass* pass : passes) {
+    if (IsDisabled(*pass, options)) continue;
+    PassRun run{.pass = pass->name, .instructions_before = module.instruction_count()};
+    auto start = Clock::now();
+    Result<bool> changed = pass->run(module, context);
+    if (!changed) {
+      changed.error().Note(StrCat("in pass ", pass->name));
+      return std::unexpected(changed.error());
+    }
+    run.changed = *changed;
+    run.milliseconds = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+    run.instructions_after = module.instruction_count();
+    runs.push_back(run);
+    VLOG("compiler", 2) << run.pass << (run.changed ? ": changed, " : ": no change, ")
+                        << run.instructions_before << " -> " << run.instructions_after
+                        << " instructions, " << run.milliseconds << " ms";
+    if (run.changed) {
+      TRY(DumpModule(module, *pass, runs.size(), options.dump));
+      Status valid = options.pipeline.verify ? hlo::Verify(module) : Status();
+      if (!valid) {
+        valid.error().Note(StrCat("after pass ", pass->name));
+        return std::unexpected(valid.error());
+      }
+    }
+    if (hooks.after) hooks.after(run, module);
+  }
+  return runs;
+}
+
+}  // namespace weft::compiler

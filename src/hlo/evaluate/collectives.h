@@ -1,0 +1,43 @@
+// Collectives between the simulated devices: who takes part, and what each device gets.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/error.h"
+#include "base/literal.h"
+#include "hlo/attrs.h"
+#include "hlo/evaluate.h"
+#include "hlo/instruction.h"
+
+namespace weft::hlo {
+
+// How the ids of an instruction's replica groups are to be read: as the attribute `mode` says, else
+// by channel_id and use_global_device_ids.
+Result<GroupMode> GroupModeOf(Op op, const Attrs& attrs);
+
+// The devices of this device's group, in group order; nullopt when it is in none.
+Result<std::optional<std::vector<int64_t>>> ParticipantsOf(const EvalContext& context,
+                                                           const Instruction& instruction);
+
+// accumulator[i] = reducer(accumulator[i], value[i]), element by element.
+Status CombineElements(EvalContext& context, const Computation& reducer, Literal& accumulator,
+                       const Literal& value);
+
+// The values of the synchronous op; what the starts of the asynchronous ones carry too. Operands
+// as in OpRow.
+Result<Literal> RunAllGather(EvalContext&, const Instruction&, std::span<Literal>);
+Result<Literal> RunAllReduce(EvalContext&, const Instruction&, std::span<Literal>);
+Result<Literal> RunReduceScatter(EvalContext&, const Instruction&, std::span<Literal>);
+Result<Literal> RunCollectiveReduce(EvalContext&, const Instruction&, std::span<Literal>);
+Result<Literal> RunAllToAll(EvalContext&, const Instruction&, std::span<Literal>);
+Result<Literal> RunRaggedAllToAll(EvalContext&, const Instruction&, std::span<Literal>);
+Result<Literal> RunCollectiveBroadcast(EvalContext&, const Instruction&, std::span<Literal>);
+Result<Literal> RunCollectivePermute(EvalContext&, const Instruction&, std::span<Literal>);
+
+// "{{0,1},{1,2}}", as in the frontend attribute of send and recv.
+std::optional<IntPairs> ParsePairs(std::string_view text);
+
+}  // namespace weft::hlo

@@ -1,0 +1,85 @@
+// The simulated devices of one evaluation: one thread each, meeting at collectives. Any state in
+// which every live device waits is a deadlock and becomes an error that names the ops that wait; a
+// device that fails wakes all others.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/literal.h"
+#include "base/mutex.h"
+#include "hlo/instruction.h"
+
+namespace weft::hlo {
+
+class DeviceGroup {
+ public:
+  explicit DeviceGroup(int64_t devices);
+
+  int64_t devices() const { return devices_; }
+
+  // Runs fn(device) on all devices at once; their results, or the first error.
+  Result<std::vector<Literal>> RunAll(const std::function<Result<Literal>(int64_t)>& fn);
+
+  // Gives `value` and waits until all participants have given theirs; all of them, in the order of
+  // `participants`. Devices meet by channel (or, without one, instruction) and by how often they
+  // have come here before.
+  using Values = std::shared_ptr<const std::vector<Literal>>;
+  Result<Values> Exchange(const Instruction& instruction, std::optional<int64_t> channel,
+                          std::span<const int64_t> participants, int64_t device, Literal value);
+
+  // Messages between two devices (or to whoever receives, with `to` -1) arrive in order.
+  void Send(int64_t channel, int64_t from, int64_t to, Literal value);
+  Result<Literal> Receive(const Instruction& instruction, int64_t channel, int64_t from,
+                          int64_t to);
+
+  // A pending receive of a device, by a number that fits the u32 of recv's result.
+  struct Pending {
+    int64_t channel = 0, from = -1, to = -1;
+  };
+  uint32_t AddPending(int64_t device, Pending pending);
+  std::optional<Pending> TakePending(int64_t device, uint32_t number);
+
+ private:
+  struct Device {
+    const Instruction* waits_at = nullptr;
+    bool finished = false;
+    std::map<std::vector<int64_t>, int64_t> visits;  // by meeting place
+    std::map<uint32_t, Pending> pending;
+    uint32_t next_pending = 1;
+  };
+  struct Meeting {
+    std::shared_ptr<std::vector<Literal>> values;
+    int64_t arrived = 0;
+    bool complete = false;
+    int64_t left = 0;  // participants that have taken the values
+  };
+
+  // Waits until `ready`, which whoever makes it so announces with Wake.
+  Status WaitUntil(int64_t device, const Instruction& instruction,
+                   const std::function<bool()>& ready) WEFT_REQUIRES(mutex_);
+  void Wake(int64_t device) WEFT_REQUIRES(mutex_);
+  void Finish(int64_t device, const Error* error) WEFT_EXCLUDES(mutex_);
+  void Fail(Error error) WEFT_REQUIRES(mutex_);
+  void CheckDeadlock() WEFT_REQUIRES(mutex_);
+
+  const int64_t devices_;
+  Mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Device> state_ WEFT_GUARDED_BY(mutex_);
+  int64_t running_ WEFT_GUARDED_BY(mutex_);  // neither finished nor waiting
+  std::optional<Error> error_ WEFT_GUARDED_BY(mutex_);
+  std::map<std::vector<int64_t>, Meeting> meetings_ WEFT_GUARDED_BY(mutex_);
+  std::map<std::vector<int64_t>, std::deque<Literal>> mail_ WEFT_GUARDED_BY(mutex_);
+};
+
+}  // namespace weft::hlo

@@ -1,0 +1,178 @@
+#include "hlo/evaluate/plan.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "hlo/module.h"
+
+namespace weft::hlo {
+namespace {
+
+bool AddBytes(const Shape& shape, int64_t limit, int64_t& total) {
+  if (shape.IsArray()) {
+    std::optional<int64_t> n = shape.CheckedElements();
+    int64_t bytes = 0;
+    if (!n || __builtin_mul_overflow(*n, ByteWidth(shape.dtype()), &bytes)) return false;
+    if (bytes > limit - total) return false;
+    total += bytes;
+  }
+  for (const Shape& element : shape.elements_of_tuple()) {
+    if (!AddBytes(element, limit, total)) return false;
+  }
+  return true;
+}
+
+constexpr int kMaxEffectDepth = 1000;  // what is nested deeper counts as an effect
+
+bool EffectsOf(const Computation& computation, EffectsCache& cache, int depth);
+
+bool EffectsOf(const Instruction& instruction, EffectsCache& cache, int depth) {
+  if (HasSideEffect(instruction.op())) return true;
+  if (instruction.op() == Op::kCustomCall &&
+      instruction.attrs<CustomCallAttrs>().custom_call_has_side_effect) {
+    return true;
+  }
+  if (!HasTrait(instruction.op(), kCalls)) return false;
+  for (const Computation* called : instruction.called_computations()) {
+    if (EffectsOf(*called, cache, depth + 1)) return true;
+  }
+  return false;
+}
+
+bool EffectsOf(const Computation& computation, EffectsCache& cache, int depth) {
+  if (depth > kMaxEffectDepth) return true;
+  auto [it, added] = cache.emplace(&computation, false);
+  if (!added) return it->second;
+  for (const Instruction* instruction : computation) {
+    if (EffectsOf(*instruction, cache, depth)) return cache[&computation] = true;
+  }
+  return false;
+}
+
+// The instructions to evaluate: what the root and the effects read.
+std::unordered_set<const Instruction*> LiveInstructions(const Computation& computation,
+                                                        EffectsCache& cache) {
+  std::unordered_set<const Instruction*> live;
+  std::vector<const Instruction*> work;
+  auto add = [&](const Instruction* instruction) {
+    if (live.insert(instruction).second) work.push_back(instruction);
+  };
+  add(computation.root());
+  for (const Instruction* instruction : computation) {
+    if (HasEffects(*instruction, cache)) add(instruction);
+  }
+  while (!work.empty()) {
+    const Instruction* instruction = work.back();
+    work.pop_back();
+    for (const Instruction* operand : instruction->operands()) add(operand);
+  }
+  return live;
+}
+
+EvalStep::Kind KindOf(const Instruction& instruction) {
+  switch (instruction.op()) {
+    case Op::kConstant: return EvalStep::Kind::kConstant;
+    case Op::kGetTupleElement: return EvalStep::Kind::kElement;
+    case Op::kTuple: return EvalStep::Kind::kTuple;
+    default: return EvalStep::Kind::kRow;
+  }
+}
+
+// Marks last uses, walking backwards. An element of a tuple may be taken out when all that follows
+// reads other elements of it.
+void MarkLastUses(EvalPlan& plan) {
+  std::vector<bool> used(static_cast<size_t>(plan.slot_count));
+  std::vector<bool> read_whole(used.size());
+  std::vector<std::vector<int64_t>> elements_read(used.size());
+  used[plan.root_slot] = read_whole[plan.root_slot] = true;
+  for (auto step = plan.steps.rbegin(); step != plan.steps.rend(); ++step) {
+    step->unused = !used[step->slot];
+    for (int32_t u = step->use_count - 1; u >= 0; --u) {
+      EvalUse& use = plan.uses[step->first_use + u];
+      use.last = !used[use.slot];
+      used[use.slot] = true;
+      if (step->kind != EvalStep::Kind::kElement) {
+        read_whole[use.slot] = true;
+        continue;
+      }
+      std::vector<int64_t>& read = elements_read[use.slot];
+      int64_t index = step->instruction->tuple_index();
+      bool again = std::find(read.begin(), read.end(), index) != read.end();
+      step->take_element = !read_whole[use.slot] && !again;
+      if (!again && read.size() < 256) read.push_back(index);
+      if (read.size() >= 256) read_whole[use.slot] = true;  // very wide tuples are shared
+    }
+  }
+}
+
+Status AddStep(const Instruction& instruction, int64_t max_tensor_bytes,
+               std::unordered_map<const Instruction*, int32_t>& slots, EvalPlan& plan) {
+  EvalStep step;
+  step.instruction = &instruction;
+  step.kind = KindOf(instruction);
+  step.evaluate = instruction.def().evaluate;
+  step.too_large = !FitsIn(instruction.shape(), max_tensor_bytes);
+  step.slot = plan.slot_count++;
+  step.first_use = static_cast<int32_t>(plan.uses.size());
+  step.use_count = static_cast<int32_t>(instruction.operand_count());
+  plan.max_uses = std::max(plan.max_uses, step.use_count);
+  for (const Instruction* operand : instruction.operands()) {
+    auto it = slots.find(operand);
+    if (it == slots.end()) {
+      return InvalidArgument(instruction.name(), ": operand ", operand->name(),
+                             " does not come before it");
+    }
+    plan.uses.push_back({it->second});
+  }
+  slots[&instruction] = step.slot;
+  plan.steps.push_back(step);
+  return {};
+}
+
+Status FillPlan(const Computation& computation, int64_t max_tensor_bytes, EffectsCache& cache,
+                EvalPlan& plan) {
+  if (computation.root() == nullptr) {
+    return InvalidArgument("computation ", computation.name(), " has no root");
+  }
+  std::unordered_map<const Instruction*, int32_t> slots;
+  for (const Instruction* parameter : computation.parameters()) {
+    if (parameter == nullptr) {
+      return InvalidArgument("computation ", computation.name(), " lacks a parameter number");
+    }
+    slots[parameter] = plan.slot_count;
+    plan.parameter_slots.push_back(plan.slot_count++);
+  }
+  std::unordered_set<const Instruction*> live = LiveInstructions(computation, cache);
+  for (const Instruction* instruction : computation) {
+    if (instruction->IsParameter() || !live.contains(instruction)) continue;
+    TRY(AddStep(*instruction, max_tensor_bytes, slots, plan));
+  }
+  auto root = slots.find(computation.root());
+  if (root == slots.end()) {
+    return InvalidArgument("computation ", computation.name(), " does not hold its root");
+  }
+  plan.root_slot = root->second;
+  MarkLastUses(plan);
+  return {};
+}
+
+}  // namespace
+
+bool HasEffects(const Instruction& instruction, EffectsCache& cache) {
+  return EffectsOf(instruction, cache, 0);
+}
+
+bool FitsIn(const Shape& shape, int64_t limit) {
+  int64_t total = 0;
+  return AddBytes(shape, limit, total);
+}
+
+EvalPlan MakeEvalPlan(const Computation& computation, int64_t max_tensor_bytes,
+                      EffectsCache& cache) {
+  EvalPlan plan;
+  plan.computation = &computation;
+  plan.status = FillPlan(computation, max_tensor_bytes, cache, plan);
+  return plan;
+}
+
+}  // namespace weft::hlo

@@ -1,0 +1,69 @@
+// A computation prepared for evaluation: the instructions that matter in list order, each with the
+// slots of its operands and what dies there.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "base/error.h"
+#include "base/literal.h"
+#include "hlo/computation.h"
+#include "hlo/op.h"
+
+namespace weft::hlo {
+
+struct EvalUse {
+  int32_t slot = 0;
+  bool last = false;  // nothing reads the slot afterwards
+};
+
+struct EvalStep {
+  enum class Kind : uint8_t { kRow, kConstant, kElement, kTuple };
+  const Instruction* instruction = nullptr;
+  Result<Literal> (*evaluate)(EvalContext&, const Instruction&, std::span<Literal>) = nullptr;
+  Kind kind = Kind::kRow;
+  bool unused = false;        // nothing reads the result
+  bool take_element = false;  // kElement: nothing reads this element of the tuple afterwards
+  bool too_large = false;     // the result exceeds the limit
+  int32_t slot = 0;
+  int32_t first_use = 0, use_count = 0;  // in EvalPlan::uses
+};
+
+// A value of a running computation. Borrowed values belong to the caller.
+struct EvalSlot {
+  Literal value;
+  const Literal* borrowed = nullptr;
+  const Literal& get() const { return borrowed != nullptr ? *borrowed : value; }
+};
+
+struct EvalFrame {
+  std::vector<EvalSlot> slots;
+  std::vector<Literal> operands;
+};
+
+struct EvalPlan {
+  const Computation* computation = nullptr;
+  Status status;  // why the computation cannot be evaluated
+  std::vector<int32_t> parameter_slots;
+  std::vector<EvalStep> steps;
+  std::vector<EvalUse> uses;
+  int32_t slot_count = 0, max_uses = 0, root_slot = 0;
+  std::vector<std::unique_ptr<EvalFrame>> free_frames;
+};
+
+// Which computations do something besides returning a value, as far as was asked.
+using EffectsCache = std::unordered_map<const Computation*, bool>;
+
+// Evaluated for its effect, though nothing reads the result; looks into called computations.
+bool HasEffects(const Instruction& instruction, EffectsCache& cache);
+
+// Whether all arrays of a shape have known sizes that come to at most `limit` bytes.
+bool FitsIn(const Shape& shape, int64_t limit);
+
+EvalPlan MakeEvalPlan(const Computation& computation, int64_t max_tensor_bytes,
+                      EffectsCache& cache);
+
+}  // namespace weft::hlo

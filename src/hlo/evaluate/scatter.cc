@@ -1,0 +1,228 @@
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <cstring>
+#include <optional>
+
+#include "base/elements.h"
+#include "hlo/computation.h"
+#include "hlo/evaluate/index_ops.h"
+#include "hlo/evaluate/result.h"
+#include "hlo/evaluate/strided.h"
+#include "hlo/instruction.h"
+
+namespace weft::hlo {
+namespace {
+
+// What to_apply does with one operand, where it is simple.
+struct SimpleUpdate {
+  enum Kind : uint8_t { kKeep, kReplace, kCombine } kind;
+  Op op = Op::kAdd;
+};
+
+std::optional<SimpleUpdate> FindSimpleUpdate(const Computation& apply) {
+  const Instruction* root = apply.root();
+  if (apply.parameters().size() != 2) return std::nullopt;
+  if (root->op() == Op::kTuple && root->operand_count() == 1) root = root->operand(0);
+  if (root->IsParameter()) {
+    return SimpleUpdate{root->parameter_number() == 0 ? SimpleUpdate::kKeep
+                                                      : SimpleUpdate::kReplace};
+  }
+  switch (root->op()) {
+    case Op::kAdd:
+    case Op::kMultiply:
+    case Op::kMaximum:
+    case Op::kMinimum:
+    case Op::kAnd:
+    case Op::kOr:
+    case Op::kXor: break;
+    default: return std::nullopt;
+  }
+  const Instruction *a = root->operand(0), *b = root->operand(1);
+  if (!a->IsParameter() || !b->IsParameter() || a == b) return std::nullopt;
+  if (a->shape().dtype() != root->shape().dtype() || b->shape().dtype() != root->shape().dtype()) {
+    return std::nullopt;
+  }
+  if (IsComplex(root->shape().dtype()) && root->op() != Op::kAdd && root->op() != Op::kMultiply) {
+    return std::nullopt;
+  }
+  return SimpleUpdate{SimpleUpdate::kCombine, root->op()};
+}
+
+double CombineFloats(Op op, double x, double y) {
+  switch (op) {
+    case Op::kAdd: return x + y;
+    case Op::kMultiply: return x * y;
+    case Op::kMaximum:
+      if (x != x || y != y) return x + y;
+      return x == y ? (std::signbit(x) ? y : x) : std::max(x, y);
+    default:
+      if (x != x || y != y) return x + y;
+      return x == y ? (std::signbit(x) ? x : y) : std::min(x, y);
+  }
+}
+
+int64_t CombineIntegers(Op op, int64_t x, int64_t y, bool is_u64) {
+  uint64_t u = static_cast<uint64_t>(x), v = static_cast<uint64_t>(y);
+  bool less = is_u64 ? u < v : x < y;
+  switch (op) {
+    case Op::kAdd: return static_cast<int64_t>(u + v);
+    case Op::kMultiply: return static_cast<int64_t>(u * v);
+    case Op::kMaximum: return less ? y : x;
+    case Op::kMinimum: return less ? x : y;
+    case Op::kAnd: return x & y;
+    case Op::kOr: return x | y;
+    default: return x ^ y;
+  }
+}
+
+// current[i] = op(current[i], update[i]), of n elements of one type, rounded to it.
+void CombineElements(Op op, DType type, std::byte* current, const std::byte* update, int64_t n) {
+  int64_t width = ByteWidth(type);
+  for (int64_t i = 0; i < n; ++i, current += width, update += width) {
+    if (type == DType::kF32 && op == Op::kAdd) {
+      float x, y;
+      std::memcpy(&x, current, 4), std::memcpy(&y, update, 4);
+      x += y;
+      std::memcpy(current, &x, 4);
+    } else if (IsFloat(type)) {
+      double x, y;
+      LoadF64(type, current, 1, &x), LoadF64(type, update, 1, &y);
+      x = CombineFloats(op, x, y);
+      StoreF64(type, &x, 1, current);
+    } else if (IsComplex(type)) {
+      std::complex<double> x, y;
+      LoadC128(type, current, 1, &x), LoadC128(type, update, 1, &y);
+      x = op == Op::kAdd ? x + y : x * y;
+      StoreC128(type, &x, 1, current);
+    } else {
+      int64_t x, y;
+      LoadI64(type, current, 1, &x), LoadI64(type, update, 1, &y);
+      x = CombineIntegers(op, x, y, type == DType::kU64);
+      StoreI64(type, &x, 1, current);
+    }
+  }
+}
+
+// One scatter: operands in place, updates of their types.
+struct ScatterState {
+  EvalContext& context;
+  const Computation& apply;
+  std::span<Literal> operands;
+  std::span<Literal> updates;
+};
+
+// Calls to_apply for each element of a window whose elements were copied together.
+Status CallForElements(const ScatterState& s, std::vector<std::vector<std::byte>>& current,
+                       const std::vector<std::vector<std::byte>>& update, int64_t n) {
+  size_t count = s.operands.size();
+  for (int64_t i = 0; i < n; ++i) {
+    std::vector<Literal> arguments(2 * count);
+    for (size_t k = 0; k < 2 * count; ++k) {
+      DType type = s.operands[k % count].dtype();
+      int64_t width = ByteWidth(type);
+      Literal scalar{Shape::Scalar(type)};
+      std::memcpy(scalar.mutable_data(),
+                  (k < count ? current : update)[k % count].data() + i * width,
+                  static_cast<size_t>(width));
+      DType parameter = s.apply.parameter(static_cast<int64_t>(k))->shape().dtype();
+      arguments[k] = TRY(ConvertedTo(std::move(scalar), parameter));
+    }
+    Literal result = TRY(s.context.Call(s.apply, arguments));
+    for (size_t k = 0; k < count; ++k) {
+      DType type = s.operands[k].dtype();
+      Literal value = result.shape().IsTuple() ? result.tuple()[k] : result;
+      value = TRY(ConvertedTo(std::move(value), type));
+      std::memcpy(current[k].data() + i * ByteWidth(type), value.data(),
+                  static_cast<size_t>(ByteWidth(type)));
+    }
+  }
+  return {};
+}
+
+Status ScatterWindows(const ScatterState& s, const IndexedWindows& windows) {
+  std::optional<SimpleUpdate> simple = FindSimpleUpdate(s.apply);
+  if (simple && simple->kind == SimpleUpdate::kKeep) return {};
+  size_t count = s.operands.size();
+  const Dims& whole = s.operands[0].shape().dims();
+  const Dims& sizes = windows.sizes();
+  Dims strides = RowMajorStrides(whole), dense = RowMajorStrides(sizes);
+  std::vector<StridedCopy> take, put, take_update, replace;
+  std::vector<std::vector<std::byte>> current(count), update(count);
+  std::vector<std::byte*> to(count);
+  for (size_t k = 0; k < count; ++k) {
+    int64_t width = ByteWidth(s.operands[k].dtype());
+    take.emplace_back(sizes, strides, dense, width);
+    put.emplace_back(sizes, dense, strides, width);
+    take_update.emplace_back(sizes, windows.slice_strides(), dense, width);
+    replace.emplace_back(sizes, windows.slice_strides(), strides, width);
+    if (!simple || simple->kind == SimpleUpdate::kCombine) {
+      current[k].resize(static_cast<size_t>(take[k].elements() * width));
+      update[k].resize(current[k].size());
+    }
+    to[k] = s.operands[k].mutable_data();
+  }
+  int64_t n = take[0].elements();
+  Dims starts;
+  for (int64_t i = 0; i < windows.count(); ++i) {
+    int64_t from_at = windows.Locate(i, starts), at = 0;
+    bool inside = true;
+    for (size_t d = 0; inside && d < starts.size(); ++d) {
+      inside = starts[d] >= 0 && starts[d] <= whole[d] - sizes[d];
+      if (inside) at += starts[d] * strides[d];
+    }
+    if (!inside) continue;
+    for (size_t k = 0; k < count; ++k) {
+      int64_t width = ByteWidth(s.operands[k].dtype());
+      const std::byte* from = s.updates[k].data() + from_at * width;
+      if (simple && simple->kind == SimpleUpdate::kReplace) {
+        replace[k].Run(from, to[k] + at * width);
+      } else if (simple && n == 1) {
+        CombineElements(simple->op, s.operands[k].dtype(), to[k] + at * width, from, 1);
+      } else {
+        take[k].Run(to[k] + at * width, current[k].data());
+        take_update[k].Run(from, update[k].data());
+      }
+    }
+    if (simple && (simple->kind == SimpleUpdate::kReplace || n == 1)) continue;
+    if (simple) {
+      CombineElements(simple->op, s.operands[0].dtype(), current[0].data(), update[0].data(), n);
+    } else {
+      TRY(CallForElements(s, current, update, n));
+    }
+    for (size_t k = 0; k < count; ++k) {
+      put[k].Run(current[k].data(), to[k] + at * ByteWidth(s.operands[k].dtype()));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+// Windows are taken in row-major order of the indices; a window that does not lie within the
+// operand as a whole is dropped.
+Result<Literal> EvaluateScatter(EvalContext& context, const Instruction& instruction,
+                                std::span<Literal> operands) {
+  const ScatterAttrs& a = instruction.attrs<ScatterAttrs>();
+  size_t count = operands.size() / 2;
+  std::span<Literal> into = operands.first(count), updates = operands.subspan(count + 1);
+  for (size_t k = 0; k < count; ++k) {
+    const Shape& shape = count == 1 ? instruction.shape()
+                                    : instruction.shape().tuple_element(static_cast<int64_t>(k));
+    into[k] = TRY(ConvertedTo(std::move(into[k]), shape.dtype()));
+    updates[k] = TRY(ConvertedTo(std::move(updates[k]), shape.dtype()));
+  }
+  if (updates[0].size() > 0 && into[0].size() > 0) {
+    IndexedWindows windows(
+        {a.update_window_dims, a.inserted_window_dims, a.scatter_dims_to_operand_dims,
+         a.input_batching_dims, a.scatter_indices_batching_dims, a.index_vector_dim},
+        into[0].shape(), operands[count], updates[0].shape());
+    TRY(ScatterWindows({context, *a.to_apply, into, updates}, windows));
+  }
+  if (count == 1) return std::move(into[0]);
+  std::vector<Literal> results;
+  for (Literal& literal : into) results.push_back(std::move(literal));
+  return Literal::Tuple(std::move(results));
+}
+
+}  // namespace weft::hlo

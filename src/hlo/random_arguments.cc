@@ -1,0 +1,130 @@
+#include "hlo/random_arguments.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/thread_pool.h"
+
+namespace weft::hlo {
+namespace {
+
+// splitmix64: a counter in, 64 random bits out.
+uint64_t MixBits(uint64_t x) {
+  x += 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+uint64_t Derive(uint64_t seed, uint64_t number) {
+  return MixBits(MixBits(seed) ^ (number + 1) * 0xd6e8feb86659fd93);
+}
+
+// -1 to 1 in steps of 2^-23, so that f32 holds it exactly.
+double UnitValue(uint64_t bits) {
+  return static_cast<double>(static_cast<int64_t>(bits >> 40)) / (1 << 23) - 1.0;
+}
+
+struct IntRange {
+  int64_t low = 0;
+  uint64_t count = 1;
+};
+IntRange RangeOf(DType t, RandomRange range) {
+  if (range == RandomRange::kIndex) {
+    int bits = IsSigned(t) ? BitWidth(t) - 1 : BitWidth(t);
+    return {0, bits >= 3 ? 8 : uint64_t{1} << bits};
+  }
+  if (IsUnsigned(t)) return {0, BitWidth(t) > 4 ? 17 : uint64_t{1} << BitWidth(t)};
+  if (BitWidth(t) > 4) return {-8, 17};
+  return {-(int64_t{1} << (BitWidth(t) - 1)), uint64_t{1} << BitWidth(t)};
+}
+
+void FillRandom(Literal& array, uint64_t seed, RandomRange range, int64_t begin, int64_t end) {
+  DType t = array.dtype();
+  auto bits = [&](int64_t i) { return MixBits(seed + static_cast<uint64_t>(i)); };
+  if (t == DType::kPred) {
+    for (int64_t i = begin; i < end; ++i) array.SetInt(i, static_cast<int64_t>(bits(i) >> 63));
+  } else if (IsInteger(t)) {
+    IntRange r = RangeOf(t, range);
+    for (int64_t i = begin; i < end; ++i) {
+      array.SetInt(i, r.low + static_cast<int64_t>((bits(i) >> 32) % r.count));
+    }
+  } else if (IsComplex(t)) {
+    for (int64_t i = begin; i < end; ++i) {
+      uint64_t b = bits(i);
+      array.SetComplex(i, {UnitValue(b), UnitValue(MixBits(b))});
+    }
+  } else if (t == DType::kF32) {
+    float* out = reinterpret_cast<float*>(array.mutable_data());
+    for (int64_t i = begin; i < end; ++i) out[i] = static_cast<float>(UnitValue(bits(i)));
+  } else if (t == DType::kF8E8M0FNU) {
+    for (int64_t i = begin; i < end; ++i) {
+      array.SetDouble(i, std::ldexp(1.0, static_cast<int>((bits(i) >> 32) % 5) - 2));
+    }
+  } else {
+    for (int64_t i = begin; i < end; ++i) array.SetDouble(i, UnitValue(bits(i)));
+  }
+}
+
+// Whether some user reads the parameter as indices, sizes or a branch number.
+bool IsUsedAsIndex(const Instruction& parameter) {
+  for (const Instruction* user : parameter.users()) {
+    int64_t first = -1;  // operands from here to the last are indices
+    int64_t last = user->operand_count() - 1;
+    switch (user->op()) {
+      case Op::kDynamicSlice: first = 1; break;
+      case Op::kDynamicUpdateSlice: first = 2; break;
+      case Op::kGather:
+      case Op::kSetDimensionSize:
+      case Op::kDynamicReshape: first = 1; break;
+      case Op::kScatter: first = last = (user->operand_count() - 1) / 2; break;
+      case Op::kConditional: first = last = 0; break;
+      case Op::kRaggedDot: first = last = 2; break;
+      default: continue;
+    }
+    for (int64_t i = first; i <= last; ++i) {
+      if (user->operand(i) == &parameter) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<Literal> RandomLiteral(const Shape& shape, uint64_t seed, RandomRange range) {
+  if (shape.IsToken()) return Literal::Token();
+  if (shape.IsTuple()) {
+    std::vector<Literal> elements;
+    for (int64_t i = 0; i < shape.tuple_size(); ++i) {
+      elements.push_back(TRY(
+          RandomLiteral(shape.tuple_element(i), Derive(seed, static_cast<uint64_t>(i)), range)));
+    }
+    return Literal::Tuple(std::move(elements));
+  }
+  if (shape.IsBuffer()) return RandomLiteral(shape.buffer_content(), seed, range);
+  if (!shape.IsArray()) return InvalidArgument("no random value of shape ", shape);
+  Literal array = TRY(Literal::Allocate(shape));
+  DefaultPool().ParallelFor(array.size(), 1 << 14, [&](int64_t begin, int64_t end) {
+    FillRandom(array, seed, range, begin, end);
+  });
+  return array;
+}
+
+Result<std::vector<Literal>> RandomArguments(const Computation& computation, uint64_t seed,
+                                             int64_t device) {
+  std::vector<Literal> arguments;
+  uint64_t device_seed = Derive(seed, static_cast<uint64_t>(device));
+  for (const Instruction* parameter : computation.parameters()) {
+    if (parameter == nullptr) return InvalidArgument("a parameter number is missing");
+    RandomRange range = IsUsedAsIndex(*parameter) ? RandomRange::kIndex : RandomRange::kUsual;
+    Result<Literal> value =
+        RandomLiteral(parameter->shape(), Derive(device_seed, arguments.size()), range);
+    if (!value) {
+      value.error().Prefix(StrCat("parameter ", parameter->name(), ": "));
+      return std::unexpected(value.error());
+    }
+    arguments.push_back(*std::move(value));
+  }
+  return arguments;
+}
+
+}  // namespace weft::hlo

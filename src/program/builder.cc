@@ -1,0 +1,318 @@
+#include "program/builder.h"
+
+#include <cmath>
+
+#include "base/check.h"
+#include "base/str.h"
+
+namespace weft::program {
+
+KernelBuilder::MemoryId KernelBuilder::Param(std::string name, DType dtype, int64_t count,
+                                             Access access, int64_t align) {
+  CHECK(kernel_.num_params == static_cast<int32_t>(kernel_.memories.size())) << name;
+  kernel_.memories.push_back({std::move(name), dtype, count, access, align, false, {}});
+  return kernel_.num_params++;
+}
+
+KernelBuilder::MemoryId KernelBuilder::Array(std::string name, DType dtype, int64_t count,
+                                             bool per_thread) {
+  Instr instr;
+  instr.op = Op::kArray;
+  instr.memory = static_cast<int32_t>(kernel_.memories.size());
+  kernel_.memories.push_back(
+      {std::move(name), dtype, count, Access::kReadWrite, 0, per_thread, {}});
+  kernel_.code.push_back(std::move(instr));
+  return static_cast<MemoryId>(kernel_.memories.size()) - 1;
+}
+
+ValueId KernelBuilder::Constant(Type type, uint64_t bits) {
+  auto [it, added] = constants_.try_emplace({type.dtype, type.lanes, bits},
+                                            static_cast<ValueId>(kernel_.values.size()));
+  if (added) kernel_.values.push_back({type, "", true, bits});
+  return it->second;
+}
+
+ValueId KernelBuilder::Int(int64_t value, Type type) {
+  return Constant(type, static_cast<uint64_t>(value));
+}
+ValueId KernelBuilder::Float(double value, Type type) {
+  if (type.dtype == DType::kF32) value = static_cast<float>(value);
+  return Constant(type, std::bit_cast<uint64_t>(value));
+}
+ValueId KernelBuilder::Pred(bool value, int lanes) {
+  return Constant({DType::kPred, lanes}, value);
+}
+ValueId KernelBuilder::Number(double value, Type type) {
+  if (IsFloat(type.dtype)) return Float(value, type);
+  return type.dtype == DType::kPred ? Pred(value != 0, type.lanes)
+                                    : Int(static_cast<int64_t>(value), type);
+}
+
+ValueId KernelBuilder::Named(ValueId id, std::string_view name) {
+  if (kernel_.values[id].is_constant) return id;
+  std::string unique(name);
+  for (int i = 1; !names_.insert(unique).second; ++i) unique = StrCat(name, ".", i);
+  kernel_.values[id].name = std::move(unique);
+  return id;
+}
+
+ValueId KernelBuilder::NewValue(Type type) {
+  kernel_.values.push_back({type, "", false, 0});
+  return static_cast<ValueId>(kernel_.values.size()) - 1;
+}
+
+ValueId KernelBuilder::Append(Instr instr) {
+  Type type = instr.type;
+  if (Info(instr.op).cls == OpClass::kCompare) type.dtype = DType::kPred;
+  ValueId id = NewValue(type);
+  instr.results.push_back(id);
+  kernel_.code.push_back(std::move(instr));
+  return id;
+}
+
+ValueId KernelBuilder::Emit(Op op, std::initializer_list<ValueId> args) {
+  CHECK(static_cast<int>(args.size()) == Info(op).arity && args.size() > 0) << Name(op);
+  Instr instr;
+  instr.op = op;
+  instr.args = args;
+  instr.type = type(*(args.end() - 1));
+  return Append(std::move(instr));
+}
+
+ValueId KernelBuilder::Cast(ValueId a, DType to) {
+  if (type(a).dtype == to) return a;
+  Instr instr;
+  instr.op = Op::kCast;
+  instr.args = {a};
+  instr.type = {to, type(a).lanes};
+  return Append(std::move(instr));
+}
+
+ValueId KernelBuilder::Bitcast(ValueId a, DType to) {
+  if (type(a).dtype == to) return a;
+  Instr instr;
+  instr.op = Op::kBitcast;
+  instr.args = {a};
+  instr.type = {to, type(a).lanes};
+  return Append(std::move(instr));
+}
+
+ValueId KernelBuilder::Narrow(ValueId a, DType format) {
+  if (type(a).dtype == format) return a;
+  Instr instr;
+  instr.op = Op::kNarrow;
+  instr.args = {a};
+  instr.format = format;
+  instr.type = type(a);
+  return Append(std::move(instr));
+}
+
+ValueId KernelBuilder::Splat(ValueId a, int lanes) {
+  if (lanes == 1) return a;
+  Instr instr;
+  instr.op = Op::kSplat;
+  instr.args = {a};
+  instr.type = {type(a).dtype, lanes};
+  return Append(std::move(instr));
+}
+
+ValueId KernelBuilder::Iota(Type type) {
+  Instr instr;
+  instr.op = Op::kIota;
+  instr.type = type;
+  return Append(std::move(instr));
+}
+
+ValueId KernelBuilder::Extract(ValueId a, int lane) {
+  Instr instr;
+  instr.op = Op::kExtract;
+  instr.args = {a};
+  instr.lanes = {lane};
+  instr.type = {type(a).dtype, 1};
+  return Append(std::move(instr));
+}
+
+ValueId KernelBuilder::Shuffle(ValueId a, ValueId b, std::span<const int32_t> lanes) {
+  Instr instr;
+  instr.op = Op::kShuffle;
+  instr.args = {a, b};
+  instr.lanes = lanes;
+  instr.type = {type(a).dtype, static_cast<int>(lanes.size())};
+  return Append(std::move(instr));
+}
+
+ValueId KernelBuilder::ReduceLanes(Op op, ValueId a) {
+  int half = type(a).lanes / 2;
+  for (; half >= 2; half /= 2) {
+    std::vector<int32_t> low(half), high(half);
+    for (int i = 0; i < half; ++i) {
+      low[i] = i;
+      high[i] = i + half;
+    }
+    ValueId first = Shuffle(a, a, low);
+    a = Emit(op, {first, Shuffle(a, a, high)});
+  }
+  if (half == 0) return a;
+  ValueId first = Extract(a, 0);
+  return Emit(op, {first, Extract(a, 1)});
+}
+
+// e^x = 2^n * 2^f with n the nearest integer to x*log2(e), and f from x by two fused steps, so that
+// large x keeps its low bits. 2^n * 2^f is exp2(n) * exp2(f) with n cut in two for the extremes.
+ValueId KernelBuilder::Exp(ValueId a) {
+  Type t = type(a);
+  bool wide = t.dtype == DType::kF64;
+  double hi = wide ? 0x1.62e42fefa39efp-1 : 0x1.62e43p-1;
+  double lo = wide ? 0x1.abc9e3b39803fp-56 : -0x1.05c61p-29;
+  double limit = wide ? 1100 : 160;
+  ValueId clamped = Max(Min(a, Float(limit, t)), Float(-limit, t));
+  ValueId n = Emit(Op::kRound, {Mul(clamped, Float(M_LOG2E, t))});
+  ValueId minus_n = Emit(Op::kNeg, {n});
+  ValueId r = Fma(minus_n, Float(lo, t), Fma(minus_n, Float(hi, t), clamped));
+  ValueId half = Emit(Op::kFloor, {Mul(n, Float(0.5, t))});
+  ValueId fraction = Emit(Op::kExp2, {Mul(r, Float(M_LOG2E, t))});
+  ValueId scaled = Mul(fraction, Emit(Op::kExp2, {half}));
+  return Mul(scaled, Emit(Op::kExp2, {Sub(n, half)}));
+}
+
+ValueId KernelBuilder::Log(ValueId a) {
+  Type t = type(a);
+  return Mul(Emit(Op::kLog2, {a}), Float(M_LN2, t));
+}
+
+ValueId KernelBuilder::Load(MemoryId memory, ValueId index, int lanes, ValueId mask, int align) {
+  Instr instr;
+  instr.op = Op::kLoad;
+  instr.memory = memory;
+  instr.align = align;
+  instr.args = {index};
+  if (mask >= 0) instr.args.push_back(mask);
+  instr.type = {ComputeType(kernel_.memories[memory].dtype), std::max(lanes, type(index).lanes)};
+  return Append(std::move(instr));
+}
+
+void KernelBuilder::Store(MemoryId memory, ValueId index, ValueId value, ValueId mask, int align) {
+  Instr instr;
+  instr.op = Op::kStore;
+  instr.memory = memory;
+  instr.align = align;
+  instr.args = {index, value};
+  if (mask >= 0) instr.args.push_back(mask);
+  instr.type = type(value);
+  kernel_.code.push_back(std::move(instr));
+}
+
+ValueId KernelBuilder::Linear(std::span<const ValueId> indices, std::span<const int64_t> dims) {
+  if (indices.empty()) return Int(0);
+  ValueId linear = indices[0];
+  for (size_t i = 1; i < indices.size(); ++i) {
+    linear = Add(Mul(linear, Int(dims[i], type(linear))), indices[i]);
+  }
+  return linear;
+}
+
+std::vector<ValueId> KernelBuilder::BeginLoop(LoopKind kind, ValueId begin, ValueId end,
+                                              ValueId step, std::span<const ValueId> init) {
+  Instr instr;
+  instr.op = Op::kLoop;
+  instr.loop = kind;
+  instr.type = type(begin);
+  instr.args = {begin, end, step};
+  std::vector<ValueId> inside = {NewValue(instr.type)};
+  for (ValueId id : init) {
+    instr.args.push_back(id);
+    inside.push_back(NewValue(type(id)));
+  }
+  instr.results = inside;
+  open_.push_back(kernel_.code.size());
+  kernel_.code.push_back(std::move(instr));
+  return inside;
+}
+
+void KernelBuilder::BeginIf(ValueId condition) {
+  Instr instr;
+  instr.op = Op::kIf;
+  instr.args = {condition};
+  open_.push_back(kernel_.code.size());
+  kernel_.code.push_back(std::move(instr));
+}
+
+void KernelBuilder::BeginElse(std::span<const ValueId> yield) {
+  CHECK(!open_.empty());
+  Instr instr;
+  instr.op = Op::kElse;
+  instr.args = yield;
+  kernel_.code.push_back(std::move(instr));
+}
+
+std::vector<ValueId> KernelBuilder::End(std::span<const ValueId> yield) {
+  CHECK(!open_.empty());
+  open_.pop_back();
+  Instr instr;
+  instr.op = Op::kEnd;
+  instr.args = yield;
+  std::vector<ValueId> after;
+  for (ValueId id : yield) after.push_back(NewValue(type(id)));
+  instr.results = after;
+  kernel_.code.push_back(std::move(instr));
+  return after;
+}
+
+void KernelBuilder::For(LoopKind kind, int64_t begin, int64_t end,
+                        const std::function<void(ValueId)>& body, int64_t step) {
+  body(BeginLoop(kind, Int(begin), Int(end), Int(step))[0]);
+  End();
+}
+
+KernelBuilder::Carry KernelBuilder::Reduce(int64_t begin, int64_t end, const Carry& init,
+                                           const std::function<Carry(ValueId, const Carry&)>& body,
+                                           int64_t step, LoopKind kind) {
+  std::vector<ValueId> inside = BeginLoop(kind, Int(begin), Int(end), Int(step), init);
+  return End(body(inside[0], Carry(inside.begin() + 1, inside.end())));
+}
+
+void KernelBuilder::If(ValueId condition, const std::function<void()>& body) {
+  BeginIf(condition);
+  body();
+  End();
+}
+
+Kernel KernelBuilder::Build() && {
+  CHECK(open_.empty()) << kernel_.name;
+  return std::move(kernel_);
+}
+
+BufferId AddBuffer(Program& program, std::string name, Shape shape, BufferKind kind,
+                   int64_t index) {
+  Buffer buffer;
+  buffer.name = std::move(name);
+  buffer.shape = std::move(shape);
+  buffer.kind = kind;
+  buffer.index = index;
+  program.buffers.push_back(std::move(buffer));
+  return static_cast<BufferId>(program.buffers.size()) - 1;
+}
+
+BufferId AddConstant(Program& program, std::string name, Literal value) {
+  BufferId id = AddBuffer(program, std::move(name), value.shape(), BufferKind::kConstant);
+  program.buffers[id].value = std::move(value);
+  return id;
+}
+
+BufferId AddView(Program& program, std::string name, Shape shape, BufferId base, int64_t offset) {
+  BufferId id = AddBuffer(program, std::move(name), std::move(shape), BufferKind::kTemp);
+  program.buffers[id].base = base;
+  program.buffers[id].offset = offset;
+  return id;
+}
+
+int32_t AddKernel(Program& program, Kernel kernel) {
+  program.kernels.push_back(std::move(kernel));
+  return static_cast<int32_t>(program.kernels.size()) - 1;
+}
+
+Use Whole(const Program& program, Access access, BufferId buffer) {
+  return {access, {buffer, 0, ByteSize(program.buffers[buffer]).value_or(0)}};
+}
+
+}  // namespace weft::program

@@ -1,0 +1,291 @@
+#include "program/interpret.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/str.h"
+#include "program/library.h"
+
+namespace weft::program {
+
+namespace {
+
+using Bytes = std::span<std::byte>;
+
+// Bytes of `literal` (row-major) to or from the order of the shape's layout.
+void CopyInLayout(const Shape& shape, const std::byte* from, std::byte* to, bool to_layout) {
+  int64_t width = ByteWidth(shape.dtype()), n = shape.elements();
+  const Layout* layout = shape.layout();
+  if (!layout || layout->IsRowMajor()) {
+    std::memcpy(to, from, static_cast<size_t>(n * width));
+    return;
+  }
+  std::vector<int64_t> stride(static_cast<size_t>(shape.rank()), 0), index = stride;
+  int64_t next = 1;
+  for (int64_t d : layout->minor_to_major) {
+    stride[d] = next;
+    next *= shape.dim(d);
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    int64_t physical = 0;
+    for (int64_t d = 0; d < shape.rank(); ++d) physical += index[d] * stride[d];
+    int64_t source = to_layout ? i : physical, target = to_layout ? physical : i;
+    std::memcpy(to + target * width, from + source * width, static_cast<size_t>(width));
+    for (int64_t d = shape.rank() - 1; d >= 0 && ++index[d] == shape.dim(d); --d) index[d] = 0;
+  }
+}
+
+// One device: its memory and where it is in the steps.
+class DeviceState {
+ public:
+  DeviceState(const Program& program, int64_t number, const InterpretOptions& options,
+              detail::Budget& budget)
+      : program_(program), number_(number), options_(options), budget_(budget) {}
+
+  Status Start(std::span<const Literal> arguments) {
+    storage_.resize(program_.buffers.size());
+    size_t parameters = 0;
+    for (size_t i = 0; i < program_.buffers.size(); ++i) {
+      const Buffer& buffer = program_.buffers[i];
+      parameters += buffer.kind == BufferKind::kParameter;
+      if (buffer.base >= 0) continue;
+      int64_t bytes = *ByteSize(buffer);
+      TRY(budget_.Reserve(bytes));
+      storage_[i].assign(static_cast<size_t>(bytes), std::byte{0xcd});
+      if (bytes == 0) continue;
+      if (buffer.kind == BufferKind::kConstant) {
+        CopyInLayout(buffer.shape, buffer.value.data(), storage_[i].data(), true);
+      }
+      if (buffer.kind != BufferKind::kParameter) continue;
+      if (buffer.index >= static_cast<int64_t>(arguments.size())) {
+        return InvalidArgument("argument ", buffer.index, " is missing");
+      }
+      const Literal& argument = arguments[buffer.index];
+      if (argument.dtype() != buffer.shape.dtype() ||
+          !Shape::SameDims(argument.shape(), buffer.shape)) {
+        return InvalidArgument("argument ", buffer.index, " is ", argument.shape(), ", not ",
+                               buffer.shape);
+      }
+      CopyInLayout(buffer.shape, argument.data(), storage_[i].data(), true);
+    }
+    if (parameters != arguments.size()) {
+      return InvalidArgument("program takes ", parameters, " arguments, has ", arguments.size());
+    }
+    frames_.push_back({&program_.steps, 0, nullptr, false});
+    return {};
+  }
+
+  // Runs until the end (then waits_at is null) or a collective.
+  Status Run() {
+    waits_at_ = nullptr;
+    while (!frames_.empty() && !waits_at_) {
+      TRY(budget_.Spend(1));
+      Frame& frame = frames_.back();
+      if (frame.next < frame.list->size()) {
+        const Step& step = (*frame.list)[frame.next++];
+        Status status = RunStep(step);
+        if (!status) {
+          Error error = status.error();
+          if (!step.name.empty()) error.Prefix(StrCat(step.name, ": "));
+          if (!step.source.empty()) error.Source(step.source);
+          return std::unexpected(std::move(error));
+        }
+        continue;
+      }
+      Frame done = frame;
+      frames_.pop_back();
+      auto* loop = done.owner ? std::get_if<WhileStep>(&done.owner->op) : nullptr;
+      if (!loop) continue;
+      bool again = done.in_body || MemoryOf(done.owner->uses[0])[0] != std::byte{0};
+      if (!again) continue;
+      frames_.push_back(
+          {done.in_body ? &loop->condition : &loop->body, 0, done.owner, !done.in_body});
+    }
+    return {};
+  }
+
+  const Step* waits_at() const { return waits_at_; }
+
+  Bytes MemoryOf(const Use& use) {
+    Slice slice = Resolve(program_, use.slice);
+    return Bytes(storage_[slice.buffer])
+        .subspan(static_cast<size_t>(slice.offset), static_cast<size_t>(slice.size));
+  }
+
+  std::vector<Literal> Results() {
+    std::vector<Literal> results;
+    for (const Buffer& buffer : program_.buffers) {
+      if (buffer.kind != BufferKind::kResult) continue;
+      if (buffer.index >= static_cast<int64_t>(results.size())) results.resize(buffer.index + 1);
+      Use use = {Access::kRead,
+                 {static_cast<BufferId>(&buffer - program_.buffers.data()), 0, *ByteSize(buffer)}};
+      Literal literal(buffer.shape);
+      if (use.slice.size > 0) {
+        CopyInLayout(buffer.shape, MemoryOf(use).data(), literal.mutable_data(), false);
+      }
+      results[buffer.index] = std::move(literal);
+    }
+    return results;
+  }
+
+ private:
+  struct Frame {
+    const std::vector<Step>* list;
+    size_t next;
+    const Step* owner;  // the while or conditional; null for the program
+    bool in_body;       // of a while; else in its condition
+  };
+
+  Status RunStep(const Step& step) {
+    return std::visit([&](const auto& op) { return RunOp(step, op); }, step.op);
+  }
+
+  std::vector<Bytes> AllMemory(const Step& step) {
+    std::vector<Bytes> memory;
+    for (const Use& use : step.uses) memory.push_back(MemoryOf(use));
+    return memory;
+  }
+
+  Status RunOp(const Step& step, const KernelStep& op) {
+    std::vector<Bytes> memory = AllMemory(step);
+    return detail::RunKernel(program_.kernels[op.kernel], memory, budget_, options_.check_races);
+  }
+  Status RunOp(const Step& step, const CopyStep&) {
+    Bytes from = MemoryOf(step.uses[0]);
+    std::copy(from.begin(), from.end(), MemoryOf(step.uses[1]).begin());
+    return budget_.Spend(static_cast<int64_t>(from.size()) / 64);
+  }
+  Status RunOp(const Step& step, const FillStep& op) {
+    Bytes to = MemoryOf(step.uses[0]);
+    for (size_t i = 0; i < to.size(); ++i) to[i] = op.pattern[i % op.pattern.size()];
+    return budget_.Spend(static_cast<int64_t>(to.size()) / 64);
+  }
+  Status RunOp(const Step& step, const LibraryStep& op) {
+    std::vector<Bytes> memory = AllMemory(step);
+    if (const Routine* routine = FindRoutine(op.routine)) {
+      TRY(budget_.Spend(routine->cost(program_, step)));
+      return routine->interpret(program_, step, number_, memory);
+    }
+    if (options_.call) return options_.call(number_, step, memory);
+    return Unimplemented("interpreter: routine \"", op.routine, "\" is not known");
+  }
+  Status RunOp(const Step& step, const SendStep& op) {
+    if (!options_.send) return Unimplemented("interpreter: no host to send to");
+    return options_.send(number_, op.channel, MemoryOf(step.uses[0]));
+  }
+  Status RunOp(const Step& step, const RecvStep& op) {
+    if (!options_.recv) return Unimplemented("interpreter: no host to receive from");
+    return options_.recv(number_, op.channel, MemoryOf(step.uses[0]));
+  }
+  Status RunOp(const Step& step, const CollectiveStep&) {
+    waits_at_ = &step;
+    return {};
+  }
+  Status RunOp(const Step&, const WaitStep&) { return {}; }
+  Status RunOp(const Step& step, const WhileStep& op) {
+    frames_.push_back({&op.condition, 0, &step, false});
+    return {};
+  }
+  Status RunOp(const Step& step, const ConditionalStep& op) {
+    Bytes selector = MemoryOf(step.uses[0]);
+    size_t branch;
+    if (selector.size() == 1) {
+      branch = selector[0] != std::byte{0} ? 0 : 1;
+      if (branch >= op.branches.size()) return {};
+    } else {
+      int32_t index;
+      std::memcpy(&index, selector.data(), sizeof(index));
+      size_t last = op.branches.size() - 1;
+      branch = index < 0 ? last : std::min(static_cast<size_t>(index), last);
+    }
+    frames_.push_back({&op.branches[branch], 0, &step, false});
+    return {};
+  }
+
+  const Program& program_;
+  int64_t number_;
+  const InterpretOptions& options_;
+  detail::Budget& budget_;
+  std::vector<std::vector<std::byte>> storage_;
+  std::vector<Frame> frames_;
+  const Step* waits_at_ = nullptr;
+};
+
+// Exchanges data if all devices of the group have come to the step.
+bool TryCollective(const Program& program, const Step& step, std::span<const int64_t> group,
+                   std::vector<DeviceState>& devices) {
+  for (int64_t device : group) {
+    if (devices[device].waits_at() != &step) return false;
+  }
+  size_t n = step.uses.size() / 2;
+  for (size_t i = 0; i < n; ++i) {
+    std::vector<std::span<const std::byte>> inputs;
+    std::vector<Bytes> outputs;
+    for (int64_t device : group) {
+      inputs.push_back(devices[device].MemoryOf(step.uses[i]));
+      outputs.push_back(devices[device].MemoryOf(step.uses[i + n]));
+    }
+    DType dtype = program.buffers[step.uses[i].slice.buffer].shape.dtype();
+    detail::RunCollective(std::get<CollectiveStep>(step.op), dtype, inputs, outputs);
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<std::vector<std::vector<Literal>>> InterpretDevices(
+    const Program& program, std::span<const std::vector<Literal>> arguments,
+    const InterpretOptions& options) {
+  TRY(Verify(program));
+  if (static_cast<int64_t>(arguments.size()) != program.devices) {
+    return InvalidArgument("program runs on ", program.devices, " devices, has arguments for ",
+                           arguments.size());
+  }
+  detail::Budget budget{options.max_instructions, options.max_bytes};
+  std::vector<DeviceState> devices;
+  std::vector<int64_t> everybody;
+  for (int64_t d = 0; d < program.devices; ++d) {
+    devices.emplace_back(program, d, options, budget);
+    everybody.push_back(d);
+    TRY(devices.back().Start(arguments[d]));
+    TRY(devices.back().Run());
+  }
+  while (true) {
+    const Step* stuck = nullptr;
+    bool progress = false;
+    for (int64_t d = 0; d < program.devices; ++d) {
+      const Step* step = devices[d].waits_at();
+      if (!step) continue;
+      stuck = step;
+      const auto& op = std::get<CollectiveStep>(step->op);
+      bool all = op.groups.empty() || op.kind == CollectiveKind::kPermute;
+      const std::vector<int64_t>* group = &everybody;
+      for (const auto& g : op.groups) {
+        if (!all && std::count(g.begin(), g.end(), d) > 0) group = &g;
+      }
+      if (!TryCollective(program, *step, *group, devices)) continue;
+      progress = true;
+      for (int64_t member : *group) TRY(devices[member].Run());
+    }
+    if (!stuck) break;
+    if (!progress) {
+      return FailedPrecondition("collective ", stuck->name,
+                                ": some devices of a group do not come");
+    }
+  }
+  std::vector<std::vector<Literal>> results;
+  for (DeviceState& device : devices) results.push_back(device.Results());
+  return results;
+}
+
+Result<std::vector<Literal>> Interpret(const Program& program, std::span<const Literal> arguments,
+                                       const InterpretOptions& options) {
+  std::vector<std::vector<Literal>> per_device(
+      static_cast<size_t>(std::clamp<int64_t>(program.devices, 1, 1 << 10)),
+      std::vector<Literal>(arguments.begin(), arguments.end()));
+  auto results = TRY(InterpretDevices(program, per_device, options));
+  return std::move(results[0]);
+}
+
+}  // namespace weft::program

@@ -1,0 +1,58 @@
+// Runs a Program slowly and obviously, with every access checked: what backends are compared with.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "base/error.h"
+#include "base/literal.h"
+#include "program/program.h"
+
+namespace weft::program {
+
+struct InterpretOptions {
+  int64_t max_instructions = 1'000'000'000;  // kernel instructions and steps of all devices
+  int64_t max_bytes = int64_t{1} << 30;      // memory of all devices
+  // Also finds iterations of concurrent loops that touch what another one writes. Slower.
+  bool check_races = false;
+  // Channels to the host. Absent: such steps are an error.
+  std::function<Status(int64_t device, int64_t channel, std::span<const std::byte>)> send;
+  std::function<Status(int64_t device, int64_t channel, std::span<std::byte>)> recv;
+  // Routines that library.h does not know; one span for each use.
+  std::function<Status(int64_t device, const Step&, std::span<const std::span<std::byte>>)> call;
+};
+
+// Arguments by parameter number; results by result number. The program is verified first.
+Result<std::vector<Literal>> Interpret(const Program& program, std::span<const Literal> arguments,
+                                       const InterpretOptions& options = {});
+
+// The same on program.devices devices: arguments[device][parameter].
+Result<std::vector<std::vector<Literal>>> InterpretDevices(
+    const Program& program, std::span<const std::vector<Literal>> arguments,
+    const InterpretOptions& options = {});
+
+// Parts of the interpreter.
+namespace detail {
+
+struct Budget {
+  int64_t instructions, bytes;
+  Status Spend(int64_t n);    // instructions
+  Status Reserve(int64_t n);  // bytes
+};
+
+// The result bits of one lane of a computing operation; see Value::bits. `from`: operand type.
+uint64_t EvalLane(const Instr& instr, DType from, uint64_t a, uint64_t b, uint64_t c);
+
+Status RunKernel(const Kernel& kernel, std::span<const std::span<std::byte>> params, Budget& budget,
+                 bool check_races);
+
+// inputs[device of the group][operand] -> outputs alike; all devices of one group.
+void RunCollective(const CollectiveStep& op, DType dtype,
+                   std::span<const std::span<const std::byte>> inputs,
+                   std::span<const std::span<std::byte>> outputs);
+
+}  // namespace detail
+}  // namespace weft::program

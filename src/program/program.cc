@@ -1,0 +1,76 @@
+#include "program/program.h"
+
+#include <array>
+
+namespace weft::program {
+
+std::optional<int64_t> ByteSize(const Buffer& buffer) {
+  if (!buffer.shape.IsArray() || buffer.shape.HasDynamicDims()) return std::nullopt;
+  std::optional<int64_t> elements = buffer.shape.CheckedElements();
+  int64_t bytes;
+  if (!elements || __builtin_mul_overflow(*elements, ByteWidth(buffer.shape.dtype()), &bytes)) {
+    return std::nullopt;
+  }
+  return bytes;
+}
+
+std::string_view KindName(const Step& step) {
+  static constexpr std::array<std::string_view, 10> kNames = {
+      "launch", "copy", "fill", "call", "collective", "send", "recv", "wait", "while", "if"};
+  return kNames[step.op.index()];
+}
+
+namespace {
+
+// Calls fn on every step of the list, outer steps first.
+template <class Fn>
+void WalkSteps(const std::vector<Step>& steps, const Fn& fn);
+
+template <class Fn>
+void WalkStep(const Step& step, const Fn& fn) {
+  fn(step);
+  if (auto* loop = std::get_if<WhileStep>(&step.op)) {
+    WalkSteps(loop->condition, fn);
+    WalkSteps(loop->body, fn);
+  } else if (auto* conditional = std::get_if<ConditionalStep>(&step.op)) {
+    for (const std::vector<Step>& branch : conditional->branches) WalkSteps(branch, fn);
+  }
+}
+
+template <class Fn>
+void WalkSteps(const std::vector<Step>& steps, const Fn& fn) {
+  for (const Step& step : steps) WalkStep(step, fn);
+}
+
+}  // namespace
+
+bool HasEffects(const Step& step) {
+  bool effects = false;
+  WalkStep(step, [&](const Step& s) {
+    auto* library = std::get_if<LibraryStep>(&s.op);
+    effects |= library ? library->has_effects
+                       : std::holds_alternative<CollectiveStep>(s.op) ||
+                             std::holds_alternative<SendStep>(s.op) ||
+                             std::holds_alternative<RecvStep>(s.op);
+  });
+  return effects;
+}
+
+std::vector<Use> AllUses(const Step& step) {
+  std::vector<Use> uses;
+  WalkStep(step, [&](const Step& s) { uses.insert(uses.end(), s.uses.begin(), s.uses.end()); });
+  return uses;
+}
+
+Slice Resolve(const Program& program, const Slice& slice) {
+  const Buffer& buffer = program.buffers[slice.buffer];
+  if (buffer.base < 0) return slice;
+  return {buffer.base, slice.offset + buffer.offset, slice.size};
+}
+
+bool Overlap(const Slice& a, const Slice& b) {
+  return a.buffer == b.buffer && a.offset < b.offset + b.size && b.offset < a.offset + a.size &&
+         a.size > 0 && b.size > 0;
+}
+
+}  // namespace weft::program

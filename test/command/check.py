@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+"""The command weft as a user meets it: exit statuses, messages, files."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+WEFT = pathlib.Path(os.environ.get("WEFT_BUILD_DIR", ROOT / "build")).resolve() / "weft"
+COMMANDS = ["parse", "print", "verify", "eval", "opt", "test", "diff", "doc"]
+GOOD = "ENTRY main {\n  a = f32[2] parameter(0)\n  ROOT r = f32[2] add(a, a)\n}\n"
+BAD_TEXT = "ENTRY main {\n  a = f32[2] parameter(0)\n  ROOT r = f32[2] add(a, nobody)\n}\n"
+BAD_SHAPE = "ENTRY main {\n  a = f32[2] parameter(0)\n  ROOT r = f32[3] add(a, a)\n}\n"
+PROGRAM = (ROOT / "test/program/elementwise.program").read_text()
+
+
+class CommandTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def file(self, name, text):
+        path = pathlib.Path(self.folder.name) / name
+        path.write_text(text) if isinstance(text, str) else path.write_bytes(text)
+        return name
+
+    def weft(self, *arguments, status=0, stdin=None, env=None):
+        done = subprocess.run(
+            [str(WEFT), *arguments], cwd=self.folder.name, capture_output=True, text=True, input=stdin, timeout=60, env={**os.environ, **(env or {})}
+        )
+        self.assertEqual(done.returncode, status, f"{arguments}: {done.stdout}{done.stderr}")
+        return done
+
+    def test_help(self):
+        overview = self.weft("--help").stdout
+        for command in COMMANDS:
+            self.assertIn(f"  {command} ", overview)
+            text = self.weft(command, "--help").stdout
+            self.assertTrue(text.startswith(f"usage: weft {command}"))
+            self.assertIn("examples:\n", text)
+
+    def test_wrong_usage(self):
+        self.weft(status=2)
+        self.assertIn("unknown command", self.weft("fly", status=2).stderr)
+        for command in COMMANDS:
+            done = self.weft(command, "--no-such-flag", status=2)
+            self.assertIn("--no-such-flag", done.stderr)
+            self.assertIn("usage:", done.stderr)
+            self.assertEqual(done.stdout, "")
+        self.weft("eval", status=2)
+        self.weft("eval", "--seed", "x", self.file("g.hlo", GOOD), status=2)
+        self.weft("opt", "--passes=no-such-pass", "g.hlo", status=2)
+        self.weft("eval", "g.hlo", "--seed", status=2)
+
+    def test_check_many(self):
+        good, text, shape = self.file("g.hlo", GOOD), self.file("t.hlo", BAD_TEXT), self.file("s.hlo", BAD_SHAPE)
+        done = self.weft("parse", "--roundtrip", good, text, shape, "absent.hlo", status=1)
+        lines = done.stdout.splitlines()
+        self.assertEqual(lines[-1], "2 passed, 2 failed")
+        self.assertRegex(lines[0], r"^t\.hlo:3:\d+: error: .*nobody")
+        self.assertIn("^", done.stdout)
+        self.assertRegex(done.stdout, r"(?m)^absent\.hlo:1:1: error: ")
+        done = self.weft("verify", good, shape, status=1)
+        self.assertRegex(done.stdout, r"(?m)^s\.hlo:3:\d+: error: .*f32\[3\]")
+        self.assertTrue(done.stdout.endswith("1 passed, 1 failed\n"))
+
+    def test_files_from(self):
+        self.file("list", f"{self.file('g.hlo', GOOD)}\n\n{self.file('p.program', PROGRAM)}\n")
+        self.assertEqual(self.weft("verify", "--files-from", "list").stdout, "2 passed, 0 failed\n")
+        self.assertEqual(self.weft("parse", "--files-from", "-", stdin="g.hlo\n").stdout, "1 passed, 0 failed\n")
+        self.assertEqual(self.weft("parse", "-", stdin=GOOD).stdout, "1 passed, 0 failed\n")
+        self.weft("parse", "--files-from", "absent", status=1)
+
+    def test_kinds(self):
+        for name, text, what in [
+            ("m.mlir", "module @jit_f attributes {} {\n func.func @main() {}\n}\n", "MLIR text"),
+            ("m.bc", b"ML\xefR\x0dStableHLO", "MLIR bytecode"),
+            ("m.pb", b"\x0a\x05hello\x12\x00\x01", "binary"),
+            ("m.npy", b"\x93NUMPY\x01\x00", "NumPy"),
+        ]:
+            done = self.weft("parse", self.file(name, text), status=1)
+            self.assertIn(what, done.stdout)
+            self.assertIn("weft reads HLO text and Program text", done.stdout)
+
+    def test_print(self):
+        good = self.file("g.hlo", GOOD)
+        other = self.file("o.hlo", GOOD.replace("a", "b").replace("bdd", "add").replace("pbrbmeter", "parameter").replace("mbin", "main"))
+        full = self.weft("print", good).stdout
+        self.assertEqual(self.weft("print", "-", stdin=full).stdout, full)
+        self.assertIn("add(a, a)", self.weft("print", "--short", good).stdout)
+        prints = {self.weft("print", "--fingerprint", f).stdout for f in (good, other)}
+        self.assertEqual(len(prints), 1)
+        self.assertRegex(prints.pop(), r"^[0-9a-f]{16}\n$")
+        self.weft("print", "--short", "--canonical", good, status=2)
+        self.assertIn("kernel", self.weft("print", self.file("p.program", PROGRAM)).stdout)
+
+    def test_eval(self):
+        good = self.file("g.hlo", GOOD)
+        once, again = self.weft("eval", good, "--seed", "3").stdout, self.weft("eval", good, "--seed=3").stdout
+        self.assertEqual(once, again)
+        self.assertRegex(once, r"^f32\[2\] \{\S+, \S+\}\n$")
+        self.assertNotEqual(once, self.weft("eval", good, "--seed", "4").stdout)
+        self.weft("eval", good, "--out", "out")
+        self.assertTrue((pathlib.Path(self.folder.name) / "out/0.npy").exists())
+        done = self.weft("eval", good, "--input", "out/0.npy")
+        self.assertRegex(done.stdout, r"^f32\[2\]")
+        self.assertIn("parameters have 1", self.weft("eval", good, "--input", "a", "--input", "b", status=1).stderr)
+        self.assertIn("error", self.weft("eval", self.file("s.hlo", BAD_SHAPE), status=1).stderr)
+        self.assertRegex(self.weft("eval", self.file("p.program", PROGRAM)).stdout, r"^0: ")
+        self.weft("eval", good, env={"WEFT_THREADS": "1", "WEFT_DEBUG": "1"})
+        self.assertIn("WEFT_THREADS", self.weft("eval", good, env={"WEFT_THREADS": "none"}).stderr)
+
+    def test_eval_tuple_and_devices(self):
+        text = "ENTRY main {\n  a = f8e4m3fn[2] constant({1, 2})\n  b = s32[] replica-id()\n  c = s32[] convert(b)\n  ROOT t = (f8e4m3fn[2], s32[]) tuple(a, c)\n}\n"
+        text = text.replace("s32[] replica-id", "u32[] replica-id")
+        self.file("t.hlo", text)
+        self.assertEqual(self.weft("eval", "t.hlo").stdout, "0: f8e4m3fn[2] {1, 2}\n1: s32[] 0\n")
+        done = self.weft("eval", "t.hlo", "--devices", "2", "--out", "o")
+        self.assertIn("dev1:\n0: f8e4m3fn[2] {1, 2}\n1: s32[] 1\n", done.stdout)
+        out = pathlib.Path(self.folder.name) / "o"
+        self.assertTrue((out / "dev1/1.npy").exists())
+        self.assertEqual((out / "dev0/types.txt").read_text(), "0 f8e4m3fn[2]\n")
+
+    def test_loop_limit(self):
+        loop = "c {\n  p = s32[] parameter(0)\n  ROOT t = pred[] constant(true)\n}\nb {\n  ROOT p = s32[] parameter(0)\n}\nENTRY main {\n  z = s32[] constant(0)\n  ROOT w = s32[] while(z), condition=c, body=b\n}\n"
+        self.assertIn("error", self.weft("eval", self.file("w.hlo", loop), "--max-loop-steps", "1000", status=1).stderr)
+
+    def test_diff(self):
+        a = self.file("a.hlo", GOOD)
+        b = self.file("b.hlo", GOOD.replace("add(a, a)", "subtract(a, a)"))
+        self.weft("diff", a, a)
+        self.assertIn("differ", self.weft("diff", a, b, status=1).stdout)
+        c = self.file("c.hlo", GOOD.replace("f32[2]", "f32[3]"))
+        self.assertIn("parameters", self.weft("diff", a, c, status=1).stdout)
+
+    def test_opt(self):
+        text = "ENTRY main {\n  a = f32[2] parameter(0)\n  d = f32[2] negate(a)\n  ROOT r = f32[2] add(a, a)\n}\n"
+        path = self.file("d.hlo", text)
+        self.assertNotIn("negate", self.weft("opt", "--passes=eliminate-dead-code", path).stdout)
+        done = self.weft("opt", "--passes=eliminate-dead-code,eliminate-dead-code", "--print-changed", path)
+        self.assertIn("// after eliminate-dead-code", done.stdout)
+        self.assertIn("no change", done.stdout)
+        self.assertIn("eliminate-dead-code", self.weft("opt", "--list").stdout)
+
+    def test_doc(self):
+        self.assertIn("## add\n", self.weft("doc", "add").stdout)
+        whole = self.weft("doc").stdout
+        self.assertEqual(len(re.findall(r"(?m)^## ", whole)), len(re.findall(r"(?m)^OP\(", (ROOT / "src/hlo/ops.def").read_text())))
+        self.weft("doc", "no-such-op", status=1)
+
+    def test_bless(self):
+        path = self.file("t.hlo", "// test: run\nENTRY main {\n  ROOT r = f32[2] constant({1, 2})\n}\n// expect\nf32[2] {1, 3}\n// -----\nENTRY main {\n  ROOT r = s32[] constant(7)\n}\n")
+        done = self.weft("test", path, status=1)
+        self.assertIn("- f32[2] {1, 3}", done.stdout)
+        self.assertIn("+ f32[2] {1, 2}", done.stdout)
+        self.assertTrue(done.stdout.endswith("0 passed, 1 failed\n"))
+        self.weft("test", "--bless", path)
+        self.assertEqual(self.weft("test", path).stdout, "1 passed, 0 failed\n")
+        text = (pathlib.Path(self.folder.name) / path).read_text()
+        self.assertIn("// expect\nf32[2] {1, 2}\n// -----\n", text)
+        self.assertTrue(text.endswith("// expect\ns32[] 7\n"))
+        self.weft("test", "absent", status=1)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""Runs weft over a corpus of HLO modules beside the repository (../shared/corpus/hlo), when it is there.
+
+    check.py roundtrip   parse, print, parse, print: a fixed point for at least 99.5 %
+    check.py verify      every rule holds for at least 98 %
+    check.py reject      files that are wrong on purpose: an answer within 10 s each, no crash
+    check.py eval        at least 95 % evaluate on random inputs (single device, no unknown custom
+                         call, no host I/O, no tensor over 2 GiB)
+
+Prints each failure with its cause. WEFT_CORPUS names another folder with a manifest.tsv.
+"""
+
+import collections
+import concurrent.futures
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+CORPUS = pathlib.Path(os.environ.get("WEFT_CORPUS", ROOT.parent / "shared/corpus/hlo"))
+WEFT = pathlib.Path(os.environ.get("WEFT_BUILD_DIR", ROOT / "build")).resolve() / "weft"
+THRESHOLDS = {"roundtrip": 99.5, "verify": 98.0, "eval": 95.0}
+NEGATIVE = {"xla-rejects", "maybe-negative"}
+SECONDS_EACH = 60
+
+
+def manifest():
+    """(path, set of flags) of each file."""
+    lines = (CORPUS / "manifest.tsv").read_text().splitlines()
+    columns = {name: i for i, name in enumerate(lines[0].split("\t"))}
+    for line in lines[1:]:
+        fields = line.split("\t")
+        flags = fields[columns["flags"]] if columns["flags"] < len(fields) else ""
+        yield fields[columns["path"]], set(filter(None, flags.split(",")))
+
+
+def check_many(arguments, files):
+    """One process over all files: {file: message} of the failures."""
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as listing:
+        listing.write("".join(f"{f}\n" for f in files))
+        listing.flush()
+        done = subprocess.run(
+            [str(WEFT), *arguments, "--files-from", listing.name], cwd=CORPUS, stdout=subprocess.PIPE, text=True, errors="replace"
+        )
+    if done.returncode not in (0, 1):
+        sys.exit(f"weft {' '.join(arguments)} ended with status {done.returncode}")
+    failures, last = {}, None
+    for line in done.stdout.splitlines():
+        match = re.match(r"(.+?\.hlo):\d+:\d+: error: (.*)", line)
+        if match:
+            last = match[1]
+            failures.setdefault(last, line)
+        elif last and line.startswith("  "):
+            failures[last] += "\n" + line
+    summary = re.fullmatch(r"(\d+) passed, (\d+) failed", done.stdout.splitlines()[-1])
+    if summary is None or int(summary[1]) + int(summary[2]) != len(files) or int(summary[2]) != len(failures):
+        sys.exit(f"the summary does not fit: {done.stdout.splitlines()[-1]}; {len(failures)} errors, {len(files)} files")
+    return failures
+
+
+def run_each(arguments, files, seconds):
+    """One process per file: {file: (status, standard error)}; status None: too slow."""
+
+    def one(file):
+        try:
+            done = subprocess.run([str(WEFT), *arguments, file], cwd=CORPUS, capture_output=True, text=True, errors="replace", timeout=seconds)
+            return done.returncode, done.stderr
+        except subprocess.TimeoutExpired:
+            return None, f"no answer within {seconds} s"
+
+    workers = len(os.sched_getaffinity(0))
+    results = {}
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+        for file, result in zip(files, pool.map(one, files)):
+            results[file] = result
+            if sys.stderr.isatty():
+                print(f"\r{len(results)} of {len(files)}", end="", file=sys.stderr)
+    if sys.stderr.isatty():
+        print(file=sys.stderr)
+    return results
+
+
+def report(mode, total, failures):
+    for file in sorted(failures):
+        print(failures[file])
+    passed = total - len(failures)
+    percent = 100.0 * passed / max(total, 1)
+    print(f"{mode}: {passed} of {total} pass: {percent:.2f} % (at least {THRESHOLDS[mode]} % wanted)")
+    return 0 if percent >= THRESHOLDS[mode] else 1
+
+
+def check_positive(mode, arguments):
+    files = [path for path, flags in manifest() if not flags & NEGATIVE]
+    return report(mode, len(files), check_many(arguments, files))
+
+
+def check_reject():
+    files = [path for path, flags in manifest() if flags & NEGATIVE]
+    bad = 0
+    accepted = 0
+    for file, (status, text) in run_each(["verify", "--roundtrip"], files, 10).items():
+        accepted += status == 0
+        if status not in (0, 1):
+            bad += 1
+            print(f"{file}: status {status}: {text.strip()[-500:]}")
+    print(f"reject: {len(files)} files, {len(files) - accepted - bad} rejected, {accepted} accepted, {bad} crashed or hung")
+    return 1 if bad else 0
+
+
+def needs_one_device(path):
+    text = (CORPUS / path).read_text(errors="replace")
+    counts = re.findall(r"\b(?:replica_count|num_partitions)=(\d+)", text)
+    return all(int(n) == 1 for n in counts)
+
+
+# What makes a module not count: reasons that lie outside the evaluator.
+EXCUSES = [
+    ("custom call of an unknown target", r"custom.call.*(unknown|not known|no evaluation|target)|target.*custom.call"),
+    ("host input or output", r"\b(infeed|outfeed|host transfer|from the host|to the host|is_host_transfer)\b"),
+    ("a tensor over 2 GiB", r"too large|larger than|over \d+ bytes|exceeds|bytes"),
+]
+
+
+def check_eval():
+    files = [p for p, flags in manifest() if not flags & (NEGATIVE | {"substituted", "collective"}) and needs_one_device(p)]
+    rejected = set(check_many(["verify"], files))
+    failures, excused = {}, collections.Counter()
+    excused["does not verify"] = len(rejected)
+    counted = [f for f in files if f not in rejected]
+    results = run_each(["eval", "--max-elements", "0", "--max-loop-steps", "100000"], counted, SECONDS_EACH)
+    total = len(counted)
+    for file, (status, text) in results.items():
+        if status == 0:
+            continue
+        reason = next((name for name, pattern in EXCUSES if re.search(pattern, text)), None) if status == 1 else None
+        if reason:
+            excused[reason] += 1
+            total -= 1
+        else:
+            failures[file] = text.strip()[:600] if status in (None, 1) else f"{file}: status {status}: {text.strip()[-600:]}"
+    for reason, count in excused.items():
+        print(f"not counted: {count}: {reason}")
+    return report("eval", total, failures)
+
+
+def main():
+    mode = sys.argv[1] if len(sys.argv) == 2 else ""
+    if mode not in ("roundtrip", "verify", "reject", "eval"):
+        sys.exit(__doc__)
+    if not (CORPUS / "manifest.tsv").exists():
+        print("SKIPPED: there is no corpus beside the repository (WEFT_CORPUS names another folder)")
+        return 77
+    if mode == "roundtrip":
+        return check_positive(mode, ["parse", "--roundtrip"])
+    if mode == "verify":
+        return check_positive(mode, ["verify"])
+    return check_reject() if mode == "reject" else check_eval()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,241 @@
+#include "input.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdio>
+#include <map>
+#include <utility>
+
+#include "base/file.h"
+#include "hlo/text.h"
+#include "hlo/verify.h"
+
+namespace weft::tools {
+namespace {
+
+bool IsNameChar(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '-';
+}
+
+// Behind white space and comments.
+std::string_view SkipBlank(std::string_view s) {
+  for (;;) {
+    size_t start = s.find_first_not_of(" \t\r\n");
+    if (start == std::string_view::npos) return {};
+    s.remove_prefix(start);
+    if (s.starts_with("//")) {
+      s.remove_prefix(std::min(s.find('\n'), s.size()));
+    } else if (s.starts_with("/*")) {
+      size_t end = s.find("*/");
+      if (end == std::string_view::npos) return {};
+      s.remove_prefix(end + 2);
+    } else {
+      return s;
+    }
+  }
+}
+
+std::string_view TakeWord(std::string_view& s) {
+  size_t n = 0;
+  while (n < s.size() && IsNameChar(s[n])) ++n;
+  std::string_view word = s.substr(0, n);
+  s.remove_prefix(n);
+  return word;
+}
+
+Result<std::string> ReadStdin() {
+  std::string content;
+  char buffer[1 << 16];
+  while (size_t n = std::fread(buffer, 1, sizeof(buffer), stdin)) {
+    content.append(buffer, n);
+    if (static_cast<int64_t>(content.size()) > kMaxFileBytes) {
+      return ResourceExhausted("standard input is too long");
+    }
+  }
+  if (std::ferror(stdin)) return MakeError(Code::kUnavailable, "cannot read standard input");
+  return content;
+}
+
+std::unexpected<Error> NotRead(std::string_view what) {
+  auto error = InvalidArgument("this is ", what, ", which is not read here");
+  error.error().Hint("weft reads HLO text and Program text");
+  return error;
+}
+
+// Where names are defined in HLO text: instructions, computations, attributes of the header.
+class Definitions {
+ public:
+  struct Place {
+    int line, column;
+    std::string_view text;
+  };
+
+  explicit Definitions(std::string_view text) {
+    std::string_view computation;
+    int line = 1;
+    for (size_t at = 0; at < text.size(); ++line) {
+      size_t end = std::min(text.find('\n', at), text.size());
+      std::string_view whole = text.substr(at, end - at), rest = whole;
+      at = end + 1;
+      SkipSpace(rest);
+      if (rest.starts_with("HloModule")) AddHeader(whole, line);
+      bool is_entry = TakePrefix(rest, "ENTRY ");
+      TakePrefix(rest, "ROOT ");
+      SkipSpace(rest);
+      Place place{line, static_cast<int>(whole.size() - rest.size()) + 1, whole};
+      std::string_view name = TakeWord(rest);
+      SkipSpace(rest);
+      if (name.empty()) continue;
+      if (rest.starts_with("=")) {
+        places_.emplace(name, place);
+        scoped_.emplace(std::pair(computation, name), place);
+      } else if (is_entry || rest.starts_with("{") ||
+                 (rest.starts_with("(") && whole.contains('{'))) {
+        computation = name;
+        places_.emplace(name, place);
+      }
+    }
+  }
+
+  // The name in that computation (empty: in any); null when there is none.
+  const Place* Find(std::string_view name, std::string_view computation) const {
+    if (auto it = scoped_.find({computation, name}); it != scoped_.end()) return &it->second;
+    auto it = places_.find(name);
+    return it != places_.end() ? &it->second : nullptr;
+  }
+
+ private:
+  static void SkipSpace(std::string_view& s) {
+    s.remove_prefix(std::min(s.find_first_not_of(" \t%"), s.size()));
+  }
+  static bool TakePrefix(std::string_view& s, std::string_view prefix) {
+    if (!s.starts_with(prefix)) return false;
+    s.remove_prefix(prefix.size());
+    return true;
+  }
+  void AddHeader(std::string_view whole, int line) {
+    for (size_t at = 0; (at = whole.find('=', at)) != whole.npos; ++at) {
+      size_t start = at;
+      while (start > 0 && IsNameChar(whole[start - 1])) --start;
+      places_.emplace(whole.substr(start, at - start),
+                      Place{line, static_cast<int>(start) + 1, whole});
+    }
+  }
+
+  std::map<std::string_view, Place> places_;
+  std::map<std::pair<std::string_view, std::string_view>, Place> scoped_;
+};
+
+}  // namespace
+
+InputKind Recognise(std::string_view content) {
+  if (content.starts_with("ML\xefR")) return InputKind::kMlirBytecode;
+  if (content.starts_with("\x93NUMPY")) return InputKind::kNpy;
+  std::string_view head = content.substr(0, 4096);
+  auto is_control = [](char c) {
+    return static_cast<unsigned char>(c) < 9 || (c > 13 && static_cast<unsigned char>(c) < 27);
+  };
+  if (std::any_of(head.begin(), head.end(), is_control)) return InputKind::kBinary;
+  std::string_view rest = SkipBlank(content);
+  if (rest.starts_with("#")) {  // MLIR: #loc = ..., #map = ...
+    return InputKind::kMlirText;
+  }
+  std::string_view word = TakeWord(rest);
+  std::string_view space = rest.substr(0, 1);
+  rest = SkipBlank(rest);
+  if (word == "program" && space == " " && !rest.empty() && IsNameChar(rest[0])) {
+    return InputKind::kProgram;
+  }
+  if (word == "func.func" ||
+      (word == "module" && (rest.starts_with("@") || rest.starts_with("attributes") ||
+                            (rest.starts_with("{") && content.contains("func.func"))))) {
+    return InputKind::kMlirText;
+  }
+  return InputKind::kHlo;
+}
+
+Result<std::string> ReadInput(const std::string& path) {
+  return path == "-" ? ReadStdin() : ReadFile(path);
+}
+
+Result<std::vector<std::string>> ReadList(const std::string& path) {
+  std::string text = TRY(ReadInput(path));
+  std::vector<std::string> lines;
+  for (size_t at = 0; at < text.size();) {
+    size_t end = std::min(text.find('\n', at), text.size());
+    std::string line = text.substr(at, end - at);
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (!line.empty()) lines.push_back(std::move(line));
+    at = end + 1;
+  }
+  return lines;
+}
+
+Result<Input> ParseInput(std::string_view content) {
+  switch (Recognise(content)) {
+    case InputKind::kHlo: return Input(TRY(hlo::ParseModule(content)));
+    case InputKind::kProgram: return Input(TRY(program::Parse(content)));
+    case InputKind::kMlirText: return NotRead("MLIR text (StableHLO)");
+    case InputKind::kMlirBytecode: return NotRead("MLIR bytecode");
+    case InputKind::kNpy: return NotRead("a NumPy array");
+    case InputKind::kBinary: break;
+  }
+  return NotRead("a binary file of an unknown kind");
+}
+
+Status VerifyInput(const Input& input, std::string_view content) {
+  if (const auto* program = std::get_if<program::Program>(&input)) {
+    return program::Verify(*program, content);
+  }
+  Status status = hlo::Verify(*std::get<0>(input));
+  if (!status) return std::unexpected(Locate(std::move(status.error()), content));
+  return status;
+}
+
+Result<Input> LoadVerified(const std::string& path) {
+  std::string content = TRY(ReadInput(path));
+  Input input = TRY(ParseInput(content));
+  TRY(VerifyInput(input, content));
+  return input;
+}
+
+Result<std::unique_ptr<hlo::Module>> LoadModule(const std::string& path) {
+  Input input = TRY(LoadVerified(path));
+  if (auto* module = std::get_if<std::unique_ptr<hlo::Module>>(&input)) return std::move(*module);
+  return InvalidArgument("this is a Program; an HLO module is needed here");
+}
+
+Error Locate(Error error, std::string_view text) {
+  if (error.line() > 0) return error;
+  Definitions defined(text);
+  std::string message = error.ToString();
+  const Definitions::Place* place = nullptr;
+  // The note that names the instruction: "in [ROOT ]name = ... of computation".
+  if (size_t in = message.find("\n  in "); in != std::string::npos) {
+    std::string_view note = std::string_view(message).substr(in + 6);
+    note = note.substr(0, note.find('\n'));
+    if (note.starts_with("ROOT ")) note.remove_prefix(5);
+    if (note.starts_with("%")) note.remove_prefix(1);
+    size_t of = note.rfind(" of ");
+    std::string_view computation = of == note.npos ? "" : note.substr(of + 4);
+    place = defined.Find(TakeWord(note), computation);
+  }
+  // Otherwise the first word of the message that names something.
+  for (std::string_view rest = message; place == nullptr && !rest.empty();) {
+    std::string_view name = TakeWord(rest);
+    if (name.empty()) {
+      rest.remove_prefix(1);
+    } else {
+      place = defined.Find(name, "");
+    }
+  }
+  if (place != nullptr) return error.At(place->line, place->column, place->text);
+  return error.At(1, 1, "");
+}
+
+void Report(const Error& error, const std::string& file) {
+  std::string text = error.ToString(file == "-" ? "<stdin>" : file) + "\n";
+  std::fwrite(text.data(), 1, text.size(), stderr);
+}
+
+}  // namespace weft::tools

@@ -1,0 +1,44 @@
+// Runs an input on the evaluator (HLO) or the interpreter (Program), and shows and compares
+// results. Values are handled as leaves: the arrays of nested tuples, in order.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/literal.h"
+#include "input.h"
+
+namespace weft::tools {
+
+struct RunOptions {
+  uint64_t seed = 0;            // of random inputs and of random numbers in the module
+  int64_t devices = 0;          // 0: what the module's header says
+  int64_t max_loop_steps = 0;   // 0: the evaluator's default
+  std::vector<Literal> inputs;  // the first leaves of all parameters; the others are random
+};
+
+// How many devices a run is on.
+Result<int64_t> DeviceCount(const Input& input, const RunOptions& options);
+// The shapes of the leaves of all parameters, in order.
+std::vector<Shape> ParameterLeaves(const Input& input);
+
+// Leaves of the result for each device.
+using DeviceResults = std::vector<std::vector<Literal>>;
+struct RunResult {
+  DeviceResults devices;
+  bool is_tuple = false;  // leaves are shown with numbers
+};
+Result<RunResult> RunInput(const Input& input, const RunOptions& options);
+
+// One line a leaf: `f32[2] {1, 2}`, with `0: ` in front when the result is a tuple, and a line
+// `dev0:` before each device's when there are several. Longer arrays than max_elements (-1: none)
+// print as {...}.
+std::string FormatResults(const RunResult& result, int64_t max_elements = -1);
+
+// What differs, or empty. Floats x (wanted) and y may differ by tolerance * max(1, |x|); NaN
+// equals NaN; other types must be equal. Tolerance 0: equal values.
+std::string CompareLeaves(const Literal& want, const Literal& got, double tolerance);
+
+}  // namespace weft::tools

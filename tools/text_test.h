@@ -1,0 +1,59 @@
+// Text tests. A file holds cases, separated by lines `// -----`; a case says what it tests:
+//
+//   // test: pass eliminate-dead-code          (kind and arguments)
+//   ENTRY main { ... }                          (the input)
+//   // expect                                   (optional; up to the end of the case)
+//   ENTRY main { ... }
+//
+// A case without `// test:` continues with the one before it; the first one of a file takes the
+// kind from the folder: .program files `program`, verify/ `verify`, run/ `run`, else `roundtrip`.
+//
+//   roundtrip        parse -> print -> parse -> print is a fixed point; `expect`: the printed text
+//   parse-error      the parser rejects it; `// error: text` stands on the line at fault
+//   verify           verifies; with `// error: text` on a line, is rejected there
+//   pass NAME...     the module after the passes
+//   run [on=eval] [devices=N] [inputs=random] [seed=K] [tolerance=T] [max_loop_steps=N]
+//                    results as `weft eval` prints them. Parameters take `// input: f32[2] {1, 2}`
+//                    lines in order, then random values. `// error: text`: the evaluator fails.
+//   program [run]    a Program: verifies and prints to a fixed point, or `// error: text`; `run`
+//                    also interprets it, as above
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+
+namespace weft::tools {
+
+struct TestCase {
+  std::string kind;
+  std::vector<std::string> args;
+  int line = 1;      // of the case's first line in the file
+  std::string body;  // the input, with line breaks in front so that positions are those in the file
+  struct ExpectedError {
+    int line;
+    std::string text;
+  };
+  std::vector<ExpectedError> errors;
+  std::vector<std::string> inputs;  // of `// input:` lines
+  std::optional<std::string> expect;
+  size_t expect_begin = 0, expect_end = 0;  // of the text after `// expect` in the file; when there
+                                            // is none, both are the end of the case
+};
+
+Result<std::vector<TestCase>> SplitCases(const std::string& path, std::string_view content);
+
+struct TestOutcome {
+  std::string failure = {};                // empty: passed
+  std::optional<std::string> actual = {};  // what `expect` should be, where it is not that
+};
+TestOutcome RunCase(const TestCase& test);
+
+// Lines of a and b with `-` and `+`, those around differences only.
+std::string LineDiff(std::string_view a, std::string_view b);
+
+}  // namespace weft::tools
