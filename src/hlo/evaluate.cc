@@ -5,6 +5,7 @@
 #include "base/elements.h"
 #include "hlo/evaluate/device_group.h"
 #include "hlo/evaluate/plan.h"
+#include "hlo/verify/rules.h"
 
 namespace weft::hlo {
 namespace {
@@ -143,7 +144,7 @@ Error EvalContext::Place(Error error, const Instruction& instruction) {
   if (error_has_place_) return error;
   error_has_place_ = true;
   std::string_view mnemonic = Mnemonic(instruction.op());
-  if (!error.message().starts_with(mnemonic)) error.Prefix(StrCat(mnemonic, ": "));
+  if (!StartsWithOp(error.message(), mnemonic)) error.Prefix(StrCat(mnemonic, ": "));
   error.Note(StrCat("in ", instruction.ToString()));
   if (std::string where = instruction.SourceLocation(); !where.empty()) {
     error.Source(std::move(where));
