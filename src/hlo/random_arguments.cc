@@ -28,23 +28,24 @@ struct IntRange {
   int64_t low = 0;
   uint64_t count = 1;
 };
-IntRange RangeOf(DType t, RandomRange range) {
-  if (range == RandomRange::kIndex) {
+IntRange RangeOf(DType t, int64_t index_count) {
+  if (index_count > 0) {
     int bits = IsSigned(t) ? BitWidth(t) - 1 : BitWidth(t);
-    return {0, bits >= 3 ? 8 : uint64_t{1} << bits};
+    uint64_t all = bits >= 3 ? 8 : uint64_t{1} << bits;
+    return {0, std::min(all, static_cast<uint64_t>(index_count))};
   }
   if (IsUnsigned(t)) return {0, BitWidth(t) > 4 ? 17 : uint64_t{1} << BitWidth(t)};
   if (BitWidth(t) > 4) return {-8, 17};
   return {-(int64_t{1} << (BitWidth(t) - 1)), uint64_t{1} << BitWidth(t)};
 }
 
-void FillRandom(Literal& array, uint64_t seed, RandomRange range, int64_t begin, int64_t end) {
+void FillRandom(Literal& array, uint64_t seed, int64_t index_count, int64_t begin, int64_t end) {
   DType t = array.dtype();
   auto bits = [&](int64_t i) { return MixBits(seed + static_cast<uint64_t>(i)); };
   if (t == DType::kPred) {
     for (int64_t i = begin; i < end; ++i) array.SetInt(i, static_cast<int64_t>(bits(i) >> 63));
   } else if (IsInteger(t)) {
-    IntRange r = RangeOf(t, range);
+    IntRange r = RangeOf(t, index_count);
     for (int64_t i = begin; i < end; ++i) {
       array.SetInt(i, r.low + static_cast<int64_t>((bits(i) >> 32) % r.count));
     }
@@ -65,8 +66,10 @@ void FillRandom(Literal& array, uint64_t seed, RandomRange range, int64_t begin,
   }
 }
 
-// Whether some user reads the parameter as indices, sizes or a branch number.
-bool IsUsedAsIndex(const Instruction& parameter) {
+// How many values, from 0 on, a parameter may take that some user reads as indices, sizes or a
+// branch number; 0: it is no index.
+int64_t IndexCount(const Instruction& parameter) {
+  int64_t count = 0;
   for (const Instruction* user : parameter.users()) {
     int64_t first = -1;  // operands from here to the last are indices
     int64_t last = user->operand_count() - 1;
@@ -82,29 +85,35 @@ bool IsUsedAsIndex(const Instruction& parameter) {
       default: continue;
     }
     for (int64_t i = first; i <= last; ++i) {
-      if (user->operand(i) == &parameter) return true;
+      if (user->operand(i) != &parameter) continue;
+      int64_t limit = 8;
+      if (user->op() == Op::kSetDimensionSize) {  // a size is at most the bound
+        int64_t dim = user->attrs<DimensionsAttrs>().dimensions[0];
+        limit = std::min<int64_t>(limit, user->operand(0)->shape().dim(dim) + 1);
+      }
+      count = count == 0 ? limit : std::min(count, limit);
     }
   }
-  return false;
+  return count;
 }
 
 }  // namespace
 
-Result<Literal> RandomLiteral(const Shape& shape, uint64_t seed, RandomRange range) {
+Result<Literal> RandomLiteral(const Shape& shape, uint64_t seed, int64_t index_count) {
   if (shape.IsToken()) return Literal::Token();
   if (shape.IsTuple()) {
     std::vector<Literal> elements;
     for (int64_t i = 0; i < shape.tuple_size(); ++i) {
-      elements.push_back(TRY(
-          RandomLiteral(shape.tuple_element(i), Derive(seed, static_cast<uint64_t>(i)), range)));
+      elements.push_back(TRY(RandomLiteral(shape.tuple_element(i),
+                                           Derive(seed, static_cast<uint64_t>(i)), index_count)));
     }
     return Literal::Tuple(std::move(elements));
   }
-  if (shape.IsBuffer()) return RandomLiteral(shape.buffer_content(), seed, range);
+  if (shape.IsBuffer()) return RandomLiteral(shape.buffer_content(), seed, index_count);
   if (!shape.IsArray()) return InvalidArgument("no random value of shape ", shape);
   Literal array = TRY(Literal::Allocate(shape));
   DefaultPool().ParallelFor(array.size(), 1 << 14, [&](int64_t begin, int64_t end) {
-    FillRandom(array, seed, range, begin, end);
+    FillRandom(array, seed, index_count, begin, end);
   });
   return array;
 }
@@ -115,9 +124,8 @@ Result<std::vector<Literal>> RandomArguments(const Computation& computation, uin
   uint64_t device_seed = Derive(seed, static_cast<uint64_t>(device));
   for (const Instruction* parameter : computation.parameters()) {
     if (parameter == nullptr) return InvalidArgument("a parameter number is missing");
-    RandomRange range = IsUsedAsIndex(*parameter) ? RandomRange::kIndex : RandomRange::kUsual;
-    Result<Literal> value =
-        RandomLiteral(parameter->shape(), Derive(device_seed, arguments.size()), range);
+    Result<Literal> value = RandomLiteral(parameter->shape(), Derive(device_seed, arguments.size()),
+                                          IndexCount(*parameter));
     if (!value) {
       value.error().Prefix(StrCat("parameter ", parameter->name(), ": "));
       return std::unexpected(value.error());

@@ -17,11 +17,9 @@
 
 namespace weft::hlo {
 
-enum class RandomRange : uint8_t { kUsual, kIndex };
-
-// A shape that is too large, has `?` dimensions or is opaque is an error.
-Result<Literal> RandomLiteral(const Shape& shape, uint64_t seed,
-                              RandomRange range = RandomRange::kUsual);
+// A shape that is too large, has `?` dimensions or is opaque is an error. `index_count` > 0:
+// integers are indices from 0 to one below (and at most 7).
+Result<Literal> RandomLiteral(const Shape& shape, uint64_t seed, int64_t index_count = 0);
 
 // One value per parameter. Different devices get different values.
 Result<std::vector<Literal>> RandomArguments(const Computation& computation, uint64_t seed,

@@ -1,5 +1,5 @@
-// libFuzzer target: HLO text that verifies is evaluated on random inputs, on two devices when it
-// asks for more than one, within small limits.
+// libFuzzer target: HLO text is verified; what verifies and is small is evaluated on random inputs,
+// on two devices when it asks for more than one, within small limits.
 #include <algorithm>
 #include <cstdint>
 #include <string_view>
@@ -29,7 +29,7 @@ bool IsSmall(const weft::hlo::Module& module) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace weft;
   auto module = hlo::ParseModule({reinterpret_cast<const char*>(data), size});
-  if (!module || !IsSmall(**module) || !hlo::Verify(**module)) return 0;
+  if (!module || !hlo::Verify(**module) || !IsSmall(**module)) return 0;
   hlo::EvalOptions options;
   options.max_loop_steps = 100;
   options.max_tensor_bytes = kMaxBytes;
