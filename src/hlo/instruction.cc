@@ -20,8 +20,9 @@ void Instruction::AddUser(Instruction* user) {
 }
 
 void Instruction::RemoveUser(Instruction* user) {
-  auto it = std::find(users_.begin(), users_.end(), user);
-  if (it != users_.end()) users_.erase(it);
+  // From the back: passes that remove instructions go backwards.
+  auto it = std::find(users_.rbegin(), users_.rend(), user);
+  if (it != users_.rend()) users_.erase(std::next(it).base());
 }
 
 void Instruction::ReplaceOperand(int64_t i, Instruction* with) {

@@ -11,6 +11,8 @@ namespace {
 using hlo::Instruction;
 using hlo::Op;
 
+// More instructions of one hash are not remembered: attributes that the hash leaves out could make
+// it very many.
 constexpr int kMaxEqualHashes = 32;
 
 bool MayMerge(const Instruction& i, const Effects& effects) {
@@ -50,14 +52,14 @@ bool MergeEqual(hlo::Computation& computation, const Effects& effects,
     if (!MayMerge(*i, effects)) continue;
     size_t hash = HashWithOperands(*i, classes);
     Instruction* first = nullptr;
-    int left = kMaxEqualHashes;
+    int candidates = 0;
     auto [begin, end] = seen.equal_range(hash);
-    for (auto it = begin; it != end && first == nullptr && left-- > 0; ++it) {
+    for (auto it = begin; it != end && first == nullptr; ++it, ++candidates) {
       Instruction* other = it->second;
       if (SameOperands(*other, *i) && classes.SameButOperands(*other, *i)) first = other;
     }
     if (first == nullptr) {
-      seen.emplace(hash, i);
+      if (candidates < kMaxEqualHashes) seen.emplace(hash, i);
       continue;
     }
     i->ReplaceAllUsesWith(first);
