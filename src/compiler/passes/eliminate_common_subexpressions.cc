@@ -45,7 +45,7 @@ bool SameOperands(const Instruction& a, const Instruction& b) {
 
 bool MergeEqual(hlo::Computation& computation, const Effects& effects,
                 const ComputationClasses& classes) {
-  bool changed = false;
+  std::vector<Instruction*> merged;
   std::unordered_multimap<size_t, Instruction*> seen;
   // In list order, so that operands are merged before their users are compared.
   for (Instruction* i : computation.Snapshot()) {
@@ -63,10 +63,11 @@ bool MergeEqual(hlo::Computation& computation, const Effects& effects,
       continue;
     }
     i->ReplaceAllUsesWith(first);
-    computation.Remove(i);
-    changed = true;
+    merged.push_back(i);
   }
-  return changed;
+  // Last first, as lists of users like it.
+  for (auto it = merged.rbegin(); it != merged.rend(); ++it) computation.Remove(*it);
+  return !merged.empty();
 }
 
 }  // namespace
