@@ -71,7 +71,11 @@ Result<Literal> TakeElement(EvalSlot& slot, const EvalStep& step, bool last) {
 Result<Literal> RunStep(EvalContext& context, const EvalPlan& plan, const EvalStep& step,
                         EvalFrame& frame) {
   const Instruction& instruction = *step.instruction;
-  if (step.kind == EvalStep::Kind::kConstant) return instruction.literal();
+  if (step.kind == EvalStep::Kind::kConstant) {
+    if (instruction.literal().IsValid()) return instruction.literal();
+    return Unimplemented("constant: the elements of ", instruction.name(),
+                         " were left out: ", instruction.shape().ToStringWithoutLayout());
+  }
   const EvalUse* uses = plan.uses.data() + step.first_use;
   if (step.kind == EvalStep::Kind::kElement) {
     return TakeElement(frame.slots[uses[0].slot], step, uses[0].last);
