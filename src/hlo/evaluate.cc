@@ -73,10 +73,9 @@ Result<Literal> RunStep(EvalContext& context, const EvalPlan& plan, const EvalSt
                         EvalFrame& frame) {
   const Instruction& instruction = *step.instruction;
   if (step.kind == EvalStep::Kind::kConstant) {
-    if (!instruction.literal().IsValid()) {
-      return InvalidArgument("constant: its elements are not given");
-    }
-    return instruction.literal();
+    if (instruction.literal().IsValid()) return instruction.literal();
+    return InvalidArgument("constant: the elements of ", instruction.name(),
+                         " were left out: ", instruction.shape().ToStringWithoutLayout());
   }
   const EvalUse* uses = plan.uses.data() + step.first_use;
   if (step.kind == EvalStep::Kind::kElement) {

@@ -316,6 +316,12 @@ TEST(Text, ElidedConstants) {
                 ->literal()
                 .GetDouble(0),
             1);
+  std::string tuple =
+      "ENTRY e { ROOT c = (f32[], f32[8], f32[100000000]) constant((1, {...}, {...})) }";
+  EXPECT_FALSE(ParseText(tuple)->entry()->root()->literal().IsValid());
+  EXPECT_HAS(TextRoundTrip(tuple), "constant((0, {...}, {...}))");
+  tuple = "ENTRY e { ROOT c = (f32[], f32[8]) constant((1, {...})) }";
+  EXPECT_HAS(TextRoundTrip(tuple), "constant((1, {...}))");
 }
 
 TEST(Text, Shardings) {

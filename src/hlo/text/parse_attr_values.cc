@@ -91,7 +91,7 @@ Status Parser::ReadField(const FieldRef& f) {
   return {};
 }
 
-Status Parser::ReadEnum(const FieldRef& f) {
+Status ValueReader::ReadEnum(const FieldRef& f) {
   int value = kind() == Tok::kIdent ? FindEnum(lexer_.token().text, f.enum_names) : -1;
   if (value < 0) return Expected(EnumChoices(f.enum_names));
   f.As<uint8_t>() = static_cast<uint8_t>(value);
@@ -99,7 +99,7 @@ Status Parser::ReadEnum(const FieldRef& f) {
   return {};
 }
 
-Status Parser::ReadPrecisions(std::vector<Precision>& list) {
+Status ValueReader::ReadPrecisions(std::vector<Precision>& list) {
   return ReadList(Tok::kLeftBrace, Tok::kRightBrace, [&]() -> Status {
     FieldRef item;
     item.enum_names = Names(Precision());
@@ -108,7 +108,7 @@ Status Parser::ReadPrecisions(std::vector<Precision>& list) {
   });
 }
 
-Status Parser::ReadSizes(std::vector<int64_t>& sizes) {
+Status ValueReader::ReadSizes(std::vector<int64_t>& sizes) {
   if (kind() == Tok::kInt) return ReadInt(sizes.emplace_back());
   if (kind() != Tok::kDxD) return Expected("sizes like 3x3");
   for (std::string_view part : SplitAt(lexer_.token().text, 'x')) {
@@ -120,7 +120,7 @@ Status Parser::ReadSizes(std::vector<int64_t>& sizes) {
   return {};
 }
 
-Status Parser::ReadPad(Padding& padding, bool interior_allowed) {
+Status ValueReader::ReadPad(Padding& padding, bool interior_allowed) {
   if (kind() != Tok::kPad) return Expected("padding like 0_0x1_1_2");
   for (std::string_view part : SplitAt(lexer_.token().text, 'x')) {
     std::vector<std::string_view> numbers = SplitAt(part, '_');
@@ -134,7 +134,7 @@ Status Parser::ReadPad(Padding& padding, bool interior_allowed) {
   return {};
 }
 
-Status Parser::ReadWindow(Window& window) {
+Status ValueReader::ReadWindow(Window& window) {
   const char* at = lexer_.token().begin;
   static constexpr std::string_view kParts[] = {"size", "stride", "lhs_dilate", "rhs_dilate",
                                                 "rhs_reversal"};
@@ -215,7 +215,7 @@ bool ReadLabelGroup(std::string_view labels, char first, char second, int64_t& f
 
 }  // namespace
 
-Status Parser::ReadConvDims(ConvDims& d) {
+Status ValueReader::ReadConvDims(ConvDims& d) {
   if (kind() != Tok::kDimLabels) return Expected("dimension labels like b01f_01io->b01f");
   std::string_view text = lexer_.token().text;
   size_t underscore = text.find('_'), arrow = text.find("->");
@@ -240,7 +240,7 @@ Status Parser::ReadConvDims(ConvDims& d) {
   return {};
 }
 
-Status Parser::ReadSliceDims(SliceDims& dims) {
+Status ValueReader::ReadSliceDims(SliceDims& dims) {
   return ReadList(Tok::kLeftBrace, Tok::kRightBrace, [&]() -> Status {
     SliceDim& d = dims.emplace_back();
     TRY(Expect(Tok::kLeftSquare));
@@ -252,7 +252,7 @@ Status Parser::ReadSliceDims(SliceDims& dims) {
   });
 }
 
-Status Parser::ReadIntPairs(IntPairs& pairs) {
+Status ValueReader::ReadIntPairs(IntPairs& pairs) {
   return ReadList(Tok::kLeftBrace, Tok::kRightBrace, [&]() -> Status {
     auto& [first, second] = pairs.emplace_back();
     TRY(Expect(Tok::kLeftBrace));
@@ -263,7 +263,7 @@ Status Parser::ReadIntPairs(IntPairs& pairs) {
   });
 }
 
-Status Parser::ReadOperandAliases(OperandAliases& aliases) {
+Status ValueReader::ReadOperandAliases(OperandAliases& aliases) {
   return ReadList(Tok::kLeftBrace, Tok::kRightBrace, [&]() -> Status {
     OperandAlias& alias = aliases.emplace_back();
     TRY(ReadIndex(alias.output));
@@ -276,7 +276,7 @@ Status Parser::ReadOperandAliases(OperandAliases& aliases) {
   });
 }
 
-Status Parser::ReadResultAccuracy(ResultAccuracy& accuracy) {
+Status ValueReader::ReadResultAccuracy(ResultAccuracy& accuracy) {
   static constexpr std::string_view kModes[] = {"default", "highest"};
   TRY(Expect(Tok::kLeftBrace));
   const char* at = lexer_.token().begin;
@@ -308,7 +308,7 @@ Status Parser::ReadResultAccuracy(ResultAccuracy& accuracy) {
   return Expect(Tok::kRightBrace);
 }
 
-Status Parser::ReadSparsity(SparsityConfig& config) {
+Status ValueReader::ReadSparsity(SparsityConfig& config) {
   TRY(Expect(Tok::kLeftBrace));
   while (!Eat(Tok::kRightBrace)) {
     Eat(Tok::kComma);
@@ -321,7 +321,7 @@ Status Parser::ReadSparsity(SparsityConfig& config) {
   return {};
 }
 
-Status Parser::ReadTensorSparsity(TensorSparsity& sparsity) {
+Status ValueReader::ReadTensorSparsity(TensorSparsity& sparsity) {
   TRY(Expect(Tok::kLeftBrace));
   while (!Eat(Tok::kRightBrace)) {
     Eat(Tok::kComma);

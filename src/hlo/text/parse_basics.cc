@@ -2,17 +2,17 @@
 #include <charconv>
 #include <cmath>
 
-#include "hlo/text/parser.h"
+#include "hlo/text/reader.h"
 
 namespace weft::hlo::text {
 
-std::unexpected<Error> Parser::Located(const char* at, std::string message) {
+std::unexpected<Error> Reader::Located(const char* at, std::string message) {
   Error error(Code::kInvalidArgument, std::move(message));
   lexer_.Locate(error, at);
   return std::unexpected(std::move(error));
 }
 
-std::string Parser::Found() const {
+std::string Reader::Found() const {
   const Token& t = lexer_.token();
   constexpr size_t kShown = 60;
   switch (t.kind) {
@@ -25,33 +25,33 @@ std::string Parser::Found() const {
   }
 }
 
-std::unexpected<Error> Parser::Expected(std::string_view what) {
+std::unexpected<Error> Reader::Expected(std::string_view what) {
   return Fail("expected ", what, ", found ", Found());
 }
 
-std::unexpected<Error> Parser::TooDeep() {
+std::unexpected<Error> Reader::TooDeep() {
   return Fail("nested more than ", kMaxDepth, " deep");
 }
 
-Status Parser::Expect(Tok tok) {
+Status Reader::Expect(Tok tok) {
   if (kind() != tok) return Expected(TokName(tok));
   lexer_.Next();
   return {};
 }
 
-Status Parser::ReadEnd() {
+Status Reader::ReadEnd() {
   if (kind() != Tok::kEnd) return Expected("the end of the text");
   return {};
 }
 
-Status Parser::ReadInt(int64_t& value) {
+Status Reader::ReadInt(int64_t& value) {
   if (kind() != Tok::kInt) return Expected("an integer");
   value = lexer_.token().value;
   lexer_.Next();
   return {};
 }
 
-Status Parser::ReadInt32(int32_t& value) {
+Status Reader::ReadInt32(int32_t& value) {
   const char* at = lexer_.token().begin;
   int64_t wide = 0;
   TRY(ReadInt(wide));
@@ -60,7 +60,7 @@ Status Parser::ReadInt32(int32_t& value) {
   return {};
 }
 
-Status Parser::ReadDouble(double& value) {
+Status Reader::ReadDouble(double& value) {
   const Token& t = lexer_.token();
   if (t.kind == Tok::kInt || t.kind == Tok::kDecimal || IsWord("inf") || IsWord("nan")) {
     auto [end, ec] = std::from_chars(t.text.data(), t.text.data() + t.text.size(), value);
@@ -76,14 +76,14 @@ Status Parser::ReadDouble(double& value) {
   return {};
 }
 
-Status Parser::ReadBool(bool& value) {
+Status Reader::ReadBool(bool& value) {
   if (!IsWord("true") && !IsWord("false")) return Expected("true or false");
   value = lexer_.token().text == "true";
   lexer_.Next();
   return {};
 }
 
-Status Parser::ReadString(std::string& value) {
+Status Reader::ReadString(std::string& value) {
   const Token& t = lexer_.token();
   if (t.kind != Tok::kString) return Expected("a string");
   if (t.escaped) {
@@ -97,21 +97,21 @@ Status Parser::ReadString(std::string& value) {
   return {};
 }
 
-Status Parser::ReadName(std::string_view& name, std::string_view what) {
+Status Reader::ReadName(std::string_view& name, std::string_view what) {
   if (kind() != Tok::kName && kind() != Tok::kIdent) return Expected(what);
   name = lexer_.token().text;
   lexer_.Next();
   return {};
 }
 
-Status Parser::ReadAttrName(std::string_view& name) {
+Status Reader::ReadAttrName(std::string_view& name) {
   if (kind() != Tok::kAttr) return Expected("an attribute (name=)");
   name = lexer_.token().text;
   lexer_.Next();
   return {};
 }
 
-Status Parser::ReadIntList(Tok open, Tok close, std::vector<int64_t>& list) {
+Status Reader::ReadIntList(Tok open, Tok close, std::vector<int64_t>& list) {
   return ReadList(open, close, [&]() -> Status {
     int64_t value = 0;
     TRY(ReadInt(value));
@@ -120,13 +120,13 @@ Status Parser::ReadIntList(Tok open, Tok close, std::vector<int64_t>& list) {
   });
 }
 
-Status Parser::ReadIntListList(std::vector<std::vector<int64_t>>& lists) {
+Status Reader::ReadIntListList(std::vector<std::vector<int64_t>>& lists) {
   return ReadList(Tok::kLeftBrace, Tok::kRightBrace, [&]() -> Status {
     return ReadIntList(Tok::kLeftBrace, Tok::kRightBrace, lists.emplace_back());
   });
 }
 
-Status Parser::ReadIndex(ShapeIndex& index) {
+Status Reader::ReadIndex(ShapeIndex& index) {
   return ReadList(Tok::kLeftBrace, Tok::kRightBrace, [&]() -> Status {
     int64_t i = 0;
     TRY(ReadInt(i));
@@ -135,7 +135,7 @@ Status Parser::ReadIndex(ShapeIndex& index) {
   });
 }
 
-Status Parser::ReadStringOrDict(std::string& value, bool& is_dict) {
+Status Reader::ReadStringOrDict(std::string& value, bool& is_dict) {
   is_dict = kind() == Tok::kLeftBrace;
   if (!is_dict) {
     if (kind() != Tok::kString) return Expected("a string or {...}");

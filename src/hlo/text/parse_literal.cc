@@ -6,7 +6,7 @@
 
 #include "base/elements.h"
 #include "base/float_formats.h"
-#include "hlo/text/parser.h"
+#include "hlo/text/value_reader.h"
 
 namespace weft::hlo::text {
 namespace {
@@ -253,7 +253,7 @@ const char* MatchElided(const char* p, const char* end) {
 
 }  // namespace
 
-Status Parser::ReadLiteral(const Shape& shape, Literal& literal, bool* elided) {
+Status ValueReader::ReadLiteral(const Shape& shape, Literal& literal, bool* elided) {
   DepthGuard depth(depth_);
   if (!depth.ok()) return TooDeep();
   if (shape.IsTuple()) {
@@ -263,7 +263,9 @@ Status Parser::ReadLiteral(const Shape& shape, Literal& literal, bool* elided) {
       if (i > 0) TRY(Expect(Tok::kComma));
       TRY(ReadLiteral(shape.tuple_element(i), elements.emplace_back(), elided));
     }
-    literal = Literal::Tuple(std::move(elements));
+    bool complete = true;
+    for (const Literal& element : elements) complete &= element.IsValid();
+    literal = complete ? Literal::Tuple(std::move(elements)) : Literal();
     return Expect(Tok::kRightParen);
   }
   const char* begin = lexer_.token().begin;
@@ -306,7 +308,7 @@ Status Parser::ReadLiteral(const Shape& shape, Literal& literal, bool* elided) {
 }
 
 // literal=f32[2] {1, 2}, or a tuple of such.
-Status Parser::ReadTypedLiteral(Literal& literal) {
+Status ValueReader::ReadTypedLiteral(Literal& literal) {
   DepthGuard depth(depth_);
   if (!depth.ok()) return TooDeep();
   if (kind() != Tok::kLeftParen) {
@@ -322,7 +324,7 @@ Status Parser::ReadTypedLiteral(Literal& literal) {
 }
 
 // Whether there is memory for elements that the text does not have.
-bool Parser::TakeFiller(const Shape& shape) {
+bool ValueReader::TakeFiller(const Shape& shape) {
   int64_t bytes = shape.ByteSize();
   if (bytes > kMaxFillerBytes || bytes > kMaxModuleFillerBytes - filler_bytes_) return false;
   filler_bytes_ += bytes;
@@ -331,7 +333,7 @@ bool Parser::TakeFiller(const Shape& shape) {
 
 // Small numbers that differ from one elided constant to the next, so that they are not merged.
 // Beyond the limits the literal stays invalid: nothing but the instruction's shape is known.
-Status Parser::FillElided(const Shape& shape, Literal& literal) {
+Status ValueReader::FillElided(const Shape& shape, Literal& literal) {
   std::optional<int64_t> count = shape.CheckedElements();
   if (!count) return Fail("no value has the shape ", shape);
   int64_t seed = ++filler_seed_;

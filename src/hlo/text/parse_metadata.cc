@@ -1,9 +1,9 @@
 // metadata={...} and origin={...}.
-#include "hlo/text/parser.h"
+#include "hlo/text/value_reader.h"
 
 namespace weft::hlo::text {
 
-Status Parser::ReadMetadata(Metadata& m) {
+Status ValueReader::ReadMetadata(Metadata& m) {
   struct Field {
     std::string_view name;
     std::string Metadata::* text;
@@ -48,7 +48,7 @@ Status Parser::ReadMetadata(Metadata& m) {
   return {};
 }
 
-Status Parser::ReadMetadataList(std::vector<Metadata>& list) {
+Status ValueReader::ReadMetadataList(std::vector<Metadata>& list) {
   if (kind() == Tok::kLeftBrace && lexer_.Peek() == Tok::kLeftBrace) {
     return ReadList(Tok::kLeftBrace, Tok::kRightBrace,
                     [&]() -> Status { return ReadMetadata(list.emplace_back()); });
@@ -56,7 +56,7 @@ Status Parser::ReadMetadataList(std::vector<Metadata>& list) {
   return ReadMetadata(list.emplace_back());
 }
 
-Status Parser::ReadOrigin(OriginNode& origin) {
+Status ValueReader::ReadOrigin(OriginNode& origin) {
   TRY(Expect(Tok::kLeftBrace));
   if (Eat(Tok::kLeftSquare)) {
     if (!EatWord("synthetic_call")) return Expected("synthetic_call");
@@ -68,7 +68,7 @@ Status Parser::ReadOrigin(OriginNode& origin) {
   return Expect(Tok::kRightBrace);
 }
 
-Status Parser::ReadOriginTree(OriginNode& node) {
+Status ValueReader::ReadOriginTree(OriginNode& node) {
   DepthGuard depth(depth_);
   if (!depth.ok()) return TooDeep();
   if (kind() != Tok::kLeftParen) return ReadOriginLeaf(node);
@@ -77,7 +77,7 @@ Status Parser::ReadOriginTree(OriginNode& node) {
                   [&]() -> Status { return ReadOriginTree(node.elements.emplace_back()); });
 }
 
-Status Parser::ReadOriginLeaf(OriginNode& node) {
+Status ValueReader::ReadOriginLeaf(OriginNode& node) {
   TRY(Expect(Tok::kLeftBrace));
   if (kind() == Tok::kString) {
     node.kind = OriginNode::Kind::kArray;

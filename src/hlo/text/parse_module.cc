@@ -290,7 +290,7 @@ Result<std::unique_ptr<Module>> ParseModule(std::string_view text) {
 }
 
 Result<Shape> ParseShape(std::string_view text) {
-  text::Parser parser(text);
+  text::ValueReader parser(text);
   Shape shape;
   TRY(parser.ReadShape(shape));
   TRY(parser.ReadEnd());
@@ -298,7 +298,7 @@ Result<Shape> ParseShape(std::string_view text) {
 }
 
 Result<Sharding> ParseSharding(std::string_view text) {
-  text::Parser parser(text);
+  text::ValueReader parser(text);
   Sharding sharding;
   TRY(parser.ReadSharding(sharding));
   TRY(parser.ReadEnd());
@@ -306,7 +306,7 @@ Result<Sharding> ParseSharding(std::string_view text) {
 }
 
 Result<ReplicaGroups> ParseReplicaGroups(std::string_view text) {
-  text::Parser parser(text);
+  text::ValueReader parser(text);
   ReplicaGroups groups;
   TRY(parser.ReadReplicaGroups(groups));
   TRY(parser.ReadEnd());
@@ -314,7 +314,7 @@ Result<ReplicaGroups> ParseReplicaGroups(std::string_view text) {
 }
 
 Result<Literal> ParseLiteral(const Shape& shape, std::string_view text) {
-  text::Parser parser(text);
+  text::ValueReader parser(text);
   Literal literal;
   TRY(parser.ReadLiteral(shape, literal, nullptr));
   TRY(parser.ReadEnd());

@@ -1,9 +1,9 @@
 // Shapes and layouts.
-#include "hlo/text/parser.h"
+#include "hlo/text/value_reader.h"
 
 namespace weft::hlo::text {
 
-bool Parser::AtShape() {
+bool ValueReader::AtShape() {
   if (kind() == Tok::kLeftParen) return true;
   if (kind() != Tok::kIdent) return false;
   std::string_view word = lexer_.token().text;
@@ -11,7 +11,7 @@ bool Parser::AtShape() {
   return ParseDType(word).has_value() && lexer_.Peek() == Tok::kLeftSquare;
 }
 
-Status Parser::ReadShape(Shape& shape) {
+Status ValueReader::ReadShape(Shape& shape) {
   DepthGuard depth(depth_);
   if (!depth.ok()) return TooDeep();
   if (kind() == Tok::kLeftParen) {
@@ -59,7 +59,7 @@ Status Parser::ReadShape(Shape& shape) {
   return {};
 }
 
-Status Parser::ReadDims(Shape& shape) {
+Status ValueReader::ReadDims(Shape& shape) {
   const char* at = lexer_.token().begin;
   TRY(ReadList(Tok::kLeftSquare, Tok::kRightSquare, [&]() -> Status {
     if (shape.rank() == kMaxRank) return Fail("more than ", kMaxRank, " dimensions");
@@ -81,7 +81,7 @@ Status Parser::ReadDims(Shape& shape) {
   return {};
 }
 
-Status Parser::ReadLayout(Layout& layout) {
+Status ValueReader::ReadLayout(Layout& layout) {
   TRY(Expect(Tok::kLeftBrace));
   if (kind() == Tok::kInt) {
     do {
@@ -102,7 +102,7 @@ Status Parser::ReadLayout(Layout& layout) {
   return {};
 }
 
-Status Parser::ReadLayoutExtras(LayoutExtras& x) {
+Status ValueReader::ReadLayoutExtras(LayoutExtras& x) {
   if (EatWord("D")) TRY(ReadDimLevels(x.dim_levels));
   if (EatWord("T")) TRY(ReadTiles(x.tiles));
   TRY(ReadLayoutInt("L", x.tail_padding_alignment));
@@ -115,14 +115,14 @@ Status Parser::ReadLayoutExtras(LayoutExtras& x) {
   return ReadLayoutInt("M", x.dynamic_metadata_prefix_bytes);
 }
 
-Status Parser::ReadLayoutInt(std::string_view word, int64_t& value) {
+Status ValueReader::ReadLayoutInt(std::string_view word, int64_t& value) {
   if (!EatWord(word)) return {};
   TRY(Expect(Tok::kLeftParen));
   TRY(ReadInt(value));
   return Expect(Tok::kRightParen);
 }
 
-Status Parser::ReadTiles(std::vector<Tile>& tiles) {
+Status ValueReader::ReadTiles(std::vector<Tile>& tiles) {
   do {
     Tile& tile = tiles.emplace_back();
     TRY(ReadList(Tok::kLeftParen, Tok::kRightParen, [&]() -> Status {
@@ -139,7 +139,7 @@ Status Parser::ReadTiles(std::vector<Tile>& tiles) {
   return {};
 }
 
-Status Parser::ReadDimLevels(std::vector<DimLevel>& levels) {
+Status ValueReader::ReadDimLevels(std::vector<DimLevel>& levels) {
   return ReadList(Tok::kLeftParen, Tok::kRightParen, [&]() -> Status {
     static constexpr std::string_view kLetters = "DCSH";
     std::string_view word = kind() == Tok::kIdent ? lexer_.token().text : "";
@@ -154,7 +154,7 @@ Status Parser::ReadDimLevels(std::vector<DimLevel>& levels) {
   });
 }
 
-Status Parser::ReadSplits(std::vector<SplitConfig>& splits) {
+Status ValueReader::ReadSplits(std::vector<SplitConfig>& splits) {
   do {
     SplitConfig& split = splits.emplace_back();
     TRY(Expect(Tok::kLeftParen));
@@ -164,7 +164,7 @@ Status Parser::ReadSplits(std::vector<SplitConfig>& splits) {
   return {};
 }
 
-Status Parser::ReadUnsignedType(DType& type) {
+Status ValueReader::ReadUnsignedType(DType& type) {
   TRY(Expect(Tok::kLeftParen));
   std::optional<DType> dtype;
   if (kind() == Tok::kIdent) dtype = ParseDType(lexer_.token().text);

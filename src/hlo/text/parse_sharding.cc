@@ -1,5 +1,5 @@
 // Shardings, meshes and replica groups.
-#include "hlo/text/parser.h"
+#include "hlo/text/value_reader.h"
 
 namespace weft::hlo::text {
 namespace {
@@ -23,7 +23,7 @@ std::vector<int64_t> AxisSizes(const Mesh& mesh) {
 
 }  // namespace
 
-Status Parser::ReadSharding(Sharding& sharding) {
+Status ValueReader::ReadSharding(Sharding& sharding) {
   TRY(Expect(Tok::kLeftBrace));
   if (kind() != Tok::kLeftBrace && kind() != Tok::kRightBrace) return ReadSingleSharding(sharding);
   sharding.kind = Sharding::Kind::kTuple;
@@ -35,7 +35,7 @@ Status Parser::ReadSharding(Sharding& sharding) {
   return Expect(Tok::kRightBrace);
 }
 
-Status Parser::ReadSingleSharding(Sharding& s) {
+Status ValueReader::ReadSingleSharding(Sharding& s) {
   if (IsWord("mesh") || IsWord("maximal_mesh")) return ReadNamedSharding(s);
   const char* at = lexer_.token().begin;
   bool has_kind = false, has_device = false;
@@ -67,7 +67,7 @@ Status Parser::ReadSingleSharding(Sharding& s) {
   return {};
 }
 
-Status Parser::ReadShardingPart(Sharding& s, bool& has_kind, bool& has_device) {
+Status ValueReader::ReadShardingPart(Sharding& s, bool& has_kind, bool& has_device) {
   using Kind = Sharding::Kind;
   static constexpr std::pair<std::string_view, Kind> kKinds[] = {{"replicated", Kind::kReplicated},
                                                                  {"maximal", Kind::kMaximal},
@@ -131,7 +131,7 @@ Status Parser::ReadShardingPart(Sharding& s, bool& has_kind, bool& has_device) {
                 "; allowed: device, devices, last_tile_dims, metadata");
 }
 
-Status Parser::ReadIota(IotaDevices& iota) {
+Status ValueReader::ReadIota(IotaDevices& iota) {
   const char* at = lexer_.token().begin;
   TRY(ReadIntList(Tok::kLeftSquare, Tok::kRightSquare, iota.dims));
   if (iota.dims.empty()) return FailAt(at, "an iota of devices needs dimensions");
@@ -154,7 +154,7 @@ Status Parser::ReadIota(IotaDevices& iota) {
   return {};
 }
 
-Status Parser::ReadMesh(Mesh& mesh) {
+Status ValueReader::ReadMesh(Mesh& mesh) {
   const char* at = lexer_.token().begin;
   if (EatWord("maximal_mesh")) {
     TRY(Expect(Tok::kLeftSquare));
@@ -203,7 +203,7 @@ Status Parser::ReadMesh(Mesh& mesh) {
   return {};
 }
 
-Status Parser::ReadAxisRef(const Mesh& mesh, AxisRef& axis) {
+Status ValueReader::ReadAxisRef(const Mesh& mesh, AxisRef& axis) {
   const char* at = lexer_.token().begin;
   std::string name;
   TRY(ReadString(name));
@@ -227,12 +227,12 @@ Status Parser::ReadAxisRef(const Mesh& mesh, AxisRef& axis) {
   return {};
 }
 
-Status Parser::ReadAxisRefs(const Mesh& mesh, std::vector<AxisRef>& axes) {
+Status ValueReader::ReadAxisRefs(const Mesh& mesh, std::vector<AxisRef>& axes) {
   return ReadList(Tok::kLeftBrace, Tok::kRightBrace,
                   [&]() -> Status { return ReadAxisRef(mesh, axes.emplace_back()); });
 }
 
-Status Parser::ReadReductionKind(ReductionKind& kind) {
+Status ValueReader::ReadReductionKind(ReductionKind& kind) {
   if (EatWord("sum")) {
     kind = ReductionKind::kSum;
   } else if (EatWord("max")) {
@@ -245,7 +245,7 @@ Status Parser::ReadReductionKind(ReductionKind& kind) {
   return {};
 }
 
-Status Parser::ReadNamedSharding(Sharding& s) {
+Status ValueReader::ReadNamedSharding(Sharding& s) {
   s.kind = Sharding::Kind::kNamed;
   NamedSharding& n = s.named.Make();
   TRY(ReadMesh(n.mesh));
@@ -277,7 +277,7 @@ Status Parser::ReadNamedSharding(Sharding& s) {
   return Expect(Tok::kRightBrace);
 }
 
-Status Parser::ReadNamedShardingAttribute(Sharding& s) {
+Status ValueReader::ReadNamedShardingAttribute(Sharding& s) {
   NamedSharding& n = *s.named;
   bool dims = !n.mesh.maximal && n.form == NamedSharding::Form::kDims;
   const char* at = lexer_.token().begin;
@@ -295,7 +295,7 @@ Status Parser::ReadNamedShardingAttribute(Sharding& s) {
       dims ? "; allowed: replicated, unreduced, manual, metadata" : "; allowed: metadata");
 }
 
-Status Parser::ReadReplicaGroups(ReplicaGroups& groups) {
+Status ValueReader::ReadReplicaGroups(ReplicaGroups& groups) {
   if (kind() == Tok::kLeftBrace) return ReadIntListList(groups.groups);
   if (IsWord("mesh") || IsWord("maximal_mesh")) {
     groups.form = ReplicaGroups::Form::kMesh;

@@ -99,26 +99,25 @@ void Printer::Operands(const Instruction& i) {
 
 void Printer::Constant(const ConstantAttrs& attrs, const Shape& shape) {
   if (!attrs.elided) return attrs.literal.AppendTo(out_, o_.max_constant_elements);
-  if (!shape.IsTuple()) {
-    out_.append("{...}");
-    return;
-  }
   // A scalar has no braces to stand for.
-  auto leaves = [&](auto& self, const Literal& literal) -> void {
-    if (literal.IsValid() && literal.shape().IsTuple()) {
+  auto leaves = [&](auto& self, const Shape& s, const Literal* literal) -> void {
+    if (s.IsTuple()) {
       out_.push_back('(');
-      for (size_t i = 0; i < literal.tuple().size(); ++i) {
+      for (int64_t i = 0; i < s.tuple_size(); ++i) {
         if (i > 0) out_.append(", ");
-        self(self, literal.tuple()[i]);
+        bool known = literal != nullptr && i < static_cast<int64_t>(literal->tuple().size());
+        self(self, s.tuple_element(i), known ? &literal->tuple()[static_cast<size_t>(i)] : nullptr);
       }
       out_.push_back(')');
-    } else if (literal.IsValid() && literal.shape().rank() == 0) {
-      literal.AppendTo(out_);
-    } else {
+    } else if (s.rank() > 0) {
       out_.append("{...}");
+    } else if (literal != nullptr && literal->IsValid()) {
+      literal->AppendTo(out_);
+    } else {
+      out_.append(IsComplex(s.dtype()) ? "(0, 0)" : "0");
     }
   };
-  leaves(leaves, attrs.literal);
+  leaves(leaves, shape, &attrs.literal);
 }
 
 // `inherited`: an async op whose computation and thread are said elsewhere.
