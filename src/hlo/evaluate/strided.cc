@@ -9,8 +9,8 @@
 namespace weft::hlo {
 namespace {
 
-constexpr int64_t kParallelBytes = 1 << 18;  // smaller copies stay on one thread
-constexpr int64_t kTransposeTile = 16;                // transpositions go by squares of this side
+constexpr int64_t kParallelCopyBytes = 1 << 18;  // smaller copies stay on one thread
+constexpr int64_t kCopyTile = 16;                // transpositions go by squares of this side
 
 struct Bytes16 {
   uint64_t a, b;
@@ -106,10 +106,10 @@ void StridedCopy::RunRows(const std::byte* from, std::byte* to, int64_t begin, i
         CopyLine(f, inner_.from, t, inner_.to, inner_.size);
         continue;
       }
-      for (int64_t i = 0; i < tile_.size; i += kTransposeTile) {
-        int64_t i_end = std::min(i + kTransposeTile, tile_.size);
-        for (int64_t j = 0; j < inner_.size; j += kTransposeTile) {
-          int64_t n = std::min(kTransposeTile, inner_.size - j);
+      for (int64_t i = 0; i < tile_.size; i += kCopyTile) {
+        int64_t i_end = std::min(i + kCopyTile, tile_.size);
+        for (int64_t j = 0; j < inner_.size; j += kCopyTile) {
+          int64_t n = std::min(kCopyTile, inner_.size - j);
           for (int64_t k = i; k < i_end; ++k) {
             CopyLine(f + k * tile_.from + j * inner_.from, inner_.from,
                      t + k * tile_.to + j * inner_.to, inner_.to, n);
@@ -126,12 +126,12 @@ void StridedCopy::Run(const std::byte* from, std::byte* to) const {
 
 void StridedCopy::RunParallel(const std::byte* from, std::byte* to) const {
   if (elements_ == 0) return;
-  if (elements_ * width_ < 2 * kParallelBytes || rows_ == 1) {
-    if (tile_.size == 1 || elements_ * width_ < 2 * kParallelBytes) {
+  if (elements_ * width_ < 2 * kParallelCopyBytes || rows_ == 1) {
+    if (tile_.size == 1 || elements_ * width_ < 2 * kParallelCopyBytes) {
       return RunRows(from, to, 0, rows_);
     }
     // One large matrix: bands of the tiled dimension.
-    int64_t grain = std::max<int64_t>(kTransposeTile, kParallelBytes / (inner_.size * width_));
+    int64_t grain = std::max<int64_t>(kCopyTile, kParallelCopyBytes / (inner_.size * width_));
     return DefaultPool().ParallelFor(tile_.size, grain, [&](int64_t begin, int64_t end) {
       StridedCopy band = *this;
       band.tile_.size = end - begin;
@@ -139,7 +139,7 @@ void StridedCopy::RunParallel(const std::byte* from, std::byte* to) const {
     });
   }
   int64_t row_bytes = inner_.size * tile_.size * width_;
-  int64_t grain = std::max<int64_t>(1, kParallelBytes / row_bytes);
+  int64_t grain = std::max<int64_t>(1, kParallelCopyBytes / row_bytes);
   DefaultPool().ParallelFor(rows_, grain,
                             [&](int64_t begin, int64_t end) { RunRows(from, to, begin, end); });
 }

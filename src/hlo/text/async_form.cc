@@ -40,21 +40,36 @@ const Instruction* FindAsyncProducer(const Instruction* i) {
 
 namespace {
 
-bool SameFacts(const Instruction& a, const Instruction& b) {
+bool SameFacts(const Instruction& a, const Instruction& b, const PrintOptions& o) {
   bool same_metadata = (a.metadata() == nullptr) == (b.metadata() == nullptr) &&
                        (a.metadata() == nullptr || *a.metadata() == *b.metadata());
-  if (!same_metadata) return false;
-  static const InstructionExtras kNothing;
-  const InstructionExtras& x = a.extras() != nullptr ? *a.extras() : kNothing;
-  const InstructionExtras& y = b.extras() != nullptr ? *b.extras() : kNothing;
-  return x.frontend_attributes == y.frontend_attributes && x.backend_config == y.backend_config &&
-         x.statistics == y.statistics && x.origin == y.origin;
+  if (o.metadata && !same_metadata) return false;
+  InstructionExtras nothing;
+  const InstructionExtras& x = a.extras() != nullptr ? *a.extras() : nothing;
+  const InstructionExtras& y = b.extras() != nullptr ? *b.extras() : nothing;
+  return (!o.frontend_attributes || x.frontend_attributes == y.frontend_attributes) &&
+         (!o.backend_config || x.backend_config == y.backend_config) &&
+         (o.canonical || x.statistics == y.statistics) && (!o.origin || x.origin == y.origin);
 }
 
-bool HasNoOwnExtras(const Instruction& i) {
+// Nothing that would be printed of an op that sugar hides, but what the async op repeats.
+bool HasNoOwnExtras(const Instruction& i, const PrintOptions& o) {
   const InstructionExtras* x = i.extras();
-  return x == nullptr || (!x->sharding && x->parameter_replication.empty() &&
+  return x == nullptr || ((!o.sharding || !x->sharding) && x->parameter_replication.empty() &&
                           x->control_predecessors.empty() && x->control_successors.empty());
+}
+
+bool IsPlain(const Instruction& i, const PrintOptions& o) {
+  InstructionExtras nothing;
+  const InstructionExtras& x = i.extras() != nullptr ? *i.extras() : nothing;
+  return HasNoOwnExtras(i, o) && (!o.metadata || i.metadata() == nullptr) &&
+         (!o.frontend_attributes || x.frontend_attributes.empty()) &&
+         (!o.backend_config || x.backend_config == BackendConfig()) &&
+         (o.canonical || !x.statistics) && (!o.origin || !x.origin);
+}
+
+bool SameText(const Shape& a, const Shape& b, const PrintOptions& o) {
+  return o.layouts ? a == b : Shape::Compatible(a, b);
 }
 
 bool SameThread(const std::string& a, const std::string& b) {
@@ -63,7 +78,7 @@ bool SameThread(const std::string& a, const std::string& b) {
 
 }  // namespace
 
-bool HasSugar(const Instruction& start) {
+bool HasSugar(const Instruction& start, const PrintOptions& o) {
   const AsyncAttrs& attrs = start.attrs<AsyncAttrs>();
   const Computation* c = attrs.calls;
   const Shape& shape = start.shape();
@@ -72,16 +87,15 @@ bool HasSugar(const Instruction& start) {
   int64_t count = static_cast<int64_t>(c->parameters().size());
   if (!shape.tuple_element(0).IsTuple() || shape.tuple_element(0).tuple_size() != count ||
       c->size() != count + 1 || root != c->last() || !CanWrapAsync(root->op()) ||
-      root->operand_count() != count || !(shape.tuple_element(1) == root->shape()) ||
+      root->operand_count() != count || !SameText(shape.tuple_element(1), root->shape(), o) ||
       !SameThread(c->execution_thread(), attrs.async_execution_thread) ||
-      !SameFacts(start, *root) || !HasNoOwnExtras(*root)) {
+      !SameFacts(start, *root, o) || !HasNoOwnExtras(*root, o)) {
     return false;
   }
   int64_t i = 0;
   for (const Instruction* p = c->first(); p != root; p = p->next(), ++i) {
     if (!p->IsParameter() || p->parameter_number() != i || root->operand(i) != p ||
-        p->extras() != nullptr || p->metadata() != nullptr ||
-        !(p->shape() == shape.tuple_element(0).tuple_element(i))) {
+        !IsPlain(*p, o) || !SameText(p->shape(), shape.tuple_element(0).tuple_element(i), o)) {
       return false;
     }
   }

@@ -66,7 +66,7 @@ Status Parser::ReadField(const FieldRef& f) {
     case FieldType::kPrecisionList: return ReadPrecisions(f.As<std::vector<Precision>>());
     case FieldType::kWindow: return ReadWindow(f.As<Window>());
     case FieldType::kConvDims: return ReadConvDims(f.As<ConvDims>());
-    case FieldType::kPadding: return ReadPad(f.As<Padding>());
+    case FieldType::kPadding: return ReadPad(f.As<Padding>(), /*interior_allowed=*/true);
     case FieldType::kSliceDims: return ReadSliceDims(f.As<SliceDims>());
     case FieldType::kReplicaGroups: return ReadReplicaGroups(f.As<ReplicaGroups>());
     case FieldType::kSharding: return ReadSharding(f.As<Sharding>());
@@ -120,11 +120,12 @@ Status Parser::ReadSizes(std::vector<int64_t>& sizes) {
   return {};
 }
 
-Status Parser::ReadPad(Padding& padding) {
+Status Parser::ReadPad(Padding& padding, bool interior_allowed) {
   if (kind() != Tok::kPad) return Expected("padding like 0_0x1_1_2");
   for (std::string_view part : SplitAt(lexer_.token().text, 'x')) {
     std::vector<std::string_view> numbers = SplitAt(part, '_');
     std::optional<int64_t> low = ParseInt(numbers[0]), high = ParseInt(numbers[1]);
+    if (numbers.size() > 2 && !interior_allowed) return Fail("a window's pad is like 0_0x1_1");
     std::optional<int64_t> interior = numbers.size() > 2 ? ParseInt(numbers[2]) : 0;
     if (!low || !high || !interior) return Fail("padding ", part, " does not fit in 64 bits");
     padding.push_back({*low, *high, *interior});
@@ -146,10 +147,7 @@ Status Parser::ReadWindow(Window& window) {
     TRY(ReadAttrName(name));
     if (name == "pad") {
       if (!pad.empty()) return FailAt(name_at, "window: pad= twice");
-      TRY(ReadPad(pad));
-      for (const PaddingDim& d : pad) {
-        if (d.interior != 0) return FailAt(name_at, "window: pad has two numbers a dimension");
-      }
+      TRY(ReadPad(pad, /*interior_allowed=*/false));
       continue;
     }
     size_t which = static_cast<size_t>(std::find(std::begin(kParts), std::end(kParts), name) -

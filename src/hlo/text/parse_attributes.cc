@@ -105,6 +105,7 @@ Status Parser::ReadAttributes(Op op, Attrs& attrs, Attrs* outer, CommonAttrs& co
       return std::unexpected(std::move(error));
     }
   }
+  common.seen_fields = seen;
   if (attrs.Is<NoAttrs>()) return {};
   if (attrs.Is<DomainAttrs>() && seen == 0) {
     return FailAt(op_at, "domain: attribute domain is missing");

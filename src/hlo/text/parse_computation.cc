@@ -20,7 +20,6 @@ Status Parser::ReadComputation() {
 
   const char* signature_at = lexer_.token().begin;
   bool has_signature = kind() == Tok::kLeftParen;
-  int64_t parameters = 0;
   Shape result;
   if (has_signature) {
     TRY(ReadList(Tok::kLeftParen, Tok::kRightParen, [&]() -> Status {
@@ -28,7 +27,6 @@ Status Parser::ReadComputation() {
       Shape shape;
       TRY(ReadName(parameter, "a parameter name"));
       TRY(ReadShape(shape));
-      ++parameters;
       return {};
     }));
     TRY(Expect(Tok::kArrow));
@@ -36,13 +34,8 @@ Status Parser::ReadComputation() {
   }
   TRY(ReadBody(computation));
   if (has_signature) {
-    int64_t count = static_cast<int64_t>(computation->parameters().size());
-    if (parameters != count) {
-      return FailAt(signature_at, "the signature of ", name, " has ", parameters,
-                    " parameters, the body ", count);
-    }
     const Instruction* root = computation->root();
-    if (!Shape::Compatible(root->shape(), result)) {
+    if (!Shape::CompatibleIgnoringDynamic(root->shape(), result)) {
       return FailAt(signature_at, "the signature of ", name, " says ",
                     result.ToStringWithoutLayout(), ", but its root ", root->name(), " is ",
                     root->shape().ToStringWithoutLayout());
@@ -237,70 +230,6 @@ Status Parser::ReadConstantLiteral(Pending& p) {
   return Expect(Tok::kRightParen);
 }
 
-Status Parser::CheckInstruction(const Pending& p) {
-  int arity = Arity(p.op);
-  int64_t count = static_cast<int64_t>(p.operands.size());
-  if (arity >= 0 && count != arity) {
-    return FailAt(p.op_at, Mnemonic(p.op), ": takes ", arity, " operand", arity == 1 ? "" : "s",
-                  ", got ", count);
-  }
-  auto operand = [&](size_t i) -> const Shape& { return p.operands[i]->shape(); };
-  switch (p.op) {
-    case Op::kTuple:
-      if (p.has_shape && (!p.shape.IsTuple() || p.shape.tuple_size() != count)) {
-        return FailAt(p.op_at, "tuple: ", count, " operands do not make the shape ", p.shape);
-      }
-      break;
-    case Op::kBroadcast:
-      if (operand(0).rank() > 0 && p.attrs.As<BroadcastAttrs>().dimensions.empty()) {
-        return FailAt(p.op_at, "broadcast: attribute dimensions is missing for operand ",
-                      operand(0).ToStringWithoutLayout());
-      }
-      break;
-    case Op::kReshape: {
-      std::optional<int64_t> from = operand(0).CheckedElements(), to = p.shape.CheckedElements();
-      if (!p.shape.IsArray() || !operand(0).IsArray() ||
-          (!operand(0).HasUnboundedDims() && from != to)) {
-        return FailAt(p.op_at, "reshape: ", operand(0).ToStringWithoutLayout(), " and ",
-                      p.shape.ToStringWithoutLayout(), " differ in number of elements");
-      }
-      break;
-    }
-    case Op::kConditional: {
-      const auto& a = p.attrs.As<ConditionalAttrs>();
-      if (count == 0) return FailAt(p.op_at, "conditional: takes at least one operand, got 0");
-      bool pred = operand(0).dtype() == DType::kPred;
-      if (!operand(0).IsScalar() || (!pred && operand(0).dtype() != DType::kS32)) {
-        return FailAt(p.op_at, "conditional: the selector is pred[] or s32[], not ", operand(0));
-      }
-      if (pred && (a.true_computation == nullptr || a.false_computation == nullptr ||
-                   !a.branch_computations.empty())) {
-        return FailAt(p.op_at,
-                      "conditional: a pred selector takes true_computation and "
-                      "false_computation");
-      }
-      if (!pred && (a.true_computation != nullptr || a.false_computation != nullptr ||
-                    a.branch_computations.empty())) {
-        return FailAt(p.op_at, "conditional: an s32 selector takes branch_computations");
-      }
-      if (static_cast<int64_t>(a.branches().size()) + 1 != count) {
-        return FailAt(p.op_at, "conditional: ", a.branches().size(), " branches, ", count - 1,
-                      " operands for them");
-      }
-      break;
-    }
-    case Op::kCustomCall: {
-      const auto& a = p.attrs.As<CustomCallAttrs>();
-      if (a.to_apply != nullptr && !a.called_computations.empty()) {
-        return FailAt(p.op_at, "custom-call: both to_apply and called_computations");
-      }
-      break;
-    }
-    default: break;
-  }
-  return {};
-}
-
 Status Parser::InferMissingShape(Pending& p) {
   if (GetOp(p.op).infer == nullptr) {
     return FailAt(p.op_at, Mnemonic(p.op), ": no shape written, and none can be inferred yet");
@@ -373,7 +302,7 @@ Status Parser::ReadOperand(Instruction*& operand) {
     return std::unexpected(std::move(error));
   }
   while (kind() == Tok::kHash) TRY(ReadTupleAccess(operand, at));
-  if (has_shape && !Shape::Compatible(shape, operand->shape())) {
+  if (has_shape && !Shape::CompatibleIgnoringDynamic(shape, operand->shape())) {
     return FailAt(at, "operand ", operand->name(), " is written as ", shape.ToStringWithoutLayout(),
                   " but is ", operand->shape().ToStringWithoutLayout());
   }

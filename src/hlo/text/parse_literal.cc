@@ -208,9 +208,9 @@ bool ArrayReader::Element() {
 bool ArrayReader::Read() {
   const Shape& shape = literal_.shape();
   int64_t rank = shape.rank();
-  if (rank == 0) return Skip() && Element();
   if (!Skip()) return false;
-  if (*p_ != '{') return Fail("expected '{' for ", shape.ToStringWithoutLayout());
+  // A number for an array is its first element; the others are zero.
+  if (rank == 0 || *p_ != '{') return Element();
   Dims seen(static_cast<size_t>(rank), 0);  // elements seen in each open brace
   int64_t level = 0;
   do {
@@ -277,9 +277,19 @@ Status Parser::ReadLiteral(const Shape& shape, Literal& literal, bool* elided) {
       return {};
     }
   }
+  bool first_only = shape.rank() > 0 && kind() != Tok::kLeftBrace;
   // Every element takes a character and a separator: nothing larger is worth memory.
   std::optional<int64_t> count = shape.CheckedElements();
-  if (!count || *count / 2 > end - begin) {
+  if (first_only && count && elided != nullptr && !TakeFiller(shape)) {
+    *elided = true;  // not worth the memory
+    literal = Literal();
+    Literal scalar{Shape::Scalar(shape.dtype())};
+    ArrayReader reader(scalar, begin, end);
+    if (!reader.Read()) return FailAt(reader.at(), reader.message());
+    lexer_.ResumeAt(reader.at());
+    return {};
+  }
+  if (!count || (*count / 2 > end - begin && !(first_only && elided != nullptr))) {
     return Fail("fewer elements than ", shape.ToStringWithoutLayout(), " has");
   }
   Result<Literal> storage = Literal::Allocate(shape);
@@ -311,15 +321,21 @@ Status Parser::ReadTypedLiteral(Literal& literal) {
   return {};
 }
 
+// Whether there is memory for elements that the text does not have.
+bool Parser::TakeFiller(const Shape& shape) {
+  int64_t bytes = shape.ByteSize();
+  if (bytes > kMaxFillerBytes || bytes > kMaxModuleFillerBytes - filler_bytes_) return false;
+  filler_bytes_ += bytes;
+  return true;
+}
+
 // Small numbers that differ from one elided constant to the next, so that they are not merged.
 // Beyond the limits the literal stays invalid: nothing but the instruction's shape is known.
 Status Parser::FillElided(const Shape& shape, Literal& literal) {
   std::optional<int64_t> count = shape.CheckedElements();
   if (!count) return Fail("no value has the shape ", shape);
-  int64_t bytes = shape.ByteSize();
   int64_t seed = ++filler_seed_;
-  if (bytes > kMaxFillerBytes || bytes > kMaxModuleFillerBytes - filler_bytes_) return {};
-  filler_bytes_ += bytes;
+  if (!TakeFiller(shape)) return {};
   Result<Literal> storage = Literal::Allocate(shape);
   if (!storage) return {};
   literal = std::move(*storage);

@@ -25,7 +25,8 @@ struct CommonAttrs {
   Metadata metadata;
   InstructionExtras extras;  // control successors unused
   bool has_metadata = false, has_extras = false;
-  uint32_t seen = 0;
+  uint32_t seen = 0;         // of the above
+  uint32_t seen_fields = 0;  // of the op's own fields, by position
 };
 
 // The names of one computation while it is read.
@@ -128,13 +129,16 @@ class Parser {
   Status ReadParameterNumber(Pending& p);
   Status ReadConstantLiteral(Pending& p);
   Status CreateInstruction(Pending& p, Instruction*& result);
-  Status CheckInstruction(const Pending& p);
   Status InferMissingShape(Pending& p);
   Status ReadOpcode(Pending& p);
   Status ReadOperands(std::vector<Instruction*>& operands);
   Status ReadOperand(Instruction*& operand);
   Status ReadTupleAccess(Instruction*& operand, const char* at);
   bool AtShape();
+
+  // parse_check.cc
+  Status CheckInstruction(const Pending& p);
+  std::string WhatIsWrong(const Pending& p) const;
 
   // parse_async.cc
   Status ReadAsync(Pending& p);
@@ -156,7 +160,7 @@ class Parser {
   Status ReadEnum(const FieldRef& field);
   Status ReadPrecisions(std::vector<Precision>& list);
   Status ReadSizes(std::vector<int64_t>& sizes);  // 3x3
-  Status ReadPad(Padding& padding);
+  Status ReadPad(Padding& padding, bool interior_allowed);
   Status ReadWindow(Window& window);
   Status ReadConvDims(ConvDims& dims);
   Status ReadSliceDims(SliceDims& dims);
@@ -197,6 +201,7 @@ class Parser {
 
   // parse_literal.cc
   Status ReadTypedLiteral(Literal& literal);
+  bool TakeFiller(const Shape& shape);
   Status FillElided(const Shape& shape, Literal& literal);
 
   Lexer lexer_;

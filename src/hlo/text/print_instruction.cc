@@ -38,7 +38,7 @@ const Instruction* Printer::SugarOf(const Instruction& async) {
       start = FindAsyncProducer(start->operand(0));
     }
   }
-  bool sugar = start != nullptr && start->op() == Op::kAsyncStart && HasSugar(*start);
+  bool sugar = start != nullptr && start->op() == Op::kAsyncStart && HasSugar(*start, o_);
   return sugar ? attrs.calls->root() : nullptr;
 }
 
@@ -138,7 +138,8 @@ void Printer::Fields(const Attrs& attrs, bool inherited) {
   FieldList fields = attrs.Fields(), defaults = attrs.DefaultFields();
   for (int i = 0; i < fields.size(); ++i) {
     const FieldRef& f = fields[i];
-    if (!f.required && FieldsEqual(f, defaults[i])) continue;
+    bool always = f.required || attrs.Is<BroadcastAttrs>();
+    if (!always && FieldsEqual(f, defaults[i])) continue;
     if (f.type == FieldType::kComputation && f.As<Computation*>() == nullptr) continue;
     if (inherited && attrs.Is<AsyncAttrs>() && f.name != "output_to_operand_aliasing") continue;
     StrAppend(out_, ", ", f.name, "=");

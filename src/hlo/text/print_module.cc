@@ -123,7 +123,7 @@ void Printer::FindSugar(const Module& module) {
       if (calls == nullptr) continue;
       bool sugar = false;
       if (i->op() == Op::kAsyncStart) {
-        sugar = HasSugar(*i);
+        sugar = HasSugar(*i, o_);
       } else if (i->operand_count() > 0) {
         const Instruction* producer = FindAsyncProducer(i->operand(0));
         sugar = producer != nullptr && producer->op() != Op::kAsyncDone &&

@@ -72,8 +72,8 @@ void AppendSharding(std::string& out, const Sharding& sharding, bool metadata);
 const Instruction* FindAsyncProducer(const Instruction* instruction);
 // Whether X-start, X-update and X-done stand for a wrapped X.
 bool CanWrapAsync(Op op);
-// Whether an async-start can be written as X-start without loss.
-bool HasSugar(const Instruction& start);
+// Whether an async-start can be written as X-start without loss of what the options print.
+bool HasSugar(const Instruction& start, const PrintOptions& options);
 
 // canonical_json.cc: the same text for dictionaries that differ in key order and spacing; other
 // text comes back as it is.
