@@ -132,8 +132,9 @@ prints the results, one line each: `f32[2] {1, 2}`; those of a tuple with a numb
                       parameters without one get random values
   --seed N            seed of random values (default 0)
   --devices N         simulate N devices (default: replica_count x num_partitions of the module)
-  --out DIR           also write DIR/0.npy, DIR/1.npy, ... and DIR/types.txt, which names the types
-                      that NumPy lacks; with several devices DIR/dev0/0.npy, ...
+  --out DIR           also write DIR/0.npy, DIR/1.npy, ... and DIR/types.txt, which says what each
+                      one is (NumPy lacks some types: those are written as their bits); with
+                      several devices DIR/dev0/0.npy, ...
   --max-loop-steps N  give up after N iterations of while loops
   --max-elements N    print larger arrays as {...} (default 1000000; -1: print all)
   --stats             also print what the module contains and how long each stage took

@@ -12,12 +12,14 @@ def pascal(name):
     return "".join(word.capitalize() for word in name.split("-"))
 
 
-def insert_sorted(path, line, is_entry, key):
+def insert_sorted(path, line, is_entry, key, above=()):
     """Puts the line before the first entry whose key is larger, or behind the last entry."""
     lines = path.read_text().splitlines()
     entries = [i for i, text in enumerate(lines) if is_entry(text)]
     at = next((i for i in entries if key(lines[i]) > key(line)), entries[-1] + 1)
-    lines.insert(at, line)
+    while lines[at - 1].startswith("//"):  # comments belong to what follows
+        at -= 1
+    lines[at:at] = [*above, line]
     path.write_text("\n".join(lines) + "\n")
     print(f"{path.relative_to(ROOT)}:{at + 1}: {line.strip()}")
 
@@ -103,6 +105,7 @@ ENTRY main {{
         f"Result<bool> {function}(hlo::Module&, const PassContext&);",
         lambda s: s.startswith("Result<bool> "),
         lambda s: s,
+        above=["// TODO: what it does; needs: none."],
     )
     insert_sorted(
         compiler / "pipeline.cc",
@@ -116,7 +119,7 @@ ENTRY main {{
         lambda s: s.startswith("    passes/"),
         lambda s: s,
     )
-    print("then: write its contract above the line in passes.h, its place in kPipeline, ./dev bless test/pass")
+    print("then: write its contract in passes.h, its place in kPipeline, ./dev bless test/pass")
 
 
 def main(args):

@@ -21,6 +21,7 @@ TEST(OptionsTest, ParsesWhatItPrints) {
   EXPECT_FALSE(options.pipeline.verify);
   EXPECT_EQ(options.optimize.fold_max_bytes, 64);
   EXPECT_EQ(PrintOptions(options), text);
+  EXPECT_EQ(CacheKey(options), "pipeline.disable=simplify+inline-calls,optimize.fold_max_bytes=64");
 }
 
 TEST(OptionsTest, WrongOptionsAreErrorsAndChangeNothing) {

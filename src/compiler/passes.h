@@ -18,7 +18,8 @@ Result<bool> EliminateCommonSubexpressions(hlo::Module&, const PassContext&);
 // Unused instructions without side effects and computations that the entry does not reach go;
 // parameters stay; needs: none.
 Result<bool> EliminateDeadCode(hlo::Module&, const PassContext&);
-// Pure ops on constants become constants, within `optimize.fold_*`; needs: none.
+// Pure ops on constants become constants, within `optimize.fold_*`; needs: not scheduled (else it
+// does nothing).
 Result<bool> FoldConstants(hlo::Module&, const PassContext&);
 // `call` becomes the called instructions, composites excepted; needs: not scheduled (else it does
 // nothing).

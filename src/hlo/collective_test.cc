@@ -39,8 +39,8 @@ std::vector<std::vector<Literal>> Ramps(int64_t devices, int64_t n) {
 }
 
 // The values of all devices as text, or the error.
-std::string Run(const Module* module, const std::vector<std::vector<Literal>>& arguments,
-                int64_t replicas, int64_t partitions) {
+std::string RunOnDevices(const Module* module, const std::vector<std::vector<Literal>>& arguments,
+                         int64_t replicas, int64_t partitions) {
   if (module == nullptr) return "no module";
   EvalOptions options;
   options.num_replicas = replicas;
@@ -59,7 +59,7 @@ TEST(Collective, AllReduceByMode) {
   };
   auto run = [&](std::string_view attributes) {
     auto module = Parse("HloModule m\n", reduce(attributes));
-    return Run(module.get(), Ramps(4, 1), 2, 2);  // devices 00 01 10 11 hold 0 10 20 30
+    return RunOnDevices(module.get(), Ramps(4, 1), 2, 2);  // devices 00 01 10 11 hold 0 10 20 30
   };
   EXPECT_EQ(run("replica_groups={}"), "{20} {40} {20} {40}");
   EXPECT_EQ(run("replica_groups={{0},{1}}"), "{0} {10} {20} {30}");
@@ -80,8 +80,8 @@ ENTRY main {
 )");
   std::vector<std::vector<Literal>> arguments = Ramps(8, 1);
   for (int d = 0; d < 8; ++d) arguments[d][0].SetDouble(0, d % 2 == 0 ? 1e8 : 1.5 * d);
-  std::string first = Run(module.get(), arguments, 8, 1);
-  for (int i = 0; i < 5; ++i) EXPECT_EQ(Run(module.get(), arguments, 8, 1), first);
+  std::string first = RunOnDevices(module.get(), arguments, 8, 1);
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(RunOnDevices(module.get(), arguments, 8, 1), first);
 }
 
 TEST(Collective, GatherScatterAndExchange) {
@@ -91,7 +91,7 @@ ENTRY main {
   ROOT r = f32[4] all-gather(p), replica_groups={{0,2},{3,1}}, dimensions={0}
 }
 )");
-  EXPECT_EQ(Run(gather.get(), Ramps(4, 2), 4, 1),
+  EXPECT_EQ(RunOnDevices(gather.get(), Ramps(4, 2), 4, 1),
             "{0, 1, 20, 21} {30, 31, 10, 11} {0, 1, 20, 21} {30, 31, 10, 11}");
   auto scatter = Parse("HloModule m\n", R"(
 ENTRY main {
@@ -99,21 +99,21 @@ ENTRY main {
   ROOT r = f32[2] reduce-scatter(p), replica_groups={{0,1}}, dimensions={0}, to_apply=add
 }
 )");
-  EXPECT_EQ(Run(scatter.get(), Ramps(2, 4), 2, 1), "{10, 12} {14, 16}");
+  EXPECT_EQ(RunOnDevices(scatter.get(), Ramps(2, 4), 2, 1), "{10, 12} {14, 16}");
   auto exchange = Parse("HloModule m\n", R"(
 ENTRY main {
   p = f32[4] parameter(0)
   ROOT r = f32[4] all-to-all(p), replica_groups={{0,1}}, dimensions={0}
 }
 )");
-  EXPECT_EQ(Run(exchange.get(), Ramps(2, 4), 2, 1), "{0, 1, 10, 11} {2, 3, 12, 13}");
+  EXPECT_EQ(RunOnDevices(exchange.get(), Ramps(2, 4), 2, 1), "{0, 1, 10, 11} {2, 3, 12, 13}");
   auto broadcast = Parse("HloModule m\n", R"(
 ENTRY main {
   p = f32[1] parameter(0)
   ROOT r = f32[1] collective-broadcast(p), replica_groups={{1,0}}
 }
 )");
-  EXPECT_EQ(Run(broadcast.get(), Ramps(3, 1), 3, 1), "{10} {10} {0}");
+  EXPECT_EQ(RunOnDevices(broadcast.get(), Ramps(3, 1), 3, 1), "{10} {10} {0}");
 }
 
 TEST(Collective, PermuteWholeAndInPlace) {
@@ -123,7 +123,7 @@ ENTRY main {
   ROOT r = f32[1] collective-permute(p), source_target_pairs={{0,1},{1,2}}
 }
 )");
-  EXPECT_EQ(Run(permute.get(), Ramps(4, 1), 4, 1), "{0} {0} {10} {0}");
+  EXPECT_EQ(RunOnDevices(permute.get(), Ramps(4, 1), 4, 1), "{0} {0} {10} {0}");
   auto slices = Parse("HloModule m\n", R"(
 ENTRY main {
   p = f32[4] parameter(0)
@@ -136,7 +136,7 @@ ENTRY main {
   ROOT r = f32[4] collective-permute(p, out, from, to), source_target_pairs={{0,1},{1,0}}, slice_sizes={{2}}
 }
 )");
-  EXPECT_EQ(Run(slices.get(), Ramps(2, 4), 2, 1), "{-1, -1, 11, 12} {-1, -1, 1, 2}");
+  EXPECT_EQ(RunOnDevices(slices.get(), Ramps(2, 4), 2, 1), "{-1, -1, 11, 12} {-1, -1, 1, 2}");
 }
 
 TEST(Collective, StartsAndDones) {
@@ -152,7 +152,8 @@ ENTRY main {
   ROOT r = (f32[2], f32[1], f32[1]) tuple(agd, ard, cpd)
 }
 )");
-  EXPECT_EQ(Run(module.get(), Ramps(2, 1), 2, 1), "({0, 10}, {10}, {10}) ({0, 10}, {10}, {0})");
+  EXPECT_EQ(RunOnDevices(module.get(), Ramps(2, 1), 2, 1),
+            "({0, 10}, {10}, {10}) ({0, 10}, {10}, {0})");
 }
 
 TEST(Collective, RaggedAllToAll) {
@@ -172,7 +173,7 @@ ENTRY main {
   ROOT r = f32[4] ragged-all-to-all(input, output, in_at, send, out_at, recv), replica_groups={{0,1}}
 }
 )");
-  EXPECT_EQ(Run(module.get(), Ramps(2, 4), 2, 1), "{0, 0, 10, 0} {1, 2, 11, 12}");
+  EXPECT_EQ(RunOnDevices(module.get(), Ramps(2, 4), 2, 1), "{0, 0, 10, 0} {1, 2, 11, 12}");
 }
 
 TEST(Messages, SendAndReceiveByPairs) {
@@ -187,7 +188,7 @@ ENTRY main {
   ROOT v = f32[1] get-tuple-element(rd), index=0
 }
 )");
-  EXPECT_EQ(Run(module.get(), Ramps(3, 1), 1, 3), "{0} {0} {10}");
+  EXPECT_EQ(RunOnDevices(module.get(), Ramps(3, 1), 1, 3), "{0} {0} {10}");
 }
 
 TEST(Messages, DeadlockNamesWhoWaits) {
@@ -200,7 +201,8 @@ ENTRY main {
 }
 )");
   std::vector<std::vector<Literal>> none(2);
-  EXPECT_EQ(Run(module.get(), none, 2, 1), "deadlock: device 0 waits at rd, device 1 waits at rd");
+  EXPECT_EQ(RunOnDevices(module.get(), none, 2, 1),
+            "deadlock: device 0 waits at rd, device 1 waits at rd");
 }
 
 // Device 0 takes the branch with a collective, device 1 does not.
@@ -220,7 +222,8 @@ ENTRY main {
   ROOT c = f32[1] conditional(index, p, p), branch_computations={yes, no}
 }
 )");
-  EXPECT_EQ(Run(module.get(), Ramps(2, 1), 2, 1), "deadlock: device 0 waits at r, 1 finished");
+  EXPECT_EQ(RunOnDevices(module.get(), Ramps(2, 1), 2, 1),
+            "deadlock: device 0 waits at r, 1 finished");
 }
 
 TEST(Messages, FailureWakesTheOthers) {
@@ -240,7 +243,7 @@ ENTRY main {
   ROOT c = f32[1] conditional(index, p, p), branch_computations={fails, waits}
 }
 )");
-  EXPECT_EQ(Run(module.get(), Ramps(4, 1), 4, 1),
+  EXPECT_EQ(RunOnDevices(module.get(), Ramps(4, 1), 4, 1),
             "custom-call: target nobody is not known for f32[1]");
 }
 
@@ -269,7 +272,7 @@ ENTRY main {
   ROOT r = f32[1] get-tuple-element(loop), index=1
 }
 )");
-  EXPECT_EQ(Run(module.get(), Ramps(2, 1), 2, 1), "{5120} {5120}");
+  EXPECT_EQ(RunOnDevices(module.get(), Ramps(2, 1), 2, 1), "{5120} {5120}");
 }
 
 TEST(Pairs, Parsed) {

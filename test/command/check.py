@@ -123,7 +123,7 @@ class CommandTest(unittest.TestCase):
         self.assertIn("dev1:\n0: f8e4m3fn[2] {1, 2}\n1: s32[] 1\n", done.stdout)
         out = pathlib.Path(self.folder.name) / "o"
         self.assertTrue((out / "dev1/1.npy").exists())
-        self.assertEqual((out / "dev0/types.txt").read_text(), "0 f8e4m3fn[2]\n")
+        self.assertEqual((out / "dev0/types.txt").read_text(), "0 f8e4m3fn[2]\n1 s32[]\n")
 
     def test_loop_limit(self):
         loop = "c {\n  p = s32[] parameter(0)\n  ROOT t = pred[] constant(true)\n}\nb {\n  ROOT p = s32[] parameter(0)\n}\nENTRY main {\n  z = s32[] constant(0)\n  ROOT w = s32[] while(z), condition=c, body=b\n}\n"

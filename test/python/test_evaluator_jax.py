@@ -231,7 +231,7 @@ CASES = {
     "complex_functions": (lambda z: (jnp.exp(z), jnp.log(z), jnp.sqrt(z), jnp.tanh(z), jnp.abs(z), jnp.angle(z)), c64(30)),
     "nan_to_num": (jnp.nan_to_num, np.array([np.nan, np.inf, -np.inf, 1], np.float32)),
     # whole programs
-    "mlp_grad": (jax.grad(mlp_loss, argnums=(0, 1)), f32(8, 16), f32(16, 4), f32(5, 8), f32(5, 4)),
+    "mlp_grad": (jax.grad(mlp_loss, argnums=(0, 1)), f32(8, 16), f32(16, 4), f32(5, 8), f32(5, 4), 1e-4, 1e-4),
     "attention": (attention, f32(2, 6, 2, 8), f32(2, 6, 2, 8, seed=1), f32(2, 6, 2, 8, seed=2)),
     "attention_grad": (jax.grad(lambda q, k, v: (attention(q, k, v) ** 2).sum()), f32(2, 6, 2, 8), f32(2, 6, 2, 8, seed=1), f32(2, 6, 2, 8, seed=2), 1e-4, 1e-4),
     "layer_norm_grad": (jax.grad(lambda x: (((x - x.mean(-1, keepdims=True)) / jnp.sqrt(x.var(-1, keepdims=True) + 1e-5)) ** 3).sum()), f32(4, 16), 1e-3, 1e-3),

@@ -16,6 +16,8 @@ constexpr int kMaxEqualHashes = 32;
 bool MayMerge(const Instruction& i, const Effects& effects) {
   if (i.IsParameter() || effects.Has(i) || HasControlDependencies(i)) return false;
   if (HasTrait(i.op(), hlo::kAsyncStart | hlo::kAsyncDone) || i.shape().IsToken()) return false;
+  // A custom call without operands may hand out a new buffer each time.
+  if (i.shape().IsBuffer() || (i.op() == Op::kCustomCall && i.operand_count() == 0)) return false;
   // These exist to keep things apart.
   return i.op() != Op::kOptBarrier && i.op() != Op::kDomain && i.op() != Op::kAddDependency;
 }

@@ -129,6 +129,7 @@ std::optional<Literal> Compute(const Instruction& i) {
 }  // namespace
 
 Result<bool> FoldConstants(hlo::Module& module, const PassContext& context) {
+  if (module.config().is_scheduled) return false;  // copies of constants are there on purpose
   const OptimizeOptions& limits = context.options.optimize;
   int64_t work_left = limits.fold_max_work;
   Effects effects(module);

@@ -61,7 +61,7 @@ void KeepFacts(const Instruction& call, const std::vector<Instruction*>& inlined
     }
     if (call.extras() == nullptr) continue;
     for (const hlo::FrontendAttribute& a : call.extras()->frontend_attributes) {
-      if (i->FrontendAttributeValue(a.key) == nullptr) {
+      if (a.key != "inlineable" && i->FrontendAttributeValue(a.key) == nullptr) {
         i->mutable_extras().frontend_attributes.push_back(a);
       }
     }

@@ -135,6 +135,13 @@ Status CombineElements(EvalContext& context, const Computation& reducer, Literal
   DType type = accumulator.dtype();
   std::optional<Op> op = SingleOp(reducer, type);
   if (op && ApplyWhole(*op, accumulator, value)) return {};
+  // A reducer of whole arrays.
+  const Instruction* first = reducer.parameters().empty() ? nullptr : reducer.parameter(0);
+  if (first != nullptr && first->shape().rank() > 0) {
+    Literal pair[2] = {std::move(accumulator), value};
+    accumulator = TRY(context.Call(reducer, pair));
+    return {};
+  }
   int64_t width = ByteWidth(type);
   for (int64_t i = 0; i < accumulator.size(); ++i) {
     Literal pair[2] = {ElementAt(accumulator, i), ElementAt(value, i)};

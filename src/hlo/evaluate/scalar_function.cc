@@ -193,6 +193,41 @@ Result<ScalarFunction> ScalarFunction::Compile(const Computation& computation,
   return ScalarFunctionCompiler(dims).Compile(computation);
 }
 
+std::optional<ScalarFunction::KeyCompare> ScalarFunction::AsKeyCompare() const {
+  if (steps_.empty() || results_.size() != 1) return std::nullopt;
+  const Step& last = steps_.back();
+  if (last.code != Op::kCompare || last.out != results_[0]) return std::nullopt;
+  constexpr int64_t kNone = -1, kSeveral = -2;
+  std::vector<int64_t> depends(registers_.size(), kNone);  // on which parameter
+  for (size_t p = 0; p < parameters_.size(); ++p) depends[parameters_[p]] = static_cast<int64_t>(p);
+  for (const Step& step : steps_) {
+    int64_t on = kNone;
+    for (int k = 0; k < 3 && step.in[k] >= 0; ++k) {
+      int64_t other = depends[step.in[k]];
+      if (other != kNone) on = on == kNone || on == other ? other : kSeveral;
+    }
+    depends[step.out] = on;
+  }
+  int64_t left = depends[last.in[0]], right = depends[last.in[1]];
+  DType type = registers_[last.in[0]].dtype;
+  if (left < 0 || right < 0 || left == right || registers_[last.in[1]].dtype != type) {
+    return std::nullopt;
+  }
+  return KeyCompare{left, right, last.attrs->As<CompareAttrs>(), type};
+}
+
+ScalarFunction ScalarFunction::Keys() const {
+  ScalarFunction keys = *this;
+  Step last = keys.steps_.back();
+  keys.steps_.pop_back();
+  keys.results_ = {last.in[0], last.in[1]};
+  for (size_t p = 0; p < parameters_.size(); ++p) {
+    keys.parameter_is_result_[p] = parameters_[p] == last.in[0] || parameters_[p] == last.in[1];
+  }
+  keys.commutative_op_.reset();
+  return keys;
+}
+
 ScalarFunction::Frame::Frame(const ScalarFunction& f, int64_t max_lanes)
     : lanes_(std::clamp<int64_t>(max_lanes, 1, kBlockLanes)) {
   int64_t size = 0;

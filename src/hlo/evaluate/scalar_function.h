@@ -35,6 +35,16 @@ class ScalarFunction {
   // multiply, maximum, minimum, and, or, xor ...).
   std::optional<Op> commutative_op() const { return commutative_op_; }
 
+  // A function `compare(a(p), b(q))` of two parameters, each side depending on one of them.
+  struct KeyCompare {
+    int64_t left_parameter, right_parameter;
+    CompareAttrs compare;
+    DType dtype;  // of the keys
+  };
+  // The keys a and b of all elements at once: as this function, but its results are a and b.
+  std::optional<KeyCompare> AsKeyCompare() const;
+  ScalarFunction Keys() const;  // needs AsKeyCompare()
+
   // Arrays of lanes in storage form of their dtype, converted when the parameter or result has
   // another float type. With `broadcast`, one element for all lanes.
   struct In {

@@ -9,12 +9,13 @@
 namespace weft::hlo {
 namespace {
 
-// Leading elements of a tuple; a shape that is no tuple, or an empty tuple, must be all of it.
+// The shape itself, or leading elements of a tuple, at any level; () is a prefix of everything.
 bool IsPrefixOf(const Shape& prefix, const Shape& whole) {
+  if (prefix.IsTuple() && prefix.tuple_size() == 0) return true;
   if (!prefix.IsTuple() || !whole.IsTuple()) return ShapesMatch(prefix, whole);
   if (prefix.tuple_size() > whole.tuple_size()) return false;
   for (int64_t i = 0; i < prefix.tuple_size(); ++i) {
-    if (!ShapesMatch(prefix.tuple_element(i), whole.tuple_element(i))) return false;
+    if (!IsPrefixOf(prefix.tuple_element(i), whole.tuple_element(i))) return false;
   }
   return true;
 }
@@ -102,6 +103,11 @@ Result<Shape> InferAsyncUpdate(const InferArgs& args) {
 Result<Shape> InferAsyncDone(const InferArgs& args) {
   TRY(CheckAsyncForm(args, args.operand(0)));
   if (const Computation* callee = args.attrs.As<AsyncAttrs>().calls) {
+    int64_t bound = args.operand(0).tuple_element(0).tuple_size();
+    if (bound != static_cast<int64_t>(callee->parameters().size())) {
+      return InvalidArgument("async-done: ", bound, " operands for ", callee->name(),
+                             ", which takes ", callee->parameters().size());
+    }
     return ResultShape("async-done", callee);
   }
   return StripLayout(args.operand(0).tuple_element(1));
@@ -110,8 +116,8 @@ Result<Shape> InferAsyncDone(const InferArgs& args) {
 Status CheckAsyncThread(const Instruction& instruction) {
   const auto& attrs = instruction.attrs<AsyncAttrs>();
   if (attrs.calls == nullptr) return {};
-  auto name = [](const std::string& thread) { return thread == "main" ? "" : thread; };
-  if (name(attrs.async_execution_thread) == name(attrs.calls->execution_thread())) return {};
+  const std::string& thread = attrs.calls->execution_thread();
+  if (thread.empty() || thread == "main" || thread == attrs.async_execution_thread) return {};
   return InvalidArgument(Mnemonic(instruction.op()), ": runs on thread \"",
                          attrs.async_execution_thread, "\", its computation ", attrs.calls->name(),
                          " on \"", attrs.calls->execution_thread(), "\"");
@@ -132,6 +138,9 @@ Result<Literal> CarryAsync(EvalContext& context, const Instruction& instruction,
   if (operands.size() == callee->parameters().size()) {
     std::vector<Literal> arguments = operands;
     Literal result = TRY(context.Call(*callee, arguments));
+    if (!ShapesMatch(result.shape(), shape.tuple_element(1), MatchPrecision::kAnyFloat)) {
+      return Unimplemented(Mnemonic(instruction.op()), ": a result bound later is not evaluated");
+    }
     elements.push_back(Literal::Tuple(std::move(operands)));
     elements.push_back(std::move(result));
   } else {

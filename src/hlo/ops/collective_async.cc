@@ -35,8 +35,9 @@ Result<Shape> InferAllGatherStart(const InferArgs& args) {
 
 Result<Shape> InferPermuteStart(const InferArgs& args) {
   TRY(CheckStartForm(args, 2));
-  Shape permuted = TRY(InferPermuted(args));
   bool in_place = !args.attrs.As<CollectivePermuteAttrs>().slice_sizes.empty();
+  // Several operands may be tuples.
+  Shape permuted = !in_place && args.size() > 1 ? OperandsAsOne(args) : TRY(InferPermuted(args));
   Shape first = in_place ? StripLayout(args.operand(0)) : OperandsAsOne(args);
   std::vector<Shape> shapes = {std::move(first), std::move(permuted)};
   for (int64_t i = 2; args.declared != nullptr && i < args.declared->tuple_size(); ++i) {

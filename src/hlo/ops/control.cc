@@ -1,4 +1,6 @@
 // Control flow: call, while, conditional, fusion, and ops that order or mark values.
+#include <algorithm>
+
 #include "hlo/attrs.h"
 #include "hlo/evaluate.h"
 #include "hlo/instruction.h"
@@ -126,15 +128,19 @@ Result<Literal> EvaluateConditional(EvalContext& context, const Instruction& con
                       operands.subspan(static_cast<size_t>(selected) + 1, 1));
 }
 
+// Operands beyond the parameters are allowed and not used.
 Result<Shape> InferFusion(const InferArgs& args) {
   const Computation* fused = args.attrs.As<FusionAttrs>().calls;
-  TRY(CheckParameters("fusion", fused, args.operands));
+  if (fused == nullptr) return InvalidArgument("fusion: calls no computation");
+  size_t used = std::min(fused->parameters().size(), args.operands.size());
+  TRY(CheckParameters("fusion", fused, args.operands.first(used)));
   return ResultShape("fusion", fused);
 }
 
 Result<Literal> EvaluateFusion(EvalContext& context, const Instruction& fusion,
                                std::span<Literal> operands) {
-  return context.Call(*fusion.attrs<FusionAttrs>().calls, operands);
+  const Computation& fused = *fusion.attrs<FusionAttrs>().calls;
+  return context.Call(fused, operands.first(std::min(fused.parameters().size(), operands.size())));
 }
 
 Result<Shape> InferAddDependency(const InferArgs& args) {
@@ -142,8 +148,7 @@ Result<Shape> InferAddDependency(const InferArgs& args) {
   return StripLayout(args.operand(0));
 }
 
-Result<Shape> InferAfterAll(const InferArgs& args) {
-  for (int64_t i = 0; i < args.size(); ++i) TRY(CheckTokenOperand(args, i));
+Result<Shape> InferAfterAll(const InferArgs&) {
   return Shape::Token();
 }
 
@@ -203,7 +208,7 @@ OpRow Define<Op::kAddDependency>() {
 
 template <>
 OpRow Define<Op::kAfterAll>() {
-  return {.doc = "A token that comes after all tokens given.",
+  return {.doc = "A token that comes after all operands, tokens or not.",
           .infer = InferAfterAll,
           .evaluate = [](EvalContext&, const Instruction&, std::span<Literal>) -> Result<Literal> {
             return Literal::Token();

@@ -7,7 +7,7 @@
 namespace weft::hlo {
 namespace {
 
-const DType kF32 = DType::kF32;
+using enum DType;
 
 TEST(Broadcast, InfersDeclaredShape) {
   Shape to(kF32, {2, 3});

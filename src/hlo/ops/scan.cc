@@ -1,8 +1,15 @@
+#include <cstring>
+#include <optional>
+
+#include "base/elements.h"
 #include "hlo/attrs.h"
 #include "hlo/computation.h"
+#include "hlo/evaluate.h"
+#include "hlo/evaluate/scalar_function.h"
 #include "hlo/instruction.h"
 #include "hlo/op.h"
 #include "hlo/ops/array_rules.h"
+#include "hlo/ops/elementwise.h"
 
 namespace weft::hlo {
 namespace {
@@ -97,6 +104,147 @@ Result<Shape> InferScan(const InferArgs& args) {
   return Shape::Tuple(std::move(shapes));
 }
 
+// An array as [outer, length, inner] around the scanned dimension; slices are [outer, inner].
+struct ScanAxis {
+  int64_t outer = 1, length = 1, row_bytes = 1;  // row_bytes: of `inner` elements
+
+  ScanAxis(const Shape& shape, int64_t dim) : length(shape.dim(dim)) {
+    for (int64_t d = 0; d < dim; ++d) outer *= shape.dim(d);
+    for (int64_t d = dim + 1; d < shape.rank(); ++d) row_bytes *= shape.dim(d);
+    row_bytes *= ByteWidth(shape.dtype());
+  }
+  void Read(const std::byte* array, int64_t t, std::byte* slice) const {
+    for (int64_t o = 0; o < outer && row_bytes > 0; ++o) {
+      std::memcpy(slice + o * row_bytes, array + (o * length + t) * row_bytes,
+                  static_cast<size_t>(row_bytes));
+    }
+  }
+  void Write(const std::byte* slice, int64_t t, std::byte* array) const {
+    for (int64_t o = 0; o < outer && row_bytes > 0; ++o) {
+      std::memcpy(array + (o * length + t) * row_bytes, slice + o * row_bytes,
+                  static_cast<size_t>(row_bytes));
+    }
+  }
+};
+
+Literal WithElementType(const Literal& value, DType dtype) {
+  if (value.dtype() == dtype || !value.shape().IsArray()) return value;
+  Literal result = Literal::Uninitialized(WithType(value.shape(), dtype));
+  ConvertElements(value.dtype(), value.data(), dtype, result.mutable_data(), value.size());
+  return result;
+}
+
+// One evaluation of a scan: the state between steps.
+class ScanRun {
+ public:
+  ScanRun(EvalContext& context, const Instruction& instruction, std::span<Literal> operands)
+      : context_(context),
+        attrs_(instruction.attrs<ScanAttrs>()),
+        body_(*attrs_.to_apply),
+        operands_(operands),
+        inputs_(operands.size() - static_cast<size_t>(attrs_.num_carries)) {}
+
+  Result<std::vector<Literal>> Run(const Instruction& instruction) {
+    int64_t dim = attrs_.dimensions[0];
+    std::span<const Shape> shapes = ElementsOrSelf(instruction.shape());
+    size_t outputs = shapes.size() - (operands_.size() - inputs_);
+    int64_t length = inputs_ > 0 ? operands_[0].shape().dim(dim) : shapes[0].dim(dim);
+    for (size_t i = 0; i < operands_.size(); ++i) {
+      const Shape& shape = body_.parameter(static_cast<int64_t>(i))->shape();
+      if (i >= inputs_) {
+        arguments_.push_back(WithElementType(operands_[i], shape.dtype()));
+      } else {
+        axes_.emplace_back(operands_[i].shape(), dim);
+        Shape slice = operands_[i].shape();
+        slice.ClearLayout();
+        slice.DeleteDim(dim);
+        arguments_.push_back(Literal::Uninitialized(std::move(slice)));
+      }
+    }
+    std::vector<Literal> results;
+    for (size_t i = 0; i < outputs; ++i) {
+      Shape shape = shapes[i];
+      shape.set_dim(dim, length);
+      results.push_back(TRY(NewArray(context_, instruction, std::move(shape))));
+    }
+    Result<ScalarFunction> compiled =
+        arguments_[0].shape().IsArray()
+            ? ScalarFunction::Compile(body_, arguments_[0].shape().dims())
+            : Result<ScalarFunction>(Unimplemented("scan: not arrays"));
+    for (int64_t step = 0; step < length; ++step) {
+      int64_t t = attrs_.is_reverse ? length - 1 - step : step;
+      for (size_t i = 0; i < inputs_; ++i) {
+        axes_[i].Read(operands_[i].data(), t, arguments_[i].mutable_data());
+      }
+      std::vector<Literal> pieces = compiled ? RunCompiled(*compiled) : TRY(RunBody());
+      for (size_t i = 0; i < outputs; ++i) {
+        Literal piece = WithElementType(pieces[i], results[i].dtype());
+        ScanAxis(results[i].shape(), dim).Write(piece.data(), t, results[i].mutable_data());
+      }
+      for (size_t i = outputs; i < pieces.size(); ++i) {
+        Literal& carry = arguments_[inputs_ + i - outputs];
+        carry = WithElementType(pieces[i], carry.dtype());
+      }
+    }
+    for (size_t i = outputs; i < shapes.size(); ++i) {
+      results.push_back(WithElementType(arguments_[inputs_ + i - outputs], shapes[i].dtype()));
+    }
+    return results;
+  }
+
+ private:
+  std::vector<Literal> RunCompiled(const ScalarFunction& f) {
+    if (!frame_) frame_.emplace(f, arguments_[0].size());
+    std::vector<ScalarFunction::In> in;
+    std::vector<ScalarFunction::Out> out;
+    for (const Literal& a : arguments_) in.push_back({a.dtype(), a.data()});
+    std::vector<Literal> pieces;
+    for (int64_t i = 0; i < f.result_count(); ++i) {
+      pieces.push_back(Literal::Uninitialized(WithType(arguments_[0].shape(), f.result_type(i))));
+      out.push_back({f.result_type(i), pieces.back().mutable_data()});
+    }
+    f.Run(*frame_, in, out, arguments_[0].size());
+    return pieces;
+  }
+
+  Result<std::vector<Literal>> RunBody() {
+    std::vector<Literal> arguments;
+    for (size_t i = 0; i < arguments_.size(); ++i) {
+      DType type = body_.parameter(static_cast<int64_t>(i))->shape().dtype();
+      arguments.push_back(WithElementType(arguments_[i], type));
+    }
+    Literal result = TRY(context_.Call(body_, arguments));
+    if (result.shape().IsTuple()) return std::move(result).TakeTuple();
+    std::vector<Literal> one;
+    one.push_back(std::move(result));
+    return one;
+  }
+
+  EvalContext& context_;
+  const ScanAttrs& attrs_;
+  const Computation& body_;
+  std::span<Literal> operands_;
+  size_t inputs_;
+  std::vector<ScanAxis> axes_;      // of the inputs
+  std::vector<Literal> arguments_;  // slices of the inputs, then the carries
+  std::optional<ScalarFunction::Frame> frame_;
+};
+
+Result<Literal> EvaluateScan(EvalContext& context, const Instruction& instruction,
+                             std::span<Literal> operands) {
+  const auto& attrs = instruction.attrs<ScanAttrs>();
+  size_t inputs = operands.size() - static_cast<size_t>(attrs.num_carries);
+  int64_t dim = attrs.dimensions[0];
+  for (const Literal& input : operands.first(inputs)) {
+    if (input.shape().dim(dim) != operands[0].shape().dim(dim)) {
+      return InvalidArgument("scan: inputs of different lengths");
+    }
+  }
+  std::vector<Literal> results = TRY(ScanRun(context, instruction, operands).Run(instruction));
+  if (!instruction.shape().IsTuple()) return std::move(results[0]);
+  return Literal::Tuple(std::move(results));
+}
+
 }  // namespace
 
 template <>
@@ -105,7 +253,8 @@ OpRow Define<Op::kScan>() {
               "Walks along one dimension of its inputs with carried values: the body takes the "
               "slices of the inputs and the carries and returns slices of the outputs and the next "
               "carries. Gives the outputs, then the last carries.",
-          .infer = InferScan};
+          .infer = InferScan,
+          .evaluate = EvaluateScan};
 }
 
 }  // namespace weft::hlo

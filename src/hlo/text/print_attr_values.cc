@@ -162,7 +162,10 @@ void Printer::SparsityText(const SparsityConfig& config) {
 
 void Printer::TypedLiteral(const Literal& literal) {
   if (!literal.shape().IsTuple()) {
-    ShapeText(literal.shape());
+    // With a layout, or else the elements would be read as one.
+    Shape shape = literal.shape();
+    shape.MutableLayout();
+    shape.AppendTo(out_);
     out_.push_back(' ');
     return literal.AppendTo(out_);
   }

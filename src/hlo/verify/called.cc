@@ -6,12 +6,17 @@
 namespace weft::hlo {
 namespace {
 
-Status ExpectScalars(const Computation* computation, int64_t parameters, std::string_view what) {
+Status ExpectParameters(const Computation* computation, int64_t parameters, std::string_view what) {
   if (computation == nullptr) return InvalidArgument("has no ", what);
   if (static_cast<int64_t>(computation->parameters().size()) != parameters) {
     return InvalidArgument(what, " ", computation->name(), " must take ", parameters,
                            " parameters, it takes ", computation->parameters().size());
   }
+  return {};
+}
+
+Status ExpectScalars(const Computation* computation, int64_t parameters, std::string_view what) {
+  TRY(ExpectParameters(computation, parameters, what));
   for (const Instruction* parameter : computation->parameters()) {
     if (!parameter->shape().IsScalar()) {
       return InvalidArgument(what, " ", computation->name(), " must take scalars, ",
@@ -73,11 +78,11 @@ Status VerifyCalled(const Instruction& instruction) {
     case Op::kScatter: return ExpectReducer(instruction.attrs<ScatterAttrs>().to_apply, n / 2);
     case Op::kAllReduce:
     case Op::kAllReduceStart:
-      return ExpectScalars(instruction.attrs<AllReduceAttrs>().to_apply, 2, "reducer");
+      return ExpectParameters(instruction.attrs<AllReduceAttrs>().to_apply, 2, "reducer");
     case Op::kReduceScatter:
-      return ExpectScalars(instruction.attrs<ReduceScatterAttrs>().to_apply, 2, "reducer");
+      return ExpectParameters(instruction.attrs<ReduceScatterAttrs>().to_apply, 2, "reducer");
     case Op::kCollectiveReduce:
-      return ExpectScalars(instruction.attrs<CollectiveReduceAttrs>().to_apply, 2, "reducer");
+      return ExpectParameters(instruction.attrs<CollectiveReduceAttrs>().to_apply, 2, "reducer");
     case Op::kSort:
       return ExpectPredicate(instruction.attrs<SortAttrs>().to_apply, 2 * n, "comparator");
     case Op::kSelectAndScatter: {

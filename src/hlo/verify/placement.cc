@@ -77,7 +77,8 @@ bool KeepsLayout(Op op) {
 
 Status VerifySharding(const Instruction& instruction) {
   const Sharding* sharding = instruction.sharding();
-  if (sharding == nullptr) return {};
+  // The sharding of an outfeed is that of what is fed.
+  if (sharding == nullptr || instruction.op() == Op::kOutfeed) return {};
   const Shape& shape = instruction.shape();
   if (sharding->kind != Sharding::Kind::kTuple) {
     return shape.IsTuple() ? Status() : CheckLeafSharding(*sharding, shape);
