@@ -27,7 +27,8 @@ struct ParameterAttrs {  // parameter(3): written between the parentheses
 };
 struct ConstantAttrs {  // constant({1, 2}): written between the parentheses
   Literal literal;
-  bool elided = false;  // constant({...}): the elements are filler
+  // constant({...}): the elements are filler, or, for large ones, missing (the literal not valid).
+  bool elided = false;
   void Fields(FieldList&) {}
 };
 struct UnaryMathAttrs {

@@ -5,6 +5,7 @@
 #include "base/elements.h"
 #include "hlo/evaluate/device_group.h"
 #include "hlo/evaluate/plan.h"
+#include "hlo/verify/rules.h"
 
 namespace weft::hlo {
 namespace {
@@ -71,7 +72,12 @@ Result<Literal> TakeElement(EvalSlot& slot, const EvalStep& step, bool last) {
 Result<Literal> RunStep(EvalContext& context, const EvalPlan& plan, const EvalStep& step,
                         EvalFrame& frame) {
   const Instruction& instruction = *step.instruction;
-  if (step.kind == EvalStep::Kind::kConstant) return instruction.literal();
+  if (step.kind == EvalStep::Kind::kConstant) {
+    if (!instruction.literal().IsValid()) {
+      return InvalidArgument("constant: its elements are not given");
+    }
+    return instruction.literal();
+  }
   const EvalUse* uses = plan.uses.data() + step.first_use;
   if (step.kind == EvalStep::Kind::kElement) {
     return TakeElement(frame.slots[uses[0].slot], step, uses[0].last);
@@ -143,7 +149,7 @@ Error EvalContext::Place(Error error, const Instruction& instruction) {
   if (error_has_place_) return error;
   error_has_place_ = true;
   std::string_view mnemonic = Mnemonic(instruction.op());
-  if (!error.message().starts_with(mnemonic)) error.Prefix(StrCat(mnemonic, ": "));
+  if (!StartsWithOp(error.message(), mnemonic)) error.Prefix(StrCat(mnemonic, ": "));
   error.Note(StrCat("in ", instruction.ToString()));
   if (std::string where = instruction.SourceLocation(); !where.empty()) {
     error.Source(std::move(where));

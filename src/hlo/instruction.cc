@@ -1,7 +1,6 @@
 #include "hlo/instruction.h"
 
 #include <algorithm>
-#include <unordered_set>
 
 #include "hlo/computation.h"
 #include "hlo/module.h"
@@ -20,25 +19,26 @@ void Instruction::AddUser(Instruction* user) {
 }
 
 void Instruction::RemoveUser(Instruction* user) {
-  auto it = std::find(users_.begin(), users_.end(), user);
-  if (it != users_.end()) users_.erase(it);
+  // From the back: passes that remove instructions go backwards.
+  auto it = std::find(users_.rbegin(), users_.rend(), user);
+  if (it != users_.rend()) users_.erase(std::next(it).base());
+}
+
+bool Instruction::Reads(const Instruction* value) const {
+  return std::find(operands_.begin(), operands_.end(), value) != operands_.end();
 }
 
 void Instruction::ReplaceOperand(int64_t i, Instruction* with) {
   Instruction* old = operands_[i];
   if (old == with) return;
+  if (!Reads(with)) with->users_.push_back(this);
   operands_[i] = with;
-  if (std::find(operands_.begin(), operands_.end(), old) == operands_.end()) old->RemoveUser(this);
-  if (std::find(with->users_.begin(), with->users_.end(), this) == with->users_.end()) {
-    with->users_.push_back(this);
-  }
+  if (!Reads(old)) old->RemoveUser(this);
 }
 
 void Instruction::AppendOperand(Instruction* operand) {
+  if (!Reads(operand)) operand->users_.push_back(this);
   operands_.push_back(operand);
-  if (std::find(operand->users_.begin(), operand->users_.end(), this) == operand->users_.end()) {
-    operand->users_.push_back(this);
-  }
 }
 
 InlineVec<Computation*, 4> Instruction::called_computations() const {
@@ -97,20 +97,14 @@ void Instruction::ReplaceAllUsesWith(Instruction* with) {
   CHECK(with != this) << name_;
   std::vector<Instruction*> users = std::move(users_);
   users_.clear();
-  // Values with very many users are looked up in a set.
-  bool many = users.size() > 16 && with->users_.size() + users.size() > 64;
-  std::unordered_set<const Instruction*> known;
-  if (many) known.insert(with->users_.begin(), with->users_.end());
-  std::vector<Instruction*>& list = with->users_;
   for (Instruction* user : users) {
     if (user == with) {  // `with` may read this instruction
       users_.push_back(user);
       continue;
     }
+    // Operands are few, users may be very many.
+    if (!user->Reads(with)) with->users_.push_back(user);
     std::replace(user->operands_.begin(), user->operands_.end(), this, with);
-    bool is_new =
-        many ? known.insert(user).second : std::find(list.begin(), list.end(), user) == list.end();
-    if (is_new) list.push_back(user);
   }
   if (IsRoot()) parent_->set_root(with);
 }

@@ -123,6 +123,7 @@ class Instruction {
  private:
   friend class Computation;
   Instruction() = default;
+  bool Reads(const Instruction* value) const;
   void AddUser(Instruction* user);
   void RemoveUser(Instruction* user);
 

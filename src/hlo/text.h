@@ -35,8 +35,7 @@ struct PrintOptions {
   bool stack_frames = true;
   bool header = true;
   int64_t max_constant_elements = -1;  // larger constants print as {...}; -1: no limit
-  bool canonical =
-      false;  // names replaced by numbers, called computations inlined: independent of names
+  bool canonical = false;  // numbers for names, only what the entry reaches, in order of calls
   bool sort_json = false;  // keys of backend configs sorted
 
   static PrintOptions Full() { return {}; }

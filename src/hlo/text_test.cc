@@ -535,6 +535,14 @@ TEST(TextErrors, Nesting) {
   EXPECT_FALSE(ParseLiteral(Shape(DType::kF32, {1}), repeat("{", kDeep)).has_value());
   EXPECT_TRUE(ParseShape(repeat("(", 300) + repeat(")", 300)).has_value());
   EXPECT_FALSE(ParseSharding(repeat("{", kDeep)).has_value());
+  std::string doubling = "ENTRY e { t0 = f32[] parameter(0) ";
+  std::string chain = doubling;
+  for (int i = 1; i < 1000; ++i) {
+    StrAppend(doubling, "t", i, " = tuple(t", i - 1, ", t", i - 1, ") ");
+    StrAppend(chain, "t", i, " = tuple(t", i - 1, ") ");
+  }
+  EXPECT_HAS(TextErrorOf(doubling + "}"), "grow too large");
+  EXPECT_HAS(TextErrorOf(chain + "}"), "nest too deep");
 }
 
 }  // namespace

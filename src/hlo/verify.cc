@@ -25,9 +25,15 @@ Status VerifyConstrainedAllReduces(const Module& module) {
 
 }  // namespace
 
+bool StartsWithOp(std::string_view message, std::string_view mnemonic) {
+  if (!message.starts_with(mnemonic)) return false;
+  message.remove_prefix(mnemonic.size());
+  return message.starts_with(':') || message.starts_with(' ');
+}
+
 Error AtInstruction(Error error, const Instruction& instruction) {
   std::string_view mnemonic = Mnemonic(instruction.op());
-  if (!error.message().starts_with(mnemonic)) error.Prefix(StrCat(mnemonic, ": "));
+  if (!StartsWithOp(error.message(), mnemonic)) error.Prefix(StrCat(mnemonic, ": "));
   std::string where = instruction.parent() == nullptr
                           ? std::string()
                           : StrCat(" of ", instruction.parent()->name());

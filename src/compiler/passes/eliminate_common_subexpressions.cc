@@ -11,6 +11,8 @@ namespace {
 using hlo::Instruction;
 using hlo::Op;
 
+// More instructions of one hash are not remembered: attributes that the hash leaves out could make
+// it very many.
 constexpr int kMaxEqualHashes = 32;
 
 bool MayMerge(const Instruction& i, const Effects& effects) {
@@ -43,28 +45,29 @@ bool SameOperands(const Instruction& a, const Instruction& b) {
 
 bool MergeEqual(hlo::Computation& computation, const Effects& effects,
                 const ComputationClasses& classes) {
-  bool changed = false;
+  std::vector<Instruction*> merged;
   std::unordered_multimap<size_t, Instruction*> seen;
   // In list order, so that operands are merged before their users are compared.
   for (Instruction* i : computation.Snapshot()) {
     if (!MayMerge(*i, effects)) continue;
     size_t hash = HashWithOperands(*i, classes);
     Instruction* first = nullptr;
-    int left = kMaxEqualHashes;
+    int candidates = 0;
     auto [begin, end] = seen.equal_range(hash);
-    for (auto it = begin; it != end && first == nullptr && left-- > 0; ++it) {
+    for (auto it = begin; it != end && first == nullptr; ++it, ++candidates) {
       Instruction* other = it->second;
       if (SameOperands(*other, *i) && classes.SameButOperands(*other, *i)) first = other;
     }
     if (first == nullptr) {
-      seen.emplace(hash, i);
+      if (candidates < kMaxEqualHashes) seen.emplace(hash, i);
       continue;
     }
     i->ReplaceAllUsesWith(first);
-    computation.Remove(i);
-    changed = true;
+    merged.push_back(i);
   }
-  return changed;
+  // Last first, as lists of users like it.
+  for (auto it = merged.rbegin(); it != merged.rend(); ++it) computation.Remove(*it);
+  return !merged.empty();
 }
 
 }  // namespace

@@ -12,8 +12,8 @@ using hlo::FieldRef;
 using hlo::FieldType;
 using hlo::Instruction;
 
-// Of those whose hash is the same, so many are compared; attributes that the hash leaves out could
-// make it very many.
+// More computations of one hash are not remembered: attributes that the hash leaves out could make
+// it very many.
 constexpr int kMaxCandidates = 32;
 
 size_t MixIn(size_t hash, size_t value) {
@@ -76,13 +76,13 @@ ComputationClasses::ComputationClasses(const hlo::Module& module) {
     Numbered numbered(*c);
     size_t hash = HashComputation(numbered, *this);
     auto [begin, end] = seen.equal_range(hash);
-    int left = kMaxCandidates;
+    int candidates = 0;
     bool found = false;
-    for (auto it = begin; it != end && !found && left-- > 0; ++it) {
+    for (auto it = begin; it != end && !found; ++it, ++candidates) {
       found = SameComputation(it->second, numbered, *this);
       if (found) classes_[static_cast<size_t>(c->id())] = Of(it->second.computation);
     }
-    if (!found) seen.emplace(hash, std::move(numbered));
+    if (!found && candidates < kMaxCandidates) seen.emplace(hash, std::move(numbered));
   }
 }
 

@@ -135,6 +135,7 @@ Result<bool> FoldConstants(hlo::Module& module, const PassContext& context) {
   Effects effects(module);
   bool changed = false;
   for (const auto& computation : module.computations()) {
+    std::vector<Instruction*> folded;
     for (Instruction* i : computation->Snapshot()) {
       if (!i->shape().IsArray() || !i->shape().IsStatic() || !MayFold(*i, effects)) continue;
       if (i->shape().ByteSize() > limits.fold_max_bytes || !AreOperandsKnown(*i)) continue;
@@ -143,9 +144,14 @@ Result<bool> FoldConstants(hlo::Module& module, const PassContext& context) {
       work_left -= work;
       std::optional<Literal> value = Compute(*i);
       if (!value) continue;
-      hlo::ReplaceInstruction(i, AddValue(*std::move(value), i));
-      changed = true;
+      Instruction* known = AddValue(*std::move(value), i);
+      hlo::CopyFacts(*i, *known);
+      i->ReplaceAllUsesWith(known);
+      folded.push_back(i);
     }
+    // Last first, as lists of users like it.
+    for (auto it = folded.rbegin(); it != folded.rend(); ++it) computation->Remove(*it);
+    changed |= !folded.empty();
   }
   return changed;
 }

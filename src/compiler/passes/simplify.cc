@@ -29,26 +29,25 @@ bool CanStandFor(const Instruction& existing, const Instruction& i) {
          (existing.sharding() != nullptr && *existing.sharding() == *i.sharding());
 }
 
-// Replaces `i` by what its row says it equals, and removes it.
+// Makes the users of `i` read what its row says it equals.
 bool FoldOne(Instruction* i) {
   if (i->def().fold == nullptr || i->IsParameter() || HasControlDependencies(*i)) return false;
   if (i->users().empty() && !i->IsRoot()) return false;  // dead: somebody else removes it
-  Computation& computation = *i->parent();
-  int64_t first_new_id = computation.module()->id_limit();
+  int64_t first_new_id = i->parent()->module()->id_limit();
   Instruction* same = i->def().fold(*i);
   if (same == nullptr || same == i) return false;
   if (!Shape::Compatible(same->shape(), i->shape())) return false;
   if (same->id() < first_new_id) {
     if (!CanStandFor(*same, *i)) return false;
     i->ReplaceAllUsesWith(same);
-    computation.Remove(i);
     return true;
   }
   for (Instruction* n = i->prev(); n != nullptr && n->id() >= first_new_id; n = n->prev()) {
     if (i->metadata() != nullptr) n->mutable_metadata() = *i->metadata();
   }
   same->mutable_shape() = i->shape();  // the layout
-  hlo::ReplaceInstruction(i, same);
+  hlo::CopyFacts(*i, *same);
+  i->ReplaceAllUsesWith(same);
   return true;
 }
 

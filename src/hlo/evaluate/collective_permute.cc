@@ -45,9 +45,11 @@ Result<DeviceGroup::Values> ExchangePermuted(EvalContext& context, const Instruc
   if (context.group() == nullptr) {
     return DeviceGroup::Values(std::make_shared<std::vector<Literal>>(1, std::move(given)));
   }
-  return context.group()->Exchange(instruction,
-                                   instruction.attrs<CollectivePermuteAttrs>().channel_id,
-                                   permute.participants, context.device(), std::move(given));
+  DeviceGroup::Values values = TRY(
+      context.group()->Exchange(instruction, instruction.attrs<CollectivePermuteAttrs>().channel_id,
+                                permute.participants, context.device(), std::move(given)));
+  TRY(CheckSameShapes(instruction, *values));
+  return values;
 }
 
 int64_t PositionOf(const Permute& permute, int64_t device) {

@@ -42,6 +42,7 @@ Result<GroupMeeting> Meet(EvalContext& context, const Instruction& instruction,
   meeting.values =
       TRY(context.group()->Exchange(instruction, instruction.attrs().Collective()->channel_id,
                                     meeting.participants, context.device(), std::move(given)));
+  TRY(CheckSameShapes(instruction, *meeting.values));
   return meeting;
 }
 

@@ -22,6 +22,9 @@ Result<GroupMode> GroupModeOf(Op op, const Attrs& attrs);
 Result<std::optional<std::vector<int64_t>>> ParticipantsOf(const EvalContext& context,
                                                            const Instruction& instruction);
 
+// Instructions that meet by channel may differ; what they bring must not.
+Status CheckSameShapes(const Instruction& instruction, std::span<const Literal> values);
+
 // accumulator[i] = reducer(accumulator[i], value[i]), element by element.
 Status CombineElements(EvalContext& context, const Computation& reducer, Literal& accumulator,
                        const Literal& value);

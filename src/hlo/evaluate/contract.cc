@@ -125,21 +125,28 @@ Result<Literal> ScaledOperand(const EvalContext& context, Literal value, Literal
   return value;
 }
 
-// Where each group begins and ends along the ragged dimension, [prefix][group].
+// Where each group begins and ends along the ragged dimension.
 struct RaggedGroups {
-  int64_t prefixes, count;
-  std::vector<std::pair<int64_t, int64_t>> ranges;
+  struct Range {
+    int64_t group, begin, end;
+  };
+  int64_t count;                           // of groups
+  bool shared;                             // all prefixes have the same ranges
+  std::vector<std::vector<Range>> ranges;  // by prefix, those that are not empty, ascending
+
+  const std::vector<Range>& Of(int64_t prefix) const {
+    return ranges[shared ? 0 : static_cast<size_t>(prefix)];
+  }
 };
 
 RaggedGroups RaggedGroupsOf(const Literal& sizes, int64_t prefixes, int64_t limit) {
-  int64_t count = sizes.shape().dims().back();
-  bool shared = sizes.shape().rank() == 1;
-  RaggedGroups groups{prefixes, count, {}};
-  for (int64_t p = 0; p < prefixes; ++p) {
-    int64_t at = 0;
-    for (int64_t g = 0; g < count; ++g) {
-      int64_t size = std::clamp<int64_t>(sizes.GetInt(shared ? g : p * count + g), 0, limit - at);
-      groups.ranges.emplace_back(at, at + size);
+  RaggedGroups groups{sizes.shape().dims().back(), sizes.shape().rank() == 1, {}};
+  groups.ranges.resize(groups.shared ? 1 : static_cast<size_t>(prefixes));
+  for (size_t p = 0; p < groups.ranges.size(); ++p) {
+    int64_t at = 0, first = static_cast<int64_t>(p) * groups.count;
+    for (int64_t g = 0; g < groups.count && at < limit; ++g) {
+      int64_t size = std::clamp<int64_t>(sizes.GetInt(first + g), 0, limit - at);
+      if (size > 0) groups.ranges[p].push_back({g, at, at + size});
       at += size;
     }
   }
@@ -172,9 +179,7 @@ Result<Literal> RaggedFree(const EvalContext& context, const Instruction& instru
   std::byte* to = out.mutable_data();
   WithComputeType(lhs.dtype(), rhs.dtype(), out.dtype(), [&]<class T>() {
     for (int64_t p = 0; p < prefixes; ++p) {
-      for (int64_t g = 0; g < groups.count; ++g) {
-        auto [begin, end] = groups.ranges[static_cast<size_t>(p * groups.count + g)];
-        if (begin == end) continue;
+      for (const auto& [g, begin, end] : groups.Of(p)) {
         int64_t row = (p * ragged + begin) * rest;
         DenseMatrices c{out.dtype(), n, 0};
         DenseSource<T> x({lhs.dtype(), k, 0}, lhs.data() + row * k * ByteWidth(lhs.dtype()));
@@ -215,7 +220,11 @@ Result<Literal> RaggedContracting(const EvalContext& context, const Instruction&
     for (int64_t b = 0; b < batch; ++b) {
       int64_t depth = 0;
       for (int64_t i = 0; i < xs; ++i) {
-        auto [begin, end] = groups.ranges[static_cast<size_t>((b * xs + i) * groups.count + g)];
+        const auto& ranges = groups.Of(b * xs + i);
+        auto range = std::lower_bound(ranges.begin(), ranges.end(), g,
+                                      [](const auto& r, int64_t group) { return r.group < group; });
+        if (range == ranges.end() || range->group != g) continue;
+        auto [group, begin, end] = *range;
         int64_t from = (i * ragged + begin) * rest, count = (end - begin) * rest;
         CopyStrided({m, count}, lhs.data() + (b * m * k + from) * lw, {k, 1},
                     x.mutable_data() + depth * lw, {k, 1}, lw);

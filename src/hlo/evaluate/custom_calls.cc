@@ -92,7 +92,11 @@ Result<Known> TopK(const Instruction& call, std::span<Literal> operands, bool la
 
 // A unary or binary op by name: evaluated as that instruction.
 Result<Known> AsInstruction(Op op, const Instruction& call, std::span<Literal> operands) {
-  if (Arity(op) != static_cast<int>(operands.size()) || !IsElementwise(op)) return std::nullopt;
+  const AttrsType* attrs_type = GetOp(op).attrs;
+  if (Arity(op) != static_cast<int>(operands.size()) || !IsElementwise(op) ||
+      (attrs_type != &kAttrsType<NoAttrs> && attrs_type != &kAttrsType<UnaryMathAttrs>)) {
+    return std::nullopt;
+  }
   Module module("custom_call");
   Computation* computation = module.AddComputation("main");
   std::vector<Instruction*> parameters;
@@ -104,7 +108,7 @@ Result<Known> AsInstruction(Op op, const Instruction& call, std::span<Literal> o
         computation->Add(Op::kParameter, StrCat("p", i), operands[i].shape(), {}, attrs));
     shapes.push_back(&parameters.back()->shape());
   }
-  Attrs attrs(GetOp(op).attrs);
+  Attrs attrs(attrs_type);
   Result<Shape> shape = GetOp(op).infer(InferArgs{op, shapes, attrs, &call.shape()});
   if (!shape || !ShapesMatch(*shape, call.shape())) return std::nullopt;
   Instruction* instruction =

@@ -15,6 +15,11 @@ Complex Times(Complex a, Complex b) {
   return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
 }
 
+// Real and imaginary part exchanged: before and after a transform this makes its inverse.
+Complex Swapped(Complex a) {
+  return {a.imag(), a.real()};
+}
+
 // exp(-2 pi i k / n)
 Complex Root(int64_t k, int64_t n) {
   // Angles in the first eighth of a turn are the most exact; the others follow by symmetry.
@@ -145,12 +150,12 @@ void TransformDimension(std::vector<Complex>& data, int64_t n, int64_t stride, b
       Complex* at = data.data() + line / stride * n * stride + line % stride;
       for (int64_t k = 0; k < n; ++k) {
         Complex x = at[k * stride];
-        in[static_cast<size_t>(k)] = inverse ? std::conj(x) : x;
+        in[static_cast<size_t>(k)] = inverse ? Swapped(x) : x;
       }
       transform.Run(in.data(), out.data());
       for (int64_t k = 0; k < n; ++k) {
         Complex x = out[static_cast<size_t>(k)];
-        at[k * stride] = inverse ? std::conj(x) * scale : x;
+        at[k * stride] = inverse ? Swapped(x) * scale : x;
       }
     }
   });

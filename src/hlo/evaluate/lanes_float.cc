@@ -118,17 +118,17 @@ template <class T, auto key>
 LaneKernel OrderKernel(Direction direction) {
   switch (direction) {
     case Direction::kEq:
-      return Lanes2<T, int64_t, [](T x, T y) -> int64_t { return key(x) == key(y); }>;
+      return Lanes2<T, int64_t, [](T x, T y) -> int64_t { return (key(x) == key(y)); }>;
     case Direction::kNe:
-      return Lanes2<T, int64_t, [](T x, T y) -> int64_t { return key(x) != key(y); }>;
+      return Lanes2<T, int64_t, [](T x, T y) -> int64_t { return (key(x) != key(y)); }>;
     case Direction::kGe:
-      return Lanes2<T, int64_t, [](T x, T y) -> int64_t { return key(x) >= key(y); }>;
+      return Lanes2<T, int64_t, [](T x, T y) -> int64_t { return (key(x) >= key(y)); }>;
     case Direction::kGt:
-      return Lanes2<T, int64_t, [](T x, T y) -> int64_t { return key(x) > key(y); }>;
+      return Lanes2<T, int64_t, [](T x, T y) -> int64_t { return (key(x) > key(y)); }>;
     case Direction::kLe:
-      return Lanes2<T, int64_t, [](T x, T y) -> int64_t { return key(x) <= key(y); }>;
+      return Lanes2<T, int64_t, [](T x, T y) -> int64_t { return (key(x) <= key(y)); }>;
     case Direction::kLt:
-      return Lanes2<T, int64_t, [](T x, T y) -> int64_t { return key(x) < key(y); }>;
+      return Lanes2<T, int64_t, [](T x, T y) -> int64_t { return (key(x) < key(y)); }>;
   }
   return nullptr;
 }

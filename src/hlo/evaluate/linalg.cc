@@ -69,7 +69,8 @@ void CholeskyMatrix(DType dtype, const std::byte* from, int64_t n, bool lower, s
     std::fill(l.begin(), l.end(), T(std::numeric_limits<double>::quiet_NaN()));
   } else if (!lower) {
     for (int64_t i = 0; i < n; ++i) {
-      for (int64_t j = 0; j < n; ++j) a[i * n + j] = Conjugate(l[j * n + i]);
+      for (int64_t j = 0; j < n; ++j) a[i * n + j] = j > i ? Conjugate(l[j * n + i]) : T();
+      a[i * n + i] = l[i * n + i];
     }
     l.swap(a);
   }

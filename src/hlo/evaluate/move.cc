@@ -72,8 +72,9 @@ Result<Literal> EvaluateIota(EvalContext& context, const Instruction& instructio
 }
 
 // Run-time sizes go along while the leading dimensions stay the same.
-Result<Literal> EvaluateReshape(EvalContext&, const Instruction& instruction,
+Result<Literal> EvaluateReshape(EvalContext& context, const Instruction& instruction,
                                 std::span<Literal> operands) {
+  TRY(CheckResultSize(context, instruction.shape()));
   Literal from = TRY(ConvertedTo(std::move(operands[0]), instruction.shape().dtype()));
   Literal out = from.WithShape(instruction.shape());
   if (!from.HasDynamicSizes() || out.HasDynamicSizes()) return out;

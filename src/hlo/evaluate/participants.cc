@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "hlo/evaluate/collectives.h"
-#include "hlo/evaluate/device_group.h"
+#include "hlo/ops/called.h"
 
 namespace weft::hlo {
 namespace {
@@ -86,6 +86,17 @@ Result<std::optional<std::vector<int64_t>>> ParticipantsOf(const EvalContext& co
     return devices;
   }
   return std::nullopt;
+}
+
+Status CheckSameShapes(const Instruction& instruction, std::span<const Literal> values) {
+  for (const Literal& value : values) {
+    if (!ShapesMatch(value.shape(), values[0].shape())) {
+      return InvalidArgument(Mnemonic(instruction.op()), ": devices meet with ",
+                             values[0].shape().ToStringWithoutLayout(), " and ",
+                             value.shape().ToStringWithoutLayout());
+    }
+  }
+  return {};
 }
 
 std::optional<IntPairs> ParsePairs(std::string_view text) {

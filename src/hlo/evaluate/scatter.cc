@@ -8,6 +8,7 @@
 #include "hlo/computation.h"
 #include "hlo/evaluate/index_ops.h"
 #include "hlo/evaluate/result.h"
+#include "hlo/evaluate/scalar_function.h"
 #include "hlo/evaluate/strided.h"
 #include "hlo/instruction.h"
 
@@ -76,31 +77,28 @@ int64_t CombineIntegers(Op op, int64_t x, int64_t y, bool is_u64) {
   }
 }
 
-// current[i] = op(current[i], update[i]), of n elements of one type, rounded to it.
-void CombineElements(Op op, DType type, std::byte* current, const std::byte* update, int64_t n) {
-  int64_t width = ByteWidth(type);
-  for (int64_t i = 0; i < n; ++i, current += width, update += width) {
-    if (type == DType::kF32 && op == Op::kAdd) {
-      float x, y;
-      std::memcpy(&x, current, 4), std::memcpy(&y, update, 4);
-      x += y;
-      std::memcpy(current, &x, 4);
-    } else if (IsFloat(type)) {
-      double x, y;
-      LoadF64(type, current, 1, &x), LoadF64(type, update, 1, &y);
-      x = CombineFloats(op, x, y);
-      StoreF64(type, &x, 1, current);
-    } else if (IsComplex(type)) {
-      std::complex<double> x, y;
-      LoadC128(type, current, 1, &x), LoadC128(type, update, 1, &y);
-      x = op == Op::kAdd ? x + y : x * y;
-      StoreC128(type, &x, 1, current);
-    } else {
-      int64_t x, y;
-      LoadI64(type, current, 1, &x), LoadI64(type, update, 1, &y);
-      x = CombineIntegers(op, x, y, type == DType::kU64);
-      StoreI64(type, &x, 1, current);
-    }
+// *current = op(*current, *update), rounded to their type.
+void CombineElement(Op op, DType type, std::byte* current, const std::byte* update) {
+  if (type == DType::kF32 && op == Op::kAdd) {
+    float x, y;
+    std::memcpy(&x, current, 4), std::memcpy(&y, update, 4);
+    x += y;
+    std::memcpy(current, &x, 4);
+  } else if (IsFloat(type)) {
+    double x, y;
+    LoadF64(type, current, 1, &x), LoadF64(type, update, 1, &y);
+    x = CombineFloats(op, x, y);
+    StoreF64(type, &x, 1, current);
+  } else if (IsComplex(type)) {
+    std::complex<double> x, y;
+    LoadC128(type, current, 1, &x), LoadC128(type, update, 1, &y);
+    x = op == Op::kAdd ? x + y : x * y;
+    StoreC128(type, &x, 1, current);
+  } else {
+    int64_t x, y;
+    LoadI64(type, current, 1, &x), LoadI64(type, update, 1, &y);
+    x = CombineIntegers(op, x, y, type == DType::kU64);
+    StoreI64(type, &x, 1, current);
   }
 }
 
@@ -112,9 +110,28 @@ struct ScatterState {
   std::span<Literal> updates;
 };
 
-// Calls to_apply for each element of a window whose elements were copied together.
-Status CallForElements(const ScatterState& s, std::vector<std::vector<std::byte>>& current,
-                       const std::vector<std::vector<std::byte>>& update, int64_t n) {
+using ElementBytes = std::vector<std::vector<std::byte>>;  // of one window, per operand
+
+// current = to_apply(current, update) for the n elements of a window.
+void RunFunction(const ScalarFunction& function, ScalarFunction::Frame& frame,
+                 const ScatterState& s, ElementBytes& current, const ElementBytes& update,
+                 int64_t n) {
+  InlineVec<ScalarFunction::In, 4> in;
+  InlineVec<ScalarFunction::Out, 2> out;
+  for (size_t k = 0; k < current.size(); ++k) {
+    in.push_back({s.operands[k].dtype(), current[k].data()});
+    out.push_back({s.operands[k].dtype(), current[k].data()});
+  }
+  for (size_t k = 0; k < current.size(); ++k) {
+    in.push_back({s.operands[k].dtype(), update[k].data()});
+  }
+  function.Run(frame, in, {out.data(), out.size()}, n);
+}
+
+// The same for computations that are not of elementwise ops alone: calls to_apply for each element
+// of a window whose elements were copied together.
+Status CallForElements(const ScatterState& s, ElementBytes& current, const ElementBytes& update,
+                       int64_t n) {
   size_t count = s.operands.size();
   for (int64_t i = 0; i < n; ++i) {
     std::vector<Literal> arguments(2 * count);
@@ -148,7 +165,7 @@ Status ScatterWindows(const ScatterState& s, const IndexedWindows& windows) {
   const Dims& sizes = windows.sizes();
   Dims strides = RowMajorStrides(whole), dense = RowMajorStrides(sizes);
   std::vector<StridedCopy> take, put, take_update, replace;
-  std::vector<std::vector<std::byte>> current(count), update(count);
+  ElementBytes current(count), update(count);
   std::vector<std::byte*> to(count);
   for (size_t k = 0; k < count; ++k) {
     int64_t width = ByteWidth(s.operands[k].dtype());
@@ -163,6 +180,9 @@ Status ScatterWindows(const ScatterState& s, const IndexedWindows& windows) {
     to[k] = s.operands[k].mutable_data();
   }
   int64_t n = take[0].elements();
+  Result<ScalarFunction> function = ScalarFunction::Compile(s.apply);
+  std::optional<ScalarFunction::Frame> frame;
+  if (function) frame.emplace(*function, std::min(n, kBlockLanes));
   Dims starts;
   for (int64_t i = 0; i < windows.count(); ++i) {
     int64_t from_at = windows.Locate(i, starts), at = 0;
@@ -178,15 +198,15 @@ Status ScatterWindows(const ScatterState& s, const IndexedWindows& windows) {
       if (simple && simple->kind == SimpleUpdate::kReplace) {
         replace[k].Run(from, to[k] + at * width);
       } else if (simple && n == 1) {
-        CombineElements(simple->op, s.operands[k].dtype(), to[k] + at * width, from, 1);
+        CombineElement(simple->op, s.operands[k].dtype(), to[k] + at * width, from);
       } else {
         take[k].Run(to[k] + at * width, current[k].data());
         take_update[k].Run(from, update[k].data());
       }
     }
     if (simple && (simple->kind == SimpleUpdate::kReplace || n == 1)) continue;
-    if (simple) {
-      CombineElements(simple->op, s.operands[0].dtype(), current[0].data(), update[0].data(), n);
+    if (function) {
+      RunFunction(*function, *frame, s, current, update, n);
     } else {
       TRY(CallForElements(s, current, update, n));
     }

@@ -123,7 +123,8 @@ Status CheckAsyncThread(const Instruction& instruction) {
                          " on \"", attrs.calls->execution_thread(), "\"");
 }
 
-// ((operands), result, zeroes). The result is that of the computation once all operands are there.
+// ((operands), result, zeroes). The computation runs once all operands and the whole result are
+// there.
 Result<Literal> CarryAsync(EvalContext& context, const Instruction& instruction,
                            std::vector<Literal> operands) {
   const Computation* callee = instruction.attrs<AsyncAttrs>().calls;
@@ -135,12 +136,12 @@ Result<Literal> CarryAsync(EvalContext& context, const Instruction& instruction,
     return InvalidArgument(Mnemonic(instruction.op()), ": has shape ", shape);
   }
   std::vector<Literal> elements;
-  if (operands.size() == callee->parameters().size()) {
+  bool complete =
+      operands.size() == callee->parameters().size() &&
+      ShapesMatch(callee->root()->shape(), shape.tuple_element(1), MatchPrecision::kAnyFloat);
+  if (complete) {
     std::vector<Literal> arguments = operands;
     Literal result = TRY(context.Call(*callee, arguments));
-    if (!ShapesMatch(result.shape(), shape.tuple_element(1), MatchPrecision::kAnyFloat)) {
-      return Unimplemented(Mnemonic(instruction.op()), ": a result bound later is not evaluated");
-    }
     elements.push_back(Literal::Tuple(std::move(operands)));
     elements.push_back(std::move(result));
   } else {
@@ -160,7 +161,7 @@ Result<Literal> EvaluateAsyncStart(EvalContext& context, const Instruction& star
 
 Result<Literal> EvaluateAsyncUpdate(EvalContext& context, const Instruction& update,
                                     std::span<Literal> operands) {
-  if (operands.size() == 1) return std::move(operands[0]);
+  if (ShapesMatch(operands[0].shape(), update.shape())) return std::move(operands[0]);
   std::vector<Literal> bound = operands[0].tuple()[0].tuple();
   bound.insert(bound.end(), operands.begin() + 1, operands.end());
   return CarryAsync(context, update, std::move(bound));

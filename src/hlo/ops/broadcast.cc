@@ -19,7 +19,7 @@ Result<Shape> InferBroadcast(const InferArgs& args) {
     return InvalidArgument("broadcast: ", what..., ": ", from.ToStringWithoutLayout(), " to ",
                            to.ToStringWithoutLayout(), " with dimensions=", DimList(dims));
   };
-  if (from.dtype() != to.dtype()) return error("element types differ");
+  if (!TypesAgree(from.dtype(), to.dtype())) return error("element types differ");
   if (static_cast<int64_t>(dims.size()) != from.rank()) {
     return error("dimensions must name one result dimension per operand dimension");
   }

@@ -1,6 +1,13 @@
 #include "hlo/ops/called.h"
 
 namespace weft::hlo {
+namespace {
+
+const Shape& BufferContent(const Shape& shape) {
+  return shape.IsBuffer() ? shape.buffer_content() : shape;
+}
+
+}  // namespace
 
 bool ShapesMatch(const Shape& a, const Shape& b, MatchPrecision precision) {
   bool any_float =
@@ -46,6 +53,30 @@ Status CheckParameters(std::string_view op, const Computation* computation,
                              arguments[i]->ToStringWithoutLayout(), ", parameter ", i, " of ",
                              computation->name(), " has shape ",
                              parameters[i]->shape().ToStringWithoutLayout());
+    }
+  }
+  return {};
+}
+
+Status CheckOperandAliases(const Instruction& call, const OperandAliases& aliases) {
+  std::string_view op = Mnemonic(call.op());
+  for (const OperandAlias& alias : aliases) {
+    if (alias.operand < 0 || alias.operand >= call.operand_count()) {
+      return InvalidArgument(op, ": aliases operand ", alias.operand, " of ", call.operand_count());
+    }
+    const Shape* output = call.shape().SubShape(alias.output);
+    const Shape* operand = call.operand(alias.operand)->shape().SubShape(alias.operand_index);
+    if (output == nullptr || operand == nullptr) {
+      return InvalidArgument(op, ": aliases ", ShapeIndexToString(alias.output), " with index ",
+                             ShapeIndexToString(alias.operand_index), " of operand ", alias.operand,
+                             ", which are not there");
+    }
+    if (call.FrontendAttributeValue("xla_skip_custom_call_alias_shape_check") != nullptr) {
+      return {};
+    }
+    if (!ShapesMatch(BufferContent(*output), BufferContent(*operand))) {
+      return InvalidArgument(op, ": aliases different shapes: ", output->ToStringWithoutLayout(),
+                             " and ", operand->ToStringWithoutLayout());
     }
   }
   return {};

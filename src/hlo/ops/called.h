@@ -28,6 +28,9 @@ Result<Shape> ResultShape(std::string_view op, const Computation* computation);
 Status CheckParameters(std::string_view op, const Computation* computation,
                        std::span<const Shape* const> arguments);
 
+// Output and operand indices exist and have the same shape.
+Status CheckOperandAliases(const Instruction& instruction, const OperandAliases& aliases);
+
 // Operand `i` is a token.
 Status CheckTokenOperand(const InferArgs& args, int64_t i);
 

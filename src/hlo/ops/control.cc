@@ -182,6 +182,10 @@ template <>
 OpRow Define<Op::kFusion>() {
   return {.doc = "A call that is to be compiled as one kernel.",
           .infer = InferFusion,
+          .check = [](const Instruction& fusion) -> Status {
+            return CheckOperandAliases(fusion,
+                                       fusion.attrs<FusionAttrs>().output_to_operand_aliasing);
+          },
           .evaluate = EvaluateFusion};
 }
 

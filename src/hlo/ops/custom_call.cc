@@ -16,38 +16,9 @@ Result<Shape> InferCustomCall(const InferArgs& args) {
   return StripLayout(*args.declared);
 }
 
-const Shape& BufferContent(const Shape& shape) {
-  return shape.IsBuffer() ? shape.buffer_content() : shape;
-}
-
-Status CheckAliases(const Instruction& call, const OperandAliases& aliases) {
-  for (const OperandAlias& alias : aliases) {
-    if (alias.operand < 0 || alias.operand >= call.operand_count()) {
-      return InvalidArgument("custom-call: aliases operand ", alias.operand, " of ",
-                             call.operand_count());
-    }
-    const Shape* output = call.shape().SubShape(alias.output);
-    const Shape* operand = call.operand(alias.operand)->shape().SubShape(alias.operand_index);
-    if (output == nullptr || operand == nullptr) {
-      return InvalidArgument("custom-call: aliases ", ShapeIndexToString(alias.output),
-                             " with index ", ShapeIndexToString(alias.operand_index),
-                             " of operand ", alias.operand, ", which are not there");
-    }
-    if (call.FrontendAttributeValue("xla_skip_custom_call_alias_shape_check") != nullptr) {
-      return {};
-    }
-    if (!ShapesMatch(BufferContent(*output), BufferContent(*operand))) {
-      return InvalidArgument(
-          "custom-call: aliases different shapes: ", output->ToStringWithoutLayout(), " and ",
-          operand->ToStringWithoutLayout());
-    }
-  }
-  return {};
-}
-
 Status CheckCustomCall(const Instruction& call) {
   const auto& attrs = call.attrs<CustomCallAttrs>();
-  TRY(CheckAliases(call, attrs.output_to_operand_aliasing));
+  TRY(CheckOperandAliases(call, attrs.output_to_operand_aliasing));
   const std::vector<Shape>& constraints = attrs.operand_layout_constraints;
   if (!constraints.empty() && attrs.custom_call_target != "LayoutConstraint" &&
       attrs.custom_call_target != "control_dep") {

@@ -55,13 +55,13 @@ Result<Literal> EvaluateSetDimensionSize(EvalContext&, const Instruction& instru
                                          std::span<Literal> operands) {
   int64_t dim = instruction.attrs<DimensionsAttrs>().dimensions[0];
   int64_t size = operands[1].GetInt(0);
-  const Shape& bound = operands[0].shape();
+  Shape bound = operands[0].shape();
   if (size < 0 || size > bound.dim(dim)) {
     return InvalidArgument("set-dimension-size: size ", size, " of dimension ", dim,
                            " is not within ", bound.ToStringWithoutLayout());
   }
-  Literal out = operands[0].WithShape(instruction.shape());
-  operands[0] = Literal();
+  Literal from = TRY(ConvertedTo(std::move(operands[0]), instruction.shape().dtype()));
+  Literal out = from.WithShape(instruction.shape());
   out.set_dynamic_size(dim, size);
   return out;
 }

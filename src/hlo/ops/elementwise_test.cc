@@ -1,8 +1,8 @@
 #include <cmath>
 
-#include "hlo/ops/op_test_util.h"
+#include "hlo/ops/row_test_util.h"
 
-namespace weft::hlo {
+namespace weft::hlo::elementwise_test {
 namespace {
 
 using enum DType;
@@ -210,4 +210,4 @@ TEST_F(ElementwiseTest, Folds) {
 }
 
 }  // namespace
-}  // namespace weft::hlo
+}  // namespace weft::hlo::elementwise_test

@@ -26,23 +26,15 @@ Status CheckGatherDims(const GatherAttrs& a, const Shape& operand, const Shape& 
                            indices.dim(a.index_vector_dim));
   }
   for (int64_t d : a.operand_batching_dims) {
-    if (Contains(a.collapsed_slice_dims, d) || Contains(a.start_index_map, d)) {
+    if (Contains(a.collapsed_slice_dims, d)) {
       return InvalidArgument("gather: operand_batching_dims=", DimList(a.operand_batching_dims),
-                             ": dimension ", d, " is also collapsed or indexed");
+                             ": dimension ", d, " is also collapsed");
     }
   }
   if (a.operand_batching_dims.size() != a.start_indices_batching_dims.size()) {
     return InvalidArgument("gather: operand_batching_dims=", DimList(a.operand_batching_dims),
                            " and start_indices_batching_dims=",
                            DimList(a.start_indices_batching_dims), " differ in number");
-  }
-  for (size_t i = 0; i < a.operand_batching_dims.size(); ++i) {
-    int64_t d = a.operand_batching_dims[i], e = a.start_indices_batching_dims[i];
-    if (e == a.index_vector_dim || !SizesAgree(operand.dim(d), indices.dim(e))) {
-      return InvalidArgument("gather: operand dimension ", d, " of ",
-                             operand.ToStringWithoutLayout(), " and indices dimension ", e, " of ",
-                             indices.ToStringWithoutLayout(), " cannot be batched together");
-    }
   }
   return {};
 }

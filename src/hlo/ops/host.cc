@@ -121,6 +121,9 @@ Result<Literal> EvaluateRecv(EvalContext& context, const Instruction& recv, std:
 Result<Literal> EvaluateRecvDone(EvalContext& context, const Instruction& done,
                                  std::span<Literal> operands) {
   std::vector<Literal> in_flight = std::move(operands[0]).TakeTuple();
+  if (in_flight.size() != 3 || in_flight[1].dtype() != DType::kU32 || in_flight[1].size() != 1) {
+    return InvalidArgument("recv-done: the operand is not what a recv returns");
+  }
   uint32_t number = static_cast<uint32_t>(in_flight[1].GetInt(0));
   Literal data = std::move(in_flight[0]);
   if (number != 0 && context.group() != nullptr) {

@@ -99,10 +99,10 @@ TEST(DynamicSlice, ClampsStarts) {
   Literal in = Values(Shape(kF32, {2, 4}), {0, 1, 2, 3, 4, 5, 6, 7});
   auto at = [&](double i, double j) {
     return t
-        .Evaluate(Op::kDynamicSlice,
-                  {in, Values(Shape::Scalar(DType::kS32), {i}),
-                   Values(Shape::Scalar(DType::kS32), {j})},
-                  DynamicSliceAttrs{{1, 2}})
+        .Evaluate(
+            Op::kDynamicSlice,
+            {in, Values(Shape::Scalar(DType::kS32), {i}), Values(Shape::Scalar(DType::kS32), {j})},
+            DynamicSliceAttrs{{1, 2}})
         .ToString();
   };
   EXPECT_EQ(at(1, 1), "{ { 5, 6 } }");
@@ -161,7 +161,8 @@ TEST(Concatenate, InfersBounds) {
 TEST(Dynamic, SizesAndReshape) {
   OpTester t;
   Literal in = Values(Shape(kF32, {2, 3}), {1, 2, 3, 4, 5, 6});
-  Literal two = Values(Shape::Scalar(DType::kS32), {2}), four = Values(Shape::Scalar(DType::kS32), {4});
+  Literal two = Values(Shape::Scalar(DType::kS32), {2}),
+          four = Values(Shape::Scalar(DType::kS32), {4});
   Literal cut = t.Evaluate(Op::kSetDimensionSize, {in, two}, DimensionsAttrs{{1}});
   EXPECT_EQ(cut.shape().ToString(), "f32[2,<=3]");
   EXPECT_EQ(t.Evaluate(Op::kGetDimensionSize, {cut}, DimensionsAttrs{{1}}).ToString(), "2");

@@ -2,9 +2,9 @@
 #include <numeric>
 
 #include "hlo/evaluate/scalar_function.h"
-#include "hlo/ops/op_test_util.h"
+#include "hlo/ops/row_test_util.h"
 
-namespace weft::hlo {
+namespace weft::hlo::reduce_test {
 namespace {
 
 using enum DType;
@@ -199,4 +199,4 @@ TEST_F(ReduceTest, ScalarFunctionRunsInPlace) {
 }
 
 }  // namespace
-}  // namespace weft::hlo
+}  // namespace weft::hlo::reduce_test

@@ -40,14 +40,10 @@ Status CheckScatterDims(const ScatterAttrs& a, const Shape& operand, const Shape
                            " and scatter_indices_batching_dims=",
                            DimList(a.scatter_indices_batching_dims), " differ in number");
   }
-  for (size_t i = 0; i < a.input_batching_dims.size(); ++i) {
-    int64_t d = a.input_batching_dims[i], e = a.scatter_indices_batching_dims[i];
-    if (e == a.index_vector_dim || Contains(a.inserted_window_dims, d) ||
-        Contains(a.scatter_dims_to_operand_dims, d) ||
-        !SizesAgree(operand.dim(d), indices.dim(e))) {
-      return InvalidArgument("scatter: operand dimension ", d, " of ",
-                             operand.ToStringWithoutLayout(), " and indices dimension ", e, " of ",
-                             indices.ToStringWithoutLayout(), " cannot be batched together");
+  for (int64_t d : a.input_batching_dims) {
+    if (Contains(a.inserted_window_dims, d)) {
+      return InvalidArgument("scatter: input_batching_dims=", DimList(a.input_batching_dims),
+                             ": dimension ", d, " is also inserted");
     }
   }
   return {};

@@ -1,8 +1,8 @@
 #include <cmath>
 
-#include "hlo/ops/op_test_util.h"
+#include "hlo/ops/row_test_util.h"
 
-namespace weft::hlo {
+namespace weft::hlo::sort_test {
 namespace {
 
 using enum DType;
@@ -75,4 +75,4 @@ TEST_F(SortTest, TopK) {
 }
 
 }  // namespace
-}  // namespace weft::hlo
+}  // namespace weft::hlo::sort_test

@@ -14,6 +14,9 @@ Result<Shape> InferParameter(const InferArgs& args) {
 Result<Shape> InferConstant(const InferArgs& args) {
   TRY(ExpectDeclaredShape(args));
   const Literal& literal = args.attrs.As<ConstantAttrs>().literal;
+  if (!literal.IsValid() && args.attrs.As<ConstantAttrs>().elided) {
+    return WithoutLayout(*args.declared);  // too large to fill in
+  }
   if (!Shape::Compatible(literal.shape(), *args.declared)) {
     return InvalidArgument("constant: the value has shape ",
                            literal.shape().ToStringWithoutLayout(), ", not ",

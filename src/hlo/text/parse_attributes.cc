@@ -1,5 +1,7 @@
 // The attribute list of an instruction, and the attributes that every instruction may have.
 #include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "hlo/text/parse_pending.h"
 #include "hlo/text/parser.h"
@@ -147,11 +149,15 @@ void Parser::ApplyCommon(CommonAttrs&& common, Instruction* instruction) {
   std::vector<Instruction*> predecessors = std::move(common.extras.control_predecessors);
   common.extras.control_predecessors.clear();
   x = std::move(common.extras);
-  for (Instruction* before : predecessors) instruction->AddControlPredecessor(before);
+  for (Instruction* before : predecessors) {  // each once
+    before->mutable_extras().control_successors.push_back(instruction);
+  }
+  x.control_predecessors = std::move(predecessors);
 }
 
 Status Parser::ReadControlPredecessors(std::vector<Instruction*>& predecessors) {
   TRY(Expect(Tok::kLeftBrace));
+  std::unordered_set<const Instruction*> known;
   do {
     const char* at = lexer_.token().begin;
     std::string_view name;
@@ -160,25 +166,21 @@ Status Parser::ReadControlPredecessors(std::vector<Instruction*>& predecessors) 
     if (before == nullptr) {
       return FailAt(at, "no instruction named ", name, " stands before this one");
     }
-    predecessors.push_back(before);
+    if (known.insert(before).second) predecessors.push_back(before);
   } while (Eat(Tok::kComma));
   return Expect(Tok::kRightBrace);
 }
 
 Status Parser::ReadFrontendAttributes(FrontendAttributes& attributes) {
+  std::unordered_map<std::string_view, size_t> known;
   return ReadList(Tok::kLeftBrace, Tok::kRightBrace, [&]() -> Status {
     std::string_view key;
     TRY(ReadAttrName(key));
     // The last of several values of one key counts.
-    FrontendAttribute* target = nullptr;
-    for (FrontendAttribute& a : attributes) {
-      if (a.key == key) target = &a;
-    }
-    if (target == nullptr) {
-      target = &attributes.emplace_back();
-      target->key.assign(key);
-    }
-    return ReadStringOrDict(target->value, target->is_dict);
+    auto [it, is_new] = known.emplace(key, attributes.size());
+    if (is_new) attributes.emplace_back().key.assign(key);
+    FrontendAttribute& target = attributes[it->second];
+    return ReadStringOrDict(target.value, target.is_dict);
   });
 }
 

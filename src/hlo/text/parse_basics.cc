@@ -62,9 +62,7 @@ Status Parser::ReadInt32(int32_t& value) {
 
 Status Parser::ReadDouble(double& value) {
   const Token& t = lexer_.token();
-  if (t.kind == Tok::kInt) {
-    value = static_cast<double>(t.value);
-  } else if (t.kind == Tok::kDecimal || IsWord("inf") || IsWord("nan")) {
+  if (t.kind == Tok::kInt || t.kind == Tok::kDecimal || IsWord("inf") || IsWord("nan")) {
     auto [end, ec] = std::from_chars(t.text.data(), t.text.data() + t.text.size(), value);
     if (ec == std::errc::result_out_of_range) {
       // Too small is zero or a subnormal; too large has a positive exponent.

@@ -1,4 +1,5 @@
 // Computations, instructions and operands.
+#include <algorithm>
 #include <unordered_map>
 
 #include "hlo/text/parse_pending.h"
@@ -8,6 +9,36 @@
 #include "hlo/verify.h"
 
 namespace weft::hlo::text {
+namespace {
+
+constexpr int64_t kFreeShapeNodes = 100000;
+
+// Arrays and tuples in a shape.
+int64_t CountNodes(const Shape& shape) {
+  int64_t n = 1;
+  for (const Shape& element : shape.elements_of_tuple()) n += CountNodes(element);
+  return n;
+}
+
+int NestingOf(const Shape& shape) {
+  int most = 0;
+  for (const Shape& element : shape.elements_of_tuple()) most = std::max(most, NestingOf(element));
+  return most + 1;
+}
+
+std::vector<const Computation*> CalledBy(const Attrs& attrs) {
+  std::vector<const Computation*> called;
+  for (const FieldRef& f : attrs.Fields()) {
+    if (f.type == FieldType::kComputation && f.As<Computation*>() != nullptr) {
+      called.push_back(f.As<Computation*>());
+    } else if (f.type == FieldType::kComputationList) {
+      for (const Computation* c : f.As<std::vector<Computation*>>()) called.push_back(c);
+    }
+  }
+  return called;
+}
+
+}  // namespace
 
 Status Parser::ReadComputation() {
   const char* entry_at = lexer_.token().begin;
@@ -230,13 +261,28 @@ Status Parser::ReadConstantLiteral(Pending& p) {
   return Expect(Tok::kRightParen);
 }
 
+// Shapes that the text does not spell out may be as large as it, not more.
+bool Parser::TakeShapeNodes(int64_t nodes) {
+  if (nodes > 1) inferred_nodes_ += nodes;
+  return inferred_nodes_ <= kFreeShapeNodes + (lexer_.text_end() - lexer_.text_begin());
+}
+
 Status Parser::InferMissingShape(Pending& p) {
   if (GetOp(p.op).infer == nullptr) {
     return FailAt(p.op_at, Mnemonic(p.op), ": no shape written, and none can be inferred yet");
   }
+  // Tuples of tuples can grow without end in little text.
+  int64_t nodes = 0;
   std::vector<const Shape*> shapes;
   shapes.reserve(p.operands.size());
-  for (const Instruction* operand : p.operands) shapes.push_back(&operand->shape());
+  for (const Instruction* operand : p.operands) {
+    shapes.push_back(&operand->shape());
+    nodes += CountNodes(operand->shape());
+  }
+  for (const Computation* called : CalledBy(p.attrs)) nodes += CountNodes(called->root()->shape());
+  if (!TakeShapeNodes(nodes)) {
+    return FailAt(p.op_at, Mnemonic(p.op), ": the tuples that are inferred grow too large");
+  }
   Result<Shape> shape = InferShape(p.op, shapes, p.attrs);
   if (!shape) {
     Error error = std::move(shape).error();
@@ -245,6 +291,9 @@ Status Parser::InferMissingShape(Pending& p) {
   }
   p.shape = std::move(*shape);
   p.has_shape = true;
+  if (NestingOf(p.shape) > kMaxDepth - 10) {
+    return FailAt(p.op_at, Mnemonic(p.op), ": the tuples that are inferred nest too deep");
+  }
   return {};
 }
 
@@ -318,6 +367,9 @@ Status Parser::ReadTupleAccess(Instruction*& operand, const char* at) {
   }
   Instruction*& element = scope_->tuple_elements[{operand, index}];
   if (element == nullptr) {
+    if (!TakeShapeNodes(CountNodes(operand->shape().tuple_element(index)))) {
+      return FailAt(at, "too many elements of large tuples");
+    }
     Instruction* const operands[] = {operand};
     element =
         scope_->computation->Add(Op::kGetTupleElement, "", operand->shape().tuple_element(index),

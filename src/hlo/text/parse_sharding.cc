@@ -4,6 +4,8 @@
 namespace weft::hlo::text {
 namespace {
 
+constexpr size_t kMaxMeshAxes = 256;
+
 // The product of non-negative sizes; nothing on overflow or a negative size.
 std::optional<int64_t> CheckedProduct(const std::vector<int64_t>& sizes) {
   int64_t product = 1;
@@ -164,6 +166,7 @@ Status Parser::ReadMesh(Mesh& mesh) {
   }
   if (!EatWord("mesh")) return Expected("mesh or maximal_mesh");
   TRY(ReadList(Tok::kLeftSquare, Tok::kRightSquare, [&]() -> Status {
+    if (mesh.axes.size() == kMaxMeshAxes) return Fail("more than ", kMaxMeshAxes, " mesh axes");
     MeshAxis& axis = mesh.axes.emplace_back();
     const char* axis_at = lexer_.token().begin;
     TRY(ReadString(axis.name));

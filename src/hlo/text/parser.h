@@ -130,6 +130,7 @@ class Parser {
   Status ReadConstantLiteral(Pending& p);
   Status CreateInstruction(Pending& p, Instruction*& result);
   Status InferMissingShape(Pending& p);
+  bool TakeShapeNodes(int64_t nodes);
   Status ReadOpcode(Pending& p);
   Status ReadOperands(std::vector<Instruction*>& operands);
   Status ReadOperand(Instruction*& operand);
@@ -211,6 +212,7 @@ class Parser {
   bool single_ = false;       // one instruction: unknown operands become parameters
   std::string_view current_;  // name of the instruction being read
   int64_t single_parameters_ = 0;
+  int64_t inferred_nodes_ = 0;  // of shapes that were not written
   int64_t filler_bytes_ = 0, filler_seed_ = 0;
   NameTable<Computation> computations_;
   std::vector<std::pair<Computation*, std::string>> unnamed_computations_;

@@ -268,7 +268,7 @@ std::string PrintInstruction(const Instruction& instruction, const PrintOptions&
 
 uint64_t Fingerprint(const Module& module) {
   std::string text = PrintModule(module, PrintOptions::Canonical());
-  // FNV-1a over words, then mixed: the same on every machine.
+  // FNV-1a, then mixed: the same on every machine.
   uint64_t h = 0xcbf29ce484222325ull;
   for (unsigned char c : text) h = (h ^ c) * 0x100000001b3ull;
   h ^= h >> 32;

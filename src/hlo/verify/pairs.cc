@@ -49,19 +49,19 @@ Status ExpectOneUser(const Instruction& start, Op done) {
     if (IsControlDep(*user)) continue;
     ++users;
     if (user->op() != done && !IsIntermediary(*user)) {
-      return InvalidArgument("its user must be a ", Mnemonic(done), ", not ", user->name());
+      return InvalidArgument("its user must be ", Mnemonic(done), ", not ", user->name());
     }
   }
   if (users == 1) return {};
   if (start.IsRoot() && IsCalledByAsync(*start.parent())) return {};
-  return InvalidArgument("must have one user, a ", Mnemonic(done), "; it has ", users);
+  return InvalidArgument("must have one user, ", Mnemonic(done), "; it has ", users);
 }
 
 Status ExpectProducer(const Instruction& done, std::initializer_list<Op> starts) {
   const Instruction& operand = *done.operand(0);
   if (std::find(starts.begin(), starts.end(), operand.op()) != starts.end()) return {};
   if (IsIntermediary(operand)) return {};
-  return InvalidArgument("its operand must be a ", Mnemonic(*starts.begin()), ", not ",
+  return InvalidArgument("its operand must be ", Mnemonic(*starts.begin()), ", not ",
                          operand.name());
 }
 
@@ -90,7 +90,7 @@ Status ExpectAsyncUse(const Instruction& value) {
     ++users;
     bool half = user->op() == Op::kAsyncDone || user->op() == Op::kAsyncUpdate;
     if (!half && !IsIntermediary(*user)) {
-      return InvalidArgument("its user must be an async-update or async-done, not ", user->name());
+      return InvalidArgument("its user must be async-update or async-done, not ", user->name());
     }
     halves += half ? 1 : 0;
     for (int64_t i = 1; half && i < user->operand_count(); ++i) {

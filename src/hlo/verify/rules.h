@@ -1,6 +1,8 @@
 // The parts of Verify, in the order they run: each may rely on those before it.
 #pragma once
 
+#include <string_view>
+
 #include "base/error.h"
 #include "hlo/module.h"
 #include "hlo/verify.h"
@@ -26,6 +28,9 @@ Status VerifyPairs(const Instruction& instruction);
 
 // The module's header: aliases, donors, entry layout.
 Status VerifyHeader(const Module& module);
+
+// "add: ..." or "while body ..."; not "reducer ..." for reduce.
+bool StartsWithOp(std::string_view message, std::string_view mnemonic);
 
 // Adds the op in front, the instruction as a note and the source line.
 Error AtInstruction(Error error, const Instruction& instruction);
