@@ -6,7 +6,7 @@
     check.py reject      files that are wrong on purpose: an answer within 10 s each, no crash
     check.py eval        at least 95 % evaluate on random inputs (single device, no unknown custom
                          call, no host I/O, no tensor over 2 GiB, no endless loop). A sample of
-                         WEFT_CORPUS_SAMPLE files (default 400; 0: all)
+                         WEFT_CORPUS_SAMPLE files (default 250; 0: all)
 
 Prints each failure with its cause. WEFT_CORPUS names another folder with a manifest.tsv.
 """
@@ -26,7 +26,7 @@ CORPUS = pathlib.Path(os.environ.get("WEFT_CORPUS", ROOT.parent / "shared/corpus
 WEFT = pathlib.Path(os.environ.get("WEFT_BUILD_DIR", ROOT / "build")).resolve() / "weft"
 THRESHOLDS = {"roundtrip": 99.5, "verify": 98.0, "eval": 95.0}
 NEGATIVE = {"xla-rejects", "maybe-negative"}
-SECONDS_EACH = 60
+SECONDS_EACH = 30
 
 
 def manifest():
@@ -130,7 +130,7 @@ EXCUSES = [
 
 def check_eval():
     files = [p for p, flags in manifest() if not flags & (NEGATIVE | {"substituted", "collective"}) and needs_one_device(p)]
-    sample = int(os.environ.get("WEFT_CORPUS_SAMPLE", "400"))
+    sample = int(os.environ.get("WEFT_CORPUS_SAMPLE", "250"))
     if 0 < sample < len(files):
         files = sorted(random.Random(0).sample(files, sample))
     rejected = set(check_many(["verify"], files))
