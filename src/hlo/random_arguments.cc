@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <complex>
 
+#include "base/elements.h"
 #include "base/thread_pool.h"
 
 namespace weft::hlo {
@@ -39,30 +41,37 @@ IntRange RangeOf(DType t, int64_t index_count) {
   return {-(int64_t{1} << (BitWidth(t) - 1)), uint64_t{1} << BitWidth(t)};
 }
 
-void FillRandom(Literal& array, uint64_t seed, int64_t index_count, int64_t begin, int64_t end) {
-  DType t = array.dtype();
+// Elements begin to end, block by block in a wide type.
+void FillRandom(DType t, std::byte* data, uint64_t seed, int64_t index_count, int64_t begin,
+                int64_t end) {
+  constexpr int64_t kBlock = 512;
+  int64_t ints[kBlock];
+  double reals[kBlock];
+  std::complex<double> complexes[kBlock];
   auto bits = [&](int64_t i) { return MixBits(seed + static_cast<uint64_t>(i)); };
-  if (t == DType::kPred) {
-    for (int64_t i = begin; i < end; ++i) array.SetInt(i, static_cast<int64_t>(bits(i) >> 63));
-  } else if (IsInteger(t)) {
-    IntRange r = RangeOf(t, index_count);
-    for (int64_t i = begin; i < end; ++i) {
-      array.SetInt(i, r.low + static_cast<int64_t>((bits(i) >> 32) % r.count));
+  IntRange range = IsInteger(t) ? RangeOf(t, index_count) : IntRange{0, 2};  // pred: 0 or 1
+  for (int64_t at = begin; at < end; at += kBlock) {
+    int64_t n = std::min(kBlock, end - at);
+    std::byte* to = data + at * ByteWidth(t);
+    if (IsComplex(t)) {
+      for (int64_t i = 0; i < n; ++i) {
+        uint64_t b = bits(at + i);
+        complexes[i] = {UnitValue(b), UnitValue(MixBits(b))};
+      }
+      StoreC128(t, complexes, n, to);
+    } else if (IsFloat(t)) {
+      for (int64_t i = 0; i < n; ++i) {
+        reals[i] = t == DType::kF8E8M0FNU
+                       ? std::ldexp(1.0, static_cast<int>((bits(at + i) >> 32) % 5) - 2)
+                       : UnitValue(bits(at + i));
+      }
+      StoreF64(t, reals, n, to);
+    } else {
+      for (int64_t i = 0; i < n; ++i) {
+        ints[i] = range.low + static_cast<int64_t>((bits(at + i) >> 32) % range.count);
+      }
+      StoreI64(t, ints, n, to);
     }
-  } else if (IsComplex(t)) {
-    for (int64_t i = begin; i < end; ++i) {
-      uint64_t b = bits(i);
-      array.SetComplex(i, {UnitValue(b), UnitValue(MixBits(b))});
-    }
-  } else if (t == DType::kF32) {
-    float* out = reinterpret_cast<float*>(array.mutable_data());
-    for (int64_t i = begin; i < end; ++i) out[i] = static_cast<float>(UnitValue(bits(i)));
-  } else if (t == DType::kF8E8M0FNU) {
-    for (int64_t i = begin; i < end; ++i) {
-      array.SetDouble(i, std::ldexp(1.0, static_cast<int>((bits(i) >> 32) % 5) - 2));
-    }
-  } else {
-    for (int64_t i = begin; i < end; ++i) array.SetDouble(i, UnitValue(bits(i)));
   }
 }
 
@@ -112,8 +121,9 @@ Result<Literal> RandomLiteral(const Shape& shape, uint64_t seed, int64_t index_c
   if (shape.IsBuffer()) return RandomLiteral(shape.buffer_content(), seed, index_count);
   if (!shape.IsArray()) return InvalidArgument("no random value of shape ", shape);
   Literal array = TRY(Literal::Allocate(shape));
+  std::byte* data = array.mutable_data();
   DefaultPool().ParallelFor(array.size(), 1 << 14, [&](int64_t begin, int64_t end) {
-    FillRandom(array, seed, index_count, begin, end);
+    FillRandom(array.dtype(), data, seed, index_count, begin, end);
   });
   return array;
 }
