@@ -135,7 +135,8 @@ prints the results, one line each: `f32[2] {1, 2}`; those of a tuple with a numb
   --out DIR           also write DIR/0.npy, DIR/1.npy, ... and DIR/types.txt, which says what each
                       one is (NumPy lacks some types: those are written as their bits); with
                       several devices DIR/dev0/0.npy, ...
-  --max-loop-steps N  give up after N iterations of while loops
+  --max-loop-steps N  give up after N iterations of while loops (default: 100 million; a million
+                      when parameters get random values)
   --max-elements N    print larger arrays as {...} (default 1000000; -1: print all)
   --stats             also print what the module contains and how long each stage took
 

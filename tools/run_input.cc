@@ -77,12 +77,19 @@ Status CheckGivenInputs(const Input& input, const RunOptions& options) {
   return {};
 }
 
+// Loops whose end depends on an input often do not end on a random one.
+constexpr int64_t kLoopStepsOnRandomInputs = 1'000'000;
+
 Result<std::vector<Literal>> EvaluateModule(const hlo::Module& module, int64_t devices,
-                                            const RunOptions& options,
+                                            const RunOptions& options, bool all_given,
                                             std::span<const std::vector<Literal>> arguments) {
   hlo::EvalOptions eval;
   eval.seed = options.seed;
-  if (options.max_loop_steps > 0) eval.max_loop_steps = options.max_loop_steps;
+  if (options.max_loop_steps > 0) {
+    eval.max_loop_steps = options.max_loop_steps;
+  } else if (!all_given) {
+    eval.max_loop_steps = kLoopStepsOnRandomInputs;
+  }
   if (devices == 1) {
     eval.num_replicas = eval.num_partitions = 1;
     std::vector<Literal> result;
@@ -145,7 +152,8 @@ Result<RunResult> RunInput(const Input& input, const RunOptions& options) {
   }
   const hlo::Module& module = *std::get<0>(input);
   result.is_tuple = module.entry()->root()->shape().IsTuple();
-  for (Literal& value : TRY(EvaluateModule(module, devices, options, arguments))) {
+  bool all_given = options.inputs.size() == ParameterLeaves(input).size();
+  for (Literal& value : TRY(EvaluateModule(module, devices, options, all_given, arguments))) {
     AppendLeaves(value, result.devices.emplace_back());
   }
   return result;

@@ -15,7 +15,7 @@ namespace weft::tools {
 struct RunOptions {
   uint64_t seed = 0;            // of random inputs and of random numbers in the module
   int64_t devices = 0;          // 0: what the module's header says
-  int64_t max_loop_steps = 0;   // 0: the evaluator's default
+  int64_t max_loop_steps = 0;   // 0: the evaluator's default, a million when inputs are random
   std::vector<Literal> inputs;  // the first leaves of all parameters; the others are random
 };
 

@@ -75,7 +75,7 @@ Result<Literal> RunStep(EvalContext& context, const EvalPlan& plan, const EvalSt
   if (step.kind == EvalStep::Kind::kConstant) {
     if (instruction.literal().IsValid()) return instruction.literal();
     return InvalidArgument("constant: the elements of ", instruction.name(),
-                         " were left out: ", instruction.shape().ToStringWithoutLayout());
+                           " were left out: ", instruction.shape().ToStringWithoutLayout());
   }
   const EvalUse* uses = plan.uses.data() + step.first_use;
   if (step.kind == EvalStep::Kind::kElement) {
@@ -232,8 +232,11 @@ Result<Literal> EvalContext::CallReading(const Computation& computation,
 
 Status EvalContext::CountLoopStep(const Instruction& loop) {
   if (++loop_steps_ > options_.max_loop_steps) {
-    return ResourceExhausted(Mnemonic(loop.op()), ": more than ", options_.max_loop_steps,
-                             " loop iterations");
+    Error error(Code::kResourceExhausted, StrCat(Mnemonic(loop.op()), ": more than ",
+                                                 options_.max_loop_steps, " loop iterations"));
+    return std::unexpected(
+        error.Hint("the loop may not end on these inputs; if it does, raise "
+                   "EvalOptions::max_loop_steps (weft eval: --max-loop-steps)"));
   }
   return {};
 }

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <initializer_list>
-#include <span>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -143,8 +143,7 @@ class OpTester {
     std::vector<const Shape*> shapes;
     for (const Literal& l : operands) parameters.push_back(Parameter(l.shape()));
     for (const Literal& l : operands) shapes.push_back(&l.shape());
-    Result<Shape> shape =
-        InferShape(op, shapes, attrs, declared.IsValid() ? &declared : nullptr);
+    Result<Shape> shape = InferShape(op, shapes, attrs, declared.IsValid() ? &declared : nullptr);
     CHECK(shape.has_value()) << shape.error().message();
     Shape result = declared.IsValid() ? declared : *shape;
     Instruction* instruction = Add(op, result, parameters, attrs);
