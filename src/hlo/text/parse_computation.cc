@@ -223,6 +223,10 @@ Status Parser::ReadOpcode(Pending& p) {
       if (p.wrapped && !CanWrapAsync(*p.wrapped)) p.wrapped.reset();
       p.op = async;
     }
+    if (!p.wrapped && lexer_.Peek() == Tok::kLeftSquare) {
+      return Fail("unknown element type ", word);
+    }
+    if (!p.wrapped && ParseDType(word)) return Fail("expected '[' after ", word);
     if (!p.wrapped) {
       Error error = Fail("unknown opcode ", word).error();
       std::vector<std::string_view> names;

@@ -286,6 +286,7 @@ void Parser::NameComputations() {
 namespace weft::hlo {
 
 Result<std::unique_ptr<Module>> ParseModule(std::string_view text) {
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // a byte order mark
   return text::Parser(text).ReadModule();
 }
 
