@@ -87,6 +87,8 @@ enum class Direction : uint8_t { kEq, kNe, kGe, kGt, kLe, kLt };
 WEFT_ENUM(Direction, "EQ", "NE", "GE", "GT", "LE", "LT")
 enum class ComparisonType : uint8_t { kUnset, kFloat, kTotalOrder, kSigned, kUnsigned };
 WEFT_ENUM(ComparisonType, "", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED")
+enum class CompareOrder : uint8_t { kUnset, kPartial, kTotal };
+WEFT_ENUM(CompareOrder, "", "PARTIAL", "TOTAL")
 enum class FusionKind : uint8_t { kLoop, kInput, kOutput, kCustom };
 WEFT_ENUM(FusionKind, "kLoop", "kInput", "kOutput", "kCustom")
 enum class FftType : uint8_t { kFft, kIfft, kRfft, kIrfft };

@@ -35,10 +35,16 @@ struct UnaryMathAttrs {
   ResultAccuracy result_accuracy;
   void Fields(FieldList& f) { f("result_accuracy", result_accuracy); }
 };
-struct CompareAttrs {
+struct CompareAttrs {  // `order=TOTAL` is the newer spelling of `type=TOTALORDER`
   Direction direction = Direction::kEq;
   ComparisonType type = ComparisonType::kUnset;  // unset: by the operands' dtype
-  void Fields(FieldList& f) { f.Required("direction", direction), f("type", type); }
+  CompareOrder order = CompareOrder::kUnset;
+  bool total_order() const {
+    return type == ComparisonType::kTotalOrder || order == CompareOrder::kTotal;
+  }
+  void Fields(FieldList& f) {
+    f.Required("direction", direction), f("type", type), f("order", order);
+  }
 };
 struct DimensionsAttrs {  // reverse, transpose, concatenate, get-/set-dimension-size
   Ints dimensions;

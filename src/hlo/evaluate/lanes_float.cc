@@ -157,7 +157,7 @@ LaneKernel FindFloatKernel(Op op, Lane lane) {
 }
 
 LaneKernel FindCompareKernel(const CompareAttrs& attrs, DType dtype, Lane lane) {
-  bool total = attrs.type == ComparisonType::kTotalOrder;
+  bool total = attrs.total_order();
   Direction direction = attrs.direction;
   switch (lane) {
     case Lane::kF32:

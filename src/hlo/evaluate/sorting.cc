@@ -107,7 +107,7 @@ std::optional<std::vector<uint64_t>> ComparatorKeys(const ScalarFunction& compar
   comparator.Keys().Run(in, out, array.size());
   if (left != right) return std::nullopt;
   std::vector<uint64_t> keys(n);
-  bool total = !IsFloat(split->dtype) || split->compare.type == ComparisonType::kTotalOrder;
+  bool total = !IsFloat(split->dtype) || split->compare.total_order();
   if (!OrderKeys(split->dtype, left.data(), array.size(), !total, keys.data())) return std::nullopt;
   if (descending) {
     for (uint64_t& key : keys) key = ~key;
