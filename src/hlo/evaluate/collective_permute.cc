@@ -25,8 +25,10 @@ Result<Permute> PairsOfDevices(const EvalContext& context, const Instruction& in
   };
   for (auto [source, target] : attrs.source_target_pairs) {
     if (source < 0 || target < 0 || source >= count || target >= count) {
-      return InvalidArgument("collective-permute: pair {", source, ",", target, "} names a device",
-                             " that is not there: there are ", count);
+      auto error = InvalidArgument("collective-permute: pair {", source, ",", target,
+                                   "} names a device that is not there: there are ", count);
+      error.error().Hint(kMoreDevicesHint);
+      return error;
     }
     permute.pairs.emplace_back(device(source), device(target));
     permute.participants.push_back(device(source));

@@ -18,6 +18,11 @@ namespace weft::hlo {
 // by channel_id and use_global_device_ids.
 Result<GroupMode> GroupModeOf(Op op, const Attrs& attrs);
 
+// What to do when a module names devices that the evaluation does not have.
+inline constexpr char kMoreDevicesHint[] =
+    "give the module a replica_count or num_partitions, or simulate more devices (weft eval "
+    "--devices N)";
+
 // The devices of this device's group, in group order; nullopt when it is in none.
 Result<std::optional<std::vector<int64_t>>> ParticipantsOf(const EvalContext& context,
                                                            const Instruction& instruction);

@@ -73,8 +73,10 @@ Result<std::optional<std::vector<int64_t>>> ParticipantsOf(const EvalContext& co
     std::vector<int64_t> devices;
     for (int64_t id : group) {
       if (id < 0 || id >= ids.count) {
-        return InvalidArgument(Mnemonic(instruction.op()), ": replica group names ", id,
-                               ", there are ", ids.count);
+        auto error = InvalidArgument(Mnemonic(instruction.op()), ": replica group names ", id,
+                                     ", there are ", ids.count);
+        error.error().Hint(kMoreDevicesHint);
+        return error;
       }
       AppendDevices(context, mode, id, devices);
     }
