@@ -1,5 +1,5 @@
 // Values: a shape and its elements. Arrays are stored densely in row-major order whatever the
-// shape's layout says (a layout is a fact about device memory; BitcastElements in the evaluator
+// shape's layout says (a layout is a fact about device memory; `bitcast` in the evaluator
 // looks at it). One byte holds one element of a sub-byte type; Pack/Unpack convert to the packed
 // form used at the edges. Copying a Literal shares its bytes; writing copies them first when they
 // are shared.

@@ -2,13 +2,10 @@
 
 #include <bit>
 
+#include "base/hash.h"
+
 namespace weft {
 namespace {
-
-uint64_t Mix(uint64_t h, uint64_t v) {
-  h ^= v + 0x9e3779b97f4a7c15ull + (h << 6) + (h >> 2);
-  return h * 0xff51afd7ed558ccdull;
-}
 
 void Walk(const Shape& shape, ShapeIndex& index,
           const std::function<void(const Shape&, const ShapeIndex&)>& fn) {
@@ -187,9 +184,9 @@ std::string Shape::ToStringWithoutLayout() const {
 
 size_t Shape::Hash() const {
   uint64_t h = static_cast<uint64_t>(dtype_) * 0x9e3779b97f4a7c15ull;
-  for (int64_t d : dims_) h = Mix(h, static_cast<uint64_t>(d));
-  h = Mix(h, dynamic_);
-  for (const Shape& s : tuple_) h = Mix(h, s.Hash());
+  for (int64_t d : dims_) h = MixHash(h, static_cast<uint64_t>(d));
+  h = MixHash(h, dynamic_);
+  for (const Shape& s : tuple_) h = MixHash(h, s.Hash());
   return h;
 }
 

@@ -122,8 +122,6 @@ class Shape {
 
 inline constexpr int64_t kMaxRank = 64;
 
-// "f32[2,3]{1,0}" alone; used where a shape stands outside a module. (The HLO parser has its own
-// reader.)
 std::string ShapeIndexToString(std::span<const int64_t> index);  // "{0,1}"
 
 }  // namespace weft

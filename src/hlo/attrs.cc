@@ -2,13 +2,11 @@
 
 #include <cstring>
 
+#include "base/hash.h"
+
 namespace weft::hlo {
 namespace {
 
-uint64_t MixHash(uint64_t h, uint64_t v) {
-  h ^= v + 0x9e3779b97f4a7c15ull + (h << 6) + (h >> 2);
-  return h * 0xff51afd7ed558ccdull;
-}
 uint64_t HashText(std::string_view text) {
   return std::hash<std::string_view>()(text);
 }

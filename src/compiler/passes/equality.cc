@@ -2,6 +2,7 @@
 
 #include <unordered_map>
 
+#include "base/hash.h"
 #include "hlo/call_graph.h"
 
 namespace weft::compiler {
@@ -16,10 +17,6 @@ using hlo::Instruction;
 // it very many.
 constexpr int kMaxCandidates = 32;
 
-size_t MixIn(size_t hash, size_t value) {
-  return (hash ^ value) * 0x9e3779b97f4a7c15 + (hash >> 29);
-}
-
 // A computation with its instructions numbered.
 struct Numbered {
   const Computation* computation;
@@ -33,8 +30,8 @@ struct Numbered {
 size_t HashComputation(const Numbered& c, const ComputationClasses& classes) {
   size_t hash = static_cast<size_t>(c.computation->size());
   for (const Instruction* i : *c.computation) {
-    hash = MixIn(hash, classes.HashButOperands(*i));
-    for (const Instruction* o : i->operands()) hash = MixIn(hash, size_t(c.numbers.at(o)));
+    hash = MixHash(hash, classes.HashButOperands(*i));
+    for (const Instruction* o : i->operands()) hash = MixHash(hash, size_t(c.numbers.at(o)));
   }
   return hash;
 }
@@ -120,9 +117,10 @@ bool ComputationClasses::SameButOperands(const Instruction& a, const Instruction
 }
 
 size_t ComputationClasses::HashButOperands(const Instruction& i) const {
-  size_t hash = MixIn(static_cast<size_t>(i.op()) + 1, i.shape().Hash());
-  hash = MixIn(hash, i.attrs().Hash());
-  for (const Computation* called : i.called_computations()) hash = MixIn(hash, size_t(Of(called)));
+  size_t hash = MixHash(static_cast<size_t>(i.op()) + 1, i.shape().Hash());
+  hash = MixHash(hash, i.attrs().Hash());
+  for (const Computation* called : i.called_computations())
+    hash = MixHash(hash, size_t(Of(called)));
   return hash;
 }
 

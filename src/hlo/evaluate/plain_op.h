@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include "base/elements.h"
+#include "base/literal.h"
 #include "hlo/op.h"
 
 namespace weft::hlo {
@@ -160,6 +161,21 @@ auto WithWideType(DType t, const Fn& fn) {
   if (IsFloat(t)) return fn(double());
   if (IsComplex(t)) return fn(std::complex<double>());
   return fn(int64_t());
+}
+
+// When the op is a plain one on elements of this type: fn(op, init), wide. Otherwise false.
+template <class Fn>
+bool WithPlainOp(std::optional<Op> op, DType t, const Literal& init, const Fn& fn) {
+  if (!op) return false;
+  return WithWideType(t, [&](auto tag) {
+    using W = decltype(tag);
+    std::optional<PlainOp<W>> plain = FindPlainOp<W>(*op, t);
+    if (!plain) return false;
+    W start;
+    LoadWide(init.dtype(), init.data(), 1, &start);
+    fn(*plain, start);
+    return true;
+  });
 }
 
 }  // namespace weft::hlo

@@ -151,17 +151,10 @@ void ReducePlain(const PlainOp<W>& op, const Literal& array, W init,
 bool TryReducePlain(const ScalarFunction& f, const Literal& array, const Literal& init,
                     std::span<const StridedDim> kept, std::span<const StridedDim> reduced,
                     Literal& out) {
-  if (!f.commutative_op()) return false;
-  DType type = f.parameter_type(0);
-  return WithWideType(type, [&](auto tag) {
-    using W = decltype(tag);
-    std::optional<PlainOp<W>> op = FindPlainOp<W>(*f.commutative_op(), type);
-    if (!op) return false;
-    W start;
-    LoadWide(init.dtype(), init.data(), 1, &start);
-    ReducePlain<W>(*op, array, start, kept, reduced, out);
-    return true;
-  });
+  return WithPlainOp(f.commutative_op(), f.parameter_type(0), init,
+                     [&](const auto& op, auto start) {
+                       ReducePlain<decltype(start)>(op, array, start, kept, reduced, out);
+                     });
 }
 
 // Any compiled function: accumulators of a block of outputs at a time.

@@ -129,17 +129,10 @@ void ReduceWindowsPlain(const PlainOp<W>& op, const Window& window, const Litera
 
 bool TryReduceWindowsPlain(const ScalarFunction& f, const Window& window, const Literal& array,
                            const Literal& init, std::span<const int64_t> sizes, Literal& out) {
-  if (!f.commutative_op()) return false;
-  DType type = f.parameter_type(0);
-  return WithWideType(type, [&](auto tag) {
-    using W = decltype(tag);
-    std::optional<PlainOp<W>> op = FindPlainOp<W>(*f.commutative_op(), type);
-    if (!op) return false;
-    W start;
-    LoadWide(init.dtype(), init.data(), 1, &start);
-    ReduceWindowsPlain<W>(*op, window, array, start, sizes, out);
-    return true;
-  });
+  return WithPlainOp(f.commutative_op(), f.parameter_type(0), init,
+                     [&](const auto& op, auto start) {
+                       ReduceWindowsPlain<decltype(start)>(op, window, array, start, sizes, out);
+                     });
 }
 
 std::byte* At(Literal& literal, int64_t i) {
