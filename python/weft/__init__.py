@@ -15,11 +15,15 @@ PLATFORM = "weft"
 
 
 def library_path():
-    """The PJRT plugin: WEFT_LIBRARY where set, else the one installed with this package."""
+    """The PJRT plugin: WEFT_LIBRARY where set, else the one installed with this package, else, in
+    the source tree, the one built there."""
     chosen = os.environ.get("WEFT_LIBRARY")
     if chosen:
         return os.path.abspath(chosen)
-    return os.path.join(os.path.dirname(os.path.abspath(__file__)), "libpjrt_weft.so")
+    package = os.path.dirname(os.path.abspath(__file__))
+    installed = os.path.join(package, "libpjrt_weft.so")
+    built = os.path.join(os.path.dirname(os.path.dirname(package)), "build", "libpjrt_weft.so")
+    return built if not os.path.exists(installed) and os.path.exists(built) else installed
 
 
 def register():

@@ -13,7 +13,7 @@ from weft import PLATFORM, library_path
 _logger = logging.getLogger("weft")
 _state = {"registered": False}
 
-# Below: modules with `install(c_api)`, each a feature of JAX that goes by the platform's name.
+# Modules with `install(library, c_api)`, each a feature of JAX that goes by the platform's name.
 _FEATURES = ("_lowerings", "_callbacks", "_ffi", "_cache", "_dlpack")
 
 
