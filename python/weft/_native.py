@@ -48,15 +48,23 @@ class _ErrorDestroy(ctypes.Structure):
                 ("error", ctypes.c_void_p)]
 
 
-class _RegisterHandler(ctypes.Structure):
-    _fields_ = [("struct_size", ctypes.c_size_t), ("target_name", ctypes.c_char_p),
-                ("target_name_size", ctypes.c_size_t), ("handler", ctypes.c_void_p),
-                ("platform_name", ctypes.c_char_p), ("platform_name_size", ctypes.c_size_t),
-                ("traits", ctypes.c_uint32)]
+class _TypeInfo(ctypes.Structure):
+    _fields_ = [("deleter", ctypes.c_void_p), ("serialize", ctypes.c_void_p),
+                ("deserialize", ctypes.c_void_p)]
+
+
+class _RegisterType(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_size_t), ("extension_start", ctypes.c_void_p),
+                ("type_name", ctypes.c_char_p), ("type_name_size", ctypes.c_size_t),
+                ("type_id", ctypes.c_int64), ("type_info", ctypes.POINTER(_TypeInfo))]
 
 
 _ErrorReturning = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 _ErrorConsuming = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+# (name, its size, api version, handlers of the four stages)
+_RegisterTarget = ctypes.CFUNCTYPE(
+    ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_void_p,
+    ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 
 
 class Library:
@@ -99,14 +107,23 @@ class Library:
         _ErrorConsuming(address)(ctypes.addressof(destroy))
         raise RuntimeError(text)
 
-    def register_ffi_handler(self, name, handler, platform, traits=0):
-        """Makes the typed FFI handler at address `handler` known as the custom call `name`."""
-        function = self._slot(EXTENSION_FFI, 2)
+    def register_target(self, name, api_version, stages):
+        """Makes the handlers of a custom call known; `api_version` counts as in HLO (4: typed)."""
+        function = self._slot(EXTENSION_WEFT, 1)
+        if function is None:
+            raise NotImplementedError("the plugin takes no custom calls")
+        name = name.encode()
+        self._check(_RegisterTarget(function)(name, len(name), api_version, *stages))
+
+    def register_ffi_type(self, name, number, deleter):
+        """A type of state that handlers keep: its number, and the function that ends one."""
+        function = self._slot(EXTENSION_FFI, 0)
         if function is None:
             raise NotImplementedError("the plugin has no FFI extension")
-        name, platform = name.encode(), platform.encode()
-        args = _RegisterHandler(ctypes.sizeof(_RegisterHandler), name, len(name), handler, platform,
-                                len(platform), traits)
+        name = name.encode()
+        info = _TypeInfo(deleter, None, None)
+        args = _RegisterType(ctypes.sizeof(_RegisterType), None, name, len(name), number,
+                             ctypes.pointer(info))
         self._check(_ErrorReturning(function)(ctypes.addressof(args)))
 
     def set_callback_trampoline(self, trampoline):
