@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <optional>
 #include <span>
@@ -153,8 +154,8 @@ struct ExecutableView {
   ExecutableView(const ExecutableView&) = delete;
 
   std::shared_ptr<Executable> executable;
-  std::string program;  // what was compiled, when it was MLIR
-  NamedValues costs;
+  std::string program;               // what was compiled, when it was MLIR
+  const NamedValues& Costs() const;  // worked out when first asked for
   StringList output_kinds, parameter_kinds, output_shardings;
   bool has_shardings = false;
   std::vector<PJRT_Buffer_Type> output_types;
@@ -162,6 +163,10 @@ struct ExecutableView {
   std::vector<size_t> output_ranks;
   std::vector<PJRT_Layouts_MemoryLayout> layouts;  // outputs, then parameters
   std::vector<PJRT_Layouts_MemoryLayout*> layout_list;
+
+ private:
+  mutable std::once_flag costs_once_;
+  mutable NamedValues costs_;
 };
 
 // --- Helpers of the slots -----------------------------------------------------------------------

@@ -97,8 +97,8 @@ Status Client_CreateUninitializedBuffer(PJRT_Client_CreateUninitializedBuffer_Ar
   Shape shape = TRY(
       ToShape(args.shape_element_type, args.shape_dims, args.shape_num_dims, args.shape_layout));
   Memory* memory = TRY(ToMemory(args.memory, args.device));
-  TRY(args.client->client->CheckMemory(shape.ByteSize()));
-  args.buffer = new PJRT_Buffer(args.client, UninitializedBuffer(memory, std::move(shape)));
+  std::unique_ptr<Buffer> buffer = TRY(UninitializedBuffer(memory, std::move(shape)));
+  args.buffer = new PJRT_Buffer(args.client, std::move(buffer));
   return {};
 }
 Status Client_CreateErrorBuffer(PJRT_Client_CreateErrorBuffer_Args& args) {

@@ -80,7 +80,7 @@ Status Device_GetAttributes(PJRT_Device_GetAttributes_Args& args) {
 Status Device_MemoryStats(PJRT_Device_MemoryStats_Args& args) {
   REQUIRE_ARG(device);
   MemoryUse& use = args.device->device->default_memory()->use();
-  const int64_t limit = args.device->client->client->options().memory_limit;
+  const int64_t limit = args.device->client->client->memory_limit();
   args.bytes_in_use = use.bytes;
 #define WEFT_STAT(field, value, is_set)  \
   if (HAS_FIELD(args, field##_is_set)) { \

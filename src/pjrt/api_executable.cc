@@ -36,10 +36,6 @@ ExecutableView::ExecutableView(std::shared_ptr<Executable> e, std::string source
       output_kinds(OutputKinds(*executable)),
       parameter_kinds(executable->parameter_memory_kinds()),
       output_shardings(OutputShardings(*executable)) {
-  const CostAnalysis& cost = executable->cost();
-  costs.AddFloat("flops", cost.flops);
-  costs.AddFloat("transcendentals", cost.transcendentals);
-  costs.AddFloat("bytes accessed", cost.bytes_accessed);
   for (const OutputInfo& output : executable->outputs()) {
     has_shardings = has_shardings || !output.sharding.empty();
     output_types.push_back(ToBufferType(output.shape.dtype()));
@@ -51,6 +47,16 @@ ExecutableView::ExecutableView(std::shared_ptr<Executable> e, std::string source
     layouts.push_back({parameter.LayoutOrDefault().ToString()});
   }
   for (PJRT_Layouts_MemoryLayout& layout : layouts) layout_list.push_back(&layout);
+}
+
+const NamedValues& ExecutableView::Costs() const {
+  std::call_once(costs_once_, [this] {
+    const CostAnalysis& cost = executable->cost();
+    costs_.AddFloat("flops", cost.flops);
+    costs_.AddFloat("transcendentals", cost.transcendentals);
+    costs_.AddFloat("bytes accessed", cost.bytes_accessed);
+  });
+  return costs_;
 }
 
 namespace {
@@ -193,8 +199,8 @@ Status Executable_Fingerprint(PJRT_Executable_Fingerprint_Args& args) {
 }
 Status Executable_GetCostAnalysis(PJRT_Executable_GetCostAnalysis_Args& args) {
   REQUIRE_ARG(executable);
-  args.properties = args.executable->view->costs.data();
-  args.num_properties = args.executable->view->costs.size();
+  args.properties = args.executable->view->Costs().data();
+  args.num_properties = args.executable->view->Costs().size();
   return {};
 }
 Status Executable_GetCompiledMemoryStats(PJRT_Executable_GetCompiledMemoryStats_Args& args) {

@@ -2,6 +2,7 @@
 #include <charconv>
 
 #include "pjrt/api.h"
+#include "pjrt/wire.h"
 
 struct PJRT_SerializedTopology {
   std::string bytes;
@@ -33,19 +34,6 @@ Result<PJRT_TopologyDescription*> TopologyOf(int devices) {
 
 std::string SerializeTopology(const PJRT_TopologyDescription& topology) {
   return StrCat(kTopologyMagic, topology.devices.size());
-}
-
-// Protocol buffer fields with a varint or bytes value.
-void AppendVarint(std::string& out, uint64_t value) {
-  for (; value >= 0x80; value >>= 7) out.push_back(static_cast<char>(value | 0x80));
-  out.push_back(static_cast<char>(value));
-}
-void AppendPacked(std::string& out, int field, std::span<const int64_t> values) {
-  std::string packed;
-  for (int64_t value : values) AppendVarint(packed, static_cast<uint64_t>(value));
-  AppendVarint(out, field << 3 | 2);
-  AppendVarint(out, packed.size());
-  out += packed;
 }
 
 // The number of an element type in xla.PrimitiveType.
@@ -149,12 +137,9 @@ Status TopologyDescription_MakeCanonicalShapeForMemorySpace(
   const Shape shape = TRY(ToShape(args.element_type, args.dims, args.num_dims, args.layout));
   std::string layout, proto;
   AppendPacked(layout, 1, shape.LayoutOrDefault().minor_to_major);
-  AppendVarint(proto, 2 << 3);
-  AppendVarint(proto, PrimitiveTypeNumber(args.element_type));
+  AppendNumber(proto, 2, PrimitiveTypeNumber(args.element_type));
   AppendPacked(proto, 3, shape.dims());
-  AppendVarint(proto, 5 << 3 | 2);
-  AppendVarint(proto, layout.size());
-  proto += layout;
+  AppendBytes(proto, 5, layout);
   AppendPacked(proto, 6, std::vector<int64_t>(shape.rank(), 0));
   char* bytes = new char[proto.size()];
   proto.copy(bytes, proto.size());

@@ -80,11 +80,8 @@ Status AsyncHostToDeviceTransferManager_RetrieveBuffer(
     PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer_Args& args) {
   args.buffer_out = nullptr;
   TRY(CheckIndex(args.transfer_manager, args.buffer_index));
-  std::unique_ptr<Buffer> buffer = args.transfer_manager->transfer->TakeBuffer(args.buffer_index);
-  if (buffer == nullptr) {
-    return FailedPrecondition("transfer manager: buffer ", args.buffer_index,
-                              " was retrieved already");
-  }
+  std::unique_ptr<Buffer> buffer =
+      TRY(args.transfer_manager->transfer->TakeBuffer(args.buffer_index));
   args.buffer_out = new PJRT_Buffer(args.transfer_manager->client, std::move(buffer));
   return {};
 }
@@ -104,7 +101,7 @@ Status AsyncHostToDeviceTransferManager_BufferSize(
     PJRT_AsyncHostToDeviceTransferManager_BufferSize_Args& args) {
   args.buffer_size = 0;
   TRY(CheckIndex(args.transfer_manager, args.buffer_index));
-  args.buffer_size = args.transfer_manager->transfer->ByteSize(args.buffer_index);
+  args.buffer_size = TRY(args.transfer_manager->transfer->ByteSize(args.buffer_index));
   return {};
 }
 Status AsyncHostToDeviceTransferManager_SetBufferError(

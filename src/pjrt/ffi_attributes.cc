@@ -37,7 +37,7 @@ DType ElementTypeOf(const Attr& attr, DType otherwise) {
 
 // One element in its storage form.
 template <class T>
-void AppendNumber(std::vector<std::byte>& out, DType dtype, T number) {
+void AppendElement(std::vector<std::byte>& out, DType dtype, T number) {
   Literal one{Shape::Scalar(dtype)};
   if constexpr (std::is_floating_point_v<T>) {
     one.SetDouble(0, number);
@@ -104,7 +104,7 @@ class AttributeBuilder {
   template <class T>
   FfiAttr Scalar(DType dtype, T number) {
     std::vector<std::byte>& bytes = storage_.bytes.emplace_back();
-    AppendNumber(bytes, dtype, number);
+    AppendElement(bytes, dtype, number);
     return {XLA_FFI_AttrType_SCALAR,
             &storage_.scalars.emplace_back(XLA_FFI_Scalar{ToFfiType(dtype), bytes.data()})};
   }
@@ -116,7 +116,7 @@ class AttributeBuilder {
   template <class T>
   FfiAttr Numbers(DType dtype, const std::vector<T>& numbers) {
     std::vector<std::byte> data;
-    for (T number : numbers) AppendNumber(data, dtype, number);
+    for (T number : numbers) AppendElement(data, dtype, number);
     return Array(dtype, numbers.size(), std::move(data));
   }
   Result<FfiAttr> Dense(const Attr& attr) {
