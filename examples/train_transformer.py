@@ -131,7 +131,7 @@ def continue_text(trainer, options, characters, prompt, length):
 
 def tolerance(step):
   """Rounding differs between compilers, and training amplifies it: exact at first, near later."""
-  return 1e-4 if step < 10 else 2e-3 if step < 50 else 2e-2
+  return 1e-4 if step < 20 else 2e-3
 
 
 def main():

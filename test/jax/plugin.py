@@ -4,6 +4,7 @@ It speaks JSON lines with the runner over two file descriptors: it sends `collec
 `done`; it reads `[index, next index or null]` and ends at end of file. Everything it prints goes to the log of the file.
 """
 
+import importlib.util
 import json
 import os
 import resource
@@ -51,10 +52,23 @@ def memory_mb():
     return int(file.read().split()[1]) * resource.getpagesize() // 2**20
 
 
+def lend_module(checkout, name):
+  """Takes a module of jax._src that only tests use, and that the wheel leaves out, from the checkout."""
+  import jax._src
+  path = os.path.join(checkout, "jax", "_src", name + ".py")
+  if importlib.util.find_spec("jax._src." + name) is None and os.path.exists(path):
+    spec = importlib.util.spec_from_file_location("jax._src." + name, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    setattr(jax._src, name, module)
+
+
 class SuitePlugin:
   """Runs the cases the runner asks for, in place of pytest's own loop."""
 
-  def __init__(self, channel, platform, dut):
+  def __init__(self, channel, platform, dut, checkout):
+    self.checkout = checkout
     self.channel = channel
     self.platform = platform
     self.dut = dut
@@ -62,11 +76,12 @@ class SuitePlugin:
     self.collect_errors = []
 
   def pytest_configure(self, config):
-    import jax
-    from jax._src import test_util  # Defines the flag.
-    del test_util
     if self.dut:
+      import jax
+      from jax._src import test_util  # Defines the flag.
+      del test_util
       jax.config.update("jax_test_dut", self.dut)
+    lend_module(self.checkout, "hypothesis_test_util")
 
   def pytest_collectreport(self, report):
     if report.failed:
@@ -118,7 +133,7 @@ def main():
   read_fd, write_fd, checkout, file, platform, dut = sys.argv[1:]
   channel = Channel(int(read_fd), int(write_fd))
   sys.argv = ["jax-suite"]  # JAX's tests parse flags.
-  plugin = SuitePlugin(channel, platform, dut)
+  plugin = SuitePlugin(channel, platform, dut, checkout)
   arguments = [
       os.path.join(checkout, "tests", file + ".py"), "-c", os.path.join(checkout, "pyproject.toml"), "--rootdir", checkout,
       "--capture=no", "--tb=short", "-q", "-p", "no:cacheprovider",

@@ -43,6 +43,7 @@ def parse_arguments():
   parser.add_argument("--write-docs", action="store_true", help="write the table to docs/jax-suite.md")
   parser.add_argument("--write-known", action="store_true", help="write what failed to test/jax/known")
   parser.add_argument("--write-baseline", action="store_true", help="with --platform cpu: write test/jax/baseline.json")
+  parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "jax-suite", metavar="DIR", help="where results and logs go")
   parser.add_argument("--verbose", action="store_true", help="print every case that fails as it does")
   options = parser.parse_args()
   if options.write_baseline and (options.platform != "cpu" or options.match or options.failed):
@@ -157,7 +158,7 @@ class Run:
     self.groups = chosen_files(options.files)
     self.settings_x64 = [0, 1] if options.x64 == "both" else [int(options.x64)]
     name = options.platform if options.dut == "cpu" or options.platform == "cpu" else f"{options.platform}-dut-{options.dut}"
-    self.folder = ROOT / "build" / "jax-suite" / name
+    self.folder = options.out.resolve() / name
     self.store = Store(self.folder)
     self.ran = {}  # (file, x64) -> {id: result} of this run, with those resumed.
     self.totals = {}
