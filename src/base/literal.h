@@ -5,6 +5,7 @@
 // are shared.
 #pragma once
 
+#include <atomic>
 #include <complex>
 #include <cstddef>
 #include <cstdint>
@@ -27,6 +28,10 @@ class Literal {
   static Literal Uninitialized(Shape shape);  // an array whose elements the caller will write
   // As Literal(shape), but a shape that is too large (or has `?` dimensions) is an error.
   static Result<Literal> Allocate(Shape shape);
+  // An array whose elements are those in `storage`, at least as many bytes as the shape takes, one
+  // byte for an element of a sub-byte type. Nothing is copied; where the literal is the only holder
+  // of the storage, writing to the literal writes there.
+  static Literal FromStorage(Shape shape, std::shared_ptr<std::byte[]> storage);
   static Literal Tuple(std::vector<Literal> elements);
   static Literal Token() { return Literal(Shape::Token()); }
   template <class T>
@@ -46,8 +51,12 @@ class Literal {
   const std::byte* data() const { return storage_.get(); }
   std::byte* mutable_data() {
     if (storage_.use_count() > 1) Unshare();
+    std::atomic_thread_fence(
+        std::memory_order_acquire);  // after what others read before letting go
     return storage_.get();
   }
+  // New storage is aligned to 64 bytes.
+  const std::shared_ptr<std::byte[]>& storage() const { return storage_; }
   template <class T>
   std::span<const T> values() const {
     CHECK(static_cast<int64_t>(sizeof(T)) == ByteWidth(dtype())) << shape_;

@@ -111,35 +111,33 @@ Result<Literal> RunStep(EvalContext& context, const EvalPlan& plan, const EvalSt
   return step.evaluate(context, instruction, operands);
 }
 
-Status CheckArguments(const Module& module, std::span<const Literal> arguments) {
-  const Computation* entry = module.entry();
-  if (entry == nullptr) return InvalidArgument("module ", module.name(), " has no entry");
-  std::span<Instruction* const> parameters = entry->parameters();
-  if (parameters.size() != arguments.size()) {
-    return InvalidArgument("module ", module.name(), " takes ", parameters.size(),
-                           " arguments, got ", arguments.size());
-  }
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    if (parameters[i] == nullptr || !arguments[i].IsValid() ||
-        !Shape::CompatibleIgnoringDynamic(arguments[i].shape(), parameters[i]->shape())) {
-      return InvalidArgument(
-          "argument ", i, " has shape ", arguments[i].shape().ToStringWithoutLayout(),
-          ", parameter ", parameters[i] == nullptr ? "" : parameters[i]->name(), " has shape ",
-          parameters[i] == nullptr ? "" : parameters[i]->shape().ToStringWithoutLayout());
-    }
-  }
-  return {};
-}
-
 }  // namespace
 
-EvalPlan& EvalContext::PlanOf(const Computation& computation) {
-  std::shared_ptr<EvalPlan>& plan = plans_[&computation];
-  if (plan == nullptr) {
-    plan =
-        std::make_shared<EvalPlan>(MakeEvalPlan(computation, options_.max_tensor_bytes, effects_));
+EvalContext::EvalContext(const Module& module, const EvalOptions& options)
+    : module_(module), options_(options), own_frames_(std::make_unique<EvalFrames>()) {
+  frames_ = own_frames_.get();
+}
+
+EvalContext::EvalContext(const Module& module, const EvalOptions& options, const EvalPlans& plans,
+                         EvalFrames& frames)
+    : module_(module), options_(options), plans_(&plans), frames_(&frames) {}
+
+EvalContext::~EvalContext() = default;
+
+const EvalPlan& EvalContext::PlanOf(const Computation& computation) {
+  if (plans_ != nullptr) {
+    if (const EvalPlan* plan = plans_->Find(computation)) return *plan;
   }
-  return *plan;
+  if (own_plans_ == nullptr) {
+    own_plans_ = std::make_unique<EvalPlans>(plans_ != nullptr ? plans_->next_number() : 0);
+    if (own_frames_ == nullptr) own_frames_ = std::make_unique<EvalFrames>();
+  }
+  return own_plans_->Add(computation, options_.max_tensor_bytes);
+}
+
+DeviceGroup* EvalContext::MakeGroup() {
+  own_group_ = std::make_unique<DeviceGroup>(1);
+  return group_ = own_group_.get();
 }
 
 // The message starts with the op, the instruction follows as a note; both come from the innermost
@@ -156,7 +154,7 @@ Error EvalContext::Place(Error error, const Instruction& instruction) {
   return error;
 }
 
-Result<Literal> EvalContext::Run(EvalPlan& plan, std::span<Literal> owned,
+Result<Literal> EvalContext::Run(const EvalPlan& plan, std::span<Literal> owned,
                                  std::span<const Literal> read) {
   if (!plan.status) return std::unexpected(plan.status.error());
   size_t count = owned.size() + read.size();
@@ -164,15 +162,10 @@ Result<Literal> EvalContext::Run(EvalPlan& plan, std::span<Literal> owned,
     return InvalidArgument("computation ", plan.computation->name(), " takes ",
                            plan.parameter_slots.size(), " arguments, got ", count);
   }
-  std::unique_ptr<EvalFrame> frame;
-  if (plan.free_frames.empty()) {
-    frame = std::make_unique<EvalFrame>();
-    frame->slots.resize(static_cast<size_t>(plan.slot_count));
-    frame->operands.reserve(static_cast<size_t>(plan.max_uses));
-  } else {
-    frame = std::move(plan.free_frames.back());
-    plan.free_frames.pop_back();
-  }
+  // Frames of plans made on the way are not kept for the next evaluation.
+  bool prepared = plans_ != nullptr && plan.number < plans_->next_number();
+  EvalFrames& frames = prepared ? *frames_ : *own_frames_;
+  std::unique_ptr<EvalFrame> frame = frames.Take(plan);
   for (size_t i = 0; i < count; ++i) {
     EvalSlot& slot = frame->slots[plan.parameter_slots[i]];
     const Shape& shape = plan.computation->parameter(static_cast<int64_t>(i))->shape();
@@ -189,6 +182,9 @@ Result<Literal> EvalContext::Run(EvalPlan& plan, std::span<Literal> owned,
     TRY(MakeForm(slot.value, shape));
   }
   for (const EvalStep& step : plan.steps) {
+    if (options_.cancel != nullptr && options_.cancel->load(std::memory_order_relaxed)) {
+      return MakeError(Code::kCancelled, "cancelled before ", step.instruction->name());
+    }
     Result<Literal> value = RunStep(*this, plan, step, *frame);
     if (value) {
       if (Status form = MakeForm(*value, step.instruction->shape()); !form) {
@@ -203,7 +199,7 @@ Result<Literal> EvalContext::Run(EvalPlan& plan, std::span<Literal> owned,
   Result<Literal> result =
       root.borrowed != nullptr ? *root.borrowed : std::exchange(root.value, Literal());
   for (int32_t slot : plan.parameter_slots) frame->slots[slot] = EvalSlot();
-  plan.free_frames.push_back(std::move(frame));
+  frames.Give(plan, std::move(frame));
   return result;
 }
 
@@ -248,44 +244,6 @@ uint64_t EvalContext::NextRandom() {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
   return z ^ (z >> 31);
-}
-
-Result<Literal> Evaluate(const Module& module, std::span<const Literal> arguments,
-                         const EvalOptions& options) {
-  TRY(CheckArguments(module, arguments));
-  DeviceGroup group(1);
-  EvalContext context(module, options);
-  context.SetDevice(&group, 0, 0, 1, 1);
-  std::vector<Literal> owned(arguments.begin(), arguments.end());
-  return context.Call(*module.entry(), owned);
-}
-
-Result<std::vector<Literal>> EvaluateOnDevices(const Module& module,
-                                               std::span<const std::vector<Literal>> arguments,
-                                               const EvalOptions& options) {
-  int64_t replicas =
-      options.num_replicas > 0 ? options.num_replicas : module.config().replica_count;
-  int64_t partitions =
-      options.num_partitions > 0 ? options.num_partitions : module.config().num_partitions;
-  constexpr int64_t kMaxDevices = 1024;
-  if (replicas < 1 || partitions < 1 || replicas > kMaxDevices || partitions > kMaxDevices ||
-      replicas * partitions > kMaxDevices) {
-    return InvalidArgument("cannot simulate ", replicas, " replicas of ", partitions,
-                           " partitions: at most ", kMaxDevices, " devices");
-  }
-  int64_t devices = replicas * partitions;
-  if (static_cast<int64_t>(arguments.size()) != devices) {
-    return InvalidArgument("module ", module.name(), " runs on ", devices,
-                           " devices, got arguments for ", arguments.size());
-  }
-  for (const std::vector<Literal>& of_device : arguments) TRY(CheckArguments(module, of_device));
-  DeviceGroup group(devices);
-  return group.RunAll([&](int64_t device) -> Result<Literal> {
-    EvalContext context(module, options);
-    context.SetDevice(&group, device / partitions, device % partitions, replicas, partitions);
-    std::vector<Literal> owned = arguments[static_cast<size_t>(device)];
-    return context.Call(*module.entry(), owned);
-  });
 }
 
 Result<Literal> EvaluateInstruction(const Instruction& instruction, std::span<Literal> operands) {

@@ -175,4 +175,27 @@ EvalPlan MakeEvalPlan(const Computation& computation, int64_t max_tensor_bytes,
   return plan;
 }
 
+const EvalPlan& EvalPlans::Add(const Computation& computation, int64_t max_tensor_bytes) {
+  std::unique_ptr<EvalPlan>& plan = plans_[&computation];
+  if (plan == nullptr) {
+    plan = std::make_unique<EvalPlan>(MakeEvalPlan(computation, max_tensor_bytes, effects_));
+    plan->number = next_number_++;
+  }
+  return *plan;
+}
+
+std::unique_ptr<EvalFrame> EvalFrames::Take(const EvalPlan& plan) {
+  size_t number = static_cast<size_t>(plan.number);
+  if (number >= free.size()) free.resize(number + 1);
+  if (free[number].empty()) {
+    auto frame = std::make_unique<EvalFrame>();
+    frame->slots.resize(static_cast<size_t>(plan.slot_count));
+    frame->operands.reserve(static_cast<size_t>(plan.max_uses));
+    return frame;
+  }
+  std::unique_ptr<EvalFrame> frame = std::move(free[number].back());
+  free[number].pop_back();
+  return frame;
+}
+
 }  // namespace weft::hlo

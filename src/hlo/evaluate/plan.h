@@ -51,7 +51,7 @@ struct EvalPlan {
   std::vector<EvalStep> steps;
   std::vector<EvalUse> uses;
   int32_t slot_count = 0, max_uses = 0, root_slot = 0;
-  std::vector<std::unique_ptr<EvalFrame>> free_frames;
+  int32_t number = 0;  // among the plans of one evaluation
 };
 
 // Which computations do something besides returning a value, as far as was asked.
@@ -65,5 +65,31 @@ bool FitsIn(const Shape& shape, int64_t limit);
 
 EvalPlan MakeEvalPlan(const Computation& computation, int64_t max_tensor_bytes,
                       EffectsCache& cache);
+
+// Plans by computation, numbered from `first_number` on in the order in which they were added.
+class EvalPlans {
+ public:
+  explicit EvalPlans(int32_t first_number = 0) : next_number_(first_number) {}
+  const EvalPlan* Find(const Computation& computation) const {  // null when there is none
+    auto it = plans_.find(&computation);
+    return it == plans_.end() ? nullptr : it->second.get();
+  }
+  const EvalPlan& Add(const Computation& computation, int64_t max_tensor_bytes);
+  int32_t next_number() const { return next_number_; }
+
+ private:
+  int32_t next_number_;
+  std::unordered_map<const Computation*, std::unique_ptr<EvalPlan>> plans_;
+  EffectsCache effects_;
+};
+
+// Frames that no call uses at the moment, by plan number. Belongs to one evaluation at a time.
+struct EvalFrames {
+  std::vector<std::vector<std::unique_ptr<EvalFrame>>> free;
+  std::unique_ptr<EvalFrame> Take(const EvalPlan& plan);
+  void Give(const EvalPlan& plan, std::unique_ptr<EvalFrame> frame) {
+    free[static_cast<size_t>(plan.number)].push_back(std::move(frame));
+  }
+};
 
 }  // namespace weft::hlo
