@@ -8,8 +8,7 @@ void MemoryUse::Add(int64_t n) {
   allocations.fetch_add(1, std::memory_order_relaxed);
   int64_t now = bytes.fetch_add(n, std::memory_order_relaxed) + n;
   int64_t peak = peak_bytes.load(std::memory_order_relaxed);
-  while (now > peak &&
-         !peak_bytes.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
+  while (now > peak && !peak_bytes.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
   }
 }
 
@@ -23,8 +22,8 @@ Memory::Memory(Client* client, Device* device, Kind kind, int id)
       kind_(kind),
       id_(id),
       kind_name_(kind == Kind::kDevice ? "device" : "pinned_host"),
-      debug_string_(StrCat("WeftMemory(id=", id, ", kind=", kind_name_, ", device=",
-                           device->id(), ")")),
+      debug_string_(
+          StrCat("WeftMemory(id=", id, ", kind=", kind_name_, ", device=", device->id(), ")")),
       use_(std::make_shared<MemoryUse>()) {}
 
 Device::Device(Client* client, int id, std::string kind)

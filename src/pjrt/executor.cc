@@ -107,8 +107,8 @@ Executor::BlockingScope::~BlockingScope() {
 }
 
 Executor::FinishingScope::FinishingScope()
-    : outer_(std::exchange(this_worker.finishing, this_worker.executor != nullptr &&
-                                                      this_worker.blocked == 0)) {}
+    : outer_(std::exchange(this_worker.finishing,
+                           this_worker.executor != nullptr && this_worker.blocked == 0)) {}
 
 Executor::FinishingScope::~FinishingScope() {
   this_worker.finishing = outer_;
