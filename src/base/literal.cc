@@ -93,6 +93,24 @@ Result<Literal> Literal::Allocate(Shape shape) {
   return literal;
 }
 
+Result<Literal> Literal::AllocateUnset(Shape shape) {
+  Literal literal;
+  TRY(literal.Init(std::move(shape), /*zero=*/false));
+  return literal;
+}
+
+std::shared_ptr<std::byte[]> Literal::NewStorage(int64_t bytes) {
+  if (bytes < 0 || bytes > kMaxLiteralBytes) return nullptr;
+  return AllocateElements(static_cast<size_t>(bytes), /*zero=*/false);
+}
+
+Literal Literal::FromShape(Shape shape) {
+  Literal literal;
+  literal.shape_ = std::move(shape);
+  literal.elements_ = literal.shape_.elements();
+  return literal;
+}
+
 Literal Literal::FromStorage(Shape shape, std::shared_ptr<std::byte[]> storage) {
   Literal literal;
   std::optional<int64_t> count = shape.CheckedElements();

@@ -2,117 +2,12 @@
 
 #include <utility>
 
-#include "base/elements.h"
 #include "hlo/evaluate/device_group.h"
 #include "hlo/evaluate/plan.h"
+#include "hlo/evaluate/steps.h"
 #include "hlo/verify/rules.h"
 
 namespace weft::hlo {
-namespace {
-
-bool SameForm(const Literal& value, const Shape& shape) {
-  if (value.dtype() != shape.dtype()) return false;
-  if (shape.IsArray()) return Shape::SameDims(value.shape(), shape);
-  if (!shape.IsTuple()) return true;
-  if (value.tuple().size() != shape.elements_of_tuple().size()) return false;
-  for (int64_t i = 0; i < shape.tuple_size(); ++i) {
-    if (!SameForm(value.tuple()[i], shape.tuple_element(i))) return false;
-  }
-  return true;
-}
-
-// Float arrays of another precision than the instruction's are converted (mixed precision is
-// accepted by the verifier); anything else is an error.
-Status MakeForm(Literal& value, const Shape& shape) {
-  if (SameForm(value, shape)) return {};
-  if (shape.IsTuple() && value.shape().IsTuple() &&
-      value.tuple().size() == shape.elements_of_tuple().size()) {
-    std::vector<Literal> elements = std::move(value).TakeTuple();
-    for (size_t i = 0; i < elements.size(); ++i) {
-      TRY(MakeForm(elements[i], shape.tuple_element(static_cast<int64_t>(i))));
-    }
-    value = Literal::Tuple(std::move(elements));
-    return {};
-  }
-  if (!IsFloat(shape.dtype()) || !IsFloat(value.dtype()) ||
-      !Shape::SameDims(shape, value.shape())) {
-    return InvalidArgument("the value has shape ", value.shape().ToStringWithoutLayout(),
-                           ", expected ", shape.ToStringWithoutLayout());
-  }
-  Shape to = value.shape();
-  to.set_dtype(shape.dtype());
-  Literal converted = TRY(Literal::Allocate(to));
-  ConvertElements(value.dtype(), value.data(), shape.dtype(), converted.mutable_data(),
-                  value.size());
-  if (value.HasDynamicSizes()) {
-    for (int64_t d = 0; d < to.rank(); ++d) converted.set_dynamic_size(d, value.dynamic_size(d));
-  }
-  value = std::move(converted);
-  return {};
-}
-
-Result<Literal> TakeElement(EvalSlot& slot, const EvalStep& step, bool last) {
-  int64_t index = step.instruction->tuple_index();
-  const std::vector<Literal>& elements = slot.get().tuple();
-  if (index < 0 || index >= static_cast<int64_t>(elements.size())) {
-    return InvalidArgument("get-tuple-element: index ", index, " of a tuple of ", elements.size());
-  }
-  if (slot.borrowed != nullptr) return elements[index];
-  if (step.take_element) {
-    Literal element = std::move(slot.value.mutable_tuple()[index]);
-    if (last) slot.value = Literal();
-    return element;
-  }
-  Literal element = elements[index];
-  if (last) slot.value = Literal();
-  return element;
-}
-
-// One instruction; its operands leave their slots at their last use.
-Result<Literal> RunStep(EvalContext& context, const EvalPlan& plan, const EvalStep& step,
-                        EvalFrame& frame) {
-  const Instruction& instruction = *step.instruction;
-  if (step.kind == EvalStep::Kind::kConstant) {
-    if (instruction.literal().IsValid()) return instruction.literal();
-    return InvalidArgument("constant: the elements of ", instruction.name(),
-                           " were left out: ", instruction.shape().ToStringWithoutLayout());
-  }
-  const EvalUse* uses = plan.uses.data() + step.first_use;
-  if (step.kind == EvalStep::Kind::kElement) {
-    return TakeElement(frame.slots[uses[0].slot], step, uses[0].last);
-  }
-  if (step.too_large) {
-    if (instruction.shape().HasUnboundedDims()) {
-      return Unimplemented(Mnemonic(instruction.op()), ": a result of unbounded shape ",
-                           instruction.shape().ToStringWithoutLayout(), " is not evaluated");
-    }
-    return ResourceExhausted(Mnemonic(instruction.op()), ": the result ",
-                             instruction.shape().ToStringWithoutLayout(), " exceeds the limit of ",
-                             context.options().max_tensor_bytes, " bytes");
-  }
-  std::vector<Literal>& operands = frame.operands;
-  operands.clear();
-  for (int32_t u = 0; u < step.use_count; ++u) {
-    EvalSlot& slot = frame.slots[uses[u].slot];
-    if (uses[u].last && slot.borrowed == nullptr) {
-      operands.push_back(std::exchange(slot.value, Literal()));
-    } else {
-      operands.push_back(slot.get());
-    }
-  }
-  if (step.kind == EvalStep::Kind::kTuple) {
-    std::vector<Literal> elements(std::make_move_iterator(operands.begin()),
-                                  std::make_move_iterator(operands.end()));
-    return Literal::Tuple(std::move(elements));
-  }
-  if (step.evaluate == nullptr) {
-    return Unimplemented(Mnemonic(instruction.op()), ": not evaluated");
-  }
-  return step.evaluate(context, instruction, operands);
-}
-
-}  // namespace
-
 EvalContext::EvalContext(const Module& module, const EvalOptions& options)
     : module_(module), options_(options), own_frames_(std::make_unique<EvalFrames>()) {
   frames_ = own_frames_.get();
@@ -172,7 +67,7 @@ Result<Literal> EvalContext::Run(const EvalPlan& plan, std::span<Literal> owned,
     if (i < owned.size()) {
       slot.value = std::move(owned[i]);
       slot.borrowed = nullptr;
-    } else if (const Literal& argument = read[i - owned.size()]; SameForm(argument, shape)) {
+    } else if (const Literal& argument = read[i - owned.size()]; HasForm(argument, shape)) {
       slot.borrowed = &argument;
       continue;
     } else {
@@ -182,23 +77,18 @@ Result<Literal> EvalContext::Run(const EvalPlan& plan, std::span<Literal> owned,
     TRY(MakeForm(slot.value, shape));
   }
   for (const EvalStep& step : plan.steps) {
-    if (options_.cancel != nullptr && options_.cancel->load(std::memory_order_relaxed)) {
+    if (IsCancelled()) {
       return MakeError(Code::kCancelled, "cancelled before ", step.instruction->name());
     }
-    Result<Literal> value = RunStep(*this, plan, step, *frame);
-    if (value) {
-      if (Status form = MakeForm(*value, step.instruction->shape()); !form) {
-        value = std::unexpected(std::move(form).error());
-      }
+    if (Status status = RunStep(*this, plan, step, *frame); !status) {
+      return std::unexpected(Place(std::move(status).error(), *step.instruction));
     }
-    if (!value) return std::unexpected(Place(std::move(value).error(), *step.instruction));
-    if (!step.unused) frame->slots[step.slot].value = std::move(*value);
   }
   frame->operands.clear();
   EvalSlot& root = frame->slots[plan.root_slot];
   Result<Literal> result =
       root.borrowed != nullptr ? *root.borrowed : std::exchange(root.value, Literal());
-  for (int32_t slot : plan.parameter_slots) frame->slots[slot] = EvalSlot();
+  for (int32_t slot : plan.parameter_slots) frame->slots[slot].Clear();
   frames.Give(plan, std::move(frame));
   return result;
 }
@@ -227,6 +117,9 @@ Result<Literal> EvalContext::CallReading(const Computation& computation,
 }
 
 Status EvalContext::CountLoopStep(const Instruction& loop) {
+  if (IsCancelled()) {
+    return MakeError(Code::kCancelled, Mnemonic(loop.op()), ": cancelled in ", loop.name());
+  }
   if (++loop_steps_ > options_.max_loop_steps) {
     Error error(Code::kResourceExhausted, StrCat(Mnemonic(loop.op()), ": more than ",
                                                  options_.max_loop_steps, " loop iterations"));

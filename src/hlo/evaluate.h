@@ -80,6 +80,9 @@ class EvalContext {
     return group_ != nullptr || !alone_ ? group_ : MakeGroup();
   }
   Status CountLoopStep(const Instruction& loop);  // an error when the limit is reached
+  bool IsCancelled() const {
+    return options_.cancel != nullptr && options_.cancel->load(std::memory_order_relaxed);
+  }
   uint64_t NextRandom();  // a counter-based stream, deterministic in options().seed
 
   // A device that is the only one: its group is made when asked for.
