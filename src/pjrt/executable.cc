@@ -6,6 +6,8 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "compiler/pipeline.h"
+#include "hlo/import/import.h"
+#include "hlo/import/readers.h"
 #include "hlo/text.h"
 #include "hlo/verify.h"
 #include "pjrt/client.h"
@@ -30,6 +32,10 @@ Result<std::unique_ptr<hlo::Module>> ImportProgram(std::string_view format, std:
                            "', known are mlir and hlo");
   }
   if (program.empty()) return InvalidArgument("compile: the program is empty");
+  bool bytecode = program.starts_with(hlo::mlir::kBytecodeMagic);
+  if (bytecode || (format == "mlir" && !program.contains("HloModule"))) {
+    return hlo::ImportStableHlo(std::move(program));
+  }
   std::unique_ptr<hlo::Module> module = TRY(hlo::ParseModule(program));
   TRY(hlo::Verify(*module));
   return module;
@@ -74,9 +80,12 @@ void DumpProgram(const Client& client, const hlo::Module& module, std::string_vi
   }
 }
 
-std::string MemoryKindOf(const Shape& shape) {
+// Said by name (a list from the import), or by the memory space of the layout.
+std::string MemoryKindOf(const Shape& shape, const std::vector<std::string>& names, size_t index) {
   const Layout* layout = shape.layout();
-  return layout != nullptr && layout->memory_space() == kHostMemorySpace ? "pinned_host" : "device";
+  bool host = layout != nullptr && layout->memory_space() == kHostMemorySpace;
+  if (index < names.size() && !names[index].empty()) host = names[index].ends_with("_host");
+  return host ? "pinned_host" : "device";
 }
 
 // The leaves of a shape, layouts kept.
@@ -120,9 +129,10 @@ Status Executable::DescribeArguments() {
   for (const auto& alias : config.input_output_alias)
     donate(alias.parameter, alias.parameter_index);
   for (const auto& donor : config.buffer_donors) donate(donor.parameter, donor.index);
+  std::vector<std::string> kinds = hlo::EntryList(*module_, "parameter_memory_kinds");
   for (size_t i = 0; i < leaves.size(); ++i) {
     TRY(CheckBoundary(leaves[i], "parameter", i));
-    parameter_memory_kinds_.push_back(MemoryKindOf(leaves[i]));
+    parameter_memory_kinds_.push_back(MemoryKindOf(leaves[i], kinds, i));
     leaves[i].ClearLayout();
   }
   parameter_shardings_.resize(leaves.size());
@@ -138,9 +148,10 @@ Status Executable::DescribeOutputs() {
                    ? config.entry_layout->result
                    : result,
                leaves);
+  std::vector<std::string> kinds = hlo::EntryList(*module_, "result_memory_kinds");
   for (size_t i = 0; i < leaves.size(); ++i) {
     TRY(CheckBoundary(leaves[i], "result", i));
-    std::string kind = MemoryKindOf(leaves[i]);
+    std::string kind = MemoryKindOf(leaves[i], kinds, i);
     leaves[i].ClearLayout();
     outputs_.push_back({std::move(leaves[i]), std::move(kind), ""});
   }
