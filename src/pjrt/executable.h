@@ -18,6 +18,8 @@
 
 namespace weft::pjrt {
 
+struct EvaluatorRunnerOptions;  // evaluator_runner.h
+
 // Runs a module. The evaluator today, compiled code later; a program that the preferred runner
 // cannot take falls back to the next as a whole.
 class Runner {
@@ -78,6 +80,7 @@ class Executable {
   static Result<std::shared_ptr<Executable>> Make(Client& client,
                                                   std::unique_ptr<hlo::Module> module,
                                                   CompileRequest request, std::string fingerprint);
+  Status MakeSharded(const EvaluatorRunnerOptions& options);
   Status DescribeArguments();
   Status DescribeOutputs();
   std::string name_, fingerprint_;
@@ -96,9 +99,9 @@ class Executable {
 
 struct ExecuteRequest {
   // [device][argument]; every list has one entry per parameter.
-  std::span<Buffer* const* const> arguments;
+  std::span<Buffer* const* const> arguments = {};
   int64_t argument_count = 0;
-  std::span<const int64_t> not_donated;
+  std::span<const int64_t> not_donated = {};
   Device* device = nullptr;  // portable executables: where to run
 };
 struct ExecuteResult {
