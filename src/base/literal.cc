@@ -11,17 +11,37 @@ namespace weft {
 namespace {
 
 constexpr size_t kLiteralAlignment = 64;
+constexpr size_t kControlBytes = 64;
 constexpr int64_t kMaxLiteralBytes = int64_t{1} << 39;  // no machine has room for more
 
-// Null when there is no memory. Large zeroed blocks come from the system untouched (calloc).
+// The control block of a shared_ptr in the memory that holds the elements too.
+template <class T>
+struct InPlaceAllocator {
+  using value_type = T;
+  void* block;
+  explicit InPlaceAllocator(void* memory) : block(memory) {}
+  template <class U>
+  InPlaceAllocator(const InPlaceAllocator<U>& other) : block(other.block) {}
+  T* allocate(size_t n) {
+    static_assert(sizeof(T) <= kControlBytes && alignof(T) <= alignof(std::max_align_t));
+    CHECK(n == 1);
+    return static_cast<T*>(block);
+  }
+  void deallocate(T*, size_t) { std::free(block); }
+  bool operator==(const InPlaceAllocator&) const = default;
+};
+
+// Null when there is no memory. One block: the control block, then the elements, aligned. Large
+// zeroed blocks come from the system untouched (calloc).
 std::shared_ptr<std::byte[]> AllocateElements(size_t bytes, bool zero) {
-  size_t padded = bytes + kLiteralAlignment;
-  void* base = zero ? std::calloc(padded, 1) : std::malloc(padded);
-  if (base == nullptr) return nullptr;
-  uintptr_t address = reinterpret_cast<uintptr_t>(base);
+  size_t padded = bytes + kControlBytes + kLiteralAlignment;
+  void* block = zero ? std::calloc(padded, 1) : std::malloc(padded);
+  if (block == nullptr) return nullptr;
+  uintptr_t address = reinterpret_cast<uintptr_t>(block) + kControlBytes;
   size_t offset = (kLiteralAlignment - address % kLiteralAlignment) % kLiteralAlignment;
-  return std::shared_ptr<std::byte[]>(static_cast<std::byte*>(base) + offset,
-                                      [base](std::byte*) { std::free(base); });
+  std::byte* elements = static_cast<std::byte*>(block) + kControlBytes + offset;
+  return std::shared_ptr<std::byte[]>(
+      elements, [](std::byte*) {}, InPlaceAllocator<std::byte>(block));
 }
 
 // Bytes of n packed elements.
@@ -70,6 +90,36 @@ Literal Literal::Uninitialized(Shape shape) {
 Result<Literal> Literal::Allocate(Shape shape) {
   Literal literal;
   TRY(literal.Init(std::move(shape), /*zero=*/true));
+  return literal;
+}
+
+Result<Literal> Literal::AllocateUnset(Shape shape) {
+  Literal literal;
+  TRY(literal.Init(std::move(shape), /*zero=*/false));
+  return literal;
+}
+
+std::shared_ptr<std::byte[]> Literal::NewStorage(int64_t bytes) {
+  if (bytes < 0 || bytes > kMaxLiteralBytes) return nullptr;
+  return AllocateElements(static_cast<size_t>(bytes), /*zero=*/false);
+}
+
+Literal Literal::FromShape(Shape shape) {
+  Literal literal;
+  literal.shape_ = std::move(shape);
+  literal.elements_ = literal.shape_.elements();
+  return literal;
+}
+
+Literal Literal::FromStorage(Shape shape, std::shared_ptr<std::byte[]> storage) {
+  Literal literal;
+  std::optional<int64_t> count = shape.CheckedElements();
+  CHECK(shape.IsArray() && count && *count <= kMaxLiteralBytes / ByteWidth(shape.dtype()) &&
+        (*count == 0 || storage != nullptr))
+      << shape;
+  literal.shape_ = std::move(shape);
+  literal.elements_ = *count;
+  literal.storage_ = std::move(storage);
   return literal;
 }
 

@@ -5,6 +5,7 @@
 // are shared.
 #pragma once
 
+#include <atomic>
 #include <complex>
 #include <cstddef>
 #include <cstdint>
@@ -27,6 +28,11 @@ class Literal {
   static Literal Uninitialized(Shape shape);  // an array whose elements the caller will write
   // As Literal(shape), but a shape that is too large (or has `?` dimensions) is an error.
   static Result<Literal> Allocate(Shape shape);
+  static Result<Literal> AllocateUnset(Shape shape);  // the same, elements not set
+  // An array whose elements are those in `storage`, at least as many bytes as the shape takes, one
+  // byte for an element of a sub-byte type. Nothing is copied; where the literal is the only holder
+  // of the storage, writing to the literal writes there.
+  static Literal FromStorage(Shape shape, std::shared_ptr<std::byte[]> storage);
   static Literal Tuple(std::vector<Literal> elements);
   static Literal Token() { return Literal(Shape::Token()); }
   template <class T>
@@ -45,9 +51,23 @@ class Literal {
   // Elements in storage form (dtype.h's last column).
   const std::byte* data() const { return storage_.get(); }
   std::byte* mutable_data() {
-    if (storage_.use_count() > 1) Unshare();
+    if (!OwnsStorage() && storage_ != nullptr) Unshare();
     return storage_.get();
   }
+  // New storage is aligned to 64 bytes.
+  const std::shared_ptr<std::byte[]>& storage() const { return storage_; }
+  static std::shared_ptr<std::byte[]> NewStorage(int64_t bytes);  // not set; null: no memory
+  // Nobody else holds the bytes, so that they may be written.
+  bool OwnsStorage() const {
+    if (storage_.use_count() != 1) return false;
+    std::atomic_thread_fence(
+        std::memory_order_acquire);  // after what others read before letting go
+    return true;
+  }
+  static Literal FromShape(Shape shape);  // a static array without its bytes
+  // Bytes taken out of an array, which has none then, and put into one of as many.
+  std::shared_ptr<std::byte[]> TakeStorage() { return std::move(storage_); }
+  void PutStorage(std::shared_ptr<std::byte[]> storage) { storage_ = std::move(storage); }
   template <class T>
   std::span<const T> values() const {
     CHECK(static_cast<int64_t>(sizeof(T)) == ByteWidth(dtype())) << shape_;

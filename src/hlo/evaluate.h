@@ -2,12 +2,12 @@
 // rows' `evaluate`. It is independent of every backend.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "base/error.h"
@@ -24,13 +24,16 @@ struct EvalOptions {
   int64_t max_call_depth = 512;
   int64_t max_tensor_bytes = int64_t{8} << 30;  // a larger result is an error
   uint64_t seed = 0;                            // for rng and rng-get-and-update-state
+  // When given and true the evaluation ends with a Cancelled error before its next instruction.
+  const std::atomic<bool>* cancel = nullptr;
   // Evaluates a custom call by target; returns an Unimplemented error for targets it does not know.
   // The targets that HLO itself gives a meaning to (Sharding, TopK, ...) are tried first.
   std::function<Result<Literal>(const Instruction&, std::span<Literal>)> custom_call;
 };
 
-// Evaluates the entry computation on one device. Arguments match the entry's parameters in shape
-// (layouts ignored).
+// Evaluates the entry computation on one device, once; a module that is run again and again is
+// better prepared as an Evaluator (hlo/evaluator.h). Arguments match the entry's parameters in
+// shape (layouts ignored).
 Result<Literal> Evaluate(const Module& module, std::span<const Literal> arguments,
                          const EvalOptions& options = {});
 
@@ -46,12 +49,20 @@ Result<Literal> EvaluateInstruction(const Instruction& instruction, std::span<Li
 
 class DeviceGroup;  // collectives between the devices of one evaluation (evaluate/device_group.h)
 struct EvalPlan;    // one computation prepared for evaluation (evaluate/plan.h)
+class EvalPlans;
+struct EvalFrames;
 
 // State of one device's evaluation, passed to the op rows.
 class EvalContext {
  public:
-  EvalContext(const Module& module, const EvalOptions& options)
-      : module_(module), options_(options) {}
+  // Plans are made as computations are called.
+  EvalContext(const Module& module, const EvalOptions& options);
+  // With the plans of the module's computations made before, and room to run them in.
+  EvalContext(const Module& module, const EvalOptions& options, const EvalPlans& plans,
+              EvalFrames& frames);
+  ~EvalContext();
+  EvalContext(const EvalContext&) = delete;
+  EvalContext& operator=(const EvalContext&) = delete;
 
   // Evaluates a computation on arguments (moved from).
   Result<Literal> Call(const Computation& computation, std::span<Literal> arguments);
@@ -65,11 +76,18 @@ class EvalContext {
   int64_t device() const { return replica_ * num_partitions_ + partition_; }
   int64_t num_replicas() const { return num_replicas_; }
   int64_t num_partitions() const { return num_partitions_; }
-  DeviceGroup* group() const { return group_; }   // null: one device alone
+  DeviceGroup* group() {  // null: one instruction alone
+    return group_ != nullptr || !alone_ ? group_ : MakeGroup();
+  }
   Status CountLoopStep(const Instruction& loop);  // an error when the limit is reached
+  bool IsCancelled() const {
+    return options_.cancel != nullptr && options_.cancel->load(std::memory_order_relaxed);
+  }
   uint64_t NextRandom();  // a counter-based stream, deterministic in options().seed
 
-  // Used by EvaluateOnDevices.
+  // A device that is the only one: its group is made when asked for.
+  void SetAlone() { alone_ = true; }
+  // Used by Evaluator::RunOnDevices.
   void SetDevice(DeviceGroup* group, int64_t replica, int64_t partition, int64_t num_replicas,
                  int64_t num_partitions) {
     group_ = group, replica_ = replica, partition_ = partition;
@@ -77,8 +95,10 @@ class EvalContext {
   }
 
  private:
-  EvalPlan& PlanOf(const Computation& computation);
-  Result<Literal> Run(EvalPlan& plan, std::span<Literal> owned, std::span<const Literal> read);
+  const EvalPlan& PlanOf(const Computation& computation);
+  DeviceGroup* MakeGroup();
+  Result<Literal> Run(const EvalPlan& plan, std::span<Literal> owned,
+                      std::span<const Literal> read);
   Error Place(Error error, const Instruction& instruction);
 
   const Module& module_;
@@ -88,8 +108,12 @@ class EvalContext {
   int64_t loop_steps_ = 0, call_depth_ = 0;
   uint64_t random_counter_ = 0;
   bool error_has_place_ = false;  // the error on its way out names its instruction
-  std::unordered_map<const Computation*, std::shared_ptr<EvalPlan>> plans_;
-  std::unordered_map<const Computation*, bool> effects_;  // of computations (evaluate/plan.h)
+  bool alone_ = false;
+  const EvalPlans* plans_ = nullptr;  // made before
+  EvalFrames* frames_ = nullptr;
+  std::unique_ptr<EvalPlans> own_plans_;  // made when needed
+  std::unique_ptr<EvalFrames> own_frames_;
+  std::unique_ptr<DeviceGroup> own_group_;
 };
 
 }  // namespace weft::hlo

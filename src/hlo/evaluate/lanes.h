@@ -67,6 +67,17 @@ struct LaneOp {
 // Unimplemented when the op has no meaning for these types.
 Result<LaneOp> FindLaneOp(Op op, const Attrs& attrs, std::span<const DType> operands, DType result);
 
+// An operand of a lane op over whole arrays: as many elements as the result has, or one.
+struct LaneOperand {
+  const std::byte* data = nullptr;
+  DType dtype = DType::kInvalid;
+  bool broadcast = false;
+};
+// n elements of `out` = op(operands), by several threads when there are many. `out` may be the
+// memory of an operand of the same element width that is not broadcast.
+void RunLaneOp(const LaneOp& op, const Attrs& attrs, std::span<const LaneOperand> operands,
+               DType out_type, std::byte* out, int64_t n);
+
 // The parts of FindLaneOp by lane type; null when there is no such kernel.
 LaneKernel FindFloatKernel(Op op, Lane lane);
 LaneKernel FindIntegerKernel(Op op, DType dtype);

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "hlo/evaluate/steps.h"
 #include "hlo/module.h"
+#include "hlo/ops/elementwise.h"
 
 namespace weft::hlo {
 namespace {
@@ -69,6 +71,32 @@ std::unordered_set<const Instruction*> LiveInstructions(const Computation& compu
   return live;
 }
 
+// What an elementwise op on static arrays of one size, or scalars, needs; false: not one.
+bool PlanLanes(const Instruction& instruction, EvalLanes& lanes) {
+  const Shape& shape = instruction.shape();
+  if (!instruction.def().evaluate || instruction.def().evaluate != EvaluateElementwise)
+    return false;
+  int64_t count = instruction.operand_count();
+  if (!shape.IsArray() || !shape.IsStatic() || count < 1 || count > 3) return false;
+  DType types[3];
+  for (int64_t i = 0; i < count; ++i) {
+    const Shape& operand = instruction.operand(i)->shape();
+    if (!operand.IsArray() || !operand.IsStatic()) return false;
+    if (!operand.IsScalar() && !Shape::SameDims(operand, shape)) return false;
+    types[i] = operand.dtype();
+    lanes.broadcast[i] = operand.IsScalar() && !shape.IsScalar();
+    lanes.fits[i] = !lanes.broadcast[i] && ByteWidth(types[i]) == ByteWidth(shape.dtype());
+  }
+  Result<LaneOp> op = FindLaneOp(instruction.op(), instruction.attrs(),
+                                 std::span(types, static_cast<size_t>(count)), shape.dtype());
+  if (!op) return false;
+  lanes.op = *op;
+  lanes.size = shape.elements();
+  lanes.bytes = lanes.size * ByteWidth(shape.dtype());
+  lanes.count = static_cast<int32_t>(count);
+  return true;
+}
+
 EvalStep::Kind KindOf(const Instruction& instruction) {
   switch (instruction.op()) {
     case Op::kConstant: return EvalStep::Kind::kConstant;
@@ -78,12 +106,32 @@ EvalStep::Kind KindOf(const Instruction& instruction) {
   }
 }
 
+// A root that is a tuple like the one parameter, as in the bodies of loops, is built in the
+// parameter's tuple, whose elements have been taken by then.
+void ReuseParameterTuple(const std::vector<bool>& read_whole, EvalPlan& plan) {
+  if (plan.parameter_slots.size() != 1 || plan.steps.empty()) return;
+  int32_t slot = plan.parameter_slots[0];
+  EvalStep& root = plan.steps.back();
+  const Shape& shape = plan.computation->parameter(0)->shape();
+  if (root.kind != EvalStep::Kind::kTuple || root.slot != plan.root_slot || read_whole[slot] ||
+      !shape.IsTuple() || !shape.IsStatic() ||
+      !Shape::Compatible(shape, root.instruction->shape())) {
+    return;
+  }
+  root.tuple_slot = slot;
+  for (EvalStep& step : plan.steps) {
+    if (step.kind == EvalStep::Kind::kElement && plan.uses[step.first_use].slot == slot) {
+      step.keep_tuple = true;
+    }
+  }
+}
+
 // Marks last uses, walking backwards. An element of a tuple may be taken out when all that follows
 // reads other elements of it.
 void MarkLastUses(EvalPlan& plan) {
   std::vector<bool> used(static_cast<size_t>(plan.slot_count));
   std::vector<bool> read_whole(used.size());
-  std::vector<std::vector<int64_t>> elements_read(used.size());
+  std::vector<std::vector<bool>> elements_read(used.size());
   used[plan.root_slot] = read_whole[plan.root_slot] = true;
   for (auto step = plan.steps.rbegin(); step != plan.steps.rend(); ++step) {
     step->unused = !used[step->slot];
@@ -95,23 +143,34 @@ void MarkLastUses(EvalPlan& plan) {
         read_whole[use.slot] = true;
         continue;
       }
-      std::vector<int64_t>& read = elements_read[use.slot];
-      int64_t index = step->instruction->tuple_index();
-      bool again = std::find(read.begin(), read.end(), index) != read.end();
-      step->take_element = !read_whole[use.slot] && !again;
-      if (!again && read.size() < 256) read.push_back(index);
-      if (read.size() >= 256) read_whole[use.slot] = true;  // very wide tuples are shared
+      std::vector<bool>& read = elements_read[use.slot];
+      size_t index = static_cast<size_t>(step->instruction->tuple_index());
+      if (read.size() <= index) read.resize(index + 1);
+      step->take_element = !read_whole[use.slot] && !read[index];
+      read[index] = true;
     }
   }
+  ReuseParameterTuple(read_whole, plan);
 }
 
 Status AddStep(const Instruction& instruction, int64_t max_tensor_bytes,
                std::unordered_map<const Instruction*, int32_t>& slots, EvalPlan& plan) {
+  if (instruction.IsConstant() && instruction.literal().IsValid() &&
+      HasForm(instruction.literal(), instruction.shape())) {
+    slots[&instruction] = plan.slot_count;
+    plan.constants.emplace_back(plan.slot_count++, &instruction.literal());
+    return {};
+  }
   EvalStep step;
   step.instruction = &instruction;
   step.kind = KindOf(instruction);
   step.evaluate = instruction.def().evaluate;
   step.too_large = !FitsIn(instruction.shape(), max_tensor_bytes);
+  if (EvalLanes lanes; !step.too_large && PlanLanes(instruction, lanes)) {
+    step.kind = EvalStep::Kind::kLanes;
+    step.lanes = static_cast<int32_t>(plan.lanes.size());
+    plan.lanes.push_back(lanes);
+  }
   step.slot = plan.slot_count++;
   step.first_use = static_cast<int32_t>(plan.uses.size());
   step.use_count = static_cast<int32_t>(instruction.operand_count());
@@ -173,6 +232,30 @@ EvalPlan MakeEvalPlan(const Computation& computation, int64_t max_tensor_bytes,
   plan.computation = &computation;
   plan.status = FillPlan(computation, max_tensor_bytes, cache, plan);
   return plan;
+}
+
+const EvalPlan& EvalPlans::Add(const Computation& computation, int64_t max_tensor_bytes) {
+  std::unique_ptr<EvalPlan>& plan = plans_[&computation];
+  if (plan == nullptr) {
+    plan = std::make_unique<EvalPlan>(MakeEvalPlan(computation, max_tensor_bytes, effects_));
+    plan->number = next_number_++;
+  }
+  return *plan;
+}
+
+std::unique_ptr<EvalFrame> EvalFrames::Take(const EvalPlan& plan) {
+  size_t number = static_cast<size_t>(plan.number);
+  if (number >= free.size()) free.resize(number + 1);
+  if (free[number].empty()) {
+    auto frame = std::make_unique<EvalFrame>();
+    frame->slots.resize(static_cast<size_t>(plan.slot_count));
+    for (const auto& [slot, literal] : plan.constants) frame->slots[slot].borrowed = literal;
+    frame->operands.reserve(static_cast<size_t>(plan.max_uses));
+    return frame;
+  }
+  std::unique_ptr<EvalFrame> frame = std::move(free[number].back());
+  free[number].pop_back();
+  return frame;
 }
 
 }  // namespace weft::hlo

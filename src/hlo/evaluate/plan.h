@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/literal.h"
 #include "hlo/computation.h"
+#include "hlo/evaluate/lanes.h"
 #include "hlo/op.h"
 
 namespace weft::hlo {
@@ -21,22 +22,40 @@ struct EvalUse {
 };
 
 struct EvalStep {
-  enum class Kind : uint8_t { kRow, kConstant, kElement, kTuple };
+  enum class Kind : uint8_t { kRow, kConstant, kElement, kTuple, kLanes };
   const Instruction* instruction = nullptr;
   Result<Literal> (*evaluate)(EvalContext&, const Instruction&, std::span<Literal>) = nullptr;
   Kind kind = Kind::kRow;
   bool unused = false;        // nothing reads the result
   bool take_element = false;  // kElement: nothing reads this element of the tuple afterwards
+  bool keep_tuple = false;    // kElement: the tuple, emptied, becomes the result
   bool too_large = false;     // the result exceeds the limit
   int32_t slot = 0;
+  int32_t lanes = 0;        // kLanes: in EvalPlan::lanes
+  int32_t tuple_slot = -1;  // kTuple: of the parameter whose tuple, emptied, becomes the result
   int32_t first_use = 0, use_count = 0;  // in EvalPlan::uses
 };
 
-// A value of a running computation. Borrowed values belong to the caller.
+// An elementwise op on arrays of sizes known beforehand.
+struct EvalLanes {
+  LaneOp op;
+  int64_t size = 0, bytes = 0;  // of the result
+  int32_t count = 0;            // of operands
+  bool broadcast[3] = {};
+  bool fits[3] = {};  // the operand's memory can hold the result
+};
+
+// A value of a running computation. Borrowed values belong to the caller or to a constant. The
+// value of a dead slot may be an array without its storage, or a small one that nobody reads: the
+// next run then need not make them again.
 struct EvalSlot {
   Literal value;
   const Literal* borrowed = nullptr;
   const Literal& get() const { return borrowed != nullptr ? *borrowed : value; }
+  void Clear() {
+    if (value.IsValid()) value = Literal();
+    borrowed = nullptr;
+  }
 };
 
 struct EvalFrame {
@@ -50,8 +69,10 @@ struct EvalPlan {
   std::vector<int32_t> parameter_slots;
   std::vector<EvalStep> steps;
   std::vector<EvalUse> uses;
+  std::vector<EvalLanes> lanes;
+  std::vector<std::pair<int32_t, const Literal*>> constants;  // by slot; they need no steps
   int32_t slot_count = 0, max_uses = 0, root_slot = 0;
-  std::vector<std::unique_ptr<EvalFrame>> free_frames;
+  int32_t number = 0;  // among the plans of one evaluation
 };
 
 // Which computations do something besides returning a value, as far as was asked.
@@ -65,5 +86,31 @@ bool FitsIn(const Shape& shape, int64_t limit);
 
 EvalPlan MakeEvalPlan(const Computation& computation, int64_t max_tensor_bytes,
                       EffectsCache& cache);
+
+// Plans by computation, numbered from `first_number` on in the order in which they were added.
+class EvalPlans {
+ public:
+  explicit EvalPlans(int32_t first_number = 0) : next_number_(first_number) {}
+  const EvalPlan* Find(const Computation& computation) const {  // null when there is none
+    auto it = plans_.find(&computation);
+    return it == plans_.end() ? nullptr : it->second.get();
+  }
+  const EvalPlan& Add(const Computation& computation, int64_t max_tensor_bytes);
+  int32_t next_number() const { return next_number_; }
+
+ private:
+  int32_t next_number_;
+  std::unordered_map<const Computation*, std::unique_ptr<EvalPlan>> plans_;
+  EffectsCache effects_;
+};
+
+// Frames that no call uses at the moment, by plan number. Belongs to one evaluation at a time.
+struct EvalFrames {
+  std::vector<std::vector<std::unique_ptr<EvalFrame>>> free;
+  std::unique_ptr<EvalFrame> Take(const EvalPlan& plan);
+  void Give(const EvalPlan& plan, std::unique_ptr<EvalFrame> frame) {
+    free[static_cast<size_t>(plan.number)].push_back(std::move(frame));
+  }
+};
 
 }  // namespace weft::hlo

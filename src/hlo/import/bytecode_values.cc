@@ -1,4 +1,5 @@
 // What the dialects' attributes and types have in common: numbers, tensors, lists.
+#include <array>
 #include <cstring>
 
 #include "base/float_formats.h"
@@ -15,6 +16,15 @@ int64_t Extend(DType dtype, uint64_t bits) {
   return static_cast<int64_t>(bits);
 }
 
+// Eight bytes of 0 or 1 for each byte.
+constexpr auto kBitsOfByte = [] {
+  std::array<std::array<uint8_t, 8>, 256> table{};
+  for (int byte = 0; byte < 256; ++byte) {
+    for (int bit = 0; bit < 8; ++bit) table[byte][bit] = (byte >> bit) & 1;
+  }
+  return table;
+}();
+
 // i1: packed eight to a byte, least significant first; one byte 0xff stands for all true, and one
 // byte 0 for all false. Early files have one byte an element.
 const Attr* MakeDensePred(EntryReader& r, const Type* type, int64_t n, std::string_view bytes) {
@@ -28,10 +38,11 @@ const Attr* MakeDensePred(EntryReader& r, const Type* type, int64_t n, std::stri
   } else if (bytes.size() == count) {
     for (char c : bytes) values.push_back(std::byte{c != 0});
   } else if (bytes.size() == packed) {
-    values.resize(count);
-    for (size_t i = 0; i < count; ++i) {
-      values[i] = std::byte{((static_cast<uint8_t>(bytes[i / 8]) >> (i % 8)) & 1) != 0};
+    values.resize(packed * 8);
+    for (size_t i = 0; i < packed; ++i) {
+      std::memcpy(values.data() + i * 8, &kBitsOfByte[static_cast<uint8_t>(bytes[i])], 8);
     }
+    values.resize(count);
   } else {
     return r.Fail(StrCat("dense i1 of ", count, " elements has ", bytes.size(), " bytes"));
   }

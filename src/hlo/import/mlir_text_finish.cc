@@ -124,7 +124,7 @@ constexpr std::array kOpAttrs = {
 };
 static_assert(std::ranges::is_sorted(kOpAttrs, {}, &OpAttrs::name));
 
-constexpr std::array kApiVersions = {
+constexpr std::array kTextApiVersions = {
     "API_VERSION_UNSPECIFIED",      "API_VERSION_ORIGINAL",
     "API_VERSION_STATUS_RETURNING", "API_VERSION_STATUS_RETURNING_UNIFIED",
     "API_VERSION_TYPED_FFI",
@@ -235,8 +235,8 @@ const Attr* TextReader::Convert(std::string_view name, const Attr* attr) {
       return name == "use_global_device_ids" || name == "has_dynamic_root" ? Bool(true) : attr;
     case Attr::Kind::kInt:
       if (name == "api_version" && attr->integer >= 0 &&
-          attr->integer < static_cast<int64_t>(kApiVersions.size())) {
-        return Text(Attr::Kind::kEnum, kApiVersions[static_cast<size_t>(attr->integer)]);
+          attr->integer < static_cast<int64_t>(kTextApiVersions.size())) {
+        return Text(Attr::Kind::kEnum, kTextApiVersions[static_cast<size_t>(attr->integer)]);
       }
       return attr;
     default: return attr;
@@ -252,10 +252,10 @@ const Attr* TextReader::Default(const Operation& op, std::string_view rule) {
   if (rule == "none") return tree_.NewAttr(Attr::Kind::kNone);
   if (rule == "ints") return DenseInts({}, {0});
   if (rule == "NOTYPE") return Text(Attr::Kind::kEnum, rule);
-  if (rule == "ORIGINAL") return Text(Attr::Kind::kEnum, kApiVersions[1]);
+  if (rule == "ORIGINAL") return Text(Attr::Kind::kEnum, kTextApiVersions[1]);
   if (rule == "backend_config") {
     const Attr* version = op.Find("api_version");
-    if (version != nullptr && version->text == kApiVersions[4]) return NewDict("");
+    if (version != nullptr && version->text == kTextApiVersions[4]) return NewDict("");
     return Text(Attr::Kind::kString, "");
   }
   if (rule == "precision") {

@@ -1,9 +1,7 @@
 #include "hlo/ops/elementwise.h"
 
-#include <algorithm>
 #include <optional>
 
-#include "base/thread_pool.h"
 #include "hlo/attrs.h"
 #include "hlo/evaluate.h"
 #include "hlo/evaluate/lanes.h"
@@ -58,55 +56,6 @@ Result<Shape> InferSameShape(const InferArgs& args, unsigned set) {
   return result;
 }
 
-namespace {
-
-// The elements of one operand as lanes, block by block.
-class OperandLanes {
- public:
-  OperandLanes(const Literal& literal, Lane lane, bool broadcast)
-      : dtype_(literal.dtype()), lane_(lane), broadcast_(broadcast), data_(literal.data()) {
-    if (broadcast_) FillLanes(dtype_, data_, kBlockLanes, lane_, block_.bytes);
-  }
-  const void* Block(int64_t begin, int64_t n) {
-    if (broadcast_) return block_.bytes;
-    const std::byte* src = data_ + begin * ByteWidth(dtype_);
-    if (IsStoredAsLane(dtype_) && LaneOf(dtype_) == lane_) return src;
-    LoadLanes(dtype_, src, n, lane_, block_.bytes);
-    return block_.bytes;
-  }
-
- private:
-  DType dtype_;
-  Lane lane_;
-  bool broadcast_;
-  const std::byte* data_;
-  LaneBlock block_;
-};
-
-// `out` = op(operands), elements [begin, end).
-void RunLaneOp(const LaneOp& op, const Instruction& instruction, std::span<Literal> operands,
-               Literal& out, std::byte* out_data, int64_t begin, int64_t end) {
-  std::optional<OperandLanes> in[3];
-  for (size_t i = 0; i < operands.size(); ++i) {
-    bool broadcast = operands[i].shape().IsScalar() && !out.shape().IsScalar();
-    in[i].emplace(operands[i], op.in[i], broadcast);
-  }
-  DType type = out.dtype();
-  bool direct = IsStoredAsLane(type) && LaneOf(type) == op.out;
-  LaneBlock result;
-  for (int64_t at = begin; at < end; at += kBlockLanes) {
-    int64_t n = std::min(kBlockLanes, end - at);
-    LaneArgs args{{}, nullptr, n, op.in_type, type, &instruction.attrs()};
-    for (size_t i = 0; i < operands.size(); ++i) args.in[i] = in[i]->Block(at, n);
-    std::byte* dst = out_data + at * ByteWidth(type);
-    args.out = direct ? dst : result.bytes;
-    op.kernel(args);
-    if (!direct) StoreLanes(op.out, result.bytes, n, type, dst);
-  }
-}
-
-}  // namespace
-
 Result<Shape> RunTimeShape(const Instruction& instruction, const Shape& declared,
                            const Literal& like) {
   if (!declared.HasUnboundedDims()) return declared;
@@ -129,7 +78,7 @@ Result<Literal> NewArray(EvalContext& context, const Instruction& instruction, S
     return ResourceExhausted(Mnemonic(instruction.op()), ": a result of shape ",
                              shape.ToStringWithoutLayout(), " is too large to evaluate");
   }
-  return Literal::Uninitialized(std::move(shape));
+  return Literal::AllocateUnset(std::move(shape));
 }
 
 Result<Literal> EvaluateElementwise(EvalContext& context, const Instruction& instruction,
@@ -151,10 +100,13 @@ Result<Literal> EvaluateElementwise(EvalContext& context, const Instruction& ins
                            out.shape().ToStringWithoutLayout());
   }
   if (out.size() > 0) {
-    std::byte* data = out.mutable_data();
-    DefaultPool().ParallelFor(out.size(), 8 * kBlockLanes, [&](int64_t begin, int64_t end) {
-      RunLaneOp(op, instruction, operands, out, data, begin, end);
-    });
+    LaneOperand in[3];
+    for (size_t i = 0; i < operands.size(); ++i) {
+      in[i] = {operands[i].data(), operands[i].dtype(),
+               operands[i].shape().IsScalar() && !out.shape().IsScalar()};
+    }
+    RunLaneOp(op, instruction.attrs(), std::span(in, operands.size()), out.dtype(),
+              out.mutable_data(), out.size());
   }
   CopyDynamicSizes(operands, out);
   return out;
