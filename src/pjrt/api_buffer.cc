@@ -86,9 +86,9 @@ Status Client_CreateViewOfDeviceBuffer(PJRT_Client_CreateViewOfDeviceBuffer_Args
     on_delete = [callback = args.on_delete_callback, data = args.device_buffer_ptr,
                  arg = args.on_delete_callback_arg] { callback(data, arg); };
   }
-  args.buffer = new PJRT_Buffer(
-      args.client,
-      BufferFromView(memory, std::move(shape), args.device_buffer_ptr, std::move(on_delete)));
+  std::unique_ptr<Buffer> buffer =
+      TRY(BufferFromView(memory, std::move(shape), args.device_buffer_ptr, std::move(on_delete)));
+  args.buffer = new PJRT_Buffer(args.client, std::move(buffer));
   return {};
 }
 Status Client_CreateUninitializedBuffer(PJRT_Client_CreateUninitializedBuffer_Args& args) {

@@ -239,4 +239,11 @@ Result<std::unique_ptr<Module>> TreeToHlo(const mlir::Tree& tree) {
   return module;
 }
 
+Result<std::unique_ptr<Module>> ImportStableHlo(std::string contents) {
+  bool bytecode = contents.starts_with(mlir::kBytecodeMagic);
+  std::unique_ptr<mlir::Tree> tree =
+      TRY(bytecode ? mlir::ReadBytecode(std::move(contents)) : mlir::ReadText(std::move(contents)));
+  return TreeToHlo(*tree);
+}
+
 }  // namespace weft::hlo
