@@ -224,6 +224,13 @@ Result<std::shared_ptr<Executable>> Executable::Make(Client& client,
   } else {
     executable->runner_ = TRY(EvaluatorRunner::Create(*executable->module_, options));
   }
+  for (const OutputInfo& output : executable->outputs_) {
+    if (__builtin_add_overflow(executable->output_bytes_, output.shape.ByteSize(),
+                               &executable->output_bytes_)) {
+      return ResourceExhausted("compile: the results of ", executable->name_,
+                               " do not fit in memory");
+    }
+  }
   return executable;
 }
 
@@ -264,7 +271,7 @@ const CostAnalysis& Executable::cost() const {
   std::call_once(analysed_, [this] {
     cost_ = AnalyseCost(*module_);
     for (const Shape& shape : parameters_) memory_.argument_bytes += shape.ByteSize();
-    for (const OutputInfo& output : outputs_) memory_.output_bytes += output.shape.ByteSize();
+    memory_.output_bytes = output_bytes_;
     for (const auto& alias : module_->config().input_output_alias) {
       size_t at = alias.output.empty() ? 0 : static_cast<size_t>(alias.output[0]);
       if (at < outputs_.size()) memory_.alias_bytes += outputs_[at].shape.ByteSize();

@@ -6,6 +6,7 @@
 #include "hlo/builder.h"
 #include "hlo/clone.h"
 #include "hlo/verify.h"
+#include "pjrt/executor.h"
 
 namespace weft::pjrt {
 namespace {

@@ -8,11 +8,11 @@ import threading
 import pytest
 import weft_jax
 
-pytest.importorskip("jax")
 if not weft_jax.LIBRARY.exists():
     pytest.skip("the plugin is not built", allow_module_level=True)
 os.environ.update(JAX_PLATFORMS="weft", WEFT_LIBRARY=str(weft_jax.LIBRARY))
 sys.path.insert(0, str(weft_jax.ROOT / "python"))
+pytest.importorskip("jax")
 
 import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
@@ -26,10 +26,6 @@ RNG = np.random.default_rng(0)
 
 @pytest.fixture(autouse=True, scope="module")
 def on_weft():
-    # Loaded by hand, so that it makes no difference whether the package is also installed.
-    import jax_plugins.weft_in_tree
-
-    jax_plugins.weft_in_tree.initialize()
     assert jax.default_backend() == "weft"
 
 
