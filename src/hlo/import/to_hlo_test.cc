@@ -44,7 +44,9 @@ TEST(ToHlo, ImportsPayloads) {
     std::string text = PrintModule(**module);
     auto again = ParseModule(text);
     EXPECT_TRUE(again.has_value()) << again.error().ToString(file);
-    if (again) EXPECT_EQ(text, PrintModule(**again)) << file;
+    if (!again) continue;
+    EXPECT_EQ(text, PrintModule(**again)) << file;
+    EXPECT_EQ(Fingerprint(**module), Fingerprint(**again)) << file;
   }
 }
 
