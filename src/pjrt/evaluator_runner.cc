@@ -16,7 +16,7 @@ constexpr double kTinyWork = 50'000;
 
 void FlattenInto(Literal value, std::vector<Literal>& leaves) {
   if (!value.shape().IsTuple()) {
-    leaves.push_back(std::move(value));
+    leaves.push_back(value.shape().IsToken() ? Literal(TokenStandIn()) : std::move(value));
     return;
   }
   for (Literal& element : std::move(value).TakeTuple()) FlattenInto(std::move(element), leaves);
@@ -24,7 +24,10 @@ void FlattenInto(Literal value, std::vector<Literal>& leaves) {
 
 // The arguments as the one tuple (of any depth) that the entry takes.
 Literal TupleUp(const Shape& shape, std::vector<Literal>& leaves, size_t& next) {
-  if (!shape.IsTuple()) return std::move(leaves[next++]);
+  if (!shape.IsTuple()) {
+    Literal leaf = std::move(leaves[next++]);
+    return shape.IsToken() ? Literal::Token() : std::move(leaf);
+  }
   std::vector<Literal> elements;
   for (const Shape& element : shape.elements_of_tuple()) {
     elements.push_back(TupleUp(element, leaves, next));
@@ -41,7 +44,7 @@ Result<std::vector<Literal>> Runner::RunAlone(std::vector<Literal>& arguments) c
 
 std::vector<Literal> FlattenResult(Literal result) {
   bool flat = result.shape().IsTuple();
-  for (const Literal& element : result.tuple()) flat &= !element.shape().IsTuple();
+  for (const Literal& element : result.tuple()) flat &= element.shape().IsArray();
   if (flat) return std::move(result).TakeTuple();
   std::vector<Literal> leaves;
   FlattenInto(std::move(result), leaves);
@@ -68,6 +71,9 @@ Result<std::unique_ptr<EvaluatorRunner>> EvaluatorRunner::Create(
   runner->evaluator_ = TRY(hlo::Evaluator::Prepare(module, EvalOptionsFor(options)));
   runner->calls_out_ = CallsOut(module);
   runner->tupled_arguments_ = options.tupled_arguments;
+  for (const hlo::Instruction* parameter : module.entry()->parameters()) {
+    runner->takes_tokens_ |= parameter->shape().IsToken();
+  }
   runner->tiny_ = !runner->calls_out_ && options.num_replicas * options.num_partitions == 1 &&
                   EstimateWork(module) < kTinyWork;
   return runner;
@@ -79,7 +85,16 @@ Result<std::vector<Literal>> EvaluatorRunner::RunAlone(std::vector<Literal>& arg
     Literal tuple = TupleUp(evaluator_->module().entry()->parameter(0)->shape(), arguments, next);
     return FlattenResult(TRY(evaluator_->Run(std::span(&tuple, 1))));
   }
+  PutTokens(arguments);
   return FlattenResult(TRY(evaluator_->Run(arguments)));
+}
+
+void EvaluatorRunner::PutTokens(std::vector<Literal>& arguments) const {
+  if (!takes_tokens_) return;
+  const auto& parameters = evaluator_->module().entry()->parameters();
+  for (size_t i = 0; i < parameters.size() && i < arguments.size(); ++i) {
+    if (parameters[i]->shape().IsToken()) arguments[i] = Literal::Token();
+  }
 }
 
 Result<std::vector<std::vector<Literal>>> EvaluatorRunner::Run(
@@ -92,6 +107,7 @@ Result<std::vector<std::vector<Literal>>> EvaluatorRunner::Run(
   // The devices run on threads of their own while this one waits.
   std::optional<Executor::BlockingScope> blocking;
   if (calls_out_) blocking.emplace();
+  for (std::vector<Literal>& of_device : arguments) PutTokens(of_device);
   std::vector<Literal> values = TRY(evaluator_->RunOnDevices(arguments));
   for (Literal& value : values) results.push_back(FlattenResult(std::move(value)));
   return results;

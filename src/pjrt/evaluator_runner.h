@@ -30,11 +30,18 @@ class EvaluatorRunner : public Runner {
 
  private:
   EvaluatorRunner() = default;
+  void PutTokens(std::vector<Literal>& arguments) const;
   std::unique_ptr<hlo::Evaluator> evaluator_;
-  bool tiny_ = false, calls_out_ = false, tupled_arguments_ = false;
+  bool tiny_ = false, calls_out_ = false, tupled_arguments_ = false, takes_tokens_ = false;
 };
 
-// The leaves of a result, in order.
+// What a token is outside of a program, where buffers hold arrays only. Frameworks hand such arrays
+// from program to program to order what they do.
+inline Shape TokenStandIn() {
+  return Shape(DType::kPred, {0});
+}
+
+// The leaves of a result, in order; stand-ins for its tokens.
 std::vector<Literal> FlattenResult(Literal result);
 // The options that every evaluation on behalf of a client has.
 hlo::EvalOptions EvalOptionsFor(const EvaluatorRunnerOptions& options);

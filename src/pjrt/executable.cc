@@ -115,7 +115,7 @@ std::string MemoryKindOf(const Shape& shape, const std::vector<std::string>& nam
 // The leaves of a shape, layouts kept.
 void AppendLeaves(const Shape& shape, std::vector<Shape>& leaves) {
   if (!shape.IsTuple()) {
-    leaves.push_back(shape);
+    leaves.push_back(shape.IsToken() ? TokenStandIn() : shape);
     return;
   }
   for (const Shape& element : shape.elements_of_tuple()) AppendLeaves(element, leaves);

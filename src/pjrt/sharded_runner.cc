@@ -188,17 +188,21 @@ Result<std::unique_ptr<ShardedRunner>> ShardedRunner::Create(
   std::unique_ptr<ShardedRunner> runner(new ShardedRunner);
   runner->devices_ = options.num_partitions;
   for (const Instruction* parameter : module.entry()->parameters()) {
-    runner->parameter_shapes_.push_back(parameter->shape());
+    const bool token = parameter->shape().IsToken();
+    runner->parameter_shapes_.push_back(token ? TokenStandIn() : parameter->shape());
     runner->parameter_shapes_.back().ClearLayout();
     runner->parameters_.push_back(
-        TRY(Shards::Of(parameter->sharding(), parameter->shape(), options.num_partitions)));
+        TRY(Shards::Of(token ? nullptr : parameter->sharding(), runner->parameter_shapes_.back(),
+                       options.num_partitions)));
   }
   const Instruction& root = *module.entry()->root();
   int64_t results = root.shape().IsTuple() ? root.shape().tuple_size() : 1;
   for (int64_t i = 0; i < results; ++i) {
     const Shape& shape = root.shape().IsTuple() ? root.shape().tuple_element(i) : root.shape();
+    const bool token = shape.IsToken();
     runner->results_.push_back(
-        TRY(Shards::Of(ResultSharding(root, i), shape, options.num_partitions)));
+        TRY(Shards::Of(token ? nullptr : ResultSharding(root, i), token ? TokenStandIn() : shape,
+                       options.num_partitions)));
   }
   EvaluatorRunnerOptions evaluation = options;
   const hlo::Module* evaluated = &module;
@@ -220,6 +224,8 @@ Result<std::vector<std::vector<Literal>>> ShardedRunner::Run(
     std::vector<const Literal*> shards;
     for (const std::vector<Literal>& of_device : arguments) shards.push_back(&of_device[p]);
     whole.push_back(TRY(JoinShards(parameter_shapes_[p], parameters_[p], shards)));
+    const auto& parameters = evaluator_->module().entry()->parameters();
+    if (parameters[p]->shape().IsToken()) whole.back() = Literal::Token();
   }
   for (std::vector<Literal>& of_device : arguments) of_device.clear();
   Literal result;

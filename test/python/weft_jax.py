@@ -6,7 +6,8 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-LIBRARY = pathlib.Path(os.environ.get("WEFT_BUILD_DIR", ROOT / "build")) / "libpjrt_weft.so"
+LIBRARY = pathlib.Path(os.environ.get("WEFT_LIBRARY") or
+                       pathlib.Path(os.environ.get("WEFT_BUILD_DIR", ROOT / "build")) / "libpjrt_weft.so")
 
 
 def environment(**variables):
