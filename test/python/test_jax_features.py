@@ -279,7 +279,7 @@ def test_scipy_linalg(dtype):
 
 
 def test_cholesky_of_what_has_none_is_nan():
-    assert np.isnan(np.asarray(jnp.linalg.cholesky(-jnp.eye(3)))).all()
+    assert np.isnan(np.diag(jnp.linalg.cholesky(-jnp.eye(3)))).all()
 
 
 # jax.ffi: what is registered for cpu serves weft.
