@@ -42,8 +42,35 @@ def install(library, c_api):
     mlir._platform_specific_lowerings[PLATFORM] = rules
     mlir.register_lowering(
         dispatch.device_put_p, dispatch._tpu_gpu_device_put_lowering, platform=PLATFORM)
+    _share_branches_of_cpu()
     _prepare_lapack_for_exported_programs()
     _accept_buffers_without_copy()
+
+
+def with_weft(branches):
+    """The platforms of lax.platform_dependent's branches: where neither a default nor a branch of
+    its own suits this platform, it takes the one of cpu."""
+    if branches is None or any(ps is None or PLATFORM in ps for ps in branches):
+        return branches
+    return tuple((*ps, PLATFORM) if "cpu" in ps else ps for ps in branches)
+
+
+def _share_branches_of_cpu():
+    from jax._src.interpreters import mlir
+    from jax._src.lax.control_flow import conditionals
+
+    def wrap(primitive, parameter):
+        rule = mlir._lowerings[primitive].rule
+
+        def lower(ctx, *args, **params):
+            if parameter in params:
+                params[parameter] = with_weft(params[parameter])
+            return rule(ctx, *args, **params)
+
+        mlir.register_lowering(primitive, lower)
+
+    wrap(conditionals.platform_index_p, "platforms")
+    wrap(conditionals.cond_p, "branches_platforms")
 
 
 def _prepare_lapack_for_exported_programs():

@@ -375,6 +375,8 @@ def test_platform_dependent_takes_its_own_branch_or_the_default():
     assert float(f(2.0)) == 14
     g = jax.jit(lambda x: jax.lax.platform_dependent(x, weft=lambda x: x + 5, default=lambda x: x * 7))
     assert float(g(2.0)) == 7
+    h = jax.jit(lambda x: jax.lax.platform_dependent(x, cpu=lambda x: x + 1, cuda=lambda x: x * 7))
+    assert float(h(2.0)) == 3
 
 
 def test_export_for_weft():

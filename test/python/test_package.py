@@ -144,8 +144,10 @@ jax._src.dlpack: _jax xla_bridge DLDeviceType.kDLCPU
 jax._src.dtypes: canonicalize_value
 jax._src.export._export: _ensure_backends_initialized
 jax._src.ffi: build_ffi_lowering_function ffi_lowering
-jax._src.interpreters.mlir: _platforms_with_donation _platform_specific_lowerings register_lowering set_sharding
+jax._src.interpreters.mlir: _platforms_with_donation _platform_specific_lowerings _lowerings register_lowering set_sharding
 jax._src.interpreters.mlir: ModuleContext.add_host_callback
+jax._src.lax.control_flow: loops conditionals
+jax._src.lax.control_flow.conditionals: platform_index_p cond_p
 jax._src.lax.control_flow.loops: xb
 jax._src.lax.linalg: initialize_lapack
 jax._src.lib: _jax xla_client
