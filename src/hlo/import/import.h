@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
 #include "hlo/module.h"
@@ -29,6 +30,23 @@ Result<std::unique_ptr<Module>> ImportStableHlo(std::string contents);
 
 // The second half of it: from a Tree that a reader made.
 Result<std::unique_ptr<Module>> TreeToHlo(const mlir::Tree& tree);
+
+// What functions say about arguments and results that HLO has no place for: lists with one item for
+// each, kept as the module's frontend attributes. Empty when nothing was said. Keys:
+// `parameter_memory_kinds`, `parameter_layout_modes`, `result_memory_kinds`, `result_layout_modes`,
+// `result_infos`.
+inline constexpr std::string_view kParameterListPrefix = "parameter_",
+                                  kResultListPrefix = "result_";
+std::vector<std::string> EntryList(const Module& module, std::string_view key);
+
+// Manual computations (jax.shard_map) over a mesh of more than one device become
+//   x_i = custom-call(operand_i), custom_call_target="SPMDFullToShardShape", sharding=<of
+//   operand_i> y = call(x_0, ...), to_apply=<the body, in shapes of one device> r_i =
+//   custom-call(y_i), custom_call_target="SPMDShardToFullShape", sharding=<of result_i>
+// where `sharding` says how the whole value lies on the mesh. All three carry the frontend
+// attribute `manual.axes` ("x,y": the axes over which the body is manual), the call also
+// `manual.in` and `manual.out`, the shardings of all operands and results as one tuple sharding
+// each. On a mesh of one device the body stands in place.
 
 // HloModuleProto, or HloProto around it, in protobuf wire format; verified.
 Result<std::unique_ptr<Module>> ImportHloProto(std::string_view bytes);

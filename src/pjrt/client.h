@@ -1,0 +1,68 @@
+// One client of the plugin: devices, threads, caches. Several may live in one process.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "pjrt/device.h"
+#include "pjrt/executor.h"
+#include "pjrt/task_gate.h"
+
+namespace weft::pjrt {
+
+class Cache;  // cache.h
+
+struct ClientOptions {
+  int cpu_devices = 1;
+  int threads = 0;              // 0: as many as cores
+  int64_t memory_limit = 0;     // bytes; 0: the smaller of cgroup and RAM
+  std::string cache_directory;  // empty: no persistent cache
+  std::string platform_name = "weft";
+  std::string dump_directory;    // the text of every compiled module goes there; empty: nowhere
+  std::string compiler_options;  // "key=value,..." (compiler/options.h)
+  // From WEFT_CPU_DEVICES, WEFT_THREADS, WEFT_MEMORY_LIMIT, WEFT_CACHE, WEFT_DUMP, WEFT_OPTIONS and
+  // WEFT_DEBUG (the log filter). What makes no sense is left out, with a warning.
+  static ClientOptions FromEnvironment();
+};
+
+class Client {
+ public:
+  static Result<std::unique_ptr<Client>> Create(ClientOptions options);
+  ~Client();  // waits for work in flight (a loop that runs is cancelled)
+  Client(const Client&) = delete;
+
+  const ClientOptions& options() const { return options_; }
+  const std::string& platform_name() const { return options_.platform_name; }
+  const std::string& platform_version() const { return platform_version_; }  // "weft 0.1.0 ..."
+  const std::vector<std::unique_ptr<Device>>& devices() const { return devices_; }
+  const std::vector<std::unique_ptr<Memory>>& memories() const { return memories_; }
+  Result<Device*> FindDevice(int64_t id) const;
+  // [replica * partitions + partition], the first devices in order.
+  Result<std::vector<int64_t>> DefaultAssignment(int64_t replicas, int64_t partitions) const;
+  Executor& executor() { return *executor_; }
+  const std::shared_ptr<TaskGate>& gate() const { return gate_; }
+  int64_t memory_limit() const { return memory_limit_; }  // bytes, for all devices together
+  Cache* cache() { return cache_.get(); }                 // null: none
+  const std::atomic<bool>& cancelled() const { return cancelled_; }
+  // `bytes` more for one array would exceed the limit: an error that says what is in use.
+  Status CheckMemory(int64_t bytes) const;
+
+ private:
+  explicit Client(ClientOptions options);
+  ClientOptions options_;
+  int64_t memory_limit_ = 0;
+  std::string platform_version_;
+  std::vector<std::unique_ptr<Device>> devices_;
+  std::vector<std::unique_ptr<Memory>> memories_;
+  std::unique_ptr<Cache> cache_;
+  std::atomic<bool> cancelled_ = false;
+  std::shared_ptr<TaskGate> gate_;
+  std::unique_ptr<Executor> executor_;  // last: its tasks use the rest
+};
+
+}  // namespace weft::pjrt

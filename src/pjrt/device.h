@@ -1,0 +1,70 @@
+// Devices and their memories, as a client shows them. They live as long as the client.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace weft::pjrt {
+
+class Client;
+class Device;
+
+// Bytes in use by buffers of one memory.
+struct MemoryUse {
+  std::atomic<int64_t> bytes = 0, peak_bytes = 0, allocations = 0;
+  void Add(int64_t n);
+  void Remove(int64_t n);
+};
+
+class Memory {
+ public:
+  enum class Kind : uint8_t { kDevice, kPinnedHost };
+  Memory(Client* client, Device* device, Kind kind, int id);
+
+  Client* client() const { return client_; }
+  Device* device() const { return device_; }  // each memory belongs to one device
+  Kind kind() const { return kind_; }
+  const std::string& kind_name() const { return kind_name_; }  // "device", "pinned_host"
+  int kind_id() const { return static_cast<int>(kind_) + 1; }
+  int id() const { return id_; }
+  const std::string& debug_string() const { return debug_string_; }
+  MemoryUse& use() { return *use_; }
+  // Outlives the client, for arrays that do.
+  const std::shared_ptr<MemoryUse>& shared_use() const { return use_; }
+
+ private:
+  Client* client_;
+  Device* device_;
+  Kind kind_;
+  int id_;
+  std::string kind_name_, debug_string_;
+  std::shared_ptr<MemoryUse> use_;
+};
+
+class Device {
+ public:
+  Device(Client* client, int id, std::string kind);
+
+  Client* client() const { return client_; }
+  int id() const { return id_; }  // global
+  int local_id() const { return id_; }
+  int process_index() const { return 0; }
+  const std::string& kind() const { return kind_; }  // "cpu"
+  const std::string& debug_string() const { return debug_string_; }
+  const std::string& to_string() const { return to_string_; }  // "WeftDevice(id=0)"
+  Memory* default_memory() const { return memories_[0]; }
+  const std::vector<Memory*>& memories() const { return memories_; }
+  void AddMemory(Memory* memory) { memories_.push_back(memory); }
+  Memory* FindMemory(Memory::Kind kind) const;
+
+ private:
+  Client* client_;
+  int id_;
+  std::string kind_, debug_string_, to_string_;
+  std::vector<Memory*> memories_;
+};
+
+}  // namespace weft::pjrt

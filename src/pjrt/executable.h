@@ -1,0 +1,148 @@
+// Compiled programs: what was compiled (Executable), and the same on certain devices
+// (LoadedExecutable).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "hlo/module.h"
+#include "pjrt/buffer.h"
+#include "pjrt/compile_options.h"
+
+namespace weft::pjrt {
+
+struct EvaluatorRunnerOptions;  // evaluator_runner.h
+
+// Runs a module. The evaluator today, compiled code later; a program that the preferred runner
+// cannot take falls back to the next as a whole.
+class Runner {
+ public:
+  virtual ~Runner() = default;
+  // arguments[d][i] for the logical devices d; consumed: one that nobody else holds may be
+  // overwritten. Results as [d][k], tuples at the root flattened.
+  virtual Result<std::vector<std::vector<Literal>>> Run(
+      std::span<std::vector<Literal>> arguments) const = 0;
+  // The same for programs of one device.
+  virtual Result<std::vector<Literal>> RunAlone(std::vector<Literal>& arguments) const;
+  // So little work that it is done on the caller's thread.
+  virtual bool IsTiny() const = 0;
+};
+
+struct CostAnalysis {
+  double flops = 0, transcendentals = 0, bytes_accessed = 0;
+};
+struct MemoryAnalysis {
+  int64_t code_bytes = 0, argument_bytes = 0, output_bytes = 0, alias_bytes = 0, temp_bytes = 0,
+          peak_bytes = 0;
+};
+
+struct OutputInfo {
+  Shape shape;              // of one device's shard
+  std::string memory_kind;  // "device"
+  std::string sharding;     // OpSharding in wire format; empty: none
+};
+
+class Executable {
+ public:
+  // `program` is what PJRT_Client_Compile gets ("mlir": StableHLO bytecode or text; "hlo": proto or
+  // text). Looks into the persistent cache first (cache.h).
+  static Result<std::shared_ptr<Executable>> Compile(Client& client, std::string_view format,
+                                                     std::string program, CompileRequest request);
+  static Result<std::shared_ptr<Executable>> Deserialize(Client& client, std::string_view bytes);
+  std::string Serialize() const;
+
+  const std::string& name() const { return name_; }
+  const std::string& fingerprint() const { return fingerprint_; }  // hex, same in every process
+  const CompileRequest& request() const { return request_; }
+  const hlo::Module& module() const { return *module_; }
+  std::string OptimizedText() const;                                    // HLO text
+  const std::vector<Shape>& parameters() const { return parameters_; }  // of one device's shard
+  const std::vector<std::string>& parameter_memory_kinds() const { return parameter_memory_kinds_; }
+  const std::vector<std::string>& parameter_shardings() const { return parameter_shardings_; }
+  const std::vector<OutputInfo>& outputs() const { return outputs_; }
+  int64_t output_bytes() const { return output_bytes_; }  // of one device
+  // Indices of arguments that are donated unless the caller revokes it.
+  const std::vector<bool>& donated() const { return donated_; }
+  bool donates() const { return donates_; }
+  const CostAnalysis& cost() const;  // worked out when first asked for
+  const MemoryAnalysis& memory() const;
+  const Runner& runner() const { return *runner_; }
+
+ private:
+  Executable() = default;
+  // Everything but name and request, from the module.
+  static Result<std::shared_ptr<Executable>> Make(Client& client,
+                                                  std::unique_ptr<hlo::Module> module,
+                                                  CompileRequest request, std::string fingerprint);
+  Status MakeSharded(const EvaluatorRunnerOptions& options);
+  Status DescribeArguments();
+  Status DescribeOutputs();
+  std::string name_, fingerprint_;
+  CompileRequest request_;
+  std::unique_ptr<hlo::Module> module_;
+  std::vector<Shape> parameters_;
+  std::vector<std::string> parameter_memory_kinds_, parameter_shardings_;
+  std::vector<OutputInfo> outputs_;
+  int64_t output_bytes_ = 0;
+  std::vector<bool> donated_;
+  bool donates_ = false;  // any of them
+  mutable std::once_flag analysed_;
+  mutable CostAnalysis cost_;
+  mutable MemoryAnalysis memory_;
+  std::unique_ptr<Runner> runner_;
+};
+
+struct ExecuteRequest {
+  // [device][argument]; every list has one entry per parameter.
+  std::span<Buffer* const* const> arguments = {};
+  int64_t argument_count = 0;
+  std::span<const int64_t> not_donated = {};
+  Device* device = nullptr;  // portable executables: where to run
+};
+struct ExecuteResult {
+  std::vector<std::vector<std::unique_ptr<Buffer>>> outputs;  // [device][output]
+  std::vector<EventRef> done;                                 // per device
+};
+
+class LoadedExecutable {
+ public:
+  static Result<std::unique_ptr<LoadedExecutable>> Load(Client& client,
+                                                        std::shared_ptr<Executable> executable);
+  ~LoadedExecutable();
+
+  Client* client() const { return client_; }
+  const std::shared_ptr<Executable>& executable() const { return executable_; }
+  const std::vector<Device*>& devices() const { return devices_; }  // in logical order
+  void Delete() { deleted_ = true; }
+  bool IsDeleted() const { return deleted_; }
+
+  // Wrong arguments are an error here; what goes wrong while running arrives through the outputs'
+  // events. Runs tiny programs on this thread when their arguments are there.
+  Result<ExecuteResult> Execute(const ExecuteRequest& request);
+
+ private:
+  struct Inputs;  // the arguments of one call
+  struct Launch;  // a call on its way
+  LoadedExecutable(Client* client, std::shared_ptr<Executable> executable)
+      : client_(client), executable_(std::move(executable)) {}
+  Result<std::vector<Device*>> DevicesOf(const ExecuteRequest& request) const;
+  Status CheckArgument(const ExecuteRequest& request, size_t device, int64_t index,
+                       const Device* on) const;
+  Result<Inputs> TakeInputs(const ExecuteRequest& request, std::span<Device* const> devices) const;
+  ExecuteResult RunHere(Inputs inputs, std::span<Device* const> devices) const;
+  ExecuteResult RunLater(Inputs inputs, std::span<Device* const> devices) const;
+  Memory* OutputMemory(const Device& device, size_t output) const;
+  Client* client_;
+  std::shared_ptr<Executable> executable_;
+  std::vector<Device*> devices_;
+  std::atomic<bool> deleted_ = false;
+};
+
+}  // namespace weft::pjrt

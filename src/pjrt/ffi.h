@@ -1,0 +1,60 @@
+// Custom calls: typed FFI handlers that Python registers (jaxlib's LAPACK kernels, users' own
+// through jax.ffi), and host callbacks into Python.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "base/literal.h"
+#include "hlo/instruction.h"
+#include "hlo/module.h"
+#include "pjrt/abi_extensions.h"
+
+namespace weft::pjrt {
+
+// Evaluates a custom call: a registered typed FFI handler (XLA_FFI_CallFrame, built by us), a host
+// callback, or a legacy C function by api version. Unimplemented for a target that nobody
+// registered. Fit for hlo::EvalOptions::custom_call.
+Result<Literal> RunCustomCall(const hlo::Instruction& call, std::span<Literal> operands);
+
+// Whether the module has a custom call that runs Python or foreign code (never run on the caller's
+// thread as a "tiny" program).
+bool CallsOut(const hlo::Module& module);
+
+// One argument or result of a host callback, as Python sees it.
+struct CallbackArray {
+  void* data;
+  const int64_t* dims;
+  int64_t rank;
+  int32_t type;  // PJRT_Buffer_Type
+  int32_t reserved;
+};
+// Python's trampoline (a ctypes function): runs callback `id`, writes the results, returns 0; or
+// writes an error message of at most `error_size` bytes and returns its error code.
+using CallbackTrampoline = int32_t (*)(uint64_t id, int32_t argument_count,
+                                       const CallbackArray* arguments, int32_t result_count,
+                                       const CallbackArray* results, char* error,
+                                       int64_t error_size);
+// Null: callbacks are answered with an error (the interpreter is going away).
+void SetCallbackTrampoline(CallbackTrampoline trampoline);
+
+// Our own extension of PJRT_Api, for the Python package.
+inline constexpr int32_t kWeftExtensionType = 0x57454654;  // "WEFT"
+struct WeftExtension {
+  PJRT_Extension_Base base;
+  void (*set_callback_trampoline)(CallbackTrampoline trampoline);
+  // Makes a custom call known: api_version 1 to 4 as HLO numbers them (4: typed FFI, where the
+  // stages before `execute` may be null). Returns an error as the slots of PJRT_Api do.
+  PJRT_Error* (*register_target)(const char* name, int64_t name_size, int32_t api_version,
+                                 void* instantiate, void* prepare, void* initialize, void* execute);
+};
+
+// The custom call `weft_python_callback`.
+inline constexpr std::string_view kCallbackTarget = "weft_python_callback";
+Result<Literal> RunHostCallback(const hlo::Instruction& call, std::span<Literal> operands);
+
+}  // namespace weft::pjrt
