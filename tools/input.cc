@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "hlo/import/import.h"
 #include "hlo/text.h"
 #include "hlo/verify.h"
 
@@ -58,7 +59,7 @@ Result<std::string> ReadStdin() {
 
 std::unexpected<Error> NotRead(std::string_view what) {
   auto error = InvalidArgument("this is ", what, ", which is not read here");
-  error.error().Hint("weft reads HLO text and Program text");
+  error.error().Hint("weft reads HLO (text, proto), StableHLO (text, bytecode) and Program text");
   return error;
 }
 
@@ -129,27 +130,19 @@ class Definitions {
 }  // namespace
 
 InputKind Recognise(std::string_view content) {
-  if (content.starts_with("ML\xefR")) return InputKind::kMlirBytecode;
   if (content.starts_with("\x93NUMPY")) return InputKind::kNpy;
-  std::string_view head = content.substr(0, 4096);
-  auto is_control = [](char c) {
-    return static_cast<unsigned char>(c) < 9 || (c > 13 && static_cast<unsigned char>(c) < 27);
-  };
-  if (std::any_of(head.begin(), head.end(), is_control)) return InputKind::kBinary;
-  std::string_view rest = SkipBlank(content);
-  if (rest.starts_with("#")) {  // MLIR: #loc = ..., #map = ...
-    return InputKind::kMlirText;
+  switch (hlo::DetectFormat(content)) {
+    case hlo::FileFormat::kStableHloBytecode: return InputKind::kMlirBytecode;
+    case hlo::FileFormat::kStableHloText: return InputKind::kMlirText;
+    case hlo::FileFormat::kHloProto: return InputKind::kHloProto;
+    case hlo::FileFormat::kHloText: break;
   }
+  std::string_view rest = SkipBlank(content);
   std::string_view word = TakeWord(rest);
   std::string_view space = rest.substr(0, 1);
   rest = SkipBlank(rest);
   if (word == "program" && space == " " && !rest.empty() && IsNameChar(rest[0])) {
     return InputKind::kProgram;
-  }
-  if (word == "func.func" ||
-      (word == "module" && (rest.starts_with("@") || rest.starts_with("attributes") ||
-                            (rest.starts_with("{") && content.contains("func.func"))))) {
-    return InputKind::kMlirText;
   }
   return InputKind::kHlo;
 }
@@ -175,12 +168,12 @@ Result<Input> ParseInput(std::string_view content) {
   switch (Recognise(content)) {
     case InputKind::kHlo: return Input(TRY(hlo::ParseModule(content)));
     case InputKind::kProgram: return Input(TRY(program::Parse(content)));
-    case InputKind::kMlirText: return NotRead("MLIR text (StableHLO)");
-    case InputKind::kMlirBytecode: return NotRead("MLIR bytecode");
     case InputKind::kNpy: return NotRead("a NumPy array");
-    case InputKind::kBinary: break;
+    case InputKind::kMlirText:
+    case InputKind::kMlirBytecode:
+    case InputKind::kHloProto: break;
   }
-  return NotRead("a binary file of an unknown kind");
+  return Input(TRY(hlo::ReadModule(std::string(content))));
 }
 
 Status VerifyInput(const Input& input, std::string_view content) {

@@ -13,7 +13,7 @@
 
 namespace weft::tools {
 
-enum class InputKind { kHlo, kProgram, kMlirText, kMlirBytecode, kNpy, kBinary };
+enum class InputKind { kHlo, kProgram, kMlirText, kMlirBytecode, kHloProto, kNpy };
 
 // By content alone. Text that is nothing else is taken for HLO.
 InputKind Recognise(std::string_view content);
@@ -24,7 +24,7 @@ Result<std::string> ReadInput(const std::string& path);
 // Lines of a list file that are not empty; `-` is standard input.
 Result<std::vector<std::string>> ReadList(const std::string& path);
 
-// A parsed input: one of the two kinds that Weft reads.
+// A parsed input: a module, from any of the formats that hlo::ReadModule takes, or a Program.
 using Input = std::variant<std::unique_ptr<hlo::Module>, program::Program>;
 Result<Input> ParseInput(std::string_view content);
 Status VerifyInput(const Input& input, std::string_view content);

@@ -5,6 +5,7 @@ copies, what raises); the two functions of jaxlib at its bottom are replaced for
 """
 
 import ctypes
+import sys
 import weakref
 
 import numpy as np
@@ -140,6 +141,14 @@ class _Module:
         return getattr(self._module, name)
 
 
+def _platform_of(thing):
+    """The platform of a device or of a JAX array; None of anything else."""
+    platform = getattr(thing, "platform", None)
+    if callable(platform):
+        platform = platform()
+    return platform if isinstance(platform, str) else None
+
+
 def install(library, c_api):
     del library, c_api
     import jax
@@ -167,9 +176,12 @@ def install(library, c_api):
         return jax.device_put(value, device)
 
     def get_backend(platform=None):
-        """CPU memory goes to this platform where it is the default."""
+        """CPU memory goes to this platform where it is the default, unless XLA's CPU is meant."""
         if platform == "cpu" and xla_bridge.default_backend() == PLATFORM:
-            platform = PLATFORM
+            caller = sys._getframe(1).f_locals  # of from_dlpack or to_dlpack
+            named = (caller.get(name) for name in ("device", "external_array", "x"))
+            if "cpu" not in map(_platform_of, named):
+                platform = PLATFORM
         return xla_bridge.get_backend(platform)
 
     dlpack._jax = _Module(_jax, buffer_to_dlpack_managed_tensor=buffer_to_dlpack_managed_tensor,

@@ -198,15 +198,26 @@ Result<std::unique_ptr<Buffer>> Buffer::CopyTo(Memory* memory) {
   TRY(memory->client()->CheckMemory(size_in_bytes()));
   auto copy = std::make_shared<Array>(shape_, memory);
   auto buffer = std::make_unique<Buffer>(memory->client(), copy);
-  from->ready->OnReady([from, copy](const Status& status) {
-    if (!status) return copy->Fulfil(std::unexpected(status.error()));
+  auto make = [from, copy] {
+    if (!from->ready->status()) {
+      return copy->Fulfil(std::unexpected(from->ready->status().error()));
+    }
     Result<Literal> value = AllocateArray(copy->memory, from->shape);
     if (value && value->byte_size() > 0) {
       std::memcpy(value->mutable_data(), from->value.data(),
                   static_cast<size_t>(value->byte_size()));
     }
     copy->Fulfil(std::move(value));
-  });
+  };
+  if (from->ready->IsReady()) {
+    make();
+  } else {
+    from->ready->OnReady([make, copy, gate = memory->client()->gate()](const Status&) {
+      if (!gate->Schedule(make)) {
+        copy->Fulfil(MakeError(Code::kCancelled, "copy: the client is gone"));
+      }
+    });
+  }
   return buffer;
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "pjrt/cost.h"
+#include "pjrt/executor.h"
 #include "pjrt/ffi.h"
 
 namespace weft::pjrt {

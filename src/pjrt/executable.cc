@@ -1,6 +1,7 @@
 #include "pjrt/executable.h"
 
 #include <chrono>
+#include <optional>
 #include <utility>
 
 #include "base/file.h"
@@ -10,10 +11,12 @@
 #include "hlo/import/readers.h"
 #include "hlo/text.h"
 #include "hlo/verify.h"
+#include "pjrt/cache.h"
 #include "pjrt/client.h"
 #include "pjrt/cost.h"
 #include "pjrt/evaluator_runner.h"
 #include "pjrt/executable_bytes.h"
+#include "pjrt/sharded_runner.h"
 
 namespace weft::pjrt {
 namespace {
@@ -21,6 +24,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kHostMemorySpace = 5;  // S(5) of a layout
+// What the cache saves today is the pipeline alone, and reading the saved text takes longer than
+// that for all but programs with heavy folding: only those are looked for and kept.
+constexpr int64_t kWorthLooking = 1000;  // instructions
+constexpr double kWorthStoring = 100;    // milliseconds of the pipeline
 
 double MillisecondsSince(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
@@ -64,11 +71,28 @@ Result<compiler::CompileOptions> CompilerOptions(const Client& client) {
   return options;
 }
 
-Status Optimize(hlo::Module& module, const Client& client) {
+Status Optimize(hlo::Module& module, const Client& client, const CompileRequest& request) {
+  if (request.device_count() > 1) return {};  // passes may replace the root, which has a sharding
   compiler::CompileOptions options = TRY(CompilerOptions(client));
   std::vector<const compiler::Pass*> passes = TRY(compiler::DefaultPipeline());
   TRY(compiler::RunPasses(module, passes, options));
   return {};
+}
+
+// The module as the pipeline left it in an earlier run, instead of the one that was imported.
+bool FindCompiled(Client& client, const std::string& fingerprint,
+                  std::unique_ptr<hlo::Module>& module) {
+  if (client.cache() == nullptr || module->instruction_count() < kWorthLooking) return false;
+  std::optional<std::string> bytes = client.cache()->Find(fingerprint);
+  if (!bytes) return false;
+  Result<SavedExecutable> saved = ReadExecutable(*bytes);
+  if (!saved || saved->fingerprint != fingerprint) {
+    VLOG("cache", 1) << fingerprint << " cannot be used: removed";
+    client.cache()->Remove(fingerprint);
+    return false;
+  }
+  module = std::move(saved->module);
+  return true;
 }
 
 void DumpProgram(const Client& client, const hlo::Module& module, std::string_view fingerprint) {
@@ -158,6 +182,24 @@ Status Executable::DescribeOutputs() {
   return {};
 }
 
+Status Executable::MakeSharded(const EvaluatorRunnerOptions& options) {
+  std::unique_ptr<ShardedRunner> runner = TRY(ShardedRunner::Create(*module_, options));
+  if (runner->parameters().size() != parameters_.size() ||
+      runner->results().size() != outputs_.size()) {
+    return Unimplemented("compile: ", name_, " has nested tuples and runs on several devices");
+  }
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    parameters_[i] = runner->parameters()[i].ShardShape(parameters_[i]);
+    parameter_shardings_[i] = SerializeSharding(runner->parameters()[i]);
+  }
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    outputs_[i].shape = runner->results()[i].ShardShape(outputs_[i].shape);
+    outputs_[i].sharding = SerializeSharding(runner->results()[i]);
+  }
+  runner_ = std::move(runner);
+  return {};
+}
+
 Result<std::shared_ptr<Executable>> Executable::Make(Client& client,
                                                      std::unique_ptr<hlo::Module> module,
                                                      CompileRequest request,
@@ -177,7 +219,18 @@ Result<std::shared_ptr<Executable>> Executable::Make(Client& client,
                                  .max_tensor_bytes = client.memory_limit(),
                                  .cancel = &client.cancelled(),
                                  .tupled_arguments = executable->request_.tupled_arguments};
-  executable->runner_ = TRY(EvaluatorRunner::Create(*executable->module_, options));
+  if (options.num_partitions > 1 && options.num_replicas == 1) {
+    TRY(executable->MakeSharded(options));
+  } else {
+    executable->runner_ = TRY(EvaluatorRunner::Create(*executable->module_, options));
+  }
+  for (const OutputInfo& output : executable->outputs_) {
+    if (__builtin_add_overflow(executable->output_bytes_, output.shape.ByteSize(),
+                               &executable->output_bytes_)) {
+      return ResourceExhausted("compile: the results of ", executable->name_,
+                               " do not fit in memory");
+    }
+  }
   return executable;
 }
 
@@ -188,18 +241,25 @@ Result<std::shared_ptr<Executable>> Executable::Compile(Client& client, std::str
   TRY(CheckOverrides(request));
   std::unique_ptr<hlo::Module> module = TRY(ImportProgram(format, program));
   std::string fingerprint = ProgramFingerprint(*module, request, client.options().compiler_options);
-  double imported = MillisecondsSince(start);
-  if (Status optimized = Optimize(*module, client); !optimized) {
-    // A pass that fails is our own fault and no reason not to run the program.
-    LOG(warn) << "compile " << module->name() << ": running it as it came: " << optimized.error();
-    module = TRY(ImportProgram(format, std::move(program)));
+  double import_ms = MillisecondsSince(start);
+  bool cached = FindCompiled(client, fingerprint, module);
+  if (!cached) {
+    Clock::time_point before = Clock::now();
+    if (Status optimized = Optimize(*module, client, request); !optimized) {
+      // A pass that fails is our own fault and no reason not to run the program.
+      LOG(warn) << "compile " << module->name() << ": running it as it came: " << optimized.error();
+      module = TRY(ImportProgram(format, std::move(program)));
+    } else if (client.cache() != nullptr && MillisecondsSince(before) >= kWorthStoring) {
+      client.cache()->Store(fingerprint, SaveExecutable(*module, request, fingerprint));
+    }
   }
   DumpProgram(client, *module, fingerprint);
   std::shared_ptr<Executable> executable =
       TRY(Make(client, std::move(module), std::move(request), std::move(fingerprint)));
-  VLOG("compile", 1) << executable->name_ << ": 1 compiled, 0 from cache, "
-                     << MillisecondsSince(start) << " ms (import " << imported
-                     << " ms); the evaluator runs it: no backend yet";
+  VLOG("compile", 1) << executable->name_ << ": " << (cached ? 0 : 1) << " compiled, "
+                     << (cached ? 1 : 0) << " from cache, " << MillisecondsSince(start)
+                     << " ms (import " << import_ms << " ms)";
+  VLOG("compile", 1) << executable->name_ << ": the evaluator runs it (no backend yet)";
   return executable;
 }
 
@@ -211,7 +271,7 @@ const CostAnalysis& Executable::cost() const {
   std::call_once(analysed_, [this] {
     cost_ = AnalyseCost(*module_);
     for (const Shape& shape : parameters_) memory_.argument_bytes += shape.ByteSize();
-    for (const OutputInfo& output : outputs_) memory_.output_bytes += output.shape.ByteSize();
+    memory_.output_bytes = output_bytes_;
     for (const auto& alias : module_->config().input_output_alias) {
       size_t at = alias.output.empty() ? 0 : static_cast<size_t>(alias.output[0]);
       if (at < outputs_.size()) memory_.alias_bytes += outputs_[at].shape.ByteSize();

@@ -18,6 +18,8 @@
 
 namespace weft::pjrt {
 
+struct EvaluatorRunnerOptions;  // evaluator_runner.h
+
 // Runs a module. The evaluator today, compiled code later; a program that the preferred runner
 // cannot take falls back to the next as a whole.
 class Runner {
@@ -65,6 +67,7 @@ class Executable {
   const std::vector<std::string>& parameter_memory_kinds() const { return parameter_memory_kinds_; }
   const std::vector<std::string>& parameter_shardings() const { return parameter_shardings_; }
   const std::vector<OutputInfo>& outputs() const { return outputs_; }
+  int64_t output_bytes() const { return output_bytes_; }  // of one device
   // Indices of arguments that are donated unless the caller revokes it.
   const std::vector<bool>& donated() const { return donated_; }
   bool donates() const { return donates_; }
@@ -78,6 +81,7 @@ class Executable {
   static Result<std::shared_ptr<Executable>> Make(Client& client,
                                                   std::unique_ptr<hlo::Module> module,
                                                   CompileRequest request, std::string fingerprint);
+  Status MakeSharded(const EvaluatorRunnerOptions& options);
   Status DescribeArguments();
   Status DescribeOutputs();
   std::string name_, fingerprint_;
@@ -86,6 +90,7 @@ class Executable {
   std::vector<Shape> parameters_;
   std::vector<std::string> parameter_memory_kinds_, parameter_shardings_;
   std::vector<OutputInfo> outputs_;
+  int64_t output_bytes_ = 0;
   std::vector<bool> donated_;
   bool donates_ = false;  // any of them
   mutable std::once_flag analysed_;
@@ -96,9 +101,9 @@ class Executable {
 
 struct ExecuteRequest {
   // [device][argument]; every list has one entry per parameter.
-  std::span<Buffer* const* const> arguments;
+  std::span<Buffer* const* const> arguments = {};
   int64_t argument_count = 0;
-  std::span<const int64_t> not_donated;
+  std::span<const int64_t> not_donated = {};
   Device* device = nullptr;  // portable executables: where to run
 };
 struct ExecuteResult {

@@ -114,6 +114,9 @@ struct LoadedExecutable::Launch {
         return std::unexpected(status.error());
       }
     }
+    if (!outputs.empty()) {
+      TRY(outputs[0]->memory->client()->CheckMemory(executable->output_bytes()));
+    }
     size_t parameters = inputs.arrays.size() / devices;
     std::vector<std::vector<Literal>> arguments(devices);
     for (size_t i = 0; i < inputs.arrays.size(); ++i) {

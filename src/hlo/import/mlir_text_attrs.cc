@@ -40,13 +40,13 @@ const Attr* TextReader::Ints(std::span<const int64_t> values, DType dtype) {
   return attr;
 }
 
-// VHLO has arrays of integers as tensors.
+// VHLO has arrays of integers as tensors. Those of booleans are never splats.
 const Attr* TextReader::DenseInts(std::span<const int64_t> values, std::vector<int64_t> dims,
                                   DType dtype) {
   Attr* attr = tree_.NewAttr(Attr::Kind::kDense);
   attr->type = TensorOf(dtype, std::move(dims));
-  attr->splat =
-      !values.empty() && std::ranges::all_of(values, [&](int64_t v) { return v == values[0]; });
+  attr->splat = dtype != DType::kPred && values.size() > 1 &&
+                std::ranges::all_of(values, [&](int64_t v) { return v == values[0]; });
   if (attr->splat) values = values.first(1);
   size_t width = dtype == DType::kPred ? 1 : 8;
   std::vector<std::byte> bytes(values.size() * width);

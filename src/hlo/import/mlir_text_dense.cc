@@ -183,7 +183,7 @@ Status TextReader::FillDense(std::string_view body, size_t offset, Attr& attr) {
       return FailAt(offset + wrong,
                     Error(Code::kInvalidArgument, StrCat("expected one ", Name(attr.type->dtype))));
     }
-    attr.splat = true;
+    attr.splat = *count != 1;
     attr.bytes = tree_.KeepBytes(std::move(bytes));
     return {};
   }
@@ -205,7 +205,7 @@ Status TextReader::FillList(std::string_view body, size_t offset, int64_t count,
                                         StrCat("the elements of a constant do not fit its type: ",
                                                count, " of ", Name(dtype), " expected")));
   }
-  if (count > 0 && std::memcmp(bytes.data(), bytes.data() + width, bytes.size() - width) == 0) {
+  if (count > 1 && std::memcmp(bytes.data(), bytes.data() + width, bytes.size() - width) == 0) {
     attr.splat = true;
     bytes.resize(width);
   }
@@ -232,7 +232,8 @@ Status TextReader::FillHex(std::string_view digits, size_t offset, int64_t count
   if (dtype == DType::kPred && have != count) {
     if (count / 8 + (count % 8 != 0) != have) {
       if (have != 1) return fail("wrong number of bytes");
-      count = 1;  // a splat
+      count = 1;
+      attr.splat = true;
     }
     std::vector<std::byte> unpacked(static_cast<size_t>(count));
     for (size_t i = 0; i < unpacked.size(); ++i) {
@@ -255,7 +256,8 @@ Status TextReader::FillHex(std::string_view digits, size_t offset, int64_t count
     }
   }
   auto step = static_cast<size_t>(width);
-  if (!bytes.empty() && std::memcmp(bytes.data(), bytes.data() + step, bytes.size() - step) == 0) {
+  if (bytes.size() > step &&
+      std::memcmp(bytes.data(), bytes.data() + step, bytes.size() - step) == 0) {
     attr.splat = true;
     bytes.resize(step);
   }

@@ -160,8 +160,10 @@ bool IsFlattened(std::string_view structure) {
 Status TextReader::Finish(Operation& op, std::string_view name) {
   bool vhlo = name.starts_with("stablehlo.") || name.starts_with("func.");
   op.name = vhlo ? name.substr(name.find('.') + 1) : name;
-  if (!vhlo) {
-    std::ranges::sort(op.attrs, {}, &NamedAttr::name);
+  if (!vhlo) {  // those of other dialects first
+    std::ranges::sort(op.attrs, {}, [](const NamedAttr& attr) {
+      return std::pair(attr.name.find('.') == std::string_view::npos, attr.name);
+    });
     return {};
   }
   auto it = std::ranges::lower_bound(kOpAttrs, op.name, {}, &OpAttrs::name);
@@ -176,7 +178,7 @@ Status TextReader::Finish(Operation& op, std::string_view name) {
     }
   }
   if (!known) return {};
-  Attrs ordered;
+  Attrs ordered;  // behind those that VHLO does not know
   for (std::string_view attrs = it->attrs; !attrs.empty();) {
     std::string_view wanted = NextAttr(attrs);
     size_t equal = wanted.find('=');
@@ -188,17 +190,16 @@ Status TextReader::Finish(Operation& op, std::string_view name) {
     auto given = std::ranges::find(op.attrs, wanted, &NamedAttr::name);
     if (given != op.attrs.end()) {
       ordered.push_back(*given);
-      given->value = nullptr;
     } else if (!rule.empty()) {
       ordered.push_back({wanted, Default(op, rule)});
     } else {
       return Fail(op.name, ": the attribute ", wanted, " is missing");
     }
   }
-  for (const NamedAttr& attr : op.attrs) {
-    if (attr.value != nullptr) ordered.push_back(attr);
-  }
-  op.attrs = std::move(ordered);
+  std::erase_if(op.attrs, [&](const NamedAttr& attr) {
+    return std::ranges::find(ordered, attr.name, &NamedAttr::name) != ordered.end();
+  });
+  op.attrs.insert(op.attrs.end(), ordered.begin(), ordered.end());
   return {};
 }
 

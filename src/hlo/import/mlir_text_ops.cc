@@ -264,16 +264,11 @@ Status TextReader::ReadFunc(Operation& op) {
   TRY(ReadFuncArguments(arguments, type->elements, argument_attrs));
   if (TakeArrow()) TRY(ReadFuncResults(type->results, result_attrs));
   if (TakeName("attributes")) TRY(ReadDictEntries(op.attrs));
-  auto given = [](const Attr* attr) { return !attr->elements.empty(); };
-  auto all_or_none = [&](std::vector<const Attr*> attrs) {
-    if (!std::ranges::any_of(attrs, given)) attrs.clear();
-    return Array(std::move(attrs));
-  };
   Attr* function_type = tree_.NewAttr(Attr::Kind::kType);
   function_type->type = type;
-  Add(op, "arg_attrs", all_or_none(std::move(argument_attrs)));
+  Add(op, "arg_attrs", Array(std::move(argument_attrs)));
   Add(op, "function_type", function_type);
-  Add(op, "res_attrs", all_or_none(std::move(result_attrs)));
+  Add(op, "res_attrs", Array(std::move(result_attrs)));
   Add(op, "sym_name", Text(Attr::Kind::kString, name));
   Add(op, "sym_visibility", Text(Attr::Kind::kString, visibility));
   if (At('{')) {

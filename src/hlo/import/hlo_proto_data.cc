@@ -1,0 +1,490 @@
+// Shapes, literals, shardings and metadata of xla_data.proto.
+#include <algorithm>
+#include <cstring>
+
+#include "base/wire.h"
+#include "hlo/import/hlo_proto.h"
+
+namespace weft::hlo {
+namespace {
+
+constexpr int kMaxProtoDepth = 64;
+
+DType DTypeOfProto(uint64_t value) {
+  using enum DType;
+  static constexpr DType kTypes[] = {
+      kInvalid,    kPred,       kS8,     kS16,      kS32,      kS64,    kU8,     kU16,
+      kU32,        kU64,        kF16,    kF32,      kF64,      kTuple,  kOpaque, kC64,
+      kBF16,       kToken,      kC128,   kF8E5M2,   kF8E4M3FN, kS4,     kU4,     kF8E4M3B11FNUZ,
+      kF8E5M2FNUZ, kF8E4M3FNUZ, kS2,     kU2,       kF8E4M3,   kF8E3M4, kS1,     kU1,
+      kF4E2M1FN,   kF8E8M0FNU,  kBuffer, kF6E3M2FN, kF6E2M3FN};
+  return value < std::size(kTypes) ? kTypes[value] : kInvalid;
+}
+
+Result<Layout> ReadLayout(std::string_view bytes) {
+  WireReader reader(bytes);
+  Layout layout;
+  std::vector<int64_t> order;
+  LayoutExtras extras;
+  bool has_extras = false;
+  while (reader.Next()) {
+    switch (reader.field()) {
+      case 1: reader.Ints(order); break;
+      case 6: {
+        WireReader tile(reader.Bytes());
+        std::vector<int64_t> dims;
+        while (tile.Next()) {
+          if (tile.field() == 1) tile.Ints(dims);
+        }
+        if (!tile.ok()) return MalformedProto("TileProto");
+        extras.tiles.push_back({.dims = InlineVec<int64_t, 4>(dims)});
+        has_extras = true;
+        break;
+      }
+      case 7: extras.element_bits = reader.Int(), has_extras |= extras.element_bits != 0; break;
+      case 8: extras.memory_space = reader.Int(), has_extras |= extras.memory_space != 0; break;
+      case 16: {
+        int64_t alignment = reader.Int();
+        if (alignment > 1) extras.tail_padding_alignment = alignment, has_extras = true;
+        break;
+      }
+      default: break;
+    }
+  }
+  if (!reader.ok()) return MalformedProto("LayoutProto");
+  layout.minor_to_major = Dims(order);
+  if (has_extras) layout.extras.Make() = std::move(extras);
+  return layout;
+}
+
+Result<Shape> ReadShapeAt(std::string_view bytes, int depth) {
+  if (depth > kMaxProtoDepth) return InvalidArgument("shape nested too deep");
+  WireReader reader(bytes);
+  DType dtype = DType::kInvalid;
+  std::vector<int64_t> dims, dynamic;
+  std::vector<Shape> elements;
+  std::optional<Layout> layout;
+  while (reader.Next()) {
+    switch (reader.field()) {
+      case 2: dtype = DTypeOfProto(reader.Varint()); break;
+      case 3: reader.Ints(dims); break;
+      case 4: elements.push_back(TRY(ReadShapeAt(reader.Bytes(), depth + 1))); break;
+      case 5: layout = TRY(ReadLayout(reader.Bytes())); break;
+      case 6: reader.Ints(dynamic); break;
+      default: break;
+    }
+  }
+  if (!reader.ok()) return MalformedProto("ShapeProto");
+  if (dtype == DType::kTuple) return Shape::Tuple(std::move(elements));
+  if (dtype == DType::kToken) return Shape::Token();
+  if (dtype == DType::kOpaque) return Shape::Opaque();
+  if (dtype == DType::kBuffer) {
+    if (elements.size() != 1) return InvalidArgument("a buffer without its shape");
+    return Shape::Buffer(std::move(elements[0]));
+  }
+  if (dtype == DType::kInvalid) return InvalidArgument("a shape of an unknown element type");
+  if (dims.size() > static_cast<size_t>(kMaxRank) || dynamic.size() > dims.size()) {
+    return InvalidArgument("a shape of ", dims.size(), " dimensions");
+  }
+  Shape shape(dtype, dims);
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i] < 0 && dims[i] != Shape::kUnbounded) {
+      return InvalidArgument("a shape with a dimension of size ", dims[i]);
+    }
+    bool is_dynamic = i < dynamic.size() && dynamic[i] != 0;
+    shape.set_dynamic(static_cast<int64_t>(i), is_dynamic || dims[i] == Shape::kUnbounded);
+  }
+  // Scalars are written without a layout.
+  if (layout && (!dims.empty() || layout->extras)) {
+    std::vector<int64_t> order(layout->minor_to_major.begin(), layout->minor_to_major.end());
+    std::sort(order.begin(), order.end());
+    for (size_t i = 0; i < order.size(); ++i) {
+      if (order[i] != static_cast<int64_t>(i)) order.clear();
+    }
+    if (order.size() != dims.size()) return InvalidArgument("a layout that is no permutation");
+    shape.set_layout(std::move(*layout));
+  }
+  return shape;
+}
+
+// Which field of a LiteralProto has elements of this type as bytes; 0 when it is a list of numbers.
+uint32_t BytesField(DType dtype) {
+  switch (dtype) {
+    case DType::kS8: return 15;
+    case DType::kU8: return 3;
+    case DType::kF16: return 11;
+    case DType::kBF16: return 13;
+    case DType::kU16: return 16;
+    case DType::kS16: return 17;
+    case DType::kS1: return 30;
+    case DType::kS2: return 26;
+    case DType::kS4: return 21;
+    case DType::kU1: return 31;
+    case DType::kU2: return 27;
+    case DType::kU4: return 22;
+    case DType::kF4E2M1FN: return 32;
+    case DType::kF8E3M4: return 29;
+    case DType::kF8E4M3B11FNUZ: return 23;
+    case DType::kF8E4M3FN: return 20;
+    case DType::kF8E4M3FNUZ: return 25;
+    case DType::kF8E4M3: return 28;
+    case DType::kF8E5M2FNUZ: return 24;
+    case DType::kF8E5M2: return 19;
+    case DType::kF8E8M0FNU: return 33;
+    case DType::kF6E3M2FN: return 35;
+    case DType::kF6E2M3FN: return 36;
+    default: return 0;
+  }
+}
+
+uint32_t NumbersField(DType dtype) {
+  switch (dtype) {
+    case DType::kPred: return 2;
+    case DType::kS32: return 4;
+    case DType::kS64: return 5;
+    case DType::kU32: return 6;
+    case DType::kU64: return 7;
+    case DType::kF32: return 8;
+    case DType::kF64: return 9;
+    case DType::kC64: return 12;
+    case DType::kC128: return 18;
+    default: return 0;
+  }
+}
+
+template <class To, class From>
+bool CopyNumbers(const std::vector<From>& from, Literal& literal) {
+  size_t width = static_cast<size_t>(ByteWidth(literal.shape().dtype()));
+  size_t count = static_cast<size_t>(literal.shape().elements());
+  if (from.size() * sizeof(To) != count * width) return false;
+  std::byte* to = literal.mutable_data();
+  for (size_t i = 0; i < from.size(); ++i) {
+    To value = static_cast<To>(from[i]);
+    std::memcpy(to + i * sizeof(To), &value, sizeof(To));
+  }
+  return true;
+}
+
+// The elements of an array from the fields that hold them.
+Result<Literal> ReadArray(const Shape& shape, std::string_view bytes) {
+  DType dtype = shape.dtype();
+  if (const Layout* layout = shape.layout(); layout != nullptr && !layout->IsRowMajor()) {
+    return Unimplemented("a literal that is not row-major: ", shape);
+  }
+  std::vector<int64_t> ints;
+  std::vector<float> floats;
+  std::vector<double> doubles;
+  std::string_view raw;
+  WireReader reader(bytes);
+  uint32_t bytes_field = BytesField(dtype), numbers_field = NumbersField(dtype);
+  while (reader.Next()) {
+    if (bytes_field != 0 && reader.field() == bytes_field) raw = reader.Bytes();
+    if (numbers_field == 0 || reader.field() != numbers_field) continue;
+    if (dtype == DType::kF32 || dtype == DType::kC64) {
+      reader.Floats(floats);
+    } else if (dtype == DType::kF64 || dtype == DType::kC128) {
+      reader.Doubles(doubles);
+    } else {
+      reader.Ints(ints);
+    }
+  }
+  if (!reader.ok()) return MalformedProto("LiteralProto");
+  std::optional<int64_t> count = shape.CheckedElements();
+  if (!count || *count / 8 > static_cast<int64_t>(bytes.size())) {
+    return InvalidArgument("a literal with fewer elements than ", shape);
+  }
+  Shape plain = shape;
+  plain.ClearLayout();
+  if (bytes_field != 0 && (IsSubByte(dtype) && BitWidth(dtype) != 6)) {
+    return Literal::Unpack(plain, std::as_bytes(std::span(raw)));
+  }
+  Literal literal = TRY(Literal::Allocate(plain));
+  bool fits = false;
+  if (bytes_field != 0) {
+    fits = static_cast<int64_t>(raw.size()) == *count * ByteWidth(dtype);
+    if (fits && !raw.empty()) std::memcpy(literal.mutable_data(), raw.data(), raw.size());
+  } else if (!floats.empty() || dtype == DType::kF32 || dtype == DType::kC64) {
+    fits = CopyNumbers<float>(floats, literal);
+  } else if (dtype == DType::kF64 || dtype == DType::kC128) {
+    fits = CopyNumbers<double>(doubles, literal);
+  } else if (dtype == DType::kPred) {
+    for (int64_t& value : ints) value = value != 0;
+    fits = CopyNumbers<uint8_t>(ints, literal);
+  } else if (ByteWidth(dtype) == 4) {
+    fits = CopyNumbers<uint32_t>(ints, literal);
+  } else {
+    fits = CopyNumbers<uint64_t>(ints, literal);
+  }
+  if (!fits) return InvalidArgument("a literal with another number of elements than ", shape);
+  return literal;
+}
+
+Result<Literal> ReadLiteralAt(std::string_view bytes, int depth) {
+  if (depth > kMaxProtoDepth) return InvalidArgument("literal nested too deep");
+  WireReader reader(bytes);
+  Shape shape;
+  std::vector<Literal> elements;
+  while (reader.Next()) {
+    if (reader.field() == 1) shape = TRY(ReadShapeProto(reader.Bytes()));
+    if (reader.field() == 10) elements.push_back(TRY(ReadLiteralAt(reader.Bytes(), depth + 1)));
+    if (reader.field() == 34) return Unimplemented("a literal with dynamic sizes");
+  }
+  if (!reader.ok()) return MalformedProto("LiteralProto");
+  if (shape.IsTuple()) {
+    if (elements.size() != shape.elements_of_tuple().size()) {
+      return InvalidArgument("a tuple literal with ", elements.size(), " elements for ", shape);
+    }
+    return Literal::Tuple(std::move(elements));
+  }
+  if (shape.IsToken()) return Literal::Token();
+  if (!shape.IsArray()) return InvalidArgument("a literal without a shape");
+  return ReadArray(shape, bytes);
+}
+
+Result<Mesh> ReadMeshProto(std::string_view bytes) {
+  Mesh mesh;
+  std::vector<int64_t> ids;
+  std::optional<IotaDevices> iota;
+  WireReader reader(bytes);
+  while (reader.Next()) {
+    if (reader.field() == 1) {
+      MeshAxis& axis = mesh.axes.emplace_back();
+      WireReader part(reader.Bytes());
+      while (part.Next()) {
+        if (part.field() == 1) axis.name = part.Bytes();
+        if (part.field() == 2) axis.size = part.Int();
+      }
+      if (!part.ok()) return MalformedProto("MeshAxis");
+    } else if (reader.field() == 2) {
+      reader.Ints(ids);
+    } else if (reader.field() == 3) {
+      iota.emplace();
+      WireReader part(reader.Bytes());
+      while (part.Next()) {
+        if (part.field() == 1) part.Ints(iota->dims);
+        if (part.field() == 2) part.Ints(iota->perm);
+      }
+      if (!part.ok()) return MalformedProto("IotaTransform");
+    }
+  }
+  if (!reader.ok()) return MalformedProto("MeshProto");
+  if (mesh.axes.empty() && ids.size() == 1) {
+    mesh.maximal = ids[0];
+  } else if (!ids.empty() || iota) {
+    mesh.devices = DeviceList{.ids = std::move(ids), .iota = std::move(iota)};
+  }
+  return mesh;
+}
+
+Result<AxisRef> ReadAxisRefProto(std::string_view bytes, const Mesh& mesh) {
+  AxisRef axis;
+  WireReader reader(bytes);
+  while (reader.Next()) {
+    if (reader.field() == 1) axis.axis = reader.Int();
+    if (reader.field() == 2) {
+      axis.sub.emplace(1, 1);
+      WireReader part(reader.Bytes());
+      while (part.Next()) {
+        if (part.field() == 1) axis.sub->first = part.Int();
+        if (part.field() == 2) axis.sub->second = part.Int();
+      }
+      if (!part.ok()) return MalformedProto("SubAxis");
+    }
+  }
+  if (!reader.ok()) return MalformedProto("AxisRefProto");
+  if (axis.axis < 0 || axis.axis >= static_cast<int64_t>(mesh.axes.size())) {
+    return InvalidArgument("a mesh of ", mesh.axes.size(), " axes has no axis ", axis.axis);
+  }
+  return axis;
+}
+
+Result<NamedSharding> ReadNamedSharding(std::string_view bytes) {
+  NamedSharding named;
+  WireReader first(bytes);
+  while (first.Next()) {
+    if (first.field() == 2) named.mesh = TRY(ReadMeshProto(first.Bytes()));
+  }
+  WireReader reader(bytes);
+  while (reader.Next()) {
+    switch (reader.field()) {
+      case 3: {
+        DimSharding& dim = named.dims.emplace_back(DimSharding{.axes = {}, .open = true});
+        WireReader part(reader.Bytes());
+        while (part.Next()) {
+          if (part.field() == 1)
+            dim.axes.push_back(TRY(ReadAxisRefProto(part.Bytes(), named.mesh)));
+          if (part.field() == 2) dim.open = !part.Bool();
+        }
+        if (!part.ok()) return MalformedProto("DimensionSharding");
+        break;
+      }
+      case 4: named.replicated.push_back(TRY(ReadAxisRefProto(reader.Bytes(), named.mesh))); break;
+      case 5: named.unreduced.push_back(TRY(ReadAxisRefProto(reader.Bytes(), named.mesh))); break;
+      case 7: named.manual.push_back(TRY(ReadAxisRefProto(reader.Bytes(), named.mesh))); break;
+      case 8: {
+        uint64_t kind = reader.Varint();
+        if (kind > 2) return InvalidArgument("a sharding with the reduction ", kind);
+        named.unreduced_kind = static_cast<ReductionKind>(kind + 1);
+        break;
+      }
+      default: break;
+    }
+  }
+  if (!reader.ok()) return MalformedProto("NamedShardingProto");
+  return named;
+}
+
+Result<Sharding::Kind> ShardingKind(uint64_t type) {
+  using enum Sharding::Kind;
+  static constexpr Sharding::Kind kKinds[] = {kReplicated, kMaximal, kTuple,    kTiled,
+                                              kManual,     kUnknown, kUnreduced};
+  if (type >= std::size(kKinds)) return InvalidArgument("a sharding of the type ", type);
+  return kKinds[type];
+}
+
+Result<Sharding> ReadShardingAt(std::string_view bytes, int depth) {
+  if (depth > kMaxProtoDepth) return InvalidArgument("sharding nested too deep");
+  Sharding sharding;
+  std::vector<int64_t> devices, last_dims;
+  IotaDevices iota;
+  bool grouped = false;
+  uint64_t group = 0;
+  WireReader reader(bytes);
+  while (reader.Next()) {
+    switch (reader.field()) {
+      case 1: sharding.kind = TRY(ShardingKind(reader.Varint())); break;
+      case 3: reader.Ints(sharding.tile_dims); break;
+      case 4: reader.Ints(devices); break;
+      case 5: sharding.elements.push_back(TRY(ReadShardingAt(reader.Bytes(), depth + 1))); break;
+      case 6: sharding.last_tile_dim_replicate = reader.Bool(); break;
+      case 7: sharding.metadata.push_back(TRY(ReadMetadataProto(reader.Bytes()))); break;
+      case 8: reader.Ints(last_dims); break;
+      case 9: reader.Ints(iota.dims); break;
+      case 10: reader.Ints(iota.perm); break;
+      case 11: grouped = reader.Bool(); break;
+      case 12: sharding.group_id = reader.Int(); break;
+      case 13: group = reader.Varint(); break;
+      case 14:
+        sharding.kind = Sharding::Kind::kNamed;
+        sharding.named.Make() = TRY(ReadNamedSharding(reader.Bytes()));
+        break;
+      default: break;
+    }
+  }
+  if (!reader.ok()) return MalformedProto("OpSharding");
+  for (int64_t type : last_dims) {
+    sharding.last_tile_dims.push_back(TRY(ShardingKind(static_cast<uint64_t>(type))));
+  }
+  if (grouped) sharding.group = group == 1 ? Sharding::Group::kLike : Sharding::Group::kAs;
+  if (sharding.kind == Sharding::Kind::kMaximal) {
+    if (devices.size() != 1) return InvalidArgument("a maximal sharding without its device");
+    sharding.device = devices[0];
+    sharding.tile_dims.clear();
+  } else if (!iota.dims.empty()) {
+    bool identity = std::is_sorted(iota.perm.begin(), iota.perm.end());
+    if (identity) iota.perm.clear();
+    sharding.devices.iota = std::move(iota);
+  } else {
+    sharding.devices.ids = std::move(devices);
+  }
+  return sharding;
+}
+
+}  // namespace
+
+std::unexpected<Error> MalformedProto(std::string_view message) {
+  return InvalidArgument("HLO proto: the bytes of a ", message, " are malformed");
+}
+
+Result<Shape> ReadShapeProto(std::string_view bytes) {
+  return ReadShapeAt(bytes, 0);
+}
+
+Result<Literal> ReadLiteralProto(std::string_view bytes) {
+  return ReadLiteralAt(bytes, 0);
+}
+
+Result<Sharding> ReadShardingProto(std::string_view bytes) {
+  return ReadShardingAt(bytes, 0);
+}
+
+Result<Metadata> ReadMetadataProto(std::string_view bytes) {
+  Metadata metadata;
+  WireReader reader(bytes);
+  while (reader.Next()) {
+    switch (reader.field()) {
+      case 1: metadata.op_type = reader.Bytes(); break;
+      case 2: metadata.op_name = reader.Bytes(); break;
+      case 3: metadata.source_file = reader.Bytes(); break;
+      case 4: metadata.source_line = static_cast<int32_t>(reader.Varint()); break;
+      case 5: reader.Ints(metadata.profile_type); break;
+      case 12: metadata.deduplicated_name = reader.Bytes(); break;
+      case 15: metadata.stack_frame_id = static_cast<int32_t>(reader.Varint()); break;
+      case 16: metadata.scheduling_name = reader.Bytes(); break;
+      case 17: metadata.source_end_line = static_cast<int32_t>(reader.Varint()); break;
+      case 18: metadata.source_column = static_cast<int32_t>(reader.Varint()); break;
+      case 19: metadata.source_end_column = static_cast<int32_t>(reader.Varint()); break;
+      default: break;
+    }
+  }
+  if (!reader.ok()) return MalformedProto("OpMetadata");
+  return metadata;
+}
+
+Result<FrontendAttributes> ReadFrontendAttributesProto(std::string_view bytes) {
+  FrontendAttributes attributes;
+  WireReader reader(bytes);
+  while (reader.Next()) {
+    if (reader.field() != 1) continue;
+    FrontendAttribute& attribute = attributes.emplace_back();
+    WireReader entry(reader.Bytes());
+    while (entry.Next()) {
+      if (entry.field() == 1) attribute.key = entry.Bytes();
+      if (entry.field() == 2) attribute.value = entry.Bytes();
+    }
+    if (!entry.ok()) return MalformedProto("FrontendAttributes");
+    attribute.is_dict = attribute.value.starts_with('{') && attribute.value.ends_with('}');
+  }
+  if (!reader.ok()) return MalformedProto("FrontendAttributes");
+  std::ranges::sort(attributes, {}, &FrontendAttribute::key);
+  return attributes;
+}
+
+// Field 49 is one group; 87, 92 and 93 are whole lists.
+Result<ReplicaGroups> ReadReplicaGroupsProto(std::string_view bytes, uint32_t field) {
+  ReplicaGroups groups;
+  WireReader reader(bytes);
+  if (field == 93) {
+    groups.form = ReplicaGroups::Form::kMesh;
+    WireReader first(bytes);
+    while (first.Next()) {
+      if (first.field() == 1) groups.mesh = TRY(ReadMeshProto(first.Bytes()));
+    }
+  } else if (field == 92) {
+    groups.form = ReplicaGroups::Form::kIota;
+  }
+  if (field == 49) groups.groups.emplace_back();
+  while (reader.Next()) {
+    if (field == 49) {
+      if (reader.field() == 1) reader.Ints(groups.groups.back());
+    } else if (field == 87) {
+      if (reader.field() != 1) continue;
+      ReplicaGroups one = TRY(ReadReplicaGroupsProto(reader.Bytes(), 49));
+      groups.groups.push_back(std::move(one.groups[0]));
+    } else if (field == 93) {
+      if (reader.field() == 2) {
+        groups.axes.push_back(TRY(ReadAxisRefProto(reader.Bytes(), groups.mesh)));
+      }
+    } else {
+      if (reader.field() == 1) groups.num_groups = reader.Int();
+      if (reader.field() == 2) groups.group_size = reader.Int();
+      if (reader.field() == 3) reader.Ints(groups.iota.dims);
+      if (reader.field() == 4) reader.Ints(groups.iota.perm);
+    }
+  }
+  if (!reader.ok()) return MalformedProto("ReplicaGroup");
+  if (std::is_sorted(groups.iota.perm.begin(), groups.iota.perm.end())) groups.iota.perm.clear();
+  return groups;
+}
+
+}  // namespace weft::hlo
