@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <span>
+#include <vector>
 
 #include "base/error.h"
 #include "base/literal.h"
@@ -16,19 +16,39 @@
 namespace weft::pjrt {
 
 // An array that is there or will be: what a Buffer holds and what executions wait for. `value` is
-// written before `ready` is set, and only read after.
+// written before `ready` is set, and only read after; it is not there when `ready` failed.
 struct Array {
-  explicit Array(Shape shape, Memory* memory) : shape(std::move(shape)), memory(memory) {}
-  ~Array();                            // gives its bytes back to memory->use()
-  void Fulfil(Result<Literal> value);  // accounts for the bytes, sets `ready`
+  Array(Shape shape, Memory* memory)  // pending
+      : shape(std::move(shape)), memory(memory), ready(std::make_shared<Event>()) {}
+  Array(Literal value, Memory* memory);  // there
+  ~Array();                              // gives its bytes back to memory->use()
+  Array(const Array&) = delete;
+  void Fulfil(Result<Literal> value);  // accounts for the bytes, sets `ready`; once
 
   Shape shape;
   Memory* memory;
   Literal value;
-  EventRef ready = std::make_shared<Event>();
-  int64_t accounted = 0;
+  EventRef ready;
+
+ private:
+  void Account();
+  std::shared_ptr<MemoryUse> use_;  // null: nothing accounted
+  int64_t accounted_ = 0;
 };
 using ArrayRef = std::shared_ptr<Array>;
+
+// Bytes of the host that nobody may write to, as the deleter of a Literal's storage. Such a literal
+// is never handed to a program as its sole owner (IsHostMemory).
+struct HostBytes {
+  EventRef done;                    // set, when given, once the last user is gone
+  std::function<void()> on_delete;  // likewise
+  bool writable = false;
+  void operator()(std::byte*) const;
+};
+bool IsReadOnlyHostMemory(const Literal& value);
+
+// Uninitialized memory for an array of this shape, or RESOURCE_EXHAUSTED.
+Result<Literal> AllocateArray(Memory* memory, const Shape& shape);
 
 class Buffer {
  public:
@@ -42,13 +62,13 @@ class Buffer {
 
   // The array; an error when the buffer was deleted or donated.
   Result<ArrayRef> Get() const WEFT_EXCLUDES(mutex_);
-  // The array, and the buffer is deleted. An error when it was deleted already or something outside
-  // holds a reference (AddExternalReference).
+  // The array, and the buffer is deleted; an error when it was deleted already. What references
+  // from outside hold (AddExternalReference) is not written to: a program then works on a copy.
   Result<ArrayRef> Donate() WEFT_EXCLUDES(mutex_);
-  EventRef ready() const;  // of a deleted buffer too
+  const EventRef& ready() const { return ready_; }  // of a deleted buffer too
   void Delete() WEFT_EXCLUDES(mutex_);
   bool IsDeleted() const WEFT_EXCLUDES(mutex_);
-  int64_t size_in_bytes() const;
+  int64_t size_in_bytes() const;  // as the elements lie in memory, one byte for those of less
 
   // While references are held from outside (a NumPy view), the bytes stay where they are, whatever
   // becomes of the buffer.
@@ -84,8 +104,8 @@ enum class HostSemantics : uint8_t {  // as PJRT numbers them
 
 struct HostArray {
   const void* data = nullptr;
-  Shape shape;                            // dense row-major unless byte_strides are given
-  std::span<const int64_t> byte_strides;  // empty: row-major
+  Shape shape;                                 // dense row-major unless byte_strides are given
+  std::span<const int64_t> byte_strides = {};  // empty: row-major
   HostSemantics semantics = HostSemantics::kImmutableOnlyDuringCall;
 };
 // Zero-copy when the semantics allow it and the data is row-major and aligned to 16 bytes, else a
@@ -93,18 +113,22 @@ struct HostArray {
 Result<std::unique_ptr<Buffer>> BufferFromHost(Memory* memory, const HostArray& host,
                                                EventRef* done_with_host);
 // Memory of somebody else as a buffer (DLPack); `on_delete` runs when the last user is gone.
-std::unique_ptr<Buffer> BufferFromView(Memory* memory, Shape shape, void* data,
-                                       std::function<void()> on_delete);
-std::unique_ptr<Buffer> UninitializedBuffer(Memory* memory, Shape shape);
+Result<std::unique_ptr<Buffer>> BufferFromView(Memory* memory, Shape shape, void* data,
+                                               std::function<void()> on_delete);
+// An array that is there.
+std::unique_ptr<Buffer> BufferFromLiteral(Memory* memory, Literal value);
+Result<std::unique_ptr<Buffer>> UninitializedBuffer(Memory* memory, Shape shape);
 std::unique_ptr<Buffer> ErrorBuffer(Memory* memory, Shape shape, Error error);
 
 // Fills buffers piece by piece from the host (PJRT's AsyncHostToDeviceTransferManager).
 class HostTransfer {
  public:
   static Result<std::unique_ptr<HostTransfer>> Create(Memory* memory, std::vector<Shape> shapes);
-  int64_t count() const;
-  std::unique_ptr<Buffer> TakeBuffer(int64_t index);
-  int64_t ByteSize(int64_t index) const;
+  ~HostTransfer();  // buffers not filled by then fail
+  Memory* memory() const { return memory_; }
+  int64_t count() const { return static_cast<int64_t>(items_.size()); }
+  Result<std::unique_ptr<Buffer>> TakeBuffer(int64_t index);  // each once
+  Result<int64_t> ByteSize(int64_t index) const;
   // Copies at once; the last piece fulfils the buffer.
   Status TransferRaw(int64_t index, const void* data, int64_t offset, int64_t size, bool is_last);
   Status TransferLiteral(int64_t index, const HostArray& host);
@@ -112,8 +136,10 @@ class HostTransfer {
 
  private:
   struct Item;
+  HostTransfer() = default;
+  Result<Item*> At(int64_t index) const;
   Memory* memory_ = nullptr;
-  std::vector<std::shared_ptr<Item>> items_;
+  std::vector<std::unique_ptr<Item>> items_;
 };
 
 }  // namespace weft::pjrt

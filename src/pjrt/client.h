@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "pjrt/device.h"
 #include "pjrt/executor.h"
+#include "pjrt/task_gate.h"
 
 namespace weft::pjrt {
 
@@ -22,8 +23,10 @@ struct ClientOptions {
   int64_t memory_limit = 0;     // bytes; 0: the smaller of cgroup and RAM
   std::string cache_directory;  // empty: no persistent cache
   std::string platform_name = "weft";
-  // From WEFT_CPU_DEVICES, WEFT_THREADS, WEFT_MEMORY_LIMIT, WEFT_CACHE, WEFT_DEBUG (the log
-  // filter).
+  std::string dump_directory;    // the text of every compiled module goes there; empty: nowhere
+  std::string compiler_options;  // "key=value,..." (compiler/options.h)
+  // From WEFT_CPU_DEVICES, WEFT_THREADS, WEFT_MEMORY_LIMIT, WEFT_CACHE, WEFT_DUMP, WEFT_OPTIONS and
+  // WEFT_DEBUG (the log filter). What makes no sense is left out, with a warning.
   static ClientOptions FromEnvironment();
 };
 
@@ -42,7 +45,9 @@ class Client {
   // [replica * partitions + partition], the first devices in order.
   Result<std::vector<int64_t>> DefaultAssignment(int64_t replicas, int64_t partitions) const;
   Executor& executor() { return *executor_; }
-  Cache* cache() { return cache_.get(); }  // null: none
+  const std::shared_ptr<TaskGate>& gate() const { return gate_; }
+  int64_t memory_limit() const { return memory_limit_; }  // bytes, for all devices together
+  Cache* cache() { return cache_.get(); }                 // null: none
   const std::atomic<bool>& cancelled() const { return cancelled_; }
   // `bytes` more for one array would exceed the limit: an error that says what is in use.
   Status CheckMemory(int64_t bytes) const;
@@ -50,11 +55,13 @@ class Client {
  private:
   explicit Client(ClientOptions options);
   ClientOptions options_;
+  int64_t memory_limit_ = 0;
   std::string platform_version_;
   std::vector<std::unique_ptr<Device>> devices_;
   std::vector<std::unique_ptr<Memory>> memories_;
   std::unique_ptr<Cache> cache_;
   std::atomic<bool> cancelled_ = false;
+  std::shared_ptr<TaskGate> gate_;
   std::unique_ptr<Executor> executor_;  // last: its tasks use the rest
 };
 

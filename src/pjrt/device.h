@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -30,7 +31,9 @@ class Memory {
   int kind_id() const { return static_cast<int>(kind_) + 1; }
   int id() const { return id_; }
   const std::string& debug_string() const { return debug_string_; }
-  MemoryUse& use() { return use_; }
+  MemoryUse& use() { return *use_; }
+  // Outlives the client, for arrays that do.
+  const std::shared_ptr<MemoryUse>& shared_use() const { return use_; }
 
  private:
   Client* client_;
@@ -38,7 +41,7 @@ class Memory {
   Kind kind_;
   int id_;
   std::string kind_name_, debug_string_;
-  MemoryUse use_;
+  std::shared_ptr<MemoryUse> use_;
 };
 
 class Device {

@@ -2,13 +2,11 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <functional>
 #include <memory>
 #include <vector>
 
 #include "base/error.h"
-#include "base/mutex.h"
 
 namespace weft::pjrt {
 
@@ -20,23 +18,27 @@ class Event {
   Event() = default;              // pending
   static const EventRef& Done();  // one for all
   static EventRef Failed(Error error);
+  ~Event();
+  Event(const Event&) = delete;
 
-  bool IsReady() const { return ready_.load(std::memory_order_acquire); }
+  bool IsReady() const { return waiting_.load(std::memory_order_acquire) == Ready(); }
   // What became of it; only once ready.
   const Status& status() const { return status_; }
-  // Once. Runs what OnReady left here, on this thread, after the state is visible to all.
-  void Set(Status status) WEFT_EXCLUDES(mutex_);
+  // Once. Runs what OnReady left here, on this thread and in that order, after the state is visible
+  // to all. The event may be gone when this returns.
+  void Set(Status status);
   // Runs fn when ready: at once on this thread, or later on the thread that calls Set.
-  void OnReady(std::function<void(const Status&)> fn) WEFT_EXCLUDES(mutex_);
+  void OnReady(std::function<void(const Status&)> fn);
   // Blocks. A worker of an Executor that awaits counts as blocked (executor.h).
-  const Status& Await() WEFT_EXCLUDES(mutex_);
+  const Status& Await();
 
  private:
-  std::atomic<bool> ready_ = false;
-  Status status_;
-  Mutex mutex_;
-  std::condition_variable wake_;
-  std::vector<std::function<void(const Status&)>> waiting_ WEFT_GUARDED_BY(mutex_);
+  struct Waiter;
+  static Waiter* Ready() { return reinterpret_cast<Waiter*>(uintptr_t{1}); }
+
+  // A list of waiters, newest first, while pending; Ready() from then on.
+  std::atomic<Waiter*> waiting_ = nullptr;
+  Status status_;  // written before Ready()
 };
 
 // Ready when all are; fails with the first error in order.

@@ -4,9 +4,8 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <optional>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,6 +18,8 @@
 
 namespace weft::pjrt {
 
+struct EvaluatorRunnerOptions;  // evaluator_runner.h
+
 // Runs a module. The evaluator today, compiled code later; a program that the preferred runner
 // cannot take falls back to the next as a whole.
 class Runner {
@@ -28,6 +29,8 @@ class Runner {
   // overwritten. Results as [d][k], tuples at the root flattened.
   virtual Result<std::vector<std::vector<Literal>>> Run(
       std::span<std::vector<Literal>> arguments) const = 0;
+  // The same for programs of one device.
+  virtual Result<std::vector<Literal>> RunAlone(std::vector<Literal>& arguments) const;
   // So little work that it is done on the caller's thread.
   virtual bool IsTiny() const = 0;
 };
@@ -64,31 +67,43 @@ class Executable {
   const std::vector<std::string>& parameter_memory_kinds() const { return parameter_memory_kinds_; }
   const std::vector<std::string>& parameter_shardings() const { return parameter_shardings_; }
   const std::vector<OutputInfo>& outputs() const { return outputs_; }
+  int64_t output_bytes() const { return output_bytes_; }  // of one device
   // Indices of arguments that are donated unless the caller revokes it.
   const std::vector<bool>& donated() const { return donated_; }
-  const CostAnalysis& cost() const { return cost_; }
-  const MemoryAnalysis& memory() const { return memory_; }
+  bool donates() const { return donates_; }
+  const CostAnalysis& cost() const;  // worked out when first asked for
+  const MemoryAnalysis& memory() const;
   const Runner& runner() const { return *runner_; }
 
  private:
   Executable() = default;
+  // Everything but name and request, from the module.
+  static Result<std::shared_ptr<Executable>> Make(Client& client,
+                                                  std::unique_ptr<hlo::Module> module,
+                                                  CompileRequest request, std::string fingerprint);
+  Status MakeSharded(const EvaluatorRunnerOptions& options);
+  Status DescribeArguments();
+  Status DescribeOutputs();
   std::string name_, fingerprint_;
   CompileRequest request_;
   std::unique_ptr<hlo::Module> module_;
   std::vector<Shape> parameters_;
   std::vector<std::string> parameter_memory_kinds_, parameter_shardings_;
   std::vector<OutputInfo> outputs_;
+  int64_t output_bytes_ = 0;
   std::vector<bool> donated_;
-  CostAnalysis cost_;
-  MemoryAnalysis memory_;
+  bool donates_ = false;  // any of them
+  mutable std::once_flag analysed_;
+  mutable CostAnalysis cost_;
+  mutable MemoryAnalysis memory_;
   std::unique_ptr<Runner> runner_;
 };
 
 struct ExecuteRequest {
   // [device][argument]; every list has one entry per parameter.
-  std::span<Buffer* const* const> arguments;
+  std::span<Buffer* const* const> arguments = {};
   int64_t argument_count = 0;
-  std::span<const int64_t> not_donated;
+  std::span<const int64_t> not_donated = {};
   Device* device = nullptr;  // portable executables: where to run
 };
 struct ExecuteResult {
@@ -113,8 +128,17 @@ class LoadedExecutable {
   Result<ExecuteResult> Execute(const ExecuteRequest& request);
 
  private:
+  struct Inputs;  // the arguments of one call
+  struct Launch;  // a call on its way
   LoadedExecutable(Client* client, std::shared_ptr<Executable> executable)
       : client_(client), executable_(std::move(executable)) {}
+  Result<std::vector<Device*>> DevicesOf(const ExecuteRequest& request) const;
+  Status CheckArgument(const ExecuteRequest& request, size_t device, int64_t index,
+                       const Device* on) const;
+  Result<Inputs> TakeInputs(const ExecuteRequest& request, std::span<Device* const> devices) const;
+  ExecuteResult RunHere(Inputs inputs, std::span<Device* const> devices) const;
+  ExecuteResult RunLater(Inputs inputs, std::span<Device* const> devices) const;
+  Memory* OutputMemory(const Device& device, size_t output) const;
   Client* client_;
   std::shared_ptr<Executable> executable_;
   std::vector<Device*> devices_;

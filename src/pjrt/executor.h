@@ -4,6 +4,7 @@
 // waits for it.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -22,7 +23,9 @@ class Executor {
 
   void Schedule(std::function<void()> task) WEFT_EXCLUDES(mutex_);
   // Nothing is queued or running. A hint, for running tiny programs on the caller's thread.
-  bool IsIdle() const;
+  bool IsIdle() const { return unfinished_.load(std::memory_order_relaxed) == 0; }
+  // Whether the current thread is a worker of this executor.
+  bool IsWorker() const;
 
   // While one lives, the current thread, if it is a worker of an Executor, counts as blocked.
   class BlockingScope {
@@ -35,17 +38,30 @@ class Executor {
     Executor* executor_;
   };
 
+  // While one lives on a worker, that worker is about to finish its task: the first task scheduled
+  // here waits for it rather than wake another thread.
+  class FinishingScope {
+   public:
+    FinishingScope();
+    ~FinishingScope();
+    FinishingScope(const FinishingScope&) = delete;
+
+   private:
+    bool outer_;
+  };
+
  private:
   void Work() WEFT_EXCLUDES(mutex_);
   void StartWorkerIfNeeded() WEFT_REQUIRES(mutex_);
 
   const int limit_;
+  std::atomic<int64_t> unfinished_ = 0;
   mutable Mutex mutex_;
   std::condition_variable wake_;
   std::deque<std::function<void()>> queue_ WEFT_GUARDED_BY(mutex_);
   std::vector<std::thread> threads_ WEFT_GUARDED_BY(mutex_);
-  int idle_ WEFT_GUARDED_BY(mutex_) = 0;
-  int blocked_ WEFT_GUARDED_BY(mutex_) = 0;
+  int idle_ WEFT_GUARDED_BY(mutex_) = 0;     // threads that wait for a task
+  int working_ WEFT_GUARDED_BY(mutex_) = 0;  // threads that run one and are not blocked
   bool stopping_ WEFT_GUARDED_BY(mutex_) = false;
 };
 

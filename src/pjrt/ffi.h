@@ -11,6 +11,8 @@
 #include "base/error.h"
 #include "base/literal.h"
 #include "hlo/instruction.h"
+#include "hlo/module.h"
+#include "pjrt/abi_extensions.h"
 
 namespace weft::pjrt {
 
@@ -37,5 +39,22 @@ using CallbackTrampoline = int32_t (*)(uint64_t id, int32_t argument_count,
                                        const CallbackArray* arguments, int32_t result_count,
                                        const CallbackArray* results, char* error,
                                        int64_t error_size);
+// Null: callbacks are answered with an error (the interpreter is going away).
+void SetCallbackTrampoline(CallbackTrampoline trampoline);
+
+// Our own extension of PJRT_Api, for the Python package.
+inline constexpr int32_t kWeftExtensionType = 0x57454654;  // "WEFT"
+struct WeftExtension {
+  PJRT_Extension_Base base;
+  void (*set_callback_trampoline)(CallbackTrampoline trampoline);
+  // Makes a custom call known: api_version 1 to 4 as HLO numbers them (4: typed FFI, where the
+  // stages before `execute` may be null). Returns an error as the slots of PJRT_Api do.
+  PJRT_Error* (*register_target)(const char* name, int64_t name_size, int32_t api_version,
+                                 void* instantiate, void* prepare, void* initialize, void* execute);
+};
+
+// The custom call `weft_python_callback`.
+inline constexpr std::string_view kCallbackTarget = "weft_python_callback";
+Result<Literal> RunHostCallback(const hlo::Instruction& call, std::span<Literal> operands);
 
 }  // namespace weft::pjrt

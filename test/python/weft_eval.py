@@ -65,16 +65,16 @@ def from_npy(array, name):
 
 
 def evaluate(text, *inputs, flags=()):
-    """The list of results (leaves of a tuple root) of the module on the inputs."""
+    """The list of results (leaves of a tuple root) of the module, text or bytes, on the inputs."""
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
-        (folder / "m.hlo").write_text(text)
+        (folder / "m.hlo").write_bytes(text if isinstance(text, bytes) else text.encode())
         command = [str(WEFT), "eval", str(folder / "m.hlo"), "--out", str(folder / "out"), *flags]
         for i, x in enumerate(inputs):
             np.save(folder / f"in{i}.npy", to_npy(np.asarray(x)))
             command += ["--input", str(folder / f"in{i}.npy")]
         done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-        assert done.returncode == 0, f"{done.stderr}\n{done.stdout[-2000:]}\n{text}"
+        assert done.returncode == 0, f"{done.stderr}\n{done.stdout[-2000:]}\n{text if isinstance(text, str) else ''}"
         out = folder / "out"
         types = {}
         if (out / "types.txt").exists():

@@ -83,11 +83,11 @@ const Type* BuiltinPlain(EntryReader& r, Type::Kind kind) {
   return type;
 }
 
-struct FloatName {
+struct BytecodeFloatName {
   std::string_view name;
   DType dtype;
 };
-constexpr FloatName kFloatNames[] = {
+constexpr BytecodeFloatName kBytecodeFloatNames[] = {
     {"bf16", DType::kBF16},
     {"f16", DType::kF16},
     {"f32", DType::kF32},
@@ -201,7 +201,7 @@ const Type* DecodeBuiltinType(EntryReader& r) {
 }
 
 const Type* DecodeTextType(EntryReader& r, std::string_view text) {
-  for (const FloatName& row : kFloatNames) {
+  for (const BytecodeFloatName& row : kBytecodeFloatNames) {
     if (row.name == text) return MakeElement(r, row.dtype);
   }
   if (text == "tf32") return MakeElement(r, DType::kInvalid);

@@ -5,7 +5,7 @@
 namespace weft::hlo::mlir {
 namespace {
 
-constexpr int kMaxRegionDepth = 128;
+constexpr int kMaxBytecodeDepth = 128;
 constexpr uint8_t kIrSection = 4;
 
 enum OpBits : uint8_t {
@@ -44,7 +44,15 @@ bool BytecodeIr::Need(const Cursor& c) {
   return c.bad() ? Fail("unexpected end, or a count that is larger than what follows") : true;
 }
 
+bool BytecodeIr::Claim(uint64_t n, std::string_view what) {
+  if (n > budget_) return Fail(StrCat(n, " ", what, ", more than there are bytes"));
+  budget_ -= n;
+  return true;
+}
+
 Result<Operation*> BytecodeIr::ReadModule(Cursor section) {
+  budget_ = section.remaining();
+  attr_budget_ = 16 * tree_.source().size() + (1 << 20);
   Block top;
   Scope scope;
   if (!ReadBlock(section, top, scope, 0)) return std::unexpected(*error_);
@@ -122,18 +130,20 @@ BytecodeIr::OpKind* BytecodeIr::Kind(uint64_t index) {
 
 // Functions are strings in VHLO.
 const Attr* BytecodeIr::AsSymbol(const Attr* attr) {
-  if (attr->kind == Attr::Kind::kString) {
+  bool list = attr->kind == Attr::Kind::kArray && !attr->elements.empty();
+  if (!list && attr->kind != Attr::Kind::kString) return attr;
+  if (auto it = symbols_.find(attr); it != symbols_.end()) return it->second;
+  if (!list) {
     Attr* symbol = tree_.NewAttr(Attr::Kind::kSymbol);
     symbol->text = attr->text;
-    return symbol;
+    return symbols_[attr] = symbol;
   }
-  if (attr->kind != Attr::Kind::kArray || attr->elements.empty()) return attr;
   Attr* array = tree_.NewAttr(Attr::Kind::kArray);
   for (const Attr* element : attr->elements) {
     bool text = element->kind == Attr::Kind::kString;
     array->elements.push_back(text ? AsSymbol(element) : element);
   }
-  return array;
+  return symbols_[attr] = array;
 }
 
 bool BytecodeIr::ReadAttributes(Cursor& c, Operation& op) {
@@ -141,6 +151,8 @@ bool BytecodeIr::ReadAttributes(Cursor& c, Operation& op) {
   if (!Need(c)) return false;
   if (!dict) return FailEntry();
   if (dict->kind != Attr::Kind::kDict) return Fail("attributes that are not a dictionary");
+  if (dict->names.size() > attr_budget_) return Fail("attributes without end");
+  attr_budget_ -= dict->names.size();
   op.attrs.reserve(dict->names.size());
   for (size_t i = 0; i < dict->names.size(); ++i) {
     op.attrs.push_back({dict->names[i], dict->elements[i]});
@@ -255,10 +267,10 @@ bool BytecodeIr::ReadOp(Cursor& c, Block& block, Scope& scope, int depth) {
 // Regions that use nothing from outside are in a section of their own, and count their values from
 // 0.
 bool BytecodeIr::ReadRegions(Cursor& c, Operation& op, Scope& scope, int depth) {
-  if (depth >= kMaxRegionDepth) return Fail(StrCat("regions nested deeper than ", depth));
+  if (depth >= kMaxBytecodeDepth) return Fail(StrCat("regions nested deeper than ", depth));
   bool isolated = false;
   uint64_t count = c.VarIntWithFlag(isolated);
-  if (count > c.remaining()) return Fail(StrCat(count, " regions, more than there are bytes"));
+  if (!Need(c) || !Claim(count, "regions")) return false;
   op.regions.resize(count);
   Scope own;
   Cursor inner = c;
@@ -284,7 +296,7 @@ bool BytecodeIr::ReadRegion(Cursor& c, Region& region, Scope& scope, int depth) 
   if (!Need(c)) return false;
   if (blocks == 0) return true;
   size_t values = c.Count();
-  if (!Need(c)) return false;
+  if (!Need(c) || !Claim(blocks, "blocks") || !Claim(values, "values")) return false;
   size_t outer_next = scope.next, outer_size = scope.values.size();
   scope.next = outer_size;
   scope.values.resize(outer_size + values);
@@ -320,7 +332,7 @@ bool BytecodeIr::ReadBlock(Cursor& c, Block& block, Scope& scope, int depth) {
   bool has_arguments = false;
   uint64_t count = c.VarIntWithFlag(has_arguments);
   if (!Need(c)) return false;
-  if (count > c.remaining()) return Fail(StrCat(count, " operations, more than there are bytes"));
+  if (!Claim(count, "operations")) return false;
   if (has_arguments && !ReadArguments(c, block, scope)) return false;
   block.operations.reserve(count);
   for (uint64_t i = 0; i < count; ++i) {

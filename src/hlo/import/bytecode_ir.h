@@ -1,8 +1,10 @@
 // The operations of a bytecode file.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "base/error.h"
@@ -45,6 +47,9 @@ class BytecodeIr {
 
   bool Fail(std::string message);
   bool FailEntry();
+  // Regions, blocks and values each take a byte of the file at least, none of them twice: what all
+  // of the file declares is bounded by its size. False and an error when n more are too many.
+  bool Claim(uint64_t n, std::string_view what);
   bool Need(const Cursor& c);  // false and an error when the cursor is bad
   OpKind* Kind(uint64_t index);
   bool Resolve(OpKind& kind, const BytecodeOpName& name);
@@ -67,7 +72,10 @@ class BytecodeIr {
   std::vector<BytecodeOpName> names_;
   std::vector<OpKind> kinds_;
   std::vector<Cursor> properties_;
-  std::string_view doing_;  // the operation being read, for messages
+  std::unordered_map<const Attr*, const Attr*> symbols_;  // what AsSymbol made
+  uint64_t budget_ = 0;                                   // see Claim
+  uint64_t attr_budget_ = 0;  // attributes that dictionaries may still give to operations
+  std::string_view doing_;    // the operation being read, for messages
   std::optional<Error> error_;
 };
 

@@ -20,7 +20,7 @@ void SetLocation(EntryReader& r, std::string_view name, const Frame* frame) {
 }
 
 // "file":line:column, or a range: as many of line, column, end line and end column as it needs.
-void FileLocation(EntryReader& r, bool range) {
+void FilePosition(EntryReader& r, bool range) {
   const Attr* file = r.AttrRef();
   std::vector<int32_t> numbers(range ? r.Count() : 2);
   for (int32_t& n : numbers) n = LocationNumber(r.VarInt());
@@ -108,14 +108,14 @@ void FusedLocation(EntryReader& r, bool metadata) {
 bool DecodeLocation(EntryReader& r, uint64_t kind) {
   switch (kind) {
     case 10: CallSiteLocation(r); return true;
-    case 11: FileLocation(r, false); return true;
+    case 11: FilePosition(r, false); return true;
     case 12: FusedLocation(r, false); return true;
     case 13: FusedLocation(r, true); return true;
     case 14: NameLocation(r); return true;
     case 15:
       if (r.ready()) SetLocation(r, "", nullptr);
       return true;
-    case 22: FileLocation(r, true); return true;
+    case 22: FilePosition(r, true); return true;
     default: return false;
   }
 }

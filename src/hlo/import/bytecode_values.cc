@@ -8,7 +8,7 @@
 namespace weft::hlo::mlir {
 namespace {
 
-int64_t Extend(DType dtype, uint64_t bits) {
+int64_t ExtendBits(DType dtype, uint64_t bits) {
   int width = BitWidth(dtype);
   if (width >= 64) return static_cast<int64_t>(bits);
   bits &= (uint64_t{1} << width) - 1;
@@ -76,7 +76,7 @@ const Attr* MakeDense(EntryReader& r, const Type* type, std::string_view bytes) 
   if (IsSubByte(type->dtype) && IsInteger(type->dtype)) {
     std::vector<std::byte> values(attr->bytes.begin(), attr->bytes.end());
     for (std::byte& b : values) {
-      b = static_cast<std::byte>(Extend(type->dtype, static_cast<uint8_t>(b)));
+      b = static_cast<std::byte>(ExtendBits(type->dtype, static_cast<uint8_t>(b)));
     }
     attr->bytes = r.tree().KeepBytes(std::move(values));
   }
@@ -100,7 +100,7 @@ const Attr* MakeInt(EntryReader& r, const Type* type) {
   }
   Attr* attr = r.tree().NewAttr(Attr::Kind::kInt);
   attr->type = type;
-  attr->integer = Extend(dtype, bits);
+  attr->integer = ExtendBits(dtype, bits);
   return attr;
 }
 

@@ -17,19 +17,19 @@ const Attr* VhloEnum(EntryReader& r, const std::array<std::string_view, N>& name
   return MakeString(r, names[value], Attr::Kind::kEnum);
 }
 
-constexpr std::array<std::string_view, 6> kDirections = {"EQ", "NE", "GE", "GT", "LE", "LT"};
-constexpr std::array<std::string_view, 5> kCompareTypes = {"NOTYPE", "FLOAT", "TOTALORDER",
-                                                           "SIGNED", "UNSIGNED"};
-constexpr std::array<std::string_view, 5> kApiVersions = {
+constexpr std::array<std::string_view, 6> kVhloDirections = {"EQ", "NE", "GE", "GT", "LE", "LT"};
+constexpr std::array<std::string_view, 5> kVhloCompareTypes = {"NOTYPE", "FLOAT", "TOTALORDER",
+                                                               "SIGNED", "UNSIGNED"};
+constexpr std::array<std::string_view, 5> kVhloApiVersions = {
     "API_VERSION_UNSPECIFIED", "API_VERSION_ORIGINAL", "API_VERSION_STATUS_RETURNING",
     "API_VERSION_STATUS_RETURNING_UNIFIED", "API_VERSION_TYPED_FFI"};
-constexpr std::array<std::string_view, 4> kFftTypes = {"FFT", "IFFT", "RFFT", "IRFFT"};
-constexpr std::array<std::string_view, 3> kPrecisions = {"DEFAULT", "HIGH", "HIGHEST"};
-constexpr std::array<std::string_view, 3> kRngAlgorithms = {"DEFAULT", "THREE_FRY", "PHILOX"};
-constexpr std::array<std::string_view, 3> kRngDistributions = {"", "UNIFORM", "NORMAL"};
-constexpr std::array<std::string_view, 4> kTransposes = {"TRANSPOSE_INVALID", "NO_TRANSPOSE",
-                                                         "TRANSPOSE", "ADJOINT"};
-constexpr std::array<std::string_view, 3> kAccuracyModes = {"DEFAULT", "HIGHEST", "TOLERANCE"};
+constexpr std::array<std::string_view, 4> kVhloFftTypes = {"FFT", "IFFT", "RFFT", "IRFFT"};
+constexpr std::array<std::string_view, 3> kVhloPrecisions = {"DEFAULT", "HIGH", "HIGHEST"};
+constexpr std::array<std::string_view, 3> kVhloRngAlgorithms = {"DEFAULT", "THREE_FRY", "PHILOX"};
+constexpr std::array<std::string_view, 3> kVhloRngDistributions = {"", "UNIFORM", "NORMAL"};
+constexpr std::array<std::string_view, 4> kVhloTransposes = {"TRANSPOSE_INVALID", "NO_TRANSPOSE",
+                                                             "TRANSPOSE", "ADJOINT"};
+constexpr std::array<std::string_view, 3> kVhloAccuracyModes = {"DEFAULT", "HIGHEST", "TOLERANCE"};
 
 const Attr* VhloDict(EntryReader& r) {
   std::vector<std::pair<std::string_view, const Attr*>> fields(r.Count());
@@ -176,27 +176,27 @@ const Attr* DecodeVhloAttr(EntryReader& r) {
       attr->boolean = value == 1;
       return attr;
     }
-    case 3: return VhloEnum(r, kDirections);
-    case 4: return VhloEnum(r, kCompareTypes);
-    case 5: return VhloEnum(r, kApiVersions);
+    case 3: return VhloEnum(r, kVhloDirections);
+    case 4: return VhloEnum(r, kVhloCompareTypes);
+    case 5: return VhloEnum(r, kVhloApiVersions);
     case 6: return VhloDict(r);
-    case 7: return VhloEnum(r, kFftTypes);
+    case 7: return VhloEnum(r, kVhloFftTypes);
     case 8: return MakeFloat(r, r.TypeRef());
     case 9: return MakeInt(r, r.TypeRef());
     case 10: return VhloAlias(r);
-    case 11: return VhloEnum(r, kPrecisions);
-    case 12: return VhloEnum(r, kRngAlgorithms);
-    case 13: return VhloEnum(r, kRngDistributions);
+    case 11: return VhloEnum(r, kVhloPrecisions);
+    case 12: return VhloEnum(r, kVhloRngAlgorithms);
+    case 13: return VhloEnum(r, kVhloRngDistributions);
     case 14: return MakeString(r, r.String());
     case 15: {
       const Type* type = r.TypeRef();
       std::string_view bytes = r.Bytes(r.VarInt());
       return r.ready() ? MakeDense(r, type, bytes) : nullptr;
     }
-    case 16: return VhloEnum(r, kTransposes);
+    case 16: return VhloEnum(r, kVhloTransposes);
     case 17: return VhloTypeAttr(r);
     case 18: return VhloInts(r, r.SignedInts());
-    case 19: return VhloEnum(r, kAccuracyModes);
+    case 19: return VhloEnum(r, kVhloAccuracyModes);
     case 20: return VhloAccuracy(r);
     case 21:
     case 22:

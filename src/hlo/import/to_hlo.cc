@@ -185,8 +185,16 @@ Status Converter::ConvertOperations(const Block& block) {
 Status Converter::ConvertOperation(const Operation& op) {
   const Operation* outer = std::exchange(op_, &op);
   Handler handler = FindHandler(op.name);
-  Status status =
-      handler != nullptr ? handler(*this, op) : Unimplemented("this operation is not known");
+  Status status;
+  if (handler != nullptr) {
+    status = handler(*this, op);
+  } else {
+    Error error(Code::kUnimplemented, "this operation is not known");
+    if (op.name.starts_with("chlo.")) {
+      error.Hint("in bytecode as jax.export or PJRT write it, CHLO is spelled out in StableHLO");
+    }
+    status = std::unexpected(std::move(error));
+  }
   op_ = outer;
   if (!status) return std::unexpected(Place(std::move(status).error(), op));
   return {};

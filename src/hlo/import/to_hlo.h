@@ -127,10 +127,10 @@ class Converter {
   };
   std::unordered_map<std::string_view, FunctionState> functions_;
   std::unordered_map<std::string_view, const Attr*> meshes_;
-  std::unordered_map<const Location*, Metadata> metadata_;
+  const Location* last_location_ = nullptr;
+  Metadata last_metadata_;  // of that
   std::unordered_map<const Frame*, int32_t> frames_;
   std::unordered_map<std::string_view, int32_t> files_, frame_functions_;
-  std::vector<Instruction*> clones_;
   std::unordered_map<const Computation*, std::unordered_map<const Instruction*, Instruction*>>
       cloned_;
 };

@@ -1,7 +1,6 @@
 // Operations between devices.
 #include <algorithm>
 
-#include "hlo/builder.h"
 #include "hlo/import/attr_values.h"
 #include "hlo/import/to_hlo.h"
 
@@ -83,7 +82,8 @@ Result<Instruction*> EmitAllToAll(Converter& c, Instruction* operand, const AllT
                                   int64_t split, int64_t concat, int64_t count) {
   const Shape& from = operand->shape();
   if (split < 0 || split >= from.rank() || concat < 0 || concat >= from.rank() || count < 1 ||
-      from.dim(split) % count != 0 || !from.IsStatic() || from.rank() >= kMaxRank) {
+      from.dim(split) % count != 0 || !from.IsStatic() || from.rank() >= kMaxRank ||
+      from.dim(concat) > INT64_MAX / count) {
     return InvalidArgument("split_dimension = ", split, ", concat_dimension = ", concat,
                            ", split_count = ", count, " do not fit ", from.ToStringWithoutLayout());
   }

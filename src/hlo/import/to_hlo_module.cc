@@ -323,9 +323,11 @@ const Metadata* Converter::MetadataOf(const Location* location) {
   if (location == nullptr || (location->name.empty() && location->frame == nullptr)) {
     return nullptr;
   }
-  auto [it, is_new] = metadata_.try_emplace(location);
-  if (!is_new) return &it->second;
-  Metadata& m = it->second;
+  // Neighbours mostly come from one place.
+  if (location == last_location_) return &last_metadata_;
+  last_location_ = location;
+  Metadata& m = last_metadata_;
+  m = Metadata();
   m.op_name = location->name;
   if (const Frame* frame = location->frame) {
     m.source_file = frame->file;

@@ -29,6 +29,20 @@ bool IsCheapOfConstants(Op op) {
   }
 }
 
+bool IsFoldable(const Instruction& i) {
+  switch (i.op()) {
+    case Op::kConstant:
+    case Op::kIota:
+    case Op::kBroadcast:
+    case Op::kReshape:
+    case Op::kConcatenate:
+    case Op::kSlice:
+    case Op::kGetDimensionSize:
+    case Op::kCompare: return true;
+    default: return IsElementwise(i.op()) && i.attrs().Is<NoAttrs>();
+  }
+}
+
 // Collects what `region` uses and does not define, in order of first use.
 struct CaptureWalk {
   std::unordered_set<const Value*> defined, seen;
@@ -135,10 +149,7 @@ Result<std::optional<Ints>> Converter::ConstantInts(Instruction* value) {
     Instruction* at = stack.back();
     stack.pop_back();
     order.push_back(at);
-    bool foldable = IsElementwise(at->op()) || at->op() == Op::kConstant || at->op() == Op::kIota ||
-                    at->op() == Op::kBroadcast || at->op() == Op::kReshape ||
-                    at->op() == Op::kConcatenate || at->op() == Op::kSlice ||
-                    at->op() == Op::kGetDimensionSize;
+    bool foldable = IsFoldable(*at);
     const Shape& shape = at->shape();
     if (!foldable || !shape.IsArray() || !shape.IsStatic() || order.size() > kMaxInstructions ||
         shape.elements() > kMaxElements) {

@@ -1,0 +1,33 @@
+"""Weft: an open compiler and runtime for machine-learning programs, as a device for JAX.
+
+JAX finds this package by itself; it is used where it is asked for:
+
+    JAX_PLATFORMS=weft python program.py        # or weft,cpu; or WEFT_DEFAULT=1
+
+Nothing here needs to be imported for that. `library_path()` is where the PJRT plugin lies, and
+`register()` makes the platform known in a process that did not ask for it (to export for it, say).
+"""
+
+import os
+
+__version__ = "0.1.0"
+PLATFORM = "weft"
+
+
+def library_path():
+    """The PJRT plugin: WEFT_LIBRARY where set, else the one installed with this package, else, in
+    the source tree, the one built there."""
+    chosen = os.environ.get("WEFT_LIBRARY")
+    if chosen:
+        return os.path.abspath(chosen)
+    package = os.path.dirname(os.path.abspath(__file__))
+    installed = os.path.join(package, "libpjrt_weft.so")
+    built = os.path.join(os.path.dirname(os.path.dirname(package)), "build", "libpjrt_weft.so")
+    return built if not os.path.exists(installed) and os.path.exists(built) else installed
+
+
+def register():
+    """Registers the platform `weft` with JAX, asked for or not. Call before JAX is first used."""
+    from weft import jax_plugin
+
+    jax_plugin.register()

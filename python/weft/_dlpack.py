@@ -1,0 +1,198 @@
+"""DLPack for arrays of this platform, over their zero-copy NumPy view.
+
+jaxlib's own export and import know its own platforms only. jax._src.dlpack keeps its logic (what
+copies, what raises); the two functions of jaxlib at its bottom are replaced for our arrays.
+"""
+
+import ctypes
+import sys
+import weakref
+
+import numpy as np
+
+from weft import PLATFORM, _types
+
+_CPU = 1  # kDLCPU
+_READ_ONLY = 1  # DLPACK_FLAG_BITMASK_READ_ONLY
+_ALIGNMENT = 64  # what the plugin wants of memory that it takes over without a copy
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64)]
+
+
+_Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+class _Managed(ctypes.Structure):
+    _fields_ = [("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
+
+
+class _Versioned(ctypes.Structure):
+    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32),
+                ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p),
+                ("flags", ctypes.c_uint64), ("tensor", _Tensor)]
+
+
+_KINDS = {b"dltensor": _Managed, b"dltensor_versioned": _Versioned}
+_exported = {}  # address of a managed tensor -> what keeps it and its memory
+
+_capsule_new = ctypes.pythonapi.PyCapsule_New
+_capsule_new.restype = ctypes.py_object
+_capsule_new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+_PyCapsule = ctypes.pythonapi
+# With plain addresses: a capsule that is being destroyed must not be wrapped in a reference.
+_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(
+    ("PyCapsule_IsValid", _PyCapsule))
+_get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", _PyCapsule))
+_set_name = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_SetName", _PyCapsule))
+
+
+@_Deleter
+def _delete(address):
+    _exported.pop(address, None)
+
+
+@ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+def _capsule_destructor(capsule):
+    for name in _KINDS:  # renamed by whoever took it over
+        if _is_valid(capsule, name):
+            _exported.pop(_get_pointer(capsule, name), None)
+
+
+def export(array, max_version=None):
+    """A DLPack capsule of a NumPy array's memory."""
+    code, bits = _types.dlpack_code(array.dtype)
+    versioned = max_version is not None and tuple(max_version) >= (1, 0)
+    shape = (ctypes.c_int64 * max(array.ndim, 1))(*array.shape)
+    strides = (ctypes.c_int64 * max(array.ndim, 1))(
+        *(stride // array.itemsize for stride in array.strides))
+    managed = (_Versioned if versioned else _Managed)()
+    managed.tensor = _Tensor(array.ctypes.data, _CPU, 0, array.ndim, code, bits, 1, shape, strides, 0)
+    managed.deleter = ctypes.cast(_delete, ctypes.c_void_p).value
+    if versioned:
+        managed.major, managed.minor = 1, 0
+        managed.flags = 0 if array.flags.writeable else _READ_ONLY
+    address = ctypes.addressof(managed)
+    _exported[address] = (managed, array, shape, strides)
+    name = _VERSIONED_NAME if versioned else _PLAIN_NAME
+    return _capsule_new(address, name, ctypes.cast(_capsule_destructor, ctypes.c_void_p))
+
+
+# The capsules keep pointers to their names.
+_PLAIN_NAME, _VERSIONED_NAME = b"dltensor", b"dltensor_versioned"
+_USED = {_PLAIN_NAME: b"used_dltensor", _VERSIONED_NAME: b"used_dltensor_versioned"}
+
+
+def import_(capsule):
+    """The memory of a DLPack capsule, which is taken over, as a NumPy array."""
+    name = next((name for name in _KINDS if _is_valid(id(capsule), name)), None)
+    if name is None:
+        raise ValueError("not a DLPack capsule, or one that was consumed before")
+    address = _get_pointer(id(capsule), name)
+    managed = _KINDS[name].from_address(address)
+    tensor = managed.tensor
+    if tensor.device_type != _CPU:
+        raise BufferError(f"DLPack tensor on device type {tensor.device_type}, not on the CPU")
+    dtype = _types.dlpack_dtype(tensor.code, tensor.bits, tensor.lanes)
+    shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
+    strides = None
+    if tensor.strides:
+        strides = tuple(tensor.strides[i] * dtype.itemsize for i in range(tensor.ndim))
+    _set_name(capsule, _USED[name])
+    if 0 in shape:
+        array = np.zeros(shape, dtype)
+        _release(address, managed.deleter)
+        return array
+    base = tensor.data + tensor.byte_offset
+    low, high = _extent(shape, strides, dtype.itemsize)
+    memory = (ctypes.c_char * (high - low)).from_address(base + low)  # every view's last base
+    weakref.finalize(memory, _release, address, managed.deleter).atexit = False
+    return np.ndarray(shape, dtype, buffer=memory, offset=-low, strides=strides)
+
+
+def _extent(shape, strides, itemsize):
+    """The bytes touched, from the first element: [low, high)."""
+    if strides is None:
+        return 0, int(np.prod(shape, dtype=np.int64)) * itemsize
+    reach = [(size - 1) * stride for size, stride in zip(shape, strides)]
+    return sum(r for r in reach if r < 0), sum(r for r in reach if r > 0) + itemsize
+
+
+def _release(address, deleter):
+    if deleter:
+        _Deleter(deleter)(address)
+
+
+class _Module:
+    """A module with some of its attributes replaced."""
+
+    def __init__(self, module, **replaced):
+        self._module = module
+        self.__dict__.update(replaced)
+
+    def __getattr__(self, name):
+        return getattr(self._module, name)
+
+
+def _platform_of(thing):
+    """The platform of a device or of a JAX array; None of anything else."""
+    platform = getattr(thing, "platform", None)
+    if callable(platform):
+        platform = platform()
+    return platform if isinstance(platform, str) else None
+
+
+def install(library, c_api):
+    del library, c_api
+    import jax
+    from jax._src import array, dlpack, xla_bridge
+    from jax._src.lib import _jax
+
+    to_capsule = _jax.buffer_to_dlpack_managed_tensor
+    from_capsule = _jax.dlpack_managed_tensor_to_buffer
+
+    def buffer_to_dlpack_managed_tensor(buffer, stream=None):
+        if buffer.platform() != PLATFORM:
+            return to_capsule(buffer, stream=stream)
+        return export(np.asarray(buffer))
+
+    def dlpack_managed_tensor_to_buffer(capsule, device, stream=None, copy=None, *more):
+        if getattr(device, "platform", None) != PLATFORM:
+            return from_capsule(capsule, device, stream, copy, *more)
+        value = import_(capsule)
+        if copy:
+            value = value.copy()
+        elif copy is False and value.ctypes.data % _ALIGNMENT:
+            raise _jax.JaxRuntimeError(
+                f"INVALID_ARGUMENT: Specified buffer (ptr={value.ctypes.data:#x}) is not aligned "
+                f"to {_ALIGNMENT} bytes.")
+        return jax.device_put(value, device)
+
+    def get_backend(platform=None):
+        """CPU memory goes to this platform where it is the default, unless XLA's CPU is meant."""
+        if platform == "cpu" and xla_bridge.default_backend() == PLATFORM:
+            caller = sys._getframe(1).f_locals  # of from_dlpack or to_dlpack
+            named = (caller.get(name) for name in ("device", "external_array", "x"))
+            if "cpu" not in map(_platform_of, named):
+                platform = PLATFORM
+        return xla_bridge.get_backend(platform)
+
+    dlpack._jax = _Module(_jax, buffer_to_dlpack_managed_tensor=buffer_to_dlpack_managed_tensor,
+                          dlpack_managed_tensor_to_buffer=dlpack_managed_tensor_to_buffer)
+    dlpack.xla_bridge = _Module(xla_bridge, get_backend=get_backend)
+
+    dlpack_device = array.ArrayImpl.__dlpack_device__
+
+    def __dlpack_device__(self):
+        if len(self._arrays) == 1 and self.platform() == PLATFORM:
+            return dlpack.DLDeviceType.kDLCPU, 0
+        return dlpack_device(self)
+
+    array.ArrayImpl.__dlpack_device__ = __dlpack_device__

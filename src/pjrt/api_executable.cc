@@ -1,0 +1,356 @@
+// Slots of executables: compiling, what they are, serializing.
+#include <algorithm>
+#include <cstring>
+
+#include "pjrt/api.h"
+
+struct PJRT_SerializedExecutable {
+  std::string bytes;
+};
+struct PJRT_SerializedCompileOptions {
+  std::string bytes;
+};
+struct PJRT_DeviceAssignmentSerialized {
+  std::string bytes;
+};
+
+namespace weft::pjrt {
+namespace {
+
+std::vector<std::string> OutputKinds(const Executable& executable) {
+  std::vector<std::string> kinds;
+  for (const OutputInfo& output : executable.outputs()) kinds.push_back(output.memory_kind);
+  return kinds;
+}
+std::vector<std::string> OutputShardings(const Executable& executable) {
+  std::vector<std::string> shardings;
+  for (const OutputInfo& output : executable.outputs()) shardings.push_back(output.sharding);
+  return shardings;
+}
+
+}  // namespace
+
+ExecutableView::ExecutableView(std::shared_ptr<Executable> e, std::string source)
+    : executable(std::move(e)),
+      program(std::move(source)),
+      output_kinds(OutputKinds(*executable)),
+      parameter_kinds(executable->parameter_memory_kinds()),
+      output_shardings(OutputShardings(*executable)) {
+  for (const OutputInfo& output : executable->outputs()) {
+    has_shardings = has_shardings || !output.sharding.empty();
+    output_types.push_back(ToBufferType(output.shape.dtype()));
+    for (int64_t dim : output.shape.dims()) output_dims.push_back(dim);
+    output_ranks.push_back(output.shape.rank());
+    layouts.push_back({output.shape.LayoutOrDefault().ToString()});
+  }
+  for (const Shape& parameter : executable->parameters()) {
+    layouts.push_back({parameter.LayoutOrDefault().ToString()});
+  }
+  for (PJRT_Layouts_MemoryLayout& layout : layouts) layout_list.push_back(&layout);
+}
+
+const NamedValues& ExecutableView::Costs() const {
+  std::call_once(costs_once_, [this] {
+    const CostAnalysis& cost = executable->cost();
+    costs_.AddFloat("flops", cost.flops);
+    costs_.AddFloat("transcendentals", cost.transcendentals);
+    costs_.AddFloat("bytes accessed", cost.bytes_accessed);
+  });
+  return costs_;
+}
+
+namespace {
+
+// The executable on its devices, as the framework carries it.
+Result<PJRT_LoadedExecutable*> WrapLoaded(PJRT_Client& client,
+                                          std::shared_ptr<const ExecutableView> view) {
+  auto wrapped = std::make_unique<PJRT_LoadedExecutable>();
+  wrapped->client = &client;
+  wrapped->loaded = TRY(LoadedExecutable::Load(*client.client, view->executable));
+  const int64_t partitions = std::max<int64_t>(view->executable->request().num_partitions, 1);
+  for (size_t i = 0; i < wrapped->loaded->devices().size(); ++i) {
+    wrapped->devices.push_back(client.Wrap(wrapped->loaded->devices()[i]));
+    wrapped->logical_ids.push_back(
+        {static_cast<int>(i / partitions), static_cast<int>(i % partitions)});
+  }
+  wrapped->view = std::move(view);
+  return wrapped.release();
+}
+
+Result<std::shared_ptr<const ExecutableView>> CompileProgram(Client& client, const char* caller,
+                                                             const PJRT_Program* program,
+                                                             std::string_view options) {
+  TRY(CheckNotNull(program, "program"));
+  const std::string_view format = ToView(program->format, program->format_size);
+  if (format != "mlir" && format != "hlo" && format != "hlo_with_config") {
+    return InvalidArgument("Unknown program format '", format, "'.");
+  }
+  Result<CompileRequest> request = ParseCompileOptions(options);
+  if (!request) {
+    return InvalidArgument(
+        caller, ": failed to deserialize CompileOptionsProto: ", request.error().message());
+  }
+  std::string code(ToView(program->code, program->code_size));
+  std::shared_ptr<Executable> executable =
+      TRY(Executable::Compile(client, format, code, std::move(*request)));
+  return std::make_shared<const ExecutableView>(std::move(executable),
+                                                format == "mlir" ? std::move(code) : "");
+}
+
+}  // namespace
+
+namespace slot {
+
+Status Client_Compile(PJRT_Client_Compile_Args& args) {
+  args.executable = nullptr;
+  REQUIRE_ARG(client);
+  auto view = TRY(CompileProgram(*args.client->client, "PJRT_Client_Compile", args.program,
+                                 ToView(args.compile_options, args.compile_options_size)));
+  args.executable = TRY(WrapLoaded(*args.client, std::move(view)));
+  return {};
+}
+// Without a client: one that has the topology's devices does it.
+Status Compile(PJRT_Compile_Args& args) {
+  args.executable = nullptr;
+  REQUIRE_ARG(topology);
+  auto* topology = const_cast<PJRT_TopologyDescription*>(args.topology);
+  Client* client = args.client == nullptr ? nullptr : args.client->client.get();
+  if (client == nullptr) {
+    MutexLock lock(topology->mutex);
+    if (topology->compiler == nullptr) {
+      ClientOptions options = ClientOptions::FromEnvironment();
+      options.cpu_devices = std::max<int>(static_cast<int>(topology->devices.size()), 1);
+      topology->compiler = TRY(Client::Create(std::move(options)));
+    }
+    client = topology->compiler.get();
+  }
+  auto view = TRY(CompileProgram(*client, "PJRT_Compile", args.program,
+                                 ToView(args.compile_options, args.compile_options_size)));
+  args.executable = new PJRT_Executable{std::move(view)};
+  return {};
+}
+Status Client_Load(PJRT_Client_Load_Args& args) {
+  args.loaded_executable = nullptr;
+  REQUIRE_ARG(client);
+  REQUIRE_ARG(executable);
+  args.loaded_executable = TRY(WrapLoaded(*args.client, args.executable->view));
+  return {};
+}
+Status Executable_DeserializeAndLoad(PJRT_Executable_DeserializeAndLoad_Args& args) {
+  args.loaded_executable = nullptr;
+  REQUIRE_ARG(client);
+  const std::string_view bytes =
+      ToView(args.serialized_executable, args.serialized_executable_size);
+  std::shared_ptr<Executable> executable =
+      TRY(Executable::Deserialize(*args.client->client, bytes));
+  args.loaded_executable = TRY(
+      WrapLoaded(*args.client, std::make_shared<const ExecutableView>(std::move(executable), "")));
+  return {};
+}
+Status Executable_Serialize(PJRT_Executable_Serialize_Args& args) {
+  args.serialized_executable = nullptr;
+  REQUIRE_ARG(executable);
+  auto* bytes = new PJRT_SerializedExecutable{args.executable->view->executable->Serialize()};
+  args.serialized_executable = bytes;
+  args.serialized_bytes = bytes->bytes.data();
+  args.serialized_bytes_size = bytes->bytes.size();
+  args.serialized_executable_deleter = [](PJRT_SerializedExecutable* p) { delete p; };
+  return {};
+}
+
+// --- What an executable is ----------------------------------------------------------------------
+
+Status Executable_Destroy(PJRT_Executable_Destroy_Args& args) {
+  delete args.executable;
+  return {};
+}
+Status Executable_Name(PJRT_Executable_Name_Args& args) {
+  REQUIRE_ARG(executable);
+  args.executable_name = args.executable->view->executable->name().data();
+  args.executable_name_size = args.executable->view->executable->name().size();
+  return {};
+}
+Status Executable_NumReplicas(PJRT_Executable_NumReplicas_Args& args) {
+  REQUIRE_ARG(executable);
+  args.num_replicas = args.executable->view->executable->request().num_replicas;
+  return {};
+}
+Status Executable_NumPartitions(PJRT_Executable_NumPartitions_Args& args) {
+  REQUIRE_ARG(executable);
+  args.num_partitions = args.executable->view->executable->request().num_partitions;
+  return {};
+}
+Status Executable_NumOutputs(PJRT_Executable_NumOutputs_Args& args) {
+  REQUIRE_ARG(executable);
+  args.num_outputs = args.executable->view->output_types.size();
+  return {};
+}
+Status Executable_SizeOfGeneratedCodeInBytes(
+    PJRT_Executable_SizeOfGeneratedCodeInBytes_Args& args) {
+  REQUIRE_ARG(executable);
+  args.size_in_bytes = args.executable->view->executable->memory().code_bytes;
+  return {};
+}
+Status Executable_Fingerprint(PJRT_Executable_Fingerprint_Args& args) {
+  REQUIRE_ARG(executable);
+  args.executable_fingerprint = args.executable->view->executable->fingerprint().data();
+  args.executable_fingerprint_size = args.executable->view->executable->fingerprint().size();
+  return {};
+}
+Status Executable_GetCostAnalysis(PJRT_Executable_GetCostAnalysis_Args& args) {
+  REQUIRE_ARG(executable);
+  args.properties = args.executable->view->Costs().data();
+  args.num_properties = args.executable->view->Costs().size();
+  return {};
+}
+Status Executable_GetCompiledMemoryStats(PJRT_Executable_GetCompiledMemoryStats_Args& args) {
+  REQUIRE_ARG(executable);
+  const MemoryAnalysis& memory = args.executable->view->executable->memory();
+#define WEFT_SIZE(field, value) \
+  if (HAS_FIELD(args, field)) args.field = (value);
+  WEFT_SIZE(generated_code_size_in_bytes, memory.code_bytes)
+  WEFT_SIZE(argument_size_in_bytes, memory.argument_bytes)
+  WEFT_SIZE(output_size_in_bytes, memory.output_bytes)
+  WEFT_SIZE(alias_size_in_bytes, memory.alias_bytes)
+  WEFT_SIZE(temp_size_in_bytes, memory.temp_bytes)
+  WEFT_SIZE(host_generated_code_size_in_bytes, 0)
+  WEFT_SIZE(host_argument_size_in_bytes, 0)
+  WEFT_SIZE(host_output_size_in_bytes, 0)
+  WEFT_SIZE(host_alias_size_in_bytes, 0)
+  WEFT_SIZE(host_temp_size_in_bytes, 0)
+  WEFT_SIZE(peak_memory_in_bytes, memory.peak_bytes)
+  WEFT_SIZE(total_size_in_bytes, memory.peak_bytes)
+  WEFT_SIZE(total_allocation_bytes, memory.peak_bytes)
+  WEFT_SIZE(indefinite_allocations, 0)
+  WEFT_SIZE(peak_unpadded_heap_bytes, memory.peak_bytes)
+#undef WEFT_SIZE
+  return {};
+}
+Status Executable_OutputElementTypes(PJRT_Executable_OutputElementTypes_Args& args) {
+  REQUIRE_ARG(executable);
+  const ExecutableView& view = *args.executable->view;
+  args.output_types = const_cast<PJRT_Buffer_Type*>(view.output_types.data());
+  args.num_output_types = view.output_types.size();
+  return {};
+}
+Status Executable_OutputDimensions(PJRT_Executable_OutputDimensions_Args& args) {
+  REQUIRE_ARG(executable);
+  const ExecutableView& view = *args.executable->view;
+  args.num_outputs = view.output_ranks.size();
+  args.dims = view.output_dims.data();
+  args.dim_sizes = view.output_ranks.data();
+  return {};
+}
+Status Executable_OutputMemoryKinds(PJRT_Executable_OutputMemoryKinds_Args& args) {
+  REQUIRE_ARG(executable);
+  const StringList& kinds = args.executable->view->output_kinds;
+  args.num_outputs = kinds.strings.size();
+  args.memory_kinds = kinds.addresses.data();
+  args.memory_kind_sizes = kinds.sizes.data();
+  return {};
+}
+Status Executable_ParameterMemoryKinds(PJRT_Executable_ParameterMemoryKinds_Args& args) {
+  REQUIRE_ARG(executable);
+  const StringList& kinds = args.executable->view->parameter_kinds;
+  args.num_parameters = kinds.strings.size();
+  args.memory_kinds = kinds.addresses.data();
+  args.memory_kind_sizes = kinds.sizes.data();
+  return {};
+}
+Status Executable_GetCompileOptions(PJRT_Executable_GetCompileOptions_Args& args) {
+  args.serialized_compile_options = nullptr;
+  REQUIRE_ARG(executable);
+  auto* bytes = new PJRT_SerializedCompileOptions{
+      SerializeCompileOptions(args.executable->view->executable->request())};
+  args.serialized_compile_options = bytes;
+  args.serialized_bytes = bytes->bytes.data();
+  args.serialized_bytes_size = bytes->bytes.size();
+  args.serialized_compile_options_deleter = [](PJRT_SerializedCompileOptions* p) { delete p; };
+  return {};
+}
+// Called twice: for the size, then with room for the program.
+Status Executable_OptimizedProgram(PJRT_Executable_OptimizedProgram_Args& args) {
+  REQUIRE_ARG(executable);
+  REQUIRE_ARG(program);
+  const std::string& program = args.executable->view->program;
+  if (program.empty()) {
+    return Unimplemented("PJRT_Executable_OptimizedProgram: of a program that was not MLIR");
+  }
+  static constexpr std::string_view kFormat = "mlir";
+  args.program->format = kFormat.data();
+  args.program->format_size = kFormat.size();
+  if (args.program->code == nullptr) {
+    args.program->code_size = program.size();
+    return {};
+  }
+  if (args.program->code_size < program.size()) {
+    return InvalidArgument("PJRT_Executable_OptimizedProgram: `code_size` must be >= ",
+                           program.size(), ", got ", args.program->code_size);
+  }
+  std::memcpy(args.program->code, program.data(), program.size());
+  args.program->code_size = program.size();
+  return {};
+}
+
+// --- On devices ---------------------------------------------------------------------------------
+
+Status LoadedExecutable_Destroy(PJRT_LoadedExecutable_Destroy_Args& args) {
+  delete args.executable;
+  return {};
+}
+Status LoadedExecutable_GetExecutable(PJRT_LoadedExecutable_GetExecutable_Args& args) {
+  args.executable = nullptr;
+  REQUIRE_ARG(loaded_executable);
+  args.executable = new PJRT_Executable{args.loaded_executable->view};
+  return {};
+}
+Status LoadedExecutable_AddressableDevices(PJRT_LoadedExecutable_AddressableDevices_Args& args) {
+  REQUIRE_ARG(executable);
+  args.addressable_devices = args.executable->devices.data();
+  args.num_addressable_devices = args.executable->devices.size();
+  return {};
+}
+Status LoadedExecutable_AddressableDeviceLogicalIds(
+    PJRT_LoadedExecutable_AddressableDeviceLogicalIds_Args& args) {
+  REQUIRE_ARG(executable);
+  args.addressable_device_logical_ids = args.executable->logical_ids.data();
+  args.num_addressable_device_logical_ids = args.executable->logical_ids.size();
+  return {};
+}
+Status LoadedExecutable_GetDeviceAssignment(PJRT_LoadedExecutable_GetDeviceAssignment_Args& args) {
+  args.serialized_device_assignment = nullptr;
+  REQUIRE_ARG(executable);
+  CompileRequest request = args.executable->view->executable->request();
+  request.device_assignment.clear();
+  for (const PJRT_Device* device : args.executable->devices) {
+    request.device_assignment.push_back(device->description.id);
+  }
+  auto* bytes = new PJRT_DeviceAssignmentSerialized{
+      request.portable_executable ? "" : SerializeDeviceAssignment(request)};
+  args.serialized_device_assignment = bytes;
+  args.serialized_bytes = bytes->bytes.data();
+  args.serialized_bytes_size = bytes->bytes.size();
+  args.serialized_device_assignment_deleter = [](PJRT_DeviceAssignmentSerialized* p) { delete p; };
+  return {};
+}
+Status LoadedExecutable_Delete(PJRT_LoadedExecutable_Delete_Args& args) {
+  REQUIRE_ARG(executable);
+  args.executable->loaded->Delete();
+  return {};
+}
+Status LoadedExecutable_IsDeleted(PJRT_LoadedExecutable_IsDeleted_Args& args) {
+  args.is_deleted = true;
+  REQUIRE_ARG(executable);
+  args.is_deleted = args.executable->loaded->IsDeleted();
+  return {};
+}
+Status LoadedExecutable_Fingerprint(PJRT_LoadedExecutable_Fingerprint_Args& args) {
+  REQUIRE_ARG(executable);
+  const std::string& fingerprint = args.executable->view->executable->fingerprint();
+  args.executable_fingerprint = fingerprint.data();
+  args.executable_fingerprint_size = fingerprint.size();
+  return {};
+}
+
+}  // namespace slot
+}  // namespace weft::pjrt

@@ -1,0 +1,147 @@
+// Buffers over and from memory of the host.
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "pjrt/buffer.h"
+#include "pjrt/client.h"
+#include "pjrt/strided.h"
+
+namespace weft::pjrt {
+namespace {
+
+constexpr size_t kStorageAlignment = 64;               // of memory that is allocated here
+constexpr uintptr_t kZeroCopyAlignment = 16;           // of memory that is used where it is
+constexpr int64_t kTransferInline = int64_t{1} << 20;  // larger copies go to the executor
+
+Status CheckHostShape(const Shape& shape) {
+  if (!shape.IsArray() || !shape.CheckedElements() ||
+      *shape.CheckedElements() > (int64_t{1} << 39) / ByteWidth(shape.dtype())) {
+    return InvalidArgument("buffer: no array can have shape ", shape);
+  }
+  return {};
+}
+
+void CopyFromHost(const HostArray& host, Literal& value) {
+  if (value.byte_size() == 0) return;
+  int64_t width = ByteWidth(host.shape.dtype());
+  auto* from = static_cast<const std::byte*>(host.data);
+  if (host.byte_strides.empty()) {
+    std::memcpy(value.mutable_data(), from, static_cast<size_t>(value.byte_size()));
+  } else {
+    CopyStrided(host.shape.dims(), width, value.mutable_data(),
+                RowMajorStrides(host.shape.dims(), width), from, host.byte_strides);
+  }
+}
+
+bool MayStayWhereItIs(const HostArray& host) {
+  return host.semantics >= HostSemantics::kImmutableZeroCopy && host.data != nullptr &&
+         reinterpret_cast<uintptr_t>(host.data) % kZeroCopyAlignment == 0 &&
+         (host.byte_strides.empty() ||
+          IsRowMajor(host.shape.dims(), host.byte_strides, ByteWidth(host.shape.dtype())));
+}
+
+Literal HostLiteral(Shape shape, const void* data, HostBytes bytes) {
+  auto* elements = static_cast<std::byte*>(const_cast<void*>(data));
+  return Literal::FromStorage(std::move(shape),
+                              std::shared_ptr<std::byte[]>(elements, std::move(bytes)));
+}
+
+// Copies on the executor; the strides are the caller's, so they are kept.
+std::unique_ptr<Buffer> CopyLater(Memory* memory, const HostArray& host, Literal value,
+                                  EventRef* done_with_host) {
+  auto array = std::make_shared<Array>(host.shape, memory);
+  auto done = std::make_shared<Event>();
+  *done_with_host = done;
+  memory->client()->executor().Schedule([array, done, host = HostArray(host),
+                                         strides = Dims(host.byte_strides),
+                                         value = std::move(value)]() mutable {
+    host.byte_strides = strides;
+    CopyFromHost(host, value);
+    done->Set({});
+    array->Fulfil(std::move(value));
+  });
+  return std::make_unique<Buffer>(memory->client(), std::move(array));
+}
+
+}  // namespace
+
+void HostBytes::operator()(std::byte*) const {
+  if (on_delete) on_delete();
+  if (done != nullptr) done->Set({});
+}
+
+bool IsReadOnlyHostMemory(const Literal& value) {
+  const HostBytes* bytes = std::get_deleter<HostBytes>(value.storage());
+  return bytes != nullptr && !bytes->writable;
+}
+
+Result<Literal> AllocateArray(Memory* memory, const Shape& shape) {
+  TRY(CheckHostShape(shape));
+  size_t bytes = static_cast<size_t>(shape.ByteSize());
+  TRY(memory->client()->CheckMemory(shape.ByteSize()));
+  size_t padded = (bytes + kStorageAlignment) / kStorageAlignment * kStorageAlignment;
+  void* data = std::aligned_alloc(kStorageAlignment, padded);
+  if (data == nullptr) {
+    return ResourceExhausted("no memory for ", bytes, " bytes of shape ",
+                             shape.ToStringWithoutLayout());
+  }
+  return Literal::FromStorage(shape, std::shared_ptr<std::byte[]>(static_cast<std::byte*>(data),
+                                                                  [](void* p) { std::free(p); }));
+}
+
+Result<std::unique_ptr<Buffer>> BufferFromHost(Memory* memory, const HostArray& host,
+                                               EventRef* done_with_host) {
+  TRY(CheckHostShape(host.shape));
+  if (!host.byte_strides.empty() &&
+      static_cast<int64_t>(host.byte_strides.size()) != host.shape.rank()) {
+    return InvalidArgument("buffer from host: ", host.byte_strides.size(), " byte strides for ",
+                           host.shape.ToStringWithoutLayout());
+  }
+  if (host.data == nullptr && host.shape.ByteSize() > 0) {
+    return InvalidArgument("buffer from host: no data for ", host.shape.ToStringWithoutLayout());
+  }
+  if (MayStayWhereItIs(host)) {
+    *done_with_host = std::make_shared<Event>();
+    HostBytes bytes{.done = *done_with_host,
+                    .on_delete = nullptr,
+                    .writable = host.semantics == HostSemantics::kMutableZeroCopy};
+    return BufferFromLiteral(memory, HostLiteral(host.shape, host.data, std::move(bytes)));
+  }
+  Literal value = TRY(AllocateArray(memory, host.shape));
+  if (host.semantics != HostSemantics::kImmutableOnlyDuringCall &&
+      value.byte_size() > kTransferInline) {
+    return CopyLater(memory, host, std::move(value), done_with_host);
+  }
+  CopyFromHost(host, value);
+  *done_with_host = Event::Done();
+  return BufferFromLiteral(memory, std::move(value));
+}
+
+Result<std::unique_ptr<Buffer>> BufferFromView(Memory* memory, Shape shape, void* data,
+                                               std::function<void()> on_delete) {
+  TRY(CheckHostShape(shape));
+  if (data == nullptr && shape.ByteSize() > 0) {
+    return InvalidArgument("view of host memory: no data for ", shape.ToStringWithoutLayout());
+  }
+  HostBytes bytes{.done = nullptr, .on_delete = std::move(on_delete)};
+  return BufferFromLiteral(memory, HostLiteral(std::move(shape), data, std::move(bytes)));
+}
+
+std::unique_ptr<Buffer> BufferFromLiteral(Memory* memory, Literal value) {
+  return std::make_unique<Buffer>(memory->client(),
+                                  std::make_shared<Array>(std::move(value), memory));
+}
+
+Result<std::unique_ptr<Buffer>> UninitializedBuffer(Memory* memory, Shape shape) {
+  Literal value = TRY(AllocateArray(memory, shape));
+  return BufferFromLiteral(memory, std::move(value));
+}
+
+std::unique_ptr<Buffer> ErrorBuffer(Memory* memory, Shape shape, Error error) {
+  auto array = std::make_shared<Array>(std::move(shape), memory);
+  array->Fulfil(std::unexpected(std::move(error)));
+  return std::make_unique<Buffer>(memory->client(), std::move(array));
+}
+
+}  // namespace weft::pjrt

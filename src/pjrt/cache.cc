@@ -1,0 +1,199 @@
+#include "pjrt/cache.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <vector>
+
+#include "base/log.h"
+#include "pjrt/digest.h"
+
+namespace weft::pjrt {
+namespace {
+
+constexpr std::string_view kCacheMagic = "WEFTCACH";
+constexpr size_t kCacheHeader = kCacheMagic.size() + 32;  // and a checksum of what follows
+constexpr std::string_view kCacheSuffix = ".weft";
+constexpr int64_t kShrinkEvery = 64;          // files written between looks at the whole directory
+constexpr int64_t kStaleTemporary = 60 * 60;  // seconds; its writer is gone
+
+std::string ErrnoText() {
+  return std::strerror(errno);
+}
+
+struct FileHandle {
+  explicit FileHandle(int fd) : fd(fd) {}
+  ~FileHandle() {
+    if (fd >= 0) close(fd);
+  }
+  FileHandle(const FileHandle&) = delete;
+  int fd;
+};
+
+bool WriteAll(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    ssize_t n = write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    bytes.remove_prefix(static_cast<size_t>(n));
+  }
+  return true;
+}
+
+bool ReadAll(int fd, std::string& bytes) {
+  size_t done = 0;
+  while (done < bytes.size()) {
+    ssize_t n = read(fd, bytes.data() + done, bytes.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    done += static_cast<size_t>(n);
+  }
+  return true;
+}
+
+// The directory and those above it.
+bool MakeDirectories(const std::string& path) {
+  for (size_t slash = 1; slash != path.npos; ++slash) {
+    slash = path.find('/', slash);
+    std::string part = path.substr(0, slash);
+    if (mkdir(part.c_str(), 0700) != 0 && errno != EEXIST && slash == path.npos) return false;
+    if (slash == path.npos) break;
+  }
+  return true;
+}
+
+struct CacheFile {
+  std::string name;
+  int64_t bytes = 0;
+  timespec used{};
+};
+
+std::vector<CacheFile> ListCache(const std::string& directory) {
+  std::vector<CacheFile> files;
+  DIR* dir = opendir(directory.c_str());
+  if (dir == nullptr) return files;
+  while (dirent* entry = readdir(dir)) {
+    std::string_view name = entry->d_name;
+    if (!name.ends_with(kCacheSuffix) && !name.starts_with(".tmp.")) continue;
+    struct stat info;
+    if (fstatat(dirfd(dir), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    if (!S_ISREG(info.st_mode)) continue;
+    files.push_back({std::string(name), info.st_size, info.st_mtim});
+  }
+  closedir(dir);
+  return files;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Cache>> Cache::Open(std::string directory, int64_t limit) {
+  if (!MakeDirectories(directory)) {
+    return MakeError(Code::kPermissionDenied, "cache: cannot make ", directory, ": ", ErrnoText());
+  }
+  struct stat info;
+  if (stat(directory.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
+    return FailedPrecondition("cache: ", directory, " is not a directory");
+  }
+  if (info.st_uid != geteuid()) {
+    return MakeError(Code::kPermissionDenied, "cache: ", directory, " belongs to user ",
+                     info.st_uid);
+  }
+  // One that others can write to could hold anything.
+  if ((info.st_mode & 077) != 0 && chmod(directory.c_str(), 0700) != 0) {
+    return MakeError(Code::kPermissionDenied, "cache: ", directory,
+                     " is open to others: ", ErrnoText());
+  }
+  return std::unique_ptr<Cache>(new Cache(std::move(directory), limit));
+}
+
+std::string Cache::Path(std::string_view key) const {
+  return StrCat(directory_, "/", key, kCacheSuffix);
+}
+
+std::optional<std::string> Cache::Find(std::string_view key) const {
+  std::string path = Path(key);
+  FileHandle file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  if (file.fd < 0) {
+    if (errno != ENOENT) {
+      VLOG("cache", 1) << path << ": " << ErrnoText();
+    }
+    return std::nullopt;
+  }
+  struct stat info;
+  if (fstat(file.fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != geteuid() ||
+      info.st_size > limit_) {
+    VLOG("cache", 1) << path << " is not ours: left alone";
+    return std::nullopt;
+  }
+  std::string bytes(static_cast<size_t>(info.st_size), '\0');
+  if (!ReadAll(file.fd, bytes) || bytes.size() < kCacheHeader || !bytes.starts_with(kCacheMagic) ||
+      Digest::Raw(std::string_view(bytes).substr(kCacheHeader)) !=
+          std::string_view(bytes).substr(kCacheMagic.size(), 32)) {
+    VLOG("cache", 1) << path << " is damaged: removed";
+    Remove(key);
+    return std::nullopt;
+  }
+  futimens(file.fd, nullptr);  // used now
+  bytes.erase(0, kCacheHeader);
+  return bytes;
+}
+
+void Cache::Remove(std::string_view key) const {
+  unlink(Path(key).c_str());
+}
+
+void Cache::Store(std::string_view key, std::string_view value) const {
+  if (static_cast<int64_t>(value.size() + kCacheHeader) > limit_ / 4) return;
+  int64_t number = stored_.fetch_add(1, std::memory_order_relaxed);
+  std::string temporary =
+      StrCat(directory_, "/.tmp.", getpid(), ".", number, ".", key.substr(0, 16));
+  {
+    FileHandle file(
+        open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (file.fd < 0 || !WriteAll(file.fd, StrCat(kCacheMagic, Digest::Raw(value))) ||
+        !WriteAll(file.fd, value)) {
+      VLOG("cache", 1) << temporary << " cannot be written: " << ErrnoText();
+      if (file.fd >= 0) unlink(temporary.c_str());
+      return;
+    }
+  }
+  if (rename(temporary.c_str(), Path(key).c_str()) != 0) {
+    VLOG("cache", 1) << Path(key) << " cannot be written: " << ErrnoText();
+    unlink(temporary.c_str());
+    return;
+  }
+  if (number % kShrinkEvery == 0) Shrink();
+}
+
+void Cache::Shrink() const {
+  std::vector<CacheFile> files = ListCache(directory_);
+  int64_t now = time(nullptr), total = 0;
+  for (const CacheFile& file : files) {
+    if (file.name.starts_with(".tmp.")) {
+      if (file.used.tv_sec + kStaleTemporary < now) {
+        unlink(StrCat(directory_, "/", file.name).c_str());
+      }
+    } else {
+      total += file.bytes;
+    }
+  }
+  if (total <= limit_) return;
+  std::sort(files.begin(), files.end(), [](const CacheFile& a, const CacheFile& b) {
+    return std::pair(a.used.tv_sec, a.used.tv_nsec) < std::pair(b.used.tv_sec, b.used.tv_nsec);
+  });
+  for (const CacheFile& file : files) {
+    if (total <= limit_ / 10 * 9) break;
+    if (file.name.starts_with(".tmp.")) continue;
+    unlink(StrCat(directory_, "/", file.name).c_str());
+    total -= file.bytes;
+  }
+}
+
+}  // namespace weft::pjrt

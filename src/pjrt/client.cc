@@ -1,0 +1,137 @@
+#include "pjrt/client.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
+#include "base/cores.h"
+#include "base/log.h"
+#include "pjrt/cache.h"
+#include "pjrt/memory_limit.h"
+
+#ifndef WEFT_VERSION
+#define WEFT_VERSION "0"
+#endif
+
+namespace weft::pjrt {
+namespace {
+
+constexpr int kMaxCpuDevices = 1024;
+constexpr int kMaxThreads = 4096;
+
+std::string_view FromEnv(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::string_view() : std::string_view(value);
+}
+
+int64_t NumberFromEnv(const char* name, int64_t lowest, int64_t highest, int64_t otherwise) {
+  std::string_view text = FromEnv(name);
+  if (text.empty()) return otherwise;
+  std::optional<int64_t> value = ParseInt(text);
+  if (value && *value >= lowest && *value <= highest) return *value;
+  LOG(warn) << name << "=" << text << " is left out: expected a number from " << lowest << " to "
+            << highest;
+  return otherwise;
+}
+
+std::string CacheFromEnv() {
+  std::string_view text = FromEnv("WEFT_CACHE");
+  if (text == "0") return "";
+  if (!text.empty()) return std::string(text);
+  if (std::string_view base = FromEnv("XDG_CACHE_HOME"); !base.empty()) {
+    return StrCat(base, "/weft");
+  }
+  if (std::string_view home = FromEnv("HOME"); !home.empty()) return StrCat(home, "/.cache/weft");
+  return "";
+}
+
+}  // namespace
+
+ClientOptions ClientOptions::FromEnvironment() {
+  ClientOptions options;
+  if (Status set = SetLogFilter(FromEnv("WEFT_DEBUG")); !set) {
+    LOG(warn) << "WEFT_DEBUG is left out: " << set.error();
+  }
+  options.cpu_devices = static_cast<int>(NumberFromEnv("WEFT_CPU_DEVICES", 1, kMaxCpuDevices, 1));
+  options.threads = static_cast<int>(NumberFromEnv("WEFT_THREADS", 1, kMaxThreads, 0));
+  options.memory_limit = NumberFromEnv("WEFT_MEMORY_LIMIT", 1, int64_t{1} << 60, 0);
+  options.cache_directory = CacheFromEnv();
+  options.dump_directory = FromEnv("WEFT_DUMP");
+  options.compiler_options = FromEnv("WEFT_OPTIONS");
+  return options;
+}
+
+Client::Client(ClientOptions options)
+    : options_(std::move(options)), platform_version_(StrCat("weft ", WEFT_VERSION)) {}
+
+Result<std::unique_ptr<Client>> Client::Create(ClientOptions options) {
+  if (options.cpu_devices < 1 || options.cpu_devices > kMaxCpuDevices) {
+    return InvalidArgument("client: ", options.cpu_devices, " devices; from 1 to ", kMaxCpuDevices,
+                           " are possible");
+  }
+  if (options.threads < 0 || options.threads > kMaxThreads || options.memory_limit < 0) {
+    return InvalidArgument("client: ", options.threads, " threads, memory limit ",
+                           options.memory_limit);
+  }
+  std::unique_ptr<Client> client(new Client(std::move(options)));
+  const ClientOptions& chosen = client->options_;
+  client->memory_limit_ = chosen.memory_limit > 0 ? chosen.memory_limit : AvailableMemory();
+  client->executor_ =
+      std::make_unique<Executor>(chosen.threads > 0 ? chosen.threads : AvailableCores());
+  client->gate_ = std::make_shared<TaskGate>(client->executor_.get());
+  for (int i = 0; i < chosen.cpu_devices; ++i) {
+    auto& device = client->devices_.emplace_back(std::make_unique<Device>(client.get(), i, "cpu"));
+    for (Memory::Kind kind : {Memory::Kind::kDevice, Memory::Kind::kPinnedHost}) {
+      int id = static_cast<int>(client->memories_.size());
+      client->memories_.push_back(std::make_unique<Memory>(client.get(), device.get(), kind, id));
+      device->AddMemory(client->memories_.back().get());
+    }
+  }
+  if (!chosen.cache_directory.empty()) {
+    if (auto cache = Cache::Open(chosen.cache_directory); cache) {
+      client->cache_ = std::move(*cache);
+    } else {
+      LOG(info) << "no persistent cache: " << cache.error();
+    }
+  }
+  return client;
+}
+
+Client::~Client() {
+  cancelled_ = true;
+  gate_->Close();
+  executor_.reset();
+}
+
+Result<Device*> Client::FindDevice(int64_t id) const {
+  if (id < 0 || id >= static_cast<int64_t>(devices_.size())) {
+    return InvalidArgument("no device has id ", id, ", there are ", devices_.size());
+  }
+  return devices_[static_cast<size_t>(id)].get();
+}
+
+Result<std::vector<int64_t>> Client::DefaultAssignment(int64_t replicas, int64_t partitions) const {
+  int64_t devices = static_cast<int64_t>(devices_.size());
+  if (replicas < 1 || partitions < 1 || replicas > devices || partitions > devices ||
+      replicas * partitions > devices) {
+    auto error = InvalidArgument(replicas, " replicas by ", partitions,
+                                 " partitions do not fit on ", devices, " devices");
+    error.error().Hint("set WEFT_CPU_DEVICES");
+    return error;
+  }
+  std::vector<int64_t> assignment;
+  for (int64_t i = 0; i < replicas * partitions; ++i) assignment.push_back(devices_[i]->id());
+  return assignment;
+}
+
+Status Client::CheckMemory(int64_t bytes) const {
+  int64_t used = 0;
+  for (const auto& memory : memories_) used += memory->use().bytes.load(std::memory_order_relaxed);
+  if (bytes <= memory_limit_ - std::min(used, memory_limit_)) return {};
+  auto error = ResourceExhausted("out of memory: ", bytes, " bytes more do not fit: ", used, " of ",
+                                 memory_limit_, " bytes are in use");
+  error.error().Hint("WEFT_MEMORY_LIMIT sets the limit");
+  return error;
+}
+
+}  // namespace weft::pjrt

@@ -1,0 +1,43 @@
+#include "pjrt/device.h"
+
+#include "base/str.h"
+
+namespace weft::pjrt {
+
+void MemoryUse::Add(int64_t n) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  int64_t now = bytes.fetch_add(n, std::memory_order_relaxed) + n;
+  int64_t peak = peak_bytes.load(std::memory_order_relaxed);
+  while (now > peak && !peak_bytes.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
+  }
+}
+
+void MemoryUse::Remove(int64_t n) {
+  bytes.fetch_sub(n, std::memory_order_relaxed);
+}
+
+Memory::Memory(Client* client, Device* device, Kind kind, int id)
+    : client_(client),
+      device_(device),
+      kind_(kind),
+      id_(id),
+      kind_name_(kind == Kind::kDevice ? "device" : "pinned_host"),
+      debug_string_(
+          StrCat("WeftMemory(id=", id, ", kind=", kind_name_, ", device=", device->id(), ")")),
+      use_(std::make_shared<MemoryUse>()) {}
+
+Device::Device(Client* client, int id, std::string kind)
+    : client_(client),
+      id_(id),
+      kind_(std::move(kind)),
+      debug_string_(StrCat("WeftDevice(id=", id, ", kind=", kind_, ")")),
+      to_string_(StrCat("WeftDevice(id=", id, ")")) {}
+
+Memory* Device::FindMemory(Memory::Kind kind) const {
+  for (Memory* memory : memories_) {
+    if (memory->kind() == kind) return memory;
+  }
+  return nullptr;
+}
+
+}  // namespace weft::pjrt

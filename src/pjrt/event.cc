@@ -1,0 +1,125 @@
+#include "pjrt/event.h"
+
+#include <condition_variable>
+#include <utility>
+
+#include "base/check.h"
+#include "base/mutex.h"
+#include "pjrt/executor.h"
+
+namespace weft::pjrt {
+
+struct Event::Waiter {
+  std::function<void(const Status&)> fn;
+  Waiter* next = nullptr;
+};
+
+Event::~Event() {
+  // Pending for ever: nobody is left to set it.
+  Waiter* waiter = waiting_.load(std::memory_order_relaxed);
+  while (waiter != nullptr && waiter != Ready()) {
+    delete std::exchange(waiter, waiter->next);
+  }
+}
+
+const EventRef& Event::Done() {
+  // Never destroyed: threads may use it until the very end.
+  static const EventRef& done = *[] {
+    auto* event = new EventRef(std::make_shared<Event>());
+    (*event)->Set({});
+    return event;
+  }();
+  return done;
+}
+
+EventRef Event::Failed(Error error) {
+  auto event = std::make_shared<Event>();
+  event->Set(std::unexpected(std::move(error)));
+  return event;
+}
+
+void Event::Set(Status status) {
+  status_ = std::move(status);
+  // Whoever waits may drop the event as soon as it is ready.
+  Status copy = status_;
+  Waiter* newest = waiting_.exchange(Ready(), std::memory_order_acq_rel);
+  CHECK(newest != Ready()) << "event: set twice";
+  Waiter* oldest = nullptr;
+  while (newest != nullptr) {
+    Waiter* next = std::exchange(newest->next, oldest);
+    oldest = std::exchange(newest, next);
+  }
+  while (oldest != nullptr) {
+    std::unique_ptr<Waiter> waiter(std::exchange(oldest, oldest->next));
+    waiter->fn(copy);
+  }
+}
+
+void Event::OnReady(std::function<void(const Status&)> fn) {
+  if (!IsReady()) {
+    auto waiter = std::make_unique<Waiter>(std::move(fn));
+    Waiter* head = waiting_.load(std::memory_order_acquire);
+    while (head != Ready()) {
+      waiter->next = head;
+      if (waiting_.compare_exchange_weak(head, waiter.get(), std::memory_order_acq_rel,
+                                         std::memory_order_acquire)) {
+        waiter.release();
+        return;
+      }
+    }
+    fn = std::move(waiter->fn);
+  }
+  fn(status_);
+}
+
+const Status& Event::Await() {
+  if (IsReady()) return status_;
+  // Shared with the callback, which may still hold it when this thread has seen the flag.
+  struct Signal {
+    Mutex mutex;
+    std::condition_variable wake;
+    bool set WEFT_GUARDED_BY(mutex) = false;
+  };
+  auto signal = std::make_shared<Signal>();
+  OnReady([signal](const Status&) {
+    MutexLock lock(signal->mutex);
+    signal->set = true;
+    signal->wake.notify_one();
+  });
+  Executor::BlockingScope blocking;
+  MutexLock lock(signal->mutex);
+  while (!signal->set) signal->mutex.Wait(signal->wake);
+  return status_;
+}
+
+EventRef AllOf(std::vector<EventRef> events) {
+  std::erase_if(events, [](const EventRef& e) { return e->IsReady() && e->status().has_value(); });
+  if (events.empty()) return Event::Done();
+  if (events.size() == 1) return events[0];
+  struct Join {
+    std::vector<EventRef> events;
+    std::atomic<size_t> pending;
+    EventRef all = std::make_shared<Event>();
+  };
+  auto join = std::make_shared<Join>();
+  join->events = std::move(events);
+  join->pending = join->events.size();
+  EventRef all = join->all;
+  for (size_t i = 0; i < join->events.size(); ++i) {
+    // Not held by the event itself once it has run, so that there is no cycle.
+    join->events[i]->OnReady([join](const Status&) {
+      if (join->pending.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+      Status first;
+      for (const EventRef& event : join->events) {
+        if (event->IsReady() && !event->status()) {
+          first = event->status();
+          break;
+        }
+      }
+      join->all->Set(std::move(first));
+    });
+  }
+  return all;
+}
+
+}  // namespace weft::pjrt

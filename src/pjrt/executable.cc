@@ -1,0 +1,291 @@
+#include "pjrt/executable.h"
+
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "compiler/pipeline.h"
+#include "hlo/import/import.h"
+#include "hlo/import/readers.h"
+#include "hlo/text.h"
+#include "hlo/verify.h"
+#include "pjrt/cache.h"
+#include "pjrt/client.h"
+#include "pjrt/cost.h"
+#include "pjrt/evaluator_runner.h"
+#include "pjrt/executable_bytes.h"
+#include "pjrt/sharded_runner.h"
+
+namespace weft::pjrt {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int64_t kHostMemorySpace = 5;  // S(5) of a layout
+// What the cache saves today is the pipeline alone, and reading the saved text takes longer than
+// that for all but programs with heavy folding: only those are looked for and kept.
+constexpr int64_t kWorthLooking = 1000;  // instructions
+constexpr double kWorthStoring = 100;    // milliseconds of the pipeline
+
+double MillisecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+Result<std::unique_ptr<hlo::Module>> ImportProgram(std::string_view format, std::string program) {
+  if (format != "hlo" && format != "mlir" && format != "hlo_with_config") {
+    return InvalidArgument("compile: unknown program format '", format,
+                           "', known are mlir and hlo");
+  }
+  if (program.empty()) return InvalidArgument("compile: the program is empty");
+  bool bytecode = program.starts_with(hlo::mlir::kBytecodeMagic);
+  if (bytecode || (format == "mlir" && !program.contains("HloModule"))) {
+    return hlo::ImportStableHlo(std::move(program));
+  }
+  std::unique_ptr<hlo::Module> module = TRY(hlo::ParseModule(program));
+  TRY(hlo::Verify(*module));
+  return module;
+}
+
+// Options of the command line's compiler are fine, as are XLA's own (which mean nothing here).
+Status CheckOverrides(const CompileRequest& request) {
+  for (const auto& [key, value] : request.overrides) {
+    if (key.starts_with("xla_") || key == "exec_time_optimization_effort" ||
+        key == "memory_fitting_effort" || key == "optimization_level" ||
+        key == "memory_fitting_level" || key == "fdo_profile") {
+      continue;
+    }
+    return InvalidArgument("No such compile option: '", key, "'");
+  }
+  return {};
+}
+
+// What runs before the evaluator. Folding is kept to what costs less than the run it saves.
+Result<compiler::CompileOptions> CompilerOptions(const Client& client) {
+  compiler::CompileOptions options;
+  options.pipeline.verify = false;
+  options.optimize.fold_max_bytes = 1 << 12;
+  options.optimize.fold_max_work = 1 << 14;
+  TRY(compiler::ParseOptions(client.options().compiler_options, options));
+  return options;
+}
+
+Status Optimize(hlo::Module& module, const Client& client, const CompileRequest& request) {
+  if (request.device_count() > 1) return {};  // passes may replace the root, which has a sharding
+  compiler::CompileOptions options = TRY(CompilerOptions(client));
+  std::vector<const compiler::Pass*> passes = TRY(compiler::DefaultPipeline());
+  TRY(compiler::RunPasses(module, passes, options));
+  return {};
+}
+
+// The module as the pipeline left it in an earlier run, instead of the one that was imported.
+bool FindCompiled(Client& client, const std::string& fingerprint,
+                  std::unique_ptr<hlo::Module>& module) {
+  if (client.cache() == nullptr || module->instruction_count() < kWorthLooking) return false;
+  std::optional<std::string> bytes = client.cache()->Find(fingerprint);
+  if (!bytes) return false;
+  Result<SavedExecutable> saved = ReadExecutable(*bytes);
+  if (!saved || saved->fingerprint != fingerprint) {
+    VLOG("cache", 1) << fingerprint << " cannot be used: removed";
+    client.cache()->Remove(fingerprint);
+    return false;
+  }
+  module = std::move(saved->module);
+  return true;
+}
+
+void DumpProgram(const Client& client, const hlo::Module& module, std::string_view fingerprint) {
+  const std::string& directory = client.options().dump_directory;
+  if (directory.empty()) return;
+  std::string path = StrCat(directory, "/", fingerprint.substr(0, 16), ".hlo");
+  if (Status written = WriteFile(path, hlo::PrintModule(module)); !written) {
+    LOG(warn) << "WEFT_DUMP: " << written.error();
+  }
+}
+
+// Said by name (a list from the import), or by the memory space of the layout.
+std::string MemoryKindOf(const Shape& shape, const std::vector<std::string>& names, size_t index) {
+  const Layout* layout = shape.layout();
+  bool host = layout != nullptr && layout->memory_space() == kHostMemorySpace;
+  if (index < names.size() && !names[index].empty()) host = names[index].ends_with("_host");
+  return host ? "pinned_host" : "device";
+}
+
+// The leaves of a shape, layouts kept.
+void AppendLeaves(const Shape& shape, std::vector<Shape>& leaves) {
+  if (!shape.IsTuple()) {
+    leaves.push_back(shape);
+    return;
+  }
+  for (const Shape& element : shape.elements_of_tuple()) AppendLeaves(element, leaves);
+}
+
+Status CheckBoundary(const Shape& shape, std::string_view what, size_t index) {
+  if (shape.IsArray() && shape.CheckedElements()) return {};
+  return Unimplemented("compile: ", what, " ", index, " is ", shape.ToStringWithoutLayout(),
+                       ", which no buffer can hold");
+}
+
+}  // namespace
+
+Status Executable::DescribeArguments() {
+  const hlo::Computation& entry = *module_->entry();
+  const hlo::ModuleConfig& config = module_->config();
+  std::vector<Shape> leaves;
+  for (size_t i = 0; i < entry.parameters().size(); ++i) {
+    const Shape& shape = entry.parameters()[i]->shape();
+    if (shape.IsTuple() && !(request_.tupled_arguments && entry.parameters().size() == 1)) {
+      return Unimplemented("compile: parameter ", i, " is a tuple: ", shape);
+    }
+    bool given = config.entry_layout && i < config.entry_layout->parameters.size();
+    AppendLeaves(given ? config.entry_layout->parameters[i] : shape, leaves);
+  }
+  bool tupled = request_.tupled_arguments && entry.parameters().size() == 1 &&
+                entry.parameter(0)->shape().IsTuple();
+  request_.tupled_arguments = tupled;
+  donated_.assign(leaves.size(), false);
+  auto donate = [&](int64_t parameter, const ShapeIndex& index) {
+    if (tupled) parameter = index.empty() ? -1 : index[0];
+    if (parameter < 0 || parameter >= static_cast<int64_t>(leaves.size())) return;
+    donated_[static_cast<size_t>(parameter)] = donates_ = true;
+  };
+  for (const auto& alias : config.input_output_alias)
+    donate(alias.parameter, alias.parameter_index);
+  for (const auto& donor : config.buffer_donors) donate(donor.parameter, donor.index);
+  std::vector<std::string> kinds = hlo::EntryList(*module_, "parameter_memory_kinds");
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    TRY(CheckBoundary(leaves[i], "parameter", i));
+    parameter_memory_kinds_.push_back(MemoryKindOf(leaves[i], kinds, i));
+    leaves[i].ClearLayout();
+  }
+  parameter_shardings_.resize(leaves.size());
+  parameters_ = std::move(leaves);
+  return {};
+}
+
+Status Executable::DescribeOutputs() {
+  const hlo::ModuleConfig& config = module_->config();
+  const Shape& result = module_->entry()->root()->shape();
+  std::vector<Shape> leaves;
+  AppendLeaves(config.entry_layout && config.entry_layout->result.IsValid()
+                   ? config.entry_layout->result
+                   : result,
+               leaves);
+  std::vector<std::string> kinds = hlo::EntryList(*module_, "result_memory_kinds");
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    TRY(CheckBoundary(leaves[i], "result", i));
+    std::string kind = MemoryKindOf(leaves[i], kinds, i);
+    leaves[i].ClearLayout();
+    outputs_.push_back({std::move(leaves[i]), std::move(kind), ""});
+  }
+  return {};
+}
+
+Status Executable::MakeSharded(const EvaluatorRunnerOptions& options) {
+  std::unique_ptr<ShardedRunner> runner = TRY(ShardedRunner::Create(*module_, options));
+  if (runner->parameters().size() != parameters_.size() ||
+      runner->results().size() != outputs_.size()) {
+    return Unimplemented("compile: ", name_, " has nested tuples and runs on several devices");
+  }
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    parameters_[i] = runner->parameters()[i].ShardShape(parameters_[i]);
+    parameter_shardings_[i] = SerializeSharding(runner->parameters()[i]);
+  }
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    outputs_[i].shape = runner->results()[i].ShardShape(outputs_[i].shape);
+    outputs_[i].sharding = SerializeSharding(runner->results()[i]);
+  }
+  runner_ = std::move(runner);
+  return {};
+}
+
+Result<std::shared_ptr<Executable>> Executable::Make(Client& client,
+                                                     std::unique_ptr<hlo::Module> module,
+                                                     CompileRequest request,
+                                                     std::string fingerprint) {
+  std::shared_ptr<Executable> executable(new Executable);
+  executable->name_ = module->name();
+  executable->module_ = std::move(module);
+  executable->request_ = std::move(request);
+  executable->fingerprint_ = std::move(fingerprint);
+  if (executable->module_->entry() == nullptr || executable->module_->entry()->root() == nullptr) {
+    return InvalidArgument("compile: module ", executable->name_, " has no entry");
+  }
+  TRY(executable->DescribeArguments());
+  TRY(executable->DescribeOutputs());
+  EvaluatorRunnerOptions options{.num_replicas = executable->request_.num_replicas,
+                                 .num_partitions = executable->request_.num_partitions,
+                                 .max_tensor_bytes = client.memory_limit(),
+                                 .cancel = &client.cancelled(),
+                                 .tupled_arguments = executable->request_.tupled_arguments};
+  if (options.num_partitions > 1 && options.num_replicas == 1) {
+    TRY(executable->MakeSharded(options));
+  } else {
+    executable->runner_ = TRY(EvaluatorRunner::Create(*executable->module_, options));
+  }
+  for (const OutputInfo& output : executable->outputs_) {
+    if (__builtin_add_overflow(executable->output_bytes_, output.shape.ByteSize(),
+                               &executable->output_bytes_)) {
+      return ResourceExhausted("compile: the results of ", executable->name_,
+                               " do not fit in memory");
+    }
+  }
+  return executable;
+}
+
+Result<std::shared_ptr<Executable>> Executable::Compile(Client& client, std::string_view format,
+                                                        std::string program,
+                                                        CompileRequest request) {
+  Clock::time_point start = Clock::now();
+  TRY(CheckOverrides(request));
+  std::unique_ptr<hlo::Module> module = TRY(ImportProgram(format, program));
+  std::string fingerprint = ProgramFingerprint(*module, request, client.options().compiler_options);
+  double import_ms = MillisecondsSince(start);
+  bool cached = FindCompiled(client, fingerprint, module);
+  if (!cached) {
+    Clock::time_point before = Clock::now();
+    if (Status optimized = Optimize(*module, client, request); !optimized) {
+      // A pass that fails is our own fault and no reason not to run the program.
+      LOG(warn) << "compile " << module->name() << ": running it as it came: " << optimized.error();
+      module = TRY(ImportProgram(format, std::move(program)));
+    } else if (client.cache() != nullptr && MillisecondsSince(before) >= kWorthStoring) {
+      client.cache()->Store(fingerprint, SaveExecutable(*module, request, fingerprint));
+    }
+  }
+  DumpProgram(client, *module, fingerprint);
+  std::shared_ptr<Executable> executable =
+      TRY(Make(client, std::move(module), std::move(request), std::move(fingerprint)));
+  VLOG("compile", 1) << executable->name_ << ": " << (cached ? 0 : 1) << " compiled, "
+                     << (cached ? 1 : 0) << " from cache, " << MillisecondsSince(start)
+                     << " ms (import " << import_ms << " ms)";
+  VLOG("compile", 1) << executable->name_ << ": the evaluator runs it (no backend yet)";
+  return executable;
+}
+
+std::string Executable::OptimizedText() const {
+  return hlo::PrintModule(*module_);
+}
+
+const CostAnalysis& Executable::cost() const {
+  std::call_once(analysed_, [this] {
+    cost_ = AnalyseCost(*module_);
+    for (const Shape& shape : parameters_) memory_.argument_bytes += shape.ByteSize();
+    memory_.output_bytes = output_bytes_;
+    for (const auto& alias : module_->config().input_output_alias) {
+      size_t at = alias.output.empty() ? 0 : static_cast<size_t>(alias.output[0]);
+      if (at < outputs_.size()) memory_.alias_bytes += outputs_[at].shape.ByteSize();
+    }
+    memory_.temp_bytes = TemporaryBytes(*module_);
+    memory_.peak_bytes =
+        memory_.argument_bytes + memory_.output_bytes - memory_.alias_bytes + memory_.temp_bytes;
+  });
+  return cost_;
+}
+
+const MemoryAnalysis& Executable::memory() const {
+  cost();
+  return memory_;
+}
+
+}  // namespace weft::pjrt

@@ -1,0 +1,142 @@
+#include "pjrt/executable_bytes.h"
+
+#include <utility>
+
+#include "hlo/text.h"
+#include "hlo/verify.h"
+#include "pjrt/digest.h"
+#include "pjrt/executable.h"
+#include "pjrt/wire.h"
+
+#ifndef WEFT_VERSION
+#define WEFT_VERSION "0"
+#endif
+
+namespace weft::pjrt {
+namespace {
+
+constexpr std::string_view kSavedMagic = "WEFTEXE1";
+constexpr int64_t kTextConstant = 16;  // elements; larger constants are saved as bytes
+
+// Constants that the text leaves out, in the order of the module.
+template <class Fn>
+Status ForEachLargeConstant(const hlo::Module& module, Fn&& fn) {
+  for (const auto& computation : module.computations()) {
+    for (hlo::Instruction* instruction : *computation) {
+      if (!instruction->IsConstant() || !instruction->shape().IsArray()) continue;
+      if (instruction->shape().elements() > kTextConstant) TRY(fn(*instruction));
+    }
+  }
+  return {};
+}
+
+std::string_view BytesOf(const Literal& literal) {
+  return {reinterpret_cast<const char*>(literal.data()),
+          static_cast<size_t>(literal.IsValid() ? literal.byte_size() : 0)};
+}
+
+}  // namespace
+
+std::string ProgramFingerprint(const hlo::Module& module, const CompileRequest& request,
+                               std::string_view compiler_options) {
+  Digest digest;
+  auto add = [&](std::string_view part) {
+    uint64_t size = part.size();
+    digest.Update(&size, sizeof(size));
+    digest.Update(part);
+  };
+  add("weft " WEFT_VERSION " evaluator");
+  add(compiler_options);
+  CompileRequest relevant = request;  // where it runs and how much memory there is do not matter
+  relevant.device_assignment.clear();
+  relevant.device_ordinal = -1;
+  relevant.device_memory_size = 0;
+  relevant.debug_options.clear();
+  add(SerializeCompileOptions(relevant));
+  hlo::PrintOptions print = hlo::PrintOptions::Canonical();
+  print.max_constant_elements = kTextConstant;
+  add(hlo::PrintModule(module, print));
+  (void)ForEachLargeConstant(module, [&](const hlo::Instruction& constant) -> Status {
+    add(BytesOf(constant.literal()));
+    return {};
+  });
+  auto raw = digest.Finish();
+  return ToHex({reinterpret_cast<const char*>(raw.data()), raw.size()});
+}
+
+std::string SaveExecutable(const hlo::Module& module, const CompileRequest& request,
+                           std::string_view fingerprint) {
+  hlo::PrintOptions print = hlo::PrintOptions::Full();
+  print.max_constant_elements = kTextConstant;
+  std::string body;
+  AppendBytes(body, 1, WEFT_VERSION);
+  AppendBytes(body, 2, SerializeCompileOptions(request));
+  AppendBytes(body, 3, fingerprint);
+  AppendBytes(body, 4, hlo::PrintModule(module, print));
+  (void)ForEachLargeConstant(module, [&](const hlo::Instruction& constant) -> Status {
+    AppendBytes(body, 5, BytesOf(constant.literal()));
+    return {};
+  });
+  return StrCat(kSavedMagic, Digest::Raw(body), body);
+}
+
+Result<SavedExecutable> ReadExecutable(std::string_view bytes) {
+  constexpr size_t kHeader = kSavedMagic.size() + 32;
+  if (bytes.size() < kHeader || !bytes.starts_with(kSavedMagic)) {
+    return InvalidArgument("executable: these ", bytes.size(), " bytes are not a saved executable");
+  }
+  std::string_view body = bytes.substr(kHeader);
+  if (Digest::Raw(body) != bytes.substr(kSavedMagic.size(), 32)) {
+    return MakeError(Code::kDataLoss, "executable: the bytes are damaged: the checksum is wrong");
+  }
+  SavedExecutable saved;
+  std::string_view version, text;
+  std::vector<std::string_view> constants;
+  WireReader reader(body);
+  while (!reader.AtEnd()) {
+    WireField field = TRY(reader.Next());
+    switch (field.number) {
+      case 1: version = field.bytes; break;
+      case 2: saved.request = TRY(ParseCompileOptions(field.bytes)); break;
+      case 3: saved.fingerprint = field.bytes; break;
+      case 4: text = field.bytes; break;
+      case 5: constants.push_back(field.bytes); break;
+      default: break;
+    }
+  }
+  if (version != WEFT_VERSION) {
+    return InvalidArgument("executable: saved by version ", version, " of Weft, this is ",
+                           WEFT_VERSION);
+  }
+  saved.module = TRY(hlo::ParseModule(text));
+  size_t next = 0;
+  TRY(ForEachLargeConstant(*saved.module, [&](hlo::Instruction& constant) -> Status {
+    const Shape& shape = constant.shape();
+    if (next == constants.size() ||
+        shape.ByteSize() != static_cast<int64_t>(constants[next].size())) {
+      return InvalidArgument("executable: no elements for ", constant.name());
+    }
+    Literal literal = TRY(Literal::Allocate(shape));
+    std::memcpy(literal.mutable_data(), constants[next].data(), constants[next].size());
+    ++next;
+    auto& attrs = constant.mutable_attrs<hlo::ConstantAttrs>();
+    attrs.literal = std::move(literal);
+    attrs.elided = false;
+    return {};
+  }));
+  TRY(hlo::Verify(*saved.module));
+  return saved;
+}
+
+std::string Executable::Serialize() const {
+  return SaveExecutable(*module_, request_, fingerprint_);
+}
+
+Result<std::shared_ptr<Executable>> Executable::Deserialize(Client& client,
+                                                            std::string_view bytes) {
+  SavedExecutable saved = TRY(ReadExecutable(bytes));
+  return Make(client, std::move(saved.module), std::move(saved.request),
+              std::move(saved.fingerprint));
+}
+
+}  // namespace weft::pjrt

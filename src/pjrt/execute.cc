@@ -1,0 +1,352 @@
+// Running a compiled program: arguments are checked and taken, then it runs here, or on the
+// executor once the arguments are there.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "pjrt/client.h"
+#include "pjrt/executable.h"
+
+namespace weft::pjrt {
+
+struct LoadedExecutable::Inputs {
+  std::vector<ArrayRef> arrays;  // [device * parameters + parameter]
+  std::vector<bool> donated;     // likewise; empty: none
+  bool ready = true;             // all are there, without error
+};
+
+namespace {
+
+constexpr size_t kFewArguments = 32;  // compared one by one
+
+// The argument as the program gets it: the sole holder of its bytes where it was donated and nobody
+// else reads them, so that they may be overwritten.
+Literal TakeArgument(ArrayRef& array, bool donated) {
+  Literal value = array->value;
+  if (donated && !IsReadOnlyHostMemory(value)) array.reset();
+  return value;
+}
+
+// An array of its own for an output that shares its bytes with an argument, a constant or another
+// output.
+Result<Literal> OwnBytes(Literal value, Memory* memory) {
+  if (value.storage().use_count() <= 1) return value;
+  Literal copy = TRY(AllocateArray(memory, value.shape()));
+  if (copy.byte_size() > 0) {
+    std::memcpy(copy.mutable_data(), value.data(), static_cast<size_t>(copy.byte_size()));
+  }
+  if (value.HasDynamicSizes()) {
+    for (int64_t d = 0; d < value.shape().rank(); ++d) {
+      if (value.shape().is_dynamic(d)) copy.set_dynamic_size(d, value.dynamic_size(d));
+    }
+  }
+  return copy;
+}
+
+Status CheckOutputs(const Executable& executable, std::span<const Literal> values) {
+  const std::vector<OutputInfo>& outputs = executable.outputs();
+  bool same = outputs.size() == values.size();
+  for (size_t i = 0; same && i < values.size(); ++i) {
+    same = values[i].dtype() == outputs[i].shape.dtype() &&
+           Shape::SameDims(values[i].shape(), outputs[i].shape);
+  }
+  if (same) return {};
+  return MakeError(Code::kInternal, "execute ", executable.name(),
+                   ": the results are not of the shapes that were promised");
+}
+
+// Position of an array that occurs before, else -1. Sorted when there are many.
+int64_t FirstDuplicateOfDonated(std::span<const ArrayRef> arrays, const std::vector<bool>& donated,
+                                int64_t* earlier) {
+  auto is_donated = [&](size_t i) { return donated[i]; };
+  if (arrays.size() <= kFewArguments) {
+    for (size_t i = 0; i < arrays.size(); ++i) {
+      for (size_t j = 0; j < i; ++j) {
+        if (arrays[i] == arrays[j] && (is_donated(i) || is_donated(j))) {
+          *earlier = static_cast<int64_t>(j);
+          return static_cast<int64_t>(i);
+        }
+      }
+    }
+    return -1;
+  }
+  std::vector<size_t> order(arrays.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return std::pair(arrays[a].get(), a) < std::pair(arrays[b].get(), b);
+  });
+  for (size_t k = 1; k < order.size(); ++k) {
+    if (arrays[order[k]] != arrays[order[k - 1]]) continue;
+    size_t first = k - 1;
+    bool any = is_donated(order[first]);
+    for (; k < order.size() && arrays[order[k]] == arrays[order[first]]; ++k) {
+      any |= is_donated(order[k]);
+      if (any) {
+        *earlier = static_cast<int64_t>(order[first]);
+        return static_cast<int64_t>(order[k]);
+      }
+    }
+    --k;
+  }
+  return -1;
+}
+
+}  // namespace
+
+// Kept alive by the events it waits for, then by its task.
+struct LoadedExecutable::Launch {
+  std::shared_ptr<Executable> executable;
+  std::shared_ptr<TaskGate> gate;
+  Inputs inputs;
+  std::vector<ArrayRef> outputs;  // [device * outputs + output]
+  size_t devices = 1;
+  EventRef done = std::make_shared<Event>();
+  std::atomic<int64_t> waiting = 1;  // inputs not there, and the one who sets it up
+
+  void Fail(const Error& error) {
+    for (ArrayRef& output : outputs) output->Fulfil(std::unexpected(error));
+    done->Set(std::unexpected(error));
+  }
+
+  Result<std::vector<std::vector<Literal>>> Compute() {
+    for (const ArrayRef& input : inputs.arrays) {
+      if (const Status& status = input->ready->status(); !status) {
+        return std::unexpected(status.error());
+      }
+    }
+    if (!outputs.empty()) {
+      TRY(outputs[0]->memory->client()->CheckMemory(executable->output_bytes()));
+    }
+    size_t parameters = inputs.arrays.size() / devices;
+    std::vector<std::vector<Literal>> arguments(devices);
+    for (size_t i = 0; i < inputs.arrays.size(); ++i) {
+      bool donated = !inputs.donated.empty() && inputs.donated[i];
+      arguments[i / std::max<size_t>(parameters, 1)].push_back(
+          TakeArgument(inputs.arrays[i], donated));
+    }
+    auto results = TRY(executable->runner().Run(arguments));
+    arguments.clear();
+    inputs.arrays.clear();  // what only this call held is the results' own now
+    for (const auto& values : results) TRY(CheckOutputs(*executable, values));
+    size_t next = 0;
+    for (auto& values : results) {
+      for (Literal& value : values) {
+        value = TRY(OwnBytes(std::move(value), outputs[next++]->memory));
+      }
+    }
+    return results;
+  }
+
+  void Run() {
+    auto results = Compute();
+    inputs.arrays.clear();
+    Executor::FinishingScope finishing;
+    if (!results) return Fail(results.error());
+    size_t next = 0;
+    for (auto& values : *results) {
+      for (Literal& value : values) {
+        ArrayRef output = std::move(outputs[next++]);
+        output->Fulfil(std::move(value));
+      }
+    }
+    done->Set({});
+  }
+};
+
+Result<std::unique_ptr<LoadedExecutable>> LoadedExecutable::Load(
+    Client& client, std::shared_ptr<Executable> executable) {
+  const CompileRequest& request = executable->request();
+  std::vector<int64_t> ids = request.device_assignment;
+  if (ids.empty()) {
+    ids = TRY(client.DefaultAssignment(request.num_replicas, request.num_partitions));
+  }
+  std::unique_ptr<LoadedExecutable> loaded(new LoadedExecutable(&client, std::move(executable)));
+  for (int64_t id : ids) loaded->devices_.push_back(TRY(client.FindDevice(id)));
+  return loaded;
+}
+
+LoadedExecutable::~LoadedExecutable() = default;
+
+Memory* LoadedExecutable::OutputMemory(const Device& device, size_t output) const {
+  if (executable_->outputs()[output].memory_kind == "device") return device.default_memory();
+  Memory* memory = device.FindMemory(Memory::Kind::kPinnedHost);
+  return memory != nullptr ? memory : device.default_memory();
+}
+
+Result<std::vector<Device*>> LoadedExecutable::DevicesOf(const ExecuteRequest& request) const {
+  if (request.device == nullptr) return devices_;
+  if (devices_.size() != 1) {
+    return InvalidArgument("execute ", executable_->name(), ": it runs on ", devices_.size(),
+                           " devices, not on one of choice");
+  }
+  return std::vector<Device*>{request.device};
+}
+
+Status LoadedExecutable::CheckArgument(const ExecuteRequest& request, size_t device, int64_t index,
+                                       const Device* on) const {
+  const Buffer* buffer = request.arguments[device][index];
+  const Shape& expected = executable_->parameters()[static_cast<size_t>(index)];
+  if (buffer == nullptr) {
+    return InvalidArgument("execute ", executable_->name(), ": argument ", index, " is missing");
+  }
+  if (buffer->shape().dtype() != expected.dtype() || !Shape::SameDims(buffer->shape(), expected)) {
+    return InvalidArgument("execute ", executable_->name(), ": argument ", index, " has shape ",
+                           buffer->shape().ToStringWithoutLayout(), ", the program expects ",
+                           expected.ToStringWithoutLayout());
+  }
+  if (buffer->device() != on) {
+    return InvalidArgument("execute ", executable_->name(), ": argument ", index, " is on ",
+                           buffer->device()->to_string(), ", the program runs on ",
+                           on->to_string());
+  }
+  return {};
+}
+
+Result<LoadedExecutable::Inputs> LoadedExecutable::TakeInputs(
+    const ExecuteRequest& request, std::span<Device* const> devices) const {
+  size_t count = executable_->parameters().size();
+  Inputs inputs;
+  inputs.arrays.reserve(devices.size() * count);
+  for (size_t d = 0; d < devices.size(); ++d) {
+    for (size_t i = 0; i < count; ++i) {
+      TRY(CheckArgument(request, d, static_cast<int64_t>(i), devices[d]));
+      Result<ArrayRef> array = request.arguments[d][i]->Get();
+      if (!array) {
+        return std::unexpected(
+            array.error().Prefix(StrCat("execute ", executable_->name(), ": argument ", i, ": ")));
+      }
+      const Event& ready = *(*array)->ready;
+      if (!ready.IsReady() || !ready.status()) inputs.ready = false;
+      inputs.arrays.push_back(std::move(*array));
+    }
+  }
+  if (!executable_->donates()) return inputs;
+  std::vector<bool> donated = executable_->donated();
+  for (int64_t i : request.not_donated) {
+    if (i >= 0 && i < static_cast<int64_t>(count)) donated[static_cast<size_t>(i)] = false;
+  }
+  for (size_t d = 0; d < devices.size(); ++d) {
+    inputs.donated.insert(inputs.donated.end(), donated.begin(), donated.end());
+  }
+  int64_t first = 0, second = FirstDuplicateOfDonated(inputs.arrays, inputs.donated, &first);
+  if (second >= 0) {
+    size_t n = std::max<size_t>(count, 1);
+    return InvalidArgument("execute ", executable_->name(),
+                           ": attempt to donate the same buffer twice in Execute() (arguments ",
+                           static_cast<size_t>(first) % n, " and ", static_cast<size_t>(second) % n,
+                           ")");
+  }
+  for (size_t i = 0; i < inputs.arrays.size(); ++i) {
+    if (!inputs.donated[i]) continue;
+    inputs.arrays[i].reset();
+    Result<ArrayRef> array = request.arguments[i / count][i % count]->Donate();
+    if (!array) {
+      return std::unexpected(array.error().Prefix(
+          StrCat("execute ", executable_->name(), ": argument ", i % count, ": ")));
+    }
+    inputs.arrays[i] = std::move(*array);
+  }
+  return inputs;
+}
+
+ExecuteResult LoadedExecutable::RunHere(Inputs inputs, std::span<Device* const> devices) const {
+  const Device& device = *devices[0];
+  std::vector<Literal> arguments;
+  arguments.reserve(inputs.arrays.size());
+  for (size_t i = 0; i < inputs.arrays.size(); ++i) {
+    arguments.push_back(
+        TakeArgument(inputs.arrays[i], !inputs.donated.empty() && inputs.donated[i]));
+  }
+  ExecuteResult result;
+  std::vector<std::unique_ptr<Buffer>>& outputs = result.outputs.emplace_back();
+  const std::vector<OutputInfo>& infos = executable_->outputs();
+  outputs.reserve(infos.size());
+  auto values = executable_->runner().RunAlone(arguments);
+  arguments.clear();
+  inputs.arrays.clear();
+  Status status = values ? CheckOutputs(*executable_, *values)
+                         : Status(std::unexpected(std::move(values).error()));
+  for (size_t k = 0; status && k < infos.size(); ++k) {
+    Memory* memory = OutputMemory(device, k);
+    Result<Literal> own = OwnBytes(std::move((*values)[k]), memory);
+    if (own) {
+      outputs.push_back(BufferFromLiteral(memory, std::move(*own)));
+    } else {
+      status = std::unexpected(std::move(own).error());
+    }
+  }
+  if (status) {
+    result.done.push_back(Event::Done());
+    return result;
+  }
+  outputs.clear();
+  for (size_t k = 0; k < infos.size(); ++k) {
+    outputs.push_back(ErrorBuffer(OutputMemory(device, k), infos[k].shape, status.error()));
+  }
+  result.done.push_back(Event::Failed(status.error()));
+  return result;
+}
+
+ExecuteResult LoadedExecutable::RunLater(Inputs inputs, std::span<Device* const> devices) const {
+  auto launch = std::make_shared<Launch>();
+  launch->executable = executable_;
+  launch->gate = client_->gate();
+  launch->devices = devices.size();
+  ExecuteResult result;
+  for (const Device* device : devices) {
+    std::vector<std::unique_ptr<Buffer>>& outputs = result.outputs.emplace_back();
+    for (size_t k = 0; k < executable_->outputs().size(); ++k) {
+      auto array =
+          std::make_shared<Array>(executable_->outputs()[k].shape, OutputMemory(*device, k));
+      outputs.push_back(std::make_unique<Buffer>(client_, array));
+      launch->outputs.push_back(std::move(array));
+    }
+    result.done.push_back(launch->done);
+  }
+  launch->inputs = std::move(inputs);
+  // Always through the executor, also when an input failed: a long chain of programs that wait for
+  // each other would otherwise unwind on one stack.
+  auto arrived = [launch](const Status&) {
+    if (launch->waiting.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+    if (!launch->gate->Schedule([launch] { launch->Run(); })) {
+      launch->Fail(Error(Code::kCancelled, "execute: the client is gone"));
+    }
+  };
+  if (!launch->inputs.ready) {
+    std::vector<EventRef> pending;
+    for (const ArrayRef& input : launch->inputs.arrays) {
+      if (!input->ready->IsReady()) pending.push_back(input->ready);
+    }
+    launch->waiting.fetch_add(static_cast<int64_t>(pending.size()), std::memory_order_relaxed);
+    for (const EventRef& event : pending) event->OnReady(arrived);
+  }
+  arrived({});
+  return result;
+}
+
+Result<ExecuteResult> LoadedExecutable::Execute(const ExecuteRequest& request) {
+  if (deleted_.load(std::memory_order_relaxed)) {
+    return FailedPrecondition("execute ", executable_->name(), ": the executable was deleted");
+  }
+  std::vector<Device*> chosen;
+  std::span<Device* const> devices = devices_;
+  if (request.device != nullptr) {
+    chosen = TRY(DevicesOf(request));
+    devices = chosen;
+  }
+  if (request.arguments.size() != devices.size()) {
+    return InvalidArgument("execute ", executable_->name(), ": arguments for ",
+                           request.arguments.size(), " devices, it runs on ", devices.size());
+  }
+  if (request.argument_count != static_cast<int64_t>(executable_->parameters().size())) {
+    return InvalidArgument("execute ", executable_->name(), ": ", request.argument_count,
+                           " arguments, the program takes ", executable_->parameters().size());
+  }
+  Inputs inputs = TRY(TakeInputs(request, devices));
+  if (inputs.ready && devices.size() == 1 && executable_->runner().IsTiny()) {
+    return RunHere(std::move(inputs), devices);
+  }
+  return RunLater(std::move(inputs), devices);
+}
+
+}  // namespace weft::pjrt

@@ -1,0 +1,249 @@
+#include "pjrt/sharded_runner.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "hlo/builder.h"
+#include "hlo/clone.h"
+#include "hlo/verify.h"
+#include "pjrt/executor.h"
+
+namespace weft::pjrt {
+namespace {
+
+using hlo::Instruction;
+using hlo::Op;
+
+constexpr std::string_view kToShard = "SPMDFullToShardShape", kToWhole = "SPMDShardToFullShape";
+
+bool IsCallTo(const Instruction& instruction, std::string_view target) {
+  return instruction.op() == Op::kCustomCall &&
+         instruction.attrs<hlo::CustomCallAttrs>().custom_call_target == target;
+}
+
+std::vector<std::string> ManualAxes(const Instruction& instruction) {
+  std::vector<std::string> axes;
+  const std::string* text = instruction.FrontendAttributeValue("manual.axes");
+  for (size_t at = 0; text != nullptr && at < text->size();) {
+    size_t end = std::min(text->find(',', at), text->size());
+    axes.push_back(text->substr(at, end - at));
+    at = end + 1;
+  }
+  return axes;
+}
+
+// The first element that device i's block begins with, for one dimension: a table looked up by
+// partition id.
+Result<Instruction*> BlockStart(hlo::Builder& b, const Shards& shards, int64_t dim, int64_t size,
+                                Instruction* partition) {
+  int64_t devices = static_cast<int64_t>(shards.blocks.size());
+  Literal table(Shape(DType::kS32, {devices}));
+  for (int64_t i = 0; i < devices; ++i) {
+    table.SetInt(i, shards.blocks[static_cast<size_t>(i)][dim] * size);
+  }
+  hlo::DynamicSliceAttrs one;
+  one.dynamic_slice_sizes = {1};
+  Instruction* found = TRY(b.Add(Op::kDynamicSlice, {b.Constant(std::move(table)), partition},
+                                 hlo::Attrs(std::move(one))));
+  return b.Reshape(found, {});
+}
+
+Result<Instruction*> PartitionId(hlo::Builder& b) {
+  Shape u32 = Shape::Scalar(DType::kU32);
+  Instruction* id = TRY(b.Add(Op::kPartitionId, {}, hlo::Attrs(), &u32));
+  return b.Convert(id, DType::kS32);
+}
+
+// Pads a dimension that does not divide evenly, cuts the block out.
+Result<Instruction*> CutBlock(hlo::Builder& b, Instruction* whole, const Shards& shards) {
+  const Shape& shape = whole->shape();
+  hlo::PadAttrs pad;
+  hlo::DynamicSliceAttrs cut;
+  bool uneven = false;
+  for (int64_t d = 0; d < shape.rank(); ++d) {
+    int64_t size = shards.BlockSize(shape, d), high = size * shards.counts[d] - shape.dim(d);
+    pad.padding.push_back({0, high, 0});
+    uneven |= high > 0;
+    cut.dynamic_slice_sizes.push_back(size);
+  }
+  std::vector<Instruction*> operands = {whole};
+  if (uneven) {
+    Instruction* zero = b.Constant(Literal(Shape::Scalar(shape.dtype())));
+    operands[0] = TRY(b.Add(Op::kPad, {whole, zero}, hlo::Attrs(std::move(pad))));
+  }
+  Instruction* partition = TRY(PartitionId(b));
+  for (int64_t d = 0; d < shape.rank(); ++d) {
+    operands.push_back(TRY(BlockStart(b, shards, d, shards.BlockSize(shape, d), partition)));
+  }
+  return b.Add(Op::kDynamicSlice, operands, hlo::Attrs(std::move(cut)));
+}
+
+// [1, block...] of every device gathered to [devices, block...], then block by block in place.
+Result<Instruction*> GatherBlocks(hlo::Builder& b, Instruction* shard, const Shape& whole,
+                                  const Shards& shards) {
+  int64_t devices = static_cast<int64_t>(shards.blocks.size()), rank = whole.rank();
+  std::vector<int64_t> dims = {1};
+  for (int64_t d = 0; d < rank; ++d) dims.push_back(shard->shape().dim(d));
+  Instruction* one = TRY(b.Reshape(shard, dims));
+  hlo::AllGatherAttrs gather;
+  gather.channel_id = 1;
+  gather.use_global_device_ids = true;
+  gather.dimensions = {0};
+  gather.replica_groups.groups.emplace_back();
+  for (int64_t i = 0; i < devices; ++i) gather.replica_groups.groups[0].push_back(i);
+  dims[0] = devices;
+  Shape gathered(shard->shape().dtype(), dims);
+  Instruction* all =
+      TRY(b.Add(Op::kAllGather, std::span(&one, 1), hlo::Attrs(std::move(gather)), &gathered));
+  // Concatenated dimension by dimension, from the last to the first.
+  std::vector<Instruction*> blocks;  // in row-major order of the tiles
+  int64_t tiles = 1;
+  for (int64_t n : shards.counts) tiles *= n;
+  for (int64_t t = 0; t < tiles; ++t) {
+    Dims at(static_cast<size_t>(rank), 0);
+    int64_t rest = t;
+    for (int64_t d = rank; d-- > 0; rest /= shards.counts[d]) at[d] = rest % shards.counts[d];
+    auto holder = std::find(shards.blocks.begin(), shards.blocks.end(), at);
+    if (holder == shards.blocks.end()) return InvalidArgument("sharding: no device holds a block");
+    int64_t device = holder - shards.blocks.begin();
+    hlo::SliceAttrs slice;
+    slice.slice.push_back({device, device + 1, 1});
+    for (int64_t d = 0; d < rank; ++d) slice.slice.push_back({0, shard->shape().dim(d), 1});
+    Instruction* block = TRY(b.Add(Op::kSlice, {all}, hlo::Attrs(std::move(slice))));
+    blocks.push_back(TRY(b.Reshape(block, shard->shape().dims())));
+  }
+  for (int64_t d = rank; d-- > 0;) {
+    size_t n = static_cast<size_t>(shards.counts[d]);
+    if (n == 1) continue;
+    std::vector<Instruction*> joined;
+    for (size_t i = 0; i < blocks.size(); i += n) {
+      hlo::DimensionsAttrs along;
+      along.dimensions = {d};
+      joined.push_back(TRY(
+          b.Add(Op::kConcatenate, std::span(blocks).subspan(i, n), hlo::Attrs(std::move(along)))));
+    }
+    blocks = std::move(joined);
+  }
+  hlo::SliceAttrs trim;  // the padding goes
+  for (int64_t d = 0; d < rank; ++d) trim.slice.push_back({0, whole.dim(d), 1});
+  return b.Add(Op::kSlice, {blocks[0]}, hlo::Attrs(std::move(trim)));
+}
+
+Status SpellOut(Instruction* call, int64_t devices) {
+  bool to_shard = IsCallTo(*call, kToShard);
+  std::vector<std::string> axes = ManualAxes(*call);
+  const Shape& whole = to_shard ? call->operand(0)->shape() : call->shape();
+  Shards shards = TRY(Shards::Of(call->sharding(), whole, devices, axes));
+  hlo::Builder b(*call->parent(), call, call);
+  Instruction* value = call->operand(0);
+  if (!shards.IsReplicated()) {
+    value = to_shard ? TRY(CutBlock(b, value, shards))
+                     : TRY(GatherBlocks(b, value, call->shape(), shards));
+  }
+  if (!Shape::SameDims(value->shape(), call->shape())) {
+    return InvalidArgument(to_shard ? kToShard : kToWhole, ": ", call->name(), " is ",
+                           call->shape().ToStringWithoutLayout(), ", by its sharding it would be ",
+                           value->shape().ToStringWithoutLayout());
+  }
+  call->ReplaceAllUsesWith(value);
+  call->parent()->Remove(call);
+  return {};
+}
+
+// The sharding of one result; null: none.
+const hlo::Sharding* ResultSharding(const Instruction& root, int64_t index) {
+  const hlo::Sharding* sharding = root.sharding();
+  if (sharding == nullptr || sharding->kind != hlo::Sharding::Kind::kTuple) return sharding;
+  if (index >= static_cast<int64_t>(sharding->elements.size())) return nullptr;
+  return &sharding->elements[static_cast<size_t>(index)];
+}
+
+}  // namespace
+
+bool HasManual(const hlo::Module& module) {
+  for (const auto& computation : module.computations()) {
+    for (const Instruction* instruction : *computation) {
+      if (IsCallTo(*instruction, kToShard) || IsCallTo(*instruction, kToWhole) ||
+          hlo::IsCollective(instruction->op()) || instruction->op() == Op::kPartitionId) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+Status SpellOutManual(hlo::Module& module, int64_t devices) {
+  for (const auto& computation : module.computations()) {
+    for (Instruction* instruction : computation->Snapshot()) {
+      if (IsCallTo(*instruction, kToShard) || IsCallTo(*instruction, kToWhole)) {
+        TRY(SpellOut(instruction, devices));
+      }
+    }
+  }
+  return hlo::Verify(module);
+}
+
+Result<std::unique_ptr<ShardedRunner>> ShardedRunner::Create(
+    const hlo::Module& module, const EvaluatorRunnerOptions& options) {
+  std::unique_ptr<ShardedRunner> runner(new ShardedRunner);
+  runner->devices_ = options.num_partitions;
+  for (const Instruction* parameter : module.entry()->parameters()) {
+    runner->parameter_shapes_.push_back(parameter->shape());
+    runner->parameter_shapes_.back().ClearLayout();
+    runner->parameters_.push_back(
+        TRY(Shards::Of(parameter->sharding(), parameter->shape(), options.num_partitions)));
+  }
+  const Instruction& root = *module.entry()->root();
+  int64_t results = root.shape().IsTuple() ? root.shape().tuple_size() : 1;
+  for (int64_t i = 0; i < results; ++i) {
+    const Shape& shape = root.shape().IsTuple() ? root.shape().tuple_element(i) : root.shape();
+    runner->results_.push_back(
+        TRY(Shards::Of(ResultSharding(root, i), shape, options.num_partitions)));
+  }
+  EvaluatorRunnerOptions evaluation = options;
+  const hlo::Module* evaluated = &module;
+  if (HasManual(module)) {
+    runner->rewritten_ = hlo::CloneModule(module);
+    TRY(SpellOutManual(*runner->rewritten_, options.num_partitions));
+    evaluated = runner->rewritten_.get();
+  } else {
+    evaluation.num_partitions = 1;
+  }
+  runner->evaluator_ = TRY(hlo::Evaluator::Prepare(*evaluated, EvalOptionsFor(evaluation)));
+  return runner;
+}
+
+Result<std::vector<std::vector<Literal>>> ShardedRunner::Run(
+    std::span<std::vector<Literal>> arguments) const {
+  std::vector<Literal> whole;
+  for (size_t p = 0; p < parameters_.size(); ++p) {
+    std::vector<const Literal*> shards;
+    for (const std::vector<Literal>& of_device : arguments) shards.push_back(&of_device[p]);
+    whole.push_back(TRY(JoinShards(parameter_shapes_[p], parameters_[p], shards)));
+  }
+  for (std::vector<Literal>& of_device : arguments) of_device.clear();
+  Literal result;
+  if (rewritten_ == nullptr) {
+    result = TRY(evaluator_->Run(whole));
+  } else {
+    Executor::BlockingScope blocking;  // the devices run on threads of their own
+    std::vector<std::vector<Literal>> by_device(static_cast<size_t>(devices_), whole);
+    whole.clear();
+    // Every device has the same whole results.
+    result = std::move(TRY(evaluator_->RunOnDevices(by_device))[0]);
+  }
+  std::vector<Literal> values = FlattenResult(std::move(result));
+  if (values.size() != results_.size()) {
+    return MakeError(Code::kInternal, "execute: ", values.size(), " results, expected ",
+                     results_.size());
+  }
+  std::vector<std::vector<Literal>> by_device(static_cast<size_t>(devices_));
+  for (int64_t d = 0; d < devices_; ++d) {
+    for (size_t k = 0; k < values.size(); ++k) {
+      by_device[static_cast<size_t>(d)].push_back(TRY(TakeShard(values[k], results_[k], d)));
+    }
+  }
+  return by_device;
+}
+
+}  // namespace weft::pjrt

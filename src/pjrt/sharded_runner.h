@@ -1,0 +1,41 @@
+// Runs a module in whole shapes on several devices: each parameter is put together from its shards,
+// the program is evaluated, and the results are cut up by their shardings. Where it has manual
+// computations (jax.shard_map), every device evaluates all of it and the manual parts on its own
+// block; see hlo/import/import.h for their form.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "pjrt/evaluator_runner.h"
+#include "pjrt/shards.h"
+
+namespace weft::pjrt {
+
+class ShardedRunner : public Runner {
+ public:
+  // The module must stay as it is for as long as the runner lives.
+  static Result<std::unique_ptr<ShardedRunner>> Create(const hlo::Module& module,
+                                                       const EvaluatorRunnerOptions& options);
+  Result<std::vector<std::vector<Literal>>> Run(
+      std::span<std::vector<Literal>> arguments) const override;
+  bool IsTiny() const override { return false; }
+
+  const std::vector<Shards>& parameters() const { return parameters_; }
+  const std::vector<Shards>& results() const { return results_; }
+
+ private:
+  ShardedRunner() = default;
+  std::vector<Shape> parameter_shapes_;  // whole
+  std::vector<Shards> parameters_, results_;
+  std::unique_ptr<hlo::Module> rewritten_;  // with manual computations spelled out; null: none
+  std::unique_ptr<hlo::Evaluator> evaluator_;
+  int64_t devices_ = 1;
+};
+
+// Manual computations become what one device does: its block is cut out of the whole value, and the
+// results of all devices are gathered. For a module that runs on `devices` partitions.
+Status SpellOutManual(hlo::Module& module, int64_t devices);
+bool HasManual(const hlo::Module& module);
+
+}  // namespace weft::pjrt

@@ -1,0 +1,251 @@
+#include "pjrt/shards.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "pjrt/strided.h"
+#include "pjrt/wire.h"
+
+namespace weft::pjrt {
+namespace {
+
+using hlo::Sharding;
+
+constexpr int64_t kMaxShardDevices = 1 << 16;
+
+// Device ids in row-major order of the tiles.
+Result<std::vector<int64_t>> ListDevices(const hlo::DeviceList& list, int64_t count) {
+  if (!list.iota) return list.ids;
+  const std::vector<int64_t>& dims = list.iota->dims;
+  std::vector<int64_t> perm = list.iota->perm, ids;
+  int64_t size = 1;
+  for (int64_t dim : dims) {
+    if (dim < 1 || size > kMaxShardDevices / dim) return InvalidArgument("sharding: devices");
+    size *= dim;
+  }
+  if (perm.empty()) {
+    for (size_t i = 0; i < dims.size(); ++i) perm.push_back(static_cast<int64_t>(i));
+  }
+  std::vector<bool> seen(dims.size());
+  for (int64_t p : perm) {
+    if (p < 0 || p >= static_cast<int64_t>(dims.size()) || seen[static_cast<size_t>(p)]) {
+      return InvalidArgument("sharding: {", StrJoin(perm, ","), "} is no permutation");
+    }
+    seen[static_cast<size_t>(p)] = true;
+  }
+  if (size != count || perm.size() != dims.size()) {
+    return InvalidArgument("sharding: ", size, " devices for ", count, " tiles");
+  }
+  Dims strides = RowMajorStrides(dims, 1);
+  for (int64_t i = 0; i < size; ++i) {
+    int64_t rest = i, id = 0;
+    for (size_t d = perm.size(); d-- > 0;) {
+      size_t from = static_cast<size_t>(perm[d]);
+      id += rest % dims[from] * strides[from];
+      rest /= dims[from];
+    }
+    ids.push_back(id);
+  }
+  return ids;
+}
+
+Result<Shards> OfTiles(const Sharding& sharding, const Shape& whole, int64_t devices) {
+  int64_t rank = whole.rank(), tiles = 1;
+  if (static_cast<int64_t>(sharding.tile_dims.size()) < rank) {
+    return InvalidArgument("sharding ", sharding, " has too few dimensions for ", whole);
+  }
+  for (int64_t dim : sharding.tile_dims) {
+    if (dim < 1 || tiles > kMaxShardDevices / dim) {
+      return InvalidArgument("sharding ", sharding, " has too many tiles");
+    }
+    tiles *= dim;
+  }
+  std::vector<int64_t> ids = TRY(ListDevices(sharding.devices, tiles));
+  if (static_cast<int64_t>(ids.size()) != tiles || tiles != devices) {
+    return InvalidArgument("sharding ", sharding, " is not one of ", devices, " devices");
+  }
+  Shards shards = Shards::Replicated(rank, devices);
+  for (int64_t d = 0; d < rank; ++d) shards.counts[d] = sharding.tile_dims[d];
+  for (int64_t t = 0; t < tiles; ++t) {
+    int64_t device = ids[static_cast<size_t>(t)], rest = t;
+    if (device < 0 || device >= devices) {
+      return InvalidArgument("sharding ", sharding, " names device ", device, " of ", devices);
+    }
+    for (size_t d = sharding.tile_dims.size(); d-- > 0;) {
+      int64_t at = rest % sharding.tile_dims[d];
+      rest /= sharding.tile_dims[d];
+      if (static_cast<int64_t>(d) < rank) shards.blocks[static_cast<size_t>(device)][d] = at;
+    }
+  }
+  return shards;
+}
+
+// The part of a device's coordinate on an axis that "x":(pre)size names.
+Status ApplyAxis(const hlo::Mesh& mesh, const hlo::AxisRef& ref, int64_t coordinate, int64_t& count,
+                 int64_t& at) {
+  int64_t size = mesh.axes[static_cast<size_t>(ref.axis)].size;
+  if (ref.sub) {
+    auto [before, part] = *ref.sub;
+    if (before < 1 || part < 1 || before > size || part > size || size % (before * part) != 0) {
+      return InvalidArgument("sharding: part (", before, ")", part, " of an axis of ", size);
+    }
+    coordinate = coordinate / (size / before / part) % part;
+    size = part;
+  }
+  count *= size;
+  at = at * size + coordinate;
+  return {};
+}
+
+Result<Shards> OfMesh(const hlo::NamedSharding& named, const Shape& whole, int64_t devices,
+                      std::span<const std::string> axes) {
+  Shards shards = Shards::Replicated(whole.rank(), devices);
+  const hlo::Mesh& mesh = named.mesh;
+  if (named.form != hlo::NamedSharding::Form::kDims || mesh.maximal || mesh.axes.empty()) {
+    return shards;
+  }
+  int64_t size = 1;
+  std::vector<int64_t> sizes;
+  for (const hlo::MeshAxis& axis : mesh.axes) {
+    if (axis.size < 1 || size > kMaxShardDevices / axis.size) {
+      return InvalidArgument("sharding: mesh axis ", axis.name, " of size ", axis.size);
+    }
+    size *= axis.size;
+    sizes.push_back(axis.size);
+  }
+  std::vector<int64_t> ids;
+  if (mesh.devices) ids = TRY(ListDevices(*mesh.devices, size));
+  if (size != devices || (mesh.devices && static_cast<int64_t>(ids.size()) != size) ||
+      static_cast<int64_t>(named.dims.size()) > whole.rank()) {
+    return InvalidArgument("sharding: a mesh of ", size, " devices for ", devices, ", ",
+                           named.dims.size(), " dimensions for ", whole);
+  }
+  Dims strides = RowMajorStrides(sizes, 1);
+  for (int64_t i = 0; i < size; ++i) {
+    int64_t device = mesh.devices ? ids[static_cast<size_t>(i)] : i;
+    if (device < 0 || device >= devices) return InvalidArgument("sharding: no device ", device);
+    for (size_t d = 0; d < named.dims.size(); ++d) {
+      int64_t count = 1, at = 0;
+      for (const hlo::AxisRef& ref : named.dims[d].axes) {
+        if (ref.axis < 0 || ref.axis >= static_cast<int64_t>(sizes.size())) {
+          return InvalidArgument("sharding: axis ", ref.axis, " of a mesh of ", sizes.size());
+        }
+        const std::string& name = mesh.axes[static_cast<size_t>(ref.axis)].name;
+        if (!axes.empty() && std::find(axes.begin(), axes.end(), name) == axes.end()) continue;
+        size_t axis = static_cast<size_t>(ref.axis);
+        TRY(ApplyAxis(mesh, ref, i / strides[axis] % sizes[axis], count, at));
+      }
+      shards.counts[d] = count;
+      shards.blocks[static_cast<size_t>(device)][d] = at;
+    }
+  }
+  return shards;
+}
+
+// Copies the block of a device between the whole array and its shard.
+struct Block {
+  Dims sizes;          // of what there is, without padding
+  int64_t offset = 0;  // bytes into the whole array
+};
+
+Block BlockOf(const Shape& whole, const Shards& shards, int64_t device) {
+  Block block;
+  Dims strides = RowMajorStrides(whole.dims(), ByteWidth(whole.dtype()));
+  for (int64_t d = 0; d < whole.rank(); ++d) {
+    int64_t size = shards.BlockSize(whole, d);
+    int64_t start = std::min(shards.blocks[static_cast<size_t>(device)][d] * size, whole.dim(d));
+    block.sizes.push_back(std::min(size, whole.dim(d) - start));
+    block.offset += start * strides[d];
+  }
+  return block;
+}
+
+}  // namespace
+
+Shards Shards::Replicated(int64_t rank, int64_t devices) {
+  Shards shards;
+  shards.counts = Dims(static_cast<size_t>(rank), 1);
+  shards.blocks.assign(static_cast<size_t>(devices), Dims(static_cast<size_t>(rank), 0));
+  return shards;
+}
+
+Result<Shards> Shards::Of(const Sharding* sharding, const Shape& whole, int64_t devices,
+                          std::span<const std::string> axes) {
+  if (sharding == nullptr || !whole.IsArray()) return Replicated(whole.rank(), devices);
+  switch (sharding->kind) {
+    case Sharding::Kind::kTiled: return OfTiles(*sharding, whole, devices);
+    case Sharding::Kind::kNamed: return OfMesh(*sharding->named, whole, devices, axes);
+    case Sharding::Kind::kTuple:
+      if (sharding->elements.size() == 1) return Of(&sharding->elements[0], whole, devices, axes);
+      return InvalidArgument("sharding: ", *sharding, " of an array");
+    default: return Replicated(whole.rank(), devices);
+  }
+}
+
+bool Shards::IsReplicated() const {
+  return std::all_of(counts.begin(), counts.end(), [](int64_t n) { return n == 1; });
+}
+
+int64_t Shards::BlockSize(const Shape& whole, int64_t dim) const {
+  return (whole.dim(dim) + counts[dim] - 1) / counts[dim];
+}
+
+Shape Shards::ShardShape(const Shape& whole) const {
+  Shape shape = whole;
+  for (int64_t d = 0; d < whole.rank(); ++d) shape.set_dim(d, BlockSize(whole, d));
+  return shape;
+}
+
+Result<Literal> TakeShard(const Literal& whole, const Shards& shards, int64_t device) {
+  if (shards.IsReplicated()) return whole;
+  int64_t width = ByteWidth(whole.dtype());
+  Literal shard = TRY(Literal::Allocate(shards.ShardShape(whole.shape())));
+  Block block = BlockOf(whole.shape(), shards, device);
+  CopyStrided(block.sizes, width, shard.mutable_data(),
+              RowMajorStrides(shard.shape().dims(), width), whole.data() + block.offset,
+              RowMajorStrides(whole.shape().dims(), width));
+  return shard;
+}
+
+Result<Literal> JoinShards(const Shape& whole, const Shards& shards,
+                           std::span<const Literal* const> by_device) {
+  if (shards.IsReplicated()) return *by_device[0];
+  int64_t width = ByteWidth(whole.dtype());
+  Literal joined = TRY(Literal::Allocate(whole));
+  std::vector<Dims> done;
+  for (size_t i = 0; i < by_device.size(); ++i) {
+    if (std::find(done.begin(), done.end(), shards.blocks[i]) != done.end()) continue;
+    done.push_back(shards.blocks[i]);
+    Block block = BlockOf(whole, shards, static_cast<int64_t>(i));
+    CopyStrided(block.sizes, width, joined.mutable_data() + block.offset,
+                RowMajorStrides(whole.dims(), width), by_device[i]->data(),
+                RowMajorStrides(by_device[i]->shape().dims(), width));
+  }
+  return joined;
+}
+
+std::string SerializeSharding(const Shards& shards) {
+  std::string out;
+  if (shards.IsReplicated()) return std::string("\x08\x00", 2);  // type 0, written out
+  AppendNumber(out, 1, 3);                                       // OTHER: tiled
+  int64_t tiles = 1, devices = static_cast<int64_t>(shards.blocks.size());
+  std::vector<int64_t> dims(shards.counts.begin(), shards.counts.end());
+  for (int64_t n : dims) tiles *= n;
+  std::vector<std::vector<int64_t>> by_tile(static_cast<size_t>(tiles));
+  for (int64_t i = 0; i < devices; ++i) {
+    int64_t tile = 0;
+    for (size_t d = 0; d < dims.size(); ++d) {
+      tile = tile * dims[d] + shards.blocks[static_cast<size_t>(i)][d];
+    }
+    by_tile[static_cast<size_t>(tile)].push_back(i);
+  }
+  if (tiles < devices) dims.push_back(devices / tiles);
+  std::vector<int64_t> ids;
+  for (const auto& same : by_tile) ids.insert(ids.end(), same.begin(), same.end());
+  AppendPacked(out, 3, dims);
+  AppendPacked(out, 4, ids);
+  AppendNumber(out, 6, tiles < devices);
+  return out;
+}
+
+}  // namespace weft::pjrt

@@ -1,0 +1,389 @@
+"""What JAX reserves for its own platforms, on `weft`: donation, callbacks, linalg, FFI, DLPack, cache."""
+
+import gc
+import os
+import sys
+import threading
+
+import pytest
+import weft_jax
+
+pytest.importorskip("jax")
+if not weft_jax.LIBRARY.exists():
+    pytest.skip("the plugin is not built", allow_module_level=True)
+os.environ.update(JAX_PLATFORMS="weft", WEFT_LIBRARY=str(weft_jax.LIBRARY))
+sys.path.insert(0, str(weft_jax.ROOT / "python"))
+
+import jax  # noqa: E402
+import jax.numpy as jnp  # noqa: E402
+import ml_dtypes  # noqa: E402
+import numpy as np  # noqa: E402
+from jax.experimental import checkify, io_callback  # noqa: E402
+from jax.experimental.buffer_callback import buffer_callback  # noqa: E402
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def on_weft():
+    # Loaded by hand, so that it makes no difference whether the package is also installed.
+    import jax_plugins.weft_in_tree
+
+    jax_plugins.weft_in_tree.initialize()
+    assert jax.default_backend() == "weft"
+
+
+def matrix(*shape, dtype=np.float32):
+    a = RNG.standard_normal(shape)
+    if np.dtype(dtype).kind == "c":
+        a = a + 1j * RNG.standard_normal(shape)
+    return a.astype(dtype)
+
+
+def close(actual, expected, tolerance=2e-4):
+    np.testing.assert_allclose(np.asarray(actual), expected, rtol=tolerance, atol=tolerance)
+
+
+# Donation.
+
+
+def test_donated_argument_is_deleted():
+    x = jnp.arange(8.0)
+    y = jax.jit(lambda x: x + 1, donate_argnums=0)(x)
+    assert x.is_deleted()
+    close(y, np.arange(8.0) + 1)
+
+
+# Host callbacks.
+
+
+def test_pure_callback():
+    f = jax.jit(lambda x: jax.pure_callback(np.sin, x, x) + 1)
+    x = matrix(3, 4)
+    close(f(x), np.sin(x) + 1)
+    close(jax.pure_callback(np.sin, x, x), np.sin(x))
+
+
+@pytest.mark.parametrize("dtype", [
+    np.bool_, np.int8, np.uint16, np.int32, np.float16, np.float32, np.complex64,
+    ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.int4,
+    ml_dtypes.uint4], ids=lambda dtype: np.dtype(dtype).name)
+def test_callback_dtypes(dtype):
+    x = jnp.asarray(np.arange(6).reshape(2, 3).astype(dtype))
+    seen = []
+
+    def identity(a):
+        seen.append(a)
+        return np.asarray(a)
+
+    y = jax.jit(lambda x: jax.pure_callback(identity, x, x))(x)
+    assert y.dtype == x.dtype and seen[0].dtype == x.dtype
+    np.testing.assert_array_equal(np.asarray(y).astype(np.complex64), np.asarray(x).astype(np.complex64))
+
+
+def test_callback_results_and_scalars():
+    shapes = (jax.ShapeDtypeStruct((), np.int32), jax.ShapeDtypeStruct((0, 2), np.float32))
+    a, b = jax.jit(lambda x: jax.pure_callback(
+        lambda x: (np.int32(x) + 1, np.zeros((0, 2), np.float32)), shapes, x))(41)
+    assert int(a) == 42 and b.shape == (0, 2)
+
+
+def test_callback_raises():
+    def bad(x):
+        raise ValueError("not today")
+
+    with pytest.raises(Exception, match="(?s)bad.*not today"):
+        jax.block_until_ready(jax.jit(lambda x: jax.pure_callback(bad, x, x))(jnp.ones(3)))
+
+
+@pytest.mark.parametrize("value, message", [
+    (lambda x: np.zeros(4, np.float32), "Incorrect output shape for return value #0"),
+    (lambda x: np.zeros(3, np.int32), "Incorrect output dtype for return value #0"),
+    (lambda x: (x, x), "Mismatched number of outputs"),
+])
+def test_callback_returns_the_wrong_thing(value, message):
+    with pytest.raises(Exception, match=message):
+        jax.block_until_ready(jax.jit(lambda x: jax.pure_callback(value, x, x))(jnp.ones(3)))
+
+
+def test_callback_runs_jitted_code():
+    g = jax.jit(lambda x: x * 2)
+    f = jax.jit(lambda x: jax.pure_callback(lambda x: np.asarray(g(x)), x, x))
+    x = jnp.arange(3.0)
+    for _ in range(20):
+        x = f(x) / 2
+    close(x, np.arange(3.0))
+
+
+def test_callback_runs_a_callback():
+    inner = jax.jit(lambda x: jax.pure_callback(np.cos, x, x))
+    f = jax.jit(lambda x: jax.pure_callback(lambda x: np.asarray(inner(x)), x, x))
+    close(f(jnp.ones(2)), np.cos(np.ones(2)))
+
+
+@pytest.mark.parametrize("method", ["sequential", "expand_dims", "broadcast_all"])
+def test_callback_under_vmap(method):
+    x = matrix(3, 2)
+    f = jax.vmap(lambda x: jax.pure_callback(np.sin, x, x, vmap_method=method))
+    close(jax.jit(f)(x), np.sin(x))
+
+
+def test_callback_with_gradient():
+    @jax.custom_jvp
+    def sin(x):
+        return jax.pure_callback(np.sin, x, x)
+
+    sin.defjvp(lambda p, t: (sin(p[0]), jnp.cos(p[0]) * t[0]))
+    close(jax.jit(jax.grad(sin))(0.5), np.cos(0.5))
+
+
+def test_io_callback_in_scan_is_ordered():
+    seen = []
+
+    def body(c, x):
+        io_callback(lambda x: seen.append(int(x)), None, x, ordered=True)
+        return c + x, x
+
+    total, _ = jax.jit(lambda xs: jax.lax.scan(body, 0, xs))(jnp.arange(10))
+    jax.effects_barrier()
+    assert int(total) == 45 and seen == list(range(10))
+
+
+def test_ordered_callbacks_of_many_programs():
+    seen = []
+
+    @jax.jit
+    def f(i):
+        io_callback(lambda i: seen.append(int(i)), None, i, ordered=True)
+        return i + 1
+
+    i = jnp.int32(0)
+    for _ in range(25):
+        i = f(i)
+    jax.effects_barrier()
+    assert seen == list(range(25))
+
+
+def test_debug_print(capfd):
+    @jax.jit
+    def f(x):
+        jax.debug.print("x is {x}", x=x)
+        jax.debug.print("first {}", x, ordered=True)
+        jax.debug.print("second {}", x, ordered=True)
+        jax.debug.callback(lambda x: print("seen", x, flush=True), x)
+        return x
+
+    f(3)
+    jax.effects_barrier()
+    out = capfd.readouterr().out
+    assert "x is 3" in out and "seen 3" in out
+    assert out.index("first 3") < out.index("second 3")
+
+
+def test_checkify_at_run_time():
+    jax.config.update("jax_experimental_unsafe_xla_runtime_errors", True)
+    try:
+        def f(x):
+            checkify.check(x > 0, "must be positive: {x}", x=x)
+            return x
+
+        jax.block_until_ready(jax.jit(f)(1.0))
+        with pytest.raises(Exception, match="must be positive"):
+            jax.block_until_ready(jax.jit(f)(-1.0))
+            jax.effects_barrier()
+    finally:
+        jax.config.update("jax_experimental_unsafe_xla_runtime_errors", False)
+
+
+def test_callbacks_are_forgotten_with_their_program():
+    from weft import _callbacks
+
+    def program(i):
+        f = jax.jit(lambda x: jax.pure_callback(lambda x: x + np.float32(i), x, x))
+        jax.block_until_ready(f(jnp.ones(2)))
+
+    for i in range(3):
+        program(i)
+    jax.clear_caches()
+    gc.collect()
+    before = len(_callbacks._callbacks)
+    for i in range(10):
+        program(i)
+    jax.clear_caches()
+    gc.collect()
+    assert len(_callbacks._callbacks) <= before
+
+
+def test_callbacks_from_threads():
+    f = jax.jit(lambda x: jax.pure_callback(lambda x: np.asarray(x) * 2, x, x))
+    results = [None] * 4
+
+    def work(i):
+        results[i] = [float(f(jnp.float32(i * 100 + n))) for n in range(10)]
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [[2.0 * (i * 100 + n) for n in range(10)] for i in range(4)]
+
+
+def test_buffer_callback():
+    def add_one(context, out, x):
+        del context
+        assert not x.writeable and out.writeable
+        np.asarray(out)[...] = np.asarray(x) + 1
+
+    x = matrix(3, 4)
+    f = buffer_callback(add_one, jax.ShapeDtypeStruct(x.shape, x.dtype))
+    close(jax.jit(f)(x), x + 1)
+
+
+# Linear algebra through LAPACK.
+
+DTYPES = [np.float32, np.complex64]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("batch", [(), (2,)])
+def test_linalg(dtype, batch):
+    a = matrix(*batch, 5, 5, dtype=dtype)
+    hermitian = a @ np.conj(np.swapaxes(a, -1, -2)) + 5 * np.eye(5, dtype=dtype)
+    l = np.asarray(jnp.linalg.cholesky(hermitian))
+    close(l @ np.conj(np.swapaxes(l, -1, -2)), hermitian, 1e-3)
+    q, r = map(np.asarray, jnp.linalg.qr(a))
+    close(q @ r, a)
+    u, s, vt = map(np.asarray, jnp.linalg.svd(a))
+    close((u * s[..., None, :]) @ vt, a)
+    w, v = map(np.asarray, jnp.linalg.eigh(hermitian))
+    close((v * w[..., None, :]) @ np.conj(np.swapaxes(v, -1, -2)), hermitian, 1e-3)
+    close(jnp.linalg.solve(a, a @ np.ones((5, 1), dtype)), np.ones((*batch, 5, 1)), 5e-3)
+    close(jnp.linalg.det(a), np.linalg.det(a), 1e-3)
+    w, v = map(np.asarray, jnp.linalg.eig(a))
+    close(a @ v, v * w[..., None, :], 1e-3)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_scipy_linalg(dtype):
+    a = matrix(4, 4, dtype=dtype)
+    t, z = map(np.asarray, jax.scipy.linalg.schur(a))
+    close(z @ t @ z.conj().T, a, 1e-3)
+    h, q = map(np.asarray, jax.scipy.linalg.hessenberg(a, calc_q=True))
+    close(q @ h @ q.conj().T, a, 1e-3)
+    p, l, u = map(np.asarray, jax.scipy.linalg.lu(a))
+    close(p @ l @ u, a)
+    close(jax.scipy.linalg.solve_triangular(np.triu(a) + 3 * np.eye(4, dtype=dtype),
+                                            np.ones(4, dtype)),
+          np.linalg.solve(np.triu(a) + 3 * np.eye(4), np.ones(4)), 1e-3)
+    d = np.full(4, 4, dtype)
+    e = np.ones(4, dtype)
+    x = np.asarray(jax.lax.linalg.tridiagonal_solve(e, d, e, np.ones((4, 1), dtype)))
+    close((np.diag(d) + np.diag(e[1:], 1) + np.diag(e[1:], -1)) @ x, np.ones((4, 1)))
+
+
+def test_cholesky_of_what_has_none_is_nan():
+    assert np.isnan(np.asarray(jnp.linalg.cholesky(-jnp.eye(3)))).all()
+
+
+# jax.ffi: what is registered for cpu serves weft.
+
+
+def test_ffi_call_of_a_cpu_target():
+    x = matrix(4, 3)
+    call = jax.ffi.ffi_call(
+        "lapack_sgeqrf_ffi", (jax.ShapeDtypeStruct((4, 3), np.float32),
+                              jax.ShapeDtypeStruct((3,), np.float32)),
+        input_layouts=[(0, 1)], output_layouts=[(0, 1), None], input_output_aliases={0: 0})
+    r, taus = call(x)
+    expected = jax.lax.linalg.geqrf(x) if hasattr(jax.lax.linalg, "geqrf") else None
+    assert taus.shape == (3,)
+    if expected is not None:
+        close(r, np.asarray(expected[0]))
+
+
+def test_unknown_ffi_target_is_named():
+    with pytest.raises(Exception, match="no_such_target"):
+        jax.block_until_ready(jax.ffi.ffi_call("no_such_target", jax.ShapeDtypeStruct((), np.float32))())
+
+
+# DLPack.
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.bool_, np.complex64, np.float16])
+def test_dlpack_to_numpy_and_back(dtype):
+    x = jnp.asarray(np.arange(6).reshape(2, 3).astype(dtype))
+    there = np.from_dlpack(x)
+    assert there.ctypes.data == x.unsafe_buffer_pointer()
+    np.testing.assert_array_equal(there, np.asarray(x))
+    back = jax.dlpack.from_dlpack(there)
+    assert back.dtype == x.dtype and back.devices() == x.devices()
+    np.testing.assert_array_equal(back, x)
+
+
+def test_dlpack_of_bfloat16():
+    x = jnp.arange(4, dtype=jnp.bfloat16)
+    np.testing.assert_array_equal(np.asarray(jax.dlpack.from_dlpack(x), np.float32), np.arange(4))
+
+
+def test_dlpack_keeps_the_memory():
+    x = jnp.arange(1000.0) + 0
+    there = np.from_dlpack(x)
+    del x
+    gc.collect()
+    np.testing.assert_array_equal(there, np.arange(1000.0))
+
+
+def test_dlpack_with_torch():
+    torch = pytest.importorskip("torch")
+    x = jnp.arange(4.0)
+    assert torch.from_dlpack(x).tolist() == [0, 1, 2, 3]
+    close(jax.dlpack.from_dlpack(torch.ones(3)), np.ones(3))
+
+
+def test_asarray_without_copy():
+    close(jnp.asarray(np.ones(3, np.float32), copy=False), np.ones(3))
+
+
+# The rest.
+
+
+def test_memory_kinds_inside_jit():
+    device = jax.devices()[0]
+    host = jax.sharding.SingleDeviceSharding(device, memory_kind="pinned_host")
+    f = jax.jit(lambda x: jax.device_put(x * 2, host), out_shardings=host)
+    y = f(jnp.arange(4.0))
+    assert y.sharding.memory_kind == "pinned_host"
+    close(y, np.arange(4.0) * 2)
+
+
+def test_persistent_compilation_cache(tmp_path):
+    code = """
+import jax, jax.numpy as jnp
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+hits = []
+from jax._src import monitoring
+monitoring.register_event_listener(lambda e, **k: hits.append(e) if "cache_hits" in e else None)
+print(float(jax.jit(lambda x: jnp.sin(x) * 3)(1.0)), bool(hits))
+"""
+    outputs = [weft_jax.run(code, JAX_PLATFORMS="weft", JAX_COMPILATION_CACHE_DIR=tmp_path)
+               for _ in range(2)]
+    assert [o.returncode for o in outputs] == [0, 0], outputs[0].stderr + outputs[1].stderr
+    first, second = (o.stdout.split() for o in outputs)
+    assert first == [second[0], "False"] and second[1] == "True"
+
+
+def test_platform_dependent_takes_its_own_branch_or_the_default():
+    f = jax.jit(lambda x: jax.lax.platform_dependent(x, cpu=lambda x: x + 1, default=lambda x: x * 7))
+    assert float(f(2.0)) == 14
+    g = jax.jit(lambda x: jax.lax.platform_dependent(x, weft=lambda x: x + 5, default=lambda x: x * 7))
+    assert float(g(2.0)) == 7
+
+
+def test_export_for_weft():
+    pytest.importorskip("flatbuffers")
+    a = matrix(3, 3)
+    a = a @ a.T + np.eye(3, dtype=np.float32)
+    data = jax.export.export(jax.jit(jnp.linalg.cholesky), platforms=["weft", "cpu"])(a).serialize()
+    close(jax.export.deserialize(data).call(a), np.linalg.cholesky(a))
