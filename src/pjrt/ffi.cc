@@ -2,6 +2,7 @@
 #include "pjrt/ffi.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 
 #include "base/log.h"
@@ -231,7 +232,8 @@ Status RunTyped(const FfiTarget& target, std::string_view config, FfiCall& call)
   FfiFrame arguments(call.arguments), results(call.results);
   XLA_FFI_ExecutionContext context;
   XLA_FFI_CallFrame frame{};
-  frame.struct_size = sizeof(frame);
+  // Up to the attributes: handlers compare with the size of the interface without `future`.
+  frame.struct_size = offsetof(XLA_FFI_CallFrame, future);
   frame.api = GetFfiApi();
   frame.ctx = &context;
   frame.attrs = attributes->attrs();
