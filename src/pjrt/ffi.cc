@@ -2,7 +2,6 @@
 #include "pjrt/ffi.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <cstring>
 
 #include "base/log.h"
@@ -233,7 +232,7 @@ Status RunTyped(const FfiTarget& target, std::string_view config, FfiCall& call)
   XLA_FFI_ExecutionContext context;
   XLA_FFI_CallFrame frame{};
   // Up to the attributes: handlers compare with the size of the interface without `future`.
-  frame.struct_size = offsetof(XLA_FFI_CallFrame, future);
+  frame.struct_size = sizeof(frame) - sizeof(frame.future);
   frame.api = GetFfiApi();
   frame.ctx = &context;
   frame.attrs = attributes->attrs();
