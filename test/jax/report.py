@@ -132,7 +132,8 @@ def pattern_of(reason):
   reason = re.sub(r"0x[0-9a-f]+", "0x…", reason)
   reason = re.sub(r"/[\w./-]*/", "", reason)
   reason = re.sub(r"\b[a-z]+\d*\[[\d,]*\](\{[\d,]*\})?", "shape", reason)
-  reason = re.sub(r"(?<![\w.])-?\d+(\.\d+)?(e[-+]?\d+)?(?![\w.])", "N", reason)
+  reason = re.sub(r"(?<![\w.])-?\d+(\.\d+)?(e[-+]?\d+)?(?!\w)", "N", reason)
+  reason = re.sub(r"\blapack_[sdcz]\w+", "lapack_…", reason)
   return reason[:150]
 
 
