@@ -1,5 +1,5 @@
 // Latency of prepared evaluations, and the throughput of what JAX programs are made of.
-//   eval_speed [NAME_PART]
+//   eval_speed [NAME_PART | FILE.hlo...]
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "base/str.h"
 #include "hlo/evaluator.h"
 #include "hlo/random_arguments.h"
@@ -160,6 +161,17 @@ void RunCase(const Case& c) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  bool files = false;
+  for (int i = 1; i < argc; ++i) {
+    std::string_view name = argv[i];
+    if (!name.ends_with(".hlo")) continue;
+    files = true;
+    Result<std::string> text = ReadFile(argv[i]);
+    if (!text) return 1;
+    name.remove_prefix(name.rfind('/') + 1);
+    RunCase({std::string(name), *text});
+  }
+  if (files) return 0;
   for (const Case& c : LatencyCases()) {
     if (argc < 2 || c.name.find(argv[1]) != std::string::npos) RunCase(c);
   }

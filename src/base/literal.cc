@@ -1,48 +1,16 @@
 #include "base/literal.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 
 #include "base/elements.h"
 #include "base/float_formats.h"
+#include "base/storage.h"
 
 namespace weft {
 namespace {
 
-constexpr size_t kLiteralAlignment = 64;
-constexpr size_t kControlBytes = 64;
 constexpr int64_t kMaxLiteralBytes = int64_t{1} << 39;  // no machine has room for more
-
-// The control block of a shared_ptr in the memory that holds the elements too.
-template <class T>
-struct InPlaceAllocator {
-  using value_type = T;
-  void* block;
-  explicit InPlaceAllocator(void* memory) : block(memory) {}
-  template <class U>
-  InPlaceAllocator(const InPlaceAllocator<U>& other) : block(other.block) {}
-  T* allocate(size_t n) {
-    static_assert(sizeof(T) <= kControlBytes && alignof(T) <= alignof(std::max_align_t));
-    CHECK(n == 1);
-    return static_cast<T*>(block);
-  }
-  void deallocate(T*, size_t) { std::free(block); }
-  bool operator==(const InPlaceAllocator&) const = default;
-};
-
-// Null when there is no memory. One block: the control block, then the elements, aligned. Large
-// zeroed blocks come from the system untouched (calloc).
-std::shared_ptr<std::byte[]> AllocateElements(size_t bytes, bool zero) {
-  size_t padded = bytes + kControlBytes + kLiteralAlignment;
-  void* block = zero ? std::calloc(padded, 1) : std::malloc(padded);
-  if (block == nullptr) return nullptr;
-  uintptr_t address = reinterpret_cast<uintptr_t>(block) + kControlBytes;
-  size_t offset = (kLiteralAlignment - address % kLiteralAlignment) % kLiteralAlignment;
-  std::byte* elements = static_cast<std::byte*>(block) + kControlBytes + offset;
-  return std::shared_ptr<std::byte[]>(
-      elements, [](std::byte*) {}, InPlaceAllocator<std::byte>(block));
-}
 
 // Bytes of n packed elements.
 int64_t PackedSize(DType t, int64_t n) {
@@ -68,7 +36,7 @@ Status Literal::Init(Shape shape, bool zero) {
     return ResourceExhausted("a value of shape ", shape_, " does not fit in memory");
   }
   elements_ = *count;
-  storage_ = AllocateElements(static_cast<size_t>(byte_size()), zero);
+  storage_ = AllocateStorage(static_cast<size_t>(byte_size()), zero);
   if (storage_ == nullptr) {
     return ResourceExhausted("no memory for ", byte_size(), " bytes of shape ", shape_);
   }
@@ -101,7 +69,7 @@ Result<Literal> Literal::AllocateUnset(Shape shape) {
 
 std::shared_ptr<std::byte[]> Literal::NewStorage(int64_t bytes) {
   if (bytes < 0 || bytes > kMaxLiteralBytes) return nullptr;
-  return AllocateElements(static_cast<size_t>(bytes), /*zero=*/false);
+  return AllocateStorage(static_cast<size_t>(bytes), /*zero=*/false);
 }
 
 Literal Literal::FromShape(Shape shape) {
@@ -135,7 +103,7 @@ Literal Literal::Tuple(std::vector<Literal> elements) {
 
 void Literal::Unshare() {
   std::shared_ptr<std::byte[]> copy =
-      AllocateElements(static_cast<size_t>(byte_size()), /*zero=*/false);
+      AllocateStorage(static_cast<size_t>(byte_size()), /*zero=*/false);
   CHECK(copy != nullptr) << "no memory for " << byte_size() << " bytes";
   std::memcpy(copy.get(), storage_.get(), static_cast<size_t>(byte_size()));
   storage_ = std::move(copy);

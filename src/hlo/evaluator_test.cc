@@ -105,6 +105,27 @@ TEST(Evaluator, WrapsOutsideMemory) {
   EXPECT_TRUE(released);
 }
 
+TEST(Evaluator, LetsGoOfOutsideMemoryInTuples) {
+  std::unique_ptr<Module> module = ParseHlo(R"(HloModule m
+ENTRY e {
+  p = (f32[4]) parameter(0)
+  a = f32[4] get-tuple-element(p), index=0
+  ROOT c = f32[4] negate(a)
+})");
+  auto evaluator = Evaluator::Prepare(*module);
+  ASSERT_TRUE(evaluator.has_value());
+  float outside[4] = {1, 2, 3, 4};
+  bool released = false;
+  std::shared_ptr<std::byte[]> storage(reinterpret_cast<std::byte*>(outside),
+                                       [&](std::byte*) { released = true; });
+  std::vector<Literal> arguments = {
+      Literal::Tuple({Literal::FromStorage(Shape(DType::kF32, {4}), std::move(storage))})};
+  Result<Literal> result = (*evaluator)->Run(arguments);
+  ASSERT_TRUE(result.has_value());
+  EXPECT_EQ(*result, FloatVector({-1, -2, -3, -4}));
+  EXPECT_TRUE(released);
+}
+
 TEST(Evaluator, WrongArgumentsAreErrors) {
   std::unique_ptr<Module> module = ParseHlo(kAddTwoHlo);
   auto evaluator = Evaluator::Prepare(*module);

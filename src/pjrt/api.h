@@ -157,7 +157,7 @@ struct ExecutableView {
   std::string program;               // what was compiled, when it was MLIR
   const NamedValues& Costs() const;  // worked out when first asked for
   StringList output_kinds, parameter_kinds, output_shardings;
-  bool has_shardings = false;
+  bool has_shardings;  // programs on several devices; an empty one is replicated
   std::vector<PJRT_Buffer_Type> output_types;
   std::vector<int64_t> output_dims;
   std::vector<size_t> output_ranks;

@@ -35,9 +35,9 @@ ExecutableView::ExecutableView(std::shared_ptr<Executable> e, std::string source
       program(std::move(source)),
       output_kinds(OutputKinds(*executable)),
       parameter_kinds(executable->parameter_memory_kinds()),
-      output_shardings(OutputShardings(*executable)) {
+      output_shardings(OutputShardings(*executable)),
+      has_shardings(executable->request().device_count() > 1) {
   for (const OutputInfo& output : executable->outputs()) {
-    has_shardings = has_shardings || !output.sharding.empty();
     output_types.push_back(ToBufferType(output.shape.dtype()));
     for (int64_t dim : output.shape.dims()) output_dims.push_back(dim);
     output_ranks.push_back(output.shape.rank());
@@ -60,6 +60,30 @@ const NamedValues& ExecutableView::Costs() const {
 }
 
 namespace {
+
+// Serialized executables have the program in front, for Executable_OptimizedProgram.
+constexpr std::string_view kSerializedMagic = "weft+program\n";
+struct SplitBytes {
+  std::string_view program, executable;
+};
+std::string JoinBytes(std::string_view program, std::string_view executable) {
+  const uint64_t size = program.size();
+  std::string out(kSerializedMagic);
+  out.append(reinterpret_cast<const char*>(&size), sizeof(size));
+  return out.append(program).append(executable);
+}
+Result<SplitBytes> TakeApart(std::string_view bytes) {
+  uint64_t size = 0;
+  if (!bytes.starts_with(kSerializedMagic) ||
+      bytes.size() < kSerializedMagic.size() + sizeof(size)) {
+    return InvalidArgument("deserialize: these bytes are not an executable of Weft");
+  }
+  bytes.remove_prefix(kSerializedMagic.size());
+  std::memcpy(&size, bytes.data(), sizeof(size));
+  bytes.remove_prefix(sizeof(size));
+  if (size > bytes.size()) return InvalidArgument("deserialize: the bytes end too early");
+  return SplitBytes{bytes.substr(0, size), bytes.substr(size)};
+}
 
 // The executable on its devices, as the framework carries it.
 Result<PJRT_LoadedExecutable*> WrapLoaded(PJRT_Client& client,
@@ -139,18 +163,21 @@ Status Client_Load(PJRT_Client_Load_Args& args) {
 Status Executable_DeserializeAndLoad(PJRT_Executable_DeserializeAndLoad_Args& args) {
   args.loaded_executable = nullptr;
   REQUIRE_ARG(client);
-  const std::string_view bytes =
-      ToView(args.serialized_executable, args.serialized_executable_size);
+  const SplitBytes bytes =
+      TRY(TakeApart(ToView(args.serialized_executable, args.serialized_executable_size)));
   std::shared_ptr<Executable> executable =
-      TRY(Executable::Deserialize(*args.client->client, bytes));
-  args.loaded_executable = TRY(
-      WrapLoaded(*args.client, std::make_shared<const ExecutableView>(std::move(executable), "")));
+      TRY(Executable::Deserialize(*args.client->client, bytes.executable));
+  args.loaded_executable =
+      TRY(WrapLoaded(*args.client, std::make_shared<const ExecutableView>(
+                                       std::move(executable), std::string(bytes.program))));
   return {};
 }
 Status Executable_Serialize(PJRT_Executable_Serialize_Args& args) {
   args.serialized_executable = nullptr;
   REQUIRE_ARG(executable);
-  auto* bytes = new PJRT_SerializedExecutable{args.executable->view->executable->Serialize()};
+  const ExecutableView& view = *args.executable->view;
+  auto* bytes =
+      new PJRT_SerializedExecutable{JoinBytes(view.program, view.executable->Serialize())};
   args.serialized_executable = bytes;
   args.serialized_bytes = bytes->bytes.data();
   args.serialized_bytes_size = bytes->bytes.size();

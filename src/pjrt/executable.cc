@@ -122,7 +122,7 @@ void AppendLeaves(const Shape& shape, std::vector<Shape>& leaves) {
 }
 
 Status CheckBoundary(const Shape& shape, std::string_view what, size_t index) {
-  if (shape.IsArray() && shape.CheckedElements()) return {};
+  if (shape.IsToken() || (shape.IsArray() && shape.CheckedElements())) return {};
   return Unimplemented("compile: ", what, " ", index, " is ", shape.ToStringWithoutLayout(),
                        ", which no buffer can hold");
 }

@@ -20,8 +20,9 @@ namespace {
 constexpr size_t kFewArguments = 32;  // compared one by one
 
 // The argument as the program gets it: the sole holder of its bytes where it was donated and nobody
-// else reads them, so that they may be overwritten.
-Literal TakeArgument(ArrayRef& array, bool donated) {
+// else reads them, so that they may be overwritten. For a token any buffer will do.
+Literal TakeArgument(ArrayRef& array, const Shape& parameter, bool donated) {
+  if (parameter.IsToken()) return Literal::Token();
   Literal value = array->value;
   if (donated && !IsReadOnlyHostMemory(value)) array.reset();
   return value;
@@ -122,7 +123,7 @@ struct LoadedExecutable::Launch {
     for (size_t i = 0; i < inputs.arrays.size(); ++i) {
       bool donated = !inputs.donated.empty() && inputs.donated[i];
       arguments[i / std::max<size_t>(parameters, 1)].push_back(
-          TakeArgument(inputs.arrays[i], donated));
+          TakeArgument(inputs.arrays[i], executable->parameters()[i % parameters], donated));
     }
     auto results = TRY(executable->runner().Run(arguments));
     arguments.clear();
@@ -189,7 +190,8 @@ Status LoadedExecutable::CheckArgument(const ExecuteRequest& request, size_t dev
   if (buffer == nullptr) {
     return InvalidArgument("execute ", executable_->name(), ": argument ", index, " is missing");
   }
-  if (buffer->shape().dtype() != expected.dtype() || !Shape::SameDims(buffer->shape(), expected)) {
+  if (!expected.IsToken() && (buffer->shape().dtype() != expected.dtype() ||
+                              !Shape::SameDims(buffer->shape(), expected))) {
     return InvalidArgument("execute ", executable_->name(), ": argument ", index, " has shape ",
                            buffer->shape().ToStringWithoutLayout(), ", the program expects ",
                            expected.ToStringWithoutLayout());
@@ -254,8 +256,8 @@ ExecuteResult LoadedExecutable::RunHere(Inputs inputs, std::span<Device* const> 
   std::vector<Literal> arguments;
   arguments.reserve(inputs.arrays.size());
   for (size_t i = 0; i < inputs.arrays.size(); ++i) {
-    arguments.push_back(
-        TakeArgument(inputs.arrays[i], !inputs.donated.empty() && inputs.donated[i]));
+    arguments.push_back(TakeArgument(inputs.arrays[i], executable_->parameters()[i],
+                                     !inputs.donated.empty() && inputs.donated[i]));
   }
   ExecuteResult result;
   std::vector<std::unique_ptr<Buffer>>& outputs = result.outputs.emplace_back();

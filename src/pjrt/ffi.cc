@@ -20,12 +20,11 @@ XLA_FFI_DataType ToFfiType(DType dtype) {
     WEFT_FFI_TYPE(S2)
     WEFT_FFI_TYPE(S4)
     WEFT_FFI_TYPE(S8)
-    WEFT_FFI_TYPE(S16)
-  WEFT_FFI_TYPE(S32)
-  WEFT_FFI_TYPE(S64) WEFT_FFI_TYPE(U1) WEFT_FFI_TYPE(U2) WEFT_FFI_TYPE(U4) WEFT_FFI_TYPE(U8)
-      WEFT_FFI_TYPE(U16) WEFT_FFI_TYPE(U32) WEFT_FFI_TYPE(U64) WEFT_FFI_TYPE(F16) WEFT_FFI_TYPE(F32)
-          WEFT_FFI_TYPE(F64) WEFT_FFI_TYPE(BF16) WEFT_FFI_TYPE(C64) WEFT_FFI_TYPE(C128)
-              WEFT_FFI_TYPE(F8E5M2) WEFT_FFI_TYPE(F8E3M4) WEFT_FFI_TYPE(F8E4M3)
+  WEFT_FFI_TYPE(S16)
+  WEFT_FFI_TYPE(S32) WEFT_FFI_TYPE(S64) WEFT_FFI_TYPE(U1) WEFT_FFI_TYPE(U2) WEFT_FFI_TYPE(U4)
+      WEFT_FFI_TYPE(U8) WEFT_FFI_TYPE(U16) WEFT_FFI_TYPE(U32) WEFT_FFI_TYPE(U64) WEFT_FFI_TYPE(F16)
+          WEFT_FFI_TYPE(F32) WEFT_FFI_TYPE(F64) WEFT_FFI_TYPE(BF16) WEFT_FFI_TYPE(C64)
+              WEFT_FFI_TYPE(C128) WEFT_FFI_TYPE(F8E5M2) WEFT_FFI_TYPE(F8E3M4) WEFT_FFI_TYPE(F8E4M3)
                   WEFT_FFI_TYPE(F8E4M3FN) WEFT_FFI_TYPE(F8E4M3B11FNUZ) WEFT_FFI_TYPE(F8E5M2FNUZ)
                       WEFT_FFI_TYPE(F8E4M3FNUZ) WEFT_FFI_TYPE(F4E2M1FN) WEFT_FFI_TYPE(F8E8M0FNU)
 #undef WEFT_FFI_TYPE
@@ -232,7 +231,8 @@ Status RunTyped(const FfiTarget& target, std::string_view config, FfiCall& call)
   FfiFrame arguments(call.arguments), results(call.results);
   XLA_FFI_ExecutionContext context;
   XLA_FFI_CallFrame frame{};
-  frame.struct_size = sizeof(frame) - sizeof(frame.future);  // handlers compare; it ends there
+  // Up to the attributes: handlers compare with the size of the interface without `future`.
+  frame.struct_size = sizeof(frame) - sizeof(frame.future);
   frame.api = GetFfiApi();
   frame.ctx = &context;
   frame.attrs = attributes->attrs();

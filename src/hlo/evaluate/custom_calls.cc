@@ -4,6 +4,8 @@
 #include <bit>
 #include <numeric>
 
+#include "hlo/evaluate/linalg.h"
+#include "hlo/evaluate/strided.h"
 #include "hlo/module.h"
 #include "hlo/ops/called.h"
 
@@ -90,6 +92,85 @@ Result<Known> TopK(const Instruction& call, std::span<Literal> operands, bool la
   return TRY(TopElements(operands[0], values.dim(values.rank() - 1), largest));
 }
 
+// The text of a custom call's configuration: JSON, or an MLIR dictionary.
+std::string_view ConfigOf(const Instruction& call) {
+  if (const std::string* attributes = call.FrontendAttributeValue("mhlo.attributes")) {
+    return *attributes;
+  }
+  return call.extras() != nullptr ? std::string_view(call.extras()->backend_config.text) : "";
+}
+
+// The integer after `key =` or `"key":`.
+std::optional<int64_t> ConfigInt(std::string_view config, std::string_view key) {
+  for (size_t at = config.find(key); at != config.npos; at = config.find(key, at + 1)) {
+    size_t from = config.find_first_not_of("\" :=", at + key.size());
+    if (from == config.npos || from == at + key.size()) continue;
+    size_t to = config.find_first_not_of("-0123456789", from);
+    return ParseInt(config.substr(from, to == config.npos ? to : to - from));
+  }
+  return std::nullopt;
+}
+
+// An array with dimension `dim` moved to the end, or the last one moved to `dim`.
+Result<Literal> MoveDimension(const Literal& from, int64_t dim, bool to_end) {
+  const Shape& shape = from.shape();
+  Dims strides = RowMajorStrides(shape.dims()), order;
+  for (int64_t d = 0; d < shape.rank(); ++d) {
+    if (to_end ? d != dim : d != shape.rank() - 1) order.push_back(d);
+  }
+  if (to_end) {
+    order.push_back(dim);
+  } else {
+    order.insert_at(static_cast<size_t>(dim), shape.rank() - 1);
+  }
+  Shape to = Shape::Scalar(shape.dtype());
+  Dims from_strides;
+  for (int64_t d : order) {
+    to.AppendDim(shape.dim(d));
+    from_strides.push_back(strides[static_cast<size_t>(d)]);
+  }
+  Literal out = TRY(Literal::AllocateUnset(to));
+  CopyStrided(to.dims(), from.data(), from_strides, out.mutable_data(), RowMajorStrides(to.dims()),
+              ByteWidth(shape.dtype()));
+  return out;
+}
+
+// (operand, iota, initial value, initial index): the exact top elements, as many as the result
+// takes, of dimension `reduction_dim`; a comparator of `<` asks for the smallest.
+Result<Known> ApproxTopK(const Instruction& call, std::span<Literal> operands) {
+  const auto& attrs = call.attrs<CustomCallAttrs>();
+  if (operands.size() < 2 || !call.shape().IsTuple() || call.shape().tuple_size() != 2 ||
+      !operands[0].shape().IsArray() || IsComplex(operands[0].dtype()) ||
+      attrs.called_computations.empty() || attrs.called_computations[0]->root() == nullptr) {
+    return std::nullopt;
+  }
+  const Shape& shape = operands[0].shape();
+  const Shape& values = call.shape().tuple_element(0);
+  int64_t dim = ConfigInt(ConfigOf(call), "reduction_dim").value_or(shape.rank() - 1);
+  if (dim < 0 || dim >= shape.rank() || values.rank() != shape.rank()) return std::nullopt;
+  const Instruction* compare = attrs.called_computations[0]->root();
+  bool smallest = compare->op() == Op::kCompare &&
+                  (compare->attrs<CompareAttrs>().direction == Direction::kLt ||
+                   compare->attrs<CompareAttrs>().direction == Direction::kLe);
+  Literal rows = TRY(MoveDimension(operands[0], dim, /*to_end=*/true));
+  Literal top = TRY(TopElements(rows, values.dim(dim), !smallest));
+  std::vector<Literal> parts = std::move(top).TakeTuple();
+  for (Literal& part : parts) part = TRY(MoveDimension(part, dim, /*to_end=*/false));
+  return Literal::Tuple(std::move(parts));
+}
+
+// The first operand says whether the assertion holds.
+Result<Known> ShapeAssertion(const Instruction& call, std::span<Literal> operands) {
+  if (operands.empty() || operands[0].size() != 1 ||
+      (!IsInteger(operands[0].dtype()) && operands[0].dtype() != DType::kPred)) {
+    return std::nullopt;
+  }
+  if (operands[0].GetInt(0) == 0) {
+    return InvalidArgument("shape_assertion: does not hold: ", ConfigOf(call));
+  }
+  return TRY(Literal::Allocate(StripLayout(call.shape())));
+}
+
 // A unary or binary op by name: evaluated as that instruction.
 Result<Known> AsInstruction(Op op, const Instruction& call, std::span<Literal> operands) {
   const AttrsType* attrs_type = GetOp(op).attrs;
@@ -128,6 +209,7 @@ std::optional<Op> MathOp(std::string_view target) {
 }
 
 bool IsIdentity(std::string_view target) {
+  if (target.starts_with("xla.sdy.")) return true;
   constexpr std::string_view kTargets[] = {"Sharding",
                                            "SPMDFullToShardShape",
                                            "SPMDShardToFullShape",
@@ -139,9 +221,6 @@ bool IsIdentity(std::string_view target) {
                                            "Unpin",
                                            "ShardBarrierFrom",
                                            "ShardBarrierTo",
-                                           "xla.sdy.FuncResultSharding",
-                                           "xla.sdy.LocalToGlobalShape",
-                                           "xla.sdy.GlobalToLocalShape",
                                            "ReplicationCheck",
                                            "tpu_custom_call_annotation",
                                            "InspectSharding",
@@ -198,13 +277,18 @@ Result<Known> EvaluateKnownCustomCall(EvalContext& context, const Instruction& i
   }
   if (target == "TopK") return TopK(instruction, operands, /*largest=*/true);
   if (target == "mhlo.topk" || target == "chlo.top_k") {
-    std::string_view config;
-    if (instruction.extras() != nullptr) config = instruction.extras()->backend_config.text;
-    const std::string* attributes = instruction.FrontendAttributeValue("mhlo.attributes");
-    if (attributes != nullptr) config = *attributes;
+    std::string_view config = ConfigOf(instruction);
     bool smallest = config.find("largest = false") != std::string_view::npos ||
                     config.find("\"largest\":false") != std::string_view::npos;
     return TopK(instruction, operands, !smallest);
+  }
+  if (target == "ApproxTopK" || target == "PartialReduce") {
+    return ApproxTopK(instruction, operands);
+  }
+  if (target == "shape_assertion") return ShapeAssertion(instruction, operands);
+  if (target == "Qr" && operands.size() == 1) return QrFactors(operands[0]);
+  if (target == "ProductOfElementaryHouseholderReflectors" && operands.size() == 2) {
+    return HouseholderProduct(operands[0], operands[1]);
   }
   if (target == "PadToStatic") return Pad(instruction, operands);
   if (target == "SliceToDynamic") return SliceToDynamic(instruction, operands);

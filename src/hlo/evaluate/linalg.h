@@ -1,6 +1,7 @@
 // Evaluation of cholesky and triangular-solve; signatures as in OpRow.
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "base/error.h"
@@ -13,5 +14,10 @@ class EvalContext;
 
 Result<Literal> EvaluateCholesky(EvalContext&, const Instruction&, std::span<Literal>);
 Result<Literal> EvaluateTriangularSolve(EvalContext&, const Instruction&, std::span<Literal>);
+
+// LAPACK's geqrf of each matrix: (R and the reflectors below it, taus). Nothing: not matrices.
+Result<std::optional<Literal>> QrFactors(const Literal& operand);
+// The first columns of the product of those reflectors (orgqr, ungqr).
+Result<std::optional<Literal>> HouseholderProduct(const Literal& factors, const Literal& taus);
 
 }  // namespace weft::hlo

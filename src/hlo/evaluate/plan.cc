@@ -132,12 +132,17 @@ void MarkLastUses(EvalPlan& plan) {
   std::vector<bool> used(static_cast<size_t>(plan.slot_count));
   std::vector<bool> read_whole(used.size());
   std::vector<std::vector<bool>> elements_read(used.size());
+  std::vector<bool> by_lanes(used.size());
+  for (const EvalStep& step : plan.steps) {
+    by_lanes[step.slot] = step.kind == EvalStep::Kind::kLanes;
+  }
   used[plan.root_slot] = read_whole[plan.root_slot] = true;
   for (auto step = plan.steps.rbegin(); step != plan.steps.rend(); ++step) {
     step->unused = !used[step->slot];
     for (int32_t u = step->use_count - 1; u >= 0; --u) {
       EvalUse& use = plan.uses[step->first_use + u];
       use.last = !used[use.slot];
+      use.by_lanes = by_lanes[use.slot];
       used[use.slot] = true;
       if (step->kind != EvalStep::Kind::kElement) {
         read_whole[use.slot] = true;

@@ -18,7 +18,8 @@ namespace weft::hlo {
 
 struct EvalUse {
   int32_t slot = 0;
-  bool last = false;  // nothing reads the slot afterwards
+  bool last = false;      // nothing reads the slot afterwards
+  bool by_lanes = false;  // the slot is filled by a kLanes step
 };
 
 struct EvalStep {
@@ -46,8 +47,8 @@ struct EvalLanes {
 };
 
 // A value of a running computation. Borrowed values belong to the caller or to a constant. The
-// value of a dead slot may be an array without its storage, or a small one that nobody reads: the
-// next run then need not make them again.
+// value of a dead slot may be an array without its storage, or a small result of a kLanes step that
+// nobody reads: the next run then need not make them again.
 struct EvalSlot {
   Literal value;
   const Literal* borrowed = nullptr;

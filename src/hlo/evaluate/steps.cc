@@ -102,7 +102,9 @@ Result<bool> RunLanes(const EvalPlan& plan, const EvalStep& step, EvalFrame& fra
   for (int32_t i = 0; i < lanes.count; ++i) {
     EvalSlot& slot = frame.slots[uses[i].slot];
     if (!uses[i].last || slot.borrowed != nullptr) continue;
-    if (slot.value.byte_size() > kKeptBytes || !slot.value.OwnsStorage()) slot.value.TakeStorage();
+    bool keep =
+        uses[i].by_lanes && slot.value.byte_size() <= kKeptBytes && slot.value.OwnsStorage();
+    if (!keep) slot.value.TakeStorage();
   }
   return true;
 }

@@ -8,6 +8,7 @@
 
 namespace weft::hlo {
 
+class EvalContext;
 struct EvalFrame;
 struct EvalPlan;
 struct EvalStep;

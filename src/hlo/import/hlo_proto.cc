@@ -55,7 +55,7 @@ class ProtoAttrs {
     Set(f, "iota_dimension", p_.dimensions.empty() ? int64_t{0} : p_.dimensions[0]);
     Set(f, "k", p_.k);
     Set(f, "largest", p_.largest);
-    Set(f, "is_stable", p_.is_stable);
+    Set(f, "is_stable", p_.is_stable || op_ == Op::kTopK);  // older files do not say
     Set(f, "channel_id", Optional(p_.channel_id > 0, p_.channel_id));
     Set(f, "inferred_dimension",
         Optional(!p_.dimensions.empty() && p_.dimensions[0] >= 0,

@@ -165,6 +165,16 @@ bool CopyNumbers(const std::vector<From>& from, Literal& literal) {
   return true;
 }
 
+// The bits above an element's own are its sign's, or zero.
+void ExtendSubBytes(DType dtype, std::byte* data, size_t count) {
+  int shift = 8 - BitWidth(dtype);
+  for (size_t i = 0; i < count; ++i) {
+    auto raw = static_cast<uint8_t>(static_cast<uint8_t>(data[i]) << shift);
+    data[i] = IsSigned(dtype) ? static_cast<std::byte>(static_cast<int8_t>(raw) >> shift)
+                              : static_cast<std::byte>(raw >> shift);
+  }
+}
+
 // The elements of an array from the fields that hold them.
 Result<Literal> ReadArray(const Shape& shape, std::string_view bytes) {
   DType dtype = shape.dtype();
@@ -195,7 +205,8 @@ Result<Literal> ReadArray(const Shape& shape, std::string_view bytes) {
   }
   Shape plain = shape;
   plain.ClearLayout();
-  if (bytes_field != 0 && (IsSubByte(dtype) && BitWidth(dtype) != 6)) {
+  // Elements of less than a byte: one to a byte, or packed.
+  if (IsSubByte(dtype) && static_cast<int64_t>(raw.size()) != *count) {
     return Literal::Unpack(plain, std::as_bytes(std::span(raw)));
   }
   Literal literal = TRY(Literal::Allocate(plain));
@@ -203,6 +214,7 @@ Result<Literal> ReadArray(const Shape& shape, std::string_view bytes) {
   if (bytes_field != 0) {
     fits = static_cast<int64_t>(raw.size()) == *count * ByteWidth(dtype);
     if (fits && !raw.empty()) std::memcpy(literal.mutable_data(), raw.data(), raw.size());
+    if (fits && IsSubByte(dtype)) ExtendSubBytes(dtype, literal.mutable_data(), raw.size());
   } else if (!floats.empty() || dtype == DType::kF32 || dtype == DType::kC64) {
     fits = CopyNumbers<float>(floats, literal);
   } else if (dtype == DType::kF64 || dtype == DType::kC128) {

@@ -12,7 +12,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string text(reinterpret_cast<const char*>(data), size);
   Tree tree;
   auto attr = ReadAttr(text, tree);
-  if (!attr) CHECK(!attr.error().ToString("fuzz").empty());
+  if (!attr) {
+    CHECK(!attr.error().ToString("fuzz").empty());
+  }
   auto module = ReadText(std::move(text));
   if (!module) {
     CHECK(!module.error().ToString("fuzz").empty());

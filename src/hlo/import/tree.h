@@ -8,6 +8,11 @@
 // names; an older version of an operation is brought up to the newest by the reader. Every other
 // dialect keeps its prefix: `builtin.module`, `sdy.mesh`. `builtin.unrealized_conversion_cast`
 // never appears: its result is its operand.
+//
+// Lists of integers and booleans are dense tensors of one dimension, as in VHLO; one element is
+// never a splat. Attributes that VHLO does not know come before those it does. tf32, which only dot
+// algorithms name, is a kType whose text says so and whose dtype is kInvalid. Where a function's
+// arguments have no attributes, arg_attrs may be empty or a list of empty dictionaries.
 #pragma once
 
 #include <cstddef>

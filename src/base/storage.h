@@ -1,0 +1,17 @@
+// Memory for the elements of arrays. Large blocks that were given back are kept for a while (up to
+// kKeptStorageBytes in all), since fresh ones cost a page fault for every few kilobytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace weft {
+
+inline constexpr size_t kStorageAlignment = 64;
+inline constexpr size_t kKeptStorageBytes = size_t{256} << 20;
+
+// Aligned to kStorageAlignment; one allocation or none. Null when there is no memory.
+std::shared_ptr<std::byte[]> AllocateStorage(size_t bytes, bool zero);
+
+}  // namespace weft
