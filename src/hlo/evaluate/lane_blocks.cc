@@ -44,7 +44,10 @@ void RunLaneBlocks(const LaneOp& op, const Attrs& attrs, std::span<const LaneOpe
   for (int64_t at = begin; at < end; at += kBlockLanes) {
     int64_t n = std::min(kBlockLanes, end - at);
     LaneArgs args{{}, nullptr, n, op.in_type, type, &attrs};
-    for (size_t i = 0; i < operands.size(); ++i) args.in[i] = in[i]->Block(at, n);
+    for (size_t i = 0; i < operands.size(); ++i) {
+      args.in[i] = in[i]->Block(at, n);
+      args.uniform[i] = operands[i].broadcast;
+    }
     std::byte* dst = out + at * ByteWidth(type);
     args.out = direct ? dst : result.bytes;
     op.kernel(args);

@@ -18,21 +18,22 @@ void FillFrom(void* lanes, int64_t n) {
   std::fill(values + 1, values + n, values[0]);
 }
 
-template <class T>
-void SelectLanes(const LaneArgs& a) {
-  const int64_t* pred = static_cast<const int64_t*>(a.in[0]);
-  const T *x = static_cast<const T*>(a.in[1]), *y = static_cast<const T*>(a.in[2]);
-  T* out = static_cast<T*>(a.out);
-  for (int64_t i = 0; i < a.n; ++i) out[i] = pred[i] != 0 ? x[i] : y[i];
-}
-
 LaneKernel SelectKernel(Lane lane) {
-  return lane == Lane::kF32    ? SelectLanes<uint32_t>
-         : lane == Lane::kC128 ? SelectLanes<std::pair<uint64_t, uint64_t>>
-                               : SelectLanes<uint64_t>;
+  switch (LaneBytes(lane)) {
+    case 1: return SelectLanes<uint8_t>;
+    case 4: return SelectLanes<uint32_t>;
+    case 8: return SelectLanes<uint64_t>;
+    default: return SelectLanes<std::pair<uint64_t, uint64_t>>;
+  }
 }
 
 void ConvertKernel(const LaneArgs& a) {
+  bool stored = IsStoredAsLane(a.in_type), direct = IsStoredAsLane(a.out_type);
+  if (stored && direct) {
+    ConvertElements(a.in_type, static_cast<const std::byte*>(a.in[0]), a.out_type,
+                    static_cast<std::byte*>(a.out), a.n);
+    return;
+  }
   LaneBlock from, to;
   StoreLanes(LaneOf(a.in_type), a.in[0], a.n, a.in_type, from.bytes);
   ConvertElements(a.in_type, from.bytes, a.out_type, to.bytes, a.n);
@@ -41,6 +42,11 @@ void ConvertKernel(const LaneArgs& a) {
 
 // Types of one width alone.
 void BitcastKernel(const LaneArgs& a) {
+  if (IsStoredAsLane(a.in_type) && IsStoredAsLane(a.out_type)) {
+    if (a.out != a.in[0])
+      std::memcpy(a.out, a.in[0], static_cast<size_t>(a.n * ByteWidth(a.out_type)));
+    return;
+  }
   LaneBlock stored;
   StoreLanes(LaneOf(a.in_type), a.in[0], a.n, a.in_type, stored.bytes);
   LoadLanes(a.out_type, stored.bytes, a.n, LaneOf(a.out_type), a.out);
@@ -103,6 +109,8 @@ void LoadLanes(DType from, const std::byte* src, int64_t n, Lane lane, void* dst
     case Lane::kF32: return LoadF32(from, src, n, static_cast<float*>(dst));
     case Lane::kF64: return LoadF64(from, src, n, static_cast<double*>(dst));
     case Lane::kI64: return LoadI64(from, src, n, static_cast<int64_t*>(dst));
+    case Lane::kPred:
+    case Lane::kI32:
     case Lane::kC64:
     case Lane::kC128: std::memcpy(dst, src, static_cast<size_t>(n * LaneBytes(lane))); return;
   }
@@ -113,6 +121,8 @@ void StoreLanes(Lane lane, const void* src, int64_t n, DType to, std::byte* dst)
     case Lane::kF32: return StoreF32(to, static_cast<const float*>(src), n, dst);
     case Lane::kF64: return StoreF64(to, static_cast<const double*>(src), n, dst);
     case Lane::kI64: return StoreI64(to, static_cast<const int64_t*>(src), n, dst);
+    case Lane::kPred:
+    case Lane::kI32:
     case Lane::kC64:
     case Lane::kC128: std::memcpy(dst, src, static_cast<size_t>(n * LaneBytes(lane))); return;
   }
@@ -120,15 +130,6 @@ void StoreLanes(Lane lane, const void* src, int64_t n, DType to, std::byte* dst)
 
 void RoundLanes(DType dtype, Lane lane, void* lanes, int64_t n) {
   if (IsStoredAsLane(dtype)) return;
-  if (dtype == DType::kS32 || dtype == DType::kU32) {
-    int64_t* values = static_cast<int64_t*>(lanes);
-    if (dtype == DType::kS32) {
-      for (int64_t i = 0; i < n; ++i) values[i] = static_cast<int32_t>(values[i]);
-    } else {
-      for (int64_t i = 0; i < n; ++i) values[i] = static_cast<uint32_t>(values[i]);
-    }
-    return;
-  }
   LaneBlock stored;
   StoreLanes(lane, lanes, n, dtype, stored.bytes);
   LoadLanes(dtype, stored.bytes, n, lane, lanes);
@@ -138,6 +139,7 @@ void FillLanes(DType from, const std::byte* element, int64_t n, Lane lane, void*
   if (n == 0) return;
   LoadLanes(from, element, 1, lane, dst);
   switch (LaneBytes(lane)) {
+    case 1: return FillFrom<uint8_t>(dst, n);
     case 4: return FillFrom<uint32_t>(dst, n);
     case 8: return FillFrom<uint64_t>(dst, n);
     default: return FillFrom<std::pair<uint64_t, uint64_t>>(dst, n);
@@ -157,7 +159,7 @@ Result<LaneOp> FindLaneOp(Op op, const Attrs& attrs, std::span<const DType> oper
   LaneOp found{nullptr, {lane, lane, lane}, LaneOf(result), common};
   switch (op) {
     case Op::kSelect:
-      found.in[0] = Lane::kI64;
+      found.in[0] = Lane::kPred;
       found.kernel = SelectKernel(lane);
       found.out = lane;
       break;
@@ -170,19 +172,21 @@ Result<LaneOp> FindLaneOp(Op op, const Attrs& attrs, std::span<const DType> oper
       if (common == result) found.kernel = CopyKernel;
       break;
     case Op::kCompare:
-      found.out = Lane::kI64;
+      found.out = Lane::kPred;
       found.kernel = FindCompareKernel(attrs.As<CompareAttrs>(), common, lane);
       break;
     default:
       switch (lane) {
         case Lane::kF32:
         case Lane::kF64: found.kernel = FindFloatKernel(op, lane); break;
+        case Lane::kPred:
+        case Lane::kI32:
         case Lane::kI64: found.kernel = FindIntegerKernel(op, common); break;
         case Lane::kC64:
         case Lane::kC128: found.kernel = FindComplexKernel(op, lane); break;
       }
       if (op == Op::kIsFinite) {
-        found.out = Lane::kI64;
+        found.out = Lane::kPred;
       } else if (op == Op::kComplex) {
         found.out = LaneOf(ComplexType(common));
       } else if (op == Op::kAbs || op == Op::kReal || op == Op::kImag) {

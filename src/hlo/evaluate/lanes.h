@@ -1,6 +1,7 @@
-// Elementwise arithmetic on blocks of elements. Every dtype is computed in one of five lane types:
-// small floats in f32, integers and pred in int64 (u64 bit-cast), the rest as they are. A kernel
-// leaves the rounding to the result's dtype to StoreLanes or RoundLanes.
+// Elementwise arithmetic on blocks of elements. Every dtype is computed in one of seven lane types:
+// small floats in f32, integers of less than 32 bits in int64, the rest as they are (unsigned ones
+// bit-cast, pred as bytes). A kernel leaves the rounding to the result's dtype to StoreLanes or
+// RoundLanes.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,7 @@
 
 namespace weft::hlo {
 
-enum class Lane : uint8_t { kF32, kF64, kI64, kC64, kC128 };
+enum class Lane : uint8_t { kF32, kF64, kPred, kI32, kI64, kC64, kC128 };
 inline constexpr int64_t kBlockLanes = 1024;  // lanes that kernels are run on at a time, at most
 inline constexpr int64_t kMaxLaneBytes = 16;
 
@@ -22,15 +23,22 @@ constexpr Lane LaneOf(DType t) {
   switch (Class(t)) {
     case DTypeClass::kFloat: return t == DType::kF64 ? Lane::kF64 : Lane::kF32;
     case DTypeClass::kComplex: return t == DType::kC64 ? Lane::kC64 : Lane::kC128;
-    default: return Lane::kI64;
+    case DTypeClass::kPred: return Lane::kPred;
+    default: return t == DType::kS32 || t == DType::kU32 ? Lane::kI32 : Lane::kI64;
   }
 }
 constexpr int64_t LaneBytes(Lane lane) {
-  return lane == Lane::kF32 ? 4 : lane == Lane::kC128 ? 16 : 8;
+  switch (lane) {
+    case Lane::kPred: return 1;
+    case Lane::kF32:
+    case Lane::kI32: return 4;
+    case Lane::kC128: return 16;
+    default: return 8;
+  }
 }
 // Whether elements are stored as their lanes are.
 constexpr bool IsStoredAsLane(DType t) {
-  return ByteWidth(t) == LaneBytes(LaneOf(t)) && t != DType::kPred;
+  return ByteWidth(t) == LaneBytes(LaneOf(t));
 }
 
 // A block of lanes on the stack.
@@ -54,6 +62,7 @@ struct LaneArgs {
   DType in_type;  // of the (last) operand; floats: the most precise one
   DType out_type;
   const Attrs* attrs;
+  bool uniform[3] = {};  // the operand is the same in all lanes
 };
 using LaneKernel = void (*)(const LaneArgs&);
 

@@ -79,7 +79,7 @@ LaneKernel FloatKernel(Op op) {
     case Op::kCeil: return Lanes1<T, T, [](T x) { return std::ceil(x); }>;
     case Op::kFloor: return Lanes1<T, T, [](T x) { return std::floor(x); }>;
     case Op::kImag: return Lanes1<T, T, [](T) { return T(0); }>;
-    case Op::kIsFinite: return Lanes1<T, int64_t, [](T x) -> int64_t { return std::isfinite(x); }>;
+    case Op::kIsFinite: return Lanes1<T, uint8_t, [](T x) -> uint8_t { return std::isfinite(x); }>;
     case Op::kNegate: return Lanes1<T, T, [](T x) { return -x; }>;
     case Op::kReal: return Lanes1<T, T, [](T x) { return x; }>;
     case Op::kRoundNearestAfz: return Lanes1<T, T, [](T x) { return std::round(x); }>;
@@ -118,17 +118,17 @@ template <class T, auto key>
 LaneKernel OrderKernel(Direction direction) {
   switch (direction) {
     case Direction::kEq:
-      return Lanes2<T, int64_t, [](T x, T y) -> int64_t { return (key(x) == key(y)); }>;
+      return Lanes2<T, uint8_t, [](T x, T y) -> uint8_t { return (key(x) == key(y)); }>;
     case Direction::kNe:
-      return Lanes2<T, int64_t, [](T x, T y) -> int64_t { return (key(x) != key(y)); }>;
+      return Lanes2<T, uint8_t, [](T x, T y) -> uint8_t { return (key(x) != key(y)); }>;
     case Direction::kGe:
-      return Lanes2<T, int64_t, [](T x, T y) -> int64_t { return (key(x) >= key(y)); }>;
+      return Lanes2<T, uint8_t, [](T x, T y) -> uint8_t { return (key(x) >= key(y)); }>;
     case Direction::kGt:
-      return Lanes2<T, int64_t, [](T x, T y) -> int64_t { return (key(x) > key(y)); }>;
+      return Lanes2<T, uint8_t, [](T x, T y) -> uint8_t { return (key(x) > key(y)); }>;
     case Direction::kLe:
-      return Lanes2<T, int64_t, [](T x, T y) -> int64_t { return (key(x) <= key(y)); }>;
+      return Lanes2<T, uint8_t, [](T x, T y) -> uint8_t { return (key(x) <= key(y)); }>;
     case Direction::kLt:
-      return Lanes2<T, int64_t, [](T x, T y) -> int64_t { return (key(x) < key(y)); }>;
+      return Lanes2<T, uint8_t, [](T x, T y) -> uint8_t { return (key(x) < key(y)); }>;
   }
   return nullptr;
 }
@@ -136,8 +136,8 @@ LaneKernel OrderKernel(Direction direction) {
 template <class T>
 LaneKernel ComplexEqualKernel(Direction direction) {
   switch (direction) {
-    case Direction::kEq: return Lanes2<T, int64_t, [](T x, T y) -> int64_t { return x == y; }>;
-    case Direction::kNe: return Lanes2<T, int64_t, [](T x, T y) -> int64_t { return x != y; }>;
+    case Direction::kEq: return Lanes2<T, uint8_t, [](T x, T y) -> uint8_t { return x == y; }>;
+    case Direction::kNe: return Lanes2<T, uint8_t, [](T x, T y) -> uint8_t { return x != y; }>;
     default: return nullptr;
   }
 }
@@ -146,10 +146,6 @@ template <class T>
 T SameKey(T x) {
   return x;
 }
-uint64_t UnsignedKey(int64_t x) {
-  return static_cast<uint64_t>(x);
-}
-
 }  // namespace
 
 LaneKernel FindFloatKernel(Op op, Lane lane) {
@@ -166,8 +162,12 @@ LaneKernel FindCompareKernel(const CompareAttrs& attrs, DType dtype, Lane lane) 
     case Lane::kF64:
       return total ? OrderKernel<double, TotalKey<double>>(direction)
                    : OrderKernel<double, SameKey<double>>(direction);
+    case Lane::kPred: return OrderKernel<uint8_t, SameKey<uint8_t>>(direction);
+    case Lane::kI32:
+      return dtype == DType::kU32 ? OrderKernel<uint32_t, SameKey<uint32_t>>(direction)
+                                  : OrderKernel<int32_t, SameKey<int32_t>>(direction);
     case Lane::kI64:
-      return dtype == DType::kU64 ? OrderKernel<int64_t, UnsignedKey>(direction)
+      return dtype == DType::kU64 ? OrderKernel<uint64_t, SameKey<uint64_t>>(direction)
                                   : OrderKernel<int64_t, SameKey<int64_t>>(direction);
     case Lane::kC64: return ComplexEqualKernel<std::complex<float>>(direction);
     case Lane::kC128: return ComplexEqualKernel<std::complex<double>>(direction);

@@ -1,120 +1,172 @@
-// Kernels of integer lanes: int64 with the value of the element, u64 bit-cast. Values wrap when
-// they are stored.
+// Kernels of integer lanes: s32, u32, s64 and u64 as they are, pred as bytes of 0 and 1, narrower
+// integers as int64 with the value of the element, which wraps when it is stored.
 #include <algorithm>
 #include <bit>
+#include <type_traits>
 
 #include "hlo/evaluate/lane_loops.h"
 
 namespace weft::hlo {
 namespace {
 
-using I = int64_t;
-using U = uint64_t;
+template <class T>
+using Unsigned = std::make_unsigned_t<T>;
 
-U WidthMask(int bits) {
-  return bits >= 64 ? ~U{0} : (U{1} << bits) - 1;
+template <class T>
+Unsigned<T> WidthMask(int bits) {
+  return bits >= 8 * static_cast<int>(sizeof(T))
+             ? static_cast<Unsigned<T>>(-1)
+             : static_cast<Unsigned<T>>((Unsigned<T>{1} << bits) - 1);
 }
 
-// x as an integer of so many bits.
-I WrapSigned(I x, int bits) {
-  if (bits >= 64) return x;
+// x as a signed integer of so many bits.
+template <class T>
+std::make_signed_t<T> WrapSigned(T x, int bits) {
+  using U = Unsigned<T>;
   U top = U{1} << (bits - 1);
-  return static_cast<I>(((static_cast<U>(x) & WidthMask(bits)) ^ top) - top);
+  return static_cast<std::make_signed_t<T>>(((static_cast<U>(x) & WidthMask<T>(bits)) ^ top) - top);
 }
 
-I PowerOf(U base, U exponent) {
-  U result = 1;
+template <class T>
+bool IsNegative(T x) {
+  if constexpr (std::is_signed_v<T>) return x < 0;
+  return false;
+}
+
+template <class T>
+T PowerOf(T x, T y) {
+  if (IsNegative(y)) return T{x == 1};
+  Unsigned<T> base = static_cast<Unsigned<T>>(x), exponent = static_cast<Unsigned<T>>(y),
+              result = 1;
   for (; exponent != 0; exponent >>= 1, base *= base) {
     if (exponent & 1) result *= base;
   }
-  return static_cast<I>(result);
+  return static_cast<T>(result);
 }
 
-template <bool is_u64>
-LaneKernel DivisionKernel(Op op) {
-  if (op == Op::kDivide) {
-    return Lanes2<I, I, [](I x, I y) -> I {
-      if (y == 0) return -1;
-      if constexpr (is_u64) return static_cast<I>(static_cast<U>(x) / static_cast<U>(y));
-      if (y == -1) return static_cast<I>(U{0} - static_cast<U>(x));
-      return x / y;
-    }>;
+template <class T>
+T DivideOf(T x, T y) {
+  if (y == 0) return static_cast<T>(-1);
+  if constexpr (std::is_signed_v<T>) {
+    if (y == -1) return static_cast<T>(Unsigned<T>{0} - static_cast<Unsigned<T>>(x));
   }
-  return Lanes2<I, I, [](I x, I y) -> I {
-    if (y == 0) return x;
-    if constexpr (is_u64) return static_cast<I>(static_cast<U>(x) % static_cast<U>(y));
-    return y == -1 ? 0 : x % y;
-  }>;
+  return x / y;
 }
 
-template <bool is_u64>
-bool LessThan(I x, I y) {
-  return is_u64 ? static_cast<U>(x) < static_cast<U>(y) : x < y;
-}
-
-template <bool is_u64>
-LaneKernel OrderedKernel(Op op) {
-  switch (op) {
-    case Op::kMaximum: return Lanes2<I, I, [](I x, I y) { return LessThan<is_u64>(x, y) ? y : x; }>;
-    case Op::kMinimum: return Lanes2<I, I, [](I x, I y) { return LessThan<is_u64>(y, x) ? y : x; }>;
-    case Op::kClamp:
-      return Lanes3<I, I, [](I low, I x, I high) {
-        I y = LessThan<is_u64>(x, low) ? low : x;
-        return LessThan<is_u64>(high, y) ? high : y;
-      }>;
-    default: return DivisionKernel<is_u64>(op);
+template <class T>
+T RemainderOf(T x, T y) {
+  if (y == 0) return x;
+  if constexpr (std::is_signed_v<T>) {
+    if (y == -1) return 0;
   }
-}
-
-// Ops that look at the width of the element.
-template <auto fn>
-void WidthLanes1(const LaneArgs& a) {
-  const I* x = static_cast<const I*>(a.in[0]);
-  I* out = static_cast<I*>(a.out);
-  int bits = BitWidth(a.in_type);
-  for (int64_t i = 0; i < a.n; ++i) out[i] = fn(x[i], bits);
-}
-template <auto fn>
-void WidthLanes2(const LaneArgs& a) {
-  const I *x = static_cast<const I*>(a.in[0]), *y = static_cast<const I*>(a.in[1]);
-  I* out = static_cast<I*>(a.out);
-  int bits = BitWidth(a.in_type);
-  for (int64_t i = 0; i < a.n; ++i) out[i] = fn(x[i], y[i], bits);
+  return x % y;
 }
 
 // A shift of `bits` or more, or a negative one.
-bool IsFullShift(I amount, int bits) {
-  return static_cast<U>(amount) >= static_cast<U>(bits);
+template <class T>
+bool IsFullShift(T amount, int bits) {
+  return static_cast<Unsigned<T>>(amount) >= static_cast<Unsigned<T>>(bits);
 }
 
-I ShiftLeftOf(I x, I y, int bits) {
-  return IsFullShift(y, bits) ? 0 : static_cast<I>(static_cast<U>(x) << y);
+template <class T>
+T ShiftLeftOf(T x, T y, int bits) {
+  return IsFullShift(y, bits) ? 0 : static_cast<T>(static_cast<Unsigned<T>>(x) << y);
 }
-I ShiftLogicalOf(I x, I y, int bits) {
-  return IsFullShift(y, bits) ? 0 : static_cast<I>((static_cast<U>(x) & WidthMask(bits)) >> y);
+template <class T>
+T ShiftLogicalOf(T x, T y, int bits) {
+  return IsFullShift(y, bits)
+             ? 0
+             : static_cast<T>((static_cast<Unsigned<T>>(x) & WidthMask<T>(bits)) >> y);
 }
-I ShiftArithmeticOf(I x, I y, int bits) {
-  return WrapSigned(x, bits) >> (IsFullShift(y, bits) ? bits - 1 : y);
+template <class T>
+T ShiftArithmeticOf(T x, T y, int bits) {
+  return static_cast<T>(WrapSigned(x, bits) >> (IsFullShift(y, bits) ? T(bits - 1) : y));
 }
-I MulhiSigned(I x, I y, int bits) {
-  return static_cast<I>((static_cast<__int128>(x) * y) >> bits);
+template <class T>
+T MulhiOf(T x, T y, int bits) {
+  using Wide =
+      std::conditional_t<sizeof(T) == 4, std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>,
+                         std::conditional_t<std::is_signed_v<T>, __int128, unsigned __int128>>;
+  return static_cast<T>((static_cast<Wide>(x) * static_cast<Wide>(y)) >> bits);
 }
-I MulhiUnsigned(I x, I y, int bits) {
-  return static_cast<I>((static_cast<unsigned __int128>(static_cast<U>(x)) * static_cast<U>(y)) >>
-                        bits);
+template <class T>
+T LeadingZerosOf(T x, int bits) {
+  return static_cast<T>(
+      std::countl_zero(static_cast<Unsigned<T>>(static_cast<Unsigned<T>>(x) & WidthMask<T>(bits))) -
+      (8 * static_cast<int>(sizeof(T)) - bits));
 }
-I LeadingZerosOf(I x, int bits) {
-  return std::countl_zero(static_cast<U>(x) & WidthMask(bits)) - (64 - bits);
+template <class T>
+T OneBitsOf(T x, int bits) {
+  return static_cast<T>(
+      std::popcount(static_cast<Unsigned<T>>(static_cast<Unsigned<T>>(x) & WidthMask<T>(bits))));
 }
-I OneBitsOf(I x, int bits) {
-  return std::popcount(static_cast<U>(x) & WidthMask(bits));
+
+template <class T, bool narrow>
+LaneKernel IntegerUnaryKernel(Op op) {
+  using U = Unsigned<T>;
+  switch (op) {
+    case Op::kAbs:
+      return Lanes1<T, T, [](T x) {
+        return IsNegative(x) ? static_cast<T>(U{0} - static_cast<U>(x)) : x;
+      }>;
+    case Op::kNegate:
+      return Lanes1<T, T, [](T x) { return static_cast<T>(U{0} - static_cast<U>(x)); }>;
+    case Op::kNot: return Lanes1<T, T, [](T x) { return static_cast<T>(~x); }>;
+    case Op::kSign:
+      return Lanes1<T, T, [](T x) { return static_cast<T>((x > 0) - IsNegative(x)); }>;
+    case Op::kCountLeadingZeros: return WidthLanes1<T, narrow, LeadingZerosOf<T>>;
+    case Op::kPopulationCount: return WidthLanes1<T, narrow, OneBitsOf<T>>;
+    default: return nullptr;
+  }
+}
+
+template <class T, bool narrow>
+LaneKernel IntegerKernel(Op op) {
+  using U = Unsigned<T>;
+  switch (op) {
+    case Op::kAdd:
+      return Lanes2<T, T,
+                    [](T x, T y) { return static_cast<T>(static_cast<U>(x) + static_cast<U>(y)); }>;
+    case Op::kSubtract:
+      return Lanes2<T, T,
+                    [](T x, T y) { return static_cast<T>(static_cast<U>(x) - static_cast<U>(y)); }>;
+    case Op::kMultiply:
+      return Lanes2<T, T,
+                    [](T x, T y) { return static_cast<T>(static_cast<U>(x) * static_cast<U>(y)); }>;
+    case Op::kAnd: return Lanes2<T, T, [](T x, T y) { return static_cast<T>(x & y); }>;
+    case Op::kOr: return Lanes2<T, T, [](T x, T y) { return static_cast<T>(x | y); }>;
+    case Op::kXor: return Lanes2<T, T, [](T x, T y) { return static_cast<T>(x ^ y); }>;
+    case Op::kShiftLeft: return WidthLanes2<T, narrow, ShiftLeftOf<T>>;
+    case Op::kShiftRightLogical: return WidthLanes2<T, narrow, ShiftLogicalOf<T>>;
+    case Op::kShiftRightArithmetic: return WidthLanes2<T, narrow, ShiftArithmeticOf<T>>;
+    case Op::kMulhi: return WidthLanes2<T, narrow, MulhiOf<T>>;
+    case Op::kPower: return Lanes2<T, T, PowerOf<T>>;
+    case Op::kMaximum: return Lanes2<T, T, [](T x, T y) { return x < y ? y : x; }>;
+    case Op::kMinimum: return Lanes2<T, T, [](T x, T y) { return y < x ? y : x; }>;
+    case Op::kDivide: return Lanes2<T, T, DivideOf<T>>;
+    case Op::kRemainder: return Lanes2<T, T, RemainderOf<T>>;
+    case Op::kClamp:
+      return Lanes3<T, T, [](T low, T x, T high) {
+        T y = x < low ? low : x;
+        return high < y ? high : y;
+      }>;
+    default: return IntegerUnaryKernel<T, narrow>(op);
+  }
 }
 
 LaneKernel PredKernel(Op op) {
+  using B = uint8_t;
   switch (op) {
-    case Op::kNot: return Lanes1<I, I, [](I x) -> I { return x == 0; }>;
-    case Op::kAdd: return Lanes2<I, I, [](I x, I y) { return x | y; }>;
-    case Op::kMultiply: return Lanes2<I, I, [](I x, I y) { return x & y; }>;
+    case Op::kNot: return Lanes1<B, B, [](B x) -> B { return x == 0; }>;
+    case Op::kSubtract: return Lanes2<B, B, [](B x, B y) -> B { return x != y; }>;
+    case Op::kAdd: return Lanes2<B, B, [](B x, B y) -> B { return x | y; }>;
+    case Op::kMultiply: return Lanes2<B, B, [](B x, B y) -> B { return x & y; }>;
+    case Op::kAnd:
+    case Op::kOr:
+    case Op::kXor:
+    case Op::kMaximum:
+    case Op::kMinimum:
+    case Op::kClamp: return IntegerKernel<B, false>(op);
     default: return nullptr;
   }
 }
@@ -122,50 +174,13 @@ LaneKernel PredKernel(Op op) {
 }  // namespace
 
 LaneKernel FindIntegerKernel(Op op, DType dtype) {
-  if (dtype == DType::kPred) {
-    if (LaneKernel kernel = PredKernel(op)) return kernel;
-  }
-  switch (op) {
-    case Op::kAbs:
-      return Lanes1<I, I, [](I x) { return x < 0 ? static_cast<I>(U{0} - static_cast<U>(x)) : x; }>;
-    case Op::kNegate:
-      return Lanes1<I, I, [](I x) { return static_cast<I>(U{0} - static_cast<U>(x)); }>;
-    case Op::kNot: return Lanes1<I, I, [](I x) { return ~x; }>;
-    case Op::kSign: return Lanes1<I, I, [](I x) -> I { return (x > 0) - (x < 0); }>;
-    case Op::kCountLeadingZeros: return WidthLanes1<LeadingZerosOf>;
-    case Op::kPopulationCount: return WidthLanes1<OneBitsOf>;
-    case Op::kAdd:
-      return Lanes2<I, I,
-                    [](I x, I y) { return static_cast<I>(static_cast<U>(x) + static_cast<U>(y)); }>;
-    case Op::kSubtract:
-      return Lanes2<I, I,
-                    [](I x, I y) { return static_cast<I>(static_cast<U>(x) - static_cast<U>(y)); }>;
-    case Op::kMultiply:
-      return Lanes2<I, I,
-                    [](I x, I y) { return static_cast<I>(static_cast<U>(x) * static_cast<U>(y)); }>;
-    case Op::kAnd: return Lanes2<I, I, [](I x, I y) { return x & y; }>;
-    case Op::kOr: return Lanes2<I, I, [](I x, I y) { return x | y; }>;
-    case Op::kXor: return Lanes2<I, I, [](I x, I y) { return x ^ y; }>;
-    case Op::kShiftLeft: return WidthLanes2<ShiftLeftOf>;
-    case Op::kShiftRightLogical: return WidthLanes2<ShiftLogicalOf>;
-    case Op::kShiftRightArithmetic: return WidthLanes2<ShiftArithmeticOf>;
-    case Op::kMulhi:
-      return IsUnsigned(dtype) ? WidthLanes2<MulhiUnsigned> : WidthLanes2<MulhiSigned>;
-    case Op::kPower:
-      if (dtype == DType::kU64) {
-        return Lanes2<I, I, [](I x, I y) { return PowerOf(static_cast<U>(x), static_cast<U>(y)); }>;
-      }
-      return Lanes2<I, I, [](I x, I y) {
-        if (y < 0) return I{x == 1};
-        return PowerOf(static_cast<U>(x), static_cast<U>(y));
-      }>;
-    case Op::kMaximum:
-    case Op::kMinimum:
-    case Op::kClamp:
-    case Op::kDivide:
-    case Op::kRemainder:
-      return dtype == DType::kU64 ? OrderedKernel<true>(op) : OrderedKernel<false>(op);
-    default: return nullptr;
+  switch (dtype) {
+    case DType::kPred: return PredKernel(op);
+    case DType::kS32: return IntegerKernel<int32_t, false>(op);
+    case DType::kU32: return IntegerKernel<uint32_t, false>(op);
+    case DType::kS64: return IntegerKernel<int64_t, false>(op);
+    case DType::kU64: return IntegerKernel<uint64_t, false>(op);
+    default: return IntegerKernel<int64_t, true>(op);
   }
 }
 

@@ -12,6 +12,7 @@
 #include "base/literal.h"
 #include "hlo/computation.h"
 #include "hlo/evaluate/lanes.h"
+#include "hlo/evaluate/scalar_function.h"
 #include "hlo/op.h"
 
 namespace weft::hlo {
@@ -19,11 +20,11 @@ namespace weft::hlo {
 struct EvalUse {
   int32_t slot = 0;
   bool last = false;      // nothing reads the slot afterwards
-  bool by_lanes = false;  // the slot is filled by a kLanes step
+  bool by_lanes = false;  // the slot is filled by a kLanes or kChain step
 };
 
 struct EvalStep {
-  enum class Kind : uint8_t { kRow, kConstant, kElement, kTuple, kLanes };
+  enum class Kind : uint8_t { kRow, kConstant, kElement, kTuple, kLanes, kChain };
   const Instruction* instruction = nullptr;
   Result<Literal> (*evaluate)(EvalContext&, const Instruction&, std::span<Literal>) = nullptr;
   Kind kind = Kind::kRow;
@@ -32,7 +33,7 @@ struct EvalStep {
   bool keep_tuple = false;    // kElement: the tuple, emptied, becomes the result
   bool too_large = false;     // the result exceeds the limit
   int32_t slot = 0;
-  int32_t lanes = 0;        // kLanes: in EvalPlan::lanes
+  int32_t lanes = 0;        // kLanes: in EvalPlan::lanes; kChain: in EvalPlan::chains
   int32_t tuple_slot = -1;  // kTuple: of the parameter whose tuple, emptied, becomes the result
   int32_t first_use = 0, use_count = 0;  // in EvalPlan::uses
 };
@@ -46,8 +47,18 @@ struct EvalLanes {
   bool fits[3] = {};  // the operand's memory can hold the result
 };
 
+// Elementwise ops on arrays of one size that are computed together, a block of elements at a time.
+// The step's uses are the chain's inputs.
+struct EvalChain {
+  ScalarFunction function;
+  std::vector<EvalStep> members;
+  std::vector<bool> broadcast;   // inputs that are scalars
+  std::vector<int32_t> outputs;  // members whose results are read elsewhere
+  int64_t size = 0;              // elements
+};
+
 // A value of a running computation. Borrowed values belong to the caller or to a constant. The
-// value of a dead slot may be an array without its storage, or a small result of a kLanes step that
+// value of a dead slot may be an array without its storage, or a small result of such a step that
 // nobody reads: the next run then need not make them again.
 struct EvalSlot {
   Literal value;
@@ -62,6 +73,7 @@ struct EvalSlot {
 struct EvalFrame {
   std::vector<EvalSlot> slots;
   std::vector<Literal> operands;
+  std::vector<std::unique_ptr<ScalarFunction::Frame>> chains;  // of small ones; made when needed
 };
 
 struct EvalPlan {
@@ -71,6 +83,7 @@ struct EvalPlan {
   std::vector<EvalStep> steps;
   std::vector<EvalUse> uses;
   std::vector<EvalLanes> lanes;
+  std::vector<EvalChain> chains;
   std::vector<std::pair<int32_t, const Literal*>> constants;  // by slot; they need no steps
   int32_t slot_count = 0, max_uses = 0, root_slot = 0;
   int32_t number = 0;  // among the plans of one evaluation

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <unordered_map>
 
 #include "base/elements.h"
@@ -37,11 +38,33 @@ class ScalarFunctionCompiler {
     for (const Value& v : arguments) pointers.push_back(&v);
     Value root = TRY(Inline(computation, pointers, 0));
     f_.results_ = root.regs;
-    for (int32_t p : f_.parameters_) {
-      f_.parameter_is_result_.push_back(std::find(f_.results_.begin(), f_.results_.end(), p) !=
-                                        f_.results_.end());
-    }
+    f_.Finish();
     FindCommutativeOp();
+    return std::move(f_);
+  }
+
+  Result<ScalarFunction> Chain(std::span<const DType> inputs,
+                               std::span<const ScalarFunction::Link> links,
+                               std::span<const int32_t> results) {
+    std::vector<int32_t> values;  // registers
+    for (DType t : inputs) values.push_back(NewRegister(t));
+    f_.parameters_ = values;
+    for (const ScalarFunction::Link& link : links) {
+      const Instruction& i = *link.instruction;
+      if (link.same) {
+        values.push_back(values[link.in[0]]);
+        continue;
+      }
+      ScalarFunction::Step step;
+      InlineVec<DType, 4> types;
+      for (int k = 0; k < 3 && link.in[k] >= 0; ++k) {
+        step.in[k] = values[link.in[k]];
+        types.push_back(f_.registers_[step.in[k]].dtype);
+      }
+      values.push_back(TRY(AddStep(i, types, step)));
+    }
+    for (int32_t r : results) f_.results_.push_back(values[r]);
+    f_.Finish();
     return std::move(f_);
   }
 
@@ -161,13 +184,19 @@ class ScalarFunctionCompiler {
       step.in[k] = operands[k]->regs[0];
       types.push_back(f_.registers_[step.in[k]].dtype);
     }
+    return Value{{TRY(AddStep(i, types, step))}};
+  }
+
+  // The register of its result.
+  Result<int32_t> AddStep(const Instruction& i, std::span<const DType> types,
+                          ScalarFunction::Step step) {
     step.op = TRY(FindLaneOp(i.op(), i.attrs(), types, i.shape().dtype()));
     step.code = i.op();
     step.attrs = &i.attrs();
     step.out = NewRegister(i.shape().dtype());
     if (static_cast<int64_t>(f_.steps_.size()) >= kMaxSteps) return Reject(i);
     f_.steps_.push_back(step);
-    return Value{{step.out}};
+    return step.out;
   }
 
   void FindCommutativeOp() {
@@ -191,6 +220,60 @@ class ScalarFunctionCompiler {
 Result<ScalarFunction> ScalarFunction::Compile(const Computation& computation,
                                                std::span<const int64_t> dims) {
   return ScalarFunctionCompiler(dims).Compile(computation);
+}
+
+Result<ScalarFunction> ScalarFunction::Chain(std::span<const DType> inputs,
+                                             std::span<const Link> links,
+                                             std::span<const int32_t> results) {
+  return ScalarFunctionCompiler({}).Chain(inputs, links, results);
+}
+
+void ScalarFunction::Finish() {
+  constexpr int32_t kAlways = std::numeric_limits<int32_t>::max();
+  std::vector<int32_t> last_use(registers_.size(), -1);  // step
+  parameter_is_result_.assign(parameters_.size(), false);
+  for (size_t p = 0; p < parameters_.size(); ++p) {
+    parameter_is_result_[p] =
+        std::find(results_.begin(), results_.end(), parameters_[p]) != results_.end();
+  }
+  for (size_t s = 0; s < steps_.size(); ++s) {
+    for (int32_t r : steps_[s].in) {
+      if (r >= 0) last_use[r] = static_cast<int32_t>(s);
+    }
+  }
+  for (int32_t r : results_) last_use[r] = kAlways;
+  places_.assign(registers_.size(), -1);
+  place_bytes_.clear();
+  std::vector<int32_t> unused;  // places
+  auto place = [&](int32_t r, bool reuse) {
+    int64_t bytes = LaneBytes(LaneOf(registers_[r].dtype));
+    auto fits = [&](int32_t p) { return place_bytes_[p] == bytes; };
+    auto it = std::find_if(unused.rbegin(), unused.rend(), fits);
+    if (reuse && it != unused.rend()) {
+      places_[r] = *it;
+      unused.erase(std::next(it).base());
+    } else {
+      places_[r] = static_cast<int32_t>(place_bytes_.size());
+      place_bytes_.push_back(bytes);
+    }
+  };
+  // Parameters and constants may be filled once for many blocks, so that they keep their places.
+  std::vector<bool> computed(registers_.size());
+  for (const Step& step : steps_) computed[step.out] = true;
+  for (size_t r = 0; r < registers_.size(); ++r) {
+    if (!computed[r]) place(static_cast<int32_t>(r), false);
+  }
+  for (size_t s = 0; s < steps_.size(); ++s) {
+    const Step& step = steps_[s];
+    place(step.out, true);
+    if (last_use[step.out] < 0) unused.push_back(places_[step.out]);
+    for (int k = 0; k < 3 && step.in[k] >= 0; ++k) {
+      int32_t r = step.in[k];
+      if (!computed[r] || last_use[r] != static_cast<int32_t>(s)) continue;
+      unused.push_back(places_[r]);
+      last_use[r] = kAlways;  // an operand may be there twice
+    }
+  }
 }
 
 std::optional<ScalarFunction::KeyCompare> ScalarFunction::AsKeyCompare() const {
@@ -221,25 +304,26 @@ ScalarFunction ScalarFunction::Keys() const {
   Step last = keys.steps_.back();
   keys.steps_.pop_back();
   keys.results_ = {last.in[0], last.in[1]};
-  for (size_t p = 0; p < parameters_.size(); ++p) {
-    keys.parameter_is_result_[p] = parameters_[p] == last.in[0] || parameters_[p] == last.in[1];
-  }
+  keys.Finish();
   keys.commutative_op_.reset();
   return keys;
 }
 
 ScalarFunction::Frame::Frame(const ScalarFunction& f, int64_t max_lanes)
     : lanes_(std::clamp<int64_t>(max_lanes, 1, kBlockLanes)) {
+  std::vector<int64_t> starts;
   int64_t size = 0;
-  for (const Register& r : f.registers_) {
-    offsets_.push_back(size);
-    size += (lanes_ * LaneBytes(LaneOf(r.dtype)) + 63) / 64 * 64;
+  for (int64_t bytes : f.place_bytes_) {
+    starts.push_back(size);
+    size += (lanes_ * bytes + 63) / 64 * 64;
   }
   memory_.resize(static_cast<size_t>(size));
   for (size_t r = 0; r < f.registers_.size(); ++r) {
+    offsets_.push_back(starts[f.places_[r]]);
     std::byte* lanes = memory_.data() + offsets_[r];
     at_.push_back(lanes);
     const Register& reg = f.registers_[r];
+    uniform_.push_back(reg.constant);
     if (reg.constant) FillLanes(reg.dtype, reg.value, lanes_, LaneOf(reg.dtype), lanes);
   }
 }
@@ -250,6 +334,7 @@ void ScalarFunction::RunStep(const Step& step, Frame& frame, int64_t n) const {
   for (int k = 0; k < 3 && step.in[k] >= 0; ++k) {
     DType dtype = registers_[step.in[k]].dtype;
     args.in[k] = frame.at_[step.in[k]];
+    args.uniform[k] = frame.uniform_[step.in[k]] != 0;
     if (LaneOf(dtype) == step.op.in[k]) continue;
     LaneBlock stored;
     StoreLanes(LaneOf(dtype), args.in[k], n, dtype, stored.bytes);
@@ -280,6 +365,7 @@ void ScalarFunction::RunBlock(Frame& frame, std::span<const In> in, std::span<co
     DType type = registers_[reg].dtype;
     std::byte* lanes = frame.memory_.data() + frame.offsets_[reg];
     const std::byte* src = in[p].data + (in[p].broadcast ? 0 : begin * ByteWidth(in[p].dtype));
+    frame.uniform_[reg] = in[p].broadcast;
     if (in[p].broadcast) {
       if (begin == 0) FillLanes(in[p].dtype, src, frame.lanes_, LaneOf(type), lanes);
       frame.at_[reg] = lanes;

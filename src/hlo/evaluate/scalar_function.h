@@ -26,6 +26,17 @@ class ScalarFunction {
   static Result<ScalarFunction> Compile(const Computation& computation,
                                         std::span<const int64_t> dims = {});
 
+  // A chain of elementwise instructions: each takes earlier values by number, first the inputs,
+  // then the results of the instructions. An instruction of `same` is its operand under another
+  // shape.
+  struct Link {
+    const Instruction* instruction;
+    int32_t in[3] = {-1, -1, -1};
+    bool same = false;
+  };
+  static Result<ScalarFunction> Chain(std::span<const DType> inputs, std::span<const Link> links,
+                                      std::span<const int32_t> results);
+
   int64_t parameter_count() const { return static_cast<int64_t>(parameters_.size()); }
   DType parameter_type(int64_t i) const { return registers_[parameters_[i]].dtype; }
   int64_t result_count() const { return static_cast<int64_t>(results_.size()); }
@@ -67,7 +78,8 @@ class ScalarFunction {
     int64_t lanes_;
     std::vector<int64_t> offsets_;  // of registers in memory_
     std::vector<std::byte> memory_;
-    std::vector<const void*> at_;  // where registers are now: in memory_ or in an input
+    std::vector<const void*> at_;   // where registers are now: in memory_ or in an input
+    std::vector<uint8_t> uniform_;  // registers that are the same in all lanes
   };
 
   // Outputs may be inputs (same start, same type): a block is read before it is written.
@@ -93,11 +105,14 @@ class ScalarFunction {
   void RunBlock(Frame& frame, std::span<const In> in, std::span<const Out> out, int64_t begin,
                 int64_t n) const;
   void RunStep(const Step& step, Frame& frame, int64_t n) const;
+  void Finish();  // what follows from steps and results
 
   std::vector<Register> registers_;
   std::vector<int32_t> parameters_, results_;
   std::vector<bool> parameter_is_result_;  // such a parameter is copied before anything is written
   std::vector<Step> steps_;
+  std::vector<int32_t> places_;       // of registers; those that are not needed at once share one
+  std::vector<int64_t> place_bytes_;  // of one lane
   std::optional<Op> commutative_op_;
 };
 

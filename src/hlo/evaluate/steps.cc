@@ -69,6 +69,13 @@ Status RunTuple(const EvalPlan& plan, const EvalStep& step, EvalFrame& frame) {
   return {};
 }
 
+// After its last use; a small result of a kLanes step keeps its memory.
+void LeaveSlot(const EvalUse& use, EvalSlot& slot) {
+  if (!use.last || slot.borrowed != nullptr) return;
+  bool keep = use.by_lanes && slot.value.byte_size() <= kKeptBytes && slot.value.OwnsStorage();
+  if (!keep) slot.value.TakeStorage();
+}
+
 // False: an operand has run-time sizes, which EvaluateElementwise looks after.
 Result<bool> RunLanes(const EvalPlan& plan, const EvalStep& step, EvalFrame& frame) {
   const EvalLanes& lanes = plan.lanes[step.lanes];
@@ -99,14 +106,91 @@ Result<bool> RunLanes(const EvalPlan& plan, const EvalStep& step, EvalFrame& fra
   }
   RunLaneOp(lanes.op, step.instruction->attrs(), std::span(operands, lanes.count), shape.dtype(),
             to.value.storage().get(), lanes.size);
-  for (int32_t i = 0; i < lanes.count; ++i) {
-    EvalSlot& slot = frame.slots[uses[i].slot];
-    if (!uses[i].last || slot.borrowed != nullptr) continue;
-    bool keep =
-        uses[i].by_lanes && slot.value.byte_size() <= kKeptBytes && slot.value.OwnsStorage();
-    if (!keep) slot.value.TakeStorage();
-  }
+  for (int32_t i = 0; i < lanes.count; ++i) LeaveSlot(uses[i], frame.slots[uses[i].slot]);
   return true;
+}
+
+// The chain's members one by one, as some operand has run-time sizes.
+Status RunMembers(EvalContext& context, const EvalPlan& plan, const EvalStep& step,
+                  EvalFrame& frame) {
+  const EvalChain& chain = plan.chains[step.lanes];
+  for (const EvalStep& member : chain.members) {
+    std::vector<Literal> operands;
+    for (int32_t u = 0; u < member.use_count; ++u) {
+      operands.push_back(frame.slots[plan.uses[member.first_use + u].slot].get());
+    }
+    Literal value = TRY(member.evaluate(context, *member.instruction, operands));
+    TRY(MakeForm(value, member.instruction->shape()));
+    SetSlot(frame.slots[member.slot], std::move(value));
+  }
+  size_t output = 0;
+  for (size_t m = 0; m < chain.members.size(); ++m) {
+    bool read = output < chain.outputs.size() && chain.outputs[output] == static_cast<int32_t>(m);
+    output += read;
+    if (!read) frame.slots[chain.members[m].slot].Clear();
+  }
+  for (int32_t u = 0; u < step.use_count; ++u) {
+    const EvalUse& use = plan.uses[step.first_use + u];
+    if (use.last && frame.slots[use.slot].borrowed == nullptr) frame.slots[use.slot].Clear();
+  }
+  return {};
+}
+
+// Memory for a result: that of an input that ends here, or new.
+Status PlaceOutput(const EvalPlan& plan, const EvalStep& step, const Shape& shape, int64_t bytes,
+                   EvalFrame& frame, EvalSlot& to) {
+  const EvalChain& chain = plan.chains[step.lanes];
+  to.borrowed = nullptr;
+  if (!to.value.IsValid() || to.value.HasDynamicSizes()) to.value = Literal::FromShape(shape);
+  for (int32_t u = 0; u < step.use_count && bytes > kKeptBytes; ++u) {
+    const EvalUse& use = plan.uses[step.first_use + u];
+    EvalSlot& slot = frame.slots[use.slot];
+    if (use.last && slot.borrowed == nullptr && !chain.broadcast[u] &&
+        slot.value.byte_size() == bytes && slot.value.OwnsStorage()) {
+      to.value.PutStorage(slot.value.TakeStorage());
+      return {};
+    }
+  }
+  if (to.value.OwnsStorage()) return {};
+  to.value.PutStorage(Literal::NewStorage(bytes));
+  if (to.value.storage() != nullptr) return {};
+  return ResourceExhausted("no memory for ", bytes, " bytes of shape ", shape);
+}
+
+constexpr int64_t kChainLanes = 8 * kBlockLanes;  // computed by this thread alone
+
+Status RunChain(EvalContext& context, const EvalPlan& plan, const EvalStep& step,
+                EvalFrame& frame) {
+  const EvalChain& chain = plan.chains[step.lanes];
+  InlineVec<ScalarFunction::In, 8> in;
+  InlineVec<ScalarFunction::Out, 4> out;
+  for (int32_t u = 0; u < step.use_count; ++u) {
+    const Literal& value = frame.slots[plan.uses[step.first_use + u].slot].get();
+    if (value.HasDynamicSizes()) return RunMembers(context, plan, step, frame);
+    in.push_back({value.dtype(), value.data(), chain.broadcast[u]});
+  }
+  for (int32_t m : chain.outputs) {
+    const EvalStep& member = chain.members[m];
+    const Shape& shape = member.instruction->shape();
+    EvalSlot& to = frame.slots[member.slot];
+    TRY(PlaceOutput(plan, step, shape, chain.size * ByteWidth(shape.dtype()), frame, to));
+    out.push_back({shape.dtype(), to.value.storage().get()});
+  }
+  if (chain.size > kChainLanes) {
+    chain.function.Run(in, out, chain.size);
+  } else {
+    frame.chains.resize(plan.chains.size());
+    std::unique_ptr<ScalarFunction::Frame>& registers = frame.chains[step.lanes];
+    if (registers == nullptr) {
+      registers = std::make_unique<ScalarFunction::Frame>(chain.function, chain.size);
+    }
+    chain.function.Run(*registers, in, out, chain.size);
+  }
+  for (int32_t u = 0; u < step.use_count; ++u) {
+    const EvalUse& use = plan.uses[step.first_use + u];
+    LeaveSlot(use, frame.slots[use.slot]);
+  }
+  return {};
 }
 
 Error TooLarge(const EvalContext& context, const Instruction& instruction) {
@@ -168,6 +252,7 @@ Status RunStep(EvalContext& context, const EvalPlan& plan, const EvalStep& step,
     case EvalStep::Kind::kLanes:
       if (TRY(RunLanes(plan, step, frame))) return {};
       break;
+    case EvalStep::Kind::kChain: return RunChain(context, plan, step, frame);
     case EvalStep::Kind::kElement: return RunElement(plan, step, frame);
     case EvalStep::Kind::kTuple:
       if (!step.too_large) return RunTuple(plan, step, frame);
