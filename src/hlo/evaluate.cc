@@ -30,6 +30,11 @@ const EvalPlan& EvalContext::PlanOf(const Computation& computation) {
   return own_plans_->Add(computation, options_.max_tensor_bytes);
 }
 
+const ScalarFunction* EvalContext::Compiled(const Computation& computation) {
+  const EvalPlan& plan = PlanOf(computation);
+  return plan.scalars ? &*plan.scalars : nullptr;
+}
+
 DeviceGroup* EvalContext::MakeGroup() {
   own_group_ = std::make_unique<DeviceGroup>(1);
   return group_ = own_group_.get();

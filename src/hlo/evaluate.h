@@ -51,6 +51,7 @@ class DeviceGroup;  // collectives between the devices of one evaluation (evalua
 struct EvalPlan;    // one computation prepared for evaluation (evaluate/plan.h)
 class EvalPlans;
 struct EvalFrames;
+class ScalarFunction;
 
 // State of one device's evaluation, passed to the op rows.
 class EvalContext {
@@ -68,6 +69,9 @@ class EvalContext {
   Result<Literal> Call(const Computation& computation, std::span<Literal> arguments);
   // The same, with arguments that are only read.
   Result<Literal> CallReading(const Computation& computation, std::span<const Literal> arguments);
+
+  // The computation as a function of scalars; null when it is none.
+  const ScalarFunction* Compiled(const Computation& computation);
 
   const Module& module() const { return module_; }
   const EvalOptions& options() const { return options_; }

@@ -133,6 +133,7 @@ def environment(options):
     env["JAX_ENABLE_X64"] = str(job.x64)
     env["JAX_NUM_GENERATED_CASES"] = "4"
     env["JAX_SKIP_SLOW_TESTS"] = "true"
+    env.setdefault("OPENBLAS_NUM_THREADS", "1")  # LAPACK: workers share the cores already
     env.setdefault("WEFT_CACHE", "0")
     env["PYTHONDONTWRITEBYTECODE"] = "1"
     if options.platform == "weft":

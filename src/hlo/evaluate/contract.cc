@@ -84,7 +84,8 @@ Result<Literal> DotOf(const EvalContext& context, const Shape& shape, const A& a
   Ints rhs_free = FreeDims(rhs.shape().rank(), attrs.rhs_batch_dims, attrs.rhs_contracting_dims);
   MatMulSizes sizes = {SizeOfDims(lhs.shape(), attrs.lhs_batch_dims),
                        SizeOfDims(lhs.shape(), lhs_free), SizeOfDims(rhs.shape(), rhs_free),
-                       SizeOfDims(lhs.shape(), attrs.lhs_contracting_dims)};
+                       SizeOfDims(lhs.shape(), attrs.lhs_contracting_dims),
+                       HasExactProducts(lhs.dtype(), rhs.dtype())};
   KeepDotSizes(lhs, JoinedDims(attrs.lhs_batch_dims, lhs_free), 0, out);
   KeepDotSizes(rhs, rhs_free, attrs.lhs_batch_dims.size() + lhs_free.size(), out);
   lhs = TRY(Permuted(context, std::move(lhs),

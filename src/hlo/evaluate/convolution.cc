@@ -163,7 +163,8 @@ Result<Literal> EvaluateConvolution(EvalContext& context, const Instruction& ins
   bool in_order = std::is_sorted(result_order.begin(), result_order.end());
   Literal product = in_order ? std::move(out) : TRY(NewResult(context, canonical));
   int64_t per_group = out_features / groups;
-  MatMulSizes sizes = {groups, g.batch * g.positions(), per_group, g.taps() * g.group_features};
+  MatMulSizes sizes = {groups, g.batch * g.positions(), per_group, g.taps() * g.group_features,
+                       HasExactProducts(input.dtype(), kernel.dtype())};
   WithComputeType(input.dtype(), kernel.dtype(), product.dtype(), [&]<class T>() {
     WindowSource<T> windows(g, input.dtype(), input.data());
     DenseSource<T> filters({kernel.dtype(), out_features, per_group}, kernel.data());

@@ -36,6 +36,17 @@ class IndexedWindows {
   const Dims& sizes() const { return sizes_; }  // of the window, by operand dimension
   const Dims& slice_strides() const { return slice_strides_; }  // likewise, in the slices
 
+  // Indices into a dimension of which each window is one element, update i being the i-th of the
+  // slices; empty where windows are not like that.
+  std::span<const int64_t> PlacesInOrder() const {
+    bool plain = sizes_.size() == 1 && index_map_.size() == 1 && batching_.empty();
+    int64_t stride = 1;
+    for (size_t d = batch_sizes_.size(); d-- > 0 && plain; stride *= batch_sizes_[d]) {
+      plain = batch_strides_[d] == stride || batch_sizes_[d] == 1;
+    }
+    return plain ? std::span<const int64_t>(indices_) : std::span<const int64_t>();
+  }
+
   // Where window i begins: in the operand (by dimension, as the indices say, not clamped) and in
   // the slices (in elements).
   int64_t Locate(int64_t i, Dims& starts) const;

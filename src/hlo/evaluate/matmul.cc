@@ -21,8 +21,21 @@ struct TileKernel {  // integers and double, in vectors of 32 bytes
   static constexpr int64_t kTileN = 2 * kLanes;
   typedef T Vector __attribute__((vector_size(32), aligned(8)));
 
+  static void MultiplyAdd(Vector& acc, const Vector& x, T y) {
+#if defined(__clang__)
+#pragma clang fp contract(fast)
+#endif
+    acc += x * y;
+  }
+
   // c[kTileM][stride] += a[k][kTileM] * b[k][kTileN]
-  static void Run(const T* a, const T* b, int64_t k, T* c, int64_t stride) {
+  static void Run(const T* a, const T* b, int64_t k, T* c, int64_t stride, bool exact) {
+    exact ? Multiply<true>(a, b, k, c, stride) : Multiply<false>(a, b, k, c, stride);
+  }
+
+  // Where products are exact, multiplying and adding in one instruction gives the same bits.
+  template <bool exact>
+  static void Multiply(const T* a, const T* b, int64_t k, T* c, int64_t stride) {
     Vector acc[kTileM][2];
     for (int64_t i = 0; i < kTileM; ++i) {
       for (int64_t j = 0; j < 2; ++j) {
@@ -35,8 +48,13 @@ struct TileKernel {  // integers and double, in vectors of 32 bytes
       std::memcpy(&b1, b + p * kTileN + kLanes, sizeof(Vector));
       for (int64_t i = 0; i < kTileM; ++i) {
         T x = a[p * kTileM + i];
-        acc[i][0] += b0 * x;
-        acc[i][1] += b1 * x;
+        if constexpr (exact) {
+          MultiplyAdd(acc[i][0], b0, x);
+          MultiplyAdd(acc[i][1], b1, x);
+        } else {
+          acc[i][0] += b0 * x;
+          acc[i][1] += b1 * x;
+        }
       }
     }
     for (int64_t i = 0; i < kTileM; ++i) {
@@ -51,7 +69,7 @@ template <>
 struct TileKernel<std::complex<double>> {
   using T = std::complex<double>;
   static constexpr int64_t kTileN = 4;
-  static void Run(const T* a, const T* b, int64_t k, T* c, int64_t stride) {
+  static void Run(const T* a, const T* b, int64_t k, T* c, int64_t stride, bool) {
     for (int64_t i = 0; i < kTileM; ++i) {
       double re[kTileN], im[kTileN];
       for (int64_t j = 0; j < kTileN; ++j) {
@@ -125,7 +143,7 @@ void MatMulBlock(const MatMulSizes& s, const MatrixSource<T>& a, const MatrixSou
     for (int64_t j = 0; j < padded_cols; j += Kernel::kTileN) {
       for (int64_t i = 0; i < padded_rows; i += kTileM) {
         Kernel::Run(scratch.a.data() + i * ks, scratch.b.data() + j * ks, ks,
-                    scratch.c.data() + i * padded_cols + j, padded_cols);
+                    scratch.c.data() + i * padded_cols + j, padded_cols, s.exact);
       }
     }
   }

@@ -58,7 +58,13 @@ class DenseSource : public MatrixSource<T> {
 
 struct MatMulSizes {
   int64_t batch, m, n, k;
+  bool exact = false;  // products of elements have no rounding error in the type computed in
 };
+
+// Whether products of floats of these types are exact in double.
+inline bool HasExactProducts(DType a, DType b) {
+  return IsFloat(a) && IsFloat(b) && a != DType::kF64 && b != DType::kF64;
+}
 
 // C(batch, m x n) = A(batch, m x k) B(batch, k x n).
 template <class T>

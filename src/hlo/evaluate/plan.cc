@@ -370,6 +370,16 @@ class ChainBuilder {
   std::vector<EvalStep> done_;
 };
 
+// All parameters are scalars, as of reducers and comparators.
+bool IsOfScalars(const Computation& computation) {
+  constexpr size_t kMost = 64;
+  std::span<Instruction* const> parameters = computation.parameters();
+  return !parameters.empty() && parameters.size() <= kMost && computation.root() != nullptr &&
+         std::all_of(parameters.begin(), parameters.end(), [](const Instruction* p) {
+           return p != nullptr && p->shape().IsArray() && p->shape().IsScalar();
+         });
+}
+
 Status FillPlan(const Computation& computation, int64_t max_tensor_bytes, EffectsCache& cache,
                 EvalPlan& plan) {
   if (computation.root() == nullptr) {
@@ -414,6 +424,10 @@ EvalPlan MakeEvalPlan(const Computation& computation, int64_t max_tensor_bytes,
   EvalPlan plan;
   plan.computation = &computation;
   plan.status = FillPlan(computation, max_tensor_bytes, cache, plan);
+  if (IsOfScalars(computation)) {
+    Result<ScalarFunction> scalars = ScalarFunction::Compile(computation);
+    if (scalars) plan.scalars = std::move(*scalars);
+  }
   return plan;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -84,6 +85,7 @@ struct EvalPlan {
   std::vector<EvalUse> uses;
   std::vector<EvalLanes> lanes;
   std::vector<EvalChain> chains;
+  std::optional<ScalarFunction> scalars;  // the computation as a function of scalars, if it is one
   std::vector<std::pair<int32_t, const Literal*>> constants;  // by slot; they need no steps
   int32_t slot_count = 0, max_uses = 0, root_slot = 0;
   int32_t number = 0;  // among the plans of one evaluation

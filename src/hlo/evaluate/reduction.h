@@ -36,7 +36,7 @@ Status ReduceStrided(EvalContext& context, const Computation& function,
 class ElementFunction {
  public:
   ElementFunction(EvalContext& context, const Computation& computation);
-  const ScalarFunction* compiled() const { return compiled_ ? &*compiled_ : nullptr; }
+  const ScalarFunction* compiled() const { return compiled_; }
   // One call. Inputs and outputs are elements in storage form.
   Status Call(std::span<const ScalarFunction::In> in, std::span<const ScalarFunction::Out> out);
   // n calls, of consecutive elements.
@@ -46,7 +46,7 @@ class ElementFunction {
  private:
   EvalContext& context_;
   const Computation& computation_;
-  std::optional<ScalarFunction> compiled_;
+  const ScalarFunction* compiled_;  // null: through the evaluator
   std::optional<ScalarFunction::Frame> frame_;
 };
 

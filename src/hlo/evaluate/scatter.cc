@@ -3,6 +3,7 @@
 #include <complex>
 #include <cstring>
 #include <optional>
+#include <type_traits>
 
 #include "base/elements.h"
 #include "hlo/computation.h"
@@ -157,9 +158,52 @@ Status CallForElements(const ScatterState& s, ElementBytes& current, const Eleme
   return {};
 }
 
+// Additions of single elements along one dimension, as a histogram makes them.
+template <class T>
+void AddElements(std::span<const int64_t> places, int64_t size, const T* updates, T* to) {
+  for (size_t i = 0; i < places.size(); ++i) {
+    int64_t at = places[i];
+    if (at < 0 || at >= size) continue;
+    if constexpr (std::is_integral_v<T>) {
+      using U = std::make_unsigned_t<T>;
+      to[at] = static_cast<T>(static_cast<U>(to[at]) + static_cast<U>(updates[i]));
+    } else {
+      to[at] += updates[i];
+    }
+  }
+}
+
+bool TryAddElements(const ScatterState& s, const IndexedWindows& windows) {
+  std::span<const int64_t> places = windows.PlacesInOrder();
+  Literal& operand = s.operands[0];
+  if (s.operands.size() != 1 || operand.shape().rank() != 1 || windows.sizes()[0] != 1 ||
+      places.empty()) {
+    return false;
+  }
+  int64_t size = operand.size();
+  std::byte* to = operand.mutable_data();
+  const std::byte* from = s.updates[0].data();
+  auto add = [&]<class T>(T) {
+    AddElements(places, size, reinterpret_cast<const T*>(from), reinterpret_cast<T*>(to));
+    return true;
+  };
+  switch (operand.dtype()) {
+    case DType::kF32: return add(float());
+    case DType::kF64: return add(double());
+    case DType::kS32: return add(int32_t());
+    case DType::kU32: return add(uint32_t());
+    case DType::kS64: return add(int64_t());
+    default: return false;
+  }
+}
+
 Status ScatterWindows(const ScatterState& s, const IndexedWindows& windows) {
   std::optional<SimpleUpdate> simple = FindSimpleUpdate(s.apply);
   if (simple && simple->kind == SimpleUpdate::kKeep) return {};
+  if (simple && simple->kind == SimpleUpdate::kCombine && simple->op == Op::kAdd &&
+      TryAddElements(s, windows)) {
+    return {};
+  }
   size_t count = s.operands.size();
   const Dims& whole = s.operands[0].shape().dims();
   const Dims& sizes = windows.sizes();
@@ -180,7 +224,7 @@ Status ScatterWindows(const ScatterState& s, const IndexedWindows& windows) {
     to[k] = s.operands[k].mutable_data();
   }
   int64_t n = take[0].elements();
-  Result<ScalarFunction> function = ScalarFunction::Compile(s.apply);
+  const ScalarFunction* function = s.context.Compiled(s.apply);
   std::optional<ScalarFunction::Frame> frame;
   if (function) frame.emplace(*function, std::min(n, kBlockLanes));
   Dims starts;

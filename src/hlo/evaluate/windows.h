@@ -5,6 +5,7 @@
 #include <span>
 
 #include "base/error.h"
+#include "base/inline_vec.h"
 #include "base/literal.h"
 #include "hlo/attr_types.h"
 #include "hlo/computation.h"
@@ -17,6 +18,7 @@ class EvalContext;
 // [first, last) for which Covers(j). Padding and holes of dilation are left out.
 class WindowRange {
  public:
+  WindowRange() = default;  // of nothing
   WindowRange(const WindowDim& window, int64_t size, int64_t i);
   int64_t first() const { return first_; }
   int64_t last() const { return last_; }
@@ -25,7 +27,7 @@ class WindowRange {
 
  private:
   int64_t offset(int64_t j) const { return j * base_dilation_ - start_; }
-  int64_t start_, base_dilation_, window_dilation_;
+  int64_t start_ = 0, base_dilation_ = 1, window_dilation_ = 1;
   int64_t first_ = 0, last_ = 0;
 };
 
@@ -36,10 +38,10 @@ void ForEachInWindow(std::span<const WindowDim> window, std::span<const int64_t>
                      const Fn& fn) {
   size_t rank = sizes.size();
   InlineVec<int64_t, 6> at(rank, 0);
-  std::vector<WindowRange> ranges;
+  InlineVec<WindowRange, 6> ranges;
   int64_t place = 0;
   for (size_t d = 0; d < rank; ++d) {
-    ranges.emplace_back(window[d], sizes[d], placement[d]);
+    ranges.push_back(WindowRange(window[d], sizes[d], placement[d]));
     if (ranges[d].first() >= ranges[d].last()) return;
     at[d] = ranges[d].first();
     place += at[d] * strides[d];

@@ -134,6 +134,80 @@ Result<int64_t> SelectedPlace(ElementFunction& select, const Literal& operand, c
   return selected;
 }
 
+// The comparison that a select function of two parameters is, as max pooling has it.
+std::optional<Direction> SelectDirection(const Computation& select) {
+  const Instruction* root = select.root();
+  if (root == nullptr || root->op() != Op::kCompare || select.parameters().size() != 2 ||
+      root->attrs<CompareAttrs>().total_order()) {
+    return std::nullopt;
+  }
+  for (int64_t i = 0; i < 2; ++i) {
+    const Instruction* operand = root->operand(i);
+    if (!operand->IsParameter() || operand->parameter_number() != i) return std::nullopt;
+  }
+  Direction direction = root->attrs<CompareAttrs>().direction;
+  return direction == Direction::kEq || direction == Direction::kNe ? std::nullopt
+                                                                    : std::optional(direction);
+}
+
+// select-and-scatter of floats that are compared and added.
+template <class T, class Keep>
+void SelectAndAdd(const Literal& operand, const Literal& source, const Window& window,
+                  std::span<const int64_t> sizes, std::span<const int64_t> strides,
+                  const Keep& keep, Literal& out) {
+  const T* values = operand.values<T>().data();
+  const T* updates = source.values<T>().data();
+  T* to = out.values<T>().data();
+  Dims placement(sizes.size(), 0);
+  for (int64_t i = 0; i < source.size(); ++i) {
+    int64_t selected = -1;
+    ForEachInWindow(window.dims, sizes, strides, placement, [&](int64_t place) {
+      if (selected < 0 || !keep(values[selected], values[place])) selected = place;
+    });
+    if (selected >= 0) to[selected] = updates[i] + to[selected];
+    for (size_t d = sizes.size(); d-- > 0;) {
+      if (++placement[d] < source.shape().dim(static_cast<int64_t>(d))) break;
+      placement[d] = 0;
+    }
+  }
+}
+
+template <class T>
+void SelectAndAdd(Direction direction, const Literal& operand, const Literal& source,
+                  const Window& window, std::span<const int64_t> sizes,
+                  std::span<const int64_t> strides, Literal& out) {
+  auto run = [&](const auto& keep) {
+    SelectAndAdd<T>(operand, source, window, sizes, strides, keep, out);
+  };
+  switch (direction) {
+    case Direction::kGe: return run([](T x, T y) { return x >= y; });
+    case Direction::kGt: return run([](T x, T y) { return x > y; });
+    case Direction::kLe: return run([](T x, T y) { return x <= y; });
+    default: return run([](T x, T y) { return x < y; });
+  }
+}
+
+bool TrySelectAndAdd(const ElementFunction& scatter, const SelectAndScatterAttrs& attrs,
+                     const Literal& operand, const Literal& source, std::span<const int64_t> sizes,
+                     std::span<const int64_t> strides, Literal& out) {
+  DType type = out.dtype();
+  std::optional<Direction> direction = SelectDirection(*attrs.select);
+  if (!direction || operand.dtype() != type || source.dtype() != type ||
+      scatter.compiled() == nullptr || scatter.compiled()->commutative_op() != Op::kAdd ||
+      scatter.compiled()->parameter_type(0) != type ||
+      attrs.select->parameter(0)->shape().dtype() != type) {
+    return false;
+  }
+  if (type == DType::kF32) {
+    SelectAndAdd<float>(*direction, operand, source, attrs.window, sizes, strides, out);
+  } else if (type == DType::kF64) {
+    SelectAndAdd<double>(*direction, operand, source, attrs.window, sizes, strides, out);
+  } else {
+    return false;
+  }
+  return true;
+}
+
 Result<Literal> EvaluateSelectAndScatter(EvalContext& context, const Instruction& instruction,
                                          std::span<Literal> operands) {
   const auto& attrs = instruction.attrs<SelectAndScatterAttrs>();
@@ -159,6 +233,10 @@ Result<Literal> EvaluateSelectAndScatter(EvalContext& context, const Instruction
     strides[d - 1] = strides[d] * operand.shape().dim(static_cast<int64_t>(d));
   }
   ElementFunction select(context, *attrs.select), scatter(context, *attrs.scatter);
+  if (TrySelectAndAdd(scatter, attrs, operand, source, sizes, strides, out)) {
+    CopyDynamicSizes(operands.first(1), out);
+    return out;
+  }
   for (int64_t i = 0; i < source.size(); ++i) {
     int64_t place = TRY(SelectedPlace(select, operand, attrs.window, sizes, strides, placement));
     if (place >= 0) {
