@@ -17,6 +17,7 @@
 #include "pjrt/evaluator_runner.h"
 #include "pjrt/executable_bytes.h"
 #include "pjrt/sharded_runner.h"
+#include "pjrt/wire.h"
 
 namespace weft::pjrt {
 namespace {
@@ -42,6 +43,9 @@ Result<std::unique_ptr<hlo::Module>> ImportProgram(std::string_view format, std:
   bool bytecode = program.starts_with(hlo::mlir::kBytecodeMagic);
   if (bytecode || (format == "mlir" && !program.contains("HloModule"))) {
     return hlo::ImportStableHlo(std::move(program));
+  }
+  if (format != "mlir" && hlo::DetectFormat(program) == hlo::FileFormat::kHloProto) {
+    return hlo::ImportHloProto(program);
   }
   std::unique_ptr<hlo::Module> module = TRY(hlo::ParseModule(program));
   TRY(hlo::Verify(*module));
@@ -265,6 +269,22 @@ Result<std::shared_ptr<Executable>> Executable::Compile(Client& client, std::str
 
 std::string Executable::OptimizedText() const {
   return hlo::PrintModule(*module_);
+}
+
+std::string Executable::OptimizedProto() const {
+  std::string more;
+  if (request_.device_count() > 1 && request_.num_partitions > 1) {
+    std::string result;
+    if (module_->entry()->root()->shape().IsTuple()) {
+      AppendNumber(result, 1, 2);  // a tuple of them
+      for (const OutputInfo& output : outputs_) AppendBytes(result, 5, output.sharding);
+    } else if (outputs_.size() == 1) {
+      result = outputs_[0].sharding;
+    }
+    if (!result.empty()) AppendBytes(more, 12, result);
+    for (const std::string& sharding : parameter_shardings_) AppendBytes(more, 14, sharding);
+  }
+  return hlo::ExportHloProtoWithConfig(*module_, more);
 }
 
 const CostAnalysis& Executable::cost() const {
