@@ -116,7 +116,11 @@ struct LoadedExecutable::Launch {
       }
     }
     if (!outputs.empty()) {
-      TRY(outputs[0]->memory->client()->CheckMemory(executable->output_bytes()));
+      Status fits = outputs[0]->memory->client()->CheckMemory(executable->output_bytes());
+      if (!fits) {
+        fits.error().Prefix(StrCat("results of ", executable->name(), ": "));
+        return std::unexpected(std::move(fits).error());
+      }
     }
     size_t parameters = inputs.arrays.size() / devices;
     std::vector<std::vector<Literal>> arguments(devices);
@@ -142,7 +146,12 @@ struct LoadedExecutable::Launch {
     auto results = Compute();
     inputs.arrays.clear();
     Executor::FinishingScope finishing;
-    if (!results) return Fail(results.error());
+    if (!results) {
+      if (results.error().code() == Code::kResourceExhausted) {
+        results.error().Hint("WEFT_MEMORY_LIMIT sets the limit");
+      }
+      return Fail(results.error());
+    }
     size_t next = 0;
     for (auto& values : *results) {
       for (Literal& value : values) {

@@ -398,7 +398,7 @@ class ModuleProtoWriter {
   WireWriter WriteInstruction(const Instruction& i) {
     WireWriter w;
     w.Bytes(1, names_[&i]);
-    w.Bytes(2, i.def().name);
+    w.Bytes(2, i.def().mnemonic);
     Shape shape = i.shape();
     if (i.IsConstant()) {
       shape.ClearLayout();  // as that of its literal
