@@ -116,6 +116,22 @@ std::string MemoryKindOf(const Shape& shape, const std::vector<std::string>& nam
   return host ? "pinned_host" : "device";
 }
 
+// The layout that the framework asked for, kept to be reported: elements lie row-major here
+// whatever it says. Tiles and the like are not promised.
+void SetAskedLayout(Shape& shape, const std::vector<std::string>& modes, size_t index) {
+  if (index >= modes.size() || !modes[index].starts_with('{')) return;
+  Result<Shape> asked = hlo::ParseShape(StrCat(shape.ToStringWithoutLayout(), modes[index]));
+  if (!asked || asked->layout() == nullptr || asked->layout()->extras) return;
+  const Dims& order = asked->layout()->minor_to_major;
+  std::vector<bool> seen(static_cast<size_t>(shape.rank()), false);
+  if (order.size() != seen.size() || asked->layout()->IsRowMajor()) return;
+  for (int64_t d : order) {
+    if (d < 0 || d >= shape.rank() || seen[static_cast<size_t>(d)]) return;
+    seen[static_cast<size_t>(d)] = true;
+  }
+  shape.set_layout(*asked->layout());
+}
+
 // The leaves of a shape, layouts kept.
 void AppendLeaves(const Shape& shape, std::vector<Shape>& leaves) {
   if (!shape.IsTuple()) {
@@ -158,10 +174,12 @@ Status Executable::DescribeArguments() {
     donate(alias.parameter, alias.parameter_index);
   for (const auto& donor : config.buffer_donors) donate(donor.parameter, donor.index);
   std::vector<std::string> kinds = hlo::EntryList(*module_, "parameter_memory_kinds");
+  std::vector<std::string> modes = hlo::EntryList(*module_, "parameter_layout_modes");
   for (size_t i = 0; i < leaves.size(); ++i) {
     TRY(CheckBoundary(leaves[i], "parameter", i));
     parameter_memory_kinds_.push_back(MemoryKindOf(leaves[i], kinds, i));
     leaves[i].ClearLayout();
+    SetAskedLayout(leaves[i], modes, i);
   }
   parameter_shardings_.resize(leaves.size());
   parameters_ = std::move(leaves);
@@ -177,10 +195,12 @@ Status Executable::DescribeOutputs() {
                    : result,
                leaves);
   std::vector<std::string> kinds = hlo::EntryList(*module_, "result_memory_kinds");
+  std::vector<std::string> modes = hlo::EntryList(*module_, "result_layout_modes");
   for (size_t i = 0; i < leaves.size(); ++i) {
     TRY(CheckBoundary(leaves[i], "result", i));
     std::string kind = MemoryKindOf(leaves[i], kinds, i);
     leaves[i].ClearLayout();
+    SetAskedLayout(leaves[i], modes, i);
     outputs_.push_back({std::move(leaves[i]), std::move(kind), ""});
   }
   return {};

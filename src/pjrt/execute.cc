@@ -280,6 +280,7 @@ ExecuteResult LoadedExecutable::RunHere(Inputs inputs, std::span<Device* const> 
   for (size_t k = 0; status && k < infos.size(); ++k) {
     Memory* memory = OutputMemory(device, k);
     Result<Literal> own = OwnBytes(std::move((*values)[k]), memory);
+    if (own && infos[k].shape.layout() != nullptr) own = own->WithShape(infos[k].shape);
     if (own) {
       outputs.push_back(BufferFromLiteral(memory, std::move(*own)));
     } else {
