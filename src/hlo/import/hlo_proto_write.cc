@@ -347,22 +347,23 @@ class ModuleProtoWriter {
 
  private:
   // Computations from 1; an instruction's number has its computation's in the upper half and its
-  // place in the lower. Names are given once in a module.
+  // place in the lower. No two instructions have the same name, and no two computations.
   void Number() {
-    std::unordered_set<std::string> taken;
+    std::unordered_set<std::string> computations, instructions;
     int64_t next = 1;
-    auto name = [&](const void* of, const std::string& wanted) {
+    auto name = [&](const void* of, const std::string& wanted,
+                    std::unordered_set<std::string>& taken) {
       std::string unique = wanted.empty() ? "unnamed" : wanted;
       while (!taken.insert(unique).second) unique = StrCat(wanted, ".", ++last_suffix_[wanted]);
       names_[of] = std::move(unique);
     };
     for (const auto& computation : module_.computations()) {
       ids_[computation.get()] = next;
-      name(computation.get(), computation->name());
+      name(computation.get(), computation->name(), computations);
       int64_t place = 0;
       for (const Instruction* i : *computation) {
         ids_[i] = next << 32 | place++;
-        name(i, i->name());
+        name(i, i->name(), instructions);
       }
       ++next;
     }

@@ -53,7 +53,7 @@ Result<std::unique_ptr<Module>> ImportHloProto(std::string_view bytes);
 
 // The way back: an HloModuleProto that XLA reads too. Names that several instructions or
 // computations have get a suffix, arrays without a layout are written row-major. Not written:
-// statistics, origins and sparsity. The second
+// statistics, origins, sparsity and the layout of constants. The second
 // writes an HloModuleProtoWithConfig; `module_fields` are more fields of the module, in wire
 // format.
 std::string ExportHloProto(const Module& module);
