@@ -518,8 +518,11 @@ std::string ExportHloProtoWithConfig(const Module& module, std::string_view modu
   config.Int(5, c.num_partitions);
   config.Int(7, c.num_partitions > 1);
   config.Int(17, c.alias_passthrough_params);
-  config.Ints(27, c.propagate_sharding_to_output);
-  config.Ints(33, c.propagate_sharding_to_parameters);
+  auto flags = [&](uint32_t field, const std::vector<bool>& given) {
+    config.Ints(field, given.empty() ? std::vector<bool>{false} : given);
+  };
+  flags(27, c.propagate_sharding_to_output);
+  flags(33, c.propagate_sharding_to_parameters);
   w.BytesAlways(1, writer.Write().append(module_fields));
   w.Message(2, config);
   return w.Take();
