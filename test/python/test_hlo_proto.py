@@ -15,6 +15,7 @@ hlo = pytest.importorskip("jaxlib._hlo", reason="this jaxlib has no HLO module")
 
 from test_import import CASES  # noqa: E402
 from weft_eval import WEFT  # noqa: E402
+from weft_jax import LIBRARY, run  # noqa: E402
 
 TEST = pathlib.Path(__file__).resolve().parent.parent
 
@@ -113,3 +114,35 @@ def test_text_survives(name, case):
     assert weft(content=again) == weft(content=once)
     before, after = (weft("--canonical", content=c).decode() for c in (case.encode(), once))
     assert comparable(after) == comparable(before)
+
+
+PLUGIN = """
+import jax, jax.numpy as jnp
+from jax.experimental.layout import Format, Layout
+from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
+
+inner = jax.jit(lambda x: jnp.sin(x) * 2)
+compiled = jax.jit(lambda x: inner(x) + inner(x)).lower(jnp.ones((3, 4))).compile()
+text = compiled.as_text()
+assert "call(" not in text and text.count("sine(") == 1, text
+assert compiled.cost_analysis()["flops"] > 0
+
+mesh = jax.make_mesh((2, 2), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
+x = jax.device_put(jnp.ones((8, 8)), NamedSharding(mesh, P("x", "y")))
+sharded = jax.jit(lambda x: jax.sharding.reshard(x + 1, NamedSharding(mesh, P("x", None)))).lower(x).compile()
+assert "num_partitions=4" in sharded.as_text() and "add(" in sharded.as_text()
+assert sharded.output_shardings.spec == P("x", None), sharded.output_shardings
+assert sharded(x).addressable_shards[0].data.shape == (4, 8)
+
+column_major = Format(Layout((1, 0)), jax.sharding.SingleDeviceSharding(jax.devices()[0]))
+y = jax.jit(lambda x: x * 1, out_shardings=column_major)(jnp.arange(6.0).reshape(2, 3))
+assert y.format.layout.major_to_minor == (1, 0), y.format
+assert (y + 0 == jnp.arange(6.0).reshape(2, 3)).all()
+"""
+
+
+def test_plugin_shows_the_compiled_program():
+    if not LIBRARY.exists():
+        pytest.skip("the plugin is not built")
+    done = run(PLUGIN, JAX_PLATFORMS="weft", WEFT_CPU_DEVICES=4)
+    assert done.returncode == 0, done.stderr
