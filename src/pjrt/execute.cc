@@ -114,15 +114,18 @@ struct LoadedExecutable::Launch {
     done->Set(std::unexpected(error));
   }
 
+  // The results must fit beside all that is in use. What is temporary is an estimate from above:
+  // it is refused where it could not fit even alone.
   Status CheckMemory(const Client& client) const {
     int64_t results = executable->output_bytes(), bytes = 0;
     int64_t temporary = executable->memory().temp_bytes;
-    if (__builtin_add_overflow(results, temporary, &bytes)) bytes = temporary;
-    Status fits = client.CheckMemory(bytes);
-    if (fits) return fits;
-    return std::unexpected(
-        fits.error().Prefix(StrCat("execute ", executable->name(), ": results of ", results,
-                                   " bytes, temporary values of ", temporary, " bytes: ")));
+    TRY(client.CheckMemory(results));
+    if (!__builtin_add_overflow(results, temporary, &bytes) && bytes <= client.memory_limit()) {
+      return {};
+    }
+    return ResourceExhausted("execute ", executable->name(), ": out of memory: results of ",
+                             results, " bytes and temporary values of ", temporary,
+                             " bytes do not fit into ", client.memory_limit(), " bytes");
   }
 
   Result<std::vector<std::vector<Literal>>> Compute() {

@@ -100,8 +100,7 @@ def test_too_much_memory():
                      lambda: jnp.broadcast_to(jnp.ones(3), (1 << 40, 3)) + 1):
             e = error(lambda: jax.block_until_ready(make()), "RESOURCE_EXHAUSTED", "bytes", "hint")
             print(str(e)[:300])
-        error(lambda: jax.block_until_ready(jnp.zeros((1 << 31, 1 << 31))))   # more than 2^63 bytes
-        error(lambda: jnp.zeros((1 << 62,)).block_until_ready())
+        error(lambda: jnp.zeros((1 << 60,)).block_until_ready())   # jaxlib itself aborts at 2^63 bytes
         works()
     """)
 
@@ -153,7 +152,7 @@ def test_interrupt():
     time.sleep(3)
     process.send_signal(signal.SIGINT)
     try:
-        process.communicate(timeout=20)
+        process.communicate(timeout=5)
         assert process.returncode in (0, 1, -signal.SIGINT, 128 + signal.SIGINT)
     except subprocess.TimeoutExpired:
         # JAX waits without looking at signals, on every platform: the default action must end it.
