@@ -156,7 +156,7 @@ struct ExecutableView {
   std::shared_ptr<Executable> executable;
   std::string program;               // what was compiled, when it was MLIR
   const NamedValues& Costs() const;  // worked out when first asked for
-  StringList output_kinds, parameter_kinds, output_shardings;
+  StringList output_kinds, parameter_kinds, output_shardings, parameter_shardings;
   bool has_shardings;  // programs on several devices; an empty one is replicated
   std::vector<PJRT_Buffer_Type> output_types;
   std::vector<int64_t> output_dims;
