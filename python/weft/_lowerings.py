@@ -43,6 +43,7 @@ def install(library, c_api):
     mlir.register_lowering(
         dispatch.device_put_p, dispatch._tpu_gpu_device_put_lowering, platform=PLATFORM)
     _share_branches_of_cpu()
+    _compute_custom_partitioning_whole()
     _prepare_lapack_for_exported_programs()
     _accept_buffers_without_copy()
 
@@ -71,6 +72,19 @@ def _share_branches_of_cpu():
 
     wrap(conditionals.platform_index_p, "platforms")
     wrap(conditionals.cond_p, "branches_platforms")
+
+
+def _compute_custom_partitioning_whole():
+    """Programs on several devices are evaluated in whole shapes: what stands in the function that
+    `custom_partitioning` decorates is what is computed, and its partitioner is never asked."""
+    from jax._src import core, custom_partitioning
+    from jax._src.interpreters import mlir
+
+    def lower(ctx, *values, call, **_):
+        whole = mlir.lower_fun(core.jaxpr_as_fun(call), multiple_results=True)
+        return whole(ctx, *values)
+
+    mlir.register_lowering(custom_partitioning.custom_partitioning_p, lower, platform=PLATFORM)
 
 
 def _prepare_lapack_for_exported_programs():

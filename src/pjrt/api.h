@@ -158,7 +158,7 @@ struct ExecutableView {
   // The module as the compiler left it, as HloModuleProtoWithConfig. Asked for twice, first for the
   // size: kept until `last`.
   std::shared_ptr<const std::string> OptimizedProgram(bool last) const;
-  StringList output_kinds, parameter_kinds, output_shardings;
+  StringList output_kinds, parameter_kinds, output_shardings, parameter_shardings;
   bool has_shardings;  // programs on several devices; an empty one is replicated
   std::vector<PJRT_Buffer_Type> output_types;
   std::vector<int64_t> output_dims;

@@ -35,6 +35,7 @@ ExecutableView::ExecutableView(std::shared_ptr<Executable> e)
       output_kinds(OutputKinds(*executable)),
       parameter_kinds(executable->parameter_memory_kinds()),
       output_shardings(OutputShardings(*executable)),
+      parameter_shardings(executable->parameter_shardings()),
       has_shardings(executable->request().device_count() > 1) {
   for (const OutputInfo& output : executable->outputs()) {
     output_types.push_back(ToBufferType(output.shape.dtype()));

@@ -2,15 +2,14 @@
 
 #include <chrono>
 #include <optional>
+#include <unordered_set>
 #include <utility>
 
 #include "base/file.h"
 #include "base/log.h"
 #include "compiler/pipeline.h"
 #include "hlo/import/import.h"
-#include "hlo/import/readers.h"
 #include "hlo/text.h"
-#include "hlo/verify.h"
 #include "pjrt/cache.h"
 #include "pjrt/client.h"
 #include "pjrt/cost.h"
@@ -41,27 +40,37 @@ Result<std::unique_ptr<hlo::Module>> ImportProgram(std::string_view format, std:
                            "', known are mlir and hlo");
   }
   if (program.empty()) return InvalidArgument("compile: the program is empty");
-  bool bytecode = program.starts_with(hlo::mlir::kBytecodeMagic);
-  if (bytecode || (format == "mlir" && !program.contains("HloModule"))) {
-    return hlo::ImportStableHlo(std::move(program));
-  }
-  if (format != "mlir" && hlo::DetectFormat(program) == hlo::FileFormat::kHloProto) {
-    return hlo::ImportHloProto(program);
-  }
-  std::unique_ptr<hlo::Module> module = TRY(hlo::ParseModule(program));
-  TRY(hlo::Verify(*module));
-  return module;
+  return hlo::ReadModule(std::move(program));
 }
 
-// Options of the command line's compiler are fine, as are XLA's own (which mean nothing here).
-Status CheckOverrides(const CompileRequest& request) {
-  for (const auto& [key, value] : request.overrides) {
-    if (key.starts_with("xla_") || key == "exec_time_optimization_effort" ||
-        key == "memory_fitting_effort" || key == "optimization_level" ||
-        key == "memory_fitting_level" || key == "fdo_profile") {
-      continue;
+// A conditional on a constant takes one branch, whatever is in the others.
+std::optional<int64_t> KnownBranch(const hlo::Instruction& conditional) {
+  const hlo::Instruction& selector = *conditional.operand(0);
+  if (!selector.IsConstant() || !selector.literal().IsValid()) return std::nullopt;
+  int64_t count = static_cast<int64_t>(conditional.called_computations().size());
+  int64_t value = selector.literal().GetInt(0);
+  if (selector.shape().dtype() == DType::kPred) return value != 0 ? 0 : 1;
+  return value < 0 || value >= count ? count - 1 : value;
+}
+
+// Custom calls that nobody can run are an error before anything runs. Those that nothing reads, and
+// those in branches that are never taken, may be there.
+Status CheckCustomCalls(const hlo::Module& module) {
+  std::vector<const hlo::Computation*> work = {module.entry()};
+  std::unordered_set<const hlo::Computation*> seen(work.begin(), work.end());
+  while (!work.empty()) {
+    const hlo::Computation& computation = *work.back();
+    work.pop_back();
+    for (const hlo::Instruction* instruction : computation) {
+      const auto called = instruction->called_computations();
+      std::optional<int64_t> only;
+      if (instruction->op() == hlo::Op::kConditional) only = KnownBranch(*instruction);
+      for (size_t i = 0; i < called.size(); ++i) {
+        if (only && *only != static_cast<int64_t>(i)) continue;
+        if (seen.insert(called[i]).second) work.push_back(called[i]);
+      }
+      if (instruction->op() == hlo::Op::kCustomCall) TRY(CheckCustomCall(*instruction));
     }
-    return InvalidArgument("No such compile option: '", key, "'");
   }
   return {};
 }
@@ -264,7 +273,7 @@ Result<std::shared_ptr<Executable>> Executable::Compile(Client& client, std::str
                                                         std::string program,
                                                         CompileRequest request) {
   Clock::time_point start = Clock::now();
-  TRY(CheckOverrides(request));
+  TRY(CheckOverrides(request.overrides));
   std::unique_ptr<hlo::Module> module = TRY(ImportProgram(format, program));
   std::string fingerprint = ProgramFingerprint(*module, request, client.options().compiler_options);
   double import_ms = MillisecondsSince(start);
@@ -280,6 +289,7 @@ Result<std::shared_ptr<Executable>> Executable::Compile(Client& client, std::str
     }
   }
   DumpProgram(client, *module, fingerprint);
+  TRY(CheckCustomCalls(*module));
   std::shared_ptr<Executable> executable =
       TRY(Make(client, std::move(module), std::move(request), std::move(fingerprint)));
   VLOG("compile", 1) << executable->name_ << ": " << (cached ? 0 : 1) << " compiled, "
