@@ -1,5 +1,7 @@
 """Lowering rules: those of `cpu`, donation, memory kinds inside jit."""
 
+import dataclasses
+
 from weft import PLATFORM
 
 # Primitives whose rule for cpu works around XLA:CPU or suits it only: their common rule is used.
@@ -43,16 +45,16 @@ def install(library, c_api):
     mlir.register_lowering(
         dispatch.device_put_p, dispatch._tpu_gpu_device_put_lowering, platform=PLATFORM)
     _share_branches_of_cpu()
-    _prepare_lapack_for_exported_programs()
+    _call_programs_exported_for_cpu()
     _accept_buffers_without_copy()
 
 
 def with_weft(branches):
-    """The platforms of lax.platform_dependent's branches: where neither a default nor a branch of
-    its own suits this platform, it takes the one of cpu."""
-    if branches is None or any(ps is None or PLATFORM in ps for ps in branches):
+    """The platforms of lax.platform_dependent's branches: where there is none of its own, this
+    platform takes the one of cpu, also where there is a default (None)."""
+    if branches is None or any(ps is not None and PLATFORM in ps for ps in branches):
         return branches
-    return tuple((*ps, PLATFORM) if "cpu" in ps else ps for ps in branches)
+    return tuple((*ps, PLATFORM) if ps is not None and "cpu" in ps else ps for ps in branches)
 
 
 def _share_branches_of_cpu():
@@ -73,19 +75,34 @@ def _share_branches_of_cpu():
     wrap(conditionals.cond_p, "branches_platforms")
 
 
-def _prepare_lapack_for_exported_programs():
-    """LAPACK is set up when a call of it is lowered, which a program read from a file never is."""
+class SharedPlatforms(tuple):
+    """The platforms a program was exported for: those that have `cpu` serve this platform too."""
+
+    def __contains__(self, platform):
+        return super().__contains__("cpu" if platform == PLATFORM else platform)
+
+    def index(self, platform, *more):
+        return super().index("cpu" if platform == PLATFORM else platform, *more)
+
+
+def _call_programs_exported_for_cpu():
+    """Also prepares LAPACK, which is set up when a call of it is lowered: an exported program's
+    never is."""
     from jax._src.export import _export
+    from jax._src.interpreters import mlir
     from jax._src.lax import linalg
 
-    original = _export._ensure_backends_initialized
+    rule = mlir._lowerings[_export.call_exported_p].rule
 
-    def ensure(platforms):
-        original(platforms)
-        if PLATFORM in platforms:
+    def lower(ctx, *args, exported):
+        if PLATFORM in ctx.module_context.platforms:
             linalg.initialize_lapack()
+            if PLATFORM not in exported.platforms and "cpu" in exported.platforms:
+                exported = dataclasses.replace(
+                    exported, platforms=SharedPlatforms(exported.platforms))
+        return rule(ctx, *args, exported=exported)
 
-    _export._ensure_backends_initialized = ensure
+    mlir.register_lowering(_export.call_exported_p, lower)
 
 
 def _accept_buffers_without_copy():

@@ -142,7 +142,7 @@ jax._src.debugging: xla_bridge
 jax._src.dispatch: device_put_p _tpu_gpu_device_put_lowering runtime_tokens.block_until_ready
 jax._src.dlpack: _jax xla_bridge DLDeviceType.kDLCPU
 jax._src.dtypes: canonicalize_value
-jax._src.export._export: _ensure_backends_initialized
+jax._src.export._export: call_exported_p
 jax._src.ffi: build_ffi_lowering_function ffi_lowering
 jax._src.interpreters.mlir: _platforms_with_donation _platform_specific_lowerings _lowerings register_lowering set_sharding
 jax._src.interpreters.mlir: ModuleContext.add_host_callback
