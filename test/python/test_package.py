@@ -136,7 +136,7 @@ jax._src.array: ArrayImpl.__dlpack_device__
 jax._src.buffer_callback: buffer_callback_p
 jax._src.callback: emit_python_callback xb
 jax._src.compilation_cache: is_cache_used
-jax._src.config: use_shardy_partitioner.value
+jax._src.config: use_shardy_partitioner.value transfer_guard_device_to_host._add_hooks
 jax._src.core: abstract_token
 jax._src.debugging: xla_bridge
 jax._src.dispatch: device_put_p _tpu_gpu_device_put_lowering runtime_tokens.block_until_ready
