@@ -16,6 +16,7 @@
 #include "pjrt/cost.h"
 #include "pjrt/evaluator_runner.h"
 #include "pjrt/executable_bytes.h"
+#include "pjrt/ffi.h"
 #include "pjrt/sharded_runner.h"
 
 namespace weft::pjrt {
@@ -224,6 +225,7 @@ Result<std::shared_ptr<Executable>> Executable::Make(Client& client,
   } else {
     executable->runner_ = TRY(EvaluatorRunner::Create(*executable->module_, options));
   }
+  executable->calls_back_ = CallsBack(*executable->module_);
   for (const OutputInfo& output : executable->outputs_) {
     if (__builtin_add_overflow(executable->output_bytes_, output.shape.ByteSize(),
                                &executable->output_bytes_)) {

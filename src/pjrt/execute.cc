@@ -348,7 +348,11 @@ Result<ExecuteResult> LoadedExecutable::Execute(const ExecuteRequest& request) {
   if (inputs.ready && devices.size() == 1 && executable_->runner().IsTiny()) {
     return RunHere(std::move(inputs), devices);
   }
-  return RunLater(std::move(inputs), devices);
+  ExecuteResult result = RunLater(std::move(inputs), devices);
+  if (executable_->calls_back()) {
+    for (const EventRef& done : result.done) TRY(done->Await());
+  }
+  return result;
 }
 
 }  // namespace weft::pjrt

@@ -20,11 +20,12 @@ XLA_FFI_DataType ToFfiType(DType dtype) {
     WEFT_FFI_TYPE(S2)
     WEFT_FFI_TYPE(S4)
     WEFT_FFI_TYPE(S8)
-  WEFT_FFI_TYPE(S16)
-  WEFT_FFI_TYPE(S32) WEFT_FFI_TYPE(S64) WEFT_FFI_TYPE(U1) WEFT_FFI_TYPE(U2) WEFT_FFI_TYPE(U4)
-      WEFT_FFI_TYPE(U8) WEFT_FFI_TYPE(U16) WEFT_FFI_TYPE(U32) WEFT_FFI_TYPE(U64) WEFT_FFI_TYPE(F16)
-          WEFT_FFI_TYPE(F32) WEFT_FFI_TYPE(F64) WEFT_FFI_TYPE(BF16) WEFT_FFI_TYPE(C64)
-              WEFT_FFI_TYPE(C128) WEFT_FFI_TYPE(F8E5M2) WEFT_FFI_TYPE(F8E3M4) WEFT_FFI_TYPE(F8E4M3)
+    WEFT_FFI_TYPE(S16)
+  WEFT_FFI_TYPE(S32)
+  WEFT_FFI_TYPE(S64) WEFT_FFI_TYPE(U1) WEFT_FFI_TYPE(U2) WEFT_FFI_TYPE(U4) WEFT_FFI_TYPE(U8)
+      WEFT_FFI_TYPE(U16) WEFT_FFI_TYPE(U32) WEFT_FFI_TYPE(U64) WEFT_FFI_TYPE(F16) WEFT_FFI_TYPE(F32)
+          WEFT_FFI_TYPE(F64) WEFT_FFI_TYPE(BF16) WEFT_FFI_TYPE(C64) WEFT_FFI_TYPE(C128)
+              WEFT_FFI_TYPE(F8E5M2) WEFT_FFI_TYPE(F8E3M4) WEFT_FFI_TYPE(F8E4M3)
                   WEFT_FFI_TYPE(F8E4M3FN) WEFT_FFI_TYPE(F8E4M3B11FNUZ) WEFT_FFI_TYPE(F8E5M2FNUZ)
                       WEFT_FFI_TYPE(F8E4M3FNUZ) WEFT_FFI_TYPE(F4E2M1FN) WEFT_FFI_TYPE(F8E8M0FNU)
 #undef WEFT_FFI_TYPE
@@ -306,6 +307,18 @@ Result<Literal> RunCustomCall(const hlo::Instruction& call, std::span<Literal> o
   }
   state.Finish();
   return std::move(state.result);
+}
+
+bool CallsBack(const hlo::Module& module) {
+  for (const auto& computation : module.computations()) {
+    for (const hlo::Instruction* instruction : *computation) {
+      if (instruction->op() == hlo::Op::kCustomCall &&
+          instruction->attrs<hlo::CustomCallAttrs>().custom_call_target == kCallbackTarget) {
+        return true;
+      }
+    }
+  }
+  return false;
 }
 
 bool CallsOut(const hlo::Module& module) {

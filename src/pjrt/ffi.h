@@ -24,6 +24,9 @@ Result<Literal> RunCustomCall(const hlo::Instruction& call, std::span<Literal> o
 // Whether the module has a custom call that runs Python or foreign code (never run on the caller's
 // thread as a "tiny" program).
 bool CallsOut(const hlo::Module& module);
+// Whether it calls back into Python: such a program is done when Execute returns, so that what it
+// prints comes before what its caller prints next, and what it raises is raised by the call.
+bool CallsBack(const hlo::Module& module);
 
 // One argument or result of a host callback, as Python sees it.
 struct CallbackArray {
