@@ -2,6 +2,8 @@
 
 import dataclasses
 
+import numpy as np
+
 from weft import PLATFORM
 
 # Primitives whose rule for cpu works around XLA:CPU or suits it only: their common rule is used.
@@ -47,6 +49,7 @@ def install(library, c_api):
     _share_branches_of_cpu()
     _call_programs_exported_for_cpu()
     _accept_buffers_without_copy()
+    _compute_custom_partitioning_whole()
 
 
 def with_weft(branches):
@@ -116,3 +119,53 @@ def _accept_buffers_without_copy():
         return "cpu" if platform == PLATFORM else platform
 
     array_constructors._get_platform = get_platform
+
+
+def _compute_custom_partitioning_whole():
+    """Programs on several devices are evaluated in whole shapes: what stands in the function that
+    `custom_partitioning` decorates is what is computed."""
+    from jax._src import core, custom_partitioning
+    from jax._src.interpreters import mlir
+
+    def lower(ctx, *values, call, in_tree, out_tree, partition, static_args, **_):
+        _check_partition(ctx.module_context.axis_context, call, in_tree, out_tree,
+                         lambda *args: partition(*static_args, *args))
+        return mlir.lower_fun(core.jaxpr_as_fun(call), multiple_results=True)(ctx, *values)
+
+    mlir.register_lowering(custom_partitioning.custom_partitioning_p, lower, platform=PLATFORM)
+
+
+def _check_partition(axis_context, call, in_tree, out_tree, partition):
+    """Asks for the partition of replicated operands, to find one whose shapes cannot be right."""
+    import jax
+    from jax._src import api, sharding_impls
+
+    if not isinstance(axis_context, sharding_impls.ShardingContext):
+        return
+    devices, abstract = axis_context.device_assignment, axis_context.abstract_mesh
+    if devices is None or len(devices) == 1 or abstract is None or abstract.empty:
+        return
+    mesh = jax.sharding.Mesh(np.array(devices).reshape(abstract.axis_sizes), abstract.axis_names)
+
+    def replicated(avals):
+        return [jax.ShapeDtypeStruct(
+            a.shape, a.dtype,
+            sharding=jax.NamedSharding(mesh, jax.P(*[None] * len(a.shape)))) for a in avals]
+
+    def shards(avals, shardings):
+        return [jax.ShapeDtypeStruct(sharding.shard_shape(a.shape), a.dtype)
+                for a, sharding in zip(avals, jax.tree.leaves(shardings), strict=True)]
+
+    try:
+        mesh, function, result_shardings, argument_shardings = partition(
+            mesh, in_tree.unflatten(replicated(call.in_avals)),
+            out_tree.unflatten(replicated(call.out_avals)))
+        arguments = shards(call.in_avals, argument_shardings)
+        wanted = [(a.shape, a.dtype) for a in shards(call.out_avals, result_shardings)]
+        results = api.make_jaxpr(function, axis_env=list(mesh.shape.items()))(
+            *in_tree.unflatten(arguments)).out_avals
+    except Exception:  # pylint: disable=broad-except
+        return  # it need not take such operands
+    given = [(a.shape, a.dtype) for a in results]
+    if given != wanted:
+        raise ValueError(f"Mismatch in result shapes. {given} vs {wanted}")
