@@ -370,6 +370,13 @@ print(float(jax.jit(lambda x: jnp.sin(x) * 3)(1.0)), bool(hits))
     assert first == [second[0], "False"] and second[1] == "True"
 
 
+def test_narrow_integers_from_numpy_keep_their_sign():
+    values = np.array([1, -2, -3, 4, -8, 7], np.int8)
+    x = jnp.asarray(values.astype(jnp.int4))
+    assert x.astype(jnp.int8).tolist() == values.tolist()
+    assert (-x).astype(jnp.int8).tolist()[:4] == [-1, 2, 3, -4]
+
+
 def test_platform_dependent_takes_its_own_branch_or_that_of_cpu():
     f = jax.jit(lambda x: jax.lax.platform_dependent(x, cpu=lambda x: x + 1, default=lambda x: x * 7))
     assert float(f(2.0)) == 3
