@@ -57,7 +57,13 @@ struct WeftExtension {
   // stages before `execute` may be null). Returns an error as the slots of PJRT_Api do.
   PJRT_Error* (*register_target)(const char* name, int64_t name_size, int32_t api_version,
                                  void* instantiate, void* prepare, void* initialize, void* execute);
+  // Whether buffers answer that the host may look at their memory (they do from the start). With
+  // false they are fetched as those of a device with memory of its own: JAX's transfer guards see
+  // it.
+  void (*set_host_views)(bool allowed);
 };
+void SetHostViews(bool allowed);
+bool HostViews();
 
 // The custom call `weft_python_callback`.
 inline constexpr std::string_view kCallbackTarget = "weft_python_callback";
