@@ -173,6 +173,7 @@ struct AllExtensions {
   AllExtensions() {
     weft.set_callback_trampoline = SetCallbackTrampoline;
     weft.register_target = RegisterTarget;
+    weft.set_host_views = SetHostViews;
     Link(weft, kWeftExtensionType);
     stream.get_stream = Slot<GetStream>::Call;
     stream.wait_stream = Slot<WaitStream>::Call;

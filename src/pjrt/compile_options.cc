@@ -252,7 +252,8 @@ std::string SerializeDeviceAssignment(const CompileRequest& request) {
 
 std::string SerializeCompileOptions(const CompileRequest& request) {
   std::string build;
-  AppendNumber(build, 1, request.device_ordinal);
+  AppendVarint(build, 1 << 3);  // also zero: to us an absent one is -1
+  AppendVarint(build, static_cast<uint64_t>(request.device_ordinal));
   if (!request.debug_options.empty()) AppendBytes(build, 3, request.debug_options);
   AppendNumber(build, 4, request.num_replicas);
   AppendNumber(build, 5, request.num_partitions);

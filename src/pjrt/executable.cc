@@ -17,6 +17,7 @@
 #include "pjrt/executable_bytes.h"
 #include "pjrt/ffi.h"
 #include "pjrt/sharded_runner.h"
+#include "pjrt/wire.h"
 
 namespace weft::pjrt {
 namespace {
@@ -131,6 +132,22 @@ std::string MemoryKindOf(const Shape& shape, const std::vector<std::string>& nam
   return host ? "pinned_host" : "device";
 }
 
+// The layout that the framework asked for, kept to be reported: elements lie row-major here
+// whatever it says. Tiles and the like are not promised.
+void SetAskedLayout(Shape& shape, const std::vector<std::string>& modes, size_t index) {
+  if (index >= modes.size() || !modes[index].starts_with('{')) return;
+  Result<Shape> asked = hlo::ParseShape(StrCat(shape.ToStringWithoutLayout(), modes[index]));
+  if (!asked || asked->layout() == nullptr || asked->layout()->extras) return;
+  const Dims& order = asked->layout()->minor_to_major;
+  std::vector<bool> seen(static_cast<size_t>(shape.rank()), false);
+  if (order.size() != seen.size() || asked->layout()->IsRowMajor()) return;
+  for (int64_t d : order) {
+    if (d < 0 || d >= shape.rank() || seen[static_cast<size_t>(d)]) return;
+    seen[static_cast<size_t>(d)] = true;
+  }
+  shape.set_layout(*asked->layout());
+}
+
 // The leaves of a shape, layouts kept.
 void AppendLeaves(const Shape& shape, std::vector<Shape>& leaves) {
   if (!shape.IsTuple()) {
@@ -173,10 +190,12 @@ Status Executable::DescribeArguments() {
     donate(alias.parameter, alias.parameter_index);
   for (const auto& donor : config.buffer_donors) donate(donor.parameter, donor.index);
   std::vector<std::string> kinds = hlo::EntryList(*module_, "parameter_memory_kinds");
+  std::vector<std::string> modes = hlo::EntryList(*module_, "parameter_layout_modes");
   for (size_t i = 0; i < leaves.size(); ++i) {
     TRY(CheckBoundary(leaves[i], "parameter", i));
     parameter_memory_kinds_.push_back(MemoryKindOf(leaves[i], kinds, i));
     leaves[i].ClearLayout();
+    SetAskedLayout(leaves[i], modes, i);
   }
   parameter_shardings_.resize(leaves.size());
   parameters_ = std::move(leaves);
@@ -192,10 +211,12 @@ Status Executable::DescribeOutputs() {
                    : result,
                leaves);
   std::vector<std::string> kinds = hlo::EntryList(*module_, "result_memory_kinds");
+  std::vector<std::string> modes = hlo::EntryList(*module_, "result_layout_modes");
   for (size_t i = 0; i < leaves.size(); ++i) {
     TRY(CheckBoundary(leaves[i], "result", i));
     std::string kind = MemoryKindOf(leaves[i], kinds, i);
     leaves[i].ClearLayout();
+    SetAskedLayout(leaves[i], modes, i);
     outputs_.push_back({std::move(leaves[i]), std::move(kind), ""});
   }
   return {};
@@ -243,6 +264,7 @@ Result<std::shared_ptr<Executable>> Executable::Make(Client& client,
   } else {
     executable->runner_ = TRY(EvaluatorRunner::Create(*executable->module_, options));
   }
+  executable->calls_back_ = CallsBack(*executable->module_);
   for (const OutputInfo& output : executable->outputs_) {
     if (__builtin_add_overflow(executable->output_bytes_, output.shape.ByteSize(),
                                &executable->output_bytes_)) {
@@ -290,6 +312,22 @@ Result<std::shared_ptr<Executable>> Executable::Compile(Client& client, std::str
 
 std::string Executable::OptimizedText() const {
   return hlo::PrintModule(*module_);
+}
+
+std::string Executable::OptimizedProto() const {
+  std::string more;
+  if (request_.device_count() > 1 && request_.num_partitions > 1) {
+    std::string result;
+    if (module_->entry()->root()->shape().IsTuple()) {
+      AppendNumber(result, 1, 2);  // a tuple of them
+      for (const OutputInfo& output : outputs_) AppendBytes(result, 5, output.sharding);
+    } else if (outputs_.size() == 1) {
+      result = outputs_[0].sharding;
+    }
+    if (!result.empty()) AppendBytes(more, 12, result);
+    for (const std::string& sharding : parameter_shardings_) AppendBytes(more, 14, sharding);
+  }
+  return hlo::ExportHloProtoWithConfig(*module_, more);
 }
 
 const CostAnalysis& Executable::cost() const {

@@ -15,28 +15,42 @@
 namespace weft::pjrt {
 
 XLA_FFI_DataType ToFfiType(DType dtype) {
+  // clang-format off
   switch (dtype) {
-#define WEFT_FFI_TYPE(name) \
-  case DType::k##name: return XLA_FFI_DataType_##name;
-    WEFT_FFI_TYPE(S1)
-    WEFT_FFI_TYPE(S2)
-    WEFT_FFI_TYPE(S4)
-    WEFT_FFI_TYPE(S8)
-    WEFT_FFI_TYPE(S16)
-    WEFT_FFI_TYPE(S32)
-  WEFT_FFI_TYPE(S64)
-  WEFT_FFI_TYPE(U1) WEFT_FFI_TYPE(U2) WEFT_FFI_TYPE(U4) WEFT_FFI_TYPE(U8) WEFT_FFI_TYPE(U16)
-      WEFT_FFI_TYPE(U32) WEFT_FFI_TYPE(U64) WEFT_FFI_TYPE(F16) WEFT_FFI_TYPE(F32) WEFT_FFI_TYPE(F64)
-          WEFT_FFI_TYPE(BF16) WEFT_FFI_TYPE(C64) WEFT_FFI_TYPE(C128) WEFT_FFI_TYPE(F8E5M2)
-              WEFT_FFI_TYPE(F8E3M4) WEFT_FFI_TYPE(F8E4M3) WEFT_FFI_TYPE(F8E4M3FN)
-                  WEFT_FFI_TYPE(F8E4M3B11FNUZ) WEFT_FFI_TYPE(F8E5M2FNUZ) WEFT_FFI_TYPE(F8E4M3FNUZ)
-                      WEFT_FFI_TYPE(F4E2M1FN) WEFT_FFI_TYPE(F8E8M0FNU)
-#undef WEFT_FFI_TYPE
-                          case DType::kPred:
-    return XLA_FFI_DataType_PRED;
-  case DType::kToken: return XLA_FFI_DataType_TOKEN;
-    default : return XLA_FFI_DataType_INVALID;
+    case DType::kPred: return XLA_FFI_DataType_PRED;
+    case DType::kS1: return XLA_FFI_DataType_S1;
+    case DType::kS2: return XLA_FFI_DataType_S2;
+    case DType::kS4: return XLA_FFI_DataType_S4;
+    case DType::kS8: return XLA_FFI_DataType_S8;
+    case DType::kS16: return XLA_FFI_DataType_S16;
+    case DType::kS32: return XLA_FFI_DataType_S32;
+    case DType::kS64: return XLA_FFI_DataType_S64;
+    case DType::kU1: return XLA_FFI_DataType_U1;
+    case DType::kU2: return XLA_FFI_DataType_U2;
+    case DType::kU4: return XLA_FFI_DataType_U4;
+    case DType::kU8: return XLA_FFI_DataType_U8;
+    case DType::kU16: return XLA_FFI_DataType_U16;
+    case DType::kU32: return XLA_FFI_DataType_U32;
+    case DType::kU64: return XLA_FFI_DataType_U64;
+    case DType::kF16: return XLA_FFI_DataType_F16;
+    case DType::kF32: return XLA_FFI_DataType_F32;
+    case DType::kF64: return XLA_FFI_DataType_F64;
+    case DType::kBF16: return XLA_FFI_DataType_BF16;
+    case DType::kC64: return XLA_FFI_DataType_C64;
+    case DType::kC128: return XLA_FFI_DataType_C128;
+    case DType::kF8E5M2: return XLA_FFI_DataType_F8E5M2;
+    case DType::kF8E3M4: return XLA_FFI_DataType_F8E3M4;
+    case DType::kF8E4M3: return XLA_FFI_DataType_F8E4M3;
+    case DType::kF8E4M3FN: return XLA_FFI_DataType_F8E4M3FN;
+    case DType::kF8E4M3B11FNUZ: return XLA_FFI_DataType_F8E4M3B11FNUZ;
+    case DType::kF8E5M2FNUZ: return XLA_FFI_DataType_F8E5M2FNUZ;
+    case DType::kF8E4M3FNUZ: return XLA_FFI_DataType_F8E4M3FNUZ;
+    case DType::kF4E2M1FN: return XLA_FFI_DataType_F4E2M1FN;
+    case DType::kF8E8M0FNU: return XLA_FFI_DataType_F8E8M0FNU;
+    case DType::kToken: return XLA_FFI_DataType_TOKEN;
+    default: return XLA_FFI_DataType_INVALID;
   }
+  // clang-format on
 }
 
 void CollectLeaves(Literal& value, std::vector<Literal*>& leaves) {
@@ -344,6 +358,18 @@ Result<Literal> RunCustomCall(const hlo::Instruction& call, std::span<Literal> o
   }
   state.Finish();
   return std::move(state.result);
+}
+
+bool CallsBack(const hlo::Module& module) {
+  for (const auto& computation : module.computations()) {
+    for (const hlo::Instruction* instruction : *computation) {
+      if (instruction->op() == hlo::Op::kCustomCall &&
+          instruction->attrs<hlo::CustomCallAttrs>().custom_call_target == kCallbackTarget) {
+        return true;
+      }
+    }
+  }
+  return false;
 }
 
 bool CallsOut(const hlo::Module& module) {

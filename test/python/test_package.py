@@ -136,16 +136,17 @@ jax._src.array: ArrayImpl.__dlpack_device__
 jax._src.buffer_callback: buffer_callback_p
 jax._src.callback: emit_python_callback xb
 jax._src.compilation_cache: is_cache_used
-jax._src.config: use_shardy_partitioner.value
+jax._src.config: use_shardy_partitioner.value transfer_guard_device_to_host._add_hooks
 jax._src.core: abstract_token
+jax._src.custom_partitioning: custom_partitioning_p
 jax._src.debugging: xla_bridge
 jax._src.dispatch: device_put_p _tpu_gpu_device_put_lowering runtime_tokens.block_until_ready
 jax._src.dlpack: _jax xla_bridge DLDeviceType.kDLCPU
 jax._src.dtypes: canonicalize_value
-jax._src.export._export: _ensure_backends_initialized
+jax._src.export._export: call_exported_p
 jax._src.ffi: build_ffi_lowering_function ffi_lowering
 jax._src.interpreters.mlir: _platforms_with_donation _platform_specific_lowerings _lowerings register_lowering set_sharding
-jax._src.interpreters.mlir: ModuleContext.add_host_callback
+jax._src.interpreters.mlir: ModuleContext.add_host_callback lower_fun
 jax._src.lax.control_flow: loops conditionals
 jax._src.lax.control_flow.conditionals: platform_index_p cond_p
 jax._src.lax.control_flow.loops: xb
