@@ -62,7 +62,8 @@ class Executable {
   const std::string& fingerprint() const { return fingerprint_; }  // hex, same in every process
   const CompileRequest& request() const { return request_; }
   const hlo::Module& module() const { return *module_; }
-  std::string OptimizedText() const;                                    // HLO text
+  std::string OptimizedText() const;   // HLO text
+  std::string OptimizedProto() const;  // HloModuleProtoWithConfig, shardings of the boundary too
   const std::vector<Shape>& parameters() const { return parameters_; }  // of one device's shard
   const std::vector<std::string>& parameter_memory_kinds() const { return parameter_memory_kinds_; }
   const std::vector<std::string>& parameter_shardings() const { return parameter_shardings_; }

@@ -21,6 +21,9 @@ namespace weft::pjrt {
 // registered. Fit for hlo::EvalOptions::custom_call.
 Result<Literal> RunCustomCall(const hlo::Instruction& call, std::span<Literal> operands);
 
+// An Unimplemented error when nobody can evaluate the call and something depends on it.
+Status CheckCustomCall(const hlo::Instruction& call);
+
 // Whether the module has a custom call that runs Python or foreign code (never run on the caller's
 // thread as a "tiny" program).
 bool CallsOut(const hlo::Module& module);
