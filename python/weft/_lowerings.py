@@ -138,7 +138,7 @@ def _compute_custom_partitioning_whole():
 def _check_partition(axis_context, call, in_tree, out_tree, partition):
     """Asks for the partition of replicated operands, to find one whose shapes cannot be right."""
     import jax
-    from jax._src import api, sharding_impls
+    from jax._src import sharding_impls
 
     if not isinstance(axis_context, sharding_impls.ShardingContext):
         return
@@ -162,7 +162,7 @@ def _check_partition(axis_context, call, in_tree, out_tree, partition):
             out_tree.unflatten(replicated(call.out_avals)))
         arguments = shards(call.in_avals, argument_shardings)
         wanted = [(a.shape, a.dtype) for a in shards(call.out_avals, result_shardings)]
-        results = api.make_jaxpr(function, axis_env=list(mesh.shape.items()))(
+        results = jax.make_jaxpr(function, axis_env=list(mesh.shape.items()))(
             *in_tree.unflatten(arguments)).out_avals
     except Exception:  # pylint: disable=broad-except
         return  # it need not take such operands

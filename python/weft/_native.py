@@ -134,12 +134,12 @@ class Library:
         address = ctypes.cast(trampoline, ctypes.c_void_p) if trampoline else None
         ctypes.CFUNCTYPE(None, ctypes.c_void_p)(function)(address)
 
-    def forbid_host_views(self):
-        """From now on arrays are fetched as from a device with memory of its own."""
+    def allow_host_views(self, allowed):
+        """Whether arrays are looked at in place, or fetched as from a device with its own memory."""
         function = self._slot(EXTENSION_WEFT, 2)
         if function is None:
             raise NotImplementedError("the plugin cannot forbid views of its memory")
-        ctypes.CFUNCTYPE(None, ctypes.c_bool)(function)(False)
+        ctypes.CFUNCTYPE(None, ctypes.c_bool)(function)(allowed)
 
 
 def load(path):

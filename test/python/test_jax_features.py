@@ -370,6 +370,16 @@ print(float(jax.jit(lambda x: jnp.sin(x) * 3)(1.0)), bool(hits))
     assert first == [second[0], "False"] and second[1] == "True"
 
 
+def test_transfer_guards_see_fetches():
+    with jax.transfer_guard_device_to_host("disallow"):
+        with pytest.raises(Exception, match="Disallowed device-to-host transfer"):
+            np.asarray(jnp.arange(3.0) + 1)
+        closed_over = jax.device_put(2.0)
+        assert jax.device_get(jax.jit(lambda: closed_over * 2)()) == 4
+    x = jnp.arange(1024.0)
+    assert np.asarray(x).ctypes.data == np.asarray(x).ctypes.data  # a view again
+
+
 def test_narrow_integers_from_numpy_keep_their_sign():
     values = np.array([1, -2, -3, 4, -8, 7], np.int8)
     x = jnp.asarray(values.astype(jnp.int4))

@@ -146,7 +146,7 @@ jax._src.dtypes: canonicalize_value
 jax._src.export._export: call_exported_p
 jax._src.ffi: build_ffi_lowering_function ffi_lowering
 jax._src.interpreters.mlir: _platforms_with_donation _platform_specific_lowerings _lowerings register_lowering set_sharding
-jax._src.interpreters.mlir: ModuleContext.add_host_callback lower_fun
+jax._src.interpreters.mlir: ModuleContext.add_host_callback get_constant_handler lower_fun register_constant_handler
 jax._src.lax.control_flow: loops conditionals
 jax._src.lax.control_flow.conditionals: platform_index_p cond_p
 jax._src.lax.control_flow.loops: xb
@@ -157,7 +157,7 @@ jax._src.lib._jax: register_custom_call_target register_custom_type
 jax._src.lib.xla_client: register_custom_call_handler register_custom_type_handler
 jax._src.lib.xla_client: register_custom_call_target custom_call_targets
 jax._src.numpy.array_constructors: _get_platform
-jax._src.sharding_impls: SdyArray SdyArrayList
+jax._src.sharding_impls: SdyArray SdyArrayList ShardingContext
 jax._src.tree_util: tree_unflatten
 jax._src.util: split_list
 jax._src.xla_bridge: _backend_factories _nonexperimental_plugins register_plugin register_backend_factory
