@@ -42,3 +42,11 @@ function(weft_target target)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
   endif()
 endfunction()
+
+# A libFuzzer target, run by `./dev fuzz`.
+function(weft_fuzz target library source)
+  add_executable(${target} ${source})
+  weft_target(${target})
+  target_link_libraries(${target} PRIVATE ${library})
+  target_link_options(${target} PRIVATE -fsanitize=fuzzer)
+endfunction()

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/sole_owner.h"
+
 namespace weft {
 
 std::string_view CodeName(Code code) {
@@ -31,7 +33,7 @@ Error::Error(Code code, std::string message) : data_(std::make_shared<Data>()) {
 }
 
 Error::Data& Error::Mutable() {
-  if (data_.use_count() > 1) data_ = std::make_shared<Data>(*data_);
+  if (!IsSoleOwner(data_)) data_ = std::make_shared<Data>(*data_);
   return *data_;
 }
 

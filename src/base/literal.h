@@ -5,7 +5,6 @@
 // are shared.
 #pragma once
 
-#include <atomic>
 #include <complex>
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +17,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/shape.h"
+#include "base/sole_owner.h"
 
 namespace weft {
 
@@ -58,12 +58,7 @@ class Literal {
   const std::shared_ptr<std::byte[]>& storage() const { return storage_; }
   static std::shared_ptr<std::byte[]> NewStorage(int64_t bytes);  // not set; null: no memory
   // Nobody else holds the bytes, so that they may be written.
-  bool OwnsStorage() const {
-    if (storage_.use_count() != 1) return false;
-    std::atomic_thread_fence(
-        std::memory_order_acquire);  // after what others read before letting go
-    return true;
-  }
+  bool OwnsStorage() const { return IsSoleOwner(storage_); }
   static Literal FromShape(Shape shape);  // a static array without its bytes
   // Bytes taken out of an array, which has none then, and put into one of as many.
   std::shared_ptr<std::byte[]> TakeStorage() { return std::move(storage_); }

@@ -1,6 +1,7 @@
 #include "pjrt/event.h"
 
 #include <condition_variable>
+#include <deque>
 #include <utility>
 
 #include "base/check.h"
@@ -12,6 +13,13 @@ namespace weft::pjrt {
 struct Event::Waiter {
   std::function<void(const Status&)> fn;
   Waiter* next = nullptr;
+};
+
+// Waiters set events whose waiters set events. From some depth on those wait their turn, so that a
+// long chain that fails at once (its client is gone) does not unwind on one stack.
+struct Event::Unwinding {
+  int depth = 0;
+  std::deque<std::pair<Waiter*, Status>> later;
 };
 
 Event::~Event() {
@@ -49,9 +57,26 @@ void Event::Set(Status status) {
     Waiter* next = std::exchange(newest->next, oldest);
     oldest = std::exchange(newest, next);
   }
+  if (oldest == nullptr) return;
+  thread_local Unwinding unwinding;
+  if (unwinding.depth == kMaxDepth) {
+    unwinding.later.emplace_back(oldest, std::move(copy));
+    return;
+  }
+  ++unwinding.depth;
+  RunWaiters(oldest, copy);
+  while (unwinding.depth == kMaxDepth && !unwinding.later.empty()) {
+    auto [waiters, their_status] = std::move(unwinding.later.front());
+    unwinding.later.pop_front();
+    RunWaiters(waiters, their_status);
+  }
+  --unwinding.depth;
+}
+
+void Event::RunWaiters(Waiter* oldest, const Status& status) {
   while (oldest != nullptr) {
     std::unique_ptr<Waiter> waiter(std::exchange(oldest, oldest->next));
-    waiter->fn(copy);
+    waiter->fn(status);
   }
 }
 

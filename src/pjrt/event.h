@@ -34,6 +34,9 @@ class Event {
 
  private:
   struct Waiter;
+  struct Unwinding;
+  static constexpr int kMaxDepth = 50;
+  static void RunWaiters(Waiter* oldest, const Status& status);
   static Waiter* Ready() { return reinterpret_cast<Waiter*>(uintptr_t{1}); }
 
   // A list of waiters, newest first, while pending; Ready() from then on.

@@ -2,6 +2,7 @@
 // executor once the arguments are there.
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "pjrt/client.h"
@@ -31,7 +32,7 @@ Literal TakeArgument(ArrayRef& array, const Shape& parameter, bool donated) {
 // An array of its own for an output that shares its bytes with an argument, a constant or another
 // output.
 Result<Literal> OwnBytes(Literal value, Memory* memory) {
-  if (value.storage().use_count() <= 1) return value;
+  if (value.storage() == nullptr || value.OwnsStorage()) return value;
   Literal copy = TRY(AllocateArray(memory, value.shape()));
   if (copy.byte_size() > 0) {
     std::memcpy(copy.mutable_data(), value.data(), static_cast<size_t>(copy.byte_size()));
@@ -42,6 +43,10 @@ Result<Literal> OwnBytes(Literal value, Memory* memory) {
     }
   }
   return copy;
+}
+
+void HintAtMemory(Error& error) {
+  if (error.code() == Code::kResourceExhausted) error.Hint("WEFT_MEMORY_LIMIT sets the limit");
 }
 
 Status CheckOutputs(const Executable& executable, std::span<const Literal> values) {
@@ -109,15 +114,27 @@ struct LoadedExecutable::Launch {
     done->Set(std::unexpected(error));
   }
 
+  // The results must fit beside all that is in use. What is temporary is an estimate from above:
+  // it is refused where it could not fit even alone.
+  Status CheckMemory(const Client& client) const {
+    int64_t results = executable->output_bytes(), bytes = 0;
+    int64_t temporary = executable->memory().temp_bytes;
+    TRY(client.CheckMemory(results));
+    if (!__builtin_add_overflow(results, temporary, &bytes) && bytes <= client.memory_limit()) {
+      return {};
+    }
+    return ResourceExhausted("execute ", executable->name(), ": out of memory: results of ",
+                             results, " bytes and temporary values of ", temporary,
+                             " bytes do not fit into ", client.memory_limit(), " bytes");
+  }
+
   Result<std::vector<std::vector<Literal>>> Compute() {
     for (const ArrayRef& input : inputs.arrays) {
       if (const Status& status = input->ready->status(); !status) {
         return std::unexpected(status.error());
       }
     }
-    if (!outputs.empty()) {
-      TRY(outputs[0]->memory->client()->CheckMemory(executable->output_bytes()));
-    }
+    if (!outputs.empty()) TRY(CheckMemory(*outputs[0]->memory->client()));
     size_t parameters = inputs.arrays.size() / devices;
     std::vector<std::vector<Literal>> arguments(devices);
     for (size_t i = 0; i < inputs.arrays.size(); ++i) {
@@ -138,8 +155,18 @@ struct LoadedExecutable::Launch {
     return results;
   }
 
+  // Nobody above catches on a worker.
+  Result<std::vector<std::vector<Literal>>> TryCompute() {
+    try {
+      return Compute();
+    } catch (const std::bad_alloc&) {
+      return ResourceExhausted("execute ", executable->name(), ": out of memory");
+    }
+  }
+
   void Run() {
-    auto results = Compute();
+    auto results = TryCompute();
+    if (!results) HintAtMemory(results.error());
     inputs.arrays.clear();
     Executor::FinishingScope finishing;
     if (!results) return Fail(results.error());
@@ -264,6 +291,7 @@ ExecuteResult LoadedExecutable::RunHere(Inputs inputs, std::span<Device* const> 
   const std::vector<OutputInfo>& infos = executable_->outputs();
   outputs.reserve(infos.size());
   auto values = executable_->runner().RunAlone(arguments);
+  if (!values) HintAtMemory(values.error());
   arguments.clear();
   inputs.arrays.clear();
   Status status = values ? CheckOutputs(*executable_, *values)
@@ -271,6 +299,7 @@ ExecuteResult LoadedExecutable::RunHere(Inputs inputs, std::span<Device* const> 
   for (size_t k = 0; status && k < infos.size(); ++k) {
     Memory* memory = OutputMemory(device, k);
     Result<Literal> own = OwnBytes(std::move((*values)[k]), memory);
+    if (own && infos[k].shape.layout() != nullptr) own = own->WithShape(infos[k].shape);
     if (own) {
       outputs.push_back(BufferFromLiteral(memory, std::move(*own)));
     } else {
@@ -348,7 +377,11 @@ Result<ExecuteResult> LoadedExecutable::Execute(const ExecuteRequest& request) {
   if (inputs.ready && devices.size() == 1 && executable_->runner().IsTiny()) {
     return RunHere(std::move(inputs), devices);
   }
-  return RunLater(std::move(inputs), devices);
+  ExecuteResult result = RunLater(std::move(inputs), devices);
+  if (executable_->calls_back()) {
+    for (const EventRef& done : result.done) TRY(done->Await());
+  }
+  return result;
 }
 
 }  // namespace weft::pjrt

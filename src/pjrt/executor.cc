@@ -1,6 +1,10 @@
 #include "pjrt/executor.h"
 
+#include <pthread.h>
+
 #include <algorithm>
+#include <mutex>
+#include <new>
 #include <utility>
 
 namespace weft::pjrt {
@@ -16,9 +20,52 @@ thread_local WorkerState this_worker;
 
 }  // namespace
 
-Executor::Executor(int threads) : limit_(std::max(threads, 1)) {}
+// The threads of an executor are not there in a process that forked off. Its executors, found whole
+// because nobody was inside one when the process forked, start again without them.
+struct Executor::Forking {
+  Mutex mutex;
+  std::vector<Executor*> executors;
+
+  static Forking& Get() {
+    static Forking& all = *new Forking;
+    static std::once_flag once;
+    std::call_once(once, [] { pthread_atfork(Before, InParent, InChild); });
+    return all;
+  }
+  static void Before() WEFT_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
+    Get().mutex.Lock();
+    for (Executor* executor : Get().executors) executor->mutex_.Lock();
+  }
+  static void InParent() WEFT_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
+    for (Executor* executor : Get().executors) executor->mutex_.Unlock();
+    Get().mutex.Unlock();
+  }
+  static void InChild() WEFT_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
+    for (Executor* executor : Get().executors) executor->StartAgain();
+    Get().mutex.Unlock();
+  }
+};
+
+Executor::Executor(int threads) : limit_(std::max(threads, 1)) {
+  MutexLock lock(Forking::Get().mutex);
+  Forking::Get().executors.push_back(this);
+}
+
+void Executor::StartAgain() {
+  // Not destroyed, but left behind: they count on threads that are gone.
+  new (&mutex_) Mutex;
+  new (&wake_) std::condition_variable;
+  new (&threads_) std::vector<std::thread>;
+  idle_ = 0;
+  working_ = IsWorker() && this_worker.blocked == 0 ? 1 : 0;
+  unfinished_ = static_cast<int64_t>(queue_.size()) + (IsWorker() ? 1 : 0);
+}
 
 Executor::~Executor() {
+  {
+    MutexLock lock(Forking::Get().mutex);
+    std::erase(Forking::Get().executors, this);
+  }
   std::vector<std::thread> threads;
   {
     MutexLock lock(mutex_);

@@ -1,7 +1,7 @@
 // Threads that run executions and transfers. Tasks start in the order given; a task that has to
 // wait for data is not given before the data is there. A task may block (a host callback that calls
 // jitted code, say): while it does, another thread takes its place, so that nothing that is ready
-// waits for it.
+// waits for it. A process that forks off may go on: what the other threads were at is lost to it.
 #pragma once
 
 #include <atomic>
@@ -51,6 +51,8 @@ class Executor {
   };
 
  private:
+  struct Forking;
+  void StartAgain() WEFT_THREAD_ATTRIBUTE(no_thread_safety_analysis);  // in a forked process
   void Work() WEFT_EXCLUDES(mutex_);
   void StartWorkerIfNeeded() WEFT_REQUIRES(mutex_);
 

@@ -1,10 +1,12 @@
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include "base/file.h"
+#include "hlo/import/import.h"
 #include "hlo/import/readers.h"
 #include "hlo/import/vhlo_table.h"
 
@@ -245,6 +247,26 @@ TEST(Bytecode, RecordedPrograms) {
     }
   }
   EXPECT_GT(files, 100);
+}
+
+// All beginnings of all of them, through the whole import.
+TEST(Bytecode, EveryPrefix) {
+  std::filesystem::path root = "../shared/pjrt/artifacts";
+  if (!std::filesystem::exists(root)) GTEST_SKIP() << "no recorded programs at " << root;
+  int64_t files = 0, prefixes = 0;
+  for (const auto& item : std::filesystem::recursive_directory_iterator(root)) {
+    std::string name = item.path().filename();
+    if (!name.starts_with("prog_") && !name.starts_with("b_")) continue;
+    auto bytes = ReadFile(item.path().string());
+    ASSERT_TRUE(bytes);
+    for (size_t size = 0; size < bytes->size(); ++size) {
+      EXPECT_FALSE(ReadModule(bytes->substr(0, size))) << name << " cut to " << size;
+    }
+    prefixes += static_cast<int64_t>(bytes->size());
+    ++files;
+  }
+  std::printf("%lld prefixes of %lld files\n", static_cast<long long>(prefixes),
+              static_cast<long long>(files));
 }
 
 }  // namespace

@@ -1,11 +1,13 @@
-// libFuzzer: text is read or refused with an error; what was read prints, and its attributes read
-// back.
+// libFuzzer: text is read or refused with an error; what was read prints, and becomes a
+// module or is refused.
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
 #include "base/check.h"
+#include "hlo/import/import.h"
 #include "hlo/import/readers.h"
+#include "hlo/text.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace weft::hlo::mlir;
@@ -21,5 +23,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return 0;
   }
   CHECK(!PrintTree(**module).empty());
+  auto imported = weft::hlo::TreeToHlo(**module);
+  if (!imported) {
+    CHECK(!imported.error().ToString("fuzz").empty());
+    return 0;
+  }
+  CHECK(!weft::hlo::PrintModule(**imported).empty());
   return 0;
 }

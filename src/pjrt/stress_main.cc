@@ -1,0 +1,440 @@
+// Long runs through the C interface alone: memory must stay flat, nothing may race (preset tsan),
+// and every client must go, whatever is in flight.
+//   pjrt_stress [--cycles N] [--clients N] [--rounds N]
+// cycles: compile, execute, destroy; clients: create, use, destroy; rounds: of all threads at once.
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "base/check.h"
+#include "base/str.h"
+#include "pjrt/abi_args.h"
+#include "pjrt/api.h"
+#include "pjrt/ffi.h"
+
+namespace weft::pjrt {
+namespace {
+
+template <class Args>
+Args NewArgs() {
+  Args args;
+  std::memset(static_cast<void*>(&args), 0xa5, sizeof(args));
+  args.struct_size = sizeof(args);
+  args.extension_start = nullptr;
+  return args;
+}
+
+// The code of an error, which is destroyed; 0: none.
+int CodeOf(PJRT_Error* error) {
+  if (error == nullptr) return 0;
+  auto code = NewArgs<PJRT_Error_GetCode_Args>();
+  code.error = error;
+  CHECK(GetApi()->PJRT_Error_GetCode(&code) == nullptr);
+  auto destroy = NewArgs<PJRT_Error_Destroy_Args>();
+  destroy.error = error;
+  GetApi()->PJRT_Error_Destroy(&destroy);
+  return code.code;
+}
+#define PJRT(name, args) CodeOf(GetApi()->PJRT_##name(&(args)))
+#define PJRT_OK(name, args) CHECK(PJRT(name, args) == 0) << #name
+
+PJRT_Client* Open(int64_t devices, int64_t threads) {
+  PJRT_NamedValue options[2] = {};
+  const char* names[2] = {"cpu_devices", "threads"};
+  const int64_t values[2] = {devices, threads};
+  for (int i = 0; i < 2; ++i) {
+    options[i].struct_size = sizeof(options[i]);
+    options[i].name = names[i];
+    options[i].name_size = std::strlen(names[i]);
+    options[i].type = PJRT_NamedValue_kInt64;
+    options[i].int64_value = values[i];
+    options[i].value_size = 1;
+  }
+  auto args = NewArgs<PJRT_Client_Create_Args>();
+  args.create_options = options;
+  args.num_options = 2;
+  PJRT_OK(Client_Create, args);
+  return args.client;
+}
+void Close(PJRT_Client* client) {
+  auto args = NewArgs<PJRT_Client_Destroy_Args>();
+  args.client = client;
+  PJRT_OK(Client_Destroy, args);
+}
+PJRT_Device* DeviceOf(PJRT_Client* client, size_t i = 0) {
+  auto args = NewArgs<PJRT_Client_Devices_Args>();
+  args.client = client;
+  PJRT_OK(Client_Devices, args);
+  return args.devices[i];
+}
+int AwaitAndDestroy(PJRT_Event* event) {
+  auto await = NewArgs<PJRT_Event_Await_Args>();
+  await.event = event;
+  const int code = PJRT(Event_Await, await);
+  auto destroy = NewArgs<PJRT_Event_Destroy_Args>();
+  destroy.event = event;
+  PJRT_OK(Event_Destroy, destroy);
+  return code;
+}
+PJRT_Buffer* PutFloats(PJRT_Client* client, const std::vector<float>& values, size_t device = 0) {
+  const int64_t dims[1] = {static_cast<int64_t>(values.size())};
+  auto args = NewArgs<PJRT_Client_BufferFromHostBuffer_Args>();
+  args.client = client;
+  args.data = values.data();
+  args.type = PJRT_Buffer_Type_F32;
+  args.dims = dims;
+  args.num_dims = 1;
+  args.byte_strides = nullptr;
+  args.num_byte_strides = 0;
+  args.host_buffer_semantics = PJRT_HostBufferSemantics_kImmutableOnlyDuringCall;
+  args.device = DeviceOf(client, device);
+  args.memory = nullptr;
+  args.device_layout = nullptr;
+  PJRT_OK(Client_BufferFromHostBuffer, args);
+  CHECK(AwaitAndDestroy(args.done_with_host_buffer) == 0);
+  return args.buffer;
+}
+// The code of what became of it; `out` is set when that is 0.
+int GetFloats(PJRT_Buffer* buffer, std::vector<float>& out) {
+  auto args = NewArgs<PJRT_Buffer_ToHostBuffer_Args>();
+  args.src = buffer;
+  args.host_layout = nullptr;
+  args.dst = out.data();
+  args.dst_size = out.size() * 4;
+  const int code = PJRT(Buffer_ToHostBuffer, args);
+  return code != 0 ? code : AwaitAndDestroy(args.event);
+}
+void DestroyBuffer(PJRT_Buffer* buffer) {
+  auto args = NewArgs<PJRT_Buffer_Destroy_Args>();
+  args.buffer = buffer;
+  PJRT_OK(Buffer_Destroy, args);
+}
+void DeleteBuffer(PJRT_Buffer* buffer) {
+  auto args = NewArgs<PJRT_Buffer_Delete_Args>();
+  args.buffer = buffer;
+  PJRT_OK(Buffer_Delete, args);
+}
+PJRT_Buffer* CopyBuffer(PJRT_Buffer* buffer, PJRT_Device* device) {
+  auto args = NewArgs<PJRT_Buffer_CopyToDevice_Args>();
+  args.buffer = buffer;
+  args.dst_device = device;
+  return PJRT(Buffer_CopyToDevice, args) == 0 ? args.dst_buffer : nullptr;
+}
+int TryCompile(PJRT_Client* client, std::string text, PJRT_LoadedExecutable** executable) {
+  PJRT_Program program{};
+  program.struct_size = sizeof(program);
+  program.code = text.data();
+  program.code_size = text.size();
+  program.format = "mlir";
+  program.format_size = 4;
+  auto args = NewArgs<PJRT_Client_Compile_Args>();
+  args.client = client;
+  args.program = &program;
+  args.compile_options = nullptr;
+  args.compile_options_size = 0;
+  const int code = PJRT(Client_Compile, args);
+  *executable = args.executable;
+  return code;
+}
+PJRT_LoadedExecutable* CompileMlir(PJRT_Client* client, std::string text) {
+  PJRT_LoadedExecutable* executable = nullptr;
+  CHECK(TryCompile(client, std::move(text), &executable) == 0);
+  return executable;
+}
+void DestroyExecutable(PJRT_LoadedExecutable* executable) {
+  auto args = NewArgs<PJRT_LoadedExecutable_Destroy_Args>();
+  args.executable = executable;
+  PJRT_OK(LoadedExecutable_Destroy, args);
+}
+// One result, or null where the call was refused. `done`, where given, becomes the event.
+PJRT_Buffer* TryExecute(PJRT_LoadedExecutable* executable, std::vector<PJRT_Buffer*> arguments,
+                        PJRT_Event** done = nullptr) {
+  PJRT_ExecuteOptions options{};
+  options.struct_size = sizeof(options);
+  PJRT_Buffer* const* argument_list = arguments.data();
+  PJRT_Buffer* output = nullptr;
+  PJRT_Buffer** output_list = &output;
+  auto args = NewArgs<PJRT_LoadedExecutable_Execute_Args>();
+  args.executable = executable;
+  args.options = &options;
+  args.argument_lists = &argument_list;
+  args.num_devices = 1;
+  args.num_args = arguments.size();
+  args.output_lists = &output_list;
+  args.device_complete_events = done;
+  args.execute_device = nullptr;
+  return PJRT(LoadedExecutable_Execute, args) == 0 ? output : nullptr;
+}
+
+// x + b, `steps` times; in a loop when there is more than one, and then on the executor. x may be
+// donated.
+std::string StepProgram(int64_t steps, bool donate, int64_t salt = 0) {
+  std::string text = StrCat(
+      "module @step_", salt, " {\n  func.func public @main(%x: tensor<64xf32>",
+      donate ? " {jax.buffer_donor = true}" : "", ", %b: tensor<64xf32>) -> tensor<64xf32> {\n");
+  if (steps == 1) {
+    StrAppend(text, "    %r = stablehlo.add %x, %b : tensor<64xf32>\n",
+              "    return %r : tensor<64xf32>\n  }\n}\n");
+    return text;
+  }
+  StrAppend(text, "    %zero = stablehlo.constant dense<0> : tensor<i32>\n",
+            "    %one = stablehlo.constant dense<1> : tensor<i32>\n",
+            "    %n = stablehlo.constant dense<", steps, "> : tensor<i32>\n",
+            R"(    %w:2 = stablehlo.while(%i = %zero, %y = %x) : tensor<i32>, tensor<64xf32>
+     cond {
+      %less = stablehlo.compare LT, %i, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %less : tensor<i1>
+    } do {
+      %j = stablehlo.add %i, %one : tensor<i32>
+      %z = stablehlo.add %y, %b : tensor<64xf32>
+      stablehlo.return %j, %z : tensor<i32>, tensor<64xf32>
+    }
+    return %w#1 : tensor<64xf32>
+  }
+}
+)");
+  return text;
+}
+
+// x + b by way of the host.
+constexpr char kCallbackProgram[] = R"(module @callback {
+  func.func public @main(%x: tensor<64xf32>, %b: tensor<64xf32>) -> tensor<64xf32> {
+    %r = stablehlo.custom_call @weft_python_callback(%x, %b) {api_version = 4 : i32, backend_config = {id = 1 : ui64}} : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+    return %r : tensor<64xf32>
+  }
+})";
+constexpr int64_t kEndless = 2'000'000'000;
+
+// What a host callback calls: programs may run programs.
+struct Nested {
+  std::atomic<PJRT_Client*> client = nullptr;
+  std::atomic<PJRT_LoadedExecutable*> step = nullptr;
+};
+Nested& TheNested() {
+  static Nested nested;
+  return nested;
+}
+int32_t HostAdd(uint64_t, int32_t, const CallbackArray* arguments, int32_t,
+                const CallbackArray* results, char*, int64_t) {
+  const auto* x = static_cast<const float*>(arguments[0].data);
+  const auto* b = static_cast<const float*>(arguments[1].data);
+  auto* out = static_cast<float*>(results[0].data);
+  std::vector<float> sum(64);
+  if (PJRT_Client* client = TheNested().client; client != nullptr) {
+    PJRT_Buffer* left = PutFloats(client, std::vector<float>(x, x + 64));
+    PJRT_Buffer* right = PutFloats(client, std::vector<float>(b, b + 64));
+    PJRT_Buffer* result = TryExecute(TheNested().step, {left, right});
+    CHECK(result != nullptr && GetFloats(result, sum) == 0);
+    for (PJRT_Buffer* buffer : {left, right, result}) DestroyBuffer(buffer);
+  } else {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    for (int i = 0; i < 64; ++i) sum[i] = x[i] + b[i];
+  }
+  std::memcpy(out, sum.data(), sizeof(float) * 64);
+  return 0;
+}
+
+double ResidentMb() {
+  std::FILE* file = std::fopen("/proc/self/statm", "r");
+  long total = 0, resident = 0;
+  if (file == nullptr || std::fscanf(file, "%ld %ld", &total, &resident) != 2) resident = 0;
+  if (file != nullptr) std::fclose(file);
+  return static_cast<double>(resident) * static_cast<double>(sysconf(_SC_PAGESIZE)) / (1 << 20);
+}
+
+// Runs fn(i) for all i; memory must not grow after the first fifth by more than this.
+template <class Fn>
+bool StaysFlat(const char* what, int64_t count, Fn&& fn) {
+  constexpr double kAllowedMb = 4;
+  double before = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    if (i == count / 5) before = ResidentMb();
+    fn(i);
+  }
+  const double after = ResidentMb();
+  std::printf("%s: %lld, resident %.1f MB after a fifth, %.1f MB at the end\n", what,
+              static_cast<long long>(count), before, after);
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  return true;
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+  return true;
+#endif
+#endif
+  if (after - before <= kAllowedMb) return true;
+  std::printf("%s: memory grew by more than %.0f MB\n", what, kAllowedMb);
+  return false;
+}
+
+void CompileCycle(PJRT_Client* client, int64_t i) {
+  PJRT_LoadedExecutable* executable = nullptr;
+  if (i % 8 == 7) {  // what does not compile leaves nothing behind
+    std::string wrong = StepProgram(3, false, i);
+    wrong.resize(wrong.size() * static_cast<size_t>(i % 97) / 97);
+    CHECK(TryCompile(client, wrong, &executable) != 0);
+  }
+  const int64_t steps = i % 3 + 1;
+  executable = CompileMlir(client, StepProgram(steps, i % 2 == 0, i));
+  PJRT_Buffer* x = PutFloats(client, std::vector<float>(64, 1));
+  PJRT_Buffer* b = PutFloats(client, std::vector<float>(64, 2));
+  PJRT_Event* done = nullptr;
+  PJRT_Buffer* result = TryExecute(executable, {x, b}, &done);
+  CHECK(result != nullptr);
+  std::vector<float> out(64);
+  CHECK(GetFloats(result, out) == 0 && out[63] == static_cast<float>(1 + 2 * steps));
+  CHECK(AwaitAndDestroy(done) == 0);
+  CHECK((TryExecute(executable, {b}) == nullptr));  // too few arguments
+  for (PJRT_Buffer* buffer : {x, b, result}) DestroyBuffer(buffer);
+  DestroyExecutable(executable);
+}
+
+// In flight when the client goes: nothing, a chain of programs, an endless loop, a callback.
+void ClientCycle(int64_t i) {
+  PJRT_Client* client = Open(1 + i % 3, 1 + i % 2);
+  std::vector<PJRT_LoadedExecutable*> programs = {CompileMlir(client, StepProgram(100, true))};
+  PJRT_Buffer* b = PutFloats(client, std::vector<float>(64, 1));
+  std::vector<PJRT_Buffer*> chain = {PutFloats(client, std::vector<float>(64, 0))};
+  if (i % 4 == 2) {
+    programs.push_back(CompileMlir(client, StepProgram(kEndless, false)));
+    chain.push_back(TryExecute(programs[1], {chain.back(), b}));
+  } else if (i % 4 == 3) {
+    programs.push_back(CompileMlir(client, kCallbackProgram));
+    chain.push_back(TryExecute(programs[1], {chain.back(), b}));
+  }
+  for (int k = 0; k < 20; ++k) chain.push_back(TryExecute(programs[0], {chain.back(), b}));
+  for (PJRT_Buffer* buffer : chain) CHECK(buffer != nullptr);
+  if (i % 4 == 0) {
+    std::vector<float> out(64);
+    CHECK(GetFloats(chain.back(), out) == 0 && out[0] == 2000);
+  }
+  for (PJRT_Buffer* buffer : chain) DestroyBuffer(buffer);
+  DestroyBuffer(b);
+  for (PJRT_LoadedExecutable* program : programs) DestroyExecutable(program);
+  Close(client);
+}
+
+// A chain that is all pending when the client goes: it is answered, on whatever stack there is.
+void LongChain(int64_t length) {
+  PJRT_Client* client = Open(1, 2);
+  PJRT_LoadedExecutable* endless = CompileMlir(client, StepProgram(kEndless, false));
+  PJRT_LoadedExecutable* step = CompileMlir(client, StepProgram(2, true));
+  PJRT_Buffer* b = PutFloats(client, std::vector<float>(64, 1));
+  PJRT_Buffer* x = TryExecute(endless, {b, b});
+  for (int64_t i = 0; i < length; ++i) {
+    PJRT_Buffer* next = i % 8 == 0 ? CopyBuffer(x, DeviceOf(client)) : TryExecute(step, {x, b});
+    CHECK(next != nullptr);
+    DestroyBuffer(x);
+    x = next;
+  }
+  PJRT_Event* ready = nullptr;
+  auto args = NewArgs<PJRT_Buffer_ReadyEvent_Args>();
+  args.buffer = x;
+  PJRT_OK(Buffer_ReadyEvent, args);
+  ready = args.event;
+  for (PJRT_Buffer* buffer : {x, b}) DestroyBuffer(buffer);
+  for (PJRT_LoadedExecutable* program : {endless, step}) DestroyExecutable(program);
+  Close(client);
+  CHECK(AwaitAndDestroy(ready) == static_cast<int>(Code::kCancelled));
+}
+
+// One thread's share of a round: everything that may go on at once, on buffers that all share.
+void ThreadRound(PJRT_Client* client, PJRT_LoadedExecutable* const (&programs)[4],
+                 PJRT_Buffer* shared, PJRT_Buffer* victim, int seed) {
+  PJRT_Buffer* x = PutFloats(client, std::vector<float>(64, 0));
+  std::vector<PJRT_Buffer*> copies;
+  float expected = 0;
+  for (int i = 0; i < 12; ++i) {
+    const int kind = (i + seed) % 4;
+    PJRT_Buffer* next = TryExecute(programs[kind], {x, shared});
+    CHECK(next != nullptr);
+    DestroyBuffer(x);
+    x = next;
+    expected += kind == 1 ? 50 : 1;
+    if (i % 3 == 0) copies.push_back(CopyBuffer(x, DeviceOf(client)));
+    if (i == 5) DeleteBuffer(victim);  // all threads do, and use it
+    if (PJRT_Buffer* late = TryExecute(programs[3], {x, victim}); late != nullptr) {
+      copies.push_back(late);
+    }
+    if (i == 8) {
+      std::vector<float> read(64);
+      CHECK(GetFloats(x, read) == 0 && read[7] == expected);
+    }
+  }
+  PJRT_LoadedExecutable* fresh = CompileMlir(client, StepProgram(2, seed % 2 == 0, seed));
+  PJRT_Buffer* last = TryExecute(fresh, {x, shared});
+  DestroyExecutable(fresh);
+  std::vector<float> out(64);
+  CHECK(last != nullptr && GetFloats(last, out) == 0 && out[63] == expected + 2) << out[63];
+  for (PJRT_Buffer* copy : copies) {
+    if (copy != nullptr) DestroyBuffer(copy);
+  }
+  for (PJRT_Buffer* buffer : {x, last}) DestroyBuffer(buffer);
+}
+
+void ThreadsAtOnce(int64_t rounds) {
+  PJRT_Client* client = Open(1, 3);
+  PJRT_LoadedExecutable* const programs[4] = {
+      CompileMlir(client, StepProgram(1, true)), CompileMlir(client, StepProgram(50, true)),
+      CompileMlir(client, kCallbackProgram), CompileMlir(client, StepProgram(1, false))};
+  TheNested().step = CompileMlir(client, StepProgram(1, false, 1));
+  TheNested().client = client;
+  PJRT_Buffer* shared = PutFloats(client, std::vector<float>(64, 1));
+  for (int64_t round = 0; round < rounds; ++round) {
+    PJRT_Buffer* victim = PutFloats(client, std::vector<float>(64, 1));
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t) {
+      threads.emplace_back([&, t] { ThreadRound(client, programs, shared, victim, t); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    DestroyBuffer(victim);
+  }
+  TheNested().client = nullptr;
+  DestroyBuffer(shared);
+  DestroyExecutable(TheNested().step);
+  for (PJRT_LoadedExecutable* program : programs) DestroyExecutable(program);
+  // Clients come and go on several threads.
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([=] {
+      for (int64_t i = 0; i < rounds; ++i) ClientCycle(i + t);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  Close(client);
+  std::printf("threads: %lld rounds of 4\n", static_cast<long long>(rounds));
+}
+
+int Main(int argc, char** argv) {
+  int64_t cycles = 300, clients = 40, rounds = 10;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string_view name = argv[i];
+    const int64_t value = ParseInt(argv[i + 1]).value_or(0);
+    (name == "--cycles" ? cycles : name == "--clients" ? clients : rounds) = value;
+  }
+  setenv("WEFT_CACHE", "0", 1);
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  SetCallbackTrampoline(HostAdd);
+  PJRT_Client* client = Open(1, 2);
+  bool flat = StaysFlat("compile cycles", cycles, [&](int64_t i) { CompileCycle(client, i); });
+  Close(client);
+  flat &= StaysFlat("client cycles", clients, ClientCycle);
+  if (rounds > 0) ThreadsAtOnce(rounds);
+  LongChain(rounds * 2000);
+  std::printf("long chain: %lld programs pending at the end of their client\n",
+              static_cast<long long>(rounds * 2000));
+  return flat ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace weft::pjrt
+
+int main(int argc, char** argv) {
+  return weft::pjrt::Main(argc, argv);
+}
