@@ -15,53 +15,72 @@ constexpr int64_t kBlockM = 64, kBlockN = 128, kBlockK = 256;  // blocks of one 
 constexpr int64_t kTileM = 4;                                  // rows of the innermost tile
 constexpr int64_t kTaskWork = 1 << 16;                         // products worth a task
 
-template <class T>
-struct TileKernel {  // integers and double, in vectors of 32 bytes
-  static constexpr int64_t kLanes = 32 / static_cast<int64_t>(sizeof(T));
-  static constexpr int64_t kTileN = 2 * kLanes;
-  typedef T Vector __attribute__((vector_size(32), aligned(8)));
-
-  static void MultiplyAdd(Vector& acc, const Vector& x, T y) {
-#if defined(__clang__)
-#pragma clang fp contract(fast)
-#endif
-    acc += x * y;
-  }
-
-  // c[kTileM][stride] += a[k][kTileM] * b[k][kTileN]
-  static void Run(const T* a, const T* b, int64_t k, T* c, int64_t stride, bool exact) {
-    exact ? Multiply<true>(a, b, k, c, stride) : Multiply<false>(a, b, k, c, stride);
-  }
+// The innermost loops on integers and double, in vectors of so many bytes.
+template <class T, int bytes>
+struct TileLoops {
+  static constexpr int64_t kLanes = bytes / static_cast<int64_t>(sizeof(T));
+  static constexpr int64_t kTileN = 64 / static_cast<int64_t>(sizeof(T));
+  static constexpr int64_t kVectors = kTileN / kLanes;
+  typedef T Vector __attribute__((vector_size(bytes), aligned(8)));
 
   // Where products are exact, multiplying and adding in one instruction gives the same bits.
   template <bool exact>
-  static void Multiply(const T* a, const T* b, int64_t k, T* c, int64_t stride) {
-    Vector acc[kTileM][2];
+  [[gnu::always_inline]] static inline void MultiplyAdd(Vector& acc, const Vector& x, T y) {
+    if constexpr (exact) {
+#if defined(__clang__)
+#pragma clang fp contract(fast)
+#endif
+      acc += x * y;
+    } else {
+      acc += x * y;
+    }
+  }
+
+  template <bool exact>
+  [[gnu::always_inline]] static inline void Multiply(const T* a, const T* b, int64_t k, T* c,
+                                                     int64_t stride) {
+    Vector acc[kTileM][kVectors];
     for (int64_t i = 0; i < kTileM; ++i) {
-      for (int64_t j = 0; j < 2; ++j) {
+      for (int64_t j = 0; j < kVectors; ++j) {
         std::memcpy(&acc[i][j], c + i * stride + j * kLanes, sizeof(Vector));
       }
     }
     for (int64_t p = 0; p < k; ++p) {
-      Vector b0, b1;
-      std::memcpy(&b0, b + p * kTileN, sizeof(Vector));
-      std::memcpy(&b1, b + p * kTileN + kLanes, sizeof(Vector));
+      Vector row[kVectors];
+      std::memcpy(&row, b + p * kTileN, sizeof(row));
       for (int64_t i = 0; i < kTileM; ++i) {
         T x = a[p * kTileM + i];
-        if constexpr (exact) {
-          MultiplyAdd(acc[i][0], b0, x);
-          MultiplyAdd(acc[i][1], b1, x);
-        } else {
-          acc[i][0] += b0 * x;
-          acc[i][1] += b1 * x;
-        }
+        for (int64_t j = 0; j < kVectors; ++j) MultiplyAdd<exact>(acc[i][j], row[j], x);
       }
     }
     for (int64_t i = 0; i < kTileM; ++i) {
-      for (int64_t j = 0; j < 2; ++j) {
+      for (int64_t j = 0; j < kVectors; ++j) {
         std::memcpy(c + i * stride + j * kLanes, &acc[i][j], sizeof(Vector));
       }
     }
+  }
+};
+
+template <class T>
+struct TileKernel {
+  static constexpr int64_t kTileN = TileLoops<T, 16>::kTileN;
+
+#if defined(__x86_64__)
+  [[gnu::target("avx2,fma")]] static void RunAvx2(const T* a, const T* b, int64_t k, T* c,
+                                                  int64_t stride, bool exact) {
+    exact ? TileLoops<T, 32>::template Multiply<true>(a, b, k, c, stride)
+          : TileLoops<T, 32>::template Multiply<false>(a, b, k, c, stride);
+  }
+#endif
+
+  // c[kTileM][stride] += a[k][kTileM] * b[k][kTileN]
+  static void Run(const T* a, const T* b, int64_t k, T* c, int64_t stride, bool exact) {
+#if defined(__x86_64__)
+    static const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    if (avx2) return RunAvx2(a, b, k, c, stride, exact);
+#endif
+    exact ? TileLoops<T, 16>::template Multiply<true>(a, b, k, c, stride)
+          : TileLoops<T, 16>::template Multiply<false>(a, b, k, c, stride);
   }
 };
 
