@@ -35,7 +35,7 @@ bool IsEven(const Shards& shards) {
 
 class Propagation {
  public:
-  explicit Propagation(int64_t devices) : devices_(devices) {}
+  Propagation(int64_t devices, ShardsOfCalls* calls) : devices_(devices), calls_(calls) {}
 
   Leaves Of(const hlo::Computation& computation, std::span<const Leaves> parameters, int depth) {
     std::unordered_map<const Instruction*, Leaves> values;
@@ -46,6 +46,14 @@ class Propagation {
         if (number < parameters.size()) leaves = parameters[number];
       } else {
         leaves = Follow(*i, values, depth);
+      }
+      if (calls_ != nullptr && i->op() == Op::kCustomCall) {
+        std::vector<Shards>& operands = (*calls_)[i];
+        operands.clear();
+        for (const Instruction* operand : i->operands()) {
+          const Leaves& value = values[operand];
+          operands.push_back(value.size() == 1 ? value[0] : Shards());
+        }
       }
       const std::vector<const Shape*> shapes = LeafShapes(i->shape());
       leaves.resize(shapes.size());
@@ -245,16 +253,18 @@ class Propagation {
   }
 
   int64_t devices_;
+  ShardsOfCalls* calls_;
   int64_t calls_left_ = 10'000;  // a called computation is looked at once for every call
 };
 
 }  // namespace
 
 std::vector<Shards> PropagateShards(const hlo::Computation& entry,
-                                    std::span<const Shards> parameters, int64_t devices) {
+                                    std::span<const Shards> parameters, int64_t devices,
+                                    ShardsOfCalls* calls) {
   std::vector<Leaves> arguments;
   for (const Shards& shards : parameters) arguments.push_back({shards});
-  return Propagation(devices).Of(entry, arguments, 0);
+  return Propagation(devices, calls).Of(entry, arguments, 0);
 }
 
 }  // namespace weft::pjrt

@@ -7,6 +7,8 @@
 #include "hlo/clone.h"
 #include "hlo/verify.h"
 #include "pjrt/executor.h"
+#include "pjrt/ffi.h"
+#include "pjrt/ffi_internal.h"
 
 namespace weft::pjrt {
 namespace {
@@ -194,6 +196,60 @@ Status SpellOut(Instruction* call, int64_t devices) {
   return {};
 }
 
+// Host callbacks that are called on every device with its part of the operands.
+bool IsPartitioned(const Instruction& instruction) {
+  if (!IsCallTo(instruction, kCallbackTarget)) return false;
+  auto attributes = FfiAttributes::Parse(BackendConfig(instruction));
+  return attributes && (*attributes)->FindInteger("partitioned").value_or(0) != 0;
+}
+
+bool HasPartitioned(const hlo::Module& module) {
+  for (const auto& computation : module.computations()) {
+    for (const Instruction* instruction : *computation) {
+      if (IsPartitioned(*instruction)) return true;
+    }
+  }
+  return false;
+}
+
+// One call for each device.
+Status SplitCall(Instruction* call, std::span<const Shards> operands, int64_t devices) {
+  hlo::Builder b(*call->parent(), call, call);
+  Instruction* last = nullptr;
+  for (int64_t device = 0; device < devices; ++device) {
+    std::vector<Instruction*> parts(call->operands().begin(), call->operands().end());
+    for (size_t k = 0; k < parts.size() && k < operands.size(); ++k) {
+      const Shape& shape = parts[k]->shape();
+      if (!shape.IsArray() || operands[k].IsReplicated()) continue;
+      hlo::SliceAttrs slice;
+      for (int64_t d = 0; d < shape.rank(); ++d) {
+        int64_t size = operands[k].BlockSize(shape, d);
+        int64_t start = operands[k].blocks[static_cast<size_t>(device)][d] * size;
+        slice.slice.push_back({start, start + size, 1});
+      }
+      parts[k] = TRY(b.Add(Op::kSlice, {parts[k]}, hlo::Attrs(std::move(slice))));
+    }
+    hlo::Attrs attrs = call->attrs();
+    attrs.Mutable<hlo::CustomCallAttrs>().operand_layout_constraints.clear();
+    last = TRY(b.Add(Op::kCustomCall, parts, std::move(attrs), &call->shape()));
+    hlo::CopyFacts(*call, *last);
+  }
+  call->ReplaceAllUsesWith(last);
+  call->parent()->Remove(call);
+  return {};
+}
+
+Status SplitCalls(hlo::Module& module, const ShardsOfCalls& calls, int64_t devices) {
+  for (const auto& computation : module.computations()) {
+    for (Instruction* instruction : computation->Snapshot()) {
+      auto operands = calls.find(instruction);
+      if (operands == calls.end() || !IsPartitioned(*instruction)) continue;
+      TRY(SplitCall(instruction, operands->second, devices));
+    }
+  }
+  return hlo::Verify(module);
+}
+
 // The sharding of one result; null: none.
 const hlo::Sharding* ResultSharding(const Instruction& root, int64_t index) {
   const hlo::Sharding* sharding = root.sharding();
@@ -240,8 +296,12 @@ Result<std::unique_ptr<ShardedRunner>> ShardedRunner::Create(
                        options.num_partitions)));
   }
   const Instruction& root = *module.entry()->root();
-  std::vector<Shards> own =
-      PropagateShards(*module.entry(), runner->parameters_, options.num_partitions);
+  const bool manual = HasManual(module), partitioned = !manual && HasPartitioned(module);
+  if (manual || partitioned) runner->rewritten_ = hlo::CloneModule(module);
+  const hlo::Module& evaluated = runner->rewritten_ ? *runner->rewritten_ : module;
+  ShardsOfCalls calls;
+  std::vector<Shards> own = PropagateShards(*evaluated.entry(), runner->parameters_,
+                                            options.num_partitions, partitioned ? &calls : nullptr);
   int64_t results = root.shape().IsTuple() ? root.shape().tuple_size() : 1;
   for (int64_t i = 0; i < results; ++i) {
     const Shape& shape = root.shape().IsTuple() ? root.shape().tuple_element(i) : root.shape();
@@ -255,15 +315,14 @@ Result<std::unique_ptr<ShardedRunner>> ShardedRunner::Create(
         TRY(Shards::Of(stated, token ? TokenStandIn() : shape, options.num_partitions)));
   }
   EvaluatorRunnerOptions evaluation = options;
-  const hlo::Module* evaluated = &module;
-  if (HasManual(module)) {
-    runner->rewritten_ = hlo::CloneModule(module);
+  runner->everywhere_ = manual;
+  if (manual) {
     TRY(SpellOutManual(*runner->rewritten_, options.num_partitions));
-    evaluated = runner->rewritten_.get();
   } else {
     evaluation.num_partitions = 1;
   }
-  runner->evaluator_ = TRY(hlo::Evaluator::Prepare(*evaluated, EvalOptionsFor(evaluation)));
+  if (partitioned) TRY(SplitCalls(*runner->rewritten_, calls, options.num_partitions));
+  runner->evaluator_ = TRY(hlo::Evaluator::Prepare(evaluated, EvalOptionsFor(evaluation)));
   return runner;
 }
 
@@ -279,7 +338,7 @@ Result<std::vector<std::vector<Literal>>> ShardedRunner::Run(
   }
   for (std::vector<Literal>& of_device : arguments) of_device.clear();
   Literal result;
-  if (rewritten_ == nullptr) {
+  if (!everywhere_) {
     result = TRY(evaluator_->Run(whole));
   } else {
     Executor::BlockingScope blocking;  // the devices run on threads of their own

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/error.h"
@@ -42,8 +43,11 @@ Result<Literal> JoinShards(const Shape& whole, const Shards& shards,
                            std::span<const Literal* const> by_device);
 
 // How the results of a computation would lie by themselves, one for each element of a tuple.
+// `calls` gets how the array operands of custom calls do.
+using ShardsOfCalls = std::unordered_map<const hlo::Instruction*, std::vector<Shards>>;
 std::vector<Shards> PropagateShards(const hlo::Computation& entry,
-                                    std::span<const Shards> parameters, int64_t devices);
+                                    std::span<const Shards> parameters, int64_t devices,
+                                    ShardsOfCalls* calls = nullptr);
 
 // OpSharding in protobuf wire format.
 std::string SerializeSharding(const Shards& shards);

@@ -92,7 +92,7 @@ WANT = {
     "result_too_large": ("JaxRuntimeError", ["RESOURCE_EXHAUSTED", "results of jit__lambda: out of memory: 4398046511104 bytes", "hint: WEFT_MEMORY_LIMIT"]),
     "value_too_large": ("JaxRuntimeError", ["RESOURCE_EXHAUSTED", "f32[1048576,1048576]", "hint: WEFT_MEMORY_LIMIT"]),
     "array_too_large": ("JaxRuntimeError", ["RESOURCE_EXHAUSTED", "hint: WEFT_MEMORY_LIMIT"]),
-    "unknown_custom_call": ("JaxRuntimeError", ["UNIMPLEMENTED", "custom-call: target no_such_target is not known for f32[3]"]),
+    "unknown_custom_call": ("JaxRuntimeError", ["UNIMPLEMENTED", "custom-call: no target no_such_target is registered", "hint: jax.ffi.register_ffi_target"]),
     "callback": ("JaxRuntimeError", ["INTERNAL", "custom-call: ", "ValueError: the callback's own words"]),
     "unknown_option": ("JaxRuntimeError", ["INVALID_ARGUMENT", "No such compile option: 'nonsense'"]),
     "donated": ("RuntimeError", ["deleted", "float32[4]"]),

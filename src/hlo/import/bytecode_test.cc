@@ -249,9 +249,8 @@ TEST(Bytecode, RecordedPrograms) {
   EXPECT_GT(files, 100);
 }
 
-// All beginnings of all of them, through the whole import: some minutes. Run with
-// --gtest_also_run_disabled_tests --gtest_filter=*EveryPrefix
-TEST(Bytecode, DISABLED_EveryPrefix) {
+// All beginnings of all of them, through the whole import.
+TEST(Bytecode, EveryPrefix) {
   std::filesystem::path root = "../shared/pjrt/artifacts";
   if (!std::filesystem::exists(root)) GTEST_SKIP() << "no recorded programs at " << root;
   int64_t files = 0, prefixes = 0;
