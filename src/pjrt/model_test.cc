@@ -120,7 +120,13 @@ TEST(Buffer, EveryTypeGoesInAndOut) {
     if (!IsArrayType(dtype)) continue;
     Shape shape(dtype, {3, 5});
     std::vector<unsigned char> in(static_cast<size_t>(shape.ByteSize())), out(in.size());
-    for (size_t i = 0; i < in.size(); ++i) in[i] = dtype == DType::kPred ? i % 2 : i % 7;
+    // Bytes that hold one element of fewer bits hold values of the type.
+    size_t values = dtype == DType::kPred || dtype == DType::kU1 ? 2
+                    : dtype == DType::kS1                        ? 1
+                    : dtype == DType::kS2                        ? 2
+                    : dtype == DType::kU2                        ? 4
+                                                                 : 7;
+    for (size_t i = 0; i < in.size(); ++i) in[i] = static_cast<unsigned char>(i % values);
     for (int semantics = 0; semantics < 4; ++semantics) {
       EventRef done;
       HostArray host{in.data(), shape, {}, static_cast<HostSemantics>(semantics)};

@@ -273,8 +273,9 @@ class ChainBuilder {
       }
       ChainForm form = ChainFormOf(step, plan_);
       Open* joined = form.fits ? OpenOf(form.size, step, form.same) : nullptr;
-      for (const EvalUse& use : UsesOf(step)) {
-        if (Open* from = chain_of_[use.slot]; from != nullptr && from != joined) Close(from);
+      for (int32_t u = 0; u < step.use_count; ++u) {  // Close adds to the uses
+        Open* from = chain_of_[plan_.uses[step.first_use + u].slot];
+        if (from != nullptr && from != joined) Close(from);
       }
       if (joined == nullptr) {
         done_.push_back(step);
