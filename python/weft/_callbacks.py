@@ -212,7 +212,8 @@ def _make_emit(original):
         host = Callback(_checked(callback, result_avals))
         ctx.module_context.add_host_callback(host)
         call = ffi.build_ffi_lowering_function(TARGET, has_side_effect=has_side_effect)(
-            ctx, *operands, id=np.uint64(host.number))
+            ctx, *operands, id=np.uint64(host.number),
+            **({"partitioned": np.uint64(1)} if partitioned else {}))
         if sharding is not None:
             mlir.set_sharding(ctx.module_context, call, sharding)
         results = call.results

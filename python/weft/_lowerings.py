@@ -1,5 +1,9 @@
 """Lowering rules: those of `cpu`, donation, memory kinds inside jit."""
 
+import dataclasses
+
+import numpy as np
+
 from weft import PLATFORM
 
 # Primitives whose rule for cpu works around XLA:CPU or suits it only: their common rule is used.
@@ -43,16 +47,17 @@ def install(library, c_api):
     mlir.register_lowering(
         dispatch.device_put_p, dispatch._tpu_gpu_device_put_lowering, platform=PLATFORM)
     _share_branches_of_cpu()
-    _prepare_lapack_for_exported_programs()
+    _call_programs_exported_for_cpu()
     _accept_buffers_without_copy()
+    _compute_custom_partitioning_whole()
 
 
 def with_weft(branches):
-    """The platforms of lax.platform_dependent's branches: where neither a default nor a branch of
-    its own suits this platform, it takes the one of cpu."""
-    if branches is None or any(ps is None or PLATFORM in ps for ps in branches):
+    """The platforms of lax.platform_dependent's branches: where there is none of its own, this
+    platform takes the one of cpu, also where there is a default (None)."""
+    if branches is None or any(ps is not None and PLATFORM in ps for ps in branches):
         return branches
-    return tuple((*ps, PLATFORM) if "cpu" in ps else ps for ps in branches)
+    return tuple((*ps, PLATFORM) if ps is not None and "cpu" in ps else ps for ps in branches)
 
 
 def _share_branches_of_cpu():
@@ -73,19 +78,34 @@ def _share_branches_of_cpu():
     wrap(conditionals.cond_p, "branches_platforms")
 
 
-def _prepare_lapack_for_exported_programs():
-    """LAPACK is set up when a call of it is lowered, which a program read from a file never is."""
+class SharedPlatforms(tuple):
+    """The platforms a program was exported for: those that have `cpu` serve this platform too."""
+
+    def __contains__(self, platform):
+        return super().__contains__("cpu" if platform == PLATFORM else platform)
+
+    def index(self, platform, *more):
+        return super().index("cpu" if platform == PLATFORM else platform, *more)
+
+
+def _call_programs_exported_for_cpu():
+    """Also prepares LAPACK, which is set up when a call of it is lowered: an exported program's
+    never is."""
     from jax._src.export import _export
+    from jax._src.interpreters import mlir
     from jax._src.lax import linalg
 
-    original = _export._ensure_backends_initialized
+    rule = mlir._lowerings[_export.call_exported_p].rule
 
-    def ensure(platforms):
-        original(platforms)
-        if PLATFORM in platforms:
+    def lower(ctx, *args, exported):
+        if PLATFORM in ctx.module_context.platforms:
             linalg.initialize_lapack()
+            if PLATFORM not in exported.platforms and "cpu" in exported.platforms:
+                exported = dataclasses.replace(
+                    exported, platforms=SharedPlatforms(exported.platforms))
+        return rule(ctx, *args, exported=exported)
 
-    _export._ensure_backends_initialized = ensure
+    mlir.register_lowering(_export.call_exported_p, lower)
 
 
 def _accept_buffers_without_copy():
@@ -99,3 +119,53 @@ def _accept_buffers_without_copy():
         return "cpu" if platform == PLATFORM else platform
 
     array_constructors._get_platform = get_platform
+
+
+def _compute_custom_partitioning_whole():
+    """Programs on several devices are evaluated in whole shapes: what stands in the function that
+    `custom_partitioning` decorates is what is computed."""
+    from jax._src import core, custom_partitioning
+    from jax._src.interpreters import mlir
+
+    def lower(ctx, *values, call, in_tree, out_tree, partition, static_args, **_):
+        _check_partition(ctx.module_context.axis_context, call, in_tree, out_tree,
+                         lambda *args: partition(*static_args, *args))
+        return mlir.lower_fun(core.jaxpr_as_fun(call), multiple_results=True)(ctx, *values)
+
+    mlir.register_lowering(custom_partitioning.custom_partitioning_p, lower, platform=PLATFORM)
+
+
+def _check_partition(axis_context, call, in_tree, out_tree, partition):
+    """Asks for the partition of replicated operands, to find one whose shapes cannot be right."""
+    import jax
+    from jax._src import sharding_impls
+
+    if not isinstance(axis_context, sharding_impls.ShardingContext):
+        return
+    devices, abstract = axis_context.device_assignment, axis_context.abstract_mesh
+    if devices is None or len(devices) == 1 or abstract is None or abstract.empty:
+        return
+    mesh = jax.sharding.Mesh(np.array(devices).reshape(abstract.axis_sizes), abstract.axis_names)
+
+    def replicated(avals):
+        return [jax.ShapeDtypeStruct(
+            a.shape, a.dtype,
+            sharding=jax.NamedSharding(mesh, jax.P(*[None] * len(a.shape)))) for a in avals]
+
+    def shards(avals, shardings):
+        return [jax.ShapeDtypeStruct(sharding.shard_shape(a.shape), a.dtype)
+                for a, sharding in zip(avals, jax.tree.leaves(shardings), strict=True)]
+
+    try:
+        mesh, function, result_shardings, argument_shardings = partition(
+            mesh, in_tree.unflatten(replicated(call.in_avals)),
+            out_tree.unflatten(replicated(call.out_avals)))
+        arguments = shards(call.in_avals, argument_shardings)
+        wanted = [(a.shape, a.dtype) for a in shards(call.out_avals, result_shardings)]
+        results = jax.make_jaxpr(function, axis_env=list(mesh.shape.items()))(
+            *in_tree.unflatten(arguments)).out_avals
+    except Exception:  # pylint: disable=broad-except
+        return  # it need not take such operands
+    given = [(a.shape, a.dtype) for a in results]
+    if given != wanted:
+        raise ValueError(f"Mismatch in result shapes. {given} vs {wanted}")

@@ -134,6 +134,13 @@ class Library:
         address = ctypes.cast(trampoline, ctypes.c_void_p) if trampoline else None
         ctypes.CFUNCTYPE(None, ctypes.c_void_p)(function)(address)
 
+    def allow_host_views(self, allowed):
+        """Whether arrays are looked at in place, or fetched as from a device with its own memory."""
+        function = self._slot(EXTENSION_WEFT, 2)
+        if function is None:
+            raise NotImplementedError("the plugin cannot forbid views of its memory")
+        ctypes.CFUNCTYPE(None, ctypes.c_bool)(function)(allowed)
+
 
 def load(path):
     if not os.path.exists(path):

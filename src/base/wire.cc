@@ -102,4 +102,32 @@ void WireReader::Doubles(std::vector<double>& to) {
   Fixed(Type::kFixed64, to);
 }
 
+void WireWriter::Varint(uint64_t value) {
+  for (; value >= 0x80; value >>= 7) out_.push_back(static_cast<char>(value | 0x80));
+  out_.push_back(static_cast<char>(value));
+}
+
+void WireWriter::IntAlways(uint32_t field, int64_t value) {
+  Tag(field, 0);
+  Varint(static_cast<uint64_t>(value));
+}
+
+void WireWriter::Float(uint32_t field, float value) {
+  if (value == 0) return;
+  Tag(field, 5);
+  out_.append(reinterpret_cast<const char*>(&value), sizeof(value));
+}
+
+void WireWriter::Double(uint32_t field, double value) {
+  if (value == 0) return;
+  Tag(field, 1);
+  out_.append(reinterpret_cast<const char*>(&value), sizeof(value));
+}
+
+void WireWriter::BytesAlways(uint32_t field, std::string_view bytes) {
+  Tag(field, 2);
+  Varint(bytes.size());
+  out_.append(bytes);
+}
+
 }  // namespace weft

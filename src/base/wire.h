@@ -1,5 +1,5 @@
-// Reads protobuf's wire format, field by field. Nothing is copied or allocated: submessages and
-// strings are views.
+// Protobuf's wire format. Reading goes field by field; nothing is copied or allocated: submessages
+// and strings are views.
 //
 //   WireReader reader(bytes);
 //   while (reader.Next()) {
@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -53,6 +54,38 @@ class WireReader {
   uint32_t field_ = 0;
   Type type_ = Type::kVarint;
   bool ok_ = true;
+};
+
+// Writes messages. Zeroes and empty strings, which is what an absent field means, are left out.
+class WireWriter {
+ public:
+  void Int(uint32_t field, int64_t value) {
+    if (value != 0) IntAlways(field, value);
+  }
+  void IntAlways(uint32_t field, int64_t value);  // where presence itself says something
+  void Float(uint32_t field, float value);
+  void Double(uint32_t field, double value);
+  void Bytes(uint32_t field, std::string_view bytes) {
+    if (!bytes.empty()) BytesAlways(field, bytes);
+  }
+  void BytesAlways(uint32_t field, std::string_view bytes);
+  void Message(uint32_t field, const WireWriter& message) { BytesAlways(field, message.out_); }
+  template <class Range>
+  void Ints(uint32_t field, const Range& values) {  // packed
+    WireWriter packed;
+    for (auto value : values) packed.Varint(static_cast<uint64_t>(value));
+    Bytes(field, packed.out_);
+  }
+
+  const std::string& str() const { return out_; }
+  bool empty() const { return out_.empty(); }
+  std::string Take() { return std::move(out_); }
+
+ private:
+  void Varint(uint64_t value);
+  void Tag(uint32_t field, uint32_t type) { Varint(uint64_t{field} << 3 | type); }
+
+  std::string out_;
 };
 
 }  // namespace weft

@@ -150,13 +150,15 @@ struct PJRT_Layouts_MemoryLayout {
 namespace weft::pjrt {
 
 struct ExecutableView {
-  ExecutableView(std::shared_ptr<Executable> executable, std::string program);
+  explicit ExecutableView(std::shared_ptr<Executable> executable);
   ExecutableView(const ExecutableView&) = delete;
 
   std::shared_ptr<Executable> executable;
-  std::string program;               // what was compiled, when it was MLIR
   const NamedValues& Costs() const;  // worked out when first asked for
-  StringList output_kinds, parameter_kinds, output_shardings;
+  // The module as the compiler left it, as HloModuleProtoWithConfig. Asked for twice, first for the
+  // size: kept until `last`.
+  std::shared_ptr<const std::string> OptimizedProgram(bool last) const;
+  StringList output_kinds, parameter_kinds, output_shardings, parameter_shardings;
   bool has_shardings;  // programs on several devices; an empty one is replicated
   std::vector<PJRT_Buffer_Type> output_types;
   std::vector<int64_t> output_dims;
@@ -167,6 +169,8 @@ struct ExecutableView {
  private:
   mutable std::once_flag costs_once_;
   mutable NamedValues costs_;
+  mutable Mutex program_mutex_;
+  mutable std::shared_ptr<const std::string> program_ WEFT_GUARDED_BY(program_mutex_);
 };
 
 // --- Helpers of the slots -----------------------------------------------------------------------

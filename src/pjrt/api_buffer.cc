@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "pjrt/api.h"
+#include "pjrt/ffi.h"
 
 PJRT_Buffer::PJRT_Buffer(PJRT_Client* client, std::unique_ptr<weft::pjrt::Buffer> b)
     : client(client), buffer(std::move(b)) {
@@ -206,7 +207,7 @@ Status Buffer_Memory(PJRT_Buffer_Memory_Args& args) {
   return {};
 }
 Status Buffer_IsOnCpu(PJRT_Buffer_IsOnCpu_Args& args) {
-  args.is_on_cpu = true;
+  args.is_on_cpu = HostViews();
   return {};
 }
 Status Buffer_ReadyEvent(PJRT_Buffer_ReadyEvent_Args& args) {

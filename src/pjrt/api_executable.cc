@@ -30,12 +30,12 @@ std::vector<std::string> OutputShardings(const Executable& executable) {
 
 }  // namespace
 
-ExecutableView::ExecutableView(std::shared_ptr<Executable> e, std::string source)
+ExecutableView::ExecutableView(std::shared_ptr<Executable> e)
     : executable(std::move(e)),
-      program(std::move(source)),
       output_kinds(OutputKinds(*executable)),
       parameter_kinds(executable->parameter_memory_kinds()),
       output_shardings(OutputShardings(*executable)),
+      parameter_shardings(executable->parameter_shardings()),
       has_shardings(executable->request().device_count() > 1) {
   for (const OutputInfo& output : executable->outputs()) {
     output_types.push_back(ToBufferType(output.shape.dtype()));
@@ -59,31 +59,19 @@ const NamedValues& ExecutableView::Costs() const {
   return costs_;
 }
 
+std::shared_ptr<const std::string> ExecutableView::OptimizedProgram(bool last) const {
+  MutexLock lock(program_mutex_);
+  std::shared_ptr<const std::string> program = program_;
+  if (program == nullptr) {
+    program = std::make_shared<const std::string>(executable->OptimizedProto());
+  }
+  program_ = last ? nullptr : program;
+  return program;
+}
+
 namespace {
 
-// Serialized executables have the program in front, for Executable_OptimizedProgram.
-constexpr std::string_view kSerializedMagic = "weft+program\n";
-struct SplitBytes {
-  std::string_view program, executable;
-};
-std::string JoinBytes(std::string_view program, std::string_view executable) {
-  const uint64_t size = program.size();
-  std::string out(kSerializedMagic);
-  out.append(reinterpret_cast<const char*>(&size), sizeof(size));
-  return out.append(program).append(executable);
-}
-Result<SplitBytes> TakeApart(std::string_view bytes) {
-  uint64_t size = 0;
-  if (!bytes.starts_with(kSerializedMagic) ||
-      bytes.size() < kSerializedMagic.size() + sizeof(size)) {
-    return InvalidArgument("deserialize: these bytes are not an executable of Weft");
-  }
-  bytes.remove_prefix(kSerializedMagic.size());
-  std::memcpy(&size, bytes.data(), sizeof(size));
-  bytes.remove_prefix(sizeof(size));
-  if (size > bytes.size()) return InvalidArgument("deserialize: the bytes end too early");
-  return SplitBytes{bytes.substr(0, size), bytes.substr(size)};
-}
+constexpr size_t kMaxProgramBytes = (size_t{1} << 31) - 1;
 
 // The executable on its devices, as the framework carries it.
 Result<PJRT_LoadedExecutable*> WrapLoaded(PJRT_Client& client,
@@ -116,9 +104,8 @@ Result<std::shared_ptr<const ExecutableView>> CompileProgram(Client& client, con
   }
   std::string code(ToView(program->code, program->code_size));
   std::shared_ptr<Executable> executable =
-      TRY(Executable::Compile(client, format, code, std::move(*request)));
-  return std::make_shared<const ExecutableView>(std::move(executable),
-                                                format == "mlir" ? std::move(code) : "");
+      TRY(Executable::Compile(client, format, std::move(code), std::move(*request)));
+  return std::make_shared<const ExecutableView>(std::move(executable));
 }
 
 }  // namespace
@@ -163,21 +150,16 @@ Status Client_Load(PJRT_Client_Load_Args& args) {
 Status Executable_DeserializeAndLoad(PJRT_Executable_DeserializeAndLoad_Args& args) {
   args.loaded_executable = nullptr;
   REQUIRE_ARG(client);
-  const SplitBytes bytes =
-      TRY(TakeApart(ToView(args.serialized_executable, args.serialized_executable_size)));
-  std::shared_ptr<Executable> executable =
-      TRY(Executable::Deserialize(*args.client->client, bytes.executable));
+  std::shared_ptr<Executable> executable = TRY(Executable::Deserialize(
+      *args.client->client, ToView(args.serialized_executable, args.serialized_executable_size)));
   args.loaded_executable =
-      TRY(WrapLoaded(*args.client, std::make_shared<const ExecutableView>(
-                                       std::move(executable), std::string(bytes.program))));
+      TRY(WrapLoaded(*args.client, std::make_shared<const ExecutableView>(std::move(executable))));
   return {};
 }
 Status Executable_Serialize(PJRT_Executable_Serialize_Args& args) {
   args.serialized_executable = nullptr;
   REQUIRE_ARG(executable);
-  const ExecutableView& view = *args.executable->view;
-  auto* bytes =
-      new PJRT_SerializedExecutable{JoinBytes(view.program, view.executable->Serialize())};
+  auto* bytes = new PJRT_SerializedExecutable{args.executable->view->executable->Serialize()};
   args.serialized_executable = bytes;
   args.serialized_bytes = bytes->bytes.data();
   args.serialized_bytes_size = bytes->bytes.size();
@@ -299,23 +281,23 @@ Status Executable_GetCompileOptions(PJRT_Executable_GetCompileOptions_Args& args
 Status Executable_OptimizedProgram(PJRT_Executable_OptimizedProgram_Args& args) {
   REQUIRE_ARG(executable);
   REQUIRE_ARG(program);
-  const std::string& program = args.executable->view->program;
-  if (program.empty()) {
-    return Unimplemented("PJRT_Executable_OptimizedProgram: of a program that was not MLIR");
+  const bool last = args.program->code != nullptr;
+  std::shared_ptr<const std::string> program = args.executable->view->OptimizedProgram(last);
+  if (program->size() >= kMaxProgramBytes) {
+    return ResourceExhausted("PJRT_Executable_OptimizedProgram: the program takes ",
+                             program->size(), " bytes, a message can have ", kMaxProgramBytes);
   }
-  static constexpr std::string_view kFormat = "mlir";
+  static constexpr std::string_view kFormat = "hlo_with_config";
   args.program->format = kFormat.data();
   args.program->format_size = kFormat.size();
-  if (args.program->code == nullptr) {
-    args.program->code_size = program.size();
-    return {};
+  if (last) {
+    if (args.program->code_size < program->size()) {
+      return InvalidArgument("PJRT_Executable_OptimizedProgram: `code_size` must be >= ",
+                             program->size(), ", got ", args.program->code_size);
+    }
+    std::memcpy(args.program->code, program->data(), program->size());
   }
-  if (args.program->code_size < program.size()) {
-    return InvalidArgument("PJRT_Executable_OptimizedProgram: `code_size` must be >= ",
-                           program.size(), ", got ", args.program->code_size);
-  }
-  std::memcpy(args.program->code, program.data(), program.size());
-  args.program->code_size = program.size();
+  args.program->code_size = program->size();
   return {};
 }
 

@@ -62,11 +62,13 @@ Status LayoutsOfParameters(PJRT_Layouts_PJRT_Executable_GetParameterLayouts_Args
 
 // --- Shardings ----------------------------------------------------------------------------------
 
-// What JAX asked for is what it gets: nothing to say about parameters.
+// Programs of one device have none.
 Status ShardingsOfParameters(PJRT_Shardings_PJRT_Executable_ParameterShardings_Args& args) {
-  args.num_parameters = 0;
-  args.shardings = nullptr;
-  args.sharding_sizes = nullptr;
+  REQUIRE_ARG(executable);
+  const ExecutableView& view = *args.executable->view;
+  args.num_parameters = view.executable->parameters().size();
+  args.shardings = view.has_shardings ? view.parameter_shardings.addresses.data() : nullptr;
+  args.sharding_sizes = view.has_shardings ? view.parameter_shardings.sizes.data() : nullptr;
   return {};
 }
 Status ShardingsOfOutputs(PJRT_Shardings_PJRT_Executable_OutputShardings_Args& args) {
@@ -171,6 +173,7 @@ struct AllExtensions {
   AllExtensions() {
     weft.set_callback_trampoline = SetCallbackTrampoline;
     weft.register_target = RegisterTarget;
+    weft.set_host_views = SetHostViews;
     Link(weft, kWeftExtensionType);
     stream.get_stream = Slot<GetStream>::Call;
     stream.wait_stream = Slot<WaitStream>::Call;

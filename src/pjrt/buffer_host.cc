@@ -22,6 +22,18 @@ Status CheckHostShape(const Shape& shape) {
   return {};
 }
 
+// Elements narrower than a byte lie one in each byte; what the host has in the bits above is not
+// part of them. Ours are extended by their sign.
+void ExtendNarrow(DType dtype, Literal& value) {
+  const int shift = 8 - static_cast<int>(BitWidth(dtype));
+  std::byte* data = value.mutable_data();
+  for (int64_t i = 0; i < value.byte_size(); ++i) {
+    const auto high = static_cast<uint8_t>(static_cast<uint8_t>(data[i]) << shift);
+    data[i] = IsSigned(dtype) ? static_cast<std::byte>(static_cast<int8_t>(high) >> shift)
+                              : static_cast<std::byte>(high >> shift);
+  }
+}
+
 void CopyFromHost(const HostArray& host, Literal& value) {
   if (value.byte_size() == 0) return;
   int64_t width = ByteWidth(host.shape.dtype());
@@ -32,10 +44,12 @@ void CopyFromHost(const HostArray& host, Literal& value) {
     CopyStrided(host.shape.dims(), width, value.mutable_data(),
                 RowMajorStrides(host.shape.dims(), width), from, host.byte_strides);
   }
+  if (IsSubByte(host.shape.dtype())) ExtendNarrow(host.shape.dtype(), value);
 }
 
 bool MayStayWhereItIs(const HostArray& host) {
   return host.semantics >= HostSemantics::kImmutableZeroCopy && host.data != nullptr &&
+         !IsSubByte(host.shape.dtype()) &&
          reinterpret_cast<uintptr_t>(host.data) % kZeroCopyAlignment == 0 &&
          (host.byte_strides.empty() ||
           IsRowMajor(host.shape.dims(), host.byte_strides, ByteWidth(host.shape.dtype())));

@@ -15,6 +15,10 @@ std::atomic<CallbackTrampoline>& Trampoline() {
   static constinit std::atomic<CallbackTrampoline> trampoline = nullptr;
   return trampoline;
 }
+std::atomic<bool>& HostViewsFlag() {
+  static constinit std::atomic<bool> allowed = true;
+  return allowed;
+}
 
 Result<std::vector<CallbackArray>> DescribeLeaves(std::span<Literal* const> leaves, bool writable) {
   std::vector<CallbackArray> arrays;
@@ -34,6 +38,13 @@ Result<std::vector<CallbackArray>> DescribeLeaves(std::span<Literal* const> leav
 }
 
 }  // namespace
+
+void SetHostViews(bool allowed) {
+  HostViewsFlag() = allowed;
+}
+bool HostViews() {
+  return HostViewsFlag().load(std::memory_order_relaxed);
+}
 
 void SetCallbackTrampoline(CallbackTrampoline trampoline) {
   Trampoline() = trampoline;

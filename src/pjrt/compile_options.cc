@@ -1,6 +1,10 @@
 #include "pjrt/compile_options.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <iterator>
+#include <optional>
 
 #include "pjrt/wire.h"
 
@@ -111,7 +115,91 @@ std::string SerializeOverride(const std::variant<std::string, bool, int64_t, dou
   return out;
 }
 
+enum class OptionType : uint8_t { kBool, kInt32, kInt64, kFloat, kText };
+
+std::optional<OptionType> FindOption(std::string_view name) {
+  struct Option {
+    std::string_view name;
+    OptionType type;
+  };
+  static constexpr Option kOptions[] = {
+      // sorted
+#define X(name, type) {#name, OptionType::type},
+#include "pjrt/xla_options.inc"
+#undef X
+  };
+  const Option* found =
+      std::lower_bound(std::begin(kOptions), std::end(kOptions), name,
+                       [](const Option& option, std::string_view n) { return option.name < n; });
+  if (found == std::end(kOptions) || found->name != name) return std::nullopt;
+  return found->type;
+}
+
+bool ReadsAs(OptionType type, const std::string& text) {
+  char* end = nullptr;
+  switch (type) {
+    case OptionType::kBool:
+      return text == "true" || text == "false" || text == "True" || text == "False" ||
+             text == "1" || text == "0";
+    case OptionType::kInt32:
+    case OptionType::kInt64: {
+      int64_t value = 0;
+      auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+      return error == std::errc() && rest == text.data() + text.size() &&
+             (type == OptionType::kInt64 || value == static_cast<int32_t>(value));
+    }
+    case OptionType::kFloat:
+      std::strtof(text.c_str(), &end);
+      return !text.empty() && end == text.c_str() + text.size();
+    case OptionType::kText: return true;
+  }
+  return false;
+}
+
+bool IsValueOf(OptionType type, const CompileOverrides::mapped_type& value) {
+  if (auto* text = std::get_if<std::string>(&value)) return ReadsAs(type, *text);
+  if (auto* integer = std::get_if<int64_t>(&value)) {
+    return type == OptionType::kInt64 || type == OptionType::kText ||
+           (type == OptionType::kInt32 && *integer == static_cast<int32_t>(*integer));
+  }
+  return std::holds_alternative<bool>(value) ? type == OptionType::kBool
+                                             : type == OptionType::kFloat;
+}
+
+std::string_view NameOf(OptionType type) {
+  switch (type) {
+    case OptionType::kBool: return "bool";
+    case OptionType::kInt32: return "int32";
+    case OptionType::kInt64: return "int64";
+    case OptionType::kFloat: return "float";
+    case OptionType::kText: return "string";
+  }
+  return "";
+}
+
+// Not among XLA's debug options, but JAX has them.
+bool IsBuildOption(std::string_view key) {
+  constexpr std::string_view kKeys[] = {"exec_time_optimization_effort", "memory_fitting_effort",
+                                        "optimization_level", "memory_fitting_level",
+                                        "fdo_profile"};
+  return std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys);
+}
+
 }  // namespace
+
+// The words are XLA's, which programs look for.
+Status CheckOverrides(const CompileOverrides& overrides) {
+  for (const auto& [key, value] : overrides) {
+    if (IsBuildOption(key)) continue;
+    std::optional<OptionType> type = FindOption(key);
+    if (!type) return InvalidArgument("No such compile option: '", key, "'");
+    if (IsValueOf(*type, value)) continue;
+    std::string shown = std::visit([](const auto& v) { return StrCat(v); }, value);
+    return InvalidArgument("While setting option ", key, ", '", shown, "' is not a valid ",
+                           NameOf(*type), " value.");
+  }
+  return {};
+}
 
 Result<CompileRequest> ParseCompileOptions(std::string_view proto) {
   CompileRequest request;

@@ -13,6 +13,8 @@
 
 namespace weft::pjrt {
 
+using CompileOverrides = std::map<std::string, std::variant<std::string, bool, int64_t, double>>;
+
 struct CompileRequest {
   int64_t num_replicas = 1, num_partitions = 1;
   int64_t device_ordinal = -1;
@@ -24,13 +26,15 @@ struct CompileRequest {
   // default assignment.
   std::vector<int64_t> device_assignment;
   // The user's compiler_options={...}.
-  std::map<std::string, std::variant<std::string, bool, int64_t, double>> overrides;
+  CompileOverrides overrides;
   std::string debug_options;  // DebugOptions, not looked into
 
   int64_t device_count() const { return num_replicas * num_partitions; }
 };
 
 Result<CompileRequest> ParseCompileOptions(std::string_view proto);
+// XLA's options are known and mean nothing here; their values must still be of the right type.
+Status CheckOverrides(const CompileOverrides& overrides);
 // Wire format of what ParseCompileOptions understands (PJRT_Executable_GetCompileOptions).
 std::string SerializeCompileOptions(const CompileRequest& request);
 // DeviceAssignmentProto.

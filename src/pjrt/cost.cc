@@ -68,6 +68,48 @@ double ConvolutionFlops(const Instruction& conv) {
   return 2 * Elements(conv.shape()) * taps / static_cast<double>(attrs.batch_group_count);
 }
 
+// Ops that may write into their first operands.
+bool UpdatesInPlace(Op op) {
+  return op == Op::kScatter || op == Op::kDynamicUpdateSlice;
+}
+int64_t UpdatedOperands(const Instruction& update) {
+  return update.op() == Op::kScatter ? update.operand_count() / 2 : 1;
+}
+
+// What an update in place reads and writes: the elements named, the updates, the indices.
+double TouchedBytes(const Instruction& update) {
+  double bytes = 0, updates = 0;
+  int64_t first = UpdatedOperands(update);
+  for (int64_t i = first; i < update.operand_count(); ++i)
+    bytes += Bytes(update.operand(i)->shape());
+  if (update.op() == Op::kScatter) ++first;  // the indices
+  for (int64_t i = first; i < update.operand_count(); ++i) {
+    if (update.op() == Op::kScatter || i == 1) updates += Bytes(update.operand(i)->shape());
+  }
+  return bytes + 2 * updates;
+}
+
+// Bytes that are copied because something else may hold what an update would write to.
+double CopiedBytes(const Instruction& update) {
+  const hlo::Module& module = *update.parent()->module();
+  double bytes = 0;
+  for (int64_t i = 0; i < UpdatedOperands(update); ++i) {
+    const Instruction& value = *update.operand(i);
+    bool donated = false;
+    if (value.IsParameter() && update.parent() == module.entry()) {
+      for (const auto& alias : module.config().input_output_alias) {
+        donated |= alias.parameter == value.parameter_number();
+      }
+      for (const auto& donor : module.config().buffer_donors) {
+        donated |= donor.parameter == value.parameter_number();
+      }
+    }
+    bool own = donated || !(value.IsParameter() || value.IsConstant());
+    if (!own || value.users().size() > 1) bytes += 2 * Bytes(value.shape());
+  }
+  return bytes;
+}
+
 class CostWalk {
  public:
   const CostAnalysis& Of(const Computation& computation) {
@@ -118,8 +160,10 @@ class CostWalk {
       }
       case Op::kMap: AddApplied(cost, instruction, out); break;
       case Op::kScatter:
+        cost.bytes_accessed = TouchedBytes(instruction);
         AddApplied(cost, instruction, Elements(instruction.operands().back()->shape()));
         break;
+      case Op::kDynamicUpdateSlice: cost.bytes_accessed = TouchedBytes(instruction); break;
       case Op::kSelectAndScatter: AddApplied(cost, instruction, in); break;
       case Op::kSort: cost.flops = in * std::ceil(std::log2(std::max(in, 2.0))); break;
       case Op::kCholesky: {
@@ -229,16 +273,18 @@ CostAnalysis AnalyseCost(const hlo::Module& module) {
 }
 
 double EstimateWork(const hlo::Module& module) {
-  double instructions = 0;
+  double instructions = 0, copied = 0;
   for (const auto& computation : module.computations()) {
     for (const Instruction* instruction : *computation) {
       if (instruction->op() == Op::kWhile) return 1e18;
       ++instructions;
+      if (UpdatesInPlace(instruction->op())) copied += CopiedBytes(*instruction);
     }
   }
   if (instructions * 100 > 1e7) return 1e18;
   CostAnalysis cost = AnalyseCost(module);
-  return 100 * instructions + 2 * cost.flops + 20 * cost.transcendentals + cost.bytes_accessed / 4;
+  return 100 * instructions + 2 * cost.flops + 20 * cost.transcendentals +
+         (cost.bytes_accessed + copied) / 4;
 }
 
 int64_t TemporaryBytes(const hlo::Module& module) {

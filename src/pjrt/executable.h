@@ -62,11 +62,13 @@ class Executable {
   const std::string& fingerprint() const { return fingerprint_; }  // hex, same in every process
   const CompileRequest& request() const { return request_; }
   const hlo::Module& module() const { return *module_; }
-  std::string OptimizedText() const;                                    // HLO text
+  std::string OptimizedText() const;   // HLO text
+  std::string OptimizedProto() const;  // HloModuleProtoWithConfig, shardings of the boundary too
   const std::vector<Shape>& parameters() const { return parameters_; }  // of one device's shard
   const std::vector<std::string>& parameter_memory_kinds() const { return parameter_memory_kinds_; }
   const std::vector<std::string>& parameter_shardings() const { return parameter_shardings_; }
   const std::vector<OutputInfo>& outputs() const { return outputs_; }
+  bool calls_back() const { return calls_back_; }         // into Python: executed synchronously
   int64_t output_bytes() const { return output_bytes_; }  // of one device
   // Indices of arguments that are donated unless the caller revokes it.
   const std::vector<bool>& donated() const { return donated_; }
@@ -90,6 +92,7 @@ class Executable {
   std::vector<Shape> parameters_;
   std::vector<std::string> parameter_memory_kinds_, parameter_shardings_;
   std::vector<OutputInfo> outputs_;
+  bool calls_back_ = false;
   int64_t output_bytes_ = 0;
   std::vector<bool> donated_;
   bool donates_ = false;  // any of them

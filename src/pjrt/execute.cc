@@ -299,6 +299,7 @@ ExecuteResult LoadedExecutable::RunHere(Inputs inputs, std::span<Device* const> 
   for (size_t k = 0; status && k < infos.size(); ++k) {
     Memory* memory = OutputMemory(device, k);
     Result<Literal> own = OwnBytes(std::move((*values)[k]), memory);
+    if (own && infos[k].shape.layout() != nullptr) own = own->WithShape(infos[k].shape);
     if (own) {
       outputs.push_back(BufferFromLiteral(memory, std::move(*own)));
     } else {
@@ -376,7 +377,11 @@ Result<ExecuteResult> LoadedExecutable::Execute(const ExecuteRequest& request) {
   if (inputs.ready && devices.size() == 1 && executable_->runner().IsTiny()) {
     return RunHere(std::move(inputs), devices);
   }
-  return RunLater(std::move(inputs), devices);
+  ExecuteResult result = RunLater(std::move(inputs), devices);
+  if (executable_->calls_back()) {
+    for (const EventRef& done : result.done) TRY(done->Await());
+  }
+  return result;
 }
 
 }  // namespace weft::pjrt

@@ -3,36 +3,54 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 
 #include "base/log.h"
 #include "hlo/attrs.h"
 #include "hlo/computation.h"
+#include "hlo/evaluate/custom_calls.h"
 #include "pjrt/executor.h"
 #include "pjrt/ffi_internal.h"
 
 namespace weft::pjrt {
 
 XLA_FFI_DataType ToFfiType(DType dtype) {
+  // clang-format off
   switch (dtype) {
-#define WEFT_FFI_TYPE(name) \
-  case DType::k##name: return XLA_FFI_DataType_##name;
-    WEFT_FFI_TYPE(S1)
-    WEFT_FFI_TYPE(S2)
-    WEFT_FFI_TYPE(S4)
-    WEFT_FFI_TYPE(S8)
-  WEFT_FFI_TYPE(S16)
-  WEFT_FFI_TYPE(S32) WEFT_FFI_TYPE(S64) WEFT_FFI_TYPE(U1) WEFT_FFI_TYPE(U2) WEFT_FFI_TYPE(U4)
-      WEFT_FFI_TYPE(U8) WEFT_FFI_TYPE(U16) WEFT_FFI_TYPE(U32) WEFT_FFI_TYPE(U64) WEFT_FFI_TYPE(F16)
-          WEFT_FFI_TYPE(F32) WEFT_FFI_TYPE(F64) WEFT_FFI_TYPE(BF16) WEFT_FFI_TYPE(C64)
-              WEFT_FFI_TYPE(C128) WEFT_FFI_TYPE(F8E5M2) WEFT_FFI_TYPE(F8E3M4) WEFT_FFI_TYPE(F8E4M3)
-                  WEFT_FFI_TYPE(F8E4M3FN) WEFT_FFI_TYPE(F8E4M3B11FNUZ) WEFT_FFI_TYPE(F8E5M2FNUZ)
-                      WEFT_FFI_TYPE(F8E4M3FNUZ) WEFT_FFI_TYPE(F4E2M1FN) WEFT_FFI_TYPE(F8E8M0FNU)
-#undef WEFT_FFI_TYPE
-                          case DType::kPred:
-    return XLA_FFI_DataType_PRED;
-  case DType::kToken: return XLA_FFI_DataType_TOKEN;
-    default : return XLA_FFI_DataType_INVALID;
+    case DType::kPred: return XLA_FFI_DataType_PRED;
+    case DType::kS1: return XLA_FFI_DataType_S1;
+    case DType::kS2: return XLA_FFI_DataType_S2;
+    case DType::kS4: return XLA_FFI_DataType_S4;
+    case DType::kS8: return XLA_FFI_DataType_S8;
+    case DType::kS16: return XLA_FFI_DataType_S16;
+    case DType::kS32: return XLA_FFI_DataType_S32;
+    case DType::kS64: return XLA_FFI_DataType_S64;
+    case DType::kU1: return XLA_FFI_DataType_U1;
+    case DType::kU2: return XLA_FFI_DataType_U2;
+    case DType::kU4: return XLA_FFI_DataType_U4;
+    case DType::kU8: return XLA_FFI_DataType_U8;
+    case DType::kU16: return XLA_FFI_DataType_U16;
+    case DType::kU32: return XLA_FFI_DataType_U32;
+    case DType::kU64: return XLA_FFI_DataType_U64;
+    case DType::kF16: return XLA_FFI_DataType_F16;
+    case DType::kF32: return XLA_FFI_DataType_F32;
+    case DType::kF64: return XLA_FFI_DataType_F64;
+    case DType::kBF16: return XLA_FFI_DataType_BF16;
+    case DType::kC64: return XLA_FFI_DataType_C64;
+    case DType::kC128: return XLA_FFI_DataType_C128;
+    case DType::kF8E5M2: return XLA_FFI_DataType_F8E5M2;
+    case DType::kF8E3M4: return XLA_FFI_DataType_F8E3M4;
+    case DType::kF8E4M3: return XLA_FFI_DataType_F8E4M3;
+    case DType::kF8E4M3FN: return XLA_FFI_DataType_F8E4M3FN;
+    case DType::kF8E4M3B11FNUZ: return XLA_FFI_DataType_F8E4M3B11FNUZ;
+    case DType::kF8E5M2FNUZ: return XLA_FFI_DataType_F8E5M2FNUZ;
+    case DType::kF8E4M3FNUZ: return XLA_FFI_DataType_F8E4M3FNUZ;
+    case DType::kF4E2M1FN: return XLA_FFI_DataType_F4E2M1FN;
+    case DType::kF8E8M0FNU: return XLA_FFI_DataType_F8E8M0FNU;
+    case DType::kToken: return XLA_FFI_DataType_TOKEN;
+    default: return XLA_FFI_DataType_INVALID;
   }
+  // clang-format on
 }
 
 void CollectLeaves(Literal& value, std::vector<Literal*>& leaves) {
@@ -215,11 +233,26 @@ struct FfiFrame {
   }
 };
 
+// Foreign code may throw; what it throws ends here. (It may be of another C++ library, so that
+// nothing more is asked about it than a standard exception can tell.)
+template <class Call>
+Status Guarded(Call call) {
+  try {
+    call();
+  } catch (const std::exception& exception) {
+    return MakeError(Code::kInternal, "an exception: ", exception.what());
+  } catch (...) {
+    return MakeError(Code::kInternal, "an exception of an unknown kind");
+  }
+  return {};
+}
+
 Status RunStage(XLA_FFI_Handler* handler, XLA_FFI_ExecutionStage stage, XLA_FFI_CallFrame& frame) {
   if (handler == nullptr) return {};
   frame.stage = stage;
   frame.future = nullptr;
-  std::unique_ptr<XLA_FFI_Error> error(handler(&frame));
+  std::unique_ptr<XLA_FFI_Error> error;
+  TRY(Guarded([&] { error.reset(handler(&frame)); }));
   std::unique_ptr<XLA_FFI_Future> future(frame.future);
   if (error != nullptr) return std::unexpected(error->error);
   if (future == nullptr) return {};
@@ -269,31 +302,50 @@ Status RunLegacy(const FfiTarget& target, std::string_view config, bool tuple, F
   for (const FfiArray& array : call.results) outs.push_back(array.data);
   void* out = tuple ? static_cast<void*>(outs.data()) : outs.empty() ? nullptr : outs[0];
   LegacyStatus status;
-  switch (target.api_version) {
-    case hlo::ApiVersion::kStatusReturning:
-      reinterpret_cast<void (*)(void*, const void**, void*)>(target.function)(out, in.data(),
-                                                                              status.bytes);
-      break;
-    case hlo::ApiVersion::kStatusReturningUnified:
-      reinterpret_cast<void (*)(void*, const void**, const char*, size_t, void*)>(target.function)(
-          out, in.data(), config.data(), config.size(), status.bytes);
-      break;
-    default: reinterpret_cast<void (*)(void*, const void**)>(target.function)(out, in.data());
-  }
+  TRY(Guarded([&] {
+    switch (target.api_version) {
+      case hlo::ApiVersion::kStatusReturning:
+        reinterpret_cast<void (*)(void*, const void**, void*)>(target.function)(out, in.data(),
+                                                                                status.bytes);
+        break;
+      case hlo::ApiVersion::kStatusReturningUnified:
+        reinterpret_cast<void (*)(void*, const void**, const char*, size_t, void*)>(
+            target.function)(out, in.data(), config.data(), config.size(), status.bytes);
+        break;
+      default: reinterpret_cast<void (*)(void*, const void**)>(target.function)(out, in.data());
+    }
+  }));
   return status.Read();
 }
 
 }  // namespace
 
+namespace {
+
+Error NoTarget(std::string_view name) {
+  Error error(Code::kUnimplemented, StrCat("custom-call: no target ", name, " is registered"));
+  error.Hint(StrCat("jax.ffi.register_ffi_target(\"", name, "\", ..., platform=\"weft\")"));
+  return error;
+}
+
+}  // namespace
+
+Status CheckCustomCall(const hlo::Instruction& call) {
+  const auto& attrs = call.attrs<hlo::CustomCallAttrs>();
+  const std::string& name = attrs.custom_call_target;
+  if (name == kCallbackTarget || hlo::IsKnownCustomCall(name) || FindFfiTarget(name)) return {};
+  if (call.users().empty() && !call.IsRoot() && !attrs.custom_call_has_side_effect) return {};
+  Error error = NoTarget(name);
+  error.Note(StrCat("in ", call.ToString()));
+  if (std::string where = call.SourceLocation(); !where.empty()) error.Source(std::move(where));
+  return std::unexpected(std::move(error));
+}
+
 Result<Literal> RunCustomCall(const hlo::Instruction& call, std::span<Literal> operands) {
   const std::string& name = call.attrs<hlo::CustomCallAttrs>().custom_call_target;
   if (name == kCallbackTarget) return RunHostCallback(call, operands);
   const std::optional<FfiTarget> target = FindFfiTarget(name);
-  if (!target) {
-    Error error(Code::kUnimplemented, StrCat("custom-call: no target ", name, " is registered"));
-    error.Hint(StrCat("jax.ffi.register_ffi_target(\"", name, "\", ..., platform=\"weft\")"));
-    return std::unexpected(std::move(error));
-  }
+  if (!target) return std::unexpected(NoTarget(name));
   FfiCall state;
   TRY(state.Init(call, operands));
   Executor::BlockingScope blocking;  // it may wait, or take its time
@@ -306,6 +358,18 @@ Result<Literal> RunCustomCall(const hlo::Instruction& call, std::span<Literal> o
   }
   state.Finish();
   return std::move(state.result);
+}
+
+bool CallsBack(const hlo::Module& module) {
+  for (const auto& computation : module.computations()) {
+    for (const hlo::Instruction* instruction : *computation) {
+      if (instruction->op() == hlo::Op::kCustomCall &&
+          instruction->attrs<hlo::CustomCallAttrs>().custom_call_target == kCallbackTarget) {
+        return true;
+      }
+    }
+  }
+  return false;
 }
 
 bool CallsOut(const hlo::Module& module) {

@@ -21,9 +21,15 @@ namespace weft::pjrt {
 // registered. Fit for hlo::EvalOptions::custom_call.
 Result<Literal> RunCustomCall(const hlo::Instruction& call, std::span<Literal> operands);
 
+// An Unimplemented error when nobody can evaluate the call and something depends on it.
+Status CheckCustomCall(const hlo::Instruction& call);
+
 // Whether the module has a custom call that runs Python or foreign code (never run on the caller's
 // thread as a "tiny" program).
 bool CallsOut(const hlo::Module& module);
+// Whether it calls back into Python: such a program is done when Execute returns, so that what it
+// prints comes before what its caller prints next, and what it raises is raised by the call.
+bool CallsBack(const hlo::Module& module);
 
 // One argument or result of a host callback, as Python sees it.
 struct CallbackArray {
@@ -51,7 +57,13 @@ struct WeftExtension {
   // stages before `execute` may be null). Returns an error as the slots of PJRT_Api do.
   PJRT_Error* (*register_target)(const char* name, int64_t name_size, int32_t api_version,
                                  void* instantiate, void* prepare, void* initialize, void* execute);
+  // Whether buffers answer that the host may look at their memory (they do from the start). With
+  // false they are fetched as those of a device with memory of its own: JAX's transfer guards see
+  // it.
+  void (*set_host_views)(bool allowed);
 };
+void SetHostViews(bool allowed);
+bool HostViews();
 
 // The custom call `weft_python_callback`.
 inline constexpr std::string_view kCallbackTarget = "weft_python_callback";

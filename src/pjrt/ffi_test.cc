@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <stdexcept>
 #include <thread>
 
 #include "hlo/evaluate.h"
@@ -84,6 +85,45 @@ ENTRY e {
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().code(), Code::kFailedPrecondition);
   EXPECT_NE(result.error().message().find("told to fail"), std::string::npos);
+}
+
+XLA_FFI_Error* ThrowingHandler(XLA_FFI_CallFrame*) {
+  throw std::runtime_error("out of patience");
+}
+
+TEST(Ffi, WhatAHandlerThrowsIsAnError) {
+  FfiTarget target;
+  target.bundle.execute = ThrowingHandler;
+  ASSERT_TRUE(RegisterFfiTarget("test_throw", target));
+  constexpr std::string_view kProgram = R"(HloModule m
+ENTRY e {
+  x = f32[3] parameter(0)
+  ROOT y = f32[3] custom-call(x), custom_call_target="test_throw", api_version=API_VERSION_TYPED_FFI
+})";
+  Result<Literal> result = Evaluate(kProgram, {FloatArray({1, 2, 3}, {3})});
+  ASSERT_FALSE(result);
+  EXPECT_NE(result.error().message().find("out of patience"), std::string::npos);
+}
+
+// A handler is not called for what only arrays without elements are made from.
+TEST(Ffi, EmptyArraysNeedNoCall) {
+  FfiTarget target;
+  target.bundle.execute = ThrowingHandler;
+  ASSERT_TRUE(RegisterFfiTarget("test_throw_empty", target));
+  Result<Literal> result = Evaluate(R"(HloModule m
+ENTRY e {
+  x = f32[0,0] parameter(0)
+  y = (f32[0,0], s32[]) custom-call(x), custom_call_target="test_throw_empty", api_version=API_VERSION_TYPED_FFI
+  v = f32[0,0] get-tuple-element(y), index=0
+  info = s32[] get-tuple-element(y), index=1
+  zero = s32[] constant(0)
+  fine = pred[] compare(info, zero), direction=EQ
+  all = pred[0,0] broadcast(fine), dimensions={}
+  ROOT r = f32[0,0] select(all, v, x)
+})",
+                                    {FloatArray({}, {0, 0})});
+  ASSERT_TRUE(result) << result.error().ToString();
+  EXPECT_EQ(result->size(), 0);
 }
 
 TEST(Ffi, UnknownTarget) {

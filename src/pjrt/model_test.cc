@@ -401,6 +401,62 @@ ENTRY main { ROOT a = f32[2] parameter(0) })");
   EXPECT_TRUE(done->IsReady());
 }
 
+// Arrays of a few elements are not worth it.
+TEST(Execute, DonatedBytesAreTheResults) {
+  auto client = MakeClient();
+  auto program = CompileText(*client, R"(HloModule donates, buffer_donor={ (0, {}) }
+ENTRY main {
+  a = f32[4096] parameter(0)
+  b = f32[4096] parameter(1)
+  ROOT c = f32[4096] add(a, b)
+})");
+  auto a = F32(*client, Values(4096, 1), {4096}), b = F32(*client, Values(4096, 2), {4096});
+  const void* address = *a->Address();
+  auto sum = RunOne(*program, {a.get(), b.get()});
+  EXPECT_EQ(Floats(*sum), Values(4096, 3));
+  EXPECT_EQ(*sum->Address(), address);
+  // Memory of the host that was lent for writing too, and such that was not.
+  alignas(64) static float data[4096] = {};
+  Memory* memory = client->devices()[0]->default_memory();
+  HostArray host{data, Shape(DType::kF32, {4096}), {}, HostSemantics::kMutableZeroCopy};
+  EventRef done;
+  a = std::move(*BufferFromHost(memory, host, &done));
+  sum = RunOne(*program, {a.get(), b.get()});
+  EXPECT_EQ(*sum->Address(), data);
+  EXPECT_FALSE(done->IsReady());
+  sum.reset();
+  EXPECT_TRUE(done->IsReady());
+  EXPECT_EQ(data[5], 2);
+  host.semantics = HostSemantics::kImmutableZeroCopy;
+  a = std::move(*BufferFromHost(memory, host, &done));
+  sum = RunOne(*program, {a.get(), b.get()});
+  EXPECT_EQ(Floats(*sum), Values(4096, 4));
+  EXPECT_NE(*sum->Address(), data);
+  EXPECT_EQ(data[5], 2);
+}
+
+TEST(Execute, ADonatedUpdateIsInPlace) {
+  auto client = MakeClient();
+  auto program =
+      CompileText(*client, R"(HloModule update, input_output_alias={ {}: (0, {}, may-alias) }
+combine { a = f32[] parameter(0) ROOT b = f32[] parameter(1) }
+ENTRY main {
+  x = f32[100000] parameter(0)
+  at = s32[1] constant({7})
+  one = f32[] constant(1)
+  ROOT y = f32[100000] scatter(x, at, one), update_window_dims={}, inserted_window_dims={0},
+    scatter_dims_to_operand_dims={0}, index_vector_dim=0, to_apply=combine
+})");
+  auto x = F32(*client, Values(100000), {100000});
+  for (int i = 0; i < 3; ++i) {
+    const void* address = *x->Address();
+    auto y = RunOne(*program, {x.get()});
+    EXPECT_EQ(*y->Address(), address);
+    x = std::move(y);
+  }
+  EXPECT_EQ(Floats(*x)[7], 1);
+}
+
 TEST(Execute, ExternalReferencesSurviveDonation) {
   auto client = MakeClient();
   auto program = CompileText(*client, kDonatesText);
@@ -498,6 +554,56 @@ TEST(Executable, BadPrograms) {
   auto unknown = Executable::Compile(*client, "hlo", kAddText, request);
   ASSERT_FALSE(unknown.has_value());
   EXPECT_EQ(unknown.error().message(), "No such compile option: 'nonsense'");
+  auto nobody = Executable::Compile(*client, "hlo", R"(HloModule m
+ENTRY e {
+  x = f32[3] parameter(0)
+  ROOT y = f32[3] custom-call(x), custom_call_target="nobody_knows"
+})",
+                                    {});
+  ASSERT_FALSE(nobody.has_value());
+  EXPECT_EQ(nobody.error().code(), Code::kUnimplemented);
+  EXPECT_NE(nobody.error().ToString().find("nobody_knows"), std::string::npos);
+  // Not when nothing reads it, nor in a branch that is not taken.
+  auto dead = Executable::Compile(*client, "hlo", R"(HloModule m
+there { a = f32[3] parameter(0) ROOT b = f32[3] negate(a) }
+elsewhere { a = f32[3] parameter(0) ROOT b = f32[3] custom-call(a), custom_call_target="nobody_knows" }
+ENTRY e {
+  x = f32[3] parameter(0)
+  unread = f32[3] custom-call(x), custom_call_target="nobody_knows"
+  zero = s32[] constant(0)
+  ROOT y = f32[3] conditional(zero, x, x), branch_computations={there, elsewhere}
+})",
+                                  {});
+  EXPECT_TRUE(dead.has_value()) << dead.error().ToString();
+}
+
+TEST(CompileOptions, OptionsOfXlaAreChecked) {
+  EXPECT_TRUE(CheckOverrides({{"xla_embed_ir_in_executable", true},
+                              {"xla_cpu_enable_fast_math", std::string("False")},
+                              {"xla_backend_optimization_level", int64_t{2}},
+                              {"xla_dump_to", std::string("x")},
+                              {"optimization_level", std::string("O1")}}));
+  auto wrong = CheckOverrides({{"xla_embed_ir_in_executable", std::string("maybe")}});
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().message(),
+            "While setting option xla_embed_ir_in_executable, 'maybe' is not a valid bool value.");
+  EXPECT_FALSE(CheckOverrides({{"xla_backend_optimization_level", 1.5}}));
+  EXPECT_FALSE(CheckOverrides({{"xla_no_such_option", true}}));
+}
+
+// ENTRY f { ROOT x = f32[2]{0} parameter(0) } as HloModuleProto.
+TEST(Executable, HloProto) {
+  constexpr std::string_view kProto(
+      "\x0a\x01\x66\x12\x01\x66\x1a\x27\x0a\x01\x66\x12\x1e\x0a\x01\x78\x12\x09\x70\x61\x72\x61\x6d"
+      "\x65\x74"
+      "\x65\x72\x1a\x09\x10\x0b\x18\x02\x2a\x03\x0a\x01\x00\x48\x00\x98\x02\x01\x28\x05\x30\x01\x30"
+      "\x05",
+      49);
+  auto client = MakeClient();
+  auto program = CompileText(*client, std::string(kProto));
+  ASSERT_NE(program, nullptr);
+  auto x = F32(*client, {3, 4}, {2});
+  EXPECT_EQ(Floats(*RunOne(*program, {x.get()})), (Values{3, 4}));
 }
 
 TEST(CompileOptions, RoundTrip) {

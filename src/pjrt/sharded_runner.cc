@@ -7,6 +7,8 @@
 #include "hlo/clone.h"
 #include "hlo/verify.h"
 #include "pjrt/executor.h"
+#include "pjrt/ffi.h"
+#include "pjrt/ffi_internal.h"
 
 namespace weft::pjrt {
 namespace {
@@ -32,15 +34,12 @@ std::vector<std::string> ManualAxes(const Instruction& instruction) {
   return axes;
 }
 
-// The first element that device i's block begins with, for one dimension: a table looked up by
-// partition id.
-Result<Instruction*> BlockStart(hlo::Builder& b, const Shards& shards, int64_t dim, int64_t size,
-                                Instruction* partition) {
-  int64_t devices = static_cast<int64_t>(shards.blocks.size());
+// A number for each device: a table looked up by partition id.
+Result<Instruction*> LookUp(hlo::Builder& b, const std::vector<int64_t>& by_device,
+                            Instruction* partition) {
+  int64_t devices = static_cast<int64_t>(by_device.size());
   Literal table(Shape(DType::kS32, {devices}));
-  for (int64_t i = 0; i < devices; ++i) {
-    table.SetInt(i, shards.blocks[static_cast<size_t>(i)][dim] * size);
-  }
+  for (int64_t i = 0; i < devices; ++i) table.SetInt(i, by_device[static_cast<size_t>(i)]);
   hlo::DynamicSliceAttrs one;
   one.dynamic_slice_sizes = {1};
   Instruction* found = TRY(b.Add(Op::kDynamicSlice, {b.Constant(std::move(table)), partition},
@@ -52,6 +51,26 @@ Result<Instruction*> PartitionId(hlo::Builder& b) {
   Shape u32 = Shape::Scalar(DType::kU32);
   Instruction* id = TRY(b.Add(Op::kPartitionId, {}, hlo::Attrs(), &u32));
   return b.Convert(id, DType::kS32);
+}
+
+// The first element that a device's block begins with, for one dimension.
+Result<Instruction*> BlockStart(hlo::Builder& b, const Shards& shards, int64_t dim, int64_t size,
+                                Instruction* partition) {
+  std::vector<int64_t> starts;
+  for (const Dims& block : shards.blocks) starts.push_back(block[dim] * size);
+  return LookUp(b, starts, partition);
+}
+
+// The first part of a sum is all of it, the others are zero.
+Result<Instruction*> KeepFirstPart(hlo::Builder& b, Instruction* block, const Shards& shards,
+                                   Instruction* partition) {
+  if (shards.parts == 1 || shards.reduction != hlo::ReductionKind::kSum) return block;
+  Instruction* part = TRY(LookUp(b, shards.part_of, partition));
+  Shape predicates(DType::kPred, block->shape().dims());
+  Instruction* later = TRY(b.Convert(part, DType::kPred));
+  Instruction* others = TRY(b.Broadcast(later, predicates, {}));
+  Instruction* zeroes = TRY(b.Fill(block->shape(), 0));
+  return b.Add(Op::kSelect, {others, zeroes, block});
 }
 
 // Pads a dimension that does not divide evenly, cuts the block out.
@@ -75,7 +94,41 @@ Result<Instruction*> CutBlock(hlo::Builder& b, Instruction* whole, const Shards&
   for (int64_t d = 0; d < shape.rank(); ++d) {
     operands.push_back(TRY(BlockStart(b, shards, d, shards.BlockSize(shape, d), partition)));
   }
-  return b.Add(Op::kDynamicSlice, operands, hlo::Attrs(std::move(cut)));
+  Instruction* block = TRY(b.Add(Op::kDynamicSlice, operands, hlo::Attrs(std::move(cut))));
+  return KeepFirstPart(b, block, shards, partition);
+}
+
+Op CombiningOp(hlo::ReductionKind reduction) {
+  switch (reduction) {
+    case hlo::ReductionKind::kMax: return Op::kMaximum;
+    case hlo::ReductionKind::kMin: return Op::kMinimum;
+    default: return Op::kAdd;
+  }
+}
+
+// One tile out of those of all devices, its parts combined.
+Result<Instruction*> JoinParts(hlo::Builder& b, Instruction* all, const Shards& shards,
+                               const Dims& at) {
+  std::vector<int64_t> dims(all->shape().dims().begin() + 1, all->shape().dims().end());
+  Instruction* joined = nullptr;
+  for (int64_t part = 0; part < shards.parts; ++part) {
+    size_t device = 0;
+    while (device < shards.blocks.size() &&
+           (shards.blocks[device] != at || shards.part(device) != part)) {
+      ++device;
+    }
+    if (device == shards.blocks.size()) {
+      return InvalidArgument("sharding: no device holds a block");
+    }
+    hlo::SliceAttrs slice;
+    int64_t first = static_cast<int64_t>(device);
+    slice.slice.push_back({first, first + 1, 1});
+    for (int64_t dim : dims) slice.slice.push_back({0, dim, 1});
+    Instruction* block = TRY(b.Add(Op::kSlice, {all}, hlo::Attrs(std::move(slice))));
+    block = TRY(b.Reshape(block, dims));
+    joined = joined == nullptr ? block : TRY(b.Add(CombiningOp(shards.reduction), {joined, block}));
+  }
+  return joined;
 }
 
 // [1, block...] of every device gathered to [devices, block...], then block by block in place.
@@ -103,14 +156,7 @@ Result<Instruction*> GatherBlocks(hlo::Builder& b, Instruction* shard, const Sha
     Dims at(static_cast<size_t>(rank), 0);
     int64_t rest = t;
     for (int64_t d = rank; d-- > 0; rest /= shards.counts[d]) at[d] = rest % shards.counts[d];
-    auto holder = std::find(shards.blocks.begin(), shards.blocks.end(), at);
-    if (holder == shards.blocks.end()) return InvalidArgument("sharding: no device holds a block");
-    int64_t device = holder - shards.blocks.begin();
-    hlo::SliceAttrs slice;
-    slice.slice.push_back({device, device + 1, 1});
-    for (int64_t d = 0; d < rank; ++d) slice.slice.push_back({0, shard->shape().dim(d), 1});
-    Instruction* block = TRY(b.Add(Op::kSlice, {all}, hlo::Attrs(std::move(slice))));
-    blocks.push_back(TRY(b.Reshape(block, shard->shape().dims())));
+    blocks.push_back(TRY(JoinParts(b, all, shards, at)));
   }
   for (int64_t d = rank; d-- > 0;) {
     size_t n = static_cast<size_t>(shards.counts[d]);
@@ -148,6 +194,60 @@ Status SpellOut(Instruction* call, int64_t devices) {
   call->ReplaceAllUsesWith(value);
   call->parent()->Remove(call);
   return {};
+}
+
+// Host callbacks that are called on every device with its part of the operands.
+bool IsPartitioned(const Instruction& instruction) {
+  if (!IsCallTo(instruction, kCallbackTarget)) return false;
+  auto attributes = FfiAttributes::Parse(BackendConfig(instruction));
+  return attributes && (*attributes)->FindInteger("partitioned").value_or(0) != 0;
+}
+
+bool HasPartitioned(const hlo::Module& module) {
+  for (const auto& computation : module.computations()) {
+    for (const Instruction* instruction : *computation) {
+      if (IsPartitioned(*instruction)) return true;
+    }
+  }
+  return false;
+}
+
+// One call for each device.
+Status SplitCall(Instruction* call, std::span<const Shards> operands, int64_t devices) {
+  hlo::Builder b(*call->parent(), call, call);
+  Instruction* last = nullptr;
+  for (int64_t device = 0; device < devices; ++device) {
+    std::vector<Instruction*> parts(call->operands().begin(), call->operands().end());
+    for (size_t k = 0; k < parts.size() && k < operands.size(); ++k) {
+      const Shape& shape = parts[k]->shape();
+      if (!shape.IsArray() || operands[k].IsReplicated()) continue;
+      hlo::SliceAttrs slice;
+      for (int64_t d = 0; d < shape.rank(); ++d) {
+        int64_t size = operands[k].BlockSize(shape, d);
+        int64_t start = operands[k].blocks[static_cast<size_t>(device)][d] * size;
+        slice.slice.push_back({start, start + size, 1});
+      }
+      parts[k] = TRY(b.Add(Op::kSlice, {parts[k]}, hlo::Attrs(std::move(slice))));
+    }
+    hlo::Attrs attrs = call->attrs();
+    attrs.Mutable<hlo::CustomCallAttrs>().operand_layout_constraints.clear();
+    last = TRY(b.Add(Op::kCustomCall, parts, std::move(attrs), &call->shape()));
+    hlo::CopyFacts(*call, *last);
+  }
+  call->ReplaceAllUsesWith(last);
+  call->parent()->Remove(call);
+  return {};
+}
+
+Status SplitCalls(hlo::Module& module, const ShardsOfCalls& calls, int64_t devices) {
+  for (const auto& computation : module.computations()) {
+    for (Instruction* instruction : computation->Snapshot()) {
+      auto operands = calls.find(instruction);
+      if (operands == calls.end() || !IsPartitioned(*instruction)) continue;
+      TRY(SplitCall(instruction, operands->second, devices));
+    }
+  }
+  return hlo::Verify(module);
 }
 
 // The sharding of one result; null: none.
@@ -196,24 +296,33 @@ Result<std::unique_ptr<ShardedRunner>> ShardedRunner::Create(
                        options.num_partitions)));
   }
   const Instruction& root = *module.entry()->root();
+  const bool manual = HasManual(module), partitioned = !manual && HasPartitioned(module);
+  if (manual || partitioned) runner->rewritten_ = hlo::CloneModule(module);
+  const hlo::Module& evaluated = runner->rewritten_ ? *runner->rewritten_ : module;
+  ShardsOfCalls calls;
+  std::vector<Shards> own = PropagateShards(*evaluated.entry(), runner->parameters_,
+                                            options.num_partitions, partitioned ? &calls : nullptr);
   int64_t results = root.shape().IsTuple() ? root.shape().tuple_size() : 1;
   for (int64_t i = 0; i < results; ++i) {
     const Shape& shape = root.shape().IsTuple() ? root.shape().tuple_element(i) : root.shape();
     const bool token = shape.IsToken();
+    const hlo::Sharding* stated = token ? nullptr : ResultSharding(root, i);
+    if (stated == nullptr && static_cast<size_t>(i) < own.size() && shape.IsArray()) {
+      runner->results_.push_back(std::move(own[static_cast<size_t>(i)]));
+      continue;
+    }
     runner->results_.push_back(
-        TRY(Shards::Of(token ? nullptr : ResultSharding(root, i), token ? TokenStandIn() : shape,
-                       options.num_partitions)));
+        TRY(Shards::Of(stated, token ? TokenStandIn() : shape, options.num_partitions)));
   }
   EvaluatorRunnerOptions evaluation = options;
-  const hlo::Module* evaluated = &module;
-  if (HasManual(module)) {
-    runner->rewritten_ = hlo::CloneModule(module);
+  runner->everywhere_ = manual;
+  if (manual) {
     TRY(SpellOutManual(*runner->rewritten_, options.num_partitions));
-    evaluated = runner->rewritten_.get();
   } else {
     evaluation.num_partitions = 1;
   }
-  runner->evaluator_ = TRY(hlo::Evaluator::Prepare(*evaluated, EvalOptionsFor(evaluation)));
+  if (partitioned) TRY(SplitCalls(*runner->rewritten_, calls, options.num_partitions));
+  runner->evaluator_ = TRY(hlo::Evaluator::Prepare(evaluated, EvalOptionsFor(evaluation)));
   return runner;
 }
 
@@ -229,7 +338,7 @@ Result<std::vector<std::vector<Literal>>> ShardedRunner::Run(
   }
   for (std::vector<Literal>& of_device : arguments) of_device.clear();
   Literal result;
-  if (rewritten_ == nullptr) {
+  if (!everywhere_) {
     result = TRY(evaluator_->Run(whole));
   } else {
     Executor::BlockingScope blocking;  // the devices run on threads of their own

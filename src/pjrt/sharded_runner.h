@@ -28,7 +28,8 @@ class ShardedRunner : public Runner {
   ShardedRunner() = default;
   std::vector<Shape> parameter_shapes_;  // whole
   std::vector<Shards> parameters_, results_;
-  std::unique_ptr<hlo::Module> rewritten_;  // with manual computations spelled out; null: none
+  std::unique_ptr<hlo::Module> rewritten_;  // null: the module as it is
+  bool everywhere_ = false;                 // every device evaluates all of it
   std::unique_ptr<hlo::Evaluator> evaluator_;
   int64_t devices_ = 1;
 };

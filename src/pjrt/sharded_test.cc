@@ -49,6 +49,51 @@ TEST(Shards, CutAndJoin) {
   }
 }
 
+TEST(Shards, Unreduced) {
+  EXPECT_EQ(SerializeSharding(ShardsOf("{unreduced}", {4}, 2)), "\x08\x06");
+  Shards shards = ShardsOf("{devices=[2,1,2]<=[4] last_tile_dims={unreduced}}", {4, 3}, 4);
+  EXPECT_EQ(shards.parts, 2);
+  EXPECT_EQ(shards.part_of, (std::vector<int64_t>{0, 1, 0, 1}));
+  EXPECT_EQ(shards.ShardShape(Shape(DType::kF32, {4, 3})), Shape(DType::kF32, {2, 3}));
+  EXPECT_EQ(SerializeSharding(shards),
+            std::string("\x08\x03\x1a\x03\x02\x01\x02\x22\x04\x00\x01\x02\x03\x42\x01\x06", 16));
+  Literal whole(Shape(DType::kF32, {4, 3}));
+  for (int64_t i = 0; i < 12; ++i) whole.SetDouble(i, static_cast<double>(i + 1));
+  std::vector<Literal> pieces;
+  std::vector<const Literal*> pointers;
+  for (int64_t d = 0; d < 4; ++d) pieces.push_back(*TakeShard(whole, shards, d));
+  for (const Literal& piece : pieces) pointers.push_back(&piece);
+  EXPECT_EQ(pieces[1].GetDouble(0), 0);
+  EXPECT_EQ(*JoinShards(whole.shape(), shards, pointers), whole);
+  pieces[3].SetDouble(0, 5);
+  EXPECT_EQ(JoinShards(whole.shape(), shards, pointers)->GetDouble(6), 12);
+}
+
+TEST(Shards, ResultsLieAsTheirOperandsDo) {
+  auto module = hlo::ParseModule(R"(HloModule m
+sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
+twice { p = f32[4,6] parameter(0) ROOT q = f32[4,6] add(p, p) }
+ENTRY main {
+  x = f32[4,6] parameter(0)
+  w = f32[6,8] parameter(1)
+  y = f32[4,6] call(x), to_apply=twice
+  t = f32[6,4] transpose(y), dimensions={1,0}
+  d = f32[4,8] dot(y, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  zero = f32[] constant(0)
+  r = f32[6] reduce(y, zero), dimensions={0}, to_apply=sum
+  ROOT all = (f32[6,4], f32[4,8], f32[6]) tuple(t, d, r)
+})");
+  ASSERT_TRUE(module.has_value()) << module.error().ToString();
+  Shards x = ShardsOf("{devices=[2,1]<=[2]}", {4, 6}, 2);
+  std::vector<Shards> results =
+      PropagateShards(*(*module)->entry(), std::vector<Shards>{x, Shards::Replicated(2, 2)}, 2);
+  ASSERT_EQ(results.size(), 3u);
+  EXPECT_EQ(results[0].counts, (Dims{1, 2}));
+  EXPECT_EQ(results[0].blocks[1], (Dims{0, 1}));
+  EXPECT_EQ(results[1].counts, (Dims{2, 1}));
+  EXPECT_TRUE(results[2].IsReplicated());
+}
+
 Result<ExecuteResult> CallOn(LoadedExecutable& program,
                              std::vector<std::vector<Buffer*>> arguments) {
   std::vector<Buffer* const*> lists;

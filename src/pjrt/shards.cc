@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "pjrt/strided.h"
 #include "pjrt/wire.h"
@@ -66,15 +67,32 @@ Result<Shards> OfTiles(const Sharding& sharding, const Shape& whole, int64_t dev
   }
   Shards shards = Shards::Replicated(rank, devices);
   for (int64_t d = 0; d < rank; ++d) shards.counts[d] = sharding.tile_dims[d];
+  // The kinds of the last tile dimensions, those behind the array's own.
+  size_t first_kind = sharding.tile_dims.size() - sharding.last_tile_dims.size();
+  if (sharding.last_tile_dims.size() > sharding.tile_dims.size()) {
+    return InvalidArgument("sharding ", sharding, " has more kinds than tile dimensions");
+  }
+  auto is_unreduced = [&](size_t d) {
+    return d >= first_kind && sharding.last_tile_dims[d - first_kind] == Sharding::Kind::kUnreduced;
+  };
+  for (size_t d = 0; d < sharding.tile_dims.size(); ++d) {
+    if (is_unreduced(d)) shards.parts *= sharding.tile_dims[d];
+  }
+  if (shards.parts > 1) shards.part_of.assign(static_cast<size_t>(devices), 0);
   for (int64_t t = 0; t < tiles; ++t) {
     int64_t device = ids[static_cast<size_t>(t)], rest = t;
     if (device < 0 || device >= devices) {
       return InvalidArgument("sharding ", sharding, " names device ", device, " of ", devices);
     }
+    int64_t part_stride = 1;
     for (size_t d = sharding.tile_dims.size(); d-- > 0;) {
       int64_t at = rest % sharding.tile_dims[d];
       rest /= sharding.tile_dims[d];
       if (static_cast<int64_t>(d) < rank) shards.blocks[static_cast<size_t>(device)][d] = at;
+      if (shards.parts > 1 && is_unreduced(d)) {
+        shards.part_of[static_cast<size_t>(device)] += at * part_stride;
+        part_stride *= sharding.tile_dims[d];
+      }
     }
   }
   return shards;
@@ -97,10 +115,18 @@ Status ApplyAxis(const hlo::Mesh& mesh, const hlo::AxisRef& ref, int64_t coordin
   return {};
 }
 
+Shards Unreduced(const Shape& whole, int64_t devices) {
+  Shards shards = Shards::Replicated(whole.rank(), devices);
+  shards.parts = devices;
+  for (int64_t i = 0; i < devices; ++i) shards.part_of.push_back(i);
+  return shards;
+}
+
 Result<Shards> OfMesh(const hlo::NamedSharding& named, const Shape& whole, int64_t devices,
                       std::span<const std::string> axes) {
   Shards shards = Shards::Replicated(whole.rank(), devices);
   const hlo::Mesh& mesh = named.mesh;
+  if (named.form == hlo::NamedSharding::Form::kUnreduced) return Unreduced(whole, devices);
   if (named.form != hlo::NamedSharding::Form::kDims || mesh.maximal || mesh.axes.empty()) {
     return shards;
   }
@@ -121,23 +147,34 @@ Result<Shards> OfMesh(const hlo::NamedSharding& named, const Shape& whole, int64
                            named.dims.size(), " dimensions for ", whole);
   }
   Dims strides = RowMajorStrides(sizes, 1);
+  if (named.unreduced_kind != hlo::ReductionKind::kNone) shards.reduction = named.unreduced_kind;
+  if (!named.unreduced.empty()) shards.part_of.assign(static_cast<size_t>(devices), 0);
+  // Where the axes put the device that stands at i of the mesh: `at` of `count`.
+  auto apply = [&](std::span<const hlo::AxisRef> refs, int64_t i, int64_t& count,
+                   int64_t& at) -> Status {
+    for (const hlo::AxisRef& ref : refs) {
+      if (ref.axis < 0 || ref.axis >= static_cast<int64_t>(sizes.size())) {
+        return InvalidArgument("sharding: axis ", ref.axis, " of a mesh of ", sizes.size());
+      }
+      size_t axis = static_cast<size_t>(ref.axis);
+      const std::string& name = mesh.axes[axis].name;
+      if (!axes.empty() && std::find(axes.begin(), axes.end(), name) == axes.end()) continue;
+      TRY(ApplyAxis(mesh, ref, i / strides[axis] % sizes[axis], count, at));
+    }
+    return {};
+  };
   for (int64_t i = 0; i < size; ++i) {
     int64_t device = mesh.devices ? ids[static_cast<size_t>(i)] : i;
     if (device < 0 || device >= devices) return InvalidArgument("sharding: no device ", device);
     for (size_t d = 0; d < named.dims.size(); ++d) {
       int64_t count = 1, at = 0;
-      for (const hlo::AxisRef& ref : named.dims[d].axes) {
-        if (ref.axis < 0 || ref.axis >= static_cast<int64_t>(sizes.size())) {
-          return InvalidArgument("sharding: axis ", ref.axis, " of a mesh of ", sizes.size());
-        }
-        const std::string& name = mesh.axes[static_cast<size_t>(ref.axis)].name;
-        if (!axes.empty() && std::find(axes.begin(), axes.end(), name) == axes.end()) continue;
-        size_t axis = static_cast<size_t>(ref.axis);
-        TRY(ApplyAxis(mesh, ref, i / strides[axis] % sizes[axis], count, at));
-      }
+      TRY(apply(named.dims[d].axes, i, count, at));
       shards.counts[d] = count;
       shards.blocks[static_cast<size_t>(device)][d] = at;
     }
+    if (named.unreduced.empty()) continue;
+    shards.parts = 1;
+    TRY(apply(named.unreduced, i, shards.parts, shards.part_of[static_cast<size_t>(device)]));
   }
   return shards;
 }
@@ -178,12 +215,13 @@ Result<Shards> Shards::Of(const Sharding* sharding, const Shape& whole, int64_t 
     case Sharding::Kind::kTuple:
       if (sharding->elements.size() == 1) return Of(&sharding->elements[0], whole, devices, axes);
       return InvalidArgument("sharding: ", *sharding, " of an array");
+    case Sharding::Kind::kUnreduced: return Unreduced(whole, devices);
     default: return Replicated(whole.rank(), devices);
   }
 }
 
 bool Shards::IsReplicated() const {
-  return std::all_of(counts.begin(), counts.end(), [](int64_t n) { return n == 1; });
+  return parts == 1 && std::all_of(counts.begin(), counts.end(), [](int64_t n) { return n == 1; });
 }
 
 int64_t Shards::BlockSize(const Shape& whole, int64_t dim) const {
@@ -200,6 +238,10 @@ Result<Literal> TakeShard(const Literal& whole, const Shards& shards, int64_t de
   if (shards.IsReplicated()) return whole;
   int64_t width = ByteWidth(whole.dtype());
   Literal shard = TRY(Literal::Allocate(shards.ShardShape(whole.shape())));
+  if (shards.part(static_cast<size_t>(device)) != 0 &&
+      shards.reduction == hlo::ReductionKind::kSum) {
+    return shard;
+  }
   Block block = BlockOf(whole.shape(), shards, device);
   CopyStrided(block.sizes, width, shard.mutable_data(),
               RowMajorStrides(shard.shape().dims(), width), whole.data() + block.offset,
@@ -207,13 +249,16 @@ Result<Literal> TakeShard(const Literal& whole, const Shards& shards, int64_t de
   return shard;
 }
 
-Result<Literal> JoinShards(const Shape& whole, const Shards& shards,
-                           std::span<const Literal* const> by_device) {
-  if (shards.IsReplicated()) return *by_device[0];
+namespace {
+
+// One part of the whole array: all of it, when it is reduced.
+Result<Literal> JoinPart(const Shape& whole, const Shards& shards, int64_t part,
+                         std::span<const Literal* const> by_device) {
   int64_t width = ByteWidth(whole.dtype());
   Literal joined = TRY(Literal::Allocate(whole));
   std::vector<Dims> done;
   for (size_t i = 0; i < by_device.size(); ++i) {
+    if (shards.part(i) != part) continue;
     if (std::find(done.begin(), done.end(), shards.blocks[i]) != done.end()) continue;
     done.push_back(shards.blocks[i]);
     Block block = BlockOf(whole, shards, static_cast<int64_t>(i));
@@ -224,11 +269,52 @@ Result<Literal> JoinShards(const Shape& whole, const Shards& shards,
   return joined;
 }
 
+template <class T>
+T Combine(T a, T b, hlo::ReductionKind reduction) {
+  if (reduction == hlo::ReductionKind::kMax) return a != a || a > b ? a : b;
+  if (reduction == hlo::ReductionKind::kMin) return a != a || a < b ? a : b;
+  if constexpr (std::is_integral_v<T>) {
+    return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+  } else {
+    return a + b;
+  }
+}
+
+void CombineInto(Literal& to, const Literal& from, hlo::ReductionKind reduction) {
+  for (int64_t i = 0; i < to.size(); ++i) {
+    if (IsComplex(to.dtype())) {
+      to.SetComplex(i, to.GetComplex(i) + from.GetComplex(i));
+    } else if (IsFloat(to.dtype())) {
+      to.SetDouble(i, Combine(to.GetDouble(i), from.GetDouble(i), reduction));
+    } else {
+      to.SetInt(i, Combine(to.GetInt(i), from.GetInt(i), reduction));
+    }
+  }
+}
+
+}  // namespace
+
+Result<Literal> JoinShards(const Shape& whole, const Shards& shards,
+                           std::span<const Literal* const> by_device) {
+  if (shards.IsReplicated()) return *by_device[0];
+  Literal joined = TRY(JoinPart(whole, shards, 0, by_device));
+  for (int64_t part = 1; part < shards.parts; ++part) {
+    CombineInto(joined, TRY(JoinPart(whole, shards, part, by_device)), shards.reduction);
+  }
+  return joined;
+}
+
+// Tiles, then devices that hold copies, then parts.
 std::string SerializeSharding(const Shards& shards) {
+  constexpr int64_t kReplicated = 0, kUnreduced = 6;  // of OpSharding::Type
   std::string out;
   if (shards.IsReplicated()) return std::string("\x08\x00", 2);  // type 0, written out
-  AppendNumber(out, 1, 3);                                       // OTHER: tiled
-  int64_t tiles = 1, devices = static_cast<int64_t>(shards.blocks.size());
+  if (shards.parts == static_cast<int64_t>(shards.blocks.size())) {
+    AppendNumber(out, 1, kUnreduced);
+    return out;
+  }
+  AppendNumber(out, 1, 3);  // OTHER: tiled
+  int64_t tiles = shards.parts, devices = static_cast<int64_t>(shards.blocks.size());
   std::vector<int64_t> dims(shards.counts.begin(), shards.counts.end());
   for (int64_t n : dims) tiles *= n;
   std::vector<std::vector<int64_t>> by_tile(static_cast<size_t>(tiles));
@@ -237,14 +323,28 @@ std::string SerializeSharding(const Shards& shards) {
     for (size_t d = 0; d < dims.size(); ++d) {
       tile = tile * dims[d] + shards.blocks[static_cast<size_t>(i)][d];
     }
+    tile = tile * shards.parts + shards.part(static_cast<size_t>(i));
     by_tile[static_cast<size_t>(tile)].push_back(i);
   }
-  if (tiles < devices) dims.push_back(devices / tiles);
-  std::vector<int64_t> ids;
-  for (const auto& same : by_tile) ids.insert(ids.end(), same.begin(), same.end());
+  const int64_t copies = std::max<int64_t>(devices / tiles, 1);
+  std::vector<int64_t> ids, kinds;
+  for (size_t first = 0; first < by_tile.size(); first += static_cast<size_t>(shards.parts)) {
+    for (size_t copy = 0; copy < static_cast<size_t>(copies); ++copy) {
+      for (size_t part = 0; part < static_cast<size_t>(shards.parts); ++part) {
+        const std::vector<int64_t>& same = by_tile[first + part];
+        if (copy < same.size()) ids.push_back(same[copy]);
+      }
+    }
+  }
+  if (copies > 1) dims.push_back(copies), kinds.push_back(kReplicated);
+  if (shards.parts > 1) dims.push_back(shards.parts), kinds.push_back(kUnreduced);
   AppendPacked(out, 3, dims);
   AppendPacked(out, 4, ids);
-  AppendNumber(out, 6, tiles < devices);
+  if (shards.parts == 1) {
+    AppendNumber(out, 6, copies > 1);
+  } else {
+    AppendPacked(out, 8, kinds);
+  }
   return out;
 }
 

@@ -125,7 +125,7 @@ class Store:
 
 def environment(options):
   """The environment of a worker."""
-  tree = [str(ROOT / "python"), str(ROOT / "test" / "tree")]
+  tree = [str(ROOT / "python")]
 
   def make(job):
     env = dict(os.environ)

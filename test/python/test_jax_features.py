@@ -370,13 +370,32 @@ print(float(jax.jit(lambda x: jnp.sin(x) * 3)(1.0)), bool(hits))
     assert first == [second[0], "False"] and second[1] == "True"
 
 
-def test_platform_dependent_takes_its_own_branch_or_the_default():
+def test_transfer_guards_see_fetches():
+    with jax.transfer_guard_device_to_host("disallow"):
+        with pytest.raises(Exception, match="Disallowed device-to-host transfer"):
+            np.asarray(jnp.arange(3.0) + 1)
+        closed_over = jax.device_put(2.0)
+        assert jax.device_get(jax.jit(lambda: closed_over * 2)()) == 4
+    x = jnp.arange(1024.0)
+    assert np.asarray(x).ctypes.data == np.asarray(x).ctypes.data  # a view again
+
+
+def test_narrow_integers_from_numpy_keep_their_sign():
+    values = np.array([1, -2, -3, 4, -8, 7], np.int8)
+    x = jnp.asarray(values.astype(jnp.int4))
+    assert x.astype(jnp.int8).tolist() == values.tolist()
+    assert (-x).astype(jnp.int8).tolist()[:4] == [-1, 2, 3, -4]
+
+
+def test_platform_dependent_takes_its_own_branch_or_that_of_cpu():
     f = jax.jit(lambda x: jax.lax.platform_dependent(x, cpu=lambda x: x + 1, default=lambda x: x * 7))
-    assert float(f(2.0)) == 14
+    assert float(f(2.0)) == 3
     g = jax.jit(lambda x: jax.lax.platform_dependent(x, weft=lambda x: x + 5, default=lambda x: x * 7))
     assert float(g(2.0)) == 7
     h = jax.jit(lambda x: jax.lax.platform_dependent(x, cpu=lambda x: x + 1, cuda=lambda x: x * 7))
     assert float(h(2.0)) == 3
+    d = jax.jit(lambda x: jax.lax.platform_dependent(x, cuda=lambda x: x + 1, default=lambda x: x * 7))
+    assert float(d(2.0)) == 14
 
 
 def test_export_for_weft():
@@ -385,3 +404,23 @@ def test_export_for_weft():
     a = a @ a.T + np.eye(3, dtype=np.float32)
     data = jax.export.export(jax.jit(jnp.linalg.cholesky), platforms=["weft", "cpu"])(a).serialize()
     close(jax.export.deserialize(data).call(a), np.linalg.cholesky(a))
+
+
+@pytest.mark.parametrize("platforms", [["cpu"], ["tpu", "cpu"]])
+def test_programs_exported_for_cpu_run_on_weft(platforms):
+    def f(x):
+        return jax.lax.platform_dependent(x, tpu=lambda x: x * 7, cpu=jnp.linalg.cholesky)
+
+    a = matrix(3, 3)
+    a = a @ a.T + np.eye(3, dtype=np.float32)
+    exported = jax.export.export(jax.jit(f), platforms=platforms)(a)
+    close(exported.call(a), np.linalg.cholesky(a))
+    also_for = platforms if len(platforms) == 1 else [*platforms, "weft"]
+    again = jax.export.export(jax.jit(exported.call), platforms=also_for)(a)
+    close(again.call(a), np.linalg.cholesky(a))
+
+
+def test_programs_exported_for_others_do_not():
+    exported = jax.export.export(jax.jit(jnp.sin), platforms=["tpu"])(1.0)
+    with pytest.raises(ValueError, match="exported for platforms"):
+        exported.call(1.0)

@@ -267,6 +267,24 @@ Result<Literal> TopElements(const Literal& operand, int64_t k, bool largest) {
   return Literal::Tuple({std::move(values), std::move(indices)});
 }
 
+bool IsKnownCustomCall(std::string_view target) {
+  constexpr std::string_view kTargets[] = {"AllocateBuffer",
+                                           "CreateBuffer",
+                                           "TopK",
+                                           "mhlo.topk",
+                                           "chlo.top_k",
+                                           "ApproxTopK",
+                                           "PartialReduce",
+                                           "shape_assertion",
+                                           "Qr",
+                                           "ProductOfElementaryHouseholderReflectors",
+                                           "PadToStatic",
+                                           "SliceToDynamic",
+                                           "GetRngSeed"};
+  return IsIdentity(target) || MathOp(target) ||
+         std::find(std::begin(kTargets), std::end(kTargets), target) != std::end(kTargets);
+}
+
 Result<Known> EvaluateKnownCustomCall(EvalContext& context, const Instruction& instruction,
                                       std::span<Literal> operands) {
   const std::string& target = instruction.attrs<CustomCallAttrs>().custom_call_target;

@@ -17,6 +17,9 @@ Result<std::optional<Literal>> EvaluateKnownCustomCall(EvalContext& context,
                                                        const Instruction& instruction,
                                                        std::span<Literal> operands);
 
+// Whether there is such a meaning for a target at all.
+bool IsKnownCustomCall(std::string_view target);
+
 // The values and s32 indices of the k largest (or smallest) elements of the last dimension, best
 // first, equal ones by index. Floats in total order.
 Result<Literal> TopElements(const Literal& operand, int64_t k, bool largest);

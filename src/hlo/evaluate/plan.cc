@@ -51,6 +51,14 @@ bool EffectsOf(const Computation& computation, EffectsCache& cache, int depth) {
   return false;
 }
 
+// An array without elements is known beforehand: nothing it is made from need be evaluated.
+bool IsKnownEmpty(const Instruction& instruction, EffectsCache& cache) {
+  const Shape& shape = instruction.shape();
+  return shape.IsArray() && shape.IsStatic() && shape.CheckedElements() == 0 &&
+         !instruction.IsParameter() && !instruction.IsConstant() &&
+         !EffectsOf(instruction, cache, 0);
+}
+
 // The instructions to evaluate: what the root and the effects read.
 std::unordered_set<const Instruction*> LiveInstructions(const Computation& computation,
                                                         EffectsCache& cache) {
@@ -66,6 +74,7 @@ std::unordered_set<const Instruction*> LiveInstructions(const Computation& compu
   while (!work.empty()) {
     const Instruction* instruction = work.back();
     work.pop_back();
+    if (IsKnownEmpty(*instruction, cache)) continue;
     for (const Instruction* operand : instruction->operands()) add(operand);
   }
   return live;
@@ -209,6 +218,14 @@ Status FillPlan(const Computation& computation, int64_t max_tensor_bytes, Effect
   std::unordered_set<const Instruction*> live = LiveInstructions(computation, cache);
   for (const Instruction* instruction : computation) {
     if (instruction->IsParameter() || !live.contains(instruction)) continue;
+    if (IsKnownEmpty(*instruction, cache)) {
+      Shape shape = instruction->shape();
+      shape.ClearLayout();
+      plan.empty.push_back(std::make_unique<const Literal>(std::move(shape)));
+      slots[instruction] = plan.slot_count;
+      plan.constants.emplace_back(plan.slot_count++, plan.empty.back().get());
+      continue;
+    }
     TRY(AddStep(*instruction, max_tensor_bytes, slots, plan));
   }
   auto root = slots.find(computation.root());

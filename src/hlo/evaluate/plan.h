@@ -72,6 +72,7 @@ struct EvalPlan {
   std::vector<EvalUse> uses;
   std::vector<EvalLanes> lanes;
   std::vector<std::pair<int32_t, const Literal*>> constants;  // by slot; they need no steps
+  std::vector<std::unique_ptr<const Literal>> empty;          // arrays without elements among them
   int32_t slot_count = 0, max_uses = 0, root_slot = 0;
   int32_t number = 0;  // among the plans of one evaluation
 };

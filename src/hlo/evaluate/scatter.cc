@@ -164,25 +164,32 @@ Status ScatterWindows(const ScatterState& s, const IndexedWindows& windows) {
   const Dims& whole = s.operands[0].shape().dims();
   const Dims& sizes = windows.sizes();
   Dims strides = RowMajorStrides(whole), dense = RowMajorStrides(sizes);
+  int64_t n = 1;
+  for (int64_t size : sizes) n *= size;
+  const bool replaces = simple && simple->kind == SimpleUpdate::kReplace;
+  const bool at_once = replaces || (simple && n == 1);  // without copies of the windows
   std::vector<StridedCopy> take, put, take_update, replace;
   ElementBytes current(count), update(count);
   std::vector<std::byte*> to(count);
   for (size_t k = 0; k < count; ++k) {
     int64_t width = ByteWidth(s.operands[k].dtype());
+    to[k] = s.operands[k].mutable_data();
+    if (replaces) replace.emplace_back(sizes, windows.slice_strides(), strides, width);
+    if (at_once) continue;
     take.emplace_back(sizes, strides, dense, width);
     put.emplace_back(sizes, dense, strides, width);
     take_update.emplace_back(sizes, windows.slice_strides(), dense, width);
-    replace.emplace_back(sizes, windows.slice_strides(), strides, width);
-    if (!simple || simple->kind == SimpleUpdate::kCombine) {
-      current[k].resize(static_cast<size_t>(take[k].elements() * width));
-      update[k].resize(current[k].size());
-    }
-    to[k] = s.operands[k].mutable_data();
+    current[k].resize(static_cast<size_t>(n * width));
+    update[k].resize(current[k].size());
   }
-  int64_t n = take[0].elements();
-  Result<ScalarFunction> function = ScalarFunction::Compile(s.apply);
+  std::optional<ScalarFunction> function;
   std::optional<ScalarFunction::Frame> frame;
-  if (function) frame.emplace(*function, std::min(n, kBlockLanes));
+  if (!at_once) {
+    if (Result<ScalarFunction> compiled = ScalarFunction::Compile(s.apply)) {
+      function.emplace(std::move(*compiled));
+      frame.emplace(*function, std::min(n, kBlockLanes));
+    }
+  }
   Dims starts;
   for (int64_t i = 0; i < windows.count(); ++i) {
     int64_t from_at = windows.Locate(i, starts), at = 0;
@@ -195,16 +202,16 @@ Status ScatterWindows(const ScatterState& s, const IndexedWindows& windows) {
     for (size_t k = 0; k < count; ++k) {
       int64_t width = ByteWidth(s.operands[k].dtype());
       const std::byte* from = s.updates[k].data() + from_at * width;
-      if (simple && simple->kind == SimpleUpdate::kReplace) {
+      if (replaces) {
         replace[k].Run(from, to[k] + at * width);
-      } else if (simple && n == 1) {
+      } else if (at_once) {
         CombineElement(simple->op, s.operands[k].dtype(), to[k] + at * width, from);
       } else {
         take[k].Run(to[k] + at * width, current[k].data());
         take_update[k].Run(from, update[k].data());
       }
     }
-    if (simple && (simple->kind == SimpleUpdate::kReplace || n == 1)) continue;
+    if (at_once) continue;
     if (function) {
       RunFunction(*function, *frame, s, current, update, n);
     } else {

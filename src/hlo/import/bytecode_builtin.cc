@@ -200,6 +200,14 @@ const Type* DecodeBuiltinType(EntryReader& r) {
   }
 }
 
+const Type* DecodeStableHloType(EntryReader& r) {
+  constexpr uint64_t kTokenCode = 0;
+  uint64_t code = r.VarInt();
+  if (r.bad()) return nullptr;
+  if (code != kTokenCode) return r.Fail(StrCat("type ", code, " of dialect `stablehlo`"));
+  return BuiltinPlain(r, Type::Kind::kToken);
+}
+
 const Type* DecodeTextType(EntryReader& r, std::string_view text) {
   for (const BytecodeFloatName& row : kBytecodeFloatNames) {
     if (row.name == text) return MakeElement(r, row.dtype);

@@ -190,6 +190,8 @@ void EntryTable::DecodeOne(EntryReader& r) {
     }
   } else if (dialect == "sdy" && !is_type) {
     entry.attr = DecodeSdyAttr(r);
+  } else if (dialect == "stablehlo" && is_type) {
+    entry.type = DecodeStableHloType(r);
   } else {
     r.Fail(StrCat(is_type ? "type" : "attribute", " of dialect `", dialect,
                   "`, which is not known here"));

@@ -107,6 +107,7 @@ const Attr* DecodeVhloAttr(EntryReader& r);
 const Type* DecodeVhloType(EntryReader& r);
 const Attr* DecodeSdyAttr(EntryReader& r);
 const Attr* DecodeTextAttr(EntryReader& r, std::string_view dialect, std::string_view text);
+const Type* DecodeStableHloType(EntryReader& r);  // casts have them
 const Type* DecodeTextType(EntryReader& r, std::string_view text);
 // Kinds 10 to 15 and 22 of builtin; sets the entry's location. False: not a location.
 bool DecodeLocation(EntryReader& r, uint64_t kind);

@@ -471,14 +471,19 @@ class ModuleProtoReader {
   std::unordered_map<int64_t, std::vector<int64_t>> schedule_;
 };
 
-// An HloProto has nothing but the module in field 1, where a module has its name, and field 3.
+// An HloProto has the module in field 1, where a module has its name, and field 3; an
+// HloModuleProtoWithConfig has it there and field 2. A module has all three.
 std::string_view ModuleBytes(std::string_view bytes) {
   WireReader reader(bytes);
   std::string_view first;
+  bool has_second = false, has_third = false;
   while (reader.Next()) {
-    if (reader.field() != 1 && reader.field() != 3) return bytes;
+    if (reader.field() > 3) return bytes;
     if (reader.field() == 1) first = reader.Bytes();
+    has_second |= reader.field() == 2;
+    has_third |= reader.field() == 3;
   }
+  if (has_second && has_third) return bytes;
   WireReader inner(first);
   bool computation = false;
   while (inner.Next()) computation |= inner.field() == 3;

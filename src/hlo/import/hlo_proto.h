@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/literal.h"
 #include "base/shape.h"
+#include "base/wire.h"
 #include "hlo/module.h"
 
 namespace weft::hlo {
@@ -69,6 +70,22 @@ Result<Sharding> ReadShardingProto(std::string_view bytes);
 Result<Metadata> ReadMetadataProto(std::string_view bytes);
 Result<FrontendAttributes> ReadFrontendAttributesProto(std::string_view bytes);
 Result<ReplicaGroups> ReadReplicaGroupsProto(std::string_view bytes, uint32_t field);
+
+// The number of XLA's PrimitiveType, and the way back (kInvalid: not known).
+uint64_t ProtoOfDType(DType dtype);
+DType DTypeOfProto(uint64_t value);
+// Which field of a LiteralProto has elements of this type: as bytes, or as a list of numbers. One
+// of the two is 0.
+uint32_t LiteralBytesField(DType dtype);
+uint32_t LiteralNumbersField(DType dtype);
+
+// The same messages written. Arrays without a layout are written row-major.
+WireWriter WriteShapeProto(const Shape& shape);
+WireWriter WriteLiteralProto(const Literal& literal);
+WireWriter WriteShardingProto(const Sharding& sharding);
+WireWriter WriteMetadataProto(const Metadata& metadata);
+WireWriter WriteFrontendAttributesProto(const FrontendAttributes& attributes);
+void WriteReplicaGroups(const ReplicaGroups& groups, WireWriter& to);  // into an instruction
 
 std::unexpected<Error> MalformedProto(std::string_view message);
 

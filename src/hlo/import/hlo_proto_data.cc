@@ -10,16 +10,18 @@ namespace {
 
 constexpr int kMaxProtoDepth = 64;
 
-DType DTypeOfProto(uint64_t value) {
-  using enum DType;
-  static constexpr DType kTypes[] = {
-      kInvalid,    kPred,       kS8,     kS16,      kS32,      kS64,    kU8,     kU16,
-      kU32,        kU64,        kF16,    kF32,      kF64,      kTuple,  kOpaque, kC64,
-      kBF16,       kToken,      kC128,   kF8E5M2,   kF8E4M3FN, kS4,     kU4,     kF8E4M3B11FNUZ,
-      kF8E5M2FNUZ, kF8E4M3FNUZ, kS2,     kU2,       kF8E4M3,   kF8E3M4, kS1,     kU1,
-      kF4E2M1FN,   kF8E8M0FNU,  kBuffer, kF6E3M2FN, kF6E2M3FN};
-  return value < std::size(kTypes) ? kTypes[value] : kInvalid;
-}
+// By their number in XLA's PrimitiveType.
+constexpr DType kProtoTypes[] = {
+    DType::kInvalid,    DType::kPred,       DType::kS8,     DType::kS16,
+    DType::kS32,        DType::kS64,        DType::kU8,     DType::kU16,
+    DType::kU32,        DType::kU64,        DType::kF16,    DType::kF32,
+    DType::kF64,        DType::kTuple,      DType::kOpaque, DType::kC64,
+    DType::kBF16,       DType::kToken,      DType::kC128,   DType::kF8E5M2,
+    DType::kF8E4M3FN,   DType::kS4,         DType::kU4,     DType::kF8E4M3B11FNUZ,
+    DType::kF8E5M2FNUZ, DType::kF8E4M3FNUZ, DType::kS2,     DType::kU2,
+    DType::kF8E4M3,     DType::kF8E3M4,     DType::kS1,     DType::kU1,
+    DType::kF4E2M1FN,   DType::kF8E8M0FNU,  DType::kBuffer, DType::kF6E3M2FN,
+    DType::kF6E2M3FN};
 
 Result<Layout> ReadLayout(std::string_view bytes) {
   WireReader reader(bytes);
@@ -107,51 +109,6 @@ Result<Shape> ReadShapeAt(std::string_view bytes, int depth) {
   return shape;
 }
 
-// Which field of a LiteralProto has elements of this type as bytes; 0 when it is a list of numbers.
-uint32_t BytesField(DType dtype) {
-  switch (dtype) {
-    case DType::kS8: return 15;
-    case DType::kU8: return 3;
-    case DType::kF16: return 11;
-    case DType::kBF16: return 13;
-    case DType::kU16: return 16;
-    case DType::kS16: return 17;
-    case DType::kS1: return 30;
-    case DType::kS2: return 26;
-    case DType::kS4: return 21;
-    case DType::kU1: return 31;
-    case DType::kU2: return 27;
-    case DType::kU4: return 22;
-    case DType::kF4E2M1FN: return 32;
-    case DType::kF8E3M4: return 29;
-    case DType::kF8E4M3B11FNUZ: return 23;
-    case DType::kF8E4M3FN: return 20;
-    case DType::kF8E4M3FNUZ: return 25;
-    case DType::kF8E4M3: return 28;
-    case DType::kF8E5M2FNUZ: return 24;
-    case DType::kF8E5M2: return 19;
-    case DType::kF8E8M0FNU: return 33;
-    case DType::kF6E3M2FN: return 35;
-    case DType::kF6E2M3FN: return 36;
-    default: return 0;
-  }
-}
-
-uint32_t NumbersField(DType dtype) {
-  switch (dtype) {
-    case DType::kPred: return 2;
-    case DType::kS32: return 4;
-    case DType::kS64: return 5;
-    case DType::kU32: return 6;
-    case DType::kU64: return 7;
-    case DType::kF32: return 8;
-    case DType::kF64: return 9;
-    case DType::kC64: return 12;
-    case DType::kC128: return 18;
-    default: return 0;
-  }
-}
-
 template <class To, class From>
 bool CopyNumbers(const std::vector<From>& from, Literal& literal) {
   size_t width = static_cast<size_t>(ByteWidth(literal.shape().dtype()));
@@ -186,7 +143,7 @@ Result<Literal> ReadArray(const Shape& shape, std::string_view bytes) {
   std::vector<double> doubles;
   std::string_view raw;
   WireReader reader(bytes);
-  uint32_t bytes_field = BytesField(dtype), numbers_field = NumbersField(dtype);
+  uint32_t bytes_field = LiteralBytesField(dtype), numbers_field = LiteralNumbersField(dtype);
   while (reader.Next()) {
     if (bytes_field != 0 && reader.field() == bytes_field) raw = reader.Bytes();
     if (numbers_field == 0 || reader.field() != numbers_field) continue;
@@ -403,6 +360,58 @@ Result<Sharding> ReadShardingAt(std::string_view bytes, int depth) {
 }
 
 }  // namespace
+
+DType DTypeOfProto(uint64_t value) {
+  return value < std::size(kProtoTypes) ? kProtoTypes[value] : DType::kInvalid;
+}
+
+uint64_t ProtoOfDType(DType dtype) {
+  return static_cast<uint64_t>(std::ranges::find(kProtoTypes, dtype) - std::begin(kProtoTypes));
+}
+
+uint32_t LiteralBytesField(DType dtype) {
+  switch (dtype) {
+    case DType::kS8: return 15;
+    case DType::kU8: return 3;
+    case DType::kF16: return 11;
+    case DType::kBF16: return 13;
+    case DType::kU16: return 16;
+    case DType::kS16: return 17;
+    case DType::kS1: return 30;
+    case DType::kS2: return 26;
+    case DType::kS4: return 21;
+    case DType::kU1: return 31;
+    case DType::kU2: return 27;
+    case DType::kU4: return 22;
+    case DType::kF4E2M1FN: return 32;
+    case DType::kF8E3M4: return 29;
+    case DType::kF8E4M3B11FNUZ: return 23;
+    case DType::kF8E4M3FN: return 20;
+    case DType::kF8E4M3FNUZ: return 25;
+    case DType::kF8E4M3: return 28;
+    case DType::kF8E5M2FNUZ: return 24;
+    case DType::kF8E5M2: return 19;
+    case DType::kF8E8M0FNU: return 33;
+    case DType::kF6E3M2FN: return 35;
+    case DType::kF6E2M3FN: return 36;
+    default: return 0;
+  }
+}
+
+uint32_t LiteralNumbersField(DType dtype) {
+  switch (dtype) {
+    case DType::kPred: return 2;
+    case DType::kS32: return 4;
+    case DType::kS64: return 5;
+    case DType::kU32: return 6;
+    case DType::kU64: return 7;
+    case DType::kF32: return 8;
+    case DType::kF64: return 9;
+    case DType::kC64: return 12;
+    case DType::kC128: return 18;
+    default: return 0;
+  }
+}
 
 std::unexpected<Error> MalformedProto(std::string_view message) {
   return InvalidArgument("HLO proto: the bytes of a ", message, " are malformed");

@@ -51,4 +51,12 @@ std::vector<std::string> EntryList(const Module& module, std::string_view key);
 // HloModuleProto, or HloProto around it, in protobuf wire format; verified.
 Result<std::unique_ptr<Module>> ImportHloProto(std::string_view bytes);
 
+// The way back: an HloModuleProto that XLA reads too. Names that several instructions or
+// computations have get a suffix, arrays without a layout are written row-major. Not written:
+// statistics, origins, sparsity and the layout of constants. The second
+// writes an HloModuleProtoWithConfig; `module_fields` are more fields of the module, in wire
+// format.
+std::string ExportHloProto(const Module& module);
+std::string ExportHloProtoWithConfig(const Module& module, std::string_view module_fields = {});
+
 }  // namespace weft::hlo
