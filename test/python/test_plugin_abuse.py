@@ -174,8 +174,7 @@ def test_callbacks_that_fail():
         h = jax.jit(lambda x: jax.pure_callback(lambda v: sys.exit(3), shape, x))
         error(lambda: jax.block_until_ready(h(jnp.ones(2))), "SystemExit")
         # The error goes with what depends on it, and no further.
-        y = f(jnp.ones(2))
-        error(lambda: np.asarray(y * 2), "no such thing")
+        error(lambda: np.asarray(f(jnp.ones(2)) * 2), "no such thing")   # at the call, or later
         works()
     """)
 
