@@ -97,6 +97,20 @@ int64_t FirstDuplicateOfDonated(std::span<const ArrayRef> arrays, const std::vec
   return -1;
 }
 
+// The instruction with the largest array; null when there is none.
+const hlo::Instruction* LargestValue(const hlo::Module& module) {
+  const hlo::Instruction* largest = nullptr;
+  int64_t bytes = 0;
+  for (const auto& computation : module.computations()) {
+    for (const hlo::Instruction* instruction : *computation) {
+      if (!instruction->shape().IsArray() || instruction->shape().ByteSize() <= bytes) continue;
+      largest = instruction;
+      bytes = instruction->shape().ByteSize();
+    }
+  }
+  return largest;
+}
+
 }  // namespace
 
 // Kept alive by the events it waits for, then by its task.
@@ -119,13 +133,22 @@ struct LoadedExecutable::Launch {
   Status CheckMemory(const Client& client) const {
     int64_t results = executable->output_bytes(), bytes = 0;
     int64_t temporary = executable->memory().temp_bytes;
-    TRY(client.CheckMemory(results));
+    if (Status fits = client.CheckMemory(results); !fits) {
+      fits.error().Prefix(StrCat("results of ", executable->name(), ": "));
+      return fits;
+    }
     if (!__builtin_add_overflow(results, temporary, &bytes) && bytes <= client.memory_limit()) {
       return {};
     }
-    return ResourceExhausted("execute ", executable->name(), ": out of memory: results of ",
-                             results, " bytes and temporary values of ", temporary,
-                             " bytes do not fit into ", client.memory_limit(), " bytes");
+    Error error(Code::kResourceExhausted,
+                StrCat("execute ", executable->name(), ": out of memory: results of ", results,
+                       " bytes and temporary values of ", temporary, " bytes do not fit into ",
+                       client.memory_limit(), " bytes"));
+    if (const hlo::Instruction* largest = LargestValue(executable->module())) {
+      error.Note(StrCat("the largest is ", largest->ToString()));
+      error.Source(largest->SourceLocation());
+    }
+    return std::unexpected(std::move(error));
   }
 
   Result<std::vector<std::vector<Literal>>> Compute() {
