@@ -118,8 +118,7 @@ void WireWriter::Float(uint32_t field, float value) {
   out_.append(reinterpret_cast<const char*>(&value), sizeof(value));
 }
 
-void WireWriter::Double(uint32_t field, double value) {
-  if (value == 0) return;
+void WireWriter::DoubleAlways(uint32_t field, double value) {
   Tag(field, 1);
   out_.append(reinterpret_cast<const char*>(&value), sizeof(value));
 }

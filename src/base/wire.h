@@ -64,7 +64,10 @@ class WireWriter {
   }
   void IntAlways(uint32_t field, int64_t value);  // where presence itself says something
   void Float(uint32_t field, float value);
-  void Double(uint32_t field, double value);
+  void Double(uint32_t field, double value) {
+    if (value != 0) DoubleAlways(field, value);
+  }
+  void DoubleAlways(uint32_t field, double value);
   void Bytes(uint32_t field, std::string_view bytes) {
     if (!bytes.empty()) BytesAlways(field, bytes);
   }

@@ -1,8 +1,8 @@
 // Slots of topologies: which devices there would be, without a client.
 #include <charconv>
 
+#include "base/wire.h"
 #include "pjrt/api.h"
-#include "pjrt/wire.h"
 
 struct PJRT_SerializedTopology {
   std::string bytes;
@@ -135,12 +135,13 @@ Status TopologyDescription_MakeCanonicalShapeForMemorySpace(
   args.serialized_shape_size = 0;
   args.serialized_shape_deleter = [](const char* p) { delete[] p; };
   const Shape shape = TRY(ToShape(args.element_type, args.dims, args.num_dims, args.layout));
-  std::string layout, proto;
-  AppendPacked(layout, 1, shape.LayoutOrDefault().minor_to_major);
-  AppendNumber(proto, 2, PrimitiveTypeNumber(args.element_type));
-  AppendPacked(proto, 3, shape.dims());
-  AppendBytes(proto, 5, layout);
-  AppendPacked(proto, 6, std::vector<int64_t>(shape.rank(), 0));
+  WireWriter layout, writer;
+  layout.Ints(1, shape.LayoutOrDefault().minor_to_major);
+  writer.Int(2, PrimitiveTypeNumber(args.element_type));
+  writer.Ints(3, shape.dims());
+  writer.Message(5, layout);
+  writer.Ints(6, std::vector<int64_t>(shape.rank(), 0));
+  const std::string& proto = writer.str();
   char* bytes = new char[proto.size()];
   proto.copy(bytes, proto.size());
   args.serialized_shape = bytes;

@@ -6,35 +6,38 @@
 #include <iterator>
 #include <optional>
 
-#include "pjrt/wire.h"
+#include "base/wire.h"
 
 namespace weft::pjrt {
 namespace {
 
 constexpr int64_t kMaxDevices = 1 << 16;  // replicas times partitions
 
+std::unexpected<Error> MalformedOptions() {
+  return InvalidArgument("compile options: not CompileOptionsProto in wire format");
+}
+
 Result<std::vector<int64_t>> ParseDeviceAssignment(std::string_view proto) {
   int64_t replicas = 0, partitions = 0;
   std::vector<std::vector<int64_t>> by_partition;
   WireReader reader(proto);
-  while (!reader.AtEnd()) {
-    WireField field = TRY(reader.Next());
-    switch (field.number) {
-      case 1: replicas = field.integer(); break;
-      case 2: partitions = field.integer(); break;
+  while (reader.Next()) {
+    switch (reader.field()) {
+      case 1: replicas = reader.Int(); break;
+      case 2: partitions = reader.Int(); break;
       case 3: {
+        WireReader devices(reader.Bytes());
         std::vector<int64_t>& ids = by_partition.emplace_back();
-        WireReader devices(field.bytes);
-        while (!devices.AtEnd()) {
-          WireField device = TRY(devices.Next());
-          if (device.number != 1) continue;
-          TRY(ForEachNumber(device, [&](uint64_t id) { ids.push_back(static_cast<int64_t>(id)); }));
+        while (devices.Next()) {
+          if (devices.field() == 1) devices.Ints(ids);
         }
+        if (!devices.ok()) return MalformedOptions();
         break;
       }
       default: break;
     }
   }
+  if (!reader.ok()) return MalformedOptions();
   bool fits = replicas >= 0 && partitions >= 0 && replicas <= kMaxDevices &&
               static_cast<int64_t>(by_partition.size()) == partitions;
   for (const auto& ids : by_partition) fits &= static_cast<int64_t>(ids.size()) == replicas;
@@ -49,27 +52,31 @@ Result<std::vector<int64_t>> ParseDeviceAssignment(std::string_view proto) {
   return assignment;
 }
 
+// Appends the booleans of a repeated field.
+void AppendFlags(WireReader& reader, std::vector<bool>& to) {
+  std::vector<int64_t> values;
+  reader.Ints(values);
+  for (int64_t value : values) to.push_back(value != 0);
+}
+
 Status ParseBuildOptions(std::string_view proto, CompileRequest& request) {
   WireReader reader(proto);
-  auto append = [](std::vector<bool>& to) {
-    return [&to](uint64_t value) { to.push_back(value != 0); };
-  };
-  while (!reader.AtEnd()) {
-    WireField field = TRY(reader.Next());
-    switch (field.number) {
-      case 1: request.device_ordinal = field.integer(); break;
-      case 3: request.debug_options = field.bytes; break;
-      case 4: request.num_replicas = field.integer(); break;
-      case 5: request.num_partitions = field.integer(); break;
-      case 6: request.use_spmd_partitioning = field.boolean(); break;
-      case 9: request.device_assignment = TRY(ParseDeviceAssignment(field.bytes)); break;
-      case 12: TRY(ForEachNumber(field, append(request.propagate_sharding_to_output))); break;
-      case 15: request.device_memory_size = field.integer(); break;
-      case 18: TRY(ForEachNumber(field, append(request.propagate_sharding_to_parameters))); break;
-      case 19: request.use_shardy_partitioner = field.boolean(); break;
+  while (reader.Next()) {
+    switch (reader.field()) {
+      case 1: request.device_ordinal = reader.Int(); break;
+      case 3: request.debug_options = reader.Bytes(); break;
+      case 4: request.num_replicas = reader.Int(); break;
+      case 5: request.num_partitions = reader.Int(); break;
+      case 6: request.use_spmd_partitioning = reader.Bool(); break;
+      case 9: request.device_assignment = TRY(ParseDeviceAssignment(reader.Bytes())); break;
+      case 12: AppendFlags(reader, request.propagate_sharding_to_output); break;
+      case 15: request.device_memory_size = reader.Int(); break;
+      case 18: AppendFlags(reader, request.propagate_sharding_to_parameters); break;
+      case 19: request.use_shardy_partitioner = reader.Bool(); break;
       default: break;
     }
   }
+  if (!reader.ok()) return MalformedOptions();
   return {};
 }
 
@@ -77,40 +84,36 @@ Status ParseOverride(std::string_view proto, CompileRequest& request) {
   std::string key;
   std::variant<std::string, bool, int64_t, double> value;
   WireReader entry(proto);
-  while (!entry.AtEnd()) {
-    WireField field = TRY(entry.Next());
-    if (field.number == 1) key = field.bytes;
-    if (field.number != 2) continue;
-    WireReader reader(field.bytes);
-    while (!reader.AtEnd()) {
-      WireField choice = TRY(reader.Next());
-      switch (choice.number) {
-        case 1: value = std::string(choice.bytes); break;
-        case 2: value = choice.boolean(); break;
-        case 3: value = choice.integer(); break;
-        case 4: value = choice.number64(); break;
+  while (entry.Next()) {
+    if (entry.field() == 1) key = entry.Bytes();
+    if (entry.field() != 2) continue;
+    WireReader reader(entry.Bytes());
+    while (reader.Next()) {
+      switch (reader.field()) {
+        case 1: value = std::string(reader.Bytes()); break;
+        case 2: value = reader.Bool(); break;
+        case 3: value = reader.Int(); break;
+        case 4: value = reader.Double(); break;
         default: break;
       }
     }
+    if (!reader.ok()) return MalformedOptions();
   }
+  if (!entry.ok()) return MalformedOptions();
   request.overrides[std::move(key)] = std::move(value);
   return {};
 }
 
-std::string SerializeOverride(const std::variant<std::string, bool, int64_t, double>& value) {
-  std::string out;
+WireWriter OverrideMessage(const std::variant<std::string, bool, int64_t, double>& value) {
+  WireWriter out;
   if (auto* text = std::get_if<std::string>(&value)) {
-    AppendBytes(out, 1, *text);
+    out.BytesAlways(1, *text);
   } else if (auto* flag = std::get_if<bool>(&value)) {
-    AppendVarint(out, 2 << 3);
-    AppendVarint(out, *flag ? 1 : 0);
+    out.IntAlways(2, *flag ? 1 : 0);
   } else if (auto* integer = std::get_if<int64_t>(&value)) {
-    AppendVarint(out, 3 << 3);
-    AppendVarint(out, static_cast<uint64_t>(*integer));
+    out.IntAlways(3, *integer);
   } else {
-    AppendVarint(out, 4 << 3 | 1);
-    auto bits = std::bit_cast<uint64_t>(std::get<double>(value));
-    for (int i = 0; i < 8; ++i) out.push_back(static_cast<char>(bits >> (8 * i)));
+    out.DoubleAlways(4, std::get<double>(value));
   }
   return out;
 }
@@ -123,7 +126,7 @@ std::optional<OptionType> FindOption(std::string_view name) {
     OptionType type;
   };
   static constexpr Option kOptions[] = {
-      // sorted
+  // sorted
 #define X(name, type) {#name, OptionType::type},
 #include "pjrt/xla_options.inc"
 #undef X
@@ -204,16 +207,16 @@ Status CheckOverrides(const CompileOverrides& overrides) {
 Result<CompileRequest> ParseCompileOptions(std::string_view proto) {
   CompileRequest request;
   WireReader reader(proto);
-  while (!reader.AtEnd()) {
-    WireField field = TRY(reader.Next());
-    switch (field.number) {
-      case 2: request.tupled_arguments = field.boolean(); break;
-      case 3: TRY(ParseBuildOptions(field.bytes, request)); break;
-      case 4: request.portable_executable = field.boolean(); break;
-      case 7: TRY(ParseOverride(field.bytes, request)); break;
+  while (reader.Next()) {
+    switch (reader.field()) {
+      case 2: request.tupled_arguments = reader.Bool(); break;
+      case 3: TRY(ParseBuildOptions(reader.Bytes(), request)); break;
+      case 4: request.portable_executable = reader.Bool(); break;
+      case 7: TRY(ParseOverride(reader.Bytes(), request)); break;
       default: break;
     }
   }
+  if (!reader.ok()) return MalformedOptions();
   // Absent numbers arrive as zero.
   request.num_replicas = std::max<int64_t>(request.num_replicas, 1);
   request.num_partitions = std::max<int64_t>(request.num_partitions, 1);
@@ -232,9 +235,9 @@ Result<CompileRequest> ParseCompileOptions(std::string_view proto) {
 }
 
 std::string SerializeDeviceAssignment(const CompileRequest& request) {
-  std::string out;
-  AppendNumber(out, 1, request.num_replicas);
-  AppendNumber(out, 2, request.num_partitions);
+  WireWriter out;
+  out.Int(1, request.num_replicas);
+  out.Int(2, request.num_partitions);
   for (int64_t p = 0; p < request.num_partitions; ++p) {
     std::vector<int64_t> ids;
     for (int64_t r = 0; r < request.num_replicas; ++r) {
@@ -243,39 +246,36 @@ std::string SerializeDeviceAssignment(const CompileRequest& request) {
                         ? at
                         : request.device_assignment[static_cast<size_t>(at)]);
     }
-    std::string devices;
-    AppendPacked(devices, 1, ids);
-    AppendBytes(out, 3, devices);
+    WireWriter devices;
+    devices.Ints(1, ids);
+    out.Message(3, devices);
   }
-  return out;
+  return out.Take();
 }
 
 std::string SerializeCompileOptions(const CompileRequest& request) {
-  std::string build;
-  AppendVarint(build, 1 << 3);  // also zero: to us an absent one is -1
-  AppendVarint(build, static_cast<uint64_t>(request.device_ordinal));
-  if (!request.debug_options.empty()) AppendBytes(build, 3, request.debug_options);
-  AppendNumber(build, 4, request.num_replicas);
-  AppendNumber(build, 5, request.num_partitions);
-  AppendNumber(build, 6, request.use_spmd_partitioning);
-  if (!request.device_assignment.empty()) {
-    AppendBytes(build, 9, SerializeDeviceAssignment(request));
-  }
-  AppendPacked(build, 12, request.propagate_sharding_to_output);
-  AppendNumber(build, 15, request.device_memory_size);
-  AppendPacked(build, 18, request.propagate_sharding_to_parameters);
-  AppendNumber(build, 19, request.use_shardy_partitioner);
-  std::string out;
-  AppendNumber(out, 2, request.tupled_arguments);
-  AppendBytes(out, 3, build);
-  AppendNumber(out, 4, request.portable_executable);
+  WireWriter build;
+  build.IntAlways(1, request.device_ordinal);  // also zero: to us an absent one is -1
+  build.Bytes(3, request.debug_options);
+  build.Int(4, request.num_replicas);
+  build.Int(5, request.num_partitions);
+  build.Int(6, request.use_spmd_partitioning);
+  if (!request.device_assignment.empty()) build.Bytes(9, SerializeDeviceAssignment(request));
+  build.Ints(12, request.propagate_sharding_to_output);
+  build.Int(15, request.device_memory_size);
+  build.Ints(18, request.propagate_sharding_to_parameters);
+  build.Int(19, request.use_shardy_partitioner);
+  WireWriter out;
+  out.Int(2, request.tupled_arguments);
+  out.Message(3, build);
+  out.Int(4, request.portable_executable);
   for (const auto& [key, value] : request.overrides) {
-    std::string entry;
-    AppendBytes(entry, 1, key);
-    AppendBytes(entry, 2, SerializeOverride(value));
-    AppendBytes(out, 7, entry);
+    WireWriter entry;
+    entry.BytesAlways(1, key);
+    entry.Message(2, OverrideMessage(value));
+    out.Message(7, entry);
   }
-  return out;
+  return out.Take();
 }
 
 }  // namespace weft::pjrt

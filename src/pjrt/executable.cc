@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/wire.h"
 #include "compiler/pipeline.h"
 #include "hlo/import/import.h"
 #include "hlo/text.h"
@@ -17,7 +18,6 @@
 #include "pjrt/executable_bytes.h"
 #include "pjrt/ffi.h"
 #include "pjrt/sharded_runner.h"
-#include "pjrt/wire.h"
 
 namespace weft::pjrt {
 namespace {
@@ -315,19 +315,19 @@ std::string Executable::OptimizedText() const {
 }
 
 std::string Executable::OptimizedProto() const {
-  std::string more;
+  WireWriter more;
   if (request_.device_count() > 1 && request_.num_partitions > 1) {
-    std::string result;
     if (module_->entry()->root()->shape().IsTuple()) {
-      AppendNumber(result, 1, 2);  // a tuple of them
-      for (const OutputInfo& output : outputs_) AppendBytes(result, 5, output.sharding);
+      WireWriter result;
+      result.Int(1, 2);  // a tuple of them
+      for (const OutputInfo& output : outputs_) result.BytesAlways(5, output.sharding);
+      more.Message(12, result);
     } else if (outputs_.size() == 1) {
-      result = outputs_[0].sharding;
+      more.Bytes(12, outputs_[0].sharding);
     }
-    if (!result.empty()) AppendBytes(more, 12, result);
-    for (const std::string& sharding : parameter_shardings_) AppendBytes(more, 14, sharding);
+    for (const std::string& sharding : parameter_shardings_) more.BytesAlways(14, sharding);
   }
-  return hlo::ExportHloProtoWithConfig(*module_, more);
+  return hlo::ExportHloProtoWithConfig(*module_, more.str());
 }
 
 const CostAnalysis& Executable::cost() const {

@@ -2,11 +2,11 @@
 
 #include <utility>
 
+#include "base/wire.h"
 #include "hlo/text.h"
 #include "hlo/verify.h"
 #include "pjrt/digest.h"
 #include "pjrt/executable.h"
-#include "pjrt/wire.h"
 
 #ifndef WEFT_VERSION
 #define WEFT_VERSION "0"
@@ -68,15 +68,16 @@ std::string SaveExecutable(const hlo::Module& module, const CompileRequest& requ
                            std::string_view fingerprint) {
   hlo::PrintOptions print = hlo::PrintOptions::Full();
   print.max_constant_elements = kTextConstant;
-  std::string body;
-  AppendBytes(body, 1, WEFT_VERSION);
-  AppendBytes(body, 2, SerializeCompileOptions(request));
-  AppendBytes(body, 3, fingerprint);
-  AppendBytes(body, 4, hlo::PrintModule(module, print));
+  WireWriter writer;
+  writer.BytesAlways(1, WEFT_VERSION);
+  writer.BytesAlways(2, SerializeCompileOptions(request));
+  writer.BytesAlways(3, fingerprint);
+  writer.BytesAlways(4, hlo::PrintModule(module, print));
   (void)ForEachLargeConstant(module, [&](const hlo::Instruction& constant) -> Status {
-    AppendBytes(body, 5, BytesOf(constant.literal()));
+    writer.BytesAlways(5, BytesOf(constant.literal()));
     return {};
   });
+  const std::string& body = writer.str();
   return StrCat(kSavedMagic, Digest::Raw(body), body);
 }
 
@@ -93,17 +94,17 @@ Result<SavedExecutable> ReadExecutable(std::string_view bytes) {
   std::string_view version, text;
   std::vector<std::string_view> constants;
   WireReader reader(body);
-  while (!reader.AtEnd()) {
-    WireField field = TRY(reader.Next());
-    switch (field.number) {
-      case 1: version = field.bytes; break;
-      case 2: saved.request = TRY(ParseCompileOptions(field.bytes)); break;
-      case 3: saved.fingerprint = field.bytes; break;
-      case 4: text = field.bytes; break;
-      case 5: constants.push_back(field.bytes); break;
+  while (reader.Next()) {
+    switch (reader.field()) {
+      case 1: version = reader.Bytes(); break;
+      case 2: saved.request = TRY(ParseCompileOptions(reader.Bytes())); break;
+      case 3: saved.fingerprint = reader.Bytes(); break;
+      case 4: text = reader.Bytes(); break;
+      case 5: constants.push_back(reader.Bytes()); break;
       default: break;
     }
   }
+  if (!reader.ok()) return InvalidArgument("executable: the bytes are malformed");
   if (version != WEFT_VERSION) {
     return InvalidArgument("executable: saved by version ", version, " of Weft, this is ",
                            WEFT_VERSION);

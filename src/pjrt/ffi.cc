@@ -360,11 +360,13 @@ Result<Literal> RunCustomCall(const hlo::Instruction& call, std::span<Literal> o
   return std::move(state.result);
 }
 
-bool CallsBack(const hlo::Module& module) {
+// Whether a custom call of the module has a target for which `matches` holds.
+template <class Matches>
+static bool AnyTarget(const hlo::Module& module, const Matches& matches) {
   for (const auto& computation : module.computations()) {
     for (const hlo::Instruction* instruction : *computation) {
       if (instruction->op() == hlo::Op::kCustomCall &&
-          instruction->attrs<hlo::CustomCallAttrs>().custom_call_target == kCallbackTarget) {
+          matches(instruction->attrs<hlo::CustomCallAttrs>().custom_call_target)) {
         return true;
       }
     }
@@ -372,15 +374,14 @@ bool CallsBack(const hlo::Module& module) {
   return false;
 }
 
+bool CallsBack(const hlo::Module& module) {
+  return AnyTarget(module, [](const std::string& name) { return name == kCallbackTarget; });
+}
+
 bool CallsOut(const hlo::Module& module) {
-  for (const auto& computation : module.computations()) {
-    for (const hlo::Instruction* instruction : *computation) {
-      if (instruction->op() != hlo::Op::kCustomCall) continue;
-      const std::string& name = instruction->attrs<hlo::CustomCallAttrs>().custom_call_target;
-      if (name == kCallbackTarget || FindFfiTarget(name)) return true;
-    }
-  }
-  return false;
+  return AnyTarget(module, [](const std::string& name) {
+    return name == kCallbackTarget || FindFfiTarget(name).has_value();
+  });
 }
 
 }  // namespace weft::pjrt

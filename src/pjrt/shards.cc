@@ -4,8 +4,8 @@
 #include <cstring>
 #include <type_traits>
 
+#include "base/wire.h"
 #include "pjrt/strided.h"
-#include "pjrt/wire.h"
 
 namespace weft::pjrt {
 namespace {
@@ -307,13 +307,16 @@ Result<Literal> JoinShards(const Shape& whole, const Shards& shards,
 // Tiles, then devices that hold copies, then parts.
 std::string SerializeSharding(const Shards& shards) {
   constexpr int64_t kReplicated = 0, kUnreduced = 6;  // of OpSharding::Type
-  std::string out;
-  if (shards.IsReplicated()) return std::string("\x08\x00", 2);  // type 0, written out
-  if (shards.parts == static_cast<int64_t>(shards.blocks.size())) {
-    AppendNumber(out, 1, kUnreduced);
-    return out;
+  WireWriter out;
+  if (shards.IsReplicated()) {
+    out.IntAlways(1, kReplicated);  // written out: nothing at all would say that there is none
+    return out.Take();
   }
-  AppendNumber(out, 1, 3);  // OTHER: tiled
+  if (shards.parts == static_cast<int64_t>(shards.blocks.size())) {
+    out.Int(1, kUnreduced);
+    return out.Take();
+  }
+  out.Int(1, 3);  // OTHER: tiled
   int64_t tiles = shards.parts, devices = static_cast<int64_t>(shards.blocks.size());
   std::vector<int64_t> dims(shards.counts.begin(), shards.counts.end());
   for (int64_t n : dims) tiles *= n;
@@ -338,14 +341,14 @@ std::string SerializeSharding(const Shards& shards) {
   }
   if (copies > 1) dims.push_back(copies), kinds.push_back(kReplicated);
   if (shards.parts > 1) dims.push_back(shards.parts), kinds.push_back(kUnreduced);
-  AppendPacked(out, 3, dims);
-  AppendPacked(out, 4, ids);
+  out.Ints(3, dims);
+  out.Ints(4, ids);
   if (shards.parts == 1) {
-    AppendNumber(out, 6, copies > 1);
+    out.Int(6, copies > 1);
   } else {
-    AppendPacked(out, 8, kinds);
+    out.Ints(8, kinds);
   }
-  return out;
+  return out.Take();
 }
 
 }  // namespace weft::pjrt
