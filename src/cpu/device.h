@@ -1,0 +1,18 @@
+// The CPU as a device.
+#pragma once
+
+#include <memory>
+
+#include "base/error.h"
+#include "runtime/device.h"
+
+namespace weft::cpu {
+
+// This machine, as far as code generation and cost models care.
+program::TargetInfo HostTarget();
+
+// Whether this build has LLVM; without it CreateDevice is an UNIMPLEMENTED error.
+bool IsAvailable();
+Result<std::unique_ptr<runtime::Device>> CreateDevice();
+
+}  // namespace weft::cpu

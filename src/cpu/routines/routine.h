@@ -1,0 +1,45 @@
+// Library routines of the CPU: what `call "name"` steps run. program/library.h documents the names,
+// attributes and semantics; the interpreter's versions there are what these are checked against.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/thread_pool.h"
+#include "program/program.h"
+
+namespace weft::cpu {
+
+// A scalar kernel of the program as a native function: the addresses of its parameters, in order.
+using KernelFunction = void (*)(std::byte* const* parameters);
+
+struct RoutineContext {
+  ThreadPool& pool;
+  std::span<std::byte* const> memory;  // one address for each use of the step, in order
+};
+
+// A step prepared once (attributes read, tables made), run many times and from many threads.
+class PreparedRoutine {
+ public:
+  virtual ~PreparedRoutine() = default;
+  virtual Status Run(const RoutineContext& context) const = 0;
+};
+
+struct RoutineInputs {
+  const program::Program& program;
+  const program::Step& step;
+  // The native function of a kernel by its name; null when the program has none of that name.
+  std::function<KernelFunction(std::string_view)> kernel;
+};
+
+struct Routine {
+  std::string_view name;
+  Result<std::unique_ptr<PreparedRoutine>> (*prepare)(const RoutineInputs& inputs);
+};
+const Routine* FindRoutine(std::string_view name);  // null: not one of the CPU's
+
+}  // namespace weft::cpu

@@ -1,0 +1,81 @@
+// Where Programs run. A Device turns a Program into a LoadedProgram; a LoadedProgram runs it, from
+// any number of threads at once. Neither has heard of HLO: what the Program does not say comes in
+// through Call.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "base/thread_pool.h"
+#include "program/program.h"
+#include "program/target.h"
+
+namespace weft::runtime {
+
+// One execution. Addresses are aligned to 64 bytes where a buffer has as many.
+struct Call {
+  std::span<std::byte* const> parameters;  // by parameter number
+  // By result number. A result that lies in a donated parameter is written there: the caller passes
+  // a parameter that may be overwritten, and the same address here.
+  std::span<std::byte* const> results;
+  ThreadPool* pool = nullptr;                  // null: the default one
+  const std::atomic<bool>* cancel = nullptr;   // set: loops end with an error
+  // Routines that the device does not know (custom calls, callbacks): one span for each use.
+  const std::function<Status(const program::Step&, std::span<const std::span<std::byte>>)>* call =
+      nullptr;
+  // Tools: called after each step of the program's list or of a loop that is not one native region,
+  // with what it took; the program then runs step by step on one thread.
+  const std::function<Status(const program::Step&, double seconds,
+                             std::span<const std::span<std::byte>>)>* after_step = nullptr;
+};
+
+struct LoadStats {
+  int64_t kernels = 0;        // native functions in the program
+  int64_t compiled = 0;       // object files made now ...
+  int64_t from_cache = 0;     // ... and found in the cache
+  int64_t code_bytes = 0;
+  double milliseconds = 0;    // of rendering, optimising, code generation and linking
+};
+
+class LoadedProgram {
+ public:
+  virtual ~LoadedProgram() = default;
+  virtual Status Run(const Call& call) const = 0;
+  virtual const program::Program& program() const = 0;
+  virtual const LoadStats& stats() const = 0;
+  virtual int64_t temp_bytes() const = 0;  // taken for the time of a run
+};
+
+// Object files by a key that covers all that they depend on.
+class ObjectCache {
+ public:
+  virtual ~ObjectCache() = default;
+  virtual std::optional<std::string> Find(std::string_view key) = 0;
+  virtual void Store(std::string_view key, std::string_view object) = 0;
+};
+
+struct LoadOptions {
+  ObjectCache* cache = nullptr;
+  // Generated code, by name ("k003.ll", "main.s"); for dumps and WEFT_DEBUG=4.
+  std::function<void(std::string_view name, std::string_view text)> show;
+  int compile_threads = 0;  // 0: as many as there are cores
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual const program::TargetInfo& target() const = 0;
+  virtual Result<std::unique_ptr<LoadedProgram>> Load(program::Program program,
+                                                      const LoadOptions& options) = 0;
+};
+
+}  // namespace weft::runtime
