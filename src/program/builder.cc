@@ -1,8 +1,10 @@
 #include "program/builder.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/check.h"
+#include "base/hash.h"
 #include "base/str.h"
 
 namespace weft::program {
@@ -61,7 +63,80 @@ ValueId KernelBuilder::NewValue(Type type) {
   return static_cast<ValueId>(kernel_.values.size()) - 1;
 }
 
+namespace {
+
+size_t HashInstr(const Instr& i) {
+  size_t h = MixHash(static_cast<size_t>(i.op), static_cast<size_t>(i.format));
+  h = MixHash(h, static_cast<size_t>(i.type.dtype));
+  h = MixHash(h, static_cast<size_t>(i.type.lanes));
+  h = MixHash(h, static_cast<size_t>(i.memory));
+  for (ValueId id : i.args) h = MixHash(h, static_cast<size_t>(id));
+  for (int32_t lane : i.lanes) h = MixHash(h, static_cast<size_t>(lane));
+  return h;
+}
+
+bool SameInstr(const Instr& a, const Instr& b) {
+  return a.op == b.op && a.format == b.format && a.type == b.type && a.memory == b.memory &&
+         a.args == b.args && a.lanes == b.lanes;
+}
+
+}  // namespace
+
+bool KernelBuilder::IsOpen(int64_t block) const {
+  return std::binary_search(blocks_.begin(), blocks_.end(), block);
+}
+
+std::optional<int64_t> KernelBuilder::IntConstant(ValueId id) const {
+  const Value& v = kernel_.values[id];
+  if (!v.is_constant || !IsInteger(v.type.dtype)) return std::nullopt;
+  return v.AsInt();
+}
+
+// s64 scalars: what index arithmetic is made of.
+std::optional<ValueId> KernelBuilder::FoldIndex(Op op, ValueId a, ValueId b) {
+  if (type(a) != Type{DType::kS64, 1}) return std::nullopt;
+  std::optional<int64_t> x = IntConstant(a), y = IntConstant(b);
+  if (x && y) {
+    uint64_t ux = static_cast<uint64_t>(*x), uy = static_cast<uint64_t>(*y);
+    switch (op) {
+      case Op::kAdd: return Int(static_cast<int64_t>(ux + uy));
+      case Op::kSub: return Int(static_cast<int64_t>(ux - uy));
+      case Op::kMul: return Int(static_cast<int64_t>(ux * uy));
+      case Op::kDiv:
+        if (*y > 0) return Int(*x / *y);
+        break;
+      case Op::kRem:
+        if (*y > 0) return Int(*x % *y);
+        break;
+      case Op::kMin: return Int(std::min(*x, *y));
+      case Op::kMax: return Int(std::max(*x, *y));
+      default: break;
+    }
+  }
+  if (y == 0 && (op == Op::kAdd || op == Op::kSub)) return a;
+  if (x == 0 && op == Op::kAdd) return b;
+  if (y == 1 && (op == Op::kMul || op == Op::kDiv)) return a;
+  if (x == 1 && op == Op::kMul) return b;
+  if (op == Op::kMul && (x == 0 || y == 0)) return Int(0);
+  if (op == Op::kRem && y == 1) return Int(0);
+  return std::nullopt;
+}
+
 ValueId KernelBuilder::Append(Instr instr) {
+  size_t hash = 0;
+  bool reusable = reuse_ && Info(instr.op).cls < OpClass::kMemory;
+  if (reuse_ && instr.op == Op::kLoad) {
+    reusable = kernel_.memories[instr.memory].access == Access::kRead;
+  }
+  if (reusable) {
+    hash = HashInstr(instr);
+    auto [from, to] = known_.equal_range(hash);
+    for (auto it = from; it != to; ++it) {
+      const Instr& known = kernel_.code[it->second.instr];
+      if (SameInstr(known, instr) && IsOpen(it->second.block)) return known.results[0];
+    }
+    known_.emplace(hash, Known{kernel_.code.size(), block()});
+  }
   Type type = instr.type;
   if (Info(instr.op).cls == OpClass::kCompare) type.dtype = DType::kPred;
   ValueId id = NewValue(type);
@@ -72,6 +147,9 @@ ValueId KernelBuilder::Append(Instr instr) {
 
 ValueId KernelBuilder::Emit(Op op, std::initializer_list<ValueId> args) {
   CHECK(static_cast<int>(args.size()) == Info(op).arity && args.size() > 0) << Name(op);
+  if (reuse_ && args.size() == 2) {
+    if (auto folded = FoldIndex(op, *args.begin(), *(args.begin() + 1))) return *folded;
+  }
   Instr instr;
   instr.op = op;
   instr.args = args;
@@ -109,6 +187,9 @@ ValueId KernelBuilder::Narrow(ValueId a, DType format) {
 
 ValueId KernelBuilder::Splat(ValueId a, int lanes) {
   if (lanes == 1) return a;
+  if (reuse_ && value(a).is_constant) {
+    return Constant({type(a).dtype, lanes}, kernel_.values[a].bits);
+  }
   Instr instr;
   instr.op = Op::kSplat;
   instr.args = {a};
@@ -225,6 +306,7 @@ std::vector<ValueId> KernelBuilder::BeginLoop(LoopKind kind, ValueId begin, Valu
   }
   instr.results = inside;
   open_.push_back(kernel_.code.size());
+  OpenBlock();
   kernel_.code.push_back(std::move(instr));
   return inside;
 }
@@ -234,6 +316,7 @@ void KernelBuilder::BeginIf(ValueId condition) {
   instr.op = Op::kIf;
   instr.args = {condition};
   open_.push_back(kernel_.code.size());
+  OpenBlock();
   kernel_.code.push_back(std::move(instr));
 }
 
@@ -242,12 +325,15 @@ void KernelBuilder::BeginElse(std::span<const ValueId> yield) {
   Instr instr;
   instr.op = Op::kElse;
   instr.args = yield;
+  blocks_.pop_back();
+  OpenBlock();
   kernel_.code.push_back(std::move(instr));
 }
 
 std::vector<ValueId> KernelBuilder::End(std::span<const ValueId> yield) {
   CHECK(!open_.empty());
   open_.pop_back();
+  blocks_.pop_back();
   Instr instr;
   instr.op = Op::kEnd;
   instr.args = yield;

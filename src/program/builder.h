@@ -13,10 +13,12 @@
 #include <functional>
 #include <initializer_list>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -30,6 +32,14 @@ class KernelBuilder {
   using MemoryId = int32_t;
   explicit KernelBuilder(std::string name) { kernel_.name = std::move(name); }
 
+  // From here on an operation that was emitted before with the same operands, in a block that is
+  // still open, is not emitted again, and index arithmetic on constants is done at once. Loads are
+  // reused from memory that the kernel only reads.
+  void ReuseValues() { reuse_ = true; }
+  // The open block, to tell later whether values defined in it can still be used.
+  int64_t block() const { return blocks_.back(); }
+  bool IsOpen(int64_t block) const;
+
   // Parameters come before arrays and code. An array lives in the block that is open.
   MemoryId Param(std::string name, DType dtype, int64_t count, Access access, int64_t align = 0);
   MemoryId Array(std::string name, DType dtype, int64_t count, bool per_thread = false);
@@ -41,6 +51,9 @@ class KernelBuilder {
   // A constant of that type, whatever its class.
   ValueId Number(double value, Type type);
   Type type(ValueId id) const { return kernel_.type(id); }
+  const Value& value(ValueId id) const { return kernel_.value(id); }
+  std::optional<int64_t> IntConstant(ValueId id) const;  // of an integer constant
+  const Memory& memory(MemoryId id) const { return kernel_.memories[id]; }
   // A name for printing; made unique.
   ValueId Named(ValueId id, std::string_view name);
 
@@ -97,7 +110,17 @@ class KernelBuilder {
   ValueId Constant(Type type, uint64_t bits);
   ValueId NewValue(Type type);
   ValueId Append(Instr instr);  // with one result
+  std::optional<ValueId> FoldIndex(Op op, ValueId a, ValueId b);
+  void OpenBlock() { blocks_.push_back(next_block_++); }
 
+  struct Known {
+    size_t instr;   // in kernel_.code
+    int64_t block;  // where it stands
+  };
+  bool reuse_ = false;
+  std::unordered_multimap<size_t, Known> known_;  // by hash of the instruction
+  std::vector<int64_t> blocks_ = {0};             // open ones, the outermost first
+  int64_t next_block_ = 1;
   Kernel kernel_;
   std::vector<size_t> open_;  // instructions of the open blocks
   std::map<std::tuple<DType, int, uint64_t>, ValueId> constants_;

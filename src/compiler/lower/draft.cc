@@ -1,0 +1,351 @@
+#include "compiler/lower/draft.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "base/str.h"
+#include "hlo/computation.h"
+#include "hlo/module.h"
+
+namespace weft::compiler {
+
+using hlo::Instruction;
+using program::Access;
+using program::LoopKind;
+using program::Op;
+using HloOp = hlo::Op;
+
+namespace {
+
+// Work below this runs on one thread; above it is cut in chunks of at least this.
+constexpr double kChunkCost = 65'536;
+constexpr int64_t kMaxChunks = 256;
+constexpr int64_t kStraightLine = 16;  // elements without any loop, in serial kernels
+
+}  // namespace
+
+double ElementCost(const Instruction& instruction) {
+  switch (instruction.op()) {
+    case HloOp::kParameter:
+    case HloOp::kConstant:
+    case HloOp::kBroadcast:
+    case HloOp::kReshape:
+    case HloOp::kBitcast:
+    case HloOp::kTuple:
+    case HloOp::kGetTupleElement:
+    case HloOp::kCopy:
+    case HloOp::kIota: return 0.2;
+    case HloOp::kExponential:
+    case HloOp::kLog:
+    case HloOp::kLogistic:
+    case HloOp::kTanh:
+    case HloOp::kExpm1:
+    case HloOp::kLog1p:
+    case HloOp::kErf:
+    case HloOp::kSine:
+    case HloOp::kCosine:
+    case HloOp::kCbrt: return 12;
+    case HloOp::kPower:
+    case HloOp::kAtan2:
+    case HloOp::kTan:
+    case HloOp::kRemainder:
+    case HloOp::kAsin:
+    case HloOp::kAcos:
+    case HloOp::kSinh:
+    case HloOp::kCosh:
+    case HloOp::kAsinh:
+    case HloOp::kAcosh:
+    case HloOp::kAtanh: return 30;
+    case HloOp::kDivide:
+    case HloOp::kSqrt:
+    case HloOp::kRsqrt: return IsFloat(instruction.shape().dtype()) ? 3 : 8;
+    case HloOp::kGather:
+    case HloOp::kTranspose:
+    case HloOp::kReverse: return 4;
+    default: return 1;
+  }
+}
+
+std::string SourceLine(const Instruction& instruction) {
+  const hlo::Metadata* metadata = instruction.metadata();
+  if (metadata == nullptr || metadata->source_file.empty()) return "";
+  return StrCat(metadata->source_file, ":", metadata->source_line);
+}
+
+KernelDraft::KernelDraft(std::string name, program::Program& program, Memory& memory,
+                         const program::TargetInfo& target)
+    : program_(program),
+      memory_(memory),
+      target_(target),
+      builder_(std::move(name)),
+      elements_(builder_) {
+  builder_.ReuseValues();
+}
+
+void KernelDraft::Declare(std::span<const KernelInput> inputs,
+                          std::span<const KernelOutput> outputs) {
+  auto note = [&](MemValue value, Access access) {
+    program::BufferId buffer = memory_.Buffer(program_, value);
+    for (Parameter& p : parameters_) {
+      if (p.buffer == buffer) {
+        if (p.access != access) p.access = Access::kReadWrite;
+        return;
+      }
+    }
+    parameters_.push_back({buffer, access, -1});
+  };
+  for (const KernelInput& input : inputs) note(input.value, Access::kRead);
+  for (const KernelOutput& output : outputs) note(output.value, Access::kWrite);
+  for (Parameter& p : parameters_) {
+    const Shape& shape = program_.buffers[p.buffer].shape;
+    int64_t parts = IsComplex(shape.dtype()) ? 2 : 1;
+    p.id = builder_.Param(StrCat("m", &p - parameters_.data()), RealType(shape.dtype()),
+                          shape.elements() * parts, p.access);
+  }
+  for (const KernelInput& input : inputs) elements_.Bind(*input.inside, MemoryOf(input.value));
+}
+
+KernelBuilder::MemoryId KernelDraft::DeclareBuffer(program::BufferId buffer, Access access) {
+  const Shape& shape = program_.buffers[buffer].shape;
+  int64_t parts = IsComplex(shape.dtype()) ? 2 : 1;
+  KernelBuilder::MemoryId id = builder_.Param(StrCat("m", parameters_.size()),
+                                              RealType(shape.dtype()),
+                                              shape.elements() * parts, access);
+  parameters_.push_back({buffer, access, id});
+  return id;
+}
+
+KernelBuilder::MemoryId KernelDraft::MemoryOf(MemValue value) const {
+  program::BufferId buffer = memory_.Buffer(program_, value);
+  for (const Parameter& p : parameters_) {
+    if (p.buffer == buffer) return p.id;
+  }
+  CHECK(false) << "value is not a parameter of the kernel";
+  return -1;
+}
+
+int KernelDraft::LanesFor(int64_t width, int64_t size) const {
+  int64_t lanes = 4 * target_.vector_bits / 8 / std::max<int64_t>(width, 1);
+  lanes = std::min<int64_t>(lanes, 32);
+  while (lanes > size) lanes /= 2;
+  return static_cast<int>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(lanes, 1))));
+}
+
+Status KernelDraft::OverLanes(int64_t size, int lanes, bool in_place,
+                              const std::function<Status(Coord)>& body) {
+  int before = elements_.lanes();
+  auto run = [&](ValueId at, int n, int64_t multiple) -> Status {
+    elements_.set_lanes(n);
+    Status status = body({at, n > 1 ? 1 : 0, multiple});
+    elements_.set_lanes(before);
+    return status;
+  };
+  if (lanes == 1) {
+    ValueId i = builder_.BeginLoop(LoopKind::kSerial, builder_.Int(0), builder_.Int(size),
+                                   builder_.Int(1))[0];
+    TRY(run(i, 1, 1));
+    builder_.End();
+    return {};
+  }
+  int64_t rest = size % lanes;
+  bool overlaps = rest != 0 && !in_place;
+  int64_t end = overlaps ? size : size - rest;
+  if (end == lanes) {
+    TRY(run(builder_.Int(0), lanes, lanes));
+  } else if (end > 0) {
+    ValueId i = builder_.BeginLoop(LoopKind::kSerial, builder_.Int(0), builder_.Int(end),
+                                   builder_.Int(lanes))[0];
+    if (overlaps) i = builder_.Min(i, builder_.Int(size - lanes));
+    TRY(run(i, lanes, overlaps ? 1 : lanes));
+    builder_.End();
+  }
+  if (rest != 0 && in_place) {
+    ValueId i = builder_.BeginLoop(LoopKind::kSerial, builder_.Int(end), builder_.Int(size),
+                                   builder_.Int(1))[0];
+    TRY(run(i, 1, 1));
+    builder_.End();
+  }
+  return {};
+}
+
+Status KernelDraft::ForEach(const LoopShape& shape, const Body& body) {
+  int64_t n = 1;
+  for (int64_t d : shape.dims) n *= d;
+  if (n == 0) return {};
+  if (n == 1 || (shape.serial && n <= kStraightLine)) {
+    for (int64_t i = 0; i < n; ++i) {
+      Index index;
+      index.is_linear = true;
+      index.linear = elements_.Constant(i);
+      TRY(body(index));
+    }
+    return {};
+  }
+  return shape.flat ? ForFlat(shape, body) : ForNest(shape, body);
+}
+
+Status KernelDraft::ForFlat(const LoopShape& shape, const Body& body) {
+  int64_t n = 1;
+  for (int64_t d : shape.dims) n *= d;
+  int lanes = shape.scalar ? 1 : LanesFor(shape.width, n);
+  auto at = [&](Coord linear) {
+    Index index;
+    index.is_linear = true;
+    index.linear = linear;
+    return body(index);
+  };
+  double work = static_cast<double>(n) * shape.cost;
+  int64_t chunks = static_cast<int64_t>(work / kChunkCost);
+  chunks = std::min({chunks, kMaxChunks, n / std::max<int64_t>(lanes, 64)});
+  if (shape.serial || chunks <= 1) return OverLanes(n, lanes, shape.in_place, at);
+  // Chunks of whole vectors; the last one takes what is left.
+  int64_t unit = std::max<int64_t>(lanes, 64);
+  int64_t chunk = (n / chunks + unit - 1) / unit * unit;
+  chunks = n / chunk;
+  KernelBuilder& b = builder_;
+  ValueId c = b.BeginLoop(LoopKind::kParallel, b.Int(0), b.Int(chunks), b.Int(1))[0];
+  ValueId begin = b.Mul(c, b.Int(chunk));
+  ValueId last = b.Emit(Op::kEq, {c, b.Int(chunks - 1)});
+  ValueId end = b.Select(last, b.Int(n), b.Add(begin, b.Int(chunk)));
+  bool overlaps = n % lanes != 0 && !shape.in_place;
+  bool tail = n % lanes != 0 && shape.in_place;
+  ValueId stop = tail ? b.Select(last, b.Int(n - n % lanes), end) : end;
+  ValueId i = b.BeginLoop(LoopKind::kSerial, begin, stop, b.Int(lanes))[0];
+  if (overlaps) i = b.Min(i, b.Int(n - lanes));
+  elements_.set_lanes(lanes);
+  TRY(at({i, lanes > 1 ? 1 : 0, overlaps ? 1 : lanes}));
+  elements_.set_lanes(1);
+  b.End();
+  if (tail) {
+    ValueId j = b.BeginLoop(LoopKind::kSerial, stop, end, b.Int(1))[0];
+    TRY(at({j, 0, 1}));
+    b.End();
+  }
+  b.End();
+  return {};
+}
+
+// Loops over dimensions [d, end) and the body inside.
+Status KernelDraft::NestFrom(const LoopShape& shape, size_t d, size_t end, Index& index,
+                             const Body& body) {
+  if (d == end) return body(index);
+  int64_t size = shape.dims[d];
+  if (size == 1) {
+    index.coords[d] = elements_.Constant(0);
+    return NestFrom(shape, d + 1, end, index, body);
+  }
+  ValueId i = builder_.BeginLoop(LoopKind::kSerial, builder_.Int(0), builder_.Int(size),
+                                 builder_.Int(1))[0];
+  index.coords[d] = {i, 0, 1};
+  TRY(NestFrom(shape, d + 1, end, index, body));
+  builder_.End();
+  return {};
+}
+
+Status KernelDraft::ForNest(const LoopShape& shape, const Body& body) {
+  const Dims& dims = shape.dims;
+  size_t rank = dims.size(), minor = rank - 1;
+  while (minor > 0 && dims[minor] == 1) --minor;
+  int64_t n = 1;
+  for (int64_t d : dims) n *= d;
+  int64_t row = dims[minor];
+  constexpr int64_t kShortRow = 4;
+  int lanes = shape.scalar || row < kShortRow ? 1 : LanesFor(shape.width, row);
+  auto over_row = [&](const Index& outer) {
+    Index index = outer;
+    for (size_t d = minor + 1; d < rank; ++d) index.coords[d] = elements_.Constant(0);
+    if (row < kShortRow) {
+      for (int64_t i = 0; i < row; ++i) {
+        index.coords[minor] = elements_.Constant(i);
+        TRY(body(index));
+      }
+      return Status();
+    }
+    return OverLanes(row, lanes, shape.in_place, [&](Coord c) {
+      index.coords[minor] = c;
+      return body(index);
+    });
+  };
+  Index index;
+  index.coords.resize(rank);
+  double work = static_cast<double>(n) * shape.cost;
+  int64_t chunks = std::min(static_cast<int64_t>(work / kChunkCost), kMaxChunks);
+  if (shape.serial || chunks <= 1) return NestFrom(shape, 0, minor, index, over_row);
+  // The outermost dimensions, as many as give enough chunks, make the grid.
+  size_t split = 0;
+  int64_t grid = 1;
+  while (split < minor && grid < chunks) grid *= dims[split++];
+  if (grid == 1) {
+    // One long row: by its number.
+    LoopShape flat = shape;
+    return ForFlat(flat, [&](const Index& linear) {
+      return body(elements_.Coordinates(shape.dims, linear));
+    });
+  }
+  chunks = std::min(chunks, grid);
+  int64_t chunk = (grid + chunks - 1) / chunks;
+  chunks = (grid + chunk - 1) / chunk;
+  KernelBuilder& b = builder_;
+  ValueId c = b.BeginLoop(LoopKind::kParallel, b.Int(0), b.Int(chunks), b.Int(1))[0];
+  ValueId begin = b.Mul(c, b.Int(chunk));
+  ValueId end = b.Min(b.Add(begin, b.Int(chunk)), b.Int(grid));
+  ValueId g = b.BeginLoop(LoopKind::kSerial, begin, end, b.Int(1))[0];
+  Index linear;
+  linear.is_linear = true;
+  linear.linear = {g, 0, 1};
+  Index outer = elements_.Coordinates(std::span(dims.data(), split), linear);
+  for (size_t d = 0; d < split; ++d) index.coords[d] = outer.coords[d];
+  TRY(NestFrom(shape, split, minor, index, over_row));
+  b.End();
+  b.End();
+  return {};
+}
+
+Status KernelDraft::ForEachRow(const Dims& rows, double cost_of_row, bool serial,
+                               const Body& body) {
+  int64_t n = 1;
+  for (int64_t d : rows) n *= d;
+  KernelBuilder& b = builder_;
+  auto at = [&](ValueId r) {
+    Index linear;
+    linear.is_linear = true;
+    linear.linear = {r, 0, 1};
+    return body(elements_.Coordinates(rows, linear));
+  };
+  if (n == 1) return at(b.Int(0));
+  int64_t chunks = std::min<int64_t>(
+      static_cast<int64_t>(static_cast<double>(n) * cost_of_row / kChunkCost), kMaxChunks);
+  chunks = std::min(chunks, n);
+  if (serial || chunks <= 1) {
+    ValueId r = b.BeginLoop(LoopKind::kSerial, b.Int(0), b.Int(n), b.Int(1))[0];
+    TRY(at(r));
+    b.End();
+    return {};
+  }
+  int64_t chunk = (n + chunks - 1) / chunks;
+  chunks = (n + chunk - 1) / chunk;
+  ValueId c = b.BeginLoop(LoopKind::kParallel, b.Int(0), b.Int(chunks), b.Int(1))[0];
+  ValueId begin = b.Mul(c, b.Int(chunk));
+  ValueId end = b.Min(b.Add(begin, b.Int(chunk)), b.Int(n));
+  ValueId r = b.BeginLoop(LoopKind::kSerial, begin, end, b.Int(1))[0];
+  TRY(at(r));
+  b.End();
+  b.End();
+  return {};
+}
+
+program::Step KernelDraft::Finish(UniqueKernels& kernels, std::string source) {
+  std::vector<program::Use> uses;
+  for (const Parameter& p : parameters_) uses.push_back(Whole(program_, p.access, p.buffer));
+  program::Kernel kernel = std::move(builder_).Build();
+  program::Step step;
+  step.name = kernel.name;
+  step.op = program::KernelStep{kernels.Add(program_, std::move(kernel))};
+  step.uses = std::move(uses);
+  step.source = std::move(source);
+  return step;
+}
+
+}  // namespace weft::compiler

@@ -1,0 +1,101 @@
+// A kernel in the making: the instructions computed in it, the buffers that they read and write,
+// and the loops around them.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "compiler/lower/element.h"
+#include "compiler/lower/memory.h"
+#include "hlo/instruction.h"
+#include "program/program.h"
+#include "program/target.h"
+
+namespace weft::compiler {
+
+// What a kernel is made of. For a lone instruction inputs are its operands; for a fusion, the
+// parameters of the fused computation stand for the fusion's operands.
+struct KernelInput {
+  const hlo::Instruction* inside;  // what the element emitter meets
+  MemValue value;
+};
+struct KernelOutput {
+  const hlo::Instruction* inside;
+  MemValue value;
+};
+
+// How much one element of an instruction costs, in units of about a quarter nanosecond.
+double ElementCost(const hlo::Instruction& instruction);
+
+// The kernels of a program, by what they do.
+class UniqueKernels {
+ public:
+  // The number of the kernel that does the same, or of this one, which is added then.
+  int32_t Add(program::Program& program, program::Kernel kernel);
+
+ private:
+  std::unordered_multimap<size_t, int32_t> by_hash_;
+};
+
+struct LoopShape {
+  Dims dims;           // of what is iterated over
+  double cost = 1;     // of one element
+  int64_t width = 4;   // bytes of the widest element computed
+  bool flat = false;   // elements are wanted by their row-major number
+  bool in_place = false;  // an element must not be computed twice
+  bool serial = false;    // never in parallel: part of a loop that runs as one native function
+  bool scalar = false;    // no lanes
+};
+
+class KernelDraft {
+ public:
+  KernelDraft(std::string name, program::Program& program, Memory& memory,
+              const program::TargetInfo& target);
+
+  // Declares the parameters: one for each buffer, updated where it is both read and written.
+  void Declare(std::span<const KernelInput> inputs, std::span<const KernelOutput> outputs);
+  // One more parameter, for a buffer that is not a value's. After Declare.
+  KernelBuilder::MemoryId DeclareBuffer(program::BufferId buffer, program::Access access);
+  KernelBuilder& builder() { return builder_; }
+  ElementEmitter& elements() { return elements_; }
+  KernelBuilder::MemoryId MemoryOf(MemValue value) const;
+
+  // Calls body for every index, lanes set in elements(), in parallel chunks where it pays.
+  using Body = std::function<Status(const Index&)>;
+  Status ForEach(const LoopShape& shape, const Body& body);
+  // The same over rows: `rows` is iterated, body gets one row's index.
+  Status ForEachRow(const Dims& rows, double cost_of_row, bool serial, const Body& body);
+  // One loop over [begin, end) by lanes; what does not fill them comes last.
+  Status OverLanes(int64_t size, int lanes, bool in_place, const std::function<Status(Coord)>& body);
+  int LanesFor(int64_t width, int64_t size) const;
+
+  // The step that launches it.
+  program::Step Finish(UniqueKernels& kernels, std::string source);
+
+  const program::TargetInfo& target() const { return target_; }
+
+ private:
+  Status ForFlat(const LoopShape& shape, const Body& body);
+  Status ForNest(const LoopShape& shape, const Body& body);
+  Status NestFrom(const LoopShape& shape, size_t d, size_t end, Index& index, const Body& body);
+
+  program::Program& program_;
+  Memory& memory_;
+  const program::TargetInfo& target_;
+  KernelBuilder builder_;
+  ElementEmitter elements_;
+  struct Parameter {
+    program::BufferId buffer;
+    program::Access access;
+    KernelBuilder::MemoryId id;
+  };
+  std::vector<Parameter> parameters_;
+};
+
+// "model.py:12", or empty.
+std::string SourceLine(const hlo::Instruction& instruction);
+
+}  // namespace weft::compiler

@@ -1,0 +1,670 @@
+#include "compiler/lower/element.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/check.h"
+#include "hlo/computation.h"
+
+namespace weft::compiler {
+
+using hlo::Instruction;
+using program::Access;
+using program::LoopKind;
+using program::Op;
+using program::Type;
+using HloOp = hlo::Op;
+
+namespace {
+
+constexpr int kMaxDepth = 4000;  // of nested element computations
+
+bool SameCoord(const Coord& a, const Coord& b) {
+  return a.base == b.base && a.step == b.step;
+}
+
+bool SameIndex(const Index& a, const Index& b) {
+  if (a.is_linear != b.is_linear) return false;
+  if (a.is_linear) return SameCoord(a.linear, b.linear);
+  return std::equal(a.coords.begin(), a.coords.end(), b.coords.begin(), b.coords.end(), SameCoord);
+}
+
+bool FitsS32(int64_t size) {
+  return size < (int64_t{1} << 31);
+}
+
+}  // namespace
+
+void ElementEmitter::Bind(const Instruction& instruction, KernelBuilder::MemoryId memory) {
+  bound_[&instruction] = memory;
+}
+
+void ElementEmitter::SetValue(const Instruction& instruction, Element value) {
+  Cached& cached = cache_[&instruction].emplace_back();
+  cached = {{}, value, b_.block(), 0};
+}
+
+// --- coordinates ---
+
+Coord ElementEmitter::Constant(int64_t value) const {
+  return {b_.Int(value), 0, value == 0 ? int64_t{1} << 40 : std::abs(value)};
+}
+
+ValueId ElementEmitter::LaneValue(const Coord& coord, DType type) {
+  Type have = b_.type(coord.base);
+  if (have.lanes > 1) return b_.Cast(coord.base, type);
+  ValueId base = b_.Cast(coord.base, type);
+  if (coord.step == 0 || lanes_ == 1) return base;
+  ValueId lane = b_.Iota({type, lanes_});
+  if (coord.step != 1) lane = b_.Mul(lane, b_.Int(coord.step, {type, lanes_}));
+  return b_.Add(b_.Splat(base, lanes_), lane);
+}
+
+Coord ElementEmitter::Add(const Coord& a, const Coord& b) {
+  bool wide = b_.type(a.base).lanes > 1 || b_.type(b.base).lanes > 1;
+  int64_t multiple = std::gcd(a.multiple, b.multiple);
+  if (!wide) return {b_.Add(a.base, b.base), a.step + b.step, multiple};
+  ValueId x = LaneValue(a, DType::kS64), y = LaneValue(b, DType::kS64);
+  Match(x, y);
+  return {b_.Add(x, y), 0, 1};
+}
+
+Coord ElementEmitter::AddConstant(const Coord& a, int64_t c) {
+  if (c == 0) return a;
+  return Add(a, Constant(c));
+}
+
+Coord ElementEmitter::Scale(const Coord& a, int64_t factor) {
+  if (factor == 1) return a;
+  int lanes = b_.type(a.base).lanes;
+  int64_t multiple = factor == 0 ? int64_t{1} << 40 : a.multiple * std::abs(factor);
+  if (multiple <= 0 || multiple > (int64_t{1} << 40)) multiple = std::abs(factor);
+  return {b_.Mul(a.base, b_.Int(factor, {DType::kS64, lanes})), a.step * factor, multiple};
+}
+
+// (base + step * lane) / d is base / d in all lanes when no lane leaves base's multiple of d.
+Coord ElementEmitter::Divide(const Coord& a, int64_t divisor) {
+  if (divisor == 1) return a;
+  int lanes = b_.type(a.base).lanes;
+  if (lanes == 1 && (a.step == 0 || lanes_ == 1)) {
+    return {b_.Div(a.base, b_.Int(divisor)), 0, a.multiple % divisor == 0 ? a.multiple / divisor : 1};
+  }
+  if (lanes == 1 && a.step > 0) {
+    int64_t span = a.step * (lanes_ - 1) + 1;  // lanes reach base + span - 1
+    int64_t common = std::gcd(a.multiple, divisor);
+    if (common >= span) return {b_.Div(a.base, b_.Int(divisor)), 0, 1};
+    if (a.step % divisor == 0 && a.multiple % divisor == 0) {
+      return {b_.Div(a.base, b_.Int(divisor)), a.step / divisor, a.multiple / divisor};
+    }
+  }
+  ValueId x = LaneValue(a, DType::kS64);
+  return {b_.Div(x, b_.Int(divisor, b_.type(x))), 0, 1};
+}
+
+Coord ElementEmitter::Remainder(const Coord& a, int64_t divisor) {
+  if (divisor == 1) return Constant(0);
+  int lanes = b_.type(a.base).lanes;
+  if (lanes == 1 && (a.step == 0 || lanes_ == 1)) {
+    return {b_.Rem(a.base, b_.Int(divisor)), 0, std::gcd(a.multiple, divisor)};
+  }
+  if (lanes == 1 && a.step > 0) {
+    int64_t span = a.step * (lanes_ - 1) + 1;
+    int64_t common = std::gcd(a.multiple, divisor);
+    if (common >= span) return {b_.Rem(a.base, b_.Int(divisor)), a.step, common};
+    if (a.step % divisor == 0) return {b_.Rem(a.base, b_.Int(divisor)), 0, common};
+  }
+  ValueId x = LaneValue(a, DType::kS64);
+  return {b_.Rem(x, b_.Int(divisor, b_.type(x))), 0, 1};
+}
+
+Coord ElementEmitter::Linear(std::span<const int64_t> dims, const Index& index) {
+  if (index.is_linear) return index.linear;
+  Coord linear = Constant(0);
+  int64_t stride = 1;
+  for (size_t i = dims.size(); i-- > 0;) {
+    if (dims[i] != 1) linear = Add(Scale(index.coords[i], stride), linear);
+    stride *= dims[i];
+  }
+  return linear;
+}
+
+Index ElementEmitter::Coordinates(std::span<const int64_t> dims, const Index& index) {
+  if (!index.is_linear) return index;
+  Index result;
+  result.coords.resize(dims.size());
+  int64_t stride = 1;
+  size_t outermost = 0;
+  while (outermost < dims.size() && dims[outermost] == 1) ++outermost;
+  for (size_t i = dims.size(); i-- > 0;) {
+    if (dims[i] == 1) {
+      result.coords[i] = Constant(0);
+      continue;
+    }
+    Coord at = Divide(index.linear, stride);
+    result.coords[i] = i == outermost ? at : Remainder(at, dims[i]);
+    stride *= dims[i];
+  }
+  return result;
+}
+
+ValueId ElementEmitter::IsWithin(const Coord& coord, int64_t low, int64_t high,
+                                 int64_t size_known) {
+  bool check_low = low > 0, check_high = high < size_known;
+  if (!check_low && !check_high) return -1;
+  DType type = FitsS32(size_known) && FitsS32(std::abs(high) + 1) ? DType::kS32 : DType::kS64;
+  bool wide = b_.type(coord.base).lanes > 1 || (coord.step != 0 && lanes_ > 1);
+  ValueId x = wide ? LaneValue(coord, type) : coord.base;
+  ValueId inside = -1;
+  if (check_low) inside = b_.Emit(Op::kGe, {x, b_.Int(low, b_.type(x))});
+  if (check_high) {
+    ValueId below = b_.Emit(Op::kLt, {x, b_.Int(high, b_.type(x))});
+    inside = inside < 0 ? below : b_.Emit(Op::kAnd, {inside, below});
+  }
+  return inside;
+}
+
+Coord ElementEmitter::Clamp(const Coord& coord, int64_t low, int64_t high) {
+  bool wide = b_.type(coord.base).lanes > 1 || (coord.step != 0 && lanes_ > 1);
+  ValueId x = wide ? LaneValue(coord, DType::kS64) : coord.base;
+  Type type = b_.type(x);
+  return {b_.Max(b_.Min(x, b_.Int(high, type)), b_.Int(low, type)), 0, 1};
+}
+
+// u64 indices beyond the range of s64 are larger than any array.
+Coord ElementEmitter::FromElement(Element element) {
+  Type type = b_.type(element.re);
+  ValueId value = element.re;
+  if (type.dtype == DType::kU64) {
+    value = b_.Min(value, b_.Int(std::numeric_limits<int64_t>::max(), type));
+  }
+  return {b_.Cast(value, DType::kS64), 0, 1};
+}
+
+// --- memory ---
+
+Element ElementEmitter::LoadAt(KernelBuilder::MemoryId memory, DType dtype, const Coord& at) {
+  int64_t parts = IsComplex(dtype) ? 2 : 1;
+  bool gathers = b_.type(at.base).lanes > 1 || (lanes_ > 1 && at.step != 0 && at.step != 1);
+  bool one = !gathers && (lanes_ == 1 || at.step == 0);
+  if (parts == 1) {
+    if (gathers) return {b_.Load(memory, LaneValue(at, DType::kS64)), -1};
+    return {b_.Load(memory, at.base, one ? 1 : lanes_), -1};
+  }
+  if (one || gathers || lanes_ * 2 > program::kMaxLanes) {
+    ValueId first = one ? at.base : LaneValue(at, DType::kS64);
+    first = b_.Mul(first, b_.Int(2, b_.type(first)));
+    ValueId re = b_.Load(memory, first);
+    return {re, b_.Load(memory, b_.Add(first, b_.Int(1, b_.type(first))))};
+  }
+  ValueId pairs = b_.Load(memory, b_.Mul(at.base, b_.Int(2)), lanes_ * 2);
+  std::vector<int32_t> even, odd;
+  for (int i = 0; i < lanes_; ++i) {
+    even.push_back(2 * i);
+    odd.push_back(2 * i + 1);
+  }
+  ValueId re = b_.Shuffle(pairs, pairs, even);
+  return {re, b_.Shuffle(pairs, pairs, odd)};
+}
+
+void ElementEmitter::StoreAt(KernelBuilder::MemoryId memory, DType dtype, const Coord& at,
+                             Element value, ValueId mask) {
+  bool scatters = b_.type(at.base).lanes > 1 || (lanes_ > 1 && at.step != 0 && at.step != 1);
+  bool one = !scatters && (lanes_ == 1 || at.step == 0);
+  int lanes = one ? 1 : lanes_;
+  auto spread = [&](ValueId v) { return b_.type(v).lanes == lanes ? v : b_.Splat(v, lanes); };
+  if (mask >= 0) mask = spread(mask);
+  if (!IsComplex(dtype)) {
+    b_.Store(memory, scatters ? LaneValue(at, DType::kS64) : at.base, spread(value.re), mask);
+    return;
+  }
+  ValueId re = spread(value.re), im = spread(value.im);
+  if (one || scatters || mask >= 0 || lanes * 2 > program::kMaxLanes) {
+    ValueId first = one ? at.base : LaneValue(at, DType::kS64);
+    first = b_.Mul(first, b_.Int(2, b_.type(first)));
+    b_.Store(memory, first, re, mask);
+    b_.Store(memory, b_.Add(first, b_.Int(1, b_.type(first))), im, mask);
+    return;
+  }
+  std::vector<int32_t> order;
+  for (int i = 0; i < lanes; ++i) {
+    order.push_back(i);
+    order.push_back(lanes + i);
+  }
+  b_.Store(memory, b_.Mul(at.base, b_.Int(2)), b_.Shuffle(re, im, order));
+}
+
+// --- values ---
+
+void ElementEmitter::Match(ValueId& a, ValueId& b) {
+  int lanes = std::max(b_.type(a).lanes, b_.type(b).lanes);
+  if (b_.type(a).lanes != lanes) a = b_.Splat(a, lanes);
+  if (b_.type(b).lanes != lanes) b = b_.Splat(b, lanes);
+}
+
+Element ElementEmitter::Select(ValueId pred, Element a, Element b) {
+  if (pred < 0) return a;
+  auto one = [&](ValueId x, ValueId y) {
+    ValueId p = pred;
+    Match(x, y);
+    Match(p, x);
+    Match(p, y);
+    return b_.Select(p, x, y);
+  };
+  return {one(a.re, b.re), a.im < 0 ? -1 : one(a.im, b.im)};
+}
+
+Element ElementEmitter::Zero(DType dtype) {
+  DType part = program::ComputeType(RealType(dtype));
+  ValueId zero = b_.Number(0, {part, 1});
+  return {zero, IsComplex(dtype) ? zero : -1};
+}
+
+Result<Element> ElementEmitter::Number(const Literal& literal, int64_t i) {
+  DType dtype = literal.dtype(), part = program::ComputeType(RealType(dtype));
+  if (IsComplex(dtype)) {
+    std::complex<double> c = literal.GetComplex(i);
+    ValueId re = b_.Float(c.real(), {part, 1});
+    return Element{re, b_.Float(c.imag(), {part, 1})};
+  }
+  if (IsFloat(dtype)) return Element{b_.Float(literal.GetDouble(i), {part, 1}), -1};
+  if (dtype == DType::kPred) return Element{b_.Pred(literal.GetInt(i) != 0), -1};
+  return Element{b_.Int(literal.GetInt(i), {part, 1}), -1};
+}
+
+// --- instructions ---
+
+Result<Element> ElementEmitter::Emit(const Instruction& instruction, const Index& index) {
+  std::vector<Cached>& cached = cache_[&instruction];
+  for (size_t i = cached.size(); i-- > 0;) {
+    if (!b_.IsOpen(cached[i].block)) {
+      cached[i] = cached.back();
+      cached.pop_back();
+    } else if (cached[i].lanes == 0 ||
+               (cached[i].lanes == lanes_ && SameIndex(cached[i].index, index))) {
+      return cached[i].value;
+    }
+  }
+  if (++depth_ > kMaxDepth) {
+    return Unimplemented(hlo::Mnemonic(instruction.op()), ": expression too deep to lower");
+  }
+  int64_t block = b_.block();
+  Element value = TRY(EmitUncached(instruction, index));
+  --depth_;
+  cache_[&instruction].push_back({index, value, block, lanes_});
+  return value;
+}
+
+Result<Element> ElementEmitter::EmitUncached(const Instruction& instruction, const Index& index) {
+  const Shape& shape = instruction.shape();
+  if (auto it = bound_.find(&instruction); it != bound_.end()) {
+    return LoadAt(it->second, shape.dtype(), Linear(shape.dims(), index));
+  }
+  HloOp op = instruction.op();
+  if (hlo::IsElementwise(op)) {
+    std::vector<Element> args;
+    for (const Instruction* operand : instruction.operands()) {
+      // select and clamp take scalars beside arrays.
+      bool scalar = operand->shape().IsScalar() && !shape.IsScalar();
+      args.push_back(TRY(Emit(*operand, scalar ? Index() : index)));
+    }
+    return EmitElementwise(instruction, args);
+  }
+  switch (op) {
+    case HloOp::kConstant: return EmitConstant(instruction, index);
+    case HloOp::kIota: {
+      Index at = Coordinates(shape.dims(), index);
+      int64_t d = instruction.attrs<hlo::IotaAttrs>().iota_dimension;
+      DType part = RealType(shape.dtype());
+      DType integer = FitsS32(shape.dim(d)) ? DType::kS32 : DType::kS64;
+      ValueId value = LaneValue(at.coords[static_cast<size_t>(d)], integer);
+      Element element{Round(b_.Cast(value, program::ComputeType(part)), part), -1};
+      if (IsComplex(shape.dtype())) element.im = Zero(shape.dtype()).re;
+      return element;
+    }
+    case HloOp::kPad: return EmitPad(instruction, index);
+    case HloOp::kConcatenate: return EmitConcatenate(instruction, index);
+    case HloOp::kGather: return EmitGather(instruction, index);
+    case HloOp::kDynamicSlice: return EmitDynamicSlice(instruction, index);
+    case HloOp::kDynamicUpdateSlice: return EmitDynamicUpdateSlice(instruction, index);
+    case HloOp::kReduce: return EmitReduce(instruction, 0, index);
+    case HloOp::kReduceWindow: return EmitReduceWindow(instruction, 0, index);
+    case HloOp::kDot: return EmitDot(instruction, index);
+    case HloOp::kBitcastConvert: return EmitBitcastConvert(instruction, index);
+    case HloOp::kGetTupleElement: {
+      return EmitLeaf(*instruction.operand(0), instruction.tuple_index(), index);
+    }
+    default: return EmitMoved(instruction, index);
+  }
+}
+
+Result<Element> ElementEmitter::EmitLeaf(const Instruction& instruction, int64_t leaf,
+                                         const Index& index) {
+  switch (instruction.op()) {
+    case HloOp::kReduce: return EmitReduce(instruction, leaf, index);
+    case HloOp::kReduceWindow: return EmitReduceWindow(instruction, leaf, index);
+    case HloOp::kTuple: return Emit(*instruction.operand(leaf), index);
+    default:
+      return Unimplemented(hlo::Mnemonic(instruction.op()), ": no native lowering of its tuple");
+  }
+}
+
+// Ops whose element is an element of the operand, at another index.
+Result<Element> ElementEmitter::EmitMoved(const Instruction& instruction, const Index& index) {
+  const Shape& shape = instruction.shape();
+  const Instruction& operand = *instruction.operand(0);
+  const Dims& from = operand.shape().dims();
+  switch (instruction.op()) {
+    case HloOp::kCopy:
+    case HloOp::kOptBarrier: return Emit(operand, index);
+    case HloOp::kReshape:
+    case HloOp::kBitcast: return Emit(operand, ReshapedIndex(shape, operand.shape(), index));
+    default: break;
+  }
+  Index at = Coordinates(shape.dims(), index), moved;
+  moved.coords.resize(from.size());
+  switch (instruction.op()) {
+    case HloOp::kBroadcast: {
+      const auto& dims = instruction.attrs<hlo::BroadcastAttrs>().dimensions;
+      for (size_t i = 0; i < from.size(); ++i) {
+        moved.coords[i] = from[i] == 1 ? Constant(0) : at.coords[static_cast<size_t>(dims[i])];
+      }
+      break;
+    }
+    case HloOp::kTranspose: {
+      const auto& dims = instruction.attrs<hlo::DimensionsAttrs>().dimensions;
+      for (size_t i = 0; i < from.size(); ++i) {
+        moved.coords[static_cast<size_t>(dims[i])] = at.coords[i];
+      }
+      break;
+    }
+    case HloOp::kReverse: {
+      moved.coords = at.coords;
+      for (int64_t d : instruction.attrs<hlo::DimensionsAttrs>().dimensions) {
+        Coord& c = moved.coords[static_cast<size_t>(d)];
+        c = AddConstant(Scale(c, -1), shape.dim(d) - 1);
+      }
+      break;
+    }
+    case HloOp::kSlice: {
+      const auto& slice = instruction.attrs<hlo::SliceAttrs>().slice;
+      for (size_t i = 0; i < from.size(); ++i) {
+        moved.coords[i] = AddConstant(Scale(at.coords[i], slice[i].stride), slice[i].start);
+      }
+      break;
+    }
+    default:
+      return Unimplemented(hlo::Mnemonic(instruction.op()), ": no native lowering inside a kernel");
+  }
+  return Emit(operand, moved);
+}
+
+// Dimensions are matched in groups of equal element count, so that most coordinates carry over.
+Index ElementEmitter::ReshapedIndex(const Shape& from, const Shape& to, const Index& index) {
+  if (index.is_linear) return index;
+  Index result;
+  result.coords.resize(to.dims().size());
+  size_t i = 0, j = 0;
+  const Dims &a = from.dims(), &b = to.dims();
+  while (i < a.size() || j < b.size()) {
+    size_t i0 = i, j0 = j;
+    int64_t na = i < a.size() ? a[i++] : 1, nb = j < b.size() ? b[j++] : 1;
+    while (na != nb) {
+      if (na < nb) {
+        na *= a[i++];
+      } else {
+        nb *= b[j++];
+      }
+    }
+    if (j == j0) continue;  // only dimensions of size 1 left on this side
+    Index part;
+    for (size_t k = i0; k < i; ++k) part.coords.push_back(index.coords[k]);
+    Index linear;
+    linear.is_linear = true;
+    linear.linear = Linear(std::span(a.data() + i0, i - i0), part);
+    Index split = Coordinates(std::span(b.data() + j0, j - j0), linear);
+    for (size_t k = j0; k < j; ++k) result.coords[k] = split.coords[k - j0];
+  }
+  return result;
+}
+
+Result<Element> ElementEmitter::EmitConstant(const Instruction& constant, const Index& index) {
+  const Literal& literal = constant.literal();
+  if (!literal.IsValid()) return Unimplemented("constant: its value was left out of the text");
+  if (literal.size() == 1) return Number(literal, 0);
+  // Small ones as a chain of selects would be long; bound ones are read from memory.
+  Coord at = Linear(constant.shape().dims(), index);
+  if (auto i = b_.IntConstant(at.base); i && at.step == 0) return Number(literal, *i);
+  return Unimplemented("constant: not bound to memory");
+}
+
+Result<Element> ElementEmitter::EmitPad(const Instruction& pad, const Index& index) {
+  const auto& padding = pad.attrs<hlo::PadAttrs>().padding;
+  const Shape &shape = pad.shape(), &from = pad.operand(0)->shape();
+  Index at = Coordinates(shape.dims(), index), moved;
+  moved.coords.resize(padding.size());
+  ValueId inside = -1;
+  auto both = [&](ValueId a, ValueId b) {
+    if (a < 0) return b;
+    if (b < 0) return a;
+    Match(a, b);
+    return b_.Emit(Op::kAnd, {a, b});
+  };
+  for (size_t i = 0; i < padding.size(); ++i) {
+    const hlo::PaddingDim& p = padding[i];
+    Coord c = at.coords[i];
+    int64_t step = p.interior + 1, size = from.dims()[i], width = (size - 1) * step + 1;
+    inside = both(inside, IsWithin(c, p.low, p.low + width, shape.dims()[i]));
+    c = AddConstant(c, -p.low);
+    bool clamps = p.low > 0 || p.low + width < shape.dims()[i];
+    if (clamps) {
+      // A run of lanes that may leave the operand is gathered; one that cannot is read as it is.
+      c = Clamp(c, 0, width - 1);
+    }
+    if (step > 1) {
+      Coord rest = Remainder(c, step);
+      ValueId r = LaneValue(rest, DType::kS64);
+      inside = both(inside, b_.Emit(Op::kEq, {r, b_.Int(0, b_.type(r))}));
+      c = Divide(c, step);
+    }
+    moved.coords[i] = c;
+  }
+  Element value = TRY(Emit(*pad.operand(0), moved));
+  Element fill = TRY(Emit(*pad.operand(1), Index()));
+  return Select(inside, value, fill);
+}
+
+Result<Element> ElementEmitter::EmitConcatenate(const Instruction& concatenate,
+                                                const Index& index) {
+  size_t d = static_cast<size_t>(concatenate.attrs<hlo::DimensionsAttrs>().dimensions[0]);
+  const Shape& shape = concatenate.shape();
+  Index at = Coordinates(shape.dims(), index);
+  Coord along = at.coords[d];
+  Element result;
+  int64_t offset = shape.dims()[d];
+  for (int64_t i = concatenate.operand_count(); i-- > 0;) {
+    const Instruction& operand = *concatenate.operand(i);
+    int64_t size = operand.shape().dim(static_cast<int64_t>(d));
+    offset -= size;
+    Index moved = at;
+    moved.coords[d] = Clamp(AddConstant(along, -offset), 0, size - 1);
+    Element value = TRY(Emit(operand, moved));
+    if (result.re < 0) {
+      result = value;
+    } else {
+      // Operands before this one start lower: the last test that holds wins from the end.
+      result = Select(IsWithin(along, 0, offset + size, shape.dims()[d] + 1), value, result);
+    }
+  }
+  return result;
+}
+
+Result<Element> ElementEmitter::EmitDynamicSlice(const Instruction& slice, const Index& index) {
+  const Instruction& operand = *slice.operand(0);
+  Index at = Coordinates(slice.shape().dims(), index);
+  for (int64_t d = 0; d < operand.shape().rank(); ++d) {
+    int64_t room = operand.shape().dim(d) - slice.shape().dim(d);
+    if (room == 0) continue;
+    Coord start = FromElement(TRY(Emit(*slice.operand(d + 1), Index())));
+    Coord& c = at.coords[static_cast<size_t>(d)];
+    c = Add(c, Clamp(start, 0, room));
+  }
+  return Emit(operand, at);
+}
+
+Result<Element> ElementEmitter::EmitDynamicUpdateSlice(const Instruction& update,
+                                                       const Index& index) {
+  const Instruction &operand = *update.operand(0), &slice = *update.operand(1);
+  Index at = Coordinates(update.shape().dims(), index), inner = at;
+  ValueId inside = -1;
+  for (int64_t d = 0; d < operand.shape().rank(); ++d) {
+    int64_t size = slice.shape().dim(d), room = operand.shape().dim(d) - size;
+    if (room == 0) continue;
+    size_t i = static_cast<size_t>(d);
+    Coord start = Clamp(FromElement(TRY(Emit(*update.operand(d + 2), Index()))), 0, room);
+    Coord from = Add(at.coords[i], Scale(start, -1));
+    ValueId x = LaneValue(from, DType::kS64);
+    ValueId ok = b_.Emit(Op::kAnd, {b_.Emit(Op::kGe, {x, b_.Int(0, b_.type(x))}),
+                                    b_.Emit(Op::kLt, {x, b_.Int(size, b_.type(x))})});
+    if (inside >= 0) Match(inside, ok);
+    inside = inside < 0 ? ok : b_.Emit(Op::kAnd, {inside, ok});
+    inner.coords[i] = Clamp(from, 0, size - 1);
+  }
+  Element value = TRY(Emit(slice, inner));
+  if (inside < 0) return value;
+  Element old = TRY(Emit(operand, at));
+  return Select(inside, value, old);
+}
+
+Result<Element> ElementEmitter::EmitGather(const Instruction& gather, const Index& index) {
+  const auto& attrs = gather.attrs<hlo::GatherAttrs>();
+  const Shape &operand = gather.operand(0)->shape(), &indices = gather.operand(1)->shape();
+  Index at = Coordinates(gather.shape().dims(), index);
+  auto contains = [](const auto& list, int64_t x) {
+    return std::find(list.begin(), list.end(), x) != list.end();
+  };
+  // Batch coordinates, in order, index the start indices without the index vector dimension.
+  std::vector<Coord> batch, offsets;
+  for (int64_t d = 0; d < gather.shape().rank(); ++d) {
+    (contains(attrs.offset_dims, d) ? offsets : batch).push_back(at.coords[static_cast<size_t>(d)]);
+  }
+  auto start_index = [&](int64_t component) {
+    Index i;
+    size_t next = 0;
+    for (int64_t d = 0; d < indices.rank(); ++d) {
+      i.coords.push_back(d == attrs.index_vector_dim ? Constant(component) : batch[next++]);
+    }
+    return i;
+  };
+  Index moved;
+  moved.coords.resize(static_cast<size_t>(operand.rank()));
+  size_t next_offset = 0;
+  for (int64_t d = 0; d < operand.rank(); ++d) {
+    bool dropped = contains(attrs.collapsed_slice_dims, d) || contains(attrs.operand_batching_dims, d);
+    moved.coords[static_cast<size_t>(d)] = dropped ? Constant(0) : offsets[next_offset++];
+  }
+  for (size_t k = 0; k < attrs.operand_batching_dims.size(); ++k) {
+    int64_t d = attrs.start_indices_batching_dims[k];
+    if (attrs.index_vector_dim < d) --d;
+    moved.coords[static_cast<size_t>(attrs.operand_batching_dims[k])] = batch[static_cast<size_t>(d)];
+  }
+  for (size_t k = 0; k < attrs.start_index_map.size(); ++k) {
+    size_t d = static_cast<size_t>(attrs.start_index_map[k]);
+    Element start = TRY(Emit(*gather.operand(1), start_index(static_cast<int64_t>(k))));
+    int64_t room = operand.dims()[d] - attrs.slice_sizes[d];
+    moved.coords[d] = Add(moved.coords[d], Clamp(FromElement(start), 0, room));
+  }
+  return Emit(*gather.operand(0), moved);
+}
+
+Result<std::vector<Element>> ElementEmitter::Call(const hlo::Computation& computation,
+                                                  std::span<const Element> arguments) {
+  // The computation's instructions stand for other values in every call.
+  std::vector<const Instruction*> inside;
+  for (const Instruction* instruction : computation) cache_.erase(instruction);
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    SetValue(*computation.parameter(static_cast<int64_t>(i)), arguments[i]);
+  }
+  std::vector<Element> results;
+  const Instruction* root = computation.root();
+  if (root->op() == HloOp::kTuple) {
+    for (const Instruction* operand : root->operands()) {
+      results.push_back(TRY(Emit(*operand, Index())));
+    }
+  } else {
+    results.push_back(TRY(Emit(*root, Index())));
+  }
+  for (const Instruction* instruction : computation) cache_.erase(instruction);
+  return results;
+}
+
+// One output element as a loop over the reduced dimensions.
+Result<Element> ElementEmitter::EmitReduce(const Instruction& reduce, int64_t output,
+                                           const Index& index) {
+  const auto& attrs = reduce.attrs<hlo::ReduceAttrs>();
+  int64_t n = reduce.operand_count() / 2;
+  const Dims& from = reduce.operand(0)->shape().dims();
+  const Shape& shape = reduce.shape().IsTuple() ? reduce.shape().tuple_element(0) : reduce.shape();
+  Index at = Coordinates(shape.dims(), index);
+  std::vector<Element> init;
+  for (int64_t i = 0; i < n; ++i) init.push_back(TRY(Emit(*reduce.operand(n + i), Index())));
+  Index moved;
+  std::vector<size_t> reduced;
+  size_t next = 0;
+  int64_t total = 1;
+  for (size_t d = 0; d < from.size(); ++d) {
+    bool is_reduced = std::find(attrs.dimensions.begin(), attrs.dimensions.end(),
+                                static_cast<int64_t>(d)) != attrs.dimensions.end();
+    if (is_reduced) {
+      reduced.push_back(d);
+      total *= from[d];
+    }
+    moved.coords.push_back(is_reduced ? Constant(0) : at.coords[next++]);
+  }
+  auto step = [&](Coord number, std::vector<Element> acc) -> Result<std::vector<Element>> {
+    Index linear;
+    linear.is_linear = true;
+    linear.linear = number;
+    std::vector<int64_t> sizes;
+    for (size_t d : reduced) sizes.push_back(from[d]);
+    Index inner = Coordinates(sizes, linear);
+    for (size_t k = 0; k < reduced.size(); ++k) moved.coords[reduced[k]] = inner.coords[k];
+    std::vector<Element> args = std::move(acc);
+    for (int64_t i = 0; i < n; ++i) args.push_back(TRY(Emit(*reduce.operand(i), moved)));
+    return Call(*attrs.to_apply, args);
+  };
+  constexpr int64_t kUnrolled = 16;
+  if (total <= kUnrolled) {
+    std::vector<Element> acc = init;
+    for (int64_t i = 0; i < total; ++i) acc = TRY(step(Constant(i), acc));
+    return acc[static_cast<size_t>(output)];
+  }
+  // All carried values have the lanes of the wider of what goes in and what comes out.
+  KernelBuilder::Carry carry;
+  for (const Element& e : init) {
+    carry.push_back(lanes_ > 1 ? b_.Splat(e.re, lanes_) : e.re);
+    if (e.im >= 0) carry.push_back(lanes_ > 1 ? b_.Splat(e.im, lanes_) : e.im);
+  }
+  auto unpack = [&](std::span<const ValueId> values) {
+    std::vector<Element> elements;
+    size_t k = 0;
+    for (const Element& e : init) {
+      Element& out = elements.emplace_back();
+      out.re = values[k++];
+      if (e.im >= 0) out.im = values[k++];
+    }
+    return elements;
+  };
+  std::vector<ValueId> inside =
+      b_.BeginLoop(LoopKind::kSerial, b_.Int(0), b_.Int(total), b_.Int(1), carry);
+  std::vector<Element> acc = TRY(step({inside[0], 0, 1}, unpack(std::span(inside).subspan(1))));
+  KernelBuilder::Carry yield;
+  auto wide = [&](ValueId v) { return b_.type(v).lanes == lanes_ ? v : b_.Splat(v, lanes_); };
+  for (const Element& e : acc) {
+    yield.push_back(wide(e.re));
+    if (e.im >= 0) yield.push_back(wide(e.im));
+  }
+  std::vector<ValueId> after = b_.End(yield);
+  return unpack(after)[static_cast<size_t>(output)];
+}
+
+}  // namespace weft::compiler

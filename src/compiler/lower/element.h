@@ -1,0 +1,134 @@
+// One element (or one for each lane) of an instruction as kernel operations: its operands' elements
+// are computed where they are needed, memory is read where an instruction is bound to it.
+//
+// Values that are the same in all lanes stay scalars; they are spread to lanes where they meet
+// others. Narrow types follow kernel.h: bf16 and the like are f32 values, rounded after every
+// operation that may leave the format; integers of less than a byte are wrapped.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "base/error.h"
+#include "base/inline_vec.h"
+#include "hlo/instruction.h"
+#include "program/builder.h"
+
+namespace weft::compiler {
+
+using program::KernelBuilder;
+using program::ValueId;
+
+struct Element {
+  ValueId re = -1;
+  ValueId im = -1;  // complex types
+};
+
+// A coordinate in all lanes: base + step * lane, or a value for each lane when base has lanes.
+struct Coord {
+  ValueId base = -1;
+  int64_t step = 0;
+  int64_t multiple = 1;  // base is a multiple of this
+};
+
+// Where an element stands: by its coordinates, or by its row-major number.
+struct Index {
+  InlineVec<Coord, 6> coords;
+  Coord linear;
+  bool is_linear = false;
+};
+
+class ElementEmitter {
+ public:
+  explicit ElementEmitter(KernelBuilder& builder) : b_(builder) {}
+
+  // Lanes of what is emitted from now on.
+  void set_lanes(int lanes) { lanes_ = lanes; }
+  int lanes() const { return lanes_; }
+
+  // The instruction's elements lie in memory (row-major, complex as pairs of reals).
+  void Bind(const hlo::Instruction& instruction, KernelBuilder::MemoryId memory);
+  bool IsBound(const hlo::Instruction& instruction) const {
+    return bound_.contains(&instruction);
+  }
+  // The instruction's element is this value wherever it is asked for, until the block ends.
+  void SetValue(const hlo::Instruction& instruction, Element value);
+
+  // `index` is into the instruction's shape. Not for instructions of tuple shape.
+  Result<Element> Emit(const hlo::Instruction& instruction, const Index& index);
+  // The same for one array of a tuple: of a reduce or reduce-window of several operands.
+  Result<Element> EmitLeaf(const hlo::Instruction& instruction, int64_t leaf, const Index& index);
+  // Calls a computation on scalars; one result, or the elements of the tuple at its root.
+  Result<std::vector<Element>> Call(const hlo::Computation& computation,
+                                    std::span<const Element> arguments);
+
+  Element LoadAt(KernelBuilder::MemoryId memory, DType dtype, const Coord& at);
+  void StoreAt(KernelBuilder::MemoryId memory, DType dtype, const Coord& at, Element value,
+               ValueId mask = -1);
+
+  // Coordinates.
+  Coord Constant(int64_t value) const;
+  Coord Add(const Coord& a, const Coord& b);
+  Coord AddConstant(const Coord& a, int64_t c);
+  Coord Scale(const Coord& a, int64_t factor);
+  Coord Divide(const Coord& a, int64_t divisor);     // of values >= 0
+  Coord Remainder(const Coord& a, int64_t divisor);  // of values >= 0
+  Coord Linear(std::span<const int64_t> dims, const Index& index);
+  Index Coordinates(std::span<const int64_t> dims, const Index& index);
+  // One value a lane, or a scalar when all are the same.
+  ValueId LaneValue(const Coord& coord, DType type);
+  // low <= coord < high; -1: always so.
+  ValueId IsWithin(const Coord& coord, int64_t low, int64_t high, int64_t size_known);
+  Coord Clamp(const Coord& coord, int64_t low, int64_t high);
+  // A coordinate computed by the program: an integer element.
+  Coord FromElement(Element element);
+
+  KernelBuilder& builder() { return b_; }
+  // Both with as many lanes as the wider one has.
+  void Match(ValueId& a, ValueId& b);
+  Element Select(ValueId pred, Element a, Element b);
+  Element Zero(DType dtype);
+  Result<Element> Number(const Literal& literal, int64_t i);  // an element of a constant
+
+ private:
+  using Args = std::span<Element>;
+  Result<Element> EmitUncached(const hlo::Instruction& instruction, const Index& index);
+  Result<Element> EmitMoved(const hlo::Instruction& instruction, const Index& index);
+  Result<Element> EmitPad(const hlo::Instruction& pad, const Index& index);
+  Result<Element> EmitConcatenate(const hlo::Instruction& concatenate, const Index& index);
+  Result<Element> EmitGather(const hlo::Instruction& gather, const Index& index);
+  Result<Element> EmitDynamicSlice(const hlo::Instruction& slice, const Index& index);
+  Result<Element> EmitDynamicUpdateSlice(const hlo::Instruction& update, const Index& index);
+  Result<Element> EmitReduce(const hlo::Instruction& reduce, int64_t output, const Index& index);
+  Result<Element> EmitDot(const hlo::Instruction& dot, const Index& index);
+  Result<Element> EmitReduceWindow(const hlo::Instruction& op, int64_t output, const Index& index);
+  Result<Element> EmitBitcastConvert(const hlo::Instruction& convert, const Index& index);
+  Result<Element> EmitConstant(const hlo::Instruction& constant, const Index& index);
+  Index ReshapedIndex(const Shape& from, const Shape& to, const Index& index);
+  // elementwise.cc: the operation on elements of known types.
+  Result<Element> EmitElementwise(const hlo::Instruction& instruction, Args args);
+  Result<Element> EmitComplex(const hlo::Instruction& instruction, Args args);
+  Result<Element> EmitCompare(const hlo::Instruction& compare, Args args);
+  Element Convert(Element value, DType from, DType to);
+  ValueId Round(ValueId value, DType to);  // to what the storage type holds
+  ValueId EmitFloatUnary(const hlo::Instruction& instruction, ValueId x);
+  ValueId ReducePrecision(const hlo::Instruction& instruction, ValueId x);
+  ValueId IntegerPower(ValueId x, ValueId y);
+  ValueId TotalOrderKey(ValueId x, DType dtype);
+
+  struct Cached {
+    Index index;
+    Element value;
+    int64_t block;
+    int lanes;
+  };
+  KernelBuilder& b_;
+  int lanes_ = 1;
+  std::unordered_map<const hlo::Instruction*, KernelBuilder::MemoryId> bound_;
+  std::unordered_map<const hlo::Instruction*, std::vector<Cached>> cache_;
+  int depth_ = 0;
+};
+
+}  // namespace weft::compiler

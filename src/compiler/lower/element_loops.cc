@@ -1,0 +1,246 @@
+// Elements that are sums or windows over others: dot, reduce-window; and bit reinterpretations.
+#include <algorithm>
+#include <bit>
+
+#include "compiler/lower/element.h"
+#include "hlo/computation.h"
+
+namespace weft::compiler {
+
+using hlo::Instruction;
+using program::LoopKind;
+using program::Op;
+using program::Type;
+
+namespace {
+
+constexpr int64_t kUnrolledDot = 32;
+constexpr int64_t kUnrolledWindow = 32;
+
+bool Contains(std::span<const int64_t> list, int64_t x) {
+  return std::find(list.begin(), list.end(), x) != list.end();
+}
+
+}  // namespace
+
+// Sums are in the compute type of the result, rounded once.
+Result<Element> ElementEmitter::EmitDot(const Instruction& dot, const Index& index) {
+  const auto& attrs = dot.attrs<hlo::DotAttrs>();
+  const Shape &lhs = dot.operand(0)->shape(), &rhs = dot.operand(1)->shape();
+  Index at = Coordinates(dot.shape().dims(), index), left, right;
+  left.coords.resize(static_cast<size_t>(lhs.rank()), Constant(0));
+  right.coords.resize(static_cast<size_t>(rhs.rank()), Constant(0));
+  size_t next = 0;
+  for (size_t i = 0; i < attrs.lhs_batch_dims.size(); ++i, ++next) {
+    left.coords[static_cast<size_t>(attrs.lhs_batch_dims[i])] = at.coords[next];
+    right.coords[static_cast<size_t>(attrs.rhs_batch_dims[i])] = at.coords[next];
+  }
+  for (int64_t d = 0; d < lhs.rank(); ++d) {
+    if (!Contains(attrs.lhs_batch_dims, d) && !Contains(attrs.lhs_contracting_dims, d)) {
+      left.coords[static_cast<size_t>(d)] = at.coords[next++];
+    }
+  }
+  for (int64_t d = 0; d < rhs.rank(); ++d) {
+    if (!Contains(attrs.rhs_batch_dims, d) && !Contains(attrs.rhs_contracting_dims, d)) {
+      right.coords[static_cast<size_t>(d)] = at.coords[next++];
+    }
+  }
+  std::vector<int64_t> sizes;
+  int64_t total = 1;
+  for (int64_t d : attrs.lhs_contracting_dims) {
+    sizes.push_back(lhs.dim(d));
+    total *= lhs.dim(d);
+  }
+  DType type = dot.shape().dtype(), part = program::ComputeType(RealType(type));
+  auto step = [&](Coord number, Element acc) -> Result<Element> {
+    Index linear;
+    linear.is_linear = true;
+    linear.linear = number;
+    Index inner = Coordinates(sizes, linear);
+    for (size_t k = 0; k < sizes.size(); ++k) {
+      left.coords[static_cast<size_t>(attrs.lhs_contracting_dims[k])] = inner.coords[k];
+      right.coords[static_cast<size_t>(attrs.rhs_contracting_dims[k])] = inner.coords[k];
+    }
+    Element x = TRY(Emit(*dot.operand(0), left)), y = TRY(Emit(*dot.operand(1), right));
+    x = Convert(x, lhs.dtype(), IsComplex(type) ? type : part);
+    y = Convert(y, rhs.dtype(), IsComplex(type) ? type : part);
+    auto term = [&](ValueId p, ValueId q, ValueId sum, bool negative) {
+      Match(p, q);
+      Match(p, sum);
+      Match(q, sum);
+      if (part == DType::kPred) return b_.Emit(Op::kOr, {sum, b_.Emit(Op::kAnd, {p, q})});
+      if (negative) p = b_.Emit(Op::kNeg, {p});
+      if (IsFloat(part)) return b_.Fma(p, q, sum);
+      return b_.Add(sum, b_.Mul(p, q));
+    };
+    if (!IsComplex(type)) return Element{term(x.re, y.re, acc.re, false), -1};
+    ValueId re = term(x.im, y.im, term(x.re, y.re, acc.re, false), true);
+    return Element{re, term(x.im, y.re, term(x.re, y.im, acc.im, false), false)};
+  };
+  Element acc = Zero(type);
+  if (total <= kUnrolledDot) {
+    for (int64_t i = 0; i < total; ++i) acc = TRY(step(Constant(i), acc));
+  } else {
+    KernelBuilder::Carry carry = {b_.Splat(acc.re, lanes_)};
+    if (acc.im >= 0) carry.push_back(b_.Splat(acc.im, lanes_));
+    std::vector<ValueId> inside =
+        b_.BeginLoop(LoopKind::kSerial, b_.Int(0), b_.Int(total), b_.Int(1), carry);
+    Element next_acc =
+        TRY(step({inside[0], 0, 1}, Element{inside[1], acc.im >= 0 ? inside[2] : -1}));
+    KernelBuilder::Carry yield = {next_acc.re};
+    if (acc.im >= 0) yield.push_back(next_acc.im);
+    std::vector<ValueId> after = b_.End(yield);
+    acc = {after[0], acc.im >= 0 ? after[1] : -1};
+  }
+  if (!IsComplex(type)) acc.re = Round(acc.re, type);
+  return acc;
+}
+
+Result<Element> ElementEmitter::EmitReduceWindow(const Instruction& op, int64_t output,
+                                                 const Index& index) {
+  const auto& attrs = op.attrs<hlo::ReduceWindowAttrs>();
+  int64_t n = op.operand_count() / 2;
+  const Dims& from = op.operand(0)->shape().dims();
+  const Shape& shape = op.shape().IsTuple() ? op.shape().tuple_element(0) : op.shape();
+  Index at = Coordinates(shape.dims(), index);
+  std::vector<Element> init;
+  for (int64_t i = 0; i < n; ++i) init.push_back(TRY(Emit(*op.operand(n + i), Index())));
+  std::vector<int64_t> sizes;
+  int64_t total = 1;
+  for (const hlo::WindowDim& w : attrs.window.dims) {
+    sizes.push_back(w.size);
+    total *= w.size;
+  }
+  auto step = [&](Coord number, std::vector<Element> acc) -> Result<std::vector<Element>> {
+    Index linear;
+    linear.is_linear = true;
+    linear.linear = number;
+    Index inner = Coordinates(sizes, linear), moved;
+    ValueId inside = -1;
+    auto also = [&](ValueId p) {
+      if (p < 0) return;
+      if (inside >= 0) Match(inside, p);
+      inside = inside < 0 ? p : b_.Emit(Op::kAnd, {inside, p});
+    };
+    for (size_t d = 0; d < from.size(); ++d) {
+      const hlo::WindowDim& w = attrs.window.dims[d];
+      Coord k = inner.coords[d];
+      if (w.reversal) k = AddConstant(Scale(k, -1), w.size - 1);
+      Coord c = Add(Scale(at.coords[d], w.stride), Scale(k, w.window_dilation));
+      c = AddConstant(c, -w.pad_low);
+      int64_t width = (from[d] - 1) * w.base_dilation + 1;
+      int64_t reach = (shape.dims()[d] - 1) * w.stride + (w.size - 1) * w.window_dilation;
+      if (w.pad_low > 0 || reach - w.pad_low >= width) {
+        ValueId x = LaneValue(c, DType::kS64);
+        ValueId low = b_.Emit(Op::kGe, {x, b_.Int(0, b_.type(x))});
+        also(b_.Emit(Op::kAnd, {low, b_.Emit(Op::kLt, {x, b_.Int(width, b_.type(x))})}));
+        c = Clamp(c, 0, width - 1);
+      }
+      if (w.base_dilation > 1) {
+        ValueId r = LaneValue(Remainder(c, w.base_dilation), DType::kS64);
+        also(b_.Emit(Op::kEq, {r, b_.Int(0, b_.type(r))}));
+        c = Divide(c, w.base_dilation);
+      }
+      moved.coords.push_back(c);
+    }
+    std::vector<Element> args = acc;
+    for (int64_t i = 0; i < n; ++i) args.push_back(TRY(Emit(*op.operand(i), moved)));
+    std::vector<Element> next = TRY(Call(*attrs.to_apply, args));
+    for (size_t i = 0; i < next.size(); ++i) next[i] = Select(inside, next[i], acc[i]);
+    return next;
+  };
+  if (total <= kUnrolledWindow) {
+    std::vector<Element> acc = init;
+    for (int64_t i = 0; i < total; ++i) acc = TRY(step(Constant(i), acc));
+    return acc[static_cast<size_t>(output)];
+  }
+  KernelBuilder::Carry carry;
+  for (const Element& e : init) {
+    carry.push_back(b_.Splat(e.re, lanes_));
+    if (e.im >= 0) carry.push_back(b_.Splat(e.im, lanes_));
+  }
+  auto unpack = [&](std::span<const ValueId> values) {
+    std::vector<Element> elements;
+    size_t k = 0;
+    for (const Element& e : init) {
+      Element& out = elements.emplace_back();
+      out.re = values[k++];
+      if (e.im >= 0) out.im = values[k++];
+    }
+    return elements;
+  };
+  std::vector<ValueId> inside =
+      b_.BeginLoop(LoopKind::kSerial, b_.Int(0), b_.Int(total), b_.Int(1), carry);
+  std::vector<Element> acc = TRY(step({inside[0], 0, 1}, unpack(std::span(inside).subspan(1))));
+  KernelBuilder::Carry yield;
+  auto wide = [&](ValueId v) { return b_.type(v).lanes == lanes_ ? v : b_.Splat(v, lanes_); };
+  for (const Element& e : acc) {
+    yield.push_back(wide(e.re));
+    if (e.im >= 0) yield.push_back(wide(e.im));
+  }
+  return unpack(b_.End(yield))[static_cast<size_t>(output)];
+}
+
+// Same width: the bits under another type. Otherwise the last dimension holds the parts, the low
+// bits first.
+Result<Element> ElementEmitter::EmitBitcastConvert(const Instruction& convert, const Index& index) {
+  DType from = convert.operand(0)->shape().dtype(), to = convert.shape().dtype();
+  if (IsComplex(from) || IsComplex(to)) {
+    if (from == to) return Emit(*convert.operand(0), index);
+    return Unimplemented("bitcast-convert: no native lowering from ", Name(from), " to ", Name(to));
+  }
+  auto stored_bits = [](DType t) { return t == DType::kPred ? 8 : BitWidth(t); };
+  int from_bits = stored_bits(from), to_bits = stored_bits(to);
+  if (from_bits < 8 || to_bits < 8) {
+    return Unimplemented("bitcast-convert: no native lowering from ", Name(from), " to ", Name(to));
+  }
+  DType from_int = IntegerType(DTypeClass::kUnsigned, from_bits);
+  DType to_int = IntegerType(DTypeClass::kUnsigned, to_bits);
+  // An element's storage bits as an unsigned integer, and back.
+  auto bits_of = [&](ValueId v) -> Result<ValueId> {
+    Type t = b_.type(v);
+    if (from == DType::kPred) return b_.Cast(v, DType::kU8);
+    if (IsInteger(from)) return b_.Bitcast(v, from_int);
+    if (BitWidth(t.dtype) == from_bits) return b_.Bitcast(v, from_int);
+    if (from == DType::kBF16) {
+      ValueId wide = b_.Bitcast(v, DType::kU32);
+      return b_.Cast(b_.Emit(Op::kShr, {wide, b_.Int(16, b_.type(wide))}), DType::kU16);
+    }
+    return Unimplemented("bitcast-convert: no native lowering from ", Name(from));
+  };
+  auto value_of = [&](ValueId v) -> Result<ValueId> {
+    DType compute = program::ComputeType(to);
+    if (to == DType::kPred) return b_.Emit(Op::kNe, {v, b_.Int(0, b_.type(v))});
+    if (BitWidth(compute) == to_bits) return b_.Bitcast(v, compute);
+    if (to == DType::kBF16) {
+      ValueId wide = b_.Cast(v, DType::kU32);
+      return b_.Bitcast(b_.Emit(Op::kShl, {wide, b_.Int(16, b_.type(wide))}), DType::kF32);
+    }
+    return Unimplemented("bitcast-convert: no native lowering to ", Name(to));
+  };
+  if (from_bits == to_bits) {
+    Element x = TRY(Emit(*convert.operand(0), index));
+    if (from == to) return x;
+    return Element{TRY(value_of(TRY(bits_of(x.re)))), -1};
+  }
+  Index at = Coordinates(convert.shape().dims(), index);
+  if (from_bits > to_bits) {
+    Coord part = at.coords.back();
+    at.coords.pop_back();
+    ValueId bits = TRY(bits_of(TRY(Emit(*convert.operand(0), at)).re));
+    ValueId amount = LaneValue(Scale(part, to_bits), from_int);
+    Match(bits, amount);
+    return Element{TRY(value_of(b_.Cast(b_.Emit(Op::kShr, {bits, amount}), to_int))), -1};
+  }
+  ValueId all = -1;
+  for (int i = 0; i < to_bits / from_bits; ++i) {
+    Index part = at;
+    part.coords.push_back(Constant(i));
+    ValueId bits = b_.Cast(TRY(bits_of(TRY(Emit(*convert.operand(0), part)).re)), to_int);
+    if (i > 0) bits = b_.Emit(Op::kShl, {bits, b_.Int(i * from_bits, b_.type(bits))});
+    all = all < 0 ? bits : b_.Emit(Op::kOr, {all, bits});
+  }
+  return Element{TRY(value_of(all)), -1};
+}
+
+}  // namespace weft::compiler

@@ -1,0 +1,478 @@
+// Instructions and fusions as loop kernels.
+#include <algorithm>
+
+#include "base/str.h"
+#include "compiler/lower/lowering.h"
+#include "compiler/lower/reduce.h"
+
+namespace weft::compiler {
+
+using hlo::Instruction;
+using program::Op;
+using HloOp = hlo::Op;
+
+namespace {
+
+constexpr int64_t kShortReduce = 16;       // elements: computed where they are needed
+constexpr double kSplitReduceCost = 200'000;  // rows worth cutting in pieces
+constexpr int64_t kPieces = 32;
+
+// What the element loop computes one element of: the reduce behind get-tuple-element.
+const Instruction& Producer(const Instruction& root) {
+  const Instruction* i = &root;
+  while (i->op() == HloOp::kGetTupleElement) i = i->operand(0);
+  return *i;
+}
+
+bool NeedsCoordinates(const Instruction& i) {
+  if (hlo::IsElementwise(i.op()) || i.IsParameter() || i.IsConstant()) return false;
+  switch (i.op()) {
+    case HloOp::kReshape:
+    case HloOp::kBitcast:
+    case HloOp::kCopy:
+    case HloOp::kOptBarrier:
+    case HloOp::kTuple:
+    case HloOp::kGetTupleElement: return false;
+    case HloOp::kBroadcast: return !i.operand(0)->shape().IsScalar();
+    default: return true;
+  }
+}
+
+}  // namespace
+
+// An output may take an operand's memory if every element is read where it is written and nowhere
+// else, or if it is the array that an update writes into.
+std::vector<InPlace> InPlaceOperands(const Instruction& instruction) {
+  std::vector<InPlace> result;
+  const Instruction* root = &instruction;
+  HloOp op = instruction.op();
+  if (op == HloOp::kDynamicUpdateSlice) return {{0, 0}};
+  if (op == HloOp::kScatter) {
+    int64_t n = (instruction.operand_count() - 1) / 2;
+    for (int64_t i = 0; i < n; ++i) result.push_back({i, i});
+    return result;
+  }
+  if (hlo::IsElementwise(op)) {
+    for (int64_t k = 0; k < instruction.operand_count(); ++k) {
+      if (instruction.operand(k)->shape().dims() == instruction.shape().dims() &&
+          instruction.operand(k)->shape().ByteSize() == instruction.shape().ByteSize()) {
+        result.push_back({0, k});
+      }
+    }
+    return result;
+  }
+  if (op != HloOp::kFusion) return {};
+  const hlo::Computation& body = *instruction.attrs<hlo::FusionAttrs>().calls;
+  root = body.root();
+  if (root->op() == HloOp::kDynamicUpdateSlice) {
+    const Instruction* below = root->operand(0);
+    if (!below->IsParameter()) return {};
+    // Read besides being updated: only at the place of the update, before it is written.
+    for (const Instruction* user : below->users()) {
+      if (user == root) continue;
+      if (user->op() != HloOp::kDynamicSlice || user->operand(0) != below ||
+          user->shape().dims() != root->operand(1)->shape().dims()) {
+        return {};
+      }
+      for (int64_t d = 0; d < below->shape().rank(); ++d) {
+        if (user->operand(d + 1) != root->operand(d + 2)) return {};
+      }
+      // From the slice to the update, element by element.
+      std::vector<const Instruction*> work = {user};
+      while (!work.empty()) {
+        const Instruction* i = work.back();
+        work.pop_back();
+        for (const Instruction* next : i->users()) {
+          if (next == root) {
+            if (next->operand(1) != i) return {};
+            continue;
+          }
+          if (!hlo::IsElementwise(next->op())) return {};
+          work.push_back(next);
+        }
+      }
+    }
+    return {{0, below->parameter_number()}};
+  }
+  std::vector<const Instruction*> roots;
+  if (root->op() == HloOp::kTuple) {
+    roots.assign(root->operands().begin(), root->operands().end());
+  } else {
+    roots.push_back(root);
+  }
+  const Dims dims = roots[0]->shape().dims();
+  for (const Instruction* r : roots) {
+    if (!hlo::IsElementwise(r->op()) || r->shape().dims() != dims) return {};
+  }
+  for (const Instruction* parameter : body.parameters()) {
+    if (parameter->shape().dims() != dims) continue;
+    std::vector<const Instruction*> work = {parameter};
+    bool same = true;
+    for (size_t at = 0; at < work.size() && same; ++at) {
+      for (const Instruction* user : work[at]->users()) {
+        if (user == root && root->op() == HloOp::kTuple) continue;
+        same &= hlo::IsElementwise(user->op()) && user->shape().dims() == dims;
+        if (std::find(work.begin(), work.end(), user) == work.end()) work.push_back(user);
+      }
+      if (work.size() > 200) same = false;
+    }
+    if (!same) continue;
+    for (size_t k = 0; k < roots.size(); ++k) {
+      if (roots[k]->shape().ByteSize() == parameter->shape().ByteSize()) {
+        result.push_back({static_cast<int64_t>(k), parameter->parameter_number()});
+      }
+    }
+  }
+  return result;
+}
+
+KernelBody Lowering::BodyOf(const Instruction& instruction) const {
+  KernelBody body;
+  body.instruction = &instruction;
+  const auto& leaves = memory_.Leaves(instruction);
+  if (instruction.op() == HloOp::kFusion) {
+    const hlo::Computation& fused = *instruction.attrs<hlo::FusionAttrs>().calls;
+    for (const Instruction* i : fused) {
+      if (i->IsParameter()) {
+        body.inputs.push_back({i, memory_.Leaf(*instruction.operand(i->parameter_number()))});
+      } else {
+        body.members.push_back(i);
+      }
+    }
+    const Instruction* root = fused.root();
+    if (root->op() == HloOp::kTuple) {
+      for (size_t k = 0; k < leaves.size(); ++k) {
+        body.outputs.push_back({root->operand(static_cast<int64_t>(k)), leaves[k]});
+      }
+    } else {
+      body.outputs.push_back({root, leaves[0]});
+    }
+    return body;
+  }
+  for (const Instruction* operand : instruction.operands()) {
+    if (operand->IsConstant() && operand->literal().size() == 1) continue;
+    if (!operand->shape().IsArray()) continue;
+    bool known = std::any_of(body.inputs.begin(), body.inputs.end(),
+                             [&](const KernelInput& in) { return in.inside == operand; });
+    if (!known) body.inputs.push_back({operand, memory_.Leaf(*operand)});
+  }
+  body.members.push_back(&instruction);
+  for (size_t k = 0; k < leaves.size(); ++k) body.outputs.push_back({&instruction, leaves[k]});
+  return body;
+}
+
+LoopShape Lowering::ShapeOf(const KernelBody& body, const Dims& dims) const {
+  LoopShape shape;
+  shape.dims = dims;
+  shape.flat = true;
+  shape.serial = serial_;
+  double elements = 1;
+  for (int64_t d : dims) elements *= static_cast<double>(d);
+  double cost = static_cast<double>(body.inputs.size() + body.outputs.size());
+  shape.width = 1;
+  auto widen = [&](DType dtype) {
+    shape.width = std::max(shape.width, std::max<int64_t>(ByteWidth(RealType(dtype)), 1));
+    if (IsFloat(dtype)) shape.width = std::max<int64_t>(shape.width, 4);
+    if (IsComplex(dtype)) shape.width = std::max<int64_t>(shape.width, 8);
+  };
+  for (const KernelInput& input : body.inputs) {
+    if (input.inside->shape().IsArray() && !input.inside->shape().IsScalar()) {
+      widen(input.inside->shape().dtype());
+    }
+  }
+  for (const Instruction* i : body.members) {
+    shape.flat &= !NeedsCoordinates(*i);
+    if (!i->shape().IsArray()) continue;
+    widen(i->shape().dtype());
+    double times = std::max(1.0, static_cast<double>(i->shape().elements()) / elements);
+    cost += times * ElementCost(*i);
+    if (i->op() == HloOp::kReduce || i->op() == HloOp::kDot || i->op() == HloOp::kReduceWindow) {
+      cost += 2.0 * static_cast<double>(i->operand(0)->shape().elements()) /
+              std::max(1.0, static_cast<double>(i->shape().elements()));
+    }
+  }
+  shape.cost = cost;
+  for (const KernelOutput& output : body.outputs) {
+    for (const KernelInput& input : body.inputs) {
+      shape.in_place |= memory_.Share(input.value, output.value);
+    }
+  }
+  return shape;
+}
+
+KernelDraft Lowering::NewDraft(const KernelBody& body) {
+  return KernelDraft(body.instruction->name(), program_, memory_, target_);
+}
+
+void Lowering::Finish(KernelDraft& draft, const KernelBody& body, Steps& steps) {
+  steps.push_back(draft.Finish(kernels_, SourceLine(*body.instruction)));
+}
+
+Status Lowering::LowerKernel(const Instruction& instruction, Steps& steps) {
+  ForEachLeaf(instruction.shape(), [](const Shape&) {});
+  if (instruction.shape().IsArray() && instruction.shape().elements() == 0) return {};
+  KernelBody body = BodyOf(instruction);
+  const Instruction& root = *body.outputs[0].inside;
+  const Instruction& producer = Producer(root);
+  switch (producer.op()) {
+    case HloOp::kReduce: return LowerReduce(body, steps);
+    case HloOp::kDynamicUpdateSlice:
+      if (body.outputs.size() == 1) return LowerUpdate(body, steps);
+      break;
+    case HloOp::kConcatenate:
+      if (body.outputs.size() == 1) return LowerConcatenate(body, steps);
+      break;
+    default: break;
+  }
+  return LowerLoop(body, steps);
+}
+
+Status Lowering::LowerLoop(const KernelBody& body, Steps& steps) {
+  KernelDraft draft = NewDraft(body);
+  draft.Declare(body.inputs, body.outputs);
+  ElementEmitter& e = draft.elements();
+  const Instruction& lone = *body.instruction;
+  bool tuple = lone.op() != HloOp::kFusion && lone.shape().IsTuple();
+  const Shape& first = memory_.shape(body.outputs[0].value);
+  LoopShape shape = ShapeOf(body, tuple ? first.dims() : body.outputs[0].inside->shape().dims());
+  TRY(draft.ForEach(shape, [&](const Index& index) -> Status {
+    std::vector<Element> values;
+    for (size_t k = 0; k < body.outputs.size(); ++k) {
+      values.push_back(TRY(tuple ? e.EmitLeaf(lone, static_cast<int64_t>(k), index)
+                                 : e.Emit(*body.outputs[k].inside, index)));
+    }
+    for (size_t k = 0; k < body.outputs.size(); ++k) {
+      const Shape& to = memory_.shape(body.outputs[k].value);
+      e.StoreAt(draft.MemoryOf(body.outputs[k].value), to.dtype(),
+                e.Linear(shape.dims, index), values[k]);
+    }
+    return {};
+  }));
+  Finish(draft, body, steps);
+  return {};
+}
+
+// Each operand by a loop of its own, so that nothing has to be chosen inside.
+Status Lowering::LowerConcatenate(const KernelBody& body, Steps& steps) {
+  const Instruction& root = *body.outputs[0].inside;
+  int64_t d = root.attrs<hlo::DimensionsAttrs>().dimensions[0], offset = 0;
+  for (const Instruction* operand : root.operands()) {
+    if (operand->shape().elements() == 0) continue;
+    KernelDraft draft = NewDraft(body);
+    // Only what this operand reads.
+    std::vector<const Instruction*> reached = {operand};
+    for (size_t at = 0; at < reached.size(); ++at) {
+      if (reached[at]->IsParameter() && body.instruction->op() == HloOp::kFusion) continue;
+      if (body.instruction->op() != HloOp::kFusion) break;
+      for (const Instruction* i : reached[at]->operands()) {
+        if (std::find(reached.begin(), reached.end(), i) == reached.end()) reached.push_back(i);
+      }
+    }
+    KernelBody part;
+    part.instruction = body.instruction;
+    part.outputs = body.outputs;
+    for (const KernelInput& input : body.inputs) {
+      if (std::find(reached.begin(), reached.end(), input.inside) != reached.end()) {
+        part.inputs.push_back(input);
+      }
+    }
+    for (const Instruction* i : reached) {
+      if (body.instruction->op() == HloOp::kFusion && !i->IsParameter()) part.members.push_back(i);
+    }
+    draft.Declare(part.inputs, part.outputs);
+    ElementEmitter& e = draft.elements();
+    LoopShape shape = ShapeOf(part, operand->shape().dims());
+    shape.flat = false;
+    TRY(draft.ForEach(shape, [&](const Index& index) -> Status {
+      Element value = TRY(e.Emit(*operand, index));
+      Index to = e.Coordinates(operand->shape().dims(), index);
+      Coord& c = to.coords[static_cast<size_t>(d)];
+      c = e.AddConstant(c, offset);
+      e.StoreAt(draft.MemoryOf(part.outputs[0].value), root.shape().dtype(),
+                e.Linear(root.shape().dims(), to), value);
+      return {};
+    }));
+    Finish(draft, part, steps);
+    offset += operand->shape().dim(d);
+  }
+  return {};
+}
+
+Status Lowering::LowerUpdate(const KernelBody& body, Steps& steps) {
+  const Instruction &root = *body.outputs[0].inside, &slice = *root.operand(1);
+  const Instruction* below = root.operand(0);
+  MemValue result = body.outputs[0].value;
+  auto input = std::find_if(body.inputs.begin(), body.inputs.end(),
+                            [&](const KernelInput& in) { return in.inside == below; });
+  if (input == body.inputs.end()) return LowerLoop(body, steps);
+  Copy(input->value, result, "the updated array is read later, or cannot be written", root, steps);
+  KernelBody part = body;
+  // The array below is an input only if something else in the kernel reads it.
+  bool read = false;
+  for (const Instruction* i : body.members) {
+    for (int64_t k = 0; k < i->operand_count(); ++k) {
+      read |= i->operand(k) == below && !(i == &root && k == 0);
+    }
+  }
+  if (!read) {
+    part.inputs.erase(part.inputs.begin() + (input - body.inputs.begin()));
+  } else {
+    // It is read where the result lies now.
+    for (KernelInput& in : part.inputs) {
+      if (in.inside == below) in.value = result;
+    }
+  }
+  KernelDraft draft = NewDraft(part);
+  draft.Declare(part.inputs, part.outputs);
+  ElementEmitter& e = draft.elements();
+  LoopShape shape = ShapeOf(part, slice.shape().dims());
+  shape.flat = false;
+  shape.in_place |= read;
+  TRY(draft.ForEach(shape, [&](const Index& index) -> Status {
+    Element value = TRY(e.Emit(slice, index));
+    Index to = e.Coordinates(slice.shape().dims(), index);
+    for (int64_t d = 0; d < root.shape().rank(); ++d) {
+      int64_t room = root.shape().dim(d) - slice.shape().dim(d);
+      if (room == 0) continue;
+      Coord start = e.FromElement(TRY(e.Emit(*root.operand(d + 2), Index())));
+      Coord& c = to.coords[static_cast<size_t>(d)];
+      c = e.Add(c, e.Clamp(start, 0, room));
+    }
+    e.StoreAt(draft.MemoryOf(result), root.shape().dtype(), e.Linear(root.shape().dims(), to),
+              value);
+    return {};
+  }));
+  Finish(draft, part, steps);
+  return {};
+}
+
+Status Lowering::LowerReduce(const KernelBody& body, Steps& steps) {
+  // The reduces, once each, and which of their results every output is.
+  std::vector<const Instruction*> reduces;
+  std::vector<size_t> first;  // accumulators before each reduce
+  std::vector<size_t> wanted;
+  bool lone = body.instruction->op() != HloOp::kFusion;
+  size_t count = 0;
+  for (size_t k = 0; k < body.outputs.size(); ++k) {
+    const Instruction& root = *body.outputs[k].inside;
+    const Instruction* reduce = &Producer(root);
+    if (reduce->op() != HloOp::kReduce) return LowerLoop(body, steps);
+    auto it = std::find(reduces.begin(), reduces.end(), reduce);
+    if (it == reduces.end()) {
+      first.push_back(count);
+      count += static_cast<size_t>(reduce->operand_count()) / 2;
+      reduces.push_back(reduce);
+      it = reduces.end() - 1;
+    }
+    size_t leaf = lone ? k
+                       : root.op() == HloOp::kGetTupleElement
+                             ? static_cast<size_t>(root.tuple_index())
+                             : 0;
+    wanted.push_back(first[static_cast<size_t>(it - reduces.begin())] + leaf);
+  }
+  ReduceDims dims = SplitDims(*reduces[0]);
+  bool same = std::all_of(reduces.begin(), reduces.end(), [&](const Instruction* r) {
+    ReduceDims other = SplitDims(*r);
+    return other.kept == dims.kept && other.reduced == dims.reduced &&
+           other.kept_sizes == dims.kept_sizes && other.reduced_sizes == dims.reduced_sizes;
+  });
+  if (!same || !dims.minor || dims.length <= kShortReduce) return LowerLoop(body, steps);
+  LoopShape shape = ShapeOf(body, reduces[0]->operand(0)->shape().dims());
+  double total = shape.cost * static_cast<double>(dims.rows) * static_cast<double>(dims.length);
+  auto store = [&](KernelDraft& draft, const Index& row, std::span<const Element> values) {
+    ElementEmitter& e = draft.elements();
+    for (size_t k = 0; k < body.outputs.size(); ++k) {
+      MemValue to = body.outputs[k].value;
+      e.StoreAt(draft.MemoryOf(to), memory_.shape(to).dtype(), e.Linear(dims.kept_sizes, row),
+                values[wanted[k]]);
+    }
+  };
+  if (serial_ || dims.rows >= 8 || total < kSplitReduceCost) {
+    KernelDraft draft = NewDraft(body);
+    draft.Declare(body.inputs, body.outputs);
+    RowReducer reducer(draft, reduces, shape.width);
+    double row_cost = shape.cost * static_cast<double>(dims.length);
+    TRY(draft.ForEachRow(dims.kept_sizes, row_cost, serial_, [&](const Index& row) -> Status {
+      store(draft, row, TRY(reducer.Row(row, draft.builder().Int(0), dims.length, false)));
+      return {};
+    }));
+    Finish(draft, body, steps);
+    return {};
+  }
+  return LowerSplitReduce(body, reduces, wanted, dims, shape, steps);
+}
+
+// Few long rows: pieces of them in parallel, then the pieces together.
+Status Lowering::LowerSplitReduce(const KernelBody& body,
+                                  std::span<const Instruction* const> reduces,
+                                  std::span<const size_t> wanted, const ReduceDims& dims,
+                                  const LoopShape& shape, Steps& steps) {
+  int64_t unit = dims.reduced.size() > 1 ? dims.reduced_sizes.back() : 64;
+  int64_t piece = (dims.length / kPieces + unit - 1) / unit * unit;
+  piece = std::min(std::max(piece, unit), dims.length);
+  int64_t pieces = dims.length / piece, rest = dims.length - pieces * piece;
+  KernelDraft draft = NewDraft(body);
+  std::vector<program::BufferId> partial;
+  {
+    RowReducer types(draft, reduces, shape.width);
+    for (size_t i = 0; i < types.operand_count(); ++i) {
+      partial.push_back(Scratch(Shape(types.type(i), {dims.rows, pieces}), "partial"));
+    }
+  }
+  draft.Declare(body.inputs, {});
+  std::vector<KernelBuilder::MemoryId> memory;
+  for (program::BufferId b : partial) memory.push_back(draft.DeclareBuffer(b, program::Access::kWrite));
+  RowReducer reducer(draft, reduces, shape.width);
+  Dims grid = dims.kept_sizes;
+  grid.push_back(pieces);
+  KernelBuilder& b = draft.builder();
+  ElementEmitter& e = draft.elements();
+  TRY(draft.ForEachRow(grid, shape.cost * static_cast<double>(piece), false,
+                       [&](const Index& at) -> Status {
+    Index row = at;
+    ValueId number = at.coords.back().base;
+    row.coords.pop_back();
+    std::vector<Element> values =
+        TRY(reducer.Row(row, b.Mul(number, b.Int(piece)), piece, true));
+    for (size_t i = 0; i < values.size(); ++i) {
+      e.StoreAt(memory[i], reducer.type(i), e.Linear(grid, at), values[i]);
+    }
+    return {};
+  }));
+  Finish(draft, body, steps);
+
+  KernelDraft last(StrCat(body.instruction->name(), ".join"), program_, memory_, target_);
+  // The rest of the rows, and initial values, are read here.
+  last.Declare(body.inputs, body.outputs);
+  memory.clear();
+  for (program::BufferId p : partial) memory.push_back(last.DeclareBuffer(p, program::Access::kRead));
+  RowReducer join(last, reduces, shape.width);
+  ElementEmitter& f = last.elements();
+  TRY(last.ForEachRow(dims.kept_sizes, 1, true, [&](const Index& row) -> Status {
+    std::vector<Element> acc = TRY(join.Inits());
+    for (int64_t p = 0; p < pieces; ++p) {
+      Index at = row;
+      at.coords.push_back(f.Constant(p));
+      std::vector<Element> value;
+      for (size_t i = 0; i < memory.size(); ++i) {
+        value.push_back(f.LoadAt(memory[i], join.type(i), f.Linear(grid, at)));
+      }
+      acc = TRY(join.Combine(std::move(acc), value));
+    }
+    if (rest > 0) {
+      std::vector<Element> value = TRY(join.Row(
+          row, last.builder().Int(pieces * piece), rest, true));
+      acc = TRY(join.Combine(std::move(acc), value));
+    }
+    for (size_t k = 0; k < body.outputs.size(); ++k) {
+      MemValue to = body.outputs[k].value;
+      f.StoreAt(last.MemoryOf(to), memory_.shape(to).dtype(), f.Linear(dims.kept_sizes, row),
+                acc[wanted[k]]);
+    }
+    return {};
+  }));
+  Finish(last, body, steps);
+  return {};
+}
+
+}  // namespace weft::compiler

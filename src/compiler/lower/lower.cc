@@ -1,0 +1,223 @@
+#include "compiler/lower/lower.h"
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "base/str.h"
+#include "compiler/lower/lowering.h"
+
+namespace weft::compiler {
+
+using hlo::Instruction;
+using program::Access;
+using program::BufferId;
+using program::Step;
+using HloOp = hlo::Op;
+
+namespace {
+
+// One round of a loop that costs less than this (units of ElementCost) runs on one thread, in one
+// native function.
+constexpr double kSerialLoopCost = 150'000;
+
+double CostOf(const hlo::Computation& computation);
+
+double CostOf(const Instruction& instruction) {
+  double cost = 0;
+  switch (instruction.op()) {
+    case HloOp::kWhile: {
+      const auto& attrs = instruction.attrs<hlo::WhileAttrs>();
+      return 100 * (CostOf(*attrs.body) + CostOf(*attrs.condition));
+    }
+    case HloOp::kConditional:
+      for (const hlo::Computation* c : instruction.called_computations()) {
+        cost = std::max(cost, CostOf(*c));
+      }
+      return cost;
+    case HloOp::kFusion: return CostOf(*instruction.attrs<hlo::FusionAttrs>().calls);
+    case HloOp::kDot: {
+      const auto& attrs = instruction.attrs<hlo::DotAttrs>();
+      double work = static_cast<double>(instruction.shape().elements());
+      for (int64_t d : attrs.lhs_contracting_dims) {
+        work *= static_cast<double>(instruction.operand(0)->shape().dim(d));
+      }
+      return work;
+    }
+    case HloOp::kConvolution:
+      return static_cast<double>(instruction.shape().elements()) *
+             static_cast<double>(instruction.operand(1)->shape().elements());
+    case HloOp::kReduce: {
+      cost = static_cast<double>(instruction.operand(0)->shape().elements());
+      return cost;
+    }
+    case HloOp::kDynamicUpdateSlice:
+      return static_cast<double>(instruction.operand(1)->shape().elements());
+    case HloOp::kSort: return 30 * static_cast<double>(instruction.operand(0)->shape().elements());
+    default: break;
+  }
+  double elements = 0;
+  ForEachLeaf(instruction.shape(), [&](const Shape& s) {
+    if (s.IsArray()) elements += static_cast<double>(s.elements());
+  });
+  return elements * ElementCost(instruction);
+}
+
+double CostOf(const hlo::Computation& computation) {
+  double cost = 0;
+  for (const Instruction* i : computation) {
+    if (!IsForwarding(*i) && !i->IsParameter() && !i->IsConstant()) cost += CostOf(*i);
+  }
+  return cost;
+}
+
+}  // namespace
+
+BufferId Lowering::Scratch(const Shape& shape, std::string_view name) {
+  return AddBuffer(program_, StrCat(name, ".", scratch_count_++), shape,
+                   program::BufferKind::kTemp);
+}
+
+void Lowering::Copy(MemValue from, MemValue to, std::string_view reason, const Instruction& at,
+                    Steps& steps) {
+  if (from == to || memory_.Share(from, to)) return;
+  Step step;
+  step.op = program::CopyStep{};
+  step.uses = {In(program_, Buffer(from)), Out(program_, Buffer(to))};
+  step.name = StrCat("copy.", at.name());
+  step.source = SourceLine(at);
+  VLOG("copies", 2) << "copy of " << memory_.shape(from).ByteSize() << " bytes at " << at.name()
+                    << ": " << reason;
+  steps.push_back(std::move(step));
+}
+
+Status Lowering::LowerComputation(const hlo::Computation& computation, Steps& steps) {
+  for (const Instruction* i : computation) {
+    Status lowered = LowerInstruction(*i, steps);
+    if (!lowered) {
+      lowered.error().Note(StrCat("lowering ", i->name()));
+      return lowered;
+    }
+  }
+  return {};
+}
+
+Status Lowering::LowerInstruction(const Instruction& i, Steps& steps) {
+  if (i.IsParameter() || i.IsConstant() || IsForwarding(i)) return {};
+  switch (i.op()) {
+    case HloOp::kWhile: return LowerWhile(i, steps);
+    case HloOp::kConditional: return LowerConditional(i, steps);
+    case HloOp::kScatter: return LowerScatter(i, steps);
+    case HloOp::kSelectAndScatter: return LowerSelectAndScatter(i, steps);
+    case HloOp::kScan: return LowerScan(i, steps);
+    case HloOp::kDot: return LowerDot(i, steps);
+    case HloOp::kSort: return LowerSort(i, steps);
+    case HloOp::kCholesky: return LowerCholesky(i, steps);
+    case HloOp::kTriangularSolve: return LowerTriangularSolve(i, steps);
+    case HloOp::kFft:
+    case HloOp::kTopK:
+    case HloOp::kRngBitGenerator:
+    case HloOp::kConvolution:
+    case HloOp::kCustomCall: return LowerRoutine(i, steps);
+    default: return LowerKernel(i, steps);
+  }
+}
+
+Status Lowering::LowerWhile(const Instruction& loop, Steps& steps) {
+  const auto& attrs = loop.attrs<hlo::WhileAttrs>();
+  const auto init = memory_.Leaves(*loop.operand(0));
+  const auto& state = memory_.State(loop);
+  for (size_t k = 0; k < state.size(); ++k) {
+    if (state[k] >= 0) {
+      Copy(init[k], state[k], "initial loop state is read later, or cannot be written", loop,
+           steps);
+    }
+  }
+  bool outer = serial_;
+  serial_ = serial_ || CostOf(*attrs.body) + CostOf(*attrs.condition) < kSerialLoopCost;
+  program::WhileStep op;
+  TRY(LowerComputation(*attrs.condition, op.condition));
+  TRY(LowerComputation(*attrs.body, op.body));
+  serial_ = outer;
+  // What the body made becomes the state of the next round. A value that is itself state, and about
+  // to be overwritten, is put aside first.
+  const auto next = memory_.Leaves(*attrs.body->root());
+  std::vector<std::pair<BufferId, BufferId>> moves;
+  std::vector<bool> overwritten(program_.buffers.size(), false);
+  auto key = [&](BufferId b) { return b; };
+  for (size_t k = 0; k < state.size(); ++k) {
+    if (state[k] < 0 || memory_.Share(next[k], state[k])) continue;
+    moves.emplace_back(Buffer(next[k]), Buffer(state[k]));
+  }
+  auto copy = [&](BufferId from, BufferId to, std::string_view what) {
+    Step step;
+    step.op = program::CopyStep{};
+    step.uses = {In(program_, from), Out(program_, to)};
+    step.name = StrCat(what, loop.name());
+    op.body.push_back(std::move(step));
+  };
+  for (auto& [from, to] : moves) {
+    bool clash = std::any_of(moves.begin(), moves.end(),
+                             [&, f = from](const auto& m) { return key(m.second) == f; });
+    if (!clash) continue;
+    BufferId aside = Scratch(program_.buffers[from].shape, "aside");
+    copy(from, aside, "copy.aside.");
+    from = aside;
+  }
+  for (const auto& [from, to] : moves) copy(from, to, "copy.");
+  Step step;
+  step.uses = {In(program_, Buffer(memory_.Leaf(*attrs.condition->root())))};
+  step.op = std::move(op);
+  step.name = loop.name();
+  step.source = SourceLine(loop);
+  steps.push_back(std::move(step));
+  return {};
+}
+
+Status Lowering::LowerConditional(const Instruction& conditional, Steps& steps) {
+  program::ConditionalStep op;
+  const auto& results = memory_.Leaves(conditional);
+  for (hlo::Computation* branch : conditional.attrs<hlo::ConditionalAttrs>().branches()) {
+    Steps& into = op.branches.emplace_back();
+    TRY(LowerComputation(*branch, into));
+    const auto made = memory_.Leaves(*branch->root());
+    for (size_t k = 0; k < results.size(); ++k) {
+      if (results[k] >= 0) {
+        Copy(made[k], results[k], "branch result is read later, or cannot be written", conditional,
+             into);
+      }
+    }
+  }
+  Step step;
+  step.uses = {In(program_, Buffer(memory_.Leaf(*conditional.operand(0))))};
+  step.op = std::move(op);
+  step.name = conditional.name();
+  step.source = SourceLine(conditional);
+  steps.push_back(std::move(step));
+  return {};
+}
+
+Result<program::Program> Lowering::Run() {
+  program_.name = module_.name();
+  memory_.Assign(program_);
+  const hlo::Computation& entry = *module_.entry();
+  TRY(LowerComputation(entry, program_.steps));
+  std::vector<MemValue> roots;
+  for (MemValue v : memory_.Leaves(*entry.root())) {
+    if (v >= 0) roots.push_back(v);
+  }
+  const auto& results = memory_.Results();
+  for (size_t k = 0; k < results.size(); ++k) {
+    Copy(roots[k], results[k], "the result is also an argument, a constant or another result",
+         *entry.root(), program_.steps);
+  }
+  return std::move(program_);
+}
+
+Result<program::Program> Lower(const hlo::Module& module, const CompileOptions& options,
+                               const program::TargetInfo& target) {
+  Memory memory = TRY(Memory::Analyse(module));
+  Lowering lowering(module, options, target, std::move(memory));
+  return lowering.Run();
+}
+
+}  // namespace weft::compiler

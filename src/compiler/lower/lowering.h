@@ -1,0 +1,86 @@
+// The state of one lowering, and the parts of it that have files of their own. Each Lower* appends
+// the steps of one instruction.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compiler/lower/draft.h"
+#include "compiler/lower/lower.h"
+#include "compiler/lower/memory.h"
+#include "compiler/lower/reduce.h"
+#include "hlo/computation.h"
+
+namespace weft::compiler {
+
+using Steps = std::vector<program::Step>;
+
+// What a kernel computes: a lone instruction, or a fused computation.
+struct KernelBody {
+  const hlo::Instruction* instruction = nullptr;  // in the executed computation
+  std::vector<KernelInput> inputs;
+  std::vector<KernelOutput> outputs;
+  std::vector<const hlo::Instruction*> members;  // computed inside
+};
+
+class Lowering {
+ public:
+  Lowering(const hlo::Module& module, const CompileOptions& options,
+           const program::TargetInfo& target, Memory memory)
+      : module_(module), options_(options), target_(target), memory_(std::move(memory)) {}
+  Result<program::Program> Run();
+
+ private:
+  Status LowerComputation(const hlo::Computation& computation, Steps& steps);
+  Status LowerInstruction(const hlo::Instruction& instruction, Steps& steps);
+  Status LowerWhile(const hlo::Instruction& loop, Steps& steps);
+  Status LowerConditional(const hlo::Instruction& conditional, Steps& steps);
+
+  // kernels.cc
+  KernelBody BodyOf(const hlo::Instruction& instruction) const;
+  Status LowerKernel(const hlo::Instruction& instruction, Steps& steps);
+  Status LowerLoop(const KernelBody& body, Steps& steps);
+  Status LowerConcatenate(const KernelBody& body, Steps& steps);
+  Status LowerReduce(const KernelBody& body, Steps& steps);
+  Status LowerSplitReduce(const KernelBody& body,
+                          std::span<const hlo::Instruction* const> reduces,
+                          std::span<const size_t> wanted, const ReduceDims& dims,
+                          const LoopShape& shape, Steps& steps);
+  Status LowerUpdate(const KernelBody& body, Steps& steps);
+  LoopShape ShapeOf(const KernelBody& body, const Dims& dims) const;
+  KernelDraft NewDraft(const KernelBody& body);
+  void Finish(KernelDraft& draft, const KernelBody& body, Steps& steps);
+
+  // indexed.cc
+  Status LowerScatter(const hlo::Instruction& scatter, Steps& steps);
+  Status LowerSelectAndScatter(const hlo::Instruction& op, Steps& steps);
+  // scan.cc
+  Status LowerScan(const hlo::Instruction& scan, Steps& steps);
+  // routines.cc: library calls
+  Status LowerDot(const hlo::Instruction& dot, Steps& steps);
+  Status LowerRoutine(const hlo::Instruction& instruction, Steps& steps);
+  Status LowerSort(const hlo::Instruction& sort, Steps& steps);
+  // linalg.cc
+  Status LowerCholesky(const hlo::Instruction& cholesky, Steps& steps);
+  Status LowerTriangularSolve(const hlo::Instruction& solve, Steps& steps);
+  Status LowerLu(const hlo::Instruction& call, Steps& steps);
+
+  program::BufferId Buffer(MemValue value) { return memory_.Buffer(program_, value); }
+  // A temporary that only this step and the next ones use.
+  program::BufferId Scratch(const Shape& shape, std::string_view name);
+  void Copy(MemValue from, MemValue to, std::string_view reason, const hlo::Instruction& at,
+            Steps& steps);
+  program::Step Routine(std::string name, const hlo::Instruction& instruction,
+                        std::vector<program::Attr> attrs);
+
+  const hlo::Module& module_;
+  const CompileOptions& options_;
+  const program::TargetInfo& target_;
+  Memory memory_;
+  program::Program program_;
+  UniqueKernels kernels_;
+  bool serial_ = false;  // inside a loop that is to run as one native function
+  int scratch_count_ = 0;
+};
+
+}  // namespace weft::compiler

@@ -1,0 +1,112 @@
+// Which value lives in which buffer. Tuples have no storage: a value is one leaf of what an
+// instruction of an executed computation (the entry, loop bodies and conditions, branches) makes.
+//
+// Ops that only forward (tuple, get-tuple-element, reshape, copy, opt-barrier, loop state that the
+// body passes through) have the values of their operands. Values that would have to be copied into
+// each other (loop state and what the body makes for the next round, branch results, updated
+// arrays, entry results) share a buffer whenever none is overwritten while another is still read;
+// what is left is a copy, and each copy knows its reason.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/error.h"
+#include "compiler/options.h"
+#include "hlo/module.h"
+#include "program/program.h"
+
+namespace weft::compiler {
+
+using MemValue = int32_t;  // -1: none (tokens)
+
+// An instruction's leaf at which it may write over the memory of one operand's leaf.
+struct InPlace {
+  int64_t leaf = 0, operand = 0;
+};
+// What an instruction allows, in order of preference.
+std::vector<InPlace> InPlaceOperands(const hlo::Instruction& instruction);
+
+// Whether an instruction's leaves are those of its operands.
+bool IsForwarding(const hlo::Instruction& instruction);
+
+struct CopyNeeded {
+  const hlo::Instruction* at = nullptr;  // the loop, conditional, update, or entry root
+  MemValue from = -1, to = -1;
+  std::string reason;
+};
+
+class Memory {
+ public:
+  static Result<Memory> Analyse(const hlo::Module& module);
+
+  // Values by leaf, depth first.
+  const std::vector<MemValue>& Leaves(const hlo::Instruction& instruction) const;
+  MemValue Leaf(const hlo::Instruction& instruction, int64_t leaf = 0) const {
+    return Leaves(instruction)[static_cast<size_t>(leaf)];
+  }
+  // Loop state: the buffer that the k-th leaf lives in while the loop runs; -1: passed through.
+  const std::vector<MemValue>& State(const hlo::Instruction& loop) const;
+  // The buffers of conditional results, one for each leaf.
+  const std::vector<MemValue>& Results() const { return results_; }  // of the entry
+
+  // The same buffer.
+  bool Share(MemValue a, MemValue b) const { return Group(a) == Group(b); }
+  int32_t Group(MemValue value) const;
+  const Shape& shape(MemValue value) const { return values_[static_cast<size_t>(value)].shape; }
+
+  // Adds the buffers to the program: parameters, results, constants, temporaries in an arena.
+  void Assign(program::Program& program);
+  program::BufferId Buffer(program::Program& program, MemValue value);
+  int64_t arena_bytes() const { return arena_bytes_; }
+
+ private:
+  struct Segment {
+    int32_t begin, end;  // inclusive
+  };
+  struct Value {
+    Shape shape;
+    const hlo::Instruction* def = nullptr;
+    int64_t parameter = -1, result = -1;  // of the entry
+    bool donated = false;
+    const hlo::Instruction* constant = nullptr;
+    bool in_loop = false;
+    std::vector<Segment> live;
+    int32_t parent = -1;  // of the union-find forest
+    // Of the group, at its root.
+    program::BufferId buffer = -1;
+  };
+  struct Wish {  // two values that had better share
+    MemValue a, b;
+    int64_t bytes;
+    bool alias;  // asked for by the module
+  };
+
+  Status Walk(const hlo::Computation& computation, bool in_loop);
+  Status WalkWhile(const hlo::Instruction& loop, bool in_loop);
+  Status WalkConditional(const hlo::Instruction& conditional, bool in_loop);
+  MemValue NewValue(const Shape& shape, const hlo::Instruction* def, bool in_loop);
+  void UseAt(MemValue value, int32_t at);
+  void DefineAt(MemValue value, int32_t at);
+  int32_t Find(MemValue value);
+  bool Overlap(const std::vector<Segment>& a, const std::vector<Segment>& b) const;
+  void TryShare(const Wish& wish);
+  void Place(program::Program& program);
+
+  const hlo::Module* module_ = nullptr;
+  std::vector<Value> values_;
+  std::vector<Wish> wishes_;
+  std::unordered_map<const hlo::Instruction*, std::vector<MemValue>> leaves_, state_;
+  std::vector<MemValue> results_;
+  std::unordered_map<std::string, program::BufferId> views_;
+  int32_t clock_ = 0;
+  int64_t arena_bytes_ = 0;
+};
+
+// Leaves of a shape in order: arrays and tokens.
+int64_t LeafCount(const Shape& shape);
+void ForEachLeaf(const Shape& shape, const std::function<void(const Shape&)>& fn);
+
+}  // namespace weft::compiler

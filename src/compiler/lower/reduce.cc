@@ -1,0 +1,215 @@
+#include "compiler/lower/reduce.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "hlo/computation.h"
+
+namespace weft::compiler {
+
+using hlo::Instruction;
+using program::LoopKind;
+using program::Op;
+using HloOp = hlo::Op;
+
+std::optional<PlainReducer> AsPlainReducer(const hlo::Computation& computation, DType dtype) {
+  const Instruction* root = computation.root();
+  if (computation.parameters().size() != 2 || root->operand_count() != 2) return std::nullopt;
+  if (!root->operand(0)->IsParameter() || !root->operand(1)->IsParameter() ||
+      root->operand(0) == root->operand(1)) {
+    return std::nullopt;
+  }
+  if (IsComplex(dtype) || root->shape().dtype() != dtype) return std::nullopt;
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  bool floats = IsFloat(dtype), pred = dtype == DType::kPred;
+  switch (root->op()) {
+    case HloOp::kAdd: return PlainReducer{pred ? Op::kOr : Op::kAdd, floats ? -0.0 : 0};
+    case HloOp::kMultiply: return PlainReducer{pred ? Op::kAnd : Op::kMul, 1};
+    case HloOp::kMaximum:
+      if (pred) return PlainReducer{Op::kOr, 0};
+      if (floats) return PlainReducer{Op::kMax, -kInf};
+      return std::nullopt;
+    case HloOp::kMinimum:
+      if (pred) return PlainReducer{Op::kAnd, 1};
+      if (floats) return PlainReducer{Op::kMin, kInf};
+      return std::nullopt;
+    case HloOp::kOr: return PlainReducer{Op::kOr, 0};
+    case HloOp::kXor: return PlainReducer{Op::kXor, 0};
+    case HloOp::kAnd: return PlainReducer{Op::kAnd, pred ? 1.0 : -1.0};
+    default: return std::nullopt;
+  }
+}
+
+ReduceDims SplitDims(const Instruction& reduce) {
+  ReduceDims split;
+  const Dims& from = reduce.operand(0)->shape().dims();
+  const auto& dimensions = reduce.attrs<hlo::ReduceAttrs>().dimensions;
+  for (size_t d = 0; d < from.size(); ++d) {
+    bool is_reduced = std::find(dimensions.begin(), dimensions.end(), static_cast<int64_t>(d)) !=
+                      dimensions.end();
+    (is_reduced ? split.reduced : split.kept).push_back(static_cast<int64_t>(d));
+    (is_reduced ? split.reduced_sizes : split.kept_sizes).push_back(from[d]);
+    (is_reduced ? split.length : split.rows) *= from[d];
+    if (from[d] > 1) split.minor = is_reduced;
+  }
+  return split;
+}
+
+RowReducer::RowReducer(KernelDraft& draft, std::span<const Instruction* const> reduces,
+                       int64_t width)
+    : draft_(draft),
+      e_(draft.elements()),
+      b_(draft.builder()),
+      reduces_(reduces.begin(), reduces.end()),
+      dims_(SplitDims(*reduces[0])),
+      width_(width) {
+  for (const Instruction* reduce : reduces_) {
+    int64_t n = reduce->operand_count() / 2;
+    const hlo::Computation& to_apply = *reduce->attrs<hlo::ReduceAttrs>().to_apply;
+    for (int64_t i = 0; i < n; ++i) {
+      DType dtype = reduce->operand(i)->shape().dtype();
+      types_.push_back(dtype);
+      plain_.push_back(n == 1 ? AsPlainReducer(to_apply, dtype) : std::nullopt);
+      if (!plain_.back()) can_use_lanes_ &= reduce->operand(n + i)->IsConstant();
+    }
+  }
+}
+
+Index RowReducer::At(const Index& row, const Coord& j) {
+  Index linear;
+  linear.is_linear = true;
+  linear.linear = j;
+  Index inner = e_.Coordinates(dims_.reduced_sizes, linear), index;
+  index.coords.resize(dims_.kept.size() + dims_.reduced.size());
+  for (size_t k = 0; k < dims_.kept.size(); ++k) {
+    index.coords[static_cast<size_t>(dims_.kept[k])] = row.coords[k];
+  }
+  for (size_t k = 0; k < dims_.reduced.size(); ++k) {
+    index.coords[static_cast<size_t>(dims_.reduced[k])] = inner.coords[k];
+  }
+  return index;
+}
+
+Result<std::vector<Element>> RowReducer::Combine(std::vector<Element> acc,
+                                                 std::span<const Element> value) {
+  std::vector<Element> next;
+  size_t at = 0;
+  for (const Instruction* reduce : reduces_) {
+    size_t n = static_cast<size_t>(reduce->operand_count()) / 2;
+    std::vector<Element> args(acc.begin() + static_cast<int64_t>(at),
+                              acc.begin() + static_cast<int64_t>(at + n));
+    args.insert(args.end(), value.begin() + static_cast<int64_t>(at),
+                value.begin() + static_cast<int64_t>(at + n));
+    std::vector<Element> made =
+        TRY(e_.Call(*reduce->attrs<hlo::ReduceAttrs>().to_apply, args));
+    next.insert(next.end(), made.begin(), made.end());
+    at += n;
+  }
+  return next;
+}
+
+Result<std::vector<Element>> RowReducer::Accumulate(const Index& row, const Coord& j,
+                                                    std::vector<Element> acc) {
+  Index index = At(row, j);
+  std::vector<Element> value;
+  for (const Instruction* reduce : reduces_) {
+    for (int64_t i = 0; i < reduce->operand_count() / 2; ++i) {
+      value.push_back(TRY(e_.Emit(*reduce->operand(i), index)));
+    }
+  }
+  return Combine(std::move(acc), value);
+}
+
+Result<std::vector<Element>> RowReducer::Inits() {
+  std::vector<Element> inits;
+  for (const Instruction* reduce : reduces_) {
+    int64_t n = reduce->operand_count() / 2;
+    for (int64_t i = 0; i < n; ++i) inits.push_back(TRY(e_.Emit(*reduce->operand(n + i), Index())));
+  }
+  return inits;
+}
+
+Result<std::vector<Element>> RowReducer::Starts() {
+  std::vector<Element> starts = TRY(Inits());
+  for (size_t i = 0; i < starts.size(); ++i) {
+    if (plain_[i]) {
+      starts[i] = {b_.Number(plain_[i]->identity, {program::ComputeType(types_[i]), 1}), -1};
+    }
+  }
+  return starts;
+}
+
+std::vector<ValueId> RowReducer::Pack(std::span<const Element> elements, int lanes) {
+  std::vector<ValueId> values;
+  auto wide = [&](ValueId v) { return b_.type(v).lanes == lanes ? v : b_.Splat(v, lanes); };
+  for (const Element& e : elements) {
+    values.push_back(wide(e.re));
+    if (e.im >= 0) values.push_back(wide(e.im));
+  }
+  return values;
+}
+
+std::vector<Element> RowReducer::Unpack(std::span<const ValueId> values) {
+  std::vector<Element> elements;
+  size_t k = 0;
+  for (DType type : types_) {
+    Element& e = elements.emplace_back();
+    e.re = values[k++];
+    if (IsComplex(type)) e.im = values[k++];
+  }
+  return elements;
+}
+
+// Halves: lane i with lane i + n/2.
+Result<std::vector<Element>> RowReducer::CombineLanes(std::vector<Element> acc, int lanes) {
+  for (int half = lanes / 2; half >= 1; half /= 2) {
+    std::vector<int32_t> low, high;
+    for (int i = 0; i < half; ++i) {
+      low.push_back(i);
+      high.push_back(i + half);
+    }
+    auto part = [&](ValueId v, std::span<const int32_t> which) {
+      return half == 1 ? b_.Extract(v, which[0]) : b_.Shuffle(v, v, which);
+    };
+    std::vector<Element> a, b;
+    for (const Element& e : acc) {
+      a.push_back({part(e.re, low), e.im < 0 ? -1 : part(e.im, low)});
+      b.push_back({part(e.re, high), e.im < 0 ? -1 : part(e.im, high)});
+    }
+    e_.set_lanes(half);
+    acc = Unpack(Pack(TRY(Combine(a, b)), half));
+  }
+  e_.set_lanes(1);
+  return acc;
+}
+
+Result<std::vector<Element>> RowReducer::Row(const Index& row, ValueId begin, int64_t size,
+                                             bool partial) {
+  // Lanes follow the minor dimension; rows made of several dimensions are cut at it.
+  int64_t unit = dims_.reduced_sizes.empty() ? 1 : dims_.reduced_sizes.back();
+  bool whole_units = dims_.reduced.size() <= 1 || size % unit == 0;
+  int lanes = can_use_lanes_ && dims_.minor ? draft_.LanesFor(width_, std::min(size, unit)) : 1;
+  if (dims_.reduced.size() > 1 && (unit % lanes != 0 || !whole_units)) lanes = 1;
+  int64_t main = lanes > 1 ? size - size % lanes : 0;
+  std::vector<Element> acc = partial ? TRY(Starts()) : TRY(Inits());
+  auto loop = [&](int64_t from, int64_t to, int n,
+                  std::vector<Element> start) -> Result<std::vector<Element>> {
+    e_.set_lanes(n);
+    std::vector<ValueId> inside = b_.BeginLoop(LoopKind::kSerial, b_.Int(from), b_.Int(to),
+                                               b_.Int(n), Pack(start, n));
+    Coord j{b_.Add(begin, inside[0]), n > 1 ? 1 : 0, n};
+    std::vector<Element> next =
+        TRY(Accumulate(row, j, Unpack(std::span(inside).subspan(1))));
+    std::vector<Element> after = Unpack(b_.End(Pack(next, n)));
+    e_.set_lanes(1);
+    return after;
+  };
+  if (main > 0) {
+    std::vector<Element> lanes_acc = TRY(loop(0, main, lanes, TRY(Starts())));
+    acc = TRY(Combine(std::move(acc), TRY(CombineLanes(lanes_acc, lanes))));
+  }
+  if (main < size) acc = TRY(loop(main, size, 1, std::move(acc)));
+  return acc;
+}
+
+}  // namespace weft::compiler

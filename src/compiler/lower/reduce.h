@@ -1,0 +1,62 @@
+// Reductions along the minor dimensions: lanes of partial results, combined at the end of a row.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "compiler/lower/draft.h"
+
+namespace weft::compiler {
+
+// The kernel operation of a computation (a, b) -> op(a, b), if it is one, and its identity.
+struct PlainReducer {
+  program::Op op;
+  double identity;  // as a number; +-inf for min and max
+};
+std::optional<PlainReducer> AsPlainReducer(const hlo::Computation& computation, DType dtype);
+
+// Dimensions of a reduce, sorted: which are kept, which go.
+struct ReduceDims {
+  Dims kept, reduced;            // dimension numbers
+  Dims kept_sizes, reduced_sizes;
+  int64_t rows = 1, length = 1;  // elements of the result, elements that make one of them
+  bool minor = false;            // the innermost dimension (of more than one element) is reduced
+};
+ReduceDims SplitDims(const hlo::Instruction& reduce);
+
+// Emits one row of several reduces over the same dimensions. `begin`, `size`: the part of the row;
+// results as the reduces' operands in order, without the initial values if `partial`.
+class RowReducer {
+ public:
+  RowReducer(KernelDraft& draft, std::span<const hlo::Instruction* const> reduces, int64_t width);
+  // Whether lanes can be used: reducers are plain, or their initial values constants.
+  bool CanUseLanes() const { return can_use_lanes_; }
+  Result<std::vector<Element>> Row(const Index& row, ValueId begin, int64_t size, bool partial);
+  // acc (+) value for all operands.
+  Result<std::vector<Element>> Combine(std::vector<Element> acc, std::span<const Element> value);
+  Result<std::vector<Element>> Inits();
+  Result<std::vector<Element>> Starts();  // identities, or the initial values
+  size_t operand_count() const { return types_.size(); }
+  DType type(size_t i) const { return types_[i]; }
+
+ private:
+  Index At(const Index& row, const Coord& j);
+  Result<std::vector<Element>> Accumulate(const Index& row, const Coord& j,
+                                          std::vector<Element> acc);
+  Result<std::vector<Element>> CombineLanes(std::vector<Element> acc, int lanes);
+  std::vector<ValueId> Pack(std::span<const Element> elements, int lanes);
+  std::vector<Element> Unpack(std::span<const ValueId> values);
+
+  KernelDraft& draft_;
+  ElementEmitter& e_;
+  KernelBuilder& b_;
+  std::vector<const hlo::Instruction*> reduces_;
+  ReduceDims dims_;
+  std::vector<DType> types_;  // of all operands
+  std::vector<std::optional<PlainReducer>> plain_;
+  int64_t width_;
+  bool can_use_lanes_ = true;
+};
+
+}  // namespace weft::compiler

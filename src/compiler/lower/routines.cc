@@ -1,0 +1,191 @@
+// Ops that are calls of library routines: products, sorts, transforms, custom calls.
+#include <algorithm>
+
+#include "base/str.h"
+#include "compiler/lower/lowering.h"
+
+namespace weft::compiler {
+
+using hlo::Instruction;
+using program::Access;
+using program::Attr;
+using program::Step;
+using HloOp = hlo::Op;
+
+namespace {
+
+// Products below this many multiplications are loops of their own kernel.
+constexpr int64_t kInlineDot = 16'384;
+
+std::vector<int64_t> ToVector(const Dims& dims) {
+  return {dims.begin(), dims.end()};
+}
+
+}  // namespace
+
+Step Lowering::Routine(std::string name, const Instruction& instruction, std::vector<Attr> attrs) {
+  Step step;
+  step.op = program::LibraryStep{std::move(name), std::move(attrs), false};
+  for (const Instruction* operand : instruction.operands()) {
+    for (MemValue v : memory_.Leaves(*operand)) {
+      if (v >= 0) step.uses.push_back(In(program_, Buffer(v)));
+    }
+  }
+  for (MemValue v : memory_.Leaves(instruction)) {
+    if (v >= 0) step.uses.push_back(Out(program_, Buffer(v)));
+  }
+  step.name = instruction.name();
+  step.source = SourceLine(instruction);
+  return step;
+}
+
+// canonicalize-dots leaves [batch..., m, k] x [batch..., k, n], either side possibly transposed.
+Status Lowering::LowerDot(const Instruction& dot, Steps& steps) {
+  const auto& attrs = dot.attrs<hlo::DotAttrs>();
+  const Shape &lhs = dot.operand(0)->shape(), &rhs = dot.operand(1)->shape();
+  int64_t batch_rank = static_cast<int64_t>(attrs.lhs_batch_dims.size());
+  bool canonical = attrs.lhs_contracting_dims.size() == 1;
+  for (int64_t i = 0; i < batch_rank; ++i) {
+    canonical &= attrs.lhs_batch_dims[static_cast<size_t>(i)] == i &&
+                 attrs.rhs_batch_dims[static_cast<size_t>(i)] == i;
+  }
+  int64_t lhs_free = lhs.rank() - batch_rank - 1, rhs_free = rhs.rank() - batch_rank - 1;
+  canonical &= lhs_free >= 0 && lhs_free <= 1 && rhs_free >= 0 && rhs_free <= 1;
+  if (!canonical) return LowerKernel(dot, steps);
+  int64_t k_dim = attrs.lhs_contracting_dims[0], r_dim = attrs.rhs_contracting_dims[0];
+  int64_t k = lhs.dim(k_dim), batch = 1;
+  for (int64_t i = 0; i < batch_rank; ++i) batch *= lhs.dim(i);
+  bool trans_a = lhs_free == 1 && k_dim == batch_rank;
+  bool trans_b = rhs_free == 1 && r_dim == batch_rank + 1;
+  int64_t m = lhs_free == 1 ? lhs.dim(trans_a ? batch_rank + 1 : batch_rank) : 1;
+  int64_t n = rhs_free == 1 ? rhs.dim(trans_b ? batch_rank : batch_rank + 1) : 1;
+  if (serial_ || batch * m * n * k <= kInlineDot || dot.shape().dtype() == DType::kPred) {
+    return LowerKernel(dot, steps);
+  }
+  std::vector<Attr> list = {{"m", m}, {"n", n}, {"k", k}};
+  if (batch > 1) list.push_back({"batch", batch});
+  if (trans_a) list.push_back({"trans_a", true});
+  if (trans_b) list.push_back({"trans_b", true});
+  steps.push_back(Routine("gemm", dot, std::move(list)));
+  return {};
+}
+
+Status Lowering::LowerSort(const Instruction& sort, Steps& steps) {
+  const auto& attrs = sort.attrs<hlo::SortAttrs>();
+  const Shape& shape = sort.operand(0)->shape();
+  int64_t dim = attrs.dimensions[0], outer = 1, inner = 1;
+  for (int64_t d = 0; d < dim; ++d) outer *= shape.dim(d);
+  for (int64_t d = dim + 1; d < shape.rank(); ++d) inner *= shape.dim(d);
+  std::vector<Attr> list = {{"n", shape.dim(dim)}, {"outer", outer}, {"inner", inner}};
+  // The comparator as a kernel of one element each.
+  const hlo::Computation& compare = *attrs.to_apply;
+  KernelBuilder b(StrCat(sort.name(), ".compare"));
+  b.ReuseValues();
+  std::vector<Element> args;
+  std::vector<KernelBuilder::MemoryId> memory;
+  for (const Instruction* p : compare.parameters()) {
+    DType type = p->shape().dtype();
+    memory.push_back(b.Param(StrCat("x", p->parameter_number()), RealType(type),
+                             IsComplex(type) ? 2 : 1, Access::kRead));
+  }
+  KernelBuilder::MemoryId out = b.Param("before", DType::kPred, 1, Access::kWrite);
+  ElementEmitter e(b);
+  for (size_t i = 0; i < memory.size(); ++i) {
+    args.push_back(e.LoadAt(memory[i], compare.parameter(static_cast<int64_t>(i))->shape().dtype(),
+                            e.Constant(0)));
+  }
+  Element before = TRY(e.Call(compare, args))[0];
+  b.Store(out, b.Int(0), before.re);
+  int32_t kernel = kernels_.Add(program_, std::move(b).Build());
+  list.push_back({"comparator", program_.kernels[static_cast<size_t>(kernel)].name});
+  steps.push_back(Routine("sort", sort, std::move(list)));
+  return {};
+}
+
+Status Lowering::LowerRoutine(const Instruction& i, Steps& steps) {
+  switch (i.op()) {
+    case HloOp::kFft: {
+      const auto& attrs = i.attrs<hlo::FftAttrs>();
+      static constexpr const char* kTypes[] = {"fft", "ifft", "rfft", "irfft"};
+      int64_t batch = 1, rank = i.shape().rank();
+      for (int64_t d = 0; d + static_cast<int64_t>(attrs.fft_length.size()) < rank; ++d) {
+        batch *= i.shape().dim(d);
+      }
+      std::vector<int64_t> lengths(attrs.fft_length.begin(), attrs.fft_length.end());
+      steps.push_back(
+          Routine("fft", i,
+                  {{"type", std::string(kTypes[static_cast<int>(attrs.fft_type)])},
+                   {"lengths", lengths},
+                   {"batch", batch}}));
+      return {};
+    }
+    case HloOp::kTopK: {
+      const auto& attrs = i.attrs<hlo::TopKAttrs>();
+      const Shape& from = i.operand(0)->shape();
+      int64_t n = from.dim(from.rank() - 1);
+      steps.push_back(Routine("topk", i,
+                              {{"rows", from.elements() / n},
+                               {"n", n},
+                               {"k", attrs.k},
+                               {"largest", attrs.largest}}));
+      return {};
+    }
+    case HloOp::kRngBitGenerator: {
+      static constexpr const char* kNames[] = {"default", "three_fry", "philox"};
+      const auto& attrs = i.attrs<hlo::RngBitGeneratorAttrs>();
+      steps.push_back(
+          Routine("rng_bit_generator", i,
+                  {{"algorithm", std::string(kNames[static_cast<int>(attrs.algorithm)])}}));
+      return {};
+    }
+    case HloOp::kConvolution: {
+      const auto& attrs = i.attrs<hlo::ConvolutionAttrs>();
+      const hlo::ConvDims& dims = attrs.dim_labels;
+      std::vector<int64_t> size, stride, low, high, base, dilation, reversal;
+      for (const hlo::WindowDim& w : attrs.window.dims) {
+        size.push_back(w.size);
+        stride.push_back(w.stride);
+        low.push_back(w.pad_low);
+        high.push_back(w.pad_high);
+        base.push_back(w.base_dilation);
+        dilation.push_back(w.window_dilation);
+        reversal.push_back(w.reversal);
+      }
+      auto order = [](int64_t a, int64_t b, const std::vector<int64_t>& spatial) {
+        std::vector<int64_t> all = {a, b};
+        all.insert(all.end(), spatial.begin(), spatial.end());
+        return all;
+      };
+      steps.push_back(Routine(
+          "convolution", i,
+          {{"input_dims", ToVector(i.operand(0)->shape().dims())},
+           {"kernel_dims", ToVector(i.operand(1)->shape().dims())},
+           {"output_dims", ToVector(i.shape().dims())},
+           {"input_order", order(dims.input_batch, dims.input_feature, dims.input_spatial)},
+           {"kernel_order", order(dims.kernel_output, dims.kernel_input, dims.kernel_spatial)},
+           {"output_order", order(dims.output_batch, dims.output_feature, dims.output_spatial)},
+           {"size", size},
+           {"stride", stride},
+           {"pad_low", low},
+           {"pad_high", high},
+           {"base_dilation", base},
+           {"window_dilation", dilation},
+           {"reversal", reversal},
+           {"feature_groups", attrs.feature_group_count},
+           {"batch_groups", attrs.batch_group_count}}));
+      return {};
+    }
+    case HloOp::kCustomCall: {
+      const auto& attrs = i.attrs<hlo::CustomCallAttrs>();
+      if (attrs.custom_call_target == "weft.lu") return LowerLu(i, steps);
+      Step step = Routine("custom_call", i,
+                          {{"target", attrs.custom_call_target}, {"id", i.id()}});
+      std::get<program::LibraryStep>(step.op).has_effects = attrs.custom_call_has_side_effect;
+      steps.push_back(std::move(step));
+      return {};
+    }
+    default: return Unimplemented(hlo::Mnemonic(i.op()), ": no native lowering");
+  }
+}
+
+}  // namespace weft::compiler
