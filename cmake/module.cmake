@@ -3,6 +3,14 @@
 # DEPS is also what tools/layers.py checks #include lines against.
 function(module name)
   cmake_parse_arguments(M "" "" "DEPS;SOURCES;TESTS;LINK" ${ARGN})
+  if(NOT M_SOURCES)  # headers only
+    add_library(weft_${name} INTERFACE)
+    target_include_directories(weft_${name} INTERFACE ${CMAKE_SOURCE_DIR}/src)
+    foreach(dep ${M_DEPS})
+      target_link_libraries(weft_${name} INTERFACE weft_${dep})
+    endforeach()
+    return()
+  endif()
   add_library(weft_${name} STATIC ${M_SOURCES})
   weft_target(weft_${name})
   target_include_directories(weft_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)

@@ -12,8 +12,8 @@
 #include <ctime>
 #include <vector>
 
+#include "base/digest.h"
 #include "base/log.h"
-#include "pjrt/digest.h"
 
 namespace weft::pjrt {
 namespace {

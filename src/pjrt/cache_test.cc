@@ -10,8 +10,8 @@
 #include <cstdlib>
 #include <thread>
 
+#include "base/digest.h"
 #include "base/file.h"
-#include "pjrt/digest.h"
 #include "pjrt/test_util.h"
 
 namespace weft::pjrt {

@@ -2,10 +2,10 @@
 
 #include <utility>
 
+#include "base/digest.h"
 #include "base/wire.h"
 #include "hlo/text.h"
 #include "hlo/verify.h"
-#include "pjrt/digest.h"
 #include "pjrt/executable.h"
 
 #ifndef WEFT_VERSION

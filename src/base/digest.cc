@@ -1,10 +1,10 @@
-#include "pjrt/digest.h"
+#include "base/digest.h"
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
 
-namespace weft::pjrt {
+namespace weft {
 namespace {
 
 // Fractional parts of the cube roots of the first 64 primes (FIPS 180-4).
@@ -101,4 +101,4 @@ std::string ToHex(std::string_view bytes) {
   return out;
 }
 
-}  // namespace weft::pjrt
+}  // namespace weft

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace weft::pjrt {
+namespace weft {
 
 class Digest {
  public:
@@ -30,4 +30,4 @@ class Digest {
 
 std::string ToHex(std::string_view bytes);
 
-}  // namespace weft::pjrt
+}  // namespace weft

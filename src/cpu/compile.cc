@@ -1,0 +1,107 @@
+#include "cpu/compile.h"
+
+#include <utility>
+
+#include "base/digest.h"
+#include "base/thread_pool.h"
+
+namespace weft::cpu {
+namespace {
+
+// Kernels come with their vectors and loops made: what is left is to share and to fold addresses.
+constexpr std::string_view kKernelPasses =
+    "function(early-cse,instcombine<no-verify-fixpoint>,loop-mssa(licm),early-cse)";
+// The step list without loops worth optimising.
+constexpr std::string_view kMainPasses = "always-inline,function(sroa,early-cse,simplifycfg)";
+constexpr std::string_view kLoopPasses = "default<O2>";
+
+std::string PassesOf(const RenderedModule& module) {
+  if (module.loops) return std::string(kLoopPasses);
+  return std::string(module.kernels > 0 ? kKernelPasses : kMainPasses);
+}
+
+std::string KeyOf(const RenderedModule& module, const std::string& passes,
+                  const CodeTarget& target) {
+  Digest digest;
+  for (const std::string& part : {LlvmVersion(), target.cpu, target.features, passes}) {
+    digest.Update(part);
+    digest.Update(std::string_view("\0", 1));
+  }
+  digest.Update(module.text);
+  auto raw = digest.Finish();
+  return StrCat("cpu-", ToHex(std::string_view(reinterpret_cast<const char*>(raw.data()), 16)));
+}
+
+Result<std::string> CompileOne(CompilerPool& pool, const RenderedModule& module,
+                               const std::string& passes, std::string* assembly) {
+  std::unique_ptr<Compiler> compiler = TRY(pool.Take());
+  auto object = compiler->Compile(module.text, passes, assembly, nullptr);
+  pool.GiveBack(std::move(compiler));
+  return object;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Compiler>> CompilerPool::Take() {
+  {
+    MutexLock lock(mutex_);
+    if (!idle_.empty()) {
+      std::unique_ptr<Compiler> compiler = std::move(idle_.back());
+      idle_.pop_back();
+      return compiler;
+    }
+  }
+  return Compiler::Create(target_);
+}
+
+void CompilerPool::GiveBack(std::unique_ptr<Compiler> compiler) {
+  MutexLock lock(mutex_);
+  idle_.push_back(std::move(compiler));
+}
+
+Result<std::vector<std::string>> CompileModules(CompilerPool& pool,
+                                                const std::vector<RenderedModule>& modules,
+                                                const runtime::LoadOptions& options,
+                                                runtime::LoadStats& stats) {
+  std::vector<std::string> objects(modules.size()), keys(modules.size()), passes, assembly;
+  std::vector<size_t> missing;
+  for (size_t i = 0; i < modules.size(); ++i) {
+    passes.push_back(PassesOf(modules[i]));
+    if (options.show) options.show(modules[i].name + ".ll", modules[i].text);
+    if (options.cache) {
+      keys[i] = KeyOf(modules[i], passes[i], pool.target());
+      if (auto found = options.cache->Find(keys[i])) {
+        objects[i] = std::move(*found);
+        ++stats.from_cache;
+        continue;
+      }
+    }
+    missing.push_back(i);
+  }
+  assembly.resize(modules.size());
+  std::vector<Status> status(missing.size());
+  DefaultPool().ParallelFor(
+      static_cast<int64_t>(missing.size()), 1, [&](int64_t begin, int64_t end) {
+        for (int64_t n = begin; n < end; ++n) {
+          size_t i = missing[n];
+          auto object =
+              CompileOne(pool, modules[i], passes[i], options.show ? &assembly[i] : nullptr);
+          if (object) {
+            objects[i] = std::move(*object);
+          } else {
+            status[n] = std::unexpected(object.error());
+          }
+        }
+      });
+  for (size_t n = 0; n < missing.size(); ++n) {
+    TRY(std::move(status[n]));
+    size_t i = missing[n];
+    if (options.cache) options.cache->Store(keys[i], objects[i]);
+    if (options.show) options.show(modules[i].name + ".s", assembly[i]);
+    ++stats.compiled;
+  }
+  for (const std::string& object : objects) stats.code_bytes += static_cast<int64_t>(object.size());
+  return objects;
+}
+
+}  // namespace weft::cpu

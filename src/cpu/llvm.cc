@@ -1,0 +1,245 @@
+#include "cpu/llvm.h"
+
+#include <llvm-c/Analysis.h>
+#include <llvm-c/Core.h>
+#include <llvm-c/Error.h>
+#include <llvm-c/IRReader.h>
+#include <llvm-c/LLJIT.h>
+#include <llvm-c/Orc.h>
+#include <llvm-c/Target.h>
+#include <llvm-c/TargetMachine.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+#if defined(__linux__)
+#include <sys/auxv.h>
+#endif
+
+#include <chrono>
+#include <mutex>
+#include <utility>
+
+namespace weft::cpu {
+namespace {
+
+void InitialiseOnce() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeNativeTarget();
+    LLVMInitializeNativeAsmPrinter();
+    LLVMInitializeNativeAsmParser();
+  });
+}
+
+std::string TakeMessage(char* message) {
+  std::string text = message ? message : "unknown error";
+  LLVMDisposeMessage(message);
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text;
+}
+
+Status ToStatus(LLVMErrorRef error, std::string_view what) {
+  if (!error) return {};
+  char* message = LLVMGetErrorMessage(error);
+  std::string text = message;
+  LLVMDisposeErrorMessage(message);
+  return MakeError(Code::kInternal, "LLVM: ", what, ": ", text);
+}
+
+double MillisecondsSince(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+      .count();
+}
+
+struct ModuleDeleter {
+  void operator()(LLVMModuleRef module) const { LLVMDisposeModule(module); }
+};
+using ModulePtr = std::unique_ptr<LLVMOpaqueModule, ModuleDeleter>;
+struct ContextDeleter {
+  void operator()(LLVMContextRef context) const { LLVMContextDispose(context); }
+};
+using ContextPtr = std::unique_ptr<LLVMOpaqueContext, ContextDeleter>;
+struct MachineDeleter {
+  void operator()(LLVMTargetMachineRef machine) const { LLVMDisposeTargetMachine(machine); }
+};
+using MachinePtr = std::unique_ptr<LLVMOpaqueTargetMachine, MachineDeleter>;
+struct OptionsDeleter {
+  void operator()(LLVMPassBuilderOptionsRef options) const {
+    LLVMDisposePassBuilderOptions(options);
+  }
+};
+using OptionsPtr = std::unique_ptr<LLVMOpaquePassBuilderOptions, OptionsDeleter>;
+
+Result<MachinePtr> MakeMachine(const CodeTarget& target) {
+  InitialiseOnce();
+  char* triple = LLVMGetDefaultTargetTriple();
+  LLVMTargetRef found = nullptr;
+  char* message = nullptr;
+  bool failed = LLVMGetTargetFromTriple(triple, &found, &message);
+  MachinePtr machine;
+  if (!failed) {
+    machine.reset(LLVMCreateTargetMachine(found, triple, target.cpu.c_str(),
+                                          target.features.c_str(), LLVMCodeGenLevelDefault,
+                                          LLVMRelocPIC, LLVMCodeModelJITDefault));
+  }
+  LLVMDisposeMessage(triple);
+  if (failed) return MakeError(Code::kInternal, "LLVM: no target: ", TakeMessage(message));
+  if (!machine) return MakeError(Code::kInternal, "LLVM: no target machine for ", target.cpu);
+  return machine;
+}
+
+class LlvmCompiler : public Compiler {
+ public:
+  explicit LlvmCompiler(MachinePtr machine) : machine_(std::move(machine)) {
+    LLVMTargetDataRef data = LLVMCreateTargetDataLayout(machine_.get());
+    char* layout = LLVMCopyStringRepOfTargetData(data);
+    layout_ = layout;
+    LLVMDisposeMessage(layout);
+    LLVMDisposeTargetData(data);
+    char* triple = LLVMGetTargetMachineTriple(machine_.get());
+    triple_ = triple;
+    LLVMDisposeMessage(triple);
+  }
+
+  Result<std::string> Compile(const std::string& text, const std::string& passes,
+                              std::string* assembly, CompileStats* stats) override {
+    ContextPtr context(LLVMContextCreate());
+    // Remarks, such as of a loop that was not vectorised, are of no interest.
+    LLVMContextSetDiagnosticHandler(context.get(), [](LLVMDiagnosticInfoRef, void*) {}, nullptr);
+    auto start = std::chrono::steady_clock::now();
+    ModulePtr module = TRY(Parse(context.get(), text));
+    if (stats) stats->parse_ms += MillisecondsSince(start);
+    start = std::chrono::steady_clock::now();
+    if (!passes.empty()) {
+      OptionsPtr options(LLVMCreatePassBuilderOptions());
+      LLVMPassBuilderOptionsSetSLPVectorization(options.get(), true);
+      LLVMPassBuilderOptionsSetLoopVectorization(options.get(), true);
+      LLVMPassBuilderOptionsSetLoopInterleaving(options.get(), true);
+      LLVMPassBuilderOptionsSetLoopUnrolling(options.get(), true);
+      LLVMErrorRef error =
+          LLVMRunPasses(module.get(), passes.c_str(), machine_.get(), options.get());
+      TRY(ToStatus(error, "passes"));
+    }
+    if (stats) stats->optimise_ms += MillisecondsSince(start);
+    if (assembly) {
+      ModulePtr copy(LLVMCloneModule(module.get()));
+      *assembly = TRY(Emit(copy.get(), LLVMAssemblyFile));
+    }
+    start = std::chrono::steady_clock::now();
+    std::string object = TRY(Emit(module.get(), LLVMObjectFile));
+    if (stats) stats->generate_ms += MillisecondsSince(start);
+    return object;
+  }
+
+ private:
+  Result<ModulePtr> Parse(LLVMContextRef context, const std::string& text) {
+    // Not copied: the text ends with a zero byte.
+    LLVMMemoryBufferRef buffer =
+        LLVMCreateMemoryBufferWithMemoryRange(text.c_str(), text.size(), "module", true);
+    LLVMModuleRef module = nullptr;
+    char* message = nullptr;
+    if (LLVMParseIRInContext(context, buffer, &module, &message)) {
+      return MakeError(Code::kInternal, "LLVM: ", TakeMessage(message));
+    }
+    ModulePtr owned(module);
+    LLVMSetTarget(module, triple_.c_str());
+    LLVMSetDataLayout(module, layout_.c_str());
+    return owned;
+  }
+
+  Result<std::string> Emit(LLVMModuleRef module, LLVMCodeGenFileType kind) {
+    LLVMMemoryBufferRef out = nullptr;
+    char* message = nullptr;
+    if (LLVMTargetMachineEmitToMemoryBuffer(machine_.get(), module, kind, &message, &out)) {
+      return MakeError(Code::kInternal, "LLVM: code generation: ", TakeMessage(message));
+    }
+    std::string bytes(LLVMGetBufferStart(out), LLVMGetBufferSize(out));
+    LLVMDisposeMemoryBuffer(out);
+    return bytes;
+  }
+
+  MachinePtr machine_;
+  std::string layout_, triple_;
+};
+
+class LlvmImage : public CodeImage {
+ public:
+  explicit LlvmImage(LLVMOrcLLJITRef jit) : jit_(jit) {}
+  ~LlvmImage() override {
+    if (LLVMErrorRef error = LLVMOrcDisposeLLJIT(jit_)) LLVMConsumeError(error);
+  }
+  Status Add(std::span<const std::string> objects) {
+    LLVMOrcJITDylibRef dylib = LLVMOrcLLJITGetMainJITDylib(jit_);
+    for (const std::string& object : objects) {
+      LLVMMemoryBufferRef buffer =
+          LLVMCreateMemoryBufferWithMemoryRangeCopy(object.data(), object.size(), "object");
+      TRY(ToStatus(LLVMOrcLLJITAddObjectFile(jit_, dylib, buffer), "link"));
+    }
+    return {};
+  }
+  Result<void*> Find(const std::string& name) override {
+    LLVMOrcExecutorAddress address = 0;
+    TRY(ToStatus(LLVMOrcLLJITLookup(jit_, &address, name.c_str()), "link"));
+    return reinterpret_cast<void*>(address);
+  }
+
+ private:
+  LLVMOrcLLJITRef jit_;
+};
+
+#if defined(__aarch64__)
+// LLVM lists what a CPU of that name has; the kernel says what of it may be used.
+std::string HostFeatures() {
+  constexpr unsigned long kSve = 1ul << 22;  // HWCAP_SVE
+  constexpr unsigned long kSve2 = 1ul << 1;  // HWCAP2_SVE2
+  std::string features;
+  if (!(getauxval(AT_HWCAP) & kSve)) features += "-sve,";
+  if (!(getauxval(AT_HWCAP2) & kSve2)) features += "-sve2,";
+  if (!features.empty()) features.pop_back();
+  return features;
+}
+#else
+std::string HostFeatures() {
+  char* text = LLVMGetHostCPUFeatures();
+  std::string features = text;
+  LLVMDisposeMessage(text);
+  return features;
+}
+#endif
+
+}  // namespace
+
+bool HasLlvm() {
+  return true;
+}
+
+std::string LlvmVersion() {
+  unsigned major, minor, patch;
+  LLVMGetVersion(&major, &minor, &patch);
+  return StrCat(major, ".", minor, ".", patch);
+}
+
+CodeTarget HostCodeTarget() {
+  char* name = LLVMGetHostCPUName();
+  CodeTarget target{name, HostFeatures()};
+  LLVMDisposeMessage(name);
+  return target;
+}
+
+Result<std::unique_ptr<Compiler>> Compiler::Create(const CodeTarget& target) {
+  return std::make_unique<LlvmCompiler>(TRY(MakeMachine(target)));
+}
+
+Result<std::unique_ptr<CodeImage>> CodeImage::Link(std::span<const std::string> objects) {
+  InitialiseOnce();
+  LLVMOrcLLJITBuilderRef builder = LLVMOrcCreateLLJITBuilder();
+  MachinePtr machine = TRY(MakeMachine({"generic", ""}));
+  // Takes the machine.
+  LLVMOrcLLJITBuilderSetJITTargetMachineBuilder(
+      builder, LLVMOrcJITTargetMachineBuilderCreateFromTargetMachine(machine.release()));
+  LLVMOrcLLJITRef jit = nullptr;
+  TRY(ToStatus(LLVMOrcCreateLLJIT(&jit, builder), "link"));
+  auto image = std::make_unique<LlvmImage>(jit);
+  TRY(image->Add(objects));
+  return image;
+}
+
+}  // namespace weft::cpu

@@ -1,0 +1,21 @@
+# Finds LLVM 19 and says in WEFT_LLVM_LIBRARIES what to link. Its CMake files want the C language.
+if(NOT CMAKE_C_COMPILER AND CMAKE_CXX_COMPILER_ID MATCHES Clang)
+  string(REPLACE "clang++" "clang" CMAKE_C_COMPILER "${CMAKE_CXX_COMPILER}")
+endif()
+enable_language(C)
+find_package(LLVM 19.1 CONFIG QUIET HINTS /usr/lib/llvm-19)
+set(WEFT_LLVM_FOUND ${LLVM_FOUND})
+if(NOT LLVM_FOUND)
+  message(STATUS "LLVM 19 was not found: no native code for CPUs")
+  return()
+endif()
+message(STATUS "LLVM ${LLVM_PACKAGE_VERSION}")
+set(WEFT_LLVM_SOURCE llvm.cc)
+if(WEFT_STATIC_LLVM)
+  llvm_map_components_to_libnames(WEFT_LLVM_LIBRARIES core irreader passes orcjit native)
+  # The exported interface names z3 and shared libraries of compression, which nothing here needs.
+  set_property(TARGET LLVMSupport PROPERTY INTERFACE_LINK_LIBRARIES
+    rt dl m LLVMDemangle -l:libz.a -l:libzstd.a)
+else()
+  set(WEFT_LLVM_LIBRARIES LLVM)
+endif()

@@ -1,0 +1,123 @@
+#include "cpu/native_program.h"
+
+#include <chrono>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "base/cores.h"
+#include "base/storage.h"
+#include "cpu/native_run.h"
+#include "program/library.h"
+
+namespace weft::cpu {
+namespace {
+
+using program::BufferKind;
+
+// Elements in the order of the shape's layout.
+Literal InLayout(const program::Buffer& buffer) {
+  const Layout* layout = buffer.shape.layout();
+  if (!layout || layout->IsRowMajor() || buffer.value.size() == 0) return buffer.value;
+  const Shape& shape = buffer.shape;
+  Literal out = Literal::Uninitialized(buffer.value.shape());
+  size_t width = static_cast<size_t>(ByteWidth(shape.dtype()));
+  std::vector<int64_t> stride(static_cast<size_t>(shape.rank()), 0), index = stride;
+  int64_t next = 1;
+  for (int64_t d : layout->minor_to_major) {
+    stride[d] = next;
+    next *= shape.dim(d);
+  }
+  std::byte* to = out.mutable_data();
+  for (int64_t i = 0; i < shape.elements(); ++i) {
+    int64_t at = 0;
+    for (int64_t d = 0; d < shape.rank(); ++d) at += index[d] * stride[d];
+    std::memcpy(to + static_cast<size_t>(at) * width,
+                buffer.value.data() + static_cast<size_t>(i) * width, width);
+    for (int64_t d = shape.rank() - 1; d >= 0 && ++index[d] == shape.dim(d); --d) index[d] = 0;
+  }
+  return out;
+}
+
+}  // namespace
+
+NativeProgram::~NativeProgram() = default;
+
+Result<std::unique_ptr<NativeProgram>> NativeProgram::Load(program::Program program,
+                                                           const runtime::LoadOptions& options,
+                                                           std::shared_ptr<CompilerPool> compilers,
+                                                           const RenderTarget& target) {
+  TRY(Verify(program));
+  std::unique_ptr<NativeProgram> loaded(
+      new NativeProgram(std::move(program), std::move(compilers), target));
+  loaded->plan_ = TRY(MakePlan(loaded->program_));
+  TRY(loaded->Compile(options));
+  TRY(loaded->PlaceConstants());
+  loaded->BindArguments();
+  TRY(loaded->PrepareRoutines());
+  return loaded;
+}
+
+Status NativeProgram::Compile(const runtime::LoadOptions& options) {
+  auto start = std::chrono::steady_clock::now();
+  int parts = options.compile_threads > 0 ? options.compile_threads : AvailableCores();
+  std::vector<RenderedModule> modules = RenderProgram(program_, plan_, target_, parts, false);
+  for (const RenderedModule& module : modules) stats_.kernels += module.kernels;
+  std::vector<std::string> objects = TRY(CompileModules(*compilers_, modules, options, stats_));
+  image_ = TRY(CodeImage::Link(objects));
+  run_ = reinterpret_cast<RunFunction>(TRY(image_->Find("weft_run")));
+  stats_.milliseconds =
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  return {};
+}
+
+Status NativeProgram::PlaceConstants() {
+  table_.resize(static_cast<size_t>(plan_.slots), nullptr);
+  for (size_t i = 0; i < program_.buffers.size(); ++i) {
+    const program::Buffer& buffer = program_.buffers[i];
+    if (buffer.kind != BufferKind::kConstant || buffer.base >= 0) continue;
+    constants_.push_back(InLayout(buffer));
+    // Never written: the verifier sees to that.
+    table_[plan_.places[i].slot] = const_cast<std::byte*>(constants_.back().data());
+  }
+  return {};
+}
+
+void NativeProgram::BindArguments() {
+  for (size_t i = 0; i < program_.buffers.size(); ++i) {
+    const program::Buffer& buffer = program_.buffers[i];
+    bool parameter = buffer.kind == BufferKind::kParameter;
+    bool result = buffer.kind == BufferKind::kResult;
+    parameters_ += parameter;
+    results_ += result;
+    if (!parameter && !result) continue;
+    if (buffer.base < 0) {
+      bindings_.push_back({plan_.places[i].slot, buffer.index, plan_.places[i].bytes, result});
+    } else if (result) {
+      donated_.push_back({buffer.index, program_.buffers[buffer.base].index, buffer.offset});
+    }
+  }
+}
+
+Status NativeProgram::PrepareRoutines() {
+  auto kernel = [this](std::string_view name) -> KernelFunction {
+    for (size_t i = 0; i < program_.kernels.size(); ++i) {
+      if (program_.kernels[i].name != name || !plan_.called[i]) continue;
+      auto found = image_->Find(CalledName(static_cast<int32_t>(i)));
+      return found ? reinterpret_cast<KernelFunction>(*found) : nullptr;
+    }
+    return nullptr;
+  };
+  for (const program::Step* step : plan_.calls) {
+    routines_.emplace_back();
+    auto* call = std::get_if<program::LibraryStep>(&step->op);
+    const Routine* routine = call ? FindRoutine(call->routine) : nullptr;
+    if (!routine) continue;
+    auto prepared = routine->prepare({program_, *step, kernel});
+    if (!prepared) return std::unexpected(AtStep(*step, prepared.error()));
+    routines_.back() = std::move(*prepared);
+  }
+  return {};
+}
+
+}  // namespace weft::cpu

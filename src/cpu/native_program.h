@@ -1,0 +1,84 @@
+// A Program as native code.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cpu/compile.h"
+#include "cpu/plan.h"
+#include "cpu/routines/routine.h"
+#include "runtime/device.h"
+
+namespace weft::cpu {
+
+class NativeProgram : public runtime::LoadedProgram {
+ public:
+  static Result<std::unique_ptr<NativeProgram>> Load(program::Program program,
+                                                     const runtime::LoadOptions& options,
+                                                     std::shared_ptr<CompilerPool> compilers,
+                                                     const RenderTarget& target);
+  ~NativeProgram() override;
+
+  Status Run(const runtime::Call& call) const override;
+  const program::Program& program() const override { return program_; }
+  const runtime::LoadStats& stats() const override { return stats_; }
+  int64_t temp_bytes() const override { return plan_.arena_bytes; }
+
+ private:
+  struct Context;  // NativeContext and what its functions need
+  friend class StepRunner;
+
+  // Parameters and results: which address goes where in the table.
+  struct Binding {
+    int32_t slot;
+    int64_t index, bytes;
+    bool result;
+  };
+  // A result inside a donated parameter.
+  struct Donated {
+    int64_t result, parameter, offset;
+  };
+
+  NativeProgram(program::Program program, std::shared_ptr<CompilerPool> compilers,
+                const RenderTarget& target)
+      : program_(std::move(program)), compilers_(std::move(compilers)), target_(target) {}
+  Status Compile(const runtime::LoadOptions& options);
+  Status PlaceConstants();
+  void BindArguments();
+  Status PrepareRoutines();
+  Result<NativeContext::Task> TaskOf(int32_t kernel) const;  // for running step by step
+
+  Status CheckCall(const runtime::Call& call) const;
+  Status RunCall(Context& context, int64_t number, std::byte* const* addresses) const;
+  static void Parallel(NativeContext* context, NativeContext::Task task,
+                       std::byte* const* parameters, int64_t n);
+  static int32_t CallStep(NativeContext* context, int64_t number, std::byte* const* addresses);
+
+  std::shared_ptr<std::byte[]> TakeArena() const;
+  void KeepArena(std::shared_ptr<std::byte[]> arena) const;
+
+  const program::Program program_;  // the plan points into it
+  std::shared_ptr<CompilerPool> compilers_;
+  RenderTarget target_;
+  Plan plan_;
+  runtime::LoadStats stats_;
+  std::unique_ptr<CodeImage> image_;
+  RunFunction run_ = nullptr;
+  std::vector<std::unique_ptr<PreparedRoutine>> routines_;  // by call number; null: not the CPU's
+  std::vector<std::byte*> table_;  // addresses of constants; the rest is filled in by each run
+  std::vector<Literal> constants_;
+  std::vector<Binding> bindings_;
+  std::vector<Donated> donated_;
+  size_t parameters_ = 0, results_ = 0;
+
+  mutable Mutex mutex_;
+  mutable std::vector<std::shared_ptr<std::byte[]>> arenas_ WEFT_GUARDED_BY(mutex_);
+  mutable std::unique_ptr<CodeImage> step_image_ WEFT_GUARDED_BY(mutex_);
+};
+
+// Runs the steps one by one from C++, for tools.
+Status RunStepByStep(const NativeProgram& program, const runtime::Call& call);
+
+}  // namespace weft::cpu

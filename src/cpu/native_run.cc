@@ -1,0 +1,156 @@
+#include "cpu/native_run.h"
+
+#include <cstring>
+#include <utility>
+
+#include "base/inline_vec.h"
+#include "base/storage.h"
+#include "program/library.h"
+
+namespace weft::cpu {
+namespace {
+
+using Bytes = std::span<std::byte>;
+
+constexpr size_t kKeptArenas = 4;
+constexpr int64_t kKeptArenaBytes = 1 << 20;  // larger ones go back to where all can reuse them
+const std::byte kNeverCancelled{0};
+static_assert(sizeof(std::atomic<bool>) == 1);
+
+std::vector<Bytes> MemoryOf(const program::Step& step, std::byte* const* addresses) {
+  std::vector<Bytes> memory;
+  for (size_t i = 0; i < step.uses.size(); ++i) {
+    memory.emplace_back(addresses[i], static_cast<size_t>(step.uses[i].slice.size));
+  }
+  return memory;
+}
+
+// A collective of one device with itself.
+void RunAlone(const program::CollectiveStep& op, std::span<const Bytes> memory) {
+  size_t n = memory.size() / 2;
+  bool to_self = op.kind != program::CollectiveKind::kPermute;
+  for (const auto& pair : op.groups) to_self = to_self || pair == std::vector<int64_t>{0, 0};
+  for (size_t i = 0; i < n; ++i) {
+    if (memory[n + i].empty()) continue;
+    if (to_self) {
+      std::memmove(memory[n + i].data(), memory[i].data(), memory[n + i].size());
+    } else {
+      std::memset(memory[n + i].data(), 0, memory[n + i].size());
+    }
+  }
+}
+
+}  // namespace
+
+Error AtStep(const program::Step& step, Error error) {
+  if (!step.name.empty()) error.Prefix(StrCat(step.name, ": "));
+  if (!step.source.empty()) error.Source(step.source);
+  return error;
+}
+
+void NativeProgram::Parallel(NativeContext* context, NativeContext::Task task,
+                             std::byte* const* parameters, int64_t n) {
+  static_cast<Context*>(context)->pool->ParallelFor(
+      n, 1, [&](int64_t begin, int64_t end) { task(parameters, begin, end); });
+}
+
+int32_t NativeProgram::CallStep(NativeContext* context, int64_t number,
+                                std::byte* const* addresses) {
+  Context& c = *static_cast<Context*>(context);
+  c.status = c.program->RunCall(c, number, addresses);
+  return c.status ? 0 : kRunFailed;
+}
+
+Status NativeProgram::RunCall(Context& context, int64_t number, std::byte* const* addresses) const {
+  const program::Step& step = *plan_.calls[number];
+  Status status;
+  auto* call = std::get_if<program::LibraryStep>(&step.op);
+  auto* collective = std::get_if<program::CollectiveStep>(&step.op);
+  const program::Routine* known = call ? program::FindRoutine(call->routine) : nullptr;
+  bool has_hook = context.run->call != nullptr && *context.run->call;
+  if (routines_[number]) {
+    status = routines_[number]->Run({*context.pool, {addresses, step.uses.size()}});
+  } else if (has_hook && (!known || program_.devices > 1)) {
+    status = (*context.run->call)(step, MemoryOf(step, addresses));
+  } else if (known) {
+    status = known->interpret(program_, step, 0, MemoryOf(step, addresses));
+  } else if (collective && program_.devices == 1) {
+    RunAlone(*collective, MemoryOf(step, addresses));
+  } else if (call) {
+    status = Unimplemented("cpu: routine \"", call->routine, "\" is not known");
+  } else {
+    status = Unimplemented("cpu: nobody runs steps of kind ", KindName(step));
+  }
+  if (!status) return std::unexpected(AtStep(step, std::move(status).error()));
+  return status;
+}
+
+std::shared_ptr<std::byte[]> NativeProgram::TakeArena() const {
+  if (plan_.arena_bytes <= kKeptArenaBytes) {
+    MutexLock lock(mutex_);
+    if (!arenas_.empty()) {
+      std::shared_ptr<std::byte[]> arena = std::move(arenas_.back());
+      arenas_.pop_back();
+      return arena;
+    }
+  }
+  return AllocateStorage(static_cast<size_t>(plan_.arena_bytes), false);
+}
+
+void NativeProgram::KeepArena(std::shared_ptr<std::byte[]> arena) const {
+  if (plan_.arena_bytes > kKeptArenaBytes) return;
+  MutexLock lock(mutex_);
+  if (arenas_.size() < kKeptArenas) arenas_.push_back(std::move(arena));
+}
+
+Status NativeProgram::CheckCall(const runtime::Call& call) const {
+  if (call.parameters.size() != parameters_ || call.results.size() != results_) {
+    return InvalidArgument("program ", program_.name, " takes ", parameters_, " parameters and ",
+                           results_, " results, not ", call.parameters.size(), " and ",
+                           call.results.size());
+  }
+  for (const Binding& b : bindings_) {
+    if (b.bytes > 0 && !(b.result ? call.results : call.parameters)[b.index]) {
+      return InvalidArgument("program ", program_.name, ": ", b.result ? "result " : "parameter ",
+                             b.index, " has no memory");
+    }
+  }
+  for (const Donated& d : donated_) {
+    if (call.results[d.result] == call.parameters[d.parameter] + d.offset) continue;
+    return InvalidArgument("program ", program_.name, ": result ", d.result, " lies in parameter ",
+                           d.parameter, ", which is at another address");
+  }
+  return {};
+}
+
+Status NativeProgram::Run(const runtime::Call& call) const {
+  TRY(CheckCall(call));
+  if (call.after_step != nullptr && *call.after_step) return RunStepByStep(*this, call);
+  InlineVec<std::byte*, 32> table(table_);
+  for (const Binding& b : bindings_) {
+    table[b.slot] = (b.result ? call.results : call.parameters)[b.index];
+  }
+  std::shared_ptr<std::byte[]> arena;
+  if (plan_.arena_bytes > 0) {
+    arena = TakeArena();
+    if (!arena) {
+      return ResourceExhausted("program ", program_.name, ": no memory for ", plan_.arena_bytes,
+                               " bytes of temps");
+    }
+    table[0] = arena.get();
+  }
+  Context context;
+  context.parallel = &Parallel;
+  context.call = &CallStep;
+  context.cancel = call.cancel ? reinterpret_cast<const std::byte*>(call.cancel) : &kNeverCancelled;
+  context.program = this;
+  context.run = &call;
+  context.pool = call.pool ? call.pool : &DefaultPool();
+  int32_t code = run_(&context, table.data());
+  if (arena) KeepArena(std::move(arena));
+  if (code == kRunCancelled)
+    return MakeError(Code::kCancelled, "program ", program_.name, ": cancelled");
+  return code == 0 ? Status() : std::move(context.status);
+}
+
+}  // namespace weft::cpu

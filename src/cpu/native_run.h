@@ -1,0 +1,20 @@
+// What running a NativeProgram needs beside it.
+#pragma once
+
+#include "base/error.h"
+#include "cpu/native_program.h"
+
+namespace weft::cpu {
+
+// The run that native code calls back to.
+struct NativeProgram::Context : NativeContext {
+  const NativeProgram* program = nullptr;
+  const runtime::Call* run = nullptr;
+  ThreadPool* pool = nullptr;
+  Status status;  // why a step failed
+};
+
+// An error with the step's name and source line.
+Error AtStep(const program::Step& step, Error error);
+
+}  // namespace weft::cpu

@@ -1,0 +1,247 @@
+#include "cpu/plan.h"
+
+#include <algorithm>
+#include <set>
+
+#include "cpu/render_kernel.h"
+
+namespace weft::cpu {
+namespace {
+
+using program::BufferId;
+using program::BufferKind;
+using program::Kernel;
+using program::Op;
+using program::Program;
+using program::Step;
+
+constexpr size_t kRegionKernelCode = 400;     // instructions of one kernel in a region ...
+constexpr size_t kRegionCode = 3000;          // ... and of all
+constexpr int64_t kRegionGridWork = 1 << 15;  // a grid of more work is worth several threads
+constexpr size_t kTinyKernelCode = 50;        // inlined wherever it is launched
+constexpr size_t kTinyKernels = 32;           // as many launches of those at most
+constexpr int64_t kLocalBytes = 4096, kLocalBytesInAll = 16384;
+constexpr int64_t kCopiedLocalBytes = 1024;  // of one whose content comes from or goes outside
+constexpr int64_t kBorrowedBytes = 256;      // of parameters and results kept on the stack
+
+template <class Fn>
+void ForEachStep(const std::vector<Step>& steps, const Fn& fn) {
+  for (const Step& step : steps) {
+    fn(step);
+    if (auto* loop = std::get_if<program::WhileStep>(&step.op)) {
+      ForEachStep(loop->condition, fn);
+      ForEachStep(loop->body, fn);
+    }
+    if (auto* branches = std::get_if<program::ConditionalStep>(&step.op)) {
+      for (const auto& branch : branches->branches) ForEachStep(branch, fn);
+    }
+  }
+}
+
+// Instructions that one run executes, about.
+int64_t WorkOf(const Kernel& kernel) {
+  constexpr double kLimit = 1e15;
+  double work = 0;
+  std::vector<double> times = {1};
+  for (const program::Instr& instr : kernel.code) {
+    work += times.back();
+    if (instr.op == Op::kEnd) times.pop_back();
+    if (instr.op != Op::kLoop && instr.op != Op::kIf) continue;
+    double trips = 1;
+    if (instr.op == Op::kLoop) trips = static_cast<double>(TripCount(kernel, instr).value_or(16));
+    times.push_back(times.back() * trips);
+  }
+  return static_cast<int64_t>(std::min(work, kLimit));
+}
+
+bool IsTiny(const Kernel& kernel) {
+  bool loops = std::any_of(kernel.code.begin(), kernel.code.end(),
+                           [](const program::Instr& i) { return i.op == Op::kLoop; });
+  return !loops && kernel.code.size() <= kTinyKernelCode;
+}
+
+class Planner {
+ public:
+  explicit Planner(const Program& program) : program_(program) {}
+
+  Result<Plan> Make() {
+    TRY(PlaceBuffers());
+    size_t kernels = program_.kernels.size();
+    plan_.launched.resize(kernels);
+    plan_.inlined.resize(kernels);
+    plan_.called.resize(kernels);
+    FindRegions(program_.steps);
+    ForEachStep(program_.steps, [&](const Step& step) { CountUses(step, outside_, 1); });
+    for (Region& region : plan_.regions) {
+      std::vector<int> inside(program_.buffers.size());
+      ForRegion(region, [&](const Step& step) {
+        CountUses(step, outside_, -1);
+        CountUses(step, inside, 1);
+      });
+      PlaceLocals(region, inside);
+      ForRegion(region, [&](const Step& step) { CountUses(step, outside_, 1); });
+    }
+    Walk(program_.steps);
+    return std::move(plan_);
+  }
+
+ private:
+  Status PlaceBuffers() {
+    plan_.places.resize(program_.buffers.size());
+    outside_.resize(program_.buffers.size());
+    for (size_t i = 0; i < program_.buffers.size(); ++i) {
+      const program::Buffer& buffer = program_.buffers[i];
+      if (buffer.base >= 0) continue;
+      Place& place = plan_.places[i];
+      place.bytes = *ByteSize(buffer);
+      if (buffer.kind != BufferKind::kTemp) {
+        place.slot = plan_.slots++;
+        continue;
+      }
+      int64_t align = std::max<int64_t>(buffer.align, 64);
+      place.slot = 0;
+      place.offset = (plan_.arena_bytes + align - 1) / align * align;
+      if (__builtin_add_overflow(place.offset, place.bytes, &plan_.arena_bytes)) {
+        return ResourceExhausted("program ", program_.name, ": temps take too much memory");
+      }
+    }
+    return {};
+  }
+
+  template <class Fn>
+  static void ForRegion(const Region& region, const Fn& fn) {
+    fn(*region.loop);
+    const auto& loop = std::get<program::WhileStep>(region.loop->op);
+    ForEachStep(loop.condition, fn);
+    ForEachStep(loop.body, fn);
+  }
+
+  bool CanBeRegion(const Step& step) const {
+    const auto& loop = std::get<program::WhileStep>(step.op);
+    size_t code = 0;
+    bool fits = true;
+    auto check = [&](const Step& s) {
+      if (auto* launch = std::get_if<program::KernelStep>(&s.op)) {
+        const Kernel& kernel = program_.kernels[launch->kernel];
+        code += kernel.code.size();
+        bool small = kernel.code.size() <= kRegionKernelCode &&
+                     (GridSize(kernel) <= 1 || WorkOf(kernel) <= kRegionGridWork);
+        fits = fits && small;
+        return;
+      }
+      fits = fits && (std::holds_alternative<program::CopyStep>(s.op) ||
+                      std::holds_alternative<program::FillStep>(s.op) ||
+                      std::holds_alternative<program::WaitStep>(s.op) ||
+                      std::holds_alternative<program::WhileStep>(s.op) ||
+                      std::holds_alternative<program::ConditionalStep>(s.op));
+    };
+    ForEachStep(loop.condition, check);
+    ForEachStep(loop.body, check);
+    return fits && code <= kRegionCode;
+  }
+
+  void FindRegions(const std::vector<Step>& steps) {
+    for (const Step& step : steps) {
+      if (auto* loop = std::get_if<program::WhileStep>(&step.op)) {
+        if (CanBeRegion(step)) {
+          plan_.region_numbers[&step] = static_cast<int32_t>(plan_.regions.size());
+          plan_.regions.push_back({&step, {}, {}, {}});
+          continue;
+        }
+        FindRegions(loop->condition);
+        FindRegions(loop->body);
+      }
+      if (auto* branches = std::get_if<program::ConditionalStep>(&step.op)) {
+        for (const auto& branch : branches->branches) FindRegions(branch);
+      }
+    }
+  }
+
+  void CountUses(const Step& step, std::vector<int>& counts, int n) const {
+    for (const program::Use& use : step.uses) counts[Resolve(program_, use.slice).buffer] += n;
+  }
+
+  void PlaceLocals(Region& region, const std::vector<int>& inside) {
+    std::set<BufferId> written;
+    ForRegion(region, [&](const Step& step) {
+      for (const program::Use& use : step.uses) {
+        if (Writes(use.access)) written.insert(Resolve(program_, use.slice).buffer);
+      }
+    });
+    int64_t in_all = 0;
+    for (size_t i = 0; i < inside.size(); ++i) {
+      if (inside[i] == 0) continue;
+      BufferId id = static_cast<BufferId>(i);
+      const program::Buffer& buffer = program_.buffers[i];
+      int64_t bytes = plan_.places[i].bytes;
+      bool temp = buffer.kind == BufferKind::kTemp, shared = !temp || outside_[i] > 0;
+      int64_t limit = !temp ? kBorrowedBytes : shared ? kCopiedLocalBytes : kLocalBytes;
+      bool local = bytes > 0 && bytes <= limit && in_all + bytes <= kLocalBytesInAll &&
+                   (temp || written.contains(id));
+      if (!local) {
+        region.pointers.push_back(id);
+        region.written.push_back(written.contains(id));
+        continue;
+      }
+      in_all += bytes;
+      region.locals.push_back({id, shared, shared && written.contains(id)});
+    }
+  }
+
+  void MarkCalled(const program::LibraryStep& call) {
+    for (const program::Attr& attr : call.attrs) {
+      auto* text = std::get_if<std::string>(&attr.value);
+      if (!text) continue;
+      for (size_t i = 0; i < program_.kernels.size(); ++i) {
+        if (program_.kernels[i].name == *text) plan_.called[i] = true;
+      }
+    }
+  }
+
+  void Walk(const std::vector<Step>& steps) {
+    for (const Step& step : steps) {
+      if (plan_.region_numbers.contains(&step)) {
+        ForEachStep(std::get<program::WhileStep>(step.op).condition,
+                    [&](const Step& s) { MarkInlined(s); });
+        ForEachStep(std::get<program::WhileStep>(step.op).body,
+                    [&](const Step& s) { MarkInlined(s); });
+        continue;
+      }
+      if (auto* launch = std::get_if<program::KernelStep>(&step.op)) {
+        const Kernel& kernel = program_.kernels[launch->kernel];
+        bool inlined = IsTiny(kernel) && tiny_++ < kTinyKernels;
+        (inlined ? plan_.inlined : plan_.launched)[launch->kernel] = true;
+      } else if (auto* loop = std::get_if<program::WhileStep>(&step.op)) {
+        Walk(loop->condition);
+        Walk(loop->body);
+      } else if (auto* branches = std::get_if<program::ConditionalStep>(&step.op)) {
+        for (const auto& branch : branches->branches) Walk(branch);
+      } else if (!std::holds_alternative<program::CopyStep>(step.op) &&
+                 !std::holds_alternative<program::FillStep>(step.op) &&
+                 !std::holds_alternative<program::WaitStep>(step.op)) {
+        plan_.call_numbers[&step] = static_cast<int32_t>(plan_.calls.size());
+        plan_.calls.push_back(&step);
+        if (auto* call = std::get_if<program::LibraryStep>(&step.op)) MarkCalled(*call);
+      }
+    }
+  }
+
+  void MarkInlined(const Step& step) {
+    if (auto* launch = std::get_if<program::KernelStep>(&step.op)) {
+      plan_.inlined[launch->kernel] = true;
+    }
+  }
+
+  const Program& program_;
+  Plan plan_;
+  std::vector<int> outside_;  // uses of each buffer with storage
+  size_t tiny_ = 0;
+};
+
+}  // namespace
+
+Result<Plan> MakePlan(const Program& program) {
+  return Planner(program).Make();
+}
+
+}  // namespace weft::cpu

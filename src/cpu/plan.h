@@ -1,0 +1,52 @@
+// What is decided about a Program before its code is written: where buffers lie, which steps leave
+// native code, which loops become native regions.
+//
+// A native region is a `while` whose steps are kernels, copies, fills, ifs and whiles of little
+// code each: one function, kernels inlined, small buffers in registers or on the stack.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "base/error.h"
+#include "program/program.h"
+
+namespace weft::cpu {
+
+// Where a buffer with storage of its own lies at run time.
+struct Place {
+  int32_t slot = -1;   // in the table of addresses; slot 0 is the arena of temps
+  int64_t offset = 0;  // into it
+  int64_t bytes = 0;
+};
+
+// A buffer that a region keeps on its stack.
+struct Local {
+  program::BufferId buffer;
+  bool copy_in, copy_out;
+};
+struct Region {
+  const program::Step* loop;
+  std::vector<Local> locals;                // by buffer
+  std::vector<program::BufferId> pointers;  // other buffers with storage that it uses, sorted
+  std::vector<bool> written;                // of those: whether it writes them
+};
+
+struct Plan {
+  std::vector<Place> places;  // by buffer; of those without a base
+  int32_t slots = 1;
+  int64_t arena_bytes = 0;
+  std::vector<const program::Step*> calls;  // steps that C++ runs: routines, collectives, channels
+  std::map<const program::Step*, int32_t> call_numbers;
+  std::vector<Region> regions;
+  std::map<const program::Step*, int32_t> region_numbers;
+  std::vector<bool> launched;  // kernels that a step outside regions launches with a call ...
+  std::vector<bool> inlined;   // ... and those that are part of the main module's functions
+  std::vector<bool> called;    // kernels that library routines call by name
+};
+
+// The program must verify and stay where it is.
+Result<Plan> MakePlan(const program::Program& program);
+
+}  // namespace weft::cpu

@@ -1,0 +1,291 @@
+// Whole programs: files, control flow, errors, the cache, several threads.
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <thread>
+
+#include "cpu/native_test.h"
+
+namespace weft::cpu {
+namespace {
+
+using program::Parse;
+using program::Program;
+
+Program FromText(const std::string& text) {
+  auto program = Parse(text);
+  CHECK(program) << program.error().ToString("test");
+  return std::move(*program);
+}
+
+std::vector<Literal> ArgumentsOf(const Program& program, uint64_t seed) {
+  std::vector<Literal> arguments;
+  for (const program::Buffer& b : program.buffers) {
+    if (b.kind != program::BufferKind::kParameter) continue;
+    arguments.resize(std::max(arguments.size(), static_cast<size_t>(b.index) + 1));
+    arguments[b.index] = RandomLiteral(b.shape, seed + static_cast<uint64_t>(b.index));
+  }
+  return arguments;
+}
+
+class ProgramFile : public testing::TestWithParam<const char*> {};
+TEST_P(ProgramFile, LikeInterpreter) {
+  Program program = ReadProgram(StrCat("test/program/", GetParam(), ".program"));
+  for (uint64_t seed = 1; seed < 4; ++seed) {
+    ExpectLikeInterpreter(program, ArgumentsOf(program, seed), 4, GetParam());
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Files, ProgramFile,
+                         testing::Values("async_copy", "complex", "conditional", "elementwise",
+                                         "gemm", "ops", "softmax", "threads", "tiles", "vector_sum",
+                                         "while_counter"),
+                         [](const auto& info) { return std::string(info.param); });
+
+// Until x[0] reaches n: a loop that is one native region.
+std::string CountTo(int64_t limit) {
+  return StrCat(R"(
+program count
+buffer n: s64[] parameter 0
+buffer total: s64[] result 0
+buffer i: s64[] temp
+buffer acc: s64[] temp
+buffer go: pred[] temp
+kernel less(read i: s64[1], read n: s64[1], write go: pred[1]) {
+  %0 = load s64 i[0]
+  %1 = load s64 n[0]
+  %2 = lt s64 %0, %1
+  store pred go[0], %2
+}
+kernel step(update i: s64[1], update acc: s64[1]) {
+  %0 = load s64 i[0]
+  %1 = load s64 acc[0]
+  %2 = xor s64 %1, %0
+  %3 = mul s64 %2, 3
+  store s64 acc[0], %3
+  %4 = add s64 %0, )",
+                limit, R"(
+  store s64 i[0], %4
+}
+steps {
+  fill(write i) hex "0000000000000000"
+  fill(write acc) hex "0100000000000000"
+  loop: while(read go) { launch less(read i, read n, write go) } do { launch step(update i, update acc) }
+  copy(read acc, write total)
+})");
+}
+
+Literal S64(int64_t value) {
+  return Literal::Scalar<int64_t>(DType::kS64, value);
+}
+
+TEST(Program, WhileIsNative) {
+  Program program = FromText(CountTo(1));
+  ExpectLikeInterpreter(program, {S64(1000)}, 0, "count");
+  auto loaded = LoadForTest(program);
+  ASSERT_TRUE(loaded);
+  auto start = std::chrono::steady_clock::now();
+  ASSERT_TRUE(RunLoaded(**loaded, {S64(10'000'000)}));
+  double ns =
+      std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count();
+  RecordProperty("ns_per_iteration", StrCat(ns / 1e7));
+  EXPECT_LT(ns / 1e7, 20) << "iterations leave registers";
+}
+
+TEST(Program, CancelEndsLoops) {
+  auto loaded = LoadForTest(FromText(CountTo(0)));  // for ever
+  ASSERT_TRUE(loaded) << loaded.error().ToString();
+  std::atomic<bool> cancel = false;
+  std::thread later([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    cancel = true;
+  });
+  runtime::Call call;
+  call.cancel = &cancel;
+  auto result = RunLoaded(**loaded, {S64(5)}, call);
+  later.join();
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code(), Code::kCancelled);
+}
+
+const char kUnknownRoutine[] = R"(
+program custom
+buffer x: s32[4] parameter 0
+buffer y: s32[4] result 0
+steps {
+  mine: call "mine"(read x, write y) {scale = 3} effects source "model.py:7"
+})";
+
+TEST(Program, RoutinesOfTheCaller) {
+  Program program = FromText(kUnknownRoutine);
+  auto loaded = LoadForTest(program);
+  ASSERT_TRUE(loaded) << loaded.error().ToString();
+  Literal x = RandomLiteral(Shape(DType::kS32, {4}), 1);
+  auto without = RunLoaded(**loaded, {x});
+  ASSERT_FALSE(without);
+  EXPECT_NE(without.error().ToString().find("model.py:7"), std::string::npos);
+  std::function<Status(const program::Step&, std::span<const std::span<std::byte>>)> hook =
+      [](const program::Step& step, std::span<const std::span<std::byte>> memory) -> Status {
+    if (memory.size() != 2 || step.name != "mine") return InvalidArgument("wrong step");
+    std::copy(memory[0].begin(), memory[0].end(), memory[1].begin());
+    return {};
+  };
+  runtime::Call call;
+  call.call = &hook;
+  auto with = RunLoaded(**loaded, {x}, call);
+  ASSERT_TRUE(with) << with.error().ToString();
+  EXPECT_TRUE((*with)[0] == x);
+  hook = [](const program::Step&, std::span<const std::span<std::byte>>) -> Status {
+    return MakeError(Code::kUnavailable, "not today");
+  };
+  auto failed = RunLoaded(**loaded, {x}, call);
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().code(), Code::kUnavailable);
+}
+
+TEST(Program, WrongArguments) {
+  auto loaded = LoadForTest(FromText(CountTo(1)));
+  ASSERT_TRUE(loaded);
+  runtime::Call call;
+  EXPECT_FALSE((*loaded)->Run(call));
+  std::byte* nothing = nullptr;
+  call.parameters = {&nothing, 1};
+  call.results = {&nothing, 1};
+  EXPECT_FALSE((*loaded)->Run(call));
+}
+
+class MapCache : public runtime::ObjectCache {
+ public:
+  std::optional<std::string> Find(std::string_view key) override {
+    auto found = objects_.find(std::string(key));
+    return found == objects_.end() ? std::nullopt : std::optional(found->second);
+  }
+  void Store(std::string_view key, std::string_view object) override {
+    objects_[std::string(key)] = object;
+  }
+
+ private:
+  std::map<std::string, std::string> objects_;
+};
+
+TEST(Program, CacheIsUsed) {
+  Program program = ReadProgram("test/program/tiles.program");
+  MapCache cache;
+  runtime::LoadOptions options;
+  options.cache = &cache;
+  auto first = TestDevice().Load(program, options);
+  ASSERT_TRUE(first);
+  EXPECT_GT((*first)->stats().compiled, 0);
+  auto second = TestDevice().Load(program, options);
+  ASSERT_TRUE(second);
+  EXPECT_EQ((*second)->stats().compiled, 0);
+  EXPECT_EQ((*second)->stats().from_cache, (*first)->stats().compiled);
+  std::vector<Literal> arguments = ArgumentsOf(program, 5);
+  EXPECT_TRUE((*RunLoaded(**first, arguments))[0] == (*RunLoaded(**second, arguments))[0]);
+}
+
+TEST(Program, ShowsWhatItMakes) {
+  std::map<std::string, std::string> shown;
+  runtime::LoadOptions options;
+  options.show = [&](std::string_view name, std::string_view text) {
+    shown[std::string(name)] = text;
+  };
+  ASSERT_TRUE(TestDevice().Load(ReadProgram("test/program/softmax.program"), options));
+  EXPECT_TRUE(shown.contains("main.ll"));
+  EXPECT_NE(shown["main.ll"].find("@weft_run"), std::string::npos);
+  EXPECT_NE(shown["main.s"].find("weft_run"), std::string::npos);
+}
+
+TEST(Program, TwoThreadsAtOnce) {
+  Program program = FromText(CountTo(1));
+  auto loaded = LoadForTest(program);
+  ASSERT_TRUE(loaded);
+  auto expected = RunLoaded(**loaded, {S64(1000)});
+  ASSERT_TRUE(expected);
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong = 0;
+  for (int t = 0; t < 2; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 200; ++i) {
+        auto result = RunLoaded(**loaded, {S64(1000)});
+        wrong += !result || !((*result)[0] == (*expected)[0]);
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(Program, StepByStep) {
+  for (const char* name : {"conditional", "softmax", "while_counter", "gemm", "async_copy"}) {
+    Program program = ReadProgram(StrCat("test/program/", name, ".program"));
+    auto loaded = LoadForTest(program);
+    ASSERT_TRUE(loaded) << loaded.error().ToString();
+    std::vector<Literal> arguments = ArgumentsOf(program, 7);
+    auto expected = RunLoaded(**loaded, arguments);
+    ASSERT_TRUE(expected);
+    size_t steps = 0;
+    std::function<Status(const program::Step&, double, std::span<const std::span<std::byte>>)>
+        after = [&](const program::Step& step, double, std::span<const std::span<std::byte>> m) {
+          ++steps;
+          EXPECT_EQ(step.uses.size(), m.size());
+          return Status();
+        };
+    runtime::Call call;
+    call.after_step = &after;
+    auto result = RunLoaded(**loaded, arguments, call);
+    ASSERT_TRUE(result) << result.error().ToString();
+    EXPECT_GE(steps, program.steps.size());
+    for (size_t i = 0; i < result->size(); ++i) {
+      ExpectSame((*result)[i], (*expected)[i], 2, name);
+    }
+  }
+}
+
+// A loop whose body calls a routine is no region, and one inside it is.
+TEST(Program, NestedLoops) {
+  Program program = FromText(R"(
+program nested
+buffer x: f32[2,2] parameter 0 donate
+buffer y: f32[2,2] result 0 in x at 0
+buffer t: f32[2,2] temp
+buffer i: s32[] temp
+buffer j: s32[] temp
+buffer go: pred[] temp
+buffer more: pred[] temp
+kernel less(read i: s32[1], write go: pred[1]) {
+  %0 = load s32 i[0]
+  %1 = lt s32 %0, 3
+  store pred go[0], %1
+}
+kernel next(update i: s32[1]) {
+  %0 = load s32 i[0]
+  %1 = add s32 %0, 1
+  store s32 i[0], %1
+}
+kernel half(update t: f32[4]) {
+  serial %k = 0..4 {
+    %0 = load f32 t[%k]
+    %1 = mul f32 %0, 0.5
+    store f32 t[%k], %1
+  }
+}
+steps {
+  fill(write i) hex "00000000"
+  while(read go) { launch less(read i, write go) } do {
+    call "gemm"(read y, read y, write t) {m = 2, n = 2, k = 2}
+    fill(write j) hex "00000000"
+    while(read more) { launch less(read j, write more) } do {
+      launch half(update t)
+      launch next(update j)
+    }
+    copy(read t, write y)
+    launch next(update i)
+  }
+})");
+  Literal x(Shape(DType::kF32, {2, 2}));
+  for (int64_t k = 0; k < 4; ++k) x.SetDouble(k, static_cast<double>(k) + 1);
+  ExpectLikeInterpreter(program, {x}, 0, "nested");
+}
+
+}  // namespace
+}  // namespace weft::cpu

@@ -1,0 +1,471 @@
+#include "cpu/render_kernel.h"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "base/check.h"
+#include "cpu/render_ops.h"
+
+namespace weft::cpu {
+namespace {
+
+using program::Instr;
+using program::Kernel;
+using program::LoopKind;
+using program::Memory;
+using program::Op;
+using program::Type;
+using program::ValueId;
+
+// Larger arrays are allocated, not on the stack: a thread has 8 MB.
+constexpr int64_t kMaxStackBytes = 256 << 10;
+// An `unroll` loop is written out when that makes no more instructions than this.
+constexpr int64_t kMaxUnrolled = 4096;
+
+class KernelRenderer {
+ public:
+  KernelRenderer(const Kernel& kernel, const RenderTarget& target, IrMetadata& metadata)
+      : kernel_(kernel), target_(target), metadata_(metadata) {}
+
+  void Render(const KernelText& how, std::string& out) {
+    MatchBlocks();
+    NameConstants();
+    threads_in_all_ = Extents(kernel_).threads;
+    RenderBlock(0, kernel_.code.size());
+    for (const std::string& array : allocated_) ir_.Line("call void @free(ptr ", array, ")");
+    ir_.Line("ret void");
+    StrAppend(out, "define ", how.linkage, " void @", how.name, "(");
+    for (int32_t i = 0; i < kernel_.num_params; ++i) AppendParam(i, out);
+    StrAppend(out, "i64 %begin, i64 %end) ", how.attributes, " {\nentry:\n", entry_, ir_.text(),
+              "}\n");
+  }
+
+ private:
+  struct ThreadLoop {
+    std::string counter;
+    int64_t begin, step, trips;
+    Type type;
+  };
+
+  void AppendParam(int32_t i, std::string& out) const {
+    const Memory& m = kernel_.memories[i];
+    StrAppend(out, "ptr noalias nocapture ");
+    if (!Writes(m.access)) StrAppend(out, "readonly ");
+    if (!Reads(m.access)) StrAppend(out, "writeonly ");
+    int64_t width = ByteWidth(m.dtype);
+    StrAppend(out, "align ", std::max(m.align, width), " ");
+    if (m.count > 0) StrAppend(out, "dereferenceable(", m.count * width, ") ");
+    StrAppend(out, "%p", i, ", ");
+  }
+
+  void MatchBlocks() {
+    else_.resize(kernel_.code.size());
+    end_.resize(kernel_.code.size());
+    std::vector<size_t> open;
+    for (size_t pc = 0; pc < kernel_.code.size(); ++pc) {
+      Op op = kernel_.code[pc].op;
+      if (op == Op::kLoop || op == Op::kIf) open.push_back(pc);
+      if (op == Op::kElse) else_[open.back()] = pc;
+      if (op != Op::kEnd) continue;
+      end_[open.back()] = pc;
+      open.pop_back();
+    }
+  }
+
+  void NameConstants() {
+    names_.resize(kernel_.values.size());
+    for (size_t i = 0; i < kernel_.values.size(); ++i) {
+      if (kernel_.values[i].is_constant) names_[i] = IrConstant(kernel_.values[i]);
+    }
+  }
+
+  const std::string& NameOf(ValueId id) const { return names_[id]; }
+  std::string Typed(ValueId id) const { return StrCat(IrType(kernel_.type(id)), " ", names_[id]); }
+
+  void RenderBlock(size_t begin, size_t end) {
+    for (size_t pc = begin; pc < end; ++pc) {
+      const Instr& instr = kernel_.code[pc];
+      switch (instr.op) {
+        case Op::kLoop:
+          RenderLoop(pc);
+          pc = end_[pc];
+          break;
+        case Op::kIf:
+          RenderIf(pc);
+          pc = end_[pc];
+          break;
+        case Op::kArray: DeclareArray(instr.memory); break;
+        case Op::kLoad: names_[instr.results[0]] = RenderLoad(instr); break;
+        case Op::kStore: RenderStore(instr); break;
+        default: RenderCompute(instr);
+      }
+    }
+  }
+
+  void RenderCompute(const Instr& instr) {
+    operands_.clear();
+    for (ValueId id : instr.args) {
+      const program::Value& value = kernel_.value(id);
+      operands_.push_back({NameOf(id), value.type, value.is_constant ? &value : nullptr});
+    }
+    names_[instr.results[0]] = RenderOp(ir_, instr, operands_, target_);
+  }
+
+  void RenderIf(size_t pc) {
+    const Instr& instr = kernel_.code[pc];
+    const Instr& end = kernel_.code[end_[pc]];
+    bool has_else = else_[pc] != 0;
+    std::string yes = ir_.NewLabel(), no = has_else ? ir_.NewLabel() : "", after = ir_.NewLabel();
+    ir_.Branch(NameOf(instr.args[0]), yes, has_else ? no : after);
+    ir_.Begin(yes);
+    RenderBlock(pc + 1, has_else ? else_[pc] : end_[pc]);
+    std::string yes_end = ir_.block();
+    std::vector<std::string> chosen;
+    if (has_else) {
+      for (ValueId id : kernel_.code[else_[pc]].args) chosen.push_back(NameOf(id));
+    }
+    ir_.Branch(after);
+    if (!has_else) {
+      ir_.Begin(after);
+      return;
+    }
+    ir_.Begin(no);
+    RenderBlock(else_[pc] + 1, end_[pc]);
+    std::string no_end = ir_.block();
+    ir_.Branch(after);
+    ir_.Begin(after);
+    for (size_t i = 0; i < end.results.size(); ++i) {
+      names_[end.results[i]] =
+          ir_.Def("phi ", IrType(kernel_.type(end.results[i])), " [", chosen[i], ", %", yes_end,
+                  "], [", NameOf(end.args[i]), ", %", no_end, "]");
+    }
+  }
+
+  void RenderLoop(size_t pc) {
+    const Instr& loop = kernel_.code[pc];
+    std::optional<int64_t> trips = TripCount(kernel_, loop);
+    if (loop.loop == LoopKind::kParallel) return RenderGrid(pc);
+    if (loop.loop == LoopKind::kThread) {
+      threads_.push_back({"", kernel_.value(loop.args[0]).AsInt(),
+                          kernel_.value(loop.args[2]).AsInt(), *trips, loop.type});
+    }
+    int64_t size = static_cast<int64_t>(end_[pc] - pc);
+    bool written_out =
+        trips && (*trips <= 1 || (loop.loop == LoopKind::kUnroll && *trips <= kMaxUnrolled / size));
+    if (written_out) {
+      RenderWrittenOut(pc, *trips);
+    } else {
+      RenderRealLoop(pc, trips);
+    }
+    if (loop.loop == LoopKind::kThread) threads_.pop_back();
+  }
+
+  void SetCounter(const Instr& loop, std::string name) {
+    if (loop.loop == LoopKind::kThread) threads_.back().counter = name;
+    names_[loop.results[0]] = std::move(name);
+  }
+
+  void RenderWrittenOut(size_t pc, int64_t trips) {
+    const Instr& loop = kernel_.code[pc];
+    const Instr& end = kernel_.code[end_[pc]];
+    std::vector<std::string> carried;
+    for (size_t i = 3; i < loop.args.size(); ++i) carried.push_back(NameOf(loop.args[i]));
+    int64_t begin = kernel_.value(loop.args[0]).AsInt(), step = kernel_.value(loop.args[2]).AsInt();
+    for (int64_t n = 0; n < trips; ++n) {
+      SetCounter(loop, StrCat(begin + n * step));
+      for (size_t i = 0; i < carried.size(); ++i) names_[loop.results[i + 1]] = carried[i];
+      RenderBlock(pc + 1, end_[pc]);
+      for (size_t i = 0; i < carried.size(); ++i) carried[i] = NameOf(end.args[i]);
+    }
+    for (size_t i = 0; i < carried.size(); ++i) names_[end.results[i]] = carried[i];
+  }
+
+  std::string LoopMetadata(LoopKind kind) {
+    if (kind == LoopKind::kVector) {
+      access_group_ = metadata_.Add("distinct !{}");
+      std::string accesses =
+          metadata_.Add("!{!\"llvm.loop.parallel_accesses\", ", access_group_, "}");
+      std::string wish = metadata_.Add("!{!\"llvm.loop.vectorize.enable\", i1 true}");
+      return StrCat(", !llvm.loop ", metadata_.AddLoop(", ", accesses, ", ", wish));
+    }
+    if (kind == LoopKind::kUnroll) {
+      std::string wish = metadata_.Add("!{!\"llvm.loop.unroll.enable\"}");
+      return StrCat(", !llvm.loop ", metadata_.AddLoop(", ", wish));
+    }
+    return "";
+  }
+
+  // Tested at the end, with a test before it where it may not run at all.
+  void RenderRealLoop(size_t pc, std::optional<int64_t> trips) {
+    const Instr& loop = kernel_.code[pc];
+    const Instr& end = kernel_.code[end_[pc]];
+    std::string type = IrType(loop.type), body = ir_.NewLabel(), after = ir_.NewLabel();
+    const std::string& first = NameOf(loop.args[0]);
+    const std::string& limit = NameOf(loop.args[1]);
+    if (trips) {
+      ir_.Branch(body);
+    } else {
+      std::string some = ir_.Def("icmp slt ", type, " ", first, ", ", limit);
+      ir_.Branch(some, body, after);
+    }
+    std::string before = ir_.block();
+    ir_.Begin(body);
+    // The phis name what the end of the body will define: names of their own, fixed now.
+    std::string id = StrCat("l", next_loop_++);
+    std::string from_body = StrCat("%", id, ".end");
+    ir_.Line("%", id, ".i = phi ", type, " [", first, ", %", before, "], [%", id, ".next, ",
+             from_body, "]");
+    SetCounter(loop, StrCat("%", id, ".i"));
+    std::vector<std::string> initial;
+    for (size_t i = 3; i < loop.args.size(); ++i) {
+      initial.push_back(NameOf(loop.args[i]));
+      std::string name = StrCat("%", id, ".c", i - 3);
+      names_[loop.results[i - 2]] = name;
+    }
+    // Carried values: the value at the end of the body is known after it, so the line is put in
+    // then.
+    size_t at = ir_.text().size();
+    std::string outer_group = access_group_;
+    std::string tail = LoopMetadata(loop.loop);
+    RenderBlock(pc + 1, end_[pc]);
+    if (loop.loop == LoopKind::kVector) access_group_ = outer_group;
+    std::string lines;
+    for (size_t i = 0; i < initial.size(); ++i) {
+      StrAppend(lines, "  %", id, ".c", i, " = phi ", IrType(kernel_.type(end.args[i])), " [",
+                initial[i], ", %", before, "], [", NameOf(end.args[i]), ", ", from_body, "]\n");
+    }
+    ir_.text().insert(at, lines);
+    std::string last = StrCat(id, ".end");
+    ir_.Branch(last);
+    ir_.Begin(last);
+    std::string again = RenderStep(loop, trips, id);
+    ir_.Branch(again, body, after, tail);
+    ir_.Begin(after);
+    for (size_t i = 0; i < initial.size(); ++i) {
+      std::string result = NameOf(end.args[i]);
+      if (!trips) {
+        result = ir_.Def("phi ", IrType(kernel_.type(end.args[i])), " [", initial[i], ", %", before,
+                         "], [", result, ", %", last, "]");
+      }
+      names_[end.results[i]] = result;
+    }
+  }
+
+  // The next counter and whether there is one more iteration, without overflow.
+  std::string RenderStep(const Instr& loop, std::optional<int64_t> trips, const std::string& id) {
+    std::string type = IrType(loop.type);
+    const std::string& limit = NameOf(loop.args[1]);
+    int64_t step = kernel_.value(loop.args[2]).AsInt();
+    if (trips) {
+      int64_t begin = kernel_.value(loop.args[0]).AsInt(), stop;
+      bool fits = !__builtin_mul_overflow(*trips, step, &stop) &&
+                  !__builtin_add_overflow(stop, begin, &stop) &&
+                  program::FitsInteger(stop, loop.type.dtype);
+      ir_.Line("%", id, ".next = add ", fits ? "nsw " : "", type, " %", id, ".i, ", step);
+      if (fits) return ir_.Def("icmp ne ", type, " %", id, ".next, ", stop);
+    } else {
+      ir_.Line("%", id, ".next = add ", step == 1 ? "nsw " : "", type, " %", id, ".i, ", step);
+      if (step == 1) return ir_.Def("icmp slt ", type, " %", id, ".next, ", limit);
+    }
+    std::string left = ir_.Def("sub ", type, " ", limit, ", %", id, ".i");
+    return ir_.Def("icmp ugt ", type, " ", left, ", ", step);
+  }
+
+  // The parallel nest as one loop over the range, its counters from the number of the iteration.
+  void RenderGrid(size_t pc) {
+    if (grid_.empty()) {
+      grid_ = Extents(kernel_).grid;
+      int64_t size = 1;
+      for (int64_t n : grid_) size *= n;
+      std::string body = ir_.NewLabel(), after = ir_.NewLabel(), before = ir_.block();
+      std::string some = ir_.Def("icmp slt i64 %begin, %end");
+      ir_.Branch(some, body, after);
+      ir_.Begin(body);
+      ir_.Line("%grid.i = phi i64 [%begin, %", before, "], [%grid.next, %grid.end]");
+      RenderGridLevel(pc, size);
+      ir_.Branch("grid.end");
+      ir_.Begin("grid.end");
+      ir_.Line("%grid.next = add nuw nsw i64 %grid.i, 1");
+      std::string again = ir_.Def("icmp slt i64 %grid.next, %end");
+      ir_.Branch(again, body, after);
+      ir_.Begin(after);
+      return;
+    }
+    int64_t below = 1;
+    for (size_t i = grid_level_; i < grid_.size(); ++i) below *= grid_[i];
+    RenderGridLevel(pc, below);
+  }
+
+  // `size`: iterations of this loop and those inside.
+  void RenderGridLevel(size_t pc, int64_t size) {
+    const Instr& loop = kernel_.code[pc];
+    int64_t trips = grid_[grid_level_++];
+    int64_t inner = trips == 0 ? 1 : size / std::max<int64_t>(trips, 1);
+    std::string number = "%grid.i";
+    if (inner > 1) number = ir_.Def("udiv i64 ", number, ", ", inner);
+    if (grid_level_ > 1 && trips > 0) number = ir_.Def("urem i64 ", number, ", ", trips);
+    int64_t begin = kernel_.value(loop.args[0]).AsInt(), step = kernel_.value(loop.args[2]).AsInt();
+    if (step != 1) number = ir_.Def("mul nuw nsw i64 ", number, ", ", step);
+    if (begin != 0) number = ir_.Def("add nsw i64 ", number, ", ", begin);
+    if (loop.type.dtype == DType::kS32) number = ir_.Def("trunc i64 ", number, " to i32");
+    names_[loop.results[0]] = number;
+    RenderBlock(pc + 1, end_[pc]);
+  }
+
+  void DeclareArray(int32_t memory) {
+    const Memory& m = kernel_.memories[memory];
+    if (arrays_.size() < kernel_.memories.size()) arrays_.resize(kernel_.memories.size());
+    if (arrays_[memory]) return;  // in a loop that is written out
+    arrays_[memory] = true;
+    int64_t count = m.count * (m.per_thread ? threads_in_all_ : 1);
+    int64_t width = ByteWidth(m.dtype), bytes = count * width;
+    int64_t align = std::max({m.align, width, int64_t{bytes >= 64 ? 64 : 1}});
+    if (stack_bytes_ + bytes <= kMaxStackBytes) {
+      stack_bytes_ += bytes;
+      StrAppend(entry_, "  %p", memory, " = alloca [", count, " x ", StorageType(m.dtype),
+                "], align ", align, "\n");
+      return;
+    }
+    StrAppend(entry_, "  %p", memory, " = call noalias ptr @aligned_alloc(i64 ", align, ", i64 ",
+              (bytes + align - 1) / align * align, ")\n");
+    allocated_.push_back(StrCat("%p", memory));
+  }
+
+  // The number of the thread, through the nested thread loops, as i64.
+  std::string ThreadNumber() {
+    std::string number;
+    for (const ThreadLoop& loop : threads_) {
+      std::string counter = loop.counter;
+      if (loop.type.dtype == DType::kS32) counter = ir_.Def("sext i32 ", counter, " to i64");
+      if (loop.begin != 0) counter = ir_.Def("sub i64 ", counter, ", ", loop.begin);
+      if (loop.step != 1) counter = ir_.Def("sdiv exact i64 ", counter, ", ", loop.step);
+      if (!number.empty()) {
+        number = ir_.Def("mul i64 ", number, ", ", loop.trips);
+        counter = ir_.Def("add i64 ", number, ", ", counter);
+      }
+      number = counter;
+    }
+    return number;
+  }
+
+  // The address, or a vector of them.
+  std::string Address(const Instr& instr) {
+    const Memory& m = kernel_.memories[instr.memory];
+    Type type = kernel_.type(instr.args[0]);
+    std::string index = NameOf(instr.args[0]);
+    std::string wide = IrVector("i64", type.lanes);
+    if (BitWidth(type.dtype) < 64) {
+      index =
+          ir_.Def(IsSigned(type.dtype) ? "sext " : "zext ", IrType(type), " ", index, " to ", wide);
+    }
+    std::string base = StrCat("%p", instr.memory);
+    if (m.per_thread) {
+      std::string offset = ir_.Def("mul i64 ", ThreadNumber(), ", ", m.count);
+      base = ir_.Def("getelementptr inbounds ", StorageType(m.dtype), ", ptr ", base, ", i64 ",
+                     offset);
+    }
+    // A lane that is masked off may have any index.
+    std::string_view inbounds = HasMask(instr) ? "" : "inbounds ";
+    return ir_.Def("getelementptr ", inbounds, StorageType(m.dtype), ", ptr ", base, ", ", wide,
+                   " ", index);
+  }
+
+  static bool HasMask(const Instr& instr) {
+    return instr.args.size() > (instr.op == Op::kLoad ? 1u : 2u);
+  }
+  // What masked intrinsics take: vectors, also of one lane.
+  std::string MaskOf(const Instr& instr) {
+    int lanes = instr.type.lanes;
+    std::string type = StrCat("<", lanes, " x i1>");
+    if (!HasMask(instr)) return StrCat(type, " splat (i1 true)");
+    std::string mask = NameOf(instr.args.back());
+    if (lanes == 1) mask = ir_.Def("insertelement <1 x i1> poison, i1 ", mask, ", i64 0");
+    return StrCat(type, " ", mask);
+  }
+  int64_t AlignOf(const Instr& instr) const {
+    int64_t width = ByteWidth(kernel_.memories[instr.memory].dtype);
+    return std::max<int64_t>(instr.align, width);
+  }
+  std::string Group() const {
+    return access_group_.empty() ? "" : StrCat(", !llvm.access.group ", access_group_);
+  }
+
+  std::string RenderLoad(const Instr& instr) {
+    DType dtype = kernel_.memories[instr.memory].dtype;
+    int lanes = instr.type.lanes;
+    bool gather = kernel_.type(instr.args[0]).lanes > 1;
+    std::string type = IrVector(StorageType(dtype), lanes), value;
+    std::string vector = StrCat("<", lanes, " x ", StorageType(dtype), ">");
+    if (gather) {
+      std::string address = Address(instr);
+      value = ir_.Def("call ", vector, " @llvm.masked.gather.v", lanes, StorageSuffix(dtype), ".v",
+                      lanes, "p0(<", lanes, " x ptr> ", address, ", i32 ", AlignOf(instr), ", ",
+                      MaskOf(instr), ", ", vector, " zeroinitializer)", Group());
+    } else if (HasMask(instr)) {
+      std::string address = Address(instr);
+      value = ir_.Def("call ", vector, " @llvm.masked.load.v", lanes, StorageSuffix(dtype),
+                      ".p0(ptr ", address, ", i32 ", AlignOf(instr), ", ", MaskOf(instr), ", ",
+                      vector, " zeroinitializer)", Group());
+      if (lanes == 1) value = ir_.Def("extractelement ", vector, " ", value, ", i64 0");
+    } else {
+      std::string address = Address(instr);
+      value = ir_.Def("load ", type, ", ptr ", address, ", align ", AlignOf(instr), Group());
+    }
+    value = FromStorage(ir_, dtype, lanes, value);
+    return value;
+  }
+
+  void RenderStore(const Instr& instr) {
+    DType dtype = kernel_.memories[instr.memory].dtype;
+    int lanes = instr.type.lanes;
+    bool scatter = kernel_.type(instr.args[0]).lanes > 1;
+    std::string value = ToStorage(ir_, dtype, lanes, NameOf(instr.args[1]), target_);
+    std::string type = IrVector(StorageType(dtype), lanes);
+    std::string vector = StrCat("<", lanes, " x ", StorageType(dtype), ">");
+    std::string address = Address(instr);
+    if (!scatter && !HasMask(instr)) {
+      ir_.Line("store ", type, " ", value, ", ptr ", address, ", align ", AlignOf(instr), Group());
+      return;
+    }
+    if (lanes == 1) {
+      value = ir_.Def("insertelement ", vector, " poison, ", type, " ", value, ", i64 0");
+    }
+    std::string pointers = scatter ? StrCat("<", lanes, " x ptr>") : "ptr";
+    std::string name = scatter ? StrCat("scatter.v", lanes, StorageSuffix(dtype), ".v", lanes, "p0")
+                               : StrCat("store.v", lanes, StorageSuffix(dtype), ".p0");
+    std::string mask = MaskOf(instr);
+    ir_.Line("call void @llvm.masked.", name, "(", vector, " ", value, ", ", pointers, " ", address,
+             ", i32 ", AlignOf(instr), ", ", mask, ")", Group());
+  }
+
+  const Kernel& kernel_;
+  const RenderTarget& target_;
+  IrMetadata& metadata_;
+  IrBody ir_;
+  std::string entry_;  // allocas
+  std::vector<size_t> else_, end_;
+  std::vector<std::string> names_, allocated_;
+  std::vector<bool> arrays_;
+  std::vector<Operand> operands_;
+  std::vector<ThreadLoop> threads_;
+  std::vector<int64_t> grid_;
+  size_t grid_level_ = 0;
+  int64_t threads_in_all_ = 1, stack_bytes_ = 0, next_loop_ = 0;
+  std::string access_group_;  // of the vector loop that is open
+};
+
+}  // namespace
+
+void RenderKernel(const Kernel& kernel, const KernelText& how, const RenderTarget& target,
+                  IrMetadata& metadata, std::string& out) {
+  KernelRenderer(kernel, target, metadata).Render(how, out);
+}
+
+int64_t GridSize(const Kernel& kernel) {
+  int64_t size = 1;
+  for (int64_t n : Extents(kernel).grid) size *= n;
+  return size;
+}
+
+}  // namespace weft::cpu

@@ -1,0 +1,25 @@
+// A kernel as one LLVM function:
+//   define LINKAGE void @NAME(ptr noalias %p0, ..., i64 %begin, i64 %end)
+// [begin, end) is a range of the flattened parallel nest, the innermost loop fastest; a kernel
+// without one ignores it. The kernel must verify.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "cpu/ir_text.h"
+#include "program/kernel.h"
+
+namespace weft::cpu {
+
+struct KernelText {
+  std::string_view name;
+  std::string_view linkage = "internal";
+  std::string_view attributes = "#0";  // of the function
+};
+void RenderKernel(const program::Kernel& kernel, const KernelText& how, const RenderTarget& target,
+                  IrMetadata& metadata, std::string& out);
+
+int64_t GridSize(const program::Kernel& kernel);  // 1 without a parallel nest
+
+}  // namespace weft::cpu

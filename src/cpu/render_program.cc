@@ -1,0 +1,95 @@
+#include "cpu/render_program.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "cpu/render_kernel.h"
+#include "cpu/render_steps.h"
+
+namespace weft::cpu {
+namespace {
+
+using program::Kernel;
+using program::Program;
+
+// Kernels of fewer instructions than this are not worth another module.
+constexpr size_t kCodePerModule = 200;
+
+// Loops that are lanes of vectors, which LLVM has to make.
+bool HasVectorLoop(const Kernel& kernel) {
+  return std::any_of(kernel.code.begin(), kernel.code.end(), [](const program::Instr& i) {
+    return i.op == program::Op::kLoop && i.loop == program::LoopKind::kVector;
+  });
+}
+
+void RenderTask(const Kernel& kernel, int32_t number, bool called, std::string& out) {
+  std::string loads, arguments;
+  for (int32_t i = 0; i < kernel.num_params; ++i) {
+    StrAppend(loads, "  %a", i, " = getelementptr inbounds ptr, ptr %parameters, i64 ", i, "\n  %p",
+              i, " = load ptr, ptr %a", i, ", align 8\n");
+    StrAppend(arguments, "ptr %p", i, ", ");
+  }
+  StrAppend(out, "define void @", TaskName(number),
+            "(ptr %parameters, i64 %begin, i64 %end) #0 {\n", loads, "  tail call void @kernel_",
+            number, "(", arguments, "i64 %begin, i64 %end)\n  ret void\n}\n");
+  if (!called) return;
+  StrAppend(out, "define void @", CalledName(number), "(ptr %parameters) #0 {\n", loads,
+            "  tail call void @kernel_", number, "(", arguments, "i64 0, i64 ", GridSize(kernel),
+            ")\n  ret void\n}\n");
+}
+
+RenderedModule RenderKernels(const Program& program, const Plan& plan, const RenderTarget& target,
+                             const std::vector<int32_t>& kernels, bool loops, size_t number) {
+  RenderedModule module;
+  module.name = StrCat("kernels", number);
+  module.loops = loops;
+  module.kernels = static_cast<int64_t>(kernels.size());
+  IrMetadata metadata;
+  for (int32_t k : kernels) {
+    const Kernel& kernel = program.kernels[k];
+    AppendComment(module.text, kernel.name);
+    std::string name = StrCat("kernel_", k);
+    RenderKernel(kernel, {name, "internal", "#0"}, target, metadata, module.text);
+    RenderTask(kernel, k, plan.called[k], module.text);
+  }
+  StrAppend(module.text, kModuleTail, metadata.text());
+  return module;
+}
+
+}  // namespace
+
+std::string TaskName(int32_t kernel) {
+  return StrCat("weft_task_", kernel);
+}
+std::string CalledName(int32_t kernel) {
+  return StrCat("weft_call_", kernel);
+}
+
+std::vector<RenderedModule> RenderProgram(const Program& program, const Plan& plan,
+                                          const RenderTarget& target, int parts, bool all_kernels) {
+  std::vector<RenderedModule> modules;
+  for (bool loops : {false, true}) {
+    std::vector<int32_t> wanted;
+    size_t code = 0;
+    for (size_t i = 0; i < program.kernels.size(); ++i) {
+      const Kernel& kernel = program.kernels[i];
+      bool used = plan.launched[i] || plan.called[i] || (all_kernels && plan.inlined[i]);
+      if (!used || HasVectorLoop(kernel) != loops) continue;
+      wanted.push_back(static_cast<int32_t>(i));
+      code += kernel.code.size() + 5;
+    }
+    size_t share = std::max(kCodePerModule, code / static_cast<size_t>(std::max(parts, 1)) + 1);
+    for (size_t i = 0; i < wanted.size();) {
+      std::vector<int32_t> group;
+      for (size_t n = 0; i < wanted.size() && n < share; ++i) {
+        group.push_back(wanted[i]);
+        n += program.kernels[wanted[i]].code.size() + 5;
+      }
+      modules.push_back(RenderKernels(program, plan, target, group, loops, modules.size()));
+    }
+  }
+  modules.push_back(RenderMain(program, plan, target));
+  return modules;
+}
+
+}  // namespace weft::cpu

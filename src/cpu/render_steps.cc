@@ -1,0 +1,343 @@
+#include "cpu/render_steps.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/check.h"
+#include "cpu/render_kernel.h"
+
+namespace weft::cpu {
+namespace {
+
+using program::BufferId;
+using program::Program;
+using program::Slice;
+using program::Step;
+
+// Loops known to end sooner are not asked whether to go on; in regions every 1024th iteration is.
+constexpr int64_t kShortLoop = 1 << 16;
+constexpr int64_t kAskEvery = 1024;
+// Fills of as many elements are written out.
+constexpr int64_t kUnrolledFill = 8;
+
+// One function: weft_run, or a region.
+class FunctionRenderer {
+ public:
+  FunctionRenderer(const Program& program, const Plan& plan, const Region* region,
+                   std::set<int32_t>& inlined)
+      : program_(program), plan_(plan), region_(region), inlined_(inlined) {}
+
+  void Render(std::string& out) {
+    if (region_) {
+      BeginRegion();
+      RenderWhile(*region_->loop);
+      EndRegion();
+    } else {
+      RenderSteps(program_.steps);
+    }
+    ir_.Line("ret i32 0");
+    if (most_arguments_ > 0) {
+      StrAppend(entry_, "  %arguments = alloca [", most_arguments_, " x ptr], align 16\n");
+    }
+    StrAppend(out, "define ", Signature(), " #0 {\nentry:\n", entry_, ir_.text(), "}\n");
+  }
+
+ private:
+  std::string Signature() const {
+    if (!region_) return "i32 @weft_run(ptr %ctx, ptr %buffers)";
+    std::string text = StrCat("internal i32 @region_", plan_.region_numbers.at(region_->loop),
+                              "(ptr nocapture readonly %ctx");
+    for (size_t i = 0; i < region_->pointers.size(); ++i) {
+      BufferId id = region_->pointers[i];
+      StrAppend(text, ", ptr noalias nocapture ", region_->written[i] ? "writable" : "readonly",
+                " align ", AlignOf(id));
+      int64_t bytes = plan_.places[id].bytes;
+      if (bytes > 0) StrAppend(text, " dereferenceable(", bytes, ")");
+      StrAppend(text, " %b", id);
+    }
+    for (const Local& local : region_->locals) {
+      if (local.copy_in || local.copy_out)
+        StrAppend(text, ", ptr noalias nocapture %o", local.buffer);
+    }
+    return text + ")";
+  }
+
+  // What the caller promises of an address (runtime/device.h).
+  int64_t AlignOf(BufferId id) const {
+    const program::Buffer& buffer = program_.buffers[id];
+    if (plan_.places[id].bytes < 64) return ByteWidth(RealType(buffer.shape.dtype()));
+    return std::min<int64_t>(buffer.align, 64);
+  }
+
+  void BeginRegion() {
+    for (const Local& local : region_->locals) {
+      int64_t bytes = plan_.places[local.buffer].bytes;
+      StrAppend(entry_, "  %b", local.buffer, " = alloca [", bytes, " x i8], align ",
+                std::max<int64_t>(program_.buffers[local.buffer].align, 16), "\n");
+      if (local.copy_in) CopyBytes(StrCat("%b", local.buffer), StrCat("%o", local.buffer), bytes);
+    }
+  }
+
+  void EndRegion() {
+    for (const Local& local : region_->locals) {
+      if (!local.copy_out) continue;
+      CopyBytes(StrCat("%o", local.buffer), StrCat("%b", local.buffer),
+                plan_.places[local.buffer].bytes);
+    }
+  }
+
+  void CopyBytes(const std::string& to, const std::string& from, int64_t bytes) {
+    ir_.Line("call void @llvm.memcpy.p0.p0.i64(ptr ", to, ", ptr ", from, ", i64 ", bytes,
+             ", i1 false)");
+  }
+
+  std::string Offset(const std::string& pointer, int64_t bytes) {
+    if (bytes == 0) return pointer;
+    return ir_.Def("getelementptr inbounds i8, ptr ", pointer, ", i64 ", bytes);
+  }
+
+  std::string TableEntry(BufferId id) {
+    const Place& place = plan_.places[id];
+    std::string entry = Offset("%buffers", int64_t{place.slot} * 8);
+    std::string base = ir_.Def("load ptr, ptr ", entry, ", align 8, !invariant.load !0");
+    return Offset(base, place.offset);
+  }
+
+  std::string Address(const program::Use& use) {
+    Slice slice = Resolve(program_, use.slice);
+    std::string base = region_ ? StrCat("%b", slice.buffer) : TableEntry(slice.buffer);
+    return Offset(base, slice.offset);
+  }
+
+  void RenderSteps(const std::vector<Step>& steps) {
+    for (const Step& step : steps) {
+      std::visit([&](const auto& op) { RenderStep(step, op); }, step.op);
+    }
+  }
+
+  void RenderStep(const Step& step, const program::KernelStep& op) {
+    const program::Kernel& kernel = program_.kernels[op.kernel];
+    int64_t grid = GridSize(kernel);
+    if (grid == 0) return;
+    if (region_ || (plan_.inlined[op.kernel] && !plan_.launched[op.kernel])) {
+      inlined_.insert(op.kernel);
+      std::string arguments;
+      for (const program::Use& use : step.uses) StrAppend(arguments, "ptr ", Address(use), ", ");
+      ir_.Line("call void @inline_", op.kernel, "(", arguments, "i64 0, i64 ", grid, ")");
+      return;
+    }
+    StoreArguments(step);
+    tasks_.insert(op.kernel);
+    if (grid == 1) {
+      ir_.Line("call void @", TaskName(op.kernel), "(ptr %arguments, i64 0, i64 1)");
+      return;
+    }
+    std::string parallel = ir_.Def("load ptr, ptr %ctx, align 8, !invariant.load !0");
+    ir_.Line("call void ", parallel, "(ptr %ctx, ptr @", TaskName(op.kernel),
+             ", ptr %arguments, i64 ", grid, ")");
+  }
+
+  void StoreArguments(const Step& step) {
+    most_arguments_ = std::max(most_arguments_, std::max<size_t>(step.uses.size(), 1));
+    for (size_t i = 0; i < step.uses.size(); ++i) {
+      std::string address = Address(step.uses[i]);
+      std::string at = Offset("%arguments", static_cast<int64_t>(i) * 8);
+      ir_.Line("store ptr ", address, ", ptr ", at, ", align 8");
+    }
+  }
+
+  void RenderStep(const Step& step, const program::CopyStep&) {
+    int64_t bytes = step.uses[0].slice.size;
+    if (bytes == 0) return;
+    std::string from = Address(step.uses[0]), to = Address(step.uses[1]);
+    CopyBytes(to, from, bytes);
+  }
+
+  void RenderStep(const Step& step, const program::FillStep& op) {
+    int64_t bytes = step.uses[0].slice.size;
+    if (bytes == 0) return;
+    std::string to = Address(step.uses[0]);
+    bool same = std::all_of(op.pattern.begin(), op.pattern.end(),
+                            [&](std::byte b) { return b == op.pattern[0]; });
+    if (same) {
+      ir_.Line("call void @llvm.memset.p0.i64(ptr ", to, ", i8 ", static_cast<int>(op.pattern[0]),
+               ", i64 ", bytes, ", i1 false)");
+      return;
+    }
+    FillWith(to, op.pattern, bytes);
+  }
+
+  void FillWith(const std::string& to, const std::vector<std::byte>& pattern, int64_t bytes) {
+    int64_t width = static_cast<int64_t>(pattern.size()), count = bytes / width;
+    std::string type = StrCat("<", width, " x i8>"), value;
+    for (std::byte b : pattern) {
+      StrAppend(value, value.empty() ? "<i8 " : ", i8 ", static_cast<int>(b));
+    }
+    value += ">";
+    if (count <= kUnrolledFill) {
+      for (int64_t i = 0; i < count; ++i) {
+        ir_.Line("store ", type, " ", value, ", ptr ", Offset(to, i * width), ", align 1");
+      }
+      return;
+    }
+    std::string body = ir_.NewLabel(), after = ir_.NewLabel(), before = ir_.block();
+    ir_.Branch(body);
+    ir_.Begin(body);
+    std::string i = StrCat("%", body, ".i"), next = StrCat("%", body, ".next");
+    ir_.Line(i, " = phi i64 [0, %", before, "], [", next, ", %", body, "]");
+    std::string at = ir_.Def("getelementptr inbounds i8, ptr ", to, ", i64 ", i);
+    ir_.Line("store ", type, " ", value, ", ptr ", at, ", align 1");
+    ir_.Line(next, " = add nuw nsw i64 ", i, ", ", width);
+    std::string again = ir_.Def("icmp ne i64 ", next, ", ", bytes);
+    ir_.Branch(again, body, after);
+    ir_.Begin(after);
+  }
+
+  // Everything that C++ does.
+  template <class Op>
+  void RenderStep(const Step& step, const Op&) {
+    CHECK(!region_) << KindName(step);
+    StoreArguments(step);
+    std::string at = Offset("%ctx", 8);
+    std::string call = ir_.Def("load ptr, ptr ", at, ", align 8, !invariant.load !0");
+    std::string code = ir_.Def("call i32 ", call, "(ptr %ctx, i64 ", plan_.call_numbers.at(&step),
+                               ", ptr %arguments)");
+    ReturnUnlessZero(code);
+  }
+
+  void ReturnUnlessZero(const std::string& code) {
+    std::string bad = ir_.NewLabel(), good = ir_.NewLabel();
+    std::string fine = ir_.Def("icmp eq i32 ", code, ", 0");
+    ir_.Branch(fine, good, bad);
+    ir_.Begin(bad);
+    ir_.Line("ret i32 ", code);
+    ir_.Begin(good);
+  }
+
+  void RenderStep(const Step&, const program::WaitStep&) {}
+
+  void RenderStep(const Step& step, const program::WhileStep&) {
+    auto found = plan_.region_numbers.find(&step);
+    if (region_ || found == plan_.region_numbers.end()) return RenderWhile(step);
+    const Region& region = plan_.regions[found->second];
+    std::string arguments;
+    for (BufferId id : region.pointers) StrAppend(arguments, ", ptr ", TableEntry(id));
+    for (const Local& local : region.locals) {
+      if (local.copy_in || local.copy_out) StrAppend(arguments, ", ptr ", TableEntry(local.buffer));
+    }
+    ReturnUnlessZero(ir_.Def("call i32 @region_", found->second, "(ptr %ctx", arguments, ")"));
+  }
+
+  void RenderWhile(const Step& step) {
+    const auto& loop = std::get<program::WhileStep>(step.op);
+    std::string head = ir_.NewLabel(), body = ir_.NewLabel(), after = ir_.NewLabel();
+    bool ask = loop.trip_count.value_or(kShortLoop) >= kShortLoop;
+    std::string counter = ask && region_ ? StrCat("%", head, ".count") : "";
+    if (!counter.empty()) {
+      StrAppend(entry_, "  ", counter, " = alloca i64, align 8\n");
+      ir_.Line("store i64 0, ptr ", counter, ", align 8");
+    }
+    ir_.Branch(head);
+    ir_.Begin(head);
+    RenderSteps(loop.condition);
+    std::string value = ir_.Def("load i8, ptr ", Address(step.uses[0]), ", align 1");
+    std::string go = ir_.Def("icmp ne i8 ", value, ", 0");
+    ir_.Branch(go, body, after);
+    ir_.Begin(body);
+    RenderSteps(loop.body);
+    if (ask) AskForCancel(counter);
+    ir_.Branch(head);
+    ir_.Begin(after);
+  }
+
+  void AskForCancel(const std::string& counter) {
+    std::string go_on = ir_.NewLabel(), stop = ir_.NewLabel();
+    if (!counter.empty()) {
+      std::string look = ir_.NewLabel();
+      std::string old = ir_.Def("load i64, ptr ", counter, ", align 8");
+      std::string next = ir_.Def("add i64 ", old, ", 1");
+      ir_.Line("store i64 ", next, ", ptr ", counter, ", align 8");
+      std::string low = ir_.Def("and i64 ", next, ", ", kAskEvery - 1);
+      std::string due = ir_.Def("icmp eq i64 ", low, ", 0");
+      ir_.Branch(due, look, go_on, ", !prof !1");
+      ir_.Begin(look);
+    }
+    std::string at = Offset("%ctx", 16);
+    std::string flag = ir_.Def("load ptr, ptr ", at, ", align 8, !invariant.load !0");
+    std::string value = ir_.Def("load atomic i8, ptr ", flag, " monotonic, align 1");
+    std::string set = ir_.Def("icmp ne i8 ", value, ", 0");
+    ir_.Branch(set, stop, go_on, ", !prof !1");
+    ir_.Begin(stop);
+    ir_.Line("ret i32 ", kRunCancelled);
+    ir_.Begin(go_on);
+  }
+
+  void RenderStep(const Step& step, const program::ConditionalStep& op) {
+    std::string after = ir_.NewLabel();
+    std::vector<std::string> labels;
+    for (size_t i = 0; i < op.branches.size(); ++i) labels.push_back(ir_.NewLabel());
+    std::string address = Address(step.uses[0]);
+    if (step.uses[0].slice.size == 1) {
+      std::string value = ir_.Def("load i8, ptr ", address, ", align 1");
+      std::string yes = ir_.Def("icmp ne i8 ", value, ", 0");
+      ir_.Branch(yes, labels[0], labels.size() > 1 ? labels[1] : after);
+    } else {
+      std::string value = ir_.Def("load i32, ptr ", address, ", align 4");
+      std::string cases;
+      for (size_t i = 0; i + 1 < labels.size(); ++i) {
+        StrAppend(cases, " i32 ", i, ", label %", labels[i]);
+      }
+      ir_.Line("switch i32 ", value, ", label %", labels.back(), " [", cases, " ]");
+    }
+    for (size_t i = 0; i < labels.size(); ++i) {
+      ir_.Begin(labels[i]);
+      RenderSteps(op.branches[i]);
+      ir_.Branch(after);
+    }
+    ir_.Begin(after);
+  }
+
+ public:
+  const std::set<int32_t>& tasks() const { return tasks_; }
+
+ private:
+  const Program& program_;
+  const Plan& plan_;
+  const Region* region_;
+  std::set<int32_t>& inlined_;
+  std::set<int32_t> tasks_;
+  IrBody ir_;
+  std::string entry_;
+  size_t most_arguments_ = 0;
+};
+
+}  // namespace
+
+RenderedModule RenderMain(const Program& program, const Plan& plan, const RenderTarget& target) {
+  RenderedModule module;
+  module.name = "main";
+  module.loops = !plan.regions.empty();
+  IrMetadata metadata;
+  metadata.Add("!{}");                                        // !0: of invariant loads
+  metadata.Add("!{!\"branch_weights\", i32 1, i32 100000}");  // !1: of what is rare
+  std::set<int32_t> inlined;
+  for (const Region& region : plan.regions) {
+    FunctionRenderer(program, plan, &region, inlined).Render(module.text);
+  }
+  FunctionRenderer run(program, plan, nullptr, inlined);
+  run.Render(module.text);
+  for (int32_t k : inlined) {
+    const program::Kernel& kernel = program.kernels[k];
+    std::string name = StrCat("inline_", k);
+    AppendComment(module.text, kernel.name);
+    RenderKernel(kernel, {name, "internal", "#1"}, target, metadata, module.text);
+  }
+  for (int32_t k : run.tasks()) {
+    StrAppend(module.text, "declare void @", TaskName(k), "(ptr, i64, i64) #0\n");
+  }
+  StrAppend(module.text, kModuleTail, metadata.text());
+  return module;
+}
+
+}  // namespace weft::cpu
