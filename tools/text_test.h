@@ -11,7 +11,9 @@
 //   roundtrip        parse -> print -> parse -> print is a fixed point; `expect`: the printed text
 //   parse-error      the parser rejects it; `// error: text` stands on the line at fault
 //   verify           verifies; with `// error: text` on a line, is rejected there
-//   pass NAME...     the module after the passes
+//   pass NAME... [tolerance=T] [option=value]
+//                    the module after the passes; it also computes what it did before, bit for bit
+//                    or within the tolerance (same_results.h)
 //   run [on=eval] [devices=N] [inputs=random] [seed=K] [tolerance=T] [max_loop_steps=N]
 //                    results as `weft eval` prints them. Parameters take `// input: f32[2] {1, 2}`
 //                    lines in order, then random values. `// error: text`: the evaluator fails.

@@ -2,10 +2,12 @@
 #include <algorithm>
 
 #include "compiler/pipeline.h"
+#include "hlo/clone.h"
 #include "hlo/text.h"
 #include "hlo/verify.h"
 #include "input.h"
 #include "run_input.h"
+#include "same_results.h"
 #include "text_test.h"
 
 namespace weft::tools {
@@ -99,10 +101,14 @@ TestOutcome RunVerify(const TestCase& test) {
 }
 
 TestOutcome RunPass(const TestCase& test) {
+  std::string difference;
   auto run = [&]() -> Result<std::string> {
     std::string names, options_text;
+    double tolerance = 0;
     for (const std::string& arg : test.args) {
-      if (arg.contains('=')) {
+      if (arg.starts_with("tolerance=")) {
+        tolerance = ParseDouble(arg.substr(arg.find('=') + 1)).value_or(0);
+      } else if (arg.contains('=')) {
         StrAppend(options_text, options_text.empty() ? "" : ",", arg);
       } else {
         StrAppend(names, names.empty() ? "" : ",", arg);
@@ -113,13 +119,16 @@ TestOutcome RunPass(const TestCase& test) {
     auto passes = TRY(compiler::FindPasses(names));
     auto module = TRY(hlo::ParseModule(test.body));
     TRY(hlo::Verify(*module));
+    std::unique_ptr<hlo::Module> before = hlo::CloneModule(*module);
     TRY(compiler::RunPasses(*module, passes, options));
+    difference = FindDifference(*before, *module, tolerance);
     return hlo::PrintModule(*module, TestForm(test));
   };
   Result<std::string> text = run();
   if (!text || !test.errors.empty()) {
     return CheckErrors(test, text ? Status() : std::unexpected(text.error()));
   }
+  if (!difference.empty()) return {StrCat(difference, "\n", *text)};
   return CompareText(test, *text);
 }
 

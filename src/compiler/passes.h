@@ -24,8 +24,8 @@ Result<bool> FoldConstants(hlo::Module&, const PassContext&);
 // `call` becomes the called instructions, composites excepted; needs: not scheduled (else it does
 // nothing).
 Result<bool> InlineCalls(hlo::Module&, const PassContext&);
-// The `fold` of the op rows (x + 0 = x, ...) until nothing changes; needs: not scheduled (else it
-// does nothing).
+// The `fold` of the op rows (x + 0 = x, ...) and the rules over several ops (simplify_rules.h) until
+// nothing changes; what becomes unused goes; needs: not scheduled (else it does nothing).
 Result<bool> Simplify(hlo::Module&, const PassContext&);
 
 }  // namespace weft::compiler

@@ -5,6 +5,7 @@
 
 #include "compiler/passes.h"
 #include "compiler/passes/effects.h"
+#include "compiler/passes/simplify_rules.h"
 #include "hlo/clone.h"
 #include "hlo/evaluate.h"
 
@@ -80,12 +81,6 @@ int64_t FoldWork(const Instruction& i) {
   }
   if (__builtin_mul_overflow(work, calls, &work)) return std::numeric_limits<int64_t>::max();
   return work;
-}
-
-bool IsSplat(const Literal& l) {
-  if (l.size() < 2 || l.HasDynamicSizes()) return false;
-  size_t width = static_cast<size_t>(ByteWidth(l.dtype()));
-  return std::memcmp(l.data(), l.data() + width, static_cast<size_t>(l.size() - 1) * width) == 0;
 }
 
 Instruction* AddConstant(Literal value, Shape shape, Instruction* before) {

@@ -1,5 +1,13 @@
+// The driver of the rules: a worklist of instructions, each looked at again when what it reads or
+// who reads it has changed.
+#include <algorithm>
+#include <deque>
+#include <unordered_map>
+#include <unordered_set>
+
 #include "compiler/passes.h"
 #include "compiler/passes/effects.h"
+#include "compiler/passes/simplify_rules.h"
 #include "hlo/clone.h"
 
 namespace weft::compiler {
@@ -7,10 +15,11 @@ namespace {
 
 using hlo::Computation;
 using hlo::Instruction;
+using hlo::Op;
 
-// Each fold makes a module smaller or more canonical; the limit guards against two rules that undo
-// each other.
-constexpr int kMaxSweeps = 50;
+// Each rule makes a module smaller or more canonical; the limit guards against two that undo each
+// other.
+constexpr int64_t kMaxRewritesPerInstruction = 20;
 
 bool SameLayouts(const Shape& a, const Shape& b) {
   if (a.IsTuple() || a.IsBuffer()) {
@@ -29,38 +38,143 @@ bool CanStandFor(const Instruction& existing, const Instruction& i) {
          (existing.sharding() != nullptr && *existing.sharding() == *i.sharding());
 }
 
-// Makes the users of `i` read what its row says it equals.
-bool FoldOne(Instruction* i) {
-  if (i->def().fold == nullptr || i->IsParameter() || HasControlDependencies(*i)) return false;
-  if (i->users().empty() && !i->IsRoot()) return false;  // dead: somebody else removes it
-  int64_t first_new_id = i->parent()->module()->id_limit();
-  Instruction* same = i->def().fold(*i);
-  if (same == nullptr || same == i) return false;
-  if (!Shape::Compatible(same->shape(), i->shape())) return false;
-  if (same->id() < first_new_id) {
-    if (!CanStandFor(*same, *i)) return false;
-    i->ReplaceAllUsesWith(same);
-    return true;
-  }
-  for (Instruction* n = i->prev(); n != nullptr && n->id() >= first_new_id; n = n->prev()) {
-    if (i->metadata() != nullptr) n->mutable_metadata() = *i->metadata();
-  }
-  same->mutable_shape() = i->shape();  // the layout
-  hlo::CopyFacts(*i, *same);
-  i->ReplaceAllUsesWith(same);
-  return true;
+// Whether a rule may look through what `i` reads: a sharding there would be passed over.
+bool MayLookThrough(const Instruction& i) {
+  return std::none_of(i.operands().begin(), i.operands().end(), [](const Instruction* operand) {
+    return operand->sharding() != nullptr && !operand->IsParameter();
+  });
 }
 
-// Removes what folding left without users, so that the next sweep does not look at it.
-void RemoveUnused(Computation& computation, const Effects& effects) {
-  for (Instruction* i = computation.last(); i != nullptr;) {
-    Instruction* previous = i->prev();
-    if (i->users().empty() && !i->IsRoot() && !i->IsParameter() && !effects.Has(*i) &&
-        !HasControlDependencies(*i)) {
-      computation.Remove(i);
+using Rule = Result<Instruction*> (*)(Instruction&, hlo::Builder&);
+constexpr Rule kRules[] = {
+    SimplifyArithmetic,    SimplifyPredicates, SimplifyMovement,   SimplifyMotion, SimplifySlices,
+    SimplifyConcatenation, SimplifyIndexing,   SimplifyReductions, SimplifyDots,
+};
+
+class Simplifier {
+ public:
+  Simplifier(Computation& computation, const Effects& effects)
+      : computation_(computation), effects_(effects) {}
+
+  Result<bool> Run() {
+    for (Instruction* i : computation_) Push(i);
+    int64_t rewrites_left = kMaxRewritesPerInstruction * computation_.size() + 100;
+    bool changed = false;
+    while (!queue_.empty() && rewrites_left > 0) {
+      Instruction* i = Pop();
+      if (i == nullptr || !TRY(RewriteOne(i))) continue;
+      changed = true;
+      --rewrites_left;
     }
-    i = previous;
+    return changed;
   }
+
+ private:
+  // Instructions are queued by id, since they may be gone when their turn comes.
+  void Push(Instruction* i) {
+    auto [it, is_new] = queued_.insert({i->id(), i});
+    if (is_new) queue_.push_back(i->id());
+  }
+  Instruction* Pop() {
+    auto it = queued_.find(queue_.front());
+    queue_.pop_front();
+    if (it == queued_.end()) return nullptr;
+    Instruction* i = it->second;
+    queued_.erase(it);
+    return i;
+  }
+
+  bool IsUnused(const Instruction& i) const {
+    return i.users().empty() && !i.IsRoot() && !i.IsParameter() && !effects_.Has(i) &&
+           !HasControlDependencies(i);
+  }
+
+  // Whether the users of `i` now read something else.
+  Result<bool> RewriteOne(Instruction* i) {
+    if (i->IsParameter() || HasControlDependencies(*i)) return false;
+    if (i->users().empty() && !i->IsRoot()) return false;  // dead: somebody else removes it
+    int64_t first_new_id = computation_.module()->id_limit();
+    Instruction* same = i->def().fold != nullptr ? i->def().fold(*i) : nullptr;
+    if (same != nullptr && same != i && Replace(i, same, first_new_id)) return true;
+    if (!MayLookThrough(*i)) return false;
+    for (Rule rule : kRules) {
+      hlo::Builder b(computation_, i, i);
+      same = TRY(rule(*i, b));
+      if (same != nullptr && same != i && Replace(i, same, first_new_id)) return true;
+    }
+    return false;
+  }
+
+  bool Replace(Instruction* i, Instruction* same, int64_t first_new_id) {
+    if (!Shape::Compatible(same->shape(), i->shape()) ||
+        (same->id() < first_new_id && !CanStandFor(*same, *i))) {
+      if (same->id() >= first_new_id) RemoveUnused(same);
+      return false;
+    }
+    std::vector<Instruction*> added;  // last first
+    for (Instruction* n = i->prev(); n != nullptr && n->id() >= first_new_id; n = n->prev()) {
+      if (i->metadata() != nullptr) n->mutable_metadata() = *i->metadata();
+      added.push_back(n);
+      Push(n);
+    }
+    if (same->id() >= first_new_id) {
+      same->mutable_shape() = i->shape();  // the layout
+      hlo::CopyFacts(*i, *same);
+    }
+    for (Instruction* user : i->users()) Push(user);
+    Push(same);
+    i->ReplaceAllUsesWith(same);
+    for (Instruction* n : added) {
+      if (n != same && IsUnused(*n)) Remove(n);  // what it read comes next
+    }
+    RemoveUnused(i);
+    return true;
+  }
+
+  void Remove(Instruction* i) {
+    queued_.erase(i->id());
+    computation_.Remove(i);
+  }
+
+  // Removes an instruction that has no users left, and what only it read. Who still reads the
+  // operands may now be the only one.
+  void RemoveUnused(Instruction* start) {
+    std::vector<Instruction*> unused;
+    if (IsUnused(*start)) unused.push_back(start);
+    while (!unused.empty()) {
+      Instruction* i = unused.back();
+      unused.pop_back();
+      InlineVec<Instruction*, 4> operands(i->operands());
+      Remove(i);
+      std::sort(operands.begin(), operands.end(),
+                [](const Instruction* a, const Instruction* b) { return a->id() < b->id(); });
+      auto end = std::unique(operands.begin(), operands.end());
+      for (auto it = operands.begin(); it != end; ++it) {
+        if (IsUnused(**it)) {
+          unused.push_back(*it);
+        } else if ((*it)->users().size() == 1) {
+          Push((*it)->users()[0]);
+        }
+      }
+    }
+  }
+
+  Computation& computation_;
+  const Effects& effects_;
+  std::deque<int64_t> queue_;
+  std::unordered_map<int64_t, Instruction*> queued_;
+};
+
+// The computation of an async op is one instruction and stays that.
+std::unordered_set<const Computation*> AsyncComputations(const hlo::Module& module) {
+  std::unordered_set<const Computation*> found;
+  for (const auto& computation : module.computations()) {
+    for (const Instruction* i : *computation) {
+      if (i->op() != Op::kAsyncStart) continue;
+      for (const Computation* called : i->called_computations()) found.insert(called);
+    }
+  }
+  return found;
 }
 
 }  // namespace
@@ -68,15 +182,11 @@ void RemoveUnused(Computation& computation, const Effects& effects) {
 Result<bool> Simplify(hlo::Module& module, const PassContext&) {
   if (module.config().is_scheduled) return false;
   Effects effects(module);
+  std::unordered_set<const Computation*> async = AsyncComputations(module);
   bool changed = false;
   for (const auto& computation : module.computations()) {
-    bool again = true;
-    for (int sweep = 0; again && sweep < kMaxSweeps; ++sweep) {
-      again = false;
-      for (Instruction* i : computation->Snapshot()) again |= FoldOne(i);
-      if (again) RemoveUnused(*computation, effects);
-      changed |= again;
-    }
+    if (async.contains(computation.get())) continue;
+    changed |= TRY(Simplifier(*computation, effects).Run());
   }
   return changed;
 }
