@@ -7,12 +7,16 @@
 namespace weft::tools {
 namespace {
 
-Result<RunResult> LoadAndRun(const std::string& file, const RunOptions& options,
+// Both modules get the random inputs of the first.
+Result<RunResult> LoadAndRun(const std::string& file, RunOptions& options, Input& input,
                              std::vector<Shape>& parameters) {
   std::string content = TRY(ReadInput(file));
-  Input input = TRY(ParseInput(content));
+  input = TRY(ParseInput(content));
   TRY(VerifyInput(input, content));
   parameters = ParameterLeaves(input);
+  if (auto* module = std::get_if<0>(&input); module && options.inputs_of == nullptr) {
+    options.inputs_of = module->get();
+  }
   Result<RunResult> result = RunInput(input, options);
   if (!result) return std::unexpected(Locate(std::move(result.error()), content));
   return result;
@@ -45,8 +49,9 @@ Result<int> RunDiff(Args args) {
   std::vector<std::string> files = TRY(args.Finish(2, 2));
   std::vector<RunResult> results;
   std::vector<Shape> parameters[2];
+  Input inputs[2];
   for (int i = 0; i < 2; ++i) {
-    Result<RunResult> result = LoadAndRun(files[i], options, parameters[i]);
+    Result<RunResult> result = LoadAndRun(files[i], options, inputs[i], parameters[i]);
     if (!result) {
       Report(result.error(), files[i]);
       return kFailed;

@@ -54,7 +54,8 @@ Result<std::vector<Literal>> MakeArguments(const Input& input, const RunOptions&
           TRY(hlo::RandomLiteral(b->shape, seed + static_cast<uint64_t>(i) * 0x632be59bd9b4e019)));
     }
   } else {
-    arguments = TRY(hlo::RandomArguments(*std::get<0>(input)->entry(), options.seed, device));
+    const hlo::Module& like = options.inputs_of ? *options.inputs_of : *std::get<0>(input);
+    arguments = TRY(hlo::RandomArguments(*like.entry(), options.seed, device));
   }
   size_t next = 0;
   for (Literal& argument : arguments) ReplaceLeaves(argument, options.inputs, next);

@@ -17,6 +17,9 @@ struct RunOptions {
   int64_t devices = 0;          // 0: what the module's header says
   int64_t max_loop_steps = 0;   // 0: the evaluator's default, a million when inputs are random
   std::vector<Literal> inputs;  // the first leaves of all parameters; the others are random
+  // The module whose random inputs are taken, when not the one that runs: what a parameter is used
+  // for decides on its values.
+  const hlo::Module* inputs_of = nullptr;
 };
 
 // How many devices a run is on.

@@ -250,6 +250,32 @@ TestOutcome RunRun(const TestCase& test) {
   return {StrCat("the results differ (- expected, + actual)\n", LineDiff(want, *text)), *text};
 }
 
+// Two runs, one of the module as it stands and one after the passes, give the same. Cases that do
+// not run are left out.
+TestOutcome RunThroughPasses(const TestCase& test, const std::string& names) {
+  Result<RunSettings> settings = test.kind == "run" ? ReadSettings(test) : RunSettings();
+  if (!settings) return {settings.error().message()};
+  Result<std::unique_ptr<hlo::Module>> original = hlo::ParseModule(test.body);
+  if (!original) return {};
+  settings->options.inputs_of = original->get();
+  auto run = [&](std::string_view through) -> Result<std::string> {
+    std::unique_ptr<hlo::Module> module = TRY(hlo::ParseModule(test.body));
+    TRY(hlo::Verify(*module));
+    auto passes = TRY(compiler::FindPasses(through));
+    TRY(compiler::RunPasses(*module, passes, compiler::CompileOptions()));
+    return FormatResults(TRY(RunInput(Input(std::move(module)), settings->options)));
+  };
+  Result<std::string> want = run("");
+  if (!want) return {};
+  Result<std::string> got = run(names);
+  if (!got) return {StrCat("after the passes: ", got.error().ToString("line"))};
+  if (ResultKey(*want) == ResultKey(*got)) return {};
+  constexpr double kTolerance = 1e-5;
+  Result<std::string> what = CompareValues(*want, *got, std::max(kTolerance, settings->tolerance));
+  if (what && what->empty()) return {};
+  return {what ? *what : what.error().message()};
+}
+
 TestOutcome RunProgram(const TestCase& test) {
   std::string printed;
   auto check = [&]() -> Status {
@@ -272,7 +298,11 @@ TestOutcome RunProgram(const TestCase& test) {
 
 }  // namespace
 
-TestOutcome RunCase(const TestCase& test) {
+TestOutcome RunCase(const TestCase& test, const std::string& passes) {
+  if (!passes.empty()) {
+    bool runs = test.kind == "run" || test.kind == "pass";
+    return runs ? RunThroughPasses(test, passes) : TestOutcome();
+  }
   if (test.kind == "roundtrip") return RunRoundtrip(test);
   if (test.kind == "parse-error") return RunParseError(test);
   if (test.kind == "verify") return RunVerify(test);

@@ -13,6 +13,11 @@ struct PassContext {
   const CompileOptions& options;
 };
 
+// Dots become dots of one form, [batch..., m, k] by [batch..., k, n] to [batch..., m, n]: batch
+// dimensions first and in order, one dimension each of m, k and n, k and its neighbour in either
+// order; operands of one type, no pred and no type below 8 bits (floats: 16). ragged-dot and
+// scaled-dot become such dots. Dots of dynamic shapes stay; needs: normalize-layouts.
+Result<bool> CanonicalizeDots(hlo::Module&, const PassContext&);
 // Equal pure ops of one computation become one; needs: not scheduled (else it does nothing).
 Result<bool> EliminateCommonSubexpressions(hlo::Module&, const PassContext&);
 // Unused instructions without side effects and computations that the entry does not reach go;
@@ -24,6 +29,11 @@ Result<bool> FoldConstants(hlo::Module&, const PassContext&);
 // `call` becomes the called instructions, composites excepted; needs: not scheduled (else it does
 // nothing).
 Result<bool> InlineCalls(hlo::Module&, const PassContext&);
+// No shape has a layout afterwards, except results of custom calls that constrain the layouts of
+// their operands (the callee's interface) and what no other op can say (bitcasts of dynamic shapes,
+// buffers and complex parts). `bitcast` becomes transposes, a reshape, a bitcast-convert; a copy
+// that changed the layout alone goes. What the outside sees is kept in entry_layout; needs: none.
+Result<bool> NormalizeLayouts(hlo::Module&, const PassContext&);
 // The `fold` of the op rows (x + 0 = x, ...) and the rules over several ops (simplify_rules.h) until
 // nothing changes; what becomes unused goes; needs: not scheduled (else it does nothing).
 Result<bool> Simplify(hlo::Module&, const PassContext&);

@@ -13,10 +13,12 @@ namespace weft::compiler {
 namespace {
 
 constexpr Pass kPasses[] = {
+    {"canonicalize-dots", CanonicalizeDots},
     {"eliminate-common-subexpressions", EliminateCommonSubexpressions},
     {"eliminate-dead-code", EliminateDeadCode},
     {"fold-constants", FoldConstants},
     {"inline-calls", InlineCalls},
+    {"normalize-layouts", NormalizeLayouts},
     {"simplify", Simplify},
 };
 
