@@ -1,0 +1,129 @@
+#include "cpu/routines/routine_testing.h"
+
+namespace weft::cpu {
+namespace {
+
+struct GemmCase {
+  int64_t m, n, k, batch = 1;
+  bool trans_a = false, trans_b = false;
+  double alpha = 1;
+};
+
+void CheckGemm(Random& random, const GemmCase& c, DType in, DType out, double tolerance) {
+  CallUnderTest call;
+  call.routine = "gemm";
+  call.attrs = {{"m", c.m},
+                {"n", c.n},
+                {"k", c.k},
+                {"batch", c.batch},
+                {"trans_a", c.trans_a},
+                {"trans_b", c.trans_b},
+                {"alpha", c.alpha}};
+  call.inputs = {RandomLiteral(random, in, {c.batch, c.m, c.k}),
+                 RandomLiteral(random, in, {c.batch, c.k, c.n})};
+  call.outputs = {Shape(out, {c.batch, c.m, c.n})};
+  Check(call, tolerance,
+        StrCat("gemm ", Name(in), " -> ", Name(out), " ", c.batch, " of ", c.m, " x ", c.n, " x ",
+               c.k, c.trans_a ? " trans_a" : "", c.trans_b ? " trans_b" : ""));
+}
+
+double ToleranceOf(DType out) {
+  switch (out) {
+    case DType::kF64:
+    case DType::kC128: return 1e-13;
+    case DType::kF32:
+    case DType::kC64: return 2e-5;
+    case DType::kF16: return 2e-3;
+    case DType::kBF16: return 1e-2;
+    default: return 0;
+  }
+}
+
+TEST(Gemm, AllTypes) {
+  Random random(1);
+  std::pair<DType, DType> types[] = {
+      {DType::kF32, DType::kF32},      {DType::kF64, DType::kF64}, {DType::kBF16, DType::kBF16},
+      {DType::kBF16, DType::kF32},     {DType::kF16, DType::kF16}, {DType::kF16, DType::kF32},
+      {DType::kS8, DType::kS32},       {DType::kU8, DType::kS32},  {DType::kS32, DType::kS32},
+      {DType::kS64, DType::kS64},      {DType::kU32, DType::kU32}, {DType::kS16, DType::kS16},
+      {DType::kS4, DType::kS8},        {DType::kC64, DType::kC64}, {DType::kC128, DType::kC128},
+      {DType::kF8E4M3FN, DType::kF32}, {DType::kF32, DType::kF64}};
+  for (auto [in, out] : types) {
+    for (bool trans_a : {false, true}) {
+      for (bool trans_b : {false, true}) {
+        CheckGemm(random, {13, 29, 17, 2, trans_a, trans_b}, in, out, ToleranceOf(out));
+        CheckGemm(random, {70, 50, 90, 1, trans_a, trans_b}, in, out, ToleranceOf(out));
+      }
+    }
+  }
+}
+
+TEST(Gemm, AllShapes) {
+  Random random(2);
+  int64_t sizes[] = {0, 1, 2, 3, 5, 8, 12, 13, 31, 64};
+  for (DType dtype : {DType::kF32, DType::kF64}) {
+    for (int64_t m : sizes) {
+      for (int64_t n : sizes) {
+        for (int64_t k : {0, 1, 3, 16, 67}) {
+          int form = static_cast<int>(random() % 4);
+          CheckGemm(random, {m, n, k, 1, form % 2 == 1, form / 2 == 1}, dtype, dtype,
+                    ToleranceOf(dtype));
+        }
+      }
+    }
+  }
+}
+
+TEST(Gemm, LargeEnoughForBlocksAndThreads) {
+  Random random(3);
+  for (DType dtype : {DType::kF32, DType::kF64, DType::kBF16, DType::kS32}) {
+    for (bool trans : {false, true}) {
+      CheckGemm(random, {131, 277, 700, 1, trans, !trans, 2.0}, dtype, dtype, ToleranceOf(dtype));
+      CheckGemm(random, {1, 1000, 1100, 1, trans, trans}, dtype, dtype, ToleranceOf(dtype));
+      CheckGemm(random, {1000, 1, 1100, 1, trans, trans}, dtype, dtype, ToleranceOf(dtype));
+      CheckGemm(random, {5, 1000, 1100, 1, trans, trans}, dtype, dtype, ToleranceOf(dtype));
+      CheckGemm(random, {33, 21, 40, 100, trans, trans}, dtype, dtype, ToleranceOf(dtype));
+    }
+  }
+}
+
+TEST(Gemm, AddsToWhatIsThere) {
+  Random random(4);
+  for (DType dtype : {DType::kF32, DType::kF64, DType::kBF16, DType::kS32, DType::kC64}) {
+    for (auto [m, n, k] : {std::array<int64_t, 3>{7, 9, 5}, {1, 40, 600}, {90, 100, 600}}) {
+      program::Program p;
+      p.name = "test";
+      auto buffer = [&](std::string name, std::vector<int64_t> dims, program::BufferKind kind,
+                        int64_t index) {
+        return program::AddBuffer(p, std::move(name), Shape(dtype, dims), kind, index);
+      };
+      auto a = buffer("a", {m, k}, program::BufferKind::kParameter, 0);
+      auto b = buffer("b", {k, n}, program::BufferKind::kParameter, 1);
+      auto c = buffer("c", {m, n}, program::BufferKind::kParameter, 2);
+      auto d = buffer("d", {m, n}, program::BufferKind::kResult, 0);
+      p.buffers[static_cast<size_t>(c)].donation = program::Donation::kMay;
+      p.buffers[static_cast<size_t>(d)].base = c;
+      program::LibraryStep step = {
+          "gemm", {{"m", m}, {"n", n}, {"k", k}, {"alpha", 2.0}, {"beta", 3.0}}, false};
+      p.steps.push_back(
+          program::MakeStep(step, {program::In(p, a), program::In(p, b),
+                                   program::Whole(p, program::Access::kReadWrite, d)}));
+      std::vector<Literal> arguments = {RandomLiteral(random, dtype, {m, k}),
+                                        RandomLiteral(random, dtype, {k, n}),
+                                        RandomLiteral(random, dtype, {m, n})};
+      auto want = program::Interpret(p, arguments);
+      ASSERT_TRUE(want) << want.error().ToString();
+      auto prepared = FindRoutine("gemm")->prepare({p, p.steps[0], {}});
+      ASSERT_TRUE(prepared) << prepared.error().ToString();
+      std::vector<std::byte*> memory = {const_cast<std::byte*>(arguments[0].data()),
+                                        const_cast<std::byte*>(arguments[1].data()),
+                                        arguments[2].mutable_data()};
+      ThreadPool pool(2);
+      ASSERT_TRUE((*prepared)->Run({pool, memory}));
+      ExpectNear(arguments[2], (*want)[0], ToleranceOf(dtype), StrCat("beta ", Name(dtype)));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft::cpu

@@ -1,0 +1,273 @@
+#include "cpu/routines/multiply.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "base/elements.h"
+#include "cpu/routines/tiles.h"
+
+namespace weft::cpu {
+namespace {
+
+constexpr int64_t kDepthBytes = 2048;  // of a vector in a packed panel: panels of b stay in L1
+constexpr int64_t kOuter = 4096;       // vectors packed at once, of both sides
+constexpr int64_t kTaskRows = 128;     // of c in one task: its part of a stays in L2
+constexpr int64_t kTaskCols = 256;
+
+int64_t CeilDiv(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+// Panels of `width` vectors of a source, one after the other.
+template <class T>
+void PackPanels(ThreadPool* pool, const PanelSource<T>& source, int64_t first, int64_t count,
+                int64_t k0, int64_t kn, int64_t width, T* out) {
+  double cost = static_cast<double>(width * kn) * 0.4;
+  ForPieces(pool, CeilDiv(count, width), cost, [&](int64_t begin, int64_t end) {
+    for (int64_t panel = begin; panel < end; ++panel) {
+      int64_t at = panel * width;
+      source.Pack(first + at, std::min(width, count - at), k0, kn, width, out + at * kn);
+    }
+  });
+}
+
+template <class T>
+void EdgeTile(const TileKernel<T>& kernel, int64_t rows, int64_t cols, int64_t k, const T* a,
+              const T* b, T* c, int64_t ldc, T alpha, T beta) {
+  alignas(64) T tile[1024];
+  kernel.packed(k, a, b, tile, kernel.cols, alpha, T(0));
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < cols; ++j) {
+      T& to = c[i * ldc + j];
+      T value = tile[i * kernel.cols + j];
+      to = beta != 0 ? static_cast<T>(value + beta * to) : value;
+    }
+  }
+}
+
+// m x n of c from packed operands, cut in tasks.
+template <class T>
+void MultiplyPacked(ThreadPool* pool, const TileKernel<T>& kernel, int64_t m, int64_t n, int64_t k,
+                    const T* a, const T* b, T* c, int64_t ldc, T alpha, T beta) {
+  int64_t task_rows = CeilDiv(kTaskRows, kernel.rows) * kernel.rows;
+  int64_t task_cols = CeilDiv(kTaskCols, kernel.cols) * kernel.cols;
+  int64_t row_tasks = CeilDiv(m, task_rows), col_tasks = CeilDiv(n, task_cols);
+  double cost = static_cast<double>(std::min(m, task_rows) * std::min(n, task_cols) * k) / 40;
+  ForPieces(pool, row_tasks * col_tasks, cost, [&](int64_t begin, int64_t end) {
+    for (int64_t task = begin; task < end; ++task) {
+      int64_t i0 = task % row_tasks * task_rows, i1 = std::min(m, i0 + task_rows);
+      int64_t j0 = task / row_tasks * task_cols, j1 = std::min(n, j0 + task_cols);
+      for (int64_t j = j0; j < j1; j += kernel.cols) {
+        for (int64_t i = i0; i < i1; i += kernel.rows) {
+          T* to = c + i * ldc + j;
+          if (i + kernel.rows <= m && j + kernel.cols <= n) {
+            kernel.packed(k, a + i * k, b + j * k, to, ldc, alpha, beta);
+          } else {
+            EdgeTile<T>(kernel, std::min<int64_t>(kernel.rows, m - i),
+                        std::min<int64_t>(kernel.cols, n - j), k, a + i * k, b + j * k, to, ldc,
+                        alpha, beta);
+          }
+        }
+      }
+    }
+  });
+}
+
+// out[p * width + i] = rows[i * stride + p], the transposition of packing.
+template <class T, int kWidth>
+void PackAcross(const T* from, int64_t stride, int64_t kn, T* out) {
+  for (int64_t p = 0; p < kn; ++p) {
+    for (int i = 0; i < kWidth; ++i) out[p * kWidth + i] = from[i * stride + p];
+  }
+}
+
+template <class T>
+void PackAcrossAny(const T* from, int64_t stride, int64_t count, int64_t kn, int64_t width,
+                   T* out) {
+  if (count == width) {
+    switch (width) {
+      case 4: return PackAcross<T, 4>(from, stride, kn, out);
+      case 6: return PackAcross<T, 6>(from, stride, kn, out);
+      case 8: return PackAcross<T, 8>(from, stride, kn, out);
+      case 12: return PackAcross<T, 12>(from, stride, kn, out);
+      default: break;
+    }
+  }
+  for (int64_t p = 0; p < kn; ++p) {
+    for (int64_t i = 0; i < count; ++i) out[p * width + i] = from[i * stride + p];
+    for (int64_t i = count; i < width; ++i) out[p * width + i] = T(0);
+  }
+}
+
+template <class T, class Storage>
+void WidenRun(const std::byte* src, int64_t n, T* dst) {
+  for (int64_t i = 0; i < n; ++i) {
+    Storage x;
+    std::memcpy(&x, src + i * int64_t{sizeof(x)}, sizeof(x));
+    dst[i] = static_cast<T>(x);
+  }
+}
+
+}  // namespace
+
+template <class T>
+Status Multiply(ThreadPool* pool, int64_t m, int64_t n, int64_t k, const PanelSource<T>& a,
+                const PanelSource<T>& b, T* c, int64_t ldc, T alpha, T beta) {
+  if (m <= 0 || n <= 0) return {};
+  const TileKernel<T>& kernel = *FindTileKernel<T>(INT64_MAX);
+  int64_t depth = kDepthBytes / int64_t{sizeof(T)};
+  int64_t outer_rows = kOuter / kernel.rows * kernel.rows;
+  int64_t outer_cols = kOuter / kernel.cols * kernel.cols;
+  auto whole_panels = [](int64_t count, int64_t width) { return CeilDiv(count, width) * width; };
+  int64_t kn_most = std::min(k, depth);
+  auto a_panels =
+      TRY(Scratch<T>::New(whole_panels(std::min(m, outer_rows), kernel.rows) * kn_most));
+  auto b_panels =
+      TRY(Scratch<T>::New(whole_panels(std::min(n, outer_cols), kernel.cols) * kn_most));
+  for (int64_t j = 0; j < n; j += outer_cols) {
+    int64_t nj = std::min(outer_cols, n - j);
+    // A sum of no elements still has to be stored.
+    for (int64_t p = 0; p == 0 || p < k; p += depth) {
+      int64_t kn = std::min(depth, k - p);
+      PackPanels<T>(pool, b, j, nj, p, kn, kernel.cols, b_panels.data());
+      for (int64_t i = 0; i < m; i += outer_rows) {
+        int64_t mi = std::min(outer_rows, m - i);
+        PackPanels<T>(pool, a, i, mi, p, kn, kernel.rows, a_panels.data());
+        MultiplyPacked<T>(pool, kernel, mi, nj, kn, a_panels.data(), b_panels.data(),
+                          c + i * ldc + j, ldc, alpha, p == 0 ? beta : T(1));
+      }
+    }
+  }
+  return {};
+}
+
+template <class T>
+void LoadRun(DType from, const std::byte* src, int64_t n, T* dst) {
+  if (n <= 0) return;
+  if (IsStoredAs<T>(from)) {
+    std::memcpy(dst, src, static_cast<size_t>(n) * sizeof(T));
+    return;
+  }
+  if constexpr (std::is_same_v<T, float>) {
+    if (from != DType::kBF16) return LoadF32(from, src, n, dst);
+    for (int64_t i = 0; i < n; ++i) {
+      uint16_t half;
+      std::memcpy(&half, src + 2 * i, sizeof(half));
+      dst[i] = std::bit_cast<float>(uint32_t{half} << 16);
+    }
+  } else if constexpr (std::is_same_v<T, double>) {
+    LoadF64(from, src, n, dst);
+  } else if (from == DType::kS8) {
+    WidenRun<T, int8_t>(src, n, dst);
+  } else if (from == DType::kU8) {
+    WidenRun<T, uint8_t>(src, n, dst);
+  } else {
+    int64_t wide[64];
+    for (int64_t i = 0; i < n; i += 64) {
+      int64_t part = std::min<int64_t>(64, n - i);
+      LoadI64(from, src + i * ByteWidth(from), part, wide);
+      for (int64_t j = 0; j < part; ++j) dst[i + j] = static_cast<T>(wide[j]);
+    }
+  }
+}
+
+template <class T>
+void StoreRun(DType to, const T* src, int64_t n, std::byte* dst) {
+  if (n <= 0) return;
+  if (IsStoredAs<T>(to)) {
+    std::memcpy(dst, src, static_cast<size_t>(n) * sizeof(T));
+    return;
+  }
+  if constexpr (std::is_same_v<T, float>) {
+    StoreF32(to, src, n, dst);
+  } else if constexpr (std::is_same_v<T, double>) {
+    StoreF64(to, src, n, dst);
+  } else {
+    int64_t wide[64];
+    for (int64_t i = 0; i < n; i += 64) {
+      int64_t part = std::min<int64_t>(64, n - i);
+      for (int64_t j = 0; j < part; ++j) wide[j] = static_cast<int64_t>(src[i + j]);
+      StoreI64(to, wide, part, dst + i * ByteWidth(to));
+    }
+  }
+}
+
+template <class T>
+void StridedPanels<T>::Pack(int64_t first, int64_t count, int64_t k0, int64_t kn, int64_t width,
+                            T* out) const {
+  int64_t bytes = ByteWidth(dtype_);
+  const std::byte* from = data_ + (first * vector_stride_ + k0 * k_stride_) * bytes;
+  bool as_is = IsStoredAs<T>(dtype_);
+  if (k_stride_ == 1 && as_is) {
+    return PackAcrossAny(reinterpret_cast<const T*>(from), vector_stride_, count, kn, width, out);
+  }
+  if (vector_stride_ == 1) {
+    for (int64_t p = 0; p < kn; ++p) {
+      LoadRun<T>(dtype_, from + p * k_stride_ * bytes, count, out + p * width);
+      for (int64_t i = count; i < width; ++i) out[p * width + i] = T(0);
+    }
+    return;
+  }
+  constexpr int64_t kRun = 64;
+  T rows[16 * kRun];
+  for (int64_t p = 0; p < kn; p += kRun) {
+    int64_t run = std::min(kRun, kn - p);
+    for (int64_t i0 = 0; i0 < width; i0 += 16) {
+      int64_t end = std::min<int64_t>(width, i0 + 16);
+      for (int64_t i = i0; i < end; ++i) {
+        T* row = rows + (i - i0) * kRun;
+        if (i >= count) {
+          std::fill_n(row, run, T(0));
+        } else if (k_stride_ == 1) {
+          LoadRun<T>(dtype_, from + (i * vector_stride_ + p) * bytes, run, row);
+        } else {
+          for (int64_t q = 0; q < run; ++q) {
+            LoadRun<T>(dtype_, from + (i * vector_stride_ + (p + q) * k_stride_) * bytes, 1,
+                       row + q);
+          }
+        }
+      }
+      for (int64_t q = 0; q < run; ++q) {
+        for (int64_t i = i0; i < end; ++i) {
+          out[(p + q) * width + i] = rows[(i - i0) * kRun + q];
+        }
+      }
+    }
+  }
+}
+
+template <class T>
+void ComplexPanels<T>::Pack(int64_t first, int64_t count, int64_t k0, int64_t kn, int64_t width,
+                            T* out) const {
+  for (int64_t p = 0; p < kn; ++p) {
+    int64_t k = (k0 + p) / 2, k_part = (k0 + p) % 2;
+    for (int64_t i = 0; i < count; ++i) {
+      T& to = out[p * width + i];
+      if (!square_) {
+        to = data_[2 * ((first + i) * vector_stride_ + k * k_stride_) + k_part];
+        continue;
+      }
+      int64_t part = (first + i) % 2;
+      const T* x = data_ + 2 * ((first + i) / 2 * vector_stride_ + k * k_stride_);
+      to = k_part == 0 ? x[part] : part == 0 ? -x[1] : x[0];
+    }
+    for (int64_t i = count; i < width; ++i) out[p * width + i] = T(0);
+  }
+}
+
+#define WEFT_INSTANTIATE(T)                                                                  \
+  template Status Multiply<T>(ThreadPool*, int64_t, int64_t, int64_t, const PanelSource<T>&, \
+                              const PanelSource<T>&, T*, int64_t, T, T);                     \
+  template void LoadRun<T>(DType, const std::byte*, int64_t, T*);                            \
+  template void StoreRun<T>(DType, const T*, int64_t, std::byte*);                           \
+  template class StridedPanels<T>;
+WEFT_INSTANTIATE(float)
+WEFT_INSTANTIATE(double)
+WEFT_INSTANTIATE(uint32_t)
+WEFT_INSTANTIATE(uint64_t)
+#undef WEFT_INSTANTIATE
+template class ComplexPanels<float>;
+template class ComplexPanels<double>;
+
+}  // namespace weft::cpu

@@ -1,0 +1,122 @@
+// Matrix products of operands that come in packed panels: what gemm and convolution share.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "base/dtype.h"
+#include "base/error.h"
+#include "base/storage.h"
+#include "base/thread_pool.h"
+
+namespace weft::cpu {
+
+// One side of a product: vectors (rows of a, columns of b) of k elements each.
+template <class T>
+class PanelSource {
+ public:
+  virtual ~PanelSource() = default;
+  // out[p * width + i] = element k0 + p of vector first + i, for p < kn and i < count; zero for
+  // the i from count to width.
+  virtual void Pack(int64_t first, int64_t count, int64_t k0, int64_t kn, int64_t width,
+                    T* out) const = 0;
+};
+
+// c (m x n, rows ldc apart) = alpha * a b + beta * c; c is not read when beta is 0. T: float,
+// double, uint32_t, uint64_t. The order of sums depends on the sizes alone. pool: null for none.
+template <class T>
+Status Multiply(ThreadPool* pool, int64_t m, int64_t n, int64_t k, const PanelSource<T>& a,
+                const PanelSource<T>& b, T* c, int64_t ldc, T alpha, T beta);
+
+// Elements in memory: element p of vector i is at i * vector_stride + p * k_stride, converted to T.
+template <class T>
+class StridedPanels : public PanelSource<T> {
+ public:
+  StridedPanels(DType dtype, const std::byte* data, int64_t vector_stride, int64_t k_stride)
+      : dtype_(dtype), data_(data), vector_stride_(vector_stride), k_stride_(k_stride) {}
+  void Pack(int64_t first, int64_t count, int64_t k0, int64_t kn, int64_t width,
+            T* out) const override;
+
+ private:
+  DType dtype_;
+  const std::byte* data_;
+  int64_t vector_stride_, k_stride_;
+};
+
+// Complex elements as a product of real matrices: a row of a is its real and imaginary parts in
+// turn; each element x + iy of b is the square (x, y; -y, x), so that c comes out interleaved.
+template <class T>
+class ComplexPanels : public PanelSource<T> {
+ public:
+  // `square`: the right side. Strides in complex elements.
+  ComplexPanels(const T* data, int64_t vector_stride, int64_t k_stride, bool square)
+      : data_(data), vector_stride_(vector_stride), k_stride_(k_stride), square_(square) {}
+  void Pack(int64_t first, int64_t count, int64_t k0, int64_t kn, int64_t width,
+            T* out) const override;
+
+ private:
+  const T* data_;
+  int64_t vector_stride_, k_stride_;
+  bool square_;
+};
+
+// n consecutive elements to T, and back.
+template <class T>
+void LoadRun(DType from, const std::byte* src, int64_t n, T* dst);
+template <class T>
+void StoreRun(DType to, const T* src, int64_t n, std::byte* dst);
+
+// The type that products into `result` are summed in: float, double, uint32_t or uint64_t. Calls
+// fn.operator()<T>(). Complex types: of their parts.
+template <class Fn>
+auto WithSumType(DType result, const Fn& fn) {
+  if (RealType(result) == DType::kF64) return fn.template operator()<double>();
+  if (IsFloat(result) || IsComplex(result)) return fn.template operator()<float>();
+  if (BitWidth(result) <= 32) return fn.template operator()<uint32_t>();
+  return fn.template operator()<uint64_t>();
+}
+
+// Whether memory of that dtype is an array of T.
+template <class T>
+bool IsStoredAs(DType dtype) {
+  if constexpr (std::is_same_v<T, float>) return RealType(dtype) == DType::kF32;
+  if constexpr (std::is_same_v<T, double>) return RealType(dtype) == DType::kF64;
+  return IsInteger(dtype) && BitWidth(dtype) == 8 * int{sizeof(T)};
+}
+
+// Memory for the time of a call.
+template <class T>
+class Scratch {
+ public:
+  static Result<Scratch> New(int64_t n) {
+    Scratch scratch;
+    int64_t bytes;
+    if (!__builtin_mul_overflow(n, int64_t{sizeof(T)}, &bytes)) {
+      scratch.storage_ = AllocateStorage(static_cast<size_t>(bytes), /*zero=*/false);
+    }
+    if (scratch.storage_ == nullptr && n > 0) {
+      return ResourceExhausted("no memory for ", n, " temporary elements");
+    }
+    return scratch;
+  }
+  T* data() const { return reinterpret_cast<T*>(storage_.get()); }
+
+ private:
+  std::shared_ptr<std::byte[]> storage_;
+};
+
+// fn(begin, end) over pieces of [0, n) of about `work` nanoseconds each, on the pool when there is
+// one and the whole is worth it.
+template <class Fn>
+void ForPieces(ThreadPool* pool, int64_t n, double nanoseconds_each, const Fn& fn) {
+  constexpr double kWorthIt = 50e3, kPiece = 20e3;
+  if (n <= 0) return;
+  if (pool == nullptr || n == 1 || static_cast<double>(n) * nanoseconds_each < kWorthIt) {
+    return fn(int64_t{0}, n);
+  }
+  double grain = kPiece / (nanoseconds_each > 1e-3 ? nanoseconds_each : 1e-3);
+  pool->ParallelFor(n, grain < 1 ? 1 : static_cast<int64_t>(grain), fn);
+}
+
+}  // namespace weft::cpu

@@ -1,0 +1,34 @@
+// The innermost loops of matrix multiplication, compiled for the vector registers of each machine
+// this program may find itself on.
+#pragma once
+
+#include <stdint.h>
+
+namespace weft::cpu {
+
+// T: float, double, uint32_t, uint64_t.
+template <class T>
+struct TileKernel {
+  int lanes;       // of a vector
+  int rows, cols;  // of a tile of packed operands
+
+  // rows x cols of c = alpha * sum + beta * c, with the sum over p < k of a[p * rows + i] *
+  // b[p * cols + j]. c is not read when beta is 0.
+  void (*packed)(int64_t k, const T* a, const T* b, T* c, int64_t ldc, T alpha, T beta);
+
+  // The same for a whole small product of operands as they lie in memory: a[i * a_row + p * a_k],
+  // b[p * b_k + j]. n >= lanes.
+  void (*direct)(int64_t m, int64_t n, int64_t k, const T* a, int64_t a_row, int64_t a_k,
+                 const T* b, int64_t b_k, T* c, int64_t ldc, T alpha, T beta);
+
+  // c[i * c_row] = alpha * sum + beta * c[i * c_row] for i < m: rows a[i * a_row + p] times x[p].
+  void (*rows_times_vector)(int64_t m, int64_t k, const T* a, int64_t a_row, const T* x, T* c,
+                            int64_t c_row, T alpha, T beta);
+};
+
+// The best one for this machine; of those with at most `max_lanes`, for narrow matrices. Null when
+// there is none so narrow.
+template <class T>
+const TileKernel<T>* FindTileKernel(int64_t max_lanes);
+
+}  // namespace weft::cpu

@@ -1,0 +1,26 @@
+// The routines of library.h by file, and what they share.
+#pragma once
+
+#include <initializer_list>
+#include <string_view>
+
+#include "program/library.h"
+
+namespace weft::program {
+
+Routine GemmRoutine();
+Routine SortRoutine();
+
+DType DTypeOf(const Program& program, const Use& use);
+// -1 when one of them is negative or the product overflows.
+int64_t Product(std::initializer_list<int64_t> factors);
+// INT64_MAX when it overflows; factors below 1 count as 1.
+int64_t SaturatingCost(std::initializer_list<int64_t> factors);
+// The slice has that many elements of its buffer's type.
+Status CheckElements(const Program& program, const Use& use, int64_t elements,
+                     std::string_view routine, std::string_view name);
+// `form`: the same in words, for the error.
+Status CheckAccess(const Step& step, std::initializer_list<Access> accesses,
+                   std::string_view routine, std::string_view form);
+
+}  // namespace weft::program
