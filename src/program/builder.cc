@@ -222,6 +222,15 @@ ValueId KernelBuilder::Shuffle(ValueId a, ValueId b, std::span<const int32_t> la
   return Append(std::move(instr));
 }
 
+ValueId KernelBuilder::Any(ValueId a) {
+  if (type(a).lanes == 1) return a;
+  Instr instr;
+  instr.op = Op::kAny;
+  instr.args = {a};
+  instr.type = {DType::kPred, 1};
+  return Append(std::move(instr));
+}
+
 ValueId KernelBuilder::ReduceLanes(Op op, ValueId a) {
   int half = type(a).lanes / 2;
   for (; half >= 2; half /= 2) {

@@ -75,6 +75,7 @@ class KernelBuilder {
   ValueId Iota(Type type);              // 0, 1, ... one for each lane
   ValueId Extract(ValueId a, int lane);
   ValueId Shuffle(ValueId a, ValueId b, std::span<const int32_t> lanes);
+  ValueId Any(ValueId a);  // of a pred; nothing for one lane
   // op over all lanes by halving: lane i with lane i + n/2, and so on.
   ValueId ReduceLanes(Op op, ValueId a);
   // e^x and ln x from exp2 and log2, within a few ULP.

@@ -179,6 +179,11 @@ class KernelRunner {
       }
       return;
     }
+    if (instr.op == Op::kAny) {
+      int width = kernel_.type(instr.args[0]).lanes;
+      *out = std::any_of(a, a + width, [](uint64_t lane) { return lane != 0; });
+      return;
+    }
     const uint64_t* c = instr.args.size() > 2 ? Cells(instr.args[2]) : a;
     for (int i = 0; i < lanes; ++i) out[i] = EvalLane(instr, from, a[i], b[i], c[i]);
   }

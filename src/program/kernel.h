@@ -20,6 +20,7 @@
 //            `narrow bf16` rounds an f32 to what a bf16 holds and keeps it an f32.
 //  cast      value conversion: float -> int truncates, saturates, NaN -> 0; int -> int wraps;
 //            -> pred is != 0; int -> float rounds to nearest even.
+//  any       one pred from the lanes of a pred: whether one of them is true.
 //  Order     Instructions run in order; an instruction has no effect besides its stores.
 //  Loops     for (i = begin; i < end; i += step), step > 0 constant.
 //    serial    in order; may carry values from one iteration to the next

@@ -16,7 +16,7 @@ enum class OpClass : uint8_t {
   kCompare,  // written type is the operands', result is pred; eq, ne also compare pred
   kSelect,   // pred, then two of the written type, which may be any
   kConvert,  // cast, bitcast, narrow
-  kLanes,    // splat, iota, extract, shuffle
+  kLanes,    // splat, iota, extract, shuffle, any
   kMemory,   // load, store, array
   kControl,  // loop, if, else, end
 };
@@ -64,6 +64,7 @@ enum class OpClass : uint8_t {
   OP(kIota, "iota", 0, kLanes)           \
   OP(kExtract, "extract", 1, kLanes)     \
   OP(kShuffle, "shuffle", 2, kLanes)     \
+  OP(kAny, "any", 1, kLanes)             \
   OP(kLoad, "load", -1, kMemory)         \
   OP(kStore, "store", -1, kMemory)       \
   OP(kArray, "array", 0, kMemory)        \

@@ -196,8 +196,8 @@ class KernelParser {
     }
     instr.type = TRY(ParseTypeName());
     Type operand = instr.type;
-    bool from =
-        *op == Op::kCast || *op == Op::kBitcast || *op == Op::kExtract || *op == Op::kShuffle;
+    bool from = *op == Op::kCast || *op == Op::kBitcast || *op == Op::kExtract ||
+                *op == Op::kShuffle || *op == Op::kAny;
     if (from) {
       TRY(lexer_.Expect("from"));
       operand = TRY(ParseTypeName());

@@ -97,7 +97,7 @@ class KernelPrinter {
     if (instr.op == Op::kNarrow) StrAppend(out_, weft::Name(instr.format), " ");
     StrAppend(out_, instr.type);
     bool from = instr.op == Op::kCast || instr.op == Op::kBitcast || instr.op == Op::kExtract ||
-                instr.op == Op::kShuffle;
+                instr.op == Op::kShuffle || instr.op == Op::kAny;
     if (from) StrAppend(out_, " from ", kernel_.type(instr.args[0]));
     if (!instr.args.empty()) out_.push_back(' ');
     Operands(instr.args);

@@ -248,6 +248,12 @@ class KernelVerifier {
     DType d = instr.type.dtype;
     int lanes = instr.type.lanes;
     if (instr.op == Op::kSplat) TRY(Need(instr, instr.args[0], {d, 1}));
+    if (instr.op == Op::kAny) {
+      TRY(Need(instr, instr.args[0], {DType::kPred, T(instr.args[0]).lanes}));
+      if (instr.type != Type{DType::kPred, 1}) {
+        return Fail(instr.pos, "any: the result is ", instr.type, " and should be pred");
+      }
+    }
     if (instr.op == Op::kIota && !IsInteger(d)) {
       return Fail(instr.pos, "iota: does not take ", instr.type);
     }

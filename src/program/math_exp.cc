@@ -1,0 +1,166 @@
+// The exponential and what is made from it. x = n ln2 + r, e^x = 2^n e^r with a polynomial for e^r.
+#include "program/math.h"
+#include "program/math_values.h"
+
+namespace weft::program::math {
+namespace detail {
+
+V WithSign(V magnitude, V sign) {
+  V bits = Bits(sign);
+  return FromBits(Bits(magnitude) | (bits & SignBit(bits)));
+}
+
+V Poly(V x, std::span<const double> c) {
+  std::vector<V> terms;
+  for (size_t i = 0; i < c.size(); i += 2) {
+    terms.push_back(i + 1 < c.size() ? Fma(x, c[i + 1], c[i]) : x.Const(c[i]));
+  }
+  while (terms.size() > 1) {
+    x = x * x;
+    std::vector<V> next;
+    for (size_t i = 0; i < terms.size(); i += 2) {
+      next.push_back(i + 1 < terms.size() ? Fma(terms[i + 1], x, terms[i]) : terms[i]);
+    }
+    terms = std::move(next);
+  }
+  return terms[0];
+}
+
+namespace {
+
+// (e^r - 1 - r) / r^2 on |r| <= 0.3473, the error times r: 2^-26.1, 2^-61.7.
+constexpr double kExpF32[] = {0x1p-1, 0x1.5554aap-3, 0x1.555534p-5, 0x1.122bb8p-7, 0x1.6cee42p-10};
+constexpr double kExpF64[] = {0x1p-1,
+                              0x1.5555555555559p-3,
+                              0x1.5555555555556p-5,
+                              0x1.111111110f64dp-7,
+                              0x1.6c16c16c15accp-10,
+                              0x1.a01a01b00c47fp-13,
+                              0x1.a01a01aae7695p-16,
+                              0x1.71ddf7eabb337p-19,
+                              0x1.27e4d03b881acp-22,
+                              0x1.af5f840a087f9p-26,
+                              0x1.1f8726b44980bp-29};
+// (2^r - 1) / r on |r| <= 0.501, the error times r: 2^-28.9, 2^-57.5.
+constexpr double kExp2F32[] = {0x1.62e430p-1, 0x1.ebfbe0p-3,  0x1.c6aeccp-5,
+                               0x1.3b29a8p-7, 0x1.5f497cp-10, 0x1.449144p-13};
+constexpr double kExp2F64[] = {0x1.62e42fefa39efp-1,  0x1.ebfbdff82c5abp-3,  0x1.c6b08d704a225p-5,
+                               0x1.3b2ab6fb9ef50p-7,  0x1.5d87fe785cd1bp-10, 0x1.43091312742e2p-13,
+                               0x1.ffcbfdd59a4d4p-17, 0x1.62bfbe7fe2b63p-20, 0x1.b521e2cb7d7f6p-24,
+                               0x1.e62b0ae83e4f8p-28, 0x1.ee9cbf8158cdcp-32};
+
+// Adding 1.5 * 2^23 (2^52) leaves the nearest integer in the low bits of the sum.
+double RoundingConstant(V x) {
+  return x.wide() ? 0x1.8p52 : 0x1.8p23;
+}
+
+}  // namespace
+
+ExpParts SplitExp(V x, int bias) {
+  double magic = RoundingConstant(x) + bias;
+  V sum = Fma(x, 0x1.71547652b82fep+0, magic);
+  V n = sum - magic;
+  V r = Fma(n, x.Pick(-0x1.62e43p-1, -0x1.62e42fefa39efp-1), x);
+  r = Fma(n, x.Pick(0x1.05c61p-29, -0x1.abc9e3b39803fp-56), r);
+  return {Bits(sum), Fma(r * r, Poly(r, kExpF32, kExpF64), r)};
+}
+
+V PowerOfTwo(V exponent) {
+  return FromBits(exponent << (exponent.type().dtype == DType::kS64 ? 52 : 23));
+}
+
+V Scale(V v, V exponent) {
+  V half = exponent >> 1;
+  return v * PowerOfTwo(half) * PowerOfTwo(exponent - half);
+}
+
+V Scale(V exponent) {
+  V half = exponent >> 1;
+  return PowerOfTwo(half) * PowerOfTwo(exponent - half);
+}
+
+V ExpInRange(V x) {
+  auto [exponent, m] = SplitExp(x, x.wide() ? 2046 : 254);
+  return Scale(m + 1, exponent);
+}
+
+namespace {
+
+V ExpOf(V x) {
+  return ExpInRange(Max(x.wide() ? Min(x, 710) : Min(x, 89), x.wide() ? -746 : -104));
+}
+
+}  // namespace
+}  // namespace detail
+
+using namespace detail;  // NOLINT
+
+ValueId Exp(KernelBuilder& b, ValueId x) {
+  return ExpOf({&b, x}).id;
+}
+
+ValueId Exp2(KernelBuilder& b, ValueId id) {
+  V x{&b, id};
+  x = x.wide() ? Max(Min(x, 1025), -1076) : Max(Min(x, 129), -151);
+  double magic = RoundingConstant(x) + (x.wide() ? 2046 : 254);
+  V sum = x + magic;
+  V r = x - (sum - magic);
+  return Scale(Fma(r, Poly(r, kExp2F32, kExp2F64), 1), Bits(sum)).id;
+}
+
+// 2^n m + (2^n - 1), in halves so that the largest results do not overflow on the way. Near zero
+// the result is x, with its sign and all its bits.
+ValueId Expm1(KernelBuilder& b, ValueId id) {
+  V x{&b, id};
+  V clamped = x.wide() ? Max(Min(x, 710), -40) : Max(Min(x, 89), -20);
+  auto [exponent, m] = SplitExp(clamped, x.wide() ? 1022 : 126);
+  V half = PowerOfTwo(exponent);
+  V result = Fma(half, m, half - 0.5) * 2;
+  return Select(Abs(x) < x.Pick(0x1p-26, 0x1p-55), x, result).id;
+}
+
+// 1 / (1 + e^-|x|), times e^-|x| for negative x: no overflow, and small results keep their bits.
+ValueId Logistic(KernelBuilder& b, ValueId id) {
+  V x{&b, id};
+  auto [exponent, m] = SplitExp(Max(-Abs(x), x.wide() ? -746 : -104), x.wide() ? 2046 : 254);
+  V power = Scale(exponent);
+  V e = Fma(power, m, power);
+  return (Select(x < 0, e, 1) / Fma(power, m, power + 1)).id;
+}
+
+// (1 - e^-2|x|) / (1 + e^-2|x|).
+ValueId Tanh(KernelBuilder& b, ValueId id) {
+  V x{&b, id};
+  V a = Min(Abs(x), x.wide() ? 20 : 9.5);
+  auto [exponent, m] = SplitExp(a * -2, x.wide() ? 1023 : 127);
+  V power = PowerOfTwo(exponent);
+  return WithSign(Abs(Fma(power, m, power - 1) / Fma(power, m, power + 1)), x).id;
+}
+
+namespace {
+
+// e^|x| / 4 as 2^(n-2) (1 + m), up to where sinh and cosh overflow.
+ExpParts QuarterExp(V x) {
+  V a = Min(Abs(x), x.wide() ? 710.6 : 89.5);
+  auto [exponent, m] = SplitExp(a, x.wide() ? 1021 : 125);
+  return {PowerOfTwo(exponent), m};
+}
+
+}  // namespace
+
+// With h = (e^a - 1) / 4: sinh a = 2 (h + h / e^a).
+ValueId Sinh(KernelBuilder& b, ValueId id) {
+  V x{&b, id};
+  auto [quarter, m] = QuarterExp(x);
+  V h = Fma(quarter, m, quarter - 0.25);
+  V result = WithSign((h + h / (Fma(quarter, m, quarter) * 4)) * 2, x);
+  return Select(Abs(x) < x.Pick(0x1p-13, 0x1p-27), x, result).id;
+}
+
+ValueId Cosh(KernelBuilder& b, ValueId id) {
+  auto [quarter, m] = QuarterExp({&b, id});
+  V e = Fma(quarter, m, quarter);
+  return ((e + 0.0625 / e) * 2).id;
+}
+
+}  // namespace weft::program::math

@@ -1,0 +1,166 @@
+// Formulas over kernel values: operators, constants of the operand's type, polynomials. For the
+// math_*.cc files only.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "program/builder.h"
+
+namespace weft::program::math::detail {
+
+// A value and its builder, so that formulas read as formulas. Numbers become constants of the other
+// operand's type.
+struct V {
+  KernelBuilder* b;
+  ValueId id;
+
+  Type type() const { return b->type(id); }
+  bool wide() const { return type().dtype == DType::kF64; }
+  V Of(ValueId other) const { return {b, other}; }
+  V Const(double value) const { return Of(b->Number(value, type())); }
+  V Int(int64_t value) const { return Of(b->Int(value, type())); }
+  // The first in f32, the second in f64.
+  V Pick(double f32, double f64) const { return Const(wide() ? f64 : f32); }
+};
+
+inline V Apply(Op op, V a) {
+  return a.Of(a.b->Emit(op, {a.id}));
+}
+inline V Apply(Op op, V a, V b) {
+  return a.Of(a.b->Emit(op, {a.id, b.id}));
+}
+#define WEFT_MATH_OPERATOR(symbol, op)      \
+  inline V operator symbol(V a, V b) {      \
+    return Apply(Op::op, a, b);             \
+  }                                         \
+  inline V operator symbol(V a, double b) { \
+    return Apply(Op::op, a, a.Const(b));    \
+  }                                         \
+  inline V operator symbol(double a, V b) { \
+    return Apply(Op::op, b.Const(a), b);    \
+  }
+WEFT_MATH_OPERATOR(+, kAdd)
+WEFT_MATH_OPERATOR(-, kSub)
+WEFT_MATH_OPERATOR(*, kMul)
+WEFT_MATH_OPERATOR(/, kDiv)
+WEFT_MATH_OPERATOR(<, kLt)
+WEFT_MATH_OPERATOR(<=, kLe)
+WEFT_MATH_OPERATOR(>, kGt)
+WEFT_MATH_OPERATOR(>=, kGe)
+WEFT_MATH_OPERATOR(==, kEq)
+WEFT_MATH_OPERATOR(!=, kNe)
+#undef WEFT_MATH_OPERATOR
+inline V operator-(V a) {
+  return Apply(Op::kNeg, a);
+}
+inline V operator!(V a) {
+  return Apply(Op::kNot, a);
+}
+inline V operator&(V a, V b) {
+  return Apply(Op::kAnd, a, b);
+}
+inline V operator|(V a, V b) {
+  return Apply(Op::kOr, a, b);
+}
+inline V operator^(V a, V b) {
+  return Apply(Op::kXor, a, b);
+}
+inline V operator<<(V a, int64_t n) {
+  return Apply(Op::kShl, a, a.Int(n));
+}
+inline V operator>>(V a, int64_t n) {
+  return Apply(Op::kShr, a, a.Int(n));
+}
+inline V Fma(V a, V b, V c) {
+  return a.Of(a.b->Fma(a.id, b.id, c.id));
+}
+inline V Fma(V a, double b, V c) {
+  return Fma(a, a.Const(b), c);
+}
+inline V Fma(V a, V b, double c) {
+  return Fma(a, b, a.Const(c));
+}
+inline V Fma(V a, double b, double c) {
+  return Fma(a, a.Const(b), a.Const(c));
+}
+inline V Select(V p, V a, V b) {
+  return a.Of(a.b->Select(p.id, a.id, b.id));
+}
+inline V Select(V p, V a, double b) {
+  return Select(p, a, a.Const(b));
+}
+inline V Select(V p, double a, V b) {
+  return Select(p, b.Const(a), b);
+}
+inline V Min(V a, double b) {
+  return Apply(Op::kMin, a, a.Const(b));
+}
+inline V Max(V a, double b) {
+  return Apply(Op::kMax, a, a.Const(b));
+}
+inline V Abs(V a) {
+  return Apply(Op::kAbs, a);
+}
+inline V Sqrt(V a) {
+  return Apply(Op::kSqrt, a);
+}
+inline V Round(V a) {
+  return Apply(Op::kRound, a);
+}
+inline V Cast(V a, DType to) {
+  return a.Of(a.b->Cast(a.id, to));
+}
+
+// The bits of a float as a signed integer of the same width, and back.
+inline V Bits(V a) {
+  return a.Of(a.b->Bitcast(a.id, a.wide() ? DType::kS64 : DType::kS32));
+}
+inline V FromBits(V a) {
+  return a.Of(a.b->Bitcast(a.id, a.type().dtype == DType::kS64 ? DType::kF64 : DType::kF32));
+}
+inline int MantissaBits(V a) {
+  return a.wide() ? 52 : 23;
+}
+inline V SignBit(V bits) {  // of the integer's type
+  bool wide = bits.type().dtype == DType::kS64;
+  return bits.Int(wide ? INT64_MIN : INT32_MIN);
+}
+// The sign of `sign` put on a magnitude whose sign bit is clear.
+V WithSign(V magnitude, V sign);
+
+// c[0] + c[1] x + ... by Estrin's scheme: a chain of log2(n) steps, few extra products.
+V Poly(V x, std::span<const double> c);
+// The coefficients for the type of x.
+inline V Poly(V x, std::span<const double> f32, std::span<const double> f64) {
+  return Poly(x, x.wide() ? f64 : f32);
+}
+
+// e^x = 2^n * (1 + m): n is the low bits of `exponent` less the bias asked for, m = e^r - 1 with
+// |r| <= ln 2 / 2. x must be in the range where n + bias is an exponent.
+struct ExpParts {
+  V exponent, m;
+};
+ExpParts SplitExp(V x, int bias);
+// 2^k from an exponent k + bias (127 or 1023) in the low bits of an integer.
+V PowerOfTwo(V exponent);
+// 2^n * v with one rounding; exponent holds n + 254 (n + 2046), |n| < 250 (2000).
+V Scale(V v, V exponent);
+V Scale(V exponent);  // 2^n
+// e^x for x within the range where the result is finite and then some: [-104, 89], [-746, 710].
+V ExpInRange(V x);
+
+// log(1 + f) for 1 + f in [1/sqrt 2, sqrt 2].
+V LogOnePlus(V f);
+// Natural logarithm of a value that is positive and finite (subnormals included).
+V LogPositive(V x);
+V Log1pOf(V x);
+
+// x = n pi/2 + r with |r| <= pi/4, for x >= 0. n is s32 or s64, of which the low two bits count.
+struct Quadrant {
+  V n, r;
+};
+Quadrant ReduceTrig(V x);
+V SinPoly(V r), CosPoly(V r);
+
+}  // namespace weft::program::math::detail
