@@ -12,7 +12,8 @@ namespace weft::tools {
 
 std::span<const Command> Commands() {
   static const Command kAll[] = {kParseCommand, kPrintCommand, kVerifyCommand, kEvalCommand,
-                                 kOptCommand,   kTestCommand,  kDiffCommand,   kDocCommand};
+                                 kOptCommand,   kTestCommand,  kDiffCommand,   kDocCommand,
+                                 kRunCommand,   kProgramCommand};
   return kAll;
 }
 

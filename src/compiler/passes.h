@@ -26,7 +26,10 @@ Result<bool> EliminateDeadCode(hlo::Module&, const PassContext&);
 // Pure ops on constants become constants, within `optimize.fold_*`; needs: not scheduled (else it
 // does nothing).
 Result<bool> FoldConstants(hlo::Module&, const PassContext&);
-// `call` becomes the called instructions, composites excepted; needs: not scheduled (else it does
+// Groups of ops become `fusion`s: what one loop kernel computes; every refusal is logged with its
+// reason (WEFT_DEBUG=fuse=2); needs: separate-computations, row-major layouts.
+Result<bool> Fuse(hlo::Module&, const PassContext&);
+// `call` and `fusion` become the called instructions, composites excepted; needs: not scheduled (else it does
 // nothing).
 Result<bool> InlineCalls(hlo::Module&, const PassContext&);
 // No shape has a layout afterwards, except results of custom calls that constrain the layouts of
@@ -34,6 +37,9 @@ Result<bool> InlineCalls(hlo::Module&, const PassContext&);
 // buffers and complex parts). `bitcast` becomes transposes, a reshape, a bitcast-convert; a copy
 // that changed the layout alone goes. What the outside sees is kept in entry_layout; needs: none.
 Result<bool> NormalizeLayouts(hlo::Module&, const PassContext&);
+// Every computation that is executed (loop bodies and conditions, branches) has one caller: those
+// with several are copied; needs: none.
+Result<bool> SeparateComputations(hlo::Module&, const PassContext&);
 // The `fold` of the op rows (x + 0 = x, ...) and the rules over several ops (simplify_rules.h) until
 // nothing changes; what becomes unused goes; needs: not scheduled (else it does nothing).
 Result<bool> Simplify(hlo::Module&, const PassContext&);

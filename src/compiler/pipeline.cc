@@ -17,8 +17,10 @@ constexpr Pass kPasses[] = {
     {"eliminate-common-subexpressions", EliminateCommonSubexpressions},
     {"eliminate-dead-code", EliminateDeadCode},
     {"fold-constants", FoldConstants},
+    {"fuse", Fuse},
     {"inline-calls", InlineCalls},
     {"normalize-layouts", NormalizeLayouts},
+    {"separate-computations", SeparateComputations},
     {"simplify", Simplify},
 };
 
@@ -30,6 +32,18 @@ constexpr std::string_view kPipeline[] = {
     "eliminate-common-subexpressions",
     "simplify",             // merged operands and new constants make more identities hold
     "eliminate-dead-code",  // last: the others leave unused ops behind
+};
+
+// Before and after those, for native code.
+constexpr std::string_view kNativeBefore[] = {
+    "inline-calls",
+    "normalize-layouts",
+    "canonicalize-dots",
+};
+constexpr std::string_view kNativeAfter[] = {
+    "separate-computations",  // lowering gives every executed computation buffers of its own
+    "fuse",
+    "eliminate-dead-code",
 };
 
 bool IsDisabled(const Pass& pass, const CompileOptions& options) {
@@ -74,6 +88,14 @@ Result<std::vector<const Pass*>> FindPasses(std::string_view names) {
 Result<std::vector<const Pass*>> DefaultPipeline() {
   std::vector<const Pass*> all;
   for (std::string_view name : kPipeline) all.push_back(TRY(FindPasses(name))[0]);
+  return all;
+}
+
+Result<std::vector<const Pass*>> NativePipeline() {
+  std::vector<const Pass*> all;
+  for (std::string_view name : kNativeBefore) all.push_back(TRY(FindPasses(name))[0]);
+  for (std::string_view name : kPipeline) all.push_back(TRY(FindPasses(name))[0]);
+  for (std::string_view name : kNativeAfter) all.push_back(TRY(FindPasses(name))[0]);
   return all;
 }
 

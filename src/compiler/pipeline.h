@@ -23,8 +23,10 @@ struct Pass {
 std::span<const Pass> Passes();
 // "a,b,c"; an unknown name is an error that lists the known ones.
 Result<std::vector<const Pass*>> FindPasses(std::string_view names);
-// The compiler, top to bottom.
+// What any module goes through.
 Result<std::vector<const Pass*>> DefaultPipeline();
+// The compiler, top to bottom: the default pipeline and what lowering needs.
+Result<std::vector<const Pass*>> NativePipeline();
 
 struct PassRun {
   std::string_view pass;

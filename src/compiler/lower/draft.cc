@@ -253,7 +253,7 @@ Status KernelDraft::ForNest(const LoopShape& shape, const Body& body) {
   int64_t row = dims[minor];
   constexpr int64_t kShortRow = 4;
   int lanes = shape.scalar || row < kShortRow ? 1 : LanesFor(shape.width, row);
-  auto over_row = [&](const Index& outer) {
+  auto over_row = [&](const Index& outer) -> Status {
     Index index = outer;
     for (size_t d = minor + 1; d < rank; ++d) index.coords[d] = elements_.Constant(0);
     if (row < kShortRow) {

@@ -145,7 +145,7 @@ KernelBody Lowering::BodyOf(const Instruction& instruction) const {
         body.outputs.push_back({root->operand(static_cast<int64_t>(k)), leaves[k]});
       }
     } else {
-      body.outputs.push_back({root, leaves[0]});
+      for (MemValue leaf : leaves) body.outputs.push_back({root, leaf});
     }
     return body;
   }
@@ -231,14 +231,14 @@ Status Lowering::LowerLoop(const KernelBody& body, Steps& steps) {
   KernelDraft draft = NewDraft(body);
   draft.Declare(body.inputs, body.outputs);
   ElementEmitter& e = draft.elements();
-  const Instruction& lone = *body.instruction;
-  bool tuple = lone.op() != HloOp::kFusion && lone.shape().IsTuple();
+  const Instruction& first_root = *body.outputs[0].inside;
+  bool tuple = first_root.shape().IsTuple();
   const Shape& first = memory_.shape(body.outputs[0].value);
   LoopShape shape = ShapeOf(body, tuple ? first.dims() : body.outputs[0].inside->shape().dims());
   TRY(draft.ForEach(shape, [&](const Index& index) -> Status {
     std::vector<Element> values;
     for (size_t k = 0; k < body.outputs.size(); ++k) {
-      values.push_back(TRY(tuple ? e.EmitLeaf(lone, static_cast<int64_t>(k), index)
+      values.push_back(TRY(tuple ? e.EmitLeaf(first_root, static_cast<int64_t>(k), index)
                                  : e.Emit(*body.outputs[k].inside, index)));
     }
     for (size_t k = 0; k < body.outputs.size(); ++k) {
@@ -351,7 +351,6 @@ Status Lowering::LowerReduce(const KernelBody& body, Steps& steps) {
   std::vector<const Instruction*> reduces;
   std::vector<size_t> first;  // accumulators before each reduce
   std::vector<size_t> wanted;
-  bool lone = body.instruction->op() != HloOp::kFusion;
   size_t count = 0;
   for (size_t k = 0; k < body.outputs.size(); ++k) {
     const Instruction& root = *body.outputs[k].inside;
@@ -364,10 +363,9 @@ Status Lowering::LowerReduce(const KernelBody& body, Steps& steps) {
       reduces.push_back(reduce);
       it = reduces.end() - 1;
     }
-    size_t leaf = lone ? k
-                       : root.op() == HloOp::kGetTupleElement
-                             ? static_cast<size_t>(root.tuple_index())
-                             : 0;
+    size_t leaf = root.op() == HloOp::kGetTupleElement ? static_cast<size_t>(root.tuple_index())
+                  : root.shape().IsTuple()             ? k
+                                                       : 0;
     wanted.push_back(first[static_cast<size_t>(it - reduces.begin())] + leaf);
   }
   ReduceDims dims = SplitDims(*reduces[0]);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 
 #include "base/check.h"
 #include "base/str.h"
@@ -376,11 +377,14 @@ Result<Memory> Memory::Analyse(const hlo::Module& module) {
     memory.wishes_.push_back({parameter, by_leaf[static_cast<size_t>(leaf)], 0, true});
   }
   // A result keeps its buffer from the moment that the value in it is there.
-  std::stable_sort(memory.wishes_.begin(), memory.wishes_.end(), [](const Wish& a, const Wish& b) {
+  std::vector<size_t> order(memory.wishes_.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t i, size_t j) {
+    const Wish &a = memory.wishes_[i], &b = memory.wishes_[j];
     if (a.alias != b.alias) return a.alias;
-    return a.bytes > b.bytes;
+    return a.bytes != b.bytes ? a.bytes > b.bytes : i < j;
   });
-  for (const Wish& wish : memory.wishes_) memory.TryShare(wish);
+  for (size_t i : order) memory.TryShare(memory.wishes_[i]);
   return memory;
 }
 
@@ -408,8 +412,9 @@ void Memory::Place(program::Program& program) {
                      value.live.back().end});
   }
   if (items.empty()) return;
-  std::stable_sort(items.begin(), items.end(),
-                   [](const Item& a, const Item& b) { return a.bytes > b.bytes; });
+  std::sort(items.begin(), items.end(), [](const Item& a, const Item& b) {
+    return a.bytes != b.bytes ? a.bytes > b.bytes : a.value < b.value;
+  });
   std::vector<const Item*> placed;  // by offset
   for (Item& item : items) {
     int64_t at = 0;

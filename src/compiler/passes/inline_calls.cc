@@ -11,7 +11,14 @@ using hlo::Computation;
 using hlo::Instruction;
 using hlo::Op;
 
+// Fusions are decided anew later on.
+const Computation& Callee(const Instruction& call) {
+  return call.op() == Op::kFusion ? *call.attrs<hlo::FusionAttrs>().calls
+                                  : *call.attrs<hlo::CallAttrs>().to_apply;
+}
+
 bool MayInline(const Instruction& call) {
+  if (call.op() == Op::kFusion) return true;
   if (call.op() != Op::kCall) return false;
   const hlo::CallAttrs& attrs = call.attrs<hlo::CallAttrs>();
   if (attrs.is_composite || attrs.to_apply == nullptr) return false;
@@ -73,7 +80,7 @@ void KeepFacts(const Instruction& call, const std::vector<Instruction*>& inlined
 
 void InlineCall(Instruction* call) {
   Computation& caller = *call->parent();
-  const Computation& callee = *call->attrs<hlo::CallAttrs>().to_apply;
+  const Computation& callee = Callee(*call);
   int64_t first_id = caller.module()->id_limit();
   hlo::CloneMap map;
   std::vector<Instruction*> inlined;
@@ -103,7 +110,7 @@ Result<bool> InlineCalls(hlo::Module& module, const PassContext& context) {
   for (Computation* computation : graph.PostOrder()) {
     for (Instruction* i : computation->Snapshot()) {
       if (!MayInline(*i)) continue;
-      int64_t added = i->attrs<hlo::CallAttrs>().to_apply->size();
+      int64_t added = Callee(*i).size();
       if (size + added > context.options.optimize.inline_max_instructions) continue;
       size += added;
       InlineCall(i);

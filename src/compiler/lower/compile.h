@@ -1,0 +1,25 @@
+// A module compiled for a target: the passes, then lowering.
+#pragma once
+
+#include <memory>
+
+#include "base/error.h"
+#include "compiler/options.h"
+#include "compiler/pipeline.h"
+#include "hlo/module.h"
+#include "program/program.h"
+#include "program/target.h"
+
+namespace weft::compiler {
+
+struct Compiled {
+  std::unique_ptr<hlo::Module> module;  // as the passes left it
+  program::Program program;
+  std::vector<PassRun> passes;
+};
+
+// The module itself is not changed.
+Result<Compiled> Compile(const hlo::Module& module, const CompileOptions& options,
+                         const program::TargetInfo& target, const RunnerHooks& hooks = {});
+
+}  // namespace weft::compiler

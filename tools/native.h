@@ -1,0 +1,29 @@
+// Modules compiled for this machine and run.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/error.h"
+#include "base/literal.h"
+#include "compiler/options.h"
+#include "hlo/module.h"
+#include "runtime/device.h"
+
+namespace weft::tools {
+
+// A module with its native code.
+struct NativeModule {
+  std::unique_ptr<hlo::Module> module;  // as the passes left it
+  std::unique_ptr<runtime::LoadedProgram> program;
+  std::vector<bool> is_token;  // leaves of the parameters
+};
+Result<NativeModule> CompileNative(const hlo::Module& module,
+                                   const compiler::CompileOptions& options,
+                                   const runtime::LoadOptions& load = {});
+
+// Arguments as the module takes them; results as leaves.
+Result<std::vector<Literal>> RunNative(const NativeModule& native,
+                                       const std::vector<Literal>& arguments);
+
+}  // namespace weft::tools
