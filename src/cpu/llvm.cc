@@ -140,6 +140,10 @@ class LlvmCompiler : public Compiler {
       return MakeError(Code::kInternal, "LLVM: ", TakeMessage(message));
     }
     ModulePtr owned(module);
+    if (LLVMVerifyModule(module, LLVMReturnStatusAction, &message)) {
+      return MakeError(Code::kInternal, "LLVM: ", TakeMessage(message));
+    }
+    LLVMDisposeMessage(message);
     LLVMSetTarget(module, triple_.c_str());
     LLVMSetDataLayout(module, layout_.c_str());
     return owned;
