@@ -13,9 +13,15 @@
 #include <sys/auxv.h>
 #endif
 
+#include <math.h>
+
 #include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 namespace weft::cpu {
 namespace {
@@ -140,6 +146,10 @@ class LlvmCompiler : public Compiler {
       return MakeError(Code::kInternal, "LLVM: ", TakeMessage(message));
     }
     ModulePtr owned(module);
+    if (LLVMVerifyModule(module, LLVMReturnStatusAction, &message)) {
+      return MakeError(Code::kInternal, "LLVM: ", TakeMessage(message));
+    }
+    LLVMDisposeMessage(message);
     LLVMSetTarget(module, triple_.c_str());
     LLVMSetDataLayout(module, layout_.c_str());
     return owned;
@@ -160,6 +170,48 @@ class LlvmCompiler : public Compiler {
   std::string layout_, triple_;
 };
 
+struct RuntimeSymbol {
+  const char* name;
+  void* address;
+};
+template <class T>
+void* Address(T* function) {
+  return reinterpret_cast<void*>(function);
+}
+using Unary32 = float(float);
+using Unary64 = double(double);
+using Binary32 = float(float, float);
+using Binary64 = double(double, double);
+const RuntimeSymbol kRuntime[] = {
+    {"memcpy", Address(std::memcpy)},
+    {"memmove", Address(std::memmove)},
+    {"memset", Address(std::memset)},
+    {"aligned_alloc", Address(std::aligned_alloc)},
+    {"free", Address(std::free)},
+    {"exp2f", Address<Unary32>(std::exp2)},
+    {"exp2", Address<Unary64>(std::exp2)},
+    {"log2f", Address<Unary32>(std::log2)},
+    {"log2", Address<Unary64>(std::log2)},
+    {"sinf", Address<Unary32>(std::sin)},
+    {"sin", Address<Unary64>(std::sin)},
+    {"cosf", Address<Unary32>(std::cos)},
+    {"cos", Address<Unary64>(std::cos)},
+    {"sincosf", Address(::sincosf)},
+    {"sincos", Address(::sincos)},
+    {"fmodf", Address<Binary32>(std::fmod)},
+    {"fmod", Address<Binary64>(std::fmod)},
+    {"fmaf", Address<float(float, float, float)>(std::fma)},
+    {"fma", Address<double(double, double, double)>(std::fma)},
+    {"floorf", Address<Unary32>(std::floor)},
+    {"floor", Address<Unary64>(std::floor)},
+    {"ceilf", Address<Unary32>(std::ceil)},
+    {"ceil", Address<Unary64>(std::ceil)},
+    {"truncf", Address<Unary32>(std::trunc)},
+    {"trunc", Address<Unary64>(std::trunc)},
+    {"roundevenf", Address(::roundevenf)},
+    {"roundeven", Address(::roundeven)},
+};
+
 class LlvmImage : public CodeImage {
  public:
   explicit LlvmImage(LLVMOrcLLJITRef jit) : jit_(jit) {}
@@ -168,6 +220,7 @@ class LlvmImage : public CodeImage {
   }
   Status Add(std::span<const std::string> objects) {
     LLVMOrcJITDylibRef dylib = LLVMOrcLLJITGetMainJITDylib(jit_);
+    TRY(DefineRuntime(dylib));
     for (const std::string& object : objects) {
       LLVMMemoryBufferRef buffer =
           LLVMCreateMemoryBufferWithMemoryRangeCopy(object.data(), object.size(), "object");
@@ -182,6 +235,19 @@ class LlvmImage : public CodeImage {
   }
 
  private:
+  // What generated code may call. The process as a whole is searched too, but in a plugin that
+  // need not find the libraries of the plugin.
+  Status DefineRuntime(LLVMOrcJITDylibRef dylib) {
+    std::vector<LLVMOrcCSymbolMapPair> pairs;
+    for (const RuntimeSymbol& symbol : kRuntime) {
+      LLVMJITSymbolFlags flags = {LLVMJITSymbolGenericFlagsExported, 0};
+      pairs.push_back({LLVMOrcLLJITMangleAndIntern(jit_, symbol.name),
+                       {reinterpret_cast<LLVMOrcJITTargetAddress>(symbol.address), flags}});
+    }
+    LLVMOrcMaterializationUnitRef unit = LLVMOrcAbsoluteSymbols(pairs.data(), pairs.size());
+    return ToStatus(LLVMOrcJITDylibDefine(dylib, unit), "link");
+  }
+
   LLVMOrcLLJITRef jit_;
 };
 

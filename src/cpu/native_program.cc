@@ -50,7 +50,7 @@ Result<std::unique_ptr<NativeProgram>> NativeProgram::Load(program::Program prog
   TRY(Verify(program));
   std::unique_ptr<NativeProgram> loaded(
       new NativeProgram(std::move(program), std::move(compilers), target));
-  loaded->plan_ = TRY(MakePlan(loaded->program_));
+  loaded->plan_ = TRY(MakePlan(loaded->program_, target));
   TRY(loaded->Compile(options));
   TRY(loaded->PlaceConstants());
   loaded->BindArguments();
@@ -102,8 +102,8 @@ void NativeProgram::BindArguments() {
 Status NativeProgram::PrepareRoutines() {
   auto kernel = [this](std::string_view name) -> KernelFunction {
     for (size_t i = 0; i < program_.kernels.size(); ++i) {
-      if (program_.kernels[i].name != name || !plan_.called[i]) continue;
-      auto found = image_->Find(CalledName(static_cast<int32_t>(i)));
+      if (program_.kernels[i].name != name) continue;
+      auto found = image_->Find(CalledName(plan_.same_as[i]));
       return found ? reinterpret_cast<KernelFunction>(*found) : nullptr;
     }
     return nullptr;

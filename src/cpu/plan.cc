@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <set>
+#include <string>
+#include <unordered_map>
 
 #include "cpu/render_kernel.h"
 
@@ -62,7 +64,8 @@ bool IsTiny(const Kernel& kernel) {
 
 class Planner {
  public:
-  explicit Planner(const Program& program) : program_(program) {}
+  Planner(const Program& program, const RenderTarget& target)
+      : program_(program), target_(target) {}
 
   Result<Plan> Make() {
     TRY(PlaceBuffers());
@@ -70,6 +73,7 @@ class Planner {
     plan_.launched.resize(kernels);
     plan_.inlined.resize(kernels);
     plan_.called.resize(kernels);
+    FindEqualKernels();
     FindRegions(program_.steps);
     ForEachStep(program_.steps, [&](const Step& step) { CountUses(step, outside_, 1); });
     for (Region& region : plan_.regions) {
@@ -86,6 +90,18 @@ class Planner {
   }
 
  private:
+  // Layers of a model are the same kernels over and over: their text, which has no names, says so.
+  void FindEqualKernels() {
+    std::unordered_map<std::string, int32_t> seen;
+    for (size_t i = 0; i < program_.kernels.size(); ++i) {
+      IrMetadata metadata;
+      std::string text;
+      RenderKernel(program_.kernels[i], {"kernel", "internal", "#0"}, target_, metadata, text);
+      int32_t number = static_cast<int32_t>(i);
+      plan_.same_as.push_back(seen.emplace(std::move(text), number).first->second);
+    }
+  }
+
   Status PlaceBuffers() {
     plan_.places.resize(program_.buffers.size());
     outside_.resize(program_.buffers.size());
@@ -193,7 +209,7 @@ class Planner {
       auto* text = std::get_if<std::string>(&attr.value);
       if (!text) continue;
       for (size_t i = 0; i < program_.kernels.size(); ++i) {
-        if (program_.kernels[i].name == *text) plan_.called[i] = true;
+        if (program_.kernels[i].name == *text) plan_.called[plan_.same_as[i]] = true;
       }
     }
   }
@@ -210,7 +226,7 @@ class Planner {
       if (auto* launch = std::get_if<program::KernelStep>(&step.op)) {
         const Kernel& kernel = program_.kernels[launch->kernel];
         bool inlined = IsTiny(kernel) && tiny_++ < kTinyKernels;
-        (inlined ? plan_.inlined : plan_.launched)[launch->kernel] = true;
+        (inlined ? plan_.inlined : plan_.launched)[plan_.same_as[launch->kernel]] = true;
       } else if (auto* loop = std::get_if<program::WhileStep>(&step.op)) {
         Walk(loop->condition);
         Walk(loop->body);
@@ -228,11 +244,12 @@ class Planner {
 
   void MarkInlined(const Step& step) {
     if (auto* launch = std::get_if<program::KernelStep>(&step.op)) {
-      plan_.inlined[launch->kernel] = true;
+      plan_.inlined[plan_.same_as[launch->kernel]] = true;
     }
   }
 
   const Program& program_;
+  const RenderTarget& target_;
   Plan plan_;
   std::vector<int> outside_;  // uses of each buffer with storage
   size_t tiny_ = 0;
@@ -240,8 +257,8 @@ class Planner {
 
 }  // namespace
 
-Result<Plan> MakePlan(const Program& program) {
-  return Planner(program).Make();
+Result<Plan> MakePlan(const Program& program, const RenderTarget& target) {
+  return Planner(program, target).Make();
 }
 
 }  // namespace weft::cpu

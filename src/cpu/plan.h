@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "cpu/ir_text.h"
 #include "program/program.h"
 
 namespace weft::cpu {
@@ -41,12 +42,15 @@ struct Plan {
   std::map<const program::Step*, int32_t> call_numbers;
   std::vector<Region> regions;
   std::map<const program::Step*, int32_t> region_numbers;
+  // Kernels that come out as the same code as an earlier one: its number, else their own. The
+  // flags below are of those that come first.
+  std::vector<int32_t> same_as;
   std::vector<bool> launched;  // kernels that a step outside regions launches with a call ...
   std::vector<bool> inlined;   // ... and those that are part of the main module's functions
   std::vector<bool> called;    // kernels that library routines call by name
 };
 
 // The program must verify and stay where it is.
-Result<Plan> MakePlan(const program::Program& program);
+Result<Plan> MakePlan(const program::Program& program, const RenderTarget& target);
 
 }  // namespace weft::cpu

@@ -31,8 +31,10 @@ std::vector<Literal> ArgumentsOf(const Program& program, uint64_t seed) {
 class ProgramFile : public testing::TestWithParam<const char*> {};
 TEST_P(ProgramFile, LikeInterpreter) {
   Program program = ReadProgram(StrCat("test/program/", GetParam(), ".program"));
+  // Reads lanes of a fresh array that a mask kept from being written.
+  size_t skipped = GetParam() == std::string("ops") ? 1 : -1;
   for (uint64_t seed = 1; seed < 4; ++seed) {
-    ExpectLikeInterpreter(program, ArgumentsOf(program, seed), 4, GetParam());
+    ExpectLikeInterpreter(program, ArgumentsOf(program, seed), 4, GetParam(), skipped);
   }
 }
 INSTANTIATE_TEST_SUITE_P(Files, ProgramFile,

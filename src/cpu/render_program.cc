@@ -14,6 +14,7 @@ using program::Program;
 
 // Kernels of fewer instructions than this are not worth another module.
 constexpr size_t kCodePerModule = 200;
+constexpr size_t kCallCode = 5;  // what a kernel costs beside its instructions
 
 // Loops that are lanes of vectors, which LLVM has to make.
 bool HasVectorLoop(const Kernel& kernel) {
@@ -22,42 +23,63 @@ bool HasVectorLoop(const Kernel& kernel) {
   });
 }
 
-void RenderTask(const Kernel& kernel, int32_t number, bool called, std::string& out) {
+// Functions that take the parameters' addresses in an array.
+void RenderTasks(const Kernel& kernel, int32_t number, bool task, bool called, std::string& out) {
   std::string loads, arguments;
   for (int32_t i = 0; i < kernel.num_params; ++i) {
     StrAppend(loads, "  %a", i, " = getelementptr inbounds ptr, ptr %parameters, i64 ", i, "\n  %p",
               i, " = load ptr, ptr %a", i, ", align 8\n");
     StrAppend(arguments, "ptr %p", i, ", ");
   }
-  StrAppend(out, "define void @", TaskName(number),
-            "(ptr %parameters, i64 %begin, i64 %end) #0 {\n", loads, "  tail call void @kernel_",
-            number, "(", arguments, "i64 %begin, i64 %end)\n  ret void\n}\n");
-  if (!called) return;
-  StrAppend(out, "define void @", CalledName(number), "(ptr %parameters) #0 {\n", loads,
-            "  tail call void @kernel_", number, "(", arguments, "i64 0, i64 ", GridSize(kernel),
-            ")\n  ret void\n}\n");
+  std::string call = StrCat(loads, "  tail call void @", KernelName(number), "(", arguments);
+  if (task) {
+    StrAppend(out, "define void @", TaskName(number),
+              "(ptr %parameters, i64 %begin, i64 %end) #0 {\n", call,
+              "i64 %begin, i64 %end)\n  ret void\n}\n");
+  }
+  if (called) {
+    StrAppend(out, "define void @", CalledName(number), "(ptr %parameters) #0 {\n", call,
+              "i64 0, i64 ", GridSize(kernel), ")\n  ret void\n}\n");
+  }
 }
 
 RenderedModule RenderKernels(const Program& program, const Plan& plan, const RenderTarget& target,
-                             const std::vector<int32_t>& kernels, bool loops, size_t number) {
+                             const std::vector<int32_t>& kernels, bool loops, bool all_tasks,
+                             size_t number) {
   RenderedModule module;
   module.name = StrCat("kernels", number);
   module.loops = loops;
   module.kernels = static_cast<int64_t>(kernels.size());
   IrMetadata metadata;
-  for (int32_t k : kernels) {
-    const Kernel& kernel = program.kernels[k];
-    AppendComment(module.text, kernel.name);
-    std::string name = StrCat("kernel_", k);
-    RenderKernel(kernel, {name, "internal", "#0"}, target, metadata, module.text);
-    RenderTask(kernel, k, plan.called[k], module.text);
-  }
+  RenderLaunched(program, plan, target, kernels, all_tasks, metadata, module.text);
   StrAppend(module.text, kModuleTail, metadata.text());
   return module;
 }
 
+// Kernels that need functions of their own, with or without loops for LLVM to make vectors of.
+std::vector<int32_t> FunctionsOf(const Program& program, const Plan& plan, bool loops,
+                                 bool all_kernels) {
+  std::vector<int32_t> wanted;
+  for (size_t i = 0; i < program.kernels.size(); ++i) {
+    bool used = plan.launched[i] || plan.called[i] || (all_kernels && plan.inlined[i]);
+    if (used && HasVectorLoop(program.kernels[i]) == loops) {
+      wanted.push_back(static_cast<int32_t>(i));
+    }
+  }
+  return wanted;
+}
+
+size_t CodeOf(const Program& program, const std::vector<int32_t>& kernels) {
+  size_t code = 0;
+  for (int32_t k : kernels) code += program.kernels[k].code.size() + kCallCode;
+  return code;
+}
+
 }  // namespace
 
+std::string KernelName(int32_t kernel) {
+  return StrCat("weft_kernel_", kernel);
+}
 std::string TaskName(int32_t kernel) {
   return StrCat("weft_task_", kernel);
 }
@@ -65,30 +87,43 @@ std::string CalledName(int32_t kernel) {
   return StrCat("weft_call_", kernel);
 }
 
+void RenderLaunched(const Program& program, const Plan& plan, const RenderTarget& target,
+                    const std::vector<int32_t>& kernels, bool all_tasks, IrMetadata& metadata,
+                    std::string& out) {
+  for (int32_t k : kernels) {
+    const Kernel& kernel = program.kernels[k];
+    AppendComment(out, kernel.name);
+    std::string name = KernelName(k);
+    bool direct = plan.launched[k] && GridSize(kernel) == 1, task = all_tasks || !direct;
+    RenderKernel(kernel, {name, direct ? "" : "internal", "#0"}, target, metadata, out);
+    RenderTasks(kernel, k, task, plan.called[k], out);
+  }
+}
+
 std::vector<RenderedModule> RenderProgram(const Program& program, const Plan& plan,
                                           const RenderTarget& target, int parts, bool all_kernels) {
   std::vector<RenderedModule> modules;
+  std::vector<int32_t> with_main;
   for (bool loops : {false, true}) {
-    std::vector<int32_t> wanted;
-    size_t code = 0;
-    for (size_t i = 0; i < program.kernels.size(); ++i) {
-      const Kernel& kernel = program.kernels[i];
-      bool used = plan.launched[i] || plan.called[i] || (all_kernels && plan.inlined[i]);
-      if (!used || HasVectorLoop(kernel) != loops) continue;
-      wanted.push_back(static_cast<int32_t>(i));
-      code += kernel.code.size() + 5;
+    std::vector<int32_t> wanted = FunctionsOf(program, plan, loops, all_kernels);
+    size_t code = CodeOf(program, wanted);
+    // A module costs about as much as a small kernel.
+    if (!all_kernels && code <= kCodePerModule && loops == !plan.regions.empty()) {
+      with_main = std::move(wanted);
+      continue;
     }
     size_t share = std::max(kCodePerModule, code / static_cast<size_t>(std::max(parts, 1)) + 1);
     for (size_t i = 0; i < wanted.size();) {
       std::vector<int32_t> group;
       for (size_t n = 0; i < wanted.size() && n < share; ++i) {
         group.push_back(wanted[i]);
-        n += program.kernels[wanted[i]].code.size() + 5;
+        n += program.kernels[wanted[i]].code.size() + kCallCode;
       }
-      modules.push_back(RenderKernels(program, plan, target, group, loops, modules.size()));
+      modules.push_back(
+          RenderKernels(program, plan, target, group, loops, all_kernels, modules.size()));
     }
   }
-  modules.push_back(RenderMain(program, plan, target));
+  modules.push_back(RenderMain(program, plan, target, with_main));
   return modules;
 }
 

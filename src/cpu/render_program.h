@@ -1,8 +1,9 @@
 // A Program as LLVM modules. The step list is
 //   i32 @weft_run(ptr ctx, ptr addresses)
-// with all its control flow; a kernel that steps launch is
+// with all its control flow. A kernel that steps launch is `void @weft_kernel_N`
+// (render_kernel.h); if it has a grid, there is
 //   void @weft_task_N(ptr parameters, i64 begin, i64 end)
-// over a range of its grid, and one that routines call by name is `void @weft_call_N(ptr)`.
+// for ranges of it, and one that routines call by name is `void @weft_call_N(ptr parameters)`.
 #pragma once
 
 #include <cstddef>
@@ -30,13 +31,15 @@ inline constexpr int32_t kRunCancelled = 1, kRunFailed = 2;  // what RunFunction
 struct RenderedModule {
   std::string name, text;
   bool loops = false;  // wants loop optimisations, not only clean-up
+  bool steps = false;  // has the step list
   int64_t kernels = 0;
 };
-// At most about `parts` modules of kernels. `all_kernels`: tasks also for kernels that only the
-// main module's functions contain, for running step by step.
+// At most about `parts` modules of kernels, and the main one last. `all_kernels`: tasks for every
+// kernel, in modules of their own, for running step by step.
 std::vector<RenderedModule> RenderProgram(const program::Program& program, const Plan& plan,
                                           const RenderTarget& target, int parts, bool all_kernels);
 
+std::string KernelName(int32_t kernel);
 std::string TaskName(int32_t kernel);
 std::string CalledName(int32_t kernel);
 

@@ -118,24 +118,23 @@ class FunctionRenderer {
 
   void RenderStep(const Step& step, const program::KernelStep& op) {
     const program::Kernel& kernel = program_.kernels[op.kernel];
+    int32_t number = plan_.same_as[op.kernel];
     int64_t grid = GridSize(kernel);
     if (grid == 0) return;
-    if (region_ || (plan_.inlined[op.kernel] && !plan_.launched[op.kernel])) {
-      inlined_.insert(op.kernel);
+    bool inlined = region_ || (plan_.inlined[number] && !plan_.launched[number]);
+    if (inlined || grid == 1) {
+      std::string name = inlined ? StrCat("inline_", number) : KernelName(number);
       std::string arguments;
       for (const program::Use& use : step.uses) StrAppend(arguments, "ptr ", Address(use), ", ");
-      ir_.Line("call void @inline_", op.kernel, "(", arguments, "i64 0, i64 ", grid, ")");
+      ir_.Line("call void @", name, "(", arguments, "i64 0, i64 ", grid, ")");
+      (inlined ? inlined_ : direct_).insert(number);
       return;
     }
     StoreArguments(step);
-    tasks_.insert(op.kernel);
-    if (grid == 1) {
-      ir_.Line("call void @", TaskName(op.kernel), "(ptr %arguments, i64 0, i64 1)");
-      return;
-    }
+    tasks_.insert(number);
     std::string parallel = ir_.Def("load ptr, ptr %ctx, align 8, !invariant.load !0");
-    ir_.Line("call void ", parallel, "(ptr %ctx, ptr @", TaskName(op.kernel),
-             ", ptr %arguments, i64 ", grid, ")");
+    ir_.Line("call void ", parallel, "(ptr %ctx, ptr @", TaskName(number), ", ptr %arguments, i64 ",
+             grid, ")");
   }
 
   void StoreArguments(const Step& step) {
@@ -300,13 +299,14 @@ class FunctionRenderer {
 
  public:
   const std::set<int32_t>& tasks() const { return tasks_; }
+  const std::set<int32_t>& direct() const { return direct_; }
 
  private:
   const Program& program_;
   const Plan& plan_;
   const Region* region_;
   std::set<int32_t>& inlined_;
-  std::set<int32_t> tasks_;
+  std::set<int32_t> tasks_, direct_;  // kernels launched through the pool, and called
   IrBody ir_;
   std::string entry_;
   size_t most_arguments_ = 0;
@@ -314,10 +314,13 @@ class FunctionRenderer {
 
 }  // namespace
 
-RenderedModule RenderMain(const Program& program, const Plan& plan, const RenderTarget& target) {
+RenderedModule RenderMain(const Program& program, const Plan& plan, const RenderTarget& target,
+                          const std::vector<int32_t>& kernels) {
   RenderedModule module;
   module.name = "main";
   module.loops = !plan.regions.empty();
+  module.kernels = static_cast<int64_t>(kernels.size());
+  module.steps = true;
   IrMetadata metadata;
   metadata.Add("!{}");                                        // !0: of invariant loads
   metadata.Add("!{!\"branch_weights\", i32 1, i32 100000}");  // !1: of what is rare
@@ -333,8 +336,17 @@ RenderedModule RenderMain(const Program& program, const Plan& plan, const Render
     AppendComment(module.text, kernel.name);
     RenderKernel(kernel, {name, "internal", "#1"}, target, metadata, module.text);
   }
+  RenderLaunched(program, plan, target, kernels, false, metadata, module.text);
+  std::set<int32_t> here(kernels.begin(), kernels.end());
   for (int32_t k : run.tasks()) {
+    if (here.contains(k)) continue;
     StrAppend(module.text, "declare void @", TaskName(k), "(ptr, i64, i64) #0\n");
+  }
+  for (int32_t k : run.direct()) {
+    if (here.contains(k)) continue;
+    StrAppend(module.text, "declare void @", KernelName(k), "(");
+    for (int32_t i = 0; i < program.kernels[k].num_params; ++i) module.text += "ptr, ";
+    StrAppend(module.text, "i64, i64) #0\n");
   }
   StrAppend(module.text, kModuleTail, metadata.text());
   return module;

@@ -7,8 +7,14 @@
 
 namespace weft::cpu {
 
+// `kernels`: those that are launched and become part of this module too.
 RenderedModule RenderMain(const program::Program& program, const Plan& plan,
-                          const RenderTarget& target);
+                          const RenderTarget& target, const std::vector<int32_t>& kernels);
+
+// Kernels that steps launch, as functions that other modules see.
+void RenderLaunched(const program::Program& program, const Plan& plan, const RenderTarget& target,
+                    const std::vector<int32_t>& kernels, bool all_tasks, IrMetadata& metadata,
+                    std::string& out);
 
 // What every module ends with: attributes and declarations.
 inline constexpr std::string_view kModuleTail =

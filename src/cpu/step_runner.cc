@@ -127,7 +127,8 @@ Result<NativeContext::Task> NativeProgram::TaskOf(int32_t kernel) const {
     runtime::LoadStats unused;
     step_image_ = TRY(CodeImage::Link(TRY(CompileModules(*compilers_, modules, {}, unused))));
   }
-  return reinterpret_cast<NativeContext::Task>(TRY(step_image_->Find(TaskName(kernel))));
+  return reinterpret_cast<NativeContext::Task>(
+      TRY(step_image_->Find(TaskName(plan_.same_as[kernel]))));
 }
 
 Status RunStepByStep(const NativeProgram& program, const runtime::Call& call) {
