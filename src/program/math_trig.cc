@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "program/math.h"
+#include "program/math_complex.h"
 #include "program/math_values.h"
 
 namespace weft::program::math {
@@ -173,21 +174,34 @@ V IsOdd(V n) {
   return (n & n.Int(1)) != n.Int(0);
 }
 
+V SinOf(V x, const Quadrant& q) {  // q of |x|
+  V value = Select(IsOdd(q.n), CosPoly(q.r), SinPoly(q.r));
+  V sign = BitAsSign(q.n, 1) ^ (Bits(x) & SignBit(q.n));
+  return FromBits(Bits(value) ^ sign);
+}
+V CosOf(const Quadrant& q) {
+  V value = Select(IsOdd(q.n), SinPoly(q.r), CosPoly(q.r));
+  return FromBits(Bits(value) ^ BitAsSign(q.n + q.n.Int(1), 1));
+}
+
 }  // namespace
+
+namespace detail {
+
+SinCosParts SinCos(V x) {
+  Quadrant q = ReduceTrig(Abs(x), false);
+  return {SinOf(x, q), CosOf(q)};
+}
+
+}  // namespace detail
 
 ValueId Sin(KernelBuilder& b, ValueId id) {
   V x{&b, id};
-  auto [n, r, low] = ReduceTrig(Abs(x), false);
-  V value = Select(IsOdd(n), CosPoly(r), SinPoly(r));
-  V sign = BitAsSign(n, 1) ^ (Bits(x) & SignBit(n));
-  return FromBits(Bits(value) ^ sign).id;
+  return SinOf(x, ReduceTrig(Abs(x), false)).id;
 }
 
-ValueId Cos(KernelBuilder& b, ValueId id) {
-  V x{&b, id};
-  auto [n, r, low] = ReduceTrig(Abs(x), false);
-  V value = Select(IsOdd(n), SinPoly(r), CosPoly(r));
-  return FromBits(Bits(value) ^ BitAsSign(n + n.Int(1), 1)).id;
+ValueId Cos(KernelBuilder& b, ValueId x) {
+  return CosOf(ReduceTrig(Abs(V{&b, x}), false)).id;
 }
 
 ValueId Tan(KernelBuilder& b, ValueId id) {
