@@ -10,6 +10,17 @@ V WithSign(V magnitude, V sign) {
   return FromBits(Bits(magnitude) | (bits & SignBit(bits)));
 }
 
+Pair TwoSum(V a, V b) {
+  V sum = a + b;
+  V of_b = sum - a;
+  return {sum, (a - (sum - of_b)) + (b - of_b)};
+}
+
+Pair FastTwoSum(V a, V b) {
+  V sum = a + b;
+  return {sum, (a - sum) + b};
+}
+
 V Poly(V x, std::span<const double> c) {
   std::vector<V> terms;
   for (size_t i = 0; i < c.size(); i += 2) {
@@ -42,6 +53,11 @@ constexpr double kExpF64[] = {0x1p-1,
                               0x1.af5f840a087f9p-26,
                               0x1.1f8726b44980bp-29};
 // (2^r - 1) / r on |r| <= 0.501, the error times r: 2^-28.9, 2^-57.5.
+// (sinh x - x) / x^3 in x^2 on [0, 1], the error times x^2: 2^-31.5, 2^-62.9.
+constexpr double kSinhF32[] = {0x1.555556p-3, 0x1.1110e2p-7, 0x1.a02156p-13, 0x1.75a6f6p-19};
+constexpr double kSinhF64[] = {0x1.5555555555555p-3,  0x1.1111111111199p-7,  0x1.a01a01a007b25p-13,
+                               0x1.71de3a682212ap-19, 0x1.ae64420b9f73cp-26, 0x1.6130aba0febc0p-33,
+                               0x1.a6d593dbd29f0p-41, 0x1.c3328ec3885b7p-48};
 constexpr double kExp2F32[] = {0x1.62e430p-1, 0x1.ebfbe0p-3,  0x1.c6aeccp-5,
                                0x1.3b29a8p-7, 0x1.5f497cp-10, 0x1.449144p-13};
 constexpr double kExp2F64[] = {0x1.62e42fefa39efp-1,  0x1.ebfbdff82c5abp-3,  0x1.c6b08d704a225p-5,
@@ -86,11 +102,33 @@ V ExpInRange(V x) {
 
 namespace {
 
+// The nearest integer in the low bits of a sum, with the bias for Scale; the rest.
+struct Exp2Parts {
+  V sum, r;
+};
+Exp2Parts SplitExp2(V x, int bias) {
+  double magic = RoundingConstant(x) + bias;
+  V sum = x + magic;
+  return {sum, x - (sum - magic)};
+}
+
 V ExpOf(V x) {
   return ExpInRange(Max(x.wide() ? Min(x, 710) : Min(x, 89), x.wide() ? -746 : -104));
 }
 
 }  // namespace
+
+V Exp2Split(V high, V low) {
+  auto [sum, rest] = SplitExp2(high, 2046);
+  V r = rest + low;
+  return Scale(Fma(r, Poly(r, kExp2F64), 1), Bits(sum));
+}
+
+V Exp2ForF32(V x) {
+  auto [sum, r] = SplitExp2(x, 1023);
+  return Fma(r, Poly(r, kExp2F32), 1) * PowerOfTwo(Bits(sum));
+}
+
 }  // namespace detail
 
 using namespace detail;  // NOLINT
@@ -102,9 +140,7 @@ ValueId Exp(KernelBuilder& b, ValueId x) {
 ValueId Exp2(KernelBuilder& b, ValueId id) {
   V x{&b, id};
   x = x.wide() ? Max(Min(x, 1025), -1076) : Max(Min(x, 129), -151);
-  double magic = RoundingConstant(x) + (x.wide() ? 2046 : 254);
-  V sum = x + magic;
-  V r = x - (sum - magic);
+  auto [sum, r] = SplitExp2(x, x.wide() ? 2046 : 254);
   return Scale(Fma(r, Poly(r, kExp2F32, kExp2F64), 1), Bits(sum)).id;
 }
 
@@ -148,13 +184,15 @@ ExpParts QuarterExp(V x) {
 
 }  // namespace
 
-// With h = (e^a - 1) / 4: sinh a = 2 (h + h / e^a).
+// A polynomial below 1, 2 (e^a / 4 - e^-a / 4) above.
 ValueId Sinh(KernelBuilder& b, ValueId id) {
   V x{&b, id};
   auto [quarter, m] = QuarterExp(x);
-  V h = Fma(quarter, m, quarter - 0.25);
-  V result = WithSign((h + h / (Fma(quarter, m, quarter) * 4)) * 2, x);
-  return Select(Abs(x) < x.Pick(0x1p-13, 0x1p-27), x, result).id;
+  V e = Fma(quarter, m, quarter);
+  V large = WithSign((e - 0.0625 / e) * 2, x);
+  V square = x * x;
+  V small = Fma(square * x, Poly(square, kSinhF32, kSinhF64), x);
+  return Select(Abs(x) < 1, small, large).id;
 }
 
 ValueId Cosh(KernelBuilder& b, ValueId id) {

@@ -53,7 +53,9 @@ AsinParts SplitAsin(V a) {
 ValueId Asin(KernelBuilder& b, ValueId id) {
   V x{&b, id};
   auto [large, s, rest] = SplitAsin(Abs(x));
-  V complement = Fma(s, -2, kHalfPi) + Fma(rest, -2, HalfPiRest(x));
+  V head = Fma(s, -2, kHalfPi);
+  V head_error = Fma(s, -2, kHalfPi - head);
+  V complement = head + (head_error + Fma(rest, -2, HalfPiRest(x)));
   return WithSign(Select(large, complement, s + rest), x).id;
 }
 

@@ -50,12 +50,20 @@ V LogOnePlus(V f) {
   return Fma(square * f, Poly(f, kLogF32, kLogF64), Fma(square, -0.5, f));
 }
 
-V LogPositive(V x) {
+Exponent SplitExponent(V x, bool has_subnormals) {
+  if (!has_subnormals) {
+    V place = ExponentInPlace(Bits(x));
+    return {ExponentValue(place), FromBits(Bits(x) - place)};
+  }
   V tiny = x < x.Pick(0x1p-126, 0x1p-1022);
   V bits = Bits(Select(tiny, x * x.Pick(0x1p23, 0x1p52), x));
   V place = ExponentInPlace(bits);
-  V e = ExponentValue(place) + Select(tiny, x.Pick(-23, -52), 0);
-  return Combine(e, LogOnePlus(FromBits(bits - place) - 1));
+  return {ExponentValue(place) + Select(tiny, x.Pick(-23, -52), 0), FromBits(bits - place)};
+}
+
+V LogPositive(V x) {
+  auto [e, m] = SplitExponent(x);
+  return Combine(e, LogOnePlus(m - 1));
 }
 
 // 1 + x = 2^e (1 + f) with f = x 2^-e + (2^-e - 1), which rounds once. 2^-e is kept as 2^(2-e), or

@@ -12,7 +12,95 @@ namespace {
 
 constexpr double kPowerInfinity = std::numeric_limits<double>::infinity();
 
+// log2(1+f)/f on [-0.2929, 0.4143], relative error 2^-38.5.
+constexpr double kLog2ForF32[] = {
+    0x1.71547652b58f8p+0, -0x1.71547651b3116p-1, 0x1.ec709de32bae8p-2, -0x1.7154788fc5ad1p-2,
+    0x1.2776b6e0a4e8fp-2, -0x1.ec6f2a398107dp-3, 0x1.a61b7204a0841p-3, -0x1.71892f22d6971p-3,
+    0x1.4821068ad03fcp-3, -0x1.23d3106e7dc81p-3, 0x1.0abd6aba537f6p-3, -0x1.13bab4b64449fp-3,
+    0x1.0fa9f85b3297p-3,  -0x1.1e3816b56052bp-4};
+// (2 atanh(s) / ln 2 - s (2 / ln 2) (1 + s^2/3)) / s^5 in z = s^2 on [0, 0.02945]: the error of the
+// logarithm is 2^-66.3 of its value.
+constexpr double kLog2F64[] = {0x1.2776c50ef9d24p-1, 0x1.a61762a759831p-2, 0x1.484b14219a6a1p-2,
+                               0x1.0c9a63d61c0fap-2, 0x1.c69f8c6076418p-3, 0x1.87b0b9e35ae11p-3,
+                               0x1.85e96fbcdf77dp-3};
+
+Pair TwoProduct(V a, V b) {
+  V high = a * b;
+  return {high, Fma(a, b, -high)};
+}
+// (a + b) times a constant in two parts.
+Pair TimesPair(Pair a, double high, double low) {
+  V c = a.high.Const(high);
+  Pair product = TwoProduct(a.high, c);
+  return {product.high, Fma(a.low, c, Fma(a.high, low, product.low))};
+}
+
+// log2 of a positive finite f64 with some ten more bits than f64 has. a = 2^e m,
+// m in [1/sqrt 2, sqrt 2], s = (m - 1) / (m + 1), log2 m = 2 atanh(s) / ln 2.
+Pair Log2Pair(V a) {
+  auto [e, m] = SplitExponent(a);
+  V f = m - 1;
+  V sum = m + 1, sum_low = m - (sum - 1);
+  V inverse = 1 / sum;
+  V s_high = f * inverse;
+  Pair s = {s_high, Fma(-s_high, sum_low, Fma(-s_high, sum, f)) * inverse};
+  Pair z = TwoProduct(s.high, s.high);
+  z.low = Fma(s.high + s.high, s.low, z.low);
+  Pair cube = TwoProduct(z.high, s.high);
+  cube.low = Fma(z.high, s.low, Fma(z.low, s.high, cube.low));
+  Pair linear = TimesPair(s, 0x1.71547652b82fep+1, 0x1.777d0ffda0d24p-55);
+  Pair cubic = TimesPair(cube, 0x1.ec709dc3a03fdp-1, 0x1.d27f05548af0cp-55);
+  V rest = Fma(cube.high * z.high, Poly(z.high, kLog2F64), linear.low + cubic.low);
+  Pair log_m = FastTwoSum(linear.high, cubic.high);
+  Pair whole = FastTwoSum(e, log_m.high);
+  return FastTwoSum(whole.high, whole.low + (log_m.low + rest));
+}
+
+// The logarithm at zero, infinity and NaN.
+V SpecialLog(V a, V log) {
+  return Select(a == 0, -kPowerInfinity, Select(a < kPowerInfinity, log, a));
+}
+
+// A larger exponent changes nothing, and an infinite one would make 1^y a NaN.
+V Bounded(V y) {
+  double most = y.wide() ? 0x1p100 : 0x1p64;
+  return Max(Min(y, most), -most);
+}
+
+// a^y for a >= 0 and f32, in f64: half the lanes but a third of the operations.
+V PowerF32(V a_f32, V y) {
+  V a = Cast(a_f32, DType::kF64);
+  auto [e, m] = SplitExponent(a, /*has_subnormals=*/false);
+  V f = m - 1;
+  V log = SpecialLog(a, Fma(f, Poly(f, kLog2ForF32), e));
+  V product = Max(Min(Cast(Bounded(y), DType::kF64) * log, 200), -200);
+  return Cast(Exp2ForF32(product), DType::kF32);
+}
+
+V PowerF64(V a, V y) {
+  Pair log = Log2Pair(a);
+  V log_high = SpecialLog(a, log.high);
+  y = Bounded(y);
+  V high = y * log_high;
+  V low = Fma(y, log.low, Fma(y, log_high, -high));
+  low = Select(Abs(high) < 1100, low, 0.0);
+  return Exp2Split(Max(Min(high, 1100), -1100), low);
+}
+
 }  // namespace
+
+// |x|^y = 2^(y log2 |x|), the sign from the parity of y.
+ValueId Pow(KernelBuilder& b, ValueId x_id, ValueId y_id) {
+  V x{&b, x_id}, y{&b, y_id};
+  V magnitude = x.wide() ? PowerF64(Abs(x), y) : PowerF32(Abs(x), y);
+  V half = y * 0.5;
+  V is_integer = Apply(Op::kTrunc, y) == y;
+  V odd = is_integer & (Apply(Op::kTrunc, half) != half);
+  V result = Select(odd, WithSign(magnitude, x), magnitude);
+  V undefined = (x < 0) & (x > -kPowerInfinity) & !is_integer;
+  result = Select(undefined, std::numeric_limits<double>::quiet_NaN(), result);
+  return Select((x == 1) | (y == 0), 1.0, result).id;
+}
 
 ValueId Rsqrt(KernelBuilder& b, ValueId id) {
   V x{&b, id};

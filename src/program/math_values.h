@@ -136,6 +136,15 @@ inline V Poly(V x, std::span<const double> f32, std::span<const double> f64) {
   return Poly(x, x.wide() ? f64 : f32);
 }
 
+// An unevaluated sum, low much smaller than high.
+struct Pair {
+  V high, low;
+};
+// a + b exactly, for any a and b; also when the sum is contracted with a product that made b.
+Pair TwoSum(V a, V b);
+// The same where |a| >= |b|, or a is 0.
+Pair FastTwoSum(V a, V b);
+
 // e^x = 2^n * (1 + m): n is the low bits of `exponent` less the bias asked for, m = e^r - 1 with
 // |r| <= ln 2 / 2. x must be in the range where n + bias is an exponent.
 struct ExpParts {
@@ -149,7 +158,16 @@ V Scale(V v, V exponent);
 V Scale(V exponent);  // 2^n
 // e^x for x within the range where the result is finite and then some: [-104, 89], [-746, 710].
 V ExpInRange(V x);
+// 2^(high + low) in f64 for |high| <= 1100, |low| much smaller.
+V Exp2Split(V high, V low);
+// 2^x in f64, |x| <= 1000, with the precision of f32.
+V Exp2ForF32(V x);
 
+// x = 2^e m with m in [1/sqrt 2, sqrt 2), for positive finite x.
+struct Exponent {
+  V e, m;
+};
+Exponent SplitExponent(V x, bool has_subnormals = true);
 // log(1 + f) for 1 + f in [1/sqrt 2, sqrt 2].
 V LogOnePlus(V f);
 // Natural logarithm of a value that is positive and finite (subnormals included).
@@ -157,10 +175,11 @@ V LogPositive(V x);
 V Log1pOf(V x);
 
 // x = n pi/2 + r with |r| <= pi/4, for x >= 0. n is s32 or s64, of which the low two bits count.
+// With `low`: what r lacks.
 struct Quadrant {
-  V n, r;
+  V n, r, low;
 };
-Quadrant ReduceTrig(V x);
+Quadrant ReduceTrig(V x, bool with_low);
 V SinPoly(V r), CosPoly(V r);
 
 }  // namespace weft::program::math::detail
