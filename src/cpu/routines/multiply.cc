@@ -14,6 +14,7 @@ constexpr int64_t kDepthBytes = 2048;  // of a vector in a packed panel: panels 
 constexpr int64_t kOuter = 4096;       // vectors packed at once, of both sides
 constexpr int64_t kTaskRows = 128;     // of c in one task: its part of a stays in L2
 constexpr int64_t kTaskCols = 256;
+constexpr int64_t kTasks = 16;
 
 int64_t CeilDiv(int64_t a, int64_t b) {
   return (a + b - 1) / b;
@@ -52,6 +53,11 @@ void MultiplyPacked(ThreadPool* pool, const TileKernel<T>& kernel, int64_t m, in
                     const T* a, const T* b, T* c, int64_t ldc, T alpha, T beta) {
   int64_t task_rows = CeilDiv(kTaskRows, kernel.rows) * kernel.rows;
   int64_t task_cols = CeilDiv(kTaskCols, kernel.cols) * kernel.cols;
+  // Enough tasks for many threads, as long as each is worth one.
+  while (CeilDiv(m, task_rows) * CeilDiv(n, task_cols) < kTasks &&
+         std::min(n, task_cols) > 4 * kernel.cols) {
+    task_cols = CeilDiv(CeilDiv(std::min(n, task_cols), 2), kernel.cols) * kernel.cols;
+  }
   int64_t row_tasks = CeilDiv(m, task_rows), col_tasks = CeilDiv(n, task_cols);
   double cost = static_cast<double>(std::min(m, task_rows) * std::min(n, task_cols) * k) / 40;
   ForPieces(pool, row_tasks * col_tasks, cost, [&](int64_t begin, int64_t end) {
@@ -74,26 +80,10 @@ void MultiplyPacked(ThreadPool* pool, const TileKernel<T>& kernel, int64_t m, in
   });
 }
 
-// out[p * width + i] = rows[i * stride + p], the transposition of packing.
-template <class T, int kWidth>
-void PackAcross(const T* from, int64_t stride, int64_t kn, T* out) {
-  for (int64_t p = 0; p < kn; ++p) {
-    for (int i = 0; i < kWidth; ++i) out[p * kWidth + i] = from[i * stride + p];
-  }
-}
-
 template <class T>
 void PackAcrossAny(const T* from, int64_t stride, int64_t count, int64_t kn, int64_t width,
                    T* out) {
-  if (count == width) {
-    switch (width) {
-      case 4: return PackAcross<T, 4>(from, stride, kn, out);
-      case 6: return PackAcross<T, 6>(from, stride, kn, out);
-      case 8: return PackAcross<T, 8>(from, stride, kn, out);
-      case 12: return PackAcross<T, 12>(from, stride, kn, out);
-      default: break;
-    }
-  }
+  if (count == width) return PackAcross<T>(from, stride, kn, width, out);
   for (int64_t p = 0; p < kn; ++p) {
     for (int64_t i = 0; i < count; ++i) out[p * width + i] = from[i * stride + p];
     for (int64_t i = count; i < width; ++i) out[p * width + i] = T(0);

@@ -13,7 +13,7 @@
 namespace weft::cpu {
 namespace {
 
-constexpr int64_t kShortRow = 192;      // sorted by comparisons
+constexpr int64_t kShortRow = 40;       // sorted by comparisons
 constexpr int64_t kLongRow = 1 << 16;   // worth the whole pool
 constexpr int64_t kComparatorRun = 8;   // what merging by a comparator starts from
 constexpr double kComparisonCost = 10;  // nanoseconds
@@ -44,19 +44,21 @@ template <class Bits>
 KeyOrder<Bits> OrderOf(DType dtype, bool descending, bool zeros_equal, bool nans_equal) {
   KeyOrder<Bits> order;
   int bits = static_cast<int>(ByteWidth(dtype)) * 8;
-  order.sign = Bits{1} << (bits - 1);
-  Bits all = order.sign | (order.sign - 1);
-  order.flip = descending ? all : 0;
-  if (IsSigned(dtype)) order.kind = KeyKind::kSigned;
+  Bits sign = Bits{1} << (bits - 1), all = sign | (sign - 1), flip = descending ? all : 0;
+  bool has_sign = IsSigned(dtype) || IsFloat(dtype);
+  order.plain = {sign, (has_sign ? sign : 0) ^ flip,
+                 (IsFloat(dtype) ? all
+                  : has_sign     ? sign
+                                 : 0) ^
+                     flip};
   if (!IsFloat(dtype)) return order;
-  order.kind = KeyKind::kFloat;
-  order.zero_mask = zeros_equal ? 0 : all;
-  order.nan_mask = nans_equal ? 0 : all;
-  int mantissa = dtype == DType::kF64   ? 52
-                 : dtype == DType::kF32 ? 23
-                 : dtype == DType::kF16 ? 10
-                                        : 7;
-  order.infinity = (order.sign - 1) >> mantissa << mantissa;
+  if (zeros_equal) order.zero_mask = 0;
+  if (nans_equal) order.nan_mask = 0;
+  int mantissa = 7;  // bf16
+  if (dtype == DType::kF64) mantissa = 52;
+  if (dtype == DType::kF32) mantissa = 23;
+  if (dtype == DType::kF16) mantissa = 10;
+  order.infinity = (sign - 1) >> mantissa << mantissa;
   return order;
 }
 
@@ -192,8 +194,18 @@ class Sort : public PreparedRoutine {
     return SortWithIndex<Key32Value>(context, row, pool, key.narrow);
   }
 
+  // Most rows have nothing that needs more than a look at the bits.
+  template <class Item, class Bits>
+  void SortAll(ThreadPool* pool, Item* items, Item* spare, int bits,
+               const KeyOrder<Bits>& key) const {
+    if (key.IsPlain() || !HasSpecial(items, shape_.n, key)) {
+      SortAllBy(pool, items, spare, bits, key.plain);
+    } else {
+      SortAllBy(pool, items, spare, bits, key);
+    }
+  }
   template <class Item, class Key>
-  void SortAll(ThreadPool* pool, Item* items, Item* spare, int bits, const Key& key) const {
+  void SortAllBy(ThreadPool* pool, Item* items, Item* spare, int bits, const Key& key) const {
     if (pool != nullptr) {
       SortItemsInParallel(*pool, items, spare, shape_.n, bits, key);
     } else {
