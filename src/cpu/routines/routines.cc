@@ -4,6 +4,7 @@ namespace weft::cpu {
 
 const Routine* FindRoutine(std::string_view name) {
   static constexpr Routine kRoutines[] = {
+      {"convolution", PrepareConvolution},
       {"gemm", PrepareGemm},
       {"householder_product", PrepareHouseholderProduct},
       {"householder_qr", PrepareHouseholderQr},

@@ -240,14 +240,14 @@ const TileKernel<T>* Find(int64_t max_lanes) {
 
 // Four vectors of four, or two of two, turned.
 template <class T>
-WEFT_INLINE void TurnBlock(const T* from, int64_t stride, T* out, int64_t width) {
+WEFT_INLINE void TurnBlock(const T* const* rows, int64_t p, T* out, int64_t width) {
   typedef T Vector __attribute__((vector_size(16)));
   if constexpr (sizeof(T) == 4) {
     Vector r0, r1, r2, r3;
-    __builtin_memcpy(&r0, from, 16);
-    __builtin_memcpy(&r1, from + stride, 16);
-    __builtin_memcpy(&r2, from + 2 * stride, 16);
-    __builtin_memcpy(&r3, from + 3 * stride, 16);
+    __builtin_memcpy(&r0, rows[0] + p, 16);
+    __builtin_memcpy(&r1, rows[1] + p, 16);
+    __builtin_memcpy(&r2, rows[2] + p, 16);
+    __builtin_memcpy(&r3, rows[3] + p, 16);
     Vector a = __builtin_shufflevector(r0, r1, 0, 4, 1, 5);
     Vector b = __builtin_shufflevector(r2, r3, 0, 4, 1, 5);
     Vector c = __builtin_shufflevector(r0, r1, 2, 6, 3, 7);
@@ -262,8 +262,8 @@ WEFT_INLINE void TurnBlock(const T* from, int64_t stride, T* out, int64_t width)
     __builtin_memcpy(out + 3 * width, &r3, 16);
   } else {
     Vector r0, r1;
-    __builtin_memcpy(&r0, from, 16);
-    __builtin_memcpy(&r1, from + stride, 16);
+    __builtin_memcpy(&r0, rows[0] + p, 16);
+    __builtin_memcpy(&r1, rows[1] + p, 16);
     Vector a = __builtin_shufflevector(r0, r1, 0, 2), b = __builtin_shufflevector(r0, r1, 1, 3);
     __builtin_memcpy(out, &a, 16);
     __builtin_memcpy(out + width, &b, 16);
@@ -271,19 +271,19 @@ WEFT_INLINE void TurnBlock(const T* from, int64_t stride, T* out, int64_t width)
 }
 
 template <class T>
-void PackAcrossBlocks(const T* from, int64_t stride, int64_t kn, int64_t width, T* out) {
+void PackAcrossBlocks(const T* const* rows, int64_t kn, int64_t width, T* out) {
   constexpr int64_t kBlock = 16 / int64_t{sizeof(T)};
   int64_t whole = width / kBlock * kBlock, p = 0;
   for (; p + kBlock <= kn; p += kBlock) {
     for (int64_t i = 0; i < whole; i += kBlock) {
-      TurnBlock(from + i * stride + p, stride, out + p * width + i, width);
+      TurnBlock(rows + i, p, out + p * width + i, width);
     }
     for (int64_t i = whole; i < width; ++i) {
-      for (int64_t q = 0; q < kBlock; ++q) out[(p + q) * width + i] = from[i * stride + p + q];
+      for (int64_t q = 0; q < kBlock; ++q) out[(p + q) * width + i] = rows[i][p + q];
     }
   }
   for (; p < kn; ++p) {
-    for (int64_t i = 0; i < width; ++i) out[p * width + i] = from[i * stride + p];
+    for (int64_t i = 0; i < width; ++i) out[p * width + i] = rows[i][p];
   }
 }
 
@@ -307,23 +307,20 @@ const TileKernel<uint64_t>* FindTileKernel<uint64_t>(int64_t max_lanes) {
 }
 
 template <>
-void PackAcross<float>(const float* from, int64_t stride, int64_t kn, int64_t width, float* out) {
-  PackAcrossBlocks(from, stride, kn, width, out);
+void PackAcross<float>(const float* const* rows, int64_t kn, int64_t width, float* out) {
+  PackAcrossBlocks(rows, kn, width, out);
 }
 template <>
-void PackAcross<double>(const double* from, int64_t stride, int64_t kn, int64_t width,
-                        double* out) {
-  PackAcrossBlocks(from, stride, kn, width, out);
+void PackAcross<double>(const double* const* rows, int64_t kn, int64_t width, double* out) {
+  PackAcrossBlocks(rows, kn, width, out);
 }
 template <>
-void PackAcross<uint32_t>(const uint32_t* from, int64_t stride, int64_t kn, int64_t width,
-                          uint32_t* out) {
-  PackAcrossBlocks(from, stride, kn, width, out);
+void PackAcross<uint32_t>(const uint32_t* const* rows, int64_t kn, int64_t width, uint32_t* out) {
+  PackAcrossBlocks(rows, kn, width, out);
 }
 template <>
-void PackAcross<uint64_t>(const uint64_t* from, int64_t stride, int64_t kn, int64_t width,
-                          uint64_t* out) {
-  PackAcrossBlocks(from, stride, kn, width, out);
+void PackAcross<uint64_t>(const uint64_t* const* rows, int64_t kn, int64_t width, uint64_t* out) {
+  PackAcrossBlocks(rows, kn, width, out);
 }
 
 }  // namespace weft::cpu

@@ -34,8 +34,8 @@ struct TileKernel {
 template <class T>
 const TileKernel<T>* FindTileKernel(int64_t max_lanes);
 
-// out[p * width + i] = from[i * stride + p] for p < kn and i < width.
+// out[p * width + i] = rows[i][p] for p < kn and i < width.
 template <class T>
-void PackAcross(const T* from, int64_t stride, int64_t kn, int64_t width, T* out);
+void PackAcross(const T* const* rows, int64_t kn, int64_t width, T* out);
 
 }  // namespace weft::cpu
