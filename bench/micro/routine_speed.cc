@@ -1,4 +1,5 @@
 // Speed of the CPU's library routines, best of several runs: routine_speed [threads] [filter].
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -119,6 +120,21 @@ Timed ConvolutionOf(DType dtype, int64_t batch, int64_t size, int64_t in, int64_
           2.0 * static_cast<double>(batch * size * size * out * window * window * in / groups)};
 }
 
+Timed FftOf(DType dtype, int64_t batch, std::vector<int64_t> lengths) {
+  std::vector<int64_t> dims = {batch};
+  std::string name = StrCat("fft ", Name(dtype), " ", batch);
+  double n = static_cast<double>(batch), bits = 0;
+  for (int64_t length : lengths) {
+    dims.push_back(length);
+    name += StrCat("x", length);
+    n *= static_cast<double>(length);
+    bits += std::log2(static_cast<double>(length));
+  }
+  Shape shape(dtype, dims);
+  return {name,    "fft",   {{"type", std::string("fft")}, {"lengths", lengths}, {"batch", batch}},
+          {shape}, {shape}, 5 * n * bits};
+}
+
 std::vector<Timed> All() {
   DType f32 = DType::kF32, f64 = DType::kF64, bf16 = DType::kBF16, s32 = DType::kS32;
   std::vector<Timed> all;
@@ -143,6 +159,26 @@ std::vector<Timed> All() {
   all.push_back(ConvolutionOf(f32, 8, 56, 64, 256, 1));
   all.push_back(ConvolutionOf(bf16, 8, 56, 64, 64, 3));
   all.push_back(ConvolutionOf(f32, 8, 56, 64, 64, 3, 64));
+  DType c64 = DType::kC64;
+  for (int64_t n : {256, 1000, 4096, 4099}) all.push_back(FftOf(c64, 64, {n}));
+  all.push_back(FftOf(DType::kC128, 64, {4096}));
+  all.push_back(FftOf(c64, 1, {1 << 20}));
+  all.push_back(FftOf(c64, 4, {512, 512}));
+  Shape state(DType::kU64, {2}), bits(DType::kU32, {1 << 20});
+  for (std::string algorithm : {"three_fry", "philox"}) {
+    all.push_back({"rng_bit_generator " + algorithm,
+                   "rng_bit_generator",
+                   {{"algorithm", algorithm}, {"dims", std::vector<int64_t>{1 << 20}}},
+                   {state},
+                   {state, bits},
+                   1 << 20});
+  }
+  all.push_back({"topk f32 64x32000 k 40",
+                 "topk",
+                 {{"rows", int64_t{64}}, {"n", int64_t{32000}}, {"k", int64_t{40}}},
+                 {Shape(f32, {64, 32000})},
+                 {Shape(f32, {64, 40}), Shape(s32, {64, 40})},
+                 64 * 32000.0});
   return all;
 }
 

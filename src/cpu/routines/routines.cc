@@ -5,6 +5,7 @@ namespace weft::cpu {
 const Routine* FindRoutine(std::string_view name) {
   static constexpr Routine kRoutines[] = {
       {"convolution", PrepareConvolution},
+      {"fft", PrepareFft},
       {"gemm", PrepareGemm},
       {"householder_product", PrepareHouseholderProduct},
       {"householder_qr", PrepareHouseholderQr},
