@@ -80,8 +80,14 @@ Status CheckAccess(const Step& step, std::initializer_list<Access> accesses,
 const Routine* FindRoutine(std::string_view name) {
   static const Routine kRoutines[] = {
       {"device_id", VerifyDeviceId, UnitCost, InterpretDeviceId},
+      ConvolutionRoutine(),
+      FftRoutine(),
       GemmRoutine(),
+      HouseholderProductRoutine(),
+      HouseholderQrRoutine(),
+      RngBitGeneratorRoutine(),
       SortRoutine(),
+      TopKRoutine(),
   };
   for (const Routine& routine : kRoutines) {
     if (routine.name == name) return &routine;

@@ -16,6 +16,35 @@
 //            both); "desc" is the opposite order. Or by a kernel (read a0, b0, a1, b1, ..., write
 //            pred) of one element each (complex: two reals) that says whether tuple a goes before
 //            tuple b; the order is open where that is not a strict weak order.
+// topk       (read x, write values, write s32 indices) {rows, n, k [, largest = true]}
+//            The k largest (or smallest) of each row of n, best first, equal ones by index. Floats
+//            in total order.
+// fft        (read x, write y) {type = "fft" | "ifft" | "rfft" | "irfft", lengths = [..]
+//            [, batch = 1]}
+//            Discrete Fourier transforms of 1 to 3 dimensions: [batch, lengths...] complex to the
+//            same; rfft takes f32 or f64 and gives the first lengths.back() / 2 + 1 coefficients of
+//            the last dimension, irfft takes those. ifft and irfft divide by the number of
+//            elements. c64 with f32, c128 with f64.
+// convolution
+//            (read input, read kernel, write output) {input_shape, kernel_shape, output_shape,
+//            input_layout, kernel_layout, output_layout [, strides] [, pads] [, base_dilation]
+//            [, window_dilation] [, reversal] [, feature_groups = 1] [, batch_groups = 1]}
+//            HLO's convolution over any number of spatial dimensions. Shapes are as in memory, row
+//            by row. Layouts number their dimensions: [batch, feature, spatial...] of input and
+//            output, [input feature, output feature, spatial...] of the kernel. The other lists
+//            have one number for each spatial dimension; pads: elements before the first (negative:
+//            cut off), what comes after follows from the output's size. Types and sums as gemm.
+// rng_bit_generator
+//            (read state, write new state, write bits) {dims [, algorithm = "default"]}
+//            HLO's, with "three_fry" or "philox" (the default): state of u64[2], u64[3] or the same
+//            bytes as u32. `dims` is the shape of the bits, of any type.
+// householder_qr
+//            (read a, write factors, write taus) {m, n [, batch = 1]}
+//            QR factors of m x n matrices in LAPACK's form: H = I - tau v v^H with v = (1, below
+//            the diagonal of `factors`), R above; min(m, n) taus. Any float or complex type.
+// householder_product
+//            (read factors, read taus, write q) {m, n, k [, batch = 1]}
+//            The first n columns of H0 H1 ... of k reflectors in that form.
 #pragma once
 
 #include <cstddef>
@@ -45,5 +74,29 @@ bool BoolAttr(const LibraryStep& call, std::string_view name, bool otherwise);
 std::string_view StringAttr(const LibraryStep& call, std::string_view name,
                             std::string_view otherwise);
 const std::vector<int64_t>* IntsAttr(const LibraryStep& call, std::string_view name);  // or null
+
+// The attributes of a convolution that verifies, with the strides of its operands in elements.
+struct ConvolutionForm {
+  struct Axis {
+    int64_t in, out, window;
+    int64_t in_stride, out_stride, window_stride;
+    int64_t stride, pad, base_dilation, window_dilation;
+    bool reversal;
+  };
+  std::vector<Axis> axes;
+  int64_t batch_in, in_features, kernel_in, kernel_out, batch, out_features;
+  int64_t in_batch_stride, in_feature_stride, kernel_in_stride, kernel_out_stride;
+  int64_t out_batch_stride, out_feature_stride;
+  int64_t feature_groups, batch_groups;
+
+  // The input element under a tap of the window at a position; -1 in padding and holes.
+  static int64_t InputIndex(const Axis& a, int64_t position, int64_t tap) {
+    int64_t at =
+        position * a.stride - a.pad + (a.reversal ? a.window - 1 - tap : tap) * a.window_dilation;
+    if (at < 0 || at % a.base_dilation != 0) return -1;
+    return at / a.base_dilation < a.in ? at / a.base_dilation : -1;
+  }
+};
+ConvolutionForm ConvolutionFormOf(const LibraryStep& call);
 
 }  // namespace weft::program

@@ -8,8 +8,14 @@
 
 namespace weft::program {
 
+Routine ConvolutionRoutine();
+Routine FftRoutine();
 Routine GemmRoutine();
+Routine HouseholderProductRoutine();
+Routine HouseholderQrRoutine();
+Routine RngBitGeneratorRoutine();
 Routine SortRoutine();
+Routine TopKRoutine();
 
 DType DTypeOf(const Program& program, const Use& use);
 // -1 when one of them is negative or the product overflows.

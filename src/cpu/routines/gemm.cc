@@ -9,7 +9,15 @@
 namespace weft::cpu {
 namespace {
 
-constexpr int64_t kDirectDepth = 512;  // of products without packing: what is used again is in L2
+constexpr int64_t kSmallWork = 72 * 72 * 72;  // multiplications that are done without packing b
+constexpr int64_t kSmallDepth = 512, kMostRows = 8;
+constexpr int64_t kDotRows = 8;        // dot products at once
+constexpr int64_t kStreamRows = 8;     // rows of a that one reading of b serves
+constexpr int64_t kStreamCols = 1024;  // of b at once: sums stay in L1
+
+int64_t CeilDivide(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
 
 struct GemmShape {
   int64_t m, n, k, batch;
@@ -23,74 +31,175 @@ struct OperandStrides {
   int64_t row, col;
 };
 
-// One product of f32 or f64 matrices without packing; false when that is not the way.
+// One matrix product, whatever its place in the batch.
+struct OneProduct {
+  int64_t m, n, k;
+  const std::byte *a, *b;
+  std::byte* c;  // rows n apart
+  OperandStrides as, bs;
+  DType a_type, b_type, c_type;
+  double alpha, beta;
+};
+
 template <class T>
-bool MultiplyInPlace(ThreadPool* pool, const GemmShape& s, const T* a, OperandStrides as,
-                     const T* b, OperandStrides bs, T* c) {
-  T alpha = static_cast<T>(s.alpha), beta = static_cast<T>(s.beta);
-  double cost = static_cast<double>(s.k) / 8;
-  if (s.n == 1 && as.col == 1 && bs.row == 1) {
-    ForPieces(pool, s.m, cost, [&](int64_t begin, int64_t end) {
-      FindTileKernel<T>(INT64_MAX)->rows_times_vector(end - begin, s.k, a + begin * as.row, as.row,
-                                                      b, c + begin, 1, alpha, beta);
-    });
-    return true;
-  }
-  if (s.m == 1 && bs.row == 1 && as.col == 1) {
-    ForPieces(pool, s.n, cost, [&](int64_t begin, int64_t end) {
-      FindTileKernel<T>(INT64_MAX)->rows_times_vector(end - begin, s.k, b + begin * bs.col, bs.col,
-                                                      a, c + begin, 1, alpha, beta);
-    });
-    return true;
-  }
-  const TileKernel<T>* kernel = FindTileKernel<T>(s.n);
-  bool small = s.m * s.n * s.k <= int64_t{72} * 72 * 72 || s.m <= 8;
-  if (kernel == nullptr || bs.col != 1 || !small) return false;
-  // Columns are cut in pieces of whole vectors.
-  int64_t strips = std::max<int64_t>(1, s.n / 64);
-  ForPieces(pool, strips, cost * 64 * static_cast<double>(s.m) / 2,
+T FactorOf(double x) {
+  if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<int64_t>(x));
+  return static_cast<T>(x);
+}
+
+// A vector times rows of k elements: one row, b transposed.
+template <class T>
+Status MultiplyDots(ThreadPool* pool, const OneProduct& s) {
+  auto vector = TRY(Scratch<T>::New(s.k));
+  StridedPanels<T>(s.a_type, s.a, 0, s.as.col).Pack(0, 1, 0, s.k, 1, vector.data());
+  bool as_is = IsStoredAs<T>(s.b_type) && IsStoredAs<T>(s.c_type);
+  auto rows = TRY(Scratch<T>::New(as_is ? 0 : CeilDivide(s.n, kDotRows) * kDotRows * s.k));
+  const TileKernel<T>& kernel = *FindTileKernel<T>(INT64_MAX);
+  T alpha = FactorOf<T>(s.alpha), beta = FactorOf<T>(s.beta);
+  int64_t width = ByteWidth(s.b_type), c_width = ByteWidth(s.c_type);
+  ForPieces(pool, CeilDivide(s.n, kDotRows), static_cast<double>(s.k * kDotRows) / 6,
             [&](int64_t begin, int64_t end) {
-              int64_t j0 = begin * 64, j1 = end == strips ? s.n : end * 64;
-              for (int64_t p = 0; p == 0 || p < s.k; p += kDirectDepth) {
-                kernel->direct(s.m, j1 - j0, std::min(kDirectDepth, s.k - p), a + p * as.col,
-                               as.row, as.col, b + p * bs.row + j0, bs.row, c + j0, s.n, alpha,
-                               p == 0 ? beta : T(1));
+              for (int64_t i = begin; i < end; ++i) {
+                int64_t j = i * kDotRows, count = std::min(kDotRows, s.n - j);
+                const std::byte* from = s.b + j * s.bs.col * width;
+                if (as_is) {
+                  kernel.rows_times_vector(count, s.k, reinterpret_cast<const T*>(from), s.bs.col,
+                                           vector.data(), reinterpret_cast<T*>(s.c) + j, 1, alpha,
+                                           beta);
+                  continue;
+                }
+                T* wide = rows.data() + j * s.k;
+                T out[kDotRows];
+                for (int64_t r = 0; r < count; ++r) {
+                  LoadRun<T>(s.b_type, from + r * s.bs.col * width, s.k, wide + r * s.k);
+                }
+                if (beta != 0) LoadRun<T>(s.c_type, s.c + j * c_width, count, out);
+                kernel.rows_times_vector(count, s.k, wide, s.k, vector.data(), out, 1, alpha, beta);
+                StoreRun<T>(s.c_type, out, count, s.c + j * c_width);
               }
             });
-  return true;
+  return {};
+}
+
+// A few rows times a matrix that is read once, row by row.
+template <class T>
+Status MultiplyStream(ThreadPool* pool, const OneProduct& s) {
+  auto left = TRY(Scratch<T>::New(s.m * (s.k + 4)));  // [k / 4][m][4]
+  T alpha = FactorOf<T>(s.alpha), beta = FactorOf<T>(s.beta);
+  for (int64_t p = 0; p < s.k; p += 4) {
+    T quad[4 * kStreamRows] = {};
+    int64_t kn = std::min<int64_t>(4, s.k - p);
+    StridedPanels<T>(s.a_type, s.a, s.as.row, s.as.col).Pack(0, s.m, p, kn, s.m, quad);
+    T* to = left.data() + p * s.m;
+    for (int64_t i = 0; i < s.m; ++i) {
+      for (int64_t q = 0; q < 4; ++q) to[4 * i + q] = q < kn ? alpha * quad[q * s.m + i] : T(0);
+    }
+  }
+  const TileKernel<T>& kernel = *FindTileKernel<T>(INT64_MAX);
+  bool b_as_is = IsStoredAs<T>(s.b_type), c_as_is = IsStoredAs<T>(s.c_type);
+  int64_t width = ByteWidth(s.b_type), c_width = ByteWidth(s.c_type);
+  int64_t blocks = CeilDivide(s.n, kStreamCols);
+  auto sums = TRY(Scratch<T>::New(c_as_is ? 0 : s.m * blocks * kStreamCols));
+  auto run = [&](int64_t block) {
+    int64_t j = block * kStreamCols, n = std::min(kStreamCols, s.n - j);
+    T* c = c_as_is ? reinterpret_cast<T*>(s.c) + j : sums.data() + s.m * j;
+    int64_t ldc = c_as_is ? s.n : kStreamCols;
+    for (int64_t i = 0; i < s.m; ++i) {
+      T* row = c + i * ldc;
+      if (beta != 0) LoadRun<T>(s.c_type, s.c + (i * s.n + j) * c_width, n, row);
+      for (int64_t x = 0; x < n; ++x) row[x] = beta != 0 ? static_cast<T>(beta * row[x]) : T(0);
+    }
+    T wide[4 * kStreamCols];
+    for (int64_t p = 0; p < s.k; p += 4) {
+      const T* rows[4];
+      for (int64_t q = 0; q < 4; ++q) {
+        // Rows past the end meet zeroes, which must not touch what is not a number.
+        if (p + q >= s.k) {
+          std::fill_n(wide + q * kStreamCols, n, T(0));
+          rows[q] = wide + q * kStreamCols;
+          continue;
+        }
+        const std::byte* from = s.b + ((p + q) * s.bs.row + j) * width;
+        if (!b_as_is) LoadRun<T>(s.b_type, from, n, wide + q * kStreamCols);
+        rows[q] = b_as_is ? reinterpret_cast<const T*>(from) : wide + q * kStreamCols;
+      }
+      for (int64_t i = 0; i < s.m; i += 4) {
+        kernel.grow(std::min<int64_t>(4, s.m - i), n, left.data() + p * s.m + 4 * i, rows,
+                    c + i * ldc, ldc);
+      }
+    }
+    for (int64_t i = 0; !c_as_is && i < s.m; ++i) {
+      StoreRun<T>(s.c_type, c + i * ldc, n, s.c + (i * s.n + j) * c_width);
+    }
+  };
+  ForPieces(pool, blocks, static_cast<double>(s.k * kStreamCols * s.m) / 8,
+            [&](int64_t begin, int64_t end) {
+              for (int64_t block = begin; block < end; ++block) run(block);
+            });
+  return {};
+}
+
+// A small product: only a is packed, a few rows at a time.
+template <class T>
+void MultiplySmall(const TileKernel<T>& kernel, const OneProduct& s) {
+  alignas(64) T panel[kSmallDepth * kMostRows];
+  StridedPanels<T> left(s.a_type, s.a, s.as.row, s.as.col);
+  const T* b = reinterpret_cast<const T*>(s.b);
+  T* c = reinterpret_cast<T*>(s.c);
+  T alpha = FactorOf<T>(s.alpha), beta = FactorOf<T>(s.beta);
+  for (int64_t i = 0; i < s.m; i += kernel.rows) {
+    int64_t used = std::min<int64_t>(kernel.rows, s.m - i);
+    for (int64_t p = 0; p == 0 || p < s.k; p += kSmallDepth) {
+      int64_t kn = std::min(kSmallDepth, s.k - p);
+      left.Pack(i, used, p, kn, kernel.rows, panel);
+      kernel.direct(used, s.n, kn, panel, b + p * s.bs.row, s.bs.row, c + i * s.n, s.n, alpha,
+                    p == 0 ? beta : T(1));
+    }
+  }
 }
 
 template <class T>
-Status MultiplyOne(ThreadPool* pool, const GemmShape& s, const std::byte* a, const std::byte* b,
-                   std::byte* c) {
-  OperandStrides as = s.trans_a ? OperandStrides{1, s.m} : OperandStrides{s.k, 1};
-  OperandStrides bs = s.trans_b ? OperandStrides{1, s.k} : OperandStrides{s.n, 1};
-  T alpha = static_cast<T>(s.alpha), beta = static_cast<T>(s.beta);
-  if constexpr (std::is_floating_point_v<T>) {
-    if (IsComplex(s.c)) {
-      ComplexPanels<T> left(reinterpret_cast<const T*>(a), as.row, as.col, false);
-      ComplexPanels<T> right(reinterpret_cast<const T*>(b), bs.col, bs.row, true);
-      return Multiply<T>(pool, s.m, 2 * s.n, 2 * s.k, left, right, reinterpret_cast<T*>(c), 2 * s.n,
-                         alpha, beta);
-    }
-    if (IsStoredAs<T>(s.a) && IsStoredAs<T>(s.b) && IsStoredAs<T>(s.c) &&
-        MultiplyInPlace(pool, s, reinterpret_cast<const T*>(a), as, reinterpret_cast<const T*>(b),
-                        bs, reinterpret_cast<T*>(c))) {
-      return {};
-    }
+Status MultiplyOne(ThreadPool* pool, OneProduct s) {
+  if (s.n == 1 && s.m > 1) {  // the same numbers, transposed
+    std::swap(s.a, s.b);
+    std::swap(s.a_type, s.b_type);
+    std::swap(s.m, s.n);
+    s = {s.m,      s.n,      s.k,      s.a,     s.b,   s.c, {0, s.bs.row}, {s.as.col, s.as.row},
+         s.a_type, s.b_type, s.c_type, s.alpha, s.beta};
   }
-  StridedPanels<T> left(s.a, a, as.row, as.col), right(s.b, b, bs.col, bs.row);
-  if (IsStoredAs<T>(s.c)) {
-    return Multiply<T>(pool, s.m, s.n, s.k, left, right, reinterpret_cast<T*>(c), s.n, alpha, beta);
+  if (s.m == 1 && s.bs.row == 1 && s.k >= 8) return MultiplyDots<T>(pool, s);
+  if (s.m <= kStreamRows && s.bs.col == 1 && s.n >= 16 && (s.m == 1 || s.k * s.n >= 1 << 16)) {
+    return MultiplyStream<T>(pool, s);
+  }
+  T alpha = FactorOf<T>(s.alpha), beta = FactorOf<T>(s.beta);
+  const TileKernel<T>* kernel = FindTileKernel<T>(s.n);
+  bool as_is = IsStoredAs<T>(s.b_type) && IsStoredAs<T>(s.c_type);
+  if (as_is && kernel != nullptr && s.bs.col == 1 && s.m * s.n * s.k <= kSmallWork) {
+    MultiplySmall<T>(*kernel, s);
+    return {};
+  }
+  StridedPanels<T> left(s.a_type, s.a, s.as.row, s.as.col);
+  StridedPanels<T> right(s.b_type, s.b, s.bs.col, s.bs.row);
+  if (IsStoredAs<T>(s.c_type)) {
+    return Multiply<T>(pool, s.m, s.n, s.k, left, right, reinterpret_cast<T*>(s.c), s.n, alpha,
+                       beta);
   }
   auto wide = TRY(Scratch<T>::New(s.m * s.n));
-  if (s.beta != 0) LoadRun<T>(s.c, c, s.m * s.n, wide.data());
+  if (s.beta != 0) LoadRun<T>(s.c_type, s.c, s.m * s.n, wide.data());
   TRY(Multiply<T>(pool, s.m, s.n, s.k, left, right, wide.data(), s.n, alpha, beta));
   ForPieces(pool, s.m, static_cast<double>(s.n), [&](int64_t begin, int64_t end) {
-    StoreRun<T>(s.c, wide.data() + begin * s.n, (end - begin) * s.n,
-                c + begin * s.n * ByteWidth(s.c));
+    StoreRun<T>(s.c_type, wide.data() + begin * s.n, (end - begin) * s.n,
+                s.c + begin * s.n * ByteWidth(s.c_type));
   });
   return {};
+}
+
+template <class T>
+Status MultiplyComplex(ThreadPool* pool, const OneProduct& s) {
+  ComplexPanels<T> left(reinterpret_cast<const T*>(s.a), s.as.row, s.as.col, false);
+  ComplexPanels<T> right(reinterpret_cast<const T*>(s.b), s.bs.col, s.bs.row, true);
+  return Multiply<T>(pool, s.m, 2 * s.n, 2 * s.k, left, right, reinterpret_cast<T*>(s.c), 2 * s.n,
+                     static_cast<T>(s.alpha), static_cast<T>(s.beta));
 }
 
 class Gemm : public PreparedRoutine {
@@ -124,11 +233,25 @@ class Gemm : public PreparedRoutine {
  private:
   Status One(ThreadPool* pool, const RoutineContext& context, int64_t i) const {
     const GemmShape& s = shape_;
-    return WithSumType(s.c, [&]<class T>() {
-      return MultiplyOne<T>(pool, s, context.memory[0] + i * s.m * s.k * ByteWidth(s.a),
-                            context.memory[1] + i * s.k * s.n * ByteWidth(s.b),
-                            context.memory[2] + i * s.m * s.n * ByteWidth(s.c));
-    });
+    OperandStrides as = s.trans_a ? OperandStrides{1, s.m} : OperandStrides{s.k, 1};
+    OperandStrides bs = s.trans_b ? OperandStrides{1, s.k} : OperandStrides{s.n, 1};
+    OneProduct one = {s.m,
+                      s.n,
+                      s.k,
+                      context.memory[0] + i * s.m * s.k * ByteWidth(s.a),
+                      context.memory[1] + i * s.k * s.n * ByteWidth(s.b),
+                      context.memory[2] + i * s.m * s.n * ByteWidth(s.c),
+                      as,
+                      bs,
+                      s.a,
+                      s.b,
+                      s.c,
+                      s.alpha,
+                      s.beta};
+    if (s.m == 0 || s.n == 0) return {};
+    if (s.c == DType::kC64) return MultiplyComplex<float>(pool, one);
+    if (s.c == DType::kC128) return MultiplyComplex<double>(pool, one);
+    return WithSumType(s.c, [&]<class T>() { return MultiplyOne<T>(pool, one); });
   }
 
   GemmShape shape_;

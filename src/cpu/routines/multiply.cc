@@ -14,6 +14,8 @@ constexpr int64_t kDepthBytes = 2048;  // of a vector in a packed panel: panels 
 constexpr int64_t kOuter = 4096;       // vectors packed at once, of both sides
 constexpr int64_t kTaskRows = 128;     // of c in one task: its part of a stays in L2
 constexpr int64_t kTaskCols = 256;
+constexpr int64_t kTasks = 16;
+constexpr int64_t kMostWidth = 64;  // of a panel
 
 int64_t CeilDiv(int64_t a, int64_t b) {
   return (a + b - 1) / b;
@@ -46,53 +48,83 @@ void EdgeTile(const TileKernel<T>& kernel, int64_t rows, int64_t cols, int64_t k
   }
 }
 
-// m x n of c from packed operands, cut in tasks.
+// What one call of MultiplyBlock works on: m x n of c, and k of the depth.
 template <class T>
-void MultiplyPacked(ThreadPool* pool, const TileKernel<T>& kernel, int64_t m, int64_t n, int64_t k,
-                    const T* a, const T* b, T* c, int64_t ldc, T alpha, T beta) {
-  int64_t task_rows = CeilDiv(kTaskRows, kernel.rows) * kernel.rows;
-  int64_t task_cols = CeilDiv(kTaskCols, kernel.cols) * kernel.cols;
-  int64_t row_tasks = CeilDiv(m, task_rows), col_tasks = CeilDiv(n, task_cols);
-  double cost = static_cast<double>(std::min(m, task_rows) * std::min(n, task_cols) * k) / 40;
-  ForPieces(pool, row_tasks * col_tasks, cost, [&](int64_t begin, int64_t end) {
-    for (int64_t task = begin; task < end; ++task) {
-      int64_t i0 = task % row_tasks * task_rows, i1 = std::min(m, i0 + task_rows);
-      int64_t j0 = task / row_tasks * task_cols, j1 = std::min(n, j0 + task_cols);
-      for (int64_t j = j0; j < j1; j += kernel.cols) {
-        for (int64_t i = i0; i < i1; i += kernel.rows) {
-          T* to = c + i * ldc + j;
-          if (i + kernel.rows <= m && j + kernel.cols <= n) {
-            kernel.packed(k, a + i * k, b + j * k, to, ldc, alpha, beta);
-          } else {
-            EdgeTile<T>(kernel, std::min<int64_t>(kernel.rows, m - i),
-                        std::min<int64_t>(kernel.cols, n - j), k, a + i * k, b + j * k, to, ldc,
-                        alpha, beta);
-          }
-        }
+struct Block {
+  int64_t m, n, k;
+  T* c;
+  int64_t ldc;
+  T alpha, beta;
+};
+
+// Rows [i0, i1) and columns [j0, j1) from panels of a that start at row i0.
+template <class T>
+void MultiplyTask(const TileKernel<T>& kernel, const Block<T>& s, int64_t i0, int64_t i1,
+                  int64_t j0, int64_t j1, const T* a, const T* b) {
+  for (int64_t j = j0; j < j1; j += kernel.cols) {
+    for (int64_t i = i0; i < i1; i += kernel.rows) {
+      T* to = s.c + i * s.ldc + j;
+      const T *left = a + (i - i0) * s.k, *right = b + j * s.k;
+      if (i + kernel.rows <= s.m && j + kernel.cols <= s.n) {
+        kernel.packed(s.k, left, right, to, s.ldc, s.alpha, s.beta);
+      } else {
+        EdgeTile<T>(kernel, std::min<int64_t>(kernel.rows, s.m - i),
+                    std::min<int64_t>(kernel.cols, s.n - j), s.k, left, right, to, s.ldc, s.alpha,
+                    s.beta);
       }
     }
-  });
+  }
 }
 
-// out[p * width + i] = rows[i * stride + p], the transposition of packing.
-template <class T, int kWidth>
-void PackAcross(const T* from, int64_t stride, int64_t kn, T* out) {
-  for (int64_t p = 0; p < kn; ++p) {
-    for (int i = 0; i < kWidth; ++i) out[p * kWidth + i] = from[i * stride + p];
+// From packed panels, cut in tasks. `a_source`: panels of a are not there yet; each task packs its
+// own, which pays when no other task needs them.
+template <class T>
+Status MultiplyBlock(ThreadPool* pool, const TileKernel<T>& kernel, const Block<T>& s, const T* a,
+                     const PanelSource<T>* a_source, int64_t first, int64_t k0, const T* b) {
+  int64_t task_rows = CeilDiv(kTaskRows, kernel.rows) * kernel.rows;
+  int64_t task_cols = CeilDiv(kTaskCols, kernel.cols) * kernel.cols;
+  if (a_source != nullptr) task_cols = CeilDiv(s.n, kernel.cols) * kernel.cols;
+  // Enough tasks for many threads, as long as each is worth one.
+  while (a_source == nullptr && CeilDiv(s.m, task_rows) * CeilDiv(s.n, task_cols) < kTasks &&
+         std::min(s.n, task_cols) > 4 * kernel.cols) {
+    task_cols = CeilDiv(CeilDiv(std::min(s.n, task_cols), 2), kernel.cols) * kernel.cols;
   }
+  while (a_source != nullptr && CeilDiv(s.m, task_rows) < kTasks && task_rows > 2 * kernel.rows) {
+    task_rows = CeilDiv(CeilDiv(task_rows, 2), kernel.rows) * kernel.rows;
+  }
+  int64_t row_tasks = CeilDiv(s.m, task_rows), col_tasks = CeilDiv(s.n, task_cols);
+  double cost = static_cast<double>(std::min(s.m, task_rows) * std::min(s.n, task_cols)) *
+                static_cast<double>(s.k) / 40;
+  Status result;
+  Mutex mutex;
+  ForPieces(pool, row_tasks * col_tasks, cost, [&](int64_t begin, int64_t end) {
+    auto own = Scratch<T>::New(a_source != nullptr ? task_rows * s.k : 0);
+    if (!own) {
+      MutexLock lock(mutex);
+      result = std::unexpected(own.error());
+      return;
+    }
+    for (int64_t task = begin; task < end; ++task) {
+      int64_t i0 = task % row_tasks * task_rows, i1 = std::min(s.m, i0 + task_rows);
+      int64_t j0 = task / row_tasks * task_cols, j1 = std::min(s.n, j0 + task_cols);
+      const T* panels = a + i0 * s.k;
+      if (a_source != nullptr) {
+        PackPanels<T>(nullptr, *a_source, first + i0, i1 - i0, k0, s.k, kernel.rows, own->data());
+        panels = own->data();
+      }
+      MultiplyTask<T>(kernel, s, i0, i1, j0, j1, panels, b);
+    }
+  });
+  return result;
 }
 
 template <class T>
 void PackAcrossAny(const T* from, int64_t stride, int64_t count, int64_t kn, int64_t width,
                    T* out) {
-  if (count == width) {
-    switch (width) {
-      case 4: return PackAcross<T, 4>(from, stride, kn, out);
-      case 6: return PackAcross<T, 6>(from, stride, kn, out);
-      case 8: return PackAcross<T, 8>(from, stride, kn, out);
-      case 12: return PackAcross<T, 12>(from, stride, kn, out);
-      default: break;
-    }
+  if (count == width && width <= kMostWidth) {
+    const T* rows[kMostWidth];
+    for (int64_t i = 0; i < width; ++i) rows[i] = from + i * stride;
+    return PackAcross<T>(rows, kn, width, out);
   }
   for (int64_t p = 0; p < kn; ++p) {
     for (int64_t i = 0; i < count; ++i) out[p * width + i] = from[i * stride + p];
@@ -119,12 +151,14 @@ Status Multiply(ThreadPool* pool, int64_t m, int64_t n, int64_t k, const PanelSo
   int64_t depth = kDepthBytes / int64_t{sizeof(T)};
   int64_t outer_rows = kOuter / kernel.rows * kernel.rows;
   int64_t outer_cols = kOuter / kernel.cols * kernel.cols;
+  bool pack_in_tasks = n <= kTaskCols;  // then a task has all columns
   auto whole_panels = [](int64_t count, int64_t width) { return CeilDiv(count, width) * width; };
   int64_t kn_most = std::min(k, depth);
-  auto a_panels =
-      TRY(Scratch<T>::New(whole_panels(std::min(m, outer_rows), kernel.rows) * kn_most));
+  int64_t a_rows = pack_in_tasks ? 0 : whole_panels(std::min(m, outer_rows), kernel.rows);
+  auto a_panels = TRY(Scratch<T>::New(a_rows * kn_most));
   auto b_panels =
       TRY(Scratch<T>::New(whole_panels(std::min(n, outer_cols), kernel.cols) * kn_most));
+  if (pack_in_tasks) outer_rows = m;
   for (int64_t j = 0; j < n; j += outer_cols) {
     int64_t nj = std::min(outer_cols, n - j);
     // A sum of no elements still has to be stored.
@@ -133,9 +167,10 @@ Status Multiply(ThreadPool* pool, int64_t m, int64_t n, int64_t k, const PanelSo
       PackPanels<T>(pool, b, j, nj, p, kn, kernel.cols, b_panels.data());
       for (int64_t i = 0; i < m; i += outer_rows) {
         int64_t mi = std::min(outer_rows, m - i);
-        PackPanels<T>(pool, a, i, mi, p, kn, kernel.rows, a_panels.data());
-        MultiplyPacked<T>(pool, kernel, mi, nj, kn, a_panels.data(), b_panels.data(),
-                          c + i * ldc + j, ldc, alpha, p == 0 ? beta : T(1));
+        if (!pack_in_tasks) PackPanels<T>(pool, a, i, mi, p, kn, kernel.rows, a_panels.data());
+        Block<T> block = {mi, nj, kn, c + i * ldc + j, ldc, alpha, p == 0 ? beta : T(1)};
+        TRY(MultiplyBlock<T>(pool, kernel, block, a_panels.data(), pack_in_tasks ? &a : nullptr, i,
+                             p, b_panels.data()));
       }
     }
   }

@@ -4,8 +4,14 @@ namespace weft::cpu {
 
 const Routine* FindRoutine(std::string_view name) {
   static constexpr Routine kRoutines[] = {
+      {"convolution", PrepareConvolution},
+      {"fft", PrepareFft},
       {"gemm", PrepareGemm},
+      {"householder_product", PrepareHouseholderProduct},
+      {"householder_qr", PrepareHouseholderQr},
+      {"rng_bit_generator", PrepareRngBitGenerator},
       {"sort", PrepareSort},
+      {"topk", PrepareTopK},
   };
   for (const Routine& routine : kRoutines) {
     if (routine.name == name) return &routine;

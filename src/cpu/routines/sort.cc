@@ -5,7 +5,7 @@
 #include <numeric>
 #include <vector>
 
-#include "base/elements.h"
+#include "cpu/routines/key_format.h"
 #include "cpu/routines/multiply.h"
 #include "cpu/routines/prepare.h"
 #include "cpu/routines/sort_items.h"
@@ -13,7 +13,7 @@
 namespace weft::cpu {
 namespace {
 
-constexpr int64_t kShortRow = 192;      // sorted by comparisons
+constexpr int64_t kShortRow = 40;       // sorted by comparisons
 constexpr int64_t kLongRow = 1 << 16;   // worth the whole pool
 constexpr int64_t kComparatorRun = 8;   // what merging by a comparator starts from
 constexpr double kComparisonCost = 10;  // nanoseconds
@@ -27,59 +27,6 @@ struct SortShape {
   int64_t rows() const { return outer * inner; }
   int64_t First(int64_t row) const { return row / inner * n * inner + row % inner; }
 };
-
-// How elements of a key operand are compared. Formats without the usual order of bits have a table
-// of keys by byte.
-struct KeyFormat {
-  int width;  // bytes in memory
-  KeyOrder<uint32_t> narrow;
-  KeyOrder<uint64_t> wide;  // 8 bytes
-  std::vector<uint32_t> table;
-
-  bool is_wide() const { return width == 8; }
-  int bits() const { return table.empty() ? 8 * width : 32; }
-};
-
-template <class Bits>
-KeyOrder<Bits> OrderOf(DType dtype, bool descending, bool zeros_equal, bool nans_equal) {
-  KeyOrder<Bits> order;
-  int bits = static_cast<int>(ByteWidth(dtype)) * 8;
-  order.sign = Bits{1} << (bits - 1);
-  Bits all = order.sign | (order.sign - 1);
-  order.flip = descending ? all : 0;
-  if (IsSigned(dtype)) order.kind = KeyKind::kSigned;
-  if (!IsFloat(dtype)) return order;
-  order.kind = KeyKind::kFloat;
-  order.zero_mask = zeros_equal ? 0 : all;
-  order.nan_mask = nans_equal ? 0 : all;
-  int mantissa = dtype == DType::kF64   ? 52
-                 : dtype == DType::kF32 ? 23
-                 : dtype == DType::kF16 ? 10
-                                        : 7;
-  order.infinity = (order.sign - 1) >> mantissa << mantissa;
-  return order;
-}
-
-KeyFormat FormatOf(DType dtype, bool descending, bool zeros_equal, bool nans_equal) {
-  KeyFormat format;
-  format.width = static_cast<int>(ByteWidth(dtype));
-  if (format.is_wide()) {
-    format.wide = OrderOf<uint64_t>(dtype, descending, zeros_equal, nans_equal);
-    return format;
-  }
-  if (!IsFloat(dtype) || format.width > 1) {
-    format.narrow = OrderOf<uint32_t>(dtype, descending, zeros_equal, nans_equal);
-    return format;
-  }
-  auto order = OrderOf<uint32_t>(DType::kF32, descending, zeros_equal, nans_equal);
-  for (int i = 0; i < 256; ++i) {
-    std::byte byte{static_cast<uint8_t>(i)};
-    float value;
-    LoadF32(dtype, &byte, 1, &value);
-    format.table.push_back(order(std::bit_cast<uint32_t>(value)));
-  }
-  return format;
-}
 
 // A row of one operand: elements `stride` apart.
 struct RowOf {
@@ -192,8 +139,18 @@ class Sort : public PreparedRoutine {
     return SortWithIndex<Key32Value>(context, row, pool, key.narrow);
   }
 
+  // Most rows have nothing that needs more than a look at the bits.
+  template <class Item, class Bits>
+  void SortAll(ThreadPool* pool, Item* items, Item* spare, int bits,
+               const KeyOrder<Bits>& key) const {
+    if (key.IsPlain() || !HasSpecial(items, shape_.n, key)) {
+      SortAllBy(pool, items, spare, bits, key.plain);
+    } else {
+      SortAllBy(pool, items, spare, bits, key);
+    }
+  }
   template <class Item, class Key>
-  void SortAll(ThreadPool* pool, Item* items, Item* spare, int bits, const Key& key) const {
+  void SortAllBy(ThreadPool* pool, Item* items, Item* spare, int bits, const Key& key) const {
     if (pool != nullptr) {
       SortItemsInParallel(*pool, items, spare, shape_.n, bits, key);
     } else {

@@ -6,34 +6,39 @@
 #include <cstring>
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include "base/thread_pool.h"
 
 namespace weft::cpu {
 
 // Raw bits of an element to a number whose unsigned order is that of the elements.
-enum class KeyKind : uint8_t { kUnsigned, kSigned, kFloat };
+template <class Bits>
+struct PlainOrder {
+  Bits sign = 0;                          // the sign bit
+  Bits if_positive = 0, if_negative = 0;  // what changes: floats and integers of either sign
 
+  Bits operator()(Bits raw) const { return raw ^ (raw & sign ? if_negative : if_positive); }
+};
+
+// The same where -0 may count as 0, and all NaN as one.
 template <class Bits>
 struct KeyOrder {
-  KeyKind kind = KeyKind::kUnsigned;
-  Bits sign = 0;       // the sign bit
-  Bits infinity = 0;   // floats: the bits above which there is NaN
-  Bits zero_mask = 0;  // floats: what stays of the bits of -0
-  Bits nan_mask = 0;   // floats: 0 when all NaN are one
-  Bits flip = 0;       // all ones for descending order
+  PlainOrder<Bits> plain;
+  Bits infinity = ~Bits{0};   // NaN is above
+  Bits zero_mask = ~Bits{0};  // what stays of the bits of -0
+  Bits nan_mask = ~Bits{0};   // 0 when all NaN are one
 
+  Bits Magnitude(Bits raw) const { return raw & (plain.sign - 1); }
+  bool IsPlain() const { return zero_mask != 0 && nan_mask != 0; }
+  // Whether it is an element that is not compared by its bits.
+  bool IsSpecial(Bits raw) const {
+    return (Magnitude(raw) == 0) & (raw != 0) || Magnitude(raw) > infinity;
+  }
   Bits operator()(Bits raw) const {
-    if (kind == KeyKind::kFloat) {
-      Bits magnitude = raw & (sign - 1);
-      raw = magnitude == 0 ? raw & zero_mask : raw;
-      raw = magnitude > infinity ? (raw & nan_mask) | ((sign - 1) & ~nan_mask) : raw;
-      raw ^= raw & sign ? 2 * sign - 1 : sign;
-    } else if (kind == KeyKind::kSigned) {
-      raw ^= sign;
-    }
-    return raw ^ flip;
+    Bits magnitude = Magnitude(raw);
+    raw = magnitude == 0 ? raw & zero_mask : raw;
+    raw = magnitude > infinity ? (raw & nan_mask) | ((plain.sign - 1) & ~nan_mask) : raw;
+    return plain(raw);
   }
 };
 
@@ -62,11 +67,13 @@ inline uint64_t RawKey(uint64_t item) {
 template <int kDigitBits, class Item, class Key>
 void RadixSort(Item* items, Item* spare, int64_t n, int key_bits, const Key& key) {
   constexpr uint32_t kDigits = 1u << kDigitBits;
+  constexpr int kMostPasses = (8 * int{sizeof(RawKey(*items))} + kDigitBits - 1) / kDigitBits;
   int passes = (key_bits + kDigitBits - 1) / kDigitBits;
-  std::vector<uint32_t> counts(static_cast<size_t>(passes) * kDigits);
+  uint32_t counts[kMostPasses * kDigits];
+  std::fill_n(counts, static_cast<uint32_t>(passes) * kDigits, 0u);
   for (int64_t i = 0; i < n; ++i) {
     auto bits = key(RawKey(items[i]));
-    uint32_t* count = counts.data();
+    uint32_t* count = counts;
     for (int pass = 0; pass < passes; ++pass) {
       ++count[bits & (kDigits - 1)];
       count += kDigits;
@@ -75,7 +82,7 @@ void RadixSort(Item* items, Item* spare, int64_t n, int key_bits, const Key& key
   }
   Item *from = items, *to = spare;
   for (int pass = 0; pass < passes; ++pass) {
-    uint32_t* count = counts.data() + static_cast<size_t>(pass) * kDigits;
+    uint32_t* count = counts + static_cast<uint32_t>(pass) * kDigits;
     int shift = pass * kDigitBits;
     auto digit = [&](const Item& item) {
       return static_cast<uint32_t>(key(RawKey(item)) >> shift) & (kDigits - 1);
@@ -90,6 +97,19 @@ void RadixSort(Item* items, Item* spare, int64_t n, int key_bits, const Key& key
     std::swap(from, to);
   }
   if (from != items) std::memcpy(items, from, static_cast<size_t>(n) * sizeof(Item));
+}
+
+template <class Item, class Bits>
+bool HasSpecial(const Item* items, int64_t n, const KeyOrder<Bits>& order) {
+  constexpr int64_t kBlock = 1024;
+  for (int64_t at = 0; at < n; at += kBlock) {
+    bool any = false;
+    for (int64_t i = at; i < std::min(n, at + kBlock); ++i) {
+      any |= order.IsSpecial(RawKey(items[i]));
+    }
+    if (any) return true;
+  }
+  return false;
 }
 
 template <class Item, class Key>

@@ -18,8 +18,11 @@ WEFT_INLINE T Combined(T sum, T alpha, T beta, T old) {
   return alpha * sum + beta * old;
 }
 
+// kRows rows of c, of which `used` are stored, and kVectors vectors of columns. a is packed; rows
+// of b are b_k apart. Lanes below `skip` are not stored: they were done before.
 template <class T, int kBytes, int kRows, int kVectors>
-WEFT_INLINE void PackedTile(int64_t k, const T* a, const T* b, T* c, int64_t ldc, T alpha, T beta) {
+WEFT_INLINE void Tile(int64_t k, const T* a, const T* b, int64_t b_k, T* c, int64_t ldc, T alpha,
+                      T beta, int used, int skip) {
   typedef T Vector __attribute__((vector_size(kBytes)));
   constexpr int kLanes = kBytes / static_cast<int>(sizeof(T));
   Vector sums[kRows][kVectors];
@@ -31,9 +34,8 @@ WEFT_INLINE void PackedTile(int64_t k, const T* a, const T* b, T* c, int64_t ldc
     __builtin_memcpy(row, b, sizeof(row));
 #if defined(__aarch64__)
     // Lanes of a loaded vector are operands of multiplications.
-    constexpr int kColumnVectors = (kRows + kLanes - 1) / kLanes;
     static_assert(kRows % kLanes == 0);
-    Vector column[kColumnVectors];
+    Vector column[kRows / kLanes];
     __builtin_memcpy(column, a, sizeof(column));
     WEFT_UNROLL for (int i = 0; i < kRows; ++i) {
       T x = column[i / kLanes][i % kLanes];
@@ -46,46 +48,18 @@ WEFT_INLINE void PackedTile(int64_t k, const T* a, const T* b, T* c, int64_t ldc
     }
 #endif
     a += kRows;
-    b += kVectors * kLanes;
+    b += b_k;
   }
   WEFT_UNROLL for (int i = 0; i < kRows; ++i) {
+    if (i >= used) break;
     WEFT_UNROLL for (int v = 0; v < kVectors; ++v) {
       T* to = c + i * ldc + v * kLanes;
-      Vector old = {};
-      if (beta != 0) __builtin_memcpy(&old, to, sizeof(old));
       Vector out = sums[i][v] * alpha;
-      if (beta != 0) out += old * beta;
-      __builtin_memcpy(to, &out, sizeof(out));
-    }
-  }
-}
-
-// kRows rows of c, columns [0, kVectors * lanes), without packing. Lanes below `skip` of the last
-// vector are not stored: they were done before.
-template <class T, int kBytes, int kRows, int kVectors>
-WEFT_INLINE void DirectTile(int64_t k, const T* a, int64_t a_row, int64_t a_k, const T* b,
-                            int64_t b_k, T* c, int64_t ldc, T alpha, T beta, int skip) {
-  typedef T Vector __attribute__((vector_size(kBytes)));
-  constexpr int kLanes = kBytes / static_cast<int>(sizeof(T));
-  Vector sums[kRows][kVectors];
-  WEFT_UNROLL for (int i = 0; i < kRows; ++i) {
-    WEFT_UNROLL for (int v = 0; v < kVectors; ++v) sums[i][v] = Vector{};
-  }
-  for (int64_t p = 0; p < k; ++p) {
-    Vector row[kVectors];
-    __builtin_memcpy(row, b + p * b_k, sizeof(row));
-    WEFT_UNROLL for (int i = 0; i < kRows; ++i) {
-      T x = a[i * a_row + p * a_k];
-      WEFT_UNROLL for (int v = 0; v < kVectors; ++v) sums[i][v] += row[v] * x;
-    }
-  }
-  WEFT_UNROLL for (int i = 0; i < kRows; ++i) {
-    WEFT_UNROLL for (int v = 0; v < kVectors; ++v) {
-      T* to = c + i * ldc + v * kLanes;
-      Vector old = {};
-      if (beta != 0) __builtin_memcpy(&old, to, sizeof(old));
-      Vector out = sums[i][v] * alpha;
-      if (beta != 0) out += old * beta;
+      if (beta != 0) {
+        Vector old;
+        __builtin_memcpy(&old, to, sizeof(old));
+        out += old * beta;
+      }
       if (skip == 0) {
         __builtin_memcpy(to, &out, sizeof(out));
       } else {
@@ -96,44 +70,65 @@ WEFT_INLINE void DirectTile(int64_t k, const T* a, int64_t a_row, int64_t a_k, c
 }
 
 template <class T, int kBytes, int kRows, int kVectors>
-WEFT_INLINE void DirectRows(int64_t n, int64_t k, const T* a, int64_t a_row, int64_t a_k,
-                            const T* b, int64_t b_k, T* c, int64_t ldc, T alpha, T beta) {
+WEFT_INLINE void DirectRows(int64_t used, int64_t n, int64_t k, const T* a, const T* b, int64_t b_k,
+                            T* c, int64_t ldc, T alpha, T beta) {
   constexpr int kLanes = kBytes / static_cast<int>(sizeof(T));
+  int rows = static_cast<int>(used);
   int64_t j = 0;
   for (; j + kVectors * kLanes <= n; j += kVectors * kLanes) {
-    DirectTile<T, kBytes, kRows, kVectors>(k, a, a_row, a_k, b + j, b_k, c + j, ldc, alpha, beta,
-                                           0);
+    Tile<T, kBytes, kRows, kVectors>(k, a, b + j, b_k, c + j, ldc, alpha, beta, rows, 0);
   }
   for (; j + kLanes <= n; j += kLanes) {
-    DirectTile<T, kBytes, kRows, 1>(k, a, a_row, a_k, b + j, b_k, c + j, ldc, alpha, beta, 0);
+    Tile<T, kBytes, kRows, 1>(k, a, b + j, b_k, c + j, ldc, alpha, beta, rows, 0);
   }
   if (j < n) {  // the last vector overlaps the one before
     int64_t from = n - kLanes;
-    DirectTile<T, kBytes, kRows, 1>(k, a, a_row, a_k, b + from, b_k, c + from, ldc, alpha, beta,
-                                    static_cast<int>(j - from));
+    Tile<T, kBytes, kRows, 1>(k, a, b + from, b_k, c + from, ldc, alpha, beta, rows,
+                              static_cast<int>(j - from));
   }
 }
 
-template <class T, int kBytes, int kRows, int kVectors>
-WEFT_INLINE void DirectProduct(int64_t m, int64_t n, int64_t k, const T* a, int64_t a_row,
-                               int64_t a_k, const T* b, int64_t b_k, T* c, int64_t ldc, T alpha,
-                               T beta) {
-  int64_t i = 0;
-  for (; i + kRows <= m; i += kRows) {
-    DirectRows<T, kBytes, kRows, kVectors>(n, k, a + i * a_row, a_row, a_k, b, b_k, c + i * ldc,
-                                           ldc, alpha, beta);
+template <class T, int kBytes, int kRows>
+WEFT_INLINE void GrowRows(int64_t n, const T* a, const T* const* b, T* c, int64_t ldc) {
+  typedef T Vector __attribute__((vector_size(kBytes)));
+  constexpr int kLanes = kBytes / static_cast<int>(sizeof(T));
+  const T *b0 = b[0], *b1 = b[1], *b2 = b[2], *b3 = b[3];
+  int64_t j = 0;
+  for (; j + kLanes <= n; j += kLanes) {
+    Vector x0, x1, x2, x3;
+    __builtin_memcpy(&x0, b0 + j, sizeof(x0));
+    __builtin_memcpy(&x1, b1 + j, sizeof(x1));
+    __builtin_memcpy(&x2, b2 + j, sizeof(x2));
+    __builtin_memcpy(&x3, b3 + j, sizeof(x3));
+    WEFT_UNROLL for (int i = 0; i < kRows; ++i) {
+      Vector sum;
+      __builtin_memcpy(&sum, c + i * ldc + j, sizeof(sum));
+      sum += x0 * a[4 * i];
+      sum += x1 * a[4 * i + 1];
+      sum += x2 * a[4 * i + 2];
+      sum += x3 * a[4 * i + 3];
+      __builtin_memcpy(c + i * ldc + j, &sum, sizeof(sum));
+    }
   }
-  for (; i + 4 <= m; i += 4) {
-    DirectRows<T, kBytes, 4, kVectors>(n, k, a + i * a_row, a_row, a_k, b, b_k, c + i * ldc, ldc,
-                                       alpha, beta);
+  for (; j < n; ++j) {
+    for (int i = 0; i < kRows; ++i) {
+      T sum = c[i * ldc + j];
+      sum += b0[j] * a[4 * i];
+      sum += b1[j] * a[4 * i + 1];
+      sum += b2[j] * a[4 * i + 2];
+      sum += b3[j] * a[4 * i + 3];
+      c[i * ldc + j] = sum;
+    }
   }
-  for (; i + 2 <= m; i += 2) {
-    DirectRows<T, kBytes, 2, 2 * kVectors>(n, k, a + i * a_row, a_row, a_k, b, b_k, c + i * ldc,
-                                           ldc, alpha, beta);
-  }
-  for (; i < m; ++i) {
-    DirectRows<T, kBytes, 1, 4 * kVectors>(n, k, a + i * a_row, a_row, a_k, b, b_k, c + i * ldc,
-                                           ldc, alpha, beta);
+}
+
+template <class T, int kBytes>
+WEFT_INLINE void Grow(int64_t used, int64_t n, const T* a, const T* const* b, T* c, int64_t ldc) {
+  switch (used) {
+    case 1: return GrowRows<T, kBytes, 1>(n, a, b, c, ldc);
+    case 2: return GrowRows<T, kBytes, 2>(n, a, b, c, ldc);
+    case 3: return GrowRows<T, kBytes, 3>(n, a, b, c, ldc);
+    default: return GrowRows<T, kBytes, 4>(n, a, b, c, ldc);
   }
 }
 
@@ -184,27 +179,36 @@ WEFT_INLINE void RowsTimesVector(int64_t m, int64_t k, const T* a, int64_t a_row
 
 // The functions of one machine: WEFT_TILES(name, target attribute, bytes of a vector, rows, vectors
 // of a row of the tile).
-#define WEFT_TILES(NAME, TARGET, BYTES, ROWS, VECTORS)                                           \
-  template <class T>                                                                             \
-  TARGET void Packed##NAME(int64_t k, const T* a, const T* b, T* c, int64_t ldc, T alpha,        \
-                           T beta) {                                                             \
-    PackedTile<T, BYTES, ROWS, VECTORS>(k, a, b, c, ldc, alpha, beta);                           \
-  }                                                                                              \
-  template <class T>                                                                             \
-  TARGET void Direct##NAME(int64_t m, int64_t n, int64_t k, const T* a, int64_t a_row,           \
-                           int64_t a_k, const T* b, int64_t b_k, T* c, int64_t ldc, T alpha,     \
-                           T beta) {                                                             \
-    DirectProduct<T, BYTES, ROWS, VECTORS>(m, n, k, a, a_row, a_k, b, b_k, c, ldc, alpha, beta); \
-  }                                                                                              \
-  template <class T>                                                                             \
-  TARGET void Rows##NAME(int64_t m, int64_t k, const T* a, int64_t a_row, const T* x, T* c,      \
-                         int64_t c_row, T alpha, T beta) {                                       \
-    RowsTimesVector<T, BYTES>(m, k, a, a_row, x, c, c_row, alpha, beta);                         \
-  }                                                                                              \
-  template <class T>                                                                             \
-  constexpr TileKernel<T> kTiles##NAME = {                                                       \
-      BYTES / int{sizeof(T)}, ROWS,         VECTORS * BYTES / int{sizeof(T)}, Packed##NAME<T>,   \
-      Direct##NAME<T>,        Rows##NAME<T>};
+#define WEFT_TILES(NAME, TARGET, BYTES, ROWS, VECTORS)                                            \
+  template <class T>                                                                              \
+  TARGET void Packed##NAME(int64_t k, const T* a, const T* b, T* c, int64_t ldc, T alpha,         \
+                           T beta) {                                                              \
+    Tile<T, BYTES, ROWS, VECTORS>(k, a, b, VECTORS * BYTES / int{sizeof(T)}, c, ldc, alpha, beta, \
+                                  ROWS, 0);                                                       \
+  }                                                                                               \
+  template <class T>                                                                              \
+  TARGET void Direct##NAME(int64_t used, int64_t n, int64_t k, const T* a, const T* b,            \
+                           int64_t b_k, T* c, int64_t ldc, T alpha, T beta) {                     \
+    DirectRows<T, BYTES, ROWS, VECTORS>(used, n, k, a, b, b_k, c, ldc, alpha, beta);              \
+  }                                                                                               \
+  template <class T>                                                                              \
+  TARGET void Grow##NAME(int64_t used, int64_t n, const T* a, const T* const* b, T* c,            \
+                         int64_t ldc) {                                                           \
+    Grow<T, BYTES>(used, n, a, b, c, ldc);                                                        \
+  }                                                                                               \
+  template <class T>                                                                              \
+  TARGET void Rows##NAME(int64_t m, int64_t k, const T* a, int64_t a_row, const T* x, T* c,       \
+                         int64_t c_row, T alpha, T beta) {                                        \
+    RowsTimesVector<T, BYTES>(m, k, a, a_row, x, c, c_row, alpha, beta);                          \
+  }                                                                                               \
+  template <class T>                                                                              \
+  constexpr TileKernel<T> kTiles##NAME = {BYTES / int{sizeof(T)},                                 \
+                                          ROWS,                                                   \
+                                          VECTORS * BYTES / int{sizeof(T)},                       \
+                                          Packed##NAME<T>,                                        \
+                                          Direct##NAME<T>,                                        \
+                                          Grow##NAME<T>,                                          \
+                                          Rows##NAME<T>};
 
 #if defined(__x86_64__)
 WEFT_TILES(Sse2, , 16, 4, 2)
@@ -234,6 +238,55 @@ const TileKernel<T>* Find(int64_t max_lanes) {
 }
 #endif
 
+// Four vectors of four, or two of two, turned.
+template <class T>
+WEFT_INLINE void TurnBlock(const T* const* rows, int64_t p, T* out, int64_t width) {
+  typedef T Vector __attribute__((vector_size(16)));
+  if constexpr (sizeof(T) == 4) {
+    Vector r0, r1, r2, r3;
+    __builtin_memcpy(&r0, rows[0] + p, 16);
+    __builtin_memcpy(&r1, rows[1] + p, 16);
+    __builtin_memcpy(&r2, rows[2] + p, 16);
+    __builtin_memcpy(&r3, rows[3] + p, 16);
+    Vector a = __builtin_shufflevector(r0, r1, 0, 4, 1, 5);
+    Vector b = __builtin_shufflevector(r2, r3, 0, 4, 1, 5);
+    Vector c = __builtin_shufflevector(r0, r1, 2, 6, 3, 7);
+    Vector d = __builtin_shufflevector(r2, r3, 2, 6, 3, 7);
+    r0 = __builtin_shufflevector(a, b, 0, 1, 4, 5);
+    r1 = __builtin_shufflevector(a, b, 2, 3, 6, 7);
+    r2 = __builtin_shufflevector(c, d, 0, 1, 4, 5);
+    r3 = __builtin_shufflevector(c, d, 2, 3, 6, 7);
+    __builtin_memcpy(out, &r0, 16);
+    __builtin_memcpy(out + width, &r1, 16);
+    __builtin_memcpy(out + 2 * width, &r2, 16);
+    __builtin_memcpy(out + 3 * width, &r3, 16);
+  } else {
+    Vector r0, r1;
+    __builtin_memcpy(&r0, rows[0] + p, 16);
+    __builtin_memcpy(&r1, rows[1] + p, 16);
+    Vector a = __builtin_shufflevector(r0, r1, 0, 2), b = __builtin_shufflevector(r0, r1, 1, 3);
+    __builtin_memcpy(out, &a, 16);
+    __builtin_memcpy(out + width, &b, 16);
+  }
+}
+
+template <class T>
+void PackAcrossBlocks(const T* const* rows, int64_t kn, int64_t width, T* out) {
+  constexpr int64_t kBlock = 16 / int64_t{sizeof(T)};
+  int64_t whole = width / kBlock * kBlock, p = 0;
+  for (; p + kBlock <= kn; p += kBlock) {
+    for (int64_t i = 0; i < whole; i += kBlock) {
+      TurnBlock(rows + i, p, out + p * width + i, width);
+    }
+    for (int64_t i = whole; i < width; ++i) {
+      for (int64_t q = 0; q < kBlock; ++q) out[(p + q) * width + i] = rows[i][p + q];
+    }
+  }
+  for (; p < kn; ++p) {
+    for (int64_t i = 0; i < width; ++i) out[p * width + i] = rows[i][p];
+  }
+}
+
 }  // namespace
 
 template <>
@@ -251,6 +304,23 @@ const TileKernel<uint32_t>* FindTileKernel<uint32_t>(int64_t max_lanes) {
 template <>
 const TileKernel<uint64_t>* FindTileKernel<uint64_t>(int64_t max_lanes) {
   return Find<uint64_t>(max_lanes);
+}
+
+template <>
+void PackAcross<float>(const float* const* rows, int64_t kn, int64_t width, float* out) {
+  PackAcrossBlocks(rows, kn, width, out);
+}
+template <>
+void PackAcross<double>(const double* const* rows, int64_t kn, int64_t width, double* out) {
+  PackAcrossBlocks(rows, kn, width, out);
+}
+template <>
+void PackAcross<uint32_t>(const uint32_t* const* rows, int64_t kn, int64_t width, uint32_t* out) {
+  PackAcrossBlocks(rows, kn, width, out);
+}
+template <>
+void PackAcross<uint64_t>(const uint64_t* const* rows, int64_t kn, int64_t width, uint64_t* out) {
+  PackAcrossBlocks(rows, kn, width, out);
 }
 
 }  // namespace weft::cpu

@@ -16,10 +16,13 @@ struct TileKernel {
   // b[p * cols + j]. c is not read when beta is 0.
   void (*packed)(int64_t k, const T* a, const T* b, T* c, int64_t ldc, T alpha, T beta);
 
-  // The same for a whole small product of operands as they lie in memory: a[i * a_row + p * a_k],
-  // b[p * b_k + j]. n >= lanes.
-  void (*direct)(int64_t m, int64_t n, int64_t k, const T* a, int64_t a_row, int64_t a_k,
-                 const T* b, int64_t b_k, T* c, int64_t ldc, T alpha, T beta);
+  // The same for `used` rows and n >= lanes columns, with rows of b as they lie in memory, b_k
+  // apart.
+  void (*direct)(int64_t used, int64_t n, int64_t k, const T* a, const T* b, int64_t b_k, T* c,
+                 int64_t ldc, T alpha, T beta);
+
+  // n columns of `used` <= 4 rows of c grow by the products of a[4 * i + q] and row q < 4 of b.
+  void (*grow)(int64_t used, int64_t n, const T* a, const T* const* b, T* c, int64_t ldc);
 
   // c[i * c_row] = alpha * sum + beta * c[i * c_row] for i < m: rows a[i * a_row + p] times x[p].
   void (*rows_times_vector)(int64_t m, int64_t k, const T* a, int64_t a_row, const T* x, T* c,
@@ -30,5 +33,9 @@ struct TileKernel {
 // there is none so narrow.
 template <class T>
 const TileKernel<T>* FindTileKernel(int64_t max_lanes);
+
+// out[p * width + i] = rows[i][p] for p < kn and i < width.
+template <class T>
+void PackAcross(const T* const* rows, int64_t kn, int64_t width, T* out);
 
 }  // namespace weft::cpu

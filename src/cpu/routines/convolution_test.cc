@@ -1,0 +1,117 @@
+#include <algorithm>
+
+#include "cpu/routines/routine_testing.h"
+
+namespace weft::cpu {
+namespace {
+
+using Sizes = std::vector<int64_t>;
+
+struct ConvolutionCase {
+  int64_t batch, in_features, out_features;
+  Sizes in, window;
+  Sizes strides = {}, pads = {}, base_dilation = {}, window_dilation = {}, reversal = {};
+  int64_t feature_groups = 1, batch_groups = 1;
+};
+
+// The layout of dimensions given in canonical order, and the shape in memory.
+std::pair<Sizes, Sizes> Laid(Random& random, Sizes canonical, int form) {
+  Sizes order;  // canonical dimensions in memory order
+  for (size_t i = 0; i < canonical.size(); ++i) order.push_back(static_cast<int64_t>(i));
+  if (form == 0) std::rotate(order.begin() + 1, order.begin() + 2, order.end());  // NHWC
+  if (form == 2) std::shuffle(order.begin(), order.end(), random);
+  if (form == 3) std::rotate(order.begin(), order.begin() + 2, order.end());  // HWIO
+  Sizes shape, layout(canonical.size());
+  for (size_t i = 0; i < order.size(); ++i) {
+    shape.push_back(canonical[static_cast<size_t>(order[i])]);
+    layout[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
+  }
+  return {shape, layout};
+}
+
+// form: 0 NHWC with HWIO, 1 NCHW with IOHW, 2 any order.
+void CheckConvolution(Random& random, ConvolutionCase c, DType in, DType out, int form,
+                      double tolerance) {
+  size_t rank = c.in.size();
+  auto fill = [&](Sizes& list, int64_t value) {
+    if (list.empty()) list.assign(rank, value);
+  };
+  fill(c.strides, 1), fill(c.pads, 0), fill(c.base_dilation, 1), fill(c.window_dilation, 1);
+  fill(c.reversal, 0);
+  Sizes input = {c.batch, c.in_features}, output = {c.batch / c.batch_groups, c.out_features};
+  Sizes kernel = {c.in_features / c.feature_groups, c.out_features};
+  for (size_t i = 0; i < rank; ++i) {
+    input.push_back(c.in[i]);
+    kernel.push_back(c.window[i]);
+    int64_t base = c.in[i] == 0 ? 0 : (c.in[i] - 1) * c.base_dilation[i] + 1;
+    int64_t room = base + 2 * c.pads[i] - ((c.window[i] - 1) * c.window_dilation[i] + 1);
+    output.push_back(room < 0 ? 0 : room / c.strides[i] + 1);
+  }
+  auto [input_shape, input_layout] = Laid(random, input, form);
+  auto [kernel_shape, kernel_layout] = Laid(random, kernel, form == 0 ? 3 : form);
+  auto [output_shape, output_layout] = Laid(random, output, form);
+  CallUnderTest call;
+  call.routine = "convolution";
+  call.attrs = {{"input_shape", input_shape},
+                {"input_layout", input_layout},
+                {"kernel_shape", kernel_shape},
+                {"kernel_layout", kernel_layout},
+                {"output_shape", output_shape},
+                {"output_layout", output_layout},
+                {"strides", c.strides},
+                {"pads", c.pads},
+                {"base_dilation", c.base_dilation},
+                {"window_dilation", c.window_dilation},
+                {"reversal", c.reversal},
+                {"feature_groups", c.feature_groups},
+                {"batch_groups", c.batch_groups}};
+  call.inputs = {RandomLiteral(random, in, input_shape), RandomLiteral(random, in, kernel_shape)};
+  call.outputs = {Shape(out, output_shape)};
+  Check(
+      call, tolerance,
+      StrCat("convolution ", Name(in), " form ", form, " rank ", rank, " features ", c.in_features,
+             " to ", c.out_features, " groups ", c.feature_groups, " and ", c.batch_groups));
+}
+
+TEST(Convolution, AllForms) {
+  ConvolutionCase cases[] = {
+      {2, 3, 5, {9, 8}, {3, 3}},
+      {2, 16, 20, {9, 8}, {3, 3}, {2, 1}, {1, 1}},
+      {1, 4, 6, {12}, {5}, {1}, {2}, {2}, {2}, {1}},
+      {2, 2, 3, {4, 5, 6}, {2, 3, 1}, {1, 2, 1}, {1, 0, 1}},
+      {3, 7, 2, {}, {}},
+      {1, 1, 1, {1, 1}, {1, 1}},
+      {2, 3, 4, {5, 5}, {7, 3}},  // no output
+      {2, 3, 4, {6, 6}, {2, 2}, {1, 1}, {-1, 1}},
+      {2, 6, 9, {7, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {0, 1}, 3},
+      {6, 4, 8, {7, 7}, {3, 3}, {1, 1}, {1, 1}, {}, {}, {}, 1, 2},
+      {2, 24, 24, {7, 7}, {3, 3}, {1, 1}, {1, 1}, {}, {}, {}, 24},
+      {2, 5, 10, {7, 7}, {3, 3}, {2, 2}, {1, 1}, {}, {2, 1}, {}, 5},
+      {0, 5, 10, {7, 7}, {3, 3}},
+      {1, 0, 3, {4}, {2}},
+      {2, 64, 17, {10, 11}, {1, 1}},
+  };
+  Random random(1);
+  for (const ConvolutionCase& c : cases) {
+    for (int form : {0, 1, 2}) {
+      CheckConvolution(random, c, DType::kF32, DType::kF32, form, 2e-5);
+      CheckConvolution(random, c, DType::kF64, DType::kF64, form, 1e-13);
+      CheckConvolution(random, c, DType::kBF16, DType::kBF16, form, 1e-2);
+      CheckConvolution(random, c, DType::kS8, DType::kS32, form, 0);
+      CheckConvolution(random, c, DType::kC64, DType::kC64, form, 2e-5);
+    }
+  }
+}
+
+TEST(Convolution, LargeEnoughForThreads) {
+  Random random(2);
+  for (int form : {0, 1}) {
+    CheckConvolution(random, {2, 40, 70, {20, 20}, {3, 3}, {}, {1, 1}}, DType::kF32, DType::kF32,
+                     form, 2e-5);
+    CheckConvolution(random, {4, 64, 64, {20, 20}, {3, 3}, {}, {1, 1}, {}, {}, {}, 64}, DType::kF32,
+                     DType::kF32, form, 2e-5);
+  }
+}
+
+}  // namespace
+}  // namespace weft::cpu

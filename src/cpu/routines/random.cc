@@ -1,0 +1,220 @@
+// rng_bit_generator: counters in blocks, so that the rounds run on vectors.
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <vector>
+
+#include "base/elements.h"
+#include "cpu/routines/multiply.h"
+#include "cpu/routines/prepare.h"
+
+namespace weft::cpu {
+namespace {
+
+constexpr int64_t kCounters = 64;  // in a block
+
+// The words of kCounters counters from `first` on.
+void ThreefryBlock(uint64_t key, uint64_t first, uint32_t* x_out, uint32_t* y_out) {
+  uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
+  const uint32_t keys[3] = {k0, k1, k0 ^ k1 ^ 0x1BD11BDAu};
+  for (int64_t i = 0; i < kCounters; ++i) {
+    uint64_t counter = first + static_cast<uint64_t>(i);
+    uint32_t x = static_cast<uint32_t>(counter) + k0;
+    uint32_t y = static_cast<uint32_t>(counter >> 32) + k1;
+    auto round = [&](int rotation) {
+      x += y;
+      y = std::rotl(y, rotation) ^ x;
+    };
+    auto even = [&] { round(13), round(15), round(26), round(6); };
+    auto odd = [&] { round(17), round(29), round(16), round(24); };
+    auto inject = [&](int a, int b, uint32_t n) { x += keys[a], y += keys[b] + n; };
+    even(), inject(1, 2, 1);
+    odd(), inject(2, 0, 2);
+    even(), inject(0, 1, 3);
+    odd(), inject(1, 2, 4);
+    even(), inject(2, 0, 5);
+    x_out[i] = x;
+    y_out[i] = y;
+  }
+}
+
+// Four words for each of kCounters counters of 128 bits from (low + first, high) on, word by word:
+// words[lane * kCounters + i].
+void PhiloxBlock(uint64_t key, uint64_t low, uint64_t high, uint64_t first, uint32_t* words) {
+  for (int64_t i = 0; i < kCounters; ++i) {
+    uint64_t sum = low + first + static_cast<uint64_t>(i);
+    uint64_t top = high + (sum < low ? 1 : 0);
+    uint32_t c0 = static_cast<uint32_t>(sum), c1 = static_cast<uint32_t>(sum >> 32);
+    uint32_t c2 = static_cast<uint32_t>(top), c3 = static_cast<uint32_t>(top >> 32);
+    uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
+    for (int round = 0; round < 10; ++round) {
+      uint64_t p = uint64_t{c0} * 0xD2511F53u, q = uint64_t{c2} * 0xCD9E8D57u;
+      c0 = static_cast<uint32_t>(q >> 32) ^ c1 ^ k0;
+      c1 = static_cast<uint32_t>(q);
+      c2 = static_cast<uint32_t>(p >> 32) ^ c3 ^ k1;
+      c3 = static_cast<uint32_t>(p);
+      k0 += 0x9E3779B9u;
+      k1 += 0xBB67AE85u;
+    }
+    words[i] = c0;
+    words[kCounters + i] = c1;
+    words[2 * kCounters + i] = c2;
+    words[3 * kCounters + i] = c3;
+  }
+}
+
+// The form in memory of elements of the type, from random bits.
+class BitStore {
+ public:
+  BitStore(DType dtype, std::byte* to) : dtype_(dtype), width_(ByteWidth(dtype)), to_(to) {
+    formed_ = (IsInteger(dtype) && BitWidth(dtype) < 8) || dtype == DType::kPred;
+    mask_ = BitWidth(dtype) < 8 ? (uint64_t{1} << BitWidth(dtype)) - 1 : ~uint64_t{0};
+  }
+  void operator()(int64_t i, uint64_t bits) const {
+    switch (width_) {
+      case 4: {
+        uint32_t narrow = static_cast<uint32_t>(bits);
+        std::memcpy(to_ + 4 * i, &narrow, 4);
+        return;
+      }
+      case 8: std::memcpy(to_ + 8 * i, &bits, 8); return;
+      case 2: std::memcpy(to_ + 2 * i, &bits, 2); return;
+      case 1: return Byte(i, bits);
+      default:
+        std::memset(to_ + width_ * i, 0, static_cast<size_t>(width_));
+        std::memcpy(to_ + width_ * i, &bits, 8);
+    }
+  }
+
+ private:
+  void Byte(int64_t i, uint64_t bits) const {
+    bits &= mask_;
+    if (formed_) {
+      int64_t value = static_cast<int64_t>(bits);
+      return StoreI64(dtype_, &value, 1, to_ + i);
+    }
+    to_[i] = static_cast<std::byte>(bits);
+  }
+
+  DType dtype_;
+  int64_t width_;
+  std::byte* to_;
+  bool formed_;
+  uint64_t mask_;
+};
+
+class RngBitGenerator : public PreparedRoutine {
+ public:
+  RngBitGenerator(bool threefry, std::vector<int64_t> dims, DType dtype, int64_t state_bytes)
+      : threefry_(threefry), dims_(std::move(dims)), dtype_(dtype), state_bytes_(state_bytes) {
+    for (int64_t dim : dims_) elements_ *= dim;
+  }
+
+  Status Run(const RoutineContext& context) const override {
+    uint64_t words[3] = {};
+    std::memcpy(words, context.memory[0], static_cast<size_t>(state_bytes_));
+    BitStore store(dtype_, context.memory[2]);
+    if (threefry_) {
+      words[1] += static_cast<uint64_t>(Threefry(context, words[0], words[1], store));
+    } else {
+      bool full = state_bytes_ == 24;
+      uint64_t used =
+          static_cast<uint64_t>(Philox(context, words[0], words[1], words[full ? 2 : 0], store));
+      uint64_t low = words[1];
+      words[1] += used;
+      if (full && words[1] < low) ++words[2];
+    }
+    std::memcpy(context.memory[1], words, static_cast<size_t>(state_bytes_));
+    return {};
+  }
+
+ private:
+  // fn(first, count) for blocks of n counters.
+  template <class Fn>
+  static void EachBlock(const RoutineContext& context, int64_t n, const Fn& fn) {
+    int64_t blocks = (n + kCounters - 1) / kCounters;
+    ForPieces(&context.pool, blocks, 3.0 * kCounters, [&](int64_t begin, int64_t end) {
+      for (int64_t block = begin; block < end; ++block) {
+        fn(block * kCounters, std::min(kCounters, n - block * kCounters));
+      }
+    });
+  }
+
+  // The number of counters used.
+  int64_t Threefry(const RoutineContext& context, uint64_t key, uint64_t counter,
+                   const BitStore& store) const {
+    if (BitWidth(dtype_) == 64) {
+      EachBlock(context, elements_, [&](int64_t first, int64_t count) {
+        uint32_t x[kCounters], y[kCounters];
+        ThreefryBlock(key, counter + static_cast<uint64_t>(first), x, y);
+        for (int64_t i = 0; i < count; ++i) store(first + i, x[i] | uint64_t{y[i]} << 32);
+      });
+      return elements_;
+    }
+    // The two words of a counter are neighbours in one dimension: the first of even size, else the
+    // first of the largest size.
+    size_t split = 0;
+    while (split < dims_.size() && dims_[split] % 2 != 0) ++split;
+    if (split == dims_.size()) {
+      split = static_cast<size_t>(std::max_element(dims_.begin(), dims_.end()) - dims_.begin());
+    }
+    int64_t size = dims_.empty() ? 1 : dims_[split], half = size / 2 + size % 2;
+    int64_t inner = 1, outer = 1;
+    for (size_t d = 0; d < split; ++d) outer *= dims_[d];
+    for (size_t d = split + 1; d < dims_.size(); ++d) inner *= dims_[d];
+    EachBlock(context, outer * half * inner, [&](int64_t first, int64_t count) {
+      uint32_t x[kCounters], y[kCounters];
+      ThreefryBlock(key, counter + static_cast<uint64_t>(first), x, y);
+      if (inner == 1 && size % 2 == 0) {
+        for (int64_t i = 0; i < count; ++i) {
+          store(2 * (first + i), x[i]);
+          store(2 * (first + i) + 1, y[i]);
+        }
+        return;
+      }
+      for (int64_t i = 0; i < count; ++i) {
+        int64_t in = (first + i) % inner, rest = (first + i) / inner;
+        int64_t at = (rest / half * size + 2 * (rest % half)) * inner + in;
+        store(at, x[i]);
+        if (2 * (rest % half) + 1 < size) store(at + inner, y[i]);
+      }
+    });
+    return outer * half * inner;
+  }
+
+  int64_t Philox(const RoutineContext& context, uint64_t key, uint64_t low, uint64_t high,
+                 const BitStore& store) const {
+    bool wide = BitWidth(dtype_) == 64;
+    int64_t per_counter = wide ? 2 : 4, counters = (elements_ + per_counter - 1) / per_counter;
+    EachBlock(context, counters, [&](int64_t first, int64_t count) {
+      uint32_t words[4 * kCounters];
+      PhiloxBlock(key, low, high, static_cast<uint64_t>(first), words);
+      for (int64_t i = 0; i < count; ++i) {
+        int64_t at = (first + i) * per_counter, left = std::min(per_counter, elements_ - at);
+        for (int64_t lane = 0; lane < left; ++lane) {
+          uint64_t bits = words[(wide ? 2 * lane : lane) * kCounters + i];
+          if (wide) bits |= uint64_t{words[(2 * lane + 1) * kCounters + i]} << 32;
+          store(at + lane, bits);
+        }
+      }
+    });
+    return counters;
+  }
+
+  bool threefry_;
+  std::vector<int64_t> dims_;
+  DType dtype_;
+  int64_t state_bytes_, elements_ = 1;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<PreparedRoutine>> PrepareRngBitGenerator(const RoutineInputs& inputs) {
+  TRY(VerifyCall(inputs, "rng_bit_generator"));
+  const auto& call = std::get<program::LibraryStep>(inputs.step.op);
+  return std::make_unique<RngBitGenerator>(
+      program::StringAttr(call, "algorithm", "default") == "three_fry",
+      *program::IntsAttr(call, "dims"), UseDType(inputs, 2), inputs.step.uses[0].slice.size);
+}
+
+}  // namespace weft::cpu

@@ -1,0 +1,87 @@
+// topk, rng_bit_generator and the Householder routines.
+#include "cpu/routines/routine_testing.h"
+
+namespace weft::cpu {
+namespace {
+
+TEST(TopK, AllTypes) {
+  Random random(1);
+  for (DType dtype : {DType::kF32, DType::kBF16, DType::kF64, DType::kS32, DType::kU8, DType::kU64,
+                      DType::kF8E4M3FN}) {
+    for (auto [rows, n, k] : {std::array<int64_t, 3>{1, 1, 1},
+                              {3, 100, 5},
+                              {2, 1000, 1},
+                              {2, 1000, 1000},
+                              {40, 3000, 17},
+                              {2, 50, 0},
+                              {0, 5, 2}}) {
+      for (bool largest : {true, false}) {
+        CallUnderTest call;
+        call.routine = "topk";
+        call.attrs = {{"rows", rows}, {"n", n}, {"k", k}, {"largest", largest}};
+        call.inputs = {RandomLiteral(random, dtype, {rows, n})};
+        if (IsFloat(dtype) && rows * n > 2) {
+          call.inputs[0].SetNan(1, true, std::nullopt);
+          call.inputs[0].SetDouble(0, -0.0);
+          call.inputs[0].SetNan(2, false, std::nullopt);
+        }
+        call.outputs = {Shape(dtype, {rows, k}), Shape(DType::kS32, {rows, k})};
+        Check(call, 0, StrCat("topk ", Name(dtype), " ", k, " of ", n));
+      }
+    }
+  }
+}
+
+TEST(RngBitGenerator, AllTypesAndShapes) {
+  Random random(2);
+  std::vector<int64_t> shapes[] = {{}, {1}, {7}, {128}, {1000}, {3, 5}, {3, 4, 5}, {2, 0}, {50001}};
+  for (DType dtype : {DType::kU32, DType::kU64, DType::kU16, DType::kU8, DType::kS4, DType::kF32,
+                      DType::kPred, DType::kF64}) {
+    for (const std::vector<int64_t>& dims : shapes) {
+      for (std::string algorithm : {"three_fry", "philox", "default"}) {
+        for (int64_t words : {2, 3}) {
+          CallUnderTest call;
+          call.routine = "rng_bit_generator";
+          call.attrs = {{"dims", dims}, {"algorithm", algorithm}};
+          Literal state(Shape(DType::kU64, {words}));
+          for (int64_t i = 0; i < words; ++i) state.SetInt(i, static_cast<int64_t>(random()));
+          if (random() % 2 == 0) state.SetInt(1, -5);  // the counter runs over
+          call.inputs = {state};
+          call.outputs = {state.shape(), Shape(dtype, dims)};
+          Check(call, 0, StrCat("rng_bit_generator ", algorithm, " ", Name(dtype)));
+        }
+      }
+    }
+  }
+}
+
+TEST(Householder, FactorsAndProducts) {
+  Random random(3);
+  for (DType dtype : {DType::kF32, DType::kF64, DType::kC64, DType::kC128, DType::kBF16}) {
+    double tolerance = dtype == DType::kBF16 ? 1e-2 : RealType(dtype) == DType::kF32 ? 1e-6 : 1e-12;
+    for (auto [batch, m, n] : {std::array<int64_t, 3>{1, 1, 1},
+                               {2, 5, 3},
+                               {3, 4, 7},
+                               {1, 40, 40},
+                               {20, 30, 20},
+                               {1, 0, 3}}) {
+      CallUnderTest qr;
+      int64_t k = std::min(m, n);
+      qr.routine = "householder_qr";
+      qr.attrs = {{"m", m}, {"n", n}, {"batch", batch}};
+      qr.inputs = {RandomLiteral(random, dtype, {batch, m, n})};
+      qr.outputs = {Shape(dtype, {batch, m, n}), Shape(dtype, {batch, k})};
+      std::string what = StrCat(Name(dtype), " ", batch, " of ", m, " x ", n);
+      Check(qr, tolerance, "qr " + what);
+      CallUnderTest product;
+      product.routine = "householder_product";
+      product.attrs = {{"m", m}, {"n", n}, {"k", k}, {"batch", batch}};
+      product.inputs = *RunRoutine(qr, 1);
+      product.outputs = {qr.outputs[0]};
+      Check(product, tolerance, "product " + what);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft::cpu
