@@ -18,6 +18,7 @@ constexpr Pass kPasses[] = {
     {"fold-constants", FoldConstants},
     {"inline-calls", InlineCalls},
     {"simplify", Simplify},
+    {"simplify-conditionals", SimplifyConditionals},
     {"simplify-while", SimplifyWhile},
 };
 

@@ -1,10 +1,10 @@
 // Loops: those that run never, once or a few times, and the state of the others.
 #include <algorithm>
-#include <memory>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "compiler/passes.h"
+#include "compiler/passes/callers.h"
 #include "compiler/passes/effects.h"
 #include "compiler/passes/hoist_invariants.h"
 #include "compiler/passes/loop_state.h"
@@ -252,9 +252,7 @@ class StatePlan {
 class LoopSimplifier {
  public:
   LoopSimplifier(hlo::Module& module, const OptimizeOptions& limits)
-      : module_(module), limits_(limits), effects_(std::make_unique<Effects>(module)) {
-    for (const auto& computation : module.computations()) CountCalls(*computation);
-  }
+      : module_(module), limits_(limits), effects_(module), callers_(module) {}
 
   Result<bool> Run() {
     hlo::CallGraph graph(module_);
@@ -271,15 +269,9 @@ class LoopSimplifier {
   }
 
  private:
-  void CountCalls(const Computation& c) {
-    for (const Instruction* i : c) {
-      for (const Computation* called : i->called_computations()) ++callers_[called];
-    }
-  }
-
   bool HasEffects(const Computation& c) const {
     for (const Instruction* i : c) {
-      if (effects_->Has(*i)) return true;
+      if (effects_.Has(*i)) return true;
     }
     return false;
   }
@@ -296,14 +288,14 @@ class LoopSimplifier {
     bool changed = ReadInvariantsOutside(op);
     std::optional<Loop> loop = FindLoop(op);
     if (!loop) return changed;
-    if (StatePlan(*loop, *effects_).ChangesState()) {
+    if (StatePlan(*loop, effects_).ChangesState()) {
       loop = Own(*loop);
-      loop = TRY(StatePlan(*loop, *effects_).Apply());
+      loop = TRY(StatePlan(*loop, effects_).Apply());
       changed = true;
     }
     bool runs = trips && *trips > 1;
     if (IsOwned(*loop)) {  // a copy for others would have to be made first
-      if (std::optional<Loop> hoisted = TRY(HoistInvariants(*loop, runs, *effects_))) {
+      if (std::optional<Loop> hoisted = TRY(HoistInvariants(*loop, runs, effects_))) {
         loop = hoisted;
         changed = true;
       }
@@ -314,10 +306,10 @@ class LoopSimplifier {
   bool MayUnroll(const Computation& body, int64_t trips) {
     if (trips == 0) return true;
     bool fits = body.size() * trips <= limits_.unroll_max_instructions;
-    if (trips == 1) return fits || callers_[&body] == 1;
+    if (trips == 1) return fits || callers_.IsOnly(&body);
     if (!fits || trips > limits_.unroll_max_trips) return false;
     for (const Instruction* i : body) {
-      if (effects_->Has(*i) || i->op() == Op::kWhile || i->op() == Op::kConditional ||
+      if (effects_.Has(*i) || i->op() == Op::kWhile || i->op() == Op::kConditional ||
           i->op() == Op::kCall || i->op() == Op::kCustomCall) {
         return false;
       }
@@ -333,8 +325,7 @@ class LoopSimplifier {
       map.instructions[body.parameter(0)] = value;
       for (const Instruction* i : body) {
         if (i->IsParameter()) continue;
-        hlo::CloneInstruction(*i, *op->parent(), map, op);
-        for (const Computation* called : i->called_computations()) ++callers_[called];
+        callers_.Add(*hlo::CloneInstruction(*i, *op->parent(), map, op));
       }
       value = map.Find(body.root());
     }
@@ -359,32 +350,23 @@ class LoopSimplifier {
     return changed;
   }
 
-  bool IsOwned(const Loop& loop) {
-    return callers_[loop.body] == 1 && callers_[loop.condition] == 1;
+  bool IsOwned(const Loop& loop) const {
+    return callers_.IsOnly(loop.body) && callers_.IsOnly(loop.condition);
   }
 
   // The loop with a body and a condition that no other instruction calls.
   Loop Own(Loop loop) {
     if (IsOwned(loop)) return loop;
-    for (Computation* shared : {loop.body, loop.condition}) {
-      if (callers_[shared] == 1) continue;
-      hlo::CloneMap map;
-      Computation* copy =
-          hlo::CloneComputation(*shared, module_, map, module_.UniqueName(shared->name()), shared);
-      CountCalls(*copy);
-      --callers_[shared];
-      ++callers_[copy];
-      auto& attrs = loop.op->mutable_attrs<hlo::WhileAttrs>();
-      (shared == loop.body ? attrs.body : attrs.condition) = copy;
-    }
-    effects_ = std::make_unique<Effects>(module_);
+    auto& attrs = loop.op->mutable_attrs<hlo::WhileAttrs>();
+    attrs.body = callers_.Own(attrs.body);
+    attrs.condition = callers_.Own(attrs.condition);
     return *FindLoop(loop.op);
   }
 
   hlo::Module& module_;
   const OptimizeOptions& limits_;
-  std::unique_ptr<Effects> effects_;
-  std::unordered_map<const Computation*, int64_t> callers_;
+  const Effects effects_;
+  Callers callers_;
 };
 
 }  // namespace
