@@ -61,7 +61,7 @@ std::string Indent(std::string_view text) {
 }
 
 // Failures of one file; blesses it when asked.
-std::string TestOneFile(const std::string& path, bool bless) {
+std::string TestOneFile(const std::string& path, bool bless, const std::string& passes) {
   Result<std::string> content = ReadFile(path);
   if (!content) return content.error().ToString(path);
   Result<std::vector<TestCase>> cases = SplitCases(path, *content);
@@ -71,7 +71,7 @@ std::string TestOneFile(const std::string& path, bool bless) {
   bool blessed = false;
   for (size_t i = 0; i < cases->size(); ++i) {
     const TestCase& test = (*cases)[i];
-    TestOutcome outcome = RunCase(test);
+    TestOutcome outcome = RunCase(test, passes);
     if (outcome.failure.empty()) continue;
     if (bless && outcome.actual) {
       actual[i] = std::move(outcome.actual);
@@ -92,6 +92,7 @@ std::string TestOneFile(const std::string& path, bool bless) {
 Result<int> RunTest(Args args) {
   bool bless = args.Flag("--bless");
   std::string filter = args.Value("--filter").value_or("");
+  std::string passes = args.Value("--passes").value_or("");
   std::vector<std::string> paths = TRY(args.Finish(1));
   std::vector<std::string> files;
   for (const std::string& path : paths) {
@@ -108,14 +109,14 @@ Result<int> RunTest(Args args) {
     return kFailed;
   }
   return PrintSummary(CheckAll(static_cast<int64_t>(files.size()), [&](int64_t i) {
-    return TestOneFile(files[static_cast<size_t>(i)], bless);
+    return TestOneFile(files[static_cast<size_t>(i)], bless, passes);
   }));
 }
 
 }  // namespace
 
 constexpr Command kTestCommand = {"test", "runs text tests",
-                                  R"(usage: weft test [--bless] [--filter S] PATH...
+                                  R"(usage: weft test [--bless] [--filter S] [--passes=a,b] PATH...
 
 Runs the .hlo and .program files at or below each path: whatever `// test: KIND ...` on their first
 line says. Cases of one file are separated by `// -----`.
@@ -130,6 +131,7 @@ line says. Cases of one file are separated by `// -----`.
 
   --bless        write what came out behind `// expect` instead of failing
   --filter S     only files with S in their path
+  --passes=a,b   run tests of HLO go through these passes first
 
 examples:
   weft test test

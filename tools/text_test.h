@@ -53,7 +53,8 @@ struct TestOutcome {
   std::string failure = {};                // empty: passed
   std::optional<std::string> actual = {};  // what `expect` should be, where it is not that
 };
-TestOutcome RunCase(const TestCase& test);
+// `passes`: run tests of HLO go through these first ("a,b"; empty: none).
+TestOutcome RunCase(const TestCase& test, const std::string& passes = "");
 
 // Lines of a and b with `-` and `+`, those around differences only.
 std::string LineDiff(std::string_view a, std::string_view b);

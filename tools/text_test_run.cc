@@ -219,12 +219,20 @@ std::string ResultKey(std::string_view text) {
   return key;
 }
 
-TestOutcome RunRun(const TestCase& test) {
+Status OptimizeInput(Input& input, const std::string& passes) {
+  auto* module = std::get_if<std::unique_ptr<hlo::Module>>(&input);
+  if (passes.empty() || module == nullptr) return {};
+  TRY(compiler::RunPasses(**module, TRY(compiler::FindPasses(passes)), {}));
+  return {};
+}
+
+TestOutcome RunRun(const TestCase& test, const std::string& passes = "") {
   Result<RunSettings> settings = ReadSettings(test);
   if (!settings) return {settings.error().message()};
   auto run = [&]() -> Result<std::string> {
     Input input = TRY(ParseInput(test.body));
     TRY(VerifyInput(input, test.body));
+    TRY(OptimizeInput(input, passes));
     Result<RunResult> result = RunInput(input, settings->options);
     if (!result) return std::unexpected(Locate(result.error(), test.body));
     return FormatResults(*result);
@@ -272,12 +280,12 @@ TestOutcome RunProgram(const TestCase& test) {
 
 }  // namespace
 
-TestOutcome RunCase(const TestCase& test) {
+TestOutcome RunCase(const TestCase& test, const std::string& passes) {
   if (test.kind == "roundtrip") return RunRoundtrip(test);
   if (test.kind == "parse-error") return RunParseError(test);
   if (test.kind == "verify") return RunVerify(test);
   if (test.kind == "pass") return RunPass(test);
-  if (test.kind == "run") return RunRun(test);
+  if (test.kind == "run") return RunRun(test, passes);
   if (test.kind == "program") return RunProgram(test);
   return {StrCat("unknown kind of test: ", test.kind)};
 }

@@ -18,6 +18,8 @@ using hlo::Op;
 // Results up to this size are also computed from broadcasts and iotas of constants; larger ones
 // would trade cheap arithmetic for memory.
 constexpr int64_t kMaxFillElements = 1024;
+// Results of more bytes than this are not made from operands of fewer: the op takes less memory.
+constexpr int64_t kMaxGrownBytes = 4096;
 
 // Cheaper to compute than to store.
 bool IsFill(const Instruction& i) {
@@ -65,6 +67,14 @@ bool AreOperandsKnown(const Instruction& i) {
     fills = true;
   }
   return !fills || i.shape().elements() <= kMaxFillElements;
+}
+
+bool Grows(const Instruction& i) {
+  int64_t read = 0;
+  for (const Instruction* operand : i.operands()) {
+    if (operand->IsConstant()) read += operand->shape().ByteSize();
+  }
+  return i.shape().ByteSize() > std::max(kMaxGrownBytes, 2 * read);
 }
 
 // Element operations, roughly: results times what each one may read; called computations are
@@ -134,6 +144,7 @@ Result<bool> FoldConstants(hlo::Module& module, const PassContext& context) {
     for (Instruction* i : computation->Snapshot()) {
       if (!i->shape().IsArray() || !i->shape().IsStatic() || !MayFold(*i, effects)) continue;
       if (i->shape().ByteSize() > limits.fold_max_bytes || !AreOperandsKnown(*i)) continue;
+      if (Grows(*i)) continue;
       int64_t work = FoldWork(*i);
       if (work > work_left) continue;
       work_left -= work;

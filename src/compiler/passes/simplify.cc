@@ -120,6 +120,7 @@ class Simplifier {
     if (same->id() >= first_new_id) {
       same->mutable_shape() = i->shape();  // the layout
       hlo::CopyFacts(*i, *same);
+      for (Instruction* operand : same->operands()) Push(operand);
     }
     for (Instruction* user : i->users()) Push(user);
     Push(same);
