@@ -3,8 +3,10 @@
 
 #include "commands.h"
 #include "compiler/pipeline.h"
+#include "hlo/clone.h"
 #include "hlo/text.h"
 #include "input.h"
+#include "same_results.h"
 
 namespace weft::tools {
 namespace {
@@ -28,6 +30,8 @@ Result<int> RunOpt(Args args) {
   std::optional<std::string> passes = args.Value("--passes");
   std::string option_text = args.Value("--options").value_or("");
   bool print_changed = args.Flag("--print-changed"), brief = args.Flag("--short");
+  bool same_results = args.Flag("--same-results");
+  double tolerance = args.Number("--tolerance", 1e-5);
   std::vector<std::string> files = TRY(args.Finish(1, 1));
   compiler::CompileOptions options;
   TRY(compiler::ParseOptions(option_text, options));
@@ -47,7 +51,12 @@ Result<int> RunOpt(Args args) {
   }
   Status status = [&]() -> Status {
     std::unique_ptr<hlo::Module> module = TRY(LoadModule(files[0]));
+    std::unique_ptr<hlo::Module> before = same_results ? hlo::CloneModule(*module) : nullptr;
     TRY(compiler::RunPasses(*module, list, options, hooks));
+    if (before != nullptr) {
+      std::string what = FindDifference(*before, *module, tolerance);
+      if (!what.empty()) return MakeError(Code::kInternal, "the passes change results: ", what);
+    }
     if (!print_changed) PrintTo(stdout, hlo::PrintModule(*module, print));
     return {};
   }();
@@ -60,7 +69,8 @@ Result<int> RunOpt(Args args) {
 
 constexpr Command kOptCommand = {
     "opt", "runs passes on a module and prints it",
-    R"(usage: weft opt [--passes=a,b] [--print-changed] [--short] [--options=k=v,...] FILE
+    R"(usage: weft opt [--passes=a,b] [--print-changed] [--short] [--options=k=v,...]
+                [--same-results] FILE
 
 Runs the passes in the order given (without --passes: the whole pipeline), checks the module after
 each one, and prints the result.
@@ -69,6 +79,8 @@ each one, and prints the result.
   --print-changed   print the module after each pass that changed it, instead of at the end
   --short           print for people
   --options=k=v,... compile options, such as pipeline.disable=simplify
+  --same-results    evaluate before and after on the same arguments, and fail when results differ
+                    by more than --tolerance T * max(1, |x|) (default 1e-5; 0: any bit)
   --list            print the names of all passes
 
 examples:

@@ -29,6 +29,11 @@ struct OptimizeOptions {
   // Calls are left alone once inlining has made the module this large. Lower it when programs that
   // call one function from many places take long to compile.
   int64_t inline_max_instructions = 1'000'000;
+  // Loops that run more often stay loops. Raise it when a short loop should become straight code.
+  int64_t unroll_max_trips = 8;
+  // Loops that would become more instructions than this stay loops. Lower it when programs with
+  // many short loops take long to compile.
+  int64_t unroll_max_instructions = 512;
 };
 
 struct DumpOptions {
@@ -56,6 +61,8 @@ struct CompileOptions {
     v("optimize.fold_max_bytes", optimize.fold_max_bytes, kOutput);
     v("optimize.fold_max_work", optimize.fold_max_work, kOutput);
     v("optimize.inline_max_instructions", optimize.inline_max_instructions, kOutput);
+    v("optimize.unroll_max_trips", optimize.unroll_max_trips, kOutput);
+    v("optimize.unroll_max_instructions", optimize.unroll_max_instructions, kOutput);
     v("dump.dir", dump.dir, kDiagnostic);
     v("dump.filter", dump.filter, kDiagnostic);
   }

@@ -43,5 +43,12 @@ Result<bool> SeparateComputations(hlo::Module&, const PassContext&);
 // The `fold` of the op rows (x + 0 = x, ...) and the rules over several ops (simplify_rules.h) until
 // nothing changes; what becomes unused goes; needs: not scheduled (else it does nothing).
 Result<bool> Simplify(hlo::Module&, const PassContext&);
+// Conditionals of a known branch, of equal branches or of a few scalar ops become straight code;
+// results and operands that nobody reads go; needs: not scheduled (else it does nothing).
+Result<bool> SimplifyConditionals(hlo::Module&, const PassContext&);
+// Loops that run never, once or a few times (`optimize.unroll_*`) become straight code; state that
+// is not used, constant or there twice goes; costly invariant ops move out; needs: not scheduled
+// (else it does nothing).
+Result<bool> SimplifyWhile(hlo::Module&, const PassContext&);
 
 }  // namespace weft::compiler

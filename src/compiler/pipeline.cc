@@ -22,6 +22,8 @@ constexpr Pass kPasses[] = {
     {"normalize-layouts", NormalizeLayouts},
     {"separate-computations", SeparateComputations},
     {"simplify", Simplify},
+    {"simplify-conditionals", SimplifyConditionals},
+    {"simplify-while", SimplifyWhile},
 };
 
 // The order in which they run.

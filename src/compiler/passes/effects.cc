@@ -28,7 +28,8 @@ Effects::Level Effects::Find(const Instruction& i) const {
     level = kDevice;
   }
   for (const hlo::Computation* called : i.called_computations()) {
-    level = std::max(level, levels_[static_cast<size_t>(called->id())]);
+    size_t id = static_cast<size_t>(called->id());
+    level = std::max(level, id < levels_.size() ? levels_[id] : kEffect);
   }
   return level;
 }

@@ -9,6 +9,7 @@
 namespace weft::compiler {
 
 // Computed once per pass; stays right while instructions are removed or replaced by pure ones.
+// Computations added later count as having effects.
 class Effects {
  public:
   explicit Effects(const hlo::Module& module);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <limits>
 #include <optional>
@@ -18,6 +19,8 @@ using hlo::Op;
 // Results up to this size are also computed from broadcasts and iotas of constants; larger ones
 // would trade cheap arithmetic for memory.
 constexpr int64_t kMaxFillElements = 1024;
+// Results of more bytes than this are not made from operands of fewer: the op takes less memory.
+constexpr int64_t kMaxGrownBytes = 4096;
 
 // Cheaper to compute than to store.
 bool IsFill(const Instruction& i) {
@@ -67,19 +70,57 @@ bool AreOperandsKnown(const Instruction& i) {
   return !fills || i.shape().elements() <= kMaxFillElements;
 }
 
-// Element operations, roughly: results times what each one may read; called computations are
-// interpreted, which is slow.
+bool Grows(const Instruction& i) {
+  int64_t read = 0;
+  for (const Instruction* operand : i.operands()) {
+    if (operand->IsConstant()) read += operand->shape().ByteSize();
+  }
+  return i.shape().ByteSize() > std::max(kMaxGrownBytes, 2 * read);
+}
+
+// Element operations of one application of what the op applies, roughly.
+int64_t WorkWithoutCalls(const Instruction& i, int64_t read, int64_t written) {
+  constexpr int64_t kFar = std::numeric_limits<int64_t>::max();
+  if (IsElementwise(i.op())) return written;
+  int64_t factor = read;  // each result may read everything
+  switch (i.op()) {
+    case Op::kBitcastConvert:
+    case Op::kConcatenate:
+    case Op::kCopy:
+    case Op::kDynamicSlice:
+    case Op::kDynamicUpdateSlice:
+    case Op::kGather:
+    case Op::kMap:
+    case Op::kPad:
+    case Op::kReduce:
+    case Op::kReshape:
+    case Op::kReverse:
+    case Op::kScatter:
+    case Op::kSlice:
+    case Op::kTranspose: return std::max(read, written);
+    case Op::kSort: factor = std::bit_width(static_cast<uint64_t>(read)); break;
+    case Op::kDot:
+      factor = 1;
+      for (int64_t d : i.attrs<hlo::DotAttrs>().lhs_contracting_dims) {
+        factor *= std::max<int64_t>(i.operand(0)->shape().dim(d), 1);
+      }
+      break;
+    default: break;
+  }
+  int64_t work;
+  return __builtin_mul_overflow(written, factor, &work) ? kFar : work;
+}
+
+// Element operations, roughly; called computations are interpreted, which is slow.
 int64_t FoldWork(const Instruction& i) {
-  int64_t read = 1, written = std::max<int64_t>(i.shape().elements(), 1), calls = 1;
+  int64_t read = 1, written = std::max<int64_t>(i.shape().elements(), 1), calls = 1, work;
   for (const Instruction* operand : i.operands()) {
     read = std::max(read, operand->shape().elements());
   }
-  for (const hlo::Computation* called : i.called_computations()) calls += 32 * called->size();
-  int64_t work = written;
-  if (!IsElementwise(i.op()) && __builtin_mul_overflow(work, read, &work)) {
+  for (const hlo::Computation* called : i.called_computations()) calls += 8 * called->size();
+  if (__builtin_mul_overflow(WorkWithoutCalls(i, read, written), calls, &work)) {
     return std::numeric_limits<int64_t>::max();
   }
-  if (__builtin_mul_overflow(work, calls, &work)) return std::numeric_limits<int64_t>::max();
   return work;
 }
 
@@ -134,6 +175,7 @@ Result<bool> FoldConstants(hlo::Module& module, const PassContext& context) {
     for (Instruction* i : computation->Snapshot()) {
       if (!i->shape().IsArray() || !i->shape().IsStatic() || !MayFold(*i, effects)) continue;
       if (i->shape().ByteSize() > limits.fold_max_bytes || !AreOperandsKnown(*i)) continue;
+      if (Grows(*i)) continue;
       int64_t work = FoldWork(*i);
       if (work > work_left) continue;
       work_left -= work;

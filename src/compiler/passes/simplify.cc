@@ -2,8 +2,9 @@
 // who reads it has changed.
 #include <algorithm>
 #include <deque>
-#include <unordered_map>
 #include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include "compiler/passes.h"
 #include "compiler/passes/effects.h"
@@ -51,38 +52,56 @@ constexpr Rule kRules[] = {
     SimplifyConcatenation, SimplifyIndexing,   SimplifyReductions, SimplifyDots,
 };
 
+// Instructions to look at, each once at a time, by id: they may be gone when their turn comes.
+class Worklist {
+ public:
+  bool empty() const { return order_.empty(); }
+  void Push(Instruction* i) {
+    size_t id = static_cast<size_t>(i->id());
+    if (id >= waiting_.size()) waiting_.resize(id + id / 2 + 64);
+    if (waiting_[id] != nullptr) return;
+    waiting_[id] = i;
+    order_.push_back(id);
+  }
+  Instruction* Pop() {  // null: it is gone
+    Instruction* i = std::exchange(waiting_[order_.front()], nullptr);
+    order_.pop_front();
+    return i;
+  }
+  void Forget(const Instruction* i) {
+    size_t id = static_cast<size_t>(i->id());
+    if (id < waiting_.size()) waiting_[id] = nullptr;
+  }
+  void Clear() {
+    while (!empty()) Pop();
+  }
+
+ private:
+  std::vector<Instruction*> waiting_;
+  std::deque<size_t> order_;
+};
+
 class Simplifier {
  public:
-  Simplifier(Computation& computation, const Effects& effects)
-      : computation_(computation), effects_(effects) {}
+  Simplifier(Computation& computation, const Effects& effects, Worklist& queue)
+      : computation_(computation), effects_(effects), queue_(queue) {}
 
   Result<bool> Run() {
     for (Instruction* i : computation_) Push(i);
     int64_t rewrites_left = kMaxRewritesPerInstruction * computation_.size() + 100;
     bool changed = false;
     while (!queue_.empty() && rewrites_left > 0) {
-      Instruction* i = Pop();
+      Instruction* i = queue_.Pop();
       if (i == nullptr || !TRY(RewriteOne(i))) continue;
       changed = true;
       --rewrites_left;
     }
+    queue_.Clear();
     return changed;
   }
 
  private:
-  // Instructions are queued by id, since they may be gone when their turn comes.
-  void Push(Instruction* i) {
-    auto [it, is_new] = queued_.insert({i->id(), i});
-    if (is_new) queue_.push_back(i->id());
-  }
-  Instruction* Pop() {
-    auto it = queued_.find(queue_.front());
-    queue_.pop_front();
-    if (it == queued_.end()) return nullptr;
-    Instruction* i = it->second;
-    queued_.erase(it);
-    return i;
-  }
+  void Push(Instruction* i) { queue_.Push(i); }
 
   bool IsUnused(const Instruction& i) const {
     return i.users().empty() && !i.IsRoot() && !i.IsParameter() && !effects_.Has(i) &&
@@ -120,6 +139,7 @@ class Simplifier {
     if (same->id() >= first_new_id) {
       same->mutable_shape() = i->shape();  // the layout
       hlo::CopyFacts(*i, *same);
+      for (Instruction* operand : same->operands()) Push(operand);
     }
     for (Instruction* user : i->users()) Push(user);
     Push(same);
@@ -132,7 +152,7 @@ class Simplifier {
   }
 
   void Remove(Instruction* i) {
-    queued_.erase(i->id());
+    queue_.Forget(i);
     computation_.Remove(i);
   }
 
@@ -161,8 +181,7 @@ class Simplifier {
 
   Computation& computation_;
   const Effects& effects_;
-  std::deque<int64_t> queue_;
-  std::unordered_map<int64_t, Instruction*> queued_;
+  Worklist& queue_;
 };
 
 // The computation of an async op is one instruction and stays that.
@@ -183,10 +202,11 @@ Result<bool> Simplify(hlo::Module& module, const PassContext&) {
   if (module.config().is_scheduled) return false;
   Effects effects(module);
   std::unordered_set<const Computation*> async = AsyncComputations(module);
+  Worklist queue;
   bool changed = false;
   for (const auto& computation : module.computations()) {
     if (async.contains(computation.get())) continue;
-    changed |= TRY(Simplifier(*computation, effects).Run());
+    changed |= TRY(Simplifier(*computation, effects, queue).Run());
   }
   return changed;
 }

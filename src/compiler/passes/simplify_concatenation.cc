@@ -56,44 +56,72 @@ Result<Instruction*> JoinParts(Builder& b, Instruction* x, Instruction* y, int64
   return FillWith(b, FillScalar(*x), shape);
 }
 
+int64_t ConcatenatedDim(const Instruction& i) {
+  return i.attrs<hlo::DimensionsAttrs>().dimensions[0];
+}
+
+// A concatenation along the same dimension that only this one reads, once.
+bool IsNested(const Instruction& x, const Instruction& i) {
+  if (x.op() != Op::kConcatenate || !IsReadOnce(x) || ConcatenatedDim(x) != ConcatenatedDim(i)) {
+    return false;
+  }
+  auto readers = x.users()[0]->operands();
+  for (const Instruction* inner : x.operands()) {
+    if (!IsStaticArray(*inner) || inner->shape().dtype() != i.shape().dtype()) return false;
+  }
+  return std::count(readers.begin(), readers.end(), &x) == 1;
+}
+
+// Its user will take in its operands.
+bool WillBeFlattened(const Instruction& i) {
+  if (!IsReadOnce(i)) return false;
+  const Instruction& user = *i.users()[0];
+  return user.op() == Op::kConcatenate && IsStaticArray(user) &&
+         user.shape().dtype() == i.shape().dtype() && IsNested(i, user) &&
+         i.operand_count() + user.operand_count() <= kMaxFlattenedOperands;
+}
+
+// The operands, those of nested concatenations instead of these, those without elements left out.
+std::vector<Instruction*> FlatParts(const Instruction& i) {
+  std::vector<Instruction*> parts, stack(i.operands().rbegin(), i.operands().rend());
+  int64_t count = i.operand_count();
+  bool flatten = !WillBeFlattened(i);
+  while (!stack.empty()) {
+    Instruction* x = stack.back();
+    stack.pop_back();
+    if (x->shape().elements() == 0) continue;
+    if (flatten && IsNested(*x, i) && count + x->operand_count() <= kMaxFlattenedOperands) {
+      count += x->operand_count();
+      stack.insert(stack.end(), x->operands().rbegin(), x->operands().rend());
+    } else {
+      parts.push_back(x);
+    }
+  }
+  return parts;
+}
+
 }  // namespace
 
 // concatenate(a, none, b) = concatenate(a, b);  concatenate(concatenate(a, b), c) =
 // concatenate(a, b, c);  slices of one array, and fills, that lie side by side are one
 Result<Instruction*> SimplifyConcatenation(Instruction& i, Builder& b) {
   if (i.op() != Op::kConcatenate || !IsStaticArray(i) || i.shape().elements() == 0) return nullptr;
-  int64_t along = i.attrs<hlo::DimensionsAttrs>().dimensions[0];
-  std::vector<Instruction*> parts;
-  bool changed = false;
-  for (Instruction* x : i.operands()) {
+  for (const Instruction* x : i.operands()) {
     if (!IsStaticArray(*x) || x->shape().dtype() != i.shape().dtype()) return nullptr;
-    bool nested = x->op() == Op::kConcatenate && IsReadOnce(*x) &&
-                  x->attrs<hlo::DimensionsAttrs>().dimensions[0] == along &&
-                  x->operand_count() + i.operand_count() <= kMaxFlattenedOperands &&
-                  std::count(i.operands().begin(), i.operands().end(), x) == 1;
-    for (Instruction* inner : x->operands()) {
-      nested &= IsStaticArray(*inner) && inner->shape().dtype() == i.shape().dtype();
-    }
-    if (x->shape().elements() == 0) {
-      changed = true;
-    } else if (nested) {
-      parts.insert(parts.end(), x->operands().begin(), x->operands().end());
-      changed = true;
-    } else {
-      parts.push_back(x);
-    }
   }
-  std::vector<Instruction*> joined;
+  int64_t along = ConcatenatedDim(i);
+  std::vector<Instruction*> parts = FlatParts(i), joined;
   for (Instruction* x : parts) {
     Instruction* both = joined.empty() ? nullptr : TRY(JoinParts(b, joined.back(), x, along));
     if (both == nullptr) {
       joined.push_back(x);
     } else {
       joined.back() = both;
-      changed = true;
     }
   }
-  return changed ? Concatenate(b, joined, along) : nullptr;
+  auto old = i.operands();
+  if (std::equal(joined.begin(), joined.end(), old.begin(), old.end())) return nullptr;
+  return Concatenate(b, joined, along);
 }
 
 }  // namespace weft::compiler

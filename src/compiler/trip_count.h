@@ -1,0 +1,23 @@
+// How often a loop runs, where that can be read off: a counter that starts at a constant, grows by
+// a constant and is compared with a constant.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "hlo/module.h"
+
+namespace weft::compiler {
+
+struct LoopBounds {
+  int64_t index = 0;  // the element of the loop's tuple that counts
+  int64_t init = 0, step = 0;
+  int64_t trips = 0;  // in iteration t < trips the counter is init + t * step
+};
+
+// Constants may also be elements of the tuple that the body hands on as they are. The counter does
+// not wrap around within the loop.
+std::optional<LoopBounds> FindLoopBounds(const hlo::Instruction& while_op);
+std::optional<int64_t> TripCount(const hlo::Instruction& while_op);
+
+}  // namespace weft::compiler
