@@ -23,6 +23,11 @@ Result<bool> EliminateCommonSubexpressions(hlo::Module&, const PassContext&);
 // Unused instructions without side effects and computations that the entry does not reach go;
 // parameters stay; needs: none.
 Result<bool> EliminateDeadCode(hlo::Module&, const PassContext&);
+// Ops that others can say go: batch-norm-*, map of elementwise functions, stochastic-convert,
+// fusion and composite calls (inlined), the halves of asynchronous ops (the synchronous op),
+// collectives of one device, partition-id and replica-id of one, domain, add-dependency (control
+// dependencies of its users), custom calls that annotate or name an op; needs: none.
+Result<bool> ExpandOps(hlo::Module&, const PassContext&);
 // Pure ops on constants become constants, within `optimize.fold_*`; needs: not scheduled (else it
 // does nothing).
 Result<bool> FoldConstants(hlo::Module&, const PassContext&);

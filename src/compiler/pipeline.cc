@@ -16,6 +16,7 @@ constexpr Pass kPasses[] = {
     {"canonicalize-dots", CanonicalizeDots},
     {"eliminate-common-subexpressions", EliminateCommonSubexpressions},
     {"eliminate-dead-code", EliminateDeadCode},
+    {"expand-ops", ExpandOps},
     {"fold-constants", FoldConstants},
     {"inline-calls", InlineCalls},
     {"normalize-layouts", NormalizeLayouts},
