@@ -13,13 +13,17 @@ namespace weft::compiler {
 namespace {
 
 constexpr Pass kPasses[] = {
+    {"canonicalize-convolutions", CanonicalizeConvolutions},
     {"canonicalize-dots", CanonicalizeDots},
     {"eliminate-common-subexpressions", EliminateCommonSubexpressions},
     {"eliminate-dead-code", EliminateDeadCode},
+    {"expand-empty-ops", ExpandEmptyOps},
+    {"expand-linalg", ExpandLinalg},
     {"expand-ops", ExpandOps},
     {"fold-constants", FoldConstants},
     {"inline-calls", InlineCalls},
     {"normalize-layouts", NormalizeLayouts},
+    {"recognize-scans", RecognizeScans},
     {"simplify", Simplify},
 };
 

@@ -315,7 +315,8 @@ bool IsKnownCustomCall(std::string_view target) {
                                            "ProductOfElementaryHouseholderReflectors",
                                            "PadToStatic",
                                            "SliceToDynamic",
-                                           "GetRngSeed"};
+                                           "GetRngSeed",
+                                           "weft.lu"};
   return IsIdentity(target) || MathOp(target) ||
          std::find(std::begin(kTargets), std::end(kTargets), target) != std::end(kTargets);
 }
@@ -339,6 +340,7 @@ Result<Known> EvaluateKnownCustomCall(EvalContext& context, const Instruction& i
   if (target == "ProductOfElementaryHouseholderReflectors" && operands.size() == 2) {
     return HouseholderProduct(operands[0], operands[1]);
   }
+  if (target == "weft.lu" && operands.size() == 1) return LuFactors(operands[0]);
   if (target == "PadToStatic") return Pad(instruction, operands);
   if (target == "SliceToDynamic") return SliceToDynamic(instruction, operands);
   if (target == "GetRngSeed" && instruction.shape().dtype() == DType::kU64 &&
