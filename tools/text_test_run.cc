@@ -261,6 +261,10 @@ TestOutcome RunThroughPasses(const TestCase& test, const std::string& names) {
   auto run = [&](std::string_view through) -> Result<std::string> {
     std::unique_ptr<hlo::Module> module = TRY(hlo::ParseModule(test.body));
     TRY(hlo::Verify(*module));
+    if (settings->options.devices > 1 && module->config().replica_count == 1) {
+      int64_t partitions = std::max<int64_t>(module->config().num_partitions, 1);
+      module->config().replica_count = settings->options.devices / partitions;
+    }
     auto passes = TRY(compiler::FindPasses(through));
     TRY(compiler::RunPasses(*module, passes, compiler::CompileOptions()));
     return FormatResults(TRY(RunInput(Input(std::move(module)), settings->options)));

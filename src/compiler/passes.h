@@ -13,6 +13,10 @@ struct PassContext {
   const CompileOptions& options;
 };
 
+// Convolutions whose windows are points or cover all of the input become dots; batch groups become
+// feature groups; operands get one type, as in canonicalize-dots. Others stay, and so do sparse
+// ones, gradient kinds and dynamic shapes; needs: normalize-layouts; canonicalize-dots after it.
+Result<bool> CanonicalizeConvolutions(hlo::Module&, const PassContext&);
 // Dots become dots of one form, [batch..., m, k] by [batch..., k, n] to [batch..., m, n]: batch
 // dimensions first and in order, one dimension each of m, k and n, k and its neighbour in either
 // order; operands of one type, no pred and no type below 8 bits (floats: 16). ragged-dot and
@@ -23,13 +27,26 @@ Result<bool> EliminateCommonSubexpressions(hlo::Module&, const PassContext&);
 // Unused instructions without side effects and computations that the entry does not reach go;
 // parameters stay; needs: none.
 Result<bool> EliminateDeadCode(hlo::Module&, const PassContext&);
+// No op makes or reads arrays without elements, but for tuples, loops, calls, effects and custom
+// calls: they become constants, and ops that read them what they give on nothing; needs: static
+// shapes (others stay).
+Result<bool> ExpandEmptyOps(hlo::Module&, const PassContext&);
+// Custom calls of LAPACK's potrf, trsm and getrf become cholesky, triangular-solve and the custom
+// call weft.lu, all on row-major arrays; other routines stay; needs: none (before or after
+// normalize-layouts).
+Result<bool> ExpandLinalg(hlo::Module&, const PassContext&);
+// Ops that others can say go: batch-norm-*, map of elementwise functions, stochastic-convert,
+// fusion and composite calls (inlined), the halves of asynchronous ops (the synchronous op),
+// collectives of one device, partition-id and replica-id of one, domain, add-dependency (control
+// dependencies of its users), custom calls that annotate or name an op; needs: none.
+Result<bool> ExpandOps(hlo::Module&, const PassContext&);
 // Pure ops on constants become constants, within `optimize.fold_*`; needs: not scheduled (else it
 // does nothing).
 Result<bool> FoldConstants(hlo::Module&, const PassContext&);
 // Groups of ops become `fusion`s: what one loop kernel computes; every refusal is logged with its
 // reason (WEFT_DEBUG=fuse=2); needs: separate-computations, row-major layouts.
 Result<bool> Fuse(hlo::Module&, const PassContext&);
-// `call` and `fusion` become the called instructions, composites excepted; needs: not scheduled (else it does
+// `call` becomes the called instructions, composites excepted; needs: not scheduled (else it does
 // nothing).
 Result<bool> InlineCalls(hlo::Module&, const PassContext&);
 // No shape has a layout afterwards, except results of custom calls that constrain the layouts of
@@ -37,6 +54,10 @@ Result<bool> InlineCalls(hlo::Module&, const PassContext&);
 // buffers and complex parts). `bitcast` becomes transposes, a reshape, a bitcast-convert; a copy
 // that changed the layout alone goes. What the outside sees is kept in entry_layout; needs: none.
 Result<bool> NormalizeLayouts(hlo::Module&, const PassContext&);
+// Cumulative reductions written as reduce-window (windows that cover all up to a place, or all from
+// it, along one dimension) become scans; sums and products of narrow floats are carried in f32.
+// Functions that are not elementwise stay; needs: inline-calls, or calls inside functions stay.
+Result<bool> RecognizeScans(hlo::Module&, const PassContext&);
 // Every computation that is executed (loop bodies and conditions, branches) has one caller: those
 // with several are copied; needs: none.
 Result<bool> SeparateComputations(hlo::Module&, const PassContext&);

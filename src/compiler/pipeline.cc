@@ -13,13 +13,18 @@ namespace weft::compiler {
 namespace {
 
 constexpr Pass kPasses[] = {
+    {"canonicalize-convolutions", CanonicalizeConvolutions},
     {"canonicalize-dots", CanonicalizeDots},
     {"eliminate-common-subexpressions", EliminateCommonSubexpressions},
     {"eliminate-dead-code", EliminateDeadCode},
+    {"expand-empty-ops", ExpandEmptyOps},
+    {"expand-linalg", ExpandLinalg},
+    {"expand-ops", ExpandOps},
     {"fold-constants", FoldConstants},
     {"fuse", Fuse},
     {"inline-calls", InlineCalls},
     {"normalize-layouts", NormalizeLayouts},
+    {"recognize-scans", RecognizeScans},
     {"separate-computations", SeparateComputations},
     {"simplify", Simplify},
     {"simplify-conditionals", SimplifyConditionals},
@@ -39,10 +44,19 @@ constexpr std::string_view kPipeline[] = {
 // Before and after those, for native code.
 constexpr std::string_view kNativeBefore[] = {
     "inline-calls",
+    "expand-ops",
     "normalize-layouts",
+    "expand-linalg",
+    "recognize-scans",
+    "canonicalize-convolutions",
     "canonicalize-dots",
+    "simplify",
+    "simplify-conditionals",
+    "simplify-while",
 };
 constexpr std::string_view kNativeAfter[] = {
+    "expand-empty-ops",
+    "eliminate-dead-code",
     "separate-computations",  // lowering gives every executed computation buffers of its own
     "fuse",
     "eliminate-dead-code",

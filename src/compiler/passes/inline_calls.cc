@@ -1,8 +1,6 @@
-#include <algorithm>
-
 #include "compiler/passes.h"
+#include "compiler/passes/inline.h"
 #include "hlo/call_graph.h"
-#include "hlo/clone.h"
 
 namespace weft::compiler {
 namespace {
@@ -11,91 +9,13 @@ using hlo::Computation;
 using hlo::Instruction;
 using hlo::Op;
 
-// Fusions are decided anew later on.
-const Computation& Callee(const Instruction& call) {
-  return call.op() == Op::kFusion ? *call.attrs<hlo::FusionAttrs>().calls
-                                  : *call.attrs<hlo::CallAttrs>().to_apply;
-}
-
 bool MayInline(const Instruction& call) {
-  if (call.op() == Op::kFusion) return true;
   if (call.op() != Op::kCall) return false;
   const hlo::CallAttrs& attrs = call.attrs<hlo::CallAttrs>();
   if (attrs.is_composite || attrs.to_apply == nullptr) return false;
   if (attrs.to_apply->execution_thread() != call.parent()->execution_thread()) return false;
   const std::string* inlineable = call.FrontendAttributeValue("inlineable");
   return inlineable == nullptr || *inlineable != "false";
-}
-
-bool IsOneOf(const Instruction* i, std::span<Instruction* const> list) {
-  return std::find(list.begin(), list.end(), i) != list.end();
-}
-
-// What had to happen before the call happens before all of it, and the other way round. The first
-// and the last of the inlined instructions hold the others between them.
-void KeepControlDependencies(const Instruction& call, const std::vector<Instruction*>& inlined,
-                             int64_t first_id) {
-  std::vector<Instruction*> before(call.control_predecessors().begin(),
-                                   call.control_predecessors().end());
-  std::vector<Instruction*> after(call.control_successors().begin(),
-                                  call.control_successors().end());
-  if (before.empty() && after.empty()) return;
-  auto is_inlined = [&](const Instruction* i) { return i->id() >= first_id; };
-  for (Instruction* i : inlined) {
-    bool has_earlier = std::any_of(i->operands().begin(), i->operands().end(), is_inlined);
-    bool has_later = std::any_of(i->users().begin(), i->users().end(), is_inlined);
-    for (Instruction* p : before) {
-      if (!has_earlier) i->AddControlPredecessor(p);
-    }
-    for (Instruction* s : after) {
-      if (!has_later) s->AddControlPredecessor(i);
-    }
-  }
-  for (Instruction* s : after) {
-    for (Instruction* p : before) {
-      if (inlined.empty()) s->AddControlPredecessor(p);
-    }
-  }
-}
-
-// The call's facts go to what stands for it: frontend attributes to all, metadata where there is
-// none, the sharding to the root.
-void KeepFacts(const Instruction& call, const std::vector<Instruction*>& inlined,
-               Instruction* root) {
-  for (Instruction* i : inlined) {
-    if (call.metadata() != nullptr && i->metadata() == nullptr) {
-      i->mutable_metadata() = *call.metadata();
-    }
-    if (call.extras() == nullptr) continue;
-    for (const hlo::FrontendAttribute& a : call.extras()->frontend_attributes) {
-      if (a.key != "inlineable" && i->FrontendAttributeValue(a.key) == nullptr) {
-        i->mutable_extras().frontend_attributes.push_back(a);
-      }
-    }
-  }
-  if (call.sharding() != nullptr && root->sharding() == nullptr && IsOneOf(root, inlined)) {
-    root->mutable_extras().sharding = call.extras()->sharding;
-  }
-}
-
-void InlineCall(Instruction* call) {
-  Computation& caller = *call->parent();
-  const Computation& callee = Callee(*call);
-  int64_t first_id = caller.module()->id_limit();
-  hlo::CloneMap map;
-  std::vector<Instruction*> inlined;
-  for (const Instruction* i : callee) {
-    if (i->IsParameter()) {
-      map.instructions[i] = call->operand(i->parameter_number());
-    } else {
-      inlined.push_back(hlo::CloneInstruction(*i, caller, map, call));
-    }
-  }
-  Instruction* root = map.Find(callee.root());
-  KeepFacts(*call, inlined, root);
-  KeepControlDependencies(*call, inlined, first_id);
-  call->ReplaceAllUsesWith(root);
-  caller.Remove(call);
 }
 
 }  // namespace
@@ -110,10 +30,10 @@ Result<bool> InlineCalls(hlo::Module& module, const PassContext& context) {
   for (Computation* computation : graph.PostOrder()) {
     for (Instruction* i : computation->Snapshot()) {
       if (!MayInline(*i)) continue;
-      int64_t added = Callee(*i).size();
+      int64_t added = i->attrs<hlo::CallAttrs>().to_apply->size();
       if (size + added > context.options.optimize.inline_max_instructions) continue;
       size += added;
-      InlineCall(i);
+      InlineCallee(i, *i->attrs<hlo::CallAttrs>().to_apply);
       changed = true;
     }
   }

@@ -55,11 +55,6 @@ std::optional<int64_t> IntegerValue(const Instruction& i) {
   return i.literal().GetInt(0);
 }
 
-Result<Instruction*> FillWith(hlo::Builder& b, Instruction* scalar, const Shape& shape) {
-  if (shape.IsScalar()) return scalar;
-  return b.Broadcast(scalar, WithoutLayoutOf(shape), {});
-}
-
 std::optional<Op> BinaryReducer(const hlo::Computation& c) {
   const Instruction* root = c.root();
   if (c.parameters().size() != 2 || root->operand_count() != 2 || !IsElementwise(root->op())) {

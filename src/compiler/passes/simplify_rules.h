@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "compiler/passes/rewrite.h"
 #include "hlo/builder.h"
 #include "hlo/module.h"
 
@@ -39,8 +40,6 @@ bool IsSplat(const Literal& l);
 hlo::Instruction* FillScalar(hlo::Instruction& i);
 // The integer that a scalar constant holds; unsigned 64-bit ones as their bits.
 std::optional<int64_t> IntegerValue(const hlo::Instruction& i);
-// `scalar` in every element of `shape`.
-Result<hlo::Instruction*> FillWith(hlo::Builder& b, hlo::Instruction* scalar, const Shape& shape);
 // The op that a computation (x, y) -> op(x, y) applies; nullopt: it is another one.
 std::optional<hlo::Op> BinaryReducer(const hlo::Computation& c);
 Shape WithoutLayoutOf(const Shape& shape);

@@ -80,16 +80,14 @@ Result<Known> SliceToDynamic(const Instruction& call, std::span<Literal> operand
   return result;
 }
 
-Result<Known> TopK(const Instruction& call, std::span<Literal> operands, bool largest) {
-  if (operands.empty() || !call.shape().IsTuple() || call.shape().tuple_size() != 2) {
-    return std::nullopt;
-  }
+Result<Known> TopK(const Instruction& call, std::span<Literal> operands) {
+  std::optional<TopKCall> how = TopKOfCustomCall(call);
+  if (!how || operands.empty() || IsComplex(operands[0].dtype())) return std::nullopt;
   const Shape& values = call.shape().tuple_element(0);
-  if (!operands[0].shape().IsArray() || values.rank() < 1 ||
-      values.rank() != operands[0].shape().rank() || IsComplex(operands[0].dtype())) {
+  if (!operands[0].shape().IsArray() || values.rank() != operands[0].shape().rank()) {
     return std::nullopt;
   }
-  return TRY(TopElements(operands[0], values.dim(values.rank() - 1), largest));
+  return TRY(TopElements(operands[0], values.dim(values.rank() - 1), how->largest));
 }
 
 // The text of a custom call's configuration: JSON, or an MLIR dictionary.
@@ -138,25 +136,36 @@ Result<Literal> MoveDimension(const Literal& from, int64_t dim, bool to_end) {
 // (operand, iota, initial value, initial index): the exact top elements, as many as the result
 // takes, of dimension `reduction_dim`; a comparator of `<` asks for the smallest.
 Result<Known> ApproxTopK(const Instruction& call, std::span<Literal> operands) {
-  const auto& attrs = call.attrs<CustomCallAttrs>();
-  if (operands.size() < 2 || !call.shape().IsTuple() || call.shape().tuple_size() != 2 ||
-      !operands[0].shape().IsArray() || IsComplex(operands[0].dtype()) ||
-      attrs.called_computations.empty() || attrs.called_computations[0]->root() == nullptr) {
+  std::optional<TopKCall> how = TopKOfCustomCall(call);
+  if (!how || operands.size() < 2 || !operands[0].shape().IsArray() ||
+      IsComplex(operands[0].dtype())) {
     return std::nullopt;
   }
-  const Shape& shape = operands[0].shape();
   const Shape& values = call.shape().tuple_element(0);
-  int64_t dim = ConfigInt(ConfigOf(call), "reduction_dim").value_or(shape.rank() - 1);
-  if (dim < 0 || dim >= shape.rank() || values.rank() != shape.rank()) return std::nullopt;
+  int64_t dim = how->dimension;
+  if (values.rank() != operands[0].shape().rank()) return std::nullopt;
+  Literal rows = TRY(MoveDimension(operands[0], dim, /*to_end=*/true));
+  Literal top = TRY(TopElements(rows, values.dim(dim), how->largest));
+  std::vector<Literal> parts = std::move(top).TakeTuple();
+  for (Literal& part : parts) part = TRY(MoveDimension(part, dim, /*to_end=*/false));
+  return Literal::Tuple(std::move(parts));
+}
+
+// Which way and along which dimension an approximate top k goes.
+std::optional<TopKCall> ApproxTopKForm(const Instruction& call, const Shape& values) {
+  const auto& attrs = call.attrs<CustomCallAttrs>();
+  if (call.operand_count() < 2 || attrs.called_computations.empty() ||
+      attrs.called_computations[0]->root() == nullptr) {
+    return std::nullopt;
+  }
+  int64_t rank = values.rank();
+  int64_t dim = ConfigIntOfCustomCall(call, "reduction_dim").value_or(rank - 1);
+  if (dim < 0 || dim >= rank) return std::nullopt;
   const Instruction* compare = attrs.called_computations[0]->root();
   bool smallest = compare->op() == Op::kCompare &&
                   (compare->attrs<CompareAttrs>().direction == Direction::kLt ||
                    compare->attrs<CompareAttrs>().direction == Direction::kLe);
-  Literal rows = TRY(MoveDimension(operands[0], dim, /*to_end=*/true));
-  Literal top = TRY(TopElements(rows, values.dim(dim), !smallest));
-  std::vector<Literal> parts = std::move(top).TakeTuple();
-  for (Literal& part : parts) part = TRY(MoveDimension(part, dim, /*to_end=*/false));
-  return Literal::Tuple(std::move(parts));
+  return TopKCall{dim, !smallest};
 }
 
 // The first operand says whether the assertion holds.
@@ -230,6 +239,32 @@ bool IsIdentity(std::string_view target) {
 
 }  // namespace
 
+bool IsIdentityCustomCall(std::string_view target) {
+  return IsIdentity(target);
+}
+
+std::optional<Op> OpOfCustomCall(std::string_view target) {
+  return MathOp(target);
+}
+
+std::optional<int64_t> ConfigIntOfCustomCall(const Instruction& call, std::string_view key) {
+  return ConfigInt(ConfigOf(call), key);
+}
+
+std::optional<TopKCall> TopKOfCustomCall(const Instruction& call) {
+  const std::string& target = call.attrs<CustomCallAttrs>().custom_call_target;
+  if (!call.shape().IsTuple() || call.shape().tuple_size() != 2) return std::nullopt;
+  const Shape& values = call.shape().tuple_element(0);
+  if (!values.IsArray() || values.rank() < 1) return std::nullopt;
+  if (target == "ApproxTopK" || target == "PartialReduce") return ApproxTopKForm(call, values);
+  if (target == "TopK") return TopKCall{values.rank() - 1, true};
+  if (target != "mhlo.topk" && target != "chlo.top_k") return std::nullopt;
+  std::string_view config = ConfigOf(call);
+  bool smallest = config.find("largest = false") != std::string_view::npos ||
+                  config.find("\"largest\":false") != std::string_view::npos;
+  return TopKCall{values.rank() - 1, !smallest};
+}
+
 Result<Literal> TopElements(const Literal& operand, int64_t k, bool largest) {
   const Shape& shape = operand.shape();
   int64_t n = shape.dim(shape.rank() - 1);
@@ -280,7 +315,8 @@ bool IsKnownCustomCall(std::string_view target) {
                                            "ProductOfElementaryHouseholderReflectors",
                                            "PadToStatic",
                                            "SliceToDynamic",
-                                           "GetRngSeed"};
+                                           "GetRngSeed",
+                                           "weft.lu"};
   return IsIdentity(target) || MathOp(target) ||
          std::find(std::begin(kTargets), std::end(kTargets), target) != std::end(kTargets);
 }
@@ -293,12 +329,8 @@ Result<Known> EvaluateKnownCustomCall(EvalContext& context, const Instruction& i
     if (!instruction.shape().IsArray()) return std::nullopt;
     return TRY(Literal::Allocate(StripLayout(instruction.shape())));
   }
-  if (target == "TopK") return TopK(instruction, operands, /*largest=*/true);
-  if (target == "mhlo.topk" || target == "chlo.top_k") {
-    std::string_view config = ConfigOf(instruction);
-    bool smallest = config.find("largest = false") != std::string_view::npos ||
-                    config.find("\"largest\":false") != std::string_view::npos;
-    return TopK(instruction, operands, !smallest);
+  if (target == "TopK" || target == "mhlo.topk" || target == "chlo.top_k") {
+    return TopK(instruction, operands);
   }
   if (target == "ApproxTopK" || target == "PartialReduce") {
     return ApproxTopK(instruction, operands);
@@ -308,6 +340,7 @@ Result<Known> EvaluateKnownCustomCall(EvalContext& context, const Instruction& i
   if (target == "ProductOfElementaryHouseholderReflectors" && operands.size() == 2) {
     return HouseholderProduct(operands[0], operands[1]);
   }
+  if (target == "weft.lu" && operands.size() == 1) return LuFactors(operands[0]);
   if (target == "PadToStatic") return Pad(instruction, operands);
   if (target == "SliceToDynamic") return SliceToDynamic(instruction, operands);
   if (target == "GetRngSeed" && instruction.shape().dtype() == DType::kU64 &&

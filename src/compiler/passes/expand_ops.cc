@@ -1,0 +1,20 @@
+#include "compiler/passes/expand_ops.h"
+
+#include "compiler/passes.h"
+
+namespace weft::compiler {
+
+Result<bool> ExpandOps(hlo::Module& module, const PassContext&) {
+  // First what brings in other instructions.
+  bool changed = TRY(RewriteEach(module, ExpandCalls));
+  if (changed) module.RemoveUnusedComputations();
+  ScalarFunctions functions(module);
+  changed |= TRY(RewriteEach(module, [&](hlo::Instruction* i) -> Result<bool> {
+    return TRY(ExpandBatchNorm(i, functions)) || TRY(ExpandCollectives(i)) ||
+           TRY(ExpandCustomCalls(i)) || TRY(ExpandMarkers(i)) || TRY(ExpandElementwise(i));
+  }));
+  if (changed) module.RemoveUnusedComputations();
+  return changed;
+}
+
+}  // namespace weft::compiler

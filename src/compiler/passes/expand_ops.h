@@ -1,0 +1,27 @@
+// The families of expand-ops. Each takes an instruction and returns whether it put others in its
+// place.
+#pragma once
+
+#include "base/error.h"
+#include "compiler/passes/rewrite.h"
+#include "hlo/instruction.h"
+
+namespace weft::compiler {
+
+// fusion, composite calls, and the halves of asynchronous ops: the synchronous op stands where the
+// start was, and a tuple of the start's shape for its other users.
+Result<bool> ExpandCalls(hlo::Instruction* i);
+// batch-norm-*, computed in f32 or f64.
+Result<bool> ExpandBatchNorm(hlo::Instruction* i, ScalarFunctions& functions);
+// Collectives in which every device is alone: identities. partition-id and replica-id where there
+// is one: 0.
+Result<bool> ExpandCollectives(hlo::Instruction* i);
+// Custom calls that only annotate: their operand. Those that are an op by another name: the op.
+Result<bool> ExpandCustomCalls(hlo::Instruction* i);
+// domain, add-dependency (as control dependencies), get-dimension-size, set-dimension-size and
+// dynamic-reshape of static shapes.
+Result<bool> ExpandMarkers(hlo::Instruction* i);
+// map of elementwise functions; stochastic-convert.
+Result<bool> ExpandElementwise(hlo::Instruction* i);
+
+}  // namespace weft::compiler
