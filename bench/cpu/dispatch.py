@@ -147,17 +147,19 @@ def main():
   parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
   parser.add_argument("--platforms", default="weft,cpu", help="the one measured and the one it is compared with")
   parser.add_argument("--through", default="", help="one more platform")
-  parser.add_argument("--repeats", type=int, default=31)
-  parser.add_argument("--rows", default="", help="only rows whose name contains this")
+  parser.add_argument("--repeats", type=int, default=0, help="runs of each (default 31, quick 7)")
+  parser.add_argument("--only", default="", help="rows whose name contains this")
+  parser.add_argument("--quick", action="store_true", help="a few repeats; writes no file")
   parser.add_argument("--no-json", action="store_true", help="do not write bench/results")
   options = parser.parse_args()
+  options.repeats = options.repeats or (7 if options.quick else 31)
   names = [*options.platforms.split(","), *filter(None, [options.through])]
   devices = [jax.devices(name)[0] for name in names]
 
   print(f"{'µs a call':36}" + "".join(f"{name:>10}" for name in names) + f"{'ratio':>8}")
   table, ratios = {}, []
   for row, make in ROWS.items():
-    if options.rows not in row:
+    if options.only not in row:
       continue
     runs = []
     for device in devices:
@@ -170,7 +172,7 @@ def main():
   mean = math.exp(statistics.fmean(map(math.log, ratios)))
   print(f"{'geometric mean':36}" + " " * (10 * len(names)) + f"{mean:8.2f}")
 
-  if not options.no_json and not options.rows:
+  if not (options.no_json or options.only or options.quick):
     today = datetime.date.today().isoformat()
     path = RESULTS / f"{today}-dispatch-{platform.machine()}-{os.cpu_count()}core.json"
     path.write_text(json.dumps({

@@ -125,7 +125,5 @@ def test_import(name, form):
         args = args[:-2]
     lowered = jax.jit(f).lower(*args)
     contents = portable(lowered) if form == "bytecode" else lowered.as_text(debug_info=True)
-    if form == "text" and "chlo." in contents:
-        pytest.skip("text with CHLO, which bytecode does not have")
     want = [np.asarray(x) for x in jax.tree_util.tree_leaves(jax.jit(f)(*args))]
     compare(evaluate(contents, *kept(lowered, args)), want, **tolerances)

@@ -54,7 +54,7 @@ Handler FindHandler(std::string_view name) {
     for (std::span<const HandlerRow> rows :
          {ElementwiseHandlers(), ShapeHandlers(), DynamicHandlers(), ContractionHandlers(),
           ReductionHandlers(), IndexHandlers(), ControlHandlers(), CollectiveHandlers(),
-          CallHandlers(), ShardyHandlers()}) {
+          CallHandlers(), ShardyHandlers(), SpecialFunctionHandlers()}) {
       for (const HandlerRow& row : rows) table->emplace(row.name, row.handler);
     }
     return table;

@@ -152,6 +152,7 @@ std::span<const HandlerRow> ControlHandlers();
 std::span<const HandlerRow> CollectiveHandlers();
 std::span<const HandlerRow> CallHandlers();
 std::span<const HandlerRow> ShardyHandlers();
+std::span<const HandlerRow> SpecialFunctionHandlers();
 
 // A row for an operation that is one instruction without attributes of its own.
 template <Op kHloOp>
