@@ -56,6 +56,15 @@ int64_t WorkOf(const Kernel& kernel) {
   return static_cast<int64_t>(std::min(work, kLimit));
 }
 
+int64_t ArrayBytes(const Kernel& kernel) {
+  int64_t bytes = 0, threads = Extents(kernel).threads;
+  for (size_t i = static_cast<size_t>(kernel.num_params); i < kernel.memories.size(); ++i) {
+    const program::Memory& m = kernel.memories[i];
+    bytes += m.count * ByteWidth(m.dtype) * (m.per_thread ? threads : 1);
+  }
+  return bytes;
+}
+
 bool IsTiny(const Kernel& kernel) {
   bool loops = std::any_of(kernel.code.begin(), kernel.code.end(),
                            [](const program::Instr& i) { return i.op == Op::kLoop; });
@@ -141,6 +150,7 @@ class Planner {
         const Kernel& kernel = program_.kernels[launch->kernel];
         code += kernel.code.size();
         bool small = kernel.code.size() <= kRegionKernelCode &&
+                     ArrayBytes(kernel) <= kLocalBytesInAll &&
                      (GridSize(kernel) <= 1 || WorkOf(kernel) <= kRegionGridWork);
         fits = fits && small;
         return;
