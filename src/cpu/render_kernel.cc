@@ -151,8 +151,8 @@ class KernelRenderer {
                           kernel_.value(loop.args[2]).AsInt(), *trips, loop.type});
     }
     int64_t size = static_cast<int64_t>(end_[pc] - pc);
-    bool written_out =
-        trips && (*trips <= 1 || (loop.loop == LoopKind::kUnroll && *trips <= kMaxUnrolled / size / copies_));
+    bool written_out = trips && (*trips <= 1 || (loop.loop == LoopKind::kUnroll &&
+                                                 *trips <= kMaxUnrolled / size / copies_));
     if (written_out) {
       RenderWrittenOut(pc, *trips);
     } else {
@@ -454,7 +454,7 @@ class KernelRenderer {
   std::vector<int64_t> grid_;
   size_t grid_level_ = 0;
   int64_t threads_in_all_ = 1, stack_bytes_ = 0, next_loop_ = 0;
-  int64_t copies_ = 1;  // of the code at hand, in loops that are written out
+  int64_t copies_ = 1;        // of the code at hand, in loops that are written out
   std::string access_group_;  // of the vector loop that is open
 };
 
