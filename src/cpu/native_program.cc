@@ -1,5 +1,6 @@
 #include "cpu/native_program.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <optional>
@@ -100,6 +101,7 @@ Status NativeProgram::PrepareSequences() {
       } else {
         next.n = plan_.call_numbers.at(step);
       }
+      most_arguments_ = std::max(most_arguments_, next.arguments.size());
       if (next.n > 0 || next.kind == Kind::kCall) sequence.push_back(std::move(next));
     }
   }

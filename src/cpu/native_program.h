@@ -68,6 +68,7 @@ class NativeProgram : public runtime::LoadedProgram {
   std::unique_ptr<CodeImage> image_;
   RunFunction run_ = nullptr;  // null: the steps are one sequence, or none
   std::vector<std::vector<SequenceStep>> sequences_;
+  size_t most_arguments_ = 0;                               // of a step in them
   std::vector<std::unique_ptr<PreparedRoutine>> routines_;  // by call number; null: not the CPU's
   std::vector<std::byte*> table_;  // addresses of constants; the rest is filled in by each run
   std::vector<Literal> constants_;

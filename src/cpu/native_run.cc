@@ -49,27 +49,27 @@ Error AtStep(const program::Step& step, Error error) {
 }
 
 Status NativeProgram::RunSequence(Context& context, int64_t number, std::byte* const* table) const {
-  InlineVec<std::byte*, 32> addresses;
+  InlineVec<std::byte*, 32> storage(most_arguments_, nullptr);
+  std::byte** addresses = storage.data();
   for (const SequenceStep& step : sequences_[number]) {
-    addresses.resize(step.arguments.size());
-    for (size_t i = 0; i < step.arguments.size(); ++i) {
-      addresses[i] = table[step.arguments[i].slot] + step.arguments[i].offset;
+    std::byte** next = addresses;
+    for (const SequenceStep::Argument& argument : step.arguments) {
+      *next++ = table[argument.slot] + argument.offset;
     }
     switch (step.kind) {
       case SequenceStep::Kind::kKernel:
         if (step.n == 1) {
-          step.task(addresses.data(), 0, 1);
+          step.task(addresses, 0, 1);
         } else {
-          context.pool->ParallelFor(step.n, 1, [&](int64_t begin, int64_t end) {
-            step.task(addresses.data(), begin, end);
-          });
+          context.pool->ParallelFor(
+              step.n, 1, [&](int64_t begin, int64_t end) { step.task(addresses, begin, end); });
         }
         break;
       case SequenceStep::Kind::kCopy:
         std::memcpy(addresses[1], addresses[0], static_cast<size_t>(step.n));
         break;
       case SequenceStep::Kind::kFill: FillMemory(addresses[0], step.n, step.pattern); break;
-      case SequenceStep::Kind::kCall: TRY(RunCall(context, step.n, addresses.data())); break;
+      case SequenceStep::Kind::kCall: TRY(RunCall(context, step.n, addresses)); break;
     }
   }
   return {};
