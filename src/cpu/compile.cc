@@ -10,16 +10,16 @@ namespace {
 
 // Kernels come with their vectors and loops made: what is left is to share and to fold addresses.
 constexpr std::string_view kKernelPasses =
-    "function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm),early-"
+    "always-inline,function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa("
+    "licm),early-"
     "cse)";
-// The step list without loops worth optimising.
+// Control flow without loops worth optimising.
 constexpr std::string_view kStepPasses = "always-inline,function(sroa,early-cse,simplifycfg)";
 constexpr std::string_view kLoopPasses = "default<O2>";
 
 std::string PassesOf(const RenderedModule& module) {
   if (module.loops) return std::string(kLoopPasses);
-  if (module.kernels == 0) return std::string(kStepPasses);
-  return StrCat(module.steps ? "always-inline," : "", kKernelPasses);
+  return std::string(module.kernels == 0 ? kStepPasses : kKernelPasses);
 }
 
 std::string KeyOf(const RenderedModule& module, const std::string& passes,

@@ -1,5 +1,6 @@
 #include "cpu/native_program.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <optional>
@@ -8,6 +9,7 @@
 #include "base/cores.h"
 #include "base/storage.h"
 #include "cpu/native_run.h"
+#include "cpu/render_kernel.h"
 #include "program/library.h"
 
 namespace weft::cpu {
@@ -65,9 +67,44 @@ Status NativeProgram::Compile(const runtime::LoadOptions& options) {
   for (const RenderedModule& module : modules) stats_.kernels += module.kernels;
   std::vector<std::string> objects = TRY(CompileModules(*compilers_, modules, options, stats_));
   image_ = TRY(CodeImage::Link(objects));
-  run_ = reinterpret_cast<RunFunction>(TRY(image_->Find("weft_run")));
+  if (HasControlFlow(program_)) {
+    run_ = reinterpret_cast<RunFunction>(TRY(image_->Find("weft_run")));
+  }
+  TRY(PrepareSequences());
   stats_.milliseconds =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  return {};
+}
+
+Status NativeProgram::PrepareSequences() {
+  using Kind = SequenceStep::Kind;
+  std::vector<TaskFunction> tasks(program_.kernels.size());
+  for (const auto& steps : plan_.sequences) {
+    std::vector<SequenceStep>& sequence = sequences_.emplace_back();
+    for (const program::Step* step : steps) {
+      SequenceStep next{Kind::kCall, nullptr, 0, ArgumentsOf(program_, plan_, *step), {}};
+      if (auto* launch = std::get_if<program::KernelStep>(&step->op)) {
+        int32_t kernel = plan_.same_as[launch->kernel];
+        if (!tasks[kernel]) {
+          tasks[kernel] = reinterpret_cast<TaskFunction>(TRY(image_->Find(TaskName(kernel))));
+        }
+        next.kind = Kind::kKernel;
+        next.task = tasks[kernel];
+        next.n = GridSize(program_.kernels[kernel]);
+      } else if (std::holds_alternative<program::CopyStep>(step->op)) {
+        next.kind = Kind::kCopy;
+        next.n = step->uses[0].slice.size;
+      } else if (auto* fill = std::get_if<program::FillStep>(&step->op)) {
+        next.kind = Kind::kFill;
+        next.n = step->uses[0].slice.size;
+        next.pattern = fill->pattern;
+      } else {
+        next.n = plan_.call_numbers.at(step);
+      }
+      most_arguments_ = std::max(most_arguments_, next.arguments.size());
+      if (next.n > 0 || next.kind == Kind::kCall) sequence.push_back(std::move(next));
+    }
+  }
   return {};
 }
 

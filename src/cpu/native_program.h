@@ -9,6 +9,7 @@
 #include "cpu/compile.h"
 #include "cpu/plan.h"
 #include "cpu/routines/routine.h"
+#include "cpu/sequence.h"
 #include "runtime/device.h"
 
 namespace weft::cpu {
@@ -48,13 +49,13 @@ class NativeProgram : public runtime::LoadedProgram {
   Status PlaceConstants();
   void BindArguments();
   Status PrepareRoutines();
-  Result<NativeContext::Task> TaskOf(int32_t kernel) const;  // for running step by step
+  Status PrepareSequences();
+  Result<TaskFunction> TaskOf(int32_t kernel) const;  // for running step by step
 
   Status CheckCall(const runtime::Call& call) const;
   Status RunCall(Context& context, int64_t number, std::byte* const* addresses) const;
-  static void Parallel(NativeContext* context, NativeContext::Task task,
-                       std::byte* const* parameters, int64_t n);
-  static int32_t CallStep(NativeContext* context, int64_t number, std::byte* const* addresses);
+  Status RunSequence(Context& context, int64_t number, std::byte* const* table) const;
+  static int32_t SequenceFromCode(NativeContext* context, int64_t number, std::byte* const* table);
 
   std::shared_ptr<std::byte[]> TakeArena() const;
   void KeepArena(std::shared_ptr<std::byte[]> arena) const;
@@ -65,7 +66,9 @@ class NativeProgram : public runtime::LoadedProgram {
   Plan plan_;
   runtime::LoadStats stats_;
   std::unique_ptr<CodeImage> image_;
-  RunFunction run_ = nullptr;
+  RunFunction run_ = nullptr;  // null: the steps are one sequence, or none
+  std::vector<std::vector<SequenceStep>> sequences_;
+  size_t most_arguments_ = 0;                               // of a step in them
   std::vector<std::unique_ptr<PreparedRoutine>> routines_;  // by call number; null: not the CPU's
   std::vector<std::byte*> table_;  // addresses of constants; the rest is filled in by each run
   std::vector<Literal> constants_;

@@ -48,17 +48,40 @@ Error AtStep(const program::Step& step, Error error) {
   return error;
 }
 
-void NativeProgram::Parallel(NativeContext* context, NativeContext::Task task,
-                             std::byte* const* parameters, int64_t n) {
-  static_cast<Context*>(context)->pool->ParallelFor(
-      n, 1, [&](int64_t begin, int64_t end) { task(parameters, begin, end); });
+Status NativeProgram::RunSequence(Context& context, int64_t number, std::byte* const* table) const {
+  InlineVec<std::byte*, 32> storage(most_arguments_, nullptr);
+  std::byte** addresses = storage.data();
+  for (const SequenceStep& step : sequences_[number]) {
+    std::byte** next = addresses;
+    for (const SequenceStep::Argument& argument : step.arguments) {
+      *next++ = table[argument.slot] + argument.offset;
+    }
+    switch (step.kind) {
+      case SequenceStep::Kind::kKernel:
+        if (step.n == 1) {
+          step.task(addresses, 0, 1);
+        } else {
+          context.pool->ParallelFor(
+              step.n, 1, [&](int64_t begin, int64_t end) { step.task(addresses, begin, end); });
+        }
+        break;
+      case SequenceStep::Kind::kCopy:
+        std::memcpy(addresses[1], addresses[0], static_cast<size_t>(step.n));
+        break;
+      case SequenceStep::Kind::kFill: FillMemory(addresses[0], step.n, step.pattern); break;
+      case SequenceStep::Kind::kCall: TRY(RunCall(context, step.n, addresses)); break;
+    }
+  }
+  return {};
 }
 
-int32_t NativeProgram::CallStep(NativeContext* context, int64_t number,
-                                std::byte* const* addresses) {
+int32_t NativeProgram::SequenceFromCode(NativeContext* context, int64_t number,
+                                        std::byte* const* table) {
   Context& c = *static_cast<Context*>(context);
-  c.status = c.program->RunCall(c, number, addresses);
-  return c.status ? 0 : kRunFailed;
+  Status status = c.program->RunSequence(c, number, table);
+  if (status) return 0;
+  c.status = std::move(status);
+  return kRunFailed;
 }
 
 Status NativeProgram::RunCall(Context& context, int64_t number, std::byte* const* addresses) const {
@@ -140,13 +163,17 @@ Status NativeProgram::Run(const runtime::Call& call) const {
     table[0] = arena.get();
   }
   Context context;
-  context.parallel = &Parallel;
-  context.call = &CallStep;
+  context.sequence = &SequenceFromCode;
   context.cancel = call.cancel ? reinterpret_cast<const std::byte*>(call.cancel) : &kNeverCancelled;
   context.program = this;
   context.run = &call;
   context.pool = call.pool ? call.pool : &DefaultPool();
-  int32_t code = run_(&context, table.data());
+  int32_t code = 0;
+  if (run_) {
+    code = run_(&context, table.data());
+  } else if (!sequences_.empty()) {
+    code = SequenceFromCode(&context, 0, table.data());
+  }
   if (arena) KeepArena(std::move(arena));
   if (code == kRunCancelled)
     return MakeError(Code::kCancelled, "program ", program_.name, ": cancelled");

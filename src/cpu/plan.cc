@@ -20,8 +20,6 @@ using program::Step;
 constexpr size_t kRegionKernelCode = 400;     // instructions of one kernel in a region ...
 constexpr size_t kRegionCode = 3000;          // ... and of all
 constexpr int64_t kRegionGridWork = 1 << 15;  // a grid of more work is worth several threads
-constexpr size_t kTinyKernelCode = 50;        // inlined wherever it is launched
-constexpr size_t kTinyKernels = 32;           // as many launches of those at most
 constexpr int64_t kLocalBytes = 4096, kLocalBytesInAll = 16384;
 constexpr int64_t kCopiedLocalBytes = 1024;  // of one whose content comes from or goes outside
 constexpr int64_t kBorrowedBytes = 256;      // of parameters and results kept on the stack
@@ -56,10 +54,13 @@ int64_t WorkOf(const Kernel& kernel) {
   return static_cast<int64_t>(std::min(work, kLimit));
 }
 
-bool IsTiny(const Kernel& kernel) {
-  bool loops = std::any_of(kernel.code.begin(), kernel.code.end(),
-                           [](const program::Instr& i) { return i.op == Op::kLoop; });
-  return !loops && kernel.code.size() <= kTinyKernelCode;
+int64_t ArrayBytes(const Kernel& kernel) {
+  int64_t bytes = 0, threads = Extents(kernel).threads;
+  for (size_t i = static_cast<size_t>(kernel.num_params); i < kernel.memories.size(); ++i) {
+    const program::Memory& m = kernel.memories[i];
+    bytes += m.count * ByteWidth(m.dtype) * (m.per_thread ? threads : 1);
+  }
+  return bytes;
 }
 
 class Planner {
@@ -141,6 +142,7 @@ class Planner {
         const Kernel& kernel = program_.kernels[launch->kernel];
         code += kernel.code.size();
         bool small = kernel.code.size() <= kRegionKernelCode &&
+                     ArrayBytes(kernel) <= kLocalBytesInAll &&
                      (GridSize(kernel) <= 1 || WorkOf(kernel) <= kRegionGridWork);
         fits = fits && small;
         return;
@@ -215,30 +217,44 @@ class Planner {
   }
 
   void Walk(const std::vector<Step>& steps) {
+    bool open = false;  // a sequence that the next step may join
     for (const Step& step : steps) {
-      if (plan_.region_numbers.contains(&step)) {
-        ForEachStep(std::get<program::WhileStep>(step.op).condition,
-                    [&](const Step& s) { MarkInlined(s); });
-        ForEachStep(std::get<program::WhileStep>(step.op).body,
-                    [&](const Step& s) { MarkInlined(s); });
-        continue;
-      }
-      if (auto* launch = std::get_if<program::KernelStep>(&step.op)) {
-        const Kernel& kernel = program_.kernels[launch->kernel];
-        bool inlined = IsTiny(kernel) && tiny_++ < kTinyKernels;
-        (inlined ? plan_.inlined : plan_.launched)[plan_.same_as[launch->kernel]] = true;
-      } else if (auto* loop = std::get_if<program::WhileStep>(&step.op)) {
-        Walk(loop->condition);
-        Walk(loop->body);
+      if (auto* loop = std::get_if<program::WhileStep>(&step.op)) {
+        open = false;
+        WalkLoop(step, *loop);
       } else if (auto* branches = std::get_if<program::ConditionalStep>(&step.op)) {
+        open = false;
         for (const auto& branch : branches->branches) Walk(branch);
-      } else if (!std::holds_alternative<program::CopyStep>(step.op) &&
-                 !std::holds_alternative<program::FillStep>(step.op) &&
-                 !std::holds_alternative<program::WaitStep>(step.op)) {
-        plan_.call_numbers[&step] = static_cast<int32_t>(plan_.calls.size());
-        plan_.calls.push_back(&step);
-        if (auto* call = std::get_if<program::LibraryStep>(&step.op)) MarkCalled(*call);
+      } else if (!std::holds_alternative<program::WaitStep>(step.op)) {
+        if (!open) {
+          plan_.sequence_numbers[&step] = static_cast<int32_t>(plan_.sequences.size());
+          plan_.sequences.emplace_back();
+        }
+        open = true;
+        plan_.sequences.back().push_back(&step);
+        AddToSequence(step);
       }
+    }
+  }
+
+  void WalkLoop(const Step& step, const program::WhileStep& loop) {
+    if (plan_.region_numbers.contains(&step)) {
+      ForEachStep(loop.condition, [&](const Step& s) { MarkInlined(s); });
+      ForEachStep(loop.body, [&](const Step& s) { MarkInlined(s); });
+    } else {
+      Walk(loop.condition);
+      Walk(loop.body);
+    }
+  }
+
+  void AddToSequence(const Step& step) {
+    if (auto* launch = std::get_if<program::KernelStep>(&step.op)) {
+      plan_.launched[plan_.same_as[launch->kernel]] = true;
+    } else if (!std::holds_alternative<program::CopyStep>(step.op) &&
+               !std::holds_alternative<program::FillStep>(step.op)) {
+      plan_.call_numbers[&step] = static_cast<int32_t>(plan_.calls.size());
+      plan_.calls.push_back(&step);
+      if (auto* call = std::get_if<program::LibraryStep>(&step.op)) MarkCalled(*call);
     }
   }
 
@@ -252,7 +268,6 @@ class Planner {
   const RenderTarget& target_;
   Plan plan_;
   std::vector<int> outside_;  // uses of each buffer with storage
-  size_t tiny_ = 0;
 };
 
 }  // namespace

@@ -1,5 +1,8 @@
-// What is decided about a Program before its code is written: where buffers lie, which steps leave
-// native code, which loops become native regions.
+// What is decided about a Program before its code is written: where buffers lie, which steps C++
+// runs, which loops become native regions.
+//
+// Steps outside regions that have no steps inside are data, not code: a sequence is a run of them,
+// which costs nothing to compile.
 //
 // A native region is a `while` whose steps are kernels, copies, fills, ifs and whiles of little
 // code each: one function, kernels inlined, small buffers in registers or on the stack.
@@ -38,15 +41,17 @@ struct Plan {
   std::vector<Place> places;  // by buffer; of those without a base
   int32_t slots = 1;
   int64_t arena_bytes = 0;
-  std::vector<const program::Step*> calls;  // steps that C++ runs: routines, collectives, channels
+  std::vector<std::vector<const program::Step*>> sequences;
+  std::map<const program::Step*, int32_t> sequence_numbers;  // by first step
+  std::vector<const program::Step*> calls;  // steps of sequences: routines, collectives, channels
   std::map<const program::Step*, int32_t> call_numbers;
   std::vector<Region> regions;
   std::map<const program::Step*, int32_t> region_numbers;
   // Kernels that come out as the same code as an earlier one: its number, else their own. The
   // flags below are of those that come first.
   std::vector<int32_t> same_as;
-  std::vector<bool> launched;  // kernels that a step outside regions launches with a call ...
-  std::vector<bool> inlined;   // ... and those that are part of the main module's functions
+  std::vector<bool> launched;  // kernels that sequences launch ...
+  std::vector<bool> inlined;   // ... and those that are part of regions
   std::vector<bool> called;    // kernels that library routines call by name
 };
 

@@ -191,7 +191,7 @@ TEST(Program, ShowsWhatItMakes) {
   options.show = [&](std::string_view name, std::string_view text) {
     shown[std::string(name)] = text;
   };
-  ASSERT_TRUE(TestDevice().Load(ReadProgram("test/program/softmax.program"), options));
+  ASSERT_TRUE(TestDevice().Load(ReadProgram("test/program/while_counter.program"), options));
   EXPECT_TRUE(shown.contains("main.ll"));
   EXPECT_NE(shown["main.ll"].find("@weft_run"), std::string::npos);
   EXPECT_NE(shown["main.s"].find("weft_run"), std::string::npos);

@@ -151,8 +151,8 @@ class KernelRenderer {
                           kernel_.value(loop.args[2]).AsInt(), *trips, loop.type});
     }
     int64_t size = static_cast<int64_t>(end_[pc] - pc);
-    bool written_out =
-        trips && (*trips <= 1 || (loop.loop == LoopKind::kUnroll && *trips <= kMaxUnrolled / size));
+    bool written_out = trips && (*trips <= 1 || (loop.loop == LoopKind::kUnroll &&
+                                                 *trips <= kMaxUnrolled / size / copies_));
     if (written_out) {
       RenderWrittenOut(pc, *trips);
     } else {
@@ -172,12 +172,14 @@ class KernelRenderer {
     std::vector<std::string> carried;
     for (size_t i = 3; i < loop.args.size(); ++i) carried.push_back(NameOf(loop.args[i]));
     int64_t begin = kernel_.value(loop.args[0]).AsInt(), step = kernel_.value(loop.args[2]).AsInt();
+    copies_ *= std::max<int64_t>(trips, 1);
     for (int64_t n = 0; n < trips; ++n) {
       SetCounter(loop, StrCat(begin + n * step));
       for (size_t i = 0; i < carried.size(); ++i) names_[loop.results[i + 1]] = carried[i];
       RenderBlock(pc + 1, end_[pc]);
       for (size_t i = 0; i < carried.size(); ++i) carried[i] = NameOf(end.args[i]);
     }
+    copies_ /= std::max<int64_t>(trips, 1);
     for (size_t i = 0; i < carried.size(); ++i) names_[end.results[i]] = carried[i];
   }
 
@@ -452,6 +454,7 @@ class KernelRenderer {
   std::vector<int64_t> grid_;
   size_t grid_level_ = 0;
   int64_t threads_in_all_ = 1, stack_bytes_ = 0, next_loop_ = 0;
+  int64_t copies_ = 1;        // of the code at hand, in loops that are written out
   std::string access_group_;  // of the vector loop that is open
 };
 

@@ -23,45 +23,41 @@ bool HasVectorLoop(const Kernel& kernel) {
   });
 }
 
-// Functions that take the parameters' addresses in an array.
-void RenderTasks(const Kernel& kernel, int32_t number, bool task, bool called, std::string& out) {
+// Functions that take the parameters' addresses in an array, the kernel inside.
+void RenderTasks(const Kernel& kernel, int32_t number, bool called, std::string& out) {
   std::string loads, arguments;
   for (int32_t i = 0; i < kernel.num_params; ++i) {
     StrAppend(loads, "  %a", i, " = getelementptr inbounds ptr, ptr %parameters, i64 ", i, "\n  %p",
               i, " = load ptr, ptr %a", i, ", align 8\n");
     StrAppend(arguments, "ptr %p", i, ", ");
   }
-  std::string call = StrCat(loads, "  tail call void @", KernelName(number), "(", arguments);
-  if (task) {
-    StrAppend(out, "define void @", TaskName(number),
-              "(ptr %parameters, i64 %begin, i64 %end) #0 {\n", call,
-              "i64 %begin, i64 %end)\n  ret void\n}\n");
-  }
-  if (called) {
-    StrAppend(out, "define void @", CalledName(number), "(ptr %parameters) #0 {\n", call,
-              "i64 0, i64 ", GridSize(kernel), ")\n  ret void\n}\n");
-  }
+  StrAppend(out, "define void @", TaskName(number),
+            "(ptr %parameters, i64 %begin, i64 %end) #0 {\n", loads, "  tail call void @kernel_",
+            number, "(", arguments, "i64 %begin, i64 %end)\n  ret void\n}\n");
+  if (!called) return;
+  StrAppend(out, "define void @", CalledName(number), "(ptr %parameters) #0 {\n  tail call void @",
+            TaskName(number), "(ptr %parameters, i64 0, i64 ", GridSize(kernel),
+            ")\n  ret void\n}\n");
 }
 
 RenderedModule RenderKernels(const Program& program, const Plan& plan, const RenderTarget& target,
-                             const std::vector<int32_t>& kernels, bool loops, bool all_tasks,
-                             size_t number) {
+                             const std::vector<int32_t>& kernels, bool loops, size_t number) {
   RenderedModule module;
   module.name = StrCat("kernels", number);
   module.loops = loops;
   module.kernels = static_cast<int64_t>(kernels.size());
   IrMetadata metadata;
-  RenderLaunched(program, plan, target, kernels, all_tasks, metadata, module.text);
+  RenderLaunched(program, plan, target, kernels, metadata, module.text);
   StrAppend(module.text, kModuleTail, metadata.text());
   return module;
 }
 
 // Kernels that need functions of their own, with or without loops for LLVM to make vectors of.
 std::vector<int32_t> FunctionsOf(const Program& program, const Plan& plan, bool loops,
-                                 bool all_kernels) {
+                                 bool only_kernels) {
   std::vector<int32_t> wanted;
   for (size_t i = 0; i < program.kernels.size(); ++i) {
-    bool used = plan.launched[i] || plan.called[i] || (all_kernels && plan.inlined[i]);
+    bool used = plan.launched[i] || plan.called[i] || (only_kernels && plan.inlined[i]);
     if (used && HasVectorLoop(program.kernels[i]) == loops) {
       wanted.push_back(static_cast<int32_t>(i));
     }
@@ -77,9 +73,6 @@ size_t CodeOf(const Program& program, const std::vector<int32_t>& kernels) {
 
 }  // namespace
 
-std::string KernelName(int32_t kernel) {
-  return StrCat("weft_kernel_", kernel);
-}
 std::string TaskName(int32_t kernel) {
   return StrCat("weft_task_", kernel);
 }
@@ -87,28 +80,35 @@ std::string CalledName(int32_t kernel) {
   return StrCat("weft_call_", kernel);
 }
 
+bool HasControlFlow(const Program& program) {
+  return std::any_of(program.steps.begin(), program.steps.end(), [](const program::Step& step) {
+    return std::holds_alternative<program::WhileStep>(step.op) ||
+           std::holds_alternative<program::ConditionalStep>(step.op);
+  });
+}
+
 void RenderLaunched(const Program& program, const Plan& plan, const RenderTarget& target,
-                    const std::vector<int32_t>& kernels, bool all_tasks, IrMetadata& metadata,
-                    std::string& out) {
+                    const std::vector<int32_t>& kernels, IrMetadata& metadata, std::string& out) {
   for (int32_t k : kernels) {
     const Kernel& kernel = program.kernels[k];
     AppendComment(out, kernel.name);
-    std::string name = KernelName(k);
-    bool direct = plan.launched[k] && GridSize(kernel) == 1, task = all_tasks || !direct;
-    RenderKernel(kernel, {name, direct ? "" : "internal", "#0"}, target, metadata, out);
-    RenderTasks(kernel, k, task, plan.called[k], out);
+    std::string name = StrCat("kernel_", k);
+    RenderKernel(kernel, {name, "internal", "#1"}, target, metadata, out);
+    RenderTasks(kernel, k, plan.called[k], out);
   }
 }
 
 std::vector<RenderedModule> RenderProgram(const Program& program, const Plan& plan,
-                                          const RenderTarget& target, int parts, bool all_kernels) {
+                                          const RenderTarget& target, int parts,
+                                          bool only_kernels) {
   std::vector<RenderedModule> modules;
   std::vector<int32_t> with_main;
   for (bool loops : {false, true}) {
-    std::vector<int32_t> wanted = FunctionsOf(program, plan, loops, all_kernels);
+    std::vector<int32_t> wanted = FunctionsOf(program, plan, loops, only_kernels);
     size_t code = CodeOf(program, wanted);
     // A module costs about as much as a small kernel.
-    if (!all_kernels && code <= kCodePerModule && loops == !plan.regions.empty()) {
+    bool join = !only_kernels && HasControlFlow(program) && loops == !plan.regions.empty();
+    if (join && code <= kCodePerModule) {
       with_main = std::move(wanted);
       continue;
     }
@@ -119,11 +119,12 @@ std::vector<RenderedModule> RenderProgram(const Program& program, const Plan& pl
         group.push_back(wanted[i]);
         n += program.kernels[wanted[i]].code.size() + kCallCode;
       }
-      modules.push_back(
-          RenderKernels(program, plan, target, group, loops, all_kernels, modules.size()));
+      modules.push_back(RenderKernels(program, plan, target, group, loops, modules.size()));
     }
   }
-  modules.push_back(RenderMain(program, plan, target, with_main));
+  if (HasControlFlow(program) && !only_kernels) {
+    modules.push_back(RenderMain(program, plan, target, with_main));
+  }
   return modules;
 }
 

@@ -1,9 +1,9 @@
-// A Program as LLVM modules. The step list is
+// A Program as LLVM modules. The control flow of its steps is
 //   i32 @weft_run(ptr ctx, ptr addresses)
-// with all its control flow. A kernel that steps launch is `void @weft_kernel_N`
-// (render_kernel.h); if it has a grid, there is
+// which there is only if there are loops or conditionals. A kernel that steps launch is
 //   void @weft_task_N(ptr parameters, i64 begin, i64 end)
-// for ranges of it, and one that routines call by name is `void @weft_call_N(ptr parameters)`.
+// for ranges of its grid, and one that routines call by name is `void @weft_call_N(ptr
+// parameters)`.
 #pragma once
 
 #include <cstddef>
@@ -19,27 +19,25 @@ namespace weft::cpu {
 
 // What the code finds behind its first argument.
 struct NativeContext {
-  using Task = void (*)(std::byte* const* parameters, int64_t begin, int64_t end);
-  void (*parallel)(NativeContext* context, Task task, std::byte* const* parameters, int64_t n);
-  // Runs step number `call` (Plan::calls); anything but 0 ends the run.
-  int32_t (*call)(NativeContext* context, int64_t call, std::byte* const* addresses);
+  // Runs the steps of Plan::sequences[number]; anything but 0 ends the run.
+  int32_t (*sequence)(NativeContext* context, int64_t number, std::byte* const* addresses);
   const std::byte* cancel;  // not 0: end
 };
+using TaskFunction = void (*)(std::byte* const* parameters, int64_t begin, int64_t end);
 using RunFunction = int32_t (*)(NativeContext* context, std::byte* const* addresses);
 inline constexpr int32_t kRunCancelled = 1, kRunFailed = 2;  // what RunFunction returns, 0: fine
 
 struct RenderedModule {
   std::string name, text;
   bool loops = false;  // wants loop optimisations, not only clean-up
-  bool steps = false;  // has the step list
   int64_t kernels = 0;
 };
-// At most about `parts` modules of kernels, and the main one last. `all_kernels`: tasks for every
-// kernel, in modules of their own, for running step by step.
+// At most about `parts` modules of kernels, and the control flow in one of them or its own.
+// `only_kernels`: tasks for every kernel, and no control flow, for running step by step.
 std::vector<RenderedModule> RenderProgram(const program::Program& program, const Plan& plan,
-                                          const RenderTarget& target, int parts, bool all_kernels);
+                                          const RenderTarget& target, int parts, bool only_kernels);
 
-std::string KernelName(int32_t kernel);
+bool HasControlFlow(const program::Program& program);
 std::string TaskName(int32_t kernel);
 std::string CalledName(int32_t kernel);
 

@@ -37,9 +37,6 @@ class FunctionRenderer {
       RenderSteps(program_.steps);
     }
     ir_.Line("ret i32 0");
-    if (most_arguments_ > 0) {
-      StrAppend(entry_, "  %arguments = alloca [", most_arguments_, " x ptr], align 16\n");
-    }
     StrAppend(out, "define ", Signature(), " #0 {\nentry:\n", entry_, ir_.text(), "}\n");
   }
 
@@ -112,38 +109,30 @@ class FunctionRenderer {
 
   void RenderSteps(const std::vector<Step>& steps) {
     for (const Step& step : steps) {
-      std::visit([&](const auto& op) { RenderStep(step, op); }, step.op);
+      bool block = std::holds_alternative<program::WhileStep>(step.op) ||
+                   std::holds_alternative<program::ConditionalStep>(step.op);
+      if (region_ || block) {
+        std::visit([&](const auto& op) { RenderStep(step, op); }, step.op);
+      } else if (auto found = plan_.sequence_numbers.find(&step);
+                 found != plan_.sequence_numbers.end()) {
+        RenderSequence(found->second);
+      }
     }
   }
 
   void RenderStep(const Step& step, const program::KernelStep& op) {
-    const program::Kernel& kernel = program_.kernels[op.kernel];
     int32_t number = plan_.same_as[op.kernel];
-    int64_t grid = GridSize(kernel);
+    int64_t grid = GridSize(program_.kernels[number]);
     if (grid == 0) return;
-    bool inlined = region_ || (plan_.inlined[number] && !plan_.launched[number]);
-    if (inlined || grid == 1) {
-      std::string name = inlined ? StrCat("inline_", number) : KernelName(number);
-      std::string arguments;
-      for (const program::Use& use : step.uses) StrAppend(arguments, "ptr ", Address(use), ", ");
-      ir_.Line("call void @", name, "(", arguments, "i64 0, i64 ", grid, ")");
-      (inlined ? inlined_ : direct_).insert(number);
-      return;
-    }
-    StoreArguments(step);
-    tasks_.insert(number);
-    std::string parallel = ir_.Def("load ptr, ptr %ctx, align 8, !invariant.load !0");
-    ir_.Line("call void ", parallel, "(ptr %ctx, ptr @", TaskName(number), ", ptr %arguments, i64 ",
-             grid, ")");
+    inlined_.insert(number);
+    std::string arguments;
+    for (const program::Use& use : step.uses) StrAppend(arguments, "ptr ", Address(use), ", ");
+    ir_.Line("call void @inline_", number, "(", arguments, "i64 0, i64 ", grid, ")");
   }
 
-  void StoreArguments(const Step& step) {
-    most_arguments_ = std::max(most_arguments_, std::max<size_t>(step.uses.size(), 1));
-    for (size_t i = 0; i < step.uses.size(); ++i) {
-      std::string address = Address(step.uses[i]);
-      std::string at = Offset("%arguments", static_cast<int64_t>(i) * 8);
-      ir_.Line("store ptr ", address, ", ptr ", at, ", align 8");
-    }
+  void RenderSequence(int32_t number) {
+    std::string sequence = ir_.Def("load ptr, ptr %ctx, align 8, !invariant.load !0");
+    ReturnUnlessZero(ir_.Def("call i32 ", sequence, "(ptr %ctx, i64 ", number, ", ptr %buffers)"));
   }
 
   void RenderStep(const Step& step, const program::CopyStep&) {
@@ -193,16 +182,10 @@ class FunctionRenderer {
     ir_.Begin(after);
   }
 
-  // Everything that C++ does.
+  // Regions have no other steps.
   template <class Op>
   void RenderStep(const Step& step, const Op&) {
-    CHECK(!region_) << KindName(step);
-    StoreArguments(step);
-    std::string at = Offset("%ctx", 8);
-    std::string call = ir_.Def("load ptr, ptr ", at, ", align 8, !invariant.load !0");
-    std::string code = ir_.Def("call i32 ", call, "(ptr %ctx, i64 ", plan_.call_numbers.at(&step),
-                               ", ptr %arguments)");
-    ReturnUnlessZero(code);
+    CHECK(false) << KindName(step);
   }
 
   void ReturnUnlessZero(const std::string& code) {
@@ -262,7 +245,7 @@ class FunctionRenderer {
       ir_.Branch(due, look, go_on, ", !prof !1");
       ir_.Begin(look);
     }
-    std::string at = Offset("%ctx", 16);
+    std::string at = Offset("%ctx", 8);
     std::string flag = ir_.Def("load ptr, ptr ", at, ", align 8, !invariant.load !0");
     std::string value = ir_.Def("load atomic i8, ptr ", flag, " monotonic, align 1");
     std::string set = ir_.Def("icmp ne i8 ", value, ", 0");
@@ -297,19 +280,12 @@ class FunctionRenderer {
     ir_.Begin(after);
   }
 
- public:
-  const std::set<int32_t>& tasks() const { return tasks_; }
-  const std::set<int32_t>& direct() const { return direct_; }
-
- private:
   const Program& program_;
   const Plan& plan_;
   const Region* region_;
   std::set<int32_t>& inlined_;
-  std::set<int32_t> tasks_, direct_;  // kernels launched through the pool, and called
   IrBody ir_;
   std::string entry_;
-  size_t most_arguments_ = 0;
 };
 
 }  // namespace
@@ -320,7 +296,6 @@ RenderedModule RenderMain(const Program& program, const Plan& plan, const Render
   module.name = "main";
   module.loops = !plan.regions.empty();
   module.kernels = static_cast<int64_t>(kernels.size());
-  module.steps = true;
   IrMetadata metadata;
   metadata.Add("!{}");                                        // !0: of invariant loads
   metadata.Add("!{!\"branch_weights\", i32 1, i32 100000}");  // !1: of what is rare
@@ -328,26 +303,14 @@ RenderedModule RenderMain(const Program& program, const Plan& plan, const Render
   for (const Region& region : plan.regions) {
     FunctionRenderer(program, plan, &region, inlined).Render(module.text);
   }
-  FunctionRenderer run(program, plan, nullptr, inlined);
-  run.Render(module.text);
+  FunctionRenderer(program, plan, nullptr, inlined).Render(module.text);
   for (int32_t k : inlined) {
     const program::Kernel& kernel = program.kernels[k];
     std::string name = StrCat("inline_", k);
     AppendComment(module.text, kernel.name);
     RenderKernel(kernel, {name, "internal", "#1"}, target, metadata, module.text);
   }
-  RenderLaunched(program, plan, target, kernels, false, metadata, module.text);
-  std::set<int32_t> here(kernels.begin(), kernels.end());
-  for (int32_t k : run.tasks()) {
-    if (here.contains(k)) continue;
-    StrAppend(module.text, "declare void @", TaskName(k), "(ptr, i64, i64) #0\n");
-  }
-  for (int32_t k : run.direct()) {
-    if (here.contains(k)) continue;
-    StrAppend(module.text, "declare void @", KernelName(k), "(");
-    for (int32_t i = 0; i < program.kernels[k].num_params; ++i) module.text += "ptr, ";
-    StrAppend(module.text, "i64, i64) #0\n");
-  }
+  RenderLaunched(program, plan, target, kernels, metadata, module.text);
   StrAppend(module.text, kModuleTail, metadata.text());
   return module;
 }

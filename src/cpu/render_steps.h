@@ -1,4 +1,4 @@
-// The module of the step list: weft_run, native regions, and the kernels that are part of them.
+// The module of the control flow: weft_run, native regions, the kernels that are part of them.
 #pragma once
 
 #include <string_view>
@@ -13,8 +13,7 @@ RenderedModule RenderMain(const program::Program& program, const Plan& plan,
 
 // Kernels that steps launch, as functions that other modules see.
 void RenderLaunched(const program::Program& program, const Plan& plan, const RenderTarget& target,
-                    const std::vector<int32_t>& kernels, bool all_tasks, IrMetadata& metadata,
-                    std::string& out);
+                    const std::vector<int32_t>& kernels, IrMetadata& metadata, std::string& out);
 
 // What every module ends with: attributes and declarations.
 inline constexpr std::string_view kModuleTail =

@@ -57,7 +57,7 @@ class StepRunner {
   }
 
   Status RunOp(const program::Step& step, const program::KernelStep& op) {
-    NativeContext::Task task = TRY(program_.TaskOf(op.kernel));
+    TaskFunction task = TRY(program_.TaskOf(op.kernel));
     int64_t grid = GridSize(program_.program_.kernels[op.kernel]);
     std::vector<std::byte*> addresses = Addresses(step);
     if (grid > 0) task(addresses.data(), 0, grid);
@@ -74,10 +74,7 @@ class StepRunner {
     return {};
   }
   Status RunOp(const program::Step& step, const program::FillStep& op) {
-    std::byte* to = Address(step.uses[0]);
-    for (int64_t i = 0; i < step.uses[0].slice.size; ++i) {
-      to[i] = op.pattern[static_cast<size_t>(i) % op.pattern.size()];
-    }
+    FillMemory(Address(step.uses[0]), step.uses[0].slice.size, op.pattern);
     return {};
   }
   Status RunOp(const program::Step&, const program::WaitStep&) { return {}; }
@@ -119,16 +116,14 @@ class StepRunner {
   bool report_inner_ = true;
 };
 
-Result<NativeContext::Task> NativeProgram::TaskOf(int32_t kernel) const {
+Result<TaskFunction> NativeProgram::TaskOf(int32_t kernel) const {
   MutexLock lock(mutex_);
   if (!step_image_) {
     std::vector<RenderedModule> modules = RenderProgram(program_, plan_, target_, 1, true);
-    modules.pop_back();  // the step list
     runtime::LoadStats unused;
     step_image_ = TRY(CodeImage::Link(TRY(CompileModules(*compilers_, modules, {}, unused))));
   }
-  return reinterpret_cast<NativeContext::Task>(
-      TRY(step_image_->Find(TaskName(plan_.same_as[kernel]))));
+  return reinterpret_cast<TaskFunction>(TRY(step_image_->Find(TaskName(plan_.same_as[kernel]))));
 }
 
 Status RunStepByStep(const NativeProgram& program, const runtime::Call& call) {
