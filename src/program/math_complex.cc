@@ -38,6 +38,12 @@ SquaredSize Size2(C z) {
   return {scale, Fma(x, x, y * y)};
 }
 
+// a b - c d, exactly 0 where the products are equal and accurate where they nearly are.
+V DifferenceOfProducts(V a, V b, V c, V d) {
+  V product = c * d;
+  return Fma(a, b, -product) + Fma(-c, d, product);
+}
+
 // An infinite part makes an infinite quotient, and so on: what C's division does where the plain
 // formulas give NaN twice.
 C DivideSpecial(C x, C y, C quotient) {
@@ -84,7 +90,8 @@ C DivC(C x, C y) {
   V size = Fma(d.re, d.re, d.im * d.im);
   // scale / x_scale would overflow in one step where the quotient does not.
   auto unscale = [&](V part) { return part / size / x_scale * scale; };
-  C plain{unscale(Fma(n.re, d.re, n.im * d.im)), unscale(Fma(n.im, d.re, -(n.re * d.im)))};
+  C plain{unscale(DifferenceOfProducts(n.re, d.re, -n.im, d.im)),
+          unscale(DifferenceOfProducts(n.im, d.re, n.re, d.im))};
   KernelBuilder& b = *x.re.b;
   V special = (plain.re != plain.re) & (plain.im != plain.im);
   b.BeginIf(b.Any(special.id));
@@ -147,9 +154,8 @@ C ExpC(C z) {
   double rest = wide ? 0x1.d945df4f8ec8ep+1009 : 0x1.55779cp+115;
   V factor = Select(large, z.re.Const(rest), 1.0);
   auto [sine, cosine] = SinCos(z.im);
-  auto times = [&](V turn) {
-    return Select(part == 0, WithSign(part, turn), part * turn * factor);
-  };
+  V nothing = z.re == -kComplexInfinity;  // 0 whatever the angle
+  auto times = [&](V turn) { return Select(nothing, WithSign(part, turn), part * turn * factor); };
   C result{times(cosine), Select(z.im == 0, z.im, times(sine))};
   V unbounded = (z.re == kComplexInfinity) & !(cosine == cosine);
   return {Select(unbounded, kComplexInfinity, result.re), result.im};
