@@ -21,20 +21,28 @@ Pair FastTwoSum(V a, V b) {
   return {sum, (a - sum) + b};
 }
 
-V Poly(V x, std::span<const double> c) {
+V Poly(V x, V square, std::span<const double> c) {
+  if (c.size() == 3) return Fma(x, Fma(x, c[2], c[1]), c[0]);
   std::vector<V> terms;
   for (size_t i = 0; i < c.size(); i += 2) {
     terms.push_back(i + 1 < c.size() ? Fma(x, c[i + 1], c[i]) : x.Const(c[i]));
   }
-  while (terms.size() > 1) {
-    x = x * x;
+  V power = square;
+  while (terms.size() > 3) {
     std::vector<V> next;
     for (size_t i = 0; i < terms.size(); i += 2) {
-      next.push_back(i + 1 < terms.size() ? Fma(terms[i + 1], x, terms[i]) : terms[i]);
+      next.push_back(i + 1 < terms.size() ? Fma(terms[i + 1], power, terms[i]) : terms[i]);
     }
     terms = std::move(next);
+    power = power * power;
   }
-  return terms[0];
+  V sum = terms.back();
+  for (size_t i = terms.size() - 1; i-- > 0;) sum = Fma(sum, power, terms[i]);
+  return sum;
+}
+
+V Poly(V x, std::span<const double> c) {
+  return Poly(x, c.size() > 3 ? x * x : x, c);
 }
 
 namespace {
@@ -78,7 +86,9 @@ ExpParts SplitExp(V x, int bias) {
   V n = sum - magic;
   V r = Fma(n, x.Pick(-0x1.62e43p-1, -0x1.62e42fefa39efp-1), x);
   r = Fma(n, x.Pick(0x1.05c61p-29, -0x1.abc9e3b39803fp-56), r);
-  return {Bits(sum), Fma(r * r, Poly(r, kExpF32, kExpF64), r)};
+  V square = r * r;
+  std::span<const double> c = x.wide() ? std::span<const double>(kExpF64) : kExpF32;
+  return {Bits(sum), Fma(square, Poly(r, square, c), r)};
 }
 
 V PowerOfTwo(V exponent) {
@@ -158,7 +168,8 @@ ValueId Expm1(KernelBuilder& b, ValueId id) {
 // 1 / (1 + e^-|x|), times e^-|x| for negative x: no overflow, and small results keep their bits.
 ValueId Logistic(KernelBuilder& b, ValueId id) {
   V x{&b, id};
-  auto [exponent, m] = SplitExp(Max(-Abs(x), x.wide() ? -746 : -104), x.wide() ? 2046 : 254);
+  V negative = FromBits(Bits(x) | SignBit(Bits(x)));  // -|x|
+  auto [exponent, m] = SplitExp(Max(negative, x.wide() ? -746 : -104), x.wide() ? 2046 : 254);
   V power = Scale(exponent);
   V e = Fma(power, m, power);
   return (Select(x < 0, e, 1) / Fma(power, m, power + 1)).id;
@@ -170,7 +181,7 @@ ValueId Tanh(KernelBuilder& b, ValueId id) {
   V a = Min(Abs(x), x.wide() ? 20 : 9.5);
   auto [exponent, m] = SplitExp(a * -2, x.wide() ? 1023 : 127);
   V power = PowerOfTwo(exponent);
-  return WithSign(Abs(Fma(power, m, power - 1) / Fma(power, m, power + 1)), x).id;
+  return WithSign(Fma(-power, m, 1 - power) / Fma(power, m, power + 1), x).id;
 }
 
 namespace {

@@ -47,7 +47,8 @@ V Combine(V e, V log_m) {
 
 V LogOnePlus(V f) {
   V square = f * f;
-  return Fma(square * f, Poly(f, kLogF32, kLogF64), Fma(square, -0.5, f));
+  std::span<const double> c = f.wide() ? std::span<const double>(kLogF64) : kLogF32;
+  return Fma(square * f, Poly(f, square, c), Fma(square, -0.5, f));
 }
 
 Exponent SplitExponent(V x, bool has_subnormals) {

@@ -129,8 +129,9 @@ inline V SignBit(V bits) {  // of the integer's type
 // The sign of `sign` put on a magnitude whose sign bit is clear.
 V WithSign(V magnitude, V sign);
 
-// c[0] + c[1] x + ... by Estrin's scheme: a chain of log2(n) steps, few extra products.
+// c[0] + c[1] x + ... by Estrin's scheme: a chain of about log2(n) steps, few extra products.
 V Poly(V x, std::span<const double> c);
+V Poly(V x, V square, std::span<const double> c);  // x^2 is there already
 // The coefficients for the type of x.
 inline V Poly(V x, std::span<const double> f32, std::span<const double> f64) {
   return Poly(x, x.wide() ? f64 : f32);
