@@ -16,8 +16,8 @@ Hyperbolic SinhCosh(V x) {
   KernelBuilder& b = *x.b;
   double limit = x.wide() ? 700 : 80;
   V large = Abs(x) > limit;
-  V far = x.Of(Exp(b, (Abs(x) - limit).id)) * 0.5;
-  V sine = x.Of(Sinh(b, x.id)), cosine = x.Of(Cosh(b, x.id));
+  V far = x.Of(Exp(b, (Abs(x) - limit).id())) * 0.5;
+  V sine = x.Of(Sinh(b, x.id())), cosine = x.Of(Cosh(b, x.id()));
   double rest = x.wide() ? 0x1.d945df4f8ec8ep+1009 : 0x1.55779cp+115;
   return {Select(large, WithSign(far, x), sine), Select(large, far, cosine),
           Select(large, x.Const(rest), 1.0)};
@@ -56,12 +56,12 @@ C CoshC(C z) {
 C TanhC(C z) {
   KernelBuilder& b = *z.re.b;
   V a = Abs(z.re);
-  V s = z.re.Of(Sinh(b, Min(a, 25).id)), t = z.re.Of(Tan(b, z.im.id));
+  V s = z.re.Of(Sinh(b, Min(a, 25).id())), t = z.re.Of(Tan(b, z.im.id()));
   V beta = Fma(t, t, 1.0), d = Fma(beta * s, s, 1.0);
   C result{beta * s * Sqrt(Fma(s, s, 1.0)) / d, t / d};
   V far = a > 22;
   auto [sine, cosine] = SinCos(z.im);
-  V decay = sine * cosine * 4 * z.re.Of(Exp(b, (a * -2).id));
+  V decay = sine * cosine * 4 * z.re.Of(Exp(b, (a * -2).id()));
   V no_angle = decay != decay;  // at x = inf any y will do
   V bounded = a < kTrigInfinity;
   C end{Select(bounded & no_angle, decay, 1.0), Select(bounded | !no_angle, decay, 0.0)};
@@ -70,11 +70,8 @@ C TanhC(C z) {
   return {Select(z.re == 0, z.re, re), Select(z.im == 0, z.im, result.im)};
 }
 
-V RealAtan2(V y, V x) {
-  return y.Of(Atan2(*y.b, y.id, x.id));
-}
 V RealAsinh(V x) {
-  return x.Of(Asinh(*x.b, x.id));
+  return x.Of(Asinh(*x.b, x.id()));
 }
 V IsInfinite(C z) {
   return (Abs(z.re) == kTrigInfinity) | (Abs(z.im) == kTrigInfinity);
@@ -133,7 +130,7 @@ C Parts(KernelBuilder& b, Complex z) {
   return {{&b, z.re}, {&b, z.im}};
 }
 Complex Ids(C z) {
-  return {z.re.id, z.im.id};
+  return {z.re.id(), z.im.id()};
 }
 C TimesI(C z) {
   return {-z.im, z.re};

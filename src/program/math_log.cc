@@ -88,11 +88,11 @@ ValueId Log(KernelBuilder& b, ValueId id) {
   V x{&b, id};
   V result = Select(x < kLogInfinity, LogPositive(x), x);  // NaN too
   V not_positive = Select(x == 0, x.Const(-kLogInfinity), kLogNan);
-  return Select(x <= 0, not_positive, result).id;
+  return Select(x <= 0, not_positive, result).id();
 }
 
 ValueId Log1p(KernelBuilder& b, ValueId x) {
-  return Log1pOf({&b, x}).id;
+  return Log1pOf({&b, x}).id();
 }
 
 }  // namespace weft::program::math
