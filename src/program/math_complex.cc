@@ -38,6 +38,12 @@ SquaredSize Size2(C z) {
   return {scale, Fma(x, x, y * y)};
 }
 
+// a b - c d, exactly 0 where the products are equal and accurate where they nearly are.
+V DifferenceOfProducts(V a, V b, V c, V d) {
+  V product = c * d;
+  return Fma(a, b, -product) + Fma(-c, d, product);
+}
+
 // An infinite part makes an infinite quotient, and so on: what C's division does where the plain
 // formulas give NaN twice.
 C DivideSpecial(C x, C y, C quotient) {
@@ -84,13 +90,15 @@ C DivC(C x, C y) {
   V size = Fma(d.re, d.re, d.im * d.im);
   // scale / x_scale would overflow in one step where the quotient does not.
   auto unscale = [&](V part) { return part / size / x_scale * scale; };
-  C plain{unscale(Fma(n.re, d.re, n.im * d.im)), unscale(Fma(n.im, d.re, -(n.re * d.im)))};
+  C plain{unscale(DifferenceOfProducts(n.re, d.re, -n.im, d.im)),
+          unscale(DifferenceOfProducts(n.im, d.re, n.re, d.im))};
   KernelBuilder& b = *x.re.b;
   V special = (plain.re != plain.re) & (plain.im != plain.im);
-  b.BeginIf(b.Any(special.id));
+  for (V part : {x.re, x.im, y.re, y.im, plain.re, plain.im}) part.id();
+  b.BeginIf(b.Any(special.id()));
   C fixed = SelectC(special, DivideSpecial(x, y, plain), plain);
-  b.BeginElse(std::vector<ValueId>{fixed.re.id, fixed.im.id});
-  auto joined = b.End(std::vector<ValueId>{plain.re.id, plain.im.id});
+  b.BeginElse(std::vector<ValueId>{fixed.re.id(), fixed.im.id()});
+  auto joined = b.End(std::vector<ValueId>{plain.re.id(), plain.im.id()});
   return {x.re.Of(joined[0]), x.re.Of(joined[1])};
 }
 
@@ -133,9 +141,13 @@ V LogAbs(C z) {
   return Select(EitherInfinite(z), kComplexInfinity, result);
 }
 
+V RealAtan2(V y, V x) {
+  y.id();  // before x, whatever the order of arguments
+  return y.Of(Atan2(*y.b, y.id(), x.id()));
+}
+
 C LogC(C z) {
-  KernelBuilder& b = *z.re.b;
-  return {LogAbs(z), z.re.Of(Atan2(b, z.im.id, z.re.id))};
+  return {LogAbs(z), RealAtan2(z.im, z.re)};
 }
 
 // e^x (cos y + i sin y). A factor is taken out of large e^x, which may be finite once multiplied.
@@ -143,13 +155,12 @@ C ExpC(C z) {
   KernelBuilder& b = *z.re.b;
   bool wide = z.re.wide();
   V large = z.re > (wide ? 700 : 80);
-  V part = z.re.Of(Exp(b, Select(large, z.re - (wide ? 700 : 80), z.re).id));
+  V part = z.re.Of(Exp(b, Select(large, z.re - (wide ? 700 : 80), z.re).id()));
   double rest = wide ? 0x1.d945df4f8ec8ep+1009 : 0x1.55779cp+115;
   V factor = Select(large, z.re.Const(rest), 1.0);
   auto [sine, cosine] = SinCos(z.im);
-  auto times = [&](V turn) {
-    return Select(part == 0, WithSign(part, turn), part * turn * factor);
-  };
+  V nothing = z.re == -kComplexInfinity;  // 0 whatever the angle
+  auto times = [&](V turn) { return Select(nothing, WithSign(part, turn), part * turn * factor); };
   C result{times(cosine), Select(z.im == 0, z.im, times(sine))};
   V unbounded = (z.re == kComplexInfinity) & !(cosine == cosine);
   return {Select(unbounded, kComplexInfinity, result.re), result.im};
@@ -165,7 +176,7 @@ C In(KernelBuilder& b, Complex z) {
   return {{&b, z.re}, {&b, z.im}};
 }
 Complex Out(C z) {
-  return {z.re.id, z.im.id};
+  return {z.re.id(), z.im.id()};
 }
 // Computes in f64 and rounds.
 template <class F>
@@ -188,7 +199,7 @@ Complex Div(KernelBuilder& b, Complex x, Complex y) {
 
 ValueId Abs(KernelBuilder& b, Complex x) {
   C z = In(b, x);
-  return Cast(AbsC(Widen(z)), z.re.type().dtype).id;
+  return Cast(AbsC(Widen(z)), z.re.type().dtype).id();
 }
 
 Complex Exp(KernelBuilder& b, Complex x) {
@@ -198,7 +209,7 @@ Complex Exp(KernelBuilder& b, Complex x) {
 // (e^x - 1) cos y - 2 sin^2(y/2) + i e^x sin y.
 Complex Expm1(KernelBuilder& b, Complex x) {
   return InF64(b, x, [&](C z) {
-    V m = z.re.Of(Expm1(b, z.re.id));
+    V m = z.re.Of(Expm1(b, z.re.id()));
     auto [half, unused] = SinCos(z.im * 0.5);
     auto [sine, cosine] = SinCos(z.im);
     V real = Select(m == kComplexInfinity, m * cosine, Fma(m, cosine, half * half * -2));
@@ -220,7 +231,7 @@ Complex Log1p(KernelBuilder& b, Complex x) {
     V near_log = Log1pOf(second.high + (second.low + first.low + errors)) * 0.5;
     V near = (z.re > -0.5) & (z.re < 2) & (detail::Abs(z.im) < 2);
     C moved{z.re + 1, z.im};
-    V angle = z.re.Of(Atan2(b, z.im.id, moved.re.id));
+    V angle = RealAtan2(z.im, moved.re);
     return C{Select(near, near_log, LogAbs(moved)), angle};
   });
 }

@@ -22,6 +22,7 @@ C SqrtC(C z);
 V LogAbs(C z);  // log |z|, exact near |z| = 1
 C LogC(C z);
 // Of either type.
+V RealAtan2(V y, V x);
 C ExpC(C z);
 
 struct SinCosParts {

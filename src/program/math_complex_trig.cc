@@ -16,8 +16,8 @@ Hyperbolic SinhCosh(V x) {
   KernelBuilder& b = *x.b;
   double limit = x.wide() ? 700 : 80;
   V large = Abs(x) > limit;
-  V far = x.Of(Exp(b, (Abs(x) - limit).id)) * 0.5;
-  V sine = x.Of(Sinh(b, x.id)), cosine = x.Of(Cosh(b, x.id));
+  V far = x.Of(Exp(b, (Abs(x) - limit).id())) * 0.5;
+  V sine = x.Of(Sinh(b, x.id())), cosine = x.Of(Cosh(b, x.id()));
   double rest = x.wide() ? 0x1.d945df4f8ec8ep+1009 : 0x1.55779cp+115;
   return {Select(large, WithSign(far, x), sine), Select(large, far, cosine),
           Select(large, x.Const(rest), 1.0)};
@@ -33,16 +33,22 @@ V ZeroWins(V a, V b, V factor) {
   return Select(lost & (b == 0), b, product);
 }
 
+// An infinite real part with an angle that is none: infinity in some direction.
+V Unbounded(V x, V cosine, V product) {
+  V any_direction = (Abs(x) == kTrigInfinity) & (cosine != cosine);
+  return Select(any_direction, kTrigInfinity, product);
+}
+
 C SinhC(C z) {
   auto [sinh, cosh, factor] = SinhCosh(z.re);
   auto [sine, cosine] = SinCos(z.im);
-  return {ZeroWins(sinh, cosine, factor), ZeroWins(cosh, sine, factor)};
+  return {Unbounded(z.re, cosine, ZeroWins(sinh, cosine, factor)), ZeroWins(cosh, sine, factor)};
 }
 
 C CoshC(C z) {
   auto [sinh, cosh, factor] = SinhCosh(z.re);
   auto [sine, cosine] = SinCos(z.im);
-  return {ZeroWins(cosh, cosine, factor), ZeroWins(sinh, sine, factor)};
+  return {Unbounded(z.re, cosine, ZeroWins(cosh, cosine, factor)), ZeroWins(sinh, sine, factor)};
 }
 
 // With t = tan y, s = sinh x, d = 1 + (1 + t^2) s^2:
@@ -50,24 +56,22 @@ C CoshC(C z) {
 C TanhC(C z) {
   KernelBuilder& b = *z.re.b;
   V a = Abs(z.re);
-  V s = z.re.Of(Sinh(b, Min(a, 25).id)), t = z.re.Of(Tan(b, z.im.id));
+  V s = z.re.Of(Sinh(b, Min(a, 25).id())), t = z.re.Of(Tan(b, z.im.id()));
   V beta = Fma(t, t, 1.0), d = Fma(beta * s, s, 1.0);
   C result{beta * s * Sqrt(Fma(s, s, 1.0)) / d, t / d};
   V far = a > 22;
   auto [sine, cosine] = SinCos(z.im);
-  V decay = sine * cosine * 4 * z.re.Of(Exp(b, (a * -2).id));
-  V tail = Select(decay == decay, decay, 0.0);  // at x = inf any y will do
-  tail = Select(a < kTrigInfinity, decay, tail);
-  C end{z.re.Const(1), tail};
+  V decay = sine * cosine * 4 * z.re.Of(Exp(b, (a * -2).id()));
+  V no_angle = decay != decay;  // at x = inf any y will do
+  V bounded = a < kTrigInfinity;
+  C end{Select(bounded & no_angle, decay, 1.0), Select(bounded | !no_angle, decay, 0.0)};
   result = SelectC(far, end, result);
-  return {WithSign(Abs(result.re), z.re), Select(z.im == 0, z.im, result.im)};
+  V re = WithSign(Abs(result.re), z.re);
+  return {Select(z.re == 0, z.re, re), Select(z.im == 0, z.im, result.im)};
 }
 
-V RealAtan2(V y, V x) {
-  return y.Of(Atan2(*y.b, y.id, x.id));
-}
 V RealAsinh(V x) {
-  return x.Of(Asinh(*x.b, x.id));
+  return x.Of(Asinh(*x.b, x.id()));
 }
 V IsInfinite(C z) {
   return (Abs(z.re) == kTrigInfinity) | (Abs(z.im) == kTrigInfinity);
@@ -78,6 +82,7 @@ C AsinC(C z) {
   C p = SqrtC({1 - z.re, -z.im}), q = SqrtC({1 + z.re, z.im});
   V re = RealAtan2(z.re, Fma(p.re, q.re, -(p.im * q.im)));
   V im = RealAsinh(Fma(p.re, q.im, -(p.im * q.re)));
+  re = Select(z.re == 0, z.re, re);
   C infinite{RealAtan2(z.re, Abs(z.im)), WithSign(z.im.Const(kTrigInfinity), z.im)};
   return SelectC(IsInfinite(z), infinite, {re, im});
 }
@@ -105,10 +110,12 @@ C AtanhC(C z) {
   V less = 1 - x;
   V re = Log1pOf(4 * x / Fma(less, less, y * y)) * 0.25;
   V im = RealAtan2(y + y, Fma(less, x + 1, -(y * y))) * 0.5;
-  V far = Apply(Op::kMax, x, y) > 0x1p500;
+  V infinite = IsInfinite(z);
+  V far = infinite | (Apply(Op::kMax, x, y) > 0x1p500);
   V size = AbsC(z);
-  C end{Select(size == kTrigInfinity, x.Const(0), x / size / size), x.Const(kTrigHalfPi)};
-  C result = SelectC(far, end, {re, im});
+  V end_re = Select(infinite, x.Const(0), x / size / size);
+  V end_im = Select(y == y, x.Const(kTrigHalfPi), y);
+  C result = SelectC(far, {end_re, end_im}, {Select(x == 0, x, re), im});
   return {WithSign(result.re, z.re), WithSign(result.im, z.im)};
 }
 
@@ -123,7 +130,7 @@ C Parts(KernelBuilder& b, Complex z) {
   return {{&b, z.re}, {&b, z.im}};
 }
 Complex Ids(C z) {
-  return {z.re.id, z.im.id};
+  return {z.re.id(), z.im.id()};
 }
 C TimesI(C z) {
   return {-z.im, z.re};

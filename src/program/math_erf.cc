@@ -34,7 +34,7 @@ ValueId Erf(KernelBuilder& b, ValueId id) {
   auto [exponent, m] = SplitExp(Poly(a, kLogErfcF32, kLogErfcF64), x.wide() ? 1023 : 127);
   V power = PowerOfTwo(exponent);
   V large = Fma(-power, m, 1 - power);
-  return WithSign(Select(a < 1, small, large), x).id;
+  return WithSign(Select(a < 1, small, large), x).id();
 }
 
 }  // namespace weft::program::math

@@ -5,38 +5,6 @@
 namespace weft::program::math {
 namespace detail {
 
-V WithSign(V magnitude, V sign) {
-  V bits = Bits(sign);
-  return FromBits(Bits(magnitude) | (bits & SignBit(bits)));
-}
-
-Pair TwoSum(V a, V b) {
-  V sum = a + b;
-  V of_b = sum - a;
-  return {sum, (a - (sum - of_b)) + (b - of_b)};
-}
-
-Pair FastTwoSum(V a, V b) {
-  V sum = a + b;
-  return {sum, (a - sum) + b};
-}
-
-V Poly(V x, std::span<const double> c) {
-  std::vector<V> terms;
-  for (size_t i = 0; i < c.size(); i += 2) {
-    terms.push_back(i + 1 < c.size() ? Fma(x, c[i + 1], c[i]) : x.Const(c[i]));
-  }
-  while (terms.size() > 1) {
-    x = x * x;
-    std::vector<V> next;
-    for (size_t i = 0; i < terms.size(); i += 2) {
-      next.push_back(i + 1 < terms.size() ? Fma(terms[i + 1], x, terms[i]) : terms[i]);
-    }
-    terms = std::move(next);
-  }
-  return terms[0];
-}
-
 namespace {
 
 // (e^r - 1 - r) / r^2 on |r| <= 0.3473, the error times r: 2^-26.1, 2^-61.7.
@@ -52,12 +20,12 @@ constexpr double kExpF64[] = {0x1p-1,
                               0x1.27e4d03b881acp-22,
                               0x1.af5f840a087f9p-26,
                               0x1.1f8726b44980bp-29};
-// (2^r - 1) / r on |r| <= 0.501, the error times r: 2^-28.9, 2^-57.5.
 // (sinh x - x) / x^3 in x^2 on [0, 1], the error times x^2: 2^-31.5, 2^-62.9.
 constexpr double kSinhF32[] = {0x1.555556p-3, 0x1.1110e2p-7, 0x1.a02156p-13, 0x1.75a6f6p-19};
 constexpr double kSinhF64[] = {0x1.5555555555555p-3,  0x1.1111111111199p-7,  0x1.a01a01a007b25p-13,
                                0x1.71de3a682212ap-19, 0x1.ae64420b9f73cp-26, 0x1.6130aba0febc0p-33,
                                0x1.a6d593dbd29f0p-41, 0x1.c3328ec3885b7p-48};
+// (2^r - 1) / r on |r| <= 0.501, the error times r: 2^-28.9, 2^-57.5.
 constexpr double kExp2F32[] = {0x1.62e430p-1, 0x1.ebfbe0p-3,  0x1.c6aeccp-5,
                                0x1.3b29a8p-7, 0x1.5f497cp-10, 0x1.449144p-13};
 constexpr double kExp2F64[] = {0x1.62e42fefa39efp-1,  0x1.ebfbdff82c5abp-3,  0x1.c6b08d704a225p-5,
@@ -78,7 +46,9 @@ ExpParts SplitExp(V x, int bias) {
   V n = sum - magic;
   V r = Fma(n, x.Pick(-0x1.62e43p-1, -0x1.62e42fefa39efp-1), x);
   r = Fma(n, x.Pick(0x1.05c61p-29, -0x1.abc9e3b39803fp-56), r);
-  return {Bits(sum), Fma(r * r, Poly(r, kExpF32, kExpF64), r)};
+  V square = r * r;
+  std::span<const double> c = x.wide() ? std::span<const double>(kExpF64) : kExpF32;
+  return {Bits(sum), Fma(square, Poly(r, square, c), r)};
 }
 
 V PowerOfTwo(V exponent) {
@@ -134,14 +104,14 @@ V Exp2ForF32(V x) {
 using namespace detail;  // NOLINT
 
 ValueId Exp(KernelBuilder& b, ValueId x) {
-  return ExpOf({&b, x}).id;
+  return ExpOf({&b, x}).id();
 }
 
 ValueId Exp2(KernelBuilder& b, ValueId id) {
   V x{&b, id};
   x = x.wide() ? Max(Min(x, 1025), -1076) : Max(Min(x, 129), -151);
   auto [sum, r] = SplitExp2(x, x.wide() ? 2046 : 254);
-  return Scale(Fma(r, Poly(r, kExp2F32, kExp2F64), 1), Bits(sum)).id;
+  return Scale(Fma(r, Poly(r, kExp2F32, kExp2F64), 1), Bits(sum)).id();
 }
 
 // 2^n m + (2^n - 1), in halves so that the largest results do not overflow on the way. Near zero
@@ -152,16 +122,17 @@ ValueId Expm1(KernelBuilder& b, ValueId id) {
   auto [exponent, m] = SplitExp(clamped, x.wide() ? 1022 : 126);
   V half = PowerOfTwo(exponent);
   V result = Fma(half, m, half - 0.5) * 2;
-  return Select(Abs(x) < x.Pick(0x1p-26, 0x1p-55), x, result).id;
+  return Select(Abs(x) < x.Pick(0x1p-26, 0x1p-55), x, result).id();
 }
 
 // 1 / (1 + e^-|x|), times e^-|x| for negative x: no overflow, and small results keep their bits.
 ValueId Logistic(KernelBuilder& b, ValueId id) {
   V x{&b, id};
-  auto [exponent, m] = SplitExp(Max(-Abs(x), x.wide() ? -746 : -104), x.wide() ? 2046 : 254);
+  V negative = FromBits(Bits(x) | SignBit(Bits(x)));  // -|x|
+  auto [exponent, m] = SplitExp(Max(negative, x.wide() ? -746 : -104), x.wide() ? 2046 : 254);
   V power = Scale(exponent);
   V e = Fma(power, m, power);
-  return (Select(x < 0, e, 1) / Fma(power, m, power + 1)).id;
+  return (Select(x < 0, e, 1) / Fma(power, m, power + 1)).id();
 }
 
 // (1 - e^-2|x|) / (1 + e^-2|x|).
@@ -170,7 +141,7 @@ ValueId Tanh(KernelBuilder& b, ValueId id) {
   V a = Min(Abs(x), x.wide() ? 20 : 9.5);
   auto [exponent, m] = SplitExp(a * -2, x.wide() ? 1023 : 127);
   V power = PowerOfTwo(exponent);
-  return WithSign(Abs(Fma(power, m, power - 1) / Fma(power, m, power + 1)), x).id;
+  return WithSign(Fma(-power, m, 1 - power) / Fma(power, m, power + 1), x).id();
 }
 
 namespace {
@@ -192,13 +163,13 @@ ValueId Sinh(KernelBuilder& b, ValueId id) {
   V large = WithSign((e - 0.0625 / e) * 2, x);
   V square = x * x;
   V small = Fma(square * x, Poly(square, kSinhF32, kSinhF64), x);
-  return Select(Abs(x) < 1, small, large).id;
+  return Select(Abs(x) < 1, small, large).id();
 }
 
 ValueId Cosh(KernelBuilder& b, ValueId id) {
   auto [quarter, m] = QuarterExp({&b, id});
   V e = Fma(quarter, m, quarter);
-  return ((e + 0.0625 / e) * 2).id;
+  return ((e + 0.0625 / e) * 2).id();
 }
 
 }  // namespace weft::program::math

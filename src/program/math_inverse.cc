@@ -56,7 +56,7 @@ ValueId Asin(KernelBuilder& b, ValueId id) {
   V head = Fma(s, -2, kHalfPi);
   V head_error = Fma(s, -2, kHalfPi - head);
   V complement = head + (head_error + Fma(rest, -2, HalfPiRest(x)));
-  return WithSign(Select(large, complement, s + rest), x).id;
+  return WithSign(Select(large, complement, s + rest), x).id();
 }
 
 ValueId Acos(KernelBuilder& b, ValueId id) {
@@ -66,7 +66,7 @@ ValueId Acos(KernelBuilder& b, ValueId id) {
   V value = s + rest, twice = value + value;
   V near = Select(negative, (HalfPiRest(x) * 2 - twice) + kPi, twice);
   V signed_value = Select(negative, -value, value);
-  return Select(large, near, (HalfPiRest(x) - signed_value) + kHalfPi).id;
+  return Select(large, near, (HalfPiRest(x) - signed_value) + kHalfPi).id();
 }
 
 ValueId Atan2(KernelBuilder& b, ValueId y_id, ValueId x_id) {
@@ -82,7 +82,7 @@ ValueId Atan2(KernelBuilder& b, ValueId y_id, ValueId x_id) {
   angle = Select(steep, (HalfPiRest(x) - angle) + kHalfPi, angle);
   V left = Bits(x) < Bits(x).Int(0);  // -0 too
   angle = Select(left, (HalfPiRest(x) * 2 - angle) + kPi, angle);
-  return WithSign(angle, y).id;
+  return WithSign(angle, y).id();
 }
 
 // log(a + sqrt(a^2 + 1)); for large a log(a) + ln 2.
@@ -93,7 +93,7 @@ ValueId Asinh(KernelBuilder& b, ValueId id) {
   V square = a * a;
   V w = a + square / (Sqrt(square + 1) + 1);
   V result = Log1pOf(Select(large, a, w)) + Select(large, x.Const(0x1.62e42fefa39efp-1), 0.0);
-  return WithSign(result, x).id;
+  return WithSign(result, x).id();
 }
 
 ValueId Acosh(KernelBuilder& b, ValueId id) {
@@ -102,14 +102,14 @@ ValueId Acosh(KernelBuilder& b, ValueId id) {
   V t = x - 1;
   V w = t + Sqrt(Fma(t, t, t + t));
   V result = Log1pOf(Select(large, t, w)) + Select(large, x.Const(0x1.62e42fefa39efp-1), 0.0);
-  return Select(x < 1, kQuietNan, result).id;
+  return Select(x < 1, kQuietNan, result).id();
 }
 
 // log((1 + a) / (1 - a)) / 2.
 ValueId Atanh(KernelBuilder& b, ValueId id) {
   V x{&b, id};
   V a = Abs(x);
-  return WithSign(Log1pOf((a + a) / (1 - a)) * 0.5, x).id;
+  return WithSign(Log1pOf((a + a) / (1 - a)) * 0.5, x).id();
 }
 
 }  // namespace weft::program::math

@@ -47,7 +47,8 @@ V Combine(V e, V log_m) {
 
 V LogOnePlus(V f) {
   V square = f * f;
-  return Fma(square * f, Poly(f, kLogF32, kLogF64), Fma(square, -0.5, f));
+  std::span<const double> c = f.wide() ? std::span<const double>(kLogF64) : kLogF32;
+  return Fma(square * f, Poly(f, square, c), Fma(square, -0.5, f));
 }
 
 Exponent SplitExponent(V x, bool has_subnormals) {
@@ -87,11 +88,11 @@ ValueId Log(KernelBuilder& b, ValueId id) {
   V x{&b, id};
   V result = Select(x < kLogInfinity, LogPositive(x), x);  // NaN too
   V not_positive = Select(x == 0, x.Const(-kLogInfinity), kLogNan);
-  return Select(x <= 0, not_positive, result).id;
+  return Select(x <= 0, not_positive, result).id();
 }
 
 ValueId Log1p(KernelBuilder& b, ValueId x) {
-  return Log1pOf({&b, x}).id;
+  return Log1pOf({&b, x}).id();
 }
 
 }  // namespace weft::program::math

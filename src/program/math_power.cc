@@ -99,12 +99,12 @@ ValueId Pow(KernelBuilder& b, ValueId x_id, ValueId y_id) {
   V result = Select(odd, WithSign(magnitude, x), magnitude);
   V undefined = (x < 0) & (x > -kPowerInfinity) & !is_integer;
   result = Select(undefined, std::numeric_limits<double>::quiet_NaN(), result);
-  return Select((x == 1) | (y == 0), 1.0, result).id;
+  return Select((x == 1) | (y == 0), 1.0, result).id();
 }
 
 ValueId Rsqrt(KernelBuilder& b, ValueId id) {
   V x{&b, id};
-  return (1 / Sqrt(x)).id;
+  return (1 / Sqrt(x)).id();
 }
 
 // y approximates 1 / cbrt(a): a third of a's bits, taken from a constant, is within 4 %; two steps
@@ -130,7 +130,7 @@ ValueId Cbrt(KernelBuilder& b, ValueId id) {
   c = Fma(residual, y * y * (1.0 / 3), c);
   c = Select(tiny, c * x.Pick(0x1p-8, 0x1p-18), c);
   V plain = (a < kPowerInfinity) & (a > 0);
-  return WithSign(Select(plain, c, a), x).id;
+  return WithSign(Select(plain, c, a), x).id();
 }
 
 ValueId Rem(KernelBuilder& b, ValueId x, ValueId y) {

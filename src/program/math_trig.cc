@@ -150,13 +150,17 @@ Quadrant ReduceTrig(V x, bool with_low) {
   // Infinities and NaNs come out as NaN both ways.
   V huge = x > x.Pick(0x1p16, 0x1p40);
   auto list = [&](V n, V r, V low) {
-    return with_low ? std::vector{n.id, r.id, low.id} : std::vector{n.id, r.id};
+    std::vector<ValueId> ids = {n.id(), r.id()};
+    if (with_low) ids.push_back(low.id());
+    return ids;
   };
-  b.BeginIf(b.Any(huge.id));
+  x.id();
+  std::vector<ValueId> usual = list(moderate.n, moderate.r, moderate.low);
+  b.BeginIf(b.Any(huge.id()));
   Quadrant exact = x.wide() ? ReduceHugeF64(x) : ReduceHugeF32(x, with_low);
   V n = Select(huge, exact.n, moderate.n), r = Select(huge, exact.r, moderate.r);
   b.BeginElse(list(n, r, with_low ? Select(huge, exact.low, moderate.low) : r));
-  std::vector<ValueId> joined = b.End(list(moderate.n, moderate.r, moderate.low));
+  std::vector<ValueId> joined = b.End(usual);
   return {x.Of(joined[0]), x.Of(joined[1]), x.Of(joined.back())};
 }
 
@@ -197,11 +201,11 @@ SinCosParts SinCos(V x) {
 
 ValueId Sin(KernelBuilder& b, ValueId id) {
   V x{&b, id};
-  return SinOf(x, ReduceTrig(Abs(x), false)).id;
+  return SinOf(x, ReduceTrig(Abs(x), false)).id();
 }
 
 ValueId Cos(KernelBuilder& b, ValueId x) {
-  return CosOf(ReduceTrig(Abs(V{&b, x}), false)).id;
+  return CosOf(ReduceTrig(Abs(V{&b, x}), false)).id();
 }
 
 ValueId Tan(KernelBuilder& b, ValueId id) {
@@ -211,7 +215,7 @@ ValueId Tan(KernelBuilder& b, ValueId id) {
   V tail = Fma(z * r, Poly(z, kTanF32, kTanF64), Fma(z, low, low));
   V tangent = r + tail;
   V value = Select(odd, 1.0, tangent) / Select(odd, tangent, 1.0);
-  return FromBits(Bits(value) ^ (BitAsSign(n, 0) ^ (Bits(x) & SignBit(n)))).id;
+  return FromBits(Bits(value) ^ (BitAsSign(n, 0) ^ (Bits(x) & SignBit(n)))).id();
 }
 
 }  // namespace weft::program::math

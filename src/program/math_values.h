@@ -3,32 +3,58 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "program/builder.h"
 
 namespace weft::program::math::detail {
 
-// A value and its builder, so that formulas read as formulas. Numbers become constants of the other
-// operand's type.
-struct V {
-  KernelBuilder* b;
-  ValueId id;
+// A formula, so that code reads as one. Instructions are appended when id() asks for the value:
+// operands from left to right, each once, so that the order does not depend on the compiler that
+// built this, and what is not used is not there. What is needed both inside and after an `if` must
+// have been asked for before it. Numbers become constants of the other operand's type.
+class V {
+ public:
+  V(KernelBuilder* b, ValueId id) : b(b), node_(std::make_shared<Node>()) {
+    node_->type = b->type(id);
+    node_->id = id;
+  }
+  V(Type type, Op op, std::vector<V> args) : b(args[0].b), node_(std::make_shared<Node>()) {
+    node_->type = type;
+    node_->op = op;
+    node_->args = std::move(args);
+  }
 
-  Type type() const { return b->type(id); }
+  ValueId id() const;
+  Type type() const { return node_->type; }
   bool wide() const { return type().dtype == DType::kF64; }
   V Of(ValueId other) const { return {b, other}; }
   V Const(double value) const { return Of(b->Number(value, type())); }
   V Int(int64_t value) const { return Of(b->Int(value, type())); }
   // The first in f32, the second in f64.
   V Pick(double f32, double f64) const { return Const(wide() ? f64 : f32); }
+
+  KernelBuilder* b;
+
+ private:
+  struct Node {
+    Type type;
+    Op op = Op::kAdd;
+    std::vector<V> args;
+    ValueId id = -1;  // once there is an instruction
+  };
+  std::shared_ptr<Node> node_;
 };
 
 inline V Apply(Op op, V a) {
-  return a.Of(a.b->Emit(op, {a.id}));
+  return V(a.type(), op, {a});
 }
 inline V Apply(Op op, V a, V b) {
-  return a.Of(a.b->Emit(op, {a.id, b.id}));
+  bool compares = Info(op).cls == OpClass::kCompare;
+  return V(compares ? Type{DType::kPred, a.type().lanes} : a.type(), op, {a, b});
 }
 #define WEFT_MATH_OPERATOR(symbol, op)      \
   inline V operator symbol(V a, V b) {      \
@@ -73,7 +99,7 @@ inline V operator>>(V a, int64_t n) {
   return Apply(Op::kShr, a, a.Int(n));
 }
 inline V Fma(V a, V b, V c) {
-  return a.Of(a.b->Fma(a.id, b.id, c.id));
+  return V(a.type(), Op::kFma, {a, b, c});
 }
 inline V Fma(V a, double b, V c) {
   return Fma(a, a.Const(b), c);
@@ -85,7 +111,7 @@ inline V Fma(V a, double b, double c) {
   return Fma(a, a.Const(b), a.Const(c));
 }
 inline V Select(V p, V a, V b) {
-  return a.Of(a.b->Select(p.id, a.id, b.id));
+  return V(a.type(), Op::kSelect, {p, a, b});
 }
 inline V Select(V p, V a, double b) {
   return Select(p, a, a.Const(b));
@@ -109,15 +135,16 @@ inline V Round(V a) {
   return Apply(Op::kRound, a);
 }
 inline V Cast(V a, DType to) {
-  return a.Of(a.b->Cast(a.id, to));
+  return a.type().dtype == to ? a : V({to, a.type().lanes}, Op::kCast, {a});
 }
 
 // The bits of a float as a signed integer of the same width, and back.
 inline V Bits(V a) {
-  return a.Of(a.b->Bitcast(a.id, a.wide() ? DType::kS64 : DType::kS32));
+  return V({a.wide() ? DType::kS64 : DType::kS32, a.type().lanes}, Op::kBitcast, {a});
 }
 inline V FromBits(V a) {
-  return a.Of(a.b->Bitcast(a.id, a.type().dtype == DType::kS64 ? DType::kF64 : DType::kF32));
+  bool wide = a.type().dtype == DType::kS64;
+  return V({wide ? DType::kF64 : DType::kF32, a.type().lanes}, Op::kBitcast, {a});
 }
 inline int MantissaBits(V a) {
   return a.wide() ? 52 : 23;
@@ -129,8 +156,9 @@ inline V SignBit(V bits) {  // of the integer's type
 // The sign of `sign` put on a magnitude whose sign bit is clear.
 V WithSign(V magnitude, V sign);
 
-// c[0] + c[1] x + ... by Estrin's scheme: a chain of log2(n) steps, few extra products.
+// c[0] + c[1] x + ... by Estrin's scheme: a chain of about log2(n) steps, few extra products.
 V Poly(V x, std::span<const double> c);
+V Poly(V x, V square, std::span<const double> c);  // x^2 is there already
 // The coefficients for the type of x.
 inline V Poly(V x, std::span<const double> f32, std::span<const double> f64) {
   return Poly(x, x.wide() ? f64 : f32);

@@ -1,0 +1,65 @@
+#include "program/math_values.h"
+
+namespace weft::program::math::detail {
+
+ValueId V::id() const {
+  if (node_->id >= 0) return node_->id;
+  ValueId args[3] = {};
+  for (size_t i = 0; i < node_->args.size(); ++i) args[i] = node_->args[i].id();
+  switch (node_->args.size()) {
+    case 1:
+      if (node_->op == Op::kCast) {
+        node_->id = b->Cast(args[0], type().dtype);
+      } else if (node_->op == Op::kBitcast) {
+        node_->id = b->Bitcast(args[0], type().dtype);
+      } else {
+        node_->id = b->Emit(node_->op, {args[0]});
+      }
+      break;
+    case 2: node_->id = b->Emit(node_->op, {args[0], args[1]}); break;
+    default: node_->id = b->Emit(node_->op, {args[0], args[1], args[2]});
+  }
+  return node_->id;
+}
+
+V WithSign(V magnitude, V sign) {
+  V bits = Bits(sign);
+  return FromBits(Bits(magnitude) | (bits & SignBit(bits)));
+}
+
+Pair TwoSum(V a, V b) {
+  V sum = a + b;
+  V of_b = sum - a;
+  return {sum, (a - (sum - of_b)) + (b - of_b)};
+}
+
+Pair FastTwoSum(V a, V b) {
+  V sum = a + b;
+  return {sum, (a - sum) + b};
+}
+
+V Poly(V x, V square, std::span<const double> c) {
+  if (c.size() == 3) return Fma(x, Fma(x, c[2], c[1]), c[0]);
+  std::vector<V> terms;
+  for (size_t i = 0; i < c.size(); i += 2) {
+    terms.push_back(i + 1 < c.size() ? Fma(x, c[i + 1], c[i]) : x.Const(c[i]));
+  }
+  V power = square;
+  while (terms.size() > 3) {
+    std::vector<V> next;
+    for (size_t i = 0; i < terms.size(); i += 2) {
+      next.push_back(i + 1 < terms.size() ? Fma(terms[i + 1], power, terms[i]) : terms[i]);
+    }
+    terms = std::move(next);
+    power = power * power;
+  }
+  V sum = terms.back();
+  for (size_t i = terms.size() - 1; i-- > 0;) sum = Fma(sum, power, terms[i]);
+  return sum;
+}
+
+V Poly(V x, std::span<const double> c) {
+  return Poly(x, c.size() > 3 ? x * x : x, c);
+}
+
+}  // namespace weft::program::math::detail
