@@ -123,6 +123,7 @@ Status InterpretFft(const Program& program, const Step& step, int64_t,
 
 int64_t FftCost(const Program&, const Step& step) {
   FftForm form = FftFormOf(std::get<LibraryStep>(step.op));
+  if (step.uses[0].slice.size == 0) return 1;
   int64_t primes = 1;
   for (int64_t n : form.lengths) {
     for (int64_t p = 2; n > 1; ++p) {

@@ -93,6 +93,19 @@ class WindowPanels : public PanelSource<T> {
   int64_t positions_ = 1;
 };
 
+// Sums of no elements.
+class AllZeroes : public PreparedRoutine {
+ public:
+  explicit AllZeroes(int64_t bytes) : bytes_(bytes) {}
+  Status Run(const RoutineContext& context) const override {
+    std::fill_n(context.memory[2], bytes_, std::byte{0});
+    return {};
+  }
+
+ private:
+  int64_t bytes_;
+};
+
 class Convolution : public PreparedRoutine {
  public:
   Convolution(ConvolutionForm form, DType in, DType kernel, DType out)
@@ -109,7 +122,6 @@ class Convolution : public PreparedRoutine {
   }
 
   Status Run(const RoutineContext& context) const override {
-    if (output_size_ == 0) return {};
     if (types_[2] == DType::kC64) return RunComplex<float>(context);
     if (types_[2] == DType::kC128) return RunComplex<double>(context);
     return WithSumType(types_[2], [&]<class T>() { return RunAs<T>(context); });
@@ -338,6 +350,11 @@ Result<std::unique_ptr<PreparedRoutine>> PrepareConvolution(const RoutineInputs&
   ConvolutionForm form = program::ConvolutionFormOf(std::get<program::LibraryStep>(inputs.step.op));
   if (static_cast<int64_t>(form.axes.size()) > kMostAxes) {
     return Unimplemented("convolution: ", form.axes.size(), " spatial dimensions");
+  }
+  int64_t output_bytes = inputs.step.uses[2].slice.size;
+  if (output_bytes == 0) return std::make_unique<NothingToDo>();
+  if (inputs.step.uses[0].slice.size == 0 || inputs.step.uses[1].slice.size == 0) {
+    return std::make_unique<AllZeroes>(output_bytes);
   }
   return std::make_unique<Convolution>(std::move(form), UseDType(inputs, 0), UseDType(inputs, 1),
                                        UseDType(inputs, 2));

@@ -22,15 +22,16 @@ struct FftShape {
 template <class T>
 class Fft : public PreparedRoutine {
  public:
+  // All lengths and the batch are positive.
   explicit Fft(FftShape shape) : shape_(std::move(shape)) {
     n_ = shape_.lengths.back();
     rows_ = shape_.batch;
     for (size_t i = 0; i + 1 < shape_.lengths.size(); ++i) {
       rows_ *= shape_.lengths[i];
-      plans_.emplace_back(std::max<int64_t>(shape_.lengths[i], 1));
+      plans_.emplace_back(shape_.lengths[i]);
     }
     halved_ = (shape_.real_input || shape_.real_output) && n_ % 2 == 0;
-    plans_.emplace_back(std::max<int64_t>(halved_ ? n_ / 2 : n_, 1));
+    plans_.emplace_back(halved_ ? n_ / 2 : n_);
     for (int64_t k = 0; halved_ && k <= n_ / 2; ++k) {
       RootOfOne root = RootOf(k, n_);
       root_re_.push_back(static_cast<T>(root.re));
@@ -39,7 +40,6 @@ class Fft : public PreparedRoutine {
   }
 
   Status Run(const RoutineContext& context) const override {
-    if (n_ == 0 || rows_ == 0) return {};
     const T* x = reinterpret_cast<const T*>(context.memory[0]);
     T* y = reinterpret_cast<T*>(context.memory[1]);
     int64_t half = n_ / 2 + 1;
@@ -245,6 +245,7 @@ Result<std::unique_ptr<PreparedRoutine>> PrepareFft(const RoutineInputs& inputs)
   std::string_view type = program::StringAttr(call, "type", "");
   FftShape shape = {type == "rfft", type == "irfft", type == "ifft" || type == "irfft",
                     *program::IntsAttr(call, "lengths"), program::IntAttr(call, "batch", 1)};
+  if (inputs.step.uses[0].slice.size == 0) return std::make_unique<NothingToDo>();
   if (RealType(UseDType(inputs, 0)) == DType::kF64) {
     return std::make_unique<Fft<double>>(std::move(shape));
   }

@@ -208,6 +208,7 @@ class Gemm : public PreparedRoutine {
 
   Status Run(const RoutineContext& context) const override {
     const GemmShape& s = shape_;
+    if (s.m == 0 || s.n == 0) return {};
     double cost = static_cast<double>(s.m * s.n) * static_cast<double>(s.k) / 20 + 100;
     // Many small products are shared out whole, large ones are cut.
     bool whole = s.batch > 1 && (cost < 200e3 || s.batch >= 32);
@@ -248,7 +249,6 @@ class Gemm : public PreparedRoutine {
                       s.c,
                       s.alpha,
                       s.beta};
-    if (s.m == 0 || s.n == 0) return {};
     if (s.c == DType::kC64) return MultiplyComplex<float>(pool, one);
     if (s.c == DType::kC128) return MultiplyComplex<double>(pool, one);
     return WithSumType(s.c, [&]<class T>() { return MultiplyOne<T>(pool, one); });

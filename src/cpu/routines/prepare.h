@@ -28,4 +28,9 @@ inline DType UseDType(const RoutineInputs& inputs, size_t use) {
       .shape.dtype();
 }
 
+class NothingToDo : public PreparedRoutine {
+ public:
+  Status Run(const RoutineContext&) const override { return {}; }
+};
+
 }  // namespace weft::cpu

@@ -1,6 +1,5 @@
 // rng_bit_generator: counters in blocks, so that the rounds run on vectors.
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <vector>
 
@@ -12,54 +11,91 @@ namespace weft::cpu {
 namespace {
 
 constexpr int64_t kCounters = 64;  // in a block
+constexpr int kLanes = 8;          // of a vector
+
+typedef uint32_t Words __attribute__((vector_size(4 * kLanes)));
+typedef uint64_t WideWords __attribute__((vector_size(8 * kLanes)));
+
+// Vectors are passed by reference: their calling convention depends on the machine.
+// first, first + 1, ... as low and high words.
+inline void CountFrom(uint64_t first, Words& low, Words& high) {
+  for (int i = 0; i < kLanes; ++i) {
+    uint64_t counter = first + static_cast<uint64_t>(i);
+    low[i] = static_cast<uint32_t>(counter);
+    high[i] = static_cast<uint32_t>(counter >> 32);
+  }
+}
+
+template <int kRotation>
+inline void ThreefryRound(Words& x, Words& y) {
+  x += y;
+  y = (y << kRotation | y >> (32 - kRotation)) ^ x;
+}
 
 // The words of kCounters counters from `first` on.
 void ThreefryBlock(uint64_t key, uint64_t first, uint32_t* x_out, uint32_t* y_out) {
   uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
   const uint32_t keys[3] = {k0, k1, k0 ^ k1 ^ 0x1BD11BDAu};
-  for (int64_t i = 0; i < kCounters; ++i) {
-    uint64_t counter = first + static_cast<uint64_t>(i);
-    uint32_t x = static_cast<uint32_t>(counter) + k0;
-    uint32_t y = static_cast<uint32_t>(counter >> 32) + k1;
-    auto round = [&](int rotation) {
-      x += y;
-      y = std::rotl(y, rotation) ^ x;
-    };
-    auto even = [&] { round(13), round(15), round(26), round(6); };
-    auto odd = [&] { round(17), round(29), round(16), round(24); };
-    auto inject = [&](int a, int b, uint32_t n) { x += keys[a], y += keys[b] + n; };
-    even(), inject(1, 2, 1);
-    odd(), inject(2, 0, 2);
-    even(), inject(0, 1, 3);
-    odd(), inject(1, 2, 4);
-    even(), inject(2, 0, 5);
-    x_out[i] = x;
-    y_out[i] = y;
+  for (int64_t i = 0; i < kCounters; i += kLanes) {
+    Words x, y;
+    CountFrom(first + static_cast<uint64_t>(i), x, y);
+    x += k0;
+    y += k1;
+    for (uint32_t round = 0; round < 5; ++round) {
+      if (round % 2 == 0) {
+        ThreefryRound<13>(x, y);
+        ThreefryRound<15>(x, y);
+        ThreefryRound<26>(x, y);
+        ThreefryRound<6>(x, y);
+      } else {
+        ThreefryRound<17>(x, y);
+        ThreefryRound<29>(x, y);
+        ThreefryRound<16>(x, y);
+        ThreefryRound<24>(x, y);
+      }
+      x += keys[(round + 1) % 3];
+      y += keys[(round + 2) % 3] + round + 1;
+    }
+    std::memcpy(x_out + i, &x, sizeof(x));
+    std::memcpy(y_out + i, &y, sizeof(y));
   }
+}
+
+// The upper and lower halves of products.
+inline void MultiplyWords(const Words& x, uint32_t factor, Words& high, Words& low) {
+  WideWords product = __builtin_convertvector(x, WideWords) * uint64_t{factor};
+  high = __builtin_convertvector(product >> 32, Words);
+  low = __builtin_convertvector(product, Words);
 }
 
 // Four words for each of kCounters counters of 128 bits from (low + first, high) on, word by word:
 // words[lane * kCounters + i].
 void PhiloxBlock(uint64_t key, uint64_t low, uint64_t high, uint64_t first, uint32_t* words) {
-  for (int64_t i = 0; i < kCounters; ++i) {
+  for (int64_t i = 0; i < kCounters; i += kLanes) {
     uint64_t sum = low + first + static_cast<uint64_t>(i);
-    uint64_t top = high + (sum < low ? 1 : 0);
-    uint32_t c0 = static_cast<uint32_t>(sum), c1 = static_cast<uint32_t>(sum >> 32);
-    uint32_t c2 = static_cast<uint32_t>(top), c3 = static_cast<uint32_t>(top >> 32);
+    Words c0, c1, c2, c3;
+    CountFrom(sum, c0, c1);
+    for (int lane = 0; lane < kLanes; ++lane) {
+      uint64_t top = high + (sum + static_cast<uint64_t>(lane) < low ? 1 : 0);
+      c2[lane] = static_cast<uint32_t>(top);
+      c3[lane] = static_cast<uint32_t>(top >> 32);
+    }
     uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
     for (int round = 0; round < 10; ++round) {
-      uint64_t p = uint64_t{c0} * 0xD2511F53u, q = uint64_t{c2} * 0xCD9E8D57u;
-      c0 = static_cast<uint32_t>(q >> 32) ^ c1 ^ k0;
-      c1 = static_cast<uint32_t>(q);
-      c2 = static_cast<uint32_t>(p >> 32) ^ c3 ^ k1;
-      c3 = static_cast<uint32_t>(p);
+      Words p_high, p_low, q_high, q_low;
+      MultiplyWords(c0, 0xD2511F53u, p_high, p_low);
+      MultiplyWords(c2, 0xCD9E8D57u, q_high, q_low);
+      c0 = q_high ^ c1 ^ k0;
+      c1 = q_low;
+      c2 = p_high ^ c3 ^ k1;
+      c3 = p_low;
       k0 += 0x9E3779B9u;
       k1 += 0xBB67AE85u;
     }
-    words[i] = c0;
-    words[kCounters + i] = c1;
-    words[2 * kCounters + i] = c2;
-    words[3 * kCounters + i] = c3;
+    std::memcpy(words + i, &c0, sizeof(c0));
+    std::memcpy(words + kCounters + i, &c1, sizeof(c1));
+    std::memcpy(words + 2 * kCounters + i, &c2, sizeof(c2));
+    std::memcpy(words + 3 * kCounters + i, &c3, sizeof(c3));
   }
 }
 

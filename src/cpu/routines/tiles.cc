@@ -51,8 +51,8 @@ WEFT_INLINE void Tile(int64_t k, const T* a, const T* b, int64_t b_k, T* c, int6
     b += b_k;
   }
   WEFT_UNROLL for (int i = 0; i < kRows; ++i) {
-    if (i >= used) break;
     WEFT_UNROLL for (int v = 0; v < kVectors; ++v) {
+      if (i >= used) continue;
       T* to = c + i * ldc + v * kLanes;
       Vector out = sums[i][v] * alpha;
       if (beta != 0) {
