@@ -30,4 +30,14 @@ inline bool HasControlDependencies(const hlo::Instruction& i) {
   return !i.control_predecessors().empty() || !i.control_successors().empty();
 }
 
+// Whether any computation has such an instruction.
+inline bool HasOp(const hlo::Module& module, hlo::Op op) {
+  for (const auto& computation : module.computations()) {
+    for (const hlo::Instruction* i : *computation) {
+      if (i->op() == op) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace weft::compiler

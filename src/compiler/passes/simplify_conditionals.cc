@@ -306,7 +306,7 @@ class ConditionalSimplifier {
 }  // namespace
 
 Result<bool> SimplifyConditionals(hlo::Module& module, const PassContext&) {
-  if (module.config().is_scheduled) return false;
+  if (module.config().is_scheduled || !HasOp(module, Op::kConditional)) return false;
   return ConditionalSimplifier(module).Run();
 }
 

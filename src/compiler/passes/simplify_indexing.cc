@@ -7,6 +7,7 @@ namespace weft::compiler {
 namespace {
 
 using hlo::Builder;
+using hlo::Computation;
 using hlo::Instruction;
 using hlo::Ints;
 using hlo::Op;
@@ -136,11 +137,71 @@ Result<Instruction*> SimplifyGather(Instruction& i, Builder& b) {
   return b.Reshape(slice, i.shape().dims());
 }
 
-// scatter of nothing = the array
-Result<Instruction*> SimplifyScatter(Instruction& i, Builder&) {
-  if (i.operand_count() != 3) return nullptr;
-  return i.operand(2)->shape().elements() == 0 && IsStaticArray(*i.operand(2)) ? i.operand(0)
-                                                                               : nullptr;
+// Element k of a constant array of integers, or of a fill with one.
+std::optional<int64_t> ConstantElement(const Instruction& i, int64_t k) {
+  if (const Literal* splat = SplatValue(i)) return splat->GetInt(0);
+  if (!i.IsConstant() || i.attrs<hlo::ConstantAttrs>().elided) return std::nullopt;
+  return i.literal().GetInt(k);
+}
+
+// Where the window of a scatter with one known index vector begins, and its sizes.
+struct KnownWindow {
+  Ints starts, sizes;
+};
+std::optional<KnownWindow> FindWindow(const Instruction& i) {
+  const auto& attrs = i.attrs<hlo::ScatterAttrs>();
+  const Shape &whole = i.operand(0)->shape(), &update = i.operand(2)->shape();
+  IndexShape index = ShapeOfIndices(i.operand(1)->shape(), attrs.index_vector_dim);
+  if (index.vectors != 1 || !attrs.input_batching_dims.empty()) return std::nullopt;
+  if (index.length != std::ssize(attrs.scatter_dims_to_operand_dims)) return std::nullopt;
+  KnownWindow window{Ints(static_cast<size_t>(whole.rank())), {}};
+  for (int64_t k = 0; k < index.length; ++k) {
+    std::optional<int64_t> start = ConstantElement(*i.operand(1), k);
+    if (!start) return std::nullopt;
+    int64_t dim = attrs.scatter_dims_to_operand_dims[static_cast<size_t>(k)];
+    window.starts[static_cast<size_t>(dim)] = *start;
+  }
+  size_t next = 0;
+  for (int64_t d = 0; d < whole.rank(); ++d) {
+    bool inserted = std::find(attrs.inserted_window_dims.begin(), attrs.inserted_window_dims.end(),
+                              d) != attrs.inserted_window_dims.end();
+    int64_t size = inserted ? 1 : update.dim(attrs.update_window_dims[next++]);
+    int64_t start = window.starts[static_cast<size_t>(d)];
+    if (start < 0 || start > whole.dim(d) - size) return std::nullopt;  // would be dropped
+    window.sizes.push_back(size);
+  }
+  return window;
+}
+
+// scatter of nothing = the array;  scatter to one known place = dynamic-update-slice of what the
+// place and the update combine to
+Result<Instruction*> SimplifyScatter(Instruction& i, Builder& b) {
+  if (i.operand_count() != 3 || !IsStaticArray(*i.operand(1)) || !IsStaticArray(*i.operand(2))) {
+    return nullptr;
+  }
+  Instruction *x = i.operand(0), *update = i.operand(2);
+  if (update->shape().elements() == 0) return x;
+  const Computation& combine = *i.attrs<hlo::ScatterAttrs>().to_apply;
+  bool overwrites = combine.root() == combine.parameter(1);
+  std::optional<Op> op = BinaryReducer(combine);
+  if ((!overwrites && !op) || update->shape().dtype() != i.shape().dtype()) return nullptr;
+  std::optional<KnownWindow> window = FindWindow(i);
+  if (!window) return nullptr;
+  std::vector<Instruction*> operands = {x, TRY(b.Reshape(update, window->sizes))};
+  if (!overwrites) {
+    hlo::SliceDims place;
+    for (size_t d = 0; d < window->sizes.size(); ++d) {
+      place.push_back({window->starts[d], window->starts[d] + window->sizes[d], 1});
+    }
+    Instruction* old = TRY(b.Add(Op::kSlice, {x}, hlo::SliceAttrs{.slice = std::move(place)}));
+    operands[1] = TRY(b.Add(*op, {old, operands[1]}));
+  }
+  for (int64_t start : window->starts) {
+    Literal literal{Shape::Scalar(DType::kS64)};
+    literal.SetInt(0, start);
+    operands.push_back(b.Constant(std::move(literal)));
+  }
+  return b.Add(Op::kDynamicUpdateSlice, operands, hlo::NoAttrs{});
 }
 
 }  // namespace

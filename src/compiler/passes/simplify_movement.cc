@@ -151,6 +151,12 @@ Result<Instruction*> SimplifyIota(Instruction& i, Builder& b) {
   return b.Fill(WithoutLayoutOf(i.shape()), 0);
 }
 
+// copy(x) = x, unless it changes the layout or the memory space
+Instruction* WithoutCopy(Instruction& i) {
+  Instruction* x = i.operand(0);
+  return i.shape().LayoutOrDefault() == x->shape().LayoutOrDefault() ? x : nullptr;
+}
+
 }  // namespace
 
 Result<Instruction*> SimplifyMovement(Instruction& i, Builder& b) {
@@ -168,7 +174,7 @@ Result<Instruction*> SimplifyMovement(Instruction& i, Builder& b) {
     case Op::kReverse: return SimplifyReverse(i, b);
     case Op::kConstant: return SimplifyConstant(i, b);
     case Op::kIota: return SimplifyIota(i, b);
-    case Op::kCopy: return i.operand(0);  // unless it changes the layout
+    case Op::kCopy: return WithoutCopy(i);
     default: return nullptr;
   }
 }

@@ -72,6 +72,32 @@ Result<Instruction*> ReduceOfTranspose(Instruction& i, Builder& b) {
   return sorted == kept ? result : b.Transpose(result, std::move(order));
 }
 
+// reduce(reshape(x)) = reshape(reduce(x)), when dimensions that belong together in the reshape are
+// all reduced or all kept
+Result<Instruction*> ReduceOfReshape(Instruction& i, Builder& b) {
+  const auto& attrs = i.attrs<hlo::ReduceAttrs>();
+  Instruction& inner = *i.operand(0);
+  if (inner.op() != Op::kReshape || !IsStaticArray(*inner.operand(0))) return nullptr;
+  Instruction* x = inner.operand(0);
+  const Dims &from = x->shape().dims(), &to = inner.shape().dims();
+  Ints dims;
+  for (const DimRun& run : MatchDims(from, to)) {
+    bool has_reduced = false, has_kept = false;
+    for (int64_t d = run.to_begin; d < run.to_end; ++d) {
+      if (to[d] != 1) (Holds(attrs.dimensions, d) ? has_reduced : has_kept) = true;
+    }
+    if (has_reduced && has_kept) return nullptr;
+    for (int64_t d = run.from_begin; has_reduced && d < run.from_end; ++d) {
+      if (from[d] == 1) return nullptr;  // reshapes take such dimensions away
+      dims.push_back(d);
+    }
+  }
+  if (dims.empty()) return nullptr;
+  Instruction* reduced = TRY(b.Reduce(x, i.operand(1), std::move(dims), attrs.to_apply));
+  if (Shape::SameDims(reduced->shape(), i.shape())) return reduced;
+  return b.Reshape(reduced, i.shape().dims());
+}
+
 bool IsIdempotent(Op op) {
   return op == Op::kMaximum || op == Op::kMinimum || op == Op::kAnd || op == Op::kOr;
 }
@@ -158,6 +184,7 @@ Result<Instruction*> SimplifyReduce(Instruction& i, Builder& b) {
   if (x->shape().elements() == 0) return FillWith(b, init, i.shape());
   if (Instruction* dropped = TRY(DropSingles(i, b))) return dropped;
   if (Instruction* moved = TRY(ReduceOfTranspose(i, b))) return moved;
+  if (Instruction* moved = TRY(ReduceOfReshape(i, b))) return moved;
   std::optional<Op> op = BinaryReducer(*i.attrs<hlo::ReduceAttrs>().to_apply);
   if (!op) return nullptr;
   if (Instruction* once = TRY(ReduceOfSingles(i, *op, b))) return once;

@@ -372,7 +372,7 @@ class LoopSimplifier {
 }  // namespace
 
 Result<bool> SimplifyWhile(hlo::Module& module, const PassContext& context) {
-  if (module.config().is_scheduled) return false;
+  if (module.config().is_scheduled || !HasOp(module, Op::kWhile)) return false;
   return LoopSimplifier(module, context.options.optimize).Run();
 }
 
