@@ -1,4 +1,5 @@
 // weft diff: do two modules compute the same?
+#include <algorithm>
 #include <cstdio>
 
 #include "commands.h"
@@ -7,19 +8,21 @@
 namespace weft::tools {
 namespace {
 
-// Both modules get the random inputs of the first.
-Result<RunResult> LoadAndRun(const std::string& file, RunOptions& options, Input& input,
-                             std::vector<Shape>& parameters) {
+struct LoadedInput {
+  std::string content;
+  Input input;
+};
+
+Result<LoadedInput> LoadInput(const std::string& file) {
   std::string content = TRY(ReadInput(file));
-  input = TRY(ParseInput(content));
+  Input input = TRY(ParseInput(content));
   TRY(VerifyInput(input, content));
-  parameters = ParameterLeaves(input);
-  if (auto* module = std::get_if<0>(&input); module && options.inputs_of == nullptr) {
-    options.inputs_of = module->get();
-  }
-  Result<RunResult> result = RunInput(input, options);
-  if (!result) return std::unexpected(Locate(std::move(result.error()), content));
-  return result;
+  return LoadedInput{std::move(content), std::move(input)};
+}
+
+bool HaveSameParameters(const Input& a, const Input& b) {
+  std::vector<Shape> of_a = ParameterLeaves(a), of_b = ParameterLeaves(b);
+  return std::equal(of_a.begin(), of_a.end(), of_b.begin(), of_b.end(), Shape::Compatible);
 }
 
 // Prints what differs; true when nothing does.
@@ -47,24 +50,29 @@ Result<int> RunDiff(Args args) {
   options.seed = static_cast<uint64_t>(args.Int("--seed", 0, 0));
   options.devices = args.Int("--devices", 0, 1, 1024);
   std::vector<std::string> files = TRY(args.Finish(2, 2));
+  std::vector<LoadedInput> loaded;
+  for (const std::string& file : files) {
+    Result<LoadedInput> input = LoadInput(file);
+    if (!input) {
+      Report(input.error(), file);
+      return kFailed;
+    }
+    loaded.push_back(*std::move(input));
+  }
+  if (!HaveSameParameters(loaded[0].input, loaded[1].input)) {
+    std::printf("the modules have different parameters\n");
+    return kFailed;
+  }
+  // Both get the random inputs of the first.
+  if (auto* first = std::get_if<0>(&loaded[0].input)) options.inputs_of = first->get();
   std::vector<RunResult> results;
-  std::vector<Shape> parameters[2];
-  Input inputs[2];
-  for (int i = 0; i < 2; ++i) {
-    Result<RunResult> result = LoadAndRun(files[i], options, inputs[i], parameters[i]);
+  for (size_t i = 0; i < 2; ++i) {
+    Result<RunResult> result = RunInput(loaded[i].input, options);
     if (!result) {
-      Report(result.error(), files[i]);
+      Report(Locate(std::move(result.error()), loaded[i].content), files[i]);
       return kFailed;
     }
     results.push_back(*std::move(result));
-  }
-  bool same_parameters = parameters[0].size() == parameters[1].size();
-  for (size_t i = 0; same_parameters && i < parameters[0].size(); ++i) {
-    same_parameters = Shape::Compatible(parameters[0][i], parameters[1][i]);
-  }
-  if (!same_parameters) {
-    std::printf("the modules have different parameters\n");
-    return kFailed;
   }
   if (!CompareRuns(results[0], results[1], tolerance)) return kFailed;
   std::printf("%zu results agree\n", results[0].devices.size() * results[0].devices[0].size());

@@ -95,6 +95,45 @@ Result<Instruction*> AsConvolved(Builder& b, Instruction* product, const Shape& 
   return ReshapeTo(b, product, to.dims());
 }
 
+// Whether features come before the positions, in the input and in the result, as in
+// dim_labels=bf01_oi01->bf01: then a matrix by the features of each image moves nothing.
+bool IsFeatureMajor(const ConvDims& d) {
+  auto before = [](int64_t feature, const Ints& spatial) {
+    return std::ranges::all_of(spatial, [=](int64_t s) { return feature < s; });
+  };
+  return d.input_batch == 0 && d.output_batch == 0 && before(d.input_feature, d.input_spatial) &&
+         before(d.output_feature, d.output_spatial) && std::ranges::is_sorted(d.input_spatial) &&
+         std::ranges::is_sorted(d.output_spatial);
+}
+
+// The kernel, once per image, by the images.
+Result<Instruction*> FeatureMajorDot(Builder& b, const Instruction& conv, Instruction* kernel,
+                                     const hlo::DotAttrs& plain) {
+  const Shape& images = conv.operand(0)->shape();
+  Shape copies(kernel->shape().dtype(), {images.dim(0)});
+  Ints dims;
+  for (int64_t k = 0; k < kernel->shape().rank(); ++k) {
+    dims.push_back(k + 1);
+    copies.AppendDim(kernel->shape().dim(k));
+  }
+  Instruction* operands[] = {TRY(b.Broadcast(kernel, copies, dims)), conv.operand(0)};
+  hlo::DotAttrs dot = plain;
+  if (dot.operand_precision.size() == 2) {
+    std::swap(dot.operand_precision[0], dot.operand_precision[1]);
+  }
+  dot.lhs_contracting_dims = plain.rhs_contracting_dims;
+  for (int64_t& k : dot.lhs_contracting_dims) ++k;
+  dot.rhs_contracting_dims = plain.lhs_contracting_dims;
+  dot.lhs_batch_dims = dot.rhs_batch_dims = {0};
+  Shape shape(conv.shape().dtype(), {images.dim(0)});
+  shape.AppendDim(conv.shape().dim(conv.attrs<ConvolutionAttrs>().dim_labels.output_feature));
+  for (int64_t k = 1; k < images.rank(); ++k) {
+    if (std::ranges::count(dot.rhs_contracting_dims, k) == 0) shape.AppendDim(images.dim(k));
+  }
+  Instruction* product = TRY(b.Add(Op::kDot, operands, std::move(dot), &shape));
+  return ReshapeTo(b, product, conv.shape().dims());
+}
+
 // A convolution whose windows are points, or cover all of the input, is a dot.
 Result<bool> ConvolutionToDot(Instruction* conv) {
   const ConvolutionAttrs& a = conv->attrs<ConvolutionAttrs>();
@@ -131,6 +170,10 @@ Result<bool> ConvolutionToDot(Instruction* conv) {
   kernel = TRY(ReshapeTo(b, kernel, sizes));
   for (int64_t k : kernel_contracting) {
     dot.rhs_contracting_dims.push_back(place[static_cast<size_t>(k)]);
+  }
+  if (!points.empty() && points.size() == a.window.dims.size() && IsFeatureMajor(d)) {
+    hlo::ReplaceInstruction(conv, TRY(FeatureMajorDot(b, *conv, kernel, dot)));
+    return true;
   }
   Shape shape = Shape::Scalar(conv->shape().dtype());
   Ints out_dims;  // of the dot's dimensions
