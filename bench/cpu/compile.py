@@ -207,13 +207,11 @@ def main():
 def write(options, table, ratios, curves, mean):
   today = datetime.date.today().isoformat()
   stem = f"{today}-compile-{platform.machine()}-{os.cpu_count()}core"
-  for row in table.values():
-    row.update({key: [float(f"{v:.4g}") for v in value] for key, value in row.items() if isinstance(value, list)})
   harness.write_json(stem, {
       "date": today, "machine": f"{platform.machine()}, {os.cpu_count()} cores", "jax": jax.__version__,
       "unit": "seconds of lowered.compile() as [lower quartile, median, upper quartile] of interleaved runs, caches off",
-      "rows": table, **({"geometric mean by kind": round(mean, 3)} if mean else {}),
-      "operations and seconds": {name: [[n, round(t, 4)] for n, t in curve] for name, curve in curves.items()}})
+      "rows": table, **({"geometric mean by kind": mean} if mean else {}),
+      "operations and seconds": curves})
   if curves:
     plot.write_lines(harness.RESULTS / f"{stem}-scaling.svg", "compiling a chain of operations", "operations", "seconds", curves)
   if ratios:

@@ -301,6 +301,10 @@ def run(suite, programs, description, compiled_c="", extend=lambda parser: None)
     worker.close()
   means = {name: by_kind(programs, {key: row[name][1] for key, row in table.items() if name in row}) for name in ratios}
   report(suite, programs, table, means, copy, compiled_c, options)
+  for key, row in table.items():
+    for name in columns:
+      if isinstance(row.get(name), str):
+        print(f"{key}: {name} {row[name]}")
   bad = [key for key, row in table.items() if "wrong" in row.values()]
   if bad:
     print(f"wrong results: {' '.join(bad)}")
@@ -322,21 +326,38 @@ def report(suite, programs, table, means, copy, compiled_c, options):
     return
   today = datetime.date.today().isoformat()
   stem = f"{today}-{suite}-{platform.machine()}-{os.cpu_count()}core"
-  for row in table.values():
-    for key, value in row.items():
-      if isinstance(value, list):
-        row[key] = [float(f"{v:.4g}") for v in value]
   write_json(stem, {
       "date": today, "machine": f"{platform.machine()}, {os.cpu_count()} cores", "jax": jax.__version__,
       "unit": "seconds a call as [lower quartile, median, upper quartile] of interleaved runs; ratios of neighbouring runs likewise",
-      **({"C": compiled_c} if compiled_c else {}), "copy GB/s": round(copy.best / 1e9, 1), "rows": table,
-      "geometric means by kind": {name: round(mean, 3) for name, mean in means.items() if not math.isnan(mean)}})
+      **({"C": compiled_c} if compiled_c else {}), "copy GB/s": copy.best / 1e9, "rows": table,
+      "geometric means by kind": {name: mean for name, mean in means.items() if not math.isnan(mean)}})
   for name, values in bars.items():
     if values:
-      plot.write_bars(RESULTS / f"{stem}-{name.replace(':', '-over-')}.svg", f"{suite}: time of {name.split(':')[0]} over {name.split(':')[1]}", values)
+      over, under = name.split(":")
+      plot.write_bars(RESULTS / f"{stem}-{over}-over-{under}.svg", f"{suite}: time of {over} over {under}", values)
+
+
+def rounded(value):
+  """Numbers to four digits; those that JSON has no word for as text."""
+  if isinstance(value, dict):
+    return {key: rounded(item) for key, item in value.items()}
+  if isinstance(value, (list, tuple)):
+    return [rounded(item) for item in value]
+  if isinstance(value, float):
+    return float(f"{value:.4g}") if math.isfinite(value) else str(value)
+  return value
 
 
 def write_json(stem, content):
+  """One line for every row of the tables inside."""
+  line = lambda value: json.dumps(rounded(value), ensure_ascii=False)
+  parts = []
+  for key, value in content.items():
+    if isinstance(value, dict) and value:
+      rows = ",\n".join(f"    {line(name)}: {line(item)}" for name, item in value.items())
+      parts.append(f"  {line(key)}: {{\n{rows}\n  }}")
+    else:
+      parts.append(f"  {line(key)}: {line(value)}")
   path = RESULTS / f"{stem}.json"
-  path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+  path.write_text("{\n" + ",\n".join(parts) + "\n}\n")
   print(f"wrote bench/results/{path.name}", file=sys.stderr)

@@ -222,6 +222,23 @@ Status Executable::DescribeOutputs() {
   return {};
 }
 
+void Executable::DescribeAliases() {
+  aliases_.assign(outputs_.size(), -1);
+  bool tuple = module_->entry()->root()->shape().IsTuple();
+  for (const auto& alias : module_->config().input_output_alias) {
+    int64_t parameter = alias.parameter, output = 0;
+    const ShapeIndex& leaf = alias.parameter_index;
+    if (request_.tupled_arguments) parameter = leaf.size() == 1 ? leaf[0] : -1;
+    if (tuple) output = alias.output.size() == 1 ? alias.output[0] : -1;
+    if (parameter < 0 || parameter >= static_cast<int64_t>(parameters_.size()) || output < 0 ||
+        output >= static_cast<int64_t>(outputs_.size())) {
+      continue;
+    }
+    size_t from = static_cast<size_t>(parameter), to = static_cast<size_t>(output);
+    if (parameter_memory_kinds_[from] == outputs_[to].memory_kind) aliases_[to] = parameter;
+  }
+}
+
 Status Executable::MakeSharded(const EvaluatorRunnerOptions& options) {
   std::unique_ptr<ShardedRunner> runner = TRY(ShardedRunner::Create(*module_, options));
   if (runner->parameters().size() != parameters_.size() ||
@@ -254,6 +271,7 @@ Result<std::shared_ptr<Executable>> Executable::Make(Client& client,
   }
   TRY(executable->DescribeArguments());
   TRY(executable->DescribeOutputs());
+  executable->DescribeAliases();
   EvaluatorRunnerOptions options{.num_replicas = executable->request_.num_replicas,
                                  .num_partitions = executable->request_.num_partitions,
                                  .max_tensor_bytes = client.memory_limit(),

@@ -73,6 +73,8 @@ class Executable {
   // Indices of arguments that are donated unless the caller revokes it.
   const std::vector<bool>& donated() const { return donated_; }
   bool donates() const { return donates_; }
+  // For every output the donated argument whose place it takes; -1: none.
+  const std::vector<int64_t>& aliases() const { return aliases_; }
   const CostAnalysis& cost() const;  // worked out when first asked for
   const MemoryAnalysis& memory() const;
   const Runner& runner() const { return *runner_; }
@@ -86,6 +88,7 @@ class Executable {
   Status MakeSharded(const EvaluatorRunnerOptions& options);
   Status DescribeArguments();
   Status DescribeOutputs();
+  void DescribeAliases();
   std::string name_, fingerprint_;
   CompileRequest request_;
   std::unique_ptr<hlo::Module> module_;
@@ -96,6 +99,7 @@ class Executable {
   int64_t output_bytes_ = 0;
   std::vector<bool> donated_;
   bool donates_ = false;  // any of them
+  std::vector<int64_t> aliases_;
   mutable std::once_flag analysed_;
   mutable CostAnalysis cost_;
   mutable MemoryAnalysis memory_;

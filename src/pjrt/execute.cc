@@ -45,6 +45,43 @@ Result<Literal> OwnBytes(Literal value, Memory* memory) {
   return copy;
 }
 
+// The donated arguments of one device whose place an output takes, held while the program runs. Of
+// larger ones that is up to the runner, which may write where nobody else holds the bytes.
+constexpr int64_t kLargestHeld = 16 << 10;
+
+std::vector<Literal> HoldDonated(const Executable& executable, std::span<const Literal> arguments,
+                                 const std::vector<bool>& donated) {
+  std::vector<Literal> held;
+  if (donated.empty()) return held;
+  const std::vector<int64_t>& aliases = executable.aliases();
+  for (size_t k = 0; k < aliases.size(); ++k) {
+    size_t i = static_cast<size_t>(aliases[k]);
+    if (aliases[k] < 0 || !donated[i] || arguments[i].storage() == nullptr ||
+        arguments[i].byte_size() > kLargestHeld || IsReadOnlyHostMemory(arguments[i])) {
+      continue;
+    }
+    held.resize(aliases.size());
+    held[k] = arguments[i];
+  }
+  return held;
+}
+
+// Moves outputs that were computed elsewhere into the arguments held for them, where nobody else
+// holds those.
+void FillDonated(std::vector<Literal> held, std::span<Literal> outputs) {
+  for (size_t k = 0; k < held.size() && k < outputs.size(); ++k) {
+    std::shared_ptr<std::byte[]> place = held[k].TakeStorage();
+    Literal& value = outputs[k];
+    if (place == nullptr || value.storage() == nullptr || value.HasDynamicSizes() ||
+        value.storage() == place || !IsSoleOwner(place) ||
+        value.byte_size() != held[k].byte_size()) {
+      continue;
+    }
+    std::memcpy(place.get(), value.data(), static_cast<size_t>(value.byte_size()));
+    value.PutStorage(std::move(place));
+  }
+}
+
 void HintAtMemory(Error& error) {
   if (error.code() == Code::kResourceExhausted) error.Hint("WEFT_MEMORY_LIMIT sets the limit");
 }
@@ -165,11 +202,14 @@ struct LoadedExecutable::Launch {
       arguments[i / std::max<size_t>(parameters, 1)].push_back(
           TakeArgument(inputs.arrays[i], executable->parameters()[i % parameters], donated));
     }
+    std::vector<std::vector<Literal>> held;
+    for (const auto& own : arguments) held.push_back(HoldDonated(*executable, own, inputs.donated));
     auto results = TRY(executable->runner().Run(arguments));
     arguments.clear();
     inputs.arrays.clear();  // what only this call held is the results' own now
     for (const auto& values : results) TRY(CheckOutputs(*executable, values));
     size_t next = 0;
+    for (size_t d = 0; d < results.size(); ++d) FillDonated(std::move(held[d]), results[d]);
     for (auto& values : results) {
       for (Literal& value : values) {
         value = TRY(OwnBytes(std::move(value), outputs[next++]->memory));
@@ -313,12 +353,14 @@ ExecuteResult LoadedExecutable::RunHere(Inputs inputs, std::span<Device* const> 
   std::vector<std::unique_ptr<Buffer>>& outputs = result.outputs.emplace_back();
   const std::vector<OutputInfo>& infos = executable_->outputs();
   outputs.reserve(infos.size());
+  std::vector<Literal> held = HoldDonated(*executable_, arguments, inputs.donated);
   auto values = executable_->runner().RunAlone(arguments);
   if (!values) HintAtMemory(values.error());
   arguments.clear();
   inputs.arrays.clear();
   Status status = values ? CheckOutputs(*executable_, *values)
                          : Status(std::unexpected(std::move(values).error()));
+  if (status) FillDonated(std::move(held), *values);
   for (size_t k = 0; status && k < infos.size(); ++k) {
     Memory* memory = OutputMemory(device, k);
     Result<Literal> own = OwnBytes(std::move((*values)[k]), memory);

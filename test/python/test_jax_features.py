@@ -50,6 +50,32 @@ def test_donated_argument_is_deleted():
     close(y, np.arange(8.0) + 1)
 
 
+@pytest.mark.parametrize("size", [1, 3, 1000, 100_000])
+def test_result_takes_the_place_of_the_donated_argument(size):
+    x, y = (jax.device_put(np.full(size, k, np.float32)) + 0 for k in (1, 2))
+    places = [x.unsafe_buffer_pointer(), y.unsafe_buffer_pointer()]
+    a, b = jax.jit(lambda x, y: (x + y, y * 2), donate_argnums=(0, 1))(x, y)
+    assert [a.unsafe_buffer_pointer(), b.unsafe_buffer_pointer()] == places
+    np.testing.assert_array_equal(a, np.full(size, 3, np.float32))
+    np.testing.assert_array_equal(b, np.full(size, 4, np.float32))
+
+
+def test_donated_memory_that_another_array_shares_stays_as_it_is():
+    x = jax.device_put(np.arange(4, dtype=np.float32)) + 0
+    seen = np.asarray(x)
+    y = jax.jit(lambda x: x + 1, donate_argnums=0)(x)
+    np.testing.assert_array_equal(seen, np.arange(4))
+    np.testing.assert_array_equal(y, np.arange(4) + 1)
+
+
+@pytest.mark.parametrize("size", [4, 100_000])
+def test_donated_arguments_that_trade_places(size):
+    x, y = (jax.device_put(np.full(size, k, np.float32)) + 0 for k in (1, 2))
+    a, b = jax.jit(lambda x, y: (y, x), donate_argnums=(0, 1))(x, y)
+    assert (float(a[0]), float(b[0])) == (2, 1)
+    assert a.unsafe_buffer_pointer() != b.unsafe_buffer_pointer()
+
+
 # Host callbacks.
 
 
