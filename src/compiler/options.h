@@ -36,6 +36,11 @@ struct OptimizeOptions {
   int64_t unroll_max_instructions = 512;
 };
 
+struct CpuOptions {
+  // Programs become native code. Turn off to run them by the evaluator, for comparing.
+  bool native = true;
+};
+
 struct DumpOptions {
   // Folder for the module after each pass that changed it, as 0012.simplify.hlo; empty: no dumps.
   // Set it to see what the compiler does.
@@ -51,6 +56,7 @@ enum class FieldRole : uint8_t { kOutput, kDiagnostic };
 struct CompileOptions {
   PipelineOptions pipeline;
   OptimizeOptions optimize;
+  CpuOptions cpu;
   DumpOptions dump;
 
   template <class V>
@@ -63,6 +69,7 @@ struct CompileOptions {
     v("optimize.inline_max_instructions", optimize.inline_max_instructions, kOutput);
     v("optimize.unroll_max_trips", optimize.unroll_max_trips, kOutput);
     v("optimize.unroll_max_instructions", optimize.unroll_max_instructions, kOutput);
+    v("cpu.native", cpu.native, kOutput);
     v("dump.dir", dump.dir, kDiagnostic);
     v("dump.filter", dump.filter, kDiagnostic);
   }

@@ -148,6 +148,12 @@ std::string RenderLanes(IrBody& ir, const Instr& instr, std::span<const Operand>
   Type t = instr.type;
   std::string type = IrType(t), element = IrType({t.dtype, 1});
   if (instr.op == Op::kShuffle || instr.op == Op::kExtract) return RenderShuffle(ir, instr, args);
+  if (instr.op == Op::kAny) {
+    if (args[0].type.lanes == 1) return args[0].text;
+    std::string from = IrType(args[0].type);
+    return ir.Def("call i1 @llvm.vector.reduce.or.v", args[0].type.lanes, "i1(", from, " ",
+                  args[0].text, ")");
+  }
   if (instr.op == Op::kIota) {
     if (t.lanes == 1) return "0";
     std::string numbers;

@@ -6,6 +6,7 @@
 
 #include "base/cores.h"
 #include "base/log.h"
+#include "cpu/device.h"
 #include "pjrt/cache.h"
 #include "pjrt/memory_limit.h"
 
@@ -45,7 +46,31 @@ std::string CacheFromEnv() {
   return "";
 }
 
+// Native code among the compiled programs of the cache.
+class CachedObjects : public runtime::ObjectCache {
+ public:
+  explicit CachedObjects(const Cache& cache) : cache_(cache) {}
+  std::optional<std::string> Find(std::string_view key) override { return cache_.Find(key); }
+  void Store(std::string_view key, std::string_view object) override { cache_.Store(key, object); }
+
+ private:
+  const Cache& cache_;
+};
+
 }  // namespace
+
+runtime::Device* Client::native_device() {
+  std::call_once(native_once_, [this] {
+    if (!cpu::IsAvailable()) return;
+    Result<std::unique_ptr<runtime::Device>> device = cpu::CreateDevice();
+    if (device) {
+      native_device_ = std::move(*device);
+    } else {
+      LOG(warn) << "no native code: " << device.error();
+    }
+  });
+  return native_device_.get();
+}
 
 ClientOptions ClientOptions::FromEnvironment() {
   ClientOptions options;
@@ -90,6 +115,7 @@ Result<std::unique_ptr<Client>> Client::Create(ClientOptions options) {
   if (!chosen.cache_directory.empty()) {
     if (auto cache = Cache::Open(chosen.cache_directory); cache) {
       client->cache_ = std::move(*cache);
+      client->object_cache_ = std::make_unique<CachedObjects>(*client->cache_);
     } else {
       LOG(info) << "no persistent cache: " << cache.error();
     }

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "pjrt/device.h"
 #include "pjrt/executor.h"
 #include "pjrt/task_gate.h"
+#include "runtime/device.h"
 
 namespace weft::pjrt {
 
@@ -49,6 +51,9 @@ class Client {
   int64_t memory_limit() const { return memory_limit_; }  // bytes, for all devices together
   Cache* cache() { return cache_.get(); }                 // null: none
   const std::atomic<bool>& cancelled() const { return cancelled_; }
+  // Compiles for this machine; null in a build without native code. Made when first asked for.
+  runtime::Device* native_device();
+  runtime::ObjectCache* object_cache() { return object_cache_.get(); }  // null: none
   // `bytes` more for one array would exceed the limit: an error that says what is in use.
   Status CheckMemory(int64_t bytes) const;
 
@@ -60,6 +65,9 @@ class Client {
   std::vector<std::unique_ptr<Device>> devices_;
   std::vector<std::unique_ptr<Memory>> memories_;
   std::unique_ptr<Cache> cache_;
+  std::unique_ptr<runtime::ObjectCache> object_cache_;
+  std::once_flag native_once_;
+  std::unique_ptr<runtime::Device> native_device_;
   std::atomic<bool> cancelled_ = false;
   std::shared_ptr<TaskGate> gate_;
   std::unique_ptr<Executor> executor_;  // last: its tasks use the rest

@@ -17,6 +17,7 @@
 #include "pjrt/evaluator_runner.h"
 #include "pjrt/executable_bytes.h"
 #include "pjrt/ffi.h"
+#include "pjrt/native_runner.h"
 #include "pjrt/sharded_runner.h"
 
 namespace weft::pjrt {
@@ -79,6 +80,13 @@ Status CheckCustomCalls(const hlo::Module& module) {
     }
   }
   return {};
+}
+
+Result<compiler::CompileOptions> NativeOptions(const Client& client) {
+  compiler::CompileOptions options;
+  options.pipeline.verify = false;
+  TRY(compiler::ParseOptions(client.options().compiler_options, options));
+  return options;
 }
 
 // What runs before the evaluator. Folding is kept to what costs less than the run it saves.
@@ -164,6 +172,34 @@ Status CheckBoundary(const Shape& shape, std::string_view what, size_t index) {
 }
 
 }  // namespace
+
+// Native code where there is some; the evaluator takes what is left, as a whole.
+Status Executable::MakeRunner(Client& client, const EvaluatorRunnerOptions& options) {
+  compiler::CompileOptions compile = TRY(NativeOptions(client));
+  if (request_.device_count() == 1 && compile.cpu.native) {
+    Clock::time_point start = Clock::now();
+    Result<std::unique_ptr<NativeRunner>> native =
+        NativeRunner::Create(client, *module_, compile, options.tupled_arguments);
+    if (native) {
+      const runtime::LoadStats& stats = (*native)->stats();
+      VLOG("compile", 1) << name_ << ": " << stats.compiled << " compiled, " << stats.from_cache
+                         << " from cache, " << MillisecondsSince(start) << " ms";
+      runner_ = std::move(*native);
+      return {};
+    }
+    if (native.error().code() != Code::kUnimplemented) {
+      LOG(warn) << "compile " << name_ << ": the evaluator runs it, since native code failed: "
+                << native.error();
+    } else {
+      VLOG("compile", 1) << name_ << ": the evaluator runs it: " << native.error();
+    }
+  } else {
+    VLOG("compile", 1) << name_ << ": the evaluator runs it: "
+                       << (compile.cpu.native ? "several devices" : "cpu.native=false");
+  }
+  runner_ = TRY(EvaluatorRunner::Create(*module_, options));
+  return {};
+}
 
 Status Executable::DescribeArguments() {
   const hlo::Computation& entry = *module_->entry();
@@ -280,7 +316,7 @@ Result<std::shared_ptr<Executable>> Executable::Make(Client& client,
   if (options.num_partitions > 1 && options.num_replicas == 1) {
     TRY(executable->MakeSharded(options));
   } else {
-    executable->runner_ = TRY(EvaluatorRunner::Create(*executable->module_, options));
+    TRY(executable->MakeRunner(client, options));
   }
   executable->calls_back_ = CallsBack(*executable->module_);
   for (const OutputInfo& output : executable->outputs_) {
@@ -321,10 +357,8 @@ Result<std::shared_ptr<Executable>> Executable::Compile(Client& client, std::str
   TRY(CheckCustomCalls(*module));
   std::shared_ptr<Executable> executable =
       TRY(Make(client, std::move(module), std::move(request), std::move(fingerprint)));
-  VLOG("compile", 1) << executable->name_ << ": " << (cached ? 0 : 1) << " compiled, "
-                     << (cached ? 1 : 0) << " from cache, " << MillisecondsSince(start)
-                     << " ms (import " << import_ms << " ms)";
-  VLOG("compile", 1) << executable->name_ << ": the evaluator runs it (no backend yet)";
+  VLOG("compile", 1) << executable->name_ << ": " << MillisecondsSince(start) << " ms in all (import "
+                     << import_ms << " ms" << (cached ? ", passes from cache)" : ")");
   return executable;
 }
 

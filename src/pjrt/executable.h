@@ -86,6 +86,7 @@ class Executable {
                                                   std::unique_ptr<hlo::Module> module,
                                                   CompileRequest request, std::string fingerprint);
   Status MakeSharded(const EvaluatorRunnerOptions& options);
+  Status MakeRunner(Client& client, const EvaluatorRunnerOptions& options);
   Status DescribeArguments();
   Status DescribeOutputs();
   void DescribeAliases();

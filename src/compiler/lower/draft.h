@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "compiler/lower/element.h"
@@ -38,6 +39,7 @@ class UniqueKernels {
 
  private:
   std::unordered_multimap<size_t, int32_t> by_hash_;
+  std::unordered_set<std::string> names_;
 };
 
 struct LoopShape {

@@ -103,7 +103,8 @@ ValueId ElementEmitter::ReducePrecision(const Instruction& instruction, ValueId 
   int mantissa = wide ? 52 : 23, exponent = wide ? 11 : 8, width = wide ? 64 : 32;
   DType integer = wide ? DType::kU64 : DType::kU32;
   Type itype{integer, type.lanes};
-  auto num = [&](uint64_t v) { return b_.Int(static_cast<int64_t>(v), itype); };
+  uint64_t all = wide ? ~uint64_t{0} : 0xffffffffu;
+  auto num = [&](uint64_t v) { return b_.Int(static_cast<int64_t>(v & all), itype); };
   ValueId bits = b_.Bitcast(x, integer), sign_mask = num(uint64_t{1} << (width - 1));
   ValueId sign = b_.Emit(Op::kAnd, {bits, sign_mask});
   ValueId magnitude = b_.Emit(Op::kXor, {bits, sign});

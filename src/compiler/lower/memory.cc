@@ -356,12 +356,15 @@ Result<Memory> Memory::Analyse(const hlo::Module& module) {
   const auto roots = memory.Leaves(*entry.root());
   std::vector<MemValue> by_leaf;
   int64_t next_result = 0;
-  for (MemValue from : roots) {
+  std::vector<Shape> root_shapes;
+  ForEachLeaf(entry.root()->shape(), [&](const Shape& s) { root_shapes.push_back(s); });
+  for (size_t k = 0; k < roots.size(); ++k) {
+    MemValue from = roots[k];
     if (from < 0) {
       by_leaf.push_back(-1);
       continue;
     }
-    const Shape shape = memory.values_[static_cast<size_t>(from)].shape;
+    const Shape& shape = root_shapes[k];
     MemValue v = memory.NewValue(shape, entry.root(), false);
     memory.values_[static_cast<size_t>(v)].result = next_result++;
     memory.DefineAt(v, end + 1);
@@ -460,8 +463,9 @@ void Memory::Assign(program::Program& program) {
   for (int32_t v : results) {
     Value& value = values_[static_cast<size_t>(v)];
     BufferId base = value.buffer;  // of the donated parameter in the group
-    BufferId id = AddBuffer(program, StrCat("r", value.result), value.shape, BufferKind::kResult,
-                            value.result);
+    const Shape& shape = values_[static_cast<size_t>(results_[static_cast<size_t>(value.result)])].shape;
+    BufferId id =
+        AddBuffer(program, StrCat("r", value.result), shape, BufferKind::kResult, value.result);
     if (base >= 0) program.buffers[id].base = base;
     if (base < 0) value.buffer = id;
   }

@@ -135,39 +135,36 @@ Status Lowering::LowerRoutine(const Instruction& i, Steps& steps) {
       const auto& attrs = i.attrs<hlo::RngBitGeneratorAttrs>();
       steps.push_back(
           Routine("rng_bit_generator", i,
-                  {{"algorithm", std::string(kNames[static_cast<int>(attrs.algorithm)])}}));
+                  {{"dims", ToVector(i.shape().tuple_element(1).dims())},
+                   {"algorithm", std::string(kNames[static_cast<int>(attrs.algorithm)])}}));
       return {};
     }
     case HloOp::kConvolution: {
       const auto& attrs = i.attrs<hlo::ConvolutionAttrs>();
       const hlo::ConvDims& dims = attrs.dim_labels;
-      std::vector<int64_t> size, stride, low, high, base, dilation, reversal;
+      std::vector<int64_t> strides, pads, base, dilation, reversal;
       for (const hlo::WindowDim& w : attrs.window.dims) {
-        size.push_back(w.size);
-        stride.push_back(w.stride);
-        low.push_back(w.pad_low);
-        high.push_back(w.pad_high);
+        strides.push_back(w.stride);
+        pads.push_back(w.pad_low);
         base.push_back(w.base_dilation);
         dilation.push_back(w.window_dilation);
         reversal.push_back(w.reversal);
       }
-      auto order = [](int64_t a, int64_t b, const std::vector<int64_t>& spatial) {
+      auto layout = [](int64_t a, int64_t b, const std::vector<int64_t>& spatial) {
         std::vector<int64_t> all = {a, b};
         all.insert(all.end(), spatial.begin(), spatial.end());
         return all;
       };
       steps.push_back(Routine(
           "convolution", i,
-          {{"input_dims", ToVector(i.operand(0)->shape().dims())},
-           {"kernel_dims", ToVector(i.operand(1)->shape().dims())},
-           {"output_dims", ToVector(i.shape().dims())},
-           {"input_order", order(dims.input_batch, dims.input_feature, dims.input_spatial)},
-           {"kernel_order", order(dims.kernel_output, dims.kernel_input, dims.kernel_spatial)},
-           {"output_order", order(dims.output_batch, dims.output_feature, dims.output_spatial)},
-           {"size", size},
-           {"stride", stride},
-           {"pad_low", low},
-           {"pad_high", high},
+          {{"input_shape", ToVector(i.operand(0)->shape().dims())},
+           {"kernel_shape", ToVector(i.operand(1)->shape().dims())},
+           {"output_shape", ToVector(i.shape().dims())},
+           {"input_layout", layout(dims.input_batch, dims.input_feature, dims.input_spatial)},
+           {"kernel_layout", layout(dims.kernel_input, dims.kernel_output, dims.kernel_spatial)},
+           {"output_layout", layout(dims.output_batch, dims.output_feature, dims.output_spatial)},
+           {"strides", strides},
+           {"pads", pads},
            {"base_dilation", base},
            {"window_dilation", dilation},
            {"reversal", reversal},

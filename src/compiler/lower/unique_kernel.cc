@@ -1,5 +1,6 @@
 // Kernels that do the same are one.
 #include "base/hash.h"
+#include "base/str.h"
 #include "compiler/lower/draft.h"
 
 namespace weft::compiler {
@@ -58,6 +59,8 @@ int32_t UniqueKernels::Add(program::Program& program, Kernel kernel) {
   for (auto it = from; it != to; ++it) {
     if (Same(program.kernels[static_cast<size_t>(it->second)], kernel)) return it->second;
   }
+  std::string name = kernel.name;
+  for (int n = 1; !names_.insert(kernel.name).second; ++n) kernel.name = StrCat(name, ".", n);
   int32_t id = AddKernel(program, std::move(kernel));
   by_hash_.emplace(hash, id);
   return id;

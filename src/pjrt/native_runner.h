@@ -1,0 +1,49 @@
+// Runs a module as native code.
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+
+#include "compiler/options.h"
+#include "hlo/evaluate.h"
+#include "pjrt/evaluator_runner.h"
+#include "pjrt/executable.h"
+#include "runtime/device.h"
+#include "runtime/literals.h"
+
+namespace weft::pjrt {
+
+class Client;
+
+class NativeRunner : public Runner {
+ public:
+  // Compiles the module, which is not changed. Unimplemented when it has something that native code
+  // cannot do yet: the evaluator takes it then.
+  static Result<std::unique_ptr<NativeRunner>> Create(Client& client, const hlo::Module& module,
+                                                      const compiler::CompileOptions& options,
+                                                      bool tupled_arguments);
+  Result<std::vector<std::vector<Literal>>> Run(
+      std::span<std::vector<Literal>> arguments) const override;
+  Result<std::vector<Literal>> RunAlone(std::vector<Literal>& arguments) const override;
+  bool IsTiny() const override { return tiny_; }
+
+  const runtime::LoadStats& stats() const { return program_->stats(); }
+  int64_t temp_bytes() const { return program_->temp_bytes(); }
+  const hlo::Module& module() const { return *module_; }  // as the passes left it
+
+ private:
+  NativeRunner() = default;
+  Status CallOut(const program::Step& step, std::span<const std::span<std::byte>> memory) const;
+
+  std::unique_ptr<hlo::Module> module_;
+  std::unique_ptr<runtime::LoadedProgram> program_;
+  std::unique_ptr<runtime::LiteralRunner> literals_;
+  std::unordered_map<int64_t, const hlo::Instruction*> calls_;  // custom calls by id
+  std::function<Status(const program::Step&, std::span<const std::span<std::byte>>)> call_;
+  std::vector<bool> parameter_is_token_, result_is_token_;
+  hlo::EvalOptions eval_options_;  // of custom calls
+  const std::atomic<bool>* cancel_ = nullptr;
+  bool tiny_ = false, has_tokens_ = false, calls_out_ = false;
+};
+
+}  // namespace weft::pjrt
