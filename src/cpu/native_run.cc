@@ -5,6 +5,7 @@
 
 #include "base/inline_vec.h"
 #include "base/storage.h"
+#include "cpu/native_call.h"
 #include "program/library.h"
 
 namespace weft::cpu {
@@ -59,10 +60,11 @@ Status NativeProgram::RunSequence(Context& context, int64_t number, std::byte* c
     switch (step.kind) {
       case SequenceStep::Kind::kKernel:
         if (step.n == 1) {
-          step.task(addresses, 0, 1);
+          CallNative(step.task, addresses, 0, 1);
         } else {
-          context.pool->ParallelFor(
-              step.n, 1, [&](int64_t begin, int64_t end) { step.task(addresses, begin, end); });
+          context.pool->ParallelFor(step.n, 1, [&](int64_t begin, int64_t end) {
+            CallNative(step.task, addresses, begin, end);
+          });
         }
         break;
       case SequenceStep::Kind::kCopy:
@@ -170,7 +172,7 @@ Status NativeProgram::Run(const runtime::Call& call) const {
   context.pool = call.pool ? call.pool : &DefaultPool();
   int32_t code = 0;
   if (run_) {
-    code = run_(&context, table.data());
+    code = CallNative(run_, &context, table.data());
   } else if (!sequences_.empty()) {
     code = SequenceFromCode(&context, 0, table.data());
   }

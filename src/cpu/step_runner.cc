@@ -5,6 +5,7 @@
 
 #include "base/inline_vec.h"
 #include "base/storage.h"
+#include "cpu/native_call.h"
 #include "cpu/native_run.h"
 #include "cpu/render_kernel.h"
 
@@ -60,7 +61,7 @@ class StepRunner {
     TaskFunction task = TRY(program_.TaskOf(op.kernel));
     int64_t grid = GridSize(program_.program_.kernels[op.kernel]);
     std::vector<std::byte*> addresses = Addresses(step);
-    if (grid > 0) task(addresses.data(), 0, grid);
+    if (grid > 0) CallNative(task, addresses.data(), 0, grid);
     return {};
   }
   std::vector<std::byte*> Addresses(const program::Step& step) const {
