@@ -99,41 +99,26 @@ void PhiloxBlock(uint64_t key, uint64_t low, uint64_t high, uint64_t first, uint
   }
 }
 
-// The form in memory of elements of the type, from random bits.
+// Puts random bits in memory as elements of the type, kWidth bytes each.
+template <int kWidth>
 class BitStore {
  public:
-  BitStore(DType dtype, std::byte* to) : dtype_(dtype), width_(ByteWidth(dtype)), to_(to) {
+  BitStore(DType dtype, std::byte* to) : dtype_(dtype), to_(to) {
     formed_ = (IsInteger(dtype) && BitWidth(dtype) < 8) || dtype == DType::kPred;
     mask_ = BitWidth(dtype) < 8 ? (uint64_t{1} << BitWidth(dtype)) - 1 : ~uint64_t{0};
   }
   void operator()(int64_t i, uint64_t bits) const {
-    switch (width_) {
-      case 4: {
-        uint32_t narrow = static_cast<uint32_t>(bits);
-        std::memcpy(to_ + 4 * i, &narrow, 4);
-        return;
-      }
-      case 8: std::memcpy(to_ + 8 * i, &bits, 8); return;
-      case 2: std::memcpy(to_ + 2 * i, &bits, 2); return;
-      case 1: return Byte(i, bits);
-      default:
-        std::memset(to_ + width_ * i, 0, static_cast<size_t>(width_));
-        std::memcpy(to_ + width_ * i, &bits, 8);
+    if constexpr (kWidth == 1) {
+      bits &= mask_;
+      int64_t value = static_cast<int64_t>(bits);
+      if (formed_) return StoreI64(dtype_, &value, 1, to_ + i);
     }
+    if constexpr (kWidth > 8) std::memset(to_ + kWidth * i + 8, 0, kWidth - 8);
+    std::memcpy(to_ + kWidth * i, &bits, kWidth < 8 ? kWidth : 8);
   }
 
  private:
-  void Byte(int64_t i, uint64_t bits) const {
-    bits &= mask_;
-    if (formed_) {
-      int64_t value = static_cast<int64_t>(bits);
-      return StoreI64(dtype_, &value, 1, to_ + i);
-    }
-    to_[i] = static_cast<std::byte>(bits);
-  }
-
   DType dtype_;
-  int64_t width_;
   std::byte* to_;
   bool formed_;
   uint64_t mask_;
@@ -147,9 +132,21 @@ class RngBitGenerator : public PreparedRoutine {
   }
 
   Status Run(const RoutineContext& context) const override {
+    std::byte* to = context.memory[2];
+    switch (ByteWidth(dtype_)) {
+      case 1: return RunWith(context, BitStore<1>(dtype_, to));
+      case 2: return RunWith(context, BitStore<2>(dtype_, to));
+      case 4: return RunWith(context, BitStore<4>(dtype_, to));
+      case 8: return RunWith(context, BitStore<8>(dtype_, to));
+      default: return RunWith(context, BitStore<16>(dtype_, to));
+    }
+  }
+
+ private:
+  template <class Store>
+  Status RunWith(const RoutineContext& context, const Store& store) const {
     uint64_t words[3] = {};
     std::memcpy(words, context.memory[0], static_cast<size_t>(state_bytes_));
-    BitStore store(dtype_, context.memory[2]);
     if (threefry_) {
       words[1] += static_cast<uint64_t>(Threefry(context, words[0], words[1], store));
     } else {
@@ -164,7 +161,6 @@ class RngBitGenerator : public PreparedRoutine {
     return {};
   }
 
- private:
   // fn(first, count) for blocks of n counters.
   template <class Fn>
   static void EachBlock(const RoutineContext& context, int64_t n, const Fn& fn) {
@@ -177,8 +173,9 @@ class RngBitGenerator : public PreparedRoutine {
   }
 
   // The number of counters used.
+  template <class Store>
   int64_t Threefry(const RoutineContext& context, uint64_t key, uint64_t counter,
-                   const BitStore& store) const {
+                   const Store& store) const {
     if (BitWidth(dtype_) == 64) {
       EachBlock(context, elements_, [&](int64_t first, int64_t count) {
         uint32_t x[kCounters], y[kCounters];
@@ -218,8 +215,9 @@ class RngBitGenerator : public PreparedRoutine {
     return outer * half * inner;
   }
 
+  template <class Store>
   int64_t Philox(const RoutineContext& context, uint64_t key, uint64_t low, uint64_t high,
-                 const BitStore& store) const {
+                 const Store& store) const {
     bool wide = BitWidth(dtype_) == 64;
     int64_t per_counter = wide ? 2 : 4, counters = (elements_ + per_counter - 1) / per_counter;
     EachBlock(context, counters, [&](int64_t first, int64_t count) {
