@@ -11,51 +11,56 @@ namespace weft::cpu {
 namespace {
 
 constexpr int64_t kCounters = 64;  // in a block
-constexpr int kLanes = 8;          // of a vector
+constexpr int kLanes = 8;          // of a vector of Philox
+constexpr int kManyLanes = 32;     // of Threefry, whose rounds wait for each other
 
 typedef uint32_t Words __attribute__((vector_size(4 * kLanes)));
 typedef uint64_t WideWords __attribute__((vector_size(8 * kLanes)));
+typedef uint32_t ManyWords __attribute__((vector_size(4 * kManyLanes)));
 
 // Vectors are passed by reference: their calling convention depends on the machine.
 // first, first + 1, ... as low and high words.
-inline void CountFrom(uint64_t first, Words& low, Words& high) {
-  for (int i = 0; i < kLanes; ++i) {
-    uint64_t counter = first + static_cast<uint64_t>(i);
-    low[i] = static_cast<uint32_t>(counter);
-    high[i] = static_cast<uint32_t>(counter >> 32);
-  }
+template <class V>
+inline void CountFrom(uint64_t first, V& low, V& high) {
+  V numbers;
+  for (int i = 0; i < static_cast<int>(sizeof(V) / 4); ++i) numbers[i] = static_cast<uint32_t>(i);
+  uint32_t first_low = static_cast<uint32_t>(first);
+  low = numbers + first_low;
+  // Comparisons give all ones where a lane ran over.
+  high = static_cast<uint32_t>(first >> 32) - __builtin_convertvector(low < first_low, V);
 }
 
 template <int kRotation>
-inline void ThreefryRound(Words& x, Words& y) {
+inline void ThreefryRound(ManyWords& x, ManyWords& y) {
   x += y;
   y = (y << kRotation | y >> (32 - kRotation)) ^ x;
+}
+
+// Four rounds and the injection of a key.
+template <int kA, int kB, int kC, int kD>
+inline void FourRounds(ManyWords& x, ManyWords& y, uint32_t to_x, uint32_t to_y) {
+  ThreefryRound<kA>(x, y);
+  ThreefryRound<kB>(x, y);
+  ThreefryRound<kC>(x, y);
+  ThreefryRound<kD>(x, y);
+  x += to_x;
+  y += to_y;
 }
 
 // The words of kCounters counters from `first` on.
 void ThreefryBlock(uint64_t key, uint64_t first, uint32_t* x_out, uint32_t* y_out) {
   uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
   const uint32_t keys[3] = {k0, k1, k0 ^ k1 ^ 0x1BD11BDAu};
-  for (int64_t i = 0; i < kCounters; i += kLanes) {
-    Words x, y;
+  for (int64_t i = 0; i < kCounters; i += kManyLanes) {
+    ManyWords x, y;
     CountFrom(first + static_cast<uint64_t>(i), x, y);
     x += k0;
     y += k1;
-    for (uint32_t round = 0; round < 5; ++round) {
-      if (round % 2 == 0) {
-        ThreefryRound<13>(x, y);
-        ThreefryRound<15>(x, y);
-        ThreefryRound<26>(x, y);
-        ThreefryRound<6>(x, y);
-      } else {
-        ThreefryRound<17>(x, y);
-        ThreefryRound<29>(x, y);
-        ThreefryRound<16>(x, y);
-        ThreefryRound<24>(x, y);
-      }
-      x += keys[(round + 1) % 3];
-      y += keys[(round + 2) % 3] + round + 1;
-    }
+    FourRounds<13, 15, 26, 6>(x, y, keys[1], keys[2] + 1);
+    FourRounds<17, 29, 16, 24>(x, y, keys[2], keys[0] + 2);
+    FourRounds<13, 15, 26, 6>(x, y, keys[0], keys[1] + 3);
+    FourRounds<17, 29, 16, 24>(x, y, keys[1], keys[2] + 4);
+    FourRounds<13, 15, 26, 6>(x, y, keys[2], keys[0] + 5);
     std::memcpy(x_out + i, &x, sizeof(x));
     std::memcpy(y_out + i, &y, sizeof(y));
   }
