@@ -80,6 +80,7 @@ Status CheckAccess(const Step& step, std::initializer_list<Access> accesses,
 const Routine* FindRoutine(std::string_view name) {
   static const Routine kRoutines[] = {
       {"device_id", VerifyDeviceId, UnitCost, InterpretDeviceId},
+      CholeskyRoutine(),
       ConvolutionRoutine(),
       FftRoutine(),
       GemmRoutine(),
@@ -88,6 +89,7 @@ const Routine* FindRoutine(std::string_view name) {
       RngBitGeneratorRoutine(),
       SortRoutine(),
       TopKRoutine(),
+      TriangularSolveRoutine(),
   };
   for (const Routine& routine : kRoutines) {
     if (routine.name == name) return &routine;

@@ -45,6 +45,14 @@
 // householder_product
 //            (read factors, read taus, write q) {m, n, k [, batch = 1]}
 //            The first n columns of H0 H1 ... of k reflectors in that form.
+// cholesky   (read a, write factor) {n [, batch = 1] [, lower = true]}
+//            The lower triangular L of a = L L^H, or the upper U of a = U^H U, with zeroes beside
+//            it, from that triangle of a. All NaN when a is not positive definite.
+// triangular_solve
+//            (read a, read b, write x) {m, n [, batch = 1] [, left_side = true] [, lower = true]
+//            [, transpose = false] [, conjugate = false] [, unit_diagonal = false]}
+//            op(a) x = b, or x op(a) = b, for b and x of m x n and the lower or upper triangle of
+//            a; the diagonal is not read when it is said to be 1.
 #pragma once
 
 #include <cstddef>

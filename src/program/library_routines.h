@@ -8,6 +8,7 @@
 
 namespace weft::program {
 
+Routine CholeskyRoutine();
 Routine ConvolutionRoutine();
 Routine FftRoutine();
 Routine GemmRoutine();
@@ -16,6 +17,7 @@ Routine HouseholderQrRoutine();
 Routine RngBitGeneratorRoutine();
 Routine SortRoutine();
 Routine TopKRoutine();
+Routine TriangularSolveRoutine();
 
 DType DTypeOf(const Program& program, const Use& use);
 // -1 when one of them is negative or the product overflows.

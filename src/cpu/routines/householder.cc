@@ -3,7 +3,7 @@
 #include <cmath>
 #include <complex>
 
-#include "base/elements.h"
+#include "cpu/routines/field.h"
 #include "cpu/routines/multiply.h"
 #include "cpu/routines/prepare.h"
 
@@ -14,39 +14,6 @@ struct HouseholderShape {
   int64_t m, n, k, batch;
   DType dtype;
 };
-
-double Conjugated(double x) {
-  return x;
-}
-std::complex<double> Conjugated(std::complex<double> x) {
-  return std::conj(x);
-}
-
-void LoadMatrix(DType dtype, const std::byte* from, int64_t n, double* to) {
-  LoadF64(dtype, from, n, to);
-}
-void LoadMatrix(DType dtype, const std::byte* from, int64_t n, std::complex<double>* to) {
-  LoadC128(dtype, from, n, to);
-}
-void StoreMatrix(DType dtype, const double* from, int64_t n, std::byte* to) {
-  StoreF64(dtype, from, n, to);
-}
-void StoreMatrix(DType dtype, const std::complex<double>* from, int64_t n, std::byte* to) {
-  StoreC128(dtype, from, n, to);
-}
-
-// to[i] += x * from[i]; complex products without the checks for infinities.
-void AddTimes(double x, const double* from, int64_t n, double* to) {
-  for (int64_t i = 0; i < n; ++i) to[i] += x * from[i];
-}
-void AddTimes(std::complex<double> x, const std::complex<double>* from, int64_t n,
-              std::complex<double>* to) {
-  for (int64_t i = 0; i < n; ++i) {
-    std::complex<double> y = from[i];
-    to[i] += std::complex<double>(x.real() * y.real() - x.imag() * y.imag(),
-                                  x.real() * y.imag() + x.imag() * y.real());
-  }
-}
 
 // Columns [first, n) of c become (I - tau v v^H) c, with v = (1, below the diagonal) in column j of
 // a. Both are m x n; `sums` has room for n.

@@ -9,6 +9,7 @@
 
 namespace weft::cpu {
 
+Result<std::unique_ptr<PreparedRoutine>> PrepareCholesky(const RoutineInputs& inputs);
 Result<std::unique_ptr<PreparedRoutine>> PrepareConvolution(const RoutineInputs& inputs);
 Result<std::unique_ptr<PreparedRoutine>> PrepareFft(const RoutineInputs& inputs);
 Result<std::unique_ptr<PreparedRoutine>> PrepareGemm(const RoutineInputs& inputs);
@@ -17,6 +18,7 @@ Result<std::unique_ptr<PreparedRoutine>> PrepareHouseholderQr(const RoutineInput
 Result<std::unique_ptr<PreparedRoutine>> PrepareRngBitGenerator(const RoutineInputs& inputs);
 Result<std::unique_ptr<PreparedRoutine>> PrepareSort(const RoutineInputs& inputs);
 Result<std::unique_ptr<PreparedRoutine>> PrepareTopK(const RoutineInputs& inputs);
+Result<std::unique_ptr<PreparedRoutine>> PrepareTriangularSolve(const RoutineInputs& inputs);
 
 // What the verifier says of the step; preparation reads attributes without further checks.
 inline Status VerifyCall(const RoutineInputs& inputs, std::string_view name) {

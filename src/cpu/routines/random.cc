@@ -11,51 +11,56 @@ namespace weft::cpu {
 namespace {
 
 constexpr int64_t kCounters = 64;  // in a block
-constexpr int kLanes = 8;          // of a vector
+constexpr int kLanes = 8;          // of a vector of Philox
+constexpr int kManyLanes = 32;     // of Threefry, whose rounds wait for each other
 
 typedef uint32_t Words __attribute__((vector_size(4 * kLanes)));
 typedef uint64_t WideWords __attribute__((vector_size(8 * kLanes)));
+typedef uint32_t ManyWords __attribute__((vector_size(4 * kManyLanes)));
 
 // Vectors are passed by reference: their calling convention depends on the machine.
 // first, first + 1, ... as low and high words.
-inline void CountFrom(uint64_t first, Words& low, Words& high) {
-  for (int i = 0; i < kLanes; ++i) {
-    uint64_t counter = first + static_cast<uint64_t>(i);
-    low[i] = static_cast<uint32_t>(counter);
-    high[i] = static_cast<uint32_t>(counter >> 32);
-  }
+template <class V>
+inline void CountFrom(uint64_t first, V& low, V& high) {
+  V numbers;
+  for (int i = 0; i < static_cast<int>(sizeof(V) / 4); ++i) numbers[i] = static_cast<uint32_t>(i);
+  uint32_t first_low = static_cast<uint32_t>(first);
+  low = numbers + first_low;
+  // Comparisons give all ones where a lane ran over.
+  high = static_cast<uint32_t>(first >> 32) - __builtin_convertvector(low < first_low, V);
 }
 
 template <int kRotation>
-inline void ThreefryRound(Words& x, Words& y) {
+inline void ThreefryRound(ManyWords& x, ManyWords& y) {
   x += y;
   y = (y << kRotation | y >> (32 - kRotation)) ^ x;
+}
+
+// Four rounds and the injection of a key.
+template <int kA, int kB, int kC, int kD>
+inline void FourRounds(ManyWords& x, ManyWords& y, uint32_t to_x, uint32_t to_y) {
+  ThreefryRound<kA>(x, y);
+  ThreefryRound<kB>(x, y);
+  ThreefryRound<kC>(x, y);
+  ThreefryRound<kD>(x, y);
+  x += to_x;
+  y += to_y;
 }
 
 // The words of kCounters counters from `first` on.
 void ThreefryBlock(uint64_t key, uint64_t first, uint32_t* x_out, uint32_t* y_out) {
   uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
   const uint32_t keys[3] = {k0, k1, k0 ^ k1 ^ 0x1BD11BDAu};
-  for (int64_t i = 0; i < kCounters; i += kLanes) {
-    Words x, y;
+  for (int64_t i = 0; i < kCounters; i += kManyLanes) {
+    ManyWords x, y;
     CountFrom(first + static_cast<uint64_t>(i), x, y);
     x += k0;
     y += k1;
-    for (uint32_t round = 0; round < 5; ++round) {
-      if (round % 2 == 0) {
-        ThreefryRound<13>(x, y);
-        ThreefryRound<15>(x, y);
-        ThreefryRound<26>(x, y);
-        ThreefryRound<6>(x, y);
-      } else {
-        ThreefryRound<17>(x, y);
-        ThreefryRound<29>(x, y);
-        ThreefryRound<16>(x, y);
-        ThreefryRound<24>(x, y);
-      }
-      x += keys[(round + 1) % 3];
-      y += keys[(round + 2) % 3] + round + 1;
-    }
+    FourRounds<13, 15, 26, 6>(x, y, keys[1], keys[2] + 1);
+    FourRounds<17, 29, 16, 24>(x, y, keys[2], keys[0] + 2);
+    FourRounds<13, 15, 26, 6>(x, y, keys[0], keys[1] + 3);
+    FourRounds<17, 29, 16, 24>(x, y, keys[1], keys[2] + 4);
+    FourRounds<13, 15, 26, 6>(x, y, keys[2], keys[0] + 5);
     std::memcpy(x_out + i, &x, sizeof(x));
     std::memcpy(y_out + i, &y, sizeof(y));
   }
@@ -99,41 +104,26 @@ void PhiloxBlock(uint64_t key, uint64_t low, uint64_t high, uint64_t first, uint
   }
 }
 
-// The form in memory of elements of the type, from random bits.
+// Puts random bits in memory as elements of the type, kWidth bytes each.
+template <int kWidth>
 class BitStore {
  public:
-  BitStore(DType dtype, std::byte* to) : dtype_(dtype), width_(ByteWidth(dtype)), to_(to) {
+  BitStore(DType dtype, std::byte* to) : dtype_(dtype), to_(to) {
     formed_ = (IsInteger(dtype) && BitWidth(dtype) < 8) || dtype == DType::kPred;
     mask_ = BitWidth(dtype) < 8 ? (uint64_t{1} << BitWidth(dtype)) - 1 : ~uint64_t{0};
   }
   void operator()(int64_t i, uint64_t bits) const {
-    switch (width_) {
-      case 4: {
-        uint32_t narrow = static_cast<uint32_t>(bits);
-        std::memcpy(to_ + 4 * i, &narrow, 4);
-        return;
-      }
-      case 8: std::memcpy(to_ + 8 * i, &bits, 8); return;
-      case 2: std::memcpy(to_ + 2 * i, &bits, 2); return;
-      case 1: return Byte(i, bits);
-      default:
-        std::memset(to_ + width_ * i, 0, static_cast<size_t>(width_));
-        std::memcpy(to_ + width_ * i, &bits, 8);
+    if constexpr (kWidth == 1) {
+      bits &= mask_;
+      int64_t value = static_cast<int64_t>(bits);
+      if (formed_) return StoreI64(dtype_, &value, 1, to_ + i);
     }
+    if constexpr (kWidth > 8) std::memset(to_ + kWidth * i + 8, 0, kWidth - 8);
+    std::memcpy(to_ + kWidth * i, &bits, kWidth < 8 ? kWidth : 8);
   }
 
  private:
-  void Byte(int64_t i, uint64_t bits) const {
-    bits &= mask_;
-    if (formed_) {
-      int64_t value = static_cast<int64_t>(bits);
-      return StoreI64(dtype_, &value, 1, to_ + i);
-    }
-    to_[i] = static_cast<std::byte>(bits);
-  }
-
   DType dtype_;
-  int64_t width_;
   std::byte* to_;
   bool formed_;
   uint64_t mask_;
@@ -147,9 +137,21 @@ class RngBitGenerator : public PreparedRoutine {
   }
 
   Status Run(const RoutineContext& context) const override {
+    std::byte* to = context.memory[2];
+    switch (ByteWidth(dtype_)) {
+      case 1: return RunWith(context, BitStore<1>(dtype_, to));
+      case 2: return RunWith(context, BitStore<2>(dtype_, to));
+      case 4: return RunWith(context, BitStore<4>(dtype_, to));
+      case 8: return RunWith(context, BitStore<8>(dtype_, to));
+      default: return RunWith(context, BitStore<16>(dtype_, to));
+    }
+  }
+
+ private:
+  template <class Store>
+  Status RunWith(const RoutineContext& context, const Store& store) const {
     uint64_t words[3] = {};
     std::memcpy(words, context.memory[0], static_cast<size_t>(state_bytes_));
-    BitStore store(dtype_, context.memory[2]);
     if (threefry_) {
       words[1] += static_cast<uint64_t>(Threefry(context, words[0], words[1], store));
     } else {
@@ -164,7 +166,6 @@ class RngBitGenerator : public PreparedRoutine {
     return {};
   }
 
- private:
   // fn(first, count) for blocks of n counters.
   template <class Fn>
   static void EachBlock(const RoutineContext& context, int64_t n, const Fn& fn) {
@@ -177,8 +178,9 @@ class RngBitGenerator : public PreparedRoutine {
   }
 
   // The number of counters used.
+  template <class Store>
   int64_t Threefry(const RoutineContext& context, uint64_t key, uint64_t counter,
-                   const BitStore& store) const {
+                   const Store& store) const {
     if (BitWidth(dtype_) == 64) {
       EachBlock(context, elements_, [&](int64_t first, int64_t count) {
         uint32_t x[kCounters], y[kCounters];
@@ -218,8 +220,9 @@ class RngBitGenerator : public PreparedRoutine {
     return outer * half * inner;
   }
 
+  template <class Store>
   int64_t Philox(const RoutineContext& context, uint64_t key, uint64_t low, uint64_t high,
-                 const BitStore& store) const {
+                 const Store& store) const {
     bool wide = BitWidth(dtype_) == 64;
     int64_t per_counter = wide ? 2 : 4, counters = (elements_ + per_counter - 1) / per_counter;
     EachBlock(context, counters, [&](int64_t first, int64_t count) {

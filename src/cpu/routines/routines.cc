@@ -4,6 +4,7 @@ namespace weft::cpu {
 
 const Routine* FindRoutine(std::string_view name) {
   static constexpr Routine kRoutines[] = {
+      {"cholesky", PrepareCholesky},
       {"convolution", PrepareConvolution},
       {"fft", PrepareFft},
       {"gemm", PrepareGemm},
@@ -12,6 +13,7 @@ const Routine* FindRoutine(std::string_view name) {
       {"rng_bit_generator", PrepareRngBitGenerator},
       {"sort", PrepareSort},
       {"topk", PrepareTopK},
+      {"triangular_solve", PrepareTriangularSolve},
   };
   for (const Routine& routine : kRoutines) {
     if (routine.name == name) return &routine;

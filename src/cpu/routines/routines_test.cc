@@ -1,4 +1,4 @@
-// topk, rng_bit_generator and the Householder routines.
+// topk, rng_bit_generator and the factorizations.
 #include "cpu/routines/routine_testing.h"
 
 namespace weft::cpu {
@@ -79,6 +79,70 @@ TEST(Householder, FactorsAndProducts) {
       product.inputs = *RunRoutine(qr, 1);
       product.outputs = {qr.outputs[0]};
       Check(product, tolerance, "product " + what);
+    }
+  }
+}
+
+TEST(Cholesky, BothTriangles) {
+  Random random(4);
+  for (DType dtype : {DType::kF32, DType::kF64, DType::kC64, DType::kC128}) {
+    for (int64_t n : {0, 1, 5, 33}) {
+      for (bool lower : {true, false}) {
+        int64_t batch = 3;
+        Literal a = RandomLiteral(random, dtype, {batch, n, n});
+        for (int64_t i = 0; i < batch * n; ++i) {  // a strong diagonal, but for the last matrix
+          double strong = i / n == batch - 1 ? -1 : static_cast<double>(4 * n);
+          a.SetComplex(i * n + i % n, strong);
+        }
+        CallUnderTest call;
+        call.routine = "cholesky";
+        call.attrs = {{"n", n}, {"batch", batch}, {"lower", lower}};
+        call.inputs = {a};
+        call.outputs = {a.shape()};
+        auto got = RunRoutine(call, 2);
+        ASSERT_TRUE(got) << got.error().ToString();
+        if (n > 0) EXPECT_TRUE(std::isnan((*got)[0].GetDouble((batch - 1) * n * n)));
+        call.attrs[1].value = batch - 1;
+        call.inputs = {Literal(Shape(dtype, {batch - 1, n, n}))};
+        if (n > 0) {
+          std::copy_n(a.data(), call.inputs[0].byte_size(), call.inputs[0].mutable_data());
+        }
+        call.outputs = {call.inputs[0].shape()};
+        Check(call, RealType(dtype) == DType::kF32 ? 1e-6 : 1e-13,
+              StrCat("cholesky ", Name(dtype), " ", n));
+      }
+    }
+  }
+}
+
+TEST(TriangularSolve, AllForms) {
+  Random random(5);
+  for (DType dtype : {DType::kF32, DType::kF64, DType::kC64, DType::kC128}) {
+    for (int form = 0; form < 32; ++form) {
+      for (auto [batch, m, n] :
+           {std::array<int64_t, 3>{2, 3, 5}, {1, 20, 4}, {1, 1, 7}, {2, 0, 4}}) {
+        bool left = form & 1;
+        int64_t order = left ? m : n;
+        Literal a = RandomLiteral(random, dtype, {batch, order, order});
+        for (int64_t i = 0; i < a.size(); ++i) a.SetComplex(i, a.GetComplex(i) * 0.3);
+        for (int64_t i = 0; i < batch * order; ++i) {
+          a.SetComplex(i * order + i % order, {2.0, IsComplex(dtype) ? 1.0 : 0.0});
+        }
+        CallUnderTest call;
+        call.routine = "triangular_solve";
+        call.attrs = {{"m", m},
+                      {"n", n},
+                      {"batch", batch},
+                      {"left_side", left},
+                      {"lower", (form & 2) != 0},
+                      {"transpose", (form & 4) != 0},
+                      {"conjugate", (form & 8) != 0},
+                      {"unit_diagonal", (form & 16) != 0}};
+        call.inputs = {a, RandomLiteral(random, dtype, {batch, m, n})};
+        call.outputs = {call.inputs[1].shape()};
+        Check(call, RealType(dtype) == DType::kF32 ? 1e-6 : 1e-13,
+              StrCat("triangular_solve ", Name(dtype), " form ", form));
+      }
     }
   }
 }

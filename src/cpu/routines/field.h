@@ -1,0 +1,57 @@
+// Real and complex matrices in double precision, for factorizations.
+#pragma once
+
+#include <complex>
+#include <cstdint>
+
+#include "base/elements.h"
+
+namespace weft::cpu {
+
+inline double Conjugated(double x) {
+  return x;
+}
+inline std::complex<double> Conjugated(std::complex<double> x) {
+  return std::conj(x);
+}
+
+inline void LoadMatrix(DType dtype, const std::byte* from, int64_t n, double* to) {
+  LoadF64(dtype, from, n, to);
+}
+inline void LoadMatrix(DType dtype, const std::byte* from, int64_t n, std::complex<double>* to) {
+  LoadC128(dtype, from, n, to);
+}
+inline void StoreMatrix(DType dtype, const double* from, int64_t n, std::byte* to) {
+  StoreF64(dtype, from, n, to);
+}
+inline void StoreMatrix(DType dtype, const std::complex<double>* from, int64_t n, std::byte* to) {
+  StoreC128(dtype, from, n, to);
+}
+
+// Without the checks for infinities of std::complex.
+inline double Times(double x, double y) {
+  return x * y;
+}
+inline std::complex<double> Times(std::complex<double> x, std::complex<double> y) {
+  return {x.real() * y.real() - x.imag() * y.imag(), x.real() * y.imag() + x.imag() * y.real()};
+}
+
+// to[i] += x * from[i]
+template <class T>
+void AddTimes(T x, const T* from, int64_t n, T* to) {
+  for (int64_t i = 0; i < n; ++i) to[i] += Times(x, from[i]);
+}
+
+// The sum of x[i] * conj(y[i]), in four parts.
+template <class T>
+T DotConjugate(const T* x, const T* y, int64_t n) {
+  T sums[4] = {};
+  int64_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    for (int j = 0; j < 4; ++j) sums[j] += Times(x[i + j], Conjugated(y[i + j]));
+  }
+  for (; i < n; ++i) sums[0] += Times(x[i], Conjugated(y[i]));
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+}  // namespace weft::cpu

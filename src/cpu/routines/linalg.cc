@@ -1,0 +1,191 @@
+// cholesky and triangular_solve, in double precision.
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <limits>
+
+#include "cpu/routines/field.h"
+#include "cpu/routines/multiply.h"
+#include "cpu/routines/prepare.h"
+
+namespace weft::cpu {
+namespace {
+
+// The lower factor of the n x n matrix in place, of which the lower triangle is read. False: not
+// positive definite.
+template <class T>
+bool FactorLower(T* a, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    T* row = a + i * n;
+    for (int64_t j = 0; j < i; ++j) {
+      const T* other = a + j * n;
+      row[j] = (row[j] - DotConjugate(row, other, j)) / std::real(other[j]);
+    }
+    double diagonal = std::real(row[i]) - std::real(DotConjugate(row, row, i));
+    if (!(diagonal > 0) || std::isinf(diagonal)) return false;
+    row[i] = std::sqrt(diagonal);
+    std::fill(row + i + 1, row + n, T());
+  }
+  return true;
+}
+
+// Solves t x = b in place of b for a lower or upper triangular t (n x n) and m columns.
+template <class T>
+void SolveTriangle(const T* t, int64_t n, int64_t m, bool lower, bool unit, T* b) {
+  for (int64_t step = 0; step < n; ++step) {
+    int64_t i = lower ? step : n - 1 - step;
+    T* row = b + i * m;
+    for (int64_t k = lower ? 0 : i + 1; k < (lower ? i : n); ++k) {
+      AddTimes(-t[i * n + k], b + k * m, m, row);
+    }
+    for (int64_t c = 0; c < m && !unit; ++c) row[c] /= t[i * n + i];
+  }
+}
+
+template <class T>
+void TransposeInto(const T* from, int64_t rows, int64_t cols, bool conjugate, T* to) {
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < cols; ++j) {
+      T x = from[i * cols + j];
+      to[j * rows + i] = conjugate ? Conjugated(x) : x;
+    }
+  }
+}
+
+// fn.operator()<T>(begin, end) for pieces of the batch; T: double or complex.
+template <class Fn>
+Status ForMatrices(const RoutineContext& context, int64_t batch, double cost, DType dtype,
+                   const Fn& fn) {
+  Status result;
+  Mutex mutex;
+  ForPieces(&context.pool, batch, cost, [&](int64_t begin, int64_t end) {
+    Status status = IsComplex(dtype) ? fn.template operator()<std::complex<double>>(begin, end)
+                                     : fn.template operator()<double>(begin, end);
+    if (status) return;
+    MutexLock lock(mutex);
+    result = status;
+  });
+  return result;
+}
+
+class Cholesky : public PreparedRoutine {
+ public:
+  Cholesky(int64_t n, int64_t batch, bool lower, DType dtype)
+      : n_(n), batch_(batch), lower_(lower), dtype_(dtype) {}
+
+  Status Run(const RoutineContext& context) const override {
+    if (n_ == 0) return {};
+    double size = static_cast<double>(n_);
+    return ForMatrices(context, batch_, size * size * size / 4, dtype_,
+                       [&]<class T>(int64_t begin, int64_t end) -> Status {
+                         auto a = TRY(Scratch<T>::New(n_ * n_)), l = TRY(Scratch<T>::New(n_ * n_));
+                         for (int64_t i = begin; i < end; ++i) {
+                           int64_t at = i * n_ * n_ * ByteWidth(dtype_);
+                           One(context.memory[0] + at, a.data(), l.data(), context.memory[1] + at);
+                         }
+                         return {};
+                       });
+  }
+
+ private:
+  template <class T>
+  void One(const std::byte* from, T* a, T* l, std::byte* to) const {
+    LoadMatrix(dtype_, from, n_ * n_, a);
+    if (!lower_) {
+      TransposeInto(a, n_, n_, true, l);
+      std::swap(a, l);
+    }
+    if (!FactorLower(a, n_)) {
+      std::fill_n(a, n_ * n_, T(std::numeric_limits<double>::quiet_NaN()));
+    } else if (!lower_) {
+      TransposeInto(a, n_, n_, true, l);
+      std::swap(a, l);
+    }
+    StoreMatrix(dtype_, a, n_ * n_, to);
+  }
+
+  int64_t n_, batch_;
+  bool lower_;
+  DType dtype_;
+};
+
+struct TriangularForm {
+  int64_t m, n, batch;
+  bool left_side, lower, transpose, conjugate, unit;
+  DType dtype;
+};
+
+class TriangularSolve : public PreparedRoutine {
+ public:
+  explicit TriangularSolve(const TriangularForm& form) : f_(form) {}
+
+  Status Run(const RoutineContext& context) const override {
+    if (f_.m * f_.n == 0) return {};
+    int64_t order = f_.left_side ? f_.m : f_.n;
+    return ForMatrices(context, f_.batch,
+                       static_cast<double>(f_.m * f_.n) * static_cast<double>(order) / 2, f_.dtype,
+                       [&]<class T>(int64_t begin, int64_t end) -> Status {
+                         auto a = TRY(Scratch<T>::New(2 * order * order));
+                         auto b = TRY(Scratch<T>::New(2 * f_.m * f_.n));
+                         int64_t width = ByteWidth(f_.dtype);
+                         for (int64_t i = begin; i < end; ++i) {
+                           One(order, context.memory[0] + i * order * order * width,
+                               context.memory[1] + i * f_.m * f_.n * width, a.data(), b.data(),
+                               context.memory[2] + i * f_.m * f_.n * width);
+                         }
+                         return {};
+                       });
+  }
+
+ private:
+  // x op(a) = b is op(a)^T x^T = b^T. `a` and `b` have room for two matrices each.
+  template <class T>
+  void One(int64_t order, const std::byte* a_from, const std::byte* b_from, T* a, T* b,
+           std::byte* to) const {
+    int64_t size = f_.m * f_.n;
+    bool lower = f_.lower;
+    T *a_spare = a + order * order, *b_spare = b + size;
+    LoadMatrix(f_.dtype, a_from, order * order, a);
+    LoadMatrix(f_.dtype, b_from, size, b);
+    if (f_.transpose != !f_.left_side) {  // two transpositions cancel
+      TransposeInto(a, order, order, f_.conjugate, a_spare);
+      std::swap(a, a_spare);
+      lower = !lower;
+    } else if (f_.conjugate) {
+      for (int64_t i = 0; i < order * order; ++i) a[i] = Conjugated(a[i]);
+    }
+    if (f_.left_side) {
+      SolveTriangle(a, order, f_.n, lower, f_.unit, b);
+    } else {
+      TransposeInto(b, f_.m, f_.n, false, b_spare);
+      SolveTriangle(a, order, f_.m, lower, f_.unit, b_spare);
+      TransposeInto(b_spare, f_.n, f_.m, false, b);
+    }
+    StoreMatrix(f_.dtype, b, size, to);
+  }
+
+  TriangularForm f_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<PreparedRoutine>> PrepareCholesky(const RoutineInputs& inputs) {
+  TRY(VerifyCall(inputs, "cholesky"));
+  const auto& call = std::get<program::LibraryStep>(inputs.step.op);
+  return std::make_unique<Cholesky>(program::IntAttr(call, "n", 0),
+                                    program::IntAttr(call, "batch", 1),
+                                    program::BoolAttr(call, "lower", true), UseDType(inputs, 0));
+}
+
+Result<std::unique_ptr<PreparedRoutine>> PrepareTriangularSolve(const RoutineInputs& inputs) {
+  TRY(VerifyCall(inputs, "triangular_solve"));
+  const auto& call = std::get<program::LibraryStep>(inputs.step.op);
+  bool conjugate = program::BoolAttr(call, "conjugate", false);
+  return std::make_unique<TriangularSolve>(TriangularForm{
+      program::IntAttr(call, "m", 0), program::IntAttr(call, "n", 0),
+      program::IntAttr(call, "batch", 1), program::BoolAttr(call, "left_side", true),
+      program::BoolAttr(call, "lower", true), program::BoolAttr(call, "transpose", false),
+      conjugate, program::BoolAttr(call, "unit_diagonal", false), UseDType(inputs, 0)});
+}
+
+}  // namespace weft::cpu
