@@ -27,7 +27,7 @@ Result<hlo::Instruction*> SimplifyDots(hlo::Instruction& i, hlo::Builder& b);
 
 // What the rules ask about instructions.
 
-// Nobody but `user` reads it.
+// One instruction reads it, and it is no result.
 bool IsReadOnce(const hlo::Instruction& i);
 bool IsStaticArray(const hlo::Instruction& i);
 // A broadcast that keeps the element type, of static shapes; its result dimensions ascend.
