@@ -38,7 +38,7 @@ Result<bool> ExpandLinalg(hlo::Module&, const PassContext&);
 // Ops that others can say go: batch-norm-*, map of elementwise functions, stochastic-convert,
 // fusion and composite calls (inlined), the halves of asynchronous ops (the synchronous op),
 // collectives of one device, partition-id and replica-id of one, domain, add-dependency (control
-// dependencies of its users), custom calls that annotate or name an op; needs: none.
+// dependencies of its users), custom calls that annotate or name an op; needs: normalize-layouts.
 Result<bool> ExpandOps(hlo::Module&, const PassContext&);
 // Pure ops on constants become constants, within `optimize.fold_*`; needs: not scheduled (else it
 // does nothing).

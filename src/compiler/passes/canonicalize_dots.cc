@@ -58,7 +58,8 @@ struct Arrangement {
   Ints order() const { return Joined(batch, rows, columns); }
 };
 
-// `prefer_last`: where the contracting dimensions go when both places need a transpose.
+// Where both orders need a transpose, the one that keeps the last dimension last moves whole rows;
+// else `prefer_last` says where the contracting dimensions go.
 Arrangement Arrange(const Shape& shape, const DotSide& side, const Ints& batch_order,
                     const Ints& contracting_order, bool prefer_last) {
   Ints batch = InOrder(side.batch, batch_order);
@@ -67,6 +68,10 @@ Arrangement Arrange(const Shape& shape, const DotSide& side, const Ints& batch_o
   Arrangement first{batch, contracting, side.free, false};
   last.moves = MovesElements(shape.dims(), last.order());
   first.moves = MovesElements(shape.dims(), first.order());
+  if (last.moves && first.moves) {
+    bool rows_kept = last.order().back() == shape.rank() - 1;
+    if (rows_kept != (first.order().back() == shape.rank() - 1)) return rows_kept ? last : first;
+  }
   if (last.moves == first.moves) return prefer_last ? last : first;
   return last.moves ? first : last;
 }

@@ -13,18 +13,21 @@ using hlo::GroupMode;
 using hlo::Instruction;
 using hlo::Op;
 
-// Whether every device is the only one of its group.
-Result<bool> IsAlone(const Instruction& i) {
+// Whether every device is the only one of its group; not when the groups make no sense.
+bool IsAlone(const Instruction& i) {
   const hlo::ModuleConfig& config = i.parent()->module()->config();
-  GroupMode mode = TRY(hlo::GroupModeOf(i.op(), i.attrs()));
+  Result<GroupMode> known = hlo::GroupModeOf(i.op(), i.attrs());
+  if (!known) return false;
+  GroupMode mode = *known;
   int64_t devices = config.replica_count;
   if (mode == GroupMode::kCrossPartition) devices = config.num_partitions;
   if (mode == GroupMode::kFlattenedId) devices = config.replica_count * config.num_partitions;
   if (mode == GroupMode::kCrossReplicaAndPartition && config.num_partitions != 1) return false;
-  auto groups = TRY(i.attrs().Collective()->replica_groups.Expand(devices));
-  if (groups.empty()) return devices == 1;
-  return static_cast<int64_t>(groups.size()) == devices &&
-         std::ranges::all_of(groups, [](const auto& group) { return group.size() == 1; });
+  auto groups = i.attrs().Collective()->replica_groups.Expand(devices);
+  if (!groups) return false;
+  if (groups->empty()) return devices == 1;
+  return static_cast<int64_t>(groups->size()) == devices &&
+         std::ranges::all_of(*groups, [](const auto& group) { return group.size() == 1; });
 }
 
 // The operands, one or as a tuple, when they have the shape of the result.
@@ -87,7 +90,7 @@ Result<bool> ExpandCollectives(Instruction* i) {
     case Op::kReduceScatter: break;
     default: return false;
   }
-  if (!TRY(IsAlone(*i))) return false;
+  if (!IsAlone(*i)) return false;
   return ReplaceWithOperands(i);
 }
 
