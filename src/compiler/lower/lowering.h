@@ -2,6 +2,7 @@
 // the steps of one instruction.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "compiler/lower/lower.h"
 #include "compiler/lower/memory.h"
 #include "compiler/lower/reduce.h"
+#include "compiler/lower/sort_order.h"
 #include "hlo/computation.h"
 
 namespace weft::compiler {
@@ -59,11 +61,18 @@ class Lowering {
   // routines.cc: library calls
   Status LowerDot(const hlo::Instruction& dot, Steps& steps);
   Status LowerRoutine(const hlo::Instruction& instruction, Steps& steps);
+  std::optional<program::Step> HouseholderStep(const hlo::Instruction& call);
   Status LowerSort(const hlo::Instruction& sort, Steps& steps);
+  Status LowerOrderedSort(const hlo::Instruction& sort, const SortOrder& order,
+                          std::vector<program::Attr> list, Steps& steps);
   // linalg.cc
   Status LowerCholesky(const hlo::Instruction& cholesky, Steps& steps);
   Status LowerTriangularSolve(const hlo::Instruction& solve, Steps& steps);
   Status LowerLu(const hlo::Instruction& call, Steps& steps);
+  // linalg_loops.cc
+  Status LowerCholeskyLoops(const hlo::Instruction& cholesky, Steps& steps);
+  Status LowerSolveLoops(const hlo::Instruction& solve, Steps& steps);
+  Status LowerLuLoops(const hlo::Instruction& call, Steps& steps);
 
   program::BufferId Buffer(MemValue value) { return memory_.Buffer(program_, value); }
   // A temporary that only this step and the next ones use.
