@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/wire.h"
 #include "compiler/pipeline.h"
+#include "hlo/clone.h"
 #include "hlo/import/import.h"
 #include "hlo/text.h"
 #include "pjrt/cache.h"
@@ -275,8 +276,18 @@ void Executable::DescribeAliases() {
   }
 }
 
-Status Executable::MakeSharded(const EvaluatorRunnerOptions& options) {
-  std::unique_ptr<ShardedRunner> runner = TRY(ShardedRunner::Create(*module_, options));
+Status Executable::MakeSharded(Client& client, const EvaluatorRunnerOptions& options) {
+  compiler::CompileOptions compile = TRY(NativeOptions(client));
+  auto native = [&](const hlo::Module& module) -> Result<std::unique_ptr<Runner>> {
+    if (!compile.cpu.native) return Unimplemented("cpu.native=false");
+    std::unique_ptr<hlo::Module> one = hlo::CloneModule(module);
+    one->config().num_partitions = 1;
+    Result<std::unique_ptr<NativeRunner>> made = NativeRunner::Create(client, *one, compile, false);
+    if (made) return std::unique_ptr<Runner>(std::move(*made));
+    VLOG("compile", 1) << name_ << ": the evaluator runs it: " << made.error();
+    return std::unexpected(made.error());
+  };
+  std::unique_ptr<ShardedRunner> runner = TRY(ShardedRunner::Create(*module_, options, native));
   if (runner->parameters().size() != parameters_.size() ||
       runner->results().size() != outputs_.size()) {
     return Unimplemented("compile: ", name_, " has nested tuples and runs on several devices");
@@ -314,7 +325,7 @@ Result<std::shared_ptr<Executable>> Executable::Make(Client& client,
                                  .cancel = &client.cancelled(),
                                  .tupled_arguments = executable->request_.tupled_arguments};
   if (options.num_partitions > 1 && options.num_replicas == 1) {
-    TRY(executable->MakeSharded(options));
+    TRY(executable->MakeSharded(client, options));
   } else {
     TRY(executable->MakeRunner(client, options));
   }

@@ -85,7 +85,7 @@ class Executable {
   static Result<std::shared_ptr<Executable>> Make(Client& client,
                                                   std::unique_ptr<hlo::Module> module,
                                                   CompileRequest request, std::string fingerprint);
-  Status MakeSharded(const EvaluatorRunnerOptions& options);
+  Status MakeSharded(Client& client, const EvaluatorRunnerOptions& options);
   Status MakeRunner(Client& client, const EvaluatorRunnerOptions& options);
   Status DescribeArguments();
   Status DescribeOutputs();

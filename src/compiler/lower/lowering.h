@@ -70,6 +70,9 @@ class Lowering {
   program::BufferId Scratch(const Shape& shape, std::string_view name);
   void Copy(MemValue from, MemValue to, std::string_view reason, const hlo::Instruction& at,
             Steps& steps);
+  // Copies that all read before any of them writes.
+  void CopyTogether(std::vector<std::pair<MemValue, MemValue>> moves, std::string_view reason,
+                    const hlo::Instruction& at, Steps& steps);
   program::Step Routine(std::string name, const hlo::Instruction& instruction,
                         std::vector<program::Attr> attrs);
 
