@@ -214,6 +214,10 @@ Status Lowering::LowerKernel(const Instruction& instruction, Steps& steps) {
   KernelBody body = BodyOf(instruction);
   const Instruction& root = *body.outputs[0].inside;
   const Instruction& producer = Producer(root);
+  if (instruction.op() == HloOp::kFusion &&
+      instruction.attrs<hlo::FusionAttrs>().kind == hlo::FusionKind::kOutput) {
+    if (auto space = RowSpaceOf(body.members)) return LowerRows(body, *space, steps);
+  }
   switch (producer.op()) {
     case HloOp::kReduce: return LowerReduce(body, steps);
     case HloOp::kDynamicUpdateSlice:

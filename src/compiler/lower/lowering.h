@@ -11,6 +11,7 @@
 #include "compiler/lower/memory.h"
 #include "compiler/lower/reduce.h"
 #include "compiler/lower/sort_order.h"
+#include "compiler/row_space.h"
 #include "hlo/computation.h"
 
 namespace weft::compiler {
@@ -55,6 +56,8 @@ class Lowering {
   // columns.cc: reductions that keep the minor dimension.
   Status LowerColumnReduce(const KernelBody& body, std::span<const hlo::Instruction* const> reduces,
                            std::span<const size_t> wanted, const ReduceDims& dims, Steps& steps);
+  // row.cc: reductions along rows with what is computed from their results.
+  Status LowerRows(const KernelBody& body, const RowSpace& space, Steps& steps);
   // transpose.cc: a loop whose root is a transpose, by tiles.
   bool CanTile(const KernelBody& body) const;
   Status LowerTiles(const KernelBody& body, Steps& steps);
