@@ -20,7 +20,8 @@ ALLOWED = {
     "runtime": {"base", "program", "comm"},
     "cpu": {"base", "program", "runtime"},
     "gpu": {"base", "program", "runtime", "comm"},
-    "pjrt": {"base", "hlo", "compiler", "runtime"},
+    "inspect": {"base", "program", "hlo", "compiler", "runtime"},
+    "pjrt": {"base", "hlo", "compiler", "runtime", "inspect"},
     "serve": {"base", "hlo", "compiler", "runtime"},
 }
 HEAVY = {"iostream", "regex", "filesystem"}
