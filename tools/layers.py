@@ -20,8 +20,8 @@ ALLOWED = {
     "runtime": {"base", "program", "comm"},
     "cpu": {"base", "program", "runtime"},
     "gpu": {"base", "program", "runtime", "comm"},
-    "inspect": {"base", "program", "hlo", "compiler", "runtime"},
-    "pjrt": {"base", "hlo", "compiler", "runtime", "inspect"},
+    "inspect": {"base", "program", "hlo", "compiler", "lower", "runtime"},
+    "pjrt": {"base", "hlo", "compiler", "lower", "runtime", "inspect", "cpu"},
     "serve": {"base", "hlo", "compiler", "runtime"},
 }
 HEAVY = {"iostream", "regex", "filesystem"}
