@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/wire.h"
 #include "compiler/pipeline.h"
+#include "hlo/clone.h"
 #include "hlo/import/import.h"
 #include "hlo/text.h"
 #include "pjrt/cache.h"
@@ -164,6 +165,12 @@ Status CheckBoundary(const Shape& shape, std::string_view what, size_t index) {
                        ", which no buffer can hold");
 }
 
+std::string HowMade(const Result<std::unique_ptr<NativeRunner>>& native) {
+  if (!native) return StrCat("the evaluator runs it: ", native.error());
+  const runtime::LoadStats& stats = (*native)->stats();
+  return StrCat(stats.compiled, " compiled, ", stats.from_cache, " from cache");
+}
+
 }  // namespace
 
 // Native code where there is some; the evaluator takes what is left, as a whole.
@@ -173,13 +180,11 @@ Status Executable::MakeRunner(Client& client, const EvaluatorRunnerOptions& opti
   if (request_.device_count() == 1 && compile.cpu.native) {
     Result<std::unique_ptr<NativeRunner>> native =
         NativeRunner::Create(client, *module_, compile, watch);
+    how_ = HowMade(native);
     if (native) {
-      const runtime::LoadStats& stats = (*native)->stats();
-      how_ = StrCat(stats.compiled, " compiled, ", stats.from_cache, " from cache");
       runner_ = std::move(*native);
       return {};
     }
-    how_ = StrCat("the evaluator runs it: ", native.error());
     if (native.error().code() != Code::kUnimplemented) {
       LOG(warn) << "compile " << name_
                 << ": the evaluator runs it, since native code failed: " << native.error();
@@ -266,8 +271,20 @@ void Executable::DescribeAliases() {
   }
 }
 
-Status Executable::MakeSharded(const EvaluatorRunnerOptions& options) {
-  std::unique_ptr<ShardedRunner> runner = TRY(ShardedRunner::Create(*module_, options));
+Status Executable::MakeSharded(Client& client, const EvaluatorRunnerOptions& options,
+                               inspect::CompileWatch& watch) {
+  compiler::CompileOptions compile = TRY(NativeOptions(client));
+  auto native = [&](const hlo::Module& module) -> Result<std::unique_ptr<Runner>> {
+    if (!compile.cpu.native) return Unimplemented("cpu.native=false");
+    std::unique_ptr<hlo::Module> one = hlo::CloneModule(module);
+    one->config().num_partitions = 1;
+    Result<std::unique_ptr<NativeRunner>> made = NativeRunner::Create(client, *one, compile, watch);
+    how_ = HowMade(made);
+    if (made) return std::unique_ptr<Runner>(std::move(*made));
+    return std::unexpected(made.error());
+  };
+  how_ = "the evaluator runs it: several devices";
+  std::unique_ptr<ShardedRunner> runner = TRY(ShardedRunner::Create(*module_, options, native));
   if (runner->parameters().size() != parameters_.size() ||
       runner->results().size() != outputs_.size()) {
     return Unimplemented("compile: ", name_, " has nested tuples and runs on several devices");
@@ -306,8 +323,7 @@ Result<std::shared_ptr<Executable>> Executable::Make(Client& client,
                                  .cancel = &client.cancelled(),
                                  .tupled_arguments = executable->request_.tupled_arguments};
   if (options.num_partitions > 1 && options.num_replicas == 1) {
-    TRY(executable->MakeSharded(options));
-    executable->how_ = "the evaluator runs it: several devices";
+    TRY(executable->MakeSharded(client, options, watch));
   } else {
     TRY(executable->MakeRunner(client, options, watch));
   }

@@ -91,7 +91,8 @@ class Executable {
                                                   std::unique_ptr<hlo::Module> module,
                                                   CompileRequest request, std::string fingerprint,
                                                   inspect::CompileWatch& watch);
-  Status MakeSharded(const EvaluatorRunnerOptions& options);
+  Status MakeSharded(Client& client, const EvaluatorRunnerOptions& options,
+                     inspect::CompileWatch& watch);
   Status MakeRunner(Client& client, const EvaluatorRunnerOptions& options,
                     inspect::CompileWatch& watch);
   void AnalyseMemory() const;

@@ -340,6 +340,7 @@ class Fuser {
     }
     for (size_t g = 0; g < groups_.size(); ++g) {
       if (groups_[g].dead || groups_[g].kind != Kind::kReduce) continue;
+      if (groups_[g].root->shape().IsTuple()) continue;
       for (auto* m : std::vector<Instruction*>(groups_[g].members)) {
         for (const Instruction* operand : m->operands()) {
           auto it = by_input.find(operand);
