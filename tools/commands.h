@@ -20,6 +20,6 @@ struct Command {
 std::span<const Command> Commands();  // in the order they are shown
 
 extern const Command kParseCommand, kPrintCommand, kVerifyCommand, kEvalCommand, kOptCommand,
-    kTestCommand, kDiffCommand, kDocCommand, kRunCommand, kProgramCommand;
+    kTestCommand, kDiffCommand, kDocCommand, kRunCommand, kProgramCommand, kRandomCommand;
 
 }  // namespace weft::tools

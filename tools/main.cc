@@ -11,9 +11,9 @@
 namespace weft::tools {
 
 std::span<const Command> Commands() {
-  static const Command kAll[] = {kParseCommand, kPrintCommand, kVerifyCommand, kEvalCommand,
-                                 kOptCommand,   kTestCommand,  kDiffCommand,   kDocCommand,
-                                 kRunCommand,   kProgramCommand};
+  static const Command kAll[] = {kParseCommand, kPrintCommand,   kVerifyCommand, kEvalCommand,
+                                 kOptCommand,   kTestCommand,    kDiffCommand,   kDocCommand,
+                                 kRunCommand,   kProgramCommand, kRandomCommand};
   return kAll;
 }
 
