@@ -14,7 +14,8 @@ struct PlainReducer {
   program::Op op;
   double identity;  // as a number; +-inf for min and max
 };
-std::optional<PlainReducer> AsPlainReducer(const hlo::Computation& computation, DType dtype);
+std::optional<PlainReducer> AsPlainReducer(const hlo::Computation& computation, DType dtype,
+                                           int64_t leaf = 0);
 
 // Dimensions of a reduce, sorted: which are kept, which go.
 struct ReduceDims {
