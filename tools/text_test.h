@@ -17,6 +17,11 @@
 //   run [on=eval] [devices=N] [inputs=random] [seed=K] [tolerance=T] [max_loop_steps=N]
 //                    results as `weft eval` prints them. Parameters take `// input: f32[2] {1, 2}`
 //                    lines in order, then random values. `// error: text`: the evaluator fails.
+//   render target=T [tolerance=T] [option.name=value]
+//                    the module compiled for a target (cpu, generic, h200): its Program verifies
+//                    and, interpreted, computes without races what the evaluator does; its code (the
+//                    Program itself for CPUs, CUDA C for GPUs, which NVRTC accepts where it is
+//                    installed) has the lines of `expect`, in that order, as parts of its lines
 //   program [run]    a Program: verifies and prints to a fixed point, or `// error: text`; `run`
 //                    also interprets it, as above
 #pragma once
@@ -56,6 +61,8 @@ struct TestOutcome {
 // With `passes`, names as in `weft opt --passes`: only whether `run` and `pass` cases give the
 // same results after them.
 TestOutcome RunCase(const TestCase& test, const std::string& passes = "");
+
+TestOutcome RunRender(const TestCase& test);  // the kind `render`
 
 // Lines of a and b with `-` and `+`, those around differences only.
 std::string LineDiff(std::string_view a, std::string_view b);

@@ -46,6 +46,10 @@ class Lowering {
                           std::span<const hlo::Instruction* const> reduces,
                           std::span<const size_t> wanted, const ReduceDims& dims,
                           const LoopShape& shape, Steps& steps);
+  Status LowerReduceOnGpu(const KernelBody& body,
+                          std::span<const hlo::Instruction* const> reduces,
+                          std::span<const size_t> wanted, const ReduceDims& dims,
+                          const LoopShape& shape, Steps& steps);
   Status LowerUpdate(const KernelBody& body, Steps& steps);
   LoopShape ShapeOf(const KernelBody& body, const Dims& dims) const;
   KernelDraft NewDraft(const KernelBody& body);
