@@ -158,6 +158,10 @@ Status Lowering::LowerScatter(const Instruction& scatter, Steps& steps) {
     piece = minor;
     pieces = 1;
   }
+  if (target_.kind == program::TargetKind::kGpu) {
+    piece = 1;
+    pieces = minor;
+  }
   ValueId column = b.Int(0);
   if (pieces > 1) {
     ValueId p = b.BeginLoop(LoopKind::kParallel, b.Int(0), b.Int(pieces), b.Int(1))[0];

@@ -383,9 +383,14 @@ Status Lowering::LowerReduce(const KernelBody& body, Steps& steps) {
     return other.kept == dims.kept && other.reduced == dims.reduced &&
            other.kept_sizes == dims.kept_sizes && other.reduced_sizes == dims.reduced_sizes;
   });
+  LoopShape shape = ShapeOf(body, reduces[0]->operand(0)->shape().dims());
+  if (target_.kind == program::TargetKind::kGpu) {
+    bool blocks = same && ReducesByBlocks(dims, target_);
+    return blocks ? LowerReduceOnGpu(body, reduces, wanted, dims, shape, steps)
+                  : LowerLoop(body, steps);
+  }
   if (!same || dims.length <= kShortReduce) return LowerLoop(body, steps);
   if (!dims.minor) return LowerColumnReduce(body, reduces, wanted, dims, steps);
-  LoopShape shape = ShapeOf(body, reduces[0]->operand(0)->shape().dims());
   double total = shape.cost * static_cast<double>(dims.rows) * static_cast<double>(dims.length);
   auto store = [&](KernelDraft& draft, const Index& row, std::span<const Element> values) {
     ElementEmitter& e = draft.elements();
