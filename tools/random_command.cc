@@ -215,7 +215,7 @@ uint64_t RunLane(const RandomRequest& request, uint64_t first) {
     int status = 0;
     waitpid(child, &status, 0);
     if (open) {
-      Report(request, next, StrCat("ended by signal ", WIFSIGNALED(status) ? WTERMSIG(status) : 0));
+      ReportModule(request, next, StrCat("ended by signal ", WIFSIGNALED(status) ? WTERMSIG(status) : 0));
       ++failures;
       next += static_cast<uint64_t>(request.jobs);
     } else if (status != 0) {
