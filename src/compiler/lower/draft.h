@@ -26,6 +26,7 @@ struct KernelInput {
 struct KernelOutput {
   const hlo::Instruction* inside;
   MemValue value;
+  int64_t leaf = 0;  // of an instruction of tuple shape
 };
 
 // How much one element of an instruction costs, in units of about a quarter nanosecond.

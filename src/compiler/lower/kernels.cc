@@ -13,7 +13,7 @@ using HloOp = hlo::Op;
 
 namespace {
 
-constexpr int64_t kShortReduce = 16;       // elements: computed where they are needed
+constexpr int64_t kShortReduce = 16;          // elements: computed where they are needed
 constexpr double kSplitReduceCost = 200'000;  // rows worth cutting in pieces
 constexpr int64_t kPieces = 32;
 
@@ -140,12 +140,16 @@ KernelBody Lowering::BodyOf(const Instruction& instruction) const {
       }
     }
     const Instruction* root = fused.root();
-    if (root->op() == HloOp::kTuple) {
-      for (size_t k = 0; k < leaves.size(); ++k) {
-        body.outputs.push_back({root->operand(static_cast<int64_t>(k)), leaves[k]});
+    size_t next = 0;
+    auto add = [&](const Instruction* output) {
+      for (int64_t leaf = 0; leaf < LeafCount(output->shape()); ++leaf) {
+        body.outputs.push_back({output, leaves[next++], leaf});
       }
+    };
+    if (root->op() == HloOp::kTuple) {
+      for (const Instruction* operand : root->operands()) add(operand);
     } else {
-      for (MemValue leaf : leaves) body.outputs.push_back({root, leaf});
+      add(root);
     }
     return body;
   }
@@ -157,7 +161,9 @@ KernelBody Lowering::BodyOf(const Instruction& instruction) const {
     if (!known) body.inputs.push_back({operand, memory_.Leaf(*operand)});
   }
   body.members.push_back(&instruction);
-  for (size_t k = 0; k < leaves.size(); ++k) body.outputs.push_back({&instruction, leaves[k]});
+  for (size_t k = 0; k < leaves.size(); ++k) {
+    body.outputs.push_back({&instruction, leaves[k], static_cast<int64_t>(k)});
+  }
   return body;
 }
 
@@ -209,7 +215,9 @@ void Lowering::Finish(KernelDraft& draft, const KernelBody& body, Steps& steps) 
 }
 
 Status Lowering::LowerKernel(const Instruction& instruction, Steps& steps) {
-  ForEachLeaf(instruction.shape(), [](const Shape&) {});
+  bool arrays = LeafCount(instruction.shape()) > 0;
+  ForEachLeaf(instruction.shape(), [&](const Shape& leaf) { arrays &= leaf.IsArray(); });
+  if (!arrays) return Unimplemented(hlo::Mnemonic(instruction.op()), ": no native lowering");
   if (instruction.shape().IsArray() && instruction.shape().elements() == 0) return {};
   KernelBody body = BodyOf(instruction);
   const Instruction& root = *body.outputs[0].inside;
@@ -231,20 +239,19 @@ Status Lowering::LowerLoop(const KernelBody& body, Steps& steps) {
   KernelDraft draft = NewDraft(body);
   draft.Declare(body.inputs, body.outputs);
   ElementEmitter& e = draft.elements();
-  const Instruction& first_root = *body.outputs[0].inside;
-  bool tuple = first_root.shape().IsTuple();
-  const Shape& first = memory_.shape(body.outputs[0].value);
-  LoopShape shape = ShapeOf(body, tuple ? first.dims() : body.outputs[0].inside->shape().dims());
+  LoopShape shape = ShapeOf(body, memory_.shape(body.outputs[0].value).dims());
   TRY(draft.ForEach(shape, [&](const Index& index) -> Status {
     std::vector<Element> values;
     for (size_t k = 0; k < body.outputs.size(); ++k) {
-      values.push_back(TRY(tuple ? e.EmitLeaf(first_root, static_cast<int64_t>(k), index)
-                                 : e.Emit(*body.outputs[k].inside, index)));
+      const KernelOutput& output = body.outputs[k];
+      values.push_back(TRY(output.inside->shape().IsTuple()
+                               ? e.EmitLeaf(*output.inside, output.leaf, index)
+                               : e.Emit(*output.inside, index)));
     }
     for (size_t k = 0; k < body.outputs.size(); ++k) {
       const Shape& to = memory_.shape(body.outputs[k].value);
-      e.StoreAt(draft.MemoryOf(body.outputs[k].value), to.dtype(),
-                e.Linear(shape.dims, index), values[k]);
+      e.StoreAt(draft.MemoryOf(body.outputs[k].value), to.dtype(), e.Linear(shape.dims, index),
+                values[k]);
     }
     return {};
   }));
@@ -364,8 +371,7 @@ Status Lowering::LowerReduce(const KernelBody& body, Steps& steps) {
       it = reduces.end() - 1;
     }
     size_t leaf = root.op() == HloOp::kGetTupleElement ? static_cast<size_t>(root.tuple_index())
-                  : root.shape().IsTuple()             ? k
-                                                       : 0;
+                                                       : static_cast<size_t>(body.outputs[k].leaf);
     wanted.push_back(first[static_cast<size_t>(it - reduces.begin())] + leaf);
   }
   ReduceDims dims = SplitDims(*reduces[0]);
@@ -419,7 +425,8 @@ Status Lowering::LowerSplitReduce(const KernelBody& body,
   }
   draft.Declare(body.inputs, {});
   std::vector<KernelBuilder::MemoryId> memory;
-  for (program::BufferId b : partial) memory.push_back(draft.DeclareBuffer(b, program::Access::kWrite));
+  for (program::BufferId b : partial)
+    memory.push_back(draft.DeclareBuffer(b, program::Access::kWrite));
   RowReducer reducer(draft, reduces, shape.width);
   Dims grid = dims.kept_sizes;
   grid.push_back(pieces);
@@ -427,23 +434,24 @@ Status Lowering::LowerSplitReduce(const KernelBody& body,
   ElementEmitter& e = draft.elements();
   TRY(draft.ForEachRow(grid, shape.cost * static_cast<double>(piece), false,
                        [&](const Index& at) -> Status {
-    Index row = at;
-    ValueId number = at.coords.back().base;
-    row.coords.pop_back();
-    std::vector<Element> values =
-        TRY(reducer.Row(row, b.Mul(number, b.Int(piece)), piece, true));
-    for (size_t i = 0; i < values.size(); ++i) {
-      e.StoreAt(memory[i], reducer.type(i), e.Linear(grid, at), values[i]);
-    }
-    return {};
-  }));
+                         Index row = at;
+                         ValueId number = at.coords.back().base;
+                         row.coords.pop_back();
+                         std::vector<Element> values =
+                             TRY(reducer.Row(row, b.Mul(number, b.Int(piece)), piece, true));
+                         for (size_t i = 0; i < values.size(); ++i) {
+                           e.StoreAt(memory[i], reducer.type(i), e.Linear(grid, at), values[i]);
+                         }
+                         return {};
+                       }));
   Finish(draft, body, steps);
 
   KernelDraft last(StrCat(body.instruction->name(), ".join"), program_, memory_, target_);
   // The rest of the rows, and initial values, are read here.
   last.Declare(body.inputs, body.outputs);
   memory.clear();
-  for (program::BufferId p : partial) memory.push_back(last.DeclareBuffer(p, program::Access::kRead));
+  for (program::BufferId p : partial)
+    memory.push_back(last.DeclareBuffer(p, program::Access::kRead));
   RowReducer join(last, reduces, shape.width);
   ElementEmitter& f = last.elements();
   TRY(last.ForEachRow(dims.kept_sizes, 1, true, [&](const Index& row) -> Status {
@@ -458,8 +466,8 @@ Status Lowering::LowerSplitReduce(const KernelBody& body,
       acc = TRY(join.Combine(std::move(acc), value));
     }
     if (rest > 0) {
-      std::vector<Element> value = TRY(join.Row(
-          row, last.builder().Int(pieces * piece), rest, true));
+      std::vector<Element> value =
+          TRY(join.Row(row, last.builder().Int(pieces * piece), rest, true));
       acc = TRY(join.Combine(std::move(acc), value));
     }
     for (size_t k = 0; k < body.outputs.size(); ++k) {
