@@ -55,7 +55,7 @@ std::vector<InPlace> InPlaceOperands(const Instruction& instruction) {
   if (hlo::IsElementwise(op)) {
     for (int64_t k = 0; k < instruction.operand_count(); ++k) {
       if (instruction.operand(k)->shape().dims() == instruction.shape().dims() &&
-          instruction.operand(k)->shape().ByteSize() == instruction.shape().ByteSize()) {
+          instruction.operand(k)->shape().dtype() == instruction.shape().dtype()) {
         result.push_back({0, k});
       }
     }
@@ -118,7 +118,7 @@ std::vector<InPlace> InPlaceOperands(const Instruction& instruction) {
     }
     if (!same) continue;
     for (size_t k = 0; k < roots.size(); ++k) {
-      if (roots[k]->shape().ByteSize() == parameter->shape().ByteSize()) {
+      if (roots[k]->shape().dtype() == parameter->shape().dtype()) {
         result.push_back({static_cast<int64_t>(k), parameter->parameter_number()});
       }
     }
@@ -140,16 +140,17 @@ KernelBody Lowering::BodyOf(const Instruction& instruction) const {
       }
     }
     const Instruction* root = fused.root();
-    size_t next = 0;
-    auto add = [&](const Instruction* output) {
-      for (int64_t leaf = 0; leaf < LeafCount(output->shape()); ++leaf) {
-        body.outputs.push_back({output, leaves[next++], leaf});
-      }
-    };
     if (root->op() == HloOp::kTuple) {
-      for (const Instruction* operand : root->operands()) add(operand);
+      size_t next = 0;
+      for (const Instruction* operand : root->operands()) {
+        for (int64_t leaf = 0; leaf < LeafCount(operand->shape()); ++leaf) {
+          body.outputs.push_back({operand, leaves[next++], leaf});
+        }
+      }
     } else {
-      add(root);
+      for (size_t k = 0; k < leaves.size(); ++k) {
+        body.outputs.push_back({root, leaves[k], static_cast<int64_t>(k)});
+      }
     }
     return body;
   }
@@ -222,6 +223,10 @@ Status Lowering::LowerKernel(const Instruction& instruction, Steps& steps) {
   KernelBody body = BodyOf(instruction);
   const Instruction& root = *body.outputs[0].inside;
   const Instruction& producer = Producer(root);
+  if (instruction.op() == HloOp::kFusion &&
+      instruction.attrs<hlo::FusionAttrs>().kind == hlo::FusionKind::kOutput) {
+    if (auto space = RowSpaceOf(body.members)) return LowerRows(body, *space, steps);
+  }
   switch (producer.op()) {
     case HloOp::kReduce: return LowerReduce(body, steps);
     case HloOp::kDynamicUpdateSlice:
@@ -232,6 +237,7 @@ Status Lowering::LowerKernel(const Instruction& instruction, Steps& steps) {
       break;
     default: break;
   }
+  if (CanTile(body)) return LowerTiles(body, steps);
   return LowerLoop(body, steps);
 }
 
@@ -239,11 +245,17 @@ Status Lowering::LowerLoop(const KernelBody& body, Steps& steps) {
   KernelDraft draft = NewDraft(body);
   draft.Declare(body.inputs, body.outputs);
   ElementEmitter& e = draft.elements();
-  LoopShape shape = ShapeOf(body, memory_.shape(body.outputs[0].value).dims());
+  bool tuple = body.outputs[0].inside->shape().IsTuple();
+  const Shape& first = memory_.shape(body.outputs[0].value);
+  LoopShape shape = ShapeOf(body, tuple ? first.dims() : body.outputs[0].inside->shape().dims());
+  if (!shape.flat) {
+    std::vector<const Instruction*> roots;
+    for (const KernelOutput& output : body.outputs) roots.push_back(output.inside);
+    shape.cuts = MinorCuts(body.members, roots, shape.dims);
+  }
   TRY(draft.ForEach(shape, [&](const Index& index) -> Status {
     std::vector<Element> values;
-    for (size_t k = 0; k < body.outputs.size(); ++k) {
-      const KernelOutput& output = body.outputs[k];
+    for (const KernelOutput& output : body.outputs) {
       values.push_back(TRY(output.inside->shape().IsTuple()
                                ? e.EmitLeaf(*output.inside, output.leaf, index)
                                : e.Emit(*output.inside, index)));
@@ -290,6 +302,7 @@ Status Lowering::LowerConcatenate(const KernelBody& body, Steps& steps) {
     ElementEmitter& e = draft.elements();
     LoopShape shape = ShapeOf(part, operand->shape().dims());
     shape.flat = false;
+    shape.cuts = MinorCuts(part.members, std::vector<const Instruction*>{operand}, shape.dims);
     TRY(draft.ForEach(shape, [&](const Index& index) -> Status {
       Element value = TRY(e.Emit(*operand, index));
       Index to = e.Coordinates(operand->shape().dims(), index);
@@ -321,20 +334,12 @@ Status Lowering::LowerUpdate(const KernelBody& body, Steps& steps) {
       read |= i->operand(k) == below && !(i == &root && k == 0);
     }
   }
-  if (!read) {
-    part.inputs.erase(part.inputs.begin() + (input - body.inputs.begin()));
-  } else {
-    // It is read where the result lies now.
-    for (KernelInput& in : part.inputs) {
-      if (in.inside == below) in.value = result;
-    }
-  }
+  if (!read) part.inputs.erase(part.inputs.begin() + (input - body.inputs.begin()));
   KernelDraft draft = NewDraft(part);
   draft.Declare(part.inputs, part.outputs);
   ElementEmitter& e = draft.elements();
   LoopShape shape = ShapeOf(part, slice.shape().dims());
   shape.flat = false;
-  shape.in_place |= read;
   TRY(draft.ForEach(shape, [&](const Index& index) -> Status {
     Element value = TRY(e.Emit(slice, index));
     Index to = e.Coordinates(slice.shape().dims(), index);
@@ -380,8 +385,14 @@ Status Lowering::LowerReduce(const KernelBody& body, Steps& steps) {
     return other.kept == dims.kept && other.reduced == dims.reduced &&
            other.kept_sizes == dims.kept_sizes && other.reduced_sizes == dims.reduced_sizes;
   });
-  if (!same || !dims.minor || dims.length <= kShortReduce) return LowerLoop(body, steps);
   LoopShape shape = ShapeOf(body, reduces[0]->operand(0)->shape().dims());
+  if (target_.kind == program::TargetKind::kGpu) {
+    bool blocks = same && ReducesByBlocks(dims, target_);
+    return blocks ? LowerReduceOnGpu(body, reduces, wanted, dims, shape, steps)
+                  : LowerLoop(body, steps);
+  }
+  if (!same || dims.length <= kShortReduce) return LowerLoop(body, steps);
+  if (!dims.minor) return LowerColumnReduce(body, reduces, wanted, dims, steps);
   double total = shape.cost * static_cast<double>(dims.rows) * static_cast<double>(dims.length);
   auto store = [&](KernelDraft& draft, const Index& row, std::span<const Element> values) {
     ElementEmitter& e = draft.elements();

@@ -99,7 +99,7 @@ void Lowering::Copy(MemValue from, MemValue to, std::string_view reason, const I
   step.uses = {In(program_, Buffer(from)), Out(program_, Buffer(to))};
   step.name = StrCat("copy.", at.name());
   step.source = SourceLine(at);
-  VLOG("copies", 2) << "copy of " << memory_.shape(from).ByteSize() << " bytes at " << at.name()
+  VLOG("copies", 3) << "copy of " << memory_.shape(from).ByteSize() << " bytes at " << at.name()
                     << ": " << reason;
   steps.push_back(std::move(step));
 }

@@ -11,6 +11,7 @@
 #include "compiler/lower/memory.h"
 #include "compiler/lower/reduce.h"
 #include "compiler/lower/sort_order.h"
+#include "compiler/row_space.h"
 #include "hlo/computation.h"
 
 namespace weft::compiler {
@@ -24,6 +25,10 @@ struct KernelBody {
   std::vector<KernelOutput> outputs;
   std::vector<const hlo::Instruction*> members;  // computed inside
 };
+
+// cuts.cc: where loops over `dims` that compute the roots from the members are to be cut.
+std::vector<int64_t> MinorCuts(std::span<const hlo::Instruction* const> members,
+                               std::span<const hlo::Instruction* const> roots, const Dims& dims);
 
 class Lowering {
  public:
@@ -44,11 +49,22 @@ class Lowering {
   Status LowerLoop(const KernelBody& body, Steps& steps);
   Status LowerConcatenate(const KernelBody& body, Steps& steps);
   Status LowerReduce(const KernelBody& body, Steps& steps);
-  Status LowerSplitReduce(const KernelBody& body,
+  Status LowerSplitReduce(const KernelBody& body, std::span<const hlo::Instruction* const> reduces,
+                          std::span<const size_t> wanted, const ReduceDims& dims,
+                          const LoopShape& shape, Steps& steps);
+  Status LowerReduceOnGpu(const KernelBody& body,
                           std::span<const hlo::Instruction* const> reduces,
                           std::span<const size_t> wanted, const ReduceDims& dims,
                           const LoopShape& shape, Steps& steps);
   Status LowerUpdate(const KernelBody& body, Steps& steps);
+  // columns.cc: reductions that keep the minor dimension.
+  Status LowerColumnReduce(const KernelBody& body, std::span<const hlo::Instruction* const> reduces,
+                           std::span<const size_t> wanted, const ReduceDims& dims, Steps& steps);
+  // row.cc: reductions along rows with what is computed from their results.
+  Status LowerRows(const KernelBody& body, const RowSpace& space, Steps& steps);
+  // transpose.cc: a loop whose root is a transpose, by tiles.
+  bool CanTile(const KernelBody& body) const;
+  Status LowerTiles(const KernelBody& body, Steps& steps);
   LoopShape ShapeOf(const KernelBody& body, const Dims& dims) const;
   KernelDraft NewDraft(const KernelBody& body);
   void Finish(KernelDraft& draft, const KernelBody& body, Steps& steps);
