@@ -216,7 +216,9 @@ void Lowering::Finish(KernelDraft& draft, const KernelBody& body, Steps& steps) 
 }
 
 Status Lowering::LowerKernel(const Instruction& instruction, Steps& steps) {
-  ForEachLeaf(instruction.shape(), [](const Shape&) {});
+  bool arrays = LeafCount(instruction.shape()) > 0;
+  ForEachLeaf(instruction.shape(), [&](const Shape& leaf) { arrays &= leaf.IsArray(); });
+  if (!arrays) return Unimplemented(hlo::Mnemonic(instruction.op()), ": no native lowering");
   if (instruction.shape().IsArray() && instruction.shape().elements() == 0) return {};
   KernelBody body = BodyOf(instruction);
   const Instruction& root = *body.outputs[0].inside;
