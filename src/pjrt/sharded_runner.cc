@@ -284,7 +284,7 @@ Status SpellOutManual(hlo::Module& module, int64_t devices) {
 }
 
 Result<std::unique_ptr<ShardedRunner>> ShardedRunner::Create(
-    const hlo::Module& module, const EvaluatorRunnerOptions& options) {
+    const hlo::Module& module, const EvaluatorRunnerOptions& options, const MakeWhole& whole) {
   std::unique_ptr<ShardedRunner> runner(new ShardedRunner);
   runner->devices_ = options.num_partitions;
   for (const Instruction* parameter : module.entry()->parameters()) {
@@ -323,6 +323,9 @@ Result<std::unique_ptr<ShardedRunner>> ShardedRunner::Create(
   }
   if (partitioned) TRY(SplitCalls(*runner->rewritten_, calls, options.num_partitions));
   runner->evaluator_ = TRY(hlo::Evaluator::Prepare(evaluated, EvalOptionsFor(evaluation)));
+  if (!manual && whole) {
+    if (Result<std::unique_ptr<Runner>> made = whole(evaluated)) runner->whole_ = std::move(*made);
+  }
   return runner;
 }
 
@@ -338,7 +341,9 @@ Result<std::vector<std::vector<Literal>>> ShardedRunner::Run(
   }
   for (std::vector<Literal>& of_device : arguments) of_device.clear();
   Literal result;
-  if (!everywhere_) {
+  if (whole_) {
+    result = Literal::Tuple(TRY(whole_->RunAlone(whole)));
+  } else if (!everywhere_) {
     result = TRY(evaluator_->Run(whole));
   } else {
     Executor::BlockingScope blocking;  // the devices run on threads of their own

@@ -4,6 +4,7 @@
 // block; see hlo/import/import.h for their form.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -15,8 +16,11 @@ namespace weft::pjrt {
 class ShardedRunner : public Runner {
  public:
   // The module must stay as it is for as long as the runner lives.
+  // `whole` makes the runner of programs in whole shapes; null, or an error of it: the evaluator.
+  using MakeWhole = std::function<Result<std::unique_ptr<Runner>>(const hlo::Module&)>;
   static Result<std::unique_ptr<ShardedRunner>> Create(const hlo::Module& module,
-                                                       const EvaluatorRunnerOptions& options);
+                                                       const EvaluatorRunnerOptions& options,
+                                                       const MakeWhole& whole = nullptr);
   Result<std::vector<std::vector<Literal>>> Run(
       std::span<std::vector<Literal>> arguments) const override;
   bool IsTiny() const override { return false; }
@@ -30,6 +34,7 @@ class ShardedRunner : public Runner {
   std::vector<Shards> parameters_, results_;
   std::unique_ptr<hlo::Module> rewritten_;  // null: the module as it is
   bool everywhere_ = false;                 // every device evaluates all of it
+  std::unique_ptr<Runner> whole_;  // null: the evaluator
   std::unique_ptr<hlo::Evaluator> evaluator_;
   int64_t devices_ = 1;
 };

@@ -121,6 +121,7 @@ class ElementEmitter {
   ValueId EmitFloatUnary(const hlo::Instruction& instruction, ValueId x);
   ValueId ReducePrecision(const hlo::Instruction& instruction, ValueId x);
   ValueId IntegerPower(ValueId x, ValueId y);
+  ValueId HighProduct(ValueId x, ValueId y);
   ValueId TotalOrderKey(ValueId x, DType dtype);
 
   struct Cached {

@@ -325,20 +325,12 @@ Status Lowering::LowerUpdate(const KernelBody& body, Steps& steps) {
       read |= i->operand(k) == below && !(i == &root && k == 0);
     }
   }
-  if (!read) {
-    part.inputs.erase(part.inputs.begin() + (input - body.inputs.begin()));
-  } else {
-    // It is read where the result lies now.
-    for (KernelInput& in : part.inputs) {
-      if (in.inside == below) in.value = result;
-    }
-  }
+  if (!read) part.inputs.erase(part.inputs.begin() + (input - body.inputs.begin()));
   KernelDraft draft = NewDraft(part);
   draft.Declare(part.inputs, part.outputs);
   ElementEmitter& e = draft.elements();
   LoopShape shape = ShapeOf(part, slice.shape().dims());
   shape.flat = false;
-  shape.in_place |= read;
   TRY(draft.ForEach(shape, [&](const Index& index) -> Status {
     Element value = TRY(e.Emit(slice, index));
     Index to = e.Coordinates(slice.shape().dims(), index);

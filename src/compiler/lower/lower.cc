@@ -52,6 +52,20 @@ double CostOf(const Instruction& instruction) {
     }
     case HloOp::kDynamicUpdateSlice:
       return static_cast<double>(instruction.operand(1)->shape().elements());
+    case HloOp::kCholesky:
+    case HloOp::kTriangularSolve: {
+      const Shape& a = instruction.operand(0)->shape();
+      return static_cast<double>(instruction.shape().elements()) *
+             static_cast<double>(a.dim(a.rank() - 1));
+    }
+    case HloOp::kCustomCall: {
+      // Factors of n x n matrices; of other calls nothing is known.
+      if (instruction.operand_count() == 0 || !instruction.operand(0)->shape().IsArray()) break;
+      const Shape& a = instruction.operand(0)->shape();
+      double longest = 1;
+      for (int64_t d : a.dims()) longest = std::max(longest, static_cast<double>(d));
+      return static_cast<double>(a.elements()) * longest;
+    }
     case HloOp::kSort: return 30 * static_cast<double>(instruction.operand(0)->shape().elements());
     default: break;
   }
@@ -85,9 +99,42 @@ void Lowering::Copy(MemValue from, MemValue to, std::string_view reason, const I
   step.uses = {In(program_, Buffer(from)), Out(program_, Buffer(to))};
   step.name = StrCat("copy.", at.name());
   step.source = SourceLine(at);
-  VLOG("copies", 2) << "copy of " << memory_.shape(from).ByteSize() << " bytes at " << at.name()
+  VLOG("copies", 3) << "copy of " << memory_.shape(from).ByteSize() << " bytes at " << at.name()
                     << ": " << reason;
   steps.push_back(std::move(step));
+}
+
+// A value that another copy is about to overwrite is put aside first.
+void Lowering::CopyTogether(std::vector<std::pair<MemValue, MemValue>> moves,
+                            std::string_view reason, const Instruction& at, Steps& steps) {
+  std::erase_if(moves, [&](const auto& m) { return memory_.Share(m.first, m.second); });
+  std::vector<std::pair<BufferId, MemValue>> pending;
+  for (const auto& [from, to] : moves) {
+    BufferId source = Buffer(from);
+    bool overwritten = std::any_of(moves.begin(), moves.end(), [&, f = from](const auto& m) {
+      return memory_.Share(m.second, f);
+    });
+    if (overwritten) {
+      BufferId aside = Scratch(program_.buffers[source].shape, "aside");
+      Step step;
+      step.op = program::CopyStep{};
+      step.uses = {In(program_, source), Out(program_, aside)};
+      step.name = StrCat("copy.aside.", at.name());
+      steps.push_back(std::move(step));
+      source = aside;
+    }
+    pending.emplace_back(source, to);
+  }
+  for (const auto& [source, to] : pending) {
+    Step step;
+    step.op = program::CopyStep{};
+    step.uses = {In(program_, source), Out(program_, Buffer(to))};
+    step.name = StrCat("copy.", at.name());
+    step.source = SourceLine(at);
+    VLOG("copies", 2) << "copy of " << memory_.shape(to).ByteSize() << " bytes at " << at.name()
+                      << ": " << reason;
+    steps.push_back(std::move(step));
+  }
 }
 
 Status Lowering::LowerComputation(const hlo::Computation& computation, Steps& steps) {
@@ -126,44 +173,25 @@ Status Lowering::LowerWhile(const Instruction& loop, Steps& steps) {
   const auto& attrs = loop.attrs<hlo::WhileAttrs>();
   const auto init = memory_.Leaves(*loop.operand(0));
   const auto& state = memory_.State(loop);
+  std::vector<std::pair<MemValue, MemValue>> start;
   for (size_t k = 0; k < state.size(); ++k) {
-    if (state[k] >= 0) {
-      Copy(init[k], state[k], "initial loop state is read later, or cannot be written", loop,
-           steps);
-    }
+    if (state[k] >= 0) start.emplace_back(init[k], state[k]);
   }
+  CopyTogether(std::move(start), "initial loop state is read later, or cannot be written", loop,
+               steps);
   bool outer = serial_;
   serial_ = serial_ || CostOf(*attrs.body) + CostOf(*attrs.condition) < kSerialLoopCost;
   program::WhileStep op;
   TRY(LowerComputation(*attrs.condition, op.condition));
   TRY(LowerComputation(*attrs.body, op.body));
   serial_ = outer;
-  // What the body made becomes the state of the next round. A value that is itself state, and about
-  // to be overwritten, is put aside first.
+  // What the body made becomes the state of the next round.
   const auto next = memory_.Leaves(*attrs.body->root());
-  std::vector<std::pair<BufferId, BufferId>> moves;
-  std::vector<bool> overwritten(program_.buffers.size(), false);
-  auto key = [&](BufferId b) { return b; };
+  std::vector<std::pair<MemValue, MemValue>> moves;
   for (size_t k = 0; k < state.size(); ++k) {
-    if (state[k] < 0 || memory_.Share(next[k], state[k])) continue;
-    moves.emplace_back(Buffer(next[k]), Buffer(state[k]));
+    if (state[k] >= 0) moves.emplace_back(next[k], state[k]);
   }
-  auto copy = [&](BufferId from, BufferId to, std::string_view what) {
-    Step step;
-    step.op = program::CopyStep{};
-    step.uses = {In(program_, from), Out(program_, to)};
-    step.name = StrCat(what, loop.name());
-    op.body.push_back(std::move(step));
-  };
-  for (auto& [from, to] : moves) {
-    bool clash = std::any_of(moves.begin(), moves.end(),
-                             [&, f = from](const auto& m) { return key(m.second) == f; });
-    if (!clash) continue;
-    BufferId aside = Scratch(program_.buffers[from].shape, "aside");
-    copy(from, aside, "copy.aside.");
-    from = aside;
-  }
-  for (const auto& [from, to] : moves) copy(from, to, "copy.");
+  CopyTogether(std::move(moves), "next loop state cannot be made in place", loop, op.body);
   Step step;
   step.uses = {In(program_, Buffer(memory_.Leaf(*attrs.condition->root())))};
   step.op = std::move(op);
@@ -180,12 +208,12 @@ Status Lowering::LowerConditional(const Instruction& conditional, Steps& steps) 
     Steps& into = op.branches.emplace_back();
     TRY(LowerComputation(*branch, into));
     const auto made = memory_.Leaves(*branch->root());
+    std::vector<std::pair<MemValue, MemValue>> moves;
     for (size_t k = 0; k < results.size(); ++k) {
-      if (results[k] >= 0) {
-        Copy(made[k], results[k], "branch result is read later, or cannot be written", conditional,
-             into);
-      }
+      if (results[k] >= 0) moves.emplace_back(made[k], results[k]);
     }
+    CopyTogether(std::move(moves), "branch result is read later, or cannot be written", conditional,
+                 into);
   }
   Step step;
   step.uses = {In(program_, Buffer(memory_.Leaf(*conditional.operand(0))))};
@@ -206,10 +234,10 @@ Result<program::Program> Lowering::Run() {
     if (v >= 0) roots.push_back(v);
   }
   const auto& results = memory_.Results();
-  for (size_t k = 0; k < results.size(); ++k) {
-    Copy(roots[k], results[k], "the result is also an argument, a constant or another result",
-         *entry.root(), program_.steps);
-  }
+  std::vector<std::pair<MemValue, MemValue>> moves;
+  for (size_t k = 0; k < results.size(); ++k) moves.emplace_back(roots[k], results[k]);
+  CopyTogether(std::move(moves), "the result is also an argument, a constant or another result",
+               *entry.root(), program_.steps);
   return std::move(program_);
 }
 

@@ -2,6 +2,7 @@
 // the steps of one instruction.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "compiler/lower/lower.h"
 #include "compiler/lower/memory.h"
 #include "compiler/lower/reduce.h"
+#include "compiler/lower/sort_order.h"
 #include "compiler/row_space.h"
 #include "hlo/computation.h"
 
@@ -71,17 +73,27 @@ class Lowering {
   // routines.cc: library calls
   Status LowerDot(const hlo::Instruction& dot, Steps& steps);
   Status LowerRoutine(const hlo::Instruction& instruction, Steps& steps);
+  std::optional<program::Step> HouseholderStep(const hlo::Instruction& call);
   Status LowerSort(const hlo::Instruction& sort, Steps& steps);
+  Status LowerOrderedSort(const hlo::Instruction& sort, const SortOrder& order,
+                          std::vector<program::Attr> list, Steps& steps);
   // linalg.cc
   Status LowerCholesky(const hlo::Instruction& cholesky, Steps& steps);
   Status LowerTriangularSolve(const hlo::Instruction& solve, Steps& steps);
   Status LowerLu(const hlo::Instruction& call, Steps& steps);
+  // linalg_loops.cc
+  Status LowerCholeskyLoops(const hlo::Instruction& cholesky, Steps& steps);
+  Status LowerSolveLoops(const hlo::Instruction& solve, Steps& steps);
+  Status LowerLuLoops(const hlo::Instruction& call, Steps& steps);
 
   program::BufferId Buffer(MemValue value) { return memory_.Buffer(program_, value); }
   // A temporary that only this step and the next ones use.
   program::BufferId Scratch(const Shape& shape, std::string_view name);
   void Copy(MemValue from, MemValue to, std::string_view reason, const hlo::Instruction& at,
             Steps& steps);
+  // Copies that all read before any of them writes.
+  void CopyTogether(std::vector<std::pair<MemValue, MemValue>> moves, std::string_view reason,
+                    const hlo::Instruction& at, Steps& steps);
   program::Step Routine(std::string name, const hlo::Instruction& instruction,
                         std::vector<program::Attr> attrs);
 

@@ -181,7 +181,7 @@ Status Memory::Walk(const hlo::Computation& computation, bool in_loop) {
         MemValue below = Leaf(*i->operand(p.operand)), result = mine[static_cast<size_t>(p.leaf)];
         if (below < 0 || result < 0) continue;
         wishes_.push_back({below, result, values_[static_cast<size_t>(result)].shape.ByteSize(),
-                           false});
+                           Why::kInPlace});
       }
     }
     leaves_[i] = std::move(mine);
@@ -219,7 +219,7 @@ Status Memory::WalkWhile(const Instruction& loop, bool in_loop) {
     } else {
       MemValue v = NewValue(shape, &loop, true);
       DefineAt(v, start + 1);
-      wishes_.push_back({from, v, shape.ByteSize(), false});
+      wishes_.push_back({from, v, shape.ByteSize(), Why::kControl});
       state.push_back(v);
     }
     ++k;
@@ -242,7 +242,7 @@ Status Memory::WalkWhile(const Instruction& loop, bool in_loop) {
     }
     if (next[i] != state[i]) {
       wishes_.push_back({next[i], state[i], values_[static_cast<size_t>(state[i])].shape.ByteSize(),
-                         false});
+                         Why::kControl});
     }
   }
   for (size_t i = 0; i < state.size(); ++i) {
@@ -275,7 +275,8 @@ Status Memory::WalkConditional(const Instruction& conditional, bool in_loop) {
       // Each branch writes it; between the branches it holds nothing.
       DefineAt(results[k], end + 1);
       wishes_.push_back({made[k], results[k],
-                         values_[static_cast<size_t>(results[k])].shape.ByteSize(), false});
+                         values_[static_cast<size_t>(results[k])].shape.ByteSize(),
+                         Why::kControl});
     }
   }
   int32_t end = 2 * clock_++;
@@ -369,7 +370,7 @@ Result<Memory> Memory::Analyse(const hlo::Module& module) {
     memory.values_[static_cast<size_t>(v)].result = next_result++;
     memory.DefineAt(v, end + 1);
     memory.UseAt(from, end);
-    memory.wishes_.push_back({from, v, shape.ByteSize(), false});
+    memory.wishes_.push_back({from, v, shape.ByteSize(), Why::kResult});
     memory.results_.push_back(v);
     by_leaf.push_back(v);
   }
@@ -377,14 +378,14 @@ Result<Memory> Memory::Analyse(const hlo::Module& module) {
     MemValue parameter = donate(alias.parameter, alias.parameter_index);
     int64_t leaf = leaf_of(entry.root()->shape(), alias.output);
     if (parameter < 0 || leaf < 0 || by_leaf[static_cast<size_t>(leaf)] < 0) continue;
-    memory.wishes_.push_back({parameter, by_leaf[static_cast<size_t>(leaf)], 0, true});
+    memory.wishes_.push_back({parameter, by_leaf[static_cast<size_t>(leaf)], 0, Why::kAlias});
   }
   // A result keeps its buffer from the moment that the value in it is there.
   std::vector<size_t> order(memory.wishes_.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::sort(order.begin(), order.end(), [&](size_t i, size_t j) {
     const Wish &a = memory.wishes_[i], &b = memory.wishes_[j];
-    if (a.alias != b.alias) return a.alias;
+    if (a.why != b.why) return a.why < b.why;
     return a.bytes != b.bytes ? a.bytes > b.bytes : i < j;
   });
   for (size_t i : order) memory.TryShare(memory.wishes_[i]);

@@ -79,10 +79,13 @@ class Memory {
     // Of the group, at its root.
     program::BufferId buffer = -1;
   };
-  struct Wish {  // two values that had better share
+  // Two values that had better share. What the module asks for comes first, then what would be
+  // copied at the end, in loops and branches, then updates in place; the larger ones first.
+  enum class Why : uint8_t { kAlias, kResult, kControl, kInPlace };
+  struct Wish {
     MemValue a, b;
     int64_t bytes;
-    bool alias;  // asked for by the module
+    Why why;
   };
 
   Status Walk(const hlo::Computation& computation, bool in_loop);

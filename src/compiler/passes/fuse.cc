@@ -228,7 +228,7 @@ class Fuser {
   }
 
   void Refuse(const Instruction& i, std::string_view reason) const {
-    VLOG("fuse", 2) << i.name() << " (" << hlo::Mnemonic(i.op()) << "): " << reason;
+    VLOG("fuse", 3) << i.name() << " (" << hlo::Mnemonic(i.op()) << "): " << reason;
   }
 
   void Visit(Instruction& i) {
