@@ -123,7 +123,7 @@ TEST(Cuda, EveryOperationOnEveryType) {
     ASSERT_TRUE(program::Verify(program)) << program::Verify(program).error().ToString();
     ExpectCompiles(RenderProgram(program).text, std::string(Name(dtype)));
     KernelBuilder lanes("lanes");
-    in = lanes.Param("x", dtype, 64, Access::kRead);
+    in = lanes.Param("x", dtype, 64, Access::kRead, 64);
     out = lanes.Param("y", dtype, 64, Access::kWrite);
     EmitAll(lanes, dtype, lanes.Load(in, lanes.Int(0), 8, -1, 8), lanes.Load(in, lanes.Int(8), 8),
             out, lanes.Int(16));

@@ -41,9 +41,13 @@ Status Lowering::LowerScatter(const Instruction& scatter, Steps& steps) {
     }
     body.inputs.push_back({i, memory_.Leaf(*i)});
   };
+  std::vector<std::pair<MemValue, MemValue>> moves;
   for (int64_t i = 0; i < n; ++i) {
-    Copy(memory_.Leaf(*scatter.operand(i)), results[static_cast<size_t>(i)],
-         "the scattered-into array is read later, or cannot be written", scatter, steps);
+    moves.emplace_back(memory_.Leaf(*scatter.operand(i)), results[static_cast<size_t>(i)]);
+  }
+  CopyTogether(std::move(moves), "the scattered-into array is read later, or cannot be written",
+               scatter, steps);
+  for (int64_t i = 0; i < n; ++i) {
     body.outputs.push_back({&scatter, results[static_cast<size_t>(i)]});
     bind(scatter.operand(n + 1 + i));
   }
@@ -153,6 +157,10 @@ Status Lowering::LowerScatter(const Instruction& scatter, Steps& steps) {
   if (minor % piece != 0) {
     piece = minor;
     pieces = 1;
+  }
+  if (target_.kind == program::TargetKind::kGpu) {
+    piece = 1;
+    pieces = minor;
   }
   ValueId column = b.Int(0);
   if (pieces > 1) {

@@ -14,7 +14,8 @@ struct PlainReducer {
   program::Op op;
   double identity;  // as a number; +-inf for min and max
 };
-std::optional<PlainReducer> AsPlainReducer(const hlo::Computation& computation, DType dtype);
+std::optional<PlainReducer> AsPlainReducer(const hlo::Computation& computation, DType dtype,
+                                           int64_t leaf = 0);
 
 // Dimensions of a reduce, sorted: which are kept, which go.
 struct ReduceDims {
@@ -24,6 +25,8 @@ struct ReduceDims {
   bool minor = false;            // the innermost dimension (of more than one element) is reduced
 };
 ReduceDims SplitDims(const hlo::Instruction& reduce);
+// Whether blocks of a GPU's threads reduce them, and not a thread each (gpu_loops.cc).
+bool ReducesByBlocks(const ReduceDims& dims, const program::TargetInfo& target);
 
 // Emits one row of several reduces over the same dimensions. `begin`, `size`: the part of the row;
 // results as the reduces' operands in order, without the initial values if `partial`.
@@ -41,14 +44,15 @@ class RowReducer {
   Result<std::vector<Element>> Starts();  // identities, or the initial values
   size_t operand_count() const { return types_.size(); }
   DType type(size_t i) const { return types_[i]; }
+  // acc (+) element j of the row; and elements as the values that a loop carries.
+  Result<std::vector<Element>> Accumulate(const Index& row, const Coord& j,
+                                          std::vector<Element> acc);
+  std::vector<ValueId> Pack(std::span<const Element> elements, int lanes);
+  std::vector<Element> Unpack(std::span<const ValueId> values);
 
  private:
   Index At(const Index& row, const Coord& j);
-  Result<std::vector<Element>> Accumulate(const Index& row, const Coord& j,
-                                          std::vector<Element> acc);
   Result<std::vector<Element>> CombineLanes(std::vector<Element> acc, int lanes);
-  std::vector<ValueId> Pack(std::span<const Element> elements, int lanes);
-  std::vector<Element> Unpack(std::span<const ValueId> values);
 
   KernelDraft& draft_;
   ElementEmitter& e_;
