@@ -407,6 +407,13 @@ class Fuser {
     }
     // Nobody between this one and the group's place may need it.
     for (const Instruction* user : i.users()) {
+      if (IsFree(*user) && position_.at(user) < group.position) {
+        // It may stay where it is for those outside of groups.
+        for (const Instruction* next : user->users()) {
+          if (!in_.contains(next)) return false;
+        }
+        if (user->IsRoot()) return false;
+      }
       if (!group.evaluations.contains(user) && position_.at(user) < group.position) return false;
       auto it = in_.find(user);
       if (it == in_.end()) continue;
@@ -545,6 +552,7 @@ class Fuser {
         Instruction* m = group.members[k];
         bool renames = m->op() == Op::kReshape || m->op() == Op::kCopy || m->op() == Op::kBitcast;
         if (!renames || group.evaluations.contains(m->operand(0))) continue;
+        if (MadeAt(*m->operand(0)) > position_.at(m)) continue;
         if (std::find(group.outputs.begin(), group.outputs.end(), m) != group.outputs.end())
           continue;
         group.evaluations.erase(m);
