@@ -302,6 +302,13 @@ TestOutcome RunProgram(const TestCase& test) {
 
 }  // namespace
 
+Result<NativeTestSettings> NativeSettingsOf(const TestCase& test) {
+  RunSettings settings = TRY(ReadSettings(test));
+  constexpr double kTolerance = 1e-5;
+  return NativeTestSettings{std::move(settings.options),
+                            std::max(kTolerance, settings.tolerance)};
+}
+
 TestOutcome RunCase(const TestCase& test, const std::string& passes) {
   if (!passes.empty()) {
     bool runs = test.kind == "run" || test.kind == "pass";

@@ -5,7 +5,6 @@
 #include <cstdio>
 
 #include "base/file.h"
-#include "base/log.h"
 #include "hlo/text.h"
 #include "hlo/verify.h"
 
@@ -134,9 +133,6 @@ Result<std::vector<PassRun>> RunPasses(hlo::Module& module, std::span<const Pass
     run.milliseconds = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
     run.instructions_after = module.instruction_count();
     runs.push_back(run);
-    VLOG("compiler", 2) << run.pass << (run.changed ? ": changed, " : ": no change, ")
-                        << run.instructions_before << " -> " << run.instructions_after
-                        << " instructions, " << run.milliseconds << " ms";
     if (run.changed) {
       TRY(DumpModule(module, *pass, runs.size(), options.dump));
       Status valid = options.pipeline.verify ? hlo::Verify(module) : Status();

@@ -44,13 +44,16 @@ class UniqueKernels {
 };
 
 struct LoopShape {
-  Dims dims;           // of what is iterated over
-  double cost = 1;     // of one element
-  int64_t width = 4;   // bytes of the widest element computed
-  bool flat = false;   // elements are wanted by their row-major number
+  Dims dims;              // of what is iterated over
+  double cost = 1;        // of one element
+  int64_t width = 4;      // bytes of the widest element computed
+  bool flat = false;      // elements are wanted by their row-major number
   bool in_place = false;  // an element must not be computed twice
   bool serial = false;    // never in parallel: part of a loop that runs as one native function
   bool scalar = false;    // no lanes
+  // Coordinates of the innermost dimension (of more than one element) where a case distinction in
+  // the body changes: loops stop there. Sorted, inside the dimension.
+  std::vector<int64_t> cuts;
 };
 
 class KernelDraft {
@@ -72,7 +75,10 @@ class KernelDraft {
   // The same over rows: `rows` is iterated, body gets one row's index.
   Status ForEachRow(const Dims& rows, double cost_of_row, bool serial, const Body& body);
   // One loop over [begin, end) by lanes; what does not fill them comes last.
-  Status OverLanes(int64_t size, int lanes, bool in_place, const std::function<Status(Coord)>& body);
+  Status OverLanes(int64_t size, int lanes, bool in_place,
+                   const std::function<Status(Coord)>& body);
+  Status OverLanes(int64_t begin, int64_t end, int lanes, bool in_place,
+                   const std::function<Status(Coord)>& body);
   int LanesFor(int64_t width, int64_t size) const;
 
   // The step that launches it.

@@ -174,6 +174,7 @@ Status Lowering::LowerScatter(const Instruction& scatter, Steps& steps) {
     LoopShape outer;
     outer.dims = Dims(std::span(window_sizes.data(), window_sizes.size() - 1));
     outer.serial = true;
+    outer.scalar = true;  // lanes are of the row inside
     int lanes = minor >= 4 ? draft.LanesFor(width, piece) : 1;
     auto row = [&](const Index& o) {
       Index index = e.Coordinates(outer.dims, o);

@@ -13,7 +13,7 @@ using HloOp = hlo::Op;
 
 namespace {
 
-constexpr int64_t kShortReduce = 16;       // elements: computed where they are needed
+constexpr int64_t kShortReduce = 16;          // elements: computed where they are needed
 constexpr double kSplitReduceCost = 200'000;  // rows worth cutting in pieces
 constexpr int64_t kPieces = 32;
 
@@ -221,6 +221,10 @@ Status Lowering::LowerKernel(const Instruction& instruction, Steps& steps) {
   KernelBody body = BodyOf(instruction);
   const Instruction& root = *body.outputs[0].inside;
   const Instruction& producer = Producer(root);
+  if (instruction.op() == HloOp::kFusion &&
+      instruction.attrs<hlo::FusionAttrs>().kind == hlo::FusionKind::kOutput) {
+    if (auto space = RowSpaceOf(body.members)) return LowerRows(body, *space, steps);
+  }
   switch (producer.op()) {
     case HloOp::kReduce: return LowerReduce(body, steps);
     case HloOp::kDynamicUpdateSlice:
@@ -231,6 +235,7 @@ Status Lowering::LowerKernel(const Instruction& instruction, Steps& steps) {
       break;
     default: break;
   }
+  if (CanTile(body)) return LowerTiles(body, steps);
   return LowerLoop(body, steps);
 }
 
@@ -241,6 +246,11 @@ Status Lowering::LowerLoop(const KernelBody& body, Steps& steps) {
   bool tuple = body.outputs[0].inside->shape().IsTuple();
   const Shape& first = memory_.shape(body.outputs[0].value);
   LoopShape shape = ShapeOf(body, tuple ? first.dims() : body.outputs[0].inside->shape().dims());
+  if (!shape.flat) {
+    std::vector<const Instruction*> roots;
+    for (const KernelOutput& output : body.outputs) roots.push_back(output.inside);
+    shape.cuts = MinorCuts(body.members, roots, shape.dims);
+  }
   TRY(draft.ForEach(shape, [&](const Index& index) -> Status {
     std::vector<Element> values;
     for (const KernelOutput& output : body.outputs) {
@@ -250,8 +260,8 @@ Status Lowering::LowerLoop(const KernelBody& body, Steps& steps) {
     }
     for (size_t k = 0; k < body.outputs.size(); ++k) {
       const Shape& to = memory_.shape(body.outputs[k].value);
-      e.StoreAt(draft.MemoryOf(body.outputs[k].value), to.dtype(),
-                e.Linear(shape.dims, index), values[k]);
+      e.StoreAt(draft.MemoryOf(body.outputs[k].value), to.dtype(), e.Linear(shape.dims, index),
+                values[k]);
     }
     return {};
   }));
@@ -290,6 +300,7 @@ Status Lowering::LowerConcatenate(const KernelBody& body, Steps& steps) {
     ElementEmitter& e = draft.elements();
     LoopShape shape = ShapeOf(part, operand->shape().dims());
     shape.flat = false;
+    shape.cuts = MinorCuts(part.members, std::vector<const Instruction*>{operand}, shape.dims);
     TRY(draft.ForEach(shape, [&](const Index& index) -> Status {
       Element value = TRY(e.Emit(*operand, index));
       Index to = e.Coordinates(operand->shape().dims(), index);
@@ -321,20 +332,12 @@ Status Lowering::LowerUpdate(const KernelBody& body, Steps& steps) {
       read |= i->operand(k) == below && !(i == &root && k == 0);
     }
   }
-  if (!read) {
-    part.inputs.erase(part.inputs.begin() + (input - body.inputs.begin()));
-  } else {
-    // It is read where the result lies now.
-    for (KernelInput& in : part.inputs) {
-      if (in.inside == below) in.value = result;
-    }
-  }
+  if (!read) part.inputs.erase(part.inputs.begin() + (input - body.inputs.begin()));
   KernelDraft draft = NewDraft(part);
   draft.Declare(part.inputs, part.outputs);
   ElementEmitter& e = draft.elements();
   LoopShape shape = ShapeOf(part, slice.shape().dims());
   shape.flat = false;
-  shape.in_place |= read;
   TRY(draft.ForEach(shape, [&](const Index& index) -> Status {
     Element value = TRY(e.Emit(slice, index));
     Index to = e.Coordinates(slice.shape().dims(), index);
@@ -380,7 +383,8 @@ Status Lowering::LowerReduce(const KernelBody& body, Steps& steps) {
     return other.kept == dims.kept && other.reduced == dims.reduced &&
            other.kept_sizes == dims.kept_sizes && other.reduced_sizes == dims.reduced_sizes;
   });
-  if (!same || !dims.minor || dims.length <= kShortReduce) return LowerLoop(body, steps);
+  if (!same || dims.length <= kShortReduce) return LowerLoop(body, steps);
+  if (!dims.minor) return LowerColumnReduce(body, reduces, wanted, dims, steps);
   LoopShape shape = ShapeOf(body, reduces[0]->operand(0)->shape().dims());
   double total = shape.cost * static_cast<double>(dims.rows) * static_cast<double>(dims.length);
   auto store = [&](KernelDraft& draft, const Index& row, std::span<const Element> values) {
@@ -425,7 +429,8 @@ Status Lowering::LowerSplitReduce(const KernelBody& body,
   }
   draft.Declare(body.inputs, {});
   std::vector<KernelBuilder::MemoryId> memory;
-  for (program::BufferId b : partial) memory.push_back(draft.DeclareBuffer(b, program::Access::kWrite));
+  for (program::BufferId b : partial)
+    memory.push_back(draft.DeclareBuffer(b, program::Access::kWrite));
   RowReducer reducer(draft, reduces, shape.width);
   Dims grid = dims.kept_sizes;
   grid.push_back(pieces);
@@ -433,23 +438,24 @@ Status Lowering::LowerSplitReduce(const KernelBody& body,
   ElementEmitter& e = draft.elements();
   TRY(draft.ForEachRow(grid, shape.cost * static_cast<double>(piece), false,
                        [&](const Index& at) -> Status {
-    Index row = at;
-    ValueId number = at.coords.back().base;
-    row.coords.pop_back();
-    std::vector<Element> values =
-        TRY(reducer.Row(row, b.Mul(number, b.Int(piece)), piece, true));
-    for (size_t i = 0; i < values.size(); ++i) {
-      e.StoreAt(memory[i], reducer.type(i), e.Linear(grid, at), values[i]);
-    }
-    return {};
-  }));
+                         Index row = at;
+                         ValueId number = at.coords.back().base;
+                         row.coords.pop_back();
+                         std::vector<Element> values =
+                             TRY(reducer.Row(row, b.Mul(number, b.Int(piece)), piece, true));
+                         for (size_t i = 0; i < values.size(); ++i) {
+                           e.StoreAt(memory[i], reducer.type(i), e.Linear(grid, at), values[i]);
+                         }
+                         return {};
+                       }));
   Finish(draft, body, steps);
 
   KernelDraft last(StrCat(body.instruction->name(), ".join"), program_, memory_, target_);
   // The rest of the rows, and initial values, are read here.
   last.Declare(body.inputs, body.outputs);
   memory.clear();
-  for (program::BufferId p : partial) memory.push_back(last.DeclareBuffer(p, program::Access::kRead));
+  for (program::BufferId p : partial)
+    memory.push_back(last.DeclareBuffer(p, program::Access::kRead));
   RowReducer join(last, reduces, shape.width);
   ElementEmitter& f = last.elements();
   TRY(last.ForEachRow(dims.kept_sizes, 1, true, [&](const Index& row) -> Status {
@@ -464,8 +470,8 @@ Status Lowering::LowerSplitReduce(const KernelBody& body,
       acc = TRY(join.Combine(std::move(acc), value));
     }
     if (rest > 0) {
-      std::vector<Element> value = TRY(join.Row(
-          row, last.builder().Int(pieces * piece), rest, true));
+      std::vector<Element> value =
+          TRY(join.Row(row, last.builder().Int(pieces * piece), rest, true));
       acc = TRY(join.Combine(std::move(acc), value));
     }
     for (size_t k = 0; k < body.outputs.size(); ++k) {

@@ -116,8 +116,7 @@ Result<std::vector<Element>> RowReducer::Combine(std::vector<Element> acc,
                               acc.begin() + static_cast<int64_t>(at + n));
     args.insert(args.end(), value.begin() + static_cast<int64_t>(at),
                 value.begin() + static_cast<int64_t>(at + n));
-    std::vector<Element> made =
-        TRY(e_.Call(*reduce->attrs<hlo::ReduceAttrs>().to_apply, args));
+    std::vector<Element> made = TRY(e_.Call(*reduce->attrs<hlo::ReduceAttrs>().to_apply, args));
     next.insert(next.end(), made.begin(), made.end());
     at += n;
   }
@@ -127,6 +126,7 @@ Result<std::vector<Element>> RowReducer::Combine(std::vector<Element> acc,
 Result<std::vector<Element>> RowReducer::Accumulate(const Index& row, const Coord& j,
                                                     std::vector<Element> acc) {
   Index index = At(row, j);
+  if (also_) TRY(also_(index));
   std::vector<Element> value;
   for (const Instruction* reduce : reduces_) {
     for (int64_t i = 0; i < reduce->operand_count() / 2; ++i) {
@@ -211,11 +211,10 @@ Result<std::vector<Element>> RowReducer::Row(const Index& row, ValueId begin, in
   auto loop = [&](int64_t from, int64_t to, int n,
                   std::vector<Element> start) -> Result<std::vector<Element>> {
     e_.set_lanes(n);
-    std::vector<ValueId> inside = b_.BeginLoop(LoopKind::kSerial, b_.Int(from), b_.Int(to),
-                                               b_.Int(n), Pack(start, n));
-    Coord j{b_.Add(begin, inside[0]), n > 1 ? 1 : 0, n};
-    std::vector<Element> next =
-        TRY(Accumulate(row, j, Unpack(std::span(inside).subspan(1))));
+    std::vector<ValueId> inside =
+        b_.BeginLoop(LoopKind::kSerial, b_.Int(from), b_.Int(to), b_.Int(n), Pack(start, n));
+    Coord j{b_.Add(begin, inside[0]), n > 1 ? 1 : 0, n, 0, dims_.length - 1};
+    std::vector<Element> next = TRY(Accumulate(row, j, Unpack(std::span(inside).subspan(1))));
     std::vector<Element> after = Unpack(b_.End(Pack(next, n)));
     e_.set_lanes(1);
     return after;

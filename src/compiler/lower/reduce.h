@@ -19,7 +19,7 @@ std::optional<PlainReducer> AsPlainReducer(const hlo::Computation& computation, 
 
 // Dimensions of a reduce, sorted: which are kept, which go.
 struct ReduceDims {
-  Dims kept, reduced;            // dimension numbers
+  Dims kept, reduced;  // dimension numbers
   Dims kept_sizes, reduced_sizes;
   int64_t rows = 1, length = 1;  // elements of the result, elements that make one of them
   bool minor = false;            // the innermost dimension (of more than one element) is reduced
@@ -34,6 +34,8 @@ class RowReducer {
   // Whether lanes can be used: reducers are plain, or their initial values constants.
   bool CanUseLanes() const { return can_use_lanes_; }
   Result<std::vector<Element>> Row(const Index& row, ValueId begin, int64_t size, bool partial);
+  // Called with the index before each step of Row's loops, lanes set.
+  void set_also(std::function<Status(const Index&)> also) { also_ = std::move(also); }
   // acc (+) value for all operands.
   Result<std::vector<Element>> Combine(std::vector<Element> acc, std::span<const Element> value);
   Result<std::vector<Element>> Inits();
@@ -58,6 +60,7 @@ class RowReducer {
   std::vector<std::optional<PlainReducer>> plain_;
   int64_t width_;
   bool can_use_lanes_ = true;
+  std::function<Status(const Index&)> also_;
 };
 
 }  // namespace weft::compiler
