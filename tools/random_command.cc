@@ -166,7 +166,7 @@ void WriteAll(int to, std::string_view text) {
   _exit(0);
 }
 
-void Report(const RandomRequest& request, uint64_t seed, std::string_view what) {
+void ReportFailure(const RandomRequest& request, uint64_t seed, std::string_view what) {
   std::printf("seed %llu: %.*s\n", static_cast<unsigned long long>(seed),
               static_cast<int>(what.size()), what.data());
   std::fflush(stdout);
@@ -207,7 +207,7 @@ uint64_t RunLane(const RandomRequest& request, uint64_t first) {
         std::string_view what = text.substr(static_cast<size_t>(at));
         while (!what.empty() && (what.back() == '\n' || what.back() == ' ')) what.remove_suffix(1);
         while (!what.empty() && what.front() == ' ') what.remove_prefix(1);
-        if (!what.empty()) Report(request, seed, what), ++failures;
+        if (!what.empty()) ReportFailure(request, seed, what), ++failures;
       }
     }
     std::free(line);
@@ -215,7 +215,7 @@ uint64_t RunLane(const RandomRequest& request, uint64_t first) {
     int status = 0;
     waitpid(child, &status, 0);
     if (open) {
-      Report(request, next, StrCat("ended by signal ", WIFSIGNALED(status) ? WTERMSIG(status) : 0));
+      ReportFailure(request, next, StrCat("ended by signal ", WIFSIGNALED(status) ? WTERMSIG(status) : 0));
       ++failures;
       next += static_cast<uint64_t>(request.jobs);
     } else if (status != 0) {
