@@ -32,7 +32,8 @@ Result<bool> EliminateDeadCode(hlo::Module&, const PassContext&);
 // shapes (others stay).
 Result<bool> ExpandEmptyOps(hlo::Module&, const PassContext&);
 // Custom calls of LAPACK's potrf, trsm and getrf become cholesky, triangular-solve and the custom
-// call weft.lu, all on row-major arrays; other routines stay; needs: none (before or after
+// call weft.lu, all on row-major arrays; geqrf and orgqr of small matrices the custom calls Qr and
+// ProductOfElementaryHouseholderReflectors; other routines stay; needs: none (before or after
 // normalize-layouts).
 Result<bool> ExpandLinalg(hlo::Module&, const PassContext&);
 // Ops that others can say go: batch-norm-*, map of elementwise functions, stochastic-convert,
