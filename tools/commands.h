@@ -29,6 +29,6 @@ const Environment& TheEnvironment();
 
 extern const Command kParseCommand, kPrintCommand, kVerifyCommand, kEvalCommand, kOptCommand,
     kTestCommand, kDiffCommand, kDocCommand, kRunCommand, kProgramCommand, kBisectCommand,
-    kReduceCommand;
+    kReduceCommand, kRandomCommand;
 
 }  // namespace weft::tools

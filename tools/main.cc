@@ -13,7 +13,8 @@ namespace weft::tools {
 std::span<const Command> Commands() {
   static const Command kAll[] = {kParseCommand, kPrintCommand,   kVerifyCommand, kEvalCommand,
                                  kOptCommand,   kTestCommand,    kDiffCommand,   kDocCommand,
-                                 kRunCommand,   kProgramCommand, kBisectCommand, kReduceCommand};
+                                 kRunCommand,   kProgramCommand, kBisectCommand, kReduceCommand,
+                                 kRandomCommand};
   return kAll;
 }
 

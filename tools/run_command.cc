@@ -37,6 +37,13 @@ double Since(std::chrono::steady_clock::time_point start) {
       .count();
 }
 
+// Formats with few digits are compared by those.
+double ToleranceOf(DType dtype, double tolerance) {
+  if (dtype == DType::kBF16) return std::max(tolerance, 0x1p-5);
+  if (dtype == DType::kF16) return std::max(tolerance, 0x1p-8);
+  return IsFloat(dtype) && BitWidth(dtype) <= 8 ? std::max(tolerance, 0x1p-1) : tolerance;
+}
+
 using AfterStep =
     std::function<Status(const program::Step&, double, std::span<const std::span<std::byte>>)>;
 
@@ -135,7 +142,8 @@ Status Check(const Input& input, const NativeRequest& request, const NativeModul
                      " results, the evaluator ", want.size());
   }
   for (size_t i = 0; request.check && i < want.size(); ++i) {
-    std::string what = CompareLeaves(want[i], results[i], request.tolerance);
+    std::string what =
+        CompareLeaves(want[i], results[i], ToleranceOf(want[i].dtype(), request.tolerance));
     if (!what.empty()) {
       return Explain(fault, StrCat("result ", i, " differs from the evaluator's: ", what));
     }
@@ -188,6 +196,7 @@ Result<int> RunRun(Args args) {
   request.max_elements = args.Int("--max-elements", 1'000'000, -1);
   request.check = args.Flag("--check");
   request.bench = args.Int("--bench", 0, 0);
+  request.tolerance = args.Number("--tolerance", request.tolerance);
   TRY(compiler::ParseOptions(args.Value("--options").value_or(""), request.options));
   request.file = TRY(args.Finish(1, 1))[0];
   Status status = RunOne(request);
@@ -206,6 +215,7 @@ Compiles the module to native code, runs it and prints the results as `weft eval
   --input A.npy       value of the next parameter; parameters without one get random values
   --seed N            seed of random values (default 0)
   --check             compare with the evaluator instead of printing
+  --tolerance T       floats may differ by T * max(1, |x|) (default 1e-5; narrow formats by more)
   --bench N           time N runs instead of printing, and show where the time goes by step
   --options=k=v,...   compile options
   --max-elements N    print larger arrays as {...} (default 1000000; -1: print all)

@@ -18,6 +18,11 @@
 //                    results as `weft eval` prints them. Parameters take `// input: f32[2] {1, 2}`
 //                    lines in order, then random values. `// error: text`: the evaluator fails.
 //                    Those with `cpu` are compared with native code, too (weft test --native)
+//   render target=T [tolerance=T] [option.name=value]
+//                    the module compiled for a target (cpu, generic, h200): its Program verifies
+//                    and, interpreted, computes without races what the evaluator does; its code (the
+//                    Program itself for CPUs, CUDA C for GPUs, which NVRTC accepts where it is
+//                    installed) has the lines of `expect`, in that order, as parts of its lines
 //   program [run]    a Program: verifies and prints to a fixed point, or `// error: text`; `run`
 //                    also interprets it, as above
 #pragma once
@@ -67,6 +72,7 @@ struct NativeTestSettings {
   double tolerance;
 };
 Result<NativeTestSettings> NativeSettingsOf(const TestCase& test);
+TestOutcome RunRender(const TestCase& test);  // the kind `render`
 
 // Lines of a and b with `-` and `+`, those around differences only.
 std::string LineDiff(std::string_view a, std::string_view b);

@@ -320,6 +320,7 @@ TestOutcome RunCase(const TestCase& test, const std::string& passes) {
   if (test.kind == "pass") return RunPass(test);
   if (test.kind == "run") return RunRun(test);
   if (test.kind == "program") return RunProgram(test);
+  if (test.kind == "render") return RunRender(test);
   return {StrCat("unknown kind of test: ", test.kind)};
 }
 

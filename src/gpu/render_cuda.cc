@@ -18,15 +18,15 @@ using program::Op;
 using program::Type;
 using program::ValueId;
 
-constexpr int64_t kFlatThreads = 256;         // of a block without thread loops
-constexpr int64_t kMaxBlocks = 2147483647;    // of a launch
-constexpr int64_t kStaticShared = 48 << 10;   // more shared memory than this is asked for at launch
-constexpr int64_t kMaxUnrolled = 4096;        // instructions that an `unroll` loop becomes
-constexpr int64_t kPackedBytes = 16;          // of one memory access
+constexpr int64_t kFlatThreads = 256;        // of a block without thread loops
+constexpr int64_t kMaxBlocks = 2147483647;   // of a launch
+constexpr int64_t kStaticShared = 48 << 10;  // more shared memory than this is asked for at launch
+constexpr int64_t kMaxUnrolled = 4096;       // instructions that an `unroll` loop becomes
+constexpr int64_t kPackedBytes = 16;         // of one memory access
 
 // How threads take part in the code at hand.
 enum class Role {
-  kAlone,   // each thread for itself: its own iteration of the grid or of a thread loop
+  kAlone,     // each thread for itself: its own iteration of the grid or of a thread loop
   kTogether,  // all threads run the same; stores are thread 0's
 };
 
@@ -343,7 +343,8 @@ class KernelRenderer {
 
   void DeclareArray(int32_t memory) {
     const Memory& m = kernel_.memories[memory];
-    int64_t align = std::max(m.align, std::min<int64_t>(kPackedBytes, m.count * ByteWidth(m.dtype)));
+    int64_t align =
+        std::max(m.align, std::min<int64_t>(kPackedBytes, m.count * ByteWidth(m.dtype)));
     align = std::max<int64_t>(align, ByteWidth(m.dtype));
     while ((align & (align - 1)) != 0) align &= align - 1;
     bool shared = role_ == Role::kTogether && !m.per_thread;

@@ -126,6 +126,7 @@ KernelBuilder::MemoryId KernelDraft::MemoryOf(MemValue value) const {
 }
 
 int KernelDraft::LanesFor(int64_t width, int64_t size) const {
+  if (target_.kind == program::TargetKind::kGpu) return 1;
   int64_t lanes = 4 * target_.vector_bits / 8 / std::max<int64_t>(width, 1);
   lanes = std::min<int64_t>(lanes, 32);
   while (lanes > size) lanes /= 2;
@@ -191,6 +192,7 @@ Status KernelDraft::ForEach(const LoopShape& shape, const Body& body) {
     }
     return {};
   }
+  if (UsesGrid()) return ForEachOnGrid(shape.dims, shape.flat, body);
   return shape.flat ? ForFlat(shape, body) : ForNest(shape, body);
 }
 
@@ -342,6 +344,7 @@ Status KernelDraft::ForEachRow(const Dims& rows, double cost_of_row, bool serial
                                const Body& body) {
   int64_t n = 1;
   for (int64_t d : rows) n *= d;
+  if (UsesGrid() && n > 1) return ForEachOnGrid(rows, false, body);
   KernelBuilder& b = builder_;
   auto at = [&](ValueId r) {
     Index linear;

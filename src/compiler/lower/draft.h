@@ -26,6 +26,7 @@ struct KernelInput {
 struct KernelOutput {
   const hlo::Instruction* inside;
   MemValue value;
+  int64_t leaf = 0;  // of `inside`, when that is a tuple
 };
 
 // How much one element of an instruction costs, in units of about a quarter nanosecond.
@@ -73,6 +74,8 @@ class KernelDraft {
   Status ForEach(const LoopShape& shape, const Body& body);
   // The same over rows: `rows` is iterated, body gets one row's index.
   Status ForEachRow(const Dims& rows, double cost_of_row, bool serial, const Body& body);
+  // One iteration of the grid for each index (gpu_loops.cc). At the top of a kernel.
+  Status ForEachOnGrid(const Dims& dims, bool flat, const Body& body);
   // One loop over [begin, end) by lanes; what does not fill them comes last.
   Status OverLanes(int64_t size, int lanes, bool in_place,
                    const std::function<Status(Coord)>& body);
@@ -86,6 +89,10 @@ class KernelDraft {
   const program::TargetInfo& target() const { return target_; }
 
  private:
+  // Loops begun now are the grid of a GPU.
+  bool UsesGrid() const {
+    return target_.kind == program::TargetKind::kGpu && builder_.block() == 0;
+  }
   Status ForFlat(const LoopShape& shape, const Body& body);
   Status ForNest(const LoopShape& shape, const Body& body);
   Status NestFrom(const LoopShape& shape, size_t d, size_t end, Index& index, const Body& body);

@@ -390,7 +390,13 @@ Result<Element> ElementEmitter::EmitLeaf(const Instruction& instruction, int64_t
 
 // Ops whose element is an element of the operand, at another index.
 Result<Element> ElementEmitter::EmitMoved(const Instruction& instruction, const Index& index) {
+  if (instruction.operand_count() == 0) {
+    return Unimplemented(hlo::Mnemonic(instruction.op()), ": no native lowering inside a kernel");
+  }
   const Shape& shape = instruction.shape();
+  if (instruction.operand_count() == 0 || !instruction.operand(0)->shape().IsArray()) {
+    return Unimplemented(hlo::Mnemonic(instruction.op()), ": no native lowering");
+  }
   const Instruction& operand = *instruction.operand(0);
   const Dims& from = operand.shape().dims();
   switch (instruction.op()) {

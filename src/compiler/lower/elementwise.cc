@@ -31,7 +31,16 @@ Element ElementEmitter::Convert(Element value, DType from, DType to) {
     ValueId re = b_.Emit(Op::kNe, {value.re, zero}), im = b_.Emit(Op::kNe, {value.im, zero});
     return {b_.Emit(Op::kOr, {re, im}), -1};
   }
-  Element result{Round(b_.Cast(value.re, part), RealType(to)), -1};
+  ValueId cast = b_.Cast(value.re, part);
+  if (IsInteger(to) && BitWidth(to) < BitWidth(part) && (IsFloat(from) || IsComplex(from))) {
+    // Floats saturate at the bounds of the narrow type, not of the one that computes.
+    int bits = BitWidth(to);
+    int64_t least = IsSigned(to) ? -(int64_t{1} << (bits - 1)) : 0;
+    int64_t greatest = (int64_t{1} << (IsSigned(to) ? bits - 1 : bits)) - 1;
+    cast = b_.Max(cast, b_.Int(least, b_.type(cast)));
+    cast = b_.Min(cast, b_.Int(greatest, b_.type(cast)));
+  }
+  Element result{Round(cast, RealType(to)), -1};
   if (IsComplex(to)) {
     result.im = IsComplex(from) ? b_.Cast(value.im, part) : b_.Number(0, b_.type(result.re));
   }
@@ -268,6 +277,11 @@ Result<Element> ElementEmitter::EmitElementwise(const Instruction& instruction, 
       // clamp(low, x, high); NaN in any of them is the result.
       ValueId low = args[0].re, value = args[1].re, high = args[2].re;
       Match(low, value);
+      if (from == DType::kPred) {
+        ValueId either = b_.Emit(Op::kOr, {value, low});
+        Match(either, high);
+        return Element{b_.Emit(Op::kAnd, {either, high}), -1};
+      }
       ValueId at_least = b_.Max(value, low);
       Match(at_least, high);
       return Element{b_.Min(at_least, high), -1};

@@ -55,7 +55,7 @@ std::vector<InPlace> InPlaceOperands(const Instruction& instruction) {
   if (hlo::IsElementwise(op)) {
     for (int64_t k = 0; k < instruction.operand_count(); ++k) {
       if (instruction.operand(k)->shape().dims() == instruction.shape().dims() &&
-          instruction.operand(k)->shape().ByteSize() == instruction.shape().ByteSize()) {
+          instruction.operand(k)->shape().dtype() == instruction.shape().dtype()) {
         result.push_back({0, k});
       }
     }
@@ -118,7 +118,7 @@ std::vector<InPlace> InPlaceOperands(const Instruction& instruction) {
     }
     if (!same) continue;
     for (size_t k = 0; k < roots.size(); ++k) {
-      if (roots[k]->shape().ByteSize() == parameter->shape().ByteSize()) {
+      if (roots[k]->shape().dtype() == parameter->shape().dtype()) {
         result.push_back({static_cast<int64_t>(k), parameter->parameter_number()});
       }
     }
@@ -141,11 +141,16 @@ KernelBody Lowering::BodyOf(const Instruction& instruction) const {
     }
     const Instruction* root = fused.root();
     if (root->op() == HloOp::kTuple) {
-      for (size_t k = 0; k < leaves.size(); ++k) {
-        body.outputs.push_back({root->operand(static_cast<int64_t>(k)), leaves[k]});
+      size_t next = 0;
+      for (const Instruction* operand : root->operands()) {
+        for (int64_t leaf = 0; leaf < LeafCount(operand->shape()); ++leaf) {
+          body.outputs.push_back({operand, leaves[next++], leaf});
+        }
       }
     } else {
-      for (MemValue leaf : leaves) body.outputs.push_back({root, leaf});
+      for (size_t k = 0; k < leaves.size(); ++k) {
+        body.outputs.push_back({root, leaves[k], static_cast<int64_t>(k)});
+      }
     }
     return body;
   }
@@ -157,7 +162,9 @@ KernelBody Lowering::BodyOf(const Instruction& instruction) const {
     if (!known) body.inputs.push_back({operand, memory_.Leaf(*operand)});
   }
   body.members.push_back(&instruction);
-  for (size_t k = 0; k < leaves.size(); ++k) body.outputs.push_back({&instruction, leaves[k]});
+  for (size_t k = 0; k < leaves.size(); ++k) {
+    body.outputs.push_back({&instruction, leaves[k], static_cast<int64_t>(k)});
+  }
   return body;
 }
 
@@ -209,11 +216,17 @@ void Lowering::Finish(KernelDraft& draft, const KernelBody& body, Steps& steps) 
 }
 
 Status Lowering::LowerKernel(const Instruction& instruction, Steps& steps) {
-  ForEachLeaf(instruction.shape(), [](const Shape&) {});
+  bool arrays = LeafCount(instruction.shape()) > 0;
+  ForEachLeaf(instruction.shape(), [&](const Shape& leaf) { arrays &= leaf.IsArray(); });
+  if (!arrays) return Unimplemented(hlo::Mnemonic(instruction.op()), ": no native lowering");
   if (instruction.shape().IsArray() && instruction.shape().elements() == 0) return {};
   KernelBody body = BodyOf(instruction);
   const Instruction& root = *body.outputs[0].inside;
   const Instruction& producer = Producer(root);
+  if (instruction.op() == HloOp::kFusion &&
+      instruction.attrs<hlo::FusionAttrs>().kind == hlo::FusionKind::kOutput) {
+    if (auto space = RowSpaceOf(body.members)) return LowerRows(body, *space, steps);
+  }
   switch (producer.op()) {
     case HloOp::kReduce: return LowerReduce(body, steps);
     case HloOp::kDynamicUpdateSlice:
@@ -232,8 +245,7 @@ Status Lowering::LowerLoop(const KernelBody& body, Steps& steps) {
   KernelDraft draft = NewDraft(body);
   draft.Declare(body.inputs, body.outputs);
   ElementEmitter& e = draft.elements();
-  const Instruction& first_root = *body.outputs[0].inside;
-  bool tuple = first_root.shape().IsTuple();
+  bool tuple = body.outputs[0].inside->shape().IsTuple();
   const Shape& first = memory_.shape(body.outputs[0].value);
   LoopShape shape = ShapeOf(body, tuple ? first.dims() : body.outputs[0].inside->shape().dims());
   if (!shape.flat) {
@@ -243,9 +255,10 @@ Status Lowering::LowerLoop(const KernelBody& body, Steps& steps) {
   }
   TRY(draft.ForEach(shape, [&](const Index& index) -> Status {
     std::vector<Element> values;
-    for (size_t k = 0; k < body.outputs.size(); ++k) {
-      values.push_back(TRY(tuple ? e.EmitLeaf(first_root, static_cast<int64_t>(k), index)
-                                 : e.Emit(*body.outputs[k].inside, index)));
+    for (const KernelOutput& output : body.outputs) {
+      values.push_back(TRY(output.inside->shape().IsTuple()
+                               ? e.EmitLeaf(*output.inside, output.leaf, index)
+                               : e.Emit(*output.inside, index)));
     }
     for (size_t k = 0; k < body.outputs.size(); ++k) {
       const Shape& to = memory_.shape(body.outputs[k].value);
@@ -363,8 +376,7 @@ Status Lowering::LowerReduce(const KernelBody& body, Steps& steps) {
       it = reduces.end() - 1;
     }
     size_t leaf = root.op() == HloOp::kGetTupleElement ? static_cast<size_t>(root.tuple_index())
-                  : root.shape().IsTuple()             ? k
-                                                       : 0;
+                                                       : static_cast<size_t>(body.outputs[k].leaf);
     wanted.push_back(first[static_cast<size_t>(it - reduces.begin())] + leaf);
   }
   ReduceDims dims = SplitDims(*reduces[0]);
@@ -373,9 +385,14 @@ Status Lowering::LowerReduce(const KernelBody& body, Steps& steps) {
     return other.kept == dims.kept && other.reduced == dims.reduced &&
            other.kept_sizes == dims.kept_sizes && other.reduced_sizes == dims.reduced_sizes;
   });
+  LoopShape shape = ShapeOf(body, reduces[0]->operand(0)->shape().dims());
+  if (target_.kind == program::TargetKind::kGpu) {
+    bool blocks = same && ReducesByBlocks(dims, target_);
+    return blocks ? LowerReduceOnGpu(body, reduces, wanted, dims, shape, steps)
+                  : LowerLoop(body, steps);
+  }
   if (!same || dims.length <= kShortReduce) return LowerLoop(body, steps);
   if (!dims.minor) return LowerColumnReduce(body, reduces, wanted, dims, steps);
-  LoopShape shape = ShapeOf(body, reduces[0]->operand(0)->shape().dims());
   double total = shape.cost * static_cast<double>(dims.rows) * static_cast<double>(dims.length);
   auto store = [&](KernelDraft& draft, const Index& row, std::span<const Element> values) {
     ElementEmitter& e = draft.elements();

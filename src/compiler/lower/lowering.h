@@ -11,6 +11,7 @@
 #include "compiler/lower/memory.h"
 #include "compiler/lower/reduce.h"
 #include "compiler/lower/sort_order.h"
+#include "compiler/row_space.h"
 #include "hlo/computation.h"
 
 namespace weft::compiler {
@@ -51,10 +52,16 @@ class Lowering {
   Status LowerSplitReduce(const KernelBody& body, std::span<const hlo::Instruction* const> reduces,
                           std::span<const size_t> wanted, const ReduceDims& dims,
                           const LoopShape& shape, Steps& steps);
+  Status LowerReduceOnGpu(const KernelBody& body,
+                          std::span<const hlo::Instruction* const> reduces,
+                          std::span<const size_t> wanted, const ReduceDims& dims,
+                          const LoopShape& shape, Steps& steps);
   Status LowerUpdate(const KernelBody& body, Steps& steps);
   // columns.cc: reductions that keep the minor dimension.
   Status LowerColumnReduce(const KernelBody& body, std::span<const hlo::Instruction* const> reduces,
                            std::span<const size_t> wanted, const ReduceDims& dims, Steps& steps);
+  // row.cc: reductions along rows with what is computed from their results.
+  Status LowerRows(const KernelBody& body, const RowSpace& space, Steps& steps);
   // transpose.cc: a loop whose root is a transpose, by tiles.
   bool CanTile(const KernelBody& body) const;
   Status LowerTiles(const KernelBody& body, Steps& steps);
