@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "compiler/passes/simplify_rules.h"
+#include "hlo/computation.h"
 
 namespace weft::compiler {
 namespace {
@@ -12,32 +13,50 @@ using hlo::Direction;
 using hlo::Instruction;
 using hlo::Op;
 
+// An instruction, also as the root of a fusion: its operands are then those of the fusion.
+struct Seen {
+  const Instruction* op;
+  const Instruction* fusion = nullptr;
+
+  static Seen Of(const Instruction& i) {
+    if (i.op() != Op::kFusion) return {&i};
+    return {i.attrs<hlo::FusionAttrs>().calls->root(), &i};
+  }
+  Seen operand(int64_t k) const {
+    const Instruction* inside = op->operand(k);
+    if (fusion == nullptr) return Of(*inside);
+    if (inside->IsParameter()) return Of(*fusion->operand(inside->parameter_number()));
+    return {inside, fusion};
+  }
+};
+
 // The element of the loop's state that this instruction reads; -1: none.
-int64_t StateElement(const Instruction& i) {
-  bool reads = i.op() == Op::kGetTupleElement && i.operand(0)->IsParameter();
-  return reads ? i.tuple_index() : -1;
+int64_t StateElement(const Seen& i) {
+  bool reads = i.op->op() == Op::kGetTupleElement && i.op->operand(0)->IsParameter();
+  return reads && i.fusion == nullptr ? i.op->tuple_index() : -1;
 }
 
 // The loop's value of an instruction of its body or condition, where it is the same constant
 // always.
-std::optional<int64_t> InvariantInteger(const Instruction& loop, const Instruction& i) {
+std::optional<int64_t> InvariantInteger(const Instruction& loop, const Seen& i) {
   int64_t k = StateElement(i);
-  if (k < 0) return IntegerValue(i);
+  if (k < 0) return IntegerValue(*i.op);
   const Instruction& init = *loop.operand(0);
   const Instruction& root = *loop.attrs<hlo::WhileAttrs>().body->root();
   if (init.op() != Op::kTuple || root.op() != Op::kTuple) return std::nullopt;
-  if (StateElement(*root.operand(k)) != k) return std::nullopt;
+  if (StateElement({root.operand(k)}) != k) return std::nullopt;
   return IntegerValue(*init.operand(k));
 }
 
-std::optional<int64_t> FindStep(const Instruction& loop, const Instruction& next, int64_t index) {
-  if (next.op() != Op::kAdd && next.op() != Op::kSubtract) return std::nullopt;
-  int64_t counter = StateElement(*next.operand(0)) == index ? 0 : 1;
-  if (StateElement(*next.operand(counter)) != index) return std::nullopt;
-  if (next.op() == Op::kSubtract && counter != 0) return std::nullopt;
-  std::optional<int64_t> step = InvariantInteger(loop, *next.operand(1 - counter));
+std::optional<int64_t> FindStep(const Instruction& loop, const Seen& next, int64_t index) {
+  Op op = next.op->op();
+  if (op != Op::kAdd && op != Op::kSubtract) return std::nullopt;
+  int64_t counter = StateElement(next.operand(0)) == index ? 0 : 1;
+  if (StateElement(next.operand(counter)) != index) return std::nullopt;
+  if (op == Op::kSubtract && counter != 0) return std::nullopt;
+  std::optional<int64_t> step = InvariantInteger(loop, next.operand(1 - counter));
   if (!step || *step == std::numeric_limits<int64_t>::min()) return std::nullopt;
-  return next.op() == Op::kSubtract ? -*step : *step;
+  return op == Op::kSubtract ? -*step : *step;
 }
 
 // Trips of a counter that goes up while it is below `bound`.
@@ -84,25 +103,26 @@ Direction Mirrored(Direction d) {
 std::optional<LoopBounds> FindLoopBounds(const Instruction& loop) {
   const auto& attrs = loop.attrs<hlo::WhileAttrs>();
   const Instruction &init = *loop.operand(0), &next = *attrs.body->root();
-  const Instruction& compare = *attrs.condition->root();
-  if (init.op() != Op::kTuple || next.op() != Op::kTuple || compare.op() != Op::kCompare) {
+  Seen compare = Seen::Of(*attrs.condition->root());
+  if (init.op() != Op::kTuple || next.op() != Op::kTuple || compare.op->op() != Op::kCompare) {
     return std::nullopt;
   }
   for (int64_t side = 0; side < 2; ++side) {
-    LoopBounds bounds{.index = StateElement(*compare.operand(side))};
+    LoopBounds bounds{.index = StateElement(compare.operand(side))};
     if (bounds.index < 0) continue;
     std::optional<int64_t> first = IntegerValue(*init.operand(bounds.index));
-    std::optional<int64_t> step = FindStep(loop, *next.operand(bounds.index), bounds.index);
-    std::optional<int64_t> bound = InvariantInteger(loop, *compare.operand(1 - side));
+    std::optional<int64_t> step =
+        FindStep(loop, Seen::Of(*next.operand(bounds.index)), bounds.index);
+    std::optional<int64_t> bound = InvariantInteger(loop, compare.operand(1 - side));
     if (!first || !step || !bound) continue;
-    DType dtype = compare.operand(side)->shape().dtype();
+    DType dtype = compare.operand(side).op->shape().dtype();
     if (IsUnsigned(dtype)) {
       // As large as the type's range: a step down.
       int bits = BitWidth(dtype);
       if (bits < 64 && *step >= int64_t{1} << (bits - 1)) *step -= int64_t{1} << bits;
       if (bits == 64 && (*first < 0 || *bound < 0)) continue;
     }
-    Direction direction = compare.attrs<hlo::CompareAttrs>().direction;
+    Direction direction = compare.op->attrs<hlo::CompareAttrs>().direction;
     if (side == 1) direction = Mirrored(direction);
     __int128 trips = CountTrips(direction, *first, *step, *bound);
     __int128 last = *first + trips * *step;

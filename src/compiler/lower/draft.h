@@ -26,6 +26,7 @@ struct KernelInput {
 struct KernelOutput {
   const hlo::Instruction* inside;
   MemValue value;
+  int64_t leaf = 0;  // of the tuple that `inside` makes
 };
 
 // How much one element of an instruction costs, in units of about a quarter nanosecond.
@@ -72,6 +73,8 @@ class KernelDraft {
   Status ForEachRow(const Dims& rows, double cost_of_row, bool serial, const Body& body);
   // One loop over [begin, end) by lanes; what does not fill them comes last.
   Status OverLanes(int64_t size, int lanes, bool in_place, const std::function<Status(Coord)>& body);
+  // The same without a loop, the last ones by fewer lanes.
+  Status StraightLanes(int64_t size, int lanes, const std::function<Status(Coord)>& body);
   int LanesFor(int64_t width, int64_t size) const;
 
   // The step that launches it.

@@ -55,7 +55,7 @@ std::vector<InPlace> InPlaceOperands(const Instruction& instruction) {
   if (hlo::IsElementwise(op)) {
     for (int64_t k = 0; k < instruction.operand_count(); ++k) {
       if (instruction.operand(k)->shape().dims() == instruction.shape().dims() &&
-          instruction.operand(k)->shape().ByteSize() == instruction.shape().ByteSize()) {
+          instruction.operand(k)->shape().dtype() == instruction.shape().dtype()) {
         result.push_back({0, k});
       }
     }
@@ -118,7 +118,7 @@ std::vector<InPlace> InPlaceOperands(const Instruction& instruction) {
     }
     if (!same) continue;
     for (size_t k = 0; k < roots.size(); ++k) {
-      if (roots[k]->shape().ByteSize() == parameter->shape().ByteSize()) {
+      if (roots[k]->shape().dtype() == parameter->shape().dtype()) {
         result.push_back({static_cast<int64_t>(k), parameter->parameter_number()});
       }
     }
@@ -141,11 +141,17 @@ KernelBody Lowering::BodyOf(const Instruction& instruction) const {
     }
     const Instruction* root = fused.root();
     if (root->op() == HloOp::kTuple) {
-      for (size_t k = 0; k < leaves.size(); ++k) {
-        body.outputs.push_back({root->operand(static_cast<int64_t>(k)), leaves[k]});
+      size_t k = 0;
+      for (const Instruction* operand : root->operands()) {
+        int64_t count = LeafCount(operand->shape());
+        for (int64_t leaf = 0; leaf < count; ++leaf) {
+          body.outputs.push_back({operand, leaves[k++], leaf});
+        }
       }
     } else {
-      for (MemValue leaf : leaves) body.outputs.push_back({root, leaf});
+      for (size_t k = 0; k < leaves.size(); ++k) {
+        body.outputs.push_back({root, leaves[k], static_cast<int64_t>(k)});
+      }
     }
     return body;
   }
@@ -157,7 +163,9 @@ KernelBody Lowering::BodyOf(const Instruction& instruction) const {
     if (!known) body.inputs.push_back({operand, memory_.Leaf(*operand)});
   }
   body.members.push_back(&instruction);
-  for (size_t k = 0; k < leaves.size(); ++k) body.outputs.push_back({&instruction, leaves[k]});
+  for (size_t k = 0; k < leaves.size(); ++k) {
+    body.outputs.push_back({&instruction, leaves[k], static_cast<int64_t>(k)});
+  }
   return body;
 }
 
@@ -305,6 +313,9 @@ Status Lowering::LowerUpdate(const KernelBody& body, Steps& steps) {
   auto input = std::find_if(body.inputs.begin(), body.inputs.end(),
                             [&](const KernelInput& in) { return in.inside == below; });
   if (input == body.inputs.end()) return LowerLoop(body, steps);
+  // Most of the array is new: one loop over all of it reads less than a copy and the update.
+  bool most = slice.shape().elements() * 2 > root.shape().elements();
+  if (most && !memory_.Share(input->value, result)) return LowerLoop(body, steps);
   Copy(input->value, result, "the updated array is read later, or cannot be written", root, steps);
   KernelBody part = body;
   // The array below is an input only if something else in the kernel reads it.
@@ -314,20 +325,13 @@ Status Lowering::LowerUpdate(const KernelBody& body, Steps& steps) {
       read |= i->operand(k) == below && !(i == &root && k == 0);
     }
   }
-  if (!read) {
-    part.inputs.erase(part.inputs.begin() + (input - body.inputs.begin()));
-  } else {
-    // It is read where the result lies now.
-    for (KernelInput& in : part.inputs) {
-      if (in.inside == below) in.value = result;
-    }
-  }
+  if (!read) part.inputs.erase(part.inputs.begin() + (input - body.inputs.begin()));
   KernelDraft draft = NewDraft(part);
   draft.Declare(part.inputs, part.outputs);
   ElementEmitter& e = draft.elements();
   LoopShape shape = ShapeOf(part, slice.shape().dims());
   shape.flat = false;
-  shape.in_place |= read;
+  shape.in_place |= read && memory_.Share(input->value, result);
   TRY(draft.ForEach(shape, [&](const Index& index) -> Status {
     Element value = TRY(e.Emit(slice, index));
     Index to = e.Coordinates(slice.shape().dims(), index);
@@ -364,8 +368,7 @@ Status Lowering::LowerReduce(const KernelBody& body, Steps& steps) {
       it = reduces.end() - 1;
     }
     size_t leaf = root.op() == HloOp::kGetTupleElement ? static_cast<size_t>(root.tuple_index())
-                  : root.shape().IsTuple()             ? k
-                                                       : 0;
+                                                       : static_cast<size_t>(body.outputs[k].leaf);
     wanted.push_back(first[static_cast<size_t>(it - reduces.begin())] + leaf);
   }
   ReduceDims dims = SplitDims(*reduces[0]);
