@@ -1,6 +1,8 @@
 #include "compiler/trip_count.h"
 
+#include <cstdint>
 #include <limits>
+#include <vector>
 
 #include "compiler/passes/simplify_rules.h"
 #include "hlo/computation.h"
@@ -141,6 +143,144 @@ std::optional<int64_t> TripCount(const Instruction& loop) {
   std::optional<LoopBounds> bounds = FindLoopBounds(loop);
   if (!bounds) return std::nullopt;
   return bounds->trips;
+}
+
+namespace {
+
+// first + t * step in iteration t.
+struct Line {
+  __int128 first, step;
+};
+
+class StateLines {
+ public:
+  StateLines(const Instruction& loop, int64_t trips)
+      : loop_(loop), root_(*loop.attrs<hlo::WhileAttrs>().body->root()), trips_(trips) {}
+
+  // What an integer of the body is, where it is a line and no iteration leaves 32 bits.
+  std::optional<Line> Find(const Seen& i, int depth = 0) const {
+    constexpr int kMaxDepth = 8;
+    if (depth > kMaxDepth || !i.op->shape().IsScalar() || !IsInteger(i.op->shape().dtype())) {
+      return std::nullopt;
+    }
+    std::optional<Line> line = FindAny(i, depth);
+    if (!line || !Fits(line->first) || !Fits(Last(*line))) return std::nullopt;
+    return line;
+  }
+
+ private:
+  static bool Fits(__int128 x) { return x >= INT32_MIN && x <= INT32_MAX; }
+  __int128 Last(const Line& line) const { return line.first + line.step * (trips_ - 1); }
+
+  std::optional<Line> FindAny(const Seen& i, int depth) const {
+    if (int64_t k = StateElement(i); k >= 0) return FindState(i, k);
+    switch (i.op->op()) {
+      case Op::kConstant:
+        if (std::optional<int64_t> value = IntegerValue(*i.op)) return Line{*value, 0};
+        return std::nullopt;
+      case Op::kConvert:
+        return BitWidth(i.op->shape().dtype()) >= 32 && IsSigned(i.op->shape().dtype())
+                   ? Find(i.operand(0), depth + 1)
+                   : std::nullopt;
+      case Op::kAdd:
+      case Op::kSubtract: {
+        std::optional<Line> a = Find(i.operand(0), depth + 1), b = Find(i.operand(1), depth + 1);
+        if (!a || !b) return std::nullopt;
+        __int128 sign = i.op->op() == Op::kAdd ? 1 : -1;
+        return Line{a->first + sign * b->first, a->step + sign * b->step};
+      }
+      case Op::kSelect: {
+        std::optional<bool> chosen = IsLess(i.operand(0), depth + 1);
+        if (!chosen) return std::nullopt;
+        return Find(i.operand(*chosen ? 1 : 2), depth + 1);
+      }
+      default: return std::nullopt;
+    }
+  }
+
+  std::optional<Line> FindState(const Seen& i, int64_t k) const {
+    if (std::optional<int64_t> value = InvariantInteger(loop_, i)) return Line{*value, 0};
+    std::optional<int64_t> first = IntegerValue(*loop_.operand(0)->operand(k));
+    std::optional<int64_t> step = FindStep(loop_, Seen::Of(*root_.operand(k)), k);
+    if (!first || !step) return std::nullopt;
+    return Line{*first, *step};
+  }
+
+  // Of a comparison that comes out the same in all iterations.
+  std::optional<bool> IsLess(const Seen& i, int depth) const {
+    if (i.op->op() != Op::kCompare) return std::nullopt;
+    if (i.op->attrs<hlo::CompareAttrs>().direction != Direction::kLt) return std::nullopt;
+    std::optional<Line> a = Find(i.operand(0), depth), b = Find(i.operand(1), depth);
+    if (!a || !b) return std::nullopt;
+    bool at_first = a->first < b->first, at_last = Last(*a) < Last(*b);
+    if (at_first != at_last) return std::nullopt;
+    return at_first;
+  }
+
+  const Instruction& loop_;
+  const Instruction& root_;
+  __int128 trips_;
+};
+
+// The update of the k-th array, if nothing else in the loop reads the array.
+std::optional<Seen> OnlyUpdate(const Instruction& loop, int64_t k) {
+  const auto& attrs = loop.attrs<hlo::WhileAttrs>();
+  auto reads_of = [k](const Computation& c) -> std::optional<std::vector<const Instruction*>> {
+    std::vector<const Instruction*> reads;
+    for (const Instruction* user : c.parameter(0)->users()) {
+      if (user->op() != Op::kGetTupleElement) return std::nullopt;
+      if (user->tuple_index() == k) reads.push_back(user);
+    }
+    return reads;
+  };
+  auto in_condition = reads_of(*attrs.condition), in_body = reads_of(*attrs.body);
+  if (!in_condition || !in_condition->empty() || !in_body || in_body->size() != 1) {
+    return std::nullopt;
+  }
+  const Instruction *array = in_body->front(), *next = attrs.body->root()->operand(k);
+  if (array->users().size() != 1 || array->users()[0] != next) return std::nullopt;
+  const Instruction* root = attrs.body->root();
+  int64_t handed_on = 0;
+  for (const Instruction* operand : root->operands()) handed_on += operand == next;
+  if (handed_on != 1 || next->users().size() != 1 || next->users()[0] != root) return std::nullopt;
+  Seen update = Seen::Of(*next);
+  if (update.op->op() != Op::kDynamicUpdateSlice ||
+      update.op->operand(1) == update.op->operand(0)) {
+    return std::nullopt;
+  }
+  if (update.operand(0).op != array) return std::nullopt;
+  if (update.fusion != nullptr) {
+    int64_t times = 0;
+    for (const Instruction* operand : update.fusion->operands()) times += operand == array;
+    if (times != 1 || update.op->operand(0)->users().size() != 1) return std::nullopt;
+  } else if (next->operand(1) == array) {
+    return std::nullopt;
+  }
+  return update;
+}
+
+}  // namespace
+
+bool WritesWholeState(const Instruction& loop, int64_t k) {
+  const Instruction &init = *loop.operand(0), &root = *loop.attrs<hlo::WhileAttrs>().body->root();
+  if (init.op() != Op::kTuple || root.op() != Op::kTuple) return false;
+  std::optional<LoopBounds> bounds = FindLoopBounds(loop);
+  if (!bounds || bounds->trips < 1) return false;
+  std::optional<Seen> update = OnlyUpdate(loop, k);
+  if (!update) return false;
+  const Shape &array = update->op->shape(), &row = update->op->operand(1)->shape();
+  int64_t along = -1;
+  for (int64_t d = 0; d < array.rank(); ++d) {
+    if (array.dim(d) == row.dim(d)) continue;
+    if (along >= 0 || row.dim(d) != 1 || array.dim(d) != bounds->trips) return false;
+    along = d;
+  }
+  if (along < 0) return false;
+  std::optional<Line> at = StateLines(loop, bounds->trips).Find(update->operand(along + 2));
+  if (!at) return false;
+  bool up = at->first == 0 && at->step == 1;
+  bool down = at->first == bounds->trips - 1 && at->step == -1;
+  return up || down;
 }
 
 }  // namespace weft::compiler

@@ -245,9 +245,10 @@ Status Lowering::LowerLoop(const KernelBody& body, Steps& steps) {
   LoopShape shape = ShapeOf(body, tuple ? first.dims() : body.outputs[0].inside->shape().dims());
   TRY(draft.ForEach(shape, [&](const Index& index) -> Status {
     std::vector<Element> values;
-    for (size_t k = 0; k < body.outputs.size(); ++k) {
-      values.push_back(TRY(tuple ? e.EmitLeaf(first_root, static_cast<int64_t>(k), index)
-                                 : e.Emit(*body.outputs[k].inside, index)));
+    for (const KernelOutput& output : body.outputs) {
+      bool leaf = output.inside->shape().IsTuple();
+      values.push_back(TRY(leaf ? e.EmitLeaf(*output.inside, output.leaf, index)
+                                : e.Emit(*output.inside, index)));
     }
     for (size_t k = 0; k < body.outputs.size(); ++k) {
       const Shape& to = memory_.shape(body.outputs[k].value);

@@ -135,7 +135,31 @@ Status Lowering::LowerComputation(const hlo::Computation& computation, Steps& st
   return {};
 }
 
+namespace {
+
+// Only a loop reads it, and that writes over all of it.
+bool IsOverwrittenUnread(const Instruction& i) {
+  if (i.op() != HloOp::kFusion && i.op() != HloOp::kBroadcast && i.op() != HloOp::kIota)
+    return false;
+  if (!i.shape().IsArray() || i.IsRoot() || i.users().size() != 1) return false;
+  const Instruction& tuple = *i.users()[0];
+  if (tuple.op() != HloOp::kTuple || tuple.IsRoot() || tuple.users().size() != 1) return false;
+  const Instruction& loop = *tuple.users()[0];
+  if (loop.op() != HloOp::kWhile) return false;
+  int64_t found = -1;
+  for (int64_t k = 0; k < tuple.operand_count(); ++k) {
+    if (tuple.operand(k)->shape().IsTuple()) return false;
+    if (tuple.operand(k) != &i) continue;
+    if (found >= 0) return false;
+    found = k;
+  }
+  return found >= 0 && WritesWholeState(loop, found);
+}
+
+}  // namespace
+
 Status Lowering::LowerInstruction(const Instruction& i, Steps& steps) {
+  if (IsOverwrittenUnread(i)) return {};
   if (i.IsParameter() || i.IsConstant() || IsForwarding(i)) return {};
   switch (i.op()) {
     case HloOp::kWhile: return LowerWhile(i, steps);
@@ -213,7 +237,11 @@ Status Lowering::LowerWhile(const Instruction& loop, Steps& steps) {
   const auto& state = memory_.State(loop);
   std::vector<std::pair<MemValue, MemValue>> start;
   for (size_t k = 0; k < state.size(); ++k) {
-    if (state[k] >= 0) start.emplace_back(init[k], state[k]);
+    if (state[k] < 0) continue;
+    bool flat = loop.operand(0)->op() == HloOp::kTuple &&
+                static_cast<size_t>(loop.operand(0)->operand_count()) == state.size();
+    if (flat && WritesWholeState(loop, static_cast<int64_t>(k))) continue;
+    start.emplace_back(init[k], state[k]);
   }
   CopyTogether(std::move(start), "initial loop state is read later, or cannot be written", loop,
                steps);
