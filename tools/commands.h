@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "args.h"
@@ -19,7 +20,15 @@ struct Command {
 
 std::span<const Command> Commands();  // in the order they are shown
 
+// What the environment says, read once.
+struct Environment {
+  std::string dump;    // WEFT_DUMP: folder for what was made of each module; empty: none
+  bool check = false;  // WEFT_CHECK=1: every step beside the interpreter
+};
+const Environment& TheEnvironment();
+
 extern const Command kParseCommand, kPrintCommand, kVerifyCommand, kEvalCommand, kOptCommand,
-    kTestCommand, kDiffCommand, kDocCommand, kRunCommand, kProgramCommand;
+    kTestCommand, kDiffCommand, kDocCommand, kRunCommand, kProgramCommand, kBisectCommand,
+    kReduceCommand, kRandomCommand;
 
 }  // namespace weft::tools

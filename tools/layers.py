@@ -20,7 +20,8 @@ ALLOWED = {
     "runtime": {"base", "program", "comm"},
     "cpu": {"base", "program", "runtime"},
     "gpu": {"base", "program", "runtime", "comm"},
-    "pjrt": {"base", "program", "hlo", "compiler", "runtime"},
+    "inspect": {"base", "program", "hlo", "compiler", "runtime"},
+    "pjrt": {"base", "program", "hlo", "compiler", "runtime", "inspect"},
     "serve": {"base", "program", "hlo", "compiler", "runtime"},
 }
 # What stands above the devices sees their factory functions alone.

@@ -11,10 +11,22 @@
 namespace weft::tools {
 
 std::span<const Command> Commands() {
-  static const Command kAll[] = {kParseCommand, kPrintCommand, kVerifyCommand, kEvalCommand,
-                                 kOptCommand,   kTestCommand,  kDiffCommand,   kDocCommand,
-                                 kRunCommand,   kProgramCommand};
+  static const Command kAll[] = {kParseCommand, kPrintCommand,   kVerifyCommand, kEvalCommand,
+                                 kOptCommand,   kTestCommand,    kDiffCommand,   kDocCommand,
+                                 kRunCommand,   kProgramCommand, kBisectCommand, kReduceCommand,
+                                 kRandomCommand};
   return kAll;
+}
+
+const Environment& TheEnvironment() {
+  static const Environment environment = [] {
+    auto value = [](const char* name) {
+      const char* text = std::getenv(name);
+      return std::string(text == nullptr ? "" : text);
+    };
+    return Environment{value("WEFT_DUMP"), value("WEFT_CHECK") == "1"};
+  }();
+  return environment;
 }
 
 namespace {
@@ -28,7 +40,9 @@ std::string Overview() {
       "\n`weft COMMAND --help` says more. A FILE is HLO text or Program text, recognised by what "
       "is in it; `-` is standard input.\n"
       "Exit status: 0 fine, 1 bad input or a failed comparison, 2 wrong usage.\n"
-      "Environment: WEFT_DEBUG=2 or fuse=2,cpu=1 (messages), WEFT_THREADS=N (threads to use).\n";
+      "Environment: WEFT_DEBUG=1 to 4 or step=2,pass=3 (messages), WEFT_DUMP=DIR (files), "
+      "WEFT_CHECK=1\n"
+      "(steps beside the interpreter), WEFT_THREADS=N (threads to use); docs/debugging.md.\n";
   return out;
 }
 

@@ -2,39 +2,38 @@
 
 #include "compiler/lower/compile.h"
 #include "cpu/device.h"
+#include "inspect/fault.h"
 #include "program/program.h"
 #include "runtime/literals.h"
 
 namespace weft::tools {
-namespace {
-
-void AppendArrays(const Literal& value, std::vector<Literal>& leaves) {
-  if (value.shape().IsTuple()) {
-    for (const Literal& element : value.tuple()) AppendArrays(element, leaves);
-  } else if (value.shape().IsArray()) {
-    leaves.push_back(value);
-  }
-}
-
-}  // namespace
 
 Result<NativeModule> CompileNative(const hlo::Module& module,
                                    const compiler::CompileOptions& options,
-                                   const runtime::LoadOptions& load) {
+                                   inspect::CompileWatch* watch) {
   NativeModule native;
-  std::unique_ptr<runtime::Device> device = TRY(cpu::CreateDevice());
-  compiler::Compiled compiled = TRY(compiler::Compile(module, options, device->target()));
+  native.device = TRY(cpu::CreateDevice());
+  compiler::RunnerHooks hooks;
+  runtime::LoadOptions load;
+  if (watch != nullptr) {
+    hooks = watch->Hooks();
+    load.show = watch->ShowCode();
+  }
+  compiler::Compiled compiled =
+      TRY(compiler::Compile(module, options, native.device->target(), hooks));
+  if (watch != nullptr) watch->Lowered(compiled.program);
   if (options.pipeline.verify) TRY(program::Verify(compiled.program));
   native.module = std::move(compiled.module);
-  native.program = TRY(device->Load(std::move(compiled.program), load));
+  native.program = TRY(native.device->Load(std::move(compiled.program), load));
   return native;
 }
 
 Result<std::vector<Literal>> RunNative(const NativeModule& native,
-                                       const std::vector<Literal>& arguments) {
+                                       const std::vector<Literal>& arguments,
+                                       const runtime::Call& call) {
   std::vector<Literal> leaves;
-  for (const Literal& argument : arguments) AppendArrays(argument, leaves);
-  return runtime::LiteralRunner(*native.program).Run(leaves, {});
+  for (const Literal& argument : arguments) inspect::AppendArrays(argument, leaves);
+  return runtime::LiteralRunner(*native.program).Run(leaves, call);
 }
 
 }  // namespace weft::tools

@@ -8,22 +8,25 @@
 #include "base/literal.h"
 #include "compiler/options.h"
 #include "hlo/module.h"
+#include "inspect/compile_watch.h"
 #include "runtime/device.h"
 
 namespace weft::tools {
 
 // A module with its native code.
 struct NativeModule {
+  std::unique_ptr<runtime::Device> device;
   std::unique_ptr<hlo::Module> module;  // as the passes left it
   std::unique_ptr<runtime::LoadedProgram> program;
   std::vector<bool> is_token;  // leaves of the parameters
 };
 Result<NativeModule> CompileNative(const hlo::Module& module,
                                    const compiler::CompileOptions& options,
-                                   const runtime::LoadOptions& load = {});
+                                   inspect::CompileWatch* watch = nullptr);
 
-// Arguments as the module takes them; results as leaves.
+// Arguments as the module takes them; results as leaves. `call`: hooks.
 Result<std::vector<Literal>> RunNative(const NativeModule& native,
-                                       const std::vector<Literal>& arguments);
+                                       const std::vector<Literal>& arguments,
+                                       const runtime::Call& call = {});
 
 }  // namespace weft::tools

@@ -1,16 +1,21 @@
 // weft run: native code.
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 
+#include "base/log.h"
 #include "base/npy.h"
 #include "commands.h"
 #include "compiler/options.h"
 #include "hlo/evaluate.h"
 #include "hlo/random_arguments.h"
 #include "input.h"
+#include "inspect/compile_watch.h"
+#include "inspect/fault.h"
 #include "native.h"
 #include "run_input.h"
+#include "runtime/profile.h"
 
 namespace weft::tools {
 namespace {
@@ -25,13 +30,135 @@ struct NativeRequest {
   double tolerance = 1e-5;
 };
 
+constexpr int64_t kSteppedRuns = 20;  // for the table of steps
+
 double Since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
       .count();
 }
 
+// Formats with few digits are compared by those.
+double ToleranceOf(DType dtype, double tolerance) {
+  if (dtype == DType::kBF16) return std::max(tolerance, 0x1p-5);
+  if (dtype == DType::kF16) return std::max(tolerance, 0x1p-8);
+  return IsFloat(dtype) && BitWidth(dtype) <= 8 ? std::max(tolerance, 0x1p-1) : tolerance;
+}
+
+using AfterStep =
+    std::function<Status(const program::Step&, double, std::span<const std::span<std::byte>>)>;
+
+// Whole runs first, then step by step: the table says where the time goes.
+Status Bench(const NativeModule& native, const std::vector<Literal>& arguments, double compile_ms,
+             int64_t runs) {
+  std::vector<double> times;
+  for (int64_t i = 0; i < runs; ++i) {
+    auto start = std::chrono::steady_clock::now();
+    TRY(RunNative(native, arguments));
+    times.push_back(Since(start));
+  }
+  std::sort(times.begin(), times.end());
+  auto at = [&](size_t tenths) { return times[(times.size() - 1) * tenths / 10]; };
+  std::printf(
+      "compiled in %.2f ms (%lld kernels), run: median %.4f ms, best %.4f ms of %lld, 80 %% within "
+      "%.4f to %.4f ms\n",
+      compile_ms, static_cast<long long>(native.program->stats().kernels), times[times.size() / 2],
+      times[0], static_cast<long long>(runs), at(1), at(9));
+  runtime::StepTimes steps(native.program->program());
+  AfterStep after = [&](const program::Step& step, double seconds,
+                        std::span<const std::span<std::byte>>) {
+    steps.Add(step, seconds);
+    return Status();
+  };
+  runtime::Call call;
+  call.after_step = &after;
+  for (int64_t i = 0; i < std::min<int64_t>(runs, kSteppedRuns); ++i) {
+    TRY(RunNative(native, arguments, call));
+    steps.EndRun();
+  }
+  std::string table = steps.Table(TRY(runtime::MeasureRoofline(*native.device)));
+  std::fwrite(table.data(), 1, table.size(), stdout);
+  return {};
+}
+
+// One run, with a line for each step at WEFT_DEBUG=2.
+Result<std::vector<Literal>> RunOnce(const NativeModule& native,
+                                     const std::vector<Literal>& arguments) {
+  if (!detail::LogIsOn("step", 2)) return RunNative(native, arguments);
+  runtime::Roofline roofline = TRY(runtime::MeasureRoofline(*native.device));
+  AfterStep after = [&](const program::Step& step, double seconds,
+                        std::span<const std::span<std::byte>>) {
+    NOTE("step", 2) << "step " << native.module->name() << " "
+                    << runtime::StepLine(native.program->program(), step, seconds, roofline);
+    return Status();
+  };
+  runtime::Call call;
+  call.after_step = &after;
+  return RunNative(native, arguments, call);
+}
+
+inspect::FaultRequest FaultRequestOf(const hlo::Module& module, const NativeRequest& request,
+                                     const NativeModule& native, std::span<const Literal> arrays) {
+  hlo::EvalOptions eval;
+  eval.seed = request.seed;
+  return {.module = module,
+          .options = request.options,
+          .device = *native.device,
+          .arguments = arrays,
+          .eval = eval};
+}
+
+// An error that says what is wrong, beyond that something is; and a folder to see it again.
+std::unexpected<Error> Explain(const inspect::FaultRequest& request, std::string what) {
+  Result<inspect::Fault> fault = inspect::FindFault(request);
+  if (fault && fault->kind != inspect::FaultKind::kNone) {
+    StrAppend(what, "\n", fault->ToString());
+  } else if (fault) {
+    what += "\nevery step does what the Program says, and results differ by no more than rounding";
+  }
+  Error error(Code::kInternal, what);
+  if (TheEnvironment().check) {
+    const std::string& dump = TheEnvironment().dump;
+    std::string folder =
+        inspect::WriteFaultFolder(dump.empty() ? "weft-faults" : dump, request, what);
+    error.Hint(StrCat("to see it again: ", folder, "/REPRO"));
+  }
+  return std::unexpected(std::move(error));
+}
+
+Status Check(const Input& input, const NativeRequest& request, const NativeModule& native,
+             const std::vector<Literal>& arguments, const std::vector<Literal>& results) {
+  std::vector<Literal> arrays, want;
+  for (const Literal& argument : arguments) inspect::AppendArrays(argument, arrays);
+  RunOptions eval;
+  eval.seed = request.seed;
+  eval.inputs = arrays;
+  RunResult wanted = TRY(RunInput(input, eval));
+  for (Literal& leaf : wanted.devices[0]) {
+    if (leaf.shape().IsArray()) want.push_back(std::move(leaf));
+  }
+  inspect::FaultRequest fault = FaultRequestOf(*std::get<0>(input), request, native, arrays);
+  if (want.size() != results.size()) {
+    return MakeError(Code::kInternal, "native code gives ", results.size(),
+                     " results, the evaluator ", want.size());
+  }
+  for (size_t i = 0; request.check && i < want.size(); ++i) {
+    std::string what =
+        CompareLeaves(want[i], results[i], ToleranceOf(want[i].dtype(), request.tolerance));
+    if (!what.empty()) {
+      return Explain(fault, StrCat("result ", i, " differs from the evaluator's: ", what));
+    }
+  }
+  if (TheEnvironment().check) {
+    Result<inspect::Fault> found = inspect::FindFault(fault);
+    if (!found) return std::unexpected(found.error());
+    if (found->kind != inspect::FaultKind::kNone) return Explain(fault, "WEFT_CHECK: a step or a result is wrong");
+    std::printf("every step as the interpreter, ");
+  }
+  std::printf("same as the evaluator\n");
+  return {};
+}
+
 Status RunOne(const NativeRequest& request) {
-  using Clock = std::chrono::steady_clock;
   Input input = TRY(LoadVerified(request.file));
   const auto* module = std::get_if<0>(&input);
   if (module == nullptr) return InvalidArgument("weft run takes a module, not a Program");
@@ -40,21 +167,17 @@ Status RunOne(const NativeRequest& request) {
   for (size_t i = 0; i < request.inputs.size() && i < arguments.size(); ++i) {
     arguments[i] = TRY(ReadNpyAs(request.inputs[i], leaves[i]));
   }
-  auto start = Clock::now();
-  NativeModule native = TRY(CompileNative(**module, request.options));
+  auto start = std::chrono::steady_clock::now();
+  inspect::CompileWatch watch(**module, TheEnvironment().dump,
+                              compiler::PrintOptions(request.options));
+  NativeModule native = TRY(CompileNative(**module, request.options, &watch));
   double compile = Since(start);
-  std::vector<Literal> results = TRY(RunNative(native, arguments));
+  const runtime::LoadStats& stats = native.program->stats();
+  NOTE("compile", 1) << "compile " << (*module)->name() << ": " << stats.compiled << " compiled, "
+                     << stats.from_cache << " from cache, " << std::lround(compile) << " ms";
+  std::vector<Literal> results = TRY(RunOnce(native, arguments));
   if (request.bench > 0) {
-    std::vector<double> times;
-    for (int64_t i = 0; i < request.bench; ++i) {
-      auto t = Clock::now();
-      TRY(RunNative(native, arguments));
-      times.push_back(Since(t));
-    }
-    std::sort(times.begin(), times.end());
-    std::printf("compiled in %.2f ms (%lld kernels), run: median %.4f ms, best %.4f ms of %lld\n",
-                compile, static_cast<long long>(native.program->stats().kernels),
-                times[times.size() / 2], times[0], static_cast<long long>(request.bench));
+    TRY(Bench(native, arguments, compile, request.bench));
   } else if (!request.check) {
     RunResult shown;
     shown.devices.push_back(results);
@@ -62,26 +185,8 @@ Status RunOne(const NativeRequest& request) {
     std::string text = FormatResults(shown, request.max_elements);
     std::fwrite(text.data(), 1, text.size(), stdout);
   }
-  if (!request.check) return {};
-  RunOptions eval;
-  eval.seed = request.seed;
-  for (const Literal& argument : arguments) {
-    if (argument.shape().IsArray()) eval.inputs.push_back(argument);
-  }
-  std::vector<Literal> want;
-  RunResult wanted = TRY(RunInput(input, eval));
-  for (Literal& leaf : wanted.devices[0]) {
-    if (leaf.shape().IsArray()) want.push_back(std::move(leaf));
-  }
-  if (want.size() != results.size()) {
-    return MakeError(Code::kInternal, "native code gives ", results.size(), " results, the evaluator ", want.size());
-  }
-  for (size_t i = 0; i < want.size(); ++i) {
-    std::string what = CompareLeaves(want[i], results[i], request.tolerance);
-    if (!what.empty()) return MakeError(Code::kInternal, "result ", i, " differs from the evaluator's: ", what);
-  }
-  std::printf("same as the evaluator\n");
-  return {};
+  if (!request.check && !TheEnvironment().check) return {};
+  return Check(input, request, native, arguments, results);
 }
 
 Result<int> RunRun(Args args) {
@@ -91,6 +196,7 @@ Result<int> RunRun(Args args) {
   request.max_elements = args.Int("--max-elements", 1'000'000, -1);
   request.check = args.Flag("--check");
   request.bench = args.Int("--bench", 0, 0);
+  request.tolerance = args.Number("--tolerance", request.tolerance);
   TRY(compiler::ParseOptions(args.Value("--options").value_or(""), request.options));
   request.file = TRY(args.Finish(1, 1))[0];
   Status status = RunOne(request);
@@ -109,7 +215,8 @@ Compiles the module to native code, runs it and prints the results as `weft eval
   --input A.npy       value of the next parameter; parameters without one get random values
   --seed N            seed of random values (default 0)
   --check             compare with the evaluator instead of printing
-  --bench N           time N runs instead of printing
+  --tolerance T       floats may differ by T * max(1, |x|) (default 1e-5; narrow formats by more)
+  --bench N           time N runs instead of printing, and show where the time goes by step
   --options=k=v,...   compile options
   --max-elements N    print larger arrays as {...} (default 1000000; -1: print all)
 

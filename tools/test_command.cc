@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 
 #include "base/file.h"
 #include "check_files.h"
@@ -61,7 +62,8 @@ std::string Indent(std::string_view text) {
 }
 
 // Failures of one file; blesses it when asked.
-std::string TestOneFile(const std::string& path, bool bless, const std::string& passes) {
+std::string TestOneFile(const std::string& path, bool bless,
+                        const std::function<TestOutcome(const TestCase&)>& run) {
   Result<std::string> content = ReadFile(path);
   if (!content) return content.error().ToString(path);
   Result<std::vector<TestCase>> cases = SplitCases(path, *content);
@@ -71,7 +73,7 @@ std::string TestOneFile(const std::string& path, bool bless, const std::string& 
   bool blessed = false;
   for (size_t i = 0; i < cases->size(); ++i) {
     const TestCase& test = (*cases)[i];
-    TestOutcome outcome = RunCase(test, passes);
+    TestOutcome outcome = run(test);
     if (outcome.failure.empty()) continue;
     if (bless && outcome.actual) {
       actual[i] = std::move(outcome.actual);
@@ -92,6 +94,9 @@ std::string TestOneFile(const std::string& path, bool bless, const std::string& 
 Result<int> RunTest(Args args) {
   bool bless = args.Flag("--bless");
   std::string passes = args.Value("--passes").value_or("");
+  bool native = args.Flag("--native");
+  compiler::CompileOptions options;
+  TRY(compiler::ParseOptions(args.Value("--options").value_or(""), options));
   std::string filter = args.Value("--filter").value_or("");
   std::vector<std::string> paths = TRY(args.Finish(1));
   std::vector<std::string> files;
@@ -109,14 +114,16 @@ Result<int> RunTest(Args args) {
     return kFailed;
   }
   return PrintSummary(CheckAll(static_cast<int64_t>(files.size()), [&](int64_t i) {
-    return TestOneFile(files[static_cast<size_t>(i)], bless, passes);
+    return TestOneFile(files[static_cast<size_t>(i)], bless, [&](const TestCase& test) {
+      return native ? RunNativeCase(test, options) : RunCase(test, passes);
+    });
   }));
 }
 
 }  // namespace
 
 constexpr Command kTestCommand = {"test", "runs text tests",
-                                  R"(usage: weft test [--bless] [--filter S] [--passes NAMES] PATH...
+                                  R"(usage: weft test [--bless] [--filter S] [--passes NAMES | --native] PATH...
 
 Runs the .hlo and .program files at or below each path: whatever `// test: KIND ...` on their first
 line says. Cases of one file are separated by `// -----`.
@@ -132,6 +139,8 @@ line says. Cases of one file are separated by `// -----`.
   --bless        write what came out behind `// expect` instead of failing
   --filter S     only files with S in their path
   --passes NAMES instead: whether `run` and `pass` cases give the same after these passes
+  --native       instead: whether `run` cases with on=eval,cpu give the same as native code
+  --options=k=v  compile options, with --native
 
 examples:
   weft test test

@@ -14,9 +14,15 @@
 //   pass NAME... [tolerance=T] [option=value]
 //                    the module after the passes; it also computes what it did before, bit for bit
 //                    or within the tolerance (same_results.h)
-//   run [on=eval] [devices=N] [inputs=random] [seed=K] [tolerance=T] [max_loop_steps=N]
+//   run [on=eval[,cpu]] [devices=N] [inputs=random] [seed=K] [tolerance=T] [max_loop_steps=N]
 //                    results as `weft eval` prints them. Parameters take `// input: f32[2] {1, 2}`
 //                    lines in order, then random values. `// error: text`: the evaluator fails.
+//                    Those with `cpu` are compared with native code, too (weft test --native)
+//   render target=T [tolerance=T] [option.name=value]
+//                    the module compiled for a target (cpu, generic, h200): its Program verifies
+//                    and, interpreted, computes without races what the evaluator does; its code (the
+//                    Program itself for CPUs, CUDA C for GPUs, which NVRTC accepts where it is
+//                    installed) has the lines of `expect`, in that order, as parts of its lines
 //   program [run]    a Program: verifies and prints to a fixed point, or `// error: text`; `run`
 //                    also interprets it, as above
 #pragma once
@@ -28,6 +34,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "compiler/options.h"
+#include "run_input.h"
 
 namespace weft::tools {
 
@@ -56,6 +64,15 @@ struct TestOutcome {
 // With `passes`, names as in `weft opt --passes`: only whether `run` and `pass` cases give the
 // same results after them.
 TestOutcome RunCase(const TestCase& test, const std::string& passes = "");
+
+// Only `run` cases that say on=...,cpu: whether native code gives what the evaluator does.
+TestOutcome RunNativeCase(const TestCase& test, const compiler::CompileOptions& options);
+struct NativeTestSettings {
+  RunOptions run;
+  double tolerance;
+};
+Result<NativeTestSettings> NativeSettingsOf(const TestCase& test);
+TestOutcome RunRender(const TestCase& test);  // the kind `render`
 
 // Lines of a and b with `-` and `+`, those around differences only.
 std::string LineDiff(std::string_view a, std::string_view b);

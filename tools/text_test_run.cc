@@ -302,6 +302,13 @@ TestOutcome RunProgram(const TestCase& test) {
 
 }  // namespace
 
+Result<NativeTestSettings> NativeSettingsOf(const TestCase& test) {
+  RunSettings settings = TRY(ReadSettings(test));
+  constexpr double kTolerance = 1e-5;
+  return NativeTestSettings{std::move(settings.options),
+                            std::max(kTolerance, settings.tolerance)};
+}
+
 TestOutcome RunCase(const TestCase& test, const std::string& passes) {
   if (!passes.empty()) {
     bool runs = test.kind == "run" || test.kind == "pass";
@@ -313,6 +320,7 @@ TestOutcome RunCase(const TestCase& test, const std::string& passes) {
   if (test.kind == "pass") return RunPass(test);
   if (test.kind == "run") return RunRun(test);
   if (test.kind == "program") return RunProgram(test);
+  if (test.kind == "render") return RunRender(test);
   return {StrCat("unknown kind of test: ", test.kind)};
 }
 

@@ -91,7 +91,7 @@ LogMessage::LogMessage(LogSeverity severity, std::string_view tag) {
   text_ = "weft: ";
   if (severity == LogSeverity::error) text_.append("error: ");
   if (severity == LogSeverity::warn) text_.append("warning: ");
-  StrAppend(text_, tag, ": ");
+  if (!tag.empty()) StrAppend(text_, tag, ": ");
 }
 
 LogMessage::~LogMessage() {

@@ -2,10 +2,11 @@
 //
 //   LOG(warn) << "cache: " << path << " is not ours";   // weft: warning: runtime: cache: ...
 //   VLOG("fuse", 2) << "merged " << n << " loops";      // weft: fuse: merged 3 loops
+//   NOTE("compile", 1) << "compile " << name << ": ok"; // weft: compile step: ok
 //
 // error and warn always print; info prints at level 1 of the module (the folder of the source
-// file), VLOG at its own level of its own tag. Levels are 0 until SetLogFilter; a message that is
-// off costs one relaxed load.
+// file), VLOG and NOTE at their own level of their own tag. Levels are 0 until SetLogFilter; a
+// message that is off costs one relaxed load.
 #pragma once
 
 #include <atomic>
@@ -45,7 +46,7 @@ inline bool LogIsOn(LogSeverity severity, std::string_view file) {
 // Collects `<< ...` and writes the line at the end of the full expression.
 class LogMessage {
  public:
-  LogMessage(LogSeverity severity, std::string_view tag);
+  LogMessage(LogSeverity severity, std::string_view tag);  // no tag: none is printed
   ~LogMessage();
   template <class T>
   LogMessage& operator<<(const T& value) {
@@ -72,3 +73,10 @@ class LogMessage {
     ;                                           \
   else                                          \
     ::weft::detail::LogMessage(::weft::detail::LogSeverity::verbose, (tag))
+
+// As VLOG, for lines that begin with words of their own instead of the tag.
+#define NOTE(tag, level)                        \
+  if (!::weft::detail::LogIsOn((tag), (level))) \
+    ;                                           \
+  else                                          \
+    ::weft::detail::LogMessage(::weft::detail::LogSeverity::verbose, "")

@@ -5,7 +5,6 @@
 #include <cstdio>
 
 #include "base/file.h"
-#include "base/log.h"
 #include "hlo/text.h"
 #include "hlo/verify.h"
 
@@ -44,18 +43,19 @@ constexpr std::string_view kPipeline[] = {
 // Before and after those, for native code.
 constexpr std::string_view kNativeBefore[] = {
     "inline-calls",
+    "normalize-layouts",  // before expand-ops, whose ops have no layouts
     "expand-ops",
-    "normalize-layouts",
     "expand-linalg",
     "recognize-scans",
     "canonicalize-convolutions",
-    "canonicalize-dots",
     "simplify",
     "simplify-conditionals",
     "simplify-while",
 };
 constexpr std::string_view kNativeAfter[] = {
+    "canonicalize-dots",  // behind simplify, which takes transposes into dots
     "expand-empty-ops",
+    "eliminate-common-subexpressions",
     "eliminate-dead-code",
     "separate-computations",  // lowering gives every executed computation buffers of its own
     "fuse",
@@ -134,9 +134,6 @@ Result<std::vector<PassRun>> RunPasses(hlo::Module& module, std::span<const Pass
     run.milliseconds = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
     run.instructions_after = module.instruction_count();
     runs.push_back(run);
-    VLOG("compiler", 2) << run.pass << (run.changed ? ": changed, " : ": no change, ")
-                        << run.instructions_before << " -> " << run.instructions_after
-                        << " instructions, " << run.milliseconds << " ms";
     if (run.changed) {
       TRY(DumpModule(module, *pass, runs.size(), options.dump));
       Status valid = options.pipeline.verify ? hlo::Verify(module) : Status();

@@ -50,7 +50,10 @@ class NativeProgram : public runtime::LoadedProgram {
   void BindArguments();
   Status PrepareRoutines();
   Status PrepareSequences();
-  Result<TaskFunction> TaskOf(int32_t kernel) const;  // for running step by step
+  // For running step by step.
+  Result<void*> StepFunction(const std::string& name) const WEFT_EXCLUDES(mutex_);
+  Result<TaskFunction> TaskOf(int32_t kernel) const;
+  Result<RunFunction> RegionOf(int32_t region) const;
 
   Status CheckCall(const runtime::Call& call) const;
   Status RunCall(Context& context, int64_t number, std::byte* const* addresses) const;

@@ -150,7 +150,7 @@ Status NativeProgram::CheckCall(const runtime::Call& call) const {
 
 Status NativeProgram::Run(const runtime::Call& call) const {
   TRY(CheckCall(call));
-  if (call.after_step != nullptr && *call.after_step) return RunStepByStep(*this, call);
+  if (call.after_step != nullptr || call.before_step != nullptr) return RunStepByStep(*this, call);
   InlineVec<std::byte*, 32> table(table_);
   for (const Binding& b : bindings_) {
     table[b.slot] = (b.result ? call.results : call.parameters)[b.index];

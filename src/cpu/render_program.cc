@@ -80,6 +80,10 @@ std::string CalledName(int32_t kernel) {
   return StrCat("weft_call_", kernel);
 }
 
+std::string RegionName(int32_t region) {
+  return StrCat("weft_region_", region);
+}
+
 bool HasControlFlow(const Program& program) {
   return std::any_of(program.steps.begin(), program.steps.end(), [](const program::Step& step) {
     return std::holds_alternative<program::WhileStep>(step.op) ||
@@ -122,8 +126,8 @@ std::vector<RenderedModule> RenderProgram(const Program& program, const Plan& pl
       modules.push_back(RenderKernels(program, plan, target, group, loops, modules.size()));
     }
   }
-  if (HasControlFlow(program) && !only_kernels) {
-    modules.push_back(RenderMain(program, plan, target, with_main));
+  if (only_kernels ? !plan.regions.empty() : HasControlFlow(program)) {
+    modules.push_back(RenderMain(program, plan, target, with_main, only_kernels));
   }
   return modules;
 }

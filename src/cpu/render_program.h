@@ -33,12 +33,14 @@ struct RenderedModule {
   int64_t kernels = 0;
 };
 // At most about `parts` modules of kernels, and the control flow in one of them or its own.
-// `only_kernels`: tasks for every kernel, and no control flow, for running step by step.
+// `only_kernels`: tasks for every kernel, and of the control flow only the regions, each as a
+// function `i32 @weft_region_N(ptr ctx, ptr addresses)`: for running step by step.
 std::vector<RenderedModule> RenderProgram(const program::Program& program, const Plan& plan,
                                           const RenderTarget& target, int parts, bool only_kernels);
 
 bool HasControlFlow(const program::Program& program);
 std::string TaskName(int32_t kernel);
 std::string CalledName(int32_t kernel);
+std::string RegionName(int32_t region);
 
 }  // namespace weft::cpu

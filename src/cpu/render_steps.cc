@@ -21,12 +21,20 @@ constexpr int64_t kAskEvery = 1024;
 // Fills of as many elements are written out.
 constexpr int64_t kUnrolledFill = 8;
 
-// One function: weft_run, or a region.
+// One function: weft_run, a region, or one that calls a region.
 class FunctionRenderer {
  public:
   FunctionRenderer(const Program& program, const Plan& plan, const Region* region,
                    std::set<int32_t>& inlined)
       : program_(program), plan_(plan), region_(region), inlined_(inlined) {}
+
+  // A function with weft_run's parameters that runs one loop, which is a region.
+  void RenderEntry(const Step& loop, std::string& out) {
+    RenderStep(loop, std::get<program::WhileStep>(loop.op));
+    ir_.Line("ret i32 0");
+    StrAppend(out, "define i32 @", RegionName(plan_.region_numbers.at(&loop)),
+              "(ptr %ctx, ptr %buffers) #0 {\nentry:\n", entry_, ir_.text(), "}\n");
+  }
 
   void Render(std::string& out) {
     if (region_) {
@@ -291,7 +299,7 @@ class FunctionRenderer {
 }  // namespace
 
 RenderedModule RenderMain(const Program& program, const Plan& plan, const RenderTarget& target,
-                          const std::vector<int32_t>& kernels) {
+                          const std::vector<int32_t>& kernels, bool only_regions) {
   RenderedModule module;
   module.name = "main";
   module.loops = !plan.regions.empty();
@@ -303,7 +311,13 @@ RenderedModule RenderMain(const Program& program, const Plan& plan, const Render
   for (const Region& region : plan.regions) {
     FunctionRenderer(program, plan, &region, inlined).Render(module.text);
   }
-  FunctionRenderer(program, plan, nullptr, inlined).Render(module.text);
+  if (only_regions) {
+    for (const Region& region : plan.regions) {
+      FunctionRenderer(program, plan, nullptr, inlined).RenderEntry(*region.loop, module.text);
+    }
+  } else {
+    FunctionRenderer(program, plan, nullptr, inlined).Render(module.text);
+  }
   for (int32_t k : inlined) {
     const program::Kernel& kernel = program.kernels[k];
     std::string name = StrCat("inline_", k);

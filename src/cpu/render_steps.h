@@ -7,9 +7,11 @@
 
 namespace weft::cpu {
 
-// `kernels`: those that are launched and become part of this module too.
+// `kernels`: those that are launched and become part of this module too. `only_regions`: one
+// function for each region (RegionName) instead of weft_run.
 RenderedModule RenderMain(const program::Program& program, const Plan& plan,
-                          const RenderTarget& target, const std::vector<int32_t>& kernels);
+                          const RenderTarget& target, const std::vector<int32_t>& kernels,
+                          bool only_regions);
 
 // Kernels that steps launch, as functions that other modules see.
 void RenderLaunched(const program::Program& program, const Plan& plan, const RenderTarget& target,

@@ -1,11 +1,13 @@
 #include "pjrt/client.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <string_view>
 
 #include "base/cores.h"
 #include "base/log.h"
+#include "base/thread_pool.h"
 #include "cpu/device.h"
 #include "pjrt/cache.h"
 #include "pjrt/memory_limit.h"
@@ -59,6 +61,10 @@ class CachedObjects : public runtime::ObjectCache {
 
 }  // namespace
 
+void SetThreads(int threads) {
+  DefaultPool().SetLimit(std::clamp(threads, 1, DefaultPool().threads()));
+}
+
 runtime::Device* Client::native_device() {
   std::call_once(native_once_, [this] {
     if (!cpu::IsAvailable()) return;
@@ -72,6 +78,22 @@ runtime::Device* Client::native_device() {
   return native_device_.get();
 }
 
+const runtime::Roofline& Client::roofline() {
+  std::call_once(roofline_once_, [this] {
+    if (native_device() == nullptr) return;
+    Result<runtime::Roofline> measured = runtime::MeasureRoofline(*native_device());
+    if (!measured) {
+      LOG(warn) << "the roofline cannot be measured: " << measured.error();
+      return;
+    }
+    roofline_ = *measured;
+    NOTE("step", 2) << "this machine: " << std::lround(roofline_.flops_per_second / 1e9)
+                    << " GFLOP/s (f32), " << std::lround(roofline_.bytes_per_second / 1e9)
+                    << " GB/s (copy) on " << DefaultPool().limit() << " threads";
+  });
+  return roofline_;
+}
+
 ClientOptions ClientOptions::FromEnvironment() {
   ClientOptions options;
   if (Status set = SetLogFilter(FromEnv("WEFT_DEBUG")); !set) {
@@ -82,6 +104,7 @@ ClientOptions ClientOptions::FromEnvironment() {
   options.memory_limit = NumberFromEnv("WEFT_MEMORY_LIMIT", 1, int64_t{1} << 60, 0);
   options.cache_directory = CacheFromEnv();
   options.dump_directory = FromEnv("WEFT_DUMP");
+  options.check = NumberFromEnv("WEFT_CHECK", 0, 1, 0) == 1;
   options.compiler_options = FromEnv("WEFT_OPTIONS");
   return options;
 }
@@ -103,6 +126,8 @@ Result<std::unique_ptr<Client>> Client::Create(ClientOptions options) {
   client->memory_limit_ = chosen.memory_limit > 0 ? chosen.memory_limit : AvailableMemory();
   client->executor_ =
       std::make_unique<Executor>(chosen.threads > 0 ? chosen.threads : AvailableCores());
+  // The pool that kernels run on is the process's.
+  if (chosen.threads > 0) SetThreads(chosen.threads);
   client->gate_ = std::make_shared<TaskGate>(client->executor_.get());
   for (int i = 0; i < chosen.cpu_devices; ++i) {
     auto& device = client->devices_.emplace_back(std::make_unique<Device>(client.get(), i, "cpu"));
@@ -161,3 +186,8 @@ Status Client::CheckMemory(int64_t bytes) const {
 }
 
 }  // namespace weft::pjrt
+
+// For the Python package, while programs run.
+extern "C" __attribute__((visibility("default"))) void WeftSetThreads(int32_t threads) {
+  weft::pjrt::SetThreads(threads);
+}

@@ -10,10 +10,12 @@
 #include <vector>
 
 #include "base/error.h"
+#include "pjrt/compile_history.h"
 #include "pjrt/device.h"
 #include "pjrt/executor.h"
 #include "pjrt/task_gate.h"
 #include "runtime/device.h"
+#include "runtime/profile.h"
 
 namespace weft::pjrt {
 
@@ -25,12 +27,19 @@ struct ClientOptions {
   int64_t memory_limit = 0;     // bytes; 0: the smaller of cgroup and RAM
   std::string cache_directory;  // empty: no persistent cache
   std::string platform_name = "weft";
-  std::string dump_directory;    // the text of every compiled module goes there; empty: nowhere
+  std::string dump_directory;    // gets a folder for every compiled module; empty: none
   std::string compiler_options;  // "key=value,..." (compiler/options.h)
-  // From WEFT_CPU_DEVICES, WEFT_THREADS, WEFT_MEMORY_LIMIT, WEFT_CACHE, WEFT_DUMP, WEFT_OPTIONS and
-  // WEFT_DEBUG (the log filter). What makes no sense is left out, with a warning.
+  // Runs every step beside the interpreter and every program beside the evaluator; a difference is
+  // an error. Slow.
+  bool check = false;
+  // From WEFT_CPU_DEVICES, WEFT_THREADS, WEFT_MEMORY_LIMIT, WEFT_CACHE, WEFT_DUMP, WEFT_CHECK,
+  // WEFT_OPTIONS and WEFT_DEBUG (the log filter). What makes no sense is left out, with a warning.
   static ClientOptions FromEnvironment();
 };
+
+// How many threads work on programs from now on, of all clients of the process; at most as many as
+// there are cores.
+void SetThreads(int threads);
 
 class Client {
  public:
@@ -54,6 +63,9 @@ class Client {
   // Compiles for this machine; null in a build without native code. Made when first asked for.
   runtime::Device* native_device();
   runtime::ObjectCache* object_cache() { return object_cache_.get(); }  // null: none
+  CompileHistory& history() { return history_; }
+  // What this machine does at best; measured when first asked for.
+  const runtime::Roofline& roofline();
   // `bytes` more for one array would exceed the limit: an error that says what is in use.
   Status CheckMemory(int64_t bytes) const;
 
@@ -66,8 +78,10 @@ class Client {
   std::vector<std::unique_ptr<Memory>> memories_;
   std::unique_ptr<Cache> cache_;
   std::unique_ptr<runtime::ObjectCache> object_cache_;
-  std::once_flag native_once_;
+  std::once_flag native_once_, roofline_once_;
   std::unique_ptr<runtime::Device> native_device_;
+  CompileHistory history_;
+  runtime::Roofline roofline_;
   std::atomic<bool> cancelled_ = false;
   std::shared_ptr<TaskGate> gate_;
   std::unique_ptr<Executor> executor_;  // last: its tasks use the rest

@@ -1,11 +1,11 @@
 #include "pjrt/executable.h"
 
 #include <chrono>
+#include <cmath>
 #include <optional>
 #include <unordered_set>
 #include <utility>
 
-#include "base/file.h"
 #include "base/log.h"
 #include "base/wire.h"
 #include "compiler/pipeline.h"
@@ -20,6 +20,7 @@
 #include "pjrt/ffi.h"
 #include "pjrt/native_runner.h"
 #include "pjrt/sharded_runner.h"
+#include "runtime/buffers.h"
 
 namespace weft::pjrt {
 namespace {
@@ -100,11 +101,12 @@ Result<compiler::CompileOptions> CompilerOptions(const Client& client) {
   return options;
 }
 
-Status Optimize(hlo::Module& module, const Client& client, const CompileRequest& request) {
+Status Optimize(hlo::Module& module, const Client& client, const CompileRequest& request,
+                inspect::CompileWatch& watch) {
   if (request.device_count() > 1) return {};  // passes may replace the root, which has a sharding
   compiler::CompileOptions options = TRY(CompilerOptions(client));
   std::vector<const compiler::Pass*> passes = TRY(compiler::DefaultPipeline());
-  TRY(compiler::RunPasses(module, passes, options));
+  TRY(compiler::RunPasses(module, passes, options, watch.Hooks()));
   return {};
 }
 
@@ -122,15 +124,6 @@ bool FindCompiled(Client& client, const std::string& fingerprint,
   }
   module = std::move(saved->module);
   return true;
-}
-
-void DumpProgram(const Client& client, const hlo::Module& module, std::string_view fingerprint) {
-  const std::string& directory = client.options().dump_directory;
-  if (directory.empty()) return;
-  std::string path = StrCat(directory, "/", fingerprint.substr(0, 16), ".hlo");
-  if (Status written = WriteFile(path, hlo::PrintModule(module)); !written) {
-    LOG(warn) << "WEFT_DUMP: " << written.error();
-  }
 }
 
 // Said by name (a list from the import), or by the memory space of the layout.
@@ -172,31 +165,33 @@ Status CheckBoundary(const Shape& shape, std::string_view what, size_t index) {
                        ", which no buffer can hold");
 }
 
+std::string HowMade(const Result<std::unique_ptr<NativeRunner>>& native) {
+  if (!native) return StrCat("the evaluator runs it: ", native.error());
+  const runtime::LoadStats& stats = (*native)->stats();
+  return StrCat(stats.compiled, " compiled, ", stats.from_cache, " from cache");
+}
+
 }  // namespace
 
 // Native code where there is some; the evaluator takes what is left, as a whole.
-Status Executable::MakeRunner(Client& client, const EvaluatorRunnerOptions& options) {
+Status Executable::MakeRunner(Client& client, const EvaluatorRunnerOptions& options,
+                              inspect::CompileWatch& watch) {
   compiler::CompileOptions compile = TRY(NativeOptions(client));
   if (request_.device_count() == 1 && compile.cpu.native) {
-    Clock::time_point start = Clock::now();
     Result<std::unique_ptr<NativeRunner>> native =
-        NativeRunner::Create(client, *module_, compile, options.tupled_arguments);
+        NativeRunner::Create(client, *module_, compile, watch);
+    how_ = HowMade(native);
     if (native) {
-      const runtime::LoadStats& stats = (*native)->stats();
-      VLOG("compile", 1) << name_ << ": " << stats.compiled << " compiled, " << stats.from_cache
-                         << " from cache, " << MillisecondsSince(start) << " ms";
       runner_ = std::move(*native);
       return {};
     }
     if (native.error().code() != Code::kUnimplemented) {
-      LOG(warn) << "compile " << name_ << ": the evaluator runs it, since native code failed: "
-                << native.error();
-    } else {
-      VLOG("compile", 1) << name_ << ": the evaluator runs it: " << native.error();
+      LOG(warn) << "compile " << name_
+                << ": the evaluator runs it, since native code failed: " << native.error();
     }
   } else {
-    VLOG("compile", 1) << name_ << ": the evaluator runs it: "
-                       << (compile.cpu.native ? "several devices" : "cpu.native=false");
+    how_ = StrCat("the evaluator runs it: ",
+                  compile.cpu.native ? "several devices" : "cpu.native=false");
   }
   runner_ = TRY(EvaluatorRunner::Create(*module_, options));
   return {};
@@ -276,17 +271,19 @@ void Executable::DescribeAliases() {
   }
 }
 
-Status Executable::MakeSharded(Client& client, const EvaluatorRunnerOptions& options) {
+Status Executable::MakeSharded(Client& client, const EvaluatorRunnerOptions& options,
+                               inspect::CompileWatch& watch) {
   compiler::CompileOptions compile = TRY(NativeOptions(client));
   auto native = [&](const hlo::Module& module) -> Result<std::unique_ptr<Runner>> {
     if (!compile.cpu.native) return Unimplemented("cpu.native=false");
     std::unique_ptr<hlo::Module> one = hlo::CloneModule(module);
     one->config().num_partitions = 1;
-    Result<std::unique_ptr<NativeRunner>> made = NativeRunner::Create(client, *one, compile, false);
+    Result<std::unique_ptr<NativeRunner>> made = NativeRunner::Create(client, *one, compile, watch);
+    how_ = HowMade(made);
     if (made) return std::unique_ptr<Runner>(std::move(*made));
-    VLOG("compile", 1) << name_ << ": the evaluator runs it: " << made.error();
     return std::unexpected(made.error());
   };
+  how_ = "the evaluator runs it: several devices";
   std::unique_ptr<ShardedRunner> runner = TRY(ShardedRunner::Create(*module_, options, native));
   if (runner->parameters().size() != parameters_.size() ||
       runner->results().size() != outputs_.size()) {
@@ -307,7 +304,8 @@ Status Executable::MakeSharded(Client& client, const EvaluatorRunnerOptions& opt
 Result<std::shared_ptr<Executable>> Executable::Make(Client& client,
                                                      std::unique_ptr<hlo::Module> module,
                                                      CompileRequest request,
-                                                     std::string fingerprint) {
+                                                     std::string fingerprint,
+                                                     inspect::CompileWatch& watch) {
   std::shared_ptr<Executable> executable(new Executable);
   executable->name_ = module->name();
   executable->module_ = std::move(module);
@@ -325,9 +323,9 @@ Result<std::shared_ptr<Executable>> Executable::Make(Client& client,
                                  .cancel = &client.cancelled(),
                                  .tupled_arguments = executable->request_.tupled_arguments};
   if (options.num_partitions > 1 && options.num_replicas == 1) {
-    TRY(executable->MakeSharded(client, options));
+    TRY(executable->MakeSharded(client, options, watch));
   } else {
-    TRY(executable->MakeRunner(client, options));
+    TRY(executable->MakeRunner(client, options, watch));
   }
   executable->calls_back_ = CallsBack(*executable->module_);
   for (const OutputInfo& output : executable->outputs_) {
@@ -347,11 +345,12 @@ Result<std::shared_ptr<Executable>> Executable::Compile(Client& client, std::str
   TRY(CheckOverrides(request.overrides));
   std::unique_ptr<hlo::Module> module = TRY(ImportProgram(format, program));
   std::string fingerprint = ProgramFingerprint(*module, request, client.options().compiler_options);
-  double import_ms = MillisecondsSince(start);
+  inspect::CompileWatch watch(*module, client.options().dump_directory,
+                              client.options().compiler_options);
   bool cached = FindCompiled(client, fingerprint, module);
   if (!cached) {
     Clock::time_point before = Clock::now();
-    if (Status optimized = Optimize(*module, client, request); !optimized) {
+    if (Status optimized = Optimize(*module, client, request, watch); !optimized) {
       // A pass that fails is our own fault and no reason not to run the program.
       LOG(warn) << "compile " << module->name() << ": running it as it came: " << optimized.error();
       module = TRY(ImportProgram(format, std::move(program)));
@@ -364,12 +363,11 @@ Result<std::shared_ptr<Executable>> Executable::Compile(Client& client, std::str
       }
     }
   }
-  DumpProgram(client, *module, fingerprint);
   TRY(CheckCustomCalls(*module));
   std::shared_ptr<Executable> executable =
-      TRY(Make(client, std::move(module), std::move(request), std::move(fingerprint)));
-  VLOG("compile", 1) << executable->name_ << ": " << MillisecondsSince(start) << " ms in all (import "
-                     << import_ms << " ms" << (cached ? ", passes from cache)" : ")");
+      TRY(Make(client, std::move(module), std::move(request), std::move(fingerprint), watch));
+  NOTE("compile", 1) << "compile " << executable->name_ << ": " << executable->how_ << ", "
+                     << std::lround(MillisecondsSince(start)) << " ms";
   return executable;
 }
 
@@ -394,23 +392,33 @@ std::string Executable::OptimizedProto() const {
 }
 
 const CostAnalysis& Executable::cost() const {
-  std::call_once(analysed_, [this] {
-    cost_ = AnalyseCost(*module_);
-    for (const Shape& shape : parameters_) memory_.argument_bytes += shape.ByteSize();
-    memory_.output_bytes = output_bytes_;
-    for (const auto& alias : module_->config().input_output_alias) {
-      size_t at = alias.output.empty() ? 0 : static_cast<size_t>(alias.output[0]);
-      if (at < outputs_.size()) memory_.alias_bytes += outputs_[at].shape.ByteSize();
-    }
-    memory_.temp_bytes = TemporaryBytes(*module_);
-    memory_.peak_bytes =
-        memory_.argument_bytes + memory_.output_bytes - memory_.alias_bytes + memory_.temp_bytes;
-  });
+  std::call_once(analysed_, [this] { cost_ = AnalyseCost(*module_); });
   return cost_;
 }
 
+void Executable::AnalyseMemory() const {
+  if (const program::Program* program = runner_->program()) {
+    runtime::MemoryUse use = runtime::MemoryOf(*program, runner_->temp_bytes());
+    memory_ = {.argument_bytes = use.arguments,
+               .output_bytes = use.results,
+               .alias_bytes = use.alias,
+               .temp_bytes = use.temps,
+               .peak_bytes = use.peak()};
+    return;
+  }
+  for (const Shape& shape : parameters_) memory_.argument_bytes += shape.ByteSize();
+  memory_.output_bytes = output_bytes_;
+  for (const auto& alias : module_->config().input_output_alias) {
+    size_t at = alias.output.empty() ? 0 : static_cast<size_t>(alias.output[0]);
+    if (at < outputs_.size()) memory_.alias_bytes += outputs_[at].shape.ByteSize();
+  }
+  memory_.temp_bytes = TemporaryBytes(*module_);
+  memory_.peak_bytes =
+      memory_.argument_bytes + memory_.output_bytes - memory_.alias_bytes + memory_.temp_bytes;
+}
+
 const MemoryAnalysis& Executable::memory() const {
-  cost();
+  std::call_once(memory_analysed_, [this] { AnalyseMemory(); });
   return memory_;
 }
 

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "hlo/module.h"
+#include "inspect/compile_watch.h"
 #include "pjrt/buffer.h"
 #include "pjrt/compile_options.h"
 
@@ -33,6 +34,9 @@ class Runner {
   virtual Result<std::vector<Literal>> RunAlone(std::vector<Literal>& arguments) const;
   // So little work that it is done on the caller's thread.
   virtual bool IsTiny() const = 0;
+  // The Program that runs, and the bytes that a run takes for its temporaries; null: there is none.
+  virtual const program::Program* program() const { return nullptr; }
+  virtual int64_t temp_bytes() const { return 0; }
 };
 
 struct CostAnalysis {
@@ -76,6 +80,7 @@ class Executable {
   // For every output the donated argument whose place it takes; -1: none.
   const std::vector<int64_t>& aliases() const { return aliases_; }
   const CostAnalysis& cost() const;  // worked out when first asked for
+  // Exact for native code; for the evaluator the temporaries are an estimate from above.
   const MemoryAnalysis& memory() const;
   const Runner& runner() const { return *runner_; }
 
@@ -84,9 +89,13 @@ class Executable {
   // Everything but name and request, from the module.
   static Result<std::shared_ptr<Executable>> Make(Client& client,
                                                   std::unique_ptr<hlo::Module> module,
-                                                  CompileRequest request, std::string fingerprint);
-  Status MakeSharded(Client& client, const EvaluatorRunnerOptions& options);
-  Status MakeRunner(Client& client, const EvaluatorRunnerOptions& options);
+                                                  CompileRequest request, std::string fingerprint,
+                                                  inspect::CompileWatch& watch);
+  Status MakeSharded(Client& client, const EvaluatorRunnerOptions& options,
+                     inspect::CompileWatch& watch);
+  Status MakeRunner(Client& client, const EvaluatorRunnerOptions& options,
+                    inspect::CompileWatch& watch);
+  void AnalyseMemory() const;
   Status DescribeArguments();
   Status DescribeOutputs();
   void DescribeAliases();
@@ -101,7 +110,8 @@ class Executable {
   std::vector<bool> donated_;
   bool donates_ = false;  // any of them
   std::vector<int64_t> aliases_;
-  mutable std::once_flag analysed_;
+  std::string how_;  // it came to be: "3 compiled, 11 from cache", or why the evaluator runs it
+  mutable std::once_flag analysed_, memory_analysed_;
   mutable CostAnalysis cost_;
   mutable MemoryAnalysis memory_;
   std::unique_ptr<Runner> runner_;

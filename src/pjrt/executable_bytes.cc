@@ -3,9 +3,11 @@
 #include <utility>
 
 #include "base/digest.h"
+#include "base/log.h"
 #include "base/wire.h"
 #include "hlo/text.h"
 #include "hlo/verify.h"
+#include "pjrt/client.h"
 #include "pjrt/executable.h"
 
 #ifndef WEFT_VERSION
@@ -136,8 +138,14 @@ std::string Executable::Serialize() const {
 Result<std::shared_ptr<Executable>> Executable::Deserialize(Client& client,
                                                             std::string_view bytes) {
   SavedExecutable saved = TRY(ReadExecutable(bytes));
-  return Make(client, std::move(saved.module), std::move(saved.request),
-              std::move(saved.fingerprint));
+  inspect::CompileWatch watch(*saved.module, client.options().dump_directory,
+                              client.options().compiler_options);
+  std::shared_ptr<Executable> executable =
+      TRY(Make(client, std::move(saved.module), std::move(saved.request),
+               std::move(saved.fingerprint), watch));
+  NOTE("compile", 1) << "compile " << executable->name_ << ": " << executable->how_
+                     << ", from a saved executable";
+  return executable;
 }
 
 }  // namespace weft::pjrt

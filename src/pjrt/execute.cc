@@ -7,6 +7,7 @@
 
 #include "pjrt/client.h"
 #include "pjrt/executable.h"
+#include "runtime/buffers.h"
 
 namespace weft::pjrt {
 
@@ -18,6 +19,7 @@ struct LoadedExecutable::Inputs {
 
 namespace {
 
+constexpr size_t kShownBuffers = 10;  // when memory is short
 constexpr size_t kFewArguments = 32;  // compared one by one
 
 // The argument as the program gets it: the sole holder of its bytes where it was donated and nobody
@@ -165,9 +167,32 @@ struct LoadedExecutable::Launch {
     done->Set(std::unexpected(error));
   }
 
-  // The results must fit beside all that is in use. What is temporary is an estimate from above:
-  // it is refused where it could not fit even alone.
+  // Results and temporaries must fit beside all that is in use, before anything runs.
   Status CheckMemory(const Client& client) const {
+    if (executable->runner().program() != nullptr) return CheckProgramMemory(client);
+    return CheckEstimatedMemory(client);
+  }
+
+  Status CheckProgramMemory(const Client& client) const {
+    const MemoryAnalysis& memory = executable->memory();
+    int64_t more = memory.output_bytes - memory.alias_bytes + memory.temp_bytes;
+    Status fits = client.CheckMemory(more);
+    if (fits) return {};
+    fits.error().Prefix(StrCat("execute ", executable->name(), ": "));
+    fits.error().Note(StrCat("arguments ", runtime::HumanBytes(memory.argument_bytes), ", results ",
+                             runtime::HumanBytes(memory.output_bytes), " (",
+                             runtime::HumanBytes(memory.alias_bytes), " in donated arguments), ",
+                             "temporaries ", runtime::HumanBytes(memory.temp_bytes)));
+    fits.error().Note("the largest buffers:");
+    for (std::string& line :
+         runtime::LargestBuffers(*executable->runner().program(), kShownBuffers)) {
+      fits.error().Note("  " + line);
+    }
+    return fits;
+  }
+
+  // What is temporary is an estimate from above: it is refused where it could not fit even alone.
+  Status CheckEstimatedMemory(const Client& client) const {
     int64_t results = executable->output_bytes(), bytes = 0;
     int64_t temporary = executable->memory().temp_bytes;
     if (Status fits = client.CheckMemory(results); !fits) {

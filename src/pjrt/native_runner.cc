@@ -5,50 +5,49 @@
 #include "base/log.h"
 #include "compiler/lower/compile.h"
 #include "compiler/lower/memory.h"
+#include "hlo/clone.h"
 #include "hlo/evaluate.h"
+#include "inspect/fault.h"
 #include "pjrt/client.h"
 #include "pjrt/cost.h"
 #include "pjrt/ffi.h"
+#include "runtime/check_steps.h"
+#include "runtime/profile.h"
 
 namespace weft::pjrt {
 namespace {
 
-// Native code takes about a quarter of a nanosecond a unit of work; handing a task to another thread
-// takes 5 to 50 us.
+// Native code takes about a quarter of a nanosecond a unit of work; handing a task to another
+// thread takes 5 to 50 us.
 constexpr double kTinyNativeWork = 100'000;
 
 }  // namespace
 
-Result<std::unique_ptr<NativeRunner>> NativeRunner::Create(
-    Client& client, const hlo::Module& module, const compiler::CompileOptions& options,
-    bool tupled_arguments) {
-  (void)tupled_arguments;  // a tuple's leaves are the program's parameters, as separate ones are
+Result<std::unique_ptr<NativeRunner>> NativeRunner::Create(Client& client,
+                                                           const hlo::Module& module,
+                                                           const compiler::CompileOptions& options,
+                                                           inspect::CompileWatch& watch) {
   runtime::Device* device = client.native_device();
   if (device == nullptr) return Unimplemented("this build has no native code");
   std::unique_ptr<NativeRunner> runner(new NativeRunner);
-  compiler::Compiled compiled = TRY(compiler::Compile(module, options, device->target()));
+  compiler::Compiled compiled =
+      TRY(compiler::Compile(module, options, device->target(), watch.Hooks()));
+  watch.Lowered(compiled.program);
   runner->module_ = std::move(compiled.module);
   runtime::LoadOptions load;
   load.cache = client.object_cache();
+  load.show = watch.ShowCode();
   runner->program_ = TRY(device->Load(std::move(compiled.program), load));
   runner->literals_ = std::make_unique<runtime::LiteralRunner>(*runner->program_);
-  runner->cancel_ = &client.cancelled();
+  runner->client_ = &client;
+  runner->options_ = options;
+  if (client.options().check) runner->input_ = hlo::CloneModule(module);
   for (const auto& computation : runner->module_->computations()) {
     for (const hlo::Instruction* i : *computation) {
       if (i->op() == hlo::Op::kCustomCall) runner->calls_[i->id()] = i;
     }
   }
-  const hlo::Computation& entry = *module.entry();
-  for (const hlo::Instruction* p : entry.parameters()) {
-    compiler::ForEachLeaf(p->shape(), [&](const Shape& shape) {
-      runner->parameter_is_token_.push_back(!shape.IsArray());
-      runner->has_tokens_ |= !shape.IsArray();
-    });
-  }
-  compiler::ForEachLeaf(entry.root()->shape(), [&](const Shape& shape) {
-    runner->result_is_token_.push_back(!shape.IsArray());
-    runner->has_tokens_ |= !shape.IsArray();
-  });
+  runner->DescribeLeaves(module);
   NativeRunner* self = runner.get();
   runner->call_ = [self](const program::Step& step, std::span<const std::span<std::byte>> memory) {
     return self->CallOut(step, memory);
@@ -58,7 +57,46 @@ Result<std::unique_ptr<NativeRunner>> NativeRunner::Create(
   runner->eval_options_ = EvalOptionsFor(eval);
   runner->calls_out_ = CallsOut(module);
   runner->tiny_ = !runner->calls_out_ && EstimateWork(module) < kTinyNativeWork;
+  if (detail::LogIsOn("cache", 1)) runner->ExplainCache(client, module, options);
   return runner;
+}
+
+// A tuple's leaves are the program's parameters, as separate ones are.
+void NativeRunner::DescribeLeaves(const hlo::Module& module) {
+  const hlo::Computation& entry = *module.entry();
+  for (const hlo::Instruction* p : entry.parameters()) {
+    compiler::ForEachLeaf(p->shape(), [&](const Shape& shape) {
+      parameter_is_token_.push_back(!shape.IsArray());
+      has_tokens_ |= !shape.IsArray();
+    });
+  }
+  compiler::ForEachLeaf(entry.root()->shape(), [&](const Shape& shape) {
+    result_is_token_.push_back(!shape.IsArray());
+    has_tokens_ |= !shape.IsArray();
+  });
+}
+
+// One line: what the cache had, and where it had not all, what changed.
+void NativeRunner::ExplainCache(Client& client, const hlo::Module& module,
+                                const compiler::CompileOptions& options) const {
+  const program::TargetInfo& target = client.native_device()->target();
+  std::string why = client.history().Explain(
+      module.name(),
+      FactsOf(module, compiler::CacheKey(options), StrCat(target.name, " ", target.features)),
+      client.cache());
+  const runtime::LoadStats& found = stats();
+  std::string decision;
+  if (found.compiled + found.from_cache == 0) {
+    decision = "nothing to compile";
+  } else if (client.object_cache() == nullptr) {
+    decision = StrCat("off, compiled: ", why);
+  } else if (found.compiled == 0) {
+    decision = StrCat("hit, ", found.from_cache, " of ", found.from_cache);
+  } else {
+    decision =
+        StrCat("miss, ", found.compiled, " of ", found.compiled + found.from_cache, ": ", why);
+  }
+  NOTE("cache", 1) << "cache " << module.name() << ": " << decision;
 }
 
 // A custom call: its operands and results lie in the program's buffers.
@@ -112,16 +150,76 @@ Status NativeRunner::CallOut(const program::Step& step,
   return status;
 }
 
-Result<std::vector<Literal>> NativeRunner::RunAlone(std::vector<Literal>& arguments) const {
+// A line for each kernel and native region, and each other step.
+Result<std::vector<Literal>> NativeRunner::RunShowingSteps(std::vector<Literal>& arguments,
+                                                           runtime::Call call) const {
+  const runtime::Roofline& roofline = client_->roofline();
+  std::function<Status(const program::Step&, double, std::span<const std::span<std::byte>>)> after =
+      [&](const program::Step& step, double seconds, std::span<const std::span<std::byte>>) {
+        NOTE("step", 2) << "step " << module_->name() << " "
+                        << runtime::StepLine(program_->program(), step, seconds, roofline);
+        return Status();
+      };
+  call.after_step = &after;
+  return literals_->Run(arguments, call);
+}
+
+// Every step beside the interpreter, the results beside the evaluator's.
+Result<std::vector<Literal>> NativeRunner::RunChecked(std::vector<Literal>& arguments,
+                                                      runtime::Call call) const {
+  std::vector<Literal> kept = arguments;
+  runtime::StepChecker checker(program_->program());
+  checker.Watch(call);
+  Result<std::vector<Literal>> results = literals_->Run(arguments, call);
+  if (!results && checker.failed() == nullptr) return results;  // its own error
+  inspect::FaultRequest request{.module = *input_,
+                                .options = options_,
+                                .device = *client_->native_device(),
+                                .arguments = kept,
+                                .eval = eval_options_,
+                                .call = &call_};
+  std::string what = results ? "" : results.error().ToString();
+  // What calls out is not called twice.
+  if (results && !calls_out_) {
+    std::vector<Literal> wanted, own = inspect::ArgumentsFromLeaves(*input_, kept);
+    inspect::AppendArrays(TRY(hlo::Evaluate(*input_, own, eval_options_)), wanted);
+    what = inspect::CompareResults(wanted, *results);
+    if (!what.empty()) {
+      Result<inspect::Fault> fault = inspect::FindFault(request);
+      what = fault && fault->kind != inspect::FaultKind::kNone ? fault->ToString() : what;
+    }
+  }
+  if (what.empty()) {
+    NOTE("check", 1) << "check " << module_->name() << ": " << checker.checked()
+                     << " steps as the interpreter, results as the evaluator"
+                     << (checker.left_out() > 0 ? StrCat(", ", checker.left_out(), " left out")
+                                                : "");
+    return results;
+  }
+  const std::string& dump = client_->options().dump_directory;
+  std::string folder =
+      inspect::WriteFaultFolder(dump.empty() ? "weft-faults" : dump, request, what);
+  Error error(Code::kInternal, StrCat("WEFT_CHECK: ", module_->name(), ": ", what));
+  error.Hint(StrCat("to see it again: ", folder, "/REPRO"));
+  return std::unexpected(std::move(error));
+}
+
+Result<std::vector<Literal>> NativeRunner::RunArrays(std::vector<Literal>& arguments) const {
   runtime::Call call;
-  call.cancel = cancel_;
+  call.cancel = &client_->cancelled();
   call.call = &call_;
-  if (!has_tokens_) return literals_->Run(arguments, call);
+  if (input_ != nullptr) return RunChecked(arguments, call);
+  if (detail::LogIsOn("step", 2)) return RunShowingSteps(arguments, call);
+  return literals_->Run(arguments, call);
+}
+
+Result<std::vector<Literal>> NativeRunner::RunAlone(std::vector<Literal>& arguments) const {
+  if (!has_tokens_) return RunArrays(arguments);
   std::vector<Literal> arrays;
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (!parameter_is_token_[i]) arrays.push_back(std::move(arguments[i]));
   }
-  std::vector<Literal> results = TRY(literals_->Run(arrays, call)), all;
+  std::vector<Literal> results = TRY(RunArrays(arrays)), all;
   size_t next = 0;
   for (bool token : result_is_token_) {
     all.push_back(token ? Literal(TokenStandIn()) : std::move(results[next++]));

@@ -21,28 +21,40 @@ class NativeRunner : public Runner {
   // cannot do yet: the evaluator takes it then.
   static Result<std::unique_ptr<NativeRunner>> Create(Client& client, const hlo::Module& module,
                                                       const compiler::CompileOptions& options,
-                                                      bool tupled_arguments);
+                                                      inspect::CompileWatch& watch);
   Result<std::vector<std::vector<Literal>>> Run(
       std::span<std::vector<Literal>> arguments) const override;
   Result<std::vector<Literal>> RunAlone(std::vector<Literal>& arguments) const override;
   bool IsTiny() const override { return tiny_; }
+  const program::Program* program() const override { return &program_->program(); }
+  int64_t temp_bytes() const override { return program_->temp_bytes(); }
 
   const runtime::LoadStats& stats() const { return program_->stats(); }
-  int64_t temp_bytes() const { return program_->temp_bytes(); }
   const hlo::Module& module() const { return *module_; }  // as the passes left it
 
  private:
   NativeRunner() = default;
+  void DescribeLeaves(const hlo::Module& module);
+  void ExplainCache(Client& client, const hlo::Module& module,
+                    const compiler::CompileOptions& options) const;
+  // Arrays only, tokens left out.
+  Result<std::vector<Literal>> RunArrays(std::vector<Literal>& arguments) const;
+  Result<std::vector<Literal>> RunChecked(std::vector<Literal>& arguments,
+                                          runtime::Call call) const;
+  Result<std::vector<Literal>> RunShowingSteps(std::vector<Literal>& arguments,
+                                               runtime::Call call) const;
   Status CallOut(const program::Step& step, std::span<const std::span<std::byte>> memory) const;
 
+  Client* client_ = nullptr;
   std::unique_ptr<hlo::Module> module_;
+  std::unique_ptr<hlo::Module> input_;  // as it came; only to check results
+  compiler::CompileOptions options_;
   std::unique_ptr<runtime::LoadedProgram> program_;
   std::unique_ptr<runtime::LiteralRunner> literals_;
   std::unordered_map<int64_t, const hlo::Instruction*> calls_;  // custom calls by id
   std::function<Status(const program::Step&, std::span<const std::span<std::byte>>)> call_;
   std::vector<bool> parameter_is_token_, result_is_token_;
   hlo::EvalOptions eval_options_;  // of custom calls
-  const std::atomic<bool>* cancel_ = nullptr;
   bool tiny_ = false, has_tokens_ = false, calls_out_ = false;
 };
 

@@ -81,6 +81,7 @@ const Routine* FindRoutine(std::string_view name) {
   static const Routine kRoutines[] = {
       {"device_id", VerifyDeviceId, UnitCost, InterpretDeviceId},
       CholeskyRoutine(),
+      LuRoutine(),
       ConvolutionRoutine(),
       FftRoutine(),
       GemmRoutine(),

@@ -53,6 +53,11 @@
 //            [, transpose = false] [, conjugate = false] [, unit_diagonal = false]}
 //            op(a) x = b, or x op(a) = b, for b and x of m x n and the lower or upper triangle of
 //            a; the diagonal is not read when it is said to be 1.
+// lu         (read a, write factors, write s32 pivots, write s32 info) {m, n [, batch = 1]}
+//            a with rows swapped is L U, for m x n matrices with partial pivoting: U on and above
+//            the diagonal of `factors`, L without its diagonal of ones below. Row i was swapped
+//            with row pivots[i] - 1, in order; `info` is the number of the first pivot that is 0,
+//            counted from 1, or 0. Complex pivots are chosen by |re| + |im|.
 #pragma once
 
 #include <cstddef>

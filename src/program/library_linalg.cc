@@ -1,4 +1,4 @@
-// cholesky and triangular_solve, slowly: in complex<double> for all types.
+// cholesky, triangular_solve and lu, slowly: in complex<double> for all types.
 #include <algorithm>
 #include <cmath>
 #include <complex>
@@ -146,8 +146,76 @@ int64_t TriangularSolveCost(const Program&, const Step& step) {
   return SaturatingCost({f.batch, f.m, f.n, f.order});
 }
 
+Status VerifyLu(const Program& program, const Step& step) {
+  TRY(CheckAccess(step, {Access::kRead, Access::kWrite, Access::kWrite, Access::kWrite}, "lu",
+                  "(read a, write factors, write pivots, write info)"));
+  const auto& call = std::get<LibraryStep>(step.op);
+  int64_t m = IntAttr(call, "m", -1), n = IntAttr(call, "n", -1), batch = IntAttr(call, "batch", 1);
+  DType dtype = DTypeOf(program, step.uses[0]);
+  if ((!IsFloat(dtype) && !IsComplex(dtype)) || DTypeOf(program, step.uses[1]) != dtype ||
+      DTypeOf(program, step.uses[2]) != DType::kS32 ||
+      DTypeOf(program, step.uses[3]) != DType::kS32) {
+    return InvalidArgument("lu: does not take these types");
+  }
+  TRY(CheckElements(program, step.uses[0], Product({batch, m, n}), "lu", "a"));
+  TRY(CheckElements(program, step.uses[1], Product({batch, m, n}), "lu", "the factors"));
+  TRY(CheckElements(program, step.uses[2], Product({batch, std::min(m, n)}), "lu", "the pivots"));
+  return CheckElements(program, step.uses[3], batch, "lu", "info");
+}
+
+// Returns info.
+int32_t FactorLu(std::vector<Complex>& a, int64_t m, int64_t n, int32_t* pivots) {
+  auto size = [](Complex x) { return std::fabs(x.real()) + std::fabs(x.imag()); };
+  int32_t info = 0;
+  for (int64_t k = 0; k < std::min(m, n); ++k) {
+    int64_t best = k;
+    for (int64_t i = k + 1; i < m; ++i) {
+      if (size(a[i * n + k]) > size(a[best * n + k])) best = i;
+    }
+    pivots[k] = static_cast<int32_t>(best + 1);
+    for (int64_t j = 0; best != k && j < n; ++j) std::swap(a[k * n + j], a[best * n + j]);
+    if (a[k * n + k] == Complex()) {
+      if (info == 0) info = static_cast<int32_t>(k + 1);
+      continue;
+    }
+    for (int64_t i = k + 1; i < m; ++i) {
+      a[i * n + k] /= a[k * n + k];
+      for (int64_t j = k + 1; j < n; ++j) a[i * n + j] -= a[i * n + k] * a[k * n + j];
+    }
+  }
+  return info;
+}
+
+Status InterpretLu(const Program& program, const Step& step, int64_t,
+                   std::span<const std::span<std::byte>> memory) {
+  const auto& call = std::get<LibraryStep>(step.op);
+  int64_t m = IntAttr(call, "m", -1), n = IntAttr(call, "n", -1), batch = IntAttr(call, "batch", 1);
+  DType dtype = DTypeOf(program, step.uses[0]);
+  int64_t bytes = m * n * ByteWidth(dtype);
+  std::vector<Complex> a(static_cast<size_t>(m * n));
+  auto* pivots = reinterpret_cast<int32_t*>(memory[2].data());
+  auto* info = reinterpret_cast<int32_t*>(memory[3].data());
+  for (int64_t i = 0; i < batch; ++i) {
+    info[i] = 0;
+    if (m * n == 0) continue;
+    LoadC128(dtype, memory[0].data() + i * bytes, m * n, a.data());
+    info[i] = FactorLu(a, m, n, pivots + i * std::min(m, n));
+    StoreC128(dtype, a.data(), m * n, memory[1].data() + i * bytes);
+  }
+  return {};
+}
+
+int64_t LuCost(const Program&, const Step& step) {
+  const auto& call = std::get<LibraryStep>(step.op);
+  int64_t m = IntAttr(call, "m", 0), n = IntAttr(call, "n", 0);
+  return SaturatingCost({IntAttr(call, "batch", 1), m, n, std::min(m, n)});
+}
+
 }  // namespace
 
+Routine LuRoutine() {
+  return {"lu", VerifyLu, LuCost, InterpretLu};
+}
 Routine CholeskyRoutine() {
   return {"cholesky", VerifyCholesky, CholeskyCost, InterpretCholesky};
 }

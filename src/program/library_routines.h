@@ -9,6 +9,7 @@
 namespace weft::program {
 
 Routine CholeskyRoutine();
+Routine LuRoutine();
 Routine ConvolutionRoutine();
 Routine FftRoutine();
 Routine GemmRoutine();

@@ -27,23 +27,29 @@ struct Call {
   // By result number. A result that lies in a donated parameter is written there: the caller passes
   // a parameter that may be overwritten, and the same address here.
   std::span<std::byte* const> results;
-  ThreadPool* pool = nullptr;                  // null: the default one
-  const std::atomic<bool>* cancel = nullptr;   // set: loops end with an error
+  ThreadPool* pool = nullptr;                 // null: the default one
+  const std::atomic<bool>* cancel = nullptr;  // set: loops end with an error
   // Routines that the device does not know (custom calls, callbacks): one span for each use.
   const std::function<Status(const program::Step&, std::span<const std::span<std::byte>>)>* call =
       nullptr;
-  // Tools: called after each step of the program's list or of a loop that is not one native region,
-  // with what it took; the program then runs step by step on one thread.
+  // Tools: called before and after each step of the program's list or of a loop that is not one
+  // native region, with what it took and one span for each use; the program then runs step by step.
+  // Loops and conditionals whose steps are reported are not reported themselves. An error ends the
+  // run.
+  const std::function<Status(const program::Step&, std::span<const std::span<std::byte>>)>*
+      before_step = nullptr;
   const std::function<Status(const program::Step&, double seconds,
                              std::span<const std::span<std::byte>>)>* after_step = nullptr;
+  // The steps inside native regions one by one too, which is not how they run otherwise.
+  bool inside_regions = false;
 };
 
 struct LoadStats {
-  int64_t kernels = 0;        // native functions in the program
-  int64_t compiled = 0;       // object files made now ...
-  int64_t from_cache = 0;     // ... and found in the cache
+  int64_t kernels = 0;     // native functions in the program
+  int64_t compiled = 0;    // object files made now ...
+  int64_t from_cache = 0;  // ... and found in the cache
   int64_t code_bytes = 0;
-  double milliseconds = 0;    // of rendering, optimising, code generation and linking
+  double milliseconds = 0;  // of rendering, optimising, code generation and linking
 };
 
 class LoadedProgram {

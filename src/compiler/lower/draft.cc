@@ -111,9 +111,8 @@ void KernelDraft::Declare(std::span<const KernelInput> inputs,
 KernelBuilder::MemoryId KernelDraft::DeclareBuffer(program::BufferId buffer, Access access) {
   const Shape& shape = program_.buffers[buffer].shape;
   int64_t parts = IsComplex(shape.dtype()) ? 2 : 1;
-  KernelBuilder::MemoryId id = builder_.Param(StrCat("m", parameters_.size()),
-                                              RealType(shape.dtype()),
-                                              shape.elements() * parts, access);
+  KernelBuilder::MemoryId id = builder_.Param(
+      StrCat("m", parameters_.size()), RealType(shape.dtype()), shape.elements() * parts, access);
   parameters_.push_back({buffer, access, id});
   return id;
 }
@@ -128,6 +127,7 @@ KernelBuilder::MemoryId KernelDraft::MemoryOf(MemValue value) const {
 }
 
 int KernelDraft::LanesFor(int64_t width, int64_t size) const {
+  if (target_.kind == program::TargetKind::kGpu) return 1;
   int64_t lanes = 4 * target_.vector_bits / 8 / std::max<int64_t>(width, 1);
   lanes = std::min<int64_t>(lanes, 32);
   while (lanes > size) lanes /= 2;
@@ -136,34 +136,43 @@ int KernelDraft::LanesFor(int64_t width, int64_t size) const {
 
 Status KernelDraft::OverLanes(int64_t size, int lanes, bool in_place,
                               const std::function<Status(Coord)>& body) {
+  return OverLanes(0, size, lanes, in_place, body);
+}
+
+Status KernelDraft::OverLanes(int64_t begin, int64_t end, int lanes, bool in_place,
+                              const std::function<Status(Coord)>& body) {
   int before = elements_.lanes();
   auto run = [&](ValueId at, int n, int64_t multiple) -> Status {
     elements_.set_lanes(n);
-    Status status = body({at, n > 1 ? 1 : 0, multiple});
+    Coord c{at, n > 1 ? 1 : 0, multiple, begin, end - 1};
+    if (auto number = builder_.IntConstant(at); number && n == 1) c = elements_.Constant(*number);
+    Status status = body(c);
     elements_.set_lanes(before);
     return status;
   };
+  int64_t size = end - begin;
+  if (size == 1) return run(builder_.Int(begin), 1, 1);
   if (lanes == 1) {
-    ValueId i = builder_.BeginLoop(LoopKind::kSerial, builder_.Int(0), builder_.Int(size),
+    ValueId i = builder_.BeginLoop(LoopKind::kSerial, builder_.Int(begin), builder_.Int(end),
                                    builder_.Int(1))[0];
     TRY(run(i, 1, 1));
     builder_.End();
     return {};
   }
-  int64_t rest = size % lanes;
+  int64_t rest = size % lanes, multiple = begin % lanes == 0 ? lanes : 1;
   bool overlaps = rest != 0 && !in_place;
-  int64_t end = overlaps ? size : size - rest;
-  if (end == lanes) {
-    TRY(run(builder_.Int(0), lanes, lanes));
-  } else if (end > 0) {
-    ValueId i = builder_.BeginLoop(LoopKind::kSerial, builder_.Int(0), builder_.Int(end),
+  int64_t stop = overlaps ? end : end - rest;
+  if (stop - begin == lanes) {
+    TRY(run(builder_.Int(begin), lanes, multiple));
+  } else if (stop > begin) {
+    ValueId i = builder_.BeginLoop(LoopKind::kSerial, builder_.Int(begin), builder_.Int(stop),
                                    builder_.Int(lanes))[0];
-    if (overlaps) i = builder_.Min(i, builder_.Int(size - lanes));
-    TRY(run(i, lanes, overlaps ? 1 : lanes));
+    if (overlaps) i = builder_.Min(i, builder_.Int(end - lanes));
+    TRY(run(i, lanes, overlaps ? 1 : multiple));
     builder_.End();
   }
   if (rest != 0 && in_place) {
-    ValueId i = builder_.BeginLoop(LoopKind::kSerial, builder_.Int(end), builder_.Int(size),
+    ValueId i = builder_.BeginLoop(LoopKind::kSerial, builder_.Int(stop), builder_.Int(end),
                                    builder_.Int(1))[0];
     TRY(run(i, 1, 1));
     builder_.End();
@@ -177,7 +186,8 @@ Status KernelDraft::StraightLanes(int64_t size, int lanes,
   for (int64_t at = 0; at < size; at += lanes) {
     while (at + lanes > size) lanes /= 2;
     elements_.set_lanes(lanes);
-    Status status = body({builder_.Int(at), lanes > 1 ? 1 : 0, at == 0 ? int64_t{lanes} : at});
+    Status status = body({builder_.Int(at), lanes > 1 ? 1 : 0, at == 0 ? int64_t{lanes} : at, at,
+                          at + lanes - 1});
     elements_.set_lanes(before);
     TRY(std::move(status));
   }
@@ -197,6 +207,7 @@ Status KernelDraft::ForEach(const LoopShape& shape, const Body& body) {
     }
     return {};
   }
+  if (UsesGrid()) return ForEachOnGrid(shape.dims, shape.flat, body);
   return shape.flat ? ForFlat(shape, body) : ForNest(shape, body);
 }
 
@@ -224,18 +235,38 @@ Status KernelDraft::ForFlat(const LoopShape& shape, const Body& body) {
   ValueId begin = b.Mul(c, b.Int(chunk));
   ValueId last = b.Emit(Op::kEq, {c, b.Int(chunks - 1)});
   ValueId end = b.Select(last, b.Int(n), b.Add(begin, b.Int(chunk)));
+  if (!shape.cuts.empty()) {
+    for (size_t k = 0; k <= shape.cuts.size(); ++k) {
+      int64_t first = k == 0 ? 0 : shape.cuts[k - 1];
+      int64_t stop = k < shape.cuts.size() ? shape.cuts[k] : n;
+      ValueId from = b.Max(begin, b.Int(first)), to = b.Min(end, b.Int(stop));
+      ValueId i =
+          b.BeginLoop(LoopKind::kSerial, from, b.Sub(to, b.Int(lanes - 1)), b.Int(lanes))[0];
+      elements_.set_lanes(lanes);
+      TRY(at({i, lanes > 1 ? 1 : 0, 1, first, stop - 1}));
+      elements_.set_lanes(1);
+      b.End();
+      ValueId size = b.Max(b.Sub(to, from), b.Int(0));
+      ValueId rest = b.Add(from, b.Sub(size, b.Rem(size, b.Int(lanes))));
+      ValueId j = b.BeginLoop(LoopKind::kSerial, rest, to, b.Int(1))[0];
+      TRY(at({j, 0, 1, first, stop - 1}));
+      b.End();
+    }
+    b.End();
+    return {};
+  }
   bool overlaps = n % lanes != 0 && !shape.in_place;
   bool tail = n % lanes != 0 && shape.in_place;
   ValueId stop = tail ? b.Select(last, b.Int(n - n % lanes), end) : end;
   ValueId i = b.BeginLoop(LoopKind::kSerial, begin, stop, b.Int(lanes))[0];
   if (overlaps) i = b.Min(i, b.Int(n - lanes));
   elements_.set_lanes(lanes);
-  TRY(at({i, lanes > 1 ? 1 : 0, overlaps ? 1 : lanes}));
+  TRY(at({i, lanes > 1 ? 1 : 0, overlaps ? 1 : lanes, 0, n - 1}));
   elements_.set_lanes(1);
   b.End();
   if (tail) {
     ValueId j = b.BeginLoop(LoopKind::kSerial, stop, end, b.Int(1))[0];
-    TRY(at({j, 0, 1}));
+    TRY(at({j, 0, 1, 0, n - 1}));
     b.End();
   }
   b.End();
@@ -253,7 +284,7 @@ Status KernelDraft::NestFrom(const LoopShape& shape, size_t d, size_t end, Index
   }
   ValueId i = builder_.BeginLoop(LoopKind::kSerial, builder_.Int(0), builder_.Int(size),
                                  builder_.Int(1))[0];
-  index.coords[d] = {i, 0, 1};
+  index.coords[d] = {i, 0, 1, 0, size - 1};
   TRY(NestFrom(shape, d + 1, end, index, body));
   builder_.End();
   return {};
@@ -268,6 +299,7 @@ Status KernelDraft::ForNest(const LoopShape& shape, const Body& body) {
   int64_t row = dims[minor];
   constexpr int64_t kShortRow = 4;
   int lanes = shape.scalar || row < kShortRow ? 1 : LanesFor(shape.width, row);
+  CHECK(shape.cuts.empty() || (shape.cuts.front() > 0 && shape.cuts.back() < row));
   auto over_row = [&](const Index& outer) -> Status {
     Index index = outer;
     for (size_t d = minor + 1; d < rank; ++d) index.coords[d] = elements_.Constant(0);
@@ -283,7 +315,14 @@ Status KernelDraft::ForNest(const LoopShape& shape, const Body& body) {
       return body(index);
     };
     if (shape.serial && row <= kStraightVectors * lanes) return StraightLanes(row, lanes, at);
-    return OverLanes(row, lanes, shape.in_place, at);
+    int64_t begin = 0;
+    for (size_t k = 0; k <= shape.cuts.size(); ++k) {
+      int64_t end = k < shape.cuts.size() ? shape.cuts[k] : row;
+      int part = shape.scalar ? 1 : LanesFor(shape.width, end - begin);
+      TRY(OverLanes(begin, end, std::min(part, lanes), shape.in_place, at));
+      begin = end;
+    }
+    return Status();
   };
   Index index;
   index.coords.resize(rank);
@@ -297,9 +336,8 @@ Status KernelDraft::ForNest(const LoopShape& shape, const Body& body) {
   if (grid == 1) {
     // One long row: by its number.
     LoopShape flat = shape;
-    return ForFlat(flat, [&](const Index& linear) {
-      return body(elements_.Coordinates(shape.dims, linear));
-    });
+    return ForFlat(
+        flat, [&](const Index& linear) { return body(elements_.Coordinates(shape.dims, linear)); });
   }
   chunks = std::min(chunks, grid);
   int64_t chunk = (grid + chunks - 1) / chunks;
@@ -311,7 +349,7 @@ Status KernelDraft::ForNest(const LoopShape& shape, const Body& body) {
   ValueId g = b.BeginLoop(LoopKind::kSerial, begin, end, b.Int(1))[0];
   Index linear;
   linear.is_linear = true;
-  linear.linear = {g, 0, 1};
+  linear.linear = {g, 0, 1, 0, grid - 1};
   Index outer = elements_.Coordinates(std::span(dims.data(), split), linear);
   for (size_t d = 0; d < split; ++d) index.coords[d] = outer.coords[d];
   TRY(NestFrom(shape, split, minor, index, over_row));
@@ -324,11 +362,12 @@ Status KernelDraft::ForEachRow(const Dims& rows, double cost_of_row, bool serial
                                const Body& body) {
   int64_t n = 1;
   for (int64_t d : rows) n *= d;
+  if (UsesGrid() && n > 1) return ForEachOnGrid(rows, false, body);
   KernelBuilder& b = builder_;
   auto at = [&](ValueId r) {
     Index linear;
     linear.is_linear = true;
-    linear.linear = {r, 0, 1};
+    linear.linear = {r, 0, 1, 0, n - 1};
     return body(elements_.Coordinates(rows, linear));
   };
   if (n == 1) return at(b.Int(0));

@@ -26,7 +26,7 @@ struct KernelInput {
 struct KernelOutput {
   const hlo::Instruction* inside;
   MemValue value;
-  int64_t leaf = 0;  // of the tuple that `inside` makes
+  int64_t leaf = 0;  // of `inside`, when that is a tuple
 };
 
 // How much one element of an instruction costs, in units of about a quarter nanosecond.
@@ -44,13 +44,16 @@ class UniqueKernels {
 };
 
 struct LoopShape {
-  Dims dims;           // of what is iterated over
-  double cost = 1;     // of one element
-  int64_t width = 4;   // bytes of the widest element computed
-  bool flat = false;   // elements are wanted by their row-major number
+  Dims dims;              // of what is iterated over
+  double cost = 1;        // of one element
+  int64_t width = 4;      // bytes of the widest element computed
+  bool flat = false;      // elements are wanted by their row-major number
   bool in_place = false;  // an element must not be computed twice
   bool serial = false;    // never in parallel: part of a loop that runs as one native function
   bool scalar = false;    // no lanes
+  // Coordinates of the innermost dimension (of more than one element) where a case distinction in
+  // the body changes: loops stop there. Sorted, inside the dimension.
+  std::vector<int64_t> cuts;
 };
 
 class KernelDraft {
@@ -71,9 +74,14 @@ class KernelDraft {
   Status ForEach(const LoopShape& shape, const Body& body);
   // The same over rows: `rows` is iterated, body gets one row's index.
   Status ForEachRow(const Dims& rows, double cost_of_row, bool serial, const Body& body);
+  // One iteration of the grid for each index (gpu_loops.cc). At the top of a kernel.
+  Status ForEachOnGrid(const Dims& dims, bool flat, const Body& body);
   // One loop over [begin, end) by lanes; what does not fill them comes last.
-  Status OverLanes(int64_t size, int lanes, bool in_place, const std::function<Status(Coord)>& body);
-  // The same without a loop, the last ones by fewer lanes.
+  Status OverLanes(int64_t size, int lanes, bool in_place,
+                   const std::function<Status(Coord)>& body);
+  Status OverLanes(int64_t begin, int64_t end, int lanes, bool in_place,
+                   const std::function<Status(Coord)>& body);
+  // Over [0, size) without a loop, the last ones by fewer lanes.
   Status StraightLanes(int64_t size, int lanes, const std::function<Status(Coord)>& body);
   int LanesFor(int64_t width, int64_t size) const;
 
@@ -83,6 +91,10 @@ class KernelDraft {
   const program::TargetInfo& target() const { return target_; }
 
  private:
+  // Loops begun now are the grid of a GPU.
+  bool UsesGrid() const {
+    return target_.kind == program::TargetKind::kGpu && builder_.block() == 0;
+  }
   Status ForFlat(const LoopShape& shape, const Body& body);
   Status ForNest(const LoopShape& shape, const Body& body);
   Status NestFrom(const LoopShape& shape, size_t d, size_t end, Index& index, const Body& body);

@@ -29,6 +29,25 @@ bool SameIndex(const Index& a, const Index& b) {
   return std::equal(a.coords.begin(), a.coords.end(), b.coords.begin(), b.coords.end(), SameCoord);
 }
 
+// Ends of ranges; beyond the sentinel nothing is known.
+int64_t Bounded(int64_t x) {
+  return std::clamp(x, -Coord::kUnknownCoord, Coord::kUnknownCoord);
+}
+
+bool IsKnown(int64_t x) {
+  return x > -Coord::kUnknownCoord && x < Coord::kUnknownCoord;
+}
+
+int64_t SumOfBounds(int64_t x, int64_t y, int64_t unknown) {
+  return IsKnown(x) && IsKnown(y) ? Bounded(x + y) : unknown;
+}
+
+int64_t ScaledBound(int64_t x, int64_t factor, int64_t unknown) {
+  int64_t product;
+  if (!IsKnown(x) || __builtin_mul_overflow(x, factor, &product)) return unknown;
+  return Bounded(product);
+}
+
 bool FitsS32(int64_t size) {
   return size < (int64_t{1} << 31);
 }
@@ -39,6 +58,13 @@ void ElementEmitter::Bind(const Instruction& instruction, KernelBuilder::MemoryI
   bound_[&instruction] = memory;
 }
 
+void ElementEmitter::BindAt(const Instruction& instruction, KernelBuilder::MemoryId memory,
+                            Place place) {
+  bound_[&instruction] = memory;
+  places_[&instruction] = std::move(place);
+  cache_.erase(&instruction);
+}
+
 void ElementEmitter::SetValue(const Instruction& instruction, Element value) {
   Cached& cached = cache_[&instruction].emplace_back();
   cached = {{}, value, b_.block(), 0};
@@ -47,7 +73,7 @@ void ElementEmitter::SetValue(const Instruction& instruction, Element value) {
 // --- coordinates ---
 
 Coord ElementEmitter::Constant(int64_t value) const {
-  return {b_.Int(value), 0, value == 0 ? int64_t{1} << 40 : std::abs(value)};
+  return {b_.Int(value), 0, value == 0 ? int64_t{1} << 40 : std::abs(value), value, value};
 }
 
 ValueId ElementEmitter::LaneValue(const Coord& coord, DType type) {
@@ -63,10 +89,12 @@ ValueId ElementEmitter::LaneValue(const Coord& coord, DType type) {
 Coord ElementEmitter::Add(const Coord& a, const Coord& b) {
   bool wide = b_.type(a.base).lanes > 1 || b_.type(b.base).lanes > 1;
   int64_t multiple = std::gcd(a.multiple, b.multiple);
-  if (!wide) return {b_.Add(a.base, b.base), a.step + b.step, multiple};
+  int64_t low = SumOfBounds(a.low, b.low, -Coord::kUnknownCoord);
+  int64_t high = SumOfBounds(a.high, b.high, Coord::kUnknownCoord);
+  if (!wide) return {b_.Add(a.base, b.base), a.step + b.step, multiple, low, high};
   ValueId x = LaneValue(a, DType::kS64), y = LaneValue(b, DType::kS64);
   Match(x, y);
-  return {b_.Add(x, y), 0, 1};
+  return {b_.Add(x, y), 0, 1, low, high};
 }
 
 Coord ElementEmitter::AddConstant(const Coord& a, int64_t c) {
@@ -79,42 +107,50 @@ Coord ElementEmitter::Scale(const Coord& a, int64_t factor) {
   int lanes = b_.type(a.base).lanes;
   int64_t multiple = factor == 0 ? int64_t{1} << 40 : a.multiple * std::abs(factor);
   if (multiple <= 0 || multiple > (int64_t{1} << 40)) multiple = std::abs(factor);
-  return {b_.Mul(a.base, b_.Int(factor, {DType::kS64, lanes})), a.step * factor, multiple};
+  int64_t low = ScaledBound(factor < 0 ? a.high : a.low, factor, -Coord::kUnknownCoord);
+  int64_t high = ScaledBound(factor < 0 ? a.low : a.high, factor, Coord::kUnknownCoord);
+  return {b_.Mul(a.base, b_.Int(factor, {DType::kS64, lanes})), a.step * factor, multiple, low,
+          high};
 }
 
 // (base + step * lane) / d is base / d in all lanes when no lane leaves base's multiple of d.
 Coord ElementEmitter::Divide(const Coord& a, int64_t divisor) {
   if (divisor == 1) return a;
   int lanes = b_.type(a.base).lanes;
+  int64_t low = a.low >= 0 ? a.low / divisor : 0;
+  int64_t high = IsKnown(a.high) ? std::max<int64_t>(a.high, 0) / divisor : a.high;
   if (lanes == 1 && (a.step == 0 || lanes_ == 1)) {
-    return {b_.Div(a.base, b_.Int(divisor)), 0, a.multiple % divisor == 0 ? a.multiple / divisor : 1};
+    return {b_.Div(a.base, b_.Int(divisor)), 0,
+            a.multiple % divisor == 0 ? a.multiple / divisor : 1, low, high};
   }
   if (lanes == 1 && a.step > 0) {
     int64_t span = a.step * (lanes_ - 1) + 1;  // lanes reach base + span - 1
     int64_t common = std::gcd(a.multiple, divisor);
-    if (common >= span) return {b_.Div(a.base, b_.Int(divisor)), 0, 1};
+    if (common >= span) return {b_.Div(a.base, b_.Int(divisor)), 0, 1, low, high};
     if (a.step % divisor == 0 && a.multiple % divisor == 0) {
-      return {b_.Div(a.base, b_.Int(divisor)), a.step / divisor, a.multiple / divisor};
+      return {b_.Div(a.base, b_.Int(divisor)), a.step / divisor, a.multiple / divisor, low, high};
     }
   }
   ValueId x = LaneValue(a, DType::kS64);
-  return {b_.Div(x, b_.Int(divisor, b_.type(x))), 0, 1};
+  return {b_.Div(x, b_.Int(divisor, b_.type(x))), 0, 1, low, high};
 }
 
 Coord ElementEmitter::Remainder(const Coord& a, int64_t divisor) {
   if (divisor == 1) return Constant(0);
+  if (a.low >= 0 && a.high < divisor) return a;
   int lanes = b_.type(a.base).lanes;
+  int64_t low = 0, high = divisor - 1;
   if (lanes == 1 && (a.step == 0 || lanes_ == 1)) {
-    return {b_.Rem(a.base, b_.Int(divisor)), 0, std::gcd(a.multiple, divisor)};
+    return {b_.Rem(a.base, b_.Int(divisor)), 0, std::gcd(a.multiple, divisor), low, high};
   }
   if (lanes == 1 && a.step > 0) {
     int64_t span = a.step * (lanes_ - 1) + 1;
     int64_t common = std::gcd(a.multiple, divisor);
-    if (common >= span) return {b_.Rem(a.base, b_.Int(divisor)), a.step, common};
-    if (a.step % divisor == 0) return {b_.Rem(a.base, b_.Int(divisor)), 0, common};
+    if (common >= span) return {b_.Rem(a.base, b_.Int(divisor)), a.step, common, low, high};
+    if (a.step % divisor == 0) return {b_.Rem(a.base, b_.Int(divisor)), 0, common, low, high};
   }
   ValueId x = LaneValue(a, DType::kS64);
-  return {b_.Rem(x, b_.Int(divisor, b_.type(x))), 0, 1};
+  return {b_.Rem(x, b_.Int(divisor, b_.type(x))), 0, 1, low, high};
 }
 
 Coord ElementEmitter::Linear(std::span<const int64_t> dims, const Index& index) {
@@ -149,7 +185,8 @@ Index ElementEmitter::Coordinates(std::span<const int64_t> dims, const Index& in
 
 ValueId ElementEmitter::IsWithin(const Coord& coord, int64_t low, int64_t high,
                                  int64_t size_known) {
-  bool check_low = low > 0, check_high = high < size_known;
+  bool check_low = low > 0 && coord.low < low;
+  bool check_high = high < size_known && coord.high >= high;
   if (!check_low && !check_high) return -1;
   DType type = FitsS32(size_known) && FitsS32(std::abs(high) + 1) ? DType::kS32 : DType::kS64;
   bool wide = b_.type(coord.base).lanes > 1 || (coord.step != 0 && lanes_ > 1);
@@ -164,10 +201,11 @@ ValueId ElementEmitter::IsWithin(const Coord& coord, int64_t low, int64_t high,
 }
 
 Coord ElementEmitter::Clamp(const Coord& coord, int64_t low, int64_t high) {
+  if (coord.low >= low && coord.high <= high) return coord;
   bool wide = b_.type(coord.base).lanes > 1 || (coord.step != 0 && lanes_ > 1);
   ValueId x = wide ? LaneValue(coord, DType::kS64) : coord.base;
   Type type = b_.type(x);
-  return {b_.Max(b_.Min(x, b_.Int(high, type)), b_.Int(low, type)), 0, 1};
+  return {b_.Max(b_.Min(x, b_.Int(high, type)), b_.Int(low, type)), 0, 1, low, high};
 }
 
 // u64 indices beyond the range of s64 are larger than any array.
@@ -297,7 +335,9 @@ Result<Element> ElementEmitter::Emit(const Instruction& instruction, const Index
 Result<Element> ElementEmitter::EmitUncached(const Instruction& instruction, const Index& index) {
   const Shape& shape = instruction.shape();
   if (auto it = bound_.find(&instruction); it != bound_.end()) {
-    return LoadAt(it->second, shape.dtype(), Linear(shape.dims(), index));
+    auto place = places_.find(&instruction);
+    Coord at = place == places_.end() ? Linear(shape.dims(), index) : place->second(index);
+    return LoadAt(it->second, shape.dtype(), at);
   }
   HloOp op = instruction.op();
   if (hlo::IsElementwise(op)) {
@@ -350,7 +390,13 @@ Result<Element> ElementEmitter::EmitLeaf(const Instruction& instruction, int64_t
 
 // Ops whose element is an element of the operand, at another index.
 Result<Element> ElementEmitter::EmitMoved(const Instruction& instruction, const Index& index) {
+  if (instruction.operand_count() == 0) {
+    return Unimplemented(hlo::Mnemonic(instruction.op()), ": no native lowering inside a kernel");
+  }
   const Shape& shape = instruction.shape();
+  if (instruction.operand_count() == 0 || !instruction.operand(0)->shape().IsArray()) {
+    return Unimplemented(hlo::Mnemonic(instruction.op()), ": no native lowering");
+  }
   const Instruction& operand = *instruction.operand(0);
   const Dims& from = operand.shape().dims();
   switch (instruction.op()) {
@@ -453,6 +499,7 @@ Result<Element> ElementEmitter::EmitPad(const Instruction& pad, const Index& ind
     const hlo::PaddingDim& p = padding[i];
     Coord c = at.coords[i];
     int64_t step = p.interior + 1, size = from.dims()[i], width = (size - 1) * step + 1;
+    if (c.high < p.low || c.low >= p.low + width) return Emit(*pad.operand(1), Index());
     inside = both(inside, IsWithin(c, p.low, p.low + width, shape.dims()[i]));
     c = AddConstant(c, -p.low);
     bool clamps = p.low > 0 || p.low + width < shape.dims()[i];
@@ -510,13 +557,15 @@ Result<Element> ElementEmitter::EmitGather(const Instruction& gather, const Inde
   moved.coords.resize(static_cast<size_t>(operand.rank()));
   size_t next_offset = 0;
   for (int64_t d = 0; d < operand.rank(); ++d) {
-    bool dropped = contains(attrs.collapsed_slice_dims, d) || contains(attrs.operand_batching_dims, d);
+    bool dropped =
+        contains(attrs.collapsed_slice_dims, d) || contains(attrs.operand_batching_dims, d);
     moved.coords[static_cast<size_t>(d)] = dropped ? Constant(0) : offsets[next_offset++];
   }
   for (size_t k = 0; k < attrs.operand_batching_dims.size(); ++k) {
     int64_t d = attrs.start_indices_batching_dims[k];
     if (attrs.index_vector_dim < d) --d;
-    moved.coords[static_cast<size_t>(attrs.operand_batching_dims[k])] = batch[static_cast<size_t>(d)];
+    moved.coords[static_cast<size_t>(attrs.operand_batching_dims[k])] =
+        batch[static_cast<size_t>(d)];
   }
   for (size_t k = 0; k < attrs.start_index_map.size(); ++k) {
     size_t d = static_cast<size_t>(attrs.start_index_map[k]);

@@ -32,6 +32,9 @@ struct Coord {
   ValueId base = -1;
   int64_t step = 0;
   int64_t multiple = 1;  // base is a multiple of this
+  // What is known of the values in all lanes: low <= value <= high.
+  int64_t low = -kUnknownCoord, high = kUnknownCoord;
+  static constexpr int64_t kUnknownCoord = int64_t{1} << 60;
 };
 
 // Where an element stands: by its coordinates, or by its row-major number.
@@ -51,9 +54,10 @@ class ElementEmitter {
 
   // The instruction's elements lie in memory (row-major, complex as pairs of reals).
   void Bind(const hlo::Instruction& instruction, KernelBuilder::MemoryId memory);
-  bool IsBound(const hlo::Instruction& instruction) const {
-    return bound_.contains(&instruction);
-  }
+  // The same, with the element's place in memory computed from its index.
+  using Place = std::function<Coord(const Index&)>;
+  void BindAt(const hlo::Instruction& instruction, KernelBuilder::MemoryId memory, Place place);
+  bool IsBound(const hlo::Instruction& instruction) const { return bound_.contains(&instruction); }
   // The instruction's element is this value wherever it is asked for, until the block ends.
   void SetValue(const hlo::Instruction& instruction, Element value);
 
@@ -80,7 +84,7 @@ class ElementEmitter {
   Index Coordinates(std::span<const int64_t> dims, const Index& index);
   // One value a lane, or a scalar when all are the same.
   ValueId LaneValue(const Coord& coord, DType type);
-  // low <= coord < high; -1: always so.
+  // low <= coord < high; -1: always so. `size_known`: coord is below it.
   ValueId IsWithin(const Coord& coord, int64_t low, int64_t high, int64_t size_known);
   Coord Clamp(const Coord& coord, int64_t low, int64_t high);
   // A coordinate computed by the program: an integer element.
@@ -126,6 +130,7 @@ class ElementEmitter {
   ValueId EmitFloatUnary(const hlo::Instruction& instruction, ValueId x);
   ValueId ReducePrecision(const hlo::Instruction& instruction, ValueId x);
   ValueId IntegerPower(ValueId x, ValueId y);
+  ValueId HighProduct(ValueId x, ValueId y);
   ValueId TotalOrderKey(ValueId x, DType dtype);
 
   struct Cached {
@@ -137,6 +142,7 @@ class ElementEmitter {
   KernelBuilder& b_;
   int lanes_ = 1;
   std::unordered_map<const hlo::Instruction*, KernelBuilder::MemoryId> bound_;
+  std::unordered_map<const hlo::Instruction*, Place> places_;  // of bound ones, where not row-major
   std::unordered_map<const hlo::Instruction*, std::vector<Cached>> cache_;
   int depth_ = 0;
   int branches_ = 0;  // of EmitEither, open

@@ -73,7 +73,7 @@ Result<Element> ElementEmitter::EmitConcatenate(const Instruction& concatenate,
     return EmitConcatenateChosen(concatenate, d, at);
   }
   if (first) return EmitConcatenateAt(concatenate, d, at, *first);
-  int64_t offset = 0, most = -1, begin = 0, total = concatenate.shape().dims()[d];
+  int64_t offset = 0, most = -1, begin = 0;
   const Instruction* largest = nullptr;
   for (const Instruction* operand : concatenate.operands()) {
     int64_t size = operand->shape().dim(static_cast<int64_t>(d));
@@ -88,14 +88,19 @@ Result<Element> ElementEmitter::EmitConcatenate(const Instruction& concatenate,
     return EmitConcatenateChosen(concatenate, d, at);
   }
   ValueId inside = -1;
-  if (begin > 0) inside = b_.Emit(Op::kGe, {along.base, b_.Int(begin)});
-  if (begin + most < total) {
+  if (along.high < begin || along.low >= begin + most) {
+    return EmitConcatenateChosen(concatenate, d, at);
+  }
+  if (along.low < begin) inside = b_.Emit(Op::kGe, {along.base, b_.Int(begin)});
+  if (along.high >= begin + most) {
     ValueId below = b_.Emit(Op::kLe, {along.base, b_.Int(begin + most - lanes_)});
     inside = inside < 0 ? below : b_.Emit(Op::kAnd, {inside, below});
   }
   Index moved = at;
   auto within = [&]() -> Result<Element> {
-    moved.coords[d] = AddConstant(along, -begin);
+    Coord& c = moved.coords[d] = AddConstant(along, -begin);
+    c.low = std::max(c.low, int64_t{0});
+    c.high = std::min(c.high, most - 1);
     return Emit(*largest, moved);
   };
   if (inside < 0) return within();
@@ -130,7 +135,8 @@ Result<Element> ElementEmitter::EmitConcatenateAt(const Instruction& concatenate
     Element part;
     if (size >= lanes) {
       int64_t from = std::min(begin, size - lanes), shift = begin - from - lane;
-      moved.coords[d] = {b_.Int(from), 1, from == 0 ? int64_t{lanes} : from};
+      moved.coords[d] = {b_.Int(from), 1, from == 0 ? int64_t{lanes} : from, from,
+                         from + lanes - 1};
       part = Spread(TRY(Emit(*operand, moved)));
       if (shift != 0) {
         std::vector<int32_t> lane_from;
@@ -165,6 +171,7 @@ Result<Element> ElementEmitter::EmitConcatenateChosen(const Instruction& concate
     const Instruction& operand = *concatenate.operand(i);
     int64_t size = operand.shape().dim(static_cast<int64_t>(d));
     offset -= size;
+    if (along.high < offset || along.low >= offset + size) continue;
     Index moved = at;
     moved.coords[d] = Clamp(AddConstant(along, -offset), 0, size - 1);
     Element value = TRY(Emit(operand, moved));
@@ -219,7 +226,16 @@ Result<Element> ElementEmitter::EmitDynamicUpdateSlice(const Instruction& update
     return Select(inside, value, old);
   };
   if (!run || all < 0) return chosen();
-  return EmitEither(all, [&] { return Emit(slice, from); }, chosen);
+  auto within = [&]() -> Result<Element> {
+    Index moved = from;
+    for (int64_t d = 0; d < rank; ++d) {
+      Coord& c = moved.coords[static_cast<size_t>(d)];
+      c.low = std::max(c.low, int64_t{0});
+      c.high = std::min(c.high, slice.shape().dim(d) - 1);
+    }
+    return Emit(slice, moved);
+  };
+  return EmitEither(all, within, chosen);
 }
 
 }  // namespace weft::compiler

@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "compiler/lower/element.h"
+#include "compiler/lower/float_bits.h"
 #include "hlo/computation.h"
 
 namespace weft::compiler {
@@ -191,56 +192,51 @@ Result<Element> ElementEmitter::EmitBitcastConvert(const Instruction& convert, c
   }
   auto stored_bits = [](DType t) { return t == DType::kPred ? 8 : BitWidth(t); };
   int from_bits = stored_bits(from), to_bits = stored_bits(to);
-  if (from_bits < 8 || to_bits < 8) {
-    return Unimplemented("bitcast-convert: no native lowering from ", Name(from), " to ", Name(to));
-  }
-  DType from_int = IntegerType(DTypeClass::kUnsigned, from_bits);
-  DType to_int = IntegerType(DTypeClass::kUnsigned, to_bits);
+  DType from_int = IntegerType(DTypeClass::kUnsigned, std::max(from_bits, 8));
+  DType to_int = IntegerType(DTypeClass::kUnsigned, std::max(to_bits, 8));
   // An element's storage bits as an unsigned integer, and back.
-  auto bits_of = [&](ValueId v) -> Result<ValueId> {
-    Type t = b_.type(v);
+  auto bits_of = [&](ValueId v) -> ValueId {
     if (from == DType::kPred) return b_.Cast(v, DType::kU8);
-    if (IsInteger(from)) return b_.Bitcast(v, from_int);
-    if (BitWidth(t.dtype) == from_bits) return b_.Bitcast(v, from_int);
-    if (from == DType::kBF16) {
-      ValueId wide = b_.Bitcast(v, DType::kU32);
-      return b_.Cast(b_.Emit(Op::kShr, {wide, b_.Int(16, b_.type(wide))}), DType::kU16);
+    if (IsFloat(from) && BitWidth(b_.type(v).dtype) != from_bits) {
+      return b_.Cast(BitsOfNarrowFloat(b_, v, from), from_int);
     }
-    return Unimplemented("bitcast-convert: no native lowering from ", Name(from));
+    ValueId bits = b_.Bitcast(v, from_int);
+    if (from_bits >= 8) return bits;
+    return b_.Emit(Op::kAnd, {bits, b_.Int((1 << from_bits) - 1, b_.type(bits))});
   };
-  auto value_of = [&](ValueId v) -> Result<ValueId> {
+  auto value_of = [&](ValueId v) -> ValueId {
     DType compute = program::ComputeType(to);
     if (to == DType::kPred) return b_.Emit(Op::kNe, {v, b_.Int(0, b_.type(v))});
-    if (BitWidth(compute) == to_bits) return b_.Bitcast(v, compute);
-    if (to == DType::kBF16) {
-      ValueId wide = b_.Cast(v, DType::kU32);
-      return b_.Bitcast(b_.Emit(Op::kShl, {wide, b_.Int(16, b_.type(wide))}), DType::kF32);
+    if (IsFloat(to) && BitWidth(compute) != to_bits) {
+      ValueId bits = b_.Cast(v, DType::kU32);
+      if (to_bits < 8) bits = b_.Emit(Op::kAnd, {bits, b_.Int((1 << to_bits) - 1, b_.type(bits))});
+      return NarrowFloatOfBits(b_, bits, to);
     }
-    return Unimplemented("bitcast-convert: no native lowering to ", Name(to));
+    return Round(b_.Bitcast(v, compute), to);
   };
   if (from_bits == to_bits) {
     Element x = TRY(Emit(*convert.operand(0), index));
     if (from == to) return x;
-    return Element{TRY(value_of(TRY(bits_of(x.re)))), -1};
+    return Element{value_of(bits_of(x.re)), -1};
   }
   Index at = Coordinates(convert.shape().dims(), index);
   if (from_bits > to_bits) {
     Coord part = at.coords.back();
     at.coords.pop_back();
-    ValueId bits = TRY(bits_of(TRY(Emit(*convert.operand(0), at)).re));
+    ValueId bits = bits_of(TRY(Emit(*convert.operand(0), at)).re);
     ValueId amount = LaneValue(Scale(part, to_bits), from_int);
     Match(bits, amount);
-    return Element{TRY(value_of(b_.Cast(b_.Emit(Op::kShr, {bits, amount}), to_int))), -1};
+    return Element{value_of(b_.Cast(b_.Emit(Op::kShr, {bits, amount}), to_int)), -1};
   }
   ValueId all = -1;
   for (int i = 0; i < to_bits / from_bits; ++i) {
     Index part = at;
     part.coords.push_back(Constant(i));
-    ValueId bits = b_.Cast(TRY(bits_of(TRY(Emit(*convert.operand(0), part)).re)), to_int);
+    ValueId bits = b_.Cast(bits_of(TRY(Emit(*convert.operand(0), part)).re), to_int);
     if (i > 0) bits = b_.Emit(Op::kShl, {bits, b_.Int(i * from_bits, b_.type(bits))});
     all = all < 0 ? bits : b_.Emit(Op::kOr, {all, bits});
   }
-  return Element{TRY(value_of(all)), -1};
+  return Element{value_of(all), -1};
 }
 
 }  // namespace weft::compiler

@@ -31,7 +31,16 @@ Element ElementEmitter::Convert(Element value, DType from, DType to) {
     ValueId re = b_.Emit(Op::kNe, {value.re, zero}), im = b_.Emit(Op::kNe, {value.im, zero});
     return {b_.Emit(Op::kOr, {re, im}), -1};
   }
-  Element result{Round(b_.Cast(value.re, part), RealType(to)), -1};
+  ValueId cast = b_.Cast(value.re, part);
+  if (IsInteger(to) && BitWidth(to) < BitWidth(part) && (IsFloat(from) || IsComplex(from))) {
+    // Floats saturate at the bounds of the narrow type, not of the one that computes.
+    int bits = BitWidth(to);
+    int64_t least = IsSigned(to) ? -(int64_t{1} << (bits - 1)) : 0;
+    int64_t greatest = (int64_t{1} << (IsSigned(to) ? bits - 1 : bits)) - 1;
+    cast = b_.Max(cast, b_.Int(least, b_.type(cast)));
+    cast = b_.Min(cast, b_.Int(greatest, b_.type(cast)));
+  }
+  Element result{Round(cast, RealType(to)), -1};
   if (IsComplex(to)) {
     result.im = IsComplex(from) ? b_.Cast(value.im, part) : b_.Number(0, b_.type(result.re));
   }
@@ -76,6 +85,24 @@ Result<Element> ElementEmitter::EmitCompare(const Instruction& compare, Args arg
   }
   static constexpr Op kOps[] = {Op::kEq, Op::kNe, Op::kGe, Op::kGt, Op::kLe, Op::kLt};
   return Element{b_.Emit(kOps[static_cast<int>(attrs.direction)], {a, b}), -1};
+}
+
+// The upper half of a product of 64 bits by 64, from products of halves.
+ValueId ElementEmitter::HighProduct(ValueId x, ValueId y) {
+  DType dtype = b_.type(x).dtype;
+  ValueId a = b_.Bitcast(x, DType::kU64), c = b_.Bitcast(y, DType::kU64);
+  Type type = b_.type(a);
+  ValueId half = b_.Int(32, type), mask = b_.Int(0xffffffff, type);
+  auto low = [&](ValueId v) { return b_.Emit(Op::kAnd, {v, mask}); };
+  auto high = [&](ValueId v) { return b_.Emit(Op::kShr, {v, half}); };
+  ValueId middle = b_.Add(b_.Mul(high(a), low(c)), high(b_.Mul(low(a), low(c))));
+  ValueId other = b_.Add(b_.Mul(low(a), high(c)), low(middle));
+  ValueId result = b_.Add(b_.Add(b_.Mul(high(a), high(c)), high(middle)), high(other));
+  if (IsUnsigned(dtype)) return result;
+  result = b_.Bitcast(result, dtype);
+  ValueId zero = b_.Int(0, b_.type(x));
+  result = b_.Sub(result, b_.Select(b_.Emit(Op::kLt, {x, zero}), y, zero));
+  return b_.Sub(result, b_.Select(b_.Emit(Op::kLt, {y, zero}), x, zero));
 }
 
 ValueId ElementEmitter::IntegerPower(ValueId x, ValueId y) {
@@ -125,7 +152,9 @@ ValueId ElementEmitter::ReducePrecision(const Instruction& instruction, ValueId 
     magnitude = b_.Select(b_.Emit(Op::kLt, {magnitude, num(smallest)}), num(0), magnitude);
   }
   ValueId rounded = b_.Bitcast(b_.Emit(Op::kOr, {magnitude, sign}), type.dtype);
-  return b_.Select(b_.Emit(Op::kNe, {x, x}), x, rounded);
+  // Without a mantissa there is no NaN.
+  ValueId nan = attrs.mantissa_bits > 0 ? x : b_.Float(INFINITY, type);
+  return b_.Select(b_.Emit(Op::kNe, {x, x}), nan, rounded);
 }
 
 ValueId ElementEmitter::EmitFloatUnary(const Instruction& instruction, ValueId x) {
@@ -210,24 +239,23 @@ Result<Element> ElementEmitter::EmitElementwise(const Instruction& instruction, 
     case HloOp::kOr: return Element{b_.Emit(Op::kOr, {x, y}), -1};
     case HloOp::kXor: return Element{b_.Emit(Op::kXor, {x, y}), -1};
     case HloOp::kAtan2: return rounded(math::Atan2(b_, x, y));
-    case HloOp::kPower:
-      return rounded(IsFloat(from) ? math::Pow(b_, x, y) : IntegerPower(x, y));
+    case HloOp::kPower: return rounded(IsFloat(from) ? math::Pow(b_, x, y) : IntegerPower(x, y));
     case HloOp::kShiftLeft:
     case HloOp::kShiftRightArithmetic:
     case HloOp::kShiftRightLogical: {
       int bits = BitWidth(from);
       DType dtype = type.dtype;
       bool arithmetic = op == HloOp::kShiftRightArithmetic;
-      DType as = IntegerType(arithmetic ? DTypeClass::kSigned : DTypeClass::kUnsigned,
-                             BitWidth(dtype));
+      DType as =
+          IntegerType(arithmetic ? DTypeClass::kSigned : DTypeClass::kUnsigned, BitWidth(dtype));
       ValueId u = b_.Bitcast(x, as), n = b_.Bitcast(y, as);
       Type t = b_.type(u);
       if (IsSubByte(from)) {
         // To the top of the byte, so that the kernel's width rules apply; back afterwards.
         ValueId up = b_.Int(8 - bits, t);
         ValueId moved = b_.Emit(Op::kShl, {u, up});
-        ValueId full = b_.Emit(Op::kGe, {b_.Bitcast(n, DType::kU8),
-                                         b_.Int(bits, {DType::kU8, t.lanes})});
+        ValueId full =
+            b_.Emit(Op::kGe, {b_.Bitcast(n, DType::kU8), b_.Int(bits, {DType::kU8, t.lanes})});
         n = b_.Select(full, b_.Int(8, t), n);
         moved = b_.Emit(op == HloOp::kShiftLeft ? Op::kShl : Op::kShr, {moved, n});
         ValueId back = b_.Bitcast(moved, dtype);
@@ -238,7 +266,7 @@ Result<Element> ElementEmitter::EmitElementwise(const Instruction& instruction, 
     }
     case HloOp::kMulhi: {
       int bits = BitWidth(from);
-      if (bits > 32) break;
+      if (bits > 32) return Element{HighProduct(x, y), -1};
       DType wide = IntegerType(Class(from), 64);
       ValueId a = b_.Cast(x, wide), c = b_.Cast(y, wide);
       ValueId product = b_.Mul(a, c);
@@ -249,6 +277,11 @@ Result<Element> ElementEmitter::EmitElementwise(const Instruction& instruction, 
       // clamp(low, x, high); NaN in any of them is the result.
       ValueId low = args[0].re, value = args[1].re, high = args[2].re;
       Match(low, value);
+      if (from == DType::kPred) {
+        ValueId either = b_.Emit(Op::kOr, {value, low});
+        Match(either, high);
+        return Element{b_.Emit(Op::kAnd, {either, high}), -1};
+      }
       ValueId at_least = b_.Max(value, low);
       Match(at_least, high);
       return Element{b_.Min(at_least, high), -1};
@@ -314,6 +347,14 @@ Result<Element> ElementEmitter::EmitComplex(const Instruction& instruction, Args
     case HloOp::kMultiply: return make(math::Mul(b_, x, y));
     case HloOp::kDivide: return make(math::Div(b_, x, y));
     case HloOp::kPower: return make(math::Pow(b_, x, y));
+    case HloOp::kAtan2: {
+      // -i log((y + i x) / sqrt(x^2 + y^2))
+      math::Complex xx = math::Mul(b_, x, x), yy = math::Mul(b_, y, y);
+      math::Complex size = math::Sqrt(b_, {b_.Add(xx.re, yy.re), b_.Add(xx.im, yy.im)});
+      math::Complex sum{b_.Sub(y.re, x.im), b_.Add(y.im, x.re)};
+      math::Complex log = math::Log(b_, math::Div(b_, sum, size));
+      return Element{log.im, b_.Emit(Op::kNeg, {log.re})};
+    }
     case HloOp::kNegate: return Element{b_.Emit(Op::kNeg, {x.re}), b_.Emit(Op::kNeg, {x.im})};
     case HloOp::kReal: return Element{x.re, -1};
     case HloOp::kImag: return Element{x.im, -1};

@@ -41,9 +41,13 @@ Status Lowering::LowerScatter(const Instruction& scatter, Steps& steps) {
     }
     body.inputs.push_back({i, memory_.Leaf(*i)});
   };
+  std::vector<std::pair<MemValue, MemValue>> moves;
   for (int64_t i = 0; i < n; ++i) {
-    Copy(memory_.Leaf(*scatter.operand(i)), results[static_cast<size_t>(i)],
-         "the scattered-into array is read later, or cannot be written", scatter, steps);
+    moves.emplace_back(memory_.Leaf(*scatter.operand(i)), results[static_cast<size_t>(i)]);
+  }
+  CopyTogether(std::move(moves), "the scattered-into array is read later, or cannot be written",
+               scatter, steps);
+  for (int64_t i = 0; i < n; ++i) {
     body.outputs.push_back({&scatter, results[static_cast<size_t>(i)]});
     bind(scatter.operand(n + 1 + i));
   }
@@ -154,6 +158,10 @@ Status Lowering::LowerScatter(const Instruction& scatter, Steps& steps) {
     piece = minor;
     pieces = 1;
   }
+  if (target_.kind == program::TargetKind::kGpu) {
+    piece = 1;
+    pieces = minor;
+  }
   ValueId column = b.Int(0);
   if (pieces > 1) {
     ValueId p = b.BeginLoop(LoopKind::kParallel, b.Int(0), b.Int(pieces), b.Int(1))[0];
@@ -170,6 +178,7 @@ Status Lowering::LowerScatter(const Instruction& scatter, Steps& steps) {
     LoopShape outer;
     outer.dims = Dims(std::span(window_sizes.data(), window_sizes.size() - 1));
     outer.serial = true;
+    outer.scalar = true;  // lanes are of the row inside
     int lanes = minor >= 4 ? draft.LanesFor(width, piece) : 1;
     auto row = [&](const Index& o) {
       Index index = e.Coordinates(outer.dims, o);

@@ -13,7 +13,7 @@ using HloOp = hlo::Op;
 
 namespace {
 
-constexpr int64_t kShortReduce = 16;       // elements: computed where they are needed
+constexpr int64_t kShortReduce = 16;          // elements: computed where they are needed
 constexpr double kSplitReduceCost = 200'000;  // rows worth cutting in pieces
 constexpr int64_t kPieces = 32;
 
@@ -141,11 +141,10 @@ KernelBody Lowering::BodyOf(const Instruction& instruction) const {
     }
     const Instruction* root = fused.root();
     if (root->op() == HloOp::kTuple) {
-      size_t k = 0;
+      size_t next = 0;
       for (const Instruction* operand : root->operands()) {
-        int64_t count = LeafCount(operand->shape());
-        for (int64_t leaf = 0; leaf < count; ++leaf) {
-          body.outputs.push_back({operand, leaves[k++], leaf});
+        for (int64_t leaf = 0; leaf < LeafCount(operand->shape()); ++leaf) {
+          body.outputs.push_back({operand, leaves[next++], leaf});
         }
       }
     } else {
@@ -181,7 +180,6 @@ LoopShape Lowering::ShapeOf(const KernelBody& body, const Dims& dims) const {
   auto widen = [&](DType dtype) {
     shape.width = std::max(shape.width, std::max<int64_t>(ByteWidth(RealType(dtype)), 1));
     if (IsFloat(dtype)) shape.width = std::max<int64_t>(shape.width, 4);
-    if (IsComplex(dtype)) shape.width = std::max<int64_t>(shape.width, 8);
   };
   for (const KernelInput& input : body.inputs) {
     if (input.inside->shape().IsArray() && !input.inside->shape().IsScalar()) {
@@ -217,11 +215,17 @@ void Lowering::Finish(KernelDraft& draft, const KernelBody& body, Steps& steps) 
 }
 
 Status Lowering::LowerKernel(const Instruction& instruction, Steps& steps) {
-  ForEachLeaf(instruction.shape(), [](const Shape&) {});
+  bool arrays = LeafCount(instruction.shape()) > 0;
+  ForEachLeaf(instruction.shape(), [&](const Shape& leaf) { arrays &= leaf.IsArray(); });
+  if (!arrays) return Unimplemented(hlo::Mnemonic(instruction.op()), ": no native lowering");
   if (instruction.shape().IsArray() && instruction.shape().elements() == 0) return {};
   KernelBody body = BodyOf(instruction);
   const Instruction& root = *body.outputs[0].inside;
   const Instruction& producer = Producer(root);
+  if (instruction.op() == HloOp::kFusion &&
+      instruction.attrs<hlo::FusionAttrs>().kind == hlo::FusionKind::kOutput) {
+    if (auto space = RowSpaceOf(body.members)) return LowerRows(body, *space, steps);
+  }
   switch (producer.op()) {
     case HloOp::kReduce: return LowerReduce(body, steps);
     case HloOp::kDynamicUpdateSlice:
@@ -232,6 +236,7 @@ Status Lowering::LowerKernel(const Instruction& instruction, Steps& steps) {
       break;
     default: break;
   }
+  if (CanTile(body)) return LowerTiles(body, steps);
   return LowerLoop(body, steps);
 }
 
@@ -239,21 +244,25 @@ Status Lowering::LowerLoop(const KernelBody& body, Steps& steps) {
   KernelDraft draft = NewDraft(body);
   draft.Declare(body.inputs, body.outputs);
   ElementEmitter& e = draft.elements();
-  const Instruction& first_root = *body.outputs[0].inside;
-  bool tuple = first_root.shape().IsTuple();
+  bool tuple = body.outputs[0].inside->shape().IsTuple();
   const Shape& first = memory_.shape(body.outputs[0].value);
   LoopShape shape = ShapeOf(body, tuple ? first.dims() : body.outputs[0].inside->shape().dims());
+  if (!shape.flat) {
+    std::vector<const Instruction*> roots;
+    for (const KernelOutput& output : body.outputs) roots.push_back(output.inside);
+    shape.cuts = MinorCuts(body.members, roots, shape.dims);
+  }
   TRY(draft.ForEach(shape, [&](const Index& index) -> Status {
     std::vector<Element> values;
     for (const KernelOutput& output : body.outputs) {
-      bool leaf = output.inside->shape().IsTuple();
-      values.push_back(TRY(leaf ? e.EmitLeaf(*output.inside, output.leaf, index)
-                                : e.Emit(*output.inside, index)));
+      values.push_back(TRY(output.inside->shape().IsTuple()
+                               ? e.EmitLeaf(*output.inside, output.leaf, index)
+                               : e.Emit(*output.inside, index)));
     }
     for (size_t k = 0; k < body.outputs.size(); ++k) {
       const Shape& to = memory_.shape(body.outputs[k].value);
-      e.StoreAt(draft.MemoryOf(body.outputs[k].value), to.dtype(),
-                e.Linear(shape.dims, index), values[k]);
+      e.StoreAt(draft.MemoryOf(body.outputs[k].value), to.dtype(), e.Linear(shape.dims, index),
+                values[k]);
     }
     return {};
   }));
@@ -292,6 +301,7 @@ Status Lowering::LowerConcatenate(const KernelBody& body, Steps& steps) {
     ElementEmitter& e = draft.elements();
     LoopShape shape = ShapeOf(part, operand->shape().dims());
     shape.flat = false;
+    shape.cuts = MinorCuts(part.members, std::vector<const Instruction*>{operand}, shape.dims);
     TRY(draft.ForEach(shape, [&](const Index& index) -> Status {
       Element value = TRY(e.Emit(*operand, index));
       Index to = e.Coordinates(operand->shape().dims(), index);
@@ -332,7 +342,6 @@ Status Lowering::LowerUpdate(const KernelBody& body, Steps& steps) {
   ElementEmitter& e = draft.elements();
   LoopShape shape = ShapeOf(part, slice.shape().dims());
   shape.flat = false;
-  shape.in_place |= read && memory_.Share(input->value, result);
   TRY(draft.ForEach(shape, [&](const Index& index) -> Status {
     Element value = TRY(e.Emit(slice, index));
     Index to = e.Coordinates(slice.shape().dims(), index);
@@ -378,8 +387,14 @@ Status Lowering::LowerReduce(const KernelBody& body, Steps& steps) {
     return other.kept == dims.kept && other.reduced == dims.reduced &&
            other.kept_sizes == dims.kept_sizes && other.reduced_sizes == dims.reduced_sizes;
   });
-  if (!same || !dims.minor || dims.length <= kShortReduce) return LowerLoop(body, steps);
   LoopShape shape = ShapeOf(body, reduces[0]->operand(0)->shape().dims());
+  if (target_.kind == program::TargetKind::kGpu) {
+    bool blocks = same && ReducesByBlocks(dims, target_);
+    return blocks ? LowerReduceOnGpu(body, reduces, wanted, dims, shape, steps)
+                  : LowerLoop(body, steps);
+  }
+  if (!same || dims.length <= kShortReduce) return LowerLoop(body, steps);
+  if (!dims.minor) return LowerColumnReduce(body, reduces, wanted, dims, steps);
   double total = shape.cost * static_cast<double>(dims.rows) * static_cast<double>(dims.length);
   auto store = [&](KernelDraft& draft, const Index& row, std::span<const Element> values) {
     ElementEmitter& e = draft.elements();
@@ -423,7 +438,8 @@ Status Lowering::LowerSplitReduce(const KernelBody& body,
   }
   draft.Declare(body.inputs, {});
   std::vector<KernelBuilder::MemoryId> memory;
-  for (program::BufferId b : partial) memory.push_back(draft.DeclareBuffer(b, program::Access::kWrite));
+  for (program::BufferId b : partial)
+    memory.push_back(draft.DeclareBuffer(b, program::Access::kWrite));
   RowReducer reducer(draft, reduces, shape.width);
   Dims grid = dims.kept_sizes;
   grid.push_back(pieces);
@@ -431,23 +447,24 @@ Status Lowering::LowerSplitReduce(const KernelBody& body,
   ElementEmitter& e = draft.elements();
   TRY(draft.ForEachRow(grid, shape.cost * static_cast<double>(piece), false,
                        [&](const Index& at) -> Status {
-    Index row = at;
-    ValueId number = at.coords.back().base;
-    row.coords.pop_back();
-    std::vector<Element> values =
-        TRY(reducer.Row(row, b.Mul(number, b.Int(piece)), piece, true));
-    for (size_t i = 0; i < values.size(); ++i) {
-      e.StoreAt(memory[i], reducer.type(i), e.Linear(grid, at), values[i]);
-    }
-    return {};
-  }));
+                         Index row = at;
+                         ValueId number = at.coords.back().base;
+                         row.coords.pop_back();
+                         std::vector<Element> values =
+                             TRY(reducer.Row(row, b.Mul(number, b.Int(piece)), piece, true));
+                         for (size_t i = 0; i < values.size(); ++i) {
+                           e.StoreAt(memory[i], reducer.type(i), e.Linear(grid, at), values[i]);
+                         }
+                         return {};
+                       }));
   Finish(draft, body, steps);
 
   KernelDraft last(StrCat(body.instruction->name(), ".join"), program_, memory_, target_);
   // The rest of the rows, and initial values, are read here.
   last.Declare(body.inputs, body.outputs);
   memory.clear();
-  for (program::BufferId p : partial) memory.push_back(last.DeclareBuffer(p, program::Access::kRead));
+  for (program::BufferId p : partial)
+    memory.push_back(last.DeclareBuffer(p, program::Access::kRead));
   RowReducer join(last, reduces, shape.width);
   ElementEmitter& f = last.elements();
   TRY(last.ForEachRow(dims.kept_sizes, 1, true, [&](const Index& row) -> Status {
@@ -462,8 +479,8 @@ Status Lowering::LowerSplitReduce(const KernelBody& body,
       acc = TRY(join.Combine(std::move(acc), value));
     }
     if (rest > 0) {
-      std::vector<Element> value = TRY(join.Row(
-          row, last.builder().Int(pieces * piece), rest, true));
+      std::vector<Element> value =
+          TRY(join.Row(row, last.builder().Int(pieces * piece), rest, true));
       acc = TRY(join.Combine(std::move(acc), value));
     }
     for (size_t k = 0; k < body.outputs.size(); ++k) {

@@ -53,6 +53,20 @@ double CostOf(const Instruction& instruction) {
     }
     case HloOp::kDynamicUpdateSlice:
       return static_cast<double>(instruction.operand(1)->shape().elements());
+    case HloOp::kCholesky:
+    case HloOp::kTriangularSolve: {
+      const Shape& a = instruction.operand(0)->shape();
+      return static_cast<double>(instruction.shape().elements()) *
+             static_cast<double>(a.dim(a.rank() - 1));
+    }
+    case HloOp::kCustomCall: {
+      // Factors of n x n matrices; of other calls nothing is known.
+      if (instruction.operand_count() == 0 || !instruction.operand(0)->shape().IsArray()) break;
+      const Shape& a = instruction.operand(0)->shape();
+      double longest = 1;
+      for (int64_t d : a.dims()) longest = std::max(longest, static_cast<double>(d));
+      return static_cast<double>(a.elements()) * longest;
+    }
     case HloOp::kSort: return 30 * static_cast<double>(instruction.operand(0)->shape().elements());
     default: break;
   }
@@ -86,7 +100,7 @@ void Lowering::Copy(MemValue from, MemValue to, std::string_view reason, const I
   step.uses = {In(program_, Buffer(from)), Out(program_, Buffer(to))};
   step.name = StrCat("copy.", at.name());
   step.source = SourceLine(at);
-  VLOG("copies", 2) << "copy of " << memory_.shape(from).ByteSize() << " bytes at " << at.name()
+  VLOG("copies", 3) << "copy of " << memory_.shape(from).ByteSize() << " bytes at " << at.name()
                     << ": " << reason;
   steps.push_back(std::move(step));
 }

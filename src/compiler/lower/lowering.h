@@ -2,6 +2,7 @@
 // the steps of one instruction.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,8 @@
 #include "compiler/lower/lower.h"
 #include "compiler/lower/memory.h"
 #include "compiler/lower/reduce.h"
+#include "compiler/lower/sort_order.h"
+#include "compiler/row_space.h"
 #include "hlo/computation.h"
 
 namespace weft::compiler {
@@ -22,6 +25,10 @@ struct KernelBody {
   std::vector<KernelOutput> outputs;
   std::vector<const hlo::Instruction*> members;  // computed inside
 };
+
+// cuts.cc: where loops over `dims` that compute the roots from the members are to be cut.
+std::vector<int64_t> MinorCuts(std::span<const hlo::Instruction* const> members,
+                               std::span<const hlo::Instruction* const> roots, const Dims& dims);
 
 class Lowering {
  public:
@@ -43,11 +50,22 @@ class Lowering {
   Status LowerLoop(const KernelBody& body, Steps& steps);
   Status LowerConcatenate(const KernelBody& body, Steps& steps);
   Status LowerReduce(const KernelBody& body, Steps& steps);
-  Status LowerSplitReduce(const KernelBody& body,
+  Status LowerSplitReduce(const KernelBody& body, std::span<const hlo::Instruction* const> reduces,
+                          std::span<const size_t> wanted, const ReduceDims& dims,
+                          const LoopShape& shape, Steps& steps);
+  Status LowerReduceOnGpu(const KernelBody& body,
                           std::span<const hlo::Instruction* const> reduces,
                           std::span<const size_t> wanted, const ReduceDims& dims,
                           const LoopShape& shape, Steps& steps);
   Status LowerUpdate(const KernelBody& body, Steps& steps);
+  // columns.cc: reductions that keep the minor dimension.
+  Status LowerColumnReduce(const KernelBody& body, std::span<const hlo::Instruction* const> reduces,
+                           std::span<const size_t> wanted, const ReduceDims& dims, Steps& steps);
+  // row.cc: reductions along rows with what is computed from their results.
+  Status LowerRows(const KernelBody& body, const RowSpace& space, Steps& steps);
+  // transpose.cc: a loop whose root is a transpose, by tiles.
+  bool CanTile(const KernelBody& body) const;
+  Status LowerTiles(const KernelBody& body, Steps& steps);
   LoopShape ShapeOf(const KernelBody& body, const Dims& dims) const;
   KernelDraft NewDraft(const KernelBody& body);
   void Finish(KernelDraft& draft, const KernelBody& body, Steps& steps);
@@ -60,11 +78,18 @@ class Lowering {
   // routines.cc: library calls
   Status LowerDot(const hlo::Instruction& dot, Steps& steps);
   Status LowerRoutine(const hlo::Instruction& instruction, Steps& steps);
+  std::optional<program::Step> HouseholderStep(const hlo::Instruction& call);
   Status LowerSort(const hlo::Instruction& sort, Steps& steps);
+  Status LowerOrderedSort(const hlo::Instruction& sort, const SortOrder& order,
+                          std::vector<program::Attr> list, Steps& steps);
   // linalg.cc
   Status LowerCholesky(const hlo::Instruction& cholesky, Steps& steps);
   Status LowerTriangularSolve(const hlo::Instruction& solve, Steps& steps);
   Status LowerLu(const hlo::Instruction& call, Steps& steps);
+  // linalg_loops.cc
+  Status LowerCholeskyLoops(const hlo::Instruction& cholesky, Steps& steps);
+  Status LowerSolveLoops(const hlo::Instruction& solve, Steps& steps);
+  Status LowerLuLoops(const hlo::Instruction& call, Steps& steps);
 
   program::BufferId Buffer(MemValue value) { return memory_.Buffer(program_, value); }
   // A temporary that only this step and the next ones use.

@@ -297,6 +297,7 @@ void Memory::TryShare(const Wish& wish) {
   Value &x = values_[static_cast<size_t>(a)], &y = values_[static_cast<size_t>(b)];
   if (x.constant != nullptr || y.constant != nullptr) return;
   if (x.shape.ByteSize() != y.shape.ByteSize()) return;
+  if (x.shape.dtype() != y.shape.dtype()) return;  // a kernel sees a buffer as one array
   if (x.parameter >= 0 && y.parameter >= 0) return;
   if (x.result >= 0 && y.result >= 0) return;
   if ((x.parameter >= 0 && !x.donated) || (y.parameter >= 0 && !y.donated)) return;

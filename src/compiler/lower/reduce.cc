@@ -1,6 +1,7 @@
 #include "compiler/lower/reduce.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "hlo/computation.h"
@@ -12,11 +13,23 @@ using program::LoopKind;
 using program::Op;
 using HloOp = hlo::Op;
 
-std::optional<PlainReducer> AsPlainReducer(const hlo::Computation& computation, DType dtype) {
+std::optional<PlainReducer> AsPlainReducer(const hlo::Computation& computation, DType dtype,
+                                           int64_t leaf) {
   const Instruction* root = computation.root();
-  if (computation.parameters().size() != 2 || root->operand_count() != 2) return std::nullopt;
-  if (!root->operand(0)->IsParameter() || !root->operand(1)->IsParameter() ||
-      root->operand(0) == root->operand(1)) {
+  int64_t count = 1;
+  if (root->op() == HloOp::kTuple) {
+    count = root->operand_count();
+    root = root->operand(leaf);
+  }
+  if (static_cast<int64_t>(computation.parameters().size()) != 2 * count ||
+      root->operand_count() != 2) {
+    return std::nullopt;
+  }
+  // The leaf's own accumulator and value, in either order.
+  const Instruction *x = root->operand(0), *y = root->operand(1);
+  if (!x->IsParameter() || !y->IsParameter() || x == y) return std::nullopt;
+  if (std::min(x->parameter_number(), y->parameter_number()) != leaf ||
+      std::max(x->parameter_number(), y->parameter_number()) != leaf + count) {
     return std::nullopt;
   }
   if (IsComplex(dtype) || root->shape().dtype() != dtype) return std::nullopt;
@@ -35,7 +48,10 @@ std::optional<PlainReducer> AsPlainReducer(const hlo::Computation& computation, 
       return std::nullopt;
     case HloOp::kOr: return PlainReducer{Op::kOr, 0};
     case HloOp::kXor: return PlainReducer{Op::kXor, 0};
-    case HloOp::kAnd: return PlainReducer{Op::kAnd, pred ? 1.0 : -1.0};
+    case HloOp::kAnd:
+      if (IsUnsigned(dtype) && BitWidth(dtype) > 32) return std::nullopt;  // no double
+      if (IsUnsigned(dtype)) return PlainReducer{Op::kAnd, std::ldexp(1.0, BitWidth(dtype)) - 1};
+      return PlainReducer{Op::kAnd, pred ? 1.0 : -1.0};
     default: return std::nullopt;
   }
 }
@@ -51,6 +67,18 @@ ReduceDims SplitDims(const Instruction& reduce) {
     (is_reduced ? split.reduced_sizes : split.kept_sizes).push_back(from[d]);
     (is_reduced ? split.length : split.rows) *= from[d];
     if (from[d] > 1) split.minor = is_reduced;
+  }
+  // Few columns: lanes are better off along the rows, at a distance of each other.
+  constexpr int64_t kFewColumns = 4, kLongRow = 16;
+  int64_t columns = 1;
+  for (size_t d = from.size(); d-- > 0 && !split.minor;) {
+    bool is_reduced = std::find(split.reduced.begin(), split.reduced.end(),
+                                static_cast<int64_t>(d)) != split.reduced.end();
+    if (is_reduced && from[d] > 1) {
+      split.minor = columns <= kFewColumns && from[d] >= kLongRow;
+      break;
+    }
+    if (!is_reduced) columns *= from[d];
   }
   return split;
 }
@@ -69,7 +97,7 @@ RowReducer::RowReducer(KernelDraft& draft, std::span<const Instruction* const> r
     for (int64_t i = 0; i < n; ++i) {
       DType dtype = reduce->operand(i)->shape().dtype();
       types_.push_back(dtype);
-      plain_.push_back(n == 1 ? AsPlainReducer(to_apply, dtype) : std::nullopt);
+      plain_.push_back(AsPlainReducer(to_apply, dtype, i));
       if (!plain_.back()) can_use_lanes_ &= reduce->operand(n + i)->IsConstant();
     }
   }
@@ -100,8 +128,7 @@ Result<std::vector<Element>> RowReducer::Combine(std::vector<Element> acc,
                               acc.begin() + static_cast<int64_t>(at + n));
     args.insert(args.end(), value.begin() + static_cast<int64_t>(at),
                 value.begin() + static_cast<int64_t>(at + n));
-    std::vector<Element> made =
-        TRY(e_.Call(*reduce->attrs<hlo::ReduceAttrs>().to_apply, args));
+    std::vector<Element> made = TRY(e_.Call(*reduce->attrs<hlo::ReduceAttrs>().to_apply, args));
     next.insert(next.end(), made.begin(), made.end());
     at += n;
   }
@@ -111,6 +138,7 @@ Result<std::vector<Element>> RowReducer::Combine(std::vector<Element> acc,
 Result<std::vector<Element>> RowReducer::Accumulate(const Index& row, const Coord& j,
                                                     std::vector<Element> acc) {
   Index index = At(row, j);
+  if (also_) TRY(also_(index));
   std::vector<Element> value;
   for (const Instruction* reduce : reduces_) {
     for (int64_t i = 0; i < reduce->operand_count() / 2; ++i) {
@@ -195,11 +223,10 @@ Result<std::vector<Element>> RowReducer::Row(const Index& row, ValueId begin, in
   auto loop = [&](int64_t from, int64_t to, int n,
                   std::vector<Element> start) -> Result<std::vector<Element>> {
     e_.set_lanes(n);
-    std::vector<ValueId> inside = b_.BeginLoop(LoopKind::kSerial, b_.Int(from), b_.Int(to),
-                                               b_.Int(n), Pack(start, n));
-    Coord j{b_.Add(begin, inside[0]), n > 1 ? 1 : 0, n};
-    std::vector<Element> next =
-        TRY(Accumulate(row, j, Unpack(std::span(inside).subspan(1))));
+    std::vector<ValueId> inside =
+        b_.BeginLoop(LoopKind::kSerial, b_.Int(from), b_.Int(to), b_.Int(n), Pack(start, n));
+    Coord j{b_.Add(begin, inside[0]), n > 1 ? 1 : 0, n, 0, dims_.length - 1};
+    std::vector<Element> next = TRY(Accumulate(row, j, Unpack(std::span(inside).subspan(1))));
     std::vector<Element> after = Unpack(b_.End(Pack(next, n)));
     e_.set_lanes(1);
     return after;

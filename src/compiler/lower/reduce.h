@@ -14,16 +14,20 @@ struct PlainReducer {
   program::Op op;
   double identity;  // as a number; +-inf for min and max
 };
-std::optional<PlainReducer> AsPlainReducer(const hlo::Computation& computation, DType dtype);
+std::optional<PlainReducer> AsPlainReducer(const hlo::Computation& computation, DType dtype,
+                                           int64_t leaf = 0);
 
 // Dimensions of a reduce, sorted: which are kept, which go.
 struct ReduceDims {
-  Dims kept, reduced;            // dimension numbers
+  Dims kept, reduced;  // dimension numbers
   Dims kept_sizes, reduced_sizes;
   int64_t rows = 1, length = 1;  // elements of the result, elements that make one of them
-  bool minor = false;            // the innermost dimension (of more than one element) is reduced
+  // The innermost dimension (of more than one element) is reduced, or one with hardly any inside.
+  bool minor = false;
 };
 ReduceDims SplitDims(const hlo::Instruction& reduce);
+// Whether blocks of a GPU's threads reduce them, and not a thread each (gpu_loops.cc).
+bool ReducesByBlocks(const ReduceDims& dims, const program::TargetInfo& target);
 
 // Emits one row of several reduces over the same dimensions. `begin`, `size`: the part of the row;
 // results as the reduces' operands in order, without the initial values if `partial`.
@@ -33,20 +37,23 @@ class RowReducer {
   // Whether lanes can be used: reducers are plain, or their initial values constants.
   bool CanUseLanes() const { return can_use_lanes_; }
   Result<std::vector<Element>> Row(const Index& row, ValueId begin, int64_t size, bool partial);
+  // Called with the index before each step of Row's loops, lanes set.
+  void set_also(std::function<Status(const Index&)> also) { also_ = std::move(also); }
   // acc (+) value for all operands.
   Result<std::vector<Element>> Combine(std::vector<Element> acc, std::span<const Element> value);
   Result<std::vector<Element>> Inits();
   Result<std::vector<Element>> Starts();  // identities, or the initial values
   size_t operand_count() const { return types_.size(); }
   DType type(size_t i) const { return types_[i]; }
+  // acc (+) element j of the row; and elements as the values that a loop carries.
+  Result<std::vector<Element>> Accumulate(const Index& row, const Coord& j,
+                                          std::vector<Element> acc);
+  std::vector<ValueId> Pack(std::span<const Element> elements, int lanes);
+  std::vector<Element> Unpack(std::span<const ValueId> values);
 
  private:
   Index At(const Index& row, const Coord& j);
-  Result<std::vector<Element>> Accumulate(const Index& row, const Coord& j,
-                                          std::vector<Element> acc);
   Result<std::vector<Element>> CombineLanes(std::vector<Element> acc, int lanes);
-  std::vector<ValueId> Pack(std::span<const Element> elements, int lanes);
-  std::vector<Element> Unpack(std::span<const ValueId> values);
 
   KernelDraft& draft_;
   ElementEmitter& e_;
@@ -57,6 +64,7 @@ class RowReducer {
   std::vector<std::optional<PlainReducer>> plain_;
   int64_t width_;
   bool can_use_lanes_ = true;
+  std::function<Status(const Index&)> also_;
 };
 
 }  // namespace weft::compiler

@@ -3,6 +3,7 @@
 
 #include "base/str.h"
 #include "compiler/lower/lowering.h"
+#include "compiler/lower/sort_order.h"
 
 namespace weft::compiler {
 
@@ -70,6 +71,27 @@ Status Lowering::LowerDot(const Instruction& dot, Steps& steps) {
   return {};
 }
 
+// The keys come first, in the order of their significance.
+Status Lowering::LowerOrderedSort(const Instruction& sort, const SortOrder& order,
+                                  std::vector<Attr> list, Steps& steps) {
+  std::vector<int64_t> operands = order.keys;
+  for (int64_t i = 0; i < sort.operand_count(); ++i) {
+    if (std::find(operands.begin(), operands.end(), i) == operands.end()) operands.push_back(i);
+  }
+  if (order.descending) list.push_back({"order", std::string("desc")});
+  if (order.keys.size() > 1) list.push_back({"keys", static_cast<int64_t>(order.keys.size())});
+  if (order.zeros_equal) list.push_back({"zeros_equal", true});
+  if (order.nans_equal) list.push_back({"nans_equal", true});
+  Step step = Routine("sort", sort, std::move(list));
+  step.uses.clear();
+  for (int64_t i : operands) {
+    step.uses.push_back(In(program_, Buffer(memory_.Leaf(*sort.operand(i)))));
+  }
+  for (int64_t i : operands) step.uses.push_back(Out(program_, Buffer(memory_.Leaf(sort, i))));
+  steps.push_back(std::move(step));
+  return {};
+}
+
 Status Lowering::LowerSort(const Instruction& sort, Steps& steps) {
   const auto& attrs = sort.attrs<hlo::SortAttrs>();
   const Shape& shape = sort.operand(0)->shape();
@@ -77,8 +99,12 @@ Status Lowering::LowerSort(const Instruction& sort, Steps& steps) {
   for (int64_t d = 0; d < dim; ++d) outer *= shape.dim(d);
   for (int64_t d = dim + 1; d < shape.rank(); ++d) inner *= shape.dim(d);
   std::vector<Attr> list = {{"n", shape.dim(dim)}, {"outer", outer}, {"inner", inner}};
-  // The comparator as a kernel of one element each.
+  if (shape.elements() == 0) return {};
   const hlo::Computation& compare = *attrs.to_apply;
+  if (std::optional<SortOrder> order = OrderOfComparator(compare)) {
+    return LowerOrderedSort(sort, *order, std::move(list), steps);
+  }
+  // The comparator as a kernel of one element each.
   KernelBuilder b(StrCat(sort.name(), ".compare"));
   b.ReuseValues();
   std::vector<Element> args;
@@ -102,6 +128,24 @@ Status Lowering::LowerSort(const Instruction& sort, Steps& steps) {
   return {};
 }
 
+// The calls that are householder_qr and householder_product.
+std::optional<Step> Lowering::HouseholderStep(const Instruction& call) {
+  const std::string& target = call.attrs<hlo::CustomCallAttrs>().custom_call_target;
+  bool product = target == "ProductOfElementaryHouseholderReflectors";
+  if ((!product && target != "Qr") || call.operand_count() != (product ? 2 : 1)) {
+    return std::nullopt;
+  }
+  const Shape& a = call.operand(0)->shape();
+  const Shape& taus = product ? call.operand(1)->shape() : call.shape().tuple_element(1);
+  if (!a.IsArray() || a.rank() < 2 || a.elements() == 0 || taus.elements() == 0) {
+    return std::nullopt;
+  }
+  int64_t m = a.dim(a.rank() - 2), n = a.dim(a.rank() - 1);
+  std::vector<Attr> list = {{"m", m}, {"n", n}, {"batch", a.elements() / (m * n)}};
+  if (product) list.push_back({"k", taus.dim(taus.rank() - 1)});
+  return Routine(product ? "householder_product" : "householder_qr", call, std::move(list));
+}
+
 Status Lowering::LowerRoutine(const Instruction& i, Steps& steps) {
   switch (i.op()) {
     case HloOp::kFft: {
@@ -112,22 +156,19 @@ Status Lowering::LowerRoutine(const Instruction& i, Steps& steps) {
         batch *= i.shape().dim(d);
       }
       std::vector<int64_t> lengths(attrs.fft_length.begin(), attrs.fft_length.end());
-      steps.push_back(
-          Routine("fft", i,
-                  {{"type", std::string(kTypes[static_cast<int>(attrs.fft_type)])},
-                   {"lengths", lengths},
-                   {"batch", batch}}));
+      steps.push_back(Routine("fft", i,
+                              {{"type", std::string(kTypes[static_cast<int>(attrs.fft_type)])},
+                               {"lengths", lengths},
+                               {"batch", batch}}));
       return {};
     }
     case HloOp::kTopK: {
       const auto& attrs = i.attrs<hlo::TopKAttrs>();
       const Shape& from = i.operand(0)->shape();
       int64_t n = from.dim(from.rank() - 1);
-      steps.push_back(Routine("topk", i,
-                              {{"rows", from.elements() / n},
-                               {"n", n},
-                               {"k", attrs.k},
-                               {"largest", attrs.largest}}));
+      steps.push_back(Routine(
+          "topk", i,
+          {{"rows", from.elements() / n}, {"n", n}, {"k", attrs.k}, {"largest", attrs.largest}}));
       return {};
     }
     case HloOp::kRngBitGenerator: {
@@ -175,8 +216,11 @@ Status Lowering::LowerRoutine(const Instruction& i, Steps& steps) {
     case HloOp::kCustomCall: {
       const auto& attrs = i.attrs<hlo::CustomCallAttrs>();
       if (attrs.custom_call_target == "weft.lu") return LowerLu(i, steps);
-      Step step = Routine("custom_call", i,
-                          {{"target", attrs.custom_call_target}, {"id", i.id()}});
+      if (std::optional<Step> step = HouseholderStep(i)) {
+        steps.push_back(std::move(*step));
+        return {};
+      }
+      Step step = Routine("custom_call", i, {{"target", attrs.custom_call_target}, {"id", i.id()}});
       std::get<program::LibraryStep>(step.op).has_effects = attrs.custom_call_has_side_effect;
       steps.push_back(std::move(step));
       return {};

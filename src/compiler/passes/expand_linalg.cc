@@ -120,6 +120,33 @@ Result<bool> ExpandGetrf(Instruction* call) {
   return true;
 }
 
+// Factors of small matrices, where a call costs more than the work.
+constexpr int64_t kSmallReflectors = 64 * 64;
+
+// geqrf: (factors, taus); orgqr and ungqr: the product of reflectors.
+Result<bool> ExpandReflectors(Instruction* call, std::string_view target, int64_t operands,
+                              int64_t results) {
+  const Shape& shape = call->shape();
+  const Shape& first = shape.IsTuple() && shape.tuple_size() > 0 ? shape.tuple_element(0) : shape;
+  if (call->operand_count() != operands || !HoldsMatrices(*call->operand(0)) ||
+      (shape.IsTuple() ? shape.tuple_size() : 1) != results || !first.IsArray() ||
+      !hlo::ShapesMatch(first, call->operand(0)->shape())) {
+    return false;
+  }
+  if (first.dim(first.rank() - 1) * first.dim(first.rank() - 2) > kSmallReflectors) return false;
+  Builder b(*call->parent(), call, call);
+  CustomCallAttrs attrs;
+  attrs.custom_call_target = target;
+  Shape result = hlo::StripLayout(results == 1 ? first : shape);
+  Instruction* value = TRY(b.Add(Op::kCustomCall, call->operands(), std::move(attrs), &result));
+  Instruction* made = value;
+  if (results == 1 && shape.IsTuple()) made = TRY(b.Tuple(std::span(&value, 1)));
+  hlo::ReplaceInstruction(call, made);
+  value->mutable_extras().backend_config = {};
+  made->mutable_extras().backend_config = {};
+  return true;
+}
+
 }  // namespace
 
 Result<bool> ExpandLinalg(hlo::Module& module, const PassContext&) {
@@ -129,6 +156,10 @@ Result<bool> ExpandLinalg(hlo::Module& module, const PassContext&) {
     if (routine == "potrf") return ExpandPotrf(i);
     if (routine == "trsm") return ExpandTrsm(i);
     if (routine == "getrf") return ExpandGetrf(i);
+    if (routine == "geqrf") return ExpandReflectors(i, "Qr", 1, 2);
+    if (routine == "orgqr" || routine == "ungqr") {
+      return ExpandReflectors(i, "ProductOfElementaryHouseholderReflectors", 2, 1);
+    }
     return false;
   });
 }

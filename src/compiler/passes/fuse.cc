@@ -1,7 +1,8 @@
 // Which ops are computed together. Instructions are visited from the last to the first; each joins
 // the group of its users if they are all in one and computing it there does not repeat much work,
-// is repeated in several groups if it is nearly free, or starts a group of its own. A group's outputs
-// all have the loop's dimensions.
+// is repeated in several groups if it is nearly free, or starts a group of its own. A group's
+// outputs all have the loop's dimensions; in groups of rows (fusion kind kOutput) they may also
+// have one element for each row.
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
@@ -9,6 +10,7 @@
 #include "base/log.h"
 #include "compiler/passes.h"
 #include "compiler/passes/effects.h"
+#include "compiler/row_space.h"
 #include "hlo/clone.h"
 #include "hlo/computation.h"
 
@@ -22,7 +24,6 @@ using hlo::Op;
 constexpr int64_t kShortReduce = 16;       // elements of a reduction that may be repeated
 constexpr int64_t kSmallTranspose = 8192;  // elements: cheap to read across
 constexpr size_t kMaxMembers = 400;        // of one group
-constexpr size_t kMaxInputs = 60;
 constexpr int kMaxRepeatDepth = 3;
 
 enum class Kind : uint8_t {
@@ -30,6 +31,7 @@ enum class Kind : uint8_t {
   kLoop,    // one element of the result from any index
   kReduce,  // loops of its own around the operand's elements
   kUpdate,  // dynamic-update-slice: a loop over the update
+  kRow,     // reductions of rows and what is computed from them, row by row
 };
 
 bool IsFree(const Instruction& i) {
@@ -156,12 +158,13 @@ class Fuser {
   struct Group {
     Instruction* root = nullptr;
     Kind kind = Kind::kLoop;
-    std::vector<Instruction*> outputs;  // the root first
-    std::vector<Instruction*> members;  // users before what they use
+    std::vector<Instruction*> outputs;                           // the root first
+    std::vector<Instruction*> members;                           // users before what they use
     std::unordered_map<const Instruction*, double> evaluations;  // of members, a run
-    int32_t position = 0;
-    bool dead = false;         // merged into another
-    bool place_early = false;  // stands where its first output stood
+    Instruction* place = nullptr;                                // where it will stand
+    int32_t position = 0;                                        // of that
+    RowSpace space;                                              // of a kRow
+    bool dead = false;                                           // merged into another
   };
 
   int32_t OwnGroup(Instruction& i, Kind kind) {
@@ -170,13 +173,14 @@ class Fuser {
     group.kind = kind;
     group.outputs = {&i};
     group.members = {&i};
-    double elements = kind == Kind::kReduce
-                          ? static_cast<double>(i.shape().IsTuple()
-                                                    ? i.shape().tuple_element(0).elements()
-                                                    : i.shape().elements())
-                          : static_cast<double>(kind == Kind::kUpdate ? i.operand(1)->shape().elements()
-                                                                      : i.shape().elements());
+    double elements =
+        kind == Kind::kReduce
+            ? static_cast<double>(i.shape().IsTuple() ? i.shape().tuple_element(0).elements()
+                                                      : i.shape().elements())
+            : static_cast<double>(kind == Kind::kUpdate ? i.operand(1)->shape().elements()
+                                                        : i.shape().elements());
     group.evaluations[&i] = elements;
+    group.place = &i;
     group.position = position_[&i];
     groups_.push_back(std::move(group));
     int32_t id = static_cast<int32_t>(groups_.size()) - 1;
@@ -200,8 +204,11 @@ class Fuser {
       for (int64_t k = 0; k < user->operand_count(); ++k) {
         if (user->operand(k) != &i) continue;
         Edge edge = EdgeTo(*user, k);
+        bool rows = group.kind == Kind::kRow && KeepsRows(*user, i, group.space);
         if (i.shape().IsScalar()) {
           same = std::max(same, 1.0);
+        } else if (rows) {
+          same = std::max(same, static_cast<double>(i.shape().elements()));
         } else if (edge.same_index) {
           same = std::max(same, it->second);
         } else {
@@ -224,7 +231,7 @@ class Fuser {
   }
 
   void Refuse(const Instruction& i, std::string_view reason) const {
-    VLOG("fuse", 2) << i.name() << " (" << hlo::Mnemonic(i.op()) << "): " << reason;
+    VLOG("fuse", 3) << i.name() << " (" << hlo::Mnemonic(i.op()) << "): " << reason;
   }
 
   void Visit(Instruction& i) {
@@ -245,15 +252,17 @@ class Fuser {
     }
     double elements = i.shape().IsArray() ? static_cast<double>(i.shape().elements()) : 0;
     double cost = CostOfElement(i);
-    bool inlinable = kind == Kind::kLoop ||
-                     (kind == Kind::kReduce && i.shape().IsArray() && ReduceLength(i) <= kShortReduce);
-    if (kind == Kind::kReduce) cost = static_cast<double>(i.shape().IsArray() ? ReduceLength(i) : 0);
+    bool inlinable = kind == Kind::kLoop || (kind == Kind::kReduce && i.shape().IsArray() &&
+                                             ReduceLength(i) <= kShortReduce);
+    if (kind == Kind::kReduce)
+      cost = static_cast<double>(i.shape().IsArray() ? ReduceLength(i) : 0);
     auto fits = [&](int32_t g, double limit) {
       const Group& group = groups_[static_cast<size_t>(g)];
       if (!MayEnter(i, group)) return false;
       if (i.op() == Op::kTranspose && elements > kSmallTranspose) return false;
       return Evaluations(i, group) <= limit * elements + 0.5;
     };
+    if (!must && groups.size() == 1 && EnterRows(i, groups[0])) return;
     double limit = IsFree(i) ? 1e30 : cost <= 1 ? 6 : cost <= 4 ? 3 : 1.01;
     if (inlinable && !must && groups.size() == 1 && fits(groups[0], limit)) {
       Join(i, groups[0], Evaluations(i, groups_[static_cast<size_t>(groups[0])]));
@@ -261,8 +270,13 @@ class Fuser {
     }
     // Nearly free, or a cheap scalar: repeated wherever it is used.
     bool repeats = inlinable && !groups.empty() &&
-                   (IsFree(i) || (i.shape().IsScalar() && cost <= 1 && RepeatDepth(i) < kMaxRepeatDepth &&
-                                  groups.size() <= 8));
+                   (IsFree(i) || (i.shape().IsScalar() && cost <= 1 &&
+                                  RepeatDepth(i) < kMaxRepeatDepth && groups.size() <= 8));
+    // Cheap, and made of one array: reading that one is no more than reading the result would be.
+    if (!repeats && inlinable && !must && kind == Kind::kLoop && cost <= 1 && groups.size() <= 3 &&
+        hlo::IsElementwise(i.op()) && RepeatDepth(i) < kMaxRepeatDepth && LargeOperands(i) <= 1) {
+      repeats = std::all_of(groups.begin(), groups.end(), [&](int32_t g) { return fits(g, 2); });
+    }
     if (repeats && i.op() == Op::kReshape && must) repeats = false;  // costs nothing outside either
     if (repeats) {
       bool all = true;
@@ -282,10 +296,85 @@ class Fuser {
     }
     if (!groups.empty() && !repeats) {
       Refuse(i, groups.size() > 1 ? "several kernels use it"
-                                  : must ? "its value is wanted in memory" : "it would be repeated");
+                : must            ? "its value is wanted in memory"
+                                  : "it would be repeated");
     }
     if (i.op() == Op::kReshape || i.op() == Op::kConstant) return;
     OwnGroup(i, kind);
+  }
+
+  // Operands that have to be read or computed for every element.
+  static int LargeOperands(const Instruction& i) {
+    int count = 0;
+    for (int64_t k = 0; k < i.operand_count(); ++k) {
+      const Instruction* operand = i.operand(k);
+      bool counted = false;
+      for (int64_t j = 0; j < k; ++j) counted |= i.operand(j) == operand;
+      count += !counted && !operand->shape().IsScalar() && !IsFree(*operand);
+    }
+    return count;
+  }
+
+  // A reduction of rows, or a value of one element a row that comes from such reductions and goes
+  // nowhere else, joins a group that works on the same rows.
+  bool EnterRows(Instruction& i, int32_t g) {
+    std::vector<const Instruction*> cone = {&i};  // down to the reductions
+    const Instruction* reduce = nullptr;
+    std::optional<RowSpace> space;
+    for (size_t at = 0; at < cone.size(); ++at) {
+      auto own = RowSpaceOfReduce(*cone[at]);
+      if (own) {
+        if (space && !(*own == *space)) return false;
+        space = own;
+        reduce = cone[at];
+        continue;
+      }
+      bool passes = hlo::IsElementwise(cone[at]->op()) || cone[at]->op() == Op::kReshape ||
+                    cone[at]->op() == Op::kCopy;
+      if (!passes || KindOf(*cone[at]) != Kind::kLoop) return false;
+      for (const Instruction* operand : cone[at]->operands()) {
+        if (operand->shape().elements() != i.shape().elements() || operand->IsParameter() ||
+            operand->IsConstant() || operand->op() == Op::kBroadcast) {
+          continue;
+        }
+        if (std::find(cone.begin(), cone.end(), operand) == cone.end()) cone.push_back(operand);
+      }
+      if (cone.size() > 40) return false;
+    }
+    if (reduce == nullptr || KindOf(*reduce) != Kind::kReduce) return false;
+    Group& group = groups_[static_cast<size_t>(g)];
+    if (!MayEnter(i, group) || group.members.size() + cone.size() > kMaxMembers) return false;
+    if (!CanWorkOnRows(group, *space)) return false;
+    // Nothing in the cone is wanted elsewhere, and rows stay rows on the way to the results.
+    std::vector<const Instruction*> work = cone;
+    std::unordered_set<const Instruction*> seen(work.begin(), work.end());
+    for (size_t at = 0; at < work.size(); ++at) {
+      if (at < cone.size() && work[at]->IsRoot()) return false;
+      for (const Instruction* user : work[at]->users()) {
+        bool inside = group.evaluations.contains(user) || seen.contains(user);
+        if (!inside && at < cone.size()) return false;
+        if (!inside) continue;
+        if (!KeepsRows(*user, *work[at], *space)) return false;
+        if (seen.insert(user).second) work.push_back(user);
+      }
+    }
+    group.kind = Kind::kRow;
+    group.space = *space;
+    Join(i, g, static_cast<double>(space->rows));
+    return true;
+  }
+
+  bool CanWorkOnRows(const Group& group, const RowSpace& space) const {
+    if (group.kind == Kind::kRow) return group.space == space;
+    if (group.kind == Kind::kReduce) return IsRowReduce(*group.root, space);
+    if (group.kind != Kind::kLoop || group.root->op() == Op::kConcatenate) return false;
+    for (const Instruction* o : group.outputs) {
+      if (!space.IsWide(o->shape()) && !space.IsNarrow(o->shape())) return false;
+    }
+    for (const Instruction* m : group.members) {
+      if (m->op() == Op::kReduce && RowSpaceOfReduce(*m)) return false;
+    }
+    return true;
   }
 
   int RepeatDepth(const Instruction& i) const {
@@ -299,12 +388,20 @@ class Fuser {
 
   bool TryOutput(Instruction& i, int32_t g, double elements) {
     Group& group = groups_[static_cast<size_t>(g)];
-    if (group.kind != Kind::kLoop || group.root->shape().dims() != i.shape().dims()) return false;
+    if (group.kind == Kind::kRow) {
+      if (!group.space.IsWide(i.shape()) && !group.space.IsNarrow(i.shape())) return false;
+    } else if (group.kind != Kind::kLoop || group.root->shape().dims() != i.shape().dims()) {
+      return false;
+    }
     if (group.root->op() == Op::kConcatenate || !MayEnter(i, group)) return false;
     if (group.outputs.size() >= 16) return false;
     // Only reached through ops at the same index.
     for (const Instruction* user : i.users()) {
       if (!group.evaluations.contains(user)) continue;
+      if (group.kind == Kind::kRow) {
+        if (!KeepsRows(*user, i, group.space)) return false;
+        continue;
+      }
       for (int64_t k = 0; k < user->operand_count(); ++k) {
         if (user->operand(k) == &i && !EdgeTo(*user, k).same_index) return false;
       }
@@ -313,11 +410,19 @@ class Fuser {
     }
     // Nobody between this one and the group's place may need it.
     for (const Instruction* user : i.users()) {
+      if (IsFree(*user) && position_.at(user) < group.position) {
+        // It may stay where it is for those outside of groups.
+        for (const Instruction* next : user->users()) {
+          if (!in_.contains(next)) return false;
+        }
+        if (user->IsRoot()) return false;
+      }
       if (!group.evaluations.contains(user) && position_.at(user) < group.position) return false;
       auto it = in_.find(user);
       if (it == in_.end()) continue;
       for (int32_t other : it->second) {
-        if (other != g && groups_[static_cast<size_t>(other)].position < group.position) return false;
+        if (other != g && groups_[static_cast<size_t>(other)].position < group.position)
+          return false;
       }
     }
     Join(i, g, elements);
@@ -329,11 +434,13 @@ class Fuser {
   void MergeReduces() {
     std::unordered_map<const Instruction*, std::vector<size_t>> by_input;
     for (size_t g = 0; g < groups_.size(); ++g) {
-      if (groups_[g].kind != Kind::kReduce || groups_[g].root->shape().IsTuple()) continue;
-      const Instruction* root = groups_[g].root;
+      if (!Merges(groups_[g])) continue;
+      const Dims& dims = groups_[g].kind == Kind::kRow
+                             ? groups_[g].space.wide
+                             : groups_[g].root->operand(0)->shape().dims();
       for (const Instruction* m : groups_[g].members) {
         for (const Instruction* operand : m->operands()) {
-          if (operand->shape().IsArray() && operand->shape().dims() == root->operand(0)->shape().dims() &&
+          if (operand->shape().IsArray() && operand->shape().dims() == dims &&
               !groups_[g].evaluations.contains(operand)) {
             std::vector<size_t>& list = by_input[operand];
             if (list.empty() || list.back() != g) list.push_back(g);
@@ -342,7 +449,7 @@ class Fuser {
       }
     }
     for (size_t g = 0; g < groups_.size(); ++g) {
-      if (groups_[g].dead || groups_[g].kind != Kind::kReduce) continue;
+      if (groups_[g].dead || !Merges(groups_[g])) continue;
       for (auto* m : std::vector<Instruction*>(groups_[g].members)) {
         for (const Instruction* operand : m->operands()) {
           auto it = by_input.find(operand);
@@ -355,12 +462,40 @@ class Fuser {
     }
   }
 
+  // Where the value is there: its own place, or that of the group that has it as an output.
+  int32_t MadeAt(const Instruction& i) const {
+    int32_t at = position_.at(&i);
+    auto it = in_.find(&i);
+    if (it == in_.end()) return at;
+    for (int32_t g : it->second) {
+      const Group& group = groups_[static_cast<size_t>(g)];
+      bool output =
+          std::find(group.outputs.begin(), group.outputs.end(), &i) != group.outputs.end();
+      if (output && !group.dead) at = std::max(at, group.position);
+    }
+    return at;
+  }
+
+  static bool Merges(const Group& group) {
+    return group.kind == Kind::kRow ||
+           (group.kind == Kind::kReduce && !group.root->shape().IsTuple());
+  }
+
+  // The loops of both groups are the same.
+  static bool SameLoops(const Group& a, const Group& b) {
+    if (a.kind == Kind::kRow && b.kind == Kind::kRow) return a.space == b.space;
+    if (a.kind == Kind::kRow) return IsRowReduce(*b.root, a.space);
+    if (b.kind == Kind::kRow) return IsRowReduce(*a.root, b.space);
+    return a.root->attrs<hlo::ReduceAttrs>().dimensions ==
+               b.root->attrs<hlo::ReduceAttrs>().dimensions &&
+           a.root->operand(0)->shape().dims() == b.root->operand(0)->shape().dims();
+  }
+
   void TryMerge(size_t a, size_t b) {
     Group &into = groups_[a], &from = groups_[b];
-    const auto& x = into.root->attrs<hlo::ReduceAttrs>();
-    const auto& y = from.root->attrs<hlo::ReduceAttrs>();
-    if (x.dimensions != y.dimensions ||
-        into.root->operand(0)->shape().dims() != from.root->operand(0)->shape().dims()) {
+    if (!SameLoops(into, from)) return;
+    if (into.members.size() + from.members.size() > kMaxMembers ||
+        into.outputs.size() + from.outputs.size() > 16) {
       return;
     }
     // Neither may depend on the other: everything that the later one reads stands before the
@@ -369,7 +504,7 @@ class Fuser {
                 &late = into.position < from.position ? from : into;
     for (const Instruction* m : late.members) {
       for (const Instruction* operand : m->operands()) {
-        if (!late.evaluations.contains(operand) && position_.at(operand) > early.position) return;
+        if (!late.evaluations.contains(operand) && MadeAt(*operand) > early.position) return;
         if (std::find(early.outputs.begin(), early.outputs.end(), operand) != early.outputs.end()) {
           return;
         }
@@ -379,10 +514,19 @@ class Fuser {
       if (!into.evaluations.contains(m)) into.members.push_back(m);
       into.evaluations[m] = std::max(into.evaluations[m], from.evaluations[m]);
     }
-    for (Instruction* o : from.outputs) into.outputs.push_back(o);
+    for (Instruction* o : from.outputs) {
+      into.outputs.push_back(o);
+      in_[o].push_back(static_cast<int32_t>(a));
+    }
     // Users of the earlier one stand behind it: the fused loop takes the earlier place.
-    into.position = std::min(into.position, from.position);
-    into.place_early = true;
+    if (from.position < into.position) {
+      into.position = from.position;
+      into.place = from.place;
+    }
+    if (from.kind == Kind::kRow) {
+      into.kind = Kind::kRow;
+      into.space = from.space;
+    }
     from.dead = true;
   }
 
@@ -411,7 +555,9 @@ class Fuser {
         Instruction* m = group.members[k];
         bool renames = m->op() == Op::kReshape || m->op() == Op::kCopy || m->op() == Op::kBitcast;
         if (!renames || group.evaluations.contains(m->operand(0))) continue;
-        if (std::find(group.outputs.begin(), group.outputs.end(), m) != group.outputs.end()) continue;
+        if (MadeAt(*m->operand(0)) > position_.at(m)) continue;
+        if (std::find(group.outputs.begin(), group.outputs.end(), m) != group.outputs.end())
+          continue;
         group.evaluations.erase(m);
         group.members.erase(group.members.begin() + static_cast<int64_t>(k));
         again = true;
@@ -463,15 +609,11 @@ class Fuser {
       fused->set_root(outputs[0]);
     }
     hlo::FusionAttrs attrs;
-    attrs.kind = group.kind == Kind::kReduce ? hlo::FusionKind::kInput : hlo::FusionKind::kLoop;
+    attrs.kind = group.kind == Kind::kReduce ? hlo::FusionKind::kInput
+                 : group.kind == Kind::kRow  ? hlo::FusionKind::kOutput
+                                             : hlo::FusionKind::kLoop;
     attrs.calls = fused;
-    // Where the root stands; merged reductions where the first of them stood.
-    Instruction* at = root;
-    if (group.place_early) {
-      for (Instruction* o : group.outputs) {
-        if (position_.at(o) < position_.at(at)) at = o;
-      }
-    }
+    Instruction* at = group.place;
     Instruction* fusion = computation_.Add(Op::kFusion, module.UniqueName(NameOf(group)), shape,
                                            inputs, hlo::Attrs(std::move(attrs)), at);
     hlo::CopyFacts(*root, *fusion);
@@ -480,9 +622,9 @@ class Fuser {
       Instruction* o = group.outputs[k];
       Instruction* with = fusion;
       if (group.outputs.size() > 1) {
-        with = computation_.Add(Op::kGetTupleElement, module.UniqueName("get"), o->shape(),
-                                {&fusion, 1},
-                                hlo::GetTupleElementAttrs{static_cast<int64_t>(k)}, at);
+        with =
+            computation_.Add(Op::kGetTupleElement, module.UniqueName("get"), o->shape(),
+                             {&fusion, 1}, hlo::GetTupleElementAttrs{static_cast<int64_t>(k)}, at);
         position_[with] = position_.at(at);
       }
       o->ReplaceAllUsesWith(with);

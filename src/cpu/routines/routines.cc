@@ -10,6 +10,7 @@ const Routine* FindRoutine(std::string_view name) {
       {"gemm", PrepareGemm},
       {"householder_product", PrepareHouseholderProduct},
       {"householder_qr", PrepareHouseholderQr},
+      {"lu", PrepareLu},
       {"rng_bit_generator", PrepareRngBitGenerator},
       {"sort", PrepareSort},
       {"topk", PrepareTopK},

@@ -1,0 +1,136 @@
+// Where the minor dimension of a loop is best cut: a pad or concatenate inside reads something else
+// from there on, and a loop that knows on which side it is reads consecutive elements.
+#include <algorithm>
+#include <set>
+
+#include "compiler/lower/lowering.h"
+
+namespace weft::compiler {
+
+using hlo::Instruction;
+using HloOp = hlo::Op;
+
+namespace {
+
+constexpr size_t kMaxCuts = 8;
+constexpr size_t kMaxRepeatedMembers = 800;  // instructions emitted for all parts together
+
+class CutFinder {
+ public:
+  CutFinder(std::span<const Instruction* const> members, int64_t size)
+      : members_(members.begin(), members.end()), size_(size) {}
+
+  // Dimension d of i, at coordinate c - shift where the loop is at c.
+  void Visit(const Instruction& i, int64_t d, int64_t shift) {
+    if (!members_.contains(&i) || seen_.size() > 2000) return;
+    if (!seen_.insert({&i, {d, shift}}).second) return;
+    size_t k = static_cast<size_t>(d);
+    if (hlo::IsElementwise(i.op())) {
+      for (const Instruction* operand : i.operands()) {
+        if (operand->shape().dims() == i.shape().dims()) Visit(*operand, d, shift);
+      }
+      return;
+    }
+    switch (i.op()) {
+      case HloOp::kCopy:
+      case HloOp::kOptBarrier: return Visit(*i.operand(0), d, shift);
+      case HloOp::kPad: {
+        const hlo::PaddingDim& p = i.attrs<hlo::PadAttrs>().padding[k];
+        int64_t size = i.operand(0)->shape().dim(d);
+        Cut(shift + p.low);
+        Cut(shift + p.low + (size - 1) * (p.interior + 1) + 1);
+        if (p.interior == 0) Visit(*i.operand(0), d, shift + p.low);
+        return;
+      }
+      case HloOp::kConcatenate: {
+        bool along = i.attrs<hlo::DimensionsAttrs>().dimensions[0] == d;
+        for (const Instruction* operand : i.operands()) {
+          Visit(*operand, d, shift);
+          if (!along) continue;
+          shift += operand->shape().dim(d);
+          Cut(shift);
+        }
+        return;
+      }
+      case HloOp::kSlice: {
+        const auto& slice = i.attrs<hlo::SliceAttrs>().slice[k];
+        if (slice.stride == 1) Visit(*i.operand(0), d, shift - slice.start);
+        return;
+      }
+      case HloOp::kReverse: {
+        const auto& dims = i.attrs<hlo::DimensionsAttrs>().dimensions;
+        if (std::find(dims.begin(), dims.end(), d) == dims.end()) Visit(*i.operand(0), d, shift);
+        return;
+      }
+      case HloOp::kTranspose:
+        return Visit(*i.operand(0), i.attrs<hlo::DimensionsAttrs>().dimensions[k], shift);
+      case HloOp::kBroadcast: {
+        const auto& dims = i.attrs<hlo::BroadcastAttrs>().dimensions;
+        for (size_t j = 0; j < dims.size(); ++j) {
+          if (dims[j] == d && i.operand(0)->shape().dims()[j] == i.shape().dim(d)) {
+            Visit(*i.operand(0), static_cast<int64_t>(j), shift);
+          }
+        }
+        return;
+      }
+      case HloOp::kReshape:
+      case HloOp::kBitcast: return VisitReshaped(i, k, shift);
+      case HloOp::kReduce: {
+        if (!i.shape().IsArray()) return;
+        ReduceDims dims = SplitDims(i);
+        for (int64_t o = 0; o < i.operand_count() / 2; ++o)
+          Visit(*i.operand(o), dims.kept[k], shift);
+        return;
+      }
+      default: return;
+    }
+  }
+
+  std::vector<int64_t> Cuts() const {
+    if (cuts_.size() > kMaxCuts || (cuts_.size() + 1) * members_.size() > kMaxRepeatedMembers) {
+      return {};
+    }
+    return {cuts_.begin(), cuts_.end()};
+  }
+
+ private:
+  // The operand's dimension of the same size and stride.
+  void VisitReshaped(const Instruction& i, size_t k, int64_t shift) {
+    const Dims &to = i.shape().dims(), &from = i.operand(0)->shape().dims();
+    int64_t stride = 1, other = 1;
+    for (size_t j = k + 1; j < to.size(); ++j) stride *= to[j];
+    for (size_t j = from.size(); j-- > 0; other *= from[j]) {
+      if (other == stride && from[j] == to[k]) {
+        return Visit(*i.operand(0), static_cast<int64_t>(j), shift);
+      }
+    }
+  }
+
+  void Cut(int64_t at) {
+    if (at > 0 && at < size_) cuts_.insert(at);
+  }
+
+  std::unordered_set<const Instruction*> members_;
+  int64_t size_;
+  std::set<int64_t> cuts_;
+  std::set<std::pair<const Instruction*, std::pair<int64_t, int64_t>>> seen_;  // membership only
+};
+
+}  // namespace
+
+std::vector<int64_t> MinorCuts(std::span<const Instruction* const> members,
+                               std::span<const Instruction* const> roots, const Dims& dims) {
+  if (dims.empty()) return {};
+  size_t minor = dims.size() - 1;
+  while (minor > 0 && dims[minor] == 1) --minor;
+  if (dims[minor] < 8) return {};
+  CutFinder finder(members, dims[minor]);
+  for (const Instruction* root : roots) {
+    if (root->shape().IsArray() && root->shape().dims() == dims) {
+      finder.Visit(*root, static_cast<int64_t>(minor), 0);
+    }
+  }
+  return finder.Cuts();
+}
+
+}  // namespace weft::compiler

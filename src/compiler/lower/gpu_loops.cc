@@ -1,0 +1,308 @@
+// The shapes of loops for GPUs: as many iterations of the grid as there are elements, one thread
+// each; and reductions by blocks of threads that share an array.
+#include <algorithm>
+#include <bit>
+
+#include "base/str.h"
+#include "compiler/lower/lowering.h"
+#include "compiler/lower/reduce.h"
+
+namespace weft::compiler {
+
+using hlo::Instruction;
+using program::Access;
+using program::LoopKind;
+using program::Op;
+
+namespace {
+
+constexpr int64_t kRowThreads = 256;    // of a block that reduces a row, at most
+constexpr int64_t kWarp = 32;           // columns of a block that reduces columns
+constexpr int64_t kColumnSlices = 8;    // threads that share a column
+constexpr int64_t kPerThread = 4;       // elements of a row worth another thread
+constexpr int64_t kShortRow = 64;       // rows that one thread reduces
+constexpr int64_t kPieceElements = 16;  // elements of each thread that are worth another block
+constexpr int64_t kBlocksPerCore = 2;
+
+int64_t RoundUp(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+}  // namespace
+
+// One iteration of a parallel nest for each index. Coordinates are the counters themselves, which
+// cost a GPU less than dividing 64-bit numbers.
+Status KernelDraft::ForEachOnGrid(const Dims& dims, bool flat, const Body& body) {
+  KernelBuilder& b = builder_;
+  int64_t n = 1;
+  for (int64_t d : dims) n *= d;
+  Index index;
+  int open = 0;
+  auto loop = [&](int64_t size) -> Coord {
+    if (size == 1) return elements_.Constant(0);
+    ++open;
+    return {b.BeginLoop(LoopKind::kParallel, b.Int(0), b.Int(size), b.Int(1))[0], 0, 1};
+  };
+  if (flat) {
+    index.is_linear = true;
+    index.linear = loop(n);
+  } else {
+    for (int64_t d : dims) index.coords.push_back(loop(d));
+  }
+  TRY(body(index));
+  for (; open > 0; --open) b.End();
+  return {};
+}
+
+namespace {
+
+// Values of each thread, in arrays that the block shares: one for each real part.
+class SharedValues {
+ public:
+  SharedValues(KernelDraft& draft, const RowReducer& reducer, int64_t count) : b_(draft.builder()) {
+    for (size_t i = 0; i < reducer.operand_count(); ++i) {
+      DType type = program::ComputeType(RealType(reducer.type(i)));
+      re_.push_back(b_.Array(StrCat("part", i), type, count));
+      im_.push_back(IsComplex(reducer.type(i)) ? b_.Array(StrCat("part", i, ".im"), type, count)
+                                               : -1);
+    }
+  }
+  void Store(ValueId at, std::span<const Element> values) {
+    for (size_t i = 0; i < re_.size(); ++i) {
+      b_.Store(re_[i], at, values[i].re);
+      if (im_[i] >= 0) b_.Store(im_[i], at, values[i].im);
+    }
+  }
+  std::vector<Element> Load(ValueId at) {
+    std::vector<Element> values;
+    for (size_t i = 0; i < re_.size(); ++i) {
+      values.push_back({b_.Load(re_[i], at), im_[i] >= 0 ? b_.Load(im_[i], at) : -1});
+    }
+    return values;
+  }
+
+ private:
+  KernelBuilder& b_;
+  std::vector<KernelBuilder::MemoryId> re_, im_;
+};
+
+// How a reduction is spread over the machine.
+struct GpuReduceShape {
+  bool columns = false;  // the minor dimension is kept: threads side by side take columns
+  int64_t threads = 1;   // of a row, or that share a column
+  int64_t pieces = 1;    // of each row, in blocks of their own; joined by a second kernel
+  int64_t piece = 0;     // elements
+};
+
+GpuReduceShape ChooseReduce(const ReduceDims& dims, const program::TargetInfo& target) {
+  GpuReduceShape s;
+  s.columns = !dims.minor;
+  int64_t blocks = dims.rows;
+  if (s.columns) {
+    s.threads = kColumnSlices;
+    blocks = RoundUp(dims.rows, kWarp);
+  } else {
+    int64_t wanted = static_cast<int64_t>(
+        std::bit_ceil(static_cast<uint64_t>(RoundUp(dims.length, kPerThread))));
+    s.threads = std::clamp(wanted, kWarp, kRowThreads);
+  }
+  int64_t most = target.cores * kBlocksPerCore / std::max<int64_t>(blocks, 1);
+  s.pieces = std::clamp(dims.length / (s.threads * kPieceElements), int64_t{1},
+                        std::max<int64_t>(most, 1));
+  s.piece = RoundUp(dims.length, s.pieces);
+  s.pieces = RoundUp(dims.length, s.piece);
+  return s;
+}
+
+// What a reduction's elements are, by their number in the row.
+using Accumulate =
+    std::function<Result<std::vector<Element>>(const Coord& j, std::vector<Element> acc)>;
+
+// first, first + step, ... < end, from the reducers' starting values.
+Result<std::vector<Element>> AccumulateStrided(KernelBuilder& b, RowReducer& reducer, ValueId first,
+                                               ValueId end, int64_t step,
+                                               const Accumulate& accumulate) {
+  std::vector<ValueId> inside = b.BeginLoop(LoopKind::kSerial, first, end, b.Int(step),
+                                            reducer.Pack(TRY(reducer.Starts()), 1));
+  Coord j{inside[0], 0, 1};
+  std::vector<Element> next = TRY(accumulate(j, reducer.Unpack(std::span(inside).subspan(1))));
+  return reducer.Unpack(b.End(reducer.Pack(next, 1)));
+}
+
+// [begin, end) of a row by all threads of a block, which have it in part[0] afterwards.
+Status ReduceByBlock(KernelDraft& draft, RowReducer& reducer, SharedValues& part, int64_t threads,
+                     ValueId begin, ValueId end, const Accumulate& accumulate) {
+  KernelBuilder& b = draft.builder();
+  ValueId t = b.BeginLoop(LoopKind::kThread, b.Int(0), b.Int(threads), b.Int(1))[0];
+  part.Store(t, TRY(AccumulateStrided(b, reducer, b.Add(begin, t), end, threads, accumulate)));
+  b.End();
+  for (int64_t half = threads / 2; half >= 1; half /= 2) {
+    ValueId u = b.BeginLoop(LoopKind::kThread, b.Int(0), b.Int(half), b.Int(1))[0];
+    part.Store(u, TRY(reducer.Combine(part.Load(u), part.Load(b.Add(u, b.Int(half))))));
+    b.End();
+  }
+  return {};
+}
+
+// Rows [begin, end) of 32 columns by 32 * slices threads; `store` gets each column's result.
+Status ReduceColumns(KernelDraft& draft, RowReducer& reducer, int64_t columns, ValueId block,
+                     ValueId begin, ValueId end,
+                     const std::function<Accumulate(ValueId column)>& accumulate,
+                     const std::function<Status(ValueId column, std::vector<Element>)>& store) {
+  KernelBuilder& b = draft.builder();
+  SharedValues part(draft, reducer, kColumnSlices * kWarp);
+  bool whole = columns % kWarp == 0;
+  // For each of the first `slices` threads of each column: body(slice, place in part, column).
+  auto each = [&](int64_t slices,
+                  const std::function<Status(ValueId, ValueId, ValueId)>& body) -> Status {
+    ValueId s = b.Int(0);
+    if (slices > 1) {
+      s = b.BeginLoop(LoopKind::kThread, b.Int(0), b.Int(slices), b.Int(1))[0];
+    }
+    ValueId c = b.BeginLoop(LoopKind::kThread, b.Int(0), b.Int(kWarp), b.Int(1))[0];
+    ValueId column = b.Add(b.Mul(block, b.Int(kWarp)), c);
+    if (!whole) b.BeginIf(b.Emit(Op::kLt, {column, b.Int(columns)}));
+    TRY(body(s, b.Add(b.Mul(s, b.Int(kWarp)), c), column));
+    if (!whole) b.End();
+    b.End();
+    if (slices > 1) b.End();
+    return {};
+  };
+  TRY(each(kColumnSlices, [&](ValueId s, ValueId place, ValueId column) -> Status {
+    part.Store(place, TRY(AccumulateStrided(b, reducer, b.Add(begin, s), end, kColumnSlices,
+                                            accumulate(column))));
+    return {};
+  }));
+  for (int64_t half = kColumnSlices / 2; half >= 1; half /= 2) {
+    TRY(each(half, [&](ValueId, ValueId place, ValueId) -> Status {
+      ValueId other = b.Add(place, b.Int(half * kWarp));
+      part.Store(place, TRY(reducer.Combine(part.Load(place), part.Load(other))));
+      return {};
+    }));
+  }
+  return each(
+      1, [&](ValueId, ValueId place, ValueId column) { return store(column, part.Load(place)); });
+}
+
+}  // namespace
+
+Status Lowering::LowerReduceOnGpu(const KernelBody& body,
+                                  std::span<const Instruction* const> reduces,
+                                  std::span<const size_t> wanted, const ReduceDims& dims,
+                                  const LoopShape& shape, Steps& steps) {
+  GpuReduceShape how = ChooseReduce(dims, target_);
+  KernelDraft draft = NewDraft(body);
+  if (!RowReducer(draft, reduces, shape.width).CanUseLanes()) return LowerLoop(body, steps);
+  bool split = how.pieces > 1;
+  std::vector<program::BufferId> partial;
+  if (split) {
+    RowReducer types(draft, reduces, shape.width);
+    for (size_t i = 0; i < types.operand_count(); ++i) {
+      partial.push_back(Scratch(Shape(types.type(i), {how.pieces, dims.rows}), "partial"));
+    }
+  }
+  draft.Declare(body.inputs, split ? std::span<const KernelOutput>() : body.outputs);
+  std::vector<KernelBuilder::MemoryId> memory;
+  for (program::BufferId id : partial) memory.push_back(draft.DeclareBuffer(id, Access::kWrite));
+  RowReducer reducer(draft, reduces, shape.width);
+  KernelBuilder& b = draft.builder();
+  ElementEmitter& e = draft.elements();
+  // A row's result: to the outputs, or to the partial ones.
+  auto store = [&](KernelDraft& to, RowReducer& by, const Index& row,
+                   std::vector<Element> values) -> Status {
+    values = TRY(by.Combine(TRY(by.Inits()), values));
+    for (size_t k = 0; k < body.outputs.size(); ++k) {
+      MemValue out = body.outputs[k].value;
+      to.elements().StoreAt(to.MemoryOf(out), memory_.shape(out).dtype(),
+                            to.elements().Linear(dims.kept_sizes, row), values[wanted[k]]);
+    }
+    return {};
+  };
+  auto finish = [&](const Index& row, ValueId piece, std::vector<Element> values) -> Status {
+    if (!split) return store(draft, reducer, row, std::move(values));
+    Coord at = e.Add(e.Scale({piece, 0, 1}, dims.rows), e.Linear(dims.kept_sizes, row));
+    for (size_t i = 0; i < values.size(); ++i) {
+      e.StoreAt(memory[i], reducer.type(i), at, values[i]);
+    }
+    return {};
+  };
+  // The grid: pieces, then the kept dimensions, the minor one by 32s where it gives the columns.
+  Dims grid;
+  grid.push_back(how.pieces);
+  for (int64_t size : dims.kept_sizes) grid.push_back(size);
+  size_t minor = dims.kept_sizes.size();  // in grid
+  while (how.columns && grid[minor] == 1) --minor;
+  int64_t columns = grid[minor];
+  if (how.columns) grid[minor] = RoundUp(columns, kWarp);
+  TRY(draft.ForEachOnGrid(grid, false, [&](const Index& at) -> Status {
+    ValueId piece = at.coords[0].base;
+    Index row;
+    for (size_t d = 1; d < grid.size(); ++d) row.coords.push_back(at.coords[d]);
+    ValueId begin = b.Mul(piece, b.Int(how.piece));
+    ValueId end =
+        split ? b.Min(b.Add(begin, b.Int(how.piece)), b.Int(dims.length)) : b.Int(dims.length);
+    auto along = [&](const Index& r) -> Accumulate {
+      return [&reducer, r](const Coord& j, std::vector<Element> acc) {
+        return reducer.Accumulate(r, j, std::move(acc));
+      };
+    };
+    auto of_column = [&](ValueId column) {
+      Index r = row;
+      r.coords[minor - 1] = {column, 0, 1};
+      return r;
+    };
+    if (how.columns) {
+      return ReduceColumns(
+          draft, reducer, columns, at.coords[minor].base, begin, end,
+          [&](ValueId column) { return along(of_column(column)); },
+          [&](ValueId column, std::vector<Element> values) {
+            return finish(of_column(column), piece, std::move(values));
+          });
+    }
+    SharedValues part(draft, reducer, how.threads);
+    TRY(ReduceByBlock(draft, reducer, part, how.threads, begin, end, along(row)));
+    return finish(row, piece, part.Load(b.Int(0)));
+  }));
+  Finish(draft, body, steps);
+  if (!split) return {};
+
+  KernelDraft last(StrCat(body.instruction->name(), ".join"), program_, memory_, target_);
+  last.Declare(body.inputs, body.outputs);
+  memory.clear();
+  for (program::BufferId id : partial) memory.push_back(last.DeclareBuffer(id, Access::kRead));
+  RowReducer join(last, reduces, shape.width);
+  KernelBuilder& lb = last.builder();
+  ElementEmitter& f = last.elements();
+  bool by_block = dims.rows < kShortRow;
+  TRY(last.ForEachOnGrid(dims.kept_sizes, false, [&](const Index& row) -> Status {
+    Accumulate accumulate = [&](const Coord& j, std::vector<Element> acc) {
+      Coord at = f.Add(f.Scale(j, dims.rows), f.Linear(dims.kept_sizes, row));
+      std::vector<Element> value;
+      for (size_t i = 0; i < memory.size(); ++i) {
+        value.push_back(f.LoadAt(memory[i], join.type(i), at));
+      }
+      return join.Combine(std::move(acc), value);
+    };
+    if (!by_block) {
+      return store(last, join, row,
+                   TRY(AccumulateStrided(lb, join, lb.Int(0), lb.Int(how.pieces), 1, accumulate)));
+    }
+    int64_t threads = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(how.pieces)));
+    threads = std::min(threads, kRowThreads);
+    SharedValues part(last, join, threads);
+    TRY(ReduceByBlock(last, join, part, threads, lb.Int(0), lb.Int(how.pieces), accumulate));
+    return store(last, join, row, part.Load(lb.Int(0)));
+  }));
+  Finish(last, body, steps);
+  return {};
+}
+
+// Worth a block a row; shorter ones, or more columns than the machine has threads, are one
+// thread's.
+bool ReducesByBlocks(const ReduceDims& dims, const program::TargetInfo& target) {
+  if (dims.length < kShortRow) return false;
+  if (dims.minor) return true;
+  return dims.rows < target.cores * target.threads_per_core / 2;
+}
+
+}  // namespace weft::compiler

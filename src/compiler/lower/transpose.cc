@@ -1,0 +1,198 @@
+// Loops with a transpose that changes the minor dimension, by tiles of a cache line in either
+// direction: the operand's elements are computed along its own minor dimension, turned in
+// registers, kept in a small array, and used along the result's minor dimension.
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+#include "compiler/lower/lowering.h"
+
+namespace weft::compiler {
+
+using hlo::Instruction;
+using program::LoopKind;
+using HloOp = hlo::Op;
+
+namespace {
+
+constexpr int64_t kTileBytes = 64;  // of a row of a tile
+constexpr int64_t kMinTiledElements = 4096;
+constexpr int64_t kRegisterBytes = 16;
+
+size_t MinorDim(const Dims& dims) {
+  size_t d = dims.empty() ? 0 : dims.size() - 1;
+  while (d > 0 && dims[d] == 1) --d;
+  return d;
+}
+
+// Dimensions of the transpose's result: the one along which the operand lies in memory, and its
+// own minor one.
+struct TileDims {
+  size_t across = 0, along = 0;
+};
+
+std::optional<TileDims> TiledDims(const Instruction& transpose) {
+  const Dims& dims = transpose.shape().dims();
+  if (dims.size() < 2 || transpose.shape().elements() < kMinTiledElements) return std::nullopt;
+  if (IsComplex(transpose.shape().dtype())) return std::nullopt;
+  const auto& from = transpose.attrs<hlo::DimensionsAttrs>().dimensions;
+  TileDims tile;
+  tile.along = MinorDim(dims);
+  size_t minor = MinorDim(transpose.operand(0)->shape().dims());
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (static_cast<size_t>(from[d]) == minor) tile.across = d;
+  }
+  if (tile.across == tile.along || dims[tile.across] < 2 || dims[tile.along] < 2) {
+    return std::nullopt;
+  }
+  return tile;
+}
+
+// The transpose of a kernel that can be tiled around it: every way from it to the results goes
+// element by element.
+const Instruction* TiledTranspose(const KernelBody& body) {
+  const Instruction* found = nullptr;
+  for (const Instruction* m : body.members) {
+    if (m->op() != HloOp::kTranspose || !TiledDims(*m)) continue;
+    if (found != nullptr) return nullptr;
+    found = m;
+  }
+  if (found == nullptr) return nullptr;
+  const Dims& dims = found->shape().dims();
+  for (const KernelOutput& output : body.outputs) {
+    if (!output.inside->shape().IsArray() || output.inside->shape().dims() != dims) return nullptr;
+  }
+  std::vector<const Instruction*> work = {found};
+  for (size_t at = 0; at < work.size(); ++at) {
+    if (work[at] != found && !hlo::IsElementwise(work[at]->op())) return nullptr;
+    if (work[at]->shape().dims() != dims || work.size() > 500) return nullptr;
+    for (const Instruction* user : work[at]->users()) {
+      bool member = std::find(body.members.begin(), body.members.end(), user) != body.members.end();
+      if (!member || (user->op() == HloOp::kTuple && user->IsRoot())) continue;
+      if (std::find(work.begin(), work.end(), user) == work.end()) work.push_back(user);
+    }
+  }
+  return found;
+}
+
+// Rows to columns of n vectors of n lanes: log2(n) rounds of interleaving the two halves.
+void Turn(KernelBuilder& b, std::vector<ValueId>& rows) {
+  int32_t n = static_cast<int32_t>(rows.size());
+  std::vector<int32_t> low, high;
+  for (int32_t i = 0; i < n / 2; ++i) {
+    low.insert(low.end(), {i, n + i});
+    high.insert(high.end(), {n / 2 + i, n + n / 2 + i});
+  }
+  for (int32_t round = 1; round < n; round *= 2) {
+    std::vector<ValueId> next;
+    for (size_t k = 0; k < rows.size() / 2; ++k) {
+      ValueId x = rows[k], y = rows[k + rows.size() / 2];
+      next.push_back(b.Shuffle(x, y, low));
+      next.push_back(b.Shuffle(x, y, high));
+    }
+    rows = std::move(next);
+  }
+}
+
+}  // namespace
+
+bool Lowering::CanTile(const KernelBody& body) const {
+  const Instruction* transpose = TiledTranspose(body);
+  if (transpose == nullptr) return false;
+  // Tiles at the end overlap others: no element may be computed twice in place.
+  return !ShapeOf(body, transpose->shape().dims()).in_place;
+}
+
+Status Lowering::LowerTiles(const KernelBody& body, Steps& steps) {
+  const Instruction& transpose = *TiledTranspose(body);
+  const Instruction& operand = *transpose.operand(0);
+  const Dims& dims = transpose.shape().dims();
+  const auto& from = transpose.attrs<hlo::DimensionsAttrs>().dimensions;
+  TileDims tile = *TiledDims(transpose);
+  DType type = transpose.shape().dtype(), compute = program::ComputeType(type);
+  int64_t size = kTileBytes / std::max<int64_t>(ByteWidth(type), 1);
+  int64_t rows = std::min(size, dims[tile.across]), columns = std::min(size, dims[tile.along]);
+  int64_t turned = std::clamp<int64_t>(kRegisterBytes / ByteWidth(compute), 1, 8);
+  turned = std::gcd(turned, std::gcd(rows, columns));
+  KernelDraft draft = NewDraft(body);
+  draft.Declare(body.inputs, body.outputs);
+  KernelBuilder& b = draft.builder();
+  ElementEmitter& e = draft.elements();
+  LoopShape shape = ShapeOf(body, dims);
+  // All dimensions but those two, then the tiles.
+  Dims grid;
+  std::vector<size_t> outer;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (d == tile.across || d == tile.along) continue;
+    outer.push_back(d);
+    grid.push_back(dims[d]);
+  }
+  grid.push_back((dims[tile.across] + rows - 1) / rows);
+  grid.push_back((dims[tile.along] + columns - 1) / columns);
+  double cost = shape.cost * static_cast<double>(rows * columns);
+  KernelBuilder::MemoryId array = -1;
+  TRY(draft.ForEachRow(grid, cost, serial_, [&](const Index& at) -> Status {
+    auto start = [&](const Coord& number, int64_t step, int64_t all) -> Coord {
+      ValueId v = b.Mul(number.base, b.Int(step));
+      bool whole = all % step == 0;
+      if (!whole) v = b.Min(v, b.Int(all - step));
+      return {v, 0, whole ? step : 1, 0, all - step};
+    };
+    Coord i0 = start(at.coords[grid.size() - 2], rows, dims[tile.across]);
+    Coord j0 = start(at.coords.back(), columns, dims[tile.along]);
+    Index index;
+    index.coords.resize(dims.size());
+    for (size_t k = 0; k < outer.size(); ++k) index.coords[outer[k]] = at.coords[k];
+    array = b.Array("tile", compute, rows * columns);
+    // Into the tile, `turned` rows of the operand at a time.
+    ValueId j = b.BeginLoop(LoopKind::kSerial, b.Int(0), b.Int(columns), b.Int(turned))[0];
+    e.set_lanes(static_cast<int>(turned));
+    for (int64_t i = 0; i < rows; i += turned) {
+      std::vector<ValueId> vectors;
+      for (int64_t u = 0; u < turned; ++u) {
+        index.coords[tile.along] = e.AddConstant(e.Add(j0, {j, 0, turned, 0, columns - turned}), u);
+        Coord across = e.AddConstant(i0, i);
+        across.step = turned > 1 ? 1 : 0;
+        across.high = dims[tile.across] - 1;
+        index.coords[tile.across] = across;
+        Index moved;
+        moved.coords.resize(dims.size());
+        for (size_t d = 0; d < dims.size(); ++d) {
+          moved.coords[static_cast<size_t>(from[d])] = index.coords[d];
+        }
+        ValueId v = TRY(e.Emit(operand, moved)).re;
+        vectors.push_back(b.type(v).lanes == turned ? v : b.Splat(v, static_cast<int>(turned)));
+      }
+      if (turned > 1) Turn(b, vectors);
+      for (int64_t u = 0; u < turned; ++u) {
+        b.Store(array, b.Add(j, b.Int((i + u) * columns)), vectors[static_cast<size_t>(u)]);
+      }
+    }
+    e.set_lanes(1);
+    b.End();
+    // Out of it, row by row.
+    ValueId i = b.BeginLoop(LoopKind::kSerial, b.Int(0), b.Int(rows), b.Int(1))[0];
+    index.coords[tile.across] = e.Add(i0, {i, 0, 1, 0, rows - 1});
+    int lanes = draft.LanesFor(shape.width, columns);
+    TRY(draft.OverLanes(columns, lanes, false, [&](Coord c) -> Status {
+      index.coords[tile.along] = e.Add(j0, c);
+      e.BindAt(transpose, array,
+               [&](const Index&) { return e.Add(e.Scale({i, 0, 1, 0, rows - 1}, columns), c); });
+      std::vector<Element> values;
+      for (const KernelOutput& output : body.outputs) {
+        values.push_back(TRY(e.Emit(*output.inside, index)));
+      }
+      for (size_t k = 0; k < body.outputs.size(); ++k) {
+        MemValue to = body.outputs[k].value;
+        e.StoreAt(draft.MemoryOf(to), memory_.shape(to).dtype(), e.Linear(dims, index), values[k]);
+      }
+      return {};
+    }));
+    b.End();
+    return {};
+  }));
+  Finish(draft, body, steps);
+  return {};
+}
+
+}  // namespace weft::compiler

@@ -1,0 +1,212 @@
+// lu: columns in blocks, so that nearly all of the work is a matrix product.
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <type_traits>
+
+#include "base/elements.h"
+#include "cpu/routines/field.h"
+#include "cpu/routines/multiply.h"
+#include "cpu/routines/prepare.h"
+
+namespace weft::cpu {
+namespace {
+
+constexpr int64_t kBlock = 48;  // columns factored at a time
+
+template <class T>
+auto PivotSizeOf(T x) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return std::fabs(x);
+  } else {
+    return std::fabs(x.real()) + std::fabs(x.imag());
+  }
+}
+
+template <class T>
+T Product(T x, T y) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return x * y;
+  } else {
+    return {x.real() * y.real() - x.imag() * y.imag(), x.real() * y.imag() + x.imag() * y.real()};
+  }
+}
+
+// to[i] -= x * from[i]
+template <class T>
+void SubtractTimes(T x, const T* from, int64_t n, T* to) {
+  for (int64_t i = 0; i < n; ++i) to[i] -= Product(x, from[i]);
+}
+
+template <class T>
+struct LuMatrix {
+  T* a;  // rows n apart
+  int64_t m, n;
+  int32_t* pivots;
+  ThreadPool* pool;
+  int32_t info = 0;
+
+  T* Row(int64_t i) const { return a + i * n; }
+
+  // Columns [begin, end) of the rows from `begin` on, in memory of their own.
+  void FactorPanel(int64_t begin, int64_t end, T* panel) {
+    int64_t width = end - begin;
+    for (int64_t i = begin; i < m; ++i) {
+      std::copy_n(Row(i) + begin, width, panel + (i - begin) * width);
+    }
+    int64_t rows = m - begin;
+    for (int64_t k = 0; k < width && k < rows; ++k) {
+      int64_t best = k;
+      auto largest = PivotSizeOf(panel[k * width + k]);
+      for (int64_t i = k + 1; i < rows; ++i) {
+        auto size = PivotSizeOf(panel[i * width + k]);
+        if (size > largest) best = i, largest = size;
+      }
+      pivots[begin + k] = static_cast<int32_t>(begin + best + 1);
+      if (best != k) {
+        std::swap_ranges(panel + k * width, panel + (k + 1) * width, panel + best * width);
+      }
+      T pivot = panel[k * width + k];
+      if (pivot == T()) {
+        if (info == 0) info = static_cast<int32_t>(begin + k + 1);
+        continue;
+      }
+      for (int64_t i = k + 1; i < rows; ++i) {
+        T* row = panel + i * width;
+        row[k] /= pivot;
+        SubtractTimes(row[k], panel + k * width + k + 1, width - k - 1, row + k + 1);
+      }
+    }
+    for (int64_t i = begin; i < m; ++i) {
+      std::copy_n(panel + (i - begin) * width, width, Row(i) + begin);
+    }
+  }
+
+  // The swaps of the panel, in columns [from, to).
+  void SwapRows(int64_t begin, int64_t end, int64_t from, int64_t to) const {
+    for (int64_t k = begin; k < end && from < to; ++k) {
+      int64_t other = pivots[k] - 1;
+      if (other != k) std::swap_ranges(Row(k) + from, Row(k) + to, Row(other) + from);
+    }
+  }
+
+  // What is right of and below the panel.
+  Status Update(int64_t begin, int64_t end) const {
+    int64_t rest = n - end, below = m - end;
+    if (rest <= 0) return {};
+    double depth = static_cast<double>(end - begin);
+    ForPieces(pool, rest, depth * depth / 8, [&](int64_t from, int64_t to) {
+      for (int64_t i = begin + 1; i < std::min(end, m); ++i) {
+        for (int64_t k = begin; k < i; ++k) {
+          SubtractTimes(Row(i)[k], Row(k) + end + from, to - from, Row(i) + end + from);
+        }
+      }
+    });
+    if (below <= 0) return {};
+    if constexpr (std::is_floating_point_v<T>) {
+      DType dtype = sizeof(T) == 4 ? DType::kF32 : DType::kF64;
+      StridedPanels<T> left(dtype, reinterpret_cast<const std::byte*>(Row(end) + begin), n, 1);
+      StridedPanels<T> right(dtype, reinterpret_cast<const std::byte*>(Row(begin) + end), 1, n);
+      return Multiply<T>(pool, below, rest, end - begin, left, right, Row(end) + end, n, T(-1),
+                         T(1));
+    } else {
+      ForPieces(pool, below, depth * static_cast<double>(rest), [&](int64_t from, int64_t to) {
+        for (int64_t i = end + from; i < end + to; ++i) {
+          for (int64_t k = begin; k < end; ++k) {
+            SubtractTimes(Row(i)[k], Row(k) + end, rest, Row(i) + end);
+          }
+        }
+      });
+      return {};
+    }
+  }
+
+  Status Factor() {
+    int64_t steps = std::min(m, n);
+    auto panel = TRY(Scratch<T>::New(m * std::min(kBlock, n)));
+    for (int64_t begin = 0; begin < steps; begin += kBlock) {
+      int64_t end = std::min(begin + kBlock, steps);
+      FactorPanel(begin, end, panel.data());
+      SwapRows(begin, end, 0, begin);
+      SwapRows(begin, end, end, n);
+      TRY(Update(begin, end));
+    }
+    return {};
+  }
+};
+
+class Lu : public PreparedRoutine {
+ public:
+  Lu(int64_t m, int64_t n, int64_t batch, DType dtype)
+      : m_(m), n_(n), batch_(batch), dtype_(dtype) {}
+
+  Status Run(const RoutineContext& context) const override {
+    switch (dtype_) {
+      case DType::kF32: return All<float>(context);
+      case DType::kF64: return All<double>(context);
+      case DType::kC64: return All<std::complex<float>>(context);
+      case DType::kC128: return All<std::complex<double>>(context);
+      default: return All<double>(context);
+    }
+  }
+
+ private:
+  template <class T>
+  Status All(const RoutineContext& context) const {
+    double size = static_cast<double>(m_) * static_cast<double>(n_);
+    if (batch_ < context.pool.limit()) {
+      for (int64_t i = 0; i < batch_; ++i) TRY(One<T>(context, i, &context.pool));
+      return {};
+    }
+    Status result;
+    Mutex mutex;
+    ForPieces(&context.pool, batch_, size * static_cast<double>(std::min(m_, n_)) / 8,
+              [&](int64_t begin, int64_t end) {
+                for (int64_t i = begin; i < end; ++i) {
+                  Status status = One<T>(context, i, nullptr);
+                  if (status) continue;
+                  MutexLock lock(mutex);
+                  result = status;
+                }
+              });
+    return result;
+  }
+
+  template <class T>
+  Status One(const RoutineContext& context, int64_t i, ThreadPool* pool) const {
+    int64_t count = m_ * n_, bytes = count * ByteWidth(dtype_);
+    auto* info = reinterpret_cast<int32_t*>(context.memory[3]) + i;
+    *info = 0;
+    if (count == 0) return {};
+    const std::byte* from = context.memory[0] + i * bytes;
+    std::byte* to = context.memory[1] + i * bytes;
+    bool narrow = IsFloat(dtype_) && BitWidth(dtype_) < 32;
+    auto wide = TRY(Scratch<T>::New(narrow ? count : 0));
+    LuMatrix<T> matrix{narrow ? wide.data() : reinterpret_cast<T*>(to), m_, n_,
+                       reinterpret_cast<int32_t*>(context.memory[2]) + i * std::min(m_, n_), pool};
+    if constexpr (std::is_same_v<T, double>) {
+      if (narrow) LoadF64(dtype_, from, count, wide.data());
+    }
+    if (!narrow) std::copy_n(from, bytes, to);
+    TRY(matrix.Factor());
+    if constexpr (std::is_same_v<T, double>) {
+      if (narrow) StoreF64(dtype_, wide.data(), count, to);
+    }
+    *info = matrix.info;
+    return {};
+  }
+
+  int64_t m_, n_, batch_;
+  DType dtype_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<PreparedRoutine>> PrepareLu(const RoutineInputs& inputs) {
+  TRY(VerifyCall(inputs, "lu"));
+  const auto& call = std::get<program::LibraryStep>(inputs.step.op);
+  return std::make_unique<Lu>(program::IntAttr(call, "m", 0), program::IntAttr(call, "n", 0),
+                              program::IntAttr(call, "batch", 1), UseDType(inputs, 0));
+}
+
+}  // namespace weft::cpu

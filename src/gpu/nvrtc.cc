@@ -1,0 +1,138 @@
+#include "gpu/nvrtc.h"
+
+#include <dlfcn.h>
+#include <glob.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "base/str.h"
+
+namespace weft::gpu {
+
+// The functions of the library, with the types of its ABI: handles are pointers, codes ints.
+struct Nvrtc::Functions {
+  int (*nvrtcVersion)(int* major, int* minor);
+  const char* (*nvrtcGetErrorString)(int code);
+  int (*nvrtcCreateProgram)(void** program, const char* text, const char* name, int headers,
+                            const char* const* header_texts, const char* const* header_names);
+  int (*nvrtcDestroyProgram)(void** program);
+  int (*nvrtcCompileProgram)(void* program, int options, const char* const* texts);
+  int (*nvrtcGetProgramLogSize)(void* program, size_t* bytes);
+  int (*nvrtcGetProgramLog)(void* program, char* log);
+  int (*nvrtcGetCUBINSize)(void* program, size_t* bytes);
+  int (*nvrtcGetCUBIN)(void* program, char* cubin);
+};
+
+namespace {
+
+constexpr std::string_view kLibraryNames[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
+constexpr std::string_view kToolkitFolders[] = {"/usr/local/cuda/lib64", "/usr/local/cuda/lib",
+                                                "/usr/local/cuda-*/lib64", "/usr/local/cuda-*/lib",
+                                                "/usr/local/cuda-*/targets/*/lib"};
+
+// Files that a pattern names, the last in order first: newer versions before older ones.
+std::vector<std::string> Expand(const std::string& pattern) {
+  glob_t found = {};
+  std::vector<std::string> paths;
+  if (glob(pattern.c_str(), 0, nullptr, &found) == 0) {
+    paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  }
+  globfree(&found);
+  std::reverse(paths.begin(), paths.end());
+  return paths;
+}
+
+// Paths to try, in order.
+std::vector<std::string> LibraryPaths(std::span<const std::string> folders) {
+  std::vector<std::string> paths(std::begin(kLibraryNames), std::end(kLibraryNames));
+  std::vector<std::string> all(std::begin(kToolkitFolders), std::end(kToolkitFolders));
+  all.insert(all.end(), folders.begin(), folders.end());
+  for (const std::string& folder : all) {
+    for (std::string_view name : kLibraryNames) {
+      std::vector<std::string> found = Expand(StrCat(folder, "/", name));
+      paths.insert(paths.end(), found.begin(), found.end());
+    }
+  }
+  return paths;
+}
+
+template <class Function>
+bool Find(void* library, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(dlsym(library, name));
+  return function != nullptr;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Nvrtc>> Nvrtc::Load(std::span<const std::string> folders) {
+  auto nvrtc = std::unique_ptr<Nvrtc>(new Nvrtc);
+  for (const std::string& path : LibraryPaths(folders)) {
+    nvrtc->library_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (nvrtc->library_ == nullptr) continue;
+    nvrtc->path_ = path;
+    break;
+  }
+  if (nvrtc->library_ == nullptr) return NotFound("NVRTC (", kLibraryNames[0], ") was not found");
+  nvrtc->call_ = std::make_unique<Functions>();
+  Functions& f = *nvrtc->call_;
+  void* library = nvrtc->library_;
+  bool complete = true;
+#define WEFT_FIND(name) complete &= Find(library, #name, f.name)
+  WEFT_FIND(nvrtcVersion);
+  WEFT_FIND(nvrtcGetErrorString);
+  WEFT_FIND(nvrtcCreateProgram);
+  WEFT_FIND(nvrtcDestroyProgram);
+  WEFT_FIND(nvrtcCompileProgram);
+  WEFT_FIND(nvrtcGetProgramLogSize);
+  WEFT_FIND(nvrtcGetProgramLog);
+  WEFT_FIND(nvrtcGetCUBINSize);
+  WEFT_FIND(nvrtcGetCUBIN);
+#undef WEFT_FIND
+  if (!complete) return NotFound("NVRTC at ", nvrtc->path_, " lacks functions");
+  int major = 0, minor = 0;
+  f.nvrtcVersion(&major, &minor);
+  nvrtc->version_ = major * 1000 + minor * 10;
+  return nvrtc;
+}
+
+Nvrtc::~Nvrtc() {
+  if (library_ != nullptr) dlclose(library_);
+}
+
+Result<std::string> Nvrtc::Compile(const std::string& text, const std::string& name,
+                                   std::string_view machine) const {
+  const Functions& f = *call_;
+  void* program = nullptr;
+  if (int code = f.nvrtcCreateProgram(&program, text.c_str(), name.c_str(), 0, nullptr, nullptr)) {
+    return MakeError(Code::kInternal, "NVRTC: ", f.nvrtcGetErrorString(code));
+  }
+  std::string arch = StrCat("--gpu-architecture=", machine);
+  const char* options[] = {arch.c_str(), "--std=c++17", "--minimal",
+                           "--device-as-default-execution-space"};
+  int code = f.nvrtcCompileProgram(program, static_cast<int>(std::size(options)), options);
+  auto take = [&](auto size_of, auto get) {
+    size_t bytes = 0;
+    std::string out;
+    if (size_of(program, &bytes) == 0 && bytes > 0) {
+      out.resize(bytes);
+      get(program, out.data());
+    }
+    return out;
+  };
+  std::string result;
+  if (code == 0) {
+    result = take(f.nvrtcGetCUBINSize, f.nvrtcGetCUBIN);
+  } else {
+    result = take(f.nvrtcGetProgramLogSize, f.nvrtcGetProgramLog);
+    while (!result.empty() && (result.back() == '\0' || result.back() == '\n')) result.pop_back();
+  }
+  f.nvrtcDestroyProgram(&program);
+  if (code != 0) {
+    return MakeError(Code::kInternal, "NVRTC: ", f.nvrtcGetErrorString(code), " in ", name, "\n",
+                     result);
+  }
+  return result;
+}
+
+}  // namespace weft::gpu

@@ -1,0 +1,138 @@
+#include "gpu/render_ops.h"
+
+#include "base/check.h"
+#include "gpu/cuda_text.h"
+
+namespace weft::gpu {
+namespace {
+
+using program::Instr;
+using program::Op;
+using program::Type;
+
+// The structure of lib/formats.cuh and lib/halves.cuh: the type's name in capitals.
+std::string FormatName(DType storage) {
+  std::string name;
+  for (char c : Name(storage)) name += c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  return name;
+}
+
+bool IsNarrowFloat(DType t) {
+  return IsFloat(t) && t != DType::kF32 && t != DType::kF64;
+}
+
+std::string CastOf(DType from, DType to, const std::string& a) {
+  if (from == to) return a;
+  if (to == DType::kPred) return StrCat(a, " != 0");
+  if (IsFloat(from) && IsInteger(to)) return StrCat("ToInteger<", CudaType(to), ">(", a, ")");
+  return StrCat(CudaType(to), "(", a, ")");
+}
+
+std::string BitcastOf(DType from, DType to, const std::string& a) {
+  if (from == to) return a;
+  if (IsFloat(from)) return StrCat("FromBits<", CudaType(to), ">(", a, ")");
+  if (to == DType::kF32) return StrCat("__uint_as_float(u32(", a, "))");
+  if (to == DType::kF64) return StrCat("__longlong_as_double(s64(", a, "))");
+  return StrCat(CudaType(to), "(", a, ")");
+}
+
+// Names of the functions for f32 and f64 that C has.
+std::string_view FloatFunction(Op op, bool wide) {
+  switch (op) {
+    case Op::kAbs: return wide ? "fabs" : "fabsf";
+    case Op::kSqrt: return wide ? "__dsqrt_rn" : "__fsqrt_rn";
+    case Op::kExp2: return wide ? "exp2" : "exp2f";
+    case Op::kLog2: return wide ? "log2" : "log2f";
+    case Op::kSin: return wide ? "sin" : "sinf";
+    case Op::kCos: return wide ? "cos" : "cosf";
+    case Op::kFloor: return wide ? "floor" : "floorf";
+    case Op::kCeil: return wide ? "ceil" : "ceilf";
+    case Op::kTrunc: return wide ? "trunc" : "truncf";
+    case Op::kRound: return wide ? "rint" : "rintf";
+    case Op::kRem: return wide ? "fmod" : "fmodf";
+    case Op::kFma: return wide ? "__fma_rn" : "__fmaf_rn";
+    default: return "";
+  }
+}
+
+// The operator of C that means just this, for the type.
+std::string_view Infix(Op op, DType type) {
+  bool is_float = IsFloat(type);
+  switch (op) {
+    case Op::kAdd: return is_float ? "+" : "";
+    case Op::kSub: return is_float ? "-" : "";
+    case Op::kMul: return is_float ? "*" : "";
+    case Op::kDiv: return is_float ? "/" : "";
+    case Op::kAnd: return "&";
+    case Op::kOr: return "|";
+    case Op::kXor: return "^";
+    case Op::kEq: return "==";
+    case Op::kNe: return "!=";
+    case Op::kLt: return "<";
+    case Op::kLe: return "<=";
+    case Op::kGt: return ">";
+    case Op::kGe: return ">=";
+    default: return "";
+  }
+}
+
+// The function of lib/numbers.cuh.
+std::string_view LibraryFunction(Op op) {
+  switch (op) {
+    case Op::kNeg: return "Neg";
+    case Op::kAbs: return "Abs";
+    case Op::kPopcount: return "Popcount";
+    case Op::kClz: return "Clz";
+    case Op::kAdd: return "Add";
+    case Op::kSub: return "Sub";
+    case Op::kMul: return "Mul";
+    case Op::kDiv: return "Div";
+    case Op::kRem: return "Rem";
+    case Op::kMin: return "Min";
+    case Op::kMax: return "Max";
+    case Op::kShl: return "Shl";
+    case Op::kShr: return "Shr";
+    default: CHECK(false) << Name(op); return "";
+  }
+}
+
+}  // namespace
+
+std::string RenderOp(const Instr& instr, std::span<const std::string> args,
+                     std::span<const Type> types) {
+  DType type = instr.type.dtype;
+  switch (instr.op) {
+    case Op::kSelect: return StrCat(args[0], " ? ", args[1], " : ", args[2]);
+    case Op::kCast: return CastOf(types[0].dtype, type, args[0]);
+    case Op::kBitcast: return BitcastOf(types[0].dtype, type, args[0]);
+    case Op::kNarrow: return FromStorage(instr.format, ToStorage(instr.format, args[0]));
+    case Op::kNot: return StrCat(type == DType::kPred ? "!" : "~", args[0]);
+    case Op::kNeg:
+      if (IsFloat(type)) return StrCat("-", args[0]);
+      break;
+    default: break;
+  }
+  if (std::string_view op = Infix(instr.op, types[0].dtype); !op.empty()) {
+    return StrCat(args[0], " ", op, " ", args[1]);
+  }
+  std::string_view function = IsFloat(type) ? FloatFunction(instr.op, type == DType::kF64) : "";
+  if (function.empty()) function = LibraryFunction(instr.op);
+  return StrCat(function, "(", StrJoin(args, ", "), ")");
+}
+
+std::string FromStorage(DType storage, const std::string& value) {
+  if (storage == DType::kPred) return StrCat(value, " != 0");
+  if (IsNarrowFloat(storage)) return StrCat(FormatName(storage), "::Decode(", value, ")");
+  return value;
+}
+
+std::string ToStorage(DType storage, const std::string& value) {
+  if (storage == DType::kPred) return StrCat("u8(", value, ")");
+  if (IsNarrowFloat(storage)) return StrCat(FormatName(storage), "::Encode(", value, ")");
+  if (!IsSubByte(storage)) return value;
+  int bits = BitWidth(storage), shift = 8 - bits;
+  if (!IsSigned(storage)) return StrCat("u8(", value, " & ", (1 << bits) - 1, ")");
+  return StrCat("s8(s8(", value, " << ", shift, ") >> ", shift, ")");
+}
+
+}  // namespace weft::gpu

@@ -1,0 +1,229 @@
+// Random data movement.
+#include <algorithm>
+#include <numeric>
+
+#include "hlo/random/maker.h"
+
+namespace weft::hlo::random {
+
+Maker::Dimensions Maker::OtherDims(int64_t elements) {
+  Dimensions dims;
+  int64_t left = elements;
+  if (left == 0) return {dice_.Between(0, 3), 0};
+  for (int i = 0; i < 3; ++i) {
+    Dimensions factors;
+    for (int64_t f = 1; f <= left; ++f) {
+      if (left % f == 0) factors.push_back(f);
+    }
+    int64_t f = factors[static_cast<size_t>(dice_.Below(static_cast<int64_t>(factors.size())))];
+    if (f == 1 && dice_.Chance(60)) continue;
+    dims.push_back(f);
+    left /= f;
+  }
+  if (left > 1)
+    dims.insert(dims.begin() + dice_.Below(static_cast<int64_t>(dims.size()) + 1), left);
+  return dims;
+}
+
+void Maker::BroadcastAny(Scope& scope) {
+  Value x = AnyOf(scope, 0, 300, false);
+  Dims from = x.shape().dims();
+  Dimensions dims;
+  Ints map;
+  int64_t elements = std::max<int64_t>(x.shape().elements(), 1);
+  for (size_t i = 0; i <= from.size(); ++i) {
+    if (dice_.Chance(45)) {
+      int64_t size = std::min(AnySize(), 4000 / elements);
+      dims.push_back(size);
+      elements *= std::max<int64_t>(size, 1);
+    }
+    if (i == from.size()) break;
+    map.push_back(static_cast<int64_t>(dims.size()));
+    dims.push_back(from[static_cast<int64_t>(i)]);
+  }
+  Push(scope, scope.builder().Broadcast(x.at, ArrayShape(x.dtype(), dims), map), x.known);
+}
+
+void Maker::ReshapeAny(Scope& scope) {
+  Value x = Any(scope);
+  Push(scope, scope.builder().Reshape(x.at, OtherDims(x.shape().elements())), x.known);
+}
+
+void Maker::TransposeAny(Scope& scope) {
+  Value x = AnyOf(scope, 2, 3000, false);
+  Ints order(static_cast<size_t>(x.shape().rank()));
+  std::iota(order.begin(), order.end(), 0);
+  for (size_t i = order.size(); i > 1; --i) {
+    std::swap(order[i - 1], order[static_cast<size_t>(dice_.Below(static_cast<int64_t>(i)))]);
+  }
+  Push(scope, scope.builder().Transpose(x.at, order), x.known);
+}
+
+void Maker::SliceAny(Scope& scope) {
+  Value x = AnyOf(scope, 1, 3000, false);
+  SliceAttrs attrs;
+  for (int64_t size : x.shape().dims()) {
+    int64_t start = dice_.Chance(50) ? 0 : dice_.Between(0, size);
+    int64_t limit = dice_.Chance(50) ? size : dice_.Between(start, size);
+    attrs.slice.push_back({start, limit, dice_.Chance(70) ? 1 : dice_.Between(1, 4)});
+  }
+  Push(scope, scope.builder().Add(Op::kSlice, {x.at}, attrs), x.known);
+}
+
+void Maker::PadAny(Scope& scope) {
+  Value x = AnyOf(scope, 1, 1000, false);
+  Value fill = Like(scope, x.dtype(), Dims(), false);
+  PadAttrs attrs;
+  for (int64_t size : x.shape().dims()) {
+    PaddingDim p;
+    if (dice_.Chance(60)) p.low = dice_.Between(-std::min<int64_t>(size, 3), 4);
+    if (dice_.Chance(60)) p.high = dice_.Between(-std::min<int64_t>(size, 3), 4);
+    if (dice_.Chance(20)) p.interior = dice_.Between(1, 2);
+    attrs.padding.push_back(p);
+  }
+  Push(scope, scope.builder().Add(Op::kPad, {x.at, fill.at}, attrs), Union(x.known, fill.known));
+}
+
+void Maker::ConcatenateAny(Scope& scope) {
+  Value x = AnyOf(scope, 1, 1000, false);
+  int64_t dim = dice_.Below(x.shape().rank());
+  std::vector<Instruction*> parts = {x.at};
+  Known known = x.known;
+  for (int64_t n = dice_.Between(0, 3); n > 0; --n) {
+    auto part = Find(scope, [&](const Value& v) {
+      if (v.dtype() != x.dtype() || v.shape().rank() != x.shape().rank()) return false;
+      for (int64_t d = 0; d < x.shape().rank(); ++d) {
+        if (d != dim && v.shape().dim(d) != x.shape().dim(d)) return false;
+      }
+      return true;
+    });
+    if (!part) {
+      Dims dims = x.shape().dims();
+      dims[dim] = dice_.Between(0, 9);
+      part = Fresh(scope, x.dtype(), dims);
+    }
+    known = Union(known, part->known);
+    parts.push_back(part->at);
+  }
+  if (dice_.Chance(50)) std::reverse(parts.begin(), parts.end());
+  Push(scope, scope.builder().Add(Op::kConcatenate, parts, DimensionsAttrs{.dimensions = {dim}}),
+       known);
+}
+
+void Maker::ReverseAny(Scope& scope) {
+  Value x = AnyOf(scope, 1, 3000, false);
+  DimensionsAttrs attrs;
+  for (int64_t d = 0; d < x.shape().rank(); ++d) {
+    if (dice_.Chance(60)) attrs.dimensions.push_back(d);
+  }
+  Push(scope, scope.builder().Add(Op::kReverse, {x.at}, attrs), x.known);
+}
+
+void Maker::IotaAny(Scope& scope) {
+  Dimensions dims = AnyDims(2000);
+  if (dims.empty()) dims.push_back(AnySize());
+  DType t = AnyType();
+  if (t == DType::kPred || t == DType::kF4E2M1FN || (IsFloat(t) && BitWidth(t) == 8))
+    t = DType::kF32;
+  int64_t dim = dice_.Below(static_cast<int64_t>(dims.size()));
+  Shape shape = ArrayShape(t, dims);
+  Known known = Unknown(t);
+  known.magnitude = static_cast<double>(dims[static_cast<size_t>(dim)]);
+  known.whole = true;
+  Push(scope, scope.builder().Add(Op::kIota, {}, IotaAttrs{.iota_dimension = dim}, &shape), known);
+}
+
+void Maker::GatherAny(Scope& scope) {
+  Value x = AnyOf(scope, 1, 2000, false);
+  int64_t rank = x.shape().rank();
+  GatherAttrs attrs;
+  std::vector<int64_t> batch;
+  for (int64_t n = dice_.Between(0, 2); n > 0; --n) batch.push_back(dice_.Between(1, 7));
+  for (int64_t d = 0; d < rank; ++d) {
+    if (dice_.Chance(60) || (d + 1 == rank && attrs.start_index_map.empty())) {
+      attrs.start_index_map.push_back(d);
+    }
+    int64_t size = x.shape().dim(d);
+    bool collapsed = size > 0 && dice_.Chance(50);
+    attrs.slice_sizes.push_back(collapsed          ? 1
+                                : dice_.Chance(50) ? size
+                                                   : dice_.Between(0, std::min<int64_t>(size, 9)));
+    if (collapsed) attrs.collapsed_slice_dims.push_back(d);
+  }
+  if (dice_.Chance(20)) std::reverse(attrs.start_index_map.begin(), attrs.start_index_map.end());
+  int64_t windows = rank - static_cast<int64_t>(attrs.collapsed_slice_dims.size());
+  // Window dimensions lie anywhere among those of the result.
+  std::vector<bool> is_window(static_cast<size_t>(windows) + batch.size(), false);
+  for (int64_t left = windows; left > 0;) {
+    size_t at = static_cast<size_t>(dice_.Below(static_cast<int64_t>(is_window.size())));
+    if (is_window[at]) continue;
+    is_window[at] = true;
+    --left;
+  }
+  for (size_t i = 0; i < is_window.size(); ++i) {
+    if (is_window[i]) attrs.offset_dims.push_back(static_cast<int64_t>(i));
+  }
+  attrs.index_vector_dim = dice_.Between(0, static_cast<int64_t>(batch.size()));
+  Dimensions indices = batch;
+  indices.insert(indices.begin() + attrs.index_vector_dim,
+                 static_cast<int64_t>(attrs.start_index_map.size()));
+  if (attrs.start_index_map.size() == 1 && dice_.Chance(50)) {
+    indices = batch;
+    attrs.index_vector_dim = static_cast<int64_t>(batch.size());
+  }
+  Value at = Index(scope, indices);
+  Push(scope, scope.builder().Add(Op::kGather, {x.at, at.at}, attrs), x.known);
+}
+
+void Maker::DynamicSliceAny(Scope& scope) {
+  Value x = AnyOf(scope, 1, 3000, false);
+  DynamicSliceAttrs attrs;
+  std::vector<Instruction*> operands = {x.at};
+  DType index = Index(scope, {}).dtype();
+  for (int64_t size : x.shape().dims()) {
+    attrs.dynamic_slice_sizes.push_back(dice_.Chance(40) ? size : dice_.Between(0, size));
+    operands.push_back(Like(scope, index, Dims(), true).at);
+  }
+  Push(scope, scope.builder().Add(Op::kDynamicSlice, operands, attrs), x.known);
+}
+
+void Maker::DynamicUpdateAny(Scope& scope) {
+  Value x = AnyOf(scope, 1, 3000, false);
+  Dimensions dims;
+  for (int64_t size : x.shape().dims()) {
+    dims.push_back(dice_.Chance(40) ? size : dice_.Between(0, std::min<int64_t>(size, 9)));
+  }
+  Value update = Like(scope, x.dtype(), Dims(dims), false);
+  auto fits = Find(scope, [&](const Value& v) {
+    if (v.dtype() != x.dtype() || v.shape().rank() != x.shape().rank()) return false;
+    for (int64_t d = 0; d < x.shape().rank(); ++d) {
+      if (v.shape().dim(d) > x.shape().dim(d)) return false;
+    }
+    return true;
+  });
+  if (fits && dice_.Chance(50)) update = *fits;
+  std::vector<Instruction*> operands = {x.at, update.at};
+  DType index = Index(scope, {}).dtype();
+  for (int64_t d = 0; d < x.shape().rank(); ++d) {
+    operands.push_back(Like(scope, index, Dims(), true).at);
+  }
+  Push(scope, scope.builder().Add(Op::kDynamicUpdateSlice, operands, NoAttrs{}),
+       Union(x.known, update.known));
+}
+
+void Maker::TupleAndBack(Scope& scope) {
+  std::vector<Value> parts = {Any(scope), Any(scope), Any(scope)};
+  std::vector<Instruction*> operands;
+  for (const Value& v : parts) operands.push_back(v.at);
+  Builder b = scope.builder();
+  auto tuple = b.Tuple(operands);
+  if (!tuple) return;
+  Instruction* from = *tuple;
+  if (dice_.Chance(50)) from = b.Add(Op::kOptBarrier, {from}).value_or(from);
+  for (int64_t k = 0; k < 3; ++k) {
+    Push(scope, b.GetTupleElement(from, k), parts[static_cast<size_t>(k)].known);
+  }
+  if (dice_.Chance(30)) Push(scope, b.Add(Op::kCopy, {parts[0].at}), parts[0].known);
+}
+
+}  // namespace weft::hlo::random

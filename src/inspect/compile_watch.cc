@@ -1,0 +1,76 @@
+#include "inspect/compile_watch.h"
+
+#include <cstdio>
+
+#include "base/log.h"
+#include "base/str.h"
+#include "hlo/text.h"
+
+namespace weft::inspect {
+namespace {
+
+constexpr int kPassLevel = 3, kCodeLevel = 4;
+
+void ShowText(std::string_view title, std::string_view text) {
+  std::string out = StrCat("weft: code ", title, ":\n", text);
+  if (!out.ends_with('\n')) out.push_back('\n');
+  std::fwrite(out.data(), 1, out.size(), stderr);
+}
+
+std::string Milliseconds(double ms) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.2f ms", ms);
+  return text;
+}
+
+}  // namespace
+
+CompileWatch::CompileWatch(const hlo::Module& input, const std::string& dump,
+                           const std::string& options)
+    : name_(input.name()) {
+  if (dump.empty()) return;
+  Result<DumpFolder> folder = DumpFolder::Make(dump, name_);
+  if (!folder) {
+    LOG(warn) << "WEFT_DUMP: " << folder.error();
+    return;
+  }
+  folder_ = std::move(*folder);
+  folder_->WriteNumbered("input", hlo::PrintModule(input));
+  std::string flag = options.empty() ? "" : StrCat(" --options=", options);
+  folder_->WriteRepro(StrCat("weft run --check", flag, " 0000.input.hlo"));
+}
+
+void CompileWatch::After(const compiler::PassRun& run, const hlo::Module& module) {
+  if (!run.changed) return;
+  NOTE("pass", kPassLevel) << "pass " << run.pass << " " << name_ << ": " << run.instructions_before
+                           << " -> " << run.instructions_after << " instructions, "
+                           << Milliseconds(run.milliseconds);
+  if (folder_) folder_->WriteNumbered(run.pass, hlo::PrintModule(module));
+}
+
+compiler::RunnerHooks CompileWatch::Hooks() {
+  compiler::RunnerHooks hooks;
+  hooks.after = [this](const compiler::PassRun& run, const hlo::Module& module) {
+    After(run, module);
+  };
+  return hooks;
+}
+
+void CompileWatch::Lowered(const program::Program& program) {
+  bool shown = detail::LogIsOn("code", kCodeLevel);
+  if (!folder_ && !shown) return;
+  std::string text = program::Print(program);
+  if (folder_) folder_->Write("program.txt", text);
+  if (shown) ShowText(StrCat(name_, " program.txt"), text);
+}
+
+std::function<void(std::string_view, std::string_view)> CompileWatch::ShowCode() {
+  bool shown = detail::LogIsOn("code", kCodeLevel);
+  if (!folder_ && !shown) return nullptr;
+  return [this, shown](std::string_view name, std::string_view text) {
+    if (folder_) folder_->Write(name, text);
+    if (shown) ShowText(StrCat(name_, " ", name), text);
+  };
+}
+
+}  // namespace weft::inspect

@@ -1,0 +1,36 @@
+// Follows the compilation of one module: lines for WEFT_DEBUG=3 and 4, files for WEFT_DUMP.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "compiler/pipeline.h"
+#include "hlo/module.h"
+#include "inspect/dump_folder.h"
+#include "program/program.h"
+#include "runtime/device.h"
+
+namespace weft::inspect {
+
+class CompileWatch {
+ public:
+  // `dump`: the folder that gets one of its own for this module; empty: no files. `options`: what
+  // the command in REPRO says, as --options=...
+  CompileWatch(const hlo::Module& input, const std::string& dump, const std::string& options);
+
+  // Passes that changed something: a line at level 3 (tag "pass"), a numbered file.
+  compiler::RunnerHooks Hooks();
+  // The Program: program.txt, and standard error at level 4 (tag "code").
+  void Lowered(const program::Program& program);
+  // Likewise for generated code; null when nobody asked for it.
+  std::function<void(std::string_view name, std::string_view text)> ShowCode();
+
+  const std::optional<DumpFolder>& folder() const { return folder_; }
+
+ private:
+  void After(const compiler::PassRun& run, const hlo::Module& module);
+  std::string name_;
+  std::optional<DumpFolder> folder_;
+};
+
+}  // namespace weft::inspect

@@ -1,0 +1,35 @@
+// How far two arrays of numbers are apart.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/dtype.h"
+
+namespace weft::runtime {
+
+struct Difference {
+  int64_t count = 0;   // elements that differ by more than is allowed
+  int64_t first = -1;  // the first of them ...
+  double ulps = 0;     // ... by how many units in the last place of the wanted value
+  std::string wanted, got;
+  bool any() const { return count > 0; }
+  // "element 3 is 1.5 and should be 1.25 (2097152 ULP apart), 4 of 16 differ"
+  std::string ToString(int64_t elements) const;
+};
+
+// Integers and bits must be equal; floats x and y may differ by `slack` units in the last place of
+// the largest of |x| and `scale`, the size of the numbers that the value was computed from. All NaN
+// are one value. Memory is dense, one byte for an element of a sub-byte type.
+Difference Compare(DType dtype, std::span<const std::byte> wanted, std::span<const std::byte> got,
+                   double slack, double scale);
+
+// The largest finite |x| of an array of floats; 0 for other types.
+double LargestOf(DType dtype, std::span<const std::byte> array);
+
+// What rounding in another order may do to a value of the type, in units in the last place.
+double SlackOf(DType dtype, bool long_sums);
+
+}  // namespace weft::runtime

@@ -1,0 +1,60 @@
+"""The predicted peak of a program against what a fresh process grows by (VmHWM), for programs of 256 MB and more."""
+
+import pytest
+
+pytest.importorskip("jax", reason="jax is not installed: run ./dev test")
+
+from weft_jax import LIBRARY, run  # noqa: E402
+
+if not LIBRARY.exists():
+    pytest.skip("the plugin is not built", allow_module_level=True)
+
+NEEDED = 3 << 30  # bytes of free memory
+
+PROGRAMS = {
+    "elementwise": "lambda x: jnp.sin(x) * jnp.cos(x) + jnp.tanh(x), [(1 << 13, 1 << 13)]",
+    "matmul": "lambda x, y: jnp.tanh(x @ y) @ y, [(6144, 6144), (6144, 6144)]",
+    "transposes": "lambda x: jnp.sort(x.T, axis=0).T + x, [(1 << 12, 1 << 14)]",
+    "scan": "lambda x: lax.scan(lambda c, v: (c * 0.5 + v, c + v), x[0], x)[1], [(64, 1 << 20)]",
+    "layernorm_grad": "jax.grad(lambda x: (((x - x.mean(-1, keepdims=True)) * lax.rsqrt(x.var(-1, keepdims=True) + 1e-5)) ** 3).sum()), [(1 << 13, 1 << 13)]",
+}
+
+CODE = """
+import jax, jax.numpy as jnp, numpy as np
+from jax import lax
+def high_water():
+    for line in open('/proc/self/status'):
+        if line.startswith('VmHWM'): return int(line.split()[1]) * 1024
+def resident():
+    for line in open('/proc/self/status'):
+        if line.startswith('VmRSS'): return int(line.split()[1]) * 1024
+function, shapes = {program}
+compiled = jax.jit(function).lower(*[jax.ShapeDtypeStruct(s, jnp.float32) for s in shapes]).compile()
+jnp.ones(3).block_until_ready()
+before = resident()
+arguments = [jax.device_put(np.ones(s, np.float32)) for s in shapes]
+jax.block_until_ready(arguments)
+compiled(*arguments)[0].block_until_ready()
+m = compiled.memory_analysis()
+predicted = m.argument_size_in_bytes + m.output_size_in_bytes - m.alias_size_in_bytes + m.temp_size_in_bytes
+print(predicted, high_water() - before)
+"""
+
+
+def free_memory():
+    for line in open("/proc/meminfo"):
+        if line.startswith("MemAvailable"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_prediction(name):
+    if free_memory() < NEEDED:
+        pytest.skip(f"needs {NEEDED >> 30} GB of free memory, there are {free_memory() / 2**30:.1f}")
+    done = run(CODE.format(program=PROGRAMS[name]), timeout=600, JAX_PLATFORMS="weft,cpu", WEFT_CACHE="0")
+    assert done.returncode == 0, done.stderr
+    predicted, measured = map(int, done.stdout.split())
+    print(f"{name}: predicted {predicted / 1e6:.1f} MB, measured {measured / 1e6:.1f} MB, {100 * (measured / predicted - 1):+.2f} %")
+    assert predicted >= 256 << 20
+    assert abs(measured - predicted) <= 0.02 * predicted, (predicted, measured)

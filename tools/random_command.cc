@@ -1,0 +1,286 @@
+// weft random: native code of random modules against the evaluator. Modules are made, compiled and
+// run in child processes, so that a crash is one more finding.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <map>
+
+#include "base/file.h"
+#include "base/str.h"
+#include "base/thread_pool.h"
+#include "commands.h"
+#include "hlo/evaluate.h"
+#include "hlo/random_module.h"
+#include "hlo/text.h"
+#include "native.h"
+#include "runtime/literals.h"
+
+namespace weft::tools {
+namespace {
+
+struct RandomRequest {
+  uint64_t seed = 0, count = 100;
+  int jobs = 1;
+  std::string out;  // a folder; empty: modules are not written
+  bool print = false, verbose = false;
+  compiler::CompileOptions options;
+};
+
+std::vector<Literal> ArraysOf(const Literal& value) {
+  if (!value.shape().IsTuple()) return {value};
+  std::vector<Literal> leaves;
+  for (const Literal& element : value.tuple()) {
+    for (Literal& leaf : ArraysOf(element)) leaves.push_back(std::move(leaf));
+  }
+  return leaves;
+}
+
+// The distance from |x| to the next number of the format.
+double UlpOf(DType t, double x) {
+  int digits = 3, least = -9;  // of the mantissa; the exponent of the least number
+  switch (t) {
+    case DType::kF64:
+    case DType::kC128: digits = 52, least = -1074; break;
+    case DType::kF32:
+    case DType::kC64: digits = 23, least = -149; break;
+    case DType::kBF16: digits = 7, least = -133; break;
+    case DType::kF16: digits = 10, least = -24; break;
+    case DType::kF8E3M4: digits = 4, least = -6; break;
+    case DType::kF8E5M2:
+    case DType::kF8E5M2FNUZ: digits = 2, least = -17; break;
+    case DType::kF4E2M1FN: digits = 1, least = -1; break;
+    default: break;
+  }
+  int exponent = x == 0 ? least : std::ilogb(x) - digits;
+  return std::ldexp(1.0, std::max(exponent, least));
+}
+
+bool IsClose(DType t, double want, double got, const hlo::ResultTolerance& tolerance) {
+  if (std::isnan(want) || std::isnan(got)) return std::isnan(want) == std::isnan(got);
+  if (want == got) return true;  // of zeros max, min and empty sums may choose the sign
+  double off = std::abs(want - got);
+  // Below the normal numbers functions may flush or lose digits.
+  if (tolerance.ulps > 0 && std::abs(want) < 1e-37 && off < 1e-37) return true;
+  if (tolerance.ulps > 0 && std::isfinite(want)) return off <= tolerance.ulps * UlpOf(t, want);
+  return off <= tolerance.error;
+}
+
+std::string Differ(const Literal& want, const Literal& got, const hlo::ResultTolerance& tolerance) {
+  if (want.shape().dims() != got.shape().dims() || want.dtype() != got.dtype()) {
+    return StrCat("shape ", want.shape(), " became ", got.shape());
+  }
+  DType t = want.dtype();
+  int64_t bad = 0, first = -1;
+  for (int64_t i = 0; i < want.size(); ++i) {
+    bool same;
+    if (IsFloat(t) || IsComplex(t)) {
+      std::complex<double> x = want.GetComplex(i), y = got.GetComplex(i);
+      same = IsClose(t, x.real(), y.real(), tolerance) && IsClose(t, x.imag(), y.imag(), tolerance);
+    } else {
+      same = want.GetInt(i) == got.GetInt(i);
+    }
+    if (same) continue;
+    if (bad++ == 0) first = i;
+  }
+  if (bad == 0) return "";
+  std::string out =
+      StrCat(want.shape().ToStringWithoutLayout(), ", ", bad, " differ, first at ", first, ": ");
+  want.AppendElement(out, first);
+  out += " became ";
+  got.AppendElement(out, first);
+  StrAppend(out, " (tolerance ", tolerance.error, ", ulps ", tolerance.ulps, ")");
+  return out;
+}
+
+Result<std::vector<Literal>> RunOwned(const NativeModule& native,
+                                      const std::vector<Literal>& arguments) {
+  std::vector<Literal> leaves;
+  for (const Literal& argument : arguments) {
+    leaves.push_back(argument);
+    leaves.back().mutable_data();  // bytes of its own: donation may write over them
+  }
+  return runtime::LiteralRunner(*native.program).Run(leaves, {});
+}
+
+bool SameBits(const Literal& a, const Literal& b) {
+  return a.byte_size() == b.byte_size() &&
+         (a.byte_size() == 0 ||
+          std::memcmp(a.data(), b.data(), static_cast<size_t>(a.byte_size())) == 0);
+}
+
+// What is wrong, or empty.
+Result<std::string> CheckModule(const hlo::RandomModule& made, uint64_t seed,
+                                const RandomRequest& request) {
+  Result<NativeModule> native = CompileNative(*made.module, request.options);
+  if (!native) return StrCat("does not compile: ", native.error().message());
+  for (uint64_t round = 0; round < 2; ++round) {
+    std::vector<Literal> arguments = TRY(hlo::MakeArguments(made, seed, round));
+    hlo::EvalOptions limits;
+    limits.max_loop_steps = 100'000;
+    std::vector<Literal> want = ArraysOf(TRY(hlo::Evaluate(*made.module, arguments, limits)));
+    DefaultPool().SetLimit(1);
+    std::vector<Literal> got = TRY(RunOwned(*native, arguments));
+    DefaultPool().SetLimit(DefaultPool().threads());
+    std::vector<Literal> again = TRY(RunOwned(*native, arguments));
+    if (want.size() != got.size()) return std::string("another number of results");
+    for (size_t k = 0; k < want.size(); ++k) {
+      std::string what = Differ(want[k], got[k], made.results[k]);
+      if (!what.empty()) return StrCat("round ", round, " result ", k, ": ", what);
+      if (!SameBits(got[k], again[k])) {
+        return StrCat("round ", round, " result ", k,
+                      ": other bits when run again: ", Differ(got[k], again[k], {}));
+      }
+    }
+  }
+  return std::string();
+}
+
+void WriteAll(int to, std::string_view text) {
+  while (!text.empty()) {
+    ssize_t n = write(to, text.data(), text.size());
+    if (n <= 0) return;
+    text.remove_prefix(static_cast<size_t>(n));
+  }
+}
+
+// Seeds first, first + stride ...: one line each, "start SEED" before and "done SEED WHAT" after.
+[[noreturn]] void RunChild(const RandomRequest& request, uint64_t first, int to) {
+  for (uint64_t seed = first; seed < request.seed + request.count;
+       seed += static_cast<uint64_t>(request.jobs)) {
+    WriteAll(to, StrCat("start ", seed, "\n"));
+    Result<hlo::RandomModule> made = hlo::MakeRandomModule(seed);
+    std::string what;
+    if (!made) {
+      what = StrCat("no module: ", made.error().message());
+    } else {
+      Result<std::string> checked = CheckModule(*made, seed, request);
+      what = checked ? *checked : StrCat("does not run: ", checked.error().message());
+    }
+    std::replace(what.begin(), what.end(), '\n', ' ');
+    WriteAll(to, StrCat("done ", seed, " ", what, "\n"));
+  }
+  _exit(0);
+}
+
+void ReportModule(const RandomRequest& request, uint64_t seed, std::string_view what) {
+  std::printf("seed %llu: %.*s\n", static_cast<unsigned long long>(seed),
+              static_cast<int>(what.size()), what.data());
+  std::fflush(stdout);
+  if (request.out.empty()) return;
+  Result<hlo::RandomModule> made = hlo::MakeRandomModule(seed);
+  if (!made) return;
+  Status written =
+      WriteFile(StrCat(request.out, "/random_", seed, ".hlo"), hlo::PrintModule(*made->module));
+  if (!written) std::printf("  %s\n", written.error().ToString().c_str());
+}
+
+// One child after another from `first` on, each beginning behind the module that ended the last.
+uint64_t RunLane(const RandomRequest& request, uint64_t first) {
+  uint64_t failures = 0, next = first;
+  while (next < request.seed + request.count) {
+    int pipes[2];
+    if (pipe(pipes) != 0) return failures + 1;
+    pid_t child = fork();
+    if (child == 0) {
+      close(pipes[0]);
+      RunChild(request, next, pipes[1]);
+    }
+    close(pipes[1]);
+    std::FILE* from = fdopen(pipes[0], "r");
+    char* line = nullptr;
+    size_t room = 0;
+    bool open = false;
+    while (getline(&line, &room, from) > 0) {
+      std::string_view text(line);
+      unsigned long long seed = 0;
+      int at = 0;
+      if (std::sscanf(line, "start %llu", &seed) == 1) {
+        next = seed;
+        open = true;
+      } else if (std::sscanf(line, "done %llu%n", &seed, &at) == 1) {
+        open = false;
+        next = seed + static_cast<uint64_t>(request.jobs);
+        std::string_view what = text.substr(static_cast<size_t>(at));
+        while (!what.empty() && (what.back() == '\n' || what.back() == ' ')) what.remove_suffix(1);
+        while (!what.empty() && what.front() == ' ') what.remove_prefix(1);
+        if (!what.empty()) ReportModule(request, seed, what), ++failures;
+      }
+    }
+    std::free(line);
+    std::fclose(from);
+    int status = 0;
+    waitpid(child, &status, 0);
+    if (open) {
+      ReportModule(request, next, StrCat("ended by signal ", WIFSIGNALED(status) ? WTERMSIG(status) : 0));
+      ++failures;
+      next += static_cast<uint64_t>(request.jobs);
+    } else if (status != 0) {
+      return failures + 1;
+    } else {
+      break;
+    }
+  }
+  return failures;
+}
+
+Result<int> RunRandom(Args args) {
+  RandomRequest request;
+  request.seed = static_cast<uint64_t>(args.Int("--seed", 0, 0));
+  request.count = static_cast<uint64_t>(args.Int("--count", 100, 1));
+  request.jobs = static_cast<int>(args.Int("--jobs", 1, 1, 256));
+  request.out = args.Value("--out").value_or("");
+  request.print = args.Flag("--print");
+  TRY(compiler::ParseOptions(args.Value("--options").value_or(""), request.options));
+  TRY(args.Finish(0, 0));
+  if (request.print) {
+    hlo::RandomModule made = TRY(hlo::MakeRandomModule(request.seed));
+    std::string text = hlo::PrintModule(*made.module, hlo::PrintOptions::Full());
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    return kOk;
+  }
+  std::vector<pid_t> lanes;
+  for (int lane = 1; lane < request.jobs; ++lane) {
+    pid_t child = fork();
+    if (child == 0) {
+      _exit(RunLane(request, request.seed + static_cast<uint64_t>(lane)) == 0 ? 0 : 1);
+    }
+    lanes.push_back(child);
+  }
+  bool failed = RunLane(request, request.seed) != 0;
+  for (pid_t lane : lanes) {
+    int status = 0;
+    waitpid(lane, &status, 0);
+    failed |= status != 0;
+  }
+  std::printf("%llu modules: %s\n", static_cast<unsigned long long>(request.count),
+              failed ? "failures" : "all agree");
+  return failed ? kFailed : kOk;
+}
+
+}  // namespace
+
+constexpr Command kRandomCommand = {"random", "compares native code of random modules",
+                                    R"(usage: weft random [FLAG]...
+
+Makes random modules, compiles each for this machine, runs it on random arguments and on edge values,
+and compares with the evaluator: exactly where all ops are exact, else within what their rounding
+allows. Runs again and on another number of threads must give the same bits.
+
+  --count N           how many modules (default 100)
+  --seed S            of the first module; the others follow (default 0)
+  --jobs N            processes at once (default 1)
+  --out DIR           write modules that fail to DIR/random_SEED.hlo
+  --print             print the module of the seed instead
+  --options=k=v,...   compile options
+
+examples:
+  weft random --count 1000
+  weft random --seed 17 --print > module.hlo
+)",
+                                    RunRandom};
+
+}  // namespace weft::tools
