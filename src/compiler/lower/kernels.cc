@@ -180,7 +180,6 @@ LoopShape Lowering::ShapeOf(const KernelBody& body, const Dims& dims) const {
   auto widen = [&](DType dtype) {
     shape.width = std::max(shape.width, std::max<int64_t>(ByteWidth(RealType(dtype)), 1));
     if (IsFloat(dtype)) shape.width = std::max<int64_t>(shape.width, 4);
-    if (IsComplex(dtype)) shape.width = std::max<int64_t>(shape.width, 8);
   };
   for (const KernelInput& input : body.inputs) {
     if (input.inside->shape().IsArray() && !input.inside->shape().IsScalar()) {
