@@ -35,7 +35,8 @@ Status CheckEmit(std::string_view emit, std::string_view target) {
   bool known = emit == "program" || emit == "llvm" || emit == "cuda";
   if (!known) return InvalidArgument("unknown form: ", emit, "; known are program, llvm, cuda");
   if (emit == "llvm" && !on_cpu) return InvalidArgument("--emit=llvm is for --target=cpu");
-  if (emit == "cuda" && target != "h200") return InvalidArgument("--emit=cuda is for --target=h200");
+  if (emit == "cuda" && target != "h200")
+    return InvalidArgument("--emit=cuda is for --target=h200");
   return {};
 }
 
@@ -63,8 +64,9 @@ Result<int> RunProgram(Args args) {
 
 }  // namespace
 
-constexpr Command kProgramCommand = {"program", "prints the Program that a module is lowered to",
-                                     R"(usage: weft program [--target=cpu|generic|h200] [--emit=program|llvm|cuda]
+constexpr Command kProgramCommand = {
+    "program", "prints the Program that a module is lowered to",
+    R"(usage: weft program [--target=cpu|generic|h200] [--emit=program|llvm|cuda]
                     [--options=k=v,...] FILE
 
 Runs the passes, lowers the module and prints the Program: buffers, kernels, steps; or the code
@@ -78,6 +80,6 @@ example:
   weft program model.hlo
   weft program --target=h200 --emit=cuda model.hlo
 )",
-                                     RunProgram};
+    RunProgram};
 
 }  // namespace weft::tools

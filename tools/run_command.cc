@@ -37,6 +37,13 @@ double Since(std::chrono::steady_clock::time_point start) {
       .count();
 }
 
+// Formats with few digits are compared by those.
+double ToleranceOf(DType dtype, double tolerance) {
+  if (dtype == DType::kBF16) return std::max(tolerance, 0x1p-5);
+  if (dtype == DType::kF16) return std::max(tolerance, 0x1p-8);
+  return IsFloat(dtype) && BitWidth(dtype) <= 8 ? std::max(tolerance, 0x1p-1) : tolerance;
+}
+
 using AfterStep =
     std::function<Status(const program::Step&, double, std::span<const std::span<std::byte>>)>;
 
@@ -103,7 +110,11 @@ inspect::FaultRequest FaultRequestOf(const hlo::Module& module, const NativeRequ
 // An error that says what is wrong, beyond that something is; and a folder to see it again.
 std::unexpected<Error> Explain(const inspect::FaultRequest& request, std::string what) {
   Result<inspect::Fault> fault = inspect::FindFault(request);
-  if (fault && fault->kind != inspect::FaultKind::kNone) StrAppend(what, "\n", fault->ToString());
+  if (fault && fault->kind != inspect::FaultKind::kNone) {
+    StrAppend(what, "\n", fault->ToString());
+  } else if (fault) {
+    what += "\nevery step does what the Program says, and results differ by no more than rounding";
+  }
   Error error(Code::kInternal, what);
   if (TheEnvironment().check) {
     const std::string& dump = TheEnvironment().dump;
@@ -130,8 +141,9 @@ Status Check(const Input& input, const NativeRequest& request, const NativeModul
     return MakeError(Code::kInternal, "native code gives ", results.size(),
                      " results, the evaluator ", want.size());
   }
-  for (size_t i = 0; i < want.size(); ++i) {
-    std::string what = CompareLeaves(want[i], results[i], request.tolerance);
+  for (size_t i = 0; request.check && i < want.size(); ++i) {
+    std::string what =
+        CompareLeaves(want[i], results[i], ToleranceOf(want[i].dtype(), request.tolerance));
     if (!what.empty()) {
       return Explain(fault, StrCat("result ", i, " differs from the evaluator's: ", what));
     }
@@ -139,7 +151,7 @@ Status Check(const Input& input, const NativeRequest& request, const NativeModul
   if (TheEnvironment().check) {
     Result<inspect::Fault> found = inspect::FindFault(fault);
     if (!found) return std::unexpected(found.error());
-    if (found->kind != inspect::FaultKind::kNone) return Explain(fault, found->ToString());
+    if (found->kind != inspect::FaultKind::kNone) return Explain(fault, "WEFT_CHECK: a step or a result is wrong");
     std::printf("every step as the interpreter, ");
   }
   std::printf("same as the evaluator\n");
@@ -184,6 +196,7 @@ Result<int> RunRun(Args args) {
   request.max_elements = args.Int("--max-elements", 1'000'000, -1);
   request.check = args.Flag("--check");
   request.bench = args.Int("--bench", 0, 0);
+  request.tolerance = args.Number("--tolerance", request.tolerance);
   TRY(compiler::ParseOptions(args.Value("--options").value_or(""), request.options));
   request.file = TRY(args.Finish(1, 1))[0];
   Status status = RunOne(request);
@@ -202,6 +215,7 @@ Compiles the module to native code, runs it and prints the results as `weft eval
   --input A.npy       value of the next parameter; parameters without one get random values
   --seed N            seed of random values (default 0)
   --check             compare with the evaluator instead of printing
+  --tolerance T       floats may differ by T * max(1, |x|) (default 1e-5; narrow formats by more)
   --bench N           time N runs instead of printing, and show where the time goes by step
   --options=k=v,...   compile options
   --max-elements N    print larger arrays as {...} (default 1000000; -1: print all)

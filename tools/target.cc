@@ -24,8 +24,8 @@ Result<program::TargetInfo> FindTarget(std::string_view name) {
   return InvalidArgument("unknown target: ", name, "; known are cpu, generic, h200");
 }
 
-Result<std::string> CompareWithEvaluator(const hlo::Module& module,
-                                         const program::Program& program, double tolerance) {
+Result<std::string> CompareWithEvaluator(const hlo::Module& module, const program::Program& program,
+                                         double tolerance) {
   constexpr uint64_t kRounds = 2;
   for (uint64_t seed = 0; seed < kRounds; ++seed) {
     std::vector<Literal> arguments = TRY(hlo::RandomArguments(*module.entry(), seed)), leaves, want;

@@ -16,7 +16,7 @@ Result<program::TargetInfo> FindTarget(std::string_view name);
 
 // Interprets the program on random arguments, looking for races, and compares with the evaluator;
 // what differs, or empty. Floats may differ by tolerance * max(1, |x|).
-Result<std::string> CompareWithEvaluator(const hlo::Module& module,
-                                         const program::Program& program, double tolerance);
+Result<std::string> CompareWithEvaluator(const hlo::Module& module, const program::Program& program,
+                                         double tolerance);
 
 }  // namespace weft::tools

@@ -9,9 +9,9 @@
 
 namespace weft::gpu {
 
-std::string_view CudaType(DType compute_type);     // "f32", as lib/numbers.cuh declares them
-std::string CudaType(program::Type type);          // "Vec<f32, 4>" with lanes
-std::string_view CudaStorageType(DType storage);   // what an element lies in memory as
+std::string_view CudaType(DType compute_type);          // "f32", as lib/numbers.cuh declares them
+std::string CudaType(program::Type type);               // "Vec<f32, 4>" with lanes
+std::string_view CudaStorageType(DType storage);        // what an element lies in memory as
 std::string CudaConstant(const program::Value& value);  // one lane of it
 // A C name that starts with the prefix and says what `name` does.
 std::string CudaName(std::string_view prefix, std::string_view name);

@@ -15,12 +15,12 @@ using program::Program;
 using program::Slice;
 using program::Step;
 
-constexpr size_t kLoopCode = 3000;          // instructions of all kernels in a loop
-constexpr int64_t kLoopWork = 1 << 20;      // of one kernel: more is worth the whole machine
-constexpr int64_t kLoopArrayBytes = 8192;   // of one kernel
+constexpr size_t kLoopCode = 3000;         // instructions of all kernels in a loop
+constexpr int64_t kLoopWork = 1 << 20;     // of one kernel: more is worth the whole machine
+constexpr int64_t kLoopArrayBytes = 8192;  // of one kernel
 constexpr int64_t kLoopCopyBytes = 1 << 18;
-constexpr int64_t kLoopThreads = 256;       // for grids without thread loops
-constexpr int64_t kThreadCopyBytes = 64;    // copies of less are one thread's
+constexpr int64_t kLoopThreads = 256;     // for grids without thread loops
+constexpr int64_t kThreadCopyBytes = 64;  // copies of less are one thread's
 // Of buffers that are kept close: in registers (or the stack) of the only thread, or in shared
 // memory.
 constexpr int64_t kOwnBytes = 512, kOwnBytesInAll = 4096;
@@ -203,7 +203,8 @@ class LoopRenderer {
 
   void CopyBytes(const std::string& to, const std::string& from, int64_t bytes, int64_t offsets) {
     std::string_view unit = UnitFor(bytes | offsets);
-    ForUnits(bytes, unit, StrCat("((", unit, "*)", to, ")[i] = ((const ", unit, "*)", from, ")[i];"));
+    ForUnits(bytes, unit,
+             StrCat("((", unit, "*)", to, ")[i] = ((const ", unit, "*)", from, ")[i];"));
   }
 
   void RenderSteps(const std::vector<Step>& steps) {

@@ -108,7 +108,8 @@ Result<std::string> Nvrtc::Compile(const std::string& text, const std::string& n
     return MakeError(Code::kInternal, "NVRTC: ", f.nvrtcGetErrorString(code));
   }
   std::string arch = StrCat("--gpu-architecture=", machine);
-  const char* options[] = {arch.c_str(), "--std=c++17", "--minimal", "--device-as-default-execution-space"};
+  const char* options[] = {arch.c_str(), "--std=c++17", "--minimal",
+                           "--device-as-default-execution-space"};
   int code = f.nvrtcCompileProgram(program, static_cast<int>(std::size(options)), options);
   auto take = [&](auto size_of, auto get) {
     size_t bytes = 0;
@@ -128,7 +129,8 @@ Result<std::string> Nvrtc::Compile(const std::string& text, const std::string& n
   }
   f.nvrtcDestroyProgram(&program);
   if (code != 0) {
-    return MakeError(Code::kInternal, "NVRTC: ", f.nvrtcGetErrorString(code), " in ", name, "\n", result);
+    return MakeError(Code::kInternal, "NVRTC: ", f.nvrtcGetErrorString(code), " in ", name, "\n",
+                     result);
   }
   return result;
 }

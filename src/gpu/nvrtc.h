@@ -1,4 +1,5 @@
-// NVIDIA's run-time compiler, CUDA C text to cubins. It is loaded when it is found and needs no GPU.
+// NVIDIA's run-time compiler, CUDA C text to cubins. It is loaded when it is found and needs no
+// GPU.
 #pragma once
 
 #include <memory>

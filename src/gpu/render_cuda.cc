@@ -18,15 +18,15 @@ using program::Op;
 using program::Type;
 using program::ValueId;
 
-constexpr int64_t kFlatThreads = 256;         // of a block without thread loops
-constexpr int64_t kMaxBlocks = 2147483647;    // of a launch
-constexpr int64_t kStaticShared = 48 << 10;   // more shared memory than this is asked for at launch
-constexpr int64_t kMaxUnrolled = 4096;        // instructions that an `unroll` loop becomes
-constexpr int64_t kPackedBytes = 16;          // of one memory access
+constexpr int64_t kFlatThreads = 256;        // of a block without thread loops
+constexpr int64_t kMaxBlocks = 2147483647;   // of a launch
+constexpr int64_t kStaticShared = 48 << 10;  // more shared memory than this is asked for at launch
+constexpr int64_t kMaxUnrolled = 4096;       // instructions that an `unroll` loop becomes
+constexpr int64_t kPackedBytes = 16;         // of one memory access
 
 // How threads take part in the code at hand.
 enum class Role {
-  kAlone,   // each thread for itself: its own iteration of the grid or of a thread loop
+  kAlone,     // each thread for itself: its own iteration of the grid or of a thread loop
   kTogether,  // all threads run the same; stores are thread 0's
 };
 
@@ -37,6 +37,8 @@ class KernelRenderer {
     has_threads_ = HasThreadLoops(kernel);
     role_ = has_threads_ ? Role::kTogether : Role::kAlone;
     dynamic_shared_ = SharedArrayBytes(kernel) > kStaticShared;
+    stored_.resize(kernel.memories.size());
+    loaded_.resize(kernel.memories.size());
   }
 
   void Render() {
@@ -70,10 +72,12 @@ class KernelRenderer {
   // needs it: what other threads stored is about to be read, or what they may still read written.
   void Barrier() {
     if (threads_ > 1) text_.Line("__syncthreads();");
-    stored_ = loaded_ = false;
+    stored_.assign(kernel_.memories.size(), false);
+    loaded_ = stored_;
+    pending_ = false;
   }
   void Flush() {
-    if (role_ == Role::kTogether && (stored_ || loaded_)) Barrier();
+    if (role_ == Role::kTogether && pending_) Barrier();
   }
 
   // A value as an operand: a lane `l` of it, or a given one.
@@ -338,12 +342,15 @@ class KernelRenderer {
     if (!outermost) return;
     text_.Close();
     role_ = Role::kTogether;
-    stored_ = loaded_ = true;
+    stored_.assign(kernel_.memories.size(), true);
+    loaded_ = stored_;
+    pending_ = true;
   }
 
   void DeclareArray(int32_t memory) {
     const Memory& m = kernel_.memories[memory];
-    int64_t align = std::max(m.align, std::min<int64_t>(kPackedBytes, m.count * ByteWidth(m.dtype)));
+    int64_t align =
+        std::max(m.align, std::min<int64_t>(kPackedBytes, m.count * ByteWidth(m.dtype)));
     align = std::max<int64_t>(align, ByteWidth(m.dtype));
     while ((align & (align - 1)) != 0) align &= align - 1;
     bool shared = role_ == Role::kTogether && !m.per_thread;
@@ -380,8 +387,8 @@ class KernelRenderer {
     const Memory& m = kernel_.memories[instr.memory];
     bool fixed = instr.memory < kernel_.num_params && !Writes(m.access);
     if (role_ == Role::kTogether && !fixed) {
-      if (stored_) Barrier();
-      loaded_ = true;
+      if (stored_[instr.memory]) Barrier();
+      loaded_[instr.memory] = pending_ = true;
     }
     ValueId result = instr.results[0];
     if (std::string packed = PackedType(instr); !packed.empty()) {
@@ -401,8 +408,10 @@ class KernelRenderer {
   void RenderStore(const Instr& instr) {
     const Memory& m = kernel_.memories[instr.memory];
     bool together = role_ == Role::kTogether;
-    if (together && loaded_) Barrier();
-    stored_ |= together;
+    if (together) {
+      if (loaded_[instr.memory]) Barrier();
+      stored_[instr.memory] = pending_ = true;
+    }
     std::string value = ToStorage(m.dtype, Lane(instr.args[1]));
     bool guarded = together && threads_ > 1;
     if (guarded) text_.Open("if (threadIdx.x == 0) {");
@@ -426,7 +435,8 @@ class KernelRenderer {
   CudaText& text_;
   bool has_threads_ = false, dynamic_shared_ = false;
   Role role_ = Role::kAlone;
-  bool stored_ = false, loaded_ = false;  // since the last barrier, by code run together
+  std::vector<bool> stored_, loaded_;  // memories that others may have, since the last barrier
+  bool pending_ = false;               // one of them
   std::vector<size_t> else_, end_;
   std::vector<std::string> names_;
   std::vector<int64_t> grid_;

@@ -64,7 +64,8 @@ class ProgramRenderer {
   void AppendFunction(CudaFunction function, std::string& text) {
     const Launch& launch = function.launch;
     StrAppend(text, "\n// ", launch.blocks, " x ", launch.threads, " threads");
-    if (launch.shared_bytes > 0) StrAppend(text, ", ", launch.shared_bytes, " bytes of shared memory");
+    if (launch.shared_bytes > 0)
+      StrAppend(text, ", ", launch.shared_bytes, " bytes of shared memory");
     StrAppend(text, "\n", code_);
     code_.clear();
     result_.functions.push_back(std::move(function));
@@ -73,10 +74,12 @@ class ProgramRenderer {
   // One line a step.
   void ListSteps(const std::vector<Step>& steps, int depth) {
     for (const Step& step : steps) {
-      StrAppend(steps_, "// ", std::string(static_cast<size_t>(depth) * 2 + 2, ' '), KindName(step));
+      StrAppend(steps_, "// ", std::string(static_cast<size_t>(depth) * 2 + 2, ' '),
+                KindName(step));
       if (auto* launch = std::get_if<program::KernelStep>(&step.op)) {
-        StrAppend(steps_, " ", CudaName(StrCat("k", launch->kernel, "_"),
-                                        program_.kernels[launch->kernel].name));
+        StrAppend(
+            steps_, " ",
+            CudaName(StrCat("k", launch->kernel, "_"), program_.kernels[launch->kernel].name));
       }
       if (auto* call = std::get_if<program::LibraryStep>(&step.op)) {
         StrAppend(steps_, " ", call->routine);

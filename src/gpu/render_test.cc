@@ -43,8 +43,8 @@ Program FromFile(const std::string& name) {
   return std::move(*program);
 }
 
-const char* const kFiles[] = {"async_copy", "complex", "conditional",  "elementwise",
-                              "gemm",       "ops",     "softmax",      "threads",
+const char* const kFiles[] = {"async_copy", "complex",    "conditional",  "elementwise",
+                              "gemm",       "ops",        "softmax",      "threads",
                               "tiles",      "vector_sum", "while_counter"};
 
 class CudaFile : public testing::TestWithParam<const char*> {};
@@ -93,12 +93,13 @@ void EmitAll(KernelBuilder& b, DType dtype, ValueId x, ValueId y, KernelBuilder:
   for (int i = 0; i < program::kOpCount; ++i) {
     Op op = static_cast<Op>(i);
     using enum program::OpClass;
-    bool takes = Info(op).cls == kArith ? dtype != DType::kPred
-                 : Info(op).cls == kFloat ? IsFloat(dtype)
+    bool takes = Info(op).cls == kArith     ? dtype != DType::kPred
+                 : Info(op).cls == kFloat   ? IsFloat(dtype)
                  : Info(op).cls == kInteger ? IsInteger(dtype)
                  : Info(op).cls == kBits    ? !IsFloat(dtype)
-                 : Info(op).cls == kCompare ? dtype != DType::kPred || op == Op::kEq || op == Op::kNe
-                                            : false;
+                 : Info(op).cls == kCompare
+                     ? dtype != DType::kPred || op == Op::kEq || op == Op::kNe
+                     : false;
     if (!takes) continue;
     int arity = Info(op).arity;
     ValueId v = arity == 1   ? b.Emit(op, {x})

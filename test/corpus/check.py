@@ -7,6 +7,7 @@
     check.py eval        at least 95 % evaluate on random inputs (single device, no unknown custom
                          call, no host I/O, no tensor over 2 GiB, no endless loop). A sample of
                          WEFT_CORPUS_SAMPLE files (default 250; 0: all)
+    check.py native      at least 95 % of those that evaluate run as native code with the same results
 
 Prints each failure with its cause. WEFT_CORPUS names another folder with a manifest.tsv.
 """
@@ -24,7 +25,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 CORPUS = pathlib.Path(os.environ.get("WEFT_CORPUS", ROOT.parent / "shared/corpus/hlo"))
 WEFT = pathlib.Path(os.environ.get("WEFT_BUILD_DIR", ROOT / "build")).resolve() / "weft"
-THRESHOLDS = {"roundtrip": 99.5, "verify": 98.0, "eval": 95.0}
+THRESHOLDS = {"roundtrip": 99.5, "verify": 98.0, "eval": 95.0, "native": 95.0}
 NEGATIVE = {"xla-rejects", "maybe-negative"}
 SECONDS_EACH = 30
 
@@ -128,11 +129,16 @@ EXCUSES = [
 ]
 
 
-def check_eval():
+def evaluated_files():
     files = [p for p, flags in manifest() if not flags & (NEGATIVE | {"substituted", "collective"}) and needs_one_device(p)]
     sample = int(os.environ.get("WEFT_CORPUS_SAMPLE", "250"))
     if 0 < sample < len(files):
         files = sorted(random.Random(0).sample(files, sample))
+    return files
+
+
+def check_eval():
+    files = evaluated_files()
     rejected = set(check_many(["verify"], files))
     failures, excused = {}, collections.Counter()
     excused["does not verify"] = len(rejected)
@@ -153,9 +159,39 @@ def check_eval():
     return report("eval", total, failures)
 
 
+def kind_of(text):
+    """A failure without its numbers and names."""
+    text = re.sub(r"^.*?error: ", "", text.strip().splitlines()[0] if text.strip() else "")
+    if "differs from the evaluator" in text:
+        return "another result"
+    return re.sub(r"[\w.-]*\d[\w.-]*|\"[^\"]*\"|'[^']*'", "#", text)[:100]
+
+
+def check_native():
+    files = evaluated_files()
+    rejected = set(check_many(["verify"], files))
+    counted = [f for f in files if f not in rejected]
+    results = run_each(["run", "--check", "--tolerance", "1e-3"], counted, 10)
+    failed = [f for f, (status, _) in results.items() if status != 0]
+    evaluated = run_each(["eval", "--max-elements", "0", "--max-loop-steps", "100000"], failed, SECONDS_EACH)
+    failures = {}
+    for file in failed:
+        if evaluated[file][0] != 0:
+            continue
+        status, text = results[file]
+        failures[file] = f"{file}: status {status}: {text.strip()[-600:]}"
+    kinds = collections.Counter(
+        f"ended by signal {-results[f][0]}" if (results[f][0] or 0) < 0 else kind_of(results[f][1]) for f in failures)
+    total = len(counted) - (len(failed) - len(failures))
+    status = report("native", total, failures)
+    for kind, count in kinds.most_common():
+        print(f"{count:5}  {kind}")
+    return status
+
+
 def main():
     mode = sys.argv[1] if len(sys.argv) == 2 else ""
-    if mode not in ("roundtrip", "verify", "reject", "eval"):
+    if mode not in ("roundtrip", "verify", "reject", "eval", "native"):
         sys.exit(__doc__)
     if not (CORPUS / "manifest.tsv").exists():
         print("SKIPPED: there is no corpus beside the repository (WEFT_CORPUS names another folder)")
@@ -164,7 +200,7 @@ def main():
         return check_positive(mode, ["parse", "--roundtrip"])
     if mode == "verify":
         return check_positive(mode, ["verify"])
-    return check_reject() if mode == "reject" else check_eval()
+    return {"reject": check_reject, "eval": check_eval, "native": check_native}[mode]()
 
 
 if __name__ == "__main__":

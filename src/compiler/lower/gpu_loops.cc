@@ -16,12 +16,12 @@ using program::Op;
 
 namespace {
 
-constexpr int64_t kRowThreads = 256;   // of a block that reduces a row, at most
-constexpr int64_t kWarp = 32;          // columns of a block that reduces columns
-constexpr int64_t kColumnSlices = 8;   // threads that share a column
-constexpr int64_t kPerThread = 4;      // elements of a row worth another thread
-constexpr int64_t kShortRow = 64;      // rows that one thread reduces
-constexpr int64_t kPieceElements = 16; // elements of each thread that are worth another block
+constexpr int64_t kRowThreads = 256;    // of a block that reduces a row, at most
+constexpr int64_t kWarp = 32;           // columns of a block that reduces columns
+constexpr int64_t kColumnSlices = 8;    // threads that share a column
+constexpr int64_t kPerThread = 4;       // elements of a row worth another thread
+constexpr int64_t kShortRow = 64;       // rows that one thread reduces
+constexpr int64_t kPieceElements = 16;  // elements of each thread that are worth another block
 constexpr int64_t kBlocksPerCore = 2;
 
 int64_t RoundUp(int64_t a, int64_t b) {
@@ -59,8 +59,7 @@ namespace {
 // Values of each thread, in arrays that the block shares: one for each real part.
 class SharedValues {
  public:
-  SharedValues(KernelDraft& draft, const RowReducer& reducer, int64_t count)
-      : b_(draft.builder()) {
+  SharedValues(KernelDraft& draft, const RowReducer& reducer, int64_t count) : b_(draft.builder()) {
     for (size_t i = 0; i < reducer.operand_count(); ++i) {
       DType type = program::ComputeType(RealType(reducer.type(i)));
       re_.push_back(b_.Array(StrCat("part", i), type, count));
@@ -89,10 +88,10 @@ class SharedValues {
 
 // How a reduction is spread over the machine.
 struct GpuReduceShape {
-  bool columns = false;   // the minor dimension is kept: threads side by side take columns
-  int64_t threads = 1;    // of a row, or that share a column
-  int64_t pieces = 1;     // of each row, in blocks of their own; joined by a second kernel
-  int64_t piece = 0;      // elements
+  bool columns = false;  // the minor dimension is kept: threads side by side take columns
+  int64_t threads = 1;   // of a row, or that share a column
+  int64_t pieces = 1;    // of each row, in blocks of their own; joined by a second kernel
+  int64_t piece = 0;     // elements
 };
 
 GpuReduceShape ChooseReduce(const ReduceDims& dims, const program::TargetInfo& target) {
@@ -116,15 +115,15 @@ GpuReduceShape ChooseReduce(const ReduceDims& dims, const program::TargetInfo& t
 }
 
 // What a reduction's elements are, by their number in the row.
-using Accumulate = std::function<Result<std::vector<Element>>(const Coord& j,
-                                                              std::vector<Element> acc)>;
+using Accumulate =
+    std::function<Result<std::vector<Element>>(const Coord& j, std::vector<Element> acc)>;
 
 // first, first + step, ... < end, from the reducers' starting values.
 Result<std::vector<Element>> AccumulateStrided(KernelBuilder& b, RowReducer& reducer, ValueId first,
                                                ValueId end, int64_t step,
                                                const Accumulate& accumulate) {
-  std::vector<ValueId> inside =
-      b.BeginLoop(LoopKind::kSerial, first, end, b.Int(step), reducer.Pack(TRY(reducer.Starts()), 1));
+  std::vector<ValueId> inside = b.BeginLoop(LoopKind::kSerial, first, end, b.Int(step),
+                                            reducer.Pack(TRY(reducer.Starts()), 1));
   Coord j{inside[0], 0, 1};
   std::vector<Element> next = TRY(accumulate(j, reducer.Unpack(std::span(inside).subspan(1))));
   return reducer.Unpack(b.End(reducer.Pack(next, 1)));
@@ -154,8 +153,8 @@ Status ReduceColumns(KernelDraft& draft, RowReducer& reducer, int64_t columns, V
   SharedValues part(draft, reducer, kColumnSlices * kWarp);
   bool whole = columns % kWarp == 0;
   // For each of the first `slices` threads of each column: body(slice, place in part, column).
-  auto each = [&](int64_t slices, const std::function<Status(ValueId, ValueId, ValueId)>& body)
-      -> Status {
+  auto each = [&](int64_t slices,
+                  const std::function<Status(ValueId, ValueId, ValueId)>& body) -> Status {
     ValueId s = b.Int(0);
     if (slices > 1) {
       s = b.BeginLoop(LoopKind::kThread, b.Int(0), b.Int(slices), b.Int(1))[0];
@@ -181,9 +180,8 @@ Status ReduceColumns(KernelDraft& draft, RowReducer& reducer, int64_t columns, V
       return {};
     }));
   }
-  return each(1, [&](ValueId, ValueId place, ValueId column) {
-    return store(column, part.Load(place));
-  });
+  return each(
+      1, [&](ValueId, ValueId place, ValueId column) { return store(column, part.Load(place)); });
 }
 
 }  // namespace
@@ -241,8 +239,8 @@ Status Lowering::LowerReduceOnGpu(const KernelBody& body,
     Index row;
     for (size_t d = 1; d < grid.size(); ++d) row.coords.push_back(at.coords[d]);
     ValueId begin = b.Mul(piece, b.Int(how.piece));
-    ValueId end = split ? b.Min(b.Add(begin, b.Int(how.piece)), b.Int(dims.length))
-                        : b.Int(dims.length);
+    ValueId end =
+        split ? b.Min(b.Add(begin, b.Int(how.piece)), b.Int(dims.length)) : b.Int(dims.length);
     auto along = [&](const Index& r) -> Accumulate {
       return [&reducer, r](const Coord& j, std::vector<Element> acc) {
         return reducer.Accumulate(r, j, std::move(acc));

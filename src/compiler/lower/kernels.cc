@@ -215,7 +215,9 @@ void Lowering::Finish(KernelDraft& draft, const KernelBody& body, Steps& steps) 
 }
 
 Status Lowering::LowerKernel(const Instruction& instruction, Steps& steps) {
-  ForEachLeaf(instruction.shape(), [](const Shape&) {});
+  bool arrays = LeafCount(instruction.shape()) > 0;
+  ForEachLeaf(instruction.shape(), [&](const Shape& leaf) { arrays &= leaf.IsArray(); });
+  if (!arrays) return Unimplemented(hlo::Mnemonic(instruction.op()), ": no native lowering");
   if (instruction.shape().IsArray() && instruction.shape().elements() == 0) return {};
   KernelBody body = BodyOf(instruction);
   const Instruction& root = *body.outputs[0].inside;
@@ -322,6 +324,9 @@ Status Lowering::LowerUpdate(const KernelBody& body, Steps& steps) {
   auto input = std::find_if(body.inputs.begin(), body.inputs.end(),
                             [&](const KernelInput& in) { return in.inside == below; });
   if (input == body.inputs.end()) return LowerLoop(body, steps);
+  // Most of the array is new: one loop over all of it reads less than a copy and the update.
+  bool most = slice.shape().elements() * 2 > root.shape().elements();
+  if (most && !memory_.Share(input->value, result)) return LowerLoop(body, steps);
   Copy(input->value, result, "the updated array is read later, or cannot be written", root, steps);
   KernelBody part = body;
   // The array below is an input only if something else in the kernel reads it.

@@ -16,6 +16,11 @@ using program::Op;
 namespace {
 
 constexpr int64_t kUnrolledOrder = 8;
+// Operations of straight-line code: more of them are loops, so that what surrounds them can still
+// be one function with them.
+constexpr int64_t kUnrolledLu = 5 * 5 * 5;
+constexpr int64_t kUnrolledSolve = 128;
+constexpr int64_t kLoopedOrder = 32;  // outside of loops: larger ones are routines
 
 using Matrix = std::vector<std::vector<Element>>;
 
@@ -225,7 +230,6 @@ Status Lowering::LowerTriangularSolve(const Instruction& solve, Steps& steps) {
   KernelDraft draft = NewDraft(body);
   draft.Declare(body.inputs, body.outputs);
   ElementEmitter& e = draft.elements();
-  KernelBuilder& b = draft.builder();
   Field f(e, shape.dtype());
   Triangle triangle(attrs);
   auto one_batch = [&](const Index& row) -> Status {
@@ -249,14 +253,13 @@ Status Lowering::LowerTriangularSolve(const Instruction& solve, Steps& steps) {
       }
       return {};
     };
-    if (m <= kUnrolledOrder && !(attrs.left_side && m >= 4 && (m & (m - 1)) == 0)) {
+    if (n * n * m <= kUnrolledSolve && !(attrs.left_side && m >= 4 && (m & (m - 1)) == 0)) {
       for (int64_t c = 0; c < m; ++c) TRY(column(e.Constant(c)));
       return {};
     }
     int lanes = attrs.left_side ? draft.LanesFor(ByteWidth(shape.dtype()), m) : 1;
     return draft.OverLanes(m, lanes, false, column);
   };
-  static_cast<void>(b);
   TRY(draft.ForEachRow({batch}, static_cast<double>(n * n * m), serial_, one_batch));
   Finish(draft, body, steps);
   return {};
@@ -268,8 +271,8 @@ Status Lowering::LowerLu(const Instruction& call, Steps& steps) {
   int64_t batch = BatchOf(shape), pivots = std::min(m, n);
   if (batch == 0) return {};
   const auto leaves = memory_.Leaves(call);
-  if (pivots > 0 && (m > kUnrolledOrder || n > kUnrolledOrder)) {
-    if (serial_) return LowerLuLoops(call, steps);
+  if (pivots > 0 && m * n * pivots > kUnrolledLu) {
+    if (serial_ || std::max(m, n) <= kLoopedOrder) return LowerLuLoops(call, steps);
     steps.push_back(Routine("lu", call, {{"m", m}, {"n", n}, {"batch", batch}}));
     return {};
   }

@@ -171,7 +171,7 @@ Status Lowering::LowerLuLoops(const Instruction& call, Steps& steps) {
   Field f(e, shape.dtype());
   ValueId zero = b.Int(0), none = b.Int(0, {DType::kS32, 1});
   TRY(draft.ForEachRow(
-      {MatricesOf(shape)}, static_cast<double>(m * n * pivots), true,
+      {MatricesOf(shape)}, static_cast<double>(m * n * pivots), serial_,
       [&](const Index& row) -> Status {
         MatrixMemory a{e, memory, shape.dtype(), e.Scale(row.coords[0], m * n).base, n};
         SerialLoop over_k(b, zero, b.Int(pivots), {none});

@@ -11,7 +11,8 @@ Result<bool> ExpandOps(hlo::Module& module, const PassContext&) {
   ScalarFunctions functions(module);
   changed |= TRY(RewriteEach(module, [&](hlo::Instruction* i) -> Result<bool> {
     return TRY(ExpandBatchNorm(i, functions)) || TRY(ExpandCollectives(i)) ||
-           TRY(ExpandCustomCalls(i)) || TRY(ExpandMarkers(i)) || TRY(ExpandElementwise(i));
+           TRY(ExpandCustomCalls(i)) || TRY(ExpandMarkers(i)) || TRY(ExpandElementwise(i)) ||
+           TRY(ExpandStarts(i));
   }));
   if (changed) module.RemoveUnusedComputations();
   return changed;

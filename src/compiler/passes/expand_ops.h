@@ -23,5 +23,7 @@ Result<bool> ExpandCustomCalls(hlo::Instruction* i);
 Result<bool> ExpandMarkers(hlo::Instruction* i);
 // map of elementwise functions; stochastic-convert.
 Result<bool> ExpandElementwise(hlo::Instruction* i);
+// Start indices in one array: in one scalar each.
+Result<bool> ExpandStarts(hlo::Instruction* i);
 
 }  // namespace weft::compiler

@@ -133,6 +133,9 @@ Edge EdgeTo(const Instruction& user, int64_t k) {
     case Op::kReduce: return {false, static_cast<double>(ReduceLength(user))};
     case Op::kCopy:
     case Op::kReshape: return {true, 1};
+    case Op::kConcatenate:
+      return {false, static_cast<double>(user.operand(k)->shape().elements()) /
+                         static_cast<double>(user.shape().elements())};
     default: return {false, 1};
   }
 }

@@ -8,6 +8,9 @@
 
 namespace weft::cpu {
 
+inline float Conjugated(float x) {
+  return x;
+}
 inline double Conjugated(double x) {
   return x;
 }
@@ -29,6 +32,9 @@ inline void StoreMatrix(DType dtype, const std::complex<double>* from, int64_t n
 }
 
 // Without the checks for infinities of std::complex.
+inline float Times(float x, float y) {
+  return x * y;
+}
 inline double Times(double x, double y) {
   return x * y;
 }

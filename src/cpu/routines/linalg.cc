@@ -1,9 +1,10 @@
-// cholesky and triangular_solve, in double precision.
+// cholesky and triangular_solve: small ones in double precision, large ones in blocks.
 #include <algorithm>
 #include <cmath>
 #include <complex>
 #include <limits>
 
+#include "cpu/routines/blocked.h"
 #include "cpu/routines/field.h"
 #include "cpu/routines/multiply.h"
 #include "cpu/routines/prepare.h"
@@ -75,6 +76,8 @@ class Cholesky : public PreparedRoutine {
 
   Status Run(const RoutineContext& context) const override {
     if (n_ == 0) return {};
+    if (n_ >= kBlockedOrder && dtype_ == DType::kF32) return Blocked<float>(context);
+    if (n_ >= kBlockedOrder && dtype_ == DType::kF64) return Blocked<double>(context);
     double size = static_cast<double>(n_);
     return ForMatrices(context, batch_, size * size * size / 4, dtype_,
                        [&]<class T>(int64_t begin, int64_t end) -> Status {
@@ -88,6 +91,26 @@ class Cholesky : public PreparedRoutine {
   }
 
  private:
+  template <class T>
+  Status Blocked(const RoutineContext& context) const {
+    auto spare = TRY(Scratch<T>::New(lower_ ? 0 : n_ * n_));
+    for (int64_t i = 0; i < batch_; ++i) {
+      const T* from = reinterpret_cast<const T*>(context.memory[0]) + i * n_ * n_;
+      T* to = reinterpret_cast<T*>(context.memory[1]) + i * n_ * n_;
+      T* l = lower_ ? to : spare.data();
+      if (lower_) std::copy_n(from, n_ * n_, to);
+      if (!lower_) TransposeInto(from, n_, n_, false, l);
+      if (!TRY(BlockedCholesky(&context.pool, l, n_))) {
+        std::fill_n(to, n_ * n_, std::numeric_limits<T>::quiet_NaN());
+        continue;
+      }
+      for (int64_t row = 0; row < n_; ++row)
+        std::fill(l + row * n_ + row + 1, l + (row + 1) * n_, T());
+      if (!lower_) TransposeInto(l, n_, n_, false, to);
+    }
+    return {};
+  }
+
   template <class T>
   void One(const std::byte* from, T* a, T* l, std::byte* to) const {
     LoadMatrix(dtype_, from, n_ * n_, a);
@@ -121,7 +144,12 @@ class TriangularSolve : public PreparedRoutine {
 
   Status Run(const RoutineContext& context) const override {
     if (f_.m * f_.n == 0) return {};
-    int64_t order = f_.left_side ? f_.m : f_.n;
+    int64_t order = f_.left_side ? f_.m : f_.n, columns = f_.left_side ? f_.n : f_.m;
+    constexpr int64_t kFewColumns = 8;
+    if (order >= kBlockedOrder && columns >= kFewColumns) {
+      if (f_.dtype == DType::kF32) return Blocked<float>(context, order, columns);
+      if (f_.dtype == DType::kF64) return Blocked<double>(context, order, columns);
+    }
     return ForMatrices(context, f_.batch,
                        static_cast<double>(f_.m * f_.n) * static_cast<double>(order) / 2, f_.dtype,
                        [&]<class T>(int64_t begin, int64_t end) -> Status {
@@ -138,6 +166,29 @@ class TriangularSolve : public PreparedRoutine {
   }
 
  private:
+  template <class T>
+  Status Blocked(const RoutineContext& context, int64_t order, int64_t columns) const {
+    bool swap = f_.transpose != !f_.left_side, lower = f_.lower != swap;
+    int64_t size = f_.m * f_.n;
+    auto turned = TRY(Scratch<T>::New(swap ? order * order : 0));
+    auto spare = TRY(Scratch<T>::New(f_.left_side ? 0 : size));
+    for (int64_t i = 0; i < f_.batch; ++i) {
+      const T* a = reinterpret_cast<const T*>(context.memory[0]) + i * order * order;
+      const T* b = reinterpret_cast<const T*>(context.memory[1]) + i * size;
+      T* to = reinterpret_cast<T*>(context.memory[2]) + i * size;
+      if (swap) {
+        TransposeInto(a, order, order, false, turned.data());
+        a = turned.data();
+      }
+      T* x = f_.left_side ? to : spare.data();
+      if (f_.left_side) std::copy_n(b, size, x);
+      if (!f_.left_side) TransposeInto(b, f_.m, f_.n, false, x);
+      TRY(BlockedSolve(&context.pool, a, order, columns, lower, f_.unit, x));
+      if (!f_.left_side) TransposeInto(x, f_.n, f_.m, false, to);
+    }
+    return {};
+  }
+
   // x op(a) = b is op(a)^T x^T = b^T. `a` and `b` have room for two matrices each.
   template <class T>
   void One(int64_t order, const std::byte* a_from, const std::byte* b_from, T* a, T* b,

@@ -1,0 +1,22 @@
+// Cholesky factors and triangular solves of large real matrices: blocks, so that nearly all of the
+// work is a matrix product. T: float or double.
+#pragma once
+
+#include "base/error.h"
+#include "base/thread_pool.h"
+
+namespace weft::cpu {
+
+inline constexpr int64_t kBlockedOrder = 96;  // from here on it pays
+
+// The lower factor in place of the lower triangle; what is above the diagonal becomes undefined.
+// False: not positive definite.
+template <class T>
+Result<bool> BlockedCholesky(ThreadPool* pool, T* a, int64_t n);
+
+// t x = b in place of b for a lower or upper triangular t (n x n) and m columns.
+template <class T>
+Status BlockedSolve(ThreadPool* pool, const T* t, int64_t n, int64_t m, bool lower, bool unit,
+                    T* b);
+
+}  // namespace weft::cpu
