@@ -137,7 +137,11 @@ Result<std::vector<Element>> RowReducer::Combine(std::vector<Element> acc,
 
 Result<std::vector<Element>> RowReducer::Accumulate(const Index& row, const Coord& j,
                                                     std::vector<Element> acc) {
-  Index index = At(row, j);
+  return AccumulateAt(At(row, j), std::move(acc));
+}
+
+Result<std::vector<Element>> RowReducer::AccumulateAt(const Index& index,
+                                                      std::vector<Element> acc) {
   if (also_) TRY(also_(index));
   std::vector<Element> value;
   for (const Instruction* reduce : reduces_) {
@@ -217,7 +221,8 @@ Result<std::vector<Element>> RowReducer::Row(const Index& row, ValueId begin, in
   int64_t unit = dims_.reduced_sizes.empty() ? 1 : dims_.reduced_sizes.back();
   bool whole_units = dims_.reduced.size() <= 1 || size % unit == 0;
   int lanes = can_use_lanes_ && dims_.minor ? draft_.LanesFor(width_, std::min(size, unit)) : 1;
-  if (dims_.reduced.size() > 1 && (unit % lanes != 0 || !whole_units)) lanes = 1;
+  bool by_units = dims_.reduced.size() > 1 && unit % lanes != 0 && whole_units && unit >= 2 * lanes;
+  if (dims_.reduced.size() > 1 && !by_units && (unit % lanes != 0 || !whole_units)) lanes = 1;
   int64_t main = lanes > 1 ? size - size % lanes : 0;
   std::vector<Element> acc = partial ? TRY(Starts()) : TRY(Inits());
   auto loop = [&](int64_t from, int64_t to, int n,
@@ -231,6 +236,47 @@ Result<std::vector<Element>> RowReducer::Row(const Index& row, ValueId begin, in
     e_.set_lanes(1);
     return after;
   };
+  if (by_units) {
+    // Lanes first, then what does not fill them, within each run of the minor dimension.
+    std::vector<ValueId> wide = Pack(TRY(Starts()), lanes), narrow = Pack(acc, 1), both = wide;
+    both.insert(both.end(), narrow.begin(), narrow.end());
+    std::vector<ValueId> inside =
+        b_.BeginLoop(LoopKind::kSerial, b_.Int(0), b_.Int(size / unit), b_.Int(1), both);
+    Index linear;
+    linear.is_linear = true;
+    linear.linear = {b_.Add(b_.Div(begin, b_.Int(unit)), inside[0]), 0, 1, 0,
+                     dims_.length / unit - 1};
+    Dims outer_sizes(std::span(dims_.reduced_sizes.data(), dims_.reduced_sizes.size() - 1));
+    Index outer = e_.Coordinates(outer_sizes, linear);
+    outer.coords.push_back({});
+    auto within = [&](int64_t from, int64_t to, int n,
+                      std::span<const ValueId> start) -> Result<std::vector<ValueId>> {
+      e_.set_lanes(n);
+      std::vector<ValueId> at =
+          b_.BeginLoop(LoopKind::kSerial, b_.Int(from), b_.Int(to), b_.Int(n), start);
+      outer.coords.back() = {at[0], n > 1 ? 1 : 0, n, 0, unit - 1};
+      Index index;
+      index.coords.resize(dims_.kept.size() + dims_.reduced.size());
+      for (size_t k = 0; k < dims_.kept.size(); ++k) {
+        index.coords[static_cast<size_t>(dims_.kept[k])] = row.coords[k];
+      }
+      for (size_t k = 0; k < dims_.reduced.size(); ++k) {
+        index.coords[static_cast<size_t>(dims_.reduced[k])] = outer.coords[k];
+      }
+      std::vector<Element> next = TRY(AccumulateAt(index, Unpack(std::span(at).subspan(1))));
+      std::vector<ValueId> after = b_.End(Pack(next, n));
+      e_.set_lanes(1);
+      return after;
+    };
+    std::span<const ValueId> carried = std::span(inside).subspan(1);
+    wide = TRY(within(0, unit - unit % lanes, lanes, carried.first(wide.size())));
+    narrow = TRY(within(unit - unit % lanes, unit, 1, carried.subspan(wide.size())));
+    wide.insert(wide.end(), narrow.begin(), narrow.end());
+    std::vector<ValueId> after = b_.End(wide);
+    size_t half = after.size() / 2;
+    acc = Unpack(std::span(after).subspan(half));
+    return Combine(std::move(acc), TRY(CombineLanes(Unpack(std::span(after).first(half)), lanes)));
+  }
   if (main > 0) {
     std::vector<Element> lanes_acc = TRY(loop(0, main, lanes, TRY(Starts())));
     acc = TRY(Combine(std::move(acc), TRY(CombineLanes(lanes_acc, lanes))));

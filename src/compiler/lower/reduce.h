@@ -53,6 +53,7 @@ class RowReducer {
 
  private:
   Index At(const Index& row, const Coord& j);
+  Result<std::vector<Element>> AccumulateAt(const Index& index, std::vector<Element> acc);
   Result<std::vector<Element>> CombineLanes(std::vector<Element> acc, int lanes);
 
   KernelDraft& draft_;
