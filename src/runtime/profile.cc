@@ -24,7 +24,7 @@ std::string PeakProgram(int64_t tasks, int64_t lanes) {
   std::string type = StrCat("f32x", lanes), carry, body, yield, last, sum;
   for (int64_t i = 0; i < kChains; ++i) {
     StrAppend(carry, i ? ", " : "", "%c", i, ": ", type, " = 1");
-    StrAppend(body, "      %n", i, " = fma ", type, " %c", i, ", %m, %m\n");
+    StrAppend(body, "      %n", i, " = fma ", type, " %m, %m, %c", i, "\n");
     StrAppend(yield, i ? ", " : "", "%n", i);
     StrAppend(last, i ? ", " : "", "%l", i);
     if (i > 0) {
