@@ -133,9 +133,12 @@ Edge EdgeTo(const Instruction& user, int64_t k) {
     case Op::kReduce: return {false, static_cast<double>(ReduceLength(user))};
     case Op::kCopy:
     case Op::kReshape: return {true, 1};
-    case Op::kConcatenate:
-      return {false, static_cast<double>(user.operand(k)->shape().elements()) /
-                         static_cast<double>(user.shape().elements())};
+    case Op::kConcatenate: {
+      // A small operand is computed at its own elements; a large one also beside the edges.
+      double part = static_cast<double>(user.operand(k)->shape().elements()) /
+                    static_cast<double>(user.shape().elements());
+      return {false, part < 0.25 ? part : 2};
+    }
     default: return {false, 1};
   }
 }
