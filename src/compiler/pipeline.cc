@@ -43,18 +43,19 @@ constexpr std::string_view kPipeline[] = {
 // Before and after those, for native code.
 constexpr std::string_view kNativeBefore[] = {
     "inline-calls",
+    "normalize-layouts",  // before expand-ops, whose ops have no layouts
     "expand-ops",
-    "normalize-layouts",
     "expand-linalg",
     "recognize-scans",
     "canonicalize-convolutions",
-    "canonicalize-dots",
     "simplify",
     "simplify-conditionals",
     "simplify-while",
 };
 constexpr std::string_view kNativeAfter[] = {
+    "canonicalize-dots",  // behind simplify, which takes transposes into dots
     "expand-empty-ops",
+    "eliminate-common-subexpressions",
     "eliminate-dead-code",
     "separate-computations",  // lowering gives every executed computation buffers of its own
     "fuse",

@@ -20,4 +20,8 @@ struct LoopBounds {
 std::optional<LoopBounds> FindLoopBounds(const hlo::Instruction& while_op);
 std::optional<int64_t> TripCount(const hlo::Instruction& while_op);
 
+// Whether the loop writes every element of the k-th array of its tuple and reads none: one row in
+// each iteration, as what scan collects. What the array holds before the loop is then of no use.
+bool WritesWholeState(const hlo::Instruction& while_op, int64_t k);
+
 }  // namespace weft::compiler

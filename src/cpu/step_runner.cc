@@ -22,6 +22,7 @@ class StepRunner {
 
   Status Run() {
     table_ = program_.table_;
+    tasks_.resize(program_.program_.kernels.size(), nullptr);
     for (const NativeProgram::Binding& b : program_.bindings_) {
       table_[b.slot] = (b.result ? call_.results : call_.parameters)[b.index];
     }
@@ -47,32 +48,43 @@ class StepRunner {
       for (const program::Use& use : step.uses) {
         memory.emplace_back(Address(use), static_cast<size_t>(use.slice.size));
       }
-      if (call_.before_step && *call_.before_step) TRY((*call_.before_step)(step, memory));
+      bool reported = IsReported(step);
+      if (reported && call_.before_step && *call_.before_step) {
+        TRY((*call_.before_step)(step, memory));
+      }
       TRY(Prepare(step));
       auto start = std::chrono::steady_clock::now();
       TRY(std::visit([&](const auto& op) { return RunOp(step, op); }, step.op));
       double seconds =
           std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-      if (call_.after_step && *call_.after_step) TRY((*call_.after_step)(step, seconds, memory));
+      if (reported && call_.after_step && *call_.after_step) {
+        TRY((*call_.after_step)(step, seconds, memory));
+      }
     }
     return {};
   }
 
   // The code of the first step is made before its time is taken.
-  Status Prepare(const program::Step& step) const {
+  Status Prepare(const program::Step& step) {
     if (auto* launch = std::get_if<program::KernelStep>(&step.op)) {
-      TRY(program_.TaskOf(launch->kernel));
+      TaskFunction& task = tasks_[static_cast<size_t>(launch->kernel)];
+      if (task == nullptr) task = TRY(program_.TaskOf(launch->kernel));
     } else if (IsRegion(step)) {
       TRY(program_.RegionOf(program_.plan_.region_numbers.at(&step)));
     }
     return {};
+  }
+  // Steps that hold others are not reported beside those.
+  bool IsReported(const program::Step& step) const {
+    return IsRegion(step) || !(std::holds_alternative<program::WhileStep>(step.op) ||
+                               std::holds_alternative<program::ConditionalStep>(step.op));
   }
   bool IsRegion(const program::Step& step) const {
     return !call_.inside_regions && program_.plan_.region_numbers.contains(&step);
   }
 
   Status RunOp(const program::Step& step, const program::KernelStep& op) {
-    TaskFunction task = TRY(program_.TaskOf(op.kernel));
+    TaskFunction task = tasks_[static_cast<size_t>(op.kernel)];
     int64_t grid = GridSize(program_.program_.kernels[op.kernel]);
     std::vector<std::byte*> addresses = Addresses(step);
     if (grid == 1) CallNative(task, addresses.data(), 0, 1);
@@ -135,6 +147,7 @@ class StepRunner {
   const runtime::Call& call_;
   NativeProgram::Context context_;
   std::vector<std::byte*> table_;
+  std::vector<TaskFunction> tasks_;  // by kernel, as they are needed
   std::shared_ptr<std::byte[]> arena_;
   const std::byte never_cancelled_{0};
 };

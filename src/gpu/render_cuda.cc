@@ -37,6 +37,8 @@ class KernelRenderer {
     has_threads_ = HasThreadLoops(kernel);
     role_ = has_threads_ ? Role::kTogether : Role::kAlone;
     dynamic_shared_ = SharedArrayBytes(kernel) > kStaticShared;
+    stored_.resize(kernel.memories.size());
+    loaded_.resize(kernel.memories.size());
   }
 
   void Render() {
@@ -70,10 +72,12 @@ class KernelRenderer {
   // needs it: what other threads stored is about to be read, or what they may still read written.
   void Barrier() {
     if (threads_ > 1) text_.Line("__syncthreads();");
-    stored_ = loaded_ = false;
+    stored_.assign(kernel_.memories.size(), false);
+    loaded_ = stored_;
+    pending_ = false;
   }
   void Flush() {
-    if (role_ == Role::kTogether && (stored_ || loaded_)) Barrier();
+    if (role_ == Role::kTogether && pending_) Barrier();
   }
 
   // A value as an operand: a lane `l` of it, or a given one.
@@ -338,7 +342,9 @@ class KernelRenderer {
     if (!outermost) return;
     text_.Close();
     role_ = Role::kTogether;
-    stored_ = loaded_ = true;
+    stored_.assign(kernel_.memories.size(), true);
+    loaded_ = stored_;
+    pending_ = true;
   }
 
   void DeclareArray(int32_t memory) {
@@ -381,8 +387,8 @@ class KernelRenderer {
     const Memory& m = kernel_.memories[instr.memory];
     bool fixed = instr.memory < kernel_.num_params && !Writes(m.access);
     if (role_ == Role::kTogether && !fixed) {
-      if (stored_) Barrier();
-      loaded_ = true;
+      if (stored_[instr.memory]) Barrier();
+      loaded_[instr.memory] = pending_ = true;
     }
     ValueId result = instr.results[0];
     if (std::string packed = PackedType(instr); !packed.empty()) {
@@ -402,8 +408,10 @@ class KernelRenderer {
   void RenderStore(const Instr& instr) {
     const Memory& m = kernel_.memories[instr.memory];
     bool together = role_ == Role::kTogether;
-    if (together && loaded_) Barrier();
-    stored_ |= together;
+    if (together) {
+      if (loaded_[instr.memory]) Barrier();
+      stored_[instr.memory] = pending_ = true;
+    }
     std::string value = ToStorage(m.dtype, Lane(instr.args[1]));
     bool guarded = together && threads_ > 1;
     if (guarded) text_.Open("if (threadIdx.x == 0) {");
@@ -427,7 +435,8 @@ class KernelRenderer {
   CudaText& text_;
   bool has_threads_ = false, dynamic_shared_ = false;
   Role role_ = Role::kAlone;
-  bool stored_ = false, loaded_ = false;  // since the last barrier, by code run together
+  std::vector<bool> stored_, loaded_;  // memories that others may have, since the last barrier
+  bool pending_ = false;               // one of them
   std::vector<size_t> else_, end_;
   std::vector<std::string> names_;
   std::vector<int64_t> grid_;

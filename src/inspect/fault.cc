@@ -77,6 +77,11 @@ EntryValues EvaluateEntry(const hlo::Module& module, const FaultRequest& request
 void SetOp(Fault& fault, const hlo::Instruction& instruction, std::string difference) {
   fault.op = instruction.ToString();
   fault.source = instruction.SourceLocation();
+  for (const hlo::Computation* called : instruction.called_computations()) {
+    for (const hlo::Instruction* i : *called) {
+      if (fault.source.empty()) fault.source = i->SourceLocation();
+    }
+  }
   fault.what = std::move(difference);
 }
 

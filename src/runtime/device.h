@@ -34,7 +34,8 @@ struct Call {
       nullptr;
   // Tools: called before and after each step of the program's list or of a loop that is not one
   // native region, with what it took and one span for each use; the program then runs step by step.
-  // An error ends the run.
+  // Loops and conditionals whose steps are reported are not reported themselves. An error ends the
+  // run.
   const std::function<Status(const program::Step&, std::span<const std::span<std::byte>>)>*
       before_step = nullptr;
   const std::function<Status(const program::Step&, double seconds,

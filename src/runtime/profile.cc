@@ -13,11 +13,11 @@ namespace {
 using program::Program;
 using program::Step;
 
-constexpr int64_t kChains = 12;        // of dependent multiply-adds: more than their latency needs
-constexpr int64_t kRounds = 100'000;   // of each chain
+constexpr int64_t kChains = 16;        // of dependent multiply-adds: more than their latency needs
+constexpr int64_t kRounds = 500'000;   // of each chain
 constexpr int64_t kCopied = 32 << 20;  // bytes: more than caches hold
 constexpr int64_t kPieces = 64;        // that threads take
-constexpr int kRepeats = 4;
+constexpr int kRepeats = 6;
 
 // kChains independent sums in each of `tasks` iterations of the grid.
 std::string PeakProgram(int64_t tasks, int64_t lanes) {

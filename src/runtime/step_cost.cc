@@ -31,13 +31,62 @@ double TrafficOf(const Use& use) {
   return use.access == Access::kReadWrite ? 2 * bytes : bytes;
 }
 
-// Loops that end nobody knows where count as one iteration; of the two sides of an `if` both count.
+// Integers of a kernel in the first iteration of every loop, as far as they are known.
+class FirstIteration {
+ public:
+  explicit FirstIteration(const Kernel& kernel) : kernel_(kernel), values_(kernel.values.size()) {}
+
+  std::optional<int64_t> Get(program::ValueId id) const {
+    const program::Value& value = kernel_.values[id];
+    return value.is_constant && !IsFloat(value.type.dtype) ? value.AsInt() : values_[id];
+  }
+  // How often the loop runs; 1 where nobody knows.
+  double Trips(const Instr& loop) {
+    std::optional<int64_t> begin = Get(loop.args[0]), end = Get(loop.args[1]),
+                           step = Get(loop.args[2]);
+    values_[loop.results[0]] = begin;
+    if (auto constant = TripCount(kernel_, loop)) return static_cast<double>(*constant);
+    if (!begin || !end || !step || *step <= 0) return 1;
+    return static_cast<double>(std::max<int64_t>((*end - *begin + *step - 1) / *step, 0));
+  }
+  void Compute(const Instr& instr) {
+    if (instr.results.size() != 1 || instr.args.empty() || instr.args.size() > 3) return;
+    if (instr.op == Op::kSelect) {
+      std::optional<int64_t> condition = Get(instr.args[0]);
+      if (condition) values_[instr.results[0]] = Get(instr.args[*condition != 0 ? 1 : 2]);
+      return;
+    }
+    std::optional<int64_t> a = Get(instr.args[0]), b = Get(instr.args.back());
+    if (!a || !b) return;
+    int64_t result = 0;
+    switch (instr.op) {
+      case Op::kAdd: __builtin_add_overflow(*a, *b, &result); break;
+      case Op::kSub: __builtin_sub_overflow(*a, *b, &result); break;
+      case Op::kMul: __builtin_mul_overflow(*a, *b, &result); break;
+      case Op::kMin: result = std::min(*a, *b); break;
+      case Op::kMax: result = std::max(*a, *b); break;
+      case Op::kCast: result = *a; break;
+      case Op::kEq: result = *a == *b; break;
+      case Op::kLt: result = *a < *b; break;
+      default: return;
+    }
+    values_[instr.results[0]] = result;
+  }
+
+ private:
+  const Kernel& kernel_;
+  std::vector<std::optional<int64_t>> values_;
+};
+
+// Loops whose bounds depend on other counters count as in the first iteration of those; of the two
+// sides of an `if` both count.
 StepCost KernelCost(const Kernel& kernel, const Step& step) {
   StepCost cost;
+  FirstIteration first(kernel);
   std::vector<double> times = {1}, loaded(kernel.memories.size(), 0), stored = loaded;
   for (const Instr& instr : kernel.code) {
     if (instr.op == Op::kLoop) {
-      times.push_back(times.back() * static_cast<double>(TripCount(kernel, instr).value_or(1)));
+      times.push_back(times.back() * first.Trips(instr));
     } else if (instr.op == Op::kIf) {
       times.push_back(times.back());
     } else if (instr.op == Op::kEnd) {
@@ -48,6 +97,7 @@ StepCost KernelCost(const Kernel& kernel, const Step& step) {
       (instr.op == Op::kLoad ? loaded : stored)[instr.memory] += bytes;
     } else {
       cost.flops += times.back() * FlopsOf(instr);
+      first.Compute(instr);
     }
   }
   for (size_t i = 0; i < step.uses.size() && i < loaded.size(); ++i) {

@@ -11,10 +11,19 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 WEFT = pathlib.Path(os.environ.get("WEFT_BUILD_DIR", ROOT / "build")).resolve() / "weft"
-COMMANDS = ["parse", "print", "verify", "eval", "opt", "test", "diff", "doc"]
+COMMANDS = ["parse", "print", "verify", "eval", "opt", "test", "diff", "doc", "run", "bisect", "reduce"]
 GOOD = "ENTRY main {\n  a = f32[2] parameter(0)\n  ROOT r = f32[2] add(a, a)\n}\n"
 BAD_TEXT = "ENTRY main {\n  a = f32[2] parameter(0)\n  ROOT r = f32[2] add(a, nobody)\n}\n"
 BAD_SHAPE = "ENTRY main {\n  a = f32[2] parameter(0)\n  ROOT r = f32[3] add(a, a)\n}\n"
+LARGER = """HloModule larger
+ENTRY main {
+  a = f32[32,64] parameter(0)
+  b = f32[64,16] parameter(1)
+  d = f32[32,16] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}, metadata={source_file="model.py" source_line=7}
+  e = f32[32,16] exponential(d), metadata={source_file="model.py" source_line=8}
+  ROOT r = f32[32,16] add(e, d), metadata={source_file="model.py" source_line=8}
+}
+"""
 PROGRAM = (ROOT / "test/program/elementwise.program").read_text()
 
 
@@ -28,9 +37,9 @@ class CommandTest(unittest.TestCase):
         path.write_text(text) if isinstance(text, str) else path.write_bytes(text)
         return name
 
-    def weft(self, *arguments, status=0, stdin=None, env=None):
+    def weft(self, *arguments, status=0, stdin=None, env=None, timeout=60):
         done = subprocess.run(
-            [str(WEFT), *arguments], cwd=self.folder.name, capture_output=True, text=True, input=stdin, timeout=60, env={**os.environ, **(env or {})}
+            [str(WEFT), *arguments], cwd=self.folder.name, capture_output=True, text=True, input=stdin, timeout=timeout, env={**os.environ, **(env or {})}
         )
         self.assertEqual(done.returncode, status, f"{arguments}: {done.stdout}{done.stderr}")
         return done
@@ -132,6 +141,63 @@ class CommandTest(unittest.TestCase):
     def test_loop_limit(self):
         loop = "c {\n  p = s32[] parameter(0)\n  ROOT t = pred[] constant(true)\n}\nb {\n  ROOT p = s32[] parameter(0)\n}\nENTRY main {\n  z = s32[] constant(0)\n  ROOT w = s32[] while(z), condition=c, body=b\n}\n"
         self.assertIn("error", self.weft("eval", self.file("w.hlo", loop), "--max-loop-steps", "1000", status=1).stderr)
+
+    def test_run_debug_and_dump(self):
+        file = self.file("g.hlo", LARGER)
+        done = self.weft("run", "--check", file, env={"WEFT_DEBUG": "1"})
+        self.assertRegex(done.stderr, r"(?m)^weft: compile larger: \d+ compiled, 0 from cache, \d+ ms$")
+        done = self.weft("run", file, env={"WEFT_DEBUG": "2"})
+        self.assertRegex(done.stderr, r"weft: step larger .* us .*GFLOP/s .*GB/s .*model.py:7")
+        done = self.weft("run", file, env={"WEFT_DEBUG": "3"})
+        self.assertRegex(done.stderr, r"weft: pass fuse larger: \d+ -> \d+ instructions, [\d.]+ ms")
+        done = self.weft("run", file, env={"WEFT_DEBUG": "code=4"})
+        self.assertIn("kernel ", done.stderr)
+        self.assertIn("define ", done.stderr)
+        self.weft("run", file, env={"WEFT_DUMP": "dumps"})
+        folder = pathlib.Path(self.folder.name) / "dumps/0000.larger"
+        self.assertTrue({"0000.input.hlo", "program.txt", "REPRO"} <= {p.name for p in folder.iterdir()})
+        self.assertIn("weft run --check 0000.input.hlo", (folder / "REPRO").read_text())
+        self.weft("run", "--check", "dumps/0000.larger/0000.input.hlo")
+        self.weft("verify", "dumps/0000.larger/program.txt")
+
+    def test_run_bench(self):
+        out = self.weft("run", "--bench", "5", self.file("g.hlo", LARGER)).stdout
+        self.assertRegex(out, r"run: median [\d.]+ ms, best [\d.]+ ms of 5, 80 % within")
+        self.assertRegex(out, r"model.py:7")
+        self.assertRegex(out, r"steps one by one: [\d.]+ us, .*this machine: [\d.]+ GFLOP/s")
+
+    def test_run_check_of_steps(self):
+        done = self.weft("run", self.file("g.hlo", LARGER), env={"WEFT_CHECK": "1"})
+        self.assertIn("every step as the interpreter, same as the evaluator", done.stdout)
+
+    def test_bisect(self):
+        self.assertIn("no fault", self.weft("bisect", self.file("g.hlo", LARGER)).stdout)
+
+    def test_reduce(self):
+        self.assertIn("nothing to reduce", self.weft("reduce", self.file("g.hlo", LARGER), status=1).stderr)
+        # A thousand operations; "wrong" is a sine of a product.
+        ops = ["  v0 = f32[64] parameter(0)", "  v1 = f32[64] parameter(1)"]
+        kinds = ["add", "subtract", "maximum", "minimum"]
+        for i in range(2, 1000):
+            if i == 617:
+                ops.append("  v617 = f32[64] sine(v616)")
+            elif i == 616:
+                ops.append("  v616 = f32[64] multiply(v300, v615)")
+            else:
+                ops.append(f"  v{i} = f32[64] {kinds[i * 7 % 4]}(v{i - 1 - i % 3 if i > 5 else 0}, v{i * 37 % i})")
+        ops.append("  ROOT r = (f32[64], f32[64]) tuple(v998, v999)")
+        big = self.file("big.hlo", "HloModule big\nENTRY main {\n" + "\n".join(ops) + "\n}\n")
+        self.file("wrong.py", """
+import re, sys
+text = open(sys.argv[1]).read()
+products = set(re.findall(r"(%\\S+) = \\S+ multiply\\(", text))
+sys.exit(0 if any(x in products for x in re.findall(r" sine\\((%[^,)]+)", text)) else 1)
+""")
+        done = self.weft("reduce", f"--command={sys.executable} {self.folder.name}/wrong.py", big, timeout=300)
+        self.assertIn("1001 -> ", done.stderr)
+        self.assertIn("sine(", done.stdout)
+        self.assertLessEqual(int(re.search(r"-> (\d+) instructions", done.stderr)[1]), 5, done.stdout)
+        self.assertIn("f32[2]", done.stdout)
 
     def test_diff(self):
         a = self.file("a.hlo", GOOD)

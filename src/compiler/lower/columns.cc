@@ -18,13 +18,16 @@ constexpr int64_t kColumnBlock = 1024;  // accumulators of one block
 constexpr int64_t kRowsAtOnce = 4;      // read for each load and store of accumulators
 constexpr int64_t kColumnTasks = 16;    // aimed at, blocks and pieces together
 constexpr int64_t kMinPieceRows = 32;
+constexpr int64_t kShortMinor = 4;
 constexpr double kPieceCost = 100'000;  // work worth a piece
 
 // The operand's dimensions: outer ones that are kept, reduced ones, and the columns.
 struct ColumnDims {
   std::vector<size_t> outer, inner;
   Dims outer_sizes, inner_sizes;
+  Dims lane_sizes;    // inner_sizes with 1 for a short minor dimension
   int64_t count = 1;  // of columns
+  int64_t minor = 1;  // a minor dimension too short for lanes: one set of accumulators for each
 };
 
 ColumnDims SplitColumns(const Dims& full, const ReduceDims& dims) {
@@ -38,6 +41,17 @@ ColumnDims SplitColumns(const Dims& full, const ReduceDims& dims) {
     (k < last ? split.outer : split.inner).push_back(k);
     (k < last ? split.outer_sizes : split.inner_sizes).push_back(full[k]);
     if (k > last) split.count *= full[k];
+  }
+  split.lane_sizes = split.inner_sizes;
+  for (size_t k = split.inner_sizes.size(); k-- > 0;) {
+    int64_t minor = split.inner_sizes[k];
+    if (minor == 1) continue;
+    if (minor <= kShortMinor && minor < split.count) {
+      split.minor = minor;
+      split.count /= minor;
+      split.lane_sizes[k] = 1;
+    }
+    break;
   }
   return split;
 }
@@ -95,23 +109,31 @@ class ColumnEmitter {
       }
       TRY(OverColumns(begin, end, [&](Coord j) -> Status {
         Coord at = e_.Add(j, e_.Scale({begin, 0, lanes_}, -1));
-        std::vector<Element> values = Load(acc, at);
-        for (Index& row : rows) {
-          SetColumns(row, j);
-          std::vector<Element> next;
-          for (const Instruction* reduce : reduces_) {
-            for (int64_t i = 0; i < reduce->operand_count() / 2; ++i) {
-              next.push_back(TRY(e_.Emit(*reduce->operand(i), row)));
+        for (int64_t c = 0; c < columns_.minor; ++c) {
+          std::vector<Element> values = Load(Minor(acc, c), at);
+          for (Index& row : rows) {
+            SetColumns(row, j, c);
+            std::vector<Element> next;
+            for (const Instruction* reduce : reduces_) {
+              for (int64_t i = 0; i < reduce->operand_count() / 2; ++i) {
+                next.push_back(TRY(e_.Emit(*reduce->operand(i), row)));
+              }
             }
+            values = TRY(reducer.Combine(std::move(values), next));
           }
-          values = TRY(reducer.Combine(std::move(values), next));
+          Store(Minor(acc, c), at, values);
         }
-        Store(acc, at, values);
         return {};
       }));
       b_.End();
     }
     return {};
+  }
+
+  // The accumulators of one coordinate of a short minor dimension.
+  std::span<const KernelBuilder::MemoryId> Minor(std::span<const KernelBuilder::MemoryId> acc,
+                                                 int64_t c) const {
+    return acc.subspan(static_cast<size_t>(c) * reducer.operand_count(), reducer.operand_count());
   }
 
   std::vector<Element> Load(std::span<const KernelBuilder::MemoryId> memory, const Coord& at) {
@@ -144,13 +166,15 @@ class ColumnEmitter {
     return index;
   }
 
-  void SetColumns(Index& index, const Coord& j) {
+  // `c`: in the minor dimension, if that is not one of lanes.
+  void SetColumns(Index& index, const Coord& j, int64_t c) {
     Index linear;
     linear.is_linear = true;
     linear.linear = j;
-    Index inner = e_.Coordinates(columns_.inner_sizes, linear);
+    Index inner = e_.Coordinates(columns_.lane_sizes, linear);
     for (size_t k = 0; k < columns_.inner.size(); ++k) {
-      index.coords[columns_.inner[k]] = inner.coords[k];
+      bool short_minor = columns_.lane_sizes[k] != columns_.inner_sizes[k];
+      index.coords[columns_.inner[k]] = short_minor ? e_.Constant(c) : inner.coords[k];
     }
   }
 
@@ -189,12 +213,12 @@ Status Lowering::LowerColumnReduce(const KernelBody& body,
   const Dims& full = reduces[0]->operand(0)->shape().dims();
   ColumnDims columns = SplitColumns(full, dims);
   LoopShape shape = ShapeOf(body, full);
-  int64_t outer = dims.rows / columns.count;
+  int64_t all_columns = columns.count * columns.minor, outer = dims.rows / all_columns;
   KernelDraft draft = NewDraft(body);
   // Lanes stay within the minor dimension.
   int lanes = draft.LanesFor(shape.width, columns.count);
   int64_t minor = columns.count;
-  for (int64_t s : columns.inner_sizes) {
+  for (int64_t s : columns.lane_sizes) {
     if (s > 1) minor = s;
   }
   while (minor != columns.count && minor % lanes != 0) lanes /= 2;
@@ -215,7 +239,7 @@ Status Lowering::LowerColumnReduce(const KernelBody& body,
   if (pieces > 1) {
     for (size_t i = 0; i < types.reducer.operand_count(); ++i) {
       partial.push_back(
-          Scratch(Shape(types.reducer.type(i), {pieces, outer, columns.count}), "partial"));
+          Scratch(Shape(types.reducer.type(i), {pieces, outer, all_columns}), "partial"));
     }
   }
   draft.Declare(body.inputs, pieces > 1 ? std::span<const KernelOutput>() : body.outputs);
@@ -244,8 +268,9 @@ Status Lowering::LowerColumnReduce(const KernelBody& body,
     ValueId end = b.Min(b.Add(begin, b.Int(block)), b.Int(columns.count));
     ValueId last = b.Min(b.Add(first, b.Int(piece)), b.Int(dims.length));
     std::vector<KernelBuilder::MemoryId> acc;
-    for (size_t i = 0; i < columns_of.reducer.operand_count(); ++i) {
-      DType type = columns_of.reducer.type(i);
+    size_t operands = columns_of.reducer.operand_count();
+    for (size_t i = 0; i < operands * static_cast<size_t>(columns.minor); ++i) {
+      DType type = columns_of.reducer.type(i % operands);
       acc.push_back(IsComplex(type) ? b.Array(StrCat("acc", i), RealType(type), 2 * block)
                                     : b.Array(StrCat("acc", i), program::ComputeType(type), block));
     }
@@ -253,18 +278,22 @@ Status Lowering::LowerColumnReduce(const KernelBody& body,
         pieces > 1 ? TRY(columns_of.reducer.Starts()) : TRY(columns_of.reducer.Inits());
     auto in_block = [&](const Coord& j) { return e.Add(j, e.Scale({begin, 0, lanes}, -1)); };
     TRY(columns_of.OverColumns(begin, end, [&](Coord j) -> Status {
-      columns_of.Store(acc, in_block(j), starts);
+      for (int64_t c = 0; c < columns.minor; ++c) {
+        columns_of.Store(columns_of.Minor(acc, c), in_block(j), starts);
+      }
       return {};
     }));
     TRY(columns_of.Rows(o, first, last, begin, end, acc));
-    Coord above = e.Scale(e.Linear(columns.outer_sizes, o), columns.count);
+    Coord above = e.Scale(e.Linear(columns.outer_sizes, o), all_columns);
     return columns_of.OverColumns(begin, end, [&](Coord j) -> Status {
-      std::vector<Element> values = columns_of.Load(acc, in_block(j));
-      Coord place = e.Add(above, j);
-      if (pieces == 1) {
-        store(draft, place, values);
-      } else {
-        columns_of.Store(to, e.Add(place, e.Scale({number, 0, 1}, outer * columns.count)), values);
+      for (int64_t c = 0; c < columns.minor; ++c) {
+        std::vector<Element> values = columns_of.Load(columns_of.Minor(acc, c), in_block(j));
+        Coord place = e.AddConstant(e.Add(above, e.Scale(j, columns.minor)), c);
+        if (pieces == 1) {
+          store(draft, place, values);
+        } else {
+          columns_of.Store(to, e.Add(place, e.Scale({number, 0, 1}, outer * all_columns)), values);
+        }
       }
       return {};
     });

@@ -22,6 +22,7 @@ namespace {
 // Work below this runs on one thread; above it is cut in chunks of at least this.
 constexpr double kChunkCost = 65'536;
 constexpr int64_t kMaxChunks = 256;
+constexpr int64_t kStraightVectors = 4;  // vectors without a loop, in serial kernels
 constexpr int64_t kStraightLine = 16;  // elements without any loop, in serial kernels
 
 }  // namespace
@@ -179,6 +180,20 @@ Status KernelDraft::OverLanes(int64_t begin, int64_t end, int lanes, bool in_pla
   return {};
 }
 
+Status KernelDraft::StraightLanes(int64_t size, int lanes,
+                                  const std::function<Status(Coord)>& body) {
+  int before = elements_.lanes();
+  for (int64_t at = 0; at < size; at += lanes) {
+    while (at + lanes > size) lanes /= 2;
+    elements_.set_lanes(lanes);
+    Status status = body({builder_.Int(at), lanes > 1 ? 1 : 0, at == 0 ? int64_t{lanes} : at, at,
+                          at + lanes - 1});
+    elements_.set_lanes(before);
+    TRY(std::move(status));
+  }
+  return {};
+}
+
 Status KernelDraft::ForEach(const LoopShape& shape, const Body& body) {
   int64_t n = 1;
   for (int64_t d : shape.dims) n *= d;
@@ -209,6 +224,7 @@ Status KernelDraft::ForFlat(const LoopShape& shape, const Body& body) {
   double work = static_cast<double>(n) * shape.cost;
   int64_t chunks = static_cast<int64_t>(work / kChunkCost);
   chunks = std::min({chunks, kMaxChunks, n / std::max<int64_t>(lanes, 64)});
+  if (shape.serial && n <= kStraightVectors * lanes) return StraightLanes(n, lanes, at);
   if (shape.serial || chunks <= 1) return OverLanes(n, lanes, shape.in_place, at);
   // Chunks of whole vectors; the last one takes what is left.
   int64_t unit = std::max<int64_t>(lanes, 64);
@@ -294,14 +310,16 @@ Status KernelDraft::ForNest(const LoopShape& shape, const Body& body) {
       }
       return Status();
     }
+    auto at = [&](Coord c) {
+      index.coords[minor] = c;
+      return body(index);
+    };
+    if (shape.serial && row <= kStraightVectors * lanes) return StraightLanes(row, lanes, at);
     int64_t begin = 0;
     for (size_t k = 0; k <= shape.cuts.size(); ++k) {
       int64_t end = k < shape.cuts.size() ? shape.cuts[k] : row;
       int part = shape.scalar ? 1 : LanesFor(shape.width, end - begin);
-      TRY(OverLanes(begin, end, std::min(part, lanes), shape.in_place, [&](Coord c) {
-        index.coords[minor] = c;
-        return body(index);
-      }));
+      TRY(OverLanes(begin, end, std::min(part, lanes), shape.in_place, at));
       begin = end;
     }
     return Status();

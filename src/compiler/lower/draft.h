@@ -81,6 +81,8 @@ class KernelDraft {
                    const std::function<Status(Coord)>& body);
   Status OverLanes(int64_t begin, int64_t end, int lanes, bool in_place,
                    const std::function<Status(Coord)>& body);
+  // Over [0, size) without a loop, the last ones by fewer lanes.
+  Status StraightLanes(int64_t size, int lanes, const std::function<Status(Coord)>& body);
   int LanesFor(int64_t width, int64_t size) const;
 
   // The step that launches it.

@@ -520,32 +520,6 @@ Result<Element> ElementEmitter::EmitPad(const Instruction& pad, const Index& ind
   return Select(inside, value, fill);
 }
 
-Result<Element> ElementEmitter::EmitConcatenate(const Instruction& concatenate,
-                                                const Index& index) {
-  size_t d = static_cast<size_t>(concatenate.attrs<hlo::DimensionsAttrs>().dimensions[0]);
-  const Shape& shape = concatenate.shape();
-  Index at = Coordinates(shape.dims(), index);
-  Coord along = at.coords[d];
-  Element result;
-  int64_t offset = shape.dims()[d];
-  for (int64_t i = concatenate.operand_count(); i-- > 0;) {
-    const Instruction& operand = *concatenate.operand(i);
-    int64_t size = operand.shape().dim(static_cast<int64_t>(d));
-    offset -= size;
-    if (along.high < offset || along.low >= offset + size) continue;
-    Index moved = at;
-    moved.coords[d] = Clamp(AddConstant(along, -offset), 0, size - 1);
-    Element value = TRY(Emit(operand, moved));
-    if (result.re < 0) {
-      result = value;
-    } else {
-      // Operands before this one start lower: the last test that holds wins from the end.
-      result = Select(IsWithin(along, 0, offset + size, shape.dims()[d] + 1), value, result);
-    }
-  }
-  return result;
-}
-
 Result<Element> ElementEmitter::EmitDynamicSlice(const Instruction& slice, const Index& index) {
   const Instruction& operand = *slice.operand(0);
   Index at = Coordinates(slice.shape().dims(), index);
@@ -557,30 +531,6 @@ Result<Element> ElementEmitter::EmitDynamicSlice(const Instruction& slice, const
     c = Add(c, Clamp(start, 0, room));
   }
   return Emit(operand, at);
-}
-
-Result<Element> ElementEmitter::EmitDynamicUpdateSlice(const Instruction& update,
-                                                       const Index& index) {
-  const Instruction &operand = *update.operand(0), &slice = *update.operand(1);
-  Index at = Coordinates(update.shape().dims(), index), inner = at;
-  ValueId inside = -1;
-  for (int64_t d = 0; d < operand.shape().rank(); ++d) {
-    int64_t size = slice.shape().dim(d), room = operand.shape().dim(d) - size;
-    if (room == 0) continue;
-    size_t i = static_cast<size_t>(d);
-    Coord start = Clamp(FromElement(TRY(Emit(*update.operand(d + 2), Index()))), 0, room);
-    Coord from = Add(at.coords[i], Scale(start, -1));
-    ValueId x = LaneValue(from, DType::kS64);
-    ValueId ok = b_.Emit(Op::kAnd, {b_.Emit(Op::kGe, {x, b_.Int(0, b_.type(x))}),
-                                    b_.Emit(Op::kLt, {x, b_.Int(size, b_.type(x))})});
-    if (inside >= 0) Match(inside, ok);
-    inside = inside < 0 ? ok : b_.Emit(Op::kAnd, {inside, ok});
-    inner.coords[i] = Clamp(from, 0, size - 1);
-  }
-  Element value = TRY(Emit(slice, inner));
-  if (inside < 0) return value;
-  Element old = TRY(Emit(operand, at));
-  return Select(inside, value, old);
 }
 
 Result<Element> ElementEmitter::EmitGather(const Instruction& gather, const Index& index) {

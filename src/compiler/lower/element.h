@@ -103,6 +103,15 @@ class ElementEmitter {
   Result<Element> EmitMoved(const hlo::Instruction& instruction, const Index& index);
   Result<Element> EmitPad(const hlo::Instruction& pad, const Index& index);
   Result<Element> EmitConcatenate(const hlo::Instruction& concatenate, const Index& index);
+  // element_joined.cc
+  Result<Element> EmitConcatenateAt(const hlo::Instruction& concatenate, size_t d, const Index& at,
+                                    int64_t first);
+  Result<Element> EmitConcatenateChosen(const hlo::Instruction& concatenate, size_t d,
+                                        const Index& at);
+  Result<Element> EmitEither(ValueId condition, const std::function<Result<Element>()>& yes,
+                             const std::function<Result<Element>()>& no);
+  bool IsRun(const Index& at, size_t d) const;
+  Element Spread(Element value);
   Result<Element> EmitGather(const hlo::Instruction& gather, const Index& index);
   Result<Element> EmitDynamicSlice(const hlo::Instruction& slice, const Index& index);
   Result<Element> EmitDynamicUpdateSlice(const hlo::Instruction& update, const Index& index);
@@ -136,6 +145,7 @@ class ElementEmitter {
   std::unordered_map<const hlo::Instruction*, Place> places_;  // of bound ones, where not row-major
   std::unordered_map<const hlo::Instruction*, std::vector<Cached>> cache_;
   int depth_ = 0;
+  int branches_ = 0;  // of EmitEither, open
 };
 
 }  // namespace weft::compiler

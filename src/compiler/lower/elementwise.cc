@@ -1,6 +1,7 @@
 // Elementwise ops on elements: floats, integers, preds, complex numbers.
 #include <cmath>
 
+#include "base/float_formats.h"
 #include "compiler/lower/element.h"
 #include "program/math.h"
 
@@ -141,7 +142,9 @@ ValueId ElementEmitter::ReducePrecision(const Instruction& instruction, ValueId 
     ValueId bias = b_.Add(num((uint64_t{1} << (drop - 1)) - 1), last);
     magnitude = b_.Emit(Op::kAnd, {b_.Add(magnitude, bias), num(~((uint64_t{1} << drop) - 1))});
   }
-  if (attrs.exponent_bits < exponent) {
+  // Narrow floats with infinities have their own exponents.
+  FloatFormat own = FormatOf(instruction.shape().dtype());
+  if (attrs.exponent_bits < (own.HasInfinity() ? own.exponent_bits : exponent)) {
     int64_t bias = (int64_t{1} << (exponent - 1)) - 1;
     int64_t reduced = (int64_t{1} << (attrs.exponent_bits - 1)) - 1;
     uint64_t largest = (static_cast<uint64_t>(bias + reduced) << mantissa) |

@@ -167,10 +167,18 @@ Status Lowering::LowerScatter(const Instruction& scatter, Steps& steps) {
     ValueId p = b.BeginLoop(LoopKind::kParallel, b.Int(0), b.Int(pieces), b.Int(1))[0];
     column = b.Mul(p, b.Int(piece));
   }
-  ValueId number = b.Int(0);
-  if (count > 1) {
-    number = b.BeginLoop(LoopKind::kSerial, b.Int(0), b.Int(count), b.Int(1))[0];
+  // No two updates meet: any order will do.
+  constexpr int64_t kScatterChunks = 16;
+  bool chunked = attrs.unique_indices && !serial_ && pieces == 1 && work > kParallelScatter / 4 &&
+                 count >= 64 * kScatterChunks;
+  ValueId number = b.Int(0), first = b.Int(0), last = b.Int(count);
+  if (chunked) {
+    int64_t chunk = (count + kScatterChunks - 1) / kScatterChunks;
+    ValueId c = b.BeginLoop(LoopKind::kParallel, b.Int(0), b.Int(kScatterChunks), b.Int(1))[0];
+    first = b.Mul(c, b.Int(chunk));
+    last = b.Min(b.Add(first, b.Int(chunk)), b.Int(count));
   }
+  if (count > 1) number = b.BeginLoop(LoopKind::kSerial, first, last, b.Int(1))[0];
   TRY(one_index(number, [&](const Index& at, const Index& start) -> Status {
     Index w;
     w.coords.resize(window_dims.size(), e.Constant(0));
@@ -191,7 +199,7 @@ Status Lowering::LowerScatter(const Instruction& scatter, Steps& steps) {
     return draft.ForEach(outer, row);
   }));
   if (count > 1) b.End();
-  if (pieces > 1) b.End();
+  if (chunked || pieces > 1) b.End();
   Finish(draft, body, steps);
   return {};
 }

@@ -180,7 +180,6 @@ LoopShape Lowering::ShapeOf(const KernelBody& body, const Dims& dims) const {
   auto widen = [&](DType dtype) {
     shape.width = std::max(shape.width, std::max<int64_t>(ByteWidth(RealType(dtype)), 1));
     if (IsFloat(dtype)) shape.width = std::max<int64_t>(shape.width, 4);
-    if (IsComplex(dtype)) shape.width = std::max<int64_t>(shape.width, 8);
   };
   for (const KernelInput& input : body.inputs) {
     if (input.inside->shape().IsArray() && !input.inside->shape().IsScalar()) {
@@ -325,6 +324,9 @@ Status Lowering::LowerUpdate(const KernelBody& body, Steps& steps) {
   auto input = std::find_if(body.inputs.begin(), body.inputs.end(),
                             [&](const KernelInput& in) { return in.inside == below; });
   if (input == body.inputs.end()) return LowerLoop(body, steps);
+  // Most of the array is new: one loop over all of it reads less than a copy and the update.
+  bool most = slice.shape().elements() * 2 > root.shape().elements();
+  if (most && !memory_.Share(input->value, result)) return LowerLoop(body, steps);
   Copy(input->value, result, "the updated array is read later, or cannot be written", root, steps);
   KernelBody part = body;
   // The array below is an input only if something else in the kernel reads it.

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "compiler/lower/lowering.h"
+#include "compiler/trip_count.h"
 
 namespace weft::compiler {
 
@@ -148,7 +149,31 @@ Status Lowering::LowerComputation(const hlo::Computation& computation, Steps& st
   return {};
 }
 
+namespace {
+
+// Only a loop reads it, and that writes over all of it.
+bool IsOverwrittenUnread(const Instruction& i) {
+  if (i.op() != HloOp::kFusion && i.op() != HloOp::kBroadcast && i.op() != HloOp::kIota)
+    return false;
+  if (!i.shape().IsArray() || i.IsRoot() || i.users().size() != 1) return false;
+  const Instruction& tuple = *i.users()[0];
+  if (tuple.op() != HloOp::kTuple || tuple.IsRoot() || tuple.users().size() != 1) return false;
+  const Instruction& loop = *tuple.users()[0];
+  if (loop.op() != HloOp::kWhile) return false;
+  int64_t found = -1;
+  for (int64_t k = 0; k < tuple.operand_count(); ++k) {
+    if (tuple.operand(k)->shape().IsTuple()) return false;
+    if (tuple.operand(k) != &i) continue;
+    if (found >= 0) return false;
+    found = k;
+  }
+  return found >= 0 && WritesWholeState(loop, found);
+}
+
+}  // namespace
+
 Status Lowering::LowerInstruction(const Instruction& i, Steps& steps) {
+  if (IsOverwrittenUnread(i)) return {};
   if (i.IsParameter() || i.IsConstant() || IsForwarding(i)) return {};
   switch (i.op()) {
     case HloOp::kWhile: return LowerWhile(i, steps);
@@ -169,13 +194,68 @@ Status Lowering::LowerInstruction(const Instruction& i, Steps& steps) {
   }
 }
 
+namespace {
+
+// The same steps with buffers exchanged.
+void ExchangeBuffers(Steps& steps, const std::vector<std::pair<BufferId, BufferId>>& pairs) {
+  for (Step& step : steps) {
+    for (program::Use& use : step.uses) {
+      for (const auto& [a, b] : pairs) {
+        if (use.slice.buffer == a || use.slice.buffer == b) {
+          use.slice.buffer = use.slice.buffer == a ? b : a;
+          break;
+        }
+      }
+    }
+    if (auto* loop = std::get_if<program::WhileStep>(&step.op)) {
+      ExchangeBuffers(loop->condition, pairs);
+      ExchangeBuffers(loop->body, pairs);
+    } else if (auto* choice = std::get_if<program::ConditionalStep>(&step.op)) {
+      for (Steps& branch : choice->branches) ExchangeBuffers(branch, pairs);
+    }
+  }
+}
+
+}  // namespace
+
+// What the body made becomes the state of the next round: by a copy, or by a second round in which
+// it is where the state was. An odd round then comes before the loop.
+void Lowering::NextRound(const Instruction& loop, program::WhileStep& op, Steps& before) {
+  const auto& state = memory_.State(loop);
+  const auto next = memory_.Leaves(*loop.attrs<hlo::WhileAttrs>().body->root());
+  const auto& alternating = memory_.Alternating(loop);
+  std::vector<std::pair<MemValue, MemValue>> moves, turns;
+  std::vector<std::pair<BufferId, BufferId>> exchanged;
+  for (size_t k = 0; k < state.size(); ++k) {
+    if (state[k] < 0) continue;
+    bool takes_turns = std::find(alternating.begin(), alternating.end(), k) != alternating.end();
+    (takes_turns ? turns : moves).emplace_back(next[k], state[k]);
+    if (takes_turns) exchanged.emplace_back(Buffer(next[k]), Buffer(state[k]));
+  }
+  CopyTogether(std::move(moves), "next loop state cannot be made in place", loop, op.body);
+  op.trip_count = TripCount(loop);
+  if (exchanged.empty()) return;
+  if (*op.trip_count % 2 != 0) {
+    before.insert(before.end(), op.body.begin(), op.body.end());
+    CopyTogether(std::move(turns), "state that takes turns, odd number of rounds", loop, before);
+  }
+  Steps second = op.body;
+  ExchangeBuffers(second, exchanged);
+  op.body.insert(op.body.end(), second.begin(), second.end());
+  *op.trip_count /= 2;
+}
+
 Status Lowering::LowerWhile(const Instruction& loop, Steps& steps) {
   const auto& attrs = loop.attrs<hlo::WhileAttrs>();
   const auto init = memory_.Leaves(*loop.operand(0));
   const auto& state = memory_.State(loop);
   std::vector<std::pair<MemValue, MemValue>> start;
   for (size_t k = 0; k < state.size(); ++k) {
-    if (state[k] >= 0) start.emplace_back(init[k], state[k]);
+    if (state[k] < 0) continue;
+    bool flat = loop.operand(0)->op() == HloOp::kTuple &&
+                static_cast<size_t>(loop.operand(0)->operand_count()) == state.size();
+    if (flat && WritesWholeState(loop, static_cast<int64_t>(k))) continue;
+    start.emplace_back(init[k], state[k]);
   }
   CopyTogether(std::move(start), "initial loop state is read later, or cannot be written", loop,
                steps);
@@ -185,13 +265,7 @@ Status Lowering::LowerWhile(const Instruction& loop, Steps& steps) {
   TRY(LowerComputation(*attrs.condition, op.condition));
   TRY(LowerComputation(*attrs.body, op.body));
   serial_ = outer;
-  // What the body made becomes the state of the next round.
-  const auto next = memory_.Leaves(*attrs.body->root());
-  std::vector<std::pair<MemValue, MemValue>> moves;
-  for (size_t k = 0; k < state.size(); ++k) {
-    if (state[k] >= 0) moves.emplace_back(next[k], state[k]);
-  }
-  CopyTogether(std::move(moves), "next loop state cannot be made in place", loop, op.body);
+  NextRound(loop, op, steps);
   Step step;
   step.uses = {In(program_, Buffer(memory_.Leaf(*attrs.condition->root())))};
   step.op = std::move(op);

@@ -41,6 +41,7 @@ class Lowering {
   Status LowerComputation(const hlo::Computation& computation, Steps& steps);
   Status LowerInstruction(const hlo::Instruction& instruction, Steps& steps);
   Status LowerWhile(const hlo::Instruction& loop, Steps& steps);
+  void NextRound(const hlo::Instruction& loop, program::WhileStep& op, Steps& before);
   Status LowerConditional(const hlo::Instruction& conditional, Steps& steps);
 
   // kernels.cc

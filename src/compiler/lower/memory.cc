@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <unordered_set>
 
 #include "base/check.h"
 #include "base/str.h"
+#include "compiler/trip_count.h"
 #include "hlo/computation.h"
 #include "program/builder.h"
 
@@ -21,6 +23,7 @@ namespace {
 constexpr int64_t kOwnStorageBytes = 64;        // of temporaries outside of loops
 constexpr int64_t kLoopOwnStorageBytes = 4096;  // inside, where they may become registers
 constexpr int64_t kAlign = 64;
+constexpr int64_t kAlternatingBytes = 2048;  // copies of less are not worth twice the code
 
 int64_t RoundUp(int64_t n) {
   return (n + kAlign - 1) / kAlign * kAlign;
@@ -180,8 +183,8 @@ Status Memory::Walk(const hlo::Computation& computation, bool in_loop) {
       for (const InPlace& p : in_place) {
         MemValue below = Leaf(*i->operand(p.operand)), result = mine[static_cast<size_t>(p.leaf)];
         if (below < 0 || result < 0) continue;
-        wishes_.push_back({below, result, values_[static_cast<size_t>(result)].shape.ByteSize(),
-                           Why::kInPlace});
+        wishes_.push_back(
+            {below, result, values_[static_cast<size_t>(result)].shape.ByteSize(), Why::kInPlace});
       }
     }
     leaves_[i] = std::move(mine);
@@ -243,6 +246,7 @@ Status Memory::WalkWhile(const Instruction& loop, bool in_loop) {
     if (next[i] != state[i]) {
       wishes_.push_back({next[i], state[i], values_[static_cast<size_t>(state[i])].shape.ByteSize(),
                          Why::kControl});
+      rounds_.push_back({&loop, i, next[i], state[i], start, tested, end});
     }
   }
   for (size_t i = 0; i < state.size(); ++i) {
@@ -261,8 +265,7 @@ Status Memory::WalkConditional(const Instruction& conditional, bool in_loop) {
   ForEachLeaf(conditional.shape(), [&](const Shape& shape) {
     results.push_back(NewValue(shape, &conditional, in_loop));
   });
-  std::vector<hlo::Computation*> branches =
-      conditional.attrs<hlo::ConditionalAttrs>().branches();
+  std::vector<hlo::Computation*> branches = conditional.attrs<hlo::ConditionalAttrs>().branches();
   for (size_t b = 0; b < branches.size(); ++b) {
     const auto operands = Leaves(*conditional.operand(static_cast<int64_t>(b) + 1));
     leaves_[branches[b]->parameter(0)] = operands;
@@ -275,8 +278,7 @@ Status Memory::WalkConditional(const Instruction& conditional, bool in_loop) {
       // Each branch writes it; between the branches it holds nothing.
       DefineAt(results[k], end + 1);
       wishes_.push_back({made[k], results[k],
-                         values_[static_cast<size_t>(results[k])].shape.ByteSize(),
-                         Why::kControl});
+                         values_[static_cast<size_t>(results[k])].shape.ByteSize(), Why::kControl});
     }
   }
   int32_t end = 2 * clock_++;
@@ -310,6 +312,28 @@ void Memory::TryShare(const Wish& wish) {
   x.donated |= y.donated;
   x.result = std::max(x.result, y.result);
   x.in_loop &= y.in_loop;
+}
+
+const std::vector<size_t>& Memory::Alternating(const Instruction& loop) const {
+  static const std::vector<size_t> kNone;
+  auto it = alternating_.find(&loop);
+  return it == alternating_.end() ? kNone : it->second;
+}
+
+// What the body makes must have a temporary of its own, which then belongs to the loop.
+void Memory::FindAlternating() {
+  std::unordered_set<int32_t> taken;
+  for (const Round& round : rounds_) {
+    int32_t next = Find(round.next), state = Find(round.state);
+    const Value &x = values_[static_cast<size_t>(next)], &y = values_[static_cast<size_t>(state)];
+    if (next == state || x.constant != nullptr || x.parameter >= 0 || x.result >= 0) continue;
+    if (x.shape.ByteSize() < kAlternatingBytes || x.shape != y.shape) continue;
+    if (x.live.front().begin <= round.body || x.live.back().end > round.end + 1) continue;
+    if (TripCount(*round.loop).value_or(0) < 2) continue;
+    if (!taken.insert(next).second || !taken.insert(state).second) continue;
+    values_[static_cast<size_t>(next)].live = {{round.start, round.end + 1}};
+    alternating_[round.loop].push_back(round.leaf);
+  }
 }
 
 Result<Memory> Memory::Analyse(const hlo::Module& module) {
@@ -390,6 +414,7 @@ Result<Memory> Memory::Analyse(const hlo::Module& module) {
     return a.bytes != b.bytes ? a.bytes > b.bytes : i < j;
   });
   for (size_t i : order) memory.TryShare(memory.wishes_[i]);
+  memory.FindAlternating();
   return memory;
 }
 
@@ -430,8 +455,9 @@ void Memory::Place(program::Program& program) {
     }
     item.offset = at;
     arena_bytes_ = std::max(arena_bytes_, at + item.bytes);
-    auto where = std::upper_bound(placed.begin(), placed.end(), &item,
-                                  [](const Item* a, const Item* b) { return a->offset < b->offset; });
+    auto where =
+        std::upper_bound(placed.begin(), placed.end(), &item,
+                         [](const Item* a, const Item* b) { return a->offset < b->offset; });
     placed.insert(where, &item);
   }
   BufferId arena =
@@ -465,7 +491,8 @@ void Memory::Assign(program::Program& program) {
   for (int32_t v : results) {
     Value& value = values_[static_cast<size_t>(v)];
     BufferId base = value.buffer;  // of the donated parameter in the group
-    const Shape& shape = values_[static_cast<size_t>(results_[static_cast<size_t>(value.result)])].shape;
+    const Shape& shape =
+        values_[static_cast<size_t>(results_[static_cast<size_t>(value.result)])].shape;
     BufferId id =
         AddBuffer(program, StrCat("r", value.result), shape, BufferKind::kResult, value.result);
     if (base >= 0) program.buffers[id].base = base;

@@ -50,7 +50,9 @@ class Memory {
   }
   // Loop state: the buffer that the k-th leaf lives in while the loop runs; -1: passed through.
   const std::vector<MemValue>& State(const hlo::Instruction& loop) const;
-  // The buffers of conditional results, one for each leaf.
+  // Loop state that takes turns with what the body makes for the next round: two rounds of the body,
+  // the buffers exchanged in the second, need no copy. Only of loops whose trip count is known.
+  const std::vector<size_t>& Alternating(const hlo::Instruction& loop) const;
   const std::vector<MemValue>& Results() const { return results_; }  // of the entry
 
   // The same buffer.
@@ -82,6 +84,12 @@ class Memory {
   // Two values that had better share. What the module asks for comes first, then what would be
   // copied at the end, in loops and branches, then updates in place; the larger ones first.
   enum class Why : uint8_t { kAlias, kResult, kControl, kInPlace };
+  struct Round {  // the next state of a loop, one element of it
+    const hlo::Instruction* loop;
+    size_t leaf;
+    MemValue next, state;
+    int32_t start, body, end;  // of the loop, of its body
+  };
   struct Wish {
     MemValue a, b;
     int64_t bytes;
@@ -95,6 +103,7 @@ class Memory {
   void UseAt(MemValue value, int32_t at);
   void DefineAt(MemValue value, int32_t at);
   int32_t Find(MemValue value);
+  void FindAlternating();
   bool Overlap(const std::vector<Segment>& a, const std::vector<Segment>& b) const;
   void TryShare(const Wish& wish);
   void Place(program::Program& program);
@@ -102,6 +111,8 @@ class Memory {
   const hlo::Module* module_ = nullptr;
   std::vector<Value> values_;
   std::vector<Wish> wishes_;
+  std::vector<Round> rounds_;
+  std::unordered_map<const hlo::Instruction*, std::vector<size_t>> alternating_;
   std::unordered_map<const hlo::Instruction*, std::vector<MemValue>> leaves_, state_;
   std::vector<MemValue> results_;
   std::unordered_map<std::string, program::BufferId> views_;

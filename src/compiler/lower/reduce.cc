@@ -68,6 +68,18 @@ ReduceDims SplitDims(const Instruction& reduce) {
     (is_reduced ? split.length : split.rows) *= from[d];
     if (from[d] > 1) split.minor = is_reduced;
   }
+  // Few columns: lanes are better off along the rows, at a distance of each other.
+  constexpr int64_t kFewColumns = 4, kLongRow = 16;
+  int64_t columns = 1;
+  for (size_t d = from.size(); d-- > 0 && !split.minor;) {
+    bool is_reduced = std::find(split.reduced.begin(), split.reduced.end(),
+                                static_cast<int64_t>(d)) != split.reduced.end();
+    if (is_reduced && from[d] > 1) {
+      split.minor = columns <= kFewColumns && from[d] >= kLongRow;
+      break;
+    }
+    if (!is_reduced) columns *= from[d];
+  }
   return split;
 }
 

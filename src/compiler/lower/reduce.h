@@ -22,7 +22,8 @@ struct ReduceDims {
   Dims kept, reduced;  // dimension numbers
   Dims kept_sizes, reduced_sizes;
   int64_t rows = 1, length = 1;  // elements of the result, elements that make one of them
-  bool minor = false;            // the innermost dimension (of more than one element) is reduced
+  // The innermost dimension (of more than one element) is reduced, or one with hardly any inside.
+  bool minor = false;
 };
 ReduceDims SplitDims(const hlo::Instruction& reduce);
 // Whether blocks of a GPU's threads reduce them, and not a thread each (gpu_loops.cc).

@@ -133,6 +133,9 @@ Edge EdgeTo(const Instruction& user, int64_t k) {
     case Op::kReduce: return {false, static_cast<double>(ReduceLength(user))};
     case Op::kCopy:
     case Op::kReshape: return {true, 1};
+    case Op::kConcatenate:
+      return {false, static_cast<double>(user.operand(k)->shape().elements()) /
+                         static_cast<double>(user.shape().elements())};
     default: return {false, 1};
   }
 }
@@ -231,7 +234,41 @@ class Fuser {
     VLOG("fuse", 3) << i.name() << " (" << hlo::Mnemonic(i.op()) << "): " << reason;
   }
 
+  // A short reduction of several operands is computed where its results are needed, if that is in
+  // one group: its get-tuple-elements come first, and join only if all of them do.
+  bool VisitShortTuple(Instruction& i) {
+    bool leaf = i.op() == Op::kGetTupleElement;
+    const Instruction& reduce = leaf ? *i.operand(0) : i;
+    if (reduce.op() != Op::kReduce || !reduce.shape().IsTuple() || reduce.IsRoot() ||
+        KindOf(reduce) != Kind::kReduce || ReduceLength(reduce) > kShortReduce) {
+      return false;
+    }
+    int32_t group = -1;
+    double evaluations = 0;
+    for (const Instruction* get : reduce.users()) {
+      if (get->op() != Op::kGetTupleElement || get->IsRoot()) return false;
+      for (const Instruction* user : get->users()) {
+        auto it = in_.find(user);
+        if (it == in_.end() || it->second.size() != 1) return false;
+        if (group >= 0 && it->second[0] != group) return false;
+        group = it->second[0];
+      }
+    }
+    if (group < 0) return false;
+    const Group& to = groups_[static_cast<size_t>(group)];
+    if (to.kind == Kind::kUpdate || to.members.size() + 20 > kMaxMembers) return false;
+    for (const Instruction* get : reduce.users()) {
+      if (!MayEnter(*get, to)) return false;
+      evaluations = std::max(evaluations, Evaluations(*get, to));
+    }
+    double elements = static_cast<double>(reduce.shape().tuple_element(0).elements());
+    if (evaluations > 1.01 * elements) return false;
+    Join(i, group, evaluations);
+    return true;
+  }
+
   void Visit(Instruction& i) {
+    if (VisitShortTuple(i)) return;
     Kind kind = KindOf(i);
     if (kind == Kind::kNone) return;
     if (i.users().empty() && !i.IsRoot()) return;

@@ -146,6 +146,59 @@ Result<Instruction*> SimplifyRemainder(Instruction& i, Builder& b) {
   return b.Add(Op::kAnd, {i.operand(0), mask});
 }
 
+bool IsSplatOf(const Instruction& i, int64_t value) {
+  const Literal* c = SplatValue(i);
+  return c != nullptr && IsInteger(c->shape().dtype()) && c->GetInt(0) == value;
+}
+
+// x is compared with the integer.
+bool Compares(const Instruction& i, hlo::Direction direction, const Instruction& x, int64_t with) {
+  return i.op() == Op::kCompare && i.attrs<hlo::CompareAttrs>().direction == direction &&
+         i.operand(0) == &x && IsSplatOf(*i.operand(1), with);
+}
+
+// Division that rounds down, and its remainder, as they are written with division that rounds to
+// zero, of signed x and a power of two c:
+//   x % c is negative ? x % c + c : x % c  =  x & (c - 1)
+//   x is not positive, x % c is not 0 ? x / c - 1 : x / c  =  x >> log2(c)
+Result<Instruction*> SimplifyFloorDivision(Instruction& i, Builder& b) {
+  Instruction *p = i.operand(0), *lower = i.operand(1), *towards_0 = i.operand(2);
+  if (!IsStaticArray(i) || !Shape::SameDims(p->shape(), i.shape())) return nullptr;
+  bool remains = towards_0->op() == Op::kRemainder, divides = towards_0->op() == Op::kDivide;
+  if ((!remains && !divides) || !IsSigned(i.shape().dtype()) || !IsInteger(i.shape().dtype())) {
+    return nullptr;
+  }
+  Instruction *x = towards_0->operand(0), *divisor = towards_0->operand(1);
+  const Literal* c = SplatValue(*divisor);
+  if (c == nullptr || c->GetInt(0) < 2 ||
+      !std::has_single_bit(static_cast<uint64_t>(c->GetInt(0)))) {
+    return nullptr;
+  }
+  int64_t change = remains ? c->GetInt(0) : -1;
+  if (lower->op() != Op::kAdd || lower->operand(0) != towards_0 ||
+      !IsSplatOf(*lower->operand(1), change)) {
+    return nullptr;
+  }
+  auto is_remainder = [&](const Instruction& r) {
+    return r.op() == Op::kRemainder && r.operand(0) == x && IsSplatOf(*r.operand(1), c->GetInt(0));
+  };
+  auto is_rest = [&](const Instruction& q) {  // x % c is not 0
+    return q.operand_count() == 2 && is_remainder(*q.operand(0)) &&
+           Compares(q, hlo::Direction::kNe, *q.operand(0), 0);
+  };
+  auto is_low = [&](const Instruction& q) {
+    if (remains) return Compares(q, hlo::Direction::kLt, *towards_0, 0);
+    return q.operand_count() == 2 && q.operand(0)->op() == Op::kSign &&
+           q.operand(0)->operand(0) == x && Compares(q, hlo::Direction::kNe, *q.operand(0), 1);
+  };
+  bool rounds_down = p->op() == Op::kAnd && ((is_low(*p->operand(0)) && is_rest(*p->operand(1))) ||
+                                             (is_low(*p->operand(1)) && is_rest(*p->operand(0))));
+  if (!rounds_down && !(remains && is_low(*p))) return nullptr;
+  if (remains) return b.Add(Op::kAnd, {x, TRY(ConstantLike(b, i.shape(), c->GetInt(0) - 1))});
+  int amount = std::countr_zero(static_cast<uint64_t>(c->GetInt(0)));
+  return b.Add(Op::kShiftRightArithmetic, {x, TRY(ConstantLike(b, i.shape(), amount))});
+}
+
 // x^0 = 1;  x^1 = x;  x^2 = x * x;  x^-1 = 1 / x (floats). Each is rounded once, as the power is.
 // x^0.5 is not sqrt(x): they differ at -0 and -infinity.
 Result<Instruction*> SimplifyPower(Instruction& i, Builder& b) {
@@ -306,6 +359,7 @@ Result<Instruction*> SimplifyArithmetic(Instruction& i, Builder& b) {
     case Op::kSubtract: return SimplifySubtract(i, b);
     case Op::kDivide: return SimplifyDivide(i, b);
     case Op::kRemainder: return SimplifyRemainder(i, b);
+    case Op::kSelect: return SimplifyFloorDivision(i, b);
     case Op::kPower: return SimplifyPower(i, b);
     case Op::kAbs: return SimplifyAbs(i, b);
     case Op::kNegate: return SimplifyNegate(i, b);

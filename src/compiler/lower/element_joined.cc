@@ -1,0 +1,241 @@
+// Elements of arrays that are put together from others: concatenate, dynamic-update-slice.
+//
+// A vector of lanes mostly comes from one of them: then it is read as a run, and only one that
+// reaches over an edge is gathered.
+#include <algorithm>
+
+#include "compiler/lower/element.h"
+#include "hlo/computation.h"
+
+namespace weft::compiler {
+
+using hlo::Instruction;
+using program::Op;
+
+namespace {
+
+constexpr int kMaxBranches = 2;  // within each other: each one doubles the code
+
+}  // namespace
+
+// Lanes go along dimension d, one element each.
+bool ElementEmitter::IsRun(const Index& at, size_t d) const {
+  if (lanes_ == 1) return false;
+  for (size_t i = 0; i < at.coords.size(); ++i) {
+    const Coord& c = at.coords[i];
+    if (b_.type(c.base).lanes > 1 || c.step != (i == d ? 1 : 0)) return false;
+  }
+  return true;
+}
+
+Element ElementEmitter::Spread(Element value) {
+  auto spread = [&](ValueId v) {
+    return v < 0 || b_.type(v).lanes == lanes_ ? v : b_.Splat(v, lanes_);
+  };
+  return {spread(value.re), spread(value.im)};
+}
+
+Result<Element> ElementEmitter::EmitEither(ValueId condition,
+                                           const std::function<Result<Element>()>& yes,
+                                           const std::function<Result<Element>()>& no) {
+  auto parts = [](Element e) {
+    std::vector<ValueId> values = {e.re};
+    if (e.im >= 0) values.push_back(e.im);
+    return values;
+  };
+  ++branches_;
+  b_.BeginIf(condition);
+  Element first = Spread(TRY(yes()));
+  b_.BeginElse(parts(first));
+  Element second = Spread(TRY(no()));
+  std::vector<ValueId> after = b_.End(parts(second));
+  --branches_;
+  return Element{after[0], after.size() > 1 ? after[1] : -1};
+}
+
+Result<Element> ElementEmitter::EmitConcatenate(const Instruction& concatenate,
+                                                const Index& index) {
+  size_t d = static_cast<size_t>(concatenate.attrs<hlo::DimensionsAttrs>().dimensions[0]);
+  Index at = Coordinates(concatenate.shape().dims(), index);
+  const Coord along = at.coords[d];
+  std::optional<int64_t> first = b_.IntConstant(along.base);
+  if (!IsRun(at, d)) {
+    bool one = b_.type(along.base).lanes == 1 && (along.step == 0 || lanes_ == 1);
+    if (!one || !first) return EmitConcatenateChosen(concatenate, d, at);
+    for (const Instruction* operand : concatenate.operands()) {
+      int64_t size = operand->shape().dim(static_cast<int64_t>(d));
+      if (*first < size) {
+        at.coords[d] = Constant(*first);
+        return Emit(*operand, at);
+      }
+      *first -= size;
+    }
+    return EmitConcatenateChosen(concatenate, d, at);
+  }
+  if (first) return EmitConcatenateAt(concatenate, d, at, *first);
+  int64_t offset = 0, most = -1, begin = 0;
+  const Instruction* largest = nullptr;
+  for (const Instruction* operand : concatenate.operands()) {
+    int64_t size = operand->shape().dim(static_cast<int64_t>(d));
+    if (size > most) {
+      largest = operand;
+      most = size;
+      begin = offset;
+    }
+    offset += size;
+  }
+  if (most < 2 * lanes_ || branches_ >= kMaxBranches) {
+    return EmitConcatenateChosen(concatenate, d, at);
+  }
+  ValueId inside = -1;
+  if (along.high < begin || along.low >= begin + most) {
+    return EmitConcatenateChosen(concatenate, d, at);
+  }
+  if (along.low < begin) inside = b_.Emit(Op::kGe, {along.base, b_.Int(begin)});
+  if (along.high >= begin + most) {
+    ValueId below = b_.Emit(Op::kLe, {along.base, b_.Int(begin + most - lanes_)});
+    inside = inside < 0 ? below : b_.Emit(Op::kAnd, {inside, below});
+  }
+  Index moved = at;
+  auto within = [&]() -> Result<Element> {
+    Coord& c = moved.coords[d] = AddConstant(along, -begin);
+    c.low = std::max(c.low, int64_t{0});
+    c.high = std::min(c.high, most - 1);
+    return Emit(*largest, moved);
+  };
+  if (inside < 0) return within();
+  return EmitEither(inside, within, [&] { return EmitConcatenateChosen(concatenate, d, at); });
+}
+
+// Lanes [first, first + lanes), which operands they come from being known: runs of the operands,
+// moved to their lanes.
+Result<Element> ElementEmitter::EmitConcatenateAt(const Instruction& concatenate, size_t d,
+                                                  const Index& at, int64_t first) {
+  int lanes = lanes_;
+  auto shuffle = [&](Element a, Element b, const std::vector<int32_t>& from) {
+    Element result{b_.Shuffle(a.re, b.re, from), -1};
+    if (a.im >= 0) result.im = b_.Shuffle(a.im, b.im, from);
+    return result;
+  };
+  auto blend = [&](Element a, Element b, int64_t begin, int64_t end) {
+    std::vector<int32_t> from;
+    for (int32_t l = 0; l < lanes; ++l) from.push_back(l >= begin && l < end ? lanes + l : l);
+    return shuffle(a, b, from);
+  };
+  Element result;
+  int64_t offset = 0;
+  for (const Instruction* operand : concatenate.operands()) {
+    int64_t size = operand->shape().dim(static_cast<int64_t>(d));
+    int64_t begin = std::max(first - offset, int64_t{0});
+    int64_t end = std::min(first - offset + lanes, size);
+    int64_t lane = offset + begin - first;  // of the operand's first element
+    offset += size;
+    if (begin >= end) continue;
+    Index moved = at;
+    Element part;
+    if (size >= lanes) {
+      int64_t from = std::min(begin, size - lanes), shift = begin - from - lane;
+      moved.coords[d] = {b_.Int(from), 1, from == 0 ? int64_t{lanes} : from, from,
+                         from + lanes - 1};
+      part = Spread(TRY(Emit(*operand, moved)));
+      if (shift != 0) {
+        std::vector<int32_t> lane_from;
+        for (int64_t l = 0; l < lanes; ++l) {
+          lane_from.push_back(static_cast<int32_t>(std::clamp<int64_t>(l + shift, 0, lanes - 1)));
+        }
+        part = shuffle(part, part, lane_from);
+      }
+    } else {
+      for (int64_t i = begin; i < end; ++i) {
+        moved.coords[d] = Constant(i);
+        lanes_ = 1;
+        auto one = Emit(*operand, moved);
+        lanes_ = lanes;
+        Element value = Spread(TRY(std::move(one)));
+        int64_t l = lane + i - begin;
+        part = part.re < 0 ? value : blend(part, value, l, l + 1);
+      }
+    }
+    result = result.re < 0 ? part : blend(result, part, lane, lane + end - begin);
+  }
+  return result;
+}
+
+Result<Element> ElementEmitter::EmitConcatenateChosen(const Instruction& concatenate, size_t d,
+                                                      const Index& at) {
+  const Shape& shape = concatenate.shape();
+  const Coord along = at.coords[d];
+  Element result;
+  int64_t offset = shape.dims()[d];
+  for (int64_t i = concatenate.operand_count(); i-- > 0;) {
+    const Instruction& operand = *concatenate.operand(i);
+    int64_t size = operand.shape().dim(static_cast<int64_t>(d));
+    offset -= size;
+    if (along.high < offset || along.low >= offset + size) continue;
+    Index moved = at;
+    moved.coords[d] = Clamp(AddConstant(along, -offset), 0, size - 1);
+    Element value = TRY(Emit(operand, moved));
+    if (result.re < 0) {
+      result = value;
+    } else {
+      // Operands before this one start lower: the last test that holds wins from the end.
+      result = Select(IsWithin(along, 0, offset + size, shape.dims()[d] + 1), value, result);
+    }
+  }
+  return result;
+}
+
+Result<Element> ElementEmitter::EmitDynamicUpdateSlice(const Instruction& update,
+                                                       const Index& index) {
+  const Instruction &operand = *update.operand(0), &slice = *update.operand(1);
+  Index at = Coordinates(update.shape().dims(), index), from = at, inner = at;
+  int64_t rank = operand.shape().rank();
+  size_t minor = static_cast<size_t>(rank) - 1;
+  bool run = rank > 0 && IsRun(at, minor) && branches_ < kMaxBranches &&
+             slice.shape().dims()[minor] >= 2 * lanes_;
+  auto both = [&](ValueId& a, ValueId b) {
+    if (a >= 0) Match(a, b);
+    a = a < 0 ? b : b_.Emit(Op::kAnd, {a, b});
+  };
+  ValueId inside = -1, all = -1;  // each lane; all lanes
+  for (int64_t d = 0; d < rank; ++d) {
+    int64_t size = slice.shape().dim(d), room = operand.shape().dim(d) - size;
+    if (room == 0) continue;
+    size_t i = static_cast<size_t>(d);
+    Coord start = Clamp(FromElement(TRY(Emit(*update.operand(d + 2), Index()))), 0, room);
+    from.coords[i] = Add(at.coords[i], Scale(start, -1));
+    if (run) {
+      int64_t last = i == minor ? size - lanes_ : size - 1;
+      both(all, b_.Emit(Op::kGe, {from.coords[i].base, b_.Int(0)}));
+      both(all, b_.Emit(Op::kLe, {from.coords[i].base, b_.Int(last)}));
+    }
+  }
+  auto chosen = [&]() -> Result<Element> {
+    for (int64_t d = 0; d < rank; ++d) {
+      int64_t size = slice.shape().dim(d);
+      if (operand.shape().dim(d) == size) continue;
+      size_t i = static_cast<size_t>(d);
+      ValueId x = LaneValue(from.coords[i], DType::kS64);
+      both(inside, b_.Emit(Op::kAnd, {b_.Emit(Op::kGe, {x, b_.Int(0, b_.type(x))}),
+                                      b_.Emit(Op::kLt, {x, b_.Int(size, b_.type(x))})}));
+      inner.coords[i] = Clamp(from.coords[i], 0, size - 1);
+    }
+    Element value = TRY(Emit(slice, inner));
+    if (inside < 0) return value;
+    Element old = TRY(Emit(operand, at));
+    return Select(inside, value, old);
+  };
+  if (!run || all < 0) return chosen();
+  auto within = [&]() -> Result<Element> {
+    Index moved = from;
+    for (int64_t d = 0; d < rank; ++d) {
+      Coord& c = moved.coords[static_cast<size_t>(d)];
+      c.low = std::max(c.low, int64_t{0});
+      c.high = std::min(c.high, slice.shape().dim(d) - 1);
+    }
+    return Emit(slice, moved);
+  };
+  return EmitEither(all, within, chosen);
+}
+
+}  // namespace weft::compiler

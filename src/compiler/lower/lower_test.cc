@@ -1,0 +1,96 @@
+#include "compiler/lower/lower.h"
+
+#include <gtest/gtest.h>
+
+#include "base/str.h"
+#include "compiler/lower/compile.h"
+#include "hlo/text.h"
+
+namespace weft::compiler {
+namespace {
+
+using program::Step;
+
+// Bytes that the copies move: of the program outside of loops, and of one round of its loops.
+struct Copies {
+  int64_t outside = 0, inside = 0;
+  bool operator==(const Copies&) const = default;
+};
+
+void Count(const std::vector<Step>& steps, bool in_loop, Copies& copies) {
+  for (const Step& step : steps) {
+    if (std::holds_alternative<program::CopyStep>(step.op)) {
+      (in_loop ? copies.inside : copies.outside) += step.uses[0].slice.size;
+    } else if (auto* loop = std::get_if<program::WhileStep>(&step.op)) {
+      Count(loop->condition, true, copies);
+      Count(loop->body, true, copies);
+    } else if (auto* choice = std::get_if<program::ConditionalStep>(&step.op)) {
+      for (const auto& branch : choice->branches) Count(branch, in_loop, copies);
+    }
+  }
+}
+
+Copies CopiesOf(std::string_view text) {
+  auto module = hlo::ParseModule(text);
+  EXPECT_TRUE(module) << module.error().ToString();
+  auto compiled = Compile(**module, {}, program::TargetInfo::GenericCpu(), {});
+  EXPECT_TRUE(compiled) << compiled.error().ToString();
+  Copies copies;
+  Count(compiled->program.steps, false, copies);
+  return copies;
+}
+
+TEST(Copies, OneElementOfADonatedArray) {
+  EXPECT_EQ(CopiesOf(R"(HloModule m, input_output_alias={ {}: (0, {}, may-alias) }
+ENTRY main {
+  x = f32[1000,1000] parameter(0)
+  i = s32[] parameter(1)
+  v = f32[1,1] constant({{3}})
+  ROOT r = f32[1000,1000] dynamic-update-slice(x, v, i, i)
+})"),
+            Copies());
+}
+
+// A loop of `trips` rounds over (counter, ARRAY), the body's lines given.
+std::string LoopOver(std::string_view array, int trips, std::string_view lines) {
+  std::string text = StrCat("HloModule m, input_output_alias={ {}: (0, {}, may-alias) }\n",
+                            "body {\n  s = (s32[], ARRAY) parameter(0)\n",
+                            "  i = s32[] get-tuple-element(s), index=0\n",
+                            "  x = ARRAY get-tuple-element(s), index=1\n", lines,
+                            "  one = s32[] constant(1)\n  j = s32[] add(i, one)\n",
+                            "  ROOT t = (s32[], ARRAY) tuple(j, y)\n}\n",
+                            "condition {\n  s = (s32[], ARRAY) parameter(0)\n",
+                            "  i = s32[] get-tuple-element(s), index=0\n  n = s32[] constant(",
+                            trips, ")\n  ROOT p = pred[] compare(i, n), direction=LT\n}\n",
+                            "ENTRY main {\n  x = ARRAY parameter(0)\n  z = s32[] constant(0)\n",
+                            "  init = (s32[], ARRAY) tuple(z, x)\n",
+                            "  w = (s32[], ARRAY) while(init), condition=condition, body=body\n",
+                            "  ROOT r = ARRAY get-tuple-element(w), index=1\n}\n");
+  for (size_t at; (at = text.find("ARRAY")) != std::string::npos;) text.replace(at, 5, array);
+  return text;
+}
+
+TEST(Copies, OneElementOfADonatedArrayInEveryRound) {
+  Copies copies = CopiesOf(LoopOver(
+      "f32[1000,1000]", 100,
+      "  v = f32[1,1] dynamic-slice(x, i, i), dynamic_slice_sizes={1,1}\n"
+      "  w = f32[1,1] add(v, v)\n  y = f32[1000,1000] dynamic-update-slice(x, w, i, i)\n"));
+  EXPECT_LE(copies.outside, 4);  // the counter
+  EXPECT_LE(copies.inside, 4);
+}
+
+// Each round reads the whole array before it writes any: two arrays that take turns.
+TEST(Copies, StencilsTakeTurns) {
+  constexpr std::string_view kLines =
+      "  a = f32[1] slice(x), slice={[4095:4096]}\n  b = f32[4095] slice(x), slice={[0:4095]}\n"
+      "  c = f32[4096] concatenate(a, b), dimensions={0}\n  y = f32[4096] add(x, c)\n";
+  Copies even = CopiesOf(LoopOver("f32[4096]", 10, kLines));
+  EXPECT_LE(even.inside, 8);
+  EXPECT_LE(even.outside, 4);
+  Copies odd = CopiesOf(LoopOver("f32[4096]", 11, kLines));
+  EXPECT_LE(odd.inside, 8);
+  EXPECT_LE(odd.outside, 4 + 4 * 4096 + 4);
+}
+
+}  // namespace
+}  // namespace weft::compiler
