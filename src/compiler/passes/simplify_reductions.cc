@@ -168,7 +168,14 @@ Result<Instruction*> ReduceOfBroadcast(Instruction& i, Op op, Builder& b) {
     x = TRY(b.Broadcast(x, Shape(dtype, new_sizes), std::move(new_dims)));
   }
   if (sum) {
-    Instruction* times = b.ScalarConstant(dtype, static_cast<double>(count));
+    // A count beyond the type wraps, as the sum does.
+    Literal number{Shape::Scalar(dtype)};
+    if (IsInteger(dtype)) {
+      number.SetInt(0, count);
+    } else {
+      number.SetDouble(0, static_cast<double>(count));
+    }
+    Instruction* times = b.Constant(std::move(number));
     x = TRY(b.Add(Op::kMultiply, {x, TRY(FillWith(b, times, x->shape()))}));
   }
   if (still_reduced.empty()) return ApplyOnce(b, op, x, i.operand(1));

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "hlo/computation.h"
 #include "hlo/random/maker.h"
 
 namespace weft::hlo::random {
@@ -223,7 +224,9 @@ void Maker::MapAny(Scope& scope) {
     }
   }
   Value result = inner.values.back();
-  if (!result.shape().IsScalar()) return;
+  for (const Instruction* i : *inner.computation) {
+    if (!i->shape().IsScalar()) return;
+  }
   inner.computation->set_root(result.at);
   MapAttrs attrs;
   attrs.to_apply = inner.computation;

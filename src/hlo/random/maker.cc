@@ -255,7 +255,10 @@ bool Maker::Push(Scope& scope, Result<Instruction*> made, Known known) {
   if (known.magnitude > LargestExact(t) && (IsFloat(t) || IsComplex(t))) {
     // Rounded, and of the narrow formats perhaps no number any more.
     known.whole = false;
-    if (BitWidth(t) <= 8) known.magnitude = kInfinite;
+    if (BitWidth(t) <= 8) {
+      known.magnitude = kInfinite;
+      if (known.error > 0) known.error = kInfinite;
+    }
     if (t == DType::kF16 && known.magnitude > 60000) known.magnitude = kInfinite;
   }
   scope.values.push_back({*made, known});
