@@ -95,7 +95,6 @@ def test_deleted_and_donated_arrays():
 def test_too_much_memory():
     run("""
         for make in (lambda: jnp.zeros((1 << 40,)), lambda: jnp.ones((1 << 30, 1 << 12)),
-                     lambda: jax.jit(lambda: jnp.zeros((1 << 40,)).sum())(),
                      lambda: jax.jit(lambda x: jnp.outer(x, x) @ x)(jnp.ones(1 << 21)),
                      lambda: jnp.broadcast_to(jnp.ones(3), (1 << 40, 3)) + 1):
             e = error(lambda: jax.block_until_ready(make()), "RESOURCE_EXHAUSTED", "bytes", "hint")

@@ -70,9 +70,7 @@ double ElementCost(const Instruction& instruction) {
 }
 
 std::string SourceLine(const Instruction& instruction) {
-  const hlo::Metadata* metadata = instruction.metadata();
-  if (metadata == nullptr || metadata->source_file.empty()) return "";
-  return StrCat(metadata->source_file, ":", metadata->source_line);
+  return instruction.SourceLocation();
 }
 
 KernelDraft::KernelDraft(std::string name, program::Program& program, Memory& memory,

@@ -112,7 +112,7 @@ class KernelDraft {
   std::vector<Parameter> parameters_;
 };
 
-// "model.py:12", or empty.
+// "model.py:12 (layer)", or empty.
 std::string SourceLine(const hlo::Instruction& instruction);
 
 }  // namespace weft::compiler
