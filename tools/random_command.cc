@@ -216,7 +216,8 @@ uint64_t RunLane(const RandomRequest& request, uint64_t first) {
     int status = 0;
     waitpid(child, &status, 0);
     if (open) {
-      ReportModule(request, next, StrCat("ended by signal ", WIFSIGNALED(status) ? WTERMSIG(status) : 0));
+      ReportModule(request, next,
+                   StrCat("ended by signal ", WIFSIGNALED(status) ? WTERMSIG(status) : 0));
       ++failures;
       next += static_cast<uint64_t>(request.jobs);
     } else if (status != 0) {

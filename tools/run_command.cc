@@ -151,7 +151,8 @@ Status Check(const Input& input, const NativeRequest& request, const NativeModul
   if (TheEnvironment().check) {
     Result<inspect::Fault> found = inspect::FindFault(fault);
     if (!found) return std::unexpected(found.error());
-    if (found->kind != inspect::FaultKind::kNone) return Explain(fault, "WEFT_CHECK: a step or a result is wrong");
+    if (found->kind != inspect::FaultKind::kNone)
+      return Explain(fault, "WEFT_CHECK: a step or a result is wrong");
     std::printf("every step as the interpreter, ");
   }
   std::printf("same as the evaluator\n");

@@ -122,8 +122,9 @@ Result<int> RunTest(Args args) {
 
 }  // namespace
 
-constexpr Command kTestCommand = {"test", "runs text tests",
-                                  R"(usage: weft test [--bless] [--filter S] [--passes NAMES | --native] PATH...
+constexpr Command kTestCommand = {
+    "test", "runs text tests",
+    R"(usage: weft test [--bless] [--filter S] [--passes NAMES | --native] PATH...
 
 Runs the .hlo and .program files at or below each path: whatever `// test: KIND ...` on their first
 line says. Cases of one file are separated by `// -----`.
@@ -146,6 +147,6 @@ examples:
   weft test test
   weft test --filter reduce --bless test/run
 )",
-                                  RunTest};
+    RunTest};
 
 }  // namespace weft::tools

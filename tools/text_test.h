@@ -20,8 +20,8 @@
 //                    Those with `cpu` are compared with native code, too (weft test --native)
 //   render target=T [tolerance=T] [option.name=value]
 //                    the module compiled for a target (cpu, generic, h200): its Program verifies
-//                    and, interpreted, computes without races what the evaluator does; its code (the
-//                    Program itself for CPUs, CUDA C for GPUs, which NVRTC accepts where it is
+//                    and, interpreted, computes without races what the evaluator does; its code
+//                    (the Program itself for CPUs, CUDA C for GPUs, which NVRTC accepts where it is
 //                    installed) has the lines of `expect`, in that order, as parts of its lines
 //   program [run]    a Program: verifies and prints to a fixed point, or `// error: text`; `run`
 //                    also interprets it, as above

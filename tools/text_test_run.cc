@@ -305,8 +305,7 @@ TestOutcome RunProgram(const TestCase& test) {
 Result<NativeTestSettings> NativeSettingsOf(const TestCase& test) {
   RunSettings settings = TRY(ReadSettings(test));
   constexpr double kTolerance = 1e-5;
-  return NativeTestSettings{std::move(settings.options),
-                            std::max(kTolerance, settings.tolerance)};
+  return NativeTestSettings{std::move(settings.options), std::max(kTolerance, settings.tolerance)};
 }
 
 TestOutcome RunCase(const TestCase& test, const std::string& passes) {

@@ -62,8 +62,8 @@ Result<bool> RecognizeScans(hlo::Module&, const PassContext&);
 // Every computation that is executed (loop bodies and conditions, branches) has one caller: those
 // with several are copied; needs: none.
 Result<bool> SeparateComputations(hlo::Module&, const PassContext&);
-// The `fold` of the op rows (x + 0 = x, ...) and the rules over several ops (simplify_rules.h) until
-// nothing changes; what becomes unused goes; needs: not scheduled (else it does nothing).
+// The `fold` of the op rows (x + 0 = x, ...) and the rules over several ops (simplify_rules.h)
+// until nothing changes; what becomes unused goes; needs: not scheduled (else it does nothing).
 Result<bool> Simplify(hlo::Module&, const PassContext&);
 // Conditionals of a known branch, of equal branches or of a few scalar ops become straight code;
 // results and operands that nobody reads go; needs: not scheduled (else it does nothing).

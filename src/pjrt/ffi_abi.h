@@ -239,17 +239,17 @@ struct XLA_FFI_Api {
   XLA_FFI_Error* (*XLA_FFI_Error_Create)(XLA_FFI_Error_Create_Args*);
   void (*XLA_FFI_Error_GetDetails)(XLA_FFI_Error_GetDetails_Args*);  // 0.3: Error_GetMessage
   void (*XLA_FFI_Error_Destroy)(XLA_FFI_Error_Destroy_Args*);
-#define WEFT_FFI_SLOTS(SLOT)                                                    \
-  SLOT(Handler_Register)                                                        \
-  SLOT(Stream_Get)                                                              \
-  SLOT(Type_Register)                                                           \
-  SLOT(ExecutionContext_Get)                                                    \
-  SLOT(State_Set)                                                               \
-  SLOT(State_Get)                                                               \
-  SLOT(DeviceMemory_Allocate) SLOT(DeviceMemory_Free) SLOT(ThreadPool_Schedule) \
-      SLOT(ThreadPool_NumThreads) SLOT(Future_Create) SLOT(Future_SetAvailable) \
-          SLOT(Future_SetError) SLOT(RunId_Get) SLOT(DeviceOrdinal_Get)         \
-              SLOT(InvokeContext_FindExtension)
+#define WEFT_FFI_SLOTS(SLOT)                                                              \
+  SLOT(Handler_Register)                                                                  \
+  SLOT(Stream_Get)                                                                        \
+  SLOT(Type_Register)                                                                     \
+  SLOT(ExecutionContext_Get)                                                              \
+  SLOT(State_Set)                                                                         \
+  SLOT(State_Get)                                                                         \
+  SLOT(DeviceMemory_Allocate)                                                             \
+  SLOT(DeviceMemory_Free) SLOT(ThreadPool_Schedule) SLOT(ThreadPool_NumThreads)           \
+      SLOT(Future_Create) SLOT(Future_SetAvailable) SLOT(Future_SetError) SLOT(RunId_Get) \
+          SLOT(DeviceOrdinal_Get) SLOT(InvokeContext_FindExtension)
 #define WEFT_FFI_FIELD(name) XLA_FFI_Error* (*XLA_FFI_##name)(XLA_FFI_##name##_Args*);
   WEFT_FFI_SLOTS(WEFT_FFI_FIELD)
 #undef WEFT_FFI_FIELD

@@ -283,8 +283,9 @@ Status SpellOutManual(hlo::Module& module, int64_t devices) {
   return hlo::Verify(module);
 }
 
-Result<std::unique_ptr<ShardedRunner>> ShardedRunner::Create(
-    const hlo::Module& module, const EvaluatorRunnerOptions& options, const MakeWhole& whole) {
+Result<std::unique_ptr<ShardedRunner>> ShardedRunner::Create(const hlo::Module& module,
+                                                             const EvaluatorRunnerOptions& options,
+                                                             const MakeWhole& whole) {
   std::unique_ptr<ShardedRunner> runner(new ShardedRunner);
   runner->devices_ = options.num_partitions;
   for (const Instruction* parameter : module.entry()->parameters()) {

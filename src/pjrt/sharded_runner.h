@@ -34,7 +34,7 @@ class ShardedRunner : public Runner {
   std::vector<Shards> parameters_, results_;
   std::unique_ptr<hlo::Module> rewritten_;  // null: the module as it is
   bool everywhere_ = false;                 // every device evaluates all of it
-  std::unique_ptr<Runner> whole_;  // null: the evaluator
+  std::unique_ptr<Runner> whole_;           // null: the evaluator
   std::unique_ptr<hlo::Evaluator> evaluator_;
   int64_t devices_ = 1;
 };

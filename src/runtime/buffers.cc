@@ -88,9 +88,8 @@ std::vector<std::string> LargestBuffers(const Program& program, size_t count) {
     if (!is_base[i]) order.push_back(i);
   }
   auto bytes = [&](size_t i) { return program::ByteSize(program.buffers[i]).value_or(0); };
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return bytes(a) != bytes(b) ? bytes(a) > bytes(b) : a < b;
-  });
+  std::sort(order.begin(), order.end(),
+            [&](size_t a, size_t b) { return bytes(a) != bytes(b) ? bytes(a) > bytes(b) : a < b; });
   if (order.size() > count) order.resize(count);
   std::vector<std::string> lines;
   for (size_t i : order) {

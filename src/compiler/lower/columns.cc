@@ -86,8 +86,7 @@ class ColumnEmitter {
     }
     if (lanes_ > 1 && columns_.count % lanes_ == 0) return {};
     ValueId size = b_.Sub(end, begin);
-    ValueId rest =
-        lanes_ == 1 ? begin : b_.Add(begin, b_.Sub(size, b_.Rem(size, b_.Int(lanes_))));
+    ValueId rest = lanes_ == 1 ? begin : b_.Add(begin, b_.Sub(size, b_.Rem(size, b_.Int(lanes_))));
     ValueId j = b_.BeginLoop(LoopKind::kSerial, rest, end, b_.Int(1))[0];
     TRY(body({j, 0, 1, 0, high}));
     b_.End();

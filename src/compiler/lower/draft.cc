@@ -23,7 +23,7 @@ namespace {
 constexpr double kChunkCost = 65'536;
 constexpr int64_t kMaxChunks = 256;
 constexpr int64_t kStraightVectors = 4;  // vectors without a loop, in serial kernels
-constexpr int64_t kStraightLine = 16;  // elements without any loop, in serial kernels
+constexpr int64_t kStraightLine = 16;    // elements without any loop, in serial kernels
 
 }  // namespace
 
@@ -184,8 +184,8 @@ Status KernelDraft::StraightLanes(int64_t size, int lanes,
   for (int64_t at = 0; at < size; at += lanes) {
     while (at + lanes > size) lanes /= 2;
     elements_.set_lanes(lanes);
-    Status status = body({builder_.Int(at), lanes > 1 ? 1 : 0, at == 0 ? int64_t{lanes} : at, at,
-                          at + lanes - 1});
+    Status status = body(
+        {builder_.Int(at), lanes > 1 ? 1 : 0, at == 0 ? int64_t{lanes} : at, at, at + lanes - 1});
     elements_.set_lanes(before);
     TRY(std::move(status));
   }

@@ -18,7 +18,7 @@ bool Holds(std::span<const int64_t> list, int64_t x) {
 }
 
 constexpr double kParallelScatter = 400'000;  // element updates worth several threads
-constexpr int64_t kWindowPiece = 64;          // elements of the minor window dimension a thread takes
+constexpr int64_t kWindowPiece = 64;  // elements of the minor window dimension a thread takes
 
 }  // namespace
 
@@ -78,8 +78,9 @@ Status Lowering::LowerScatter(const Instruction& scatter, Steps& steps) {
   int64_t count = 1, window = 1;
   for (int64_t s : scatter_sizes) count *= s;
   for (int64_t s : window_sizes) window *= s;
-  auto one_index = [&](ValueId number, const std::function<Status(const Index&, const Index&)>&
-                                           over_window) -> Status {
+  auto one_index =
+      [&](ValueId number,
+          const std::function<Status(const Index&, const Index&)>& over_window) -> Status {
     Index linear;
     linear.is_linear = true;
     linear.linear = {number, 0, 1};
@@ -89,8 +90,7 @@ Status Lowering::LowerScatter(const Instruction& scatter, Steps& steps) {
       Index i;
       size_t next = 0;
       for (int64_t d = 0; d < indices.shape().rank(); ++d) {
-        i.coords.push_back(d == attrs.index_vector_dim ? e.Constant(component)
-                                                       : at.coords[next++]);
+        i.coords.push_back(d == attrs.index_vector_dim ? e.Constant(component) : at.coords[next++]);
       }
       return i;
     };
@@ -133,8 +133,8 @@ Status Lowering::LowerScatter(const Instruction& scatter, Steps& steps) {
     Coord place = e.Linear(operand.dims(), to);
     std::vector<Element> args;
     for (int64_t i = 0; i < n; ++i) {
-      args.push_back(e.LoadAt(memory[static_cast<size_t>(i)], scatter.operand(i)->shape().dtype(),
-                              place));
+      args.push_back(
+          e.LoadAt(memory[static_cast<size_t>(i)], scatter.operand(i)->shape().dtype(), place));
     }
     for (int64_t i = 0; i < n; ++i) args.push_back(TRY(e.Emit(*scatter.operand(n + 1 + i), from)));
     std::vector<Element> values = TRY(e.Call(*attrs.to_apply, args));
@@ -254,7 +254,8 @@ Status Lowering::LowerSelectAndScatter(const Instruction& op, Steps& steps) {
   Element zero = e.Zero(shape.dtype());
   KernelBuilder::Carry carry = {b.Int(-1), zero.re};
   if (zero.im >= 0) carry.push_back(zero.im);
-  std::vector<ValueId> inside = b.BeginLoop(LoopKind::kSerial, b.Int(0), b.Int(total), b.Int(1), carry);
+  std::vector<ValueId> inside =
+      b.BeginLoop(LoopKind::kSerial, b.Int(0), b.Int(total), b.Int(1), carry);
   Element best{inside[2], zero.im >= 0 ? inside[3] : -1};
   Index inner;
   inner.is_linear = true;

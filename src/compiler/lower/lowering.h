@@ -53,8 +53,7 @@ class Lowering {
   Status LowerSplitReduce(const KernelBody& body, std::span<const hlo::Instruction* const> reduces,
                           std::span<const size_t> wanted, const ReduceDims& dims,
                           const LoopShape& shape, Steps& steps);
-  Status LowerReduceOnGpu(const KernelBody& body,
-                          std::span<const hlo::Instruction* const> reduces,
+  Status LowerReduceOnGpu(const KernelBody& body, std::span<const hlo::Instruction* const> reduces,
                           std::span<const size_t> wanted, const ReduceDims& dims,
                           const LoopShape& shape, Steps& steps);
   Status LowerUpdate(const KernelBody& body, Steps& steps);

@@ -9,8 +9,8 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <functional>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -50,8 +50,9 @@ class Memory {
   }
   // Loop state: the buffer that the k-th leaf lives in while the loop runs; -1: passed through.
   const std::vector<MemValue>& State(const hlo::Instruction& loop) const;
-  // Loop state that takes turns with what the body makes for the next round: two rounds of the body,
-  // the buffers exchanged in the second, need no copy. Only of loops whose trip count is known.
+  // Loop state that takes turns with what the body makes for the next round: two rounds of the
+  // body, the buffers exchanged in the second, need no copy. Only of loops whose trip count is
+  // known.
   const std::vector<size_t>& Alternating(const hlo::Instruction& loop) const;
   const std::vector<MemValue>& Results() const { return results_; }  // of the entry
 

@@ -53,8 +53,8 @@ Result<bool> SeparateComputations(hlo::Module& module, const PassContext&) {
           continue;
         }
         hlo::CloneMap map;
-        Computation* copy = hlo::CloneComputation(*callee, module, map,
-                                                  module.UniqueName(callee->name()), callee);
+        Computation* copy =
+            hlo::CloneComputation(*callee, module, map, module.UniqueName(callee->name()), callee);
         ReplaceLastMention(*i, callee, copy);
         taken.insert(copy);
         work.push_back(copy);
