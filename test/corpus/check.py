@@ -176,7 +176,7 @@ def check_native():
     evaluated = run_each(["eval", "--max-elements", "0", "--max-loop-steps", "100000"], failed, SECONDS_EACH)
     # Where the comparison took too long, the evaluator did if native code alone is done in time.
     slow = [f for f in failed if results[f][0] is None]
-    alone = run_each(["run", "--max-elements", "0"], slow, 10)
+    alone = run_each(["run", "--max-elements", "0"], slow, 60)
     failures = {}
     for file in failed:
         if evaluated[file][0] != 0 or (file in alone and alone[file][0] == 0):
