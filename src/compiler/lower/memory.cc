@@ -200,8 +200,10 @@ Status Memory::WalkWhile(const Instruction& loop, bool in_loop) {
   // State that the body hands on unchanged is the initial value itself.
   std::vector<bool> passes(init.size(), false);
   const Instruction* root = body.root();
-  if (root->op() == HloOp::kTuple && !init.empty() &&
-      static_cast<size_t>(root->operand_count()) == init.size()) {
+  const auto& elements = loop.shape().elements_of_tuple();
+  bool flat = std::none_of(elements.begin(), elements.end(),
+                           [](const Shape& element) { return element.IsTuple(); });
+  if (root->op() == HloOp::kTuple && flat && !init.empty()) {
     for (size_t k = 0; k < init.size(); ++k) {
       const Instruction* element = root->operand(static_cast<int64_t>(k));
       while (element->op() == HloOp::kCopy || element->op() == HloOp::kBitcast) {
