@@ -18,7 +18,6 @@ struct NativeModule {
   std::unique_ptr<runtime::Device> device;
   std::unique_ptr<hlo::Module> module;  // as the passes left it
   std::unique_ptr<runtime::LoadedProgram> program;
-  std::vector<bool> is_token;  // leaves of the parameters
 };
 Result<NativeModule> CompileNative(const hlo::Module& module,
                                    const compiler::CompileOptions& options,

@@ -90,16 +90,6 @@ bool FitsCounter(DType dtype, __int128 value) {
   return value >= -half && value < half;
 }
 
-Direction Mirrored(Direction d) {
-  switch (d) {
-    case Direction::kLt: return Direction::kGt;
-    case Direction::kLe: return Direction::kGe;
-    case Direction::kGt: return Direction::kLt;
-    case Direction::kGe: return Direction::kLe;
-    default: return d;
-  }
-}
-
 }  // namespace
 
 std::optional<LoopBounds> FindLoopBounds(const Instruction& loop) {
@@ -125,7 +115,7 @@ std::optional<LoopBounds> FindLoopBounds(const Instruction& loop) {
       if (bits == 64 && (*first < 0 || *bound < 0)) continue;
     }
     Direction direction = compare.op->attrs<hlo::CompareAttrs>().direction;
-    if (side == 1) direction = Mirrored(direction);
+    if (side == 1) direction = Swapped(direction);
     __int128 trips = CountTrips(direction, *first, *step, *bound);
     __int128 last = *first + trips * *step;
     if (trips < 0 || !FitsCounter(dtype, last) || trips > std::numeric_limits<int64_t>::max()) {

@@ -24,20 +24,6 @@ constexpr int64_t kLocalBytes = 4096, kLocalBytesInAll = 16384;
 constexpr int64_t kCopiedLocalBytes = 1024;  // of one whose content comes from or goes outside
 constexpr int64_t kBorrowedBytes = 256;      // of parameters and results kept on the stack
 
-template <class Fn>
-void ForEachStep(const std::vector<Step>& steps, const Fn& fn) {
-  for (const Step& step : steps) {
-    fn(step);
-    if (auto* loop = std::get_if<program::WhileStep>(&step.op)) {
-      ForEachStep(loop->condition, fn);
-      ForEachStep(loop->body, fn);
-    }
-    if (auto* branches = std::get_if<program::ConditionalStep>(&step.op)) {
-      for (const auto& branch : branches->branches) ForEachStep(branch, fn);
-    }
-  }
-}
-
 // Instructions that one run executes, about.
 int64_t WorkOf(const Kernel& kernel) {
   constexpr double kLimit = 1e15;

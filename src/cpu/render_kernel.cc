@@ -29,7 +29,7 @@ class KernelRenderer {
       : kernel_(kernel), target_(target), metadata_(metadata) {}
 
   void Render(const KernelText& how, std::string& out) {
-    MatchBlocks();
+    blocks_ = MatchBlocks(kernel_);
     NameConstants();
     threads_in_all_ = Extents(kernel_).threads;
     RenderBlock(0, kernel_.code.size());
@@ -59,20 +59,6 @@ class KernelRenderer {
     StrAppend(out, "%p", i, ", ");
   }
 
-  void MatchBlocks() {
-    else_.resize(kernel_.code.size());
-    end_.resize(kernel_.code.size());
-    std::vector<size_t> open;
-    for (size_t pc = 0; pc < kernel_.code.size(); ++pc) {
-      Op op = kernel_.code[pc].op;
-      if (op == Op::kLoop || op == Op::kIf) open.push_back(pc);
-      if (op == Op::kElse) else_[open.back()] = pc;
-      if (op != Op::kEnd) continue;
-      end_[open.back()] = pc;
-      open.pop_back();
-    }
-  }
-
   void NameConstants() {
     names_.resize(kernel_.values.size());
     for (size_t i = 0; i < kernel_.values.size(); ++i) {
@@ -89,11 +75,11 @@ class KernelRenderer {
       switch (instr.op) {
         case Op::kLoop:
           RenderLoop(pc);
-          pc = end_[pc];
+          pc = blocks_.end_at[pc];
           break;
         case Op::kIf:
           RenderIf(pc);
-          pc = end_[pc];
+          pc = blocks_.end_at[pc];
           break;
         case Op::kArray: DeclareArray(instr.memory); break;
         case Op::kLoad: names_[instr.results[0]] = RenderLoad(instr); break;
@@ -114,16 +100,16 @@ class KernelRenderer {
 
   void RenderIf(size_t pc) {
     const Instr& instr = kernel_.code[pc];
-    const Instr& end = kernel_.code[end_[pc]];
-    bool has_else = else_[pc] != 0;
+    const Instr& end = kernel_.code[blocks_.end_at[pc]];
+    bool has_else = blocks_.else_at[pc] != 0;
     std::string yes = ir_.NewLabel(), no = has_else ? ir_.NewLabel() : "", after = ir_.NewLabel();
     ir_.Branch(NameOf(instr.args[0]), yes, has_else ? no : after);
     ir_.Begin(yes);
-    RenderBlock(pc + 1, has_else ? else_[pc] : end_[pc]);
+    RenderBlock(pc + 1, has_else ? blocks_.else_at[pc] : blocks_.end_at[pc]);
     std::string yes_end = ir_.block();
     std::vector<std::string> chosen;
     if (has_else) {
-      for (ValueId id : kernel_.code[else_[pc]].args) chosen.push_back(NameOf(id));
+      for (ValueId id : kernel_.code[blocks_.else_at[pc]].args) chosen.push_back(NameOf(id));
     }
     ir_.Branch(after);
     if (!has_else) {
@@ -131,7 +117,7 @@ class KernelRenderer {
       return;
     }
     ir_.Begin(no);
-    RenderBlock(else_[pc] + 1, end_[pc]);
+    RenderBlock(blocks_.else_at[pc] + 1, blocks_.end_at[pc]);
     std::string no_end = ir_.block();
     ir_.Branch(after);
     ir_.Begin(after);
@@ -150,7 +136,7 @@ class KernelRenderer {
       threads_.push_back({"", kernel_.value(loop.args[0]).AsInt(),
                           kernel_.value(loop.args[2]).AsInt(), *trips, loop.type});
     }
-    int64_t size = static_cast<int64_t>(end_[pc] - pc);
+    int64_t size = static_cast<int64_t>(blocks_.end_at[pc] - pc);
     bool written_out = trips && (*trips <= 1 || (loop.loop == LoopKind::kUnroll &&
                                                  *trips <= kMaxUnrolled / size / copies_));
     if (written_out) {
@@ -168,7 +154,7 @@ class KernelRenderer {
 
   void RenderWrittenOut(size_t pc, int64_t trips) {
     const Instr& loop = kernel_.code[pc];
-    const Instr& end = kernel_.code[end_[pc]];
+    const Instr& end = kernel_.code[blocks_.end_at[pc]];
     std::vector<std::string> carried;
     for (size_t i = 3; i < loop.args.size(); ++i) carried.push_back(NameOf(loop.args[i]));
     int64_t begin = kernel_.value(loop.args[0]).AsInt(), step = kernel_.value(loop.args[2]).AsInt();
@@ -176,7 +162,7 @@ class KernelRenderer {
     for (int64_t n = 0; n < trips; ++n) {
       SetCounter(loop, StrCat(begin + n * step));
       for (size_t i = 0; i < carried.size(); ++i) names_[loop.results[i + 1]] = carried[i];
-      RenderBlock(pc + 1, end_[pc]);
+      RenderBlock(pc + 1, blocks_.end_at[pc]);
       for (size_t i = 0; i < carried.size(); ++i) carried[i] = NameOf(end.args[i]);
     }
     copies_ /= std::max<int64_t>(trips, 1);
@@ -201,7 +187,7 @@ class KernelRenderer {
   // Tested at the end, with a test before it where it may not run at all.
   void RenderRealLoop(size_t pc, std::optional<int64_t> trips) {
     const Instr& loop = kernel_.code[pc];
-    const Instr& end = kernel_.code[end_[pc]];
+    const Instr& end = kernel_.code[blocks_.end_at[pc]];
     std::string type = IrType(loop.type), body = ir_.NewLabel(), after = ir_.NewLabel();
     const std::string& first = NameOf(loop.args[0]);
     const std::string& limit = NameOf(loop.args[1]);
@@ -230,7 +216,7 @@ class KernelRenderer {
     size_t at = ir_.text().size();
     std::string outer_group = access_group_;
     std::string tail = LoopMetadata(loop.loop);
-    RenderBlock(pc + 1, end_[pc]);
+    RenderBlock(pc + 1, blocks_.end_at[pc]);
     if (loop.loop == LoopKind::kVector) access_group_ = outer_group;
     std::string lines;
     for (size_t i = 0; i < initial.size(); ++i) {
@@ -312,7 +298,7 @@ class KernelRenderer {
     if (begin != 0) number = ir_.Def("add nsw i64 ", number, ", ", begin);
     if (loop.type.dtype == DType::kS32) number = ir_.Def("trunc i64 ", number, " to i32");
     names_[loop.results[0]] = number;
-    RenderBlock(pc + 1, end_[pc]);
+    RenderBlock(pc + 1, blocks_.end_at[pc]);
   }
 
   void DeclareArray(int32_t memory) {
@@ -446,7 +432,7 @@ class KernelRenderer {
   IrMetadata& metadata_;
   IrBody ir_;
   std::string entry_;  // allocas
-  std::vector<size_t> else_, end_;
+  program::Blocks blocks_;
   std::vector<std::string> names_, allocated_;
   std::vector<bool> arrays_;
   std::vector<Operand> operands_;

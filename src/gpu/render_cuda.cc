@@ -42,7 +42,7 @@ class KernelRenderer {
   }
 
   void Render() {
-    MatchBlocks();
+    blocks_ = MatchBlocks(kernel_);
     names_.resize(kernel_.values.size());
     bool grid = !Extents(kernel_).grid.empty();
     // A lone iteration is thread 0's.
@@ -54,20 +54,6 @@ class KernelRenderer {
   }
 
  private:
-  void MatchBlocks() {
-    else_.resize(kernel_.code.size());
-    end_.resize(kernel_.code.size());
-    std::vector<size_t> open;
-    for (size_t pc = 0; pc < kernel_.code.size(); ++pc) {
-      Op op = kernel_.code[pc].op;
-      if (op == Op::kLoop || op == Op::kIf) open.push_back(pc);
-      if (op == Op::kElse) else_[open.back()] = pc;
-      if (op != Op::kEnd) continue;
-      end_[open.back()] = pc;
-      open.pop_back();
-    }
-  }
-
   // Barriers among code that threads run together. A pending one is written when the next access
   // needs it: what other threads stored is about to be read, or what they may still read written.
   void Barrier() {
@@ -109,11 +95,11 @@ class KernelRenderer {
       switch (instr.op) {
         case Op::kLoop:
           RenderLoop(pc);
-          pc = end_[pc];
+          pc = blocks_.end_at[pc];
           break;
         case Op::kIf:
           RenderIf(pc);
-          pc = end_[pc];
+          pc = blocks_.end_at[pc];
           break;
         case Op::kArray: DeclareArray(instr.memory); break;
         case Op::kLoad: RenderLoad(instr); break;
@@ -165,20 +151,20 @@ class KernelRenderer {
   }
 
   void RenderIf(size_t pc) {
-    const Instr& end = kernel_.code[end_[pc]];
-    bool has_else = else_[pc] != 0;
+    const Instr& end = kernel_.code[blocks_.end_at[pc]];
+    bool has_else = blocks_.else_at[pc] != 0;
     Flush();
     for (ValueId id : end.results) {
       names_[id] = StrCat("v", id);
       text_.Line(CudaType(kernel_.type(id)), " ", names_[id], ";");
     }
     text_.Open("if (", Lane(kernel_.code[pc].args[0]), ") {");
-    RenderBlock(pc + 1, has_else ? else_[pc] : end_[pc]);
+    RenderBlock(pc + 1, has_else ? blocks_.else_at[pc] : blocks_.end_at[pc]);
     if (has_else) {
-      Yield(end.results, kernel_.code[else_[pc]].args);
+      Yield(end.results, kernel_.code[blocks_.else_at[pc]].args);
       Flush();
       text_.Else();
-      RenderBlock(else_[pc] + 1, end_[pc]);
+      RenderBlock(blocks_.else_at[pc] + 1, blocks_.end_at[pc]);
       Yield(end.results, end.args);
     }
     Flush();
@@ -210,14 +196,14 @@ class KernelRenderer {
 
   void RenderSerial(size_t pc) {
     const Instr& loop = kernel_.code[pc];
-    const Instr& end = kernel_.code[end_[pc]];
+    const Instr& end = kernel_.code[blocks_.end_at[pc]];
     Flush();
     size_t carried = loop.args.size() - 3;
     for (size_t i = 0; i < carried; ++i) {
       Define(loop.results[i + 1], Lane(loop.args[i + 3]), false);
     }
     std::optional<int64_t> trips = TripCount(kernel_, loop);
-    int64_t size = static_cast<int64_t>(end_[pc] - pc);
+    int64_t size = static_cast<int64_t>(blocks_.end_at[pc] - pc);
     if (loop.loop == LoopKind::kUnroll && trips && *trips <= kMaxUnrolled / size) {
       text_.Line("#pragma unroll");
     }
@@ -228,7 +214,7 @@ class KernelRenderer {
                                       : StrCat(i, " = Next(", i, ", ", limit, ", ", step, ")");
     text_.Open("for (", type, " ", i, " = ", Lane(loop.args[0]), "; ", i, " < ", limit, "; ", next,
                ") {");
-    RenderBlock(pc + 1, end_[pc]);
+    RenderBlock(pc + 1, blocks_.end_at[pc]);
     CarryOver(loop, end, carried);
     Flush();
     text_.Close();
@@ -269,7 +255,7 @@ class KernelRenderer {
     if (inner > 1) number = StrCat(number, " / ", inner, suffix);
     if (grid_level_ > 1) number = StrCat(number, " % ", trips, suffix);
     DefineCounter(kernel_.code[pc], number);
-    RenderBlock(pc + 1, end_[pc]);
+    RenderBlock(pc + 1, blocks_.end_at[pc]);
     if (first && grid_is_loop_) {
       Flush();
       text_.Close();
@@ -313,7 +299,7 @@ class KernelRenderer {
   // Iterations of a thread loop and those nested in it.
   int64_t ThreadsOf(size_t pc) const {
     int64_t n = *TripCount(kernel_, kernel_.code[pc]);
-    for (size_t i = pc + 1; i < end_[pc]; ++i) {
+    for (size_t i = pc + 1; i < blocks_.end_at[pc]; ++i) {
       const Instr& instr = kernel_.code[i];
       if (instr.op == Op::kLoop && instr.loop == LoopKind::kThread) return n * ThreadsOf(i);
     }
@@ -338,7 +324,7 @@ class KernelRenderer {
     if (inner > 1) number = StrCat(number, " / ", inner);
     if (!outermost) number = StrCat(number, " % ", trips);
     DefineCounter(kernel_.code[pc], number);
-    RenderBlock(pc + 1, end_[pc]);
+    RenderBlock(pc + 1, blocks_.end_at[pc]);
     if (!outermost) return;
     text_.Close();
     role_ = Role::kTogether;
@@ -437,7 +423,7 @@ class KernelRenderer {
   Role role_ = Role::kAlone;
   std::vector<bool> stored_, loaded_;  // memories that others may have, since the last barrier
   bool pending_ = false;               // one of them
-  std::vector<size_t> else_, end_;
+  program::Blocks blocks_;
   std::vector<std::string> names_;
   std::vector<int64_t> grid_;
   int64_t grid_size_ = 1, shared_offset_ = 0;

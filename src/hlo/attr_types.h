@@ -85,6 +85,16 @@ struct SparsityConfig {
 
 enum class Direction : uint8_t { kEq, kNe, kGe, kGt, kLe, kLt };
 WEFT_ENUM(Direction, "EQ", "NE", "GE", "GT", "LE", "LT")
+// What b compares with a as, where a compares with b as d.
+inline Direction Swapped(Direction d) {
+  switch (d) {
+    case Direction::kGe: return Direction::kLe;
+    case Direction::kGt: return Direction::kLt;
+    case Direction::kLe: return Direction::kGe;
+    case Direction::kLt: return Direction::kGt;
+    default: return d;
+  }
+}
 enum class ComparisonType : uint8_t { kUnset, kFloat, kTotalOrder, kSigned, kUnsigned };
 WEFT_ENUM(ComparisonType, "", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED")
 enum class CompareOrder : uint8_t { kUnset, kPartial, kTotal };

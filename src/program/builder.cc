@@ -247,29 +247,6 @@ ValueId KernelBuilder::ReduceLanes(Op op, ValueId a) {
   return Emit(op, {first, Extract(a, 1)});
 }
 
-// e^x = 2^n * 2^f with n the nearest integer to x*log2(e), and f from x by two fused steps, so that
-// large x keeps its low bits. 2^n * 2^f is exp2(n) * exp2(f) with n cut in two for the extremes.
-ValueId KernelBuilder::Exp(ValueId a) {
-  Type t = type(a);
-  bool wide = t.dtype == DType::kF64;
-  double hi = wide ? 0x1.62e42fefa39efp-1 : 0x1.62e43p-1;
-  double lo = wide ? 0x1.abc9e3b39803fp-56 : -0x1.05c61p-29;
-  double limit = wide ? 1100 : 160;
-  ValueId clamped = Max(Min(a, Float(limit, t)), Float(-limit, t));
-  ValueId n = Emit(Op::kRound, {Mul(clamped, Float(M_LOG2E, t))});
-  ValueId minus_n = Emit(Op::kNeg, {n});
-  ValueId r = Fma(minus_n, Float(lo, t), Fma(minus_n, Float(hi, t), clamped));
-  ValueId half = Emit(Op::kFloor, {Mul(n, Float(0.5, t))});
-  ValueId fraction = Emit(Op::kExp2, {Mul(r, Float(M_LOG2E, t))});
-  ValueId scaled = Mul(fraction, Emit(Op::kExp2, {half}));
-  return Mul(scaled, Emit(Op::kExp2, {Sub(n, half)}));
-}
-
-ValueId KernelBuilder::Log(ValueId a) {
-  Type t = type(a);
-  return Mul(Emit(Op::kLog2, {a}), Float(M_LN2, t));
-}
-
 ValueId KernelBuilder::Load(MemoryId memory, ValueId index, int lanes, ValueId mask, int align) {
   Instr instr;
   instr.op = Op::kLoad;

@@ -78,9 +78,6 @@ class KernelBuilder {
   ValueId Any(ValueId a);  // of a pred; nothing for one lane
   // op over all lanes by halving: lane i with lane i + n/2, and so on.
   ValueId ReduceLanes(Op op, ValueId a);
-  // e^x and ln x from exp2 and log2, within a few ULP.
-  ValueId Exp(ValueId a);
-  ValueId Log(ValueId a);
 
   // The result has the memory's compute type and the lanes asked for, or those of the index.
   ValueId Load(MemoryId memory, ValueId index, int lanes = 1, ValueId mask = -1, int align = 0);

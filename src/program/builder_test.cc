@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "program/interpret.h"
+#include "program/math.h"
 #include "program/program.h"
 
 namespace weft::program {
@@ -143,7 +144,7 @@ TEST(Builder, LogAndConstants) {
   KernelBuilder b("log");
   auto x = b.Param("x", DType::kF64, 3, Access::kRead);
   auto y = b.Param("y", DType::kF64, 3, Access::kWrite);
-  b.For(LoopKind::kVector, 0, 3, [&](ValueId i) { b.Store(y, i, b.Log(b.Load(x, i))); });
+  b.For(LoopKind::kVector, 0, 3, [&](ValueId i) { b.Store(y, i, math::Log(b, b.Load(x, i))); });
   Program p = Around(std::move(b).Build());
   p.buffers[0].kind = BufferKind::kTemp;
   BufferId c = AddConstant(p, "c", Ramp(DType::kF64, 3, 1, 0.1));

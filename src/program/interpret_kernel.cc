@@ -33,7 +33,7 @@ class KernelRunner {
     memory_.resize(kernel_.memories.size());
     arrays_.resize(kernel_.memories.size());
     AssignCells();
-    MatchBlocks();
+    blocks_ = MatchBlocks(kernel_);
     for (size_t pc = 0; pc < kernel_.code.size();) {
       TRY(budget_.Spend(1));
       pc = TRY(Execute(pc));
@@ -64,22 +64,6 @@ class KernelRunner {
     }
   }
 
-  // For the opening instruction of a block: where its else (or else end) and its end are.
-  void MatchBlocks() {
-    else_.resize(kernel_.code.size());
-    end_ = else_;
-    std::vector<size_t> open;
-    for (size_t pc = 0; pc < kernel_.code.size(); ++pc) {
-      Op op = kernel_.code[pc].op;
-      if (op == Op::kLoop || op == Op::kIf) open.push_back(pc);
-      if (op == Op::kElse) else_[open.back()] = pc;
-      if (op != Op::kEnd) continue;
-      end_[open.back()] = pc;
-      if (else_[open.back()] == 0) else_[open.back()] = pc;
-      open.pop_back();
-    }
-  }
-
   uint64_t* Cells(ValueId id) { return &cells_[cell_of_[id]]; }
   int64_t IntOf(ValueId id) { return static_cast<int64_t>(*Cells(id)); }
 
@@ -106,12 +90,12 @@ class KernelRunner {
       case Op::kIf: {
         frames_.push_back({pc});
         if (*Cells(instr.args[0])) return pc + 1;
-        if (else_[pc] != end_[pc]) return else_[pc] + 1;
+        if (blocks_.else_at[pc] != 0) return blocks_.else_at[pc] + 1;
         frames_.pop_back();
-        return end_[pc] + 1;
+        return blocks_.end_at[pc] + 1;
       }
       case Op::kElse: {
-        size_t end = end_[frames_.back().open];
+        size_t end = blocks_.end_at[frames_.back().open];
         Assign(kernel_.code[end].results, instr.args);
         frames_.pop_back();
         return end + 1;
@@ -127,10 +111,10 @@ class KernelRunner {
 
   size_t EnterLoop(size_t pc, const Instr& instr) {
     Frame frame{pc, IntOf(instr.args[0]), IntOf(instr.args[1]), IntOf(instr.args[2])};
-    const Instr& end = kernel_.code[end_[pc]];
+    const Instr& end = kernel_.code[blocks_.end_at[pc]];
     if (frame.counter >= frame.end) {
       Assign(end.results, instr.args, 0, 3);
-      return end_[pc] + 1;
+      return blocks_.end_at[pc] + 1;
     }
     Assign(instr.results, instr.args, 1, 3);
     *Cells(instr.results[0]) = static_cast<uint64_t>(frame.counter);
@@ -286,7 +270,8 @@ class KernelRunner {
   RaceDetector races_;
   std::vector<std::span<std::byte>> memory_;
   std::vector<std::vector<std::byte>> arrays_;
-  std::vector<size_t> cell_of_, else_, end_;
+  std::vector<size_t> cell_of_;
+  Blocks blocks_;
   std::vector<uint64_t> cells_, moved_;
   std::vector<Frame> frames_;
 };

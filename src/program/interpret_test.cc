@@ -12,6 +12,7 @@
 
 #include "base/elements.h"
 #include "program/builder.h"
+#include "program/math.h"
 #include "program/program.h"
 
 namespace weft::program {
@@ -96,7 +97,7 @@ Program FusedRowSums(int64_t rows, int64_t cols) {
           ValueId inside = b.Emit(Op::kLt, {lanes, b.Int(cols, {DType::kS64, 8})});
           ValueId v = b.Load(x, b.Add(base, i), 8, inside);
           ValueId w = b.Load(bias, i, 8, inside);
-          ValueId e = b.Exp(b.Fma(v, b.F32(2, 8), w));
+          ValueId e = math::Exp(b, b.Fma(v, b.F32(2, 8), w));
           return {b.Add(carried[0], b.Select(inside, e, b.F32(0, 8)))};
         },
         8);
@@ -141,7 +142,8 @@ TEST(Interpret, ExpIsAccurate) {
   constexpr int64_t kCount = 2001;
   auto x = b.Param("x", DType::kF32, kCount, Access::kRead);
   auto y = b.Param("y", DType::kF32, kCount, Access::kWrite);
-  b.For(LoopKind::kParallel, 0, kCount, [&](ValueId i) { b.Store(y, i, b.Exp(b.Load(x, i))); });
+  b.For(LoopKind::kParallel, 0, kCount,
+        [&](ValueId i) { b.Store(y, i, math::Exp(b, b.Load(x, i))); });
   Program p;
   p.name = "exp";
   BufferId xb = AddBuffer(p, "x", Shape(DType::kF32, {kCount}), BufferKind::kParameter);

@@ -81,6 +81,22 @@ std::optional<int64_t> TripCount(const Kernel& kernel, const Instr& loop) {
   return (distance - 1) / step.AsInt() + 1;
 }
 
+Blocks MatchBlocks(const Kernel& kernel) {
+  Blocks blocks;
+  blocks.else_at.resize(kernel.code.size());
+  blocks.end_at.resize(kernel.code.size());
+  std::vector<size_t> open;
+  for (size_t pc = 0; pc < kernel.code.size(); ++pc) {
+    Op op = kernel.code[pc].op;
+    if (op == Op::kLoop || op == Op::kIf) open.push_back(pc);
+    if (op == Op::kElse) blocks.else_at[open.back()] = pc;
+    if (op != Op::kEnd) continue;
+    blocks.end_at[open.back()] = pc;
+    open.pop_back();
+  }
+  return blocks;
+}
+
 LaunchExtents Extents(const Kernel& kernel) {
   LaunchExtents extents;
   std::vector<int64_t> threads = {1};  // product of the enclosing thread loops

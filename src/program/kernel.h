@@ -134,6 +134,12 @@ struct Kernel {
 // The constant trip count of a loop instruction, if its bounds are constant.
 std::optional<int64_t> TripCount(const Kernel& kernel, const Instr& loop);
 
+// Where blocks end: for the instruction that opens one, its else (0: none) and its end.
+struct Blocks {
+  std::vector<size_t> else_at, end_at;
+};
+Blocks MatchBlocks(const Kernel& kernel);
+
 // What a launch needs: trip counts of the parallel nest, outermost first, and how many threads
 // the largest nest of thread loops has (1 without any). The kernel must verify.
 struct LaunchExtents {

@@ -1,9 +1,9 @@
 // rng_bit_generator, slowly: one element after the other.
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstring>
 
+#include "base/counter_random.h"
 #include "base/elements.h"
 #include "program/library_routines.h"
 
@@ -12,32 +12,6 @@ namespace {
 
 using Two = std::array<uint32_t, 2>;
 using Four = std::array<uint32_t, 4>;
-
-Two Threefry(Two counter, Two key) {
-  constexpr int kRotations[2][4] = {{13, 15, 26, 6}, {17, 29, 16, 24}};
-  const uint32_t keys[3] = {key[0], key[1], key[0] ^ key[1] ^ 0x1BD11BDAu};
-  uint32_t x = counter[0] + keys[0], y = counter[1] + keys[1];
-  for (uint32_t round = 0; round < 5; ++round) {
-    for (int rotation : kRotations[round % 2]) {
-      x += y;
-      y = std::rotl(y, rotation) ^ x;
-    }
-    x += keys[(round + 1) % 3];
-    y += keys[(round + 2) % 3] + round + 1;
-  }
-  return {x, y};
-}
-
-Four Philox(Four c, Two key) {
-  for (int round = 0; round < 10; ++round) {
-    uint64_t p = uint64_t{c[0]} * 0xD2511F53u, q = uint64_t{c[2]} * 0xCD9E8D57u;
-    c = {static_cast<uint32_t>(q >> 32) ^ c[1] ^ key[0], static_cast<uint32_t>(q),
-         static_cast<uint32_t>(p >> 32) ^ c[3] ^ key[1], static_cast<uint32_t>(p)};
-    key[0] += 0x9E3779B9u;
-    key[1] += 0xBB67AE85u;
-  }
-  return c;
-}
 
 Two HalvesOf(uint64_t x) {
   return {static_cast<uint32_t>(x), static_cast<uint32_t>(x >> 32)};
@@ -79,7 +53,7 @@ uint64_t FillThreefry(uint64_t key, uint64_t counter, DType dtype, const std::ve
                       std::span<std::byte> out) {
   int64_t width = ByteWidth(dtype), n = static_cast<int64_t>(out.size()) / width;
   auto at = [&](int64_t i) {
-    return Threefry(HalvesOf(counter + static_cast<uint64_t>(i)), HalvesOf(key));
+    return Threefry2x32(HalvesOf(counter + static_cast<uint64_t>(i)), HalvesOf(key));
   };
   if (BitWidth(dtype) == 64) {
     for (int64_t i = 0; i < n; ++i) {
@@ -116,7 +90,7 @@ uint64_t FillPhilox(uint64_t key, uint64_t low, uint64_t high, DType dtype,
     uint64_t sum = low + static_cast<uint64_t>(i / per_block);
     auto [c0, c1] = HalvesOf(sum);
     auto [c2, c3] = HalvesOf(high + (sum < low ? 1 : 0));
-    Four x = Philox({c0, c1, c2, c3}, HalvesOf(key));
+    Four x = Philox4x32({c0, c1, c2, c3}, HalvesOf(key));
     size_t lane = static_cast<size_t>(i % per_block);
     StoreBits(dtype, wide ? x[2 * lane] | uint64_t{x[2 * lane + 1]} << 32 : x[lane],
               out.data() + i * width);

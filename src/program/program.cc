@@ -20,33 +20,9 @@ std::string_view KindName(const Step& step) {
   return kNames[step.op.index()];
 }
 
-namespace {
-
-// Calls fn on every step of the list, outer steps first.
-template <class Fn>
-void WalkSteps(const std::vector<Step>& steps, const Fn& fn);
-
-template <class Fn>
-void WalkStep(const Step& step, const Fn& fn) {
-  fn(step);
-  if (auto* loop = std::get_if<WhileStep>(&step.op)) {
-    WalkSteps(loop->condition, fn);
-    WalkSteps(loop->body, fn);
-  } else if (auto* conditional = std::get_if<ConditionalStep>(&step.op)) {
-    for (const std::vector<Step>& branch : conditional->branches) WalkSteps(branch, fn);
-  }
-}
-
-template <class Fn>
-void WalkSteps(const std::vector<Step>& steps, const Fn& fn) {
-  for (const Step& step : steps) WalkStep(step, fn);
-}
-
-}  // namespace
-
 bool HasEffects(const Step& step) {
   bool effects = false;
-  WalkStep(step, [&](const Step& s) {
+  ForEachStep(std::span(&step, 1), [&](const Step& s) {
     auto* library = std::get_if<LibraryStep>(&s.op);
     effects |= library ? library->has_effects
                        : std::holds_alternative<CollectiveStep>(s.op) ||
@@ -58,7 +34,8 @@ bool HasEffects(const Step& step) {
 
 std::vector<Use> AllUses(const Step& step) {
   std::vector<Use> uses;
-  WalkStep(step, [&](const Step& s) { uses.insert(uses.end(), s.uses.begin(), s.uses.end()); });
+  ForEachStep(std::span(&step, 1),
+              [&](const Step& s) { uses.insert(uses.end(), s.uses.begin(), s.uses.end()); });
   return uses;
 }
 

@@ -23,6 +23,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -130,6 +131,19 @@ struct Step {
   int stream = 0;         // a hint
   Position pos;
 };
+// Calls fn for every step of a list and those inside them, outer ones first.
+template <class Steps, class Fn>
+void ForEachStep(Steps&& steps, const Fn& fn) {
+  for (auto& step : steps) {
+    fn(step);
+    if (auto* loop = std::get_if<WhileStep>(&step.op)) {
+      ForEachStep(loop->condition, fn);
+      ForEachStep(loop->body, fn);
+    } else if (auto* conditional = std::get_if<ConditionalStep>(&step.op)) {
+      for (auto& branch : conditional->branches) ForEachStep(branch, fn);
+    }
+  }
+}
 std::string_view KindName(const Step& step);  // "launch", "copy", ...
 bool HasEffects(const Step& step);            // nested steps included
 std::vector<Use> AllUses(const Step& step);   // nested steps included

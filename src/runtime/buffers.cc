@@ -14,18 +14,6 @@ using program::BufferKind;
 using program::Program;
 using program::Step;
 
-void ForEachStep(const std::vector<Step>& steps, const std::function<void(const Step&)>& visit) {
-  for (const Step& step : steps) {
-    visit(step);
-    if (auto* loop = std::get_if<program::WhileStep>(&step.op)) {
-      ForEachStep(loop->condition, visit);
-      ForEachStep(loop->body, visit);
-    } else if (auto* conditional = std::get_if<program::ConditionalStep>(&step.op)) {
-      for (const std::vector<Step>& branch : conditional->branches) ForEachStep(branch, visit);
-    }
-  }
-}
-
 std::string_view KindOf(const Buffer& buffer) {
   switch (buffer.kind) {
     case BufferKind::kParameter: return "argument";

@@ -27,52 +27,6 @@ constexpr int64_t kStraightLine = 16;    // elements without any loop, in serial
 
 }  // namespace
 
-double ElementCost(const Instruction& instruction) {
-  switch (instruction.op()) {
-    case HloOp::kParameter:
-    case HloOp::kConstant:
-    case HloOp::kBroadcast:
-    case HloOp::kReshape:
-    case HloOp::kBitcast:
-    case HloOp::kTuple:
-    case HloOp::kGetTupleElement:
-    case HloOp::kCopy:
-    case HloOp::kIota: return 0.2;
-    case HloOp::kExponential:
-    case HloOp::kLog:
-    case HloOp::kLogistic:
-    case HloOp::kTanh:
-    case HloOp::kExpm1:
-    case HloOp::kLog1p:
-    case HloOp::kErf:
-    case HloOp::kSine:
-    case HloOp::kCosine:
-    case HloOp::kCbrt: return 12;
-    case HloOp::kPower:
-    case HloOp::kAtan2:
-    case HloOp::kTan:
-    case HloOp::kRemainder:
-    case HloOp::kAsin:
-    case HloOp::kAcos:
-    case HloOp::kSinh:
-    case HloOp::kCosh:
-    case HloOp::kAsinh:
-    case HloOp::kAcosh:
-    case HloOp::kAtanh: return 30;
-    case HloOp::kDivide:
-    case HloOp::kSqrt:
-    case HloOp::kRsqrt: return IsFloat(instruction.shape().dtype()) ? 3 : 8;
-    case HloOp::kGather:
-    case HloOp::kTranspose:
-    case HloOp::kReverse: return 4;
-    default: return 1;
-  }
-}
-
-std::string SourceLine(const Instruction& instruction) {
-  return instruction.SourceLocation();
-}
-
 KernelDraft::KernelDraft(std::string name, program::Program& program, Memory& memory,
                          const program::TargetInfo& target)
     : program_(program),

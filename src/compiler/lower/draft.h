@@ -9,6 +9,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "compiler/element_cost.h"
 #include "compiler/lower/element.h"
 #include "compiler/lower/memory.h"
 #include "hlo/instruction.h"
@@ -28,9 +29,6 @@ struct KernelOutput {
   MemValue value;
   int64_t leaf = 0;  // of `inside`, when that is a tuple
 };
-
-// How much one element of an instruction costs, in units of about a quarter nanosecond.
-double ElementCost(const hlo::Instruction& instruction);
 
 // The kernels of a program, by what they do.
 class UniqueKernels {
@@ -111,8 +109,5 @@ class KernelDraft {
   };
   std::vector<Parameter> parameters_;
 };
-
-// "model.py:12 (layer)", or empty.
-std::string SourceLine(const hlo::Instruction& instruction);
 
 }  // namespace weft::compiler

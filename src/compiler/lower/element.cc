@@ -579,7 +579,6 @@ Result<Element> ElementEmitter::EmitGather(const Instruction& gather, const Inde
 Result<std::vector<Element>> ElementEmitter::Call(const hlo::Computation& computation,
                                                   std::span<const Element> arguments) {
   // The computation's instructions stand for other values in every call.
-  std::vector<const Instruction*> inside;
   for (const Instruction* instruction : computation) cache_.erase(instruction);
   for (size_t i = 0; i < arguments.size(); ++i) {
     SetValue(*computation.parameter(static_cast<int64_t>(i)), arguments[i]);
@@ -595,76 +594,6 @@ Result<std::vector<Element>> ElementEmitter::Call(const hlo::Computation& comput
   }
   for (const Instruction* instruction : computation) cache_.erase(instruction);
   return results;
-}
-
-// One output element as a loop over the reduced dimensions.
-Result<Element> ElementEmitter::EmitReduce(const Instruction& reduce, int64_t output,
-                                           const Index& index) {
-  const auto& attrs = reduce.attrs<hlo::ReduceAttrs>();
-  int64_t n = reduce.operand_count() / 2;
-  const Dims& from = reduce.operand(0)->shape().dims();
-  const Shape& shape = reduce.shape().IsTuple() ? reduce.shape().tuple_element(0) : reduce.shape();
-  Index at = Coordinates(shape.dims(), index);
-  std::vector<Element> init;
-  for (int64_t i = 0; i < n; ++i) init.push_back(TRY(Emit(*reduce.operand(n + i), Index())));
-  Index moved;
-  std::vector<size_t> reduced;
-  size_t next = 0;
-  int64_t total = 1;
-  for (size_t d = 0; d < from.size(); ++d) {
-    bool is_reduced = std::find(attrs.dimensions.begin(), attrs.dimensions.end(),
-                                static_cast<int64_t>(d)) != attrs.dimensions.end();
-    if (is_reduced) {
-      reduced.push_back(d);
-      total *= from[d];
-    }
-    moved.coords.push_back(is_reduced ? Constant(0) : at.coords[next++]);
-  }
-  auto step = [&](Coord number, std::vector<Element> acc) -> Result<std::vector<Element>> {
-    Index linear;
-    linear.is_linear = true;
-    linear.linear = number;
-    std::vector<int64_t> sizes;
-    for (size_t d : reduced) sizes.push_back(from[d]);
-    Index inner = Coordinates(sizes, linear);
-    for (size_t k = 0; k < reduced.size(); ++k) moved.coords[reduced[k]] = inner.coords[k];
-    std::vector<Element> args = std::move(acc);
-    for (int64_t i = 0; i < n; ++i) args.push_back(TRY(Emit(*reduce.operand(i), moved)));
-    return Call(*attrs.to_apply, args);
-  };
-  constexpr int64_t kUnrolled = 16;
-  if (total <= kUnrolled) {
-    std::vector<Element> acc = init;
-    for (int64_t i = 0; i < total; ++i) acc = TRY(step(Constant(i), acc));
-    return acc[static_cast<size_t>(output)];
-  }
-  // All carried values have the lanes of the wider of what goes in and what comes out.
-  KernelBuilder::Carry carry;
-  for (const Element& e : init) {
-    carry.push_back(lanes_ > 1 ? b_.Splat(e.re, lanes_) : e.re);
-    if (e.im >= 0) carry.push_back(lanes_ > 1 ? b_.Splat(e.im, lanes_) : e.im);
-  }
-  auto unpack = [&](std::span<const ValueId> values) {
-    std::vector<Element> elements;
-    size_t k = 0;
-    for (const Element& e : init) {
-      Element& out = elements.emplace_back();
-      out.re = values[k++];
-      if (e.im >= 0) out.im = values[k++];
-    }
-    return elements;
-  };
-  std::vector<ValueId> inside =
-      b_.BeginLoop(LoopKind::kSerial, b_.Int(0), b_.Int(total), b_.Int(1), carry);
-  std::vector<Element> acc = TRY(step({inside[0], 0, 1}, unpack(std::span(inside).subspan(1))));
-  KernelBuilder::Carry yield;
-  auto wide = [&](ValueId v) { return b_.type(v).lanes == lanes_ ? v : b_.Splat(v, lanes_); };
-  for (const Element& e : acc) {
-    yield.push_back(wide(e.re));
-    if (e.im >= 0) yield.push_back(wide(e.im));
-  }
-  std::vector<ValueId> after = b_.End(yield);
-  return unpack(after)[static_cast<size_t>(output)];
 }
 
 }  // namespace weft::compiler

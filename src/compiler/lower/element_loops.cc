@@ -1,4 +1,4 @@
-// Elements that are sums or windows over others: dot, reduce-window; and bit reinterpretations.
+// Elements that are loops over others: reduce, dot, reduce-window; and bit reinterpretations.
 #include <algorithm>
 #include <bit>
 
@@ -15,6 +15,7 @@ using program::Type;
 
 namespace {
 
+constexpr int64_t kUnrolledReduce = 16;
 constexpr int64_t kUnrolledDot = 32;
 constexpr int64_t kUnrolledWindow = 32;
 
@@ -23,6 +24,77 @@ bool Contains(std::span<const int64_t> list, int64_t x) {
 }
 
 }  // namespace
+
+// Few rounds are written out. All carried values have as many lanes as there are.
+Result<std::vector<Element>> ElementEmitter::Fold(int64_t rounds, int64_t unrolled,
+                                                  std::vector<Element> acc, const FoldStep& step) {
+  if (rounds <= unrolled) {
+    for (int64_t i = 0; i < rounds; ++i) acc = TRY(step(Constant(i), std::move(acc)));
+    return acc;
+  }
+  auto pack = [&](std::span<const Element> elements) {
+    KernelBuilder::Carry values;
+    auto wide = [&](ValueId v) { return b_.type(v).lanes == lanes_ ? v : b_.Splat(v, lanes_); };
+    for (const Element& e : elements) {
+      values.push_back(wide(e.re));
+      if (e.im >= 0) values.push_back(wide(e.im));
+    }
+    return values;
+  };
+  auto unpack = [&](std::span<const ValueId> values) {
+    std::vector<Element> elements;
+    size_t k = 0;
+    for (const Element& e : acc) {
+      Element& out = elements.emplace_back();
+      out.re = values[k++];
+      if (e.im >= 0) out.im = values[k++];
+    }
+    return elements;
+  };
+  std::vector<ValueId> inside =
+      b_.BeginLoop(LoopKind::kSerial, b_.Int(0), b_.Int(rounds), b_.Int(1), pack(acc));
+  std::vector<Element> next = TRY(step({inside[0], 0, 1}, unpack(std::span(inside).subspan(1))));
+  return unpack(b_.End(pack(next)));
+}
+
+// One output element as a loop over the reduced dimensions.
+Result<Element> ElementEmitter::EmitReduce(const Instruction& reduce, int64_t output,
+                                           const Index& index) {
+  const auto& attrs = reduce.attrs<hlo::ReduceAttrs>();
+  int64_t n = reduce.operand_count() / 2;
+  const Dims& from = reduce.operand(0)->shape().dims();
+  const Shape& shape = reduce.shape().IsTuple() ? reduce.shape().tuple_element(0) : reduce.shape();
+  Index at = Coordinates(shape.dims(), index);
+  std::vector<Element> init;
+  for (int64_t i = 0; i < n; ++i) init.push_back(TRY(Emit(*reduce.operand(n + i), Index())));
+  Index moved;
+  std::vector<size_t> reduced;
+  size_t next = 0;
+  int64_t total = 1;
+  for (size_t d = 0; d < from.size(); ++d) {
+    bool is_reduced = std::find(attrs.dimensions.begin(), attrs.dimensions.end(),
+                                static_cast<int64_t>(d)) != attrs.dimensions.end();
+    if (is_reduced) {
+      reduced.push_back(d);
+      total *= from[d];
+    }
+    moved.coords.push_back(is_reduced ? Constant(0) : at.coords[next++]);
+  }
+  auto step = [&](Coord number, std::vector<Element> acc) -> Result<std::vector<Element>> {
+    Index linear;
+    linear.is_linear = true;
+    linear.linear = number;
+    std::vector<int64_t> sizes;
+    for (size_t d : reduced) sizes.push_back(from[d]);
+    Index inner = Coordinates(sizes, linear);
+    for (size_t k = 0; k < reduced.size(); ++k) moved.coords[reduced[k]] = inner.coords[k];
+    std::vector<Element> args = std::move(acc);
+    for (int64_t i = 0; i < n; ++i) args.push_back(TRY(Emit(*reduce.operand(i), moved)));
+    return Call(*attrs.to_apply, args);
+  };
+  std::vector<Element> acc = TRY(Fold(total, kUnrolledReduce, std::move(init), step));
+  return acc[static_cast<size_t>(output)];
+}
 
 // Sums are in the compute type of the result, rounded once.
 Result<Element> ElementEmitter::EmitDot(const Instruction& dot, const Index& index) {
@@ -53,7 +125,8 @@ Result<Element> ElementEmitter::EmitDot(const Instruction& dot, const Index& ind
     total *= lhs.dim(d);
   }
   DType type = dot.shape().dtype(), part = program::ComputeType(RealType(type));
-  auto step = [&](Coord number, Element acc) -> Result<Element> {
+  auto step = [&](Coord number, std::vector<Element> sums) -> Result<std::vector<Element>> {
+    const Element& acc = sums[0];
     Index linear;
     linear.is_linear = true;
     linear.linear = number;
@@ -74,25 +147,14 @@ Result<Element> ElementEmitter::EmitDot(const Instruction& dot, const Index& ind
       if (IsFloat(part)) return b_.Fma(p, q, sum);
       return b_.Add(sum, b_.Mul(p, q));
     };
-    if (!IsComplex(type)) return Element{term(x.re, y.re, acc.re, false), -1};
-    ValueId re = term(x.im, y.im, term(x.re, y.re, acc.re, false), true);
-    return Element{re, term(x.im, y.re, term(x.re, y.im, acc.im, false), false)};
+    Element sum{term(x.re, y.re, acc.re, false), -1};
+    if (IsComplex(type)) {
+      sum.re = term(x.im, y.im, sum.re, true);
+      sum.im = term(x.im, y.re, term(x.re, y.im, acc.im, false), false);
+    }
+    return std::vector<Element>{sum};
   };
-  Element acc = Zero(type);
-  if (total <= kUnrolledDot) {
-    for (int64_t i = 0; i < total; ++i) acc = TRY(step(Constant(i), acc));
-  } else {
-    KernelBuilder::Carry carry = {b_.Splat(acc.re, lanes_)};
-    if (acc.im >= 0) carry.push_back(b_.Splat(acc.im, lanes_));
-    std::vector<ValueId> inside =
-        b_.BeginLoop(LoopKind::kSerial, b_.Int(0), b_.Int(total), b_.Int(1), carry);
-    Element next_acc =
-        TRY(step({inside[0], 0, 1}, Element{inside[1], acc.im >= 0 ? inside[2] : -1}));
-    KernelBuilder::Carry yield = {next_acc.re};
-    if (acc.im >= 0) yield.push_back(next_acc.im);
-    std::vector<ValueId> after = b_.End(yield);
-    acc = {after[0], acc.im >= 0 ? after[1] : -1};
-  }
+  Element acc = TRY(Fold(total, kUnrolledDot, {Zero(type)}, step))[0];
   if (!IsComplex(type)) acc.re = Round(acc.re, type);
   return acc;
 }
@@ -150,36 +212,8 @@ Result<Element> ElementEmitter::EmitReduceWindow(const Instruction& op, int64_t 
     for (size_t i = 0; i < next.size(); ++i) next[i] = Select(inside, next[i], acc[i]);
     return next;
   };
-  if (total <= kUnrolledWindow) {
-    std::vector<Element> acc = init;
-    for (int64_t i = 0; i < total; ++i) acc = TRY(step(Constant(i), acc));
-    return acc[static_cast<size_t>(output)];
-  }
-  KernelBuilder::Carry carry;
-  for (const Element& e : init) {
-    carry.push_back(b_.Splat(e.re, lanes_));
-    if (e.im >= 0) carry.push_back(b_.Splat(e.im, lanes_));
-  }
-  auto unpack = [&](std::span<const ValueId> values) {
-    std::vector<Element> elements;
-    size_t k = 0;
-    for (const Element& e : init) {
-      Element& out = elements.emplace_back();
-      out.re = values[k++];
-      if (e.im >= 0) out.im = values[k++];
-    }
-    return elements;
-  };
-  std::vector<ValueId> inside =
-      b_.BeginLoop(LoopKind::kSerial, b_.Int(0), b_.Int(total), b_.Int(1), carry);
-  std::vector<Element> acc = TRY(step({inside[0], 0, 1}, unpack(std::span(inside).subspan(1))));
-  KernelBuilder::Carry yield;
-  auto wide = [&](ValueId v) { return b_.type(v).lanes == lanes_ ? v : b_.Splat(v, lanes_); };
-  for (const Element& e : acc) {
-    yield.push_back(wide(e.re));
-    if (e.im >= 0) yield.push_back(wide(e.im));
-  }
-  return unpack(b_.End(yield))[static_cast<size_t>(output)];
+  std::vector<Element> acc = TRY(Fold(total, kUnrolledWindow, std::move(init), step));
+  return acc[static_cast<size_t>(output)];
 }
 
 // Same width: the bits under another type. Otherwise the last dimension holds the parts, the low

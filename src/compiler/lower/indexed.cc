@@ -33,7 +33,6 @@ Status Lowering::LowerScatter(const Instruction& scatter, Steps& steps) {
   KernelBody body;
   body.instruction = &scatter;
   body.members = {&scatter};
-  std::vector<Instruction*> below;
   auto bind = [&](const Instruction* i) {
     if (i->IsConstant() && i->literal().size() == 1) return;
     for (const KernelInput& in : body.inputs) {

@@ -211,7 +211,7 @@ KernelDraft Lowering::NewDraft(const KernelBody& body) {
 }
 
 void Lowering::Finish(KernelDraft& draft, const KernelBody& body, Steps& steps) {
-  steps.push_back(draft.Finish(kernels_, SourceLine(*body.instruction)));
+  steps.push_back(draft.Finish(kernels_, body.instruction->SourceLocation()));
 }
 
 Status Lowering::LowerKernel(const Instruction& instruction, Steps& steps) {

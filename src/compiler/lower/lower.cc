@@ -92,24 +92,28 @@ BufferId Lowering::Scratch(const Shape& shape, std::string_view name) {
                    program::BufferKind::kTemp);
 }
 
-void Lowering::Copy(MemValue from, MemValue to, std::string_view reason, const Instruction& at,
-                    Steps& steps) {
-  if (from == to || memory_.Share(from, to)) return;
+void Lowering::CopyBytes(BufferId from, BufferId to, std::string_view reason, const Instruction& at,
+                         Steps& steps) {
   Step step;
   step.op = program::CopyStep{};
-  step.uses = {In(program_, Buffer(from)), Out(program_, Buffer(to))};
+  step.uses = {In(program_, from), Out(program_, to)};
   step.name = StrCat("copy.", at.name());
-  step.source = SourceLine(at);
-  VLOG("copies", 3) << "copy of " << memory_.shape(from).ByteSize() << " bytes at " << at.name()
-                    << ": " << reason;
+  step.source = at.SourceLocation();
+  VLOG("copies", 3) << "copy of " << step.uses[0].slice.size << " bytes at " << at.name() << ": "
+                    << reason;
   steps.push_back(std::move(step));
+}
+
+void Lowering::Copy(MemValue from, MemValue to, std::string_view reason, const Instruction& at,
+                    Steps& steps) {
+  if (!memory_.Share(from, to)) CopyBytes(Buffer(from), Buffer(to), reason, at, steps);
 }
 
 // A value that another copy is about to overwrite is put aside first.
 void Lowering::CopyTogether(std::vector<std::pair<MemValue, MemValue>> moves,
                             std::string_view reason, const Instruction& at, Steps& steps) {
   std::erase_if(moves, [&](const auto& m) { return memory_.Share(m.first, m.second); });
-  std::vector<std::pair<BufferId, MemValue>> pending;
+  std::vector<std::pair<BufferId, BufferId>> pending;
   for (const auto& [from, to] : moves) {
     BufferId source = Buffer(from);
     bool overwritten = std::any_of(moves.begin(), moves.end(), [&, f = from](const auto& m) {
@@ -117,25 +121,12 @@ void Lowering::CopyTogether(std::vector<std::pair<MemValue, MemValue>> moves,
     });
     if (overwritten) {
       BufferId aside = Scratch(program_.buffers[source].shape, "aside");
-      Step step;
-      step.op = program::CopyStep{};
-      step.uses = {In(program_, source), Out(program_, aside)};
-      step.name = StrCat("copy.aside.", at.name());
-      steps.push_back(std::move(step));
+      CopyBytes(source, aside, "another copy overwrites it before it is read", at, steps);
       source = aside;
     }
-    pending.emplace_back(source, to);
+    pending.emplace_back(source, Buffer(to));
   }
-  for (const auto& [source, to] : pending) {
-    Step step;
-    step.op = program::CopyStep{};
-    step.uses = {In(program_, source), Out(program_, Buffer(to))};
-    step.name = StrCat("copy.", at.name());
-    step.source = SourceLine(at);
-    VLOG("copies", 2) << "copy of " << memory_.shape(to).ByteSize() << " bytes at " << at.name()
-                      << ": " << reason;
-    steps.push_back(std::move(step));
-  }
+  for (const auto& [from, to] : pending) CopyBytes(from, to, reason, at, steps);
 }
 
 Status Lowering::LowerComputation(const hlo::Computation& computation, Steps& steps) {
@@ -198,7 +189,7 @@ namespace {
 
 // The same steps with buffers exchanged.
 void ExchangeBuffers(Steps& steps, const std::vector<std::pair<BufferId, BufferId>>& pairs) {
-  for (Step& step : steps) {
+  ForEachStep(steps, [&](Step& step) {
     for (program::Use& use : step.uses) {
       for (const auto& [a, b] : pairs) {
         if (use.slice.buffer == a || use.slice.buffer == b) {
@@ -207,13 +198,7 @@ void ExchangeBuffers(Steps& steps, const std::vector<std::pair<BufferId, BufferI
         }
       }
     }
-    if (auto* loop = std::get_if<program::WhileStep>(&step.op)) {
-      ExchangeBuffers(loop->condition, pairs);
-      ExchangeBuffers(loop->body, pairs);
-    } else if (auto* choice = std::get_if<program::ConditionalStep>(&step.op)) {
-      for (Steps& branch : choice->branches) ExchangeBuffers(branch, pairs);
-    }
-  }
+  });
 }
 
 }  // namespace
@@ -270,7 +255,7 @@ Status Lowering::LowerWhile(const Instruction& loop, Steps& steps) {
   step.uses = {In(program_, Buffer(memory_.Leaf(*attrs.condition->root())))};
   step.op = std::move(op);
   step.name = loop.name();
-  step.source = SourceLine(loop);
+  step.source = loop.SourceLocation();
   steps.push_back(std::move(step));
   return {};
 }
@@ -293,7 +278,7 @@ Status Lowering::LowerConditional(const Instruction& conditional, Steps& steps) 
   step.uses = {In(program_, Buffer(memory_.Leaf(*conditional.operand(0))))};
   step.op = std::move(op);
   step.name = conditional.name();
-  step.source = SourceLine(conditional);
+  step.source = conditional.SourceLocation();
   steps.push_back(std::move(step));
   return {};
 }

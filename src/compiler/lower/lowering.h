@@ -93,6 +93,8 @@ class Lowering {
   program::BufferId Buffer(MemValue value) { return memory_.Buffer(program_, value); }
   // A temporary that only this step and the next ones use.
   program::BufferId Scratch(const Shape& shape, std::string_view name);
+  void CopyBytes(program::BufferId from, program::BufferId to, std::string_view reason,
+                 const hlo::Instruction& at, Steps& steps);
   void Copy(MemValue from, MemValue to, std::string_view reason, const hlo::Instruction& at,
             Steps& steps);
   // Copies that all read before any of them writes.

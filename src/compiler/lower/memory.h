@@ -33,12 +33,6 @@ std::vector<InPlace> InPlaceOperands(const hlo::Instruction& instruction);
 // Whether an instruction's leaves are those of its operands.
 bool IsForwarding(const hlo::Instruction& instruction);
 
-struct CopyNeeded {
-  const hlo::Instruction* at = nullptr;  // the loop, conditional, update, or entry root
-  MemValue from = -1, to = -1;
-  std::string reason;
-};
-
 class Memory {
  public:
   static Result<Memory> Analyse(const hlo::Module& module);

@@ -36,7 +36,7 @@ Step Lowering::Routine(std::string name, const Instruction& instruction, std::ve
     if (v >= 0) step.uses.push_back(Out(program_, Buffer(v)));
   }
   step.name = instruction.name();
-  step.source = SourceLine(instruction);
+  step.source = instruction.SourceLocation();
   return step;
 }
 

@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "base/log.h"
+#include "compiler/element_cost.h"
 #include "compiler/passes.h"
 #include "compiler/passes/effects.h"
 #include "compiler/row_space.h"
@@ -33,50 +34,6 @@ enum class Kind : uint8_t {
   kUpdate,  // dynamic-update-slice: a loop over the update
   kRow,     // reductions of rows and what is computed from them, row by row
 };
-
-bool IsFree(const Instruction& i) {
-  switch (i.op()) {
-    case Op::kBroadcast:
-    case Op::kReshape:
-    case Op::kBitcast:
-    case Op::kIota:
-    case Op::kCopy: return true;
-    case Op::kConstant: return i.literal().IsValid() && i.literal().size() == 1;
-    default: return false;
-  }
-}
-
-double CostOfElement(const Instruction& i) {
-  if (IsFree(i)) return 0.1;
-  switch (i.op()) {
-    case Op::kExponential:
-    case Op::kLog:
-    case Op::kLogistic:
-    case Op::kTanh:
-    case Op::kExpm1:
-    case Op::kLog1p:
-    case Op::kErf:
-    case Op::kSine:
-    case Op::kCosine:
-    case Op::kCbrt:
-    case Op::kTan:
-    case Op::kPower:
-    case Op::kAtan2:
-    case Op::kAsin:
-    case Op::kAcos:
-    case Op::kSinh:
-    case Op::kCosh:
-    case Op::kAsinh:
-    case Op::kAcosh:
-    case Op::kAtanh: return 12;
-    case Op::kRemainder: return 8;
-    case Op::kDivide:
-    case Op::kSqrt:
-    case Op::kRsqrt:
-    case Op::kGather: return 3;
-    default: return 1;
-  }
-}
 
 int64_t ReduceLength(const Instruction& reduce) {
   int64_t length = 1;
@@ -288,7 +245,7 @@ class Fuser {
       }
     }
     double elements = i.shape().IsArray() ? static_cast<double>(i.shape().elements()) : 0;
-    double cost = CostOfElement(i);
+    double cost = ElementCost(i);
     bool inlinable = kind == Kind::kLoop || (kind == Kind::kReduce && i.shape().IsArray() &&
                                              ReduceLength(i) <= kShortReduce);
     if (kind == Kind::kReduce)

@@ -12,6 +12,23 @@ using hlo::Builder;
 using hlo::Instruction;
 using hlo::Op;
 
+// What the operands of an elementwise op are moved from; fills of one value in those dimensions.
+Result<std::vector<Instruction*>> OperandsBelow(const Instruction& i, Builder& b,
+                                                const Shape& below) {
+  std::vector<Instruction*> operands;
+  for (Instruction* operand : i.operands()) {
+    Instruction* scalar = FillScalar(*operand);
+    if (operand->shape().IsScalar()) {
+      operands.push_back(operand);
+    } else if (scalar == nullptr) {
+      operands.push_back(operand->operand(0));
+    } else {
+      operands.push_back(TRY(FillWith(b, scalar, Shape(scalar->shape().dtype(), below.dims()))));
+    }
+  }
+  return operands;
+}
+
 // The op of `i` on other operands, of dimensions `dims`.
 Instruction* CloneOn(Instruction& i, std::span<Instruction* const> operands, const Shape& dims) {
   Shape shape = Shape(i.shape().dtype(), dims.dims());
@@ -51,17 +68,7 @@ Result<Instruction*> ElementwiseOfBroadcasts(Instruction& i, Builder& b) {
   if (like == nullptr || i.shape().IsScalar()) return nullptr;
   const Shape& narrow = like->operand(0)->shape();
   if (narrow.elements() >= i.shape().elements()) return nullptr;
-  std::vector<Instruction*> operands;
-  for (Instruction* operand : i.operands()) {
-    Instruction* scalar = FillScalar(*operand);
-    if (operand->shape().IsScalar()) {
-      operands.push_back(operand);
-    } else if (scalar == nullptr) {
-      operands.push_back(operand->operand(0));
-    } else {
-      operands.push_back(TRY(FillWith(b, scalar, Shape(scalar->shape().dtype(), narrow.dims()))));
-    }
-  }
+  std::vector<Instruction*> operands = TRY(OperandsBelow(i, b, narrow));
   return b.Broadcast(CloneOn(i, operands, narrow), WithoutLayoutOf(i.shape()),
                      like->attrs<hlo::BroadcastAttrs>().dimensions);
 }
@@ -91,17 +98,7 @@ Result<Instruction*> ElementwiseOfRearranged(Instruction& i, Builder& b) {
   }
   if (moved < 2) return nullptr;
   const Shape& inside = like->operand(0)->shape();
-  std::vector<Instruction*> operands;
-  for (Instruction* operand : i.operands()) {
-    Instruction* scalar = FillScalar(*operand);
-    if (operand->shape().IsScalar()) {
-      operands.push_back(operand);
-    } else if (scalar == nullptr) {
-      operands.push_back(operand->operand(0));
-    } else {
-      operands.push_back(TRY(FillWith(b, scalar, Shape(scalar->shape().dtype(), inside.dims()))));
-    }
-  }
+  std::vector<Instruction*> operands = TRY(OperandsBelow(i, b, inside));
   Instruction* computed = CloneOn(i, operands, inside);
   Shape shape = WithoutLayoutOf(i.shape());
   return b.Add(like->op(), std::span(&computed, 1), like->attrs(), &shape);

@@ -33,15 +33,6 @@ Result<Instruction*> BitsLike(Builder& b, const Shape& shape, bool ones) {
   return FillWith(b, b.Constant(std::move(literal)), shape);
 }
 
-Direction Swapped(Direction d) {
-  switch (d) {
-    case Direction::kLt: return Direction::kGt;
-    case Direction::kLe: return Direction::kGe;
-    case Direction::kGt: return Direction::kLt;
-    case Direction::kGe: return Direction::kLe;
-    default: return d;
-  }
-}
 Direction Opposite(Direction d) {
   switch (d) {
     case Direction::kEq: return Direction::kNe;
