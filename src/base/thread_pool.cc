@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <memory>
 
 namespace weft {
@@ -9,6 +10,8 @@ namespace {
 
 // More pieces do not balance better, and each costs a little.
 constexpr int64_t kMaxPieces = 1024;
+// After so long a helper looks whether another loop waits for it.
+constexpr std::chrono::microseconds kTurn(500);
 
 }  // namespace
 
@@ -20,13 +23,28 @@ struct ThreadPool::Loop {
   RangeFn call;
   std::atomic<int32_t> next{0}, left;
 
-  void RunPieces() {
-    while (true) {
-      int32_t piece = next.fetch_add(1, std::memory_order_relaxed);
-      if (piece >= pieces) return;
-      int64_t begin = piece * piece_size;
-      call(fn, begin, begin + std::min(piece_size, n - begin));
-      if (left.fetch_sub(1, std::memory_order_acq_rel) == 1) left.notify_all();
+  // False: there is no piece left.
+  bool RunPiece() {
+    int32_t piece = next.fetch_add(1, std::memory_order_relaxed);
+    if (piece >= pieces) return false;
+    int64_t begin = piece * piece_size;
+    call(fn, begin, begin + std::min(piece_size, n - begin));
+    if (left.fetch_sub(1, std::memory_order_acq_rel) == 1) left.notify_all();
+    return true;
+  }
+  // What a thread of the pool does. Loops that wait get their turn, so that a long one does not
+  // keep all threads from the others.
+  static void Help(ThreadPool& pool, const std::shared_ptr<Loop>& loop) {
+    auto start = std::chrono::steady_clock::now();
+    while (loop->RunPiece()) {
+      auto now = std::chrono::steady_clock::now();
+      if (now - start < kTurn) continue;
+      start = now;
+      {
+        MutexLock lock(pool.mutex_);
+        if (pool.queue_.empty()) continue;
+      }
+      return pool.Enqueue([&pool, loop] { Help(pool, loop); }, 1);
     }
   }
   void WaitForHelpers() {
@@ -124,8 +142,9 @@ void ThreadPool::Run(int64_t n, int64_t grain, const void* fn, RangeFn call) {
   }
   auto loop = std::make_shared<Loop>(n, size, static_cast<int32_t>(pieces), fn, call);
   loop->left = loop->pieces;
-  Enqueue([loop] { loop->RunPieces(); }, helpers);
-  loop->RunPieces();
+  Enqueue([this, loop] { Loop::Help(*this, loop); }, helpers);
+  while (loop->RunPiece()) {
+  }
   loop->WaitForHelpers();
 }
 

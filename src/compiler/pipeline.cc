@@ -24,6 +24,7 @@ constexpr Pass kPasses[] = {
     {"inline-calls", InlineCalls},
     {"normalize-layouts", NormalizeLayouts},
     {"recognize-scans", RecognizeScans},
+    {"schedule", Schedule},
     {"separate-computations", SeparateComputations},
     {"simplify", Simplify},
     {"simplify-conditionals", SimplifyConditionals},
@@ -55,6 +56,7 @@ constexpr std::string_view kNativeAfter[] = {
     "separate-computations",  // lowering gives every executed computation buffers of its own
     "fuse",
     "eliminate-dead-code",
+    "schedule",  // last: of what really runs
 };
 
 bool IsDisabled(const Pass& pass, const CompileOptions& options) {

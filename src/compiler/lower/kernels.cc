@@ -40,92 +40,6 @@ bool NeedsCoordinates(const Instruction& i) {
 
 }  // namespace
 
-// An output may take an operand's memory if every element is read where it is written and nowhere
-// else, or if it is the array that an update writes into.
-std::vector<InPlace> InPlaceOperands(const Instruction& instruction) {
-  std::vector<InPlace> result;
-  const Instruction* root = &instruction;
-  HloOp op = instruction.op();
-  if (op == HloOp::kDynamicUpdateSlice) return {{0, 0}};
-  if (op == HloOp::kScatter) {
-    int64_t n = (instruction.operand_count() - 1) / 2;
-    for (int64_t i = 0; i < n; ++i) result.push_back({i, i});
-    return result;
-  }
-  if (hlo::IsElementwise(op)) {
-    for (int64_t k = 0; k < instruction.operand_count(); ++k) {
-      if (instruction.operand(k)->shape().dims() == instruction.shape().dims() &&
-          instruction.operand(k)->shape().dtype() == instruction.shape().dtype()) {
-        result.push_back({0, k});
-      }
-    }
-    return result;
-  }
-  if (op != HloOp::kFusion) return {};
-  const hlo::Computation& body = *instruction.attrs<hlo::FusionAttrs>().calls;
-  root = body.root();
-  if (root->op() == HloOp::kDynamicUpdateSlice) {
-    const Instruction* below = root->operand(0);
-    if (!below->IsParameter()) return {};
-    // Read besides being updated: only at the place of the update, before it is written.
-    for (const Instruction* user : below->users()) {
-      if (user == root) continue;
-      if (user->op() != HloOp::kDynamicSlice || user->operand(0) != below ||
-          user->shape().dims() != root->operand(1)->shape().dims()) {
-        return {};
-      }
-      for (int64_t d = 0; d < below->shape().rank(); ++d) {
-        if (user->operand(d + 1) != root->operand(d + 2)) return {};
-      }
-      // From the slice to the update, element by element.
-      std::vector<const Instruction*> work = {user};
-      while (!work.empty()) {
-        const Instruction* i = work.back();
-        work.pop_back();
-        for (const Instruction* next : i->users()) {
-          if (next == root) {
-            if (next->operand(1) != i) return {};
-            continue;
-          }
-          if (!hlo::IsElementwise(next->op())) return {};
-          work.push_back(next);
-        }
-      }
-    }
-    return {{0, below->parameter_number()}};
-  }
-  std::vector<const Instruction*> roots;
-  if (root->op() == HloOp::kTuple) {
-    roots.assign(root->operands().begin(), root->operands().end());
-  } else {
-    roots.push_back(root);
-  }
-  const Dims dims = roots[0]->shape().dims();
-  for (const Instruction* r : roots) {
-    if (!hlo::IsElementwise(r->op()) || r->shape().dims() != dims) return {};
-  }
-  for (const Instruction* parameter : body.parameters()) {
-    if (parameter->shape().dims() != dims) continue;
-    std::vector<const Instruction*> work = {parameter};
-    bool same = true;
-    for (size_t at = 0; at < work.size() && same; ++at) {
-      for (const Instruction* user : work[at]->users()) {
-        if (user == root && root->op() == HloOp::kTuple) continue;
-        same &= hlo::IsElementwise(user->op()) && user->shape().dims() == dims;
-        if (std::find(work.begin(), work.end(), user) == work.end()) work.push_back(user);
-      }
-      if (work.size() > 200) same = false;
-    }
-    if (!same) continue;
-    for (size_t k = 0; k < roots.size(); ++k) {
-      if (roots[k]->shape().dtype() == parameter->shape().dtype()) {
-        result.push_back({static_cast<int64_t>(k), parameter->parameter_number()});
-      }
-    }
-  }
-  return result;
-}
-
 KernelBody Lowering::BodyOf(const Instruction& instruction) const {
   KernelBody body;
   body.instruction = &instruction;
@@ -327,7 +241,7 @@ Status Lowering::LowerUpdate(const KernelBody& body, Steps& steps) {
   // Most of the array is new: one loop over all of it reads less than a copy and the update.
   bool most = slice.shape().elements() * 2 > root.shape().elements();
   if (most && !memory_.Share(input->value, result)) return LowerLoop(body, steps);
-  Copy(input->value, result, "the updated array is read later, or cannot be written", root, steps);
+  Copy(input->value, result, "the updated array", root, steps);
   KernelBody part = body;
   // The array below is an input only if something else in the kernel reads it.
   bool read = false;

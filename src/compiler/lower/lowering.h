@@ -36,6 +36,7 @@ class Lowering {
            const program::TargetInfo& target, Memory memory)
       : module_(module), options_(options), target_(target), memory_(std::move(memory)) {}
   Result<program::Program> Run();
+  std::vector<CopyNote> TakeCopies() { return std::move(copies_); }
 
  private:
   Status LowerComputation(const hlo::Computation& computation, Steps& steps);
@@ -110,6 +111,8 @@ class Lowering {
   program::Program program_;
   UniqueKernels kernels_;
   bool serial_ = false;  // inside a loop that is to run as one native function
+  bool in_loop_ = false;
+  std::vector<CopyNote> copies_;
   int scratch_count_ = 0;
 };
 

@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "compiler/element_cost.h"
+#include "compiler/in_place.h"
 #include "compiler/passes.h"
 #include "compiler/passes/effects.h"
 #include "compiler/row_space.h"
@@ -187,7 +188,25 @@ class Fuser {
       // The array below an update stays in memory; so do initial values of reductions.
       if (user->op() == Op::kDynamicUpdateSlice && user->operand(0) == &i) return false;
     }
-    return true;
+    return group.kind != Kind::kUpdate || !SpoilsUpdate(i, *group.root);
+  }
+
+  // Whether an update could no longer be made in place because `i` reads other elements of the
+  // array below it. Where most of the array is new that does not matter.
+  static bool SpoilsUpdate(const Instruction& i, const Instruction& update) {
+    auto behind_names = [](const Instruction* x) {
+      while (x->op() == Op::kReshape || x->op() == Op::kBitcast || x->op() == Op::kCopy) {
+        x = x->operand(0);
+      }
+      return x;
+    };
+    if (2 * update.operand(1)->shape().elements() > update.shape().elements()) return false;
+    const Instruction* below = behind_names(update.operand(0));
+    for (const Instruction* operand : i.operands()) {
+      if (behind_names(operand) != below) continue;
+      if (operand != update.operand(0) || ReadsElsewhere(i, update)) return true;
+    }
+    return false;
   }
 
   void Refuse(const Instruction& i, std::string_view reason) const {
