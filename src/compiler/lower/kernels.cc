@@ -1,5 +1,7 @@
 // Instructions and fusions as loop kernels.
 #include <algorithm>
+#include <array>
+#include <bit>
 
 #include "base/str.h"
 #include "compiler/lower/lowering.h"
@@ -13,7 +15,6 @@ using HloOp = hlo::Op;
 
 namespace {
 
-constexpr int64_t kShortReduce = 16;          // elements: computed where they are needed
 constexpr double kSplitReduceCost = 200'000;  // rows worth cutting in pieces
 constexpr int64_t kPieces = 32;
 
@@ -90,27 +91,36 @@ LoopShape Lowering::ShapeOf(const KernelBody& body, const Dims& dims) const {
   double elements = 1;
   for (int64_t d : dims) elements *= static_cast<double>(d);
   double cost = static_cast<double>(body.inputs.size() + body.outputs.size());
-  shape.width = 1;
-  auto widen = [&](DType dtype) {
-    shape.width = std::max(shape.width, std::max<int64_t>(ByteWidth(RealType(dtype)), 1));
-    if (IsFloat(dtype)) shape.width = std::max<int64_t>(shape.width, 4);
+  // What most of the work is done in decides the lanes: a few wider values take several registers.
+  std::array<double, 4> work_by_width = {};  // of 1, 2, 4 and 8 bytes
+  auto note = [&](DType dtype, double work) {
+    int64_t width = std::max<int64_t>(ByteWidth(RealType(dtype)), IsFloat(dtype) ? 4 : 1);
+    work_by_width[static_cast<size_t>(std::bit_width(static_cast<uint64_t>(width)) - 1)] += work;
   };
   for (const KernelInput& input : body.inputs) {
     if (input.inside->shape().IsArray() && !input.inside->shape().IsScalar()) {
-      widen(input.inside->shape().dtype());
+      note(input.inside->shape().dtype(), 1);
     }
   }
   for (const Instruction* i : body.members) {
     shape.flat &= !NeedsCoordinates(*i);
     if (!i->shape().IsArray()) continue;
-    widen(i->shape().dtype());
     double times = std::max(1.0, static_cast<double>(i->shape().elements()) / elements);
+    note(i->shape().dtype(), times * ElementCost(*i));
     cost += times * ElementCost(*i);
     if (i->op() == HloOp::kReduce || i->op() == HloOp::kDot || i->op() == HloOp::kReduceWindow) {
       cost += 2.0 * static_cast<double>(i->operand(0)->shape().elements()) /
               std::max(1.0, static_cast<double>(i->shape().elements()));
     }
   }
+  constexpr double kMinorShare = 0.15;
+  double total = 0, wider = 0;
+  for (double work : work_by_width) total += work;
+  size_t widest = work_by_width.size() - 1;
+  while (widest > 0 && wider + work_by_width[widest] <= kMinorShare * total) {
+    wider += work_by_width[widest--];
+  }
+  shape.width = int64_t{1} << widest;
   shape.cost = cost;
   for (const KernelOutput& output : body.outputs) {
     for (const KernelInput& input : body.inputs) {
