@@ -313,8 +313,10 @@ Element ElementEmitter::Select(ValueId pred, Element a, Element b) {
   auto one = [&](ValueId x, ValueId y) {
     ValueId p = pred;
     Match(x, y);
-    Match(p, x);
-    Match(p, y);
+    if (b_.type(p).lanes > 1) {  // one lane chooses for all
+      Match(p, x);
+      Match(p, y);
+    }
     return b_.Select(p, x, y);
   };
   return {one(a.re, b.re), a.im < 0 ? -1 : one(a.im, b.im)};
