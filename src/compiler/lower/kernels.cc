@@ -83,6 +83,29 @@ KernelBody Lowering::BodyOf(const Instruction& instruction) const {
   return body;
 }
 
+namespace {
+
+// How many elements are put together in all.
+double Combined(const Instruction& i) {
+  double elements = static_cast<double>(i.shape().elements());
+  switch (i.op()) {
+    case HloOp::kReduce: return static_cast<double>(i.operand(0)->shape().elements());
+    case HloOp::kReduceWindow:
+      for (const hlo::WindowDim& d : i.attrs<hlo::ReduceWindowAttrs>().window.dims) {
+        elements *= static_cast<double>(d.size);
+      }
+      return elements;
+    case HloOp::kDot:
+      for (int64_t d : i.attrs<hlo::DotAttrs>().lhs_contracting_dims) {
+        elements *= static_cast<double>(i.operand(0)->shape().dim(d));
+      }
+      return elements;
+    default: return 0;
+  }
+}
+
+}  // namespace
+
 LoopShape Lowering::ShapeOf(const KernelBody& body, const Dims& dims) const {
   LoopShape shape;
   shape.dims = dims;
@@ -105,13 +128,11 @@ LoopShape Lowering::ShapeOf(const KernelBody& body, const Dims& dims) const {
   for (const Instruction* i : body.members) {
     shape.flat &= !NeedsCoordinates(*i);
     if (!i->shape().IsArray()) continue;
-    double times = std::max(1.0, static_cast<double>(i->shape().elements()) / elements);
+    // Of an update only what is new.
+    const Shape& made = i->op() == HloOp::kDynamicUpdateSlice ? i->operand(1)->shape() : i->shape();
+    double times = std::max(1.0, static_cast<double>(made.elements()) / elements);
     note(i->shape().dtype(), times * ElementCost(*i));
-    cost += times * ElementCost(*i);
-    if (i->op() == HloOp::kReduce || i->op() == HloOp::kDot || i->op() == HloOp::kReduceWindow) {
-      cost += 2.0 * static_cast<double>(i->operand(0)->shape().elements()) /
-              std::max(1.0, static_cast<double>(i->shape().elements()));
-    }
+    cost += times * ElementCost(*i) + 2.0 * Combined(*i) / std::max(1.0, elements);
   }
   constexpr double kMinorShare = 0.15;
   double total = 0, wider = 0;
