@@ -65,6 +65,9 @@ struct WeftExtension {
 void SetHostViews(bool allowed);
 bool HostViews();
 
+// Tells the Python function `id` something at compile time: bytes, which it gets as an array.
+Status TellPython(uint64_t id, std::string_view bytes);
+
 // The custom call `weft_python_callback`.
 inline constexpr std::string_view kCallbackTarget = "weft_python_callback";
 Result<Literal> RunHostCallback(const hlo::Instruction& call, std::span<Literal> operands);
