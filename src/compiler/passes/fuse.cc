@@ -257,7 +257,9 @@ class Fuser {
       return Evaluations(i, group) <= limit * elements + 0.5;
     };
     if (!must && groups.size() == 1 && EnterRows(i, groups[0])) return;
-    double limit = IsFree(i) ? 1e30 : cost <= 1 ? 6 : cost <= 4 ? 3 : 1.01;
+    // Reading through a slice costs no more than reading what it would have been copied to.
+    bool view = i.op() == Op::kSlice || i.op() == Op::kReverse;
+    double limit = IsFree(i) ? 1e30 : view ? 64 : cost <= 1 ? 6 : cost <= 4 ? 3 : 1.01;
     if (inlinable && !must && groups.size() == 1 && fits(groups[0], limit)) {
       Join(i, groups[0], Evaluations(i, groups_[static_cast<size_t>(groups[0])]));
       return;
