@@ -29,6 +29,7 @@ constexpr Pass kPasses[] = {
     {"separate-computations", SeparateComputations},
     {"simplify", Simplify},
     {"simplify-conditionals", SimplifyConditionals},
+    {"simplify-ranges", SimplifyRanges},
     {"simplify-while", SimplifyWhile},
 };
 
@@ -51,11 +52,11 @@ constexpr std::string_view kNativeBefore[] = {
 };
 constexpr std::string_view kNativeAfter[] = {
     "canonicalize-dots",  // behind simplify, which takes transposes into dots
-    "expand-empty-ops",
-    "eliminate-common-subexpressions",
+    "expand-empty-ops",      "eliminate-common-subexpressions",
     "eliminate-dead-code",
     "separate-computations",  // lowering gives every executed computation buffers of its own
-    "fuse",
+    "simplify-ranges",        // behind separate-computations: one caller, one range
+    "eliminate-dead-code",   "fuse",
     "eliminate-dead-code",
     "schedule",  // last: of what really runs
 };

@@ -225,6 +225,48 @@ Coord ElementEmitter::FromElement(Element element) {
   return coord;
 }
 
+Result<Coord> ElementEmitter::EmitCoord(const Instruction& instruction, const Index& index) {
+  Coord coord = FromElement(TRY(Emit(instruction, index)));
+  if (!ranges_) return coord;
+  if (std::optional<ValueRange> range = ranges_->Of(instruction)) {
+    coord.low = std::max(range->low, -Coord::kUnknownCoord);
+    coord.high = std::min(range->high, Coord::kUnknownCoord);
+  }
+  return coord;
+}
+
+// Numpy's indices, x < 0 ? x + size : x, are nearly always in range as they are: that is asked
+// first, so that the others cost nothing.
+Result<Coord> ElementEmitter::EmitStart(const Instruction& start, int64_t room) {
+  auto wraps = [&]() -> const Instruction* {
+    if (start.op() != HloOp::kSelect || bound_.contains(&start)) return nullptr;
+    const Instruction *compare = start.operand(0), *x = start.operand(2);
+    bool negative = compare->op() == HloOp::kCompare && compare->operand(0) == x &&
+                    compare->attrs<hlo::CompareAttrs>().direction == hlo::Direction::kLt &&
+                    compare->operand(1)->IsConstant() && !bound_.contains(compare);
+    if (!negative || !IsSigned(x->shape().dtype()) || BitWidth(x->shape().dtype()) < 32) {
+      return nullptr;
+    }
+    return compare->operand(1)->literal().GetInt(0) == 0 ? x : nullptr;
+  };
+  std::optional<ValueRange> range = ranges_ ? ranges_->Of(start) : std::nullopt;
+  const Instruction* x = range && (range->low < 0 || range->high > room) ? wraps() : nullptr;
+  if (x == nullptr || branches_ > 0) return Clamp(TRY(EmitCoord(start, Index())), 0, room);
+  for (const KnownStart& known : starts_) {
+    if (known.start == &start && known.room == room && b_.IsOpen(known.block)) return known.coord;
+  }
+  int64_t block = b_.block();
+  Coord plain = TRY(EmitCoord(*x, Index()));
+  Type wide{DType::kU64, 1};
+  ValueId inside = b_.Emit(Op::kLe, {b_.Cast(plain.base, wide.dtype), b_.Int(room, wide)});
+  b_.BeginIf(inside);
+  b_.BeginElse(std::vector<ValueId>{plain.base});
+  Coord clamped = Clamp(TRY(EmitCoord(start, Index())), 0, room);
+  Coord coord{b_.End(std::vector<ValueId>{clamped.base})[0], 0, 1, 0, room};
+  starts_.push_back({&start, room, block, coord});
+  return coord;
+}
+
 // --- memory ---
 
 // Lanes a few elements from each other: the runs in which they lie, shuffled.
@@ -557,9 +599,8 @@ Result<Element> ElementEmitter::EmitDynamicSlice(const Instruction& slice, const
   for (int64_t d = 0; d < operand.shape().rank(); ++d) {
     int64_t room = operand.shape().dim(d) - slice.shape().dim(d);
     if (room == 0) continue;
-    Coord start = FromElement(TRY(Emit(*slice.operand(d + 1), Index())));
     Coord& c = at.coords[static_cast<size_t>(d)];
-    c = Add(c, Clamp(start, 0, room));
+    c = Add(c, TRY(EmitStart(*slice.operand(d + 1), room)));
   }
   return Emit(operand, at);
 }
@@ -600,9 +641,9 @@ Result<Element> ElementEmitter::EmitGather(const Instruction& gather, const Inde
   }
   for (size_t k = 0; k < attrs.start_index_map.size(); ++k) {
     size_t d = static_cast<size_t>(attrs.start_index_map[k]);
-    Element start = TRY(Emit(*gather.operand(1), start_index(static_cast<int64_t>(k))));
+    Coord start = TRY(EmitCoord(*gather.operand(1), start_index(static_cast<int64_t>(k))));
     int64_t room = operand.dims()[d] - attrs.slice_sizes[d];
-    moved.coords[d] = Add(moved.coords[d], Clamp(FromElement(start), 0, room));
+    moved.coords[d] = Add(moved.coords[d], Clamp(start, 0, room));
   }
   return Emit(*gather.operand(0), moved);
 }

@@ -21,6 +21,8 @@ constexpr double kNoLimit = 1e30;
 // How often an element may be computed in one group instead of once.
 double RepeatLimit(const Instruction& i) {
   if (IsFree(i)) return kNoLimit;
+  // Reading through a slice costs no more than reading what it would have been copied to.
+  if (i.op() == Op::kSlice || i.op() == Op::kReverse) return 64;
   double cost = i.op() == Op::kReduce ? static_cast<double>(ReduceLength(i)) : ElementCost(i);
   return cost <= 1 ? 6 : cost <= 4 ? 3 : 1.01;
 }
