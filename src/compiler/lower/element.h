@@ -108,9 +108,15 @@ class ElementEmitter {
                                     int64_t first);
   Result<Element> EmitConcatenateChosen(const hlo::Instruction& concatenate, size_t d,
                                         const Index& at);
+  struct Operands {  // [begin, end) of a concatenation; where the first begins
+    int64_t begin, end, offset;
+  };
+  Result<Element> EmitConcatenateRange(const hlo::Instruction& concatenate, size_t d,
+                                       const Index& at, Operands range);
   Result<Element> EmitEither(ValueId condition, const std::function<Result<Element>()>& yes,
                              const std::function<Result<Element>()>& no);
   bool IsRun(const Index& at, size_t d) const;
+  ValueId LoadSpread(KernelBuilder::MemoryId memory, const Coord& at);
   Element Spread(Element value);
   Result<Element> EmitGather(const hlo::Instruction& gather, const Index& index);
   Result<Element> EmitDynamicSlice(const hlo::Instruction& slice, const Index& index);
@@ -149,7 +155,8 @@ class ElementEmitter {
   std::unordered_map<const hlo::Instruction*, Place> places_;  // of bound ones, where not row-major
   std::unordered_map<const hlo::Instruction*, std::vector<Cached>> cache_;
   int depth_ = 0;
-  int branches_ = 0;  // of EmitEither, open
+  int branches_ = 0;    // of EmitEither that have code twice, open
+  int open_tests_ = 0;  // of EmitConcatenateRange
 };
 
 }  // namespace weft::compiler
