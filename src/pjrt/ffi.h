@@ -61,6 +61,8 @@ struct WeftExtension {
   // false they are fetched as those of a device with memory of its own: JAX's transfer guards see
   // it.
   void (*set_host_views)(bool allowed);
+  // How many threads work on programs from now on.
+  void (*set_threads)(int32_t threads);
 };
 void SetHostViews(bool allowed);
 bool HostViews();
