@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "hlo/evaluate.h"
+#include "hlo/evaluate/contract.h"
 #include "hlo/random_arguments.h"
 #include "program/interpret.h"
 
@@ -178,12 +179,32 @@ std::string FormatResults(const RunResult& result, int64_t max_elements) {
   return out;
 }
 
+namespace {
+
+// What lies beyond run-time sizes means nothing.
+std::string CompareSized(const Literal& want, const Literal& got, double tolerance) {
+  Literal values[] = {want, got};
+  for (int64_t d = 0; d < want.shape().rank(); ++d) {
+    if (want.dynamic_size(d) == got.dynamic_size(d)) continue;
+    return StrCat("sizes of dimension ", d, " differ: ", want.dynamic_size(d), " and ",
+                  got.dynamic_size(d));
+  }
+  for (Literal& value : values) {
+    hlo::ZeroBeyondDynamicSizes(value);
+    value = value.WithShape(Shape(value.dtype(), {value.size()}));
+  }
+  return CompareLeaves(values[0], values[1], tolerance);
+}
+
+}  // namespace
+
 std::string CompareLeaves(const Literal& want, const Literal& got, double tolerance) {
-  if (!Shape::Compatible(want.shape(), got.shape())) {
+  if (!Shape::CompatibleIgnoringDynamic(want.shape(), got.shape())) {
     return StrCat("shapes differ: ", want.shape().ToStringWithoutLayout(), " and ",
                   got.shape().ToStringWithoutLayout());
   }
   if (!want.shape().IsArray()) return "";
+  if (want.HasDynamicSizes() || got.HasDynamicSizes()) return CompareSized(want, got, tolerance);
   DType t = want.dtype();
   bool is_float = IsFloat(t) || IsComplex(t);
   if (!is_float) tolerance = 0;

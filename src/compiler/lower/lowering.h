@@ -111,6 +111,7 @@ class Lowering {
   UniqueKernels kernels_;
   bool serial_ = false;  // inside a loop that is to run as one native function
   int scratch_count_ = 0;
+  program::BufferId random_counter_ = -1;  // of the stream that rng reads, 0 when a run begins
 };
 
 }  // namespace weft::compiler
