@@ -72,7 +72,9 @@ class FunctionRenderer {
   int64_t AlignOf(BufferId id) const {
     const program::Buffer& buffer = program_.buffers[id];
     if (plan_.places[id].bytes < 64) return ByteWidth(RealType(buffer.shape.dtype()));
-    return std::min<int64_t>(buffer.align, 64);
+    bool ours =
+        buffer.kind == program::BufferKind::kTemp || buffer.kind == program::BufferKind::kConstant;
+    return std::min<int64_t>(buffer.align, ours ? 64 : 16);
   }
 
   void BeginRegion() {

@@ -392,7 +392,7 @@ Result<Element> ElementEmitter::EmitUncached(const Instruction& instruction, con
       DType integer = FitsS32(shape.dim(d)) ? DType::kS32 : DType::kS64;
       ValueId value = LaneValue(at.coords[static_cast<size_t>(d)], integer);
       Element element{Round(b_.Cast(value, program::ComputeType(part)), part), -1};
-      if (IsComplex(shape.dtype())) element.im = Zero(shape.dtype()).re;
+      if (IsComplex(shape.dtype())) element.im = b_.Number(0, b_.type(element.re));
       return element;
     }
     case HloOp::kPad: return EmitPad(instruction, index);

@@ -26,6 +26,12 @@ struct KernelBody {
   std::vector<const hlo::Instruction*> members;  // computed inside
 };
 
+// [batch, m, k] x [batch, k, n], either side possibly transposed.
+struct DotSizes {
+  int64_t batch, m, n, k;
+  bool trans_a, trans_b;
+};
+
 // cuts.cc: where loops over `dims` that compute the roots from the members are to be cut.
 std::vector<int64_t> MinorCuts(std::span<const hlo::Instruction* const> members,
                                std::span<const hlo::Instruction* const> roots, const Dims& dims);
@@ -76,6 +82,8 @@ class Lowering {
   Status LowerScan(const hlo::Instruction& scan, Steps& steps);
   // routines.cc: library calls
   Status LowerDot(const hlo::Instruction& dot, Steps& steps);
+  bool LiesAlongContraction(const hlo::Instruction& dot, const DotSizes& sizes) const;
+  Status LowerDotAlongContraction(const hlo::Instruction& dot, const DotSizes& sizes, Steps& steps);
   Status LowerRoutine(const hlo::Instruction& instruction, Steps& steps);
   std::optional<program::Step> HouseholderStep(const hlo::Instruction& call);
   Status LowerSort(const hlo::Instruction& sort, Steps& steps);

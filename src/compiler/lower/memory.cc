@@ -451,7 +451,8 @@ void Memory::Place(program::Program& program) {
   for (Item& item : items) {
     int64_t at = 0;
     for (const Item* other : placed) {
-      if (other->end < item.begin || other->begin > item.end) continue;
+      // What an instruction reads and what it writes lie apart, unless they are one value.
+      if (other->end / 2 < item.begin / 2 || other->begin / 2 > item.end / 2) continue;
       if (at + item.bytes <= other->offset) break;
       at = std::max(at, other->offset + other->bytes);
     }
