@@ -16,10 +16,11 @@ struct PassContext {
   const CompileOptions& options;
 };
 
-// No shape has dynamic dimensions afterwards: arrays have their bounds, and their sizes go beside them
-// as scalars, through loops and conditionals too; what folds over a dimension leaves filler out. Sizes
-// of the entry's parameters and results become further ones, named in the module's frontend
-// attributes; sizes beyond a bound are taken as the bound; needs: inline-calls, expand-ops.
+// No shape has dynamic dimensions afterwards: arrays have their bounds, and their sizes go beside
+// them as scalars, through loops and conditionals too; what folds over a dimension leaves filler
+// out. Sizes of the entry's parameters and results become further ones, named in the module's
+// frontend attributes; sizes beyond a bound are taken as the bound; needs: inline-calls,
+// expand-ops.
 Result<bool> BoundDynamicShapes(hlo::Module&, const PassContext&);
 // Of which dimensions the last parameters (or results) of the entry are sizes, in order. Leaves are
 // counted through all parameters or results.
@@ -54,8 +55,9 @@ Result<bool> ExpandEmptyOps(hlo::Module&, const PassContext&);
 Result<bool> ExpandLinalg(hlo::Module&, const PassContext&);
 // Ops that others can say go: batch-norm-*, map of elementwise functions, stochastic-convert,
 // fusion and composite calls (inlined), the halves of asynchronous ops (the synchronous op),
-// scans with bodies that are not elementwise (loops), collectives of one device, partition-id and replica-id of one, domain, add-dependency (control
-// dependencies of its users), custom calls that annotate or name an op; needs: normalize-layouts.
+// scans with bodies that are not elementwise (loops), collectives of one device, partition-id and
+// replica-id of one, domain, add-dependency (control dependencies of its users), custom calls that
+// annotate or name an op; needs: normalize-layouts.
 Result<bool> ExpandOps(hlo::Module&, const PassContext&);
 // Pure ops on constants become constants, within `optimize.fold_*`; needs: not scheduled (else it
 // does nothing).

@@ -38,9 +38,10 @@ Status VerifyRng(const Program& program, const Step& step) {
                     "(update counter, read a, read b, write numbers)"));
   }
   DType type = DTypeOf(program, step.uses.back());
-  if (DTypeOf(program, step.uses[0]) != DType::kU64) return InvalidArgument("rng: counter is no u64");
+  if (DTypeOf(program, step.uses[0]) != DType::kU64)
+    return InvalidArgument("rng: counter is no u64");
   TRY(CheckElements(program, step.uses[0], 1, "rng", "counter"));
-  bool known = kind == "uniform" ? IsFloat(type) || IsInteger(type) || type == DType::kPred
+  bool known = kind == "uniform"  ? IsFloat(type) || IsInteger(type) || type == DType::kPred
                : kind == "normal" ? IsFloat(type)
                                   : IsInteger(type);
   if (!known) return InvalidArgument("rng: no ", kind, " numbers of ", weft::Name(type));

@@ -87,12 +87,11 @@ Result<BoundValue> BoundReduceWindow(Instruction* i, const KnownSizes& known) {
   const Shape shape = LeavesOf(i->shape())[0];
   for (size_t d = 0; d < own.size(); ++d) {
     if (own[d] == nullptr) continue;
-    sizes[d] = TRY(WindowedCount(b, own[d], attrs.window.dims[d],
-                                 shape.dim(static_cast<int64_t>(d))));
+    sizes[d] =
+        TRY(WindowedCount(b, own[d], attrs.window.dims[d], shape.dim(static_cast<int64_t>(d))));
   }
   for (int64_t k = 0; k < arrays; ++k) {
-    Instruction* init =
-        TRY(b.Convert(i->operand(arrays + k), i->operand(k)->shape().dtype()));
+    Instruction* init = TRY(b.Convert(i->operand(arrays + k), i->operand(k)->shape().dtype()));
     i->ReplaceOperand(k, TRY(FillBeyond(b, i->operand(k), own, init)));
   }
   return BoundValue{i, std::vector<Sizes>(static_cast<size_t>(arrays), sizes)};
@@ -184,9 +183,8 @@ Result<BoundValue> BoundSort(Instruction* i, const KnownSizes& known) {
 }  // namespace
 
 bool IsFold(Op op) {
-  return op == Op::kReduce || op == Op::kReduceWindow || op == Op::kDot ||
-         op == Op::kConvolution || op == Op::kSort || op == Op::kTopK ||
-         op == Op::kSelectAndScatter;
+  return op == Op::kReduce || op == Op::kReduceWindow || op == Op::kDot || op == Op::kConvolution ||
+         op == Op::kSort || op == Op::kTopK || op == Op::kSelectAndScatter;
 }
 
 Result<BoundValue> BoundFold(Instruction* i, const KnownSizes& known) {
@@ -196,8 +194,7 @@ Result<BoundValue> BoundFold(Instruction* i, const KnownSizes& known) {
     case Op::kSort: return BoundSort(i, known);
     case Op::kDot:
     case Op::kConvolution: return BoundContraction(i, known);
-    default:
-      return Unimplemented(hlo::Mnemonic(i->op()), ": no native lowering of dynamic shapes");
+    default: return Unimplemented(hlo::Mnemonic(i->op()), ": no native lowering of dynamic shapes");
   }
 }
 

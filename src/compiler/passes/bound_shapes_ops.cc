@@ -63,8 +63,7 @@ Result<Sizes> SlicedSizes(Builder& b, const Instruction& i, const Sizes& own) {
   for (size_t d = 0; d < own.size(); ++d) {
     if (own[d] == nullptr) continue;
     Instruction* length = TRY(b.Add(Op::kSubtract, {own[d], S32(b, slice[d].start)}));
-    length = TRY(
-        b.Add(Op::kClamp, {S32(b, 0), length, S32(b, slice[d].limit - slice[d].start)}));
+    length = TRY(b.Add(Op::kClamp, {S32(b, 0), length, S32(b, slice[d].limit - slice[d].start)}));
     if (slice[d].stride != 1) {
       length = TRY(b.Add(Op::kAdd, {length, S32(b, slice[d].stride - 1)}));
       length = TRY(b.Add(Op::kDivide, {length, S32(b, slice[d].stride)}));
@@ -87,8 +86,7 @@ Result<Instruction*> Reversed(Builder& b, Instruction* reverse, const Sizes& own
     bool moved = size != nullptr && std::ranges::find(dims, d) != dims.end();
     moves |= moved;
     if (moved) pad.padding[static_cast<size_t>(d)].high = shape.dim(d);
-    operands.push_back(moved ? TRY(b.Add(Op::kSubtract, {S32(b, shape.dim(d)), size}))
-                             : S32(b, 0));
+    operands.push_back(moved ? TRY(b.Add(Op::kSubtract, {S32(b, shape.dim(d)), size})) : S32(b, 0));
   }
   if (!moves) return reverse;
   Instruction* zero = b.ScalarConstant(shape.dtype(), 0);
@@ -141,8 +139,8 @@ Result<BoundValue> BoundConcatenate(Instruction* i, const KnownSizes& known) {
     std::vector<Instruction*> operands = {whole, operand};
     for (int64_t d = 0; d < shape.rank(); ++d) operands.push_back(d == along ? end : S32(b, 0));
     whole = TRY(b.Add(Op::kDynamicUpdateSlice, operands, hlo::NoAttrs{}));
-    end = TRY(b.Add(Op::kAdd,
-                    {end, SizeValue(b, known.OfArray(*operand), operand->shape(), along)}));
+    end =
+        TRY(b.Add(Op::kAdd, {end, SizeValue(b, known.OfArray(*operand), operand->shape(), along)}));
   }
   sizes[at] = end;
   hlo::ReplaceInstruction(i, whole);

@@ -26,8 +26,7 @@ Result<BoundValue> BoundSetSize(Instruction* i, const KnownSizes& known) {
   int64_t dim = i->attrs<hlo::DimensionsAttrs>().dimensions[0];
   Instruction* value = i->operand(0);
   Sizes sizes = known.OfArray(*value);
-  sizes[static_cast<size_t>(dim)] =
-      TRY(WithinBound(b, i->operand(1), value->shape().dim(dim)));
+  sizes[static_cast<size_t>(dim)] = TRY(WithinBound(b, i->operand(1), value->shape().dim(dim)));
   // Not the operand itself, which keeps the sizes that it has.
   Instruction* copy = value->shape().dtype() == i->shape().dtype()
                           ? TRY(b.Add(Op::kCopy, {value}))
@@ -39,8 +38,7 @@ Result<BoundValue> BoundSetSize(Instruction* i, const KnownSizes& known) {
 Result<BoundValue> BoundGetSize(Instruction* i, const KnownSizes& known) {
   Builder b(*i->parent(), i, i);
   int64_t dim = i->attrs<hlo::DimensionsAttrs>().dimensions[0];
-  Instruction* size =
-      SizeValue(b, known.OfArray(*i->operand(0)), i->operand(0)->shape(), dim);
+  Instruction* size = SizeValue(b, known.OfArray(*i->operand(0)), i->operand(0)->shape(), dim);
   ReplaceWithValue(i, size);
   return BoundValue{size, {Sizes()}};
 }
@@ -60,8 +58,7 @@ Result<Instruction*> SourcePlaces(Builder& b, const Shape& shape, const Sizes& t
   Instruction* place = TRY(wide(Count(b, 0)));
   int64_t stride = 1;
   for (int64_t d = from_shape.rank() - 1; d >= 0; --d) {
-    Instruction* size = TRY(
-        b.Add(Op::kMaximum, {SizeValue(b, from, from_shape, d), Count(b, 1)}));
+    Instruction* size = TRY(b.Add(Op::kMaximum, {SizeValue(b, from, from_shape, d), Count(b, 1)}));
     size = TRY(wide(size));
     Instruction* at = TRY(b.Add(Op::kRemainder, {rank, size}));
     rank = TRY(b.Add(Op::kDivide, {rank, size}));
@@ -85,8 +82,7 @@ Result<BoundValue> BoundDynamicReshape(Instruction* i, const KnownSizes& known) 
   if (elements == 0) {
     value = TRY(b.Fill(shape, 0));
   } else {
-    Instruction* places =
-        TRY(SourcePlaces(b, shape, sizes, from->shape(), known.OfArray(*from)));
+    Instruction* places = TRY(SourcePlaces(b, shape, sizes, from->shape(), known.OfArray(*from)));
     const int64_t flat[] = {elements};
     hlo::GatherAttrs gather;
     gather.collapsed_slice_dims = gather.start_index_map = {0};

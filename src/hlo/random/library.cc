@@ -34,7 +34,9 @@ void Maker::ComplexFunctionAny(Scope& scope) {
   Value x = found ? *found : Fresh(scope, t, AnyDims(300));
   if (edges_ || !x.known.exact() || x.known.magnitude > f.largest) return;
   // Both parts are as exact as the larger one.
-  DType result = f.op != Op::kAbs ? x.dtype() : x.dtype() == DType::kC64 ? DType::kF32 : DType::kF64;
+  DType result = f.op != Op::kAbs           ? x.dtype()
+                 : x.dtype() == DType::kC64 ? DType::kF32
+                                            : DType::kF64;
   Known known = Inexact(f.ulps, result, f.magnitude);
   known.ulps = 0;
   Push(scope, scope.builder().Add(f.op, {x.at}), known);
@@ -107,8 +109,8 @@ void Maker::CholeskyAny(Scope& scope) {
   if (!product || !rows || !columns) return;
   auto diagonal = b.Compare(*rows, *columns, Direction::kEq);
   double shift = static_cast<double>(n) * m.known.magnitude * m.known.magnitude + 1;
-  auto scaled = b.Add(Op::kMultiply, {*b.Convert(*diagonal, t),
-                                      *b.Fill(Shape(t, {n, n}), std::ceil(shift))});
+  auto scaled =
+      b.Add(Op::kMultiply, {*b.Convert(*diagonal, t), *b.Fill(Shape(t, {n, n}), std::ceil(shift))});
   if (!scaled) return;
   auto wide = b.Broadcast(*scaled, ArrayShape(t, dims), batch > 0 ? Ints{1, 2} : Ints{0, 1});
   auto matrix = b.Add(Op::kAdd, {*product, *wide});
@@ -119,8 +121,8 @@ void Maker::CholeskyAny(Scope& scope) {
   known.error = 64 * static_cast<double>(n) * Epsilon(t) * known.magnitude;
   // The other triangle is not defined.
   auto kept = b.Compare(*rows, *columns, lower ? Direction::kGe : Direction::kLe);
-  auto mask = b.Broadcast(*kept, ArrayShape(DType::kPred, dims),
-                          batch > 0 ? Ints{1, 2} : Ints{0, 1});
+  auto mask =
+      b.Broadcast(*kept, ArrayShape(DType::kPred, dims), batch > 0 ? Ints{1, 2} : Ints{0, 1});
   auto triangle = b.Add(Op::kSelect, {*mask, *factor, *b.Fill(ArrayShape(t, dims), 0)});
   if (!Push(scope, triangle, known)) return;
   Value rhs = Like(scope, t, Dims(dims), true);
@@ -163,10 +165,11 @@ void Maker::RandomBitsAny(Scope& scope) {
 void Maker::RngAny(Scope& scope) {
   if (rng_used_ || scope.depth > 0) return;  // the order of several is not that of the list
   rng_used_ = true;
-  constexpr DType kTypes[] = {DType::kF32, DType::kF64, DType::kS32, DType::kU64,
-                              DType::kBF16, DType::kS8};
+  constexpr DType kTypes[] = {DType::kF32, DType::kF64,  DType::kS32,
+                              DType::kU64, DType::kBF16, DType::kS8};
   DType t = dice_.Of(kTypes);
-  Value low = Scalar(scope, t, 1), high = Scalar(scope, t, static_cast<double>(dice_.Between(1, 9)));
+  Value low = Scalar(scope, t, 1),
+        high = Scalar(scope, t, static_cast<double>(dice_.Between(1, 9)));
   bool normal = IsFloat(t) && dice_.Chance(40);
   Shape shape = ArrayShape(t, AnyDims(500));
   Instruction* operands[] = {low.at, high.at};
@@ -250,8 +253,7 @@ void Maker::SortMany(Scope& scope) {
     Instruction* both = *b.Add(Op::kAnd, {tie, before});
     inner.computation->set_root(*b.Add(Op::kOr, {*b.Compare(p[0], p[1], major), both}));
   } else {
-    inner.computation->set_root(
-        *b.Add(Op::kSelect, {tie, before, *b.Compare(p[0], p[1], major)}));
+    inner.computation->set_root(*b.Add(Op::kSelect, {tie, before, *b.Compare(p[0], p[1], major)}));
   }
   SortAttrs attrs{.dimensions = {dice_.Below(x.shape().rank())}, .is_stable = true};
   attrs.to_apply = inner.computation;

@@ -1,5 +1,5 @@
-// Random ops around others: fusions, asynchronous halves, collectives of one device, layouts, batched
-// indices, run-time sizes.
+// Random ops around others: fusions, asynchronous halves, collectives of one device, layouts,
+// batched indices, run-time sizes.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -18,10 +18,10 @@ void Maker::FusionAny(Scope& scope) {
     operands.push_back(v.at);
     inner.values.push_back({p, v.known});
   }
-  constexpr void (Maker::*kMakes[])(Scope&) = {
-      &Maker::Unary,        &Maker::Binary,      &Maker::CompareAndSelect, &Maker::ConvertAny,
-      &Maker::BroadcastAny, &Maker::ReshapeAny,  &Maker::TransposeAny,     &Maker::SliceAny,
-      &Maker::PadAny,       &Maker::ReduceAny,   &Maker::ConcatenateAny,   &Maker::DynamicUpdateAny,
+  constexpr void (Maker::* kMakes[])(Scope&) = {
+      &Maker::Unary,        &Maker::Binary,     &Maker::CompareAndSelect, &Maker::ConvertAny,
+      &Maker::BroadcastAny, &Maker::ReshapeAny, &Maker::TransposeAny,     &Maker::SliceAny,
+      &Maker::PadAny,       &Maker::ReduceAny,  &Maker::ConcatenateAny,   &Maker::DynamicUpdateAny,
       &Maker::ReverseAny,   &Maker::GatherAny};
   for (int64_t n = dice_.Between(1, 6); n > 0; --n) (this->*dice_.Of(kMakes))(inner);
   std::vector<Value> results = {inner.values.back()};
@@ -215,8 +215,8 @@ void Maker::SizedAny(Scope& scope) {
       break;
     }
     case 2: {
-      auto joined = b.Add(Op::kConcatenate, {*sized, x.at, *sized},
-                          DimensionsAttrs{.dimensions = {dim}});
+      auto joined =
+          b.Add(Op::kConcatenate, {*sized, x.at, *sized}, DimensionsAttrs{.dimensions = {dim}});
       if (joined) sized = joined;
       break;
     }
@@ -241,8 +241,7 @@ void Maker::SizedAny(Scope& scope) {
   Value init = Scalar(scope, x.dtype(), c->init);
   ReduceAttrs attrs{.dimensions = {dim}};
   attrs.to_apply = BinaryComputation(scope, c->op, x.dtype());
-  Push(scope, b.Add(Op::kReduce, {*sized, init.at}, attrs),
-       Combined(*c, known, x.dtype(), count));
+  Push(scope, b.Add(Op::kReduce, {*sized, init.at}, attrs), Combined(*c, known, x.dtype(), count));
 }
 
 }  // namespace weft::hlo::random
