@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "hlo/evaluate.h"
 #include "hlo/evaluate/contract.h"
@@ -191,7 +192,11 @@ std::string CompareSized(const Literal& want, const Literal& got, double toleran
   }
   for (Literal& value : values) {
     hlo::ZeroBeyondDynamicSizes(value);
-    value = value.WithShape(Shape(value.dtype(), {value.size()}));
+    Literal plain = Literal::Uninitialized(Shape(value.dtype(), value.shape().dims()));
+    if (value.size() > 0) {
+      std::memcpy(plain.mutable_data(), value.data(), static_cast<size_t>(value.byte_size()));
+    }
+    value = std::move(plain);
   }
   return CompareLeaves(values[0], values[1], tolerance);
 }

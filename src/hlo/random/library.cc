@@ -69,7 +69,8 @@ void Maker::FftAny(Scope& scope) {
   DType real = wide ? DType::kF64 : DType::kF32, complex = wide ? DType::kC128 : DType::kC64;
   auto type = static_cast<FftType>(dice_.Below(4));
   Dimensions dims = AnyDims(30);
-  FftAttrs attrs{.fft_type = type};
+  FftAttrs attrs;
+  attrs.fft_type = type;
   double n = 1;
   for (int64_t k = dice_.Between(1, 2); k > 0; --k) {
     attrs.fft_length.push_back(dice_.Between(1, 12));
@@ -275,7 +276,7 @@ void Maker::StochasticConvertAny(Scope& scope) {
   if (!x.known.exact()) return;
   DType bits = x.dtype() == DType::kF32 ? DType::kU32 : DType::kU16;
   Value random = Like(scope, bits, x.shape().dims(), true);
-  constexpr DType kTo[] = {DType::kS8, DType::kS32, DType::kU8, DType::kS16};
+  constexpr DType kTo[] = {DType::kS8, DType::kS32, DType::kS64, DType::kS16};
   Shape shape = ArrayShape(dice_.Of(kTo), x.shape().dims());
   Instruction* operands[] = {x.at, random.at};
   Push(scope, scope.builder().Add(Op::kStochasticConvert, operands, NoAttrs{}, &shape),

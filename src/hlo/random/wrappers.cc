@@ -210,6 +210,9 @@ void Maker::SizedAny(Scope& scope) {
         int64_t n = x.shape().dim(d);
         slice.slice.push_back({d == dim ? dice_.Between(0, n) : 0, n, d == dim ? 2 : 1});
       }
+      // A dimension of one element has that size.
+      const SliceDim& cut_dim = slice.slice[static_cast<size_t>(dim)];
+      if (cut_dim.limit - cut_dim.start <= 2) break;
       auto cut = b.Add(Op::kSlice, {*sized}, slice);
       if (cut) sized = cut;
       break;
