@@ -132,6 +132,7 @@ class Lowering {
   bool in_loop_ = false;
   std::vector<CopyNote> copies_;
   int scratch_count_ = 0;
+  program::BufferId random_counter_ = -1;  // of the stream that rng reads, 0 when a run begins
 };
 
 }  // namespace weft::compiler
