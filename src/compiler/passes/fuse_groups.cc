@@ -330,20 +330,23 @@ bool Fuser::TryOutput(Instruction& i, int32_t g, double elements) {
     if (group.evaluations.at(user) > elements + 0.5) return false;
   }
   // Nobody between this one and the group's place may need it.
+  auto comes_earlier = [&](const Instruction* user) {
+    auto it = in_.find(user);
+    if (it == in_.end()) return false;
+    return std::any_of(it->second.begin(), it->second.end(), [&](int32_t other) {
+      return other != g && groups_[static_cast<size_t>(other)].position < group.position;
+    });
+  };
   for (const Instruction* user : i.users()) {
     if (IsFree(*user) && position_.at(user) < group.position) {
       // It may stay where it is for those outside of groups.
       for (const Instruction* next : user->users()) {
-        if (!in_.contains(next)) return false;
+        if (!in_.contains(next) || comes_earlier(next)) return false;
       }
       if (user->IsRoot()) return false;
     }
     if (!group.evaluations.contains(user) && position_.at(user) < group.position) return false;
-    auto it = in_.find(user);
-    if (it == in_.end()) continue;
-    for (int32_t other : it->second) {
-      if (other != g && groups_[static_cast<size_t>(other)].position < group.position) return false;
-    }
+    if (comes_earlier(user)) return false;
   }
   Join(i, g, elements);
   group.outputs.push_back(&i);
