@@ -276,6 +276,7 @@ class Fuser {
       return Evaluations(i, group) <= limit * elements + 0.5;
     };
     if (!must && groups.size() == 1 && EnterRows(i, groups[0])) return;
+    if (!must && ShedsMemory(i)) return static_cast<void>(OwnGroup(i, kind));
     double limit = IsFree(i) ? 1e30 : cost <= 1 ? 6 : cost <= 4 ? 3 : 1.01;
     if (inlinable && !must && groups.size() == 1 && fits(groups[0], limit)) {
       Join(i, groups[0], Evaluations(i, groups_[static_cast<size_t>(groups[0])]));
@@ -304,7 +305,7 @@ class Fuser {
     // Also wanted elsewhere: one more output of a group that computes it anyway, once an element.
     if (kind == Kind::kLoop && !IsFree(i) && !repeats) {
       for (int32_t g : groups) {
-        if (TryOutput(i, g, elements)) return;
+        if (TryOutput(i, g, elements, must || groups.size() > 1)) return;
       }
     }
     if (!groups.empty() && !repeats) {
@@ -314,6 +315,18 @@ class Fuser {
     }
     if (i.op() == Op::kReshape || i.op() == Op::kConstant) return;
     OwnGroup(i, kind);
+  }
+
+  // A small part of a large array that is computed here: taken out at once, so that the array need
+  // not be kept until the part is used.
+  static bool ShedsMemory(const Instruction& i) {
+    constexpr int64_t kLargeBytes = 1 << 20, kTimes = 8;
+    if (i.op() != Op::kSlice && i.op() != Op::kDynamicSlice && i.op() != Op::kGather) return false;
+    const Instruction& from = *i.operand(0);
+    if (from.shape().ByteSize() < kLargeBytes || from.users().size() != 1) return false;
+    if (i.shape().ByteSize() * kTimes > from.shape().ByteSize()) return false;
+    if (from.op() == Op::kGetTupleElement) return !from.operand(0)->IsParameter();
+    return KindOf(from) == Kind::kNone && !from.IsParameter() && !from.IsConstant();
   }
 
   // Operands that have to be read or computed for every element.
@@ -399,7 +412,8 @@ class Fuser {
     return depth;
   }
 
-  bool TryOutput(Instruction& i, int32_t g, double elements) {
+  // As one more output of a group, or, if nobody else wants it, inside of it.
+  bool TryOutput(Instruction& i, int32_t g, double elements, bool wanted) {
     Group& group = groups_[static_cast<size_t>(g)];
     if (group.kind == Kind::kRow) {
       if (!group.space.IsWide(i.shape()) && !group.space.IsNarrow(i.shape())) return false;
@@ -439,7 +453,7 @@ class Fuser {
       }
     }
     Join(i, g, elements);
-    group.outputs.push_back(&i);
+    if (wanted) group.outputs.push_back(&i);
     return true;
   }
 
