@@ -13,6 +13,21 @@ constexpr int64_t kMaxPieces = 1024;
 // After so long a helper looks whether another loop waits for it.
 constexpr std::chrono::microseconds kTurn(500);
 
+// Waking a thread takes 5 to 50 us: for that long one that has nothing to do looks for more first.
+// Loops follow each other within a few microseconds, and the last pieces of one end together.
+constexpr auto kLookFor = std::chrono::microseconds(30);
+
+// About half a microsecond without getting in the way of the other threads.
+void Pause() {
+  for (int i = 0; i < 16; ++i) {
+#if defined(__aarch64__)
+    asm volatile("isb" ::: "memory");
+#elif defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+  }
+}
+
 }  // namespace
 
 // One ParallelFor. Helpers that come late find no piece left and never touch `fn`.
@@ -48,6 +63,11 @@ struct ThreadPool::Loop {
     }
   }
   void WaitForHelpers() {
+    auto stop = std::chrono::steady_clock::now() + kLookFor;
+    while (left.load(std::memory_order_acquire) != 0) {
+      if (std::chrono::steady_clock::now() > stop) break;
+      Pause();
+    }
     while (int32_t value = left.load(std::memory_order_acquire)) left.wait(value);
   }
 };
@@ -108,6 +128,12 @@ void ThreadPool::Enqueue(std::function<void()> task, int copies) {
 void ThreadPool::Work(int index) {
   mutex_.Lock();
   while (true) {
+    auto stop = std::chrono::steady_clock::now() + kLookFor;
+    while (queue_.empty() && !stopping_ && std::chrono::steady_clock::now() < stop) {
+      mutex_.Unlock();
+      Pause();
+      mutex_.Lock();
+    }
     while (!(stopping_ && queue_.empty()) && (queue_.empty() || index >= AllowedWorkers())) {
       mutex_.Wait(wake_);
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "compiler/element_cost.h"
 #include "compiler/tiles.h"
 #include "hlo/computation.h"
 
@@ -125,6 +126,13 @@ bool ReachesElementwise(const Instruction& slice, const Instruction& update) {
   return true;
 }
 
+// Element n of `user` is computed from element n of `operand`, counted row by row.
+bool ReadsSameElement(const Instruction& user, const Instruction& operand) {
+  if (user.shape().elements() != operand.shape().elements()) return false;
+  if (user.op() == HloOp::kReshape || hlo::IsElementwise(user.op())) return true;
+  return user.op() == HloOp::kGather && user.operand(0) != &operand && TakesElements(user);
+}
+
 std::vector<InPlace> OfUpdate(const Instruction& update) {
   const Instruction* below = update.operand(0);
   if (!below->IsParameter()) return {};
@@ -198,7 +206,7 @@ std::vector<InPlace> InPlaceOperands(const Instruction& instruction) {
     for (size_t at = 0; at < work.size() && same; ++at) {
       for (const Instruction* user : work[at]->users()) {
         if (user == root && root->op() == HloOp::kTuple) continue;
-        same &= hlo::IsElementwise(user->op()) && user->shape().dims() == dims;
+        same &= ReadsSameElement(*user, *work[at]);
         if (std::find(work.begin(), work.end(), user) == work.end()) work.push_back(user);
       }
       if (work.size() > 200) same = false;

@@ -145,7 +145,7 @@ ENTRY main {
   EXPECT_EQ(compiled->copies[0].bytes, 4000);
   const std::string& reason = compiled->copies[0].reason;
   EXPECT_NE(reason.find("argument 0 is read by"), std::string::npos) << reason;
-  EXPECT_NE(reason.find("after u is written"), std::string::npos) << reason;
+  EXPECT_NE(reason.find("after result 0 is written at"), std::string::npos) << reason;
 }
 
 }  // namespace

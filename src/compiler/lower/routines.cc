@@ -173,6 +173,23 @@ Status Lowering::LowerRoutine(const Instruction& i, Steps& steps) {
           {{"rows", from.elements() / n}, {"n", n}, {"k", attrs.k}, {"largest", attrs.largest}}));
       return {};
     }
+    case HloOp::kRng:
+    case HloOp::kRngGetAndUpdateState: {
+      if (random_counter_ < 0) {
+        random_counter_ = Scratch(Shape::Scalar(DType::kU64), "random_counter");
+      }
+      std::string kind = "bits";
+      if (i.op() == HloOp::kRng) {
+        bool normal = i.attrs<hlo::RngAttrs>().distribution == hlo::Distribution::kNormal;
+        kind = normal ? "normal" : "uniform";
+      }
+      Step step = Routine("rng", i, {{"distribution", kind}});
+      program::Use counter = In(program_, random_counter_);
+      counter.access = Access::kReadWrite;
+      step.uses.insert(step.uses.begin(), counter);
+      steps.push_back(std::move(step));
+      return {};
+    }
     case HloOp::kRngBitGenerator: {
       static constexpr const char* kNames[] = {"default", "three_fry", "philox"};
       const auto& attrs = i.attrs<hlo::RngBitGeneratorAttrs>();

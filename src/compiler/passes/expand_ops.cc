@@ -12,7 +12,7 @@ Result<bool> ExpandOps(hlo::Module& module, const PassContext&) {
   changed |= TRY(RewriteEach(module, [&](hlo::Instruction* i) -> Result<bool> {
     return TRY(ExpandBatchNorm(i, functions)) || TRY(ExpandCollectives(i)) ||
            TRY(ExpandCustomCalls(i)) || TRY(ExpandMarkers(i)) || TRY(ExpandElementwise(i)) ||
-           TRY(ExpandStarts(i));
+           TRY(ExpandScans(i)) || TRY(ExpandStarts(i));
   }));
   if (changed) module.RemoveUnusedComputations();
   return changed;
