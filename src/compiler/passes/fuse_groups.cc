@@ -177,6 +177,18 @@ bool Fuser::Repeats(const Instruction& i, std::span<const int32_t> groups, bool 
          RepeatDepth(i) < kMaxRepeatDepth && LargeOperands(i) <= 1 && all_fit(2);
 }
 
+// A small part of a large array that is computed here: taken out at once, so that the array need
+// not be kept until the part is used.
+bool Fuser::ShedsMemory(const Instruction& i) {
+  constexpr int64_t kLargeBytes = 1 << 20, kTimes = 8;
+  if (i.op() != Op::kSlice && i.op() != Op::kDynamicSlice && i.op() != Op::kGather) return false;
+  const Instruction& from = *i.operand(0);
+  if (from.shape().ByteSize() < kLargeBytes || from.users().size() != 1) return false;
+  if (i.shape().ByteSize() * kTimes > from.shape().ByteSize()) return false;
+  if (from.op() == Op::kGetTupleElement) return !from.operand(0)->IsParameter();
+  return GroupKindOf(from) == GroupKind::kNone && !from.IsParameter() && !from.IsConstant();
+}
+
 void Fuser::Visit(Instruction& i) {
   if (VisitShortTuple(i)) return;
   GroupKind kind = GroupKindOf(i);
@@ -196,6 +208,7 @@ void Fuser::Visit(Instruction& i) {
   }
   if (kind == GroupKind::kLoop) MergeUsers(i, groups);
   if (!must && groups.size() == 1 && EnterRows(i, groups[0])) return;
+  if (!must && ShedsMemory(i)) return static_cast<void>(OwnGroup(i, kind));
   bool inlinable = kind == GroupKind::kLoop || (kind == GroupKind::kReduce && i.shape().IsArray() &&
                                                 ReduceLength(i) <= kShortReduce);
   if (inlinable && !must && groups.size() == 1 && Fits(i, groups[0], RepeatLimit(i))) {
@@ -212,7 +225,7 @@ void Fuser::Visit(Instruction& i) {
   // Also wanted elsewhere: one more output of a group that computes it anyway, once an element.
   if (kind == GroupKind::kLoop && !IsFree(i) && !repeats) {
     for (int32_t g : groups) {
-      if (TryOutput(i, g, static_cast<double>(i.shape().elements()))) return;
+      if (TryOutput(i, g, must || groups.size() > 1)) return;
     }
   }
   if (!groups.empty() && !repeats) {
@@ -307,8 +320,9 @@ int Fuser::RepeatDepth(const Instruction& i) const {
   return depth;
 }
 
-bool Fuser::TryOutput(Instruction& i, int32_t g, double elements) {
+bool Fuser::TryOutput(Instruction& i, int32_t g, bool wanted) {
   FusionGroup& group = groups_[static_cast<size_t>(g)];
+  double elements = static_cast<double>(i.shape().elements());
   if (group.kind == GroupKind::kRow) {
     if (!group.space.IsWide(i.shape()) && !group.space.IsNarrow(i.shape())) return false;
   } else if (group.kind != GroupKind::kLoop || group.root->shape().dims() != i.shape().dims()) {
@@ -349,7 +363,7 @@ bool Fuser::TryOutput(Instruction& i, int32_t g, double elements) {
     if (comes_earlier(user)) return false;
   }
   Join(i, g, elements);
-  group.outputs.push_back(&i);
+  if (wanted) group.outputs.push_back(&i);
   return true;
 }
 
