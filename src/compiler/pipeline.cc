@@ -25,9 +25,12 @@ constexpr Pass kPasses[] = {
     {"inline-calls", InlineCalls},
     {"normalize-layouts", NormalizeLayouts},
     {"recognize-scans", RecognizeScans},
+    {"recognize-topk", RecognizeTopK},
+    {"schedule", Schedule},
     {"separate-computations", SeparateComputations},
     {"simplify", Simplify},
     {"simplify-conditionals", SimplifyConditionals},
+    {"simplify-ranges", SimplifyRanges},
     {"simplify-while", SimplifyWhile},
 };
 
@@ -51,6 +54,7 @@ constexpr std::string_view kNativeBefore[] = {
     "recognize-scans",
     "canonicalize-convolutions",
     "simplify",
+    "recognize-topk",
     "simplify-conditionals",
     "simplify-while",
 };
@@ -60,8 +64,11 @@ constexpr std::string_view kNativeAfter[] = {
     "eliminate-common-subexpressions",
     "eliminate-dead-code",
     "separate-computations",  // lowering gives every executed computation buffers of its own
+    "simplify-ranges",        // behind separate-computations: one caller, one range
+    "eliminate-dead-code",
     "fuse",
     "eliminate-dead-code",
+    "schedule",  // last: of what really runs
 };
 
 bool IsDisabled(const Pass& pass, const CompileOptions& options) {

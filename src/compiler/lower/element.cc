@@ -17,8 +17,9 @@ using HloOp = hlo::Op;
 
 namespace {
 
-constexpr int kMaxDepth = 800;   // of nested element computations
-constexpr int kChainDepth = 32;  // where elementwise chains are no longer walked by recursion
+constexpr int kMaxDepth = 800;     // of nested element computations
+constexpr int kChainDepth = 32;    // where elementwise chains are no longer walked by recursion
+constexpr int64_t kNearLanes = 4;  // distance of lanes that are read by runs
 
 bool SameCoord(const Coord& a, const Coord& b) {
   return a.base == b.base && a.step == b.step;
@@ -88,6 +89,8 @@ ValueId ElementEmitter::LaneValue(const Coord& coord, DType type) {
 }
 
 Coord ElementEmitter::Add(const Coord& a, const Coord& b) {
+  if (a.step == 0 && b_.IntConstant(a.base) == 0) return b;
+  if (b.step == 0 && b_.IntConstant(b.base) == 0) return a;
   bool wide = b_.type(a.base).lanes > 1 || b_.type(b.base).lanes > 1;
   int64_t multiple = std::gcd(a.multiple, b.multiple);
   int64_t low = SumOfBounds(a.low, b.low, -Coord::kUnknownCoord);
@@ -206,7 +209,9 @@ Coord ElementEmitter::Clamp(const Coord& coord, int64_t low, int64_t high) {
   bool wide = b_.type(coord.base).lanes > 1 || (coord.step != 0 && lanes_ > 1);
   ValueId x = wide ? LaneValue(coord, DType::kS64) : coord.base;
   Type type = b_.type(x);
-  return {b_.Max(b_.Min(x, b_.Int(high, type)), b_.Int(low, type)), 0, 1, low, high};
+  if (coord.high > high) x = b_.Min(x, b_.Int(high, type));
+  if (coord.low < low) x = b_.Max(x, b_.Int(low, type));
+  return {x, 0, 1, low, high};
 }
 
 // u64 indices beyond the range of s64 are larger than any array.
@@ -216,16 +221,82 @@ Coord ElementEmitter::FromElement(Element element) {
   if (type.dtype == DType::kU64) {
     value = b_.Min(value, b_.Int(std::numeric_limits<int64_t>::max(), type));
   }
-  return {b_.Cast(value, DType::kS64), 0, 1};
+  Coord coord{b_.Cast(value, DType::kS64), 0, 1};
+  if (IsUnsigned(type.dtype)) coord.low = 0;
+  return coord;
+}
+
+Result<Coord> ElementEmitter::EmitCoord(const Instruction& instruction, const Index& index) {
+  Coord coord = FromElement(TRY(Emit(instruction, index)));
+  if (!ranges_) return coord;
+  if (std::optional<ValueRange> range = ranges_->Of(instruction)) {
+    coord.low = std::max(range->low, -Coord::kUnknownCoord);
+    coord.high = std::min(range->high, Coord::kUnknownCoord);
+  }
+  return coord;
+}
+
+// Numpy's indices, x < 0 ? x + size : x, are nearly always in range as they are: that is asked
+// first, so that the others cost nothing.
+Result<Coord> ElementEmitter::EmitStart(const Instruction& start, int64_t room) {
+  auto wraps = [&]() -> const Instruction* {
+    if (start.op() != HloOp::kSelect || bound_.contains(&start)) return nullptr;
+    const Instruction *compare = start.operand(0), *x = start.operand(2);
+    bool negative = compare->op() == HloOp::kCompare && compare->operand(0) == x &&
+                    compare->attrs<hlo::CompareAttrs>().direction == hlo::Direction::kLt &&
+                    compare->operand(1)->IsConstant() && !bound_.contains(compare);
+    if (!negative || !IsSigned(x->shape().dtype()) || BitWidth(x->shape().dtype()) < 32) {
+      return nullptr;
+    }
+    return compare->operand(1)->literal().GetInt(0) == 0 ? x : nullptr;
+  };
+  std::optional<ValueRange> range = ranges_ ? ranges_->Of(start) : std::nullopt;
+  const Instruction* x = range && (range->low < 0 || range->high > room) ? wraps() : nullptr;
+  if (x == nullptr || branches_ > 0) return Clamp(TRY(EmitCoord(start, Index())), 0, room);
+  for (const KnownStart& known : starts_) {
+    if (known.start == &start && known.room == room && b_.IsOpen(known.block)) return known.coord;
+  }
+  int64_t block = b_.block();
+  Coord plain = TRY(EmitCoord(*x, Index()));
+  Type wide{DType::kU64, 1};
+  ValueId inside = b_.Emit(Op::kLe, {b_.Cast(plain.base, wide.dtype), b_.Int(room, wide)});
+  b_.BeginIf(inside);
+  b_.BeginElse(std::vector<ValueId>{plain.base});
+  Coord clamped = Clamp(TRY(EmitCoord(start, Index())), 0, room);
+  Coord coord{b_.End(std::vector<ValueId>{clamped.base})[0], 0, 1, 0, room};
+  starts_.push_back({&start, room, block, coord});
+  return coord;
 }
 
 // --- memory ---
+
+// Lanes a few elements from each other: the runs in which they lie, shuffled.
+ValueId ElementEmitter::LoadSpread(KernelBuilder::MemoryId memory, const Coord& at) {
+  int64_t distance = std::abs(at.step), last = distance * (lanes_ - 1);  // from the first lane
+  ValueId begin = at.step > 0 ? at.base : b_.Add(at.base, b_.Int(-last));
+  ValueId result = -1;
+  for (int64_t run = 0; run < distance; ++run) {
+    int64_t offset = std::min(run * lanes_, last - (lanes_ - 1));
+    ValueId part = b_.Load(memory, b_.Add(begin, b_.Int(offset)), lanes_);
+    std::vector<int32_t> from;
+    for (int32_t lane = 0; lane < lanes_; ++lane) {
+      int64_t place = (at.step > 0 ? lane : lanes_ - 1 - lane) * distance - offset;
+      bool here = place >= 0 && place < lanes_;
+      int32_t other = result < 0 ? 0 : lanes_;
+      from.push_back(here ? other + static_cast<int32_t>(place) : lane);
+    }
+    result = b_.Shuffle(result < 0 ? part : result, part, from);
+  }
+  return result;
+}
 
 Element ElementEmitter::LoadAt(KernelBuilder::MemoryId memory, DType dtype, const Coord& at) {
   int64_t parts = IsComplex(dtype) ? 2 : 1;
   bool gathers = b_.type(at.base).lanes > 1 || (lanes_ > 1 && at.step != 0 && at.step != 1);
   bool one = !gathers && (lanes_ == 1 || at.step == 0);
   if (parts == 1) {
+    bool near = b_.type(at.base).lanes == 1 && std::abs(at.step) <= kNearLanes;
+    if (gathers && near) return {LoadSpread(memory, at), -1};
     if (gathers) return {b_.Load(memory, LaneValue(at, DType::kS64)), -1};
     return {b_.Load(memory, at.base, one ? 1 : lanes_), -1};
   }
@@ -285,8 +356,10 @@ Element ElementEmitter::Select(ValueId pred, Element a, Element b) {
   auto one = [&](ValueId x, ValueId y) {
     ValueId p = pred;
     Match(x, y);
-    Match(p, x);
-    Match(p, y);
+    if (b_.type(p).lanes > 1) {  // one lane chooses for all
+      Match(p, x);
+      Match(p, y);
+    }
     return b_.Select(p, x, y);
   };
   return {one(a.re, b.re), a.im < 0 ? -1 : one(a.im, b.im)};
@@ -560,9 +633,8 @@ Result<Element> ElementEmitter::EmitDynamicSlice(const Instruction& slice, const
   for (int64_t d = 0; d < operand.shape().rank(); ++d) {
     int64_t room = operand.shape().dim(d) - slice.shape().dim(d);
     if (room == 0) continue;
-    Coord start = FromElement(TRY(Emit(*slice.operand(d + 1), Index())));
     Coord& c = at.coords[static_cast<size_t>(d)];
-    c = Add(c, Clamp(start, 0, room));
+    c = Add(c, TRY(EmitStart(*slice.operand(d + 1), room)));
   }
   return Emit(operand, at);
 }
@@ -603,9 +675,9 @@ Result<Element> ElementEmitter::EmitGather(const Instruction& gather, const Inde
   }
   for (size_t k = 0; k < attrs.start_index_map.size(); ++k) {
     size_t d = static_cast<size_t>(attrs.start_index_map[k]);
-    Element start = TRY(Emit(*gather.operand(1), start_index(static_cast<int64_t>(k))));
+    Coord start = TRY(EmitCoord(*gather.operand(1), start_index(static_cast<int64_t>(k))));
     int64_t room = operand.dims()[d] - attrs.slice_sizes[d];
-    moved.coords[d] = Add(moved.coords[d], Clamp(FromElement(start), 0, room));
+    moved.coords[d] = Add(moved.coords[d], Clamp(start, 0, room));
   }
   return Emit(*gather.operand(0), moved);
 }

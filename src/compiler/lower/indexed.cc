@@ -44,8 +44,7 @@ Status Lowering::LowerScatter(const Instruction& scatter, Steps& steps) {
   for (int64_t i = 0; i < n; ++i) {
     moves.emplace_back(memory_.Leaf(*scatter.operand(i)), results[static_cast<size_t>(i)]);
   }
-  CopyTogether(std::move(moves), "the scattered-into array is read later, or cannot be written",
-               scatter, steps);
+  CopyTogether(std::move(moves), "the scattered-into array", scatter, steps);
   for (int64_t i = 0; i < n; ++i) {
     body.outputs.push_back({&scatter, results[static_cast<size_t>(i)]});
     bind(scatter.operand(n + 1 + i));
@@ -102,14 +101,15 @@ Status Lowering::LowerScatter(const Instruction& scatter, Steps& steps) {
     ValueId inside = -1;
     for (size_t k = 0; k < attrs.scatter_dims_to_operand_dims.size(); ++k) {
       int64_t d = attrs.scatter_dims_to_operand_dims[k];
-      Coord c = e.FromElement(TRY(e.Emit(indices, index_at(static_cast<int64_t>(k)))));
+      Coord c = TRY(e.EmitCoord(indices, index_at(static_cast<int64_t>(k))));
       int64_t size = 1;
       for (size_t w = 0; w < covered.size(); ++w) {
         if (covered[w] == d) size = window_sizes[w];
       }
-      ValueId low = b.Emit(Op::kGe, {c.base, b.Int(0)});
-      ValueId ok = b.Emit(Op::kAnd, {low, b.Emit(Op::kLe, {c.base, b.Int(operand.dim(d) - size)})});
-      inside = inside < 0 ? ok : b.Emit(Op::kAnd, {inside, ok});
+      auto check = [&](ValueId ok) { inside = inside < 0 ? ok : b.Emit(Op::kAnd, {inside, ok}); };
+      int64_t last = operand.dim(d) - size;
+      if (c.low < 0) check(b.Emit(Op::kGe, {c.base, b.Int(0)}));
+      if (c.high > last) check(b.Emit(Op::kLe, {c.base, b.Int(last)}));
       start.coords[static_cast<size_t>(d)] = c;
     }
     if (inside >= 0) b.BeginIf(inside);
