@@ -322,6 +322,12 @@ Result<BoundValue> BoundOp(Instruction* i, const KnownSizes& known) {
   if (!sized) return BoundValue{i, none};
   if (IsFold(i->op())) return BoundFold(i, known);
   if (IsMovement(i->op())) return BoundMovement(i, known);
+  if (i->op() == Op::kScatter) {  // arrays that others are put into keep their sizes
+    for (size_t k = 0; k < none.size(); ++k) {
+      none[k] = known.OfArray(*i->operand(static_cast<int64_t>(k)));
+    }
+    return BoundValue{i, none};
+  }
   bool same = i->op() == Op::kConvert || i->op() == Op::kCopy || i->op() == Op::kMap ||
               i->op() == Op::kBitcastConvert || i->op() == Op::kReducePrecision ||
               hlo::IsElementwise(i->op());

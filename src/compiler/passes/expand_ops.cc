@@ -7,6 +7,7 @@ namespace weft::compiler {
 Result<bool> ExpandOps(hlo::Module& module, const PassContext&) {
   // First what brings in other instructions.
   bool changed = TRY(RewriteEach(module, ExpandCalls));
+  changed |= TRY(RewriteEach(module, ExpandFunctions));
   if (changed) module.RemoveUnusedComputations();
   ScalarFunctions functions(module);
   changed |= TRY(RewriteEach(module, [&](hlo::Instruction* i) -> Result<bool> {
