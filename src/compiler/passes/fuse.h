@@ -21,11 +21,12 @@ inline constexpr size_t kMaxFusionMembers = 400;
 inline constexpr size_t kMaxFusionOutputs = 16;
 
 enum class GroupKind : uint8_t {
-  kNone,    // a step of its own: library calls, control flow, scatter, ...
-  kLoop,    // one element of the result from any index
-  kReduce,  // loops of its own around the operand's elements
-  kUpdate,  // dynamic-update-slice: a loop over the update
-  kRow,     // reductions of rows and what is computed from them, row by row
+  kNone,     // a step of its own: library calls, control flow, scatter, ...
+  kLoop,     // one element of the result from any index
+  kReduce,   // loops of its own around the operand's elements
+  kUpdate,   // dynamic-update-slice: a loop over the update
+  kScatter,  // a loop over the updates, one after the other
+  kRow,      // reductions of rows and what is computed from them, row by row
 };
 GroupKind GroupKindOf(const hlo::Instruction& i);  // never kRow
 

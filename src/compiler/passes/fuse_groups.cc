@@ -16,6 +16,7 @@ namespace {
 
 constexpr int64_t kSmallTranspose = 8192;  // elements: cheap to read across
 constexpr int kMaxRepeatDepth = 3;
+constexpr size_t kMaxScatterMembers = 16;
 constexpr double kNoLimit = 1e30;
 
 // How often an element may be computed in one group instead of once.
@@ -36,11 +37,10 @@ int32_t Fuser::OwnGroup(Instruction& i, GroupKind kind) {
   group.outputs = {&i};
   group.members = {&i};
   double elements =
-      kind == GroupKind::kReduce
-          ? static_cast<double>(i.shape().IsTuple() ? i.shape().tuple_element(0).elements()
-                                                    : i.shape().elements())
-          : static_cast<double>(kind == GroupKind::kUpdate ? i.operand(1)->shape().elements()
-                                                           : i.shape().elements());
+      static_cast<double>(kind == GroupKind::kUpdate    ? i.operand(1)->shape().elements()
+                          : kind == GroupKind::kScatter ? i.operand(2)->shape().elements()
+                          : i.shape().IsTuple()         ? i.shape().tuple_element(0).elements()
+                                                        : i.shape().elements());
   group.evaluations[&i] = elements;
   group.place = &i;
   group.position = position_[&i];
@@ -109,7 +109,8 @@ bool Fuser::MayEnter(const Instruction& i, const FusionGroup& group) const {
   for (const Instruction* user : i.users()) {
     if (!group.evaluations.contains(user)) continue;
     // The array below an update stays in memory; so do initial values of reductions.
-    if (user->op() == Op::kDynamicUpdateSlice && user->operand(0) == &i) return false;
+    bool updates = user->op() == Op::kDynamicUpdateSlice || user->op() == Op::kScatter;
+    if (updates && user->operand(0) == &i) return false;
   }
   return group.kind != GroupKind::kUpdate || !SpoilsUpdate(i, *group.root);
 }
@@ -140,7 +141,9 @@ bool Fuser::VisitShortTuple(Instruction& i) {
   }
   if (group < 0) return false;
   const FusionGroup& to = groups_[static_cast<size_t>(group)];
-  if (to.kind == GroupKind::kUpdate || to.members.size() + 20 > kMaxFusionMembers) return false;
+  if (to.kind == GroupKind::kUpdate || to.kind == GroupKind::kScatter ||
+      to.members.size() + 20 > kMaxFusionMembers)
+    return false;
   for (const Instruction* get : reduce.users()) {
     if (!MayEnter(*get, to)) return false;
     evaluations = std::max(evaluations, Evaluations(*get, to));
@@ -157,6 +160,11 @@ bool Fuser::Fits(const Instruction& i, int32_t g, double limit) const {
   if (!MayEnter(i, group)) return false;
   double elements = static_cast<double>(i.shape().elements());
   if (i.op() == Op::kTranspose && elements > kSmallTranspose) return false;
+  // There it is computed without lanes.
+  if (group.kind == GroupKind::kScatter &&
+      (ElementCost(i) > 1 || i.op() == Op::kReduce || group.members.size() >= kMaxScatterMembers)) {
+    return false;
+  }
   return Evaluations(i, group) <= limit * elements + 0.5;
 }
 
