@@ -59,6 +59,13 @@ Result<bool> NormalizeLayouts(hlo::Module&, const PassContext&);
 // it, along one dimension) become scans; sums and products of narrow floats are carried in f32.
 // Functions that are not elementwise stay; needs: inline-calls, or calls inside functions stay.
 Result<bool> RecognizeScans(hlo::Module&, const PassContext&);
+// Stable sorts of an array, alone or with the places of its elements, of which only the first few
+// (at most half) are read become topk; needs: eliminate-dead-code after it.
+Result<bool> RecognizeTopK(hlo::Module&, const PassContext&);
+// The instructions of executed computations in an order that holds little memory at once, and in
+// which arrays are updated after everything else that reads them has run, where that is possible;
+// effects keep their order; needs: separate-computations, not scheduled (else it does nothing).
+Result<bool> Schedule(hlo::Module&, const PassContext&);
 // Every computation that is executed (loop bodies and conditions, branches) has one caller: those
 // with several are copied; needs: none.
 Result<bool> SeparateComputations(hlo::Module&, const PassContext&);

@@ -24,6 +24,8 @@ constexpr Pass kPasses[] = {
     {"inline-calls", InlineCalls},
     {"normalize-layouts", NormalizeLayouts},
     {"recognize-scans", RecognizeScans},
+    {"recognize-topk", RecognizeTopK},
+    {"schedule", Schedule},
     {"separate-computations", SeparateComputations},
     {"simplify", Simplify},
     {"simplify-conditionals", SimplifyConditionals},
@@ -45,8 +47,8 @@ constexpr std::string_view kPipeline[] = {
 constexpr std::string_view kNativeBefore[] = {
     "inline-calls",
     "normalize-layouts",  // before expand-ops, whose ops have no layouts
-    "expand-ops",        "expand-linalg",         "recognize-scans", "canonicalize-convolutions",
-    "simplify",          "simplify-conditionals", "simplify-while",
+    "expand-ops",        "expand-linalg",  "recognize-scans",       "canonicalize-convolutions",
+    "simplify",          "recognize-topk", "simplify-conditionals", "simplify-while",
 };
 constexpr std::string_view kNativeAfter[] = {
     "canonicalize-dots",  // behind simplify, which takes transposes into dots
@@ -56,6 +58,7 @@ constexpr std::string_view kNativeAfter[] = {
     "simplify-ranges",        // behind separate-computations: one caller, one range
     "eliminate-dead-code",   "fuse",
     "eliminate-dead-code",
+    "schedule",  // last: of what really runs
 };
 
 bool IsDisabled(const Pass& pass, const CompileOptions& options) {

@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "base/check.h"
+#include "base/digest.h"
 
 namespace weft::cpu {
 namespace {
@@ -98,6 +99,19 @@ std::string IrConstant(const program::Value& value) {
     number = StrCat(value.AsInt());
   }
   return IrSplat(Element(dtype), number, value.type.lanes);
+}
+
+std::string IrMetadata::AddFunction(std::string_view result, std::string_view rest) {
+  Digest digest;
+  digest.Update(result);
+  digest.Update(rest);
+  auto raw = digest.Finish();
+  std::string name =
+      StrCat("@part_", ToHex(std::string_view(reinterpret_cast<const char*>(raw.data()), 16)));
+  if (known_.insert(name).second) {
+    StrAppend(functions_, "define internal ", result, " ", name, rest);
+  }
+  return name;
 }
 
 }  // namespace weft::cpu

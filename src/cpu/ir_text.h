@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 
 #include "base/str.h"
 #include "program/kernel.h"
@@ -63,9 +64,13 @@ class IrBody {
   int64_t next_ = 0, next_label_ = 0;
 };
 
-// Numbered metadata of one module, written after its functions.
+// What one module has beside its kernels, written after them: numbered metadata, and functions
+// that several kernels may call.
 class IrMetadata {
  public:
+  // The name of an internal function, "@..."; the same for the same text. `result`: its type;
+  // `rest`: parameters in parentheses, then the body in braces.
+  std::string AddFunction(std::string_view result, std::string_view rest);
   template <class... Args>
   std::string Add(const Args&... args) {
     std::string name = StrCat("!", next_++);
@@ -79,10 +84,11 @@ class IrMetadata {
     StrAppend(text_, name, " = distinct !{", name, args..., "}\n");
     return name;
   }
-  const std::string& text() const { return text_; }
+  std::string text() const { return functions_ + text_; }
 
  private:
-  std::string text_;
+  std::string functions_, text_;
+  std::unordered_set<std::string> known_;
   int64_t next_ = 0;
 };
 

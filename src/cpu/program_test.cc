@@ -93,6 +93,48 @@ TEST(Program, WhileIsNative) {
   EXPECT_LT(ns / 1e7, 20) << "iterations leave registers";
 }
 
+// Arguments may be the user's own memory, aligned to 16 bytes and no more.
+TEST(Program, ArgumentsOfLittleAlignment) {
+  auto loaded = LoadForTest(FromText(R"(
+program sums
+buffer x: f64[16] parameter 0
+buffer i: s64[1] temp
+buffer go: pred[1] temp
+buffer y: f64[16] result 0
+kernel less(read i: s64[1], write go: pred[1]) {
+  %0 = load s64 i[0]
+  %1 = lt s64 %0, 3
+  store pred go[0], %1
+}
+kernel step(read x: f64[16], update i: s64[1], update y: f64[16]) {
+  %0 = load s64 i[0]
+  %1 = add s64 %0, 1
+  store s64 i[0], %1
+  %2 = load f64x8 x[0]
+  %3 = load f64x8 y[0]
+  %4 = add f64x8 %2, %3
+  store f64x8 y[0], %4
+}
+steps {
+  fill(write i) hex "0000000000000000"
+  fill(write y) hex "00"
+  loop: while(read go) { launch less(read i, write go) } do { launch step(read x, update i, update y) }
+})"));
+  ASSERT_TRUE(loaded) << loaded.error().ToString();
+  alignas(64) double memory[40] = {};
+  for (int offset : {2, 4, 6}) {
+    double *x = memory + offset, *y = x + 16;
+    for (int i = 0; i < 16; ++i) x[i] = i;
+    std::byte* parameters[] = {reinterpret_cast<std::byte*>(x)};
+    std::byte* results[] = {reinterpret_cast<std::byte*>(y)};
+    runtime::Call call;
+    call.parameters = parameters;
+    call.results = results;
+    ASSERT_TRUE((*loaded)->Run(call));
+    EXPECT_EQ(y[7], 21);
+  }
+}
+
 TEST(Program, CancelEndsLoops) {
   auto loaded = LoadForTest(FromText(CountTo(0)));  // for ever
   ASSERT_TRUE(loaded) << loaded.error().ToString();

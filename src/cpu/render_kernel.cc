@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "cpu/render_ops.h"
+#include "cpu/repeats.h"
 
 namespace weft::cpu {
 namespace {
@@ -30,11 +31,8 @@ class KernelRenderer {
 
   void Render(const KernelText& how, std::string& out) {
     blocks_ = MatchBlocks(kernel_);
-    definitions_.resize(kernel_.values.size(), nullptr);
-    for (const Instr& instr : kernel_.code) {
-      for (ValueId id : instr.results) definitions_[id] = &instr;
-    }
     NameConstants();
+    if (how.share) PlaceRepeats();
     threads_in_all_ = Extents(kernel_).threads;
     RenderBlock(0, kernel_.code.size());
     for (const std::string& array : allocated_) ir_.Line("call void @free(ptr ", array, ")");
@@ -64,6 +62,10 @@ class KernelRenderer {
   }
 
   void NameConstants() {
+    definitions_.resize(kernel_.values.size(), nullptr);
+    for (const Instr& instr : kernel_.code) {
+      for (ValueId id : instr.results) definitions_[id] = &instr;
+    }
     names_.resize(kernel_.values.size());
     for (size_t i = 0; i < kernel_.values.size(); ++i) {
       if (kernel_.values[i].is_constant) names_[i] = IrConstant(kernel_.values[i]);
@@ -76,6 +78,12 @@ class KernelRenderer {
   void RenderBlock(size_t begin, size_t end) {
     for (size_t pc = begin; pc < end; ++pc) {
       const Instr& instr = kernel_.code[pc];
+      if (!repeat_at_.empty() && repeat_at_[pc] >= 0) {
+        const Repeat& repeat = repeats_[repeat_at_[pc]];
+        RenderCall(repeat);
+        pc = repeat.end - 1;
+        continue;
+      }
       switch (instr.op) {
         case Op::kLoop:
           RenderLoop(pc);
@@ -106,6 +114,64 @@ class KernelRenderer {
   std::string Likely() {
     if (likely_.empty()) likely_ = metadata_.Add("!{!\"branch_weights\", i32 1000, i32 1}");
     return StrCat(", !prof ", likely_);
+  }
+
+  void PlaceRepeats() {
+    repeats_ = FindRepeats(kernel_);
+    if (repeats_.empty()) return;
+    repeat_at_.resize(kernel_.code.size(), -1);
+    functions_.resize(kernel_.code.size());
+    for (size_t i = 0; i < repeats_.size(); ++i) {
+      repeat_at_[repeats_[i].begin] = static_cast<int32_t>(i);
+    }
+  }
+
+  // What a stretch computes, as one type.
+  std::string ResultType(const Repeat& repeat) const {
+    std::string types;
+    for (ValueId id : repeat.outputs) {
+      StrAppend(types, types.empty() ? "" : ", ", IrType(kernel_.type(id)));
+    }
+    return repeat.outputs.size() == 1 ? types : StrCat("{ ", types, " }");
+  }
+
+  std::string FunctionOf(const Repeat& repeat) {
+    KernelRenderer inside(kernel_, target_, metadata_);
+    inside.NameConstants();
+    std::string parameters;
+    for (size_t i = 0; i < repeat.inputs.size(); ++i) {
+      inside.names_[repeat.inputs[i]] = StrCat("%a", i);
+      StrAppend(parameters, i == 0 ? "" : ", ", inside.Typed(repeat.inputs[i]));
+    }
+    inside.RenderBlock(repeat.begin, repeat.end);
+    std::string type = ResultType(repeat), result = inside.NameOf(repeat.outputs[0]);
+    if (repeat.outputs.size() > 1) {
+      result = "poison";
+      for (size_t i = 0; i < repeat.outputs.size(); ++i) {
+        result = inside.ir_.Def("insertvalue ", type, " ", result, ", ",
+                                inside.Typed(repeat.outputs[i]), ", ", i);
+      }
+    }
+    inside.ir_.Line("ret ", type, " ", result);
+    return metadata_.AddFunction(type,
+                                 StrCat("(", parameters, ") #2 {\n", inside.ir_.text(), "}\n"));
+  }
+
+  void RenderCall(const Repeat& repeat) {
+    std::string& function = functions_[repeat.first];
+    if (function.empty()) function = FunctionOf(repeat);
+    std::string arguments, type = ResultType(repeat);
+    for (ValueId id : repeat.inputs) {
+      StrAppend(arguments, arguments.empty() ? "" : ", ", Typed(id));
+    }
+    std::string result = ir_.Def("call ", type, " ", function, "(", arguments, ")");
+    if (repeat.outputs.size() == 1) {
+      names_[repeat.outputs[0]] = result;
+      return;
+    }
+    for (size_t i = 0; i < repeat.outputs.size(); ++i) {
+      names_[repeat.outputs[i]] = ir_.Def("extractvalue ", type, " ", result, ", ", i);
+    }
   }
 
   void RenderIf(size_t pc) {
@@ -522,6 +588,9 @@ class KernelRenderer {
   std::vector<const Instr*> definitions_;  // by value
   std::vector<std::string> names_, allocated_;
   std::vector<bool> arrays_;
+  std::vector<Repeat> repeats_;
+  std::vector<int32_t> repeat_at_;      // by instruction: the one that begins there, or -1
+  std::vector<std::string> functions_;  // by the instruction with which they begin
   std::vector<Operand> operands_;
   std::vector<ThreadLoop> threads_;
   std::vector<int64_t> grid_;

@@ -16,6 +16,7 @@ struct KernelText {
   std::string_view name;
   std::string_view linkage = "internal";
   std::string_view attributes = "#0";  // of the function
+  bool share = false;                  // what repeats itself becomes functions of the module
 };
 void RenderKernel(const program::Kernel& kernel, const KernelText& how, const RenderTarget& target,
                   IrMetadata& metadata, std::string& out);

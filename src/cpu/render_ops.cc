@@ -32,11 +32,15 @@ std::string Plain(IrBody& ir, std::string_view op, Type t, const std::string& a,
   return ir.Def(op, " ", IrType(t), " ", a, ", ", b);
 }
 
+std::string SelectOf(IrBody& ir, Type condition_type, const std::string& condition, Type t,
+                     const std::string& a, const std::string& b) {
+  std::string type = IrType(t);
+  return ir.Def("select ", IrType(condition_type), " ", condition, ", ", type, " ", a, ", ", type,
+                " ", b);
+}
 std::string SelectOf(IrBody& ir, const std::string& condition, Type t, const std::string& a,
                      const std::string& b) {
-  std::string type = IrType(t);
-  return ir.Def("select ", IrType({DType::kPred, t.lanes}), " ", condition, ", ", type, " ", a,
-                ", ", type, " ", b);
+  return SelectOf(ir, {DType::kPred, t.lanes}, condition, t, a, b);
 }
 
 // x / 0 is 0, and what is left is x.
@@ -245,7 +249,8 @@ std::string RenderOp(IrBody& ir, const Instr& instr, std::span<const Operand> ar
                      const RenderTarget& target) {
   Type t = instr.type;
   switch (instr.op) {
-    case Op::kSelect: return SelectOf(ir, args[0].text, t, args[1].text, args[2].text);
+    case Op::kSelect:
+      return SelectOf(ir, args[0].type, args[0].text, t, args[1].text, args[2].text);
     case Op::kCast: return RenderCast(ir, args[0].type, t, args[0].text);
     case Op::kBitcast:
       if (IrType(args[0].type) == IrType(t)) return args[0].text;

@@ -97,7 +97,8 @@ void RenderLaunched(const Program& program, const Plan& plan, const RenderTarget
     const Kernel& kernel = program.kernels[k];
     AppendComment(out, kernel.name);
     std::string name = StrCat("kernel_", k);
-    RenderKernel(kernel, {name, "internal", "#1"}, target, metadata, out);
+    // Calls in lanes would keep LLVM from making vectors of them.
+    RenderKernel(kernel, {name, "internal", "#1", !HasVectorLoop(kernel)}, target, metadata, out);
     RenderTasks(kernel, k, plan.called[k], out);
   }
 }

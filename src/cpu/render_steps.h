@@ -22,6 +22,7 @@ inline constexpr std::string_view kModuleTail =
     "declare noalias ptr @aligned_alloc(i64, i64) #0\n"
     "declare void @free(ptr) #0\n"
     "attributes #0 = { nounwind }\n"
-    "attributes #1 = { nounwind alwaysinline }\n";
+    "attributes #1 = { nounwind alwaysinline }\n"
+    "attributes #2 = { nounwind noinline willreturn memory(none) }\n";
 
 }  // namespace weft::cpu

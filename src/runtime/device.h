@@ -21,7 +21,8 @@
 
 namespace weft::runtime {
 
-// One execution. Addresses are aligned to 64 bytes where a buffer has as many.
+// One execution. Addresses are aligned to 16 bytes where a buffer has 64 or more (arguments may be
+// memory of the user's own), else to the element.
 struct Call {
   std::span<std::byte* const> parameters;  // by parameter number
   // By result number. A result that lies in a donated parameter is written there: the caller passes

@@ -23,7 +23,10 @@ namespace {
 constexpr double kChunkCost = 65'536;
 constexpr int64_t kMaxChunks = 256;
 constexpr int64_t kStraightVectors = 4;  // vectors without a loop, in serial kernels
-constexpr int64_t kStraightLine = 16;    // elements without any loop, in serial kernels
+// Elements without any loop, in serial kernels: scalars that LLVM may keep in registers from one
+// kernel to the next, unless each is so much work that vectors pay.
+constexpr int64_t kStraightLine = 16;
+constexpr double kStraightCost = 30;
 
 }  // namespace
 
@@ -169,8 +172,9 @@ Status KernelDraft::ForEach(const LoopShape& shape, const Body& body) {
   int64_t n = 1;
   for (int64_t d : shape.dims) n *= d;
   if (n == 0) return {};
-  if (n == 1 || (shape.serial && n <= kStraightLine)) {
-    int lanes = shape.scalar ? 1 : RowLanes(shape.dims);
+  bool straight = shape.serial && n <= kStraightLine && (n % 4 != 0 || shape.cost < kStraightCost);
+  int lanes = shape.scalar ? 1 : RowLanes(shape.dims);
+  if (n == 1 || straight || (shape.serial && n <= kStraightLine && lanes > 1)) {
     for (int64_t i = 0; i < n; i += lanes) {
       Index index;
       index.is_linear = true;

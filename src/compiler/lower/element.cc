@@ -17,7 +17,8 @@ using HloOp = hlo::Op;
 
 namespace {
 
-constexpr int kMaxDepth = 4000;  // of nested element computations
+constexpr int kMaxDepth = 4000;    // of nested element computations
+constexpr int64_t kNearLanes = 4;  // distance of lanes that are read by runs
 
 bool SameCoord(const Coord& a, const Coord& b) {
   return a.base == b.base && a.step == b.step;
@@ -87,11 +88,22 @@ ValueId ElementEmitter::LaneValue(const Coord& coord, DType type) {
 }
 
 Coord ElementEmitter::Add(const Coord& a, const Coord& b) {
+  if (a.step == 0 && b_.IntConstant(a.base) == 0) return b;
+  if (b.step == 0 && b_.IntConstant(b.base) == 0) return a;
   bool wide = b_.type(a.base).lanes > 1 || b_.type(b.base).lanes > 1;
   int64_t multiple = std::gcd(a.multiple, b.multiple);
   int64_t low = SumOfBounds(a.low, b.low, -Coord::kUnknownCoord);
   int64_t high = SumOfBounds(a.high, b.high, Coord::kUnknownCoord);
-  if (!wide) return {b_.Add(a.base, b.base), a.step + b.step, multiple, low, high};
+  if (!wide) {
+    Coord sum{b_.Add(a.base, b.base), a.step + b.step, multiple, low, high};
+    auto modulus_of = [](const Coord& c) { return std::max(c.modulus, c.multiple); };
+    auto residue_of = [](const Coord& c) { return c.modulus >= c.multiple ? c.residue : 0; };
+    std::optional<int64_t> x = b_.IntConstant(a.base), y = b_.IntConstant(b.base);
+    sum.modulus = x ? modulus_of(b) : y ? modulus_of(a) : std::gcd(modulus_of(a), modulus_of(b));
+    int64_t residue = (x ? *x : residue_of(a)) + (y ? *y : residue_of(b));
+    sum.residue = (residue % sum.modulus + sum.modulus) % sum.modulus;
+    return sum;
+  }
   ValueId x = LaneValue(a, DType::kS64), y = LaneValue(b, DType::kS64);
   Match(x, y);
   return {b_.Add(x, y), 0, 1, low, high};
@@ -205,7 +217,9 @@ Coord ElementEmitter::Clamp(const Coord& coord, int64_t low, int64_t high) {
   bool wide = b_.type(coord.base).lanes > 1 || (coord.step != 0 && lanes_ > 1);
   ValueId x = wide ? LaneValue(coord, DType::kS64) : coord.base;
   Type type = b_.type(x);
-  return {b_.Max(b_.Min(x, b_.Int(high, type)), b_.Int(low, type)), 0, 1, low, high};
+  if (coord.high > high) x = b_.Min(x, b_.Int(high, type));
+  if (coord.low < low) x = b_.Max(x, b_.Int(low, type));
+  return {x, 0, 1, low, high};
 }
 
 // u64 indices beyond the range of s64 are larger than any array.
@@ -215,7 +229,9 @@ Coord ElementEmitter::FromElement(Element element) {
   if (type.dtype == DType::kU64) {
     value = b_.Min(value, b_.Int(std::numeric_limits<int64_t>::max(), type));
   }
-  return {b_.Cast(value, DType::kS64), 0, 1};
+  Coord coord{b_.Cast(value, DType::kS64), 0, 1};
+  if (IsUnsigned(type.dtype)) coord.low = 0;
+  return coord;
 }
 
 Result<Coord> ElementEmitter::EmitCoord(const Instruction& instruction, const Index& index) {
@@ -262,11 +278,36 @@ Result<Coord> ElementEmitter::EmitStart(const Instruction& start, int64_t room) 
 
 // --- memory ---
 
+// Lanes a few elements from each other: the runs in which they lie, shuffled.
+ValueId ElementEmitter::LoadSpread(KernelBuilder::MemoryId memory, const Coord& at) {
+  int64_t distance = std::abs(at.step), last = distance * (lanes_ - 1);  // from the first lane
+  ValueId begin = at.step > 0 ? at.base : b_.Add(at.base, b_.Int(-last));
+  ValueId result = -1;
+  for (int64_t run = 0; run < distance; ++run) {
+    int64_t offset = std::min(run * lanes_, last - (lanes_ - 1));
+    ValueId part = b_.Load(memory, b_.Add(begin, b_.Int(offset)), lanes_);
+    std::vector<int32_t> from;
+    for (int32_t lane = 0; lane < lanes_; ++lane) {
+      int64_t place = (at.step > 0 ? lane : lanes_ - 1 - lane) * distance - offset;
+      bool here = place >= 0 && place < lanes_;
+      int32_t other = result < 0 ? 0 : lanes_;
+      from.push_back(here ? other + static_cast<int32_t>(place) : lane);
+    }
+    result = b_.Shuffle(result < 0 ? part : result, part, from);
+  }
+  return result;
+}
+
 Element ElementEmitter::LoadAt(KernelBuilder::MemoryId memory, DType dtype, const Coord& at) {
   int64_t parts = IsComplex(dtype) ? 2 : 1;
   bool gathers = b_.type(at.base).lanes > 1 || (lanes_ > 1 && at.step != 0 && at.step != 1);
   bool one = !gathers && (lanes_ == 1 || at.step == 0);
   if (parts == 1) {
+    bool near = b_.type(at.base).lanes == 1 && std::abs(at.step) <= kNearLanes;
+    // Whole groups of neighbours, of which lanes take one each, are left to the printer.
+    bool grouped =
+        near && at.step > 1 && at.modulus % at.step == 0 && b_.memory(memory).count % at.step == 0;
+    if (gathers && near && !grouped) return {LoadSpread(memory, at), -1};
     if (gathers) return {b_.Load(memory, LaneValue(at, DType::kS64)), -1};
     return {b_.Load(memory, at.base, one ? 1 : lanes_), -1};
   }
@@ -326,8 +367,10 @@ Element ElementEmitter::Select(ValueId pred, Element a, Element b) {
   auto one = [&](ValueId x, ValueId y) {
     ValueId p = pred;
     Match(x, y);
-    Match(p, x);
-    Match(p, y);
+    if (b_.type(p).lanes > 1) {  // one lane chooses for all
+      Match(p, x);
+      Match(p, y);
+    }
     return b_.Select(p, x, y);
   };
   return {one(a.re, b.re), a.im < 0 ? -1 : one(a.im, b.im)};
@@ -400,7 +443,7 @@ Result<Element> ElementEmitter::EmitUncached(const Instruction& instruction, con
       DType integer = FitsS32(shape.dim(d)) ? DType::kS32 : DType::kS64;
       ValueId value = LaneValue(at.coords[static_cast<size_t>(d)], integer);
       Element element{Round(b_.Cast(value, program::ComputeType(part)), part), -1};
-      if (IsComplex(shape.dtype())) element.im = Zero(shape.dtype()).re;
+      if (IsComplex(shape.dtype())) element.im = b_.Number(0, b_.type(element.re));
       return element;
     }
     case HloOp::kPad: return EmitPad(instruction, index);

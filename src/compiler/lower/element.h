@@ -35,6 +35,7 @@ struct Coord {
   int64_t multiple = 1;  // base is a multiple of this
   // What is known of the values in all lanes: low <= value <= high.
   int64_t low = -kUnknownCoord, high = kUnknownCoord;
+  int64_t modulus = 1, residue = 0;  // base is as much more than a multiple of modulus
   static constexpr int64_t kUnknownCoord = int64_t{1} << 60;
 };
 
@@ -117,9 +118,15 @@ class ElementEmitter {
                                      std::vector<int64_t> tried);
   Result<Element> EmitConcatenateChosen(const hlo::Instruction& concatenate, size_t d,
                                         const Index& at);
+  struct Operands {  // [begin, end) of a concatenation; where the first begins
+    int64_t begin, end, offset;
+  };
+  Result<Element> EmitConcatenateRange(const hlo::Instruction& concatenate, size_t d,
+                                       const Index& at, Operands range);
   Result<Element> EmitEither(ValueId condition, const std::function<Result<Element>()>& yes,
                              const std::function<Result<Element>()>& no);
   bool IsRun(const Index& at, size_t d) const;
+  ValueId LoadSpread(KernelBuilder::MemoryId memory, const Coord& at);
   Element Spread(Element value);
   Result<Element> EmitGather(const hlo::Instruction& gather, const Index& index);
   Result<Element> EmitDynamicSlice(const hlo::Instruction& slice, const Index& index);
@@ -165,7 +172,8 @@ class ElementEmitter {
   std::unordered_map<const hlo::Instruction*, Place> places_;  // of bound ones, where not row-major
   std::unordered_map<const hlo::Instruction*, std::vector<Cached>> cache_;
   int depth_ = 0;
-  int branches_ = 0;  // of EmitEither, open
+  int branches_ = 0;    // of EmitEither that have code twice, open
+  int open_tests_ = 0;  // of EmitConcatenateRange
 };
 
 }  // namespace weft::compiler

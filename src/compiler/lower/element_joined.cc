@@ -14,7 +14,8 @@ using program::Op;
 
 namespace {
 
-constexpr int kMaxBranches = 2;  // within each other: each one doubles the code
+constexpr int kMaxBranches = 2;    // within each other: each one doubles the code
+constexpr int kMaxOpenTests = 16;  // of concatenations, within each other
 
 }  // namespace
 
@@ -43,13 +44,11 @@ Result<Element> ElementEmitter::EmitEither(ValueId condition,
     if (e.im >= 0) values.push_back(e.im);
     return values;
   };
-  ++branches_;
   b_.BeginIf(condition);
   Element first = Spread(TRY(yes()));
   b_.BeginElse(parts(first));
   Element second = Spread(TRY(no()));
   std::vector<ValueId> after = b_.End(parts(second));
-  --branches_;
   return Element{after[0], after.size() > 1 ? after[1] : -1};
 }
 
@@ -110,8 +109,11 @@ Result<Element> ElementEmitter::EmitConcatenateRun(const Instruction& concatenat
   };
   if (inside < 0) return within();
   tried.push_back(which);
-  return EmitEither(inside, within,
-                    [&] { return EmitConcatenateRun(concatenate, d, at, std::move(tried)); });
+  ++branches_;
+  auto value = EmitEither(inside, within,
+                          [&] { return EmitConcatenateRun(concatenate, d, at, std::move(tried)); });
+  --branches_;
+  return value;
 }
 
 // Lanes [first, first + lanes), which operands they come from being known: runs of the operands,
@@ -168,28 +170,59 @@ Result<Element> ElementEmitter::EmitConcatenateAt(const Instruction& concatenate
   return result;
 }
 
+// Operands [begin, end), which of them is asked for not being known: halves, one of them behind a
+// test where the coordinate is the same in all lanes, else both.
+Result<Element> ElementEmitter::EmitConcatenateRange(const Instruction& concatenate, size_t d,
+                                                     const Index& at, Operands range) {
+  const Coord along = at.coords[d];
+  auto size_of = [&](int64_t k) {
+    return concatenate.operand(k)->shape().dim(static_cast<int64_t>(d));
+  };
+  while (range.end - range.begin > 1 && along.low >= range.offset + size_of(range.begin)) {
+    range.offset += size_of(range.begin++);
+  }
+  int64_t middle = (range.begin + range.end) / 2, offset = range.offset;
+  for (int64_t k = range.begin; k < middle; ++k) offset += size_of(k);
+  while (middle > range.begin && along.high < offset) {
+    range.end = middle;
+    offset -= size_of(--middle);
+  }
+  if (middle == range.begin) {
+    const Instruction& operand = *concatenate.operand(range.begin);
+    Index moved = at;
+    moved.coords[d] = Clamp(AddConstant(along, -range.offset), 0, size_of(range.begin) - 1);
+    return Emit(operand, moved);
+  }
+  auto part = [&](bool first) {
+    Index in = at;
+    Coord& c = in.coords[d];
+    if (first) {
+      c.high = std::min(c.high, offset - 1);
+    } else {
+      c.low = std::max(c.low, offset);
+    }
+    return EmitConcatenateRange(
+        concatenate, d, in,
+        first ? Operands{range.begin, middle, range.offset} : Operands{middle, range.end, offset});
+  };
+  ValueId inside = IsWithin(along, 0, offset, concatenate.shape().dims()[d] + 1);
+  bool loads = lanes_ == 1 && middle - range.begin == 1 && range.end - middle == 1 &&
+               IsBound(*concatenate.operand(range.begin)) && IsBound(*concatenate.operand(middle));
+  if (b_.type(inside).lanes == 1 && !loads && open_tests_ < kMaxOpenTests) {
+    ++open_tests_;
+    auto value = EmitEither(inside, [&] { return part(true); }, [&] { return part(false); });
+    --open_tests_;
+    return value;
+  }
+  // Both are computed: neither may count on being asked for.
+  Element left = TRY(EmitConcatenateRange(concatenate, d, at, {range.begin, middle, range.offset}));
+  Element right = TRY(EmitConcatenateRange(concatenate, d, at, {middle, range.end, offset}));
+  return Select(inside, left, right);
+}
+
 Result<Element> ElementEmitter::EmitConcatenateChosen(const Instruction& concatenate, size_t d,
                                                       const Index& at) {
-  const Shape& shape = concatenate.shape();
-  const Coord along = at.coords[d];
-  Element result;
-  int64_t offset = shape.dims()[d];
-  for (int64_t i = concatenate.operand_count(); i-- > 0;) {
-    const Instruction& operand = *concatenate.operand(i);
-    int64_t size = operand.shape().dim(static_cast<int64_t>(d));
-    offset -= size;
-    if (along.high < offset || along.low >= offset + size) continue;
-    Index moved = at;
-    moved.coords[d] = Clamp(AddConstant(along, -offset), 0, size - 1);
-    Element value = TRY(Emit(operand, moved));
-    if (result.re < 0) {
-      result = value;
-    } else {
-      // Operands before this one start lower: the last test that holds wins from the end.
-      result = Select(IsWithin(along, 0, offset + size, shape.dims()[d] + 1), value, result);
-    }
-  }
-  return result;
+  return EmitConcatenateRange(concatenate, d, at, {0, concatenate.operand_count(), 0});
 }
 
 // Dimensions in which all lanes are known to lie inside or outside the update ask nothing.
@@ -249,7 +282,10 @@ Result<Element> ElementEmitter::EmitDynamicUpdateSlice(const Instruction& update
     }
     return Emit(slice, moved);
   };
-  return EmitEither(all, within, chosen);
+  ++branches_;
+  auto value = EmitEither(all, within, chosen);
+  --branches_;
+  return value;
 }
 
 }  // namespace weft::compiler

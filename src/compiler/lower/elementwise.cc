@@ -3,6 +3,7 @@
 
 #include "base/float_formats.h"
 #include "compiler/lower/element.h"
+#include "compiler/lower/float_bits.h"
 #include "program/math.h"
 
 namespace weft::compiler {
@@ -32,7 +33,9 @@ Element ElementEmitter::Convert(Element value, DType from, DType to) {
     ValueId re = b_.Emit(Op::kNe, {value.re, zero}), im = b_.Emit(Op::kNe, {value.im, zero});
     return {b_.Emit(Op::kOr, {re, im}), -1};
   }
-  ValueId cast = b_.Cast(value.re, part);
+  bool narrow = IsFloat(to) && to != DType::kF32 && to != DType::kF64;
+  bool wide = BitWidth(RealType(from)) >= 32 && RealType(from) != DType::kF32;
+  ValueId cast = narrow && wide ? ToOddF32(b_, value.re) : b_.Cast(value.re, part);
   if (IsInteger(to) && BitWidth(to) < BitWidth(part) && (IsFloat(from) || IsComplex(from))) {
     // Floats saturate at the bounds of the narrow type, not of the one that computes.
     int bits = BitWidth(to);

@@ -96,4 +96,40 @@ ValueId NarrowFloatOfBits(KernelBuilder& b, ValueId bits, DType format) {
   return b.Bitcast(value, DType::kF32);
 }
 
+namespace {
+
+// Integers of more bits than the float has: cut to as many as it holds. That leaves at least 16,
+// three more than any narrow float has.
+ValueId CutInteger(KernelBuilder& b, ValueId x, int kept) {
+  Type type = b.type(x);
+  int lost = BitWidth(type.dtype) - kept;
+  ValueId step = b.Int(int64_t{1} << lost, type), zero = b.Int(0, type);
+  ValueId rest = b.Emit(Op::kAnd, {x, b.Int((int64_t{1} << lost) - 1, type)});
+  ValueId cut = b.Emit(Op::kXor, {x, rest});
+  ValueId trace = b.Select(b.Emit(Op::kNe, {rest, zero}), step, zero);
+  ValueId limit = b.Int(int64_t{1} << kept, type);
+  ValueId fits = b.Emit(Op::kLt, {x, limit});
+  if (IsSigned(type.dtype)) {
+    ValueId minus = b.Int(-(int64_t{1} << kept), type);
+    fits = b.Emit(Op::kAnd, {fits, b.Emit(Op::kGt, {x, minus})});
+  }
+  return b.Select(fits, x, b.Emit(Op::kOr, {cut, trace}));
+}
+
+}  // namespace
+
+ValueId ToOddF32(KernelBuilder& b, ValueId x) {
+  DType from = b.type(x).dtype;
+  if (IsInteger(from) && BitWidth(from) == 32) return b.Cast(CutInteger(b, x, 24), DType::kF32);
+  if (IsInteger(from)) x = b.Cast(CutInteger(b, x, 53), DType::kF64);
+  ValueId near = b.Cast(x, DType::kF32), back = b.Cast(near, DType::kF64);
+  ValueId bits = b.Bitcast(near, DType::kU32);
+  Type type = b.type(bits);
+  ValueId zero = b.Int(0, type), one = b.Int(1, type);
+  ValueId above = b.Emit(Op::kGt, {b.Emit(Op::kAbs, {back}), b.Emit(Op::kAbs, {x})});
+  bits = b.Sub(bits, b.Select(above, one, zero));
+  bits = b.Emit(Op::kOr, {bits, b.Select(b.Emit(Op::kNe, {back, x}), one, zero)});
+  return b.Bitcast(bits, DType::kF32);
+}
+
 }  // namespace weft::compiler

@@ -44,8 +44,7 @@ Status Lowering::LowerScatter(const Instruction& scatter, Steps& steps) {
   for (int64_t i = 0; i < n; ++i) {
     moves.emplace_back(memory_.Leaf(*scatter.operand(i)), results[static_cast<size_t>(i)]);
   }
-  CopyTogether(std::move(moves), "the scattered-into array is read later, or cannot be written",
-               scatter, steps);
+  CopyTogether(std::move(moves), "the scattered-into array", scatter, steps);
   for (int64_t i = 0; i < n; ++i) {
     body.outputs.push_back({&scatter, results[static_cast<size_t>(i)]});
     bind(scatter.operand(n + 1 + i));

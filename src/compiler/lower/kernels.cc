@@ -1,5 +1,7 @@
 // Instructions and fusions as loop kernels.
 #include <algorithm>
+#include <array>
+#include <bit>
 
 #include "base/str.h"
 #include "compiler/lower/lowering.h"
@@ -13,7 +15,6 @@ using HloOp = hlo::Op;
 
 namespace {
 
-constexpr int64_t kShortReduce = 16;          // elements: computed where they are needed
 constexpr double kSplitReduceCost = 200'000;  // rows worth cutting in pieces
 constexpr int64_t kPieces = 32;
 
@@ -39,92 +40,6 @@ bool NeedsCoordinates(const Instruction& i) {
 }
 
 }  // namespace
-
-// An output may take an operand's memory if every element is read where it is written and nowhere
-// else, or if it is the array that an update writes into.
-std::vector<InPlace> InPlaceOperands(const Instruction& instruction) {
-  std::vector<InPlace> result;
-  const Instruction* root = &instruction;
-  HloOp op = instruction.op();
-  if (op == HloOp::kDynamicUpdateSlice) return {{0, 0}};
-  if (op == HloOp::kScatter) {
-    int64_t n = (instruction.operand_count() - 1) / 2;
-    for (int64_t i = 0; i < n; ++i) result.push_back({i, i});
-    return result;
-  }
-  if (hlo::IsElementwise(op)) {
-    for (int64_t k = 0; k < instruction.operand_count(); ++k) {
-      if (instruction.operand(k)->shape().dims() == instruction.shape().dims() &&
-          instruction.operand(k)->shape().dtype() == instruction.shape().dtype()) {
-        result.push_back({0, k});
-      }
-    }
-    return result;
-  }
-  if (op != HloOp::kFusion) return {};
-  const hlo::Computation& body = *instruction.attrs<hlo::FusionAttrs>().calls;
-  root = body.root();
-  if (root->op() == HloOp::kDynamicUpdateSlice) {
-    const Instruction* below = root->operand(0);
-    if (!below->IsParameter()) return {};
-    // Read besides being updated: only at the place of the update, before it is written.
-    for (const Instruction* user : below->users()) {
-      if (user == root) continue;
-      if (user->op() != HloOp::kDynamicSlice || user->operand(0) != below ||
-          user->shape().dims() != root->operand(1)->shape().dims()) {
-        return {};
-      }
-      for (int64_t d = 0; d < below->shape().rank(); ++d) {
-        if (user->operand(d + 1) != root->operand(d + 2)) return {};
-      }
-      // From the slice to the update, element by element.
-      std::vector<const Instruction*> work = {user};
-      while (!work.empty()) {
-        const Instruction* i = work.back();
-        work.pop_back();
-        for (const Instruction* next : i->users()) {
-          if (next == root) {
-            if (next->operand(1) != i) return {};
-            continue;
-          }
-          if (!hlo::IsElementwise(next->op())) return {};
-          work.push_back(next);
-        }
-      }
-    }
-    return {{0, below->parameter_number()}};
-  }
-  std::vector<const Instruction*> roots;
-  if (root->op() == HloOp::kTuple) {
-    roots.assign(root->operands().begin(), root->operands().end());
-  } else {
-    roots.push_back(root);
-  }
-  const Dims dims = roots[0]->shape().dims();
-  for (const Instruction* r : roots) {
-    if (!hlo::IsElementwise(r->op()) || r->shape().dims() != dims) return {};
-  }
-  for (const Instruction* parameter : body.parameters()) {
-    if (parameter->shape().dims() != dims) continue;
-    std::vector<const Instruction*> work = {parameter};
-    bool same = true;
-    for (size_t at = 0; at < work.size() && same; ++at) {
-      for (const Instruction* user : work[at]->users()) {
-        if (user == root && root->op() == HloOp::kTuple) continue;
-        same &= hlo::IsElementwise(user->op()) && user->shape().dims() == dims;
-        if (std::find(work.begin(), work.end(), user) == work.end()) work.push_back(user);
-      }
-      if (work.size() > 200) same = false;
-    }
-    if (!same) continue;
-    for (size_t k = 0; k < roots.size(); ++k) {
-      if (roots[k]->shape().dtype() == parameter->shape().dtype()) {
-        result.push_back({static_cast<int64_t>(k), parameter->parameter_number()});
-      }
-    }
-  }
-  return result;
-}
 
 KernelBody Lowering::BodyOf(const Instruction& instruction) const {
   KernelBody body;
@@ -176,27 +91,36 @@ LoopShape Lowering::ShapeOf(const KernelBody& body, const Dims& dims) const {
   double elements = 1;
   for (int64_t d : dims) elements *= static_cast<double>(d);
   double cost = static_cast<double>(body.inputs.size() + body.outputs.size());
-  shape.width = 1;
-  auto widen = [&](DType dtype) {
-    shape.width = std::max(shape.width, std::max<int64_t>(ByteWidth(RealType(dtype)), 1));
-    if (IsFloat(dtype)) shape.width = std::max<int64_t>(shape.width, 4);
+  // What most of the work is done in decides the lanes: a few wider values take several registers.
+  std::array<double, 4> work_by_width = {};  // of 1, 2, 4 and 8 bytes
+  auto note = [&](DType dtype, double work) {
+    int64_t width = std::max<int64_t>(ByteWidth(RealType(dtype)), IsFloat(dtype) ? 4 : 1);
+    work_by_width[static_cast<size_t>(std::bit_width(static_cast<uint64_t>(width)) - 1)] += work;
   };
   for (const KernelInput& input : body.inputs) {
     if (input.inside->shape().IsArray() && !input.inside->shape().IsScalar()) {
-      widen(input.inside->shape().dtype());
+      note(input.inside->shape().dtype(), 1);
     }
   }
   for (const Instruction* i : body.members) {
     shape.flat &= !NeedsCoordinates(*i);
     if (!i->shape().IsArray()) continue;
-    if (!i->shape().IsScalar()) widen(i->shape().dtype());
     double times = std::max(1.0, static_cast<double>(i->shape().elements()) / elements);
+    if (!i->shape().IsScalar()) note(i->shape().dtype(), times * ElementCost(*i));
     cost += times * ElementCost(*i);
     if (i->op() == HloOp::kReduce || i->op() == HloOp::kDot || i->op() == HloOp::kReduceWindow) {
       cost += 2.0 * static_cast<double>(i->operand(0)->shape().elements()) /
               std::max(1.0, static_cast<double>(i->shape().elements()));
     }
   }
+  constexpr double kMinorShare = 0.15;
+  double total = 0, wider = 0;
+  for (double work : work_by_width) total += work;
+  size_t widest = work_by_width.size() - 1;
+  while (widest > 0 && wider + work_by_width[widest] <= kMinorShare * total) {
+    wider += work_by_width[widest--];
+  }
+  shape.width = int64_t{1} << widest;
   shape.cost = cost;
   for (const KernelOutput& output : body.outputs) {
     for (const KernelInput& input : body.inputs) {
@@ -328,7 +252,7 @@ Status Lowering::LowerUpdate(const KernelBody& body, Steps& steps) {
   // Most of the array is new: one loop over all of it reads less than a copy and the update.
   bool most = slice.shape().elements() * 2 > root.shape().elements();
   if (most && !memory_.Share(input->value, result)) return LowerLoop(body, steps);
-  Copy(input->value, result, "the updated array is read later, or cannot be written", root, steps);
+  Copy(input->value, result, "the updated array", root, steps);
   KernelBody part = body;
   // The array below is an input only if something else in the kernel reads it.
   bool read = false;

@@ -26,6 +26,12 @@ struct KernelBody {
   std::vector<const hlo::Instruction*> members;  // computed inside
 };
 
+// [batch, m, k] x [batch, k, n], either side possibly transposed.
+struct DotSizes {
+  int64_t batch, m, n, k;
+  bool trans_a, trans_b;
+};
+
 // cuts.cc: where loops over `dims` that compute the roots from the members are to be cut.
 std::vector<int64_t> MinorCuts(std::span<const hlo::Instruction* const> members,
                                std::span<const hlo::Instruction* const> roots, const Dims& dims);
@@ -45,6 +51,7 @@ class Lowering {
         memory_(std::move(memory)),
         ranges_(module) {}
   Result<program::Program> Run();
+  std::vector<CopyNote> TakeCopies() { return std::move(copies_); }
 
  private:
   Status LowerComputation(const hlo::Computation& computation, Steps& steps);
@@ -85,6 +92,8 @@ class Lowering {
   Status LowerScan(const hlo::Instruction& scan, Steps& steps);
   // routines.cc: library calls
   Status LowerDot(const hlo::Instruction& dot, Steps& steps);
+  bool LiesAlongContraction(const hlo::Instruction& dot, const DotSizes& sizes) const;
+  Status LowerDotAlongContraction(const hlo::Instruction& dot, const DotSizes& sizes, Steps& steps);
   Status LowerRoutine(const hlo::Instruction& instruction, Steps& steps);
   std::optional<program::Step> HouseholderStep(const hlo::Instruction& call);
   Status LowerSort(const hlo::Instruction& sort, Steps& steps);
@@ -120,6 +129,8 @@ class Lowering {
   program::Program program_;
   UniqueKernels kernels_;
   bool serial_ = false;  // inside a loop that is to run as one native function
+  bool in_loop_ = false;
+  std::vector<CopyNote> copies_;
   int scratch_count_ = 0;
 };
 

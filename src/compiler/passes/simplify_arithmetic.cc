@@ -1,6 +1,7 @@
 // Rules of simplify about numbers. Floats keep every bit but those of NaNs.
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "base/float_formats.h"
 #include "compiler/passes/simplify_rules.h"
@@ -201,6 +202,27 @@ Result<Instruction*> SimplifyFloorDivision(Instruction& i, Builder& b) {
 
 // x^0 = 1;  x^1 = x;  x^2 = x * x;  x^-1 = 1 / x (floats). Each is rounded once, as the power is.
 // x^0.5 is not sqrt(x): they differ at -0 and -infinity.
+// x^(n + 1/2) = x^n sqrt(x), and 1/x in the place of x for negative exponents. Only a finite
+// negative x gives NaN: zeros and infinities lose their signs first.
+Result<Instruction*> HalfIntegerPower(Instruction* x, double exponent, Builder& b) {
+  const Shape& shape = x->shape();
+  auto splat = [&](double value) {
+    return FillWith(b, b.ScalarConstant(shape.dtype(), value), shape);
+  };
+  Instruction* below = TRY(b.Compare(x, TRY(splat(0)), hlo::Direction::kLt));
+  Instruction* least = TRY(splat(-std::numeric_limits<double>::infinity()));
+  Instruction* finite = TRY(b.Compare(x, least, hlo::Direction::kGt));
+  Instruction* keep = TRY(b.Add(Op::kAnd, {below, finite}));
+  Instruction* base = TRY(b.Add(Op::kSelect, {keep, x, TRY(b.Add(Op::kAbs, {x}))}));
+  if (exponent < -0.5) base = TRY(b.Add(Op::kDivide, {TRY(splat(1)), base}));
+  Instruction* result = TRY(b.Add(Op::kSqrt, {base}));
+  if (exponent == -0.5) return b.Add(Op::kDivide, {TRY(splat(1)), result});
+  for (double n = std::fabs(exponent); n > 1; --n) {
+    result = TRY(b.Add(Op::kMultiply, {result, base}));
+  }
+  return result;
+}
+
 Result<Instruction*> SimplifyPower(Instruction& i, Builder& b) {
   const Literal* c = SplatValue(*i.operand(1));
   Instruction* x = i.operand(0);
@@ -214,6 +236,11 @@ Result<Instruction*> SimplifyPower(Instruction& i, Builder& b) {
   if (exponent == 2) return b.Add(Op::kMultiply, {x, x});
   if (exponent == -1 && ieee) {
     return b.Add(Op::kDivide, {TRY(FillWith(b, b.ScalarConstant(dtype, 1), i.shape())), x});
+  }
+  double whole;
+  if ((dtype == DType::kF32 || dtype == DType::kF64) && std::fabs(exponent) < 3 &&
+      std::fabs(std::modf(exponent, &whole)) == 0.5) {
+    return HalfIntegerPower(x, exponent, b);
   }
   return nullptr;
 }

@@ -1,6 +1,7 @@
 // Conditionals.
 #include <algorithm>
 
+#include "compiler/element_cost.h"
 #include "compiler/passes.h"
 #include "compiler/passes/callers.h"
 #include "compiler/passes/effects.h"
@@ -18,9 +19,11 @@ using hlo::Computation;
 using hlo::Instruction;
 using hlo::Op;
 
-// All branches are computed and one chosen by select when none has more than so many ops, on so
-// many elements each, and there are so many branches.
+// All branches are computed and one chosen by select when none has more than so many ops that cost
+// so much (less than a jump that is not foreseen), on so many elements each, and there are so
+// many branches.
 constexpr int64_t kMaxSelectedOps = 8;
+constexpr double kMaxSelectedCost = 10;
 constexpr int64_t kMaxSelectedElements = 16;
 constexpr size_t kMaxSelectedBranches = 4;
 
@@ -47,6 +50,7 @@ std::optional<size_t> KnownBranch(const Instruction& conditional, size_t count) 
 // Few cheap ops on few elements.
 bool IsCheapBranch(const Computation& c) {
   int64_t ops = 0;
+  double cost = 0;
   for (const Instruction* i : c) {
     if (HasControlDependencies(*i)) return false;
     if (i->IsParameter() || i->op() == Op::kGetTupleElement) continue;
@@ -58,8 +62,9 @@ bool IsCheapBranch(const Computation& c) {
                  i->op() == Op::kReshape;
     if (!cheap || !IsStaticArray(*i) || i->shape().elements() > kMaxSelectedElements) return false;
     if (!i->IsConstant()) ++ops;
+    cost += ElementCost(*i);
   }
-  return ops <= kMaxSelectedOps;
+  return ops <= kMaxSelectedOps && cost <= kMaxSelectedCost;
 }
 
 bool IsCheapResult(const Shape& shape) {

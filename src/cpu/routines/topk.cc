@@ -18,6 +18,8 @@ struct TopEntry {
   }
 };
 
+constexpr int64_t kBlock = 64;  // elements looked at together: most have none that is good enough
+
 class TopK : public PreparedRoutine {
  public:
   TopK(int64_t rows, int64_t n, int64_t k, DType dtype, bool largest)
@@ -45,6 +47,11 @@ class TopK : public PreparedRoutine {
     return result;
   }
 
+  int64_t ScratchBytes(int64_t threads) const override {
+    int64_t entries = k_ <= n_ / 8 ? k_ : n_;
+    return std::min(threads, rows_) * entries * int64_t{sizeof(TopEntry)};
+  }
+
  private:
   template <class Fn>
   void WithWidth(const Fn& fn) const {
@@ -53,6 +60,28 @@ class TopK : public PreparedRoutine {
       case 2: return fn.template operator()<uint16_t>();
       case 4: return fn.template operator()<uint32_t>();
       default: return fn.template operator()<uint64_t>();
+    }
+  }
+
+  // Of the elements from begin to end, or a better one.
+  template <class Storage>
+  uint64_t BestKey(const std::byte* x, int64_t begin, int64_t end) const {
+    if constexpr (sizeof(Storage) < 4) {
+      return 0;
+    } else {
+      const auto& order = [&]() -> const KeyOrder<Storage>& {
+        if constexpr (sizeof(Storage) == 8) return format_.wide;
+        if constexpr (sizeof(Storage) == 4) return format_.narrow;
+      }();
+      if (!format_.table.empty() || !order.IsPlain()) return 0;
+      Storage best = ~Storage{0};
+      const PlainOrder<Storage> key = order.plain;
+      for (int64_t i = begin; i < end; ++i) {
+        Storage bits;
+        std::memcpy(&bits, x + i * int64_t{sizeof(bits)}, sizeof(bits));
+        best = std::min<Storage>(best, key(bits));
+      }
+      return best;
     }
   }
 
@@ -68,12 +97,16 @@ class TopK : public PreparedRoutine {
     for (int64_t i = 0; i < filled; ++i) entries[i] = entry(i);
     if (few) {
       std::make_heap(entries, entries + k_);  // the worst first
-      for (int64_t i = k_; i < n_; ++i) {
-        TopEntry next = entry(i);
-        if (next.key >= entries[0].key) continue;  // later ones are worse than equal ones
-        std::pop_heap(entries, entries + k_);
-        entries[k_ - 1] = next;
-        std::push_heap(entries, entries + k_);
+      for (int64_t begin = k_; begin < n_; begin += kBlock) {
+        int64_t end = std::min(begin + kBlock, n_);
+        if (BestKey<Storage>(x, begin, end) >= entries[0].key) continue;
+        for (int64_t i = begin; i < end; ++i) {
+          TopEntry next = entry(i);
+          if (next.key >= entries[0].key) continue;  // later ones are worse than equal ones
+          std::pop_heap(entries, entries + k_);
+          entries[k_ - 1] = next;
+          std::push_heap(entries, entries + k_);
+        }
       }
       std::sort_heap(entries, entries + k_);
       return;

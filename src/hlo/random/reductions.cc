@@ -311,8 +311,10 @@ void Maker::SortAny(Scope& scope) {
     if (i == 0) first = p;
     if (i == 1) second = p;
   }
-  inner.computation->set_root(
-      *b.Compare(first, second, dice_.Chance(50) ? Direction::kLt : Direction::kGt));
+  // Where there may be NaNs, only the total order is an order.
+  CompareAttrs order{.direction = dice_.Chance(50) ? Direction::kLt : Direction::kGt};
+  if (IsFloat(x.dtype())) order.type = ComparisonType::kTotalOrder;
+  inner.computation->set_root(*b.Add(Op::kCompare, {first, second}, order));
   attrs.to_apply = inner.computation;
   std::vector<Instruction*> operands;
   for (const Value& v : arrays) operands.push_back(v.at);
