@@ -116,7 +116,6 @@ class LlvmCompiler : public Compiler {
     start = std::chrono::steady_clock::now();
     if (!passes.empty()) {
       OptionsPtr options(LLVMCreatePassBuilderOptions());
-      // Vectors are made by the compiler; putting scalars together only makes recurrences longer.
       LLVMPassBuilderOptionsSetSLPVectorization(options.get(), false);
       LLVMPassBuilderOptionsSetLoopVectorization(options.get(), true);
       LLVMPassBuilderOptionsSetLoopInterleaving(options.get(), true);

@@ -95,7 +95,16 @@ Coord ElementEmitter::Add(const Coord& a, const Coord& b) {
   int64_t multiple = std::gcd(a.multiple, b.multiple);
   int64_t low = SumOfBounds(a.low, b.low, -Coord::kUnknownCoord);
   int64_t high = SumOfBounds(a.high, b.high, Coord::kUnknownCoord);
-  if (!wide) return {b_.Add(a.base, b.base), a.step + b.step, multiple, low, high};
+  if (!wide) {
+    Coord sum{b_.Add(a.base, b.base), a.step + b.step, multiple, low, high};
+    auto modulus_of = [](const Coord& c) { return std::max(c.modulus, c.multiple); };
+    auto residue_of = [](const Coord& c) { return c.modulus >= c.multiple ? c.residue : 0; };
+    std::optional<int64_t> x = b_.IntConstant(a.base), y = b_.IntConstant(b.base);
+    sum.modulus = x ? modulus_of(b) : y ? modulus_of(a) : std::gcd(modulus_of(a), modulus_of(b));
+    int64_t residue = (x ? *x : residue_of(a)) + (y ? *y : residue_of(b));
+    sum.residue = (residue % sum.modulus + sum.modulus) % sum.modulus;
+    return sum;
+  }
   ValueId x = LaneValue(a, DType::kS64), y = LaneValue(b, DType::kS64);
   Match(x, y);
   return {b_.Add(x, y), 0, 1, low, high};
@@ -296,7 +305,10 @@ Element ElementEmitter::LoadAt(KernelBuilder::MemoryId memory, DType dtype, cons
   bool one = !gathers && (lanes_ == 1 || at.step == 0);
   if (parts == 1) {
     bool near = b_.type(at.base).lanes == 1 && std::abs(at.step) <= kNearLanes;
-    if (gathers && near) return {LoadSpread(memory, at), -1};
+    // Whole groups of neighbours, of which lanes take one each, are left to the printer.
+    bool grouped =
+        near && at.step > 1 && at.modulus % at.step == 0 && b_.memory(memory).count % at.step == 0;
+    if (gathers && near && !grouped) return {LoadSpread(memory, at), -1};
     if (gathers) return {b_.Load(memory, LaneValue(at, DType::kS64)), -1};
     return {b_.Load(memory, at.base, one ? 1 : lanes_), -1};
   }

@@ -35,6 +35,7 @@ struct Coord {
   int64_t multiple = 1;  // base is a multiple of this
   // What is known of the values in all lanes: low <= value <= high.
   int64_t low = -kUnknownCoord, high = kUnknownCoord;
+  int64_t modulus = 1, residue = 0;  // base is as much more than a multiple of modulus
   static constexpr int64_t kUnknownCoord = int64_t{1} << 60;
 };
 

@@ -21,9 +21,10 @@ constexpr double kNoLimit = 1e30;
 
 // How often an element may be computed in one group instead of once.
 double RepeatLimit(const Instruction& i) {
+  constexpr double kViewLimit = 64;
   if (IsFree(i)) return kNoLimit;
   // Reading through a slice costs no more than reading what it would have been copied to.
-  if (i.op() == Op::kSlice || i.op() == Op::kReverse) return 64;
+  if (i.op() == Op::kSlice || i.op() == Op::kReverse) return kViewLimit;
   double cost = i.op() == Op::kReduce ? static_cast<double>(ReduceLength(i)) : ElementCost(i);
   return cost <= 1 ? 6 : cost <= 4 ? 3 : 1.01;
 }
@@ -92,6 +93,14 @@ bool SpoilsUpdate(const Instruction& i, const Instruction& update) {
     }
     return x;
   };
+  if (update.op() == Op::kScatter) {
+    for (int64_t k = 0; k < (update.operand_count() - 1) / 2; ++k) {
+      for (const Instruction* operand : i.operands()) {
+        if (behind_names(operand) == behind_names(update.operand(k))) return true;
+      }
+    }
+    return false;
+  }
   if (2 * update.operand(1)->shape().elements() > update.shape().elements()) return false;
   const Instruction* below = behind_names(update.operand(0));
   for (const Instruction* operand : i.operands()) {
@@ -112,7 +121,8 @@ bool Fuser::MayEnter(const Instruction& i, const FusionGroup& group) const {
     bool updates = user->op() == Op::kDynamicUpdateSlice || user->op() == Op::kScatter;
     if (updates && user->operand(0) == &i) return false;
   }
-  return group.kind != GroupKind::kUpdate || !SpoilsUpdate(i, *group.root);
+  bool updates = group.kind == GroupKind::kUpdate || group.kind == GroupKind::kScatter;
+  return !updates || !SpoilsUpdate(i, *group.root);
 }
 
 void Fuser::Refuse(const Instruction& i, std::string_view reason) const {
