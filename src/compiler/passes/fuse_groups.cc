@@ -85,27 +85,34 @@ double Fuser::Evaluations(const Instruction& i, const FusionGroup& group) const 
 namespace {
 
 // Whether an update could no longer be made in place because `i` reads other elements of the array
-// below it. Where most of the array is new that does not matter.
+// below it, or of what that array was before the updates that made it. Where most of the array is
+// new that does not matter.
 bool SpoilsUpdate(const Instruction& i, const Instruction& update) {
+  constexpr int kMaxUpdates = 16;
   auto behind_names = [](const Instruction* x) {
     while (x->op() == Op::kReshape || x->op() == Op::kBitcast || x->op() == Op::kCopy) {
       x = x->operand(0);
     }
     return x;
   };
-  if (update.op() == Op::kScatter) {
-    for (int64_t k = 0; k < (update.operand_count() - 1) / 2; ++k) {
-      for (const Instruction* operand : i.operands()) {
-        if (behind_names(operand) == behind_names(update.operand(k))) return true;
-      }
-    }
+  bool scatters = update.op() == Op::kScatter;
+  if (!scatters && 2 * update.operand(1)->shape().elements() > update.shape().elements()) {
     return false;
   }
-  if (2 * update.operand(1)->shape().elements() > update.shape().elements()) return false;
-  const Instruction* below = behind_names(update.operand(0));
-  for (const Instruction* operand : i.operands()) {
-    if (behind_names(operand) != below) continue;
-    if (operand != update.operand(0) || ReadsElsewhere(i, update)) return true;
+  int64_t arrays = scatters ? (update.operand_count() - 1) / 2 : 1;
+  for (int64_t k = 0; k < arrays; ++k) {
+    const Instruction* below = behind_names(update.operand(k));
+    for (int n = 0; n < kMaxUpdates; ++n) {
+      for (const Instruction* operand : i.operands()) {
+        if (behind_names(operand) != below) continue;
+        bool at_the_place = n == 0 && !scatters && operand == update.operand(0);
+        if (!at_the_place || ReadsElsewhere(i, update)) return true;
+      }
+      bool updated = below->op() == Op::kDynamicUpdateSlice ||
+                     (below->op() == Op::kScatter && below->shape().IsArray());
+      if (!updated) break;
+      below = behind_names(below->operand(0));
+    }
   }
   return false;
 }
