@@ -15,7 +15,20 @@ constexpr std::string_view kKernelPasses =
     "cse)";
 // Control flow without loops worth optimising.
 constexpr std::string_view kStepPasses = "always-inline,function(sroa,early-cse,simplifycfg)";
-constexpr std::string_view kLoopPasses = "default<O2>";
+// LLVM's usual order for one function, but without the vectorizer of straight code: vectors are
+// made by the compiler, and scalars put together only make recurrences longer.
+constexpr std::string_view kLoopPasses =
+    "always-inline,globaldce,function(sroa,early-cse<memssa>,jump-threading,"
+    "correlated-propagation,simplifycfg,instcombine<no-verify-fixpoint>,simplifycfg,"
+    "reassociate,constraint-elimination,loop-mssa(loop-instsimplify,loop-simplifycfg,licm,"
+    "loop-rotate,licm,simple-loop-unswitch),simplifycfg,instcombine<no-verify-fixpoint>,"
+    "loop(loop-idiom,indvars,loop-deletion,loop-unroll-full),sroa,vector-combine,gvn,sccp,"
+    "bdce,instcombine<no-verify-fixpoint>,jump-threading,correlated-propagation,adce,"
+    "memcpyopt,dse,loop-mssa(licm),simplifycfg<hoist-common-insts;sink-common-insts>,"
+    "instcombine<no-verify-fixpoint>,loop(loop-rotate,loop-deletion),loop-vectorize,"
+    "loop-load-elim,instcombine<no-verify-fixpoint>,simplifycfg,vector-combine,"
+    "instcombine<no-verify-fixpoint>,loop-unroll<O2>,sroa,instcombine<no-verify-fixpoint>,"
+    "loop-mssa(licm),instsimplify,div-rem-pairs,simplifycfg)";
 
 std::string PassesOf(const RenderedModule& module) {
   if (module.loops) return std::string(kLoopPasses);

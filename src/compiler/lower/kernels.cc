@@ -39,6 +39,40 @@ bool NeedsCoordinates(const Instruction& i) {
   }
 }
 
+// Steps that wait for each other, more of them than a processor looks ahead, with few values on the
+// way: twice the lanes keep it busy.
+bool IsLongChain(const KernelBody& body) {
+  constexpr int kLong = 48, kFewValues = 5;
+  std::unordered_map<const Instruction*, int> depth;
+  std::unordered_map<const Instruction*, size_t> last_use;
+  auto counts = [](const Instruction& i) {
+    return i.shape().IsArray() && !i.shape().IsScalar() && !IsFree(i) && !i.IsConstant();
+  };
+  for (size_t k = 0; k < body.members.size(); ++k) {
+    for (const Instruction* operand : body.members[k]->operands()) last_use[operand] = k;
+  }
+  std::vector<int> ends(body.members.size() + 1);
+  int steps = 0, deepest = 0, values = 0, most = 0;
+  for (size_t k = 0; k < body.members.size(); ++k) {
+    const Instruction& i = *body.members[k];
+    int longest = 0;
+    for (const Instruction* operand : i.operands()) {
+      auto it = depth.find(operand);
+      if (it != depth.end()) longest = std::max(longest, it->second);
+    }
+    depth[&i] = longest + (counts(i) ? 1 : 0);
+    values -= ends[k];
+    if (!counts(i)) continue;
+    if (ElementCost(i) > 1 || !hlo::IsElementwise(i.op())) return false;
+    ++steps;
+    deepest = std::max(deepest, depth[&i]);
+    most = std::max(most, ++values);
+    auto it = last_use.find(&i);
+    ++ends[it == last_use.end() ? body.members.size() : it->second];
+  }
+  return steps >= kLong && 2 * deepest >= steps && most <= kFewValues;
+}
+
 }  // namespace
 
 KernelBody Lowering::BodyOf(const Instruction& instruction) const {
@@ -131,7 +165,7 @@ LoopShape Lowering::ShapeOf(const KernelBody& body, const Dims& dims) const {
     // Of an update only what is new.
     const Shape& made = i->op() == HloOp::kDynamicUpdateSlice ? i->operand(1)->shape() : i->shape();
     double times = std::max(1.0, static_cast<double>(made.elements()) / elements);
-    note(i->shape().dtype(), times * ElementCost(*i));
+    if (!i->shape().IsScalar()) note(i->shape().dtype(), times * ElementCost(*i));
     cost += times * ElementCost(*i) + 2.0 * Combined(*i) / std::max(1.0, elements);
   }
   constexpr double kMinorShare = 0.15;
@@ -152,7 +186,7 @@ LoopShape Lowering::ShapeOf(const KernelBody& body, const Dims& dims) const {
 }
 
 KernelDraft Lowering::NewDraft(const KernelBody& body) {
-  return KernelDraft(body.instruction->name(), program_, memory_, target_);
+  return KernelDraft(body.instruction->name(), program_, memory_, target_, &ranges_);
 }
 
 void Lowering::Finish(KernelDraft& draft, const KernelBody& body, Steps& steps) {
@@ -173,6 +207,7 @@ Status Lowering::LowerKernel(const Instruction& instruction, Steps& steps) {
   }
   switch (producer.op()) {
     case HloOp::kReduce: return LowerReduce(body, steps);
+    case HloOp::kScatter: return LowerScatter(instruction, steps);
     case HloOp::kDynamicUpdateSlice:
       if (body.outputs.size() == 1) return LowerUpdate(body, steps);
       break;
@@ -192,10 +227,12 @@ Status Lowering::LowerLoop(const KernelBody& body, Steps& steps) {
   bool tuple = body.outputs[0].inside->shape().IsTuple();
   const Shape& first = memory_.shape(body.outputs[0].value);
   LoopShape shape = ShapeOf(body, tuple ? first.dims() : body.outputs[0].inside->shape().dims());
+  if (!serial_ && IsLongChain(body)) shape.width = std::max<int64_t>(1, shape.width / 2);
   if (!shape.flat) {
     std::vector<const Instruction*> roots;
     for (const KernelOutput& output : body.outputs) roots.push_back(output.inside);
     shape.cuts = MinorCuts(body.members, roots, shape.dims);
+    shape.outer = OuterPieces(body.members, roots, shape.dims, shape.cuts.size());
   }
   TRY(draft.ForEach(shape, [&](const Index& index) -> Status {
     std::vector<Element> values;
@@ -293,9 +330,8 @@ Status Lowering::LowerUpdate(const KernelBody& body, Steps& steps) {
     for (int64_t d = 0; d < root.shape().rank(); ++d) {
       int64_t room = root.shape().dim(d) - slice.shape().dim(d);
       if (room == 0) continue;
-      Coord start = e.FromElement(TRY(e.Emit(*root.operand(d + 2), Index())));
       Coord& c = to.coords[static_cast<size_t>(d)];
-      c = e.Add(c, e.Clamp(start, 0, room));
+      c = e.Add(c, TRY(e.EmitStart(*root.operand(d + 2), room)));
     }
     e.StoreAt(draft.MemoryOf(result), root.shape().dtype(), e.Linear(root.shape().dims(), to),
               value);
@@ -341,20 +377,29 @@ Status Lowering::LowerReduce(const KernelBody& body, Steps& steps) {
   if (!same || dims.length <= kShortReduce) return LowerLoop(body, steps);
   if (!dims.minor) return LowerColumnReduce(body, reduces, wanted, dims, steps);
   double total = shape.cost * static_cast<double>(dims.rows) * static_cast<double>(dims.length);
-  auto store = [&](KernelDraft& draft, const Index& row, std::span<const Element> values) {
+  KeptTogether together = KeptInside(dims);
+  Dims rows = dims.kept_sizes;
+  size_t inside = dims.kept.size();  // the dimension kept together
+  for (size_t k = 0; k < dims.kept.size(); ++k) {
+    if (dims.kept[k] == together.dimension) rows[inside = k] = 1;
+  }
+  auto store = [&](KernelDraft& draft, Index row, std::span<const Element> values) {
     ElementEmitter& e = draft.elements();
-    for (size_t k = 0; k < body.outputs.size(); ++k) {
-      MemValue to = body.outputs[k].value;
-      e.StoreAt(draft.MemoryOf(to), memory_.shape(to).dtype(), e.Linear(dims.kept_sizes, row),
-                values[wanted[k]]);
+    for (int64_t v = 0; v < together.size; ++v) {
+      if (together.dimension >= 0) row.coords[inside] = e.Constant(v);
+      for (size_t k = 0; k < body.outputs.size(); ++k) {
+        MemValue to = body.outputs[k].value;
+        e.StoreAt(draft.MemoryOf(to), memory_.shape(to).dtype(), e.Linear(dims.kept_sizes, row),
+                  values[static_cast<size_t>(v) * count + wanted[k]]);
+      }
     }
   };
   if (serial_ || dims.rows >= 8 || total < kSplitReduceCost) {
     KernelDraft draft = NewDraft(body);
     draft.Declare(body.inputs, body.outputs);
-    RowReducer reducer(draft, reduces, shape.width);
-    double row_cost = shape.cost * static_cast<double>(dims.length);
-    TRY(draft.ForEachRow(dims.kept_sizes, row_cost, serial_, [&](const Index& row) -> Status {
+    RowReducer reducer(draft, reduces, shape.width, together);
+    double row_cost = shape.cost * static_cast<double>(dims.length * together.size);
+    TRY(draft.ForEachRow(rows, row_cost, serial_, [&](const Index& row) -> Status {
       store(draft, row, TRY(reducer.Row(row, draft.builder().Int(0), dims.length, false)));
       return {};
     }));

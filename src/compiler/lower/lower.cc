@@ -197,6 +197,8 @@ Status Lowering::LowerInstruction(const Instruction& i, Steps& steps) {
     case HloOp::kTriangularSolve: return LowerTriangularSolve(i, steps);
     case HloOp::kFft:
     case HloOp::kTopK:
+    case HloOp::kRng:
+    case HloOp::kRngGetAndUpdateState:
     case HloOp::kRngBitGenerator:
     case HloOp::kConvolution:
     case HloOp::kCustomCall: return LowerRoutine(i, steps);
@@ -336,6 +338,13 @@ Result<program::Program> Lowering::Run() {
   std::vector<std::pair<MemValue, MemValue>> moves;
   for (size_t k = 0; k < results.size(); ++k) moves.emplace_back(roots[k], results[k]);
   CopyTogether(std::move(moves), "result", *entry.root(), program_.steps);
+  if (random_counter_ >= 0) {
+    Step start;
+    start.op = program::FillStep{std::vector<std::byte>(8)};
+    start.uses = {Out(program_, random_counter_)};
+    start.name = "random_counter";
+    program_.steps.insert(program_.steps.begin(), std::move(start));
+  }
   return std::move(program_);
 }
 
