@@ -143,8 +143,8 @@ class KernelRenderer {
       }
     }
     inside.ir_.Line("ret ", type, " ", result);
-    return metadata_.AddFunction(
-        type, StrCat("(", parameters, ") #2 {\n", inside.ir_.text(), "}\n"));
+    return metadata_.AddFunction(type,
+                                 StrCat("(", parameters, ") #2 {\n", inside.ir_.text(), "}\n"));
   }
 
   void RenderCall(const Repeat& repeat) {
