@@ -43,6 +43,7 @@ Status CheckEmit(std::string_view emit, std::string_view target) {
 Result<int> RunProgram(Args args) {
   std::string target = args.Value("--target").value_or("cpu");
   std::string emit = args.Value("--emit").value_or("program");
+  bool copies = args.Flag("--copies");
   compiler::CompileOptions options;
   TRY(compiler::ParseOptions(args.Value("--options").value_or(""), options));
   std::vector<std::string> files = TRY(args.Finish(1, 1));
@@ -52,6 +53,10 @@ Result<int> RunProgram(Args args) {
     std::unique_ptr<hlo::Module> module = TRY(LoadModule(files[0]));
     compiler::Compiled compiled = TRY(compiler::Compile(*module, options, info));
     TRY(program::Verify(compiled.program));
+    for (const compiler::CopyNote& copy : compiled.copies) {
+      if (copies) Write(StrCat(ToString(copy), "\n"));
+    }
+    if (copies) return {};
     if (emit == "llvm") return WriteLlvm(std::move(compiled.program));
     Write(emit == "cuda" ? gpu::RenderProgram(compiled.program).text
                          : program::Print(compiled.program));
@@ -67,13 +72,14 @@ Result<int> RunProgram(Args args) {
 constexpr Command kProgramCommand = {
     "program", "prints the Program that a module is lowered to",
     R"(usage: weft program [--target=cpu|generic|h200] [--emit=program|llvm|cuda]
-                    [--options=k=v,...] FILE
+                    [--copies] [--options=k=v,...] FILE
 
 Runs the passes, lowers the module and prints the Program: buffers, kernels, steps; or the code
 that is made of it.
 
   --target=T        the machine: cpu (this one, the default), generic (any CPU), h200
   --emit=F          program (the default), llvm (LLVM IR, for cpu), cuda (CUDA C, for h200)
+  --copies          instead, a line for each copy that the program makes: bytes, place, reason
   --options=k=v,... compile options
 
 example:

@@ -1,5 +1,7 @@
 #include "base/storage.h"
 
+#include <sys/mman.h>
+
 #include <bit>
 #include <cstdlib>
 #include <cstring>
@@ -19,6 +21,45 @@ constexpr size_t kSteps = 8;                     // sizes of large blocks betwee
 size_t LargeBlockSize(size_t bytes) {
   size_t step = std::bit_floor(bytes) / kSteps;
   return (bytes + step - 1) / step * step;
+}
+
+// Blocks from here on are asked for in large pages, of which a processor remembers more memory.
+constexpr size_t kHugePage = size_t{1} << 21;
+constexpr size_t kHugeBlock = 2 * kHugePage;
+constexpr size_t kColors = 8, kColorStep = 4096 + 512;
+
+// Zeroed. The size is a whole number of pages, as those of large blocks are.
+void* NewHugeBlock(size_t size) {
+  size_t mapped = size + kHugePage;
+  if (mapped < size) return nullptr;
+  void* memory = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  auto* first = static_cast<std::byte*>(memory);
+  size_t before = (kHugePage - reinterpret_cast<uintptr_t>(memory) % kHugePage) % kHugePage;
+  if (before > 0) munmap(first, before);
+  munmap(first + before + size, kHugePage - before);
+#ifdef MADV_HUGEPAGE
+  madvise(first + before, size, MADV_HUGEPAGE);  // a wish
+#endif
+  return first + before;
+}
+
+void* NewBlock(size_t size, bool zero) {
+  if (size >= kHugeBlock) return NewHugeBlock(size);
+  return zero ? std::calloc(size, 1) : std::malloc(size);
+}
+
+void FreeBlock(void* block, size_t size) {
+  size >= kHugeBlock ? static_cast<void>(munmap(block, size)) : std::free(block);
+}
+
+// Where elements begin in a block: blocks of large pages all begin at the same place of the caches,
+// and arrays that are read together should not.
+size_t OffsetIn(const void* block, size_t size) {
+  uintptr_t address = reinterpret_cast<uintptr_t>(block);
+  if (size >= kHugeBlock) return kControlBytes + address / kHugePage % kColors * kColorStep;
+  address += kControlBytes;
+  return kControlBytes + (kStorageAlignment - address % kStorageAlignment) % kStorageAlignment;
 }
 
 // Free blocks by size.
@@ -42,7 +83,7 @@ class BlockCache {
         return;
       }
     }
-    std::free(block);
+    FreeBlock(block, size);
   }
 
  private:
@@ -77,7 +118,7 @@ struct InBlock {
     return static_cast<T*>(block);
   }
   void deallocate(T*, size_t) {
-    size >= kLargeBlock ? Cache().Give(block, size) : std::free(block);
+    size >= kLargeBlock ? Cache().Give(block, size) : FreeBlock(block, size);
   }
   bool operator==(const InBlock&) const = default;
 };
@@ -86,6 +127,7 @@ struct InBlock {
 
 std::shared_ptr<std::byte[]> AllocateStorage(size_t bytes, bool zero) {
   size_t size = bytes + kControlBytes + kStorageAlignment;
+  if (size + kColors * kColorStep >= kHugeBlock) size += kColors * kColorStep;
   if (size < bytes) return nullptr;
   void* block = nullptr;
   bool fresh = true;
@@ -94,11 +136,9 @@ std::shared_ptr<std::byte[]> AllocateStorage(size_t bytes, bool zero) {
     block = Cache().Take(size);
     fresh = block == nullptr;
   }
-  if (fresh) block = zero ? std::calloc(size, 1) : std::malloc(size);
+  if (fresh) block = NewBlock(size, zero);
   if (block == nullptr) return nullptr;
-  uintptr_t address = reinterpret_cast<uintptr_t>(block) + kControlBytes;
-  size_t offset = (kStorageAlignment - address % kStorageAlignment) % kStorageAlignment;
-  std::byte* elements = static_cast<std::byte*>(block) + kControlBytes + offset;
+  std::byte* elements = static_cast<std::byte*>(block) + OffsetIn(block, size);
   if (zero && !fresh) std::memset(elements, 0, bytes);
   return std::shared_ptr<std::byte[]>(elements, [](std::byte*) {}, InBlock<std::byte>(block, size));
 }

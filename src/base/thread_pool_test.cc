@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <future>
+#include <mutex>
 #include <set>
+#include <thread>
 
 #include "base/file.h"
 
@@ -81,6 +84,29 @@ TEST(ThreadPool, KeepsToTheLimit) {
   }
   pool.SetLimit(100);
   EXPECT_EQ(pool.limit(), 8);
+}
+
+// A long loop leaves threads to one that comes later.
+TEST(ThreadPool, LoopsShareTheThreads) {
+  ThreadPool pool(4);
+  std::atomic<bool> done = false;
+  auto rest = [] { std::this_thread::sleep_for(std::chrono::milliseconds(2)); };
+  std::thread first([&] {
+    pool.ParallelFor(600, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) rest();
+    });
+    done = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));  // all threads are in it
+  std::mutex mutex;
+  std::set<std::thread::id> threads;
+  pool.ParallelFor(60, 1, [&](int64_t, int64_t) {
+    rest();
+    std::lock_guard lock(mutex);
+    if (!done) threads.insert(std::this_thread::get_id());
+  });
+  first.join();
+  EXPECT_GE(threads.size(), 2);
 }
 
 TEST(ThreadPool, SchedulesTasks) {

@@ -16,6 +16,12 @@ bool IsFree(const hlo::Instruction& instruction) {
   }
 }
 
+bool TakesElements(const hlo::Instruction& gather) {
+  const auto& attrs = gather.attrs<hlo::GatherAttrs>();
+  return attrs.offset_dims.empty() &&
+         gather.operand(1)->shape().elements() == gather.shape().elements();
+}
+
 double ElementCost(const hlo::Instruction& instruction) {
   switch (instruction.op()) {
     case Op::kParameter:

@@ -5,8 +5,14 @@
 
 namespace weft::compiler {
 
+// Elements of a reduction that is computed wherever its result is needed.
+inline constexpr int64_t kShortReduce = 16;
+
 // Costs nothing worth counting: where an element comes from, not how it is computed.
 bool IsFree(const hlo::Instruction& instruction);
+
+// A gather of single elements, each at the place that the index with the same number says.
+bool TakesElements(const hlo::Instruction& gather);
 
 // In units of about a quarter nanosecond.
 double ElementCost(const hlo::Instruction& instruction);

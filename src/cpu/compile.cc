@@ -17,7 +17,8 @@ constexpr std::string_view kKernelPasses =
 constexpr std::string_view kStepPasses = "always-inline,function(sroa,early-cse,simplifycfg)";
 // Loops to be unrolled and made vectors of, state in memory to be moved to registers: the passes of
 // LLVM's O2 that have something to do there, in half its time. Kernels become part of their region
-// first, so that nothing runs on them alone.
+// first, so that nothing runs on them alone. The vectorizer of straight code is not among them:
+// vectors are made by the compiler, and scalars put together only make recurrences longer.
 constexpr std::string_view kLoopPasses =
     "always-inline,globaldce,function<eager-inv>("
     "sroa<modify-cfg>,early-cse<memssa>,simplifycfg,"
@@ -30,7 +31,7 @@ constexpr std::string_view kLoopPasses =
     "jump-threading,correlated-propagation,dse,loop-mssa(licm<allowspeculation>),"
     "simplifycfg<hoist-common-insts;sink-common-insts>,"
     "instcombine<max-iterations=1;no-verify-fixpoint>,"
-    "loop-vectorize,slp-vectorizer,vector-combine,"
+    "loop-vectorize,vector-combine,"
     "instcombine<max-iterations=1;no-verify-fixpoint>,"
     "loop-unroll<O2>,sroa<preserve-cfg>,instcombine<max-iterations=1;no-verify-fixpoint>,"
     "loop-mssa(licm<allowspeculation>),simplifycfg)";

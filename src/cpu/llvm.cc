@@ -121,7 +121,7 @@ class LlvmCompiler : public Compiler {
     start = std::chrono::steady_clock::now();
     if (!passes.empty()) {
       OptionsPtr options(LLVMCreatePassBuilderOptions());
-      LLVMPassBuilderOptionsSetSLPVectorization(options.get(), true);
+      LLVMPassBuilderOptionsSetSLPVectorization(options.get(), false);
       LLVMPassBuilderOptionsSetLoopVectorization(options.get(), true);
       LLVMPassBuilderOptionsSetLoopInterleaving(options.get(), true);
       LLVMPassBuilderOptionsSetLoopUnrolling(options.get(), true);

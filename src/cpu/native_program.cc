@@ -149,10 +149,18 @@ Status NativeProgram::PrepareRoutines() {
     routines_.emplace_back();
     auto* call = std::get_if<program::LibraryStep>(&step->op);
     const Routine* routine = call ? FindRoutine(call->routine) : nullptr;
-    if (!routine) continue;
+    if (!routine) {
+      // Whoever runs it gets the operands and gives the results as arrays of their own.
+      int64_t bytes = 0;
+      for (const program::Use& use : step->uses) bytes += use.slice.size;
+      scratch_bytes_ = std::max(scratch_bytes_, bytes);
+      continue;
+    }
     auto prepared = routine->prepare({program_, *step, kernel});
     if (!prepared) return std::unexpected(AtStep(*step, prepared.error()));
     routines_.back() = std::move(*prepared);
+    int64_t scratch = routines_.back()->ScratchBytes(DefaultPool().limit());
+    scratch_bytes_ = std::max(scratch_bytes_, scratch);
   }
   return {};
 }

@@ -56,6 +56,20 @@ compiler::RunnerHooks CompileWatch::Hooks() {
   return hooks;
 }
 
+void CompileWatch::Copies(std::span<const compiler::CopyNote> copies) {
+  if (copies.empty()) return;
+  int64_t bytes = 0, in_loops = 0;
+  std::string text;
+  for (const compiler::CopyNote& copy : copies) {
+    bytes += copy.bytes;
+    in_loops += copy.in_loop;
+    StrAppend(text, ToString(copy), "\n");
+  }
+  NOTE("copies", 2) << "copies " << name_ << ": " << copies.size() << " of " << bytes << " bytes, "
+                    << in_loops << " in loops";
+  if (folder_) folder_->Write("copies.txt", text);
+}
+
 void CompileWatch::Lowered(const program::Program& program) {
   bool shown = detail::LogIsOn("code", kCodeLevel);
   if (!folder_ && !shown) return;

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 
+#include "compiler/lower/lower.h"
 #include "compiler/pipeline.h"
 #include "hlo/module.h"
 #include "inspect/dump_folder.h"
@@ -20,6 +22,8 @@ class CompileWatch {
 
   // Passes that changed something: a line at level 3 (tag "pass"), a numbered file.
   compiler::RunnerHooks Hooks();
+  // Copies that the program makes: a line at level 2 (tag "copies"), copies.txt with the reasons.
+  void Copies(std::span<const compiler::CopyNote> copies);
   // The Program: program.txt, and standard error at level 4 (tag "code").
   void Lowered(const program::Program& program);
   // Likewise for generated code; null when nobody asked for it.

@@ -78,9 +78,18 @@ C SelectC(V p, C a, C b) {
   return {Select(p, a.re, b.re), Select(p, a.im, b.im)};
 }
 
+// Scaled by a power of two that has an inverse, so that no square overflows or is lost.
 V AbsC(C z) {
-  auto [scale, square] = Size2(z);
-  return Select(EitherInfinite(z), kComplexInfinity, Sqrt(square) / scale);
+  V most = Larger(Abs(z.re), Abs(z.im)), bits = Bits(most);
+  int digits = MantissaBits(most);
+  int64_t largest = most.wide() ? 2046 : 254;  // exponent of finite numbers, with its bias
+  V exponent = bits & bits.Int((largest + 1) << digits);
+  exponent = Apply(Op::kMin, Larger(exponent, bits.Int(int64_t{1} << digits)),
+                   bits.Int((largest - 1) << digits));
+  V scale = FromBits(bits.Int(largest << digits) - exponent);
+  V x = z.re * scale, y = z.im * scale;
+  V size = Sqrt(Fma(x, x, y * y)) * FromBits(exponent);
+  return Select(EitherInfinite(z), kComplexInfinity, size);
 }
 
 C DivC(C x, C y) {
@@ -199,7 +208,7 @@ Complex Div(KernelBuilder& b, Complex x, Complex y) {
 
 ValueId Abs(KernelBuilder& b, Complex x) {
   C z = In(b, x);
-  return Cast(AbsC(Widen(z)), z.re.type().dtype).id();
+  return AbsC(z).id();
 }
 
 Complex Exp(KernelBuilder& b, Complex x) {

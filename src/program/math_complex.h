@@ -15,8 +15,8 @@ C Widen(C z);
 C NarrowTo(C z, V like);
 C SelectC(V p, C a, C b);
 
+V AbsC(C z);  // of either type
 // Of f64 parts.
-V AbsC(C z);
 C DivC(C x, C y);
 C SqrtC(C z);
 V LogAbs(C z);  // log |z|, exact near |z| = 1

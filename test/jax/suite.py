@@ -269,6 +269,7 @@ def main():
   known = report.Known(KNOWN)
   summary = report.Summary(run.groups, run.ran, run.totals, run.errors, baseline, known, options.platform)
   summary.print_table()
+  summary.print_times()
   summary.print_failures()
   if options.write_baseline:
     baseline.write(run.ran, run.totals, options.sample)

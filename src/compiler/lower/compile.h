@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "compiler/lower/lower.h"
 #include "compiler/options.h"
 #include "compiler/pipeline.h"
 #include "hlo/module.h"
@@ -16,6 +17,7 @@ struct Compiled {
   std::unique_ptr<hlo::Module> module;  // as the passes left it
   program::Program program;
   std::vector<PassRun> passes;
+  std::vector<CopyNote> copies;  // that the program makes
 };
 
 // The module itself is not changed.

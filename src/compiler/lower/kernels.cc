@@ -1,5 +1,7 @@
 // Instructions and fusions as loop kernels.
 #include <algorithm>
+#include <array>
+#include <bit>
 
 #include "base/str.h"
 #include "compiler/lower/lowering.h"
@@ -13,7 +15,6 @@ using HloOp = hlo::Op;
 
 namespace {
 
-constexpr int64_t kShortReduce = 16;          // elements: computed where they are needed
 constexpr double kSplitReduceCost = 200'000;  // rows worth cutting in pieces
 constexpr int64_t kPieces = 32;
 
@@ -38,93 +39,41 @@ bool NeedsCoordinates(const Instruction& i) {
   }
 }
 
-}  // namespace
-
-// An output may take an operand's memory if every element is read where it is written and nowhere
-// else, or if it is the array that an update writes into.
-std::vector<InPlace> InPlaceOperands(const Instruction& instruction) {
-  std::vector<InPlace> result;
-  const Instruction* root = &instruction;
-  HloOp op = instruction.op();
-  if (op == HloOp::kDynamicUpdateSlice) return {{0, 0}};
-  if (op == HloOp::kScatter) {
-    int64_t n = (instruction.operand_count() - 1) / 2;
-    for (int64_t i = 0; i < n; ++i) result.push_back({i, i});
-    return result;
+// Steps that wait for each other, more of them than a processor looks ahead, with few values on the
+// way: twice the lanes keep it busy.
+bool IsLongChain(const KernelBody& body) {
+  constexpr int kLong = 48, kFewValues = 5;
+  std::unordered_map<const Instruction*, int> depth;
+  std::unordered_map<const Instruction*, size_t> last_use;
+  auto counts = [](const Instruction& i) {
+    return i.shape().IsArray() && !i.shape().IsScalar() && !IsFree(i) && !i.IsConstant();
+  };
+  for (size_t k = 0; k < body.members.size(); ++k) {
+    for (const Instruction* operand : body.members[k]->operands()) last_use[operand] = k;
   }
-  if (hlo::IsElementwise(op)) {
-    for (int64_t k = 0; k < instruction.operand_count(); ++k) {
-      if (instruction.operand(k)->shape().dims() == instruction.shape().dims() &&
-          instruction.operand(k)->shape().dtype() == instruction.shape().dtype()) {
-        result.push_back({0, k});
-      }
+  std::vector<int> ends(body.members.size() + 1);
+  int steps = 0, deepest = 0, values = 0, most = 0;
+  for (size_t k = 0; k < body.members.size(); ++k) {
+    const Instruction& i = *body.members[k];
+    int longest = 0;
+    for (const Instruction* operand : i.operands()) {
+      auto it = depth.find(operand);
+      if (it != depth.end()) longest = std::max(longest, it->second);
     }
-    return result;
+    depth[&i] = longest + (counts(i) ? 1 : 0);
+    values -= ends[k];
+    if (!counts(i)) continue;
+    if (ElementCost(i) > 1 || !hlo::IsElementwise(i.op())) return false;
+    ++steps;
+    deepest = std::max(deepest, depth[&i]);
+    most = std::max(most, ++values);
+    auto it = last_use.find(&i);
+    ++ends[it == last_use.end() ? body.members.size() : it->second];
   }
-  if (op != HloOp::kFusion) return {};
-  const hlo::Computation& body = *instruction.attrs<hlo::FusionAttrs>().calls;
-  root = body.root();
-  if (root->op() == HloOp::kDynamicUpdateSlice) {
-    const Instruction* below = root->operand(0);
-    if (!below->IsParameter()) return {};
-    // Read besides being updated: only at the place of the update, before it is written.
-    for (const Instruction* user : below->users()) {
-      if (user == root) continue;
-      if (user->op() != HloOp::kDynamicSlice || user->operand(0) != below ||
-          user->shape().dims() != root->operand(1)->shape().dims()) {
-        return {};
-      }
-      for (int64_t d = 0; d < below->shape().rank(); ++d) {
-        if (user->operand(d + 1) != root->operand(d + 2)) return {};
-      }
-      // From the slice to the update, element by element.
-      std::vector<const Instruction*> work = {user};
-      while (!work.empty()) {
-        const Instruction* i = work.back();
-        work.pop_back();
-        for (const Instruction* next : i->users()) {
-          if (next == root) {
-            if (next->operand(1) != i) return {};
-            continue;
-          }
-          if (!hlo::IsElementwise(next->op())) return {};
-          work.push_back(next);
-        }
-      }
-    }
-    return {{0, below->parameter_number()}};
-  }
-  std::vector<const Instruction*> roots;
-  if (root->op() == HloOp::kTuple) {
-    roots.assign(root->operands().begin(), root->operands().end());
-  } else {
-    roots.push_back(root);
-  }
-  const Dims dims = roots[0]->shape().dims();
-  for (const Instruction* r : roots) {
-    if (!hlo::IsElementwise(r->op()) || r->shape().dims() != dims) return {};
-  }
-  for (const Instruction* parameter : body.parameters()) {
-    if (parameter->shape().dims() != dims) continue;
-    std::vector<const Instruction*> work = {parameter};
-    bool same = true;
-    for (size_t at = 0; at < work.size() && same; ++at) {
-      for (const Instruction* user : work[at]->users()) {
-        if (user == root && root->op() == HloOp::kTuple) continue;
-        same &= hlo::IsElementwise(user->op()) && user->shape().dims() == dims;
-        if (std::find(work.begin(), work.end(), user) == work.end()) work.push_back(user);
-      }
-      if (work.size() > 200) same = false;
-    }
-    if (!same) continue;
-    for (size_t k = 0; k < roots.size(); ++k) {
-      if (roots[k]->shape().dtype() == parameter->shape().dtype()) {
-        result.push_back({static_cast<int64_t>(k), parameter->parameter_number()});
-      }
-    }
-  }
-  return result;
+  return steps >= kLong && 2 * deepest >= steps && most <= kFewValues;
 }
+
+}  // namespace
 
 KernelBody Lowering::BodyOf(const Instruction& instruction) const {
   KernelBody body;
@@ -168,6 +117,29 @@ KernelBody Lowering::BodyOf(const Instruction& instruction) const {
   return body;
 }
 
+namespace {
+
+// How many elements are put together in all.
+double Combined(const Instruction& i) {
+  double elements = static_cast<double>(i.shape().elements());
+  switch (i.op()) {
+    case HloOp::kReduce: return static_cast<double>(i.operand(0)->shape().elements());
+    case HloOp::kReduceWindow:
+      for (const hlo::WindowDim& d : i.attrs<hlo::ReduceWindowAttrs>().window.dims) {
+        elements *= static_cast<double>(d.size);
+      }
+      return elements;
+    case HloOp::kDot:
+      for (int64_t d : i.attrs<hlo::DotAttrs>().lhs_contracting_dims) {
+        elements *= static_cast<double>(i.operand(0)->shape().dim(d));
+      }
+      return elements;
+    default: return 0;
+  }
+}
+
+}  // namespace
+
 LoopShape Lowering::ShapeOf(const KernelBody& body, const Dims& dims) const {
   LoopShape shape;
   shape.dims = dims;
@@ -176,27 +148,34 @@ LoopShape Lowering::ShapeOf(const KernelBody& body, const Dims& dims) const {
   double elements = 1;
   for (int64_t d : dims) elements *= static_cast<double>(d);
   double cost = static_cast<double>(body.inputs.size() + body.outputs.size());
-  shape.width = 1;
-  auto widen = [&](DType dtype) {
-    shape.width = std::max(shape.width, std::max<int64_t>(ByteWidth(RealType(dtype)), 1));
-    if (IsFloat(dtype)) shape.width = std::max<int64_t>(shape.width, 4);
+  // What most of the work is done in decides the lanes: a few wider values take several registers.
+  std::array<double, 4> work_by_width = {};  // of 1, 2, 4 and 8 bytes
+  auto note = [&](DType dtype, double work) {
+    int64_t width = std::max<int64_t>(ByteWidth(RealType(dtype)), IsFloat(dtype) ? 4 : 1);
+    work_by_width[static_cast<size_t>(std::bit_width(static_cast<uint64_t>(width)) - 1)] += work;
   };
   for (const KernelInput& input : body.inputs) {
     if (input.inside->shape().IsArray() && !input.inside->shape().IsScalar()) {
-      widen(input.inside->shape().dtype());
+      note(input.inside->shape().dtype(), 1);
     }
   }
   for (const Instruction* i : body.members) {
     shape.flat &= !NeedsCoordinates(*i);
     if (!i->shape().IsArray()) continue;
-    widen(i->shape().dtype());
-    double times = std::max(1.0, static_cast<double>(i->shape().elements()) / elements);
-    cost += times * ElementCost(*i);
-    if (i->op() == HloOp::kReduce || i->op() == HloOp::kDot || i->op() == HloOp::kReduceWindow) {
-      cost += 2.0 * static_cast<double>(i->operand(0)->shape().elements()) /
-              std::max(1.0, static_cast<double>(i->shape().elements()));
-    }
+    // Of an update only what is new.
+    const Shape& made = i->op() == HloOp::kDynamicUpdateSlice ? i->operand(1)->shape() : i->shape();
+    double times = std::max(1.0, static_cast<double>(made.elements()) / elements);
+    if (!i->shape().IsScalar()) note(i->shape().dtype(), times * ElementCost(*i));
+    cost += times * ElementCost(*i) + 2.0 * Combined(*i) / std::max(1.0, elements);
   }
+  constexpr double kMinorShare = 0.15;
+  double total = 0, wider = 0;
+  for (double work : work_by_width) total += work;
+  size_t widest = work_by_width.size() - 1;
+  while (widest > 0 && wider + work_by_width[widest] <= kMinorShare * total) {
+    wider += work_by_width[widest--];
+  }
+  shape.width = int64_t{1} << widest;
   shape.cost = cost;
   for (const KernelOutput& output : body.outputs) {
     for (const KernelInput& input : body.inputs) {
@@ -207,7 +186,7 @@ LoopShape Lowering::ShapeOf(const KernelBody& body, const Dims& dims) const {
 }
 
 KernelDraft Lowering::NewDraft(const KernelBody& body) {
-  return KernelDraft(body.instruction->name(), program_, memory_, target_);
+  return KernelDraft(body.instruction->name(), program_, memory_, target_, &ranges_);
 }
 
 void Lowering::Finish(KernelDraft& draft, const KernelBody& body, Steps& steps) {
@@ -228,6 +207,7 @@ Status Lowering::LowerKernel(const Instruction& instruction, Steps& steps) {
   }
   switch (producer.op()) {
     case HloOp::kReduce: return LowerReduce(body, steps);
+    case HloOp::kScatter: return LowerScatter(instruction, steps);
     case HloOp::kDynamicUpdateSlice:
       if (body.outputs.size() == 1) return LowerUpdate(body, steps);
       break;
@@ -247,10 +227,12 @@ Status Lowering::LowerLoop(const KernelBody& body, Steps& steps) {
   bool tuple = body.outputs[0].inside->shape().IsTuple();
   const Shape& first = memory_.shape(body.outputs[0].value);
   LoopShape shape = ShapeOf(body, tuple ? first.dims() : body.outputs[0].inside->shape().dims());
+  if (!serial_ && IsLongChain(body)) shape.width = std::max<int64_t>(1, shape.width / 2);
   if (!shape.flat) {
     std::vector<const Instruction*> roots;
     for (const KernelOutput& output : body.outputs) roots.push_back(output.inside);
     shape.cuts = MinorCuts(body.members, roots, shape.dims);
+    shape.outer = OuterPieces(body.members, roots, shape.dims, shape.cuts.size());
   }
   TRY(draft.ForEach(shape, [&](const Index& index) -> Status {
     std::vector<Element> values;
@@ -327,7 +309,7 @@ Status Lowering::LowerUpdate(const KernelBody& body, Steps& steps) {
   // Most of the array is new: one loop over all of it reads less than a copy and the update.
   bool most = slice.shape().elements() * 2 > root.shape().elements();
   if (most && !memory_.Share(input->value, result)) return LowerLoop(body, steps);
-  Copy(input->value, result, "the updated array is read later, or cannot be written", root, steps);
+  Copy(input->value, result, "the updated array", root, steps);
   KernelBody part = body;
   // The array below is an input only if something else in the kernel reads it.
   bool read = false;
@@ -348,9 +330,8 @@ Status Lowering::LowerUpdate(const KernelBody& body, Steps& steps) {
     for (int64_t d = 0; d < root.shape().rank(); ++d) {
       int64_t room = root.shape().dim(d) - slice.shape().dim(d);
       if (room == 0) continue;
-      Coord start = e.FromElement(TRY(e.Emit(*root.operand(d + 2), Index())));
       Coord& c = to.coords[static_cast<size_t>(d)];
-      c = e.Add(c, e.Clamp(start, 0, room));
+      c = e.Add(c, TRY(e.EmitStart(*root.operand(d + 2), room)));
     }
     e.StoreAt(draft.MemoryOf(result), root.shape().dtype(), e.Linear(root.shape().dims(), to),
               value);
@@ -396,20 +377,29 @@ Status Lowering::LowerReduce(const KernelBody& body, Steps& steps) {
   if (!same || dims.length <= kShortReduce) return LowerLoop(body, steps);
   if (!dims.minor) return LowerColumnReduce(body, reduces, wanted, dims, steps);
   double total = shape.cost * static_cast<double>(dims.rows) * static_cast<double>(dims.length);
-  auto store = [&](KernelDraft& draft, const Index& row, std::span<const Element> values) {
+  KeptTogether together = KeptInside(dims);
+  Dims rows = dims.kept_sizes;
+  size_t inside = dims.kept.size();  // the dimension kept together
+  for (size_t k = 0; k < dims.kept.size(); ++k) {
+    if (dims.kept[k] == together.dimension) rows[inside = k] = 1;
+  }
+  auto store = [&](KernelDraft& draft, Index row, std::span<const Element> values) {
     ElementEmitter& e = draft.elements();
-    for (size_t k = 0; k < body.outputs.size(); ++k) {
-      MemValue to = body.outputs[k].value;
-      e.StoreAt(draft.MemoryOf(to), memory_.shape(to).dtype(), e.Linear(dims.kept_sizes, row),
-                values[wanted[k]]);
+    for (int64_t v = 0; v < together.size; ++v) {
+      if (together.dimension >= 0) row.coords[inside] = e.Constant(v);
+      for (size_t k = 0; k < body.outputs.size(); ++k) {
+        MemValue to = body.outputs[k].value;
+        e.StoreAt(draft.MemoryOf(to), memory_.shape(to).dtype(), e.Linear(dims.kept_sizes, row),
+                  values[static_cast<size_t>(v) * count + wanted[k]]);
+      }
     }
   };
   if (serial_ || dims.rows >= 8 || total < kSplitReduceCost) {
     KernelDraft draft = NewDraft(body);
     draft.Declare(body.inputs, body.outputs);
-    RowReducer reducer(draft, reduces, shape.width);
-    double row_cost = shape.cost * static_cast<double>(dims.length);
-    TRY(draft.ForEachRow(dims.kept_sizes, row_cost, serial_, [&](const Index& row) -> Status {
+    RowReducer reducer(draft, reduces, shape.width, together);
+    double row_cost = shape.cost * static_cast<double>(dims.length * together.size);
+    TRY(draft.ForEachRow(rows, row_cost, serial_, [&](const Index& row) -> Status {
       store(draft, row, TRY(reducer.Row(row, draft.builder().Int(0), dims.length, false)));
       return {};
     }));

@@ -99,34 +99,53 @@ void Lowering::CopyBytes(BufferId from, BufferId to, std::string_view reason, co
   step.uses = {In(program_, from), Out(program_, to)};
   step.name = StrCat("copy.", at.name());
   step.source = at.SourceLocation();
-  VLOG("copies", 3) << "copy of " << step.uses[0].slice.size << " bytes at " << at.name() << ": "
-                    << reason;
+  copies_.push_back(
+      {at.name(), step.source, std::string(reason), step.uses[0].slice.size, in_loop_});
+  VLOG("copies", 3) << ToString(copies_.back());
   steps.push_back(std::move(step));
 }
 
 void Lowering::Copy(MemValue from, MemValue to, std::string_view reason, const Instruction& at,
                     Steps& steps) {
-  if (!memory_.Share(from, to)) CopyBytes(Buffer(from), Buffer(to), reason, at, steps);
+  if (memory_.Share(from, to)) return;
+  CopyBytes(Buffer(from), Buffer(to), StrCat(reason, ": ", memory_.WhyApart(from, to)), at, steps);
 }
 
-// A value that another copy is about to overwrite is put aside first.
+// One after the other, so that nothing is overwritten that another one still reads. Where they go
+// round in a circle, one is put aside.
 void Lowering::CopyTogether(std::vector<std::pair<MemValue, MemValue>> moves,
                             std::string_view reason, const Instruction& at, Steps& steps) {
-  std::erase_if(moves, [&](const auto& m) { return memory_.Share(m.first, m.second); });
-  std::vector<std::pair<BufferId, BufferId>> pending;
+  struct Move {
+    MemValue from, to;
+    BufferId source;
+    bool aside = false;
+  };
+  std::vector<Move> pending;
   for (const auto& [from, to] : moves) {
-    BufferId source = Buffer(from);
-    bool overwritten = std::any_of(moves.begin(), moves.end(), [&, f = from](const auto& m) {
-      return memory_.Share(m.second, f);
-    });
-    if (overwritten) {
-      BufferId aside = Scratch(program_.buffers[source].shape, "aside");
-      CopyBytes(source, aside, "another copy overwrites it before it is read", at, steps);
-      source = aside;
-    }
-    pending.emplace_back(source, Buffer(to));
+    if (!memory_.Share(from, to)) pending.push_back({from, to, Buffer(from)});
   }
-  for (const auto& [from, to] : pending) CopyBytes(from, to, reason, at, steps);
+  auto is_read = [&](const Move& move) {
+    return std::any_of(pending.begin(), pending.end(), [&](const Move& other) {
+      return !other.aside && memory_.Share(other.from, move.to);
+    });
+  };
+  while (!pending.empty()) {
+    auto next = std::find_if_not(pending.begin(), pending.end(), is_read);
+    if (next == pending.end()) {
+      next = pending.begin();
+      BufferId kept = Buffer(next->to);
+      BufferId aside = Scratch(program_.buffers[kept].shape, "aside");
+      CopyBytes(kept, aside, StrCat(reason, ": values that change places"), at, steps);
+      for (Move& move : pending) {
+        if (move.aside || !memory_.Share(move.from, next->to)) continue;
+        move.aside = true;
+        move.source = aside;
+      }
+    }
+    CopyBytes(next->source, Buffer(next->to),
+              StrCat(reason, ": ", memory_.WhyApart(next->from, next->to)), at, steps);
+    pending.erase(next);
+  }
 }
 
 Status Lowering::LowerComputation(const hlo::Computation& computation, Steps& steps) {
@@ -178,6 +197,8 @@ Status Lowering::LowerInstruction(const Instruction& i, Steps& steps) {
     case HloOp::kTriangularSolve: return LowerTriangularSolve(i, steps);
     case HloOp::kFft:
     case HloOp::kTopK:
+    case HloOp::kRng:
+    case HloOp::kRngGetAndUpdateState:
     case HloOp::kRngBitGenerator:
     case HloOp::kConvolution:
     case HloOp::kCustomCall: return LowerRoutine(i, steps);
@@ -204,7 +225,8 @@ void ExchangeBuffers(Steps& steps, const std::vector<std::pair<BufferId, BufferI
 }  // namespace
 
 // What the body made becomes the state of the next round: by a copy, or by a second round in which
-// it is where the state was. An odd round then comes before the loop.
+// it is where the state was. An odd round then comes before the loop; where nothing is known of the
+// number of rounds, the loop's condition is tested in between.
 void Lowering::NextRound(const Instruction& loop, program::WhileStep& op, Steps& before) {
   const auto& state = memory_.State(loop);
   const auto next = memory_.Leaves(*loop.attrs<hlo::WhileAttrs>().body->root());
@@ -217,9 +239,29 @@ void Lowering::NextRound(const Instruction& loop, program::WhileStep& op, Steps&
     (takes_turns ? turns : moves).emplace_back(next[k], state[k]);
     if (takes_turns) exchanged.emplace_back(Buffer(next[k]), Buffer(state[k]));
   }
-  CopyTogether(std::move(moves), "next loop state cannot be made in place", loop, op.body);
+  CopyTogether(std::move(moves), "next loop state", loop, op.body);
   op.trip_count = TripCount(loop);
   if (exchanged.empty()) return;
+  if (!op.trip_count) {
+    // body; if (condition) { body, exchanged } else { the state goes back to its place }
+    program::ConditionalStep choice;
+    ExchangeBuffers(choice.branches.emplace_back(op.body), exchanged);
+    in_loop_ = false;
+    CopyTogether(std::move(turns), "state that takes turns, at the end of the loop", loop,
+                 choice.branches.emplace_back());
+    in_loop_ = true;
+    Steps test = op.condition;
+    ExchangeBuffers(test, exchanged);
+    op.body.insert(op.body.end(), test.begin(), test.end());
+    Step step;
+    const hlo::Computation& condition = *loop.attrs<hlo::WhileAttrs>().condition;
+    step.uses = {In(program_, Buffer(memory_.Leaf(*condition.root())))};
+    step.op = std::move(choice);
+    step.name = StrCat(loop.name(), ".turn");
+    step.source = loop.SourceLocation();
+    op.body.push_back(std::move(step));
+    return;
+  }
   if (*op.trip_count % 2 != 0) {
     before.insert(before.end(), op.body.begin(), op.body.end());
     CopyTogether(std::move(turns), "state that takes turns, odd number of rounds", loop, before);
@@ -242,15 +284,16 @@ Status Lowering::LowerWhile(const Instruction& loop, Steps& steps) {
     if (flat && WritesWholeState(loop, static_cast<int64_t>(k))) continue;
     start.emplace_back(init[k], state[k]);
   }
-  CopyTogether(std::move(start), "initial loop state is read later, or cannot be written", loop,
-               steps);
-  bool outer = serial_;
+  CopyTogether(std::move(start), "initial loop state", loop, steps);
+  bool outer = serial_, outer_in_loop = in_loop_;
+  in_loop_ = true;
   serial_ = serial_ || CostOf(*attrs.body) + CostOf(*attrs.condition) < kSerialLoopCost;
   program::WhileStep op;
   TRY(LowerComputation(*attrs.condition, op.condition));
   TRY(LowerComputation(*attrs.body, op.body));
   serial_ = outer;
   NextRound(loop, op, steps);
+  in_loop_ = outer_in_loop;
   Step step;
   step.uses = {In(program_, Buffer(memory_.Leaf(*attrs.condition->root())))};
   step.op = std::move(op);
@@ -271,8 +314,7 @@ Status Lowering::LowerConditional(const Instruction& conditional, Steps& steps) 
     for (size_t k = 0; k < results.size(); ++k) {
       if (results[k] >= 0) moves.emplace_back(made[k], results[k]);
     }
-    CopyTogether(std::move(moves), "branch result is read later, or cannot be written", conditional,
-                 into);
+    CopyTogether(std::move(moves), "branch result", conditional, into);
   }
   Step step;
   step.uses = {In(program_, Buffer(memory_.Leaf(*conditional.operand(0))))};
@@ -295,16 +337,30 @@ Result<program::Program> Lowering::Run() {
   const auto& results = memory_.Results();
   std::vector<std::pair<MemValue, MemValue>> moves;
   for (size_t k = 0; k < results.size(); ++k) moves.emplace_back(roots[k], results[k]);
-  CopyTogether(std::move(moves), "the result is also an argument, a constant or another result",
-               *entry.root(), program_.steps);
+  CopyTogether(std::move(moves), "result", *entry.root(), program_.steps);
+  if (random_counter_ >= 0) {
+    Step start;
+    start.op = program::FillStep{std::vector<std::byte>(8)};
+    start.uses = {Out(program_, random_counter_)};
+    start.name = "random_counter";
+    program_.steps.insert(program_.steps.begin(), std::move(start));
+  }
   return std::move(program_);
 }
 
+std::string ToString(const CopyNote& copy) {
+  return StrCat("copy of ", copy.bytes, " bytes", copy.in_loop ? " in a loop, at " : " at ",
+                copy.name, copy.source.empty() ? "" : StrCat(" (", copy.source, ")"), ": ",
+                copy.reason);
+}
+
 Result<program::Program> Lower(const hlo::Module& module, const CompileOptions& options,
-                               const program::TargetInfo& target) {
+                               const program::TargetInfo& target, std::vector<CopyNote>* copies) {
   Memory memory = TRY(Memory::Analyse(module));
   Lowering lowering(module, options, target, std::move(memory));
-  return lowering.Run();
+  Result<program::Program> program = lowering.Run();
+  if (copies != nullptr) *copies = lowering.TakeCopies();
+  return program;
 }
 
 }  // namespace weft::compiler

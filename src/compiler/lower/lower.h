@@ -1,6 +1,10 @@
 // Module -> Program: buffers, steps and kernels for one target.
 #pragma once
 
+#include <cstdint>
+#include <string>
+#include <vector>
+
 #include "base/error.h"
 #include "compiler/options.h"
 #include "hlo/module.h"
@@ -9,9 +13,19 @@
 
 namespace weft::compiler {
 
+// A copy that the program makes, and why it cannot do without.
+struct CopyNote {
+  std::string name, source, reason;
+  int64_t bytes = 0;
+  bool in_loop = false;
+};
+// "copy of 4096 bytes in a loop, at while.3 (model.py:12): ..."
+std::string ToString(const CopyNote& copy);
+
 // A module as the pipeline leaves it. The program's parameters and results are the leaves of the
 // entry's, in order; tokens have none. An op that has no lowering is UNIMPLEMENTED and names it.
 Result<program::Program> Lower(const hlo::Module& module, const CompileOptions& options,
-                               const program::TargetInfo& target);
+                               const program::TargetInfo& target,
+                               std::vector<CopyNote>* copies = nullptr);
 
 }  // namespace weft::compiler

@@ -92,5 +92,61 @@ TEST(Copies, StencilsTakeTurns) {
   EXPECT_LE(odd.outside, 4 + 4 * 4096 + 4);
 }
 
+// Donated arguments that are results, each in another's place.
+TEST(Copies, ArgumentsThatTradePlaces) {
+  EXPECT_EQ(
+      CopiesOf(
+          R"(HloModule m, input_output_alias={ {0}: (0, {}, may-alias), {1}: (1, {}, may-alias) }
+ENTRY main {
+  a = f32[1000] parameter(0)
+  b = f32[1000] parameter(1)
+  ROOT r = (f32[1000], f32[1000]) tuple(b, a)
+})"),
+      Copies());
+}
+
+// The slice is read before the array is written, wherever it stands.
+TEST(Copies, ReadersOfAnUpdatedArrayComeFirst) {
+  EXPECT_EQ(CopiesOf(R"(HloModule m, input_output_alias={ {0}: (0, {}, may-alias) }
+ENTRY main {
+  x = f32[1000,1000] parameter(0)
+  i = s32[] parameter(1)
+  v = f32[1,1] constant({{3}})
+  u = f32[1000,1000] dynamic-update-slice(x, v, i, i)
+  s = f32[1000,1] slice(x), slice={[0:1000], [7:8]}
+  e = f32[1000,1] exponential(s)
+  ROOT r = (f32[1000,1000], f32[1000,1]) tuple(u, e)
+})"),
+            Copies());
+}
+
+TEST(Copies, ReasonsNameBothValuesAndThePlace) {
+  auto module = hlo::ParseModule(R"(HloModule m, input_output_alias={ {0}: (0, {}, may-alias) }
+less {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = pred[] compare(a, b), direction=LT
+}
+ENTRY main {
+  x = f32[1000] parameter(0)
+  i = s32[] parameter(1)
+  v = f32[1] constant({3})
+  u = f32[1000] dynamic-update-slice(x, v, i)
+  s = f32[1000] sort(u), dimensions={0}, to_apply=less
+  w = f32[1000] sort(x), dimensions={0}, to_apply=less
+  y = f32[1000] add(s, w)
+  z = f32[1000] subtract(y, x)
+  ROOT r = (f32[1000], f32[1000]) tuple(u, z)
+})");
+  ASSERT_TRUE(module) << module.error().ToString();
+  auto compiled = Compile(**module, {}, program::TargetInfo::GenericCpu(), {});
+  ASSERT_TRUE(compiled) << compiled.error().ToString();
+  ASSERT_EQ(compiled->copies.size(), 1);
+  EXPECT_EQ(compiled->copies[0].bytes, 4000);
+  const std::string& reason = compiled->copies[0].reason;
+  EXPECT_NE(reason.find("argument 0 is read by"), std::string::npos) << reason;
+  EXPECT_NE(reason.find("after result 0 is written at"), std::string::npos) << reason;
+}
+
 }  // namespace
 }  // namespace weft::compiler

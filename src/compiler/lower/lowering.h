@@ -35,13 +35,23 @@ struct DotSizes {
 // cuts.cc: where loops over `dims` that compute the roots from the members are to be cut.
 std::vector<int64_t> MinorCuts(std::span<const hlo::Instruction* const> members,
                                std::span<const hlo::Instruction* const> roots, const Dims& dims);
+// Dimensions outside the minor one that are best cut too, with the ranges between the cuts that
+// take much of the dimension; `cuts` of the minor one are there already.
+std::vector<OuterPiece> OuterPieces(std::span<const hlo::Instruction* const> members,
+                                    std::span<const hlo::Instruction* const> roots,
+                                    const Dims& dims, size_t cuts);
 
 class Lowering {
  public:
   Lowering(const hlo::Module& module, const CompileOptions& options,
            const program::TargetInfo& target, Memory memory)
-      : module_(module), options_(options), target_(target), memory_(std::move(memory)) {}
+      : module_(module),
+        options_(options),
+        target_(target),
+        memory_(std::move(memory)),
+        ranges_(module) {}
   Result<program::Program> Run();
+  std::vector<CopyNote> TakeCopies() { return std::move(copies_); }
 
  private:
   Status LowerComputation(const hlo::Computation& computation, Steps& steps);
@@ -75,8 +85,13 @@ class Lowering {
   KernelDraft NewDraft(const KernelBody& body);
   void Finish(KernelDraft& draft, const KernelBody& body, Steps& steps);
 
+  // scatter.cc
+  Status LowerScatter(const hlo::Instruction& instruction, Steps& steps);
+  KernelBody ScatterBody(const hlo::Instruction& instruction,
+                         const hlo::Instruction& scatter) const;
+  Status LowerScatterToOwnArrays(const KernelBody& body, const hlo::Instruction& scatter,
+                                 int64_t arrays, Steps& steps);
   // indexed.cc
-  Status LowerScatter(const hlo::Instruction& scatter, Steps& steps);
   Status LowerSelectAndScatter(const hlo::Instruction& op, Steps& steps);
   // scan.cc
   Status LowerScan(const hlo::Instruction& scan, Steps& steps);
@@ -115,10 +130,14 @@ class Lowering {
   const CompileOptions& options_;
   const program::TargetInfo& target_;
   Memory memory_;
+  Ranges ranges_;
   program::Program program_;
   UniqueKernels kernels_;
   bool serial_ = false;  // inside a loop that is to run as one native function
+  bool in_loop_ = false;
+  std::vector<CopyNote> copies_;
   int scratch_count_ = 0;
+  program::BufferId random_counter_ = -1;  // of the stream that rng reads, 0 when a run begins
 };
 
 }  // namespace weft::compiler

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "compiler/in_place.h"
 #include "compiler/options.h"
 #include "hlo/module.h"
 #include "program/program.h"
@@ -22,16 +23,6 @@
 namespace weft::compiler {
 
 using MemValue = int32_t;  // -1: none (tokens)
-
-// An instruction's leaf at which it may write over the memory of one operand's leaf.
-struct InPlace {
-  int64_t leaf = 0, operand = 0;
-};
-// What an instruction allows, in order of preference.
-std::vector<InPlace> InPlaceOperands(const hlo::Instruction& instruction);
-
-// Whether an instruction's leaves are those of its operands.
-bool IsForwarding(const hlo::Instruction& instruction);
 
 class Memory {
  public:
@@ -45,11 +36,12 @@ class Memory {
   // Loop state: the buffer that the k-th leaf lives in while the loop runs; -1: passed through.
   const std::vector<MemValue>& State(const hlo::Instruction& loop) const;
   // Loop state that takes turns with what the body makes for the next round: two rounds of the
-  // body, the buffers exchanged in the second, need no copy. Only of loops whose trip count is
-  // known.
+  // body, the buffers exchanged in the second, need no copy.
   const std::vector<size_t>& Alternating(const hlo::Instruction& loop) const;
   const std::vector<MemValue>& Results() const { return results_; }  // of the entry
 
+  // Why two values do not share a buffer: what forbids it, and where in the program.
+  std::string WhyApart(MemValue a, MemValue b) const;
   // The same buffer.
   bool Share(MemValue a, MemValue b) const { return Group(a) == Group(b); }
   int32_t Group(MemValue value) const;
@@ -63,6 +55,7 @@ class Memory {
  private:
   struct Segment {
     int32_t begin, end;  // inclusive
+    MemValue value;      // whose it is, in a group of several
   };
   struct Value {
     Shape shape;
@@ -72,13 +65,17 @@ class Memory {
     const hlo::Instruction* constant = nullptr;
     bool in_loop = false;
     std::vector<Segment> live;
+    // The last conditional that it is an operand of: it need not be there in branches that do not
+    // read it, unless it is read behind the conditional.
+    int32_t split = -1, split_end = -1;
     int32_t parent = -1;  // of the union-find forest
     // Of the group, at its root.
     program::BufferId buffer = -1;
   };
-  // Two values that had better share. What the module asks for comes first, then what would be
-  // copied at the end, in loops and branches, then updates in place; the larger ones first.
-  enum class Why : uint8_t { kAlias, kResult, kControl, kInPlace };
+  // Two values that had better share. What the module insists on comes first, then what would be
+  // copied at the end, results in the arguments that were given for them, what would be copied in
+  // loops and branches, then updates in place; the larger ones first.
+  enum class Why : uint8_t { kMustAlias, kResult, kMayAlias, kControl, kInPlace };
   struct Round {  // the next state of a loop, one element of it
     const hlo::Instruction* loop;
     size_t leaf;
@@ -95,12 +92,19 @@ class Memory {
   Status WalkWhile(const hlo::Instruction& loop, bool in_loop);
   Status WalkConditional(const hlo::Instruction& conditional, bool in_loop);
   MemValue NewValue(const Shape& shape, const hlo::Instruction* def, bool in_loop);
+  int32_t NextMoment(const hlo::Instruction& at);
   void UseAt(MemValue value, int32_t at);
   void DefineAt(MemValue value, int32_t at);
+  void EnterBranch(MemValue value, int32_t at);
   int32_t Find(MemValue value);
+  void ShareDonated();
   void FindAlternating();
-  bool Overlap(const std::vector<Segment>& a, const std::vector<Segment>& b) const;
+  static bool Overlap(const std::vector<Segment>& a, const std::vector<Segment>& b);
   void TryShare(const Wish& wish);
+  std::string NameOf(MemValue value) const;
+  std::string OverlapOf(const Value& x, const Value& y) const;
+  struct Room;
+  std::vector<Room> FindRooms() const;
   void Place(program::Program& program);
 
   const hlo::Module* module_ = nullptr;
@@ -111,12 +115,8 @@ class Memory {
   std::unordered_map<const hlo::Instruction*, std::vector<MemValue>> leaves_, state_;
   std::vector<MemValue> results_;
   std::unordered_map<std::string, program::BufferId> views_;
-  int32_t clock_ = 0;
+  std::vector<const hlo::Instruction*> moments_;  // what happens at positions 2k and 2k + 1
   int64_t arena_bytes_ = 0;
 };
-
-// Leaves of a shape in order: arrays and tokens.
-int64_t LeafCount(const Shape& shape);
-void ForEachLeaf(const Shape& shape, const std::function<void(const Shape&)>& fn);
 
 }  // namespace weft::compiler

@@ -22,6 +22,7 @@ Result<hlo::Instruction*> SimplifyMotion(hlo::Instruction& i, hlo::Builder& b);
 Result<hlo::Instruction*> SimplifySlices(hlo::Instruction& i, hlo::Builder& b);
 Result<hlo::Instruction*> SimplifyConcatenation(hlo::Instruction& i, hlo::Builder& b);
 Result<hlo::Instruction*> SimplifyIndexing(hlo::Instruction& i, hlo::Builder& b);
+Result<hlo::Instruction*> SimplifyUpdates(hlo::Instruction& i, hlo::Builder& b);
 Result<hlo::Instruction*> SimplifyReductions(hlo::Instruction& i, hlo::Builder& b);
 Result<hlo::Instruction*> SimplifyDots(hlo::Instruction& i, hlo::Builder& b);
 

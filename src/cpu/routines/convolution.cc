@@ -127,6 +127,11 @@ class Convolution : public PreparedRoutine {
     return WithSumType(types_[2], [&]<class T>() { return RunAs<T>(context); });
   }
 
+  int64_t ScratchBytes(int64_t threads) const override {
+    if (IsComplex(types_[2])) return 0;
+    return WithSumType(types_[2], [&]<class T>() { return ScratchAs<T>(threads); });
+  }
+
  private:
   // Whether the output is rows of features (one for each image and position), or of positions (one
   // for each image and feature).
@@ -145,6 +150,34 @@ class Convolution : public PreparedRoutine {
   bool IsDepthwise() const {
     return f_.feature_groups > 1 && f_.kernel_in == 1 && per_group_ == 1 &&
            f_.in_feature_stride == 1 && f_.out_feature_stride == 1 && f_.kernel_out_stride == 1;
+  }
+
+  bool IsWhole() const { return groups_ > 1 && (CostOfGroup() < 200e3 || groups_ >= 32); }
+  double CostOfGroup() const {
+    return static_cast<double>(f_.batch * positions_ * per_group_) *
+           static_cast<double>(taps_ * f_.kernel_in) / 20;
+  }
+
+  template <class T>
+  int64_t ScratchAs(int64_t threads) const {
+    int64_t kernel_size = taps_ * f_.kernel_in * f_.out_features, elements = 0;
+    if (!IsStoredAs<T>(types_[0])) elements += input_size_;
+    if (!IsStoredAs<T>(types_[1])) elements += kernel_size;
+    if (!IsStoredAs<T>(types_[2])) elements += output_size_;
+    if (IsDepthwise()) return elements * int64_t{sizeof(T)};
+    elements += kernel_size + f_.kernel_in;
+    int64_t rows = f_.batch * positions_, depth = taps_ * f_.kernel_in;
+    int64_t at_once = IsWhole() ? std::min(threads, groups_) : 1, inner = IsWhole() ? 1 : threads;
+    int64_t product;
+    if (FeaturesLast()) {
+      product = MultiplyScratch<T>(rows, per_group_, depth, inner);
+    } else if (PositionsLast()) {
+      product = MultiplyScratch<T>(per_group_, positions_, depth, inner);
+    } else {
+      product = MultiplyScratch<T>(rows, per_group_, depth, inner) +
+                rows * per_group_ * int64_t{sizeof(T)};
+    }
+    return elements * int64_t{sizeof(T)} + at_once * product;
   }
 
   template <class T>
@@ -210,9 +243,8 @@ class Convolution : public PreparedRoutine {
     Scratch<T> matrix = TRY(KernelMatrix<T>(context, kernel));
     auto zeros = TRY(Scratch<T>::New(f_.kernel_in));
     std::fill_n(zeros.data(), f_.kernel_in, T(0));
-    double cost = static_cast<double>(f_.batch * positions_ * per_group_) *
-                  static_cast<double>(taps_ * f_.kernel_in) / 20;
-    bool whole = groups_ > 1 && (cost < 200e3 || groups_ >= 32);
+    double cost = CostOfGroup();
+    bool whole = IsWhole();
     Status result;
     Mutex mutex;
     ForPieces(whole ? &context.pool : nullptr, groups_, cost, [&](int64_t begin, int64_t end) {

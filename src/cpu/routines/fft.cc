@@ -54,14 +54,29 @@ class Fft : public PreparedRoutine {
     return LastDimension(context, copy.data(), y);
   }
 
+  int64_t ScratchBytes(int64_t threads) const override {
+    int64_t lines = 0;
+    for (size_t d = 0; d < plans_.size(); ++d) {
+      int64_t count = d + 1 < plans_.size() ? kLinesAtOnce : 1;
+      lines = std::max(lines, Lines::Size(plans_[d], count));
+    }
+    bool copies = shape_.real_output && shape_.lengths.size() > 1;
+    int64_t copy = copies ? 2 * rows_ * (n_ / 2 + 1) : 0;
+    return (lines * threads + copy) * int64_t{sizeof(T)};
+  }
+
  private:
   // Room for some lines of a plan, and as much to spare.
   class Lines {
    public:
+    static int64_t RoomOf(const FftPlan<T>& plan) { return (plan.room() + 15) / 16 * 16; }
+    static int64_t Size(const FftPlan<T>& plan, int64_t count) {
+      return RoomOf(plan) * 2 * (count + 1);
+    }
     static Result<Lines> New(const FftPlan<T>& plan, int64_t count) {
       Lines lines;
-      lines.room_ = (plan.room() + 15) / 16 * 16;
-      lines.storage_ = TRY(Scratch<T>::New(lines.room_ * 2 * (count + 1)));
+      lines.room_ = RoomOf(plan);
+      lines.storage_ = TRY(Scratch<T>::New(Size(plan, count)));
       return lines;
     }
     Split<T> Line(int64_t i) const {  // the spare one is line -1

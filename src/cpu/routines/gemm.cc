@@ -158,25 +158,67 @@ void MultiplySmall(const TileKernel<T>& kernel, const OneProduct& s) {
   }
 }
 
+// A matrix by a vector is the same as the vector by the matrix.
+OneProduct VectorFirst(OneProduct s) {
+  if (s.n != 1 || s.m <= 1) return s;
+  std::swap(s.a, s.b);
+  std::swap(s.a_type, s.b_type);
+  std::swap(s.m, s.n);
+  return {s.m,      s.n,      s.k,      s.a,     s.b,   s.c, {0, s.bs.row}, {s.as.col, s.as.row},
+          s.a_type, s.b_type, s.c_type, s.alpha, s.beta};
+}
+
+enum class Way : uint8_t { kDots, kStream, kSmall, kPacked };
+
+template <class T>
+Way WayOf(const OneProduct& s) {
+  if (s.m == 1 && s.bs.row == 1 && s.k >= 8) return Way::kDots;
+  if (s.m <= kStreamRows && s.bs.col == 1 && s.n >= 16 && (s.m == 1 || s.k * s.n >= 1 << 16)) {
+    return Way::kStream;
+  }
+  bool as_is = IsStoredAs<T>(s.b_type) && IsStoredAs<T>(s.c_type);
+  bool small = as_is && s.bs.col == 1 && s.m * s.n * s.k <= kSmallWork;
+  return small && FindTileKernel<T>(s.n) != nullptr ? Way::kSmall : Way::kPacked;
+}
+
+// Rows of a result that is rounded to another type at the end: so many are kept wide at once.
+int64_t WideRows(const OneProduct& s) {
+  constexpr int64_t kWideElements = 1 << 22, kFewestRows = 256;
+  return std::min(s.m, std::max(kFewestRows, kWideElements / std::max<int64_t>(s.n, 1)));
+}
+
+// What MultiplyOne takes beside the operands.
+template <class T>
+int64_t ScratchOfOne(OneProduct s, int64_t threads) {
+  s = VectorFirst(s);
+  bool b_as_is = IsStoredAs<T>(s.b_type), c_as_is = IsStoredAs<T>(s.c_type);
+  int64_t elements = 0;
+  switch (WayOf<T>(s)) {
+    case Way::kDots:
+      elements = s.k;
+      if (!b_as_is || !c_as_is) elements += CeilDivide(s.n, kDotRows) * kDotRows * s.k;
+      break;
+    case Way::kStream:
+      elements = s.m * (s.k + 4);
+      if (!c_as_is) elements += s.m * CeilDivide(s.n, kStreamCols) * kStreamCols;
+      break;
+    case Way::kSmall: break;
+    case Way::kPacked:
+      elements = c_as_is ? 0 : WideRows(s) * s.n;
+      return elements * int64_t{sizeof(T)} + MultiplyScratch<T>(s.m, s.n, s.k, threads);
+  }
+  return elements * int64_t{sizeof(T)};
+}
+
 template <class T>
 Status MultiplyOne(ThreadPool* pool, OneProduct s) {
-  if (s.n == 1 && s.m > 1) {  // the same numbers, transposed
-    std::swap(s.a, s.b);
-    std::swap(s.a_type, s.b_type);
-    std::swap(s.m, s.n);
-    s = {s.m,      s.n,      s.k,      s.a,     s.b,   s.c, {0, s.bs.row}, {s.as.col, s.as.row},
-         s.a_type, s.b_type, s.c_type, s.alpha, s.beta};
-  }
-  if (s.m == 1 && s.bs.row == 1 && s.k >= 8) return MultiplyDots<T>(pool, s);
-  if (s.m <= kStreamRows && s.bs.col == 1 && s.n >= 16 && (s.m == 1 || s.k * s.n >= 1 << 16)) {
-    return MultiplyStream<T>(pool, s);
-  }
+  s = VectorFirst(s);
   T alpha = FactorOf<T>(s.alpha), beta = FactorOf<T>(s.beta);
-  const TileKernel<T>* kernel = FindTileKernel<T>(s.n);
-  bool as_is = IsStoredAs<T>(s.b_type) && IsStoredAs<T>(s.c_type);
-  if (as_is && kernel != nullptr && s.bs.col == 1 && s.m * s.n * s.k <= kSmallWork) {
-    MultiplySmall<T>(*kernel, s);
-    return {};
+  switch (WayOf<T>(s)) {
+    case Way::kDots: return MultiplyDots<T>(pool, s);
+    case Way::kStream: return MultiplyStream<T>(pool, s);
+    case Way::kSmall: MultiplySmall<T>(*FindTileKernel<T>(s.n), s); return {};
+    case Way::kPacked: break;
   }
   StridedPanels<T> left(s.a_type, s.a, s.as.row, s.as.col);
   StridedPanels<T> right(s.b_type, s.b, s.bs.col, s.bs.row);
@@ -184,13 +226,19 @@ Status MultiplyOne(ThreadPool* pool, OneProduct s) {
     return Multiply<T>(pool, s.m, s.n, s.k, left, right, reinterpret_cast<T*>(s.c), s.n, alpha,
                        beta);
   }
-  auto wide = TRY(Scratch<T>::New(s.m * s.n));
-  if (s.beta != 0) LoadRun<T>(s.c_type, s.c, s.m * s.n, wide.data());
-  TRY(Multiply<T>(pool, s.m, s.n, s.k, left, right, wide.data(), s.n, alpha, beta));
-  ForPieces(pool, s.m, static_cast<double>(s.n), [&](int64_t begin, int64_t end) {
-    StoreRun<T>(s.c_type, wide.data() + begin * s.n, (end - begin) * s.n,
-                s.c + begin * s.n * ByteWidth(s.c_type));
-  });
+  int64_t at_once = WideRows(s), width = ByteWidth(s.c_type);
+  auto wide = TRY(Scratch<T>::New(at_once * s.n));
+  for (int64_t i = 0; i < s.m; i += at_once) {
+    int64_t rows = std::min(at_once, s.m - i);
+    std::byte* to = s.c + i * s.n * width;
+    StridedPanels<T> some(s.a_type, s.a + i * s.as.row * ByteWidth(s.a_type), s.as.row, s.as.col);
+    if (s.beta != 0) LoadRun<T>(s.c_type, to, rows * s.n, wide.data());
+    TRY(Multiply<T>(pool, rows, s.n, s.k, some, right, wide.data(), s.n, alpha, beta));
+    ForPieces(pool, rows, static_cast<double>(s.n), [&](int64_t begin, int64_t end) {
+      StoreRun<T>(s.c_type, wide.data() + begin * s.n, (end - begin) * s.n,
+                  to + begin * s.n * width);
+    });
+  }
   return {};
 }
 
@@ -209,9 +257,8 @@ class Gemm : public PreparedRoutine {
   Status Run(const RoutineContext& context) const override {
     const GemmShape& s = shape_;
     if (s.m == 0 || s.n == 0) return {};
-    double cost = static_cast<double>(s.m * s.n) * static_cast<double>(s.k) / 20 + 100;
-    // Many small products are shared out whole, large ones are cut.
-    bool whole = s.batch > 1 && (cost < 200e3 || s.batch >= 32);
+    double cost = CostOfOne();
+    bool whole = IsWhole();
     ThreadPool* inner = whole ? nullptr : &context.pool;
     Status result;
     Mutex mutex;
@@ -231,24 +278,39 @@ class Gemm : public PreparedRoutine {
     return result;
   }
 
+  int64_t ScratchBytes(int64_t threads) const override {
+    const GemmShape& s = shape_;
+    int64_t at_once = IsWhole() ? std::min(threads, s.batch) : 1;
+    if (IsWhole()) threads = 1;
+    if (IsComplex(s.c)) {
+      return at_once * (s.c == DType::kC64
+                            ? MultiplyScratch<float>(s.m, 2 * s.n, 2 * s.k, threads)
+                            : MultiplyScratch<double>(s.m, 2 * s.n, 2 * s.k, threads));
+    }
+    return WithSumType(
+        s.c, [&]<class T>() { return at_once * ScratchOfOne<T>(Product({}, {}, {}), threads); });
+  }
+
  private:
-  Status One(ThreadPool* pool, const RoutineContext& context, int64_t i) const {
+  double CostOfOne() const {
+    const GemmShape& s = shape_;
+    return static_cast<double>(s.m * s.n) * static_cast<double>(s.k) / 20 + 100;
+  }
+  // Many small products are shared out whole, large ones are cut.
+  bool IsWhole() const { return shape_.batch > 1 && (CostOfOne() < 200e3 || shape_.batch >= 32); }
+
+  OneProduct Product(const std::byte* a, const std::byte* b, std::byte* c) const {
     const GemmShape& s = shape_;
     OperandStrides as = s.trans_a ? OperandStrides{1, s.m} : OperandStrides{s.k, 1};
     OperandStrides bs = s.trans_b ? OperandStrides{1, s.k} : OperandStrides{s.n, 1};
-    OneProduct one = {s.m,
-                      s.n,
-                      s.k,
-                      context.memory[0] + i * s.m * s.k * ByteWidth(s.a),
-                      context.memory[1] + i * s.k * s.n * ByteWidth(s.b),
-                      context.memory[2] + i * s.m * s.n * ByteWidth(s.c),
-                      as,
-                      bs,
-                      s.a,
-                      s.b,
-                      s.c,
-                      s.alpha,
-                      s.beta};
+    return {s.m, s.n, s.k, a, b, c, as, bs, s.a, s.b, s.c, s.alpha, s.beta};
+  }
+
+  Status One(ThreadPool* pool, const RoutineContext& context, int64_t i) const {
+    const GemmShape& s = shape_;
+    OneProduct one = Product(context.memory[0] + i * s.m * s.k * ByteWidth(s.a),
+                             context.memory[1] + i * s.k * s.n * ByteWidth(s.b),
+                             context.memory[2] + i * s.m * s.n * ByteWidth(s.c));
     if (s.c == DType::kC64) return MultiplyComplex<float>(pool, one);
     if (s.c == DType::kC128) return MultiplyComplex<double>(pool, one);
     return WithSumType(s.c, [&]<class T>() { return MultiplyOne<T>(pool, one); });

@@ -66,6 +66,13 @@ class Householder : public PreparedRoutine {
     return result;
   }
 
+  int64_t ScratchBytes(int64_t threads) const override {
+    const HouseholderShape& s = shape_;
+    int64_t elements = (product_ ? 2 : 1) * s.m * s.n + s.k + s.n;
+    int64_t bytes = IsComplex(s.dtype) ? int64_t{sizeof(std::complex<double>)} : 8;
+    return std::min(threads, s.batch) * elements * bytes;
+  }
+
  private:
   template <class T>
   Status RunPiece(const RoutineContext& context, int64_t begin, int64_t end) const {

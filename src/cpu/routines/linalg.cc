@@ -90,6 +90,16 @@ class Cholesky : public PreparedRoutine {
                        });
   }
 
+  int64_t ScratchBytes(int64_t threads) const override {
+    int64_t width = ByteWidth(dtype_);
+    if (n_ >= kBlockedOrder && (dtype_ == DType::kF32 || dtype_ == DType::kF64)) {
+      int64_t products = width == 4 ? MultiplyScratch<float>(n_, n_, n_, threads)
+                                    : MultiplyScratch<double>(n_, n_, n_, threads);
+      return (lower_ ? 0 : n_ * n_ * width) + products;
+    }
+    return std::min(threads, batch_) * 2 * n_ * n_ * (IsComplex(dtype_) ? 16 : 8);
+  }
+
  private:
   template <class T>
   Status Blocked(const RoutineContext& context) const {
@@ -144,9 +154,8 @@ class TriangularSolve : public PreparedRoutine {
 
   Status Run(const RoutineContext& context) const override {
     if (f_.m * f_.n == 0) return {};
-    int64_t order = f_.left_side ? f_.m : f_.n, columns = f_.left_side ? f_.n : f_.m;
-    constexpr int64_t kFewColumns = 8;
-    if (order >= kBlockedOrder && columns >= kFewColumns) {
+    int64_t order = Order(), columns = Columns();
+    if (IsBlocked()) {
       if (f_.dtype == DType::kF32) return Blocked<float>(context, order, columns);
       if (f_.dtype == DType::kF64) return Blocked<double>(context, order, columns);
     }
@@ -165,7 +174,28 @@ class TriangularSolve : public PreparedRoutine {
                        });
   }
 
+  int64_t ScratchBytes(int64_t threads) const override {
+    int64_t order = Order(), width = ByteWidth(f_.dtype);
+    if (IsBlocked()) {
+      bool swap = f_.transpose != !f_.left_side;
+      int64_t elements = (swap ? order * order : 0) + (f_.left_side ? 0 : f_.m * f_.n);
+      return elements * width + (width == 4
+                                     ? MultiplyScratch<float>(order, Columns(), order, threads)
+                                     : MultiplyScratch<double>(order, Columns(), order, threads));
+    }
+    int64_t elements = 2 * (order * order + f_.m * f_.n);
+    return std::min(threads, f_.batch) * elements * (IsComplex(f_.dtype) ? 16 : 8);
+  }
+
  private:
+  int64_t Order() const { return f_.left_side ? f_.m : f_.n; }
+  int64_t Columns() const { return f_.left_side ? f_.n : f_.m; }
+  bool IsBlocked() const {
+    constexpr int64_t kFewColumns = 8;
+    return Order() >= kBlockedOrder && Columns() >= kFewColumns &&
+           (f_.dtype == DType::kF32 || f_.dtype == DType::kF64);
+  }
+
   template <class T>
   Status Blocked(const RoutineContext& context, int64_t order, int64_t columns) const {
     bool swap = f_.transpose != !f_.left_side, lower = f_.lower != swap;

@@ -150,6 +150,17 @@ class Lu : public PreparedRoutine {
     }
   }
 
+  int64_t ScratchBytes(int64_t threads) const override {
+    bool narrow = IsFloat(dtype_) && BitWidth(dtype_) < 32;
+    int64_t width = narrow ? 8 : ByteWidth(dtype_);
+    int64_t elements = m_ * std::min(kBlock, n_) + (narrow ? m_ * n_ : 0);
+    int64_t at_once = batch_ < threads ? 1 : threads, inner = batch_ < threads ? threads : 1;
+    int64_t depth = std::min(kBlock, n_), products = 0;
+    if (dtype_ == DType::kF32) products = MultiplyScratch<float>(m_, n_, depth, inner);
+    if (dtype_ == DType::kF64) products = MultiplyScratch<double>(m_, n_, depth, inner);
+    return at_once * (elements * width + products);
+  }
+
  private:
   template <class T>
   Status All(const RoutineContext& context) const {

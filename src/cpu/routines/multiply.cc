@@ -143,22 +143,51 @@ void WidenRun(const std::byte* src, int64_t n, T* dst) {
 
 }  // namespace
 
+namespace {
+
+// How Multiply cuts a product.
+struct MultiplyCuts {
+  int64_t outer_rows, outer_cols, depth;
+  bool pack_in_tasks;                   // a task has all columns, and packs its rows
+  int64_t a_elements, b_elements, own;  // of packed panels: of all, and of a task
+};
+
+template <class T>
+MultiplyCuts CutsOf(const TileKernel<T>& kernel, int64_t m, int64_t n, int64_t k) {
+  auto whole_panels = [](int64_t count, int64_t width) { return CeilDiv(count, width) * width; };
+  MultiplyCuts cuts;
+  cuts.depth = kDepthBytes / int64_t{sizeof(T)};
+  cuts.outer_rows = kOuter / kernel.rows * kernel.rows;
+  cuts.outer_cols = kOuter / kernel.cols * kernel.cols;
+  cuts.pack_in_tasks = n <= kTaskCols;
+  int64_t kn_most = std::min(k, cuts.depth);
+  int64_t rows = whole_panels(std::min(m, cuts.outer_rows), kernel.rows);
+  cuts.a_elements = cuts.pack_in_tasks ? 0 : rows * kn_most;
+  cuts.b_elements = whole_panels(std::min(n, cuts.outer_cols), kernel.cols) * kn_most;
+  cuts.own = cuts.pack_in_tasks ? whole_panels(kTaskRows, kernel.rows) * kn_most : 0;
+  if (cuts.pack_in_tasks) cuts.outer_rows = m;
+  return cuts;
+}
+
+}  // namespace
+
+template <class T>
+int64_t MultiplyScratch(int64_t m, int64_t n, int64_t k, int64_t threads) {
+  if (m <= 0 || n <= 0) return 0;
+  MultiplyCuts cuts = CutsOf<T>(*FindTileKernel<T>(INT64_MAX), m, n, k);
+  return (cuts.a_elements + cuts.b_elements + cuts.own * threads) * int64_t{sizeof(T)};
+}
+
 template <class T>
 Status Multiply(ThreadPool* pool, int64_t m, int64_t n, int64_t k, const PanelSource<T>& a,
                 const PanelSource<T>& b, T* c, int64_t ldc, T alpha, T beta) {
   if (m <= 0 || n <= 0) return {};
   const TileKernel<T>& kernel = *FindTileKernel<T>(INT64_MAX);
-  int64_t depth = kDepthBytes / int64_t{sizeof(T)};
-  int64_t outer_rows = kOuter / kernel.rows * kernel.rows;
-  int64_t outer_cols = kOuter / kernel.cols * kernel.cols;
-  bool pack_in_tasks = n <= kTaskCols;  // then a task has all columns
-  auto whole_panels = [](int64_t count, int64_t width) { return CeilDiv(count, width) * width; };
-  int64_t kn_most = std::min(k, depth);
-  int64_t a_rows = pack_in_tasks ? 0 : whole_panels(std::min(m, outer_rows), kernel.rows);
-  auto a_panels = TRY(Scratch<T>::New(a_rows * kn_most));
-  auto b_panels =
-      TRY(Scratch<T>::New(whole_panels(std::min(n, outer_cols), kernel.cols) * kn_most));
-  if (pack_in_tasks) outer_rows = m;
+  MultiplyCuts cuts = CutsOf<T>(kernel, m, n, k);
+  int64_t depth = cuts.depth, outer_rows = cuts.outer_rows, outer_cols = cuts.outer_cols;
+  bool pack_in_tasks = cuts.pack_in_tasks;
+  auto a_panels = TRY(Scratch<T>::New(cuts.a_elements));
+  auto b_panels = TRY(Scratch<T>::New(cuts.b_elements));
   for (int64_t j = 0; j < n; j += outer_cols) {
     int64_t nj = std::min(outer_cols, n - j);
     // A sum of no elements still has to be stored.
@@ -294,6 +323,7 @@ void ComplexPanels<T>::Pack(int64_t first, int64_t count, int64_t k0, int64_t kn
 #define WEFT_INSTANTIATE(T)                                                                  \
   template Status Multiply<T>(ThreadPool*, int64_t, int64_t, int64_t, const PanelSource<T>&, \
                               const PanelSource<T>&, T*, int64_t, T, T);                     \
+  template int64_t MultiplyScratch<T>(int64_t, int64_t, int64_t, int64_t);                   \
   template void LoadRun<T>(DType, const std::byte*, int64_t, T*);                            \
   template void StoreRun<T>(DType, const T*, int64_t, std::byte*);                           \
   template class StridedPanels<T>;

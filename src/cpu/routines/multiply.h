@@ -29,6 +29,10 @@ template <class T>
 Status Multiply(ThreadPool* pool, int64_t m, int64_t n, int64_t k, const PanelSource<T>& a,
                 const PanelSource<T>& b, T* c, int64_t ldc, T alpha, T beta);
 
+// Bytes that Multiply takes for packed panels, on so many threads; 1 without a pool.
+template <class T>
+int64_t MultiplyScratch(int64_t m, int64_t n, int64_t k, int64_t threads);
+
 // Elements in memory: element p of vector i is at i * vector_stride + p * k_stride, converted to T.
 template <class T>
 class StridedPanels : public PanelSource<T> {

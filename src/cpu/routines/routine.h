@@ -27,6 +27,8 @@ class PreparedRoutine {
  public:
   virtual ~PreparedRoutine() = default;
   virtual Status Run(const RoutineContext& context) const = 0;
+  // The most memory that a run on so many threads takes beside what it is given.
+  virtual int64_t ScratchBytes(int64_t /*threads*/) const { return 0; }
 };
 
 struct RoutineInputs {

@@ -96,8 +96,7 @@ class Sort : public PreparedRoutine {
 
   Status Run(const RoutineContext& context) const override {
     if (shape_.n == 0 || shape_.rows() == 0) return {};
-    bool together = shape_.n >= kLongRow && shape_.rows() < context.pool.limit();
-    if (together) {
+    if (IsTogether(context.pool.limit())) {
       for (int64_t row = 0; row < shape_.rows(); ++row) TRY(SortRow(context, row, &context.pool));
       return {};
     }
@@ -115,7 +114,27 @@ class Sort : public PreparedRoutine {
     return result;
   }
 
+  int64_t ScratchBytes(int64_t threads) const override {
+    int64_t n = shape_.n, item = 0;
+    size_t operands = shape_.dtypes.size();
+    if (shape_.comparator != nullptr) {
+      item = 2 * int64_t{sizeof(uint32_t)};
+    } else if (shape_.keys > 1) {
+      item = 2 * int64_t{sizeof(Key64Value)} + int64_t{sizeof(uint64_t)};
+    } else if (n > kShortRow) {
+      const KeyFormat& key = formats_[0];
+      bool alone = operands == 1 && key.table.empty();
+      int64_t width = key.is_wide() ? 8 : 4;
+      bool in_place = alone && shape_.inner == 1 && ByteWidth(shape_.dtypes[0]) == width;
+      item = (in_place ? 1 : 2) * (alone ? width : 2 * width);
+    }
+    return (IsTogether(threads) ? 1 : std::min(threads, shape_.rows())) * item * n;
+  }
+
  private:
+  // The threads sort one row after the other.
+  bool IsTogether(int64_t threads) const { return shape_.n >= kLongRow && shape_.rows() < threads; }
+
   RowOf Row(const RoutineContext& context, size_t use, int64_t row) const {
     int64_t width = ByteWidth(shape_.dtypes[use % shape_.dtypes.size()]);
     return {context.memory[use] + shape_.First(row) * width, shape_.inner, width};

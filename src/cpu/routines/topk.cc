@@ -47,6 +47,11 @@ class TopK : public PreparedRoutine {
     return result;
   }
 
+  int64_t ScratchBytes(int64_t threads) const override {
+    int64_t entries = k_ <= n_ / 8 ? k_ : n_;
+    return std::min(threads, rows_) * entries * int64_t{sizeof(TopEntry)};
+  }
+
  private:
   template <class Fn>
   void WithWidth(const Fn& fn) const {
