@@ -283,6 +283,7 @@ Status Lowering::LowerWhile(const Instruction& loop, Steps& steps) {
     start.emplace_back(init[k], state[k]);
   }
   CopyTogether(std::move(start), "initial loop state", loop, steps);
+  if (TRY(LowerStateLoop(loop, steps))) return {};
   bool outer = serial_, outer_in_loop = in_loop_;
   in_loop_ = true;
   serial_ = serial_ || CostOf(*attrs.body) + CostOf(*attrs.condition) < kSerialLoopCost;
