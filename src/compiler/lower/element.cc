@@ -459,6 +459,9 @@ Result<Element> ElementEmitter::EmitUncached(const Instruction& instruction, con
     return LoadAt(it->second, shape.dtype(), at);
   }
   HloOp op = instruction.op();
+  if (auto it = arguments_.find(&instruction); it != arguments_.end()) {
+    return Emit(*it->second, index);
+  }
   if (hlo::IsElementwise(op)) {
     std::vector<Element> args;
     for (const Instruction* operand : instruction.operands()) {
@@ -489,6 +492,7 @@ Result<Element> ElementEmitter::EmitUncached(const Instruction& instruction, con
     case HloOp::kReduceWindow: return EmitReduceWindow(instruction, 0, index);
     case HloOp::kDot: return EmitDot(instruction, index);
     case HloOp::kBitcastConvert: return EmitBitcastConvert(instruction, index);
+    case HloOp::kFusion: return Emit(Enter(instruction, 0), index);
     case HloOp::kGetTupleElement: {
       return EmitLeaf(*instruction.operand(0), instruction.tuple_index(), index);
     }
@@ -502,9 +506,18 @@ Result<Element> ElementEmitter::EmitLeaf(const Instruction& instruction, int64_t
     case HloOp::kReduce: return EmitReduce(instruction, leaf, index);
     case HloOp::kReduceWindow: return EmitReduceWindow(instruction, leaf, index);
     case HloOp::kTuple: return Emit(*instruction.operand(leaf), index);
+    case HloOp::kFusion: return Emit(Enter(instruction, leaf), index);
     default:
       return Unimplemented(hlo::Mnemonic(instruction.op()), ": no native lowering of its tuple");
   }
+}
+
+const Instruction& ElementEmitter::Enter(const Instruction& fusion, int64_t leaf) {
+  const hlo::Computation& called = *fusion.attrs<hlo::FusionAttrs>().calls;
+  for (const Instruction* parameter : called.parameters()) {
+    arguments_[parameter] = fusion.operand(parameter->parameter_number());
+  }
+  return fusion.shape().IsTuple() ? *called.root()->operand(leaf) : *called.root();
 }
 
 // Ops whose element is an element of the operand, at another index.

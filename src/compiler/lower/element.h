@@ -161,6 +161,8 @@ class ElementEmitter {
     int64_t block;
     int lanes;
   };
+  // The instruction of a fused computation that the fusion, or a leaf of it, is.
+  const hlo::Instruction& Enter(const hlo::Instruction& fusion, int64_t leaf);
   struct KnownStart {
     const hlo::Instruction* start;
     int64_t room, block;
@@ -169,6 +171,8 @@ class ElementEmitter {
   KernelBuilder& b_;
   Ranges* ranges_;
   std::vector<KnownStart> starts_;
+  // Parameters of fusions that are computed here: what they stand for.
+  std::unordered_map<const hlo::Instruction*, const hlo::Instruction*> arguments_;
   int lanes_ = 1;
   std::unordered_map<const hlo::Instruction*, KernelBuilder::MemoryId> bound_;
   std::unordered_map<const hlo::Instruction*, Place> places_;  // of bound ones, where not row-major

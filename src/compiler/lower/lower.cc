@@ -285,6 +285,7 @@ Status Lowering::LowerWhile(const Instruction& loop, Steps& steps) {
     start.emplace_back(init[k], state[k]);
   }
   CopyTogether(std::move(start), "initial loop state", loop, steps);
+  if (TRY(LowerStateLoop(loop, steps))) return {};
   bool outer = serial_, outer_in_loop = in_loop_;
   in_loop_ = true;
   double serial_cost = kSerialLoopCost * static_cast<double>(target_.vector_bits) / 128;

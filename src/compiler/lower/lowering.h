@@ -58,6 +58,11 @@ class Lowering {
   Status LowerInstruction(const hlo::Instruction& instruction, Steps& steps);
   Status LowerWhile(const hlo::Instruction& loop, Steps& steps);
   void NextRound(const hlo::Instruction& loop, program::WhileStep& op, Steps& before);
+  // state_loop.cc: all rounds of a loop over arrays, element by element; false: it is another one.
+  Result<bool> LowerStateLoop(const hlo::Instruction& loop, Steps& steps);
+  Status EmitRounds(KernelDraft& draft, const hlo::Instruction& loop,
+                    std::span<const hlo::Instruction* const> reads, bool arrays, int64_t trips,
+                    const Index& index);
   Status LowerConditional(const hlo::Instruction& conditional, Steps& steps);
 
   // kernels.cc
