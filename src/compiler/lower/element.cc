@@ -315,7 +315,10 @@ Element ElementEmitter::Select(ValueId pred, Element a, Element b) {
     Match(x, y);
     Match(p, x);
     Match(p, y);
-    return b_.Select(p, x, y);
+    if (b_.type(x).dtype != DType::kPred) return b_.Select(p, x, y);
+    // Logic, so that masks stay masks.
+    ValueId no = b_.Emit(Op::kNot, {p});
+    return b_.Emit(Op::kOr, {b_.Emit(Op::kAnd, {p, x}), b_.Emit(Op::kAnd, {no, y})});
   };
   return {one(a.re, b.re), a.im < 0 ? -1 : one(a.im, b.im)};
 }

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/str.h"
+#include "compiler/elementwise_loop.h"
 #include "compiler/lower/lowering.h"
 #include "compiler/trip_count.h"
 
@@ -186,7 +187,8 @@ Status Lowering::LowerInstruction(const Instruction& i, Steps& steps) {
   if (IsOverwrittenUnread(i)) return {};
   if (i.IsParameter() || i.IsConstant() || IsForwarding(i)) return {};
   switch (i.op()) {
-    case HloOp::kWhile: return LowerWhile(i, steps);
+    case HloOp::kWhile:
+      return IsElementwiseLoop(i) ? LowerElementwiseLoop(i, steps) : LowerWhile(i, steps);
     case HloOp::kConditional: return LowerConditional(i, steps);
     case HloOp::kScatter: return LowerScatter(i, steps);
     case HloOp::kSelectAndScatter: return LowerSelectAndScatter(i, steps);

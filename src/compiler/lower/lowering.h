@@ -49,6 +49,8 @@ class Lowering {
   Status LowerInstruction(const hlo::Instruction& instruction, Steps& steps);
   Status LowerWhile(const hlo::Instruction& loop, Steps& steps);
   void NextRound(const hlo::Instruction& loop, program::WhileStep& op, Steps& before);
+  // elementwise_while.cc
+  Status LowerElementwiseLoop(const hlo::Instruction& loop, Steps& steps);
   Status LowerConditional(const hlo::Instruction& conditional, Steps& steps);
 
   // kernels.cc

@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "compiler/element_cost.h"
+#include "compiler/elementwise_loop.h"
 #include "compiler/passes.h"
 #include "hlo/clone.h"
 #include "hlo/computation.h"
@@ -157,6 +158,7 @@ Result<bool> Fuse(hlo::Module& module, const PassContext&) {
   for (size_t at = 0; at < work.size(); ++at) {
     for (Instruction* i : *work[at]) {
       if (i->op() != Op::kWhile && i->op() != Op::kConditional && i->op() != Op::kCall) continue;
+      if (IsElementwiseLoop(*i)) continue;  // one kernel as it is
       for (Computation* c : i->called_computations()) work.push_back(c);
     }
   }
