@@ -30,7 +30,12 @@ bool IsByElement(const Instruction& i, const std::vector<bool>& passes, int64_t 
   if (shape.IsScalar() && !scalars) return false;
   if (hlo::IsElementwise(i.op())) return i.op() != Op::kStochasticConvert;
   switch (i.op()) {
-    case Op::kBroadcast: return i.operand(0)->shape().IsScalar();
+    case Op::kBroadcast: {
+      // Of a scalar, or with dimensions of size 1 added.
+      const auto& dims = i.attrs<hlo::BroadcastAttrs>().dimensions;
+      return scalars || (i.operand(0)->shape().elements() == shape.elements() &&
+                         std::is_sorted(dims.begin(), dims.end()));
+    }
     case Op::kIota:
     case Op::kCopy: return true;
     case Op::kReshape: return i.operand(0)->shape().elements() == shape.elements();
