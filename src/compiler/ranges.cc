@@ -293,12 +293,32 @@ ValueRange Ranges::OfSelect(const Instruction& select) {
   bool scalar = subject.shape().IsScalar() && select.shape().IsScalar();
   if (!x || !y || !scalar) return RangeUnion(*Of(*select.operand(1)), *Of(*select.operand(2)));
   Direction direction = compare.attrs<hlo::CompareAttrs>().direction;
+  // Where a sum with a constant is compared, the other term is known too.
+  const Instruction* term = nullptr;
+  int64_t constant = 0;
+  if (subject.op() == Op::kAdd) {
+    ValueRange added = *Of(*subject.operand(1)), other = *Of(*subject.operand(0));
+    bool wraps =
+        Int128{other.low} + added.low != x->low || Int128{other.high} + added.high != x->high;
+    bool scalar_term = Peel(*subject.operand(0)).shape().IsScalar();
+    if (added.low == added.high && !wraps && scalar_term) {
+      term = &Peel(*subject.operand(0));
+      constant = added.low;
+    }
+  }
   std::optional<ValueRange> result;
   for (int64_t branch : {1, 2}) {
     Direction d = branch == 1 ? direction : NegatedDirection(direction);
-    refined_.emplace_back(&subject, RangeWhere(d, *y, *x));
+    ValueRange where = RangeWhere(d, *y, *x);
+    size_t before = refined_.size();
+    refined_.emplace_back(&subject, where);
+    ValueRange rest;
+    if (term && !__builtin_sub_overflow(where.low, constant, &rest.low) &&
+        !__builtin_sub_overflow(where.high, constant, &rest.high)) {
+      refined_.emplace_back(term, rest);
+    }
     ValueRange range = *Of(*select.operand(branch));
-    refined_.pop_back();
+    refined_.resize(before);
     result = result ? RangeUnion(*result, range) : range;
   }
   return *result;

@@ -31,10 +31,6 @@ class KernelRenderer {
 
   void Render(const KernelText& how, std::string& out) {
     blocks_ = MatchBlocks(kernel_);
-    definitions_.resize(kernel_.values.size(), nullptr);
-    for (const Instr& instr : kernel_.code) {
-      for (ValueId id : instr.results) definitions_[id] = &instr;
-    }
     NameConstants();
     if (how.share) PlaceRepeats();
     threads_in_all_ = Extents(kernel_).threads;
@@ -66,6 +62,10 @@ class KernelRenderer {
   }
 
   void NameConstants() {
+    definitions_.resize(kernel_.values.size(), nullptr);
+    for (const Instr& instr : kernel_.code) {
+      for (ValueId id : instr.results) definitions_[id] = &instr;
+    }
     names_.resize(kernel_.values.size());
     for (size_t i = 0; i < kernel_.values.size(); ++i) {
       if (kernel_.values[i].is_constant) names_[i] = IrConstant(kernel_.values[i]);

@@ -19,6 +19,8 @@ using program::Step;
 // Loops known to end sooner are not asked whether to go on; in regions every 1024th iteration is.
 constexpr int64_t kShortLoop = 1 << 16;
 constexpr int64_t kAskEvery = 1024;
+constexpr int64_t kRoundsAtOnce = 4;
+constexpr size_t kTinyCode = 50;  // instructions of a round
 // Fills of as many elements are written out.
 constexpr int64_t kUnrolledFill = 8;
 
@@ -227,9 +229,22 @@ class FunctionRenderer {
     ReturnUnlessZero(ir_.Def("call i32 @region_", found->second, "(ptr %ctx", arguments, ")"));
   }
 
+  bool IsTiny(const program::WhileStep& loop) const {
+    size_t code = 0;
+    auto count = [&](const Step& step) {
+      auto* launch = std::get_if<program::KernelStep>(&step.op);
+      bool copy =
+          std::holds_alternative<program::CopyStep>(step.op) && step.uses[0].slice.size <= 64;
+      code += launch ? program_.kernels[launch->kernel].code.size() : copy ? 1 : kTinyCode;
+    };
+    ForEachStep(loop.condition, count);
+    ForEachStep(loop.body, count);
+    return code < kTinyCode;
+  }
+
   void RenderWhile(const Step& step) {
     const auto& loop = std::get<program::WhileStep>(step.op);
-    std::string head = ir_.NewLabel(), body = ir_.NewLabel(), after = ir_.NewLabel();
+    std::string head = ir_.NewLabel(), after = ir_.NewLabel();
     bool ask = loop.trip_count.value_or(kShortLoop) >= kShortLoop;
     std::string counter = ask && region_ ? StrCat("%", head, ".count") : "";
     if (!counter.empty()) {
@@ -238,12 +253,17 @@ class FunctionRenderer {
     }
     ir_.Branch(head);
     ir_.Begin(head);
-    RenderSteps(loop.condition);
-    std::string value = ir_.Def("load i8, ptr ", Address(step.uses[0]), ", align 1");
-    std::string go = ir_.Def("icmp ne i8 ", value, ", 0");
-    ir_.Branch(go, body, after);
-    ir_.Begin(body);
-    RenderSteps(loop.body);
+    // Rounds of little code, whose number is not known, several times: counting them would cost as
+    // much as they do.
+    int64_t rounds = !counter.empty() && !loop.trip_count && IsTiny(loop) ? kRoundsAtOnce : 1;
+    for (int64_t i = 0; i < rounds; ++i) {
+      RenderSteps(loop.condition);
+      std::string value = ir_.Def("load i8, ptr ", Address(step.uses[0]), ", align 1");
+      std::string go = ir_.Def("icmp ne i8 ", value, ", 0"), body = ir_.NewLabel();
+      ir_.Branch(go, body, after);
+      ir_.Begin(body);
+      RenderSteps(loop.body);
+    }
     if (ask) AskForCancel(counter, loop.trip_count.has_value());
     ir_.Branch(head);
     ir_.Begin(after);

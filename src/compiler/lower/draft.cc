@@ -173,8 +173,8 @@ Status KernelDraft::ForEach(const LoopShape& shape, const Body& body) {
   for (int64_t d : shape.dims) n *= d;
   if (n == 0) return {};
   bool straight = shape.serial && n <= kStraightLine && (n % 4 != 0 || shape.cost < kStraightCost);
-  if (n == 1 || straight) {
-    int lanes = shape.scalar ? 1 : RowLanes(shape.dims);
+  int lanes = shape.scalar ? 1 : RowLanes(shape.dims);
+  if (n == 1 || straight || (shape.serial && n <= kStraightLine && lanes > 1)) {
     for (int64_t i = 0; i < n; i += lanes) {
       Index index;
       index.is_linear = true;

@@ -95,7 +95,16 @@ Coord ElementEmitter::Add(const Coord& a, const Coord& b) {
   int64_t multiple = std::gcd(a.multiple, b.multiple);
   int64_t low = SumOfBounds(a.low, b.low, -Coord::kUnknownCoord);
   int64_t high = SumOfBounds(a.high, b.high, Coord::kUnknownCoord);
-  if (!wide) return {b_.Add(a.base, b.base), a.step + b.step, multiple, low, high};
+  if (!wide) {
+    Coord sum{b_.Add(a.base, b.base), a.step + b.step, multiple, low, high};
+    auto modulus_of = [](const Coord& c) { return std::max(c.modulus, c.multiple); };
+    auto residue_of = [](const Coord& c) { return c.modulus >= c.multiple ? c.residue : 0; };
+    std::optional<int64_t> x = b_.IntConstant(a.base), y = b_.IntConstant(b.base);
+    sum.modulus = x ? modulus_of(b) : y ? modulus_of(a) : std::gcd(modulus_of(a), modulus_of(b));
+    int64_t residue = (x ? *x : residue_of(a)) + (y ? *y : residue_of(b));
+    sum.residue = (residue % sum.modulus + sum.modulus) % sum.modulus;
+    return sum;
+  }
   ValueId x = LaneValue(a, DType::kS64), y = LaneValue(b, DType::kS64);
   Match(x, y);
   return {b_.Add(x, y), 0, 1, low, high};
@@ -296,7 +305,10 @@ Element ElementEmitter::LoadAt(KernelBuilder::MemoryId memory, DType dtype, cons
   bool one = !gathers && (lanes_ == 1 || at.step == 0);
   if (parts == 1) {
     bool near = b_.type(at.base).lanes == 1 && std::abs(at.step) <= kNearLanes;
-    if (gathers && near) return {LoadSpread(memory, at), -1};
+    // Whole groups of neighbours, of which lanes take one each, are left to the printer.
+    bool grouped =
+        near && at.step > 1 && at.modulus % at.step == 0 && b_.memory(memory).count % at.step == 0;
+    if (gathers && near && !grouped) return {LoadSpread(memory, at), -1};
     if (gathers) return {b_.Load(memory, LaneValue(at, DType::kS64)), -1};
     return {b_.Load(memory, at.base, one ? 1 : lanes_), -1};
   }
@@ -356,11 +368,15 @@ Element ElementEmitter::Select(ValueId pred, Element a, Element b) {
   auto one = [&](ValueId x, ValueId y) {
     ValueId p = pred;
     Match(x, y);
-    if (b_.type(p).lanes > 1) {  // one lane chooses for all
+    bool logic = b_.type(x).dtype == DType::kPred;
+    if (b_.type(p).lanes > 1 || logic) {  // else one lane chooses for all
       Match(p, x);
       Match(p, y);
     }
-    return b_.Select(p, x, y);
+    if (!logic) return b_.Select(p, x, y);
+    // So that masks stay masks.
+    ValueId no = b_.Emit(Op::kNot, {p});
+    return b_.Emit(Op::kOr, {b_.Emit(Op::kAnd, {p, x}), b_.Emit(Op::kAnd, {no, y})});
   };
   return {one(a.re, b.re), a.im < 0 ? -1 : one(a.im, b.im)};
 }
@@ -447,6 +463,9 @@ Result<Element> ElementEmitter::EmitUncached(const Instruction& instruction, con
     return LoadAt(it->second, shape.dtype(), at);
   }
   HloOp op = instruction.op();
+  if (auto it = arguments_.find(&instruction); it != arguments_.end()) {
+    return Emit(*it->second, index);
+  }
   if (hlo::IsElementwise(op)) {
     std::vector<Element> args;
     for (const Instruction* operand : instruction.operands()) {
@@ -477,6 +496,7 @@ Result<Element> ElementEmitter::EmitUncached(const Instruction& instruction, con
     case HloOp::kReduceWindow: return EmitReduceWindow(instruction, 0, index);
     case HloOp::kDot: return EmitDot(instruction, index);
     case HloOp::kBitcastConvert: return EmitBitcastConvert(instruction, index);
+    case HloOp::kFusion: return Emit(Enter(instruction, 0), index);
     case HloOp::kGetTupleElement: {
       return EmitLeaf(*instruction.operand(0), instruction.tuple_index(), index);
     }
@@ -490,9 +510,18 @@ Result<Element> ElementEmitter::EmitLeaf(const Instruction& instruction, int64_t
     case HloOp::kReduce: return EmitReduce(instruction, leaf, index);
     case HloOp::kReduceWindow: return EmitReduceWindow(instruction, leaf, index);
     case HloOp::kTuple: return Emit(*instruction.operand(leaf), index);
+    case HloOp::kFusion: return Emit(Enter(instruction, leaf), index);
     default:
       return Unimplemented(hlo::Mnemonic(instruction.op()), ": no native lowering of its tuple");
   }
+}
+
+const Instruction& ElementEmitter::Enter(const Instruction& fusion, int64_t leaf) {
+  const hlo::Computation& called = *fusion.attrs<hlo::FusionAttrs>().calls;
+  for (const Instruction* parameter : called.parameters()) {
+    arguments_[parameter] = fusion.operand(parameter->parameter_number());
+  }
+  return fusion.shape().IsTuple() ? *called.root()->operand(leaf) : *called.root();
 }
 
 // Ops whose element is an element of the operand, at another index.

@@ -35,6 +35,7 @@ struct Coord {
   int64_t multiple = 1;  // base is a multiple of this
   // What is known of the values in all lanes: low <= value <= high.
   int64_t low = -kUnknownCoord, high = kUnknownCoord;
+  int64_t modulus = 1, residue = 0;  // base is as much more than a multiple of modulus
   static constexpr int64_t kUnknownCoord = int64_t{1} << 60;
 };
 
@@ -160,6 +161,8 @@ class ElementEmitter {
     int64_t block;
     int lanes;
   };
+  // The instruction of a fused computation that the fusion, or a leaf of it, is.
+  const hlo::Instruction& Enter(const hlo::Instruction& fusion, int64_t leaf);
   struct KnownStart {
     const hlo::Instruction* start;
     int64_t room, block;
@@ -168,6 +171,8 @@ class ElementEmitter {
   KernelBuilder& b_;
   Ranges* ranges_;
   std::vector<KnownStart> starts_;
+  // Parameters of fusions that are computed here: what they stand for.
+  std::unordered_map<const hlo::Instruction*, const hlo::Instruction*> arguments_;
   int lanes_ = 1;
   std::unordered_map<const hlo::Instruction*, KernelBuilder::MemoryId> bound_;
   std::unordered_map<const hlo::Instruction*, Place> places_;  // of bound ones, where not row-major

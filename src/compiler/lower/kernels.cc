@@ -39,6 +39,40 @@ bool NeedsCoordinates(const Instruction& i) {
   }
 }
 
+// Steps that wait for each other, more of them than a processor looks ahead, with few values on the
+// way: twice the lanes keep it busy.
+bool IsLongChain(const KernelBody& body) {
+  constexpr int kLong = 48, kFewValues = 5;
+  std::unordered_map<const Instruction*, int> depth;
+  std::unordered_map<const Instruction*, size_t> last_use;
+  auto counts = [](const Instruction& i) {
+    return i.shape().IsArray() && i.shape().elements() > 1 && !IsFree(i) && !i.IsConstant();
+  };
+  for (size_t k = 0; k < body.members.size(); ++k) {
+    for (const Instruction* operand : body.members[k]->operands()) last_use[operand] = k;
+  }
+  std::vector<int> ends(body.members.size() + 1);
+  int steps = 0, deepest = 0, values = 0, most = 0;
+  for (size_t k = 0; k < body.members.size(); ++k) {
+    const Instruction& i = *body.members[k];
+    int longest = 0;
+    for (const Instruction* operand : i.operands()) {
+      auto it = depth.find(operand);
+      if (it != depth.end()) longest = std::max(longest, it->second);
+    }
+    depth[&i] = longest + (counts(i) ? 1 : 0);
+    values -= ends[k];
+    if (!counts(i)) continue;
+    if (ElementCost(i) > 1 || !hlo::IsElementwise(i.op())) return false;
+    ++steps;
+    deepest = std::max(deepest, depth[&i]);
+    most = std::max(most, ++values);
+    auto it = last_use.find(&i);
+    ++ends[it == last_use.end() ? body.members.size() : it->second];
+  }
+  return steps >= kLong && 2 * deepest >= steps && most <= kFewValues;
+}
+
 }  // namespace
 
 KernelBody Lowering::BodyOf(const Instruction& instruction) const {
@@ -173,6 +207,7 @@ Status Lowering::LowerKernel(const Instruction& instruction, Steps& steps) {
   }
   switch (producer.op()) {
     case HloOp::kReduce: return LowerReduce(body, steps);
+    case HloOp::kScatter: return LowerScatter(instruction, steps);
     case HloOp::kDynamicUpdateSlice:
       if (body.outputs.size() == 1) return LowerUpdate(body, steps);
       break;
@@ -192,6 +227,7 @@ Status Lowering::LowerLoop(const KernelBody& body, Steps& steps) {
   bool tuple = body.outputs[0].inside->shape().IsTuple();
   const Shape& first = memory_.shape(body.outputs[0].value);
   LoopShape shape = ShapeOf(body, tuple ? first.dims() : body.outputs[0].inside->shape().dims());
+  if (!serial_ && IsLongChain(body)) shape.width = std::max<int64_t>(1, shape.width / 2);
   if (!shape.flat) {
     std::vector<const Instruction*> roots;
     for (const KernelOutput& output : body.outputs) roots.push_back(output.inside);

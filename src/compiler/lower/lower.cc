@@ -17,8 +17,8 @@ using HloOp = hlo::Op;
 
 namespace {
 
-// One round of a loop that costs less than this (units of ElementCost) runs on one thread, in one
-// native function.
+// One round of a loop that costs less than this (units of ElementCost) for each 128 bits of a vector
+// runs on one thread, in one native function.
 constexpr double kSerialLoopCost = 150'000;
 
 double CostOf(const hlo::Computation& computation);
@@ -285,9 +285,11 @@ Status Lowering::LowerWhile(const Instruction& loop, Steps& steps) {
     start.emplace_back(init[k], state[k]);
   }
   CopyTogether(std::move(start), "initial loop state", loop, steps);
+  if (TRY(LowerStateLoop(loop, steps))) return {};
   bool outer = serial_, outer_in_loop = in_loop_;
   in_loop_ = true;
-  serial_ = serial_ || CostOf(*attrs.body) + CostOf(*attrs.condition) < kSerialLoopCost;
+  double serial_cost = kSerialLoopCost * static_cast<double>(target_.vector_bits) / 128;
+  serial_ = serial_ || CostOf(*attrs.body) + CostOf(*attrs.condition) < serial_cost;
   program::WhileStep op;
   TRY(LowerComputation(*attrs.condition, op.condition));
   TRY(LowerComputation(*attrs.body, op.body));

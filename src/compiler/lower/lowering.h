@@ -58,6 +58,11 @@ class Lowering {
   Status LowerInstruction(const hlo::Instruction& instruction, Steps& steps);
   Status LowerWhile(const hlo::Instruction& loop, Steps& steps);
   void NextRound(const hlo::Instruction& loop, program::WhileStep& op, Steps& before);
+  // state_loop.cc: all rounds of a loop over arrays, element by element; false: it is another one.
+  Result<bool> LowerStateLoop(const hlo::Instruction& loop, Steps& steps);
+  Status EmitRounds(KernelDraft& draft, const hlo::Instruction& loop,
+                    std::span<const hlo::Instruction* const> reads, bool arrays, int64_t trips,
+                    const Index& index);
   Status LowerConditional(const hlo::Instruction& conditional, Steps& steps);
 
   // kernels.cc
@@ -85,8 +90,13 @@ class Lowering {
   KernelDraft NewDraft(const KernelBody& body);
   void Finish(KernelDraft& draft, const KernelBody& body, Steps& steps);
 
+  // scatter.cc
+  Status LowerScatter(const hlo::Instruction& instruction, Steps& steps);
+  KernelBody ScatterBody(const hlo::Instruction& instruction,
+                         const hlo::Instruction& scatter) const;
+  Status LowerScatterToOwnArrays(const KernelBody& body, const hlo::Instruction& scatter,
+                                 int64_t arrays, Steps& steps);
   // indexed.cc
-  Status LowerScatter(const hlo::Instruction& scatter, Steps& steps);
   Status LowerSelectAndScatter(const hlo::Instruction& op, Steps& steps);
   // scan.cc
   Status LowerScan(const hlo::Instruction& scan, Steps& steps);
