@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "compiler/element_cost.h"
+#include "compiler/tiles.h"
 #include "hlo/computation.h"
 
 namespace weft::compiler {
@@ -184,11 +185,22 @@ std::vector<InPlace> InPlaceOperands(const Instruction& instruction) {
   const hlo::Computation& body = *instruction.attrs<hlo::FusionAttrs>().calls;
   root = body.root();
   if (root->op() == HloOp::kDynamicUpdateSlice) return OfUpdate(*root);
+  if (root->op() == HloOp::kScatter) {
+    const Instruction* below = root->operand(0);
+    bool only_updated = below->IsParameter() && below->users().size() == 1 &&
+                        root->operand(1) != below && root->operand(2) != below;
+    if (only_updated) result.push_back({0, below->parameter_number()});
+    return result;
+  }
   std::vector<const Instruction*> roots;
   if (root->op() == HloOp::kTuple) {
     roots.assign(root->operands().begin(), root->operands().end());
   } else {
     roots.push_back(root);
+  }
+  // Tiles of a transpose that overlap at the edges would read what is already written.
+  for (const Instruction* i : body) {
+    if (i->op() == HloOp::kTranspose && !TilesEvenly(*i)) return {};
   }
   const Dims dims = roots[0]->shape().dims();
   for (const Instruction* r : roots) {

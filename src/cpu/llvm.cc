@@ -6,6 +6,7 @@
 #include <llvm-c/IRReader.h>
 #include <llvm-c/LLJIT.h>
 #include <llvm-c/Orc.h>
+#include <llvm-c/Support.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
 #include <llvm-c/Transforms/PassBuilder.h>
@@ -32,6 +33,12 @@ void InitialiseOnce() {
     LLVMInitializeNativeTarget();
     LLVMInitializeNativeAsmPrinter();
     LLVMInitializeNativeAsmParser();
+#if defined(__x86_64__)
+    // Jumps in the place of conditional moves are guesses: the least of two numbers of a recurrence
+    // is as often the one as the other, and every wrong guess costs twenty moves.
+    const char* options[] = {"weft", "-x86-cmov-converter=false"};
+    LLVMParseCommandLineOptions(2, options, nullptr);
+#endif
   });
 }
 

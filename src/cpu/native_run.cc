@@ -68,7 +68,7 @@ Status NativeProgram::RunSequence(Context& context, int64_t number, std::byte* c
         }
         break;
       case SequenceStep::Kind::kCopy:
-        std::memcpy(addresses[1], addresses[0], static_cast<size_t>(step.n));
+        CopyMemory(*context.pool, addresses[1], addresses[0], step.n);
         break;
       case SequenceStep::Kind::kFill: FillMemory(addresses[0], step.n, step.pattern); break;
       case SequenceStep::Kind::kCall: TRY(RunCall(context, step.n, addresses)); break;

@@ -110,12 +110,6 @@ class KernelRenderer {
     names_[instr.results[0]] = RenderOp(ir_, instr, operands_, target_);
   }
 
-  // Of two blocks the compiler puts the one that it expects first.
-  std::string Likely() {
-    if (likely_.empty()) likely_ = metadata_.Add("!{!\"branch_weights\", i32 1000, i32 1}");
-    return StrCat(", !prof ", likely_);
-  }
-
   void PlaceRepeats() {
     repeats_ = FindRepeats(kernel_);
     if (repeats_.empty()) return;
@@ -172,6 +166,12 @@ class KernelRenderer {
     for (size_t i = 0; i < repeat.outputs.size(); ++i) {
       names_[repeat.outputs[i]] = ir_.Def("extractvalue ", type, " ", result, ", ", i);
     }
+  }
+
+  // Of two blocks the compiler puts the one that it expects first.
+  std::string Likely() {
+    if (likely_.empty()) likely_ = metadata_.Add("!{!\"branch_weights\", i32 1000, i32 1}");
+    return StrCat(", !prof ", likely_);
   }
 
   void RenderIf(size_t pc) {

@@ -16,6 +16,17 @@ std::vector<SequenceStep::Argument> ArgumentsOf(const program::Program& program,
   return arguments;
 }
 
+void CopyMemory(ThreadPool& pool, std::byte* to, const std::byte* from, int64_t bytes) {
+  constexpr int64_t kPiece = int64_t{1} << 18;
+  if (bytes < 4 * kPiece) {
+    if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
+    return;
+  }
+  pool.ParallelFor(bytes, kPiece, [&](int64_t begin, int64_t end) {
+    std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin));
+  });
+}
+
 void FillMemory(std::byte* to, int64_t bytes, std::span<const std::byte> pattern) {
   if (bytes == 0) return;
   bool same =

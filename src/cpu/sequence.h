@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "base/thread_pool.h"
 #include "cpu/plan.h"
 #include "cpu/render_program.h"
 
@@ -28,6 +29,8 @@ struct SequenceStep {
 // Where a step's uses lie.
 std::vector<SequenceStep::Argument> ArgumentsOf(const program::Program& program, const Plan& plan,
                                                 const program::Step& step);
+// By several threads where it pays.
+void CopyMemory(ThreadPool& pool, std::byte* to, const std::byte* from, int64_t bytes);
 void FillMemory(std::byte* to, int64_t bytes, std::span<const std::byte> pattern);
 
 }  // namespace weft::cpu

@@ -100,8 +100,8 @@ class StepRunner {
     return addresses;
   }
   Status RunOp(const program::Step& step, const program::CopyStep&) {
-    size_t bytes = static_cast<size_t>(step.uses[0].slice.size);
-    if (bytes > 0) std::memcpy(Address(step.uses[1]), Address(step.uses[0]), bytes);
+    CopyMemory(*context_.pool, Address(step.uses[1]), Address(step.uses[0]),
+               step.uses[0].slice.size);
     return {};
   }
   Status RunOp(const program::Step& step, const program::FillStep& op) {

@@ -11,6 +11,7 @@ namespace weft::program::math {
 
 // One argument; the result has the argument's type.
 ValueId Exp(KernelBuilder& b, ValueId x);
+ValueId ExpNotPositive(KernelBuilder& b, ValueId x);  // for x <= 0, and NaN
 ValueId Exp2(KernelBuilder& b, ValueId x);
 ValueId Expm1(KernelBuilder& b, ValueId x);
 ValueId Log(KernelBuilder& b, ValueId x);

@@ -208,7 +208,7 @@ Complex Div(KernelBuilder& b, Complex x, Complex y) {
 
 ValueId Abs(KernelBuilder& b, Complex x) {
   C z = In(b, x);
-  return Cast(AbsC(Widen(z)), z.re.type().dtype).id();
+  return AbsC(z).id();
 }
 
 Complex Exp(KernelBuilder& b, Complex x) {

@@ -67,7 +67,8 @@ V Scale(V exponent) {
 
 V ExpInRange(V x) {
   auto [exponent, m] = SplitExp(x, x.wide() ? 2046 : 254);
-  return Scale(m + 1, exponent);
+  V half = exponent >> 1, power = PowerOfTwo(half);
+  return Fma(power, m, power) * PowerOfTwo(exponent - half);
 }
 
 namespace {
@@ -105,6 +106,15 @@ using namespace detail;  // NOLINT
 
 ValueId Exp(KernelBuilder& b, ValueId x) {
   return ExpOf({&b, x}).id();
+}
+
+// 2^(n + lift) is a normal number for all n, and what is too small after all is rounded once.
+ValueId ExpNotPositive(KernelBuilder& b, ValueId id) {
+  V x{&b, id};
+  int lift = x.wide() ? 54 : 24;
+  auto [exponent, m] = SplitExp(Max(x, x.wide() ? -746 : -104), (x.wide() ? 1023 : 127) + lift);
+  V power = PowerOfTwo(exponent);
+  return (Fma(power, m, power) * x.Pick(0x1p-24, 0x1p-54)).id();
 }
 
 ValueId Exp2(KernelBuilder& b, ValueId id) {

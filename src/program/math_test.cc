@@ -201,6 +201,12 @@ std::vector<Function1> Functions() {
       WEFT_FUNCTION(Cbrt, cbrt, 0.9, 0.9),
       {"logistic", math::Logistic, LogisticReference<long double>, LogisticReference<double>, 2.5,
        2.5},
+      {"exp(-|x|)",
+       [](KernelBuilder& b, ValueId x) {
+         return math::ExpNotPositive(b, b.Emit(Op::kNeg, {b.Emit(Op::kAbs, {x})}));
+       },
+       [](long double x) { return std::exp(-std::fabs(x)); },
+       [](double x) { return std::exp(-std::fabs(x)); }, 1.1, 1.1},
       {"rsqrt", math::Rsqrt, [](long double x) { return 1 / std::sqrt(x); },
        [](double x) { return 1 / std::sqrt(x); }, 1.6, 1.6},
   };

@@ -17,7 +17,8 @@ using HloOp = hlo::Op;
 
 namespace {
 
-constexpr int kMaxDepth = 4000;    // of nested element computations
+constexpr int kMaxDepth = 800;     // of nested element computations
+constexpr int kChainDepth = 32;    // where elementwise chains are no longer walked by recursion
 constexpr int64_t kNearLanes = 4;  // distance of lanes that are read by runs
 
 bool SameCoord(const Coord& a, const Coord& b) {
@@ -396,7 +397,7 @@ Result<Element> ElementEmitter::Number(const Literal& literal, int64_t i) {
 
 // --- instructions ---
 
-Result<Element> ElementEmitter::Emit(const Instruction& instruction, const Index& index) {
+const Element* ElementEmitter::FindCached(const Instruction& instruction, const Index& index) {
   std::vector<Cached>& cached = cache_[&instruction];
   for (size_t i = cached.size(); i-- > 0;) {
     if (!b_.IsOpen(cached[i].block)) {
@@ -404,8 +405,41 @@ Result<Element> ElementEmitter::Emit(const Instruction& instruction, const Index
       cached.pop_back();
     } else if (cached[i].lanes == 0 ||
                (cached[i].lanes == lanes_ && SameIndex(cached[i].index, index))) {
-      return cached[i].value;
+      return &cached[i].value;
     }
+  }
+  return nullptr;
+}
+
+// Elementwise ops below this one at the same index, operands first: a long chain of them is walked
+// here and not by recursion.
+Status ElementEmitter::EmitChain(const Instruction& instruction, const Index& index) {
+  struct Place {
+    const Instruction* at;
+    int64_t next;  // operand
+  };
+  std::vector<Place> stack = {{&instruction, 0}};
+  while (true) {
+    Place& top = stack.back();
+    if (top.next == top.at->operand_count()) {
+      if (stack.size() == 1) return {};
+      const Instruction* done = top.at;
+      stack.pop_back();
+      TRY(Emit(*done, index));
+      continue;
+    }
+    const Instruction* operand = top.at->operand(top.next++);
+    bool chained = hlo::IsElementwise(operand->op()) && !bound_.contains(operand) &&
+                   operand->shape().IsScalar() == instruction.shape().IsScalar();
+    if (chained && FindCached(*operand, index) == nullptr) stack.push_back({operand, 0});
+  }
+}
+
+Result<Element> ElementEmitter::Emit(const Instruction& instruction, const Index& index) {
+  if (const Element* known = FindCached(instruction, index)) return *known;
+  if (depth_ > 0 && depth_ % kChainDepth == 0 && hlo::IsElementwise(instruction.op()) &&
+      !bound_.contains(&instruction)) {
+    TRY(EmitChain(instruction, index));
   }
   if (++depth_ > kMaxDepth) {
     return Unimplemented(hlo::Mnemonic(instruction.op()), ": expression too deep to lower");

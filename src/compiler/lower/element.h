@@ -107,6 +107,8 @@ class ElementEmitter {
 
  private:
   using Args = std::span<Element>;
+  const Element* FindCached(const hlo::Instruction& instruction, const Index& index);
+  Status EmitChain(const hlo::Instruction& instruction, const Index& index);
   Result<Element> EmitUncached(const hlo::Instruction& instruction, const Index& index);
   Result<Element> EmitMoved(const hlo::Instruction& instruction, const Index& index);
   Result<Element> EmitPad(const hlo::Instruction& pad, const Index& index);

@@ -1,9 +1,12 @@
 // Elementwise ops on elements: floats, integers, preds, complex numbers.
+#include <algorithm>
 #include <cmath>
 
 #include "base/float_formats.h"
 #include "compiler/lower/element.h"
 #include "compiler/lower/float_bits.h"
+#include "compiler/lower/reduce.h"
+#include "hlo/computation.h"
 #include "program/math.h"
 
 namespace weft::compiler {
@@ -84,8 +87,12 @@ Result<Element> ElementEmitter::EmitCompare(const Instruction& compare, Args arg
   }
   if (type == DType::kPred && attrs.direction != hlo::Direction::kEq &&
       attrs.direction != hlo::Direction::kNe) {
-    a = b_.Cast(a, DType::kU8);
-    b = b_.Cast(b, DType::kU8);
+    // false < true: logic, so that masks stay masks.
+    bool or_equal =
+        attrs.direction == hlo::Direction::kGe || attrs.direction == hlo::Direction::kLe;
+    bool less = attrs.direction == hlo::Direction::kLt || attrs.direction == hlo::Direction::kLe;
+    ValueId low = less ? a : b, high = less ? b : a;
+    return Element{b_.Emit(or_equal ? Op::kOr : Op::kAnd, {b_.Emit(Op::kNot, {low}), high}), -1};
   }
   static constexpr Op kOps[] = {Op::kEq, Op::kNe, Op::kGe, Op::kGt, Op::kLe, Op::kLt};
   return Element{b_.Emit(kOps[static_cast<int>(attrs.direction)], {a, b}), -1};
@@ -163,6 +170,62 @@ ValueId ElementEmitter::ReducePrecision(const Instruction& instruction, ValueId 
   return b_.Select(b_.Emit(Op::kNe, {x, x}), nan, rounded);
 }
 
+namespace {
+
+// Whether `i` is the maximum of a row of `of`, for every element of the row.
+bool IsMaximumOf(const Instruction& i, const Instruction& of) {
+  const Instruction* from = &i;
+  while (from->op() == HloOp::kBroadcast || from->op() == HloOp::kReshape) from = from->operand(0);
+  if (from->op() != HloOp::kReduce || from->operand(0) != &of || from->operand_count() != 2) {
+    return false;
+  }
+  const hlo::Computation& to_apply = *from->attrs<hlo::ReduceAttrs>().to_apply;
+  if (to_apply.root()->op() != HloOp::kMaximum ||
+      !AsPlainReducer(to_apply, of.shape().dtype(), 0)) {
+    return false;
+  }
+  // Each element stands in the row whose maximum it meets.
+  const auto& reduced = from->attrs<hlo::ReduceAttrs>().dimensions;
+  const Dims& dims = of.shape().dims();
+  const Instruction* broadcast = &i;
+  if (broadcast->op() != HloOp::kBroadcast) return false;
+  Dims kept;  // dimensions of `of` that number the rows, but for those of size 1
+  for (size_t d = 0; d < dims.size(); ++d) {
+    bool is_reduced =
+        std::find(reduced.begin(), reduced.end(), static_cast<int64_t>(d)) != reduced.end();
+    if (!is_reduced && dims[d] > 1) kept.push_back(static_cast<int64_t>(d));
+  }
+  Dims met;
+  const auto& to = broadcast->attrs<hlo::BroadcastAttrs>().dimensions;
+  for (size_t d = 0; d < to.size(); ++d) {
+    if (broadcast->operand(0)->shape().dims()[d] > 1) met.push_back(to[d]);
+  }
+  for (const Instruction* k = broadcast->operand(0); k != from; k = k->operand(0)) {
+    if (k->op() != HloOp::kReshape) return false;
+  }
+  return kept == met;
+}
+
+// Known to be at most 0, or NaN: what a softmax and a bell curve take the exponential of.
+bool IsNotPositive(const Instruction& i) {
+  switch (i.op()) {
+    case HloOp::kSubtract: return IsMaximumOf(*i.operand(1), *i.operand(0));
+    case HloOp::kNegate: {
+      const Instruction& x = *i.operand(0);
+      return x.op() == HloOp::kAbs || (x.op() == HloOp::kMultiply && x.operand(0) == x.operand(1));
+    }
+    case HloOp::kMultiply:
+      for (int64_t k = 0; k < 2; ++k) {
+        const Instruction &x = *i.operand(k), &y = *i.operand(1 - k);
+        if (x.op() == HloOp::kNegate && x.operand(0) == &y) return true;
+      }
+      return false;
+    default: return false;
+  }
+}
+
+}  // namespace
+
 ValueId ElementEmitter::EmitFloatUnary(const Instruction& instruction, ValueId x) {
   Type type = b_.type(x);
   switch (instruction.op()) {
@@ -189,7 +252,9 @@ ValueId ElementEmitter::EmitFloatUnary(const Instruction& instruction, ValueId x
     }
     case HloOp::kSqrt: return b_.Emit(Op::kSqrt, {x});
     case HloOp::kRsqrt: return math::Rsqrt(b_, x);
-    case HloOp::kExponential: return math::Exp(b_, x);
+    case HloOp::kExponential:
+      return IsNotPositive(*instruction.operand(0)) ? math::ExpNotPositive(b_, x)
+                                                    : math::Exp(b_, x);
     case HloOp::kExpm1: return math::Expm1(b_, x);
     case HloOp::kLog: return math::Log(b_, x);
     case HloOp::kLog1p: return math::Log1p(b_, x);

@@ -39,6 +39,40 @@ bool NeedsCoordinates(const Instruction& i) {
   }
 }
 
+// Steps that wait for each other, more of them than a processor looks ahead, with few values on the
+// way: twice the lanes keep it busy.
+bool IsLongChain(const KernelBody& body) {
+  constexpr int kLong = 48, kFewValues = 5;
+  std::unordered_map<const Instruction*, int> depth;
+  std::unordered_map<const Instruction*, size_t> last_use;
+  auto counts = [](const Instruction& i) {
+    return i.shape().IsArray() && !i.shape().IsScalar() && !IsFree(i) && !i.IsConstant();
+  };
+  for (size_t k = 0; k < body.members.size(); ++k) {
+    for (const Instruction* operand : body.members[k]->operands()) last_use[operand] = k;
+  }
+  std::vector<int> ends(body.members.size() + 1);
+  int steps = 0, deepest = 0, values = 0, most = 0;
+  for (size_t k = 0; k < body.members.size(); ++k) {
+    const Instruction& i = *body.members[k];
+    int longest = 0;
+    for (const Instruction* operand : i.operands()) {
+      auto it = depth.find(operand);
+      if (it != depth.end()) longest = std::max(longest, it->second);
+    }
+    depth[&i] = longest + (counts(i) ? 1 : 0);
+    values -= ends[k];
+    if (!counts(i)) continue;
+    if (ElementCost(i) > 1 || !hlo::IsElementwise(i.op())) return false;
+    ++steps;
+    deepest = std::max(deepest, depth[&i]);
+    most = std::max(most, ++values);
+    auto it = last_use.find(&i);
+    ++ends[it == last_use.end() ? body.members.size() : it->second];
+  }
+  return steps >= kLong && 2 * deepest >= steps && most <= kFewValues;
+}
+
 }  // namespace
 
 KernelBody Lowering::BodyOf(const Instruction& instruction) const {
@@ -83,6 +117,29 @@ KernelBody Lowering::BodyOf(const Instruction& instruction) const {
   return body;
 }
 
+namespace {
+
+// How many elements are put together in all.
+double Combined(const Instruction& i) {
+  double elements = static_cast<double>(i.shape().elements());
+  switch (i.op()) {
+    case HloOp::kReduce: return static_cast<double>(i.operand(0)->shape().elements());
+    case HloOp::kReduceWindow:
+      for (const hlo::WindowDim& d : i.attrs<hlo::ReduceWindowAttrs>().window.dims) {
+        elements *= static_cast<double>(d.size);
+      }
+      return elements;
+    case HloOp::kDot:
+      for (int64_t d : i.attrs<hlo::DotAttrs>().lhs_contracting_dims) {
+        elements *= static_cast<double>(i.operand(0)->shape().dim(d));
+      }
+      return elements;
+    default: return 0;
+  }
+}
+
+}  // namespace
+
 LoopShape Lowering::ShapeOf(const KernelBody& body, const Dims& dims) const {
   LoopShape shape;
   shape.dims = dims;
@@ -105,13 +162,11 @@ LoopShape Lowering::ShapeOf(const KernelBody& body, const Dims& dims) const {
   for (const Instruction* i : body.members) {
     shape.flat &= !NeedsCoordinates(*i);
     if (!i->shape().IsArray()) continue;
-    double times = std::max(1.0, static_cast<double>(i->shape().elements()) / elements);
+    // Of an update only what is new.
+    const Shape& made = i->op() == HloOp::kDynamicUpdateSlice ? i->operand(1)->shape() : i->shape();
+    double times = std::max(1.0, static_cast<double>(made.elements()) / elements);
     if (!i->shape().IsScalar()) note(i->shape().dtype(), times * ElementCost(*i));
-    cost += times * ElementCost(*i);
-    if (i->op() == HloOp::kReduce || i->op() == HloOp::kDot || i->op() == HloOp::kReduceWindow) {
-      cost += 2.0 * static_cast<double>(i->operand(0)->shape().elements()) /
-              std::max(1.0, static_cast<double>(i->shape().elements()));
-    }
+    cost += times * ElementCost(*i) + 2.0 * Combined(*i) / std::max(1.0, elements);
   }
   constexpr double kMinorShare = 0.15;
   double total = 0, wider = 0;
@@ -152,6 +207,7 @@ Status Lowering::LowerKernel(const Instruction& instruction, Steps& steps) {
   }
   switch (producer.op()) {
     case HloOp::kReduce: return LowerReduce(body, steps);
+    case HloOp::kScatter: return LowerScatter(instruction, steps);
     case HloOp::kDynamicUpdateSlice:
       if (body.outputs.size() == 1) return LowerUpdate(body, steps);
       break;
@@ -171,6 +227,7 @@ Status Lowering::LowerLoop(const KernelBody& body, Steps& steps) {
   bool tuple = body.outputs[0].inside->shape().IsTuple();
   const Shape& first = memory_.shape(body.outputs[0].value);
   LoopShape shape = ShapeOf(body, tuple ? first.dims() : body.outputs[0].inside->shape().dims());
+  if (!serial_ && IsLongChain(body)) shape.width = std::max<int64_t>(1, shape.width / 2);
   if (!shape.flat) {
     std::vector<const Instruction*> roots;
     for (const KernelOutput& output : body.outputs) roots.push_back(output.inside);

@@ -90,8 +90,13 @@ class Lowering {
   KernelDraft NewDraft(const KernelBody& body);
   void Finish(KernelDraft& draft, const KernelBody& body, Steps& steps);
 
+  // scatter.cc
+  Status LowerScatter(const hlo::Instruction& instruction, Steps& steps);
+  KernelBody ScatterBody(const hlo::Instruction& instruction,
+                         const hlo::Instruction& scatter) const;
+  Status LowerScatterToOwnArrays(const KernelBody& body, const hlo::Instruction& scatter,
+                                 int64_t arrays, Steps& steps);
   // indexed.cc
-  Status LowerScatter(const hlo::Instruction& scatter, Steps& steps);
   Status LowerSelectAndScatter(const hlo::Instruction& op, Steps& steps);
   // scan.cc
   Status LowerScan(const hlo::Instruction& scan, Steps& steps);
@@ -137,6 +142,7 @@ class Lowering {
   bool in_loop_ = false;
   std::vector<CopyNote> copies_;
   int scratch_count_ = 0;
+  program::BufferId random_counter_ = -1;  // of the stream that rng reads, 0 when a run begins
 };
 
 }  // namespace weft::compiler

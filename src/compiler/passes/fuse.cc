@@ -46,7 +46,7 @@ void Fuser::KeepReached(FusionGroup& group) {
   group.evaluations = std::move(evaluations);
 }
 
-// Members that only rename what comes from outside stay outside.
+// Members that only rename what comes from outside stay outside, where they stand before the group.
 void Fuser::Trim(FusionGroup& group) {
   for (bool again = true; again;) {
     again = false;
@@ -54,7 +54,7 @@ void Fuser::Trim(FusionGroup& group) {
       Instruction* m = group.members[k];
       bool renames = m->op() == Op::kReshape || m->op() == Op::kCopy || m->op() == Op::kBitcast;
       if (!renames || group.evaluations.contains(m->operand(0))) continue;
-      if (MadeAt(*m->operand(0)) > position_.at(m)) continue;
+      if (MadeAt(*m->operand(0)) > position_.at(m) || position_.at(m) > group.position) continue;
       if (std::find(group.outputs.begin(), group.outputs.end(), m) != group.outputs.end()) continue;
       group.evaluations.erase(m);
       group.members.erase(group.members.begin() + static_cast<int64_t>(k));

@@ -21,11 +21,12 @@ inline constexpr size_t kMaxFusionMembers = 400;
 inline constexpr size_t kMaxFusionOutputs = 16;
 
 enum class GroupKind : uint8_t {
-  kNone,    // a step of its own: library calls, control flow, scatter, ...
-  kLoop,    // one element of the result from any index
-  kReduce,  // loops of its own around the operand's elements
-  kUpdate,  // dynamic-update-slice: a loop over the update
-  kRow,     // reductions of rows and what is computed from them, row by row
+  kNone,     // a step of its own: library calls, control flow, scatter, ...
+  kLoop,     // one element of the result from any index
+  kReduce,   // loops of its own around the operand's elements
+  kUpdate,   // dynamic-update-slice: a loop over the update
+  kScatter,  // a loop over the updates, one after the other
+  kRow,      // reductions of rows and what is computed from them, row by row
 };
 GroupKind GroupKindOf(const hlo::Instruction& i);  // never kRow
 
@@ -61,7 +62,9 @@ class Fuser {
   void Visit(hlo::Instruction& i);
   bool VisitShortTuple(hlo::Instruction& i);
   bool EnterRows(hlo::Instruction& i, int32_t g);
-  bool TryOutput(hlo::Instruction& i, int32_t g, double elements);
+  // As one more output of a group; `wanted`: not only by the group itself.
+  bool TryOutput(hlo::Instruction& i, int32_t g, bool wanted);
+  static bool ShedsMemory(const hlo::Instruction& i);
   int32_t OwnGroup(hlo::Instruction& i, GroupKind kind);
   void Join(hlo::Instruction& i, int32_t g, double evaluations);
   bool Fits(const hlo::Instruction& i, int32_t g, double limit) const;

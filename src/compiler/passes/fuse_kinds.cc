@@ -47,6 +47,7 @@ GroupKind GroupKindOf(const Instruction& i) {
     case Op::kBitcastConvert: return GroupKind::kLoop;
     case Op::kConstant: return IsFree(i) ? GroupKind::kLoop : GroupKind::kNone;
     case Op::kDynamicUpdateSlice: return GroupKind::kUpdate;
+    case Op::kScatter: return GroupKind::kScatter;
     default: return GroupKind::kNone;
   }
 }
@@ -94,6 +95,9 @@ FusionEdge EdgeTo(const Instruction& user, int64_t k) {
     case Op::kCopy:
     case Op::kReshape: return {true, 1};
     case Op::kConcatenate: return ConcatenateEdge(user, k);
+    case Op::kScatter:
+      return {false, static_cast<double>(user.operand(k)->shape().elements()) /
+                         static_cast<double>(user.operand(2)->shape().elements())};
     case Op::kGather: return {k == 1 && TakesElements(user), 1};
     default: return {false, 1};
   }

@@ -16,7 +16,8 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 Wide Log1pOf(Wide z) {
   double x = z.real(), y = z.imag();
   double angle = std::atan2(y, 1 + x);
-  if (!(std::fabs(x) < 2 && std::fabs(y) < 2)) return {std::log(std::hypot(1 + x, y)), angle};
+  // 1 + x is exact from -2 to -1/2.
+  if (!(x > -0.5 && x < 2 && std::fabs(y) < 2)) return {std::log(Wide(1 + x, y)).real(), angle};
   // |1+z|^2 - 1 = 2x + x^2 + y^2, each product with its rounding error.
   double xx = x * x, yy = y * y;
   double xx_error = std::fma(x, x, -xx), yy_error = std::fma(y, y, -yy);

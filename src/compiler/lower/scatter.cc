@@ -1,0 +1,353 @@
+// scatter: updates at places that the program computes, one after the other.
+//
+// Threads share the work in one of three ways, whichever suits, so that the order at each element
+// is the same for any number of them: by columns of the windows; by updates, where no two meet; by
+// updates into arrays of their own, which are joined in the end, where the result is small.
+#include <algorithm>
+
+#include "base/str.h"
+#include "compiler/lower/lowering.h"
+
+namespace weft::compiler {
+
+using hlo::Instruction;
+using program::Access;
+using program::LoopKind;
+using program::Op;
+
+namespace {
+
+constexpr double kParallelScatter = 400'000;  // element updates worth several threads
+constexpr int64_t kWindowPiece = 64;    // elements of the minor window dimension a thread takes
+constexpr int64_t kScatterChunks = 16;  // of updates that do not meet
+constexpr int64_t kMaxOwnArrays = 16;
+
+bool Holds(std::span<const int64_t> list, int64_t x) {
+  return std::find(list.begin(), list.end(), x) != list.end();
+}
+
+// The dimensions of updates: those that say which index, and those of the window.
+struct ScatterDims {
+  Dims scatter, scatter_sizes, window, window_sizes;
+  Dims covered;  // operand dimensions that the window covers, in order
+  int64_t updates = 1, window_elements = 1;
+
+  explicit ScatterDims(const Instruction& instruction) {
+    const auto& attrs = instruction.attrs<hlo::ScatterAttrs>();
+    const Shape& operand = instruction.operand(0)->shape();
+    const Shape& from = instruction.operand(instruction.operand_count() - 1)->shape();
+    for (int64_t d = 0; d < from.rank(); ++d) {
+      bool in_window = Holds(attrs.update_window_dims, d);
+      (in_window ? window : scatter).push_back(d);
+      (in_window ? window_sizes : scatter_sizes).push_back(from.dim(d));
+      (in_window ? window_elements : updates) *= from.dim(d);
+    }
+    for (int64_t d = 0; d < operand.rank(); ++d) {
+      if (!Holds(attrs.inserted_window_dims, d) && !Holds(attrs.input_batching_dims, d)) {
+        covered.push_back(d);
+      }
+    }
+  }
+  int64_t minor() const { return window_sizes.empty() ? 1 : window_sizes.back(); }
+};
+
+// One update after the other, inside a kernel.
+class ScatterLoops {
+ public:
+  ScatterLoops(KernelDraft& draft, const Instruction& scatter, const ScatterDims& dims,
+               std::vector<KernelBuilder::MemoryId> memory)
+      : draft_(draft),
+        e_(draft.elements()),
+        b_(draft.builder()),
+        scatter_(scatter),
+        attrs_(scatter.attrs<hlo::ScatterAttrs>()),
+        dims_(dims),
+        memory_(std::move(memory)),
+        n_(static_cast<int64_t>(memory_.size())) {
+    for (int64_t i = 0; i < n_; ++i) {
+      width_ = std::max(width_, ByteWidth(RealType(scatter.operand(i)->shape().dtype())));
+    }
+    if (IsFloat(scatter.operand(0)->shape().dtype())) width_ = std::max<int64_t>(width_, 4);
+  }
+
+  // Elements [column, column + piece) of the window's minor dimension.
+  void set_columns(ValueId column, int64_t piece) {
+    column_ = column;
+    piece_ = piece;
+  }
+  // The arrays begin there.
+  void set_base(Coord base) { base_ = base; }
+
+  Status Range(ValueId first, ValueId last) {
+    ValueId number = b_.BeginLoop(LoopKind::kSerial, first, last, b_.Int(1))[0];
+    TRY(Update(number));
+    b_.End();
+    return {};
+  }
+
+  Status Update(ValueId number) {
+    Index linear;
+    linear.is_linear = true;
+    linear.linear = {number, 0, 1, 0, dims_.updates - 1};
+    Index at = e_.Coordinates(dims_.scatter_sizes, linear), start;
+    ValueId inside = TRY(Start(at, start));
+    if (inside >= 0) b_.BeginIf(inside);
+    TRY(Window(at, start));
+    if (inside >= 0) b_.End();
+    return {};
+  }
+
+ private:
+  const Shape& operand() const { return scatter_.operand(0)->shape(); }
+
+  // Where the window begins; whether it lies within the operand (-1: always).
+  Result<ValueId> Start(const Index& at, Index& start) {
+    const Instruction& indices = *scatter_.operand(n_);
+    start.coords.resize(static_cast<size_t>(operand().rank()), e_.Constant(0));
+    auto index_at = [&](int64_t component) {
+      Index i;
+      size_t next = 0;
+      for (int64_t d = 0; d < indices.shape().rank(); ++d) {
+        bool is_vector = d == attrs_.index_vector_dim;
+        i.coords.push_back(is_vector ? e_.Constant(component) : at.coords[next++]);
+      }
+      return i;
+    };
+    for (size_t k = 0; k < attrs_.input_batching_dims.size(); ++k) {
+      int64_t d = attrs_.scatter_indices_batching_dims[k];
+      if (attrs_.index_vector_dim < d) --d;
+      start.coords[static_cast<size_t>(attrs_.input_batching_dims[k])] =
+          at.coords[static_cast<size_t>(d)];
+    }
+    ValueId inside = -1;
+    for (size_t k = 0; k < attrs_.scatter_dims_to_operand_dims.size(); ++k) {
+      int64_t d = attrs_.scatter_dims_to_operand_dims[k];
+      Coord c = TRY(e_.EmitCoord(indices, index_at(static_cast<int64_t>(k))));
+      int64_t size = 1;
+      for (size_t w = 0; w < dims_.covered.size(); ++w) {
+        if (dims_.covered[w] == d) size = dims_.window_sizes[w];
+      }
+      auto check = [&](ValueId ok) { inside = inside < 0 ? ok : b_.Emit(Op::kAnd, {inside, ok}); };
+      int64_t last = operand().dim(d) - size;
+      if (c.low < 0) check(b_.Emit(Op::kGe, {c.base, b_.Int(0)}));
+      if (c.high > last) check(b_.Emit(Op::kLe, {c.base, b_.Int(last)}));
+      start.coords[static_cast<size_t>(d)] = c;
+    }
+    return inside;
+  }
+
+  Status Window(const Index& at, const Index& start) {
+    Index w;
+    w.coords.resize(dims_.window.size(), e_.Constant(0));
+    if (dims_.window_elements == 1) return Elements(at, start, w);
+    LoopShape outer;
+    outer.dims = Dims(std::span(dims_.window_sizes.data(), dims_.window_sizes.size() - 1));
+    outer.serial = true;
+    outer.scalar = true;  // lanes are of the row inside
+    int lanes = dims_.minor() >= 4 ? draft_.LanesFor(width_, piece_) : 1;
+    return draft_.ForEach(outer, [&](const Index& o) {
+      Index index = e_.Coordinates(outer.dims, o);
+      index.coords.push_back({});
+      return draft_.OverLanes(piece_, lanes, true, [&](Coord c) {
+        index.coords.back() = e_.Add({column_, 0, piece_}, c);
+        return Elements(at, start, index);
+      });
+    });
+  }
+
+  // One element (or one a lane) of the window.
+  Status Elements(const Index& at, const Index& start, const Index& w) {
+    Index from, to = start;
+    from.coords.resize(dims_.scatter.size() + dims_.window.size());
+    for (size_t k = 0; k < dims_.scatter.size(); ++k) {
+      from.coords[static_cast<size_t>(dims_.scatter[k])] = at.coords[k];
+    }
+    for (size_t k = 0; k < dims_.window.size(); ++k) {
+      from.coords[static_cast<size_t>(dims_.window[k])] = w.coords[k];
+      Coord& c = to.coords[static_cast<size_t>(dims_.covered[k])];
+      c = e_.Add(c, w.coords[k]);
+    }
+    Coord place = e_.Linear(operand().dims(), to);
+    if (base_) place = e_.Add(*base_, place);
+    std::vector<Element> args;
+    auto type = [&](int64_t i) { return scatter_.operand(i)->shape().dtype(); };
+    for (int64_t i = 0; i < n_; ++i) {
+      args.push_back(e_.LoadAt(memory_[static_cast<size_t>(i)], type(i), place));
+    }
+    for (int64_t i = 0; i < n_; ++i) {
+      args.push_back(TRY(e_.Emit(*scatter_.operand(n_ + 1 + i), from)));
+    }
+    std::vector<Element> values = TRY(e_.Call(*attrs_.to_apply, args));
+    for (int64_t i = 0; i < n_; ++i) {
+      e_.StoreAt(memory_[static_cast<size_t>(i)], type(i), place, values[static_cast<size_t>(i)]);
+    }
+    return {};
+  }
+
+  KernelDraft& draft_;
+  ElementEmitter& e_;
+  KernelBuilder& b_;
+  const Instruction& scatter_;
+  const hlo::ScatterAttrs& attrs_;
+  const ScatterDims& dims_;
+  std::vector<KernelBuilder::MemoryId> memory_;
+  int64_t n_, width_ = 1;
+  ValueId column_ = -1;
+  int64_t piece_ = 1;
+  std::optional<Coord> base_;
+};
+
+// How many arrays of their own the threads get; 0: none.
+int64_t OwnArrays(const Instruction& scatter, const ScatterDims& dims, double work) {
+  const Shape& shape = scatter.operand(0)->shape();
+  if (scatter.operand_count() != 3 || work < kParallelScatter / 2) return 0;
+  const auto& attrs = scatter.attrs<hlo::ScatterAttrs>();
+  if (!AsPlainReducer(*attrs.to_apply, shape.dtype(), 0)) return 0;
+  // Filling and joining them is a small part of the work.
+  double room = work / (8 * static_cast<double>(shape.elements()));
+  int64_t arrays = std::min(static_cast<int64_t>(room), kMaxOwnArrays);
+  return arrays >= 2 && dims.updates >= 64 * arrays ? arrays : 0;
+}
+
+}  // namespace
+
+KernelBody Lowering::ScatterBody(const Instruction& instruction, const Instruction& scatter) const {
+  KernelBody body = BodyOf(instruction);
+  int64_t n = (scatter.operand_count() - 1) / 2;
+  // The arrays below are no inputs, unless something else in the kernel reads them.
+  std::erase_if(body.inputs, [&](const KernelInput& input) {
+    bool below = false, read = false;
+    for (const Instruction* m : body.members) {
+      for (int64_t k = 0; k < m->operand_count(); ++k) {
+        if (m->operand(k) == input.inside) (m == &scatter && k < n ? below : read) = true;
+      }
+    }
+    return below && !read;
+  });
+  return body;
+}
+
+Status Lowering::LowerScatter(const Instruction& instruction, Steps& steps) {
+  bool fused = instruction.op() == hlo::Op::kFusion;
+  const Instruction& scatter =
+      fused ? *instruction.attrs<hlo::FusionAttrs>().calls->root() : instruction;
+  const auto& attrs = scatter.attrs<hlo::ScatterAttrs>();
+  int64_t n = (scatter.operand_count() - 1) / 2;
+  KernelBody body = ScatterBody(instruction, scatter);
+  std::vector<std::pair<MemValue, MemValue>> moves;
+  for (int64_t i = 0; i < n; ++i) {
+    const Instruction* below = scatter.operand(i);
+    if (fused) below = instruction.operand(below->parameter_number());
+    moves.emplace_back(memory_.Leaf(*below), body.outputs[static_cast<size_t>(i)].value);
+  }
+  CopyTogether(std::move(moves), "the scattered-into array", instruction, steps);
+  if (scatter.operand(n + 1)->shape().elements() == 0) return {};
+  ScatterDims dims(scatter);
+  double work = static_cast<double>(dims.updates) * static_cast<double>(dims.window_elements);
+  bool gpu = target_.kind == program::TargetKind::kGpu;
+  int64_t minor = dims.minor(), piece = minor;
+  if (!serial_ && work > kParallelScatter && minor >= 2 * kWindowPiece &&
+      minor % kWindowPiece == 0) {
+    piece = kWindowPiece;
+  }
+  if (gpu) piece = 1;
+  int64_t pieces = minor / piece;
+  if (!serial_ && !gpu && pieces == 1 && !attrs.unique_indices) {
+    if (int64_t arrays = OwnArrays(scatter, dims, work)) {
+      return LowerScatterToOwnArrays(body, scatter, arrays, steps);
+    }
+  }
+  KernelDraft draft = NewDraft(body);
+  draft.Declare(body.inputs, {});
+  std::vector<KernelBuilder::MemoryId> memory;
+  for (const KernelOutput& out : body.outputs) {
+    memory.push_back(draft.DeclareBuffer(Buffer(out.value), Access::kReadWrite));
+  }
+  KernelBuilder& b = draft.builder();
+  ScatterLoops loops(draft, scatter, dims, std::move(memory));
+  ValueId first = b.Int(0), last = b.Int(dims.updates);
+  bool chunked = attrs.unique_indices && !serial_ && pieces == 1 && work > kParallelScatter / 4 &&
+                 dims.updates >= 64 * kScatterChunks;
+  loops.set_columns(b.Int(0), piece);
+  if (pieces > 1) {
+    ValueId p = b.BeginLoop(LoopKind::kParallel, b.Int(0), b.Int(pieces), b.Int(1))[0];
+    loops.set_columns(b.Mul(p, b.Int(piece)), piece);
+  } else if (chunked) {
+    int64_t chunk = (dims.updates + kScatterChunks - 1) / kScatterChunks;
+    ValueId c = b.BeginLoop(LoopKind::kParallel, b.Int(0), b.Int(kScatterChunks), b.Int(1))[0];
+    first = b.Mul(c, b.Int(chunk));
+    last = b.Min(b.Add(first, b.Int(chunk)), b.Int(dims.updates));
+  }
+  if (dims.updates > 1) {
+    TRY(loops.Range(first, last));
+  } else {
+    TRY(loops.Update(b.Int(0)));
+  }
+  if (chunked || pieces > 1) b.End();
+  Finish(draft, body, steps);
+  return {};
+}
+
+// Arrays that begin with the reduction's identity, each updated by one part of the updates; then
+// all of them, in order, are joined with the operand.
+Status Lowering::LowerScatterToOwnArrays(const KernelBody& body, const Instruction& scatter,
+                                         int64_t arrays, Steps& steps) {
+  const Shape& shape = scatter.shape();
+  DType type = shape.dtype();
+  int64_t size = shape.elements();
+  const hlo::Computation& to_apply = *scatter.attrs<hlo::ScatterAttrs>().to_apply;
+  PlainReducer reducer = *AsPlainReducer(to_apply, type, 0);
+  program::BufferId own = Scratch(Shape(type, {arrays, size}), "own");
+  LoopShape all;
+  all.flat = true;
+  all.width = std::max<int64_t>(ByteWidth(type), IsFloat(type) ? 4 : 1);
+  {
+    KernelDraft fill(StrCat(body.instruction->name(), ".own"), program_, memory_, target_);
+    KernelBuilder::MemoryId to = fill.DeclareBuffer(own, Access::kWrite);
+    all.dims = {arrays * size};
+    ElementEmitter& e = fill.elements();
+    TRY(fill.ForEach(all, [&](const Index& index) -> Status {
+      ValueId identity = fill.builder().Number(reducer.identity, {program::ComputeType(type), 1});
+      e.StoreAt(to, type, e.Linear(all.dims, index), {identity, -1});
+      return {};
+    }));
+    Finish(fill, body, steps);
+  }
+  ScatterDims dims(scatter);
+  {
+    KernelDraft draft = NewDraft(body);
+    draft.Declare(body.inputs, {});
+    ScatterLoops loops(draft, scatter, dims, {draft.DeclareBuffer(own, Access::kReadWrite)});
+    KernelBuilder& b = draft.builder();
+    loops.set_columns(b.Int(0), dims.minor());
+    int64_t chunk = (dims.updates + arrays - 1) / arrays;
+    ValueId c = b.BeginLoop(LoopKind::kParallel, b.Int(0), b.Int(arrays), b.Int(1))[0];
+    loops.set_base({b.Mul(c, b.Int(size)), 0, size, 0, (arrays - 1) * size});
+    ValueId first = b.Mul(c, b.Int(chunk));
+    TRY(loops.Range(first, b.Min(b.Add(first, b.Int(chunk)), b.Int(dims.updates))));
+    b.End();
+    Finish(draft, body, steps);
+  }
+  KernelDraft join(StrCat(body.instruction->name(), ".join"), program_, memory_, target_);
+  KernelBuilder::MemoryId from = join.DeclareBuffer(own, Access::kRead);
+  KernelBuilder::MemoryId to =
+      join.DeclareBuffer(Buffer(body.outputs[0].value), Access::kReadWrite);
+  all.dims = {size};
+  all.in_place = true;
+  all.cost = static_cast<double>(arrays) * 2;
+  ElementEmitter& e = join.elements();
+  TRY(join.ForEach(all, [&](const Index& index) -> Status {
+    Coord at = e.Linear(all.dims, index);
+    Element sum = e.LoadAt(to, type, at);
+    for (int64_t k = 0; k < arrays; ++k) {
+      Element part = e.LoadAt(from, type, e.AddConstant(at, k * size));
+      sum = TRY(e.Call(to_apply, std::vector<Element>{sum, part}))[0];
+    }
+    e.StoreAt(to, type, at, sum);
+    return {};
+  }));
+  Finish(join, body, steps);
+  return {};
+}
+
+}  // namespace weft::compiler
