@@ -114,9 +114,18 @@ Result<Literal> EvaluatePad(EvalContext& context, const Instruction& instruction
   Literal value = TRY(ConvertedTo(std::move(operands[1]), dtype));
   Literal out = TRY(NewResult(context, instruction.shape()));
   int64_t width = ByteWidth(dtype);
+  const Padding& padding = instruction.attrs<PadAttrs>().padding;
+  for (size_t i = 0; i < padding.size(); ++i) {
+    int64_t d = static_cast<int64_t>(i), there = from.dynamic_size(d);
+    const PaddingDim& p = padding[i];
+    if (there == from.shape().dim(d)) continue;
+    __int128 between = there > 0 ? static_cast<__int128>(there - 1) * p.interior : 0;
+    __int128 size = static_cast<__int128>(p.low) + p.high + there + between;
+    out.set_dynamic_size(d,
+                         static_cast<int64_t>(std::clamp<__int128>(size, 0, out.shape().dim(d))));
+  }
   if (out.size() == 0) return out;
   FillElements(out.mutable_data(), out.size(), value.data(), width);
-  const Padding& padding = instruction.attrs<PadAttrs>().padding;
   Dims sizes = from.shape().dims(), from_strides = RowMajorStrides(sizes);
   Dims to_strides = RowMajorStrides(out.shape().dims());
   int64_t from_offset = 0, to_offset = 0;
@@ -126,10 +135,6 @@ Result<Literal> EvaluatePad(EvalContext& context, const Instruction& instruction
     // Padding may be any numbers whose sum is a size: the way there takes more than 64 bits.
     __int128 step = static_cast<__int128>(p.interior) + 1, low = p.low;
     int64_t limit = out.shape().dim(d);
-    if (there != sizes[i]) {
-      __int128 size = low + p.high + there + (there > 0 ? (there - 1) * (step - 1) : 0);
-      out.set_dynamic_size(d, static_cast<int64_t>(std::clamp<__int128>(size, 0, limit)));
-    }
     // Elements first .. last - 1 land within [0, limit).
     if (low >= limit) return out;
     __int128 first = low >= 0 ? 0 : (-low + step - 1) / step;
