@@ -299,7 +299,10 @@ Known Maker::Product(const Value& a, const Value& b) const {
 Known Maker::Union(const Known& a, const Known& b) const {
   return {.magnitude = std::max(a.magnitude, b.magnitude),
           .error = std::max(a.error, b.error),
-          .ulps = std::max(a.ulps, b.ulps),
+          // A bound in ULPs is for all elements, or for none.
+          .ulps = (a.error == 0 || a.ulps > 0) && (b.error == 0 || b.ulps > 0)
+                      ? std::max(a.ulps, b.ulps)
+                      : 0,
           .whole = a.whole && b.whole,
           .product = a.product || b.product};
 }
