@@ -18,8 +18,10 @@ bool IsFree(const hlo::Instruction& instruction) {
 
 bool TakesElements(const hlo::Instruction& gather) {
   const auto& attrs = gather.attrs<hlo::GatherAttrs>();
-  return attrs.offset_dims.empty() &&
-         gather.operand(1)->shape().elements() == gather.shape().elements();
+  for (int64_t d : attrs.offset_dims) {
+    if (gather.shape().dim(d) != 1) return false;
+  }
+  return gather.operand(1)->shape().elements() == gather.shape().elements();
 }
 
 double ElementCost(const hlo::Instruction& instruction) {

@@ -92,6 +92,25 @@ V AbsC(C z) {
   return Select(EitherInfinite(z), kComplexInfinity, size);
 }
 
+// A quotient of finite numbers with what infinities and zeroes make of it.
+C WithSpecialQuotients(C x, C y, C plain) {
+  KernelBuilder& b = *x.re.b;
+  V special = (plain.re != plain.re) & (plain.im != plain.im);
+  for (V part : {x.re, x.im, y.re, y.im, plain.re, plain.im}) part.id();
+  b.BeginIf(b.Any(special.id()));
+  C fixed = SelectC(special, DivideSpecial(x, y, plain), plain);
+  b.BeginElse(std::vector<ValueId>{fixed.re.id(), fixed.im.id()});
+  auto joined = b.End(std::vector<ValueId>{plain.re.id(), plain.im.id()});
+  return {x.re.Of(joined[0]), x.re.Of(joined[1])};
+}
+
+// Of numbers that an f32 holds: products are exact in f64, and none is too large or too small.
+C DivOfF32(C x, C y) {
+  V inverse = 1.0 / Fma(y.re, y.re, y.im * y.im);
+  C plain{Fma(x.re, y.re, x.im * y.im) * inverse, Fma(x.im, y.re, -(x.re * y.im)) * inverse};
+  return WithSpecialQuotients(x, y, plain);
+}
+
 C DivC(C x, C y) {
   V scale = InversePower(Larger(Abs(y.re), Abs(y.im)));
   V x_scale = InversePower(Larger(Abs(x.re), Abs(x.im)));
@@ -101,14 +120,7 @@ C DivC(C x, C y) {
   auto unscale = [&](V part) { return part / size / x_scale * scale; };
   C plain{unscale(DifferenceOfProducts(n.re, d.re, -n.im, d.im)),
           unscale(DifferenceOfProducts(n.im, d.re, n.re, d.im))};
-  KernelBuilder& b = *x.re.b;
-  V special = (plain.re != plain.re) & (plain.im != plain.im);
-  for (V part : {x.re, x.im, y.re, y.im, plain.re, plain.im}) part.id();
-  b.BeginIf(b.Any(special.id()));
-  C fixed = SelectC(special, DivideSpecial(x, y, plain), plain);
-  b.BeginElse(std::vector<ValueId>{fixed.re.id(), fixed.im.id()});
-  auto joined = b.End(std::vector<ValueId>{plain.re.id(), plain.im.id()});
-  return {x.re.Of(joined[0]), x.re.Of(joined[1])};
+  return WithSpecialQuotients(x, y, plain);
 }
 
 C SqrtC(C z) {
@@ -203,7 +215,8 @@ Complex Mul(KernelBuilder& b, Complex x, Complex y) {
 
 Complex Div(KernelBuilder& b, Complex x, Complex y) {
   C divisor = Widen(In(b, y));
-  return InF64(b, x, [&](C z) { return DivC(z, divisor); });
+  bool wide = b.type(x.re).dtype == DType::kF64;
+  return InF64(b, x, [&](C z) { return wide ? DivC(z, divisor) : DivOfF32(z, divisor); });
 }
 
 ValueId Abs(KernelBuilder& b, Complex x) {

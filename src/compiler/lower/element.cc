@@ -326,11 +326,15 @@ Element ElementEmitter::Select(ValueId pred, Element a, Element b) {
   auto one = [&](ValueId x, ValueId y) {
     ValueId p = pred;
     Match(x, y);
-    if (b_.type(p).lanes > 1) {  // one lane chooses for all
+    bool logic = b_.type(x).dtype == DType::kPred;
+    if (b_.type(p).lanes > 1 || logic) {  // else one lane chooses for all
       Match(p, x);
       Match(p, y);
     }
-    return b_.Select(p, x, y);
+    if (!logic) return b_.Select(p, x, y);
+    // So that masks stay masks.
+    ValueId no = b_.Emit(Op::kNot, {p});
+    return b_.Emit(Op::kOr, {b_.Emit(Op::kAnd, {p, x}), b_.Emit(Op::kAnd, {no, y})});
   };
   return {one(a.re, b.re), a.im < 0 ? -1 : one(a.im, b.im)};
 }

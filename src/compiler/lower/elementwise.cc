@@ -85,9 +85,12 @@ Result<Element> ElementEmitter::EmitCompare(const Instruction& compare, Args arg
     a = TotalOrderKey(a, type);
     b = TotalOrderKey(b, type);
   }
-  if (type == DType::kPred && attrs.direction != hlo::Direction::kEq &&
-      attrs.direction != hlo::Direction::kNe) {
+  if (type == DType::kPred) {
     // false < true: logic, so that masks stay masks.
+    if (attrs.direction == hlo::Direction::kNe) return Element{b_.Emit(Op::kXor, {a, b}), -1};
+    if (attrs.direction == hlo::Direction::kEq) {
+      return Element{b_.Emit(Op::kNot, {b_.Emit(Op::kXor, {a, b})}), -1};
+    }
     bool or_equal =
         attrs.direction == hlo::Direction::kGe || attrs.direction == hlo::Direction::kLe;
     bool less = attrs.direction == hlo::Direction::kLt || attrs.direction == hlo::Direction::kLe;

@@ -46,7 +46,7 @@ bool IsLongChain(const KernelBody& body) {
   std::unordered_map<const Instruction*, int> depth;
   std::unordered_map<const Instruction*, size_t> last_use;
   auto counts = [](const Instruction& i) {
-    return i.shape().IsArray() && !i.shape().IsScalar() && !IsFree(i) && !i.IsConstant();
+    return i.shape().IsArray() && i.shape().elements() > 1 && !IsFree(i) && !i.IsConstant();
   };
   for (size_t k = 0; k < body.members.size(); ++k) {
     for (const Instruction* operand : body.members[k]->operands()) last_use[operand] = k;

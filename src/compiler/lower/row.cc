@@ -22,6 +22,9 @@ constexpr int64_t kMaxKeptBytes = 96 * 1024;  // of one row
 class RowPlan {
  public:
   RowPlan(const KernelBody& body, const RowSpace& space, bool outputs_last) : space_(space) {
+    for (size_t k = body.members.size(); k-- > 0;) {
+      if (IsReadByRows(*body.members[k], body)) by_rows_.insert(body.members[k]);
+    }
     for (const Instruction* m : body.members) {
       member_.insert(m);
       int ready = 0;
@@ -31,7 +34,7 @@ class RowPlan {
         ready_[m] = ready + 1;
       } else {
         ready_[m] = ready;
-        if (space.IsNarrow(m->shape()) && !m->IsConstant() && IsReadByRows(*m, body)) {
+        if (space.IsNarrow(m->shape()) && !m->IsConstant() && by_rows_.contains(m)) {
           narrow_[ready].push_back(m);
         }
       }
@@ -64,12 +67,15 @@ class RowPlan {
     return it == map.end() ? std::span<const T>() : std::span<const T>(it->second);
   }
 
-  // All uses in the kernel are in the row that is being computed.
+  // All uses in the kernel are in the row that is being computed, and so are those of values of one
+  // element a row that are made of it. Users come first.
   bool IsReadByRows(const Instruction& m, const KernelBody& body) const {
     return std::all_of(m.users().begin(), m.users().end(), [&](const Instruction* user) {
       if (user->op() == HloOp::kTuple && user->IsRoot()) return true;
       bool inside = std::find(body.members.begin(), body.members.end(), user) != body.members.end();
-      return !inside || KeepsRows(*user, m, space_);
+      if (!inside) return true;
+      bool narrow = space_.IsNarrow(user->shape());
+      return KeepsRows(*user, m, space_) && (!narrow || by_rows_.contains(user));
     });
   }
 
@@ -136,7 +142,7 @@ class RowPlan {
   }
 
   const RowSpace& space_;
-  std::unordered_set<const Instruction*> member_;
+  std::unordered_set<const Instruction*> member_, by_rows_;
   std::unordered_map<const Instruction*, int> ready_;
   std::map<int, std::vector<const Instruction*>> reduces_, narrow_, kept_, output_roots_;
   std::map<int, std::vector<size_t>> outputs_;

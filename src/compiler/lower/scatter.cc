@@ -204,7 +204,7 @@ int64_t OwnArrays(const Instruction& scatter, const ScatterDims& dims, double wo
   const auto& attrs = scatter.attrs<hlo::ScatterAttrs>();
   if (!AsPlainReducer(*attrs.to_apply, shape.dtype(), 0)) return 0;
   // Filling and joining them is a small part of the work.
-  double room = work / (8 * static_cast<double>(shape.elements()));
+  double room = work / (16 * static_cast<double>(shape.elements()));
   int64_t arrays = std::min(static_cast<int64_t>(room), kMaxOwnArrays);
   return arrays >= 2 && dims.updates >= 64 * arrays ? arrays : 0;
 }

@@ -121,7 +121,10 @@ bool SpoilsUpdate(const Instruction& i, const Instruction& update) {
 
 // The group may read `i` as computed, not only from memory.
 bool Fuser::MayEnter(const Instruction& i, const FusionGroup& group) const {
-  if (group.members.size() >= kMaxFusionMembers) return false;
+  // Numbers are part of the code, however much of it there is: as parameters they cost more.
+  bool number =
+      i.op() == Op::kConstant || (i.op() == Op::kBroadcast && i.operand(0)->shape().IsScalar());
+  if (group.members.size() >= kMaxFusionMembers && !number) return false;
   for (const Instruction* user : i.users()) {
     if (!group.evaluations.contains(user)) continue;
     // The array below an update stays in memory; so do initial values of reductions.

@@ -171,11 +171,9 @@ class GraphBuilder {
   }
 
   static bool IsUpdate(const Instruction& i) {
-    if (i.op() == Op::kFusion) {
-      return i.attrs<hlo::FusionAttrs>().calls->root()->op() == Op::kDynamicUpdateSlice;
-    }
-    return i.op() == Op::kDynamicUpdateSlice || i.op() == Op::kScatter || i.op() == Op::kWhile ||
-           i.op() == Op::kConditional;
+    Op op = i.op() == Op::kFusion ? i.attrs<hlo::FusionAttrs>().calls->root()->op() : i.op();
+    return op == Op::kDynamicUpdateSlice || op == Op::kScatter || op == Op::kWhile ||
+           op == Op::kConditional;
   }
 
   // Updates; what a loop's body makes for the next round, over the state of this one; results over
