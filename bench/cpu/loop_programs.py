@@ -68,6 +68,28 @@ def lorenz():
   return lambda s: lax.fori_loop(0, N["LORENZ_STEPS"], step, (s[0], s[1], s[2])), (np.array([1, 2, 3], F32),)
 
 
+@program("ODE with adaptive steps", c=version("oscillator", (F64, ()), (I32, ())), x64=True, tolerance=1e-6)
+def oscillator():
+  """Van der Pol's; two orders of one method say how long the next step is."""
+  def slope(y):
+    return jnp.stack([y[1], (1 - y[0] * y[0]) * y[1] - y[0]])
+
+  def step(state):
+    t, y, h, n = state
+    a = slope(y)
+    b = slope(y + h * a)
+    better = y + 0.5 * h * (a + b)
+    error = jnp.max(jnp.abs(better - (y + h * a)))
+    fine = error < 1e-3
+    return (jnp.where(fine, t + h, t), jnp.where(fine, better, y),
+            jnp.clip(0.9 * h * jnp.sqrt(1e-3 / (error + 1e-12)), 1e-4, 0.1), n + 1)
+
+  def run(y):
+    t, _, _, n = lax.while_loop(lambda s: s[0] < N["OSCILLATOR_END"], step, (0.0, y, 0.01, jnp.int32(0)))
+    return t, n
+  return run, (np.array([2.0, 0.0]),)
+
+
 @program("nested loops over a small matrix-vector product", c=version("nested_matvec", (F32, (8,))), quick=True)
 def nested_matvec():
   def run(a, x):
@@ -168,6 +190,25 @@ def insertion_sort():
   return run, (random().standard_normal(N["INSERTION_SIZE"]).astype(F32),)
 
 
+@program("sorting by hand", c=version("bubble_sort", (F32, (N["BUBBLE_SIZE"],))), tolerance=0)
+def bubble_sort():
+  size = N["BUBBLE_SIZE"]
+
+  def run(a):
+    def compare(j, a):
+      x, y = a[j], a[j + 1]
+      return a.at[j].set(jnp.minimum(x, y)).at[j + 1].set(jnp.maximum(x, y))
+    return (lax.fori_loop(0, size - 1, lambda i, a: lax.fori_loop(0, size - 1 - i, compare, a), a),)
+  return run, (random().standard_normal(size).astype(F32),)
+
+
+@program("counting", c=version("histogram", (I32, (N["HISTOGRAM_BINS"],))), tolerance=0)
+def histogram():
+  def run(values):
+    return (lax.scan(lambda counts, v: (counts.at[v].add(1), ()), jnp.zeros(N["HISTOGRAM_BINS"], jnp.int32), values)[0],)
+  return run, (random().integers(0, N["HISTOGRAM_BINS"], N["HISTOGRAM_SIZE"], dtype=I32),)
+
+
 @program("running products", c=version("running_product", (F32, ()), (F32, (N["PRODUCT_SIZE"],))), tolerance=1e-3)
 def running_product():
   def step(x, v):
@@ -204,6 +245,17 @@ def jacobi():
     return u.at[1:-1, 1:-1].set(0.25 * (u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:]))
   return (lambda u: (lax.fori_loop(0, N["JACOBI_STEPS"], step, u),),
           (random().uniform(0, 1, (N["JACOBI_SIZE"],) * 2).astype(F32),))
+
+
+@program("waves", c=version("wave", (F32, (N["WAVE_SIZE"],) * 2), (F32, (N["WAVE_SIZE"],) * 2)), tolerance=1e-4)
+def wave():
+  def step(_, state):
+    u, v = state
+    near = sum(jnp.roll(u, shift, axis) for axis in (0, 1) for shift in (1, -1))
+    v = v + 0.1 * (near - 4 * u)
+    return u + 0.1 * v, v
+  return (lambda u, v: lax.fori_loop(0, N["WAVE_STEPS"], step, (u, v)),
+          (random().standard_normal((N["WAVE_SIZE"],) * 2).astype(F32), np.zeros((N["WAVE_SIZE"],) * 2, F32)))
 
 
 @program("n-body", c=version("nbody", (F32, (N["BODIES"], 3)), (F32, (N["BODIES"], 3))), tolerance=1e-4)

@@ -140,6 +140,37 @@ void insertion_sort(const float* input, float* a) {
   }
 }
 
+void bubble_sort(const float* input, float* a) {
+  memcpy(a, input, BUBBLE_SIZE * sizeof(float));
+  for (int i = 0; i < BUBBLE_SIZE - 1; ++i) {
+    for (int j = 0; j < BUBBLE_SIZE - 1 - i; ++j) {
+      float x = a[j], y = a[j + 1];
+      a[j] = x < y ? x : y;
+      a[j + 1] = x < y ? y : x;
+    }
+  }
+}
+
+void histogram(const int32_t* values, int32_t* counts) {
+  memset(counts, 0, HISTOGRAM_BINS * sizeof(int32_t));
+  for (int i = 0; i < HISTOGRAM_SIZE; ++i) ++counts[values[i]];
+}
+
+void oscillator(const double* start, double* end, int32_t* steps) {
+  double t = 0, h = 0.01, y[2] = {start[0], start[1]};
+  int32_t n = 0;
+  while (t < OSCILLATOR_END) {
+    double a[2] = {y[1], (1 - y[0] * y[0]) * y[1] - y[0]}, z[2] = {y[0] + h * a[0], y[1] + h * a[1]};
+    double b[2] = {z[1], (1 - z[0] * z[0]) * z[1] - z[0]}, better[2], error = 0;
+    for (int k = 0; k < 2; ++k) better[k] = y[k] + 0.5 * h * (a[k] + b[k]), error = fmax(error, fabs(better[k] - z[k]));
+    if (error < 1e-3) t += h, y[0] = better[0], y[1] = better[1];
+    h = fmin(fmax(0.9 * h * sqrt(1e-3 / (error + 1e-12)), 1e-4), 0.1);
+    ++n;
+  }
+  *end = t;
+  *steps = n;
+}
+
 void heat(const float* start, float* result) {
   float buffers[2][HEAT_SIZE];
   memcpy(buffers[0], start, sizeof buffers[0]);
@@ -164,6 +195,26 @@ void jacobi(const float* start, float* result) {
       for (int j = 1; j < kN - 1; ++j) next[i][j] = 0.25f * (u[i - 1][j] + u[i + 1][j] + u[i][j - 1] + u[i][j + 1]);
   }
   memcpy(result, buffers[JACOBI_STEPS & 1], sizeof buffers[0]);
+}
+
+void wave(const float* start, const float* speed, float* u_out, float* v_out) {
+  enum { kN = WAVE_SIZE };
+  static float buffers[2][kN][kN];
+  float(*v)[kN] = (float(*)[kN])v_out;
+  memcpy(buffers[0], start, sizeof buffers[0]);
+  memcpy(v, speed, sizeof buffers[0]);
+  for (int step = 0; step < WAVE_STEPS; ++step) {
+    float(*restrict u)[kN] = buffers[step & 1];
+    float(*restrict next)[kN] = buffers[~step & 1];
+    for (int i = 0; i < kN; ++i) {
+      const float *up = u[(i + kN - 1) % kN], *down = u[(i + 1) % kN], *here = u[i];
+      v[i][0] += 0.1f * (up[0] + down[0] + here[kN - 1] + here[1] - 4 * here[0]);
+      for (int j = 1; j < kN - 1; ++j) v[i][j] += 0.1f * (up[j] + down[j] + here[j - 1] + here[j + 1] - 4 * here[j]);
+      v[i][kN - 1] += 0.1f * (up[kN - 1] + down[kN - 1] + here[kN - 2] + here[0] - 4 * here[kN - 1]);
+      for (int j = 0; j < kN; ++j) next[i][j] = here[j] + 0.1f * v[i][j];
+    }
+  }
+  memcpy(u_out, buffers[WAVE_STEPS & 1], sizeof buffers[0]);
 }
 
 void nbody(const float* position, const float* velocity, const float* mass, float* p_out, float* v_out) {

@@ -36,8 +36,8 @@ def register():
 def set_threads(count):
     """How many threads work on programs from now on, in this process: from 1 to the number of
     cores. WEFT_THREADS says it from the start."""
-    import ctypes
+    from weft import _native
 
     if count < 1:
         raise ValueError(f"set_threads: {count} threads")
-    ctypes.CDLL(library_path()).WeftSetThreads(ctypes.c_int32(count))
+    _native.load(library_path()).set_threads(count)

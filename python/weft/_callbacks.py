@@ -11,13 +11,15 @@ import ctypes
 import dataclasses
 import itertools
 import logging
+import threading
 import time
 import traceback
+import types
 import weakref
 
 import numpy as np
 
-from weft import PLATFORM, _native, _types
+from weft import PLATFORM, _native, _patched, _types
 
 TARGET = "weft_python_callback"
 _INTERNAL, _FAILED_PRECONDITION = 13, 9
@@ -122,6 +124,7 @@ def install(library, c_api):
         if hasattr(module, name):
             setattr(module, name, _HostDevices(getattr(module, name)))
     _install_buffer_callback()
+    _install_inspect_sharding()
 
 
 def _shut_down(library):
@@ -222,6 +225,46 @@ def _make_emit(original):
         return results, token, host
 
     return emit_python_callback
+
+
+def _install_inspect_sharding():
+    """debug.inspect_array_sharding on several devices: JAX's rule, with a number of ours where it
+    writes the address of a function. The plugin calls it while compiling, with an OpSharding."""
+    from jax._src import debugging
+    from jax._src.interpreters import mlir
+
+    rule = debugging._inspect_sharding_lowering_rule
+    client = debugging.xc
+
+    def hear(function):
+        def run(data):
+            sharding = client.OpSharding()
+            sharding.ParseFromString(data.tobytes())
+            function(client.HloSharding.from_proto(sharding))
+            return ()
+
+        return Callback(run)
+
+    # The rule of any platform, bound to other globals: what it encodes is found in `heard`.
+    heard = threading.local()
+
+    def encode(function):
+        heard.callback = hear(function)
+        return f"weft:{heard.callback.number}"
+
+    names = {**vars(debugging), "xc": _patched.Module(client, encode_inspect_sharding_callback=encode)}
+    bound = types.FunctionType(rule.__code__, names, rule.__name__, rule.__defaults__,
+                               rule.__closure__)
+    bound.__kwdefaults__ = rule.__kwdefaults__
+
+    def lower(ctx, value, *, callback):
+        heard.callback = None
+        results = bound(ctx, value, callback=callback)
+        if heard.callback is not None:
+            ctx.module_context.add_keepalive(heard.callback)
+        return results
+
+    mlir.register_lowering(debugging.inspect_sharding_p, lower, platform=PLATFORM)
 
 
 class _ExecutionContext:

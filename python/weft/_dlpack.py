@@ -10,7 +10,7 @@ import weakref
 
 import numpy as np
 
-from weft import PLATFORM, _types
+from weft import PLATFORM, _patched, _types
 
 _CPU = 1  # kDLCPU
 _READ_ONLY = 1  # DLPACK_FLAG_BITMASK_READ_ONLY
@@ -130,17 +130,6 @@ def _release(address, deleter):
         _Deleter(deleter)(address)
 
 
-class _Module:
-    """A module with some of its attributes replaced."""
-
-    def __init__(self, module, **replaced):
-        self._module = module
-        self.__dict__.update(replaced)
-
-    def __getattr__(self, name):
-        return getattr(self._module, name)
-
-
 def _platform_of(thing):
     """The platform of a device or of a JAX array; None of anything else."""
     platform = getattr(thing, "platform", None)
@@ -184,9 +173,9 @@ def install(library, c_api):
                 platform = PLATFORM
         return xla_bridge.get_backend(platform)
 
-    dlpack._jax = _Module(_jax, buffer_to_dlpack_managed_tensor=buffer_to_dlpack_managed_tensor,
+    dlpack._jax = _patched.Module(_jax, buffer_to_dlpack_managed_tensor=buffer_to_dlpack_managed_tensor,
                           dlpack_managed_tensor_to_buffer=dlpack_managed_tensor_to_buffer)
-    dlpack.xla_bridge = _Module(xla_bridge, get_backend=get_backend)
+    dlpack.xla_bridge = _patched.Module(xla_bridge, get_backend=get_backend)
 
     dlpack_device = array.ArrayImpl.__dlpack_device__
 

@@ -141,6 +141,13 @@ class Library:
             raise NotImplementedError("the plugin cannot forbid views of its memory")
         ctypes.CFUNCTYPE(None, ctypes.c_bool)(function)(allowed)
 
+    def set_threads(self, count):
+        """How many threads work on programs from now on."""
+        function = self._slot(EXTENSION_WEFT, 3)
+        if function is None:
+            raise NotImplementedError("the plugin cannot change its number of threads")
+        ctypes.CFUNCTYPE(None, ctypes.c_int32)(function)(count)
+
 
 def load(path):
     if not os.path.exists(path):

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "compiler/element_cost.h"
+#include "compiler/tiles.h"
 #include "hlo/computation.h"
 
 namespace weft::compiler {
@@ -196,6 +197,10 @@ std::vector<InPlace> InPlaceOperands(const Instruction& instruction) {
     roots.assign(root->operands().begin(), root->operands().end());
   } else {
     roots.push_back(root);
+  }
+  // Tiles of a transpose that overlap at the edges would read what is already written.
+  for (const Instruction* i : body) {
+    if (i->op() == HloOp::kTranspose && !TilesEvenly(*i)) return {};
   }
   const Dims dims = roots[0]->shape().dims();
   for (const Instruction* r : roots) {

@@ -2,6 +2,9 @@
 // module; on an error the module is not to be used. Modules come in verified and go out verifying.
 #pragma once
 
+#include <string_view>
+#include <vector>
+
 #include "base/error.h"
 #include "compiler/options.h"
 #include "hlo/module.h"
@@ -13,6 +16,20 @@ struct PassContext {
   const CompileOptions& options;
 };
 
+// No shape has dynamic dimensions afterwards: arrays have their bounds, and their sizes go beside
+// them as scalars, through loops and conditionals too; what folds over a dimension leaves filler
+// out. Sizes of the entry's parameters and results become further ones, named in the module's
+// frontend attributes; sizes beyond a bound are taken as the bound; needs: inline-calls,
+// expand-ops.
+Result<bool> BoundDynamicShapes(hlo::Module&, const PassContext&);
+// Of which dimensions the last parameters (or results) of the entry are sizes, in order. Leaves are
+// counted through all parameters or results.
+struct SizedDimension {
+  int64_t leaf = 0, dim = 0;
+};
+inline constexpr std::string_view kParameterSizes = "weft.parameter_sizes";
+inline constexpr std::string_view kResultSizes = "weft.result_sizes";
+std::vector<SizedDimension> SizedDimensions(const hlo::Module& module, std::string_view key);
 // Convolutions whose windows are points or cover all of the input become dots; batch groups become
 // feature groups; operands get one type, as in canonicalize-dots. Others stay, and so do sparse
 // ones, gradient kinds and dynamic shapes; needs: normalize-layouts; canonicalize-dots after it.
@@ -38,8 +55,9 @@ Result<bool> ExpandEmptyOps(hlo::Module&, const PassContext&);
 Result<bool> ExpandLinalg(hlo::Module&, const PassContext&);
 // Ops that others can say go: batch-norm-*, map of elementwise functions, stochastic-convert,
 // fusion and composite calls (inlined), the halves of asynchronous ops (the synchronous op),
-// collectives of one device, partition-id and replica-id of one, domain, add-dependency (control
-// dependencies of its users), custom calls that annotate or name an op; needs: normalize-layouts.
+// scans with bodies that are not elementwise (loops), collectives of one device, partition-id and
+// replica-id of one, domain, add-dependency (control dependencies of its users), custom calls that
+// annotate or name an op; needs: normalize-layouts.
 Result<bool> ExpandOps(hlo::Module&, const PassContext&);
 // Pure ops on constants become constants, within `optimize.fold_*`; needs: not scheduled (else it
 // does nothing).
@@ -75,6 +93,10 @@ Result<bool> Simplify(hlo::Module&, const PassContext&);
 // Conditionals of a known branch, of equal branches or of a few scalar ops become straight code;
 // results and operands that nobody reads go; needs: not scheduled (else it does nothing).
 Result<bool> SimplifyConditionals(hlo::Module&, const PassContext&);
+// Comparisons of integers that always come out the same, and choices by them, minima, maxima and
+// clamps that never change anything go (ranges.h); needs: separate-computations, or loops whose
+// computations have several callers are not followed; not scheduled (else it does nothing).
+Result<bool> SimplifyRanges(hlo::Module&, const PassContext&);
 // Loops that run never, once or a few times (`optimize.unroll_*`) become straight code; state that
 // is not used, constant or there twice goes; costly invariant ops move out; needs: not scheduled
 // (else it does nothing).

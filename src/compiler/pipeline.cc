@@ -12,6 +12,7 @@ namespace weft::compiler {
 namespace {
 
 constexpr Pass kPasses[] = {
+    {"bound-dynamic-shapes", BoundDynamicShapes},
     {"canonicalize-convolutions", CanonicalizeConvolutions},
     {"canonicalize-dots", CanonicalizeDots},
     {"eliminate-common-subexpressions", EliminateCommonSubexpressions},
@@ -29,6 +30,7 @@ constexpr Pass kPasses[] = {
     {"separate-computations", SeparateComputations},
     {"simplify", Simplify},
     {"simplify-conditionals", SimplifyConditionals},
+    {"simplify-ranges", SimplifyRanges},
     {"simplify-while", SimplifyWhile},
 };
 
@@ -46,8 +48,15 @@ constexpr std::string_view kPipeline[] = {
 constexpr std::string_view kNativeBefore[] = {
     "inline-calls",
     "normalize-layouts",  // before expand-ops, whose ops have no layouts
-    "expand-ops",        "expand-linalg",  "recognize-scans",       "canonicalize-convolutions",
-    "simplify",          "recognize-topk", "simplify-conditionals", "simplify-while",
+    "expand-ops",
+    "bound-dynamic-shapes",  // the others know static shapes alone
+    "expand-linalg",
+    "recognize-scans",
+    "canonicalize-convolutions",
+    "simplify",
+    "recognize-topk",
+    "simplify-conditionals",
+    "simplify-while",
 };
 constexpr std::string_view kNativeAfter[] = {
     "canonicalize-dots",  // behind simplify, which takes transposes into dots
@@ -55,6 +64,8 @@ constexpr std::string_view kNativeAfter[] = {
     "eliminate-common-subexpressions",
     "eliminate-dead-code",
     "separate-computations",  // lowering gives every executed computation buffers of its own
+    "simplify-ranges",        // behind separate-computations: one caller, one range
+    "eliminate-dead-code",
     "fuse",
     "eliminate-dead-code",
     "schedule",  // last: of what really runs

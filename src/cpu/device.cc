@@ -15,6 +15,7 @@ class CpuDevice : public runtime::Device {
 #if defined(__aarch64__)
     // Exact; code for CPUs without the instruction does the same with integers.
     render_.bf16_conversion = true;
+    render_.arm_division = true;
 #endif
   }
 

@@ -14,6 +14,9 @@ namespace weft::cpu {
 // Facts about the machine that change the text.
 struct RenderTarget {
   bool bf16_conversion = false;  // float -> bfloat in one exact instruction
+  // Integer division is total: 0 for a divisor of 0, wrapping for the least number by -1. LLVM's
+  // is not, so the instruction is named.
+  bool arm_division = false;
 };
 
 std::string IrType(program::Type type);  // "<8 x float>", "i1"

@@ -6,8 +6,8 @@
 #include <optional>
 #include <utility>
 
-#include "base/cores.h"
 #include "base/storage.h"
+#include "base/thread_pool.h"
 #include "cpu/native_run.h"
 #include "cpu/render_kernel.h"
 #include "program/library.h"
@@ -62,7 +62,7 @@ Result<std::unique_ptr<NativeProgram>> NativeProgram::Load(program::Program prog
 
 Status NativeProgram::Compile(const runtime::LoadOptions& options) {
   auto start = std::chrono::steady_clock::now();
-  int parts = options.compile_threads > 0 ? options.compile_threads : AvailableCores();
+  int parts = options.compile_threads > 0 ? options.compile_threads : DefaultPool().threads();
   std::vector<RenderedModule> modules = RenderProgram(program_, plan_, target_, parts, false);
   for (const RenderedModule& module : modules) stats_.kernels += module.kernels;
   std::vector<std::string> objects = TRY(CompileModules(*compilers_, modules, options, stats_));

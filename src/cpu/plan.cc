@@ -23,6 +23,9 @@ constexpr int64_t kRegionGridWork = 1 << 15;  // a grid of more work is worth se
 constexpr int64_t kLocalBytes = 4096, kLocalBytesInAll = 16384;
 constexpr int64_t kCopiedLocalBytes = 1024;  // of one whose content comes from or goes outside
 constexpr int64_t kBorrowedBytes = 256;      // of parameters and results kept on the stack
+constexpr int64_t kConstantBytes = 1024;     // of constants that become part of the code
+constexpr int64_t kBeforeBytes = 4096;       // of copies and fills before a region
+constexpr size_t kStepsBefore = 64;          // looked at
 
 // Instructions that one run executes, about.
 int64_t WorkOf(const Kernel& kernel) {
@@ -113,6 +116,7 @@ class Planner {
 
   template <class Fn>
   static void ForRegion(const Region& region, const Fn& fn) {
+    for (const Step* step : region.before) fn(*step);
     fn(*region.loop);
     const auto& loop = std::get<program::WhileStep>(region.loop->op);
     ForEachStep(loop.condition, fn);
@@ -144,12 +148,45 @@ class Planner {
     return fits && code <= kRegionCode;
   }
 
+  bool Conflict(const Step& a, const Step& b) const {
+    for (const program::Use& x : a.uses) {
+      for (const program::Use& y : b.uses) {
+        if (!Writes(x.access) && !Writes(y.access)) continue;
+        if (Overlap(Resolve(program_, x.slice), Resolve(program_, y.slice))) return true;
+      }
+    }
+    return false;
+  }
+
+  // Small copies and fills before the loop that may as well run right before it. Running them
+  // twice would do no harm.
+  std::vector<const Step*> StepsBefore(const std::vector<Step>& steps, size_t loop) const {
+    std::vector<const Step*> found;
+    size_t first = loop - std::min(loop, kStepsBefore);
+    for (size_t i = loop; i-- > first;) {
+      const Step& step = steps[i];
+      bool copy = std::holds_alternative<program::CopyStep>(step.op);
+      bool fill = std::holds_alternative<program::FillStep>(step.op);
+      bool launch = std::holds_alternative<program::KernelStep>(step.op);
+      if (!step.event.empty() || !(copy || fill || launch)) break;
+      if (launch || step.uses[0].slice.size > kBeforeBytes) continue;
+      bool moves = true;
+      for (size_t k = i + 1; k < loop && moves; ++k) moves = !Conflict(step, steps[k]);
+      if (moves) found.push_back(&step);
+    }
+    std::reverse(found.begin(), found.end());
+    return found;
+  }
+
   void FindRegions(const std::vector<Step>& steps) {
-    for (const Step& step : steps) {
+    for (size_t i = 0; i < steps.size(); ++i) {
+      const Step& step = steps[i];
       if (auto* loop = std::get_if<program::WhileStep>(&step.op)) {
         if (CanBeRegion(step)) {
           plan_.region_numbers[&step] = static_cast<int32_t>(plan_.regions.size());
-          plan_.regions.push_back({&step, {}, {}, {}});
+          std::vector<const Step*> before = StepsBefore(steps, i);
+          absorbed_.insert(before.begin(), before.end());
+          plan_.regions.push_back({&step, {}, {}, {}, {}, std::move(before)});
           continue;
         }
         FindRegions(loop->condition);
@@ -178,6 +215,12 @@ class Planner {
       BufferId id = static_cast<BufferId>(i);
       const program::Buffer& buffer = program_.buffers[i];
       int64_t bytes = plan_.places[i].bytes;
+      const Layout* layout = buffer.shape.layout();
+      if (buffer.kind == BufferKind::kConstant && bytes > 0 && bytes <= kConstantBytes &&
+          (!layout || layout->IsRowMajor())) {
+        region.constants.push_back(id);
+        continue;
+      }
       bool temp = buffer.kind == BufferKind::kTemp, shared = !temp || outside_[i] > 0;
       int64_t limit = !temp ? kBorrowedBytes : shared ? kCopiedLocalBytes : kLocalBytes;
       bool local = bytes > 0 && bytes <= limit && in_all + bytes <= kLocalBytesInAll &&
@@ -211,7 +254,8 @@ class Planner {
       } else if (auto* branches = std::get_if<program::ConditionalStep>(&step.op)) {
         open = false;
         for (const auto& branch : branches->branches) Walk(branch);
-      } else if (!std::holds_alternative<program::WaitStep>(step.op)) {
+      } else if (!std::holds_alternative<program::WaitStep>(step.op) &&
+                 !absorbed_.contains(&step)) {
         if (!open) {
           plan_.sequence_numbers[&step] = static_cast<int32_t>(plan_.sequences.size());
           plan_.sequences.emplace_back();
@@ -253,7 +297,8 @@ class Planner {
   const Program& program_;
   const RenderTarget& target_;
   Plan plan_;
-  std::vector<int> outside_;  // uses of each buffer with storage
+  std::vector<int> outside_;        // uses of each buffer with storage
+  std::set<const Step*> absorbed_;  // steps that run in regions
 };
 
 }  // namespace

@@ -5,7 +5,9 @@
 // which costs nothing to compile.
 //
 // A native region is a `while` whose steps are kernels, copies, fills, ifs and whiles of little
-// code each: one function, kernels inlined, small buffers in registers or on the stack.
+// code each: one function, kernels inlined, small buffers in registers or on the stack. The copies
+// and fills before it that set its state are part of it, and small constants are known to LLVM:
+// what a counter starts at says which indices are in range.
 #pragma once
 
 #include <cstdint>
@@ -32,9 +34,11 @@ struct Local {
 };
 struct Region {
   const program::Step* loop;
-  std::vector<Local> locals;                // by buffer
-  std::vector<program::BufferId> pointers;  // other buffers with storage that it uses, sorted
-  std::vector<bool> written;                // of those: whether it writes them
+  std::vector<Local> locals;                 // by buffer
+  std::vector<program::BufferId> pointers;   // other buffers with storage that it uses, sorted
+  std::vector<bool> written;                 // of those: whether it writes them
+  std::vector<program::BufferId> constants;  // those that the module holds, sorted
+  std::vector<const program::Step*> before;  // steps that it runs first
 };
 
 struct Plan {

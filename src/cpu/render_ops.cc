@@ -32,18 +32,39 @@ std::string Plain(IrBody& ir, std::string_view op, Type t, const std::string& a,
   return ir.Def(op, " ", IrType(t), " ", a, ", ", b);
 }
 
+std::string SelectOf(IrBody& ir, Type condition_type, const std::string& condition, Type t,
+                     const std::string& a, const std::string& b) {
+  std::string type = IrType(t);
+  return ir.Def("select ", IrType(condition_type), " ", condition, ", ", type, " ", a, ", ", type,
+                " ", b);
+}
 std::string SelectOf(IrBody& ir, const std::string& condition, Type t, const std::string& a,
                      const std::string& b) {
-  std::string type = IrType(t);
-  return ir.Def("select ", IrType({DType::kPred, t.lanes}), " ", condition, ", ", type, " ", a,
-                ", ", type, " ", b);
+  return SelectOf(ir, {DType::kPred, t.lanes}, condition, t, a, b);
 }
 
-std::string RenderIntDivide(IrBody& ir, Type t, bool rem, const Operand& a, const Operand& b) {
+// x / 0 is 0, and what is left is x.
+std::string RenderArmDivide(IrBody& ir, Type t, bool rem, const Operand& a, const Operand& b) {
+  std::string type = IrType(t);
+  std::string_view part = BitWidth(t.dtype) == 64 ? "x" : "w";
+  std::string quotient = ir.Def("call ", type, " asm \"", IsSigned(t.dtype) ? "sdiv" : "udiv",
+                                " ${0:", part, "}, ${1:", part, "}, ${2:", part, "}\", \"=r,r,r\"(",
+                                type, " ", a.text, ", ", type, " ", b.text, ")");
+  if (rem) return Plain(ir, "sub", t, a.text, Plain(ir, "mul", t, quotient, b.text));
+  std::string zero = Plain(ir, "icmp eq", t, b.text, "0");
+  return SelectOf(ir, zero, t, "-1", quotient);
+}
+
+std::string RenderIntDivide(IrBody& ir, Type t, bool rem, const Operand& a, const Operand& b,
+                            const RenderTarget& target) {
   bool is_signed = IsSigned(t.dtype);
   std::string_view op = is_signed ? (rem ? "srem" : "sdiv") : (rem ? "urem" : "udiv");
   if (b.constant && b.constant->AsInt() != 0 && (!is_signed || b.constant->AsInt() != -1)) {
     return Plain(ir, op, t, a.text, b.text);
+  }
+  if (target.arm_division && t.lanes == 1 && BitWidth(t.dtype) >= 32 && !a.constant &&
+      !b.constant) {
+    return RenderArmDivide(ir, t, rem, a, b);
   }
   std::string zero = Plain(ir, "icmp eq", t, b.text, Splat(t, 0));
   std::string minus, unsafe = zero;
@@ -198,7 +219,8 @@ std::string RenderUnary(IrBody& ir, Op op, const Operand& a) {
   }
 }
 
-std::string RenderArith(IrBody& ir, Op op, const Operand& a, const Operand& b) {
+std::string RenderArith(IrBody& ir, Op op, const Operand& a, const Operand& b,
+                        const RenderTarget& target) {
   Type t = a.type;
   bool is_float = IsFloat(t.dtype), is_signed = IsSigned(t.dtype);
   switch (op) {
@@ -207,10 +229,10 @@ std::string RenderArith(IrBody& ir, Op op, const Operand& a, const Operand& b) {
     case Op::kMul: return Plain(ir, is_float ? "fmul contract" : "mul", t, a.text, b.text);
     case Op::kDiv:
       if (is_float) return Plain(ir, "fdiv", t, a.text, b.text);
-      return RenderIntDivide(ir, t, false, a, b);
+      return RenderIntDivide(ir, t, false, a, b, target);
     case Op::kRem:
       if (is_float) return Plain(ir, "frem", t, a.text, b.text);
-      return RenderIntDivide(ir, t, true, a, b);
+      return RenderIntDivide(ir, t, true, a, b, target);
     case Op::kMin:
       return Binary(ir, is_float ? "minimum" : is_signed ? "smin" : "umin", t, a.text, b.text);
     case Op::kMax:
@@ -227,7 +249,8 @@ std::string RenderOp(IrBody& ir, const Instr& instr, std::span<const Operand> ar
                      const RenderTarget& target) {
   Type t = instr.type;
   switch (instr.op) {
-    case Op::kSelect: return SelectOf(ir, args[0].text, t, args[1].text, args[2].text);
+    case Op::kSelect:
+      return SelectOf(ir, args[0].type, args[0].text, t, args[1].text, args[2].text);
     case Op::kCast: return RenderCast(ir, args[0].type, t, args[0].text);
     case Op::kBitcast:
       if (IrType(args[0].type) == IrType(t)) return args[0].text;
@@ -252,7 +275,7 @@ std::string RenderOp(IrBody& ir, const Instr& instr, std::span<const Operand> ar
   }
   if (args.size() == 1) return RenderUnary(ir, instr.op, args[0]);
   CHECK(args.size() == 2) << Name(instr.op);
-  return RenderArith(ir, instr.op, args[0], args[1]);
+  return RenderArith(ir, instr.op, args[0], args[1], target);
 }
 
 }  // namespace weft::cpu

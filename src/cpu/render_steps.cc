@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 
 #include "base/check.h"
 #include "cpu/render_kernel.h"
@@ -18,6 +19,8 @@ using program::Step;
 // Loops known to end sooner are not asked whether to go on; in regions every 1024th iteration is.
 constexpr int64_t kShortLoop = 1 << 16;
 constexpr int64_t kAskEvery = 1024;
+constexpr int64_t kRoundsAtOnce = 4;
+constexpr size_t kTinyCode = 50;  // instructions of a round
 // Fills of as many elements are written out.
 constexpr int64_t kUnrolledFill = 8;
 
@@ -39,6 +42,9 @@ class FunctionRenderer {
   void Render(std::string& out) {
     if (region_) {
       BeginRegion();
+      for (const Step* step : region_->before) {
+        std::visit([&](const auto& op) { RenderStep(*step, op); }, step->op);
+      }
       RenderWhile(*region_->loop);
       EndRegion();
     } else {
@@ -113,8 +119,10 @@ class FunctionRenderer {
 
   std::string Address(const program::Use& use) {
     Slice slice = Resolve(program_, use.slice);
-    std::string base = region_ ? StrCat("%b", slice.buffer) : TableEntry(slice.buffer);
-    return Offset(base, slice.offset);
+    if (!region_) return Offset(TableEntry(slice.buffer), slice.offset);
+    const std::vector<BufferId>& constants = region_->constants;
+    bool known = std::binary_search(constants.begin(), constants.end(), slice.buffer);
+    return Offset(StrCat(known ? "@constant_" : "%b", slice.buffer), slice.offset);
   }
 
   void RenderSteps(const std::vector<Step>& steps) {
@@ -221,39 +229,60 @@ class FunctionRenderer {
     ReturnUnlessZero(ir_.Def("call i32 @region_", found->second, "(ptr %ctx", arguments, ")"));
   }
 
+  bool IsTiny(const program::WhileStep& loop) const {
+    size_t code = 0;
+    auto count = [&](const Step& step) {
+      auto* launch = std::get_if<program::KernelStep>(&step.op);
+      bool copy =
+          std::holds_alternative<program::CopyStep>(step.op) && step.uses[0].slice.size <= 64;
+      code += launch ? program_.kernels[launch->kernel].code.size() : copy ? 1 : kTinyCode;
+    };
+    ForEachStep(loop.condition, count);
+    ForEachStep(loop.body, count);
+    return code < kTinyCode;
+  }
+
   void RenderWhile(const Step& step) {
     const auto& loop = std::get<program::WhileStep>(step.op);
-    std::string head = ir_.NewLabel(), body = ir_.NewLabel(), after = ir_.NewLabel();
+    std::string head = ir_.NewLabel(), after = ir_.NewLabel();
     bool ask = loop.trip_count.value_or(kShortLoop) >= kShortLoop;
     std::string counter = ask && region_ ? StrCat("%", head, ".count") : "";
     if (!counter.empty()) {
       StrAppend(entry_, "  ", counter, " = alloca i64, align 8\n");
-      ir_.Line("store i64 0, ptr ", counter, ", align 8");
+      ir_.Line("store i64 ", loop.trip_count ? 0 : kAskEvery, ", ptr ", counter, ", align 8");
     }
     ir_.Branch(head);
     ir_.Begin(head);
-    RenderSteps(loop.condition);
-    std::string value = ir_.Def("load i8, ptr ", Address(step.uses[0]), ", align 1");
-    std::string go = ir_.Def("icmp ne i8 ", value, ", 0");
-    ir_.Branch(go, body, after);
-    ir_.Begin(body);
-    RenderSteps(loop.body);
-    if (ask) AskForCancel(counter);
+    // Rounds of little code, whose number is not known, several times: counting them would cost as
+    // much as they do.
+    int64_t rounds = !counter.empty() && !loop.trip_count && IsTiny(loop) ? kRoundsAtOnce : 1;
+    for (int64_t i = 0; i < rounds; ++i) {
+      RenderSteps(loop.condition);
+      std::string value = ir_.Def("load i8, ptr ", Address(step.uses[0]), ", align 1");
+      std::string go = ir_.Def("icmp ne i8 ", value, ", 0"), body = ir_.NewLabel();
+      ir_.Branch(go, body, after);
+      ir_.Begin(body);
+      RenderSteps(loop.body);
+    }
+    if (ask) AskForCancel(counter, loop.trip_count.has_value());
     ir_.Branch(head);
     ir_.Begin(after);
   }
 
-  void AskForCancel(const std::string& counter) {
+  // Iterations are counted up beside a counter of the program, which LLVM makes one of the two, and
+  // down where there is none.
+  void AskForCancel(const std::string& counter, bool up) {
     std::string go_on = ir_.NewLabel(), stop = ir_.NewLabel();
     if (!counter.empty()) {
       std::string look = ir_.NewLabel();
       std::string old = ir_.Def("load i64, ptr ", counter, ", align 8");
-      std::string next = ir_.Def("add i64 ", old, ", 1");
+      std::string next = ir_.Def("add i64 ", old, ", ", up ? 1 : -1);
       ir_.Line("store i64 ", next, ", ptr ", counter, ", align 8");
-      std::string low = ir_.Def("and i64 ", next, ", ", kAskEvery - 1);
+      std::string low = up ? ir_.Def("and i64 ", next, ", ", kAskEvery - 1) : next;
       std::string due = ir_.Def("icmp eq i64 ", low, ", 0");
       ir_.Branch(due, look, go_on, ", !prof !1");
       ir_.Begin(look);
+      if (!up) ir_.Line("store i64 ", kAskEvery, ", ptr ", counter, ", align 8");
     }
     std::string at = Offset("%ctx", 8);
     std::string flag = ir_.Def("load ptr, ptr ", at, ", align 8, !invariant.load !0");
@@ -298,6 +327,27 @@ class FunctionRenderer {
   std::string entry_;
 };
 
+// The constants that regions hold.
+void RenderConstants(const Program& program, const Plan& plan, std::string& out) {
+  std::set<BufferId> constants;
+  for (const Region& region : plan.regions) {
+    constants.insert(region.constants.begin(), region.constants.end());
+  }
+  for (BufferId id : constants) {
+    const program::Buffer& buffer = program.buffers[id];
+    std::span<const std::byte> bytes(buffer.value.data(), plan.places[id].bytes);
+    StrAppend(out, "@constant_", id, " = private unnamed_addr constant [", bytes.size(),
+              " x i8] c\"");
+    for (std::byte b : bytes) {
+      constexpr std::string_view kDigits = "0123456789ABCDEF";
+      out += '\\';
+      out += kDigits[static_cast<size_t>(b) >> 4];
+      out += kDigits[static_cast<size_t>(b) & 15];
+    }
+    StrAppend(out, "\", align 64\n");
+  }
+}
+
 }  // namespace
 
 RenderedModule RenderMain(const Program& program, const Plan& plan, const RenderTarget& target,
@@ -310,6 +360,7 @@ RenderedModule RenderMain(const Program& program, const Plan& plan, const Render
   metadata.Add("!{}");                                        // !0: of invariant loads
   metadata.Add("!{!\"branch_weights\", i32 1, i32 100000}");  // !1: of what is rare
   std::set<int32_t> inlined;
+  RenderConstants(program, plan, module.text);
   for (const Region& region : plan.regions) {
     FunctionRenderer(program, plan, &region, inlined).Render(module.text);
   }

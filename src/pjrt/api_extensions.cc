@@ -174,6 +174,7 @@ struct AllExtensions {
     weft.set_callback_trampoline = SetCallbackTrampoline;
     weft.register_target = RegisterTarget;
     weft.set_host_views = SetHostViews;
+    weft.set_threads = [](int32_t threads) { SetThreads(threads); };
     Link(weft, kWeftExtensionType);
     stream.get_stream = Slot<GetStream>::Call;
     stream.wait_stream = Slot<WaitStream>::Call;

@@ -50,6 +50,19 @@ void SetCallbackTrampoline(CallbackTrampoline trampoline) {
   Trampoline() = trampoline;
 }
 
+Status TellPython(uint64_t id, std::string_view bytes) {
+  CallbackTrampoline trampoline = Trampoline();
+  if (trampoline == nullptr) return {};  // nobody is there to be told
+  std::string copy(bytes);
+  const int64_t size = static_cast<int64_t>(copy.size());
+  const CallbackArray argument{copy.data(), &size, 1, PJRT_Buffer_Type_U8, 0};
+  std::vector<char> message(64 << 10);
+  int32_t code = trampoline(id, 1, &argument, 0, nullptr, message.data(),
+                            static_cast<int64_t>(message.size()));
+  if (code == 0) return {};
+  return std::unexpected(FromC(code, message.data(), strnlen(message.data(), message.size())));
+}
+
 Result<Literal> RunHostCallback(const hlo::Instruction& call, std::span<Literal> operands) {
   std::unique_ptr<FfiAttributes> attributes = TRY(FfiAttributes::Parse(BackendConfig(call)));
   const std::optional<uint64_t> id = attributes->FindInteger("id");

@@ -186,8 +186,3 @@ Status Client::CheckMemory(int64_t bytes) const {
 }
 
 }  // namespace weft::pjrt
-
-// For the Python package, while programs run.
-extern "C" __attribute__((visibility("default"))) void WeftSetThreads(int32_t threads) {
-  weft::pjrt::SetThreads(threads);
-}

@@ -371,8 +371,14 @@ Result<std::shared_ptr<Executable>> Executable::Compile(Client& client, std::str
   return executable;
 }
 
+// What runs, where that is not the module itself: fused, with the layouts and names of the passes.
+const hlo::Module& Executable::Optimized() const {
+  const hlo::Module* compiled = runner_->compiled();
+  return compiled != nullptr ? *compiled : *module_;
+}
+
 std::string Executable::OptimizedText() const {
-  return hlo::PrintModule(*module_);
+  return hlo::PrintModule(Optimized());
 }
 
 std::string Executable::OptimizedProto() const {
@@ -388,7 +394,7 @@ std::string Executable::OptimizedProto() const {
     }
     for (const std::string& sharding : parameter_shardings_) more.BytesAlways(14, sharding);
   }
-  return hlo::ExportHloProtoWithConfig(*module_, more.str());
+  return hlo::ExportHloProtoWithConfig(Optimized(), more.str());
 }
 
 const CostAnalysis& Executable::cost() const {

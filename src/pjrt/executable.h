@@ -37,6 +37,8 @@ class Runner {
   // The Program that runs, and the bytes that a run takes for its temporaries; null: there is none.
   virtual const program::Program* program() const { return nullptr; }
   virtual int64_t temp_bytes() const { return 0; }
+  // The module that the Program was made of, as the passes left it; null: the executable's own.
+  virtual const hlo::Module* compiled() const { return nullptr; }
 };
 
 struct CostAnalysis {
@@ -95,6 +97,7 @@ class Executable {
                      inspect::CompileWatch& watch);
   Status MakeRunner(Client& client, const EvaluatorRunnerOptions& options,
                     inspect::CompileWatch& watch);
+  const hlo::Module& Optimized() const;
   void AnalyseMemory() const;
   Status DescribeArguments();
   Status DescribeOutputs();

@@ -61,9 +61,14 @@ struct WeftExtension {
   // false they are fetched as those of a device with memory of its own: JAX's transfer guards see
   // it.
   void (*set_host_views)(bool allowed);
+  // How many threads work on programs from now on.
+  void (*set_threads)(int32_t threads);
 };
 void SetHostViews(bool allowed);
 bool HostViews();
+
+// Tells the Python function `id` something at compile time: bytes, which it gets as an array.
+Status TellPython(uint64_t id, std::string_view bytes);
 
 // The custom call `weft_python_callback`.
 inline constexpr std::string_view kCallbackTarget = "weft_python_callback";

@@ -28,9 +28,9 @@ class NativeRunner : public Runner {
   bool IsTiny() const override { return tiny_; }
   const program::Program* program() const override { return &program_->program(); }
   int64_t temp_bytes() const override { return program_->temp_bytes(); }
+  const hlo::Module* compiled() const override { return module_.get(); }
 
   const runtime::LoadStats& stats() const { return program_->stats(); }
-  const hlo::Module& module() const { return *module_; }  // as the passes left it
 
  private:
   NativeRunner() = default;

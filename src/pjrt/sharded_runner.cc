@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/str.h"
 #include "hlo/builder.h"
 #include "hlo/clone.h"
 #include "hlo/verify.h"
@@ -250,6 +251,30 @@ Status SplitCalls(hlo::Module& module, const ShardsOfCalls& calls, int64_t devic
   return hlo::Verify(module);
 }
 
+// jax.debug.inspect_array_sharding: a call whose operand's sharding a Python function wants to
+// hear.
+constexpr std::string_view kInspect = "InspectSharding", kInspectPrefix = "weft:";
+
+bool IsInspected(const Instruction& instruction) {
+  return IsCallTo(instruction, kInspect) && BackendConfig(instruction).starts_with(kInspectPrefix);
+}
+
+Status TellInspected(const hlo::Module& module, const ShardsOfCalls& calls) {
+  for (const auto& computation : module.computations()) {
+    for (const Instruction* instruction : *computation) {
+      auto operands = calls.find(instruction);
+      if (operands == calls.end() || operands->second.empty() || !IsInspected(*instruction)) {
+        continue;
+      }
+      std::optional<int64_t> id =
+          ParseInt(BackendConfig(*instruction).substr(kInspectPrefix.size()));
+      if (!id) continue;
+      TRY(TellPython(static_cast<uint64_t>(*id), SerializeSharding(operands->second[0])));
+    }
+  }
+  return {};
+}
+
 // The sharding of one result; null: none.
 const hlo::Sharding* ResultSharding(const Instruction& root, int64_t index) {
   const hlo::Sharding* sharding = root.sharding();
@@ -301,8 +326,9 @@ Result<std::unique_ptr<ShardedRunner>> ShardedRunner::Create(const hlo::Module& 
   if (manual || partitioned) runner->rewritten_ = hlo::CloneModule(module);
   const hlo::Module& evaluated = runner->rewritten_ ? *runner->rewritten_ : module;
   ShardsOfCalls calls;
-  std::vector<Shards> own = PropagateShards(*evaluated.entry(), runner->parameters_,
-                                            options.num_partitions, partitioned ? &calls : nullptr);
+  std::vector<Shards> own =
+      PropagateShards(*evaluated.entry(), runner->parameters_, options.num_partitions, &calls);
+  TRY(TellInspected(evaluated, calls));
   int64_t results = root.shape().IsTuple() ? root.shape().tuple_size() : 1;
   for (int64_t i = 0; i < results; ++i) {
     const Shape& shape = root.shape().IsTuple() ? root.shape().tuple_element(i) : root.shape();

@@ -169,7 +169,8 @@ class KernelRunner {
       return;
     }
     const uint64_t* c = instr.args.size() > 2 ? Cells(instr.args[2]) : a;
-    for (int i = 0; i < lanes; ++i) out[i] = EvalLane(instr, from, a[i], b[i], c[i]);
+    bool same = kernel_.type(instr.args[0]).lanes == 1;  // a condition for all lanes
+    for (int i = 0; i < lanes; ++i) out[i] = EvalLane(instr, from, a[same ? 0 : i], b[i], c[i]);
   }
 
   Status MakeArray(const Instr& instr) {

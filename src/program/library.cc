@@ -88,6 +88,7 @@ const Routine* FindRoutine(std::string_view name) {
       HouseholderProductRoutine(),
       HouseholderQrRoutine(),
       RngBitGeneratorRoutine(),
+      RngRoutine(),
       SortRoutine(),
       TopKRoutine(),
       TriangularSolveRoutine(),

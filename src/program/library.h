@@ -38,6 +38,11 @@
 //            (read state, write new state, write bits) {dims [, algorithm = "default"]}
 //            HLO's, with "three_fry" or "philox" (the default): state of u64[2], u64[3] or the same
 //            bytes as u32. `dims` is the shape of the bits, of any type.
+// rng        (update u64 counter [, read a, read b], write numbers) {distribution = "uniform" |
+//            "normal" | "bits"}
+//            Numbers of a stream of 64 bits each, by a counter that goes on by one for each (two
+//            for a normal one): uniform in [a, b) of floats and integers (a where that is empty),
+//            normal with mean a and deviation b, or the bits themselves as integers.
 // householder_qr
 //            (read a, write factors, write taus) {m, n [, batch = 1]}
 //            QR factors of m x n matrices in LAPACK's form: H = I - tau v v^H with v = (1, below
@@ -87,6 +92,20 @@ bool BoolAttr(const LibraryStep& call, std::string_view name, bool otherwise);
 std::string_view StringAttr(const LibraryStep& call, std::string_view name,
                             std::string_view otherwise);
 const std::vector<int64_t>* IntsAttr(const LibraryStep& call, std::string_view name);  // or null
+
+// The attributes of an rng that verifies.
+struct RngForm {
+  enum Kind { kUniform, kNormal, kBits } kind = kUniform;
+  DType type = DType::kInvalid, a_type = DType::kInvalid, b_type = DType::kInvalid;
+  int64_t elements = 0;
+  uint64_t numbers() const {  // of the stream
+    return static_cast<uint64_t>(elements) * (kind == kNormal ? 2 : 1);
+  }
+  // Elements begin to end, when the counter was `counter` before the first.
+  void Fill(uint64_t counter, const std::byte* a_data, const std::byte* b_data, int64_t begin,
+            int64_t end, std::byte* out) const;
+};
+RngForm RngFormOf(const Program& program, const Step& step);
 
 // The attributes of a convolution that verifies, with the strides of its operands in elements.
 struct ConvolutionForm {

@@ -16,6 +16,7 @@ Routine GemmRoutine();
 Routine HouseholderProductRoutine();
 Routine HouseholderQrRoutine();
 Routine RngBitGeneratorRoutine();
+Routine RngRoutine();
 Routine SortRoutine();
 Routine TopKRoutine();
 Routine TriangularSolveRoutine();

@@ -33,22 +33,22 @@ V ZeroWins(V a, V b, V factor) {
   return Select(lost & (b == 0), b, product);
 }
 
-// An infinite real part with an angle that is none: infinity in some direction.
-V Unbounded(V x, V cosine, V product) {
-  V any_direction = (Abs(x) == kTrigInfinity) & (cosine != cosine);
+// An infinite real part with an angle that is NaN: infinity in some direction.
+V Unbounded(C z, V product) {
+  V any_direction = (Abs(z.re) == kTrigInfinity) & (z.im != z.im);
   return Select(any_direction, kTrigInfinity, product);
 }
 
 C SinhC(C z) {
   auto [sinh, cosh, factor] = SinhCosh(z.re);
   auto [sine, cosine] = SinCos(z.im);
-  return {Unbounded(z.re, cosine, ZeroWins(sinh, cosine, factor)), ZeroWins(cosh, sine, factor)};
+  return {Unbounded(z, ZeroWins(sinh, cosine, factor)), ZeroWins(cosh, sine, factor)};
 }
 
 C CoshC(C z) {
   auto [sinh, cosh, factor] = SinhCosh(z.re);
   auto [sine, cosine] = SinCos(z.im);
-  return {Unbounded(z.re, cosine, ZeroWins(cosh, cosine, factor)), ZeroWins(sinh, sine, factor)};
+  return {Unbounded(z, ZeroWins(cosh, cosine, factor)), ZeroWins(sinh, sine, factor)};
 }
 
 // With t = tan y, s = sinh x, d = 1 + (1 + t^2) s^2:
@@ -160,7 +160,12 @@ Complex Cosh(KernelBuilder& b, Complex x) {
   return Ids(CoshC(Parts(b, x)));
 }
 Complex Tan(KernelBuilder& b, Complex x) {
-  return ThroughF64(b, x, [](C z) { return OverI(TanhC(TimesI(z))); });
+  return ThroughF64(b, x, [](C z) {
+    C result = OverI(TanhC(TimesI(z)));
+    V no_angle = (detail::Abs(z.re) == kTrigInfinity) & (detail::Abs(z.im) < kTrigInfinity);
+    V nan = z.re - z.re;
+    return SelectC(no_angle, {nan, nan}, result);
+  });
 }
 Complex Tanh(KernelBuilder& b, Complex x) {
   return ThroughF64(b, x, TanhC);

@@ -153,6 +153,11 @@ class ProgramParser {
     } else {
       if (!lexer_.Accept("temp")) return lexer_.Expected("parameter, result, constant or temp");
     }
+    if (lexer_.Accept("size")) {
+      buffer.size_dim = TRY(lexer_.Size("a dimension"));
+      TRY(lexer_.Expect("of"));
+      buffer.size_of = TRY(lexer_.Size("the number of a parameter or result"));
+    }
     if (lexer_.Accept("donate")) buffer.donation = Donation::kMay;
     if (lexer_.Accept("must_donate")) buffer.donation = Donation::kMust;
     if (lexer_.Accept("in")) {

@@ -89,6 +89,7 @@ void AppendBuffer(std::string& out, const Program& program, const Buffer& buffer
       AppendLiteral(out, buffer.value);
       break;
   }
+  if (buffer.size_of >= 0) StrAppend(out, " size ", buffer.size_dim, " of ", buffer.size_of);
   if (buffer.donation == Donation::kMay) out.append(" donate");
   if (buffer.donation == Donation::kMust) out.append(" must_donate");
   if (buffer.base >= 0) {

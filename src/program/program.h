@@ -50,6 +50,9 @@ struct Buffer {
   Shape shape;  // static array; with a layout where the outside cares
   BufferKind kind = BufferKind::kTemp;
   int64_t index = 0;  // number of the parameter or result
+  // Of a parameter or result s32[]: the run-time size of dimension `size_dim` of that parameter or
+  // result, whose shape is the bound. Such parameters and results come last.
+  int64_t size_of = -1, size_dim = 0;
   Donation donation = Donation::kNone;
   MemorySpace space = MemorySpace::kDevice;
   int64_t align = 64;  // bytes; a power of two; buffers with a base take what they get

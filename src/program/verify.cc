@@ -120,7 +120,31 @@ class ProgramVerifier {
         }
       }
     }
+    for (const auto& list : numbered) TRY(CheckSizes(list));
     return CheckTakenParameters(numbered[1]);
+  }
+
+  // Sizes are scalars of their own, behind the arrays whose sizes they are.
+  Status CheckSizes(const std::vector<const Buffer*>& list) const {
+    int64_t arrays = 0;
+    for (const Buffer* buffer : list) {
+      if (buffer->size_of < 0) {
+        if (arrays < buffer->index) {
+          return Fail(buffer->pos, "buffer '", buffer->name, "' comes behind sizes");
+        }
+        ++arrays;
+        continue;
+      }
+      bool fits = buffer->shape.IsScalar() && buffer->shape.dtype() == DType::kS32 &&
+                  buffer->donation == Donation::kNone && buffer->base == -1 &&
+                  buffer->size_of < arrays &&
+                  buffer->size_dim < list[static_cast<size_t>(buffer->size_of)]->shape.rank();
+      if (!fits) {
+        return Fail(buffer->pos, "buffer '", buffer->name, "' is no size of dimension ",
+                    buffer->size_dim, " of number ", buffer->size_of);
+      }
+    }
+    return {};
   }
 
   // Results that lie in donated parameters do not overlap.
@@ -147,6 +171,10 @@ class ProgramVerifier {
     }
     if (buffer.donation != Donation::kNone && buffer.kind != BufferKind::kParameter) {
       return Fail(buffer.pos, "only parameters can be donated, not '", buffer.name, "'");
+    }
+    if (buffer.size_of >= 0 && buffer.kind != BufferKind::kParameter &&
+        buffer.kind != BufferKind::kResult) {
+      return Fail(buffer.pos, "only parameters and results are sizes, not '", buffer.name, "'");
     }
     if (buffer.kind == BufferKind::kConstant) {
       bool same = buffer.value.IsValid() && buffer.value.dtype() == buffer.shape.dtype() &&

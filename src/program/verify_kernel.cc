@@ -213,6 +213,7 @@ class KernelVerifier {
     if (!allowed) return Fail(instr.pos, Name(instr.op), ": does not take ", instr.type);
     for (size_t i = 0; i < instr.args.size(); ++i) {
       bool condition = cls == OpClass::kSelect && i == 0;
+      if (condition && T(instr.args[i]) == Type{DType::kPred, 1}) continue;  // for all lanes
       TRY(Need(instr, instr.args[i],
                condition ? Type{DType::kPred, instr.type.lanes} : instr.type));
     }

@@ -1,21 +1,42 @@
 #include "runtime/literals.h"
 
+#include <algorithm>
+
 #include "base/str.h"
 
 namespace weft::runtime {
 
 using program::BufferKind;
 
+namespace {
+
+struct alignas(64) AlignedSize {
+  int32_t value = 0;
+};
+
+}  // namespace
+
 LiteralRunner::LiteralRunner(const LoadedProgram& program) : program_(program) {
+  std::vector<std::pair<int64_t, Size>> sizes[2];  // by number
   for (const program::Buffer& b : program.program().buffers) {
     size_t number = static_cast<size_t>(b.index) + 1;
-    if (b.kind == BufferKind::kParameter) {
+    if (b.size_of >= 0) {
+      bool given = b.kind == BufferKind::kParameter;
+      sizes[given ? 0 : 1].push_back({b.index, {static_cast<size_t>(b.size_of), b.size_dim}});
+    } else if (b.kind == BufferKind::kParameter) {
       if (parameters_.size() < number) parameters_.resize(number);
       parameters_[number - 1] = {b.shape, b.donation != program::Donation::kNone};
     } else if (b.kind == BufferKind::kResult) {
       if (results_.size() < number) results_.resize(number);
       results_[number - 1].shape = b.shape;
       if (b.base >= 0) results_[number - 1].parameter = program.program().buffers[b.base].index;
+    }
+  }
+  for (int k = 0; k < 2; ++k) {
+    std::ranges::sort(sizes[k], {}, [](const auto& size) { return size.first; });
+    for (const auto& [number, size] : sizes[k]) {
+      (k == 0 ? parameter_sizes_ : result_sizes_).push_back(size);
+      if (k == 1) results_[size.array].shape.set_dynamic(size.dim, true);
     }
   }
 }
@@ -35,6 +56,12 @@ Result<std::vector<Literal>> LiteralRunner::Run(std::span<Literal> arguments, Ca
     in.push_back(parameters_[i].donated ? arguments[i].mutable_data()
                                         : const_cast<std::byte*>(arguments[i].data()));
   }
+  std::vector<AlignedSize> given(parameter_sizes_.size()), got(result_sizes_.size());
+  for (size_t k = 0; k < given.size(); ++k) {
+    const Size& size = parameter_sizes_[k];
+    given[k].value = static_cast<int32_t>(arguments[size.array].dynamic_size(size.dim));
+    in.push_back(reinterpret_cast<std::byte*>(&given[k]));
+  }
   std::vector<Literal> results;
   results.reserve(results_.size());
   for (const Output& r : results_) {
@@ -47,9 +74,13 @@ Result<std::vector<Literal>> LiteralRunner::Run(std::span<Literal> arguments, Ca
       out.push_back(results.back().mutable_data());
     }
   }
+  for (AlignedSize& size : got) out.push_back(reinterpret_cast<std::byte*>(&size));
   call.parameters = std::span(in.data(), in.size());
   call.results = std::span(out.data(), out.size());
   TRY(program_.Run(call));
+  for (size_t k = 0; k < result_sizes_.size(); ++k) {
+    results[result_sizes_[k].array].set_dynamic_size(result_sizes_[k].dim, got[k].value);
+  }
   return results;
 }
 

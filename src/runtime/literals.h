@@ -15,7 +15,8 @@ class LiteralRunner {
  public:
   explicit LiteralRunner(const LoadedProgram& program);
 
-  // Arguments by parameter number; consumed: a donated one that nobody else holds is overwritten,
+  // Arguments by parameter number, sizes excepted: those come with the arrays, and results have
+  // theirs. Arguments are consumed: a donated one that nobody else holds is overwritten,
   // and its memory may be that of a result. `call`: everything but parameters and results.
   Result<std::vector<Literal>> Run(std::span<Literal> arguments, Call call) const;
 
@@ -28,9 +29,14 @@ class LiteralRunner {
     Shape shape;
     int64_t parameter = -1;  // whose memory it takes
   };
+  struct Size {
+    size_t array;
+    int64_t dim;
+  };
   const LoadedProgram& program_;
   std::vector<Parameter> parameters_;
   std::vector<Output> results_;
+  std::vector<Size> parameter_sizes_, result_sizes_;
 };
 
 }  // namespace weft::runtime

@@ -116,7 +116,7 @@ class SuitePlugin:
     del session
     self.reports = []
     self.channel.send(start=item.nodeid.split("::", 1)[-1])
-    begin = time.monotonic()
+    begin, cpu = time.monotonic(), time.process_time()
     item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
     outcome, reason = "pass", ""
     for report in self.reports:
@@ -126,7 +126,8 @@ class SuitePlugin:
       if report.skipped:
         outcome, reason = "skip", reason_of(report)
     self.channel.send(
-        done=outcome, reason=reason, seconds=round(time.monotonic() - begin, 3), memory_mb=memory_mb())
+        done=outcome, reason=reason, seconds=round(time.monotonic() - begin, 3), cpu=round(time.process_time() - cpu, 3),
+        memory_mb=memory_mb())
 
 
 def main():

@@ -172,6 +172,7 @@ class Summary:
     self.rows, self.group_rows, self.all = {}, {}, Row()
     self.broken, self.fixed = [], []
     self.failures = collections.defaultdict(list)
+    self.reasons = {}  # Of known failures, by the same key.
     self.x64 = sorted({x64 for _, x64 in ran})
     for group, files in groups.items():
       total = Row()
@@ -198,7 +199,9 @@ class Summary:
         row.matched += outcome == "pass"
       reason = known.reason(file, x64, name) if self.platform == "weft" else None
       if outcome in BAD:
-        self.failures[outcome, pattern_of(result["reason"])].append(f"{file}::{name}" + (" x64" if x64 else ""))
+        key = outcome, pattern_of(result["reason"])
+        self.failures[key].append(f"{file}::{name}" + (" x64" if x64 else ""))
+        self.reasons.setdefault(key, reason or ("XLA:CPU fails too" if expected == "fail" else ""))
         if reason is None and expected != "fail":
           self.broken.append((file, x64, name, result))
       elif outcome == "pass" and reason is not None:
@@ -224,6 +227,12 @@ class Summary:
         print()
     for (file, x64), error in sorted(self.errors.items()):
       print(f"{file} x64={x64}: {error}")
+
+  def print_times(self):
+    """CPU time of the cases themselves, start of the processes left out: the same on a busy machine."""
+    spent = [result["cpu"] for results in self.ran.values() for result in results.values() if "cpu" in result]
+    if spent:
+      print(f"{sum(spent):.0f} s of CPU time in {len(spent)} cases, {sum(spent) / len(spent):.2f} s a case\n")
 
   def print_failures(self, limit=40):
     groups = sorted(self.failures.items(), key=lambda item: -len(item[1]))
@@ -266,9 +275,10 @@ class Summary:
         lines.append("| " + " | ".join(map(str, cells)) + " |")
     groups = sorted(self.failures.items(), key=lambda item: -len(item[1]))
     if groups:
-      lines += ["", "## Failures by the first line of their error", "", "| cases | error | for example |", "|--:|---|---|"]
+      lines += ["", "## Failures by the first line of their error", "", "| cases | error | for example | why |", "|--:|---|---|---|"]
       for (outcome, reason), ids in groups[:60]:
         text = reason.replace("|", "\\|").replace("`", "'")
-        lines.append(f"| {len(ids)} | {'' if outcome == 'fail' else outcome + ': '}`{text}` | {ids[0]} |")
+        why = self.reasons[outcome, reason].replace("|", "\\|")
+        lines.append(f"| {len(ids)} | {'' if outcome == 'fail' else outcome + ': '}`{text}` | {ids[0]} | {why} |")
     path.write_text("\n".join(lines) + "\n")
     print(f"wrote {path}")

@@ -215,6 +215,8 @@ class Run:
             self.store.clear(file, x64)
           if options.resume and self.complete(file, x64):
             continue
+          if options.failed and not any(row["outcome"] in report.BAD for row in self.old[file, x64][1].values()):
+            continue
           jobs.append(workers.Job(file, x64, self.wanted))
     # Long files first, so that the end of the run is not one of them alone.
     if not options.sample:
@@ -269,6 +271,7 @@ def main():
   known = report.Known(KNOWN)
   summary = report.Summary(run.groups, run.ran, run.totals, run.errors, baseline, known, options.platform)
   summary.print_table()
+  summary.print_times()
   summary.print_failures()
   if options.write_baseline:
     baseline.write(run.ran, run.totals, options.sample)

@@ -221,7 +221,7 @@ class Pool:
         message = process.receive(max(1, begin + self._settings.case_seconds - time.monotonic()))
       if isinstance(message, dict):
         result = dict(
-            outcome=message["done"], reason=message["reason"], seconds=message["seconds"])
+            outcome=message["done"], reason=message["reason"], seconds=message["seconds"], cpu=message["cpu"])
       elif message == "timeout":
         process.end(kill=True)
         result = dict(outcome="timeout", reason=f"over {self._settings.case_seconds:g} s",

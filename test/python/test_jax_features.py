@@ -450,3 +450,35 @@ def test_programs_exported_for_others_do_not():
     exported = jax.export.export(jax.jit(jnp.sin), platforms=["tpu"])(1.0)
     with pytest.raises(ValueError, match="exported for platforms"):
         exported.call(1.0)
+
+
+# What a program is.
+
+
+def test_compiled_text_is_what_runs():
+    compiled = jax.jit(lambda x: jnp.tanh(x * 2).sum(0)).lower(jnp.ones((8, 4))).compile()
+    text = compiled.as_text()
+    assert text.startswith("HloModule jit__lambda") and " fusion(" in text, text
+    assert compiled.cost_analysis()["transcendentals"] == 32
+    assert compiled.memory_analysis().argument_size_in_bytes == 128
+
+
+def test_inspect_array_sharding():
+    code = """
+import jax, numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+mesh = Mesh(np.array(jax.devices()).reshape(2, 2), ("x", "y"))
+seen = []
+
+@jax.jit
+def f(x):
+  jax.debug.inspect_array_sharding(x.T, callback=seen.append)
+  jax.debug.inspect_array_sharding(x.sum(1), callback=seen.append)
+  return x
+
+f(jax.device_put(np.ones((4, 8), np.float32), NamedSharding(mesh, P("x", "y"))))
+print([s.spec for s in seen])
+"""
+    result = weft_jax.run(code, JAX_PLATFORMS="weft", WEFT_CPU_DEVICES="4")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip() == "[P('y', 'x'), P('x',)]"

@@ -139,14 +139,14 @@ jax._src.compilation_cache: is_cache_used
 jax._src.config: use_shardy_partitioner.value transfer_guard_device_to_host._add_hooks
 jax._src.core: abstract_token
 jax._src.custom_partitioning: custom_partitioning_p
-jax._src.debugging: xla_bridge
+jax._src.debugging: xla_bridge xc _inspect_sharding_lowering_rule inspect_sharding_p
 jax._src.dispatch: device_put_p _tpu_gpu_device_put_lowering runtime_tokens.block_until_ready
 jax._src.dlpack: _jax xla_bridge DLDeviceType.kDLCPU
 jax._src.dtypes: canonicalize_value
 jax._src.export._export: call_exported_p
 jax._src.ffi: build_ffi_lowering_function ffi_lowering
 jax._src.interpreters.mlir: _platforms_with_donation _platform_specific_lowerings _lowerings register_lowering set_sharding
-jax._src.interpreters.mlir: ModuleContext.add_host_callback get_constant_handler lower_fun register_constant_handler
+jax._src.interpreters.mlir: ModuleContext.add_host_callback ModuleContext.add_keepalive get_constant_handler lower_fun register_constant_handler
 jax._src.lax.control_flow: loops conditionals
 jax._src.lax.control_flow.conditionals: platform_index_p cond_p
 jax._src.lax.control_flow.loops: xb
@@ -156,6 +156,7 @@ jax._src.lib._jax: buffer_to_dlpack_managed_tensor dlpack_managed_tensor_to_buff
 jax._src.lib._jax: register_custom_call_target register_custom_type
 jax._src.lib.xla_client: register_custom_call_handler register_custom_type_handler
 jax._src.lib.xla_client: register_custom_call_target custom_call_targets
+jax._src.lib.xla_client: OpSharding.ParseFromString HloSharding.from_proto encode_inspect_sharding_callback
 jax._src.numpy.array_constructors: _get_platform
 jax._src.sharding_impls: SdyArray SdyArrayList ShardingContext
 jax._src.tree_util: tree_unflatten

@@ -1,9 +1,10 @@
-// Where the minor dimension of a loop is best cut: a pad or concatenate inside reads something else
-// from there on, and a loop that knows on which side it is reads consecutive elements.
+// Where a loop is best cut: a pad, concatenate or update inside reads something else from there on,
+// and a loop that knows on which side it is reads consecutive elements.
 #include <algorithm>
 #include <set>
 
 #include "compiler/lower/lowering.h"
+#include "compiler/passes/simplify_rules.h"
 
 namespace weft::compiler {
 
@@ -52,6 +53,16 @@ class CutFinder {
         }
         return;
       }
+      case HloOp::kDynamicUpdateSlice: {
+        std::optional<int64_t> start = IntegerValue(*i.operand(d + 2));
+        Visit(*i.operand(0), d, shift);
+        if (!start) return;
+        int64_t size = i.operand(1)->shape().dim(d);
+        *start = std::clamp<int64_t>(*start, 0, i.shape().dim(d) - size);
+        Cut(shift + *start);
+        Cut(shift + *start + size);
+        return Visit(*i.operand(1), d, shift + *start);
+      }
       case HloOp::kSlice: {
         const auto& slice = i.attrs<hlo::SliceAttrs>().slice[k];
         if (slice.stride == 1) Visit(*i.operand(0), d, shift - slice.start);
@@ -86,8 +97,10 @@ class CutFinder {
     }
   }
 
-  std::vector<int64_t> Cuts() const {
-    if (cuts_.size() > kMaxCuts || (cuts_.size() + 1) * members_.size() > kMaxRepeatedMembers) {
+  // `copies`: of the body, beside those that these cuts make.
+  std::vector<int64_t> Cuts(size_t copies) const {
+    if (cuts_.size() > kMaxCuts ||
+        (cuts_.size() + 1) * copies * members_.size() > kMaxRepeatedMembers) {
       return {};
     }
     return {cuts_.begin(), cuts_.end()};
@@ -130,7 +143,36 @@ std::vector<int64_t> MinorCuts(std::span<const Instruction* const> members,
       finder.Visit(*root, static_cast<int64_t>(minor), 0);
     }
   }
-  return finder.Cuts();
+  return finder.Cuts(1);
+}
+
+std::vector<OuterPiece> OuterPieces(std::span<const Instruction* const> members,
+                                    std::span<const Instruction* const> roots, const Dims& dims,
+                                    size_t cuts) {
+  std::vector<OuterPiece> pieces;
+  if (dims.empty()) return pieces;
+  size_t minor = dims.size() - 1, copies = cuts + 1;
+  while (minor > 0 && dims[minor] == 1) --minor;
+  for (size_t d = minor; d-- > 0;) {
+    if (dims[d] < 4) continue;
+    CutFinder finder(members, dims[d]);
+    for (const Instruction* root : roots) {
+      if (root->shape().IsArray() && root->shape().dims() == dims) {
+        finder.Visit(*root, static_cast<int64_t>(d), 0);
+      }
+    }
+    std::vector<int64_t> at = finder.Cuts(copies);
+    if (at.empty()) continue;
+    at.insert(at.begin(), 0);
+    at.push_back(dims[d]);
+    size_t before = copies;
+    for (size_t k = 0; k + 1 < at.size(); ++k) {
+      if ((at[k + 1] - at[k]) * 4 < dims[d]) continue;
+      pieces.push_back({d, at[k], at[k + 1]});
+      copies += before;
+    }
+  }
+  return pieces;
 }
 
 }  // namespace weft::compiler

@@ -31,12 +31,12 @@ constexpr double kStraightCost = 30;
 }  // namespace
 
 KernelDraft::KernelDraft(std::string name, program::Program& program, Memory& memory,
-                         const program::TargetInfo& target)
+                         const program::TargetInfo& target, Ranges* ranges)
     : program_(program),
       memory_(memory),
       target_(target),
       builder_(std::move(name)),
-      elements_(builder_) {
+      elements_(builder_, ranges) {
   builder_.ReuseValues();
 }
 
@@ -126,11 +126,20 @@ Status KernelDraft::OverLanes(int64_t begin, int64_t end, int lanes, bool in_pla
     TRY(run(i, lanes, overlaps ? 1 : multiple));
     builder_.End();
   }
-  if (rest != 0 && in_place) {
-    ValueId i = builder_.BeginLoop(LoopKind::kSerial, builder_.Int(stop), builder_.Int(end),
-                                   builder_.Int(1))[0];
-    TRY(run(i, 1, 1));
-    builder_.End();
+  // What is left by single vectors, then one by one.
+  for (int n = lanes / 4; rest != 0 && in_place; n = 1) {
+    if (n <= 1) n = 1;
+    int64_t next = end - (end - stop) % n;
+    if (next - stop == n) {
+      TRY(run(builder_.Int(stop), n, 1));
+    } else if (next > stop) {
+      ValueId i = builder_.BeginLoop(LoopKind::kSerial, builder_.Int(stop), builder_.Int(next),
+                                     builder_.Int(n))[0];
+      TRY(run(i, n, 1));
+      builder_.End();
+    }
+    stop = next;
+    if (n == 1 || stop == end) break;
   }
   return {};
 }
@@ -149,17 +158,32 @@ Status KernelDraft::StraightLanes(int64_t size, int lanes,
   return {};
 }
 
+// Rows of small matrices are vectors; small vectors are better off as scalars, whose results the
+// next operation does not have to take out of lanes.
+int KernelDraft::RowLanes(const Dims& dims) const {
+  if (target_.kind == program::TargetKind::kGpu || dims.size() < 2) return 1;
+  int64_t row = dims.back(), rows = 1;
+  for (size_t d = 0; d + 1 < dims.size(); ++d) rows *= dims[d];
+  bool even = row >= 4 && std::has_single_bit(static_cast<uint64_t>(row));
+  return rows > 1 && even ? static_cast<int>(std::min<int64_t>(row, kStraightLine)) : 1;
+}
+
 Status KernelDraft::ForEach(const LoopShape& shape, const Body& body) {
   int64_t n = 1;
   for (int64_t d : shape.dims) n *= d;
   if (n == 0) return {};
   bool straight = shape.serial && n <= kStraightLine && (n % 4 != 0 || shape.cost < kStraightCost);
-  if (n == 1 || straight) {
-    for (int64_t i = 0; i < n; ++i) {
+  int lanes = shape.scalar ? 1 : RowLanes(shape.dims);
+  if (n == 1 || straight || (shape.serial && n <= kStraightLine && lanes > 1)) {
+    for (int64_t i = 0; i < n; i += lanes) {
       Index index;
       index.is_linear = true;
       index.linear = elements_.Constant(i);
-      TRY(body(index));
+      if (lanes > 1) index.linear = {builder_.Int(i), 1, lanes, i, i + lanes - 1};
+      elements_.set_lanes(lanes);
+      Status status = body(index);
+      elements_.set_lanes(1);
+      TRY(std::move(status));
     }
     return {};
   }
@@ -246,6 +270,32 @@ Status KernelDraft::NestFrom(const LoopShape& shape, size_t d, size_t end, Index
   return {};
 }
 
+// Where a coordinate lies in a piece, the body knows so.
+Status KernelDraft::OverPieces(const LoopShape& shape, size_t next, const Index& index,
+                               const Body& body) {
+  if (next == shape.outer.size()) return body(index);
+  const OuterPiece& piece = shape.outer[next];
+  const Coord& c = index.coords[piece.dim];
+  KernelBuilder& b = builder_;
+  if (c.low >= piece.begin && c.high < piece.end) return OverPieces(shape, next + 1, index, body);
+  if (c.high < piece.begin || c.low >= piece.end) return OverPieces(shape, next + 1, index, body);
+  ValueId inside = -1;
+  if (c.low < piece.begin) inside = b.Emit(Op::kGe, {c.base, b.Int(piece.begin)});
+  if (c.high >= piece.end) {
+    ValueId below = b.Emit(Op::kLt, {c.base, b.Int(piece.end)});
+    inside = inside < 0 ? below : b.Emit(Op::kAnd, {inside, below});
+  }
+  Index known = index;
+  known.coords[piece.dim].low = std::max(c.low, piece.begin);
+  known.coords[piece.dim].high = std::min(c.high, piece.end - 1);
+  b.BeginIf(inside);
+  TRY(OverPieces(shape, next + 1, known, body));
+  b.BeginElse({});
+  TRY(OverPieces(shape, next + 1, index, body));
+  b.End();
+  return {};
+}
+
 Status KernelDraft::ForNest(const LoopShape& shape, const Body& body) {
   const Dims& dims = shape.dims;
   size_t rank = dims.size(), minor = rank - 1;
@@ -280,11 +330,12 @@ Status KernelDraft::ForNest(const LoopShape& shape, const Body& body) {
     }
     return Status();
   };
+  auto over_rows = [&](const Index& outer) { return OverPieces(shape, 0, outer, over_row); };
   Index index;
   index.coords.resize(rank);
   double work = static_cast<double>(n) * shape.cost;
   int64_t chunks = std::min(static_cast<int64_t>(work / kChunkCost), kMaxChunks);
-  if (shape.serial || chunks <= 1) return NestFrom(shape, 0, minor, index, over_row);
+  if (shape.serial || chunks <= 1) return NestFrom(shape, 0, minor, index, over_rows);
   // The outermost dimensions, as many as give enough chunks, make the grid.
   size_t split = 0;
   int64_t grid = 1;
@@ -308,7 +359,7 @@ Status KernelDraft::ForNest(const LoopShape& shape, const Body& body) {
   linear.linear = {g, 0, 1, 0, grid - 1};
   Index outer = elements_.Coordinates(std::span(dims.data(), split), linear);
   for (size_t d = 0; d < split; ++d) index.coords[d] = outer.coords[d];
-  TRY(NestFrom(shape, split, minor, index, over_row));
+  TRY(NestFrom(shape, split, minor, index, over_rows));
   b.End();
   b.End();
   return {};

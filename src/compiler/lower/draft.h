@@ -41,6 +41,12 @@ class UniqueKernels {
   std::unordered_set<std::string> names_;
 };
 
+// Coordinates of an outer dimension for which the body is written once more, knowing the range.
+struct OuterPiece {
+  size_t dim;
+  int64_t begin, end;
+};
+
 struct LoopShape {
   Dims dims;              // of what is iterated over
   double cost = 1;        // of one element
@@ -52,12 +58,13 @@ struct LoopShape {
   // Coordinates of the innermost dimension (of more than one element) where a case distinction in
   // the body changes: loops stop there. Sorted, inside the dimension.
   std::vector<int64_t> cuts;
+  std::vector<OuterPiece> outer;  // those of one dimension do not overlap
 };
 
 class KernelDraft {
  public:
   KernelDraft(std::string name, program::Program& program, Memory& memory,
-              const program::TargetInfo& target);
+              const program::TargetInfo& target, Ranges* ranges = nullptr);
 
   // Declares the parameters: one for each buffer, updated where it is both read and written.
   void Declare(std::span<const KernelInput> inputs, std::span<const KernelOutput> outputs);
@@ -82,6 +89,7 @@ class KernelDraft {
   // Over [0, size) without a loop, the last ones by fewer lanes.
   Status StraightLanes(int64_t size, int lanes, const std::function<Status(Coord)>& body);
   int LanesFor(int64_t width, int64_t size) const;
+  int RowLanes(const Dims& dims) const;
 
   // The step that launches it.
   program::Step Finish(UniqueKernels& kernels, std::string source);
@@ -95,6 +103,7 @@ class KernelDraft {
   }
   Status ForFlat(const LoopShape& shape, const Body& body);
   Status ForNest(const LoopShape& shape, const Body& body);
+  Status OverPieces(const LoopShape& shape, size_t next, const Index& index, const Body& body);
   Status NestFrom(const LoopShape& shape, size_t d, size_t end, Index& index, const Body& body);
 
   program::Program& program_;

@@ -17,7 +17,8 @@ using HloOp = hlo::Op;
 
 namespace {
 
-constexpr int kMaxDepth = 4000;    // of nested element computations
+constexpr int kMaxDepth = 800;     // of nested element computations
+constexpr int kChainDepth = 32;    // where elementwise chains are no longer walked by recursion
 constexpr int64_t kNearLanes = 4;  // distance of lanes that are read by runs
 
 bool SameCoord(const Coord& a, const Coord& b) {
@@ -94,7 +95,16 @@ Coord ElementEmitter::Add(const Coord& a, const Coord& b) {
   int64_t multiple = std::gcd(a.multiple, b.multiple);
   int64_t low = SumOfBounds(a.low, b.low, -Coord::kUnknownCoord);
   int64_t high = SumOfBounds(a.high, b.high, Coord::kUnknownCoord);
-  if (!wide) return {b_.Add(a.base, b.base), a.step + b.step, multiple, low, high};
+  if (!wide) {
+    Coord sum{b_.Add(a.base, b.base), a.step + b.step, multiple, low, high};
+    auto modulus_of = [](const Coord& c) { return std::max(c.modulus, c.multiple); };
+    auto residue_of = [](const Coord& c) { return c.modulus >= c.multiple ? c.residue : 0; };
+    std::optional<int64_t> x = b_.IntConstant(a.base), y = b_.IntConstant(b.base);
+    sum.modulus = x ? modulus_of(b) : y ? modulus_of(a) : std::gcd(modulus_of(a), modulus_of(b));
+    int64_t residue = (x ? *x : residue_of(a)) + (y ? *y : residue_of(b));
+    sum.residue = (residue % sum.modulus + sum.modulus) % sum.modulus;
+    return sum;
+  }
   ValueId x = LaneValue(a, DType::kS64), y = LaneValue(b, DType::kS64);
   Match(x, y);
   return {b_.Add(x, y), 0, 1, low, high};
@@ -225,6 +235,48 @@ Coord ElementEmitter::FromElement(Element element) {
   return coord;
 }
 
+Result<Coord> ElementEmitter::EmitCoord(const Instruction& instruction, const Index& index) {
+  Coord coord = FromElement(TRY(Emit(instruction, index)));
+  if (!ranges_) return coord;
+  if (std::optional<ValueRange> range = ranges_->Of(instruction)) {
+    coord.low = std::max(range->low, -Coord::kUnknownCoord);
+    coord.high = std::min(range->high, Coord::kUnknownCoord);
+  }
+  return coord;
+}
+
+// Numpy's indices, x < 0 ? x + size : x, are nearly always in range as they are: that is asked
+// first, so that the others cost nothing.
+Result<Coord> ElementEmitter::EmitStart(const Instruction& start, int64_t room) {
+  auto wraps = [&]() -> const Instruction* {
+    if (start.op() != HloOp::kSelect || bound_.contains(&start)) return nullptr;
+    const Instruction *compare = start.operand(0), *x = start.operand(2);
+    bool negative = compare->op() == HloOp::kCompare && compare->operand(0) == x &&
+                    compare->attrs<hlo::CompareAttrs>().direction == hlo::Direction::kLt &&
+                    compare->operand(1)->IsConstant() && !bound_.contains(compare);
+    if (!negative || !IsSigned(x->shape().dtype()) || BitWidth(x->shape().dtype()) < 32) {
+      return nullptr;
+    }
+    return compare->operand(1)->literal().GetInt(0) == 0 ? x : nullptr;
+  };
+  std::optional<ValueRange> range = ranges_ ? ranges_->Of(start) : std::nullopt;
+  const Instruction* x = range && (range->low < 0 || range->high > room) ? wraps() : nullptr;
+  if (x == nullptr || branches_ > 0) return Clamp(TRY(EmitCoord(start, Index())), 0, room);
+  for (const KnownStart& known : starts_) {
+    if (known.start == &start && known.room == room && b_.IsOpen(known.block)) return known.coord;
+  }
+  int64_t block = b_.block();
+  Coord plain = TRY(EmitCoord(*x, Index()));
+  Type wide{DType::kU64, 1};
+  ValueId inside = b_.Emit(Op::kLe, {b_.Cast(plain.base, wide.dtype), b_.Int(room, wide)});
+  b_.BeginIf(inside);
+  b_.BeginElse(std::vector<ValueId>{plain.base});
+  Coord clamped = Clamp(TRY(EmitCoord(start, Index())), 0, room);
+  Coord coord{b_.End(std::vector<ValueId>{clamped.base})[0], 0, 1, 0, room};
+  starts_.push_back({&start, room, block, coord});
+  return coord;
+}
+
 // --- memory ---
 
 // Lanes a few elements from each other: the runs in which they lie, shuffled.
@@ -253,7 +305,10 @@ Element ElementEmitter::LoadAt(KernelBuilder::MemoryId memory, DType dtype, cons
   bool one = !gathers && (lanes_ == 1 || at.step == 0);
   if (parts == 1) {
     bool near = b_.type(at.base).lanes == 1 && std::abs(at.step) <= kNearLanes;
-    if (gathers && near) return {LoadSpread(memory, at), -1};
+    // Whole groups of neighbours, of which lanes take one each, are left to the printer.
+    bool grouped =
+        near && at.step > 1 && at.modulus % at.step == 0 && b_.memory(memory).count % at.step == 0;
+    if (gathers && near && !grouped) return {LoadSpread(memory, at), -1};
     if (gathers) return {b_.Load(memory, LaneValue(at, DType::kS64)), -1};
     return {b_.Load(memory, at.base, one ? 1 : lanes_), -1};
   }
@@ -313,10 +368,14 @@ Element ElementEmitter::Select(ValueId pred, Element a, Element b) {
   auto one = [&](ValueId x, ValueId y) {
     ValueId p = pred;
     Match(x, y);
-    Match(p, x);
-    Match(p, y);
+    if (b_.type(p).lanes > 1) {  // one lane chooses for all
+      Match(p, x);
+      Match(p, y);
+    }
     if (b_.type(x).dtype != DType::kPred) return b_.Select(p, x, y);
     // Logic, so that masks stay masks.
+    Match(p, x);
+    Match(p, y);
     ValueId no = b_.Emit(Op::kNot, {p});
     return b_.Emit(Op::kOr, {b_.Emit(Op::kAnd, {p, x}), b_.Emit(Op::kAnd, {no, y})});
   };
@@ -343,7 +402,7 @@ Result<Element> ElementEmitter::Number(const Literal& literal, int64_t i) {
 
 // --- instructions ---
 
-Result<Element> ElementEmitter::Emit(const Instruction& instruction, const Index& index) {
+const Element* ElementEmitter::FindCached(const Instruction& instruction, const Index& index) {
   std::vector<Cached>& cached = cache_[&instruction];
   for (size_t i = cached.size(); i-- > 0;) {
     if (!b_.IsOpen(cached[i].block)) {
@@ -351,8 +410,41 @@ Result<Element> ElementEmitter::Emit(const Instruction& instruction, const Index
       cached.pop_back();
     } else if (cached[i].lanes == 0 ||
                (cached[i].lanes == lanes_ && SameIndex(cached[i].index, index))) {
-      return cached[i].value;
+      return &cached[i].value;
     }
+  }
+  return nullptr;
+}
+
+// Elementwise ops below this one at the same index, operands first: a long chain of them is walked
+// here and not by recursion.
+Status ElementEmitter::EmitChain(const Instruction& instruction, const Index& index) {
+  struct Place {
+    const Instruction* at;
+    int64_t next;  // operand
+  };
+  std::vector<Place> stack = {{&instruction, 0}};
+  while (true) {
+    Place& top = stack.back();
+    if (top.next == top.at->operand_count()) {
+      if (stack.size() == 1) return {};
+      const Instruction* done = top.at;
+      stack.pop_back();
+      TRY(Emit(*done, index));
+      continue;
+    }
+    const Instruction* operand = top.at->operand(top.next++);
+    bool chained = hlo::IsElementwise(operand->op()) && !bound_.contains(operand) &&
+                   operand->shape().IsScalar() == instruction.shape().IsScalar();
+    if (chained && FindCached(*operand, index) == nullptr) stack.push_back({operand, 0});
+  }
+}
+
+Result<Element> ElementEmitter::Emit(const Instruction& instruction, const Index& index) {
+  if (const Element* known = FindCached(instruction, index)) return *known;
+  if (depth_ > 0 && depth_ % kChainDepth == 0 && hlo::IsElementwise(instruction.op()) &&
+      !bound_.contains(&instruction)) {
+    TRY(EmitChain(instruction, index));
   }
   if (++depth_ > kMaxDepth) {
     return Unimplemented(hlo::Mnemonic(instruction.op()), ": expression too deep to lower");
@@ -372,6 +464,9 @@ Result<Element> ElementEmitter::EmitUncached(const Instruction& instruction, con
     return LoadAt(it->second, shape.dtype(), at);
   }
   HloOp op = instruction.op();
+  if (auto it = arguments_.find(&instruction); it != arguments_.end()) {
+    return Emit(*it->second, index);
+  }
   if (hlo::IsElementwise(op)) {
     std::vector<Element> args;
     for (const Instruction* operand : instruction.operands()) {
@@ -402,6 +497,7 @@ Result<Element> ElementEmitter::EmitUncached(const Instruction& instruction, con
     case HloOp::kReduceWindow: return EmitReduceWindow(instruction, 0, index);
     case HloOp::kDot: return EmitDot(instruction, index);
     case HloOp::kBitcastConvert: return EmitBitcastConvert(instruction, index);
+    case HloOp::kFusion: return Emit(Enter(instruction, 0), index);
     case HloOp::kGetTupleElement: {
       return EmitLeaf(*instruction.operand(0), instruction.tuple_index(), index);
     }
@@ -415,9 +511,18 @@ Result<Element> ElementEmitter::EmitLeaf(const Instruction& instruction, int64_t
     case HloOp::kReduce: return EmitReduce(instruction, leaf, index);
     case HloOp::kReduceWindow: return EmitReduceWindow(instruction, leaf, index);
     case HloOp::kTuple: return Emit(*instruction.operand(leaf), index);
+    case HloOp::kFusion: return Emit(Enter(instruction, leaf), index);
     default:
       return Unimplemented(hlo::Mnemonic(instruction.op()), ": no native lowering of its tuple");
   }
+}
+
+const Instruction& ElementEmitter::Enter(const Instruction& fusion, int64_t leaf) {
+  const hlo::Computation& called = *fusion.attrs<hlo::FusionAttrs>().calls;
+  for (const Instruction* parameter : called.parameters()) {
+    arguments_[parameter] = fusion.operand(parameter->parameter_number());
+  }
+  return fusion.shape().IsTuple() ? *called.root()->operand(leaf) : *called.root();
 }
 
 // Ops whose element is an element of the operand, at another index.
@@ -558,9 +663,8 @@ Result<Element> ElementEmitter::EmitDynamicSlice(const Instruction& slice, const
   for (int64_t d = 0; d < operand.shape().rank(); ++d) {
     int64_t room = operand.shape().dim(d) - slice.shape().dim(d);
     if (room == 0) continue;
-    Coord start = FromElement(TRY(Emit(*slice.operand(d + 1), Index())));
     Coord& c = at.coords[static_cast<size_t>(d)];
-    c = Add(c, Clamp(start, 0, room));
+    c = Add(c, TRY(EmitStart(*slice.operand(d + 1), room)));
   }
   return Emit(operand, at);
 }
@@ -601,9 +705,9 @@ Result<Element> ElementEmitter::EmitGather(const Instruction& gather, const Inde
   }
   for (size_t k = 0; k < attrs.start_index_map.size(); ++k) {
     size_t d = static_cast<size_t>(attrs.start_index_map[k]);
-    Element start = TRY(Emit(*gather.operand(1), start_index(static_cast<int64_t>(k))));
+    Coord start = TRY(EmitCoord(*gather.operand(1), start_index(static_cast<int64_t>(k))));
     int64_t room = operand.dims()[d] - attrs.slice_sizes[d];
-    moved.coords[d] = Add(moved.coords[d], Clamp(FromElement(start), 0, room));
+    moved.coords[d] = Add(moved.coords[d], Clamp(start, 0, room));
   }
   return Emit(*gather.operand(0), moved);
 }

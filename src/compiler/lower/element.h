@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/inline_vec.h"
+#include "compiler/ranges.h"
 #include "hlo/instruction.h"
 #include "program/builder.h"
 
@@ -34,6 +35,7 @@ struct Coord {
   int64_t multiple = 1;  // base is a multiple of this
   // What is known of the values in all lanes: low <= value <= high.
   int64_t low = -kUnknownCoord, high = kUnknownCoord;
+  int64_t modulus = 1, residue = 0;  // base is as much more than a multiple of modulus
   static constexpr int64_t kUnknownCoord = int64_t{1} << 60;
 };
 
@@ -46,7 +48,9 @@ struct Index {
 
 class ElementEmitter {
  public:
-  explicit ElementEmitter(KernelBuilder& builder) : b_(builder) {}
+  // `ranges`: what is known of indices; null: nothing.
+  explicit ElementEmitter(KernelBuilder& builder, Ranges* ranges = nullptr)
+      : b_(builder), ranges_(ranges) {}
 
   // Lanes of what is emitted from now on.
   void set_lanes(int lanes) { lanes_ = lanes; }
@@ -89,6 +93,10 @@ class ElementEmitter {
   Coord Clamp(const Coord& coord, int64_t low, int64_t high);
   // A coordinate computed by the program: an integer element.
   Coord FromElement(Element element);
+  // The same, of an instruction: within its range.
+  Result<Coord> EmitCoord(const hlo::Instruction& instruction, const Index& index);
+  // Where a dynamic slice starts: a scalar, clamped to [0, room].
+  Result<Coord> EmitStart(const hlo::Instruction& start, int64_t room);
 
   KernelBuilder& builder() { return b_; }
   // Both with as many lanes as the wider one has.
@@ -99,6 +107,8 @@ class ElementEmitter {
 
  private:
   using Args = std::span<Element>;
+  const Element* FindCached(const hlo::Instruction& instruction, const Index& index);
+  Status EmitChain(const hlo::Instruction& instruction, const Index& index);
   Result<Element> EmitUncached(const hlo::Instruction& instruction, const Index& index);
   Result<Element> EmitMoved(const hlo::Instruction& instruction, const Index& index);
   Result<Element> EmitPad(const hlo::Instruction& pad, const Index& index);
@@ -106,6 +116,8 @@ class ElementEmitter {
   // element_joined.cc
   Result<Element> EmitConcatenateAt(const hlo::Instruction& concatenate, size_t d, const Index& at,
                                     int64_t first);
+  Result<Element> EmitConcatenateRun(const hlo::Instruction& concatenate, size_t d, const Index& at,
+                                     std::vector<int64_t> tried);
   Result<Element> EmitConcatenateChosen(const hlo::Instruction& concatenate, size_t d,
                                         const Index& at);
   struct Operands {  // [begin, end) of a concatenation; where the first begins
@@ -149,7 +161,18 @@ class ElementEmitter {
     int64_t block;
     int lanes;
   };
+  // The instruction of a fused computation that the fusion, or a leaf of it, is.
+  const hlo::Instruction& Enter(const hlo::Instruction& fusion, int64_t leaf);
+  struct KnownStart {
+    const hlo::Instruction* start;
+    int64_t room, block;
+    Coord coord;
+  };
   KernelBuilder& b_;
+  Ranges* ranges_;
+  std::vector<KnownStart> starts_;
+  // Parameters of fusions that are computed here: what they stand for.
+  std::unordered_map<const hlo::Instruction*, const hlo::Instruction*> arguments_;
   int lanes_ = 1;
   std::unordered_map<const hlo::Instruction*, KernelBuilder::MemoryId> bound_;
   std::unordered_map<const hlo::Instruction*, Place> places_;  // of bound ones, where not row-major

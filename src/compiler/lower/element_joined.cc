@@ -72,12 +72,20 @@ Result<Element> ElementEmitter::EmitConcatenate(const Instruction& concatenate,
     return EmitConcatenateChosen(concatenate, d, at);
   }
   if (first) return EmitConcatenateAt(concatenate, d, at, *first);
-  int64_t offset = 0, most = -1, begin = 0;
-  const Instruction* largest = nullptr;
-  for (const Instruction* operand : concatenate.operands()) {
-    int64_t size = operand->shape().dim(static_cast<int64_t>(d));
-    if (size > most) {
-      largest = operand;
+  return EmitConcatenateRun(concatenate, d, at, {});
+}
+
+// A run of lanes that lies within one operand is read as one, the largest tried first; `tried` are
+// those that it does not lie within.
+Result<Element> ElementEmitter::EmitConcatenateRun(const Instruction& concatenate, size_t d,
+                                                   const Index& at, std::vector<int64_t> tried) {
+  const Coord along = at.coords[d];
+  int64_t offset = 0, most = -1, begin = 0, which = -1;
+  for (int64_t k = 0; k < concatenate.operand_count(); ++k) {
+    int64_t size = concatenate.operand(k)->shape().dim(static_cast<int64_t>(d));
+    bool reached = along.high >= offset && along.low < offset + size;
+    if (size > most && reached && std::find(tried.begin(), tried.end(), k) == tried.end()) {
+      which = k;
       most = size;
       begin = offset;
     }
@@ -87,9 +95,6 @@ Result<Element> ElementEmitter::EmitConcatenate(const Instruction& concatenate,
     return EmitConcatenateChosen(concatenate, d, at);
   }
   ValueId inside = -1;
-  if (along.high < begin || along.low >= begin + most) {
-    return EmitConcatenateChosen(concatenate, d, at);
-  }
   if (along.low < begin) inside = b_.Emit(Op::kGe, {along.base, b_.Int(begin)});
   if (along.high >= begin + most) {
     ValueId below = b_.Emit(Op::kLe, {along.base, b_.Int(begin + most - lanes_)});
@@ -100,12 +105,13 @@ Result<Element> ElementEmitter::EmitConcatenate(const Instruction& concatenate,
     Coord& c = moved.coords[d] = AddConstant(along, -begin);
     c.low = std::max(c.low, int64_t{0});
     c.high = std::min(c.high, most - 1);
-    return Emit(*largest, moved);
+    return Emit(*concatenate.operand(which), moved);
   };
   if (inside < 0) return within();
+  tried.push_back(which);
   ++branches_;
-  auto value =
-      EmitEither(inside, within, [&] { return EmitConcatenateChosen(concatenate, d, at); });
+  auto value = EmitEither(inside, within,
+                          [&] { return EmitConcatenateRun(concatenate, d, at, std::move(tried)); });
   --branches_;
   return value;
 }
@@ -219,6 +225,7 @@ Result<Element> ElementEmitter::EmitConcatenateChosen(const Instruction& concate
   return EmitConcatenateRange(concatenate, d, at, {0, concatenate.operand_count(), 0});
 }
 
+// Dimensions in which all lanes are known to lie inside or outside the update ask nothing.
 Result<Element> ElementEmitter::EmitDynamicUpdateSlice(const Instruction& update,
                                                        const Index& index) {
   const Instruction &operand = *update.operand(0), &slice = *update.operand(1);
@@ -231,28 +238,34 @@ Result<Element> ElementEmitter::EmitDynamicUpdateSlice(const Instruction& update
     if (a >= 0) Match(a, b);
     a = a < 0 ? b : b_.Emit(Op::kAnd, {a, b});
   };
+  std::vector<int64_t> asked;     // dimensions
   ValueId inside = -1, all = -1;  // each lane; all lanes
   for (int64_t d = 0; d < rank; ++d) {
     int64_t size = slice.shape().dim(d), room = operand.shape().dim(d) - size;
     if (room == 0) continue;
     size_t i = static_cast<size_t>(d);
-    Coord start = Clamp(FromElement(TRY(Emit(*update.operand(d + 2), Index()))), 0, room);
-    from.coords[i] = Add(at.coords[i], Scale(start, -1));
+    Coord start = TRY(EmitStart(*update.operand(d + 2), room));
+    Coord& c = from.coords[i] = Add(at.coords[i], Scale(start, -1));
+    if (c.high < 0 || c.low >= size) return Emit(operand, at);
+    inner.coords[i] = c;
+    if (c.low >= 0 && c.high < size) continue;
+    asked.push_back(d);
     if (run) {
       int64_t last = i == minor ? size - lanes_ : size - 1;
-      both(all, b_.Emit(Op::kGe, {from.coords[i].base, b_.Int(0)}));
-      both(all, b_.Emit(Op::kLe, {from.coords[i].base, b_.Int(last)}));
+      if (c.low < 0) both(all, b_.Emit(Op::kGe, {c.base, b_.Int(0)}));
+      if (c.high >= size) both(all, b_.Emit(Op::kLe, {c.base, b_.Int(last)}));
     }
   }
   auto chosen = [&]() -> Result<Element> {
-    for (int64_t d = 0; d < rank; ++d) {
+    for (int64_t d : asked) {
       int64_t size = slice.shape().dim(d);
-      if (operand.shape().dim(d) == size) continue;
       size_t i = static_cast<size_t>(d);
-      ValueId x = LaneValue(from.coords[i], DType::kS64);
+      const Coord& c = from.coords[i];
+      bool wide = b_.type(c.base).lanes > 1 || (c.step != 0 && lanes_ > 1);
+      ValueId x = wide ? LaneValue(c, DType::kS64) : c.base;
       both(inside, b_.Emit(Op::kAnd, {b_.Emit(Op::kGe, {x, b_.Int(0, b_.type(x))}),
                                       b_.Emit(Op::kLt, {x, b_.Int(size, b_.type(x))})}));
-      inner.coords[i] = Clamp(from.coords[i], 0, size - 1);
+      inner.coords[i] = Clamp(c, 0, size - 1);
     }
     Element value = TRY(Emit(slice, inner));
     if (inside < 0) return value;

@@ -117,6 +117,29 @@ KernelBody Lowering::BodyOf(const Instruction& instruction) const {
   return body;
 }
 
+namespace {
+
+// How many elements are put together in all.
+double Combined(const Instruction& i) {
+  double elements = static_cast<double>(i.shape().elements());
+  switch (i.op()) {
+    case HloOp::kReduce: return static_cast<double>(i.operand(0)->shape().elements());
+    case HloOp::kReduceWindow:
+      for (const hlo::WindowDim& d : i.attrs<hlo::ReduceWindowAttrs>().window.dims) {
+        elements *= static_cast<double>(d.size);
+      }
+      return elements;
+    case HloOp::kDot:
+      for (int64_t d : i.attrs<hlo::DotAttrs>().lhs_contracting_dims) {
+        elements *= static_cast<double>(i.operand(0)->shape().dim(d));
+      }
+      return elements;
+    default: return 0;
+  }
+}
+
+}  // namespace
+
 LoopShape Lowering::ShapeOf(const KernelBody& body, const Dims& dims) const {
   LoopShape shape;
   shape.dims = dims;
@@ -139,13 +162,11 @@ LoopShape Lowering::ShapeOf(const KernelBody& body, const Dims& dims) const {
   for (const Instruction* i : body.members) {
     shape.flat &= !NeedsCoordinates(*i);
     if (!i->shape().IsArray()) continue;
-    double times = std::max(1.0, static_cast<double>(i->shape().elements()) / elements);
-    note(i->shape().dtype(), times * ElementCost(*i));
-    cost += times * ElementCost(*i);
-    if (i->op() == HloOp::kReduce || i->op() == HloOp::kDot || i->op() == HloOp::kReduceWindow) {
-      cost += 2.0 * static_cast<double>(i->operand(0)->shape().elements()) /
-              std::max(1.0, static_cast<double>(i->shape().elements()));
-    }
+    // Of an update only what is new.
+    const Shape& made = i->op() == HloOp::kDynamicUpdateSlice ? i->operand(1)->shape() : i->shape();
+    double times = std::max(1.0, static_cast<double>(made.elements()) / elements);
+    if (!i->shape().IsScalar()) note(i->shape().dtype(), times * ElementCost(*i));
+    cost += times * ElementCost(*i) + 2.0 * Combined(*i) / std::max(1.0, elements);
   }
   constexpr double kMinorShare = 0.15;
   double total = 0, wider = 0;
@@ -165,7 +186,7 @@ LoopShape Lowering::ShapeOf(const KernelBody& body, const Dims& dims) const {
 }
 
 KernelDraft Lowering::NewDraft(const KernelBody& body) {
-  return KernelDraft(body.instruction->name(), program_, memory_, target_);
+  return KernelDraft(body.instruction->name(), program_, memory_, target_, &ranges_);
 }
 
 void Lowering::Finish(KernelDraft& draft, const KernelBody& body, Steps& steps) {
@@ -211,6 +232,7 @@ Status Lowering::LowerLoop(const KernelBody& body, Steps& steps) {
     std::vector<const Instruction*> roots;
     for (const KernelOutput& output : body.outputs) roots.push_back(output.inside);
     shape.cuts = MinorCuts(body.members, roots, shape.dims);
+    shape.outer = OuterPieces(body.members, roots, shape.dims, shape.cuts.size());
   }
   TRY(draft.ForEach(shape, [&](const Index& index) -> Status {
     std::vector<Element> values;
@@ -308,9 +330,8 @@ Status Lowering::LowerUpdate(const KernelBody& body, Steps& steps) {
     for (int64_t d = 0; d < root.shape().rank(); ++d) {
       int64_t room = root.shape().dim(d) - slice.shape().dim(d);
       if (room == 0) continue;
-      Coord start = e.FromElement(TRY(e.Emit(*root.operand(d + 2), Index())));
       Coord& c = to.coords[static_cast<size_t>(d)];
-      c = e.Add(c, e.Clamp(start, 0, room));
+      c = e.Add(c, TRY(e.EmitStart(*root.operand(d + 2), room)));
     }
     e.StoreAt(draft.MemoryOf(result), root.shape().dtype(), e.Linear(root.shape().dims(), to),
               value);
@@ -356,20 +377,29 @@ Status Lowering::LowerReduce(const KernelBody& body, Steps& steps) {
   if (!same || dims.length <= kShortReduce) return LowerLoop(body, steps);
   if (!dims.minor) return LowerColumnReduce(body, reduces, wanted, dims, steps);
   double total = shape.cost * static_cast<double>(dims.rows) * static_cast<double>(dims.length);
-  auto store = [&](KernelDraft& draft, const Index& row, std::span<const Element> values) {
+  KeptTogether together = KeptInside(dims);
+  Dims rows = dims.kept_sizes;
+  size_t inside = dims.kept.size();  // the dimension kept together
+  for (size_t k = 0; k < dims.kept.size(); ++k) {
+    if (dims.kept[k] == together.dimension) rows[inside = k] = 1;
+  }
+  auto store = [&](KernelDraft& draft, Index row, std::span<const Element> values) {
     ElementEmitter& e = draft.elements();
-    for (size_t k = 0; k < body.outputs.size(); ++k) {
-      MemValue to = body.outputs[k].value;
-      e.StoreAt(draft.MemoryOf(to), memory_.shape(to).dtype(), e.Linear(dims.kept_sizes, row),
-                values[wanted[k]]);
+    for (int64_t v = 0; v < together.size; ++v) {
+      if (together.dimension >= 0) row.coords[inside] = e.Constant(v);
+      for (size_t k = 0; k < body.outputs.size(); ++k) {
+        MemValue to = body.outputs[k].value;
+        e.StoreAt(draft.MemoryOf(to), memory_.shape(to).dtype(), e.Linear(dims.kept_sizes, row),
+                  values[static_cast<size_t>(v) * count + wanted[k]]);
+      }
     }
   };
   if (serial_ || dims.rows >= 8 || total < kSplitReduceCost) {
     KernelDraft draft = NewDraft(body);
     draft.Declare(body.inputs, body.outputs);
-    RowReducer reducer(draft, reduces, shape.width);
-    double row_cost = shape.cost * static_cast<double>(dims.length);
-    TRY(draft.ForEachRow(dims.kept_sizes, row_cost, serial_, [&](const Index& row) -> Status {
+    RowReducer reducer(draft, reduces, shape.width, together);
+    double row_cost = shape.cost * static_cast<double>(dims.length * together.size);
+    TRY(draft.ForEachRow(rows, row_cost, serial_, [&](const Index& row) -> Status {
       store(draft, row, TRY(reducer.Row(row, draft.builder().Int(0), dims.length, false)));
       return {};
     }));

@@ -4,7 +4,6 @@
 
 #include "base/log.h"
 #include "base/str.h"
-#include "compiler/elementwise_loop.h"
 #include "compiler/lower/lowering.h"
 #include "compiler/trip_count.h"
 
@@ -18,8 +17,8 @@ using HloOp = hlo::Op;
 
 namespace {
 
-// One round of a loop that costs less than this (units of ElementCost) runs on one thread, in one
-// native function.
+// One round of a loop that costs less than this (units of ElementCost) for each 128 bits of a
+// vector runs on one thread, in one native function.
 constexpr double kSerialLoopCost = 150'000;
 
 double CostOf(const hlo::Computation& computation);
@@ -187,8 +186,7 @@ Status Lowering::LowerInstruction(const Instruction& i, Steps& steps) {
   if (IsOverwrittenUnread(i)) return {};
   if (i.IsParameter() || i.IsConstant() || IsForwarding(i)) return {};
   switch (i.op()) {
-    case HloOp::kWhile:
-      return IsElementwiseLoop(i) ? LowerElementwiseLoop(i, steps) : LowerWhile(i, steps);
+    case HloOp::kWhile: return LowerWhile(i, steps);
     case HloOp::kConditional: return LowerConditional(i, steps);
     case HloOp::kScatter: return LowerScatter(i, steps);
     case HloOp::kSelectAndScatter: return LowerSelectAndScatter(i, steps);
@@ -199,6 +197,8 @@ Status Lowering::LowerInstruction(const Instruction& i, Steps& steps) {
     case HloOp::kTriangularSolve: return LowerTriangularSolve(i, steps);
     case HloOp::kFft:
     case HloOp::kTopK:
+    case HloOp::kRng:
+    case HloOp::kRngGetAndUpdateState:
     case HloOp::kRngBitGenerator:
     case HloOp::kConvolution:
     case HloOp::kCustomCall: return LowerRoutine(i, steps);
@@ -285,9 +285,11 @@ Status Lowering::LowerWhile(const Instruction& loop, Steps& steps) {
     start.emplace_back(init[k], state[k]);
   }
   CopyTogether(std::move(start), "initial loop state", loop, steps);
+  if (TRY(LowerStateLoop(loop, steps))) return {};
   bool outer = serial_, outer_in_loop = in_loop_;
   in_loop_ = true;
-  serial_ = serial_ || CostOf(*attrs.body) + CostOf(*attrs.condition) < kSerialLoopCost;
+  double serial_cost = kSerialLoopCost * static_cast<double>(target_.vector_bits) / 128;
+  serial_ = serial_ || CostOf(*attrs.body) + CostOf(*attrs.condition) < serial_cost;
   program::WhileStep op;
   TRY(LowerComputation(*attrs.condition, op.condition));
   TRY(LowerComputation(*attrs.body, op.body));
@@ -338,6 +340,13 @@ Result<program::Program> Lowering::Run() {
   std::vector<std::pair<MemValue, MemValue>> moves;
   for (size_t k = 0; k < results.size(); ++k) moves.emplace_back(roots[k], results[k]);
   CopyTogether(std::move(moves), "result", *entry.root(), program_.steps);
+  if (random_counter_ >= 0) {
+    Step start;
+    start.op = program::FillStep{std::vector<std::byte>(8)};
+    start.uses = {Out(program_, random_counter_)};
+    start.name = "random_counter";
+    program_.steps.insert(program_.steps.begin(), std::move(start));
+  }
   return std::move(program_);
 }
 

@@ -122,6 +122,11 @@ ENTRY main {
 
 TEST(Copies, ReasonsNameBothValuesAndThePlace) {
   auto module = hlo::ParseModule(R"(HloModule m, input_output_alias={ {0}: (0, {}, may-alias) }
+less {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = pred[] compare(a, b), direction=LT
+}
 ENTRY main {
   x = f32[1000] parameter(0)
   i = s32[] parameter(1)
@@ -132,11 +137,6 @@ ENTRY main {
   y = f32[1000] add(s, w)
   z = f32[1000] subtract(y, x)
   ROOT r = (f32[1000], f32[1000]) tuple(u, z)
-}
-less {
-  a = f32[] parameter(0)
-  b = f32[] parameter(1)
-  ROOT c = pred[] compare(a, b), direction=LT
 })");
   ASSERT_TRUE(module) << module.error().ToString();
   auto compiled = Compile(**module, {}, program::TargetInfo::GenericCpu(), {});
@@ -145,7 +145,7 @@ less {
   EXPECT_EQ(compiled->copies[0].bytes, 4000);
   const std::string& reason = compiled->copies[0].reason;
   EXPECT_NE(reason.find("argument 0 is read by"), std::string::npos) << reason;
-  EXPECT_NE(reason.find("after u is written"), std::string::npos) << reason;
+  EXPECT_NE(reason.find("after result 0 is written at"), std::string::npos) << reason;
 }
 
 }  // namespace

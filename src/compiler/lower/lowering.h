@@ -35,12 +35,21 @@ struct DotSizes {
 // cuts.cc: where loops over `dims` that compute the roots from the members are to be cut.
 std::vector<int64_t> MinorCuts(std::span<const hlo::Instruction* const> members,
                                std::span<const hlo::Instruction* const> roots, const Dims& dims);
+// Dimensions outside the minor one that are best cut too, with the ranges between the cuts that
+// take much of the dimension; `cuts` of the minor one are there already.
+std::vector<OuterPiece> OuterPieces(std::span<const hlo::Instruction* const> members,
+                                    std::span<const hlo::Instruction* const> roots,
+                                    const Dims& dims, size_t cuts);
 
 class Lowering {
  public:
   Lowering(const hlo::Module& module, const CompileOptions& options,
            const program::TargetInfo& target, Memory memory)
-      : module_(module), options_(options), target_(target), memory_(std::move(memory)) {}
+      : module_(module),
+        options_(options),
+        target_(target),
+        memory_(std::move(memory)),
+        ranges_(module) {}
   Result<program::Program> Run();
   std::vector<CopyNote> TakeCopies() { return std::move(copies_); }
 
@@ -49,8 +58,11 @@ class Lowering {
   Status LowerInstruction(const hlo::Instruction& instruction, Steps& steps);
   Status LowerWhile(const hlo::Instruction& loop, Steps& steps);
   void NextRound(const hlo::Instruction& loop, program::WhileStep& op, Steps& before);
-  // elementwise_while.cc
-  Status LowerElementwiseLoop(const hlo::Instruction& loop, Steps& steps);
+  // state_loop.cc: all rounds of a loop over arrays, element by element; false: it is another one.
+  Result<bool> LowerStateLoop(const hlo::Instruction& loop, Steps& steps);
+  Status EmitRounds(KernelDraft& draft, const hlo::Instruction& loop,
+                    std::span<const hlo::Instruction* const> reads, bool arrays, int64_t trips,
+                    const Index& index);
   Status LowerConditional(const hlo::Instruction& conditional, Steps& steps);
 
   // kernels.cc
@@ -123,12 +135,14 @@ class Lowering {
   const CompileOptions& options_;
   const program::TargetInfo& target_;
   Memory memory_;
+  Ranges ranges_;
   program::Program program_;
   UniqueKernels kernels_;
   bool serial_ = false;  // inside a loop that is to run as one native function
   bool in_loop_ = false;
   std::vector<CopyNote> copies_;
   int scratch_count_ = 0;
+  program::BufferId random_counter_ = -1;  // of the stream that rng reads, 0 when a run begins
 };
 
 }  // namespace weft::compiler

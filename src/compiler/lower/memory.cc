@@ -6,7 +6,6 @@
 
 #include "base/check.h"
 #include "base/str.h"
-#include "compiler/elementwise_loop.h"
 #include "hlo/computation.h"
 
 namespace weft::compiler {
@@ -100,7 +99,7 @@ Status Memory::Walk(const hlo::Computation& computation, bool in_loop) {
     if (i->IsParameter()) {
       if (leaves_.contains(i)) continue;
     }
-    if (i->op() == HloOp::kWhile && !IsElementwiseLoop(*i)) {
+    if (i->op() == HloOp::kWhile) {
       TRY(WalkWhile(*i, in_loop));
       continue;
     }
@@ -109,25 +108,7 @@ Status Memory::Walk(const hlo::Computation& computation, bool in_loop) {
       continue;
     }
     std::vector<MemValue> mine;
-    if (i->op() == HloOp::kWhile) {
-      // One kernel: each element of the state is read before it is written.
-      const std::vector<MemValue> init = Leaves(*i->operand(0));
-      std::vector<bool> passes = PassedThrough(*i);
-      int32_t at = NextMoment(*i);
-      ForEachLeaf(i->shape(), [&](const Shape& shape) {
-        MemValue from = init[mine.size()];
-        if (passes[mine.size()]) {
-          UseAt(from, at + 1);
-          mine.push_back(from);
-          return;
-        }
-        MemValue v = NewValue(shape, i, in_loop);
-        UseAt(from, shape.IsScalar() ? at + 1 : at);
-        DefineAt(v, at + 1);
-        if (!shape.IsScalar()) wishes_.push_back({from, v, shape.ByteSize(), Why::kInPlace});
-        mine.push_back(v);
-      });
-    } else if (i->op() == HloOp::kTuple) {
+    if (i->op() == HloOp::kTuple) {
       for (const Instruction* operand : i->operands()) {
         const auto& leaves = Leaves(*operand);
         mine.insert(mine.end(), leaves.begin(), leaves.end());

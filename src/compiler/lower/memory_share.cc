@@ -75,15 +75,28 @@ const std::vector<size_t>& Memory::Alternating(const Instruction& loop) const {
   return it == alternating_.end() ? kNone : it->second;
 }
 
-// What the body makes must have a temporary of its own, which then belongs to the loop.
+// What the body makes must have a temporary of its own, which then belongs to the loop; or lie
+// where the part of the state was that becomes its place.
 void Memory::FindAlternating() {
   std::unordered_set<int32_t> taken;
+  std::vector<std::pair<int32_t, int32_t>> trading;
   for (const Round& round : rounds_) {
     int32_t next = Find(round.next), state = Find(round.state);
     const Value &x = values_[static_cast<size_t>(next)], &y = values_[static_cast<size_t>(state)];
-    if (next == state || x.constant != nullptr || x.parameter >= 0 || x.result >= 0) continue;
+    if (next == state || x.constant != nullptr) continue;
     if (x.shape.ByteSize() < kAlternatingBytes || x.shape != y.shape) continue;
-    if (x.live.front().begin <= round.body || x.live.back().end > round.end + 1) continue;
+    // Two parts of the state that change places, or a temporary of the body.
+    bool trades = std::any_of(rounds_.begin(), rounds_.end(), [&](const Round& other) {
+      return other.loop == round.loop && Find(other.next) == state && Find(other.state) == next;
+    });
+    if (trades &&
+        std::find(trading.begin(), trading.end(), std::pair(state, next)) != trading.end()) {
+      alternating_[round.loop].push_back(round.leaf);  // the other half
+      continue;
+    }
+    bool is_temporary = x.parameter < 0 && x.result < 0 && x.live.front().begin > round.body &&
+                        x.live.back().end <= round.end + 1;
+    if (!trades && !is_temporary) continue;
     std::optional<int64_t> trips = TripCount(*round.loop);
     if (trips ? *trips < 2
               : x.shape.ByteSize() < kTestedAlternatingBytes || !MayTestTwice(*round.loop)) {
@@ -91,9 +104,12 @@ void Memory::FindAlternating() {
     }
     if (!taken.insert(next).second || !taken.insert(state).second) continue;
     // In every second round each is where the other was: both are taken for the whole loop.
-    values_[static_cast<size_t>(next)].live = {{round.start, round.end + 1, round.next}};
+    std::vector<Segment>& made = values_[static_cast<size_t>(next)].live;
+    made = {{std::min(made.front().begin, round.start), std::max(made.back().end, round.end + 1),
+             round.next}};
     std::vector<Segment>& live = values_[static_cast<size_t>(state)].live;
     live = {{live.front().begin, live.back().end, round.state}};
+    if (trades) trading.emplace_back(next, state);
     alternating_[round.loop].push_back(round.leaf);
   }
 }

@@ -83,14 +83,30 @@ ReduceDims SplitDims(const Instruction& reduce) {
   return split;
 }
 
+KeptTogether KeptInside(const ReduceDims& dims) {
+  constexpr int64_t kMostTogether = 4;
+  KeptTogether together;
+  for (size_t k = 0; k < dims.kept.size(); ++k) {
+    if (dims.reduced.empty() || dims.kept[k] < dims.reduced.back() || dims.kept_sizes[k] == 1) {
+      continue;
+    }
+    if (together.dimension >= 0 || dims.kept_sizes[k] > kMostTogether) return {};
+    together = {dims.kept[k], dims.kept_sizes[k]};
+  }
+  return together;
+}
+
 RowReducer::RowReducer(KernelDraft& draft, std::span<const Instruction* const> reduces,
-                       int64_t width)
+                       int64_t width, KeptTogether together)
     : draft_(draft),
       e_(draft.elements()),
       b_(draft.builder()),
-      reduces_(reduces.begin(), reduces.end()),
+      together_(together),
       dims_(SplitDims(*reduces[0])),
       width_(width) {
+  for (int64_t v = 0; v < together.size; ++v) {
+    reduces_.insert(reduces_.end(), reduces.begin(), reduces.end());
+  }
   for (const Instruction* reduce : reduces_) {
     int64_t n = reduce->operand_count() / 2;
     const hlo::Computation& to_apply = *reduce->attrs<hlo::ReduceAttrs>().to_apply;
@@ -144,9 +160,15 @@ Result<std::vector<Element>> RowReducer::AccumulateAt(const Index& index,
                                                       std::vector<Element> acc) {
   if (also_) TRY(also_(index));
   std::vector<Element> value;
-  for (const Instruction* reduce : reduces_) {
-    for (int64_t i = 0; i < reduce->operand_count() / 2; ++i) {
-      value.push_back(TRY(e_.Emit(*reduce->operand(i), index)));
+  Index at = index;
+  size_t each = reduces_.size() / static_cast<size_t>(together_.size);
+  for (size_t r = 0; r < reduces_.size(); ++r) {
+    if (together_.dimension >= 0) {
+      at.coords[static_cast<size_t>(together_.dimension)] =
+          e_.Constant(static_cast<int64_t>(r / each));
+    }
+    for (int64_t i = 0; i < reduces_[r]->operand_count() / 2; ++i) {
+      value.push_back(TRY(e_.Emit(*reduces_[r]->operand(i), at)));
     }
   }
   return Combine(std::move(acc), value);

@@ -29,11 +29,22 @@ ReduceDims SplitDims(const hlo::Instruction& reduce);
 // Whether blocks of a GPU's threads reduce them, and not a thread each (gpu_loops.cc).
 bool ReducesByBlocks(const ReduceDims& dims, const program::TargetInfo& target);
 
+// A dimension of the operands, of a few elements, that is kept: all of them are reduced side by
+// side, so that what they have in common is computed once.
+struct KeptTogether {
+  int64_t dimension = -1;  // -1: none
+  int64_t size = 1;
+};
+// The kept dimension inside the reduced ones, where there is one and it is small.
+KeptTogether KeptInside(const ReduceDims& dims);
+
 // Emits one row of several reduces over the same dimensions. `begin`, `size`: the part of the row;
-// results as the reduces' operands in order, without the initial values if `partial`.
+// results as the reduces' operands in order, without the initial values if `partial`; once for
+// each element of the dimension kept together, whose coordinate in the row is of no use.
 class RowReducer {
  public:
-  RowReducer(KernelDraft& draft, std::span<const hlo::Instruction* const> reduces, int64_t width);
+  RowReducer(KernelDraft& draft, std::span<const hlo::Instruction* const> reduces, int64_t width,
+             KeptTogether together = {});
   // Whether lanes can be used: reducers are plain, or their initial values constants.
   bool CanUseLanes() const { return can_use_lanes_; }
   Result<std::vector<Element>> Row(const Index& row, ValueId begin, int64_t size, bool partial);
@@ -59,7 +70,8 @@ class RowReducer {
   KernelDraft& draft_;
   ElementEmitter& e_;
   KernelBuilder& b_;
-  std::vector<const hlo::Instruction*> reduces_;
+  std::vector<const hlo::Instruction*> reduces_;  // again for each element kept together
+  KeptTogether together_;
   ReduceDims dims_;
   std::vector<DType> types_;  // of all operands
   std::vector<std::optional<PlainReducer>> plain_;

@@ -157,7 +157,11 @@ Status Lowering::LowerRoutine(const Instruction& i, Steps& steps) {
       for (int64_t d = 0; d + static_cast<int64_t>(attrs.fft_length.size()) < rank; ++d) {
         batch *= i.shape().dim(d);
       }
+      // Of complex numbers to complex numbers the operand's sizes count.
       std::vector<int64_t> lengths(attrs.fft_length.begin(), attrs.fft_length.end());
+      if (attrs.fft_type == hlo::FftType::kFft || attrs.fft_type == hlo::FftType::kIfft) {
+        lengths.assign(i.shape().dims().end() - std::ssize(lengths), i.shape().dims().end());
+      }
       steps.push_back(Routine("fft", i,
                               {{"type", std::string(kTypes[static_cast<int>(attrs.fft_type)])},
                                {"lengths", lengths},
@@ -171,6 +175,25 @@ Status Lowering::LowerRoutine(const Instruction& i, Steps& steps) {
       steps.push_back(Routine(
           "topk", i,
           {{"rows", from.elements() / n}, {"n", n}, {"k", attrs.k}, {"largest", attrs.largest}}));
+      return {};
+    }
+    case HloOp::kRng:
+    case HloOp::kRngGetAndUpdateState: {
+      if (random_counter_ < 0) {
+        random_counter_ = Scratch(Shape::Scalar(DType::kU64), "random_counter");
+      }
+      std::string kind = "bits";
+      if (i.op() == HloOp::kRng) {
+        bool normal = i.attrs<hlo::RngAttrs>().distribution == hlo::Distribution::kNormal;
+        kind = normal ? "normal" : "uniform";
+      }
+      Step step = Routine("rng", i, {{"distribution", kind}});
+      // A third operand repeats the shape.
+      if (step.uses.size() > 3) step.uses.erase(step.uses.begin() + 2, step.uses.end() - 1);
+      program::Use counter = In(program_, random_counter_);
+      counter.access = Access::kReadWrite;
+      step.uses.insert(step.uses.begin(), counter);
+      steps.push_back(std::move(step));
       return {};
     }
     case HloOp::kRngBitGenerator: {

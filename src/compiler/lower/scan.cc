@@ -2,26 +2,12 @@
 #include <algorithm>
 
 #include "compiler/lower/lowering.h"
+#include "compiler/scan_body.h"
 
 namespace weft::compiler {
 
 using hlo::Instruction;
 using program::LoopKind;
-
-namespace {
-
-bool IsElementwiseBody(const hlo::Computation& body, const Dims& dims) {
-  for (const Instruction* i : body) {
-    if (i->IsConstant() && i->literal().size() == 1) continue;
-    if (i->op() == hlo::Op::kTuple && i->IsRoot()) continue;
-    if (i->op() == hlo::Op::kBroadcast && i->operand(0)->shape().IsScalar()) continue;
-    if (!i->IsParameter() && !hlo::IsElementwise(i->op())) return false;
-    if (i->shape().dims() != dims && !i->shape().IsScalar()) return false;
-  }
-  return true;
-}
-
-}  // namespace
 
 Status Lowering::LowerScan(const Instruction& scan, Steps& steps) {
   const auto& attrs = scan.attrs<hlo::ScanAttrs>();
@@ -34,7 +20,7 @@ Status Lowering::LowerScan(const Instruction& scan, Steps& steps) {
   Dims whole = scan.operand(0)->shape().dims(), slice = whole;
   slice.erase_at(static_cast<size_t>(dim));
   int64_t length = whole[static_cast<size_t>(dim)];
-  if (!IsElementwiseBody(*attrs.to_apply, slice)) {
+  if (!IsElementwiseScanBody(*attrs.to_apply, slice)) {
     return Unimplemented("scan: no native lowering of a body that is not elementwise");
   }
   KernelBody body;

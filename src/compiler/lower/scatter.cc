@@ -122,15 +122,15 @@ class ScatterLoops {
     ValueId inside = -1;
     for (size_t k = 0; k < attrs_.scatter_dims_to_operand_dims.size(); ++k) {
       int64_t d = attrs_.scatter_dims_to_operand_dims[k];
-      Coord c = e_.FromElement(TRY(e_.Emit(indices, index_at(static_cast<int64_t>(k)))));
+      Coord c = TRY(e_.EmitCoord(indices, index_at(static_cast<int64_t>(k))));
       int64_t size = 1;
       for (size_t w = 0; w < dims_.covered.size(); ++w) {
         if (dims_.covered[w] == d) size = dims_.window_sizes[w];
       }
-      ValueId low = b_.Emit(Op::kGe, {c.base, b_.Int(0)});
-      ValueId high = b_.Emit(Op::kLe, {c.base, b_.Int(operand().dim(d) - size)});
-      ValueId ok = b_.Emit(Op::kAnd, {low, high});
-      inside = inside < 0 ? ok : b_.Emit(Op::kAnd, {inside, ok});
+      auto check = [&](ValueId ok) { inside = inside < 0 ? ok : b_.Emit(Op::kAnd, {inside, ok}); };
+      int64_t last = operand().dim(d) - size;
+      if (c.low < 0) check(b_.Emit(Op::kGe, {c.base, b_.Int(0)}));
+      if (c.high > last) check(b_.Emit(Op::kLe, {c.base, b_.Int(last)}));
       start.coords[static_cast<size_t>(d)] = c;
     }
     return inside;

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "compiler/lower/lowering.h"
+#include "compiler/tiles.h"
 
 namespace weft::compiler {
 
@@ -15,38 +16,7 @@ using HloOp = hlo::Op;
 
 namespace {
 
-constexpr int64_t kTileBytes = 64;  // of a row of a tile
-constexpr int64_t kMinTiledElements = 4096;
 constexpr int64_t kRegisterBytes = 16;
-
-size_t MinorDim(const Dims& dims) {
-  size_t d = dims.empty() ? 0 : dims.size() - 1;
-  while (d > 0 && dims[d] == 1) --d;
-  return d;
-}
-
-// Dimensions of the transpose's result: the one along which the operand lies in memory, and its
-// own minor one.
-struct TileDims {
-  size_t across = 0, along = 0;
-};
-
-std::optional<TileDims> TiledDims(const Instruction& transpose) {
-  const Dims& dims = transpose.shape().dims();
-  if (dims.size() < 2 || transpose.shape().elements() < kMinTiledElements) return std::nullopt;
-  if (IsComplex(transpose.shape().dtype())) return std::nullopt;
-  const auto& from = transpose.attrs<hlo::DimensionsAttrs>().dimensions;
-  TileDims tile;
-  tile.along = MinorDim(dims);
-  size_t minor = MinorDim(transpose.operand(0)->shape().dims());
-  for (size_t d = 0; d < dims.size(); ++d) {
-    if (static_cast<size_t>(from[d]) == minor) tile.across = d;
-  }
-  if (tile.across == tile.along || dims[tile.across] < 2 || dims[tile.along] < 2) {
-    return std::nullopt;
-  }
-  return tile;
-}
 
 // The transpose of a kernel that can be tiled around it: every way from it to the results goes
 // element by element.
@@ -99,8 +69,8 @@ void Turn(KernelBuilder& b, std::vector<ValueId>& rows) {
 bool Lowering::CanTile(const KernelBody& body) const {
   const Instruction* transpose = TiledTranspose(body);
   if (transpose == nullptr) return false;
-  // Tiles at the end overlap others: no element may be computed twice in place.
-  return !ShapeOf(body, transpose->shape().dims()).in_place;
+  // Where tiles at the end overlap others, no element may be computed twice in place.
+  return TilesEvenly(*transpose) || !ShapeOf(body, transpose->shape().dims()).in_place;
 }
 
 Status Lowering::LowerTiles(const KernelBody& body, Steps& steps) {
@@ -110,8 +80,7 @@ Status Lowering::LowerTiles(const KernelBody& body, Steps& steps) {
   const auto& from = transpose.attrs<hlo::DimensionsAttrs>().dimensions;
   TileDims tile = *TiledDims(transpose);
   DType type = transpose.shape().dtype(), compute = program::ComputeType(type);
-  int64_t size = kTileBytes / std::max<int64_t>(ByteWidth(type), 1);
-  int64_t rows = std::min(size, dims[tile.across]), columns = std::min(size, dims[tile.along]);
+  int64_t rows = tile.rows, columns = tile.columns;
   int64_t turned = std::clamp<int64_t>(kRegisterBytes / ByteWidth(compute), 1, 8);
   turned = std::gcd(turned, std::gcd(rows, columns));
   KernelDraft draft = NewDraft(body);

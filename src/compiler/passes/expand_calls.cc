@@ -11,6 +11,8 @@ using hlo::Builder;
 using hlo::Instruction;
 using hlo::Op;
 
+constexpr int64_t kMostInstructions = 4'000'000;
+
 // The start's users read a tuple of its shape; its facts go to `op`, which does the work.
 Status ReplaceStart(Builder& b, Instruction* start, Instruction* op,
                     std::span<Instruction* const> elements) {
@@ -134,15 +136,25 @@ Result<bool> ExpandDone(Instruction* done, int64_t index) {
   return true;
 }
 
+// Also calls that are not to be inlined for their own sake: lowering knows none.
+Result<bool> ExpandCall(Instruction* call) {
+  hlo::Computation* callee = call->attrs<hlo::CallAttrs>().to_apply;
+  if (callee == nullptr) return false;
+  int64_t size = call->parent()->size() + callee->size();
+  if (size > kMostInstructions) {
+    return ResourceExhausted("call: inlined, the module has more than ", kMostInstructions,
+                             " instructions");
+  }
+  InlineCallee(call, *callee);
+  return true;
+}
+
 }  // namespace
 
 Result<bool> ExpandCalls(Instruction* i) {
   switch (i->op()) {
     case Op::kFusion: InlineCallee(i, *i->attrs<hlo::FusionAttrs>().calls); return true;
-    case Op::kCall:
-      if (!i->attrs<hlo::CallAttrs>().is_composite) return false;
-      InlineCallee(i, *i->attrs<hlo::CallAttrs>().to_apply);
-      return true;
+    case Op::kCall: return ExpandCall(i);
     case Op::kAllGatherStart: return ExpandCollectiveStart(i, Op::kAllGather);
     case Op::kCollectivePermuteStart: return ExpandCollectiveStart(i, Op::kCollectivePermute);
     case Op::kAllReduceStart: return ExpandAllReduceStart(i);

@@ -23,6 +23,11 @@ Result<bool> ExpandCustomCalls(hlo::Instruction* i);
 Result<bool> ExpandMarkers(hlo::Instruction* i);
 // map of elementwise functions; stochastic-convert.
 Result<bool> ExpandElementwise(hlo::Instruction* i);
+// Functions of scalars: conditionals become selects. map and reduce of functions with loops inside
+// become loops.
+Result<bool> ExpandFunctions(hlo::Instruction* i);
+// Scans whose bodies are not elementwise: loops.
+Result<bool> ExpandScans(hlo::Instruction* i);
 // Start indices in one array: in one scalar each.
 Result<bool> ExpandStarts(hlo::Instruction* i);
 

@@ -9,7 +9,6 @@
 #include <unordered_set>
 
 #include "compiler/element_cost.h"
-#include "compiler/elementwise_loop.h"
 #include "compiler/passes.h"
 #include "hlo/clone.h"
 #include "hlo/computation.h"
@@ -47,7 +46,7 @@ void Fuser::KeepReached(FusionGroup& group) {
   group.evaluations = std::move(evaluations);
 }
 
-// Members that only rename what comes from outside stay outside.
+// Members that only rename what comes from outside stay outside, where they stand before the group.
 void Fuser::Trim(FusionGroup& group) {
   for (bool again = true; again;) {
     again = false;
@@ -55,7 +54,7 @@ void Fuser::Trim(FusionGroup& group) {
       Instruction* m = group.members[k];
       bool renames = m->op() == Op::kReshape || m->op() == Op::kCopy || m->op() == Op::kBitcast;
       if (!renames || group.evaluations.contains(m->operand(0))) continue;
-      if (MadeAt(*m->operand(0)) > position_.at(m)) continue;
+      if (MadeAt(*m->operand(0)) > position_.at(m) || position_.at(m) > group.position) continue;
       if (std::find(group.outputs.begin(), group.outputs.end(), m) != group.outputs.end()) continue;
       group.evaluations.erase(m);
       group.members.erase(group.members.begin() + static_cast<int64_t>(k));
@@ -158,7 +157,6 @@ Result<bool> Fuse(hlo::Module& module, const PassContext&) {
   for (size_t at = 0; at < work.size(); ++at) {
     for (Instruction* i : *work[at]) {
       if (i->op() != Op::kWhile && i->op() != Op::kConditional && i->op() != Op::kCall) continue;
-      if (IsElementwiseLoop(*i)) continue;  // one kernel as it is
       for (Computation* c : i->called_computations()) work.push_back(c);
     }
   }

@@ -62,7 +62,9 @@ class Fuser {
   void Visit(hlo::Instruction& i);
   bool VisitShortTuple(hlo::Instruction& i);
   bool EnterRows(hlo::Instruction& i, int32_t g);
-  bool TryOutput(hlo::Instruction& i, int32_t g, double elements);
+  // As one more output of a group; `wanted`: not only by the group itself.
+  bool TryOutput(hlo::Instruction& i, int32_t g, bool wanted);
+  static bool ShedsMemory(const hlo::Instruction& i);
   int32_t OwnGroup(hlo::Instruction& i, GroupKind kind);
   void Join(hlo::Instruction& i, int32_t g, double evaluations);
   bool Fits(const hlo::Instruction& i, int32_t g, double limit) const;

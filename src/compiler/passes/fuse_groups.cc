@@ -21,7 +21,10 @@ constexpr double kNoLimit = 1e30;
 
 // How often an element may be computed in one group instead of once.
 double RepeatLimit(const Instruction& i) {
+  constexpr double kViewLimit = 64;
   if (IsFree(i)) return kNoLimit;
+  // Reading through a slice costs no more than reading what it would have been copied to.
+  if (i.op() == Op::kSlice || i.op() == Op::kReverse) return kViewLimit;
   double cost = i.op() == Op::kReduce ? static_cast<double>(ReduceLength(i)) : ElementCost(i);
   return cost <= 1 ? 6 : cost <= 4 ? 3 : 1.01;
 }
@@ -82,19 +85,34 @@ double Fuser::Evaluations(const Instruction& i, const FusionGroup& group) const 
 namespace {
 
 // Whether an update could no longer be made in place because `i` reads other elements of the array
-// below it. Where most of the array is new that does not matter.
+// below it, or of what that array was before the updates that made it. Where most of the array is
+// new that does not matter.
 bool SpoilsUpdate(const Instruction& i, const Instruction& update) {
+  constexpr int kMaxUpdates = 16;
   auto behind_names = [](const Instruction* x) {
     while (x->op() == Op::kReshape || x->op() == Op::kBitcast || x->op() == Op::kCopy) {
       x = x->operand(0);
     }
     return x;
   };
-  if (2 * update.operand(1)->shape().elements() > update.shape().elements()) return false;
-  const Instruction* below = behind_names(update.operand(0));
-  for (const Instruction* operand : i.operands()) {
-    if (behind_names(operand) != below) continue;
-    if (operand != update.operand(0) || ReadsElsewhere(i, update)) return true;
+  bool scatters = update.op() == Op::kScatter;
+  if (!scatters && 2 * update.operand(1)->shape().elements() > update.shape().elements()) {
+    return false;
+  }
+  int64_t arrays = scatters ? (update.operand_count() - 1) / 2 : 1;
+  for (int64_t k = 0; k < arrays; ++k) {
+    const Instruction* below = behind_names(update.operand(k));
+    for (int n = 0; n < kMaxUpdates; ++n) {
+      for (const Instruction* operand : i.operands()) {
+        if (behind_names(operand) != below) continue;
+        bool at_the_place = n == 0 && !scatters && operand == update.operand(0);
+        if (!at_the_place || ReadsElsewhere(i, update)) return true;
+      }
+      bool updated = below->op() == Op::kDynamicUpdateSlice ||
+                     (below->op() == Op::kScatter && below->shape().IsArray());
+      if (!updated) break;
+      below = behind_names(below->operand(0));
+    }
   }
   return false;
 }
@@ -110,7 +128,8 @@ bool Fuser::MayEnter(const Instruction& i, const FusionGroup& group) const {
     bool updates = user->op() == Op::kDynamicUpdateSlice || user->op() == Op::kScatter;
     if (updates && user->operand(0) == &i) return false;
   }
-  return group.kind != GroupKind::kUpdate || !SpoilsUpdate(i, *group.root);
+  bool updates = group.kind == GroupKind::kUpdate || group.kind == GroupKind::kScatter;
+  return !updates || !SpoilsUpdate(i, *group.root);
 }
 
 void Fuser::Refuse(const Instruction& i, std::string_view reason) const {
@@ -183,6 +202,18 @@ bool Fuser::Repeats(const Instruction& i, std::span<const int32_t> groups, bool 
          RepeatDepth(i) < kMaxRepeatDepth && LargeOperands(i) <= 1 && all_fit(2);
 }
 
+// A small part of a large array that is computed here: taken out at once, so that the array need
+// not be kept until the part is used.
+bool Fuser::ShedsMemory(const Instruction& i) {
+  constexpr int64_t kLargeBytes = 1 << 20, kTimes = 8;
+  if (i.op() != Op::kSlice && i.op() != Op::kDynamicSlice && i.op() != Op::kGather) return false;
+  const Instruction& from = *i.operand(0);
+  if (from.shape().ByteSize() < kLargeBytes || from.users().size() != 1) return false;
+  if (i.shape().ByteSize() * kTimes > from.shape().ByteSize()) return false;
+  if (from.op() == Op::kGetTupleElement) return !from.operand(0)->IsParameter();
+  return GroupKindOf(from) == GroupKind::kNone && !from.IsParameter() && !from.IsConstant();
+}
+
 void Fuser::Visit(Instruction& i) {
   if (VisitShortTuple(i)) return;
   GroupKind kind = GroupKindOf(i);
@@ -202,6 +233,7 @@ void Fuser::Visit(Instruction& i) {
   }
   if (kind == GroupKind::kLoop) MergeUsers(i, groups);
   if (!must && groups.size() == 1 && EnterRows(i, groups[0])) return;
+  if (!must && ShedsMemory(i)) return static_cast<void>(OwnGroup(i, kind));
   bool inlinable = kind == GroupKind::kLoop || (kind == GroupKind::kReduce && i.shape().IsArray() &&
                                                 ReduceLength(i) <= kShortReduce);
   if (inlinable && !must && groups.size() == 1 && Fits(i, groups[0], RepeatLimit(i))) {
@@ -218,7 +250,7 @@ void Fuser::Visit(Instruction& i) {
   // Also wanted elsewhere: one more output of a group that computes it anyway, once an element.
   if (kind == GroupKind::kLoop && !IsFree(i) && !repeats) {
     for (int32_t g : groups) {
-      if (TryOutput(i, g, static_cast<double>(i.shape().elements()))) return;
+      if (TryOutput(i, g, must || groups.size() > 1)) return;
     }
   }
   if (!groups.empty() && !repeats) {
@@ -313,8 +345,9 @@ int Fuser::RepeatDepth(const Instruction& i) const {
   return depth;
 }
 
-bool Fuser::TryOutput(Instruction& i, int32_t g, double elements) {
+bool Fuser::TryOutput(Instruction& i, int32_t g, bool wanted) {
   FusionGroup& group = groups_[static_cast<size_t>(g)];
+  double elements = static_cast<double>(i.shape().elements());
   if (group.kind == GroupKind::kRow) {
     if (!group.space.IsWide(i.shape()) && !group.space.IsNarrow(i.shape())) return false;
   } else if (group.kind != GroupKind::kLoop || group.root->shape().dims() != i.shape().dims()) {
@@ -336,23 +369,26 @@ bool Fuser::TryOutput(Instruction& i, int32_t g, double elements) {
     if (group.evaluations.at(user) > elements + 0.5) return false;
   }
   // Nobody between this one and the group's place may need it.
+  auto comes_earlier = [&](const Instruction* user) {
+    auto it = in_.find(user);
+    if (it == in_.end()) return false;
+    return std::any_of(it->second.begin(), it->second.end(), [&](int32_t other) {
+      return other != g && groups_[static_cast<size_t>(other)].position < group.position;
+    });
+  };
   for (const Instruction* user : i.users()) {
     if (IsFree(*user) && position_.at(user) < group.position) {
       // It may stay where it is for those outside of groups.
       for (const Instruction* next : user->users()) {
-        if (!in_.contains(next)) return false;
+        if (!in_.contains(next) || comes_earlier(next)) return false;
       }
       if (user->IsRoot()) return false;
     }
     if (!group.evaluations.contains(user) && position_.at(user) < group.position) return false;
-    auto it = in_.find(user);
-    if (it == in_.end()) continue;
-    for (int32_t other : it->second) {
-      if (other != g && groups_[static_cast<size_t>(other)].position < group.position) return false;
-    }
+    if (comes_earlier(user)) return false;
   }
   Join(i, g, elements);
-  group.outputs.push_back(&i);
+  if (wanted) group.outputs.push_back(&i);
   return true;
 }
 

@@ -137,6 +137,7 @@ class Delays {
  public:
   Delays(const ScheduleGraph& graph, ScheduleOrder& order) : graph_(graph), order_(order) {
     position_.resize(order.size());
+    settled_.resize(order.size());
     for (size_t p = 0; p < order.size(); ++p) position_[static_cast<size_t>(order[p])] = p;
   }
 
@@ -149,8 +150,9 @@ class Delays {
     });
     for (const auto& overwrite : all) {
       for (int32_t reader : graph_.values[static_cast<size_t>(overwrite.value)].readers) {
-        if (reader == overwrite.node || At(reader) < At(overwrite.node)) continue;
-        if (!Delay(overwrite.node, reader)) break;
+        if (reader == overwrite.node) continue;
+        if (At(reader) > At(overwrite.node) && !Delay(overwrite.node, reader)) break;
+        settled_[static_cast<size_t>(overwrite.node)].push_back(reader);
       }
     }
   }
@@ -168,9 +170,11 @@ class Delays {
     for (size_t p = begin; p < end; ++p) {
       int32_t at = order_[p];
       bool depends = at == node;
-      for (int32_t b : graph_.nodes[static_cast<size_t>(at)].before) {
-        depends = depends || (At(b) >= begin && At(b) < p && moves[At(b) - begin]);
-      }
+      auto moved = [&](int32_t b) { return At(b) >= begin && At(b) < p && moves[At(b) - begin]; };
+      const auto &before = graph_.nodes[static_cast<size_t>(at)].before,
+                 &readers = settled_[static_cast<size_t>(at)];
+      depends = depends || std::any_of(before.begin(), before.end(), moved) ||
+                std::any_of(readers.begin(), readers.end(), moved);
       moves[p - begin] = depends;
       (depends ? move : stay).push_back(at);
     }
@@ -184,6 +188,7 @@ class Delays {
   const ScheduleGraph& graph_;
   ScheduleOrder& order_;
   std::vector<size_t> position_;
+  std::vector<std::vector<int32_t>> settled_;  // readers that a node has to stay behind
   int64_t work_ = 0;
 };
 

@@ -205,7 +205,8 @@ int64_t ScratchOfOne(OneProduct s, int64_t threads) {
     case Way::kSmall: break;
     case Way::kPacked:
       elements = c_as_is ? 0 : WideRows(s) * s.n;
-      return elements * int64_t{sizeof(T)} + MultiplyScratch<T>(s.m, s.n, s.k, threads);
+      return elements * int64_t{sizeof(T)} +
+             MultiplyScratch<T>(c_as_is ? s.m : WideRows(s), s.n, s.k, threads);
   }
   return elements * int64_t{sizeof(T)};
 }

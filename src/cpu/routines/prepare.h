@@ -16,6 +16,7 @@ Result<std::unique_ptr<PreparedRoutine>> PrepareGemm(const RoutineInputs& inputs
 Result<std::unique_ptr<PreparedRoutine>> PrepareHouseholderProduct(const RoutineInputs& inputs);
 Result<std::unique_ptr<PreparedRoutine>> PrepareHouseholderQr(const RoutineInputs& inputs);
 Result<std::unique_ptr<PreparedRoutine>> PrepareLu(const RoutineInputs& inputs);
+Result<std::unique_ptr<PreparedRoutine>> PrepareRng(const RoutineInputs& inputs);
 Result<std::unique_ptr<PreparedRoutine>> PrepareRngBitGenerator(const RoutineInputs& inputs);
 Result<std::unique_ptr<PreparedRoutine>> PrepareSort(const RoutineInputs& inputs);
 Result<std::unique_ptr<PreparedRoutine>> PrepareTopK(const RoutineInputs& inputs);

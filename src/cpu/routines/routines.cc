@@ -11,6 +11,7 @@ const Routine* FindRoutine(std::string_view name) {
       {"householder_product", PrepareHouseholderProduct},
       {"householder_qr", PrepareHouseholderQr},
       {"lu", PrepareLu},
+      {"rng", PrepareRng},
       {"rng_bit_generator", PrepareRngBitGenerator},
       {"sort", PrepareSort},
       {"topk", PrepareTopK},

@@ -16,7 +16,8 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 Wide Log1pOf(Wide z) {
   double x = z.real(), y = z.imag();
   double angle = std::atan2(y, 1 + x);
-  if (!(std::fabs(x) < 2 && std::fabs(y) < 2)) return {std::log(std::hypot(1 + x, y)), angle};
+  // 1 + x is exact from -2 to -1/2.
+  if (!(x > -0.5 && x < 2 && std::fabs(y) < 2)) return {std::log(Wide(1 + x, y)).real(), angle};
   // |1+z|^2 - 1 = 2x + x^2 + y^2, each product with its rounding error.
   double xx = x * x, yy = y * y;
   double xx_error = std::fma(x, x, -xx), yy_error = std::fma(y, y, -yy);
@@ -36,6 +37,20 @@ Wide Expm1Of(Wide z) {
   double em1 = std::expm1(x);
   double real = std::isinf(em1) ? em1 * std::cos(y) : em1 * std::cos(y) - 2 * half * half;
   return {real, (em1 + 1) * std::sin(y)};
+}
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+// sin, cos, sinh, cosh of two infinite parts have no direction, and no size either.
+template <Wide (*kFunction)(const Wide&)>
+Wide Directed(Wide z) {
+  if (std::isinf(z.real()) && std::isinf(z.imag())) return {kNan, kNan};
+  return kFunction(z);
+}
+
+Wide TanComplex(Wide z) {
+  if (std::isinf(z.real()) && std::isfinite(z.imag())) return {kNan, kNan};
+  return std::tan(z);
 }
 
 Wide LogisticComplex(Wide z) {
@@ -104,8 +119,8 @@ LaneKernel ComplexKernel(Op op) {
     case Op::kAsin: return WEFT_LANES_WIDE(std::asin(z));
     case Op::kAsinh: return WEFT_LANES_WIDE(std::asinh(z));
     case Op::kAtanh: return WEFT_LANES_WIDE(std::atanh(z));
-    case Op::kCosine: return WEFT_LANES_WIDE(std::cos(z));
-    case Op::kCosh: return WEFT_LANES_WIDE(std::cosh(z));
+    case Op::kCosine: return WEFT_LANES_WIDE(Directed<std::cos>(z));
+    case Op::kCosh: return WEFT_LANES_WIDE(Directed<std::cosh>(z));
     case Op::kExponential: return WEFT_LANES_WIDE(std::exp(z));
     case Op::kExpm1: return WEFT_LANES_WIDE(Expm1Of(z));
     case Op::kLog: return WEFT_LANES_WIDE(std::log(z));
@@ -113,10 +128,10 @@ LaneKernel ComplexKernel(Op op) {
     case Op::kLogistic: return WEFT_LANES_WIDE(LogisticComplex(z));
     case Op::kRsqrt: return WEFT_LANES_WIDE(RsqrtOf(z));
     case Op::kSign: return WEFT_LANES_WIDE(SignOf(z));
-    case Op::kSine: return WEFT_LANES_WIDE(std::sin(z));
-    case Op::kSinh: return WEFT_LANES_WIDE(std::sinh(z));
+    case Op::kSine: return WEFT_LANES_WIDE(Directed<std::sin>(z));
+    case Op::kSinh: return WEFT_LANES_WIDE(Directed<std::sinh>(z));
     case Op::kSqrt: return WEFT_LANES_WIDE(std::sqrt(z));
-    case Op::kTan: return WEFT_LANES_WIDE(std::tan(z));
+    case Op::kTan: return WEFT_LANES_WIDE(TanComplex(z));
     case Op::kTanh: return WEFT_LANES_WIDE(std::tanh(z));
     case Op::kAdd: return Lanes2<C, C, [](C x, C y) { return x + y; }>;
     case Op::kSubtract: return Lanes2<C, C, [](C x, C y) { return x - y; }>;

@@ -241,8 +241,8 @@ Result<Literal> EvaluateSelectAndScatter(EvalContext& context, const Instruction
     int64_t place = TRY(SelectedPlace(select, operand, attrs.window, sizes, strides, placement));
     if (place >= 0) {
       std::byte* at = data + place * width;
-      ScalarFunction::In in[] = {{source.dtype(), source.data() + i * ByteWidth(source.dtype())},
-                                 {type, at}};
+      ScalarFunction::In in[] = {{type, at},
+                                 {source.dtype(), source.data() + i * ByteWidth(source.dtype())}};
       ScalarFunction::Out to[] = {{type, at}};
       TRY(scatter.Call(in, to));
     }

@@ -87,7 +87,11 @@ void Maker::Unary(Scope& scope) {
                          Op::kRoundNearestEven,
                          Op::kRsqrt,
                          Op::kLog,
-                         Op::kLog1p};
+                         Op::kLog1p,
+                         Op::kAcos,
+                         Op::kAsin,
+                         Op::kAcosh,
+                         Op::kAtanh};
   Op op = dice_.Of(kOps);
   switch (op) {
     case Op::kNegate:
@@ -107,7 +111,11 @@ void Maker::Unary(Scope& scope) {
     }
     case Op::kRsqrt:
     case Op::kLog:
-    case Op::kLog1p: {
+    case Op::kLog1p:
+    case Op::kAcos:
+    case Op::kAsin:
+    case Op::kAcosh:
+    case Op::kAtanh: {
       if (!x.known.exact()) return;
       same = Inexact(4, t, kInfiniteMagnitude);  // NaN, too: not to be computed with
       break;
@@ -135,6 +143,7 @@ void Maker::IntegerBinary(Scope& scope, const Value& a) {
                          Op::kShiftLeft,
                          Op::kShiftRightLogical,
                          Op::kShiftRightArithmetic,
+                         Op::kMulhi,
                          Op::kPower};
   constexpr Op kPredOps[] = {Op::kAnd,     Op::kOr,  Op::kXor,     Op::kMaximum,
                              Op::kMinimum, Op::kAdd, Op::kMultiply};

@@ -367,6 +367,23 @@ void Maker::AddOp(Scope& scope) {
       {2, &Maker::CallAny},
       {1, &Maker::MapAny},
       {2, &Maker::ScanAny},
+      {2, &Maker::ComplexFunctionAny},
+      {1, &Maker::ComplexDivide},
+      {1, &Maker::FftAny},
+      {1, &Maker::CholeskyAny},
+      {1, &Maker::TopKAny},
+      {1, &Maker::RandomBitsAny},
+      {1, &Maker::RngAny},
+      {1, &Maker::BatchNormAny},
+      {1, &Maker::SortMany},
+      {1, &Maker::StochasticConvertAny},
+      {3, &Maker::FusionAny},
+      {1, &Maker::AsyncAny},
+      {2, &Maker::CollectiveAny},
+      {2, &Maker::LayoutAny},
+      {1, &Maker::GatherBatched},
+      {1, &Maker::ScatterBatched},
+      {2, &Maker::SizedAny},
   };
   int total = 0;
   for (const Row& row : kRows) total += row.weight;

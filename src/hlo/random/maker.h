@@ -146,6 +146,25 @@ class Maker {
   void DotAny(Scope& scope);
   void ConvolutionAny(Scope& scope);
   void Softmax(Scope& scope);
+  // library.cc
+  void ComplexFunctionAny(Scope& scope);
+  void ComplexDivide(Scope& scope);
+  void FftAny(Scope& scope);
+  void CholeskyAny(Scope& scope);
+  void TopKAny(Scope& scope);
+  void RandomBitsAny(Scope& scope);
+  void RngAny(Scope& scope);
+  void BatchNormAny(Scope& scope);
+  void SortMany(Scope& scope);
+  void StochasticConvertAny(Scope& scope);
+  // wrappers.cc
+  void FusionAny(Scope& scope);
+  void AsyncAny(Scope& scope);
+  void CollectiveAny(Scope& scope);
+  void LayoutAny(Scope& scope);
+  void GatherBatched(Scope& scope);
+  void ScatterBatched(Scope& scope);
+  void SizedAny(Scope& scope);
   // control.cc
   void WhileAny(Scope& scope);
   void ConditionalAny(Scope& scope);
@@ -161,6 +180,7 @@ class Maker {
   Module& module_;
   bool edges_;  // arguments may be infinite, NaN, the least and greatest integers
   double state_bound_ = 8;
+  bool rng_used_ = false;
   int64_t parameters_ = 0;
   std::vector<ArgumentRange> ranges_;  // of the entry's parameters, by leaf
 };

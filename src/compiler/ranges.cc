@@ -1,0 +1,412 @@
+#include "compiler/ranges.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "compiler/passes/simplify_rules.h"
+#include "compiler/trip_count.h"
+#include "hlo/computation.h"
+
+namespace weft::compiler {
+namespace {
+
+using hlo::Computation;
+using hlo::Direction;
+using hlo::Instruction;
+using hlo::Op;
+
+constexpr int kMaxRangeDepth = 64;
+constexpr int64_t kMaxRangeVisits = 2000;    // for one question
+constexpr int64_t kMaxRangeLiteral = 65536;  // elements looked at
+
+using Int128 = __int128;
+
+std::optional<ValueRange> FullRangeOf(DType dtype) {
+  if (dtype == DType::kPred) return ValueRange{0, 1};
+  if (!IsInteger(dtype) || dtype == DType::kU64) return std::nullopt;
+  int bits = BitWidth(dtype);
+  if (IsUnsigned(dtype)) return ValueRange{0, (int64_t{1} << bits) - 1};
+  int64_t high = static_cast<int64_t>((uint64_t{1} << (bits - 1)) - 1);
+  return ValueRange{-high - 1, high};
+}
+
+ValueRange RangeWithin(Int128 low, Int128 high, ValueRange full) {
+  if (low < full.low || high > full.high) return full;
+  return {static_cast<int64_t>(low), static_cast<int64_t>(high)};
+}
+
+ValueRange RangeUnion(ValueRange a, ValueRange b) {
+  return {std::min(a.low, b.low), std::max(a.high, b.high)};
+}
+
+// The empty range, of code that does not run, is any of the two.
+ValueRange RangeIntersection(ValueRange a, ValueRange b) {
+  ValueRange both{std::max(a.low, b.low), std::min(a.high, b.high)};
+  return both.low <= both.high ? both : a;
+}
+
+bool RangeContains(ValueRange outer, ValueRange inner) {
+  return outer.low <= inner.low && inner.high <= outer.high;
+}
+
+ValueRange RangeProduct(ValueRange a, ValueRange b, ValueRange full) {
+  Int128 all[] = {Int128{a.low} * b.low, Int128{a.low} * b.high, Int128{a.high} * b.low,
+                  Int128{a.high} * b.high};
+  return RangeWithin(*std::min_element(all, all + 4), *std::max_element(all, all + 4), full);
+}
+
+// What x is, where `x direction y`.
+ValueRange RangeWhere(Direction direction, ValueRange y, ValueRange x) {
+  constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  switch (direction) {
+    case Direction::kLt: return {x.low, y.high == kMin ? x.high : std::min(x.high, y.high - 1)};
+    case Direction::kLe: return {x.low, std::min(x.high, y.high)};
+    case Direction::kGt: return {y.low == kMax ? x.low : std::max(x.low, y.low + 1), x.high};
+    case Direction::kGe: return {std::max(x.low, y.low), x.high};
+    case Direction::kEq: return RangeIntersection(x, y);
+    default: return x;
+  }
+}
+
+Direction NegatedDirection(Direction d) {
+  switch (d) {
+    case Direction::kEq: return Direction::kNe;
+    case Direction::kNe: return Direction::kEq;
+    case Direction::kLt: return Direction::kGe;
+    case Direction::kGe: return Direction::kLt;
+    case Direction::kLe: return Direction::kGt;
+    default: return Direction::kLe;
+  }
+}
+
+std::optional<bool> DecideByRanges(Direction direction, ValueRange x, ValueRange y) {
+  bool apart = x.high < y.low || y.high < x.low;
+  bool equal = x.low == x.high && x == y;
+  switch (direction) {
+    case Direction::kLt:
+      return x.high < y.low    ? std::optional(true)
+             : x.low >= y.high ? std::optional(false)
+                               : std::nullopt;
+    case Direction::kLe:
+      return x.high <= y.low  ? std::optional(true)
+             : x.low > y.high ? std::optional(false)
+                              : std::nullopt;
+    case Direction::kGt: return DecideByRanges(Direction::kLt, y, x);
+    case Direction::kGe: return DecideByRanges(Direction::kLe, y, x);
+    case Direction::kEq:
+      return equal ? std::optional(true) : apart ? std::optional(false) : std::nullopt;
+    default: return equal ? std::optional(false) : apart ? std::optional(true) : std::nullopt;
+  }
+}
+
+// 2^n - 1, at least x.
+int64_t AllBitsUpTo(int64_t x) {
+  int64_t mask = 0;
+  while (mask < x) mask = mask * 2 + 1;
+  return mask;
+}
+
+}  // namespace
+
+Ranges::Ranges(const hlo::Module& module) {
+  for (const auto& computation : module.computations()) {
+    for (const Instruction* i : *computation) {
+      for (const Computation* called : i->called_computations()) {
+        auto [it, added] = callers_.emplace(called, i);
+        if (!added) it->second = nullptr;
+      }
+    }
+  }
+}
+
+const Instruction* Ranges::CallerOf(const Instruction& parameter) const {
+  auto it = callers_.find(parameter.parent());
+  return it == callers_.end() ? nullptr : it->second;
+}
+
+// The instruction that the elements come from, through fusions and what only moves them.
+const Instruction& Ranges::Peel(const Instruction& instruction) const {
+  const Instruction* i = &instruction;
+  for (int n = 0; n < kMaxRangeDepth; ++n) {
+    const Instruction* next = nullptr;
+    switch (i->op()) {
+      case Op::kFusion: next = i->attrs<hlo::FusionAttrs>().calls->root(); break;
+      case Op::kParameter: {
+        const Instruction* caller = CallerOf(*i);
+        if (caller && caller->op() == Op::kFusion) next = caller->operand(i->parameter_number());
+        break;
+      }
+      case Op::kGetTupleElement: {
+        const Instruction* from = i->operand(0);
+        if (from->op() == Op::kFusion) from = from->attrs<hlo::FusionAttrs>().calls->root();
+        if (from->op() == Op::kTuple) next = from->operand(i->tuple_index());
+        break;
+      }
+      case Op::kCopy:
+      case Op::kOptBarrier:
+      case Op::kReshape:
+      case Op::kBitcast:
+      case Op::kBroadcast:
+      case Op::kSlice:
+      case Op::kDynamicSlice:
+      case Op::kTranspose:
+      case Op::kReverse: next = i->operand(0); break;
+      default: break;
+    }
+    if (!next || !next->shape().IsArray() || !i->shape().IsArray() ||
+        next->shape().dtype() != i->shape().dtype()) {
+      return *i;
+    }
+    i = next;
+  }
+  return *i;
+}
+
+// The element of the state of the loop, whose body or condition c is, that this reads; -1: none.
+int64_t Ranges::StateElement(const Instruction& i, const Computation& c) const {
+  const Instruction& read = Peel(i);
+  bool state = read.op() == Op::kGetTupleElement && read.operand(0)->IsParameter() &&
+               read.parent() == &c && read.shape().IsScalar();
+  return state ? read.tuple_index() : -1;
+}
+
+std::optional<ValueRange> Ranges::Of(const Instruction& instruction) {
+  if (!instruction.shape().IsArray()) return std::nullopt;
+  std::optional<ValueRange> full = FullRangeOf(instruction.shape().dtype());
+  if (!full) return std::nullopt;
+  const Instruction& i = Peel(instruction);
+  if (auto it = known_.find(&i); it != known_.end() && refined_.empty()) return it->second;
+  if (depth_ == 0) budget_ = kMaxRangeVisits;
+  if (--budget_ < 0 || depth_ > kMaxRangeDepth) return full;
+  ++depth_;
+  ValueRange range = Compute(i, *full);
+  --depth_;
+  bool certain = open_.empty() && refined_.empty() && budget_ >= 0;
+  if (certain) known_[&i] = range;
+  for (auto& [which, assumed] : refined_) {
+    if (which == &i) range = RangeIntersection(range, assumed);
+  }
+  return range;
+}
+
+std::optional<bool> Ranges::Outcome(const Instruction& instruction) {
+  const Instruction& compare = Peel(instruction);
+  if (compare.op() != Op::kCompare) return std::nullopt;
+  std::optional<ValueRange> x = Of(*compare.operand(0)), y = Of(*compare.operand(1));
+  if (!x || !y) return std::nullopt;
+  return DecideByRanges(compare.attrs<hlo::CompareAttrs>().direction, *x, *y);
+}
+
+ValueRange Ranges::Compute(const Instruction& i, ValueRange full) {
+  switch (i.op()) {
+    case Op::kConstant: {
+      const Literal& literal = i.literal();
+      if (!literal.IsValid() || literal.size() == 0 || literal.size() > kMaxRangeLiteral)
+        return full;
+      ValueRange range{literal.GetInt(0), literal.GetInt(0)};
+      for (int64_t k = 1; k < literal.size(); ++k) {
+        range = RangeUnion(range, {literal.GetInt(k), literal.GetInt(k)});
+      }
+      return range;
+    }
+    case Op::kIota: {
+      int64_t size = i.shape().dim(i.attrs<hlo::IotaAttrs>().iota_dimension);
+      return RangeWithin(0, std::max<int64_t>(size - 1, 0), full);
+    }
+    case Op::kConvert: {
+      std::optional<ValueRange> from = Of(*i.operand(0));
+      return from && i.shape().dtype() != DType::kPred ? RangeWithin(from->low, from->high, full)
+                                                       : full;
+    }
+    case Op::kGetTupleElement: return OfLoopValue(i, full);
+    case Op::kSelect: return OfSelect(i);
+    case Op::kClamp: {
+      ValueRange low = *Of(*i.operand(0)), x = *Of(*i.operand(1)), high = *Of(*i.operand(2));
+      ValueRange above{std::max(low.low, x.low), std::max(low.high, x.high)};
+      return {std::min(above.low, high.low), std::min(above.high, high.high)};
+    }
+    case Op::kConcatenate: {
+      ValueRange range = *Of(*i.operand(0));
+      for (const Instruction* operand : i.operands()) range = RangeUnion(range, *Of(*operand));
+      return range;
+    }
+    case Op::kPad:
+    case Op::kDynamicUpdateSlice: return RangeUnion(*Of(*i.operand(0)), *Of(*i.operand(1)));
+    case Op::kGather: return *Of(*i.operand(0));
+    case Op::kNegate: {
+      ValueRange x = *Of(*i.operand(0));
+      return RangeWithin(-Int128{x.high}, -Int128{x.low}, full);
+    }
+    case Op::kAbs: {
+      ValueRange x = *Of(*i.operand(0));
+      Int128 low = x.low > 0 ? Int128{x.low} : x.high < 0 ? -Int128{x.high} : 0;
+      return RangeWithin(low, std::max(Int128{x.high}, -Int128{x.low}), full);
+    }
+    default: return i.operand_count() == 2 && hlo::IsElementwise(i.op()) ? OfBinary(i, full) : full;
+  }
+}
+
+ValueRange Ranges::OfBinary(const Instruction& i, ValueRange full) {
+  std::optional<ValueRange> left = Of(*i.operand(0)), right = Of(*i.operand(1));
+  if (!left || !right || i.shape().dtype() != i.operand(0)->shape().dtype()) return full;
+  ValueRange x = *left, y = *right;
+  bool natural = x.low >= 0 && y.low >= 0;
+  switch (i.op()) {
+    case Op::kAdd: return RangeWithin(Int128{x.low} + y.low, Int128{x.high} + y.high, full);
+    case Op::kSubtract: return RangeWithin(Int128{x.low} - y.high, Int128{x.high} - y.low, full);
+    case Op::kMultiply: return RangeProduct(x, y, full);
+    case Op::kMinimum: return {std::min(x.low, y.low), std::min(x.high, y.high)};
+    case Op::kMaximum: return {std::max(x.low, y.low), std::max(x.high, y.high)};
+    case Op::kDivide:
+      return natural && y.low > 0 ? ValueRange{x.low / y.high, x.high / y.low} : full;
+    case Op::kRemainder:
+      if (y.low <= 0) return full;
+      return {x.low >= 0 ? 0 : std::max(x.low, 1 - y.high),
+              x.high <= 0 ? 0 : std::min(x.high, y.high - 1)};
+    case Op::kAnd:
+      if (x.low < 0 && y.low < 0) return full;
+      return {0, x.low < 0 ? y.high : y.low < 0 ? x.high : std::min(x.high, y.high)};
+    case Op::kOr:
+    case Op::kXor: return natural ? ValueRange{0, AllBitsUpTo(std::max(x.high, y.high))} : full;
+    case Op::kShiftLeft:
+      if (y.low != y.high || y.low < 0 || y.low >= BitWidth(i.shape().dtype()) - 1) return full;
+      return RangeProduct(x, {int64_t{1} << y.low, int64_t{1} << y.low}, full);
+    case Op::kShiftRightLogical:
+    case Op::kShiftRightArithmetic:
+      if (x.low < 0 || y.low < 0) return full;
+      return {0, y.low >= 63 ? 0 : x.high >> y.low};
+    default: return full;
+  }
+}
+
+// Each branch where the comparison says it is taken.
+ValueRange Ranges::OfSelect(const Instruction& select) {
+  const Instruction& compare = Peel(*select.operand(0));
+  if (compare.op() != Op::kCompare) {
+    return RangeUnion(*Of(*select.operand(1)), *Of(*select.operand(2)));
+  }
+  if (std::optional<bool> chosen = Outcome(compare)) return *Of(*select.operand(*chosen ? 1 : 2));
+  std::optional<ValueRange> x = Of(*compare.operand(0)), y = Of(*compare.operand(1));
+  const Instruction& subject = Peel(*compare.operand(0));
+  // Elements of arrays are compared one by one: what holds of one need not of another.
+  bool scalar = subject.shape().IsScalar() && select.shape().IsScalar();
+  if (!x || !y || !scalar) return RangeUnion(*Of(*select.operand(1)), *Of(*select.operand(2)));
+  Direction direction = compare.attrs<hlo::CompareAttrs>().direction;
+  // Where a sum with a constant is compared, the other term is known too.
+  const Instruction* term = nullptr;
+  int64_t constant = 0;
+  if (subject.op() == Op::kAdd) {
+    ValueRange added = *Of(*subject.operand(1)), other = *Of(*subject.operand(0));
+    bool wraps =
+        Int128{other.low} + added.low != x->low || Int128{other.high} + added.high != x->high;
+    bool scalar_term = Peel(*subject.operand(0)).shape().IsScalar();
+    if (added.low == added.high && !wraps && scalar_term) {
+      term = &Peel(*subject.operand(0));
+      constant = added.low;
+    }
+  }
+  std::optional<ValueRange> result;
+  for (int64_t branch : {1, 2}) {
+    Direction d = branch == 1 ? direction : NegatedDirection(direction);
+    ValueRange where = RangeWhere(d, *y, *x);
+    size_t before = refined_.size();
+    refined_.emplace_back(&subject, where);
+    ValueRange rest;
+    if (term && !__builtin_sub_overflow(where.low, constant, &rest.low) &&
+        !__builtin_sub_overflow(where.high, constant, &rest.high)) {
+      refined_.emplace_back(term, rest);
+    }
+    ValueRange range = *Of(*select.operand(branch));
+    refined_.resize(before);
+    result = result ? RangeUnion(*result, range) : range;
+  }
+  return *result;
+}
+
+ValueRange Ranges::OfLoopValue(const Instruction& get, ValueRange full) {
+  const Instruction& from = *get.operand(0);
+  int64_t k = get.tuple_index();
+  if (!get.shape().IsScalar()) return full;
+  if (from.op() == Op::kWhile) return OfState(from, k, full).condition;
+  if (!from.IsParameter()) return full;
+  const Instruction* caller = CallerOf(from);
+  if (!caller || caller->op() != Op::kWhile) return full;
+  StateRange range = OfState(*caller, k, full);
+  return caller->attrs<hlo::WhileAttrs>().body == get.parent() ? range.body : range.condition;
+}
+
+Ranges::StateRange Ranges::OfState(const Instruction& loop, int64_t k, ValueRange full) {
+  StateKey key{&loop, k};
+  if (auto it = open_.find(key); it != open_.end()) return it->second;
+  if (auto it = states_.find(key); it != states_.end()) return it->second;
+  // What is assumed in a branch holds there, not in other iterations.
+  auto refined = std::exchange(refined_, {});
+  StateRange range = FindState(loop, k, full);
+  open_.erase(key);
+  refined_ = std::move(refined);
+  if (open_.empty() && budget_ >= 0) states_.emplace(key, range);
+  return range;
+}
+
+Ranges::StateRange Ranges::FindState(const Instruction& loop, int64_t k, ValueRange full) {
+  StateKey key{&loop, k};
+  const auto& attrs = loop.attrs<hlo::WhileAttrs>();
+  const Instruction &init = *loop.operand(0), &root = *attrs.body->root();
+  open_[key] = {full, full};
+  if (init.op() != Op::kTuple || root.op() != Op::kTuple) return {full, full};
+  const Instruction& next = *root.operand(k);
+  ValueRange first = *Of(*init.operand(k));
+  if (StateElement(next, *attrs.body) == k) return {first, first};
+  // A counter beside the one that ends the loop.
+  const Instruction& sum = Peel(next);
+  std::optional<int64_t> trips = TripCount(loop);
+  bool adds = sum.op() == Op::kAdd && StateElement(*sum.operand(0), *attrs.body) == k;
+  if (trips && adds) {
+    if (*trips == 0) return {first, first};
+    ValueRange step = *Of(*sum.operand(1));
+    auto after = [&](Int128 n) {
+      return RangeWithin(first.low + std::min(Int128{0}, n * step.low),
+                         first.high + std::max(Int128{0}, n * step.high), full);
+    };
+    ValueRange last = after(*trips);
+    if (last != full) return {last, after(Int128{*trips} - 1)};
+  }
+  ValueRange limit = Limit(*attrs.condition->root(), *attrs.condition, k, full);
+  auto assume = [&](ValueRange range) {
+    open_[key] = {range, RangeIntersection(range, limit)};
+    return *Of(next);
+  };
+  ValueRange range = first;
+  for (int round = 0; round < 4; ++round) {
+    ValueRange reached = assume(range);
+    if (RangeContains(range, reached)) {
+      ValueRange narrow = RangeUnion(first, reached);
+      return {narrow, RangeIntersection(narrow, limit)};
+    }
+    if (reached.low < range.low) range.low = full.low;
+    if (reached.high > range.high) range.high = full.high;
+  }
+  return {full, RangeIntersection(full, limit)};
+}
+
+// What the k-th element of the state is where the condition holds.
+ValueRange Ranges::Limit(const Instruction& condition, const Computation& c, int64_t k,
+                         ValueRange full) {
+  const Instruction& i = Peel(condition);
+  if (i.op() == Op::kAnd) {
+    return RangeIntersection(Limit(*i.operand(0), c, k, full), Limit(*i.operand(1), c, k, full));
+  }
+  if (i.op() != Op::kCompare) return full;
+  Direction direction = i.attrs<hlo::CompareAttrs>().direction;
+  for (int64_t side : {0, 1}) {
+    if (StateElement(*i.operand(side), c) != k) continue;
+    std::optional<ValueRange> other = Of(*i.operand(1 - side));
+    if (!other) return full;
+    ValueRange range = RangeWhere(side == 0 ? direction : Swapped(direction), *other, full);
+    return range.low <= range.high ? range : full;
+  }
+  return full;
+}
+
+}  // namespace weft::compiler

@@ -1,0 +1,62 @@
+// Between which numbers the elements of integer arrays lie, as far as that can be read off: loop
+// counters above all, so that indices known to be in range are used as they are.
+//
+// The state of a loop is followed to a range that no iteration leaves, with what the loop's
+// condition says of the iterations that run. Arithmetic that may wrap around gives the whole type.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "hlo/module.h"
+
+namespace weft::compiler {
+
+struct ValueRange {
+  int64_t low, high;
+  bool operator==(const ValueRange&) const = default;
+};
+
+class Ranges {
+ public:
+  // The module must stay as it is.
+  explicit Ranges(const hlo::Module& module);
+
+  // nullopt: no integer or pred, or of 64 bits without a sign.
+  std::optional<ValueRange> Of(const hlo::Instruction& i);
+  // Of a comparison of integers that always comes out the same.
+  std::optional<bool> Outcome(const hlo::Instruction& compare);
+
+ private:
+  struct StateRange {
+    ValueRange condition, body;  // what the two computations see
+  };
+  using StateKey = std::pair<const hlo::Instruction*, int64_t>;
+
+  const hlo::Instruction& Peel(const hlo::Instruction& i) const;
+  const hlo::Instruction* CallerOf(const hlo::Instruction& parameter) const;
+  int64_t StateElement(const hlo::Instruction& i, const hlo::Computation& c) const;
+  ValueRange Compute(const hlo::Instruction& i, ValueRange full);
+  ValueRange OfBinary(const hlo::Instruction& i, ValueRange full);
+  ValueRange OfSelect(const hlo::Instruction& select);
+  ValueRange OfLoopValue(const hlo::Instruction& get, ValueRange full);
+  StateRange OfState(const hlo::Instruction& loop, int64_t k, ValueRange full);
+  StateRange FindState(const hlo::Instruction& loop, int64_t k, ValueRange full);
+  ValueRange Limit(const hlo::Instruction& condition, const hlo::Computation& c, int64_t k,
+                   ValueRange full);
+
+  std::unordered_map<const hlo::Computation*, const hlo::Instruction*> callers_;  // null: several
+  std::unordered_map<const hlo::Instruction*, ValueRange> known_;
+  std::map<StateKey, StateRange> states_;  // asked by key only
+  std::map<StateKey, StateRange> open_;    // what is assumed of states in question
+  // What is assumed of instructions in a branch of a select.
+  std::vector<std::pair<const hlo::Instruction*, ValueRange>> refined_;
+  int64_t budget_ = 0;
+  int depth_ = 0;
+};
+
+}  // namespace weft::compiler

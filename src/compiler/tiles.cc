@@ -1,0 +1,48 @@
+#include "compiler/tiles.h"
+
+#include <algorithm>
+
+#include "hlo/computation.h"
+
+namespace weft::compiler {
+namespace {
+
+constexpr int64_t kTileBytes = 64;  // of a row of a tile
+constexpr int64_t kMinTiledElements = 4096;
+
+size_t MinorDim(const Dims& dims) {
+  size_t d = dims.empty() ? 0 : dims.size() - 1;
+  while (d > 0 && dims[d] == 1) --d;
+  return d;
+}
+
+}  // namespace
+
+std::optional<TileDims> TiledDims(const hlo::Instruction& transpose) {
+  const Dims& dims = transpose.shape().dims();
+  DType type = transpose.shape().dtype();
+  if (dims.size() < 2 || transpose.shape().elements() < kMinTiledElements) return std::nullopt;
+  if (IsComplex(type)) return std::nullopt;
+  const auto& from = transpose.attrs<hlo::DimensionsAttrs>().dimensions;
+  TileDims tile;
+  tile.along = MinorDim(dims);
+  size_t minor = MinorDim(transpose.operand(0)->shape().dims());
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (static_cast<size_t>(from[d]) == minor) tile.across = d;
+  }
+  if (tile.across == tile.along || dims[tile.across] < 2 || dims[tile.along] < 2) {
+    return std::nullopt;
+  }
+  int64_t size = kTileBytes / std::max<int64_t>(ByteWidth(type), 1);
+  tile.rows = std::min(size, dims[tile.across]);
+  tile.columns = std::min(size, dims[tile.along]);
+  return tile;
+}
+
+bool TilesEvenly(const hlo::Instruction& transpose) {
+  std::optional<TileDims> tile = TiledDims(transpose);
+  const Dims& dims = transpose.shape().dims();
+  return !tile || (dims[tile->across] % tile->rows == 0 && dims[tile->along] % tile->columns == 0);
+}
+
+}  // namespace weft::compiler

@@ -1,0 +1,250 @@
+// Random ops around others: fusions, asynchronous halves, collectives of one device, layouts,
+// batched indices, run-time sizes.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "hlo/random/maker.h"
+
+namespace weft::hlo::random {
+
+void Maker::FusionAny(Scope& scope) {
+  std::vector<Value> given = Several(scope, dice_.Between(1, 3));
+  Scope inner = NewScope(scope, "fused");
+  inner.depth = 3;
+  std::vector<Instruction*> operands;
+  for (const Value& v : given) {
+    Instruction* p = *inner.builder().Parameter(static_cast<int64_t>(operands.size()), v.shape());
+    operands.push_back(v.at);
+    inner.values.push_back({p, v.known});
+  }
+  constexpr void (Maker::* kMakes[])(Scope&) = {
+      &Maker::Unary,        &Maker::Binary,     &Maker::CompareAndSelect, &Maker::ConvertAny,
+      &Maker::BroadcastAny, &Maker::ReshapeAny, &Maker::TransposeAny,     &Maker::SliceAny,
+      &Maker::PadAny,       &Maker::ReduceAny,  &Maker::ConcatenateAny,   &Maker::DynamicUpdateAny,
+      &Maker::ReverseAny,   &Maker::GatherAny};
+  for (int64_t n = dice_.Between(1, 6); n > 0; --n) (this->*dice_.Of(kMakes))(inner);
+  std::vector<Value> results = {inner.values.back()};
+  if (dice_.Chance(40)) results.push_back(Any(inner));
+  std::vector<Instruction*> roots;
+  for (const Value& v : results) roots.push_back(v.at);
+  Instruction* root = roots.size() == 1 ? roots[0] : *inner.builder().Tuple(roots);
+  inner.computation->set_root(root);
+  FusionAttrs attrs;
+  attrs.calls = inner.computation;
+  Shape shape = root->shape();
+  auto made = scope.builder().Add(Op::kFusion, operands, attrs, &shape);
+  if (!made) return;
+  if (results.size() == 1) {
+    Push(scope, made, results[0].known);
+    return;
+  }
+  for (size_t k = 0; k < results.size(); ++k) {
+    Push(scope, scope.builder().GetTupleElement(*made, static_cast<int64_t>(k)), results[k].known);
+  }
+}
+
+void Maker::AsyncAny(Scope& scope) {
+  Value x = Any(scope);
+  Builder b = scope.builder();
+  if (dice_.Chance(40)) {
+    Shape shape = Shape::Tuple({x.shape(), x.shape(), Shape::Scalar(DType::kU32)});
+    auto start = b.Add(Op::kCopyStart, std::span(&x.at, 1), CopyStartAttrs{}, &shape);
+    if (!start) return;
+    Push(scope, b.Add(Op::kCopyDone, {*start}), x.known);
+    return;
+  }
+  Scope inner = NewScope(scope, "wrapped");
+  Instruction* p = *inner.builder().Parameter(0, x.shape());
+  Instruction* copy = *inner.builder().Add(Op::kCopy, {p});
+  inner.computation->set_root(copy);
+  AsyncAttrs attrs;
+  attrs.calls = inner.computation;
+  Shape shape =
+      Shape::Tuple({Shape::Tuple({x.shape()}), copy->shape(), Shape::Scalar(DType::kS32)});
+  auto start = b.Add(Op::kAsyncStart, std::span(&x.at, 1), attrs, &shape);
+  if (!start) return;
+  Shape result = copy->shape();
+  Push(scope, b.Add(Op::kAsyncDone, std::span(&*start, 1), attrs, &result), x.known);
+}
+
+void Maker::CollectiveAny(Scope& scope) {
+  Value x = AnyOf(scope, 1, 2000, false);
+  Builder b = scope.builder();
+  int64_t dim = dice_.Below(x.shape().rank());
+  switch (dice_.Below(7)) {
+    case 0: {
+      if (!IsComputable(x.dtype()) && !IsInteger(x.dtype())) return;
+      AllReduceAttrs attrs;
+      attrs.to_apply = BinaryComputation(scope, Op::kAdd, x.dtype());
+      Push(scope, b.Add(Op::kAllReduce, {x.at}, attrs), x.known);
+      return;
+    }
+    case 1: {
+      AllGatherAttrs attrs;
+      attrs.dimensions = {dim};
+      Shape shape = x.shape();
+      Push(scope, b.Add(Op::kAllGather, std::span(&x.at, 1), attrs, &shape), x.known);
+      return;
+    }
+    case 2: {
+      if (!IsComputable(x.dtype()) && !IsInteger(x.dtype())) return;
+      ReduceScatterAttrs attrs;
+      attrs.dimensions = {dim};
+      attrs.to_apply = BinaryComputation(scope, Op::kAdd, x.dtype());
+      Shape shape = x.shape();
+      Push(scope, b.Add(Op::kReduceScatter, std::span(&x.at, 1), attrs, &shape), x.known);
+      return;
+    }
+    case 3: {
+      CollectivePermuteAttrs attrs;
+      if (dice_.Chance(60)) attrs.source_target_pairs = {{0, 0}};
+      Push(scope, b.Add(Op::kCollectivePermute, {x.at}, attrs), x.known);
+      return;
+    }
+    case 4: {
+      Push(scope, b.Add(Op::kCollectiveBroadcast, {x.at}), x.known);
+      return;
+    }
+    case 5: {
+      Push(scope, b.Add(dice_.Chance(50) ? Op::kPartitionId : Op::kReplicaId, {}),
+           Unknown(DType::kU32));
+      return;
+    }
+    default: {
+      AllToAllAttrs attrs;
+      attrs.dimensions = {dim};
+      Push(scope, b.Add(Op::kAllToAll, {x.at}, attrs), x.known);
+    }
+  }
+}
+
+// A copy into another order of dimensions in memory, perhaps computed with in that order.
+void Maker::LayoutAny(Scope& scope) {
+  Value x = AnyOf(scope, 2, 2000, false);
+  Shape shape = x.shape();
+  Layout& layout = shape.MutableLayout();
+  for (size_t i = layout.minor_to_major.size(); i > 1; --i) {
+    std::swap(layout.minor_to_major[static_cast<int64_t>(i) - 1],
+              layout.minor_to_major[dice_.Below(static_cast<int64_t>(i))]);
+  }
+  Push(scope, scope.builder().Add(Op::kCopy, std::span(&x.at, 1), NoAttrs{}, &shape), x.known);
+}
+
+// Indices along one dimension for each place of another.
+void Maker::GatherBatched(Scope& scope) {
+  Value x = AnyOf(scope, 2, 1500, false);
+  int64_t rank = x.shape().rank();
+  int64_t batch = dice_.Below(rank), along = dice_.Below(rank);
+  if (batch == along || x.shape().dim(along) == 0) return;
+  int64_t count = dice_.Between(1, 7), index_batch = dice_.Below(2);
+  Dimensions indices = {count};
+  indices.insert(indices.begin() + index_batch, x.shape().dim(batch));
+  GatherAttrs attrs;
+  attrs.operand_batching_dims = {batch};
+  attrs.start_indices_batching_dims = {index_batch};
+  attrs.start_index_map = {along};
+  attrs.collapsed_slice_dims = {along};
+  attrs.index_vector_dim = 2;
+  int64_t next = 2;
+  for (int64_t d = 0; d < rank; ++d) {
+    bool window = d != batch && d != along;
+    attrs.slice_sizes.push_back(window ? x.shape().dim(d) : 1);
+    if (window) attrs.offset_dims.push_back(next++);
+  }
+  Value at = Index(scope, indices);
+  Push(scope, scope.builder().Add(Op::kGather, {x.at, at.at}, attrs), x.known);
+}
+
+void Maker::ScatterBatched(Scope& scope) {
+  Value x = AnyOf(scope, 2, 1500, false);
+  int64_t rank = x.shape().rank();
+  int64_t batch = dice_.Below(rank), along = dice_.Below(rank);
+  if (batch == along) return;
+  int64_t count = dice_.Between(1, 7), index_batch = dice_.Below(2);
+  Dimensions indices = {count};
+  indices.insert(indices.begin() + index_batch, x.shape().dim(batch));
+  Dimensions updates = indices;
+  ScatterAttrs attrs;
+  attrs.input_batching_dims = {batch};
+  attrs.scatter_indices_batching_dims = {index_batch};
+  attrs.scatter_dims_to_operand_dims = {along};
+  attrs.inserted_window_dims = {along};
+  attrs.index_vector_dim = 2;
+  for (int64_t d = 0; d < rank; ++d) {
+    if (d == batch || d == along) continue;
+    attrs.update_window_dims.push_back(static_cast<int64_t>(updates.size()));
+    updates.push_back(x.shape().dim(d));
+  }
+  Value at = Index(scope, indices);
+  Value source = Like(scope, x.dtype(), Dims(updates), false);
+  auto c = AnyCombiner(x, static_cast<double>(count));
+  if (!c || !IsUsable(source) || !IsUsable(x)) return;
+  c->init = 0;
+  attrs.to_apply = BinaryComputation(scope, c->op, x.dtype());
+  Push(scope, scope.builder().Add(Op::kScatter, {x.at, at.at, source.at}, attrs),
+       Combined(*c, Union(x.known, source.known), x.dtype(), static_cast<double>(count)));
+}
+
+// An array with a size of its own in one dimension, moved about and folded along it.
+void Maker::SizedAny(Scope& scope) {
+  Value x = AnyOf(scope, 1, 600, false);
+  int64_t rank = x.shape().rank(), dim = dice_.Below(rank), bound = x.shape().dim(dim);
+  Builder b = scope.builder();
+  Value wanted = Like(scope, DType::kS32, Dims(), true);
+  auto size = b.Add(Op::kClamp, {b.ScalarConstant(DType::kS32, 0), wanted.at,
+                                 b.ScalarConstant(DType::kS32, static_cast<double>(bound))});
+  if (!size) return;
+  auto sized = b.Add(Op::kSetDimensionSize, {x.at, *size}, DimensionsAttrs{.dimensions = {dim}});
+  if (!sized) return;
+  Known known = x.known;
+  switch (dice_.Below(6)) {
+    case 0: {
+      auto reversed = b.Add(Op::kReverse, {*sized}, DimensionsAttrs{.dimensions = {dim}});
+      if (reversed) sized = reversed;
+      break;
+    }
+    case 1: {
+      SliceAttrs slice;
+      for (int64_t d = 0; d < rank; ++d) {
+        int64_t n = x.shape().dim(d);
+        slice.slice.push_back({d == dim ? dice_.Between(0, n) : 0, n, d == dim ? 2 : 1});
+      }
+      // A dimension of one element has that size.
+      const SliceDim& cut_dim = slice.slice[static_cast<size_t>(dim)];
+      if (cut_dim.limit - cut_dim.start <= 2) break;
+      auto cut = b.Add(Op::kSlice, {*sized}, slice);
+      if (cut) sized = cut;
+      break;
+    }
+    case 2: {
+      auto joined =
+          b.Add(Op::kConcatenate, {*sized, x.at, *sized}, DimensionsAttrs{.dimensions = {dim}});
+      if (joined) sized = joined;
+      break;
+    }
+    case 3: {
+      PadAttrs pad;
+      pad.padding.resize(static_cast<size_t>(rank));
+      pad.padding[static_cast<size_t>(dim)] = {dice_.Between(0, 2), dice_.Between(0, 2),
+                                               dice_.Between(0, 2)};
+      Value fill = Like(scope, x.dtype(), Dims(), false);
+      auto padded = b.Add(Op::kPad, {*sized, fill.at}, pad);
+      if (padded) sized = padded, known = Union(known, fill.known);
+      break;
+    }
+    default: break;
+  }
+  Push(scope, b.Add(Op::kGetDimensionSize, {*sized}, DimensionsAttrs{.dimensions = {dim}}),
+       Unknown(DType::kS32));
+  auto count = static_cast<double>((*sized)->shape().dim(dim));
+  Value folded{*sized, known};
+  auto c = AnyCombiner(folded, count);
+  if (!c) return;
+  Value init = Scalar(scope, x.dtype(), c->init);
+  ReduceAttrs attrs{.dimensions = {dim}};
+  attrs.to_apply = BinaryComputation(scope, c->op, x.dtype());
+  Push(scope, b.Add(Op::kReduce, {*sized, init.at}, attrs), Combined(*c, known, x.dtype(), count));
+}
+
+}  // namespace weft::hlo::random
