@@ -155,6 +155,14 @@ def causal_softmax():
   return run, (normal(8, 512, 512),)
 
 
+@program("masked softmax", tolerance=1e-5)
+def padded_softmax():
+  def run(scores, lengths):
+    mask = jnp.arange(scores.shape[-1])[None, None, :] < lengths[:, None, None]
+    return jax.nn.softmax(jnp.where(mask, scores, -jnp.inf), axis=-1)
+  return run, (normal(8, 512, 512), random().integers(1, 512, 8, dtype=I32))
+
+
 def layer_norm(x, scale, shift):
   mean = jnp.mean(x, axis=-1, keepdims=True)
   variance = jnp.mean((x - mean) ** 2, axis=-1, keepdims=True)
@@ -175,6 +183,25 @@ def rmsnorm():
 def layernorm_gradient():
   loss = lambda x, s, b, t: jnp.sum(layer_norm(x, s, b) * t)
   return jax.grad(loss, (0, 1, 2)), (normal(4096, 768), normal(768), normal(768, seed=1), normal(4096, 768, seed=2))
+
+
+@program("rotary embedding", tolerance=1e-5)
+def rmsnorm_rotary():
+  def run(x, scale, angle):
+    y = x * lax.rsqrt(jnp.mean(x * x, axis=-1, keepdims=True) + 1e-6) * scale
+    y = y.reshape(2048, 12, 64)
+    a, b = y[..., :32], y[..., 32:]
+    cosine, sine = jnp.cos(angle)[:, None, :], jnp.sin(angle)[:, None, :]
+    return jnp.concatenate([a * cosine - b * sine, a * sine + b * cosine], axis=-1)
+  return run, (normal(2048, 768), normal(768), uniform(2048, 32, high=6))
+
+
+@program("quantisation", tolerance=1e-2)
+def quantise_rows():
+  def run(x):
+    scale = jnp.max(jnp.abs(x), axis=1, keepdims=True) / 127
+    return jnp.clip(jnp.round(x / scale), -127, 127).astype(jnp.int8), scale
+  return run, (normal(2048, 1024),)
 
 
 @program("epilogues", tolerance=1e-5)
@@ -316,6 +343,11 @@ def roll_flip():
   return lambda x: jnp.roll(x, (3, -5), (0, 1)) - x[::-1], (normal(2048, 1024),)
 
 
+@program("concatenation, padding, slices", tolerance=0)
+def repeat_tile():
+  return lambda x: jnp.repeat(x, 4, axis=1) + jnp.tile(x, (1, 4)), (normal(1024, 512),)
+
+
 @program("transpose", tolerance=0, quick=True)
 def transpose_2d():
   return lambda x: x.T, (normal(2048, 2048),)
@@ -378,6 +410,14 @@ def lennard_jones():
   return jax.value_and_grad(energy), (grid + 0.05 * random().standard_normal(grid.shape),)
 
 
+@program("stencil", tolerance=1e-5)
+def stencil_periodic():
+  def run(x):
+    around = jnp.roll(x, 1, 0) + jnp.roll(x, -1, 0) + jnp.roll(x, 1, 1) + jnp.roll(x, -1, 1)
+    return x + 0.1 * (around - 4 * x)
+  return run, (normal(1024, 1024),)
+
+
 def neighbour_cost(x):
   return sum(jnp.sum(jnp.square(jnp.diff(x, axis=axis))) for axis in range(3))
 
@@ -401,6 +441,15 @@ def mandelbrot_unrolled():
     return jnp.abs(z)
   points = (uniform(512, 512, low=-0.5, high=0.25) + 1j * uniform(512, 512, low=-0.5, high=0.5, seed=1)).astype(np.complex64)
   return run, (points,)
+
+
+@program("complex arithmetic", tolerance=1e-5)
+def complex_chain():
+  def run(a, b):
+    z = a * b + 1
+    return z * jnp.conj(z) / (1 + jnp.abs(b)) - a
+  part = lambda k: (normal(1 << 18, seed=k) + 1j * normal(1 << 18, seed=k + 1)).astype(np.complex64)
+  return run, (part(0), part(2))
 
 
 @program("polynomial", x64=True, tolerance=1e-12)

@@ -17,8 +17,8 @@ using HloOp = hlo::Op;
 
 namespace {
 
-// One round of a loop that costs less than this (units of ElementCost) for each 128 bits of a vector
-// runs on one thread, in one native function.
+// One round of a loop that costs less than this (units of ElementCost) for each 128 bits of a
+// vector runs on one thread, in one native function.
 constexpr double kSerialLoopCost = 150'000;
 
 double CostOf(const hlo::Computation& computation);

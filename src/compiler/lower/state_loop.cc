@@ -108,10 +108,20 @@ class ElementwiseBody {
     }
     if (hlo::IsElementwise(i.op())) {
       if (i.op() == HloOp::kStochasticConvert) return std::nullopt;
-      return !varies || i.shape().dims() == dims ? std::optional(varies) : std::nullopt;
+      return !varies || SameElements(i) ? std::optional(varies) : std::nullopt;
     }
     switch (i.op()) {
-      case HloOp::kBroadcast:
+      case HloOp::kBroadcast: {
+        // Dimensions of size 1 may be added.
+        const auto& to = i.attrs<hlo::BroadcastAttrs>().dimensions;
+        bool keeps = SameElements(i) && std::is_sorted(to.begin(), to.end());
+        return varies && !keeps ? std::nullopt : std::optional(varies);
+      }
+      // Elements of an array that stays as it is, looked up.
+      case HloOp::kGather: {
+        bool looks_up = !varies_.at(i.operand(0)) && TakesElements(i) && SameElements(i);
+        return varies && !looks_up ? std::nullopt : std::optional(varies);
+      }
       case HloOp::kIota:
       case HloOp::kSlice:
       case HloOp::kReverse: return varies ? std::nullopt : std::optional(false);
@@ -119,11 +129,16 @@ class ElementwiseBody {
       case HloOp::kDynamicSlice:
         return varies || i.shape().elements() > 1 ? std::nullopt : std::optional(false);
       case HloOp::kReshape:
-      case HloOp::kCopy:
-        return varies && i.shape().dims() != i.operand(0)->shape().dims() ? std::nullopt
-                                                                          : std::optional(varies);
+      case HloOp::kCopy: return varies;
       default: return std::nullopt;
     }
+  }
+
+  // As many elements as the arrays have, counted row by row.
+  bool SameElements(const Instruction& i) const {
+    int64_t elements = 1;
+    for (int64_t d : dims) elements *= d;
+    return i.shape().elements() == elements;
   }
 
   std::optional<bool> LookInside(const Instruction& fusion, const Instruction& root) {

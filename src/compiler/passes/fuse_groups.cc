@@ -99,6 +99,13 @@ bool SpoilsUpdate(const Instruction& i, const Instruction& update) {
   if (!scatters && 2 * update.operand(1)->shape().elements() > update.shape().elements()) {
     return false;
   }
+  // Another array that is updated itself: what reads it should come before that.
+  for (const Instruction* operand : i.operands()) {
+    for (const Instruction* user : operand->users()) {
+      bool is_update = user->op() == Op::kDynamicUpdateSlice || user->op() == Op::kScatter;
+      if (is_update && user != &update && user->operand(0) == operand) return true;
+    }
+  }
   int64_t arrays = scatters ? (update.operand_count() - 1) / 2 : 1;
   for (int64_t k = 0; k < arrays; ++k) {
     const Instruction* below = behind_names(update.operand(k));
