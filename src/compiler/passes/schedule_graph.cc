@@ -189,9 +189,16 @@ class GraphBuilder {
       for (int32_t made : root) {
         if (made < 0 || ValueOf(made).maker < 0) continue;
         int32_t maker = ValueOf(made).maker;
+        std::vector<int32_t> arguments;
         for (const auto& [m, read] : graph_.nodes[static_cast<size_t>(maker)].in_place) {
-          if (m == made && ValueOf(read).is_held) Overwrite(maker, read);
+          if (m == made && ValueOf(read).is_held) arguments.push_back(read);
         }
+        // One that nobody else reads will do, wherever the instruction stands.
+        bool free = std::any_of(arguments.begin(), arguments.end(), [&](int32_t v) {
+          return ValueOf(v).is_writable && ValueOf(v).readers.size() == 1;
+        });
+        if (free) continue;
+        for (int32_t read : arguments) Overwrite(maker, read);
       }
       return;
     }
