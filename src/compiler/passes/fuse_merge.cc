@@ -112,9 +112,20 @@ bool Fuser::TryMerge(size_t a, size_t b) {
   // earlier one.
   const FusionGroup &early = into.position < from.position ? into : from,
                     &late = into.position < from.position ? from : into;
+  // A member that another group makes, too, is read from there.
+  auto made_elsewhere = [&](const Instruction* operand) {
+    auto it = in_.find(operand);
+    if (it == in_.end()) return false;
+    return std::any_of(it->second.begin(), it->second.end(), [&](int32_t g) {
+      const FusionGroup& group = groups_[static_cast<size_t>(g)];
+      return &group != &late && !group.dead &&
+             std::find(group.outputs.begin(), group.outputs.end(), operand) != group.outputs.end();
+    });
+  };
   for (const Instruction* m : late.members) {
     for (const Instruction* operand : m->operands()) {
-      if (!late.evaluations.contains(operand) && MadeAt(*operand) > early.position) return false;
+      bool from_outside = !late.evaluations.contains(operand) || made_elsewhere(operand);
+      if (from_outside && MadeAt(*operand) > early.position) return false;
       if (std::find(early.outputs.begin(), early.outputs.end(), operand) != early.outputs.end()) {
         return false;
       }
