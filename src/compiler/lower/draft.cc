@@ -21,7 +21,8 @@ namespace {
 
 // Work below this runs on one thread; above it is cut in chunks of at least this.
 constexpr double kChunkCost = 65'536;
-constexpr int64_t kMaxChunks = 256;
+// Few enough that each reads memory in long runs, enough that threads end together.
+constexpr int64_t kChunksPerCore = 8, kFewChunks = 16, kMaxChunks = 256;
 constexpr int64_t kStraightVectors = 4;  // vectors without a loop, in serial kernels
 // Elements without any loop, in serial kernels: scalars that LLVM may keep in registers from one
 // kernel to the next, unless each is so much work that vectors pay.
@@ -79,6 +80,10 @@ KernelBuilder::MemoryId KernelDraft::MemoryOf(MemValue value) const {
   }
   CHECK(false) << "value is not a parameter of the kernel";
   return -1;
+}
+
+int64_t KernelDraft::MaxChunks() const {
+  return std::clamp(kChunksPerCore * target_.cores, kFewChunks, kMaxChunks);
 }
 
 int KernelDraft::LanesFor(int64_t width, int64_t size) const {
@@ -203,7 +208,7 @@ Status KernelDraft::ForFlat(const LoopShape& shape, const Body& body) {
   };
   double work = static_cast<double>(n) * shape.cost;
   int64_t chunks = static_cast<int64_t>(work / kChunkCost);
-  chunks = std::min({chunks, kMaxChunks, n / std::max<int64_t>(lanes, 64)});
+  chunks = std::min({chunks, MaxChunks(), n / std::max<int64_t>(lanes, 64)});
   if (shape.serial && n <= kStraightVectors * lanes) return StraightLanes(n, lanes, at);
   if (shape.serial || chunks <= 1) return OverLanes(n, lanes, shape.in_place, at);
   // Chunks of whole vectors; the last one takes what is left.
@@ -334,7 +339,7 @@ Status KernelDraft::ForNest(const LoopShape& shape, const Body& body) {
   Index index;
   index.coords.resize(rank);
   double work = static_cast<double>(n) * shape.cost;
-  int64_t chunks = std::min(static_cast<int64_t>(work / kChunkCost), kMaxChunks);
+  int64_t chunks = std::min(static_cast<int64_t>(work / kChunkCost), MaxChunks());
   if (shape.serial || chunks <= 1) return NestFrom(shape, 0, minor, index, over_rows);
   // The outermost dimensions, as many as give enough chunks, make the grid.
   size_t split = 0;
@@ -379,7 +384,7 @@ Status KernelDraft::ForEachRow(const Dims& rows, double cost_of_row, bool serial
   };
   if (n == 1) return at(b.Int(0));
   int64_t chunks = std::min<int64_t>(
-      static_cast<int64_t>(static_cast<double>(n) * cost_of_row / kChunkCost), kMaxChunks);
+      static_cast<int64_t>(static_cast<double>(n) * cost_of_row / kChunkCost), MaxChunks());
   chunks = std::min(chunks, n);
   if (serial || chunks <= 1) {
     ValueId r = b.BeginLoop(LoopKind::kSerial, b.Int(0), b.Int(n), b.Int(1))[0];
