@@ -9,10 +9,10 @@
 #include "hlo/evaluate.h"
 #include "inspect/fault.h"
 #include "pjrt/client.h"
-#include "pjrt/cost.h"
 #include "pjrt/ffi.h"
 #include "runtime/check_steps.h"
 #include "runtime/profile.h"
+#include "runtime/step_cost.h"
 
 namespace weft::pjrt {
 namespace {
@@ -20,6 +20,18 @@ namespace {
 // Native code takes about a quarter of a nanosecond a unit of work; handing a task to another
 // thread takes 5 to 50 us.
 constexpr double kTinyNativeWork = 100'000;
+constexpr double kStepWork = 400;
+
+// Of a program without loops; of others nothing is known.
+double WorkOf(const program::Program& program) {
+  double work = 0;
+  for (const program::Step& step : program.steps) {
+    auto cost = runtime::CostOf(program, step);
+    if (!cost || std::holds_alternative<program::WhileStep>(step.op)) return 1e18;
+    work += kStepWork + cost->flops + cost->bytes / 4;
+  }
+  return work;
+}
 
 }  // namespace
 
@@ -57,7 +69,7 @@ Result<std::unique_ptr<NativeRunner>> NativeRunner::Create(Client& client,
                               .cancel = &client.cancelled()};
   runner->eval_options_ = EvalOptionsFor(eval);
   runner->calls_out_ = CallsOut(module);
-  runner->tiny_ = !runner->calls_out_ && EstimateWork(module) < kTinyNativeWork;
+  runner->tiny_ = !runner->calls_out_ && WorkOf(runner->program_->program()) < kTinyNativeWork;
   if (detail::LogIsOn("cache", 1)) runner->ExplainCache(client, module, options);
   return runner;
 }

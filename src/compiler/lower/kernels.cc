@@ -176,7 +176,8 @@ LoopShape Lowering::ShapeOf(const KernelBody& body, const Dims& dims) const {
     wider += work_by_width[widest--];
   }
   shape.width = int64_t{1} << widest;
-  shape.cost = cost;
+  // Of narrow numbers more are computed at once.
+  shape.cost = cost * static_cast<double>(std::min<int64_t>(shape.width, 4)) / 4;
   for (const KernelOutput& output : body.outputs) {
     for (const KernelInput& input : body.inputs) {
       shape.in_place |= memory_.Share(input.value, output.value);

@@ -72,7 +72,10 @@ double CostOf(const Instruction& instruction) {
   }
   double elements = 0;
   ForEachLeaf(instruction.shape(), [&](const Shape& s) {
-    if (s.IsArray()) elements += static_cast<double>(s.elements());
+    if (!s.IsArray()) return;
+    // Of narrow numbers more are computed at once.
+    double width = std::clamp<double>(ByteWidth(RealType(s.dtype())), 1, 4);
+    elements += static_cast<double>(s.elements()) * width / 4;
   });
   return elements * ElementCost(instruction);
 }
