@@ -69,17 +69,6 @@ ValueRange RangeWhere(Direction direction, ValueRange y, ValueRange x) {
   }
 }
 
-Direction NegatedDirection(Direction d) {
-  switch (d) {
-    case Direction::kEq: return Direction::kNe;
-    case Direction::kNe: return Direction::kEq;
-    case Direction::kLt: return Direction::kGe;
-    case Direction::kGe: return Direction::kLt;
-    case Direction::kLe: return Direction::kGt;
-    default: return Direction::kLe;
-  }
-}
-
 std::optional<bool> DecideByRanges(Direction direction, ValueRange x, ValueRange y) {
   bool apart = x.high < y.low || y.high < x.low;
   bool equal = x.low == x.high && x == y;
@@ -308,7 +297,7 @@ ValueRange Ranges::OfSelect(const Instruction& select) {
   }
   std::optional<ValueRange> result;
   for (int64_t branch : {1, 2}) {
-    Direction d = branch == 1 ? direction : NegatedDirection(direction);
+    Direction d = branch == 1 ? direction : hlo::Negated(direction);
     ValueRange where = RangeWhere(d, *y, *x);
     size_t before = refined_.size();
     refined_.emplace_back(&subject, where);

@@ -95,6 +95,17 @@ inline Direction Swapped(Direction d) {
     default: return d;
   }
 }
+// Where a compares with b as d, exactly where not as this; without NaN.
+inline Direction Negated(Direction d) {
+  switch (d) {
+    case Direction::kEq: return Direction::kNe;
+    case Direction::kNe: return Direction::kEq;
+    case Direction::kLt: return Direction::kGe;
+    case Direction::kGe: return Direction::kLt;
+    case Direction::kLe: return Direction::kGt;
+    default: return Direction::kLe;
+  }
+}
 enum class ComparisonType : uint8_t { kUnset, kFloat, kTotalOrder, kSigned, kUnsigned };
 WEFT_ENUM(ComparisonType, "", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED")
 enum class CompareOrder : uint8_t { kUnset, kPartial, kTotal };

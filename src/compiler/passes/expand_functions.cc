@@ -27,21 +27,6 @@ bool MayRunAlways(const Computation& branch) {
   return true;
 }
 
-// The value of branch k where the selector is k or, of the last one, anything else.
-Result<Instruction*> ChooseBranch(Builder& b, Instruction* selector,
-                                  std::span<Instruction* const> values) {
-  if (selector->shape().dtype() == DType::kPred) {
-    return b.Add(Op::kSelect, {selector, values[0], values[1]});
-  }
-  Instruction* chosen = values.back();
-  for (size_t k = values.size() - 1; k-- > 0;) {
-    Instruction* number = b.ScalarConstant(DType::kS32, static_cast<double>(k));
-    Instruction* is_it = TRY(b.Compare(selector, number, hlo::Direction::kEq));
-    chosen = TRY(b.Add(Op::kSelect, {is_it, values[k], chosen}));
-  }
-  return chosen;
-}
-
 // All branches are computed and one is chosen.
 Result<bool> ExpandConditional(Instruction* i) {
   std::vector<Computation*> branches = i->attrs<hlo::ConditionalAttrs>().branches();

@@ -104,4 +104,18 @@ Result<Computation*> ScalarFunctions::Get(Op op, DType dtype) {
   return computation;
 }
 
+Result<Instruction*> ChooseBranch(Builder& b, Instruction* selector,
+                                  std::span<Instruction* const> values) {
+  if (selector->shape().dtype() == DType::kPred) {
+    return b.Add(Op::kSelect, {selector, values[0], values[1]});
+  }
+  Instruction* chosen = values.back();
+  for (size_t k = values.size() - 1; k-- > 0;) {
+    Instruction* number = b.ScalarConstant(DType::kS32, static_cast<double>(k));
+    Instruction* is_it = TRY(b.Compare(selector, number, hlo::Direction::kEq));
+    chosen = TRY(b.Add(Op::kSelect, {is_it, values[k], chosen}));
+  }
+  return chosen;
+}
+
 }  // namespace weft::compiler

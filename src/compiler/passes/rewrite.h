@@ -38,6 +38,10 @@ Result<hlo::Instruction*> ZeroesOf(hlo::Builder& b, const Shape& shape);
 // The scalar in every element of an array of this shape.
 Result<hlo::Instruction*> FillWith(hlo::Builder& b, hlo::Instruction* scalar, const Shape& shape);
 
+// The value of branch k where the selector is k or, of the last one, anything else.
+Result<hlo::Instruction*> ChooseBranch(hlo::Builder& b, hlo::Instruction* selector,
+                                       std::span<hlo::Instruction* const> values);
+
 // Computations (a, b) -> op(a, b) on scalars, made when first asked for.
 class ScalarFunctions {
  public:

@@ -6,6 +6,7 @@
 #include "compiler/passes/callers.h"
 #include "compiler/passes/effects.h"
 #include "compiler/passes/equality.h"
+#include "compiler/passes/rewrite.h"
 #include "compiler/passes/simplify_rules.h"
 #include "hlo/builder.h"
 #include "hlo/call_graph.h"
@@ -160,7 +161,7 @@ class ConditionalSimplifier {
       values.push_back(InlineBranch(*branches[b], i, i->operand(static_cast<int64_t>(b) + 1)));
     }
     Builder b(*i->parent(), i, i);
-    if (!i->shape().IsTuple()) return Choose(b, i->operand(0), values);
+    if (!i->shape().IsTuple()) return ChooseBranch(b, i->operand(0), values);
     std::vector<Instruction*> elements;
     for (int64_t k = 0; k < i->shape().tuple_size(); ++k) {
       std::vector<Instruction*> choices;
@@ -168,26 +169,11 @@ class ConditionalSimplifier {
         bool built = value->op() == Op::kTuple;
         choices.push_back(built ? value->operand(k) : TRY(b.GetTupleElement(value, k)));
       }
-      elements.push_back(TRY(Choose(b, i->operand(0), choices)));
+      elements.push_back(TRY(ChooseBranch(b, i->operand(0), choices)));
     }
     Instruction* tuple = TRY(b.Tuple(elements));
     tuple->mutable_shape() = i->shape();
     return tuple;
-  }
-
-  // The value that a selector chooses; out of range, the last.
-  static Result<Instruction*> Choose(Builder& b, Instruction* selector,
-                                     std::span<Instruction* const> values) {
-    if (selector->shape().dtype() == DType::kPred) {
-      return b.Add(Op::kSelect, {selector, values[0], values[1]});
-    }
-    Instruction* chosen = values.back();
-    for (size_t k = values.size() - 1; k-- > 0;) {
-      Instruction* index = b.ScalarConstant(DType::kS32, static_cast<double>(k));
-      Instruction* is_it = TRY(b.Compare(selector, index, hlo::Direction::kEq));
-      chosen = TRY(b.Add(Op::kSelect, {is_it, values[k], chosen}));
-    }
-    return chosen;
   }
 
   // Elements of the result that nobody reads are not returned. Null: all are read.

@@ -33,17 +33,6 @@ Result<Instruction*> BitsLike(Builder& b, const Shape& shape, bool ones) {
   return FillWith(b, b.Constant(std::move(literal)), shape);
 }
 
-Direction Opposite(Direction d) {
-  switch (d) {
-    case Direction::kEq: return Direction::kNe;
-    case Direction::kNe: return Direction::kEq;
-    case Direction::kLt: return Direction::kGe;
-    case Direction::kGe: return Direction::kLt;
-    case Direction::kLe: return Direction::kGt;
-    default: return Direction::kLe;
-  }
-}
-
 Result<Instruction*> CompareWith(Builder& b, const Instruction& compare, Instruction* x,
                                  Instruction* y, Direction direction) {
   hlo::CompareAttrs attrs = compare.attrs<hlo::CompareAttrs>();
@@ -87,7 +76,7 @@ Result<Instruction*> SimplifyNot(Instruction& i, Builder& b) {
   bool either = attrs.direction == Direction::kEq || attrs.direction == Direction::kNe;
   if (!either && !IsBits(dtype) && !attrs.total_order()) return nullptr;
   return CompareWith(b, *compare, compare->operand(0), compare->operand(1),
-                     Opposite(attrs.direction));
+                     hlo::Negated(attrs.direction));
 }
 
 // x & ~x = 0;  x | ~x = ~0;  x & ~0 = x;  x | ~0 = ~0;  x ^ x = 0;  x ^ ~0 = ~x
