@@ -39,6 +39,15 @@ bool IsForwarding(const Instruction& instruction) {
   }
 }
 
+bool IsRenaming(HloOp op) {
+  return op == HloOp::kReshape || op == HloOp::kBitcast || op == HloOp::kCopy;
+}
+
+const Instruction* BehindNames(const Instruction* i) {
+  while (IsRenaming(i->op())) i = i->operand(0);
+  return i;
+}
+
 std::vector<bool> PassedThrough(const Instruction& loop) {
   std::vector<bool> passes(static_cast<size_t>(LeafCount(loop.shape())), false);
   const Instruction* root = loop.attrs<hlo::WhileAttrs>().body->root();
@@ -116,9 +125,7 @@ bool ReachesElementwise(const Instruction& slice, const Instruction& update) {
         if (next->operand(1) != i) return false;
         continue;
       }
-      bool renames = next->op() == HloOp::kReshape || next->op() == HloOp::kBitcast ||
-                     next->op() == HloOp::kCopy;
-      if (!hlo::IsElementwise(next->op()) && !renames) return false;
+      if (!hlo::IsElementwise(next->op()) && !IsRenaming(next->op())) return false;
       work.push_back(next);
     }
     if (work.size() > 200) return false;

@@ -6,6 +6,7 @@
 #include <functional>
 #include <vector>
 
+#include "hlo/computation.h"
 #include "hlo/module.h"
 
 namespace weft::compiler {
@@ -27,6 +28,31 @@ bool ReadsElsewhere(const hlo::Instruction& reader, const hlo::Instruction& upda
 
 // Whether an instruction's leaves are those of its operands.
 bool IsForwarding(const hlo::Instruction& instruction);
+
+// Those leaves, given what the operands' are (a vector for each instruction); -1 for a token.
+template <class LeavesOf>
+std::vector<int32_t> ForwardedLeaves(const hlo::Instruction& i, const LeavesOf& leaves_of) {
+  std::vector<int32_t> mine;
+  if (i.op() == hlo::Op::kAfterAll) return {-1};
+  if (i.op() == hlo::Op::kTuple) {
+    for (const hlo::Instruction* operand : i.operands()) {
+      const std::vector<int32_t>& leaves = leaves_of(*operand);
+      mine.insert(mine.end(), leaves.begin(), leaves.end());
+    }
+    return mine;
+  }
+  const std::vector<int32_t>& leaves = leaves_of(*i.operand(0));
+  if (i.op() != hlo::Op::kGetTupleElement) return leaves;
+  const Shape& tuple = i.operand(0)->shape();
+  int64_t first = 0;
+  for (int64_t k = 0; k < i.tuple_index(); ++k) first += LeafCount(tuple.tuple_element(k));
+  mine.assign(leaves.begin() + first, leaves.begin() + first + LeafCount(i.shape()));
+  return mine;
+}
+
+// Ops whose array is their operand's under another name, and what stands behind such names.
+bool IsRenaming(hlo::Op op);
+const hlo::Instruction* BehindNames(const hlo::Instruction* i);
 
 // By leaf: whether a loop's body hands that part of its state on as it is.
 std::vector<bool> PassedThrough(const hlo::Instruction& loop);

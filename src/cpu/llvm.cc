@@ -129,10 +129,6 @@ class LlvmCompiler : public Compiler {
     start = std::chrono::steady_clock::now();
     if (!passes.empty()) {
       OptionsPtr options(LLVMCreatePassBuilderOptions());
-      LLVMPassBuilderOptionsSetSLPVectorization(options.get(), false);
-      LLVMPassBuilderOptionsSetLoopVectorization(options.get(), true);
-      LLVMPassBuilderOptionsSetLoopInterleaving(options.get(), true);
-      LLVMPassBuilderOptionsSetLoopUnrolling(options.get(), true);
       LLVMErrorRef error =
           LLVMRunPasses(module.get(), passes.c_str(), machine_.get(), options.get());
       TRY(ToStatus(error, "passes"));

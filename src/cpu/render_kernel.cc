@@ -62,10 +62,6 @@ class KernelRenderer {
   }
 
   void NameConstants() {
-    definitions_.resize(kernel_.values.size(), nullptr);
-    for (const Instr& instr : kernel_.code) {
-      for (ValueId id : instr.results) definitions_[id] = &instr;
-    }
     names_.resize(kernel_.values.size());
     for (size_t i = 0; i < kernel_.values.size(); ++i) {
       if (kernel_.values[i].is_constant) names_[i] = IrConstant(kernel_.values[i]);
@@ -455,105 +451,26 @@ class KernelRenderer {
     return access_group_.empty() ? "" : StrCat(", !llvm.access.group ", access_group_);
   }
 
-  // The operation that makes a value, if it is this one.
-  const Instr* Defined(ValueId id, Op op) const {
-    const Instr* instr = definitions_[id];
-    return instr && instr->op == op ? instr : nullptr;
-  }
-  std::optional<int64_t> Number(ValueId id) const {
-    const program::Value& value = kernel_.value(id);
-    if (!value.is_constant) return std::nullopt;
-    return value.AsInt();
-  }
-
-  // What is left of a sum of multiples of n; nullopt: not known.
-  std::optional<int64_t> Remainder(ValueId id, int64_t n, int depth = 0) const {
-    constexpr int kMaxTerms = 16;
-    if (std::optional<int64_t> number = Number(id)) return ((*number % n) + n) % n;
-    if (depth > kMaxTerms) return std::nullopt;
-    if (const Instr* sum = Defined(id, Op::kAdd)) {
-      std::optional<int64_t> a = Remainder(sum->args[0], n, depth + 1);
-      std::optional<int64_t> b = a ? Remainder(sum->args[1], n, depth + 1) : std::nullopt;
-      if (!b) return std::nullopt;
-      return (*a + *b) % n;
-    }
-    const Instr* product = Defined(id, Op::kMul);
-    if (!product) return std::nullopt;
-    for (ValueId factor : product->args) {
-      std::optional<int64_t> number = Number(factor);
-      if (number && *number % n == 0) return 0;
-    }
-    return std::nullopt;
-  }
-
-  // Lanes at a small distance: what lies between is read too, and left out. Several such loads of
-  // the same groups become one.
-  struct Strided {
-    ValueId base;
-    int64_t stride, first;  // first: of the base in its group of `stride` elements
-  };
-  std::optional<Strided> AsStrided(const Instr& load) const {
-    constexpr int64_t kMaxStride = 4;
-    const Instr* sum = Defined(load.args[0], Op::kAdd);
-    if (!sum || HasMask(load)) return std::nullopt;
-    for (size_t side : {0, 1}) {
-      const Instr* base = Defined(sum->args[side], Op::kSplat);
-      const Instr* lanes = Defined(sum->args[1 - side], Op::kMul);
-      if (!base || !lanes || !Defined(lanes->args[0], Op::kIota)) continue;
-      std::optional<int64_t> stride = Number(lanes->args[1]);
-      if (!stride || *stride < 2 || *stride > kMaxStride) return std::nullopt;
-      if (kernel_.type(base->args[0]) != Type{DType::kS64, 1}) return std::nullopt;
-      std::optional<int64_t> first = Remainder(base->args[0], *stride);
-      if (!first || kernel_.memories[load.memory].count % *stride != 0) return std::nullopt;
-      return Strided{base->args[0], *stride, *first};
-    }
-    return std::nullopt;
-  }
-
-  std::string RenderStrided(const Instr& instr, const Strided& strided) {
-    DType dtype = kernel_.memories[instr.memory].dtype;
-    int lanes = instr.type.lanes;
-    std::string base = NameOf(strided.base);
-    if (strided.first != 0) base = ir_.Def("sub i64 ", base, ", ", strided.first);
-    std::string address = ir_.Def("getelementptr inbounds ", StorageType(dtype), ", ptr %p",
-                                  instr.memory, ", i64 ", base);
-    std::string type = StrCat("<", lanes * strided.stride, " x ", StorageType(dtype), ">");
-    std::string all =
-        ir_.Def("load ", type, ", ptr ", address, ", align ", ByteWidth(dtype), Group());
-    std::string which;
-    for (int i = 0; i < lanes; ++i) {
-      StrAppend(which, i == 0 ? "i32 " : ", i32 ", strided.first + i * strided.stride);
-    }
-    return ir_.Def("shufflevector ", type, " ", all, ", ", type, " poison, <", lanes, " x i32> <",
-                   which, ">");
-  }
-
   std::string RenderLoad(const Instr& instr) {
     DType dtype = kernel_.memories[instr.memory].dtype;
     int lanes = instr.type.lanes;
     bool gather = kernel_.type(instr.args[0]).lanes > 1;
     std::string type = IrVector(StorageType(dtype), lanes), value;
     std::string vector = StrCat("<", lanes, " x ", StorageType(dtype), ">");
-    std::optional<Strided> strided = gather ? AsStrided(instr) : std::nullopt;
-    if (strided && !kernel_.memories[instr.memory].per_thread) {
-      value = RenderStrided(instr, *strided);
-    } else if (gather) {
-      std::string address = Address(instr);
+    std::string address = Address(instr);
+    if (gather) {
       value = ir_.Def("call ", vector, " @llvm.masked.gather.v", lanes, StorageSuffix(dtype), ".v",
                       lanes, "p0(<", lanes, " x ptr> ", address, ", i32 ", AlignOf(instr), ", ",
                       MaskOf(instr), ", ", vector, " zeroinitializer)", Group());
     } else if (HasMask(instr)) {
-      std::string address = Address(instr);
       value = ir_.Def("call ", vector, " @llvm.masked.load.v", lanes, StorageSuffix(dtype),
                       ".p0(ptr ", address, ", i32 ", AlignOf(instr), ", ", MaskOf(instr), ", ",
                       vector, " zeroinitializer)", Group());
       if (lanes == 1) value = ir_.Def("extractelement ", vector, " ", value, ", i64 0");
     } else {
-      std::string address = Address(instr);
       value = ir_.Def("load ", type, ", ptr ", address, ", align ", AlignOf(instr), Group());
     }
-    value = FromStorage(ir_, dtype, lanes, value);
-    return value;
+    return FromStorage(ir_, dtype, lanes, value);
   }
 
   void RenderStore(const Instr& instr) {
@@ -585,7 +502,6 @@ class KernelRenderer {
   IrBody ir_;
   std::string entry_;  // allocas
   program::Blocks blocks_;
-  std::vector<const Instr*> definitions_;  // by value
   std::vector<std::string> names_, allocated_;
   std::vector<bool> arrays_;
   std::vector<Repeat> repeats_;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/counter_random.h"
 #include "hlo/evaluate/device_group.h"
 #include "hlo/evaluate/plan.h"
 #include "hlo/evaluate/steps.h"
@@ -137,11 +138,8 @@ Status EvalContext::CountLoopStep(const Instruction& loop) {
 
 uint64_t EvalContext::NextRandom() {
   // splitmix64 of a counter; devices get streams of their own.
-  uint64_t z = options_.seed + 0x9e3779b97f4a7c15ull * ++random_counter_ +
-               0xd1b54a32d192ed03ull * static_cast<uint64_t>(device());
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-  return z ^ (z >> 31);
+  return SplitMix(options_.seed + kSplitMixStep * ++random_counter_ +
+                  0xd1b54a32d192ed03ull * static_cast<uint64_t>(device()));
 }
 
 Result<Literal> EvaluateInstruction(const Instruction& instruction, std::span<Literal> operands) {

@@ -4,18 +4,15 @@
 #include <cmath>
 #include <complex>
 
+#include "base/counter_random.h"
 #include "base/elements.h"
 #include "base/thread_pool.h"
 
 namespace weft::hlo {
 namespace {
 
-// splitmix64: a counter in, 64 random bits out.
 uint64_t MixBits(uint64_t x) {
-  x += 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
+  return SplitMix(x + kSplitMixStep);
 }
 uint64_t Derive(uint64_t seed, uint64_t number) {
   return MixBits(MixBits(seed) ^ (number + 1) * 0xd6e8feb86659fd93);

@@ -53,7 +53,6 @@ class KernelBuilder {
   Type type(ValueId id) const { return kernel_.type(id); }
   const Value& value(ValueId id) const { return kernel_.value(id); }
   std::optional<int64_t> IntConstant(ValueId id) const;  // of an integer constant
-  const Memory& memory(MemoryId id) const { return kernel_.memories[id]; }
   // A name for printing; made unique.
   ValueId Named(ValueId id, std::string_view name);
 

@@ -3,18 +3,15 @@
 #include <cstring>
 #include <numbers>
 
+#include "base/counter_random.h"
 #include "base/elements.h"
 #include "program/library_routines.h"
 
 namespace weft::program {
 namespace {
 
-// splitmix64 of a counter.
 uint64_t StreamBits(uint64_t counter) {
-  uint64_t z = 0x9e3779b97f4a7c15u * counter;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
+  return SplitMix(kSplitMixStep * counter);
 }
 
 double UnitFrom(uint64_t bits) {

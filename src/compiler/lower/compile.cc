@@ -2,20 +2,13 @@
 
 #include <algorithm>
 
+#include "compiler/in_place.h"
 #include "compiler/lower/lower.h"
 #include "compiler/passes.h"
 #include "hlo/clone.h"
 
 namespace weft::compiler {
 namespace {
-
-void AppendIsArray(const Shape& shape, std::vector<bool>& is_array) {
-  if (!shape.IsTuple()) {
-    is_array.push_back(shape.IsArray());
-    return;
-  }
-  for (const Shape& element : shape.elements_of_tuple()) AppendIsArray(element, is_array);
-}
 
 // Says of the last parameters or results which sizes they are. Those are numbered by arrays alone.
 void BindSizes(program::Program& program, program::BufferKind kind,
@@ -45,8 +38,10 @@ Result<Compiled> Compile(const hlo::Module& module, const CompileOptions& option
   compiled.program = TRY(Lower(*compiled.module, options, target, &compiled.copies));
   const hlo::Computation& entry = *compiled.module->entry();
   std::vector<bool> parameters, results;
-  for (const hlo::Instruction* p : entry.parameters()) AppendIsArray(p->shape(), parameters);
-  AppendIsArray(entry.root()->shape(), results);
+  for (const hlo::Instruction* p : entry.parameters()) {
+    ForEachLeaf(p->shape(), [&](const Shape& s) { parameters.push_back(s.IsArray()); });
+  }
+  ForEachLeaf(entry.root()->shape(), [&](const Shape& s) { results.push_back(s.IsArray()); });
   BindSizes(compiled.program, program::BufferKind::kParameter, parameters,
             SizedDimensions(*compiled.module, kParameterSizes));
   BindSizes(compiled.program, program::BufferKind::kResult, results,

@@ -263,10 +263,7 @@ Element ElementEmitter::LoadAt(KernelBuilder::MemoryId memory, DType dtype, cons
   bool one = !gathers && (lanes_ == 1 || at.step == 0);
   if (parts == 1) {
     bool near = b_.type(at.base).lanes == 1 && std::abs(at.step) <= kNearLanes;
-    // Whole groups of neighbours, of which lanes take one each, are left to the printer.
-    bool grouped =
-        near && at.step > 1 && at.modulus % at.step == 0 && b_.memory(memory).count % at.step == 0;
-    if (gathers && near && !grouped) return {LoadSpread(memory, at), -1};
+    if (gathers && near) return {LoadSpread(memory, at), -1};
     if (gathers) return {b_.Load(memory, LaneValue(at, DType::kS64)), -1};
     return {b_.Load(memory, at.base, one ? 1 : lanes_), -1};
   }

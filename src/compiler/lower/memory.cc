@@ -108,21 +108,8 @@ Status Memory::Walk(const hlo::Computation& computation, bool in_loop) {
       continue;
     }
     std::vector<MemValue> mine;
-    if (i->op() == HloOp::kTuple) {
-      for (const Instruction* operand : i->operands()) {
-        const auto& leaves = Leaves(*operand);
-        mine.insert(mine.end(), leaves.begin(), leaves.end());
-      }
-    } else if (i->op() == HloOp::kGetTupleElement) {
-      const Shape& tuple = i->operand(0)->shape();
-      int64_t first = 0;
-      for (int64_t k = 0; k < i->tuple_index(); ++k) first += LeafCount(tuple.tuple_element(k));
-      const auto& leaves = Leaves(*i->operand(0));
-      mine.assign(leaves.begin() + first, leaves.begin() + first + LeafCount(i->shape()));
-    } else if (i->op() == HloOp::kAfterAll) {
-      mine = {-1};
-    } else if (IsForwarding(*i)) {
-      mine = Leaves(*i->operand(0));
+    if (IsForwarding(*i)) {
+      mine = ForwardedLeaves(*i, [&](const Instruction& x) -> const auto& { return Leaves(x); });
     } else if (i->IsConstant()) {
       ForEachLeaf(i->shape(), [&](const Shape& shape) {
         MemValue v = NewValue(shape, i, in_loop);

@@ -191,6 +191,7 @@ Result<bool> Lowering::LowerStateLoop(const Instruction& loop, Steps& steps) {
     LoopShape shape = ShapeOf(body, arrays ? found.dims : Dims());
     shape.in_place = true;
     shape.cost *= static_cast<double>(*trips);
+    // Much state: fewer lanes, so that it stays in registers.
     if (found.arrays.size() > 2 || found.reads.size() > 4) shape.width *= 2;
     KernelDraft draft = NewDraft(body);
     draft.Declare(body.inputs, body.outputs);

@@ -166,34 +166,18 @@ class Bounding {
     return Shape::Tuple(std::move(elements));
   }
 
-  Status ExtendParameter(Computation& computation, std::span<const PassedSize> passed) {
-    Instruction* p = computation.parameter(0);
-    std::vector<Instruction*> users(p->users());
-    bool is_root = p->IsRoot();
-    Shape shape = p->shape();
-    ClearDynamic(shape);
-    p->mutable_shape() = ExtendedShape(shape, passed.size());
-    Builder b(computation, p->next(), p);
-    Instruction* value = TRY(Restored(b, p, shape, passed));
-    for (Instruction* user : users) {
-      for (int64_t k = 0; k < user->operand_count(); ++k) {
-        if (user->operand(k) == p) user->ReplaceOperand(k, value);
-      }
-    }
-    if (is_root) computation.set_root(value);
-    return {};
-  }
-
   Status ExtendRoot(Computation& computation, std::span<const PassedSize> passed) {
     Builder b(computation, nullptr, computation.root());
     computation.set_root(TRY(Extended(b, computation.root(), passed)));
     return {};
   }
 
-  // `op` is done: its users read the value within its result.
-  Status FinishExtended(Instruction* op, const Shape& shape, std::span<const PassedSize> passed) {
+  // A parameter, loop or conditional gets sizes behind its elements: its users read the value
+  // within.
+  Status Extend(Instruction* op, std::span<const PassedSize> passed) {
     std::vector<Instruction*> users(op->users());
     bool is_root = op->IsRoot();
+    const Shape shape = op->shape();
     op->mutable_shape() = ExtendedShape(shape, passed.size());
     Builder b(*op->parent(), op->next(), op);
     Instruction* value = TRY(Restored(b, op, shape, passed));
@@ -213,7 +197,6 @@ class Bounding {
     AddDynamicDims(attrs.body->parameter(0)->shape(), passed);
     AddDynamicDims(attrs.body->root()->shape(), passed);
     AddKnownDims(known_.Of(*loop->operand(0)), passed);
-    Shape shape = loop->shape();
     if (passed.empty()) {
       TRY(Walk(*attrs.condition));
       TRY(Walk(*attrs.body));
@@ -222,9 +205,9 @@ class Bounding {
     }
     Builder b(*loop->parent(), loop, loop);
     loop->ReplaceOperand(0, TRY(Extended(b, loop->operand(0), passed)));
-    TRY(ExtendParameter(*attrs.condition, passed));
+    TRY(Extend(attrs.condition->parameter(0), passed));
     TRY(Walk(*attrs.condition));
-    TRY(ExtendParameter(*attrs.body, passed));
+    TRY(Extend(attrs.body->parameter(0), passed));
     TRY(Walk(*attrs.body));
     std::vector<PassedSize> made;
     AddKnownDims(known_.Of(*attrs.body->root()), made);
@@ -233,13 +216,12 @@ class Bounding {
       return Unimplemented("while: no native lowering of state that gets sizes in the loop");
     }
     TRY(ExtendRoot(*attrs.body, passed));
-    return FinishExtended(loop, shape, passed);
+    return Extend(loop, passed);
   }
 
   Status WalkConditional(Instruction* conditional) {
-    Shape shape = conditional->shape();
     std::vector<PassedSize> results;
-    AddDynamicDims(shape, results);
+    AddDynamicDims(conditional->shape(), results);
     int64_t operand = 1;
     for (Computation* branch : conditional->called_computations()) {
       std::vector<PassedSize> passed;
@@ -249,7 +231,7 @@ class Bounding {
         Builder b(*conditional->parent(), conditional, conditional);
         conditional->ReplaceOperand(operand,
                                     TRY(Extended(b, conditional->operand(operand), passed)));
-        TRY(ExtendParameter(*branch, passed));
+        TRY(Extend(branch->parameter(0), passed));
       }
       TRY(Walk(*branch));
       AddKnownDims(known_.Of(*branch->root()), results);
@@ -259,7 +241,7 @@ class Bounding {
     for (Computation* branch : conditional->called_computations()) {
       TRY(ExtendRoot(*branch, results));
     }
-    return FinishExtended(conditional, shape, results);
+    return Extend(conditional, results);
   }
 
   static std::string Listed(std::span<const PassedSize> sizes) {

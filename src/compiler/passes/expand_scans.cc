@@ -12,11 +12,6 @@ using hlo::Builder;
 using hlo::Instruction;
 using hlo::Op;
 
-Result<Instruction*> AsType(Builder& b, Instruction* value, DType dtype) {
-  if (value->shape().dtype() == dtype) return value;
-  return b.Convert(value, dtype);
-}
-
 // The loop that a scan is: its state is the inputs, the outputs so far and the carries.
 class ScanLoop {
  public:
@@ -50,7 +45,7 @@ class ScanLoop {
       init.push_back(TRY(b.Fill(Shape(shape.dtype(), shape.dims()), 0)));
     }
     for (int64_t k = inputs_; k < scan_->operand_count(); ++k) {
-      init.push_back(TRY(AsType(b, scan_->operand(k), Parameter(k))));
+      init.push_back(TRY(b.Convert(scan_->operand(k), Parameter(k))));
     }
     std::vector<Instruction*> last = TRY(AddCountedLoop(
         b, length, init, [&](Builder& r, Instruction* number, std::span<Instruction* const> state) {
@@ -58,7 +53,7 @@ class ScanLoop {
         }));
     last.erase(last.begin(), last.begin() + inputs_);
     for (size_t k = 0; k < last.size(); ++k) {
-      last[k] = TRY(AsType(b, last[k], results_[k].dtype()));
+      last[k] = TRY(b.Convert(last[k], results_[k].dtype()));
     }
     Instruction* value = scan_->shape().IsTuple() ? TRY(b.Tuple(last)) : last[0];
     hlo::ReplaceInstruction(scan_, value);
@@ -108,14 +103,14 @@ class ScanLoop {
     std::vector<Instruction*> next(state.begin(), state.end()), arguments;
     for (int64_t k = 0; k < inputs_; ++k) {
       Instruction* slice = TRY(ReadSlice(b, state[static_cast<size_t>(k)], t));
-      arguments.push_back(TRY(AsType(b, slice, Parameter(k))));
+      arguments.push_back(TRY(b.Convert(slice, Parameter(k))));
     }
     auto carries = state.begin() + inputs_ + outputs_;
     arguments.insert(arguments.end(), carries, state.end());
     std::vector<Instruction*> made = TRY(CallInline(b, *attrs_.to_apply, arguments));
     for (int64_t k = 0; k < std::ssize(made); ++k) {
       Instruction*& to = next[static_cast<size_t>(inputs_ + k)];
-      Instruction* piece = TRY(AsType(b, made[static_cast<size_t>(k)], to->shape().dtype()));
+      Instruction* piece = TRY(b.Convert(made[static_cast<size_t>(k)], to->shape().dtype()));
       to = k < outputs_ ? TRY(WriteSlice(b, to, piece, t)) : piece;
     }
     return next;

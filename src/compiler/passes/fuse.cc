@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "compiler/element_cost.h"
+#include "compiler/in_place.h"
 #include "compiler/passes.h"
 #include "hlo/clone.h"
 #include "hlo/computation.h"
@@ -52,8 +53,7 @@ void Fuser::Trim(FusionGroup& group) {
     again = false;
     for (size_t k = 0; k < group.members.size(); ++k) {
       Instruction* m = group.members[k];
-      bool renames = m->op() == Op::kReshape || m->op() == Op::kCopy || m->op() == Op::kBitcast;
-      if (!renames || group.evaluations.contains(m->operand(0))) continue;
+      if (!IsRenaming(m->op()) || group.evaluations.contains(m->operand(0))) continue;
       if (MadeAt(*m->operand(0)) > position_.at(m) || position_.at(m) > group.position) continue;
       if (std::find(group.outputs.begin(), group.outputs.end(), m) != group.outputs.end()) continue;
       group.evaluations.erase(m);

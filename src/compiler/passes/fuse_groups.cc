@@ -89,12 +89,6 @@ namespace {
 // new that does not matter.
 bool SpoilsUpdate(const Instruction& i, const Instruction& update) {
   constexpr int kMaxUpdates = 16;
-  auto behind_names = [](const Instruction* x) {
-    while (x->op() == Op::kReshape || x->op() == Op::kBitcast || x->op() == Op::kCopy) {
-      x = x->operand(0);
-    }
-    return x;
-  };
   bool scatters = update.op() == Op::kScatter;
   if (!scatters && 2 * update.operand(1)->shape().elements() > update.shape().elements()) {
     return false;
@@ -108,17 +102,17 @@ bool SpoilsUpdate(const Instruction& i, const Instruction& update) {
   }
   int64_t arrays = scatters ? (update.operand_count() - 1) / 2 : 1;
   for (int64_t k = 0; k < arrays; ++k) {
-    const Instruction* below = behind_names(update.operand(k));
+    const Instruction* below = BehindNames(update.operand(k));
     for (int n = 0; n < kMaxUpdates; ++n) {
       for (const Instruction* operand : i.operands()) {
-        if (behind_names(operand) != below) continue;
+        if (BehindNames(operand) != below) continue;
         bool at_the_place = n == 0 && !scatters && operand == update.operand(0);
         if (!at_the_place || ReadsElsewhere(i, update)) return true;
       }
       bool updated = below->op() == Op::kDynamicUpdateSlice ||
                      (below->op() == Op::kScatter && below->shape().IsArray());
       if (!updated) break;
-      below = behind_names(below->operand(0));
+      below = BehindNames(below->operand(0));
     }
   }
   return false;

@@ -71,7 +71,8 @@ class GraphBuilder {
         mine.push_back(v);
       });
     } else if (IsForwarding(i)) {
-      Forward(i, mine);
+      mine =
+          ForwardedLeaves(i, [&](const Instruction& x) -> const auto& { return leaves_.at(&x); });
     } else {
       AddReads(i, number, node);
       AddMakes(i, number, node, mine);
@@ -95,26 +96,6 @@ class GraphBuilder {
     for (const auto& alias : config.input_output_alias) donated |= alias.parameter == number;
     for (int32_t v : mine) {
       if (v >= 0) ValueOf(v).is_writable = donated;
-    }
-  }
-
-  void Forward(const Instruction& i, std::vector<int32_t>& mine) {
-    if (i.op() == Op::kTuple) {
-      for (const Instruction* operand : i.operands()) {
-        const auto& leaves = leaves_.at(operand);
-        mine.insert(mine.end(), leaves.begin(), leaves.end());
-      }
-    } else if (i.op() == Op::kGetTupleElement) {
-      const auto& leaves = leaves_.at(i.operand(0));
-      int64_t first = 0;
-      for (int64_t k = 0; k < i.tuple_index(); ++k) {
-        first += LeafCount(i.operand(0)->shape().tuple_element(k));
-      }
-      mine.assign(leaves.begin() + first, leaves.begin() + first + LeafCount(i.shape()));
-    } else if (i.op() == Op::kAfterAll) {
-      mine = {-1};
-    } else {
-      mine = leaves_.at(i.operand(0));
     }
   }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/counter_random.h"
 #include "base/str.h"
 #include "hlo/verify.h"
 
@@ -25,11 +26,7 @@ constexpr int64_t kSizes[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 64, 10
 }  // namespace
 
 uint64_t Dice::Next() {
-  state_ += 0x9e3779b97f4a7c15u;
-  uint64_t z = state_;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
+  return SplitMix(state_ += kSplitMixStep);
 }
 
 Shape ArrayShape(DType dtype, std::span<const int64_t> dims) {
