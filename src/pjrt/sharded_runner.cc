@@ -275,6 +275,44 @@ Status TellInspected(const hlo::Module& module, const ShardsOfCalls& calls) {
   return {};
 }
 
+// The leading dimensions along which a call is many calls; nothing when that is not known.
+std::optional<int64_t> BatchDims(const Instruction& call) {
+  if (call.op() != Op::kCustomCall) return call.operand(0)->shape().rank() - 2;
+  const std::string* stated = call.FrontendAttributeValue("num_batch_dims");
+  return stated != nullptr ? ParseInt(*stated) : std::nullopt;
+}
+
+// Whether an operand that a call needs whole lies in pieces.
+bool NeedsGather(const Shards& operand, int64_t batch_dims) {
+  for (size_t d = 0; d < operand.counts.size(); ++d) {
+    if (operand.counts[d] > 1 && static_cast<int64_t>(d) >= batch_dims) return true;
+  }
+  return false;
+}
+
+// Puts the pieces of such operands together in front of the calls, as the devices would. Returns
+// whether there was any; of a program in whole shapes, no value changes.
+Result<bool> GatherOperands(hlo::Module& module, const ShardsOfCalls& calls) {
+  bool changed = false;
+  for (const auto& computation : module.computations()) {
+    for (Instruction* call : computation->Snapshot()) {
+      auto operands = calls.find(call);
+      std::optional<int64_t> batch = operands == calls.end() ? std::nullopt : BatchDims(*call);
+      for (size_t k = 0; batch && k < operands->second.size(); ++k) {
+        const Shards& shards = operands->second[k];
+        if (!NeedsGather(shards, *batch)) continue;
+        hlo::Builder b(*computation, call, call);
+        Instruction* whole = call->operand(static_cast<int64_t>(k));
+        Instruction* piece = TRY(CutBlock(b, whole, shards));
+        Instruction* gathered = TRY(GatherBlocks(b, piece, whole->shape(), shards));
+        call->ReplaceOperand(static_cast<int64_t>(k), gathered);
+        changed = true;
+      }
+    }
+  }
+  return changed;
+}
+
 // The sharding of one result; null: none.
 const hlo::Sharding* ResultSharding(const Instruction& root, int64_t index) {
   const hlo::Sharding* sharding = root.sharding();
@@ -295,6 +333,30 @@ bool HasManual(const hlo::Module& module) {
     }
   }
   return false;
+}
+
+Status MakeSynchronous(hlo::Module& module) {
+  for (const auto& computation : module.computations()) {
+    for (Instruction* done : computation->Snapshot()) {
+      if (done->op() != Op::kAsyncDone || done->operand(0)->op() != Op::kAsyncStart) continue;
+      Instruction* start = done->operand(0);
+      hlo::Builder b(*computation, done, done);
+      Instruction* call = TRY(b.Call(start->attrs<hlo::AsyncAttrs>().calls, start->operands()));
+      hlo::ReplaceInstruction(done, call);
+      if (start->users().empty() && !start->IsRoot()) computation->Remove(start);
+    }
+  }
+  return {};
+}
+
+Status ShardedRunner::ShowGathers(const hlo::Module& module) {
+  std::unique_ptr<hlo::Module> shown = hlo::CloneModule(module);
+  ShardsOfCalls calls;
+  PropagateShards(*shown->entry(), parameters_, devices_, &calls);
+  if (!TRY(GatherOperands(*shown, calls))) return {};
+  TRY(hlo::Verify(*shown));
+  shown_ = std::move(shown);
+  return {};
 }
 
 Status SpellOutManual(hlo::Module& module, int64_t devices) {
@@ -329,6 +391,7 @@ Result<std::unique_ptr<ShardedRunner>> ShardedRunner::Create(const hlo::Module& 
   std::vector<Shards> own =
       PropagateShards(*evaluated.entry(), runner->parameters_, options.num_partitions, &calls);
   TRY(TellInspected(evaluated, calls));
+  if (!manual && !calls.empty()) TRY(runner->ShowGathers(module));
   int64_t results = root.shape().IsTuple() ? root.shape().tuple_size() : 1;
   for (int64_t i = 0; i < results; ++i) {
     const Shape& shape = root.shape().IsTuple() ? root.shape().tuple_element(i) : root.shape();

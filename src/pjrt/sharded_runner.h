@@ -24,17 +24,21 @@ class ShardedRunner : public Runner {
   Result<std::vector<std::vector<Literal>>> Run(
       std::span<std::vector<Literal>> arguments) const override;
   bool IsTiny() const override { return false; }
+  // With the gathers that linear algebra on matrices in pieces takes; null: there is none.
+  const hlo::Module* compiled() const override { return shown_.get(); }
 
   const std::vector<Shards>& parameters() const { return parameters_; }
   const std::vector<Shards>& results() const { return results_; }
 
  private:
   ShardedRunner() = default;
+  Status ShowGathers(const hlo::Module& module);
   std::vector<Shape> parameter_shapes_;  // whole
   std::vector<Shards> parameters_, results_;
   std::unique_ptr<hlo::Module> rewritten_;  // null: the module as it is
-  bool everywhere_ = false;                 // every device evaluates all of it
-  std::unique_ptr<Runner> whole_;           // null: the evaluator
+  std::unique_ptr<hlo::Module> shown_;
+  bool everywhere_ = false;        // every device evaluates all of it
+  std::unique_ptr<Runner> whole_;  // null: the evaluator
   std::unique_ptr<hlo::Evaluator> evaluator_;
   int64_t devices_ = 1;
 };
@@ -43,5 +47,7 @@ class ShardedRunner : public Runner {
 // results of all devices are gathered. For a module that runs on `devices` partitions.
 Status SpellOutManual(hlo::Module& module, int64_t devices);
 bool HasManual(const hlo::Module& module);
+// What is started and waited for is called where it is waited for.
+Status MakeSynchronous(hlo::Module& module);
 
 }  // namespace weft::pjrt

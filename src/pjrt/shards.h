@@ -43,7 +43,7 @@ Result<Literal> JoinShards(const Shape& whole, const Shards& shards,
                            std::span<const Literal* const> by_device);
 
 // How the results of a computation would lie by themselves, one for each element of a tuple.
-// `calls` gets how the array operands of custom calls do.
+// `calls` gets how the array operands of custom calls, cholesky and triangular-solve do.
 using ShardsOfCalls = std::unordered_map<const hlo::Instruction*, std::vector<Shards>>;
 std::vector<Shards> PropagateShards(const hlo::Computation& entry,
                                     std::span<const Shards> parameters, int64_t devices,
