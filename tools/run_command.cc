@@ -159,10 +159,62 @@ Status Check(const Input& input, const NativeRequest& request, const NativeModul
   return {};
 }
 
+Status CheckDevices(const RunResult& wanted, const DeviceResults& got, double tolerance) {
+  for (size_t d = 0; d < got.size(); ++d) {
+    size_t next = 0;
+    for (const Literal& want : wanted.devices[d]) {
+      if (!want.shape().IsArray()) continue;
+      std::string what = CompareLeaves(want, got[d][next], ToleranceOf(want.dtype(), tolerance));
+      if (!what.empty()) {
+        return MakeError(Code::kInternal, "result ", next, " of device ", d,
+                         " differs from the evaluator's: ", what);
+      }
+      ++next;
+    }
+  }
+  std::printf("same as the evaluator\n");
+  return {};
+}
+
+// A module for several devices: all of them at once.
+Status RunOnDevices(const Input& input, const NativeRequest& request) {
+  const hlo::Module& module = *std::get<0>(input);
+  RunOptions run;
+  run.seed = request.seed;
+  std::vector<Shape> leaves = ParameterLeaves(input);
+  for (size_t i = 0; i < request.inputs.size() && i < leaves.size(); ++i) {
+    run.inputs.push_back(TRY(ReadNpyAs(request.inputs[i], leaves[i])));
+  }
+  std::vector<std::vector<Literal>> arguments = TRY(ArgumentsOf(input, run));
+  NativeModule native = TRY(CompileNative(module, request.options));
+  RunResult shown;
+  shown.devices = TRY(RunNativeOnDevices(native, arguments));
+  shown.is_tuple = module.entry()->root()->shape().IsTuple();
+  if (request.check) {
+    return CheckDevices(TRY(RunInput(input, run)), shown.devices, request.tolerance);
+  }
+  std::vector<double> times;
+  for (int64_t i = 0; i < request.bench; ++i) {
+    auto start = std::chrono::steady_clock::now();
+    TRY(RunNativeOnDevices(native, arguments));
+    times.push_back(Since(start));
+  }
+  std::sort(times.begin(), times.end());
+  if (!times.empty()) {
+    std::printf("%zu devices, run: median %.4f ms, best %.4f ms of %zu\n", arguments.size(),
+                times[times.size() / 2], times[0], times.size());
+    return {};
+  }
+  std::string text = FormatResults(shown, request.max_elements);
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  return {};
+}
+
 Status RunOne(const NativeRequest& request) {
   Input input = TRY(LoadVerified(request.file));
   const auto* module = std::get_if<0>(&input);
   if (module == nullptr) return InvalidArgument("weft run takes a module, not a Program");
+  if (TRY(DeviceCount(input, {})) > 1) return RunOnDevices(input, request);
   std::vector<Literal> arguments = TRY(hlo::RandomArguments(*(*module)->entry(), request.seed));
   std::vector<Shape> leaves = ParameterLeaves(input);
   for (size_t i = 0; i < request.inputs.size() && i < arguments.size(); ++i) {
