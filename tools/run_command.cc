@@ -26,6 +26,7 @@ struct NativeRequest {
   compiler::CompileOptions options;
   uint64_t seed = 0;
   int64_t max_elements = 1'000'000, bench = 0;
+  int64_t devices = 0;  // 0: as many as the module says
   bool check = false;
   double tolerance = 1e-5;
 };
@@ -214,6 +215,13 @@ Status RunOne(const NativeRequest& request) {
   Input input = TRY(LoadVerified(request.file));
   const auto* module = std::get_if<0>(&input);
   if (module == nullptr) return InvalidArgument("weft run takes a module, not a Program");
+  if (request.devices > 0) {
+    hlo::ModuleConfig& config = (*module)->config();
+    if (request.devices % std::max<int64_t>(config.num_partitions, 1) != 0) {
+      config.num_partitions = 1;
+    }
+    config.replica_count = request.devices / std::max<int64_t>(config.num_partitions, 1);
+  }
   if (TRY(DeviceCount(input, {})) > 1) return RunOnDevices(input, request);
   std::vector<Literal> arguments = TRY(hlo::RandomArguments(*(*module)->entry(), request.seed));
   std::vector<Shape> leaves = ParameterLeaves(input);
@@ -249,6 +257,7 @@ Result<int> RunRun(Args args) {
   request.max_elements = args.Int("--max-elements", 1'000'000, -1);
   request.check = args.Flag("--check");
   request.bench = args.Int("--bench", 0, 0);
+  request.devices = args.Int("--devices", 0, 1, 1024);
   request.tolerance = args.Number("--tolerance", request.tolerance);
   TRY(compiler::ParseOptions(args.Value("--options").value_or(""), request.options));
   request.file = TRY(args.Finish(1, 1))[0];
@@ -267,6 +276,7 @@ Compiles the module to native code, runs it and prints the results as `weft eval
 
   --input A.npy       value of the next parameter; parameters without one get random values
   --seed N            seed of random values (default 0)
+  --devices N         run on N devices (default: replica_count x num_partitions of the module)
   --check             compare with the evaluator instead of printing
   --tolerance T       floats may differ by T * max(1, |x|) (default 1e-5; narrow formats by more)
   --bench N           time N runs instead of printing, and show where the time goes by step

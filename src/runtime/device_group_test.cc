@@ -12,11 +12,13 @@ using program::Parse;
 using program::Program;
 
 // x and y of four floats each, on `devices` devices; `step` between them.
-Program MakeProgram(int64_t devices, const std::string& step) {
-  auto program = Parse(StrCat("program p devices ", devices,
-                              " buffer x: f32[4] parameter 0 buffer y: f32[4] result 0 steps { "
-                              "meet: collective ",
-                              step, " }"));
+constexpr char kApart[] = "buffer x: f32[4] parameter 0 buffer y: f32[4] result 0";
+constexpr char kInPlace[] =
+    "buffer x: f32[4] parameter 0 donate buffer y: f32[4] result 0 in x at 0";
+
+Program MakeProgram(int64_t devices, const std::string& step, const char* buffers = kApart) {
+  auto program = Parse(StrCat("program p devices ", devices, " ", buffers,
+                              " steps { meet: collective ", step, " }"));
   EXPECT_TRUE(program.has_value()) << program.error().ToString();
   auto verified = Verify(*program);
   EXPECT_TRUE(verified.has_value()) << verified.error().ToString();
@@ -60,8 +62,10 @@ TEST(DeviceGroup, Kinds) {
 
 TEST(DeviceGroup, InPlace) {
   Array sum = {6, 46, 86, 126};
-  EXPECT_EQ(RunStep(MakeProgram(4, "all_reduce add(read x, write x)"), true),
+  EXPECT_EQ(RunStep(MakeProgram(4, "all_reduce add(read x, write y)", kInPlace), true),
             (std::vector<Array>{sum, sum, sum, sum}));
+  EXPECT_EQ(RunStep(MakeProgram(2, "all_to_all(read x, write y)", kInPlace), true),
+            (std::vector<Array>{{0, 10, 1, 11}, {20, 30, 21, 31}}));
 }
 
 TEST(DeviceGroup, FailureReleasesTheOthers) {

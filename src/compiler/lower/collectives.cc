@@ -20,6 +20,39 @@ Status Lowering::LowerDeviceId(const Instruction& i, Steps& steps) {
   return {};
 }
 
+namespace {
+
+// What a device gives and gets goes together with the size of its group.
+Status CheckSizes(const Instruction& i, const program::CollectiveStep& op, const Step& step) {
+  if (op.kind == CollectiveKind::kPermute) return {};
+  int64_t group = std::ssize(op.groups[0]);
+  size_t n = step.uses.size() / 2;
+  bool fits = true;
+  for (const auto& other : op.groups) {
+    fits &= op.kind == CollectiveKind::kAllReduce || std::ssize(other) == group;
+  }
+  for (size_t k = 0; k < n; ++k) {
+    int64_t given = step.uses[k].slice.size, got = step.uses[n + k].slice.size;
+    switch (op.kind) {
+      case CollectiveKind::kAllGather: fits &= got % group == 0 && got / group == given; break;
+      case CollectiveKind::kReduceScatter:
+        fits &= given % group == 0 && given / group == got;
+        break;
+      case CollectiveKind::kAllToAll: {
+        int64_t dim = i.operand(0)->shape().dim(i.attrs<hlo::AllToAllAttrs>().dimensions[0]);
+        fits &= given == got && dim % group == 0;
+        break;
+      }
+      default: fits &= given == got;
+    }
+  }
+  if (fits) return {};
+  return InvalidArgument(hlo::Mnemonic(i.op()), ": ", i.shape().ToStringWithoutLayout(),
+                         " does not go together with groups of ", group, " devices");
+}
+
+}  // namespace
+
 // expand-ops leaves collectives whose parts lie one after the other.
 Status Lowering::LowerCollective(const Instruction& i, Steps& steps) {
   if (!IsFlatCollective(i)) {
@@ -54,6 +87,7 @@ Status Lowering::LowerCollective(const Instruction& i, Steps& steps) {
   }
   if (uses.empty()) return {};
   step.uses = std::move(uses);
+  TRY(CheckSizes(i, op, step));
   step.op = std::move(op);
   steps.push_back(std::move(step));
   return {};

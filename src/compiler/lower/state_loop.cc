@@ -213,6 +213,11 @@ Result<bool> Lowering::LowerStateLoop(const Instruction& loop, Steps& steps) {
     TRY(run(*trips, steps));
     return true;
   }
+  for (int64_t fewer = rounds; fewer > rounds / 2; --fewer) {  // preferably pieces of one size
+    if (*trips % fewer != 0) continue;
+    rounds = fewer;
+    break;
+  }
   Steps piece;
   TRY(run(rounds, piece));
   for (int64_t i = 0; i < *trips / rounds; ++i) {
