@@ -21,7 +21,7 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-OUT = HERE.parent.parent / "build" / "libraries"
+OUT = HERE.parent.parent / "build" / "libraries"  # Another with --out.
 BAD = ("fail", "timeout", "crash", "uncollected")
 SLOW_SECONDS = 3.0
 
@@ -156,31 +156,36 @@ def run(options):
   return report([options.name], options.platform)
 
 
-def table(options):
-  """Writes the rows of all results into a Markdown file, between its two marks."""
-  names = sorted(path.name.split(".")[0] for path in OUT.glob(f"*.{options.platform}.jsonl"))
-  rows = ["| library | version | cases | run | pass | skip | fail | of these on XLA:CPU too | only on Weft |", "|---|---|--:|--:|--:|--:|--:|--:|--:|"]
+def version(name):
+  """That of the package: the part of a suite's name before its first dash."""
+  try:
+    return importlib.metadata.version({"haiku": "dm-haiku"}.get(name.split("-")[0], name.split("-")[0]))
+  except importlib.metadata.PackageNotFoundError:
+    return "?"
+
+
+def table(path, names, platform):
+  """Writes a row for each suite into a Markdown file, between its two marks."""
+  rows = ["| library | version | cases | run | pass | skip | fail | on XLA:CPU too | only here |", "|---|---|--:|--:|--:|--:|--:|--:|--:|"]
   for name in names:
-    ours, collected = load(name, options.platform)
+    ours, collected = load(name, platform)
     counts = collections.Counter(result["outcome"] for result in ours.values())
-    worse, both, unknown, _ = judge(name, options.platform)
-    skipped = counts["skip"] + counts["xfail"]
-    bad = sum(counts[outcome] for outcome in BAD)
-    package = {"haiku": "dm-haiku", "flax-linen": "flax", "flax-nnx": "flax"}.get(name, name)
-    rows.append(f"| {name} | {importlib.metadata.version(package)} | {sum(collected.values())} | {len(ours)} | {counts['pass']} | {skipped} "
-                f"| {bad} | {len(both)} | {len(worse) + len(unknown)} |")
-  path = pathlib.Path(options.file)
+    worse, both, unknown, _ = judge(name, platform)
+    numbers = [sum(collected.values()), len(ours), counts["pass"], counts["skip"] + counts["xfail"],
+               sum(counts[outcome] for outcome in BAD), len(both), len(worse) + len(unknown)]
+    rows.append(f"| {name} | {version(name)} | " + " | ".join(map(str, numbers)) + " |")
+  begin, end = "<!-- table -->\n", "<!-- end of table -->"
   text = path.read_text()
-  begin, end = "<!-- table: suites.py table -->\n", "<!-- end of table -->"
   head, tail = text.split(begin)[0], text.split(end)[1]
-  rows.append("")
-  date = f"Written on {datetime.date.today()}, jax {importlib.metadata.version('jax')}, {os.uname().machine}.\n\n"
-  path.write_text(head + begin + date + "\n".join(rows) + end + tail)
+  date = f"{datetime.date.today()}, jax {importlib.metadata.version('jax')}, {os.uname().machine}, platform `{platform}`.\n\n"
+  path.write_text(head + begin + date + "\n".join(rows) + "\n" + end + tail)
 
 
 def main():
+  global OUT
   parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
   parser.add_argument("--platform", default="weft")
+  parser.add_argument("--out", type=pathlib.Path, default=OUT, help="where results are kept (build/libraries)")
   verbs = parser.add_subparsers(dest="verb", required=True)
   runs = verbs.add_parser("run")
   runs.add_argument("name")
@@ -197,15 +202,16 @@ def main():
   reports = verbs.add_parser("report")
   reports.add_argument("names", nargs="*")
   tables = verbs.add_parser("table")
-  tables.add_argument("file")
+  tables.add_argument("file", type=pathlib.Path)
   options = parser.parse_args()
+  OUT = options.out.resolve()
   if options.verb == "run":
     sys.exit(run(options))
+  names = sorted(path.name.split(".")[0] for path in OUT.glob(f"*.{options.platform}.jsonl"))
   if options.verb == "table":
-    table(options)
-    return
-  names = options.names or sorted(path.name.split(".")[0] for path in OUT.glob(f"*.{options.platform}.jsonl"))
-  sys.exit(report(names, options.platform))
+    table(options.file, names, options.platform)
+  else:
+    sys.exit(report(options.names or names, options.platform))
 
 
 if __name__ == "__main__":
