@@ -7,10 +7,12 @@
 #include "compiler/lower/memory.h"
 #include "hlo/clone.h"
 #include "hlo/evaluate.h"
+#include "hlo/evaluate/custom_calls.h"
 #include "inspect/fault.h"
 #include "pjrt/client.h"
 #include "pjrt/executor.h"
 #include "pjrt/ffi.h"
+#include "pjrt/ffi_call.h"
 #include "runtime/check_steps.h"
 #include "runtime/device_group.h"
 #include "runtime/profile.h"
@@ -37,6 +39,8 @@ double WorkOf(const program::Program& program) {
 
 }  // namespace
 
+NativeRunner::~NativeRunner() = default;
+
 Result<std::unique_ptr<NativeRunner>> NativeRunner::Create(Client& client,
                                                            const hlo::Module& module,
                                                            const compiler::CompileOptions& options,
@@ -59,7 +63,7 @@ Result<std::unique_ptr<NativeRunner>> NativeRunner::Create(Client& client,
   if (client.options().check) runner->input_ = hlo::CloneModule(module);
   for (const auto& computation : runner->module_->computations()) {
     for (const hlo::Instruction* i : *computation) {
-      if (i->op() == hlo::Op::kCustomCall) runner->calls_[i->id()] = i;
+      if (i->op() == hlo::Op::kCustomCall) TRY(runner->AddCall(*i));
     }
   }
   runner->DescribeLeaves(module);
@@ -114,6 +118,16 @@ void NativeRunner::ExplainCache(Client& client, const hlo::Module& module,
   NOTE("cache", 1) << "cache " << module.name() << ": " << decision;
 }
 
+Status NativeRunner::AddCall(const hlo::Instruction& call) {
+  Calls& made = calls_[call.id()];
+  made.instruction = &call;
+  const std::string& target = call.attrs<hlo::CustomCallAttrs>().custom_call_target;
+  if (!hlo::IsKnownCustomCall(target) && FindFfiTarget(target)) {
+    made.foreign = TRY(FfiCall::Create(call));
+  }
+  return {};
+}
+
 // A custom call: its operands and results lie in the program's buffers.
 Status NativeRunner::CallOut(const program::Step& step,
                              std::span<const std::span<std::byte>> memory) const {
@@ -124,7 +138,8 @@ Status NativeRunner::CallOut(const program::Step& step,
   }
   auto found = calls_.find(id);
   if (found == calls_.end()) return Unimplemented("no native code for ", library.routine);
-  const hlo::Instruction& call = *found->second;
+  if (found->second.foreign) return found->second.foreign->Run(memory);
+  const hlo::Instruction& call = *found->second.instruction;
   std::vector<Literal> operands;
   size_t next = 0;
   // Tuples among the operands are put together from their leaves.
