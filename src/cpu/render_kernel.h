@@ -4,6 +4,7 @@
 // without one ignores it. The kernel must verify.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -15,8 +16,9 @@ namespace weft::cpu {
 struct KernelText {
   std::string_view name;
   std::string_view linkage = "internal";
-  std::string_view attributes = "#0";  // of the function
-  bool share = false;                  // what repeats itself becomes functions of the module
+  std::string_view attributes = "#0";      // of the function
+  bool share = false;                      // what repeats itself becomes functions of the module
+  std::span<const int64_t> lateness = {};  // of what its memories hold (lateness.h)
 };
 void RenderKernel(const program::Kernel& kernel, const KernelText& how, const RenderTarget& target,
                   IrMetadata& metadata, std::string& out);
