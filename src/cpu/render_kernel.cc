@@ -1,10 +1,12 @@
 #include "cpu/render_kernel.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <vector>
 
 #include "base/check.h"
+#include "cpu/lateness.h"
 #include "cpu/rare.h"
 #include "cpu/render_ops.h"
 #include "cpu/render_scopes.h"
@@ -36,6 +38,10 @@ class KernelRenderer {
     NameConstants();
     if (how.share) PlaceRepeats();
     if (how.task) scopes_ = AccessScopes(kernel_, metadata_);
+    if (!how.lateness.empty()) {
+      early_ = EarlyProducts(kernel_, how.lateness);
+      shorter_ = ShorterForms(kernel_, how.lateness);
+    }
     threads_in_all_ = Extents(kernel_).threads;
     RenderBlock(0, kernel_.code.size());
     for (const std::string& array : allocated_) ir_.Line("call void @free(ptr ", array, ")");
@@ -107,17 +113,70 @@ class KernelRenderer {
         case Op::kArray: DeclareArray(instr.memory); break;
         case Op::kLoad: names_[instr.results[0]] = RenderLoad(instr); break;
         case Op::kStore: RenderStore(instr); break;
-        default: RenderCompute(instr);
+        default:
+          if (auto form = shorter_.find(pc); form != shorter_.end()) {
+            RenderShorter(instr, form->second);
+          } else {
+            RenderCompute(instr);
+          }
       }
     }
   }
 
+  Operand OperandOf(ValueId id) const {
+    const program::Value& value = kernel_.value(id);
+    return {NameOf(id), value.type, value.is_constant ? &value : nullptr};
+  }
+
+  void RenderShorter(const Instr& instr, const ShorterForm& form) {
+    if (form.step != 0) return RenderStepped(instr, form);
+    std::vector<Operand> early = {OperandOf(form.other), OperandOf(form.third)};
+    Operand joined{RenderOp(ir_, instr, early, target_), instr.type, nullptr};
+    std::vector<Operand> both = {joined, OperandOf(form.late)};
+    names_[instr.results[0]] = RenderOp(ir_, instr, both, target_);
+  }
+
+  // As it was where other + step overflows, which is known before `late` is.
+  void RenderStepped(const Instr& instr, const ShorterForm& form) {
+    bool least = instr.op == Op::kMin;
+    std::string type = IrType(instr.type);
+    int64_t end = instr.type.dtype == DType::kS32 ? INT32_MAX : INT64_MAX;
+    int64_t limit = least ? end - form.step : -end - 1 - form.step;
+    std::string yes = ir_.NewLabel(), no = ir_.NewLabel(), after = ir_.NewLabel();
+    std::string fine =
+        ir_.Def("icmp ", least ? "sle " : "sge ", type, " ", NameOf(form.other), ", ", limit);
+    ir_.Branch(fine, yes, no, Likely());
+    ir_.Begin(yes);
+    Operand stepped{ir_.Def("add nsw ", type, " ", NameOf(form.other), ", ", form.step), instr.type,
+                    nullptr};
+    std::vector<Operand> early = {stepped, OperandOf(form.third)};
+    std::string bound = RenderOp(ir_, instr, early, target_);
+    std::string before = ir_.Def("call ", type, " @llvm.ssub.sat.", IrSuffix(instr.type), "(", type,
+                                 " ", bound, ", ", type, " ", form.step, ")");
+    std::string moves =
+        ir_.Def("icmp ", least ? "slt " : "sgt ", type, " ", NameOf(form.late), ", ", before);
+    std::string moved = ir_.Def("add ", type, " ", NameOf(form.late), ", ", form.step);
+    std::string chosen =
+        ir_.Def("select i1 ", moves, ", ", type, " ", moved, ", ", type, " ", bound);
+    ir_.Branch(after);
+    ir_.Begin(no);
+    ir_.Line("call void @llvm.sideeffect()");
+    RenderCompute(instr);
+    std::string plain = NameOf(instr.results[0]);
+    ir_.Branch(after);
+    ir_.Begin(after);
+    names_[instr.results[0]] =
+        ir_.Def("phi ", type, " [", chosen, ", %", yes, "], [", plain, ", %", no, "]");
+  }
+
   void RenderCompute(const Instr& instr) {
-    operands_.clear();
-    for (ValueId id : instr.args) {
-      const program::Value& value = kernel_.value(id);
-      operands_.push_back({NameOf(id), value.type, value.is_constant ? &value : nullptr});
+    if (!early_.empty() && early_[static_cast<size_t>(instr.results[0])]) {
+      names_[instr.results[0]] = ir_.Def("fmul ", IrType(instr.type), " ", NameOf(instr.args[0]),
+                                         ", ", NameOf(instr.args[1]));
+      return;
     }
+    operands_.clear();
+    for (ValueId id : instr.args) operands_.push_back(OperandOf(id));
     names_[instr.results[0]] = RenderOp(ir_, instr, operands_, target_);
   }
 
@@ -217,6 +276,10 @@ class KernelRenderer {
       return;
     }
     ir_.Begin(no);
+    // What is not expected and of little code would be computed always, to be chosen or not.
+    if (blocks_.else_at[pc] == pc + 1 && blocks_.end_at[pc] > pc + 2) {
+      ir_.Line("call void @llvm.sideeffect()");
+    }
     RenderBlock(blocks_.else_at[pc] + 1, blocks_.end_at[pc]);
     std::string no_end = ir_.block();
     ir_.Branch(after);
@@ -535,11 +598,12 @@ class KernelRenderer {
   std::string entry_;  // allocas
   program::Blocks blocks_;
   std::vector<std::string> names_, allocated_;
-  std::vector<bool> arrays_;
+  std::vector<bool> arrays_, early_;  // early_: by value, products that are not part of a sum
   std::vector<Repeat> repeats_;
   std::vector<int32_t> repeat_at_;      // by instruction: the one that begins there, or -1
   std::vector<std::string> functions_;  // by the instruction with which they begin
   std::vector<Operand> operands_;
+  std::map<size_t, ShorterForm> shorter_;
   std::vector<ThreadLoop> threads_;
   std::vector<int64_t> grid_;
   size_t grid_level_ = 0;

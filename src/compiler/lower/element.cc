@@ -421,6 +421,10 @@ Result<Element> ElementEmitter::EmitUncached(const Instruction& instruction, con
   if (auto it = arguments_.find(&instruction); it != arguments_.end()) {
     return Emit(*it->second, index);
   }
+  if (in_turn_ && IsAskedInTurn(instruction)) return EmitInTurn(instruction, index);
+  if (op == HloOp::kSelect && lanes_ > 1) {
+    if (auto chosen = TRY(EmitLeastOf(instruction, index))) return *chosen;
+  }
   if (hlo::IsElementwise(op)) {
     std::vector<Element> args;
     for (const Instruction* operand : instruction.operands()) {

@@ -98,6 +98,10 @@ class ElementEmitter {
   // Where a dynamic slice starts: a scalar, clamped to [0, room].
   Result<Coord> EmitStart(const hlo::Instruction& start, int64_t room);
 
+  // Of `a and b`, `a or b` the second is computed only where the first does not decide, if it reads
+  // at an index of its own: for conditions of loops.
+  void AskInTurn() { in_turn_ = true; }
+
   KernelBuilder& builder() { return b_; }
   // Both with as many lanes as the wider one has.
   void Match(ValueId& a, ValueId& b);
@@ -127,6 +131,10 @@ class ElementEmitter {
                                        const Index& at, Operands range);
   Result<Element> EmitEither(ValueId condition, const std::function<Result<Element>()>& yes,
                              const std::function<Result<Element>()>& no);
+  Result<std::optional<Element>> EmitLeastOf(const hlo::Instruction& select, const Index& index);
+  bool IsAskedInTurn(const hlo::Instruction& instruction) const;
+  bool ReadsAtIndex(const hlo::Instruction& instruction) const;
+  Result<Element> EmitInTurn(const hlo::Instruction& instruction, const Index& index);
   bool IsRun(const Index& at, size_t d) const;
   ValueId LoadSpread(KernelBuilder::MemoryId memory, const Coord& at);
   Element Spread(Element value);
@@ -174,6 +182,7 @@ class ElementEmitter {
   // Parameters of fusions that are computed here: what they stand for.
   std::unordered_map<const hlo::Instruction*, const hlo::Instruction*> arguments_;
   int lanes_ = 1;
+  bool in_turn_ = false;
   std::unordered_map<const hlo::Instruction*, KernelBuilder::MemoryId> bound_;
   std::unordered_map<const hlo::Instruction*, Place> places_;  // of bound ones, where not row-major
   std::unordered_map<const hlo::Instruction*, std::vector<Cached>> cache_;

@@ -187,7 +187,9 @@ LoopShape Lowering::ShapeOf(const KernelBody& body, const Dims& dims) const {
 }
 
 KernelDraft Lowering::NewDraft(const KernelBody& body) {
-  return KernelDraft(body.instruction->name(), program_, memory_, target_, &ranges_);
+  KernelDraft draft(body.instruction->name(), program_, memory_, target_, &ranges_);
+  if (in_condition_) draft.elements().AskInTurn();
+  return draft;
 }
 
 void Lowering::Finish(KernelDraft& draft, const KernelBody& body, Steps& steps) {

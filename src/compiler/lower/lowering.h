@@ -145,7 +145,8 @@ class Lowering {
   Ranges ranges_;
   program::Program program_;
   UniqueKernels kernels_;
-  bool serial_ = false;  // inside a loop that is to run as one native function
+  bool in_condition_ = false;  // of a loop
+  bool serial_ = false;        // inside a loop that is to run as one native function
   bool in_loop_ = false;
   std::vector<CopyNote> copies_;
   int scratch_count_ = 0;
