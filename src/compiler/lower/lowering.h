@@ -112,6 +112,13 @@ class Lowering {
   Status LowerSort(const hlo::Instruction& sort, Steps& steps);
   Status LowerOrderedSort(const hlo::Instruction& sort, const SortOrder& order,
                           std::vector<program::Attr> list, Steps& steps);
+  // collectives.cc
+  Status LowerCollective(const hlo::Instruction& collective, Steps& steps);
+  Status LowerDeviceId(const hlo::Instruction& id, Steps& steps);
+  Status LowerSend(const hlo::Instruction& send, Steps& steps);
+  Status LowerRecv(const hlo::Instruction& recv, Steps& steps);
+  Status LowerRecvDone(const hlo::Instruction& done, Steps& steps);
+  void FillZeroes(MemValue value, const hlo::Instruction& at, Steps& steps);
   // linalg.cc
   Status LowerCholesky(const hlo::Instruction& cholesky, Steps& steps);
   Status LowerTriangularSolve(const hlo::Instruction& solve, Steps& steps);
