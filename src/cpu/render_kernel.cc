@@ -501,6 +501,14 @@ class KernelRenderer {
   }
 
   // The address, or a vector of them.
+  std::string BaseOf(const Memory& m, int32_t number) {
+    std::string base = StrCat("%p", number);
+    if (!m.per_thread) return base;
+    std::string offset = ir_.Def("mul i64 ", ThreadNumber(), ", ", m.count);
+    return ir_.Def("getelementptr inbounds ", StorageType(m.dtype), ", ptr ", base, ", i64 ",
+                   offset);
+  }
+
   std::string Address(const Instr& instr) {
     const Memory& m = kernel_.memories[instr.memory];
     Type type = kernel_.type(instr.args[0]);
@@ -510,12 +518,7 @@ class KernelRenderer {
       index =
           ir_.Def(IsSigned(type.dtype) ? "sext " : "zext ", IrType(type), " ", index, " to ", wide);
     }
-    std::string base = StrCat("%p", instr.memory);
-    if (m.per_thread) {
-      std::string offset = ir_.Def("mul i64 ", ThreadNumber(), ", ", m.count);
-      base = ir_.Def("getelementptr inbounds ", StorageType(m.dtype), ", ptr ", base, ", i64 ",
-                     offset);
-    }
+    std::string base = BaseOf(m, instr.memory);
     // A lane that is masked off may have any index.
     std::string_view inbounds = HasMask(instr) ? "" : "inbounds ";
     return ir_.Def("getelementptr ", inbounds, StorageType(m.dtype), ", ptr ", base, ", ", wide,
@@ -545,12 +548,37 @@ class KernelRenderer {
     return text;
   }
 
+  // A gather lane by lane: addresses are not put in vectors only to be taken out again.
+  std::string LoadLanes(const Instr& instr) {
+    const Memory& m = kernel_.memories[instr.memory];
+    Type type = kernel_.type(instr.args[0]);
+    std::string index = NameOf(instr.args[0]), base = BaseOf(m, instr.memory), value = "poison";
+    std::string vector = StrCat("<", type.lanes, " x ", StorageType(m.dtype), ">");
+    std::string number = IrType({type.dtype, 1});
+    for (int lane = 0; lane < type.lanes; ++lane) {
+      std::string at = ir_.Def("extractelement ", IrType(type), " ", index, ", i64 ", lane);
+      if (BitWidth(type.dtype) < 64) {
+        at = ir_.Def(IsSigned(type.dtype) ? "sext " : "zext ", number, " ", at, " to i64");
+      }
+      std::string address =
+          ir_.Def("getelementptr inbounds ", StorageType(m.dtype), ", ptr ", base, ", i64 ", at);
+      std::string element = ir_.Def("load ", StorageType(m.dtype), ", ptr ", address, ", align ",
+                                    AlignOf(instr), Group());
+      value = ir_.Def("insertelement ", vector, " ", value, ", ", StorageType(m.dtype), " ",
+                      element, ", i64 ", lane);
+    }
+    return value;
+  }
+
   std::string RenderLoad(const Instr& instr) {
     DType dtype = kernel_.memories[instr.memory].dtype;
     int lanes = instr.type.lanes;
     bool gather = kernel_.type(instr.args[0]).lanes > 1;
     std::string type = IrVector(StorageType(dtype), lanes), value;
     std::string vector = StrCat("<", lanes, " x ", StorageType(dtype), ">");
+    if (gather && !HasMask(instr) && target_.scalar_gathers) {
+      return FromStorage(ir_, dtype, lanes, LoadLanes(instr));
+    }
     std::string address = Address(instr);
     if (gather) {
       value = ir_.Def("call ", vector, " @llvm.masked.gather.v", lanes, StorageSuffix(dtype), ".v",

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 
 #include "base/check.h"
 #include "base/hash.h"
@@ -89,7 +90,7 @@ int64_t KernelDraft::MaxChunks() const {
 int KernelDraft::LanesFor(int64_t width, int64_t size) const {
   if (target_.kind == program::TargetKind::kGpu) return 1;
   int64_t lanes = 4 * target_.vector_bits / 8 / std::max<int64_t>(width, 1);
-  lanes = std::min<int64_t>(lanes, 32);
+  lanes = std::min<int64_t>(lanes, width == 1 ? 64 : 32);
   while (lanes > size) lanes /= 2;
   return static_cast<int>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(lanes, 1))));
 }
@@ -119,7 +120,7 @@ Status KernelDraft::OverLanes(int64_t begin, int64_t end, int lanes, bool in_pla
     builder_.End();
     return {};
   }
-  int64_t rest = size % lanes, multiple = begin % lanes == 0 ? lanes : 1;
+  int64_t rest = size % lanes, multiple = std::gcd(lanes, begin);
   bool overlaps = rest != 0 && !in_place;
   int64_t stop = overlaps ? end : end - rest;
   if (stop - begin == lanes) {
@@ -128,7 +129,7 @@ Status KernelDraft::OverLanes(int64_t begin, int64_t end, int lanes, bool in_pla
     ValueId i = builder_.BeginLoop(LoopKind::kSerial, builder_.Int(begin), builder_.Int(stop),
                                    builder_.Int(lanes))[0];
     if (overlaps) i = builder_.Min(i, builder_.Int(end - lanes));
-    TRY(run(i, lanes, overlaps ? 1 : multiple));
+    TRY(run(i, lanes, overlaps ? std::gcd(multiple, end) : multiple));
     builder_.End();
   }
   // What is left by single vectors, then one by one.

@@ -83,6 +83,9 @@ class Lowering {
                            std::span<const size_t> wanted, const ReduceDims& dims, Steps& steps);
   // row.cc: reductions along rows with what is computed from their results.
   Status LowerRows(const KernelBody& body, const RowSpace& space, Steps& steps);
+  // interleave.cc: a loop over an array with few elements along its minor dimension.
+  bool CanInterleave(const KernelBody& body, const Dims& dims) const;
+  Status LowerInterleaved(const KernelBody& body, const LoopShape& whole, Steps& steps);
   // transpose.cc: a loop whose root is a transpose, by tiles.
   bool CanTile(const KernelBody& body) const;
   Status LowerTiles(const KernelBody& body, Steps& steps);
