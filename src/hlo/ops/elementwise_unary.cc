@@ -25,6 +25,8 @@ Result<Shape> InferPredType(const InferArgs& args) {
 template <Op op>
 Instruction* FoldInvolution(Instruction& instruction) {
   Instruction* operand = instruction.operand(0);
+  // Powers of two alone have no negatives.
+  if (operand->shape().dtype() == DType::kF8E8M0FNU) return nullptr;
   return operand->op() == op ? operand->operand(0) : nullptr;
 }
 
