@@ -63,8 +63,11 @@ std::vector<int64_t> ValueLateness(const Kernel& kernel, std::vector<int64_t>& m
 
 }  // namespace
 
-void AddLateness(const Program& program, const Plan& plan, const Region& region,
-                 Lateness& lateness) {
+namespace {
+
+// Of the kernels in one loop, with what is carried around it.
+Lateness LatenessIn(const Program& program, const Plan& plan, const program::WhileStep& loop) {
+  Lateness lateness;
   std::vector<int64_t> buffers(program.buffers.size());
   auto at = [&](const program::Use& use) -> int64_t& {
     return buffers[static_cast<size_t>(Resolve(program, use.slice).buffer)];
@@ -88,11 +91,27 @@ void AddLateness(const Program& program, const Plan& plan, const Region& region,
     }
   };
   // The second time what is left by a round is known.
-  const auto& loop = std::get<program::WhileStep>(region.loop->op);
   for (bool note : {false, true}) {
     ForEachStep(loop.condition, [&](const Step& step) { walk(step, note); });
     ForEachStep(loop.body, [&](const Step& step) { walk(step, note); });
   }
+  return lateness;
+}
+
+}  // namespace
+
+void AddLateness(const Program& program, const Plan& plan, const Region& region,
+                 Lateness& lateness) {
+  auto add = [&](const Step& step) {
+    auto* loop = std::get_if<program::WhileStep>(&step.op);
+    if (!loop) return;
+    for (auto& [kernel, late] : LatenessIn(program, plan, *loop)) lateness[kernel] = late;
+  };
+  // Inner loops come after those that they are in.
+  add(*region.loop);
+  const auto& loop = std::get<program::WhileStep>(region.loop->op);
+  ForEachStep(loop.condition, add);
+  ForEachStep(loop.body, add);
 }
 
 std::vector<bool> EarlyProducts(const Kernel& kernel, std::span<const int64_t> memories) {
@@ -136,20 +155,6 @@ class Definitions {
     const Instr& instr = kernel_.code[static_cast<size_t>(pc)];
     return instr.op == op ? &instr : nullptr;
   }
-  // value = what is returned + step, for a constant step; -1: it is no such sum.
-  ValueId WithoutStep(ValueId value, int64_t& step) const {
-    for (Op op : {Op::kAdd, Op::kSub}) {
-      const Instr* sum = Only(value, op);
-      if (sum == nullptr) continue;
-      for (size_t i = op == Op::kAdd ? 0 : 1; i < 2; ++i) {
-        const program::Value& constant = kernel_.value(sum->args[i]);
-        if (!constant.is_constant) continue;
-        step = op == Op::kAdd ? constant.AsInt() : -constant.AsInt();
-        return sum->args[1 - i];
-      }
-    }
-    return -1;
-  }
 
  private:
   const Kernel& kernel_;
@@ -185,25 +190,15 @@ std::map<size_t, ShorterForm> ShorterForms(const Kernel& kernel,
   for (size_t pc = 0; pc < kernel.code.size(); ++pc) {
     const Instr& instr = kernel.code[pc];
     if (instr.type.lanes != 1 || !IsAssociative(instr)) continue;
-    DType dtype = instr.type.dtype;
-    bool bounds = (instr.op == Op::kMin || instr.op == Op::kMax) &&
-                  (dtype == DType::kS32 || dtype == DType::kS64);
     for (size_t k = 0; k < 2; ++k) {
-      ValueId third = instr.args[1 - k];
-      int64_t step = 0;
       const Instr* inner = definitions.Only(instr.args[k], instr.op);
-      if (inner == nullptr && bounds) {
-        ValueId rest = definitions.WithoutStep(instr.args[k], step);
-        constexpr int64_t kMostStep = 1 << 20;
-        bool fits =
-            instr.op == Op::kMin ? step > 0 && step < kMostStep : step < 0 && step > -kMostStep;
-        if (rest >= 0 && fits) inner = definitions.Only(rest, instr.op);
-      }
       if (inner == nullptr) continue;
-      ValueId a = inner->args[0], b = inner->args[1];
+      ValueId a = inner->args[0], b = inner->args[1], second = instr.args[1 - k];
       if (later(b, a)) std::swap(a, b);
-      if (!later(a, b) || !later(a, third)) continue;
-      forms.insert({pc, {a, b, third, step}});
+      if (!later(a, b) || !later(a, second)) continue;
+      // Constants are best left to LLVM.
+      if (kernel.value(b).is_constant || kernel.value(second).is_constant) continue;
+      forms.insert({pc, {a, b, second}});
       break;
     }
   }

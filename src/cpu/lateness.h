@@ -12,7 +12,7 @@
 
 namespace weft::cpu {
 
-// By kernel: how late what each of its memories holds is, at the latest of its launches.
+// By kernel: how late what each of its memories holds is, in the innermost loop that has it.
 using Lateness = std::map<int32_t, std::vector<int64_t>>;
 void AddLateness(const program::Program& program, const Plan& plan, const Region& region,
                  Lateness& lateness);
@@ -21,13 +21,9 @@ void AddLateness(const program::Program& program, const Plan& plan, const Region
 // operation is to take the later product for that.
 std::vector<bool> EarlyProducts(const program::Kernel& kernel, std::span<const int64_t> memories);
 
-// Another way to compute an instruction, in which less has to wait for its latest operand.
+// op(op(first, second), late) for op(op(late, first), second): less has to wait for the latest.
 struct ShorterForm {
-  // op(op(other, third), late) for op(op(late, other), third); or, with a step, for
-  // min(min(late, other) + step, third), step > 0: late < c - step ? late + step : c, where
-  // c = min(other + step, third), unless other + step overflows. max and a step < 0 likewise.
-  program::ValueId late, other, third;
-  int64_t step = 0;
+  program::ValueId late, first, second;
 };
 // By the number of the instruction.
 std::map<size_t, ShorterForm> ShorterForms(const program::Kernel& kernel,

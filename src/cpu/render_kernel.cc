@@ -129,44 +129,10 @@ class KernelRenderer {
   }
 
   void RenderShorter(const Instr& instr, const ShorterForm& form) {
-    if (form.step != 0) return RenderStepped(instr, form);
-    std::vector<Operand> early = {OperandOf(form.other), OperandOf(form.third)};
+    std::vector<Operand> early = {OperandOf(form.first), OperandOf(form.second)};
     Operand joined{RenderOp(ir_, instr, early, target_), instr.type, nullptr};
     std::vector<Operand> both = {joined, OperandOf(form.late)};
     names_[instr.results[0]] = RenderOp(ir_, instr, both, target_);
-  }
-
-  // As it was where other + step overflows, which is known before `late` is.
-  void RenderStepped(const Instr& instr, const ShorterForm& form) {
-    bool least = instr.op == Op::kMin;
-    std::string type = IrType(instr.type);
-    int64_t end = instr.type.dtype == DType::kS32 ? INT32_MAX : INT64_MAX;
-    int64_t limit = least ? end - form.step : -end - 1 - form.step;
-    std::string yes = ir_.NewLabel(), no = ir_.NewLabel(), after = ir_.NewLabel();
-    std::string fine =
-        ir_.Def("icmp ", least ? "sle " : "sge ", type, " ", NameOf(form.other), ", ", limit);
-    ir_.Branch(fine, yes, no, Likely());
-    ir_.Begin(yes);
-    Operand stepped{ir_.Def("add nsw ", type, " ", NameOf(form.other), ", ", form.step), instr.type,
-                    nullptr};
-    std::vector<Operand> early = {stepped, OperandOf(form.third)};
-    std::string bound = RenderOp(ir_, instr, early, target_);
-    std::string before = ir_.Def("call ", type, " @llvm.ssub.sat.", IrSuffix(instr.type), "(", type,
-                                 " ", bound, ", ", type, " ", form.step, ")");
-    std::string moves =
-        ir_.Def("icmp ", least ? "slt " : "sgt ", type, " ", NameOf(form.late), ", ", before);
-    std::string moved = ir_.Def("add ", type, " ", NameOf(form.late), ", ", form.step);
-    std::string chosen =
-        ir_.Def("select i1 ", moves, ", ", type, " ", moved, ", ", type, " ", bound);
-    ir_.Branch(after);
-    ir_.Begin(no);
-    ir_.Line("call void @llvm.sideeffect()");
-    RenderCompute(instr);
-    std::string plain = NameOf(instr.results[0]);
-    ir_.Branch(after);
-    ir_.Begin(after);
-    names_[instr.results[0]] =
-        ir_.Def("phi ", type, " [", chosen, ", %", yes, "], [", plain, ", %", no, "]");
   }
 
   void RenderCompute(const Instr& instr) {
@@ -248,6 +214,14 @@ class KernelRenderer {
     return StrCat(", !prof ", unlikely_);
   }
 
+  // In a block that is not expected: its little code would be computed always, to be chosen or not,
+  // but for something that cannot be.
+  void KeepApart() {
+    if (!apart_) StrAppend(entry_, "  %apart = alloca i8, align 1\n");
+    apart_ = true;
+    ir_.Def("load volatile i8, ptr %apart, align 1");
+  }
+
   void RenderIf(size_t pc) {
     const Instr& instr = kernel_.code[pc];
     const Instr& end = kernel_.code[blocks_.end_at[pc]];
@@ -276,10 +250,7 @@ class KernelRenderer {
       return;
     }
     ir_.Begin(no);
-    // What is not expected and of little code would be computed always, to be chosen or not.
-    if (blocks_.else_at[pc] == pc + 1 && blocks_.end_at[pc] > pc + 2) {
-      ir_.Line("call void @llvm.sideeffect()");
-    }
+    if (blocks_.else_at[pc] == pc + 1 && blocks_.end_at[pc] > pc + 2) KeepApart();
     RenderBlock(blocks_.else_at[pc] + 1, blocks_.end_at[pc]);
     std::string no_end = ir_.block();
     ir_.Branch(after);
@@ -641,6 +612,7 @@ class KernelRenderer {
   std::string likely_, unlikely_;  // weights of a branch
   RareCalls rare_calls_;
   AccessScopes scopes_;
+  bool apart_ = false;  // whether there is the memory that KeepApart reads
 };
 
 }  // namespace

@@ -20,8 +20,8 @@ using program::Step;
 // Loops known to end sooner are not asked whether to go on; in regions every 1024th iteration is.
 constexpr int64_t kShortLoop = 1 << 16;
 constexpr int64_t kAskEvery = 1024;
-constexpr int64_t kRoundsAtOnce = 8;
-constexpr size_t kTinyCode = 50;  // instructions of a round; of larger ones there are fewer at once
+constexpr int64_t kRoundsAtOnce = 4;
+constexpr size_t kTinyCode = 50;  // instructions of a round
 // Fills of as many elements are written out.
 constexpr int64_t kUnrolledFill = 8;
 
@@ -243,9 +243,7 @@ class FunctionRenderer {
     ReturnUnlessZero(ir_.Def("call i32 @region_", found->second, "(ptr %ctx", arguments, ")"));
   }
 
-  // Rounds of little code, whose number is not known, are written several times: counting them
-  // would cost as much as they do.
-  int64_t RoundsAtOnce(const program::WhileStep& loop) const {
+  bool IsTiny(const program::WhileStep& loop) const {
     size_t code = 0;
     auto count = [&](const Step& step) {
       auto* launch = std::get_if<program::KernelStep>(&step.op);
@@ -255,8 +253,7 @@ class FunctionRenderer {
     };
     ForEachStep(loop.condition, count);
     ForEachStep(loop.body, count);
-    if (code >= kTinyCode) return 1;
-    return 2 * code < kTinyCode ? kRoundsAtOnce : kRoundsAtOnce / 2;
+    return code < kTinyCode;
   }
 
   // A loop whose rounds are counted: in blocks, and only between blocks the program is asked
@@ -311,7 +308,9 @@ class FunctionRenderer {
     }
     ir_.Branch(head);
     ir_.Begin(head);
-    int64_t rounds = !counter.empty() && !loop.trip_count ? RoundsAtOnce(loop) : 1;
+    // Rounds of little code, whose number is not known, several times: counting them would cost as
+    // much as they do.
+    int64_t rounds = !counter.empty() && !loop.trip_count && IsTiny(loop) ? kRoundsAtOnce : 1;
     for (int64_t i = 0; i < rounds; ++i) {
       RenderSteps(loop.condition);
       std::string value = ir_.Def("load i8, ptr ", Address(step.uses[0]), ", align 1");
