@@ -27,7 +27,7 @@ constexpr int64_t kChunksPerCore = 8, kFewChunks = 16, kMaxChunks = 256;
 constexpr int64_t kStraightVectors = 4;  // vectors without a loop, in serial kernels
 // Elements without any loop, in serial kernels: scalars that LLVM may keep in registers from one
 // kernel to the next, unless each is so much work that vectors pay.
-constexpr int64_t kStraightLine = 16;
+constexpr int64_t kStraightLine = 16, kShortVector = 8;
 constexpr double kStraightCost = 30;
 
 }  // namespace
@@ -164,14 +164,15 @@ Status KernelDraft::StraightLanes(int64_t size, int lanes,
   return {};
 }
 
-// Rows of small matrices are vectors; small vectors are better off as scalars, whose results the
-// next operation does not have to take out of lanes.
+// Rows of small matrices are vectors, and so are vectors of many elements; those of few are better
+// off as scalars, whose results the next operation does not have to take out of lanes.
 int KernelDraft::RowLanes(const Dims& dims) const {
-  if (target_.kind == program::TargetKind::kGpu || dims.size() < 2) return 1;
+  if (target_.kind == program::TargetKind::kGpu || dims.empty()) return 1;
   int64_t row = dims.back(), rows = 1;
   for (size_t d = 0; d + 1 < dims.size(); ++d) rows *= dims[d];
-  bool even = row >= 4 && std::has_single_bit(static_cast<uint64_t>(row));
-  return rows > 1 && even ? static_cast<int>(std::min<int64_t>(row, kStraightLine)) : 1;
+  int64_t least = rows > 1 ? 4 : kShortVector;
+  bool even = row >= least && std::has_single_bit(static_cast<uint64_t>(row));
+  return even ? static_cast<int>(std::min<int64_t>(row, kStraightLine)) : 1;
 }
 
 Status KernelDraft::ForEach(const LoopShape& shape, const Body& body) {
