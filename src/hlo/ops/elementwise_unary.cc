@@ -25,8 +25,7 @@ Result<Shape> InferPredType(const InferArgs& args) {
 template <Op op>
 Instruction* FoldInvolution(Instruction& instruction) {
   Instruction* operand = instruction.operand(0);
-  // Powers of two alone have no negatives.
-  if (operand->shape().dtype() == DType::kF8E8M0FNU) return nullptr;
+  if (instruction.shape().dtype() == DType::kF8E8M0FNU) return nullptr;  // has no sign
   return operand->op() == op ? operand->operand(0) : nullptr;
 }
 
