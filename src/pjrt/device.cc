@@ -39,7 +39,7 @@ Device::Device(Client* client, int id, std::string kind)
     : client_(client),
       id_(id),
       kind_(std::move(kind)),
-      debug_string_(StrCat("WeftDevice(id=", id, ", kind=", kind_, ")")),
+      debug_string_(StrCat("weft:", id)),
       to_string_(StrCat("WeftDevice(id=", id, ")")) {}
 
 Memory* Device::FindMemory(std::string_view kind) const {

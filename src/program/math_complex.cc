@@ -182,9 +182,7 @@ C ExpC(C z) {
   auto [sine, cosine] = SinCos(z.im);
   V nothing = (z.re == -kComplexInfinity) & (cosine == cosine);  // 0 at any angle that is one
   auto times = [&](V turn) { return Select(nothing, WithSign(part, turn), part * turn * factor); };
-  C result{times(cosine), Select(z.im == 0, z.im, times(sine))};
-  V unbounded = (z.re == kComplexInfinity) & !(cosine == cosine);
-  return {Select(unbounded, kComplexInfinity, result.re), result.im};
+  return {times(cosine), Select(z.im == 0, z.im, times(sine))};
 }
 
 }  // namespace detail

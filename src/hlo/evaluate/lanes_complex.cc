@@ -48,9 +48,9 @@ Wide Directed(Wide z) {
   return kFunction(z);
 }
 
-// Nothing times an angle that is none is no number.
+// Without an angle there is no direction, and no size either.
 Wide ExpComplex(Wide z) {
-  if (z.real() == -kInf && !std::isfinite(z.imag())) return {kNan, kNan};
+  if (std::isinf(z.real()) && !std::isfinite(z.imag())) return {kNan, kNan};
   return std::exp(z);
 }
 
