@@ -55,7 +55,8 @@ Result<bool> ExpandEmptyOps(hlo::Module&, const PassContext&);
 Result<bool> ExpandLinalg(hlo::Module&, const PassContext&);
 // Ops that others can say go: batch-norm-*, map of elementwise functions, stochastic-convert,
 // fusion and composite calls (inlined), the halves of asynchronous ops (the synchronous op),
-// scans with bodies that are not elementwise (loops), collectives of one device, partition-id and
+// scans with bodies that are not elementwise (loops), collectives of one device, forms of
+// collectives that lowering does not take, partition-id and
 // replica-id of one, domain, add-dependency (control dependencies of its users), custom calls that
 // annotate or name an op; needs: normalize-layouts.
 Result<bool> ExpandOps(hlo::Module&, const PassContext&);

@@ -16,6 +16,7 @@
 #include "inspect/compile_watch.h"
 #include "pjrt/buffer.h"
 #include "pjrt/compile_options.h"
+#include "runtime/device.h"
 
 namespace weft::pjrt {
 
@@ -37,6 +38,7 @@ class Runner {
   // The Program that runs, and the bytes that a run takes for its temporaries; null: there is none.
   virtual const program::Program* program() const { return nullptr; }
   virtual int64_t temp_bytes() const { return 0; }
+  virtual runtime::Scratch scratch() const { return {}; }  // part of temp_bytes
   // The module that the Program was made of, as the passes left it; null: the executable's own.
   virtual const hlo::Module* compiled() const { return nullptr; }
 };

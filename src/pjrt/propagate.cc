@@ -55,11 +55,6 @@ std::vector<int64_t> GroupsOf(const Instruction& i) {
   return groups;
 }
 
-// Whether the operands of an op are told to whoever asked for those of calls.
-bool IsReported(Op op) {
-  return op == Op::kCustomCall || op == Op::kCholesky || op == Op::kTriangularSolve;
-}
-
 class Propagation {
  public:
   using Groups = std::map<int64_t, Shards>;  // how the member lies that is cut most
@@ -80,7 +75,7 @@ class Propagation {
       } else {
         leaves = Follow(*i, values, depth);
       }
-      if (calls_ != nullptr && IsReported(i->op())) {
+      if (calls_ != nullptr && i->op() == Op::kCustomCall) {
         std::vector<Shards>& operands = (*calls_)[i];
         operands.clear();
         for (const Instruction* operand : i->operands()) {

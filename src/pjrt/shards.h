@@ -30,6 +30,7 @@ struct Shards {
   static Result<Shards> Of(const hlo::Sharding* sharding, const Shape& whole, int64_t devices,
                            std::span<const std::string> axes = {});
 
+  bool operator==(const Shards&) const = default;
   bool IsReplicated() const;  // every device holds all of it
   int64_t part(size_t device) const { return part_of.empty() ? 0 : part_of[device]; }
   Shape ShardShape(const Shape& whole) const;
@@ -43,7 +44,7 @@ Result<Literal> JoinShards(const Shape& whole, const Shards& shards,
                            std::span<const Literal* const> by_device);
 
 // How the results of a computation would lie by themselves, one for each element of a tuple.
-// `calls` gets how the array operands of custom calls, cholesky and triangular-solve do.
+// `calls` gets how the array operands of custom calls do.
 using ShardsOfCalls = std::unordered_map<const hlo::Instruction*, std::vector<Shards>>;
 std::vector<Shards> PropagateShards(const hlo::Computation& entry,
                                     std::span<const Shards> parameters, int64_t devices,
