@@ -134,6 +134,11 @@ std::string RenderCast(IrBody& ir, Type from, Type to, const std::string& a) {
     return ir.Def("call ", IrType(to), " @llvm.", name, ".sat.", IrSuffix(to), ".", IrSuffix(from),
                   "(", IrType(from), " ", a, ")");
   }
+  // Masks choose, whatever the width of what made them.
+  if (from.dtype == DType::kPred && from.lanes > 1 && IsFloat(to.dtype)) {
+    std::string one = IrSplat(IrType({to.dtype, 1}), IrFloat(1), to.lanes);
+    return SelectOf(ir, a, to, one, IrSplat(IrType({to.dtype, 1}), IrFloat(0), to.lanes));
+  }
   if (IsFloat(to.dtype)) {
     return Convert(ir, IsSigned(from.dtype) ? "sitofp" : "uitofp", from, to, a);
   }

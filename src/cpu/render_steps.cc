@@ -432,7 +432,7 @@ RenderedModule RenderMain(const Program& program, const Plan& plan, const Render
     const program::Kernel& kernel = program.kernels[k];
     std::string name = StrCat("inline_", k);
     AppendComment(module.text, kernel.name);
-    RenderKernel(kernel, {name, "internal", "#1", false, lateness[k]}, target, metadata,
+    RenderKernel(kernel, {name, "internal", "#1", false, false, lateness[k]}, target, metadata,
                  module.text);
   }
   RenderLaunched(program, plan, target, kernels, metadata, module.text);

@@ -25,7 +25,9 @@ bool ElementEmitter::IsRun(const Index& at, size_t d) const {
   if (lanes_ == 1) return false;
   for (size_t i = 0; i < at.coords.size(); ++i) {
     const Coord& c = at.coords[i];
-    if (b_.type(c.base).lanes > 1 || c.step != (i == d ? 1 : 0)) return false;
+    if (b_.type(c.base).lanes > 1 || c.step != (i == d ? 1 : 0) || c.each != 1) {
+      return false;
+    }
   }
   return true;
 }
