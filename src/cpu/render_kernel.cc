@@ -500,7 +500,7 @@ class KernelRenderer {
       std::string address =
           ir_.Def("getelementptr inbounds ", StorageType(m.dtype), ", ptr ", base, ", i64 ", at);
       std::string element = ir_.Def("load ", StorageType(m.dtype), ", ptr ", address, ", align ",
-                                    AlignOf(instr), Group());
+                                    AlignOf(instr), Facts(instr));
       value = ir_.Def("insertelement ", vector, " ", value, ", ", StorageType(m.dtype), " ",
                       element, ", i64 ", lane);
     }
