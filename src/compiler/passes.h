@@ -74,6 +74,8 @@ Result<bool> InlineCalls(hlo::Module&, const PassContext&);
 // buffers and complex parts). `bitcast` becomes transposes, a reshape, a bitcast-convert; a copy
 // that changed the layout alone goes. What the outside sees is kept in entry_layout; needs: none.
 Result<bool> NormalizeLayouts(hlo::Module&, const PassContext&);
+// Complex cosh and sinh where they are written as sums of exponentials; needs: inline-calls.
+Result<bool> RecognizeFunctions(hlo::Module&, const PassContext&);
 // Cumulative reductions written as reduce-window (windows that cover all up to a place, or all from
 // it, along one dimension) become scans; sums and products of narrow floats are carried in f32.
 // Functions that are not elementwise stay; needs: inline-calls, or calls inside functions stay.

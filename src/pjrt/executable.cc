@@ -129,8 +129,10 @@ bool FindCompiled(Client& client, const std::string& fingerprint,
 // Said by name (a list from the import), or by the memory space of the layout.
 std::string MemoryKindOf(const Shape& shape, const std::vector<std::string>& names, size_t index) {
   const Layout* layout = shape.layout();
-  bool host = layout != nullptr && layout->memory_space() == kHostMemorySpace;
-  if (index < names.size() && !names[index].empty()) host = names[index].ends_with("_host");
+  if (index < names.size() && !names[index].empty()) {
+    return names[index].ends_with("_host") ? names[index] : "device";
+  }
+  const bool host = layout != nullptr && layout->memory_space() == kHostMemorySpace;
   return host ? "pinned_host" : "device";
 }
 
@@ -299,6 +301,7 @@ Status Executable::MakeSharded(Client& client, const EvaluatorRunnerOptions& opt
     return std::unexpected(made.error());
   };
   how_ = "the evaluator runs it: cpu.native=false";
+  TRY(MakeSynchronous(*module_));
   std::unique_ptr<ShardedRunner> runner = TRY(ShardedRunner::Create(*module_, options, native));
   if (runner->parameters().size() != parameters_.size() ||
       runner->results().size() != outputs_.size()) {
@@ -381,6 +384,7 @@ Result<std::shared_ptr<Executable>> Executable::Compile(Client& client, std::str
   TRY(CheckCustomCalls(*module));
   std::shared_ptr<Executable> executable =
       TRY(Make(client, std::move(module), std::move(request), std::move(fingerprint), watch));
+  executable->DumpIfAsked(executable->request_.overrides);
   NOTE("compile", 1) << "compile " << executable->name_ << ": " << executable->how_ << ", "
                      << std::lround(MillisecondsSince(start)) << " ms";
   return executable;

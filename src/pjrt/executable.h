@@ -63,7 +63,9 @@ class Executable {
   // text). Looks into the persistent cache first (cache.h).
   static Result<std::shared_ptr<Executable>> Compile(Client& client, std::string_view format,
                                                      std::string program, CompileRequest request);
-  static Result<std::shared_ptr<Executable>> Deserialize(Client& client, std::string_view bytes);
+  // `asked`: what the caller wants to be done otherwise than when it was saved.
+  static Result<std::shared_ptr<Executable>> Deserialize(Client& client, std::string_view bytes,
+                                                         const CompileOverrides& asked = {});
   std::string Serialize() const;
 
   const std::string& name() const { return name_; }
@@ -100,6 +102,7 @@ class Executable {
   Status MakeRunner(Client& client, const EvaluatorRunnerOptions& options,
                     inspect::CompileWatch& watch);
   const hlo::Module& Optimized() const;
+  void DumpIfAsked(const CompileOverrides& asked) const;  // xla_dump_to
   void AnalyseMemory() const;
   Status DescribeArguments();
   Status DescribeOutputs();

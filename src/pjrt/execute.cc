@@ -286,8 +286,7 @@ Result<std::unique_ptr<LoadedExecutable>> LoadedExecutable::Load(
 LoadedExecutable::~LoadedExecutable() = default;
 
 Memory* LoadedExecutable::OutputMemory(const Device& device, size_t output) const {
-  if (executable_->outputs()[output].memory_kind == "device") return device.default_memory();
-  Memory* memory = device.FindMemory(Memory::Kind::kPinnedHost);
+  Memory* memory = device.FindMemory(executable_->outputs()[output].memory_kind);
   return memory != nullptr ? memory : device.default_memory();
 }
 

@@ -21,9 +21,10 @@
 namespace weft::pjrt {
 namespace {
 
-// Native code takes about a quarter of a nanosecond a unit of work; handing a task to another
-// thread takes 5 to 50 us.
-constexpr double kTinyNativeWork = 100'000;
+// Native code takes about a quarter of a nanosecond a unit of work, less on several threads; handing
+// a task to another thread and being woken by it takes 10 to 100 us, more than the caller does
+// meanwhile.
+constexpr double kTinyNativeWork = 800'000;
 constexpr double kStepWork = 400;
 
 // Of a program without loops; of others nothing is known.
@@ -32,7 +33,7 @@ double WorkOf(const program::Program& program) {
   for (const program::Step& step : program.steps) {
     auto cost = runtime::CostOf(program, step);
     if (!cost || std::holds_alternative<program::WhileStep>(step.op)) return 1e18;
-    work += kStepWork + cost->flops + cost->bytes / 4;
+    work += kStepWork + cost->flops / 2 + cost->bytes / 4;
   }
   return work;
 }

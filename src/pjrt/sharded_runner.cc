@@ -298,6 +298,20 @@ bool HasManual(const hlo::Module& module) {
   return false;
 }
 
+Status MakeSynchronous(hlo::Module& module) {
+  for (const auto& computation : module.computations()) {
+    for (Instruction* done : computation->Snapshot()) {
+      if (done->op() != Op::kAsyncDone || done->operand(0)->op() != Op::kAsyncStart) continue;
+      Instruction* start = done->operand(0);
+      hlo::Builder b(*computation, done, done);
+      Instruction* call = TRY(b.Call(start->attrs<hlo::AsyncAttrs>().calls, start->operands()));
+      hlo::ReplaceInstruction(done, call);
+      if (start->users().empty() && !start->IsRoot()) computation->Remove(start);
+    }
+  }
+  return {};
+}
+
 Status SpellOutManual(hlo::Module& module, int64_t devices) {
   for (const auto& computation : module.computations()) {
     for (Instruction* instruction : computation->Snapshot()) {

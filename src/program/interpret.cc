@@ -99,9 +99,15 @@ class DeviceState {
       auto* loop = done.owner ? std::get_if<WhileStep>(&done.owner->op) : nullptr;
       if (!loop) continue;
       bool again = done.in_body || MemoryOf(done.owner->uses[0])[0] != std::byte{0};
-      if (!again) continue;
-      frames_.push_back(
-          {done.in_body ? &loop->condition : &loop->body, 0, done.owner, !done.in_body});
+      if (!again) {
+        if (loop->trip_count && *loop->trip_count != done.rounds) {
+          return InvalidArgument("while ", done.owner->name, ": ", done.rounds,
+                                 " rounds, not the promised ", *loop->trip_count);
+        }
+        continue;
+      }
+      frames_.push_back({done.in_body ? &loop->condition : &loop->body, 0, done.owner,
+                         !done.in_body, done.rounds + (done.in_body ? 1 : 0)});
     }
     return {};
   }
@@ -134,8 +140,9 @@ class DeviceState {
   struct Frame {
     const std::vector<Step>* list;
     size_t next;
-    const Step* owner;  // the while or conditional; null for the program
-    bool in_body;       // of a while; else in its condition
+    const Step* owner;   // the while or conditional; null for the program
+    bool in_body;        // of a while; else in its condition
+    int64_t rounds = 0;  // of a while, so far
   };
 
   Status RunStep(const Step& step) {

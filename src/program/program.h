@@ -116,7 +116,7 @@ struct WaitStep {  // no uses
   std::string event;
 };
 struct WhileStep {  // reads the pred
-  std::optional<int64_t> trip_count;
+  std::optional<int64_t> trip_count;  // a promise
   std::vector<Step> condition, body;
 };
 struct ConditionalStep {  // reads the selector

@@ -52,7 +52,8 @@ def pytest_collection_modifyitems(session, config, items):
 
 def pytest_collectreport(report):
   if report.failed:
-    write(id=report.nodeid, outcome="uncollected", seconds=0, cpu=0, reason=reason_of(report))
+    errors = [line[2:].strip() for line in str(report.longrepr).splitlines() if line.startswith("E ")]
+    write(id=report.nodeid, outcome="uncollected", seconds=0, cpu=0, reason=errors[-1][:300] if errors else reason_of(report))
 
 
 class Case:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 
 #include "base/check.h"
 #include "base/hash.h"
@@ -26,7 +27,7 @@ constexpr int64_t kChunksPerCore = 8, kFewChunks = 16, kMaxChunks = 256;
 constexpr int64_t kStraightVectors = 4;  // vectors without a loop, in serial kernels
 // Elements without any loop, in serial kernels: scalars that LLVM may keep in registers from one
 // kernel to the next, unless each is so much work that vectors pay.
-constexpr int64_t kStraightLine = 16;
+constexpr int64_t kStraightLine = 16, kShortVector = 8;
 constexpr double kStraightCost = 30;
 
 }  // namespace
@@ -89,7 +90,7 @@ int64_t KernelDraft::MaxChunks() const {
 int KernelDraft::LanesFor(int64_t width, int64_t size) const {
   if (target_.kind == program::TargetKind::kGpu) return 1;
   int64_t lanes = 4 * target_.vector_bits / 8 / std::max<int64_t>(width, 1);
-  lanes = std::min<int64_t>(lanes, 32);
+  lanes = std::min<int64_t>(lanes, width == 1 ? 64 : 32);
   while (lanes > size) lanes /= 2;
   return static_cast<int>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(lanes, 1))));
 }
@@ -119,7 +120,7 @@ Status KernelDraft::OverLanes(int64_t begin, int64_t end, int lanes, bool in_pla
     builder_.End();
     return {};
   }
-  int64_t rest = size % lanes, multiple = begin % lanes == 0 ? lanes : 1;
+  int64_t rest = size % lanes, multiple = std::gcd(lanes, begin);
   bool overlaps = rest != 0 && !in_place;
   int64_t stop = overlaps ? end : end - rest;
   if (stop - begin == lanes) {
@@ -128,7 +129,7 @@ Status KernelDraft::OverLanes(int64_t begin, int64_t end, int lanes, bool in_pla
     ValueId i = builder_.BeginLoop(LoopKind::kSerial, builder_.Int(begin), builder_.Int(stop),
                                    builder_.Int(lanes))[0];
     if (overlaps) i = builder_.Min(i, builder_.Int(end - lanes));
-    TRY(run(i, lanes, overlaps ? 1 : multiple));
+    TRY(run(i, lanes, overlaps ? std::gcd(multiple, end) : multiple));
     builder_.End();
   }
   // What is left by single vectors, then one by one.
@@ -163,14 +164,15 @@ Status KernelDraft::StraightLanes(int64_t size, int lanes,
   return {};
 }
 
-// Rows of small matrices are vectors; small vectors are better off as scalars, whose results the
-// next operation does not have to take out of lanes.
+// Rows of small matrices are vectors, and so are vectors of many elements; those of few are better
+// off as scalars, whose results the next operation does not have to take out of lanes.
 int KernelDraft::RowLanes(const Dims& dims) const {
-  if (target_.kind == program::TargetKind::kGpu || dims.size() < 2) return 1;
+  if (target_.kind == program::TargetKind::kGpu || dims.empty()) return 1;
   int64_t row = dims.back(), rows = 1;
   for (size_t d = 0; d + 1 < dims.size(); ++d) rows *= dims[d];
-  bool even = row >= 4 && std::has_single_bit(static_cast<uint64_t>(row));
-  return rows > 1 && even ? static_cast<int>(std::min<int64_t>(row, kStraightLine)) : 1;
+  int64_t least = rows > 1 ? 4 : kShortVector;
+  bool even = row >= least && std::has_single_bit(static_cast<uint64_t>(row));
+  return even ? static_cast<int>(std::min<int64_t>(row, kStraightLine)) : 1;
 }
 
 Status KernelDraft::ForEach(const LoopShape& shape, const Body& body) {

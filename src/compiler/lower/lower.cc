@@ -311,7 +311,9 @@ Status Lowering::LowerWhile(const Instruction& loop, Steps& steps) {
   double serial_cost = kSerialLoopCost * static_cast<double>(target_.vector_bits) / 128;
   serial_ = serial_ || CostOf(*attrs.body) + CostOf(*attrs.condition) < serial_cost;
   program::WhileStep op;
+  in_condition_ = true;
   TRY(LowerComputation(*attrs.condition, op.condition));
+  in_condition_ = false;
   TRY(LowerComputation(*attrs.body, op.body));
   serial_ = outer;
   NextRound(loop, op, steps);

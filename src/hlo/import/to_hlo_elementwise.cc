@@ -90,9 +90,26 @@ Status ConvertIota(Converter& c, const Operation& op) {
                        IotaAttrs{.iota_dimension = TRY(RequiredInt(op, "iota_dimension"))});
 }
 
+// (x + iy)^2 = (x - y) (x + y) + 2ixy: a difference of squares would lose what they have in common.
+Status SquareComplex(Converter& c, const Operation& op, Instruction* z, Shape shape) {
+  Shape part = shape;
+  part.set_dtype(shape.dtype() == DType::kC64 ? DType::kF32 : DType::kF64);
+  auto emit = [&](Op hlo_op, std::initializer_list<Instruction*> operands) {
+    return c.Emit(hlo_op, operands, NoAttrs{}, part);
+  };
+  Instruction *x = emit(Op::kReal, {z}), *y = emit(Op::kImag, {z});
+  Instruction* difference = emit(Op::kSubtract, {x, y});
+  Instruction* re = emit(Op::kMultiply, {difference, emit(Op::kAdd, {x, y})});
+  Instruction* product = emit(Op::kMultiply, {x, y});
+  Instruction* im = emit(Op::kAdd, {product, product});
+  return c.Bind(op, c.Emit(Op::kComplex, {re, im}, NoAttrs{}, std::move(shape)));
+}
+
 Status ConvertSquare(Converter& c, const Operation& op) {
   Instruction* x = TRY(c.Operand(op, 0));
-  return c.Bind(op, c.Emit(Op::kMultiply, {x, x}, NoAttrs{}, TRY(c.ResultShape(op))));
+  Shape shape = TRY(c.ResultShape(op));
+  if (IsComplex(shape.dtype())) return SquareComplex(c, op, x, std::move(shape));
+  return c.Bind(op, c.Emit(Op::kMultiply, {x, x}, NoAttrs{}, std::move(shape)));
 }
 
 Status Quantised(Converter&, const Operation&) {
