@@ -41,10 +41,18 @@ std::string PassesOf(const RenderedModule& module) {
   return std::string(module.kernels == 0 ? kStepPasses : kKernelPasses);
 }
 
+CodeEffort EffortOf(const RenderedModule& module) {
+  return module.loops ? CodeEffort::kLoops : CodeEffort::kKernels;
+}
+
+// Changes when other code comes of the same text.
+constexpr std::string_view kGeneration = "2";
+
 std::string KeyOf(const RenderedModule& module, const std::string& passes,
                   const CodeTarget& target) {
   Digest digest;
-  for (const std::string& part : {LlvmVersion(), target.cpu, target.features, passes}) {
+  for (const std::string& part :
+       {LlvmVersion(), target.cpu, target.features, passes, std::string(kGeneration)}) {
     digest.Update(part);
     digest.Update(std::string_view("\0", 1));
   }
@@ -56,7 +64,7 @@ std::string KeyOf(const RenderedModule& module, const std::string& passes,
 Result<std::string> CompileOne(CompilerPool& pool, const RenderedModule& module,
                                const std::string& passes, std::string* assembly) {
   std::unique_ptr<Compiler> compiler = TRY(pool.Take());
-  auto object = compiler->Compile(module.text, passes, assembly, nullptr);
+  auto object = compiler->Compile(module.text, passes, EffortOf(module), assembly, nullptr);
   pool.GiveBack(std::move(compiler));
   return object;
 }

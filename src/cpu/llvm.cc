@@ -24,6 +24,8 @@
 #include <utility>
 #include <vector>
 
+#include "cpu/llvm_codegen.h"
+
 namespace weft::cpu {
 namespace {
 
@@ -118,7 +120,7 @@ class LlvmCompiler : public Compiler {
     LLVMDisposeMessage(triple);
   }
 
-  Result<std::string> Compile(const std::string& text, const std::string& passes,
+  Result<std::string> Compile(const std::string& text, const std::string& passes, CodeEffort effort,
                               std::string* assembly, CompileStats* stats) override {
     ContextPtr context(LLVMContextCreate());
     // Remarks, such as of a loop that was not vectorised, are of no interest.
@@ -136,10 +138,10 @@ class LlvmCompiler : public Compiler {
     if (stats) stats->optimise_ms += MillisecondsSince(start);
     if (assembly) {
       ModulePtr copy(LLVMCloneModule(module.get()));
-      *assembly = TRY(Emit(copy.get(), LLVMAssemblyFile));
+      *assembly = TRY(Emit(copy.get(), effort, LLVMAssemblyFile));
     }
     start = std::chrono::steady_clock::now();
-    std::string object = TRY(Emit(module.get(), LLVMObjectFile));
+    std::string object = TRY(Emit(module.get(), effort, LLVMObjectFile));
     if (stats) stats->generate_ms += MillisecondsSince(start);
     return object;
   }
@@ -164,14 +166,9 @@ class LlvmCompiler : public Compiler {
     return owned;
   }
 
-  Result<std::string> Emit(LLVMModuleRef module, LLVMCodeGenFileType kind) {
-    LLVMMemoryBufferRef out = nullptr;
-    char* message = nullptr;
-    if (LLVMTargetMachineEmitToMemoryBuffer(machine_.get(), module, kind, &message, &out)) {
-      return MakeError(Code::kInternal, "LLVM: code generation: ", TakeMessage(message));
-    }
-    std::string bytes(LLVMGetBufferStart(out), LLVMGetBufferSize(out));
-    LLVMDisposeMemoryBuffer(out);
+  Result<std::string> Emit(LLVMModuleRef module, CodeEffort effort, LLVMCodeGenFileType kind) {
+    std::string bytes = GenerateCode(machine_.get(), module, effort, kind);
+    if (bytes.empty()) return MakeError(Code::kInternal, "LLVM: no code generator");
     return bytes;
   }
 

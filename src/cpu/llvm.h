@@ -1,6 +1,7 @@
 // LLVM behind a plain interface: IR text to object files, object files to functions.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -19,6 +20,12 @@ bool HasLlvm();
 std::string LlvmVersion();  // "19.1.7"
 CodeTarget HostCodeTarget();
 
+// How much of LLVM's code generator runs.
+enum class CodeEffort : uint8_t {
+  kKernels,  // what loops of straight code need
+  kLoops,    // also what shortens branches and recurrences
+};
+
 struct CompileStats {
   double parse_ms = 0, optimise_ms = 0, generate_ms = 0;
 };
@@ -31,7 +38,8 @@ class Compiler {
   // `passes`: LLVM's notation for a pipeline; empty: none. `assembly`, where given, receives the
   // text of the machine code.
   virtual Result<std::string> Compile(const std::string& text, const std::string& passes,
-                                      std::string* assembly, CompileStats* stats) = 0;
+                                      CodeEffort effort, std::string* assembly,
+                                      CompileStats* stats) = 0;
 };
 
 // Linked object files. Symbols that none of them defines come from the process.

@@ -1,11 +1,15 @@
 #include "cpu/render_kernel.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <vector>
 
 #include "base/check.h"
+#include "cpu/lateness.h"
+#include "cpu/rare.h"
 #include "cpu/render_ops.h"
+#include "cpu/render_scopes.h"
 #include "cpu/repeats.h"
 
 namespace weft::cpu {
@@ -33,14 +37,26 @@ class KernelRenderer {
     blocks_ = MatchBlocks(kernel_);
     NameConstants();
     if (how.share) PlaceRepeats();
+    if (how.task) scopes_ = AccessScopes(kernel_, metadata_);
+    if (!how.lateness.empty()) {
+      early_ = EarlyProducts(kernel_, how.lateness);
+      shorter_ = ShorterForms(kernel_, how.lateness);
+    }
     threads_in_all_ = Extents(kernel_).threads;
     RenderBlock(0, kernel_.code.size());
     for (const std::string& array : allocated_) ir_.Line("call void @free(ptr ", array, ")");
     ir_.Line("ret void");
-    StrAppend(out, "define ", how.linkage, " void @", how.name, "(");
-    for (int32_t i = 0; i < kernel_.num_params; ++i) AppendParam(i, out);
-    StrAppend(out, "i64 %begin, i64 %end) ", how.attributes, " {\nentry:\n", entry_, ir_.text(),
-              "}\n");
+    StrAppend(out, "define ", how.task ? "" : how.linkage, " void @", how.name, "(");
+    if (how.task) StrAppend(out, "ptr %parameters, ");
+    for (int32_t i = 0; i < kernel_.num_params; ++i) {
+      if (how.task) {
+        LoadParam(i);
+      } else {
+        AppendParam(i, out);
+      }
+    }
+    StrAppend(out, "i64 %begin, i64 %end) ", how.attributes, " {\nentry:\n", entry_,
+              rare_calls_.entry(), ir_.text(), "}\n");
   }
 
  private:
@@ -59,6 +75,11 @@ class KernelRenderer {
     StrAppend(out, "align ", std::max(m.align, width), " ");
     if (m.count > 0) StrAppend(out, "dereferenceable(", m.count * width, ") ");
     StrAppend(out, "%p", i, ", ");
+  }
+
+  void LoadParam(int32_t i) {
+    StrAppend(entry_, "  %a", i, " = getelementptr inbounds ptr, ptr %parameters, i64 ", i,
+              "\n  %p", i, " = load ptr, ptr %a", i, ", align 8\n");
   }
 
   void NameConstants() {
@@ -92,17 +113,36 @@ class KernelRenderer {
         case Op::kArray: DeclareArray(instr.memory); break;
         case Op::kLoad: names_[instr.results[0]] = RenderLoad(instr); break;
         case Op::kStore: RenderStore(instr); break;
-        default: RenderCompute(instr);
+        default:
+          if (auto form = shorter_.find(pc); form != shorter_.end()) {
+            RenderShorter(instr, form->second);
+          } else {
+            RenderCompute(instr);
+          }
       }
     }
   }
 
+  Operand OperandOf(ValueId id) const {
+    const program::Value& value = kernel_.value(id);
+    return {NameOf(id), value.type, value.is_constant ? &value : nullptr};
+  }
+
+  void RenderShorter(const Instr& instr, const ShorterForm& form) {
+    std::vector<Operand> early = {OperandOf(form.first), OperandOf(form.second)};
+    Operand joined{RenderOp(ir_, instr, early, target_), instr.type, nullptr};
+    std::vector<Operand> both = {joined, OperandOf(form.late)};
+    names_[instr.results[0]] = RenderOp(ir_, instr, both, target_);
+  }
+
   void RenderCompute(const Instr& instr) {
-    operands_.clear();
-    for (ValueId id : instr.args) {
-      const program::Value& value = kernel_.value(id);
-      operands_.push_back({NameOf(id), value.type, value.is_constant ? &value : nullptr});
+    if (!early_.empty() && early_[static_cast<size_t>(instr.results[0])]) {
+      names_[instr.results[0]] = ir_.Def("fmul ", IrType(instr.type), " ", NameOf(instr.args[0]),
+                                         ", ", NameOf(instr.args[1]));
+      return;
     }
+    operands_.clear();
+    for (ValueId id : instr.args) operands_.push_back(OperandOf(id));
     names_[instr.results[0]] = RenderOp(ir_, instr, operands_, target_);
   }
 
@@ -169,15 +209,36 @@ class KernelRenderer {
     if (likely_.empty()) likely_ = metadata_.Add("!{!\"branch_weights\", i32 1000, i32 1}");
     return StrCat(", !prof ", likely_);
   }
+  std::string Unlikely() {
+    if (unlikely_.empty()) unlikely_ = metadata_.Add("!{!\"branch_weights\", i32 1, i32 1000}");
+    return StrCat(", !prof ", unlikely_);
+  }
+
+  // In a block that is not expected: its little code would be computed always, to be chosen or not,
+  // but for something that cannot be.
+  void KeepApart() {
+    if (!apart_) StrAppend(entry_, "  %apart = alloca i8, align 1\n");
+    apart_ = true;
+    ir_.Def("load volatile i8, ptr %apart, align 1");
+  }
 
   void RenderIf(size_t pc) {
     const Instr& instr = kernel_.code[pc];
     const Instr& end = kernel_.code[blocks_.end_at[pc]];
     bool has_else = blocks_.else_at[pc] != 0;
     std::string yes = ir_.NewLabel(), no = has_else ? ir_.NewLabel() : "", after = ir_.NewLabel();
-    ir_.Branch(NameOf(instr.args[0]), yes, has_else ? no : after, has_else ? Likely() : "");
+    std::optional<RarePart> rare;
+    if (has_else) rare = FindRarePart(kernel_, pc, blocks_.else_at[pc]);
+    ir_.Branch(NameOf(instr.args[0]), yes, has_else ? no : after,
+               rare       ? Unlikely()
+               : has_else ? Likely()
+                          : "");
     ir_.Begin(yes);
-    RenderBlock(pc + 1, has_else ? blocks_.else_at[pc] : blocks_.end_at[pc]);
+    if (rare) {
+      rare_calls_.Render(kernel_, *rare, target_, metadata_, ir_, names_);
+    } else {
+      RenderBlock(pc + 1, has_else ? blocks_.else_at[pc] : blocks_.end_at[pc]);
+    }
     std::string yes_end = ir_.block();
     std::vector<std::string> chosen;
     if (has_else) {
@@ -189,6 +250,7 @@ class KernelRenderer {
       return;
     }
     ir_.Begin(no);
+    if (blocks_.else_at[pc] == pc + 1 && blocks_.end_at[pc] > pc + 2) KeepApart();
     RenderBlock(blocks_.else_at[pc] + 1, blocks_.end_at[pc]);
     std::string no_end = ir_.block();
     ir_.Branch(after);
@@ -410,6 +472,14 @@ class KernelRenderer {
   }
 
   // The address, or a vector of them.
+  std::string BaseOf(const Memory& m, int32_t number) {
+    std::string base = StrCat("%p", number);
+    if (!m.per_thread) return base;
+    std::string offset = ir_.Def("mul i64 ", ThreadNumber(), ", ", m.count);
+    return ir_.Def("getelementptr inbounds ", StorageType(m.dtype), ", ptr ", base, ", i64 ",
+                   offset);
+  }
+
   std::string Address(const Instr& instr) {
     const Memory& m = kernel_.memories[instr.memory];
     Type type = kernel_.type(instr.args[0]);
@@ -419,12 +489,7 @@ class KernelRenderer {
       index =
           ir_.Def(IsSigned(type.dtype) ? "sext " : "zext ", IrType(type), " ", index, " to ", wide);
     }
-    std::string base = StrCat("%p", instr.memory);
-    if (m.per_thread) {
-      std::string offset = ir_.Def("mul i64 ", ThreadNumber(), ", ", m.count);
-      base = ir_.Def("getelementptr inbounds ", StorageType(m.dtype), ", ptr ", base, ", i64 ",
-                     offset);
-    }
+    std::string base = BaseOf(m, instr.memory);
     // A lane that is masked off may have any index.
     std::string_view inbounds = HasMask(instr) ? "" : "inbounds ";
     return ir_.Def("getelementptr ", inbounds, StorageType(m.dtype), ", ptr ", base, ", ", wide,
@@ -447,8 +512,33 @@ class KernelRenderer {
     int64_t width = ByteWidth(kernel_.memories[instr.memory].dtype);
     return std::max<int64_t>(instr.align, width);
   }
-  std::string Group() const {
-    return access_group_.empty() ? "" : StrCat(", !llvm.access.group ", access_group_);
+  // What is known of an access.
+  std::string Facts(const Instr& instr) const {
+    std::string text(scopes_.Of(instr));
+    if (!access_group_.empty()) StrAppend(text, ", !llvm.access.group ", access_group_);
+    return text;
+  }
+
+  // A gather lane by lane: addresses are not put in vectors only to be taken out again.
+  std::string LoadLanes(const Instr& instr) {
+    const Memory& m = kernel_.memories[instr.memory];
+    Type type = kernel_.type(instr.args[0]);
+    std::string index = NameOf(instr.args[0]), base = BaseOf(m, instr.memory), value = "poison";
+    std::string vector = StrCat("<", type.lanes, " x ", StorageType(m.dtype), ">");
+    std::string number = IrType({type.dtype, 1});
+    for (int lane = 0; lane < type.lanes; ++lane) {
+      std::string at = ir_.Def("extractelement ", IrType(type), " ", index, ", i64 ", lane);
+      if (BitWidth(type.dtype) < 64) {
+        at = ir_.Def(IsSigned(type.dtype) ? "sext " : "zext ", number, " ", at, " to i64");
+      }
+      std::string address =
+          ir_.Def("getelementptr inbounds ", StorageType(m.dtype), ", ptr ", base, ", i64 ", at);
+      std::string element = ir_.Def("load ", StorageType(m.dtype), ", ptr ", address, ", align ",
+                                    AlignOf(instr), Facts(instr));
+      value = ir_.Def("insertelement ", vector, " ", value, ", ", StorageType(m.dtype), " ",
+                      element, ", i64 ", lane);
+    }
+    return value;
   }
 
   std::string RenderLoad(const Instr& instr) {
@@ -457,18 +547,21 @@ class KernelRenderer {
     bool gather = kernel_.type(instr.args[0]).lanes > 1;
     std::string type = IrVector(StorageType(dtype), lanes), value;
     std::string vector = StrCat("<", lanes, " x ", StorageType(dtype), ">");
+    if (gather && !HasMask(instr) && target_.scalar_gathers) {
+      return FromStorage(ir_, dtype, lanes, LoadLanes(instr));
+    }
     std::string address = Address(instr);
     if (gather) {
       value = ir_.Def("call ", vector, " @llvm.masked.gather.v", lanes, StorageSuffix(dtype), ".v",
                       lanes, "p0(<", lanes, " x ptr> ", address, ", i32 ", AlignOf(instr), ", ",
-                      MaskOf(instr), ", ", vector, " zeroinitializer)", Group());
+                      MaskOf(instr), ", ", vector, " zeroinitializer)", Facts(instr));
     } else if (HasMask(instr)) {
       value = ir_.Def("call ", vector, " @llvm.masked.load.v", lanes, StorageSuffix(dtype),
                       ".p0(ptr ", address, ", i32 ", AlignOf(instr), ", ", MaskOf(instr), ", ",
-                      vector, " zeroinitializer)", Group());
+                      vector, " zeroinitializer)", Facts(instr));
       if (lanes == 1) value = ir_.Def("extractelement ", vector, " ", value, ", i64 0");
     } else {
-      value = ir_.Def("load ", type, ", ptr ", address, ", align ", AlignOf(instr), Group());
+      value = ir_.Def("load ", type, ", ptr ", address, ", align ", AlignOf(instr), Facts(instr));
     }
     return FromStorage(ir_, dtype, lanes, value);
   }
@@ -482,7 +575,8 @@ class KernelRenderer {
     std::string vector = StrCat("<", lanes, " x ", StorageType(dtype), ">");
     std::string address = Address(instr);
     if (!scatter && !HasMask(instr)) {
-      ir_.Line("store ", type, " ", value, ", ptr ", address, ", align ", AlignOf(instr), Group());
+      ir_.Line("store ", type, " ", value, ", ptr ", address, ", align ", AlignOf(instr),
+               Facts(instr));
       return;
     }
     if (lanes == 1) {
@@ -493,7 +587,7 @@ class KernelRenderer {
                                : StrCat("store.v", lanes, StorageSuffix(dtype), ".p0");
     std::string mask = MaskOf(instr);
     ir_.Line("call void @llvm.masked.", name, "(", vector, " ", value, ", ", pointers, " ", address,
-             ", i32 ", AlignOf(instr), ", ", mask, ")", Group());
+             ", i32 ", AlignOf(instr), ", ", mask, ")", Facts(instr));
   }
 
   const Kernel& kernel_;
@@ -503,18 +597,22 @@ class KernelRenderer {
   std::string entry_;  // allocas
   program::Blocks blocks_;
   std::vector<std::string> names_, allocated_;
-  std::vector<bool> arrays_;
+  std::vector<bool> arrays_, early_;  // early_: by value, products that are not part of a sum
   std::vector<Repeat> repeats_;
   std::vector<int32_t> repeat_at_;      // by instruction: the one that begins there, or -1
   std::vector<std::string> functions_;  // by the instruction with which they begin
   std::vector<Operand> operands_;
+  std::map<size_t, ShorterForm> shorter_;
   std::vector<ThreadLoop> threads_;
   std::vector<int64_t> grid_;
   size_t grid_level_ = 0;
   int64_t threads_in_all_ = 1, stack_bytes_ = 0, next_loop_ = 0;
-  int64_t copies_ = 1;        // of the code at hand, in loops that are written out
-  std::string access_group_;  // of the vector loop that is open
-  std::string likely_;        // weights of a branch
+  int64_t copies_ = 1;             // of the code at hand, in loops that are written out
+  std::string access_group_;       // of the vector loop that is open
+  std::string likely_, unlikely_;  // weights of a branch
+  RareCalls rare_calls_;
+  AccessScopes scopes_;
+  bool apart_ = false;  // whether there is the memory that KeepApart reads
 };
 
 }  // namespace

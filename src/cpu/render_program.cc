@@ -23,18 +23,8 @@ bool HasVectorLoop(const Kernel& kernel) {
   });
 }
 
-// Functions that take the parameters' addresses in an array, the kernel inside.
-void RenderTasks(const Kernel& kernel, int32_t number, bool called, std::string& out) {
-  std::string loads, arguments;
-  for (int32_t i = 0; i < kernel.num_params; ++i) {
-    StrAppend(loads, "  %a", i, " = getelementptr inbounds ptr, ptr %parameters, i64 ", i, "\n  %p",
-              i, " = load ptr, ptr %a", i, ", align 8\n");
-    StrAppend(arguments, "ptr %p", i, ", ");
-  }
-  StrAppend(out, "define void @", TaskName(number),
-            "(ptr %parameters, i64 %begin, i64 %end) #0 {\n", loads, "  tail call void @kernel_",
-            number, "(", arguments, "i64 %begin, i64 %end)\n  ret void\n}\n");
-  if (!called) return;
+// The function by which routines call a kernel.
+void RenderCalled(const Kernel& kernel, int32_t number, std::string& out) {
   StrAppend(out, "define void @", CalledName(number), "(ptr %parameters) #0 {\n  tail call void @",
             TaskName(number), "(ptr %parameters, i64 0, i64 ", GridSize(kernel),
             ")\n  ret void\n}\n");
@@ -96,10 +86,12 @@ void RenderLaunched(const Program& program, const Plan& plan, const RenderTarget
   for (int32_t k : kernels) {
     const Kernel& kernel = program.kernels[k];
     AppendComment(out, kernel.name);
-    std::string name = StrCat("kernel_", k);
+    std::string name = TaskName(k);
+    KernelText how{.name = name, .attributes = plan.called[k] ? "#1" : "#0", .task = true};
     // Calls in lanes would keep LLVM from making vectors of them.
-    RenderKernel(kernel, {name, "internal", "#1", !HasVectorLoop(kernel)}, target, metadata, out);
-    RenderTasks(kernel, k, plan.called[k], out);
+    how.share = !HasVectorLoop(kernel);
+    RenderKernel(kernel, how, target, metadata, out);
+    if (plan.called[k]) RenderCalled(kernel, k, out);
   }
 }
 

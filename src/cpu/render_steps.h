@@ -23,6 +23,7 @@ inline constexpr std::string_view kModuleTail =
     "declare void @free(ptr) #0\n"
     "attributes #0 = { nounwind }\n"
     "attributes #1 = { nounwind alwaysinline }\n"
-    "attributes #2 = { nounwind noinline willreturn memory(none) }\n";
+    "attributes #2 = { nounwind noinline willreturn memory(none) }\n"
+    "attributes #3 = { cold nounwind noinline willreturn memory(argmem: readwrite) }\n";
 
 }  // namespace weft::cpu

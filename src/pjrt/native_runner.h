@@ -30,6 +30,7 @@ class NativeRunner : public Runner {
   bool IsTiny() const override { return tiny_; }
   const program::Program* program() const override { return &program_->program(); }
   int64_t temp_bytes() const override { return program_->temp_bytes(); }
+  runtime::Scratch scratch() const override { return program_->scratch(); }
   const hlo::Module* compiled() const override { return module_.get(); }
 
   const runtime::LoadStats& stats() const { return program_->stats(); }
@@ -40,7 +41,9 @@ class NativeRunner : public Runner {
   void ExplainCache(Client& client, const hlo::Module& module,
                     const compiler::CompileOptions& options) const;
   // Arrays only, tokens left out.
-  Result<std::vector<Literal>> RunArrays(std::vector<Literal>& arguments) const;
+  Result<std::vector<Literal>> RunArrays(std::vector<Literal>& arguments, runtime::Call call) const;
+  Result<std::vector<Literal>> RunOn(std::vector<Literal>& arguments,
+                                     const runtime::Call& call) const;
   Result<std::vector<Literal>> RunChecked(std::vector<Literal>& arguments,
                                           runtime::Call call) const;
   Result<std::vector<Literal>> RunShowingSteps(std::vector<Literal>& arguments,
