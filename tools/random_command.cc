@@ -113,7 +113,7 @@ Result<ByDevice> RunOwned(const NativeModule& native, ByDevice arguments) {
 }
 
 // The evaluator's results, as leaves.
-Result<ByDevice> EvaluateModule(const hlo::Module& module, const ByDevice& arguments) {
+Result<ByDevice> EvaluateRandom(const hlo::Module& module, const ByDevice& arguments) {
   hlo::EvalOptions limits;
   limits.max_loop_steps = 100'000;
   ByDevice results;
@@ -160,7 +160,7 @@ Result<std::string> CheckModule(const hlo::RandomModule& made, uint64_t seed,
     for (uint64_t d = 0; d < devices; ++d) {
       arguments.push_back(TRY(hlo::MakeArguments(made, seed, round + 2 * d)));
     }
-    ByDevice want = TRY(EvaluateModule(*made.module, arguments));
+    ByDevice want = TRY(EvaluateRandom(*made.module, arguments));
     DefaultPool().SetLimit(1);
     ByDevice got = TRY(RunOwned(*native, arguments));
     DefaultPool().SetLimit(DefaultPool().threads());

@@ -1,4 +1,4 @@
-"""Lowering rules: those of `cpu`, donation, memory kinds inside jit."""
+"""Lowering rules: those of `cpu`, donation, memory kinds inside jit; what a lowered program costs."""
 
 import dataclasses
 
@@ -35,7 +35,7 @@ class SharedRules(dict):
 
 
 def install(library, c_api):
-    del library, c_api
+    del c_api
     from jax._src import dispatch
     from jax._src.interpreters import mlir
 
@@ -50,6 +50,7 @@ def install(library, c_api):
     _call_programs_exported_for_cpu()
     _accept_buffers_without_copy()
     _compute_custom_partitioning_whole()
+    _analyse_cost(library)
 
 
 def with_weft(branches):
@@ -119,6 +120,20 @@ def _accept_buffers_without_copy():
         return "cpu" if platform == PLATFORM else platform
 
     array_constructors._get_platform = get_platform
+
+
+def _analyse_cost(library):
+    """Lowered.cost_analysis() is left out for plugins."""
+    from jax._src.interpreters import pxla
+
+    original = pxla.MeshComputation.cost_analysis
+
+    def cost_analysis(self):
+        if self.compile_args["backend"].platform != PLATFORM:
+            return original(self)
+        return library.analyse_cost(self.hlo().as_serialized_hlo_module_proto())
+
+    pxla.MeshComputation.cost_analysis = cost_analysis
 
 
 def _compute_custom_partitioning_whole():

@@ -141,6 +141,16 @@ class Library:
             raise NotImplementedError("the plugin cannot forbid views of its memory")
         ctypes.CFUNCTYPE(None, ctypes.c_bool)(function)(allowed)
 
+    def analyse_cost(self, program):
+        """What a program that is not compiled costs, as JAX names it."""
+        function = self._slot(EXTENSION_WEFT, 4)
+        if function is None:
+            raise NotImplementedError("the plugin cannot analyse programs")
+        costs = (ctypes.c_double * 3)()
+        call = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int64, ctypes.c_void_p)
+        self._check(call(function)(program, len(program), ctypes.addressof(costs)))
+        return dict(zip(("flops", "transcendentals", "bytes accessed"), costs))
+
     def set_threads(self, count):
         """How many threads work on programs from now on."""
         function = self._slot(EXTENSION_WEFT, 3)

@@ -8,6 +8,9 @@ namespace weft::compiler {
 // Elements of a reduction that is computed wherever its result is needed.
 inline constexpr int64_t kShortReduce = 16;
 
+// From so many on, elements that lie together in memory are reduced as vectors.
+inline constexpr int64_t kVectorReduce = 8;
+
 // Costs nothing worth counting: where an element comes from, not how it is computed.
 bool IsFree(const hlo::Instruction& instruction);
 

@@ -36,6 +36,12 @@ class KernelRenderer {
   void Render(const KernelText& how, std::string& out) {
     blocks_ = MatchBlocks(kernel_);
     NameConstants();
+    defined_.assign(kernel_.values.size(), -1);
+    for (size_t i = 0; i < kernel_.code.size(); ++i) {
+      for (ValueId id : kernel_.code[i].results) {
+        defined_[static_cast<size_t>(id)] = static_cast<int32_t>(i);
+      }
+    }
     if (how.share) PlaceRepeats();
     if (how.task) scopes_ = AccessScopes(kernel_, metadata_);
     if (!how.lateness.empty()) {
@@ -519,16 +525,51 @@ class KernelRenderer {
     return text;
   }
 
+  // A vector of indices at an even distance from each other: first + distance * lane.
+  struct Spaced {
+    ValueId first;
+    int64_t distance;
+  };
+  const Instr* Definition(ValueId id) const {
+    int32_t at = defined_[static_cast<size_t>(id)];
+    return at < 0 ? nullptr : &kernel_.code[static_cast<size_t>(at)];
+  }
+  std::optional<Spaced> FindSpaced(ValueId id) const {
+    const Instr* sum = Definition(id);
+    if (sum == nullptr || sum->op != Op::kAdd) return std::nullopt;
+    for (int k = 0; k < 2; ++k) {
+      const Instr *first = Definition(sum->args[k]), *rest = Definition(sum->args[1 - k]);
+      if (first == nullptr || rest == nullptr || first->op != Op::kSplat) continue;
+      if (kernel_.value(first->args[0]).is_constant) continue;
+      int64_t distance = 1;
+      if (rest->op == Op::kMul && kernel_.value(rest->args[1]).is_constant) {
+        distance = kernel_.value(rest->args[1]).AsInt();
+        rest = Definition(rest->args[0]);
+      }
+      if (rest != nullptr && rest->op == Op::kIota) return Spaced{first->args[0], distance};
+    }
+    return std::nullopt;
+  }
+
   // A gather lane by lane: addresses are not put in vectors only to be taken out again.
   std::string LoadLanes(const Instr& instr) {
     const Memory& m = kernel_.memories[instr.memory];
     Type type = kernel_.type(instr.args[0]);
     std::string index = NameOf(instr.args[0]), base = BaseOf(m, instr.memory), value = "poison";
+    std::optional<Spaced> spaced = FindSpaced(instr.args[0]);
+    if (spaced) {
+      std::string first = NameOf(spaced->first), number = IrType({type.dtype, 1});
+      if (BitWidth(type.dtype) < 64) first = ir_.Def("sext ", number, " ", first, " to i64");
+      base =
+          ir_.Def("getelementptr inbounds ", StorageType(m.dtype), ", ptr ", base, ", i64 ", first);
+    }
     std::string vector = StrCat("<", type.lanes, " x ", StorageType(m.dtype), ">");
     std::string number = IrType({type.dtype, 1});
     for (int lane = 0; lane < type.lanes; ++lane) {
-      std::string at = ir_.Def("extractelement ", IrType(type), " ", index, ", i64 ", lane);
-      if (BitWidth(type.dtype) < 64) {
+      std::string at = spaced
+                           ? StrCat(lane * spaced->distance)
+                           : ir_.Def("extractelement ", IrType(type), " ", index, ", i64 ", lane);
+      if (!spaced && BitWidth(type.dtype) < 64) {
         at = ir_.Def(IsSigned(type.dtype) ? "sext " : "zext ", number, " ", at, " to i64");
       }
       std::string address =
@@ -597,6 +638,7 @@ class KernelRenderer {
   std::string entry_;  // allocas
   program::Blocks blocks_;
   std::vector<std::string> names_, allocated_;
+  std::vector<int32_t> defined_;      // by value: the instruction that makes it, or -1
   std::vector<bool> arrays_, early_;  // early_: by value, products that are not part of a sum
   std::vector<Repeat> repeats_;
   std::vector<int32_t> repeat_at_;      // by instruction: the one that begins there, or -1

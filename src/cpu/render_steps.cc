@@ -21,6 +21,7 @@ using program::Step;
 constexpr int64_t kShortLoop = 1 << 16;
 constexpr int64_t kAskEvery = 1024;
 constexpr int64_t kRoundsAtOnce = 4;
+constexpr int64_t kBytesOfRegister = 16, kManyRegisters = 64;
 constexpr size_t kTinyCode = 50;  // instructions of a round
 // Fills of as many elements are written out.
 constexpr int64_t kUnrolledFill = 8;
@@ -269,6 +270,7 @@ class FunctionRenderer {
     ir_.Line("store i64 0, ptr ", rounds, ", align 8");
     ir_.Branch(inner);
     ir_.Begin(inner);
+    LoadInRounds(loop);
     RenderSteps(loop.condition);
     std::string value = ir_.Def("load i8, ptr ", Address(step.uses[0]), ", align 1");
     ir_.Line("call void @llvm.assume(i1 ", ir_.Def("icmp ne i8 ", value, ", 0"), ")");
@@ -294,6 +296,33 @@ class FunctionRenderer {
     return ir_.Def("icmp eq i64 ", next, ", ", end);
   }
 
+  // What the rounds load from the same places of memory that outlives them, in registers.
+  int64_t LoadedAgain(const program::WhileStep& loop) const {
+    int64_t bytes = 0;
+    auto count = [&](const Step& step) {
+      auto* launch = std::get_if<program::KernelStep>(&step.op);
+      if (!launch) return;
+      const program::Kernel& kernel = program_.kernels[launch->kernel];
+      for (const program::Instr& instr : kernel.code) {
+        if (Info(instr.op).cls == program::OpClass::kControl) return;  // straight code alone
+        if (instr.op != program::Op::kLoad || !kernel.value(instr.args[0]).is_constant) continue;
+        BufferId buffer = Resolve(program_, step.uses[instr.memory].slice).buffer;
+        const std::vector<BufferId>& far = region_->pointers;
+        bool outlives = std::find(far.begin(), far.end(), buffer) != far.end();
+        if (outlives) bytes += instr.type.lanes * ByteWidth(kernel.memories[instr.memory].dtype);
+      }
+    };
+    ForEachStep(loop.body, count);
+    return bytes / kBytesOfRegister;
+  }
+
+  // LLVM loads before the loop what it finds to be the same in every round. More of it than there
+  // are registers it would store to the stack, to load it from there.
+  void LoadInRounds(const program::WhileStep& loop) {
+    if (!region_ || LoadedAgain(loop) <= kManyRegisters) return;
+    ir_.Line("call void asm sideeffect \"\", \"~{memory}\"() nounwind willreturn");
+  }
+
   void RenderWhile(const Step& step) {
     const auto& loop = std::get<program::WhileStep>(step.op);
     if (region_ && loop.trip_count.value_or(0) >= kShortLoop) {
@@ -308,6 +337,7 @@ class FunctionRenderer {
     }
     ir_.Branch(head);
     ir_.Begin(head);
+    LoadInRounds(loop);
     // Rounds of little code, whose number is not known, several times: counting them would cost as
     // much as they do.
     int64_t rounds = !counter.empty() && !loop.trip_count && IsTiny(loop) ? kRoundsAtOnce : 1;

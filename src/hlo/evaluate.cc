@@ -138,8 +138,8 @@ Status EvalContext::CountLoopStep(const Instruction& loop) {
 
 uint64_t EvalContext::NextRandom() {
   // splitmix64 of a counter; devices get streams of their own.
-  return SplitMix(options_.seed + kSplitMixStep * ++random_counter_ +
-                  0xd1b54a32d192ed03ull * static_cast<uint64_t>(device()));
+  uint64_t stream = static_cast<uint64_t>(device()) << 32;
+  return SplitMix(options_.seed + kSplitMixStep * (++random_counter_ + stream));
 }
 
 Result<Literal> EvaluateInstruction(const Instruction& instruction, std::span<Literal> operands) {

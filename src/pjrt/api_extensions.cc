@@ -1,5 +1,7 @@
 // The extensions of PJRT_Api.
+#include "hlo/import/import.h"
 #include "pjrt/api.h"
+#include "pjrt/cost.h"
 #include "pjrt/ffi.h"
 #include "pjrt/ffi_internal.h"
 
@@ -157,6 +159,20 @@ PJRT_Error* RegisterTarget(const char* name, int64_t name_size, int32_t api_vers
   return ToC(RegisterTargetOf(view, api_version, {instantiate, prepare, initialize, execute}));
 }
 
+Status AnalyseCostOf(std::string_view program, double* costs) {
+  if (program.empty() || costs == nullptr) return InvalidArgument("cost analysis: no program");
+  const std::unique_ptr<hlo::Module> module = TRY(hlo::ReadModule(std::string(program)));
+  const CostAnalysis cost = AnalyseCost(*module);
+  costs[0] = cost.flops;
+  costs[1] = cost.transcendentals;
+  costs[2] = cost.bytes_accessed;
+  return {};
+}
+PJRT_Error* AnalyseCostSlot(const char* program, int64_t program_size, double* costs) {
+  const size_t size = program_size < 0 ? 0 : static_cast<size_t>(program_size);
+  return ToC(AnalyseCostOf(ToView(program, size), costs));
+}
+
 // The list, last element first.
 struct AllExtensions {
   WeftExtension weft{};
@@ -177,6 +193,7 @@ struct AllExtensions {
     weft.register_target = RegisterTarget;
     weft.set_host_views = SetHostViews;
     weft.set_threads = [](int32_t threads) { SetThreads(threads); };
+    weft.analyse_cost = AnalyseCostSlot;
     Link(weft, kWeftExtensionType);
     stream.get_stream = Slot<GetStream>::Call;
     stream.wait_stream = Slot<WaitStream>::Call;

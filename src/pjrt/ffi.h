@@ -63,6 +63,9 @@ struct WeftExtension {
   void (*set_host_views)(bool allowed);
   // How many threads work on programs from now on.
   void (*set_threads)(int32_t threads);
+  // What a program that is not compiled costs: HLO as a proto or text, StableHLO as bytecode or
+  // text. `costs` gets floating-point operations, transcendentals and bytes accessed.
+  PJRT_Error* (*analyse_cost)(const char* program, int64_t program_size, double* costs);
 };
 void SetHostViews(bool allowed);
 bool HostViews();

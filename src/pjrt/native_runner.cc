@@ -1,5 +1,6 @@
 #include "pjrt/native_runner.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/log.h"
@@ -21,10 +22,11 @@
 namespace weft::pjrt {
 namespace {
 
-// Native code takes about a quarter of a nanosecond a unit of work, less on several threads; handing
-// a task to another thread and being woken by it takes 10 to 100 us, more than the caller does
-// meanwhile.
-constexpr double kTinyNativeWork = 800'000;
+// Native code takes about a quarter of a nanosecond a unit of work, less on several threads;
+// handing a task to another thread and being woken by it takes 10 to 100 us, more than what the
+// caller does meanwhile takes.
+constexpr double kTinyNativeWork = 1'200'000;  // for each core
+constexpr int64_t kMostCores = 4;
 constexpr double kStepWork = 400;
 
 // Of a program without loops; of others nothing is known.
@@ -76,7 +78,9 @@ Result<std::unique_ptr<NativeRunner>> NativeRunner::Create(Client& client,
                               .cancel = &client.cancelled()};
   runner->eval_options_ = EvalOptionsFor(eval);
   runner->calls_out_ = CallsOut(module);
-  runner->tiny_ = !runner->calls_out_ && WorkOf(runner->program_->program()) < kTinyNativeWork;
+  double tiny = kTinyNativeWork *
+                static_cast<double>(std::clamp<int64_t>(device->target().cores, 1, kMostCores));
+  runner->tiny_ = !runner->calls_out_ && WorkOf(runner->program_->program()) < tiny;
   if (detail::LogIsOn("cache", 1)) runner->ExplainCache(client, module, options);
   return runner;
 }

@@ -109,13 +109,15 @@ ValueId Exp(KernelBuilder& b, ValueId x) {
   return ExpOf({&b, x}).id();
 }
 
-// 2^(n + lift) is a normal number for all n, and what is too small after all is rounded once.
+// 2^(n + lift) is a normal number for all n, and what is too small after all is rounded once. What
+// is masked is -inf: zero by a factor of zero, since products that are rounded to it take x86 long.
 ValueId ExpNotPositive(KernelBuilder& b, ValueId id) {
   V x{&b, id};
-  int lift = x.wide() ? 54 : 24;
-  auto [exponent, m] = SplitExp(Max(x, x.wide() ? -746 : -104), (x.wide() ? 1023 : 127) + lift);
+  int lift = x.wide() ? 54 : 24, least = x.wide() ? -746 : -104;
+  auto [exponent, m] = SplitExp(Max(x, least), (x.wide() ? 1023 : 127) + lift);
   V power = PowerOfTwo(exponent);
-  return (Fma(power, m, power) * x.Pick(0x1p-24, 0x1p-54)).id();
+  V factor = Select(x < least, 0, x.Pick(0x1p-24, 0x1p-54));
+  return (Fma(power, m, power) * factor).id();
 }
 
 ValueId Exp2(KernelBuilder& b, ValueId id) {

@@ -1,8 +1,8 @@
 """What runs inside pytest for suites.py: chooses cases, limits their time and writes one JSON line for each.
 
-Settings come in the variable LIBRARY_SUITE as JSON: `out` (the file of results), `limit` (seconds for one case), `total`
-(seconds of processor time for the process, 0: no limit), `sample` (cases of a file, chosen by the hash of their id; 0: all), `only` (ids, or null)
-and `done` (ids that have a result). A case over its limit ends the process, with the stacks of all threads on stderr.
+Settings come in the variable LIBRARY_SUITE as JSON: `out` (the file of results), `platform`, `limit` (seconds for one
+case), `total` (seconds of processor time for the process, 0: no limit), `sample` (cases of a file, chosen by the hash of
+their id; 0: all), `only` (ids, or null) and `done` (ids that have a result). A case over its limit ends the process, with the stacks of all threads on stderr.
 """
 
 import collections
@@ -30,12 +30,27 @@ def reason_of(report):
   return " ".join(text.split())[:300]
 
 
+def keep_platform():
+  """Some suites ask for `cpu` in their conftest.py."""
+  import jax
+  jax.config.update("jax_platform_name", SETTINGS["platform"])
+
+
+def other_platform():
+  """The platform that is in use in place of the one under test; empty: none. Does not set JAX up."""
+  import jax
+  from jax._src import xla_bridge
+  used = jax.default_backend() if xla_bridge._backends else SETTINGS["platform"]
+  return "" if used == SETTINGS["platform"] else used
+
+
 def file_of(item):
   return item.nodeid.split("::")[0]
 
 
 def pytest_collection_modifyitems(session, config, items):
   del session, config
+  keep_platform()
   for file, total in collections.Counter(map(file_of, items)).items():
     write(file=file, total=total)
   if SETTINGS["only"] is not None:
@@ -82,6 +97,8 @@ def pytest_runtest_logreport(report):
 def pytest_runtest_logfinish(nodeid, location):
   del location
   faulthandler.cancel_dump_traceback_later()
+  if Case.outcome == "pass" and (used := other_platform()):
+    Case.outcome, Case.reason = "fail", f"it ran on {used}"
   write(id=nodeid, outcome=Case.outcome, seconds=round(time.monotonic() - Case.begin, 3),
         cpu=round(time.process_time() - Case.cpu, 3), reason=Case.reason)
 

@@ -68,7 +68,7 @@ def run_files(options, platform, files, only=None, again=False):
   part = OUT / f"{options.name}.{platform}.part"
   take_results(options.name, platform, part, done, again)  # Of a run that was interrupted.
   for _ in range(40):
-    settings = dict(out=str(part), limit=options.limit, total=options.total, sample=options.sample, only=only, done=list(done))
+    settings = dict(out=str(part), platform=platform, limit=options.limit, total=options.total, sample=options.sample, only=only, done=list(done))
     command = [sys.executable, "-m", "pytest", "-p", "suite_plugin", "-p", "no:cacheprovider", "-p", "no:faulthandler",
                "-q", "--tb=short", "--no-header", "--continue-on-collection-errors", *options.pytest.split(), *files]
     with open(log_path, "a") as log:

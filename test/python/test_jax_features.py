@@ -486,6 +486,13 @@ def test_compiled_text_is_what_runs():
     assert compiled.memory_analysis().argument_size_in_bytes == 128
 
 
+def test_cost_of_a_lowered_program():
+    lowered = jax.jit(lambda x: jnp.tanh(x @ x).sum()).lower(jnp.ones((8, 8)))
+    cost = lowered.cost_analysis()
+    assert cost == lowered.compile().cost_analysis()
+    assert cost["flops"] == 2 * 8**3 + 63 and cost["transcendentals"] == 64, cost
+
+
 def test_inspect_array_sharding():
     code = """
 import jax, numpy as np

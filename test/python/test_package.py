@@ -159,6 +159,7 @@ jax._src.export._export: call_exported_p
 jax._src.ffi: build_ffi_lowering_function ffi_lowering
 jax._src.interpreters.mlir: _platforms_with_donation _platform_specific_lowerings _lowerings register_lowering set_sharding
 jax._src.interpreters.mlir: ModuleContext.add_host_callback ModuleContext.add_keepalive get_constant_handler lower_fun register_constant_handler
+jax._src.interpreters.pxla: MeshComputation.cost_analysis MeshComputation.hlo
 jax._src.lax.control_flow: loops conditionals
 jax._src.lax.control_flow.conditionals: platform_index_p cond_p
 jax._src.lax.control_flow.loops: xb

@@ -382,7 +382,11 @@ Status Lowering::LowerReduce(const KernelBody& body, Steps& steps) {
     return blocks ? LowerReduceOnGpu(body, reduces, wanted, dims, shape, steps)
                   : LowerLoop(body, steps);
   }
-  if (!same || dims.length <= kShortReduce) return LowerLoop(body, steps);
+  // Few elements that do not lie together: a result in each lane.
+  bool together_in_memory = !serial_ && dims.length >= kVectorReduce && dims.minor &&
+                            reduces[0]->operand(0)->shape().dim(dims.reduced.back()) > 1 &&
+                            KeptInside(dims).dimension < 0;
+  if (!same || (dims.length <= kShortReduce && !together_in_memory)) return LowerLoop(body, steps);
   if (!dims.minor) return LowerColumnReduce(body, reduces, wanted, dims, steps);
   double total = shape.cost * static_cast<double>(dims.rows) * static_cast<double>(dims.length);
   KeptTogether together = KeptInside(dims);

@@ -369,6 +369,17 @@ Result<program::Program> Lowering::Run() {
     start.uses = {Out(program_, random_counter_)};
     start.name = "random_counter";
     program_.steps.insert(program_.steps.begin(), std::move(start));
+    if (program_.devices > 1) {  // each a stream of its own: the upper half is its number
+      Step number;
+      program::LibraryStep call;
+      call.routine = "device_id";
+      number.op = std::move(call);
+      number.uses = {Out(program_, random_counter_)};
+      number.uses[0].slice.offset += 4;
+      number.uses[0].slice.size = 4;
+      number.name = "random_stream";
+      program_.steps.insert(program_.steps.begin() + 1, std::move(number));
+    }
   }
   return std::move(program_);
 }

@@ -196,8 +196,12 @@ Result<bool> Lowering::LowerStateLoop(const Instruction& loop, Steps& steps) {
       LoopShape shape = ShapeOf(body, arrays ? found.dims : Dims());
       shape.in_place = true;
       shape.cost *= static_cast<double>(rounds);
-      // Much state: fewer lanes, so that it stays in registers.
-      if (found.arrays.size() > 2 || found.reads.size() > 4) shape.width *= 2;
+      // Much state: fewer lanes, so that it stays in registers. But rounds that wait for what they
+      // look up have time for more.
+      bool looks_up = std::any_of(found.members.begin(), found.members.end(),
+                                  [](const Instruction* m) { return m->op() == HloOp::kGather; });
+      bool much = found.arrays.size() > 2 || (found.reads.size() > 4 && !looks_up);
+      if (much) shape.width *= 2;
       KernelDraft draft = NewDraft(body);
       draft.Declare(body.inputs, body.outputs);
       TRY(draft.ForEach(shape, [&](const Index& index) {

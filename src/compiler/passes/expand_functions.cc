@@ -55,7 +55,7 @@ Result<bool> ExpandConditional(Instruction* i) {
 }
 
 // What fed the conditionals alone, such as tuples.
-void RemoveUnused(Computation& function) {
+void RemoveLeftovers(Computation& function) {
   std::vector<Instruction*> all = function.Snapshot();
   for (auto i = all.rbegin(); i != all.rend(); ++i) {
     if ((*i)->users().empty() && !(*i)->IsRoot() && !(*i)->IsParameter() &&
@@ -73,7 +73,7 @@ Result<bool> ExpandConditionalsIn(Computation& function) {
       if (i->op() == Op::kConditional && TRY(ExpandConditional(i))) changed = again = true;
     }
   }
-  if (changed) RemoveUnused(function);
+  if (changed) RemoveLeftovers(function);
   return changed;
 }
 

@@ -364,8 +364,14 @@ bool Fuser::CanWorkOnRows(const FusionGroup& group, const RowSpace& space) const
     wide |= space.IsWide(o->shape());
     if (!space.IsWide(o->shape()) && !space.IsNarrow(o->shape())) return false;
   }
-  // Lone results of short rows are better off with a row in each lane.
-  if (space.IsShort() && !wide) return false;
+  // Lone results of short rows are better off with a row in each lane, where the rows do not fill
+  // vectors or much is computed from their results.
+  if (space.IsShort() && !wide) {
+    constexpr double kLittle = 6;
+    double cost = 0;
+    for (const Instruction* m : group.members) cost += IsFree(*m) ? 0 : ElementCost(*m);
+    if (space.length < kVectorReduce || cost > kLittle) return false;
+  }
   for (const Instruction* m : group.members) {
     auto own = m->op() == Op::kReduce ? RowSpaceOfReduce(*m) : std::nullopt;
     if (own && (space.IsShort() || !own->IsShort())) return false;
