@@ -108,22 +108,19 @@ Op CombiningOp(hlo::ReductionKind reduction) {
   }
 }
 
-// One tile out of those of all devices, its parts combined.
+// One tile out of those of a group's devices, its parts combined.
 Result<Instruction*> JoinParts(hlo::Builder& b, Instruction* all, const Shards& shards,
-                               const Dims& at) {
+                               std::span<const int64_t> group, const Dims& at) {
   std::vector<int64_t> dims(all->shape().dims().begin() + 1, all->shape().dims().end());
   Instruction* joined = nullptr;
   for (int64_t part = 0; part < shards.parts; ++part) {
-    size_t device = 0;
-    while (device < shards.blocks.size() &&
-           (shards.blocks[device] != at || shards.part(device) != part)) {
-      ++device;
-    }
-    if (device == shards.blocks.size()) {
-      return InvalidArgument("sharding: no device holds a block");
-    }
+    auto holder = std::ranges::find_if(group, [&](int64_t device) {
+      size_t d = static_cast<size_t>(device);
+      return shards.blocks[d] == at && shards.part(d) == part;
+    });
+    if (holder == group.end()) return InvalidArgument("sharding: no device holds a block");
     hlo::SliceAttrs slice;
-    int64_t first = static_cast<int64_t>(device);
+    int64_t first = holder - group.begin();
     slice.slice.push_back({first, first + 1, 1});
     for (int64_t dim : dims) slice.slice.push_back({0, dim, 1});
     Instruction* block = TRY(b.Add(Op::kSlice, {all}, hlo::Attrs(std::move(slice))));
@@ -133,10 +130,11 @@ Result<Instruction*> JoinParts(hlo::Builder& b, Instruction* all, const Shards& 
   return joined;
 }
 
-// [1, block...] of every device gathered to [devices, block...], then block by block in place.
+// [1, block...] of every device of a group gathered to [group, block...], then block by block in
+// place.
 Result<Instruction*> GatherBlocks(hlo::Builder& b, Instruction* shard, const Shape& whole,
                                   const Shards& shards) {
-  int64_t devices = static_cast<int64_t>(shards.blocks.size()), rank = whole.rank();
+  int64_t rank = whole.rank();
   std::vector<int64_t> dims = {1};
   for (int64_t d = 0; d < rank; ++d) dims.push_back(shard->shape().dim(d));
   Instruction* one = TRY(b.Reshape(shard, dims));
@@ -144,9 +142,14 @@ Result<Instruction*> GatherBlocks(hlo::Builder& b, Instruction* shard, const Sha
   gather.channel_id = 1;
   gather.use_global_device_ids = true;
   gather.dimensions = {0};
-  gather.replica_groups.groups.emplace_back();
-  for (int64_t i = 0; i < devices; ++i) gather.replica_groups.groups[0].push_back(i);
-  dims[0] = devices;
+  auto& groups = gather.replica_groups.groups;
+  groups = shards.groups;
+  if (groups.empty()) {
+    groups.emplace_back();
+    for (int64_t i = 0; i < std::ssize(shards.blocks); ++i) groups[0].push_back(i);
+  }
+  const std::vector<int64_t> group = groups[0];  // devices stand in the same order in the others
+  dims[0] = std::ssize(group);
   Shape gathered(shard->shape().dtype(), dims);
   Instruction* all =
       TRY(b.Add(Op::kAllGather, std::span(&one, 1), hlo::Attrs(std::move(gather)), &gathered));
@@ -158,7 +161,7 @@ Result<Instruction*> GatherBlocks(hlo::Builder& b, Instruction* shard, const Sha
     Dims at(static_cast<size_t>(rank), 0);
     int64_t rest = t;
     for (int64_t d = rank; d-- > 0; rest /= shards.counts[d]) at[d] = rest % shards.counts[d];
-    blocks.push_back(TRY(JoinParts(b, all, shards, at)));
+    blocks.push_back(TRY(JoinParts(b, all, shards, group, at)));
   }
   for (int64_t d = rank; d-- > 0;) {
     size_t n = static_cast<size_t>(shards.counts[d]);
@@ -331,6 +334,7 @@ bool HasShards(const Instruction& call, std::string_view target, const Shards& s
   if (!IsCallTo(call, target)) return false;
   const Shape& whole = target == kToShard ? call.operand(0)->shape() : call.shape();
   Result<Shards> own = Shards::Of(call.sharding(), whole, devices, ManualAxes(call));
+  if (own) own->groups.clear();
   const Shape& shard = target == kToShard ? call.shape() : call.operand(0)->shape();
   return own && *own == shards && Shape::SameDims(shards.ShardShape(whole), shard);
 }

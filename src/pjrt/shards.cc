@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <type_traits>
 
 #include "base/wire.h"
@@ -163,9 +164,16 @@ Result<Shards> OfMesh(const hlo::NamedSharding& named, const Shape& whole, int64
     }
     return {};
   };
+  std::map<std::vector<int64_t>, std::vector<int64_t>> groups;  // by the other axes' coordinates
   for (int64_t i = 0; i < size; ++i) {
     int64_t device = mesh.devices ? ids[static_cast<size_t>(i)] : i;
     if (device < 0 || device >= devices) return InvalidArgument("sharding: no device ", device);
+    std::vector<int64_t> others;
+    for (size_t axis = 0; axis < sizes.size(); ++axis) {
+      if (std::find(axes.begin(), axes.end(), mesh.axes[axis].name) != axes.end()) continue;
+      others.push_back(i / strides[axis] % sizes[axis]);
+    }
+    if (!axes.empty()) groups[others].push_back(device);
     for (size_t d = 0; d < named.dims.size(); ++d) {
       int64_t count = 1, at = 0;
       TRY(apply(named.dims[d].axes, i, count, at));
@@ -176,6 +184,7 @@ Result<Shards> OfMesh(const hlo::NamedSharding& named, const Shape& whole, int64
     shards.parts = 1;
     TRY(apply(named.unreduced, i, shards.parts, shards.part_of[static_cast<size_t>(device)]));
   }
+  for (auto& [others, group] : groups) shards.groups.push_back(std::move(group));
   return shards;
 }
 

@@ -24,6 +24,9 @@ struct Shards {
   int64_t parts = 1;
   std::vector<int64_t> part_of;                             // [device]; empty: all 0
   hlo::ReductionKind reduction = hlo::ReductionKind::kSum;  // kMax, kMin: not summands but so
+  // Where only some axes of the mesh cut: devices that differ in those alone, in the order of the
+  // mesh. Those of other groups may hold other values. Empty: all devices are one.
+  std::vector<std::vector<int64_t>> groups;
 
   static Shards Replicated(int64_t rank, int64_t devices);
   // Null: replicated. `axes`: of a named sharding, only these axes of the mesh cut; empty: all.

@@ -100,6 +100,21 @@ def test_parts_of_a_program_in_whole_shapes():
     """)
 
 
+def test_manual_computations_within_each_other():
+    run("""
+        mesh = jax.make_mesh((2, 2), ("a", "b"))
+        x = np.arange(32.).reshape(4, 8)
+
+        def inner(b):
+            return jax.shard_map(lambda c: c * c, in_specs=P(None, "b"), out_specs=P(None, "b"), axis_names={"b"})(b)
+
+        with jax.set_mesh(mesh):
+            f = jax.jit(jax.shard_map(inner, in_specs=P("a", None), out_specs=P("a", None), axis_names={"a"}))
+            got = f(jax.device_put(x, NamedSharding(mesh, P("a", "b"))))
+        np.testing.assert_array_equal(np.asarray(got), x * x)
+    """)
+
+
 def test_pmap():
     run("""
         x = np.arange(12, dtype=np.float32).reshape(4, 3)
