@@ -36,4 +36,16 @@ Result<std::vector<Literal>> RunNative(const NativeModule& native,
   return runtime::LiteralRunner(*native.program).Run(leaves, call);
 }
 
+Result<std::vector<std::vector<Literal>>> RunNativeOnDevices(
+    const NativeModule& native, std::span<const std::vector<Literal>> arguments) {
+  std::vector<std::vector<Literal>> leaves(arguments.size());
+  for (size_t d = 0; d < arguments.size(); ++d) {
+    for (const Literal& argument : arguments[d]) inspect::AppendArrays(argument, leaves[d]);
+  }
+  if (leaves.size() > 1) return runtime::LiteralRunner(*native.program).RunOnDevices(leaves, {});
+  std::vector<std::vector<Literal>> results;
+  results.push_back(TRY(runtime::LiteralRunner(*native.program).Run(leaves[0], {})));
+  return results;
+}
+
 }  // namespace weft::tools

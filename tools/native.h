@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/error.h"
@@ -27,5 +28,8 @@ Result<NativeModule> CompileNative(const hlo::Module& module,
 Result<std::vector<Literal>> RunNative(const NativeModule& native,
                                        const std::vector<Literal>& arguments,
                                        const runtime::Call& call = {});
+// The same on all devices of the program.
+Result<std::vector<std::vector<Literal>>> RunNativeOnDevices(
+    const NativeModule& native, std::span<const std::vector<Literal>> arguments);
 
 }  // namespace weft::tools

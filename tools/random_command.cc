@@ -52,6 +52,8 @@ double UlpOf(DType t, double x) {
     case DType::kF8E3M4: digits = 4, least = -6; break;
     case DType::kF8E5M2:
     case DType::kF8E5M2FNUZ: digits = 2, least = -17; break;
+    case DType::kF6E2M3FN: digits = 3, least = -3; break;
+    case DType::kF6E3M2FN: digits = 2, least = -4; break;
     case DType::kF4E2M1FN: digits = 1, least = -1; break;
     default: break;
   }
@@ -97,14 +99,34 @@ std::string Differ(const Literal& want, const Literal& got, const hlo::ResultTol
   return out;
 }
 
-Result<std::vector<Literal>> RunOwned(const NativeModule& native,
-                                      const std::vector<Literal>& arguments) {
-  std::vector<Literal> leaves;
-  for (const Literal& argument : arguments) {
-    leaves.push_back(argument);
-    leaves.back().mutable_data();  // bytes of its own: donation may write over them
+using ByDevice = std::vector<std::vector<Literal>>;
+
+Result<ByDevice> RunOwned(const NativeModule& native, ByDevice arguments) {
+  for (std::vector<Literal>& own : arguments) {
+    for (Literal& argument : own) argument.mutable_data();  // donation may write over the bytes
   }
-  return runtime::LiteralRunner(*native.program).Run(leaves, {});
+  runtime::LiteralRunner runner(*native.program);
+  if (arguments.size() > 1) return runner.RunOnDevices(arguments, {});
+  ByDevice results;
+  results.push_back(TRY(runner.Run(arguments[0], {})));
+  return results;
+}
+
+// The evaluator's results, as leaves.
+Result<ByDevice> EvaluateRandom(const hlo::Module& module, const ByDevice& arguments) {
+  hlo::EvalOptions limits;
+  limits.max_loop_steps = 100'000;
+  ByDevice results;
+  if (arguments.size() == 1) {
+    results.push_back(ArraysOf(TRY(hlo::Evaluate(module, arguments[0], limits))));
+    return results;
+  }
+  limits.num_replicas = module.config().replica_count;
+  limits.num_partitions = module.config().num_partitions;
+  for (const Literal& value : TRY(hlo::EvaluateOnDevices(module, arguments, limits))) {
+    results.push_back(ArraysOf(value));
+  }
+  return results;
 }
 
 bool SameBits(const Literal& a, const Literal& b) {
@@ -113,28 +135,40 @@ bool SameBits(const Literal& a, const Literal& b) {
           std::memcmp(a.data(), b.data(), static_cast<size_t>(a.byte_size())) == 0);
 }
 
+std::string CompareResults(const hlo::RandomModule& made, const std::vector<Literal>& want,
+                           const std::vector<Literal>& got, const std::vector<Literal>& again) {
+  if (want.size() != got.size()) return "another number of results";
+  for (size_t k = 0; k < want.size(); ++k) {
+    std::string what = Differ(want[k], got[k], made.results[k]);
+    if (!what.empty()) return StrCat("result ", k, ": ", what);
+    if (!SameBits(got[k], again[k])) {
+      return StrCat("result ", k, ": other bits when run again: ", Differ(got[k], again[k], {}));
+    }
+  }
+  return "";
+}
+
 // What is wrong, or empty.
 Result<std::string> CheckModule(const hlo::RandomModule& made, uint64_t seed,
                                 const RandomRequest& request) {
   Result<NativeModule> native = CompileNative(*made.module, request.options);
   if (!native) return StrCat("does not compile: ", native.error().message());
+  const hlo::ModuleConfig& config = made.module->config();
+  auto devices = static_cast<uint64_t>(config.replica_count * config.num_partitions);
   for (uint64_t round = 0; round < 2; ++round) {
-    std::vector<Literal> arguments = TRY(hlo::MakeArguments(made, seed, round));
-    hlo::EvalOptions limits;
-    limits.max_loop_steps = 100'000;
-    std::vector<Literal> want = ArraysOf(TRY(hlo::Evaluate(*made.module, arguments, limits)));
+    ByDevice arguments;
+    for (uint64_t d = 0; d < devices; ++d) {
+      arguments.push_back(TRY(hlo::MakeArguments(made, seed, round + 2 * d)));
+    }
+    ByDevice want = TRY(EvaluateRandom(*made.module, arguments));
     DefaultPool().SetLimit(1);
-    std::vector<Literal> got = TRY(RunOwned(*native, arguments));
+    ByDevice got = TRY(RunOwned(*native, arguments));
     DefaultPool().SetLimit(DefaultPool().threads());
-    std::vector<Literal> again = TRY(RunOwned(*native, arguments));
-    if (want.size() != got.size()) return std::string("another number of results");
-    for (size_t k = 0; k < want.size(); ++k) {
-      std::string what = Differ(want[k], got[k], made.results[k]);
-      if (!what.empty()) return StrCat("round ", round, " result ", k, ": ", what);
-      if (!SameBits(got[k], again[k])) {
-        return StrCat("round ", round, " result ", k,
-                      ": other bits when run again: ", Differ(got[k], again[k], {}));
-      }
+    ByDevice again = TRY(RunOwned(*native, arguments));
+    for (size_t d = 0; d < devices; ++d) {
+      std::string what = CompareResults(made, want[d], got[d], again[d]);
+      if (what.empty()) continue;
+      return StrCat("round ", round, devices > 1 ? StrCat(" device ", d) : "", " ", what);
     }
   }
   return std::string();

@@ -26,6 +26,7 @@ struct NativeRequest {
   compiler::CompileOptions options;
   uint64_t seed = 0;
   int64_t max_elements = 1'000'000, bench = 0;
+  int64_t devices = 0;  // 0: as many as the module says
   bool check = false;
   double tolerance = 1e-5;
 };
@@ -159,10 +160,69 @@ Status Check(const Input& input, const NativeRequest& request, const NativeModul
   return {};
 }
 
+Status CheckDevices(const RunResult& wanted, const DeviceResults& got, double tolerance) {
+  for (size_t d = 0; d < got.size(); ++d) {
+    size_t next = 0;
+    for (const Literal& want : wanted.devices[d]) {
+      if (!want.shape().IsArray()) continue;
+      std::string what = CompareLeaves(want, got[d][next], ToleranceOf(want.dtype(), tolerance));
+      if (!what.empty()) {
+        return MakeError(Code::kInternal, "result ", next, " of device ", d,
+                         " differs from the evaluator's: ", what);
+      }
+      ++next;
+    }
+  }
+  std::printf("same as the evaluator\n");
+  return {};
+}
+
+// A module for several devices: all of them at once.
+Status RunOnDevices(const Input& input, const NativeRequest& request) {
+  const hlo::Module& module = *std::get<0>(input);
+  RunOptions run;
+  run.seed = request.seed;
+  std::vector<Shape> leaves = ParameterLeaves(input);
+  for (size_t i = 0; i < request.inputs.size() && i < leaves.size(); ++i) {
+    run.inputs.push_back(TRY(ReadNpyAs(request.inputs[i], leaves[i])));
+  }
+  std::vector<std::vector<Literal>> arguments = TRY(ArgumentsOf(input, run));
+  NativeModule native = TRY(CompileNative(module, request.options));
+  RunResult shown;
+  shown.devices = TRY(RunNativeOnDevices(native, arguments));
+  shown.is_tuple = module.entry()->root()->shape().IsTuple();
+  if (request.check) {
+    return CheckDevices(TRY(RunInput(input, run)), shown.devices, request.tolerance);
+  }
+  std::vector<double> times;
+  for (int64_t i = 0; i < request.bench; ++i) {
+    auto start = std::chrono::steady_clock::now();
+    TRY(RunNativeOnDevices(native, arguments));
+    times.push_back(Since(start));
+  }
+  std::sort(times.begin(), times.end());
+  if (!times.empty()) {
+    std::printf("%zu devices, run: median %.4f ms, best %.4f ms of %zu\n", arguments.size(),
+                times[times.size() / 2], times[0], times.size());
+    return {};
+  }
+  std::string text = FormatResults(shown, request.max_elements);
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  return {};
+}
+
 Status RunOne(const NativeRequest& request) {
   Input input = TRY(LoadVerified(request.file));
   const auto* module = std::get_if<0>(&input);
   if (module == nullptr) return InvalidArgument("weft run takes a module, not a Program");
+  if (request.devices > 0) {
+    hlo::ModuleConfig& config = (*module)->config();
+    if (request.devices % std::max<int64_t>(config.num_partitions, 1) != 0) {
+      config.num_partitions = 1;
+    }
+    config.replica_count = request.devices / std::max<int64_t>(config.num_partitions, 1);
+  }
+  if (TRY(DeviceCount(input, {})) > 1) return RunOnDevices(input, request);
   std::vector<Literal> arguments = TRY(hlo::RandomArguments(*(*module)->entry(), request.seed));
   std::vector<Shape> leaves = ParameterLeaves(input);
   for (size_t i = 0; i < request.inputs.size() && i < arguments.size(); ++i) {
@@ -197,6 +257,7 @@ Result<int> RunRun(Args args) {
   request.max_elements = args.Int("--max-elements", 1'000'000, -1);
   request.check = args.Flag("--check");
   request.bench = args.Int("--bench", 0, 0);
+  request.devices = args.Int("--devices", 0, 1, 1024);
   request.tolerance = args.Number("--tolerance", request.tolerance);
   TRY(compiler::ParseOptions(args.Value("--options").value_or(""), request.options));
   request.file = TRY(args.Finish(1, 1))[0];
@@ -215,6 +276,7 @@ Compiles the module to native code, runs it and prints the results as `weft eval
 
   --input A.npy       value of the next parameter; parameters without one get random values
   --seed N            seed of random values (default 0)
+  --devices N         run on N devices (default: replica_count x num_partitions of the module)
   --check             compare with the evaluator instead of printing
   --tolerance T       floats may differ by T * max(1, |x|) (default 1e-5; narrow formats by more)
   --bench N           time N runs instead of printing, and show where the time goes by step

@@ -140,13 +140,20 @@ std::vector<Shape> ParameterLeaves(const Input& input) {
   return leaves;
 }
 
-Result<RunResult> RunInput(const Input& input, const RunOptions& options) {
+Result<std::vector<std::vector<Literal>>> ArgumentsOf(const Input& input,
+                                                      const RunOptions& options) {
   TRY(CheckGivenInputs(input, options));
   int64_t devices = TRY(DeviceCount(input, options));
   std::vector<std::vector<Literal>> arguments;
   for (int64_t d = 0; d < devices; ++d) {
     arguments.push_back(TRY(MakeArguments(input, options, d)));
   }
+  return arguments;
+}
+
+Result<RunResult> RunInput(const Input& input, const RunOptions& options) {
+  std::vector<std::vector<Literal>> arguments = TRY(ArgumentsOf(input, options));
+  int64_t devices = std::ssize(arguments);
   RunResult result;
   if (const auto* program = std::get_if<program::Program>(&input)) {
     result.devices = TRY(program::InterpretDevices(*program, arguments));

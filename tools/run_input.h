@@ -24,6 +24,9 @@ struct RunOptions {
 
 // How many devices a run is on.
 Result<int64_t> DeviceCount(const Input& input, const RunOptions& options);
+// What each of them gets, as the parameters take it.
+Result<std::vector<std::vector<Literal>>> ArgumentsOf(const Input& input,
+                                                      const RunOptions& options);
 // The shapes of the leaves of all parameters, in order.
 std::vector<Shape> ParameterLeaves(const Input& input);
 

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "base/str.h"
-#include "hlo/random_arguments.h"
 #include "input.h"
 #include "native.h"
 #include "run_input.h"
@@ -19,6 +18,20 @@ bool RunsOnCpu(const TestCase& test) {
          });
 }
 
+std::string CompareDevice(std::vector<Literal>& leaves, const std::vector<Literal>& got,
+                          double tolerance) {
+  std::vector<Literal> want;
+  for (Literal& leaf : leaves) {
+    if (leaf.shape().IsArray()) want.push_back(std::move(leaf));
+  }
+  if (want.size() != got.size()) return StrCat(got.size(), " results instead of ", want.size());
+  for (size_t i = 0; i < want.size(); ++i) {
+    std::string what = CompareLeaves(want[i], got[i], tolerance);
+    if (!what.empty()) return StrCat("result ", i, ": ", what);
+  }
+  return "";
+}
+
 // What differs; empty: nothing.
 Result<std::string> CompareNative(const TestCase& test, const compiler::CompileOptions& options) {
   NativeTestSettings settings = TRY(NativeSettingsOf(test));
@@ -26,28 +39,18 @@ Result<std::string> CompareNative(const TestCase& test, const compiler::CompileO
   TRY(VerifyInput(input, test.body));
   const auto* module = std::get_if<0>(&input);
   if (module == nullptr) return InvalidArgument("a Program");
-  std::vector<Literal> arguments =
-      TRY(hlo::RandomArguments(*(*module)->entry(), settings.run.seed));
-  for (size_t i = 0; i < settings.run.inputs.size() && i < arguments.size(); ++i) {
-    arguments[i] = settings.run.inputs[i];
-  }
-  settings.run.inputs.clear();
-  for (const Literal& argument : arguments) {
-    if (argument.shape().IsArray()) settings.run.inputs.push_back(argument);
-  }
+  hlo::ModuleConfig& config = (*module)->config();
+  int64_t devices = TRY(DeviceCount(input, settings.run));
+  config.num_partitions = std::max<int64_t>(config.num_partitions, 1);
+  if (devices % config.num_partitions != 0) config.num_partitions = 1;
+  config.replica_count = devices / config.num_partitions;
+  std::vector<std::vector<Literal>> arguments = TRY(ArgumentsOf(input, settings.run));
   RunResult wanted = TRY(RunInput(input, settings.run));
   NativeModule native = TRY(CompileNative(**module, options));
-  std::vector<Literal> got = TRY(RunNative(native, arguments));
-  std::vector<Literal> want;
-  for (Literal& leaf : wanted.devices[0]) {
-    if (leaf.shape().IsArray()) want.push_back(std::move(leaf));
-  }
-  if (want.size() != got.size()) {
-    return StrCat(got.size(), " results instead of ", want.size());
-  }
-  for (size_t i = 0; i < want.size(); ++i) {
-    std::string what = CompareLeaves(want[i], got[i], settings.tolerance);
-    if (!what.empty()) return StrCat("result ", i, ": ", what);
+  std::vector<std::vector<Literal>> got = TRY(RunNativeOnDevices(native, arguments));
+  for (size_t d = 0; d < got.size(); ++d) {
+    std::string what = CompareDevice(wanted.devices[d], got[d], settings.tolerance);
+    if (!what.empty()) return devices > 1 ? StrCat("device ", d, ": ", what) : what;
   }
   return std::string();
 }

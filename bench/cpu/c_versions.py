@@ -1,4 +1,4 @@
-"""The C versions of the loop programs: loops.c, compiled here and now for this machine, called through ctypes."""
+"""The C versions of the loop programs: loops.c and structures.c, compiled here and now for this machine, called through ctypes."""
 
 import ctypes
 import functools
@@ -9,7 +9,7 @@ import tempfile
 
 import numpy as np
 
-SOURCE = pathlib.Path(__file__).with_name("loops.c")
+SOURCES = [pathlib.Path(__file__).with_name(name) for name in ("loops.c", "structures.c")]
 FLAGS = ["-O3", "-march=native", "-std=c11", "-shared", "-fPIC"]
 
 # The sizes of the programs: C gets them as macros, so that its compiler knows as much as the others.
@@ -23,6 +23,8 @@ SIZES = {
     "VITERBI_STEPS": 2_000, "L96_STEPS": 15_000, "WHILE_SIZE": 1 << 22, "MANDELBROT_SIZE": 128, "MANDELBROT_STEPS": 100,
     "PRODUCT_SIZE": 1_000_000, "BISECT_COUNT": 16_384, "BISECT_STEPS": 60, "WAVE_SIZE": 128, "WAVE_STEPS": 150, "BUBBLE_SIZE": 1_200,
     "HISTOGRAM_SIZE": 1_500_000, "HISTOGRAM_BINS": 64, "OSCILLATOR_END": 1_000,
+    "FILTER_SIZE": 400_000, "HEAP_SIZE": 131_072, "GRAPH_NODES": 256, "GRAPH_EDGES": 2_048, "GRAPH_ROUNDS": 400,
+    "STRING_SIZE": 200_000, "HMM_STEPS": 30_000, "CONTROL_END": 1_500,
 }
 
 
@@ -42,7 +44,7 @@ def description():
 def library():
   with tempfile.TemporaryDirectory() as folder:
     path = f"{folder}/loops.so"
-    subprocess.run([compiler(), *FLAGS, *(f"-D{name}={value}" for name, value in SIZES.items()), SOURCE, "-o", path, "-lm"],
+    subprocess.run([compiler(), *FLAGS, *(f"-D{name}={value}" for name, value in SIZES.items()), *SOURCES, "-o", path, "-lm"],
                    check=True)
     return ctypes.CDLL(path)
 

@@ -163,6 +163,24 @@ def padded_softmax():
   return run, (normal(8, 512, 512), random().integers(1, 512, 8, dtype=I32))
 
 
+@program("masked softmax", tolerance=1e-5)
+def window_softmax():
+  def run(scores):
+    row, column = jnp.arange(scores.shape[-2])[:, None], jnp.arange(scores.shape[-1])[None, :]
+    return jax.nn.softmax(jnp.where((column <= row) & (column > row - 64), scores, -1e30), axis=-1)
+  return run, (normal(8, 512, 512),)
+
+
+@program("short rows", tolerance=1e-5)
+def softmax_short_rows():
+  return lambda x: jax.nn.softmax(x, axis=-1), (normal(65536, 10),)
+
+
+@program("short rows", tolerance=1e-5)
+def unit_vectors():
+  return lambda x: x / jnp.linalg.norm(x, axis=-1, keepdims=True), (normal(131072, 8),)
+
+
 def layer_norm(x, scale, shift):
   mean = jnp.mean(x, axis=-1, keepdims=True)
   variance = jnp.mean((x - mean) ** 2, axis=-1, keepdims=True)
@@ -194,6 +212,14 @@ def rmsnorm_rotary():
     cosine, sine = jnp.cos(angle)[:, None, :], jnp.sin(angle)[:, None, :]
     return jnp.concatenate([a * cosine - b * sine, a * sine + b * cosine], axis=-1)
   return run, (normal(2048, 768), normal(768), uniform(2048, 32, high=6))
+
+
+@program("rotary embedding", tolerance=1e-5)
+def rotary_interleaved():
+  def run(x, cosine, sine):
+    a, b = x[..., ::2], x[..., 1::2]
+    return jnp.stack([a * cosine - b * sine, a * sine + b * cosine], axis=-1).reshape(x.shape)
+  return run, (normal(8, 512, 128), normal(512, 64), normal(512, 64, seed=1))
 
 
 @program("quantisation", tolerance=1e-2)
@@ -315,6 +341,17 @@ def interpolation():
   return jnp.interp, (uniform(1 << 18, low=0, high=100), np.linspace(0, 100, 1024, dtype=F32), normal(1024))
 
 
+@program("search", tolerance=1e-4)
+def image_samples():
+  def run(picture, y, x):
+    top, left = jnp.floor(y).astype(I32), jnp.floor(x).astype(I32)
+    a, b = y - top, x - left
+    above = picture[top, left] * (1 - b) + picture[top, left + 1] * b
+    below = picture[top + 1, left] * (1 - b) + picture[top + 1, left + 1] * b
+    return above * (1 - a) + below * a
+  return run, (normal(512, 512), uniform(1 << 18, high=510), uniform(1 << 18, high=510, seed=1))
+
+
 @program("one-hot", tolerance=0)
 def one_hot():
   return lambda i: jax.nn.one_hot(i, 1000), (random().integers(0, 1000, 4096, dtype=I32),)
@@ -361,6 +398,26 @@ def transpose_nhwc_nchw():
 @program("transpose", tolerance=0)
 def transpose_heads():
   return lambda x: jnp.transpose(x.reshape(8, 512, 12, 64), (0, 2, 1, 3)), (normal(8, 512, 768),)
+
+
+@program("interleaving", tolerance=0)
+def stack_last():
+  return lambda x, y, z: jnp.stack([x, y, z], axis=-1), (normal(1 << 19), normal(1 << 19, seed=1), normal(1 << 19, seed=2))
+
+
+def image(*shape):
+  return random().integers(0, 256, shape).astype(np.uint8)
+
+
+@program("image code", tolerance=1e-5)
+def image_normalise():
+  mean, deviation = np.array([0.485, 0.456, 0.406], F32), np.array([0.229, 0.224, 0.225], F32)
+  return lambda x: (x.astype(F32) / 255 - mean) / deviation, (image(8, 224, 224, 3),)
+
+
+@program("image code", tolerance=0)
+def image_planes():
+  return lambda x: jnp.transpose(x, (0, 3, 1, 2)), (image(8, 224, 224, 3),)
 
 
 # Random numbers.

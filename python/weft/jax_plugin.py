@@ -7,6 +7,7 @@ without Weft after one warning, or, where Weft alone was asked for, says why it 
 import importlib
 import logging
 import os
+import re
 
 from weft import PLATFORM, library_path
 
@@ -51,11 +52,28 @@ def register():
 
     library = _native.load(library_path())
     getattr(xla_bridge, "_nonexperimental_plugins", set()).add(PLATFORM)
-    c_api = xla_bridge.register_plugin(PLATFORM, priority=600, library_path=library.path)
+    c_api = xla_bridge.register_plugin(PLATFORM, priority=600, library_path=library.path,
+                                        options=_client_options)
     _state["registered"] = True
     _fail_quietly(xla_bridge)
     for feature in _FEATURES:
         _install(feature, library, c_api)
+
+
+def _client_options():
+    """As many devices as XLA's CPU would have: libraries and tests ask for several of that one.
+    WEFT_CPU_DEVICES, which the plugin reads itself, decides where it is set."""
+    if os.environ.get("WEFT_CPU_DEVICES"):
+        return {}
+    from jax._src import xla_bridge
+
+    setting = getattr(xla_bridge, "num_cpu_devices", None)
+    count = setting.value if setting is not None else -1
+    if count < 0:
+        found = re.findall(r"xla_force_host_platform_device_count=(\d+)",
+                           os.environ.get("XLA_FLAGS", ""))
+        count = int(found[-1]) if found else 1
+    return {"cpu_devices": count} if count > 1 else {}
 
 
 def _install(feature, library, c_api):

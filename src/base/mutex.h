@@ -18,6 +18,7 @@ namespace weft {
 class WEFT_THREAD_ATTRIBUTE(capability("mutex")) Mutex {
  public:
   void Lock() WEFT_THREAD_ATTRIBUTE(acquire_capability()) { mutex_.lock(); }
+  bool TryLock() WEFT_THREAD_ATTRIBUTE(try_acquire_capability(true)) { return mutex_.try_lock(); }
   void Unlock() WEFT_THREAD_ATTRIBUTE(release_capability()) { mutex_.unlock(); }
   // Releases the mutex until woken, then holds it again; may return without a reason.
   void Wait(std::condition_variable& condition) WEFT_REQUIRES(this) {

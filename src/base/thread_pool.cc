@@ -38,6 +38,7 @@ struct ThreadPool::Loop {
   RangeFn call;
   std::atomic<int32_t> next{0}, left;
 
+  bool IsUsedUp() const { return next.load(std::memory_order_relaxed) >= pieces; }
   // False: there is no piece left.
   bool RunPiece() {
     int32_t piece = next.fetch_add(1, std::memory_order_relaxed);
@@ -55,11 +56,8 @@ struct ThreadPool::Loop {
       auto now = std::chrono::steady_clock::now();
       if (now - start < kTurn) continue;
       start = now;
-      {
-        MutexLock lock(pool.mutex_);
-        if (pool.queue_.empty()) continue;
-      }
-      return pool.Enqueue([&pool, loop] { Help(pool, loop); }, 1);
+      if (pool.waiting_ == 0) continue;
+      return pool.Enqueue({nullptr, loop});
     }
   }
   void WaitForHelpers() {
@@ -94,57 +92,93 @@ void ThreadPool::SetLimit(int n) {
   wake_.notify_all();
 }
 
-int ThreadPool::limit() const {
-  MutexLock lock(mutex_);
-  return limit_;
-}
-
-int ThreadPool::AllowedWorkers() const {
-  return std::max(1, limit_ - 1);
-}
-
 void ThreadPool::Schedule(std::function<void()> task) {
-  Enqueue(std::move(task), 1);
+  Enqueue({std::move(task), nullptr});
 }
 
-void ThreadPool::Enqueue(std::function<void()> task, int copies) {
-  bool some_sleep;  // workers above the limit: they may be the ones that wake, so all must look
+void ThreadPool::Enqueue(Entry entry) {
+  int to_wake;
   {
     MutexLock lock(mutex_);
-    for (int i = 1; i < copies; ++i) queue_.push_back(task);
-    queue_.push_back(std::move(task));
-    while (!stopping_ && static_cast<size_t>(idle_) < queue_.size() &&
-           static_cast<int>(workers_.size()) < AllowedWorkers()) {
+    waiting_ += entry.copies;
+    queue_.push_back(std::move(entry));
+    while (!stopping_ && idle_ < waiting_ && static_cast<int>(workers_.size()) < AllowedWorkers()) {
       int index = static_cast<int>(workers_.size());
       workers_.emplace_back([this, index] { Work(index); });
       ++idle_;  // until it takes its first task
     }
-    some_sleep = static_cast<int>(workers_.size()) > AllowedWorkers();
+    to_wake = ThreadsToWake();
   }
-  if (some_sleep) return wake_.notify_all();
-  for (int i = 0; i < copies; ++i) wake_.notify_one();
+  WakeSome(to_wake);
+}
+
+// Those that look for work find it themselves. Who wakes wakes others in turn: each takes its time.
+int ThreadPool::ThreadsToWake() const {
+  // Above the limit it may be the wrong ones that wake, so that all must look.
+  if (static_cast<int>(workers_.size()) > AllowedWorkers()) return sleeping_;
+  return std::clamp(waiting_ - (idle_ - sleeping_), 0, std::min(sleeping_, 2));
+}
+
+void ThreadPool::WakeSome(int count) {
+  if (count > 2) return wake_.notify_all();
+  for (int i = 0; i < count; ++i) wake_.notify_one();
+}
+
+ThreadPool::Entry ThreadPool::Take() {
+  Entry& first = queue_.front();
+  bool used_up = first.loop && first.loop->IsUsedUp();
+  int copies = used_up ? first.copies : 1;
+  waiting_ -= copies;
+  first.copies -= copies;
+  if (first.copies > 0) return {nullptr, first.loop};
+  Entry last = std::move(first);
+  queue_.pop_front();
+  return last;
+}
+
+void ThreadPool::LookForWork() const {
+  auto stop = std::chrono::steady_clock::now() + kLookFor;
+  while (waiting_.load(std::memory_order_relaxed) == 0) {
+    if (std::chrono::steady_clock::now() > stop) break;
+    Pause();
+  }
+}
+
+// Many come at once and hold it for a moment only: they would sleep longer than they have to wait.
+void ThreadPool::LockSoon() {
+  for (int i = 0; i < 100; ++i) {
+    if (mutex_.TryLock()) return;
+    Pause();
+  }
+  mutex_.Lock();
 }
 
 void ThreadPool::Work(int index) {
-  mutex_.Lock();
+  LockSoon();
   while (true) {
-    auto stop = std::chrono::steady_clock::now() + kLookFor;
-    while (queue_.empty() && !stopping_ && std::chrono::steady_clock::now() < stop) {
+    if (queue_.empty() && !stopping_ && index < AllowedWorkers()) {
       mutex_.Unlock();
-      Pause();
-      mutex_.Lock();
+      LookForWork();
+      LockSoon();
     }
     while (!(stopping_ && queue_.empty()) && (queue_.empty() || index >= AllowedWorkers())) {
+      ++sleeping_;
       mutex_.Wait(wake_);
+      --sleeping_;
     }
     if (queue_.empty()) break;
-    std::function<void()> task = std::move(queue_.front());
-    queue_.pop_front();
+    Entry entry = Take();
     --idle_;
+    int to_wake = ThreadsToWake();
     mutex_.Unlock();
-    task();
-    task = nullptr;  // what it holds goes before the lock is taken
-    mutex_.Lock();
+    WakeSome(to_wake);
+    if (entry.loop) {
+      Loop::Help(*this, entry.loop);
+    } else {
+      entry.task();
+    }
+    entry = {};  // what it holds goes before the lock is taken
+    LockSoon();
     ++idle_;
   }
   mutex_.Unlock();
@@ -168,7 +202,7 @@ void ThreadPool::Run(int64_t n, int64_t grain, const void* fn, RangeFn call) {
   }
   auto loop = std::make_shared<Loop>(n, size, static_cast<int32_t>(pieces), fn, call);
   loop->left = loop->pieces;
-  Enqueue([this, loop] { Loop::Help(*this, loop); }, helpers);
+  Enqueue({nullptr, loop, helpers});
   while (loop->RunPiece()) {
   }
   loop->WaitForHelpers();

@@ -2,10 +2,13 @@
 // that results do not depend on how many threads there are.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -25,7 +28,7 @@ class ThreadPool {
   int threads() const { return threads_; }
   // At most n threads (1 to threads()) take up work from now on. Scheduled tasks always have one.
   void SetLimit(int n) WEFT_EXCLUDES(mutex_);
-  int limit() const WEFT_EXCLUDES(mutex_);
+  int limit() const { return limit_; }
 
   // Runs the task on a thread of the pool, some time.
   void Schedule(std::function<void()> task) WEFT_EXCLUDES(mutex_);
@@ -45,18 +48,31 @@ class ThreadPool {
  private:
   using RangeFn = void (*)(const void* fn, int64_t begin, int64_t end);
   struct Loop;
+  // A task, or a loop that some threads are to help with.
+  struct Entry {
+    std::function<void()> task;
+    std::shared_ptr<Loop> loop;
+    int copies = 1;
+  };
   void Run(int64_t n, int64_t grain, const void* fn, RangeFn call);
   void Work(int index) WEFT_EXCLUDES(mutex_);
-  void Enqueue(std::function<void()> task, int copies) WEFT_EXCLUDES(mutex_);
-  int AllowedWorkers() const WEFT_REQUIRES(mutex_);
+  void Enqueue(Entry entry) WEFT_EXCLUDES(mutex_);
+  Entry Take() WEFT_REQUIRES(mutex_);
+  void LookForWork() const WEFT_EXCLUDES(mutex_);
+  void LockSoon() WEFT_THREAD_ATTRIBUTE(acquire_capability(mutex_));
+  int ThreadsToWake() const WEFT_REQUIRES(mutex_);
+  void WakeSome(int count) WEFT_EXCLUDES(mutex_);
+  int AllowedWorkers() const { return std::max(1, limit_ - 1); }
 
   const int threads_;
   mutable Mutex mutex_;
   std::condition_variable wake_;
-  std::deque<std::function<void()>> queue_ WEFT_GUARDED_BY(mutex_);
+  std::deque<Entry> queue_ WEFT_GUARDED_BY(mutex_);
+  std::atomic<int> waiting_{0};  // copies in the queue; for those who look without the mutex too
   std::vector<std::thread> workers_ WEFT_GUARDED_BY(mutex_);
-  int idle_ WEFT_GUARDED_BY(mutex_) = 0;
-  int limit_ WEFT_GUARDED_BY(mutex_);
+  // Without a task, and those of them that sleep; the others are looking for one.
+  int idle_ WEFT_GUARDED_BY(mutex_) = 0, sleeping_ WEFT_GUARDED_BY(mutex_) = 0;
+  std::atomic<int> limit_;
   bool stopping_ WEFT_GUARDED_BY(mutex_) = false;
 };
 

@@ -55,7 +55,8 @@ Result<bool> ExpandEmptyOps(hlo::Module&, const PassContext&);
 Result<bool> ExpandLinalg(hlo::Module&, const PassContext&);
 // Ops that others can say go: batch-norm-*, map of elementwise functions, stochastic-convert,
 // fusion and composite calls (inlined), the halves of asynchronous ops (the synchronous op),
-// scans with bodies that are not elementwise (loops), collectives of one device, partition-id and
+// scans with bodies that are not elementwise (loops), collectives of one device, forms of
+// collectives that lowering does not take, partition-id and
 // replica-id of one, domain, add-dependency (control dependencies of its users), custom calls that
 // annotate or name an op; needs: normalize-layouts.
 Result<bool> ExpandOps(hlo::Module&, const PassContext&);
@@ -73,6 +74,8 @@ Result<bool> InlineCalls(hlo::Module&, const PassContext&);
 // buffers and complex parts). `bitcast` becomes transposes, a reshape, a bitcast-convert; a copy
 // that changed the layout alone goes. What the outside sees is kept in entry_layout; needs: none.
 Result<bool> NormalizeLayouts(hlo::Module&, const PassContext&);
+// Complex cosh and sinh where they are written as sums of exponentials; needs: inline-calls.
+Result<bool> RecognizeFunctions(hlo::Module&, const PassContext&);
 // Cumulative reductions written as reduce-window (windows that cover all up to a place, or all from
 // it, along one dimension) become scans; sums and products of narrow floats are carried in f32.
 // Functions that are not elementwise stay; needs: inline-calls, or calls inside functions stay.

@@ -24,6 +24,7 @@ constexpr Pass kPasses[] = {
     {"fuse", Fuse},
     {"inline-calls", InlineCalls},
     {"normalize-layouts", NormalizeLayouts},
+    {"recognize-functions", RecognizeFunctions},
     {"recognize-scans", RecognizeScans},
     {"recognize-topk", RecognizeTopK},
     {"schedule", Schedule},
@@ -51,6 +52,7 @@ constexpr std::string_view kNativeBefore[] = {
     "expand-ops",
     "bound-dynamic-shapes",  // the others know static shapes alone
     "expand-linalg",
+    "recognize-functions",
     "recognize-scans",
     "canonicalize-convolutions",
     "simplify",

@@ -9,7 +9,8 @@ using hlo::Op;
 
 namespace {
 
-constexpr int64_t kMinRow = 17;          // shorter reductions are computed where they are needed
+constexpr int64_t kMinRow = 4;
+constexpr int64_t kManyShortRows = 64;   // fewer are not worth a kernel of their kind
 constexpr int64_t kMaxRow = 16'384;      // elements, so that a row stays in a cache close by
 constexpr int64_t kMinRows = 8;          // below that rows are worth cutting, unless all is small
 constexpr int64_t kSmallArray = 32'768;  // elements
@@ -46,6 +47,7 @@ std::optional<RowSpace> RowSpaceOfReduce(const Instruction& reduce) {
   for (size_t d = 0; d < space.wide.size(); ++d) {
     (d < space.kept ? space.rows : space.length) *= space.wide[d];
   }
+  if (space.IsShort() && space.rows < kManyShortRows) return std::nullopt;
   if (space.wide.back() == 1 || space.length < kMinRow || space.length > kMaxRow)
     return std::nullopt;
   if (space.rows < kMinRows && space.rows * space.length > kSmallArray) return std::nullopt;
@@ -88,10 +90,15 @@ bool KeepsRows(const Instruction& user, const Instruction& operand, const RowSpa
 }
 
 std::optional<RowSpace> RowSpaceOf(std::span<const Instruction* const> members) {
+  // Short reductions among long ones are computed where they are needed.
   std::optional<RowSpace> found;
+  bool any_long = std::any_of(members.begin(), members.end(), [](const Instruction* m) {
+    auto space = RowSpaceOfReduce(*m);
+    return space && !space->IsShort();
+  });
   for (const Instruction* m : members) {
     auto space = RowSpaceOfReduce(*m);
-    if (!space) continue;
+    if (!space || (any_long && space->IsShort())) continue;
     if (found && !(*found == *space)) return std::nullopt;
     found = space;
   }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 
+#include "compiler/element_cost.h"
 #include "hlo/instruction.h"
 
 namespace weft::compiler {
@@ -15,6 +16,8 @@ struct RowSpace {
   int64_t rows = 1;
   int64_t length = 1;  // elements of a row
 
+  // Reductions of so few elements may also be computed where they are needed.
+  bool IsShort() const { return length <= kShortReduce; }
   bool IsWide(const Shape& shape) const;
   // One element a row: the kept dimensions, with any dimensions of size 1 among them.
   bool IsNarrow(const Shape& shape) const;

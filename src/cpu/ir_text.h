@@ -17,6 +17,7 @@ struct RenderTarget {
   // Integer division is total: 0 for a divisor of 0, wrapping for the least number by -1. LLVM's
   // is not, so the instruction is named.
   bool arm_division = false;
+  bool scalar_gathers = false;  // there is no instruction for gathers
 };
 
 std::string IrType(program::Type type);  // "<8 x float>", "i1"

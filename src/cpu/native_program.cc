@@ -145,6 +145,9 @@ Status NativeProgram::PrepareRoutines() {
     }
     return nullptr;
   };
+  auto takes = [&](const program::Step* step, int64_t bytes) {
+    if (bytes > scratch_.bytes) scratch_ = {bytes, step};
+  };
   for (const program::Step* step : plan_.calls) {
     routines_.emplace_back();
     auto* call = std::get_if<program::LibraryStep>(&step->op);
@@ -153,14 +156,13 @@ Status NativeProgram::PrepareRoutines() {
       // Whoever runs it gets the operands and gives the results as arrays of their own.
       int64_t bytes = 0;
       for (const program::Use& use : step->uses) bytes += use.slice.size;
-      scratch_bytes_ = std::max(scratch_bytes_, bytes);
+      if (call) takes(step, bytes);
       continue;
     }
     auto prepared = routine->prepare({program_, *step, kernel});
     if (!prepared) return std::unexpected(AtStep(*step, prepared.error()));
     routines_.back() = std::move(*prepared);
-    int64_t scratch = routines_.back()->ScratchBytes(DefaultPool().limit());
-    scratch_bytes_ = std::max(scratch_bytes_, scratch);
+    takes(step, routines_.back()->ScratchBytes(DefaultPool().limit()));
   }
   return {};
 }

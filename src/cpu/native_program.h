@@ -25,7 +25,8 @@ class NativeProgram : public runtime::LoadedProgram {
   Status Run(const runtime::Call& call) const override;
   const program::Program& program() const override { return program_; }
   const runtime::LoadStats& stats() const override { return stats_; }
-  int64_t temp_bytes() const override { return plan_.arena_bytes + scratch_bytes_; }
+  int64_t temp_bytes() const override { return plan_.arena_bytes + scratch_.bytes; }
+  runtime::Scratch scratch() const override { return scratch_; }
 
  private:
   struct Context;  // NativeContext and what its functions need
@@ -73,7 +74,7 @@ class NativeProgram : public runtime::LoadedProgram {
   std::vector<std::vector<SequenceStep>> sequences_;
   size_t most_arguments_ = 0;                               // of a step in them
   std::vector<std::unique_ptr<PreparedRoutine>> routines_;  // by call number; null: not the CPU's
-  int64_t scratch_bytes_ = 0;      // the most that a library call takes for itself
+  runtime::Scratch scratch_;                                // of library calls
   std::vector<std::byte*> table_;  // addresses of constants; the rest is filled in by each run
   std::vector<Literal> constants_;
   std::vector<Binding> bindings_;

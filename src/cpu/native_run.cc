@@ -7,6 +7,7 @@
 #include "base/storage.h"
 #include "cpu/native_call.h"
 #include "program/library.h"
+#include "runtime/device_group.h"
 
 namespace weft::cpu {
 namespace {
@@ -41,6 +42,14 @@ void RunAlone(const program::CollectiveStep& op, std::span<const Bytes> memory) 
   }
 }
 
+bool IsCancelled(const runtime::Call& call) {
+  return call.cancel != nullptr && call.cancel->load(std::memory_order_relaxed);
+}
+
+std::unexpected<Error> Cancelled(const program::Program& program) {
+  return MakeError(Code::kCancelled, "program ", program.name, ": cancelled");
+}
+
 }  // namespace
 
 Error AtStep(const program::Step& step, Error error) {
@@ -57,13 +66,14 @@ Status NativeProgram::RunSequence(Context& context, int64_t number, std::byte* c
     for (const SequenceStep::Argument& argument : step.arguments) {
       *next++ = table[argument.slot] + argument.offset;
     }
+    if (IsCancelled(*context.run)) return Cancelled(program_);
     switch (step.kind) {
       case SequenceStep::Kind::kKernel:
         if (step.n == 1) {
           CallNative(step.task, addresses, 0, 1);
         } else {
           context.pool->ParallelFor(step.n, 1, [&](int64_t begin, int64_t end) {
-            CallNative(step.task, addresses, begin, end);
+            if (!IsCancelled(*context.run)) CallNative(step.task, addresses, begin, end);
           });
         }
         break;
@@ -95,12 +105,19 @@ Status NativeProgram::RunCall(Context& context, int64_t number, std::byte* const
   bool has_hook = context.run->call != nullptr && *context.run->call;
   if (routines_[number]) {
     status = routines_[number]->Run({*context.pool, {addresses, step.uses.size()}});
-  } else if (has_hook && (!known || program_.devices > 1)) {
-    status = (*context.run->call)(step, MemoryOf(step, addresses));
   } else if (known) {
-    status = known->interpret(program_, step, 0, MemoryOf(step, addresses));
+    status = known->interpret(program_, step, context.run->device, MemoryOf(step, addresses));
   } else if (collective && program_.devices == 1) {
     RunAlone(*collective, MemoryOf(step, addresses));
+  } else if (collective && context.run->group != nullptr) {
+    status = context.run->group->Collective(program_, step, context.run->device,
+                                            MemoryOf(step, addresses));
+  } else if (call && context.run->group != nullptr && call->routine == "device_send") {
+    status = context.run->group->Send(step, context.run->device, MemoryOf(step, addresses)[0]);
+  } else if (call && context.run->group != nullptr && call->routine == "device_recv") {
+    status = context.run->group->Receive(step, context.run->device, MemoryOf(step, addresses)[0]);
+  } else if (has_hook) {
+    status = (*context.run->call)(step, MemoryOf(step, addresses));
   } else if (call) {
     status = Unimplemented("cpu: routine \"", call->routine, "\" is not known");
   } else {
@@ -177,8 +194,7 @@ Status NativeProgram::Run(const runtime::Call& call) const {
     code = SequenceFromCode(&context, 0, table.data());
   }
   if (arena) KeepArena(std::move(arena));
-  if (code == kRunCancelled)
-    return MakeError(Code::kCancelled, "program ", program_.name, ": cancelled");
+  if (code == kRunCancelled) return Cancelled(program_);
   return code == 0 ? Status() : std::move(context.status);
 }
 

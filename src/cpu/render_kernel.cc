@@ -1,10 +1,12 @@
 #include "cpu/render_kernel.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <vector>
 
 #include "base/check.h"
+#include "cpu/lateness.h"
 #include "cpu/rare.h"
 #include "cpu/render_ops.h"
 #include "cpu/render_scopes.h"
@@ -36,6 +38,10 @@ class KernelRenderer {
     NameConstants();
     if (how.share) PlaceRepeats();
     if (how.task) scopes_ = AccessScopes(kernel_, metadata_);
+    if (!how.lateness.empty()) {
+      early_ = EarlyProducts(kernel_, how.lateness);
+      shorter_ = ShorterForms(kernel_, how.lateness);
+    }
     threads_in_all_ = Extents(kernel_).threads;
     RenderBlock(0, kernel_.code.size());
     for (const std::string& array : allocated_) ir_.Line("call void @free(ptr ", array, ")");
@@ -107,17 +113,36 @@ class KernelRenderer {
         case Op::kArray: DeclareArray(instr.memory); break;
         case Op::kLoad: names_[instr.results[0]] = RenderLoad(instr); break;
         case Op::kStore: RenderStore(instr); break;
-        default: RenderCompute(instr);
+        default:
+          if (auto form = shorter_.find(pc); form != shorter_.end()) {
+            RenderShorter(instr, form->second);
+          } else {
+            RenderCompute(instr);
+          }
       }
     }
   }
 
+  Operand OperandOf(ValueId id) const {
+    const program::Value& value = kernel_.value(id);
+    return {NameOf(id), value.type, value.is_constant ? &value : nullptr};
+  }
+
+  void RenderShorter(const Instr& instr, const ShorterForm& form) {
+    std::vector<Operand> early = {OperandOf(form.first), OperandOf(form.second)};
+    Operand joined{RenderOp(ir_, instr, early, target_), instr.type, nullptr};
+    std::vector<Operand> both = {joined, OperandOf(form.late)};
+    names_[instr.results[0]] = RenderOp(ir_, instr, both, target_);
+  }
+
   void RenderCompute(const Instr& instr) {
-    operands_.clear();
-    for (ValueId id : instr.args) {
-      const program::Value& value = kernel_.value(id);
-      operands_.push_back({NameOf(id), value.type, value.is_constant ? &value : nullptr});
+    if (!early_.empty() && early_[static_cast<size_t>(instr.results[0])]) {
+      names_[instr.results[0]] = ir_.Def("fmul ", IrType(instr.type), " ", NameOf(instr.args[0]),
+                                         ", ", NameOf(instr.args[1]));
+      return;
     }
+    operands_.clear();
+    for (ValueId id : instr.args) operands_.push_back(OperandOf(id));
     names_[instr.results[0]] = RenderOp(ir_, instr, operands_, target_);
   }
 
@@ -189,6 +214,14 @@ class KernelRenderer {
     return StrCat(", !prof ", unlikely_);
   }
 
+  // In a block that is not expected: its little code would be computed always, to be chosen or not,
+  // but for something that cannot be.
+  void KeepApart() {
+    if (!apart_) StrAppend(entry_, "  %apart = alloca i8, align 1\n");
+    apart_ = true;
+    ir_.Def("load volatile i8, ptr %apart, align 1");
+  }
+
   void RenderIf(size_t pc) {
     const Instr& instr = kernel_.code[pc];
     const Instr& end = kernel_.code[blocks_.end_at[pc]];
@@ -217,6 +250,7 @@ class KernelRenderer {
       return;
     }
     ir_.Begin(no);
+    if (blocks_.else_at[pc] == pc + 1 && blocks_.end_at[pc] > pc + 2) KeepApart();
     RenderBlock(blocks_.else_at[pc] + 1, blocks_.end_at[pc]);
     std::string no_end = ir_.block();
     ir_.Branch(after);
@@ -438,6 +472,14 @@ class KernelRenderer {
   }
 
   // The address, or a vector of them.
+  std::string BaseOf(const Memory& m, int32_t number) {
+    std::string base = StrCat("%p", number);
+    if (!m.per_thread) return base;
+    std::string offset = ir_.Def("mul i64 ", ThreadNumber(), ", ", m.count);
+    return ir_.Def("getelementptr inbounds ", StorageType(m.dtype), ", ptr ", base, ", i64 ",
+                   offset);
+  }
+
   std::string Address(const Instr& instr) {
     const Memory& m = kernel_.memories[instr.memory];
     Type type = kernel_.type(instr.args[0]);
@@ -447,12 +489,7 @@ class KernelRenderer {
       index =
           ir_.Def(IsSigned(type.dtype) ? "sext " : "zext ", IrType(type), " ", index, " to ", wide);
     }
-    std::string base = StrCat("%p", instr.memory);
-    if (m.per_thread) {
-      std::string offset = ir_.Def("mul i64 ", ThreadNumber(), ", ", m.count);
-      base = ir_.Def("getelementptr inbounds ", StorageType(m.dtype), ", ptr ", base, ", i64 ",
-                     offset);
-    }
+    std::string base = BaseOf(m, instr.memory);
     // A lane that is masked off may have any index.
     std::string_view inbounds = HasMask(instr) ? "" : "inbounds ";
     return ir_.Def("getelementptr ", inbounds, StorageType(m.dtype), ", ptr ", base, ", ", wide,
@@ -482,12 +519,37 @@ class KernelRenderer {
     return text;
   }
 
+  // A gather lane by lane: addresses are not put in vectors only to be taken out again.
+  std::string LoadLanes(const Instr& instr) {
+    const Memory& m = kernel_.memories[instr.memory];
+    Type type = kernel_.type(instr.args[0]);
+    std::string index = NameOf(instr.args[0]), base = BaseOf(m, instr.memory), value = "poison";
+    std::string vector = StrCat("<", type.lanes, " x ", StorageType(m.dtype), ">");
+    std::string number = IrType({type.dtype, 1});
+    for (int lane = 0; lane < type.lanes; ++lane) {
+      std::string at = ir_.Def("extractelement ", IrType(type), " ", index, ", i64 ", lane);
+      if (BitWidth(type.dtype) < 64) {
+        at = ir_.Def(IsSigned(type.dtype) ? "sext " : "zext ", number, " ", at, " to i64");
+      }
+      std::string address =
+          ir_.Def("getelementptr inbounds ", StorageType(m.dtype), ", ptr ", base, ", i64 ", at);
+      std::string element = ir_.Def("load ", StorageType(m.dtype), ", ptr ", address, ", align ",
+                                    AlignOf(instr), Facts(instr));
+      value = ir_.Def("insertelement ", vector, " ", value, ", ", StorageType(m.dtype), " ",
+                      element, ", i64 ", lane);
+    }
+    return value;
+  }
+
   std::string RenderLoad(const Instr& instr) {
     DType dtype = kernel_.memories[instr.memory].dtype;
     int lanes = instr.type.lanes;
     bool gather = kernel_.type(instr.args[0]).lanes > 1;
     std::string type = IrVector(StorageType(dtype), lanes), value;
     std::string vector = StrCat("<", lanes, " x ", StorageType(dtype), ">");
+    if (gather && !HasMask(instr) && target_.scalar_gathers) {
+      return FromStorage(ir_, dtype, lanes, LoadLanes(instr));
+    }
     std::string address = Address(instr);
     if (gather) {
       value = ir_.Def("call ", vector, " @llvm.masked.gather.v", lanes, StorageSuffix(dtype), ".v",
@@ -535,11 +597,12 @@ class KernelRenderer {
   std::string entry_;  // allocas
   program::Blocks blocks_;
   std::vector<std::string> names_, allocated_;
-  std::vector<bool> arrays_;
+  std::vector<bool> arrays_, early_;  // early_: by value, products that are not part of a sum
   std::vector<Repeat> repeats_;
   std::vector<int32_t> repeat_at_;      // by instruction: the one that begins there, or -1
   std::vector<std::string> functions_;  // by the instruction with which they begin
   std::vector<Operand> operands_;
+  std::map<size_t, ShorterForm> shorter_;
   std::vector<ThreadLoop> threads_;
   std::vector<int64_t> grid_;
   size_t grid_level_ = 0;
@@ -549,6 +612,7 @@ class KernelRenderer {
   std::string likely_, unlikely_;  // weights of a branch
   RareCalls rare_calls_;
   AccessScopes scopes_;
+  bool apart_ = false;  // whether there is the memory that KeepApart reads
 };
 
 }  // namespace

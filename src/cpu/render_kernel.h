@@ -6,6 +6,7 @@
 // without one ignores it. The kernel must verify.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -20,6 +21,7 @@ struct KernelText {
   std::string_view attributes = "#0";  // of the function
   bool share = false;                  // what repeats itself becomes functions of the module
   bool task = false;
+  std::span<const int64_t> lateness = {};  // of what its memories hold (lateness.h)
 };
 void RenderKernel(const program::Kernel& kernel, const KernelText& how, const RenderTarget& target,
                   IrMetadata& metadata, std::string& out);

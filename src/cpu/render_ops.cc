@@ -21,10 +21,10 @@ std::string Unary(IrBody& ir, std::string_view intrinsic, Type t, const std::str
 }
 
 std::string Binary(IrBody& ir, std::string_view intrinsic, Type t, const std::string& a,
-                   const std::string& b) {
+                   const std::string& b, std::string_view flags = "") {
   std::string type = IrType(t);
-  return ir.Def("call ", type, " @llvm.", intrinsic, ".", IrSuffix(t), "(", type, " ", a, ", ",
-                type, " ", b, ")");
+  return ir.Def("call ", flags, type, " @llvm.", intrinsic, ".", IrSuffix(t), "(", type, " ", a,
+                ", ", type, " ", b, ")");
 }
 
 std::string Plain(IrBody& ir, std::string_view op, Type t, const std::string& a,
@@ -134,6 +134,11 @@ std::string RenderCast(IrBody& ir, Type from, Type to, const std::string& a) {
     return ir.Def("call ", IrType(to), " @llvm.", name, ".sat.", IrSuffix(to), ".", IrSuffix(from),
                   "(", IrType(from), " ", a, ")");
   }
+  // Masks choose, whatever the width of what made them.
+  if (from.dtype == DType::kPred && from.lanes > 1 && IsFloat(to.dtype)) {
+    std::string one = IrSplat(IrType({to.dtype, 1}), IrFloat(1), to.lanes);
+    return SelectOf(ir, a, to, one, IrSplat(IrType({to.dtype, 1}), IrFloat(0), to.lanes));
+  }
   if (IsFloat(to.dtype)) {
     return Convert(ir, IsSigned(from.dtype) ? "sitofp" : "uitofp", from, to, a);
   }
@@ -233,10 +238,14 @@ std::string RenderArith(IrBody& ir, Op op, const Operand& a, const Operand& b,
     case Op::kRem:
       if (is_float) return Plain(ir, "frem", t, a.text, b.text);
       return RenderIntDivide(ir, t, true, a, b, target);
+    // Either zero will do. x86 looks whether the first operand is a NaN: of the least and the
+    // greatest of two numbers not the same one, or it would look once for both, which takes longer.
     case Op::kMin:
-      return Binary(ir, is_float ? "minimum" : is_signed ? "smin" : "umin", t, a.text, b.text);
+      if (is_float) return Binary(ir, "minimum", t, a.text, b.text, "nsz ");
+      return Binary(ir, is_signed ? "smin" : "umin", t, a.text, b.text);
     case Op::kMax:
-      return Binary(ir, is_float ? "maximum" : is_signed ? "smax" : "umax", t, a.text, b.text);
+      if (is_float) return Binary(ir, "maximum", t, b.text, a.text, "nsz ");
+      return Binary(ir, is_signed ? "smax" : "umax", t, a.text, b.text);
     case Op::kAnd: return Plain(ir, "and", t, a.text, b.text);
     case Op::kOr: return Plain(ir, "or", t, a.text, b.text);
     default: return Plain(ir, "xor", t, a.text, b.text);

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "base/check.h"
+#include "cpu/lateness.h"
 #include "cpu/render_kernel.h"
 
 namespace weft::cpu {
@@ -24,6 +25,19 @@ constexpr int64_t kBytesOfRegister = 16, kManyRegisters = 64;
 constexpr size_t kTinyCode = 50;  // instructions of a round
 // Fills of as many elements are written out.
 constexpr int64_t kUnrolledFill = 8;
+
+// A number of rounds, about kAskEvery, of which `trips` is a multiple; 0: there is none.
+int64_t BlockOf(int64_t trips) {
+  for (int64_t parts : {8, 4, 2, 1}) {
+    for (int64_t block = kAskEvery; block <= 4 * kAskEvery; block += parts) {
+      if (trips % block == 0) return block;
+    }
+    for (int64_t block = kAskEvery; block >= kAskEvery / 4; block -= parts) {
+      if (trips % block == 0) return block;
+    }
+  }
+  return 0;
+}
 
 // One function: weft_run, a region, or one that calls a region.
 class FunctionRenderer {
@@ -262,9 +276,57 @@ class FunctionRenderer {
     ForEachStep(loop.body, count);
     return bytes / kBytesOfRegister;
   }
+  // LLVM loads before the loop what it finds to be the same in every round. More of it than there
+  // are registers it would store to the stack, to load it from there.
+  void KeepLoadsInside(const program::WhileStep& loop) {
+    if (!region_ || LoadedAgain(loop) <= kManyRegisters) return;
+    ir_.Line("call void asm sideeffect \"\", \"~{memory}\"() nounwind willreturn");
+  }
+
+  // A loop whose rounds are counted: in blocks, and only between blocks the program is asked
+  // whether to go on. What is left are two loops with one end each, which LLVM understands; the
+  // condition says only what values the state has.
+  void RenderBlocks(const Step& step, int64_t block) {
+    const auto& loop = std::get<program::WhileStep>(step.op);
+    std::string outer = ir_.NewLabel(), inner = ir_.NewLabel(), look = ir_.NewLabel();
+    std::string after = ir_.NewLabel();
+    std::string blocks = NewCounter(outer), rounds = NewCounter(inner);
+    ir_.Branch(outer);
+    ir_.Begin(outer);
+    ir_.Line("store i64 0, ptr ", rounds, ", align 8");
+    ir_.Branch(inner);
+    ir_.Begin(inner);
+    KeepLoadsInside(loop);
+    RenderSteps(loop.condition);
+    std::string value = ir_.Def("load i8, ptr ", Address(step.uses[0]), ", align 1");
+    ir_.Line("call void @llvm.assume(i1 ", ir_.Def("icmp ne i8 ", value, ", 0"), ")");
+    RenderSteps(loop.body);
+    ir_.Branch(CountsTo(rounds, block), look, inner);
+    ir_.Begin(look);
+    AskForCancel("", true);
+    ir_.Branch(CountsTo(blocks, *loop.trip_count / block), after, outer);
+    ir_.Begin(after);
+  }
+
+  std::string NewCounter(const std::string& label) {
+    std::string counter = StrCat("%", label, ".count");
+    StrAppend(entry_, "  ", counter, " = alloca i64, align 8\n");
+    ir_.Line("store i64 0, ptr ", counter, ", align 8");
+    return counter;
+  }
+  // One more; whether that is the last.
+  std::string CountsTo(const std::string& counter, int64_t end) {
+    std::string old = ir_.Def("load i64, ptr ", counter, ", align 8");
+    std::string next = ir_.Def("add nuw nsw i64 ", old, ", 1");
+    ir_.Line("store i64 ", next, ", ptr ", counter, ", align 8");
+    return ir_.Def("icmp eq i64 ", next, ", ", end);
+  }
 
   void RenderWhile(const Step& step) {
     const auto& loop = std::get<program::WhileStep>(step.op);
+    if (region_ && loop.trip_count.value_or(0) >= kShortLoop) {
+      if (int64_t block = BlockOf(*loop.trip_count)) return RenderBlocks(step, block);
+    }
     std::string head = ir_.NewLabel(), after = ir_.NewLabel();
     bool ask = loop.trip_count.value_or(kShortLoop) >= kShortLoop;
     std::string counter = ask && region_ ? StrCat("%", head, ".count") : "";
@@ -274,11 +336,7 @@ class FunctionRenderer {
     }
     ir_.Branch(head);
     ir_.Begin(head);
-    // LLVM loads before the loop what it finds to be the same in every round. More of it than there
-    // are registers it would store to the stack, to load it from there.
-    if (region_ && LoadedAgain(loop) > kManyRegisters) {
-      ir_.Line("call void asm sideeffect \"\", \"~{memory}\"() nounwind willreturn");
-    }
+    KeepLoadsInside(loop);
     // Rounds of little code, whose number is not known, several times: counting them would cost as
     // much as they do.
     int64_t rounds = !counter.empty() && !loop.trip_count && IsTiny(loop) ? kRoundsAtOnce : 1;
@@ -397,11 +455,14 @@ RenderedModule RenderMain(const Program& program, const Plan& plan, const Render
   } else {
     FunctionRenderer(program, plan, nullptr, inlined).Render(module.text);
   }
+  Lateness lateness;
+  for (const Region& region : plan.regions) AddLateness(program, plan, region, lateness);
   for (int32_t k : inlined) {
     const program::Kernel& kernel = program.kernels[k];
     std::string name = StrCat("inline_", k);
     AppendComment(module.text, kernel.name);
-    RenderKernel(kernel, {name, "internal", "#1"}, target, metadata, module.text);
+    RenderKernel(kernel, {name, "internal", "#1", false, false, lateness[k]}, target, metadata,
+                 module.text);
   }
   RenderLaunched(program, plan, target, kernels, metadata, module.text);
   StrAppend(module.text, kModuleTail, metadata.text());

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -97,6 +98,24 @@ std::string DumpFolder::WriteArguments(std::span<const Literal> leaves) const {
 
 void DumpFolder::WriteRepro(std::string_view commands) const {
   Write("REPRO", StrCat(commands, "\n"));
+}
+
+void WriteOptimized(const std::string& directory, std::string_view name, std::string_view text,
+                    std::string_view proto) {
+  MakeFolders(directory);
+  for (int number = 0; number < kMostFolders; ++number) {
+    std::string path = StrCat(directory, "/module_", FourDigits(number), ".", FileName(name),
+                              ".weft_after_optimizations");
+    if (access((path + ".txt").c_str(), F_OK) == 0) continue;
+    if (access((path + ".hlo.pb").c_str(), F_OK) == 0) continue;
+    Status written;
+    if (!text.empty()) written = WriteFile(path + ".txt", text);
+    if (written && !proto.empty()) written = WriteFile(path + ".hlo.pb", proto);
+    if (!written) {
+      LOG(warn) << "dump: " << written.error();
+    }
+    return;
+  }
 }
 
 }  // namespace weft::inspect

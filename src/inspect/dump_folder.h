@@ -32,4 +32,9 @@ class DumpFolder {
   int next_ = 0;
 };
 
+// directory/module_NNNN.NAME.weft_after_optimizations.txt and .hlo.pb, as XLA's xla_dump_to names
+// them, NNNN being the first number that is free for the name. What is empty is not written.
+void WriteOptimized(const std::string& directory, std::string_view name, std::string_view text,
+                    std::string_view proto);
+
 }  // namespace weft::inspect

@@ -150,8 +150,16 @@ Status Client_Load(PJRT_Client_Load_Args& args) {
 Status Executable_DeserializeAndLoad(PJRT_Executable_DeserializeAndLoad_Args& args) {
   args.loaded_executable = nullptr;
   REQUIRE_ARG(client);
+  CompileOverrides asked;
+  if (HAS_FIELD(args, overridden_serialized_compile_options_size) &&
+      args.overridden_serialized_compile_options != nullptr) {
+    asked = TRY(ParseCompileOptions(ToView(args.overridden_serialized_compile_options,
+                                           args.overridden_serialized_compile_options_size)))
+                .overrides;
+  }
   std::shared_ptr<Executable> executable = TRY(Executable::Deserialize(
-      *args.client->client, ToView(args.serialized_executable, args.serialized_executable_size)));
+      *args.client->client, ToView(args.serialized_executable, args.serialized_executable_size),
+      asked));
   args.loaded_executable =
       TRY(WrapLoaded(*args.client, std::make_shared<const ExecutableView>(std::move(executable))));
   return {};

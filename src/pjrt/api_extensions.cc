@@ -104,11 +104,13 @@ Status FfiRegisterHandler(PJRT_FFI_Register_Handler_Args& args) {
 // --- Memories of a topology's devices -----------------------------------------------------------
 
 Status MemoriesOfDevice(PJRT_DeviceDescription_MemoryDescriptions_Args& args) {
-  static const PJRT_MemoryDescription kDevice{"device",
-                                              static_cast<int>(Memory::Kind::kDevice) + 1};
-  static const PJRT_MemoryDescription kPinned{"pinned_host",
-                                              static_cast<int>(Memory::Kind::kPinnedHost) + 1};
-  static const PJRT_MemoryDescription* const kAll[] = {&kDevice, &kPinned};
+  auto describe = [](Memory::Kind kind) {
+    return PJRT_MemoryDescription{std::string(Memory::NameOf(kind)), Memory::IdOf(kind)};
+  };
+  static const PJRT_MemoryDescription kDevice = describe(Memory::Kind::kDevice);
+  static const PJRT_MemoryDescription kPinned = describe(Memory::Kind::kPinnedHost);
+  static const PJRT_MemoryDescription kUnpinned = describe(Memory::Kind::kUnpinnedHost);
+  static const PJRT_MemoryDescription* const kAll[] = {&kDevice, &kPinned, &kUnpinned};
   args.memory_descriptions = kAll;
   args.num_memory_descriptions = std::size(kAll);
   args.default_memory_index = 0;

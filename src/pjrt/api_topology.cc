@@ -150,8 +150,9 @@ Status TopologyDescription_MakeCanonicalShapeForMemorySpace(
 }
 Status TopologyDescription_GetMemorySpaceKindIds(
     PJRT_TopologyDescription_GetMemorySpaceKindIds_Args& args) {
-  static constexpr int kKindIds[] = {static_cast<int>(Memory::Kind::kDevice) + 1,
-                                     static_cast<int>(Memory::Kind::kPinnedHost) + 1};
+  static constexpr int kKindIds[] = {Memory::IdOf(Memory::Kind::kDevice),
+                                     Memory::IdOf(Memory::Kind::kPinnedHost),
+                                     Memory::IdOf(Memory::Kind::kUnpinnedHost)};
   args.memory_space_kind_ids = kKindIds;
   args.num_memory_space_kind_ids = std::size(kKindIds);
   return {};

@@ -131,7 +131,7 @@ Result<std::unique_ptr<Client>> Client::Create(ClientOptions options) {
   client->gate_ = std::make_shared<TaskGate>(client->executor_.get());
   for (int i = 0; i < chosen.cpu_devices; ++i) {
     auto& device = client->devices_.emplace_back(std::make_unique<Device>(client.get(), i, "cpu"));
-    for (Memory::Kind kind : {Memory::Kind::kDevice, Memory::Kind::kPinnedHost}) {
+    for (Memory::Kind kind : Memory::kKinds) {
       int id = static_cast<int>(client->memories_.size());
       client->memories_.push_back(std::make_unique<Memory>(client.get(), device.get(), kind, id));
       device->AddMemory(client->memories_.back().get());

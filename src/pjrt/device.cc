@@ -16,12 +16,21 @@ void MemoryUse::Remove(int64_t n) {
   bytes.fetch_sub(n, std::memory_order_relaxed);
 }
 
+std::string_view Memory::NameOf(Kind kind) {
+  switch (kind) {
+    case Kind::kDevice: return "device";
+    case Kind::kPinnedHost: return "pinned_host";
+    case Kind::kUnpinnedHost: return "unpinned_host";
+  }
+  return "";
+}
+
 Memory::Memory(Client* client, Device* device, Kind kind, int id)
     : client_(client),
       device_(device),
       kind_(kind),
       id_(id),
-      kind_name_(kind == Kind::kDevice ? "device" : "pinned_host"),
+      kind_name_(NameOf(kind)),
       debug_string_(
           StrCat("WeftMemory(id=", id, ", kind=", kind_name_, ", device=", device->id(), ")")),
       use_(std::make_shared<MemoryUse>()) {}
@@ -30,12 +39,12 @@ Device::Device(Client* client, int id, std::string kind)
     : client_(client),
       id_(id),
       kind_(std::move(kind)),
-      debug_string_(StrCat("WeftDevice(id=", id, ", kind=", kind_, ")")),
+      debug_string_(StrCat("weft:", id)),
       to_string_(StrCat("WeftDevice(id=", id, ")")) {}
 
-Memory* Device::FindMemory(Memory::Kind kind) const {
+Memory* Device::FindMemory(std::string_view kind) const {
   for (Memory* memory : memories_) {
-    if (memory->kind() == kind) return memory;
+    if (memory->kind_name() == kind) return memory;
   }
   return nullptr;
 }

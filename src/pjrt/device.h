@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace weft::pjrt {
@@ -21,14 +22,17 @@ struct MemoryUse {
 
 class Memory {
  public:
-  enum class Kind : uint8_t { kDevice, kPinnedHost };
+  enum class Kind : uint8_t { kDevice, kPinnedHost, kUnpinnedHost };
+  static constexpr Kind kKinds[] = {Kind::kDevice, Kind::kPinnedHost, Kind::kUnpinnedHost};
+  static std::string_view NameOf(Kind kind);  // "device", "pinned_host", "unpinned_host"
+  static constexpr int IdOf(Kind kind) { return static_cast<int>(kind) + 1; }
   Memory(Client* client, Device* device, Kind kind, int id);
 
   Client* client() const { return client_; }
   Device* device() const { return device_; }  // each memory belongs to one device
   Kind kind() const { return kind_; }
-  const std::string& kind_name() const { return kind_name_; }  // "device", "pinned_host"
-  int kind_id() const { return static_cast<int>(kind_) + 1; }
+  const std::string& kind_name() const { return kind_name_; }
+  int kind_id() const { return IdOf(kind_); }
   int id() const { return id_; }
   const std::string& debug_string() const { return debug_string_; }
   MemoryUse& use() { return *use_; }
@@ -58,7 +62,7 @@ class Device {
   Memory* default_memory() const { return memories_[0]; }
   const std::vector<Memory*>& memories() const { return memories_; }
   void AddMemory(Memory* memory) { memories_.push_back(memory); }
-  Memory* FindMemory(Memory::Kind kind) const;
+  Memory* FindMemory(std::string_view kind) const;  // null: it has none of the name
 
  private:
   Client* client_;

@@ -129,8 +129,10 @@ bool FindCompiled(Client& client, const std::string& fingerprint,
 // Said by name (a list from the import), or by the memory space of the layout.
 std::string MemoryKindOf(const Shape& shape, const std::vector<std::string>& names, size_t index) {
   const Layout* layout = shape.layout();
-  bool host = layout != nullptr && layout->memory_space() == kHostMemorySpace;
-  if (index < names.size() && !names[index].empty()) host = names[index].ends_with("_host");
+  if (index < names.size() && !names[index].empty()) {
+    return names[index].ends_with("_host") ? names[index] : "device";
+  }
+  const bool host = layout != nullptr && layout->memory_space() == kHostMemorySpace;
   return host ? "pinned_host" : "device";
 }
 
@@ -173,13 +175,28 @@ std::string HowMade(const Result<std::unique_ptr<NativeRunner>>& native) {
 
 }  // namespace
 
+namespace {
+
+// The module, saying how many devices it is compiled for.
+std::unique_ptr<hlo::Module> ForDevices(const hlo::Module& module,
+                                        const EvaluatorRunnerOptions& options) {
+  std::unique_ptr<hlo::Module> own = hlo::CloneModule(module);
+  own->config().replica_count = options.num_replicas;
+  own->config().num_partitions = options.num_partitions;
+  return own;
+}
+
+}  // namespace
+
 // Native code where there is some; the evaluator takes what is left, as a whole.
 Status Executable::MakeRunner(Client& client, const EvaluatorRunnerOptions& options,
                               inspect::CompileWatch& watch) {
   compiler::CompileOptions compile = TRY(NativeOptions(client));
-  if (request_.device_count() == 1 && compile.cpu.native) {
+  if (compile.cpu.native) {
+    bool several = request_.device_count() > 1;
+    std::unique_ptr<hlo::Module> own = several ? ForDevices(*module_, options) : nullptr;
     Result<std::unique_ptr<NativeRunner>> native =
-        NativeRunner::Create(client, *module_, compile, watch);
+        NativeRunner::Create(client, several ? *own : *module_, compile, watch);
     how_ = HowMade(native);
     if (native) {
       runner_ = std::move(*native);
@@ -190,8 +207,7 @@ Status Executable::MakeRunner(Client& client, const EvaluatorRunnerOptions& opti
                 << ": the evaluator runs it, since native code failed: " << native.error();
     }
   } else {
-    how_ = StrCat("the evaluator runs it: ",
-                  compile.cpu.native ? "several devices" : "cpu.native=false");
+    how_ = "the evaluator runs it: cpu.native=false";
   }
   runner_ = TRY(EvaluatorRunner::Create(*module_, options));
   return {};
@@ -274,16 +290,18 @@ void Executable::DescribeAliases() {
 Status Executable::MakeSharded(Client& client, const EvaluatorRunnerOptions& options,
                                inspect::CompileWatch& watch) {
   compiler::CompileOptions compile = TRY(NativeOptions(client));
-  auto native = [&](const hlo::Module& module) -> Result<std::unique_ptr<Runner>> {
+  auto native = [&](const hlo::Module& module, int64_t devices) -> Result<std::unique_ptr<Runner>> {
     if (!compile.cpu.native) return Unimplemented("cpu.native=false");
-    std::unique_ptr<hlo::Module> one = hlo::CloneModule(module);
-    one->config().num_partitions = 1;
-    Result<std::unique_ptr<NativeRunner>> made = NativeRunner::Create(client, *one, compile, watch);
+    EvaluatorRunnerOptions on = options;
+    on.num_partitions = devices;
+    std::unique_ptr<hlo::Module> own = ForDevices(module, on);
+    Result<std::unique_ptr<NativeRunner>> made = NativeRunner::Create(client, *own, compile, watch);
     how_ = HowMade(made);
     if (made) return std::unique_ptr<Runner>(std::move(*made));
     return std::unexpected(made.error());
   };
-  how_ = "the evaluator runs it: several devices";
+  how_ = "the evaluator runs it: cpu.native=false";
+  TRY(MakeSynchronous(*module_));
   std::unique_ptr<ShardedRunner> runner = TRY(ShardedRunner::Create(*module_, options, native));
   if (runner->parameters().size() != parameters_.size() ||
       runner->results().size() != outputs_.size()) {
@@ -366,6 +384,7 @@ Result<std::shared_ptr<Executable>> Executable::Compile(Client& client, std::str
   TRY(CheckCustomCalls(*module));
   std::shared_ptr<Executable> executable =
       TRY(Make(client, std::move(module), std::move(request), std::move(fingerprint), watch));
+  executable->DumpIfAsked(executable->request_.overrides);
   NOTE("compile", 1) << "compile " << executable->name_ << ": " << executable->how_ << ", "
                      << std::lround(MillisecondsSince(start)) << " ms";
   return executable;

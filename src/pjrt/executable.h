@@ -16,6 +16,7 @@
 #include "inspect/compile_watch.h"
 #include "pjrt/buffer.h"
 #include "pjrt/compile_options.h"
+#include "runtime/device.h"
 
 namespace weft::pjrt {
 
@@ -37,6 +38,7 @@ class Runner {
   // The Program that runs, and the bytes that a run takes for its temporaries; null: there is none.
   virtual const program::Program* program() const { return nullptr; }
   virtual int64_t temp_bytes() const { return 0; }
+  virtual runtime::Scratch scratch() const { return {}; }  // part of temp_bytes
   // The module that the Program was made of, as the passes left it; null: the executable's own.
   virtual const hlo::Module* compiled() const { return nullptr; }
 };
@@ -61,7 +63,9 @@ class Executable {
   // text). Looks into the persistent cache first (cache.h).
   static Result<std::shared_ptr<Executable>> Compile(Client& client, std::string_view format,
                                                      std::string program, CompileRequest request);
-  static Result<std::shared_ptr<Executable>> Deserialize(Client& client, std::string_view bytes);
+  // `asked`: what the caller wants to be done otherwise than when it was saved.
+  static Result<std::shared_ptr<Executable>> Deserialize(Client& client, std::string_view bytes,
+                                                         const CompileOverrides& asked = {});
   std::string Serialize() const;
 
   const std::string& name() const { return name_; }
@@ -98,6 +102,7 @@ class Executable {
   Status MakeRunner(Client& client, const EvaluatorRunnerOptions& options,
                     inspect::CompileWatch& watch);
   const hlo::Module& Optimized() const;
+  void DumpIfAsked(const CompileOverrides& asked) const;  // xla_dump_to
   void AnalyseMemory() const;
   Status DescribeArguments();
   Status DescribeOutputs();

@@ -5,8 +5,10 @@
 #include "base/digest.h"
 #include "base/log.h"
 #include "base/wire.h"
+#include "hlo/import/import.h"
 #include "hlo/text.h"
 #include "hlo/verify.h"
+#include "inspect/dump_folder.h"
 #include "pjrt/client.h"
 #include "pjrt/executable.h"
 
@@ -135,14 +137,31 @@ std::string Executable::Serialize() const {
   return SaveExecutable(*module_, request_, fingerprint_);
 }
 
-Result<std::shared_ptr<Executable>> Executable::Deserialize(Client& client,
-                                                            std::string_view bytes) {
+void Executable::DumpIfAsked(const CompileOverrides& asked) const {
+  auto directory = asked.find("xla_dump_to");
+  if (directory == asked.end() || !std::holds_alternative<std::string>(directory->second)) return;
+  const std::string& path = std::get<std::string>(directory->second);
+  if (path.empty()) return;
+  auto is_set = [&](const char* option) {
+    auto found = asked.find(option);
+    return found != asked.end() && std::holds_alternative<bool>(found->second) &&
+           std::get<bool>(found->second);
+  };
+  const bool proto = is_set("xla_dump_hlo_as_proto");
+  const bool text = is_set("xla_dump_hlo_as_text") || !proto;
+  inspect::WriteOptimized(path, name_, text ? OptimizedText() : "",
+                          proto ? hlo::ExportHloProto(Optimized()) : "");
+}
+
+Result<std::shared_ptr<Executable>> Executable::Deserialize(Client& client, std::string_view bytes,
+                                                            const CompileOverrides& asked) {
   SavedExecutable saved = TRY(ReadExecutable(bytes));
   inspect::CompileWatch watch(*saved.module, client.options().dump_directory,
                               client.options().compiler_options);
   std::shared_ptr<Executable> executable =
       TRY(Make(client, std::move(saved.module), std::move(saved.request),
                std::move(saved.fingerprint), watch));
+  executable->DumpIfAsked(asked);
   NOTE("compile", 1) << "compile " << executable->name_ << ": " << executable->how_
                      << ", from a saved executable";
   return executable;

@@ -176,6 +176,7 @@ struct LoadedExecutable::Launch {
   Status CheckProgramMemory(const Client& client) const {
     const MemoryAnalysis& memory = executable->memory();
     int64_t more = memory.output_bytes - memory.alias_bytes + memory.temp_bytes;
+    if (__builtin_mul_overflow(more, static_cast<int64_t>(devices), &more)) more = INT64_MAX;
     Status fits = client.CheckMemory(more);
     if (fits) return {};
     fits.error().Prefix(StrCat("execute ", executable->name(), ": "));
@@ -184,8 +185,9 @@ struct LoadedExecutable::Launch {
                              runtime::HumanBytes(memory.alias_bytes), " in donated arguments), ",
                              "temporaries ", runtime::HumanBytes(memory.temp_bytes)));
     fits.error().Note("the largest buffers:");
+    const Runner& runner = executable->runner();
     for (std::string& line :
-         runtime::LargestBuffers(*executable->runner().program(), kShownBuffers)) {
+         runtime::LargestBuffers(*runner.program(), kShownBuffers, runner.scratch())) {
       fits.error().Note("  " + line);
     }
     return fits;
@@ -284,8 +286,7 @@ Result<std::unique_ptr<LoadedExecutable>> LoadedExecutable::Load(
 LoadedExecutable::~LoadedExecutable() = default;
 
 Memory* LoadedExecutable::OutputMemory(const Device& device, size_t output) const {
-  if (executable_->outputs()[output].memory_kind == "device") return device.default_memory();
-  Memory* memory = device.FindMemory(Memory::Kind::kPinnedHost);
+  Memory* memory = device.FindMemory(executable_->outputs()[output].memory_kind);
   return memory != nullptr ? memory : device.default_memory();
 }
 

@@ -124,13 +124,18 @@ XLA_FFI_Error* DeviceMemory_Free(XLA_FFI_DeviceMemory_Free_Args* args) {
   std::free(args->data);
   return nullptr;
 }
+// Asked once: it reads the limits of containers from files.
+int64_t HandlerThreads() {
+  static const int64_t threads = AvailableCores();
+  return threads;
+}
 XLA_FFI_Error* ThreadPool_Schedule(XLA_FFI_ThreadPool_Schedule_Args* args) {
-  static Executor* const threads = new Executor(AvailableCores());
+  static Executor* const threads = new Executor(HandlerThreads());
   threads->Schedule([task = args->task, data = args->data] { task(data); });
   return nullptr;
 }
 XLA_FFI_Error* ThreadPool_NumThreads(XLA_FFI_ThreadPool_NumThreads_Args* args) {
-  *args->num_threads = AvailableCores();
+  *args->num_threads = HandlerThreads();
   return nullptr;
 }
 XLA_FFI_Error* Future_Create(XLA_FFI_Future_Create_Args* args) {

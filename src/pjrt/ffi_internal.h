@@ -51,6 +51,8 @@ struct FfiTarget {
 };
 Status RegisterFfiTarget(std::string name, const FfiTarget& target);
 std::optional<FfiTarget> FindFfiTarget(std::string_view name);
+// The error for one that nobody registered.
+Error NoFfiTarget(std::string_view name);
 
 // Returns the type's number; `id` 0 asks for one.
 Result<int64_t> RegisterFfiType(std::string_view name, int64_t id, void (*deleter)(void*));

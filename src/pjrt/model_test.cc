@@ -229,7 +229,7 @@ TEST(Buffer, OtherMemoriesAndTransfers) {
   options.cpu_devices = 2;
   auto client = MakeClient(options);
   auto buffer = F32(*client, {1, 2}, {2});
-  Memory* other = client->devices()[1]->FindMemory(Memory::Kind::kPinnedHost);
+  Memory* other = client->devices()[1]->FindMemory("pinned_host");
   auto copy = buffer->CopyTo(other);
   buffer.reset();
   EXPECT_EQ(Floats(**copy), (Values{1, 2}));

@@ -7,19 +7,24 @@
 #include "compiler/lower/memory.h"
 #include "hlo/clone.h"
 #include "hlo/evaluate.h"
+#include "hlo/evaluate/custom_calls.h"
 #include "inspect/fault.h"
 #include "pjrt/client.h"
+#include "pjrt/executor.h"
 #include "pjrt/ffi.h"
+#include "pjrt/ffi_call.h"
 #include "runtime/check_steps.h"
+#include "runtime/device_group.h"
 #include "runtime/profile.h"
 #include "runtime/step_cost.h"
 
 namespace weft::pjrt {
 namespace {
 
-// Native code takes about a quarter of a nanosecond a unit of work; handing a task to another
-// thread takes 5 to 50 us.
-constexpr double kTinyNativeWork = 100'000;
+// Native code takes about a quarter of a nanosecond a unit of work, less on several threads; handing
+// a task to another thread and being woken by it takes 10 to 100 us, more than the caller does
+// meanwhile.
+constexpr double kTinyNativeWork = 800'000;
 constexpr double kStepWork = 400;
 
 // Of a program without loops; of others nothing is known.
@@ -28,12 +33,14 @@ double WorkOf(const program::Program& program) {
   for (const program::Step& step : program.steps) {
     auto cost = runtime::CostOf(program, step);
     if (!cost || std::holds_alternative<program::WhileStep>(step.op)) return 1e18;
-    work += kStepWork + cost->flops + cost->bytes / 4;
+    work += kStepWork + cost->flops / 2 + cost->bytes / 4;
   }
   return work;
 }
 
 }  // namespace
+
+NativeRunner::~NativeRunner() = default;
 
 Result<std::unique_ptr<NativeRunner>> NativeRunner::Create(Client& client,
                                                            const hlo::Module& module,
@@ -57,7 +64,7 @@ Result<std::unique_ptr<NativeRunner>> NativeRunner::Create(Client& client,
   if (client.options().check) runner->input_ = hlo::CloneModule(module);
   for (const auto& computation : runner->module_->computations()) {
     for (const hlo::Instruction* i : *computation) {
-      if (i->op() == hlo::Op::kCustomCall) runner->calls_[i->id()] = i;
+      if (i->op() == hlo::Op::kCustomCall) TRY(runner->AddCall(*i));
     }
   }
   runner->DescribeLeaves(module);
@@ -112,6 +119,16 @@ void NativeRunner::ExplainCache(Client& client, const hlo::Module& module,
   NOTE("cache", 1) << "cache " << module.name() << ": " << decision;
 }
 
+Status NativeRunner::AddCall(const hlo::Instruction& call) {
+  Calls& made = calls_[call.id()];
+  made.instruction = &call;
+  const std::string& target = call.attrs<hlo::CustomCallAttrs>().custom_call_target;
+  if (!hlo::IsKnownCustomCall(target) && FindFfiTarget(target)) {
+    made.foreign = TRY(FfiCall::Create(call));
+  }
+  return {};
+}
+
 // A custom call: its operands and results lie in the program's buffers.
 Status NativeRunner::CallOut(const program::Step& step,
                              std::span<const std::span<std::byte>> memory) const {
@@ -122,7 +139,8 @@ Status NativeRunner::CallOut(const program::Step& step,
   }
   auto found = calls_.find(id);
   if (found == calls_.end()) return Unimplemented("no native code for ", library.routine);
-  const hlo::Instruction& call = *found->second;
+  if (found->second.foreign) return found->second.foreign->Run(memory);
+  const hlo::Instruction& call = *found->second.instruction;
   std::vector<Literal> operands;
   size_t next = 0;
   // Tuples among the operands are put together from their leaves.
@@ -181,7 +199,7 @@ Result<std::vector<Literal>> NativeRunner::RunShowingSteps(std::vector<Literal>&
 Result<std::vector<Literal>> NativeRunner::RunChecked(std::vector<Literal>& arguments,
                                                       runtime::Call call) const {
   std::vector<Literal> kept = arguments;
-  runtime::StepChecker checker(program_->program());
+  runtime::StepChecker checker(program_->program(), call.device);
   checker.Watch(call);
   Result<std::vector<Literal>> results = literals_->Run(arguments, call);
   if (!results && checker.failed() == nullptr) return results;  // its own error
@@ -192,8 +210,8 @@ Result<std::vector<Literal>> NativeRunner::RunChecked(std::vector<Literal>& argu
                                 .eval = eval_options_,
                                 .call = &call_};
   std::string what = results ? "" : results.error().ToString();
-  // What calls out is not called twice.
-  if (results && !calls_out_) {
+  // What calls out is not called twice; what one of several devices gets depends on the others.
+  if (results && !calls_out_ && call.group == nullptr) {
     std::vector<Literal> wanted, own = inspect::ArgumentsFromLeaves(*input_, kept);
     inspect::AppendArrays(TRY(hlo::Evaluate(*input_, own, eval_options_)), wanted);
     what = inspect::CompareResults(wanted, *results);
@@ -204,7 +222,8 @@ Result<std::vector<Literal>> NativeRunner::RunChecked(std::vector<Literal>& argu
   }
   if (what.empty()) {
     NOTE("check", 1) << "check " << module_->name() << ": " << checker.checked()
-                     << " steps as the interpreter, results as the evaluator"
+                     << " steps as the interpreter"
+                     << (call.group == nullptr ? ", results as the evaluator" : "")
                      << (checker.left_out() > 0 ? StrCat(", ", checker.left_out(), " left out")
                                                 : "");
     return results;
@@ -217,8 +236,8 @@ Result<std::vector<Literal>> NativeRunner::RunChecked(std::vector<Literal>& argu
   return std::unexpected(std::move(error));
 }
 
-Result<std::vector<Literal>> NativeRunner::RunArrays(std::vector<Literal>& arguments) const {
-  runtime::Call call;
+Result<std::vector<Literal>> NativeRunner::RunArrays(std::vector<Literal>& arguments,
+                                                     runtime::Call call) const {
   call.cancel = &client_->cancelled();
   call.call = &call_;
   if (input_ != nullptr) return RunChecked(arguments, call);
@@ -227,12 +246,18 @@ Result<std::vector<Literal>> NativeRunner::RunArrays(std::vector<Literal>& argum
 }
 
 Result<std::vector<Literal>> NativeRunner::RunAlone(std::vector<Literal>& arguments) const {
-  if (!has_tokens_) return RunArrays(arguments);
+  return RunOn(arguments, {});
+}
+
+// One device, as `call` says.
+Result<std::vector<Literal>> NativeRunner::RunOn(std::vector<Literal>& arguments,
+                                                 const runtime::Call& call) const {
+  if (!has_tokens_) return RunArrays(arguments, call);
   std::vector<Literal> arrays;
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (!parameter_is_token_[i]) arrays.push_back(std::move(arguments[i]));
   }
-  std::vector<Literal> results = TRY(RunArrays(arrays)), all;
+  std::vector<Literal> results = TRY(RunArrays(arrays, call)), all;
   size_t next = 0;
   for (bool token : result_is_token_) {
     all.push_back(token ? Literal(TokenStandIn()) : std::move(results[next++]));
@@ -242,8 +267,21 @@ Result<std::vector<Literal>> NativeRunner::RunAlone(std::vector<Literal>& argume
 
 Result<std::vector<std::vector<Literal>>> NativeRunner::Run(
     std::span<std::vector<Literal>> arguments) const {
-  std::vector<std::vector<Literal>> results;
-  for (std::vector<Literal>& of_device : arguments) results.push_back(TRY(RunAlone(of_device)));
+  std::vector<std::vector<Literal>> results(arguments.size());
+  if (arguments.size() == 1) {
+    results[0] = TRY(RunAlone(arguments[0]));
+    return results;
+  }
+  Executor::BlockingScope blocking;  // the devices run on threads of their own
+  runtime::DeviceGroup group(std::ssize(arguments));
+  TRY(group.RunAll([&](int64_t device) -> Status {
+    runtime::Call call;
+    call.device = device;
+    call.group = &group;
+    size_t d = static_cast<size_t>(device);
+    results[d] = TRY(RunOn(arguments[d], call));
+    return {};
+  }));
   return results;
 }
 

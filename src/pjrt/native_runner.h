@@ -14,9 +14,11 @@
 namespace weft::pjrt {
 
 class Client;
+class FfiCall;
 
 class NativeRunner : public Runner {
  public:
+  ~NativeRunner() override;
   // Compiles the module, which is not changed. Unimplemented when it has something that native code
   // cannot do yet: the evaluator takes it then.
   static Result<std::unique_ptr<NativeRunner>> Create(Client& client, const hlo::Module& module,
@@ -28,6 +30,7 @@ class NativeRunner : public Runner {
   bool IsTiny() const override { return tiny_; }
   const program::Program* program() const override { return &program_->program(); }
   int64_t temp_bytes() const override { return program_->temp_bytes(); }
+  runtime::Scratch scratch() const override { return program_->scratch(); }
   const hlo::Module* compiled() const override { return module_.get(); }
 
   const runtime::LoadStats& stats() const { return program_->stats(); }
@@ -38,11 +41,14 @@ class NativeRunner : public Runner {
   void ExplainCache(Client& client, const hlo::Module& module,
                     const compiler::CompileOptions& options) const;
   // Arrays only, tokens left out.
-  Result<std::vector<Literal>> RunArrays(std::vector<Literal>& arguments) const;
+  Result<std::vector<Literal>> RunArrays(std::vector<Literal>& arguments, runtime::Call call) const;
+  Result<std::vector<Literal>> RunOn(std::vector<Literal>& arguments,
+                                     const runtime::Call& call) const;
   Result<std::vector<Literal>> RunChecked(std::vector<Literal>& arguments,
                                           runtime::Call call) const;
   Result<std::vector<Literal>> RunShowingSteps(std::vector<Literal>& arguments,
                                                runtime::Call call) const;
+  Status AddCall(const hlo::Instruction& call);
   Status CallOut(const program::Step& step, std::span<const std::span<std::byte>> memory) const;
 
   Client* client_ = nullptr;
@@ -51,7 +57,12 @@ class NativeRunner : public Runner {
   compiler::CompileOptions options_;
   std::unique_ptr<runtime::LoadedProgram> program_;
   std::unique_ptr<runtime::LiteralRunner> literals_;
-  std::unordered_map<int64_t, const hlo::Instruction*> calls_;  // custom calls by id
+  // A custom call: evaluated, or foreign code.
+  struct Calls {
+    const hlo::Instruction* instruction = nullptr;
+    std::unique_ptr<FfiCall> foreign;
+  };
+  std::unordered_map<int64_t, Calls> calls_;  // by the instruction's id
   std::function<Status(const program::Step&, std::span<const std::span<std::byte>>)> call_;
   std::vector<bool> parameter_is_token_, result_is_token_;
   hlo::EvalOptions eval_options_;  // of custom calls

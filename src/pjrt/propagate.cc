@@ -2,8 +2,10 @@
 // from do. Programs are computed in whole shapes, so that this decides nothing but how results are
 // cut up; what is not followed here ends up whole on every device.
 #include <algorithm>
+#include <map>
 #include <unordered_map>
 
+#include "base/str.h"
 #include "hlo/attrs.h"
 #include "hlo/computation.h"
 #include "pjrt/shards.h"
@@ -33,9 +35,35 @@ bool IsEven(const Shards& shards) {
   return std::ranges::all_of(holders, [&](int64_t n) { return n == devices / tiles; });
 }
 
+int64_t TilesOf(const Shards& shards) {
+  int64_t tiles = 1;
+  for (int64_t n : shards.counts) tiles *= n;
+  return tiles;
+}
+
+// Numbers of groups whose members lie alike (sdy.sharding_group).
+std::vector<int64_t> GroupsOf(const Instruction& i) {
+  std::vector<int64_t> groups;
+  const std::string* text = i.FrontendAttributeValue("sharding.groups");
+  for (size_t at = 0; text != nullptr && at < text->size();) {
+    size_t end = std::min(text->find(',', at), text->size());
+    if (std::optional<int64_t> id = ParseInt(std::string_view(*text).substr(at, end - at))) {
+      groups.push_back(*id);
+    }
+    at = end + 1;
+  }
+  return groups;
+}
+
 class Propagation {
  public:
-  Propagation(int64_t devices, ShardsOfCalls* calls) : devices_(devices), calls_(calls) {}
+  using Groups = std::map<int64_t, Shards>;  // how the member lies that is cut most
+
+  // `groups`: as found by an earlier run.
+  Propagation(int64_t devices, ShardsOfCalls* calls, Groups groups = {})
+      : devices_(devices), calls_(calls), groups_(std::move(groups)) {}
+
+  Groups& found() { return found_; }
 
   Leaves Of(const hlo::Computation& computation, std::span<const Leaves> parameters, int depth) {
     std::unordered_map<const Instruction*, Leaves> values;
@@ -73,8 +101,34 @@ class Propagation {
     return shapes;
   }
 
+  // A member of a group lies as the group does, or else also as those that read it want it.
+  void JoinGroups(const Instruction& i, const Shape& shape, Shards& shards) {
+    for (int64_t id : GroupsOf(i)) {
+      auto group = groups_.find(id);
+      if (group != groups_.end()) shards = group->second;
+    }
+    if (static_cast<int64_t>(shards.counts.size()) != shape.rank()) {
+      shards = Shards::Replicated(shape.rank(), devices_);
+    }
+    for (const Instruction* user : i.users()) {
+      if (user->op() != Op::kCustomCall || user->operand_count() != 1 || !user->sharding())
+        continue;
+      Result<Shards> wanted = Shards::Of(user->sharding(), shape, devices_);
+      for (int64_t d = 0; wanted && d < shape.rank(); ++d) Take(*wanted, d, shards, d);
+    }
+  }
+
+  void NoteGroups(std::span<const int64_t> groups, const Shards& shards) {
+    for (int64_t id : groups) {
+      auto [found, added] = found_.try_emplace(id, shards);
+      if (!added && TilesOf(shards) > TilesOf(found->second)) found->second = shards;
+    }
+  }
+
   // What is stated wins; what does not fit the shape is dropped.
-  void Settle(const Instruction& i, size_t leaf, const Shape& shape, Shards& shards) const {
+  void Settle(const Instruction& i, size_t leaf, const Shape& shape, Shards& shards) {
+    const std::vector<int64_t> groups = shape.IsArray() ? GroupsOf(i) : std::vector<int64_t>();
+    if (!groups.empty()) JoinGroups(i, shape, shards);
     const hlo::Sharding* stated = i.sharding();
     if (stated != nullptr && stated->kind == hlo::Sharding::Kind::kTuple) {
       stated = leaf < stated->elements.size() ? &stated->elements[leaf] : nullptr;
@@ -88,6 +142,7 @@ class Propagation {
     bool fits = static_cast<int64_t>(shards.counts.size()) == rank;
     for (int64_t d = 0; fits && d < rank; ++d) fits = shape.dim(d) % shards.counts[d] == 0;
     if (!fits || !IsEven(shards)) shards = Shards::Replicated(rank, devices_);
+    NoteGroups(groups, shards);
   }
 
   // Dimension `to` of the result is cut as dimension `from` of an operand, if nothing cut it yet
@@ -254,6 +309,7 @@ class Propagation {
 
   int64_t devices_;
   ShardsOfCalls* calls_;
+  Groups groups_, found_;
   int64_t calls_left_ = 10'000;  // a called computation is looked at once for every call
 };
 
@@ -264,7 +320,10 @@ std::vector<Shards> PropagateShards(const hlo::Computation& entry,
                                     ShardsOfCalls* calls) {
   std::vector<Leaves> arguments;
   for (const Shards& shards : parameters) arguments.push_back({shards});
-  return Propagation(devices, calls).Of(entry, arguments, 0);
+  Propagation first(devices, calls);
+  std::vector<Shards> results = first.Of(entry, arguments, 0);
+  if (first.found().empty()) return results;
+  return Propagation(devices, calls, std::move(first.found())).Of(entry, arguments, 0);
 }
 
 }  // namespace weft::pjrt

@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "hlo/builder.h"
 #include "hlo/clone.h"
+#include "hlo/ops/called.h"
 #include "hlo/verify.h"
 #include "pjrt/executor.h"
 #include "pjrt/ffi.h"
@@ -297,6 +298,20 @@ bool HasManual(const hlo::Module& module) {
   return false;
 }
 
+Status MakeSynchronous(hlo::Module& module) {
+  for (const auto& computation : module.computations()) {
+    for (Instruction* done : computation->Snapshot()) {
+      if (done->op() != Op::kAsyncDone || done->operand(0)->op() != Op::kAsyncStart) continue;
+      Instruction* start = done->operand(0);
+      hlo::Builder b(*computation, done, done);
+      Instruction* call = TRY(b.Call(start->attrs<hlo::AsyncAttrs>().calls, start->operands()));
+      hlo::ReplaceInstruction(done, call);
+      if (start->users().empty() && !start->IsRoot()) computation->Remove(start);
+    }
+  }
+  return {};
+}
+
 Status SpellOutManual(hlo::Module& module, int64_t devices) {
   for (const auto& computation : module.computations()) {
     for (Instruction* instruction : computation->Snapshot()) {
@@ -308,13 +323,94 @@ Status SpellOutManual(hlo::Module& module, int64_t devices) {
   return hlo::Verify(module);
 }
 
+namespace {
+
+// Whether the instruction hands out, or takes in, exactly these shards.
+bool HasShards(const Instruction& call, std::string_view target, const Shards& shards,
+               int64_t devices) {
+  if (!IsCallTo(call, target)) return false;
+  const Shape& whole = target == kToShard ? call.operand(0)->shape() : call.shape();
+  Result<Shards> own = Shards::Of(call.sharding(), whole, devices, ManualAxes(call));
+  const Shape& shard = target == kToShard ? call.shape() : call.operand(0)->shape();
+  return own && *own == shards && Shape::SameDims(shards.ShardShape(whole), shard);
+}
+
+// The parameter becomes the shard that all its users cut out of it.
+bool PassParameter(Instruction* parameter, const Shards& shards, int64_t devices) {
+  std::vector<Instruction*> users(parameter->users().begin(), parameter->users().end());
+  if (users.empty() || parameter->IsRoot()) return false;
+  for (const Instruction* user : users) {
+    if (!HasShards(*user, kToShard, shards, devices)) return false;
+  }
+  parameter->mutable_shape() = shards.ShardShape(parameter->shape());
+  for (Instruction* user : users) {
+    user->ReplaceAllUsesWith(parameter);
+    user->parent()->Remove(user);
+  }
+  return true;
+}
+
+// Element k of the root tuple becomes the shard that it is put together from.
+bool PassResult(Instruction* root, int64_t k, const Shards& shards, int64_t devices) {
+  Instruction* value = root->operand(k);
+  if (!HasShards(*value, kToWhole, shards, devices)) return false;
+  root->ReplaceOperand(k, value->operand(0));
+  root->mutable_shape().mutable_tuple()[static_cast<size_t>(k)] =
+      hlo::StripLayout(value->operand(0)->shape());
+  if (value->users().empty()) value->parent()->Remove(value);
+  return true;
+}
+
+bool IsRowMajorEntry(const hlo::ModuleConfig& config) {
+  if (!config.entry_layout) return true;
+  auto row_major = [](const Shape& shape) {
+    return !shape.IsArray() || shape.layout() == nullptr || shape.layout()->IsRowMajor();
+  };
+  const Shape& result = config.entry_layout->result;
+  return std::ranges::all_of(config.entry_layout->parameters, row_major) && row_major(result) &&
+         (!result.IsTuple() || std::ranges::all_of(result.elements_of_tuple(), row_major));
+}
+
+}  // namespace
+
+// Where a device's shard is all that the program wants of an array, no whole one is made.
+void ShardedRunner::PassShards() {
+  hlo::ModuleConfig& config = rewritten_->config();
+  Instruction* root = rewritten_->entry()->root();
+  if (!IsRowMajorEntry(config)) return;
+  config.entry_layout.reset();
+  for (size_t p = 0; p < parameters_.size(); ++p) {
+    Instruction* parameter = rewritten_->entry()->parameters()[p];
+    passed_parameters_[p] =
+        parameter->shape().IsArray() && PassParameter(parameter, parameters_[p], devices_);
+  }
+  for (size_t k = 0; root->op() == Op::kTuple && k < results_.size(); ++k) {
+    passed_results_[k] = PassResult(root, static_cast<int64_t>(k), results_[k], devices_);
+  }
+  // A result of one size does not take the place of an argument of another.
+  std::erase_if(config.input_output_alias, [&](const auto& alias) {
+    size_t p = static_cast<size_t>(alias.parameter);
+    size_t k = alias.output.empty() ? 0 : static_cast<size_t>(alias.output[0]);
+    return p >= parameters_.size() || k >= results_.size() ||
+           passed_parameters_[p] != passed_results_[k];
+  });
+}
+
+Status ShardedRunner::MakeManual() {
+  PassShards();
+  TRY(SpellOutManual(*rewritten_, devices_));
+  rewritten_->RemoveUnusedComputations();
+  return {};
+}
+
 Result<std::unique_ptr<ShardedRunner>> ShardedRunner::Create(const hlo::Module& module,
                                                              const EvaluatorRunnerOptions& options,
-                                                             const MakeWhole& whole) {
+                                                             const MakeNative& make) {
   std::unique_ptr<ShardedRunner> runner(new ShardedRunner);
   runner->devices_ = options.num_partitions;
   for (const Instruction* parameter : module.entry()->parameters()) {
     const bool token = parameter->shape().IsToken();
+    runner->takes_token_.push_back(token);
     runner->parameter_shapes_.push_back(token ? TokenStandIn() : parameter->shape());
     runner->parameter_shapes_.back().ClearLayout();
     runner->parameters_.push_back(
@@ -343,51 +439,72 @@ Result<std::unique_ptr<ShardedRunner>> ShardedRunner::Create(const hlo::Module& 
   }
   EvaluatorRunnerOptions evaluation = options;
   runner->everywhere_ = manual;
+  runner->passed_parameters_.resize(runner->parameters_.size());
+  runner->passed_results_.resize(runner->results_.size());
   if (manual) {
-    TRY(SpellOutManual(*runner->rewritten_, options.num_partitions));
+    TRY(runner->MakeManual());
   } else {
     evaluation.num_partitions = 1;
   }
   if (partitioned) TRY(SplitCalls(*runner->rewritten_, calls, options.num_partitions));
-  runner->evaluator_ = TRY(hlo::Evaluator::Prepare(evaluated, EvalOptionsFor(evaluation)));
-  if (!manual && whole) {
-    if (Result<std::unique_ptr<Runner>> made = whole(evaluated)) runner->whole_ = std::move(*made);
+  if (make) {
+    Result<std::unique_ptr<Runner>> made = make(evaluated, evaluation.num_partitions);
+    if (made) runner->native_ = std::move(*made);
+  }
+  if (!runner->native_) {
+    runner->evaluator_ = TRY(hlo::Evaluator::Prepare(evaluated, EvalOptionsFor(evaluation)));
   }
   return runner;
 }
 
+Result<Literal> ShardedRunner::WholeArgument(std::span<std::vector<Literal>> arguments,
+                                             size_t p) const {
+  if (takes_token_[p]) return Literal::Token();
+  std::vector<const Literal*> shards;
+  for (const std::vector<Literal>& of_device : arguments) shards.push_back(&of_device[p]);
+  return JoinShards(parameter_shapes_[p], parameters_[p], shards);
+}
+
+// Once, or on every device.
+Result<std::vector<std::vector<Literal>>> ShardedRunner::RunModule(
+    std::span<std::vector<Literal>> arguments) const {
+  if (native_) return native_->Run(arguments);
+  std::vector<std::vector<Literal>> results;
+  if (!everywhere_) {
+    results.push_back(FlattenResult(TRY(evaluator_->Run(arguments[0]))));
+    return results;
+  }
+  Executor::BlockingScope blocking;  // the devices run on threads of their own
+  for (Literal& value : TRY(evaluator_->RunOnDevices(arguments))) {
+    results.push_back(FlattenResult(std::move(value)));
+  }
+  return results;
+}
+
 Result<std::vector<std::vector<Literal>>> ShardedRunner::Run(
     std::span<std::vector<Literal>> arguments) const {
-  std::vector<Literal> whole;
+  std::vector<std::vector<Literal>> taken(everywhere_ ? arguments.size() : 1);
   for (size_t p = 0; p < parameters_.size(); ++p) {
-    std::vector<const Literal*> shards;
-    for (const std::vector<Literal>& of_device : arguments) shards.push_back(&of_device[p]);
-    whole.push_back(TRY(JoinShards(parameter_shapes_[p], parameters_[p], shards)));
-    const auto& parameters = evaluator_->module().entry()->parameters();
-    if (parameters[p]->shape().IsToken()) whole.back() = Literal::Token();
+    Literal whole;
+    if (!passed_parameters_[p]) whole = TRY(WholeArgument(arguments, p));
+    for (size_t d = 0; d < taken.size(); ++d) {
+      taken[d].push_back(passed_parameters_[p] ? std::move(arguments[d][p]) : whole);
+    }
   }
   for (std::vector<Literal>& of_device : arguments) of_device.clear();
-  Literal result;
-  if (whole_) {
-    result = Literal::Tuple(TRY(whole_->RunAlone(whole)));
-  } else if (!everywhere_) {
-    result = TRY(evaluator_->Run(whole));
-  } else {
-    Executor::BlockingScope blocking;  // the devices run on threads of their own
-    std::vector<std::vector<Literal>> by_device(static_cast<size_t>(devices_), whole);
-    whole.clear();
-    // Every device has the same whole results.
-    result = std::move(TRY(evaluator_->RunOnDevices(by_device))[0]);
-  }
-  std::vector<Literal> values = FlattenResult(std::move(result));
-  if (values.size() != results_.size()) {
+  std::vector<std::vector<Literal>> given = TRY(RunModule(taken));
+  for (const std::vector<Literal>& values : given) {
+    if (values.size() == results_.size()) continue;
     return MakeError(Code::kInternal, "execute: ", values.size(), " results, expected ",
                      results_.size());
   }
   std::vector<std::vector<Literal>> by_device(static_cast<size_t>(devices_));
-  for (int64_t d = 0; d < devices_; ++d) {
-    for (size_t k = 0; k < values.size(); ++k) {
-      by_device[static_cast<size_t>(d)].push_back(TRY(TakeShard(values[k], results_[k], d)));
+  for (size_t k = 0; k < results_.size(); ++k) {
+    for (size_t d = 0; d < by_device.size(); ++d) {
+      // Every device has the same whole results.
+      by_device[d].push_back(
+          passed_results_[k] ? std::move(given[d][k])
+                             : TRY(TakeShard(given[0][k], results_[k], static_cast<int64_t>(d))));
     }
   }
   return by_device;

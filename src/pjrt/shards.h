@@ -30,6 +30,7 @@ struct Shards {
   static Result<Shards> Of(const hlo::Sharding* sharding, const Shape& whole, int64_t devices,
                            std::span<const std::string> axes = {});
 
+  bool operator==(const Shards&) const = default;
   bool IsReplicated() const;  // every device holds all of it
   int64_t part(size_t device) const { return part_of.empty() ? 0 : part_of[device]; }
   Shape ShardShape(const Shape& whole) const;

@@ -86,6 +86,16 @@ bool KernelBuilder::IsOpen(int64_t block) const {
   return std::binary_search(blocks_.begin(), blocks_.end(), block);
 }
 
+const Instr* KernelBuilder::DefinitionOf(ValueId id) const {
+  constexpr size_t kLookedAt = 64;
+  size_t code = kernel_.code.size();
+  for (size_t i = code; i-- > code - std::min(code, kLookedAt);) {
+    const Instr& instr = kernel_.code[i];
+    if (instr.results.size() == 1 && instr.results[0] == id) return &instr;
+  }
+  return nullptr;
+}
+
 std::optional<int64_t> KernelBuilder::IntConstant(ValueId id) const {
   const Value& v = kernel_.values[id];
   if (!v.is_constant || !IsInteger(v.type.dtype)) return std::nullopt;

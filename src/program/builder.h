@@ -53,6 +53,8 @@ class KernelBuilder {
   Type type(ValueId id) const { return kernel_.type(id); }
   const Value& value(ValueId id) const { return kernel_.value(id); }
   std::optional<int64_t> IntConstant(ValueId id) const;  // of an integer constant
+  // The last instructions are looked at; null: it is none of them.
+  const Instr* DefinitionOf(ValueId id) const;
   // A name for printing; made unique.
   ValueId Named(ValueId id, std::string_view name);
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/str.h"
+#include "program/collective.h"
 #include "program/library.h"
 
 namespace weft::program {
@@ -98,9 +99,15 @@ class DeviceState {
       auto* loop = done.owner ? std::get_if<WhileStep>(&done.owner->op) : nullptr;
       if (!loop) continue;
       bool again = done.in_body || MemoryOf(done.owner->uses[0])[0] != std::byte{0};
-      if (!again) continue;
-      frames_.push_back(
-          {done.in_body ? &loop->condition : &loop->body, 0, done.owner, !done.in_body});
+      if (!again) {
+        if (loop->trip_count && *loop->trip_count != done.rounds) {
+          return InvalidArgument("while ", done.owner->name, ": ", done.rounds,
+                                 " rounds, not the promised ", *loop->trip_count);
+        }
+        continue;
+      }
+      frames_.push_back({done.in_body ? &loop->condition : &loop->body, 0, done.owner,
+                         !done.in_body, done.rounds + (done.in_body ? 1 : 0)});
     }
     return {};
   }
@@ -133,8 +140,9 @@ class DeviceState {
   struct Frame {
     const std::vector<Step>* list;
     size_t next;
-    const Step* owner;  // the while or conditional; null for the program
-    bool in_body;       // of a while; else in its condition
+    const Step* owner;   // the while or conditional; null for the program
+    bool in_body;        // of a while; else in its condition
+    int64_t rounds = 0;  // of a while, so far
   };
 
   Status RunStep(const Step& step) {
@@ -215,21 +223,24 @@ class DeviceState {
 // Exchanges data if all devices of the group have come to the step.
 bool TryCollective(const Program& program, const Step& step, std::span<const int64_t> group,
                    std::vector<DeviceState>& devices) {
+  std::vector<std::vector<Bytes>> memory;
   for (int64_t device : group) {
     if (devices[device].waits_at() != &step) return false;
+    memory.emplace_back();
+    for (const Use& use : step.uses) memory.back().push_back(devices[device].MemoryOf(use));
   }
-  size_t n = step.uses.size() / 2;
-  for (size_t i = 0; i < n; ++i) {
-    std::vector<std::span<const std::byte>> inputs;
-    std::vector<Bytes> outputs;
-    for (int64_t device : group) {
-      inputs.push_back(devices[device].MemoryOf(step.uses[i]));
-      outputs.push_back(devices[device].MemoryOf(step.uses[i + n]));
-    }
-    DType dtype = program.buffers[step.uses[i].slice.buffer].shape.dtype();
-    detail::RunCollective(std::get<CollectiveStep>(step.op), dtype, inputs, outputs);
-  }
+  std::vector<CollectiveWork::Memory> all(memory.begin(), memory.end());
+  std::vector<CollectiveWork> works;
+  for (int64_t device : group) works.emplace_back(program, step, group, device).Run(all);
+  for (size_t i = 0; i < group.size(); ++i) works[i].Finish(all[i]);
   return true;
+}
+
+// For a device that the step's pairs leave out.
+void FillZeroes(const Program& program, const Step& step, DeviceState& device) {
+  std::vector<Bytes> memory;
+  for (const Use& use : step.uses) memory.push_back(device.MemoryOf(use));
+  CollectiveWork(program, step, {}, 0).FillZeroes(memory);
 }
 
 }  // namespace
@@ -244,10 +255,8 @@ Result<std::vector<std::vector<Literal>>> InterpretDevices(
   }
   detail::Budget budget{options.max_instructions, options.max_bytes};
   std::vector<DeviceState> devices;
-  std::vector<int64_t> everybody;
   for (int64_t d = 0; d < program.devices; ++d) {
     devices.emplace_back(program, d, options, budget);
-    everybody.push_back(d);
     TRY(devices.back().Start(arguments[d]));
     TRY(devices.back().Run());
   }
@@ -258,15 +267,16 @@ Result<std::vector<std::vector<Literal>>> InterpretDevices(
       const Step* step = devices[d].waits_at();
       if (!step) continue;
       stuck = step;
-      const auto& op = std::get<CollectiveStep>(step->op);
-      bool all = op.groups.empty() || op.kind == CollectiveKind::kPermute;
-      const std::vector<int64_t>* group = &everybody;
-      for (const auto& g : op.groups) {
-        if (!all && std::count(g.begin(), g.end(), d) > 0) group = &g;
+      std::vector<int64_t> group =
+          GroupOf(std::get<CollectiveStep>(step->op), d, program.devices);
+      if (std::find(group.begin(), group.end(), d) == group.end()) {
+        FillZeroes(program, *step, devices[d]);
+        group = {d};
+      } else if (!TryCollective(program, *step, group, devices)) {
+        continue;
       }
-      if (!TryCollective(program, *step, *group, devices)) continue;
       progress = true;
-      for (int64_t member : *group) TRY(devices[member].Run());
+      for (int64_t member : group) TRY(devices[member].Run());
     }
     if (!stuck) break;
     if (!progress) {

@@ -49,10 +49,5 @@ uint64_t EvalLane(const Instr& instr, DType from, uint64_t a, uint64_t b, uint64
 Status RunKernel(const Kernel& kernel, std::span<const std::span<std::byte>> params, Budget& budget,
                  bool check_races);
 
-// inputs[device of the group][operand] -> outputs alike; all devices of one group.
-void RunCollective(const CollectiveStep& op, DType dtype,
-                   std::span<const std::span<const std::byte>> inputs,
-                   std::span<const std::span<std::byte>> outputs);
-
 }  // namespace detail
 }  // namespace weft::program

@@ -22,11 +22,18 @@ Status VerifyDeviceId(const Program& program, const Step& step) {
   bool good = step.uses.size() == 1 && step.uses[0].access == Access::kWrite &&
               step.uses[0].slice.size == 4 && IsInteger(DTypeOf(program, step.uses[0]));
   if (!good) return InvalidArgument("device_id: takes (write u32 or s32)");
+  const auto& call = std::get<LibraryStep>(step.op);
+  if (IntAttr(call, "divide", 1) < 1 || IntAttr(call, "modulo", 1) < 1) {
+    return InvalidArgument("device_id: divide and modulo must be above 0");
+  }
   return {};
 }
 
-Status InterpretDeviceId(const Program&, const Step&, int64_t device,
+Status InterpretDeviceId(const Program&, const Step& step, int64_t device,
                          std::span<const std::span<std::byte>> memory) {
+  const auto& call = std::get<LibraryStep>(step.op);
+  device /= IntAttr(call, "divide", 1);
+  if (int64_t modulo = IntAttr(call, "modulo", 0); modulo > 0) device %= modulo;
   StoreI64(DType::kU32, &device, 1, memory[0].data());
   return {};
 }

@@ -6,7 +6,13 @@
 //            c = alpha * op(a) op(b) + beta * c for each of the batch, row-major: op(a) is m x k,
 //            op(b) is k x n, c is m x n. Any floats, any integers, or one complex type (nothing
 //            is conjugated). Sums are in f64 for f64 and c128, wrap for integers, else in f32.
-// device_id  (write u32 or s32 scalar): the number of the device that runs the step.
+// device_id  (write u32 or s32 scalar) {[divide = 1] [, modulo]}
+//            The number of the device that runs the step, divided, then the rest by `modulo`.
+// device_send, device_recv
+//            (read data), (write data) {[channel = 0] [, pairs = [source, target, ...]]}
+//            Messages between the devices of a run, in order: to the target that a pair names for
+//            this device, or to whoever receives; a device that no pair names receives zeroes. Not
+//            known to the interpreter.
 // sort       (read x0, x1, ..., write y0, y1, ...) {n [, outer = 1] [, inner = 1] [, order = "asc"]
 //            [, keys = 1] [, zeros_equal = false] [, nans_equal = false] [, comparator = "kernel"]}
 //            Operands are [outer, n, inner]; sorts the tuples of all operands along n, stably. By

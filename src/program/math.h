@@ -35,6 +35,8 @@ ValueId Rsqrt(KernelBuilder& b, ValueId x);
 ValueId Atan2(KernelBuilder& b, ValueId y, ValueId x);
 ValueId Pow(KernelBuilder& b, ValueId x, ValueId y);  // <= 4 ULP; C's special cases
 ValueId Rem(KernelBuilder& b, ValueId x, ValueId y);  // fmod, exact
+// Correctly rounded, unless the quotient is tiny: then within one in the last place.
+ValueId DivideByNumber(KernelBuilder& b, ValueId x, double divisor);
 
 // Complex numbers as pairs; the functions of HLO on c64 and c128 (evaluate/lanes_complex.cc has the
 // reference), careful about overflow where the reference is.

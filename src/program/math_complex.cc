@@ -180,11 +180,9 @@ C ExpC(C z) {
   double rest = wide ? 0x1.d945df4f8ec8ep+1009 : 0x1.55779cp+115;
   V factor = Select(large, z.re.Const(rest), 1.0);
   auto [sine, cosine] = SinCos(z.im);
-  V nothing = z.re == -kComplexInfinity;  // 0 whatever the angle
+  V nothing = (z.re == -kComplexInfinity) & (cosine == cosine);  // 0 at any angle that is one
   auto times = [&](V turn) { return Select(nothing, WithSign(part, turn), part * turn * factor); };
-  C result{times(cosine), Select(z.im == 0, z.im, times(sine))};
-  V unbounded = (z.re == kComplexInfinity) & !(cosine == cosine);
-  return {Select(unbounded, kComplexInfinity, result.re), result.im};
+  return {times(cosine), Select(z.im == 0, z.im, times(sine))};
 }
 
 }  // namespace detail

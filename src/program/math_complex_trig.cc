@@ -9,6 +9,7 @@ namespace {
 
 constexpr double kTrigInfinity = std::numeric_limits<double>::infinity();
 constexpr double kTrigHalfPi = 0x1.921fb54442d18p+0;
+constexpr double kTrigTenLog2 = 0x1.bb9d3beb8c86bp+2;
 
 }  // namespace
 
@@ -77,27 +78,45 @@ V IsInfinite(C z) {
   return (Abs(z.re) == kTrigInfinity) | (Abs(z.im) == kTrigInfinity);
 }
 
+// A number so large that the functions below are a logarithm of it, divided so that products of
+// two roots stay finite; `less` is what the logarithm lost by that.
+struct Divided {
+  C z;
+  V less;
+};
+Divided DivideLarge(C z) {
+  V far = Apply(Op::kMax, Abs(z.re), Abs(z.im)) > 0x1p500;
+  V factor = Select(far, z.re.Const(0x1p-10), 1.0);
+  return {{z.re * factor, z.im * factor}, Select(far, z.re.Const(kTrigTenLog2), 0.0)};
+}
+V LongerBy(V x, V length) {
+  return x + WithSign(length, x);
+}
+
 // After Kahan, "Branch cuts for complex elementary functions": through sqrt(1 - z), sqrt(1 + z).
 C AsinC(C z) {
-  C p = SqrtC({1 - z.re, -z.im}), q = SqrtC({1 + z.re, z.im});
-  V re = RealAtan2(z.re, Fma(p.re, q.re, -(p.im * q.im)));
-  V im = RealAsinh(Fma(p.re, q.im, -(p.im * q.re)));
+  auto [w, less] = DivideLarge(z);
+  C p = SqrtC({1 - w.re, -w.im}), q = SqrtC({1 + w.re, w.im});
+  V re = RealAtan2(w.re, Fma(p.re, q.re, -(p.im * q.im)));
+  V im = LongerBy(RealAsinh(Fma(p.re, q.im, -(p.im * q.re))), less);
   re = Select(z.re == 0, z.re, re);
   C infinite{RealAtan2(z.re, Abs(z.im)), WithSign(z.im.Const(kTrigInfinity), z.im)};
   return SelectC(IsInfinite(z), infinite, {re, im});
 }
 
 C AcosC(C z) {
-  C p = SqrtC({1 - z.re, -z.im}), q = SqrtC({1 + z.re, z.im});
+  auto [w, less] = DivideLarge(z);
+  C p = SqrtC({1 - w.re, -w.im}), q = SqrtC({1 + w.re, w.im});
   V re = RealAtan2(p.re, q.re) * 2;
-  V im = RealAsinh(Fma(q.re, p.im, -(q.im * p.re)));
+  V im = LongerBy(RealAsinh(Fma(q.re, p.im, -(q.im * p.re))), less);
   C infinite{RealAtan2(Abs(z.im), z.re), WithSign(z.im.Const(kTrigInfinity), -z.im)};
   return SelectC(IsInfinite(z), infinite, {re, im});
 }
 
 C AcoshC(C z) {
-  C p = SqrtC({z.re - 1, z.im}), q = SqrtC({z.re + 1, z.im});
-  V re = RealAsinh(Fma(p.re, q.re, p.im * q.im));
+  auto [w, less] = DivideLarge(z);
+  C p = SqrtC({w.re - 1, w.im}), q = SqrtC({w.re + 1, w.im});
+  V re = LongerBy(RealAsinh(Fma(p.re, q.re, p.im * q.im)), less);
   V im = RealAtan2(p.im, q.re) * 2;
   C infinite{z.re.Const(kTrigInfinity), RealAtan2(z.im, z.re)};
   return SelectC(IsInfinite(z), infinite, {re, im});

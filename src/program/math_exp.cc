@@ -95,9 +95,10 @@ V Exp2Split(V high, V low) {
   return Scale(Fma(r, Poly(r, kExp2F64), 1), Bits(sum));
 }
 
-V Exp2ForF32(V x) {
+V Exp2ForF32(V x, V factor) {
   auto [sum, r] = SplitExp2(x, 1023);
-  return Fma(r, Poly(r, kExp2F32), 1) * PowerOfTwo(Bits(sum));
+  V power = PowerOfTwo(Bits(sum)) * factor;
+  return Fma(power * r, Poly(r, kExp2F32), power);
 }
 
 }  // namespace detail

@@ -67,14 +67,36 @@ V Bounded(V y) {
   return Max(Min(y, most), -most);
 }
 
-// a^y for a >= 0 and f32, in f64: half the lanes but a third of the operations.
-V PowerF32(V a_f32, V y) {
-  V a = Cast(a_f32, DType::kF64);
+// What x and y decide without a power: the sign of the result, or all of it.
+struct PowerCases {
+  V sign, decided, value;
+};
+
+PowerCases CasesOf(V x, V y) {
+  V half = y * 0.5;
+  V is_integer = Apply(Op::kTrunc, y) == y;
+  V odd = is_integer & (Apply(Op::kTrunc, half) != half);
+  V undefined = (x < 0) & (x > -kPowerInfinity) & !is_integer;
+  V value = Select(undefined, std::numeric_limits<double>::quiet_NaN(), x.Const(1));
+  return {Select(odd, WithSign(x.Const(1), x), 1.0), (x == 1) | (y == 0) | undefined, value};
+}
+
+// |x|^y for f32, in f64: half the lanes but a third of the operations. y log2 a = y e + y f p(f),
+// where all but p is there before it, and 2^n + 2^n r q(r) likewise. What is special is put in at
+// the end, so that nothing waits for it.
+V PowerF32(V x, V y_f32, const PowerCases& cases) {
+  V a = Cast(Abs(x), DType::kF64), y = Cast(Bounded(y_f32), DType::kF64);
   auto [e, m] = SplitExponent(a, /*has_subnormals=*/false);
   V f = m - 1;
-  V log = SpecialLog(a, Fma(f, Poly(f, kLog2ForF32), e));
-  V product = Max(Min(Cast(Bounded(y), DType::kF64) * log, 200), -200);
-  return Cast(Exp2ForF32(product), DType::kF32);
+  V product = Fma(y * f, Poly(f, kLog2ForF32), y * e);
+  V zero = a == 0, finite = a < kPowerInfinity;
+  V sign = Cast(cases.sign, DType::kF64);
+  // Powers of zero and infinity, and those beyond any exponent: a number of which the sign counts.
+  V beyond = Select(zero, -y, Select(finite, product, a * y));
+  V limit = Select(beyond > 0, kPowerInfinity, Select(beyond < 0, beyond.Const(0), beyond)) * sign;
+  limit = Select(cases.decided, Cast(cases.value, DType::kF64), limit);
+  V special = cases.decided | zero | !finite | (Abs(product) > 200);
+  return Cast(Select(special, limit, Exp2ForF32(product, sign)), DType::kF32);
 }
 
 V PowerF64(V a, V y) {
@@ -92,14 +114,9 @@ V PowerF64(V a, V y) {
 // |x|^y = 2^(y log2 |x|), the sign from the parity of y.
 ValueId Pow(KernelBuilder& b, ValueId x_id, ValueId y_id) {
   V x{&b, x_id}, y{&b, y_id};
-  V magnitude = x.wide() ? PowerF64(Abs(x), y) : PowerF32(Abs(x), y);
-  V half = y * 0.5;
-  V is_integer = Apply(Op::kTrunc, y) == y;
-  V odd = is_integer & (Apply(Op::kTrunc, half) != half);
-  V result = Select(odd, WithSign(magnitude, x), magnitude);
-  V undefined = (x < 0) & (x > -kPowerInfinity) & !is_integer;
-  result = Select(undefined, std::numeric_limits<double>::quiet_NaN(), result);
-  return Select((x == 1) | (y == 0), 1.0, result).id();
+  PowerCases cases = CasesOf(x, y);
+  if (!x.wide()) return PowerF32(x, y, cases).id();
+  return Select(cases.decided, cases.value, PowerF64(Abs(x), y) * cases.sign).id();
 }
 
 ValueId Rsqrt(KernelBuilder& b, ValueId id) {

@@ -188,8 +188,8 @@ V Scale(V exponent);  // 2^n
 V ExpInRange(V x);
 // 2^(high + low) in f64 for |high| <= 1100, |low| much smaller.
 V Exp2Split(V high, V low);
-// 2^x in f64, |x| <= 1000, with the precision of f32.
-V Exp2ForF32(V x);
+// 2^x times a factor in f64, |x| <= 1000, with the precision of f32.
+V Exp2ForF32(V x, V factor);
 
 // x = 2^e m with m in [1/sqrt 2, sqrt 2), for positive finite x.
 struct Exponent {

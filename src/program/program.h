@@ -98,8 +98,8 @@ struct LibraryStep {  // a routine by name; library.h lists those known here
   bool has_effects = false;  // keeps its order among steps with effects
 };
 // n reads, then n writes, paired; buffers are flat. Groups list device numbers in their order;
-// none: all devices are one group. kPermute: groups are (source, target) pairs, others receive
-// zeroes.
+// none: all devices are one group. kPermute: groups are (source, target) pairs; who is no target
+// receives zeroes, and only devices that are named meet.
 struct CollectiveStep {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   ReduceOp reduce = ReduceOp::kAdd;
@@ -116,7 +116,7 @@ struct WaitStep {  // no uses
   std::string event;
 };
 struct WhileStep {  // reads the pred
-  std::optional<int64_t> trip_count;
+  std::optional<int64_t> trip_count;  // a promise
   std::vector<Step> condition, body;
 };
 struct ConditionalStep {  // reads the selector

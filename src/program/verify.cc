@@ -469,25 +469,27 @@ class ProgramVerifier {
   std::vector<Started> started_;  // asynchronous steps under way, of all open lists
 };
 
-// Groups name every device once; pairs use a device once as source and once as target at most.
+// Groups name every device once, and are of one size but for all_reduce; pairs name a device once
+// as target at most.
 Status ProgramVerifier::CheckGroups(const Step& step, const CollectiveStep& op) const {
   bool permute = op.kind == CollectiveKind::kPermute;
-  std::unordered_set<int64_t> seen[2];
+  bool any_size = op.kind == CollectiveKind::kAllReduce;
+  std::unordered_set<int64_t> seen;
   for (const std::vector<int64_t>& group : op.groups) {
     if (group.empty() || (permute && group.size() != 2) ||
-        (!permute && group.size() != op.groups[0].size())) {
+        (!permute && !any_size && group.size() != op.groups[0].size())) {
       return Fail(step, "a group has ", group.size(), " devices");
     }
     for (size_t i = 0; i < group.size(); ++i) {
       if (group[i] < 0 || group[i] >= program_.devices) {
         return Fail(step, "device ", group[i], " of ", program_.devices);
       }
-      if (!seen[permute ? i : 0].insert(group[i]).second) {
+      if ((!permute || i == 1) && !seen.insert(group[i]).second) {
         return Fail(step, "device ", group[i], " is named twice");
       }
     }
   }
-  if (!permute && !op.groups.empty() && static_cast<int64_t>(seen[0].size()) != program_.devices) {
+  if (!permute && !op.groups.empty() && static_cast<int64_t>(seen.size()) != program_.devices) {
     return Fail(step, "groups leave out a device");
   }
   return {};

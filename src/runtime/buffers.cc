@@ -23,6 +23,19 @@ std::string_view KindOf(const Buffer& buffer) {
   }
 }
 
+void AppendSource(const Step& step, std::string& line) {
+  if (!step.source.empty()) StrAppend(line, " at ", step.source);
+}
+
+std::string ScratchLine(const Scratch& scratch) {
+  auto* call = std::get_if<program::LibraryStep>(&scratch.step->op);
+  std::string line = StrCat(HumanBytes(scratch.bytes), " scratch of ",
+                            call ? call->routine : std::string(KindName(*scratch.step)));
+  if (!scratch.step->name.empty()) StrAppend(line, ", in ", scratch.step->name);
+  AppendSource(*scratch.step, line);
+  return line;
+}
+
 }  // namespace
 
 MemoryUse MemoryOf(const Program& program, int64_t temp_bytes) {
@@ -56,7 +69,8 @@ std::string HumanBytes(int64_t bytes) {
   return text;
 }
 
-std::vector<std::string> LargestBuffers(const Program& program, size_t count) {
+std::vector<std::string> LargestBuffers(const Program& program, size_t count,
+                                        const Scratch& scratch) {
   std::vector<const Step*> writer(program.buffers.size(), nullptr), reader = writer;
   ForEachStep(program.steps, [&](const Step& step) {
     for (const program::Use& use : step.uses) {
@@ -80,7 +94,12 @@ std::vector<std::string> LargestBuffers(const Program& program, size_t count) {
             [&](size_t a, size_t b) { return bytes(a) != bytes(b) ? bytes(a) > bytes(b) : a < b; });
   if (order.size() > count) order.resize(count);
   std::vector<std::string> lines;
+  bool shown = scratch.step == nullptr;
   for (size_t i : order) {
+    if (!shown && scratch.bytes > bytes(i)) {
+      lines.push_back(ScratchLine(scratch));
+      shown = true;
+    }
     const Buffer& buffer = program.buffers[i];
     const Step* step = writer[i] ? writer[i] : reader[i];
     std::string line = StrCat(HumanBytes(bytes(i)), " ", KindOf(buffer), " ",
@@ -88,9 +107,11 @@ std::vector<std::string> LargestBuffers(const Program& program, size_t count) {
     if (step && !step->name.empty() && step->name != buffer.name) {
       StrAppend(line, writer[i] ? ", made by " : ", read by ", step->name);
     }
-    if (step && !step->source.empty()) StrAppend(line, " at ", step->source);
+    if (step) AppendSource(*step, line);
     lines.push_back(std::move(line));
   }
+  if (!shown) lines.push_back(ScratchLine(scratch));
+  if (lines.size() > count) lines.resize(count);
   return lines;
 }
 

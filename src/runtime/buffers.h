@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "program/program.h"
+#include "runtime/device.h"
 
 namespace weft::runtime {
 
@@ -20,8 +21,9 @@ struct MemoryUse {
 MemoryUse MemoryOf(const program::Program& program, int64_t temp_bytes);
 
 // The largest buffers, one line each: size, what for, shape, the step that first writes it and its
-// source line.
-std::vector<std::string> LargestBuffers(const program::Program& program, size_t count);
+// source line; among them what a step takes for itself.
+std::vector<std::string> LargestBuffers(const program::Program& program, size_t count,
+                                        const Scratch& scratch = {});
 
 std::string HumanBytes(int64_t bytes);  // "1.50 GB"
 

@@ -22,7 +22,8 @@ bool IsChecked(const Step& step) {
 
 }  // namespace
 
-StepChecker::StepChecker(const program::Program& program) : program_(program) {
+StepChecker::StepChecker(const program::Program& program, int64_t device)
+    : program_(program), device_(device) {
   before_ = [this](const Step& step, Memory memory) { return Before(step, memory); };
   after_ = [this](const Step& step, double, Memory memory) { return After(step, memory); };
 }
@@ -52,7 +53,7 @@ Result<bool> StepChecker::Interpret(const Step& step, Memory memory) const {
   const auto& call = std::get<program::LibraryStep>(step.op);
   const program::Routine* routine = program::FindRoutine(call.routine);
   if (routine == nullptr || routine->cost(program_, step) > kMostInstructions) return false;
-  TRY(routine->interpret(program_, step, 0, memory));
+  TRY(routine->interpret(program_, step, device_, memory));
   return true;
 }
 

@@ -15,7 +15,8 @@ namespace weft::runtime {
 
 class StepChecker {
  public:
-  explicit StepChecker(const program::Program& program);
+  // `device`: the number of the one that runs.
+  explicit StepChecker(const program::Program& program, int64_t device = 0);
   StepChecker(const StepChecker&) = delete;
 
   // Sets the hooks of a call; the checker must outlive it. A step whose memory differs from what
@@ -35,6 +36,7 @@ class StepChecker {
   Status CompareStep(const program::Step& step, Memory wanted, Memory got);
 
   const program::Program& program_;
+  const int64_t device_;
   std::function<Status(const program::Step&, Memory)> before_;
   std::function<Status(const program::Step&, double, Memory)> after_;
   std::vector<std::vector<std::byte>> old_;  // what the step's uses held before

@@ -21,6 +21,8 @@
 
 namespace weft::runtime {
 
+class DeviceGroup;  // device_group.h
+
 // One execution. Addresses are aligned to 16 bytes where a buffer has 64 or more (arguments may be
 // memory of the user's own), else to the element.
 struct Call {
@@ -29,6 +31,8 @@ struct Call {
   // a parameter that may be overwritten, and the same address here.
   std::span<std::byte* const> results;
   ThreadPool* pool = nullptr;                 // null: the default one
+  int64_t device = 0;                         // number of the one that runs, of the program's
+  DeviceGroup* group = nullptr;               // where its devices meet; null: there is only one
   const std::atomic<bool>* cancel = nullptr;  // set: loops end with an error
   // Routines that the device does not know (custom calls, callbacks): one span for each use.
   const std::function<Status(const program::Step&, std::span<const std::span<std::byte>>)>* call =
@@ -53,13 +57,20 @@ struct LoadStats {
   double milliseconds = 0;  // of rendering, optimising, code generation and linking
 };
 
+// The most that a step takes for itself while it runs.
+struct Scratch {
+  int64_t bytes = 0;
+  const program::Step* step = nullptr;
+};
+
 class LoadedProgram {
  public:
   virtual ~LoadedProgram() = default;
   virtual Status Run(const Call& call) const = 0;
   virtual const program::Program& program() const = 0;
   virtual const LoadStats& stats() const = 0;
-  virtual int64_t temp_bytes() const = 0;  // taken for the time of a run
+  virtual int64_t temp_bytes() const = 0;  // taken for the time of a run, scratch included
+  virtual Scratch scratch() const { return {}; }
 };
 
 // Object files by a key that covers all that they depend on.

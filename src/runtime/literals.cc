@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/str.h"
+#include "runtime/device_group.h"
 
 namespace weft::runtime {
 
@@ -81,6 +82,20 @@ Result<std::vector<Literal>> LiteralRunner::Run(std::span<Literal> arguments, Ca
   for (size_t k = 0; k < result_sizes_.size(); ++k) {
     results[result_sizes_[k].array].set_dynamic_size(result_sizes_[k].dim, got[k].value);
   }
+  return results;
+}
+
+Result<std::vector<std::vector<Literal>>> LiteralRunner::RunOnDevices(
+    std::span<std::vector<Literal>> arguments, const Call& call) const {
+  std::vector<std::vector<Literal>> results(arguments.size());
+  DeviceGroup group(std::ssize(arguments));
+  TRY(group.RunAll([&](int64_t device) -> Status {
+    Call own = call;
+    own.device = device;
+    own.group = &group;
+    results[static_cast<size_t>(device)] = TRY(Run(arguments[static_cast<size_t>(device)], own));
+    return {};
+  }));
   return results;
 }
 

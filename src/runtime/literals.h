@@ -19,6 +19,9 @@ class LiteralRunner {
   // theirs. Arguments are consumed: a donated one that nobody else holds is overwritten,
   // and its memory may be that of a result. `call`: everything but parameters and results.
   Result<std::vector<Literal>> Run(std::span<Literal> arguments, Call call) const;
+  // The same on all devices of the program, which meet at its collectives.
+  Result<std::vector<std::vector<Literal>>> RunOnDevices(std::span<std::vector<Literal>> arguments,
+                                                         const Call& call) const;
 
  private:
   struct Parameter {

@@ -156,6 +156,19 @@ except Exception as error:
         assert part in done.stdout, done.stdout
 
 
+def test_what_a_routine_takes_for_itself_is_among_the_buffers():
+    code = """
+import jax, jax.numpy as jnp
+try:
+    jax.jit(jnp.sort)(jnp.ones((2, 1 << 20))).block_until_ready()
+except Exception as error:
+    print(error)
+"""
+    done = weft(code, WEFT_MEMORY_LIMIT=20 << 20)
+    assert done.returncode == 0, done.stderr
+    assert "8.4 MB scratch of sort, in sort" in done.stdout, done.stdout
+
+
 def test_fork_before_first_use():
     code = """
 import os, jax, jax.numpy as jnp

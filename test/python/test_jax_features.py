@@ -370,13 +370,36 @@ def test_asarray_without_copy():
 # The rest.
 
 
-def test_memory_kinds_inside_jit():
+@pytest.mark.parametrize("kind", ["device", "pinned_host", "unpinned_host"])
+def test_memory_kinds(kind):
     device = jax.devices()[0]
-    host = jax.sharding.SingleDeviceSharding(device, memory_kind="pinned_host")
-    f = jax.jit(lambda x: jax.device_put(x * 2, host), out_shardings=host)
+    there = jax.sharding.SingleDeviceSharding(device, memory_kind=kind)
+    x = jax.device_put(jnp.arange(4.0), there)
+    assert x.sharding.memory_kind == kind
+    f = jax.jit(lambda x: jax.device_put(x * 2, there), out_shardings=there)
     y = f(jnp.arange(4.0))
-    assert y.sharding.memory_kind == "pinned_host"
+    assert y.sharding.memory_kind == kind
     close(y, np.arange(4.0) * 2)
+
+
+def test_complex_hyperbolic_functions_at_infinity():
+    inf, nan = np.inf, np.nan
+    z = jnp.array([complex(-inf, inf), complex(inf, -inf), complex(0, 1e-30), complex(inf, 0)],
+                  jnp.complex64)
+    cosh, sinh = np.asarray(jnp.cosh(z)), np.asarray(jnp.sinh(z))
+    np.testing.assert_array_equal(cosh.real, np.float32([nan, nan, 1, inf]))
+    np.testing.assert_array_equal(sinh.real, np.float32([nan, nan, 0, inf]))
+    np.testing.assert_allclose(sinh.imag[2], 1e-30, rtol=1e-6)
+
+
+def test_dump_of_the_optimized_program(tmp_path):
+    options = {"xla_dump_to": str(tmp_path / "a"), "xla_dump_hlo_as_proto": True,
+               "xla_dump_hlo_as_text": True}
+    for _ in range(2):
+        jax.jit(lambda x: jnp.sin(x) + 1, compiler_options=options).lower(1.0).compile()
+    texts = sorted((tmp_path / "a").glob("module_*after_optimizations.txt"))
+    assert len(texts) == 2 and texts[0].read_text().startswith("HloModule")
+    assert len(list((tmp_path / "a").glob("*after_optimizations.hlo.pb"))) == 2
 
 
 def test_persistent_compilation_cache(tmp_path):
@@ -482,3 +505,36 @@ print([s.spec for s in seen])
     result = weft_jax.run(code, JAX_PLATFORMS="weft", WEFT_CPU_DEVICES="4")
     assert result.returncode == 0, result.stderr
     assert result.stdout.strip() == "[P('y', 'x'), P('x',)]"
+
+
+def test_values_sharded_alike():
+    code = """
+import jax, jax.numpy as jnp, numpy as np
+from jax.experimental.shard_alike import shard_alike
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+
+mesh = Mesh(np.array(jax.devices()).reshape(2, 2), ("x", "y"))
+x = jax.device_put(np.arange(16).reshape(8, 2), NamedSharding(mesh, P("x", "y")))
+y = jax.jit(lambda x: shard_alike(x, jnp.arange(16).reshape(8, 2))[1])(x)
+a, b = jax.jit(shard_alike)(np.arange(16).reshape(8, 2), x)
+print(y.sharding.spec, a.sharding.spec, b.sharding.spec, (np.asarray(y) == np.asarray(x)).all())
+"""
+    result = weft_jax.run(code, JAX_PLATFORMS="weft", WEFT_CPU_DEVICES="4")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip() == "P('x', 'y') P('x', 'y') P('x', 'y') True"
+
+
+def test_matrices_in_pieces():
+    code = """
+import jax, jax.numpy as jnp, numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+
+mesh = Mesh(np.array(jax.devices()), ("x",))
+a = np.eye(4, dtype=np.float32) * 4 + 1
+cholesky = jax.jit(jnp.linalg.cholesky)
+for value in (a, np.stack([a] * 4)):
+  x = jax.device_put(value, NamedSharding(mesh, P("x")))
+  np.testing.assert_allclose(cholesky(x), np.linalg.cholesky(value), rtol=1e-5)
+"""
+    result = weft_jax.run(code, JAX_PLATFORMS="weft", WEFT_CPU_DEVICES="4")
+    assert result.returncode == 0, result.stderr

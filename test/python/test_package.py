@@ -58,6 +58,18 @@ def test_config_instead_of_environment():
                        "print(jax.devices()[0].platform)"), "weft")
 
 
+@needs_plugin
+@pytest.mark.parametrize("setting, variables, count", [
+    ("", {}, 1),
+    ("", {"XLA_FLAGS": "--xla_force_host_platform_device_count=3"}, 3),
+    ("jax.config.update('jax_num_cpu_devices', 2)", {}, 2),
+    ("jax.config.update('jax_num_cpu_devices', 2)", {"WEFT_CPU_DEVICES": "4"}, 4),
+])
+def test_as_many_devices_as_asked_for_of_cpu(setting, variables, count):
+    code = f"import jax\n{setting}\nprint(jax.device_count('weft'))"
+    check(weft_jax.run(code, JAX_PLATFORMS="weft", **variables), str(count))
+
+
 def test_missing_library_beside_others():
     result = check(weft_jax.run(WHICH, JAX_PLATFORMS="weft,cpu", WEFT_LIBRARY="/nonexistent.so"),
                    "cpu ['cpu']")
@@ -162,7 +174,7 @@ jax._src.sharding_impls: SdyArray SdyArrayList ShardingContext
 jax._src.tree_util: tree_unflatten
 jax._src.util: split_list
 jax._src.xla_bridge: _backend_factories _nonexperimental_plugins register_plugin register_backend_factory
-jax._src.xla_bridge: default_backend get_backend local_devices
+jax._src.xla_bridge: default_backend get_backend local_devices num_cpu_devices.value
 """
 
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 
 #include "base/check.h"
 #include "base/hash.h"
@@ -19,7 +20,8 @@ using HloOp = hlo::Op;
 
 namespace {
 
-// Work below this runs on one thread; above it is cut in chunks of at least this.
+// Work below this runs on one thread; above it is cut in chunks of at least this. With vectors of
+// 128 bits: longer ones get through more in the time that it takes to wake a thread.
 constexpr double kChunkCost = 65'536;
 // Few enough that each reads memory in long runs, enough that threads end together.
 constexpr int64_t kChunksPerCore = 8, kFewChunks = 16, kMaxChunks = 256;
@@ -82,14 +84,17 @@ KernelBuilder::MemoryId KernelDraft::MemoryOf(MemValue value) const {
   return -1;
 }
 
-int64_t KernelDraft::MaxChunks() const {
-  return std::clamp(kChunksPerCore * target_.cores, kFewChunks, kMaxChunks);
+int64_t KernelDraft::ChunksOf(double work) const {
+  int64_t most = std::clamp(kChunksPerCore * target_.cores, kFewChunks, kMaxChunks);
+  double least =
+      kChunkCost * static_cast<double>(std::max<int64_t>(target_.vector_bits, 128)) / 128;
+  return std::min(static_cast<int64_t>(work / least), most);
 }
 
 int KernelDraft::LanesFor(int64_t width, int64_t size) const {
   if (target_.kind == program::TargetKind::kGpu) return 1;
   int64_t lanes = 4 * target_.vector_bits / 8 / std::max<int64_t>(width, 1);
-  lanes = std::min<int64_t>(lanes, 32);
+  lanes = std::min<int64_t>(lanes, width == 1 ? 64 : 32);
   while (lanes > size) lanes /= 2;
   return static_cast<int>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(lanes, 1))));
 }
@@ -119,7 +124,7 @@ Status KernelDraft::OverLanes(int64_t begin, int64_t end, int lanes, bool in_pla
     builder_.End();
     return {};
   }
-  int64_t rest = size % lanes, multiple = begin % lanes == 0 ? lanes : 1;
+  int64_t rest = size % lanes, multiple = std::gcd(lanes, begin);
   bool overlaps = rest != 0 && !in_place;
   int64_t stop = overlaps ? end : end - rest;
   if (stop - begin == lanes) {
@@ -128,7 +133,7 @@ Status KernelDraft::OverLanes(int64_t begin, int64_t end, int lanes, bool in_pla
     ValueId i = builder_.BeginLoop(LoopKind::kSerial, builder_.Int(begin), builder_.Int(stop),
                                    builder_.Int(lanes))[0];
     if (overlaps) i = builder_.Min(i, builder_.Int(end - lanes));
-    TRY(run(i, lanes, overlaps ? 1 : multiple));
+    TRY(run(i, lanes, overlaps ? std::gcd(multiple, end) : multiple));
     builder_.End();
   }
   // What is left by single vectors, then one by one.
@@ -208,8 +213,8 @@ Status KernelDraft::ForFlat(const LoopShape& shape, const Body& body) {
     return body(index);
   };
   double work = static_cast<double>(n) * shape.cost;
-  int64_t chunks = static_cast<int64_t>(work / kChunkCost);
-  chunks = std::min({chunks, MaxChunks(), n / std::max<int64_t>(lanes, 64)});
+  int64_t chunks = ChunksOf(work);
+  chunks = std::min(chunks, n / std::max<int64_t>(lanes, 64));
   if (shape.serial && n <= kStraightVectors * lanes) return StraightLanes(n, lanes, at);
   if (shape.serial || chunks <= 1) return OverLanes(n, lanes, shape.in_place, at);
   // Chunks of whole vectors; the last one takes what is left.
@@ -340,7 +345,7 @@ Status KernelDraft::ForNest(const LoopShape& shape, const Body& body) {
   Index index;
   index.coords.resize(rank);
   double work = static_cast<double>(n) * shape.cost;
-  int64_t chunks = std::min(static_cast<int64_t>(work / kChunkCost), MaxChunks());
+  int64_t chunks = ChunksOf(work);
   if (shape.serial || chunks <= 1) return NestFrom(shape, 0, minor, index, over_rows);
   // The outermost dimensions, as many as give enough chunks, make the grid.
   size_t split = 0;
@@ -384,9 +389,7 @@ Status KernelDraft::ForEachRow(const Dims& rows, double cost_of_row, bool serial
     return body(elements_.Coordinates(rows, linear));
   };
   if (n == 1) return at(b.Int(0));
-  int64_t chunks = std::min<int64_t>(
-      static_cast<int64_t>(static_cast<double>(n) * cost_of_row / kChunkCost), MaxChunks());
-  chunks = std::min(chunks, n);
+  int64_t chunks = std::min(ChunksOf(static_cast<double>(n) * cost_of_row), n);
   if (serial || chunks <= 1) {
     ValueId r = b.BeginLoop(LoopKind::kSerial, b.Int(0), b.Int(n), b.Int(1))[0];
     TRY(at(r));

@@ -89,7 +89,7 @@ class KernelDraft {
   // Over [0, size) without a loop, the last ones by fewer lanes.
   Status StraightLanes(int64_t size, int lanes, const std::function<Status(Coord)>& body);
   int LanesFor(int64_t width, int64_t size) const;
-  int64_t MaxChunks() const;  // that a loop is cut in for threads
+  int64_t ChunksOf(double work) const;  // that a loop is cut in for threads
   int RowLanes(const Dims& dims) const;
 
   // The step that launches it.

@@ -1,6 +1,7 @@
 #include "compiler/lower/element.h"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 
 #include "base/check.h"
@@ -22,36 +23,13 @@ constexpr int kChainDepth = 32;    // where elementwise chains are no longer wal
 constexpr int64_t kNearLanes = 4;  // distance of lanes that are read by runs
 
 bool SameCoord(const Coord& a, const Coord& b) {
-  return a.base == b.base && a.step == b.step;
+  return a.base == b.base && a.step == b.step && a.each == b.each;
 }
 
 bool SameIndex(const Index& a, const Index& b) {
   if (a.is_linear != b.is_linear) return false;
   if (a.is_linear) return SameCoord(a.linear, b.linear);
   return std::equal(a.coords.begin(), a.coords.end(), b.coords.begin(), b.coords.end(), SameCoord);
-}
-
-// Ends of ranges; beyond the sentinel nothing is known.
-int64_t Bounded(int64_t x) {
-  return std::clamp(x, -Coord::kUnknownCoord, Coord::kUnknownCoord);
-}
-
-bool IsKnown(int64_t x) {
-  return x > -Coord::kUnknownCoord && x < Coord::kUnknownCoord;
-}
-
-int64_t SumOfBounds(int64_t x, int64_t y, int64_t unknown) {
-  return IsKnown(x) && IsKnown(y) ? Bounded(x + y) : unknown;
-}
-
-int64_t ScaledBound(int64_t x, int64_t factor, int64_t unknown) {
-  int64_t product;
-  if (!IsKnown(x) || __builtin_mul_overflow(x, factor, &product)) return unknown;
-  return Bounded(product);
-}
-
-bool FitsS32(int64_t size) {
-  return size < (int64_t{1} << 31);
 }
 
 }  // namespace
@@ -72,170 +50,19 @@ void ElementEmitter::SetValue(const Instruction& instruction, Element value) {
   cached = {{}, value, b_.block(), 0};
 }
 
-// --- coordinates ---
-
-Coord ElementEmitter::Constant(int64_t value) const {
-  return {b_.Int(value), 0, value == 0 ? int64_t{1} << 40 : std::abs(value), value, value};
-}
-
-ValueId ElementEmitter::LaneValue(const Coord& coord, DType type) {
-  Type have = b_.type(coord.base);
-  if (have.lanes > 1) return b_.Cast(coord.base, type);
-  ValueId base = b_.Cast(coord.base, type);
-  if (coord.step == 0 || lanes_ == 1) return base;
-  ValueId lane = b_.Iota({type, lanes_});
-  if (coord.step != 1) lane = b_.Mul(lane, b_.Int(coord.step, {type, lanes_}));
-  return b_.Add(b_.Splat(base, lanes_), lane);
-}
-
-Coord ElementEmitter::Add(const Coord& a, const Coord& b) {
-  if (a.step == 0 && b_.IntConstant(a.base) == 0) return b;
-  if (b.step == 0 && b_.IntConstant(b.base) == 0) return a;
-  bool wide = b_.type(a.base).lanes > 1 || b_.type(b.base).lanes > 1;
-  int64_t multiple = std::gcd(a.multiple, b.multiple);
-  int64_t low = SumOfBounds(a.low, b.low, -Coord::kUnknownCoord);
-  int64_t high = SumOfBounds(a.high, b.high, Coord::kUnknownCoord);
-  if (!wide) {
-    Coord sum{b_.Add(a.base, b.base), a.step + b.step, multiple, low, high};
-    auto modulus_of = [](const Coord& c) { return std::max(c.modulus, c.multiple); };
-    auto residue_of = [](const Coord& c) { return c.modulus >= c.multiple ? c.residue : 0; };
-    std::optional<int64_t> x = b_.IntConstant(a.base), y = b_.IntConstant(b.base);
-    sum.modulus = x ? modulus_of(b) : y ? modulus_of(a) : std::gcd(modulus_of(a), modulus_of(b));
-    int64_t residue = (x ? *x : residue_of(a)) + (y ? *y : residue_of(b));
-    sum.residue = (residue % sum.modulus + sum.modulus) % sum.modulus;
-    return sum;
-  }
-  ValueId x = LaneValue(a, DType::kS64), y = LaneValue(b, DType::kS64);
-  Match(x, y);
-  return {b_.Add(x, y), 0, 1, low, high};
-}
-
-Coord ElementEmitter::AddConstant(const Coord& a, int64_t c) {
-  if (c == 0) return a;
-  return Add(a, Constant(c));
-}
-
-Coord ElementEmitter::Scale(const Coord& a, int64_t factor) {
-  if (factor == 1) return a;
-  int lanes = b_.type(a.base).lanes;
-  int64_t multiple = factor == 0 ? int64_t{1} << 40 : a.multiple * std::abs(factor);
-  if (multiple <= 0 || multiple > (int64_t{1} << 40)) multiple = std::abs(factor);
-  int64_t low = ScaledBound(factor < 0 ? a.high : a.low, factor, -Coord::kUnknownCoord);
-  int64_t high = ScaledBound(factor < 0 ? a.low : a.high, factor, Coord::kUnknownCoord);
-  return {b_.Mul(a.base, b_.Int(factor, {DType::kS64, lanes})), a.step * factor, multiple, low,
-          high};
-}
-
-// (base + step * lane) / d is base / d in all lanes when no lane leaves base's multiple of d.
-Coord ElementEmitter::Divide(const Coord& a, int64_t divisor) {
-  if (divisor == 1) return a;
-  int lanes = b_.type(a.base).lanes;
-  int64_t low = a.low >= 0 ? a.low / divisor : 0;
-  int64_t high = IsKnown(a.high) ? std::max<int64_t>(a.high, 0) / divisor : a.high;
-  if (lanes == 1 && (a.step == 0 || lanes_ == 1)) {
-    return {b_.Div(a.base, b_.Int(divisor)), 0,
-            a.multiple % divisor == 0 ? a.multiple / divisor : 1, low, high};
-  }
-  if (lanes == 1 && a.step > 0) {
-    int64_t span = a.step * (lanes_ - 1) + 1;  // lanes reach base + span - 1
-    int64_t common = std::gcd(a.multiple, divisor);
-    if (common >= span) return {b_.Div(a.base, b_.Int(divisor)), 0, 1, low, high};
-    if (a.step % divisor == 0 && a.multiple % divisor == 0) {
-      return {b_.Div(a.base, b_.Int(divisor)), a.step / divisor, a.multiple / divisor, low, high};
-    }
-  }
-  ValueId x = LaneValue(a, DType::kS64);
-  return {b_.Div(x, b_.Int(divisor, b_.type(x))), 0, 1, low, high};
-}
-
-Coord ElementEmitter::Remainder(const Coord& a, int64_t divisor) {
-  if (divisor == 1) return Constant(0);
-  if (a.low >= 0 && a.high < divisor) return a;
-  int lanes = b_.type(a.base).lanes;
-  int64_t low = 0, high = divisor - 1;
-  if (lanes == 1 && (a.step == 0 || lanes_ == 1)) {
-    return {b_.Rem(a.base, b_.Int(divisor)), 0, std::gcd(a.multiple, divisor), low, high};
-  }
-  if (lanes == 1 && a.step > 0) {
-    int64_t span = a.step * (lanes_ - 1) + 1;
-    int64_t common = std::gcd(a.multiple, divisor);
-    if (common >= span) return {b_.Rem(a.base, b_.Int(divisor)), a.step, common, low, high};
-    if (a.step % divisor == 0) return {b_.Rem(a.base, b_.Int(divisor)), 0, common, low, high};
-  }
-  ValueId x = LaneValue(a, DType::kS64);
-  return {b_.Rem(x, b_.Int(divisor, b_.type(x))), 0, 1, low, high};
-}
-
-Coord ElementEmitter::Linear(std::span<const int64_t> dims, const Index& index) {
-  if (index.is_linear) return index.linear;
-  Coord linear = Constant(0);
-  int64_t stride = 1;
-  for (size_t i = dims.size(); i-- > 0;) {
-    if (dims[i] != 1) linear = Add(Scale(index.coords[i], stride), linear);
-    stride *= dims[i];
-  }
-  return linear;
-}
-
-Index ElementEmitter::Coordinates(std::span<const int64_t> dims, const Index& index) {
-  if (!index.is_linear) return index;
-  Index result;
-  result.coords.resize(dims.size());
-  int64_t stride = 1;
-  size_t outermost = 0;
-  while (outermost < dims.size() && dims[outermost] == 1) ++outermost;
-  for (size_t i = dims.size(); i-- > 0;) {
-    if (dims[i] == 1) {
-      result.coords[i] = Constant(0);
-      continue;
-    }
-    Coord at = Divide(index.linear, stride);
-    result.coords[i] = i == outermost ? at : Remainder(at, dims[i]);
-    stride *= dims[i];
-  }
-  return result;
-}
-
-ValueId ElementEmitter::IsWithin(const Coord& coord, int64_t low, int64_t high,
-                                 int64_t size_known) {
-  bool check_low = low > 0 && coord.low < low;
-  bool check_high = high < size_known && coord.high >= high;
-  if (!check_low && !check_high) return -1;
-  DType type = FitsS32(size_known) && FitsS32(std::abs(high) + 1) ? DType::kS32 : DType::kS64;
-  bool wide = b_.type(coord.base).lanes > 1 || (coord.step != 0 && lanes_ > 1);
-  ValueId x = wide ? LaneValue(coord, type) : coord.base;
-  ValueId inside = -1;
-  if (check_low) inside = b_.Emit(Op::kGe, {x, b_.Int(low, b_.type(x))});
-  if (check_high) {
-    ValueId below = b_.Emit(Op::kLt, {x, b_.Int(high, b_.type(x))});
-    inside = inside < 0 ? below : b_.Emit(Op::kAnd, {inside, below});
-  }
-  return inside;
-}
-
-Coord ElementEmitter::Clamp(const Coord& coord, int64_t low, int64_t high) {
-  if (coord.low >= low && coord.high <= high) return coord;
-  bool wide = b_.type(coord.base).lanes > 1 || (coord.step != 0 && lanes_ > 1);
-  ValueId x = wide ? LaneValue(coord, DType::kS64) : coord.base;
-  Type type = b_.type(x);
-  if (coord.high > high) x = b_.Min(x, b_.Int(high, type));
-  if (coord.low < low) x = b_.Max(x, b_.Int(low, type));
-  return {x, 0, 1, low, high};
-}
-
-// u64 indices beyond the range of s64 are larger than any array.
-Coord ElementEmitter::FromElement(Element element) {
-  Type type = b_.type(element.re);
-  ValueId value = element.re;
-  if (type.dtype == DType::kU64) {
-    value = b_.Min(value, b_.Int(std::numeric_limits<int64_t>::max(), type));
-  }
-  Coord coord{b_.Cast(value, DType::kS64), 0, 1};
-  if (IsUnsigned(type.dtype)) coord.low = 0;
-  return coord;
-}
-
 // --- memory ---
+
+// Neighbouring lanes read the same element: a short run of elements, each in several lanes.
+ValueId ElementEmitter::LoadRepeated(KernelBuilder::MemoryId memory, const Coord& at) {
+  int elements = static_cast<int>((lanes_ + at.each - 1) / at.each);
+  ValueId part = b_.Load(memory, at.base, elements);
+  if (elements == 1) return b_.Splat(part, lanes_);
+  std::vector<int32_t> from;
+  for (int64_t lane = 0; lane < lanes_; ++lane) {
+    from.push_back(static_cast<int32_t>(lane / at.each));
+  }
+  return b_.Shuffle(part, part, from);
+}
 
 // Lanes a few elements from each other: the runs in which they lie, shuffled.
 ValueId ElementEmitter::LoadSpread(KernelBuilder::MemoryId memory, const Coord& at) {
@@ -259,12 +86,16 @@ ValueId ElementEmitter::LoadSpread(KernelBuilder::MemoryId memory, const Coord& 
 
 Element ElementEmitter::LoadAt(KernelBuilder::MemoryId memory, DType dtype, const Coord& at) {
   int64_t parts = IsComplex(dtype) ? 2 : 1;
-  bool gathers = b_.type(at.base).lanes > 1 || (lanes_ > 1 && at.step != 0 && at.step != 1);
+  bool runs = at.step == 0 || (at.step == 1 && at.each == 1);
+  bool gathers = b_.type(at.base).lanes > 1 || (lanes_ > 1 && !runs);
   bool one = !gathers && (lanes_ == 1 || at.step == 0);
   if (parts == 1) {
-    bool near = b_.type(at.base).lanes == 1 && std::abs(at.step) <= kNearLanes;
+    bool near = b_.type(at.base).lanes == 1 && std::abs(at.step) <= kNearLanes && at.each == 1;
+    bool repeats = gathers && b_.type(at.base).lanes == 1 && at.step == 1 &&
+                   std::has_single_bit(static_cast<uint64_t>(at.each));
+    if (repeats) return {LoadRepeated(memory, at), -1};
     if (gathers && near) return {LoadSpread(memory, at), -1};
-    if (gathers) return {b_.Load(memory, LaneValue(at, DType::kS64)), -1};
+    if (gathers) return {b_.Load(memory, LaneValue(at, LaneType(at))), -1};
     return {b_.Load(memory, at.base, one ? 1 : lanes_), -1};
   }
   if (one || gathers || lanes_ * 2 > program::kMaxLanes) {
@@ -285,7 +116,8 @@ Element ElementEmitter::LoadAt(KernelBuilder::MemoryId memory, DType dtype, cons
 
 void ElementEmitter::StoreAt(KernelBuilder::MemoryId memory, DType dtype, const Coord& at,
                              Element value, ValueId mask) {
-  bool scatters = b_.type(at.base).lanes > 1 || (lanes_ > 1 && at.step != 0 && at.step != 1);
+  bool runs = at.step == 0 || (at.step == 1 && at.each == 1);
+  bool scatters = b_.type(at.base).lanes > 1 || (lanes_ > 1 && !runs);
   bool one = !scatters && (lanes_ == 1 || at.step == 0);
   int lanes = one ? 1 : lanes_;
   auto spread = [&](ValueId v) { return b_.type(v).lanes == lanes ? v : b_.Splat(v, lanes); };
@@ -420,6 +252,10 @@ Result<Element> ElementEmitter::EmitUncached(const Instruction& instruction, con
   HloOp op = instruction.op();
   if (auto it = arguments_.find(&instruction); it != arguments_.end()) {
     return Emit(*it->second, index);
+  }
+  if (in_turn_ && IsAskedInTurn(instruction)) return EmitInTurn(instruction, index);
+  if (op == HloOp::kSelect && lanes_ > 1) {
+    if (auto chosen = TRY(EmitLeastOf(instruction, index))) return *chosen;
   }
   if (hlo::IsElementwise(op)) {
     std::vector<Element> args;

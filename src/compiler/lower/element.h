@@ -28,7 +28,8 @@ struct Element {
   ValueId im = -1;  // complex types
 };
 
-// A coordinate in all lanes: base + step * lane, or a value for each lane when base has lanes.
+// A coordinate in all lanes: base + step * (lane / each), or a value for each lane when base has
+// lanes.
 struct Coord {
   ValueId base = -1;
   int64_t step = 0;
@@ -36,8 +37,20 @@ struct Coord {
   // What is known of the values in all lanes: low <= value <= high.
   int64_t low = -kUnknownCoord, high = kUnknownCoord;
   int64_t modulus = 1, residue = 0;  // base is as much more than a multiple of modulus
+  int64_t each = 1;                  // neighbouring lanes with one value; 1 where step is 0
   static constexpr int64_t kUnknownCoord = int64_t{1} << 60;
 };
+
+inline bool FitsS32(int64_t size) {
+  return size < (int64_t{1} << 31);
+}
+// What a coordinate's lanes are computed in: vectors hold twice as many of 32 bits.
+inline DType LaneType(int64_t low, int64_t high) {
+  return low > -(int64_t{1} << 31) && FitsS32(high) ? DType::kS32 : DType::kS64;
+}
+inline DType LaneType(const Coord& c) {
+  return LaneType(c.low, c.high);
+}
 
 // Where an element stands: by its coordinates, or by its row-major number.
 struct Index {
@@ -95,8 +108,14 @@ class ElementEmitter {
   Coord FromElement(Element element);
   // The same, of an instruction: within its range.
   Result<Coord> EmitCoord(const hlo::Instruction& instruction, const Index& index);
+  // The same, clamped to [0, room].
+  Result<Coord> EmitClamped(const hlo::Instruction& instruction, const Index& index, int64_t room);
   // Where a dynamic slice starts: a scalar, clamped to [0, room].
   Result<Coord> EmitStart(const hlo::Instruction& start, int64_t room);
+
+  // Of `a and b`, `a or b` the second is computed only where the first does not decide, if it reads
+  // at an index of its own: for conditions of loops.
+  void AskInTurn() { in_turn_ = true; }
 
   KernelBuilder& builder() { return b_; }
   // Both with as many lanes as the wider one has.
@@ -127,7 +146,13 @@ class ElementEmitter {
                                        const Index& at, Operands range);
   Result<Element> EmitEither(ValueId condition, const std::function<Result<Element>()>& yes,
                              const std::function<Result<Element>()>& no);
+  Result<std::optional<Element>> EmitLeastOf(const hlo::Instruction& select, const Index& index);
+  bool IsAskedInTurn(const hlo::Instruction& instruction) const;
+  bool ReadsAtIndex(const hlo::Instruction& instruction) const;
+  Result<Element> EmitInTurn(const hlo::Instruction& instruction, const Index& index);
   bool IsRun(const Index& at, size_t d) const;
+  ValueId SmallLaneValue(const Coord& a, int64_t span, int64_t divisor);
+  ValueId LoadRepeated(KernelBuilder::MemoryId memory, const Coord& at);
   ValueId LoadSpread(KernelBuilder::MemoryId memory, const Coord& at);
   Element Spread(Element value);
   Result<Element> EmitGather(const hlo::Instruction& gather, const Index& index);
@@ -174,6 +199,7 @@ class ElementEmitter {
   // Parameters of fusions that are computed here: what they stand for.
   std::unordered_map<const hlo::Instruction*, const hlo::Instruction*> arguments_;
   int lanes_ = 1;
+  bool in_turn_ = false;
   std::unordered_map<const hlo::Instruction*, KernelBuilder::MemoryId> bound_;
   std::unordered_map<const hlo::Instruction*, Place> places_;  // of bound ones, where not row-major
   std::unordered_map<const hlo::Instruction*, std::vector<Cached>> cache_;

@@ -8,6 +8,7 @@
 namespace weft::compiler {
 
 using hlo::Instruction;
+using program::FitsInteger;
 using program::Op;
 using program::Type;
 using HloOp = hlo::Op;
@@ -20,6 +21,20 @@ Result<Coord> ElementEmitter::EmitCoord(const Instruction& instruction, const In
     coord.high = std::min(range->high, Coord::kUnknownCoord);
   }
   return coord;
+}
+
+// Many indices are clamped as they are, before they become wide.
+Result<Coord> ElementEmitter::EmitClamped(const Instruction& instruction, const Index& index,
+                                          int64_t room) {
+  Element element = TRY(Emit(instruction, index));
+  Type type = b_.type(element.re);
+  bool fits = BitWidth(type.dtype) == 32 && FitsInteger(room, type.dtype);
+  if (type.lanes == 1 || !fits) return Clamp(TRY(EmitCoord(instruction, index)), 0, room);
+  std::optional<ValueRange> range = ranges_ ? ranges_->Of(instruction) : std::nullopt;
+  if (!range || range->high > room) element.re = b_.Min(element.re, b_.Int(room, type));
+  bool negative = IsSigned(type.dtype) && (!range || range->low < 0);
+  if (negative) element.re = b_.Max(element.re, b_.Int(0, type));
+  return Coord{b_.Cast(element.re, FitsS32(room) ? DType::kS32 : DType::kS64), 0, 1, 0, room};
 }
 
 // Numpy's indices, x < 0 ? x + size : x, are nearly always in range as they are: that is asked
@@ -139,9 +154,9 @@ Result<Element> ElementEmitter::EmitGather(const Instruction& gather, const Inde
   }
   for (size_t k = 0; k < attrs.start_index_map.size(); ++k) {
     size_t d = static_cast<size_t>(attrs.start_index_map[k]);
-    Coord start = TRY(EmitCoord(*gather.operand(1), start_index(static_cast<int64_t>(k))));
     int64_t room = operand.dims()[d] - attrs.slice_sizes[d];
-    moved.coords[d] = Add(moved.coords[d], Clamp(start, 0, room));
+    Coord start = TRY(EmitClamped(*gather.operand(1), start_index(static_cast<int64_t>(k)), room));
+    moved.coords[d] = Add(moved.coords[d], start);
   }
   return Emit(*gather.operand(0), moved);
 }

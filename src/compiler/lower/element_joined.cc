@@ -11,6 +11,7 @@ namespace weft::compiler {
 
 using hlo::Instruction;
 using program::Op;
+using HloOp = hlo::Op;
 
 namespace {
 
@@ -24,7 +25,9 @@ bool ElementEmitter::IsRun(const Index& at, size_t d) const {
   if (lanes_ == 1) return false;
   for (size_t i = 0; i < at.coords.size(); ++i) {
     const Coord& c = at.coords[i];
-    if (b_.type(c.base).lanes > 1 || c.step != (i == d ? 1 : 0)) return false;
+    if (b_.type(c.base).lanes > 1 || c.step != (i == d ? 1 : 0) || c.each != 1) {
+      return false;
+    }
   }
   return true;
 }
@@ -50,6 +53,67 @@ Result<Element> ElementEmitter::EmitEither(ValueId condition,
   Element second = Spread(TRY(no()));
   std::vector<ValueId> after = b_.End(parts(second));
   return Element{after[0], after.size() > 1 ? after[1] : -1};
+}
+
+// The index of the least element, p or (q and x < y) ? x : y, as p ? x : q ? min(x, y) : y:
+// machines whose predicates are vectors have no logic for more lanes than a register has.
+Result<std::optional<Element>> ElementEmitter::EmitLeastOf(const Instruction& select,
+                                                           const Index& index) {
+  const Instruction *choice = select.operand(0), *x = select.operand(1), *y = select.operand(2);
+  bool plain = choice->op() == HloOp::kOr && choice->shape().rank() == select.shape().rank() &&
+               IsInteger(select.shape().dtype());
+  if (!plain) return std::nullopt;
+  auto less = [&](const Instruction* i) {
+    return i->op() == HloOp::kCompare && i->operand(0) == x && i->operand(1) == y &&
+           i->attrs<hlo::CompareAttrs>().direction == hlo::Direction::kLt;
+  };
+  for (int64_t k = 0; k < 2; ++k) {
+    const Instruction *first = choice->operand(1 - k), *both = choice->operand(k);
+    if (both->op() != HloOp::kAnd) continue;
+    for (int64_t n = 0; n < 2; ++n) {
+      if (!less(both->operand(n))) continue;
+      ValueId p = TRY(Emit(*first, index)).re, q = TRY(Emit(*both->operand(1 - n), index)).re;
+      ValueId a = TRY(Emit(*x, index)).re, b = TRY(Emit(*y, index)).re;
+      Match(a, b);
+      Element least = Select(q, {b_.Min(a, b), -1}, {b, -1});
+      return Select(p, {a, -1}, least);
+    }
+  }
+  return std::nullopt;
+}
+
+bool ElementEmitter::ReadsAtIndex(const Instruction& instruction) const {
+  constexpr size_t kMostLookedAt = 32;
+  std::vector<const Instruction*> reached = {&instruction};
+  for (size_t i = 0; i < reached.size() && i < kMostLookedAt; ++i) {
+    if (bound_.contains(reached[i])) continue;
+    HloOp op = reached[i]->op();
+    if (op == HloOp::kDynamicSlice || op == HloOp::kGather) return true;
+    for (const Instruction* operand : reached[i]->operands()) {
+      if (std::find(reached.begin(), reached.end(), operand) == reached.end()) {
+        reached.push_back(operand);
+      }
+    }
+  }
+  return false;
+}
+
+bool ElementEmitter::IsAskedInTurn(const Instruction& instruction) const {
+  bool logic = instruction.op() == HloOp::kAnd || instruction.op() == HloOp::kOr;
+  if (!logic || instruction.shape().dtype() != DType::kPred || lanes_ != 1) return false;
+  return instruction.shape().elements() == 1 &&
+         (ReadsAtIndex(*instruction.operand(0)) || ReadsAtIndex(*instruction.operand(1)));
+}
+
+Result<Element> ElementEmitter::EmitInTurn(const Instruction& instruction, const Index& index) {
+  const Instruction *first = instruction.operand(0), *second = instruction.operand(1);
+  if (!ReadsAtIndex(*second)) std::swap(first, second);
+  ValueId decides = TRY(Emit(*first, index)).re;
+  auto other = [&] { return Emit(*second, index); };
+  bool both = instruction.op() == HloOp::kAnd;
+  auto known = [&]() -> Result<Element> { return Element{b_.Pred(!both), -1}; };
+  if (both) return EmitEither(decides, other, known);
+  return EmitEither(decides, known, other);
 }
 
 Result<Element> ElementEmitter::EmitConcatenate(const Instruction& concatenate,

@@ -301,7 +301,11 @@ Result<Element> ElementEmitter::EmitElementwise(const Instruction& instruction, 
     case HloOp::kMultiply:
       if (from == DType::kPred) return Element{b_.Emit(Op::kAnd, {x, y}), -1};
       return binary(Op::kMul);
-    case HloOp::kDivide: return binary(Op::kDiv);
+    case HloOp::kDivide:
+      if (IsFloat(type.dtype) && b_.value(args[1].re).is_constant) {
+        return rounded(math::DivideByNumber(b_, x, b_.value(args[1].re).AsDouble()));
+      }
+      return binary(Op::kDiv);
     case HloOp::kRemainder: return IsFloat(from) ? rounded(math::Rem(b_, x, y)) : binary(Op::kRem);
     case HloOp::kMaximum:
       if (from == DType::kPred) return Element{b_.Emit(Op::kOr, {x, y}), -1};

@@ -187,7 +187,9 @@ LoopShape Lowering::ShapeOf(const KernelBody& body, const Dims& dims) const {
 }
 
 KernelDraft Lowering::NewDraft(const KernelBody& body) {
-  return KernelDraft(body.instruction->name(), program_, memory_, target_, &ranges_);
+  KernelDraft draft(body.instruction->name(), program_, memory_, target_, &ranges_);
+  if (in_condition_) draft.elements().AskInTurn();
+  return draft;
 }
 
 void Lowering::Finish(KernelDraft& draft, const KernelBody& body, Steps& steps) {
@@ -213,6 +215,7 @@ Status Lowering::LowerKernel(const Instruction& instruction, Steps& steps) {
       if (body.outputs.size() == 1) return LowerUpdate(body, steps);
       break;
     case HloOp::kConcatenate:
+      if (CanInterleave(body, root.shape().dims())) return LowerLoop(body, steps);
       if (body.outputs.size() == 1) return LowerConcatenate(body, steps);
       break;
     default: break;
@@ -222,6 +225,10 @@ Status Lowering::LowerKernel(const Instruction& instruction, Steps& steps) {
 }
 
 Status Lowering::LowerLoop(const KernelBody& body, Steps& steps) {
+  if (const Shape& made = body.outputs[0].inside->shape(); made.IsArray()) {
+    LoopShape whole = ShapeOf(body, made.dims());
+    if (!whole.flat && CanInterleave(body, whole.dims)) return LowerInterleaved(body, whole, steps);
+  }
   KernelDraft draft = NewDraft(body);
   draft.Declare(body.inputs, body.outputs);
   ElementEmitter& e = draft.elements();

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/str.h"
+#include "compiler/collectives.h"
 #include "compiler/lower/lowering.h"
 #include "compiler/trip_count.h"
 
@@ -187,7 +188,11 @@ bool IsOverwrittenUnread(const Instruction& i) {
 
 Status Lowering::LowerInstruction(const Instruction& i, Steps& steps) {
   if (IsOverwrittenUnread(i)) return {};
+  if (i.IsConstant() && !i.literal().IsValid()) {
+    return Unimplemented("constant: its value was left out of the text");
+  }
   if (i.IsParameter() || i.IsConstant() || IsForwarding(i)) return {};
+  if (i.op() == HloOp::kOutfeed) return {};  // nobody takes what the host gets
   switch (i.op()) {
     case HloOp::kWhile: return LowerWhile(i, steps);
     case HloOp::kConditional: return LowerConditional(i, steps);
@@ -198,6 +203,18 @@ Status Lowering::LowerInstruction(const Instruction& i, Steps& steps) {
     case HloOp::kSort: return LowerSort(i, steps);
     case HloOp::kCholesky: return LowerCholesky(i, steps);
     case HloOp::kTriangularSolve: return LowerTriangularSolve(i, steps);
+    case HloOp::kPartitionId:
+    case HloOp::kReplicaId: return LowerDeviceId(i, steps);
+    case HloOp::kSend: return LowerSend(i, steps);
+    case HloOp::kRecv: return LowerRecv(i, steps);
+    case HloOp::kRecvDone: return LowerRecvDone(i, steps);
+    case HloOp::kSendDone: return {};
+    case HloOp::kAllGather:
+    case HloOp::kAllReduce:
+    case HloOp::kAllToAll:
+    case HloOp::kCollectiveBroadcast:
+    case HloOp::kCollectivePermute:
+    case HloOp::kReduceScatter: return LowerCollective(i, steps);
     case HloOp::kFft:
     case HloOp::kTopK:
     case HloOp::kRng:
@@ -294,7 +311,9 @@ Status Lowering::LowerWhile(const Instruction& loop, Steps& steps) {
   double serial_cost = kSerialLoopCost * static_cast<double>(target_.vector_bits) / 128;
   serial_ = serial_ || CostOf(*attrs.body) + CostOf(*attrs.condition) < serial_cost;
   program::WhileStep op;
+  in_condition_ = true;
   TRY(LowerComputation(*attrs.condition, op.condition));
+  in_condition_ = false;
   TRY(LowerComputation(*attrs.body, op.body));
   serial_ = outer;
   NextRound(loop, op, steps);
@@ -332,6 +351,7 @@ Status Lowering::LowerConditional(const Instruction& conditional, Steps& steps) 
 
 Result<program::Program> Lowering::Run() {
   program_.name = module_.name();
+  program_.devices = DeviceCount(module_);
   memory_.Assign(program_);
   const hlo::Computation& entry = *module_.entry();
   TRY(LowerComputation(entry, program_.steps));

@@ -148,5 +148,19 @@ ENTRY main {
   EXPECT_NE(reason.find("after result 0 is written at"), std::string::npos) << reason;
 }
 
+// A run is cancelled between steps, so no step holds all rounds of a long loop.
+TEST(Loops, LongOnesAreSeveralSteps) {
+  auto launches = [](int trips) {
+    auto module = hlo::ParseModule(LoopOver("f32[65536]", trips, "  y = f32[65536] sine(x)\n"));
+    EXPECT_TRUE(module) << module.error().ToString();
+    auto compiled = Compile(**module, {}, program::TargetInfo::GenericCpu(), {});
+    EXPECT_TRUE(compiled) << compiled.error().ToString();
+    EXPECT_TRUE(Verify(compiled->program));
+    return compiled->program.steps.size();
+  };
+  EXPECT_LE(launches(200), 4u);
+  EXPECT_GE(launches(32768), 32u);
+}
+
 }  // namespace
 }  // namespace weft::compiler

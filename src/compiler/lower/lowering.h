@@ -83,6 +83,9 @@ class Lowering {
                            std::span<const size_t> wanted, const ReduceDims& dims, Steps& steps);
   // row.cc: reductions along rows with what is computed from their results.
   Status LowerRows(const KernelBody& body, const RowSpace& space, Steps& steps);
+  // interleave.cc: a loop over an array with few elements along its minor dimension.
+  bool CanInterleave(const KernelBody& body, const Dims& dims) const;
+  Status LowerInterleaved(const KernelBody& body, const LoopShape& whole, Steps& steps);
   // transpose.cc: a loop whose root is a transpose, by tiles.
   bool CanTile(const KernelBody& body) const;
   Status LowerTiles(const KernelBody& body, Steps& steps);
@@ -109,6 +112,13 @@ class Lowering {
   Status LowerSort(const hlo::Instruction& sort, Steps& steps);
   Status LowerOrderedSort(const hlo::Instruction& sort, const SortOrder& order,
                           std::vector<program::Attr> list, Steps& steps);
+  // collectives.cc
+  Status LowerCollective(const hlo::Instruction& collective, Steps& steps);
+  Status LowerDeviceId(const hlo::Instruction& id, Steps& steps);
+  Status LowerSend(const hlo::Instruction& send, Steps& steps);
+  Status LowerRecv(const hlo::Instruction& recv, Steps& steps);
+  Status LowerRecvDone(const hlo::Instruction& done, Steps& steps);
+  void FillZeroes(MemValue value, const hlo::Instruction& at, Steps& steps);
   // linalg.cc
   Status LowerCholesky(const hlo::Instruction& cholesky, Steps& steps);
   Status LowerTriangularSolve(const hlo::Instruction& solve, Steps& steps);
@@ -138,7 +148,8 @@ class Lowering {
   Ranges ranges_;
   program::Program program_;
   UniqueKernels kernels_;
-  bool serial_ = false;  // inside a loop that is to run as one native function
+  bool in_condition_ = false;  // of a loop
+  bool serial_ = false;        // inside a loop that is to run as one native function
   bool in_loop_ = false;
   std::vector<CopyNote> copies_;
   int scratch_count_ = 0;

@@ -214,8 +214,10 @@ std::vector<Element> RowReducer::Unpack(std::span<const ValueId> values) {
   return elements;
 }
 
-// Halves: lane i with lane i + n/2.
-Result<std::vector<Element>> RowReducer::CombineLanes(std::vector<Element> acc, int lanes) {
+// Halves: lane i with lane i + n/2; with those of the rest of the row, where it is as long.
+Result<std::vector<Element>> RowReducer::CombineLanes(std::vector<Element> acc, int lanes,
+                                                      const RestOfRow* rest) {
+  int64_t at = rest == nullptr ? 0 : rest->from;
   for (int half = lanes / 2; half >= 1; half /= 2) {
     std::vector<int32_t> low, high;
     for (int i = 0; i < half; ++i) {
@@ -232,6 +234,10 @@ Result<std::vector<Element>> RowReducer::CombineLanes(std::vector<Element> acc, 
     }
     e_.set_lanes(half);
     acc = Unpack(Pack(TRY(Combine(a, b)), half));
+    if (rest == nullptr || ((rest->to - at) & half) == 0) continue;
+    Coord j{b_.Add(rest->begin, b_.Int(at)), half > 1 ? 1 : 0, half, 0, dims_.length - 1};
+    acc = Unpack(Pack(TRY(Accumulate(*rest->row, j, std::move(acc))), half));
+    at += half;
   }
   e_.set_lanes(1);
   return acc;
@@ -300,10 +306,19 @@ Result<std::vector<Element>> RowReducer::Row(const Index& row, ValueId begin, in
     return Combine(std::move(acc), TRY(CombineLanes(Unpack(std::span(after).first(half)), lanes)));
   }
   if (main > 0) {
-    std::vector<Element> lanes_acc = TRY(loop(0, main, lanes, TRY(Starts())));
-    acc = TRY(Combine(std::move(acc), TRY(CombineLanes(lanes_acc, lanes))));
+    std::vector<Element> lanes_acc = TRY(Starts());
+    if (main == lanes) {
+      e_.set_lanes(lanes);
+      Coord j{begin, 1, lanes, 0, dims_.length - 1};
+      lanes_acc = Unpack(Pack(TRY(Accumulate(row, j, std::move(lanes_acc))), lanes));
+    } else {
+      lanes_acc = TRY(loop(0, main, lanes, std::move(lanes_acc)));
+    }
+    RestOfRow rest{&row, begin, main, size};
+    acc = TRY(Combine(std::move(acc), TRY(CombineLanes(lanes_acc, lanes, &rest))));
+  } else if (size > 0) {
+    acc = TRY(loop(0, size, 1, std::move(acc)));
   }
-  if (main < size) acc = TRY(loop(main, size, 1, std::move(acc)));
   return acc;
 }
 

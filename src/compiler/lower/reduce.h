@@ -65,7 +65,14 @@ class RowReducer {
  private:
   Index At(const Index& row, const Coord& j);
   Result<std::vector<Element>> AccumulateAt(const Index& index, std::vector<Element> acc);
-  Result<std::vector<Element>> CombineLanes(std::vector<Element> acc, int lanes);
+  // What does not fill lanes: elements [from, to) of the part of a row that begins at `begin`.
+  struct RestOfRow {
+    const Index* row;
+    ValueId begin;
+    int64_t from, to;
+  };
+  Result<std::vector<Element>> CombineLanes(std::vector<Element> acc, int lanes,
+                                            const RestOfRow* rest = nullptr);
 
   KernelDraft& draft_;
   ElementEmitter& e_;

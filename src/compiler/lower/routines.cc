@@ -199,10 +199,16 @@ Status Lowering::LowerRoutine(const Instruction& i, Steps& steps) {
     case HloOp::kRngBitGenerator: {
       static constexpr const char* kNames[] = {"default", "three_fry", "philox"};
       const auto& attrs = i.attrs<hlo::RngBitGeneratorAttrs>();
-      steps.push_back(
-          Routine("rng_bit_generator", i,
-                  {{"dims", ToVector(i.shape().tuple_element(1).dims())},
-                   {"algorithm", std::string(kNames[static_cast<int>(attrs.algorithm)])}}));
+      bool alone = !i.shape().IsTuple();  // the bits, without the next state
+      const Shape& bits = alone ? i.shape() : i.shape().tuple_element(1);
+      Step step = Routine("rng_bit_generator", i,
+                          {{"dims", ToVector(bits.dims())},
+                           {"algorithm", std::string(kNames[static_cast<int>(attrs.algorithm)])}});
+      if (alone) {
+        program::BufferId next = Scratch(i.operand(0)->shape(), "next_state");
+        step.uses.insert(step.uses.begin() + 1, Out(program_, next));
+      }
+      steps.push_back(std::move(step));
       return {};
     }
     case HloOp::kConvolution: {

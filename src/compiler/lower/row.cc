@@ -224,14 +224,18 @@ Status Lowering::LowerRows(const KernelBody& body, const RowSpace& space, Steps&
         int64_t minor = columns.back();
         int lanes = draft.LanesFor(shape.width, minor);
         if (minor != space.length && minor % lanes != 0) lanes = 1;
-        TRY(draft.OverLanes(space.length, lanes, shape.in_place, [&](Coord j) -> Status {
+        auto at = [&](Coord j) -> Status {
           Index linear, index = row;
           linear.is_linear = true;
           linear.linear = j;
           Index inner = e.Coordinates(columns, linear);
           for (const Coord& c : inner.coords) index.coords.push_back(c);
           return store(index);
-        }));
+        };
+        // Short rows by the vectors that wrote what is kept of them.
+        bool straight = columns.size() == 1 && space.length < 2 * lanes;
+        TRY(straight ? draft.StraightLanes(space.length, lanes, at)
+                     : draft.OverLanes(space.length, lanes, shape.in_place, at));
       }
       for (size_t k = 0; k < arrays.size(); ++k) {
         e.BindAt(*plan.Kept(stage)[k], arrays[k], column_of);

@@ -129,11 +129,44 @@ class ScatterLoops {
       }
       auto check = [&](ValueId ok) { inside = inside < 0 ? ok : b_.Emit(Op::kAnd, {inside, ok}); };
       int64_t last = operand().dim(d) - size;
-      if (c.low < 0) check(b_.Emit(Op::kGe, {c.base, b_.Int(0)}));
-      if (c.high > last) check(b_.Emit(Op::kLe, {c.base, b_.Int(last)}));
+      ValueId plain = c.low < 0 && last >= 0 ? BeforeWrap(c.base) : -1;
+      if (plain >= 0) {
+        check(FromPlain(plain, last, c));
+      } else {
+        if (c.low < 0) check(b_.Emit(Op::kGe, {c.base, b_.Int(0)}));
+        if (c.high > last) check(b_.Emit(Op::kLe, {c.base, b_.Int(last)}));
+      }
       start.coords[static_cast<size_t>(d)] = c;
     }
     return inside;
+  }
+
+  // The x of an index x < 0 ? x + size : x; -1: it is none.
+  ValueId BeforeWrap(ValueId index) const {
+    const program::Instr* cast = b_.DefinitionOf(index);
+    if (cast == nullptr || cast->op != Op::kCast || cast->type.lanes != 1) return -1;
+    const program::Instr* select = b_.DefinitionOf(cast->args[0]);
+    if (select == nullptr || select->op != Op::kSelect) return -1;
+    ValueId x = select->args[2];
+    const program::Instr* negative = b_.DefinitionOf(select->args[0]);
+    bool wraps = negative != nullptr && negative->op == Op::kLt && negative->args[0] == x &&
+                 b_.IntConstant(negative->args[1]) == 0 && IsSigned(b_.type(x).dtype);
+    return wraps ? x : -1;
+  }
+
+  // Nearly always the index is in range as it is: that is asked first, so that the others cost
+  // nothing. Whether it is in range; the coordinate is then within it.
+  ValueId FromPlain(ValueId x, int64_t last, Coord& c) {
+    ValueId plain = b_.Cast(x, DType::kS64);
+    program::Type wide{DType::kU64, 1};
+    b_.BeginIf(b_.Emit(Op::kLe, {b_.Cast(plain, wide.dtype), b_.Int(last, wide)}));
+    b_.BeginElse(std::vector<ValueId>{plain, b_.Pred(true)});
+    ValueId low = b_.Emit(Op::kGe, {c.base, b_.Int(0)});
+    ValueId high = b_.Emit(Op::kLe, {c.base, b_.Int(last)});
+    std::vector<ValueId> chosen =
+        b_.End(std::vector<ValueId>{c.base, b_.Emit(Op::kAnd, {low, high})});
+    c = {chosen[0], 0, 1, 0, last};
+    return chosen[1];
   }
 
   Status Window(const Index& at, const Index& start) {

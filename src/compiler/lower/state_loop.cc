@@ -18,7 +18,11 @@ using HloOp = hlo::Op;
 namespace {
 
 constexpr int64_t kLeastElements = 256;
-constexpr int64_t kMostRounds = 1 << 16;  // longer loops are to be interruptible
+constexpr int64_t kMostRounds = 1 << 16;
+// A run is cancelled between steps: a long loop is several, of this much work (units of
+// ElementCost, some 50 ms on one core), each of enough rounds for loads and stores not to count.
+constexpr double kPieceCost = 2e8;
+constexpr int64_t kLeastRounds = 256;
 constexpr size_t kMostMembers = 200;
 constexpr size_t kMostStates = 8;
 
@@ -180,26 +184,46 @@ Result<bool> Lowering::LowerStateLoop(const Instruction& loop, Steps& steps) {
     MemValue value = state[static_cast<size_t>(read->tuple_index())];
     body.inputs.push_back({read, value >= 0 ? value : memory_.Leaf(*read)});
   }
-  // The arrays, and then the scalars alone, as they are after the last round.
-  for (bool arrays : {true, false}) {
-    const std::vector<int64_t>& changed = arrays ? found.arrays : found.scalars;
-    if (changed.empty()) continue;
-    body.outputs.clear();
-    for (int64_t k : changed) {
-      body.outputs.push_back({root.operand(k), state[static_cast<size_t>(k)]});
+  // The arrays, and then the scalars alone, as they are after the last of some rounds.
+  auto run = [&](int64_t rounds, Steps& into) -> Status {
+    for (bool arrays : {true, false}) {
+      const std::vector<int64_t>& changed = arrays ? found.arrays : found.scalars;
+      if (changed.empty()) continue;
+      body.outputs.clear();
+      for (int64_t k : changed) {
+        body.outputs.push_back({root.operand(k), state[static_cast<size_t>(k)]});
+      }
+      LoopShape shape = ShapeOf(body, arrays ? found.dims : Dims());
+      shape.in_place = true;
+      shape.cost *= static_cast<double>(rounds);
+      // Much state: fewer lanes, so that it stays in registers.
+      if (found.arrays.size() > 2 || found.reads.size() > 4) shape.width *= 2;
+      KernelDraft draft = NewDraft(body);
+      draft.Declare(body.inputs, body.outputs);
+      TRY(draft.ForEach(shape, [&](const Index& index) {
+        return EmitRounds(draft, loop, found.reads, arrays, rounds, index);
+      }));
+      Finish(draft, body, into);
     }
-    LoopShape shape = ShapeOf(body, arrays ? found.dims : Dims());
-    shape.in_place = true;
-    shape.cost *= static_cast<double>(*trips);
-    // Much state: fewer lanes, so that it stays in registers.
-    if (found.arrays.size() > 2 || found.reads.size() > 4) shape.width *= 2;
-    KernelDraft draft = NewDraft(body);
-    draft.Declare(body.inputs, body.outputs);
-    TRY(draft.ForEach(shape, [&](const Index& index) {
-      return EmitRounds(draft, loop, found.reads, arrays, *trips, index);
-    }));
-    Finish(draft, body, steps);
+    return {};
+  };
+  double round_cost = static_cast<double>(elements) * ShapeOf(body, found.dims).cost;
+  int64_t rounds = std::max(kLeastRounds, static_cast<int64_t>(kPieceCost / round_cost));
+  if (rounds >= *trips) {
+    TRY(run(*trips, steps));
+    return true;
   }
+  for (int64_t fewer = rounds; fewer > rounds / 2; --fewer) {  // preferably pieces of one size
+    if (*trips % fewer != 0) continue;
+    rounds = fewer;
+    break;
+  }
+  Steps piece;
+  TRY(run(rounds, piece));
+  for (int64_t i = 0; i < *trips / rounds; ++i) {
+    steps.insert(steps.end(), piece.begin(), piece.end());
+  }
+  if (*trips % rounds > 0) TRY(run(*trips % rounds, steps));
   return true;
 }
 

@@ -2,6 +2,7 @@
 #include "compiler/passes/bound_shapes.h"
 
 #include <algorithm>
+#include <map>
 
 #include "base/str.h"
 #include "compiler/passes.h"
@@ -56,9 +57,13 @@ int64_t TopElements(const Shape& shape) {
   return shape.IsTuple() ? shape.tuple_size() : 1;
 }
 
+// State of loops, by name, that gets sizes in the body alone.
+using LateSizes = std::map<std::string, std::vector<PassedSize>>;
+
 class Bounding {
  public:
-  explicit Bounding(hlo::Module& module) : module_(module) {}
+  // `late` is added to when a loop is found to have such state; the error of Run then says nothing.
+  Bounding(hlo::Module& module, LateSizes& late) : module_(module), late_(late) {}
 
   Status Run() {
     Computation& entry = *module_.entry();
@@ -197,11 +202,15 @@ class Bounding {
     AddDynamicDims(attrs.body->parameter(0)->shape(), passed);
     AddDynamicDims(attrs.body->root()->shape(), passed);
     AddKnownDims(known_.Of(*loop->operand(0)), passed);
+    if (auto late = late_.find(loop->name()); late != late_.end()) {
+      for (const PassedSize& size : late->second) {
+        if (std::ranges::find(passed, size) == passed.end()) passed.push_back(size);
+      }
+    }
     if (passed.empty()) {
       TRY(Walk(*attrs.condition));
       TRY(Walk(*attrs.body));
-      if (!AnyIsSized(known_.Of(*attrs.body->root()))) return {};
-      return Unimplemented("while: no native lowering of state that gets sizes in the loop");
+      return CheckPassed(*loop, passed);
     }
     Builder b(*loop->parent(), loop, loop);
     loop->ReplaceOperand(0, TRY(Extended(b, loop->operand(0), passed)));
@@ -209,14 +218,22 @@ class Bounding {
     TRY(Walk(*attrs.condition));
     TRY(Extend(attrs.body->parameter(0), passed));
     TRY(Walk(*attrs.body));
-    std::vector<PassedSize> made;
-    AddKnownDims(known_.Of(*attrs.body->root()), made);
-    for (const PassedSize& size : made) {
-      if (std::ranges::find(passed, size) != passed.end()) continue;
-      return Unimplemented("while: no native lowering of state that gets sizes in the loop");
-    }
+    TRY(CheckPassed(*loop, passed));
     TRY(ExtendRoot(*attrs.body, passed));
     return Extend(loop, passed);
+  }
+
+  // All sizes that the body makes go to the next round.
+  Status CheckPassed(const Instruction& loop, std::span<const PassedSize> passed) {
+    std::vector<PassedSize> made;
+    AddKnownDims(known_.Of(*loop.attrs<hlo::WhileAttrs>().body->root()), made);
+    std::erase_if(made, [&](const PassedSize& size) {
+      return std::ranges::find(passed, size) != passed.end();
+    });
+    if (made.empty()) return {};
+    std::vector<PassedSize>& late = late_[loop.name()];
+    late.insert(late.end(), made.begin(), made.end());
+    return Unimplemented("while: state that gets sizes in the loop");
   }
 
   Status WalkConditional(Instruction* conditional) {
@@ -277,8 +294,33 @@ class Bounding {
   }
 
   hlo::Module& module_;
+  LateSizes& late_;
   KnownSizes known_;
 };
+
+bool HasLoops(const hlo::Module& module) {
+  for (const auto& computation : module.computations()) {
+    for (const Instruction* i : *computation) {
+      if (i->op() == Op::kWhile) return true;
+    }
+  }
+  return false;
+}
+
+// Tried on copies until no loop has more state with sizes.
+LateSizes FindLateSizes(const hlo::Module& module) {
+  LateSizes late;
+  auto count = [&] {
+    size_t sizes = 0;
+    for (const auto& [name, passed] : late) sizes += passed.size();
+    return sizes;
+  };
+  if (!HasLoops(module)) return late;
+  for (size_t before = 0;; before = count()) {
+    std::unique_ptr<hlo::Module> copy = hlo::CloneModule(module);
+    if (Bounding(*copy, late).Run() || count() == before) return late;
+  }
+}
 
 bool NeedsBounding(const hlo::Module& module) {
   for (const auto& computation : module.computations()) {
@@ -294,7 +336,8 @@ bool NeedsBounding(const hlo::Module& module) {
 Result<bool> BoundDynamicShapes(hlo::Module& module, const PassContext& context) {
   if (!NeedsBounding(module)) return false;
   TRY(SeparateComputations(module, context));
-  TRY(Bounding(module).Run());
+  LateSizes late = FindLateSizes(module);
+  TRY(Bounding(module, late).Run());
   return true;
 }
 

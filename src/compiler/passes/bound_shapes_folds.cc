@@ -180,6 +180,62 @@ Result<BoundValue> BoundSort(Instruction* i, const KnownSizes& known) {
   return BoundValue{value, leaves};
 }
 
+// The first of all values in order, or the last.
+Result<Instruction*> Extreme(Builder& b, DType t, bool last) {
+  Literal value(Shape::Scalar(t));
+  if (IsFloat(t) && BitWidth(t) >= 8) {
+    // NaN of either sign.
+    std::fill_n(value.mutable_data(), ByteWidth(t), std::byte{0xff});
+    if (last) value.mutable_data()[ByteWidth(t) - 1] = std::byte{0x7f};
+  } else if (IsInteger(t) || t == DType::kPred) {
+    bool is_signed = IsSigned(t);
+    int bits = BitWidth(t) - (is_signed ? 1 : 0);
+    uint64_t most = bits >= 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
+    value.SetInt(0, static_cast<int64_t>(last ? most : is_signed ? ~most : 0));
+  } else {
+    return Unimplemented("no native lowering of dynamic shapes of ", Name(t));
+  }
+  return b.Constant(std::move(value));
+}
+
+// Filler comes behind all elements.
+Result<BoundValue> BoundTopK(Instruction* i, const KnownSizes& known) {
+  Sizes own = known.OfArray(*i->operand(0)), kept = own, last(own.size(), nullptr);
+  std::swap(kept.back(), last.back());
+  if (IsSized(last)) {
+    Builder b(*i->parent(), i, i);
+    bool largest = i->attrs<hlo::TopKAttrs>().largest;
+    Instruction* filler = TRY(Extreme(b, i->operand(0)->shape().dtype(), !largest));
+    i->ReplaceOperand(0, TRY(FillBeyond(b, i->operand(0), last, filler)));
+  }
+  return BoundValue{i, {kept, kept}};
+}
+
+// Filler is not selected, and nothing is scattered for windows beyond the sizes.
+Result<BoundValue> BoundSelectAndScatter(Instruction* i, const KnownSizes& known) {
+  const auto& attrs = i->attrs<hlo::SelectAndScatterAttrs>();
+  const Instruction& order = *attrs.select->root();
+  if (order.op() != Op::kCompare || !order.operand(0)->IsParameter()) {
+    return Unimplemented("select-and-scatter: no native lowering of dynamic shapes");
+  }
+  hlo::Direction direction = order.attrs<hlo::CompareAttrs>().direction;
+  bool first = order.operand(0)->parameter_number() == 0;
+  bool greater = direction == hlo::Direction::kGe || direction == hlo::Direction::kGt;
+  Builder b(*i->parent(), i, i);
+  Sizes own = known.OfArray(*i->operand(0)), source = known.OfArray(*i->operand(1));
+  DType t = i->operand(0)->shape().dtype();
+  bool high = greater != first;
+  Instruction* filler = IsFloat(t)
+                            ? b.ScalarConstant(t, high ? std::numeric_limits<double>::infinity()
+                                                       : -std::numeric_limits<double>::infinity())
+                            : TRY(Extreme(b, t, high));
+  i->ReplaceOperand(0, TRY(FillBeyond(b, i->operand(0), own, filler)));
+  Instruction* neutral = NeutralOf(b, *attrs.scatter, i->operand(2));
+  neutral = TRY(b.Convert(neutral, i->operand(1)->shape().dtype()));
+  i->ReplaceOperand(1, TRY(FillBeyond(b, i->operand(1), source, neutral)));
+  return BoundValue{i, {own}};
+}
+
 }  // namespace
 
 bool IsFold(Op op) {
@@ -192,6 +248,8 @@ Result<BoundValue> BoundFold(Instruction* i, const KnownSizes& known) {
     case Op::kReduce: return BoundReduce(i, known);
     case Op::kReduceWindow: return BoundReduceWindow(i, known);
     case Op::kSort: return BoundSort(i, known);
+    case Op::kTopK: return BoundTopK(i, known);
+    case Op::kSelectAndScatter: return BoundSelectAndScatter(i, known);
     case Op::kDot:
     case Op::kConvolution: return BoundContraction(i, known);
     default: return Unimplemented(hlo::Mnemonic(i->op()), ": no native lowering of dynamic shapes");

@@ -54,6 +54,17 @@ Result<bool> ExpandConditional(Instruction* i) {
   return true;
 }
 
+// What fed the conditionals alone, such as tuples.
+void RemoveLeftovers(Computation& function) {
+  std::vector<Instruction*> all = function.Snapshot();
+  for (auto i = all.rbegin(); i != all.rend(); ++i) {
+    if ((*i)->users().empty() && !(*i)->IsRoot() && !(*i)->IsParameter() &&
+        !HasSideEffect((*i)->op())) {
+      function.Remove(*i);
+    }
+  }
+}
+
 Result<bool> ExpandConditionalsIn(Computation& function) {
   bool changed = false, again = true;
   while (again) {
@@ -62,6 +73,7 @@ Result<bool> ExpandConditionalsIn(Computation& function) {
       if (i->op() == Op::kConditional && TRY(ExpandConditional(i))) changed = again = true;
     }
   }
+  if (changed) RemoveLeftovers(function);
   return changed;
 }
 

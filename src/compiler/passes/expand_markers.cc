@@ -1,5 +1,6 @@
 #include "compiler/passes/expand_ops.h"
 #include "hlo/clone.h"
+#include "hlo/ops/called.h"
 
 namespace weft::compiler {
 namespace {
@@ -69,11 +70,61 @@ Result<bool> ExpandDynamicReshape(Instruction* i) {
   return true;
 }
 
+// A tuple of constants.
+Result<Instruction*> ElementsOf(Builder& b, const Literal& value) {
+  if (!value.shape().IsTuple()) return b.Constant(value);
+  std::vector<Instruction*> elements;
+  for (const Literal& element : value.tuple()) elements.push_back(TRY(ElementsOf(b, element)));
+  return b.Tuple(elements);
+}
+
+Result<bool> ExpandConstant(Instruction* i) {
+  if (!i->shape().IsTuple() || !i->literal().IsValid()) return false;
+  Builder b(*i->parent(), i, i);
+  hlo::ReplaceInstruction(i, TRY(ElementsOf(b, i->literal())));
+  return true;
+}
+
+Result<Instruction*> SliceOfRow(Builder& b, Instruction* row, int64_t begin, int64_t end) {
+  hlo::SliceAttrs attrs;
+  attrs.slice = {{begin, end, 1}};
+  return b.Add(Op::kSlice, {row}, hlo::Attrs(std::move(attrs)));
+}
+
+// Words of the state that the algorithm does not use stay as they are.
+Result<bool> ExpandRngBitGenerator(Instruction* i) {
+  const Shape state = i->operand(0)->shape();
+  const auto& attrs = i->attrs<hlo::RngBitGeneratorAttrs>();
+  if (state.dtype() != DType::kU64 && state.dtype() != DType::kU32) return false;
+  int64_t words = attrs.algorithm == hlo::RngAlgorithm::kThreeFry ? 2 : 3;
+  int64_t used = words * 8 / ByteWidth(state.dtype()), all = state.elements();
+  if (all <= used) return false;
+  Builder b(*i->parent(), i, i);
+  Instruction* row = TRY(b.Reshape(i->operand(0), std::vector<int64_t>{all}));
+  Instruction* first = TRY(SliceOfRow(b, row, 0, used));
+  bool tuple = i->shape().IsTuple();
+  Shape shape = hlo::StripLayout(i->shape());
+  if (tuple) shape.mutable_tuple()[0] = first->shape();
+  Instruction* made = TRY(b.Add(Op::kRngBitGenerator, std::span(&first, 1), i->attrs(), &shape));
+  if (tuple) {
+    Instruction* parts[] = {TRY(b.GetTupleElement(made, 0)), TRY(SliceOfRow(b, row, used, all))};
+    hlo::DimensionsAttrs along;
+    along.dimensions = {0};
+    Instruction* next = TRY(b.Add(Op::kConcatenate, parts, hlo::Attrs(std::move(along))));
+    Instruction* both[] = {TRY(b.Reshape(next, state.dims())), TRY(b.GetTupleElement(made, 1))};
+    made = TRY(b.Tuple(both));
+  }
+  hlo::ReplaceInstruction(i, made);
+  return true;
+}
+
 }  // namespace
 
 Result<bool> ExpandMarkers(Instruction* i) {
   switch (i->op()) {
     case Op::kDomain: ReplaceWithValue(i, i->operand(0)); return true;
+    case Op::kConstant: return ExpandConstant(i);
+    case Op::kRngBitGenerator: return ExpandRngBitGenerator(i);
     case Op::kAddDependency: return ExpandAddDependency(i);
     case Op::kGetDimensionSize: return ExpandGetDimensionSize(i);
     case Op::kSetDimensionSize: return ExpandSetDimensionSize(i);

@@ -16,10 +16,14 @@ Result<bool> ExpandBatchNorm(hlo::Instruction* i, ScalarFunctions& functions);
 // Collectives in which every device is alone: identities. partition-id and replica-id where there
 // is one: 0.
 Result<bool> ExpandCollectives(hlo::Instruction* i);
+// Collectives between several devices: the same with parts that lie one after the other; of
+// reductions that are more than one op, all-gathers.
+Result<bool> ExpandDeviceCollectives(hlo::Instruction* i);
 // Custom calls that only annotate: their operand. Those that are an op by another name: the op.
 Result<bool> ExpandCustomCalls(hlo::Instruction* i);
-// domain, add-dependency (as control dependencies), get-dimension-size, set-dimension-size and
-// dynamic-reshape of static shapes.
+// tuples of constants, states of rng-bit-generator that are too long, domain, add-dependency (as
+// control dependencies), get-dimension-size, set-dimension-size and dynamic-reshape of static
+// shapes.
 Result<bool> ExpandMarkers(hlo::Instruction* i);
 // map of elementwise functions; stochastic-convert.
 Result<bool> ExpandElementwise(hlo::Instruction* i);

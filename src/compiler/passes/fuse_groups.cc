@@ -19,10 +19,34 @@ constexpr int kMaxRepeatDepth = 3;
 constexpr size_t kMaxScatterMembers = 16;
 constexpr double kNoLimit = 1e30;
 
+// Computed in a few steps from positions, numbers and small arrays, as masks are: that is no more
+// than reading it would be.
+bool IsOfPositions(const Instruction& i) {
+  constexpr size_t kFewSteps = 4;
+  constexpr int64_t kTimesSmaller = 8;
+  std::vector<const Instruction*> steps = {&i};
+  for (size_t at = 0; at < steps.size(); ++at) {
+    const Instruction& step = *steps[at];
+    if (!hlo::IsElementwise(step.op()) || step.IsConstant() || ElementCost(step) > 1) return false;
+    for (const Instruction* operand : step.operands()) {
+      if (operand->shape().IsScalar() || operand->op() == Op::kIota) continue;
+      if (operand->op() == Op::kBroadcast) {
+        const Instruction& from = *operand->operand(0);
+        if (from.op() == Op::kIota) continue;
+        if (from.shape().elements() * kTimesSmaller <= i.shape().elements()) continue;
+        return false;
+      }
+      if (std::find(steps.begin(), steps.end(), operand) == steps.end()) steps.push_back(operand);
+      if (steps.size() > kFewSteps) return false;
+    }
+  }
+  return true;
+}
+
 // How often an element may be computed in one group instead of once.
 double RepeatLimit(const Instruction& i) {
   constexpr double kViewLimit = 64;
-  if (IsFree(i)) return kNoLimit;
+  if (IsFree(i) || IsOfPositions(i)) return kNoLimit;
   // Reading through a slice costs no more than reading what it would have been copied to.
   if (i.op() == Op::kSlice || i.op() == Op::kReverse) return kViewLimit;
   double cost = i.op() == Op::kReduce ? static_cast<double>(ReduceLength(i)) : ElementCost(i);
@@ -181,6 +205,8 @@ bool Fuser::Fits(const Instruction& i, int32_t g, double limit) const {
   if (!MayEnter(i, group)) return false;
   double elements = static_cast<double>(i.shape().elements());
   if (i.op() == Op::kTranspose && elements > kSmallTranspose) return false;
+  // Among short rows it would be taken for one of them.
+  if (i.op() == Op::kReduce && group.kind == GroupKind::kRow && group.space.IsShort()) return false;
   // There it is computed without lanes.
   if (group.kind == GroupKind::kScatter &&
       (ElementCost(i) > 1 || i.op() == Op::kReduce || group.members.size() >= kMaxScatterMembers)) {
@@ -200,7 +226,7 @@ bool Fuser::Repeats(const Instruction& i, std::span<const int32_t> groups, bool 
   auto all_fit = [&](double limit) {
     return std::all_of(groups.begin(), groups.end(), [&](int32_t g) { return Fits(i, g, limit); });
   };
-  if (nearly_free) return all_fit(kNoLimit);
+  if (nearly_free || (!must && IsOfPositions(i))) return all_fit(kNoLimit);
   // Cheap, and made of one array: reading that one is no more than reading the result would be.
   return !must && hlo::IsElementwise(i.op()) && cost <= 1 && groups.size() <= 3 &&
          RepeatDepth(i) < kMaxRepeatDepth && LargeOperands(i) <= 1 && all_fit(2);
@@ -329,13 +355,20 @@ bool Fuser::EnterRows(Instruction& i, int32_t g) {
 
 bool Fuser::CanWorkOnRows(const FusionGroup& group, const RowSpace& space) const {
   if (group.kind == GroupKind::kRow) return group.space == space;
-  if (group.kind == GroupKind::kReduce) return IsRowReduce(*group.root, space);
+  if (group.kind == GroupKind::kReduce) {
+    return !space.IsShort() && IsRowReduce(*group.root, space);
+  }
   if (group.kind != GroupKind::kLoop || group.root->op() == Op::kConcatenate) return false;
+  bool wide = false;
   for (const Instruction* o : group.outputs) {
+    wide |= space.IsWide(o->shape());
     if (!space.IsWide(o->shape()) && !space.IsNarrow(o->shape())) return false;
   }
+  // Lone results of short rows are better off with a row in each lane.
+  if (space.IsShort() && !wide) return false;
   for (const Instruction* m : group.members) {
-    if (m->op() == Op::kReduce && RowSpaceOfReduce(*m)) return false;
+    auto own = m->op() == Op::kReduce ? RowSpaceOfReduce(*m) : std::nullopt;
+    if (own && (space.IsShort() || !own->IsShort())) return false;
   }
   return true;
 }

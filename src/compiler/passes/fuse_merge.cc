@@ -65,8 +65,8 @@ bool Fuser::SameLoops(const FusionGroup& a, const FusionGroup& b) {
     return a.root->shape().dims() == b.root->shape().dims();
   }
   if (a.kind == GroupKind::kRow && b.kind == GroupKind::kRow) return a.space == b.space;
-  if (a.kind == GroupKind::kRow) return IsRowReduce(*b.root, a.space);
-  if (b.kind == GroupKind::kRow) return IsRowReduce(*a.root, b.space);
+  if (a.kind == GroupKind::kRow) return !a.space.IsShort() && IsRowReduce(*b.root, a.space);
+  if (b.kind == GroupKind::kRow) return !b.space.IsShort() && IsRowReduce(*a.root, b.space);
   return a.root->attrs<hlo::ReduceAttrs>().dimensions ==
              b.root->attrs<hlo::ReduceAttrs>().dimensions &&
          a.root->operand(0)->shape().dims() == b.root->operand(0)->shape().dims();

@@ -229,7 +229,7 @@ Result<Instruction*> SimplifyPower(Instruction& i, Builder& b) {
   if (c == nullptr || !HasOneType(i) || !IsStaticArray(i)) return nullptr;
   DType dtype = i.shape().dtype();
   bool ieee = IsFloat(dtype) && FormatOf(dtype).specials == FloatSpecials::kIeee;
-  if (!ieee && !IsInteger(dtype)) return nullptr;
+  if ((!ieee && !IsInteger(dtype)) || dtype == DType::kS1) return nullptr;  // s1 has no 1
   double exponent = c->GetDouble(0);
   if (exponent == 0) return FillWith(b, b.ScalarConstant(dtype, 1), i.shape());
   if (exponent == 1) return x;
@@ -248,7 +248,10 @@ Result<Instruction*> SimplifyPower(Instruction& i, Builder& b) {
 // |-x| = |x|
 Result<Instruction*> SimplifyAbs(Instruction& i, Builder& b) {
   Instruction* x;
-  if (!Match(i.operand(0), m::Negate(m::Op(&x))) || IsComplex(x->shape().dtype())) return nullptr;
+  if (!Match(i.operand(0), m::Negate(m::Op(&x))) || IsComplex(x->shape().dtype()) ||
+      x->shape().dtype() == DType::kF8E8M0FNU) {
+    return nullptr;
+  }
   return b.Add(Op::kAbs, {x});
 }
 

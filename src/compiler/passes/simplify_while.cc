@@ -288,6 +288,7 @@ class LoopSimplifier {
     bool changed = ReadInvariantsOutside(op);
     std::optional<Loop> loop = FindLoop(op);
     if (!loop) return changed;
+    if (IsOwned(*loop) && KeepLastOfGreatest(*loop)) changed = true;
     if (StatePlan(*loop, effects_).ChangesState()) {
       loop = Own(*loop);
       loop = TRY(StatePlan(*loop, effects_).Apply());
@@ -348,6 +349,59 @@ class LoopSimplifier {
       changed = true;
     }
     return changed;
+  }
+
+  // The only use of an element of a state that is read, or null.
+  static Instruction* OnlyRead(const Instruction& state, int64_t k) {
+    Instruction* read = nullptr;
+    for (Instruction* user : state.users()) {
+      if (user->op() != Op::kGetTupleElement || user->tuple_index() != k) continue;
+      if (user->users().empty() && !user->IsRoot()) continue;
+      if (read != nullptr) return nullptr;
+      read = user;
+    }
+    return read != nullptr && read->users().size() == 1 && !read->IsRoot() ? read : nullptr;
+  }
+
+  // A loop that runs while the greatest of what it has seen is below a bound, or the least above
+  // one, may as well look at the last: those before were on the right side. The rounds then need
+  // not wait for each other.
+  bool KeepLastOfGreatest(const Loop& loop) {
+    Instruction* root = loop.condition->root();
+    if (root->op() != Op::kCompare || !root->shape().IsScalar() || IsUsedWhole(*loop.op)) {
+      return false;
+    }
+    const auto& attrs = root->attrs<hlo::CompareAttrs>();
+    for (int64_t side = 0; side < 2; ++side) {
+      const Instruction *seen = root->operand(side), *bound = root->operand(1 - side);
+      bool reads = seen->op() == Op::kGetTupleElement && seen->operand(0) == loop.condition_state;
+      bool fixed = bound->IsConstant() || (bound->op() == Op::kGetTupleElement &&
+                                           bound->operand(0) == loop.condition_state &&
+                                           loop.IsInvariant(bound->tuple_index()));
+      if (!reads || !fixed) continue;
+      bool below = attrs.direction == hlo::Direction::kLt || attrs.direction == hlo::Direction::kLe;
+      bool above = attrs.direction == hlo::Direction::kGt || attrs.direction == hlo::Direction::kGe;
+      if (side == 1) std::swap(below, above);
+      int64_t k = seen->tuple_index();
+      Instruction* next = loop.Next(k);
+      if (!(next->op() == Op::kMaximum && below) && !(next->op() == Op::kMinimum && above))
+        continue;
+      const auto& results = loop.body->root()->operands();
+      if (std::count(results.begin(), results.end(), next) != 1) continue;
+      const Instruction* before = OnlyRead(*loop.body_state, k);
+      bool unread = std::none_of(
+          loop.op->users().begin(), loop.op->users().end(), [&](const Instruction* user) {
+            return user->tuple_index() == k && (user->IsRoot() || !user->users().empty());
+          });
+      if (!unread || before == nullptr || before->users()[0] != next || next->users().size() != 1 ||
+          next->operand(0) == next->operand(1)) {
+        continue;
+      }
+      loop.body->root()->ReplaceOperand(k, next->operand(next->operand(0) == before ? 1 : 0));
+      loop.body->Remove(next);
+      return true;
+    }
+    return false;
   }
 
   bool IsOwned(const Loop& loop) const {

@@ -18,22 +18,49 @@ StridedPanels<T> PanelsOf(const T* data, int64_t vector_stride, int64_t k_stride
           vector_stride, k_stride};
 }
 
+// Column by column; each is then taken from what is right of it and below.
 template <class T>
 bool FactorDiagonal(T* a, int64_t stride, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) {
-    T* row = a + i * stride;
-    for (int64_t j = 0; j < i; ++j) {
-      const T* other = a + j * stride;
-      T sum = row[j];
-      for (int64_t k = 0; k < j; ++k) sum -= row[k] * other[k];
-      row[j] = sum / other[j];
-    }
-    T diagonal = row[i];
-    for (int64_t k = 0; k < i; ++k) diagonal -= row[k] * row[k];
+  T column[kFactorBlock];
+  for (int64_t j = 0; j < n; ++j) {
+    T diagonal = a[j * stride + j];
     if (!(diagonal > 0) || std::isinf(diagonal)) return false;
-    row[i] = std::sqrt(diagonal);
+    diagonal = std::sqrt(diagonal);
+    a[j * stride + j] = diagonal;
+    for (int64_t i = j + 1; i < n; ++i) column[i] = a[i * stride + j] / diagonal;
+    for (int64_t i = j + 1; i < n; ++i) {
+      T* row = a + i * stride;
+      row[j] = column[i];
+      AddTimes(-column[i], column + j + 1, i - j, row + j + 1);
+    }
   }
   return true;
+}
+
+// x corner^T = row for `count` rows of n elements, in place, some rows at a time: one in each lane.
+template <class T>
+void SolveRows(const T* corner, int64_t stride, int64_t n, T* rows, int64_t count) {
+  constexpr int64_t kLanes = 128 / sizeof(T);
+  T lanes[kFactorBlock][kLanes] = {};
+  for (int64_t first = 0; first < count; first += kLanes) {
+    int64_t some = std::min(kLanes, count - first);
+    T* from = rows + first * stride;
+    for (int64_t i = 0; i < some; ++i) {
+      for (int64_t j = 0; j < n; ++j) lanes[j][i] = from[i * stride + j];
+    }
+    for (int64_t j = 0; j < n; ++j) {
+      const T* other = corner + j * stride;
+      T sums[kLanes];
+      std::copy_n(lanes[j], kLanes, sums);
+      for (int64_t k = 0; k < j; ++k) {
+        for (int64_t i = 0; i < kLanes; ++i) sums[i] -= lanes[k][i] * other[k];
+      }
+      for (int64_t i = 0; i < kLanes; ++i) lanes[j][i] = sums[i] / other[j];
+    }
+    for (int64_t i = 0; i < some; ++i) {
+      for (int64_t j = 0; j < n; ++j) from[i * stride + j] = lanes[j][i];
+    }
+  }
 }
 
 }  // namespace
@@ -44,17 +71,8 @@ Result<bool> BlockedCholesky(ThreadPool* pool, T* a, int64_t n) {
     int64_t end = std::min(begin + kFactorBlock, n), width = end - begin;
     T* corner = a + begin * n + begin;
     if (!FactorDiagonal(corner, n, width)) return false;
-    // The rows below: x corner^T = row.
-    ForPieces(pool, n - end, static_cast<double>(width * width) / 2, [&](int64_t from, int64_t to) {
-      for (int64_t i = end + from; i < end + to; ++i) {
-        T* row = a + i * n + begin;
-        for (int64_t j = 0; j < width; ++j) {
-          const T* other = corner + j * n;
-          T sum = row[j];
-          for (int64_t k = 0; k < j; ++k) sum -= row[k] * other[k];
-          row[j] = sum / other[j];
-        }
-      }
+    ForPieces(pool, n - end, static_cast<double>(width * width) / 8, [&](int64_t from, int64_t to) {
+      SolveRows(corner, n, width, a + (end + from) * n + begin, to - from);
     });
     for (int64_t j = end; j < n; j += kUpdateColumns) {
       const T* left = a + j * n + begin;
@@ -91,9 +109,45 @@ Status BlockedSolve(ThreadPool* pool, const T* t, int64_t n, int64_t m, bool low
   return {};
 }
 
+// The sum of x[i] * y[i], in as many parts as a few vector registers hold.
+template <class T>
+static T DotInParts(const T* x, const T* y, int64_t n) {
+  constexpr int kParts = 64 / sizeof(T);
+  T sums[kParts] = {};
+  int64_t i = 0;
+  for (; i + kParts <= n; i += kParts) {
+    for (int j = 0; j < kParts; ++j) sums[j] += x[i + j] * y[i + j];
+  }
+  for (int64_t j = 0; i < n; ++i, ++j) sums[j] += x[i] * y[i];
+  for (int half = kParts / 2; half > 0; half /= 2) {
+    for (int j = 0; j < half; ++j) sums[j] += sums[j + half];
+  }
+  return sums[0];
+}
+
+template <class T>
+void SolveVectors(const T* t, int64_t n, int64_t m, bool lower, bool transpose, bool unit, T* b) {
+  // A transpose is solved from its other end: a row of t is then a column, and is subtracted from
+  // what is still to be solved.
+  bool forward = lower != transpose;
+  for (int64_t step = 0; step < n; ++step) {
+    int64_t i = forward ? step : n - 1 - step;
+    const T* row = t + i * n;
+    int64_t begin = lower ? 0 : i + 1, count = lower ? i : n - 1 - i;
+    for (int64_t c = 0; c < m; ++c) {
+      T* x = b + c * n;
+      if (!transpose) x[i] -= DotInParts(row + begin, x + begin, count);
+      if (!unit) x[i] /= row[i];
+      if (transpose) AddTimes(-x[i], row + begin, count, x + begin);
+    }
+  }
+}
+
 template Result<bool> BlockedCholesky(ThreadPool*, float*, int64_t);
 template Result<bool> BlockedCholesky(ThreadPool*, double*, int64_t);
 template Status BlockedSolve(ThreadPool*, const float*, int64_t, int64_t, bool, bool, float*);
 template Status BlockedSolve(ThreadPool*, const double*, int64_t, int64_t, bool, bool, double*);
+template void SolveVectors(const float*, int64_t, int64_t, bool, bool, bool, float*);
+template void SolveVectors(const double*, int64_t, int64_t, bool, bool, bool, double*);
 
 }  // namespace weft::cpu

@@ -1,5 +1,5 @@
 // Cholesky factors and triangular solves of large real matrices: blocks, so that nearly all of the
-// work is a matrix product. T: float or double.
+// work is a matrix product; and solves for a few vectors. T: float or double.
 #pragma once
 
 #include "base/error.h"
@@ -18,5 +18,9 @@ Result<bool> BlockedCholesky(ThreadPool* pool, T* a, int64_t n);
 template <class T>
 Status BlockedSolve(ThreadPool* pool, const T* t, int64_t n, int64_t m, bool lower, bool unit,
                     T* b);
+
+// t x = b, or its transpose, for m vectors of n elements, each in place. t is read once, by rows.
+template <class T>
+void SolveVectors(const T* t, int64_t n, int64_t m, bool lower, bool transpose, bool unit, T* b);
 
 }  // namespace weft::cpu

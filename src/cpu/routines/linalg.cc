@@ -159,6 +159,10 @@ class TriangularSolve : public PreparedRoutine {
       if (f_.dtype == DType::kF32) return Blocked<float>(context, order, columns);
       if (f_.dtype == DType::kF64) return Blocked<double>(context, order, columns);
     }
+    if (IsFew()) {
+      if (f_.dtype == DType::kF32) return Few<float>(context, order, columns);
+      if (f_.dtype == DType::kF64) return Few<double>(context, order, columns);
+    }
     return ForMatrices(context, f_.batch,
                        static_cast<double>(f_.m * f_.n) * static_cast<double>(order) / 2, f_.dtype,
                        [&]<class T>(int64_t begin, int64_t end) -> Status {
@@ -183,6 +187,7 @@ class TriangularSolve : public PreparedRoutine {
                                      ? MultiplyScratch<float>(order, Columns(), order, threads)
                                      : MultiplyScratch<double>(order, Columns(), order, threads));
     }
+    if (IsFew()) return std::min(threads, f_.batch) * f_.m * f_.n * width;
     int64_t elements = 2 * (order * order + f_.m * f_.n);
     return std::min(threads, f_.batch) * elements * (IsComplex(f_.dtype) ? 16 : 8);
   }
@@ -190,10 +195,14 @@ class TriangularSolve : public PreparedRoutine {
  private:
   int64_t Order() const { return f_.left_side ? f_.m : f_.n; }
   int64_t Columns() const { return f_.left_side ? f_.n : f_.m; }
+  static constexpr int64_t kFewColumns = 8;
+  bool IsReal() const { return f_.dtype == DType::kF32 || f_.dtype == DType::kF64; }
   bool IsBlocked() const {
-    constexpr int64_t kFewColumns = 8;
-    return Order() >= kBlockedOrder && Columns() >= kFewColumns &&
-           (f_.dtype == DType::kF32 || f_.dtype == DType::kF64);
+    return Order() >= kBlockedOrder && Columns() >= kFewColumns && IsReal();
+  }
+  bool IsFew() const {
+    constexpr int64_t kLeastOrder = 24;  // below, in double precision
+    return Order() >= kLeastOrder && Columns() < kFewColumns && IsReal();
   }
 
   template <class T>
@@ -217,6 +226,35 @@ class TriangularSolve : public PreparedRoutine {
       if (!f_.left_side) TransposeInto(x, f_.n, f_.m, false, to);
     }
     return {};
+  }
+
+  template <class T>
+  Status Few(const RoutineContext& context, int64_t order, int64_t columns) const {
+    bool transpose = f_.transpose != !f_.left_side;
+    bool apart = f_.left_side && columns > 1;  // each vector's elements
+    int64_t size = f_.m * f_.n;
+    Status result;
+    Mutex mutex;
+    double cost = static_cast<double>(size) * static_cast<double>(order) / 8;
+    ForPieces(&context.pool, f_.batch, cost, [&](int64_t begin, int64_t end) {
+      auto spare = Scratch<T>::New(apart ? size : 0);
+      if (!spare) {
+        MutexLock lock(mutex);
+        result = std::unexpected(spare.error());
+        return;
+      }
+      for (int64_t i = begin; i < end; ++i) {
+        const T* a = reinterpret_cast<const T*>(context.memory[0]) + i * order * order;
+        const T* b = reinterpret_cast<const T*>(context.memory[1]) + i * size;
+        T* to = reinterpret_cast<T*>(context.memory[2]) + i * size;
+        T* x = apart ? spare->data() : to;
+        if (apart) TransposeInto(b, order, columns, false, x);
+        if (!apart) std::copy_n(b, size, x);
+        SolveVectors(a, order, columns, f_.lower, transpose, f_.unit, x);
+        if (apart) TransposeInto(x, columns, order, false, to);
+      }
+    });
+    return result;
   }
 
   // x op(a) = b is op(a)^T x^T = b^T. `a` and `b` have room for two matrices each.

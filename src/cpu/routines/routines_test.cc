@@ -119,8 +119,13 @@ TEST(TriangularSolve, AllForms) {
   Random random(5);
   for (DType dtype : {DType::kF32, DType::kF64, DType::kC64, DType::kC128}) {
     for (int form = 0; form < 32; ++form) {
-      for (auto [batch, m, n] :
-           {std::array<int64_t, 3>{2, 3, 5}, {1, 20, 4}, {1, 1, 7}, {2, 0, 4}, {1, 100, 110}}) {
+      for (auto [batch, m, n] : {std::array<int64_t, 3>{2, 3, 5},
+                                 {1, 20, 4},
+                                 {1, 1, 7},
+                                 {2, 0, 4},
+                                 {1, 40, 3},
+                                 {2, 1, 30},
+                                 {1, 100, 110}}) {
         bool left = form & 1;
         int64_t order = left ? m : n;
         // Large ones grow from row to row, and with them what was rounded away.

@@ -46,6 +46,7 @@ Result<Literal> RunCollectiveBroadcast(EvalContext&, const Instruction&, std::sp
 Result<Literal> RunCollectivePermute(EvalContext&, const Instruction&, std::span<Literal>);
 
 // "{{0,1},{1,2}}", as in the frontend attribute of send and recv.
+inline constexpr std::string_view kSendRecvPairs = "_xla_send_recv_source_target_pairs";
 std::optional<IntPairs> ParsePairs(std::string_view text);
 
 }  // namespace weft::hlo

@@ -48,6 +48,12 @@ Wide Directed(Wide z) {
   return kFunction(z);
 }
 
+// Without an angle there is no direction, and no size either.
+Wide ExpComplex(Wide z) {
+  if (std::isinf(z.real()) && !std::isfinite(z.imag())) return {kNan, kNan};
+  return std::exp(z);
+}
+
 Wide TanComplex(Wide z) {
   if (std::isinf(z.real()) && std::isfinite(z.imag())) return {kNan, kNan};
   return std::tan(z);
@@ -121,7 +127,7 @@ LaneKernel ComplexKernel(Op op) {
     case Op::kAtanh: return WEFT_LANES_WIDE(std::atanh(z));
     case Op::kCosine: return WEFT_LANES_WIDE(Directed<std::cos>(z));
     case Op::kCosh: return WEFT_LANES_WIDE(Directed<std::cosh>(z));
-    case Op::kExponential: return WEFT_LANES_WIDE(std::exp(z));
+    case Op::kExponential: return WEFT_LANES_WIDE(ExpComplex(z));
     case Op::kExpm1: return WEFT_LANES_WIDE(Expm1Of(z));
     case Op::kLog: return WEFT_LANES_WIDE(std::log(z));
     case Op::kLog1p: return WEFT_LANES_WIDE(Log1pOf(z));

@@ -90,9 +90,34 @@ Status ConvertIota(Converter& c, const Operation& op) {
                        IotaAttrs{.iota_dimension = TRY(RequiredInt(op, "iota_dimension"))});
 }
 
+// (x + iy)^2 = 2 (x - y) (x/2 + y/2) + 2ixy: a difference of squares would lose what they have in
+// common, and x + y may overflow where x - y is zero.
+Status SquareComplex(Converter& c, const Operation& op, Instruction* z, Shape shape) {
+  Shape part = shape;
+  part.set_dtype(shape.dtype() == DType::kC64 ? DType::kF32 : DType::kF64);
+  auto emit = [&](Op hlo_op, std::initializer_list<Instruction*> operands) {
+    return c.Emit(hlo_op, operands, NoAttrs{}, part);
+  };
+  Literal half(Shape::Scalar(part.dtype()));
+  half.SetDouble(0, 0.5);
+  Instruction* scalar =
+      c.Emit(Op::kConstant, {}, ConstantAttrs{.literal = half}, Shape::Scalar(part.dtype()));
+  Instruction* halves = part.rank() == 0 ? scalar : TRY(c.EmitBroadcast(scalar, part, {}));
+  Instruction *x = emit(Op::kReal, {z}), *y = emit(Op::kImag, {z});
+  Instruction* sum =
+      emit(Op::kAdd, {emit(Op::kMultiply, {x, halves}), emit(Op::kMultiply, {y, halves})});
+  Instruction* re = emit(Op::kMultiply, {emit(Op::kSubtract, {x, y}), sum});
+  Instruction* im = emit(Op::kMultiply, {x, y});
+  re = emit(Op::kAdd, {re, re});
+  im = emit(Op::kAdd, {im, im});
+  return c.Bind(op, c.Emit(Op::kComplex, {re, im}, NoAttrs{}, std::move(shape)));
+}
+
 Status ConvertSquare(Converter& c, const Operation& op) {
   Instruction* x = TRY(c.Operand(op, 0));
-  return c.Bind(op, c.Emit(Op::kMultiply, {x, x}, NoAttrs{}, TRY(c.ResultShape(op))));
+  Shape shape = TRY(c.ResultShape(op));
+  if (IsComplex(shape.dtype())) return SquareComplex(c, op, x, std::move(shape));
+  return c.Bind(op, c.Emit(Op::kMultiply, {x, x}, NoAttrs{}, std::move(shape)));
 }
 
 Status Quantised(Converter&, const Operation&) {

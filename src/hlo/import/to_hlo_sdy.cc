@@ -172,6 +172,19 @@ Status ConvertNothing(Converter&, const Operation&) {
   return {};
 }
 
+// Values of one group lie alike on the devices: each says so in its frontend attributes.
+Status ConvertGroup(Converter& c, const Operation& op) {
+  Instruction* member = TRY(c.Operand(op, 0));
+  const int64_t id = TRY(RequiredInt(op, "group_id"));
+  for (FrontendAttribute& attribute : member->mutable_extras().frontend_attributes) {
+    if (attribute.key != "sharding.groups") continue;
+    StrAppend(attribute.value, ",", id);
+    return {};
+  }
+  member->mutable_extras().frontend_attributes.push_back({"sharding.groups", StrCat(id)});
+  return {};
+}
+
 Status ConvertNamedComputation(Converter& c, const Operation& op) {
   std::vector<Instruction*> operands = TRY(c.Operands(op));
   return c.BindEach(op, TRY(c.InlineBlock(op, 0, operands)));
@@ -269,7 +282,7 @@ constexpr HandlerRow kShardyRows[] = {
     {"sdy.reshard", ConvertConstraint},
     {"sdy.sharded_to_unreduced", ConvertReshard},
     {"sdy.sharding_constraint", ConvertConstraint},
-    {"sdy.sharding_group", ConvertNothing},
+    {"sdy.sharding_group", ConvertGroup},
 };
 
 }  // namespace

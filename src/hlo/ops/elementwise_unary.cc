@@ -25,6 +25,7 @@ Result<Shape> InferPredType(const InferArgs& args) {
 template <Op op>
 Instruction* FoldInvolution(Instruction& instruction) {
   Instruction* operand = instruction.operand(0);
+  if (instruction.shape().dtype() == DType::kF8E8M0FNU) return nullptr;  // has no sign
   return operand->op() == op ? operand->operand(0) : nullptr;
 }
 

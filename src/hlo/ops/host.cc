@@ -10,7 +10,7 @@
 namespace weft::hlo {
 namespace {
 
-constexpr std::string_view kPairsAttribute = "_xla_send_recv_source_target_pairs";
+constexpr std::string_view kPairsAttribute = kSendRecvPairs;
 
 Shape InFlight(Shape data) {
   return Shape::Tuple({std::move(data), Shape::Scalar(DType::kU32), Shape::Token()});

@@ -73,6 +73,10 @@ void Maker::Unary(Scope& scope) {
     Push(scope, b.Add(Op::kNegate, {x.at}), same);
     return;
   }
+  if (x.known.exact() && dice_.Chance(5)) {
+    Push(scope, b.Add(Op::kIsFinite, {x.at}), Unknown(DType::kPred));
+    return;
+  }
   if (dice_.Chance(45)) {
     FloatFunction(scope, x);
     return;

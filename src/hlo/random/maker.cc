@@ -17,10 +17,12 @@ constexpr DType kFloats[] = {
     DType::kF32,        DType::kF32,        DType::kF32,    DType::kF32,           DType::kF64,
     DType::kBF16,       DType::kBF16,       DType::kF16,    DType::kF8E4M3FN,      DType::kF8E5M2,
     DType::kF8E4M3FNUZ, DType::kF8E5M2FNUZ, DType::kF8E3M4, DType::kF8E4M3B11FNUZ, DType::kF8E4M3,
-    DType::kF4E2M1FN,   DType::kF64,        DType::kF32};
+    DType::kF4E2M1FN,   DType::kF64,        DType::kF32,    DType::kF6E2M3FN,      DType::kF6E3M2FN,
+    DType::kF8E8M0FNU,  DType::kF32};
 constexpr DType kIntegers[] = {DType::kS32, DType::kS32, DType::kS32, DType::kU32, DType::kS64,
                                DType::kU64, DType::kS8,  DType::kU8,  DType::kS16, DType::kU16,
-                               DType::kS4,  DType::kU4,  DType::kS2,  DType::kU2};
+                               DType::kS4,  DType::kU4,  DType::kS2,  DType::kU2,  DType::kS1,
+                               DType::kU1,  DType::kS32, DType::kS32};
 constexpr int64_t kSizes[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 64, 100, 257};
 
 }  // namespace
@@ -43,7 +45,9 @@ double Epsilon(DType t) {
     case DType::kF16: return 0x1p-10;
     case DType::kF8E3M4: return 0x1p-4;
     case DType::kF8E5M2:
-    case DType::kF8E5M2FNUZ: return 0x1p-2;
+    case DType::kF8E5M2FNUZ:
+    case DType::kF6E3M2FN: return 0x1p-2;
+    case DType::kF8E8M0FNU: return 1;
     case DType::kF4E2M1FN: return 0.5;
     default: return 0x1p-3;
   }
@@ -61,6 +65,8 @@ double Tiny(DType t) {
     case DType::kF8E5M2:
     case DType::kF8E5M2FNUZ: return 0x1p-16;
     case DType::kF4E2M1FN: return 0.5;
+    case DType::kF6E2M3FN: return 0x1p-3;
+    case DType::kF6E3M2FN: return 0x1p-4;
     default: return 0x1p-9;
   }
 }
@@ -68,6 +74,7 @@ double Tiny(DType t) {
 double LargestExact(DType t) {
   if (!IsFloat(t) && !IsComplex(t)) return kInfinite;
   if (t == DType::kF8E3M4) return 15;
+  if (t == DType::kF6E2M3FN) return 7;
   return 2 / Epsilon(t);
 }
 
@@ -77,6 +84,7 @@ bool IsComputable(DType t) {
 
 Maker::Maker(uint64_t seed, Module& module) : dice_(seed), module_(module) {
   edges_ = dice_.Chance(25);
+  ChooseDevices(seed);
 }
 
 DType Maker::AnyFloat() {
@@ -361,6 +369,9 @@ void Maker::AddOp(Scope& scope) {
       {2, &Maker::SortAny},
       {4, &Maker::DotAny},
       {1, &Maker::ConvolutionAny},
+      {2, &Maker::TypedDotAny},
+      {1, &Maker::RaggedDotAny},
+      {1, &Maker::ScaledDotAny},
       {2, &Maker::Softmax},
       {5, &Maker::WhileAny},
       {4, &Maker::ConditionalAny},

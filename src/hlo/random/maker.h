@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "hlo/builder.h"
@@ -165,6 +166,19 @@ class Maker {
   void GatherBatched(Scope& scope);
   void ScatterBatched(Scope& scope);
   void SizedAny(Scope& scope);
+  // products.cc
+  void TypedDotAny(Scope& scope);
+  void RaggedDotAny(Scope& scope);
+  void ScaledDotAny(Scope& scope);
+  // collectives.cc
+  void ChooseDevices(uint64_t seed);
+  int64_t Devices() const;
+  std::vector<std::vector<int64_t>> AnyGroups(int64_t count);
+  int64_t ChooseGroups(CollectiveAttrs& attrs, bool has_global_ids);
+  std::optional<std::pair<Computation*, Known>> AnyReducer(Scope& scope, const Value& x,
+                                                           int64_t count);
+  void ReductionOfDevices(Scope& scope, const Value& x);
+  void DeviceCollectiveAny(Scope& scope);
   // control.cc
   void WhileAny(Scope& scope);
   void ConditionalAny(Scope& scope);
@@ -181,7 +195,7 @@ class Maker {
   bool edges_;  // arguments may be infinite, NaN, the least and greatest integers
   double state_bound_ = 8;
   bool rng_used_ = false;
-  int64_t parameters_ = 0;
+  int64_t parameters_ = 0, channels_ = 0;
   std::vector<ArgumentRange> ranges_;  // of the entry's parameters, by leaf
 };
 

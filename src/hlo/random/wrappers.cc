@@ -69,6 +69,7 @@ void Maker::AsyncAny(Scope& scope) {
 }
 
 void Maker::CollectiveAny(Scope& scope) {
+  if (Devices() > 1) return DeviceCollectiveAny(scope);
   Value x = AnyOf(scope, 1, 2000, false);
   Builder b = scope.builder();
   int64_t dim = dice_.Below(x.shape().rank());

@@ -1,0 +1,182 @@
+// Steps in which devices meet, and their numbers.
+#include "compiler/collectives.h"
+
+#include "compiler/lower/lowering.h"
+#include "hlo/evaluate/collectives.h"
+
+namespace weft::compiler {
+
+using hlo::Instruction;
+using program::CollectiveKind;
+using program::Step;
+using HloOp = hlo::Op;
+
+Status Lowering::LowerDeviceId(const Instruction& i, Steps& steps) {
+  int64_t partitions = std::max<int64_t>(module_.config().num_partitions, 1);
+  bool partition = i.op() == HloOp::kPartitionId;
+  program::Attr attr =
+      partition ? program::Attr{"modulo", partitions} : program::Attr{"divide", partitions};
+  steps.push_back(Routine("device_id", i, {std::move(attr)}));
+  return {};
+}
+
+namespace {
+
+// What a device gives and gets goes together with the size of its group.
+Status CheckSizes(const Instruction& i, const program::CollectiveStep& op, const Step& step) {
+  if (op.kind == CollectiveKind::kPermute) return {};
+  int64_t group = std::ssize(op.groups[0]);
+  size_t n = step.uses.size() / 2;
+  bool fits = true;
+  for (const auto& other : op.groups) {
+    fits &= op.kind == CollectiveKind::kAllReduce || std::ssize(other) == group;
+  }
+  for (size_t k = 0; k < n; ++k) {
+    int64_t given = step.uses[k].slice.size, got = step.uses[n + k].slice.size;
+    switch (op.kind) {
+      case CollectiveKind::kAllGather: fits &= got % group == 0 && got / group == given; break;
+      case CollectiveKind::kReduceScatter:
+        fits &= given % group == 0 && given / group == got;
+        break;
+      case CollectiveKind::kAllToAll: {
+        int64_t dim = i.operand(0)->shape().dim(i.attrs<hlo::AllToAllAttrs>().dimensions[0]);
+        fits &= given == got && dim % group == 0;
+        break;
+      }
+      default: fits &= given == got;
+    }
+  }
+  if (fits) return {};
+  return InvalidArgument(hlo::Mnemonic(i.op()), ": ", i.shape().ToStringWithoutLayout(),
+                         " does not go together with groups of ", group, " devices");
+}
+
+}  // namespace
+
+// expand-ops leaves collectives whose parts lie one after the other.
+Status Lowering::LowerCollective(const Instruction& i, Steps& steps) {
+  if (!IsFlatCollective(i)) {
+    return Unimplemented(hlo::Mnemonic(i.op()), ": no native lowering of this form");
+  }
+  program::CollectiveStep op;
+  op.channel = i.attrs().Collective()->channel_id.value_or(0);
+  bool pairs = false;
+  switch (i.op()) {
+    case HloOp::kAllGather: op.kind = CollectiveKind::kAllGather; break;
+    case HloOp::kAllToAll: op.kind = CollectiveKind::kAllToAll; break;
+    case HloOp::kAllReduce:
+      op.reduce = *SimpleReduction(*i.attrs<hlo::AllReduceAttrs>().to_apply);
+      break;
+    case HloOp::kReduceScatter:
+      op.kind = CollectiveKind::kReduceScatter;
+      op.reduce = *SimpleReduction(*i.attrs<hlo::ReduceScatterAttrs>().to_apply);
+      break;
+    default: op.kind = CollectiveKind::kPermute, pairs = true;
+  }
+  op.groups = TRY(pairs ? DevicePairs(i) : DeviceGroups(i));
+  Step step = Routine("", i, {});
+  // Arrays without elements are nobody's to send.
+  size_t n = step.uses.size() / 2;
+  std::vector<program::Use> uses;
+  for (size_t half = 0; half < 2; ++half) {
+    for (size_t k = 0; k < n; ++k) {
+      if (step.uses[k].slice.size > 0 && step.uses[n + k].slice.size > 0) {
+        uses.push_back(step.uses[half * n + k]);
+      }
+    }
+  }
+  if (uses.empty()) return {};
+  step.uses = std::move(uses);
+  TRY(CheckSizes(i, op, step));
+  step.op = std::move(op);
+  steps.push_back(std::move(step));
+  return {};
+}
+
+namespace {
+
+// The routine that sends or receives between devices; pairs as the op writes them.
+Result<std::vector<program::Attr>> ChannelAttrsOf(const Instruction& op, const Instruction& start) {
+  const auto& attrs = op.attrs<hlo::ChannelAttrs>();
+  std::vector<program::Attr> list = {{"channel", attrs.channel_id.value_or(0)}};
+  if (const std::string* text = start.FrontendAttributeValue(hlo::kSendRecvPairs)) {
+    std::vector<int64_t> pairs;
+    for (const auto& pair : TRY(DevicePairs(start, *text))) {
+      pairs.insert(pairs.end(), pair.begin(), pair.end());
+    }
+    list.push_back({"pairs", std::move(pairs)});
+  }
+  return list;
+}
+
+// The recv that a recv-done waits for.
+const Instruction& StartOf(const Instruction& done) {
+  if (done.operand(0)->op() == HloOp::kRecv) return *done.operand(0);
+  for (const auto& computation : done.parent()->module()->computations()) {
+    for (const Instruction* i : *computation) {
+      if (i->op() == HloOp::kRecv &&
+          i->attrs<hlo::ChannelAttrs>().channel_id == done.attrs<hlo::ChannelAttrs>().channel_id) {
+        return *i;
+      }
+    }
+  }
+  return done;
+}
+
+}  // namespace
+
+void Lowering::FillZeroes(MemValue value, const Instruction& at, Steps& steps) {
+  if (value < 0) return;
+  Step step;
+  step.op = program::FillStep{std::vector<std::byte>(1)};
+  step.uses = {Out(program_, Buffer(value))};
+  if (step.uses[0].slice.size == 0) return;
+  step.name = at.name();
+  steps.push_back(std::move(step));
+}
+
+// (data, context, token): the data goes to another device, and along with the result.
+Status Lowering::LowerSend(const Instruction& send, Steps& steps) {
+  const auto made = memory_.Leaves(send), given = memory_.Leaves(*send.operand(0));
+  if (!send.attrs<hlo::ChannelAttrs>().is_host_transfer && program_.devices > 1) {
+    if (given.size() != 1 || given[0] < 0)
+      return Unimplemented("send: no native lowering of a tuple");
+    Step step;
+    step.op = program::LibraryStep{"device_send", TRY(ChannelAttrsOf(send, send)), true};
+    step.uses = {In(program_, Buffer(given[0]))};
+    step.name = send.name();
+    step.source = send.SourceLocation();
+    steps.push_back(std::move(step));
+  }
+  for (size_t k = 0; k < given.size(); ++k) {
+    if (given[k] >= 0) Copy(given[k], made[k], "what is sent", send, steps);
+  }
+  for (size_t k = given.size(); k < made.size(); ++k) FillZeroes(made[k], send, steps);
+  return {};
+}
+
+// Nothing has come yet.
+Status Lowering::LowerRecv(const Instruction& recv, Steps& steps) {
+  if (recv.attrs<hlo::ChannelAttrs>().is_host_transfer || program_.devices == 1) {
+    return Unimplemented("recv: no native lowering of transfers from the host");
+  }
+  for (MemValue v : memory_.Leaves(recv)) FillZeroes(v, recv, steps);
+  return {};
+}
+
+Status Lowering::LowerRecvDone(const Instruction& done, Steps& steps) {
+  const Instruction& start = StartOf(done);
+  const auto made = memory_.Leaves(done);
+  if (start.op() != HloOp::kRecv || made.size() != 2 || made[0] < 0) {
+    return Unimplemented("recv-done: no native lowering of this form");
+  }
+  Step step;
+  step.op = program::LibraryStep{"device_recv", TRY(ChannelAttrsOf(done, start)), true};
+  step.uses = {Out(program_, Buffer(made[0]))};
+  step.name = done.name();
+  step.source = done.SourceLocation();
+  steps.push_back(std::move(step));
+  return {};
+}
+
+}  // namespace weft::compiler

@@ -1,0 +1,63 @@
+// Formulas that stand for a function of the instruction set. Frameworks write out what their own
+// dialect has as one op, for lack of it in the one that programs travel in.
+#include <cmath>
+#include <complex>
+
+#include "compiler/passes.h"
+#include "compiler/passes/rewrite.h"
+#include "compiler/passes/simplify_rules.h"
+#include "hlo/clone.h"
+
+namespace weft::compiler {
+namespace {
+
+using hlo::Builder;
+using hlo::Instruction;
+using hlo::Op;
+
+bool IsLogOfHalf(const Instruction& i) {
+  if (!IsComplex(i.shape().dtype())) return false;
+  const Literal* value = SplatValue(i);
+  if (value == nullptr && i.IsConstant() && !i.attrs<hlo::ConstantAttrs>().elided &&
+      IsSplat(i.literal())) {
+    value = &i.literal();
+  }
+  if (value == nullptr) return false;
+  std::complex<double> z = value->GetComplex(0);
+  return z.imag() == 0 && std::fabs(z.real() + std::log(2.0)) < 1e-7;
+}
+
+// exp(x + log 1/2), the operands of the sum in either order; null: something else.
+Instruction* HalfExponential(Instruction* i) {
+  if (i->op() != Op::kExponential || i->operand(0)->op() != Op::kAdd) return nullptr;
+  Instruction* sum = i->operand(0);
+  if (IsLogOfHalf(*sum->operand(1))) return sum->operand(0);
+  return IsLogOfHalf(*sum->operand(0)) ? sum->operand(1) : nullptr;
+}
+
+// exp(log 1/2 - x)
+bool IsHalfExponentialOfNegated(Instruction* i, const Instruction* x) {
+  if (i->op() != Op::kExponential || i->operand(0)->op() != Op::kSubtract) return false;
+  Instruction* difference = i->operand(0);
+  return difference->operand(1) == x && IsLogOfHalf(*difference->operand(0));
+}
+
+// Complex cosh and sinh. As sums they cost twice as much, and at two infinite parts and near the
+// zeros of sinh they are not what the function is.
+Result<bool> RecognizeHyperbolic(Instruction* i) {
+  if (i->op() != Op::kAdd && i->op() != Op::kSubtract) return false;
+  if (!i->shape().IsArray() || !IsComplex(i->shape().dtype())) return false;
+  Instruction* x = HalfExponential(i->operand(0));
+  if (x == nullptr || !IsHalfExponentialOfNegated(i->operand(1), x)) return false;
+  Builder b(*i->parent(), i, i);
+  hlo::ReplaceInstruction(i, TRY(b.Add(i->op() == Op::kAdd ? Op::kCosh : Op::kSinh, {x})));
+  return true;
+}
+
+}  // namespace
+
+Result<bool> RecognizeFunctions(hlo::Module& module, const PassContext&) {
+  return RewriteEach(module, RecognizeHyperbolic);
+}
+
+}  // namespace weft::compiler

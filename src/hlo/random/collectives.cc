@@ -1,0 +1,138 @@
+// Random collectives between several devices. Only where every device comes by: not in loops and
+// branches, whose conditions may differ from device to device.
+#include <algorithm>
+
+#include "hlo/random/maker.h"
+
+namespace weft::hlo::random {
+
+void Maker::ChooseDevices(uint64_t seed) {
+  Dice dice(seed ^ 0x5eed0fdecade);
+  if (!dice.Chance(7)) return;
+  constexpr int64_t kCounts[][2] = {{2, 1}, {3, 1}, {4, 1}, {1, 2}, {1, 3}, {1, 4}, {2, 2}};
+  const auto& counts = kCounts[dice.Below(std::size(kCounts))];
+  module_.config().replica_count = counts[0];
+  module_.config().num_partitions = counts[1];
+}
+
+int64_t Maker::Devices() const {
+  return module_.config().replica_count * module_.config().num_partitions;
+}
+
+// Numbers 0 to count in any order, in groups of one size.
+std::vector<std::vector<int64_t>> Maker::AnyGroups(int64_t count) {
+  std::vector<int64_t> ids;
+  for (int64_t i = 0; i < count; ++i) {
+    ids.insert(ids.begin() + dice_.Below(i + 1), i);
+  }
+  int64_t size = count % 2 == 0 && dice_.Chance(40) ? count / 2 : count;
+  std::vector<std::vector<int64_t>> groups;
+  for (int64_t i = 0; i < count; i += size) {
+    groups.emplace_back(ids.begin() + i, ids.begin() + i + size);
+  }
+  return groups;
+}
+
+// Groups in any of the ways to write them; how many devices one has.
+int64_t Maker::ChooseGroups(CollectiveAttrs& attrs, bool has_global_ids) {
+  int64_t replicas = module_.config().replica_count, partitions = module_.config().num_partitions;
+  bool by_channel = partitions > 1 && (replicas == 1 || dice_.Chance(60));
+  if (by_channel) attrs.channel_id = ++channels_;
+  int64_t ids = !by_channel ? replicas : has_global_ids ? Devices() : partitions;
+  attrs.use_global_device_ids = by_channel && has_global_ids;
+  if (by_channel && has_global_ids && dice_.Chance(20)) {  // of whole replicas
+    attrs.use_global_device_ids = false;
+    attrs.replica_groups.groups = AnyGroups(replicas);
+    return static_cast<int64_t>(attrs.replica_groups.groups[0].size()) * partitions;
+  }
+  if (!attrs.use_global_device_ids && dice_.Chance(30)) return ids;  // all of them
+  attrs.replica_groups.groups = AnyGroups(ids);
+  return static_cast<int64_t>(attrs.replica_groups.groups[0].size());
+}
+
+std::optional<std::pair<Computation*, Known>> Maker::AnyReducer(Scope& scope, const Value& x,
+                                                                int64_t count) {
+  auto n = static_cast<double>(count);
+  if (IsInteger(x.dtype()) && dice_.Chance(25)) {
+    return std::pair(BinaryComputation(scope, Op::kXor, x.dtype()), Unknown(x.dtype()));
+  }
+  auto c = AnyCombiner(x, n);
+  if (!c) return std::nullopt;
+  return std::pair(BinaryComputation(scope, c->op, x.dtype()), Combined(*c, x.known, x.dtype(), n));
+}
+
+void Maker::ReductionOfDevices(Scope& scope, const Value& x) {
+  Builder b = scope.builder();
+  if (dice_.Chance(60)) {
+    AllReduceAttrs attrs;
+    auto reducer = AnyReducer(scope, x, ChooseGroups(attrs, true));
+    if (!reducer) return;
+    attrs.to_apply = reducer->first;
+    Push(scope, b.Add(Op::kAllReduce, {x.at}, attrs), reducer->second);
+    return;
+  }
+  int64_t dim = dice_.Below(x.shape().rank());
+  ReduceScatterAttrs attrs;
+  attrs.dimensions = {dim};
+  int64_t group = ChooseGroups(attrs, true);
+  auto reducer = AnyReducer(scope, x, group);
+  if (!reducer || x.shape().dim(dim) % group != 0 || x.shape().dim(dim) == 0) return;
+  attrs.to_apply = reducer->first;
+  Shape shape = x.shape();
+  shape.set_dim(dim, shape.dim(dim) / group);
+  Push(scope, b.Add(Op::kReduceScatter, std::span(&x.at, 1), attrs, &shape), reducer->second);
+}
+
+void Maker::DeviceCollectiveAny(Scope& scope) {
+  if (scope.depth > 0) return;
+  Value x = AnyOf(scope, 1, 1000, false);
+  Builder b = scope.builder();
+  int64_t dim = dice_.Below(x.shape().rank());
+  switch (dice_.Below(7)) {
+    case 0:
+    case 1: return ReductionOfDevices(scope, x);
+    case 2: {
+      AllGatherAttrs attrs;
+      attrs.dimensions = {dim};
+      Shape shape = x.shape();
+      shape.set_dim(dim, shape.dim(dim) * ChooseGroups(attrs, true));
+      Push(scope, b.Add(Op::kAllGather, std::span(&x.at, 1), attrs, &shape), x.known);
+      return;
+    }
+    case 3: {
+      AllToAllAttrs attrs;
+      attrs.dimensions = {dim};
+      int64_t group = ChooseGroups(attrs, false);
+      if (x.shape().dim(dim) % group != 0) return;
+      Push(scope, b.Add(Op::kAllToAll, {x.at}, attrs), x.known);
+      return;
+    }
+    case 4: {
+      CollectivePermuteAttrs attrs;
+      CollectiveAttrs ids;
+      int64_t count = ChooseGroups(ids, false);
+      attrs.channel_id = ids.channel_id;
+      std::vector<int64_t> targets = AnyGroups(count)[0];
+      for (size_t i = 0; i < targets.size(); ++i) {
+        if (dice_.Chance(70)) {
+          attrs.source_target_pairs.push_back({static_cast<int64_t>(i), targets[i]});
+        }
+      }
+      Push(scope, b.Add(Op::kCollectivePermute, {x.at}, attrs), x.known);
+      return;
+    }
+    case 5: {
+      CollectiveBroadcastAttrs attrs;
+      ChooseGroups(attrs, false);
+      Push(scope, b.Add(Op::kCollectiveBroadcast, {x.at}, attrs), x.known);
+      return;
+    }
+    default: {
+      // What differs between devices stays out of the shapes and conditions of others.
+      Op id = dice_.Chance(50) ? Op::kPartitionId : Op::kReplicaId;
+      Push(scope, b.Add(id, {}), Unknown(DType::kU32));
+    }
+  }
+}
+
+}  // namespace weft::hlo::random

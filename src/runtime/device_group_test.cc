@@ -1,0 +1,99 @@
+#include "runtime/device_group.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+
+namespace weft::runtime {
+namespace {
+
+using program::Parse;
+using program::Program;
+
+// x and y of four floats each, on `devices` devices; `step` between them.
+constexpr char kApart[] = "buffer x: f32[4] parameter 0 buffer y: f32[4] result 0";
+constexpr char kInPlace[] =
+    "buffer x: f32[4] parameter 0 donate buffer y: f32[4] result 0 in x at 0";
+
+Program MakeProgram(int64_t devices, const std::string& step, const char* buffers = kApart) {
+  auto program = Parse(StrCat("program p devices ", devices, " ", buffers,
+                              " steps { meet: collective ", step, " }"));
+  EXPECT_TRUE(program.has_value()) << program.error().ToString();
+  auto verified = Verify(*program);
+  EXPECT_TRUE(verified.has_value()) << verified.error().ToString();
+  return std::move(*program);
+}
+
+using Array = std::array<float, 4>;
+std::span<std::byte> BytesOf(Array& array) {
+  return std::as_writable_bytes(std::span(array));
+}
+
+// What each device gets when device d brings {d, d + 10, d + 20, d + 30}.
+std::vector<Array> RunStep(const Program& program, bool in_place = false) {
+  size_t n = static_cast<size_t>(program.devices);
+  std::vector<Array> x(n), y(n);
+  DeviceGroup group(program.devices);
+  Status status = group.RunAll([&](int64_t device) -> Status {
+    Array& mine = x[static_cast<size_t>(device)];
+    for (size_t i = 0; i < 4; ++i) {
+      mine[i] = static_cast<float>(device) + 10 * static_cast<float>(i);
+    }
+    Array& out = in_place ? mine : y[static_cast<size_t>(device)];
+    std::span<std::byte> memory[] = {BytesOf(mine), BytesOf(out)};
+    return group.Collective(program, program.steps[0], device, memory);
+  });
+  EXPECT_TRUE(status.has_value()) << status.error().ToString();
+  return in_place ? x : y;
+}
+
+TEST(DeviceGroup, Kinds) {
+  Array sum = {3, 33, 63, 93};
+  EXPECT_EQ(RunStep(MakeProgram(3, "all_reduce add(read x, write y)")),
+            (std::vector<Array>{sum, sum, sum}));
+  EXPECT_EQ(RunStep(MakeProgram(3, "all_reduce max(read x, write y) groups [[0, 2], [1]]")),
+            (std::vector<Array>{{2, 12, 22, 32}, {1, 11, 21, 31}, {2, 12, 22, 32}}));
+  EXPECT_EQ(RunStep(MakeProgram(2, "all_to_all(read x, write y)")),
+            (std::vector<Array>{{0, 10, 1, 11}, {20, 30, 21, 31}}));
+  EXPECT_EQ(RunStep(MakeProgram(3, "permute(read x, write y) pairs [[2, 0], [2, 1]]")),
+            (std::vector<Array>{{2, 12, 22, 32}, {2, 12, 22, 32}, {}}));
+}
+
+TEST(DeviceGroup, InPlace) {
+  Array sum = {6, 46, 86, 126};
+  EXPECT_EQ(RunStep(MakeProgram(4, "all_reduce add(read x, write y)", kInPlace), true),
+            (std::vector<Array>{sum, sum, sum, sum}));
+  EXPECT_EQ(RunStep(MakeProgram(2, "all_to_all(read x, write y)", kInPlace), true),
+            (std::vector<Array>{{0, 10, 1, 11}, {20, 30, 21, 31}}));
+}
+
+TEST(DeviceGroup, FailureReleasesTheOthers) {
+  Program program = MakeProgram(3, "all_reduce add(read x, write y)");
+  DeviceGroup group(3);
+  Status status = group.RunAll([&](int64_t device) -> Status {
+    if (device == 1) return InvalidArgument("no luck");
+    Array x = {}, y = {};
+    std::span<std::byte> memory[] = {BytesOf(x), BytesOf(y)};
+    return group.Collective(program, program.steps[0], device, memory);
+  });
+  ASSERT_FALSE(status.has_value());
+  EXPECT_EQ(status.error().message(), "no luck");
+  EXPECT_TRUE(status.error().ToString().contains("on device 1")) << status.error().ToString();
+}
+
+TEST(DeviceGroup, WhoNeverComesIsADeadlock) {
+  Program program = MakeProgram(2, "all_reduce add(read x, write y)");
+  DeviceGroup group(2);
+  Status status = group.RunAll([&](int64_t device) -> Status {
+    if (device == 1) return {};
+    Array x = {}, y = {};
+    std::span<std::byte> memory[] = {BytesOf(x), BytesOf(y)};
+    return group.Collective(program, program.steps[0], device, memory);
+  });
+  ASSERT_FALSE(status.has_value());
+  EXPECT_EQ(status.error().message(), "deadlock: device 0 waits at meet, 1 finished");
+}
+
+}  // namespace
+}  // namespace weft::runtime
