@@ -106,7 +106,7 @@ def judge(name, platform):
   worse, both, unknown, slow = [], [], [], []
   for case, result in ours.items():
     other = theirs.get(case)
-    if result["outcome"] == "uncollected" and "ModuleNotFoundError" in result["reason"]:
+    if result["outcome"] == "uncollected" and ("ModuleNotFoundError" in result["reason"] or "ImportError" in result["reason"]):
       continue  # The test wants a package that is not installed.
     if result["outcome"] in BAD:
       kind = unknown if other is None else both if other["outcome"] in BAD else worse
