@@ -164,8 +164,7 @@ void Maker::RandomBitsAny(Scope& scope) {
 }
 
 void Maker::RngAny(Scope& scope) {
-  // The order of several is not that of the list; devices have streams of their own.
-  if (rng_used_ || scope.depth > 0 || Devices() > 1) return;
+  if (rng_used_ || scope.depth > 0) return;  // the order of several is not that of the list
   rng_used_ = true;
   constexpr DType kTypes[] = {DType::kF32, DType::kF64,  DType::kS32,
                               DType::kU64, DType::kBF16, DType::kS8};
