@@ -25,6 +25,7 @@ constexpr std::string_view kLoopPasses =
     "instcombine<max-iterations=1;no-verify-fixpoint>,"
     "loop-mssa(loop-rotate<header-duplication>,licm<allowspeculation>,"
     "simple-loop-unswitch<no-nontrivial;trivial>),simplifycfg,"
+    "instcombine<max-iterations=1;no-verify-fixpoint>,"
     "loop(loop-idiom,indvars,loop-deletion,loop-unroll-full),"
     "sroa<modify-cfg>,gvn,instcombine<max-iterations=1;no-verify-fixpoint>,"
     "jump-threading,correlated-propagation,dse,loop-mssa(licm<allowspeculation>),"

@@ -559,7 +559,9 @@ class KernelRenderer {
     std::optional<Spaced> spaced = FindSpaced(instr.args[0]);
     if (spaced) {
       std::string first = NameOf(spaced->first), number = IrType({type.dtype, 1});
-      if (BitWidth(type.dtype) < 64) first = ir_.Def("sext ", number, " ", first, " to i64");
+      if (BitWidth(type.dtype) < 64) {
+        first = ir_.Def(IsSigned(type.dtype) ? "sext " : "zext ", number, " ", first, " to i64");
+      }
       base =
           ir_.Def("getelementptr inbounds ", StorageType(m.dtype), ", ptr ", base, ", i64 ", first);
     }
