@@ -1,9 +1,7 @@
 #include "runtime/device_group.h"
 
 #include <algorithm>
-#include <cstring>
-#include <thread>
-#include <utility>
+#include <optional>
 
 #include "base/str.h"
 #include "program/collective.h"
@@ -15,81 +13,10 @@ using program::CollectiveKind;
 using program::CollectiveStep;
 using program::Step;
 
-DeviceGroup::DeviceGroup(int64_t devices)
-    : devices_(devices), state_(static_cast<size_t>(devices)), running_(devices) {}
-
-Status DeviceGroup::RunAll(const std::function<Status(int64_t)>& fn) {
-  std::vector<std::thread> threads;
-  for (int64_t d = 0; d < devices_; ++d) {
-    threads.emplace_back([&, d] {
-      Status status = fn(d);
-      Finish(d, status ? nullptr : &status.error());
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  MutexLock lock(mutex_);
-  if (error_) return std::unexpected(*error_);
-  return {};
-}
-
-void DeviceGroup::Fail(Error error) {
-  if (!error_) error_ = std::move(error);
-  changed_.notify_all();
-}
-
-void DeviceGroup::Finish(int64_t device, const Error* error) {
-  MutexLock lock(mutex_);
-  state_[device].finished = true;
-  --running_;
-  if (error != nullptr && !error_) {
-    Error named = *error;
-    named.Note(StrCat("on device ", device));
-    Fail(std::move(named));
-  }
-  CheckDeadlock();
-}
-
-void DeviceGroup::CheckDeadlock() {
-  if (running_ > 0 || error_) return;
-  std::string waiting;
-  int64_t finished = 0;
-  for (int64_t d = 0; d < devices_; ++d) {
-    finished += state_[d].finished;
-    if (state_[d].waits_at == nullptr) continue;
-    StrAppend(waiting, waiting.empty() ? " " : ", ", "device ", d, " waits at ",
-              state_[d].waits_at->name);
-  }
-  if (waiting.empty()) return;
-  if (finished > 0) StrAppend(waiting, ", ", finished, " finished");
-  Fail(Error(Code::kFailedPrecondition, StrCat("deadlock:", waiting)));
-}
-
-void DeviceGroup::Wake(int64_t device) {
-  if (std::exchange(state_[device].waits_at, nullptr) == nullptr) return;
-  ++running_;
-  changed_.notify_all();
-}
-
-// Ready counts for more than an error: whoever met goes on together.
-Status DeviceGroup::WaitUntil(int64_t device, const Step& step,
-                              const std::function<bool()>& ready) {
-  while (!ready()) {
-    if (error_) return std::unexpected(*error_);
-    if (state_[device].waits_at == nullptr) {
-      state_[device].waits_at = &step;
-      --running_;
-      CheckDeadlock();
-    } else {
-      mutex_.Wait(changed_);
-    }
-  }
-  return {};
-}
-
 Status DeviceGroup::Collective(const program::Program& program, const Step& step, int64_t device,
                                Memory memory) {
   const auto& op = std::get<CollectiveStep>(step.op);
-  std::vector<int64_t> group = program::GroupOf(op, device, devices_);
+  std::vector<int64_t> group = program::GroupOf(op, device, devices());
   auto place = std::find(group.begin(), group.end(), device);
   program::CollectiveWork work(program, step, group, device);
   if (place == group.end()) {  // no pair of a permute names it
@@ -101,8 +28,8 @@ Status DeviceGroup::Collective(const program::Program& program, const Step& step
   Meeting* meeting = nullptr;
   {
     MutexLock lock(mutex_);
-    if (error_) return std::unexpected(*error_);  // those who came before may be gone
-    key.push_back(state_[device].visits[key]++);
+    if (error()) return std::unexpected(*error());  // those who came before may be gone
+    key.push_back(CountVisit(device, key));
     meeting = &meetings_[key];
     meeting->memory.resize(group.size());
     Memory& mine = meeting->memory[static_cast<size_t>(place - group.begin())];
@@ -110,7 +37,7 @@ Status DeviceGroup::Collective(const program::Program& program, const Step& step
     if (++meeting->arrived == group.size()) {
       for (int64_t other : group) Wake(other);
     }
-    TRY(WaitUntil(device, step, [&] { return meeting->arrived == group.size(); }));
+    TRY(WaitUntil(device, step.name, [&] { return meeting->arrived == group.size(); }));
   }
   TRY(work.CheckSameSizes(meeting->memory));
   work.Run(meeting->memory);
@@ -146,7 +73,7 @@ Status DeviceGroup::Send(const Step& step, int64_t device, std::span<const std::
   MutexLock lock(mutex_);
   std::vector<int64_t> box = {program::IntAttr(call, "channel", 0), *to < 0 ? -1 : device, *to};
   mail_[box].emplace_back(data.begin(), data.end());
-  for (int64_t d = 0; d < devices_; ++d) {
+  for (int64_t d = 0; d < devices(); ++d) {
     if (*to < 0 || *to == d) Wake(d);  // those that wait for something else wait again
   }
   return {};
@@ -161,7 +88,7 @@ Status DeviceGroup::Receive(const Step& step, int64_t device, std::span<std::byt
   }
   MutexLock lock(mutex_);
   auto& box = mail_[{program::IntAttr(call, "channel", 0), *from, *from < 0 ? -1 : device}];
-  TRY(WaitUntil(device, step, [&] { return !box.empty(); }));
+  TRY(WaitUntil(device, step.name, [&] { return !box.empty(); }));
   std::vector<std::byte> message = std::move(box.front());
   box.pop_front();
   if (message.size() != data.size()) {

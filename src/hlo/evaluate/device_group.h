@@ -1,9 +1,6 @@
-// The simulated devices of one evaluation: one thread each, meeting at collectives. Any state in
-// which every live device waits is a deadlock and becomes an error that names the ops that wait; a
-// device that fails wakes all others.
+// The simulated devices of one evaluation: one thread each, meeting at collectives.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -11,21 +8,20 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
+#include "base/device_threads.h"
 #include "base/error.h"
 #include "base/literal.h"
-#include "base/mutex.h"
 #include "hlo/instruction.h"
 
 namespace weft::hlo {
 
-class DeviceGroup {
+class DeviceGroup : private DeviceThreads {
  public:
   explicit DeviceGroup(int64_t devices);
 
-  int64_t devices() const { return devices_; }
+  using DeviceThreads::devices;
 
   // Runs fn(device) on all devices at once; their results, or the first error.
   Result<std::vector<Literal>> RunAll(const std::function<Result<Literal>(int64_t)>& fn);
@@ -50,12 +46,9 @@ class DeviceGroup {
   std::optional<Pending> TakePending(int64_t device, uint32_t number);
 
  private:
-  struct Device {
-    const Instruction* waits_at = nullptr;
-    bool finished = false;
-    std::map<std::vector<int64_t>, int64_t> visits;  // by meeting place
+  struct Receives {
     std::map<uint32_t, Pending> pending;
-    uint32_t next_pending = 1;
+    uint32_t next = 1;
   };
   struct Meeting {
     std::shared_ptr<std::vector<Literal>> values;
@@ -64,20 +57,7 @@ class DeviceGroup {
     int64_t left = 0;  // participants that have taken the values
   };
 
-  // Waits until `ready`, which whoever makes it so announces with Wake.
-  Status WaitUntil(int64_t device, const Instruction& instruction,
-                   const std::function<bool()>& ready) WEFT_REQUIRES(mutex_);
-  void Wake(int64_t device) WEFT_REQUIRES(mutex_);
-  void Finish(int64_t device, const Error* error) WEFT_EXCLUDES(mutex_);
-  void Fail(Error error) WEFT_REQUIRES(mutex_);
-  void CheckDeadlock() WEFT_REQUIRES(mutex_);
-
-  const int64_t devices_;
-  Mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<Device> state_ WEFT_GUARDED_BY(mutex_);
-  int64_t running_ WEFT_GUARDED_BY(mutex_);  // neither finished nor waiting
-  std::optional<Error> error_ WEFT_GUARDED_BY(mutex_);
+  std::vector<Receives> receives_ WEFT_GUARDED_BY(mutex_);  // by device
   std::map<std::vector<int64_t>, Meeting> meetings_ WEFT_GUARDED_BY(mutex_);
   std::map<std::vector<int64_t>, std::deque<Literal>> mail_ WEFT_GUARDED_BY(mutex_);
 };

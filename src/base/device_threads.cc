@@ -1,0 +1,85 @@
+#include "base/device_threads.h"
+
+#include <thread>
+#include <utility>
+
+#include "base/str.h"
+
+namespace weft {
+
+DeviceThreads::DeviceThreads(int64_t devices)
+    : devices_(devices), state_(static_cast<size_t>(devices)), running_(devices) {}
+
+Status DeviceThreads::RunThreads(const std::function<Status(int64_t)>& fn) {
+  std::vector<std::thread> threads;
+  for (int64_t d = 0; d < devices_; ++d) {
+    threads.emplace_back([&, d] {
+      Status status = fn(d);
+      Finish(d, status ? nullptr : &status.error());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  MutexLock lock(mutex_);
+  if (error_) return std::unexpected(*error_);
+  return {};
+}
+
+void DeviceThreads::Fail(Error error) {
+  if (!error_) error_ = std::move(error);
+  changed_.notify_all();
+}
+
+void DeviceThreads::Finish(int64_t device, const Error* error) {
+  MutexLock lock(mutex_);
+  state_[device].finished = true;
+  --running_;
+  if (error != nullptr && !error_) {
+    Error named = *error;
+    if (devices_ > 1) named.Note(StrCat("on device ", device));
+    Fail(std::move(named));
+  }
+  CheckDeadlock();
+}
+
+void DeviceThreads::CheckDeadlock() {
+  if (running_ > 0 || error_) return;
+  std::string waiting;
+  int64_t finished = 0;
+  for (int64_t d = 0; d < devices_; ++d) {
+    finished += state_[d].finished;
+    if (state_[d].waits_at == nullptr) continue;
+    StrAppend(waiting, waiting.empty() ? " " : ", ", "device ", d, " waits at ",
+              *state_[d].waits_at);
+  }
+  if (waiting.empty()) return;
+  if (finished > 0) StrAppend(waiting, ", ", finished, " finished");
+  Fail(Error(Code::kFailedPrecondition, StrCat("deadlock:", waiting)));
+}
+
+void DeviceThreads::Wake(int64_t device) {
+  if (std::exchange(state_[device].waits_at, nullptr) == nullptr) return;
+  ++running_;
+  changed_.notify_all();
+}
+
+Status DeviceThreads::WaitUntil(int64_t device, const std::string& where,
+                                const std::function<bool()>& ready) {
+  while (!ready() && !error_) {
+    if (state_[device].waits_at == nullptr) {
+      state_[device].waits_at = &where;
+      --running_;
+      CheckDeadlock();
+    } else {
+      mutex_.Wait(changed_);
+    }
+  }
+  Wake(device);
+  if (!ready()) return std::unexpected(*error_);
+  return {};
+}
+
+int64_t DeviceThreads::CountVisit(int64_t device, const std::vector<int64_t>& place) {
+  return state_[device].visits[place]++;
+}
+
+}  // namespace weft

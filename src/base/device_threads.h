@@ -1,0 +1,58 @@
+// Threads that stand for devices and wait for each other. Any state in which every one that still
+// runs waits is a deadlock and becomes an error that names what they wait at; one that fails
+// releases all others.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/mutex.h"
+
+namespace weft {
+
+class DeviceThreads {
+ public:
+  explicit DeviceThreads(int64_t devices);
+  int64_t devices() const { return devices_; }
+
+ protected:
+  // Runs fn(device) on all devices at once; the first error. To be called once.
+  Status RunThreads(const std::function<Status(int64_t)>& fn) WEFT_EXCLUDES(mutex_);
+
+  // Waits until `ready`, which whoever makes it so announces with Wake. Ready counts for more than
+  // an error: those who met go on together. `where` is the name of a step.
+  Status WaitUntil(int64_t device, const std::string& where, const std::function<bool()>& ready)
+      WEFT_REQUIRES(mutex_);
+  void Wake(int64_t device) WEFT_REQUIRES(mutex_);
+
+  // How often the device has come to this meeting place before.
+  int64_t CountVisit(int64_t device, const std::vector<int64_t>& place) WEFT_REQUIRES(mutex_);
+
+  const std::optional<Error>& error() const WEFT_REQUIRES(mutex_) { return error_; }
+
+  Mutex mutex_;
+  std::condition_variable changed_;
+
+ private:
+  struct Device {
+    const std::string* waits_at = nullptr;
+    bool finished = false;
+    std::map<std::vector<int64_t>, int64_t> visits;  // by meeting place
+  };
+  void Finish(int64_t device, const Error* error) WEFT_EXCLUDES(mutex_);
+  void Fail(Error error) WEFT_REQUIRES(mutex_);
+  void CheckDeadlock() WEFT_REQUIRES(mutex_);
+
+  const int64_t devices_;
+  std::vector<Device> state_ WEFT_GUARDED_BY(mutex_);
+  int64_t running_ WEFT_GUARDED_BY(mutex_);  // neither finished nor waiting for others to come
+  std::optional<Error> error_ WEFT_GUARDED_BY(mutex_);
+};
+
+}  // namespace weft
