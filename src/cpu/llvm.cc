@@ -35,18 +35,12 @@ void InitialiseOnce() {
     LLVMInitializeNativeTarget();
     LLVMInitializeNativeAsmPrinter();
     LLVMInitializeNativeAsmParser();
-    const char* options[] = {
-        "weft",
-        // Lanes of one operation after the other are the order that keeps values in registers and a
-        // core busy. LLVM's scheduler takes a tenth of the time and spills what long code holds.
-        "-enable-misched=false",
 #if defined(__x86_64__)
-        // Jumps in the place of conditional moves are guesses: the least of two numbers of a
-        // recurrence is as often the one as the other, and every wrong guess costs twenty moves.
-        "-x86-cmov-converter=false",
-#endif
-    };
+    // Jumps in the place of conditional moves are guesses: the least of two numbers of a recurrence
+    // is as often the one as the other, and every wrong guess costs twenty moves.
+    const char* options[] = {"weft", "-x86-cmov-converter=false"};
     LLVMParseCommandLineOptions(static_cast<int>(std::size(options)), options, "");
+#endif
   });
 }
 

@@ -173,10 +173,6 @@ std::string HowMade(const Result<std::unique_ptr<NativeRunner>>& native) {
   return StrCat(stats.compiled, " compiled, ", stats.from_cache, " from cache");
 }
 
-}  // namespace
-
-namespace {
-
 // The module, saying how many devices it is compiled for.
 std::unique_ptr<hlo::Module> ForDevices(const hlo::Module& module,
                                         const EvaluatorRunnerOptions& options) {

@@ -124,7 +124,7 @@ void NativeRunner::ExplainCache(Client& client, const hlo::Module& module,
 }
 
 Status NativeRunner::AddCall(const hlo::Instruction& call) {
-  Calls& made = calls_[call.id()];
+  CustomCall& made = calls_[call.id()];
   made.instruction = &call;
   const std::string& target = call.attrs<hlo::CustomCallAttrs>().custom_call_target;
   if (!hlo::IsKnownCustomCall(target) && FindFfiTarget(target)) {

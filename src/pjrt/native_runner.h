@@ -58,11 +58,11 @@ class NativeRunner : public Runner {
   std::unique_ptr<runtime::LoadedProgram> program_;
   std::unique_ptr<runtime::LiteralRunner> literals_;
   // A custom call: evaluated, or foreign code.
-  struct Calls {
+  struct CustomCall {
     const hlo::Instruction* instruction = nullptr;
     std::unique_ptr<FfiCall> foreign;
   };
-  std::unordered_map<int64_t, Calls> calls_;  // by the instruction's id
+  std::unordered_map<int64_t, CustomCall> calls_;  // by the instruction's id
   std::function<Status(const program::Step&, std::span<const std::span<std::byte>>)> call_;
   std::vector<bool> parameter_is_token_, result_is_token_;
   hlo::EvalOptions eval_options_;  // of custom calls

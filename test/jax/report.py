@@ -168,6 +168,7 @@ HEADER = ["", "cases", "run", *OUTCOMES, "% of XLA"]
 class Summary:
 
   def __init__(self, groups, ran, totals, errors, baseline, known, platform):
+    self.complete = all(len(results) >= totals[key] for key, results in ran.items())
     self.ran, self.errors, self.platform = ran, errors, platform
     self.rows, self.group_rows, self.all = {}, {}, Row()
     self.broken, self.fixed = [], []
@@ -257,7 +258,7 @@ class Summary:
   def write_docs(self, path, options):
     from importlib.metadata import version
     path.parent.mkdir(exist_ok=True)
-    sample = f"a sample of {options.sample} cases a file" if options.sample else "all cases"
+    sample = f"a sample of {options.sample} cases a file" if options.sample else "all cases" if self.complete else "of all cases those that ended in time"
     x64 = " and ".join(str(value) for value in self.x64)
     lines = [
         "# JAX's own tests on Weft", "",

@@ -55,9 +55,19 @@ Status CheckSizes(const Instruction& i, const program::CollectiveStep& op, const
 
 // expand-ops leaves collectives whose parts lie one after the other.
 Status Lowering::LowerCollective(const Instruction& i, Steps& steps) {
-  bool empty = true;
-  ForEachLeaf(i.shape(), [&](const Shape& s) { empty &= s.IsArray() && s.elements() == 0; });
-  if (empty) return {};
+  Step step = Routine("", i, {});
+  // Arrays without elements are nobody's to send.
+  size_t n = step.uses.size() / 2;
+  std::vector<program::Use> uses;
+  for (size_t half = 0; half < 2; ++half) {
+    for (size_t k = 0; k < n; ++k) {
+      if (step.uses[k].slice.size > 0 && step.uses[n + k].slice.size > 0) {
+        uses.push_back(step.uses[half * n + k]);
+      }
+    }
+  }
+  if (uses.empty()) return {};
+  step.uses = std::move(uses);
   if (!IsFlatCollective(i)) {
     return Unimplemented(hlo::Mnemonic(i.op()), ": no native lowering of this form");
   }
@@ -77,19 +87,6 @@ Status Lowering::LowerCollective(const Instruction& i, Steps& steps) {
     default: op.kind = CollectiveKind::kPermute, pairs = true;
   }
   op.groups = TRY(pairs ? DevicePairs(i) : DeviceGroups(i));
-  Step step = Routine("", i, {});
-  // Arrays without elements are nobody's to send.
-  size_t n = step.uses.size() / 2;
-  std::vector<program::Use> uses;
-  for (size_t half = 0; half < 2; ++half) {
-    for (size_t k = 0; k < n; ++k) {
-      if (step.uses[k].slice.size > 0 && step.uses[n + k].slice.size > 0) {
-        uses.push_back(step.uses[half * n + k]);
-      }
-    }
-  }
-  if (uses.empty()) return {};
-  step.uses = std::move(uses);
   TRY(CheckSizes(i, op, step));
   step.op = std::move(op);
   steps.push_back(std::move(step));

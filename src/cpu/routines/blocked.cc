@@ -109,22 +109,6 @@ Status BlockedSolve(ThreadPool* pool, const T* t, int64_t n, int64_t m, bool low
   return {};
 }
 
-// The sum of x[i] * y[i], in as many parts as a few vector registers hold.
-template <class T>
-static T DotInParts(const T* x, const T* y, int64_t n) {
-  constexpr int kParts = 64 / sizeof(T);
-  T sums[kParts] = {};
-  int64_t i = 0;
-  for (; i + kParts <= n; i += kParts) {
-    for (int j = 0; j < kParts; ++j) sums[j] += x[i + j] * y[i + j];
-  }
-  for (int64_t j = 0; i < n; ++i, ++j) sums[j] += x[i] * y[i];
-  for (int half = kParts / 2; half > 0; half /= 2) {
-    for (int j = 0; j < half; ++j) sums[j] += sums[j + half];
-  }
-  return sums[0];
-}
-
 template <class T>
 void SolveVectors(const T* t, int64_t n, int64_t m, bool lower, bool transpose, bool unit, T* b) {
   // A transpose is solved from its other end: a row of t is then a column, and is subtracted from
@@ -136,7 +120,7 @@ void SolveVectors(const T* t, int64_t n, int64_t m, bool lower, bool transpose, 
     int64_t begin = lower ? 0 : i + 1, count = lower ? i : n - 1 - i;
     for (int64_t c = 0; c < m; ++c) {
       T* x = b + c * n;
-      if (!transpose) x[i] -= DotInParts(row + begin, x + begin, count);
+      if (!transpose) x[i] -= DotConjugate(row + begin, x + begin, count);
       if (!unit) x[i] /= row[i];
       if (transpose) AddTimes(-x[i], row + begin, count, x + begin);
     }

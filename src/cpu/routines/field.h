@@ -1,4 +1,4 @@
-// Real and complex matrices in double precision, for factorizations.
+// Real and complex matrices, most in double precision, for factorizations.
 #pragma once
 
 #include <complex>
@@ -48,16 +48,20 @@ void AddTimes(T x, const T* from, int64_t n, T* to) {
   for (int64_t i = 0; i < n; ++i) to[i] += Times(x, from[i]);
 }
 
-// The sum of x[i] * conj(y[i]), in four parts.
+// The sum of x[i] * conj(y[i]), in as many parts as a few vector registers hold.
 template <class T>
 T DotConjugate(const T* x, const T* y, int64_t n) {
-  T sums[4] = {};
+  constexpr int kParts = 64 / sizeof(T);
+  T sums[kParts] = {};
   int64_t i = 0;
-  for (; i + 4 <= n; i += 4) {
-    for (int j = 0; j < 4; ++j) sums[j] += Times(x[i + j], Conjugated(y[i + j]));
+  for (; i + kParts <= n; i += kParts) {
+    for (int j = 0; j < kParts; ++j) sums[j] += Times(x[i + j], Conjugated(y[i + j]));
   }
-  for (; i < n; ++i) sums[0] += Times(x[i], Conjugated(y[i]));
-  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  for (int j = 0; i < n; ++i, ++j) sums[j] += Times(x[i], Conjugated(y[i]));
+  for (int half = kParts / 2; half > 0; half /= 2) {
+    for (int j = 0; j < half; ++j) sums[j] += sums[j + half];
+  }
+  return sums[0];
 }
 
 }  // namespace weft::cpu
