@@ -13,6 +13,7 @@ namespace {
 constexpr int64_t kMaxProducts = 64;      // of a whole small matrix, when lanes go along the batch
 constexpr int64_t kMaxRowProducts = 128;  // of a row or column of the result
 constexpr int64_t kMaxRow = 16;           // elements of it
+constexpr int64_t kLong = 8;              // of a contraction
 constexpr int64_t kRegisters = 24;        // for elements of a lane
 // One product of so few is better off with scalars and rows that stay in registers.
 constexpr int64_t kStraightProducts = 512;
@@ -31,8 +32,11 @@ DotLanes Lowering::LanesOfDot(const Instruction& dot, const DotSizes& s) const {
   bool columns_fit = s.m <= kMaxRow && s.m * s.k <= kMaxRowProducts;
   if (s.m * s.n * s.k <= kMaxProducts && s.batch >= 2 * lanes) return DotLanes::kBatch;
   if (s.batch * s.m * s.n * s.k <= kStraightProducts) return DotLanes::kNone;
-  // Rows that lie along the contraction are turned; a vector of the result needs no turning.
+  // Rows that lie along the contraction are turned, which pays where it is short, or each element
+  // is used more than once.
   if (columns_fit && s.n >= lanes && s.n >= s.m && !s.trans_b) return DotLanes::kColumns;
+  rows_fit &= s.trans_a || s.n > 1 || s.k < kLong;
+  columns_fit &= !s.trans_b || s.m > 1 || s.k < kLong;
   if (rows_fit && s.m >= 2 * lanes) return DotLanes::kRows;
   if (columns_fit && s.n >= 2 * lanes) return DotLanes::kColumns;
   return DotLanes::kNone;
