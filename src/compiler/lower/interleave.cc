@@ -14,6 +14,11 @@ namespace {
 
 constexpr size_t kMaxRowCode = 640;  // operations of a row, all in one block
 
+// The width that gives each element of a row one register.
+int64_t OneRegister(int64_t width) {
+  return std::max<int64_t>(width, 4) * 4;
+}
+
 // Part `number` of the `parts` interleaved, with as many lanes as each of them has.
 ValueId InterleavedPart(KernelBuilder& b, std::span<const ValueId> parts, int lanes,
                         int64_t number) {
@@ -79,7 +84,7 @@ void StoreRows(ElementEmitter& e, KernelBuilder::MemoryId memory, DType dtype, c
 bool Lowering::CanInterleave(const KernelBody& body, const Dims& dims) const {
   if (target_.kind == program::TargetKind::kGpu || serial_ || dims.size() < 2) return false;
   // Four elements that lie together are a vector of their own.
-  int64_t most = body.outputs[0].inside->op() == HloOp::kConcatenate ? 4 : 3;
+  int64_t most = body.outputs[0].inside->op() == HloOp::kConcatenate ? 16 : 3;
   if (dims.back() < 2 || dims.back() > most || dims[dims.size() - 2] < 8) return false;
   for (const KernelOutput& output : body.outputs) {
     const Shape& shape = output.inside->shape();
@@ -95,6 +100,7 @@ Status Lowering::LowerInterleaved(const KernelBody& body, const LoopShape& whole
   shape.dims = Dims(std::span(whole.dims.data(), whole.dims.size() - 1));
   shape.cost *= static_cast<double>(whole.dims.back());
   shape.flat = false;
+  if (whole.dims.back() > 4) shape.width = OneRegister(shape.width);
   TRY(draft.ForEach(shape, [&](const Index& outer) -> Status {
     Index index = draft.elements().Coordinates(shape.dims, outer);
     return ComputeRows(draft, body.outputs, whole.dims, std::move(index));
@@ -122,7 +128,7 @@ Status Lowering::LowerRowsInLanes(const KernelBody& body, const RowSpace& space,
   shape.dims = Dims(std::span(space.wide.data(), space.kept));
   shape.cost *= static_cast<double>(space.length);
   shape.flat = false;
-  shape.width = std::max<int64_t>(shape.width, 4) * 4;  // one register for each element of the row
+  shape.width = OneRegister(shape.width);
   std::vector<KernelOutput> wide, narrow;
   for (const KernelOutput& output : body.outputs) {
     (space.IsWide(output.inside->shape()) ? wide : narrow).push_back(output);
