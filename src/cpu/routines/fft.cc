@@ -98,18 +98,11 @@ class Fft : public PreparedRoutine {
   template <class Fn>
   static Status Pieces(const RoutineContext& context, const FftPlan<T>& plan, int64_t count,
                        double cost, int64_t lines_at_once, const Fn& fn) {
-    Status result;
-    Mutex mutex;
-    ForPieces(&context.pool, count, cost, [&](int64_t begin, int64_t end) {
-      auto lines = Lines::New(plan, lines_at_once);
-      if (!lines) {
-        MutexLock lock(mutex);
-        result = std::unexpected(lines.error());
-        return;
-      }
-      fn(*lines, begin, end);
+    return TryPieces(&context.pool, count, cost, [&](int64_t begin, int64_t end) -> Status {
+      auto lines = TRY(Lines::New(plan, lines_at_once));
+      fn(lines, begin, end);
+      return {};
     });
-    return result;
   }
 
   static Split<T> Exchanged(Split<T> x, bool exchange) {

@@ -247,10 +247,7 @@ void Maker::ConvertAny(Scope& scope) {
   if (IsInteger(to) || to == DType::kPred) known = Unknown(to);
   if (to == DType::kF8E8M0FNU || x.dtype() == DType::kF8E8M0FNU) known = Unknown(to);
   if (IsFloat(to) && known.magnitude > LargestExact(to)) known.whole = false;
-  if (IsFloat(to) && !known.whole && BitWidth(to) < BitWidth(x.dtype()) &&
-      std::isfinite(known.magnitude)) {
-    known.magnitude *= 2;
-  }
+  if (IsFloat(to) && !known.whole && std::isfinite(known.magnitude)) known.magnitude *= 2;
   Push(scope, scope.builder().Convert(x.at, to), known);
 }
 

@@ -133,6 +133,8 @@ Known Maker::KnownOf(const ArgumentRange& range, DType dtype) const {
   known.magnitude = range.kind == ArgumentRange::Kind::kUnit
                         ? 1
                         : std::max(std::abs(range.low), std::abs(range.high));
+  // What is drawn below zero wraps around.
+  if (IsUnsigned(dtype) && range.low < 0) known.magnitude = std::ldexp(1.0, BitWidth(dtype)) - 1;
   known.whole |= range.kind == ArgumentRange::Kind::kWhole;
   return known;
 }
@@ -395,6 +397,15 @@ void Maker::AddOp(Scope& scope) {
       {1, &Maker::GatherBatched},
       {1, &Maker::ScatterBatched},
       {2, &Maker::SizedAny},
+      {5, &Maker::ScanLoop},
+      {2, &Maker::SortByFunction},
+      {2, &Maker::ReduceWindowMany},
+      {6, &Maker::AlgebraAny},
+      {1, &Maker::TriangularSystem},
+      {1, &Maker::BatchNormGradAny},
+      {1, &Maker::BitcastWidth},
+      {1, &Maker::MapMany},
+      {1, &Maker::TokensAny},
   };
   int total = 0;
   for (const Row& row : kRows) total += row.weight;
@@ -416,9 +427,16 @@ Status Maker::MakeEntry(RandomModule& made) {
   AddOps(scope, static_cast<int>(dice_.Between(2, 12)));
   if (scope.values.empty()) Any(scope);
   std::vector<Value> results;
-  for (int64_t n = dice_.Between(1, 5); n > 0; --n) {
+  for (int64_t n = dice_.Between(1, 3); n > 0; --n) {
     auto v = Find(scope, [](const Value&) { return true; });
     if (v) results.push_back(*v);
+  }
+  // What nobody reads would not be computed.
+  for (const Value& v : scope.values) {
+    bool made = !v.at->IsParameter() && v.at->op() != Op::kConstant;
+    if (made && v.at->users().empty() && results.size() < 9 && dice_.Chance(60)) {
+      results.push_back(v);
+    }
   }
   if (results.empty()) results.push_back(scope.values.back());
   std::vector<Instruction*> leaves;

@@ -49,6 +49,7 @@ struct Value {
 struct Scope {
   Computation* computation = nullptr;
   int depth = 0;
+  bool uniform = true;  // every device comes by as often as the others
   std::vector<Value> values;
   Builder builder() const { return Builder(*computation); }
 };
@@ -145,7 +146,6 @@ class Maker {
   void ScatterAny(Scope& scope);
   void SortAny(Scope& scope);
   void DotAny(Scope& scope);
-  void ConvolutionAny(Scope& scope);
   void Softmax(Scope& scope);
   // library.cc
   void ComplexFunctionAny(Scope& scope);
@@ -165,11 +165,24 @@ class Maker {
   void LayoutAny(Scope& scope);
   void GatherBatched(Scope& scope);
   void ScatterBatched(Scope& scope);
+  // sized.cc
+  void SizedStep(Scope& scope, Value& x, int64_t& dim);
   void SizedAny(Scope& scope);
+  // forms.cc
+  Instruction* KeyOf(Builder& b, Instruction* x, int64_t form) const;
+  void SortByFunction(Scope& scope);
+  void ReduceWindowMany(Scope& scope);
+  void AlgebraAny(Scope& scope);
+  void TriangularSystem(Scope& scope);
+  void BatchNormGradAny(Scope& scope);
+  void BitcastWidth(Scope& scope);
+  void MapMany(Scope& scope);
+  void TokensAny(Scope& scope);
   // products.cc
   void TypedDotAny(Scope& scope);
   void RaggedDotAny(Scope& scope);
   void ScaledDotAny(Scope& scope);
+  void ConvolutionAny(Scope& scope);
   // collectives.cc
   void ChooseDevices(uint64_t seed);
   int64_t Devices() const;
@@ -178,6 +191,8 @@ class Maker {
   std::optional<std::pair<Computation*, Known>> AnyReducer(Scope& scope, const Value& x,
                                                            int64_t count);
   void ReductionOfDevices(Scope& scope, const Value& x);
+  void CollectiveForms(Scope& scope, const Value& x);
+  void PermuteSlices(Scope& scope, const Value& x);
   void DeviceCollectiveAny(Scope& scope);
   // control.cc
   void WhileAny(Scope& scope);
@@ -189,6 +204,17 @@ class Maker {
   std::vector<Value> Several(Scope& scope, int64_t count);
   Value NextState(Scope& body, const std::vector<Value>& state, size_t k, const Value& counter);
   bool MayBeState(const Value& v) const;
+  Known StateFacts(const Value& v) const;
+  // loops.cc
+  struct Round {
+    Computation* computation;
+    std::vector<Value> rows;  // of the outputs
+  };
+  Round MakeRound(Scope& scope, const std::vector<Value>& carries,
+                  const std::vector<Value>& inputs);
+  Result<Computation*> MakeScanBody(Scope& scope, const Shape& state, const Round& round,
+                                    size_t carries, size_t inputs, int64_t length);
+  void ScanLoop(Scope& scope);
 
   Dice dice_;
   Module& module_;
