@@ -140,7 +140,7 @@ WEFT_FFT_INLINE void OneOddButterfly(const StageCall<T>& c, int64_t from, int64_
 }
 
 template <class T, int kBytes, int kRadix, Form kFrom, Form kTo, bool kTwiddled>
-WEFT_FFT_INLINE void RunStage(const StageCall<T>& c) {
+WEFT_FFT_INLINE void RunStage(StageCall<T> c) {
   using V = typename VectorOf<T, kBytes>::Type;
   constexpr int kLanes = kLanesOf<V, T>;
   constexpr bool kInPlace = kFrom != Form::kSplit && kTo != Form::kSplit;
@@ -163,7 +163,7 @@ WEFT_FFT_INLINE void RunStage(const StageCall<T>& c) {
 }
 
 template <class T, int kBytes, bool kTwiddled>
-WEFT_FFT_INLINE void RunOddStage(const StageCall<T>& c) {
+WEFT_FFT_INLINE void RunOddStage(StageCall<T> c) {
   using V = typename VectorOf<T, kBytes>::Type;
   constexpr int kLanes = kLanesOf<V, T>;
   const T *cosine = c.roots, *sine = c.roots + c.radix;
@@ -207,7 +207,7 @@ WEFT_FFT_INLINE void StoreTurned(const V* x, T* to) {
 }
 
 template <class T, int kBytes, int kRadix, Form kFrom>
-WEFT_FFT_INLINE void RunTurnedStage(const StageCall<T>& c) {
+WEFT_FFT_INLINE void RunTurnedStage(StageCall<T> c) {
   using V = typename VectorOf<T, kBytes>::Type;
   constexpr int kLanes = kLanesOf<V, T>;
   const T* w = c.twiddles;
