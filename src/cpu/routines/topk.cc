@@ -18,7 +18,8 @@ struct TopEntry {
   }
 };
 
-constexpr int64_t kBlock = 64;  // elements looked at together: most have none that is good enough
+constexpr int64_t kTopKBlock =
+    64;  // elements looked at together: most have none that is good enough
 
 class TopK : public PreparedRoutine {
  public:
@@ -90,8 +91,8 @@ class TopK : public PreparedRoutine {
     for (int64_t i = 0; i < filled; ++i) entries[i] = entry(i);
     if (few) {
       std::make_heap(entries, entries + k_);  // the worst first
-      for (int64_t begin = k_; begin < n_; begin += kBlock) {
-        int64_t end = std::min(begin + kBlock, n_);
+      for (int64_t begin = k_; begin < n_; begin += kTopKBlock) {
+        int64_t end = std::min(begin + kTopKBlock, n_);
         if (BestKey<Storage>(x, begin, end) >= entries[0].key) continue;
         for (int64_t i = begin; i < end; ++i) {
           TopEntry next = entry(i);
