@@ -412,7 +412,9 @@ Status Lowering::LowerReduce(const KernelBody& body, Steps& steps) {
                   : LowerLoop(body, steps);
   }
   // Few elements that do not lie together: a result in each lane.
-  bool together_in_memory = !serial_ && dims.length >= kVectorReduce && dims.minor &&
+  bool plain = std::all_of(reduces.begin(), reduces.end(),
+                           [](const Instruction* r) { return r->operand_count() == 2; });
+  bool together_in_memory = plain && !serial_ && dims.length >= kVectorReduce && dims.minor &&
                             reduces[0]->operand(0)->shape().dim(dims.reduced.back()) > 1 &&
                             KeptInside(dims).dimension < 0;
   if (!same || (dims.length <= kShortReduce && !together_in_memory)) return LowerLoop(body, steps);
