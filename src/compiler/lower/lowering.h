@@ -124,6 +124,9 @@ class Lowering {
   DotLanes LanesOfDot(const hlo::Instruction& dot, const DotSizes& sizes) const;
   Status LowerDotInLanes(const hlo::Instruction& dot, const DotSizes& sizes, DotLanes along,
                          Steps& steps);
+  // long_dot.cc
+  bool IsLongDot(const hlo::Instruction& dot, const DotSizes& sizes) const;
+  Status LowerLongDot(const hlo::Instruction& dot, const DotSizes& sizes, Steps& steps);
   Status LowerRoutine(const hlo::Instruction& instruction, Steps& steps);
   std::optional<program::Step> HouseholderStep(const hlo::Instruction& call);
   Status LowerSort(const hlo::Instruction& sort, Steps& steps);
