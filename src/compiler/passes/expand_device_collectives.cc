@@ -281,7 +281,7 @@ Result<Instruction*> ReduceForRoot(Builder& b, Instruction* i, Instruction* x, i
   Instruction* kept = TRY(b.Compare(place, root, hlo::Direction::kEq));
   Instruction* everywhere =
       TRY(b.Broadcast(kept, Shape(DType::kPred, x->shape().dims()), hlo::Ints()));
-  return b.Add(Op::kSelect, {everywhere, sum, TRY(b.Fill(sum->shape(), 0))});
+  return b.Add(Op::kSelect, {everywhere, sum, TRY(ZeroesOf(b, sum->shape()))});
 }
 
 Result<Instruction*> BroadcastFromRoot(Builder& b, Instruction* i, Instruction* x, int64_t k) {

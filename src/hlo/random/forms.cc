@@ -46,6 +46,7 @@ void Maker::SortByFunction(Scope& scope) {
   DType t = x.dtype();
   if (t == DType::kF8E8M0FNU || t == DType::kPred) return;
   if ((IsFloat(t) || IsComplex(t)) && !std::isfinite(x.known.magnitude)) return;
+  if (!HasSignedZeros(x)) return;
   std::vector<Value> arrays = {x};
   for (int64_t n = dice_.Between(0, 3); n > 0; --n) {
     auto other = Find(scope, [&](const Value& v) { return v.shape().dims() == x.shape().dims(); });
@@ -173,10 +174,10 @@ void Maker::AlgebraAny(Scope& scope) {
       return;
     }
     case Op::kPower:
-      if (exact) Push(scope, made, Inexact(8, t, kUnlimited));
+      if (exact && HasSignedZeros(left)) Push(scope, made, Inexact(8, t, kUnlimited));
       return;
     default:
-      if (exact) Push(scope, made, Unknown(t));
+      if (exact && HasSignedZeros(right)) Push(scope, made, Unknown(t));
   }
 }
 
@@ -257,6 +258,7 @@ void Maker::BitcastWidth(Scope& scope) {
   DType from = x.dtype(), to = AnyType();
   if (IsComplex(from) || IsComplex(to) || from == DType::kPred || to == DType::kPred) return;
   if (IsFloat(from) && !std::isfinite(x.known.magnitude)) return;
+  if (!HasSignedZeros(x)) return;
   int wide = BitWidth(from), narrow = BitWidth(to);
   if (wide == narrow || BitWidth(from) % 2 != 0 || BitWidth(to) % 2 != 0) return;
   Dimensions dims(x.shape().dims().begin(), x.shape().dims().end());

@@ -240,6 +240,41 @@ bool Maker::IsUsable(const Value& v) const {
          (edges_ ? v.known.exact() : v.known.magnitude <= kUsableMagnitude);
 }
 
+bool Maker::HasSignedZeros(const Instruction* at) {
+  if (at->shape().IsArray() && !IsFloat(at->shape().dtype()) && !IsComplex(at->shape().dtype())) {
+    return true;
+  }
+  if (auto found = signed_zeros_.find(at); found != signed_zeros_.end()) return found->second;
+  bool defined = true;
+  switch (at->op()) {
+    case Op::kParameter:
+    case Op::kConstant: break;
+    case Op::kAllReduce:
+    case Op::kCall:
+    case Op::kClamp:
+    case Op::kConditional:
+    case Op::kConvolution:
+    case Op::kDot:
+    case Op::kFusion:
+    case Op::kMap:
+    case Op::kMaximum:
+    case Op::kMinimum:
+    case Op::kRaggedDot:
+    case Op::kReduce:
+    case Op::kReduceScatter:
+    case Op::kReduceWindow:
+    case Op::kScaledDot:
+    case Op::kScan:
+    case Op::kScatter:
+    case Op::kSelectAndScatter:
+    case Op::kWhile: defined = false; break;
+    default:
+      for (const Instruction* operand : at->operands()) defined &= HasSignedZeros(operand);
+  }
+  signed_zeros_[at] = defined;
+  return defined;
+}
+
 Value Maker::Bound(Scope& scope, Value v, double magnitude) {
   if (v.known.magnitude <= magnitude || IsComplex(v.dtype()) || !IsFloat(v.dtype())) return v;
   Builder b = scope.builder();

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -93,6 +94,10 @@ class Maker {
   Value Scalar(Scope& scope, DType dtype, double value);
   Value Index(Scope& scope, std::span<const int64_t> dims);
   bool IsUsable(const Value& v) const;  // in arithmetic
+  // Whether the signs of its zeros are defined: sums, and the larger or lesser of two zeros, may
+  // have either.
+  bool HasSignedZeros(const Value& v) { return HasSignedZeros(v.at); }
+  bool HasSignedZeros(const Instruction* at);
   // Brings whole values back below a bound.
   Value Bound(Scope& scope, Value v, double magnitude);
 
@@ -222,6 +227,7 @@ class Maker {
   double state_bound_ = 8;
   bool rng_used_ = false;
   int64_t parameters_ = 0, channels_ = 0;
+  std::unordered_map<const Instruction*, bool> signed_zeros_;
   std::vector<ArgumentRange> ranges_;  // of the entry's parameters, by leaf
 };
 

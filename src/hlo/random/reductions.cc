@@ -297,6 +297,7 @@ void Maker::SortAny(Scope& scope) {
   Value x = AnyOf(scope, 1, 600, true);
   if (IsComplex(x.dtype()) || x.dtype() == DType::kF8E8M0FNU || x.dtype() == DType::kPred) return;
   if (IsFloat(x.dtype()) && !std::isfinite(x.known.magnitude)) return;
+  if (!HasSignedZeros(x)) return;
   SortAttrs attrs{.dimensions = {dice_.Below(x.shape().rank())}, .is_stable = true};
   std::vector<Value> arrays = {x};
   if (dice_.Chance(50)) {

@@ -11,7 +11,7 @@ void Maker::SizedStep(Scope& scope, Value& x, int64_t& dim) {
   int64_t rank = x.shape().rank();
   Result<Instruction*> made = nullptr;
   Known known = x.known;
-  switch (dice_.Below(10)) {
+  switch (dice_.Below(12)) {
     case 0: made = b.Add(Op::kReverse, {x.at}, DimensionsAttrs{.dimensions = {dim}}); break;
     case 1: {
       SliceAttrs slice;
@@ -74,6 +74,26 @@ void Maker::SizedStep(Scope& scope, Value& x, int64_t& dim) {
       if (made) ++dim;
       break;
     }
+    case 9:
+    case 10: {
+      if (Devices() == 1 || !scope.uniform) return;
+      if (dice_.Chance(50)) {
+        CollectivePermuteAttrs attrs;
+        if (module_.config().num_partitions > 1) attrs.channel_id = ++channels_;
+        int64_t count = attrs.channel_id ? module_.config().num_partitions : Devices();
+        for (int64_t i = 0; i < count; i += 2)
+          attrs.source_target_pairs.push_back({i, count - 1 - i});
+        made = b.Add(Op::kCollectivePermute, {x.at}, attrs);
+        break;
+      }
+      AllGatherAttrs attrs;
+      int64_t along = dice_.Below(rank);
+      attrs.dimensions = {along};
+      Shape shape = x.shape();
+      shape.set_dim(along, shape.dim(along) * ChooseGroups(attrs, true));
+      made = b.Add(Op::kAllGather, std::span(&x.at, 1), attrs, &shape);
+      break;
+    }
     default: {
       if (!x.known.exact() || IsComplex(x.dtype()) || x.dtype() == DType::kF8E8M0FNU) return;
       if (IsFloat(x.dtype()) && !(x.known.magnitude < 1e9)) return;
@@ -97,6 +117,9 @@ void Maker::SizedAny(Scope& scope) {
   int64_t dim = dice_.Below(x.shape().rank()), bound = x.shape().dim(dim);
   Builder b = scope.builder();
   Value wanted = Like(scope, DType::kS32, Dims(), true);
+  // Devices that meet have the same sizes.
+  if (Devices() > 1)
+    wanted = Scalar(scope, DType::kS32, static_cast<double>(dice_.Below(bound + 1)));
   auto size = b.Add(Op::kClamp, {b.ScalarConstant(DType::kS32, 0), wanted.at,
                                  b.ScalarConstant(DType::kS32, static_cast<double>(bound))});
   if (!size) return;
