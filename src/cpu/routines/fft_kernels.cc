@@ -183,11 +183,10 @@ WEFT_FFT_INLINE void RunOddStage(StageCall<T> c) {
   }
 }
 
-// x[k][lane] to to[lane * kRadix + k].
+// x[k][lane] to to[lane * kRadix + k], for two or four lanes.
 template <class T, class V, int kRadix>
-WEFT_FFT_INLINE void StoreTurned(const V* x, T* to) {
-  constexpr int kLanes = kLanesOf<V, T>;
-  constexpr int kWhole = kLanes == 8 ? 0 : kRadix / kLanes * kLanes;
+WEFT_FFT_INLINE void StoreTurnedNarrow(const V* x, T* to) {
+  constexpr int kLanes = kLanesOf<V, T>, kWhole = kRadix / kLanes * kLanes;
   WEFT_FFT_UNROLL for (int k = 0; k < kWhole; k += kLanes) {
     V a = InTurn<V, T>(x[k], x[k + 1], 0), b = InTurn<V, T>(x[k], x[k + 1], 1);
     if constexpr (kLanes == 2) {
@@ -203,6 +202,24 @@ WEFT_FFT_INLINE void StoreTurned(const V* x, T* to) {
   }
   WEFT_FFT_UNROLL for (int k = kWhole; k < kRadix; ++k) {
     WEFT_FFT_UNROLL for (int lane = 0; lane < kLanes; ++lane) to[lane * kRadix + k] = x[k][lane];
+  }
+}
+
+// The same for any number of them.
+template <class T, class V, int kRadix>
+WEFT_FFT_INLINE void StoreTurned(const V* x, T* to) {
+  constexpr int kLanes = kLanesOf<V, T>;
+  if constexpr (kLanes == 8) {
+    typedef T Half __attribute__((vector_size(sizeof(V) / 2)));
+    Half low[kRadix], high[kRadix];
+    WEFT_FFT_UNROLL for (int k = 0; k < kRadix; ++k) {
+      low[k] = __builtin_shufflevector(x[k], x[k], 0, 1, 2, 3);
+      high[k] = __builtin_shufflevector(x[k], x[k], 4, 5, 6, 7);
+    }
+    StoreTurnedNarrow<T, Half, kRadix>(low, to);
+    StoreTurnedNarrow<T, Half, kRadix>(high, to + 4 * kRadix);
+  } else {
+    StoreTurnedNarrow<T, V, kRadix>(x, to);
   }
 }
 
