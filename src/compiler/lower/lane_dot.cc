@@ -31,7 +31,7 @@ DotLanes Lowering::LanesOfDot(const Instruction& dot, const DotSizes& s) const {
   bool rows_fit = s.n <= kMaxRow && s.n * s.k <= kMaxRowProducts;
   bool columns_fit = s.m <= kMaxRow && s.m * s.k <= kMaxRowProducts;
   if (s.m * s.n * s.k <= kMaxProducts && s.batch >= 2 * lanes) return DotLanes::kBatch;
-  if (s.batch * s.m * s.n * s.k <= kStraightProducts) return DotLanes::kNone;
+  if (serial_ || s.batch * s.m * s.n * s.k <= kStraightProducts) return DotLanes::kNone;
   // Rows that lie along the contraction are turned, which pays where it is short, or each element
   // is used more than once.
   if (columns_fit && s.n >= lanes && s.n >= s.m && !s.trans_b) return DotLanes::kColumns;

@@ -18,7 +18,7 @@ using hlo::Op;
 using hlo::WindowDim;
 
 constexpr int64_t kMaxProducts = 32;  // of an element of the result
-constexpr int64_t kFewFeatures = 4;   // of the result, where all are made of the same input
+constexpr int64_t kFewFeatures = 64;  // of the result, where all are made of the same input
 
 bool HasSameOrder(const ConvDims& d) {
   return d.input_batch == d.output_batch && d.input_feature == d.output_feature &&
