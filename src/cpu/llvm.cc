@@ -69,7 +69,7 @@ Result<MachinePtr> MakeMachine(const CodeTarget& target) {
   if (!failed) {
     machine.reset(LLVMCreateTargetMachine(found, triple, target.cpu.c_str(),
                                           target.features.c_str(), LLVMCodeGenLevelDefault,
-                                          LLVMRelocPIC, LLVMCodeModelJITDefault));
+                                          LLVMRelocPIC, LLVMCodeModelSmall));
   }
   LLVMDisposeMessage(triple);
   if (failed) return MakeError(Code::kInternal, "LLVM: no target: ", TakeMessage(message));
