@@ -212,6 +212,7 @@ class ElementEmitter {
   std::unordered_map<const hlo::Instruction*, KernelBuilder::MemoryId> bound_;
   std::unordered_map<const hlo::Instruction*, Place> places_;  // of bound ones, where not row-major
   std::unordered_map<const hlo::Instruction*, std::vector<Cached>> cache_;
+  std::unordered_map<ValueId, int64_t> at_most_;  // what chosen indices are at most
   int depth_ = 0;
   int branches_ = 0;    // of EmitEither that have code twice, open
   int open_tests_ = 0;  // of EmitConcatenateRange

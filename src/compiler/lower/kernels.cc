@@ -119,9 +119,25 @@ KernelBody Lowering::BodyOf(const Instruction& instruction) const {
 
 namespace {
 
+// The work of putting two elements together, or results of several operands.
+double CostOfCombining(const Instruction& i) {
+  const hlo::Computation* function = i.op() == HloOp::kReduce ? i.attrs<hlo::ReduceAttrs>().to_apply
+                                     : i.op() == HloOp::kReduceWindow
+                                         ? i.attrs<hlo::ReduceWindowAttrs>().to_apply
+                                         : nullptr;
+  double cost = 0;
+  if (function != nullptr) {
+    for (const Instruction* op : *function) cost += op->IsParameter() ? 0 : ElementCost(*op);
+  }
+  return std::max(cost, 2.0);
+}
+
 // How many elements are put together in all.
 double Combined(const Instruction& i) {
-  double elements = static_cast<double>(i.shape().elements());
+  const Shape& shape =
+      i.shape().IsTuple() && i.shape().tuple_size() > 0 ? i.shape().tuple_element(0) : i.shape();
+  if (!shape.IsArray()) return 0;
+  double elements = static_cast<double>(shape.elements());
   switch (i.op()) {
     case HloOp::kReduce: return static_cast<double>(i.operand(0)->shape().elements());
     case HloOp::kReduceWindow:
@@ -161,12 +177,13 @@ LoopShape Lowering::ShapeOf(const KernelBody& body, const Dims& dims) const {
   }
   for (const Instruction* i : body.members) {
     shape.flat &= !NeedsCoordinates(*i);
+    cost += CostOfCombining(*i) * Combined(*i) / std::max(1.0, elements);
     if (!i->shape().IsArray()) continue;
     // Of an update only what is new.
     const Shape& made = i->op() == HloOp::kDynamicUpdateSlice ? i->operand(1)->shape() : i->shape();
     double times = std::max(1.0, static_cast<double>(made.elements()) / elements);
     if (!i->shape().IsScalar()) note(i->shape().dtype(), times * ElementCost(*i));
-    cost += times * ElementCost(*i) + 2.0 * Combined(*i) / std::max(1.0, elements);
+    cost += times * ElementCost(*i);
   }
   constexpr double kMinorShare = 0.15;
   double total = 0, wider = 0;
