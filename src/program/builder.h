@@ -57,6 +57,7 @@ class KernelBuilder {
   ValueId Number(double value, Type type);
   Type type(ValueId id) const { return kernel_.type(id); }
   const Value& value(ValueId id) const { return kernel_.value(id); }
+  const Memory& memory(MemoryId id) const { return kernel_.memories[static_cast<size_t>(id)]; }
   std::optional<int64_t> IntConstant(ValueId id) const;  // of an integer constant
   // The last instructions are looked at; null: it is none of them.
   const Instr* DefinitionOf(ValueId id) const;

@@ -414,6 +414,7 @@ program::Step KernelDraft::Finish(UniqueKernels& kernels, std::string source) {
   std::vector<program::Use> uses;
   for (const Parameter& p : parameters_) uses.push_back(Whole(program_, p.access, p.buffer));
   program::Kernel kernel = std::move(builder_).Build();
+  SplitMasks(kernel, target_);
   program::Step step;
   step.name = kernel.name;
   step.op = program::KernelStep{kernels.Add(program_, std::move(kernel))};

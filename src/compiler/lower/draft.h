@@ -61,6 +61,9 @@ struct LoopShape {
   std::vector<OuterPiece> outer;  // those of one dimension do not overlap
 };
 
+// Predicates that are put together come in parts of one register (masks.cc).
+void SplitMasks(program::Kernel& kernel, const program::TargetInfo& target);
+
 class KernelDraft {
  public:
   KernelDraft(std::string name, program::Program& program, Memory& memory,

@@ -94,6 +94,7 @@ Element ElementEmitter::LoadAt(KernelBuilder::MemoryId memory, DType dtype, cons
     bool repeats = gathers && b_.type(at.base).lanes == 1 && at.step == 1 &&
                    std::has_single_bit(static_cast<uint64_t>(at.each));
     if (repeats) return {LoadRepeated(memory, at), -1};
+    if (ValueId column = gathers ? LoadColumn(memory, at) : -1; column >= 0) return {column, -1};
     if (gathers && near) return {LoadSpread(memory, at), -1};
     if (gathers) return {b_.Load(memory, LaneValue(at, LaneType(at))), -1};
     return {b_.Load(memory, at.base, one ? 1 : lanes_), -1};

@@ -38,6 +38,8 @@ struct Coord {
   int64_t low = -kUnknownCoord, high = kUnknownCoord;
   int64_t modulus = 1, residue = 0;  // base is as much more than a multiple of modulus
   int64_t each = 1;                  // neighbouring lanes with one value; 1 where step is 0
+  ValueId origin = -1;               // base is origin + offset; -1: nothing known
+  int64_t offset = 0;
   static constexpr int64_t kUnknownCoord = int64_t{1} << 60;
 };
 
@@ -89,6 +91,9 @@ class ElementEmitter {
   Element LoadAt(KernelBuilder::MemoryId memory, DType dtype, const Coord& at);
   void StoreAt(KernelBuilder::MemoryId memory, DType dtype, const Coord& at, Element value,
                ValueId mask = -1);
+  // Whole rows of as many elements as there are columns, a row for each lane, from `begin` on.
+  void StoreColumns(KernelBuilder::MemoryId memory, ValueId begin,
+                    std::span<const ValueId> columns);
 
   // Coordinates.
   Coord Constant(int64_t value) const;
@@ -154,6 +159,10 @@ class ElementEmitter {
   ValueId SmallLaneValue(const Coord& a, int64_t span, int64_t divisor);
   ValueId LoadRepeated(KernelBuilder::MemoryId memory, const Coord& at);
   ValueId LoadSpread(KernelBuilder::MemoryId memory, const Coord& at);
+  // element_columns.cc: -1 where lanes do not go down a column of an array of short rows.
+  ValueId LoadColumn(KernelBuilder::MemoryId memory, const Coord& at);
+  ValueId PiecesOfRows(KernelBuilder::MemoryId memory, ValueId begin, int64_t length, int64_t first,
+                       int size);
   Element Spread(Element value);
   Result<Element> EmitGather(const hlo::Instruction& gather, const Index& index);
   Result<Element> EmitDynamicSlice(const hlo::Instruction& slice, const Index& index);

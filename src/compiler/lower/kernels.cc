@@ -196,12 +196,41 @@ void Lowering::Finish(KernelDraft& draft, const KernelBody& body, Steps& steps) 
   steps.push_back(draft.Finish(kernels_, body.instruction->SourceLocation()));
 }
 
+namespace {
+
+// Whether something may read that leaf of the instruction's result.
+bool IsRead(const Instruction& instruction, size_t leaf) {
+  const Shape& shape = instruction.shape();
+  if (instruction.IsRoot() || !shape.IsTuple()) return true;
+  for (int64_t k = 0; k < shape.tuple_size(); ++k) {
+    if (!shape.tuple_element(k).IsArray()) return true;
+  }
+  return std::any_of(instruction.users().begin(), instruction.users().end(),
+                     [&](const Instruction* user) {
+                       return user->op() != HloOp::kGetTupleElement ||
+                              (user->tuple_index() == static_cast<int64_t>(leaf) &&
+                               (user->IsRoot() || !user->users().empty()));
+                     });
+}
+
+// Results that nobody reads are not computed; one is left.
+void DropUnread(const Instruction& instruction, std::vector<KernelOutput>& outputs) {
+  std::vector<KernelOutput> read;
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    if (IsRead(instruction, k)) read.push_back(outputs[k]);
+  }
+  if (!read.empty()) outputs = std::move(read);
+}
+
+}  // namespace
+
 Status Lowering::LowerKernel(const Instruction& instruction, Steps& steps) {
   bool arrays = LeafCount(instruction.shape()) > 0;
   ForEachLeaf(instruction.shape(), [&](const Shape& leaf) { arrays &= leaf.IsArray(); });
   if (!arrays) return Unimplemented(hlo::Mnemonic(instruction.op()), ": no native lowering");
   if (instruction.shape().IsArray() && instruction.shape().elements() == 0) return {};
   KernelBody body = BodyOf(instruction);
+  DropUnread(instruction, body.outputs);
   const Instruction& root = *body.outputs[0].inside;
   const Instruction& producer = Producer(root);
   if (instruction.op() == HloOp::kFusion &&
@@ -383,7 +412,9 @@ Status Lowering::LowerReduce(const KernelBody& body, Steps& steps) {
                   : LowerLoop(body, steps);
   }
   // Few elements that do not lie together: a result in each lane.
-  bool together_in_memory = !serial_ && dims.length >= kVectorReduce && dims.minor &&
+  bool plain = std::all_of(reduces.begin(), reduces.end(),
+                           [](const Instruction* r) { return r->operand_count() == 2; });
+  bool together_in_memory = plain && !serial_ && dims.length >= kVectorReduce && dims.minor &&
                             reduces[0]->operand(0)->shape().dim(dims.reduced.back()) > 1 &&
                             KeptInside(dims).dimension < 0;
   if (!same || (dims.length <= kShortReduce && !together_in_memory)) return LowerLoop(body, steps);
