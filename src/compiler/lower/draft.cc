@@ -186,6 +186,7 @@ Status KernelDraft::ForEach(const LoopShape& shape, const Body& body) {
   bool straight = shape.serial && n <= kStraightLine && (n % 4 != 0 || shape.cost < kStraightCost);
   int lanes = shape.scalar ? 1 : RowLanes(shape.dims);
   if (n == 1 || straight || (shape.serial && n <= kStraightLine && lanes > 1)) {
+    builder_.SetAwaited(shape.serial && target_.kind == program::TargetKind::kCpu);
     for (int64_t i = 0; i < n; i += lanes) {
       Index index;
       index.is_linear = true;
@@ -196,6 +197,7 @@ Status KernelDraft::ForEach(const LoopShape& shape, const Body& body) {
       elements_.set_lanes(1);
       TRY(std::move(status));
     }
+    builder_.SetAwaited(false);
     return {};
   }
   if (UsesGrid()) return ForEachOnGrid(shape.dims, shape.flat, body);
