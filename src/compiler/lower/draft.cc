@@ -348,6 +348,22 @@ Status KernelDraft::ForNest(const LoopShape& shape, const Body& body) {
   index.coords.resize(rank);
   double work = static_cast<double>(n) * shape.cost;
   int64_t chunks = ChunksOf(work);
+  KernelBuilder& b = builder_;
+  // Coordinates of the first `outer` dimensions, by their number.
+  auto set_outer = [&](ValueId number, int64_t size, size_t outer) {
+    Index linear;
+    linear.is_linear = true;
+    linear.linear = {number, 0, 1, 0, size - 1};
+    Index coords = elements_.Coordinates(std::span(dims.data(), outer), linear);
+    for (size_t d = 0; d < outer; ++d) index.coords[d] = coords.coords[d];
+  };
+  if (shape.by_rows) {
+    ValueId r = b.BeginLoop(LoopKind::kParallel, b.Int(0), b.Int(n / row), b.Int(1))[0];
+    set_outer(r, n / row, minor);
+    TRY(over_rows(index));
+    b.End();
+    return {};
+  }
   if (shape.serial || chunks <= 1) return NestFrom(shape, 0, minor, index, over_rows);
   // The outermost dimensions, as many as give enough chunks, make the grid.
   size_t split = 0;
@@ -362,16 +378,11 @@ Status KernelDraft::ForNest(const LoopShape& shape, const Body& body) {
   chunks = std::min(chunks, grid);
   int64_t chunk = (grid + chunks - 1) / chunks;
   chunks = (grid + chunk - 1) / chunk;
-  KernelBuilder& b = builder_;
   ValueId c = b.BeginLoop(LoopKind::kParallel, b.Int(0), b.Int(chunks), b.Int(1))[0];
   ValueId begin = b.Mul(c, b.Int(chunk));
   ValueId end = b.Min(b.Add(begin, b.Int(chunk)), b.Int(grid));
   ValueId g = b.BeginLoop(LoopKind::kSerial, begin, end, b.Int(1))[0];
-  Index linear;
-  linear.is_linear = true;
-  linear.linear = {g, 0, 1, 0, grid - 1};
-  Index outer = elements_.Coordinates(std::span(dims.data(), split), linear);
-  for (size_t d = 0; d < split; ++d) index.coords[d] = outer.coords[d];
+  set_outer(g, grid, split);
   TRY(NestFrom(shape, split, minor, index, over_rows));
   b.End();
   b.End();
