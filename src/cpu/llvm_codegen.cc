@@ -4,6 +4,8 @@
 #include <llvm/CodeGen/MachineModuleInfo.h>
 #include <llvm/CodeGen/Passes.h>
 #include <llvm/CodeGen/TargetPassConfig.h>
+#include <llvm/IR/InstIterator.h>
+#include <llvm/IR/Instructions.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Module.h>
 #include <llvm/Support/raw_ostream.h>
@@ -47,9 +49,28 @@ void DisableForKernels(llvm::TargetPassConfig& config) {
   }
 }
 
+// Lanes some elements apart are taken out of what is loaded.
+bool HasSpreadLoads(const llvm::Module& module) {
+  for (const llvm::Function& function : module) {
+    for (const llvm::Instruction& i : llvm::instructions(function)) {
+      const auto* shuffle = llvm::dyn_cast<llvm::ShuffleVectorInst>(&i);
+      if (shuffle == nullptr || !llvm::isa<llvm::LoadInst>(shuffle->getOperand(0))) continue;
+      llvm::ArrayRef<int> mask = shuffle->getShuffleMask();
+      for (size_t k = 1; k < mask.size(); ++k) {
+        if (mask[k] >= 0 && mask[k - 1] >= 0 && mask[k] > mask[k - 1] + 1) return true;
+      }
+    }
+  }
+  return false;
+}
+
 // From IR to machine instructions.
 void AddSelection(llvm::TargetPassConfig& config, llvm::legacy::PassManager& passes,
-                  CodeEffort effort) {
+                  CodeEffort effort, bool spread_loads) {
+  if (spread_loads) {  // as loads that take lanes apart, where the machine has them
+    passes.add(llvm::createInterleavedLoadCombinePass());
+    passes.add(llvm::createInterleavedAccessPass());
+  }
   passes.add(llvm::createPreISelIntrinsicLoweringPass());
   if (effort == CodeEffort::kLoops) passes.add(llvm::createLoopStrengthReducePass());
   passes.add(llvm::createExpandReductionsPass());
@@ -77,7 +98,7 @@ std::string GenerateCode(LLVMTargetMachineRef machine, LLVMModuleRef module, Cod
   passes.add(llvm::createTargetTransformInfoWrapperPass(target.getTargetIRAnalysis()));
   passes.add(config);
   passes.add(info);
-  AddSelection(*config, passes, effort);
+  AddSelection(*config, passes, effort, HasSpreadLoads(*llvm::unwrap(module)));
   config->addMachinePasses();
   config->setInitialized();
   target.getObjFileLowering()->Initialize(context, target);

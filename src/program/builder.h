@@ -42,6 +42,7 @@ class KernelBuilder {
 
   // Parameters come before arrays and code. An array lives in the block that is open.
   MemoryId Param(std::string name, DType dtype, int64_t count, Access access, int64_t align = 0);
+  int64_t count(MemoryId memory) const { return kernel_.memories[memory].count; }
   MemoryId Array(std::string name, DType dtype, int64_t count, bool per_thread = false);
 
   ValueId Int(int64_t value, Type type = {DType::kS64, 1});
