@@ -63,7 +63,16 @@ void KernelDraft::Declare(std::span<const KernelInput> inputs,
     p.id = builder_.Param(StrCat("m", &p - parameters_.data()), RealType(shape.dtype()),
                           shape.elements() * parts, p.access);
   }
-  for (const KernelInput& input : inputs) elements_.Bind(*input.inside, MemoryOf(input.value));
+  constexpr int64_t kFewNumbers = 64;  // that are written into the code
+  for (const KernelInput& input : inputs) {
+    elements_.Bind(*input.inside, MemoryOf(input.value));
+    const program::Buffer& buffer = program_.buffers[memory_.Buffer(program_, input.value)];
+    if (buffer.kind == program::BufferKind::kConstant && buffer.shape.elements() <= kFewNumbers &&
+        buffer.shape.dtype() == input.inside->shape().dtype() &&
+        buffer.shape.elements() == input.inside->shape().elements()) {
+      elements_.Know(*input.inside, buffer.value);
+    }
+  }
 }
 
 KernelBuilder::MemoryId KernelDraft::DeclareBuffer(program::BufferId buffer, Access access) {

@@ -273,6 +273,7 @@ Status Lowering::LowerKernel(const Instruction& instruction, Steps& steps) {
 Status Lowering::LowerLoop(const KernelBody& body, Steps& steps) {
   if (const Shape& made = body.outputs[0].inside->shape(); made.IsArray()) {
     LoopShape whole = ShapeOf(body, made.dims());
+    if (!whole.flat && IsPeriodic(body, whole)) return LowerPeriodic(body, whole, steps);
     if (!whole.flat && CanInterleave(body, whole.dims)) return LowerInterleaved(body, whole, steps);
   }
   KernelDraft draft = NewDraft(body);
