@@ -103,7 +103,8 @@ std::vector<int64_t> ProductOperands(const Instruction& i) {
   const hlo::Computation* fused = fusion ? i.attrs<hlo::FusionAttrs>().calls : nullptr;
   if (fusion) {
     if (i.attrs<hlo::FusionAttrs>().kind != hlo::FusionKind::kLoop) return {};
-    members.assign(fused->begin(), fused->end());
+    members.clear();
+    for (const Instruction* member : *fused) members.push_back(member);
   }
   std::vector<int64_t> found;
   for (int64_t k = 0; k < i.operand_count(); ++k) {
