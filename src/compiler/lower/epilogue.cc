@@ -35,10 +35,11 @@ bool IsContinuous(const Instruction& i, const Instruction& operand) {
     case HloOp::kMap: return false;
     case HloOp::kCompare:
       // A choice between the operand and what is joined to it there.
-      return std::all_of(i.users().begin(), i.users().end(), [&](const Instruction* user) {
-        return user->op() == HloOp::kSelect && user->operand(0) == &i &&
-               (user->operand(1) == &operand || user->operand(2) == &operand);
-      });
+      return !i.users().empty() && !i.IsRoot() &&
+             std::all_of(i.users().begin(), i.users().end(), [&](const Instruction* user) {
+               return user->op() == HloOp::kSelect && user->operand(0) == &i &&
+                      (user->operand(1) == &operand || user->operand(2) == &operand);
+             });
     default: return IsFloat(i.shape().dtype()) || IsComplex(i.shape().dtype());
   }
 }
