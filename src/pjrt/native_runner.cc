@@ -29,7 +29,7 @@ namespace {
 constexpr double kTinyNativeWork = 1'200'000;  // for each core
 constexpr int64_t kMostCores = 4;
 constexpr double kStepWork = 400;
-constexpr std::chrono::microseconds kShortRun(200);
+constexpr std::chrono::microseconds kShortRun(300);
 
 // Of a program without loops; of others nothing is known.
 double WorkOf(const program::Program& program) {
