@@ -39,6 +39,7 @@ class UniqueKernels {
  private:
   std::unordered_multimap<size_t, int32_t> by_hash_;
   std::unordered_set<std::string> names_;
+  std::unordered_map<std::string, int> taken_;  // numbers behind a name that are given away
 };
 
 // Coordinates of an outer dimension for which the body is written once more, knowing the range.
