@@ -1,6 +1,7 @@
 // Elementary functions written once in kernel operations: polynomials over any number of lanes, the
 // same for every backend. f32 and f64 (narrower floats are computed in f32 by the caller). Accuracy
-// against the true value: f32 and f64 <= 2 ULP unless said; infinities, NaNs, zeros, subnormals and
+// against the true value: f32 and f64 <= 2 ULP unless said (4 where the
+// builder says that single numbers are awaited); infinities, NaNs, zeros, subnormals and
 // signs as in C's <math.h>. Right also when mul and add are contracted. Sin, Cos, Tan, complex Div
 // and what uses them have an `if` for rare arguments.
 #pragma once
@@ -37,6 +38,10 @@ ValueId Pow(KernelBuilder& b, ValueId x, ValueId y);  // <= 4 ULP; C's special c
 ValueId Rem(KernelBuilder& b, ValueId x, ValueId y);  // fmod, exact
 // Correctly rounded, unless the quotient is tiny: then within one in the last place.
 ValueId DivideByNumber(KernelBuilder& b, ValueId x, double divisor);
+// The same with a divisor for each lane.
+ValueId DivideByNumbers(KernelBuilder& b, ValueId x, std::span<const double> divisors);
+// A number for each lane.
+ValueId LaneNumbers(KernelBuilder& b, std::span<const double> numbers, DType dtype);
 
 // Complex numbers as pairs; the functions of HLO on c64 and c128 (evaluate/lanes_complex.cc has the
 // reference), careful about overflow where the reference is.

@@ -62,7 +62,11 @@ for dtype in ("float32", "float64", "bfloat16"):
             check("rows_turned", dtype, lambda n, a, b: a.T @ b.T, a.T.copy(), b.T.copy())
             check("columns", dtype, lambda n, a, b: b @ a, a.T.copy(), b.T.copy())
             check("columns_turned", dtype, lambda n, a, b: b.T @ a.T, a, b)
+            check("tall", dtype, lambda n, a, b: a.T @ b, a, numbers(dtype, m, n))
             check("pairs", dtype, lambda n, a, b: n.einsum("mi,ij->jm", a, b), a, b)
+for k, m, n in ((64, 1, 2), (65, 3, 5), (1001, 7, 7), (20003, 16, 16), (50001, 5, 3)):
+    for dtype in ("float32", "float64"):
+        check("long", dtype, lambda n, a, b: a.T @ b, numbers(dtype, k, m), numbers(dtype, k, n))
 x = numbers("float32", 50, 4)
 f = lambda n, a, x: x @ a.T
 check("loop", "float32", lambda n, a, x: f(n, a, f(n, a, x)), numbers("float32", 4, 4) / 2, x)

@@ -61,6 +61,9 @@ struct LoopShape {
   std::vector<OuterPiece> outer;  // those of one dimension do not overlap
 };
 
+// Predicates that are put together come in parts of one register (masks.cc).
+void SplitMasks(program::Kernel& kernel, const program::TargetInfo& target);
+
 class KernelDraft {
  public:
   KernelDraft(std::string name, program::Program& program, Memory& memory,
@@ -105,6 +108,7 @@ class KernelDraft {
   Status ForFlat(const LoopShape& shape, const Body& body);
   Status ForNest(const LoopShape& shape, const Body& body);
   Status OverPieces(const LoopShape& shape, size_t next, const Index& index, const Body& body);
+  Status OverChunks(int64_t n, int64_t chunk, const std::function<Status(ValueId)>& body);
   Status NestFrom(const LoopShape& shape, size_t d, size_t end, Index& index, const Body& body);
 
   program::Program& program_;

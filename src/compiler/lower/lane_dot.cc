@@ -31,13 +31,13 @@ DotLanes Lowering::LanesOfDot(const Instruction& dot, const DotSizes& s) const {
   bool rows_fit = s.n <= kMaxRow && s.n * s.k <= kMaxRowProducts;
   bool columns_fit = s.m <= kMaxRow && s.m * s.k <= kMaxRowProducts;
   if (s.m * s.n * s.k <= kMaxProducts && s.batch >= 2 * lanes) return DotLanes::kBatch;
-  if (s.batch * s.m * s.n * s.k <= kStraightProducts) return DotLanes::kNone;
+  if (serial_ || s.batch * s.m * s.n * s.k <= kStraightProducts) return DotLanes::kNone;
   // Rows that lie along the contraction are turned, which pays where it is short, or each element
   // is used more than once.
   if (columns_fit && s.n >= lanes && s.n >= s.m && !s.trans_b) return DotLanes::kColumns;
   rows_fit &= s.trans_a || s.n > 1 || s.k < kLong;
   columns_fit &= !s.trans_b || s.m > 1 || s.k < kLong;
-  if (rows_fit && s.m >= 2 * lanes) return DotLanes::kRows;
+  if (rows_fit && s.m >= (s.trans_a ? lanes : 2 * lanes)) return DotLanes::kRows;
   if (columns_fit && s.n >= 2 * lanes) return DotLanes::kColumns;
   return DotLanes::kNone;
 }

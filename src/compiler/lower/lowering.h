@@ -98,6 +98,8 @@ class Lowering {
   Status LowerRowsInLanes(const KernelBody& body, const RowSpace& space, Steps& steps);
   // interleave.cc: a loop over an array with few elements along its minor dimension.
   bool CanInterleave(const KernelBody& body, const Dims& dims) const;
+  bool IsPeriodic(const KernelBody& body, const LoopShape& whole) const;
+  Status LowerPeriodic(const KernelBody& body, const LoopShape& whole, Steps& steps);
   Status LowerInterleaved(const KernelBody& body, const LoopShape& whole, Steps& steps);
   // transpose.cc: a loop whose root is a transpose, by tiles.
   bool CanTile(const KernelBody& body) const;
@@ -124,6 +126,9 @@ class Lowering {
   DotLanes LanesOfDot(const hlo::Instruction& dot, const DotSizes& sizes) const;
   Status LowerDotInLanes(const hlo::Instruction& dot, const DotSizes& sizes, DotLanes along,
                          Steps& steps);
+  // long_dot.cc
+  bool IsLongDot(const hlo::Instruction& dot, const DotSizes& sizes) const;
+  Status LowerLongDot(const hlo::Instruction& dot, const DotSizes& sizes, Steps& steps);
   Status LowerRoutine(const hlo::Instruction& instruction, Steps& steps);
   std::optional<program::Step> HouseholderStep(const hlo::Instruction& call);
   Status LowerSort(const hlo::Instruction& sort, Steps& steps);

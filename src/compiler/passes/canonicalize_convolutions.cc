@@ -209,6 +209,7 @@ Result<bool> CanonicalizeConvolutions(hlo::Module& module, const PassContext&) {
   bool changed = TRY(RewriteConvolutions(module, ConvolutionToDot));
   changed |= TRY(RewriteConvolutions(module, UnifyTypes));
   changed |= TRY(RewriteConvolutions(module, MoveBatchGroups));
+  changed |= TRY(RewriteConvolutions(module, ConvolutionToSums));
   return changed;
 }
 

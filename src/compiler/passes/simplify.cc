@@ -48,8 +48,9 @@ bool MayLookThrough(const Instruction& i) {
 
 using Rule = Result<Instruction*> (*)(Instruction&, hlo::Builder&);
 constexpr Rule kRules[] = {
-    SimplifyArithmetic,    SimplifyPredicates, SimplifyMovement, SimplifyMotion,     SimplifySlices,
-    SimplifyConcatenation, SimplifyIndexing,   SimplifyUpdates,  SimplifyReductions, SimplifyDots,
+    SimplifyArithmetic, SimplifyPredicates, SimplifyChoices,       SimplifyMovement,
+    SimplifyMotion,     SimplifySlices,     SimplifyConcatenation, SimplifyIndexing,
+    SimplifyUpdates,    SimplifyReductions, SimplifyDots,
 };
 
 // Instructions to look at, each once at a time, by id: they may be gone when their turn comes.

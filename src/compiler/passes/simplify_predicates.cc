@@ -112,7 +112,8 @@ Result<Instruction*> SelectAsMinMax(Instruction& i, Builder& b) {
 }
 
 // select(not p, a, b) = select(p, b, a);  of preds: select(p, true, false) = p,
-// select(p, false, true) = not p, select(p, a, false) = p & a, select(p, true, a) = p | a
+// select(p, false, true) = not p, select(p, a, false) = p & a, select(p, true, a) = p | a,
+// select(p, false, a) = ~p & a, select(p, a, true) = ~p | a
 Result<Instruction*> SimplifySelect(Instruction& i, Builder& b) {
   Instruction *p = i.operand(0), *x = i.operand(1), *y = i.operand(2), *inverse;
   if (!IsStaticArray(i) || x->shape().dtype() != y->shape().dtype()) return nullptr;
@@ -128,6 +129,8 @@ Result<Instruction*> SimplifySelect(Instruction& i, Builder& b) {
   if (true_is_0 && false_is_1) return b.Add(Op::kNot, {p});
   if (false_is_0) return b.Add(Op::kAnd, {p, x});
   if (true_is_1) return b.Add(Op::kOr, {p, y});
+  if (true_is_0) return b.Add(Op::kAnd, {TRY(b.Add(Op::kNot, {p})), y});
+  if (false_is_1) return b.Add(Op::kOr, {TRY(b.Add(Op::kNot, {p})), x});
   return nullptr;
 }
 

@@ -17,6 +17,7 @@ namespace weft::compiler {
 
 Result<hlo::Instruction*> SimplifyArithmetic(hlo::Instruction& i, hlo::Builder& b);
 Result<hlo::Instruction*> SimplifyPredicates(hlo::Instruction& i, hlo::Builder& b);
+Result<hlo::Instruction*> SimplifyChoices(hlo::Instruction& i, hlo::Builder& b);
 Result<hlo::Instruction*> SimplifyMovement(hlo::Instruction& i, hlo::Builder& b);
 Result<hlo::Instruction*> SimplifyMotion(hlo::Instruction& i, hlo::Builder& b);
 Result<hlo::Instruction*> SimplifySlices(hlo::Instruction& i, hlo::Builder& b);

@@ -120,23 +120,16 @@ class Fft : public PreparedRoutine {
   static Status Pieces(const RoutineContext& context, int64_t count, double cost, int64_t room,
                        const Fn& fn) {
     constexpr int64_t kOnStack = (int64_t{16} << 10) / kBytes;
-    Status result;
-    Mutex mutex;
-    ForPieces(&context.pool, count, cost, [&](int64_t begin, int64_t end) {
+    return TryPieces(&context.pool, count, cost, [&](int64_t begin, int64_t end) -> Status {
       if (room <= kOnStack) {
         alignas(64) T memory[kOnStack];
         for (int64_t i = begin; i < end; ++i) fn(memory, i);
-        return;
+        return {};
       }
-      auto memory = Scratch<T>::New(room);
-      if (!memory) {
-        MutexLock lock(mutex);
-        result = std::unexpected(memory.error());
-        return;
-      }
-      for (int64_t i = begin; i < end; ++i) fn(memory->data(), i);
+      auto memory = TRY(Scratch<T>::New(room));
+      for (int64_t i = begin; i < end; ++i) fn(memory.data(), i);
+      return {};
     });
-    return result;
   }
 
   // All dimensions but the last, the first of them from `from`, the others in place; rows have

@@ -58,16 +58,10 @@ void TransposeInto(const T* from, int64_t rows, int64_t cols, bool conjugate, T*
 template <class Fn>
 Status ForMatrices(const RoutineContext& context, int64_t batch, double cost, DType dtype,
                    const Fn& fn) {
-  Status result;
-  Mutex mutex;
-  ForPieces(&context.pool, batch, cost, [&](int64_t begin, int64_t end) {
-    Status status = IsComplex(dtype) ? fn.template operator()<std::complex<double>>(begin, end)
-                                     : fn.template operator()<double>(begin, end);
-    if (status) return;
-    MutexLock lock(mutex);
-    result = status;
+  return TryPieces(&context.pool, batch, cost, [&](int64_t begin, int64_t end) -> Status {
+    return IsComplex(dtype) ? fn.template operator()<std::complex<double>>(begin, end)
+                            : fn.template operator()<double>(begin, end);
   });
-  return result;
 }
 
 class Cholesky : public PreparedRoutine {
@@ -255,28 +249,21 @@ class TriangularSolve : public PreparedRoutine {
     bool transpose = f_.transpose != !f_.left_side;
     bool apart = f_.left_side && columns > 1;  // each vector's elements
     int64_t size = f_.m * f_.n;
-    Status result;
-    Mutex mutex;
     double cost = static_cast<double>(size) * static_cast<double>(order) / 8;
-    ForPieces(&context.pool, f_.batch, cost, [&](int64_t begin, int64_t end) {
-      auto spare = Scratch<T>::New(apart ? size : 0);
-      if (!spare) {
-        MutexLock lock(mutex);
-        result = std::unexpected(spare.error());
-        return;
-      }
+    return TryPieces(&context.pool, f_.batch, cost, [&](int64_t begin, int64_t end) -> Status {
+      auto spare = TRY(Scratch<T>::New(apart ? size : 0));
       for (int64_t i = begin; i < end; ++i) {
         const T* a = reinterpret_cast<const T*>(context.memory[0]) + i * order * order;
         const T* b = reinterpret_cast<const T*>(context.memory[1]) + i * size;
         T* to = reinterpret_cast<T*>(context.memory[2]) + i * size;
-        T* x = apart ? spare->data() : to;
+        T* x = apart ? spare.data() : to;
         if (apart) TransposeInto(b, order, columns, false, x);
         if (!apart) std::copy_n(b, size, x);
         SolveVectors(a, order, columns, f_.lower, transpose, f_.unit, x);
         if (apart) TransposeInto(x, columns, order, false, to);
       }
+      return {};
     });
-    return result;
   }
 
   // x op(a) = b is op(a)^T x^T = b^T. `a` and `b` have room for two matrices each.

@@ -202,18 +202,11 @@ class Lu : public PreparedRoutine {
       for (int64_t i = 0; i < batch_; ++i) TRY(One<T>(context, i, &context.pool));
       return {};
     }
-    Status result;
-    Mutex mutex;
-    ForPieces(&context.pool, batch_, size * static_cast<double>(std::min(m_, n_)) / 8,
-              [&](int64_t begin, int64_t end) {
-                for (int64_t i = begin; i < end; ++i) {
-                  Status status = One<T>(context, i, nullptr);
-                  if (status) continue;
-                  MutexLock lock(mutex);
-                  result = status;
-                }
-              });
-    return result;
+    double cost = size * static_cast<double>(std::min(m_, n_)) / 8;
+    return TryPieces(&context.pool, batch_, cost, [&](int64_t begin, int64_t end) -> Status {
+      for (int64_t i = begin; i < end; ++i) TRY(One<T>(context, i, nullptr));
+      return {};
+    });
   }
 
   template <class T>

@@ -28,24 +28,17 @@ class TopK : public PreparedRoutine {
 
   Status Run(const RoutineContext& context) const override {
     if (n_ == 0 || k_ == 0) return {};
-    Status result;
-    Mutex mutex;
     double cost = 2 * static_cast<double>(n_) + 50 * static_cast<double>(k_);
-    ForPieces(&context.pool, rows_, cost, [&](int64_t begin, int64_t end) {
+    return TryPieces(&context.pool, rows_, cost, [&](int64_t begin, int64_t end) -> Status {
       bool few = k_ <= n_ / 8;
-      auto entries = Scratch<TopEntry>::New(few ? k_ : n_);
-      if (!entries) {
-        MutexLock lock(mutex);
-        result = std::unexpected(entries.error());
-        return;
-      }
+      auto entries = TRY(Scratch<TopEntry>::New(few ? k_ : n_));
       for (int64_t row = begin; row < end; ++row) {
         const std::byte* x = context.memory[0] + row * n_ * format_.width;
-        WithWidth([&]<class Storage>() { Select<Storage>(x, few, entries->data()); });
-        Store(x, entries->data(), row, context);
+        WithWidth([&]<class Storage>() { Select<Storage>(x, few, entries.data()); });
+        Store(x, entries.data(), row, context);
       }
+      return {};
     });
-    return result;
   }
 
   int64_t ScratchBytes(int64_t threads) const override {
