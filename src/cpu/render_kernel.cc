@@ -134,7 +134,9 @@ class KernelRenderer {
     return {NameOf(id), value.type, value.is_constant ? &value : nullptr};
   }
 
-  void RenderShorter(const Instr& instr, const ShorterForm& form) {
+  void RenderShorter(const Instr& whole, const ShorterForm& form) {
+    Instr instr = whole;
+    instr.nowrap = false;  // of other operands
     std::vector<Operand> early = {OperandOf(form.first), OperandOf(form.second)};
     Operand joined{RenderOp(ir_, instr, early, target_), instr.type, nullptr};
     std::vector<Operand> both = {joined, OperandOf(form.late)};

@@ -275,10 +275,53 @@ class FunctionRenderer {
     std::string value = ir_.Def("load i8, ptr ", Address(step.uses[0]), ", align 1");
     ir_.Line("call void @llvm.assume(i1 ", ir_.Def("icmp ne i8 ", value, ", 0"), ")");
     RenderSteps(loop.body);
-    ir_.Branch(CountsTo(rounds, block), look, inner);
+    ir_.Branch(CountsTo(rounds, StrCat(block)), look, inner);
     ir_.Begin(look);
     AskForCancel("", true);
-    ir_.Branch(CountsTo(blocks, *loop.trip_count / block), after, outer);
+    ir_.Branch(CountsTo(blocks, StrCat(*loop.trip_count / block)), after, outer);
+    ir_.Begin(after);
+  }
+
+  // The same where the number of rounds is known when the loop begins.
+  void RenderCounted(const Step& step) {
+    const auto& loop = std::get<program::WhileStep>(step.op);
+    auto number = [&](size_t k) {
+      std::string value = ir_.Def("load i32, ptr ", Address(step.uses[k]), ", align 4");
+      return ir_.Def("sext i32 ", value, " to i64");
+    };
+    std::string limit = loop.count_limit ? StrCat(*loop.count_limit) : number(2);
+    std::string far = ir_.Def("sub nsw i64 ", limit, ", ", number(1));
+    std::string outer = ir_.NewLabel(), inner = ir_.NewLabel(), look = ir_.NewLabel();
+    std::string after = ir_.NewLabel(), some = ir_.NewLabel(), rest = ir_.NewLabel();
+    std::string left = NewCounter(outer), rounds = NewCounter(inner);
+    ir_.Branch(ir_.Def("icmp sgt i64 ", far, ", 0"), some, after);
+    ir_.Begin(some);
+    if (loop.count_step > 1) {
+      std::string up = ir_.Def("add nuw nsw i64 ", far, ", ", loop.count_step - 1);
+      far = ir_.Def("udiv i64 ", up, ", ", loop.count_step);
+    }
+    ir_.Line("store i64 ", far, ", ptr ", left, ", align 8");
+    ir_.Branch(outer);
+    ir_.Begin(outer);
+    ir_.Line("store i64 0, ptr ", rounds, ", align 8");
+    std::string all = ir_.Def("load i64, ptr ", left, ", align 8");
+    std::string few = ir_.Def("icmp ult i64 ", all, ", ", kAskEvery);
+    std::string now = ir_.Def("select i1 ", few, ", i64 ", all, ", i64 ", kAskEvery);
+    ir_.Branch(inner);
+    ir_.Begin(inner);
+    LoadInRounds(loop);
+    RenderSteps(loop.condition);
+    std::string value = ir_.Def("load i8, ptr ", Address(step.uses[0]), ", align 1");
+    ir_.Line("call void @llvm.assume(i1 ", ir_.Def("icmp ne i8 ", value, ", 0"), ")");
+    RenderSteps(loop.body);
+    ir_.Branch(CountsTo(rounds, now), look, inner);
+    ir_.Begin(look);
+    std::string still = ir_.Def("sub nuw nsw i64 ", all, ", ", now);
+    ir_.Line("store i64 ", still, ", ptr ", left, ", align 8");
+    ir_.Branch(ir_.Def("icmp eq i64 ", still, ", 0"), after, rest);
+    ir_.Begin(rest);
+    AskForCancel("", true);
+    ir_.Branch(outer);
     ir_.Begin(after);
   }
 
@@ -289,7 +332,7 @@ class FunctionRenderer {
     return counter;
   }
   // One more; whether that is the last.
-  std::string CountsTo(const std::string& counter, int64_t end) {
+  std::string CountsTo(const std::string& counter, const std::string& end) {
     std::string old = ir_.Def("load i64, ptr ", counter, ", align 8");
     std::string next = ir_.Def("add nuw nsw i64 ", old, ", 1");
     ir_.Line("store i64 ", next, ", ptr ", counter, ", align 8");
@@ -328,6 +371,7 @@ class FunctionRenderer {
     if (region_ && loop.trip_count.value_or(0) >= kShortLoop) {
       if (int64_t block = BlockOf(*loop.trip_count)) return RenderBlocks(step, block);
     }
+    if (region_ && loop.count_step > 0) return RenderCounted(step);
     std::string head = ir_.NewLabel(), after = ir_.NewLabel();
     bool ask = loop.trip_count.value_or(kShortLoop) >= kShortLoop;
     std::string counter = ask && region_ ? StrCat("%", head, ".count") : "";

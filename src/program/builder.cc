@@ -70,6 +70,7 @@ size_t HashInstr(const Instr& i) {
   h = MixHash(h, static_cast<size_t>(i.type.dtype));
   h = MixHash(h, static_cast<size_t>(i.type.lanes));
   h = MixHash(h, static_cast<size_t>(i.memory));
+  h = MixHash(h, static_cast<size_t>(i.nowrap));
   for (ValueId id : i.args) h = MixHash(h, static_cast<size_t>(id));
   for (int32_t lane : i.lanes) h = MixHash(h, static_cast<size_t>(lane));
   return h;
@@ -77,7 +78,7 @@ size_t HashInstr(const Instr& i) {
 
 bool SameInstr(const Instr& a, const Instr& b) {
   return a.op == b.op && a.format == b.format && a.type == b.type && a.memory == b.memory &&
-         a.args == b.args && a.lanes == b.lanes;
+         a.nowrap == b.nowrap && a.args == b.args && a.lanes == b.lanes;
 }
 
 }  // namespace
@@ -164,6 +165,18 @@ ValueId KernelBuilder::Emit(Op op, std::initializer_list<ValueId> args) {
   instr.op = op;
   instr.args = args;
   instr.type = type(*(args.end() - 1));
+  return Append(std::move(instr));
+}
+
+ValueId KernelBuilder::EmitNoWrap(Op op, ValueId a, ValueId b) {
+  if (reuse_) {
+    if (auto folded = FoldIndex(op, a, b)) return *folded;
+  }
+  Instr instr;
+  instr.op = op;
+  instr.args = {a, b};
+  instr.type = type(b);
+  instr.nowrap = true;
   return Append(std::move(instr));
 }
 

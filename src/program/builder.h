@@ -66,6 +66,8 @@ class KernelBuilder {
 
   // Any row with one result whose type is that of its last argument (pred for comparisons).
   ValueId Emit(Op op, std::initializer_list<ValueId> args);
+  // The same of integers, where the result fits.
+  ValueId EmitNoWrap(Op op, ValueId a, ValueId b);
   ValueId Add(ValueId a, ValueId b) { return Emit(Op::kAdd, {a, b}); }
   ValueId Sub(ValueId a, ValueId b) { return Emit(Op::kSub, {a, b}); }
   ValueId Mul(ValueId a, ValueId b) { return Emit(Op::kMul, {a, b}); }
