@@ -1,5 +1,7 @@
 #include "cpu/render_ops.h"
 
+#include <cmath>
+
 #include "base/check.h"
 
 namespace weft::cpu {
@@ -118,7 +120,36 @@ std::string Convert(IrBody& ir, std::string_view op, Type from, Type to, const s
   return ir.Def(op, " ", IrType(from), " ", a, " to ", IrType(to));
 }
 
-std::string RenderCast(IrBody& ir, Type from, Type to, const std::string& a) {
+// Numbers beyond the range become its ends, NaN becomes 0: step by step, for machines that would
+// take every lane by itself.
+std::string RenderLanesToInt(IrBody& ir, Type from, Type to, const std::string& a) {
+  int bits = BitWidth(to.dtype) - (IsSigned(to.dtype) ? 1 : 0);
+  bool narrow = BitWidth(to.dtype) < 32;
+  Type wide = narrow ? Type{DType::kS32, to.lanes} : to;
+  auto number = [&](double x) { return IrSplat(IrType({from.dtype, 1}), IrFloat(x), from.lanes); };
+  double end = std::ldexp(1.0, bits), low = IsSigned(to.dtype) ? -end : 0;
+  // The greatest number below the end, where the greatest integer is none.
+  bool exact = bits <= (from.dtype == DType::kF32 ? 24 : 53);
+  double high = exact                       ? end - 1
+                : from.dtype == DType::kF32 ? std::nextafter(static_cast<float>(end), 0.0f)
+                                            : std::nextafter(end, 0.0);
+  std::string x = SelectOf(ir, Plain(ir, "fcmp ogt", from, a, number(low)), from, a, number(low));
+  x = SelectOf(ir, Plain(ir, "fcmp olt", from, x, number(high)), from, x, number(high));
+  std::string_view name = IsSigned(wide.dtype) ? "fptosi" : "fptoui";
+  std::string result = Convert(ir, name, from, wide, x);
+  if (!exact) {
+    int64_t most = IsSigned(to.dtype) ? static_cast<int64_t>((uint64_t{1} << bits) - 1) : -1;
+    std::string beyond = Plain(ir, "fcmp oge", from, a, number(end));
+    result = SelectOf(ir, beyond, wide, Splat(wide, most), result);
+  }
+  if (IsSigned(to.dtype)) {
+    result = SelectOf(ir, Plain(ir, "fcmp uno", from, a, a), wide, Splat(wide, 0), result);
+  }
+  return narrow ? Convert(ir, "trunc", wide, to, result) : result;
+}
+
+std::string RenderCast(IrBody& ir, Type from, Type to, const std::string& a,
+                       const RenderTarget& target) {
   if (from.dtype == to.dtype) return a;
   if (to.dtype == DType::kPred) {
     if (IsFloat(from.dtype)) {
@@ -130,6 +161,7 @@ std::string RenderCast(IrBody& ir, Type from, Type to, const std::string& a) {
   int width = BitWidth(from.dtype), wanted = BitWidth(to.dtype);
   if (IsFloat(from.dtype)) {
     if (IsFloat(to.dtype)) return Convert(ir, wanted > width ? "fpext" : "fptrunc", from, to, a);
+    if (from.lanes > 1 && !target.casts_lanes) return RenderLanesToInt(ir, from, to, a);
     std::string_view name = IsSigned(to.dtype) ? "fptosi" : "fptoui";
     return ir.Def("call ", IrType(to), " @llvm.", name, ".sat.", IrSuffix(to), ".", IrSuffix(from),
                   "(", IrType(from), " ", a, ")");
@@ -260,7 +292,7 @@ std::string RenderOp(IrBody& ir, const Instr& instr, std::span<const Operand> ar
   switch (instr.op) {
     case Op::kSelect:
       return SelectOf(ir, args[0].type, args[0].text, t, args[1].text, args[2].text);
-    case Op::kCast: return RenderCast(ir, args[0].type, t, args[0].text);
+    case Op::kCast: return RenderCast(ir, args[0].type, t, args[0].text, target);
     case Op::kBitcast:
       if (IrType(args[0].type) == IrType(t)) return args[0].text;
       return Convert(ir, "bitcast", args[0].type, t, args[0].text);

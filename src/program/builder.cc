@@ -169,6 +169,11 @@ ValueId KernelBuilder::Emit(Op op, std::initializer_list<ValueId> args) {
 
 ValueId KernelBuilder::Cast(ValueId a, DType to) {
   if (type(a).dtype == to) return a;
+  if (auto number = IntConstant(a);
+      reuse_ && number && type(a).dtype == DType::kS64 && to == DType::kS32 &&
+      *number == static_cast<int32_t>(*number)) {
+    return Int(*number, {to, type(a).lanes});
+  }
   Instr instr;
   instr.op = Op::kCast;
   instr.args = {a};

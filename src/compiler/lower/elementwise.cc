@@ -305,6 +305,9 @@ Result<Element> ElementEmitter::EmitElementwise(const Instruction& instruction, 
       if (IsFloat(type.dtype) && b_.value(args[1].re).is_constant) {
         return rounded(math::DivideByNumber(b_, x, b_.value(args[1].re).AsDouble()));
       }
+      if (auto it = lane_numbers_.find(y); it != lane_numbers_.end()) {
+        return rounded(math::DivideByNumbers(b_, x, it->second));
+      }
       return binary(Op::kDiv);
     case HloOp::kRemainder: return IsFloat(from) ? rounded(math::Rem(b_, x, y)) : binary(Op::kRem);
     case HloOp::kMaximum:

@@ -37,7 +37,7 @@ DotLanes Lowering::LanesOfDot(const Instruction& dot, const DotSizes& s) const {
   if (columns_fit && s.n >= lanes && s.n >= s.m && !s.trans_b) return DotLanes::kColumns;
   rows_fit &= s.trans_a || s.n > 1 || s.k < kLong;
   columns_fit &= !s.trans_b || s.m > 1 || s.k < kLong;
-  if (rows_fit && s.m >= 2 * lanes) return DotLanes::kRows;
+  if (rows_fit && s.m >= (s.trans_a ? lanes : 2 * lanes)) return DotLanes::kRows;
   if (columns_fit && s.n >= 2 * lanes) return DotLanes::kColumns;
   return DotLanes::kNone;
 }

@@ -98,6 +98,8 @@ class Lowering {
   Status LowerRowsInLanes(const KernelBody& body, const RowSpace& space, Steps& steps);
   // interleave.cc: a loop over an array with few elements along its minor dimension.
   bool CanInterleave(const KernelBody& body, const Dims& dims) const;
+  bool IsPeriodic(const KernelBody& body, const LoopShape& whole) const;
+  Status LowerPeriodic(const KernelBody& body, const LoopShape& whole, Steps& steps);
   Status LowerInterleaved(const KernelBody& body, const LoopShape& whole, Steps& steps);
   // transpose.cc: a loop whose root is a transpose, by tiles.
   bool CanTile(const KernelBody& body) const;

@@ -65,6 +65,10 @@ Status Lowering::LowerDot(const Instruction& dot, Steps& steps) {
     return LowerDotInLanes(dot, sizes, along, steps);
   }
   if (IsLongDot(dot, sizes)) return LowerLongDot(dot, sizes, steps);
+  bool vectors = batch > 1 && (m == 1 || n == 1) && m * n * k <= kInlineDot;
+  if (vectors && LiesAlongContraction(dot, sizes)) {
+    return LowerDotAlongContraction(dot, sizes, steps);
+  }
   if (serial_ || batch * m * n * k <= kInlineDot || dot.shape().dtype() == DType::kPred) {
     if (LiesAlongContraction(dot, sizes)) return LowerDotAlongContraction(dot, sizes, steps);
     return LowerKernel(dot, steps);
