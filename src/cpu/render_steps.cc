@@ -22,7 +22,8 @@ constexpr int64_t kShortLoop = 1 << 16;
 constexpr int64_t kAskEvery = 1024;
 constexpr int64_t kRoundsAtOnce = 4;
 constexpr int64_t kBytesOfRegister = 16, kManyRegisters = 64;
-constexpr size_t kTinyCode = 50;  // instructions of a round
+constexpr size_t kTinyCode = 50, kLittleCode = 160;  // instructions of a round
+constexpr int64_t kManyRounds = 64;
 // Fills of as many elements are written out.
 constexpr int64_t kUnrolledFill = 8;
 
@@ -43,8 +44,8 @@ int64_t BlockOf(int64_t trips) {
 class FunctionRenderer {
  public:
   FunctionRenderer(const Program& program, const Plan& plan, const Region* region,
-                   std::set<int32_t>& inlined)
-      : program_(program), plan_(plan), region_(region), inlined_(inlined) {}
+                   std::set<int32_t>& inlined, IrMetadata& metadata)
+      : program_(program), plan_(plan), region_(region), inlined_(inlined), metadata_(metadata) {}
 
   // A function with weft_run's parameters that runs one loop, which is a region.
   void RenderEntry(const Step& loop, std::string& out) {
@@ -244,17 +245,28 @@ class FunctionRenderer {
     ReturnUnlessZero(ir_.Def("call i32 @region_", found->second, "(ptr %ctx", arguments, ")"));
   }
 
-  bool IsTiny(const program::WhileStep& loop) const {
+  // Instructions of a round of kernels and small copies; of others, kLittleCode at least.
+  size_t CodeOf(const program::WhileStep& loop) const {
     size_t code = 0;
     auto count = [&](const Step& step) {
       auto* launch = std::get_if<program::KernelStep>(&step.op);
       bool copy =
           std::holds_alternative<program::CopyStep>(step.op) && step.uses[0].slice.size <= 64;
-      code += launch ? program_.kernels[launch->kernel].code.size() : copy ? 1 : kTinyCode;
+      code += launch ? program_.kernels[launch->kernel].code.size() : copy ? 1 : kLittleCode;
     };
     ForEachStep(loop.condition, count);
     ForEachStep(loop.body, count);
-    return code < kTinyCode;
+    return code;
+  }
+
+  // What the branch back says of a loop whose rounds are counted. Two rounds of little code are
+  // written as one: what the first leaves need not be moved to where the second expects it.
+  std::string TwoRounds(const program::WhileStep& loop) {
+    if (!region_ || loop.trip_count.value_or(0) < kManyRounds || CodeOf(loop) >= kLittleCode) {
+      return "";
+    }
+    std::string twice = metadata_.Add("!{!\"llvm.loop.unroll.count\", i32 2}");
+    return StrCat(", !llvm.loop ", metadata_.AddLoop(", ", twice));
   }
 
   // A loop whose rounds are counted: in blocks, and only between blocks the program is asked
@@ -275,7 +287,7 @@ class FunctionRenderer {
     std::string value = ir_.Def("load i8, ptr ", Address(step.uses[0]), ", align 1");
     ir_.Line("call void @llvm.assume(i1 ", ir_.Def("icmp ne i8 ", value, ", 0"), ")");
     RenderSteps(loop.body);
-    ir_.Branch(CountsTo(rounds, StrCat(block)), look, inner);
+    ir_.Branch(CountsTo(rounds, StrCat(block)), look, inner, TwoRounds(loop));
     ir_.Begin(look);
     AskForCancel("", true);
     ir_.Branch(CountsTo(blocks, StrCat(*loop.trip_count / block)), after, outer);
@@ -384,7 +396,8 @@ class FunctionRenderer {
     LoadInRounds(loop);
     // Rounds of little code, whose number is not known, several times: counting them would cost as
     // much as they do.
-    int64_t rounds = !counter.empty() && !loop.trip_count && IsTiny(loop) ? kRoundsAtOnce : 1;
+    int64_t rounds =
+        !counter.empty() && !loop.trip_count && CodeOf(loop) < kTinyCode ? kRoundsAtOnce : 1;
     for (int64_t i = 0; i < rounds; ++i) {
       RenderSteps(loop.condition);
       std::string value = ir_.Def("load i8, ptr ", Address(step.uses[0]), ", align 1");
@@ -394,7 +407,7 @@ class FunctionRenderer {
       RenderSteps(loop.body);
     }
     if (ask) AskForCancel(counter, loop.trip_count.has_value());
-    ir_.Branch(head);
+    ir_.Branch(head, TwoRounds(loop));
     ir_.Begin(after);
   }
 
@@ -452,6 +465,7 @@ class FunctionRenderer {
   const Plan& plan_;
   const Region* region_;
   std::set<int32_t>& inlined_;
+  IrMetadata& metadata_;
   IrBody ir_;
   std::string entry_;
 };
@@ -491,14 +505,15 @@ RenderedModule RenderMain(const Program& program, const Plan& plan, const Render
   std::set<int32_t> inlined;
   RenderConstants(program, plan, module.text);
   for (const Region& region : plan.regions) {
-    FunctionRenderer(program, plan, &region, inlined).Render(module.text);
+    FunctionRenderer(program, plan, &region, inlined, metadata).Render(module.text);
   }
   if (only_regions) {
     for (const Region& region : plan.regions) {
-      FunctionRenderer(program, plan, nullptr, inlined).RenderEntry(*region.loop, module.text);
+      FunctionRenderer(program, plan, nullptr, inlined, metadata)
+          .RenderEntry(*region.loop, module.text);
     }
   } else {
-    FunctionRenderer(program, plan, nullptr, inlined).Render(module.text);
+    FunctionRenderer(program, plan, nullptr, inlined, metadata).Render(module.text);
   }
   Lateness lateness;
   for (const Region& region : plan.regions) AddLateness(program, plan, region, lateness);
