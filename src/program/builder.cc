@@ -169,6 +169,10 @@ ValueId KernelBuilder::Emit(Op op, std::initializer_list<ValueId> args) {
 
 ValueId KernelBuilder::Cast(ValueId a, DType to) {
   if (type(a).dtype == to) return a;
+  if (std::optional<int64_t> number = IntConstant(a);
+      reuse_ && number && IsInteger(to) && FitsInteger(*number, to)) {
+    return Int(*number, {to, type(a).lanes});
+  }
   Instr instr;
   instr.op = Op::kCast;
   instr.args = {a};
