@@ -72,6 +72,7 @@ class Reducer {
       MakeConstants();
       for (bool again = true; again;) again = Bypass();
       ShrinkDimensions();
+      TakeOneDevice();
       progress = now_->instruction_count() < before;
     }
     return std::move(now_);
@@ -82,6 +83,14 @@ class Reducer {
     if (candidate == nullptr || !hlo::Verify(*candidate) || !still_fails_(*candidate)) return false;
     now_ = std::move(candidate);
     return true;
+  }
+
+  // One device, where nothing needs several any more.
+  void TakeOneDevice() {
+    if (now_->config().replica_count <= 1 && now_->config().num_partitions <= 1) return;
+    std::unique_ptr<Module> candidate = hlo::CloneModule(*now_);
+    candidate->config().replica_count = candidate->config().num_partitions = 1;
+    Try(std::move(candidate));
   }
 
   // Results one after the other, halves first.

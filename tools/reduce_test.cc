@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -20,6 +21,7 @@ namespace weft::tools {
 namespace {
 
 constexpr int kWrongStatus = 10, kFailedStatus = 11;
+constexpr int64_t kMostDevices = 64;
 constexpr int64_t kLoopSteps = 1'000'000;  // random arguments may make loops endless
 
 struct ChildTask {
@@ -27,27 +29,67 @@ struct ChildTask {
   const TestRequest& request;
 };
 
+using ByDevice = std::vector<std::vector<Literal>>;
+
+// What each device of the module gets.
+Result<ByDevice> ReduceArguments(const hlo::Module& module, const TestRequest& request) {
+  const hlo::ModuleConfig& config = module.config();
+  int64_t replicas = std::max<int64_t>(config.replica_count, 1);
+  int64_t partitions = std::max<int64_t>(config.num_partitions, 1);
+  if (replicas > kMostDevices || partitions > kMostDevices / replicas) {
+    return ResourceExhausted("more than ", kMostDevices, " devices");
+  }
+  ByDevice arguments;
+  for (int64_t d = 0; d < replicas * partitions; ++d) {
+    std::vector<Literal>& own =
+        arguments.emplace_back(TRY(hlo::RandomArguments(*module.entry(), request.seed, d)));
+    for (size_t i = 0; i < request.inputs.size() && i < own.size(); ++i) {
+      Result<Literal> given = ReadNpyAs(request.inputs[i], own[i].shape());
+      if (given) own[i] = std::move(*given);
+    }
+  }
+  return arguments;
+}
+
+// The evaluator's results, as leaves.
+Result<ByDevice> ReduceEvaluate(const hlo::Module& module, const ByDevice& arguments) {
+  hlo::EvalOptions eval;
+  eval.max_loop_steps = kLoopSteps;
+  ByDevice results;
+  if (arguments.size() == 1) {
+    inspect::AppendArrays(TRY(hlo::Evaluate(module, arguments[0], eval)), results.emplace_back());
+    return results;
+  }
+  eval.num_replicas = std::max<int64_t>(module.config().replica_count, 1);
+  eval.num_partitions = std::max<int64_t>(module.config().num_partitions, 1);
+  for (const Literal& value : TRY(hlo::EvaluateOnDevices(module, arguments, eval))) {
+    inspect::AppendArrays(value, results.emplace_back());
+  }
+  return results;
+}
+
+Result<ByDevice> ReduceRun(const NativeModule& native, const ByDevice& arguments) {
+  if (arguments.size() > 1) return RunNativeOnDevices(native, arguments);
+  ByDevice results;
+  results.push_back(TRY(RunNative(native, arguments[0])));
+  return results;
+}
+
 // A module that the evaluator cannot run either says nothing about native code.
 int CompareWithEvaluator(const void* data) {
   const ChildTask& task = *static_cast<const ChildTask*>(data);
-  Result<std::vector<Literal>> arguments =
-      hlo::RandomArguments(*task.module.entry(), task.request.seed);
+  Result<ByDevice> arguments = ReduceArguments(task.module, task.request);
   if (!arguments) return 0;
-  for (size_t i = 0; i < task.request.inputs.size() && i < arguments->size(); ++i) {
-    Result<Literal> given = ReadNpyAs(task.request.inputs[i], (*arguments)[i].shape());
-    if (given) (*arguments)[i] = std::move(*given);
-  }
-  hlo::EvalOptions eval;
-  eval.max_loop_steps = kLoopSteps;
-  Result<Literal> result = hlo::Evaluate(task.module, *arguments, eval);
-  if (!result) return 0;
-  std::vector<Literal> wanted;
-  inspect::AppendArrays(*result, wanted);
+  Result<ByDevice> wanted = ReduceEvaluate(task.module, *arguments);
+  if (!wanted) return 0;
   Result<NativeModule> native = CompileNative(task.module, task.request.options);
   if (!native) return native.error().code() == Code::kUnimplemented ? 0 : kFailedStatus;
-  Result<std::vector<Literal>> got = RunNative(*native, *arguments);
+  Result<ByDevice> got = ReduceRun(*native, *arguments);
   if (!got) return kFailedStatus;
-  return inspect::CompareResults(wanted, *got).empty() ? 0 : kWrongStatus;
+  for (size_t d = 0; d < wanted->size(); ++d) {
+    if (!inspect::CompareResults((*wanted)[d], (*got)[d]).empty()) return kWrongStatus;
+  }
+  return 0;
 }
 
 Outcome RunCommandOn(const hlo::Module& module, const std::string& command) {

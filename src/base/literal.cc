@@ -31,7 +31,13 @@ Status Literal::Init(Shape shape, bool zero) {
   }
   if (!shape_.IsArray()) return {};
   std::optional<int64_t> count = shape_.CheckedElements();
-  if (!count) return InvalidArgument("no value can have shape ", shape_);
+  if (!count) {
+    auto error = InvalidArgument("no value can have shape ", shape_);
+    if (shape_.HasUnboundedDims()) {
+      error.error().Hint("a `?` stands for any size: put the sizes of the arguments there");
+    }
+    return error;
+  }
   if (*count > kMaxLiteralBytes / ByteWidth(dtype())) {
     return ResourceExhausted("a value of shape ", shape_, " does not fit in memory");
   }

@@ -30,7 +30,8 @@ struct SizedDimension {
 inline constexpr std::string_view kParameterSizes = "weft.parameter_sizes";
 inline constexpr std::string_view kResultSizes = "weft.result_sizes";
 std::vector<SizedDimension> SizedDimensions(const hlo::Module& module, std::string_view key);
-// Convolutions whose windows are points or cover all of the input become dots; batch groups become
+// Convolutions whose windows are points or cover all of the input become dots, those of few
+// products an element (each channel by itself, or few channels) sums of slices; batch groups become
 // feature groups; operands get one type, as in canonicalize-dots. Others stay, and so do sparse
 // ones, gradient kinds and dynamic shapes; needs: normalize-layouts; canonicalize-dots after it.
 Result<bool> CanonicalizeConvolutions(hlo::Module&, const PassContext&);

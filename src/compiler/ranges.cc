@@ -261,8 +261,10 @@ ValueRange Ranges::OfBinary(const Instruction& i, ValueRange full) {
     case Op::kShiftLeft:
       if (y.low != y.high || y.low < 0 || y.low >= BitWidth(i.shape().dtype()) - 1) return full;
       return RangeProduct(x, {int64_t{1} << y.low, int64_t{1} << y.low}, full);
+    case Op::kShiftRightArithmetic:  // of unsigned numbers, too, the highest bit is copied
+      if (x.high >> (BitWidth(i.shape().dtype()) - 1) != 0) return full;
+      [[fallthrough]];
     case Op::kShiftRightLogical:
-    case Op::kShiftRightArithmetic:
       if (x.low < 0 || y.low < 0) return full;
       return {0, y.low >= 63 ? 0 : x.high >> y.low};
     default: return full;

@@ -2,27 +2,18 @@
 
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Core.h>
-#include <llvm-c/Error.h>
 #include <llvm-c/IRReader.h>
-#include <llvm-c/LLJIT.h>
-#include <llvm-c/Orc.h>
 #include <llvm-c/Support.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
-#include <llvm-c/Transforms/PassBuilder.h>
 #if defined(__linux__)
 #include <sys/auxv.h>
 #endif
 
-#include <math.h>
-
+#include <array>
 #include <chrono>
-#include <cmath>
-#include <cstdlib>
-#include <cstring>
 #include <mutex>
 #include <utility>
-#include <vector>
 
 #include "cpu/llvm_codegen.h"
 
@@ -51,14 +42,6 @@ std::string TakeMessage(char* message) {
   return text;
 }
 
-Status ToStatus(LLVMErrorRef error, std::string_view what) {
-  if (!error) return {};
-  char* message = LLVMGetErrorMessage(error);
-  std::string text = message;
-  LLVMDisposeErrorMessage(message);
-  return MakeError(Code::kInternal, "LLVM: ", what, ": ", text);
-}
-
 double MillisecondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
       .count();
@@ -76,13 +59,6 @@ struct MachineDeleter {
   void operator()(LLVMTargetMachineRef machine) const { LLVMDisposeTargetMachine(machine); }
 };
 using MachinePtr = std::unique_ptr<LLVMOpaqueTargetMachine, MachineDeleter>;
-struct OptionsDeleter {
-  void operator()(LLVMPassBuilderOptionsRef options) const {
-    LLVMDisposePassBuilderOptions(options);
-  }
-};
-using OptionsPtr = std::unique_ptr<LLVMOpaquePassBuilderOptions, OptionsDeleter>;
-
 Result<MachinePtr> MakeMachine(const CodeTarget& target) {
   InitialiseOnce();
   char* triple = LLVMGetDefaultTargetTriple();
@@ -93,7 +69,7 @@ Result<MachinePtr> MakeMachine(const CodeTarget& target) {
   if (!failed) {
     machine.reset(LLVMCreateTargetMachine(found, triple, target.cpu.c_str(),
                                           target.features.c_str(), LLVMCodeGenLevelDefault,
-                                          LLVMRelocPIC, LLVMCodeModelJITDefault));
+                                          LLVMRelocPIC, LLVMCodeModelSmall));
   }
   LLVMDisposeMessage(triple);
   if (failed) return MakeError(Code::kInternal, "LLVM: no target: ", TakeMessage(message));
@@ -103,7 +79,8 @@ Result<MachinePtr> MakeMachine(const CodeTarget& target) {
 
 class LlvmCompiler : public Compiler {
  public:
-  explicit LlvmCompiler(MachinePtr machine) : machine_(std::move(machine)) {
+  explicit LlvmCompiler(MachinePtr machine)
+      : machine_(std::move(machine)), passes_(machine_.get()) {
     LLVMTargetDataRef data = LLVMCreateTargetDataLayout(machine_.get());
     char* layout = LLVMCopyStringRepOfTargetData(data);
     layout_ = layout;
@@ -123,19 +100,16 @@ class LlvmCompiler : public Compiler {
     ModulePtr module = TRY(Parse(context.get(), text));
     if (stats) stats->parse_ms += MillisecondsSince(start);
     start = std::chrono::steady_clock::now();
-    if (!passes.empty()) {
-      OptionsPtr options(LLVMCreatePassBuilderOptions());
-      LLVMErrorRef error =
-          LLVMRunPasses(module.get(), passes.c_str(), machine_.get(), options.get());
-      TRY(ToStatus(error, "passes"));
-    }
+    if (!passes.empty()) TRY(passes_.Run(module.get(), passes));
     if (stats) stats->optimise_ms += MillisecondsSince(start);
     if (assembly) {
       ModulePtr copy(LLVMCloneModule(module.get()));
-      *assembly = TRY(Emit(copy.get(), effort, LLVMAssemblyFile));
+      CodeGenerator text(machine_.get(), effort, HasSpreadLoads(copy.get()), LLVMAssemblyFile);
+      *assembly = TRY(Emit(copy.get(), text));
     }
     start = std::chrono::steady_clock::now();
-    std::string object = TRY(Emit(module.get(), effort, LLVMObjectFile));
+    std::string object =
+        TRY(Emit(module.get(), GeneratorFor(effort, HasSpreadLoads(module.get()))));
     if (stats) stats->generate_ms += MillisecondsSince(start);
     return object;
   }
@@ -160,95 +134,25 @@ class LlvmCompiler : public Compiler {
     return owned;
   }
 
-  Result<std::string> Emit(LLVMModuleRef module, CodeEffort effort, LLVMCodeGenFileType kind) {
-    std::string bytes = GenerateCode(machine_.get(), module, effort, kind);
+  CodeGenerator& GeneratorFor(CodeEffort effort, bool spread_loads) {
+    std::unique_ptr<CodeGenerator>& generator =
+        generators_[static_cast<size_t>(effort)][spread_loads];
+    if (!generator) {
+      generator =
+          std::make_unique<CodeGenerator>(machine_.get(), effort, spread_loads, LLVMObjectFile);
+    }
+    return *generator;
+  }
+  Result<std::string> Emit(LLVMModuleRef module, CodeGenerator& generator) {
+    std::string bytes = generator.Run(module);
     if (bytes.empty()) return MakeError(Code::kInternal, "LLVM: no code generator");
     return bytes;
   }
 
   MachinePtr machine_;
+  IrPasses passes_;
+  std::array<std::array<std::unique_ptr<CodeGenerator>, 2>, 2> generators_;  // by both
   std::string layout_, triple_;
-};
-
-struct RuntimeSymbol {
-  const char* name;
-  void* address;
-};
-template <class T>
-void* Address(T* function) {
-  return reinterpret_cast<void*>(function);
-}
-using Unary32 = float(float);
-using Unary64 = double(double);
-using Binary32 = float(float, float);
-using Binary64 = double(double, double);
-const RuntimeSymbol kRuntime[] = {
-    {"memcpy", Address(std::memcpy)},
-    {"memmove", Address(std::memmove)},
-    {"memset", Address(std::memset)},
-    {"aligned_alloc", Address(std::aligned_alloc)},
-    {"free", Address(std::free)},
-    {"exp2f", Address<Unary32>(std::exp2)},
-    {"exp2", Address<Unary64>(std::exp2)},
-    {"log2f", Address<Unary32>(std::log2)},
-    {"log2", Address<Unary64>(std::log2)},
-    {"sinf", Address<Unary32>(std::sin)},
-    {"sin", Address<Unary64>(std::sin)},
-    {"cosf", Address<Unary32>(std::cos)},
-    {"cos", Address<Unary64>(std::cos)},
-    {"sincosf", Address(::sincosf)},
-    {"sincos", Address(::sincos)},
-    {"fmodf", Address<Binary32>(std::fmod)},
-    {"fmod", Address<Binary64>(std::fmod)},
-    {"fmaf", Address<float(float, float, float)>(std::fma)},
-    {"fma", Address<double(double, double, double)>(std::fma)},
-    {"floorf", Address<Unary32>(std::floor)},
-    {"floor", Address<Unary64>(std::floor)},
-    {"ceilf", Address<Unary32>(std::ceil)},
-    {"ceil", Address<Unary64>(std::ceil)},
-    {"truncf", Address<Unary32>(std::trunc)},
-    {"trunc", Address<Unary64>(std::trunc)},
-    {"roundevenf", Address(::roundevenf)},
-    {"roundeven", Address(::roundeven)},
-};
-
-class LlvmImage : public CodeImage {
- public:
-  explicit LlvmImage(LLVMOrcLLJITRef jit) : jit_(jit) {}
-  ~LlvmImage() override {
-    if (LLVMErrorRef error = LLVMOrcDisposeLLJIT(jit_)) LLVMConsumeError(error);
-  }
-  Status Add(std::span<const std::string> objects) {
-    LLVMOrcJITDylibRef dylib = LLVMOrcLLJITGetMainJITDylib(jit_);
-    TRY(DefineRuntime(dylib));
-    for (const std::string& object : objects) {
-      LLVMMemoryBufferRef buffer =
-          LLVMCreateMemoryBufferWithMemoryRangeCopy(object.data(), object.size(), "object");
-      TRY(ToStatus(LLVMOrcLLJITAddObjectFile(jit_, dylib, buffer), "link"));
-    }
-    return {};
-  }
-  Result<void*> Find(const std::string& name) override {
-    LLVMOrcExecutorAddress address = 0;
-    TRY(ToStatus(LLVMOrcLLJITLookup(jit_, &address, name.c_str()), "link"));
-    return reinterpret_cast<void*>(address);
-  }
-
- private:
-  // What generated code may call. The process as a whole is searched too, but in a plugin that
-  // need not find the libraries of the plugin.
-  Status DefineRuntime(LLVMOrcJITDylibRef dylib) {
-    std::vector<LLVMOrcCSymbolMapPair> pairs;
-    for (const RuntimeSymbol& symbol : kRuntime) {
-      LLVMJITSymbolFlags flags = {LLVMJITSymbolGenericFlagsExported, 0};
-      pairs.push_back({LLVMOrcLLJITMangleAndIntern(jit_, symbol.name),
-                       {reinterpret_cast<LLVMOrcJITTargetAddress>(symbol.address), flags}});
-    }
-    LLVMOrcMaterializationUnitRef unit = LLVMOrcAbsoluteSymbols(pairs.data(), pairs.size());
-    return ToStatus(LLVMOrcJITDylibDefine(dylib, unit), "link");
-  }
-
-  LLVMOrcLLJITRef jit_;
 };
 
 #if defined(__aarch64__)
@@ -293,20 +197,6 @@ CodeTarget HostCodeTarget() {
 
 Result<std::unique_ptr<Compiler>> Compiler::Create(const CodeTarget& target) {
   return std::make_unique<LlvmCompiler>(TRY(MakeMachine(target)));
-}
-
-Result<std::unique_ptr<CodeImage>> CodeImage::Link(std::span<const std::string> objects) {
-  InitialiseOnce();
-  LLVMOrcLLJITBuilderRef builder = LLVMOrcCreateLLJITBuilder();
-  MachinePtr machine = TRY(MakeMachine({"generic", ""}));
-  // Takes the machine.
-  LLVMOrcLLJITBuilderSetJITTargetMachineBuilder(
-      builder, LLVMOrcJITTargetMachineBuilderCreateFromTargetMachine(machine.release()));
-  LLVMOrcLLJITRef jit = nullptr;
-  TRY(ToStatus(LLVMOrcCreateLLJIT(&jit, builder), "link"));
-  auto image = std::make_unique<LlvmImage>(jit);
-  TRY(image->Add(objects));
-  return image;
 }
 
 }  // namespace weft::cpu

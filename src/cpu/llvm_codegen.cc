@@ -8,10 +8,14 @@
 #include <llvm/IR/Instructions.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Module.h>
+#include <llvm/Passes/PassBuilder.h>
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Target/TargetLoweringObjectFile.h>
 #include <llvm/Target/TargetMachine.h>
 #include <llvm/Transforms/Scalar.h>
+
+#include <map>
+#include <utility>
 
 namespace weft::cpu {
 namespace {
@@ -49,21 +53,6 @@ void DisableForKernels(llvm::TargetPassConfig& config) {
   }
 }
 
-// Lanes some elements apart are taken out of what is loaded.
-bool HasSpreadLoads(const llvm::Module& module) {
-  for (const llvm::Function& function : module) {
-    for (const llvm::Instruction& i : llvm::instructions(function)) {
-      const auto* shuffle = llvm::dyn_cast<llvm::ShuffleVectorInst>(&i);
-      if (shuffle == nullptr || !llvm::isa<llvm::LoadInst>(shuffle->getOperand(0))) continue;
-      llvm::ArrayRef<int> mask = shuffle->getShuffleMask();
-      for (size_t k = 1; k < mask.size(); ++k) {
-        if (mask[k] >= 0 && mask[k - 1] >= 0 && mask[k] > mask[k - 1] + 1) return true;
-      }
-    }
-  }
-  return false;
-}
-
 // From IR to machine instructions.
 void AddSelection(llvm::TargetPassConfig& config, llvm::legacy::PassManager& passes,
                   CodeEffort effort, bool spread_loads) {
@@ -82,32 +71,106 @@ void AddSelection(llvm::TargetPassConfig& config, llvm::legacy::PassManager& pas
 
 }  // namespace
 
-std::string GenerateCode(LLVMTargetMachineRef machine, LLVMModuleRef module, CodeEffort effort,
-                         LLVMCodeGenFileType kind) {
-  auto& target =
-      static_cast<llvm::LLVMTargetMachine&>(*reinterpret_cast<llvm::TargetMachine*>(machine));
+bool HasSpreadLoads(LLVMModuleRef module) {
+  for (const llvm::Function& function : *llvm::unwrap(module)) {
+    for (const llvm::Instruction& i : llvm::instructions(function)) {
+      const auto* shuffle = llvm::dyn_cast<llvm::ShuffleVectorInst>(&i);
+      if (shuffle == nullptr || !llvm::isa<llvm::LoadInst>(shuffle->getOperand(0))) continue;
+      llvm::ArrayRef<int> mask = shuffle->getShuffleMask();
+      for (size_t k = 1; k < mask.size(); ++k) {
+        if (mask[k] >= 0 && mask[k - 1] >= 0 && mask[k] > mask[k - 1] + 1) return true;
+      }
+    }
+  }
+  return false;
+}
+
+struct CodeGenerator::State {
+  State(llvm::LLVMTargetMachine& target, CodeEffort effort, bool spread_loads,
+        LLVMCodeGenFileType kind)
+      : target(target), out(bytes) {
+    info = new llvm::MachineModuleInfoWrapperPass(&target);  // owned by `passes`
+    llvm::MCContext& context = info->getMMI().getContext();
+    llvm::TargetPassConfig* config = target.createPassConfig(passes);  // likewise
+    config->setDisableVerify(true);
+    DisableIdle(*config);
+    if (effort == CodeEffort::kKernels) DisableForKernels(*config);
+    passes.add(llvm::createTargetTransformInfoWrapperPass(target.getTargetIRAnalysis()));
+    passes.add(config);
+    passes.add(info);
+    AddSelection(*config, passes, effort, spread_loads);
+    config->addMachinePasses();
+    config->setInitialized();
+    auto form = kind == LLVMAssemblyFile ? llvm::CodeGenFileType::AssemblyFile
+                                         : llvm::CodeGenFileType::ObjectFile;
+    works = !target.addAsmPrinter(passes, out, nullptr, form, context);
+    passes.add(llvm::createFreeMachineFunctionPass());
+  }
+
+  llvm::LLVMTargetMachine& target;
   llvm::SmallVector<char, 0> bytes;
-  llvm::raw_svector_ostream out(bytes);
+  llvm::raw_svector_ostream out;
   llvm::legacy::PassManager passes;
-  auto* info = new llvm::MachineModuleInfoWrapperPass(&target);  // owned by `passes`
-  llvm::MCContext& context = info->getMMI().getContext();
-  llvm::TargetPassConfig* config = target.createPassConfig(passes);  // likewise
-  config->setDisableVerify(true);
-  DisableIdle(*config);
-  if (effort == CodeEffort::kKernels) DisableForKernels(*config);
-  passes.add(llvm::createTargetTransformInfoWrapperPass(target.getTargetIRAnalysis()));
-  passes.add(config);
-  passes.add(info);
-  AddSelection(*config, passes, effort, HasSpreadLoads(*llvm::unwrap(module)));
-  config->addMachinePasses();
-  config->setInitialized();
-  target.getObjFileLowering()->Initialize(context, target);
-  auto form = kind == LLVMAssemblyFile ? llvm::CodeGenFileType::AssemblyFile
-                                       : llvm::CodeGenFileType::ObjectFile;
-  if (target.addAsmPrinter(passes, out, nullptr, form, context)) return "";
-  passes.add(llvm::createFreeMachineFunctionPass());
-  passes.run(*llvm::unwrap(module));
-  return std::string(bytes.begin(), bytes.end());
+  llvm::MachineModuleInfoWrapperPass* info;
+  bool works = false;
+};
+
+CodeGenerator::CodeGenerator(LLVMTargetMachineRef machine, CodeEffort effort, bool spread_loads,
+                             LLVMCodeGenFileType kind)
+    : state_(std::make_unique<State>(
+          static_cast<llvm::LLVMTargetMachine&>(*reinterpret_cast<llvm::TargetMachine*>(machine)),
+          effort, spread_loads, kind)) {}
+CodeGenerator::~CodeGenerator() = default;
+
+std::string CodeGenerator::Run(LLVMModuleRef module) {
+  State& s = *state_;
+  if (!s.works) return "";
+  // The names and sections of the module before are gone with it.
+  s.target.getObjFileLowering()->Initialize(s.info->getMMI().getContext(), s.target);
+  s.bytes.clear();
+  s.passes.run(*llvm::unwrap(module));
+  return std::string(s.bytes.begin(), s.bytes.end());
+}
+
+struct IrPasses::State {
+  explicit State(llvm::TargetMachine* machine) : builder(machine) {
+    builder.registerModuleAnalyses(modules);
+    builder.registerCGSCCAnalyses(components);
+    builder.registerFunctionAnalyses(functions);
+    builder.registerLoopAnalyses(loops);
+    builder.crossRegisterProxies(loops, functions, components, modules);
+  }
+  // What is known of a module that is gone.
+  void Forget() {
+    modules.clear();
+    components.clear();
+    functions.clear();
+    loops.clear();
+  }
+
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager components;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PassBuilder builder;
+  std::map<std::string, llvm::ModulePassManager> pipelines;
+};
+
+IrPasses::IrPasses(LLVMTargetMachineRef machine)
+    : state_(std::make_unique<State>(reinterpret_cast<llvm::TargetMachine*>(machine))) {}
+IrPasses::~IrPasses() = default;
+
+Status IrPasses::Run(LLVMModuleRef module, const std::string& passes) {
+  auto [found, is_new] = state_->pipelines.try_emplace(passes);
+  if (is_new) {
+    if (llvm::Error error = state_->builder.parsePassPipeline(found->second, passes)) {
+      state_->pipelines.erase(found);
+      return MakeError(Code::kInternal, "LLVM: passes: ", llvm::toString(std::move(error)));
+    }
+  }
+  found->second.run(*llvm::unwrap(module), state_->modules);
+  state_->Forget();
+  return {};
 }
 
 }  // namespace weft::cpu

@@ -135,4 +135,11 @@ bool CallsOut(const hlo::Module& module) {
   });
 }
 
+bool CallsOutBeyondLapack(const hlo::Module& module) {
+  return AnyTarget(module, [](const std::string& name) {
+    return name == kCallbackTarget ||
+           (!name.starts_with("lapack_") && FindFfiTarget(name).has_value());
+  });
+}
+
 }  // namespace weft::pjrt

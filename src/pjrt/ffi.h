@@ -24,9 +24,11 @@ Result<Literal> RunCustomCall(const hlo::Instruction& call, std::span<Literal> o
 // An Unimplemented error when nobody can evaluate the call and something depends on it.
 Status CheckCustomCall(const hlo::Instruction& call);
 
-// Whether the module has a custom call that runs Python or foreign code (never run on the caller's
-// thread as a "tiny" program).
+// Whether the module has a custom call that runs Python or foreign code.
 bool CallsOut(const hlo::Module& module);
+// The same, but for routines of LAPACK, which only compute: a program with others never runs on the
+// caller's thread as a "tiny" one.
+bool CallsOutBeyondLapack(const hlo::Module& module);
 // Whether it calls back into Python: such a program is done when Execute returns, so that what it
 // prints comes before what its caller prints next, and what it raises is raised by the call.
 bool CallsBack(const hlo::Module& module);

@@ -80,7 +80,7 @@ Result<std::unique_ptr<NativeRunner>> NativeRunner::Create(Client& client,
   runner->calls_out_ = CallsOut(module);
   double tiny = kTinyNativeWork *
                 static_cast<double>(std::clamp<int64_t>(device->target().cores, 1, kMostCores));
-  runner->tiny_ = !runner->calls_out_ && WorkOf(runner->program_->program()) < tiny;
+  runner->tiny_ = !CallsOutBeyondLapack(module) && WorkOf(runner->program_->program()) < tiny;
   if (detail::LogIsOn("cache", 1)) runner->ExplainCache(client, module, options);
   return runner;
 }

@@ -36,6 +36,11 @@ class KernelBuilder {
   // still open, is not emitted again, and index arithmetic on constants is done at once. Loads are
   // reused from memory that the kernel only reads.
   void ReuseValues() { reuse_ = true; }
+  // Whether single numbers computed from here on are waited for, as in the rounds of a loop that
+  // all wait for the one before: math.h then takes formulas that are there soon, at the cost of
+  // more operations beside the longest chain and of the last bit.
+  void SetAwaited(bool awaited) { awaited_ = awaited; }
+  bool awaited() const { return awaited_; }
   // The open block, to tell later whether values defined in it can still be used.
   int64_t block() const { return blocks_.back(); }
   bool IsOpen(int64_t block) const;
@@ -117,7 +122,7 @@ class KernelBuilder {
     size_t instr;   // in kernel_.code
     int64_t block;  // where it stands
   };
-  bool reuse_ = false;
+  bool reuse_ = false, awaited_ = false;
   std::unordered_multimap<size_t, Known> known_;  // by hash of the instruction
   std::vector<int64_t> blocks_ = {0};             // open ones, the outermost first
   int64_t next_block_ = 1;

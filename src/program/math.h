@@ -1,6 +1,7 @@
 // Elementary functions written once in kernel operations: polynomials over any number of lanes, the
 // same for every backend. f32 and f64 (narrower floats are computed in f32 by the caller). Accuracy
-// against the true value: f32 and f64 <= 2 ULP unless said; infinities, NaNs, zeros, subnormals and
+// against the true value: f32 and f64 <= 2 ULP unless said (4 where the
+// builder says that single numbers are awaited); infinities, NaNs, zeros, subnormals and
 // signs as in C's <math.h>. Right also when mul and add are contracted. Sin, Cos, Tan, complex Div
 // and what uses them have an `if` for rare arguments.
 #pragma once

@@ -1,4 +1,6 @@
 // The exponential and what is made from it. x = n ln2 + r, e^x = 2^n e^r with a polynomial for e^r.
+#include <limits>
+
 #include "program/math.h"
 #include "program/math_values.h"
 
@@ -83,11 +85,54 @@ Exp2Parts SplitExp2(V x, int bias) {
   return {sum, x - (sum - magic)};
 }
 
+// e^x less 1, plus `constant`: 2^n q + (2^n + constant), q = r + r^2 p(r). In f64 the rest of n ln2
+// is not waited for, but a factor of 2^n. For |x| <= 200 (708).
+struct SoonExp {
+  explicit SoonExp(V x) : r(x), power(x) {
+    if (!x.wide()) {
+      V scaled = Cast(x, DType::kF64) * 0x1.71547652b82fep+0;
+      auto [sum, rest] = SplitExp2(scaled, 1023);
+      r = rest, power = PowerOfTwo(Bits(sum));
+      return;
+    }
+    double magic = RoundingConstant(x) + 1023;
+    V sum = Fma(x, 0x1.71547652b82fep+0, magic);
+    V n = sum - magic, whole = PowerOfTwo(Bits(sum));
+    r = Fma(n, -0x1.62e42fefa39efp-1, x);
+    power = Fma(n * -0x1.abc9e3b39803fp-56, whole, whole);
+    wide = true;
+  }
+  // e^x + constant, in f64.
+  V Plus(double constant) const {
+    V square = r * r, base = constant == 0 ? power : power + constant;
+    if (!wide) return PolySum(base, power * r, r, square, kExp2F32);
+    return PolySum(Fma(power, r, base), power * square, r, square, kExpF64);
+  }
+  V r, power;
+  bool wide = false;
+};
+
+V ExpSoon(V x) {
+  V value = Cast(SoonExp(x).Plus(0), x.type().dtype);
+  if (x.wide()) {
+    return Unless(Abs(x) > 708, value, [&] { return ExpInRange(Max(Min(x, 710), -746)); });
+  }
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  return Select(Abs(x) > 200, Select(x > 0, x.Const(kInfinity), 0), value);
+}
+
 V ExpOf(V x) {
+  if (IsAwaited(x)) return ExpSoon(x);
   return ExpInRange(Max(x.wide() ? Min(x, 710) : Min(x, 89), x.wide() ? -746 : -104));
 }
 
 }  // namespace
+
+V Exp2SplitSoon(V high, V low) {
+  auto [sum, rest] = SplitExp2(high, 1023);
+  V r = rest + low, power = PowerOfTwo(Bits(sum));
+  return PolySum(power, power * r, r, r * r, kExp2F64);
+}
 
 V Exp2Split(V high, V low) {
   auto [sum, rest] = SplitExp2(high, 2046);
@@ -98,6 +143,7 @@ V Exp2Split(V high, V low) {
 V Exp2ForF32(V x, V factor) {
   auto [sum, r] = SplitExp2(x, 1023);
   V power = PowerOfTwo(Bits(sum)) * factor;
+  if (IsAwaited(x)) return PolySum(power, power * r, r, r * r, kExp2F32);
   return Fma(power * r, Poly(r, kExp2F32), power);
 }
 
@@ -113,6 +159,7 @@ ValueId Exp(KernelBuilder& b, ValueId x) {
 // is masked is -inf: zero by a factor of zero, since products that are rounded to it take x86 long.
 ValueId ExpNotPositive(KernelBuilder& b, ValueId id) {
   V x{&b, id};
+  if (IsAwaited(x)) return ExpSoon(x).id();
   int lift = x.wide() ? 54 : 24, least = x.wide() ? -746 : -104;
   auto [exponent, m] = SplitExp(Max(x, least), (x.wide() ? 1023 : 127) + lift);
   V power = PowerOfTwo(exponent);
@@ -138,20 +185,40 @@ ValueId Expm1(KernelBuilder& b, ValueId id) {
   return Select(Abs(x) < x.Pick(0x1p-26, 0x1p-55), x, result).id();
 }
 
+namespace {
+
 // 1 / (1 + e^-|x|), times e^-|x| for negative x: no overflow, and small results keep their bits.
-ValueId Logistic(KernelBuilder& b, ValueId id) {
-  V x{&b, id};
+V LogisticOf(V x) {
   V negative = FromBits(Bits(x) | SignBit(Bits(x)));  // -|x|
   auto [exponent, m] = SplitExp(Max(negative, x.wide() ? -746 : -104), x.wide() ? 2046 : 254);
   V power = Scale(exponent);
   V e = Fma(power, m, power);
-  return (Select(x < 0, e, 1) / Fma(power, m, power + 1)).id();
+  return Select(x < 0, e, 1) / Fma(power, m, power + 1);
+}
+
+}  // namespace
+
+ValueId Logistic(KernelBuilder& b, ValueId id) {
+  V x{&b, id};
+  if (IsAwaited(x)) {
+    V value = Cast(1 / SoonExp(-x).Plus(1), x.type().dtype);
+    if (x.wide()) return Unless(Abs(x) > 708, value, [&] { return LogisticOf(x); }).id();
+    return Select(Abs(x) > 200, Select(x > 0, x.Const(1), 0), value).id();
+  }
+  return LogisticOf(x).id();
 }
 
 // (1 - e^-2|x|) / (1 + e^-2|x|).
 ValueId Tanh(KernelBuilder& b, ValueId id) {
   V x{&b, id};
   V a = Min(Abs(x), x.wide() ? 20 : 9.5);
+  if (IsAwaited(x)) {
+    SoonExp e(x + x);
+    V value = Cast(e.Plus(-1), x.type().dtype) / Cast(e.Plus(1), x.type().dtype);
+    V limit = Select(x > 1, x.Const(1), Select(x < -1, x.Const(-1), x));
+    V seldom = (Abs(x) > x.Pick(9.5, 20)) | (Abs(x) < x.Pick(0x1p-20, 0x1p-27));
+    return Select(seldom, limit, value).id();
+  }
   auto [exponent, m] = SplitExp(a * -2, x.wide() ? 1023 : 127);
   V power = PowerOfTwo(exponent);
   return WithSign(Fma(-power, m, 1 - power) / Fma(power, m, power + 1), x).id();

@@ -24,6 +24,15 @@ constexpr double kLog2F64[] = {0x1.2776c50ef9d24p-1, 0x1.a61762a759831p-2, 0x1.4
                                0x1.0c9a63d61c0fap-2, 0x1.c69f8c6076418p-3, 0x1.87b0b9e35ae11p-3,
                                0x1.85e96fbcdf77dp-3};
 
+// The same, 2^-33.2.
+constexpr double kLog2ForF32Soon[] = {
+    0x1.71547652efaf5p+0, -0x1.7154767bd3949p-1, 0x1.ec709c007e42dp-2, -0x1.715435bc1019bp-2,
+    0x1.277732b99222ep-2, -0x1.ec8d84108b5c3p-3, 0x1.a615e2805a60cp-3, -0x1.6eaf2ce064bc9p-3,
+    0x1.45a066a48d21bp-3, -0x1.418460693f428p-3, 0x1.3d349cf1c6ac4p-3, -0x1.61bda58d7c7dcp-4};
+// 1/(2+f) on [-0.2930, 0.4143], relative error 2^-13.1.
+constexpr double kInverseOfSum[] = {0x1.fff4b3a6e1db4p-2, -0x1.00654c776be6dp-2,
+                                    0x1.066be8f7036bap-3, -0x1.d40ede540051fp-5};
+
 Pair TwoProduct(V a, V b) {
   V high = a * b;
   return {high, Fma(a, b, -high)};
@@ -38,11 +47,12 @@ Pair TimesPair(Pair a, double high, double low) {
 // log2 of a positive finite f64 with some ten more bits than f64 has. a = 2^e m,
 // m in [1/sqrt 2, sqrt 2], s = (m - 1) / (m + 1), log2 m = 2 atanh(s) / ln 2.
 Pair Log2Pair(V a) {
-  auto [e, m] = SplitExponent(a);
+  bool soon = IsAwaited(a);
+  auto [e, m] = SplitExponent(a, /*has_subnormals=*/!soon);
   V f = m - 1;
   V sum = m + 1, sum_low = m - (sum - 1);
-  V inverse = 1 / sum;
-  V s_high = f * inverse;
+  V inverse = soon ? Poly(f, kInverseOfSum) : 1 / sum;
+  V s_high = soon ? f / sum : f * inverse;
   Pair s = {s_high, Fma(-s_high, sum_low, Fma(-s_high, sum, f)) * inverse};
   Pair z = TwoProduct(s.high, s.high);
   z.low = Fma(s.high + s.high, s.low, z.low);
@@ -53,6 +63,7 @@ Pair Log2Pair(V a) {
   V rest = Fma(cube.high * z.high, Poly(z.high, kLog2F64), linear.low + cubic.low);
   Pair log_m = FastTwoSum(linear.high, cubic.high);
   Pair whole = FastTwoSum(e, log_m.high);
+  if (soon) return {whole.high, whole.low + (log_m.low + rest)};
   return FastTwoSum(whole.high, whole.low + (log_m.low + rest));
 }
 
@@ -109,14 +120,47 @@ V PowerF64(V a, V y) {
   return Exp2Split(Max(Min(high, 1100), -1100), low);
 }
 
+V PowerAnywhere(V x, V y) {
+  PowerCases cases = CasesOf(x, y);
+  if (!x.wide()) return PowerF32(x, y, cases);
+  return Select(cases.decided, cases.value, PowerF64(Abs(x), y) * cases.sign);
+}
+
+// A power as those of positive normal numbers are; the logarithm that is its own.
+struct SoonPower {
+  V value, log;
+};
+SoonPower PowerSoonF32(V narrow_x, V narrow_y) {
+  V x = Cast(narrow_x, DType::kF64), y = Cast(narrow_y, DType::kF64);
+  auto [e, m] = SplitExponent(x, /*has_subnormals=*/false);
+  V f = m - 1;
+  V product = PolySum(y * e, y * f, f, f * f, kLog2ForF32Soon);
+  return {Cast(Exp2ForF32(product, x.Const(1)), DType::kF32), product};
+}
+SoonPower PowerSoonF64(V x, V y) {
+  Pair log = Log2Pair(x);
+  V high = y * log.high, low = Fma(y, log.low, Fma(y, log.high, -high));
+  return {Exp2SplitSoon(high, low), high};
+}
+
+V PowerSoon(V x, V y) {
+  SoonPower power = x.wide() ? PowerSoonF64(x, y) : PowerSoonF32(x, y);
+  V usual = (x >= x.Pick(0x1p-149, 0x1p-1022)) & (x < kPowerInfinity) & (Abs(power.log) < 1000);
+  return Unless(!usual, power.value, [&] {
+    x.b->SetAwaited(false);
+    V value = PowerAnywhere(x, y);
+    value.id();
+    x.b->SetAwaited(true);
+    return value;
+  });
+}
+
 }  // namespace
 
 // |x|^y = 2^(y log2 |x|), the sign from the parity of y.
 ValueId Pow(KernelBuilder& b, ValueId x_id, ValueId y_id) {
   V x{&b, x_id}, y{&b, y_id};
-  PowerCases cases = CasesOf(x, y);
-  if (!x.wide()) return PowerF32(x, y, cases).id();
-  return Select(cases.decided, cases.value, PowerF64(Abs(x), y) * cases.sign).id();
+  return (IsAwaited(x) ? PowerSoon(x, y) : PowerAnywhere(x, y)).id();
 }
 
 ValueId Rsqrt(KernelBuilder& b, ValueId id) {

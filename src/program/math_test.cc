@@ -28,11 +28,13 @@ using Columns = std::vector<std::vector<double>>;  // f32 values are doubles too
 template <class T>
 Columns RunLanes(
     const Columns& inputs, int outputs, int lanes,
-    const std::function<std::vector<ValueId>(KernelBuilder&, std::vector<ValueId>)>& body) {
+    const std::function<std::vector<ValueId>(KernelBuilder&, std::vector<ValueId>)>& body,
+    bool awaited = false) {
   DType dtype = sizeof(T) == 4 ? DType::kF32 : DType::kF64;
   size_t count = (inputs[0].size() + 63) / 64 * 64;
   int64_t n = static_cast<int64_t>(count);
   KernelBuilder b("lanes");
+  b.SetAwaited(awaited);
   std::vector<std::vector<T>> memory;
   std::vector<KernelBuilder::MemoryId> ids;
   for (size_t i = 0; i < inputs.size() + static_cast<size_t>(outputs); ++i) {
@@ -213,12 +215,13 @@ std::vector<Function1> Functions() {
 }
 
 template <class T>
-void CheckFunction(const Function1& f, size_t samples) {
+void CheckFunction(const Function1& f, size_t samples, bool awaited = false) {
   std::vector<double> x = SpecialValues<T>();
   for (double v : SomeValues<T>(samples, 1)) x.push_back(v);
-  Columns out = RunLanes<T>({x}, 1, 64, [&](KernelBuilder& b, std::vector<ValueId> in) {
+  auto body = [&](KernelBuilder& b, std::vector<ValueId> in) {
     return std::vector{f.build(b, in[0])};
-  });
+  };
+  Columns out = RunLanes<T>({x}, 1, awaited ? 1 : 64, body, awaited);
   double limit = sizeof(T) == 4 ? f.ulp_f32 : f.ulp_f64;
   int shown = 0;
   for (size_t i = 0; i < x.size() && shown < 5; ++i) {
@@ -236,6 +239,15 @@ TEST(Math, OneArgumentF32) {
 
 TEST(Math, OneArgumentF64) {
   for (const Function1& f : Functions()) CheckFunction<double>(f, 20000);
+}
+
+// The formulas for single numbers that are waited for.
+TEST(Math, Awaited) {
+  for (Function1 f : Functions()) {
+    f.ulp_f32 = std::max(f.ulp_f32, 2.5), f.ulp_f64 = std::max(f.ulp_f64, 3.8);
+    CheckFunction<float>(f, 20000, true);
+    CheckFunction<double>(f, 20000, true);
+  }
 }
 
 // One lane at a time gives the same bits as many.
@@ -260,7 +272,7 @@ struct Function2 {
 };
 
 template <class T>
-void CheckFunction(const Function2& f, size_t samples) {
+void CheckFunction(const Function2& f, size_t samples, bool awaited = false) {
   std::vector<double> x, y;
   std::vector<double> special = SpecialValues<T>();
   for (double a : special) {
@@ -271,9 +283,10 @@ void CheckFunction(const Function2& f, size_t samples) {
   }
   for (double v : SomeValues<T>(samples, 3)) x.push_back(v);
   for (double v : SomeValues<T>(samples, 4)) y.push_back(v);
-  Columns out = RunLanes<T>({x, y}, 1, 64, [&](KernelBuilder& b, std::vector<ValueId> in) {
+  auto body = [&](KernelBuilder& b, std::vector<ValueId> in) {
     return std::vector{f.build(b, in[0], in[1])};
-  });
+  };
+  Columns out = RunLanes<T>({x, y}, 1, awaited ? 1 : 64, body, awaited);
   int shown = 0;
   for (size_t i = 0; i < x.size() && shown < 5; ++i) {
     long double expected = sizeof(T) == 4 ? f.narrow(x[i], y[i]) : f.wide(x[i], y[i]);
@@ -295,6 +308,8 @@ TEST(Math, TwoArguments) {
   for (const Function2& f : functions) {
     CheckFunction<float>(f, 50000);
     CheckFunction<double>(f, 20000);
+    CheckFunction<float>(f, 20000, true);
+    CheckFunction<double>(f, 20000, true);
   }
 }
 

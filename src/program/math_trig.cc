@@ -188,6 +188,65 @@ V CosOf(const Quadrant& q) {
   return FromBits(Bits(value) ^ BitAsSign(q.n + q.n.Int(1), 1));
 }
 
+// What only the value waits for is done beside: the sign is a factor of what the polynomial is
+// added to. Numbers of f32 in f64, where two parts of pi/2 suffice; all parts have one sign, so
+// that -0 stays what it is.
+struct SoonQuadrant {
+  explicit SoonQuadrant(V x) : r(x), z(x), n(x), narrow(!x.wide()) {
+    V wide = Cast(x, DType::kF64);
+    V sum = Fma(wide, kTwoOverPi, 0x1.8p52);
+    V whole = sum - 0x1.8p52;
+    V rest = whole * -0x1.1a62633145c07p-54;
+    if (!narrow) rest = Fma(whole, 0x1.f1976b7ed8fbcp-110, rest);
+    r = Fma(whole, -0x1.921fb54442d18p+0, wide) + rest;
+    z = r * r, n = Bits(sum);
+  }
+  V Sine(V sign) const {
+    V base = r * sign;
+    return PolySum(base, base * z, z, z * z, narrow ? std::span<const double>(kSinF32) : kSinF64);
+  }
+  V Cosine(V sign) const {
+    V square = z * z, base = Fma(z, sign * -0.5, sign);
+    return PolySum(base, square * sign, z, square,
+                   narrow ? std::span<const double>(kCosF32) : kCosF64);
+  }
+  V r, z, n;
+  bool narrow;
+};
+
+Quadrant ReduceHuge(V x) {
+  return x.wide() ? ReduceHugeF64(x) : ReduceHugeF32(x, false);
+}
+
+// Angles below pi/4 are as they are: often so, and for long, where an angle is the state of a loop.
+constexpr double kEighthTurn = 0x1.921fb4p-1;
+
+V SinSoon(V x) {
+  V size = Abs(x), z = x * x;
+  V minus_zero = Bits(x) == SignBit(Bits(x));
+  V small = PolySum(x, z * x, z, z * z, x.wide() ? std::span<const double>(kSinF64) : kSinF32);
+  return Unless((size > kEighthTurn) | minus_zero, small, [&] {
+    SoonQuadrant q(x);
+    V sign = Select((q.n & q.n.Int(2)) != q.n.Int(0), -1, q.r.Const(1));
+    V value = Cast(Select(IsOdd(q.n), q.Cosine(sign), q.Sine(sign)), x.type().dtype);
+    return Unless((size > x.Pick(0x1p26, 0x1p40)) | minus_zero, value,
+                  [&] { return SinOf(x, ReduceHuge(size)); });
+  });
+}
+
+V CosSoon(V x) {
+  V size = Abs(x), z = x * x, square = z * z;
+  V small = PolySum(Fma(z, -0.5, 1), square, z, square,
+                    x.wide() ? std::span<const double>(kCosF64) : kCosF32);
+  return Unless(size > kEighthTurn, small, [&] {
+    SoonQuadrant q(x);
+    V n = q.n + q.n.Int(1);
+    V sign = Select((n & n.Int(2)) != n.Int(0), -1, q.r.Const(1));
+    V value = Cast(Select(IsOdd(q.n), q.Sine(sign), q.Cosine(sign)), x.type().dtype);
+    return Unless(size > x.Pick(0x1p26, 0x1p40), value, [&] { return CosOf(ReduceHuge(size)); });
+  });
+}
+
 }  // namespace
 
 namespace detail {
@@ -201,11 +260,14 @@ SinCosParts SinCos(V x) {
 
 ValueId Sin(KernelBuilder& b, ValueId id) {
   V x{&b, id};
+  if (IsAwaited(x)) return SinSoon(x).id();
   return SinOf(x, ReduceTrig(Abs(x), false)).id();
 }
 
-ValueId Cos(KernelBuilder& b, ValueId x) {
-  return CosOf(ReduceTrig(Abs(V{&b, x}), false)).id();
+ValueId Cos(KernelBuilder& b, ValueId id) {
+  V x{&b, id};
+  if (IsAwaited(x)) return CosSoon(x).id();
+  return CosOf(ReduceTrig(Abs(x), false)).id();
 }
 
 ValueId Tan(KernelBuilder& b, ValueId id) {

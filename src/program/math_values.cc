@@ -38,8 +38,14 @@ Pair FastTwoSum(V a, V b) {
   return {sum, (a - sum) + b};
 }
 
-V Poly(V x, V square, std::span<const double> c) {
-  if (c.size() == 3) return Fma(x, Fma(x, c[2], c[1]), c[0]);
+namespace {
+
+// A polynomial in x as one of at most three terms in a power of x.
+struct FewTerms {
+  std::vector<V> terms;
+  V power;
+};
+FewTerms ByEstrin(V x, V square, std::span<const double> c) {
   std::vector<V> terms;
   for (size_t i = 0; i < c.size(); i += 2) {
     terms.push_back(i + 1 < c.size() ? Fma(x, c[i + 1], c[i]) : x.Const(c[i]));
@@ -53,9 +59,25 @@ V Poly(V x, V square, std::span<const double> c) {
     terms = std::move(next);
     power = power * power;
   }
+  return {std::move(terms), power};
+}
+
+}  // namespace
+
+V Poly(V x, V square, std::span<const double> c) {
+  if (c.size() == 3) return Fma(x, Fma(x, c[2], c[1]), c[0]);
+  auto [terms, power] = ByEstrin(x, square, c);
   V sum = terms.back();
   for (size_t i = terms.size() - 1; i-- > 0;) sum = Fma(sum, power, terms[i]);
   return sum;
+}
+
+V PolySum(V base, V factor, V x, V square, std::span<const double> c) {
+  auto [terms, power] = ByEstrin(x, square, c);
+  V sum = Fma(factor, terms[0], base);
+  if (terms.size() == 1) return sum;
+  V rest = terms.size() == 2 ? terms[1] : Fma(terms[2], power, terms[1]);
+  return Fma(factor * power, rest, sum);
 }
 
 V Poly(V x, std::span<const double> c) {

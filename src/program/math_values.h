@@ -164,6 +164,22 @@ inline V Poly(V x, std::span<const double> f32, std::span<const double> f64) {
   return Poly(x, x.wide() ? f64 : f32);
 }
 
+// base + factor * (c[0] + c[1] x + ...): the last step of the polynomial and the sum are one.
+V PolySum(V base, V factor, V x, V square, std::span<const double> c);
+// Whether x is a single number that something waits for (KernelBuilder::SetAwaited).
+inline bool IsAwaited(V x) {
+  return x.b->awaited() && x.type().lanes == 1;
+}
+// The first value, or the second where it is needed: seldom, by a jump then.
+template <class Other>
+V Unless(V seldom, V value, const Other& other) {
+  KernelBuilder& b = *value.b;
+  value.id();
+  b.BeginIf(b.Any(seldom.id()));
+  b.BeginElse(std::vector{other().id()});
+  return value.Of(b.End(std::vector{value.id()})[0]);
+}
+
 // An unevaluated sum, low much smaller than high.
 struct Pair {
   V high, low;
@@ -190,6 +206,8 @@ V ExpInRange(V x);
 V Exp2Split(V high, V low);
 // 2^x times a factor in f64, |x| <= 1000, with the precision of f32.
 V Exp2ForF32(V x, V factor);
+// 2^n and 2^n r for 2^(n + r), the r of high + low, likewise.
+V Exp2SplitSoon(V high, V low);
 
 // x = 2^e m with m in [1/sqrt 2, sqrt 2), for positive finite x.
 struct Exponent {

@@ -138,6 +138,12 @@ std::optional<double> RoutineFlops(const Program& program, const Step& step,
     double order = number(left ? "m" : "n"), columns = number(left ? "n" : "m");
     return order * order * columns * number("batch");
   }
+  if (program::StringAttr(call, "target", "").starts_with("lapack_")) {
+    // Eigenvalues and singular values, whose steps are not known beforehand: about 20 n^3.
+    const Shape& matrix = program.buffers[step.uses[0].slice.buffer].shape;
+    double order = matrix.rank() > 0 ? static_cast<double>(matrix.dim(matrix.rank() - 1)) : 1;
+    return 20 * static_cast<double>(matrix.elements()) * order;
+  }
   if (program::FindRoutine(call.routine) == nullptr) return std::nullopt;
   return 0;
 }

@@ -170,6 +170,16 @@ class CommandTest(unittest.TestCase):
         done = self.weft("run", self.file("g.hlo", LARGER), env={"WEFT_CHECK": "1"})
         self.assertIn("every step as the interpreter, same as the evaluator", done.stdout)
 
+    def test_run_of_too_much(self):
+        # Forty lines that call each other twice are a million million calls.
+        text = "f0 {\n  x = f32[] parameter(0)\n  ROOT y = f32[] negate(x)\n}\n"
+        for i in range(1, 40):
+            text += (f"f{i} {{\n  x = f32[] parameter(0)\n  a = f32[] call(x), to_apply=f{i - 1}\n"
+                     f"  ROOT y = f32[] call(a), to_apply=f{i - 1}\n}}\n")
+        text += "ENTRY main {\n  x = f32[] parameter(0)\n  ROOT y = f32[] call(x), to_apply=f39\n}\n"
+        done = self.weft("run", self.file("twice.hlo", text), status=1)
+        self.assertIn("each computation counted as often as it is called", done.stderr)
+
     def test_bisect(self):
         self.assertIn("no fault", self.weft("bisect", self.file("g.hlo", LARGER)).stdout)
 
@@ -198,6 +208,25 @@ sys.exit(0 if any(x in products for x in re.findall(r" sine\\((%[^,)]+)", text))
         self.assertIn("sine(", done.stdout)
         self.assertLessEqual(int(re.search(r"-> (\d+) instructions", done.stderr)[1]), 5, done.stdout)
         self.assertIn("f32[2]", done.stdout)
+        # Of several devices: native code is run on all of them; one is enough where nothing meets.
+        meet = """HloModule two, replica_count=2
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b)
+}
+ENTRY main {
+  x = f32[8] parameter(0)
+  y = f32[8] all-reduce(x), replica_groups={{0,1}}, to_apply=add
+  ROOT z = f32[8] sine(y)
+}
+"""
+        self.assertIn("nothing to reduce", self.weft("reduce", self.file("two.hlo", meet), status=1).stderr)
+        alone = self.weft("reduce", "--command=grep -q sine", self.file("two.hlo", meet)).stdout
+        self.assertNotIn("all-reduce", alone)
+        self.assertNotIn("replica_count", alone)
+        both = self.weft("reduce", "--command=grep -q replica_groups", self.file("two.hlo", meet)).stdout
+        self.assertNotIn("sine", both)
 
     def test_diff(self):
         a = self.file("a.hlo", GOOD)

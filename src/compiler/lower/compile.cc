@@ -1,10 +1,12 @@
 #include "compiler/lower/compile.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "compiler/in_place.h"
 #include "compiler/lower/lower.h"
 #include "compiler/passes.h"
+#include "hlo/call_graph.h"
 #include "hlo/clone.h"
 
 namespace weft::compiler {
@@ -25,10 +27,35 @@ void BindSizes(program::Program& program, program::BufferKind kind,
   }
 }
 
+// Native code has every computation as often as it is called: a few lines may stand for more than
+// any machine holds.
+Status CheckExpandedSize(const hlo::Module& module, const CompileOptions& options) {
+  const int64_t limit = 4 * (module.instruction_count() + options.optimize.inline_max_instructions);
+  std::unordered_map<const hlo::Computation*, int64_t> sizes;
+  hlo::CallGraph graph(module);
+  if (graph.HasCycle()) return {};
+  for (const hlo::Computation* computation : graph.PostOrder()) {
+    int64_t size = computation->size();
+    for (const hlo::Instruction* i : *computation) {
+      if (hlo::ContextOfCalls(*i) != hlo::CallContext::kControlFlow) continue;
+      const hlo::Computation* last = nullptr;
+      for (const hlo::Computation* callee : i->called_computations()) {
+        if (callee != last) size = std::min(size + sizes[callee], limit + 1);
+        last = callee;  // branches that are one computation
+      }
+    }
+    sizes[computation] = size;
+  }
+  if (sizes[module.entry()] <= limit) return {};
+  return ResourceExhausted("calls, loops and branches come to more than ", limit,
+                           " instructions, each computation counted as often as it is called");
+}
+
 }  // namespace
 
 Result<Compiled> Compile(const hlo::Module& module, const CompileOptions& options,
                          const program::TargetInfo& target, const RunnerHooks& hooks) {
+  TRY(CheckExpandedSize(module, options));
   Compiled compiled;
   compiled.module = hlo::CloneModule(module);
   // The order of the list is decided anew.

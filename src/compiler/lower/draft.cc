@@ -195,6 +195,7 @@ Status KernelDraft::ForEach(const LoopShape& shape, const Body& body) {
   bool straight = shape.serial && n <= kStraightLine && (n % 4 != 0 || shape.cost < kStraightCost);
   int lanes = shape.scalar ? 1 : RowLanes(shape.dims);
   if (n == 1 || straight || (shape.serial && n <= kStraightLine && lanes > 1)) {
+    builder_.SetAwaited(shape.serial && target_.kind == program::TargetKind::kCpu);
     for (int64_t i = 0; i < n; i += lanes) {
       Index index;
       index.is_linear = true;
@@ -205,6 +206,7 @@ Status KernelDraft::ForEach(const LoopShape& shape, const Body& body) {
       elements_.set_lanes(1);
       TRY(std::move(status));
     }
+    builder_.SetAwaited(false);
     return {};
   }
   if (UsesGrid()) return ForEachOnGrid(shape.dims, shape.flat, body);
@@ -368,18 +370,31 @@ Status KernelDraft::ForNest(const LoopShape& shape, const Body& body) {
   }
   chunks = std::min(chunks, grid);
   int64_t chunk = (grid + chunks - 1) / chunks;
-  chunks = (grid + chunk - 1) / chunk;
+  return OverChunks(grid, chunk, [&](ValueId g) -> Status {
+    Index linear;
+    linear.is_linear = true;
+    linear.linear = {g, 0, 1, 0, grid - 1};
+    Index outer = elements_.Coordinates(std::span(dims.data(), split), linear);
+    for (size_t d = 0; d < split; ++d) index.coords[d] = outer.coords[d];
+    return NestFrom(shape, split, minor, index, over_rows);
+  });
+}
+
+// Numbers below n, `chunk` of them one after the other, the chunks in parallel.
+Status KernelDraft::OverChunks(int64_t n, int64_t chunk,
+                               const std::function<Status(ValueId)>& body) {
   KernelBuilder& b = builder_;
+  int64_t chunks = (n + chunk - 1) / chunk;
   ValueId c = b.BeginLoop(LoopKind::kParallel, b.Int(0), b.Int(chunks), b.Int(1))[0];
-  ValueId begin = b.Mul(c, b.Int(chunk));
-  ValueId end = b.Min(b.Add(begin, b.Int(chunk)), b.Int(grid));
-  ValueId g = b.BeginLoop(LoopKind::kSerial, begin, end, b.Int(1))[0];
-  Index linear;
-  linear.is_linear = true;
-  linear.linear = {g, 0, 1, 0, grid - 1};
-  Index outer = elements_.Coordinates(std::span(dims.data(), split), linear);
-  for (size_t d = 0; d < split; ++d) index.coords[d] = outer.coords[d];
-  TRY(NestFrom(shape, split, minor, index, over_rows));
+  if (chunk == 1) {
+    TRY(body(c));
+    b.End();
+    return {};
+  }
+  ValueId begin = b.Mul(c, b.Int(chunk)), end = b.Add(begin, b.Int(chunk));
+  if (n % chunk != 0) end = b.Min(end, b.Int(n));
+  ValueId i = b.BeginLoop(LoopKind::kSerial, begin, end, b.Int(1))[0];
+  TRY(body(i));
   b.End();
   b.End();
   return {};
@@ -405,16 +420,7 @@ Status KernelDraft::ForEachRow(const Dims& rows, double cost_of_row, bool serial
     b.End();
     return {};
   }
-  int64_t chunk = (n + chunks - 1) / chunks;
-  chunks = (n + chunk - 1) / chunk;
-  ValueId c = b.BeginLoop(LoopKind::kParallel, b.Int(0), b.Int(chunks), b.Int(1))[0];
-  ValueId begin = b.Mul(c, b.Int(chunk));
-  ValueId end = b.Min(b.Add(begin, b.Int(chunk)), b.Int(n));
-  ValueId r = b.BeginLoop(LoopKind::kSerial, begin, end, b.Int(1))[0];
-  TRY(at(r));
-  b.End();
-  b.End();
-  return {};
+  return OverChunks(n, (n + chunks - 1) / chunks, at);
 }
 
 program::Step KernelDraft::Finish(UniqueKernels& kernels, std::string source) {

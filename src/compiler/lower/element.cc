@@ -78,7 +78,7 @@ ValueId ElementEmitter::LoadSpread(KernelBuilder::MemoryId memory, const Coord& 
       b_.count(memory) % distance == 0) {
     // Neighbours, such as the coordinates of a point, are read by the same runs.
     shift = at.modulus >= at.multiple ? at.residue % distance : 0;
-    begin = b_.Add(at.base, b_.Int(-shift));
+    begin = b_.Add(at.origin >= 0 ? at.origin : at.base, b_.Int(at.offset - shift));
     last = distance * lanes_ - 1;
   }
   ValueId result = -1;
@@ -147,6 +147,7 @@ Element ElementEmitter::LoadAt(KernelBuilder::MemoryId memory, DType dtype, cons
       return {LoadListed(memory, it->second), -1};
     }
     if (repeats) return {LoadRepeated(memory, at), -1};
+    if (ValueId column = gathers ? LoadColumn(memory, at) : -1; column >= 0) return {column, -1};
     if (gathers && near) return {LoadSpread(memory, at), -1};
     if (gathers) return {b_.Load(memory, LaneValue(at, LaneType(at))), -1};
     return {b_.Load(memory, at.base, one ? 1 : lanes_), -1};

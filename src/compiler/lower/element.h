@@ -38,6 +38,8 @@ struct Coord {
   int64_t low = -kUnknownCoord, high = kUnknownCoord;
   int64_t modulus = 1, residue = 0;  // base is as much more than a multiple of modulus
   int64_t each = 1;                  // neighbouring lanes with one value; 1 where step is 0
+  ValueId origin = -1;               // base is origin + offset; -1: nothing known
+  int64_t offset = 0;
   static constexpr int64_t kUnknownCoord = int64_t{1} << 60;
 };
 
@@ -91,6 +93,9 @@ class ElementEmitter {
   Element LoadAt(KernelBuilder::MemoryId memory, DType dtype, const Coord& at);
   void StoreAt(KernelBuilder::MemoryId memory, DType dtype, const Coord& at, Element value,
                ValueId mask = -1);
+  // Whole rows of as many elements as there are columns, a row for each lane, from `begin` on.
+  void StoreColumns(KernelBuilder::MemoryId memory, ValueId begin,
+                    std::span<const ValueId> columns);
 
   // Coordinates.
   Coord Constant(int64_t value) const;
@@ -159,6 +164,10 @@ class ElementEmitter {
   ValueId SmallLaneValue(const Coord& a, int64_t span, int64_t divisor);
   ValueId LoadRepeated(KernelBuilder::MemoryId memory, const Coord& at);
   ValueId LoadSpread(KernelBuilder::MemoryId memory, const Coord& at);
+  // element_columns.cc: -1 where lanes do not go down a column of an array of short rows.
+  ValueId LoadColumn(KernelBuilder::MemoryId memory, const Coord& at);
+  ValueId PiecesOfRows(KernelBuilder::MemoryId memory, ValueId begin, int64_t length, int64_t first,
+                       int size);
   // Lanes at the places that `lanes` lists.
   ValueId LoadListed(KernelBuilder::MemoryId memory, std::span<const int64_t> lanes);
   Result<std::optional<Element>> EmitKnown(const hlo::Instruction& instruction, const Coord& at);
@@ -215,6 +224,7 @@ class ElementEmitter {
   std::unordered_map<ValueId, std::vector<double>> lane_numbers_;  // floats known lane by lane
   std::unordered_map<const hlo::Instruction*, Place> places_;  // of bound ones, where not row-major
   std::unordered_map<const hlo::Instruction*, std::vector<Cached>> cache_;
+  std::unordered_map<ValueId, int64_t> at_most_;  // what chosen indices are at most
   int depth_ = 0;
   int branches_ = 0;    // of EmitEither that have code twice, open
   int open_tests_ = 0;  // of EmitConcatenateRange

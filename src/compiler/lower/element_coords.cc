@@ -64,6 +64,11 @@ Coord ElementEmitter::Add(const Coord& a, const Coord& b) {
     int64_t residue = (x ? *x : residue_of(a)) + (y ? *y : residue_of(b));
     sum.residue = (residue % sum.modulus + sum.modulus) % sum.modulus;
     if (sum.step != 0) sum.each = a.step != 0 ? a.each : b.each;
+    if (x || y) {
+      const Coord& from = x ? b : a;
+      sum.origin = from.origin >= 0 ? from.origin : from.base;
+      sum.offset = from.offset + (x ? *x : *y);
+    }
     return sum;
   }
   DType type = LaneType(std::min({low, a.low, b.low}), std::max({high, a.high, b.high}));

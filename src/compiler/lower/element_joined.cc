@@ -121,9 +121,22 @@ Result<std::optional<Element>> ElementEmitter::EmitLeastOf(const Instruction& se
       if (!less(both->operand(n))) continue;
       ValueId p = TRY(Emit(*first, index)).re, q = TRY(Emit(*both->operand(1 - n), index)).re;
       ValueId a = TRY(Emit(*x, index)).re, b = TRY(Emit(*y, index)).re;
+      auto most_of = [&](ValueId v) -> std::optional<int64_t> {
+        if (auto number = b_.IntConstant(v)) return number;
+        auto it = at_most_.find(v);
+        return it == at_most_.end() ? std::nullopt : std::optional(it->second);
+      };
+      std::optional<int64_t> most = most_of(a), next = b_.IntConstant(b);
       Match(a, b);
-      Element least = Select(q, {b_.Min(a, b), -1}, {b, -1});
-      return Select(p, {a, -1}, least);
+      Element chosen;
+      if (most && next && *most < *next) {  // elements come in the order of their indices
+        Match(p, q);
+        chosen = Select(b_.Emit(Op::kOr, {p, q}), {a, -1}, {b, -1});
+      } else {
+        chosen = Select(p, {a, -1}, Select(q, {b_.Min(a, b), -1}, {b, -1}));
+      }
+      if (most && next) at_most_[chosen.re] = std::max(*most, *next);
+      return chosen;
     }
   }
   return std::nullopt;

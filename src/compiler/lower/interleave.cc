@@ -1,4 +1,4 @@
-// Loops over arrays whose minor dimension has few elements (pairs, colours, points).
+// Loops over arrays whose minor dimension has few elements (pairs, colours, points, classes).
 //
 // Where only numbers that depend on nothing but the minor dimension are broadcast, elements are
 // taken as they lie: every vector of a group has these numbers in an order of its own, known
@@ -15,6 +15,13 @@ using hlo::Instruction;
 using HloOp = hlo::Op;
 
 namespace {
+
+constexpr size_t kMaxRowCode = 640;  // operations of a row, all in one block
+
+// The width that gives each element of a row one register.
+int64_t OneRegister(int64_t width) {
+  return std::max<int64_t>(width, 4) * 4;
+}
 
 // Part `number` of the `parts` interleaved, with as many lanes as each of them has.
 ValueId InterleavedPart(KernelBuilder& b, std::span<const ValueId> parts, int lanes,
@@ -36,6 +43,27 @@ ValueId InterleavedPart(KernelBuilder& b, std::span<const ValueId> parts, int la
     result = b.Shuffle(result, parts[static_cast<size_t>(k)], from);
   }
   return result;
+}
+
+// All columns of a row at `outer`, of each of the arrays, before any is stored.
+Status ComputeRows(KernelDraft& draft, std::span<const KernelOutput> outputs, const Dims& dims,
+                   Index index) {
+  ElementEmitter& e = draft.elements();
+  index.coords.push_back({});
+  std::vector<std::vector<ValueId>> values(outputs.size());
+  for (int64_t k = 0; k < dims.back(); ++k) {
+    index.coords.back() = e.Constant(k);
+    for (size_t o = 0; o < outputs.size(); ++o) {
+      values[o].push_back(TRY(e.Emit(*outputs[o].inside, index)).re);
+    }
+  }
+  index.coords.back() = e.Constant(0);
+  Coord first = e.Linear(dims, index);
+  for (size_t o = 0; o < outputs.size(); ++o) {
+    StoreRows(e, draft.MemoryOf(outputs[o].value), outputs[o].inside->shape().dtype(), first,
+              std::move(values[o]));
+  }
+  return {};
 }
 
 // Its elements can be had by their row-major number, when the elements of the minor dimension of
@@ -63,6 +91,23 @@ bool FitsPeriod(const Instruction& i, const Dims& dims) {
 }
 
 }  // namespace
+
+void StoreRows(ElementEmitter& e, KernelBuilder::MemoryId memory, DType dtype, const Coord& first,
+               std::vector<ValueId> columns) {
+  KernelBuilder& b = e.builder();
+  int lanes = e.lanes();
+  for (ValueId& column : columns) {
+    if (b.type(column).lanes != lanes) column = b.Splat(column, lanes);
+  }
+  if (columns.size() == 1) return e.StoreAt(memory, dtype, first, {columns[0], -1});
+  if (lanes > 1 && columns.size() != 3) return e.StoreColumns(memory, first.base, columns);
+  for (size_t k = 0; k < columns.size(); ++k) {
+    int64_t number = static_cast<int64_t>(k);
+    ValueId part = lanes == 1 ? columns[k] : InterleavedPart(b, columns, lanes, number);
+    Coord at{b.Add(first.base, b.Int(number * lanes)), lanes > 1 ? 1 : 0};
+    e.StoreAt(memory, dtype, at, {part, -1});
+  }
+}
 
 bool Lowering::IsPeriodic(const KernelBody& body, const LoopShape& whole) const {
   constexpr int64_t kLongest = 8, kFewRows = 64;
@@ -131,7 +176,7 @@ Status Lowering::LowerPeriodic(const KernelBody& body, const LoopShape& whole, S
 bool Lowering::CanInterleave(const KernelBody& body, const Dims& dims) const {
   if (target_.kind == program::TargetKind::kGpu || serial_ || dims.size() < 2) return false;
   // Four elements that lie together are a vector of their own.
-  int64_t most = body.outputs[0].inside->op() == HloOp::kConcatenate ? 4 : 3;
+  int64_t most = body.outputs[0].inside->op() == HloOp::kConcatenate ? 16 : 3;
   if (dims.back() < 2 || dims.back() > most || dims[dims.size() - 2] < 8) return false;
   for (const KernelOutput& output : body.outputs) {
     const Shape& shape = output.inside->shape();
@@ -143,37 +188,56 @@ bool Lowering::CanInterleave(const KernelBody& body, const Dims& dims) const {
 Status Lowering::LowerInterleaved(const KernelBody& body, const LoopShape& whole, Steps& steps) {
   KernelDraft draft = NewDraft(body);
   draft.Declare(body.inputs, body.outputs);
-  ElementEmitter& e = draft.elements();
-  KernelBuilder& b = draft.builder();
-  int64_t count = whole.dims.back();
   LoopShape shape = whole;
   shape.dims = Dims(std::span(whole.dims.data(), whole.dims.size() - 1));
-  shape.cost *= static_cast<double>(count);
+  shape.cost *= static_cast<double>(whole.dims.back());
   shape.flat = false;
-
+  if (whole.dims.back() > 4) shape.width = OneRegister(shape.width);
   TRY(draft.ForEach(shape, [&](const Index& outer) -> Status {
-    Index index = e.Coordinates(shape.dims, outer);
-    index.coords.push_back({});
-    std::vector<std::vector<ValueId>> values(body.outputs.size());
-    for (int64_t k = 0; k < count; ++k) {
-      index.coords.back() = e.Constant(k);
-      for (size_t o = 0; o < body.outputs.size(); ++o) {
-        ValueId value = TRY(e.Emit(*body.outputs[o].inside, index)).re;
-        int lanes = e.lanes();
-        values[o].push_back(b.type(value).lanes == lanes ? value : b.Splat(value, lanes));
-      }
+    Index index = draft.elements().Coordinates(shape.dims, outer);
+    return ComputeRows(draft, body.outputs, whole.dims, std::move(index));
+  }));
+  Finish(draft, body, steps);
+  return {};
+}
+
+bool Lowering::FitRowsInLanes(const KernelBody& body, const RowSpace& space) const {
+  if (target_.kind == program::TargetKind::kGpu || !space.IsShort()) return false;
+  if (space.kept + 1 != space.wide.size()) return false;
+  int64_t lanes = target_.vector_bits / 32;
+  if (space.wide[space.kept - 1] < 2 * lanes) return false;
+  if (body.members.size() * static_cast<size_t>(space.length) > kMaxRowCode) return false;
+  return std::none_of(body.members.begin(), body.members.end(), [](const Instruction* m) {
+    return m->shape().IsTuple() ? !m->IsRoot() : IsComplex(m->shape().dtype());
+  });
+}
+
+Status Lowering::LowerRowsInLanes(const KernelBody& body, const RowSpace& space, Steps& steps) {
+  KernelDraft draft = NewDraft(body);
+  draft.Declare(body.inputs, body.outputs);
+  ElementEmitter& e = draft.elements();
+  LoopShape shape = ShapeOf(body, space.wide);
+  shape.dims = Dims(std::span(space.wide.data(), space.kept));
+  shape.cost *= static_cast<double>(space.length);
+  shape.flat = false;
+  shape.width = OneRegister(shape.width);
+  std::vector<KernelOutput> wide, narrow;
+  for (const KernelOutput& output : body.outputs) {
+    (space.IsWide(output.inside->shape()) ? wide : narrow).push_back(output);
+  }
+  TRY(draft.ForEach(shape, [&](const Index& outer) -> Status {
+    Index row = e.Coordinates(shape.dims, outer);
+    std::vector<Element> values;
+    std::vector<Index> places;
+    for (const KernelOutput& output : narrow) {
+      places.push_back(NarrowIndex(e, space, output.inside->shape(), row));
+      values.push_back(TRY(e.Emit(*output.inside, places.back())));
     }
-    index.coords.back() = e.Constant(0);
-    Coord first = e.Linear(whole.dims, index);
-    for (size_t o = 0; o < body.outputs.size(); ++o) {
-      DType type = body.outputs[o].inside->shape().dtype();
-      KernelBuilder::MemoryId memory = draft.MemoryOf(body.outputs[o].value);
-      for (int64_t k = 0; k < count; ++k) {
-        ValueId part = e.lanes() == 1 ? values[o][static_cast<size_t>(k)]
-                                      : InterleavedPart(b, values[o], e.lanes(), k);
-        Coord at{b.Add(first.base, b.Int(k * e.lanes())), e.lanes() > 1 ? 1 : 0};
-        e.StoreAt(memory, type, at, {part, -1});
-      }
+    TRY(ComputeRows(draft, wide, space.wide, row));
+    for (size_t k = 0; k < narrow.size(); ++k) {
+      const Shape& to = narrow[k].inside->shape();
+      e.StoreAt(draft.MemoryOf(narrow[k].value), to.dtype(), e.Linear(to.dims(), places[k]),
+                values[k]);
     }
     return {};
   }));

@@ -119,9 +119,25 @@ KernelBody Lowering::BodyOf(const Instruction& instruction) const {
 
 namespace {
 
+// The work of putting two elements together, or results of several operands.
+double CostOfCombining(const Instruction& i) {
+  const hlo::Computation* function = i.op() == HloOp::kReduce ? i.attrs<hlo::ReduceAttrs>().to_apply
+                                     : i.op() == HloOp::kReduceWindow
+                                         ? i.attrs<hlo::ReduceWindowAttrs>().to_apply
+                                         : nullptr;
+  double cost = 0;
+  if (function != nullptr) {
+    for (const Instruction* op : *function) cost += op->IsParameter() ? 0 : ElementCost(*op);
+  }
+  return std::max(cost, 2.0);
+}
+
 // How many elements are put together in all.
 double Combined(const Instruction& i) {
-  double elements = static_cast<double>(i.shape().elements());
+  const Shape& shape =
+      i.shape().IsTuple() && i.shape().tuple_size() > 0 ? i.shape().tuple_element(0) : i.shape();
+  if (!shape.IsArray()) return 0;
+  double elements = static_cast<double>(shape.elements());
   switch (i.op()) {
     case HloOp::kReduce: return static_cast<double>(i.operand(0)->shape().elements());
     case HloOp::kReduceWindow:
@@ -161,12 +177,13 @@ LoopShape Lowering::ShapeOf(const KernelBody& body, const Dims& dims) const {
   }
   for (const Instruction* i : body.members) {
     shape.flat &= !NeedsCoordinates(*i);
+    cost += CostOfCombining(*i) * Combined(*i) / std::max(1.0, elements);
     if (!i->shape().IsArray()) continue;
     // Of an update only what is new.
     const Shape& made = i->op() == HloOp::kDynamicUpdateSlice ? i->operand(1)->shape() : i->shape();
     double times = std::max(1.0, static_cast<double>(made.elements()) / elements);
     if (!i->shape().IsScalar()) note(i->shape().dtype(), times * ElementCost(*i));
-    cost += times * ElementCost(*i) + 2.0 * Combined(*i) / std::max(1.0, elements);
+    cost += times * ElementCost(*i);
   }
   constexpr double kMinorShare = 0.15;
   double total = 0, wider = 0;
@@ -196,12 +213,41 @@ void Lowering::Finish(KernelDraft& draft, const KernelBody& body, Steps& steps) 
   steps.push_back(draft.Finish(kernels_, body.instruction->SourceLocation()));
 }
 
+namespace {
+
+// Whether something may read that leaf of the instruction's result.
+bool IsRead(const Instruction& instruction, size_t leaf) {
+  const Shape& shape = instruction.shape();
+  if (instruction.IsRoot() || !shape.IsTuple()) return true;
+  for (int64_t k = 0; k < shape.tuple_size(); ++k) {
+    if (!shape.tuple_element(k).IsArray()) return true;
+  }
+  return std::any_of(instruction.users().begin(), instruction.users().end(),
+                     [&](const Instruction* user) {
+                       return user->op() != HloOp::kGetTupleElement ||
+                              (user->tuple_index() == static_cast<int64_t>(leaf) &&
+                               (user->IsRoot() || !user->users().empty()));
+                     });
+}
+
+// Results that nobody reads are not computed; one is left.
+void DropUnread(const Instruction& instruction, std::vector<KernelOutput>& outputs) {
+  std::vector<KernelOutput> read;
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    if (IsRead(instruction, k)) read.push_back(outputs[k]);
+  }
+  if (!read.empty()) outputs = std::move(read);
+}
+
+}  // namespace
+
 Status Lowering::LowerKernel(const Instruction& instruction, Steps& steps) {
   bool arrays = LeafCount(instruction.shape()) > 0;
   ForEachLeaf(instruction.shape(), [&](const Shape& leaf) { arrays &= leaf.IsArray(); });
   if (!arrays) return Unimplemented(hlo::Mnemonic(instruction.op()), ": no native lowering");
   if (instruction.shape().IsArray() && instruction.shape().elements() == 0) return {};
   KernelBody body = BodyOf(instruction);
+  DropUnread(instruction, body.outputs);
   const Instruction& root = *body.outputs[0].inside;
   const Instruction& producer = Producer(root);
   if (instruction.op() == HloOp::kFusion &&
@@ -384,7 +430,9 @@ Status Lowering::LowerReduce(const KernelBody& body, Steps& steps) {
                   : LowerLoop(body, steps);
   }
   // Few elements that do not lie together: a result in each lane.
-  bool together_in_memory = !serial_ && dims.length >= kVectorReduce && dims.minor &&
+  bool plain = std::all_of(reduces.begin(), reduces.end(),
+                           [](const Instruction* r) { return r->operand_count() == 2; });
+  bool together_in_memory = plain && !serial_ && dims.length >= kVectorReduce && dims.minor &&
                             reduces[0]->operand(0)->shape().dim(dims.reduced.back()) > 1 &&
                             KeptInside(dims).dimension < 0;
   if (!same || (dims.length <= kShortReduce && !together_in_memory)) return LowerLoop(body, steps);
@@ -471,16 +519,11 @@ Status Lowering::LowerSplitReduce(const KernelBody& body,
   RowReducer join(last, reduces, shape.width);
   ElementEmitter& f = last.elements();
   TRY(last.ForEachRow(dims.kept_sizes, 1, true, [&](const Index& row) -> Status {
-    std::vector<Element> acc = TRY(join.Inits());
-    for (int64_t p = 0; p < pieces; ++p) {
+    std::vector<Element> acc = TRY(join.Pieces(pieces, [&](const Coord& p, size_t i) {
       Index at = row;
-      at.coords.push_back(f.Constant(p));
-      std::vector<Element> value;
-      for (size_t i = 0; i < memory.size(); ++i) {
-        value.push_back(f.LoadAt(memory[i], join.type(i), f.Linear(grid, at)));
-      }
-      acc = TRY(join.Combine(std::move(acc), value));
-    }
+      at.coords.push_back(p);
+      return f.LoadAt(memory[i], join.type(i), f.Linear(grid, at));
+    }));
     if (rest > 0) {
       std::vector<Element> value =
           TRY(join.Row(row, last.builder().Int(pieces * piece), rest, true));

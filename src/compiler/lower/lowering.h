@@ -32,6 +32,9 @@ struct DotSizes {
   bool trans_a, trans_b;
 };
 
+// What lanes go along in a product of small matrices.
+enum class DotLanes { kNone, kBatch, kRows, kColumns };
+
 // cuts.cc: where loops over `dims` that compute the roots from the members are to be cut.
 std::vector<int64_t> MinorCuts(std::span<const hlo::Instruction* const> members,
                                std::span<const hlo::Instruction* const> roots, const Dims& dims);
@@ -40,6 +43,13 @@ std::vector<int64_t> MinorCuts(std::span<const hlo::Instruction* const> members,
 std::vector<OuterPiece> OuterPieces(std::span<const hlo::Instruction* const> members,
                                     std::span<const hlo::Instruction* const> roots,
                                     const Dims& dims, size_t cuts);
+
+// interleave.cc: whole rows, a row for each lane, from element `first` on; `columns` may be
+// scalars.
+void StoreRows(ElementEmitter& e, KernelBuilder::MemoryId memory, DType dtype, const Coord& first,
+               std::vector<ValueId> columns);
+// row.cc: the index of a value of one element a row, whatever dimensions of size 1 its shape has.
+Index NarrowIndex(ElementEmitter& e, const RowSpace& space, const Shape& shape, const Index& row);
 
 class Lowering {
  public:
@@ -83,6 +93,9 @@ class Lowering {
                            std::span<const size_t> wanted, const ReduceDims& dims, Steps& steps);
   // row.cc: reductions along rows with what is computed from their results.
   Status LowerRows(const KernelBody& body, const RowSpace& space, Steps& steps);
+  // interleave.cc: the same with a row in each lane, where rows are short.
+  bool FitRowsInLanes(const KernelBody& body, const RowSpace& space) const;
+  Status LowerRowsInLanes(const KernelBody& body, const RowSpace& space, Steps& steps);
   // interleave.cc: a loop over an array with few elements along its minor dimension.
   bool CanInterleave(const KernelBody& body, const Dims& dims) const;
   bool IsPeriodic(const KernelBody& body, const LoopShape& whole) const;
@@ -109,6 +122,13 @@ class Lowering {
   Status LowerDot(const hlo::Instruction& dot, Steps& steps);
   bool LiesAlongContraction(const hlo::Instruction& dot, const DotSizes& sizes) const;
   Status LowerDotAlongContraction(const hlo::Instruction& dot, const DotSizes& sizes, Steps& steps);
+  // lane_dot.cc
+  DotLanes LanesOfDot(const hlo::Instruction& dot, const DotSizes& sizes) const;
+  Status LowerDotInLanes(const hlo::Instruction& dot, const DotSizes& sizes, DotLanes along,
+                         Steps& steps);
+  // long_dot.cc
+  bool IsLongDot(const hlo::Instruction& dot, const DotSizes& sizes) const;
+  Status LowerLongDot(const hlo::Instruction& dot, const DotSizes& sizes, Steps& steps);
   Status LowerRoutine(const hlo::Instruction& instruction, Steps& steps);
   std::optional<program::Step> HouseholderStep(const hlo::Instruction& call);
   Status LowerSort(const hlo::Instruction& sort, Steps& steps);

@@ -60,8 +60,16 @@ Status Lowering::LowerDot(const Instruction& dot, Steps& steps) {
   bool trans_b = rhs_free == 1 && r_dim == batch_rank + 1;
   int64_t m = lhs_free == 1 ? lhs.dim(trans_a ? batch_rank + 1 : batch_rank) : 1;
   int64_t n = rhs_free == 1 ? rhs.dim(trans_b ? batch_rank : batch_rank + 1) : 1;
+  DotSizes sizes{batch, m, n, k, trans_a, trans_b};
+  if (DotLanes along = LanesOfDot(dot, sizes); along != DotLanes::kNone) {
+    return LowerDotInLanes(dot, sizes, along, steps);
+  }
+  if (IsLongDot(dot, sizes)) return LowerLongDot(dot, sizes, steps);
+  bool vectors = batch > 1 && (m == 1 || n == 1) && m * n * k <= kInlineDot;
+  if (vectors && LiesAlongContraction(dot, sizes)) {
+    return LowerDotAlongContraction(dot, sizes, steps);
+  }
   if (serial_ || batch * m * n * k <= kInlineDot || dot.shape().dtype() == DType::kPred) {
-    DotSizes sizes{batch, m, n, k, trans_a, trans_b};
     if (LiesAlongContraction(dot, sizes)) return LowerDotAlongContraction(dot, sizes, steps);
     return LowerKernel(dot, steps);
   }

@@ -149,7 +149,8 @@ class RowPlan {
   int last_ = 0;
 };
 
-// The index of a value of one element a row, whatever dimensions of size 1 its shape has.
+}  // namespace
+
 Index NarrowIndex(ElementEmitter& e, const RowSpace& space, const Shape& shape, const Index& row) {
   Index index;
   size_t next = 0;
@@ -164,9 +165,8 @@ Index NarrowIndex(ElementEmitter& e, const RowSpace& space, const Shape& shape, 
   return index;
 }
 
-}  // namespace
-
 Status Lowering::LowerRows(const KernelBody& body, const RowSpace& space, Steps& steps) {
+  if (FitRowsInLanes(body, space)) return LowerRowsInLanes(body, space, steps);
   LoopShape shape = ShapeOf(body, space.wide);
   RowPlan plan(body, space, shape.in_place);
   KernelDraft draft = NewDraft(body);

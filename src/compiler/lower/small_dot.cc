@@ -118,7 +118,9 @@ Status Lowering::LowerDotAlongContraction(const Instruction& dot, const DotSizes
       b.For(program::LoopKind::kSerial, 0, size, inside);
     }
   };
-  each(s.batch, [&](ValueId batch) {
+  double cost = static_cast<double>(s.m * s.n * s.k);
+  TRY(draft.ForEachRow(Dims{s.batch}, cost, serial_, [&](const Index& at) -> Status {
+    ValueId batch = at.coords[0].base;
     each(others, [&](ValueId other) {
       int64_t full = rows - rows % kRowsAtOnce;
       if (full > 0) {
@@ -128,7 +130,8 @@ Status Lowering::LowerDotAlongContraction(const Instruction& dot, const DotSizes
       }
       if (full < rows) block(batch, b.Int(full), other, rows - full);
     });
-  });
+    return {};
+  }));
   Finish(draft, body, steps);
   return {};
 }

@@ -6,6 +6,7 @@
 
 #include "base/str.h"
 #include "compiler/passes.h"
+#include "compiler/passes/expand_ops.h"
 #include "compiler/passes/rewrite.h"
 #include "hlo/clone.h"
 
@@ -338,6 +339,7 @@ Result<bool> BoundDynamicShapes(hlo::Module& module, const PassContext& context)
   TRY(SeparateComputations(module, context));
   LateSizes late = FindLateSizes(module);
   TRY(Bounding(module, late).Run());
+  TRY(RewriteEach(module, ExpandDeviceCollectives));
   return true;
 }
 

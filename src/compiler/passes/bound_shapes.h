@@ -53,5 +53,7 @@ bool IsSizeOp(const hlo::Instruction& i);
 // reduce, reduce-window, sort, dot, convolution: filler must not count.
 Result<BoundValue> BoundFold(hlo::Instruction* i, const KnownSizes& known);
 bool IsFold(hlo::Op op);
+// Collectives of devices that have the same sizes.
+Result<BoundValue> BoundCollective(hlo::Instruction* i, const KnownSizes& known);
 
 }  // namespace weft::compiler

@@ -328,6 +328,7 @@ Result<BoundValue> BoundOp(Instruction* i, const KnownSizes& known) {
     }
     return BoundValue{i, none};
   }
+  if (hlo::IsCollective(i->op())) return BoundCollective(i, known);
   bool same = i->op() == Op::kConvert || i->op() == Op::kCopy || i->op() == Op::kMap ||
               i->op() == Op::kBitcastConvert || i->op() == Op::kReducePrecision ||
               hlo::IsElementwise(i->op());

@@ -194,57 +194,6 @@ Result<bool> ConvolutionToDot(Instruction* conv) {
   return true;
 }
 
-// One feature in, one out, and a small window: the sum of the input moved by each place of the
-// window, times the number there.
-Result<bool> ConvolutionToSum(Instruction* conv) {
-  constexpr int64_t kMostPlaces = 32;
-  const ConvolutionAttrs& a = conv->attrs<ConvolutionAttrs>();
-  const ConvDims& d = a.dim_labels;
-  Instruction *input = conv->operand(0), *kernel = conv->operand(1);
-  DType dtype = conv->shape().dtype();
-  bool plain = (dtype == DType::kF32 || dtype == DType::kF64) && input->shape().dtype() == dtype &&
-               kernel->shape().dtype() == dtype;
-  if (!plain || a.feature_group_count != 1 || a.batch_group_count != 1 ||
-      input->shape().dim(d.input_feature) != 1 || conv->shape().dim(d.output_feature) != 1 ||
-      kernel->shape().elements() > kMostPlaces || conv->shape().elements() == 0) {
-    return false;
-  }
-  size_t rank = static_cast<size_t>(input->shape().rank());
-  hlo::Padding padding(rank);
-  Ints order(rank);  // of the result, by the input's dimensions
-  order[static_cast<size_t>(d.output_batch)] = d.input_batch;
-  order[static_cast<size_t>(d.output_feature)] = d.input_feature;
-  for (size_t s = 0; s < a.window.dims.size(); ++s) {
-    const WindowDim& w = a.window.dims[s];
-    if (w.base_dilation != 1) return false;
-    padding[static_cast<size_t>(d.input_spatial[s])] = {w.pad_low, w.pad_high, 0};
-    order[static_cast<size_t>(d.output_spatial[s])] = d.input_spatial[s];
-  }
-  Builder b(*conv->parent(), conv, conv);
-  Instruction* zero = b.Constant(Literal{Shape::Scalar(dtype)});
-  Instruction* padded = TRY(b.Add(Op::kPad, {input, zero}, hlo::PadAttrs{.padding = padding}));
-  Instruction* sum = nullptr;
-  for (int64_t place = 0; place < kernel->shape().elements(); ++place) {
-    std::vector<hlo::SliceDim> at, number(rank, {0, 1, 1});
-    for (int64_t size : input->shape().dims()) at.push_back({0, size, 1});
-    int64_t rest = place;
-    for (size_t s = a.window.dims.size(); s-- > 0; rest /= a.window.dims[s].size) {
-      const WindowDim& w = a.window.dims[s];
-      int64_t k = rest % w.size, from = (w.reversal ? w.size - 1 - k : k) * w.window_dilation;
-      int64_t reach = (conv->shape().dim(d.output_spatial[s]) - 1) * w.stride + 1;
-      at[static_cast<size_t>(d.input_spatial[s])] = {from, from + reach, w.stride};
-      number[static_cast<size_t>(d.kernel_spatial[s])] = {k, k + 1, 1};
-    }
-    Instruction* moved = TRY(b.Add(Op::kSlice, {padded}, hlo::SliceAttrs{.slice = at}));
-    Instruction* times = TRY(b.Add(Op::kSlice, {kernel}, hlo::SliceAttrs{.slice = number}));
-    times = TRY(FillWith(b, TRY(ReshapeTo(b, times, {})), moved->shape()));
-    Instruction* term = TRY(b.Add(Op::kMultiply, {moved, times}));
-    sum = sum == nullptr ? term : TRY(b.Add(Op::kAdd, {sum, term}));
-  }
-  hlo::ReplaceInstruction(conv, TRY(TransposeTo(b, sum, order)));
-  return true;
-}
-
 using ConvRewrite = Result<bool> (*)(Instruction*);
 
 Result<bool> RewriteConvolutions(hlo::Module& module, ConvRewrite rewrite) {
@@ -260,7 +209,7 @@ Result<bool> CanonicalizeConvolutions(hlo::Module& module, const PassContext&) {
   bool changed = TRY(RewriteConvolutions(module, ConvolutionToDot));
   changed |= TRY(RewriteConvolutions(module, UnifyTypes));
   changed |= TRY(RewriteConvolutions(module, MoveBatchGroups));
-  changed |= TRY(RewriteConvolutions(module, ConvolutionToSum));
+  changed |= TRY(RewriteConvolutions(module, ConvolutionToSums));
   return changed;
 }
 

@@ -1,4 +1,5 @@
-// The parts of canonicalize-dots: types, and dots that are more than a dot.
+// The parts of canonicalize-dots and canonicalize-convolutions: types, dots that are more than a
+// dot, convolutions that are less than one.
 #pragma once
 
 #include "base/dtype.h"
@@ -18,5 +19,7 @@ DotTypes DotTypesFor(DType lhs, DType rhs, DType result);
 // Put dots (and masks, or scales) in the place of the op; true.
 Result<bool> ExpandRaggedDot(hlo::Instruction* dot, ScalarFunctions& functions);
 Result<bool> ExpandScaledDot(hlo::Instruction* dot);
+// A convolution of few products an element becomes slices and sums; false: it is another one.
+Result<bool> ConvolutionToSums(hlo::Instruction* conv);
 
 }  // namespace weft::compiler

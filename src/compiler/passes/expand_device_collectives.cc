@@ -78,12 +78,7 @@ Result<Instruction*> PlaceInGroup(Builder& b, const Instruction& collective) {
       table.SetInt(group[place], static_cast<int64_t>(place));
     }
   }
-  hlo::DynamicSliceAttrs one;
-  one.dynamic_slice_sizes = {1};
-  Instruction* number = TRY(DeviceNumber(b, module));
-  Instruction* found = TRY(
-      b.Add(Op::kDynamicSlice, {b.Constant(std::move(table)), number}, hlo::Attrs(std::move(one))));
-  return b.Reshape(found, {});
+  return OfThisDevice(b, module, std::move(table));
 }
 
 // Row `place` of [rows, columns], or of every row the part number `place`.
@@ -286,7 +281,7 @@ Result<Instruction*> ReduceForRoot(Builder& b, Instruction* i, Instruction* x, i
   Instruction* kept = TRY(b.Compare(place, root, hlo::Direction::kEq));
   Instruction* everywhere =
       TRY(b.Broadcast(kept, Shape(DType::kPred, x->shape().dims()), hlo::Ints()));
-  return b.Add(Op::kSelect, {everywhere, sum, TRY(b.Fill(sum->shape(), 0))});
+  return b.Add(Op::kSelect, {everywhere, sum, TRY(ZeroesOf(b, sum->shape()))});
 }
 
 Result<Instruction*> BroadcastFromRoot(Builder& b, Instruction* i, Instruction* x, int64_t k) {
@@ -323,6 +318,15 @@ bool IsExpanded(const Instruction& i) {
 }
 
 }  // namespace
+
+Result<Instruction*> OfThisDevice(Builder& b, const hlo::Module& module, Literal table) {
+  hlo::DynamicSliceAttrs one;
+  one.dynamic_slice_sizes = {1};
+  Instruction* number = TRY(DeviceNumber(b, module));
+  Instruction* found = TRY(
+      b.Add(Op::kDynamicSlice, {b.Constant(std::move(table)), number}, hlo::Attrs(std::move(one))));
+  return b.Reshape(found, {});
+}
 
 Result<bool> ExpandDeviceCollectives(Instruction* i) {
   if (!IsExpanded(*i) || IsFlatCollective(*i) || !IsStaticallyShaped(*i)) return false;

@@ -12,8 +12,9 @@ Result<bool> ExpandOps(hlo::Module& module, const PassContext&) {
   ScalarFunctions functions(module);
   changed |= TRY(RewriteEach(module, [&](hlo::Instruction* i) -> Result<bool> {
     return TRY(ExpandBatchNorm(i, functions)) || TRY(ExpandCollectives(i)) ||
-           TRY(ExpandDeviceCollectives(i)) || TRY(ExpandCustomCalls(i)) || TRY(ExpandMarkers(i)) ||
-           TRY(ExpandElementwise(i)) || TRY(ExpandScans(i)) || TRY(ExpandStarts(i));
+           TRY(ExpandDeviceCollectives(i)) || TRY(ExpandPermuteSlices(i)) ||
+           TRY(ExpandCustomCalls(i)) || TRY(ExpandMarkers(i)) || TRY(ExpandElementwise(i)) ||
+           TRY(ExpandScans(i)) || TRY(ExpandStarts(i));
   }));
   if (changed) module.RemoveUnusedComputations();
   return changed;

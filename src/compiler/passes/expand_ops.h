@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "compiler/passes/rewrite.h"
+#include "hlo/builder.h"
 #include "hlo/instruction.h"
 
 namespace weft::compiler {
@@ -19,6 +20,10 @@ Result<bool> ExpandCollectives(hlo::Instruction* i);
 // Collectives between several devices: the same with parts that lie one after the other; of
 // reductions that are more than one op, all-gathers.
 Result<bool> ExpandDeviceCollectives(hlo::Instruction* i);
+// collective-permute of slices: dynamic slices, plain permutes and updates.
+Result<bool> ExpandPermuteSlices(hlo::Instruction* i);
+// The element of the table [devices] that has this device's number.
+Result<hlo::Instruction*> OfThisDevice(hlo::Builder& b, const hlo::Module& module, Literal table);
 // Custom calls that only annotate: their operand. Those that are an op by another name: the op.
 Result<bool> ExpandCustomCalls(hlo::Instruction* i);
 // tuples of constants, states of rng-bit-generator that are too long, domain, add-dependency (as

@@ -87,7 +87,8 @@ Result<Instruction*> ZeroesOf(Builder& b, const Shape& shape) {
   if (!shape.IsArray() || !shape.IsStatic()) {
     return Unimplemented("no zeroes of shape ", shape.ToStringWithoutLayout());
   }
-  return b.Fill(Shape(shape.dtype(), shape.dims()), 0);
+  // Bytes of zero, also of formats that have no number zero.
+  return FillWith(b, b.Constant(Literal(Shape::Scalar(shape.dtype()))), shape);
 }
 
 Result<Instruction*> FillWith(Builder& b, Instruction* scalar, const Shape& shape) {

@@ -37,8 +37,11 @@ void ReplaceLastMention(Instruction& i, const Computation* from, Computation* to
 
 }  // namespace
 
-Result<bool> SeparateComputations(hlo::Module& module, const PassContext&) {
+Result<bool> SeparateComputations(hlo::Module& module, const PassContext& context) {
   bool changed = false;
+  const int64_t limit =
+      module.instruction_count() + context.options.optimize.inline_max_instructions;
+  int64_t size = module.instruction_count();
   std::unordered_set<const Computation*> taken = {module.entry()};
   std::vector<Computation*> work = {module.entry()};
   while (!work.empty()) {
@@ -51,6 +54,13 @@ Result<bool> SeparateComputations(hlo::Module& module, const PassContext&) {
         if (first) {
           work.push_back(callee);
           continue;
+        }
+        size += callee->size();
+        if (size > limit) {
+          return ResourceExhausted(
+              "computations that are called from several places, each with a "
+              "copy of its own, come to more than ",
+              limit, " instructions");
         }
         hlo::CloneMap map;
         Computation* copy =

@@ -14,10 +14,11 @@ inline constexpr int64_t kBlockedOrder = 96;  // from here on it pays
 template <class T>
 Result<bool> BlockedCholesky(ThreadPool* pool, T* a, int64_t n);
 
-// t x = b in place of b for a lower or upper triangular t (n x n) and m columns.
+// t x = b in place of b for a lower or upper triangular t (n x n) and m columns, with rows t_stride
+// and b_stride apart.
 template <class T>
-Status BlockedSolve(ThreadPool* pool, const T* t, int64_t n, int64_t m, bool lower, bool unit,
-                    T* b);
+Status BlockedSolve(ThreadPool* pool, const T* t, int64_t t_stride, int64_t n, bool lower,
+                    bool unit, T* b, int64_t b_stride, int64_t m);
 
 // t x = b, or its transpose, for m vectors of n elements, each in place. t is read once, by rows.
 template <class T>

@@ -245,22 +245,18 @@ class Convolution : public PreparedRoutine {
     std::fill_n(zeros.data(), f_.kernel_in, T(0));
     double cost = CostOfGroup();
     bool whole = IsWhole();
-    Status result;
-    Mutex mutex;
-    ForPieces(whole ? &context.pool : nullptr, groups_, cost, [&](int64_t begin, int64_t end) {
+    auto piece = [&](int64_t begin, int64_t end) -> Status {
       for (int64_t group = begin; group < end; ++group) {
         const T* from = input;
         if (f_.feature_groups > 1) from += group * f_.kernel_in * f_.in_feature_stride;
         if (f_.batch_groups > 1) from += group * f_.batch * f_.in_batch_stride;
-        Status status = OneGroup<T>(whole ? nullptr : &context.pool, from, zeros.data(),
-                                    matrix.data() + group * per_group_,
-                                    output + group * per_group_ * f_.out_feature_stride);
-        if (status) continue;
-        MutexLock lock(mutex);
-        result = status;
+        TRY(OneGroup<T>(whole ? nullptr : &context.pool, from, zeros.data(),
+                        matrix.data() + group * per_group_,
+                        output + group * per_group_ * f_.out_feature_stride));
       }
-    });
-    return result;
+      return {};
+    };
+    return TryPieces(whole ? &context.pool : nullptr, groups_, cost, piece);
   }
 
   template <class T>

@@ -1,7 +1,8 @@
 // fft: dimensions one after the other; real transforms of even length by complex ones of half of
-// it.
+// it, those of odd length two at a time by complex ones.
 #include <algorithm>
 #include <bit>
+#include <memory>
 #include <vector>
 
 #include "cpu/routines/fft_plan.h"
@@ -11,12 +12,19 @@
 namespace weft::cpu {
 namespace {
 
-constexpr int64_t kLinesAtOnce = 8;  // of a dimension whose elements are not neighbours
-
 struct FftShape {
   bool real_input, real_output, inverse;
   std::vector<int64_t> lengths;
   int64_t batch;
+};
+
+// [0, n) in blocks of `size`, of which the last takes the rest too.
+struct FftBlocks {
+  int64_t n, size;
+  int64_t count() const { return std::max<int64_t>(1, n / size); }
+  int64_t begin(int64_t i) const { return i * size; }
+  int64_t end(int64_t i) const { return i + 1 == count() ? n : (i + 1) * size; }
+  int64_t most() const { return std::min(n, 2 * size - 1); }
 };
 
 template <class T>
@@ -26,17 +34,22 @@ class Fft : public PreparedRoutine {
   explicit Fft(FftShape shape) : shape_(std::move(shape)) {
     n_ = shape_.lengths.back();
     rows_ = shape_.batch;
-    for (size_t i = 0; i + 1 < shape_.lengths.size(); ++i) {
-      rows_ *= shape_.lengths[i];
-      plans_.emplace_back(shape_.lengths[i]);
+    bool real = shape_.real_input || shape_.real_output;
+    halved_ = real && n_ % 2 == 0;
+    paired_ = real && n_ % 2 == 1;
+    for (size_t i = 0; i + 1 < shape_.lengths.size(); ++i) rows_ *= shape_.lengths[i];
+    for (size_t i = 0; i < shape_.lengths.size(); ++i) {
+      bool last = i + 1 == shape_.lengths.size();
+      plans_.push_back(PlanOf(last && halved_ ? n_ / 2 : shape_.lengths[i]));
     }
-    halved_ = (shape_.real_input || shape_.real_output) && n_ % 2 == 0;
-    plans_.emplace_back(halved_ ? n_ / 2 : n_);
-    for (int64_t k = 0; halved_ && k <= n_ / 2; ++k) {
+    std::vector<T> sines;
+    for (int64_t k = 0; halved_ && k <= n_ / 4; ++k) {
       RootOfOne root = RootOf(k, n_);
-      root_re_.push_back(static_cast<T>(root.re));
-      root_im_.push_back(static_cast<T>(root.im));
+      roots_.push_back(static_cast<T>(root.re / 2));
+      sines.push_back(static_cast<T>(root.im / 2));
     }
+    roots_.insert(roots_.end(), sines.begin(), sines.end());
+    groups_ = {rows_, RowsAtOnce()};
   }
 
   Status Run(const RoutineContext& context) const override {
@@ -45,211 +58,221 @@ class Fft : public PreparedRoutine {
     int64_t half = n_ / 2 + 1;
     if (!shape_.real_output) {
       TRY(LastDimension(context, x, y));
-      return OtherDimensions(context, shape_.real_input ? half : n_, y);
+      return OtherDimensions(context, shape_.real_input ? half : n_, y, y);
     }
     if (shape_.lengths.size() == 1) return LastDimension(context, x, y);
     auto copy = TRY(Scratch<T>::New(2 * rows_ * half));
-    std::copy_n(x, 2 * rows_ * half, copy.data());
-    TRY(OtherDimensions(context, half, copy.data()));
+    TRY(OtherDimensions(context, half, x, copy.data()));
     return LastDimension(context, copy.data(), y);
   }
 
   int64_t ScratchBytes(int64_t threads) const override {
-    int64_t lines = 0;
-    for (size_t d = 0; d < plans_.size(); ++d) {
-      int64_t count = d + 1 < plans_.size() ? kLinesAtOnce : 1;
-      lines = std::max(lines, Lines::Size(plans_[d], count));
+    int64_t most = RowsRoom();
+    for (size_t d = 0; d + 1 < plans_.size(); ++d) {
+      most = std::max(most, plans_[d]->Room(2 * ColumnsAtOnce(*plans_[d])));
     }
     bool copies = shape_.real_output && shape_.lengths.size() > 1;
     int64_t copy = copies ? 2 * rows_ * (n_ / 2 + 1) : 0;
-    return (lines * threads + copy) * int64_t{sizeof(T)};
+    return (most * threads + copy) * int64_t{sizeof(T)};
   }
 
  private:
-  // Room for some lines of a plan, and as much to spare.
-  class Lines {
-   public:
-    static int64_t RoomOf(const FftPlan<T>& plan) { return (plan.room() + 15) / 16 * 16; }
-    static int64_t Size(const FftPlan<T>& plan, int64_t count) {
-      return RoomOf(plan) * 2 * (count + 1);
-    }
-    static Result<Lines> New(const FftPlan<T>& plan, int64_t count) {
-      Lines lines;
-      lines.room_ = RoomOf(plan);
-      lines.storage_ = TRY(Scratch<T>::New(Size(plan, count)));
-      return lines;
-    }
-    Split<T> Line(int64_t i) const {  // the spare one is line -1
-      T* at = storage_.data() + 2 * room_ * (i + 1);
-      return {at, at + room_};
-    }
+  using Plan = FftPlan<T>;
+  using From = Lines<const T>;
+  using To = Lines<T>;
+  static constexpr int64_t kBytes = sizeof(T);
 
-   private:
-    int64_t room_ = 0;
-    Scratch<T> storage_;
-  };
-
-  static double CostOf(const FftPlan<T>& plan) {
-    double n = static_cast<double>(plan.room());
-    return n * std::bit_width(static_cast<uint64_t>(plan.room())) / 2 + 10;
+  // Dimensions of the same length share one.
+  std::shared_ptr<const Plan> PlanOf(int64_t n) const {
+    for (const auto& plan : plans_) {
+      if (plan->size() == n) return plan;
+    }
+    return std::make_shared<const Plan>(n);
   }
 
-  // fn(lines, begin, end) over pieces of `count`, each with lines of its own.
+  // What a task works on stays in the caches, and is whole lines of them where it can.
+  static int64_t ColumnsAtOnce(const Plan& plan) {
+    constexpr int64_t kCache = int64_t{128} << 10, kLeast = 64 / (2 * kBytes), kMost = 4 * kLeast;
+    return std::clamp(kCache / (2 * kBytes * plan.size()) / kLeast * kLeast, kLeast, kMost);
+  }
+  int64_t RowsAtOnce() const {
+    const Plan& plan = *plans_.back();
+    int64_t twice = paired_ ? 2 : 1, vector = plan.kernels().lanes;
+    if (plan.fills_vectors_alone() || rows_ < vector * twice) return twice;
+    constexpr int64_t kCache = int64_t{16} << 10;
+    int64_t lanes = 4 * vector;
+    while (lanes > vector && lanes * plan.size() * 2 * kBytes > kCache) lanes /= 2;
+    return lanes * twice;
+  }
+  int64_t RowsRoom() const {
+    int64_t lanes = groups_.most();
+    // Up to three arrays of lines beside what the plan takes.
+    return plans_.back()->Room(lanes) + 3 * Plan::SplitRoom(n_, lanes);
+  }
+
+  static double CostOf(const Plan& plan) {
+    double n = static_cast<double>(plan.size());
+    return n * std::bit_width(static_cast<uint64_t>(plan.size())) / 6 + 10;
+  }
+
+  // fn(memory, i) for i < count, each piece with memory of its own.
   template <class Fn>
-  static Status Pieces(const RoutineContext& context, const FftPlan<T>& plan, int64_t count,
-                       double cost, int64_t lines_at_once, const Fn& fn) {
-    Status result;
-    Mutex mutex;
-    ForPieces(&context.pool, count, cost, [&](int64_t begin, int64_t end) {
-      auto lines = Lines::New(plan, lines_at_once);
-      if (!lines) {
-        MutexLock lock(mutex);
-        result = std::unexpected(lines.error());
-        return;
+  static Status Pieces(const RoutineContext& context, int64_t count, double cost, int64_t room,
+                       const Fn& fn) {
+    constexpr int64_t kOnStack = (int64_t{16} << 10) / kBytes;
+    return TryPieces(&context.pool, count, cost, [&](int64_t begin, int64_t end) -> Status {
+      if (room <= kOnStack) {
+        alignas(64) T memory[kOnStack];
+        for (int64_t i = begin; i < end; ++i) fn(memory, i);
+        return {};
       }
-      fn(*lines, begin, end);
+      auto memory = TRY(Scratch<T>::New(room));
+      for (int64_t i = begin; i < end; ++i) fn(memory.data(), i);
+      return {};
     });
-    return result;
   }
 
-  static Split<T> Exchanged(Split<T> x, bool exchange) {
-    return exchange ? Split<T>{x.im, x.re} : x;
-  }
-
-  // All dimensions but the last, in place; rows have `last` numbers.
-  Status OtherDimensions(const RoutineContext& context, int64_t last, T* data) const {
+  // All dimensions but the last, the first of them from `from`, the others in place; rows have
+  // `last` numbers.
+  Status OtherDimensions(const RoutineContext& context, int64_t last, const T* from, T* to) const {
     int64_t inner = last, outer = rows_;
     for (size_t d = shape_.lengths.size() - 1; d-- > 0;) {
       int64_t n = shape_.lengths[d];
       outer /= n;
-      const FftPlan<T>& plan = plans_[d];
-      int64_t blocks = (inner + kLinesAtOnce - 1) / kLinesAtOnce;
-      T scale = shape_.inverse ? static_cast<T>(1 / static_cast<double>(n)) : T(1);
-      TRY(Pieces(context, plan, outer * blocks, CostOf(plan) * kLinesAtOnce, kLinesAtOnce,
-                 [&](const Lines& lines, int64_t begin, int64_t end) {
-                   for (int64_t i = begin; i < end; ++i) {
-                     int64_t first = i % blocks * kLinesAtOnce;
-                     T* at = data + 2 * (i / blocks * n * inner + first);
-                     Block(plan, lines, std::min(kLinesAtOnce, inner - first), inner, scale, at);
-                   }
+      const Plan& plan = *plans_[d];
+      FftBlocks blocks = {inner, ColumnsAtOnce(plan)};
+      T scale = static_cast<T>(1 / static_cast<double>(n));
+      TRY(Pieces(context, outer * blocks.count(),
+                 CostOf(plan) * static_cast<double>(std::min(inner, blocks.size)),
+                 plan.Room(blocks.most()), [&](T* memory, int64_t i) {
+                   int64_t block = i % blocks.count(), first = blocks.begin(block);
+                   int64_t at = 2 * (i / blocks.count() * n * inner + first);
+                   From source = {Pairs<From>(), {from + at, nullptr}, inner};
+                   To target = {Pairs<To>(), {to + at, nullptr}, inner};
+                   plan.Run(source, target, blocks.end(block) - first, scale, memory);
                  }));
       inner *= n;
+      from = to;
     }
     return {};
   }
 
-  // `count` neighbouring lines, whose numbers are `stride` apart.
-  void Block(const FftPlan<T>& plan, const Lines& lines, int64_t count, int64_t stride, T scale,
-             T* data) const {
-    Split<T> line[kLinesAtOnce];
-    for (int64_t i = 0; i < count; ++i) line[i] = lines.Line(i);
-    for (int64_t k = 0; k < plan.size(); ++k) {
-      for (int64_t i = 0; i < count; ++i) {
-        line[i].re[k] = data[2 * (k * stride + i)];
-        line[i].im[k] = data[2 * (k * stride + i) + 1];
-      }
-    }
-    for (int64_t i = 0; i < count; ++i) {
-      Split<T> spare = lines.Line(-1);
-      Split<T> out = plan.Run(Exchanged(line[i], shape_.inverse), Exchanged(spare, shape_.inverse));
-      out = Exchanged(out, shape_.inverse);
-      if (out.re != line[i].re) {
-        std::copy_n(out.re, plan.size(), line[i].re);
-        std::copy_n(out.im, plan.size(), line[i].im);
-      }
-    }
-    for (int64_t k = 0; k < plan.size(); ++k) {
-      for (int64_t i = 0; i < count; ++i) {
-        data[2 * (k * stride + i)] = line[i].re[k] * scale;
-        data[2 * (k * stride + i) + 1] = line[i].im[k] * scale;
-      }
-    }
+  template <class Ends>
+  typename Ends::Form Pairs() const {
+    return shape_.inverse ? Ends::kSwappedPairs : Ends::kPairs;
   }
 
   Status LastDimension(const RoutineContext& context, const T* x, T* y) const {
-    const FftPlan<T>& plan = plans_.back();
     int64_t half = n_ / 2 + 1;
     int64_t in = shape_.real_input ? n_ : shape_.real_output ? 2 * half : 2 * n_;
     int64_t out = shape_.real_output ? n_ : shape_.real_input ? 2 * half : 2 * n_;
-    return Pieces(context, plan, rows_, CostOf(plan), 1,
-                  [&](const Lines& lines, int64_t begin, int64_t end) {
-                    for (int64_t row = begin; row < end; ++row) {
-                      if (shape_.real_input) {
-                        FromReal(lines, x + row * in, y + row * out);
-                      } else if (shape_.real_output) {
-                        ToReal(lines, x + row * in, y + row * out);
-                      } else {
-                        Complex(lines, x + row * in, y + row * out);
-                      }
-                    }
-                  });
-  }
-
-  void Complex(const Lines& lines, const T* x, T* y) const {
-    Split<T> line = lines.Line(0), spare = lines.Line(-1);
-    SplitNumbers(x, n_, 1, line);
-    bool exchange = shape_.inverse;
-    Split<T> out = plans_.back().Run(Exchanged(line, exchange), Exchanged(spare, exchange));
-    T scale = exchange ? static_cast<T>(1 / static_cast<double>(n_)) : T(1);
-    JoinNumbers(Exchanged(out, exchange), n_, 1, scale, y);
-  }
-
-  // Even and odd elements are the parts of one complex transform z; its symmetric and antisymmetric
-  // parts are their spectra.
-  void FromReal(const Lines& lines, const T* x, T* y) const {
-    Split<T> line = lines.Line(0), spare = lines.Line(-1);
-    if (!halved_) {
-      std::copy_n(x, n_, line.re);
-      std::fill_n(line.im, n_, T(0));
-      JoinNumbers(plans_.back().Run(line, spare), n_ / 2 + 1, 1, T(1), y);
-      return;
-    }
-    int64_t h = n_ / 2;
-    SplitNumbers(x, h, 1, line);
-    Split<T> z = plans_.back().Run(line, spare);
-    for (int64_t k = 0; k <= h; ++k) {
-      int64_t a = k == h ? 0 : k, b = k == 0 ? 0 : h - k;
-      T even_re = z.re[a] + z.re[b], even_im = z.im[a] - z.im[b];
-      T odd_re = z.im[a] + z.im[b], odd_im = z.re[b] - z.re[a];
-      y[2 * k] = T(0.5) * (even_re + odd_re * root_re_[k] - odd_im * root_im_[k]);
-      y[2 * k + 1] = T(0.5) * (even_im + odd_re * root_im_[k] + odd_im * root_re_[k]);
-    }
-  }
-
-  void ToReal(const Lines& lines, const T* x, T* y) const {
-    Split<T> line = lines.Line(0), spare = lines.Line(-1);
-    T scale = static_cast<T>(1 / static_cast<double>(n_));
-    int64_t h = n_ / 2;
-    if (!halved_) {
-      for (int64_t k = 0; k < n_; ++k) {
-        int64_t from = k <= h ? k : n_ - k;
-        line.re[k] = x[2 * from];
-        line.im[k] = k == 0 ? T(0) : k <= h ? x[2 * from + 1] : -x[2 * from + 1];
+    double cost = CostOf(*plans_.back()) * static_cast<double>(groups_.size);
+    return Pieces(context, groups_.count(), cost, RowsRoom(), [&](T* memory, int64_t i) {
+      int64_t first = groups_.begin(i), rows = groups_.end(i) - first;
+      const T* from = x + first * in;
+      T* to = y + first * out;
+      if (paired_) {
+        shape_.real_input ? FromRealPairs(memory, rows, from, to)
+                          : ToRealPairs(memory, rows, from, to);
+      } else if (groups_.size == 1) {
+        for (int64_t row = 0; row < rows; ++row) OneRow(memory, from + row * in, to + row * out);
+      } else {
+        SomeRows(memory, rows, from, to);
       }
-      Split<T> out = plans_.back().Run({line.im, line.re}, {spare.im, spare.re});
-      for (int64_t k = 0; k < n_; ++k) y[k] = out.im[k] * scale;
-      return;
+    });
+  }
+
+  // The arrays of lines in a task's memory, and what the plan may use.
+  struct RowMemory {
+    Split<T> a, b, c;
+    T* rest;
+  };
+  RowMemory MemoryOf(T* memory, int64_t lanes) const {
+    int64_t room = Plan::SplitRoom(n_, lanes);
+    auto at = [&](int i) { return Plan::SplitAt(memory + i * room, n_, lanes); };
+    return {at(0), at(1), at(2), memory + 3 * room};
+  }
+  static Split<const T> Read(Split<T> x) { return {x.re, x.im}; }
+  // From lines in two arrays to lines in two others; the inverse is the same with real and
+  // imaginary parts exchanged.
+  void RunSplit(Split<T> from, Split<T> to, int64_t lanes, T* rest) const {
+    if (shape_.inverse) from = {from.im, from.re}, to = {to.im, to.re};
+    plans_.back()->Run({From::kSplit, Read(from), lanes}, {To::kSplit, to, lanes}, lanes, T(1),
+                       rest);
+  }
+  Split<const T> Roots() const { return {roots_.data(), roots_.data() + roots_.size() / 2}; }
+  T Scale() const {
+    int64_t n = plans_.back()->size();
+    return shape_.inverse ? static_cast<T>(1 / static_cast<double>(n)) : T(1);
+  }
+
+  void OneRow(T* memory, const T* x, T* y) const {
+    const Plan& plan = *plans_.back();
+    RowMemory m = MemoryOf(memory, 1);
+    if (shape_.real_input) {
+      plan.Run({From::kPairs, {x, nullptr}, 1}, {To::kSplit, m.a, 1}, 1, T(1), m.rest);
+      plan.kernels().spectrum_of_pairs(Read(m.a), n_ / 2, Roots(), y);
+    } else if (shape_.real_output) {
+      plan.kernels().pairs_of_spectrum(x, n_ / 2, Roots(), m.a);
+      plan.Run({From::kSplit, {m.a.im, m.a.re}, 1}, {To::kSwappedPairs, {y, nullptr}, 1}, 1,
+               Scale(), m.rest);
+    } else {
+      plan.Run({Pairs<From>(), {x, nullptr}, 1}, {Pairs<To>(), {y, nullptr}, 1}, 1, Scale(),
+               m.rest);
     }
-    for (int64_t k = 0; k < h; ++k) {
-      T a_re = x[2 * k], a_im = k == 0 ? T(0) : x[2 * k + 1];
-      T b_re = x[2 * (h - k)], b_im = k == 0 ? T(0) : x[2 * (h - k) + 1];
-      T even_re = a_re + b_re, even_im = a_im - b_im;
-      T odd_re = a_re - b_re, odd_im = a_im + b_im;
-      // Times the conjugate of the root, times i.
-      T turned_re = odd_re * root_re_[k] + odd_im * root_im_[k];
-      T turned_im = odd_im * root_re_[k] - odd_re * root_im_[k];
-      line.re[k] = even_re - turned_im;
-      line.im[k] = even_im + turned_re;
+  }
+
+  // One row in each lane.
+  void SomeRows(T* memory, int64_t rows, const T* x, T* y) const {
+    const auto& kernels = plans_.back()->kernels();
+    RowMemory m = MemoryOf(memory, rows);
+    int64_t h = n_ / 2;
+    if (shape_.real_input) {
+      LoadRows(x, n_, h, rows, true, m.a);
+      RunSplit(m.a, m.b, rows, m.rest);
+      kernels.spectra_of_pairs(Read(m.b), h, rows, Roots(), m.a);
+      StoreRows(Read(m.a), h + 1, rows, true, T(1), y, 2 * h + 2);
+    } else if (shape_.real_output) {
+      LoadRows(x, 2 * h + 2, h + 1, rows, true, m.a);
+      kernels.pairs_of_spectra(Read(m.a), h, rows, Roots(), m.b);
+      RunSplit(m.b, m.a, rows, m.rest);
+      StoreRows(Read(m.a), h, rows, true, Scale(), y, n_);
+    } else {
+      LoadRows(x, 2 * n_, n_, rows, true, m.a);
+      RunSplit(m.a, m.b, rows, m.rest);
+      StoreRows(Read(m.b), n_, rows, true, Scale(), y, 2 * n_);
     }
-    Split<T> out = plans_.back().Run({line.im, line.re}, {spare.im, spare.re});
-    JoinNumbers(Split<T>{out.im, out.re}, h, 1, scale, y);
+  }
+
+  // The first rows as real parts and the last as imaginary ones; of an odd number of rows the
+  // middle one is both.
+  void FromRealPairs(T* memory, int64_t rows, const T* x, T* y) const {
+    int64_t lanes = (rows + 1) / 2, second = rows - lanes, half = n_ / 2 + 1;
+    RowMemory m = MemoryOf(memory, lanes);
+    LoadRows(x, n_, n_, lanes, false, {m.a.re, nullptr});
+    LoadRows(x + second * n_, n_, n_, lanes, false, {m.a.im, nullptr});
+    RunSplit(m.a, m.b, lanes, m.rest);
+    SeparateSpectra(Read(m.b), n_, lanes, m.a, m.c);
+    StoreRows(Read(m.a), half, lanes, true, T(1), y, 2 * half);
+    StoreRows(Read(m.c), half, lanes, true, T(1), y + second * 2 * half, 2 * half);
+  }
+  void ToRealPairs(T* memory, int64_t rows, const T* x, T* y) const {
+    int64_t lanes = (rows + 1) / 2, second = rows - lanes, half = n_ / 2 + 1;
+    RowMemory m = MemoryOf(memory, lanes);
+    LoadRows(x, 2 * half, half, lanes, true, m.a);
+    LoadRows(x + second * 2 * half, 2 * half, half, lanes, true, m.c);
+    JoinSpectra(Read(m.a), Read(m.c), n_, lanes, m.b);
+    RunSplit(m.b, m.a, lanes, m.rest);
+    StoreRows(Split<const T>{m.a.re, nullptr}, n_, lanes, false, Scale(), y, n_);
+    StoreRows(Split<const T>{m.a.im, nullptr}, n_, lanes, false, Scale(), y + second * n_, n_);
   }
 
   FftShape shape_;
   int64_t n_, rows_;  // of the last dimension
-  bool halved_;
-  std::vector<FftPlan<T>> plans_;
-  std::vector<T> root_re_, root_im_;
+  bool halved_, paired_;
+  FftBlocks groups_;  // of rows
+  std::vector<std::shared_ptr<const Plan>> plans_;
+  std::vector<T> roots_;  // of real transforms: cosines, then sines
 };
 
 }  // namespace

@@ -4,179 +4,49 @@
 #include <cmath>
 #include <numbers>
 
+#include "cpu/routines/fft_butterfly.h"
+
 namespace weft::cpu {
 namespace {
 
-constexpr int kMostRadix = 13;  // larger prime factors take the way of the chirp
-
-// Short vectors by the compilers' extension; T itself for the rest of a loop.
-template <class T>
-struct Lanes {
-  static constexpr int kCount = 16 / static_cast<int>(sizeof(T));
-  typedef T Vector __attribute__((vector_size(16)));
-};
-
-template <class V>
-struct Pair {
-  V re, im;
-};
-
-template <class V, class T>
-V LoadAs(const T* from) {
-  V v;
-  __builtin_memcpy(&v, from, sizeof(v));
-  return v;
-}
-template <class V, class T>
-void StoreAs(V v, T* to) {
-  __builtin_memcpy(to, &v, sizeof(v));
-}
-
-// The transform of kRadix numbers in place. `cosine[j]`, `sine[j]`: of 2 pi j / kRadix.
-template <int kRadix, class V, class T>
-[[gnu::always_inline]] inline void Butterfly(Pair<V>* x, const T* cosine, const T* sine) {
-  if constexpr (kRadix == 2) {
-    Pair<V> a = x[0], b = x[1];
-    x[0] = {a.re + b.re, a.im + b.im};
-    x[1] = {a.re - b.re, a.im - b.im};
-  } else if constexpr (kRadix == 4) {
-    Pair<V> s = {x[0].re + x[2].re, x[0].im + x[2].im}, d = {x[0].re - x[2].re, x[0].im - x[2].im};
-    Pair<V> t = {x[1].re + x[3].re, x[1].im + x[3].im}, e = {x[1].re - x[3].re, x[1].im - x[3].im};
-    x[0] = {s.re + t.re, s.im + t.im};
-    x[2] = {s.re - t.re, s.im - t.im};
-    x[1] = {d.re + e.im, d.im - e.re};
-    x[3] = {d.re - e.im, d.im + e.re};
-  } else {
-    // Odd: element j goes with element kRadix - j.
-    constexpr int kHalf = kRadix / 2;
-    Pair<V> sums[kHalf], differences[kHalf], first = x[0], all = x[0];
-    for (int j = 1; j <= kHalf; ++j) {
-      Pair<V> a = x[j], b = x[kRadix - j];
-      sums[j - 1] = {a.re + b.re, a.im + b.im};
-      differences[j - 1] = {a.re - b.re, a.im - b.im};
-      all.re += sums[j - 1].re;
-      all.im += sums[j - 1].im;
-    }
-    x[0] = all;
-    for (int k = 1; k <= kHalf; ++k) {
-      Pair<V> even = first, odd = {};
-      for (int j = 1; j <= kHalf; ++j) {
-        T c = cosine[j * k % kRadix], s = sine[j * k % kRadix];
-        even.re += sums[j - 1].re * c;
-        even.im += sums[j - 1].im * c;
-        odd.re += differences[j - 1].re * s;
-        odd.im += differences[j - 1].im * s;
-      }
-      x[k] = {even.re + odd.im, even.im - odd.re};
-      x[kRadix - k] = {even.re - odd.im, even.im + odd.re};
-    }
+// The stages of a length, first to last; none when it has a large prime factor. Stages at both ends
+// are fast ones, if only copies; the first is one whose results fill vectors, when there is one.
+std::vector<int> RadicesOf(int64_t n) {
+  std::vector<int> fast, odd;
+  for (int p = 3; p <= kMostRadix; p += 2) {
+    for (; n % p == 0; n /= p) (IsFastRadix(p) ? fast : odd).push_back(p);
   }
+  int twos = 0;
+  for (; n % 2 == 0; n /= 2) ++twos;
+  if (n != 1) return {};
+  std::vector<int> radices;
+  for (; twos >= 5 || twos == 3; twos -= 3) radices.push_back(8);
+  for (; twos >= 2; twos -= 2) radices.push_back(4);
+  std::sort(fast.rbegin(), fast.rend());
+  if (twos == 1) fast.push_back(2);
+  // Odd ones go between the first and the rest.
+  if (radices.empty() && !fast.empty()) {
+    radices.push_back(fast.front());
+    fast.erase(fast.begin());
+  }
+  size_t first = std::min<size_t>(1, radices.size());
+  radices.insert(radices.end(), fast.begin(), fast.end());
+  radices.insert(radices.begin() + static_cast<std::ptrdiff_t>(first), odd.begin(), odd.end());
+  if (radices.empty() || !IsFastRadix(radices.front())) radices.insert(radices.begin(), 1);
+  if (radices.back() != 1 && !IsFastRadix(radices.back())) radices.push_back(1);
+  return radices;
 }
 
-// What one stage reads and writes.
-template <class T>
-struct StageData {
-  Split<const T> from;
-  Split<T> to;
-  int64_t m, stride;
-  const T *re, *im;        // twiddles
-  const T *cosine, *sine;  // of the butterfly
-};
-
-// One butterfly of V: elements `at`, group p.
-template <int kRadix, class V, class T>
-[[gnu::always_inline]] inline void OneButterfly(const StageData<T>& s, int64_t p, int64_t q) {
-  Pair<V> x[kRadix];
-  for (int j = 0; j < kRadix; ++j) {
-    int64_t at = q + s.stride * (p + s.m * j);
-    x[j] = {LoadAs<V>(s.from.re + at), LoadAs<V>(s.from.im + at)};
+// The least length of at least n without large prime factors that is quickly transformed.
+int64_t RoundLength(int64_t n) {
+  int64_t best = 16;
+  while (best < n) best *= 2;
+  for (int64_t factor : {3, 5, 9, 15, 25}) {
+    int64_t length = 16 * factor;
+    while (length < n) length *= 2;
+    best = std::min(best, length);
   }
-  Butterfly<kRadix>(x, s.cosine, s.sine);
-  T *re = s.to.re + q + s.stride * kRadix * p, *im = s.to.im + q + s.stride * kRadix * p;
-  StoreAs(x[0].re, re);
-  StoreAs(x[0].im, im);
-  for (int k = 1; k < kRadix; ++k) {
-    T wr = s.re[(k - 1) * s.m + p], wi = s.im[(k - 1) * s.m + p];
-    StoreAs<V>(x[k].re * wr - x[k].im * wi, re + k * s.stride);
-    StoreAs<V>(x[k].re * wi + x[k].im * wr, im + k * s.stride);
-  }
-}
-
-// The first stage of radix 4, whose transforms are single numbers: lanes are groups, and results
-// are turned before they are stored.
-template <class T>
-int64_t FirstStage(const StageData<T>& s) {
-  using V = typename Lanes<T>::Vector;
-  constexpr int kLanes = Lanes<T>::kCount;
-  int64_t p = 0;
-  for (; p + kLanes <= s.m; p += kLanes) {
-    Pair<V> x[4];
-    for (int j = 0; j < 4; ++j) {
-      x[j] = {LoadAs<V>(s.from.re + p + s.m * j), LoadAs<V>(s.from.im + p + s.m * j)};
-    }
-    Butterfly<4>(x, s.cosine, s.sine);
-    for (int k = 1; k < 4; ++k) {
-      V wr = LoadAs<V>(s.re + (k - 1) * s.m + p), wi = LoadAs<V>(s.im + (k - 1) * s.m + p);
-      x[k] = {x[k].re * wr - x[k].im * wi, x[k].re * wi + x[k].im * wr};
-    }
-    auto turn = [&](V a, V b, V c, V d, T* to) {
-      if constexpr (kLanes == 4) {
-        V ab = __builtin_shufflevector(a, b, 0, 4, 1, 5),
-          cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
-        V ef = __builtin_shufflevector(a, b, 2, 6, 3, 7),
-          gh = __builtin_shufflevector(c, d, 2, 6, 3, 7);
-        StoreAs<V>(__builtin_shufflevector(ab, cd, 0, 1, 4, 5), to);
-        StoreAs<V>(__builtin_shufflevector(ab, cd, 2, 3, 6, 7), to + 4);
-        StoreAs<V>(__builtin_shufflevector(ef, gh, 0, 1, 4, 5), to + 8);
-        StoreAs<V>(__builtin_shufflevector(ef, gh, 2, 3, 6, 7), to + 12);
-      } else {
-        StoreAs<V>(__builtin_shufflevector(a, b, 0, 2), to);
-        StoreAs<V>(__builtin_shufflevector(c, d, 0, 2), to + 2);
-        StoreAs<V>(__builtin_shufflevector(a, b, 1, 3), to + 4);
-        StoreAs<V>(__builtin_shufflevector(c, d, 1, 3), to + 6);
-      }
-    };
-    turn(x[0].re, x[1].re, x[2].re, x[3].re, s.to.re + 4 * p);
-    turn(x[0].im, x[1].im, x[2].im, x[3].im, s.to.im + 4 * p);
-  }
-  return p;
-}
-
-template <int kRadix, class T>
-void RunStage(const StageData<T>& s) {
-  using V = typename Lanes<T>::Vector;
-  constexpr int kLanes = Lanes<T>::kCount;
-  int64_t p = 0;
-  if constexpr (kRadix == 4) {
-    if (s.stride == 1) p = FirstStage(s);
-  }
-  for (; p < s.m; ++p) {
-    int64_t q = 0;
-    for (; q + kLanes <= s.stride; q += kLanes) OneButterfly<kRadix, V>(s, p, q);
-    for (; q < s.stride; ++q) OneButterfly<kRadix, T>(s, p, q);
-  }
-}
-
-template <class T>
-void RunStageOf(int radix, const StageData<T>& s) {
-  switch (radix) {
-    case 2: return RunStage<2>(s);
-    case 3: return RunStage<3>(s);
-    case 4: return RunStage<4>(s);
-    case 5: return RunStage<5>(s);
-    case 7: return RunStage<7>(s);
-    case 11: return RunStage<11>(s);
-    default: return RunStage<13>(s);
-  }
-}
-
-template <class T>
-void MultiplyBy(Split<T> x, int64_t n, const T* re, const T* im) {
-  for (int64_t k = 0; k < n; ++k) {
-    T a = x.re[k], b = x.im[k];
-    x.re[k] = a * re[k] - b * im[k];
-    x.im[k] = a * im[k] + b * re[k];
-  }
+  return best;
 }
 
 }  // namespace
@@ -196,122 +66,249 @@ RootOfOne RootOf(int64_t k, int64_t n) {
 }
 
 template <class T>
-FftPlan<T>::FftPlan(int64_t n) : n_(n), room_(n) {
-  int64_t rest = n;
-  for (int p : {2, 3, 5, 7, 11, 13}) {
-    while (rest % p == 0) rest /= p;
-  }
-  rest == 1 ? PrepareStages() : PrepareChirp();
+FftPlan<T>::FftPlan(int64_t n) : n_(n) {
+  std::vector<int> radices = RadicesOf(n);
+  radices.empty() ? PrepareChirp() : PrepareStages(radices);
 }
 
 template <class T>
-void FftPlan<T>::PrepareStages() {
+void FftPlan<T>::PrepareStages(const std::vector<int>& radices) {
   int64_t rest = n_, stride = 1;
-  for (int radix : {4, 2, 3, 5, 7, 11, 13}) {
-    for (; rest % radix == 0; rest /= radix, stride *= radix) {
-      Stage stage = {radix, rest / radix, stride, {}, {}};
+  // Vectors as long as the first stage of one line, and what follows, can fill.
+  kernels_ = &FftKernels<T>::Find(
+      radices.front() == 1 ? n_ : std::min<int64_t>(n_ / radices.front(), radices.front()));
+  int lanes = kernels_->lanes;
+  for (int radix : radices) {
+    Stage stage = {radix, rest / radix, stride, {}, {}, {}};
+    auto twiddle = [&](int64_t p, int k, bool sine) {
+      RootOfOne root = RootOf(p * k, rest);
+      return static_cast<T>(sine ? root.im : root.re);
+    };
+    for (int64_t p = 0; p < stage.m; ++p) {
       for (int k = 1; k < radix; ++k) {
-        for (int64_t p = 0; p < stage.m; ++p) {
-          RootOfOne root = RootOf(p * k, rest);
-          stage.re.push_back(static_cast<T>(root.re));
-          stage.im.push_back(static_cast<T>(root.im));
+        stage.twiddles.push_back(twiddle(p, k, false));
+        stage.twiddles.push_back(twiddle(p, k, true));
+      }
+    }
+    for (int64_t block = 0; stage.m >= lanes && stride == 1 && block < stage.m; block += lanes) {
+      int64_t p = std::min(block, stage.m - lanes);
+      for (int k = 1; k < radix; ++k) {
+        for (int part = 0; part < 2; ++part) {
+          for (int lane = 0; lane < lanes; ++lane) {
+            stage.turned.push_back(
+                stage.twiddles[static_cast<size_t>(2 * ((p + lane) * (radix - 1) + k - 1) + part)]);
+          }
         }
       }
-      stages_.push_back(std::move(stage));
     }
+    for (int j = 0; radix > kMostUnrolledRadix && j < 2 * radix; ++j) {
+      RootOfOne root = RootOf(j % radix, radix);
+      stage.roots.push_back(static_cast<T>(j < radix ? root.re : -root.im));
+    }
+    stages_.push_back(std::move(stage));
+    rest /= radix;
+    stride *= radix;
   }
+  const Stage& first = stages_.front();
+  fills_vectors_alone_ = stages_.size() > 1 && first.radix % 4 == 0 && !first.turned.empty();
 }
 
 template <class T>
 void FftPlan<T>::PrepareChirp() {
-  room_ = 1;
-  while (room_ < 2 * n_) room_ *= 2;
-  inner_ = std::make_unique<FftPlan>(room_);
-  std::vector<T> spare_re(static_cast<size_t>(room_)), spare_im(spare_re), re(spare_re), im(re);
+  int64_t room = RoundLength(2 * n_ - 1);
+  inner_ = std::make_unique<FftPlan>(room);
+  kernels_ = inner_->kernels_;
+  fills_vectors_alone_ = true;
+  std::vector<T> numbers(static_cast<size_t>(4 * room)),
+      scratch(static_cast<size_t>(inner_->Room(1)));
+  Split<T> chirp = {numbers.data(), numbers.data() + room},
+           spectrum = {chirp.re + 2 * room, chirp.im + 2 * room};
   for (int64_t k = 0; k < n_; ++k) {
     RootOfOne w = RootOf(static_cast<int64_t>(static_cast<__int128>(k) * k % (2 * n_)), 2 * n_);
     chirp_re_.push_back(static_cast<T>(w.re));
     chirp_im_.push_back(static_cast<T>(w.im));
-    for (int64_t at : {k, (room_ - k) % room_}) {
-      re[static_cast<size_t>(at)] = static_cast<T>(w.re);
-      im[static_cast<size_t>(at)] = static_cast<T>(-w.im);
+    for (int64_t at : {k, (room - k) % room}) {
+      chirp.re[at] = static_cast<T>(w.re);
+      chirp.im[at] = static_cast<T>(-w.im);
     }
   }
-  Split<T> spectrum = inner_->Run({re.data(), im.data()}, {spare_re.data(), spare_im.data()});
-  T scale = static_cast<T>(1 / static_cast<double>(room_));
-  for (int64_t k = 0; k < room_; ++k) {
+  inner_->Run({Lines<const T>::kSplit, {chirp.re, chirp.im}, 1}, {Lines<T>::kSplit, spectrum, 1}, 1,
+              T(1), scratch.data());
+  T scale = static_cast<T>(1 / static_cast<double>(room));
+  for (int64_t k = 0; k < room; ++k) {
     spectrum_re_.push_back(spectrum.re[k] * scale);
     spectrum_im_.push_back(spectrum.im[k] * scale);
   }
 }
 
 template <class T>
-Split<T> FftPlan<T>::RunChirp(Split<T> data, Split<T> spare) const {
-  MultiplyBy(data, n_, chirp_re_.data(), chirp_im_.data());
-  std::fill(data.re + n_, data.re + room_, T(0));
-  std::fill(data.im + n_, data.im + room_, T(0));
-  Split<T> there = inner_->Run(data, spare);
-  Split<T> other = there.re == data.re ? spare : data;
-  MultiplyBy(there, room_, spectrum_re_.data(), spectrum_im_.data());
-  Split<T> back = inner_->Run({there.im, there.re}, {other.im, other.re});
-  back = {back.im, back.re};
-  MultiplyBy(back, n_, chirp_re_.data(), chirp_im_.data());
-  return back;
+int64_t FftPlan<T>::SplitRoom(int64_t n, int64_t lanes) {
+  // Arrays of a length that is a power of two would share lines of the cache.
+  return 2 * ((n * lanes + 15) / 16 * 16 + 16);
 }
 
 template <class T>
-Split<T> FftPlan<T>::Run(Split<T> data, Split<T> spare) const {
-  if (inner_ != nullptr) return RunChirp(data, spare);
+Split<T> FftPlan<T>::SplitAt(T* memory, int64_t n, int64_t lanes) {
+  return {memory, memory + SplitRoom(n, lanes) / 2};
+}
+
+template <class T>
+int64_t FftPlan<T>::Room(int64_t lanes) const {
+  if (inner_ != nullptr) return inner_->Room(lanes) + 2 * SplitRoom(inner_->n_, lanes);
+  return SplitRoom(n_, lanes) * std::min<int64_t>(2, std::ssize(stages_) - 1);
+}
+
+template <class T>
+void FftPlan<T>::RunFirst(const Stage& stage, StageCall<T> call, const Lines<const T>& from,
+                          int64_t lanes) const {
+  using Form = typename Lines<const T>::Form;
+  bool pairs = from.form == Form::kPairs, swapped = from.form == Form::kSwappedPairs;
+  call.from = from.at;
+  if (lanes == 1 && from.stride == 1 && !stage.turned.empty() && stage.radix > 1) {
+    StageKind kind = pairs     ? StageKind::kTurnedPairs
+                     : swapped ? StageKind::kTurnedSwapped
+                               : StageKind::kTurned;
+    call.twiddles = stage.turned.data();
+    call.outer = call.from_step = stage.m;
+    return kernels_->stage(kind, stage.radix)(call);
+  }
+  StageKind kind = pairs     ? StageKind::kFirst
+                   : swapped ? StageKind::kFirstSwapped
+                             : StageKind::kMiddle;
+  call.outer = stage.m;
+  call.from_outer = from.stride;
+  call.to_outer = lanes * stage.radix;
+  call.from_step = from.stride * stage.m;
+  call.to_step = call.count = lanes;
+  if (stage.radix == 1 && from.stride == lanes) {
+    call.outer = 1;
+    call.count = n_ * lanes;
+  }
+  kernels_->stage(kind, stage.radix)(call);
+}
+
+template <class T>
+void FftPlan<T>::RunMiddle(const Stage& stage, StageCall<T> call, int64_t lanes) const {
+  int64_t stride = stage.stride * lanes;
+  call.outer = 1;
+  call.from_outer = call.to_step = call.count = stride;
+  call.to_outer = stride * stage.radix;
+  call.from_step = stride * stage.m;
+  // The first twiddles are all 1.
+  kernels_->stage(StageKind::kPlain, stage.radix)(call);
+  if (stage.m == 1) return;
+  call.outer = stage.m - 1;
+  call.from = {call.from.re + call.from_outer, call.from.im + call.from_outer};
+  call.to = {call.to.re + call.to_outer, call.to.im + call.to_outer};
+  call.twiddles += 2 * (stage.radix - 1);
+  kernels_->stage(StageKind::kMiddle, stage.radix)(call);
+}
+
+template <class T>
+void FftPlan<T>::RunLast(const Stage& stage, StageCall<T> call, const Lines<T>& to,
+                         int64_t lanes) const {
+  StageKind kind = to.form == Lines<T>::kPairs          ? StageKind::kLast
+                   : to.form == Lines<T>::kSwappedPairs ? StageKind::kLastSwapped
+                                                        : StageKind::kPlain;
+  int64_t stride = stage.stride;
+  call.to = to.at;
+  call.outer = 1;
+  call.count = call.from_step = call.to_step = stride * lanes;
+  if (to.stride != lanes) {
+    call.outer = stride;
+    call.count = call.from_outer = lanes;
+    call.to_outer = to.stride;
+    call.to_step = to.stride * stride;
+  }
+  kernels_->stage(kind, stage.radix)(call);
+}
+
+template <class T>
+void FftPlan<T>::RunOnly(const Stage& stage, StageCall<T> call, const Lines<const T>& from,
+                         const Lines<T>& to, int64_t lanes) const {
+  using From = typename Lines<const T>::Form;
+  bool from_split = from.form == From::kSplit, to_split = to.form == Lines<T>::kSplit;
+  bool from_swapped = from.form == From::kSwappedPairs;
+  StageKind kind;
+  if (to_split) {
+    kind = from_split     ? StageKind::kPlain
+           : from_swapped ? StageKind::kFirstSwapped
+                          : StageKind::kFirst;
+  } else if (from_split) {
+    kind = to.form == Lines<T>::kSwappedPairs ? StageKind::kLastSwapped : StageKind::kLast;
+  } else {
+    kind = from_swapped ? StageKind::kOnlySwapped : StageKind::kOnly;
+  }
+  call.from = from.at;
+  call.to = to.at;
+  call.outer = 1;
+  call.from_step = from.stride;
+  call.to_step = to.stride;
+  call.count = lanes;
+  kernels_->stage(kind, stage.radix)(call);
+}
+
+template <class T>
+void FftPlan<T>::Run(const Lines<const T>& from, const Lines<T>& to, int64_t lanes, T scale,
+                     T* scratch) const {
+  if (inner_ != nullptr) return RunChirp(from, to, lanes, scale, scratch);
+  Split<T> now = SplitAt(scratch, n_, lanes), other = now;
+  if (stages_.size() > 2) other = SplitAt(scratch + SplitRoom(n_, lanes), n_, lanes);
   for (const Stage& stage : stages_) {
-    T cosine[kMostRadix], sine[kMostRadix];
-    for (int j = 0; j < stage.radix && stage.radix % 2 == 1; ++j) {
-      RootOfOne root = RootOf(j, stage.radix);
-      cosine[j] = static_cast<T>(root.re);
-      sine[j] = static_cast<T>(-root.im);
+    StageCall<T> call = {};
+    call.twiddles = stage.twiddles.data();
+    call.roots = stage.roots.data();
+    call.radix = stage.radix;
+    call.scale = scale;
+    call.from = {other.re, other.im};
+    call.to = now;
+    bool first = &stage == &stages_.front(), last = &stage == &stages_.back();
+    if (first && last) {
+      RunOnly(stage, call, from, to, lanes);
+    } else if (first) {
+      RunFirst(stage, call, from, lanes);
+    } else if (last) {
+      RunLast(stage, call, to, lanes);
+    } else {
+      RunMiddle(stage, call, lanes);
     }
-    StageData<T> s = {{data.re, data.im}, spare,           stage.m, stage.stride,
-                      stage.re.data(),    stage.im.data(), cosine,  sine};
-    RunStageOf(stage.radix, s);
-    std::swap(data, spare);
-  }
-  return data;
-}
-
-template <class T>
-void SplitNumbers(const T* from, int64_t n, int64_t step, Split<T> to) {
-  if (step == 1) {
-    for (int64_t k = 0; k < n; ++k) {
-      to.re[k] = from[2 * k];
-      to.im[k] = from[2 * k + 1];
-    }
-    return;
-  }
-  for (int64_t k = 0; k < n; ++k) {
-    to.re[k] = from[2 * k * step];
-    to.im[k] = from[2 * k * step + 1];
+    std::swap(now, other);
   }
 }
 
 template <class T>
-void JoinNumbers(Split<T> from, int64_t n, int64_t step, T scale, T* to) {
-  if (step == 1) {
-    for (int64_t k = 0; k < n; ++k) {
-      to[2 * k] = from.re[k] * scale;
-      to[2 * k + 1] = from.im[k] * scale;
-    }
-    return;
-  }
-  for (int64_t k = 0; k < n; ++k) {
-    to[2 * k * step] = from.re[k] * scale;
-    to[2 * k * step + 1] = from.im[k] * scale;
-  }
+void FftPlan<T>::RunChirp(const Lines<const T>& from, const Lines<T>& to, int64_t lanes, T scale,
+                          T* scratch) const {
+  int64_t room = inner_->n_;
+  Split<T> x = SplitAt(scratch, room, lanes),
+           y = SplitAt(scratch + SplitRoom(room, lanes), room, lanes);
+  scratch += 2 * SplitRoom(room, lanes);
+  using From = typename Lines<const T>::Form;
+  // One number of each line at a time: a stage that only copies.
+  StageCall<T> copy = {from.at, x, n_, from.stride, lanes, 0, 0, lanes, nullptr, scale, 1, nullptr};
+  if (from.stride == lanes) copy.outer = 1, copy.count = n_ * lanes;
+  kernels_->stage(from.form == From::kPairs          ? StageKind::kFirst
+                  : from.form == From::kSwappedPairs ? StageKind::kFirstSwapped
+                                                     : StageKind::kPlain,
+                  1)(copy);
+  kernels_->multiply(x, n_, lanes, chirp_re_.data(), chirp_im_.data());
+  std::fill(x.re + n_ * lanes, x.re + room * lanes, T(0));
+  std::fill(x.im + n_ * lanes, x.im + room * lanes, T(0));
+  using Ends = Lines<T>;
+  inner_->Run({From::kSplit, {x.re, x.im}, lanes}, {Ends::kSplit, y, lanes}, lanes, T(1), scratch);
+  kernels_->multiply(y, room, lanes, spectrum_re_.data(), spectrum_im_.data());
+  inner_->Run({From::kSplit, {y.im, y.re}, lanes}, {Ends::kSplit, {x.im, x.re}, lanes}, lanes, T(1),
+              scratch);
+  kernels_->multiply(x, n_, lanes, chirp_re_.data(), chirp_im_.data());
+  copy = {{x.re, x.im}, to.at, n_, lanes, to.stride, 0, 0, lanes, nullptr, scale, 1, nullptr};
+  if (to.stride == lanes) copy.outer = 1, copy.count = n_ * lanes;
+  kernels_->stage(to.form == Ends::kPairs          ? StageKind::kLast
+                  : to.form == Ends::kSwappedPairs ? StageKind::kLastSwapped
+                                                   : StageKind::kPlain,
+                  1)(copy);
 }
 
 template class FftPlan<float>;
 template class FftPlan<double>;
-template void SplitNumbers(const float*, int64_t, int64_t, Split<float>);
-template void SplitNumbers(const double*, int64_t, int64_t, Split<double>);
-template void JoinNumbers(Split<float>, int64_t, int64_t, float, float*);
-template void JoinNumbers(Split<double>, int64_t, int64_t, double, double*);
 
 }  // namespace weft::cpu

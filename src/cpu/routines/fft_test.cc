@@ -34,6 +34,25 @@ TEST(Fft, AllLengths) {
   }
 }
 
+// Groups of rows and blocks of columns that are not whole, and those of one row or column.
+TEST(Fft, Batches) {
+  Random random(3);
+  for (DType real : {DType::kF32, DType::kF64}) {
+    for (std::string type : {"fft", "ifft", "rfft", "irfft"}) {
+      for (int64_t batch : {1, 2, 3, 4, 5, 16, 17, 31, 37}) {
+        for (int64_t n : {2, 3, 5, 8, 9, 15, 16, 22, 30, 61, 67}) {
+          CheckFft(random, type, real, {n}, batch);
+        }
+      }
+      CheckFft(random, type, real, {34 * 61}, 5);
+      CheckFft(random, type, real, {20000}, 2);
+      for (int64_t n : {1, 2, 8, 12, 22, 61, 67}) {
+        for (int64_t columns : {1, 3, 8, 33, 70}) CheckFft(random, type, real, {n, columns}, 2);
+      }
+    }
+  }
+}
+
 TEST(Fft, ManyDimensions) {
   Random random(2);
   for (std::string type : {"fft", "ifft", "rfft", "irfft"}) {

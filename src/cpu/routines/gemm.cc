@@ -261,22 +261,11 @@ class Gemm : public PreparedRoutine {
     double cost = CostOfOne();
     bool whole = IsWhole();
     ThreadPool* inner = whole ? nullptr : &context.pool;
-    Status result;
-    Mutex mutex;
-    auto run = [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        Status status = One(inner, context, i);
-        if (status) continue;
-        MutexLock lock(mutex);
-        result = status;
-      }
+    auto run = [&](int64_t begin, int64_t end) -> Status {
+      for (int64_t i = begin; i < end; ++i) TRY(One(inner, context, i));
+      return {};
     };
-    if (whole) {
-      ForPieces(&context.pool, s.batch, cost, run);
-    } else {
-      run(0, s.batch);
-    }
-    return result;
+    return whole ? TryPieces(&context.pool, s.batch, cost, run) : run(0, s.batch);
   }
 
   int64_t ScratchBytes(int64_t threads) const override {

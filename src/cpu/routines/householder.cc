@@ -53,17 +53,11 @@ class Householder : public PreparedRoutine {
   Status Run(const RoutineContext& context) const override {
     const HouseholderShape& s = shape_;
     if (s.m * s.n == 0) return {};
-    Status result;
-    Mutex mutex;
     double cost = static_cast<double>(s.m * s.n) * static_cast<double>(s.k);
-    ForPieces(&context.pool, s.batch, cost, [&](int64_t begin, int64_t end) {
-      Status status = IsComplex(s.dtype) ? RunPiece<std::complex<double>>(context, begin, end)
-                                         : RunPiece<double>(context, begin, end);
-      if (status) return;
-      MutexLock lock(mutex);
-      result = status;
+    return TryPieces(&context.pool, s.batch, cost, [&](int64_t begin, int64_t end) -> Status {
+      return IsComplex(s.dtype) ? RunPiece<std::complex<double>>(context, begin, end)
+                                : RunPiece<double>(context, begin, end);
     });
-    return result;
   }
 
   int64_t ScratchBytes(int64_t threads) const override {

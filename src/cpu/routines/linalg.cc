@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "cpu/routines/blocked.h"
+#include "cpu/routines/factor_tiles.h"
 #include "cpu/routines/field.h"
 #include "cpu/routines/multiply.h"
 #include "cpu/routines/prepare.h"
@@ -57,16 +58,10 @@ void TransposeInto(const T* from, int64_t rows, int64_t cols, bool conjugate, T*
 template <class Fn>
 Status ForMatrices(const RoutineContext& context, int64_t batch, double cost, DType dtype,
                    const Fn& fn) {
-  Status result;
-  Mutex mutex;
-  ForPieces(&context.pool, batch, cost, [&](int64_t begin, int64_t end) {
-    Status status = IsComplex(dtype) ? fn.template operator()<std::complex<double>>(begin, end)
-                                     : fn.template operator()<double>(begin, end);
-    if (status) return;
-    MutexLock lock(mutex);
-    result = status;
+  return TryPieces(&context.pool, batch, cost, [&](int64_t begin, int64_t end) -> Status {
+    return IsComplex(dtype) ? fn.template operator()<std::complex<double>>(begin, end)
+                            : fn.template operator()<double>(begin, end);
   });
-  return result;
 }
 
 class Cholesky : public PreparedRoutine {
@@ -78,6 +73,8 @@ class Cholesky : public PreparedRoutine {
     if (n_ == 0) return {};
     if (n_ >= kBlockedOrder && dtype_ == DType::kF32) return Blocked<float>(context);
     if (n_ >= kBlockedOrder && dtype_ == DType::kF64) return Blocked<double>(context);
+    if (n_ <= kFactorBlock && lower_ && dtype_ == DType::kF32) return Small<float>(context);
+    if (n_ <= kFactorBlock && lower_ && dtype_ == DType::kF64) return Small<double>(context);
     double size = static_cast<double>(n_);
     return ForMatrices(context, batch_, size * size * size / 4, dtype_,
                        [&]<class T>(int64_t begin, int64_t end) -> Status {
@@ -101,6 +98,25 @@ class Cholesky : public PreparedRoutine {
   }
 
  private:
+  template <class T>
+  Status Small(const RoutineContext& context) const {
+    double size = static_cast<double>(n_);
+    ForPieces(&context.pool, batch_, size * size * size / 10, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const T* from = reinterpret_cast<const T*>(context.memory[0]) + i * n_ * n_;
+        T* to = reinterpret_cast<T*>(context.memory[1]) + i * n_ * n_;
+        for (int64_t row = 0; row < n_; ++row) {
+          std::copy_n(from + row * n_, row + 1, to + row * n_);
+          std::fill(to + row * n_ + row + 1, to + (row + 1) * n_, T());
+        }
+        if (!FactorSquare(to, n_, n_)) {
+          std::fill_n(to, n_ * n_, std::numeric_limits<T>::quiet_NaN());
+        }
+      }
+    });
+    return {};
+  }
+
   template <class T>
   Status Blocked(const RoutineContext& context) const {
     auto spare = TRY(Scratch<T>::New(lower_ ? 0 : n_ * n_));
@@ -222,7 +238,7 @@ class TriangularSolve : public PreparedRoutine {
       T* x = f_.left_side ? to : spare.data();
       if (f_.left_side) std::copy_n(b, size, x);
       if (!f_.left_side) TransposeInto(b, f_.m, f_.n, false, x);
-      TRY(BlockedSolve(&context.pool, a, order, columns, lower, f_.unit, x));
+      TRY(BlockedSolve(&context.pool, a, order, order, lower, f_.unit, x, columns, columns));
       if (!f_.left_side) TransposeInto(x, f_.n, f_.m, false, to);
     }
     return {};
@@ -233,28 +249,21 @@ class TriangularSolve : public PreparedRoutine {
     bool transpose = f_.transpose != !f_.left_side;
     bool apart = f_.left_side && columns > 1;  // each vector's elements
     int64_t size = f_.m * f_.n;
-    Status result;
-    Mutex mutex;
     double cost = static_cast<double>(size) * static_cast<double>(order) / 8;
-    ForPieces(&context.pool, f_.batch, cost, [&](int64_t begin, int64_t end) {
-      auto spare = Scratch<T>::New(apart ? size : 0);
-      if (!spare) {
-        MutexLock lock(mutex);
-        result = std::unexpected(spare.error());
-        return;
-      }
+    return TryPieces(&context.pool, f_.batch, cost, [&](int64_t begin, int64_t end) -> Status {
+      auto spare = TRY(Scratch<T>::New(apart ? size : 0));
       for (int64_t i = begin; i < end; ++i) {
         const T* a = reinterpret_cast<const T*>(context.memory[0]) + i * order * order;
         const T* b = reinterpret_cast<const T*>(context.memory[1]) + i * size;
         T* to = reinterpret_cast<T*>(context.memory[2]) + i * size;
-        T* x = apart ? spare->data() : to;
+        T* x = apart ? spare.data() : to;
         if (apart) TransposeInto(b, order, columns, false, x);
         if (!apart) std::copy_n(b, size, x);
         SolveVectors(a, order, columns, f_.lower, transpose, f_.unit, x);
         if (apart) TransposeInto(x, columns, order, false, to);
       }
+      return {};
     });
-    return result;
   }
 
   // x op(a) = b is op(a)^T x^T = b^T. `a` and `b` have room for two matrices each.

@@ -5,6 +5,8 @@
 #include <type_traits>
 
 #include "base/elements.h"
+#include "cpu/routines/blocked.h"
+#include "cpu/routines/factor_tiles.h"
 #include "cpu/routines/field.h"
 #include "cpu/routines/multiply.h"
 #include "cpu/routines/prepare.h"
@@ -12,7 +14,7 @@
 namespace weft::cpu {
 namespace {
 
-constexpr int64_t kBlock = 48;  // columns factored at a time
+constexpr int64_t kPanelColumns = 48, kPanelPart = 8;  // columns factored at a time
 
 template <class T>
 auto PivotSizeOf(T x) {
@@ -40,6 +42,7 @@ void SubtractTimes(T x, const T* from, int64_t n, T* to) {
 
 template <class T>
 struct LuMatrix {
+  static constexpr bool kReal = std::is_floating_point_v<T>;
   T* a;  // rows n apart
   int64_t m, n;
   int32_t* pivots;
@@ -48,6 +51,32 @@ struct LuMatrix {
 
   T* Row(int64_t i) const { return a + i * n; }
 
+  // Finds the pivot of column k of a panel, and takes its row from those below, in the columns up
+  // to `last`.
+  void EliminateColumn(T* panel, int64_t rows, int64_t width, int64_t begin, int64_t k,
+                       int64_t last) {
+    int64_t best = k;
+    auto largest = PivotSizeOf(panel[k * width + k]);
+    for (int64_t i = k + 1; i < rows; ++i) {
+      auto size = PivotSizeOf(panel[i * width + k]);
+      if (size > largest) best = i, largest = size;
+    }
+    pivots[begin + k] = static_cast<int32_t>(begin + best + 1);
+    if (best != k) {
+      std::swap_ranges(panel + k * width, panel + (k + 1) * width, panel + best * width);
+    }
+    T pivot = panel[k * width + k];
+    if (pivot == T()) {
+      if (info == 0) info = static_cast<int32_t>(begin + k + 1);
+      return;
+    }
+    for (int64_t i = k + 1; i < rows; ++i) {
+      T* row = panel + i * width;
+      row[k] /= pivot;
+      SubtractTimes(row[k], panel + k * width + k + 1, last - k - 1, row + k + 1);
+    }
+  }
+
   // Columns [begin, end) of the rows from `begin` on, in memory of their own.
   void FactorPanel(int64_t begin, int64_t end, T* panel) {
     int64_t width = end - begin;
@@ -55,26 +84,21 @@ struct LuMatrix {
       std::copy_n(Row(i) + begin, width, panel + (i - begin) * width);
     }
     int64_t rows = m - begin;
-    for (int64_t k = 0; k < width && k < rows; ++k) {
-      int64_t best = k;
-      auto largest = PivotSizeOf(panel[k * width + k]);
-      for (int64_t i = k + 1; i < rows; ++i) {
-        auto size = PivotSizeOf(panel[i * width + k]);
-        if (size > largest) best = i, largest = size;
+    int64_t steps = std::min(width, rows), part = kReal ? kPanelPart : width;
+    for (int64_t first = 0; first < steps; first += part) {
+      int64_t last = std::min(first + part, width);
+      for (int64_t k = first; k < std::min(last, steps); ++k) {
+        EliminateColumn(panel, rows, width, begin, k, last);
       }
-      pivots[begin + k] = static_cast<int32_t>(begin + best + 1);
-      if (best != k) {
-        std::swap_ranges(panel + k * width, panel + (k + 1) * width, panel + best * width);
-      }
-      T pivot = panel[k * width + k];
-      if (pivot == T()) {
-        if (info == 0) info = static_cast<int32_t>(begin + k + 1);
-        continue;
-      }
-      for (int64_t i = k + 1; i < rows; ++i) {
-        T* row = panel + i * width;
-        row[k] /= pivot;
-        SubtractTimes(row[k], panel + k * width + k + 1, width - k - 1, row + k + 1);
+      if constexpr (kReal) {
+        int64_t depth = std::min(last, steps) - first;
+        T *corner = panel + first * width + first, *right = panel + first * width + last;
+        SolveColumns(corner, width, depth, /*lower=*/true, /*unit=*/true, right, width,
+                     width - last);
+        if (last < rows) {
+          SubtractProduct(rows - last, width - last, depth, panel + last * width + first, right,
+                          panel + last * width + last, width);
+        }
       }
     }
     for (int64_t i = begin; i < m; ++i) {
@@ -90,27 +114,26 @@ struct LuMatrix {
     }
   }
 
-  // What is right of and below the panel.
-  Status Update(int64_t begin, int64_t end) const {
-    int64_t rest = n - end, below = m - end;
-    if (rest <= 0) return {};
-    double depth = static_cast<double>(end - begin);
-    ForPieces(pool, rest, depth * depth / 8, [&](int64_t from, int64_t to) {
-      for (int64_t i = begin + 1; i < std::min(end, m); ++i) {
-        for (int64_t k = begin; k < i; ++k) {
-          SubtractTimes(Row(i)[k], Row(k) + end + from, to - from, Row(i) + end + from);
-        }
-      }
-    });
-    if (below <= 0) return {};
-    if constexpr (std::is_floating_point_v<T>) {
+  // Columns [end, last), right of and below those of [begin, end).
+  Status Update(int64_t begin, int64_t end, int64_t last) const {
+    int64_t rest = last - end, below = m - end, depth = end - begin;
+    if constexpr (kReal) {
+      TRY(BlockedSolve(pool, Row(begin) + begin, n, depth, /*lower=*/true, /*unit=*/true,
+                       Row(begin) + end, n, rest));
       DType dtype = sizeof(T) == 4 ? DType::kF32 : DType::kF64;
       StridedPanels<T> left(dtype, reinterpret_cast<const std::byte*>(Row(end) + begin), n, 1);
       StridedPanels<T> right(dtype, reinterpret_cast<const std::byte*>(Row(begin) + end), 1, n);
-      return Multiply<T>(pool, below, rest, end - begin, left, right, Row(end) + end, n, T(-1),
-                         T(1));
+      return Multiply<T>(pool, below, rest, depth, left, right, Row(end) + end, n, T(-1), T(1));
     } else {
-      ForPieces(pool, below, depth * static_cast<double>(rest), [&](int64_t from, int64_t to) {
+      double size = static_cast<double>(depth);
+      ForPieces(pool, rest, size * size / 8, [&](int64_t from, int64_t to) {
+        for (int64_t i = begin + 1; i < end; ++i) {
+          for (int64_t k = begin; k < i; ++k) {
+            SubtractTimes(Row(i)[k], Row(k) + end + from, to - from, Row(i) + end + from);
+          }
+        }
+      });
+      ForPieces(pool, below, size * static_cast<double>(rest), [&](int64_t from, int64_t to) {
         for (int64_t i = end + from; i < end + to; ++i) {
           for (int64_t k = begin; k < end; ++k) {
             SubtractTimes(Row(i)[k], Row(k) + end, rest, Row(i) + end);
@@ -121,17 +144,27 @@ struct LuMatrix {
     }
   }
 
-  Status Factor() {
-    int64_t steps = std::min(m, n);
-    auto panel = TRY(Scratch<T>::New(m * std::min(kBlock, n)));
-    for (int64_t begin = 0; begin < steps; begin += kBlock) {
-      int64_t end = std::min(begin + kBlock, steps);
-      FactorPanel(begin, end, panel.data());
-      SwapRows(begin, end, 0, begin);
-      SwapRows(begin, end, end, n);
-      TRY(Update(begin, end));
+  // Columns [begin, end), of which begin < m, with the rows from `begin` on: one half, its product,
+  // then the other, so that products are as deep as they can be.
+  Status FactorColumns(int64_t begin, int64_t end, T* panel) {
+    if (end - begin <= kPanelColumns) {
+      FactorPanel(begin, end, panel);
+      return {};
     }
+    int64_t half = (end - begin) / 2 + kPanelColumns - 1;
+    int64_t middle = std::min(begin + half / kPanelColumns * kPanelColumns, m);
+    TRY(FactorColumns(begin, middle, panel));
+    SwapRows(begin, middle, middle, end);
+    TRY(Update(begin, middle, end));
+    if (middle == m) return {};
+    TRY(FactorColumns(middle, end, panel));
+    SwapRows(middle, std::min(end, m), begin, middle);
     return {};
+  }
+
+  Status Factor() {
+    auto panel = TRY(Scratch<T>::New(m * std::min(kPanelColumns, n)));
+    return FactorColumns(0, n, panel.data());
   }
 };
 
@@ -153,9 +186,9 @@ class Lu : public PreparedRoutine {
   int64_t ScratchBytes(int64_t threads) const override {
     bool narrow = IsFloat(dtype_) && BitWidth(dtype_) < 32;
     int64_t width = narrow ? 8 : ByteWidth(dtype_);
-    int64_t elements = m_ * std::min(kBlock, n_) + (narrow ? m_ * n_ : 0);
+    int64_t elements = m_ * std::min(kPanelColumns, n_) + (narrow ? m_ * n_ : 0);
     int64_t at_once = batch_ < threads ? 1 : threads, inner = batch_ < threads ? threads : 1;
-    int64_t depth = std::min(kBlock, n_), products = 0;
+    int64_t depth = std::min(m_, n_), products = 0;
     if (dtype_ == DType::kF32) products = MultiplyScratch<float>(m_, n_, depth, inner);
     if (dtype_ == DType::kF64) products = MultiplyScratch<double>(m_, n_, depth, inner);
     return at_once * (elements * width + products);
@@ -169,18 +202,11 @@ class Lu : public PreparedRoutine {
       for (int64_t i = 0; i < batch_; ++i) TRY(One<T>(context, i, &context.pool));
       return {};
     }
-    Status result;
-    Mutex mutex;
-    ForPieces(&context.pool, batch_, size * static_cast<double>(std::min(m_, n_)) / 8,
-              [&](int64_t begin, int64_t end) {
-                for (int64_t i = begin; i < end; ++i) {
-                  Status status = One<T>(context, i, nullptr);
-                  if (status) continue;
-                  MutexLock lock(mutex);
-                  result = status;
-                }
-              });
-    return result;
+    double cost = size * static_cast<double>(std::min(m_, n_)) / 8;
+    return TryPieces(&context.pool, batch_, cost, [&](int64_t begin, int64_t end) -> Status {
+      for (int64_t i = begin; i < end; ++i) TRY(One<T>(context, i, nullptr));
+      return {};
+    });
   }
 
   template <class T>

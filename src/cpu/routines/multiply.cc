@@ -95,27 +95,20 @@ Status MultiplyBlock(ThreadPool* pool, const TileKernel<T>& kernel, const Block<
   int64_t row_tasks = CeilDiv(s.m, task_rows), col_tasks = CeilDiv(s.n, task_cols);
   double cost = static_cast<double>(std::min(s.m, task_rows) * std::min(s.n, task_cols)) *
                 static_cast<double>(s.k) / 40;
-  Status result;
-  Mutex mutex;
-  ForPieces(pool, row_tasks * col_tasks, cost, [&](int64_t begin, int64_t end) {
-    auto own = Scratch<T>::New(a_source != nullptr ? task_rows * s.k : 0);
-    if (!own) {
-      MutexLock lock(mutex);
-      result = std::unexpected(own.error());
-      return;
-    }
+  return TryPieces(pool, row_tasks * col_tasks, cost, [&](int64_t begin, int64_t end) -> Status {
+    auto own = TRY(Scratch<T>::New(a_source != nullptr ? task_rows * s.k : 0));
     for (int64_t task = begin; task < end; ++task) {
       int64_t i0 = task % row_tasks * task_rows, i1 = std::min(s.m, i0 + task_rows);
       int64_t j0 = task / row_tasks * task_cols, j1 = std::min(s.n, j0 + task_cols);
       const T* panels = a + i0 * s.k;
       if (a_source != nullptr) {
-        PackPanels<T>(nullptr, *a_source, first + i0, i1 - i0, k0, s.k, kernel.rows, own->data());
-        panels = own->data();
+        PackPanels<T>(nullptr, *a_source, first + i0, i1 - i0, k0, s.k, kernel.rows, own.data());
+        panels = own.data();
       }
       MultiplyTask<T>(kernel, s, i0, i1, j0, j1, panels, b);
     }
+    return {};
   });
-  return result;
 }
 
 template <class T>

@@ -123,4 +123,21 @@ void ForPieces(ThreadPool* pool, int64_t n, double nanoseconds_each, const Fn& f
   pool->ParallelFor(n, grain < 1 ? 1 : static_cast<int64_t>(grain), fn);
 }
 
+// The same with a fn that may fail: the error of the piece that comes first.
+template <class Fn>
+Status TryPieces(ThreadPool* pool, int64_t n, double nanoseconds_each, const Fn& fn) {
+  Status result;
+  int64_t first = n;
+  Mutex mutex;
+  ForPieces(pool, n, nanoseconds_each, [&](int64_t begin, int64_t end) {
+    Status status = fn(begin, end);
+    if (status) return;
+    MutexLock lock(mutex);
+    if (begin >= first) return;
+    first = begin;
+    result = std::move(status);
+  });
+  return result;
+}
+
 }  // namespace weft::cpu

@@ -101,17 +101,10 @@ class Sort : public PreparedRoutine {
       return {};
     }
     double cost = static_cast<double>(shape_.n) * (shape_.comparator != nullptr ? 100 : 20);
-    Status result;
-    Mutex mutex;
-    ForPieces(&context.pool, shape_.rows(), cost, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        Status status = SortRow(context, row, nullptr);
-        if (status) continue;
-        MutexLock lock(mutex);
-        result = status;
-      }
+    return TryPieces(&context.pool, shape_.rows(), cost, [&](int64_t begin, int64_t end) -> Status {
+      for (int64_t row = begin; row < end; ++row) TRY(SortRow(context, row, nullptr));
+      return {};
     });
-    return result;
   }
 
   int64_t ScratchBytes(int64_t threads) const override {

@@ -18,7 +18,8 @@ struct TopEntry {
   }
 };
 
-constexpr int64_t kBlock = 64;  // elements looked at together: most have none that is good enough
+constexpr int64_t kTopKBlock =
+    64;  // elements looked at together: most have none that is good enough
 
 class TopK : public PreparedRoutine {
  public:
@@ -27,24 +28,17 @@ class TopK : public PreparedRoutine {
 
   Status Run(const RoutineContext& context) const override {
     if (n_ == 0 || k_ == 0) return {};
-    Status result;
-    Mutex mutex;
     double cost = 2 * static_cast<double>(n_) + 50 * static_cast<double>(k_);
-    ForPieces(&context.pool, rows_, cost, [&](int64_t begin, int64_t end) {
+    return TryPieces(&context.pool, rows_, cost, [&](int64_t begin, int64_t end) -> Status {
       bool few = k_ <= n_ / 8;
-      auto entries = Scratch<TopEntry>::New(few ? k_ : n_);
-      if (!entries) {
-        MutexLock lock(mutex);
-        result = std::unexpected(entries.error());
-        return;
-      }
+      auto entries = TRY(Scratch<TopEntry>::New(few ? k_ : n_));
       for (int64_t row = begin; row < end; ++row) {
         const std::byte* x = context.memory[0] + row * n_ * format_.width;
-        WithWidth([&]<class Storage>() { Select<Storage>(x, few, entries->data()); });
-        Store(x, entries->data(), row, context);
+        WithWidth([&]<class Storage>() { Select<Storage>(x, few, entries.data()); });
+        Store(x, entries.data(), row, context);
       }
+      return {};
     });
-    return result;
   }
 
   int64_t ScratchBytes(int64_t threads) const override {
@@ -97,8 +91,8 @@ class TopK : public PreparedRoutine {
     for (int64_t i = 0; i < filled; ++i) entries[i] = entry(i);
     if (few) {
       std::make_heap(entries, entries + k_);  // the worst first
-      for (int64_t begin = k_; begin < n_; begin += kBlock) {
-        int64_t end = std::min(begin + kBlock, n_);
+      for (int64_t begin = k_; begin < n_; begin += kTopKBlock) {
+        int64_t end = std::min(begin + kTopKBlock, n_);
         if (BestKey<Storage>(x, begin, end) >= entries[0].key) continue;
         for (int64_t i = begin; i < end; ++i) {
           TopEntry next = entry(i);

@@ -66,6 +66,9 @@ Result<Literal> PermuteWhole(EvalContext& context, const Instruction& instructio
     Shape shape = operand.shape();
     shape.ClearLayout();
     results.push_back(TRY(Literal::Allocate(shape)));
+    for (int64_t d = 0; d < shape.rank() && operand.HasDynamicSizes(); ++d) {
+      results.back().set_dynamic_size(d, operand.dynamic_size(d));
+    }
   }
   if (std::binary_search(permute.participants.begin(), permute.participants.end(),
                          context.device())) {

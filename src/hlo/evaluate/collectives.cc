@@ -128,6 +128,21 @@ Result<Literal> ReduceOperand(EvalContext& context, const GroupMeeting& meeting,
   return sum;
 }
 
+// The run-time sizes of operand k, which all devices have; none of a dimension that is cut.
+Status KeepSizes(const Instruction& instruction, const GroupMeeting& meeting, int64_t k,
+                 int64_t cut, Literal& result) {
+  const Literal& own = meeting.operand(meeting.me, k);
+  for (int64_t d = 0; d < own.shape().rank() && own.HasDynamicSizes(); ++d) {
+    if (own.dynamic_size(d) == own.shape().dim(d)) continue;
+    if (d == cut) {
+      return Unimplemented(Mnemonic(instruction.op()), ": dimension ", d,
+                           " is cut for the devices and has a run-time size");
+    }
+    result.set_dynamic_size(d, own.dynamic_size(d));
+  }
+  return {};
+}
+
 // The result shape of the op itself, without what a start adds.
 const Shape& ValueShape(const Instruction& instruction) {
   bool wrapped =
@@ -146,20 +161,24 @@ Result<Literal> RunAllGather(EvalContext& context, const Instruction& instructio
   std::vector<Literal> results;
   for (int64_t k = 0; k < n; ++k) {
     Literal out = TRY(Literal::Allocate(StripLayout(ResultOf(shape, k, n))));
-    int64_t at = 0;
+    int64_t at = 0, bound = 0;  // the parts that are there lie one behind the other
     for (int64_t p = 0; p < meeting.size(); ++p) {
       const Literal& part = meeting.operand(p, k);
       if (!DifferInDim(part.shape(), out.shape(), dim) ||
-          part.shape().dim(dim) > out.shape().dim(dim) - at) {
+          part.shape().dim(dim) > out.shape().dim(dim) - bound) {
         TRY(Mismatch(instruction, part.shape()));
       }
-      CopyPositions(part, 0, out, at, part.shape().dim(dim), dim);
-      at += part.shape().dim(dim);
+      CopyPositions(part, 0, out, at, part.dynamic_size(dim), dim);
+      at += part.dynamic_size(dim);
+      bound += part.shape().dim(dim);
     }
-    if (at != out.shape().dim(dim)) {
+    if (bound == out.shape().dim(dim)) {
+      TRY(KeepSizes(instruction, meeting, k, -1, out));
+      if (at < bound) out.set_dynamic_size(dim, at);
+    } else {
       return InvalidArgument(Mnemonic(instruction.op()), ": ", meeting.size(),
-                             " devices give size ", at, " of dimension ", dim, ", the result has ",
-                             out.shape().dim(dim));
+                             " devices give size ", bound, " of dimension ", dim,
+                             ", the result has ", out.shape().dim(dim));
     }
     results.push_back(std::move(out));
   }
@@ -194,6 +213,7 @@ Result<Literal> RunReduceScatter(EvalContext& context, const Instruction& instru
       TRY(Mismatch(instruction, sum.shape()));
     }
     CopyPositions(sum, meeting.me * size, out, 0, size, dim);
+    TRY(KeepSizes(instruction, meeting, k, dim, out));
     results.push_back(std::move(out));
   }
   return OneOrTuple(std::move(results), instruction.shape().IsTuple());
@@ -245,6 +265,7 @@ Result<Literal> RunAllToAll(EvalContext& context, const Instruction& instruction
       if (!Shape::SameDims(from.shape(), out.shape())) TRY(Mismatch(instruction, from.shape()));
       CopyPositions(from, meeting.me * part, out, p * part, part, dim);
     }
+    TRY(KeepSizes(instruction, meeting, k, dim, out));
     results.push_back(std::move(out));
   }
   return OneOrTuple(std::move(results), instruction.shape().IsTuple());

@@ -90,12 +90,34 @@ Result<std::optional<std::vector<int64_t>>> ParticipantsOf(const EvalContext& co
   return std::nullopt;
 }
 
+namespace {
+
+bool HasSameSizes(const Literal& a, const Literal& b) {
+  if (a.shape().IsTuple()) {
+    for (size_t k = 0; k < a.tuple().size(); ++k) {
+      if (!HasSameSizes(a.tuple()[k], b.tuple()[k])) return false;
+    }
+    return true;
+  }
+  if (!a.HasDynamicSizes() && !b.HasDynamicSizes()) return true;
+  for (int64_t d = 0; d < a.shape().rank(); ++d) {
+    if (a.dynamic_size(d) != b.dynamic_size(d)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 Status CheckSameShapes(const Instruction& instruction, std::span<const Literal> values) {
   for (const Literal& value : values) {
     if (!ShapesMatch(value.shape(), values[0].shape())) {
       return InvalidArgument(Mnemonic(instruction.op()), ": devices meet with ",
                              values[0].shape().ToStringWithoutLayout(), " and ",
                              value.shape().ToStringWithoutLayout());
+    }
+    if (!HasSameSizes(value, values[0])) {
+      return InvalidArgument(Mnemonic(instruction.op()),
+                             ": devices meet with arrays of different run-time sizes");
     }
   }
   return {};

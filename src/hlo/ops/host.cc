@@ -106,7 +106,11 @@ Result<Literal> EvaluateSend(EvalContext& context, const Instruction& send,
 // The u32 is the number of the pending receive; 0 when this device receives nothing.
 Result<Literal> EvaluateRecv(EvalContext& context, const Instruction& recv, std::span<Literal>) {
   const auto& attrs = recv.attrs<ChannelAttrs>();
-  if (attrs.is_host_transfer) return Unimplemented("recv: the host sends nothing");
+  if (attrs.is_host_transfer) {
+    auto error = Unimplemented("recv: the host sends nothing");
+    error.error().Hint("give the data to the program as an argument, or call the host back");
+    return error;
+  }
   if (context.group() == nullptr) return Unimplemented("recv: not evaluated alone");
   std::optional<int64_t> from = TRY(Partner(context, recv, /*send=*/false));
   uint32_t number = 0;
@@ -172,7 +176,9 @@ OpRow Define<Op::kInfeed>() {
   return {.doc = "The next value from the host: (data, token).",
           .infer = InferInfeed,
           .evaluate = [](EvalContext&, const Instruction&, std::span<Literal>) -> Result<Literal> {
-            return Unimplemented("infeed: the host feeds nothing");
+            auto error = Unimplemented("infeed: the host feeds nothing");
+            error.error().Hint("give the data to the program as an argument");
+            return error;
           }};
 }
 

@@ -1,5 +1,5 @@
-// Random collectives between several devices. Only where every device comes by: not in loops and
-// branches, whose conditions may differ from device to device.
+// Random collectives between several devices. Only where every device comes by: not in branches and
+// loops whose conditions may differ from device to device.
 #include <algorithm>
 
 #include "hlo/random/maker.h"
@@ -83,11 +83,112 @@ void Maker::ReductionOfDevices(Scope& scope, const Value& x) {
   Push(scope, b.Add(Op::kReduceScatter, std::span(&x.at, 1), attrs, &shape), reducer->second);
 }
 
+// Several arrays at once, the halves of asynchronous ones, one to each, and rows by run-time sizes.
+void Maker::CollectiveForms(Scope& scope, const Value& x) {
+  Builder b = scope.builder();
+  switch (dice_.Below(6)) {
+    case 0: {
+      auto other = Find(scope, [&](const Value& v) { return v.dtype() == x.dtype(); });
+      Value y = other ? *other : x;
+      AllReduceAttrs attrs;
+      int64_t group = ChooseGroups(attrs, true);
+      Value both{x.at, Union(x.known, y.known)};
+      auto reducer = AnyReducer(scope, both, group);
+      if (!reducer) return;
+      attrs.to_apply = reducer->first;
+      auto made = b.Add(Op::kAllReduce, {x.at, y.at}, attrs);
+      if (!made) return;
+      Push(scope, b.GetTupleElement(*made, 0), reducer->second);
+      Push(scope, b.GetTupleElement(*made, 1), reducer->second);
+      return;
+    }
+    case 1: {
+      AllReduceAttrs attrs;
+      auto reducer = AnyReducer(scope, x, ChooseGroups(attrs, true));
+      if (!reducer) return;
+      attrs.to_apply = reducer->first;
+      auto start = b.Add(Op::kAllReduceStart, {x.at}, attrs);
+      if (start) Push(scope, b.Add(Op::kAllReduceDone, {*start}), reducer->second);
+      return;
+    }
+    case 2: {
+      AllGatherAttrs attrs;
+      int64_t dim = dice_.Below(x.shape().rank());
+      attrs.dimensions = {dim};
+      Shape shape = x.shape();
+      shape.set_dim(dim, shape.dim(dim) * ChooseGroups(attrs, true));
+      Shape pair = Shape::Tuple({x.shape(), shape});
+      auto start = b.Add(Op::kAllGatherStart, std::span(&x.at, 1), attrs, &pair);
+      if (start) Push(scope, b.Add(Op::kAllGatherDone, {*start}), x.known);
+      return;
+    }
+    case 3: {
+      CollectivePermuteAttrs attrs;
+      CollectiveAttrs ids;
+      int64_t count = ChooseGroups(ids, false);
+      attrs.channel_id = ids.channel_id;
+      for (int64_t i = 0; i < count; ++i) {
+        if (dice_.Chance(70)) attrs.source_target_pairs.push_back({i, (i + 1) % count});
+      }
+      auto start = b.Add(Op::kCollectivePermuteStart, {x.at}, attrs);
+      if (start) Push(scope, b.Add(Op::kCollectivePermuteDone, {*start}), x.known);
+      return;
+    }
+    case 4: {
+      AllToAllAttrs attrs;
+      int64_t group = ChooseGroups(attrs, false);
+      std::vector<Instruction*> parts = {x.at};
+      Known known = x.known;
+      while (static_cast<int64_t>(parts.size()) < group) {
+        Value y = Like(scope, x.dtype(), x.shape().dims(), false);
+        known = Union(known, y.known);
+        parts.push_back(y.at);
+      }
+      auto made = b.Add(Op::kAllToAll, parts, attrs);
+      if (!made || !(*made)->shape().IsTuple()) return;
+      for (int64_t k = 0; k < group; ++k) Push(scope, b.GetTupleElement(*made, k), known);
+      return;
+    }
+    default: return PermuteSlices(scope, x);
+  }
+}
+
+// A part of one array into a part of another, in place.
+void Maker::PermuteSlices(Scope& scope, const Value& x) {
+  Builder b = scope.builder();
+  CollectivePermuteAttrs attrs;
+  CollectiveAttrs ids;
+  int64_t count = ChooseGroups(ids, false);
+  attrs.channel_id = ids.channel_id;
+  for (int64_t i = 0; i < count; ++i) {
+    if (dice_.Chance(80)) attrs.source_target_pairs.push_back({i, (i + 1) % count});
+  }
+  Value output = Like(scope, x.dtype(), x.shape().dims(), false);
+  std::vector<Instruction*> from, to;
+  Ints sizes;
+  for (int64_t n : x.shape().dims()) {
+    sizes.push_back(dice_.Between(0, n));
+    // Slices that leave the arrays are errors.
+    for (auto* starts : {&from, &to}) {
+      Instruction* zero = b.ScalarConstant(DType::kS32, 0);
+      Instruction* last = b.ScalarConstant(DType::kS32, static_cast<double>(n - sizes.back()));
+      Instruction* any = Like(scope, DType::kS32, Dims(), true).at;
+      starts->push_back(*b.Add(Op::kClamp, {zero, any, last}));
+    }
+  }
+  attrs.slice_sizes = {sizes};
+  auto reads = b.Tuple(from), writes = b.Tuple(to);
+  if (!reads || !writes) return;
+  Push(scope, b.Add(Op::kCollectivePermute, {x.at, output.at, *reads, *writes}, attrs),
+       Union(x.known, output.known));
+}
+
 void Maker::DeviceCollectiveAny(Scope& scope) {
-  if (scope.depth > 0) return;
+  if (!scope.uniform) return;
   Value x = AnyOf(scope, 1, 1000, false);
   Builder b = scope.builder();
   int64_t dim = dice_.Below(x.shape().rank());
+  if (dice_.Chance(35)) return CollectiveForms(scope, x);
   switch (dice_.Below(7)) {
     case 0:
     case 1: return ReductionOfDevices(scope, x);

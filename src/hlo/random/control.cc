@@ -6,11 +6,22 @@
 #include "hlo/random/maker.h"
 
 namespace weft::hlo::random {
+namespace {
+
+// The leaves in one tuple, or the first beside a tuple of the others.
+Result<Instruction*> StateTuple(Builder b, std::span<Instruction* const> leaves, bool nested) {
+  if (!nested) return b.Tuple(leaves);
+  Instruction* both[] = {leaves[0], TRY(b.Tuple(leaves.subspan(1)))};
+  return b.Tuple(both);
+}
+
+}  // namespace
 
 Scope Maker::NewScope(const Scope& outer, std::string_view name) {
   Scope scope;
   scope.computation = module_.AddComputation(module_.UniqueName(name), outer.computation);
   scope.depth = outer.depth + 1;
+  scope.uniform = outer.uniform;
   return scope;
 }
 
@@ -89,51 +100,65 @@ void Maker::WhileAny(Scope& scope) {
     }
     if (dice_.Chance(30)) init.push_back(init.back());
   }
+  bool dynamic_end = false;
   bool dynamic = dice_.Chance(30) && count_type != DType::kF32;
   if (dynamic) init.push_back(Like(scope, count_type, Dims(), true));
-  double limit = static_cast<double>(dice_.Between(0, 7));
+  bool nested = dice_.Chance(15);  // all but the counter in a tuple of their own
   std::vector<Instruction*> leaves;
   for (const Value& v : init) leaves.push_back(v.at);
-  auto tuple = scope.builder().Tuple(leaves);
+  auto tuple = StateTuple(scope.builder(), leaves, nested);
   if (!tuple) return;
-  auto facts = [&](const Value& v) {
-    Known known = Unknown(v.dtype());
-    if (edges_ || !(IsFloat(v.dtype()) || IsComplex(v.dtype()))) return known;
-    known.magnitude = std::min(state_bound_, LargestExact(v.dtype()));
-    known.whole = true;
-    return known;
+  auto leaf = [&](Builder b, Instruction* from, size_t k) {
+    auto n = static_cast<int64_t>(k);
+    if (!nested || k == 0) return *b.GetTupleElement(from, n);
+    return *b.GetTupleElement(*b.GetTupleElement(from, 1), n - 1);
   };
   Scope condition = NewScope(scope, "condition");
   Builder c = condition.builder();
   Instruction* p = *c.Parameter(0, (*tuple)->shape());
-  Instruction* end = c.ScalarConstant(count_type, limit);
+  Instruction* end = c.ScalarConstant(count_type, static_cast<double>(dice_.Between(0, 7)));
   if (dynamic) {  // at most eight rounds
-    Instruction* wanted = *c.GetTupleElement(p, static_cast<int64_t>(init.size()) - 1);
+    Instruction* wanted = leaf(c, p, init.size() - 1);
     end = *c.Add(Op::kMinimum, {wanted, c.ScalarConstant(count_type, 8)});
   }
-  condition.computation->set_root(*c.Compare(*c.GetTupleElement(p, 0), end, Direction::kLt));
+  Instruction* count = leaf(c, p, 0);
+  Direction to = dice_.Chance(80) ? Direction::kLt : Direction::kLe;
+  Instruction* more =
+      dice_.Chance(80)
+          ? *c.Compare(count, end, to)
+          : *c.Compare(end, count, to == Direction::kLt ? Direction::kGt : Direction::kGe);
+  // Perhaps it ends when a flag says so.
+  for (size_t k = 1; k < init.size(); ++k) {
+    if (init[k].dtype() != DType::kPred || !init[k].shape().IsScalar()) continue;
+    more = *c.Add(Op::kAnd, {more, leaf(c, p, k)});
+    dynamic_end = true;
+    break;
+  }
+  condition.computation->set_root(more);
   Scope body = NewScope(scope, "body");
+  body.uniform &= !dynamic && !dynamic_end;
   Builder b = body.builder();
   Instruction* q = *b.Parameter(0, (*tuple)->shape());
   std::vector<Value> state;
   for (size_t k = 0; k < init.size(); ++k) {
-    state.push_back({*b.GetTupleElement(q, static_cast<int64_t>(k)), facts(init[k])});
+    state.push_back({leaf(b, q, k), StateFacts(init[k])});
     body.values.push_back(state.back());
   }
   AddOps(body, static_cast<int>(dice_.Between(1, 5)));
+  double step = dice_.Chance(80) ? 1 : 2;
   std::vector<Instruction*> next = {
-      *b.Add(Op::kAdd, {state[0].at, b.ScalarConstant(count_type, 1)})};
+      *b.Add(Op::kAdd, {state[0].at, b.ScalarConstant(count_type, step)})};
   for (size_t k = 1; k < init.size(); ++k) {
     bool fixed = dynamic && k + 1 == init.size();
     next.push_back(fixed ? state[k].at : NextState(body, state, k, state[0]).at);
   }
-  body.computation->set_root(*b.Tuple(next));
+  body.computation->set_root(*StateTuple(b, next, nested));
   auto loop =
       scope.builder().Add(Op::kWhile, {*tuple},
                           WhileAttrs{.condition = condition.computation, .body = body.computation});
   if (!loop) return;
   for (size_t k = 0; k < init.size(); ++k) {
-    Push(scope, scope.builder().GetTupleElement(*loop, static_cast<int64_t>(k)), facts(init[k]));
+    Push(scope, leaf(scope.builder(), *loop, k), StateFacts(init[k]));
   }
 }
 
@@ -155,6 +180,7 @@ void Maker::ConditionalAny(Scope& scope) {
     bool alone = given.size() == 1 && dice_.Chance(50);
     operands.push_back(alone ? leaves[0] : *tuple);
     Scope branch = NewScope(scope, "branch");
+    branch.uniform = false;
     Builder b = branch.builder();
     Instruction* p = *b.Parameter(0, operands.back()->shape());
     for (size_t i = 0; i < given.size(); ++i) {

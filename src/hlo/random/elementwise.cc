@@ -34,6 +34,7 @@ bool Maker::FloatFunction(Scope& scope, const Value& x) {
   if (f.op == Op::kAtan2) {
     Value y = Like(scope, x.dtype(), x.shape().dims(), true);
     if (!x.known.exact() || !y.known.exact()) return false;
+    if (!HasSignedZeros(x) || !HasSignedZeros(y)) return false;
     return Push(scope, b.Add(f.op, {x.at, y.at}), Inexact(f.ulps, x.dtype(), f.magnitude));
   }
   if (edges_) {
@@ -120,7 +121,7 @@ void Maker::Unary(Scope& scope) {
     case Op::kAsin:
     case Op::kAcosh:
     case Op::kAtanh: {
-      if (!x.known.exact()) return;
+      if (!x.known.exact() || !HasSignedZeros(x)) return;
       same = Inexact(4, t, kInfiniteMagnitude);  // NaN, too: not to be computed with
       break;
     }
@@ -189,12 +190,12 @@ void Maker::Binary(Scope& scope) {
       return;
     }
     case Op::kPower: {
-      if (!exact) return;
+      if (!exact || !HasSignedZeros(x)) return;
       Push(scope, b.Add(op, {x.at, y.at}), Inexact(8, x.dtype(), kInfiniteMagnitude));
       return;
     }
     case Op::kDivide: {
-      if (!exact) return;
+      if (!exact || !HasSignedZeros(y)) return;
       Push(scope, b.Add(op, {x.at, y.at}), Unknown(x.dtype()));  // by zero, too
       return;
     }
@@ -216,7 +217,8 @@ void Maker::CompareAndSelect(Scope& scope) {
   if (IsFloat(x.dtype()) && dice_.Chance(15)) attrs.type = ComparisonType::kTotalOrder;
   // The sign of a NaN that an op made is not defined.
   if (attrs.total_order() &&
-      !(std::isfinite(x.known.magnitude) && std::isfinite(y.known.magnitude))) {
+      !(std::isfinite(x.known.magnitude) && std::isfinite(y.known.magnitude) && HasSignedZeros(x) &&
+        HasSignedZeros(y))) {
     attrs.type = ComparisonType::kUnset;
   }
   auto compared = b.Add(Op::kCompare, {x.at, y.at}, attrs);
@@ -247,16 +249,14 @@ void Maker::ConvertAny(Scope& scope) {
   if (IsInteger(to) || to == DType::kPred) known = Unknown(to);
   if (to == DType::kF8E8M0FNU || x.dtype() == DType::kF8E8M0FNU) known = Unknown(to);
   if (IsFloat(to) && known.magnitude > LargestExact(to)) known.whole = false;
-  if (IsFloat(to) && !known.whole && BitWidth(to) < BitWidth(x.dtype()) &&
-      std::isfinite(known.magnitude)) {
-    known.magnitude *= 2;
-  }
+  if (IsFloat(to) && !known.whole && std::isfinite(known.magnitude)) known.magnitude *= 2;
   Push(scope, scope.builder().Convert(x.at, to), known);
 }
 
 void Maker::BitcastConvert(Scope& scope) {
   Value x = Exact(scope);
   if (!std::isfinite(x.known.magnitude) && (IsFloat(x.dtype()) || IsComplex(x.dtype()))) return;
+  if (!HasSignedZeros(x)) return;
   DType to = AnyType();
   if (BitWidth(to) != BitWidth(x.dtype()) || BitWidth(to) < 8 || IsComplex(to) ||
       IsComplex(x.dtype())) {

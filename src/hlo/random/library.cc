@@ -32,7 +32,7 @@ void Maker::ComplexFunctionAny(Scope& scope) {
   });
   DType t = dice_.Chance(60) ? DType::kC64 : DType::kC128;
   Value x = found ? *found : Fresh(scope, t, AnyDims(300));
-  if (edges_ || !x.known.exact() || x.known.magnitude > f.largest) return;
+  if (edges_ || !x.known.exact() || x.known.magnitude > f.largest || !HasSignedZeros(x)) return;
   // Both parts are as exact as the larger one.
   DType result = f.op != Op::kAbs           ? x.dtype()
                  : x.dtype() == DType::kC64 ? DType::kF32
@@ -139,6 +139,7 @@ void Maker::TopKAny(Scope& scope) {
   Value x = AnyOf(scope, 1, 600, true);
   if (IsComplex(x.dtype()) || x.dtype() == DType::kF8E8M0FNU || x.dtype() == DType::kPred) return;
   if (IsFloat(x.dtype()) && !std::isfinite(x.known.magnitude)) return;
+  if (!HasSignedZeros(x)) return;
   int64_t n = x.shape().dim(x.shape().rank() - 1);
   TopKAttrs attrs{.k = dice_.Between(0, n), .largest = dice_.Chance(70)};
   auto made = scope.builder().Add(Op::kTopK, {x.at}, attrs);
@@ -230,9 +231,10 @@ void Maker::BatchNormAny(Scope& scope) {
 // By two keys, each in its own direction, with what goes along.
 void Maker::SortMany(Scope& scope) {
   Value x = AnyOf(scope, 1, 400, true);
-  auto sortable = [](const Value& v) {
+  auto sortable = [&](const Value& v) {
     return !IsComplex(v.dtype()) && v.dtype() != DType::kF8E8M0FNU && v.dtype() != DType::kPred &&
-           (!IsFloat(v.dtype()) || std::isfinite(v.known.magnitude)) && v.known.exact();
+           (!IsFloat(v.dtype()) || std::isfinite(v.known.magnitude)) && v.known.exact() &&
+           HasSignedZeros(v);
   };
   if (!sortable(x)) return;
   auto same = [&](const Value& v) { return v.shape().dims() == x.shape().dims(); };

@@ -133,6 +133,8 @@ Known Maker::KnownOf(const ArgumentRange& range, DType dtype) const {
   known.magnitude = range.kind == ArgumentRange::Kind::kUnit
                         ? 1
                         : std::max(std::abs(range.low), std::abs(range.high));
+  // What is drawn below zero wraps around.
+  if (IsUnsigned(dtype) && range.low < 0) known.magnitude = std::ldexp(1.0, BitWidth(dtype)) - 1;
   known.whole |= range.kind == ArgumentRange::Kind::kWhole;
   return known;
 }
@@ -236,6 +238,41 @@ bool Maker::IsUsable(const Value& v) const {
   if (!IsFloat(v.dtype()) && !IsComplex(v.dtype())) return true;
   return IsComputable(v.dtype()) &&
          (edges_ ? v.known.exact() : v.known.magnitude <= kUsableMagnitude);
+}
+
+bool Maker::HasSignedZeros(const Instruction* at) {
+  if (at->shape().IsArray() && !IsFloat(at->shape().dtype()) && !IsComplex(at->shape().dtype())) {
+    return true;
+  }
+  if (auto found = signed_zeros_.find(at); found != signed_zeros_.end()) return found->second;
+  bool defined = true;
+  switch (at->op()) {
+    case Op::kParameter:
+    case Op::kConstant: break;
+    case Op::kAllReduce:
+    case Op::kCall:
+    case Op::kClamp:
+    case Op::kConditional:
+    case Op::kConvolution:
+    case Op::kDot:
+    case Op::kFusion:
+    case Op::kMap:
+    case Op::kMaximum:
+    case Op::kMinimum:
+    case Op::kRaggedDot:
+    case Op::kReduce:
+    case Op::kReduceScatter:
+    case Op::kReduceWindow:
+    case Op::kScaledDot:
+    case Op::kScan:
+    case Op::kScatter:
+    case Op::kSelectAndScatter:
+    case Op::kWhile: defined = false; break;
+    default:
+      for (const Instruction* operand : at->operands()) defined &= HasSignedZeros(operand);
+  }
+  signed_zeros_[at] = defined;
+  return defined;
 }
 
 Value Maker::Bound(Scope& scope, Value v, double magnitude) {
@@ -395,6 +432,15 @@ void Maker::AddOp(Scope& scope) {
       {1, &Maker::GatherBatched},
       {1, &Maker::ScatterBatched},
       {2, &Maker::SizedAny},
+      {5, &Maker::ScanLoop},
+      {2, &Maker::SortByFunction},
+      {2, &Maker::ReduceWindowMany},
+      {6, &Maker::AlgebraAny},
+      {1, &Maker::TriangularSystem},
+      {1, &Maker::BatchNormGradAny},
+      {1, &Maker::BitcastWidth},
+      {1, &Maker::MapMany},
+      {1, &Maker::TokensAny},
   };
   int total = 0;
   for (const Row& row : kRows) total += row.weight;
@@ -416,9 +462,16 @@ Status Maker::MakeEntry(RandomModule& made) {
   AddOps(scope, static_cast<int>(dice_.Between(2, 12)));
   if (scope.values.empty()) Any(scope);
   std::vector<Value> results;
-  for (int64_t n = dice_.Between(1, 5); n > 0; --n) {
+  for (int64_t n = dice_.Between(1, 3); n > 0; --n) {
     auto v = Find(scope, [](const Value&) { return true; });
     if (v) results.push_back(*v);
+  }
+  // What nobody reads would not be computed.
+  for (const Value& v : scope.values) {
+    bool made = !v.at->IsParameter() && v.at->op() != Op::kConstant;
+    if (made && v.at->users().empty() && results.size() < 9 && dice_.Chance(60)) {
+      results.push_back(v);
+    }
   }
   if (results.empty()) results.push_back(scope.values.back());
   std::vector<Instruction*> leaves;

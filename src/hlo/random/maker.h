@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -49,6 +50,7 @@ struct Value {
 struct Scope {
   Computation* computation = nullptr;
   int depth = 0;
+  bool uniform = true;  // every device comes by as often as the others
   std::vector<Value> values;
   Builder builder() const { return Builder(*computation); }
 };
@@ -92,6 +94,10 @@ class Maker {
   Value Scalar(Scope& scope, DType dtype, double value);
   Value Index(Scope& scope, std::span<const int64_t> dims);
   bool IsUsable(const Value& v) const;  // in arithmetic
+  // Whether the signs of its zeros are defined: sums, and the larger or lesser of two zeros, may
+  // have either.
+  bool HasSignedZeros(const Value& v) { return HasSignedZeros(v.at); }
+  bool HasSignedZeros(const Instruction* at);
   // Brings whole values back below a bound.
   Value Bound(Scope& scope, Value v, double magnitude);
 
@@ -145,7 +151,6 @@ class Maker {
   void ScatterAny(Scope& scope);
   void SortAny(Scope& scope);
   void DotAny(Scope& scope);
-  void ConvolutionAny(Scope& scope);
   void Softmax(Scope& scope);
   // library.cc
   void ComplexFunctionAny(Scope& scope);
@@ -165,11 +170,24 @@ class Maker {
   void LayoutAny(Scope& scope);
   void GatherBatched(Scope& scope);
   void ScatterBatched(Scope& scope);
+  // sized.cc
+  void SizedStep(Scope& scope, Value& x, int64_t& dim);
   void SizedAny(Scope& scope);
+  // forms.cc
+  Instruction* KeyOf(Builder& b, Instruction* x, int64_t form) const;
+  void SortByFunction(Scope& scope);
+  void ReduceWindowMany(Scope& scope);
+  void AlgebraAny(Scope& scope);
+  void TriangularSystem(Scope& scope);
+  void BatchNormGradAny(Scope& scope);
+  void BitcastWidth(Scope& scope);
+  void MapMany(Scope& scope);
+  void TokensAny(Scope& scope);
   // products.cc
   void TypedDotAny(Scope& scope);
   void RaggedDotAny(Scope& scope);
   void ScaledDotAny(Scope& scope);
+  void ConvolutionAny(Scope& scope);
   // collectives.cc
   void ChooseDevices(uint64_t seed);
   int64_t Devices() const;
@@ -178,6 +196,8 @@ class Maker {
   std::optional<std::pair<Computation*, Known>> AnyReducer(Scope& scope, const Value& x,
                                                            int64_t count);
   void ReductionOfDevices(Scope& scope, const Value& x);
+  void CollectiveForms(Scope& scope, const Value& x);
+  void PermuteSlices(Scope& scope, const Value& x);
   void DeviceCollectiveAny(Scope& scope);
   // control.cc
   void WhileAny(Scope& scope);
@@ -189,6 +209,17 @@ class Maker {
   std::vector<Value> Several(Scope& scope, int64_t count);
   Value NextState(Scope& body, const std::vector<Value>& state, size_t k, const Value& counter);
   bool MayBeState(const Value& v) const;
+  Known StateFacts(const Value& v) const;
+  // loops.cc
+  struct Round {
+    Computation* computation;
+    std::vector<Value> rows;  // of the outputs
+  };
+  Round MakeRound(Scope& scope, const std::vector<Value>& carries,
+                  const std::vector<Value>& inputs);
+  Result<Computation*> MakeScanBody(Scope& scope, const Shape& state, const Round& round,
+                                    size_t carries, size_t inputs, int64_t length);
+  void ScanLoop(Scope& scope);
 
   Dice dice_;
   Module& module_;
@@ -196,6 +227,7 @@ class Maker {
   double state_bound_ = 8;
   bool rng_used_ = false;
   int64_t parameters_ = 0, channels_ = 0;
+  std::unordered_map<const Instruction*, bool> signed_zeros_;
   std::vector<ArgumentRange> ranges_;  // of the entry's parameters, by leaf
 };
 

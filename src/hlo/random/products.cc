@@ -1,4 +1,5 @@
-// Random products: results of a wider type than the operands, rows in groups, scaled blocks.
+// Random products: results of a wider type than the operands, rows in groups, scaled blocks;
+// convolutions.
 #include <algorithm>
 
 #include "hlo/random/maker.h"
@@ -97,6 +98,62 @@ void Maker::ScaledDotAny(Scope& scope) {
   Shape shape(DType::kF32, {m, n});
   Instruction* operands[] = {x.at, y.at, scale.at, none.at};
   Push(scope, scope.builder().Add(Op::kScaledDot, operands, attrs, &shape), sum);
+}
+
+// Dimensions in any order, groups of features or of the batch, windows with every attribute.
+void Maker::ConvolutionAny(Scope& scope) {
+  if (edges_) return;
+  constexpr DType kTypes[] = {DType::kF32, DType::kF32, DType::kF64, DType::kBF16,
+                              DType::kS32, DType::kF16, DType::kC64, DType::kS8};
+  DType t = dice_.Of(kTypes);
+  constexpr int64_t kSpatial[] = {0, 1, 1, 2, 2, 3};
+  int64_t spatial = dice_.Of(kSpatial), rank = spatial + 2;
+  int64_t groups = dice_.Chance(25) ? 2 : 1;
+  int64_t batch_groups = groups == 1 && dice_.Chance(20) ? 2 : 1;
+  int64_t batch = batch_groups * dice_.Between(1, 3), in = groups * dice_.Between(1, 3);
+  int64_t out = groups * batch_groups * dice_.Between(1, 4);
+  ConvolutionAttrs attrs;
+  attrs.feature_group_count = groups;
+  attrs.batch_group_count = batch_groups;
+  ConvDims& labels = attrs.dim_labels;
+  labels.input_rank = labels.kernel_rank = labels.output_rank = rank;
+  // Where the dimensions lie: batch and feature (of the kernel: of the input, of the result) first.
+  Dimensions at[3];
+  for (Dimensions& order : at) {
+    bool plain = dice_.Chance(40);
+    for (int64_t d = 0; d < rank; ++d) {
+      order.insert(plain ? order.end() : order.begin() + dice_.Below(d + 1), d);
+    }
+  }
+  labels.input_batch = at[0][0], labels.input_feature = at[0][1];
+  labels.kernel_input = at[1][0], labels.kernel_output = at[1][1];
+  labels.output_batch = at[2][0], labels.output_feature = at[2][1];
+  Dimensions input(static_cast<size_t>(rank)), kernel(static_cast<size_t>(rank));
+  auto set = [](Dimensions& dims, int64_t d, int64_t size) { dims[static_cast<size_t>(d)] = size; };
+  set(input, at[0][0], batch), set(input, at[0][1], in);
+  set(kernel, at[1][0], in / groups), set(kernel, at[1][1], out);
+  double count = static_cast<double>(in / groups);
+  for (size_t d = 2; d < static_cast<size_t>(rank); ++d) {
+    WindowDim w;
+    w.size = dice_.Between(1, 3);
+    w.stride = dice_.Between(1, 2);
+    w.pad_low = dice_.Between(-1, 2);
+    w.pad_high = dice_.Between(-1, 2);
+    w.base_dilation = dice_.Chance(20) ? 2 : 1;
+    w.window_dilation = dice_.Chance(20) ? 2 : 1;
+    w.reversal = dice_.Chance(15);
+    attrs.window.dims.push_back(w);
+    set(input, at[0][d], dice_.Between(1, spatial == 3 ? 4 : 9));
+    set(kernel, at[1][d], w.size);
+    count *= static_cast<double>(w.size);
+    labels.input_spatial.push_back(at[0][d]);
+    labels.kernel_spatial.push_back(at[1][d]);
+    labels.output_spatial.push_back(at[2][d]);
+  }
+  Value x = Like(scope, t, Dims(input), false), y = Like(scope, t, Dims(kernel), false);
+  if (!IsUsable(x) || !IsUsable(y)) return;
+  Push(scope, scope.builder().Add(Op::kConvolution, {x.at, y.at}, attrs),
+       Folded(Product(x, y), t, count));
 }
 
 }  // namespace weft::hlo::random

@@ -297,6 +297,7 @@ void Maker::SortAny(Scope& scope) {
   Value x = AnyOf(scope, 1, 600, true);
   if (IsComplex(x.dtype()) || x.dtype() == DType::kF8E8M0FNU || x.dtype() == DType::kPred) return;
   if (IsFloat(x.dtype()) && !std::isfinite(x.known.magnitude)) return;
+  if (!HasSignedZeros(x)) return;
   SortAttrs attrs{.dimensions = {dice_.Below(x.shape().rank())}, .is_stable = true};
   std::vector<Value> arrays = {x};
   if (dice_.Chance(50)) {
@@ -363,49 +364,6 @@ void Maker::DotAny(Scope& scope) {
     sum.error = std::max(sum.error, count * Epsilon(x.dtype()) * sum.magnitude);
   }
   Push(scope, scope.builder().Add(Op::kDot, {x.at, y.at}, attrs), sum);
-}
-
-void Maker::ConvolutionAny(Scope& scope) {
-  if (edges_) return;
-  constexpr DType kTypes[] = {DType::kF32,  DType::kF32, DType::kF64,
-                              DType::kBF16, DType::kS32, DType::kF16};
-  DType t = dice_.Of(kTypes);
-  int64_t spatial = dice_.Between(1, 2), groups = dice_.Chance(25) ? 2 : 1;
-  int64_t batch = dice_.Between(1, 3), in = groups * dice_.Between(1, 3),
-          out = groups * dice_.Between(1, 4);
-  ConvolutionAttrs attrs;
-  attrs.feature_group_count = groups;
-  Dimensions input = {batch}, kernel;
-  ConvDims& labels = attrs.dim_labels;
-  labels.input_rank = labels.kernel_rank = labels.output_rank = spatial + 2;
-  double count = static_cast<double>(in / groups);
-  for (int64_t d = 0; d < spatial; ++d) {
-    WindowDim w;
-    w.size = dice_.Between(1, 3);
-    w.stride = dice_.Between(1, 2);
-    w.pad_low = dice_.Between(0, 1);
-    w.pad_high = dice_.Between(0, 2);
-    w.base_dilation = dice_.Chance(20) ? 2 : 1;
-    w.window_dilation = dice_.Chance(20) ? 2 : 1;
-    w.reversal = dice_.Chance(15);
-    attrs.window.dims.push_back(w);
-    input.push_back(dice_.Between(1, 9));
-    kernel.push_back(w.size);
-    count *= static_cast<double>(w.size);
-    labels.input_spatial.push_back(d + 1);
-    labels.output_spatial.push_back(d + 1);
-    labels.kernel_spatial.push_back(d);
-  }
-  input.push_back(in);
-  kernel.push_back(in / groups);
-  kernel.push_back(out);
-  labels.input_feature = labels.output_feature = spatial + 1;
-  labels.kernel_input = spatial;
-  labels.kernel_output = spatial + 1;
-  Value x = Like(scope, t, Dims(input), false), y = Like(scope, t, Dims(kernel), false);
-  if (!IsUsable(x) || !IsUsable(y)) return;
-  Push(scope, scope.builder().Add(Op::kConvolution, {x.at, y.at}, attrs),
-       Folded(Product(x, y), t, count));
 }
 
 // exp(x - max) / sum: one operand, several reductions, broadcast back.

@@ -1,5 +1,5 @@
 // Random ops around others: fusions, asynchronous halves, collectives of one device, layouts,
-// batched indices, run-time sizes.
+// batched indices.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -185,67 +185,6 @@ void Maker::ScatterBatched(Scope& scope) {
   attrs.to_apply = BinaryComputation(scope, c->op, x.dtype());
   Push(scope, scope.builder().Add(Op::kScatter, {x.at, at.at, source.at}, attrs),
        Combined(*c, Union(x.known, source.known), x.dtype(), static_cast<double>(count)));
-}
-
-// An array with a size of its own in one dimension, moved about and folded along it.
-void Maker::SizedAny(Scope& scope) {
-  Value x = AnyOf(scope, 1, 600, false);
-  int64_t rank = x.shape().rank(), dim = dice_.Below(rank), bound = x.shape().dim(dim);
-  Builder b = scope.builder();
-  Value wanted = Like(scope, DType::kS32, Dims(), true);
-  auto size = b.Add(Op::kClamp, {b.ScalarConstant(DType::kS32, 0), wanted.at,
-                                 b.ScalarConstant(DType::kS32, static_cast<double>(bound))});
-  if (!size) return;
-  auto sized = b.Add(Op::kSetDimensionSize, {x.at, *size}, DimensionsAttrs{.dimensions = {dim}});
-  if (!sized) return;
-  Known known = x.known;
-  switch (dice_.Below(6)) {
-    case 0: {
-      auto reversed = b.Add(Op::kReverse, {*sized}, DimensionsAttrs{.dimensions = {dim}});
-      if (reversed) sized = reversed;
-      break;
-    }
-    case 1: {
-      SliceAttrs slice;
-      for (int64_t d = 0; d < rank; ++d) {
-        int64_t n = x.shape().dim(d);
-        slice.slice.push_back({d == dim ? dice_.Between(0, n) : 0, n, d == dim ? 2 : 1});
-      }
-      // A dimension of one element has that size.
-      const SliceDim& cut_dim = slice.slice[static_cast<size_t>(dim)];
-      if (cut_dim.limit - cut_dim.start <= 2) break;
-      auto cut = b.Add(Op::kSlice, {*sized}, slice);
-      if (cut) sized = cut;
-      break;
-    }
-    case 2: {
-      auto joined =
-          b.Add(Op::kConcatenate, {*sized, x.at, *sized}, DimensionsAttrs{.dimensions = {dim}});
-      if (joined) sized = joined;
-      break;
-    }
-    case 3: {
-      PadAttrs pad;
-      pad.padding.resize(static_cast<size_t>(rank));
-      pad.padding[static_cast<size_t>(dim)] = {dice_.Between(0, 2), dice_.Between(0, 2),
-                                               dice_.Between(0, 2)};
-      Value fill = Like(scope, x.dtype(), Dims(), false);
-      auto padded = b.Add(Op::kPad, {*sized, fill.at}, pad);
-      if (padded) sized = padded, known = Union(known, fill.known);
-      break;
-    }
-    default: break;
-  }
-  Push(scope, b.Add(Op::kGetDimensionSize, {*sized}, DimensionsAttrs{.dimensions = {dim}}),
-       Unknown(DType::kS32));
-  auto count = static_cast<double>((*sized)->shape().dim(dim));
-  Value folded{*sized, known};
-  auto c = AnyCombiner(folded, count);
-  if (!c) return;
-  Value init = Scalar(scope, x.dtype(), c->init);
-  ReduceAttrs attrs{.dimensions = {dim}};
-  attrs.to_apply = BinaryComputation(scope, c->op, x.dtype());
-  Push(scope, b.Add(Op::kReduce, {*sized, init.at}, attrs), Combined(*c, known, x.dtype(), count));
 }
 
 }  // namespace weft::hlo::random
