@@ -182,9 +182,8 @@ ValueId KernelBuilder::EmitNoWrap(Op op, ValueId a, ValueId b) {
 
 ValueId KernelBuilder::Cast(ValueId a, DType to) {
   if (type(a).dtype == to) return a;
-  if (auto number = IntConstant(a);
-      reuse_ && number && type(a).dtype == DType::kS64 && to == DType::kS32 &&
-      *number == static_cast<int32_t>(*number)) {
+  if (std::optional<int64_t> number = IntConstant(a);
+      reuse_ && number && IsInteger(to) && FitsInteger(*number, to)) {
     return Int(*number, {to, type(a).lanes});
   }
   Instr instr;

@@ -310,6 +310,7 @@ Result<Element> ElementEmitter::EmitUncached(const Instruction& instruction, con
   }
   if (in_turn_ && IsAskedInTurn(instruction)) return EmitInTurn(instruction, index);
   if (op == HloOp::kSelect && lanes_ > 1) {
+    if (auto chosen = TRY(EmitOneSide(instruction, index))) return *chosen;
     if (auto chosen = TRY(EmitLeastOf(instruction, index))) return *chosen;
   }
   if (hlo::IsElementwise(op)) {
