@@ -22,6 +22,7 @@ constexpr int64_t kShortLoop = 1 << 16;
 constexpr int64_t kAskEvery = 1024;
 constexpr int64_t kRoundsAtOnce = 4;
 constexpr int64_t kBytesOfRegister = 16, kManyRegisters = 64;
+constexpr int64_t kManyPointers = 24;
 constexpr size_t kTinyCode = 50, kLittleCode = 160;  // instructions of a round
 constexpr int64_t kManyRounds = 64;
 // Fills of as many elements are written out.
@@ -75,14 +76,21 @@ class FunctionRenderer {
     if (!region_) return "i32 @weft_run(ptr %ctx, ptr %buffers)";
     std::string text = StrCat("internal i32 @region_", plan_.region_numbers.at(region_->loop),
                               "(ptr nocapture readonly %ctx");
+    bool shares = SharesArena(*region_);
+    if (shares) {
+      StrAppend(text, ", ptr noalias nocapture align 64 dereferenceable(", plan_.arena_bytes,
+                ") %arena");
+    }
     for (size_t i = 0; i < region_->pointers.size(); ++i) {
       BufferId id = region_->pointers[i];
+      if (shares && InArena(id)) continue;
       StrAppend(text, ", ptr noalias nocapture ", region_->written[i] ? "writable" : "readonly",
                 " align ", AlignOf(id));
       int64_t bytes = plan_.places[id].bytes;
       if (bytes > 0) StrAppend(text, " dereferenceable(", bytes, ")");
       StrAppend(text, " %b", id);
     }
+    if (LooksUp(*region_)) return text + ", ptr noalias nocapture readonly %buffers)";
     for (const Local& local : region_->locals) {
       if (local.copy_in || local.copy_out)
         StrAppend(text, ", ptr noalias nocapture %o", local.buffer);
@@ -99,19 +107,50 @@ class FunctionRenderer {
     return std::min<int64_t>(buffer.align, ours ? 64 : 16);
   }
 
+  // A region that uses more temporaries than there are registers has the address of the arena, of
+  // which theirs are made where they are needed: as parameters they would be kept on the stack.
+  bool InArena(BufferId id) const {
+    return program_.buffers[id].kind == program::BufferKind::kTemp && plan_.places[id].slot == 0;
+  }
+  bool SharesArena(const Region& region) const {
+    return std::count_if(region.pointers.begin(), region.pointers.end(),
+                         [&](BufferId id) { return InArena(id); }) > kManyPointers;
+  }
+
+  // Likewise for what is copied before the loop and after it: the addresses come from the table.
+  static bool LooksUp(const Region& region) {
+    return std::count_if(region.locals.begin(), region.locals.end(), [](const Local& local) {
+             return local.copy_in || local.copy_out;
+           }) > kManyPointers;
+  }
+  std::string Outside(const Local& local, std::string_view table) {
+    return LooksUp(*region_) ? TableEntry(local.buffer, table) : StrCat("%o", local.buffer);
+  }
+
   void BeginRegion() {
+    bool shares = SharesArena(*region_);
+    for (BufferId id : region_->pointers) {
+      if (!shares || !InArena(id)) continue;
+      StrAppend(entry_, "  %b", id, " = getelementptr inbounds i8, ptr %arena, i64 ",
+                plan_.places[id].offset, "\n");
+    }
     for (const Local& local : region_->locals) {
       int64_t bytes = plan_.places[local.buffer].bytes;
       StrAppend(entry_, "  %b", local.buffer, " = alloca [", bytes, " x i8], align ",
                 std::max<int64_t>(program_.buffers[local.buffer].align, 16), "\n");
-      if (local.copy_in) CopyBytes(StrCat("%b", local.buffer), StrCat("%o", local.buffer), bytes);
+      if (local.copy_in) {
+        CopyBytes(StrCat("%b", local.buffer), Outside(local, "%buffers"), bytes);
+      }
     }
   }
 
   void EndRegion() {
+    std::string table = "%buffers";
+    // LLVM is not to know that it has these addresses already.
+    if (LooksUp(*region_)) table = ir_.Def("call ptr asm \"\", \"=r,0\"(ptr %buffers) nounwind");
     for (const Local& local : region_->locals) {
       if (!local.copy_out) continue;
-      CopyBytes(StrCat("%o", local.buffer), StrCat("%b", local.buffer),
+      CopyBytes(Outside(local, table), StrCat("%b", local.buffer),
                 plan_.places[local.buffer].bytes);
     }
   }
@@ -126,9 +165,9 @@ class FunctionRenderer {
     return ir_.Def("getelementptr inbounds i8, ptr ", pointer, ", i64 ", bytes);
   }
 
-  std::string TableEntry(BufferId id) {
+  std::string TableEntry(BufferId id, std::string_view table = "%buffers") {
     const Place& place = plan_.places[id];
-    std::string entry = Offset("%buffers", int64_t{place.slot} * 8);
+    std::string entry = Offset(std::string(table), int64_t{place.slot} * 8);
     std::string base = ir_.Def("load ptr, ptr ", entry, ", align 8, !invariant.load !0");
     return Offset(base, place.offset);
   }
@@ -238,9 +277,19 @@ class FunctionRenderer {
     if (region_ || found == plan_.region_numbers.end()) return RenderWhile(step);
     const Region& region = plan_.regions[found->second];
     std::string arguments;
-    for (BufferId id : region.pointers) StrAppend(arguments, ", ptr ", TableEntry(id));
+    bool shares = SharesArena(region);
+    if (shares) {
+      std::string arena = ir_.Def("load ptr, ptr %buffers, align 8, !invariant.load !0");
+      StrAppend(arguments, ", ptr ", arena);
+    }
+    for (BufferId id : region.pointers) {
+      if (!shares || !InArena(id)) StrAppend(arguments, ", ptr ", TableEntry(id));
+    }
+    bool looks_up = LooksUp(region);
+    if (looks_up) StrAppend(arguments, ", ptr %buffers");
     for (const Local& local : region.locals) {
-      if (local.copy_in || local.copy_out) StrAppend(arguments, ", ptr ", TableEntry(local.buffer));
+      if (looks_up || !(local.copy_in || local.copy_out)) continue;
+      StrAppend(arguments, ", ptr ", TableEntry(local.buffer));
     }
     ReturnUnlessZero(ir_.Def("call i32 @region_", found->second, "(ptr %ctx", arguments, ")"));
   }
