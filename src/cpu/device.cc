@@ -16,6 +16,7 @@ class CpuDevice : public runtime::Device {
     // Exact; code for CPUs without the instruction does the same with integers.
     render_.bf16_conversion = true;
     render_.arm_division = true;
+    render_.casts_lanes = true;
     render_.scalar_gathers = true;
 #endif
   }

@@ -104,11 +104,12 @@ class LlvmCompiler : public Compiler {
     if (stats) stats->optimise_ms += MillisecondsSince(start);
     if (assembly) {
       ModulePtr copy(LLVMCloneModule(module.get()));
-      CodeGenerator text(machine_.get(), effort, LLVMAssemblyFile);
+      CodeGenerator text(machine_.get(), effort, HasSpreadLoads(copy.get()), LLVMAssemblyFile);
       *assembly = TRY(Emit(copy.get(), text));
     }
     start = std::chrono::steady_clock::now();
-    std::string object = TRY(Emit(module.get(), GeneratorFor(effort)));
+    std::string object =
+        TRY(Emit(module.get(), GeneratorFor(effort, HasSpreadLoads(module.get()))));
     if (stats) stats->generate_ms += MillisecondsSince(start);
     return object;
   }
@@ -133,10 +134,12 @@ class LlvmCompiler : public Compiler {
     return owned;
   }
 
-  CodeGenerator& GeneratorFor(CodeEffort effort) {
-    std::unique_ptr<CodeGenerator>& generator = generators_[static_cast<size_t>(effort)];
+  CodeGenerator& GeneratorFor(CodeEffort effort, bool spread_loads) {
+    std::unique_ptr<CodeGenerator>& generator =
+        generators_[static_cast<size_t>(effort)][spread_loads];
     if (!generator) {
-      generator = std::make_unique<CodeGenerator>(machine_.get(), effort, LLVMObjectFile);
+      generator =
+          std::make_unique<CodeGenerator>(machine_.get(), effort, spread_loads, LLVMObjectFile);
     }
     return *generator;
   }
@@ -148,7 +151,7 @@ class LlvmCompiler : public Compiler {
 
   MachinePtr machine_;
   IrPasses passes_;
-  std::array<std::unique_ptr<CodeGenerator>, 2> generators_;  // by effort
+  std::array<std::array<std::unique_ptr<CodeGenerator>, 2>, 2> generators_;  // by both
   std::string layout_, triple_;
 };
 

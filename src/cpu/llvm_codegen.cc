@@ -4,6 +4,8 @@
 #include <llvm/CodeGen/MachineModuleInfo.h>
 #include <llvm/CodeGen/Passes.h>
 #include <llvm/CodeGen/TargetPassConfig.h>
+#include <llvm/IR/InstIterator.h>
+#include <llvm/IR/Instructions.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Module.h>
 #include <llvm/Passes/PassBuilder.h>
@@ -53,7 +55,11 @@ void DisableForKernels(llvm::TargetPassConfig& config) {
 
 // From IR to machine instructions.
 void AddSelection(llvm::TargetPassConfig& config, llvm::legacy::PassManager& passes,
-                  CodeEffort effort) {
+                  CodeEffort effort, bool spread_loads) {
+  if (spread_loads) {  // as loads that take lanes apart, where the machine has them
+    passes.add(llvm::createInterleavedLoadCombinePass());
+    passes.add(llvm::createInterleavedAccessPass());
+  }
   passes.add(llvm::createPreISelIntrinsicLoweringPass());
   if (effort == CodeEffort::kLoops) passes.add(llvm::createLoopStrengthReducePass());
   passes.add(llvm::createExpandReductionsPass());
@@ -65,8 +71,23 @@ void AddSelection(llvm::TargetPassConfig& config, llvm::legacy::PassManager& pas
 
 }  // namespace
 
+bool HasSpreadLoads(LLVMModuleRef module) {
+  for (const llvm::Function& function : *llvm::unwrap(module)) {
+    for (const llvm::Instruction& i : llvm::instructions(function)) {
+      const auto* shuffle = llvm::dyn_cast<llvm::ShuffleVectorInst>(&i);
+      if (shuffle == nullptr || !llvm::isa<llvm::LoadInst>(shuffle->getOperand(0))) continue;
+      llvm::ArrayRef<int> mask = shuffle->getShuffleMask();
+      for (size_t k = 1; k < mask.size(); ++k) {
+        if (mask[k] >= 0 && mask[k - 1] >= 0 && mask[k] > mask[k - 1] + 1) return true;
+      }
+    }
+  }
+  return false;
+}
+
 struct CodeGenerator::State {
-  State(llvm::LLVMTargetMachine& target, CodeEffort effort, LLVMCodeGenFileType kind)
+  State(llvm::LLVMTargetMachine& target, CodeEffort effort, bool spread_loads,
+        LLVMCodeGenFileType kind)
       : target(target), out(bytes) {
     info = new llvm::MachineModuleInfoWrapperPass(&target);  // owned by `passes`
     llvm::MCContext& context = info->getMMI().getContext();
@@ -77,7 +98,7 @@ struct CodeGenerator::State {
     passes.add(llvm::createTargetTransformInfoWrapperPass(target.getTargetIRAnalysis()));
     passes.add(config);
     passes.add(info);
-    AddSelection(*config, passes, effort);
+    AddSelection(*config, passes, effort, spread_loads);
     config->addMachinePasses();
     config->setInitialized();
     auto form = kind == LLVMAssemblyFile ? llvm::CodeGenFileType::AssemblyFile
@@ -94,11 +115,11 @@ struct CodeGenerator::State {
   bool works = false;
 };
 
-CodeGenerator::CodeGenerator(LLVMTargetMachineRef machine, CodeEffort effort,
+CodeGenerator::CodeGenerator(LLVMTargetMachineRef machine, CodeEffort effort, bool spread_loads,
                              LLVMCodeGenFileType kind)
     : state_(std::make_unique<State>(
           static_cast<llvm::LLVMTargetMachine&>(*reinterpret_cast<llvm::TargetMachine*>(machine)),
-          effort, kind)) {}
+          effort, spread_loads, kind)) {}
 CodeGenerator::~CodeGenerator() = default;
 
 std::string CodeGenerator::Run(LLVMModuleRef module) {

@@ -24,10 +24,15 @@ class IrPasses {
   std::unique_ptr<State> state_;
 };
 
-// From IR to machine code, for one module after the other.
+// Whether lanes some elements apart are taken out of what is loaded.
+bool HasSpreadLoads(LLVMModuleRef module);
+
+// From IR to machine code, for one module after the other. `spread_loads`: such loads are looked
+// for, which machines may have instructions for.
 class CodeGenerator {
  public:
-  CodeGenerator(LLVMTargetMachineRef machine, CodeEffort effort, LLVMCodeGenFileType kind);
+  CodeGenerator(LLVMTargetMachineRef machine, CodeEffort effort, bool spread_loads,
+                LLVMCodeGenFileType kind);
   ~CodeGenerator();
   // The bytes of an object file, or the text of the machine code; empty if the target cannot make
   // them. Changes the module.

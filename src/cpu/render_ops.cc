@@ -1,5 +1,7 @@
 #include "cpu/render_ops.h"
 
+#include <cmath>
+
 #include "base/check.h"
 
 namespace weft::cpu {
@@ -118,7 +120,36 @@ std::string Convert(IrBody& ir, std::string_view op, Type from, Type to, const s
   return ir.Def(op, " ", IrType(from), " ", a, " to ", IrType(to));
 }
 
-std::string RenderCast(IrBody& ir, Type from, Type to, const std::string& a) {
+// Numbers beyond the range become its ends, NaN becomes 0: step by step, for machines that would
+// take every lane by itself.
+std::string RenderLanesToInt(IrBody& ir, Type from, Type to, const std::string& a) {
+  int bits = BitWidth(to.dtype) - (IsSigned(to.dtype) ? 1 : 0);
+  bool narrow = BitWidth(to.dtype) < 32;
+  Type wide = narrow ? Type{DType::kS32, to.lanes} : to;
+  auto number = [&](double x) { return IrSplat(IrType({from.dtype, 1}), IrFloat(x), from.lanes); };
+  double end = std::ldexp(1.0, bits), low = IsSigned(to.dtype) ? -end : 0;
+  // The greatest number below the end, where the greatest integer is none.
+  bool exact = bits <= (from.dtype == DType::kF32 ? 24 : 53);
+  double high = exact                       ? end - 1
+                : from.dtype == DType::kF32 ? std::nextafter(static_cast<float>(end), 0.0f)
+                                            : std::nextafter(end, 0.0);
+  std::string x = SelectOf(ir, Plain(ir, "fcmp ogt", from, a, number(low)), from, a, number(low));
+  x = SelectOf(ir, Plain(ir, "fcmp olt", from, x, number(high)), from, x, number(high));
+  std::string_view name = IsSigned(wide.dtype) ? "fptosi" : "fptoui";
+  std::string result = Convert(ir, name, from, wide, x);
+  if (!exact) {
+    int64_t most = IsSigned(to.dtype) ? static_cast<int64_t>((uint64_t{1} << bits) - 1) : -1;
+    std::string beyond = Plain(ir, "fcmp oge", from, a, number(end));
+    result = SelectOf(ir, beyond, wide, Splat(wide, most), result);
+  }
+  if (IsSigned(to.dtype)) {
+    result = SelectOf(ir, Plain(ir, "fcmp uno", from, a, a), wide, Splat(wide, 0), result);
+  }
+  return narrow ? Convert(ir, "trunc", wide, to, result) : result;
+}
+
+std::string RenderCast(IrBody& ir, Type from, Type to, const std::string& a,
+                       const RenderTarget& target) {
   if (from.dtype == to.dtype) return a;
   if (to.dtype == DType::kPred) {
     if (IsFloat(from.dtype)) {
@@ -130,6 +161,7 @@ std::string RenderCast(IrBody& ir, Type from, Type to, const std::string& a) {
   int width = BitWidth(from.dtype), wanted = BitWidth(to.dtype);
   if (IsFloat(from.dtype)) {
     if (IsFloat(to.dtype)) return Convert(ir, wanted > width ? "fpext" : "fptrunc", from, to, a);
+    if (from.lanes > 1 && !target.casts_lanes) return RenderLanesToInt(ir, from, to, a);
     std::string_view name = IsSigned(to.dtype) ? "fptosi" : "fptoui";
     return ir.Def("call ", IrType(to), " @llvm.", name, ".sat.", IrSuffix(to), ".", IrSuffix(from),
                   "(", IrType(from), " ", a, ")");
@@ -224,14 +256,22 @@ std::string RenderUnary(IrBody& ir, Op op, const Operand& a) {
   }
 }
 
-std::string RenderArith(IrBody& ir, Op op, const Operand& a, const Operand& b,
+std::string RenderSum(IrBody& ir, const Instr& instr, const Operand& a, const Operand& b) {
+  bool is_float = IsFloat(a.type.dtype), is_signed = IsSigned(a.type.dtype);
+  std::string op = instr.op == Op::kAdd ? "add" : instr.op == Op::kSub ? "sub" : "mul";
+  if (is_float) op = StrCat("f", op, " contract");
+  if (instr.nowrap) op += is_signed ? " nsw" : " nuw";
+  return Plain(ir, op, a.type, a.text, b.text);
+}
+
+std::string RenderArith(IrBody& ir, const Instr& instr, const Operand& a, const Operand& b,
                         const RenderTarget& target) {
   Type t = a.type;
   bool is_float = IsFloat(t.dtype), is_signed = IsSigned(t.dtype);
-  switch (op) {
-    case Op::kAdd: return Plain(ir, is_float ? "fadd contract" : "add", t, a.text, b.text);
-    case Op::kSub: return Plain(ir, is_float ? "fsub contract" : "sub", t, a.text, b.text);
-    case Op::kMul: return Plain(ir, is_float ? "fmul contract" : "mul", t, a.text, b.text);
+  switch (instr.op) {
+    case Op::kAdd:
+    case Op::kSub:
+    case Op::kMul: return RenderSum(ir, instr, a, b);
     case Op::kDiv:
       if (is_float) return Plain(ir, "fdiv", t, a.text, b.text);
       return RenderIntDivide(ir, t, false, a, b, target);
@@ -260,7 +300,7 @@ std::string RenderOp(IrBody& ir, const Instr& instr, std::span<const Operand> ar
   switch (instr.op) {
     case Op::kSelect:
       return SelectOf(ir, args[0].type, args[0].text, t, args[1].text, args[2].text);
-    case Op::kCast: return RenderCast(ir, args[0].type, t, args[0].text);
+    case Op::kCast: return RenderCast(ir, args[0].type, t, args[0].text, target);
     case Op::kBitcast:
       if (IrType(args[0].type) == IrType(t)) return args[0].text;
       return Convert(ir, "bitcast", args[0].type, t, args[0].text);
@@ -284,7 +324,7 @@ std::string RenderOp(IrBody& ir, const Instr& instr, std::span<const Operand> ar
   }
   if (args.size() == 1) return RenderUnary(ir, instr.op, args[0]);
   CHECK(args.size() == 2) << Name(instr.op);
-  return RenderArith(ir, instr.op, args[0], args[1], target);
+  return RenderArith(ir, instr, args[0], args[1], target);
 }
 
 }  // namespace weft::cpu

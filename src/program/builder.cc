@@ -70,6 +70,7 @@ size_t HashInstr(const Instr& i) {
   h = MixHash(h, static_cast<size_t>(i.type.dtype));
   h = MixHash(h, static_cast<size_t>(i.type.lanes));
   h = MixHash(h, static_cast<size_t>(i.memory));
+  h = MixHash(h, static_cast<size_t>(i.nowrap));
   for (ValueId id : i.args) h = MixHash(h, static_cast<size_t>(id));
   for (int32_t lane : i.lanes) h = MixHash(h, static_cast<size_t>(lane));
   return h;
@@ -77,7 +78,7 @@ size_t HashInstr(const Instr& i) {
 
 bool SameInstr(const Instr& a, const Instr& b) {
   return a.op == b.op && a.format == b.format && a.type == b.type && a.memory == b.memory &&
-         a.args == b.args && a.lanes == b.lanes;
+         a.nowrap == b.nowrap && a.args == b.args && a.lanes == b.lanes;
 }
 
 }  // namespace
@@ -167,11 +168,22 @@ ValueId KernelBuilder::Emit(Op op, std::initializer_list<ValueId> args) {
   return Append(std::move(instr));
 }
 
+ValueId KernelBuilder::EmitNoWrap(Op op, ValueId a, ValueId b) {
+  if (reuse_) {
+    if (auto folded = FoldIndex(op, a, b)) return *folded;
+  }
+  Instr instr;
+  instr.op = op;
+  instr.args = {a, b};
+  instr.type = type(b);
+  instr.nowrap = true;
+  return Append(std::move(instr));
+}
+
 ValueId KernelBuilder::Cast(ValueId a, DType to) {
   if (type(a).dtype == to) return a;
-  if (auto number = IntConstant(a);
-      reuse_ && number && type(a).dtype == DType::kS64 && to == DType::kS32 &&
-      *number == static_cast<int32_t>(*number)) {
+  if (std::optional<int64_t> number = IntConstant(a);
+      reuse_ && number && IsInteger(to) && FitsInteger(*number, to)) {
     return Int(*number, {to, type(a).lanes});
   }
   Instr instr;

@@ -47,6 +47,7 @@ class KernelBuilder {
 
   // Parameters come before arrays and code. An array lives in the block that is open.
   MemoryId Param(std::string name, DType dtype, int64_t count, Access access, int64_t align = 0);
+  int64_t count(MemoryId memory) const { return kernel_.memories[memory].count; }
   MemoryId Array(std::string name, DType dtype, int64_t count, bool per_thread = false);
 
   ValueId Int(int64_t value, Type type = {DType::kS64, 1});
@@ -57,7 +58,6 @@ class KernelBuilder {
   ValueId Number(double value, Type type);
   Type type(ValueId id) const { return kernel_.type(id); }
   const Value& value(ValueId id) const { return kernel_.value(id); }
-  const Memory& memory(MemoryId id) const { return kernel_.memories[static_cast<size_t>(id)]; }
   std::optional<int64_t> IntConstant(ValueId id) const;  // of an integer constant
   // The last instructions are looked at; null: it is none of them.
   const Instr* DefinitionOf(ValueId id) const;
@@ -66,6 +66,8 @@ class KernelBuilder {
 
   // Any row with one result whose type is that of its last argument (pred for comparisons).
   ValueId Emit(Op op, std::initializer_list<ValueId> args);
+  // The same of integers, where the result fits.
+  ValueId EmitNoWrap(Op op, ValueId a, ValueId b);
   ValueId Add(ValueId a, ValueId b) { return Emit(Op::kAdd, {a, b}); }
   ValueId Sub(ValueId a, ValueId b) { return Emit(Op::kSub, {a, b}); }
   ValueId Mul(ValueId a, ValueId b) { return Emit(Op::kMul, {a, b}); }

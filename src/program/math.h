@@ -38,6 +38,10 @@ ValueId Pow(KernelBuilder& b, ValueId x, ValueId y);  // <= 4 ULP; C's special c
 ValueId Rem(KernelBuilder& b, ValueId x, ValueId y);  // fmod, exact
 // Correctly rounded, unless the quotient is tiny: then within one in the last place.
 ValueId DivideByNumber(KernelBuilder& b, ValueId x, double divisor);
+// The same with a divisor for each lane.
+ValueId DivideByNumbers(KernelBuilder& b, ValueId x, std::span<const double> divisors);
+// A number for each lane.
+ValueId LaneNumbers(KernelBuilder& b, std::span<const double> numbers, DType dtype);
 
 // Complex numbers as pairs; the functions of HLO on c64 and c128 (evaluate/lanes_complex.cc has the
 // reference), careful about overflow where the reference is.

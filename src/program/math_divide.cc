@@ -11,6 +11,7 @@
 #include <bit>
 #include <cmath>
 #include <optional>
+#include <vector>
 
 #include "program/math.h"
 
@@ -97,6 +98,46 @@ ValueId DivideByNumber(KernelBuilder& b, ValueId x, double divisor) {
     return quotient(r->high, r->low);
   }
   return b.Div(x, b.Float(divisor, type));
+}
+
+ValueId LaneNumbers(KernelBuilder& b, std::span<const double> numbers, DType dtype) {
+  Type type{dtype, static_cast<int>(numbers.size())};
+  ValueId result = b.Number(numbers[0], type);
+  std::vector<double> done = {numbers[0]};
+  for (double number : numbers) {
+    // By their bits, so that -0 and NaN are numbers like others.
+    auto same = [&](double x) {
+      return std::bit_cast<uint64_t>(x) == std::bit_cast<uint64_t>(number);
+    };
+    if (std::any_of(done.begin(), done.end(), same)) continue;
+    done.push_back(number);
+    std::vector<int32_t> from;
+    for (int32_t lane = 0; lane < type.lanes; ++lane) {
+      from.push_back(same(numbers[static_cast<size_t>(lane)]) ? type.lanes + lane : lane);
+    }
+    result = b.Shuffle(result, b.Number(number, type), from);
+  }
+  return result;
+}
+
+ValueId DivideByNumbers(KernelBuilder& b, ValueId x, std::span<const double> divisors) {
+  DType dtype = b.type(x).dtype;
+  std::vector<double> high, low;
+  for (double divisor : divisors) {
+    if (dtype == DType::kF32) {
+      auto r = CheckedReciprocal(static_cast<float>(divisor), 24, 60);
+      if (!r) break;
+      high.push_back(r->high);
+      low.push_back(r->low);
+    } else {
+      auto r = CheckedReciprocal(divisor, 53, 500);
+      if (!r) break;
+      high.push_back(r->high);
+      low.push_back(r->low);
+    }
+  }
+  if (high.size() != divisors.size()) return b.Div(x, LaneNumbers(b, divisors, dtype));
+  return b.Fma(x, LaneNumbers(b, high, dtype), b.Mul(x, LaneNumbers(b, low, dtype)));
 }
 
 }  // namespace weft::program::math

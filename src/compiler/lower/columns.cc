@@ -2,6 +2,7 @@
 // an array of accumulators, one for each column of a block. Few columns: rows are cut in pieces
 // (how many depends on the shapes only), whose results a second kernel combines.
 #include <algorithm>
+#include <numeric>
 
 #include "base/str.h"
 #include "compiler/lower/lowering.h"
@@ -93,12 +94,14 @@ class ColumnEmitter {
     return {};
   }
 
-  // Rows [first, last) of the columns into the accumulators.
-  Status Rows(const Index& outer, ValueId first, ValueId last, ValueId begin, ValueId end,
-              std::span<const KernelBuilder::MemoryId> acc) {
+  // Rows [first, last), whose number divides by `divisor`, of the columns into the accumulators.
+  Status Rows(const Index& outer, ValueId first, ValueId last, int64_t divisor, ValueId begin,
+              ValueId end, std::span<const KernelBuilder::MemoryId> acc) {
+    bool no_rest = divisor % kRowsAtOnce == 0;
     ValueId size = b_.Sub(last, first);
-    ValueId rest = b_.Add(first, b_.Sub(size, b_.Rem(size, b_.Int(kRowsAtOnce))));
+    ValueId rest = no_rest ? last : b_.Add(first, b_.Sub(size, b_.Rem(size, b_.Int(kRowsAtOnce))));
     for (int64_t count : {kRowsAtOnce, int64_t{1}}) {
+      if (count == 1 && no_rest) break;
       ValueId r = b_.BeginLoop(LoopKind::kSerial, count == 1 ? rest : first,
                                count == 1 ? last : rest, b_.Int(count))[0];
       std::vector<Index> rows;
@@ -264,8 +267,9 @@ Status Lowering::LowerColumnReduce(const KernelBody& body,
     o.coords.pop_back();
     o.coords.pop_back();
     ValueId begin = b.Mul(nth_block, b.Int(block)), first = b.Mul(number, b.Int(piece));
-    ValueId end = b.Min(b.Add(begin, b.Int(block)), b.Int(columns.count));
-    ValueId last = b.Min(b.Add(first, b.Int(piece)), b.Int(dims.length));
+    ValueId end = b.Add(begin, b.Int(block)), last = b.Add(first, b.Int(piece));
+    if (columns.count % block != 0) end = b.Min(end, b.Int(columns.count));
+    if (dims.length % piece != 0) last = b.Min(last, b.Int(dims.length));
     std::vector<KernelBuilder::MemoryId> acc;
     size_t operands = columns_of.reducer.operand_count();
     for (size_t i = 0; i < operands * static_cast<size_t>(columns.minor); ++i) {
@@ -282,7 +286,7 @@ Status Lowering::LowerColumnReduce(const KernelBody& body,
       }
       return {};
     }));
-    TRY(columns_of.Rows(o, first, last, begin, end, acc));
+    TRY(columns_of.Rows(o, first, last, std::gcd(piece, dims.length), begin, end, acc));
     Coord above = e.Scale(e.Linear(columns.outer_sizes, o), all_columns);
     return columns_of.OverColumns(begin, end, [&](Coord j) -> Status {
       for (int64_t c = 0; c < columns.minor; ++c) {
@@ -312,15 +316,9 @@ Status Lowering::LowerColumnReduce(const KernelBody& body,
   loop.width = shape.width;
   loop.cost = static_cast<double>(pieces);
   TRY(last.ForEach(loop, [&](const Index& at) -> Status {
-    std::vector<Element> acc = TRY(join.Inits());
-    for (int64_t p = 0; p < pieces; ++p) {
-      std::vector<Element> value;
-      for (size_t i = 0; i < to.size(); ++i) {
-        Coord place = f.AddConstant(at.linear, p * dims.rows);
-        value.push_back(f.LoadAt(to[i], join.type(i), place));
-      }
-      acc = TRY(join.Combine(std::move(acc), value));
-    }
+    std::vector<Element> acc = TRY(join.Pieces(pieces, [&](const Coord& p, size_t i) {
+      return f.LoadAt(to[i], join.type(i), f.Add(at.linear, f.Scale(p, dims.rows)));
+    }));
     store(last, at.linear, acc);
     return {};
   }));

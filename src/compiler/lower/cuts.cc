@@ -14,6 +14,7 @@ using HloOp = hlo::Op;
 namespace {
 
 constexpr size_t kMaxCuts = 8;
+constexpr int64_t kLongStretch = 8;          // parts of a dimension that are worth their own loop
 constexpr size_t kMaxRepeatedMembers = 800;  // instructions emitted for all parts together
 
 class CutFinder {
@@ -97,13 +98,25 @@ class CutFinder {
     }
   }
 
-  // `copies`: of the body, beside those that these cuts make.
+  // `copies`: of the body, beside those that these cuts make. Where these are too many, those at
+  // the ends of long stretches.
   std::vector<int64_t> Cuts(size_t copies) const {
-    if (cuts_.size() > kMaxCuts ||
-        (cuts_.size() + 1) * copies * members_.size() > kMaxRepeatedMembers) {
-      return {};
-    }
-    return {cuts_.begin(), cuts_.end()};
+    auto fits = [&](size_t cuts) {
+      return cuts <= kMaxCuts && (cuts + 1) * copies * members_.size() <= kMaxRepeatedMembers;
+    };
+    if (fits(cuts_.size())) return {cuts_.begin(), cuts_.end()};
+    std::set<int64_t> ends;
+    int64_t before = 0;
+    auto note = [&](int64_t at) {
+      if ((at - before) * kLongStretch >= size_) ends.insert({before, at});
+      before = at;
+    };
+    for (int64_t at : cuts_) note(at);
+    note(size_);
+    ends.erase(0);
+    ends.erase(size_);
+    if (!fits(ends.size())) return {};
+    return {ends.begin(), ends.end()};
   }
 
  private:

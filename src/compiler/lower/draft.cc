@@ -63,7 +63,16 @@ void KernelDraft::Declare(std::span<const KernelInput> inputs,
     p.id = builder_.Param(StrCat("m", &p - parameters_.data()), RealType(shape.dtype()),
                           shape.elements() * parts, p.access);
   }
-  for (const KernelInput& input : inputs) elements_.Bind(*input.inside, MemoryOf(input.value));
+  constexpr int64_t kFewNumbers = 64;  // that are written into the code
+  for (const KernelInput& input : inputs) {
+    elements_.Bind(*input.inside, MemoryOf(input.value));
+    const program::Buffer& buffer = program_.buffers[memory_.Buffer(program_, input.value)];
+    if (buffer.kind == program::BufferKind::kConstant && buffer.shape.elements() <= kFewNumbers &&
+        buffer.shape.dtype() == input.inside->shape().dtype() &&
+        buffer.shape.elements() == input.inside->shape().elements()) {
+      elements_.Know(*input.inside, buffer.value);
+    }
+  }
 }
 
 KernelBuilder::MemoryId KernelDraft::DeclareBuffer(program::BufferId buffer, Access access) {
@@ -361,18 +370,31 @@ Status KernelDraft::ForNest(const LoopShape& shape, const Body& body) {
   }
   chunks = std::min(chunks, grid);
   int64_t chunk = (grid + chunks - 1) / chunks;
-  chunks = (grid + chunk - 1) / chunk;
+  return OverChunks(grid, chunk, [&](ValueId g) -> Status {
+    Index linear;
+    linear.is_linear = true;
+    linear.linear = {g, 0, 1, 0, grid - 1};
+    Index outer = elements_.Coordinates(std::span(dims.data(), split), linear);
+    for (size_t d = 0; d < split; ++d) index.coords[d] = outer.coords[d];
+    return NestFrom(shape, split, minor, index, over_rows);
+  });
+}
+
+// Numbers below n, `chunk` of them one after the other, the chunks in parallel.
+Status KernelDraft::OverChunks(int64_t n, int64_t chunk,
+                               const std::function<Status(ValueId)>& body) {
   KernelBuilder& b = builder_;
+  int64_t chunks = (n + chunk - 1) / chunk;
   ValueId c = b.BeginLoop(LoopKind::kParallel, b.Int(0), b.Int(chunks), b.Int(1))[0];
-  ValueId begin = b.Mul(c, b.Int(chunk));
-  ValueId end = b.Min(b.Add(begin, b.Int(chunk)), b.Int(grid));
-  ValueId g = b.BeginLoop(LoopKind::kSerial, begin, end, b.Int(1))[0];
-  Index linear;
-  linear.is_linear = true;
-  linear.linear = {g, 0, 1, 0, grid - 1};
-  Index outer = elements_.Coordinates(std::span(dims.data(), split), linear);
-  for (size_t d = 0; d < split; ++d) index.coords[d] = outer.coords[d];
-  TRY(NestFrom(shape, split, minor, index, over_rows));
+  if (chunk == 1) {
+    TRY(body(c));
+    b.End();
+    return {};
+  }
+  ValueId begin = b.Mul(c, b.Int(chunk)), end = b.Add(begin, b.Int(chunk));
+  if (n % chunk != 0) end = b.Min(end, b.Int(n));
+  ValueId i = b.BeginLoop(LoopKind::kSerial, begin, end, b.Int(1))[0];
+  TRY(body(i));
   b.End();
   b.End();
   return {};
@@ -398,16 +420,7 @@ Status KernelDraft::ForEachRow(const Dims& rows, double cost_of_row, bool serial
     b.End();
     return {};
   }
-  int64_t chunk = (n + chunks - 1) / chunks;
-  chunks = (n + chunk - 1) / chunk;
-  ValueId c = b.BeginLoop(LoopKind::kParallel, b.Int(0), b.Int(chunks), b.Int(1))[0];
-  ValueId begin = b.Mul(c, b.Int(chunk));
-  ValueId end = b.Min(b.Add(begin, b.Int(chunk)), b.Int(n));
-  ValueId r = b.BeginLoop(LoopKind::kSerial, begin, end, b.Int(1))[0];
-  TRY(at(r));
-  b.End();
-  b.End();
-  return {};
+  return OverChunks(n, (n + chunks - 1) / chunks, at);
 }
 
 program::Step KernelDraft::Finish(UniqueKernels& kernels, std::string source) {

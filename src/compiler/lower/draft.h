@@ -109,6 +109,7 @@ class KernelDraft {
   Status ForFlat(const LoopShape& shape, const Body& body);
   Status ForNest(const LoopShape& shape, const Body& body);
   Status OverPieces(const LoopShape& shape, size_t next, const Index& index, const Body& body);
+  Status OverChunks(int64_t n, int64_t chunk, const std::function<Status(ValueId)>& body);
   Status NestFrom(const LoopShape& shape, size_t d, size_t end, Index& index, const Body& body);
 
   program::Program& program_;

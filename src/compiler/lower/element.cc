@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "hlo/computation.h"
+#include "program/math.h"
 
 namespace weft::compiler {
 
@@ -45,6 +46,10 @@ void ElementEmitter::BindAt(const Instruction& instruction, KernelBuilder::Memor
   cache_.erase(&instruction);
 }
 
+void ElementEmitter::Know(const Instruction& instruction, Literal numbers) {
+  numbers_.insert_or_assign(&instruction, std::move(numbers));
+}
+
 void ElementEmitter::SetValue(const Instruction& instruction, Element value) {
   Cached& cached = cache_[&instruction].emplace_back();
   cached = {{}, value, b_.block(), 0};
@@ -68,13 +73,21 @@ ValueId ElementEmitter::LoadRepeated(KernelBuilder::MemoryId memory, const Coord
 ValueId ElementEmitter::LoadSpread(KernelBuilder::MemoryId memory, const Coord& at) {
   int64_t distance = std::abs(at.step), last = distance * (lanes_ - 1);  // from the first lane
   ValueId begin = at.step > 0 ? at.base : b_.Add(at.base, b_.Int(-last));
+  int64_t shift = 0;
+  if (std::max(at.modulus, at.multiple) % distance == 0 && at.step > 0 &&
+      b_.count(memory) % distance == 0) {
+    // Neighbours, such as the coordinates of a point, are read by the same runs.
+    shift = at.modulus >= at.multiple ? at.residue % distance : 0;
+    begin = b_.Add(at.origin >= 0 ? at.origin : at.base, b_.Int(at.offset - shift));
+    last = distance * lanes_ - 1;
+  }
   ValueId result = -1;
   for (int64_t run = 0; run < distance; ++run) {
     int64_t offset = std::min(run * lanes_, last - (lanes_ - 1));
     ValueId part = b_.Load(memory, b_.Add(begin, b_.Int(offset)), lanes_);
     std::vector<int32_t> from;
     for (int32_t lane = 0; lane < lanes_; ++lane) {
-      int64_t place = (at.step > 0 ? lane : lanes_ - 1 - lane) * distance - offset;
+      int64_t place = (at.step > 0 ? lane : lanes_ - 1 - lane) * distance + shift - offset;
       bool here = place >= 0 && place < lanes_;
       int32_t other = result < 0 ? 0 : lanes_;
       from.push_back(here ? other + static_cast<int32_t>(place) : lane);
@@ -82,6 +95,43 @@ ValueId ElementEmitter::LoadSpread(KernelBuilder::MemoryId memory, const Coord& 
     result = b_.Shuffle(result < 0 ? part : result, part, from);
   }
   return result;
+}
+
+ValueId ElementEmitter::LoadListed(KernelBuilder::MemoryId memory, std::span<const int64_t> lanes) {
+  ValueId result = -1;
+  std::vector<int64_t> done;
+  for (int64_t place : lanes) {
+    if (std::find(done.begin(), done.end(), place) != done.end()) continue;
+    done.push_back(place);
+    ValueId part = b_.Splat(b_.Load(memory, b_.Int(place)), lanes_);
+    std::vector<int32_t> from;
+    for (int32_t lane = 0; lane < lanes_; ++lane) {
+      from.push_back(lanes[static_cast<size_t>(lane)] == place ? lanes_ + lane : lane);
+    }
+    result = result < 0 ? part : b_.Shuffle(result, part, from);
+  }
+  return result;
+}
+
+// An element whose number is known, in all lanes or in each.
+Result<std::optional<Element>> ElementEmitter::EmitKnown(const Instruction& instruction,
+                                                         const Coord& at) {
+  auto it = numbers_.find(&instruction);
+  if (it == numbers_.end()) return std::optional<Element>();
+  const Literal& literal = it->second;
+  std::optional<int64_t> place = b_.IntConstant(at.base);
+  bool one = b_.type(at.base).lanes == 1 && (at.step == 0 || lanes_ == 1);
+  if (place && one) return std::optional(TRY(Number(literal, *place)));
+  auto lanes = listed_.find(at.base);
+  DType dtype = literal.dtype();
+  if (lanes == listed_.end() || !IsFloat(dtype) || IsComplex(dtype)) {
+    return std::optional<Element>();
+  }
+  std::vector<double> numbers;
+  for (int64_t lane : lanes->second) numbers.push_back(literal.GetDouble(lane));
+  ValueId value = program::math::LaneNumbers(b_, numbers, program::ComputeType(dtype));
+  lane_numbers_[value] = std::move(numbers);
+  return std::optional(Element{value, -1});
 }
 
 Element ElementEmitter::LoadAt(KernelBuilder::MemoryId memory, DType dtype, const Coord& at) {
@@ -93,6 +143,9 @@ Element ElementEmitter::LoadAt(KernelBuilder::MemoryId memory, DType dtype, cons
     bool near = b_.type(at.base).lanes == 1 && std::abs(at.step) <= kNearLanes && at.each == 1;
     bool repeats = gathers && b_.type(at.base).lanes == 1 && at.step == 1 &&
                    std::has_single_bit(static_cast<uint64_t>(at.each));
+    if (auto it = listed_.find(at.base); it != listed_.end()) {
+      return {LoadListed(memory, it->second), -1};
+    }
     if (repeats) return {LoadRepeated(memory, at), -1};
     if (ValueId column = gathers ? LoadColumn(memory, at) : -1; column >= 0) return {column, -1};
     if (gathers && near) return {LoadSpread(memory, at), -1};
@@ -248,6 +301,7 @@ Result<Element> ElementEmitter::EmitUncached(const Instruction& instruction, con
   if (auto it = bound_.find(&instruction); it != bound_.end()) {
     auto place = places_.find(&instruction);
     Coord at = place == places_.end() ? Linear(shape.dims(), index) : place->second(index);
+    if (auto known = TRY(EmitKnown(instruction, at))) return *known;
     return LoadAt(it->second, shape.dtype(), at);
   }
   HloOp op = instruction.op();
@@ -256,6 +310,7 @@ Result<Element> ElementEmitter::EmitUncached(const Instruction& instruction, con
   }
   if (in_turn_ && IsAskedInTurn(instruction)) return EmitInTurn(instruction, index);
   if (op == HloOp::kSelect && lanes_ > 1) {
+    if (auto chosen = TRY(EmitOneSide(instruction, index))) return *chosen;
     if (auto chosen = TRY(EmitLeastOf(instruction, index))) return *chosen;
   }
   if (hlo::IsElementwise(op)) {
@@ -270,11 +325,11 @@ Result<Element> ElementEmitter::EmitUncached(const Instruction& instruction, con
   switch (op) {
     case HloOp::kConstant: return EmitConstant(instruction, index);
     case HloOp::kIota: {
-      Index at = Coordinates(shape.dims(), index);
       int64_t d = instruction.attrs<hlo::IotaAttrs>().iota_dimension;
       DType part = RealType(shape.dtype());
       DType integer = FitsS32(shape.dim(d)) ? DType::kS32 : DType::kS64;
-      ValueId value = LaneValue(at.coords[static_cast<size_t>(d)], integer);
+      Coord at = CoordinateAt(shape.dims(), index, static_cast<size_t>(d));
+      ValueId value = LaneValue(at, integer);
       Element element{Round(b_.Cast(value, program::ComputeType(part)), part), -1};
       if (IsComplex(shape.dtype())) element.im = b_.Number(0, b_.type(element.re));
       return element;
@@ -334,16 +389,19 @@ Result<Element> ElementEmitter::EmitMoved(const Instruction& instruction, const 
     case HloOp::kBitcast: return Emit(operand, ReshapedIndex(shape, operand.shape(), index));
     default: break;
   }
-  Index at = Coordinates(shape.dims(), index), moved;
+  Index moved;
   moved.coords.resize(from.size());
-  switch (instruction.op()) {
-    case HloOp::kBroadcast: {
-      const auto& dims = instruction.attrs<hlo::BroadcastAttrs>().dimensions;
-      for (size_t i = 0; i < from.size(); ++i) {
-        moved.coords[i] = from[i] == 1 ? Constant(0) : at.coords[static_cast<size_t>(dims[i])];
-      }
-      break;
+  if (instruction.op() == HloOp::kBroadcast) {
+    const auto& dims = instruction.attrs<hlo::BroadcastAttrs>().dimensions;
+    for (size_t i = 0; i < from.size(); ++i) {
+      moved.coords[i] = from[i] == 1
+                            ? Constant(0)
+                            : CoordinateAt(shape.dims(), index, static_cast<size_t>(dims[i]));
     }
+    return Emit(operand, moved);
+  }
+  Index at = Coordinates(shape.dims(), index);
+  switch (instruction.op()) {
     case HloOp::kTranspose: {
       const auto& dims = instruction.attrs<hlo::DimensionsAttrs>().dimensions;
       for (size_t i = 0; i < from.size(); ++i) {

@@ -76,6 +76,8 @@ class ElementEmitter {
   // The same, with the element's place in memory computed from its index.
   using Place = std::function<Coord(const Index&)>;
   void BindAt(const hlo::Instruction& instruction, KernelBuilder::MemoryId memory, Place place);
+  // What is known of the elements of a bound instruction.
+  void Know(const hlo::Instruction& instruction, Literal numbers);
   bool IsBound(const hlo::Instruction& instruction) const { return bound_.contains(&instruction); }
   // The instruction's element is this value wherever it is asked for, until the block ends.
   void SetValue(const hlo::Instruction& instruction, Element value);
@@ -104,6 +106,7 @@ class ElementEmitter {
   Coord Remainder(const Coord& a, int64_t divisor);  // of values >= 0
   Coord Linear(std::span<const int64_t> dims, const Index& index);
   Index Coordinates(std::span<const int64_t> dims, const Index& index);
+  Coord CoordinateAt(std::span<const int64_t> dims, const Index& index, size_t d);
   // One value a lane, or a scalar when all are the same.
   ValueId LaneValue(const Coord& coord, DType type);
   // low <= coord < high; -1: always so. `size_known`: coord is below it.
@@ -151,6 +154,8 @@ class ElementEmitter {
                                        const Index& at, Operands range);
   Result<Element> EmitEither(ValueId condition, const std::function<Result<Element>()>& yes,
                              const std::function<Result<Element>()>& no);
+  Result<std::optional<Element>> EmitOneSide(const hlo::Instruction& select, const Index& index);
+  double OwnCost(const hlo::Instruction& side, const hlo::Instruction& select, const Index& index);
   Result<std::optional<Element>> EmitLeastOf(const hlo::Instruction& select, const Index& index);
   bool IsAskedInTurn(const hlo::Instruction& instruction) const;
   bool ReadsAtIndex(const hlo::Instruction& instruction) const;
@@ -163,6 +168,10 @@ class ElementEmitter {
   ValueId LoadColumn(KernelBuilder::MemoryId memory, const Coord& at);
   ValueId PiecesOfRows(KernelBuilder::MemoryId memory, ValueId begin, int64_t length, int64_t first,
                        int size);
+  // Lanes at the places that `lanes` lists.
+  ValueId LoadListed(KernelBuilder::MemoryId memory, std::span<const int64_t> lanes);
+  Result<std::optional<Element>> EmitKnown(const hlo::Instruction& instruction, const Coord& at);
+  std::optional<Coord> KnownRemainder(const Coord& a, int64_t divisor);
   Element Spread(Element value);
   Result<Element> EmitGather(const hlo::Instruction& gather, const Index& index);
   Result<Element> EmitDynamicSlice(const hlo::Instruction& slice, const Index& index);
@@ -210,6 +219,9 @@ class ElementEmitter {
   int lanes_ = 1;
   bool in_turn_ = false;
   std::unordered_map<const hlo::Instruction*, KernelBuilder::MemoryId> bound_;
+  std::unordered_map<const hlo::Instruction*, Literal> numbers_;   // of bound ones
+  std::unordered_map<ValueId, std::vector<int64_t>> listed_;       // coordinates known lane by lane
+  std::unordered_map<ValueId, std::vector<double>> lane_numbers_;  // floats known lane by lane
   std::unordered_map<const hlo::Instruction*, Place> places_;  // of bound ones, where not row-major
   std::unordered_map<const hlo::Instruction*, std::vector<Cached>> cache_;
   std::unordered_map<ValueId, int64_t> at_most_;  // what chosen indices are at most

@@ -84,7 +84,7 @@ ValueId ElementEmitter::LoadColumn(KernelBuilder::MemoryId memory, const Coord& 
   int64_t column = at.modulus >= at.multiple ? at.residue % length : 0;
   // All of the rows must lie in memory.
   if (modulus % length != 0 || at.low < column) return -1;
-  if (at.high - column + length - 1 >= b_.memory(memory).count) return -1;
+  if (at.high - column + length - 1 >= b_.count(memory)) return -1;
   ValueId origin = at.origin >= 0 ? at.origin : at.base;
   ValueId begin = b_.Add(origin, b_.Int(at.offset - column));
   if (LieTogether(length, lanes_)) {

@@ -145,6 +145,23 @@ Coord ElementEmitter::Divide(const Coord& a, int64_t divisor) {
   return {b_.Div(x, b_.Int(divisor, b_.type(x))), 0, 1, low, high};
 }
 
+// What every lane leaves, where that is known of the first one.
+std::optional<Coord> ElementEmitter::KnownRemainder(const Coord& a, int64_t divisor) {
+  if (b_.type(a.base).lanes != 1 || a.step <= 0 || lanes_ == 1 || a.modulus % divisor != 0) {
+    return std::nullopt;
+  }
+  std::vector<int64_t> lanes;
+  for (int64_t lane = 0; lane < lanes_; ++lane) {
+    lanes.push_back((a.residue + a.step * (lane / a.each)) % divisor);
+  }
+  Type type{DType::kS32, lanes_};
+  Coord from{b_.Int(a.residue % divisor), a.step};
+  from.each = a.each;
+  ValueId value = b_.Rem(LaneValue(from, DType::kS32), b_.Int(divisor, type));
+  listed_[value] = std::move(lanes);
+  return Coord{value, 0, 1, 0, divisor - 1};
+}
+
 Coord ElementEmitter::Remainder(const Coord& a, int64_t divisor) {
   if (divisor == 1) return Constant(0);
   if (a.low >= 0 && a.high < divisor) return a;
@@ -162,6 +179,7 @@ Coord ElementEmitter::Remainder(const Coord& a, int64_t divisor) {
       return rest;
     }
     if (a.step % divisor == 0) return {b_.Rem(a.base, b_.Int(divisor)), 0, common, low, high};
+    if (auto known = KnownRemainder(a, divisor)) return *known;
     if (ValueId x = SmallLaneValue(a, span, divisor); x >= 0) {
       ValueId rest = b_.Rem(x, b_.Int(divisor, b_.type(x)));
       return {rest, 0, 1, low, high};
@@ -181,6 +199,17 @@ Coord ElementEmitter::Linear(std::span<const int64_t> dims, const Index& index) 
     stride *= dims[i];
   }
   return linear;
+}
+
+Coord ElementEmitter::CoordinateAt(std::span<const int64_t> dims, const Index& index, size_t d) {
+  if (!index.is_linear) return index.coords[d];
+  if (dims[d] == 1) return Constant(0);
+  int64_t stride = 1;
+  for (size_t i = d + 1; i < dims.size(); ++i) stride *= dims[i];
+  bool outermost = true;
+  for (size_t i = 0; i < d; ++i) outermost &= dims[i] == 1;
+  Coord at = Divide(index.linear, stride);
+  return outermost ? at : Remainder(at, dims[d]);
 }
 
 Index ElementEmitter::Coordinates(std::span<const int64_t> dims, const Index& index) {

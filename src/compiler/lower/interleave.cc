@@ -1,7 +1,11 @@
-// Loops over arrays whose minor dimension has few elements (pairs, colours, points, classes): lanes
-// go along the dimension outside of it, the elements of the minor dimension are computed side by
-// side and stored interleaved.
+// Loops over arrays whose minor dimension has few elements (pairs, colours, points, classes).
+//
+// Where only numbers that depend on nothing but the minor dimension are broadcast, elements are
+// taken as they lie: every vector of a group has these numbers in an order of its own, known
+// beforehand. Else lanes go along the dimension outside of the minor one, whose elements are
+// computed side by side and stored interleaved.
 #include <algorithm>
+#include <numeric>
 
 #include "compiler/lower/lowering.h"
 
@@ -62,6 +66,30 @@ Status ComputeRows(KernelDraft& draft, std::span<const KernelOutput> outputs, co
   return {};
 }
 
+// Its elements can be had by their row-major number, when the elements of the minor dimension of
+// `dims` that these are are known.
+bool FitsPeriod(const Instruction& i, const Dims& dims) {
+  const Shape& shape = i.shape();
+  if (!shape.IsArray() || IsComplex(shape.dtype())) return false;
+  Dims few = {dims.back()};
+  bool whole = shape.dims() == dims;
+  if (!whole && !shape.IsScalar() && shape.dims() != few) return false;
+  if (hlo::IsElementwise(i.op())) return true;
+  switch (i.op()) {
+    case HloOp::kConstant: return shape.IsScalar();
+    case HloOp::kCopy: return true;
+    case HloOp::kIota: {
+      return i.attrs<hlo::IotaAttrs>().iota_dimension == shape.rank() - 1;
+    }
+    case HloOp::kBroadcast: {
+      const Dims& from = i.operand(0)->shape().dims();
+      return from.empty() ||
+             (from == few && i.attrs<hlo::BroadcastAttrs>().dimensions[0] == shape.rank() - 1);
+    }
+    default: return false;
+  }
+}
+
 }  // namespace
 
 void StoreRows(ElementEmitter& e, KernelBuilder::MemoryId memory, DType dtype, const Coord& first,
@@ -79,6 +107,70 @@ void StoreRows(ElementEmitter& e, KernelBuilder::MemoryId memory, DType dtype, c
     Coord at{b.Add(first.base, b.Int(number * lanes)), lanes > 1 ? 1 : 0};
     e.StoreAt(memory, dtype, at, {part, -1});
   }
+}
+
+bool Lowering::IsPeriodic(const KernelBody& body, const LoopShape& whole) const {
+  constexpr int64_t kLongest = 8, kFewRows = 64;
+  const Dims& dims = whole.dims;
+  if (target_.kind == program::TargetKind::kGpu || serial_ || dims.size() < 2) return false;
+  int64_t rows = 1;
+  for (size_t d = 0; d + 1 < dims.size(); ++d) rows *= dims[d];
+  if (dims.back() < 2 || dims.back() > kLongest || rows < kFewRows) return false;
+  if (whole.in_place && rows % kFewRows != 0) return false;
+  for (const KernelOutput& output : body.outputs) {
+    if (output.inside->shape().IsTuple() || output.inside->shape().dims() != dims) return false;
+  }
+  return std::all_of(body.members.begin(), body.members.end(),
+                     [&](const Instruction* i) { return FitsPeriod(*i, dims); });
+}
+
+Status Lowering::LowerPeriodic(const KernelBody& body, const LoopShape& whole, Steps& steps) {
+  KernelDraft draft = NewDraft(body);
+  draft.Declare(body.inputs, body.outputs);
+  ElementEmitter& e = draft.elements();
+  KernelBuilder& b = draft.builder();
+  int64_t period = whole.dims.back(), size = 1;
+  for (int64_t d : whole.dims) size *= d;
+  // Vectors of one register, as many as the numbers take to come in the same order again; of
+  // several where narrow elements fill one in memory, unless that takes too many registers.
+  int64_t lanes = std::clamp<int64_t>(target_.vector_bits / 8 / whole.width, 2, 16);
+  bool narrow = false, known = true;
+  for (const KernelInput& input : body.inputs) {
+    const Shape& from = input.inside->shape();
+    program::BufferKind kind = program_.buffers[Buffer(input.value)].kind;
+    if (from.rank() == 1) known &= kind == program::BufferKind::kConstant;
+    if (from.dims() == whole.dims) narrow |= ByteWidth(from.dtype()) < whole.width;
+  }
+  if (narrow && known) lanes = draft.LanesFor(whole.width, size);
+  int64_t vectors = period / std::gcd(period, lanes);
+  while (vectors < 3) vectors *= 2;
+  int64_t group = vectors * lanes;
+  LoopShape shape = whole;
+  shape.dims = Dims{(size + group - 1) / group};
+  shape.cost *= static_cast<double>(group);
+  shape.flat = shape.scalar = true;
+  TRY(draft.ForEach(shape, [&](const Index& index) -> Status {
+    ValueId first = b.Mul(index.linear.base, b.Int(group));
+    if (size % group != 0) first = b.Min(first, b.Int(size - group));
+    for (int64_t v = 0; v < vectors; ++v) {
+      e.set_lanes(static_cast<int>(lanes));
+      Index at;
+      at.is_linear = true;
+      at.linear = {b.Add(first, b.Int(v * lanes)), 1, 1, 0, size - 1, period, v * lanes % period};
+      std::vector<Element> values;
+      for (const KernelOutput& output : body.outputs) {
+        values.push_back(TRY(e.Emit(*output.inside, at)));
+      }
+      for (size_t k = 0; k < body.outputs.size(); ++k) {
+        MemValue to = body.outputs[k].value;
+        e.StoreAt(draft.MemoryOf(to), memory_.shape(to).dtype(), at.linear, values[k]);
+      }
+    }
+    e.set_lanes(1);
+    return {};
+  }));
+  Finish(draft, body, steps);
+  return {};
 }
 
 bool Lowering::CanInterleave(const KernelBody& body, const Dims& dims) const {

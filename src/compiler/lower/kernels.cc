@@ -273,6 +273,7 @@ Status Lowering::LowerKernel(const Instruction& instruction, Steps& steps) {
 Status Lowering::LowerLoop(const KernelBody& body, Steps& steps) {
   if (const Shape& made = body.outputs[0].inside->shape(); made.IsArray()) {
     LoopShape whole = ShapeOf(body, made.dims());
+    if (!whole.flat && IsPeriodic(body, whole)) return LowerPeriodic(body, whole, steps);
     if (!whole.flat && CanInterleave(body, whole.dims)) return LowerInterleaved(body, whole, steps);
   }
   KernelDraft draft = NewDraft(body);
@@ -518,16 +519,11 @@ Status Lowering::LowerSplitReduce(const KernelBody& body,
   RowReducer join(last, reduces, shape.width);
   ElementEmitter& f = last.elements();
   TRY(last.ForEachRow(dims.kept_sizes, 1, true, [&](const Index& row) -> Status {
-    std::vector<Element> acc = TRY(join.Inits());
-    for (int64_t p = 0; p < pieces; ++p) {
+    std::vector<Element> acc = TRY(join.Pieces(pieces, [&](const Coord& p, size_t i) {
       Index at = row;
-      at.coords.push_back(f.Constant(p));
-      std::vector<Element> value;
-      for (size_t i = 0; i < memory.size(); ++i) {
-        value.push_back(f.LoadAt(memory[i], join.type(i), f.Linear(grid, at)));
-      }
-      acc = TRY(join.Combine(std::move(acc), value));
-    }
+      at.coords.push_back(p);
+      return f.LoadAt(memory[i], join.type(i), f.Linear(grid, at));
+    }));
     if (rest > 0) {
       std::vector<Element> value =
           TRY(join.Row(row, last.builder().Int(pieces * piece), rest, true));

@@ -67,6 +67,7 @@ class Lowering {
   Status LowerComputation(const hlo::Computation& computation, Steps& steps);
   Status LowerInstruction(const hlo::Instruction& instruction, Steps& steps);
   Status LowerWhile(const hlo::Instruction& loop, Steps& steps);
+  void NoteCounter(const hlo::Instruction& loop, program::WhileStep& op, program::Step& step);
   void NextRound(const hlo::Instruction& loop, program::WhileStep& op, Steps& before);
   // state_loop.cc: all rounds of a loop over arrays, element by element; false: it is another one.
   Result<bool> LowerStateLoop(const hlo::Instruction& loop, Steps& steps);
@@ -98,6 +99,8 @@ class Lowering {
   Status LowerRowsInLanes(const KernelBody& body, const RowSpace& space, Steps& steps);
   // interleave.cc: a loop over an array with few elements along its minor dimension.
   bool CanInterleave(const KernelBody& body, const Dims& dims) const;
+  bool IsPeriodic(const KernelBody& body, const LoopShape& whole) const;
+  Status LowerPeriodic(const KernelBody& body, const LoopShape& whole, Steps& steps);
   Status LowerInterleaved(const KernelBody& body, const LoopShape& whole, Steps& steps);
   // transpose.cc: a loop whose root is a transpose, by tiles.
   bool CanTile(const KernelBody& body) const;

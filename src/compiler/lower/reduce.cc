@@ -214,6 +214,27 @@ std::vector<Element> RowReducer::Unpack(std::span<const ValueId> values) {
   return elements;
 }
 
+Result<std::vector<Element>> RowReducer::Pieces(
+    int64_t count, const std::function<Element(const Coord& piece, size_t i)>& load) {
+  constexpr int64_t kFewPieces = 4;  // written out
+  auto add = [&](const Coord& piece, std::vector<Element> acc) {
+    std::vector<Element> value;
+    for (size_t i = 0; i < types_.size(); ++i) value.push_back(load(piece, i));
+    return Combine(std::move(acc), value);
+  };
+  std::vector<Element> acc = TRY(Inits());
+  if (count <= kFewPieces) {
+    for (int64_t p = 0; p < count; ++p) acc = TRY(add(e_.Constant(p), std::move(acc)));
+    return acc;
+  }
+  int lanes = e_.lanes();
+  std::vector<ValueId> inside =
+      b_.BeginLoop(LoopKind::kSerial, b_.Int(0), b_.Int(count), b_.Int(1), Pack(acc, lanes));
+  Coord piece{inside[0], 0, 1, 0, count - 1};
+  acc = TRY(add(piece, Unpack(std::span(inside).subspan(1))));
+  return Unpack(b_.End(Pack(acc, lanes)));
+}
+
 // Halves: lane i with lane i + n/2; with those of the rest of the row, where it is as long.
 Result<std::vector<Element>> RowReducer::CombineLanes(std::vector<Element> acc, int lanes,
                                                       const RestOfRow* rest) {

@@ -52,6 +52,9 @@ class RowReducer {
   void set_also(std::function<Status(const Index&)> also) { also_ = std::move(also); }
   // acc (+) value for all operands.
   Result<std::vector<Element>> Combine(std::vector<Element> acc, std::span<const Element> value);
+  // The initial values with those of pieces 0 to `count`: `load` gives the i-th operand's.
+  Result<std::vector<Element>> Pieces(
+      int64_t count, const std::function<Element(const Coord& piece, size_t i)>& load);
   Result<std::vector<Element>> Inits();
   Result<std::vector<Element>> Starts();  // identities, or the initial values
   size_t operand_count() const { return types_.size(); }
