@@ -335,7 +335,7 @@ bool IsLossless(DType from, DType to) {
     return BitWidth(from) + (IsUnsigned(from) && IsSigned(to)) <= BitWidth(to);
   }
   if (IsInteger(from) && IsFloat(to)) {
-    return BitWidth(from) - IsSigned(from) <= ExactIntegerBits(to);
+    return ExactIntegerBits(to) > 0 && BitWidth(from) - IsSigned(from) <= ExactIntegerBits(to);
   }
   if (!IsFloat(from) || !IsFloat(to)) return false;
   FloatFormat a = FormatOf(from), z = FormatOf(to);
