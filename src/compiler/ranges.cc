@@ -194,14 +194,17 @@ std::optional<ValueRange> Ranges::Of(const Instruction& instruction) {
     }
     return range;
   };
-  if (auto it = known_.find(&i); it != known_.end() && refined_.empty()) return it->second;
+  if (auto it = known_.find(&i); it != known_.end()) {
+    if (conditions_.empty() || it->second.low == it->second.high) return it->second;
+  }
   if (auto it = local_.find(&i); it != local_.end()) return refined(it->second);
   if (depth_ == 0) budget_ = kMaxRangeVisits;
   if (--budget_ < 0 || depth_ > kMaxRangeDepth) return full;
   ++depth_;
   ValueRange range = Compute(i, *full);
   --depth_;
-  if (budget_ >= 0) (open_.empty() && refined_.empty() ? known_ : local_)[&i] = range;
+  if (budget_ >= 0)
+    (open_.empty() && conditions_.empty() && !in_relations_ ? known_ : local_)[&i] = range;
   return refined(range);
 }
 
@@ -291,8 +294,10 @@ ValueRange Ranges::OfBinary(const Instruction& i, ValueRange full) {
   ValueRange x = *left, y = *right;
   bool natural = x.low >= 0 && y.low >= 0;
   switch (i.op()) {
-    case Op::kAdd: return RangeWithin(Int128{x.low} + y.low, Int128{x.high} + y.high, full);
-    case Op::kSubtract: return RangeWithin(Int128{x.low} - y.high, Int128{x.high} - y.low, full);
+    case Op::kAdd:
+      return ByRelations(i, RangeWithin(Int128{x.low} + y.low, Int128{x.high} + y.high, full));
+    case Op::kSubtract:
+      return ByRelations(i, RangeWithin(Int128{x.low} - y.high, Int128{x.high} - y.low, full));
     case Op::kMultiply: return RangeProduct(x, y, full);
     case Op::kMinimum: return {std::min(x.low, y.low), std::min(x.high, y.high)};
     case Op::kMaximum: return {std::max(x.low, y.low), std::max(x.high, y.high)};
@@ -351,13 +356,10 @@ ValueRange Ranges::OfSelect(const Instruction& select) {
   std::optional<ValueRange> result;
   for (int64_t branch : {1, 2}) {
     Cache outside = std::exchange(local_, {});
-    size_t before = refined_.size();
-    if (one) Assume(*select.operand(0), branch == 1);
-    local_.clear();
-    if (refined_.size() == before) local_.swap(outside);
+    if (one) BeginAssumption(*select.operand(0), branch == 1);
     ValueRange range = *Of(*select.operand(branch));
-    if (refined_.size() > before) local_.swap(outside);
-    refined_.resize(before);
+    if (one) EndAssumption();
+    local_ = std::move(outside);
     result = result ? RangeUnion(*result, range) : range;
   }
   return *result;
@@ -433,10 +435,12 @@ Ranges::StateRange Ranges::OfState(const Instruction& loop, int64_t k, ValueRang
   if (auto it = states_.find(key); it != states_.end()) return it->second;
   // What is assumed in a branch holds there, not in other iterations.
   auto refined = std::exchange(refined_, {});
+  auto conditions = std::exchange(conditions_, {});
   Cache local = std::exchange(local_, {});
   StateRange range = FindState(loop, k, full);
   open_.erase(key);
   refined_ = std::move(refined);
+  conditions_ = std::move(conditions);
   local_ = std::move(local);
   if (open_.empty() && budget_ >= 0) states_.emplace(key, range);
   return range;

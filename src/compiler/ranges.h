@@ -32,6 +32,9 @@ class Ranges {
   std::optional<bool> Outcome(const hlo::Instruction& compare);
   // A sum, difference or product of integers that its type holds as it is.
   bool NeverWraps(const hlo::Instruction& i);
+  // What is asked in between is asked where the condition is true, or false.
+  void BeginAssumption(const hlo::Instruction& condition, bool value);
+  void EndAssumption();
 
  private:
   struct StateRange {
@@ -60,6 +63,16 @@ class Ranges {
   ValueRange Limit(const hlo::Instruction& condition, const hlo::Computation& c, int64_t k,
                    ValueRange full);
 
+  // ranges_relations.cc
+  struct Sum;
+  Sum SumOf(const hlo::Instruction& number, const hlo::Instruction* loop, int depth);
+  bool IsSameState(const hlo::Instruction& root, int64_t k, const hlo::Computation& body) const;
+  void AddFacts(const hlo::Instruction& condition, bool value, const hlo::Instruction* loop,
+                std::vector<Sum>& facts);
+  std::vector<Sum> FactsAbout(const Sum& sum);
+  std::optional<__int128> LeastOf(const Sum& sum);
+  ValueRange ByRelations(const hlo::Instruction& i, ValueRange range);
+
   std::unordered_map<const hlo::Computation*, const hlo::Instruction*> callers_;  // null: several
   Cache known_;
   Cache local_;                            // what was found under the present assumptions
@@ -67,6 +80,9 @@ class Ranges {
   std::map<StateKey, StateRange> open_;    // what is assumed of states in question
   // What is assumed of single numbers in a branch of a select.
   std::vector<std::pair<const hlo::Instruction*, ValueRange>> refined_;
+  std::vector<std::pair<const hlo::Instruction*, bool>> conditions_;  // that hold there, or not
+  std::vector<std::pair<size_t, size_t>> assumptions_;  // begun: what there was before
+  bool in_relations_ = false;
   int64_t budget_ = 0;
   int depth_ = 0;
 };

@@ -169,8 +169,14 @@ Result<Element> ElementEmitter::EmitInTurn(const Instruction& instruction, const
   const Instruction *first = instruction.operand(0), *second = instruction.operand(1);
   if (!ReadsAtIndex(*second)) std::swap(first, second);
   ValueId decides = TRY(Emit(*first, index)).re;
-  auto other = [&] { return Emit(*second, index); };
   bool both = instruction.op() == HloOp::kAnd;
+  auto other = [&]() -> Result<Element> {
+    if (ranges_ == nullptr) return Emit(*second, index);
+    ranges_->BeginAssumption(*first, both);
+    Result<Element> element = Emit(*second, index);
+    ranges_->EndAssumption();
+    return element;
+  };
   auto known = [&]() -> Result<Element> { return Element{b_.Pred(!both), -1}; };
   if (both) return EmitEither(decides, other, known);
   return EmitEither(decides, known, other);
