@@ -289,6 +289,9 @@ Status Lowering::LowerLoop(const KernelBody& body, Steps& steps) {
   const Shape& first = memory_.shape(body.outputs[0].value);
   LoopShape shape = ShapeOf(body, tuple ? first.dims() : body.outputs[0].inside->shape().dims());
   if (!serial_ && IsLongChain(body)) shape.width = std::max<int64_t>(1, shape.width / 2);
+  std::optional<size_t> product = ProductBefore(body, shape, steps);
+  shape.by_rows = product.has_value();
+  if (shape.by_rows) shape.flat = false;
   if (!shape.flat) {
     std::vector<const Instruction*> roots;
     for (const KernelOutput& output : body.outputs) roots.push_back(output.inside);
@@ -309,7 +312,11 @@ Status Lowering::LowerLoop(const KernelBody& body, Steps& steps) {
     }
     return {};
   }));
-  Finish(draft, body, steps);
+  if (product) {
+    FinishEpilogue(draft, body, *product, steps);
+  } else {
+    Finish(draft, body, steps);
+  }
   return {};
 }
 

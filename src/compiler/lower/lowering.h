@@ -105,6 +105,12 @@ class Lowering {
   // transpose.cc: a loop whose root is a transpose, by tiles.
   bool CanTile(const KernelBody& body) const;
   Status LowerTiles(const KernelBody& body, Steps& steps);
+  // epilogue.cc: loops that run as part of the call before them.
+  std::optional<size_t> ProductBefore(const KernelBody& body, const LoopShape& shape,
+                                      const Steps& steps);
+  std::string WhyNoEpilogue(const KernelBody& body, const LoopShape& shape, const Shape& product,
+                            const program::Step& call);
+  void FinishEpilogue(KernelDraft& draft, const KernelBody& body, size_t product, Steps& steps);
   LoopShape ShapeOf(const KernelBody& body, const Dims& dims) const;
   KernelDraft NewDraft(const KernelBody& body);
   void Finish(KernelDraft& draft, const KernelBody& body, Steps& steps);
