@@ -358,7 +358,8 @@ Result<Instruction*> SimplifyConvert(Instruction& i, Builder& b) {
   DType first = x->shape().dtype(), middle = inner->shape().dtype(), last = i.shape().dtype();
   if (IsComplex(middle) || !IsLossless(first, middle)) return nullptr;
   if (last == first) return x;
-  bool saturates = IsInteger(first) && IsFloat(middle) && IsInteger(last);
+  bool whole = IsInteger(first) || first == DType::kPred;
+  bool saturates = whole && IsFloat(middle) && IsInteger(last);
   if (saturates && !IsLossless(first, last)) return nullptr;
   return b.Convert(x, last);
 }
