@@ -137,13 +137,19 @@ void NativeProgram::BindArguments() {
 }
 
 Status NativeProgram::PrepareRoutines() {
-  auto kernel = [this](std::string_view name) -> KernelFunction {
+  auto find = [this](std::string_view name, std::string (*function_of)(int32_t)) -> void* {
     for (size_t i = 0; i < program_.kernels.size(); ++i) {
       if (program_.kernels[i].name != name) continue;
-      auto found = image_->Find(CalledName(plan_.same_as[i]));
-      return found ? reinterpret_cast<KernelFunction>(*found) : nullptr;
+      auto found = image_->Find(function_of(plan_.same_as[i]));
+      return found ? *found : nullptr;
     }
     return nullptr;
+  };
+  auto kernel = [&](std::string_view name) {
+    return reinterpret_cast<KernelFunction>(find(name, CalledName));
+  };
+  auto task = [&](std::string_view name) {
+    return reinterpret_cast<KernelTask>(find(name, TaskName));
   };
   auto takes = [&](const program::Step* step, int64_t bytes) {
     if (bytes > scratch_.bytes) scratch_ = {bytes, step};
@@ -159,7 +165,7 @@ Status NativeProgram::PrepareRoutines() {
       if (call) takes(step, bytes);
       continue;
     }
-    auto prepared = routine->prepare({program_, *step, kernel});
+    auto prepared = routine->prepare({program_, *step, kernel, task});
     if (!prepared) return std::unexpected(AtStep(*step, prepared.error()));
     routines_.back() = std::move(*prepared);
     takes(step, routines_.back()->ScratchBytes(DefaultPool().limit()));

@@ -258,7 +258,9 @@ class Planner {
       auto* text = std::get_if<std::string>(&attr.value);
       if (!text) continue;
       for (size_t i = 0; i < program_.kernels.size(); ++i) {
-        if (program_.kernels[i].name == *text) plan_.called[plan_.same_as[i]] = true;
+        if (program_.kernels[i].name != *text) continue;
+        auto& marks = attr.name == "epilogue" ? plan_.launched : plan_.called;
+        marks[plan_.same_as[i]] = true;
       }
     }
   }

@@ -54,7 +54,7 @@ struct Plan {
   // Kernels that come out as the same code as an earlier one: its number, else their own. The
   // flags below are of those that come first.
   std::vector<int32_t> same_as;
-  std::vector<bool> launched;  // kernels that sequences launch ...
+  std::vector<bool> launched;  // kernels that sequences and epilogues launch ...
   std::vector<bool> inlined;   // ... and those that are part of regions
   std::vector<bool> called;    // kernels that library routines call by name
 };

@@ -48,6 +48,13 @@ DType DTypeOf(const Program& program, const Use& use) {
   return program.buffers[static_cast<size_t>(use.slice.buffer)].shape.dtype();
 }
 
+const Kernel* FindKernel(const Program& program, std::string_view name) {
+  for (const Kernel& kernel : program.kernels) {
+    if (kernel.name == name) return &kernel;
+  }
+  return nullptr;
+}
+
 int64_t Product(std::initializer_list<int64_t> factors) {
   int64_t product = 1;
   for (int64_t factor : factors) {

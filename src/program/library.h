@@ -6,6 +6,11 @@
 //            c = alpha * op(a) op(b) + beta * c for each of the batch, row-major: op(a) is m x k,
 //            op(b) is k x n, c is m x n. Any floats, any integers, or one complex type (nothing
 //            is conjugated). Sums are in f64 for f64 and c128, wrap for integers, else in f32.
+//            gemm and convolution may have an epilogue: {epilogue = "kernel" [, epilogue_result =
+//            0]}, a kernel that then runs over the result, which is its parameter number
+//            epilogue_result; its other parameters are the step's further uses, in order. Rounds of
+//            its grid have equal parts of the result, in order, and touch no other part of it: they
+//            may run as soon as theirs is complete.
 // device_id  (write u32 or s32 scalar) {[divide = 1] [, modulo]}
 //            The number of the device that runs the step, divided, then the rest by `modulo`.
 // device_send, device_recv
@@ -98,6 +103,15 @@ bool BoolAttr(const LibraryStep& call, std::string_view name, bool otherwise);
 std::string_view StringAttr(const LibraryStep& call, std::string_view name,
                             std::string_view otherwise);
 const std::vector<int64_t>* IntsAttr(const LibraryStep& call, std::string_view name);  // or null
+
+// The epilogue of a gemm or convolution that verifies.
+struct EpilogueForm {
+  const Kernel* kernel = nullptr;  // null: it has none
+  size_t result = 0;               // the parameter that is the routine's result
+  int64_t rounds = 1;              // of the grid
+  int64_t elements = 0;            // of the result in each
+};
+EpilogueForm EpilogueFormOf(const Program& program, const Step& step);
 
 // The attributes of an rng that verifies.
 struct RngForm {

@@ -53,8 +53,10 @@ Status CheckConvolutionSizes(const ConvolutionForm& f) {
 }
 
 Status VerifyConvolution(const Program& program, const Step& step) {
-  TRY(CheckAccess(step, {Access::kRead, Access::kRead, Access::kWrite}, "convolution",
-                  "(read input, read kernel, write output)"));
+  if (step.uses.size() < 3 || step.uses[0].access != Access::kRead ||
+      step.uses[1].access != Access::kRead || step.uses[2].access != Access::kWrite) {
+    return InvalidArgument("convolution: takes (read input, read kernel, write output)");
+  }
   const auto& call = std::get<LibraryStep>(step.op);
   const std::vector<int64_t>* input = IntsAttr(call, "input_shape");
   if (input == nullptr || input->size() < 2) {
@@ -77,13 +79,14 @@ Status VerifyConvolution(const Program& program, const Step& step) {
     }
   }
   DType out = DTypeOf(program, step.uses[2]);
-  for (const Use& use : step.uses) {
+  for (const Use& use : std::span(step.uses).first(3)) {
     DType dtype = DTypeOf(program, use);
     bool same_class = IsFloat(dtype) == IsFloat(out) && (IsFloat(dtype) || IsInteger(dtype));
     if (IsComplex(out)) same_class = dtype == out;
     if (!same_class) return InvalidArgument("convolution: does not take ", weft::Name(dtype));
   }
-  return CheckConvolutionSizes(ConvolutionFormOf(call));
+  TRY(CheckConvolutionSizes(ConvolutionFormOf(call)));
+  return VerifyEpilogue(program, step, "convolution");
 }
 
 // T is what sums are kept in.
@@ -165,14 +168,14 @@ Status InterpretConvolution(const Program& program, const Step& step, int64_t,
           StoreI64(dtype, reinterpret_cast<const int64_t*>(src), n, dst);
         });
   }
-  return {};
+  return InterpretEpilogue(program, step, memory);
 }
 
-int64_t ConvolutionCost(const Program&, const Step& step) {
+int64_t ConvolutionCost(const Program& program, const Step& step) {
   ConvolutionForm f = ConvolutionFormOf(std::get<LibraryStep>(step.op));
   int64_t cost = SaturatingCost({f.batch, f.out_features, f.kernel_in});
   for (const auto& a : f.axes) cost = SaturatingCost({cost, a.out, a.window});
-  return cost;
+  return std::max(cost, EpilogueCost(program, step));
 }
 
 }  // namespace

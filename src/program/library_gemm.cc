@@ -1,6 +1,7 @@
 // gemm, slowly.
 #include <algorithm>
 #include <complex>
+#include <span>
 
 #include "base/elements.h"
 #include "program/library_routines.h"
@@ -35,7 +36,7 @@ Status CheckMatrix(const Program& program, const Use& use, int64_t batch, int64_
 }
 
 Status VerifyGemm(const Program& program, const Step& step) {
-  if (step.uses.size() != 3 || step.uses[0].access != Access::kRead ||
+  if (step.uses.size() < 3 || step.uses[0].access != Access::kRead ||
       step.uses[1].access != Access::kRead || !Writes(step.uses[2].access)) {
     return InvalidArgument("gemm: takes (read a, read b, write c)");
   }
@@ -48,7 +49,7 @@ Status VerifyGemm(const Program& program, const Step& step) {
                            " buffer");
   }
   DType c = DTypeOf(program, step.uses[2]);
-  for (const Use& use : step.uses) {
+  for (const Use& use : std::span(step.uses).first(3)) {
     DType dtype = DTypeOf(program, use);
     bool same_class = IsFloat(dtype) == IsFloat(c) && (IsFloat(dtype) || IsInteger(dtype));
     if (IsComplex(c)) same_class = dtype == c;
@@ -56,7 +57,8 @@ Status VerifyGemm(const Program& program, const Step& step) {
   }
   TRY(CheckMatrix(program, step.uses[0], s.batch, s.m, s.k, "a"));
   TRY(CheckMatrix(program, step.uses[1], s.batch, s.k, s.n, "b"));
-  return CheckMatrix(program, step.uses[2], s.batch, s.m, s.n, "c");
+  TRY(CheckMatrix(program, step.uses[2], s.batch, s.m, s.n, "c"));
+  return VerifyEpilogue(program, step, "gemm");
 }
 
 // T is what sums are kept in.
@@ -121,16 +123,16 @@ Status InterpretGemm(const Program& program, const Step& step, int64_t,
           StoreI64(dtypes[2], reinterpret_cast<const int64_t*>(p), n, at(2, e));
         });
   }
-  return {};
+  return InterpretEpilogue(program, step, memory);
 }
 
-int64_t GemmCost(const Program&, const Step& step) {
+int64_t GemmCost(const Program& program, const Step& step) {
   GemmSizes s = SizesOf(std::get<LibraryStep>(step.op));
   int64_t cost = std::max<int64_t>(s.batch, 1);
   for (int64_t n : {s.m, s.n, s.k}) {
     if (__builtin_mul_overflow(cost, std::max<int64_t>(n, 1), &cost)) return INT64_MAX;
   }
-  return cost;
+  return std::max(cost, EpilogueCost(program, step));
 }
 
 }  // namespace

@@ -22,6 +22,7 @@ Routine TopKRoutine();
 Routine TriangularSolveRoutine();
 
 DType DTypeOf(const Program& program, const Use& use);
+const Kernel* FindKernel(const Program& program, std::string_view name);  // null: none
 // -1 when one of them is negative or the product overflows.
 int64_t Product(std::initializer_list<int64_t> factors);
 // INT64_MAX when it overflows; factors below 1 count as 1.
@@ -32,5 +33,11 @@ Status CheckElements(const Program& program, const Use& use, int64_t elements,
 // `form`: the same in words, for the error.
 Status CheckAccess(const Step& step, std::initializer_list<Access> accesses,
                    std::string_view routine, std::string_view form);
+
+// library_epilogue.cc. The uses behind the third are those of an epilogue.
+Status VerifyEpilogue(const Program& program, const Step& step, std::string_view routine);
+Status InterpretEpilogue(const Program& program, const Step& step,
+                         std::span<const std::span<std::byte>> memory);
+int64_t EpilogueCost(const Program& program, const Step& step);
 
 }  // namespace weft::program

@@ -27,13 +27,6 @@ SortSizes SortSizesOf(const LibraryStep& call) {
           BoolAttr(call, "nans_equal", false)};
 }
 
-const Kernel* FindKernel(const Program& program, std::string_view name) {
-  for (const Kernel& kernel : program.kernels) {
-    if (kernel.name == name) return &kernel;
-  }
-  return nullptr;
-}
-
 Status CheckComparator(const Program& program, const Step& step, std::string_view name) {
   const Kernel* kernel = FindKernel(program, name);
   if (kernel == nullptr) return InvalidArgument("sort: there is no kernel '", name, "'");

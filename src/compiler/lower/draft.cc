@@ -367,6 +367,7 @@ Status KernelDraft::ForNest(const LoopShape& shape, const Body& body) {
   index.coords.resize(rank);
   double work = static_cast<double>(n) * shape.cost;
   int64_t chunks = ChunksOf(work);
+  if (shape.by_rows) chunks = n / row;
   if (shape.serial || chunks <= 1) return NestFrom(shape, 0, minor, index, over_rows);
   // The outermost dimensions, as many as give enough chunks, make the grid.
   size_t split = 0;

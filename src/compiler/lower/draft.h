@@ -39,6 +39,7 @@ class UniqueKernels {
  private:
   std::unordered_multimap<size_t, int32_t> by_hash_;
   std::unordered_set<std::string> names_;
+  std::unordered_map<std::string, int> taken_;  // numbers behind a name that are given away
 };
 
 // Coordinates of an outer dimension for which the body is written once more, knowing the range.
@@ -55,6 +56,7 @@ struct LoopShape {
   bool in_place = false;  // an element must not be computed twice
   bool serial = false;    // never in parallel: part of a loop that runs as one native function
   bool scalar = false;    // no lanes
+  bool by_rows = false;   // a round of the grid for each row, however little that is
   // Coordinates of the innermost dimension (of more than one element) where a case distinction in
   // the body changes: loops stop there. Sorted, inside the dimension.
   std::vector<int64_t> cuts;

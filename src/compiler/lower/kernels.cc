@@ -182,7 +182,13 @@ LoopShape Lowering::ShapeOf(const KernelBody& body, const Dims& dims) const {
     // Of an update only what is new.
     const Shape& made = i->op() == HloOp::kDynamicUpdateSlice ? i->operand(1)->shape() : i->shape();
     double times = std::max(1.0, static_cast<double>(made.elements()) / elements);
-    if (!i->shape().IsScalar()) note(i->shape().dtype(), times * ElementCost(*i));
+    // Powers are computed in f64, each lane in two registers: where there are few elements, fewer
+    // at once are as fast and half the code.
+    constexpr double kFewElements = 4096;
+    bool wide = i->op() == HloOp::kPower && IsFloat(i->shape().dtype()) && !serial_ &&
+                elements <= kFewElements;
+    DType dtype = wide ? DType::kF64 : i->shape().dtype();
+    if (!i->shape().IsScalar()) note(dtype, times * ElementCost(*i));
     cost += times * ElementCost(*i);
   }
   constexpr double kMinorShare = 0.15;
@@ -283,6 +289,9 @@ Status Lowering::LowerLoop(const KernelBody& body, Steps& steps) {
   const Shape& first = memory_.shape(body.outputs[0].value);
   LoopShape shape = ShapeOf(body, tuple ? first.dims() : body.outputs[0].inside->shape().dims());
   if (!serial_ && IsLongChain(body)) shape.width = std::max<int64_t>(1, shape.width / 2);
+  std::optional<size_t> product = ProductBefore(body, shape, steps);
+  shape.by_rows = product.has_value();
+  if (shape.by_rows) shape.flat = false;
   if (!shape.flat) {
     std::vector<const Instruction*> roots;
     for (const KernelOutput& output : body.outputs) roots.push_back(output.inside);
@@ -303,7 +312,11 @@ Status Lowering::LowerLoop(const KernelBody& body, Steps& steps) {
     }
     return {};
   }));
-  Finish(draft, body, steps);
+  if (product) {
+    FinishEpilogue(draft, body, *product, steps);
+  } else {
+    Finish(draft, body, steps);
+  }
   return {};
 }
 

@@ -67,6 +67,7 @@ class Lowering {
   Status LowerComputation(const hlo::Computation& computation, Steps& steps);
   Status LowerInstruction(const hlo::Instruction& instruction, Steps& steps);
   Status LowerWhile(const hlo::Instruction& loop, Steps& steps);
+  void NoteCounter(const hlo::Instruction& loop, program::WhileStep& op, program::Step& step);
   void NextRound(const hlo::Instruction& loop, program::WhileStep& op, Steps& before);
   // state_loop.cc: all rounds of a loop over arrays, element by element; false: it is another one.
   Result<bool> LowerStateLoop(const hlo::Instruction& loop, Steps& steps);
@@ -104,6 +105,12 @@ class Lowering {
   // transpose.cc: a loop whose root is a transpose, by tiles.
   bool CanTile(const KernelBody& body) const;
   Status LowerTiles(const KernelBody& body, Steps& steps);
+  // epilogue.cc: loops that run as part of the call before them.
+  std::optional<size_t> ProductBefore(const KernelBody& body, const LoopShape& shape,
+                                      const Steps& steps);
+  std::string WhyNoEpilogue(const KernelBody& body, const LoopShape& shape, const Shape& product,
+                            const program::Step& call);
+  void FinishEpilogue(KernelDraft& draft, const KernelBody& body, size_t product, Steps& steps);
   LoopShape ShapeOf(const KernelBody& body, const Dims& dims) const;
   KernelDraft NewDraft(const KernelBody& body);
   void Finish(KernelDraft& draft, const KernelBody& body, Steps& steps);

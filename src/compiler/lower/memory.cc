@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/str.h"
+#include "compiler/lower/epilogue.h"
 #include "hlo/computation.h"
 
 namespace weft::compiler {
@@ -92,6 +93,22 @@ void Memory::EnterBranch(MemValue value, int32_t at) {
   v.split = -1;
 }
 
+// An instruction that is to run as part of the product before it must not write over what that
+// reads. Arguments and loop state may be written over all the same: what is made of them belongs
+// there.
+void Memory::KeepForEpilogue(const Instruction& instruction, int32_t at) {
+  constexpr int32_t kNear = 8;  // slots
+  for (int64_t k : ProductOperands(instruction)) {
+    const Value& product = values_[static_cast<size_t>(Leaf(*instruction.operand(k)))];
+    if (product.live.empty() || at - product.live.back().begin > kNear) continue;
+    for (const Instruction* operand : product.def->operands()) {
+      MemValue v = Leaf(*operand);
+      const Instruction* def = values_[static_cast<size_t>(v)].def;
+      if (!def->IsParameter() && !def->IsConstant() && def->op() != HloOp::kWhile) UseAt(v, at + 1);
+    }
+  }
+}
+
 // Two slots a position: reads at the first, writes at the second, unless a result must not lie on
 // an operand: then it is written at the first, too.
 Status Memory::Walk(const hlo::Computation& computation, bool in_loop) {
@@ -133,6 +150,7 @@ Status Memory::Walk(const hlo::Computation& computation, bool in_loop) {
         int32_t used = in_place.empty() || may_lie_below ? at : at + 1;
         for (MemValue v : Leaves(*i->operand(k))) UseAt(v, used);
       }
+      if (epilogues_) KeepForEpilogue(*i, at);
       for (const InPlace& p : in_place) {
         MemValue below = Leaf(*i->operand(p.operand)), result = mine[static_cast<size_t>(p.leaf)];
         if (below < 0 || result < 0) continue;
@@ -238,9 +256,10 @@ Status Memory::WalkConditional(const Instruction& conditional, bool in_loop) {
   return {};
 }
 
-Result<Memory> Memory::Analyse(const hlo::Module& module) {
+Result<Memory> Memory::Analyse(const hlo::Module& module, bool epilogues) {
   Memory memory;
   memory.module_ = &module;
+  memory.epilogues_ = epilogues;
   const hlo::Computation& entry = *module.entry();
   std::vector<MemValue> parameters;
   int32_t at = memory.NextMoment(*entry.root());

@@ -26,7 +26,8 @@ using MemValue = int32_t;  // -1: none (tokens)
 
 class Memory {
  public:
-  static Result<Memory> Analyse(const hlo::Module& module);
+  // `epilogues`: what products read is kept until their results are worked on (epilogue.h).
+  static Result<Memory> Analyse(const hlo::Module& module, bool epilogues = false);
 
   // Values by leaf, depth first.
   const std::vector<MemValue>& Leaves(const hlo::Instruction& instruction) const;
@@ -94,6 +95,7 @@ class Memory {
   MemValue NewValue(const Shape& shape, const hlo::Instruction* def, bool in_loop);
   int32_t NextMoment(const hlo::Instruction& at);
   void UseAt(MemValue value, int32_t at);
+  void KeepForEpilogue(const hlo::Instruction& instruction, int32_t at);
   void DefineAt(MemValue value, int32_t at);
   void EnterBranch(MemValue value, int32_t at);
   int32_t Find(MemValue value);
@@ -108,6 +110,7 @@ class Memory {
   void Place(program::Program& program);
 
   const hlo::Module* module_ = nullptr;
+  bool epilogues_ = false;
   std::vector<Value> values_;
   std::vector<Wish> wishes_;
   std::vector<Round> rounds_;

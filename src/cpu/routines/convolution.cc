@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/elements.h"
+#include "cpu/routines/epilogue.h"
 #include "cpu/routines/multiply.h"
 #include "cpu/routines/prepare.h"
 #include "cpu/routines/tiles.h"
@@ -96,20 +97,22 @@ class WindowPanels : public PanelSource<T> {
 // Sums of no elements.
 class AllZeroes : public PreparedRoutine {
  public:
-  explicit AllZeroes(int64_t bytes) : bytes_(bytes) {}
+  AllZeroes(int64_t bytes, const Epilogue& epilogue) : bytes_(bytes), epilogue_(epilogue) {}
   Status Run(const RoutineContext& context) const override {
     std::fill_n(context.memory[2], bytes_, std::byte{0});
+    EpilogueRun(epilogue_, context).OnAll(&context.pool);
     return {};
   }
 
  private:
   int64_t bytes_;
+  Epilogue epilogue_;
 };
 
 class Convolution : public PreparedRoutine {
  public:
-  Convolution(ConvolutionForm form, DType in, DType kernel, DType out)
-      : f_(std::move(form)), types_{in, kernel, out} {
+  Convolution(ConvolutionForm form, DType in, DType kernel, DType out, const Epilogue& epilogue)
+      : f_(std::move(form)), types_{in, kernel, out}, epilogue_(epilogue) {
     for (const auto& a : f_.axes) {
       positions_ *= a.out;
       taps_ *= a.window;
@@ -122,9 +125,18 @@ class Convolution : public PreparedRoutine {
   }
 
   Status Run(const RoutineContext& context) const override {
-    if (types_[2] == DType::kC64) return RunComplex<float>(context);
-    if (types_[2] == DType::kC128) return RunComplex<double>(context);
-    return WithSumType(types_[2], [&]<class T>() { return RunAs<T>(context); });
+    EpilogueRun epilogue(epilogue_, context);
+    bool by_rows = MakesRows() && epilogue.TakesRows(FeaturesLast() ? per_group_ : positions_);
+    if (types_[2] == DType::kC64) {
+      TRY(RunComplex<float>(context));
+    } else if (types_[2] == DType::kC128) {
+      TRY(RunComplex<double>(context));
+    } else {
+      TRY(WithSumType(types_[2],
+                      [&]<class T>() { return RunAs<T>(context, by_rows ? &epilogue : nullptr); }));
+    }
+    if (!by_rows) epilogue.OnAll(&context.pool);
+    return {};
   }
 
   int64_t ScratchBytes(int64_t threads) const override {
@@ -150,6 +162,13 @@ class Convolution : public PreparedRoutine {
   bool IsDepthwise() const {
     return f_.feature_groups > 1 && f_.kernel_in == 1 && per_group_ == 1 &&
            f_.in_feature_stride == 1 && f_.out_feature_stride == 1 && f_.kernel_out_stride == 1;
+  }
+
+  // Whether rows of the result come out of products one after the other, as they lie in memory.
+  bool MakesRows() const {
+    bool as_is = WithSumType(types_[2], [&]<class T>() { return IsStoredAs<T>(types_[2]); });
+    return as_is && !IsComplex(types_[2]) && groups_ == 1 && !IsDepthwise() &&
+           (FeaturesLast() || (PositionsLast() && f_.out_feature_stride == positions_));
   }
 
   bool IsWhole() const { return groups_ > 1 && (CostOfGroup() < 200e3 || groups_ >= 32); }
@@ -181,7 +200,7 @@ class Convolution : public PreparedRoutine {
   }
 
   template <class T>
-  Status RunAs(const RoutineContext& context) const {
+  Status RunAs(const RoutineContext& context, const EpilogueRun* epilogue) const {
     int64_t kernel_size = taps_ * f_.kernel_in * f_.out_features;
     auto wide_input = TRY(Scratch<T>::New(IsStoredAs<T>(types_[0]) ? 0 : input_size_));
     auto wide_kernel = TRY(Scratch<T>::New(IsStoredAs<T>(types_[1]) ? 0 : kernel_size));
@@ -193,7 +212,7 @@ class Convolution : public PreparedRoutine {
     if (IsDepthwise()) {
       Depthwise<T>(context, input, kernel, output);
     } else {
-      TRY(Grouped<T>(context, input, kernel, output));
+      TRY(Grouped<T>(context, input, kernel, output, epilogue));
     }
     if (as_is) return {};
     ForPieces(&context.pool, output_size_, 1.0, [&](int64_t begin, int64_t end) {
@@ -239,7 +258,8 @@ class Convolution : public PreparedRoutine {
   }
 
   template <class T>
-  Status Grouped(const RoutineContext& context, const T* input, const T* kernel, T* output) const {
+  Status Grouped(const RoutineContext& context, const T* input, const T* kernel, T* output,
+                 const EpilogueRun* epilogue) const {
     Scratch<T> matrix = TRY(KernelMatrix<T>(context, kernel));
     auto zeros = TRY(Scratch<T>::New(f_.kernel_in));
     std::fill_n(zeros.data(), f_.kernel_in, T(0));
@@ -252,7 +272,7 @@ class Convolution : public PreparedRoutine {
         if (f_.batch_groups > 1) from += group * f_.batch * f_.in_batch_stride;
         TRY(OneGroup<T>(whole ? nullptr : &context.pool, from, zeros.data(),
                         matrix.data() + group * per_group_,
-                        output + group * per_group_ * f_.out_feature_stride));
+                        output + group * per_group_ * f_.out_feature_stride, epilogue));
       }
       return {};
     };
@@ -260,8 +280,8 @@ class Convolution : public PreparedRoutine {
   }
 
   template <class T>
-  Status OneGroup(ThreadPool* pool, const T* input, const T* zeros, const T* matrix,
-                  T* output) const {
+  Status OneGroup(ThreadPool* pool, const T* input, const T* zeros, const T* matrix, T* output,
+                  const EpilogueRun* epilogue) const {
     int64_t rows = f_.batch * positions_, depth = taps_ * f_.kernel_in;
     constexpr bool kFloat = std::is_floating_point_v<T>;
     DType dtype = sizeof(T) == 8 ? (kFloat ? DType::kF64 : DType::kU64)
@@ -270,13 +290,15 @@ class Convolution : public PreparedRoutine {
     WindowPanels<T> windows(f_, input, zeros);
     if (FeaturesLast()) {
       return Multiply<T>(pool, rows, per_group_, depth, windows, filters, output, f_.out_features,
-                         T(1), T(0));
+                         T(1), T(0), epilogue ? epilogue->OnRows(0, per_group_) : RowsDone());
     }
     if (PositionsLast()) {
       for (int64_t image = 0; image < f_.batch; ++image) {
         WindowPanels<T> of_image(f_, input + image * f_.in_batch_stride, zeros);
-        TRY(Multiply<T>(pool, per_group_, positions_, depth, filters, of_image,
-                        output + image * f_.out_batch_stride, f_.out_feature_stride, T(1), T(0)));
+        TRY(Multiply<T>(
+            pool, per_group_, positions_, depth, filters, of_image,
+            output + image * f_.out_batch_stride, f_.out_feature_stride, T(1), T(0),
+            epilogue ? epilogue->OnRows(image * f_.out_batch_stride, positions_) : RowsDone()));
       }
       return {};
     }
@@ -368,6 +390,7 @@ class Convolution : public PreparedRoutine {
 
   ConvolutionForm f_;
   DType types_[3];
+  Epilogue epilogue_;
   int64_t positions_ = 1, taps_ = 1, groups_, per_group_, input_size_, output_size_;
 };
 
@@ -382,10 +405,10 @@ Result<std::unique_ptr<PreparedRoutine>> PrepareConvolution(const RoutineInputs&
   int64_t output_bytes = inputs.step.uses[2].slice.size;
   if (output_bytes == 0) return std::make_unique<NothingToDo>();
   if (inputs.step.uses[0].slice.size == 0 || inputs.step.uses[1].slice.size == 0) {
-    return std::make_unique<AllZeroes>(output_bytes);
+    return std::make_unique<AllZeroes>(output_bytes, TRY(EpilogueOf(inputs)));
   }
   return std::make_unique<Convolution>(std::move(form), UseDType(inputs, 0), UseDType(inputs, 1),
-                                       UseDType(inputs, 2));
+                                       UseDType(inputs, 2), TRY(EpilogueOf(inputs)));
 }
 
 }  // namespace weft::cpu

@@ -2,6 +2,7 @@
 // lie in memory.
 #include <algorithm>
 
+#include "cpu/routines/epilogue.h"
 #include "cpu/routines/multiply.h"
 #include "cpu/routines/prepare.h"
 #include "cpu/routines/tiles.h"
@@ -141,7 +142,7 @@ Status MultiplyStream(ThreadPool* pool, const OneProduct& s) {
 
 // A small product: only a is packed, a few rows at a time.
 template <class T>
-void MultiplySmall(const TileKernel<T>& kernel, const OneProduct& s) {
+void MultiplySmall(const TileKernel<T>& kernel, const OneProduct& s, const RowsDone& done) {
   alignas(64) T panel[kSmallDepth * kMostRows];
   StridedPanels<T> left(s.a_type, s.a, s.as.row, s.as.col);
   const T* b = reinterpret_cast<const T*>(s.b);
@@ -155,6 +156,7 @@ void MultiplySmall(const TileKernel<T>& kernel, const OneProduct& s) {
       kernel.direct(used, s.n, kn, panel, b + p * s.bs.row, s.bs.row, c + i * s.n, s.n, alpha,
                     p == 0 ? beta : T(1));
     }
+    if (done) done(i, i + used);
   }
 }
 
@@ -212,20 +214,24 @@ int64_t ScratchOfOne(OneProduct s, int64_t threads) {
 }
 
 template <class T>
-Status MultiplyOne(ThreadPool* pool, OneProduct s) {
+Status MultiplyOne(ThreadPool* pool, OneProduct s, const RowsDone& done) {
+  int64_t result_rows = s.m;
   s = VectorFirst(s);
   T alpha = FactorOf<T>(s.alpha), beta = FactorOf<T>(s.beta);
   switch (WayOf<T>(s)) {
-    case Way::kDots: return MultiplyDots<T>(pool, s);
-    case Way::kStream: return MultiplyStream<T>(pool, s);
-    case Way::kSmall: MultiplySmall<T>(*FindTileKernel<T>(s.n), s); return {};
+    case Way::kDots:
+    case Way::kStream:
+      TRY(WayOf<T>(s) == Way::kDots ? MultiplyDots<T>(pool, s) : MultiplyStream<T>(pool, s));
+      if (done) done(0, result_rows);
+      return {};
+    case Way::kSmall: MultiplySmall<T>(*FindTileKernel<T>(s.n), s, done); return {};
     case Way::kPacked: break;
   }
   StridedPanels<T> left(s.a_type, s.a, s.as.row, s.as.col);
   StridedPanels<T> right(s.b_type, s.b, s.bs.col, s.bs.row);
   if (IsStoredAs<T>(s.c_type)) {
     return Multiply<T>(pool, s.m, s.n, s.k, left, right, reinterpret_cast<T*>(s.c), s.n, alpha,
-                       beta);
+                       beta, done);
   }
   int64_t at_once = WideRows(s), width = ByteWidth(s.c_type);
   auto wide = TRY(Scratch<T>::New(at_once * s.n));
@@ -238,22 +244,23 @@ Status MultiplyOne(ThreadPool* pool, OneProduct s) {
     ForPieces(pool, rows, static_cast<double>(s.n), [&](int64_t begin, int64_t end) {
       StoreRun<T>(s.c_type, wide.data() + begin * s.n, (end - begin) * s.n,
                   to + begin * s.n * width);
+      if (done) done(i + begin, i + end);
     });
   }
   return {};
 }
 
 template <class T>
-Status MultiplyComplex(ThreadPool* pool, const OneProduct& s) {
+Status MultiplyComplex(ThreadPool* pool, const OneProduct& s, const RowsDone& done) {
   ComplexPanels<T> left(reinterpret_cast<const T*>(s.a), s.as.row, s.as.col, false);
   ComplexPanels<T> right(reinterpret_cast<const T*>(s.b), s.bs.col, s.bs.row, true);
   return Multiply<T>(pool, s.m, 2 * s.n, 2 * s.k, left, right, reinterpret_cast<T*>(s.c), 2 * s.n,
-                     static_cast<T>(s.alpha), static_cast<T>(s.beta));
+                     static_cast<T>(s.alpha), static_cast<T>(s.beta), done);
 }
 
 class Gemm : public PreparedRoutine {
  public:
-  explicit Gemm(const GemmShape& shape) : shape_(shape) {}
+  Gemm(const GemmShape& shape, const Epilogue& epilogue) : shape_(shape), epilogue_(epilogue) {}
 
   Status Run(const RoutineContext& context) const override {
     const GemmShape& s = shape_;
@@ -261,11 +268,18 @@ class Gemm : public PreparedRoutine {
     double cost = CostOfOne();
     bool whole = IsWhole();
     ThreadPool* inner = whole ? nullptr : &context.pool;
+    EpilogueRun epilogue(epilogue_, context);
+    bool by_rows = epilogue.TakesRows(s.n);
     auto run = [&](int64_t begin, int64_t end) -> Status {
-      for (int64_t i = begin; i < end; ++i) TRY(One(inner, context, i));
+      for (int64_t i = begin; i < end; ++i) {
+        RowsDone done = by_rows ? epilogue.OnRows(i * s.m * s.n, s.n) : RowsDone();
+        TRY(One(inner, context, i, done));
+      }
       return {};
     };
-    return whole ? TryPieces(&context.pool, s.batch, cost, run) : run(0, s.batch);
+    TRY(whole ? TryPieces(&context.pool, s.batch, cost, run) : run(0, s.batch));
+    if (!by_rows) epilogue.OnAll(&context.pool);
+    return {};
   }
 
   int64_t ScratchBytes(int64_t threads) const override {
@@ -296,17 +310,19 @@ class Gemm : public PreparedRoutine {
     return {s.m, s.n, s.k, a, b, c, as, bs, s.a, s.b, s.c, s.alpha, s.beta};
   }
 
-  Status One(ThreadPool* pool, const RoutineContext& context, int64_t i) const {
+  Status One(ThreadPool* pool, const RoutineContext& context, int64_t i,
+             const RowsDone& done) const {
     const GemmShape& s = shape_;
     OneProduct one = Product(context.memory[0] + i * s.m * s.k * ByteWidth(s.a),
                              context.memory[1] + i * s.k * s.n * ByteWidth(s.b),
                              context.memory[2] + i * s.m * s.n * ByteWidth(s.c));
-    if (s.c == DType::kC64) return MultiplyComplex<float>(pool, one);
-    if (s.c == DType::kC128) return MultiplyComplex<double>(pool, one);
-    return WithSumType(s.c, [&]<class T>() { return MultiplyOne<T>(pool, one); });
+    if (s.c == DType::kC64) return MultiplyComplex<float>(pool, one, done);
+    if (s.c == DType::kC128) return MultiplyComplex<double>(pool, one, done);
+    return WithSumType(s.c, [&]<class T>() { return MultiplyOne<T>(pool, one, done); });
   }
 
   GemmShape shape_;
+  Epilogue epilogue_;
 };
 
 }  // namespace
@@ -325,7 +341,7 @@ Result<std::unique_ptr<PreparedRoutine>> PrepareGemm(const RoutineInputs& inputs
                  UseDType(inputs, 0),
                  UseDType(inputs, 1),
                  UseDType(inputs, 2)};
-  return std::make_unique<Gemm>(s);
+  return std::make_unique<Gemm>(s, TRY(EpilogueOf(inputs)));
 }
 
 }  // namespace weft::cpu

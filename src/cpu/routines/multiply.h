@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "base/dtype.h"
@@ -23,11 +24,16 @@ class PanelSource {
                     T* out) const = 0;
 };
 
+// Told of every row of a result once, when it is complete; from several threads. Empty: nobody
+// asks.
+using RowsDone = std::function<void(int64_t begin, int64_t end)>;
+
 // c (m x n, rows ldc apart) = alpha * a b + beta * c; c is not read when beta is 0. T: float,
 // double, uint32_t, uint64_t. The order of sums depends on the sizes alone. pool: null for none.
 template <class T>
 Status Multiply(ThreadPool* pool, int64_t m, int64_t n, int64_t k, const PanelSource<T>& a,
-                const PanelSource<T>& b, T* c, int64_t ldc, T alpha, T beta);
+                const PanelSource<T>& b, T* c, int64_t ldc, T alpha, T beta,
+                const RowsDone& done = {});
 
 // Bytes that Multiply takes for packed panels, on so many threads; 1 without a pool.
 template <class T>

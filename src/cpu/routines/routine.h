@@ -17,6 +17,9 @@ namespace weft::cpu {
 // A scalar kernel of the program as a native function: the addresses of its parameters, in order.
 using KernelFunction = void (*)(std::byte* const* parameters);
 
+// The rounds [begin, end) of a kernel's grid.
+using KernelTask = void (*)(std::byte* const* parameters, int64_t begin, int64_t end);
+
 struct RoutineContext {
   ThreadPool& pool;
   std::span<std::byte* const> memory;  // one address for each use of the step, in order
@@ -36,6 +39,8 @@ struct RoutineInputs {
   const program::Step& step;
   // The native function of a kernel by its name; null when the program has none of that name.
   std::function<KernelFunction(std::string_view)> kernel;
+  // The same for the kernel of an epilogue.
+  std::function<KernelTask(std::string_view)> task;
 };
 
 struct Routine {
