@@ -107,6 +107,8 @@ class KernelDraft {
   bool UsesGrid() const {
     return target_.kind == program::TargetKind::kGpu && builder_.block() == 0;
   }
+  Status ForFew(const LoopShape& shape, int64_t n, const Body& body);
+  Status ForMany(const LoopShape& shape, const Body& body);
   Status ForFlat(const LoopShape& shape, const Body& body);
   Status ForNest(const LoopShape& shape, const Body& body);
   Status OverPieces(const LoopShape& shape, size_t next, const Index& index, const Body& body);
