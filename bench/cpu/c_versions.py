@@ -1,4 +1,4 @@
-"""The C versions of the loop programs: loops.c and structures.c, compiled here and now for this machine, called through ctypes."""
+"""The C versions of the loop programs: loops.c, structures.c and scalars.c, compiled here and now for this machine, called through ctypes."""
 
 import ctypes
 import functools
@@ -9,7 +9,7 @@ import tempfile
 
 import numpy as np
 
-SOURCES = [pathlib.Path(__file__).with_name(name) for name in ("loops.c", "structures.c")]
+SOURCES = [pathlib.Path(__file__).with_name(name) for name in ("loops.c", "structures.c", "scalars.c")]
 FLAGS = ["-O3", "-march=native", "-std=c11", "-shared", "-fPIC"]
 
 # The sizes of the programs: C gets them as macros, so that its compiler knows as much as the others.
@@ -25,6 +25,7 @@ SIZES = {
     "HISTOGRAM_SIZE": 1_500_000, "HISTOGRAM_BINS": 64, "OSCILLATOR_END": 1_000,
     "FILTER_SIZE": 400_000, "HEAP_SIZE": 131_072, "GRAPH_NODES": 256, "GRAPH_EDGES": 2_048, "GRAPH_ROUNDS": 400,
     "STRING_SIZE": 200_000, "HMM_STEPS": 30_000, "CONTROL_END": 1_500,
+    "PENDULUM_STEPS": 60_000, "KEPLER_COUNT": 5_000, "NORMAL_COUNT": 100_000, "ROTATION_STEPS": 60_000, "WAYS_STEPS": 60_000,
 }
 
 

@@ -26,6 +26,10 @@ def uniform(*shape, low=0.0, high=1.0, dtype=F32, seed=0):
   return random(seed).uniform(low, high, shape).astype(dtype)
 
 
+def image(*shape):
+  return random().integers(0, 256, shape).astype(np.uint8)
+
+
 # Elementwise chains.
 
 
@@ -203,6 +207,20 @@ def layernorm_gradient():
   return jax.grad(loss, (0, 1, 2)), (normal(4096, 768), normal(768), normal(768, seed=1), normal(4096, 768, seed=2))
 
 
+@program("normalisation over a batch", tolerance=1e-4)
+def batchnorm_gradient():
+  def loss(x, scale, shift, target):
+    mean, variance = x.mean((0, 1, 2)), x.var((0, 1, 2))
+    return jnp.sum(((x - mean) * lax.rsqrt(variance + 1e-5) * scale + shift) * target)
+  return jax.grad(loss, (0, 1, 2)), (normal(16, 28, 28, 64), normal(64), normal(64, seed=1), normal(16, 28, 28, 64, seed=2))
+
+
+@program("pooling", tolerance=1e-5)
+def max_pool_gradient():
+  pool = lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+  return jax.grad(lambda x: jnp.sum(pool(x) ** 2)), (normal(8, 64, 64, 32),)
+
+
 @program("rotary embedding", tolerance=1e-5)
 def rmsnorm_rotary():
   def run(x, scale, angle):
@@ -352,6 +370,16 @@ def image_samples():
   return run, (normal(512, 512), uniform(1 << 18, high=510), uniform(1 << 18, high=510, seed=1))
 
 
+@program("tables and bins", tolerance=0)
+def byte_lookup():
+  return lambda table, i: table[i], (normal(256), image(1 << 20))
+
+
+@program("tables and bins", tolerance=0)
+def digitize():
+  return jnp.digitize, (normal(1 << 18), np.linspace(-2, 2, 33, dtype=F32))
+
+
 @program("one-hot", tolerance=0)
 def one_hot():
   return lambda i: jax.nn.one_hot(i, 1000), (random().integers(0, 1000, 4096, dtype=I32),)
@@ -405,10 +433,6 @@ def stack_last():
   return lambda x, y, z: jnp.stack([x, y, z], axis=-1), (normal(1 << 19), normal(1 << 19, seed=1), normal(1 << 19, seed=2))
 
 
-def image(*shape):
-  return random().integers(0, 256, shape).astype(np.uint8)
-
-
 @program("image code", tolerance=1e-5)
 def image_normalise():
   mean, deviation = np.array([0.485, 0.456, 0.406], F32), np.array([0.229, 0.224, 0.225], F32)
@@ -418,6 +442,21 @@ def image_normalise():
 @program("image code", tolerance=0)
 def image_planes():
   return lambda x: jnp.transpose(x, (0, 3, 1, 2)), (image(8, 224, 224, 3),)
+
+
+@program("points", tolerance=1e-5)
+def cross_product():
+  return jnp.cross, (normal(1 << 18, 3), normal(1 << 18, 3, seed=1))
+
+
+@program("points", tolerance=1e-5)
+def standard_columns():
+  return lambda x: (x - x.mean(0)) / x.std(0), (normal(1 << 19, 3),)
+
+
+@program("one-dimensional filter", tolerance=1e-5)
+def filter_1d():
+  return lambda x, k: jnp.convolve(x, k, mode="same"), (normal(1 << 18), normal(9))
 
 
 # Random numbers.
@@ -473,6 +512,15 @@ def stencil_periodic():
     around = jnp.roll(x, 1, 0) + jnp.roll(x, -1, 0) + jnp.roll(x, 1, 1) + jnp.roll(x, -1, 1)
     return x + 0.1 * (around - 4 * x)
   return run, (normal(1024, 1024),)
+
+
+@program("stencil", x64=True, tolerance=1e-12)
+def laplace_3d():
+  def run(u):
+    inner = u[1:-1, 1:-1, 1:-1]
+    around = (u[2:, 1:-1, 1:-1] + u[:-2, 1:-1, 1:-1] + u[1:-1, 2:, 1:-1] + u[1:-1, :-2, 1:-1] + u[1:-1, 1:-1, 2:] + u[1:-1, 1:-1, :-2])
+    return inner + 0.1 * (around - 6 * inner)
+  return run, (normal(128, 128, 128, dtype=F64),)
 
 
 def neighbour_cost(x):

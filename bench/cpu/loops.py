@@ -8,7 +8,8 @@ import sys
 import harness
 import c_versions
 from loop_programs import PROGRAMS
-import structure_programs  # noqa: F401: adds its own
+import scalar_programs  # noqa: F401: adds its own
+import structure_programs  # noqa: F401: likewise
 
 if __name__ == "__main__":
   sys.exit(harness.run("loops", PROGRAMS, __doc__, compiled_c=c_versions.description()))

@@ -16,8 +16,9 @@ using hlo::Instruction;
 using hlo::Op;
 
 constexpr int kMaxRangeDepth = 64;
-constexpr int64_t kMaxRangeVisits = 2000;    // for one question
+constexpr int64_t kMaxRangeVisits = 4000;    // for one question
 constexpr int64_t kMaxRangeLiteral = 65536;  // elements looked at
+constexpr size_t kMaxThresholds = 12;
 
 using Int128 = __int128;
 
@@ -65,7 +66,10 @@ ValueRange RangeWhere(Direction direction, ValueRange y, ValueRange x) {
     case Direction::kGt: return {y.low == kMax ? x.low : std::max(x.low, y.low + 1), x.high};
     case Direction::kGe: return {std::max(x.low, y.low), x.high};
     case Direction::kEq: return RangeIntersection(x, y);
-    default: return x;
+    default: {
+      if (y.low != y.high || x.low == x.high) return x;
+      return {x.low == y.low ? x.low + 1 : x.low, x.high == y.low ? x.high - 1 : x.high};
+    }
   }
 }
 
@@ -114,8 +118,20 @@ const Instruction* Ranges::CallerOf(const Instruction& parameter) const {
   return it == callers_.end() ? nullptr : it->second;
 }
 
-// The instruction that the elements come from, through fusions and what only moves them.
-const Instruction& Ranges::Peel(const Instruction& instruction) const {
+// What a parameter of a conditional's branch is given.
+const Instruction* Ranges::BranchOperand(const Instruction& parameter) const {
+  const Instruction* caller = CallerOf(parameter);
+  if (!caller || caller->op() != Op::kConditional) return nullptr;
+  auto branches = caller->called_computations();
+  for (size_t k = 0; k < branches.size(); ++k) {
+    if (branches[k] == parameter.parent()) return caller->operand(static_cast<int64_t>(k) + 1);
+  }
+  return nullptr;
+}
+
+// The instruction that the elements come from, through fusions and what only moves them. `one`:
+// only as far as it is the same single number.
+const Instruction& Ranges::Peel(const Instruction& instruction, bool one) const {
   const Instruction* i = &instruction;
   for (int n = 0; n < kMaxRangeDepth; ++n) {
     const Instruction* next = nullptr;
@@ -124,11 +140,16 @@ const Instruction& Ranges::Peel(const Instruction& instruction) const {
       case Op::kParameter: {
         const Instruction* caller = CallerOf(*i);
         if (caller && caller->op() == Op::kFusion) next = caller->operand(i->parameter_number());
+        if (next == nullptr) next = BranchOperand(*i);
         break;
       }
       case Op::kGetTupleElement: {
         const Instruction* from = i->operand(0);
         if (from->op() == Op::kFusion) from = from->attrs<hlo::FusionAttrs>().calls->root();
+        if (from->IsParameter()) {
+          const Instruction* given = BranchOperand(*from);
+          if (given != nullptr) from = given;
+        }
         if (from->op() == Op::kTuple) next = from->operand(i->tuple_index());
         break;
       }
@@ -144,7 +165,7 @@ const Instruction& Ranges::Peel(const Instruction& instruction) const {
       default: break;
     }
     if (!next || !next->shape().IsArray() || !i->shape().IsArray() ||
-        next->shape().dtype() != i->shape().dtype()) {
+        next->shape().dtype() != i->shape().dtype() || (one && next->shape().elements() != 1)) {
       return *i;
     }
     i = next;
@@ -152,11 +173,12 @@ const Instruction& Ranges::Peel(const Instruction& instruction) const {
   return *i;
 }
 
-// The element of the state of the loop, whose body or condition c is, that this reads; -1: none.
+// The element of the state of the loop, whose body or condition c is, that the numbers are of;
+// -1: none.
 int64_t Ranges::StateElement(const Instruction& i, const Computation& c) const {
   const Instruction& read = Peel(i);
   bool state = read.op() == Op::kGetTupleElement && read.operand(0)->IsParameter() &&
-               read.parent() == &c && read.shape().IsScalar();
+               read.parent() == &c && read.shape().IsArray();
   return state ? read.tuple_index() : -1;
 }
 
@@ -165,18 +187,25 @@ std::optional<ValueRange> Ranges::Of(const Instruction& instruction) {
   std::optional<ValueRange> full = FullRangeOf(instruction.shape().dtype());
   if (!full) return std::nullopt;
   const Instruction& i = Peel(instruction);
-  if (auto it = known_.find(&i); it != known_.end() && refined_.empty()) return it->second;
+  const Instruction& number = Peel(instruction, true);
+  auto refined = [&](ValueRange range) {
+    for (auto& [which, assumed] : refined_) {
+      if (which == &i || which == &number) range = RangeIntersection(range, assumed);
+    }
+    return range;
+  };
+  if (auto it = known_.find(&i); it != known_.end()) {
+    if (conditions_.empty() || it->second.low == it->second.high) return it->second;
+  }
+  if (auto it = local_.find(&i); it != local_.end()) return refined(it->second);
   if (depth_ == 0) budget_ = kMaxRangeVisits;
   if (--budget_ < 0 || depth_ > kMaxRangeDepth) return full;
   ++depth_;
   ValueRange range = Compute(i, *full);
   --depth_;
-  bool certain = open_.empty() && refined_.empty() && budget_ >= 0;
-  if (certain) known_[&i] = range;
-  for (auto& [which, assumed] : refined_) {
-    if (which == &i) range = RangeIntersection(range, assumed);
-  }
-  return range;
+  if (budget_ >= 0)
+    (open_.empty() && conditions_.empty() && !in_relations_ ? known_ : local_)[&i] = range;
+  return refined(range);
 }
 
 std::optional<bool> Ranges::Outcome(const Instruction& instruction) {
@@ -185,6 +214,27 @@ std::optional<bool> Ranges::Outcome(const Instruction& instruction) {
   std::optional<ValueRange> x = Of(*compare.operand(0)), y = Of(*compare.operand(1));
   if (!x || !y) return std::nullopt;
   return DecideByRanges(compare.attrs<hlo::CompareAttrs>().direction, *x, *y);
+}
+
+bool Ranges::NeverWraps(const Instruction& i) {
+  if (i.operand_count() != 2 || !i.shape().IsArray()) return false;
+  std::optional<ValueRange> full = FullRangeOf(i.shape().dtype());
+  if (!full || i.shape().dtype() == DType::kPred) return false;
+  std::optional<ValueRange> x = Of(*i.operand(0)), y = Of(*i.operand(1));
+  if (!x || !y) return false;
+  ValueRange everything{std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()};
+  ValueRange exact = everything;
+  switch (i.op()) {
+    case Op::kAdd:
+      exact = RangeWithin(Int128{x->low} + y->low, Int128{x->high} + y->high, everything);
+      break;
+    case Op::kSubtract:
+      exact = RangeWithin(Int128{x->low} - y->high, Int128{x->high} - y->low, everything);
+      break;
+    case Op::kMultiply: exact = RangeProduct(*x, *y, everything); break;
+    default: break;
+  }
+  return exact != everything && RangeContains(*full, exact);
 }
 
 ValueRange Ranges::Compute(const Instruction& i, ValueRange full) {
@@ -223,6 +273,8 @@ ValueRange Ranges::Compute(const Instruction& i, ValueRange full) {
     case Op::kPad:
     case Op::kDynamicUpdateSlice: return RangeUnion(*Of(*i.operand(0)), *Of(*i.operand(1)));
     case Op::kGather: return *Of(*i.operand(0));
+    case Op::kScatter: return OfScatter(i, full);
+    case Op::kConditional: return OfBranches(i, -1, full);
     case Op::kNegate: {
       ValueRange x = *Of(*i.operand(0));
       return RangeWithin(-Int128{x.high}, -Int128{x.low}, full);
@@ -242,8 +294,10 @@ ValueRange Ranges::OfBinary(const Instruction& i, ValueRange full) {
   ValueRange x = *left, y = *right;
   bool natural = x.low >= 0 && y.low >= 0;
   switch (i.op()) {
-    case Op::kAdd: return RangeWithin(Int128{x.low} + y.low, Int128{x.high} + y.high, full);
-    case Op::kSubtract: return RangeWithin(Int128{x.low} - y.high, Int128{x.high} - y.low, full);
+    case Op::kAdd:
+      return ByRelations(i, RangeWithin(Int128{x.low} + y.low, Int128{x.high} + y.high, full));
+    case Op::kSubtract:
+      return ByRelations(i, RangeWithin(Int128{x.low} - y.high, Int128{x.high} - y.low, full));
     case Op::kMultiply: return RangeProduct(x, y, full);
     case Op::kMinimum: return {std::min(x.low, y.low), std::min(x.high, y.high)};
     case Op::kMaximum: return {std::max(x.low, y.low), std::max(x.high, y.high)};
@@ -271,54 +325,102 @@ ValueRange Ranges::OfBinary(const Instruction& i, ValueRange full) {
   }
 }
 
-// Each branch where the comparison says it is taken.
+// Updates take the place of elements, or are the least or greatest with them.
+ValueRange Ranges::OfScatter(const Instruction& scatter, ValueRange full) {
+  if (scatter.operand_count() != 3) return full;
+  const Instruction& root = *scatter.attrs<hlo::ScatterAttrs>().to_apply->root();
+  bool chooses = root.IsParameter() || root.op() == Op::kMinimum || root.op() == Op::kMaximum;
+  for (const Instruction* operand : root.operands()) chooses &= operand->IsParameter();
+  return chooses ? RangeUnion(*Of(*scatter.operand(0)), *Of(*scatter.operand(2))) : full;
+}
+
+// k: of the tuple that the branches give; -1: they give one array.
+ValueRange Ranges::OfBranches(const Instruction& conditional, int64_t k, ValueRange full) {
+  std::optional<ValueRange> result;
+  for (const Computation* branch : conditional.called_computations()) {
+    const Instruction* value = branch->root();
+    if (k >= 0 && value->op() != Op::kTuple) return full;
+    ValueRange range = *Of(k >= 0 ? *value->operand(k) : *value);
+    result = result ? RangeUnion(*result, range) : range;
+  }
+  return result.value_or(full);
+}
+
+// Each branch where the condition says it is taken.
 ValueRange Ranges::OfSelect(const Instruction& select) {
-  const Instruction& compare = Peel(*select.operand(0));
-  if (compare.op() != Op::kCompare) {
-    return RangeUnion(*Of(*select.operand(1)), *Of(*select.operand(2)));
+  if (std::optional<bool> chosen = Outcome(*select.operand(0))) {
+    return *Of(*select.operand(*chosen ? 1 : 2));
   }
-  if (std::optional<bool> chosen = Outcome(compare)) return *Of(*select.operand(*chosen ? 1 : 2));
-  std::optional<ValueRange> x = Of(*compare.operand(0)), y = Of(*compare.operand(1));
-  const Instruction& subject = Peel(*compare.operand(0));
   // Elements of arrays are compared one by one: what holds of one need not of another.
-  bool scalar = subject.shape().IsScalar() && select.shape().IsScalar();
-  if (!x || !y || !scalar) return RangeUnion(*Of(*select.operand(1)), *Of(*select.operand(2)));
-  Direction direction = compare.attrs<hlo::CompareAttrs>().direction;
-  // Where a sum with a constant is compared, the other term is known too.
-  const Instruction* term = nullptr;
-  int64_t constant = 0;
-  if (subject.op() == Op::kAdd) {
-    ValueRange added = *Of(*subject.operand(1)), other = *Of(*subject.operand(0));
-    bool wraps =
-        Int128{other.low} + added.low != x->low || Int128{other.high} + added.high != x->high;
-    bool scalar_term = Peel(*subject.operand(0)).shape().IsScalar();
-    if (added.low == added.high && !wraps && scalar_term) {
-      term = &Peel(*subject.operand(0));
-      constant = added.low;
-    }
-  }
+  bool one = select.shape().elements() == 1;
   std::optional<ValueRange> result;
   for (int64_t branch : {1, 2}) {
-    Direction d = branch == 1 ? direction : hlo::Negated(direction);
-    ValueRange where = RangeWhere(d, *y, *x);
-    size_t before = refined_.size();
-    refined_.emplace_back(&subject, where);
-    ValueRange rest;
-    if (term && !__builtin_sub_overflow(where.low, constant, &rest.low) &&
-        !__builtin_sub_overflow(where.high, constant, &rest.high)) {
-      refined_.emplace_back(term, rest);
-    }
+    Cache outside = std::exchange(local_, {});
+    if (one) BeginAssumption(*select.operand(0), branch == 1);
     ValueRange range = *Of(*select.operand(branch));
-    refined_.resize(before);
+    if (one) EndAssumption();
+    local_ = std::move(outside);
     result = result ? RangeUnion(*result, range) : range;
   }
   return *result;
 }
 
+void Ranges::Assume(const Instruction& condition, bool value) {
+  const Instruction& i = Peel(condition, true);
+  if (i.shape().elements() != 1 || refined_.size() > kMaxRangeDepth) return;
+  if (i.op() == Op::kNot) return Assume(*i.operand(0), !value);
+  if (i.op() == (value ? Op::kAnd : Op::kOr)) {
+    Assume(*i.operand(0), value);
+    Assume(*i.operand(1), value);
+    return;
+  }
+  if (i.op() != Op::kCompare) return;
+  std::optional<ValueRange> x = Of(*i.operand(0)), y = Of(*i.operand(1));
+  if (!x || !y) return;
+  Direction direction = i.attrs<hlo::CompareAttrs>().direction;
+  if (!value) direction = hlo::Negated(direction);
+  AssumeWithin(*i.operand(0), RangeWhere(direction, *y, *x));
+  AssumeWithin(*i.operand(1), RangeWhere(Swapped(direction), *x, *y));
+}
+
+// What a number is computed from is then known too.
+void Ranges::AssumeWithin(const Instruction& number, ValueRange range) {
+  for (const Instruction* i = &Peel(number, true);;) {
+    std::optional<ValueRange> all = Of(*i);
+    bool news = all && range.low <= range.high && !RangeContains(range, *all);
+    if (!news || i->shape().elements() != 1) return;
+    refined_.emplace_back(i, range);
+    if (i->op() == Op::kConvert) {
+      std::optional<ValueRange> from = Of(*i->operand(0));
+      if (!from || *from != *all) return;
+    } else {
+      if (!NeverWraps(*i)) return;
+      std::optional<ValueRange> c = Of(*i->operand(1));
+      if (!c || c->low != c->high) return;
+      Int128 low = range.low, high = range.high;
+      if (i->op() == Op::kMultiply && c->low > 0) {
+        low = low < 0 ? -((-low) / c->low) : (low + c->low - 1) / c->low;
+        high = high < 0 ? -((-high + c->low - 1) / c->low) : high / c->low;
+      } else if (i->op() != Op::kMultiply) {
+        Int128 shift = i->op() == Op::kAdd ? -Int128{c->low} : Int128{c->low};
+        low += shift;
+        high += shift;
+      } else {
+        return;
+      }
+      constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
+      constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+      if (low < kMin || high > kMax) return;
+      range = {static_cast<int64_t>(low), static_cast<int64_t>(high)};
+    }
+    i = &Peel(*i->operand(0), true);
+  }
+}
+
 ValueRange Ranges::OfLoopValue(const Instruction& get, ValueRange full) {
   const Instruction& from = *get.operand(0);
   int64_t k = get.tuple_index();
-  if (!get.shape().IsScalar()) return full;
+  if (from.op() == Op::kConditional) return OfBranches(from, k, full);
   if (from.op() == Op::kWhile) return OfState(from, k, full).condition;
   if (!from.IsParameter()) return full;
   const Instruction* caller = CallerOf(from);
@@ -333,9 +435,13 @@ Ranges::StateRange Ranges::OfState(const Instruction& loop, int64_t k, ValueRang
   if (auto it = states_.find(key); it != states_.end()) return it->second;
   // What is assumed in a branch holds there, not in other iterations.
   auto refined = std::exchange(refined_, {});
+  auto conditions = std::exchange(conditions_, {});
+  Cache local = std::exchange(local_, {});
   StateRange range = FindState(loop, k, full);
   open_.erase(key);
   refined_ = std::move(refined);
+  conditions_ = std::move(conditions);
+  local_ = std::move(local);
   if (open_.empty() && budget_ >= 0) states_.emplace(key, range);
   return range;
 }
@@ -366,19 +472,56 @@ Ranges::StateRange Ranges::FindState(const Instruction& loop, int64_t k, ValueRa
   ValueRange limit = Limit(*attrs.condition->root(), *attrs.condition, k, full);
   auto assume = [&](ValueRange range) {
     open_[key] = {range, RangeIntersection(range, limit)};
+    local_.clear();
     return *Of(next);
   };
+  std::vector<int64_t> thresholds = Thresholds(loop);
   ValueRange range = first;
-  for (int round = 0; round < 4; ++round) {
+  for (size_t round = 0; round < 2 * thresholds.size() + 4; ++round) {
     ValueRange reached = assume(range);
     if (RangeContains(range, reached)) {
       ValueRange narrow = RangeUnion(first, reached);
       return {narrow, RangeIntersection(narrow, limit)};
     }
-    if (reached.low < range.low) range.low = full.low;
-    if (reached.high > range.high) range.high = full.high;
+    // Beyond what it reached so far, to the next number that something is compared with.
+    if (reached.low < range.low) {
+      auto above = std::upper_bound(thresholds.begin(), thresholds.end(), reached.low);
+      range.low = above == thresholds.begin() ? full.low : *std::prev(above);
+    }
+    if (reached.high > range.high) {
+      auto next_one = std::lower_bound(thresholds.begin(), thresholds.end(), reached.high);
+      range.high = next_one == thresholds.end() ? full.high : *next_one;
+    }
+    range = {std::max(range.low, full.low), std::min(range.high, full.high)};
   }
   return {full, RangeIntersection(full, limit)};
+}
+
+// Numbers in the body that others are compared with, and their neighbours: where the state of a
+// loop may stop to grow. In order.
+std::vector<int64_t> Ranges::Thresholds(const Instruction& loop) const {
+  std::vector<int64_t> found;
+  auto look = [&](const Computation& c) {
+    for (const Instruction* i : c) {
+      if (i->op() != Op::kCompare && i->op() != Op::kMinimum && i->op() != Op::kMaximum) continue;
+      for (const Instruction* operand : i->operands()) {
+        const Instruction& number = Peel(*operand, true);
+        if (number.op() != Op::kConstant || number.shape().elements() != 1) continue;
+        if (!FullRangeOf(number.shape().dtype())) continue;
+        if (!number.literal().IsValid() || found.size() >= kMaxThresholds) continue;
+        int64_t value = number.literal().GetInt(0);
+        for (int64_t near : {value - 1, value, value + 1}) found.push_back(near);
+      }
+    }
+  };
+  const Computation& body = *loop.attrs<hlo::WhileAttrs>().body;
+  look(body);
+  for (const Instruction* i : body) {
+    if (i->op() == Op::kFusion) look(*i->attrs<hlo::FusionAttrs>().calls);
+  }
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  return found;
 }
 
 // What the k-th element of the state is where the condition holds.
@@ -391,7 +534,8 @@ ValueRange Ranges::Limit(const Instruction& condition, const Computation& c, int
   if (i.op() != Op::kCompare) return full;
   Direction direction = i.attrs<hlo::CompareAttrs>().direction;
   for (int64_t side : {0, 1}) {
-    if (StateElement(*i.operand(side), c) != k) continue;
+    const Instruction& number = Peel(*i.operand(side), true);
+    if (number.op() != Op::kGetTupleElement || StateElement(number, c) != k) continue;
     std::optional<ValueRange> other = Of(*i.operand(1 - side));
     if (!other) return full;
     ValueRange range = RangeWhere(side == 0 ? direction : Swapped(direction), *other, full);

@@ -30,6 +30,11 @@ class Ranges {
   std::optional<ValueRange> Of(const hlo::Instruction& i);
   // Of a comparison of integers that always comes out the same.
   std::optional<bool> Outcome(const hlo::Instruction& compare);
+  // A sum, difference or product of integers that its type holds as it is.
+  bool NeverWraps(const hlo::Instruction& i);
+  // What is asked in between is asked where the condition is true, or false.
+  void BeginAssumption(const hlo::Instruction& condition, bool value);
+  void EndAssumption();
 
  private:
   struct StateRange {
@@ -37,24 +42,47 @@ class Ranges {
   };
   using StateKey = std::pair<const hlo::Instruction*, int64_t>;
 
-  const hlo::Instruction& Peel(const hlo::Instruction& i) const;
+  using Cache = std::unordered_map<const hlo::Instruction*, ValueRange>;
+
+  const hlo::Instruction& Peel(const hlo::Instruction& i, bool one = false) const;
   const hlo::Instruction* CallerOf(const hlo::Instruction& parameter) const;
+  const hlo::Instruction* BranchOperand(const hlo::Instruction& parameter) const;
   int64_t StateElement(const hlo::Instruction& i, const hlo::Computation& c) const;
   ValueRange Compute(const hlo::Instruction& i, ValueRange full);
   ValueRange OfBinary(const hlo::Instruction& i, ValueRange full);
   ValueRange OfSelect(const hlo::Instruction& select);
+  ValueRange OfScatter(const hlo::Instruction& scatter, ValueRange full);
+  ValueRange OfBranches(const hlo::Instruction& conditional, int64_t k, ValueRange full);
+  // What is known of numbers where a condition is true, or false.
+  void Assume(const hlo::Instruction& condition, bool value);
+  void AssumeWithin(const hlo::Instruction& number, ValueRange range);
   ValueRange OfLoopValue(const hlo::Instruction& get, ValueRange full);
   StateRange OfState(const hlo::Instruction& loop, int64_t k, ValueRange full);
   StateRange FindState(const hlo::Instruction& loop, int64_t k, ValueRange full);
+  std::vector<int64_t> Thresholds(const hlo::Instruction& loop) const;
   ValueRange Limit(const hlo::Instruction& condition, const hlo::Computation& c, int64_t k,
                    ValueRange full);
 
+  // ranges_relations.cc
+  struct Sum;
+  Sum SumOf(const hlo::Instruction& number, const hlo::Instruction* loop, int depth);
+  bool IsSameState(const hlo::Instruction& root, int64_t k, const hlo::Computation& body) const;
+  void AddFacts(const hlo::Instruction& condition, bool value, const hlo::Instruction* loop,
+                std::vector<Sum>& facts);
+  std::vector<Sum> FactsAbout(const Sum& sum);
+  std::optional<__int128> LeastOf(const Sum& sum);
+  ValueRange ByRelations(const hlo::Instruction& i, ValueRange range);
+
   std::unordered_map<const hlo::Computation*, const hlo::Instruction*> callers_;  // null: several
-  std::unordered_map<const hlo::Instruction*, ValueRange> known_;
+  Cache known_;
+  Cache local_;                            // what was found under the present assumptions
   std::map<StateKey, StateRange> states_;  // asked by key only
   std::map<StateKey, StateRange> open_;    // what is assumed of states in question
-  // What is assumed of instructions in a branch of a select.
+  // What is assumed of single numbers in a branch of a select.
   std::vector<std::pair<const hlo::Instruction*, ValueRange>> refined_;
+  std::vector<std::pair<const hlo::Instruction*, bool>> conditions_;  // that hold there, or not
+  std::vector<std::pair<size_t, size_t>> assumptions_;  // begun: what there was before
+  bool in_relations_ = false;
   int64_t budget_ = 0;
   int depth_ = 0;
 };

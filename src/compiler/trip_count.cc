@@ -129,6 +129,31 @@ std::optional<LoopBounds> FindLoopBounds(const Instruction& loop) {
   return std::nullopt;
 }
 
+std::optional<LoopCounter> FindLoopCounter(const Instruction& loop) {
+  const auto& attrs = loop.attrs<hlo::WhileAttrs>();
+  const Instruction& next = *attrs.body->root();
+  Seen compare = Seen::Of(*attrs.condition->root());
+  if (next.op() != Op::kTuple || compare.op->op() != Op::kCompare) return std::nullopt;
+  Direction direction = compare.op->attrs<hlo::CompareAttrs>().direction;
+  if (direction != Direction::kLt && direction != Direction::kGt) return std::nullopt;
+  int64_t side = direction == Direction::kLt ? 0 : 1;
+  Seen number = compare.operand(side), limit = compare.operand(1 - side);
+  LoopCounter counter;
+  counter.index = StateElement(number);
+  if (counter.index < 0 || number.op->shape() != Shape::Scalar(DType::kS32)) return std::nullopt;
+  Seen sum = Seen::Of(*next.operand(counter.index));
+  std::optional<int64_t> step = FindStep(loop, sum, counter.index);
+  if (!step || *step <= 0 || sum.op->op() != Op::kAdd) return std::nullopt;
+  counter.step = *step;
+  counter.sum = sum.op;
+  counter.value = InvariantInteger(loop, limit);
+  if (counter.value) return counter;
+  int64_t k = StateElement(limit);
+  if (k < 0 || StateElement({next.operand(k)}) != k) return std::nullopt;
+  counter.limit = limit.op;
+  return counter;
+}
+
 std::optional<int64_t> TripCount(const Instruction& loop) {
   std::optional<LoopBounds> bounds = FindLoopBounds(loop);
   if (!bounds) return std::nullopt;

@@ -17,7 +17,7 @@ using program::Op;
 using program::Program;
 using program::Step;
 
-constexpr size_t kRegionKernelCode = 1000;    // instructions of one kernel in a region ...
+constexpr size_t kRegionKernelCode = 1500;    // instructions of one kernel in a region ...
 constexpr size_t kRegionCode = 5000;          // ... and of all
 constexpr int64_t kRegionGridWork = 1 << 15;  // a grid of more work is worth several threads
 constexpr int64_t kLocalBytes = 4096, kLocalBytesInAll = 16384;
@@ -41,6 +41,24 @@ int64_t WorkOf(const Kernel& kernel) {
     times.push_back(times.back() * trips);
   }
   return static_cast<int64_t>(std::min(work, kLimit));
+}
+
+// Instructions, of which those in an `if` count a fourth: what is seldom costs little but its
+// place.
+size_t CodeInRounds(const Kernel& kernel) {
+  size_t always = 0, sometimes = 0, ifs = 0;
+  std::vector<bool> open;
+  for (const program::Instr& instr : kernel.code) {
+    if (instr.op == program::Op::kIf || instr.op == program::Op::kLoop) {
+      open.push_back(instr.op == program::Op::kIf);
+      ifs += open.back();
+    } else if (instr.op == program::Op::kEnd) {
+      ifs -= open.back();
+      open.pop_back();
+    }
+    ++(ifs > 0 ? sometimes : always);
+  }
+  return always + sometimes / 4;
 }
 
 int64_t ArrayBytes(const Kernel& kernel) {
@@ -130,9 +148,9 @@ class Planner {
     auto check = [&](const Step& s) {
       if (auto* launch = std::get_if<program::KernelStep>(&s.op)) {
         const Kernel& kernel = program_.kernels[launch->kernel];
-        code += kernel.code.size();
-        bool small = kernel.code.size() <= kRegionKernelCode &&
-                     ArrayBytes(kernel) <= kLocalBytesInAll &&
+        size_t of_kernel = CodeInRounds(kernel);
+        code += of_kernel;
+        bool small = of_kernel <= kRegionKernelCode && ArrayBytes(kernel) <= kLocalBytesInAll &&
                      (GridSize(kernel) <= 1 || WorkOf(kernel) <= kRegionGridWork);
         fits = fits && small;
         return;

@@ -20,7 +20,7 @@ using program::ValueId;
 constexpr size_t kFewInstructions = 16;  // not worth a call
 constexpr int kLanesAtOnce = 4;
 constexpr int64_t kArgumentBytes = 512;
-constexpr size_t kLookBack = 16;  // instructions between the condition and its use, at most
+constexpr size_t kLookBack = 4096;  // instructions between the condition and its use, at most
 
 bool IsAnyLane(const Kernel& kernel, size_t at) {
   ValueId condition = kernel.code[at].args[0];

@@ -134,7 +134,9 @@ class KernelRenderer {
     return {NameOf(id), value.type, value.is_constant ? &value : nullptr};
   }
 
-  void RenderShorter(const Instr& instr, const ShorterForm& form) {
+  void RenderShorter(const Instr& whole, const ShorterForm& form) {
+    Instr instr = whole;
+    instr.nowrap = false;  // of other operands
     std::vector<Operand> early = {OperandOf(form.first), OperandOf(form.second)};
     Operand joined{RenderOp(ir_, instr, early, target_), instr.type, nullptr};
     std::vector<Operand> both = {joined, OperandOf(form.late)};
@@ -551,6 +553,44 @@ class KernelRenderer {
     return std::nullopt;
   }
 
+  // Of what indices are made of: products and sums of what is not negative, and do not wrap around
+  // where the index does not.
+  bool IsNeverNegative(ValueId id) const {
+    const program::Value& value = kernel_.value(id);
+    if (value.is_constant) return value.AsInt() >= 0;
+    const Instr* made = Definition(id);
+    if (made == nullptr) return false;
+    switch (made->op) {
+      case Op::kMax: return IsNeverNegative(made->args[0]) || IsNeverNegative(made->args[1]);
+      case Op::kMin:
+      case Op::kMul: return IsNeverNegative(made->args[0]) && IsNeverNegative(made->args[1]);
+      case Op::kCast: return IsUnsigned(kernel_.type(made->args[0]).dtype);
+      default: return false;
+    }
+  }
+
+  // The lanes of a vector of indices, none of them negative, one by one. Of 32 bits two at a time:
+  // few numbers a cycle go from vector registers to others.
+  std::vector<std::string> PlacesOf(Type type, std::string index) {
+    std::vector<std::string> places;
+    std::string pairs = StrCat("<", type.lanes / 2, " x i64>");
+    bool paired = BitWidth(type.dtype) == 32 && type.lanes > 1;
+    if (paired) index = ir_.Def("bitcast ", IrType(type), " ", index, " to ", pairs);
+    for (int lane = 0; paired && lane < type.lanes; lane += 2) {
+      std::string both = ir_.Def("extractelement ", pairs, " ", index, ", i64 ", lane / 2);
+      places.push_back(ir_.Def("and i64 ", both, ", 4294967295"));
+      places.push_back(ir_.Def("lshr i64 ", both, ", 32"));
+    }
+    for (int lane = 0; !paired && lane < type.lanes; ++lane) {
+      std::string at = ir_.Def("extractelement ", IrType(type), " ", index, ", i64 ", lane);
+      if (BitWidth(type.dtype) < 64) {
+        at = ir_.Def("zext ", IrType({type.dtype, 1}), " ", at, " to i64");
+      }
+      places.push_back(at);
+    }
+    return places;
+  }
+
   // A gather lane by lane: addresses are not put in vectors only to be taken out again.
   std::string LoadLanes(const Instr& instr) {
     const Memory& m = kernel_.memories[instr.memory];
@@ -566,14 +606,19 @@ class KernelRenderer {
           ir_.Def("getelementptr inbounds ", StorageType(m.dtype), ", ptr ", base, ", i64 ", first);
     }
     std::string vector = StrCat("<", type.lanes, " x ", StorageType(m.dtype), ">");
-    std::string number = IrType({type.dtype, 1});
+    std::vector<std::string> places;
+    // Elements beside each other share the places that are taken out of the vector.
+    if (const Instr* sum = Definition(instr.args[0]);
+        !spaced && sum != nullptr && sum->op == Op::kAdd &&
+        kernel_.value(sum->args[1]).is_constant && kernel_.value(sum->args[1]).AsInt() >= 0 &&
+        IsNeverNegative(sum->args[0])) {
+      base = ir_.Def("getelementptr ", StorageType(m.dtype), ", ptr ", base, ", i64 ",
+                     kernel_.value(sum->args[1]).AsInt());
+      index = NameOf(sum->args[0]);
+    }
+    if (!spaced) places = PlacesOf(type, index);
     for (int lane = 0; lane < type.lanes; ++lane) {
-      std::string at = spaced
-                           ? StrCat(lane * spaced->distance)
-                           : ir_.Def("extractelement ", IrType(type), " ", index, ", i64 ", lane);
-      if (!spaced && BitWidth(type.dtype) < 64) {
-        at = ir_.Def(IsSigned(type.dtype) ? "sext " : "zext ", number, " ", at, " to i64");
-      }
+      std::string at = spaced ? StrCat(lane * spaced->distance) : places[static_cast<size_t>(lane)];
       std::string address =
           ir_.Def("getelementptr inbounds ", StorageType(m.dtype), ", ptr ", base, ", i64 ", at);
       std::string element = ir_.Def("load ", StorageType(m.dtype), ", ptr ", address, ", align ",

@@ -256,14 +256,22 @@ std::string RenderUnary(IrBody& ir, Op op, const Operand& a) {
   }
 }
 
-std::string RenderArith(IrBody& ir, Op op, const Operand& a, const Operand& b,
+std::string RenderSum(IrBody& ir, const Instr& instr, const Operand& a, const Operand& b) {
+  bool is_float = IsFloat(a.type.dtype), is_signed = IsSigned(a.type.dtype);
+  std::string op = instr.op == Op::kAdd ? "add" : instr.op == Op::kSub ? "sub" : "mul";
+  if (is_float) op = StrCat("f", op, " contract");
+  if (instr.nowrap) op += is_signed ? " nsw" : " nuw";
+  return Plain(ir, op, a.type, a.text, b.text);
+}
+
+std::string RenderArith(IrBody& ir, const Instr& instr, const Operand& a, const Operand& b,
                         const RenderTarget& target) {
   Type t = a.type;
   bool is_float = IsFloat(t.dtype), is_signed = IsSigned(t.dtype);
-  switch (op) {
-    case Op::kAdd: return Plain(ir, is_float ? "fadd contract" : "add", t, a.text, b.text);
-    case Op::kSub: return Plain(ir, is_float ? "fsub contract" : "sub", t, a.text, b.text);
-    case Op::kMul: return Plain(ir, is_float ? "fmul contract" : "mul", t, a.text, b.text);
+  switch (instr.op) {
+    case Op::kAdd:
+    case Op::kSub:
+    case Op::kMul: return RenderSum(ir, instr, a, b);
     case Op::kDiv:
       if (is_float) return Plain(ir, "fdiv", t, a.text, b.text);
       return RenderIntDivide(ir, t, false, a, b, target);
@@ -316,7 +324,7 @@ std::string RenderOp(IrBody& ir, const Instr& instr, std::span<const Operand> ar
   }
   if (args.size() == 1) return RenderUnary(ir, instr.op, args[0]);
   CHECK(args.size() == 2) << Name(instr.op);
-  return RenderArith(ir, instr.op, args[0], args[1], target);
+  return RenderArith(ir, instr, args[0], args[1], target);
 }
 
 }  // namespace weft::cpu

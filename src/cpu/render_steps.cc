@@ -22,7 +22,9 @@ constexpr int64_t kShortLoop = 1 << 16;
 constexpr int64_t kAskEvery = 1024;
 constexpr int64_t kRoundsAtOnce = 4;
 constexpr int64_t kBytesOfRegister = 16, kManyRegisters = 64;
-constexpr size_t kTinyCode = 50;  // instructions of a round
+constexpr int64_t kManyPointers = 24;
+constexpr size_t kTinyCode = 50, kLittleCode = 160;  // instructions of a round
+constexpr int64_t kManyRounds = 64;
 // Fills of as many elements are written out.
 constexpr int64_t kUnrolledFill = 8;
 
@@ -43,8 +45,8 @@ int64_t BlockOf(int64_t trips) {
 class FunctionRenderer {
  public:
   FunctionRenderer(const Program& program, const Plan& plan, const Region* region,
-                   std::set<int32_t>& inlined)
-      : program_(program), plan_(plan), region_(region), inlined_(inlined) {}
+                   std::set<int32_t>& inlined, IrMetadata& metadata)
+      : program_(program), plan_(plan), region_(region), inlined_(inlined), metadata_(metadata) {}
 
   // A function with weft_run's parameters that runs one loop, which is a region.
   void RenderEntry(const Step& loop, std::string& out) {
@@ -74,14 +76,21 @@ class FunctionRenderer {
     if (!region_) return "i32 @weft_run(ptr %ctx, ptr %buffers)";
     std::string text = StrCat("internal i32 @region_", plan_.region_numbers.at(region_->loop),
                               "(ptr nocapture readonly %ctx");
+    bool shares = SharesArena(*region_);
+    if (shares) {
+      StrAppend(text, ", ptr noalias nocapture align 64 dereferenceable(", plan_.arena_bytes,
+                ") %arena");
+    }
     for (size_t i = 0; i < region_->pointers.size(); ++i) {
       BufferId id = region_->pointers[i];
+      if (shares && InArena(id)) continue;
       StrAppend(text, ", ptr noalias nocapture ", region_->written[i] ? "writable" : "readonly",
                 " align ", AlignOf(id));
       int64_t bytes = plan_.places[id].bytes;
       if (bytes > 0) StrAppend(text, " dereferenceable(", bytes, ")");
       StrAppend(text, " %b", id);
     }
+    if (LooksUp(*region_)) return text + ", ptr noalias nocapture readonly %buffers)";
     for (const Local& local : region_->locals) {
       if (local.copy_in || local.copy_out)
         StrAppend(text, ", ptr noalias nocapture %o", local.buffer);
@@ -98,19 +107,50 @@ class FunctionRenderer {
     return std::min<int64_t>(buffer.align, ours ? 64 : 16);
   }
 
+  // A region that uses more temporaries than there are registers has the address of the arena, of
+  // which theirs are made where they are needed: as parameters they would be kept on the stack.
+  bool InArena(BufferId id) const {
+    return program_.buffers[id].kind == program::BufferKind::kTemp && plan_.places[id].slot == 0;
+  }
+  bool SharesArena(const Region& region) const {
+    return std::count_if(region.pointers.begin(), region.pointers.end(),
+                         [&](BufferId id) { return InArena(id); }) > kManyPointers;
+  }
+
+  // Likewise for what is copied before the loop and after it: the addresses come from the table.
+  static bool LooksUp(const Region& region) {
+    return std::count_if(region.locals.begin(), region.locals.end(), [](const Local& local) {
+             return local.copy_in || local.copy_out;
+           }) > kManyPointers;
+  }
+  std::string Outside(const Local& local, std::string_view table) {
+    return LooksUp(*region_) ? TableEntry(local.buffer, table) : StrCat("%o", local.buffer);
+  }
+
   void BeginRegion() {
+    bool shares = SharesArena(*region_);
+    for (BufferId id : region_->pointers) {
+      if (!shares || !InArena(id)) continue;
+      StrAppend(entry_, "  %b", id, " = getelementptr inbounds i8, ptr %arena, i64 ",
+                plan_.places[id].offset, "\n");
+    }
     for (const Local& local : region_->locals) {
       int64_t bytes = plan_.places[local.buffer].bytes;
       StrAppend(entry_, "  %b", local.buffer, " = alloca [", bytes, " x i8], align ",
                 std::max<int64_t>(program_.buffers[local.buffer].align, 16), "\n");
-      if (local.copy_in) CopyBytes(StrCat("%b", local.buffer), StrCat("%o", local.buffer), bytes);
+      if (local.copy_in) {
+        CopyBytes(StrCat("%b", local.buffer), Outside(local, "%buffers"), bytes);
+      }
     }
   }
 
   void EndRegion() {
+    std::string table = "%buffers";
+    // LLVM is not to know that it has these addresses already.
+    if (LooksUp(*region_)) table = ir_.Def("call ptr asm \"\", \"=r,0\"(ptr %buffers) nounwind");
     for (const Local& local : region_->locals) {
       if (!local.copy_out) continue;
-      CopyBytes(StrCat("%o", local.buffer), StrCat("%b", local.buffer),
+      CopyBytes(Outside(local, table), StrCat("%b", local.buffer),
                 plan_.places[local.buffer].bytes);
     }
   }
@@ -125,9 +165,9 @@ class FunctionRenderer {
     return ir_.Def("getelementptr inbounds i8, ptr ", pointer, ", i64 ", bytes);
   }
 
-  std::string TableEntry(BufferId id) {
+  std::string TableEntry(BufferId id, std::string_view table = "%buffers") {
     const Place& place = plan_.places[id];
-    std::string entry = Offset("%buffers", int64_t{place.slot} * 8);
+    std::string entry = Offset(std::string(table), int64_t{place.slot} * 8);
     std::string base = ir_.Def("load ptr, ptr ", entry, ", align 8, !invariant.load !0");
     return Offset(base, place.offset);
   }
@@ -237,24 +277,45 @@ class FunctionRenderer {
     if (region_ || found == plan_.region_numbers.end()) return RenderWhile(step);
     const Region& region = plan_.regions[found->second];
     std::string arguments;
-    for (BufferId id : region.pointers) StrAppend(arguments, ", ptr ", TableEntry(id));
+    bool shares = SharesArena(region);
+    if (shares) {
+      std::string arena = ir_.Def("load ptr, ptr %buffers, align 8, !invariant.load !0");
+      StrAppend(arguments, ", ptr ", arena);
+    }
+    for (BufferId id : region.pointers) {
+      if (!shares || !InArena(id)) StrAppend(arguments, ", ptr ", TableEntry(id));
+    }
+    bool looks_up = LooksUp(region);
+    if (looks_up) StrAppend(arguments, ", ptr %buffers");
     for (const Local& local : region.locals) {
-      if (local.copy_in || local.copy_out) StrAppend(arguments, ", ptr ", TableEntry(local.buffer));
+      if (looks_up || !(local.copy_in || local.copy_out)) continue;
+      StrAppend(arguments, ", ptr ", TableEntry(local.buffer));
     }
     ReturnUnlessZero(ir_.Def("call i32 @region_", found->second, "(ptr %ctx", arguments, ")"));
   }
 
-  bool IsTiny(const program::WhileStep& loop) const {
+  // Instructions of a round of kernels and small copies; of others, kLittleCode at least.
+  size_t CodeOf(const program::WhileStep& loop) const {
     size_t code = 0;
     auto count = [&](const Step& step) {
       auto* launch = std::get_if<program::KernelStep>(&step.op);
       bool copy =
           std::holds_alternative<program::CopyStep>(step.op) && step.uses[0].slice.size <= 64;
-      code += launch ? program_.kernels[launch->kernel].code.size() : copy ? 1 : kTinyCode;
+      code += launch ? program_.kernels[launch->kernel].code.size() : copy ? 1 : kLittleCode;
     };
     ForEachStep(loop.condition, count);
     ForEachStep(loop.body, count);
-    return code < kTinyCode;
+    return code;
+  }
+
+  // What the branch back says of a loop whose rounds are counted. Two rounds of little code are
+  // written as one: what the first leaves need not be moved to where the second expects it.
+  std::string TwoRounds(const program::WhileStep& loop) {
+    if (!region_ || loop.trip_count.value_or(0) < kManyRounds || CodeOf(loop) >= kLittleCode) {
+      return "";
+    }
+    std::string twice = metadata_.Add("!{!\"llvm.loop.unroll.count\", i32 2}");
+    return StrCat(", !llvm.loop ", metadata_.AddLoop(", ", twice));
   }
 
   // A loop whose rounds are counted: in blocks, and only between blocks the program is asked
@@ -275,10 +336,53 @@ class FunctionRenderer {
     std::string value = ir_.Def("load i8, ptr ", Address(step.uses[0]), ", align 1");
     ir_.Line("call void @llvm.assume(i1 ", ir_.Def("icmp ne i8 ", value, ", 0"), ")");
     RenderSteps(loop.body);
-    ir_.Branch(CountsTo(rounds, block), look, inner);
+    ir_.Branch(CountsTo(rounds, StrCat(block)), look, inner, TwoRounds(loop));
     ir_.Begin(look);
     AskForCancel("", true);
-    ir_.Branch(CountsTo(blocks, *loop.trip_count / block), after, outer);
+    ir_.Branch(CountsTo(blocks, StrCat(*loop.trip_count / block)), after, outer);
+    ir_.Begin(after);
+  }
+
+  // The same where the number of rounds is known when the loop begins.
+  void RenderCounted(const Step& step) {
+    const auto& loop = std::get<program::WhileStep>(step.op);
+    auto number = [&](size_t k) {
+      std::string value = ir_.Def("load i32, ptr ", Address(step.uses[k]), ", align 4");
+      return ir_.Def("sext i32 ", value, " to i64");
+    };
+    std::string limit = loop.count_limit ? StrCat(*loop.count_limit) : number(2);
+    std::string far = ir_.Def("sub nsw i64 ", limit, ", ", number(1));
+    std::string outer = ir_.NewLabel(), inner = ir_.NewLabel(), look = ir_.NewLabel();
+    std::string after = ir_.NewLabel(), some = ir_.NewLabel(), rest = ir_.NewLabel();
+    std::string left = NewCounter(outer), rounds = NewCounter(inner);
+    ir_.Branch(ir_.Def("icmp sgt i64 ", far, ", 0"), some, after);
+    ir_.Begin(some);
+    if (loop.count_step > 1) {
+      std::string up = ir_.Def("add nuw nsw i64 ", far, ", ", loop.count_step - 1);
+      far = ir_.Def("udiv i64 ", up, ", ", loop.count_step);
+    }
+    ir_.Line("store i64 ", far, ", ptr ", left, ", align 8");
+    ir_.Branch(outer);
+    ir_.Begin(outer);
+    ir_.Line("store i64 0, ptr ", rounds, ", align 8");
+    std::string all = ir_.Def("load i64, ptr ", left, ", align 8");
+    std::string few = ir_.Def("icmp ult i64 ", all, ", ", kAskEvery);
+    std::string now = ir_.Def("select i1 ", few, ", i64 ", all, ", i64 ", kAskEvery);
+    ir_.Branch(inner);
+    ir_.Begin(inner);
+    LoadInRounds(loop);
+    RenderSteps(loop.condition);
+    std::string value = ir_.Def("load i8, ptr ", Address(step.uses[0]), ", align 1");
+    ir_.Line("call void @llvm.assume(i1 ", ir_.Def("icmp ne i8 ", value, ", 0"), ")");
+    RenderSteps(loop.body);
+    ir_.Branch(CountsTo(rounds, now), look, inner);
+    ir_.Begin(look);
+    std::string still = ir_.Def("sub nuw nsw i64 ", all, ", ", now);
+    ir_.Line("store i64 ", still, ", ptr ", left, ", align 8");
+    ir_.Branch(ir_.Def("icmp eq i64 ", still, ", 0"), after, rest);
+    ir_.Begin(rest);
+    AskForCancel("", true);
+    ir_.Branch(outer);
     ir_.Begin(after);
   }
 
@@ -289,7 +393,7 @@ class FunctionRenderer {
     return counter;
   }
   // One more; whether that is the last.
-  std::string CountsTo(const std::string& counter, int64_t end) {
+  std::string CountsTo(const std::string& counter, const std::string& end) {
     std::string old = ir_.Def("load i64, ptr ", counter, ", align 8");
     std::string next = ir_.Def("add nuw nsw i64 ", old, ", 1");
     ir_.Line("store i64 ", next, ", ptr ", counter, ", align 8");
@@ -328,6 +432,7 @@ class FunctionRenderer {
     if (region_ && loop.trip_count.value_or(0) >= kShortLoop) {
       if (int64_t block = BlockOf(*loop.trip_count)) return RenderBlocks(step, block);
     }
+    if (region_ && loop.count_step > 0) return RenderCounted(step);
     std::string head = ir_.NewLabel(), after = ir_.NewLabel();
     bool ask = loop.trip_count.value_or(kShortLoop) >= kShortLoop;
     std::string counter = ask && region_ ? StrCat("%", head, ".count") : "";
@@ -340,7 +445,8 @@ class FunctionRenderer {
     LoadInRounds(loop);
     // Rounds of little code, whose number is not known, several times: counting them would cost as
     // much as they do.
-    int64_t rounds = !counter.empty() && !loop.trip_count && IsTiny(loop) ? kRoundsAtOnce : 1;
+    int64_t rounds =
+        !counter.empty() && !loop.trip_count && CodeOf(loop) < kTinyCode ? kRoundsAtOnce : 1;
     for (int64_t i = 0; i < rounds; ++i) {
       RenderSteps(loop.condition);
       std::string value = ir_.Def("load i8, ptr ", Address(step.uses[0]), ", align 1");
@@ -350,7 +456,7 @@ class FunctionRenderer {
       RenderSteps(loop.body);
     }
     if (ask) AskForCancel(counter, loop.trip_count.has_value());
-    ir_.Branch(head);
+    ir_.Branch(head, TwoRounds(loop));
     ir_.Begin(after);
   }
 
@@ -408,6 +514,7 @@ class FunctionRenderer {
   const Plan& plan_;
   const Region* region_;
   std::set<int32_t>& inlined_;
+  IrMetadata& metadata_;
   IrBody ir_;
   std::string entry_;
 };
@@ -447,14 +554,15 @@ RenderedModule RenderMain(const Program& program, const Plan& plan, const Render
   std::set<int32_t> inlined;
   RenderConstants(program, plan, module.text);
   for (const Region& region : plan.regions) {
-    FunctionRenderer(program, plan, &region, inlined).Render(module.text);
+    FunctionRenderer(program, plan, &region, inlined, metadata).Render(module.text);
   }
   if (only_regions) {
     for (const Region& region : plan.regions) {
-      FunctionRenderer(program, plan, nullptr, inlined).RenderEntry(*region.loop, module.text);
+      FunctionRenderer(program, plan, nullptr, inlined, metadata)
+          .RenderEntry(*region.loop, module.text);
     }
   } else {
-    FunctionRenderer(program, plan, nullptr, inlined).Render(module.text);
+    FunctionRenderer(program, plan, nullptr, inlined, metadata).Render(module.text);
   }
   Lateness lateness;
   for (const Region& region : plan.regions) AddLateness(program, plan, region, lateness);

@@ -1,6 +1,7 @@
 #include "pjrt/native_runner.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 
 #include "base/log.h"
@@ -28,6 +29,7 @@ namespace {
 constexpr double kTinyNativeWork = 1'200'000;  // for each core
 constexpr int64_t kMostCores = 4;
 constexpr double kStepWork = 400;
+constexpr std::chrono::microseconds kShortRun(300);
 
 // Of a program without loops; of others nothing is known.
 double WorkOf(const program::Program& program) {
@@ -80,7 +82,8 @@ Result<std::unique_ptr<NativeRunner>> NativeRunner::Create(Client& client,
   runner->calls_out_ = CallsOut(module);
   double tiny = kTinyNativeWork *
                 static_cast<double>(std::clamp<int64_t>(device->target().cores, 1, kMostCores));
-  runner->tiny_ = !CallsOutBeyondLapack(module) && WorkOf(runner->program_->program()) < tiny;
+  runner->may_be_tiny_ = !CallsOutBeyondLapack(module);
+  runner->tiny_ = runner->may_be_tiny_ && WorkOf(runner->program_->program()) < tiny;
   if (detail::LogIsOn("cache", 1)) runner->ExplainCache(client, module, options);
   return runner;
 }
@@ -250,7 +253,11 @@ Result<std::vector<Literal>> NativeRunner::RunArrays(std::vector<Literal>& argum
 }
 
 Result<std::vector<Literal>> NativeRunner::RunAlone(std::vector<Literal>& arguments) const {
-  return RunOn(arguments, {});
+  if (tiny_) return RunOn(arguments, {});
+  auto start = std::chrono::steady_clock::now();
+  auto results = RunOn(arguments, {});
+  was_short_.store(std::chrono::steady_clock::now() - start < kShortRun, std::memory_order_relaxed);
+  return results;
 }
 
 // One device, as `call` says.

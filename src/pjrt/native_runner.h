@@ -1,6 +1,7 @@
 // Runs a module as native code.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <unordered_map>
 
@@ -27,7 +28,7 @@ class NativeRunner : public Runner {
   Result<std::vector<std::vector<Literal>>> Run(
       std::span<std::vector<Literal>> arguments) const override;
   Result<std::vector<Literal>> RunAlone(std::vector<Literal>& arguments) const override;
-  bool IsTiny() const override { return tiny_; }
+  bool IsTiny() const override { return tiny_ || (may_be_tiny_ && was_short_); }
   const program::Program* program() const override { return &program_->program(); }
   int64_t temp_bytes() const override { return program_->temp_bytes(); }
   runtime::Scratch scratch() const override { return program_->scratch(); }
@@ -67,6 +68,9 @@ class NativeRunner : public Runner {
   std::vector<bool> parameter_is_token_, result_is_token_;
   hlo::EvalOptions eval_options_;  // of custom calls
   bool tiny_ = false, has_tokens_ = false, calls_out_ = false;
+  // Of programs with loops nobody knows how long they take, but the last run may tell.
+  bool may_be_tiny_ = false;
+  mutable std::atomic<bool> was_short_ = false;
 };
 
 }  // namespace weft::pjrt

@@ -23,7 +23,7 @@ ENTRY main {
   b = f32[2] parameter(1)
   ROOT c = f32[2] add(a, b)
 })";
-// Not tiny, by its loop.
+// Not tiny: its loop takes longer than the caller would be held.
 constexpr char kLoopStepText[] = R"(HloModule loop_step, buffer_donor={ (0, {}) }
 body {
   p = (s32[], f32[2], f32[2]) parameter(0)
@@ -38,7 +38,7 @@ body {
 condition {
   p = (s32[], f32[2], f32[2]) parameter(0)
   i = s32[] get-tuple-element(p), index=0
-  n = s32[] constant(3)
+  n = s32[] constant(300000)
   ROOT r = pred[] compare(i, n), direction=LT
 }
 ENTRY main {
@@ -64,7 +64,7 @@ TEST(Stress, ThreadsShareBuffersAndPrograms) {
       for (int i = 0; i < 10; ++i) {
         bool looped = (i + seed) % 2 == 0;
         x = RunOne(looped ? *loop : *step, {x.get(), shared.get()});
-        expected += looped ? 3 : 1;
+        expected += looped ? 300000 : 1;
         if (i % 3 == 0) {
           auto copy = x->CopyTo(client->devices()[0]->default_memory());
           ASSERT_TRUE(copy.has_value());

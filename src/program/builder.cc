@@ -70,6 +70,7 @@ size_t HashInstr(const Instr& i) {
   h = MixHash(h, static_cast<size_t>(i.type.dtype));
   h = MixHash(h, static_cast<size_t>(i.type.lanes));
   h = MixHash(h, static_cast<size_t>(i.memory));
+  h = MixHash(h, static_cast<size_t>(i.nowrap));
   for (ValueId id : i.args) h = MixHash(h, static_cast<size_t>(id));
   for (int32_t lane : i.lanes) h = MixHash(h, static_cast<size_t>(lane));
   return h;
@@ -77,7 +78,7 @@ size_t HashInstr(const Instr& i) {
 
 bool SameInstr(const Instr& a, const Instr& b) {
   return a.op == b.op && a.format == b.format && a.type == b.type && a.memory == b.memory &&
-         a.args == b.args && a.lanes == b.lanes;
+         a.nowrap == b.nowrap && a.args == b.args && a.lanes == b.lanes;
 }
 
 }  // namespace
@@ -142,8 +143,9 @@ ValueId KernelBuilder::Append(Instr instr) {
     hash = HashInstr(instr);
     auto [from, to] = known_.equal_range(hash);
     for (auto it = from; it != to; ++it) {
+      if (!IsOpen(it->second.block)) continue;
       const Instr& known = kernel_.code[it->second.instr];
-      if (SameInstr(known, instr) && IsOpen(it->second.block)) return known.results[0];
+      if (SameInstr(known, instr)) return known.results[0];
     }
     known_.emplace(hash, Known{kernel_.code.size(), block()});
   }
@@ -167,11 +169,22 @@ ValueId KernelBuilder::Emit(Op op, std::initializer_list<ValueId> args) {
   return Append(std::move(instr));
 }
 
+ValueId KernelBuilder::EmitNoWrap(Op op, ValueId a, ValueId b) {
+  if (reuse_) {
+    if (auto folded = FoldIndex(op, a, b)) return *folded;
+  }
+  Instr instr;
+  instr.op = op;
+  instr.args = {a, b};
+  instr.type = type(b);
+  instr.nowrap = true;
+  return Append(std::move(instr));
+}
+
 ValueId KernelBuilder::Cast(ValueId a, DType to) {
   if (type(a).dtype == to) return a;
-  if (auto number = IntConstant(a);
-      reuse_ && number && type(a).dtype == DType::kS64 && to == DType::kS32 &&
-      *number == static_cast<int32_t>(*number)) {
+  if (std::optional<int64_t> number = IntConstant(a);
+      reuse_ && number && IsInteger(to) && FitsInteger(*number, to)) {
     return Int(*number, {to, type(a).lanes});
   }
   Instr instr;
@@ -331,10 +344,51 @@ void KernelBuilder::BeginElse(std::span<const ValueId> yield) {
   kernel_.code.push_back(std::move(instr));
 }
 
+std::optional<size_t> KernelBuilder::FindSameIf(size_t begin,
+                                                std::span<const ValueId> yield) const {
+  std::span<const Instr> code = std::span(kernel_.code).subspan(begin);
+  for (const KnownIf& known : known_ifs_) {
+    std::span<const Instr> other = std::span(kernel_.code).subspan(known.begin, code.size());
+    if (!IsOpen(known.block) || known.end - known.begin != code.size()) continue;
+    std::map<ValueId, ValueId> names;  // of the other's values
+    auto same_args = [&](std::span<const ValueId> a, std::span<const ValueId> b) {
+      return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](ValueId x, ValueId y) {
+        auto found = names.find(y);
+        return x == (found == names.end() ? y : found->second);
+      });
+    };
+    bool same = true;
+    for (size_t i = 0; i < code.size() && same; ++i) {
+      const Instr &a = code[i], &b = other[i];
+      same = a.op == b.op && a.format == b.format && a.type == b.type && a.memory == b.memory &&
+             a.lanes == b.lanes && same_args(a.args, b.args);
+      for (size_t k = 0; same && k < a.results.size(); ++k) names[b.results[k]] = a.results[k];
+    }
+    if (same && same_args(yield, kernel_.code[known.end].args)) return known.end;
+  }
+  return std::nullopt;
+}
+
 std::vector<ValueId> KernelBuilder::End(std::span<const ValueId> yield) {
   CHECK(!open_.empty());
+  size_t begin = open_.back();
   open_.pop_back();
   blocks_.pop_back();
+  if (reuse_ && !yield.empty() && kernel_.code[begin].op == Op::kIf) {
+    bool computes =
+        std::all_of(kernel_.code.begin() + static_cast<int64_t>(begin) + 1, kernel_.code.end(),
+                    [](const Instr& instr) {
+                      return instr.op == Op::kElse || Info(instr.op).cls < OpClass::kMemory;
+                    });
+    if (computes) {
+      if (std::optional<size_t> known = FindSameIf(begin, yield)) {
+        kernel_.code.resize(begin);
+        const auto& results = kernel_.code[*known].results;
+        return {results.begin(), results.end()};
+      }
+      known_ifs_.push_back({begin, kernel_.code.size(), block()});
+    }
+  }
   Instr instr;
   instr.op = Op::kEnd;
   instr.args = yield;

@@ -66,6 +66,8 @@ class KernelBuilder {
 
   // Any row with one result whose type is that of its last argument (pred for comparisons).
   ValueId Emit(Op op, std::initializer_list<ValueId> args);
+  // The same of integers, where the result fits.
+  ValueId EmitNoWrap(Op op, ValueId a, ValueId b);
   ValueId Add(ValueId a, ValueId b) { return Emit(Op::kAdd, {a, b}); }
   ValueId Sub(ValueId a, ValueId b) { return Emit(Op::kSub, {a, b}); }
   ValueId Mul(ValueId a, ValueId b) { return Emit(Op::kMul, {a, b}); }
@@ -117,6 +119,8 @@ class KernelBuilder {
   ValueId Append(Instr instr);  // with one result
   std::optional<ValueId> FoldIndex(Op op, ValueId a, ValueId b);
   void OpenBlock() { blocks_.push_back(next_block_++); }
+  // An `if` that computes what the last open block's does: the number of its end.
+  std::optional<size_t> FindSameIf(size_t begin, std::span<const ValueId> yield) const;
 
   struct Known {
     size_t instr;   // in kernel_.code
@@ -124,7 +128,12 @@ class KernelBuilder {
   };
   bool reuse_ = false, awaited_ = false;
   std::unordered_multimap<size_t, Known> known_;  // by hash of the instruction
-  std::vector<int64_t> blocks_ = {0};             // open ones, the outermost first
+  struct KnownIf {
+    size_t begin, end;  // in kernel_.code
+    int64_t block;
+  };
+  std::vector<KnownIf> known_ifs_;     // those that only compute
+  std::vector<int64_t> blocks_ = {0};  // open ones, the outermost first
   int64_t next_block_ = 1;
   Kernel kernel_;
   std::vector<size_t> open_;  // instructions of the open blocks

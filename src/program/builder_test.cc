@@ -248,5 +248,39 @@ TEST(Collectives, Reductions) {
   EXPECT_TRUE(AllReduced("mul", p, q) == q);
 }
 
+TEST(Builder, ReusesWhatIfsCompute) {
+  KernelBuilder b("ifs");
+  b.ReuseValues();
+  auto x = b.Param("x", DType::kF32, 4, Access::kRead);
+  auto y = b.Param("y", DType::kF32, 12, Access::kWrite);
+  b.For(LoopKind::kSerial, 0, 4, [&](ValueId i) {
+    ValueId v = b.Load(x, i);
+    auto scaled = [&](double by) {
+      b.BeginIf(b.Emit(Op::kGt, {v, b.Float(1, {DType::kF32, 1})}));
+      ValueId large = b.Mul(v, b.Float(by, {DType::kF32, 1}));
+      ValueId larger = b.Add(large, v);
+      b.BeginElse(std::vector<ValueId>{larger});
+      return b.End(std::vector<ValueId>{v})[0];
+    };
+    ValueId first = scaled(2), again = scaled(2), other = scaled(3);
+    EXPECT_EQ(first, again);
+    EXPECT_NE(first, other);
+    // Code behind one that went has the numbers of its instructions.
+    ValueId sum = b.Add(first, other);
+    EXPECT_EQ(b.Add(first, other), sum);
+    b.Store(y, i, again);
+    b.Store(y, b.Add(i, b.Int(4)), other);
+    b.Store(y, b.Add(i, b.Int(8)), sum);
+  });
+  Kernel kernel = std::move(b).Build();
+  EXPECT_EQ(std::count_if(kernel.code.begin(), kernel.code.end(),
+                          [](const Instr& instr) { return instr.op == Op::kIf; }),
+            2);
+  std::vector<Literal> results = RunBoth(Around(std::move(kernel)), {Ramp(DType::kF32, 4)});
+  ASSERT_EQ(results.size(), 1u);
+  std::vector<double> want = {0, 1, 6, 9, 0, 1, 8, 12, 0, 2, 14, 21};
+  for (int64_t i = 0; i < 12; ++i) EXPECT_EQ(results[0].GetDouble(i), want[static_cast<size_t>(i)]);
+}
+
 }  // namespace
 }  // namespace weft::program

@@ -99,6 +99,9 @@ class DeviceState {
       auto* loop = done.owner ? std::get_if<WhileStep>(&done.owner->op) : nullptr;
       if (!loop) continue;
       bool again = done.in_body || MemoryOf(done.owner->uses[0])[0] != std::byte{0};
+      if (!done.in_body && loop->count_step > 0 && CountsOn(*done.owner) != again) {
+        return InvalidArgument("while ", done.owner->name, ": does not end at its limit");
+      }
       if (!again) {
         if (loop->trip_count && *loop->trip_count != done.rounds) {
           return InvalidArgument("while ", done.owner->name, ": ", done.rounds,
@@ -110,6 +113,17 @@ class DeviceState {
                          !done.in_body, done.rounds + (done.in_body ? 1 : 0)});
     }
     return {};
+  }
+
+  // Whether the counter of a loop is below its limit.
+  bool CountsOn(const Step& step) {
+    auto number = [&](size_t k) {
+      int32_t value = 0;
+      std::memcpy(&value, MemoryOf(step.uses[k]).data(), sizeof(value));
+      return int64_t{value};
+    };
+    const auto& loop = std::get<WhileStep>(step.op);
+    return number(1) < (loop.count_limit ? *loop.count_limit : number(2));
   }
 
   const Step* waits_at() const { return waits_at_; }

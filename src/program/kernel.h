@@ -11,7 +11,9 @@
 //            elements: real part at 2i, imaginary part at 2i+1. Sub-byte elements take one byte.
 //            Parameters do not overlap, except that several read ones may be the same memory.
 //            Every access is in bounds; lanes whose mask is false do not access, and load as 0.
-//  Integers  + - * wrap. x/0 has all bits set, x rem 0 is x, min/-1 wraps. Shifts by the width or
+//  Integers  + - * wrap; marked nowrap they promise that the type holds what comes out, or that it
+//  is
+//            not used. x/0 has all bits set, x rem 0 is x, min/-1 wraps. Shifts by the width or
 //            more give 0 (or the sign, for shr of signed). Division truncates toward zero.
 //  Floats    IEEE, subnormals kept, no reassociation. A backend may contract mul + add; fma always
 //            rounds once. min/max return NaN when an operand is NaN, and either zero for two
@@ -106,6 +108,7 @@ struct Instr {
   Op op = Op::kAdd;
   LoopKind loop = LoopKind::kSerial;  // kLoop
   DType format = DType::kInvalid;     // kNarrow
+  bool nowrap = false;                // kAdd, kSub, kMul of integers
   Type type;            // result type; operand type for comparisons; element type of a store
   int32_t memory = -1;  // kLoad, kStore, kArray: index into Kernel::memories
   int32_t align = 0;    // kLoad, kStore: the address is a multiple of this; 0: the element's width

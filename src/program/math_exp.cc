@@ -178,6 +178,12 @@ ValueId Exp2(KernelBuilder& b, ValueId id) {
 // the result is x, with its sign and all its bits.
 ValueId Expm1(KernelBuilder& b, ValueId id) {
   V x{&b, id};
+  if (IsAwaited(x) && !x.wide()) {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    V value = Cast(SoonExp(x).Plus(-1), DType::kF32);
+    V limit = Select(x > 1, x.Const(kInfinity), Select(x < -1, x.Const(-1), x));
+    return Select((Abs(x) > 200) | (Abs(x) < 0x1p-25), limit, value).id();
+  }
   V clamped = x.wide() ? Max(Min(x, 710), -40) : Max(Min(x, 89), -20);
   auto [exponent, m] = SplitExp(clamped, x.wide() ? 1022 : 126);
   V half = PowerOfTwo(exponent);

@@ -106,15 +106,19 @@ V LogAnywhere(V x) {
 }
 
 // Without a division, and what is not a normal number apart from the rest.
-V LogSoon(V x) {
-  V wide = Cast(x, DType::kF64);
+V LogForF32(V wide) {
   auto [e, m] = SplitExponent(wide, /*has_subnormals=*/false);
-  V f = m - 1, square = f * f;
+  V f = m - 1;
+  return Cast(PolySum(e * 0x1.62e42fefa39efp-1, f, f, f * f, kLogOfF32), DType::kF32);
+}
+V LogSoon(V x) {
   if (!x.wide()) {
-    V value = Cast(PolySum(e * 0x1.62e42fefa39efp-1, f, f, square, kLogOfF32), DType::kF32);
+    V value = LogForF32(Cast(x, DType::kF64));
     V other = Select(x == 0, x.Const(-kLogInfinity), Select(x < 0, x.Const(kLogNan), x));
     return Select((x > 0) & (x < kLogInfinity), value, other);
   }
+  auto [e, m] = SplitExponent(x, /*has_subnormals=*/false);
+  V f = m - 1, square = f * f;
   V value = PolySum(Combine(e, Fma(square, -0.5, f)), f * square, f, square, kLogF64);
   V usual = (x >= 0x1p-1022) & (x < kLogInfinity);
   return Unless(!usual, value, [&] { return LogAnywhere(x); });
@@ -127,8 +131,13 @@ ValueId Log(KernelBuilder& b, ValueId id) {
   return (IsAwaited(x) ? LogSoon(x) : LogAnywhere(x)).id();
 }
 
-ValueId Log1p(KernelBuilder& b, ValueId x) {
-  return Log1pOf({&b, x}).id();
+ValueId Log1p(KernelBuilder& b, ValueId id) {
+  V x{&b, id};
+  if (x.wide() || !IsAwaited(x)) return Log1pOf(x).id();
+  V value = LogForF32(Cast(x, DType::kF64) + 1);
+  V other = Select(x <= -1, Select(x == -1, x.Const(-kLogInfinity), kLogNan), x);
+  V usual = (x > -1) & (x < kLogInfinity) & (Abs(x) > 0x1p-25);
+  return Select(usual, value, other).id();
 }
 
 }  // namespace weft::program::math

@@ -224,7 +224,10 @@ constexpr double kEighthTurn = 0x1.921fb4p-1;
 V SinSoon(V x) {
   V size = Abs(x), z = x * x;
   V minus_zero = Bits(x) == SignBit(Bits(x));
-  V small = PolySum(x, z * x, z, z * z, x.wide() ? std::span<const double>(kSinF64) : kSinF32);
+  // In an f32 the cube of a small angle is below the normal numbers, which some machines take long
+  // for; a product inside a sum is not.
+  V small = x.wide() ? PolySum(x, z * x, z, z * z, kSinF64)
+                     : Fma(x, z * Poly(z, kSinF32, kSinF64), x);
   return Unless((size > kEighthTurn) | minus_zero, small, [&] {
     SoonQuadrant q(x);
     V sign = Select((q.n & q.n.Int(2)) != q.n.Int(0), -1, q.r.Const(1));

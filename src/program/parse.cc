@@ -298,6 +298,8 @@ class ProgramParser {
       TRY(ParseUses(step));
       WhileStep loop;
       if (lexer_.Accept("trips")) loop.trip_count = TRY(lexer_.Size("a trip count"));
+      if (lexer_.Accept("counts")) loop.count_step = TRY(lexer_.Int("a step"));
+      if (lexer_.Accept("below")) loop.count_limit = TRY(lexer_.Int("a limit"));
       step.op = std::move(loop);
       return {};
     }

@@ -194,6 +194,7 @@ class KernelParser {
       Type format = TRY(ParseTypeName());
       instr.format = format.dtype;
     }
+    instr.nowrap = lexer_.Accept("nowrap");
     instr.type = TRY(ParseTypeName());
     Type operand = instr.type;
     bool from = *op == Op::kCast || *op == Op::kBitcast || *op == Op::kExtract ||

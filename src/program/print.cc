@@ -211,6 +211,8 @@ class StepPrinter {
     out_.append("while");
     Uses(step);
     if (op.trip_count) StrAppend(out_, " trips ", *op.trip_count);
+    if (op.count_step != 0) StrAppend(out_, " counts ", op.count_step);
+    if (op.count_limit) StrAppend(out_, " below ", *op.count_limit);
   }
   void Head(const Step& step, const ConditionalStep&) {
     bool pred = !step.uses.empty() &&

@@ -95,6 +95,7 @@ class KernelPrinter {
   void PrintCompute(const Instr& instr) {
     StrAppend(out_, "%", names_[instr.results[0]], " = ", Name(instr.op), " ");
     if (instr.op == Op::kNarrow) StrAppend(out_, weft::Name(instr.format), " ");
+    if (instr.nowrap) StrAppend(out_, "nowrap ");
     StrAppend(out_, instr.type);
     bool from = instr.op == Op::kCast || instr.op == Op::kBitcast || instr.op == Op::kExtract ||
                 instr.op == Op::kShuffle || instr.op == Op::kAny;

@@ -432,10 +432,22 @@ class ProgramVerifier {
   Status Check(const Step&, const WaitStep&, int) const { return {}; }
 
   Status Check(const Step& step, const WhileStep& op, int depth) {
-    TRY(CheckForm(step, {Access::kRead}));
+    size_t counts = op.count_step == 0 ? 0 : op.count_limit ? 1 : 2;
+    if (counts == 0) TRY(CheckForm(step, {Access::kRead}));
+    if (counts == 1) TRY(CheckForm(step, {Access::kRead, Access::kRead}));
+    if (counts == 2) TRY(CheckForm(step, {Access::kRead, Access::kRead, Access::kRead}));
     const Use& use = step.uses[0];
     if (BufferOf(use).shape.dtype() != DType::kPred || use.slice.size != 1) {
       return Fail(step, "condition ", Show(use.slice), " is not one pred");
+    }
+    for (size_t k = 1; k <= counts; ++k) {
+      const Use& number = step.uses[k];
+      if (BufferOf(number).shape.dtype() != DType::kS32 || number.slice.size != 4) {
+        return Fail(step, Show(number.slice), " is not one s32");
+      }
+    }
+    if (op.count_step < 0 || (op.count_step == 0 && op.count_limit)) {
+      return Fail(step, "counts by nothing");
     }
     if (op.trip_count && *op.trip_count < 0) return Fail(step, "negative trip count");
     TRY(CheckSteps(op.condition, depth + 1));

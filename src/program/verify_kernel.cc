@@ -211,6 +211,10 @@ class KernelVerifier {
                    (cls == OpClass::kBits && (IsInteger(d) || d == DType::kPred)) ||
                    (cls == OpClass::kCompare && (arith || equality));
     if (!allowed) return Fail(instr.pos, Name(instr.op), ": does not take ", instr.type);
+    bool may_wrap = instr.op == Op::kAdd || instr.op == Op::kSub || instr.op == Op::kMul;
+    if (instr.nowrap && !(may_wrap && IsInteger(d))) {
+      return Fail(instr.pos, Name(instr.op), " of ", instr.type, " never wraps");
+    }
     for (size_t i = 0; i < instr.args.size(); ++i) {
       bool condition = cls == OpClass::kSelect && i == 0;
       if (condition && T(instr.args[i]) == Type{DType::kPred, 1}) continue;  // for all lanes

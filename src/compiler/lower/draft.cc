@@ -192,10 +192,17 @@ Status KernelDraft::ForEach(const LoopShape& shape, const Body& body) {
   int64_t n = 1;
   for (int64_t d : shape.dims) n *= d;
   if (n == 0) return {};
-  bool straight = shape.serial && n <= kStraightLine && (n % 4 != 0 || shape.cost < kStraightCost);
+  bool few = shape.serial && n <= kStraightLine;
+  builder_.SetAwaited(few && target_.kind == program::TargetKind::kCpu);
+  Status status = few || n == 1 ? ForFew(shape, n, body) : ForMany(shape, body);
+  builder_.SetAwaited(false);
+  return status;
+}
+
+Status KernelDraft::ForFew(const LoopShape& shape, int64_t n, const Body& body) {
+  bool straight = n % 4 != 0 || shape.cost < kStraightCost;
   int lanes = shape.scalar ? 1 : RowLanes(shape.dims);
-  if (n == 1 || straight || (shape.serial && n <= kStraightLine && lanes > 1)) {
-    builder_.SetAwaited(shape.serial && target_.kind == program::TargetKind::kCpu);
+  if (n == 1 || straight || lanes > 1) {
     for (int64_t i = 0; i < n; i += lanes) {
       Index index;
       index.is_linear = true;
@@ -206,9 +213,12 @@ Status KernelDraft::ForEach(const LoopShape& shape, const Body& body) {
       elements_.set_lanes(1);
       TRY(std::move(status));
     }
-    builder_.SetAwaited(false);
     return {};
   }
+  return ForMany(shape, body);
+}
+
+Status KernelDraft::ForMany(const LoopShape& shape, const Body& body) {
   if (UsesGrid()) return ForEachOnGrid(shape.dims, shape.flat, body);
   return shape.flat ? ForFlat(shape, body) : ForNest(shape, body);
 }

@@ -39,6 +39,7 @@ class UniqueKernels {
  private:
   std::unordered_multimap<size_t, int32_t> by_hash_;
   std::unordered_set<std::string> names_;
+  std::unordered_map<std::string, int> taken_;  // numbers behind a name that are given away
 };
 
 // Coordinates of an outer dimension for which the body is written once more, knowing the range.
@@ -106,6 +107,8 @@ class KernelDraft {
   bool UsesGrid() const {
     return target_.kind == program::TargetKind::kGpu && builder_.block() == 0;
   }
+  Status ForFew(const LoopShape& shape, int64_t n, const Body& body);
+  Status ForMany(const LoopShape& shape, const Body& body);
   Status ForFlat(const LoopShape& shape, const Body& body);
   Status ForNest(const LoopShape& shape, const Body& body);
   Status OverPieces(const LoopShape& shape, size_t next, const Index& index, const Body& body);

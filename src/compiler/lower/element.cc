@@ -309,7 +309,12 @@ Result<Element> ElementEmitter::EmitUncached(const Instruction& instruction, con
     return Emit(*it->second, index);
   }
   if (in_turn_ && IsAskedInTurn(instruction)) return EmitInTurn(instruction, index);
+  if (op == HloOp::kSelect && ranges_ != nullptr && shape.elements() == 1) {
+    std::optional<bool> first = ranges_->Outcome(*instruction.operand(0));
+    if (first) return Emit(*instruction.operand(*first ? 1 : 2), index);
+  }
   if (op == HloOp::kSelect && lanes_ > 1) {
+    if (auto chosen = TRY(EmitOneSide(instruction, index))) return *chosen;
     if (auto chosen = TRY(EmitLeastOf(instruction, index))) return *chosen;
   }
   if (hlo::IsElementwise(op)) {

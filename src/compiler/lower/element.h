@@ -154,6 +154,8 @@ class ElementEmitter {
                                        const Index& at, Operands range);
   Result<Element> EmitEither(ValueId condition, const std::function<Result<Element>()>& yes,
                              const std::function<Result<Element>()>& no);
+  Result<std::optional<Element>> EmitOneSide(const hlo::Instruction& select, const Index& index);
+  double OwnCost(const hlo::Instruction& side, const hlo::Instruction& select, const Index& index);
   Result<std::optional<Element>> EmitLeastOf(const hlo::Instruction& select, const Index& index);
   bool IsAskedInTurn(const hlo::Instruction& instruction) const;
   bool ReadsAtIndex(const hlo::Instruction& instruction) const;

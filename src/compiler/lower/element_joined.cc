@@ -3,7 +3,9 @@
 // A vector of lanes mostly comes from one of them: then it is read as a run, and only one that
 // reaches over an edge is gathered.
 #include <algorithm>
+#include <unordered_set>
 
+#include "compiler/element_cost.h"
 #include "compiler/lower/element.h"
 #include "hlo/computation.h"
 
@@ -53,6 +55,51 @@ Result<Element> ElementEmitter::EmitEither(ValueId condition,
   Element second = Spread(TRY(no()));
   std::vector<ValueId> after = b_.End(parts(second));
   return Element{after[0], after.size() > 1 ? after[1] : -1};
+}
+
+// What computing a side of a select takes that nothing else asks for; 0 where much of it is shared.
+double ElementEmitter::OwnCost(const Instruction& side, const Instruction& select,
+                               const Index& index) {
+  constexpr size_t kMost = 300;
+  std::vector<const Instruction*> reached = {&side};
+  std::unordered_set<const Instruction*> seen = {&side, &select};
+  for (size_t at = 0; at < reached.size() && reached.size() < kMost; ++at) {
+    const Instruction& i = *reached[at];
+    if (bound_.contains(&i) || arguments_.contains(&i) || FindCached(i, index)) continue;
+    for (const Instruction* operand : i.operands()) {
+      if (seen.insert(operand).second) reached.push_back(operand);
+    }
+  }
+  double own = 0, shared = 0;
+  for (const Instruction* i : reached) {
+    if (bound_.contains(i) || !i->shape().IsArray() || FindCached(*i, index)) continue;
+    bool only = std::all_of(i->users().begin(), i->users().end(),
+                            [&](const Instruction* user) { return seen.contains(user); });
+    (only ? own : shared) += ElementCost(*i);
+  }
+  return 2 * shared <= own ? own : 0;
+}
+
+// One condition for all lanes, and sides that are work: only the one that is chosen is computed.
+Result<std::optional<Element>> ElementEmitter::EmitOneSide(const Instruction& select,
+                                                           const Index& index) {
+  constexpr double kMuchWork = 40;
+  const Instruction& condition = *select.operand(0);
+  bool one = condition.shape().IsScalar() ||
+             (condition.op() == HloOp::kBroadcast && condition.operand(0)->shape().IsScalar());
+  if (!one || select.shape().IsScalar() || branches_ > 0) return std::nullopt;
+  if (OwnCost(*select.operand(1), select, index) < kMuchWork &&
+      OwnCost(*select.operand(2), select, index) < kMuchWork) {
+    return std::nullopt;
+  }
+  ValueId chosen = TRY(Emit(condition, condition.shape().IsScalar() ? Index() : index)).re;
+  if (b_.type(chosen).lanes != 1) return std::nullopt;
+  ++branches_;
+  auto value = EmitEither(
+      chosen, [&] { return Emit(*select.operand(1), index); },
+      [&] { return Emit(*select.operand(2), index); });
+  --branches_;
+  return std::optional(TRY(std::move(value)));
 }
 
 // The index of the least element, p or (q and x < y) ? x : y, as p ? x : q ? min(x, y) : y:
@@ -122,8 +169,14 @@ Result<Element> ElementEmitter::EmitInTurn(const Instruction& instruction, const
   const Instruction *first = instruction.operand(0), *second = instruction.operand(1);
   if (!ReadsAtIndex(*second)) std::swap(first, second);
   ValueId decides = TRY(Emit(*first, index)).re;
-  auto other = [&] { return Emit(*second, index); };
   bool both = instruction.op() == HloOp::kAnd;
+  auto other = [&]() -> Result<Element> {
+    if (ranges_ == nullptr) return Emit(*second, index);
+    ranges_->BeginAssumption(*first, both);
+    Result<Element> element = Emit(*second, index);
+    ranges_->EndAssumption();
+    return element;
+  };
   auto known = [&]() -> Result<Element> { return Element{b_.Pred(!both), -1}; };
   if (both) return EmitEither(decides, other, known);
   return EmitEither(decides, known, other);

@@ -293,14 +293,20 @@ Result<Element> ElementEmitter::EmitElementwise(const Instruction& instruction, 
   Type type = b_.type(x);
   auto rounded = [&](ValueId v) { return Element{Round(v, to), -1}; };
   auto binary = [&](Op kernel_op) { return rounded(b_.Emit(kernel_op, {x, y})); };
+  // Of single integers, such as indices and what they are compared with.
+  auto sum = [&](Op kernel_op) {
+    bool fits = ranges_ != nullptr && IsInteger(to) && to == type.dtype &&
+                instruction.shape().elements() == 1 && ranges_->NeverWraps(instruction);
+    return fits ? Element{b_.EmitNoWrap(kernel_op, x, y), -1} : binary(kernel_op);
+  };
   switch (op) {
     case HloOp::kAdd:
       if (from == DType::kPred) return Element{b_.Emit(Op::kOr, {x, y}), -1};
-      return binary(Op::kAdd);
-    case HloOp::kSubtract: return binary(Op::kSub);
+      return sum(Op::kAdd);
+    case HloOp::kSubtract: return sum(Op::kSub);
     case HloOp::kMultiply:
       if (from == DType::kPred) return Element{b_.Emit(Op::kAnd, {x, y}), -1};
-      return binary(Op::kMul);
+      return sum(Op::kMul);
     case HloOp::kDivide:
       if (IsFloat(type.dtype) && b_.value(args[1].re).is_constant) {
         return rounded(math::DivideByNumber(b_, x, b_.value(args[1].re).AsDouble()));

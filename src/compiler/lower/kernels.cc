@@ -182,7 +182,13 @@ LoopShape Lowering::ShapeOf(const KernelBody& body, const Dims& dims) const {
     // Of an update only what is new.
     const Shape& made = i->op() == HloOp::kDynamicUpdateSlice ? i->operand(1)->shape() : i->shape();
     double times = std::max(1.0, static_cast<double>(made.elements()) / elements);
-    if (!i->shape().IsScalar()) note(i->shape().dtype(), times * ElementCost(*i));
+    // Powers are computed in f64, each lane in two registers: where there are few elements, fewer
+    // at once are as fast and half the code.
+    constexpr double kFewElements = 4096;
+    bool wide = i->op() == HloOp::kPower && IsFloat(i->shape().dtype()) && !serial_ &&
+                elements <= kFewElements;
+    DType dtype = wide ? DType::kF64 : i->shape().dtype();
+    if (!i->shape().IsScalar()) note(dtype, times * ElementCost(*i));
     cost += times * ElementCost(*i);
   }
   constexpr double kMinorShare = 0.15;

@@ -320,11 +320,26 @@ Status Lowering::LowerWhile(const Instruction& loop, Steps& steps) {
   in_loop_ = outer_in_loop;
   Step step;
   step.uses = {In(program_, Buffer(memory_.Leaf(*attrs.condition->root())))};
+  NoteCounter(loop, op, step);
   step.op = std::move(op);
   step.name = loop.name();
   step.source = loop.SourceLocation();
   steps.push_back(std::move(step));
   return {};
+}
+
+// Loops that count to something known before they begin.
+void Lowering::NoteCounter(const Instruction& loop, program::WhileStep& op, Step& step) {
+  if (op.trip_count || target_.kind != program::TargetKind::kCpu) return;
+  if (!memory_.Alternating(loop).empty()) return;  // two rounds are one
+  std::optional<LoopCounter> counter = FindLoopCounter(loop);
+  if (!counter || !ranges_.NeverWraps(*counter->sum)) return;
+  MemValue number = memory_.State(loop)[static_cast<size_t>(counter->index)];
+  if (number < 0) return;
+  op.count_step = counter->step;
+  op.count_limit = counter->value;
+  step.uses.push_back(In(program_, Buffer(number)));
+  if (!counter->value) step.uses.push_back(In(program_, Buffer(memory_.Leaf(*counter->limit))));
 }
 
 Status Lowering::LowerConditional(const Instruction& conditional, Steps& steps) {

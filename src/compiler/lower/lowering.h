@@ -67,6 +67,7 @@ class Lowering {
   Status LowerComputation(const hlo::Computation& computation, Steps& steps);
   Status LowerInstruction(const hlo::Instruction& instruction, Steps& steps);
   Status LowerWhile(const hlo::Instruction& loop, Steps& steps);
+  void NoteCounter(const hlo::Instruction& loop, program::WhileStep& op, program::Step& step);
   void NextRound(const hlo::Instruction& loop, program::WhileStep& op, Steps& before);
   // state_loop.cc: all rounds of a loop over arrays, element by element; false: it is another one.
   Result<bool> LowerStateLoop(const hlo::Instruction& loop, Steps& steps);

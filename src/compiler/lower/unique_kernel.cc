@@ -39,7 +39,7 @@ bool SameValue(const program::Value& a, const program::Value& b) {
 bool SameCode(const Instr& a, const Instr& b) {
   return a.op == b.op && a.loop == b.loop && a.format == b.format && a.type == b.type &&
          a.memory == b.memory && a.align == b.align && a.args == b.args && a.results == b.results &&
-         a.lanes == b.lanes;
+         a.lanes == b.lanes && a.nowrap == b.nowrap;
 }
 
 bool Same(const Kernel& a, const Kernel& b) {
@@ -60,7 +60,8 @@ int32_t UniqueKernels::Add(program::Program& program, Kernel kernel) {
     if (Same(program.kernels[static_cast<size_t>(it->second)], kernel)) return it->second;
   }
   std::string name = kernel.name;
-  for (int n = 1; !names_.insert(kernel.name).second; ++n) kernel.name = StrCat(name, ".", n);
+  int& taken = taken_[name];
+  while (!names_.insert(kernel.name).second) kernel.name = StrCat(name, ".", ++taken);
   int32_t id = AddKernel(program, std::move(kernel));
   by_hash_.emplace(hash, id);
   return id;

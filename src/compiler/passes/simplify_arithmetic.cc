@@ -335,15 +335,18 @@ bool IsLossless(DType from, DType to) {
     return BitWidth(from) + (IsUnsigned(from) && IsSigned(to)) <= BitWidth(to);
   }
   if (IsInteger(from) && IsFloat(to)) {
-    return BitWidth(from) - IsSigned(from) <= ExactIntegerBits(to);
+    return ExactIntegerBits(to) > 0 && BitWidth(from) - IsSigned(from) <= ExactIntegerBits(to);
   }
   if (!IsFloat(from) || !IsFloat(to)) return false;
   FloatFormat a = FormatOf(from), z = FormatOf(to);
   if (a.specials == FloatSpecials::kExponentOnly || z.specials != FloatSpecials::kIeee) {
     return false;
   }
-  return a.mantissa_bits <= z.mantissa_bits && a.exponent_bits <= z.exponent_bits &&
-         a.bias <= z.bias;
+  // The exponent of the largest numbers: where there are no infinities, the last one has numbers.
+  auto largest = [](const FloatFormat& f) {
+    return (1 << f.exponent_bits) - (f.specials == FloatSpecials::kIeee ? 2 : 1) - f.bias;
+  };
+  return a.mantissa_bits <= z.mantissa_bits && largest(a) <= largest(z) && a.bias <= z.bias;
 }
 
 // convert(convert(x)) = convert(x) when the first one loses nothing. What goes through a float is
@@ -355,7 +358,8 @@ Result<Instruction*> SimplifyConvert(Instruction& i, Builder& b) {
   DType first = x->shape().dtype(), middle = inner->shape().dtype(), last = i.shape().dtype();
   if (IsComplex(middle) || !IsLossless(first, middle)) return nullptr;
   if (last == first) return x;
-  bool saturates = IsInteger(first) && IsFloat(middle) && IsInteger(last);
+  bool whole = IsInteger(first) || first == DType::kPred;
+  bool saturates = whole && IsFloat(middle) && IsInteger(last);
   if (saturates && !IsLossless(first, last)) return nullptr;
   return b.Convert(x, last);
 }

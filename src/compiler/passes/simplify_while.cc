@@ -94,9 +94,11 @@ class StatePlan {
         whole_(IsUsedWhole(*loop.op)),
         constant_(static_cast<size_t>(loop.size())),
         twin_(static_cast<size_t>(loop.size()), -1),
+        distance_(static_cast<size_t>(loop.size())),
         live_(static_cast<size_t>(loop.size())) {
     FindConstants();
     FindTwins();
+    FindCounters();
     FindLive();
   }
 
@@ -108,7 +110,7 @@ class StatePlan {
   Result<Loop> Apply() {
     for (int64_t k = 0; k < loop_.size(); ++k) {
       if (IsConstant(k)) ReplaceByConstant(k);
-      if (twin_[static_cast<size_t>(k)] >= 0) ReplaceByTwin(k);
+      if (twin_[static_cast<size_t>(k)] >= 0) TRY(ReplaceByTwin(k));
     }
     std::vector<int64_t> kept;
     for (int64_t k = 0; k < loop_.size(); ++k) {
@@ -140,13 +142,9 @@ class StatePlan {
     if (!(x->shape() == y->shape()) || !(x->attrs() == y->attrs()) || !effects_.IsFunction(*x)) {
       return false;
     }
-    auto reads = [&](const Instruction* o, int64_t k) {
-      return o->op() == Op::kGetTupleElement && o->operand(0) == loop_.body_state &&
-             o->tuple_index() == k;
-    };
     for (int64_t k = 0; k < x->operand_count(); ++k) {
       const Instruction *a = x->operand(k), *z = y->operand(k);
-      if (a != z && !(reads(a, i) && reads(z, j))) return false;
+      if (a != z && !(Reads(a, i) && Reads(z, j))) return false;
     }
     return true;
   }
@@ -167,6 +165,54 @@ class StatePlan {
       }
     }
   }
+  // What counts by equal steps from constants: all but one, the one that ends the loop if any, are
+  // that one plus a distance.
+  void FindCounters() {
+    if (whole_) return;
+    std::vector<Counter> counters;
+    for (int64_t k = 0; k < loop_.size(); ++k) {
+      std::optional<Counter> counter = CounterOf(k);
+      if (counter) counters.insert(EndsLoop(k) ? counters.begin() : counters.end(), *counter);
+    }
+    for (size_t i = 1; i < counters.size(); ++i) {
+      const Counter& c = counters[i];
+      auto end = counters.begin() + static_cast<int64_t>(i);
+      auto other = std::find_if(counters.begin(), end, [&](const Counter& o) {
+        return o.step == c.step && SameShape(o.k, c.k) && twin_[static_cast<size_t>(o.k)] < 0;
+      });
+      if (other == end) continue;
+      twin_[static_cast<size_t>(c.k)] = other->k;
+      distance_[static_cast<size_t>(c.k)] = c.init - other->init;
+    }
+  }
+
+  bool EndsLoop(int64_t k) const {
+    const auto& users = loop_.condition_state->users();
+    return std::any_of(users.begin(), users.end(), [&](const Instruction* read) {
+      return read->tuple_index() == k && !read->users().empty();
+    });
+  }
+
+  struct Counter {
+    int64_t k, init, step;
+  };
+  std::optional<Counter> CounterOf(int64_t k) const {
+    constexpr int64_t kLargest = 1 << 30;
+    if (IsConstant(k) || twin_[static_cast<size_t>(k)] >= 0) return std::nullopt;
+    const Instruction *init = loop_.Init(k), *next = loop_.Next(k);
+    if (init == nullptr || !init->shape().IsScalar()) return std::nullopt;
+    DType dtype = init->shape().dtype();
+    if (dtype != DType::kS32 && dtype != DType::kS64) return std::nullopt;
+    if (next->op() != Op::kAdd || !Reads(next->operand(0), k)) return std::nullopt;
+    std::optional<int64_t> first = IntegerValue(*init), step = IntegerValue(*next->operand(1));
+    if (!first || !step || *step == 0 || std::abs(*first) >= kLargest / 2) return std::nullopt;
+    return Counter{k, *first, *step};
+  }
+  bool Reads(const Instruction* i, int64_t k) const {
+    return i->op() == Op::kGetTupleElement && i->operand(0) == loop_.body_state &&
+           i->tuple_index() == k;
+  }
+
   bool SameShape(int64_t j, int64_t k) const {
     const Shape &whole = loop_.op->shape(), &inside = loop_.body_state->shape();
     return whole.tuple_element(j) == whole.tuple_element(k) &&
@@ -212,14 +258,27 @@ class StatePlan {
     }
   }
 
-  void ReplaceByTwin(int64_t k) {
-    int64_t twin = twin_[static_cast<size_t>(k)];
+  Status ReplaceByTwin(int64_t k) {
+    int64_t twin = twin_[static_cast<size_t>(k)], distance = distance_[static_cast<size_t>(k)];
     for (Instruction* from : {loop_.body_state, loop_.condition_state, loop_.op}) {
-      for (Instruction* element : from->users()) {
+      for (Instruction* element : std::vector<Instruction*>(from->users())) {
         if (element->tuple_index() != k) continue;
         element->mutable_attrs<hlo::GetTupleElementAttrs>().index = twin;
+        if (distance != 0) TRY(AddBehind(*element, distance));
       }
     }
+    return {};
+  }
+
+  // Whoever reads the number reads it plus a distance.
+  Status AddBehind(Instruction& element, int64_t distance) {
+    hlo::Builder b(*element.parent(), element.next(), &element);
+    Literal literal{element.shape()};
+    literal.SetInt(0, distance);
+    Instruction* sum = TRY(b.Add(Op::kAdd, {&element, b.Constant(std::move(literal))}));
+    element.ReplaceAllUsesWith(sum);
+    sum->ReplaceOperand(0, &element);
+    return {};
   }
 
   // The body's result without the elements that go: another one stands in their place until the
@@ -245,7 +304,7 @@ class StatePlan {
   const Effects& effects_;
   bool whole_;
   std::vector<bool> constant_;
-  std::vector<int64_t> twin_;
+  std::vector<int64_t> twin_, distance_;  // of the twin that it is; how far it is from that one
   std::vector<bool> live_;
 };
 

@@ -23,10 +23,10 @@ void StoreFactor(typename FactorVector<T>::Type v, T* to) {
   __builtin_memcpy(to, &v, sizeof(v));
 }
 
-// kColumns columns of what SolveColumns does.
+// kColumns columns of what SolveColumns does, for a few rows.
 template <class T, int64_t kColumns>
-void SolveSomeColumns(const T* t, int64_t t_stride, int64_t n, bool lower, bool unit, T* b,
-                      int64_t b_stride) {
+void SolveFewRows(const T* t, int64_t t_stride, int64_t n, bool lower, bool unit, T* b,
+                  int64_t b_stride) {
   using V = typename FactorVector<T>::Type;
   constexpr int64_t kLanes = FactorVector<T>::kLanes, kVectors = kColumns / kLanes;
   for (int64_t step = 0; step < n; ++step) {
@@ -49,7 +49,7 @@ void SolveSomeColumns(const T* t, int64_t t_stride, int64_t n, bool lower, bool 
 
 // kRows x (kVectors vectors) of c -= l u.
 template <class T, int kRows, int kVectors>
-void SubtractTile(int64_t depth, const T* l, const T* u, T* c, int64_t stride) {
+void SubtractTile(int64_t depth, const T* l, int64_t l_stride, const T* u, T* c, int64_t stride) {
   using V = typename FactorVector<T>::Type;
   constexpr int64_t kLanes = FactorVector<T>::kLanes;
   V sums[kRows][kVectors];
@@ -60,7 +60,7 @@ void SubtractTile(int64_t depth, const T* l, const T* u, T* c, int64_t stride) {
     V row[kVectors];
     for (int v = 0; v < kVectors; ++v) row[v] = LoadFactor(u + k * stride + v * kLanes);
     for (int i = 0; i < kRows; ++i) {
-      for (int v = 0; v < kVectors; ++v) sums[i][v] -= row[v] * l[i * stride + k];
+      for (int v = 0; v < kVectors; ++v) sums[i][v] -= row[v] * l[i * l_stride + k];
     }
   }
   for (int i = 0; i < kRows; ++i) {
@@ -69,22 +69,39 @@ void SubtractTile(int64_t depth, const T* l, const T* u, T* c, int64_t stride) {
 }
 
 template <class T, int kRows>
-void SubtractRows(int64_t columns, int64_t depth, const T* l, const T* u, T* c, int64_t stride) {
+void SubtractRows(int64_t columns, int64_t depth, const T* l, int64_t l_stride, const T* u, T* c,
+                  int64_t stride) {
   constexpr int64_t kLanes = FactorVector<T>::kLanes;
   int64_t j = 0;
   for (; j + 4 * kLanes <= columns; j += 4 * kLanes) {
-    SubtractTile<T, kRows, 4>(depth, l, u + j, c + j, stride);
+    SubtractTile<T, kRows, 4>(depth, l, l_stride, u + j, c + j, stride);
   }
   for (; j + kLanes <= columns; j += kLanes) {
-    SubtractTile<T, kRows, 1>(depth, l, u + j, c + j, stride);
+    SubtractTile<T, kRows, 1>(depth, l, l_stride, u + j, c + j, stride);
   }
   for (; j < columns; ++j) {
     for (int i = 0; i < kRows; ++i) {
       T sum = c[i * stride + j];
-      for (int64_t k = 0; k < depth; ++k) sum -= l[i * stride + k] * u[k * stride + j];
+      for (int64_t k = 0; k < depth; ++k) sum -= l[i * l_stride + k] * u[k * stride + j];
       c[i * stride + j] = sum;
     }
   }
+}
+
+// By halves, so that most of it is products.
+template <class T, int64_t kColumns>
+void SolveSomeColumns(const T* t, int64_t t_stride, int64_t n, bool lower, bool unit, T* b,
+                      int64_t b_stride) {
+  constexpr int64_t kFew = 8;
+  if (n <= kFew) return SolveFewRows<T, kColumns>(t, t_stride, n, lower, unit, b, b_stride);
+  int64_t half = (n / 2 + 3) / 4 * 4, first = lower ? 0 : half, second = lower ? half : 0;
+  int64_t count = lower ? half : n - half;
+  SolveSomeColumns<T, kColumns>(t + first * t_stride + first, t_stride, count, lower, unit,
+                                b + first * b_stride, b_stride);
+  SubtractProduct(n - count, kColumns, count, t + second * t_stride + first, t_stride,
+                  b + first * b_stride, b + second * b_stride, b_stride);
+  SolveSomeColumns<T, kColumns>(t + second * t_stride + second, t_stride, n - count, lower, unit,
+                                b + second * b_stride, b_stride);
 }
 
 }  // namespace
@@ -171,14 +188,14 @@ void SolveColumns(const T* t, int64_t t_stride, int64_t n, bool lower, bool unit
 }
 
 template <class T>
-void SubtractProduct(int64_t rows, int64_t columns, int64_t depth, const T* l, const T* u, T* c,
-                     int64_t stride) {
+void SubtractProduct(int64_t rows, int64_t columns, int64_t depth, const T* l, int64_t l_stride,
+                     const T* u, T* c, int64_t stride) {
   int64_t i = 0;
   for (; i + 4 <= rows; i += 4) {
-    SubtractRows<T, 4>(columns, depth, l + i * stride, u, c + i * stride, stride);
+    SubtractRows<T, 4>(columns, depth, l + i * l_stride, l_stride, u, c + i * stride, stride);
   }
   for (; i < rows; ++i) {
-    SubtractRows<T, 1>(columns, depth, l + i * stride, u, c + i * stride, stride);
+    SubtractRows<T, 1>(columns, depth, l + i * l_stride, l_stride, u, c + i * stride, stride);
   }
 }
 
@@ -186,7 +203,8 @@ void SubtractProduct(int64_t rows, int64_t columns, int64_t depth, const T* l, c
   template bool FactorSquare(T*, int64_t, int64_t);                                         \
   template void SolveRows(const T*, int64_t, int64_t, T*, int64_t);                         \
   template void SolveColumns(const T*, int64_t, int64_t, bool, bool, T*, int64_t, int64_t); \
-  template void SubtractProduct(int64_t, int64_t, int64_t, const T*, const T*, T*, int64_t);
+  template void SubtractProduct(int64_t, int64_t, int64_t, const T*, int64_t, const T*, T*, \
+                                int64_t);
 WEFT_INSTANTIATE(float)
 WEFT_INSTANTIATE(double)
 #undef WEFT_INSTANTIATE

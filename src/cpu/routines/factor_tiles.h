@@ -23,10 +23,10 @@ template <class T>
 void SolveColumns(const T* t, int64_t t_stride, int64_t n, bool lower, bool unit, T* b,
                   int64_t b_stride, int64_t m);
 
-// c -= l u, for `rows` x `depth` of l and `depth` x `columns` of u, whose rows are `stride` apart,
-// as those of c are: products too small to be packed.
+// c -= l u, for `rows` x `depth` of l and `depth` x `columns` of u, rows of u and c `stride` apart:
+// products too small to be packed.
 template <class T>
-void SubtractProduct(int64_t rows, int64_t columns, int64_t depth, const T* l, const T* u, T* c,
-                     int64_t stride);
+void SubtractProduct(int64_t rows, int64_t columns, int64_t depth, const T* l, int64_t l_stride,
+                     const T* u, T* c, int64_t stride);
 
 }  // namespace weft::cpu

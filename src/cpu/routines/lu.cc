@@ -96,8 +96,8 @@ struct LuMatrix {
         SolveColumns(corner, width, depth, /*lower=*/true, /*unit=*/true, right, width,
                      width - last);
         if (last < rows) {
-          SubtractProduct(rows - last, width - last, depth, panel + last * width + first, right,
-                          panel + last * width + last, width);
+          SubtractProduct(rows - last, width - last, depth, panel + last * width + first, width,
+                          right, panel + last * width + last, width);
         }
       }
     }

@@ -40,7 +40,7 @@ struct RoutineInputs {
   // The native function of a kernel by its name; null when the program has none of that name.
   std::function<KernelFunction(std::string_view)> kernel;
   // The same for the kernel of an epilogue.
-  std::function<KernelTask(std::string_view)> task;
+  std::function<KernelTask(std::string_view)> task = {};
 };
 
 struct Routine {

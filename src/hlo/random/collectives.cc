@@ -86,7 +86,15 @@ void Maker::ReductionOfDevices(Scope& scope, const Value& x) {
 // Several arrays at once, the halves of asynchronous ones, one to each, and rows by run-time sizes.
 void Maker::CollectiveForms(Scope& scope, const Value& x) {
   Builder b = scope.builder();
-  switch (dice_.Below(6)) {
+  switch (dice_.Below(7)) {
+    case 5: {
+      CollectiveReduceAttrs attrs;
+      auto reducer = AnyReducer(scope, x, ChooseGroups(attrs, true));
+      if (!reducer) return;
+      attrs.to_apply = reducer->first;
+      Push(scope, b.Add(Op::kCollectiveReduce, {x.at}, attrs), reducer->second);
+      return;
+    }
     case 0: {
       auto other = Find(scope, [&](const Value& v) { return v.dtype() == x.dtype(); });
       Value y = other ? *other : x;

@@ -279,7 +279,7 @@ void Maker::BitcastWidth(Scope& scope) {
        Unknown(to));
 }
 
-// Scans of two arrays with two carries, folds of scalars over several arrays.
+// A function of scalars over several arrays.
 void Maker::MapMany(Scope& scope) {
   Value x = Exact(scope);
   std::vector<Value> arrays = {x};
@@ -328,6 +328,50 @@ void Maker::TokensAny(Scope& scope) {
   auto second = b.Add(Op::kAfterAll, {*first, *first});
   if (!second) return;
   Push(scope, b.Add(Op::kAddDependency, {x.at, *second}), x.known);
+}
+
+// Two arrays of whole numbers with a carry each, in a function of all four.
+void Maker::ScanMany(Scope& scope) {
+  auto found = Find(scope, [](const Value& v) {
+    return IsInteger(v.dtype()) && v.shape().rank() > 0 && v.shape().elements() <= 800;
+  });
+  Dimensions fresh = AnyDims(400);
+  if (fresh.empty()) fresh.push_back(dice_.Between(1, 9));
+  Value x = found ? *found : Fresh(scope, AnyInteger(), fresh);
+  Value y = Like(scope, x.dtype(), x.shape().dims(), true);
+  int64_t dim = dice_.Below(x.shape().rank());
+  Dimensions dims;
+  for (int64_t d = 0; d < x.shape().rank(); ++d) {
+    if (d != dim) dims.push_back(x.shape().dim(d));
+  }
+  Shape slice = ArrayShape(x.dtype(), dims);
+  Scope inner = NewScope(scope, "steps");
+  Builder b = inner.builder();
+  std::vector<Instruction*> now;
+  for (int64_t k = 0; k < 4; ++k) now.push_back(*b.Parameter(k, slice));
+  constexpr Op kOps[] = {Op::kAdd, Op::kSubtract, Op::kMultiply, Op::kMaximum, Op::kXor};
+  for (int64_t n = dice_.Between(2, 5); n > 0; --n) {
+    auto size = static_cast<int64_t>(now.size());
+    Instruction* left = now[static_cast<size_t>(dice_.Below(size))];
+    Instruction* right = now[static_cast<size_t>(dice_.Below(size))];
+    auto made = b.Add(dice_.Of(kOps), {left, right});
+    if (!made) return;
+    now.push_back(*made);
+  }
+  std::vector<Instruction*> results;
+  for (int k = 0; k < 4; ++k) {
+    results.push_back(now[now.size() - 1 - static_cast<size_t>(dice_.Below(4))]);
+  }
+  inner.computation->set_root(*b.Tuple(results));
+  auto first = scope.builder().Fill(slice, 0), second = scope.builder().Fill(slice, 1);
+  if (!first || !second) return;
+  ScanAttrs attrs{.dimensions = {dim}, .num_carries = 2, .is_reverse = dice_.Chance(40)};
+  attrs.to_apply = inner.computation;
+  auto made = scope.builder().Add(Op::kScan, {x.at, y.at, *first, *second}, attrs);
+  if (!made) return;
+  for (int64_t k = 0; k < 4; ++k) {
+    Push(scope, scope.builder().GetTupleElement(*made, k), Unknown(x.dtype()));
+  }
 }
 
 }  // namespace weft::hlo::random

@@ -23,6 +23,7 @@ constexpr DType kIntegers[] = {DType::kS32, DType::kS32, DType::kS32, DType::kU3
                                DType::kU64, DType::kS8,  DType::kU8,  DType::kS16, DType::kU16,
                                DType::kS4,  DType::kU4,  DType::kS2,  DType::kU2,  DType::kS1,
                                DType::kU1,  DType::kS32, DType::kS32};
+constexpr int64_t kLargeSizes[] = {256, 1000, 1023, 4096};
 constexpr int64_t kSizes[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 64, 100, 257};
 
 }  // namespace
@@ -84,6 +85,7 @@ bool IsComputable(DType t) {
 
 Maker::Maker(uint64_t seed, Module& module) : dice_(seed), module_(module) {
   edges_ = dice_.Chance(25);
+  large_ = Dice(seed ^ 0xb16a77a9).Chance(3);
   ChooseDevices(seed);
 }
 
@@ -103,12 +105,14 @@ DType Maker::AnyType() {
 
 int64_t Maker::AnySize() {
   if (dice_.Chance(1)) return 0;
+  if (large_ && dice_.Chance(30)) return dice_.Of(kLargeSizes);
   if (dice_.Chance(50)) return dice_.Between(1, 9);
   return dice_.Of(kSizes);
 }
 
 Maker::Dimensions Maker::AnyDims(int64_t max_elements) {
   constexpr int64_t kRanks[] = {0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 4};
+  if (large_) max_elements *= 30;
   Dimensions dims;
   int64_t elements = 1;
   for (int64_t left = dice_.Of(kRanks); left > 0; --left) {
@@ -210,8 +214,9 @@ Value Maker::Exact(Scope& scope) {
 }
 
 Value Maker::AnyOf(Scope& scope, int64_t min_rank, int64_t max_elements, bool exact) {
+  int64_t most = large_ ? 30 * max_elements : max_elements;
   auto v = Find(scope, [&](const Value& x) {
-    return x.shape().rank() >= min_rank && x.shape().elements() <= max_elements &&
+    return x.shape().rank() >= min_rank && x.shape().elements() <= most &&
            (!exact || x.known.exact());
   });
   if (v && dice_.Chance(85)) return *v;
@@ -290,7 +295,9 @@ Value Maker::Bound(Scope& scope, Value v, double magnitude) {
 
 bool Maker::Push(Scope& scope, Result<Instruction*> made, Known known) {
   if (!made) return false;
-  if ((*made)->shape().IsArray() && (*made)->shape().elements() > 20000) return false;
+  if ((*made)->shape().IsArray() && (*made)->shape().elements() > (large_ ? 400000 : 20000)) {
+    return false;
+  }
   if (std::isnan(known.error) || std::isnan(known.magnitude))
     known.magnitude = known.error = kInfinite;
   DType t = (*made)->shape().dtype();
@@ -441,6 +448,7 @@ void Maker::AddOp(Scope& scope) {
       {1, &Maker::BitcastWidth},
       {1, &Maker::MapMany},
       {1, &Maker::TokensAny},
+      {1, &Maker::ScanMany},
   };
   int total = 0;
   for (const Row& row : kRows) total += row.weight;

@@ -143,6 +143,7 @@ class Maker {
   std::optional<Combiner> AnyCombiner(const Value& v, double count);
   Known Combined(const Combiner& combiner, const Known& known, DType dtype, double count) const;
   Computation* BinaryComputation(Scope& scope, Op op, DType dtype);
+  Computation* SelectingComputation(Scope& scope, Op op, DType dtype);
   void ReduceAny(Scope& scope);
   void ReduceMany(Scope& scope);
   void ArgMax(Scope& scope);
@@ -183,6 +184,7 @@ class Maker {
   void BitcastWidth(Scope& scope);
   void MapMany(Scope& scope);
   void TokensAny(Scope& scope);
+  void ScanMany(Scope& scope);
   // products.cc
   void TypedDotAny(Scope& scope);
   void RaggedDotAny(Scope& scope);
@@ -223,6 +225,7 @@ class Maker {
 
   Dice dice_;
   Module& module_;
+  bool large_;  // arrays that several threads work on
   bool edges_;  // arguments may be infinite, NaN, the least and greatest integers
   double state_bound_ = 8;
   bool rng_used_ = false;

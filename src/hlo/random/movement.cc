@@ -139,11 +139,18 @@ void Maker::GatherAny(Scope& scope) {
   GatherAttrs attrs;
   std::vector<int64_t> batch;
   for (int64_t n = dice_.Between(0, 2); n > 0; --n) batch.push_back(dice_.Between(1, 7));
+  std::vector<std::pair<int64_t, size_t>> batching;  // dimensions of the operand and of the batch
   for (int64_t d = 0; d < rank; ++d) {
+    int64_t size = x.shape().dim(d);
+    if (rank > 1 && batching.size() < 2 && size > 0 && dice_.Chance(10)) {
+      batching.push_back({d, batch.size()});
+      batch.push_back(size);
+      attrs.slice_sizes.push_back(1);
+      continue;
+    }
     if (dice_.Chance(60) || (d + 1 == rank && attrs.start_index_map.empty())) {
       attrs.start_index_map.push_back(d);
     }
-    int64_t size = x.shape().dim(d);
     bool collapsed = size > 0 && dice_.Chance(50);
     attrs.slice_sizes.push_back(collapsed          ? 1
                                 : dice_.Chance(50) ? size
@@ -151,7 +158,8 @@ void Maker::GatherAny(Scope& scope) {
     if (collapsed) attrs.collapsed_slice_dims.push_back(d);
   }
   if (dice_.Chance(20)) std::reverse(attrs.start_index_map.begin(), attrs.start_index_map.end());
-  int64_t windows = rank - static_cast<int64_t>(attrs.collapsed_slice_dims.size());
+  int64_t windows =
+      rank - static_cast<int64_t>(attrs.collapsed_slice_dims.size() + batching.size());
   // Window dimensions lie anywhere among those of the result.
   std::vector<bool> is_window(static_cast<size_t>(windows) + batch.size(), false);
   for (int64_t left = windows; left > 0;) {
@@ -170,6 +178,11 @@ void Maker::GatherAny(Scope& scope) {
   if (attrs.start_index_map.size() == 1 && dice_.Chance(50)) {
     indices = batch;
     attrs.index_vector_dim = static_cast<int64_t>(batch.size());
+  }
+  for (auto [of_operand, of_batch] : batching) {
+    auto at = static_cast<int64_t>(of_batch);
+    attrs.operand_batching_dims.push_back(of_operand);
+    attrs.start_indices_batching_dims.push_back(at < attrs.index_vector_dim ? at : at + 1);
   }
   Value at = Index(scope, indices);
   Push(scope, scope.builder().Add(Op::kGather, {x.at, at.at}, attrs), x.known);

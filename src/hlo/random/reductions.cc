@@ -55,7 +55,23 @@ Known Maker::Combined(const Combiner& combiner, const Known& known, DType dtype,
   return result;
 }
 
+// The larger or lesser of two whole numbers by comparing them.
+Computation* Maker::SelectingComputation(Scope& scope, Op op, DType dtype) {
+  Scope inner = NewScope(scope, "selecting");
+  Builder b = inner.builder();
+  Instruction* x = *b.Parameter(0, Shape::Scalar(dtype));
+  Instruction* y = *b.Parameter(1, Shape::Scalar(dtype));
+  bool swapped = dice_.Chance(50);
+  Direction direction = op == Op::kMaximum ? Direction::kGt : Direction::kLt;
+  Instruction* first = *b.Compare(swapped ? y : x, swapped ? x : y, direction);
+  inner.computation->set_root(*b.Add(Op::kSelect, {first, swapped ? y : x, swapped ? x : y}));
+  return inner.computation;
+}
+
 Computation* Maker::BinaryComputation(Scope& scope, Op op, DType dtype) {
+  bool ordered = op == Op::kMaximum || op == Op::kMinimum;
+  if (IsInteger(dtype) && ordered && dice_.Chance(30))
+    return SelectingComputation(scope, op, dtype);
   return *AddScalarBinary(module_, op, dtype, scope.computation);
 }
 

@@ -64,6 +64,11 @@ void Maker::AsyncAny(Scope& scope) {
       Shape::Tuple({Shape::Tuple({x.shape()}), copy->shape(), Shape::Scalar(DType::kS32)});
   auto start = b.Add(Op::kAsyncStart, std::span(&x.at, 1), attrs, &shape);
   if (!start) return;
+  if (dice_.Chance(40)) {
+    Shape same = (*start)->shape();
+    auto update = b.Add(Op::kAsyncUpdate, std::span(&*start, 1), attrs, &same);
+    if (update) start = update;
+  }
   Shape result = copy->shape();
   Push(scope, b.Add(Op::kAsyncDone, std::span(&*start, 1), attrs, &result), x.known);
 }
