@@ -95,3 +95,79 @@ def step_control():
     return jnp.where(accepted, t + h, t), jnp.where(accepted, fine, y), h_next, n + 1
   return (lambda y: (lax.while_loop(lambda s: s[0] < N["CONTROL_END"], step, (F32(0), y, F32(0.01), jnp.int32(0)))[3],),
           (np.array([2, 0], F32),))
+
+
+@program("dynamic programming", c=version("matrix_chain", (I32, (N["CHAIN_LENGTH"], N["CHAIN_LENGTH"]))), tolerance=0)
+def matrix_chain():
+  """The cheapest order of a product of matrices: loops whose bounds are counters of those around them."""
+  size = N["CHAIN_LENGTH"]
+
+  def run(sizes):
+    def by_length(length, cost):
+      def by_start(i, cost):
+        j = i + length - 1
+        cut = lambda k, best: jnp.minimum(best, cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1])
+        return cost.at[i, j].set(lax.fori_loop(i, j, cut, jnp.int32(2**31 - 1)))
+      return lax.fori_loop(0, size - length + 1, by_start, cost)
+    return (lax.fori_loop(2, size + 1, by_length, jnp.zeros((size, size), jnp.int32)),)
+  return run, (random().integers(1, 30, size + 1, dtype=I32),)
+
+
+@program("graph components", c=version("union_find", (I32, (N["UNION_NODES"],))), tolerance=0)
+def union_find():
+  """An array of places in itself, followed and shortened."""
+  nodes, edges = N["UNION_NODES"], N["UNION_EDGES"]
+
+  def run(a, b):
+    def find(parent, x):
+      def step(state):
+        parent, x = state
+        above = parent[parent[x]]
+        return parent.at[x].set(above), above
+      return lax.while_loop(lambda s: s[0][s[1]] != s[1], step, (parent, x))
+
+    def join(e, parent):
+      parent, x = find(parent, a[e])
+      parent, y = find(parent, b[e])
+      return parent.at[x].set(y)
+    return (lax.fori_loop(0, edges, join, jnp.arange(nodes, dtype=jnp.int32)),)
+  r = random()
+  return run, (r.integers(0, nodes, edges, dtype=I32), r.integers(0, nodes, edges, dtype=I32))
+
+
+@program("hash table", c=version("hash_table", (I32, (N["TABLE_SIZE"],))), tolerance=0)
+def hash_table():
+  size = N["TABLE_SIZE"]
+
+  def run(keys):
+    def insert(i, table):
+      key = keys[i]
+      at = ((key.astype(jnp.uint32) * jnp.uint32(2654435761)) >> 16).astype(jnp.int32)
+      taken = lambda at: (table[at] != -1) & (table[at] != key)
+      return table.at[lax.while_loop(taken, lambda at: (at + 1) & (size - 1), at)].set(key)
+    return (lax.fori_loop(0, N["TABLE_KEYS"], insert, jnp.full(size, -1, jnp.int32)),)
+  return run, (random().integers(0, 1 << 30, N["TABLE_KEYS"], dtype=I32),)
+
+
+@program("graph search", c=version("breadth_first", (I32, (N["SEARCH_NODES"],))), tolerance=0)
+def breadth_first():
+  nodes = N["SEARCH_NODES"]
+
+  def run(first, neighbours):
+    def visit(state):
+      distance, queue, head, tail = state
+      u = queue[head]
+
+      def edge(e, state):
+        distance, queue, tail = state
+        v = neighbours[e]
+        new = distance[v] < 0
+        queue = queue.at[tail].set(jnp.where(new, v, queue[tail]))
+        return distance.at[v].set(jnp.where(new, distance[u] + 1, distance[v])), queue, tail + new
+      distance, queue, tail = lax.fori_loop(first[u], first[u + 1], edge, (distance, queue, tail))
+      return distance, queue, head + 1, tail
+    start = jnp.full(nodes, -1, jnp.int32).at[0].set(0), jnp.zeros(nodes, jnp.int32), jnp.int32(0), jnp.int32(1)
+    return (lax.while_loop(lambda s: s[2] < s[3], visit, start)[0],)
+  r = random()
+  first = np.concatenate([[0], np.cumsum(r.integers(1, 9, nodes))]).astype(I32)
+  return run, (first, r.integers(0, nodes, first[-1], dtype=I32))

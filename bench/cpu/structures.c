@@ -93,3 +93,53 @@ void step_control(const float* start, int32_t* steps) {
   }
   *steps = n;
 }
+
+void matrix_chain(const int32_t* sizes, int32_t* cost) {
+  memset(cost, 0, CHAIN_LENGTH * CHAIN_LENGTH * sizeof(int32_t));
+  for (int length = 2; length <= CHAIN_LENGTH; ++length) {
+    for (int i = 0; i <= CHAIN_LENGTH - length; ++i) {
+      int j = i + length - 1;
+      int32_t best = INT32_MAX;
+      for (int k = i; k < j; ++k) {
+        int32_t c = cost[i * CHAIN_LENGTH + k] + cost[(k + 1) * CHAIN_LENGTH + j] + sizes[i] * sizes[k + 1] * sizes[j + 1];
+        if (c < best) best = c;
+      }
+      cost[i * CHAIN_LENGTH + j] = best;
+    }
+  }
+}
+
+static int32_t find_root(int32_t* parent, int32_t x) {
+  while (parent[x] != x) x = parent[x] = parent[parent[x]];
+  return x;
+}
+
+void union_find(const int32_t* a, const int32_t* b, int32_t* parent) {
+  for (int i = 0; i < UNION_NODES; ++i) parent[i] = i;
+  for (int e = 0; e < UNION_EDGES; ++e) {
+    int32_t x = find_root(parent, a[e]), y = find_root(parent, b[e]);
+    parent[x] = y;
+  }
+}
+
+void hash_table(const int32_t* keys, int32_t* table) {
+  for (int i = 0; i < TABLE_SIZE; ++i) table[i] = -1;
+  for (int i = 0; i < TABLE_KEYS; ++i) {
+    uint32_t at = ((uint32_t)keys[i] * 2654435761u) >> 16;
+    while (table[at] != -1 && table[at] != keys[i]) at = (at + 1) & (TABLE_SIZE - 1);
+    table[at] = keys[i];
+  }
+}
+
+void breadth_first(const int32_t* first, const int32_t* neighbours, int32_t* distance) {
+  static int32_t queue[SEARCH_NODES];
+  for (int i = 0; i < SEARCH_NODES; ++i) distance[i] = -1;
+  distance[0] = queue[0] = 0;
+  for (int head = 0, tail = 1; head < tail; ++head) {
+    int32_t u = queue[head];
+    for (int e = first[u]; e < first[u + 1]; ++e) {
+      int32_t v = neighbours[e];
+      if (distance[v] < 0) distance[v] = distance[u] + 1, queue[tail++] = v;
+    }
+  }
+}

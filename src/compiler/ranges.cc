@@ -275,6 +275,11 @@ ValueRange Ranges::Compute(const Instruction& i, ValueRange full) {
     case Op::kGather: return *Of(*i.operand(0));
     case Op::kScatter: return OfScatter(i, full);
     case Op::kConditional: return OfBranches(i, -1, full);
+    case Op::kSign: {
+      ValueRange x = *Of(*i.operand(0));
+      auto sign = [](int64_t value) { return int64_t{value > 0} - int64_t{value < 0}; };
+      return {sign(x.low), sign(x.high)};
+    }
     case Op::kNegate: {
       ValueRange x = *Of(*i.operand(0));
       return RangeWithin(-Int128{x.high}, -Int128{x.low}, full);
@@ -469,11 +474,15 @@ Ranges::StateRange Ranges::FindState(const Instruction& loop, int64_t k, ValueRa
     ValueRange last = after(*trips);
     if (last != full) return {last, after(Int128{*trips} - 1)};
   }
-  ValueRange limit = Limit(*attrs.condition->root(), *attrs.condition, k, full);
+  ValueRange limit = Limit(*attrs.condition->root(), *attrs.condition, k, full), most = full;
+  if (std::optional<Limits> limits = LimitsByGrowth(loop, k)) {
+    most.high = std::min(most.high, std::max(limits->after, first.high));
+    if (limits->before >= limit.low) limit.high = std::min(limit.high, limits->before);
+  }
   auto assume = [&](ValueRange range) {
     open_[key] = {range, RangeIntersection(range, limit)};
     local_.clear();
-    return *Of(next);
+    return RangeIntersection(*Of(next), most);
   };
   std::vector<int64_t> thresholds = Thresholds(loop);
   ValueRange range = first;
@@ -492,9 +501,9 @@ Ranges::StateRange Ranges::FindState(const Instruction& loop, int64_t k, ValueRa
       auto next_one = std::lower_bound(thresholds.begin(), thresholds.end(), reached.high);
       range.high = next_one == thresholds.end() ? full.high : *next_one;
     }
-    range = {std::max(range.low, full.low), std::min(range.high, full.high)};
+    range = {std::max(range.low, full.low), std::min(range.high, most.high)};
   }
-  return {full, RangeIntersection(full, limit)};
+  return {most, RangeIntersection(most, limit)};
 }
 
 // Numbers in the body that others are compared with, and their neighbours: where the state of a

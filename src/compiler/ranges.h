@@ -73,6 +73,16 @@ class Ranges {
   std::optional<__int128> LeastOf(const Sum& sum);
   ValueRange ByRelations(const hlo::Instruction& i, ValueRange range);
 
+  // ranges_growth.cc
+  struct Group;
+  struct Limits {
+    int64_t before, after;
+  };
+  std::optional<int64_t> GrowthOf(const hlo::Instruction& instruction, Group& group);
+  std::optional<int64_t> FindGrowth(const hlo::Instruction& i, Group& group);
+  std::optional<int64_t> GrowthOfState(const hlo::Instruction& get, Group& group);
+  std::optional<Limits> LimitsByGrowth(const hlo::Instruction& loop, int64_t k);
+
   std::unordered_map<const hlo::Computation*, const hlo::Instruction*> callers_;  // null: several
   Cache known_;
   Cache local_;                            // what was found under the present assumptions
@@ -82,7 +92,7 @@ class Ranges {
   std::vector<std::pair<const hlo::Instruction*, ValueRange>> refined_;
   std::vector<std::pair<const hlo::Instruction*, bool>> conditions_;  // that hold there, or not
   std::vector<std::pair<size_t, size_t>> assumptions_;  // begun: what there was before
-  bool in_relations_ = false;
+  bool in_relations_ = false, in_growth_ = false;
   int64_t budget_ = 0;
   int depth_ = 0;
 };
