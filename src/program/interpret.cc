@@ -281,8 +281,7 @@ Result<std::vector<std::vector<Literal>>> InterpretDevices(
       const Step* step = devices[d].waits_at();
       if (!step) continue;
       stuck = step;
-      std::vector<int64_t> group =
-          GroupOf(std::get<CollectiveStep>(step->op), d, program.devices);
+      std::vector<int64_t> group = GroupOf(std::get<CollectiveStep>(step->op), d, program.devices);
       if (std::find(group.begin(), group.end(), d) == group.end()) {
         FillZeroes(program, *step, devices[d]);
         group = {d};

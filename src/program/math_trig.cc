@@ -226,8 +226,8 @@ V SinSoon(V x) {
   V minus_zero = Bits(x) == SignBit(Bits(x));
   // In an f32 the cube of a small angle is below the normal numbers, which some machines take long
   // for; a product inside a sum is not.
-  V small = x.wide() ? PolySum(x, z * x, z, z * z, kSinF64)
-                     : Fma(x, z * Poly(z, kSinF32, kSinF64), x);
+  V small =
+      x.wide() ? PolySum(x, z * x, z, z * z, kSinF64) : Fma(x, z * Poly(z, kSinF32, kSinF64), x);
   return Unless((size > kEighthTurn) | minus_zero, small, [&] {
     SoonQuadrant q(x);
     V sign = Select((q.n & q.n.Int(2)) != q.n.Int(0), -1, q.r.Const(1));

@@ -2,6 +2,7 @@
 #include "hlo/import/hlo_proto.h"
 
 #include <algorithm>
+#include <numeric>
 #include <unordered_map>
 
 #include "base/wire.h"
@@ -49,6 +50,7 @@ class ProtoAttrs {
       case FieldType::kComputation:
       case FieldType::kComputationList: return FillComputation(f);
       case FieldType::kIntList: FillInts(f); return {};
+      case FieldType::kIntListList: Set(f, "slice_sizes", SliceSizes()); return {};
       default: break;
     }
     Set(f, "index", p_.tuple_index);
@@ -100,6 +102,27 @@ class ProtoAttrs {
     Set(f, "unique_indices", p_.unique_indices);
     Set(f, "result_accuracy", p_.result_accuracy);
     return {};
+  }
+
+  // Of the in-place collective-permute: one after the other, as many slices of each array.
+  std::vector<Ints> SliceSizes() const {
+    std::vector<int64_t> ranks;
+    if (p_.shape.IsTuple()) {
+      for (const Shape& part : p_.shape.elements_of_tuple()) {
+        if (part.IsArray()) ranks.push_back(part.rank());
+      }
+    } else if (p_.shape.IsArray()) {
+      ranks.push_back(p_.shape.rank());
+    }
+    int64_t all = std::accumulate(ranks.begin(), ranks.end(), int64_t{0});
+    std::vector<Ints> sizes;
+    auto at = p_.dynamic_slice_sizes.begin(), end = p_.dynamic_slice_sizes.end();
+    if (all == 0) return sizes;
+    int64_t slices = (end - at) / all;
+    for (int64_t rank : ranks) {
+      for (int64_t k = 0; k < slices; ++k, at += rank) sizes.emplace_back(at, at + rank);
+    }
+    return sizes;
   }
 
   void FillInts(const FieldRef& f) {
