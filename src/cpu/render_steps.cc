@@ -318,6 +318,16 @@ class FunctionRenderer {
     return StrCat(", !llvm.loop ", metadata_.AddLoop(", ", twice));
   }
 
+  // A round that is known to come: the condition says only what values the state has.
+  void RenderRound(const Step& step) {
+    const auto& loop = std::get<program::WhileStep>(step.op);
+    LoadInRounds(loop);
+    RenderSteps(loop.condition);
+    std::string value = ir_.Def("load i8, ptr ", Address(step.uses[0]), ", align 1");
+    ir_.Line("call void @llvm.assume(i1 ", ir_.Def("icmp ne i8 ", value, ", 0"), ")");
+    RenderSteps(loop.body);
+  }
+
   // A loop whose rounds are counted: in blocks, and only between blocks the program is asked
   // whether to go on. What is left are two loops with one end each, which LLVM understands; the
   // condition says only what values the state has.
@@ -331,11 +341,7 @@ class FunctionRenderer {
     ir_.Line("store i64 0, ptr ", rounds, ", align 8");
     ir_.Branch(inner);
     ir_.Begin(inner);
-    LoadInRounds(loop);
-    RenderSteps(loop.condition);
-    std::string value = ir_.Def("load i8, ptr ", Address(step.uses[0]), ", align 1");
-    ir_.Line("call void @llvm.assume(i1 ", ir_.Def("icmp ne i8 ", value, ", 0"), ")");
-    RenderSteps(loop.body);
+    RenderRound(step);
     ir_.Branch(CountsTo(rounds, StrCat(block)), look, inner, TwoRounds(loop));
     ir_.Begin(look);
     AskForCancel("", true);
@@ -370,11 +376,7 @@ class FunctionRenderer {
     std::string now = ir_.Def("select i1 ", few, ", i64 ", all, ", i64 ", kAskEvery);
     ir_.Branch(inner);
     ir_.Begin(inner);
-    LoadInRounds(loop);
-    RenderSteps(loop.condition);
-    std::string value = ir_.Def("load i8, ptr ", Address(step.uses[0]), ", align 1");
-    ir_.Line("call void @llvm.assume(i1 ", ir_.Def("icmp ne i8 ", value, ", 0"), ")");
-    RenderSteps(loop.body);
+    RenderRound(step);
     ir_.Branch(CountsTo(rounds, now), look, inner);
     ir_.Begin(look);
     std::string still = ir_.Def("sub nuw nsw i64 ", all, ", ", now);

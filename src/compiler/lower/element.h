@@ -61,6 +61,9 @@ struct Index {
   bool is_linear = false;
 };
 
+// In every group of as many lanes as there are vectors: rows to columns, or back.
+void TurnGroups(KernelBuilder& b, std::span<ValueId> vectors);
+
 class ElementEmitter {
  public:
   // `ranges`: what is known of indices; null: nothing.

@@ -26,20 +26,6 @@ ValueId Zip(KernelBuilder& b, ValueId x, ValueId y, int size, bool second) {
   return b.Shuffle(x, y, from);
 }
 
-// In every group of as many lanes as there are vectors: rows to columns, or back.
-void TurnGroups(KernelBuilder& b, std::span<ValueId> v) {
-  int size = static_cast<int>(v.size());
-  for (int round = 1; round < size; round *= 2) {
-    std::vector<ValueId> next;
-    for (size_t k = 0; k < v.size() / 2; ++k) {
-      for (bool second : {false, true}) {
-        next.push_back(Zip(b, v[k], v[k + v.size() / 2], size, second));
-      }
-    }
-    std::copy(next.begin(), next.end(), v.begin());
-  }
-}
-
 // The lanes of both, one after the other.
 ValueId Join(KernelBuilder& b, ValueId x, ValueId y) {
   std::vector<int32_t> from(static_cast<size_t>(2 * b.type(x).lanes));
@@ -65,6 +51,19 @@ int TurnedAtOnce(int64_t length, int lanes) {
 }
 
 }  // namespace
+
+void TurnGroups(KernelBuilder& b, std::span<ValueId> v) {
+  int size = static_cast<int>(v.size());
+  for (int round = 1; round < size; round *= 2) {
+    std::vector<ValueId> next;
+    for (size_t k = 0; k < v.size() / 2; ++k) {
+      for (bool second : {false, true}) {
+        next.push_back(Zip(b, v[k], v[k + v.size() / 2], size, second));
+      }
+    }
+    std::copy(next.begin(), next.end(), v.begin());
+  }
+}
 
 // `size` elements of a row, from column `first` on, of rows `begin`, `begin` + size, ..
 ValueId ElementEmitter::PiecesOfRows(KernelBuilder::MemoryId memory, ValueId begin, int64_t length,

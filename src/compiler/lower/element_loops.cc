@@ -258,7 +258,7 @@ Result<Element> ElementEmitter::EmitBitcastConvert(const Instruction& convert, c
     Coord part = at.coords.back();
     at.coords.pop_back();
     ValueId bits = bits_of(TRY(Emit(*convert.operand(0), at)).re);
-    ValueId amount = LaneValue(Scale(part, to_bits), from_int);
+    ValueId amount = b_.Cast(LaneValue(Scale(part, to_bits), DType::kS32), from_int);
     Match(bits, amount);
     return Element{value_of(b_.Cast(b_.Emit(Op::kShr, {bits, amount}), to_int)), -1};
   }

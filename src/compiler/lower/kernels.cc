@@ -182,8 +182,8 @@ LoopShape Lowering::ShapeOf(const KernelBody& body, const Dims& dims) const {
     // Of an update only what is new.
     const Shape& made = i->op() == HloOp::kDynamicUpdateSlice ? i->operand(1)->shape() : i->shape();
     double times = std::max(1.0, static_cast<double>(made.elements()) / elements);
-    // Powers are computed in f64, each lane in two registers: where there are few elements, fewer
-    // at once are as fast and half the code.
+    // Powers are computed in f64, each lane in two registers: where there are few elements, half
+    // the code to compile is worth more than lanes.
     constexpr double kFewElements = 4096;
     bool wide = i->op() == HloOp::kPower && IsFloat(i->shape().dtype()) && !serial_ &&
                 elements <= kFewElements;

@@ -22,11 +22,8 @@ constexpr int64_t kStraightProducts = 512;
 
 DotLanes Lowering::LanesOfDot(const Instruction& dot, const DotSizes& s) const {
   DType type = program::ComputeType(dot.shape().dtype());
-  bool real = type == DType::kF32 || type == DType::kF64;
-  for (const Instruction* operand : dot.operands()) {
-    real = real && program::ComputeType(operand->shape().dtype()) == type;
-  }
-  if (!real || target_.kind != program::TargetKind::kCpu) return DotLanes::kNone;
+  if (!IsComputedInOneFloat(dot) || target_.kind != program::TargetKind::kCpu)
+    return DotLanes::kNone;
   int64_t lanes = target_.vector_bits / 8 / ByteWidth(type);
   bool rows_fit = s.n <= kMaxRow && s.n * s.k <= kMaxRowProducts;
   bool columns_fit = s.m <= kMaxRow && s.m * s.k <= kMaxRowProducts;

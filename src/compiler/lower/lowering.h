@@ -32,6 +32,8 @@ struct DotSizes {
   bool trans_a, trans_b;
 };
 
+// small_dot.cc: operands and result are computed in f32, or all in f64.
+bool IsComputedInOneFloat(const hlo::Instruction& dot);
 // What lanes go along in a product of small matrices.
 enum class DotLanes { kNone, kBatch, kRows, kColumns };
 

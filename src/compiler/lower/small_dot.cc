@@ -40,14 +40,18 @@ ValueId SumOfRows(KernelBuilder& b, std::vector<ValueId> rows) {
 
 }  // namespace
 
-bool Lowering::LiesAlongContraction(const Instruction& dot, const DotSizes& s) const {
+bool IsComputedInOneFloat(const Instruction& dot) {
   DType type = program::ComputeType(dot.shape().dtype());
-  bool real = type == DType::kF32 || type == DType::kF64;
+  bool same = type == DType::kF32 || type == DType::kF64;
   for (const Instruction* operand : dot.operands()) {
-    real = real && program::ComputeType(operand->shape().dtype()) == type;
+    same = same && program::ComputeType(operand->shape().dtype()) == type;
   }
-  return real && target_.kind == program::TargetKind::kCpu && s.k >= kLeastLength &&
-         (s.m == 1 || !s.trans_a) && (s.n == 1 || s.trans_b);
+  return same;
+}
+
+bool Lowering::LiesAlongContraction(const Instruction& dot, const DotSizes& s) const {
+  return IsComputedInOneFloat(dot) && target_.kind == program::TargetKind::kCpu &&
+         s.k >= kLeastLength && (s.m == 1 || !s.trans_a) && (s.n == 1 || s.trans_b);
 }
 
 Status Lowering::LowerDotAlongContraction(const Instruction& dot, const DotSizes& s, Steps& steps) {

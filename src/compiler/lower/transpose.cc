@@ -45,25 +45,6 @@ const Instruction* TiledTranspose(const KernelBody& body) {
   return found;
 }
 
-// Rows to columns of n vectors of n lanes: log2(n) rounds of interleaving the two halves.
-void Turn(KernelBuilder& b, std::vector<ValueId>& rows) {
-  int32_t n = static_cast<int32_t>(rows.size());
-  std::vector<int32_t> low, high;
-  for (int32_t i = 0; i < n / 2; ++i) {
-    low.insert(low.end(), {i, n + i});
-    high.insert(high.end(), {n / 2 + i, n + n / 2 + i});
-  }
-  for (int32_t round = 1; round < n; round *= 2) {
-    std::vector<ValueId> next;
-    for (size_t k = 0; k < rows.size() / 2; ++k) {
-      ValueId x = rows[k], y = rows[k + rows.size() / 2];
-      next.push_back(b.Shuffle(x, y, low));
-      next.push_back(b.Shuffle(x, y, high));
-    }
-    rows = std::move(next);
-  }
-}
-
 }  // namespace
 
 bool Lowering::CanTile(const KernelBody& body) const {
@@ -132,7 +113,7 @@ Status Lowering::LowerTiles(const KernelBody& body, Steps& steps) {
         ValueId v = TRY(e.Emit(operand, moved)).re;
         vectors.push_back(b.type(v).lanes == turned ? v : b.Splat(v, static_cast<int>(turned)));
       }
-      if (turned > 1) Turn(b, vectors);
+      if (turned > 1) TurnGroups(b, vectors);
       for (int64_t u = 0; u < turned; ++u) {
         b.Store(array, b.Add(j, b.Int((i + u) * columns)), vectors[static_cast<size_t>(u)]);
       }

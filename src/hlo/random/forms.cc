@@ -76,17 +76,7 @@ void Maker::SortByFunction(Scope& scope) {
   }
   SortAttrs attrs{.dimensions = {dice_.Below(x.shape().rank())}, .is_stable = true};
   attrs.to_apply = inner.computation;
-  std::vector<Instruction*> operands;
-  for (const Value& v : arrays) operands.push_back(v.at);
-  auto made = scope.builder().Add(Op::kSort, operands, attrs);
-  if (!made) return;
-  if (arrays.size() == 1) {
-    Push(scope, made, x.known);
-    return;
-  }
-  for (size_t k = 0; k < arrays.size(); ++k) {
-    Push(scope, scope.builder().GetTupleElement(*made, static_cast<int64_t>(k)), arrays[k].known);
-  }
+  PushSort(scope, arrays, attrs);
 }
 
 // Two arrays at once, each with its own op, in windows.

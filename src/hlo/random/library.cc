@@ -260,13 +260,7 @@ void Maker::SortMany(Scope& scope) {
   }
   SortAttrs attrs{.dimensions = {dice_.Below(x.shape().rank())}, .is_stable = true};
   attrs.to_apply = inner.computation;
-  std::vector<Instruction*> operands;
-  for (const Value& v : arrays) operands.push_back(v.at);
-  auto made = scope.builder().Add(Op::kSort, operands, attrs);
-  if (!made) return;
-  for (size_t k = 0; k < arrays.size(); ++k) {
-    Push(scope, scope.builder().GetTupleElement(*made, static_cast<int64_t>(k)), arrays[k].known);
-  }
+  PushSort(scope, arrays, attrs);
 }
 
 void Maker::StochasticConvertAny(Scope& scope) {

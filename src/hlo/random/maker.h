@@ -150,6 +150,8 @@ class Maker {
   void ReduceWindowAny(Scope& scope);
   void SelectAndScatterAny(Scope& scope);
   void ScatterAny(Scope& scope);
+  // The results of sorting the arrays.
+  void PushSort(Scope& scope, std::span<const Value> arrays, const SortAttrs& attrs);
   void SortAny(Scope& scope);
   void DotAny(Scope& scope);
   void Softmax(Scope& scope);

@@ -309,6 +309,20 @@ void Maker::ScatterAny(Scope& scope) {
   }
 }
 
+void Maker::PushSort(Scope& scope, std::span<const Value> arrays, const SortAttrs& attrs) {
+  std::vector<Instruction*> operands;
+  for (const Value& v : arrays) operands.push_back(v.at);
+  auto made = scope.builder().Add(Op::kSort, operands, attrs);
+  if (!made) return;
+  if (arrays.size() == 1) {
+    Push(scope, made, arrays[0].known);
+    return;
+  }
+  for (size_t k = 0; k < arrays.size(); ++k) {
+    Push(scope, scope.builder().GetTupleElement(*made, static_cast<int64_t>(k)), arrays[k].known);
+  }
+}
+
 void Maker::SortAny(Scope& scope) {
   Value x = AnyOf(scope, 1, 600, true);
   if (IsComplex(x.dtype()) || x.dtype() == DType::kF8E8M0FNU || x.dtype() == DType::kPred) return;
@@ -333,17 +347,7 @@ void Maker::SortAny(Scope& scope) {
   if (IsFloat(x.dtype())) order.type = ComparisonType::kTotalOrder;
   inner.computation->set_root(*b.Add(Op::kCompare, {first, second}, order));
   attrs.to_apply = inner.computation;
-  std::vector<Instruction*> operands;
-  for (const Value& v : arrays) operands.push_back(v.at);
-  auto made = scope.builder().Add(Op::kSort, operands, attrs);
-  if (!made) return;
-  if (arrays.size() == 1) {
-    Push(scope, made, x.known);
-    return;
-  }
-  for (size_t k = 0; k < arrays.size(); ++k) {
-    Push(scope, scope.builder().GetTupleElement(*made, static_cast<int64_t>(k)), arrays[k].known);
-  }
+  PushSort(scope, arrays, attrs);
 }
 
 void Maker::DotAny(Scope& scope) {
