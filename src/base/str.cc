@@ -29,6 +29,22 @@ void AppendFloat(std::string& out, float value) {
   AppendReal(out, value);
 }
 
+void AppendPieces(std::string& out, const Piece* pieces, size_t count) {
+  for (const Piece* piece = pieces; piece != pieces + count; ++piece) {
+    if (piece->append != nullptr) {
+      piece->append(out, piece->data);
+    } else {
+      out.append(static_cast<const char*>(piece->data), piece->size);
+    }
+  }
+}
+
+std::string CatPieces(const Piece* pieces, size_t count) {
+  std::string out;
+  AppendPieces(out, pieces, count);
+  return out;
+}
+
 void AppendQuoted(std::string& out, std::string_view text) {
   static constexpr char kHex[] = "0123456789abcdef";
   out.push_back('"');

@@ -3,6 +3,7 @@
 
 #include <charconv>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -48,15 +49,37 @@ void AppendOne(std::string& out, const T& value) {
   out.append(value.ToString());
 }
 
+// One argument of StrCat and StrAppend: a text, or a value and how to append it. All calls share
+// one function, since a function for every list of types (each length of a literal is one) is what
+// takes long to compile.
+struct Piece {
+  template <class T>
+  Piece(const T& value) {  // NOLINT: implicit, as the arguments are
+    if constexpr (std::convertible_to<const T&, std::string_view>) {
+      const std::string_view text = value;
+      data = text.data();
+      size = text.size();
+    } else {
+      data = &value;
+      append = [](std::string& out, const void* p) { AppendOne(out, *static_cast<const T*>(p)); };
+    }
+  }
+  const void* data;
+  size_t size = 0;
+  void (*append)(std::string& out, const void* data) = nullptr;
+};
+void AppendPieces(std::string& out, const Piece* pieces, size_t count);
+std::string CatPieces(const Piece* pieces, size_t count);
+
 template <class... Args>
-void StrAppend(std::string& out, const Args&... args) {
-  (AppendOne(out, args), ...);
+[[gnu::always_inline]] inline void StrAppend(std::string& out, const Args&... args) {
+  const Piece pieces[] = {args...};
+  AppendPieces(out, pieces, sizeof...(args));
 }
 template <class... Args>
-std::string StrCat(const Args&... args) {
-  std::string out;
-  (AppendOne(out, args), ...);
-  return out;
+[[gnu::always_inline]] inline std::string StrCat(const Args&... args) {
+  const Piece pieces[] = {args...};
+  return CatPieces(pieces, sizeof...(args));
 }
 
 template <class Range>

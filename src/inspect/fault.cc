@@ -227,8 +227,7 @@ Result<Fault> FindFault(const FaultRequest& request) {
   if (snapshots.size() > 1 && (!optimised || !CompareResults(wanted, *optimised).empty())) {
     return FindPass(snapshots, wanted, request);
   }
-  program::Program program =
-      TRY(compiler::Lower(*module, request.options, request.device.target()));
+  program::Program program = TRY(compiler::Lower(*module, request.device.target()));
   std::unique_ptr<runtime::LoadedProgram> loaded = TRY(request.device.Load(std::move(program), {}));
   runtime::StepChecker checker(loaded->program());
   runtime::Call call;

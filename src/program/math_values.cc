@@ -2,6 +2,29 @@
 
 namespace weft::program::math::detail {
 
+V::V(KernelBuilder* b, ValueId id) : b(b), node_(std::make_shared<Node>()) {
+  node_->type = b->type(id);
+  node_->id = id;
+}
+V::V(Type type, Op op, std::initializer_list<V> args)
+    : b(args.begin()->b), node_(std::make_shared<Node>()) {
+  node_->type = type;
+  node_->op = op;
+  node_->args = args;
+}
+V::V(const V&) = default;
+V::V(V&&) noexcept = default;
+V& V::operator=(const V&) = default;
+V& V::operator=(V&&) noexcept = default;
+V::~V() = default;
+
+V V::Const(double value) const {
+  return Of(b->Number(value, type()));
+}
+V V::Int(int64_t value) const {
+  return Of(b->Int(value, type()));
+}
+
 ValueId V::id() const {
   if (node_->id >= 0) return node_->id;
   ValueId args[3] = {};

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <utility>
@@ -18,22 +19,22 @@ namespace weft::program::math::detail {
 // have been asked for before it. Numbers become constants of the other operand's type.
 class V {
  public:
-  V(KernelBuilder* b, ValueId id) : b(b), node_(std::make_shared<Node>()) {
-    node_->type = b->type(id);
-    node_->id = id;
-  }
-  V(Type type, Op op, std::vector<V> args) : b(args[0].b), node_(std::make_shared<Node>()) {
-    node_->type = type;
-    node_->op = op;
-    node_->args = std::move(args);
-  }
+  // Not inlined, as Apply: there are thousands of them, and code that shares nothing takes long to
+  // compile.
+  [[gnu::noinline]] V(KernelBuilder* b, ValueId id);
+  [[gnu::noinline]] V(Type type, Op op, std::initializer_list<V> args);
+  [[gnu::noinline]] V(const V&);
+  [[gnu::noinline]] V(V&&) noexcept;
+  [[gnu::noinline]] V& operator=(const V&);
+  [[gnu::noinline]] V& operator=(V&&) noexcept;
+  [[gnu::noinline]] ~V();
 
   ValueId id() const;
   Type type() const { return node_->type; }
   bool wide() const { return type().dtype == DType::kF64; }
   V Of(ValueId other) const { return {b, other}; }
-  V Const(double value) const { return Of(b->Number(value, type())); }
-  V Int(int64_t value) const { return Of(b->Int(value, type())); }
+  [[gnu::noinline]] V Const(double value) const;
+  [[gnu::noinline]] V Int(int64_t value) const;
   // The first in f32, the second in f64.
   V Pick(double f32, double f64) const { return Const(wide() ? f64 : f32); }
 
@@ -49,22 +50,22 @@ class V {
   std::shared_ptr<Node> node_;
 };
 
-inline V Apply(Op op, V a) {
+[[gnu::noinline]] inline V Apply(Op op, const V& a) {
   return V(a.type(), op, {a});
 }
-inline V Apply(Op op, V a, V b) {
+[[gnu::noinline]] inline V Apply(Op op, const V& a, const V& b) {
   bool compares = Info(op).cls == OpClass::kCompare;
   return V(compares ? Type{DType::kPred, a.type().lanes} : a.type(), op, {a, b});
 }
-#define WEFT_MATH_OPERATOR(symbol, op)      \
-  inline V operator symbol(V a, V b) {      \
-    return Apply(Op::op, a, b);             \
-  }                                         \
-  inline V operator symbol(V a, double b) { \
-    return Apply(Op::op, a, a.Const(b));    \
-  }                                         \
-  inline V operator symbol(double a, V b) { \
-    return Apply(Op::op, b.Const(a), b);    \
+#define WEFT_MATH_OPERATOR(symbol, op)               \
+  inline V operator symbol(const V& a, const V& b) { \
+    return Apply(Op::op, a, b);                      \
+  }                                                  \
+  inline V operator symbol(const V& a, double b) {   \
+    return Apply(Op::op, a, a.Const(b));             \
+  }                                                  \
+  inline V operator symbol(double a, const V& b) {   \
+    return Apply(Op::op, b.Const(a), b);             \
   }
 WEFT_MATH_OPERATOR(+, kAdd)
 WEFT_MATH_OPERATOR(-, kSub)
@@ -77,64 +78,64 @@ WEFT_MATH_OPERATOR(>=, kGe)
 WEFT_MATH_OPERATOR(==, kEq)
 WEFT_MATH_OPERATOR(!=, kNe)
 #undef WEFT_MATH_OPERATOR
-inline V operator-(V a) {
+inline V operator-(const V& a) {
   return Apply(Op::kNeg, a);
 }
-inline V operator!(V a) {
+inline V operator!(const V& a) {
   return Apply(Op::kNot, a);
 }
-inline V operator&(V a, V b) {
+inline V operator&(const V& a, const V& b) {
   return Apply(Op::kAnd, a, b);
 }
-inline V operator|(V a, V b) {
+inline V operator|(const V& a, const V& b) {
   return Apply(Op::kOr, a, b);
 }
-inline V operator^(V a, V b) {
+inline V operator^(const V& a, const V& b) {
   return Apply(Op::kXor, a, b);
 }
-inline V operator<<(V a, int64_t n) {
+inline V operator<<(const V& a, int64_t n) {
   return Apply(Op::kShl, a, a.Int(n));
 }
-inline V operator>>(V a, int64_t n) {
+inline V operator>>(const V& a, int64_t n) {
   return Apply(Op::kShr, a, a.Int(n));
 }
-inline V Fma(V a, V b, V c) {
+[[gnu::noinline]] inline V Fma(const V& a, const V& b, const V& c) {
   return V(a.type(), Op::kFma, {a, b, c});
 }
-inline V Fma(V a, double b, V c) {
+inline V Fma(const V& a, double b, const V& c) {
   return Fma(a, a.Const(b), c);
 }
-inline V Fma(V a, V b, double c) {
+inline V Fma(const V& a, const V& b, double c) {
   return Fma(a, b, a.Const(c));
 }
-inline V Fma(V a, double b, double c) {
+inline V Fma(const V& a, double b, double c) {
   return Fma(a, a.Const(b), a.Const(c));
 }
-inline V Select(V p, V a, V b) {
+[[gnu::noinline]] inline V Select(const V& p, const V& a, const V& b) {
   return V(a.type(), Op::kSelect, {p, a, b});
 }
-inline V Select(V p, V a, double b) {
+inline V Select(const V& p, const V& a, double b) {
   return Select(p, a, a.Const(b));
 }
-inline V Select(V p, double a, V b) {
+inline V Select(const V& p, double a, const V& b) {
   return Select(p, b.Const(a), b);
 }
-inline V Min(V a, double b) {
+inline V Min(const V& a, double b) {
   return Apply(Op::kMin, a, a.Const(b));
 }
-inline V Max(V a, double b) {
+inline V Max(const V& a, double b) {
   return Apply(Op::kMax, a, a.Const(b));
 }
-inline V Abs(V a) {
+inline V Abs(const V& a) {
   return Apply(Op::kAbs, a);
 }
-inline V Sqrt(V a) {
+inline V Sqrt(const V& a) {
   return Apply(Op::kSqrt, a);
 }
-inline V Round(V a) {
+inline V Round(const V& a) {
   return Apply(Op::kRound, a);
 }
-inline V Cast(V a, DType to) {
+inline V Cast(const V& a, DType to) {
   return a.type().dtype == to ? a : V({to, a.type().lanes}, Op::kCast, {a});
 }
 

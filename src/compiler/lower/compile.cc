@@ -62,7 +62,7 @@ Result<Compiled> Compile(const hlo::Module& module, const CompileOptions& option
   compiled.module->config().is_scheduled = false;
   std::vector<const Pass*> passes = TRY(NativePipeline());
   compiled.passes = TRY(RunPasses(*compiled.module, passes, options, hooks));
-  compiled.program = TRY(Lower(*compiled.module, options, target, &compiled.copies));
+  compiled.program = TRY(Lower(*compiled.module, target, &compiled.copies));
   const hlo::Computation& entry = *compiled.module->entry();
   std::vector<bool> parameters, results;
   for (const hlo::Instruction* p : entry.parameters()) {

@@ -10,8 +10,8 @@ namespace weft::compiler {
 
 namespace {
 
-constexpr int64_t kShortRow = 64;  // elements
-constexpr int kTurned = 4;         // rows and columns of what is turned at once
+constexpr int64_t kLongestRow = 64;  // elements
+constexpr int kTurned = 4;           // rows and columns of what is turned at once
 
 // Lanes 0, 1, .. of every group of `size` lanes of a and b in turn: from its first half or second.
 ValueId Zip(KernelBuilder& b, ValueId x, ValueId y, int size, bool second) {
@@ -78,7 +78,7 @@ ValueId ElementEmitter::PiecesOfRows(KernelBuilder::MemoryId memory, ValueId beg
 ValueId ElementEmitter::LoadColumn(KernelBuilder::MemoryId memory, const Coord& at) {
   int64_t length = at.step;
   if (lanes_ < 2 || at.each != 1 || b_.type(at.base).lanes > 1) return -1;
-  if (length < 2 || length == 3 || length > kShortRow) return -1;
+  if (length < 2 || length == 3 || length > kLongestRow) return -1;
   int64_t modulus = std::max(at.modulus, at.multiple);
   int64_t column = at.modulus >= at.multiple ? at.residue % length : 0;
   // All of the rows must lie in memory.

@@ -20,7 +20,7 @@ constexpr int64_t kRowThreads = 256;    // of a block that reduces a row, at mos
 constexpr int64_t kWarp = 32;           // columns of a block that reduces columns
 constexpr int64_t kColumnSlices = 8;    // threads that share a column
 constexpr int64_t kPerThread = 4;       // elements of a row worth another thread
-constexpr int64_t kShortRow = 64;       // rows that one thread reduces
+constexpr int64_t kThreadRow = 64;      // rows that one thread reduces
 constexpr int64_t kPieceElements = 16;  // elements of each thread that are worth another block
 constexpr int64_t kBlocksPerCore = 2;
 
@@ -273,7 +273,7 @@ Status Lowering::LowerReduceOnGpu(const KernelBody& body,
   RowReducer join(last, reduces, shape.width);
   KernelBuilder& lb = last.builder();
   ElementEmitter& f = last.elements();
-  bool by_block = dims.rows < kShortRow;
+  bool by_block = dims.rows < kThreadRow;
   TRY(last.ForEachOnGrid(dims.kept_sizes, false, [&](const Index& row) -> Status {
     Accumulate accumulate = [&](const Coord& j, std::vector<Element> acc) {
       Coord at = f.Add(f.Scale(j, dims.rows), f.Linear(dims.kept_sizes, row));
@@ -300,7 +300,7 @@ Status Lowering::LowerReduceOnGpu(const KernelBody& body,
 // Worth a block a row; shorter ones, or more columns than the machine has threads, are one
 // thread's.
 bool ReducesByBlocks(const ReduceDims& dims, const program::TargetInfo& target) {
-  if (dims.length < kShortRow) return false;
+  if (dims.length < kThreadRow) return false;
   if (dims.minor) return true;
   return dims.rows < target.cores * target.threads_per_core / 2;
 }

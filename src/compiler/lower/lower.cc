@@ -405,10 +405,10 @@ std::string ToString(const CopyNote& copy) {
                 copy.reason);
 }
 
-Result<program::Program> Lower(const hlo::Module& module, const CompileOptions& options,
-                               const program::TargetInfo& target, std::vector<CopyNote>* copies) {
+Result<program::Program> Lower(const hlo::Module& module, const program::TargetInfo& target,
+                               std::vector<CopyNote>* copies) {
   Memory memory = TRY(Memory::Analyse(module, target.kind == program::TargetKind::kCpu));
-  Lowering lowering(module, options, target, std::move(memory));
+  Lowering lowering(module, target, std::move(memory));
   Result<program::Program> program = lowering.Run();
   if (copies != nullptr) *copies = lowering.TakeCopies();
   return program;

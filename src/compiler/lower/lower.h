@@ -24,8 +24,7 @@ std::string ToString(const CopyNote& copy);
 
 // A module as the pipeline leaves it. The program's parameters and results are the leaves of the
 // entry's, in order; tokens have none. An op that has no lowering is UNIMPLEMENTED and names it.
-Result<program::Program> Lower(const hlo::Module& module, const CompileOptions& options,
-                               const program::TargetInfo& target,
+Result<program::Program> Lower(const hlo::Module& module, const program::TargetInfo& target,
                                std::vector<CopyNote>* copies = nullptr);
 
 }  // namespace weft::compiler

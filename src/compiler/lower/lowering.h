@@ -55,13 +55,8 @@ Index NarrowIndex(ElementEmitter& e, const RowSpace& space, const Shape& shape, 
 
 class Lowering {
  public:
-  Lowering(const hlo::Module& module, const CompileOptions& options,
-           const program::TargetInfo& target, Memory memory)
-      : module_(module),
-        options_(options),
-        target_(target),
-        memory_(std::move(memory)),
-        ranges_(module) {}
+  Lowering(const hlo::Module& module, const program::TargetInfo& target, Memory memory)
+      : module_(module), target_(target), memory_(std::move(memory)), ranges_(module) {}
   Result<program::Program> Run();
   std::vector<CopyNote> TakeCopies() { return std::move(copies_); }
 
@@ -173,7 +168,6 @@ class Lowering {
                         std::vector<program::Attr> attrs);
 
   const hlo::Module& module_;
-  const CompileOptions& options_;
   const program::TargetInfo& target_;
   Memory memory_;
   Ranges ranges_;

@@ -10,7 +10,7 @@ using hlo::Instruction;
 
 namespace {
 
-constexpr int64_t kRowsAtOnce = 4;
+constexpr int64_t kDotRowsAtOnce = 4;
 constexpr int64_t kLeastLength = 8;
 
 // Vectors of many lanes to vectors of as many lanes as there are rows: lane r is row r's sum.
@@ -91,7 +91,7 @@ Status Lowering::LowerDotAlongContraction(const Instruction& dot, const DotSizes
     };
     KernelBuilder::Carry zero(static_cast<size_t>(count), b.Number(0, {type, lanes}));
     KernelBuilder::Carry sums = run(0, whole, lanes, zero);
-    bool together = count == kRowsAtOnce && lanes >= kRowsAtOnce && whole == s.k;
+    bool together = count == kDotRowsAtOnce && lanes >= kDotRowsAtOnce && whole == s.k;
     ValueId first = left ? b.Add(scaled(b.Add(scaled(batch, rows), row), others), other)
                          : b.Add(scaled(b.Add(scaled(batch, others), other), rows), row);
     auto rounded = [&](ValueId sum) {
@@ -126,11 +126,11 @@ Status Lowering::LowerDotAlongContraction(const Instruction& dot, const DotSizes
   TRY(draft.ForEachRow(Dims{s.batch}, cost, serial_, [&](const Index& at) -> Status {
     ValueId batch = at.coords[0].base;
     each(others, [&](ValueId other) {
-      int64_t full = rows - rows % kRowsAtOnce;
+      int64_t full = rows - rows % kDotRowsAtOnce;
       if (full > 0) {
         b.For(
             program::LoopKind::kSerial, 0, full,
-            [&](ValueId row) { block(batch, row, other, kRowsAtOnce); }, kRowsAtOnce);
+            [&](ValueId row) { block(batch, row, other, kDotRowsAtOnce); }, kDotRowsAtOnce);
       }
       if (full < rows) block(batch, b.Int(full), other, rows - full);
     });

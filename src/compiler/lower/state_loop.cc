@@ -21,7 +21,7 @@ constexpr int64_t kLeastElements = 256;
 constexpr int64_t kMostRounds = 1 << 16;
 // A run is cancelled between steps: a long loop is several, of this much work (units of
 // ElementCost, some 50 ms on one core), each of enough rounds for loads and stores not to count.
-constexpr double kPieceCost = 2e8;
+constexpr double kStepCost = 2e8;
 constexpr int64_t kLeastRounds = 256;
 constexpr size_t kMostMembers = 200;
 constexpr size_t kMostStates = 8;
@@ -212,7 +212,7 @@ Result<bool> Lowering::LowerStateLoop(const Instruction& loop, Steps& steps) {
     return {};
   };
   double round_cost = static_cast<double>(elements) * ShapeOf(body, found.dims).cost;
-  int64_t rounds = std::max(kLeastRounds, static_cast<int64_t>(kPieceCost / round_cost));
+  int64_t rounds = std::max(kLeastRounds, static_cast<int64_t>(kStepCost / round_cost));
   if (rounds >= *trips) {
     TRY(run(*trips, steps));
     return true;

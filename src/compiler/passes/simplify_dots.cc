@@ -13,7 +13,7 @@ using hlo::Ints;
 using hlo::Op;
 
 // One side of a dot.
-struct DotSide {
+struct ProductSide {
   Instruction* value;
   Ints batch, contracting;
 
@@ -23,14 +23,14 @@ struct DotSide {
   }
 };
 
-Result<Instruction*> DotWith(Builder& b, const DotAttrs& like, const DotSide& lhs,
-                             const DotSide& rhs, DType dtype) {
+Result<Instruction*> DotWith(Builder& b, const DotAttrs& like, const ProductSide& lhs,
+                             const ProductSide& rhs, DType dtype) {
   DotAttrs attrs = like;
   attrs.lhs_batch_dims = lhs.batch, attrs.lhs_contracting_dims = lhs.contracting;
   attrs.rhs_batch_dims = rhs.batch, attrs.rhs_contracting_dims = rhs.contracting;
   Shape shape = Shape::Scalar(dtype);
   for (int64_t d : lhs.batch) shape.AppendDim(lhs.value->shape().dim(d));
-  for (const DotSide* side : {&lhs, &rhs}) {
+  for (const ProductSide* side : {&lhs, &rhs}) {
     for (int64_t d = 0; d < side->value->shape().rank(); ++d) {
       if (side->IsFree(d)) shape.AppendDim(side->value->shape().dim(d));
     }
@@ -41,7 +41,7 @@ Result<Instruction*> DotWith(Builder& b, const DotAttrs& like, const DotSide& lh
 
 // A side converted, with its dimensions spread over those of the product: batch ones first, free
 // ones from `first_free` on; contracted ones (of size 1) are reshaped away.
-Result<Instruction*> SpreadSide(Builder& b, const DotSide& side, const Shape& product,
+Result<Instruction*> SpreadSide(Builder& b, const ProductSide& side, const Shape& product,
                                 int64_t first_free) {
   Instruction* x = TRY(b.Convert(side.value, product.dtype()));
   Ints sizes, dims;
@@ -59,14 +59,14 @@ Result<Instruction*> SpreadSide(Builder& b, const DotSide& side, const Shape& pr
 }
 
 // The operand's values are values of the result's type, so that no product is rounded twice.
-bool WidensTo(const DotSide& side, DType dtype) {
+bool WidensTo(const ProductSide& side, DType dtype) {
   DType own = side.value->shape().dtype();
   return own == dtype || (BitWidth(own) < BitWidth(dtype) && IsFloat(own) == IsFloat(dtype) &&
                           IsComplex(own) == IsComplex(dtype));
 }
 
 // dot over one element = lhs * rhs;  over none = 0
-Result<Instruction*> DotAsProduct(Instruction& i, const DotSide& lhs, const DotSide& rhs,
+Result<Instruction*> DotAsProduct(Instruction& i, const ProductSide& lhs, const ProductSide& rhs,
                                   Builder& b) {
   int64_t terms = 1;
   for (int64_t d : lhs.contracting) terms *= lhs.value->shape().dim(d);
@@ -87,7 +87,7 @@ Result<Instruction*> DotAsProduct(Instruction& i, const DotSide& lhs, const DotS
 
 // dot(transpose(x), y) = dot(x, y) with other dimension numbers, when free dimensions of x stay in
 // order. Whether the side has changed.
-bool AbsorbTranspose(DotSide& side) {
+bool AbsorbTranspose(ProductSide& side) {
   Instruction& transpose = *side.value;
   if (transpose.op() != Op::kTranspose || !IsStaticArray(*transpose.operand(0)) ||
       transpose.shape().dtype() != transpose.operand(0)->shape().dtype()) {
@@ -108,7 +108,7 @@ bool AbsorbTranspose(DotSide& side) {
 }
 
 // The side without contracted dimensions of size 1.
-Result<DotSide> WithoutSingles(Builder& b, const DotSide& side) {
+Result<ProductSide> WithoutSingles(Builder& b, const ProductSide& side) {
   const Shape& shape = side.value->shape();
   Ints sizes, where(static_cast<size_t>(shape.rank()), -1);
   for (int64_t d = 0; d < shape.rank(); ++d) {
@@ -118,7 +118,7 @@ Result<DotSide> WithoutSingles(Builder& b, const DotSide& side) {
     where[static_cast<size_t>(d)] = std::ssize(sizes);
     sizes.push_back(shape.dim(d));
   }
-  DotSide result{TRY(b.Reshape(side.value, sizes)), {}, {}};
+  ProductSide result{TRY(b.Reshape(side.value, sizes)), {}, {}};
   for (int64_t d : side.batch) result.batch.push_back(where[static_cast<size_t>(d)]);
   for (int64_t d : side.contracting) {
     if (shape.dim(d) != 1) result.contracting.push_back(where[static_cast<size_t>(d)]);
@@ -134,8 +134,8 @@ Result<Instruction*> SimplifyDots(Instruction& i, Builder& b) {
     if (!IsStaticArray(*operand) || BitWidth(operand->shape().dtype()) < 8) return nullptr;
   }
   const auto& attrs = i.attrs<DotAttrs>();
-  DotSide lhs{i.operand(0), attrs.lhs_batch_dims, attrs.lhs_contracting_dims};
-  DotSide rhs{i.operand(1), attrs.rhs_batch_dims, attrs.rhs_contracting_dims};
+  ProductSide lhs{i.operand(0), attrs.lhs_batch_dims, attrs.lhs_contracting_dims};
+  ProductSide rhs{i.operand(1), attrs.rhs_batch_dims, attrs.rhs_contracting_dims};
   if (i.shape().elements() == 0) return nullptr;
   if (Instruction* product = TRY(DotAsProduct(i, lhs, rhs, b))) return product;
   bool absorbed = AbsorbTranspose(lhs);

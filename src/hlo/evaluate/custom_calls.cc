@@ -15,7 +15,7 @@ namespace {
 using Known = std::optional<Literal>;
 
 // Elements as integers of the same order.
-std::vector<int64_t> OrderKeys(const Literal& values) {
+std::vector<int64_t> SortKeysOf(const Literal& values) {
   std::vector<int64_t> keys(static_cast<size_t>(values.size()));
   constexpr uint64_t kTop = uint64_t{1} << 63;
   for (int64_t i = 0; i < values.size(); ++i) {
@@ -277,7 +277,7 @@ Result<Literal> TopElements(const Literal& operand, int64_t k, bool largest) {
   indices_shape.set_dtype(DType::kS32);
   Literal values = TRY(Literal::Allocate(values_shape));
   Literal indices = TRY(Literal::Allocate(indices_shape));
-  std::vector<int64_t> keys = OrderKeys(operand);
+  std::vector<int64_t> keys = SortKeysOf(operand);
   int64_t width = ByteWidth(operand.dtype());
   std::vector<int32_t> order(static_cast<size_t>(n));
   int64_t rows = n == 0 ? 0 : operand.size() / n;

@@ -19,10 +19,10 @@ std::string Field(uint32_t field, const std::string& bytes) {
   return Number(field << 3 | 2) + Number(bytes.size()) + bytes;
 }
 
-std::string Vector(uint64_t size) {  // f32[size]{0}
+std::string VectorProto(uint64_t size) {  // f32[size]{0}
   return Field(2, 11) + Field(3, size) + Field(5, Field(1, std::string(1, '\0')));
 }
-std::string Scalar() {
+std::string ScalarProto() {
   return Field(2, 11);
 }
 std::string Instr(const std::string& name, const std::string& opcode, const std::string& shape,
@@ -31,15 +31,16 @@ std::string Instr(const std::string& name, const std::string& opcode, const std:
 }
 
 std::string SumModule() {
-  std::string add =
-      Field(1, std::string("add")) + Instr("x", "parameter", Scalar(), 1, Field(9, 0)) +
-      Instr("y", "parameter", Scalar(), 2, Field(9, 1)) +
-      Instr("s", "add", Scalar(), 3, Field(36, Number(1) + Number(2))) + Field(5, 10) + Field(6, 3);
-  std::string two = Field(1, Scalar()) + Field(8, std::string("\0\0\0\x40", 4));
+  std::string add = Field(1, std::string("add")) +
+                    Instr("x", "parameter", ScalarProto(), 1, Field(9, 0)) +
+                    Instr("y", "parameter", ScalarProto(), 2, Field(9, 1)) +
+                    Instr("s", "add", ScalarProto(), 3, Field(36, Number(1) + Number(2))) +
+                    Field(5, 10) + Field(6, 3);
+  std::string two = Field(1, ScalarProto()) + Field(8, std::string("\0\0\0\x40", 4));
   std::string main = Field(1, std::string("main")) +
-                     Instr("a", "parameter", Vector(4), 4, Field(9, 0)) +
-                     Instr("two", "constant", Scalar(), 5, Field(8, two)) +
-                     Instr("r", "reduce", Scalar(), 6,
+                     Instr("a", "parameter", VectorProto(4), 4, Field(9, 0)) +
+                     Instr("two", "constant", ScalarProto(), 5, Field(8, two)) +
+                     Instr("r", "reduce", ScalarProto(), 6,
                            Field(36, Number(4) + Number(5)) + Field(14, 0) + Field(38, 10)) +
                      Field(5, 11) + Field(6, 6);
   return Field(1, std::string("m")) + Field(2, std::string("main")) + Field(3, add) +
