@@ -67,6 +67,9 @@ V Scale(V exponent) {
   return PowerOfTwo(half) * PowerOfTwo(exponent - half);
 }
 
+// x86 takes long over products that are rounded to zero or below the normal numbers. Where the
+// result is zero the arguments are raised no further than to where the power's exponent is 0 with
+// its bias: the bits of zero.
 V ExpInRange(V x) {
   auto [exponent, m] = SplitExp(x, x.wide() ? 2046 : 254);
   V half = exponent >> 1, power = PowerOfTwo(half);
@@ -115,7 +118,7 @@ struct SoonExp {
 V ExpSoon(V x) {
   V value = Cast(SoonExp(x).Plus(0), x.type().dtype);
   if (x.wide()) {
-    return Unless(Abs(x) > 708, value, [&] { return ExpInRange(Max(Min(x, 710), -746)); });
+    return Unless(Abs(x) > 708, value, [&] { return ExpInRange(Max(Min(x, 710), -1418)); });
   }
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   return Select(Abs(x) > 200, Select(x > 0, x.Const(kInfinity), 0), value);
@@ -123,7 +126,7 @@ V ExpSoon(V x) {
 
 V ExpOf(V x) {
   if (IsAwaited(x)) return ExpSoon(x);
-  return ExpInRange(Max(x.wide() ? Min(x, 710) : Min(x, 89), x.wide() ? -746 : -104));
+  return ExpInRange(Max(x.wide() ? Min(x, 710) : Min(x, 89), x.wide() ? -1418 : -176));
 }
 
 }  // namespace
@@ -155,21 +158,20 @@ ValueId Exp(KernelBuilder& b, ValueId x) {
   return ExpOf({&b, x}).id();
 }
 
-// 2^(n + lift) is a normal number for all n, and what is too small after all is rounded once. What
-// is masked is -inf: zero by a factor of zero, since products that are rounded to it take x86 long.
+// 2^(n + lift) (1 + m) is a normal number where the result is not zero, and what is too small after
+// all is rounded once. What is masked is -inf or far below: a power of zero, as above.
 ValueId ExpNotPositive(KernelBuilder& b, ValueId id) {
   V x{&b, id};
   if (IsAwaited(x)) return ExpSoon(x).id();
-  int lift = x.wide() ? 54 : 24, least = x.wide() ? -746 : -104;
-  auto [exponent, m] = SplitExp(Max(x, least), (x.wide() ? 1023 : 127) + lift);
+  int lift = x.wide() ? 55 : 25;
+  auto [exponent, m] = SplitExp(Max(x, x.wide() ? -747.3 : -105.4), (x.wide() ? 1023 : 127) + lift);
   V power = PowerOfTwo(exponent);
-  V factor = Select(x < least, 0, x.Pick(0x1p-24, 0x1p-54));
-  return (Fma(power, m, power) * factor).id();
+  return (Fma(power, m, power) * x.Pick(0x1p-25, 0x1p-55)).id();
 }
 
 ValueId Exp2(KernelBuilder& b, ValueId id) {
   V x{&b, id};
-  x = x.wide() ? Max(Min(x, 1025), -1076) : Max(Min(x, 129), -151);
+  x = x.wide() ? Max(Min(x, 1025), -2046) : Max(Min(x, 129), -254);
   auto [sum, r] = SplitExp2(x, x.wide() ? 2046 : 254);
   return Scale(Fma(r, Poly(r, kExp2F32, kExp2F64), 1), Bits(sum)).id();
 }
@@ -196,7 +198,7 @@ namespace {
 // 1 / (1 + e^-|x|), times e^-|x| for negative x: no overflow, and small results keep their bits.
 V LogisticOf(V x) {
   V negative = FromBits(Bits(x) | SignBit(Bits(x)));  // -|x|
-  auto [exponent, m] = SplitExp(Max(negative, x.wide() ? -746 : -104), x.wide() ? 2046 : 254);
+  auto [exponent, m] = SplitExp(Max(negative, x.wide() ? -1418 : -176), x.wide() ? 2046 : 254);
   V power = Scale(exponent);
   V e = Fma(power, m, power);
   return Select(x < 0, e, 1) / Fma(power, m, power + 1);

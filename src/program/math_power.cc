@@ -117,7 +117,7 @@ V PowerF64(V a, V y) {
   V high = y * log_high;
   V low = Fma(y, log.low, Fma(y, log_high, -high));
   low = Select(Abs(high) < 1100, low, 0.0);
-  return Exp2Split(Max(Min(high, 1100), -1100), low);
+  return Exp2Split(Max(Min(high, 1100), -2046), low);
 }
 
 V PowerAnywhere(V x, V y) {

@@ -201,9 +201,9 @@ V PowerOfTwo(V exponent);
 // 2^n * v with one rounding; exponent holds n + 254 (n + 2046), |n| < 250 (2000).
 V Scale(V v, V exponent);
 V Scale(V exponent);  // 2^n
-// e^x for x within the range where the result is finite and then some: [-104, 89], [-746, 710].
+// e^x for x within the range where the result is finite and then some: [-176, 89], [-1418, 710].
 V ExpInRange(V x);
-// 2^(high + low) in f64 for |high| <= 1100, |low| much smaller.
+// 2^(high + low) in f64 for high in [-2046, 1100], |low| much smaller.
 V Exp2Split(V high, V low);
 // 2^x times a factor in f64, |x| <= 1000, with the precision of f32.
 V Exp2ForF32(V x, V factor);
