@@ -19,6 +19,9 @@ class CpuDevice : public runtime::Device {
     render_.casts_lanes = true;
     render_.scalar_gathers = true;
 #endif
+    // The servers before Ice Lake: what is larger than their caches is written 5 to 20 % sooner.
+    render_.narrow_moves = target_.name == "skylake-avx512" || target_.name == "cascadelake" ||
+                           target_.name == "cooperlake";
   }
 
   const program::TargetInfo& target() const override { return target_; }

@@ -19,6 +19,7 @@ struct RenderTarget {
   bool arm_division = false;
   bool casts_lanes = false;     // floats to integers, with what is beyond their range
   bool scalar_gathers = false;  // there is no instruction for gathers
+  bool narrow_moves = false;    // memory takes vectors of 32 bytes sooner than those of 64
 };
 
 std::string IrType(program::Type type);  // "<8 x float>", "i1"

@@ -4,7 +4,10 @@
 #include <map>
 #include <thread>
 
+#include "base/str.h"
 #include "cpu/native_test.h"
+#include "cpu/plan.h"
+#include "cpu/render_program.h"
 
 namespace weft::cpu {
 namespace {
@@ -237,6 +240,29 @@ TEST(Program, ShowsWhatItMakes) {
   EXPECT_TRUE(shown.contains("main.ll"));
   EXPECT_NE(shown["main.ll"].find("@weft_run"), std::string::npos);
   EXPECT_NE(shown["main.s"].find("weft_run"), std::string::npos);
+}
+
+// What only moves much memory is rendered for vectors of 32 bytes where the target says so, what
+// computes is not.
+TEST(Program, NarrowMoves) {
+  auto attributes = [](std::string_view count, std::string_view computed, bool narrow) {
+    Program program = FromText(StrCat(
+        "program p\nbuffer a: f32[", count, "] parameter 0\nbuffer r: f32[", count,
+        "] result 0\nkernel k(read x: f32[", count, "], write y: f32[", count,
+        "]) {\n  parallel %i = 0..", count, " step 32 {\n    %v = load f32x32 x[%i]\n", computed,
+        "    store f32x32 y[%i], %v\n  }\n}\nsteps {\n  launch k(read a, write r)\n}\n"));
+    RenderTarget target{.narrow_moves = narrow};
+    Plan plan = *MakePlan(program, target);
+    std::string text = RenderProgram(program, plan, target, 1, false)[0].text;
+    size_t at = text.find("%end) ") + 6;
+    return text.substr(at, text.find(' ', at) - at);
+  };
+  constexpr std::string_view kThree =
+      "    %a = mul f32x32 %v, %v\n    %b = mul f32x32 %a, %v\n    %c = add f32x32 %b, %a\n";
+  EXPECT_EQ(attributes("2097152", "", true), "#4");
+  EXPECT_EQ(attributes("2097152", "", false), "#0");
+  EXPECT_EQ(attributes("2097152", kThree, true), "#0");
+  EXPECT_EQ(attributes("1024", "", true), "#0");
 }
 
 TEST(Program, TwoThreadsAtOnce) {

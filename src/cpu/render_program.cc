@@ -23,6 +23,27 @@ bool HasVectorLoop(const Kernel& kernel) {
   });
 }
 
+// Whether the kernel waits for what it writes: more than a cache holds, and next to nothing is
+// computed for it.
+bool OnlyMovesMemory(const Kernel& kernel) {
+  constexpr int64_t kLarge = 4 << 20;  // bytes
+  constexpr int kFew = 2;              // operations for each store
+  int64_t written = 0;
+  for (const program::Memory& memory : kernel.memories) {
+    if (memory.access == program::Access::kWrite) written += memory.count * ByteWidth(memory.dtype);
+  }
+  if (written < kLarge) return false;
+  int computed = 0, stores = 0;
+  for (const program::Instr& instr : kernel.code) {
+    if (instr.type.lanes == 1) continue;
+    program::OpClass cls = Info(instr.op).cls;
+    stores += instr.op == program::Op::kStore;
+    computed += cls == program::OpClass::kArith || cls == program::OpClass::kFloat ||
+                cls == program::OpClass::kConvert;
+  }
+  return stores > 0 && computed <= kFew * stores;
+}
+
 // The function by which routines call a kernel.
 void RenderCalled(const Kernel& kernel, int32_t number, std::string& out) {
   StrAppend(out, "define void @", CalledName(number), "(ptr %parameters) #0 {\n  tail call void @",
@@ -87,7 +108,12 @@ void RenderLaunched(const Program& program, const Plan& plan, const RenderTarget
     const Kernel& kernel = program.kernels[k];
     AppendComment(out, kernel.name);
     std::string name = TaskName(k);
-    KernelText how{.name = name, .attributes = plan.called[k] ? "#1" : "#0", .task = true};
+    bool narrow = target.narrow_moves && OnlyMovesMemory(kernel);
+    KernelText how{.name = name,
+                   .attributes = plan.called[k] ? "#1"
+                                 : narrow       ? "#4"
+                                                : "#0",
+                   .task = true};
     // Calls in lanes would keep LLVM from making vectors of them.
     how.share = !HasVectorLoop(kernel);
     RenderKernel(kernel, how, target, metadata, out);

@@ -24,6 +24,8 @@ inline constexpr std::string_view kModuleTail =
     "attributes #0 = { nounwind }\n"
     "attributes #1 = { nounwind alwaysinline }\n"
     "attributes #2 = { nounwind noinline willreturn memory(none) }\n"
-    "attributes #3 = { cold nounwind noinline willreturn memory(argmem: readwrite) }\n";
+    "attributes #3 = { cold nounwind noinline willreturn memory(argmem: readwrite) }\n"
+    "attributes #4 = { nounwind \"prefer-vector-width\"=\"256\" \"min-legal-vector-width\"=\"0\" "
+    "}\n";
 
 }  // namespace weft::cpu
