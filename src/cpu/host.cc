@@ -54,6 +54,7 @@ program::TargetInfo HostTarget() {
   info.cores = AvailableCores();
 #if defined(__x86_64__)
   info.vector_registers = 16;
+  info.slow_subnormals = true;
   if (__builtin_cpu_supports("avx2")) info.vector_bits = 256;
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl")) {
     info.vector_bits = 512;

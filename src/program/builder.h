@@ -41,6 +41,9 @@ class KernelBuilder {
   // more operations beside the longest chain and of the last bit.
   void SetAwaited(bool awaited) { awaited_ = awaited; }
   bool awaited() const { return awaited_; }
+  // Whether products below the normal numbers are better made of integers (TargetInfo).
+  void SetSlowSubnormals(bool slow) { slow_subnormals_ = slow; }
+  bool slow_subnormals() const { return slow_subnormals_; }
   // The open block, to tell later whether values defined in it can still be used.
   int64_t block() const { return blocks_.back(); }
   bool IsOpen(int64_t block) const;
@@ -126,7 +129,7 @@ class KernelBuilder {
     size_t instr;   // in kernel_.code
     int64_t block;  // where it stands
   };
-  bool reuse_ = false, awaited_ = false;
+  bool reuse_ = false, awaited_ = false, slow_subnormals_ = false;
   std::unordered_multimap<size_t, Known> known_;  // by hash of the instruction
   struct KnownIf {
     size_t begin, end;  // in kernel_.code

@@ -67,16 +67,42 @@ V Scale(V exponent) {
   return PowerOfTwo(half) * PowerOfTwo(exponent - half);
 }
 
-// x86 takes long over products that are rounded to zero or below the normal numbers. Where the
-// result is zero the arguments are raised no further than to where the power's exponent is 0 with
-// its bias: the bits of zero.
+namespace {
+
+// Below this e^x is no normal number, and at `kZero` nothing but zero.
+constexpr double kSubnormalF32 = -87.3366, kSubnormalF64 = -708.39642;
+constexpr double kZeroF32 = -104, kZeroF64 = -746;
+
+// a b, which is e^x. Where that is no normal number and such take long, its bits are the integer
+// nearest to a b 2^149 (2^1074).
+V ProductOfExp(V a, V b, V x) {
+  if (!a.b->slow_subnormals()) return a * b;
+  V small = x < x.Pick(kSubnormalF32, kSubnormalF64);
+  V value = a * Select(small, 0, b);
+  auto of_bits = [&] {
+    V ulp = x.Pick(0x1p23, 0x1p52);
+    V lifted = (a * x.Pick(0x1p75, 0x1p537)) * (b * x.Pick(0x1p74, 0x1p537));
+    return Select(small, FromBits(Bits(lifted + ulp) - Bits(ulp)), value);
+  };
+  if (x.type().lanes == 1) return of_bits();
+  return Unless(small & (x > x.Pick(kZeroF32, kZeroF64)), value, of_bits);
+}
+
+}  // namespace
+
 V ExpInRange(V x) {
   auto [exponent, m] = SplitExp(x, x.wide() ? 2046 : 254);
   V half = exponent >> 1, power = PowerOfTwo(half);
-  return Fma(power, m, power) * PowerOfTwo(exponent - half);
+  return ProductOfExp(Fma(power, m, power), PowerOfTwo(exponent - half), x);
 }
 
 namespace {
+
+// x, or where e^x is zero what makes its power's exponent 0 with the bias of Scale: the bits of
+// zero. x86 takes long over products that are rounded to zero.
+V NoUnderflow(V x) {
+  return Select(x < x.Pick(kZeroF32, kZeroF64), x.Pick(-176, -1418), x);
+}
 
 // The nearest integer in the low bits of a sum, with the bias for Scale; the rest.
 struct Exp2Parts {
@@ -118,7 +144,7 @@ struct SoonExp {
 V ExpSoon(V x) {
   V value = Cast(SoonExp(x).Plus(0), x.type().dtype);
   if (x.wide()) {
-    return Unless(Abs(x) > 708, value, [&] { return ExpInRange(Max(Min(x, 710), -1418)); });
+    return Unless(Abs(x) > 708, value, [&] { return ExpInRange(NoUnderflow(Min(x, 710))); });
   }
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   return Select(Abs(x) > 200, Select(x > 0, x.Const(kInfinity), 0), value);
@@ -126,7 +152,7 @@ V ExpSoon(V x) {
 
 V ExpOf(V x) {
   if (IsAwaited(x)) return ExpSoon(x);
-  return ExpInRange(Max(x.wide() ? Min(x, 710) : Min(x, 89), x.wide() ? -1418 : -176));
+  return ExpInRange(NoUnderflow(x.wide() ? Min(x, 710) : Min(x, 89)));
 }
 
 }  // namespace
@@ -164,9 +190,10 @@ ValueId ExpNotPositive(KernelBuilder& b, ValueId id) {
   V x{&b, id};
   if (IsAwaited(x)) return ExpSoon(x).id();
   int lift = x.wide() ? 55 : 25;
-  auto [exponent, m] = SplitExp(Max(x, x.wide() ? -747.3 : -105.4), (x.wide() ? 1023 : 127) + lift);
+  x = Max(x, x.wide() ? -747.3 : -105.4);
+  auto [exponent, m] = SplitExp(x, (x.wide() ? 1023 : 127) + lift);
   V power = PowerOfTwo(exponent);
-  return (Fma(power, m, power) * x.Pick(0x1p-25, 0x1p-55)).id();
+  return ProductOfExp(Fma(power, m, power), x.Pick(0x1p-25, 0x1p-55), x).id();
 }
 
 ValueId Exp2(KernelBuilder& b, ValueId id) {
@@ -198,7 +225,7 @@ namespace {
 // 1 / (1 + e^-|x|), times e^-|x| for negative x: no overflow, and small results keep their bits.
 V LogisticOf(V x) {
   V negative = FromBits(Bits(x) | SignBit(Bits(x)));  // -|x|
-  auto [exponent, m] = SplitExp(Max(negative, x.wide() ? -1418 : -176), x.wide() ? 2046 : 254);
+  auto [exponent, m] = SplitExp(NoUnderflow(negative), x.wide() ? 2046 : 254);
   V power = Scale(exponent);
   V e = Fma(power, m, power);
   return Select(x < 0, e, 1) / Fma(power, m, power + 1);

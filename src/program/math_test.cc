@@ -250,6 +250,37 @@ TEST(Math, Awaited) {
   }
 }
 
+// Where subnormal results are made of integers they have the same bits, in one lane and in many.
+template <class T>
+void CheckSubnormals() {
+  constexpr double kFrom = sizeof(T) == 4 ? -110 : -760, kTo = sizeof(T) == 4 ? -80 : -700;
+  std::vector<double> x = {-HUGE_VAL, static_cast<double>(static_cast<T>(-1e30)), std::nan("")};
+  for (int i = 0; i < 20000; ++i) x.push_back(static_cast<T>(kFrom + (kTo - kFrom) * i / 20000));
+  for (auto function : {math::Exp, math::ExpNotPositive}) {
+    auto run = [&](int lanes, bool slow) {
+      return RunLanes<T>({x}, 1, lanes, [&](KernelBuilder& b, std::vector<ValueId> in) {
+        b.SetSlowSubnormals(slow);
+        return std::vector{function(b, in[0])};
+      })[0];
+    };
+    std::vector<double> usual = run(16, false);
+    for (int lanes : {1, 16}) {
+      std::vector<double> slow = run(lanes, true);
+      for (size_t i = 0; i < x.size(); ++i) {
+        if (std::isnan(x[i])) {
+          EXPECT_TRUE(std::isnan(slow[i]));
+        } else {
+          EXPECT_EQ(slow[i], usual[i]) << "e^" << x[i];
+        }
+      }
+    }
+  }
+}
+TEST(Math, SlowSubnormals) {
+  CheckSubnormals<float>();
+  CheckSubnormals<double>();
+}
+
 // One lane at a time gives the same bits as many.
 TEST(Math, LanesDoNotMatter) {
   for (const Function1& f : Functions()) {

@@ -26,6 +26,7 @@ struct TargetInfo {
   double bf16_matrix_flops = 0;    // 0: no matrix units
   double launch_seconds = 1e-6;    // what one more step costs
   bool fast_bf16 = false;          // arithmetic, not only conversions
+  bool slow_subnormals = false;    // results below the normal numbers take a hundred times as long
 
   // GPUs.
   int64_t warp = 1;              // threads in lockstep

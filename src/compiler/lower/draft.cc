@@ -41,6 +41,7 @@ KernelDraft::KernelDraft(std::string name, program::Program& program, Memory& me
       builder_(std::move(name)),
       elements_(builder_, ranges) {
   builder_.ReuseValues();
+  builder_.SetSlowSubnormals(target.slow_subnormals);
 }
 
 void KernelDraft::Declare(std::span<const KernelInput> inputs,
