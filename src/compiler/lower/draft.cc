@@ -98,7 +98,10 @@ int64_t KernelDraft::ChunksOf(double work) const {
   int64_t most = std::clamp(kChunksPerCore * target_.cores, kFewChunks, kMaxChunks);
   double least =
       kChunkCost * static_cast<double>(std::max<int64_t>(target_.vector_bits, 128)) / 128;
-  return std::min(static_cast<int64_t>(work / least), most);
+  int64_t chunks = std::min(static_cast<int64_t>(work / least), most);
+  // No core waits for one that has a chunk more.
+  if (chunks > target_.cores && chunks < 8 * target_.cores) chunks -= chunks % target_.cores;
+  return chunks;
 }
 
 int KernelDraft::LanesFor(int64_t width, int64_t size) const {

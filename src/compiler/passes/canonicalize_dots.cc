@@ -193,6 +193,31 @@ Result<bool> CanonicalizeDot(Instruction* dot) {
   return true;
 }
 
+// A dot without free dimensions is a sum of products, which is fused with what makes its operands
+// and runs on all cores. Small ones stay: they are unrolled where they stand.
+Result<bool> DotToSum(Instruction* dot, ScalarFunctions& functions) {
+  constexpr int64_t kLeastElements = 4096;
+  const DotAttrs& a = dot->attrs<DotAttrs>();
+  Instruction *lhs = dot->operand(0), *rhs = dot->operand(1);
+  DType dtype = dot->shape().dtype();
+  bool same_type = lhs->shape().dtype() == dtype && rhs->shape().dtype() == dtype;
+  bool plain = (dtype == DType::kF32 || dtype == DType::kF64) && same_type &&
+               a.algorithm == hlo::DotAlgorithm::kUnset;
+  bool alike = lhs->shape().dims() == rhs->shape().dims() && a.lhs_batch_dims == a.rhs_batch_dims &&
+               a.lhs_contracting_dims == a.rhs_contracting_dims &&
+               std::ranges::is_sorted(a.lhs_batch_dims);
+  int64_t named = std::ssize(a.lhs_batch_dims) + std::ssize(a.lhs_contracting_dims);
+  if (!plain || !alike || named != lhs->shape().rank()) return false;
+  if (lhs->shape().elements() < kLeastElements || a.lhs_contracting_dims.empty()) return false;
+  Builder b(*dot->parent(), dot, dot);
+  Instruction* product = TRY(b.Add(Op::kMultiply, {lhs, rhs}));
+  Ints dims = a.lhs_contracting_dims;
+  std::ranges::sort(dims);
+  hlo::ReplaceInstruction(dot, TRY(b.Reduce(product, b.ScalarConstant(dtype, 0), std::move(dims),
+                                            TRY(functions.Get(Op::kAdd, dtype)))));
+  return true;
+}
+
 }  // namespace
 
 Result<bool> CanonicalizeDots(hlo::Module& module, const PassContext&) {
@@ -201,6 +226,7 @@ Result<bool> CanonicalizeDots(hlo::Module& module, const PassContext&) {
     if (!IsStaticallyShaped(*i)) return false;
     if (i->op() == Op::kRaggedDot) return ExpandRaggedDot(i, functions);
     if (i->op() == Op::kScaledDot) return ExpandScaledDot(i);
+    if (i->op() == Op::kDot) return DotToSum(i, functions);
     return false;
   }));
   changed |= TRY(RewriteEach(module, CanonicalizeDot));
