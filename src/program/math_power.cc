@@ -194,8 +194,4 @@ ValueId Cbrt(KernelBuilder& b, ValueId id) {
   return WithSign(Select(plain, c, a), x).id();
 }
 
-ValueId Rem(KernelBuilder& b, ValueId x, ValueId y) {
-  return b.Rem(x, y);
-}
-
 }  // namespace weft::program::math

@@ -1,0 +1,24 @@
+// The remainder of a division towards zero, exact.
+#include <limits>
+
+#include "program/math.h"
+#include "program/math_values.h"
+
+namespace weft::program::math {
+
+using namespace detail;  // NOLINT
+
+// With a = |x|, b = |y|: the rounded quotient is never below an integer that a / b reaches, so that
+// its whole part q is the true one or one more, and a - q b is a number of the type. Its sign tells
+// which. Quotients that are no exact integers, infinities and NaNs are left to the C library.
+ValueId Rem(KernelBuilder& builder, ValueId x_id, ValueId y_id) {
+  V x{&builder, x_id}, y{&builder, y_id};
+  V a = Abs(x), b = Abs(y);
+  V q = Apply(Op::kTrunc, a / b);
+  V rest = Fma(-q, b, a);
+  V value = WithSign(Select(rest < 0, rest + b, rest), x);
+  V usual = (q < x.Pick(0x1p24, 0x1p53)) & (b < std::numeric_limits<double>::infinity());
+  return Unless(!usual, value, [&] { return x.Of(builder.Rem(x_id, y_id)); }).id();
+}
+
+}  // namespace weft::program::math
