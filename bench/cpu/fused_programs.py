@@ -73,6 +73,28 @@ def powers():
   return lambda x, y: jnp.power(x, y) + jnp.power(y, 3) + jnp.cbrt(x), (uniform(1 << 20, low=0.1, high=4), normal(1 << 20))
 
 
+@program("functions far from 1", tolerance=1e-5)
+def radial_basis():
+  """Most results are zero or nearly so."""
+  return lambda x: jnp.exp(-0.5 * x * x), (12 * normal(1 << 20),)
+
+
+@program("functions far from 1", tolerance=1e-5)
+def logistic_loss():
+  return lambda x, y: jnp.mean(jax.nn.softplus(x) - x * (y > 0)), (40 * normal(1 << 20), normal(1 << 20, seed=1))
+
+
+@program("remainder", tolerance=1e-5)
+def wrap_angles():
+  return lambda x, length: (jnp.mod(x + jnp.pi, 2 * jnp.pi) - jnp.pi, jnp.fmod(x, length)), (
+    10 * normal(1 << 20), uniform(1 << 20, low=1, high=2))
+
+
+@program("full reduction", tolerance=1e-4)
+def inner_product():
+  return jnp.vdot, (normal(1 << 20), normal(1 << 20, seed=1))
+
+
 @program("polynomial", tolerance=1e-5)
 def polynomial_f32():
   return lambda x: jnp.polyval(jnp.arange(1, 17, dtype=jnp.float32), x), (uniform(1 << 20, low=-1),)

@@ -26,7 +26,7 @@ bool HasVectorLoop(const Kernel& kernel) {
 // Whether the kernel waits for what it writes: more than a cache holds, and next to nothing is
 // computed for it.
 bool OnlyMovesMemory(const Kernel& kernel) {
-  constexpr int64_t kLarge = 2 << 20;  // bytes
+  constexpr int64_t kLarge = 8 << 20;  // bytes
   constexpr int kFew = 2;              // operations for each store
   int64_t written = 0;
   for (const program::Memory& memory : kernel.memories) {
