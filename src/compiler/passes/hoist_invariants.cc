@@ -62,18 +62,52 @@ bool IsCostly(const Instruction& i) {
   }
 }
 
+// Calls that are functions of their operands and take longer than anything around them.
+bool IsFactorization(const Instruction& i) {
+  if (i.op() != Op::kCustomCall) return false;
+  const auto& attrs = i.attrs<hlo::CustomCallAttrs>();
+  const std::string& target = attrs.custom_call_target;
+  return !attrs.custom_call_has_side_effect &&
+         (target == "weft.lu" || target == "Qr" ||
+          target == "ProductOfElementaryHouseholderReflectors");
+}
+
+// Several results of one costly instruction.
+bool IsCostlyTuple(const Instruction& i) {
+  return i.shape().IsTuple() &&
+         (IsFactorization(i) || i.op() == Op::kSort || i.op() == Op::kReduce);
+}
+
+// Reads its operands from memory, so that they are written in every round.
+bool ReadsMemory(const Instruction& i) {
+  switch (i.op()) {
+    case Op::kConvolution:
+    case Op::kCustomCall:
+    case Op::kDot:
+    case Op::kFft:
+    case Op::kSort:
+    case Op::kTriangularSolve: return true;
+    default: return false;
+  }
+}
+
 bool IsSmallEnough(const Instruction& i) {
   int64_t read = 0;
   for (const Instruction* operand : i.operands()) {
     read += std::min(operand->shape().ByteSize(), int64_t{1} << 40);
   }
+  // A factorization has a little more than the matrix: pivots, scales.
+  if (IsFactorization(i)) read *= 2;
   return i.shape().ByteSize() <= std::max(read, kSmallBytes);
 }
 
 // May be computed outside when its operands can.
 bool MayMove(const Instruction& i, const Effects& effects) {
-  if (!i.shape().IsArray() || !i.shape().IsStatic() || HasControlDependencies(i)) return false;
-  if (i.IsParameter() || i.sharding() != nullptr || !effects.IsFunction(i)) return false;
+  if (!i.shape().IsArray() && !IsCostlyTuple(i)) return false;
+  if (!i.shape().IsStatic() || HasControlDependencies(i)) return false;
+  if (i.IsParameter() || i.sharding() != nullptr) return false;
+  if (IsFactorization(i)) return true;
+  if (!effects.IsFunction(i)) return false;
   switch (i.op()) {
     case Op::kAddDependency:
     case Op::kCall:
@@ -125,13 +159,24 @@ class Hoister {
   }
 
   bool IsWorthMoving(const Instruction& i) const {
-    if (!IsCostly(i) || !IsSmallEnough(i)) return false;
+    // The results of a tuple are moved together, whatever each of them is.
+    bool part = i.op() == Op::kGetTupleElement && i.operand(0) != loop_.body_state;
+    const Instruction& work = part ? *i.operand(0) : i;
+    bool array = i.shape().IsArray() && (part || i.shape().elements() > 1);
+    bool costly = part || IsCostly(i) || IsFactorization(i) || IsWrittenForOthers(i);
+    if (!array || !costly || !IsSmallEnough(work)) return false;
     if (runs_) return true;
     int64_t elements = i.shape().elements();
-    for (const Instruction* operand : i.operands()) {
+    for (const Instruction* operand : work.operands()) {
       elements = std::max(elements, operand->shape().elements());
     }
     return elements <= kMaxSpeculativeElements;
+  }
+
+  bool IsWrittenForOthers(const Instruction& i) const {
+    return HasTrait(i.op(), hlo::kElementwise) &&
+           std::any_of(i.users().begin(), i.users().end(),
+                       [&](const Instruction* u) { return !IsMovable(u) && ReadsMemory(*u); });
   }
 
   // What is worth moving and is needed by what stays, in order.
@@ -163,7 +208,7 @@ class Hoister {
         stack.pop_back();
         continue;
       }
-      if (at->op() == Op::kGetTupleElement) {
+      if (at->op() == Op::kGetTupleElement && at->operand(0) == loop_.body_state) {
         map_.instructions[at] = TRY(ReadInit(loop_, at->tuple_index()));
         continue;
       }
