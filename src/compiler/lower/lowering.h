@@ -126,6 +126,9 @@ class Lowering {
   Status LowerDot(const hlo::Instruction& dot, Steps& steps);
   bool LiesAlongContraction(const hlo::Instruction& dot, const DotSizes& sizes) const;
   Status LowerDotAlongContraction(const hlo::Instruction& dot, const DotSizes& sizes, Steps& steps);
+  // row_dot.cc
+  bool LiesAlongColumns(const hlo::Instruction& dot, const DotSizes& sizes) const;
+  Status LowerDotAlongColumns(const hlo::Instruction& dot, const DotSizes& sizes, Steps& steps);
   // lane_dot.cc
   DotLanes LanesOfDot(const hlo::Instruction& dot, const DotSizes& sizes) const;
   Status LowerDotInLanes(const hlo::Instruction& dot, const DotSizes& sizes, DotLanes along,

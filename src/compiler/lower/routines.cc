@@ -71,6 +71,7 @@ Status Lowering::LowerDot(const Instruction& dot, Steps& steps) {
   }
   if (serial_ || batch * m * n * k <= kInlineDot || dot.shape().dtype() == DType::kPred) {
     if (LiesAlongContraction(dot, sizes)) return LowerDotAlongContraction(dot, sizes, steps);
+    if (LiesAlongColumns(dot, sizes)) return LowerDotAlongColumns(dot, sizes, steps);
     return LowerKernel(dot, steps);
   }
   std::vector<Attr> list = {{"m", m}, {"n", n}, {"k", k}};
