@@ -1,4 +1,5 @@
 // The remainder of a division towards zero, exact.
+#include <cmath>
 #include <limits>
 
 #include "program/math.h"
@@ -14,7 +15,10 @@ using namespace detail;  // NOLINT
 ValueId Rem(KernelBuilder& builder, ValueId x_id, ValueId y_id) {
   V x{&builder, x_id}, y{&builder, y_id};
   V a = Abs(x), b = Abs(y);
-  V q = Apply(Op::kTrunc, a / b);
+  const Value& divisor = builder.value(y_id);
+  bool known = divisor.is_constant && std::isnormal(divisor.AsDouble());
+  V quotient = known ? a.Of(DivideByNumber(builder, a.id(), std::fabs(divisor.AsDouble()))) : a / b;
+  V q = Apply(Op::kTrunc, quotient);
   V rest = Fma(-q, b, a);
   V value = WithSign(Select(rest < 0, rest + b, rest), x);
   V usual = (q < x.Pick(0x1p24, 0x1p53)) & (b < std::numeric_limits<double>::infinity());
