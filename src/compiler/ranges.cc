@@ -426,12 +426,20 @@ ValueRange Ranges::OfLoopValue(const Instruction& get, ValueRange full) {
   const Instruction& from = *get.operand(0);
   int64_t k = get.tuple_index();
   if (from.op() == Op::kConditional) return OfBranches(from, k, full);
-  if (from.op() == Op::kWhile) return OfState(from, k, full).condition;
+  if (from.op() == Op::kWhile) return AfterLoop(from, k, full);
   if (!from.IsParameter()) return full;
   const Instruction* caller = CallerOf(from);
   if (!caller || caller->op() != Op::kWhile) return full;
   StateRange range = OfState(*caller, k, full);
   return caller->attrs<hlo::WhileAttrs>().body == get.parent() ? range.body : range.condition;
+}
+
+// What the condition sees, where it says that the loop is over.
+ValueRange Ranges::AfterLoop(const Instruction& loop, int64_t k, ValueRange full) {
+  ValueRange range = OfState(loop, k, full).condition;
+  const Computation& condition = *loop.attrs<hlo::WhileAttrs>().condition;
+  ValueRange last = RangeIntersection(range, Limit(*condition.root(), false, condition, k, full));
+  return last.low <= last.high ? last : range;
 }
 
 Ranges::StateRange Ranges::OfState(const Instruction& loop, int64_t k, ValueRange full) {
@@ -455,10 +463,11 @@ Ranges::StateRange Ranges::FindState(const Instruction& loop, int64_t k, ValueRa
   StateKey key{&loop, k};
   const auto& attrs = loop.attrs<hlo::WhileAttrs>();
   const Instruction &init = *loop.operand(0), &root = *attrs.body->root();
-  open_[key] = {full, full};
   if (init.op() != Op::kTuple || root.op() != Op::kTuple) return {full, full};
   const Instruction& next = *root.operand(k);
+  // A loop around this one may ask for this state, with an assumption about its own.
   ValueRange first = *Of(*init.operand(k));
+  open_[key] = {full, full};
   if (StateElement(next, *attrs.body) == k) return {first, first};
   // A counter beside the one that ends the loop.
   const Instruction& sum = Peel(next);
@@ -474,7 +483,7 @@ Ranges::StateRange Ranges::FindState(const Instruction& loop, int64_t k, ValueRa
     ValueRange last = after(*trips);
     if (last != full) return {last, after(Int128{*trips} - 1)};
   }
-  ValueRange limit = Limit(*attrs.condition->root(), *attrs.condition, k, full), most = full;
+  ValueRange limit = Limit(*attrs.condition->root(), true, *attrs.condition, k, full), most = full;
   if (std::optional<Limits> limits = LimitsByGrowth(loop, k)) {
     most.high = std::min(most.high, std::max(limits->after, first.high));
     if (limits->before >= limit.low) limit.high = std::min(limit.high, limits->before);
@@ -533,15 +542,18 @@ std::vector<int64_t> Ranges::Thresholds(const Instruction& loop) const {
   return found;
 }
 
-// What the k-th element of the state is where the condition holds.
-ValueRange Ranges::Limit(const Instruction& condition, const Computation& c, int64_t k,
+// What the k-th element of the state is where the condition is true, or false.
+ValueRange Ranges::Limit(const Instruction& condition, bool value, const Computation& c, int64_t k,
                          ValueRange full) {
   const Instruction& i = Peel(condition);
-  if (i.op() == Op::kAnd) {
-    return RangeIntersection(Limit(*i.operand(0), c, k, full), Limit(*i.operand(1), c, k, full));
+  if (i.op() == (value ? Op::kAnd : Op::kOr)) {
+    return RangeIntersection(Limit(*i.operand(0), value, c, k, full),
+                             Limit(*i.operand(1), value, c, k, full));
   }
+  if (i.op() == Op::kNot) return Limit(*i.operand(0), !value, c, k, full);
   if (i.op() != Op::kCompare) return full;
   Direction direction = i.attrs<hlo::CompareAttrs>().direction;
+  if (!value) direction = hlo::Negated(direction);
   for (int64_t side : {0, 1}) {
     const Instruction& number = Peel(*i.operand(side), true);
     if (number.op() != Op::kGetTupleElement || StateElement(number, c) != k) continue;

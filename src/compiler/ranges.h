@@ -60,8 +60,9 @@ class Ranges {
   StateRange OfState(const hlo::Instruction& loop, int64_t k, ValueRange full);
   StateRange FindState(const hlo::Instruction& loop, int64_t k, ValueRange full);
   std::vector<int64_t> Thresholds(const hlo::Instruction& loop) const;
-  ValueRange Limit(const hlo::Instruction& condition, const hlo::Computation& c, int64_t k,
-                   ValueRange full);
+  ValueRange AfterLoop(const hlo::Instruction& loop, int64_t k, ValueRange full);
+  ValueRange Limit(const hlo::Instruction& condition, bool value, const hlo::Computation& c,
+                   int64_t k, ValueRange full);
 
   // ranges_relations.cc
   struct Sum;

@@ -31,7 +31,7 @@ constexpr std::string_view kLoopPasses =
     "jump-threading,correlated-propagation,dse,loop-mssa(licm<allowspeculation>),"
     "simplifycfg<hoist-common-insts;sink-common-insts>,"
     "instcombine<max-iterations=1;no-verify-fixpoint>,"
-    "loop-vectorize,loop-load-elim,vector-combine,"
+    "loop-simplify,move-pointers,loop-vectorize,loop-load-elim,vector-combine,"
     "loop-unroll<O2>,sroa<preserve-cfg>,instcombine<max-iterations=1;no-verify-fixpoint>,"
     "loop-mssa(licm<allowspeculation>),simplifycfg)";
 

@@ -10,9 +10,11 @@
 #include <sys/auxv.h>
 #endif
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <mutex>
+#include <string_view>
 #include <utility>
 
 #include "cpu/llvm_codegen.h"
@@ -77,10 +79,30 @@ Result<MachinePtr> MakeMachine(const CodeTarget& target) {
   return machine;
 }
 
+// Whether lanes are loaded faster one by one than by the instruction for it: on these, what keeps
+// programs from seeing lanes of others (Gather Data Sampling, 2023) made the instruction several
+// times as slow.
+bool GathersSlowly(std::string_view cpu) {
+  constexpr std::string_view kSlow[] = {"skylake",        "skylake-avx512", "cascadelake",
+                                        "cooperlake",     "cannonlake",     "icelake-client",
+                                        "icelake-server", "rocketlake",     "tigerlake"};
+  return std::ranges::find(kSlow, cpu) != std::end(kSlow);
+}
+
+// What passes over IR take a machine of slow gathers for. Gathers of kernels stay: their places are
+// in vectors already. What the vectorizer of loops would gather has places that are easily had one
+// by one.
+CodeTarget TargetOfPasses(CodeTarget target) {
+  target.features += target.features.empty() ? "+prefer-no-gather" : ",+prefer-no-gather";
+  return target;
+}
+
 class LlvmCompiler : public Compiler {
  public:
-  explicit LlvmCompiler(MachinePtr machine)
-      : machine_(std::move(machine)), passes_(machine_.get()) {
+  LlvmCompiler(MachinePtr machine, MachinePtr machine_of_passes)
+      : machine_(std::move(machine)),
+        machine_of_passes_(std::move(machine_of_passes)),
+        passes_(machine_of_passes_ ? machine_of_passes_.get() : machine_.get()) {
     LLVMTargetDataRef data = LLVMCreateTargetDataLayout(machine_.get());
     char* layout = LLVMCopyStringRepOfTargetData(data);
     layout_ = layout;
@@ -149,7 +171,7 @@ class LlvmCompiler : public Compiler {
     return bytes;
   }
 
-  MachinePtr machine_;
+  MachinePtr machine_, machine_of_passes_;  // the second: none where it is the same
   IrPasses passes_;
   std::array<std::array<std::unique_ptr<CodeGenerator>, 2>, 2> generators_;  // by both
   std::string layout_, triple_;
@@ -196,7 +218,9 @@ CodeTarget HostCodeTarget() {
 }
 
 Result<std::unique_ptr<Compiler>> Compiler::Create(const CodeTarget& target) {
-  return std::make_unique<LlvmCompiler>(TRY(MakeMachine(target)));
+  MachinePtr machine = TRY(MakeMachine(target)), machine_of_passes;
+  if (GathersSlowly(target.cpu)) machine_of_passes = TRY(MakeMachine(TargetOfPasses(target)));
+  return std::make_unique<LlvmCompiler>(std::move(machine), std::move(machine_of_passes));
 }
 
 }  // namespace weft::cpu

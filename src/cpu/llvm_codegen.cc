@@ -1,11 +1,15 @@
 #include "cpu/llvm_codegen.h"
 
+#include <llvm/Analysis/LoopInfo.h>
+#include <llvm/Analysis/ScalarEvolution.h>
+#include <llvm/Analysis/ScalarEvolutionExpressions.h>
 #include <llvm/Analysis/TargetTransformInfo.h>
 #include <llvm/CodeGen/MachineModuleInfo.h>
 #include <llvm/CodeGen/Passes.h>
 #include <llvm/CodeGen/TargetPassConfig.h>
 #include <llvm/IR/InstIterator.h>
 #include <llvm/IR/Instructions.h>
+#include <llvm/IR/IntrinsicInst.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Module.h>
 #include <llvm/Passes/PassBuilder.h>
@@ -13,9 +17,12 @@
 #include <llvm/Target/TargetLoweringObjectFile.h>
 #include <llvm/Target/TargetMachine.h>
 #include <llvm/Transforms/Scalar.h>
+#include <llvm/Transforms/Utils/LoopUtils.h>
+#include <llvm/Transforms/Utils/ScalarEvolutionExpander.h>
 
 #include <map>
 #include <utility>
+#include <vector>
 
 namespace weft::cpu {
 namespace {
@@ -68,6 +75,77 @@ void AddSelection(llvm::TargetPassConfig& config, llvm::legacy::PassManager& pas
   config.addInstSelector();
   passes.add(llvm::Pass::createPass(&llvm::FinalizeISelID));
 }
+
+// Loads of elements far apart, in loops that only read: their addresses become pointers that move.
+// The vectorizer of loops otherwise computes addresses in vectors, on machines that could gather
+// but had better not, and takes every one of them out again.
+class MovePointers : public llvm::PassInfoMixin<MovePointers> {
+ public:
+  llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
+    const auto& machine = analyses.getResult<llvm::TargetIRAnalysis>(function);
+    if (!machine.prefersVectorizedAddressing()) return llvm::PreservedAnalyses::all();
+    auto& evolution = analyses.getResult<llvm::ScalarEvolutionAnalysis>(function);
+    bool changed = false;
+    for (llvm::Loop* loop : analyses.getResult<llvm::LoopAnalysis>(function).getLoopsInPreorder()) {
+      if (!loop->isInnermost() || !loop->isLoopSimplifyForm() || !OnlyReads(*loop)) continue;
+      bool moves = false;
+      for (llvm::LoadInst* load : FarLoads(*loop, machine, evolution)) {
+        llvm::SCEVExpander expander(evolution, function.getDataLayout(), "moving");
+        expander.disableCanonicalMode();
+        const llvm::SCEV* address = evolution.getSCEV(load->getPointerOperand());
+        if (!expander.isSafeToExpand(address)) continue;
+        load->setOperand(0, expander.expandCodeFor(address, nullptr, load->getIterator()));
+        moves = true;
+      }
+      // Its loads take as long as they take: more vectors a round only leave more to the rest.
+      if (moves) llvm::addStringMetadataToLoop(loop, "llvm.loop.interleave.count", 1);
+      changed |= moves;
+    }
+    if (!changed) return llvm::PreservedAnalyses::all();
+    llvm::PreservedAnalyses preserved;
+    preserved.preserveSet<llvm::CFGAnalyses>();
+    return preserved;
+  }
+
+ private:
+  static bool OnlyReads(const llvm::Loop& loop) {
+    for (const llvm::BasicBlock* block : loop.blocks()) {
+      for (const llvm::Instruction& i : *block) {
+        const auto* fact = llvm::dyn_cast<llvm::IntrinsicInst>(&i);
+        bool is_fact = fact != nullptr && fact->isAssumeLikeIntrinsic();
+        if (!is_fact && i.mayWriteToMemory()) return false;
+      }
+    }
+    return true;
+  }
+
+  static std::vector<llvm::LoadInst*> FarLoads(const llvm::Loop& loop,
+                                               const llvm::TargetTransformInfo& machine,
+                                               llvm::ScalarEvolution& evolution) {
+    constexpr int64_t kNear = 8;  // elements: what shuffles may take out of wide loads
+    std::vector<llvm::LoadInst*> found;
+    for (llvm::BasicBlock* block : loop.blocks()) {
+      for (llvm::Instruction& i : *block) {
+        auto* load = llvm::dyn_cast<llvm::LoadInst>(&i);
+        if (load == nullptr || !load->isSimple() || !IsNumber(*load->getType())) continue;
+        auto* lanes = llvm::FixedVectorType::get(load->getType(), 8);
+        if (machine.isLegalMaskedGather(lanes, load->getAlign())) continue;
+        const auto* address =
+            llvm::dyn_cast<llvm::SCEVAddRecExpr>(evolution.getSCEV(load->getPointerOperand()));
+        if (address == nullptr || address->getLoop() != &loop || !address->isAffine()) continue;
+        const auto* step =
+            llvm::dyn_cast<llvm::SCEVConstant>(address->getStepRecurrence(evolution));
+        int64_t bytes = static_cast<int64_t>(load->getType()->getPrimitiveSizeInBits() / 8);
+        if (step == nullptr || step->getAPInt().abs().ule(kNear * bytes)) continue;
+        found.push_back(load);
+      }
+    }
+    return found;
+  }
+  static bool IsNumber(const llvm::Type& type) {
+    return type.isIntegerTy() || type.isFloatingPointTy();
+  }
+};
 
 }  // namespace
 
@@ -139,6 +217,13 @@ struct IrPasses::State {
     builder.registerFunctionAnalyses(functions);
     builder.registerLoopAnalyses(loops);
     builder.crossRegisterProxies(loops, functions, components, modules);
+    builder.registerPipelineParsingCallback([](llvm::StringRef name,
+                                               llvm::FunctionPassManager& passes,
+                                               llvm::ArrayRef<llvm::PassBuilder::PipelineElement>) {
+      if (name != "move-pointers") return false;
+      passes.addPass(MovePointers());
+      return true;
+    });
   }
   // What is known of a module that is gone.
   void Forget() {

@@ -12,7 +12,8 @@
 
 namespace weft::cpu {
 
-// Pipelines over IR, each given in LLVM's notation; kept for the next module.
+// Pipelines over IR, each given in LLVM's notation; kept for the next module. One pass is ours:
+// move-pointers, before loop-vectorize.
 class IrPasses {
  public:
   explicit IrPasses(LLVMTargetMachineRef machine);

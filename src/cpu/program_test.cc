@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "base/str.h"
+#include "cpu/llvm.h"
 #include "cpu/native_test.h"
 #include "cpu/plan.h"
 #include "cpu/render_program.h"
@@ -264,6 +265,46 @@ TEST(Program, NarrowMoves) {
   EXPECT_EQ(attributes("2097152", kThree, true), "#0");
   EXPECT_EQ(attributes("1024", "", true), "#0");
 }
+
+#if defined(__x86_64__)
+// The least of sums along a column: where the instruction for gathers is slow, lanes are loaded one
+// by one from a pointer that moves, and no address comes out of a vector.
+TEST(Loops, ColumnsWithoutGathers) {
+  constexpr std::string_view kColumn = R"(
+define i32 @column(ptr %base, i64 %trips) {
+entry:
+  br label %body
+body:
+  %k = phi i64 [ 0, %entry ], [ %next, %body ]
+  %least = phi i32 [ 0, %entry ], [ %less, %body ]
+  %next = add nuw nsw i64 %k, 1
+  %at = mul nsw i64 %next, 200
+  %place = getelementptr inbounds i32, ptr %base, i64 %at
+  %x = load i32, ptr %place, align 4
+  %less = call i32 @llvm.smin.i32(i32 %least, i32 %x)
+  %done = icmp eq i64 %next, %trips
+  br i1 %done, label %end, label %body
+end:
+  ret i32 %less
+}
+)";
+  const std::string passes = "function(loop-simplify,move-pointers,loop-vectorize,instcombine)";
+  auto code_for = [&](const std::string& cpu) {
+    auto compiler = Compiler::Create({cpu, ""});
+    CHECK(compiler);
+    std::string assembly;
+    CHECK(
+        (*compiler)->Compile(std::string(kColumn), passes, CodeEffort::kLoops, &assembly, nullptr));
+    return assembly;
+  };
+  std::string slow = code_for("cascadelake");
+  EXPECT_NE(slow.find("vpminsd"), std::string::npos) << slow;
+  EXPECT_NE(slow.find("vpinsrd"), std::string::npos) << slow;
+  EXPECT_EQ(slow.find("gather"), std::string::npos) << slow;
+  EXPECT_EQ(slow.find("vpextrq"), std::string::npos) << slow;
+  EXPECT_NE(code_for("sapphirerapids").find("vpgather"), std::string::npos);
+}
+#endif
 
 TEST(Program, TwoThreadsAtOnce) {
   Program program = FromText(CountTo(1));
