@@ -77,6 +77,10 @@ Result<bool> InlineCalls(hlo::Module&, const PassContext&);
 Result<bool> NormalizeLayouts(hlo::Module&, const PassContext&);
 // Complex cosh and sinh where they are written as sums of exponentials; needs: inline-calls.
 Result<bool> RecognizeFunctions(hlo::Module&, const PassContext&);
+// In a loop's body, a comparison of the last state of a loop inside that repeats one of the two
+// parts of its condition, and reads elements at an index, is made only where the other part ended
+// the loop; needs: separate-computations; not scheduled (else it does nothing).
+Result<bool> RecognizeLoopEnds(hlo::Module&, const PassContext&);
 // Cumulative reductions written as reduce-window (windows that cover all up to a place, or all from
 // it, along one dimension) become scans; sums and products of narrow floats are carried in f32.
 // Functions that are not elementwise stay; needs: inline-calls, or calls inside functions stay.

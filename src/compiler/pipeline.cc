@@ -25,6 +25,7 @@ constexpr Pass kPasses[] = {
     {"inline-calls", InlineCalls},
     {"normalize-layouts", NormalizeLayouts},
     {"recognize-functions", RecognizeFunctions},
+    {"recognize-loop-ends", RecognizeLoopEnds},
     {"recognize-scans", RecognizeScans},
     {"recognize-topk", RecognizeTopK},
     {"schedule", Schedule},
@@ -67,6 +68,7 @@ constexpr std::string_view kNativeAfter[] = {
     "eliminate-dead-code",
     "separate-computations",  // lowering gives every executed computation buffers of its own
     "simplify-ranges",        // behind separate-computations: one caller, one range
+    "recognize-loop-ends",    // behind simplify-ranges: indices that are the same look the same
     "eliminate-dead-code",
     "fuse",
     "eliminate-dead-code",

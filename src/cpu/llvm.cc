@@ -16,11 +16,24 @@
 #include <mutex>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "cpu/llvm_codegen.h"
 
 namespace weft::cpu {
 namespace {
+
+#if defined(__x86_64__)
+// Whether this processor keeps no decoded instructions of 32 bytes that a jump crosses or ends
+// with, and so decodes them in every round of a loop: Skylake and its kin, since their correction.
+bool DecodesJumpsAgain() {
+  char* name = LLVMGetHostCPUName();
+  std::string_view cpu = name;
+  bool found = cpu == "skylake" || cpu == "skylake-avx512" || cpu == "cascadelake";
+  LLVMDisposeMessage(name);
+  return found;
+}
+#endif
 
 void InitialiseOnce() {
   static std::once_flag once;
@@ -31,8 +44,9 @@ void InitialiseOnce() {
 #if defined(__x86_64__)
     // Jumps in the place of conditional moves are guesses: the least of two numbers of a recurrence
     // is as often the one as the other, and every wrong guess costs twenty moves.
-    const char* options[] = {"weft", "-x86-cmov-converter=false"};
-    LLVMParseCommandLineOptions(static_cast<int>(std::size(options)), options, "");
+    std::vector<const char*> options = {"weft", "-x86-cmov-converter=false"};
+    if (DecodesJumpsAgain()) options.push_back("-x86-branches-within-32B-boundaries");
+    LLVMParseCommandLineOptions(static_cast<int>(options.size()), options.data(), "");
 #endif
   });
 }

@@ -44,7 +44,8 @@ class KernelRenderer {
     }
     if (how.share) PlaceRepeats();
     if (how.task) scopes_ = AccessScopes(kernel_, metadata_);
-    if (!how.lateness.empty()) {
+    in_round_ = !how.lateness.empty();
+    if (in_round_) {
       early_ = EarlyProducts(kernel_, how.lateness);
       shorter_ = ShorterForms(kernel_, how.lateness);
     }
@@ -151,7 +152,36 @@ class KernelRenderer {
     }
     operands_.clear();
     for (ValueId id : instr.args) operands_.push_back(OperandOf(id));
-    names_[instr.results[0]] = RenderOp(ir_, instr, operands_, target_);
+    names_[instr.results[0]] = GuardsDivisor(instr) ? RenderGuardedDivision(instr)
+                                                    : RenderOp(ir_, instr, operands_, target_);
+  }
+
+  // A divisor that no machine divides by is seldom met: where the next round of a loop waits for
+  // the quotient, a jump that is foreseen leaves nothing to do before the division.
+  bool GuardsDivisor(const Instr& instr) const {
+    bool divides = instr.op == Op::kDiv || instr.op == Op::kRem;
+    return in_round_ && divides && !IsFloat(instr.type.dtype) && instr.type.lanes == 1 &&
+           !operands_[1].constant && !target_.arm_division;
+  }
+  std::string RenderGuardedDivision(const Instr& instr) {
+    const std::string &a = operands_[0].text, &b = operands_[1].text, type = IrType(instr.type);
+    bool is_signed = IsSigned(instr.type.dtype);
+    std::string seldom = ir_.NewLabel(), often = ir_.NewLabel(), after = ir_.NewLabel();
+    std::string special = ir_.Def("icmp eq ", type, " ", b, ", 0");
+    if (is_signed) {
+      std::string minus = ir_.Def("icmp eq ", type, " ", b, ", -1");
+      special = ir_.Def("or i1 ", special, ", ", minus);
+    }
+    ir_.Branch(special, seldom, often, Unlikely());
+    ir_.Begin(seldom);
+    std::string total = RenderOp(ir_, instr, operands_, target_);
+    ir_.Branch(after);
+    ir_.Begin(often);
+    std::string_view op = instr.op == Op::kRem ? "rem " : "div ";
+    std::string plain = ir_.Def(is_signed ? "s" : "u", op, type, " ", a, ", ", b);
+    ir_.Branch(after);
+    ir_.Begin(after);
+    return ir_.Def("phi ", type, " [", total, ", %", seldom, "], [", plain, ", %", often, "]");
   }
 
   void PlaceRepeats() {
@@ -684,6 +714,7 @@ class KernelRenderer {
   IrBody ir_;
   std::string entry_;  // allocas
   program::Blocks blocks_;
+  bool in_round_ = false;  // of a loop around the kernel, in the same function
   std::vector<std::string> names_, allocated_;
   std::vector<int32_t> defined_;      // by value: the instruction that makes it, or -1
   std::vector<bool> arrays_, early_;  // early_: by value, products that are not part of a sum

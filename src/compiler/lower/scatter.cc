@@ -154,17 +154,29 @@ class ScatterLoops {
     return wraps ? x : -1;
   }
 
+  // The index in 64 bits from the start, `plain` being x in 64 bits: widened where both ways to it
+  // meet, that would be one more instruction on the way that is nearly always taken.
+  ValueId Wrapped(ValueId x, ValueId plain, ValueId index) {
+    const program::Instr* select = b_.DefinitionOf(b_.DefinitionOf(index)->args[0]);
+    ValueId negative = select->args[0];
+    const program::Instr* sum = b_.DefinitionOf(select->args[1]);
+    if (sum == nullptr || sum->op != Op::kAdd || sum->args[0] != x) return index;
+    std::optional<int64_t> size = b_.IntConstant(sum->args[1]);
+    if (!size || *size < 0) return index;  // a sum that may wrap around
+    return b_.Emit(Op::kSelect, {negative, b_.Add(plain, b_.Int(*size)), plain});
+  }
+
   // Nearly always the index is in range as it is: that is asked first, so that the others cost
   // nothing. Whether it is in range; the coordinate is then within it.
   ValueId FromPlain(ValueId x, int64_t last, Coord& c) {
-    ValueId plain = b_.Cast(x, DType::kS64);
     program::Type wide{DType::kU64, 1};
+    ValueId plain = b_.Cast(x, DType::kS64), wrapped = Wrapped(x, plain, c.base);
     b_.BeginIf(b_.Emit(Op::kLe, {b_.Cast(plain, wide.dtype), b_.Int(last, wide)}));
     b_.BeginElse(std::vector<ValueId>{plain, b_.Pred(true)});
-    ValueId low = b_.Emit(Op::kGe, {c.base, b_.Int(0)});
-    ValueId high = b_.Emit(Op::kLe, {c.base, b_.Int(last)});
+    ValueId low = b_.Emit(Op::kGe, {wrapped, b_.Int(0)});
+    ValueId high = b_.Emit(Op::kLe, {wrapped, b_.Int(last)});
     std::vector<ValueId> chosen =
-        b_.End(std::vector<ValueId>{c.base, b_.Emit(Op::kAnd, {low, high})});
+        b_.End(std::vector<ValueId>{wrapped, b_.Emit(Op::kAnd, {low, high})});
     c = {chosen[0], 0, 1, 0, last};
     return chosen[1];
   }
