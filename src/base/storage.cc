@@ -3,8 +3,10 @@
 #include <sys/mman.h>
 
 #include <bit>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <vector>
 
 #include "base/check.h"
@@ -62,39 +64,62 @@ size_t OffsetIn(const void* block, size_t size) {
   return kControlBytes + (kStorageAlignment - address % kStorageAlignment) % kStorageAlignment;
 }
 
-// Free blocks by size.
+// Free blocks by size. Where they are too many, those that have waited longest go: what a program
+// uses over and over stays, whatever ran before.
 class BlockCache {
  public:
   void* Take(size_t size) WEFT_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
-    std::vector<void*>& blocks = blocks_[IndexOf(size)];
+    std::deque<Free>& blocks = blocks_[IndexOf(size)];
     if (blocks.empty()) return nullptr;
-    void* block = blocks.back();
+    void* block = blocks.back().block;
     blocks.pop_back();
     kept_ -= size;
     return block;
   }
   void Give(void* block, size_t size) WEFT_EXCLUDES(mutex_) {
+    if (size > kKeptStorageBytes) return FreeBlock(block, size);
+    std::vector<Free> too_many;
     {
       MutexLock lock(mutex_);
-      if (kept_ + size <= kKeptStorageBytes) {
-        kept_ += size;
-        blocks_[IndexOf(size)].push_back(block);
-        return;
+      while (kept_ + size > kKeptStorageBytes) {
+        too_many.push_back(TakeOldest());
+        kept_ -= too_many.back().size;
       }
+      kept_ += size;
+      blocks_[IndexOf(size)].push_back({block, size, given_++});
     }
-    FreeBlock(block, size);
+    for (const Free& old : too_many) FreeBlock(old.block, old.size);
   }
 
  private:
+  struct Free {
+    void* block;
+    size_t size;
+    uint64_t given;  // as the how-manieth
+  };
+
   static size_t IndexOf(size_t size) {
     size_t power = static_cast<size_t>(std::bit_width(size)) - 1;
     return power * kSteps + (size - (size_t{1} << power)) / ((size_t{1} << power) / kSteps);
   }
 
+  Free TakeOldest() WEFT_REQUIRES(mutex_) {
+    std::deque<Free>* oldest = nullptr;
+    for (std::deque<Free>& blocks : blocks_) {
+      if (blocks.empty()) continue;
+      if (oldest == nullptr || blocks.front().given < oldest->front().given) oldest = &blocks;
+    }
+    CHECK(oldest != nullptr);
+    Free found = oldest->front();
+    oldest->pop_front();
+    return found;
+  }
+
   Mutex mutex_;
-  std::vector<void*> blocks_[64 * kSteps] WEFT_GUARDED_BY(mutex_);
+  std::deque<Free> blocks_[64 * kSteps] WEFT_GUARDED_BY(mutex_);  // the newest last
   size_t kept_ WEFT_GUARDED_BY(mutex_) = 0;
+  uint64_t given_ WEFT_GUARDED_BY(mutex_) = 0;
 };
 
 // Never destroyed: arrays may outlive everything else.
