@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "cpu/native_program.h"
+#include "cpu/processors.h"
 
 namespace weft::cpu {
 namespace {
@@ -19,9 +20,7 @@ class CpuDevice : public runtime::Device {
     render_.casts_lanes = true;
     render_.scalar_gathers = true;
 #endif
-    // The servers before Ice Lake: what is larger than their caches is written 5 to 20 % sooner.
-    render_.narrow_moves = target_.name == "skylake-avx512" || target_.name == "cascadelake" ||
-                           target_.name == "cooperlake";
+    render_.narrow_moves = WritesNarrowSooner(target_.name);
   }
 
   const program::TargetInfo& target() const override { return target_; }

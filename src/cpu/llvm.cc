@@ -10,30 +10,17 @@
 #include <sys/auxv.h>
 #endif
 
-#include <algorithm>
 #include <array>
 #include <chrono>
 #include <mutex>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "cpu/llvm_codegen.h"
+#include "cpu/processors.h"
 
 namespace weft::cpu {
 namespace {
-
-#if defined(__x86_64__)
-// Whether this processor keeps no decoded instructions of 32 bytes that a jump crosses or ends
-// with, and so decodes them in every round of a loop: Skylake and its kin, since their correction.
-bool DecodesJumpsAgain() {
-  char* name = LLVMGetHostCPUName();
-  std::string_view cpu = name;
-  bool found = cpu == "skylake" || cpu == "skylake-avx512" || cpu == "cascadelake";
-  LLVMDisposeMessage(name);
-  return found;
-}
-#endif
 
 void InitialiseOnce() {
   static std::once_flag once;
@@ -45,7 +32,8 @@ void InitialiseOnce() {
     // Jumps in the place of conditional moves are guesses: the least of two numbers of a recurrence
     // is as often the one as the other, and every wrong guess costs twenty moves.
     std::vector<const char*> options = {"weft", "-x86-cmov-converter=false"};
-    if (DecodesJumpsAgain()) options.push_back("-x86-branches-within-32B-boundaries");
+    if (DecodesJumpsAgain(HostCodeTarget().cpu))
+      options.push_back("-x86-branches-within-32B-boundaries");
     LLVMParseCommandLineOptions(static_cast<int>(options.size()), options.data(), "");
 #endif
   });
@@ -91,16 +79,6 @@ Result<MachinePtr> MakeMachine(const CodeTarget& target) {
   if (failed) return MakeError(Code::kInternal, "LLVM: no target: ", TakeMessage(message));
   if (!machine) return MakeError(Code::kInternal, "LLVM: no target machine for ", target.cpu);
   return machine;
-}
-
-// Whether lanes are loaded faster one by one than by the instruction for it: on these, what keeps
-// programs from seeing lanes of others (Gather Data Sampling, 2023) made the instruction several
-// times as slow.
-bool GathersSlowly(std::string_view cpu) {
-  constexpr std::string_view kSlow[] = {"skylake",        "skylake-avx512", "cascadelake",
-                                        "cooperlake",     "cannonlake",     "icelake-client",
-                                        "icelake-server", "rocketlake",     "tigerlake"};
-  return std::ranges::find(kSlow, cpu) != std::end(kSlow);
 }
 
 // What passes over IR take a machine of slow gathers for. Gathers of kernels stay: their places are

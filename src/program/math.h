@@ -2,8 +2,9 @@
 // same for every backend. f32 and f64 (narrower floats are computed in f32 by the caller). Accuracy
 // against the true value: f32 and f64 <= 2 ULP unless said (4 where the
 // builder says that single numbers are awaited); infinities, NaNs, zeros, subnormals and
-// signs as in C's <math.h>. Right also when mul and add are contracted. Sin, Cos, Tan, complex Div
-// and what uses them have an `if` for rare arguments.
+// signs as in C's <math.h>. Right also when mul and add are contracted. Sin, Cos, Tan, Rem, complex
+// Div and what uses them have an `if` for rare arguments; so has Exp in lanes where subnormal
+// results are slow.
 #pragma once
 
 #include "program/builder.h"
