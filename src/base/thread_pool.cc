@@ -1,5 +1,8 @@
 #include "base/thread_pool.h"
 
+#include <pthread.h>
+#include <sched.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -16,6 +19,22 @@ constexpr std::chrono::microseconds kTurn(500);
 // Waking a thread takes 5 to 50 us: for that long one that has nothing to do looks for more first.
 // Loops follow each other within a few microseconds, and the last pieces of one end together.
 constexpr auto kLookFor = std::chrono::microseconds(30);
+
+// A thread that was woken so long ago and has not started waits for a core.
+constexpr auto kLate = std::chrono::microseconds(30);
+// Where there are more workers, some core is free for the one that is woken.
+constexpr size_t kFewWorkers = 3;
+
+// Puts a thread that waits for the core of the caller in the queue of another core that it may use.
+void MoveFromThisCore(pthread_t thread) {
+  cpu_set_t all;
+  if (pthread_getaffinity_np(thread, sizeof(all), &all) != 0) return;
+  cpu_set_t others = all;
+  CPU_CLR(static_cast<size_t>(std::max(0, sched_getcpu())), &others);
+  if (CPU_COUNT(&others) == 0 || CPU_EQUAL(&others, &all)) return;
+  pthread_setaffinity_np(thread, sizeof(others), &others);
+  pthread_setaffinity_np(thread, sizeof(all), &all);
+}
 
 // About half a microsecond without getting in the way of the other threads.
 void Pause() {
@@ -37,6 +56,7 @@ struct ThreadPool::Loop {
   const void* fn;
   RangeFn call;
   std::atomic<int32_t> next{0}, left;
+  std::atomic<bool> has_helper{false};
 
   bool IsUsedUp() const { return next.load(std::memory_order_relaxed) >= pieces; }
   // False: there is no piece left.
@@ -51,6 +71,7 @@ struct ThreadPool::Loop {
   // What a thread of the pool does. Loops that wait get their turn, so that a long one does not
   // keep all threads from the others.
   static void Help(ThreadPool& pool, const std::shared_ptr<Loop>& loop) {
+    loop->has_helper.store(true, std::memory_order_relaxed);
     auto start = std::chrono::steady_clock::now();
     while (loop->RunPiece()) {
       auto now = std::chrono::steady_clock::now();
@@ -122,6 +143,14 @@ int ThreadPool::ThreadsToWake() const {
 void ThreadPool::WakeSome(int count) {
   if (count > 2) return wake_.notify_all();
   for (int i = 0; i < count; ++i) wake_.notify_one();
+}
+
+// A thread is often woken onto the core of the one that wakes it, when no core is free at that
+// moment, and stays there for milliseconds although another core has become free.
+void ThreadPool::MoveSleepers() {
+  MutexLock lock(mutex_);
+  if (sleeping_ == 0 || workers_.size() > kFewWorkers) return;
+  for (std::thread& worker : workers_) MoveFromThisCore(worker.native_handle());
 }
 
 ThreadPool::Entry ThreadPool::Take() {
@@ -203,7 +232,12 @@ void ThreadPool::Run(int64_t n, int64_t grain, const void* fn, RangeFn call) {
   auto loop = std::make_shared<Loop>(n, size, static_cast<int32_t>(pieces), fn, call);
   loop->left = loop->pieces;
   Enqueue({nullptr, loop, helpers});
+  auto late = std::chrono::steady_clock::now() + kLate;
   while (loop->RunPiece()) {
+    if (loop->has_helper.load(std::memory_order_relaxed)) continue;
+    if (std::chrono::steady_clock::now() < late) continue;
+    loop->has_helper.store(true, std::memory_order_relaxed);  // once is enough
+    MoveSleepers();
   }
   loop->WaitForHelpers();
 }

@@ -62,6 +62,7 @@ class ThreadPool {
   void LockSoon() WEFT_THREAD_ATTRIBUTE(acquire_capability(mutex_));
   int ThreadsToWake() const WEFT_REQUIRES(mutex_);
   void WakeSome(int count) WEFT_EXCLUDES(mutex_);
+  void MoveSleepers() WEFT_EXCLUDES(mutex_);
   int AllowedWorkers() const { return std::max(1, limit_ - 1); }
 
   const int threads_;
