@@ -1,12 +1,13 @@
 #include "base/thread_pool.h"
 
-#include <pthread.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <span>
 
 namespace weft {
 namespace {
@@ -20,21 +21,31 @@ constexpr std::chrono::microseconds kTurn(500);
 // Loops follow each other within a few microseconds, and the last pieces of one end together.
 constexpr auto kLookFor = std::chrono::microseconds(30);
 
-// A thread that was woken so long ago and has not started waits for a core.
-constexpr auto kLate = std::chrono::microseconds(30);
-// Where there are more workers, some core is free for the one that is woken.
-constexpr size_t kFewWorkers = 3;
+// While one lives, the threads but the caller do not start on its core, unless they have no other.
+class OffThisCore {
+ public:
+  explicit OffThisCore(std::span<const pid_t> threads) {
+    if (threads.empty() || sched_getaffinity(threads[0], sizeof(all_), &all_) != 0) return;
+    cpu_set_t others = all_;
+    CPU_CLR(static_cast<size_t>(std::max(0, sched_getcpu())), &others);
+    if (CPU_COUNT(&others) == 0 || CPU_EQUAL(&others, &all_)) return;
+    threads_ = threads;
+    SetTo(others);
+  }
+  ~OffThisCore() { SetTo(all_); }
+  OffThisCore(const OffThisCore&) = delete;
 
-// Puts a thread that waits for the core of the caller in the queue of another core that it may use.
-void MoveFromThisCore(pthread_t thread) {
-  cpu_set_t all;
-  if (pthread_getaffinity_np(thread, sizeof(all), &all) != 0) return;
-  cpu_set_t others = all;
-  CPU_CLR(static_cast<size_t>(std::max(0, sched_getcpu())), &others);
-  if (CPU_COUNT(&others) == 0 || CPU_EQUAL(&others, &all)) return;
-  pthread_setaffinity_np(thread, sizeof(others), &others);
-  pthread_setaffinity_np(thread, sizeof(all), &all);
-}
+ private:
+  void SetTo(const cpu_set_t& cores) {
+    for (pid_t thread : threads_) {
+      if (thread != caller_) sched_setaffinity(thread, sizeof(cores), &cores);
+    }
+  }
+
+  std::span<const pid_t> threads_;
+  const pid_t caller_ = gettid();
+  cpu_set_t all_;
+};
 
 // About half a microsecond without getting in the way of the other threads.
 void Pause() {
@@ -56,7 +67,6 @@ struct ThreadPool::Loop {
   const void* fn;
   RangeFn call;
   std::atomic<int32_t> next{0}, left;
-  std::atomic<bool> has_helper{false};
 
   bool IsUsedUp() const { return next.load(std::memory_order_relaxed) >= pieces; }
   // False: there is no piece left.
@@ -71,7 +81,6 @@ struct ThreadPool::Loop {
   // What a thread of the pool does. Loops that wait get their turn, so that a long one does not
   // keep all threads from the others.
   static void Help(ThreadPool& pool, const std::shared_ptr<Loop>& loop) {
-    loop->has_helper.store(true, std::memory_order_relaxed);
     auto start = std::chrono::steady_clock::now();
     while (loop->RunPiece()) {
       auto now = std::chrono::steady_clock::now();
@@ -118,7 +127,7 @@ void ThreadPool::Schedule(std::function<void()> task) {
 }
 
 void ThreadPool::Enqueue(Entry entry) {
-  int to_wake;
+  ToWake to_wake;
   {
     MutexLock lock(mutex_);
     waiting_ += entry.copies;
@@ -134,23 +143,24 @@ void ThreadPool::Enqueue(Entry entry) {
 }
 
 // Those that look for work find it themselves. Who wakes wakes others in turn: each takes its time.
-int ThreadPool::ThreadsToWake() const {
+ThreadPool::ToWake ThreadPool::ThreadsToWake() const {
+  ToWake result;
   // Above the limit it may be the wrong ones that wake, so that all must look.
-  if (static_cast<int>(workers_.size()) > AllowedWorkers()) return sleeping_;
-  return std::clamp(waiting_ - (idle_ - sleeping_), 0, std::min(sleeping_, 2));
-}
-
-void ThreadPool::WakeSome(int count) {
-  if (count > 2) return wake_.notify_all();
-  for (int i = 0; i < count; ++i) wake_.notify_one();
+  result.count = static_cast<int>(workers_.size()) > AllowedWorkers()
+                     ? sleeping_
+                     : std::clamp(waiting_ - (idle_ - sleeping_), 0, std::min(sleeping_, 2));
+  if (result.count > 0 && workers_.size() <= kFewWorkers) result.workers = started_;
+  return result;
 }
 
 // A thread is often woken onto the core of the one that wakes it, when no core is free at that
-// moment, and stays there for milliseconds although another core has become free.
-void ThreadPool::MoveSleepers() {
-  MutexLock lock(mutex_);
-  if (sleeping_ == 0 || workers_.size() > kFewWorkers) return;
-  for (std::thread& worker : workers_) MoveFromThisCore(worker.native_handle());
+// moment, and waits there for milliseconds although another core has become free. Where there are
+// many workers a core is free.
+void ThreadPool::WakeSome(const ToWake& which) {
+  if (which.count == 0) return;
+  OffThisCore elsewhere(which.workers);
+  if (which.count > 2) return wake_.notify_all();
+  for (int i = 0; i < which.count; ++i) wake_.notify_one();
 }
 
 ThreadPool::Entry ThreadPool::Take() {
@@ -184,6 +194,7 @@ void ThreadPool::LockSoon() {
 
 void ThreadPool::Work(int index) {
   LockSoon();
+  if (started_.size() < kFewWorkers) started_.push_back(gettid());
   while (true) {
     if (queue_.empty() && !stopping_ && index < AllowedWorkers()) {
       mutex_.Unlock();
@@ -198,7 +209,7 @@ void ThreadPool::Work(int index) {
     if (queue_.empty()) break;
     Entry entry = Take();
     --idle_;
-    int to_wake = ThreadsToWake();
+    ToWake to_wake = ThreadsToWake();
     mutex_.Unlock();
     WakeSome(to_wake);
     if (entry.loop) {
@@ -232,12 +243,7 @@ void ThreadPool::Run(int64_t n, int64_t grain, const void* fn, RangeFn call) {
   auto loop = std::make_shared<Loop>(n, size, static_cast<int32_t>(pieces), fn, call);
   loop->left = loop->pieces;
   Enqueue({nullptr, loop, helpers});
-  auto late = std::chrono::steady_clock::now() + kLate;
   while (loop->RunPiece()) {
-    if (loop->has_helper.load(std::memory_order_relaxed)) continue;
-    if (std::chrono::steady_clock::now() < late) continue;
-    loop->has_helper.store(true, std::memory_order_relaxed);  // once is enough
-    MoveSleepers();
   }
   loop->WaitForHelpers();
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/cores.h"
+#include "base/inline_vec.h"
 #include "base/mutex.h"
 
 namespace weft {
@@ -54,15 +55,21 @@ class ThreadPool {
     std::shared_ptr<Loop> loop;
     int copies = 1;
   };
+  // How many sleepers to wake, and who the workers are where they are few.
+  static constexpr int kFewWorkers = 3;
+  using Workers = InlineVec<int, kFewWorkers>;
+  struct ToWake {
+    int count = 0;
+    Workers workers;
+  };
   void Run(int64_t n, int64_t grain, const void* fn, RangeFn call);
   void Work(int index) WEFT_EXCLUDES(mutex_);
   void Enqueue(Entry entry) WEFT_EXCLUDES(mutex_);
   Entry Take() WEFT_REQUIRES(mutex_);
   void LookForWork() const WEFT_EXCLUDES(mutex_);
   void LockSoon() WEFT_THREAD_ATTRIBUTE(acquire_capability(mutex_));
-  int ThreadsToWake() const WEFT_REQUIRES(mutex_);
-  void WakeSome(int count) WEFT_EXCLUDES(mutex_);
-  void MoveSleepers() WEFT_EXCLUDES(mutex_);
+  ToWake ThreadsToWake() const WEFT_REQUIRES(mutex_);
+  void WakeSome(const ToWake& which) WEFT_EXCLUDES(mutex_);
   int AllowedWorkers() const { return std::max(1, limit_ - 1); }
 
   const int threads_;
@@ -71,6 +78,7 @@ class ThreadPool {
   std::deque<Entry> queue_ WEFT_GUARDED_BY(mutex_);
   std::atomic<int> waiting_{0};  // copies in the queue; for those who look without the mutex too
   std::vector<std::thread> workers_ WEFT_GUARDED_BY(mutex_);
+  Workers started_ WEFT_GUARDED_BY(mutex_);  // the first few, as the system names them
   // Without a task, and those of them that sleep; the others are looking for one.
   int idle_ WEFT_GUARDED_BY(mutex_) = 0, sleeping_ WEFT_GUARDED_BY(mutex_) = 0;
   std::atomic<int> limit_;
