@@ -70,6 +70,10 @@ Result<bool> Fuse(hlo::Module&, const PassContext&);
 // `call` becomes the called instructions, composites excepted; needs: not scheduled (else it does
 // nothing).
 Result<bool> InlineCalls(hlo::Module&, const PassContext&);
+// Dimensions that stay side by side in a large transpose become one, between reshapes: what is read
+// and written lies in longer rows; needs: row-major layouts; behind simplify, whose rules know
+// transposes as the user wrote them.
+Result<bool> MergeTransposedDimensions(hlo::Module&, const PassContext&);
 // No shape has a layout afterwards, except results of custom calls that constrain the layouts of
 // their operands (the callee's interface) and what no other op can say (bitcasts of dynamic shapes,
 // buffers and complex parts). `bitcast` becomes transposes, a reshape, a bitcast-convert; a copy

@@ -23,6 +23,7 @@ constexpr Pass kPasses[] = {
     {"fold-constants", FoldConstants},
     {"fuse", Fuse},
     {"inline-calls", InlineCalls},
+    {"merge-transposed-dimensions", MergeTransposedDimensions},
     {"normalize-layouts", NormalizeLayouts},
     {"recognize-functions", RecognizeFunctions},
     {"recognize-loop-ends", RecognizeLoopEnds},
@@ -62,7 +63,8 @@ constexpr std::string_view kNativeBefore[] = {
     "simplify-while",
 };
 constexpr std::string_view kNativeAfter[] = {
-    "canonicalize-dots",  // behind simplify, which takes transposes into dots
+    "canonicalize-dots",            // behind simplify, which takes transposes into dots
+    "merge-transposed-dimensions",  // behind canonicalize-dots, which makes some
     "expand-empty-ops",
     "eliminate-common-subexpressions",
     "eliminate-dead-code",

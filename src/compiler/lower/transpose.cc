@@ -45,6 +45,15 @@ const Instruction* TiledTranspose(const KernelBody& body) {
   return found;
 }
 
+// How many tiles that lie side by side in the operand are turned one after the other. Where its
+// rows are on other pages, more than a tile is read of each; a divisor of the number of all tiles.
+int64_t BandOf(int64_t tiles, int64_t row_bytes) {
+  constexpr int64_t kMaxBand = 8, kPage = 4096;
+  int64_t band = row_bytes < kPage ? 1 : std::min(kMaxBand, tiles);
+  while (tiles % band != 0) --band;
+  return band;
+}
+
 }  // namespace
 
 bool Lowering::CanTile(const KernelBody& body) const {
@@ -77,8 +86,11 @@ Status Lowering::LowerTiles(const KernelBody& body, Steps& steps) {
     outer.push_back(d);
     grid.push_back(dims[d]);
   }
-  grid.push_back((dims[tile.across] + rows - 1) / rows);
+  int64_t tiles = (dims[tile.across] + rows - 1) / rows;
+  int64_t band = BandOf(tiles, dims[tile.across] * ByteWidth(type));
+  grid.push_back(tiles / band);
   grid.push_back((dims[tile.along] + columns - 1) / columns);
+  grid.push_back(band);
   double cost = shape.cost * static_cast<double>(rows * columns);
   KernelBuilder::MemoryId array = -1;
   TRY(draft.ForEachRow(grid, cost, serial_, [&](const Index& at) -> Status {
@@ -88,8 +100,9 @@ Status Lowering::LowerTiles(const KernelBody& body, Steps& steps) {
       if (!whole) v = b.Min(v, b.Int(all - step));
       return {v, 0, whole ? step : 1, 0, all - step};
     };
-    Coord i0 = start(at.coords[grid.size() - 2], rows, dims[tile.across]);
-    Coord j0 = start(at.coords.back(), columns, dims[tile.along]);
+    Coord number = e.Add(e.Scale(at.coords[grid.size() - 3], band), at.coords.back());
+    Coord i0 = start(number, rows, dims[tile.across]);
+    Coord j0 = start(at.coords[grid.size() - 2], columns, dims[tile.along]);
     Index index;
     index.coords.resize(dims.size());
     for (size_t k = 0; k < outer.size(); ++k) index.coords[outer[k]] = at.coords[k];
