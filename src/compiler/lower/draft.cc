@@ -140,12 +140,17 @@ Status KernelDraft::OverLanes(int64_t begin, int64_t end, int lanes, bool in_pla
   int64_t rest = size % lanes, multiple = std::gcd(lanes, begin);
   bool overlaps = rest != 0 && !in_place;
   int64_t stop = overlaps ? end : end - rest;
+  // Where vectors may overlap and there are no more of them, all but the first and the last lie at
+  // multiples of their size: stores across the lines of a cache take longer.
+  int64_t first = begin - begin % lanes;
+  if (!overlaps || (end - first + lanes - 1) / lanes > size / lanes + 1) first = begin;
   if (stop - begin == lanes) {
     TRY(run(builder_.Int(begin), lanes, multiple));
   } else if (stop > begin) {
-    ValueId i = builder_.BeginLoop(LoopKind::kSerial, builder_.Int(begin), builder_.Int(stop),
+    ValueId i = builder_.BeginLoop(LoopKind::kSerial, builder_.Int(first), builder_.Int(stop),
                                    builder_.Int(lanes))[0];
     if (overlaps) i = builder_.Min(i, builder_.Int(end - lanes));
+    if (first < begin) i = builder_.Max(i, builder_.Int(begin));
     TRY(run(i, lanes, overlaps ? std::gcd(multiple, end) : multiple));
     builder_.End();
   }
