@@ -223,10 +223,31 @@ class ScatterLoops {
       args.push_back(TRY(e_.Emit(*scatter_.operand(n_ + 1 + i), from)));
     }
     std::vector<Element> values = TRY(e_.Call(*attrs_.to_apply, args));
+    bool changes = MostlyKeeps();
+    if (changes) b_.BeginIf(b_.Emit(Op::kNe, {Bits(args[0].re), Bits(values[0].re)}));
     for (int64_t i = 0; i < n_; ++i) {
       e_.StoreAt(memory_[static_cast<size_t>(i)], type(i), place, values[static_cast<size_t>(i)]);
     }
+    if (changes) b_.End();
     return {};
+  }
+
+  // One element is the least or the greatest seen: loops that go on find fewer and fewer new ones,
+  // and what is not stored need not be waited for by whoever reads it next.
+  bool MostlyKeeps() const {
+    if (n_ != 1 || dims_.updates != 1 || dims_.window_elements != 1) return false;
+    if (IsComplex(operand().dtype())) return false;
+    const Instruction* value = attrs_.to_apply->root();
+    if (value == attrs_.to_apply->parameter(1)) value = scatter_.operand(2);
+    while (value->op() == hlo::Op::kReshape || value->op() == hlo::Op::kBroadcast) {
+      value = value->operand(0);
+    }
+    return value->op() == hlo::Op::kMinimum || value->op() == hlo::Op::kMaximum;
+  }
+  ValueId Bits(ValueId value) {
+    DType type = b_.type(value).dtype;
+    if (!IsFloat(type)) return value;
+    return b_.Bitcast(value, type == DType::kF64 ? DType::kS64 : DType::kS32);
   }
 
   KernelDraft& draft_;
