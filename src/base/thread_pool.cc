@@ -17,9 +17,9 @@ constexpr int64_t kMaxPieces = 1024;
 // After so long a helper looks whether another loop waits for it.
 constexpr std::chrono::microseconds kTurn(500);
 
-// Waking a thread takes 5 to 50 us: for that long one that has nothing to do looks for more first.
+// Waking a thread takes 5 to 50 us: twice as long one that has nothing to do looks for more first.
 // Loops follow each other within a few microseconds, and the last pieces of one end together.
-constexpr auto kLookFor = std::chrono::microseconds(30);
+constexpr auto kLookFor = std::chrono::microseconds(100);
 
 // While one lives, the threads but the caller do not start on its core, unless they have no other.
 class OffThisCore {

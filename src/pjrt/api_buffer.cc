@@ -4,6 +4,7 @@
 
 #include "pjrt/api.h"
 #include "pjrt/ffi.h"
+#include "pjrt/wait_habit.h"
 
 PJRT_Buffer::PJRT_Buffer(PJRT_Client* client, std::unique_ptr<weft::pjrt::Buffer> b)
     : client(client), buffer(std::move(b)) {
@@ -213,6 +214,7 @@ Status Buffer_IsOnCpu(PJRT_Buffer_IsOnCpu_Args& args) {
 Status Buffer_ReadyEvent(PJRT_Buffer_ReadyEvent_Args& args) {
   args.event = nullptr;
   REQUIRE_ARG(buffer);
+  WaitHabit::Asked();
   args.event = ToC(args.buffer->buffer->ready());
   return {};
 }

@@ -16,6 +16,7 @@
 #include "inspect/compile_watch.h"
 #include "pjrt/buffer.h"
 #include "pjrt/compile_options.h"
+#include "pjrt/wait_habit.h"
 #include "runtime/device.h"
 
 namespace weft::pjrt {
@@ -35,6 +36,8 @@ class Runner {
   virtual Result<std::vector<Literal>> RunAlone(std::vector<Literal>& arguments) const;
   // So little work that it is done on the caller's thread.
   virtual bool IsTiny() const = 0;
+  // So little that it is done there for callers who wait for it.
+  virtual bool IsShort() const { return false; }
   // The Program that runs, and the bytes that a run takes for its temporaries; null: there is none.
   virtual const program::Program* program() const { return nullptr; }
   virtual int64_t temp_bytes() const { return 0; }
@@ -150,7 +153,8 @@ class LoadedExecutable {
   bool IsDeleted() const { return deleted_; }
 
   // Wrong arguments are an error here; what goes wrong while running arrives through the outputs'
-  // events. Runs tiny programs on this thread when their arguments are there.
+  // events. Runs tiny programs on this thread when their arguments are there, and short ones for
+  // callers who wait.
   Result<ExecuteResult> Execute(const ExecuteRequest& request);
 
  private:
@@ -169,6 +173,7 @@ class LoadedExecutable {
   std::shared_ptr<Executable> executable_;
   std::vector<Device*> devices_;
   std::atomic<bool> deleted_ = false;
+  WaitHabit callers_;
 };
 
 }  // namespace weft::pjrt

@@ -468,7 +468,11 @@ Result<ExecuteResult> LoadedExecutable::Execute(const ExecuteRequest& request) {
   if (inputs.ready && devices.size() == 1 && executable_->runner().IsTiny()) {
     return RunHere(std::move(inputs), devices);
   }
-  ExecuteResult result = RunLater(std::move(inputs), devices);
+  bool here = callers_.Begin() && inputs.ready && devices.size() == 1;
+  here = here && executable_->runner().IsShort();
+  ExecuteResult result =
+      here ? RunHere(std::move(inputs), devices) : RunLater(std::move(inputs), devices);
+  callers_.End();
   if (executable_->calls_back()) {
     for (const EventRef& done : result.done) TRY(done->Await());
   }

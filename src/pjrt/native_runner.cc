@@ -29,7 +29,8 @@ namespace {
 constexpr double kTinyNativeWork = 1'200'000;  // for each core
 constexpr int64_t kMostCores = 4;
 constexpr double kStepWork = 400;
-constexpr std::chrono::microseconds kShortRun(300);
+// The caller is held for so long: always, and when it has nothing else to do.
+constexpr std::chrono::microseconds kTinyRun(300), kShortRun(10'000);
 
 // Of a program without loops; of others nothing is known.
 double WorkOf(const program::Program& program) {
@@ -252,11 +253,21 @@ Result<std::vector<Literal>> NativeRunner::RunArrays(std::vector<Literal>& argum
   return literals_->Run(arguments, call);
 }
 
+bool NativeRunner::IsTiny() const {
+  return tiny_ || (may_be_tiny_ && last_run_.load(std::memory_order_relaxed) < kTinyRun);
+}
+
+bool NativeRunner::IsShort() const {
+  return may_be_tiny_ && last_run_.load(std::memory_order_relaxed) < kShortRun;
+}
+
 Result<std::vector<Literal>> NativeRunner::RunAlone(std::vector<Literal>& arguments) const {
   if (tiny_) return RunOn(arguments, {});
   auto start = std::chrono::steady_clock::now();
   auto results = RunOn(arguments, {});
-  was_short_.store(std::chrono::steady_clock::now() - start < kShortRun, std::memory_order_relaxed);
+  auto taken = std::chrono::steady_clock::now() - start;
+  last_run_.store(std::chrono::duration_cast<std::chrono::microseconds>(taken),
+                  std::memory_order_relaxed);
   return results;
 }
 

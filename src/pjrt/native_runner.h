@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <unordered_map>
 
@@ -28,7 +29,8 @@ class NativeRunner : public Runner {
   Result<std::vector<std::vector<Literal>>> Run(
       std::span<std::vector<Literal>> arguments) const override;
   Result<std::vector<Literal>> RunAlone(std::vector<Literal>& arguments) const override;
-  bool IsTiny() const override { return tiny_ || (may_be_tiny_ && was_short_); }
+  bool IsTiny() const override;
+  bool IsShort() const override;
   const program::Program* program() const override { return &program_->program(); }
   int64_t temp_bytes() const override { return program_->temp_bytes(); }
   runtime::Scratch scratch() const override { return program_->scratch(); }
@@ -68,9 +70,9 @@ class NativeRunner : public Runner {
   std::vector<bool> parameter_is_token_, result_is_token_;
   hlo::EvalOptions eval_options_;  // of custom calls
   bool tiny_ = false, has_tokens_ = false, calls_out_ = false;
-  // Of programs with loops nobody knows how long they take, but the last run may tell.
+  // Nobody knows how long programs take, but the last run may tell.
   bool may_be_tiny_ = false;
-  mutable std::atomic<bool> was_short_ = false;
+  mutable std::atomic<std::chrono::microseconds> last_run_ = std::chrono::microseconds::max();
 };
 
 }  // namespace weft::pjrt
