@@ -20,6 +20,7 @@ class CpuDevice : public runtime::Device {
     render_.casts_lanes = true;
     render_.scalar_gathers = true;
 #endif
+    render_.slow_gathers = GathersSlowly(target_.name);
     render_.narrow_moves = WritesNarrowSooner(target_.name);
   }
 

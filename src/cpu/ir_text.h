@@ -19,6 +19,7 @@ struct RenderTarget {
   bool arm_division = false;
   bool casts_lanes = false;     // floats to integers, with what is beyond their range
   bool scalar_gathers = false;  // there is no instruction for gathers
+  bool slow_gathers = false;    // there is, but loads one by one are faster
   bool narrow_moves = false;    // memory takes vectors of 32 bytes sooner than those of 64
 };
 

@@ -266,6 +266,29 @@ TEST(Program, NarrowMoves) {
   EXPECT_EQ(attributes("1024", "", true), "#0");
 }
 
+// Where the instruction for gathers is slow, indices that are in memory are read there one by one;
+// those that are computed in lanes are not taken out of them.
+TEST(Program, SlowGathers) {
+  auto gathers = [](std::string_view computed, bool slow) {
+    Program program = FromText(
+        StrCat("program p\nbuffer a: u8[1024] parameter 0\nbuffer t: f32[512] parameter 1\n"
+               "buffer r: f32[1024] result 0\nkernel k(read x: u8[1024], read t: f32[512], "
+               "write y: f32[1024]) {\n  parallel %i = 0..1024 step 32 {\n"
+               "    %v = load u8x32 x[%i]\n    %w = cast s32x32 from u8x32 %v\n",
+               computed.empty() ? "" : "    %z = mul s32x32 %w, 2\n", "    %g = load f32x32 t[%",
+               computed.empty() ? "w" : computed,
+               "]\n    store f32x32 y[%i], %g\n  }\n}\n"
+               "steps {\n  launch k(read a, read t, write r)\n}\n"));
+    RenderTarget target{.slow_gathers = slow};
+    Plan plan = *MakePlan(program, target);
+    std::string text = RenderProgram(program, plan, target, 1, false)[0].text;
+    return text.find("call <32 x float> @llvm.masked.gather") != text.npos;
+  };
+  EXPECT_FALSE(gathers("", true));
+  EXPECT_TRUE(gathers("", false));
+  EXPECT_TRUE(gathers("z", true));
+}
+
 #if defined(__x86_64__)
 // The least of sums along a column: where the instruction for gathers is slow, lanes are loaded one
 // by one from a pointer that moves, and no address comes out of a vector.

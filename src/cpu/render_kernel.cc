@@ -621,6 +621,33 @@ class KernelRenderer {
     return places;
   }
 
+  // The load of a vector of indices that were in memory, and are there still; null: they were not.
+  const Instr* IndicesInMemory(ValueId id) const {
+    const Instr* made = Definition(id);
+    if (made != nullptr && made->op == Op::kCast) made = Definition(made->args[0]);
+    if (made == nullptr || made->op != Op::kLoad || HasMask(*made)) return nullptr;
+    const Memory& m = kernel_.memories[made->memory];
+    bool indices = IsInteger(m.dtype) && !IsSubByte(m.dtype) && m.access == program::Access::kRead;
+    return indices && kernel_.type(made->args[0]).lanes == 1 ? made : nullptr;
+  }
+  std::vector<std::string> PlacesInMemory(const Instr& load) {
+    DType dtype = kernel_.memories[load.memory].dtype;
+    std::string_view type = StorageType(dtype);
+    std::string first = Address(load);
+    std::vector<std::string> places;
+    for (int lane = 0; lane < load.type.lanes; ++lane) {
+      std::string address =
+          ir_.Def("getelementptr inbounds ", type, ", ptr ", first, ", i64 ", lane);
+      std::string at =
+          ir_.Def("load ", type, ", ptr ", address, ", align ", ByteWidth(dtype), Facts(load));
+      if (BitWidth(dtype) < 64) {
+        at = ir_.Def(IsSigned(dtype) ? "sext " : "zext ", type, " ", at, " to i64");
+      }
+      places.push_back(at);
+    }
+    return places;
+  }
+
   // A gather lane by lane: addresses are not put in vectors only to be taken out again.
   std::string LoadLanes(const Instr& instr) {
     const Memory& m = kernel_.memories[instr.memory];
@@ -646,7 +673,12 @@ class KernelRenderer {
                      kernel_.value(sum->args[1]).AsInt());
       index = NameOf(sum->args[0]);
     }
-    if (!spaced) places = PlacesOf(type, index);
+    const Instr* stored = target_.slow_gathers ? IndicesInMemory(instr.args[0]) : nullptr;
+    if (stored != nullptr) {
+      places = PlacesInMemory(*stored);
+    } else if (!spaced) {
+      places = PlacesOf(type, index);
+    }
     for (int lane = 0; lane < type.lanes; ++lane) {
       std::string at = spaced ? StrCat(lane * spaced->distance) : places[static_cast<size_t>(lane)];
       std::string address =
@@ -665,7 +697,9 @@ class KernelRenderer {
     bool gather = kernel_.type(instr.args[0]).lanes > 1;
     std::string type = IrVector(StorageType(dtype), lanes), value;
     std::string vector = StrCat("<", lanes, " x ", StorageType(dtype), ">");
-    if (gather && !HasMask(instr) && target_.scalar_gathers) {
+    bool one_by_one = target_.scalar_gathers ||
+                      (target_.slow_gathers && IndicesInMemory(instr.args[0]) != nullptr);
+    if (gather && !HasMask(instr) && one_by_one) {
       return FromStorage(ir_, dtype, lanes, LoadLanes(instr));
     }
     std::string address = Address(instr);
