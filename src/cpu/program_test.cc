@@ -289,6 +289,23 @@ TEST(Program, SlowGathers) {
   EXPECT_TRUE(gathers("z", true));
 }
 
+// Elements that are stored one after the other, some of them not, are worth what loops are.
+TEST(Program, ScalarLoopsWithChoices) {
+  auto loops = [](std::string_view before, std::string_view after) {
+    Program program =
+        FromText(StrCat("program p\nbuffer a: f32[64] parameter 0\nbuffer r: f32[64] result 0\n"
+                        "kernel k(read x: f32[64], write y: f32[64]) {\n  serial %i = 0..64 {\n"
+                        "    %v = load f32 x[%i]\n    %p = lt f32 %v, 1.0\n",
+                        before, "    store f32 y[%i], %v\n", after,
+                        "  }\n}\nsteps {\n  launch k(read a, write r)\n}\n"));
+    RenderTarget target;
+    Plan plan = *MakePlan(program, target);
+    return RenderProgram(program, plan, target, 1, false)[0].loops;
+  };
+  EXPECT_TRUE(loops("    if %p {\n", "    }\n"));
+  EXPECT_FALSE(loops("", ""));
+}
+
 #if defined(__x86_64__)
 // The least of sums along a column: where the instruction for gathers is slow, lanes are loaded one
 // by one from a pointer that moves, and no address comes out of a vector.

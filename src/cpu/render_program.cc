@@ -23,6 +23,18 @@ bool HasVectorLoop(const Kernel& kernel) {
   });
 }
 
+// Elements one after the other, with choices on the way: branches are worth the time they take
+// LLVM.
+bool HasScalarLoop(const Kernel& kernel) {
+  bool loop = false, choice = false;
+  for (const program::Instr& i : kernel.code) {
+    if (i.op == program::Op::kStore && i.type.lanes > 1) return false;
+    loop |= i.op == program::Op::kLoop;
+    choice |= loop && i.op == program::Op::kIf;
+  }
+  return choice;
+}
+
 // Whether the kernel waits for what it writes: more than a cache holds, and next to nothing is
 // computed for it.
 bool OnlyMovesMemory(const Kernel& kernel) {
@@ -63,13 +75,14 @@ RenderedModule RenderKernels(const Program& program, const Plan& plan, const Ren
   return module;
 }
 
-// Kernels that need functions of their own, with or without loops for LLVM to make vectors of.
+// Kernels that need functions of their own, with or without loops for LLVM to work on.
 std::vector<int32_t> FunctionsOf(const Program& program, const Plan& plan, bool loops,
                                  bool only_kernels) {
   std::vector<int32_t> wanted;
   for (size_t i = 0; i < program.kernels.size(); ++i) {
     bool used = plan.launched[i] || plan.called[i] || (only_kernels && plan.inlined[i]);
-    if (used && HasVectorLoop(program.kernels[i]) == loops) {
+    const Kernel& kernel = program.kernels[i];
+    if (used && (HasVectorLoop(kernel) || HasScalarLoop(kernel)) == loops) {
       wanted.push_back(static_cast<int32_t>(i));
     }
   }
