@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kSmallTranspose = 8192;  // elements: cheap to read across
 constexpr int kMaxRepeatDepth = 3;
-constexpr size_t kMaxScatterMembers = 16;
+constexpr size_t kMaxScatterMembers = 40;
 constexpr double kNoLimit = 1e30;
 
 // Computed in a few steps from positions, numbers and small arrays, as masks are: that is no more
