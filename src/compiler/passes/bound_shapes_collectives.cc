@@ -20,7 +20,8 @@ Result<BoundValue> GatherSized(Instruction* i, Instruction* x, const Sizes& own,
   Builder b(*i->parent(), i, i);
   hlo::AllGatherAttrs attrs = i->attrs<hlo::AllGatherAttrs>();
   const int64_t dim = attrs.dimensions[0];
-  const int64_t group = x->shape().dim(dim) == 0 ? 1 : i->shape().dim(dim) / x->shape().dim(dim);
+  if (x->shape().dim(dim) == 0) return BoundValue{i, {own}};  // nothing of nothing
+  const int64_t group = i->shape().dim(dim) / x->shape().dim(dim);
   std::vector<int64_t> part = {1};
   for (int64_t d : x->shape().dims()) part.push_back(d);
   Instruction* row = TRY(b.Reshape(x, part));

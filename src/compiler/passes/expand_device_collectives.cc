@@ -336,16 +336,18 @@ Result<bool> ExpandDeviceCollectives(Instruction* i) {
     rooted = i->attrs<hlo::CollectiveReduceAttrs>().has_dynamic_root;
   }
   int64_t n = i->operand_count() - (rooted ? 1 : 0);
-  for (int64_t k = 0; k < n; ++k) {
-    if (i->operand(k)->shape().elements() == 0) return false;
-  }
+  auto empty = [&](int64_t k) { return i->operand(k)->shape().elements() == 0; };
+  int64_t empties = 0;
+  for (int64_t k = 0; k < n; ++k) empties += empty(k);
+  if (empties == n) return false;
   if (i->op() == Op::kAllToAll && i->attrs<hlo::AllToAllAttrs>().dimensions.empty()) {
     return ExpandTupleAllToAll(i);
   }
   Builder b(*i->parent(), i, i);
   std::vector<Instruction*> values;
   for (int64_t k = 0; k < n; ++k) {
-    values.push_back(TRY(ExpandOperand(b, i, k, tuple ? i->shape().tuple_element(k) : i->shape())));
+    const Shape& result = tuple ? i->shape().tuple_element(k) : i->shape();
+    values.push_back(empty(k) ? TRY(ZeroesOf(b, result)) : TRY(ExpandOperand(b, i, k, result)));
   }
   hlo::ReplaceInstruction(i, tuple ? TRY(b.Tuple(values)) : values[0]);
   return true;
