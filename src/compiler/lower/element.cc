@@ -33,6 +33,34 @@ bool SameIndex(const Index& a, const Index& b) {
   return std::equal(a.coords.begin(), a.coords.end(), b.coords.begin(), b.coords.end(), SameCoord);
 }
 
+// Calls fn(i0, i, j0, j) for groups of dimensions [i0, i) of a and [j0, j) of b, in order, that
+// hold the same number of elements; b's are not empty.
+template <class Fn>
+void MatchDimensions(const Dims& a, const Dims& b, const Fn& fn) {
+  size_t i = 0, j = 0;
+  while (i < a.size() || j < b.size()) {
+    size_t i0 = i, j0 = j;
+    int64_t na = i < a.size() ? a[i++] : 1, nb = j < b.size() ? b[j++] : 1;
+    while (na != nb) {
+      if (na < nb) {
+        na *= a[i++];
+      } else {
+        nb *= b[j++];
+      }
+    }
+    if (j > j0) fn(i0, i, j0, j);  // else: only dimensions of size 1 left on this side
+  }
+}
+
+// Whether a reshape takes coordinates apart, by division.
+bool SplitsDimensions(const Dims& from, const Dims& to) {
+  bool splits = false;
+  MatchDimensions(from, to, [&](size_t, size_t, size_t j0, size_t j) {
+    splits |= std::count_if(to.begin() + j0, to.begin() + j, [](int64_t d) { return d > 1; }) > 1;
+  });
+  return splits;
+}
+
 }  // namespace
 
 void ElementEmitter::Bind(const Instruction& instruction, KernelBuilder::MemoryId memory) {
@@ -390,7 +418,17 @@ Result<Element> ElementEmitter::EmitMoved(const Instruction& instruction, const 
     case HloOp::kCopy:
     case HloOp::kOptBarrier: return Emit(operand, index);
     case HloOp::kReshape:
-    case HloOp::kBitcast: return Emit(operand, ReshapedIndex(shape, operand.shape(), index));
+    case HloOp::kBitcast: {
+      constexpr int kMostInOrder = 40;
+      int budget = kMostInOrder;
+      if (index.is_linear || !SplitsDimensions(shape.dims(), from) || !IsInOrder(operand, budget)) {
+        return Emit(operand, ReshapedIndex(shape, operand.shape(), index));
+      }
+      Index linear;
+      linear.is_linear = true;
+      linear.linear = Linear(shape.dims(), index);
+      return Emit(operand, linear);
+    }
     default: break;
   }
   Index moved;
@@ -434,24 +472,26 @@ Result<Element> ElementEmitter::EmitMoved(const Instruction& instruction, const 
   return Emit(operand, moved);
 }
 
+// Whether elements are read in the order of their numbers, however they are arranged: what is made
+// element by element of arrays in memory.
+bool ElementEmitter::IsInOrder(const Instruction& i, int& budget) const {
+  if (--budget < 0 || places_.contains(&i) || arguments_.contains(&i)) return false;
+  if (bound_.contains(&i) || i.shape().elements() == 1) return true;
+  if (i.op() == HloOp::kBroadcast && i.operand(0)->shape().elements() == 1) return true;
+  bool same = hlo::IsElementwise(i.op()) || i.op() == HloOp::kReshape ||
+              i.op() == HloOp::kBitcast || i.op() == HloOp::kCopy;
+  return same && i.operand_count() > 0 &&
+         std::ranges::all_of(
+             i.operands(), [&](const Instruction* operand) { return IsInOrder(*operand, budget); });
+}
+
 // Dimensions are matched in groups of equal element count, so that most coordinates carry over.
 Index ElementEmitter::ReshapedIndex(const Shape& from, const Shape& to, const Index& index) {
   if (index.is_linear) return index;
   Index result;
   result.coords.resize(to.dims().size());
-  size_t i = 0, j = 0;
   const Dims &a = from.dims(), &b = to.dims();
-  while (i < a.size() || j < b.size()) {
-    size_t i0 = i, j0 = j;
-    int64_t na = i < a.size() ? a[i++] : 1, nb = j < b.size() ? b[j++] : 1;
-    while (na != nb) {
-      if (na < nb) {
-        na *= a[i++];
-      } else {
-        nb *= b[j++];
-      }
-    }
-    if (j == j0) continue;  // only dimensions of size 1 left on this side
+  MatchDimensions(a, b, [&](size_t i0, size_t i, size_t j0, size_t j) {
     Index part;
     for (size_t k = i0; k < i; ++k) part.coords.push_back(index.coords[k]);
     Index linear;
@@ -459,7 +499,7 @@ Index ElementEmitter::ReshapedIndex(const Shape& from, const Shape& to, const In
     linear.linear = Linear(std::span(a.data() + i0, i - i0), part);
     Index split = Coordinates(std::span(b.data() + j0, j - j0), linear);
     for (size_t k = j0; k < j; ++k) result.coords[k] = split.coords[k - j0];
-  }
+  });
   return result;
 }
 

@@ -81,6 +81,7 @@ class ElementEmitter {
   void BindAt(const hlo::Instruction& instruction, KernelBuilder::MemoryId memory, Place place);
   // What is known of the elements of a bound instruction.
   void Know(const hlo::Instruction& instruction, Literal numbers);
+  bool IsInOrder(const hlo::Instruction& i, int& budget) const;
   bool IsBound(const hlo::Instruction& instruction) const { return bound_.contains(&instruction); }
   // The instruction's element is this value wherever it is asked for, until the block ends.
   void SetValue(const hlo::Instruction& instruction, Element value);
