@@ -149,6 +149,32 @@ ENTRY main {
 }
 
 // A run is cancelled between steps, so no step holds all rounds of a long loop.
+// Elements that are read in the order of their numbers need no coordinates of another shape.
+TEST(Kernels, ReshapesTakeNothingApart) {
+  auto module = hlo::ParseModule(R"(HloModule m
+max {
+  a = s32[] parameter(0)
+  b = s32[] parameter(1)
+  ROOT c = s32[] maximum(a, b)
+}
+ENTRY main {
+  x = u8[100,77] parameter(0)
+  w = s32[100,77] convert(x)
+  r = s32[1100,7] reshape(w)
+  least = s32[] constant(-1)
+  ROOT m = s32[1100] reduce(r, least), dimensions={1}, to_apply=max
+})");
+  ASSERT_TRUE(module);
+  auto compiled = Compile(**module, {}, program::TargetInfo::GenericCpu(), {});
+  ASSERT_TRUE(compiled);
+  for (const program::Kernel& kernel : compiled->program.kernels) {
+    for (const program::Instr& instr : kernel.code) {
+      EXPECT_NE(instr.op, program::Op::kDiv);
+      EXPECT_NE(instr.op, program::Op::kRem);
+    }
+  }
+}
+
 TEST(Loops, LongOnesAreSeveralSteps) {
   auto launches = [](int trips) {
     auto module = hlo::ParseModule(LoopOver("f32[65536]", trips, "  y = f32[65536] sine(x)\n"));
