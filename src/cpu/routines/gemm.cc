@@ -12,6 +12,7 @@ namespace {
 
 constexpr int64_t kSmallWork = 72 * 72 * 72;  // multiplications that are done without packing b
 constexpr int64_t kSmallDepth = 512, kMostRows = 8;
+constexpr int64_t kFewTiles = 2;       // side by side in one task: their part of b stays in L2
 constexpr int64_t kDotRows = 8;        // dot products at once
 constexpr int64_t kStreamRows = 8;     // rows of a that one reading of b serves
 constexpr int64_t kStreamCols = 1024;  // of b at once: sums stay in L1
@@ -160,6 +161,38 @@ void MultiplySmall(const TileKernel<T>& kernel, const OneProduct& s, const RowsD
   }
 }
 
+// Few rows times a matrix: a is packed, b is read where it lies, some columns of it at a time.
+template <class T>
+Status MultiplyFew(ThreadPool* pool, const TileKernel<T>& kernel, const OneProduct& s) {
+  int64_t rows = CeilDivide(s.m, kernel.rows) * kernel.rows;
+  auto panels = TRY(Scratch<T>::New(rows * s.k));
+  StridedPanels<T> left(s.a_type, s.a, s.as.row, s.as.col);
+  for (int64_t i = 0; i < s.m; i += kernel.rows) {
+    left.Pack(i, std::min<int64_t>(kernel.rows, s.m - i), 0, s.k, kernel.rows,
+              panels.data() + i * s.k);
+  }
+  const T* b = reinterpret_cast<const T*>(s.b);
+  T* c = reinterpret_cast<T*>(s.c);
+  T alpha = FactorOf<T>(s.alpha), beta = FactorOf<T>(s.beta);
+  // The last task takes the columns that are left, so that none has fewer than a vector.
+  int64_t width = kFewTiles * kernel.cols, tasks = std::max<int64_t>(1, s.n / width);
+  double cost = static_cast<double>(s.m * s.k * width) / 40;
+  ForPieces(pool, tasks, cost, [&](int64_t begin, int64_t end) {
+    for (int64_t task = begin; task < end; ++task) {
+      int64_t j = task * width, n = task + 1 == tasks ? s.n - j : width;
+      for (int64_t p = 0; p == 0 || p < s.k; p += kSmallDepth) {
+        int64_t kn = std::min(kSmallDepth, s.k - p);
+        for (int64_t i = 0; i < s.m; i += kernel.rows) {
+          kernel.direct(std::min<int64_t>(kernel.rows, s.m - i), n, kn,
+                        panels.data() + i * s.k + p * kernel.rows, b + p * s.bs.row + j, s.bs.row,
+                        c + i * s.n + j, s.n, alpha, p == 0 ? beta : T(1));
+        }
+      }
+    }
+  });
+  return {};
+}
+
 // A matrix by a vector is the same as the vector by the matrix.
 OneProduct VectorFirst(OneProduct s) {
   if (s.n != 1 || s.m <= 1) return s;
@@ -170,7 +203,14 @@ OneProduct VectorFirst(OneProduct s) {
           s.a_type, s.b_type, s.c_type, s.alpha, s.beta};
 }
 
-enum class Way : uint8_t { kDots, kStream, kSmall, kPacked };
+enum class Way : uint8_t { kDots, kStream, kSmall, kFew, kPacked };
+
+// Packing b would take as long as the product. Rows of b that lie far apart meet in the same places
+// of a cache, so that b had better be packed when it is read more often than twice.
+bool IsOfFewRows(const OneProduct& s, int64_t rows_of_tile) {
+  bool near = s.n <= 256 || s.k <= 128;
+  return s.m <= (near ? 4 : 2) * rows_of_tile;
+}
 
 template <class T>
 Way WayOf(const OneProduct& s) {
@@ -179,8 +219,9 @@ Way WayOf(const OneProduct& s) {
     return Way::kStream;
   }
   bool as_is = IsStoredAs<T>(s.b_type) && IsStoredAs<T>(s.c_type);
-  bool small = as_is && s.bs.col == 1 && s.m * s.n * s.k <= kSmallWork;
-  return small && FindTileKernel<T>(s.n) != nullptr ? Way::kSmall : Way::kPacked;
+  if (!as_is || s.bs.col != 1 || FindTileKernel<T>(s.n) == nullptr) return Way::kPacked;
+  if (s.m * s.n * s.k <= kSmallWork) return Way::kSmall;
+  return IsOfFewRows(s, FindTileKernel<T>(s.n)->rows) ? Way::kFew : Way::kPacked;
 }
 
 // Rows of a result that is rounded to another type at the end: so many are kept wide at once.
@@ -205,6 +246,11 @@ int64_t ScratchOfOne(OneProduct s, int64_t threads) {
       if (!c_as_is) elements += s.m * CeilDivide(s.n, kStreamCols) * kStreamCols;
       break;
     case Way::kSmall: break;
+    case Way::kFew: {
+      int64_t rows = FindTileKernel<T>(s.n)->rows;
+      elements = CeilDivide(s.m, rows) * rows * s.k;
+      break;
+    }
     case Way::kPacked:
       elements = c_as_is ? 0 : WideRows(s) * s.n;
       return elements * int64_t{sizeof(T)} +
@@ -225,6 +271,10 @@ Status MultiplyOne(ThreadPool* pool, OneProduct s, const RowsDone& done) {
       if (done) done(0, result_rows);
       return {};
     case Way::kSmall: MultiplySmall<T>(*FindTileKernel<T>(s.n), s, done); return {};
+    case Way::kFew:
+      TRY(MultiplyFew<T>(pool, *FindTileKernel<T>(s.n), s));
+      if (done) done(0, result_rows);
+      return {};
     case Way::kPacked: break;
   }
   StridedPanels<T> left(s.a_type, s.a, s.as.row, s.as.col);

@@ -84,13 +84,17 @@ TEST(Gemm, LargeEnoughForBlocksAndThreads) {
       CheckGemm(random, {5, 1000, 1100, 1, trans, trans}, dtype, dtype, ToleranceOf(dtype));
       CheckGemm(random, {33, 21, 40, 100, trans, trans}, dtype, dtype, ToleranceOf(dtype));
     }
+    for (int64_t n : {250, 301, 1000}) {  // few rows: a matrix that is read where it lies
+      CheckGemm(random, {11, n, 600, 1, false, false, 2.0}, dtype, dtype, ToleranceOf(dtype));
+      CheckGemm(random, {16, n, 300, 1, true, false}, dtype, dtype, ToleranceOf(dtype));
+    }
   }
 }
 
 TEST(Gemm, AddsToWhatIsThere) {
   Random random(4);
   for (DType dtype : {DType::kF32, DType::kF64, DType::kBF16, DType::kS32, DType::kC64}) {
-    for (auto [m, n, k] : {std::array<int64_t, 3>{7, 9, 5}, {1, 40, 600}, {90, 100, 600}}) {
+    for (auto [m, n, k] : {std::array<int64_t, 3>{7, 9, 5}, {1, 40, 600}, {14, 200, 600}, {90, 100, 600}}) {
       program::Program p;
       p.name = "test";
       auto buffer = [&](std::string name, std::vector<int64_t> dims, program::BufferKind kind,
