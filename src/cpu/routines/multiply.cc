@@ -180,7 +180,7 @@ MultiplyCuts CutsOf(const TileKernel<T>& kernel, int64_t m, int64_t n, int64_t k
 template <class T>
 int64_t MultiplyScratch(int64_t m, int64_t n, int64_t k, int64_t threads) {
   if (m <= 0 || n <= 0) return 0;
-  MultiplyCuts cuts = CutsOf<T>(*FindTileKernel<T>(INT64_MAX), m, n, k);
+  MultiplyCuts cuts = CutsOf<T>(TileKernelFor<T>(n), m, n, k);
   return (cuts.a_elements + cuts.b_elements + cuts.own * threads) * int64_t{sizeof(T)};
 }
 
@@ -188,7 +188,7 @@ template <class T>
 Status Multiply(ThreadPool* pool, int64_t m, int64_t n, int64_t k, const PanelSource<T>& a,
                 const PanelSource<T>& b, T* c, int64_t ldc, T alpha, T beta, const RowsDone& done) {
   if (m <= 0 || n <= 0) return {};
-  const TileKernel<T>& kernel = *FindTileKernel<T>(INT64_MAX);
+  const TileKernel<T>& kernel = TileKernelFor<T>(n);
   MultiplyCuts cuts = CutsOf<T>(kernel, m, n, k);
   int64_t depth = cuts.depth, outer_rows = cuts.outer_rows, outer_cols = cuts.outer_cols;
   bool pack_in_tasks = cuts.pack_in_tasks;

@@ -1,5 +1,8 @@
 #include "cpu/routines/tiles.h"
 
+#include <algorithm>
+#include <vector>
+
 // Vectors are the compilers' extension, so that one body serves every width. Bodies are inlined
 // into functions that carry the target attribute; multiplications and additions are contracted
 // (the option is set for this file alone).
@@ -178,42 +181,59 @@ WEFT_INLINE void RowsTimesVector(int64_t m, int64_t k, const T* a, int64_t a_row
 }
 
 // The functions of one machine: WEFT_TILES(name, target attribute, bytes of a vector, rows, vectors
-// of a row of the tile).
-#define WEFT_TILES(NAME, TARGET, BYTES, ROWS, VECTORS)                                            \
+// of a row of the tile). WEFT_PACKED_TILES: those for packed operands alone.
+#define WEFT_PACKED_TILE(NAME, TARGET, BYTES, ROWS, VECTORS)                                      \
   template <class T>                                                                              \
   TARGET void Packed##NAME(int64_t k, const T* a, const T* b, T* c, int64_t ldc, T alpha,         \
                            T beta) {                                                              \
     Tile<T, BYTES, ROWS, VECTORS>(k, a, b, VECTORS * BYTES / int{sizeof(T)}, c, ldc, alpha, beta, \
                                   ROWS, 0);                                                       \
-  }                                                                                               \
-  template <class T>                                                                              \
-  TARGET void Direct##NAME(int64_t used, int64_t n, int64_t k, const T* a, const T* b,            \
-                           int64_t b_k, T* c, int64_t ldc, T alpha, T beta) {                     \
-    DirectRows<T, BYTES, ROWS, VECTORS>(used, n, k, a, b, b_k, c, ldc, alpha, beta);              \
-  }                                                                                               \
-  template <class T>                                                                              \
-  TARGET void Grow##NAME(int64_t used, int64_t n, const T* a, const T* const* b, T* c,            \
-                         int64_t ldc) {                                                           \
-    Grow<T, BYTES>(used, n, a, b, c, ldc);                                                        \
-  }                                                                                               \
-  template <class T>                                                                              \
-  TARGET void Rows##NAME(int64_t m, int64_t k, const T* a, int64_t a_row, const T* x, T* c,       \
-                         int64_t c_row, T alpha, T beta) {                                        \
-    RowsTimesVector<T, BYTES>(m, k, a, a_row, x, c, c_row, alpha, beta);                          \
-  }                                                                                               \
-  template <class T>                                                                              \
-  constexpr TileKernel<T> kTiles##NAME = {BYTES / int{sizeof(T)},                                 \
-                                          ROWS,                                                   \
-                                          VECTORS * BYTES / int{sizeof(T)},                       \
-                                          Packed##NAME<T>,                                        \
-                                          Direct##NAME<T>,                                        \
-                                          Grow##NAME<T>,                                          \
+  }
+#define WEFT_PACKED_TILES(NAME, TARGET, BYTES, ROWS, VECTORS)               \
+  WEFT_PACKED_TILE(NAME, TARGET, BYTES, ROWS, VECTORS)                      \
+  template <class T>                                                        \
+  constexpr TileKernel<T> kTiles##NAME = {BYTES / int{sizeof(T)},           \
+                                          ROWS,                             \
+                                          VECTORS * BYTES / int{sizeof(T)}, \
+                                          Packed##NAME<T>,                  \
+                                          nullptr,                          \
+                                          nullptr,                          \
+                                          nullptr};
+#define WEFT_TILES(NAME, TARGET, BYTES, ROWS, VECTORS)                                      \
+  WEFT_PACKED_TILE(NAME, TARGET, BYTES, ROWS, VECTORS)                                      \
+  template <class T>                                                                        \
+  TARGET void Direct##NAME(int64_t used, int64_t n, int64_t k, const T* a, const T* b,      \
+                           int64_t b_k, T* c, int64_t ldc, T alpha, T beta) {               \
+    DirectRows<T, BYTES, ROWS, VECTORS>(used, n, k, a, b, b_k, c, ldc, alpha, beta);        \
+  }                                                                                         \
+  template <class T>                                                                        \
+  TARGET void Grow##NAME(int64_t used, int64_t n, const T* a, const T* const* b, T* c,      \
+                         int64_t ldc) {                                                     \
+    Grow<T, BYTES>(used, n, a, b, c, ldc);                                                  \
+  }                                                                                         \
+  template <class T>                                                                        \
+  TARGET void Rows##NAME(int64_t m, int64_t k, const T* a, int64_t a_row, const T* x, T* c, \
+                         int64_t c_row, T alpha, T beta) {                                  \
+    RowsTimesVector<T, BYTES>(m, k, a, a_row, x, c, c_row, alpha, beta);                    \
+  }                                                                                         \
+  template <class T>                                                                        \
+  constexpr TileKernel<T> kTiles##NAME = {BYTES / int{sizeof(T)},                           \
+                                          ROWS,                                             \
+                                          VECTORS * BYTES / int{sizeof(T)},                 \
+                                          Packed##NAME<T>,                                  \
+                                          Direct##NAME<T>,                                  \
+                                          Grow##NAME<T>,                                    \
                                           Rows##NAME<T>};
 
 #if defined(__x86_64__)
 WEFT_TILES(Sse2, , 16, 4, 2)
-WEFT_TILES(Avx2, __attribute__((target("avx2,fma"))), 32, 6, 2)
-WEFT_TILES(Avx512, __attribute__((target("avx512f,avx512dq,avx2,fma"))), 64, 8, 3)
+#define WEFT_AVX2 __attribute__((target("avx2,fma")))
+#define WEFT_AVX512 __attribute__((target("avx512f,avx512dq,avx2,fma")))
+WEFT_TILES(Avx2, WEFT_AVX2, 32, 6, 2)
+WEFT_PACKED_TILES(Avx2One, WEFT_AVX2, 32, 12, 1)
+WEFT_TILES(Avx512, WEFT_AVX512, 64, 8, 3)
+WEFT_PACKED_TILES(Avx512Two, WEFT_AVX512, 64, 12, 2)
+WEFT_PACKED_TILES(Avx512One, WEFT_AVX512, 64, 16, 1)
 
 bool HasAvx2() {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
@@ -229,14 +249,45 @@ const TileKernel<T>* Find(int64_t max_lanes) {
   if (avx2 && kTilesAvx2<T>.lanes <= max_lanes) return &kTilesAvx2<T>;
   return kTilesSse2<T>.lanes <= max_lanes ? &kTilesSse2<T> : nullptr;
 }
+
+// Tiles of packed operands on this machine, the widest first.
+template <class T>
+std::vector<const TileKernel<T>*> PackedTiles() {
+  if (HasAvx512()) return {&kTilesAvx512<T>, &kTilesAvx512Two<T>, &kTilesAvx512One<T>};
+  if (HasAvx2()) return {&kTilesAvx2<T>, &kTilesAvx2One<T>};
+  return {&kTilesSse2<T>};
+}
 #else
 WEFT_TILES(Wide, , 16, 8, 3)
+WEFT_PACKED_TILES(WideTwo, , 16, 12, 2)
+WEFT_PACKED_TILES(WideOne, , 16, 16, 1)
 
 template <class T>
 const TileKernel<T>* Find(int64_t max_lanes) {
   return kTilesWide<T>.lanes <= max_lanes ? &kTilesWide<T> : nullptr;
 }
+
+template <class T>
+std::vector<const TileKernel<T>*> PackedTiles() {
+  return {&kTilesWide<T>, &kTilesWideTwo<T>, &kTilesWideOne<T>};
+}
 #endif
+
+// What n columns take: those that are computed, each with its share of the loads.
+template <class T>
+double CostOf(const TileKernel<T>& tile, int64_t n) {
+  double rows = tile.rows, vectors = static_cast<double>(tile.cols) / tile.lanes;
+  auto computed = static_cast<double>((n + tile.cols - 1) / tile.cols * tile.cols);
+  return computed * (2 + (rows + vectors) / (rows * vectors));
+}
+
+template <class T>
+const TileKernel<T>& For(int64_t n) {
+  static const std::vector<const TileKernel<T>*> tiles = PackedTiles<T>();
+  return **std::min_element(tiles.begin(), tiles.end(), [&](const auto* a, const auto* b) {
+    return CostOf(*a, n) < CostOf(*b, n);
+  });
+}
 
 // Four vectors of four, or two of two, turned.
 template <class T>
@@ -304,6 +355,23 @@ const TileKernel<uint32_t>* FindTileKernel<uint32_t>(int64_t max_lanes) {
 template <>
 const TileKernel<uint64_t>* FindTileKernel<uint64_t>(int64_t max_lanes) {
   return Find<uint64_t>(max_lanes);
+}
+
+template <>
+const TileKernel<float>& TileKernelFor<float>(int64_t n) {
+  return For<float>(n);
+}
+template <>
+const TileKernel<double>& TileKernelFor<double>(int64_t n) {
+  return For<double>(n);
+}
+template <>
+const TileKernel<uint32_t>& TileKernelFor<uint32_t>(int64_t n) {
+  return For<uint32_t>(n);
+}
+template <>
+const TileKernel<uint64_t>& TileKernelFor<uint64_t>(int64_t n) {
+  return For<uint64_t>(n);
 }
 
 template <>

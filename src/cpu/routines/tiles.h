@@ -18,6 +18,7 @@ struct TileKernel {
 
   // The same for `used` rows and n >= lanes columns, with rows of b as they lie in memory, b_k
   // apart.
+  // Null, like those below, in tiles for packed operands alone.
   void (*direct)(int64_t used, int64_t n, int64_t k, const T* a, const T* b, int64_t b_k, T* c,
                  int64_t ldc, T alpha, T beta);
 
@@ -33,6 +34,10 @@ struct TileKernel {
 // there is none so narrow.
 template <class T>
 const TileKernel<T>* FindTileKernel(int64_t max_lanes);
+
+// The tile for packed operands that takes least time over n columns.
+template <class T>
+const TileKernel<T>& TileKernelFor(int64_t n);
 
 // out[p * width + i] = rows[i][p] for p < kn and i < width.
 template <class T>
