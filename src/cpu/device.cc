@@ -21,6 +21,7 @@ class CpuDevice : public runtime::Device {
     render_.scalar_gathers = true;
 #endif
     render_.narrow_moves = WritesNarrowSooner(target_.name);
+    render_.slow_after_wide = IsSlowAfterWide(target_.name);
   }
 
   const program::TargetInfo& target() const override { return target_; }

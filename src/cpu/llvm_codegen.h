@@ -12,8 +12,8 @@
 
 namespace weft::cpu {
 
-// Pipelines over IR, each given in LLVM's notation; kept for the next module. One pass is ours:
-// move-pointers, before loop-vectorize.
+// Pipelines over IR, each given in LLVM's notation; kept for the next module. Two passes are
+// ours: move-pointers, before loop-vectorize, and foresee-nans, which is the last.
 class IrPasses {
  public:
   explicit IrPasses(LLVMTargetMachineRef machine);

@@ -266,7 +266,91 @@ TEST(Program, NarrowMoves) {
   EXPECT_EQ(attributes("1024", "", true), "#0");
 }
 
+// Beside a loop that is a function, where such vectors make it slower, so is what fills an array;
+// not what computes, and not beside loops that have such vectors.
+TEST(Program, NarrowFills) {
+  auto attributes = [](std::string_view computed, int lanes, bool slow) {
+    std::string type = lanes == 1 ? "f32" : StrCat("f32x", lanes);
+    Program program = FromText(StrCat(
+        "program p\nbuffer a: f32[1024] parameter 0\nbuffer n: s32[1] parameter 1\n"
+        "buffer r: f32[1024] result 0\nbuffer s: s32[1] result 1\nbuffer go: pred[1] temp\n"
+        "kernel fill(read x: f32[1024], write y: f32[1024]) {\n"
+        "  serial %i = 0..1024 step 32 {\n    %v = load f32x32 x[%i]\n",
+        computed,
+        "    store f32x32 y[%i], %v\n  }\n}\n"
+        "kernel goes(read n: s32[1], write go: pred[1]) {\n"
+        "  %n = load s32 n[0]\n  %go = lt s32 %n, 7\n  store pred go[0], %go\n}\n"
+        "kernel round(update n: s32[1], update y: f32[1024]) {\n"
+        "  %n = load s32 n[0]\n  %next = add s32 %n, 1\n  store s32 n[0], %next\n  %x = load ",
+        type, " y[0]\n  %z = add ", type, " %x, %x\n  store ", type,
+        " y[0], %z\n}\n"
+        "steps {\n  launch fill(read a, write r)\n  copy(read n, write s)\n"
+        "  while(read go) {\n    launch goes(read s, write go)\n  } do {\n"
+        "    launch round(update s, update r)\n  }\n}\n"));
+    RenderTarget target{.slow_after_wide = slow};
+    Plan plan = *MakePlan(program, target);
+    std::string text;
+    for (const RenderedModule& module : RenderProgram(program, plan, target, 1, false)) {
+      text += module.text;
+    }
+    size_t at = text.find("%end) ", text.find("@weft_task_0")) + 6;
+    return text.substr(at, text.find(' ', at) - at);
+  };
+  constexpr std::string_view kThree =
+      "    %a = mul f32x32 %v, %v\n    %b = mul f32x32 %a, %v\n    %c = add f32x32 %b, %a\n";
+  EXPECT_EQ(attributes("", 1, true), "#4");
+  EXPECT_EQ(attributes("", 8, true), "#4");
+  EXPECT_EQ(attributes("", 1, false), "#0");
+  EXPECT_EQ(attributes("", 16, true), "#0");
+  EXPECT_EQ(attributes(kThree, 1, true), "#0");
+}
+
 #if defined(__x86_64__)
+// Of the greatest number so far, and of the least of it and another, the first is waited for by the
+// next round: a jump looks for NaNs there.
+TEST(Program, ForeseenNans) {
+  constexpr std::string_view kBubbles = R"(
+define void @bubbles(ptr noalias %data, i64 %trips) {
+entry:
+  %start = load float, ptr %data, align 4
+  br label %body
+body:
+  %k = phi i64 [0, %entry], [%next, %body]
+  %most = phi float [%start, %entry], [%more, %body]
+  %next = add nuw nsw i64 %k, 1
+  %place = getelementptr inbounds float, ptr %data, i64 %next
+  %x = load float, ptr %place, align 4
+  %less = call nsz float @llvm.minimum.f32(float %most, float %x)
+  %more = call nsz float @llvm.maximum.f32(float %x, float %most)
+  %before = getelementptr inbounds float, ptr %data, i64 %k
+  store float %less, ptr %before, align 4
+  %done = icmp eq i64 %next, %trips
+  br i1 %done, label %end, label %body
+end:
+  ret void
+}
+)";
+  auto code_of = [&](const std::string& passes) {
+    auto compiler = Compiler::Create({"cascadelake", ""});
+    CHECK(compiler);
+    std::string assembly;
+    CHECK((*compiler)->Compile(std::string(kBubbles), passes, CodeEffort::kLoops, &assembly,
+                               nullptr));
+    return assembly;
+  };
+  auto count = [](const std::string& text, std::string_view word) {
+    int times = 0;
+    for (size_t at = 0; (at = text.find(word, at)) != std::string::npos; ++at) ++times;
+    return times;
+  };
+  std::string chosen = code_of("function(instcombine)");
+  EXPECT_EQ(count(chosen, "vcmpunordss"), 2) << chosen;
+  std::string foreseen = code_of("function(instcombine,foresee-nans)");
+  EXPECT_EQ(count(foreseen, "vcmpunordss"), 1) << foreseen;
+  EXPECT_EQ(count(foreseen, "vucomiss"), 1) << foreseen;
+  EXPECT_EQ(count(foreseen, "vmaxss"), 1) << foreseen;
+}
+
 // The least of sums along a column: where the instruction for gathers is slow, lanes are loaded one
 // by one from a pointer that moves, and no address comes out of a vector.
 TEST(Loops, ColumnsWithoutGathers) {

@@ -23,16 +23,9 @@ bool HasVectorLoop(const Kernel& kernel) {
   });
 }
 
-// Whether the kernel waits for what it writes: more than a cache holds, and next to nothing is
-// computed for it.
-bool OnlyMovesMemory(const Kernel& kernel) {
-  constexpr int64_t kLarge = 8 << 20;  // bytes
-  constexpr int kFew = 2;              // operations for each store
-  int64_t written = 0;
-  for (const program::Memory& memory : kernel.memories) {
-    if (memory.access == program::Access::kWrite) written += memory.count * ByteWidth(memory.dtype);
-  }
-  if (written < kLarge) return false;
+// Next to nothing is computed for what is stored.
+bool ComputesLittle(const Kernel& kernel) {
+  constexpr int kFew = 2;  // operations for each store
   int computed = 0, stores = 0;
   for (const program::Instr& instr : kernel.code) {
     if (instr.type.lanes == 1) continue;
@@ -42,6 +35,27 @@ bool OnlyMovesMemory(const Kernel& kernel) {
                 cls == program::OpClass::kConvert;
   }
   return stores > 0 && computed <= kFew * stores;
+}
+
+// Whether the kernel waits for what it writes, which is more than a cache holds.
+bool WritesMuch(const Kernel& kernel) {
+  constexpr int64_t kLarge = 8 << 20;  // bytes
+  int64_t written = 0;
+  for (const program::Memory& memory : kernel.memories) {
+    if (memory.access == program::Access::kWrite) written += memory.count * ByteWidth(memory.dtype);
+  }
+  return written >= kLarge;
+}
+
+// Loops that are functions, and have no vectors of 64 bytes.
+bool HasNarrowRegions(const Program& program, const Plan& plan) {
+  for (size_t k = 0; k < program.kernels.size(); ++k) {
+    if (!plan.inlined[k]) continue;
+    for (const program::Value& value : program.kernels[k].values) {
+      if (value.type.lanes * ByteWidth(value.type.dtype) >= 64) return false;
+    }
+  }
+  return !plan.regions.empty();
 }
 
 // The function by which routines call a kernel.
@@ -104,11 +118,14 @@ bool HasControlFlow(const Program& program) {
 
 void RenderLaunched(const Program& program, const Plan& plan, const RenderTarget& target,
                     const std::vector<int32_t>& kernels, IrMetadata& metadata, std::string& out) {
+  // What fills an array is no reason for the loop that follows to run more slowly.
+  bool keeps_pace = target.slow_after_wide && HasNarrowRegions(program, plan);
   for (int32_t k : kernels) {
     const Kernel& kernel = program.kernels[k];
     AppendComment(out, kernel.name);
     std::string name = TaskName(k);
-    bool narrow = target.narrow_moves && OnlyMovesMemory(kernel);
+    bool narrow =
+        (keeps_pace || (target.narrow_moves && WritesMuch(kernel))) && ComputesLittle(kernel);
     KernelText how{.name = name,
                    .attributes = plan.called[k] ? "#1"
                                  : narrow       ? "#4"
