@@ -34,7 +34,7 @@ constexpr std::string_view kLoopPasses =
     "instcombine<max-iterations=1;no-verify-fixpoint>,"
     "loop-simplify,move-pointers,loop-vectorize,loop-load-elim,vector-combine,"
     "loop-unroll<O2>,sroa<preserve-cfg>,instcombine<max-iterations=1;no-verify-fixpoint>,"
-    "loop-mssa(licm<allowspeculation>),simplifycfg,foresee-nans)";
+    "loop-mssa(licm<allowspeculation>),simplifycfg,choose-twice,foresee-nans)";
 
 std::string PassesOf(const RenderedModule& module) {
   if (module.loops) return std::string(kLoopPasses);

@@ -221,6 +221,77 @@ class ForeseeNans : public llvm::PassInfoMixin<ForeseeNans> {
   }
 };
 
+// A choice by two conditions, on x86: by one of them, of what the other one chose before. Nothing
+// else joins two conditions in fewer steps, and the one that is there first has been used when the
+// other comes.
+class ChooseTwice : public llvm::PassInfoMixin<ChooseTwice> {
+ public:
+  llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
+    if (!llvm::Triple(function.getParent()->getTargetTriple()).isX86()) {
+      return llvm::PreservedAnalyses::all();
+    }
+    auto& loops = analyses.getResult<llvm::LoopAnalysis>(function);
+    std::vector<llvm::BinaryOperator*> found;
+    for (llvm::Instruction& i : llvm::instructions(function)) {
+      auto* both = llvm::dyn_cast<llvm::BinaryOperator>(&i);
+      if (both != nullptr && loops.getLoopFor(both->getParent()) != nullptr && IsToChoose(*both)) {
+        found.push_back(both);
+      }
+    }
+    for (llvm::BinaryOperator* both : found) Part(*both);
+    if (found.empty()) return llvm::PreservedAnalyses::all();
+    llvm::PreservedAnalyses preserved;
+    preserved.preserveSet<llvm::CFGAnalyses>();
+    return preserved;
+  }
+
+ private:
+  // Two conditions of which one or both hold, for a few choices of integers alone.
+  static bool IsToChoose(const llvm::BinaryOperator& both) {
+    constexpr unsigned kMostChoices = 3;
+    bool joins =
+        both.getOpcode() == llvm::Instruction::And || both.getOpcode() == llvm::Instruction::Or;
+    if (!joins || !both.getType()->isIntegerTy(1) || both.hasNUsesOrMore(kMostChoices + 1)) {
+      return false;
+    }
+    return llvm::all_of(both.users(), [&](const llvm::User* user) {
+      const auto* choice = llvm::dyn_cast<llvm::SelectInst>(user);
+      return choice != nullptr && choice->getCondition() == &both &&
+             choice->getType()->isIntegerTy() && !choice->getType()->isIntegerTy(1);
+    });
+  }
+
+  // Cycles, about, from what the block begins with.
+  static int Lateness(const llvm::Value* value, const llvm::BasicBlock* block, int depth = 0) {
+    constexpr int kDeepest = 8, kLoad = 5;
+    const auto* i = llvm::dyn_cast<llvm::Instruction>(value);
+    bool counts = i != nullptr && i->getParent() == block && !llvm::isa<llvm::PHINode>(i);
+    if (!counts || depth > kDeepest) return 0;
+    int most = 0;
+    for (const llvm::Value* operand : i->operands()) {
+      most = std::max(most, Lateness(operand, block, depth + 1));
+    }
+    return most + (llvm::isa<llvm::LoadInst>(i) ? kLoad : 1);
+  }
+
+  static void Part(llvm::BinaryOperator& both) {
+    llvm::Value *early = both.getOperand(0), *late = both.getOperand(1);
+    if (Lateness(early, both.getParent()) > Lateness(late, both.getParent())) {
+      std::swap(early, late);
+    }
+    bool all = both.getOpcode() == llvm::Instruction::And;
+    while (!both.use_empty()) {
+      auto* choice = llvm::cast<llvm::SelectInst>(*both.user_begin());
+      llvm::IRBuilder<> b(choice);
+      llvm::Value *yes = choice->getTrueValue(), *no = choice->getFalseValue();
+      llvm::Value* first = b.CreateSelect(early, yes, no);
+      choice->replaceAllUsesWith(b.CreateSelect(late, all ? first : yes, all ? no : first));
+      choice->eraseFromParent();
+    }
+    both.eraseFromParent();
+  }
+};
+
 }  // namespace
 
 bool HasSpreadLoads(LLVMModuleRef module) {
@@ -296,6 +367,8 @@ struct IrPasses::State {
                                                llvm::ArrayRef<llvm::PassBuilder::PipelineElement>) {
       if (name == "move-pointers") {
         passes.addPass(MovePointers());
+      } else if (name == "choose-twice") {
+        passes.addPass(ChooseTwice());
       } else if (name == "foresee-nans") {
         passes.addPass(ForeseeNans());
       } else {

@@ -267,9 +267,9 @@ TEST(Program, NarrowMoves) {
 }
 
 // Beside a loop that is a function, where such vectors make it slower, so is what fills an array;
-// not what computes, and not beside loops that have such vectors.
+// not what computes, and not beside loops that compute with such vectors.
 TEST(Program, NarrowFills) {
-  auto attributes = [](std::string_view computed, int lanes, bool slow) {
+  auto attributes = [](std::string_view computed, int lanes, bool slow, std::string_view in = "") {
     std::string type = lanes == 1 ? "f32" : StrCat("f32x", lanes);
     Program program = FromText(StrCat(
         "program p\nbuffer a: f32[1024] parameter 0\nbuffer n: s32[1] parameter 1\n"
@@ -282,8 +282,8 @@ TEST(Program, NarrowFills) {
         "  %n = load s32 n[0]\n  %go = lt s32 %n, 7\n  store pred go[0], %go\n}\n"
         "kernel round(update n: s32[1], update y: f32[1024]) {\n"
         "  %n = load s32 n[0]\n  %next = add s32 %n, 1\n  store s32 n[0], %next\n  %x = load ",
-        type, " y[0]\n  %z = add ", type, " %x, %x\n  store ", type,
-        " y[0], %z\n}\n"
+        type, " y[0]\n", in, "  store ", type,
+        " y[64], %x\n}\n"
         "steps {\n  launch fill(read a, write r)\n  copy(read n, write s)\n"
         "  while(read go) {\n    launch goes(read s, write go)\n  } do {\n"
         "    launch round(update s, update r)\n  }\n}\n"));
@@ -293,16 +293,21 @@ TEST(Program, NarrowFills) {
     for (const RenderedModule& module : RenderProgram(program, plan, target, 1, false)) {
       text += module.text;
     }
-    size_t at = text.find("%end) ", text.find("@weft_task_0")) + 6;
-    return text.substr(at, text.find(' ', at) - at);
+    auto of = [&](std::string_view function) {
+      size_t at = text.find(") #", text.find(function)) + 2;
+      return text.substr(at, 2);
+    };
+    return StrCat(of("@weft_task_0("), " ", of("define internal i32 @region_0("));
   };
   constexpr std::string_view kThree =
       "    %a = mul f32x32 %v, %v\n    %b = mul f32x32 %a, %v\n    %c = add f32x32 %b, %a\n";
-  EXPECT_EQ(attributes("", 1, true), "#4");
-  EXPECT_EQ(attributes("", 8, true), "#4");
-  EXPECT_EQ(attributes("", 1, false), "#0");
-  EXPECT_EQ(attributes("", 16, true), "#0");
-  EXPECT_EQ(attributes(kThree, 1, true), "#0");
+  constexpr std::string_view kThreeInside =
+      "  %a = mul f32x16 %x, %x\n  %b = mul f32x16 %a, %x\n  %c = add f32x16 %b, %a\n";
+  EXPECT_EQ(attributes("", 1, true), "#4 #4");
+  EXPECT_EQ(attributes("", 16, true), "#4 #4");
+  EXPECT_EQ(attributes("", 1, false), "#0 #0");
+  EXPECT_EQ(attributes("", 16, true, kThreeInside), "#0 #0");
+  EXPECT_EQ(attributes(kThree, 1, true), "#0 #4");
 }
 
 #if defined(__x86_64__)
@@ -349,6 +354,49 @@ end:
   EXPECT_EQ(count(foreseen, "vcmpunordss"), 1) << foreseen;
   EXPECT_EQ(count(foreseen, "vucomiss"), 1) << foreseen;
   EXPECT_EQ(count(foreseen, "vmaxss"), 1) << foreseen;
+}
+
+// Two choices by the same two conditions: by the one that is there at once first, and by the one
+// that waits for memory last.
+TEST(Program, ChoicesByTwoConditions) {
+  constexpr std::string_view kLarger = R"(
+define i64 @larger(ptr noalias %data, i64 %start, i64 %trips) {
+entry:
+  br label %body
+body:
+  %k = phi i64 [%start, %entry], [%to, %body]
+  %most = phi i64 [0, %entry], [%more, %body]
+  %n = phi i64 [%trips, %entry], [%left, %body]
+  %next = add i64 %k, 1
+  %inside = icmp slt i64 %next, 1000
+  %place = getelementptr inbounds i64, ptr %data, i64 %next
+  %x = load i64, ptr %place, align 8
+  %larger = icmp sgt i64 %x, %most
+  %both = and i1 %larger, %inside
+  %more = select i1 %both, i64 %x, i64 %most
+  %to = select i1 %both, i64 %next, i64 %k
+  %left = add i64 %n, -1
+  %done = icmp eq i64 %left, 0
+  br i1 %done, label %end, label %body
+end:
+  ret i64 %more
+}
+)";
+  auto code_of = [&](const std::string& passes) {
+    auto compiler = Compiler::Create({"cascadelake", ""});
+    CHECK(compiler);
+    std::string assembly;
+    CHECK(
+        (*compiler)->Compile(std::string(kLarger), passes, CodeEffort::kLoops, &assembly, nullptr));
+    return assembly;
+  };
+  std::string joined = code_of("function(instcombine)");
+  EXPECT_NE(joined.find("set"), std::string::npos) << joined;
+  std::string twice = code_of("function(instcombine,choose-twice)");
+  EXPECT_EQ(twice.find("set"), std::string::npos) << twice;
+  size_t inside = twice.find("$1000"), loaded = twice.find("cmpq\t%", inside);
+  ASSERT_NE(inside, std::string::npos) << twice;
+  EXPECT_NE(loaded, std::string::npos) << twice;
 }
 
 // The least of sums along a column: where the instruction for gathers is slow, lanes are loaded one

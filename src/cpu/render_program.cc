@@ -23,9 +23,8 @@ bool HasVectorLoop(const Kernel& kernel) {
   });
 }
 
-// Next to nothing is computed for what is stored.
-bool ComputesLittle(const Kernel& kernel) {
-  constexpr int kFew = 2;  // operations for each store
+// No more than so many operations on vectors are computed for each store of one.
+bool ComputesAtMost(int most, const Kernel& kernel) {
   int computed = 0, stores = 0;
   for (const program::Instr& instr : kernel.code) {
     if (instr.type.lanes == 1) continue;
@@ -34,7 +33,7 @@ bool ComputesLittle(const Kernel& kernel) {
     computed += cls == program::OpClass::kArith || cls == program::OpClass::kFloat ||
                 cls == program::OpClass::kConvert;
   }
-  return stores > 0 && computed <= kFew * stores;
+  return stores > 0 && computed <= most * stores;
 }
 
 // Whether the kernel waits for what it writes, which is more than a cache holds.
@@ -47,15 +46,10 @@ bool WritesMuch(const Kernel& kernel) {
   return written >= kLarge;
 }
 
-// Loops that are functions, and have no vectors of 64 bytes.
-bool HasNarrowRegions(const Program& program, const Plan& plan) {
-  for (size_t k = 0; k < program.kernels.size(); ++k) {
-    if (!plan.inlined[k]) continue;
-    for (const program::Value& value : program.kernels[k].values) {
-      if (value.type.lanes * ByteWidth(value.type.dtype) >= 64) return false;
-    }
-  }
-  return !plan.regions.empty();
+bool HasWideVectors(const Kernel& kernel) {
+  return std::any_of(kernel.values.begin(), kernel.values.end(), [](const program::Value& value) {
+    return value.type.lanes * ByteWidth(value.type.dtype) >= 64;
+  });
 }
 
 // The function by which routines call a kernel.
@@ -116,16 +110,25 @@ bool HasControlFlow(const Program& program) {
   });
 }
 
+bool KeepsPace(const Program& program, const Plan& plan, const RenderTarget& target) {
+  if (!target.slow_after_wide || plan.regions.empty()) return false;
+  for (size_t k = 0; k < program.kernels.size(); ++k) {
+    const Kernel& kernel = program.kernels[k];
+    if (plan.inlined[k] && HasWideVectors(kernel) && !ComputesAtMost(0, kernel)) return false;
+  }
+  return true;
+}
+
 void RenderLaunched(const Program& program, const Plan& plan, const RenderTarget& target,
                     const std::vector<int32_t>& kernels, IrMetadata& metadata, std::string& out) {
-  // What fills an array is no reason for the loop that follows to run more slowly.
-  bool keeps_pace = target.slow_after_wide && HasNarrowRegions(program, plan);
+  constexpr int kFew = 2;
+  bool keeps_pace = KeepsPace(program, plan, target);
   for (int32_t k : kernels) {
     const Kernel& kernel = program.kernels[k];
     AppendComment(out, kernel.name);
     std::string name = TaskName(k);
     bool narrow =
-        (keeps_pace || (target.narrow_moves && WritesMuch(kernel))) && ComputesLittle(kernel);
+        (keeps_pace || (target.narrow_moves && WritesMuch(kernel))) && ComputesAtMost(kFew, kernel);
     KernelText how{.name = name,
                    .attributes = plan.called[k] ? "#1"
                                  : narrow       ? "#4"
