@@ -46,7 +46,7 @@ CodeEffort EffortOf(const RenderedModule& module) {
 }
 
 // Changes when other code comes of the same text.
-constexpr std::string_view kGeneration = "4";
+constexpr std::string_view kGeneration = "5";
 
 std::string KeyOf(const RenderedModule& module, const std::string& passes,
                   const CodeTarget& target) {

@@ -266,6 +266,44 @@ TEST(Program, NarrowMoves) {
   EXPECT_EQ(attributes("1024", "", true), "#0");
 }
 
+// What is loaded from a place that is hardly ever corrected is loaded from either; what corrects it
+// stays where it is. A place with another use is made one first.
+TEST(Program, PlacesThatAreSeldomCorrected) {
+  auto text_of = [](std::string_view more) {
+    Program program = FromText(StrCat(R"(program p
+buffer a: s32[1] parameter 0
+buffer b: s32[64] parameter 1
+buffer r: s32[1] result 0
+kernel k(read i: s32[1], read x: s32[64], write y: s32[1]) {
+  %i = load s32 i[0]
+  %w = cast s64 from s32 %i
+  %u = cast u64 from s64 %w
+  %c = le u64 %u, 63
+  if %c {
+  } yield %w else {
+    %l = min s64 %w, 63
+    %m = max s64 %l, 0
+  } yield %m -> %p
+  %e = load s32 x[%p]
+)",
+                                      more, R"(  store s32 y[0], %e
+}
+steps {
+  launch k(read a, read b, write r)
+}
+)"));
+    Plan plan = *MakePlan(program, {});
+    return RenderProgram(program, plan, {}, 1, false)[0].text;
+  };
+  std::string twice = text_of("");
+  EXPECT_NE(twice.find("load volatile i32"), std::string::npos) << twice;
+  EXPECT_NE(twice.find("asm sideeffect"), std::string::npos) << twice;
+  EXPECT_EQ(twice.find("phi i64"), std::string::npos) << twice;
+  std::string once = text_of("  %q = cast s32 from s64 %p\n  store s32 y[0], %q\n");
+  EXPECT_EQ(once.find("volatile"), std::string::npos) << once;
+  EXPECT_NE(once.find("phi i64"), std::string::npos) << once;
+}
+
 // Beside a loop that is a function, where such vectors make it slower, so is what fills an array;
 // not what computes, and not beside loops that compute with such vectors.
 TEST(Program, NarrowFills) {
