@@ -277,6 +277,7 @@ class KernelRenderer {
                              ") nounwind willreturn memory(none)");
       }
     }
+    if (before.empty()) ir_.Line("call void asm sideeffect \"\", \"\"() nounwind willreturn");
     return before;
   }
 
