@@ -40,6 +40,10 @@ Result<bool> CanonicalizeConvolutions(hlo::Module&, const PassContext&);
 // order; operands of one type, no pred and no type below 8 bits (floats: 16). ragged-dot and
 // scaled-dot become such dots. Dots of dynamic shapes stay; needs: normalize-layouts.
 Result<bool> CanonicalizeDots(hlo::Module&, const PassContext&);
+// An element read at one of two places, as a select says, that are both read in the same
+// computation becomes the one or the other of what was read; needs: simplify-ranges before it, or
+// indices are not what they will be; not scheduled (else it does nothing).
+Result<bool> ChooseReads(hlo::Module&, const PassContext&);
 // Equal pure ops of one computation become one; needs: not scheduled (else it does nothing).
 Result<bool> EliminateCommonSubexpressions(hlo::Module&, const PassContext&);
 // Unused instructions without side effects and computations that the entry does not reach go;

@@ -15,6 +15,7 @@ constexpr Pass kPasses[] = {
     {"bound-dynamic-shapes", BoundDynamicShapes},
     {"canonicalize-convolutions", CanonicalizeConvolutions},
     {"canonicalize-dots", CanonicalizeDots},
+    {"choose-reads", ChooseReads},
     {"eliminate-common-subexpressions", EliminateCommonSubexpressions},
     {"eliminate-dead-code", EliminateDeadCode},
     {"expand-empty-ops", ExpandEmptyOps},
@@ -70,7 +71,8 @@ constexpr std::string_view kNativeAfter[] = {
     "eliminate-dead-code",
     "separate-computations",  // lowering gives every executed computation buffers of its own
     "simplify-ranges",        // behind separate-computations: one caller, one range
-    "recognize-loop-ends",    // behind simplify-ranges: indices that are the same look the same
+    "choose-reads",  // these behind simplify-ranges: indices that are the same look the same
+    "recognize-loop-ends",
     "eliminate-dead-code",
     "fuse",
     "eliminate-dead-code",

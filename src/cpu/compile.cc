@@ -28,12 +28,13 @@ constexpr std::string_view kLoopPasses =
     "instcombine<max-iterations=1;no-verify-fixpoint>,"
     "loop(loop-idiom,indvars,loop-deletion,loop-unroll-full),"
     "sroa<modify-cfg>,gvn,instcombine<max-iterations=1;no-verify-fixpoint>,"
-    "jump-threading,correlated-propagation,dse,loop-mssa(licm<allowspeculation>),"
+    "jump-threading,correlated-propagation,early-cse<memssa>,dse,"
+    "loop-mssa(licm<allowspeculation>),"
     "simplifycfg<hoist-common-insts;sink-common-insts>,"
     "instcombine<max-iterations=1;no-verify-fixpoint>,"
     "loop-simplify,move-pointers,loop-vectorize,loop-load-elim,vector-combine,"
     "loop-unroll<O2>,sroa<preserve-cfg>,instcombine<max-iterations=1;no-verify-fixpoint>,"
-    "loop-mssa(licm<allowspeculation>),simplifycfg)";
+    "loop-mssa(licm<allowspeculation>),simplifycfg,choose-twice,foresee-nans)";
 
 std::string PassesOf(const RenderedModule& module) {
   if (module.loops) return std::string(kLoopPasses);
@@ -45,7 +46,7 @@ CodeEffort EffortOf(const RenderedModule& module) {
 }
 
 // Changes when other code comes of the same text.
-constexpr std::string_view kGeneration = "4";
+constexpr std::string_view kGeneration = "5";
 
 std::string KeyOf(const RenderedModule& module, const std::string& passes,
                   const CodeTarget& target) {

@@ -22,6 +22,7 @@ class CpuDevice : public runtime::Device {
 #endif
     render_.slow_gathers = GathersSlowly(target_.name);
     render_.narrow_moves = WritesNarrowSooner(target_.name);
+    render_.slow_after_wide = IsSlowAfterWide(target_.name);
   }
 
   const program::TargetInfo& target() const override { return target_; }

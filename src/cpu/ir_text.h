@@ -17,10 +17,11 @@ struct RenderTarget {
   // Integer division is total: 0 for a divisor of 0, wrapping for the least number by -1. LLVM's
   // is not, so the instruction is named.
   bool arm_division = false;
-  bool casts_lanes = false;     // floats to integers, with what is beyond their range
-  bool scalar_gathers = false;  // there is no instruction for gathers
-  bool slow_gathers = false;    // there is, but loads one by one are faster
-  bool narrow_moves = false;    // memory takes vectors of 32 bytes sooner than those of 64
+  bool casts_lanes = false;      // floats to integers, with what is beyond their range
+  bool scalar_gathers = false;   // there is no instruction for gathers
+  bool slow_gathers = false;     // there is, but loads one by one are faster
+  bool narrow_moves = false;     // memory takes vectors of 32 bytes sooner than those of 64
+  bool slow_after_wide = false;  // for a while after vectors of 64 bytes
 };
 
 std::string IrType(program::Type type);  // "<8 x float>", "i1"

@@ -32,8 +32,11 @@ void InitialiseOnce() {
     // Jumps in the place of conditional moves are guesses: the least of two numbers of a recurrence
     // is as often the one as the other, and every wrong guess costs twenty moves.
     std::vector<const char*> options = {"weft", "-x86-cmov-converter=false"};
-    if (DecodesJumpsAgain(HostCodeTarget().cpu))
+    // Rounds are kept decoded by 32 bytes, which they share with nothing before them.
+    if (DecodesJumpsAgain(HostCodeTarget().cpu)) {
       options.push_back("-x86-branches-within-32B-boundaries");
+      options.push_back("-x86-experimental-pref-innermost-loop-alignment=5");
+    }
     LLVMParseCommandLineOptions(static_cast<int>(options.size()), options.data(), "");
 #endif
   });

@@ -7,16 +7,20 @@
 #include <llvm/CodeGen/MachineModuleInfo.h>
 #include <llvm/CodeGen/Passes.h>
 #include <llvm/CodeGen/TargetPassConfig.h>
+#include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/InstIterator.h>
 #include <llvm/IR/Instructions.h>
 #include <llvm/IR/IntrinsicInst.h>
 #include <llvm/IR/LegacyPassManager.h>
+#include <llvm/IR/MDBuilder.h>
 #include <llvm/IR/Module.h>
 #include <llvm/Passes/PassBuilder.h>
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Target/TargetLoweringObjectFile.h>
 #include <llvm/Target/TargetMachine.h>
+#include <llvm/TargetParser/Triple.h>
 #include <llvm/Transforms/Scalar.h>
+#include <llvm/Transforms/Utils/BasicBlockUtils.h>
 #include <llvm/Transforms/Utils/LoopUtils.h>
 #include <llvm/Transforms/Utils/ScalarEvolutionExpander.h>
 
@@ -147,6 +151,147 @@ class MovePointers : public llvm::PassInfoMixin<MovePointers> {
   }
 };
 
+// The least or greatest of two numbers, on x86: an instruction, and another one for NaNs. Where the
+// next round of a loop waits for the number, a jump that is foreseen takes the place of the second.
+class ForeseeNans : public llvm::PassInfoMixin<ForeseeNans> {
+ public:
+  llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
+    if (!llvm::Triple(function.getParent()->getTargetTriple()).isX86()) {
+      return llvm::PreservedAnalyses::all();
+    }
+    auto& loops = analyses.getResult<llvm::LoopAnalysis>(function);
+    std::vector<std::pair<llvm::IntrinsicInst*, unsigned>> found;  // and which number is tested
+    for (llvm::Instruction& i : llvm::instructions(function)) {
+      auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(&i);
+      const llvm::Loop* loop = call == nullptr ? nullptr : loops.getLoopFor(call->getParent());
+      if (loop == nullptr || !MayMeetNans(*call)) continue;
+      auto next = NextRound(*call, *loop);
+      if (!next.contains(call)) continue;
+      found.push_back({call, next.contains(call->getArgOperand(0)) ? 1u : 0u});
+    }
+    for (auto [call, tested] : found) Part(*call, tested);
+    return found.empty() ? llvm::PreservedAnalyses::all() : llvm::PreservedAnalyses::none();
+  }
+
+ private:
+  static bool MayMeetNans(const llvm::IntrinsicInst& call) {
+    llvm::Intrinsic::ID id = call.getIntrinsicID();
+    if (id != llvm::Intrinsic::minimum && id != llvm::Intrinsic::maximum) return false;
+    if (!call.getType()->isFloatTy() && !call.getType()->isDoubleTy()) return false;
+    // Of a constant it is known that it is none.
+    return !call.hasNoNaNs() && call.hasNoSignedZeros() &&
+           !llvm::isa<llvm::Constant>(call.getArgOperand(0)) &&
+           !llvm::isa<llvm::Constant>(call.getArgOperand(1));
+  }
+
+  // What is computed of it in the loop, in this round and the next ones.
+  static llvm::SmallPtrSet<const llvm::Value*, 16> NextRound(const llvm::Instruction& from,
+                                                             const llvm::Loop& loop) {
+    constexpr size_t kMost = 256;
+    llvm::SmallPtrSet<const llvm::Value*, 16> seen;
+    std::vector<const llvm::Value*> left = {&from};
+    while (!left.empty() && seen.size() < kMost) {
+      const llvm::Value* value = left.back();
+      left.pop_back();
+      for (const llvm::User* user : value->users()) {
+        const auto* i = llvm::dyn_cast<llvm::Instruction>(user);
+        if (i != nullptr && loop.contains(i) && seen.insert(i).second) left.push_back(i);
+      }
+    }
+    return seen;
+  }
+
+  // Of two numbers x86 gives the second where one is a NaN: the one that is not tested.
+  static void Part(llvm::IntrinsicInst& call, unsigned tested) {
+    llvm::Value *x = call.getArgOperand(tested), *y = call.getArgOperand(1 - tested);
+    llvm::IRBuilder<> b(&call);
+    bool least = call.getIntrinsicID() == llvm::Intrinsic::minimum;
+    llvm::Value* is_first = least ? b.CreateFCmpOLT(x, y) : b.CreateFCmpOGT(x, y);
+    llvm::Value* number = b.CreateSelect(is_first, x, y);
+    llvm::MDNode* seldom = llvm::MDBuilder(call.getContext()).createBranchWeights(1, 100000);
+    llvm::Instruction* then = llvm::SplitBlockAndInsertIfThen(
+        b.CreateFCmpUNO(x, x), call.getIterator(), /*Unreachable=*/false, seldom);
+    b.SetInsertPoint(&call);
+    llvm::PHINode* result = b.CreatePHI(call.getType(), 2);
+    for (llvm::BasicBlock* before : llvm::predecessors(call.getParent())) {
+      result->addIncoming(before == then->getParent() ? x : number, before);
+    }
+    call.replaceAllUsesWith(result);
+    call.eraseFromParent();
+  }
+};
+
+// A choice by two conditions, on x86: by one of them, of what the other one chose before. Nothing
+// else joins two conditions in fewer steps, and the one that is there first has been used when the
+// other comes.
+class ChooseTwice : public llvm::PassInfoMixin<ChooseTwice> {
+ public:
+  llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
+    if (!llvm::Triple(function.getParent()->getTargetTriple()).isX86()) {
+      return llvm::PreservedAnalyses::all();
+    }
+    auto& loops = analyses.getResult<llvm::LoopAnalysis>(function);
+    std::vector<llvm::BinaryOperator*> found;
+    for (llvm::Instruction& i : llvm::instructions(function)) {
+      auto* both = llvm::dyn_cast<llvm::BinaryOperator>(&i);
+      if (both != nullptr && loops.getLoopFor(both->getParent()) != nullptr && IsToChoose(*both)) {
+        found.push_back(both);
+      }
+    }
+    for (llvm::BinaryOperator* both : found) Part(*both);
+    if (found.empty()) return llvm::PreservedAnalyses::all();
+    llvm::PreservedAnalyses preserved;
+    preserved.preserveSet<llvm::CFGAnalyses>();
+    return preserved;
+  }
+
+ private:
+  // Two conditions of which one or both hold, for a few choices of integers alone.
+  static bool IsToChoose(const llvm::BinaryOperator& both) {
+    constexpr unsigned kMostChoices = 3;
+    bool joins =
+        both.getOpcode() == llvm::Instruction::And || both.getOpcode() == llvm::Instruction::Or;
+    if (!joins || !both.getType()->isIntegerTy(1) || both.hasNUsesOrMore(kMostChoices + 1)) {
+      return false;
+    }
+    return llvm::all_of(both.users(), [&](const llvm::User* user) {
+      const auto* choice = llvm::dyn_cast<llvm::SelectInst>(user);
+      return choice != nullptr && choice->getCondition() == &both &&
+             choice->getType()->isIntegerTy() && !choice->getType()->isIntegerTy(1);
+    });
+  }
+
+  // Cycles, about, from what the block begins with.
+  static int Lateness(const llvm::Value* value, const llvm::BasicBlock* block, int depth = 0) {
+    constexpr int kDeepest = 8, kLoad = 5;
+    const auto* i = llvm::dyn_cast<llvm::Instruction>(value);
+    bool counts = i != nullptr && i->getParent() == block && !llvm::isa<llvm::PHINode>(i);
+    if (!counts || depth > kDeepest) return 0;
+    int most = 0;
+    for (const llvm::Value* operand : i->operands()) {
+      most = std::max(most, Lateness(operand, block, depth + 1));
+    }
+    return most + (llvm::isa<llvm::LoadInst>(i) ? kLoad : 1);
+  }
+
+  static void Part(llvm::BinaryOperator& both) {
+    llvm::Value *early = both.getOperand(0), *late = both.getOperand(1);
+    if (Lateness(early, both.getParent()) > Lateness(late, both.getParent())) {
+      std::swap(early, late);
+    }
+    bool all = both.getOpcode() == llvm::Instruction::And;
+    while (!both.use_empty()) {
+      auto* choice = llvm::cast<llvm::SelectInst>(*both.user_begin());
+      llvm::IRBuilder<> b(choice);
+      llvm::Value *yes = choice->getTrueValue(), *no = choice->getFalseValue();
+      llvm::Value* first = b.CreateSelect(early, yes, no);
+      choice->replaceAllUsesWith(b.CreateSelect(late, all ? first : yes, all ? no : first));
+      choice->eraseFromParent();
+    }
+    both.eraseFromParent();
+  }
+};
+
 }  // namespace
 
 bool HasSpreadLoads(LLVMModuleRef module) {
@@ -220,8 +365,15 @@ struct IrPasses::State {
     builder.registerPipelineParsingCallback([](llvm::StringRef name,
                                                llvm::FunctionPassManager& passes,
                                                llvm::ArrayRef<llvm::PassBuilder::PipelineElement>) {
-      if (name != "move-pointers") return false;
-      passes.addPass(MovePointers());
+      if (name == "move-pointers") {
+        passes.addPass(MovePointers());
+      } else if (name == "choose-twice") {
+        passes.addPass(ChooseTwice());
+      } else if (name == "foresee-nans") {
+        passes.addPass(ForeseeNans());
+      } else {
+        return false;
+      }
       return true;
     });
   }

@@ -29,4 +29,9 @@ inline bool WritesNarrowSooner(std::string_view cpu) {
   return IsOneOf(cpu, {"skylake-avx512", "cascadelake", "cooperlake"});
 }
 
+// A few vectors of 64 bytes, and the core runs up to 15 % more slowly for most of a millisecond.
+inline bool IsSlowAfterWide(std::string_view cpu) {
+  return IsOneOf(cpu, {"skylake-avx512", "cascadelake", "cooperlake"});
+}
+
 }  // namespace weft::cpu

@@ -306,7 +306,177 @@ TEST(Program, ScalarLoopsWithChoices) {
   EXPECT_FALSE(loops("", ""));
 }
 
+// What is loaded from a place that is hardly ever corrected is loaded from either; what corrects it
+// stays where it is. A place with another use is made one first.
+TEST(Program, PlacesThatAreSeldomCorrected) {
+  auto text_of = [](std::string_view more) {
+    Program program = FromText(StrCat(R"(program p
+buffer a: s32[1] parameter 0
+buffer b: s32[64] parameter 1
+buffer r: s32[1] result 0
+kernel k(read i: s32[1], read x: s32[64], write y: s32[1]) {
+  %i = load s32 i[0]
+  %w = cast s64 from s32 %i
+  %u = cast u64 from s64 %w
+  %c = le u64 %u, 63
+  if %c {
+  } yield %w else {
+    %l = min s64 %w, 63
+    %m = max s64 %l, 0
+  } yield %m -> %p
+  %e = load s32 x[%p]
+)",
+                                      more, R"(  store s32 y[0], %e
+}
+steps {
+  launch k(read a, read b, write r)
+}
+)"));
+    Plan plan = *MakePlan(program, {});
+    return RenderProgram(program, plan, {}, 1, false)[0].text;
+  };
+  std::string twice = text_of("");
+  EXPECT_NE(twice.find("load volatile i32"), std::string::npos) << twice;
+  EXPECT_NE(twice.find("asm sideeffect"), std::string::npos) << twice;
+  EXPECT_EQ(twice.find("phi i64"), std::string::npos) << twice;
+  std::string once = text_of("  %q = cast s32 from s64 %p\n  store s32 y[0], %q\n");
+  EXPECT_EQ(once.find("volatile"), std::string::npos) << once;
+  EXPECT_NE(once.find("phi i64"), std::string::npos) << once;
+}
+
+// Beside a loop that is a function, where such vectors make it slower, so is what fills an array;
+// not what computes, and not beside loops that compute with such vectors.
+TEST(Program, NarrowFills) {
+  auto attributes = [](std::string_view computed, int lanes, bool slow, std::string_view in = "") {
+    std::string type = lanes == 1 ? "f32" : StrCat("f32x", lanes);
+    Program program = FromText(StrCat(
+        "program p\nbuffer a: f32[1024] parameter 0\nbuffer n: s32[1] parameter 1\n"
+        "buffer r: f32[1024] result 0\nbuffer s: s32[1] result 1\nbuffer go: pred[1] temp\n"
+        "kernel fill(read x: f32[1024], write y: f32[1024]) {\n"
+        "  serial %i = 0..1024 step 32 {\n    %v = load f32x32 x[%i]\n",
+        computed,
+        "    store f32x32 y[%i], %v\n  }\n}\n"
+        "kernel goes(read n: s32[1], write go: pred[1]) {\n"
+        "  %n = load s32 n[0]\n  %go = lt s32 %n, 7\n  store pred go[0], %go\n}\n"
+        "kernel round(update n: s32[1], update y: f32[1024]) {\n"
+        "  %n = load s32 n[0]\n  %next = add s32 %n, 1\n  store s32 n[0], %next\n  %x = load ",
+        type, " y[0]\n", in, "  store ", type,
+        " y[64], %x\n}\n"
+        "steps {\n  launch fill(read a, write r)\n  copy(read n, write s)\n"
+        "  while(read go) {\n    launch goes(read s, write go)\n  } do {\n"
+        "    launch round(update s, update r)\n  }\n}\n"));
+    RenderTarget target{.slow_after_wide = slow};
+    Plan plan = *MakePlan(program, target);
+    std::string text;
+    for (const RenderedModule& module : RenderProgram(program, plan, target, 1, false)) {
+      text += module.text;
+    }
+    auto of = [&](std::string_view function) {
+      size_t at = text.find(") #", text.find(function)) + 2;
+      return text.substr(at, 2);
+    };
+    return StrCat(of("@weft_task_0("), " ", of("define internal i32 @region_0("));
+  };
+  constexpr std::string_view kThree =
+      "    %a = mul f32x32 %v, %v\n    %b = mul f32x32 %a, %v\n    %c = add f32x32 %b, %a\n";
+  constexpr std::string_view kThreeInside =
+      "  %a = mul f32x16 %x, %x\n  %b = mul f32x16 %a, %x\n  %c = add f32x16 %b, %a\n";
+  EXPECT_EQ(attributes("", 1, true), "#4 #4");
+  EXPECT_EQ(attributes("", 16, true), "#4 #4");
+  EXPECT_EQ(attributes("", 1, false), "#0 #0");
+  EXPECT_EQ(attributes("", 16, true, kThreeInside), "#0 #0");
+  EXPECT_EQ(attributes(kThree, 1, true), "#0 #4");
+}
+
 #if defined(__x86_64__)
+// Of the greatest number so far, and of the least of it and another, the first is waited for by the
+// next round: a jump looks for NaNs there.
+TEST(Program, ForeseenNans) {
+  constexpr std::string_view kBubbles = R"(
+define void @bubbles(ptr noalias %data, i64 %trips) {
+entry:
+  %start = load float, ptr %data, align 4
+  br label %body
+body:
+  %k = phi i64 [0, %entry], [%next, %body]
+  %most = phi float [%start, %entry], [%more, %body]
+  %next = add nuw nsw i64 %k, 1
+  %place = getelementptr inbounds float, ptr %data, i64 %next
+  %x = load float, ptr %place, align 4
+  %less = call nsz float @llvm.minimum.f32(float %most, float %x)
+  %more = call nsz float @llvm.maximum.f32(float %x, float %most)
+  %before = getelementptr inbounds float, ptr %data, i64 %k
+  store float %less, ptr %before, align 4
+  %done = icmp eq i64 %next, %trips
+  br i1 %done, label %end, label %body
+end:
+  ret void
+}
+)";
+  auto code_of = [&](const std::string& passes) {
+    auto compiler = Compiler::Create({"cascadelake", ""});
+    CHECK(compiler);
+    std::string assembly;
+    CHECK((*compiler)->Compile(std::string(kBubbles), passes, CodeEffort::kLoops, &assembly,
+                               nullptr));
+    return assembly;
+  };
+  auto count = [](const std::string& text, std::string_view word) {
+    int times = 0;
+    for (size_t at = 0; (at = text.find(word, at)) != std::string::npos; ++at) ++times;
+    return times;
+  };
+  std::string chosen = code_of("function(instcombine)");
+  EXPECT_EQ(count(chosen, "vcmpunordss"), 2) << chosen;
+  std::string foreseen = code_of("function(instcombine,foresee-nans)");
+  EXPECT_EQ(count(foreseen, "vcmpunordss"), 1) << foreseen;
+  EXPECT_EQ(count(foreseen, "vucomiss"), 1) << foreseen;
+  EXPECT_EQ(count(foreseen, "vmaxss"), 1) << foreseen;
+}
+
+// Two choices by the same two conditions: by the one that is there at once first, and by the one
+// that waits for memory last.
+TEST(Program, ChoicesByTwoConditions) {
+  constexpr std::string_view kLarger = R"(
+define i64 @larger(ptr noalias %data, i64 %start, i64 %trips) {
+entry:
+  br label %body
+body:
+  %k = phi i64 [%start, %entry], [%to, %body]
+  %most = phi i64 [0, %entry], [%more, %body]
+  %n = phi i64 [%trips, %entry], [%left, %body]
+  %next = add i64 %k, 1
+  %inside = icmp slt i64 %next, 1000
+  %place = getelementptr inbounds i64, ptr %data, i64 %next
+  %x = load i64, ptr %place, align 8
+  %larger = icmp sgt i64 %x, %most
+  %both = and i1 %larger, %inside
+  %more = select i1 %both, i64 %x, i64 %most
+  %to = select i1 %both, i64 %next, i64 %k
+  %left = add i64 %n, -1
+  %done = icmp eq i64 %left, 0
+  br i1 %done, label %end, label %body
+end:
+  ret i64 %more
+}
+)";
+  auto code_of = [&](const std::string& passes) {
+    auto compiler = Compiler::Create({"cascadelake", ""});
+    CHECK(compiler);
+    std::string assembly;
+    CHECK(
+        (*compiler)->Compile(std::string(kLarger), passes, CodeEffort::kLoops, &assembly, nullptr));
+    return assembly;
+  };
+  std::string joined = code_of("function(instcombine)");
+  EXPECT_NE(joined.find("set"), std::string::npos) << joined;
+  std::string twice = code_of("function(instcombine,choose-twice)");
+  EXPECT_EQ(twice.find("set"), std::string::npos) << twice;
+  size_t inside = twice.find("$1000"), loaded = twice.find("cmpq\t%", inside);
+  ASSERT_NE(inside, std::string::npos) << twice;
+  EXPECT_NE(loaded, std::string::npos) << twice;
+}
+
 // The least of sums along a column: where the instruction for gathers is slow, lanes are loaded one
 // by one from a pointer that moves, and no address comes out of a vector.
 TEST(Loops, ColumnsWithoutGathers) {

@@ -114,6 +114,10 @@ class KernelRenderer {
           pc = blocks_.end_at[pc];
           break;
         case Op::kIf:
+          if (IsForUsual(pc)) {
+            pc = RenderUsual(pc);
+            break;
+          }
           RenderIf(pc);
           pc = blocks_.end_at[pc];
           break;
@@ -252,12 +256,80 @@ class KernelRenderer {
     return StrCat(", !prof ", unlikely_);
   }
 
-  // In a block that is not expected: its little code would be computed always, to be chosen or not,
-  // but for something that cannot be.
-  void KeepApart() {
-    if (!apart_) StrAppend(entry_, "  %apart = alloca i8, align 1\n");
-    apart_ = true;
-    ir_.Def("load volatile i8, ptr %apart, align 1");
+  // Of an `if` whose first block is empty the second one is seldom met.
+  bool IsForUsual(size_t pc) const {
+    return blocks_.else_at[pc] == pc + 1 && blocks_.end_at[pc] > pc + 2;
+  }
+
+  // In the block that is seldom met: its little code would be computed always, to be chosen or not,
+  // or before a loop that it is part of, but for what comes out of something that cannot be. The
+  // numbers it begins with do, under other names; returns the old ones.
+  std::map<ValueId, std::string> KeepApart(size_t begin, size_t end) {
+    std::map<ValueId, std::string> before;
+    for (size_t pc = begin; pc <= end; ++pc) {
+      for (ValueId id : kernel_.code[pc].args) {
+        int32_t made = defined_[static_cast<size_t>(id)];
+        Type type = kernel_.type(id);
+        bool inside = made >= static_cast<int32_t>(begin) && made < static_cast<int32_t>(end);
+        if (made < 0 || inside || type.lanes != 1 || !IsInteger(type.dtype)) continue;
+        if (!before.insert({id, NameOf(id)}).second) continue;
+        names_[id] = ir_.Def("call ", IrType(type), " asm sideeffect \"\", \"=r,0\"(", Typed(id),
+                             ") nounwind willreturn memory(none)");
+      }
+    }
+    if (before.empty()) ir_.Line("call void asm sideeffect \"\", \"\"() nounwind willreturn");
+    return before;
+  }
+
+  // The load that follows at once, if it is all that the number which the `if` gives is for.
+  const Instr* LoadBehind(size_t pc) const {
+    size_t end = blocks_.end_at[pc];
+    if (kernel_.code[end].results.size() != 1 || end + 1 == kernel_.code.size()) return nullptr;
+    const Instr& load = kernel_.code[end + 1];
+    ValueId place = kernel_.code[end].results[0];
+    if (load.op != Op::kLoad || load.args[0] != place || load.type.lanes != 1 || HasMask(load)) {
+      return nullptr;
+    }
+    int64_t uses = 0;
+    for (const Instr& instr : kernel_.code) {
+      uses += std::count(instr.args.begin(), instr.args.end(), place);
+    }
+    return uses == 1 ? &load : nullptr;
+  }
+
+  // Returns the last instruction of what it rendered. What is loaded from the place that the two
+  // blocks give is loaded in both, so that the usual one has nothing to move.
+  size_t RenderUsual(size_t pc) {
+    size_t other = blocks_.else_at[pc], end = blocks_.end_at[pc];
+    std::string usual = ir_.NewLabel(), seldom = ir_.NewLabel(), after = ir_.NewLabel();
+    const Instr* load = LoadBehind(pc);
+    const InlineVec<ValueId, 2>& results = load ? load->results : kernel_.code[end].results;
+    // What a block gives.
+    auto given = [&](const InlineVec<ValueId, 4>& args, std::string_view how) {
+      std::vector<std::string> names;
+      if (load) names_[load->args[0]] = NameOf(args[0]);
+      if (load) return std::vector<std::string>{RenderLoad(*load, how)};
+      for (ValueId id : args) names.push_back(NameOf(id));
+      return names;
+    };
+    ir_.Branch(NameOf(kernel_.code[pc].args[0]), usual, seldom, Likely());
+    ir_.Begin(usual);
+    std::vector<std::string> chosen = given(kernel_.code[other].args, "");
+    ir_.Branch(after);
+    ir_.Begin(seldom);
+    std::map<ValueId, std::string> renamed = KeepApart(other + 1, end);
+    RenderBlock(other + 1, end);
+    std::string last = ir_.block();
+    // LLVM would make one load of two that are alike.
+    std::vector<std::string> otherwise = given(kernel_.code[end].args, "volatile ");
+    for (auto& [id, name] : renamed) names_[id] = std::move(name);
+    ir_.Branch(after);
+    ir_.Begin(after);
+    for (size_t i = 0; i < results.size(); ++i) {
+      names_[results[i]] = ir_.Def("phi ", IrType(kernel_.type(results[i])), " [", chosen[i], ", %",
+                                   usual, "], [", otherwise[i], ", %", last, "]");
+    }
+    return load ? end + 1 : end;
   }
 
   void RenderIf(size_t pc) {
@@ -288,7 +360,6 @@ class KernelRenderer {
       return;
     }
     ir_.Begin(no);
-    if (blocks_.else_at[pc] == pc + 1 && blocks_.end_at[pc] > pc + 2) KeepApart();
     RenderBlock(blocks_.else_at[pc] + 1, blocks_.end_at[pc]);
     std::string no_end = ir_.block();
     ir_.Branch(after);
@@ -691,7 +762,8 @@ class KernelRenderer {
     return value;
   }
 
-  std::string RenderLoad(const Instr& instr) {
+  // `how`: of a load without lanes.
+  std::string RenderLoad(const Instr& instr, std::string_view how = "") {
     DType dtype = kernel_.memories[instr.memory].dtype;
     int lanes = instr.type.lanes;
     bool gather = kernel_.type(instr.args[0]).lanes > 1;
@@ -713,7 +785,8 @@ class KernelRenderer {
                       vector, " zeroinitializer)", Facts(instr));
       if (lanes == 1) value = ir_.Def("extractelement ", vector, " ", value, ", i64 0");
     } else {
-      value = ir_.Def("load ", type, ", ptr ", address, ", align ", AlignOf(instr), Facts(instr));
+      value =
+          ir_.Def("load ", how, type, ", ptr ", address, ", align ", AlignOf(instr), Facts(instr));
     }
     return FromStorage(ir_, dtype, lanes, value);
   }
@@ -766,7 +839,6 @@ class KernelRenderer {
   std::string likely_, unlikely_;  // weights of a branch
   RareCalls rare_calls_;
   AccessScopes scopes_;
-  bool apart_ = false;  // whether there is the memory that KeepApart reads
 };
 
 }  // namespace

@@ -35,16 +35,8 @@ bool HasScalarLoop(const Kernel& kernel) {
   return choice;
 }
 
-// Whether the kernel waits for what it writes: more than a cache holds, and next to nothing is
-// computed for it.
-bool OnlyMovesMemory(const Kernel& kernel) {
-  constexpr int64_t kLarge = 8 << 20;  // bytes
-  constexpr int kFew = 2;              // operations for each store
-  int64_t written = 0;
-  for (const program::Memory& memory : kernel.memories) {
-    if (memory.access == program::Access::kWrite) written += memory.count * ByteWidth(memory.dtype);
-  }
-  if (written < kLarge) return false;
+// No more than so many operations on vectors are computed for each store of one.
+bool ComputesAtMost(int most, const Kernel& kernel) {
   int computed = 0, stores = 0;
   for (const program::Instr& instr : kernel.code) {
     if (instr.type.lanes == 1) continue;
@@ -53,7 +45,23 @@ bool OnlyMovesMemory(const Kernel& kernel) {
     computed += cls == program::OpClass::kArith || cls == program::OpClass::kFloat ||
                 cls == program::OpClass::kConvert;
   }
-  return stores > 0 && computed <= kFew * stores;
+  return stores > 0 && computed <= most * stores;
+}
+
+// Whether the kernel waits for what it writes, which is more than a cache holds.
+bool WritesMuch(const Kernel& kernel) {
+  constexpr int64_t kLarge = 8 << 20;  // bytes
+  int64_t written = 0;
+  for (const program::Memory& memory : kernel.memories) {
+    if (memory.access == program::Access::kWrite) written += memory.count * ByteWidth(memory.dtype);
+  }
+  return written >= kLarge;
+}
+
+bool HasWideVectors(const Kernel& kernel) {
+  return std::any_of(kernel.values.begin(), kernel.values.end(), [](const program::Value& value) {
+    return value.type.lanes * ByteWidth(value.type.dtype) >= 64;
+  });
 }
 
 // The function by which routines call a kernel.
@@ -115,13 +123,25 @@ bool HasControlFlow(const Program& program) {
   });
 }
 
+bool KeepsPace(const Program& program, const Plan& plan, const RenderTarget& target) {
+  if (!target.slow_after_wide || plan.regions.empty()) return false;
+  for (size_t k = 0; k < program.kernels.size(); ++k) {
+    const Kernel& kernel = program.kernels[k];
+    if (plan.inlined[k] && HasWideVectors(kernel) && !ComputesAtMost(0, kernel)) return false;
+  }
+  return true;
+}
+
 void RenderLaunched(const Program& program, const Plan& plan, const RenderTarget& target,
                     const std::vector<int32_t>& kernels, IrMetadata& metadata, std::string& out) {
+  constexpr int kFew = 2;
+  bool keeps_pace = KeepsPace(program, plan, target);
   for (int32_t k : kernels) {
     const Kernel& kernel = program.kernels[k];
     AppendComment(out, kernel.name);
     std::string name = TaskName(k);
-    bool narrow = target.narrow_moves && OnlyMovesMemory(kernel);
+    bool narrow =
+        (keeps_pace || (target.narrow_moves && WritesMuch(kernel))) && ComputesAtMost(kFew, kernel);
     KernelText how{.name = name,
                    .attributes = plan.called[k] ? "#1"
                                  : narrow       ? "#4"

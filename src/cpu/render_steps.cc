@@ -44,9 +44,16 @@ int64_t BlockOf(int64_t trips) {
 // One function: weft_run, a region, or one that calls a region.
 class FunctionRenderer {
  public:
+  // `attributes`: of the function.
   FunctionRenderer(const Program& program, const Plan& plan, const Region* region,
-                   std::set<int32_t>& inlined, IrMetadata& metadata)
-      : program_(program), plan_(plan), region_(region), inlined_(inlined), metadata_(metadata) {}
+                   std::set<int32_t>& inlined, IrMetadata& metadata,
+                   std::string_view attributes = "#0")
+      : program_(program),
+        plan_(plan),
+        region_(region),
+        inlined_(inlined),
+        metadata_(metadata),
+        attributes_(attributes) {}
 
   // A function with weft_run's parameters that runs one loop, which is a region.
   void RenderEntry(const Step& loop, std::string& out) {
@@ -68,7 +75,8 @@ class FunctionRenderer {
       RenderSteps(program_.steps);
     }
     ir_.Line("ret i32 0");
-    StrAppend(out, "define ", Signature(), " #0 {\nentry:\n", entry_, ir_.text(), "}\n");
+    StrAppend(out, "define ", Signature(), " ", attributes_, " {\nentry:\n", entry_, ir_.text(),
+              "}\n");
   }
 
  private:
@@ -517,6 +525,7 @@ class FunctionRenderer {
   const Region* region_;
   std::set<int32_t>& inlined_;
   IrMetadata& metadata_;
+  std::string_view attributes_;
   IrBody ir_;
   std::string entry_;
 };
@@ -555,8 +564,10 @@ RenderedModule RenderMain(const Program& program, const Plan& plan, const Render
   metadata.Add("!{!\"branch_weights\", i32 1, i32 100000}");  // !1: of what is rare
   std::set<int32_t> inlined;
   RenderConstants(program, plan, module.text);
+  bool narrow = KeepsPace(program, plan, target);
   for (const Region& region : plan.regions) {
-    FunctionRenderer(program, plan, &region, inlined, metadata).Render(module.text);
+    FunctionRenderer(program, plan, &region, inlined, metadata, narrow ? "#4" : "#0")
+        .Render(module.text);
   }
   if (only_regions) {
     for (const Region& region : plan.regions) {
@@ -572,8 +583,8 @@ RenderedModule RenderMain(const Program& program, const Plan& plan, const Render
     const program::Kernel& kernel = program.kernels[k];
     std::string name = StrCat("inline_", k);
     AppendComment(module.text, kernel.name);
-    RenderKernel(kernel, {name, "internal", "#1", false, false, lateness[k]}, target, metadata,
-                 module.text);
+    RenderKernel(kernel, {name, "internal", narrow ? "#5" : "#1", false, false, lateness[k]},
+                 target, metadata, module.text);
   }
   RenderLaunched(program, plan, target, kernels, metadata, module.text);
   StrAppend(module.text, kModuleTail, metadata.text());

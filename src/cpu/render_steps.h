@@ -13,6 +13,10 @@ RenderedModule RenderMain(const program::Program& program, const Plan& plan,
                           const RenderTarget& target, const std::vector<int32_t>& kernels,
                           bool only_regions);
 
+// Whether loops that are functions, on a machine that is slow after vectors of 64 bytes, have none
+// that compute: filling and moving arrays is no reason to run the rest more slowly.
+bool KeepsPace(const program::Program& program, const Plan& plan, const RenderTarget& target);
+
 // Kernels that steps launch, as functions that other modules see.
 void RenderLaunched(const program::Program& program, const Plan& plan, const RenderTarget& target,
                     const std::vector<int32_t>& kernels, IrMetadata& metadata, std::string& out);
@@ -26,6 +30,8 @@ inline constexpr std::string_view kModuleTail =
     "attributes #2 = { nounwind noinline willreturn memory(none) }\n"
     "attributes #3 = { cold nounwind noinline willreturn memory(argmem: readwrite) }\n"
     "attributes #4 = { nounwind \"prefer-vector-width\"=\"256\" \"min-legal-vector-width\"=\"0\" "
-    "}\n";
+    "}\n"
+    "attributes #5 = { nounwind alwaysinline \"prefer-vector-width\"=\"256\" "
+    "\"min-legal-vector-width\"=\"0\" }\n";
 
 }  // namespace weft::cpu
