@@ -119,10 +119,28 @@ RowReducer::RowReducer(KernelDraft& draft, std::span<const Instruction* const> r
   }
 }
 
+bool RowReducer::IsInOrder() const {
+  constexpr int kMost = 40;  // instructions to look at
+  if (dims_.reduced.size() < 2 || also_ || together_.dimension >= 0) return false;
+  if (!dims_.kept.empty() && dims_.kept.back() > dims_.reduced.front()) return false;
+  int budget = kMost;
+  return std::ranges::all_of(reduces_, [&](const Instruction* reduce) {
+    auto operands = reduce->operands().first(static_cast<size_t>(reduce->operand_count()) / 2);
+    return std::ranges::all_of(
+        operands, [&](const Instruction* operand) { return e_.IsInOrder(*operand, budget); });
+  });
+}
+
 Index RowReducer::At(const Index& row, const Coord& j) {
   Index linear;
   linear.is_linear = true;
   linear.linear = j;
+  if (IsInOrder()) {
+    if (dims_.rows > 1) {
+      linear.linear = e_.Add(e_.Scale(e_.Linear(dims_.kept_sizes, row), dims_.length), j);
+    }
+    return linear;
+  }
   Index inner = e_.Coordinates(dims_.reduced_sizes, linear), index;
   index.coords.resize(dims_.kept.size() + dims_.reduced.size());
   for (size_t k = 0; k < dims_.kept.size(); ++k) {
@@ -267,11 +285,13 @@ Result<std::vector<Element>> RowReducer::CombineLanes(std::vector<Element> acc, 
 Result<std::vector<Element>> RowReducer::Row(const Index& row, ValueId begin, int64_t size,
                                              bool partial) {
   // Lanes follow the minor dimension; rows made of several dimensions are cut at it.
+  size_t parts = IsInOrder() ? 1 : dims_.reduced.size();
   int64_t unit = dims_.reduced_sizes.empty() ? 1 : dims_.reduced_sizes.back();
-  bool whole_units = dims_.reduced.size() <= 1 || size % unit == 0;
+  if (parts == 1) unit = dims_.length;
+  bool whole_units = parts <= 1 || size % unit == 0;
   int lanes = can_use_lanes_ && dims_.minor ? draft_.LanesFor(width_, std::min(size, unit)) : 1;
-  bool by_units = dims_.reduced.size() > 1 && unit % lanes != 0 && whole_units && unit >= 2 * lanes;
-  if (dims_.reduced.size() > 1 && !by_units && (unit % lanes != 0 || !whole_units)) lanes = 1;
+  bool by_units = parts > 1 && unit % lanes != 0 && whole_units && unit >= 2 * lanes;
+  if (parts > 1 && !by_units && (unit % lanes != 0 || !whole_units)) lanes = 1;
   int64_t main = lanes > 1 ? size - size % lanes : 0;
   std::vector<Element> acc = partial ? TRY(Starts()) : TRY(Inits());
   auto loop = [&](int64_t from, int64_t to, int n,

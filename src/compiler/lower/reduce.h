@@ -66,6 +66,8 @@ class RowReducer {
   std::vector<Element> Unpack(std::span<const ValueId> values);
 
  private:
+  // Rows are made of several dimensions, but read in the order of memory.
+  bool IsInOrder() const;
   Index At(const Index& row, const Coord& j);
   Result<std::vector<Element>> AccumulateAt(const Index& index, std::vector<Element> acc);
   // What does not fill lanes: elements [from, to) of the part of a row that begins at `begin`.
