@@ -692,14 +692,28 @@ class KernelRenderer {
     return places;
   }
 
-  // The load of a vector of indices that were in memory, and are there still; null: they were not.
-  const Instr* IndicesInMemory(ValueId id) const {
+  // Indices that were in memory, and are there still: the load of them, and a number that is added
+  // to all of them (-1: none). Null: they were not.
+  struct Stored {
+    const Instr* load = nullptr;
+    ValueId more = -1;
+  };
+  Stored IndicesInMemory(ValueId id) const {
     const Instr* made = Definition(id);
+    Stored stored;
+    for (int k = 0; k < 2 && made != nullptr && made->op == Op::kAdd && stored.more < 0; ++k) {
+      const Instr* all = Definition(made->args[k]);
+      if (all == nullptr || all->op != Op::kSplat) continue;
+      if (kernel_.value(all->args[0]).is_constant) return {};
+      stored.more = all->args[0];
+      made = Definition(made->args[1 - k]);
+    }
     if (made != nullptr && made->op == Op::kCast) made = Definition(made->args[0]);
-    if (made == nullptr || made->op != Op::kLoad || HasMask(*made)) return nullptr;
+    if (made == nullptr || made->op != Op::kLoad || HasMask(*made)) return {};
     const Memory& m = kernel_.memories[made->memory];
     bool indices = IsInteger(m.dtype) && !IsSubByte(m.dtype) && m.access == program::Access::kRead;
-    return indices && kernel_.type(made->args[0]).lanes == 1 ? made : nullptr;
+    if (indices && kernel_.type(made->args[0]).lanes == 1) stored.load = made;
+    return stored;
   }
   std::vector<std::string> PlacesInMemory(const Instr& load) {
     DType dtype = kernel_.memories[load.memory].dtype;
@@ -725,8 +739,10 @@ class KernelRenderer {
     Type type = kernel_.type(instr.args[0]);
     std::string index = NameOf(instr.args[0]), base = BaseOf(m, instr.memory), value = "poison";
     std::optional<Spaced> spaced = FindSpaced(instr.args[0]);
-    if (spaced) {
-      std::string first = NameOf(spaced->first), number = IrType({type.dtype, 1});
+    Stored stored = target_.slow_gathers ? IndicesInMemory(instr.args[0]) : Stored();
+    if (spaced || (stored.load != nullptr && stored.more >= 0)) {
+      std::string first = NameOf(spaced ? spaced->first : stored.more);
+      std::string number = IrType({type.dtype, 1});
       if (BitWidth(type.dtype) < 64) {
         first = ir_.Def(IsSigned(type.dtype) ? "sext " : "zext ", number, " ", first, " to i64");
       }
@@ -737,16 +753,15 @@ class KernelRenderer {
     std::vector<std::string> places;
     // Elements beside each other share the places that are taken out of the vector.
     if (const Instr* sum = Definition(instr.args[0]);
-        !spaced && sum != nullptr && sum->op == Op::kAdd &&
+        !spaced && stored.load == nullptr && sum != nullptr && sum->op == Op::kAdd &&
         kernel_.value(sum->args[1]).is_constant && kernel_.value(sum->args[1]).AsInt() >= 0 &&
         IsNeverNegative(sum->args[0])) {
       base = ir_.Def("getelementptr ", StorageType(m.dtype), ", ptr ", base, ", i64 ",
                      kernel_.value(sum->args[1]).AsInt());
       index = NameOf(sum->args[0]);
     }
-    const Instr* stored = target_.slow_gathers ? IndicesInMemory(instr.args[0]) : nullptr;
-    if (stored != nullptr) {
-      places = PlacesInMemory(*stored);
+    if (stored.load != nullptr) {
+      places = PlacesInMemory(*stored.load);
     } else if (!spaced) {
       places = PlacesOf(type, index);
     }
@@ -770,7 +785,7 @@ class KernelRenderer {
     std::string type = IrVector(StorageType(dtype), lanes), value;
     std::string vector = StrCat("<", lanes, " x ", StorageType(dtype), ">");
     bool one_by_one = target_.scalar_gathers ||
-                      (target_.slow_gathers && IndicesInMemory(instr.args[0]) != nullptr);
+                      (target_.slow_gathers && IndicesInMemory(instr.args[0]).load != nullptr);
     if (gather && !HasMask(instr) && one_by_one) {
       return FromStorage(ir_, dtype, lanes, LoadLanes(instr));
     }
