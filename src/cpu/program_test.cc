@@ -266,6 +266,62 @@ TEST(Program, NarrowMoves) {
   EXPECT_EQ(attributes("1024", "", true), "#0");
 }
 
+// Indices are computed once for all accesses beside each other, and by the loop that knows them.
+TEST(Program, IndicesAreSums) {
+  Program program = FromText(R"(program p
+buffer a: f32[640] parameter 0
+buffer r: f32[640] result 0
+kernel k(read x: f32[640], write y: f32[640]) {
+  serial %i = 0..8 {
+    %first = mul s64 %i, 80
+    serial %j = 0..10 {
+      %j1 = add s64 %j, 1
+      %j8 = mul s64 8, %j1
+      %at = add s64 %j8, %first
+      unroll %k = 0..8 step 4 {
+        %here = add s64 %k, %at
+        %from = sub s64 %here, 8
+        %v = load f32x4 x[%from]
+        store f32x4 y[%from], %v
+      }
+    }
+  }
+}
+steps { launch k(read a, write r) }
+)");
+  Plan plan = *MakePlan(program, {});
+  RenderedModule module = RenderProgram(program, plan, {}, 1, false)[0];
+  EXPECT_FALSE(module.integers);
+  auto count = [&](std::string_view what) {
+    size_t found = 0, at = 0;
+    for (; (at = module.text.find(what, at)) != std::string::npos; ++at) ++found;
+    return found;
+  };
+  EXPECT_EQ(count("= mul i64"), 2u) << module.text;
+  EXPECT_EQ(count("= add i64"), 0u) << module.text;
+  EXPECT_EQ(count("getelementptr float, ptr %p0"), 1u) << module.text;
+  EXPECT_EQ(count("i64 4\n"), 2u) << module.text;
+  Literal numbers(Shape(DType::kF32, {640}));
+  for (int64_t i = 0; i < 640; ++i) numbers.SetDouble(i, static_cast<double>(i));
+  ExpectLikeInterpreter(program, {numbers}, 0, "sums");
+}
+
+// Ranges are of use where integers are divided or widened.
+TEST(Program, DividedIntegers) {
+  auto integers = [](std::string_view computed) {
+    Program program = FromText(StrCat(
+        "program p\nbuffer a: s32[64] parameter 0\nbuffer r: s32[64] result 0\n"
+        "kernel k(read x: s32[64], write y: s32[64]) {\n  serial %i = 0..64 {\n    %v = load s32 "
+        "x[%i]\n",
+        computed, "    store s32 y[%i], %w\n  }\n}\nsteps {\n  launch k(read a, write r)\n}\n"));
+    Plan plan = *MakePlan(program, {});
+    return RenderProgram(program, plan, {}, 1, false)[0].integers;
+  };
+  EXPECT_FALSE(integers("    %w = add s32 %v, 3\n"));
+  EXPECT_TRUE(integers("    %w = div s32 %v, 3\n"));
+  EXPECT_TRUE(integers("    %z = cast s64 from s32 %v\n    %w = cast s32 from s64 %z\n"));
+}
+
 #if defined(__x86_64__)
 // The least of sums along a column: where the instruction for gathers is slow, lanes are loaded one
 // by one from a pointer that moves, and no address comes out of a vector.

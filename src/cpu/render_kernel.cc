@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "cpu/index_sums.h"
 #include "cpu/lateness.h"
 #include "cpu/rare.h"
 #include "cpu/render_ops.h"
@@ -43,6 +44,7 @@ class KernelRenderer {
       }
     }
     if (how.share) PlaceRepeats();
+    if (how.indices) PlaceIndices();
     if (how.task) scopes_ = AccessScopes(kernel_, metadata_);
     in_round_ = !how.lateness.empty();
     if (in_round_) {
@@ -121,7 +123,9 @@ class KernelRenderer {
         case Op::kLoad: names_[instr.results[0]] = RenderLoad(instr); break;
         case Op::kStore: RenderStore(instr); break;
         default:
-          if (auto form = shorter_.find(pc); form != shorter_.end()) {
+          if (indices_.Takes(instr)) {
+            indices_.Add(instr, ir_, names_);
+          } else if (auto form = shorter_.find(pc); form != shorter_.end()) {
             RenderShorter(instr, form->second);
           } else {
             RenderCompute(instr);
@@ -191,6 +195,14 @@ class KernelRenderer {
     functions_.resize(kernel_.code.size());
     for (size_t i = 0; i < repeats_.size(); ++i) {
       repeat_at_[repeats_[i].begin] = static_cast<int32_t>(i);
+    }
+  }
+
+  void PlaceIndices() {
+    indices_ = IndexSums(kernel_);
+    for (const Repeat& repeat : repeats_) {
+      for (ValueId id : repeat.inputs) indices_.KeepApart(id);
+      for (ValueId id : repeat.outputs) indices_.KeepApart(id);
     }
   }
 
@@ -519,6 +531,9 @@ class KernelRenderer {
   }
 
   std::string Address(const Instr& instr) {
+    if (indices_.HasAddress(instr)) {
+      return indices_.Address(instr, StrCat("%p", instr.memory), ir_, names_);
+    }
     const Memory& m = kernel_.memories[instr.memory];
     Type type = kernel_.type(instr.args[0]);
     std::string index = NameOf(instr.args[0]);
@@ -731,6 +746,7 @@ class KernelRenderer {
   std::string access_group_;       // of the vector loop that is open
   std::string likely_, unlikely_;  // weights of a branch
   RareCalls rare_calls_;
+  IndexSums indices_;
   AccessScopes scopes_;
   bool apart_ = false;  // whether there is the memory that KeepApart reads
 };

@@ -23,6 +23,17 @@ bool HasVectorLoop(const Kernel& kernel) {
   });
 }
 
+// Whether it divides integers or widens them: what is never negative is had with less.
+bool UsesRanges(const Kernel& kernel) {
+  return std::any_of(kernel.code.begin(), kernel.code.end(), [&](const program::Instr& i) {
+    if (!IsInteger(i.type.dtype)) return false;
+    if (i.op == program::Op::kDiv || i.op == program::Op::kRem) return true;
+    if (i.op != program::Op::kCast) return false;
+    DType from = kernel.type(i.args[0]).dtype;
+    return IsInteger(from) && BitWidth(from) < BitWidth(i.type.dtype);
+  });
+}
+
 // Whether the kernel waits for what it writes: more than a cache holds, and next to nothing is
 // computed for it.
 bool OnlyMovesMemory(const Kernel& kernel) {
@@ -57,6 +68,8 @@ RenderedModule RenderKernels(const Program& program, const Plan& plan, const Ren
   module.name = StrCat("kernels", number);
   module.loops = loops;
   module.kernels = static_cast<int64_t>(kernels.size());
+  module.integers = std::any_of(kernels.begin(), kernels.end(),
+                                [&](int32_t k) { return UsesRanges(program.kernels[k]); });
   IrMetadata metadata;
   RenderLaunched(program, plan, target, kernels, metadata, module.text);
   StrAppend(module.text, kModuleTail, metadata.text());
@@ -116,6 +129,7 @@ void RenderLaunched(const Program& program, const Plan& plan, const RenderTarget
                    .task = true};
     // Calls in lanes would keep LLVM from making vectors of them.
     how.share = !HasVectorLoop(kernel);
+    how.indices = !HasVectorLoop(kernel);
     RenderKernel(kernel, how, target, metadata, out);
     if (plan.called[k]) RenderCalled(kernel, k, out);
   }
