@@ -306,6 +306,29 @@ steps { launch k(read a, write r) }
   ExpectLikeInterpreter(program, {numbers}, 0, "sums");
 }
 
+// Kernels that take a while are compiled beside each other, if there are threads for it.
+TEST(Program, ModulesForThreads) {
+  auto modules = [](int operations, int parts) {
+    std::string text = "program p\nbuffer a: f32[64] parameter 0\n";
+    for (int k : {0, 1}) StrAppend(text, "buffer r", k, ": f32[64] result ", k, "\n");
+    for (int k : {0, 1}) {
+      StrAppend(text, "kernel k", k, "(read x: f32[64], write y: f32[64]) {\n",
+                "  serial %i = 0..64 {\n    %v0 = load f32 x[%i]\n");
+      for (int n = 0; n < operations; ++n) {
+        StrAppend(text, "    %v", n + 1, " = add f32 %v", n, ", ", k + 1, "\n");
+      }
+      StrAppend(text, "    store f32 y[%i], %v", operations, "\n  }\n}\n");
+    }
+    StrAppend(text, "steps {\n  launch k0(read a, write r0)\n  launch k1(read a, write r1)\n}\n");
+    Program program = FromText(text);
+    Plan plan = *MakePlan(program, {});
+    return RenderProgram(program, plan, {}, parts, false).size();
+  };
+  EXPECT_EQ(modules(60, 2), 2u);
+  EXPECT_EQ(modules(60, 1), 1u);
+  EXPECT_EQ(modules(10, 2), 1u);
+}
+
 // Ranges are of use where integers are divided or widened.
 TEST(Program, DividedIntegers) {
   auto integers = [](std::string_view computed) {

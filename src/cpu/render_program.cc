@@ -12,8 +12,10 @@ namespace {
 using program::Kernel;
 using program::Program;
 
-// Kernels of fewer instructions than this are not worth another module.
-constexpr size_t kCodePerModule = 200;
+// Kernels of fewer instructions than this are not worth another module beside those of others,
+// which another thread compiles, and beside the control flow.
+constexpr size_t kCodePerModule = 50;
+constexpr size_t kCodeBesideMain = 200;
 constexpr size_t kCallCode = 5;  // what a kernel costs beside its instructions
 
 // Loops that are lanes of vectors, which LLVM has to make.
@@ -145,11 +147,12 @@ std::vector<RenderedModule> RenderProgram(const Program& program, const Plan& pl
     size_t code = CodeOf(program, wanted);
     // A module costs about as much as a small kernel.
     bool join = !only_kernels && HasControlFlow(program) && loops == !plan.regions.empty();
-    if (join && code <= kCodePerModule) {
+    if (join && code <= kCodeBesideMain) {
       with_main = std::move(wanted);
       continue;
     }
-    size_t share = std::max(kCodePerModule, code / static_cast<size_t>(std::max(parts, 1)) + 1);
+    size_t threads = static_cast<size_t>(std::max(parts, 1));
+    size_t share = std::max(kCodePerModule, (code + threads - 1) / threads);
     for (size_t i = 0; i < wanted.size();) {
       std::vector<int32_t> group;
       for (size_t n = 0; i < wanted.size() && n < share; ++i) {
