@@ -306,6 +306,32 @@ steps { launch k(read a, write r) }
   ExpectLikeInterpreter(program, {numbers}, 0, "sums");
 }
 
+// What a chunk goes through is there, unless it may be cut short or its end may wrap around.
+TEST(Program, ChunksAlwaysRun) {
+  auto tests = [](std::string_view end) {
+    Program program = FromText(
+        StrCat("program p\nbuffer a: f32[64] parameter 0\nbuffer r: f32[64] result 0\n"
+               "kernel k(read x: f32[64], write y: f32[64]) {\n  parallel %p = 0..4 {\n"
+               "    %b = mul s64 %p, 16\n",
+               end,
+               "    serial %i = %b..%e {\n      %v = load f32 x[%i]\n      store f32 y[%i], %v\n"
+               "    }\n  }\n}\nsteps {\n  launch k(read a, write r)\n}\n"));
+    Plan plan = *MakePlan(program, {});
+    std::string text = RenderProgram(program, plan, {}, 1, false)[0].text;
+    Literal numbers(Shape(DType::kF32, {64}));
+    for (int64_t i = 0; i < 64; ++i) numbers.SetDouble(i, static_cast<double>(i));
+    ExpectLikeInterpreter(program, {numbers}, 0, "chunks");
+    size_t found = 0, at = 0;
+    for (; (at = text.find("icmp slt", at)) != std::string::npos; ++at) ++found;
+    return found;  // of the range, the next of it and the next of the loop, and perhaps one more
+  };
+  EXPECT_EQ(tests("    %e = add s64 %b, 16\n"), 3u);
+  EXPECT_EQ(tests("    %m = add s64 %b, 16\n    %e = min s64 %m, 64\n"), 4u);
+  EXPECT_EQ(tests("    %c = add s64 %b, 9223372036854775792\n"
+                  "    %e = add s64 %c, -9223372036854775776\n"),
+            4u);
+}
+
 // Kernels that take a while are compiled beside each other, if there are threads for it.
 TEST(Program, ModulesForThreads) {
   auto modules = [](int operations, int parts) {

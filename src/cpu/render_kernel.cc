@@ -1,6 +1,7 @@
 #include "cpu/render_kernel.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <vector>
@@ -368,6 +369,36 @@ class KernelRenderer {
     return "";
   }
 
+  // What no sum or product of counters is larger than, or less than its negative; none if there are
+  // many of them.
+  std::optional<int64_t> MostOf(ValueId id, int depth = 0) const {
+    constexpr int64_t kLarge = int64_t{1} << 31;
+    const program::Value& value = kernel_.value(id);
+    if (value.type.dtype != DType::kS64 || value.type.lanes != 1) return std::nullopt;
+    if (value.is_constant) {
+      int64_t number = value.AsInt();
+      return number < kLarge && number > -kLarge ? std::optional(std::abs(number)) : std::nullopt;
+    }
+    const Instr* made = Definition(id);
+    constexpr int kDeep = 6;
+    if (made == nullptr || depth == kDeep) return std::nullopt;
+    bool counts = made->op == Op::kLoop && made->results[0] == id;
+    if (!counts && made->op != Op::kAdd && made->op != Op::kMul) return std::nullopt;
+    std::optional<int64_t> a = MostOf(made->args[0], depth + 1);
+    std::optional<int64_t> b = MostOf(made->args[1], depth + 1);
+    if (!a || !b) return std::nullopt;
+    int64_t most = counts ? std::max(*a, *b) : made->op == Op::kAdd ? *a + *b : *a * *b;
+    return most < kLarge ? std::optional(most) : std::nullopt;
+  }
+
+  // It ends some numbers after it begins, as chunks of the same size do.
+  bool AlwaysRuns(const Instr& loop) const {
+    const Instr* limit = Definition(loop.args[1]);
+    if (limit == nullptr || limit->op != Op::kAdd || limit->args[0] != loop.args[0]) return false;
+    const program::Value& length = kernel_.value(limit->args[1]);
+    return length.is_constant && length.AsInt() > 0 && MostOf(loop.args[1]);
+  }
+
   // Tested at the end, with a test before it where it may not run at all.
   void RenderRealLoop(size_t pc, std::optional<int64_t> trips) {
     const Instr& loop = kernel_.code[pc];
@@ -375,7 +406,8 @@ class KernelRenderer {
     std::string type = IrType(loop.type), body = ir_.NewLabel(), after = ir_.NewLabel();
     const std::string& first = NameOf(loop.args[0]);
     const std::string& limit = NameOf(loop.args[1]);
-    if (trips) {
+    bool runs = trips || AlwaysRuns(loop);
+    if (runs) {
       ir_.Branch(body);
     } else {
       std::string some = ir_.Def("icmp slt ", type, " ", first, ", ", limit);
@@ -416,7 +448,7 @@ class KernelRenderer {
     ir_.Begin(after);
     for (size_t i = 0; i < initial.size(); ++i) {
       std::string result = NameOf(end.args[i]);
-      if (!trips) {
+      if (!runs) {
         result = ir_.Def("phi ", IrType(kernel_.type(end.args[i])), " [", initial[i], ", %", before,
                          "], [", result, ", %", last, "]");
       }
