@@ -8,11 +8,14 @@
 namespace weft::cpu {
 namespace {
 
-// Kernels come with their vectors and loops made: what is left is to share and to fold addresses.
+// Kernels come with their vectors and loops made, and their indices as sums: what is left is to
+// share, and to leave to outer loops what is theirs.
 constexpr std::string_view kKernelPasses =
-    "always-inline,function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa("
-    "licm),early-"
-    "cse)";
+    "always-inline,function(sroa,early-cse,simplifycfg,loop-mssa(licm),early-cse)";
+// The same, where integers are divided or widened.
+constexpr std::string_view kIntegerPasses =
+    "always-inline,function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg,"
+    "loop-mssa(licm),early-cse)";
 // Control flow without loops worth optimising.
 constexpr std::string_view kStepPasses = "always-inline,function(sroa,early-cse,simplifycfg)";
 // Loops to be unrolled and made vectors of, state in memory to be moved to registers: the passes of
@@ -38,7 +41,8 @@ constexpr std::string_view kLoopPasses =
 
 std::string PassesOf(const RenderedModule& module) {
   if (module.loops) return std::string(kLoopPasses);
-  return std::string(module.kernels == 0 ? kStepPasses : kKernelPasses);
+  if (module.kernels == 0) return std::string(kStepPasses);
+  return std::string(module.integers ? kIntegerPasses : kKernelPasses);
 }
 
 CodeEffort EffortOf(const RenderedModule& module) {

@@ -30,8 +30,11 @@ void InitialiseOnce() {
     LLVMInitializeNativeAsmParser();
 #if defined(__x86_64__)
     // Jumps in the place of conditional moves are guesses: the least of two numbers of a recurrence
-    // is as often the one as the other, and every wrong guess costs twenty moves.
-    std::vector<const char*> options = {"weft", "-x86-cmov-converter=false"};
+    // is as often the one as the other, and every wrong guess costs twenty moves. The other two
+    // passes find nothing in our code: masks are not computed in registers of numbers, and
+    // addresses are shared already.
+    std::vector<const char*> options = {"weft", "-x86-cmov-converter=false",
+                                        "-disable-x86-domain-reassignment", "-disable-x86-lea-opt"};
     // Rounds are kept decoded by 32 bytes, which they share with nothing before them.
     if (DecodesJumpsAgain(HostCodeTarget().cpu)) {
       options.push_back("-x86-branches-within-32B-boundaries");

@@ -388,6 +388,111 @@ TEST(Program, NarrowFills) {
   EXPECT_EQ(attributes(kThree, 1, true), "#0 #4");
 }
 
+// Indices are computed once for all accesses beside each other, and by the loop that knows them.
+TEST(Program, IndicesAreSums) {
+  Program program = FromText(R"(program p
+buffer a: f32[640] parameter 0
+buffer r: f32[640] result 0
+kernel k(read x: f32[640], write y: f32[640]) {
+  serial %i = 0..8 {
+    %first = mul s64 %i, 80
+    serial %j = 0..10 {
+      %j1 = add s64 %j, 1
+      %j8 = mul s64 8, %j1
+      %at = add s64 %j8, %first
+      unroll %k = 0..8 step 4 {
+        %here = add s64 %k, %at
+        %from = sub s64 %here, 8
+        %v = load f32x4 x[%from]
+        store f32x4 y[%from], %v
+      }
+    }
+  }
+}
+steps { launch k(read a, write r) }
+)");
+  Plan plan = *MakePlan(program, {});
+  RenderedModule module = RenderProgram(program, plan, {}, 1, false)[0];
+  EXPECT_FALSE(module.integers);
+  auto count = [&](std::string_view what) {
+    size_t found = 0, at = 0;
+    for (; (at = module.text.find(what, at)) != std::string::npos; ++at) ++found;
+    return found;
+  };
+  EXPECT_EQ(count("= mul i64"), 2u) << module.text;
+  EXPECT_EQ(count("= add i64"), 0u) << module.text;
+  EXPECT_EQ(count("getelementptr float, ptr %p0"), 1u) << module.text;
+  EXPECT_EQ(count("i64 4\n"), 2u) << module.text;
+  Literal numbers(Shape(DType::kF32, {640}));
+  for (int64_t i = 0; i < 640; ++i) numbers.SetDouble(i, static_cast<double>(i));
+  ExpectLikeInterpreter(program, {numbers}, 0, "sums");
+}
+
+// What a chunk goes through is there, unless it may be cut short or its end may wrap around.
+TEST(Program, ChunksAlwaysRun) {
+  auto tests = [](std::string_view end) {
+    Program program = FromText(
+        StrCat("program p\nbuffer a: f32[64] parameter 0\nbuffer r: f32[64] result 0\n"
+               "kernel k(read x: f32[64], write y: f32[64]) {\n  parallel %p = 0..4 {\n"
+               "    %b = mul s64 %p, 16\n",
+               end,
+               "    serial %i = %b..%e {\n      %v = load f32 x[%i]\n      store f32 y[%i], %v\n"
+               "    }\n  }\n}\nsteps {\n  launch k(read a, write r)\n}\n"));
+    Plan plan = *MakePlan(program, {});
+    std::string text = RenderProgram(program, plan, {}, 1, false)[0].text;
+    Literal numbers(Shape(DType::kF32, {64}));
+    for (int64_t i = 0; i < 64; ++i) numbers.SetDouble(i, static_cast<double>(i));
+    ExpectLikeInterpreter(program, {numbers}, 0, "chunks");
+    size_t found = 0, at = 0;
+    for (; (at = text.find("icmp slt", at)) != std::string::npos; ++at) ++found;
+    return found;  // of the range, the next of it and the next of the loop, and perhaps one more
+  };
+  EXPECT_EQ(tests("    %e = add s64 %b, 16\n"), 3u);
+  EXPECT_EQ(tests("    %m = add s64 %b, 16\n    %e = min s64 %m, 64\n"), 4u);
+  EXPECT_EQ(tests("    %c = add s64 %b, 9223372036854775792\n"
+                  "    %e = add s64 %c, -9223372036854775776\n"),
+            4u);
+}
+
+// Kernels that take a while are compiled beside each other, if there are threads for it.
+TEST(Program, ModulesForThreads) {
+  auto modules = [](int operations, int parts) {
+    std::string text = "program p\nbuffer a: f32[64] parameter 0\n";
+    for (int k : {0, 1}) StrAppend(text, "buffer r", k, ": f32[64] result ", k, "\n");
+    for (int k : {0, 1}) {
+      StrAppend(text, "kernel k", k, "(read x: f32[64], write y: f32[64]) {\n",
+                "  serial %i = 0..64 {\n    %v0 = load f32 x[%i]\n");
+      for (int n = 0; n < operations; ++n) {
+        StrAppend(text, "    %v", n + 1, " = add f32 %v", n, ", ", k + 1, "\n");
+      }
+      StrAppend(text, "    store f32 y[%i], %v", operations, "\n  }\n}\n");
+    }
+    StrAppend(text, "steps {\n  launch k0(read a, write r0)\n  launch k1(read a, write r1)\n}\n");
+    Program program = FromText(text);
+    Plan plan = *MakePlan(program, {});
+    return RenderProgram(program, plan, {}, parts, false).size();
+  };
+  EXPECT_EQ(modules(60, 2), 2u);
+  EXPECT_EQ(modules(60, 1), 1u);
+  EXPECT_EQ(modules(10, 2), 1u);
+}
+
+// Ranges are of use where integers are divided or widened.
+TEST(Program, DividedIntegers) {
+  auto integers = [](std::string_view computed) {
+    Program program = FromText(StrCat(
+        "program p\nbuffer a: s32[64] parameter 0\nbuffer r: s32[64] result 0\n"
+        "kernel k(read x: s32[64], write y: s32[64]) {\n  serial %i = 0..64 {\n    %v = load s32 "
+        "x[%i]\n",
+        computed, "    store s32 y[%i], %w\n  }\n}\nsteps {\n  launch k(read a, write r)\n}\n"));
+    Plan plan = *MakePlan(program, {});
+    return RenderProgram(program, plan, {}, 1, false)[0].integers;
+  };
+  EXPECT_FALSE(integers("    %w = add s32 %v, 3\n"));
+  EXPECT_TRUE(integers("    %w = div s32 %v, 3\n"));
+  EXPECT_TRUE(integers("    %z = cast s64 from s32 %v\n    %w = cast s32 from s64 %z\n"));
+}
+
 #if defined(__x86_64__)
 // Of the greatest number so far, and of the least of it and another, the first is waited for by the
 // next round: a jump looks for NaNs there.

@@ -1,11 +1,13 @@
 #include "cpu/render_kernel.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <vector>
 
 #include "base/check.h"
+#include "cpu/index_sums.h"
 #include "cpu/lateness.h"
 #include "cpu/rare.h"
 #include "cpu/render_ops.h"
@@ -43,6 +45,7 @@ class KernelRenderer {
       }
     }
     if (how.share) PlaceRepeats();
+    if (how.indices) PlaceIndices();
     if (how.task) scopes_ = AccessScopes(kernel_, metadata_);
     in_round_ = !how.lateness.empty();
     if (in_round_) {
@@ -125,7 +128,9 @@ class KernelRenderer {
         case Op::kLoad: names_[instr.results[0]] = RenderLoad(instr); break;
         case Op::kStore: RenderStore(instr); break;
         default:
-          if (auto form = shorter_.find(pc); form != shorter_.end()) {
+          if (indices_.Takes(instr)) {
+            indices_.Add(instr, ir_, names_);
+          } else if (auto form = shorter_.find(pc); form != shorter_.end()) {
             RenderShorter(instr, form->second);
           } else {
             RenderCompute(instr);
@@ -195,6 +200,14 @@ class KernelRenderer {
     functions_.resize(kernel_.code.size());
     for (size_t i = 0; i < repeats_.size(); ++i) {
       repeat_at_[repeats_[i].begin] = static_cast<int32_t>(i);
+    }
+  }
+
+  void PlaceIndices() {
+    indices_ = IndexSums(kernel_);
+    for (const Repeat& repeat : repeats_) {
+      for (ValueId id : repeat.inputs) indices_.KeepApart(id);
+      for (ValueId id : repeat.outputs) indices_.KeepApart(id);
     }
   }
 
@@ -427,6 +440,36 @@ class KernelRenderer {
     return "";
   }
 
+  // What no sum or product of counters is larger than, or less than its negative; none if there are
+  // many of them.
+  std::optional<int64_t> MostOf(ValueId id, int depth = 0) const {
+    constexpr int64_t kLarge = int64_t{1} << 31;
+    const program::Value& value = kernel_.value(id);
+    if (value.type.dtype != DType::kS64 || value.type.lanes != 1) return std::nullopt;
+    if (value.is_constant) {
+      int64_t number = value.AsInt();
+      return number < kLarge && number > -kLarge ? std::optional(std::abs(number)) : std::nullopt;
+    }
+    const Instr* made = Definition(id);
+    constexpr int kDeep = 6;
+    if (made == nullptr || depth == kDeep) return std::nullopt;
+    bool counts = made->op == Op::kLoop && made->results[0] == id;
+    if (!counts && made->op != Op::kAdd && made->op != Op::kMul) return std::nullopt;
+    std::optional<int64_t> a = MostOf(made->args[0], depth + 1);
+    std::optional<int64_t> b = MostOf(made->args[1], depth + 1);
+    if (!a || !b) return std::nullopt;
+    int64_t most = counts ? std::max(*a, *b) : made->op == Op::kAdd ? *a + *b : *a * *b;
+    return most < kLarge ? std::optional(most) : std::nullopt;
+  }
+
+  // It ends some numbers after it begins, as chunks of the same size do.
+  bool AlwaysRuns(const Instr& loop) const {
+    const Instr* limit = Definition(loop.args[1]);
+    if (limit == nullptr || limit->op != Op::kAdd || limit->args[0] != loop.args[0]) return false;
+    const program::Value& length = kernel_.value(limit->args[1]);
+    return length.is_constant && length.AsInt() > 0 && MostOf(loop.args[1]);
+  }
+
   // Tested at the end, with a test before it where it may not run at all.
   void RenderRealLoop(size_t pc, std::optional<int64_t> trips) {
     const Instr& loop = kernel_.code[pc];
@@ -434,7 +477,8 @@ class KernelRenderer {
     std::string type = IrType(loop.type), body = ir_.NewLabel(), after = ir_.NewLabel();
     const std::string& first = NameOf(loop.args[0]);
     const std::string& limit = NameOf(loop.args[1]);
-    if (trips) {
+    bool runs = trips || AlwaysRuns(loop);
+    if (runs) {
       ir_.Branch(body);
     } else {
       std::string some = ir_.Def("icmp slt ", type, " ", first, ", ", limit);
@@ -475,7 +519,7 @@ class KernelRenderer {
     ir_.Begin(after);
     for (size_t i = 0; i < initial.size(); ++i) {
       std::string result = NameOf(end.args[i]);
-      if (!trips) {
+      if (!runs) {
         result = ir_.Def("phi ", IrType(kernel_.type(end.args[i])), " [", initial[i], ", %", before,
                          "], [", result, ", %", last, "]");
       }
@@ -590,6 +634,9 @@ class KernelRenderer {
   }
 
   std::string Address(const Instr& instr) {
+    if (indices_.HasAddress(instr)) {
+      return indices_.Address(instr, StrCat("%p", instr.memory), ir_, names_);
+    }
     const Memory& m = kernel_.memories[instr.memory];
     Type type = kernel_.type(instr.args[0]);
     std::string index = NameOf(instr.args[0]);
@@ -853,6 +900,7 @@ class KernelRenderer {
   std::string access_group_;       // of the vector loop that is open
   std::string likely_, unlikely_;  // weights of a branch
   RareCalls rare_calls_;
+  IndexSums indices_;
   AccessScopes scopes_;
 };
 

@@ -21,6 +21,7 @@ struct KernelText {
   std::string_view attributes = "#0";  // of the function
   bool share = false;                  // what repeats itself becomes functions of the module
   bool task = false;
+  bool indices = false;                    // are put in the form that machines take (index_sums.h)
   std::span<const int64_t> lateness = {};  // of what its memories hold (lateness.h)
 };
 void RenderKernel(const program::Kernel& kernel, const KernelText& how, const RenderTarget& target,

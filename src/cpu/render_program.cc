@@ -12,14 +12,27 @@ namespace {
 using program::Kernel;
 using program::Program;
 
-// Kernels of fewer instructions than this are not worth another module.
-constexpr size_t kCodePerModule = 200;
+// Kernels of fewer instructions than this are not worth another module beside those of others,
+// which another thread compiles, and beside the control flow.
+constexpr size_t kCodePerModule = 50;
+constexpr size_t kCodeBesideMain = 200;
 constexpr size_t kCallCode = 5;  // what a kernel costs beside its instructions
 
 // Loops that are lanes of vectors, which LLVM has to make.
 bool HasVectorLoop(const Kernel& kernel) {
   return std::any_of(kernel.code.begin(), kernel.code.end(), [](const program::Instr& i) {
     return i.op == program::Op::kLoop && i.loop == program::LoopKind::kVector;
+  });
+}
+
+// Whether it divides integers or widens them: what is never negative is had with less.
+bool UsesRanges(const Kernel& kernel) {
+  return std::any_of(kernel.code.begin(), kernel.code.end(), [&](const program::Instr& i) {
+    if (!IsInteger(i.type.dtype)) return false;
+    if (i.op == program::Op::kDiv || i.op == program::Op::kRem) return true;
+    if (i.op != program::Op::kCast) return false;
+    DType from = kernel.type(i.args[0]).dtype;
+    return IsInteger(from) && BitWidth(from) < BitWidth(i.type.dtype);
   });
 }
 
@@ -77,6 +90,8 @@ RenderedModule RenderKernels(const Program& program, const Plan& plan, const Ren
   module.name = StrCat("kernels", number);
   module.loops = loops;
   module.kernels = static_cast<int64_t>(kernels.size());
+  module.integers = std::any_of(kernels.begin(), kernels.end(),
+                                [&](int32_t k) { return UsesRanges(program.kernels[k]); });
   IrMetadata metadata;
   RenderLaunched(program, plan, target, kernels, metadata, module.text);
   StrAppend(module.text, kModuleTail, metadata.text());
@@ -149,6 +164,7 @@ void RenderLaunched(const Program& program, const Plan& plan, const RenderTarget
                    .task = true};
     // Calls in lanes would keep LLVM from making vectors of them.
     how.share = !HasVectorLoop(kernel);
+    how.indices = !HasVectorLoop(kernel);
     RenderKernel(kernel, how, target, metadata, out);
     if (plan.called[k]) RenderCalled(kernel, k, out);
   }
@@ -164,11 +180,12 @@ std::vector<RenderedModule> RenderProgram(const Program& program, const Plan& pl
     size_t code = CodeOf(program, wanted);
     // A module costs about as much as a small kernel.
     bool join = !only_kernels && HasControlFlow(program) && loops == !plan.regions.empty();
-    if (join && code <= kCodePerModule) {
+    if (join && code <= kCodeBesideMain) {
       with_main = std::move(wanted);
       continue;
     }
-    size_t share = std::max(kCodePerModule, code / static_cast<size_t>(std::max(parts, 1)) + 1);
+    size_t threads = static_cast<size_t>(std::max(parts, 1));
+    size_t share = std::max(kCodePerModule, (code + threads - 1) / threads);
     for (size_t i = 0; i < wanted.size();) {
       std::vector<int32_t> group;
       for (size_t n = 0; i < wanted.size() && n < share; ++i) {

@@ -29,7 +29,8 @@ inline constexpr int32_t kRunCancelled = 1, kRunFailed = 2;  // what RunFunction
 
 struct RenderedModule {
   std::string name, text;
-  bool loops = false;  // wants loop optimisations, not only clean-up
+  bool loops = false;     // wants loop optimisations, not only clean-up
+  bool integers = false;  // divides integers or widens them, of which LLVM may know the ranges
   int64_t kernels = 0;
 };
 // At most about `parts` modules of kernels, and the control flow in one of them or its own.

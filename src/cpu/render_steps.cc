@@ -558,6 +558,7 @@ RenderedModule RenderMain(const Program& program, const Plan& plan, const Render
   RenderedModule module;
   module.name = "main";
   module.loops = !plan.regions.empty();
+  module.integers = true;
   module.kernels = static_cast<int64_t>(kernels.size());
   IrMetadata metadata;
   metadata.Add("!{}");                                        // !0: of invariant loads
@@ -583,7 +584,7 @@ RenderedModule RenderMain(const Program& program, const Plan& plan, const Render
     const program::Kernel& kernel = program.kernels[k];
     std::string name = StrCat("inline_", k);
     AppendComment(module.text, kernel.name);
-    RenderKernel(kernel, {name, "internal", narrow ? "#5" : "#1", false, false, lateness[k]},
+    RenderKernel(kernel, {name, "internal", narrow ? "#5" : "#1", false, false, false, lateness[k]},
                  target, metadata, module.text);
   }
   RenderLaunched(program, plan, target, kernels, metadata, module.text);
