@@ -762,22 +762,15 @@ class KernelRenderer {
     if (indices && kernel_.type(made->args[0]).lanes == 1) stored.load = made;
     return stored;
   }
-  std::vector<std::string> PlacesInMemory(const Instr& load) {
+  // One of them, from the address of the first.
+  std::string PlaceInMemory(const Instr& load, const std::string& first, int lane) {
     DType dtype = kernel_.memories[load.memory].dtype;
     std::string_view type = StorageType(dtype);
-    std::string first = Address(load);
-    std::vector<std::string> places;
-    for (int lane = 0; lane < load.type.lanes; ++lane) {
-      std::string address =
-          ir_.Def("getelementptr inbounds ", type, ", ptr ", first, ", i64 ", lane);
-      std::string at =
-          ir_.Def("load ", type, ", ptr ", address, ", align ", ByteWidth(dtype), Facts(load));
-      if (BitWidth(dtype) < 64) {
-        at = ir_.Def(IsSigned(dtype) ? "sext " : "zext ", type, " ", at, " to i64");
-      }
-      places.push_back(at);
-    }
-    return places;
+    std::string address = ir_.Def("getelementptr inbounds ", type, ", ptr ", first, ", i64 ", lane);
+    std::string at =
+        ir_.Def("load ", type, ", ptr ", address, ", align ", ByteWidth(dtype), Facts(load));
+    if (BitWidth(dtype) == 64) return at;
+    return ir_.Def(IsSigned(dtype) ? "sext " : "zext ", type, " ", at, " to i64");
   }
 
   // A gather lane by lane: addresses are not put in vectors only to be taken out again.
@@ -807,13 +800,21 @@ class KernelRenderer {
                      kernel_.value(sum->args[1]).AsInt());
       index = NameOf(sum->args[0]);
     }
+    std::string first;
     if (stored.load != nullptr) {
-      places = PlacesInMemory(*stored.load);
+      first = Address(*stored.load);
     } else if (!spaced) {
       places = PlacesOf(type, index);
     }
     for (int lane = 0; lane < type.lanes; ++lane) {
-      std::string at = spaced ? StrCat(lane * spaced->distance) : places[static_cast<size_t>(lane)];
+      std::string at;
+      if (stored.load != nullptr) {
+        // LLVM would read them all at once, for which there are not enough registers.
+        if (lane % 8 == 0) ir_.Line("call void asm sideeffect \"\", \"~{memory}\"()");
+        at = PlaceInMemory(*stored.load, first, lane);
+      } else {
+        at = spaced ? StrCat(lane * spaced->distance) : places[static_cast<size_t>(lane)];
+      }
       std::string address =
           ir_.Def("getelementptr inbounds ", StorageType(m.dtype), ", ptr ", base, ", i64 ", at);
       std::string element = ir_.Def("load ", StorageType(m.dtype), ", ptr ", address, ", align ",
