@@ -94,7 +94,8 @@ TEST(Gemm, LargeEnoughForBlocksAndThreads) {
 TEST(Gemm, AddsToWhatIsThere) {
   Random random(4);
   for (DType dtype : {DType::kF32, DType::kF64, DType::kBF16, DType::kS32, DType::kC64}) {
-    for (auto [m, n, k] : {std::array<int64_t, 3>{7, 9, 5}, {1, 40, 600}, {14, 200, 600}, {90, 100, 600}}) {
+    for (auto [m, n, k] :
+         {std::array<int64_t, 3>{7, 9, 5}, {1, 40, 600}, {14, 200, 600}, {90, 100, 600}}) {
       program::Program p;
       p.name = "test";
       auto buffer = [&](std::string name, std::vector<int64_t> dims, program::BufferKind kind,
