@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 
 #include "cpu/render_kernel.h"
@@ -99,13 +100,24 @@ class Planner {
 
  private:
   // Layers of a model are the same kernels over and over: their text, which has no names, says so.
+  // Most programs have no two kernels of the same size, and need none of it.
   void FindEqualKernels() {
+    auto size_of = [](const program::Kernel& k) {
+      return std::tuple(k.code.size(), k.values.size(), k.memories.size());
+    };
+    std::map<std::tuple<size_t, size_t, size_t>, int> sizes;
+    for (const program::Kernel& kernel : program_.kernels) ++sizes[size_of(kernel)];
     std::unordered_map<std::string, int32_t> seen;
     for (size_t i = 0; i < program_.kernels.size(); ++i) {
+      int32_t number = static_cast<int32_t>(i);
+      const program::Kernel& kernel = program_.kernels[i];
+      if (sizes[size_of(kernel)] == 1) {
+        plan_.same_as.push_back(number);
+        continue;
+      }
       IrMetadata metadata;
       std::string text;
-      RenderKernel(program_.kernels[i], {"kernel", "internal", "#0"}, target_, metadata, text);
-      int32_t number = static_cast<int32_t>(i);
+      RenderKernel(kernel, {"kernel", "internal", "#0"}, target_, metadata, text);
       plan_.same_as.push_back(seen.emplace(std::move(text), number).first->second);
     }
   }
