@@ -354,7 +354,8 @@ Result<Element> ElementEmitter::EmitElementwise(const Instruction& instruction, 
     case HloOp::kMulhi: {
       int bits = BitWidth(from);
       if (bits > 32) return Element{HighProduct(x, y), -1};
-      DType wide = IntegerType(Class(from), 64);
+      // Not wider than that: LLVM 19 loses the sign between two of 16 bits that are computed in 64.
+      DType wide = IntegerType(Class(from), bits <= 16 ? 32 : 64);
       ValueId a = b_.Cast(x, wide), c = b_.Cast(y, wide);
       ValueId product = b_.Mul(a, c);
       ValueId high = b_.Emit(Op::kShr, {product, b_.Int(bits, b_.type(product))});
