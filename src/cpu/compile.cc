@@ -4,7 +4,6 @@
 
 #include "base/digest.h"
 #include "base/thread_pool.h"
-#include "cpu/processors.h"
 
 namespace weft::cpu {
 namespace {
@@ -38,10 +37,10 @@ constexpr std::string_view kLoopPasses =
     "instcombine<max-iterations=1;no-verify-fixpoint>,"
     "loop-simplify,move-pointers,loop-vectorize,loop-load-elim,vector-combine,"
     "loop-unroll<O2>,sroa<preserve-cfg>,instcombine<max-iterations=1;no-verify-fixpoint>,"
-    "loop-mssa(licm<allowspeculation>),simplifycfg,choose-twice";
+    "loop-mssa(licm<allowspeculation>),simplifycfg,choose-twice,foresee-nans)";
 
-std::string PassesOf(const RenderedModule& module, std::string_view cpu) {
-  if (module.loops) return StrCat(kLoopPasses, ForeseesNans(cpu) ? ",foresee-nans)" : ")");
+std::string PassesOf(const RenderedModule& module) {
+  if (module.loops) return std::string(kLoopPasses);
   if (module.kernels == 0) return std::string(kStepPasses);
   return std::string(module.integers ? kIntegerPasses : kKernelPasses);
 }
@@ -100,7 +99,7 @@ Result<std::vector<std::string>> CompileModules(CompilerPool& pool,
   std::vector<std::string> objects(modules.size()), keys(modules.size()), passes, assembly;
   std::vector<size_t> missing;
   for (size_t i = 0; i < modules.size(); ++i) {
-    passes.push_back(PassesOf(modules[i], pool.target().cpu));
+    passes.push_back(PassesOf(modules[i]));
     if (options.show) options.show(modules[i].name + ".ll", modules[i].text);
     if (options.cache) {
       keys[i] = KeyOf(modules[i], passes[i], pool.target());

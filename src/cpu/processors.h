@@ -24,12 +24,6 @@ inline bool DecodesJumpsAgain(std::string_view cpu) {
   return IsOneOf(cpu, {"skylake", "skylake-avx512", "cascadelake"});
 }
 
-// A jump that is never taken delays a recurrence less than a choice does. Not on Sapphire Rapids,
-// where the same code takes half as long again.
-inline bool ForeseesNans(std::string_view cpu) {
-  return IsOneOf(cpu, {"skylake", "skylake-avx512", "cascadelake"});
-}
-
 // What is larger than the caches is written 5 to 20 % sooner in vectors of 32 bytes than of 64.
 inline bool WritesNarrowSooner(std::string_view cpu) {
   return IsOneOf(cpu, {"skylake-avx512", "cascadelake", "cooperlake"});

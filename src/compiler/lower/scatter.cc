@@ -232,17 +232,26 @@ class ScatterLoops {
     return {};
   }
 
-  // One element is the least or the greatest seen: loops that go on find fewer and fewer new ones,
-  // and what is not stored need not be waited for by whoever reads it next.
+  // One element is the least or the greatest seen of what is computed: loops that go on find fewer
+  // and fewer new ones, and what is not stored need not be waited for by whoever reads it next. Not
+  // of two elements, which are put in order: that is as often one as the other.
   bool MostlyKeeps() const {
     if (n_ != 1 || dims_.updates != 1 || dims_.window_elements != 1) return false;
     if (IsComplex(operand().dtype())) return false;
     const Instruction* value = attrs_.to_apply->root();
     if (value == attrs_.to_apply->parameter(1)) value = scatter_.operand(2);
-    while (value->op() == hlo::Op::kReshape || value->op() == hlo::Op::kBroadcast) {
-      value = value->operand(0);
+    value = &Within(*value);
+    if (value->op() != hlo::Op::kMinimum && value->op() != hlo::Op::kMaximum) return false;
+    return std::ranges::any_of(value->operands(), [&](const Instruction* operand) {
+      return hlo::IsElementwise(Within(*operand).op());
+    });
+  }
+  static const Instruction& Within(const Instruction& value) {
+    const Instruction* inside = &value;
+    while (inside->op() == hlo::Op::kReshape || inside->op() == hlo::Op::kBroadcast) {
+      inside = inside->operand(0);
     }
-    return value->op() == hlo::Op::kMinimum || value->op() == hlo::Op::kMaximum;
+    return *inside;
   }
   ValueId Bits(ValueId value) {
     DType type = b_.type(value).dtype;
