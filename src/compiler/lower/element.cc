@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "compiler/passes/simplify_rules.h"
 #include "hlo/computation.h"
 #include "program/math.h"
 
@@ -33,32 +34,14 @@ bool SameIndex(const Index& a, const Index& b) {
   return std::equal(a.coords.begin(), a.coords.end(), b.coords.begin(), b.coords.end(), SameCoord);
 }
 
-// Calls fn(i0, i, j0, j) for groups of dimensions [i0, i) of a and [j0, j) of b, in order, that
-// hold the same number of elements; b's are not empty.
-template <class Fn>
-void MatchDimensions(const Dims& a, const Dims& b, const Fn& fn) {
-  size_t i = 0, j = 0;
-  while (i < a.size() || j < b.size()) {
-    size_t i0 = i, j0 = j;
-    int64_t na = i < a.size() ? a[i++] : 1, nb = j < b.size() ? b[j++] : 1;
-    while (na != nb) {
-      if (na < nb) {
-        na *= a[i++];
-      } else {
-        nb *= b[j++];
-      }
-    }
-    if (j > j0) fn(i0, i, j0, j);  // else: only dimensions of size 1 left on this side
-  }
-}
-
 // Whether a reshape takes coordinates apart, by division.
 bool SplitsDimensions(const Dims& from, const Dims& to) {
-  bool splits = false;
-  MatchDimensions(from, to, [&](size_t, size_t, size_t j0, size_t j) {
-    splits |= std::count_if(to.begin() + j0, to.begin() + j, [](int64_t d) { return d > 1; }) > 1;
-  });
-  return splits;
+  auto splits = [&](const DimRun& run) {
+    auto more = [](int64_t d) { return d > 1; };
+    return std::count_if(to.begin() + run.to_begin, to.begin() + run.to_end, more) > 1;
+  };
+  std::vector<DimRun> runs = MatchDims(from, to);
+  return std::any_of(runs.begin(), runs.end(), splits);
 }
 
 }  // namespace
@@ -491,7 +474,10 @@ Index ElementEmitter::ReshapedIndex(const Shape& from, const Shape& to, const In
   Index result;
   result.coords.resize(to.dims().size());
   const Dims &a = from.dims(), &b = to.dims();
-  MatchDimensions(a, b, [&](size_t i0, size_t i, size_t j0, size_t j) {
+  for (const DimRun& run : MatchDims(a, b)) {
+    auto i0 = static_cast<size_t>(run.from_begin), i = static_cast<size_t>(run.from_end);
+    auto j0 = static_cast<size_t>(run.to_begin), j = static_cast<size_t>(run.to_end);
+    if (j == j0) continue;  // only dimensions of size 1 left on this side
     Index part;
     for (size_t k = i0; k < i; ++k) part.coords.push_back(index.coords[k]);
     Index linear;
@@ -499,7 +485,7 @@ Index ElementEmitter::ReshapedIndex(const Shape& from, const Shape& to, const In
     linear.linear = Linear(std::span(a.data() + i0, i - i0), part);
     Index split = Coordinates(std::span(b.data() + j0, j - j0), linear);
     for (size_t k = j0; k < j; ++k) result.coords[k] = split.coords[k - j0];
-  });
+  }
   return result;
 }
 
