@@ -197,9 +197,14 @@ def busy(count=None):
             fields = open(f'/proc/self/task/{task}/stat').read().rsplit(')', 1)[1].split()
             out[task] = int(fields[11]) + int(fields[12])
         return out
-    f(x).block_until_ready()
+    result = f(x)
+    time.sleep(0.001)
+    result.block_until_ready()
     before = times()
-    for _ in range(20): f(x).block_until_ready()
+    for _ in range(20):
+        result = f(x)
+        time.sleep(0.001)  # who waits at once may run it, so that two threads would take turns
+        result.block_until_ready()
     after = times()
     spent = [after[t] - before.get(t, 0) for t in after]
     return sum(1 for s in spent if s > max(spent) / 4)
