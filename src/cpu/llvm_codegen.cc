@@ -151,14 +151,16 @@ class MovePointers : public llvm::PassInfoMixin<MovePointers> {
   }
 };
 
+bool IsForX86(const llvm::Function& function) {
+  return llvm::Triple(function.getParent()->getTargetTriple()).isX86();
+}
+
 // The least or greatest of two numbers, on x86: an instruction, and another one for NaNs. Where the
 // next round of a loop waits for the number, a jump that is foreseen takes the place of the second.
 class ForeseeNans : public llvm::PassInfoMixin<ForeseeNans> {
  public:
   llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
-    if (!llvm::Triple(function.getParent()->getTargetTriple()).isX86()) {
-      return llvm::PreservedAnalyses::all();
-    }
+    if (!IsForX86(function)) return llvm::PreservedAnalyses::all();
     auto& loops = analyses.getResult<llvm::LoopAnalysis>(function);
     std::vector<std::pair<llvm::IntrinsicInst*, unsigned>> found;  // and which number is tested
     for (llvm::Instruction& i : llvm::instructions(function)) {
@@ -227,9 +229,7 @@ class ForeseeNans : public llvm::PassInfoMixin<ForeseeNans> {
 class ChooseTwice : public llvm::PassInfoMixin<ChooseTwice> {
  public:
   llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
-    if (!llvm::Triple(function.getParent()->getTargetTriple()).isX86()) {
-      return llvm::PreservedAnalyses::all();
-    }
+    if (!IsForX86(function)) return llvm::PreservedAnalyses::all();
     auto& loops = analyses.getResult<llvm::LoopAnalysis>(function);
     std::vector<llvm::BinaryOperator*> found;
     for (llvm::Instruction& i : llvm::instructions(function)) {

@@ -7,11 +7,10 @@
 #include <vector>
 
 #include "base/check.h"
-#include "cpu/index_sums.h"
 #include "cpu/lateness.h"
 #include "cpu/rare.h"
+#include "cpu/render_access.h"
 #include "cpu/render_ops.h"
-#include "cpu/render_scopes.h"
 #include "cpu/repeats.h"
 
 namespace weft::cpu {
@@ -33,20 +32,18 @@ constexpr int64_t kMaxUnrolled = 4096;
 class KernelRenderer {
  public:
   KernelRenderer(const Kernel& kernel, const RenderTarget& target, IrMetadata& metadata)
-      : kernel_(kernel), target_(target), metadata_(metadata) {}
+      : kernel_(kernel),
+        target_(target),
+        metadata_(metadata),
+        access_(kernel, target, ir_, names_) {}
+  KernelRenderer(const KernelRenderer&) = delete;
 
   void Render(const KernelText& how, std::string& out) {
     blocks_ = MatchBlocks(kernel_);
     NameConstants();
-    defined_.assign(kernel_.values.size(), -1);
-    for (size_t i = 0; i < kernel_.code.size(); ++i) {
-      for (ValueId id : kernel_.code[i].results) {
-        defined_[static_cast<size_t>(id)] = static_cast<int32_t>(i);
-      }
-    }
     if (how.share) PlaceRepeats();
     if (how.indices) PlaceIndices();
-    if (how.task) scopes_ = AccessScopes(kernel_, metadata_);
+    if (how.task) access_.set_scopes(AccessScopes(kernel_, metadata_));
     in_round_ = !how.lateness.empty();
     if (in_round_) {
       early_ = EarlyProducts(kernel_, how.lateness);
@@ -70,12 +67,6 @@ class KernelRenderer {
   }
 
  private:
-  struct ThreadLoop {
-    std::string counter;
-    int64_t begin, step, trips;
-    Type type;
-  };
-
   void AppendParam(int32_t i, std::string& out) const {
     const Memory& m = kernel_.memories[i];
     StrAppend(out, "ptr noalias nocapture ");
@@ -125,11 +116,11 @@ class KernelRenderer {
           pc = blocks_.end_at[pc];
           break;
         case Op::kArray: DeclareArray(instr.memory); break;
-        case Op::kLoad: names_[instr.results[0]] = RenderLoad(instr); break;
-        case Op::kStore: RenderStore(instr); break;
+        case Op::kLoad: names_[instr.results[0]] = access_.Load(instr); break;
+        case Op::kStore: access_.Store(instr); break;
         default:
-          if (indices_.Takes(instr)) {
-            indices_.Add(instr, ir_, names_);
+          if (access_.indices().Takes(instr)) {
+            access_.indices().Add(instr, ir_, names_);
           } else if (auto form = shorter_.find(pc); form != shorter_.end()) {
             RenderShorter(instr, form->second);
           } else {
@@ -204,10 +195,11 @@ class KernelRenderer {
   }
 
   void PlaceIndices() {
-    indices_ = IndexSums(kernel_);
+    IndexSums& indices = access_.indices();
+    indices = IndexSums(kernel_);
     for (const Repeat& repeat : repeats_) {
-      for (ValueId id : repeat.inputs) indices_.KeepApart(id);
-      for (ValueId id : repeat.outputs) indices_.KeepApart(id);
+      for (ValueId id : repeat.inputs) indices.KeepApart(id);
+      for (ValueId id : repeat.outputs) indices.KeepApart(id);
     }
   }
 
@@ -281,7 +273,7 @@ class KernelRenderer {
     std::map<ValueId, std::string> before;
     for (size_t pc = begin; pc <= end; ++pc) {
       for (ValueId id : kernel_.code[pc].args) {
-        int32_t made = defined_[static_cast<size_t>(id)];
+        int32_t made = access_.DefinedAt(id);
         Type type = kernel_.type(id);
         bool inside = made >= static_cast<int32_t>(begin) && made < static_cast<int32_t>(end);
         if (made < 0 || inside || type.lanes != 1 || !IsInteger(type.dtype)) continue;
@@ -300,7 +292,8 @@ class KernelRenderer {
     if (kernel_.code[end].results.size() != 1 || end + 1 == kernel_.code.size()) return nullptr;
     const Instr& load = kernel_.code[end + 1];
     ValueId place = kernel_.code[end].results[0];
-    if (load.op != Op::kLoad || load.args[0] != place || load.type.lanes != 1 || HasMask(load)) {
+    if (load.op != Op::kLoad || load.args[0] != place || load.type.lanes != 1 ||
+        AccessRenderer::HasMask(load)) {
       return nullptr;
     }
     int64_t uses = 0;
@@ -321,7 +314,7 @@ class KernelRenderer {
     auto given = [&](const InlineVec<ValueId, 4>& args, std::string_view how) {
       std::vector<std::string> names;
       if (load) names_[load->args[0]] = NameOf(args[0]);
-      if (load) return std::vector<std::string>{RenderLoad(*load, how)};
+      if (load) return std::vector<std::string>{access_.Load(*load, how)};
       for (ValueId id : args) names.push_back(NameOf(id));
       return names;
     };
@@ -389,8 +382,8 @@ class KernelRenderer {
     std::optional<int64_t> trips = TripCount(kernel_, loop);
     if (loop.loop == LoopKind::kParallel) return RenderGrid(pc);
     if (loop.loop == LoopKind::kThread) {
-      threads_.push_back({"", kernel_.value(loop.args[0]).AsInt(),
-                          kernel_.value(loop.args[2]).AsInt(), *trips, loop.type});
+      access_.threads().push_back({"", kernel_.value(loop.args[0]).AsInt(),
+                                   kernel_.value(loop.args[2]).AsInt(), *trips, loop.type});
     }
     int64_t size = static_cast<int64_t>(blocks_.end_at[pc] - pc);
     bool written_out = trips && (*trips <= 1 || (loop.loop == LoopKind::kUnroll &&
@@ -400,11 +393,11 @@ class KernelRenderer {
     } else {
       RenderRealLoop(pc, trips);
     }
-    if (loop.loop == LoopKind::kThread) threads_.pop_back();
+    if (loop.loop == LoopKind::kThread) access_.threads().pop_back();
   }
 
   void SetCounter(const Instr& loop, std::string name) {
-    if (loop.loop == LoopKind::kThread) threads_.back().counter = name;
+    if (loop.loop == LoopKind::kThread) access_.threads().back().counter = name;
     names_[loop.results[0]] = std::move(name);
   }
 
@@ -427,9 +420,9 @@ class KernelRenderer {
 
   std::string LoopMetadata(LoopKind kind) {
     if (kind == LoopKind::kVector) {
-      access_group_ = metadata_.Add("distinct !{}");
+      access_.group() = metadata_.Add("distinct !{}");
       std::string accesses =
-          metadata_.Add("!{!\"llvm.loop.parallel_accesses\", ", access_group_, "}");
+          metadata_.Add("!{!\"llvm.loop.parallel_accesses\", ", access_.group(), "}");
       std::string wish = metadata_.Add("!{!\"llvm.loop.vectorize.enable\", i1 true}");
       return StrCat(", !llvm.loop ", metadata_.AddLoop(", ", accesses, ", ", wish));
     }
@@ -450,7 +443,7 @@ class KernelRenderer {
       int64_t number = value.AsInt();
       return number < kLarge && number > -kLarge ? std::optional(std::abs(number)) : std::nullopt;
     }
-    const Instr* made = Definition(id);
+    const Instr* made = access_.Definition(id);
     constexpr int kDeep = 6;
     if (made == nullptr || depth == kDeep) return std::nullopt;
     bool counts = made->op == Op::kLoop && made->results[0] == id;
@@ -464,7 +457,7 @@ class KernelRenderer {
 
   // It ends some numbers after it begins, as chunks of the same size do.
   bool AlwaysRuns(const Instr& loop) const {
-    const Instr* limit = Definition(loop.args[1]);
+    const Instr* limit = access_.Definition(loop.args[1]);
     if (limit == nullptr || limit->op != Op::kAdd || limit->args[0] != loop.args[0]) return false;
     const program::Value& length = kernel_.value(limit->args[1]);
     return length.is_constant && length.AsInt() > 0 && MostOf(loop.args[1]);
@@ -501,10 +494,10 @@ class KernelRenderer {
     // Carried values: the value at the end of the body is known after it, so the line is put in
     // then.
     size_t at = ir_.text().size();
-    std::string outer_group = access_group_;
+    std::string outer_group = access_.group();
     std::string tail = LoopMetadata(loop.loop);
     RenderBlock(pc + 1, blocks_.end_at[pc]);
-    if (loop.loop == LoopKind::kVector) access_group_ = outer_group;
+    if (loop.loop == LoopKind::kVector) access_.group() = outer_group;
     std::string lines;
     for (size_t i = 0; i < initial.size(); ++i) {
       StrAppend(lines, "  %", id, ".c", i, " = phi ", IrType(kernel_.type(end.args[i])), " [",
@@ -607,277 +600,6 @@ class KernelRenderer {
     allocated_.push_back(StrCat("%p", memory));
   }
 
-  // The number of the thread, through the nested thread loops, as i64.
-  std::string ThreadNumber() {
-    std::string number;
-    for (const ThreadLoop& loop : threads_) {
-      std::string counter = loop.counter;
-      if (loop.type.dtype == DType::kS32) counter = ir_.Def("sext i32 ", counter, " to i64");
-      if (loop.begin != 0) counter = ir_.Def("sub i64 ", counter, ", ", loop.begin);
-      if (loop.step != 1) counter = ir_.Def("sdiv exact i64 ", counter, ", ", loop.step);
-      if (!number.empty()) {
-        number = ir_.Def("mul i64 ", number, ", ", loop.trips);
-        counter = ir_.Def("add i64 ", number, ", ", counter);
-      }
-      number = counter;
-    }
-    return number;
-  }
-
-  // The address, or a vector of them.
-  std::string BaseOf(const Memory& m, int32_t number) {
-    std::string base = StrCat("%p", number);
-    if (!m.per_thread) return base;
-    std::string offset = ir_.Def("mul i64 ", ThreadNumber(), ", ", m.count);
-    return ir_.Def("getelementptr inbounds ", StorageType(m.dtype), ", ptr ", base, ", i64 ",
-                   offset);
-  }
-
-  std::string Address(const Instr& instr) {
-    if (indices_.HasAddress(instr)) {
-      return indices_.Address(instr, StrCat("%p", instr.memory), ir_, names_);
-    }
-    const Memory& m = kernel_.memories[instr.memory];
-    Type type = kernel_.type(instr.args[0]);
-    std::string index = NameOf(instr.args[0]);
-    std::string wide = IrVector("i64", type.lanes);
-    if (BitWidth(type.dtype) < 64) {
-      index =
-          ir_.Def(IsSigned(type.dtype) ? "sext " : "zext ", IrType(type), " ", index, " to ", wide);
-    }
-    std::string base = BaseOf(m, instr.memory);
-    // A lane that is masked off may have any index.
-    std::string_view inbounds = HasMask(instr) ? "" : "inbounds ";
-    return ir_.Def("getelementptr ", inbounds, StorageType(m.dtype), ", ptr ", base, ", ", wide,
-                   " ", index);
-  }
-
-  static bool HasMask(const Instr& instr) {
-    return instr.args.size() > (instr.op == Op::kLoad ? 1u : 2u);
-  }
-  // What masked intrinsics take: vectors, also of one lane.
-  std::string MaskOf(const Instr& instr) {
-    int lanes = instr.type.lanes;
-    std::string type = StrCat("<", lanes, " x i1>");
-    if (!HasMask(instr)) return StrCat(type, " splat (i1 true)");
-    std::string mask = NameOf(instr.args.back());
-    if (lanes == 1) mask = ir_.Def("insertelement <1 x i1> poison, i1 ", mask, ", i64 0");
-    return StrCat(type, " ", mask);
-  }
-  int64_t AlignOf(const Instr& instr) const {
-    int64_t width = ByteWidth(kernel_.memories[instr.memory].dtype);
-    return std::max<int64_t>(instr.align, width);
-  }
-  // What is known of an access.
-  std::string Facts(const Instr& instr) const {
-    std::string text(scopes_.Of(instr));
-    if (!access_group_.empty()) StrAppend(text, ", !llvm.access.group ", access_group_);
-    return text;
-  }
-
-  // A vector of indices at an even distance from each other: first + distance * lane.
-  struct Spaced {
-    ValueId first;
-    int64_t distance;
-  };
-  const Instr* Definition(ValueId id) const {
-    int32_t at = defined_[static_cast<size_t>(id)];
-    return at < 0 ? nullptr : &kernel_.code[static_cast<size_t>(at)];
-  }
-  std::optional<Spaced> FindSpaced(ValueId id) const {
-    const Instr* sum = Definition(id);
-    if (sum == nullptr || sum->op != Op::kAdd) return std::nullopt;
-    for (int k = 0; k < 2; ++k) {
-      const Instr *first = Definition(sum->args[k]), *rest = Definition(sum->args[1 - k]);
-      if (first == nullptr || rest == nullptr || first->op != Op::kSplat) continue;
-      if (kernel_.value(first->args[0]).is_constant) continue;
-      int64_t distance = 1;
-      if (rest->op == Op::kMul && kernel_.value(rest->args[1]).is_constant) {
-        distance = kernel_.value(rest->args[1]).AsInt();
-        rest = Definition(rest->args[0]);
-      }
-      if (rest != nullptr && rest->op == Op::kIota) return Spaced{first->args[0], distance};
-    }
-    return std::nullopt;
-  }
-
-  // Of what indices are made of: products and sums of what is not negative, and do not wrap around
-  // where the index does not.
-  bool IsNeverNegative(ValueId id) const {
-    const program::Value& value = kernel_.value(id);
-    if (value.is_constant) return value.AsInt() >= 0;
-    const Instr* made = Definition(id);
-    if (made == nullptr) return false;
-    switch (made->op) {
-      case Op::kMax: return IsNeverNegative(made->args[0]) || IsNeverNegative(made->args[1]);
-      case Op::kMin:
-      case Op::kMul: return IsNeverNegative(made->args[0]) && IsNeverNegative(made->args[1]);
-      case Op::kCast: return IsUnsigned(kernel_.type(made->args[0]).dtype);
-      default: return false;
-    }
-  }
-
-  // The lanes of a vector of indices, none of them negative, one by one. Of 32 bits two at a time:
-  // few numbers a cycle go from vector registers to others.
-  std::vector<std::string> PlacesOf(Type type, std::string index) {
-    std::vector<std::string> places;
-    std::string pairs = StrCat("<", type.lanes / 2, " x i64>");
-    bool paired = BitWidth(type.dtype) == 32 && type.lanes > 1;
-    if (paired) index = ir_.Def("bitcast ", IrType(type), " ", index, " to ", pairs);
-    for (int lane = 0; paired && lane < type.lanes; lane += 2) {
-      std::string both = ir_.Def("extractelement ", pairs, " ", index, ", i64 ", lane / 2);
-      places.push_back(ir_.Def("and i64 ", both, ", 4294967295"));
-      places.push_back(ir_.Def("lshr i64 ", both, ", 32"));
-    }
-    for (int lane = 0; !paired && lane < type.lanes; ++lane) {
-      std::string at = ir_.Def("extractelement ", IrType(type), " ", index, ", i64 ", lane);
-      if (BitWidth(type.dtype) < 64) {
-        at = ir_.Def("zext ", IrType({type.dtype, 1}), " ", at, " to i64");
-      }
-      places.push_back(at);
-    }
-    return places;
-  }
-
-  // Indices that were in memory, and are there still: the load of them, and a number that is added
-  // to all of them (-1: none). Null: they were not.
-  struct Stored {
-    const Instr* load = nullptr;
-    ValueId more = -1;
-  };
-  Stored IndicesInMemory(ValueId id) const {
-    const Instr* made = Definition(id);
-    Stored stored;
-    for (int k = 0; k < 2 && made != nullptr && made->op == Op::kAdd && stored.more < 0; ++k) {
-      const Instr* all = Definition(made->args[k]);
-      if (all == nullptr || all->op != Op::kSplat) continue;
-      if (kernel_.value(all->args[0]).is_constant) return {};
-      stored.more = all->args[0];
-      made = Definition(made->args[1 - k]);
-    }
-    if (made != nullptr && made->op == Op::kCast) made = Definition(made->args[0]);
-    if (made == nullptr || made->op != Op::kLoad || HasMask(*made)) return {};
-    const Memory& m = kernel_.memories[made->memory];
-    bool indices = IsInteger(m.dtype) && !IsSubByte(m.dtype) && m.access == program::Access::kRead;
-    if (indices && kernel_.type(made->args[0]).lanes == 1) stored.load = made;
-    return stored;
-  }
-  // One of them, from the address of the first.
-  std::string PlaceInMemory(const Instr& load, const std::string& first, int lane) {
-    DType dtype = kernel_.memories[load.memory].dtype;
-    std::string_view type = StorageType(dtype);
-    std::string address = ir_.Def("getelementptr inbounds ", type, ", ptr ", first, ", i64 ", lane);
-    std::string at =
-        ir_.Def("load ", type, ", ptr ", address, ", align ", ByteWidth(dtype), Facts(load));
-    if (BitWidth(dtype) == 64) return at;
-    return ir_.Def(IsSigned(dtype) ? "sext " : "zext ", type, " ", at, " to i64");
-  }
-
-  // A gather lane by lane: addresses are not put in vectors only to be taken out again.
-  std::string LoadLanes(const Instr& instr) {
-    const Memory& m = kernel_.memories[instr.memory];
-    Type type = kernel_.type(instr.args[0]);
-    std::string index = NameOf(instr.args[0]), base = BaseOf(m, instr.memory), value = "poison";
-    std::optional<Spaced> spaced = FindSpaced(instr.args[0]);
-    Stored stored = target_.slow_gathers ? IndicesInMemory(instr.args[0]) : Stored();
-    if (spaced || (stored.load != nullptr && stored.more >= 0)) {
-      std::string first = NameOf(spaced ? spaced->first : stored.more);
-      std::string number = IrType({type.dtype, 1});
-      if (BitWidth(type.dtype) < 64) {
-        first = ir_.Def(IsSigned(type.dtype) ? "sext " : "zext ", number, " ", first, " to i64");
-      }
-      base =
-          ir_.Def("getelementptr inbounds ", StorageType(m.dtype), ", ptr ", base, ", i64 ", first);
-    }
-    std::string vector = StrCat("<", type.lanes, " x ", StorageType(m.dtype), ">");
-    std::vector<std::string> places;
-    // Elements beside each other share the places that are taken out of the vector.
-    if (const Instr* sum = Definition(instr.args[0]);
-        !spaced && stored.load == nullptr && sum != nullptr && sum->op == Op::kAdd &&
-        kernel_.value(sum->args[1]).is_constant && kernel_.value(sum->args[1]).AsInt() >= 0 &&
-        IsNeverNegative(sum->args[0])) {
-      base = ir_.Def("getelementptr ", StorageType(m.dtype), ", ptr ", base, ", i64 ",
-                     kernel_.value(sum->args[1]).AsInt());
-      index = NameOf(sum->args[0]);
-    }
-    std::string first;
-    if (stored.load != nullptr) {
-      first = Address(*stored.load);
-    } else if (!spaced) {
-      places = PlacesOf(type, index);
-    }
-    for (int lane = 0; lane < type.lanes; ++lane) {
-      std::string at;
-      if (stored.load != nullptr) {
-        // LLVM would read them all at once, for which there are not enough registers.
-        if (lane % 8 == 0) ir_.Line("call void asm sideeffect \"\", \"~{memory}\"()");
-        at = PlaceInMemory(*stored.load, first, lane);
-      } else {
-        at = spaced ? StrCat(lane * spaced->distance) : places[static_cast<size_t>(lane)];
-      }
-      std::string address =
-          ir_.Def("getelementptr inbounds ", StorageType(m.dtype), ", ptr ", base, ", i64 ", at);
-      std::string element = ir_.Def("load ", StorageType(m.dtype), ", ptr ", address, ", align ",
-                                    AlignOf(instr), Facts(instr));
-      value = ir_.Def("insertelement ", vector, " ", value, ", ", StorageType(m.dtype), " ",
-                      element, ", i64 ", lane);
-    }
-    return value;
-  }
-
-  // `how`: of a load without lanes.
-  std::string RenderLoad(const Instr& instr, std::string_view how = "") {
-    DType dtype = kernel_.memories[instr.memory].dtype;
-    int lanes = instr.type.lanes;
-    bool gather = kernel_.type(instr.args[0]).lanes > 1;
-    std::string type = IrVector(StorageType(dtype), lanes), value;
-    std::string vector = StrCat("<", lanes, " x ", StorageType(dtype), ">");
-    bool one_by_one = target_.scalar_gathers ||
-                      (target_.slow_gathers && IndicesInMemory(instr.args[0]).load != nullptr);
-    if (gather && !HasMask(instr) && one_by_one) {
-      return FromStorage(ir_, dtype, lanes, LoadLanes(instr));
-    }
-    std::string address = Address(instr);
-    if (gather) {
-      value = ir_.Def("call ", vector, " @llvm.masked.gather.v", lanes, StorageSuffix(dtype), ".v",
-                      lanes, "p0(<", lanes, " x ptr> ", address, ", i32 ", AlignOf(instr), ", ",
-                      MaskOf(instr), ", ", vector, " zeroinitializer)", Facts(instr));
-    } else if (HasMask(instr)) {
-      value = ir_.Def("call ", vector, " @llvm.masked.load.v", lanes, StorageSuffix(dtype),
-                      ".p0(ptr ", address, ", i32 ", AlignOf(instr), ", ", MaskOf(instr), ", ",
-                      vector, " zeroinitializer)", Facts(instr));
-      if (lanes == 1) value = ir_.Def("extractelement ", vector, " ", value, ", i64 0");
-    } else {
-      value =
-          ir_.Def("load ", how, type, ", ptr ", address, ", align ", AlignOf(instr), Facts(instr));
-    }
-    return FromStorage(ir_, dtype, lanes, value);
-  }
-
-  void RenderStore(const Instr& instr) {
-    DType dtype = kernel_.memories[instr.memory].dtype;
-    int lanes = instr.type.lanes;
-    bool scatter = kernel_.type(instr.args[0]).lanes > 1;
-    std::string value = ToStorage(ir_, dtype, lanes, NameOf(instr.args[1]), target_);
-    std::string type = IrVector(StorageType(dtype), lanes);
-    std::string vector = StrCat("<", lanes, " x ", StorageType(dtype), ">");
-    std::string address = Address(instr);
-    if (!scatter && !HasMask(instr)) {
-      ir_.Line("store ", type, " ", value, ", ptr ", address, ", align ", AlignOf(instr),
-               Facts(instr));
-      return;
-    }
-    if (lanes == 1) {
-      value = ir_.Def("insertelement ", vector, " poison, ", type, " ", value, ", i64 0");
-    }
-    std::string pointers = scatter ? StrCat("<", lanes, " x ptr>") : "ptr";
-    std::string name = scatter ? StrCat("scatter.v", lanes, StorageSuffix(dtype), ".v", lanes, "p0")
-                               : StrCat("store.v", lanes, StorageSuffix(dtype), ".p0");
-    std::string mask = MaskOf(instr);
-    ir_.Line("call void @llvm.masked.", name, "(", vector, " ", value, ", ", pointers, " ", address,
-             ", i32 ", AlignOf(instr), ", ", mask, ")", Facts(instr));
-  }
-
   const Kernel& kernel_;
   const RenderTarget& target_;
   IrMetadata& metadata_;
@@ -886,23 +608,19 @@ class KernelRenderer {
   program::Blocks blocks_;
   bool in_round_ = false;  // of a loop around the kernel, in the same function
   std::vector<std::string> names_, allocated_;
-  std::vector<int32_t> defined_;      // by value: the instruction that makes it, or -1
   std::vector<bool> arrays_, early_;  // early_: by value, products that are not part of a sum
   std::vector<Repeat> repeats_;
   std::vector<int32_t> repeat_at_;      // by instruction: the one that begins there, or -1
   std::vector<std::string> functions_;  // by the instruction with which they begin
   std::vector<Operand> operands_;
   std::map<size_t, ShorterForm> shorter_;
-  std::vector<ThreadLoop> threads_;
   std::vector<int64_t> grid_;
   size_t grid_level_ = 0;
   int64_t threads_in_all_ = 1, stack_bytes_ = 0, next_loop_ = 0;
   int64_t copies_ = 1;             // of the code at hand, in loops that are written out
-  std::string access_group_;       // of the vector loop that is open
   std::string likely_, unlikely_;  // weights of a branch
   RareCalls rare_calls_;
-  IndexSums indices_;
-  AccessScopes scopes_;
+  AccessRenderer access_;  // last: it uses some of the others
 };
 
 }  // namespace

@@ -402,9 +402,7 @@ Result<Element> ElementEmitter::EmitMoved(const Instruction& instruction, const 
     case HloOp::kOptBarrier: return Emit(operand, index);
     case HloOp::kReshape:
     case HloOp::kBitcast: {
-      constexpr int kMostInOrder = 40;
-      int budget = kMostInOrder;
-      if (index.is_linear || !SplitsDimensions(shape.dims(), from) || !IsInOrder(operand, budget)) {
+      if (index.is_linear || !SplitsDimensions(shape.dims(), from) || !IsInOrder(operand)) {
         return Emit(operand, ReshapedIndex(shape, operand.shape(), index));
       }
       Index linear;
@@ -455,8 +453,11 @@ Result<Element> ElementEmitter::EmitMoved(const Instruction& instruction, const 
   return Emit(operand, moved);
 }
 
-// Whether elements are read in the order of their numbers, however they are arranged: what is made
-// element by element of arrays in memory.
+bool ElementEmitter::IsInOrder(const Instruction& i) const {
+  int budget = 40;  // instructions to look at
+  return IsInOrder(i, budget);
+}
+
 bool ElementEmitter::IsInOrder(const Instruction& i, int& budget) const {
   if (--budget < 0 || places_.contains(&i) || arguments_.contains(&i)) return false;
   if (bound_.contains(&i) || i.shape().elements() == 1) return true;

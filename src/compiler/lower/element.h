@@ -81,7 +81,9 @@ class ElementEmitter {
   void BindAt(const hlo::Instruction& instruction, KernelBuilder::MemoryId memory, Place place);
   // What is known of the elements of a bound instruction.
   void Know(const hlo::Instruction& instruction, Literal numbers);
-  bool IsInOrder(const hlo::Instruction& i, int& budget) const;
+  // Whether elements are read in the order of their numbers, however they are arranged: what is
+  // made element by element of arrays in memory.
+  bool IsInOrder(const hlo::Instruction& i) const;
   bool IsBound(const hlo::Instruction& instruction) const { return bound_.contains(&instruction); }
   // The instruction's element is this value wherever it is asked for, until the block ends.
   void SetValue(const hlo::Instruction& instruction, Element value);
@@ -189,6 +191,7 @@ class ElementEmitter {
   Result<Element> EmitReduceWindow(const hlo::Instruction& op, int64_t output, const Index& index);
   Result<Element> EmitBitcastConvert(const hlo::Instruction& convert, const Index& index);
   Result<Element> EmitConstant(const hlo::Instruction& constant, const Index& index);
+  bool IsInOrder(const hlo::Instruction& i, int& budget) const;
   Index ReshapedIndex(const Shape& from, const Shape& to, const Index& index);
   // elementwise.cc: the operation on elements of known types.
   Result<Element> EmitElementwise(const hlo::Instruction& instruction, Args args);

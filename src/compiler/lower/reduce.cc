@@ -120,14 +120,12 @@ RowReducer::RowReducer(KernelDraft& draft, std::span<const Instruction* const> r
 }
 
 bool RowReducer::IsInOrder() const {
-  constexpr int kMost = 40;  // instructions to look at
   if (dims_.reduced.size() < 2 || also_ || together_.dimension >= 0) return false;
   if (!dims_.kept.empty() && dims_.kept.back() > dims_.reduced.front()) return false;
-  int budget = kMost;
   return std::ranges::all_of(reduces_, [&](const Instruction* reduce) {
     auto operands = reduce->operands().first(static_cast<size_t>(reduce->operand_count()) / 2);
-    return std::ranges::all_of(
-        operands, [&](const Instruction* operand) { return e_.IsInOrder(*operand, budget); });
+    return std::ranges::all_of(operands,
+                               [&](const Instruction* operand) { return e_.IsInOrder(*operand); });
   });
 }
 

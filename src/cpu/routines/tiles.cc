@@ -340,55 +340,27 @@ void PackAcrossBlocks(const T* const* rows, int64_t kn, int64_t width, T* out) {
 
 }  // namespace
 
-template <>
-const TileKernel<float>* FindTileKernel<float>(int64_t max_lanes) {
-  return Find<float>(max_lanes);
+template <class T>
+const TileKernel<T>* FindTileKernel(int64_t max_lanes) {
+  return Find<T>(max_lanes);
 }
-template <>
-const TileKernel<double>* FindTileKernel<double>(int64_t max_lanes) {
-  return Find<double>(max_lanes);
+template <class T>
+const TileKernel<T>& TileKernelFor(int64_t n) {
+  return For<T>(n);
 }
-template <>
-const TileKernel<uint32_t>* FindTileKernel<uint32_t>(int64_t max_lanes) {
-  return Find<uint32_t>(max_lanes);
-}
-template <>
-const TileKernel<uint64_t>* FindTileKernel<uint64_t>(int64_t max_lanes) {
-  return Find<uint64_t>(max_lanes);
+template <class T>
+void PackAcross(const T* const* rows, int64_t kn, int64_t width, T* out) {
+  PackAcrossBlocks(rows, kn, width, out);
 }
 
-template <>
-const TileKernel<float>& TileKernelFor<float>(int64_t n) {
-  return For<float>(n);
-}
-template <>
-const TileKernel<double>& TileKernelFor<double>(int64_t n) {
-  return For<double>(n);
-}
-template <>
-const TileKernel<uint32_t>& TileKernelFor<uint32_t>(int64_t n) {
-  return For<uint32_t>(n);
-}
-template <>
-const TileKernel<uint64_t>& TileKernelFor<uint64_t>(int64_t n) {
-  return For<uint64_t>(n);
-}
-
-template <>
-void PackAcross<float>(const float* const* rows, int64_t kn, int64_t width, float* out) {
-  PackAcrossBlocks(rows, kn, width, out);
-}
-template <>
-void PackAcross<double>(const double* const* rows, int64_t kn, int64_t width, double* out) {
-  PackAcrossBlocks(rows, kn, width, out);
-}
-template <>
-void PackAcross<uint32_t>(const uint32_t* const* rows, int64_t kn, int64_t width, uint32_t* out) {
-  PackAcrossBlocks(rows, kn, width, out);
-}
-template <>
-void PackAcross<uint64_t>(const uint64_t* const* rows, int64_t kn, int64_t width, uint64_t* out) {
-  PackAcrossBlocks(rows, kn, width, out);
-}
+#define WEFT_INSTANTIATE(T)                                 \
+  template const TileKernel<T>* FindTileKernel<T>(int64_t); \
+  template const TileKernel<T>& TileKernelFor<T>(int64_t);  \
+  template void PackAcross<T>(const T* const*, int64_t, int64_t, T*);
+WEFT_INSTANTIATE(float)
+WEFT_INSTANTIATE(double)
+WEFT_INSTANTIATE(uint32_t)
+WEFT_INSTANTIATE(uint64_t)
+#undef WEFT_INSTANTIATE
 
 }  // namespace weft::cpu
