@@ -43,7 +43,7 @@ class ShardedRunner : public Runner {
   std::vector<Shape> parameter_shapes_;  // whole
   std::vector<Shards> parameters_, results_;
   std::unique_ptr<hlo::Module> rewritten_;  // null: the module as it is
-  bool everywhere_ = false;  // every device runs all of it
+  bool everywhere_ = false;                 // every device runs all of it
   // Parameters and results of which every device takes or gives its shard as it is.
   std::vector<bool> passed_parameters_, passed_results_;
   std::unique_ptr<Runner> native_;  // null: the evaluator
