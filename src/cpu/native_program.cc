@@ -151,24 +151,22 @@ Status NativeProgram::PrepareRoutines() {
   auto task = [&](std::string_view name) {
     return reinterpret_cast<KernelTask>(find(name, TaskName));
   };
-  auto takes = [&](const program::Step* step, int64_t bytes) {
-    if (bytes > scratch_.bytes) scratch_ = {bytes, step};
-  };
   for (const program::Step* step : plan_.calls) {
     routines_.emplace_back();
     auto* call = std::get_if<program::LibraryStep>(&step->op);
     const Routine* routine = call ? FindRoutine(call->routine) : nullptr;
-    if (!routine) {
-      // Whoever runs it gets the operands and gives the results as arrays of their own.
-      int64_t bytes = 0;
-      for (const program::Use& use : step->uses) bytes += use.slice.size;
-      if (call) takes(step, bytes);
-      continue;
-    }
+    if (!routine) continue;
     auto prepared = routine->prepare({program_, *step, kernel, task});
     if (!prepared) return std::unexpected(AtStep(*step, prepared.error()));
     routines_.back() = std::move(*prepared);
-    takes(step, routines_.back()->ScratchBytes(DefaultPool().limit()));
+    int64_t bytes = routines_.back()->ScratchBytes(DefaultPool().limit());
+    if (bytes > scratch_.bytes) scratch_ = {bytes, step};
+  }
+  if (scratch_.bytes > 0) {
+    // Parts of the room are whole units.
+    constexpr int64_t kUnit = kStorageAlignment, kPartsEach = 4;
+    room_offset_ = (plan_.arena_bytes + kUnit - 1) / kUnit * kUnit;
+    room_bytes_ = scratch_.bytes + kUnit * kPartsEach * (1 + DefaultPool().limit());
   }
   return {};
 }

@@ -61,6 +61,10 @@ class NativeProgram : public runtime::LoadedProgram {
   Status RunSequence(Context& context, int64_t number, std::byte* const* table) const;
   static int32_t SequenceFromCode(NativeContext* context, int64_t number, std::byte* const* table);
 
+  // Of the arena and the room behind it.
+  int64_t memory_bytes() const {
+    return room_bytes_ > 0 ? room_offset_ + room_bytes_ : plan_.arena_bytes;
+  }
   std::shared_ptr<std::byte[]> TakeArena() const;
   void KeepArena(std::shared_ptr<std::byte[]> arena) const;
 
@@ -74,7 +78,8 @@ class NativeProgram : public runtime::LoadedProgram {
   std::vector<std::vector<SequenceStep>> sequences_;
   size_t most_arguments_ = 0;                               // of a step in them
   std::vector<std::unique_ptr<PreparedRoutine>> routines_;  // by call number; null: not the CPU's
-  runtime::Scratch scratch_;                                // of library calls
+  runtime::Scratch scratch_;                                // of routines
+  int64_t room_offset_ = 0, room_bytes_ = 0;                // for that, behind the arena
   std::vector<std::byte*> table_;  // addresses of constants; the rest is filled in by each run
   std::vector<Literal> constants_;
   std::vector<Binding> bindings_;

@@ -104,7 +104,8 @@ Status NativeProgram::RunCall(Context& context, int64_t number, std::byte* const
   const program::Routine* known = call ? program::FindRoutine(call->routine) : nullptr;
   bool has_hook = context.run->call != nullptr && *context.run->call;
   if (routines_[number]) {
-    status = routines_[number]->Run({*context.pool, {addresses, step.uses.size()}});
+    status = routines_[number]->Run(
+        {*context.pool, {addresses, step.uses.size()}, context.room ? &*context.room : nullptr});
   } else if (known) {
     status = known->interpret(program_, step, context.run->device, MemoryOf(step, addresses));
   } else if (collective && program_.devices == 1) {
@@ -128,7 +129,7 @@ Status NativeProgram::RunCall(Context& context, int64_t number, std::byte* const
 }
 
 std::shared_ptr<std::byte[]> NativeProgram::TakeArena() const {
-  if (plan_.arena_bytes <= kKeptArenaBytes) {
+  if (memory_bytes() <= kKeptArenaBytes) {
     MutexLock lock(mutex_);
     if (!arenas_.empty()) {
       std::shared_ptr<std::byte[]> arena = std::move(arenas_.back());
@@ -136,11 +137,11 @@ std::shared_ptr<std::byte[]> NativeProgram::TakeArena() const {
       return arena;
     }
   }
-  return AllocateStorage(static_cast<size_t>(plan_.arena_bytes), false);
+  return AllocateStorage(static_cast<size_t>(memory_bytes()), false);
 }
 
 void NativeProgram::KeepArena(std::shared_ptr<std::byte[]> arena) const {
-  if (plan_.arena_bytes > kKeptArenaBytes) return;
+  if (memory_bytes() > kKeptArenaBytes) return;
   MutexLock lock(mutex_);
   if (arenas_.size() < kKeptArenas) arenas_.push_back(std::move(arena));
 }
@@ -173,15 +174,18 @@ Status NativeProgram::Run(const runtime::Call& call) const {
     table[b.slot] = (b.result ? call.results : call.parameters)[b.index];
   }
   std::shared_ptr<std::byte[]> arena;
-  if (plan_.arena_bytes > 0) {
+  Context context;
+  if (memory_bytes() > 0) {
     arena = TakeArena();
     if (!arena) {
-      return ResourceExhausted("program ", program_.name, ": no memory for ", plan_.arena_bytes,
+      return ResourceExhausted("program ", program_.name, ": no memory for ", memory_bytes(),
                                " bytes of temps");
     }
     table[0] = arena.get();
+    if (room_bytes_ > 0) {
+      context.room.emplace(std::span(arena.get() + room_offset_, static_cast<size_t>(room_bytes_)));
+    }
   }
-  Context context;
   context.sequence = &SequenceFromCode;
   context.cancel = call.cancel ? reinterpret_cast<const std::byte*>(call.cancel) : &kNeverCancelled;
   context.program = this;

@@ -1,8 +1,11 @@
 // What running a NativeProgram needs beside it.
 #pragma once
 
+#include <optional>
+
 #include "base/error.h"
 #include "cpu/native_program.h"
+#include "cpu/routines/scratch.h"
 
 namespace weft::cpu {
 
@@ -11,7 +14,8 @@ struct NativeProgram::Context : NativeContext {
   const NativeProgram* program = nullptr;
   const runtime::Call* run = nullptr;
   ThreadPool* pool = nullptr;
-  Status status;  // why a step failed
+  std::optional<ScratchRoom> room;  // of routines; none: they take none
+  Status status;                    // why a step failed
 };
 
 // An error with the step's name and source line.

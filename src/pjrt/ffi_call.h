@@ -23,6 +23,8 @@ class FfiCall {
   // `memory`: the arrays of the operands, then those of the results, row-major. A result may lie
   // where the operand that it aliases does.
   Status Run(std::span<const std::span<std::byte>> memory) const;
+  // Memory that Run takes for arrays in another order; handlers may take more.
+  int64_t scratch_bytes() const { return scratch_bytes_; }
 
  private:
   // An operand or result. Handlers see it in the layout that the call asks for.

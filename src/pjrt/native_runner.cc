@@ -15,6 +15,7 @@
 #include "pjrt/executor.h"
 #include "pjrt/ffi.h"
 #include "pjrt/ffi_call.h"
+#include "program/library.h"
 #include "runtime/check_steps.h"
 #include "runtime/device_group.h"
 #include "runtime/profile.h"
@@ -72,6 +73,7 @@ Result<std::unique_ptr<NativeRunner>> NativeRunner::Create(Client& client,
       if (i->op() == hlo::Op::kCustomCall) TRY(runner->AddCall(*i));
     }
   }
+  runner->FindCallScratch();
   runner->DescribeLeaves(module);
   NativeRunner* self = runner.get();
   runner->call_ = [self](const program::Step& step, std::span<const std::span<std::byte>> memory) {
@@ -137,18 +139,38 @@ Status NativeRunner::AddCall(const hlo::Instruction& call) {
   return {};
 }
 
+// Null: not a custom call.
+const NativeRunner::CustomCall* NativeRunner::FindCall(const program::Step& step) const {
+  auto* library = std::get_if<program::LibraryStep>(&step.op);
+  if (library == nullptr) return nullptr;
+  auto found = calls_.find(program::IntAttr(*library, "id", -1));
+  return found == calls_.end() ? nullptr : &found->second;
+}
+
+void NativeRunner::FindCallScratch() {
+  program::ForEachStep(program_->program().steps, [&](const program::Step& step) {
+    const CustomCall* call = FindCall(step);
+    if (call == nullptr) return;
+    int64_t bytes = 0;
+    if (call->foreign) {
+      bytes = call->foreign->scratch_bytes();
+    } else {
+      // Operands and results are arrays of their own.
+      for (const program::Use& use : step.uses) bytes += use.slice.size;
+    }
+    if (bytes > call_scratch_.bytes) call_scratch_ = {bytes, &step};
+  });
+}
+
 // A custom call: its operands and results lie in the program's buffers.
 Status NativeRunner::CallOut(const program::Step& step,
                              std::span<const std::span<std::byte>> memory) const {
-  const auto& library = std::get<program::LibraryStep>(step.op);
-  int64_t id = -1;
-  for (const program::Attr& attr : library.attrs) {
-    if (attr.name == "id") id = std::get<int64_t>(attr.value);
+  const CustomCall* found = FindCall(step);
+  if (found == nullptr) {
+    return Unimplemented("no native code for ", std::get<program::LibraryStep>(step.op).routine);
   }
-  auto found = calls_.find(id);
-  if (found == calls_.end()) return Unimplemented("no native code for ", library.routine);
-  if (found->second.foreign) return found->second.foreign->Run(memory);
-  const hlo::Instruction& call = *found->second.instruction;
+  if (found->foreign) return found->foreign->Run(memory);
+  const hlo::Instruction& call = *found->instruction;
   std::vector<Literal> operands;
   size_t next = 0;
   // Tuples among the operands are put together from their leaves.

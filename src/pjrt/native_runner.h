@@ -32,8 +32,11 @@ class NativeRunner : public Runner {
   bool IsTiny() const override;
   bool IsShort() const override;
   const program::Program* program() const override { return &program_->program(); }
-  int64_t temp_bytes() const override { return program_->temp_bytes(); }
-  runtime::Scratch scratch() const override { return program_->scratch(); }
+  int64_t temp_bytes() const override { return program_->temp_bytes() + call_scratch_.bytes; }
+  runtime::Scratch scratch() const override {
+    runtime::Scratch own = program_->scratch();
+    return own.bytes > call_scratch_.bytes ? own : call_scratch_;
+  }
   const hlo::Module* compiled() const override { return module_.get(); }
 
   const runtime::LoadStats& stats() const { return program_->stats(); }
@@ -52,6 +55,7 @@ class NativeRunner : public Runner {
   Result<std::vector<Literal>> RunShowingSteps(std::vector<Literal>& arguments,
                                                runtime::Call call) const;
   Status AddCall(const hlo::Instruction& call);
+  void FindCallScratch();
   Status CallOut(const program::Step& step, std::span<const std::span<std::byte>> memory) const;
 
   Client* client_ = nullptr;
@@ -65,7 +69,9 @@ class NativeRunner : public Runner {
     const hlo::Instruction* instruction = nullptr;
     std::unique_ptr<FfiCall> foreign;
   };
+  const CustomCall* FindCall(const program::Step& step) const;
   std::unordered_map<int64_t, CustomCall> calls_;  // by the instruction's id
+  runtime::Scratch call_scratch_;                  // the most that one of them takes
   std::function<Status(const program::Step&, std::span<const std::span<std::byte>>)> call_;
   std::vector<bool> parameter_is_token_, result_is_token_;
   hlo::EvalOptions eval_options_;  // of custom calls

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/error.h"
-#include "base/thread_pool.h"
+#include "cpu/routines/scratch.h"
 
 namespace weft::cpu {
 
@@ -12,13 +12,19 @@ inline constexpr int64_t kBlockedOrder = 96;  // from here on it pays
 // The lower factor in place of the lower triangle; what is above the diagonal becomes undefined.
 // False: not positive definite.
 template <class T>
-Result<bool> BlockedCholesky(ThreadPool* pool, T* a, int64_t n);
+Result<bool> BlockedCholesky(const Means& means, T* a, int64_t n);
 
 // t x = b in place of b for a lower or upper triangular t (n x n) and m columns, with rows t_stride
 // and b_stride apart.
 template <class T>
-Status BlockedSolve(ThreadPool* pool, const T* t, int64_t t_stride, int64_t n, bool lower,
+Status BlockedSolve(const Means& means, const T* t, int64_t t_stride, int64_t n, bool lower,
                     bool unit, T* b, int64_t b_stride, int64_t m);
+
+// Bytes of scratch that these take, on so many threads.
+template <class T>
+int64_t BlockedCholeskyScratch(int64_t n, int64_t threads);
+template <class T>
+int64_t BlockedSolveScratch(int64_t n, int64_t m, int64_t threads);
 
 // t x = b, or its transpose, for m vectors of n elements, each in place. t is read once, by rows.
 template <class T>

@@ -202,9 +202,12 @@ class Convolution : public PreparedRoutine {
   template <class T>
   Status RunAs(const RoutineContext& context, const EpilogueRun* epilogue) const {
     int64_t kernel_size = taps_ * f_.kernel_in * f_.out_features;
-    auto wide_input = TRY(Scratch<T>::New(IsStoredAs<T>(types_[0]) ? 0 : input_size_));
-    auto wide_kernel = TRY(Scratch<T>::New(IsStoredAs<T>(types_[1]) ? 0 : kernel_size));
-    auto wide_output = TRY(Scratch<T>::New(IsStoredAs<T>(types_[2]) ? 0 : output_size_));
+    auto wide_input =
+        TRY(Scratch<T>::New(context.means(), IsStoredAs<T>(types_[0]) ? 0 : input_size_));
+    auto wide_kernel =
+        TRY(Scratch<T>::New(context.means(), IsStoredAs<T>(types_[1]) ? 0 : kernel_size));
+    auto wide_output =
+        TRY(Scratch<T>::New(context.means(), IsStoredAs<T>(types_[2]) ? 0 : output_size_));
     const T* input = Widened<T>(context, 0, input_size_, wide_input.data());
     const T* kernel = Widened<T>(context, 1, kernel_size, wide_kernel.data());
     bool as_is = IsStoredAs<T>(types_[2]);
@@ -235,7 +238,7 @@ class Convolution : public PreparedRoutine {
   // The kernel as [tap][input feature][output feature].
   template <class T>
   Result<Scratch<T>> KernelMatrix(const RoutineContext& context, const T* kernel) const {
-    auto matrix = TRY(Scratch<T>::New(taps_ * f_.kernel_in * f_.out_features));
+    auto matrix = TRY(Scratch<T>::New(context.means(), taps_ * f_.kernel_in * f_.out_features));
     ForPieces(&context.pool, taps_ * f_.kernel_in, static_cast<double>(f_.out_features),
               [&](int64_t begin, int64_t end) {
                 for (int64_t k = begin; k < end; ++k) {
@@ -260,8 +263,9 @@ class Convolution : public PreparedRoutine {
   template <class T>
   Status Grouped(const RoutineContext& context, const T* input, const T* kernel, T* output,
                  const EpilogueRun* epilogue) const {
+    Means means = context.means();
     Scratch<T> matrix = TRY(KernelMatrix<T>(context, kernel));
-    auto zeros = TRY(Scratch<T>::New(f_.kernel_in));
+    auto zeros = TRY(Scratch<T>::New(context.means(), f_.kernel_in));
     std::fill_n(zeros.data(), f_.kernel_in, T(0));
     double cost = CostOfGroup();
     bool whole = IsWhole();
@@ -270,7 +274,7 @@ class Convolution : public PreparedRoutine {
         const T* from = input;
         if (f_.feature_groups > 1) from += group * f_.kernel_in * f_.in_feature_stride;
         if (f_.batch_groups > 1) from += group * f_.batch * f_.in_batch_stride;
-        TRY(OneGroup<T>(whole ? nullptr : &context.pool, from, zeros.data(),
+        TRY(OneGroup<T>(whole ? means.Alone() : means, from, zeros.data(),
                         matrix.data() + group * per_group_,
                         output + group * per_group_ * f_.out_feature_stride, epilogue));
       }
@@ -280,7 +284,7 @@ class Convolution : public PreparedRoutine {
   }
 
   template <class T>
-  Status OneGroup(ThreadPool* pool, const T* input, const T* zeros, const T* matrix, T* output,
+  Status OneGroup(const Means& means, const T* input, const T* zeros, const T* matrix, T* output,
                   const EpilogueRun* epilogue) const {
     int64_t rows = f_.batch * positions_, depth = taps_ * f_.kernel_in;
     constexpr bool kFloat = std::is_floating_point_v<T>;
@@ -289,23 +293,23 @@ class Convolution : public PreparedRoutine {
     StridedPanels<T> filters(dtype, reinterpret_cast<const std::byte*>(matrix), 1, f_.out_features);
     WindowPanels<T> windows(f_, input, zeros);
     if (FeaturesLast()) {
-      return Multiply<T>(pool, rows, per_group_, depth, windows, filters, output, f_.out_features,
+      return Multiply<T>(means, rows, per_group_, depth, windows, filters, output, f_.out_features,
                          T(1), T(0), epilogue ? epilogue->OnRows(0, per_group_) : RowsDone());
     }
     if (PositionsLast()) {
       for (int64_t image = 0; image < f_.batch; ++image) {
         WindowPanels<T> of_image(f_, input + image * f_.in_batch_stride, zeros);
         TRY(Multiply<T>(
-            pool, per_group_, positions_, depth, filters, of_image,
+            means, per_group_, positions_, depth, filters, of_image,
             output + image * f_.out_batch_stride, f_.out_feature_stride, T(1), T(0),
             epilogue ? epilogue->OnRows(image * f_.out_batch_stride, positions_) : RowsDone()));
       }
       return {};
     }
-    auto product = TRY(Scratch<T>::New(rows * per_group_));
-    TRY(Multiply<T>(pool, rows, per_group_, depth, windows, filters, product.data(), per_group_,
+    auto product = TRY(Scratch<T>::New(means, rows * per_group_));
+    TRY(Multiply<T>(means, rows, per_group_, depth, windows, filters, product.data(), per_group_,
                     T(1), T(0)));
-    ForPieces(pool, rows, static_cast<double>(per_group_), [&](int64_t begin, int64_t end) {
+    ForPieces(means.pool, rows, static_cast<double>(per_group_), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
         T* to = output + OutputOffset(row);
         for (int64_t j = 0; j < per_group_; ++j) {

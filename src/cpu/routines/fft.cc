@@ -61,19 +61,23 @@ class Fft : public PreparedRoutine {
       return OtherDimensions(context, shape_.real_input ? half : n_, y, y);
     }
     if (shape_.lengths.size() == 1) return LastDimension(context, x, y);
-    auto copy = TRY(Scratch<T>::New(2 * rows_ * half));
+    auto copy = TRY(Scratch<T>::New(context.means(), 2 * rows_ * half));
     TRY(OtherDimensions(context, half, x, copy.data()));
     return LastDimension(context, copy.data(), y);
   }
 
   int64_t ScratchBytes(int64_t threads) const override {
-    int64_t most = RowsRoom();
-    for (size_t d = 0; d + 1 < plans_.size(); ++d) {
-      most = std::max(most, plans_[d]->Room(2 * ColumnsAtOnce(*plans_[d])));
+    int64_t most = RowsRoom() * std::min(threads, groups_.count());
+    int64_t half = n_ / 2 + 1, inner = shape_.real_input || shape_.real_output ? half : n_;
+    int64_t outer = rows_;
+    for (size_t d = shape_.lengths.size() - 1; d-- > 0; inner *= shape_.lengths[d]) {
+      outer /= shape_.lengths[d];
+      FftBlocks blocks = {inner, ColumnsAtOnce(*plans_[d])};
+      int64_t pieces = std::min(threads, outer * blocks.count());
+      most = std::max(most, plans_[d]->Room(blocks.most()) * pieces);
     }
     bool copies = shape_.real_output && shape_.lengths.size() > 1;
-    int64_t copy = copies ? 2 * rows_ * (n_ / 2 + 1) : 0;
-    return (most * threads + copy) * int64_t{sizeof(T)};
+    return (most + (copies ? 2 * rows_ * half : 0)) * int64_t{sizeof(T)};
   }
 
  private:
@@ -106,8 +110,14 @@ class Fft : public PreparedRoutine {
   }
   int64_t RowsRoom() const {
     int64_t lanes = groups_.most();
-    // Up to three arrays of lines beside what the plan takes.
-    return plans_.back()->Room(lanes) + 3 * Plan::SplitRoom(n_, lanes);
+    return plans_.back()->Room(lanes) + ArraysOfLines() * Plan::SplitRoom(n_, lanes);
+  }
+
+  // Beside what the plan takes.
+  int64_t ArraysOfLines() const {
+    if (paired_) return 3;
+    if (groups_.size > 1) return 2;
+    return shape_.real_input || shape_.real_output ? 1 : 0;
   }
 
   static double CostOf(const Plan& plan) {
@@ -126,7 +136,7 @@ class Fft : public PreparedRoutine {
         for (int64_t i = begin; i < end; ++i) fn(memory, i);
         return {};
       }
-      auto memory = TRY(Scratch<T>::New(room));
+      auto memory = TRY(Scratch<T>::New(context.means(), room));
       for (int64_t i = begin; i < end; ++i) fn(memory.data(), i);
       return {};
     });
@@ -182,7 +192,8 @@ class Fft : public PreparedRoutine {
     });
   }
 
-  // The arrays of lines in a task's memory, and what the plan may use.
+  // The arrays of lines in a task's memory, of which ArraysOfLines are there, and what the plan may
+  // use.
   struct RowMemory {
     Split<T> a, b, c;
     T* rest;
@@ -190,7 +201,7 @@ class Fft : public PreparedRoutine {
   RowMemory MemoryOf(T* memory, int64_t lanes) const {
     int64_t room = Plan::SplitRoom(n_, lanes);
     auto at = [&](int i) { return Plan::SplitAt(memory + i * room, n_, lanes); };
-    return {at(0), at(1), at(2), memory + 3 * room};
+    return {at(0), at(1), at(2), memory + ArraysOfLines() * room};
   }
   static Split<const T> Read(Split<T> x) { return {x.re, x.im}; }
   // From lines in two arrays to lines in two others; the inverse is the same with real and

@@ -51,15 +51,15 @@ T FactorOf(double x) {
 
 // A vector times rows of k elements: one row, b transposed.
 template <class T>
-Status MultiplyDots(ThreadPool* pool, const OneProduct& s) {
-  auto vector = TRY(Scratch<T>::New(s.k));
+Status MultiplyDots(const Means& means, const OneProduct& s) {
+  auto vector = TRY(Scratch<T>::New(means, s.k));
   StridedPanels<T>(s.a_type, s.a, 0, s.as.col).Pack(0, 1, 0, s.k, 1, vector.data());
   bool as_is = IsStoredAs<T>(s.b_type) && IsStoredAs<T>(s.c_type);
-  auto rows = TRY(Scratch<T>::New(as_is ? 0 : CeilDivide(s.n, kDotRows) * kDotRows * s.k));
+  auto rows = TRY(Scratch<T>::New(means, as_is ? 0 : CeilDivide(s.n, kDotRows) * kDotRows * s.k));
   const TileKernel<T>& kernel = *FindTileKernel<T>(INT64_MAX);
   T alpha = FactorOf<T>(s.alpha), beta = FactorOf<T>(s.beta);
   int64_t width = ByteWidth(s.b_type), c_width = ByteWidth(s.c_type);
-  ForPieces(pool, CeilDivide(s.n, kDotRows), static_cast<double>(s.k * kDotRows) / 6,
+  ForPieces(means.pool, CeilDivide(s.n, kDotRows), static_cast<double>(s.k * kDotRows) / 6,
             [&](int64_t begin, int64_t end) {
               for (int64_t i = begin; i < end; ++i) {
                 int64_t j = i * kDotRows, count = std::min(kDotRows, s.n - j);
@@ -85,8 +85,8 @@ Status MultiplyDots(ThreadPool* pool, const OneProduct& s) {
 
 // A few rows times a matrix that is read once, row by row.
 template <class T>
-Status MultiplyStream(ThreadPool* pool, const OneProduct& s) {
-  auto left = TRY(Scratch<T>::New(s.m * (s.k + 4)));  // [k / 4][m][4]
+Status MultiplyStream(const Means& means, const OneProduct& s) {
+  auto left = TRY(Scratch<T>::New(means, s.m * (s.k + 4)));  // [k / 4][m][4]
   T alpha = FactorOf<T>(s.alpha), beta = FactorOf<T>(s.beta);
   for (int64_t p = 0; p < s.k; p += 4) {
     T quad[4 * kStreamRows] = {};
@@ -101,7 +101,7 @@ Status MultiplyStream(ThreadPool* pool, const OneProduct& s) {
   bool b_as_is = IsStoredAs<T>(s.b_type), c_as_is = IsStoredAs<T>(s.c_type);
   int64_t width = ByteWidth(s.b_type), c_width = ByteWidth(s.c_type);
   int64_t blocks = CeilDivide(s.n, kStreamCols);
-  auto sums = TRY(Scratch<T>::New(c_as_is ? 0 : s.m * blocks * kStreamCols));
+  auto sums = TRY(Scratch<T>::New(means, c_as_is ? 0 : s.m * blocks * kStreamCols));
   auto run = [&](int64_t block) {
     int64_t j = block * kStreamCols, n = std::min(kStreamCols, s.n - j);
     T* c = c_as_is ? reinterpret_cast<T*>(s.c) + j : sums.data() + s.m * j;
@@ -134,7 +134,7 @@ Status MultiplyStream(ThreadPool* pool, const OneProduct& s) {
       StoreRun<T>(s.c_type, c + i * ldc, n, s.c + (i * s.n + j) * c_width);
     }
   };
-  ForPieces(pool, blocks, static_cast<double>(s.k * kStreamCols * s.m) / 8,
+  ForPieces(means.pool, blocks, static_cast<double>(s.k * kStreamCols * s.m) / 8,
             [&](int64_t begin, int64_t end) {
               for (int64_t block = begin; block < end; ++block) run(block);
             });
@@ -163,9 +163,9 @@ void MultiplySmall(const TileKernel<T>& kernel, const OneProduct& s, const RowsD
 
 // Few rows times a matrix: a is packed, b is read where it lies, some columns of it at a time.
 template <class T>
-Status MultiplyFew(ThreadPool* pool, const TileKernel<T>& kernel, const OneProduct& s) {
+Status MultiplyFew(const Means& means, const TileKernel<T>& kernel, const OneProduct& s) {
   int64_t rows = CeilDivide(s.m, kernel.rows) * kernel.rows;
-  auto panels = TRY(Scratch<T>::New(rows * s.k));
+  auto panels = TRY(Scratch<T>::New(means, rows * s.k));
   StridedPanels<T> left(s.a_type, s.a, s.as.row, s.as.col);
   for (int64_t i = 0; i < s.m; i += kernel.rows) {
     left.Pack(i, std::min<int64_t>(kernel.rows, s.m - i), 0, s.k, kernel.rows,
@@ -177,7 +177,7 @@ Status MultiplyFew(ThreadPool* pool, const TileKernel<T>& kernel, const OneProdu
   // The last task takes the columns that are left, so that none has fewer than a vector.
   int64_t width = kFewTiles * kernel.cols, tasks = std::max<int64_t>(1, s.n / width);
   double cost = static_cast<double>(s.m * s.k * width) / 40;
-  ForPieces(pool, tasks, cost, [&](int64_t begin, int64_t end) {
+  ForPieces(means.pool, tasks, cost, [&](int64_t begin, int64_t end) {
     for (int64_t task = begin; task < end; ++task) {
       int64_t j = task * width, n = task + 1 == tasks ? s.n - j : width;
       for (int64_t p = 0; p == 0 || p < s.k; p += kSmallDepth) {
@@ -260,19 +260,19 @@ int64_t ScratchOfOne(OneProduct s, int64_t threads) {
 }
 
 template <class T>
-Status MultiplyOne(ThreadPool* pool, OneProduct s, const RowsDone& done) {
+Status MultiplyOne(const Means& means, OneProduct s, const RowsDone& done) {
   int64_t result_rows = s.m;
   s = VectorFirst(s);
   T alpha = FactorOf<T>(s.alpha), beta = FactorOf<T>(s.beta);
   switch (WayOf<T>(s)) {
     case Way::kDots:
     case Way::kStream:
-      TRY(WayOf<T>(s) == Way::kDots ? MultiplyDots<T>(pool, s) : MultiplyStream<T>(pool, s));
+      TRY(WayOf<T>(s) == Way::kDots ? MultiplyDots<T>(means, s) : MultiplyStream<T>(means, s));
       if (done) done(0, result_rows);
       return {};
     case Way::kSmall: MultiplySmall<T>(*FindTileKernel<T>(s.n), s, done); return {};
     case Way::kFew:
-      TRY(MultiplyFew<T>(pool, *FindTileKernel<T>(s.n), s));
+      TRY(MultiplyFew<T>(means, *FindTileKernel<T>(s.n), s));
       if (done) done(0, result_rows);
       return {};
     case Way::kPacked: break;
@@ -280,18 +280,18 @@ Status MultiplyOne(ThreadPool* pool, OneProduct s, const RowsDone& done) {
   StridedPanels<T> left(s.a_type, s.a, s.as.row, s.as.col);
   StridedPanels<T> right(s.b_type, s.b, s.bs.col, s.bs.row);
   if (IsStoredAs<T>(s.c_type)) {
-    return Multiply<T>(pool, s.m, s.n, s.k, left, right, reinterpret_cast<T*>(s.c), s.n, alpha,
+    return Multiply<T>(means, s.m, s.n, s.k, left, right, reinterpret_cast<T*>(s.c), s.n, alpha,
                        beta, done);
   }
   int64_t at_once = WideRows(s), width = ByteWidth(s.c_type);
-  auto wide = TRY(Scratch<T>::New(at_once * s.n));
+  auto wide = TRY(Scratch<T>::New(means, at_once * s.n));
   for (int64_t i = 0; i < s.m; i += at_once) {
     int64_t rows = std::min(at_once, s.m - i);
     std::byte* to = s.c + i * s.n * width;
     StridedPanels<T> some(s.a_type, s.a + i * s.as.row * ByteWidth(s.a_type), s.as.row, s.as.col);
     if (s.beta != 0) LoadRun<T>(s.c_type, to, rows * s.n, wide.data());
-    TRY(Multiply<T>(pool, rows, s.n, s.k, some, right, wide.data(), s.n, alpha, beta));
-    ForPieces(pool, rows, static_cast<double>(s.n), [&](int64_t begin, int64_t end) {
+    TRY(Multiply<T>(means, rows, s.n, s.k, some, right, wide.data(), s.n, alpha, beta));
+    ForPieces(means.pool, rows, static_cast<double>(s.n), [&](int64_t begin, int64_t end) {
       StoreRun<T>(s.c_type, wide.data() + begin * s.n, (end - begin) * s.n,
                   to + begin * s.n * width);
       if (done) done(i + begin, i + end);
@@ -301,10 +301,10 @@ Status MultiplyOne(ThreadPool* pool, OneProduct s, const RowsDone& done) {
 }
 
 template <class T>
-Status MultiplyComplex(ThreadPool* pool, const OneProduct& s, const RowsDone& done) {
+Status MultiplyComplex(const Means& means, const OneProduct& s, const RowsDone& done) {
   ComplexPanels<T> left(reinterpret_cast<const T*>(s.a), s.as.row, s.as.col, false);
   ComplexPanels<T> right(reinterpret_cast<const T*>(s.b), s.bs.col, s.bs.row, true);
-  return Multiply<T>(pool, s.m, 2 * s.n, 2 * s.k, left, right, reinterpret_cast<T*>(s.c), 2 * s.n,
+  return Multiply<T>(means, s.m, 2 * s.n, 2 * s.k, left, right, reinterpret_cast<T*>(s.c), 2 * s.n,
                      static_cast<T>(s.alpha), static_cast<T>(s.beta), done);
 }
 
@@ -317,7 +317,8 @@ class Gemm : public PreparedRoutine {
     if (s.m == 0 || s.n == 0) return {};
     double cost = CostOfOne();
     bool whole = IsWhole();
-    ThreadPool* inner = whole ? nullptr : &context.pool;
+    Means means = context.means();
+    Means inner = whole ? means.Alone() : means;
     EpilogueRun epilogue(epilogue_, context);
     bool by_rows = epilogue.TakesRows(s.n);
     auto run = [&](int64_t begin, int64_t end) -> Status {
@@ -360,15 +361,15 @@ class Gemm : public PreparedRoutine {
     return {s.m, s.n, s.k, a, b, c, as, bs, s.a, s.b, s.c, s.alpha, s.beta};
   }
 
-  Status One(ThreadPool* pool, const RoutineContext& context, int64_t i,
+  Status One(const Means& means, const RoutineContext& context, int64_t i,
              const RowsDone& done) const {
     const GemmShape& s = shape_;
     OneProduct one = Product(context.memory[0] + i * s.m * s.k * ByteWidth(s.a),
                              context.memory[1] + i * s.k * s.n * ByteWidth(s.b),
                              context.memory[2] + i * s.m * s.n * ByteWidth(s.c));
-    if (s.c == DType::kC64) return MultiplyComplex<float>(pool, one, done);
-    if (s.c == DType::kC128) return MultiplyComplex<double>(pool, one, done);
-    return WithSumType(s.c, [&]<class T>() { return MultiplyOne<T>(pool, one, done); });
+    if (s.c == DType::kC64) return MultiplyComplex<float>(means, one, done);
+    if (s.c == DType::kC128) return MultiplyComplex<double>(means, one, done);
+    return WithSumType(s.c, [&]<class T>() { return MultiplyOne<T>(means, one, done); });
   }
 
   GemmShape shape_;

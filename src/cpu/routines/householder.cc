@@ -72,8 +72,10 @@ class Householder : public PreparedRoutine {
   Status RunPiece(const RoutineContext& context, int64_t begin, int64_t end) const {
     const HouseholderShape& s = shape_;
     int64_t size = s.m * s.n, bytes = ByteWidth(s.dtype);
-    auto a = TRY(Scratch<T>::New(size)), q = TRY(Scratch<T>::New(product_ ? size : 0));
-    auto taus = TRY(Scratch<T>::New(s.k)), sums = TRY(Scratch<T>::New(s.n));
+    auto a = TRY(Scratch<T>::New(context.means(), size)),
+         q = TRY(Scratch<T>::New(context.means(), product_ ? size : 0));
+    auto taus = TRY(Scratch<T>::New(context.means(), s.k)),
+         sums = TRY(Scratch<T>::New(context.means(), s.n));
     for (int64_t i = begin; i < end; ++i) {
       LoadMatrix(s.dtype, context.memory[0] + i * size * bytes, size, a.data());
       if (product_) {

@@ -78,7 +78,8 @@ class Cholesky : public PreparedRoutine {
     double size = static_cast<double>(n_);
     return ForMatrices(context, batch_, size * size * size / 4, dtype_,
                        [&]<class T>(int64_t begin, int64_t end) -> Status {
-                         auto a = TRY(Scratch<T>::New(n_ * n_)), l = TRY(Scratch<T>::New(n_ * n_));
+                         auto a = TRY(Scratch<T>::New(context.means(), n_ * n_)),
+                              l = TRY(Scratch<T>::New(context.means(), n_ * n_));
                          for (int64_t i = begin; i < end; ++i) {
                            int64_t at = i * n_ * n_ * ByteWidth(dtype_);
                            One(context.memory[0] + at, a.data(), l.data(), context.memory[1] + at);
@@ -90,8 +91,8 @@ class Cholesky : public PreparedRoutine {
   int64_t ScratchBytes(int64_t threads) const override {
     int64_t width = ByteWidth(dtype_);
     if (n_ >= kBlockedOrder && (dtype_ == DType::kF32 || dtype_ == DType::kF64)) {
-      int64_t products = width == 4 ? MultiplyScratch<float>(n_, n_, n_, threads)
-                                    : MultiplyScratch<double>(n_, n_, n_, threads);
+      int64_t products = width == 4 ? BlockedCholeskyScratch<float>(n_, threads)
+                                    : BlockedCholeskyScratch<double>(n_, threads);
       return (lower_ ? 0 : n_ * n_ * width) + products;
     }
     return std::min(threads, batch_) * 2 * n_ * n_ * (IsComplex(dtype_) ? 16 : 8);
@@ -119,14 +120,14 @@ class Cholesky : public PreparedRoutine {
 
   template <class T>
   Status Blocked(const RoutineContext& context) const {
-    auto spare = TRY(Scratch<T>::New(lower_ ? 0 : n_ * n_));
+    auto spare = TRY(Scratch<T>::New(context.means(), lower_ ? 0 : n_ * n_));
     for (int64_t i = 0; i < batch_; ++i) {
       const T* from = reinterpret_cast<const T*>(context.memory[0]) + i * n_ * n_;
       T* to = reinterpret_cast<T*>(context.memory[1]) + i * n_ * n_;
       T* l = lower_ ? to : spare.data();
       if (lower_) std::copy_n(from, n_ * n_, to);
       if (!lower_) TransposeInto(from, n_, n_, false, l);
-      if (!TRY(BlockedCholesky(&context.pool, l, n_))) {
+      if (!TRY(BlockedCholesky(context.means(), l, n_))) {
         std::fill_n(to, n_ * n_, std::numeric_limits<T>::quiet_NaN());
         continue;
       }
@@ -182,8 +183,8 @@ class TriangularSolve : public PreparedRoutine {
     return ForMatrices(context, f_.batch,
                        static_cast<double>(f_.m * f_.n) * static_cast<double>(order) / 2, f_.dtype,
                        [&]<class T>(int64_t begin, int64_t end) -> Status {
-                         auto a = TRY(Scratch<T>::New(2 * order * order));
-                         auto b = TRY(Scratch<T>::New(2 * f_.m * f_.n));
+                         auto a = TRY(Scratch<T>::New(context.means(), 2 * order * order));
+                         auto b = TRY(Scratch<T>::New(context.means(), 2 * f_.m * f_.n));
                          int64_t width = ByteWidth(f_.dtype);
                          for (int64_t i = begin; i < end; ++i) {
                            One(order, context.memory[0] + i * order * order * width,
@@ -200,10 +201,11 @@ class TriangularSolve : public PreparedRoutine {
       bool swap = f_.transpose != !f_.left_side;
       int64_t elements = (swap ? order * order : 0) + (f_.left_side ? 0 : f_.m * f_.n);
       return elements * width + (width == 4
-                                     ? MultiplyScratch<float>(order, Columns(), order, threads)
-                                     : MultiplyScratch<double>(order, Columns(), order, threads));
+                                     ? BlockedSolveScratch<float>(order, Columns(), threads)
+                                     : BlockedSolveScratch<double>(order, Columns(), threads));
     }
-    if (IsFew()) return std::min(threads, f_.batch) * f_.m * f_.n * width;
+    bool apart = f_.left_side && Columns() > 1;
+    if (IsFew()) return apart ? std::min(threads, f_.batch) * f_.m * f_.n * width : 0;
     int64_t elements = 2 * (order * order + f_.m * f_.n);
     return std::min(threads, f_.batch) * elements * (IsComplex(f_.dtype) ? 16 : 8);
   }
@@ -225,8 +227,8 @@ class TriangularSolve : public PreparedRoutine {
   Status Blocked(const RoutineContext& context, int64_t order, int64_t columns) const {
     bool swap = f_.transpose != !f_.left_side, lower = f_.lower != swap;
     int64_t size = f_.m * f_.n;
-    auto turned = TRY(Scratch<T>::New(swap ? order * order : 0));
-    auto spare = TRY(Scratch<T>::New(f_.left_side ? 0 : size));
+    auto turned = TRY(Scratch<T>::New(context.means(), swap ? order * order : 0));
+    auto spare = TRY(Scratch<T>::New(context.means(), f_.left_side ? 0 : size));
     for (int64_t i = 0; i < f_.batch; ++i) {
       const T* a = reinterpret_cast<const T*>(context.memory[0]) + i * order * order;
       const T* b = reinterpret_cast<const T*>(context.memory[1]) + i * size;
@@ -238,7 +240,7 @@ class TriangularSolve : public PreparedRoutine {
       T* x = f_.left_side ? to : spare.data();
       if (f_.left_side) std::copy_n(b, size, x);
       if (!f_.left_side) TransposeInto(b, f_.m, f_.n, false, x);
-      TRY(BlockedSolve(&context.pool, a, order, order, lower, f_.unit, x, columns, columns));
+      TRY(BlockedSolve(context.means(), a, order, order, lower, f_.unit, x, columns, columns));
       if (!f_.left_side) TransposeInto(x, f_.n, f_.m, false, to);
     }
     return {};
@@ -251,7 +253,7 @@ class TriangularSolve : public PreparedRoutine {
     int64_t size = f_.m * f_.n;
     double cost = static_cast<double>(size) * static_cast<double>(order) / 8;
     return TryPieces(&context.pool, f_.batch, cost, [&](int64_t begin, int64_t end) -> Status {
-      auto spare = TRY(Scratch<T>::New(apart ? size : 0));
+      auto spare = TRY(Scratch<T>::New(context.means(), apart ? size : 0));
       for (int64_t i = begin; i < end; ++i) {
         const T* a = reinterpret_cast<const T*>(context.memory[0]) + i * order * order;
         const T* b = reinterpret_cast<const T*>(context.memory[1]) + i * size;

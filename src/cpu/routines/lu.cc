@@ -46,7 +46,7 @@ struct LuMatrix {
   T* a;  // rows n apart
   int64_t m, n;
   int32_t* pivots;
-  ThreadPool* pool;
+  Means means;
   int32_t info = 0;
 
   T* Row(int64_t i) const { return a + i * n; }
@@ -118,22 +118,22 @@ struct LuMatrix {
   Status Update(int64_t begin, int64_t end, int64_t last) const {
     int64_t rest = last - end, below = m - end, depth = end - begin;
     if constexpr (kReal) {
-      TRY(BlockedSolve(pool, Row(begin) + begin, n, depth, /*lower=*/true, /*unit=*/true,
+      TRY(BlockedSolve(means, Row(begin) + begin, n, depth, /*lower=*/true, /*unit=*/true,
                        Row(begin) + end, n, rest));
       DType dtype = sizeof(T) == 4 ? DType::kF32 : DType::kF64;
       StridedPanels<T> left(dtype, reinterpret_cast<const std::byte*>(Row(end) + begin), n, 1);
       StridedPanels<T> right(dtype, reinterpret_cast<const std::byte*>(Row(begin) + end), 1, n);
-      return Multiply<T>(pool, below, rest, depth, left, right, Row(end) + end, n, T(-1), T(1));
+      return Multiply<T>(means, below, rest, depth, left, right, Row(end) + end, n, T(-1), T(1));
     } else {
       double size = static_cast<double>(depth);
-      ForPieces(pool, rest, size * size / 8, [&](int64_t from, int64_t to) {
+      ForPieces(means.pool, rest, size * size / 8, [&](int64_t from, int64_t to) {
         for (int64_t i = begin + 1; i < end; ++i) {
           for (int64_t k = begin; k < i; ++k) {
             SubtractTimes(Row(i)[k], Row(k) + end + from, to - from, Row(i) + end + from);
           }
         }
       });
-      ForPieces(pool, below, size * static_cast<double>(rest), [&](int64_t from, int64_t to) {
+      ForPieces(means.pool, below, size * static_cast<double>(rest), [&](int64_t from, int64_t to) {
         for (int64_t i = end + from; i < end + to; ++i) {
           for (int64_t k = begin; k < end; ++k) {
             SubtractTimes(Row(i)[k], Row(k) + end, rest, Row(i) + end);
@@ -144,6 +144,11 @@ struct LuMatrix {
     }
   }
 
+  static int64_t MiddleOf(int64_t begin, int64_t end, int64_t m) {
+    int64_t half = (end - begin) / 2 + kPanelColumns - 1;
+    return std::min(begin + half / kPanelColumns * kPanelColumns, m);
+  }
+
   // Columns [begin, end), of which begin < m, with the rows from `begin` on: one half, its product,
   // then the other, so that products are as deep as they can be.
   Status FactorColumns(int64_t begin, int64_t end, T* panel) {
@@ -151,8 +156,7 @@ struct LuMatrix {
       FactorPanel(begin, end, panel);
       return {};
     }
-    int64_t half = (end - begin) / 2 + kPanelColumns - 1;
-    int64_t middle = std::min(begin + half / kPanelColumns * kPanelColumns, m);
+    int64_t middle = MiddleOf(begin, end, m);
     TRY(FactorColumns(begin, middle, panel));
     SwapRows(begin, middle, middle, end);
     TRY(Update(begin, middle, end));
@@ -162,8 +166,18 @@ struct LuMatrix {
     return {};
   }
 
+  // Bytes of scratch that the products of FactorColumns take, on so many threads.
+  static int64_t ProductScratch(int64_t m, int64_t begin, int64_t end, int64_t threads) {
+    if (end - begin <= kPanelColumns) return 0;
+    int64_t middle = MiddleOf(begin, end, m), depth = middle - begin;
+    int64_t most = std::max({ProductScratch(m, begin, middle, threads),
+                             BlockedSolveScratch<T>(depth, end - middle, threads),
+                             MultiplyScratch<T>(m - middle, end - middle, depth, threads)});
+    return middle == m ? most : std::max(most, ProductScratch(m, middle, end, threads));
+  }
+
   Status Factor() {
-    auto panel = TRY(Scratch<T>::New(m * std::min(kPanelColumns, n)));
+    auto panel = TRY(Scratch<T>::New(means, m * std::min(kPanelColumns, n)));
     return FactorColumns(0, n, panel.data());
   }
 };
@@ -188,9 +202,11 @@ class Lu : public PreparedRoutine {
     int64_t width = narrow ? 8 : ByteWidth(dtype_);
     int64_t elements = m_ * std::min(kPanelColumns, n_) + (narrow ? m_ * n_ : 0);
     int64_t at_once = batch_ < threads ? 1 : threads, inner = batch_ < threads ? threads : 1;
-    int64_t depth = std::min(m_, n_), products = 0;
-    if (dtype_ == DType::kF32) products = MultiplyScratch<float>(m_, n_, depth, inner);
-    if (dtype_ == DType::kF64) products = MultiplyScratch<double>(m_, n_, depth, inner);
+    int64_t products = 0;
+    if (dtype_ == DType::kF32) products = LuMatrix<float>::ProductScratch(m_, 0, n_, inner);
+    if (IsFloat(dtype_) && width == 8) {
+      products = LuMatrix<double>::ProductScratch(m_, 0, n_, inner);
+    }
     return at_once * (elements * width + products);
   }
 
@@ -199,18 +215,18 @@ class Lu : public PreparedRoutine {
   Status All(const RoutineContext& context) const {
     double size = static_cast<double>(m_) * static_cast<double>(n_);
     if (batch_ < context.pool.limit()) {
-      for (int64_t i = 0; i < batch_; ++i) TRY(One<T>(context, i, &context.pool));
+      for (int64_t i = 0; i < batch_; ++i) TRY(One<T>(context, i, context.means()));
       return {};
     }
     double cost = size * static_cast<double>(std::min(m_, n_)) / 8;
     return TryPieces(&context.pool, batch_, cost, [&](int64_t begin, int64_t end) -> Status {
-      for (int64_t i = begin; i < end; ++i) TRY(One<T>(context, i, nullptr));
+      for (int64_t i = begin; i < end; ++i) TRY(One<T>(context, i, context.means().Alone()));
       return {};
     });
   }
 
   template <class T>
-  Status One(const RoutineContext& context, int64_t i, ThreadPool* pool) const {
+  Status One(const RoutineContext& context, int64_t i, const Means& means) const {
     int64_t count = m_ * n_, bytes = count * ByteWidth(dtype_);
     auto* info = reinterpret_cast<int32_t*>(context.memory[3]) + i;
     *info = 0;
@@ -218,9 +234,9 @@ class Lu : public PreparedRoutine {
     const std::byte* from = context.memory[0] + i * bytes;
     std::byte* to = context.memory[1] + i * bytes;
     bool narrow = IsFloat(dtype_) && BitWidth(dtype_) < 32;
-    auto wide = TRY(Scratch<T>::New(narrow ? count : 0));
+    auto wide = TRY(Scratch<T>::New(means, narrow ? count : 0));
     LuMatrix<T> matrix{narrow ? wide.data() : reinterpret_cast<T*>(to), m_, n_,
-                       reinterpret_cast<int32_t*>(context.memory[2]) + i * std::min(m_, n_), pool};
+                       reinterpret_cast<int32_t*>(context.memory[2]) + i * std::min(m_, n_), means};
     if constexpr (std::is_same_v<T, double>) {
       if (narrow) LoadF64(dtype_, from, count, wide.data());
     }

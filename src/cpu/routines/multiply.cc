@@ -82,7 +82,7 @@ void MultiplyTask(const TileKernel<T>& kernel, const Block<T>& s, int64_t i0, in
 // own, which pays when no other task needs them. `done`: not null when this completes rows, which
 // are numbered from `first`; the last task of some rows tells.
 template <class T>
-Status MultiplyBlock(ThreadPool* pool, const TileKernel<T>& kernel, const Block<T>& s, const T* a,
+Status MultiplyBlock(const Means& means, const TileKernel<T>& kernel, const Block<T>& s, const T* a,
                      const PanelSource<T>* a_source, int64_t first, int64_t k0, const T* b,
                      const RowsDone* done) {
   int64_t task_rows = CeilDiv(kTaskRows, kernel.rows) * kernel.rows;
@@ -100,28 +100,30 @@ Status MultiplyBlock(ThreadPool* pool, const TileKernel<T>& kernel, const Block<
   double cost = static_cast<double>(std::min(s.m, task_rows) * std::min(s.n, task_cols)) *
                 static_cast<double>(s.k) / 40;
   std::vector<std::atomic<int64_t>> finished(done != nullptr ? static_cast<size_t>(row_tasks) : 0);
-  return TryPieces(pool, row_tasks * col_tasks, cost, [&](int64_t begin, int64_t end) -> Status {
-    auto own = TRY(Scratch<T>::New(a_source != nullptr ? task_rows * s.k : 0));
-    for (int64_t task = begin; task < end; ++task) {
-      // Rows that somebody waits for are completed one after the other.
-      int64_t row_task = done != nullptr ? task / col_tasks : task % row_tasks;
-      int64_t col_task = done != nullptr ? task % col_tasks : task / row_tasks;
-      int64_t i0 = row_task * task_rows, i1 = std::min(s.m, i0 + task_rows);
-      int64_t j0 = col_task * task_cols, j1 = std::min(s.n, j0 + task_cols);
-      const T* panels = a + i0 * s.k;
-      if (a_source != nullptr) {
-        PackPanels<T>(nullptr, *a_source, first + i0, i1 - i0, k0, s.k, kernel.rows, own.data());
-        panels = own.data();
-      }
-      MultiplyTask<T>(kernel, s, i0, i1, j0, j1, panels, b);
-      if (done == nullptr) continue;
-      auto& count = finished[static_cast<size_t>(row_task)];
-      if (count.fetch_add(1, std::memory_order_acq_rel) + 1 == col_tasks) {
-        (*done)(first + i0, first + i1);
-      }
-    }
-    return {};
-  });
+  return TryPieces(
+      means.pool, row_tasks * col_tasks, cost, [&](int64_t begin, int64_t end) -> Status {
+        auto own = TRY(Scratch<T>::New(means, a_source != nullptr ? task_rows * s.k : 0));
+        for (int64_t task = begin; task < end; ++task) {
+          // Rows that somebody waits for are completed one after the other.
+          int64_t row_task = done != nullptr ? task / col_tasks : task % row_tasks;
+          int64_t col_task = done != nullptr ? task % col_tasks : task / row_tasks;
+          int64_t i0 = row_task * task_rows, i1 = std::min(s.m, i0 + task_rows);
+          int64_t j0 = col_task * task_cols, j1 = std::min(s.n, j0 + task_cols);
+          const T* panels = a + i0 * s.k;
+          if (a_source != nullptr) {
+            PackPanels<T>(nullptr, *a_source, first + i0, i1 - i0, k0, s.k, kernel.rows,
+                          own.data());
+            panels = own.data();
+          }
+          MultiplyTask<T>(kernel, s, i0, i1, j0, j1, panels, b);
+          if (done == nullptr) continue;
+          auto& count = finished[static_cast<size_t>(row_task)];
+          if (count.fetch_add(1, std::memory_order_acq_rel) + 1 == col_tasks) {
+            (*done)(first + i0, first + i1);
+          }
+        }
+        return {};
+      });
 }
 
 template <class T>
@@ -185,32 +187,33 @@ int64_t MultiplyScratch(int64_t m, int64_t n, int64_t k, int64_t threads) {
 }
 
 template <class T>
-Status Multiply(ThreadPool* pool, int64_t m, int64_t n, int64_t k, const PanelSource<T>& a,
+Status Multiply(const Means& means, int64_t m, int64_t n, int64_t k, const PanelSource<T>& a,
                 const PanelSource<T>& b, T* c, int64_t ldc, T alpha, T beta, const RowsDone& done) {
   if (m <= 0 || n <= 0) return {};
   const TileKernel<T>& kernel = TileKernelFor<T>(n);
   MultiplyCuts cuts = CutsOf<T>(kernel, m, n, k);
   int64_t depth = cuts.depth, outer_rows = cuts.outer_rows, outer_cols = cuts.outer_cols;
   bool pack_in_tasks = cuts.pack_in_tasks;
-  auto a_panels = TRY(Scratch<T>::New(cuts.a_elements));
-  auto b_panels = TRY(Scratch<T>::New(cuts.b_elements));
+  auto a_panels = TRY(Scratch<T>::New(means, cuts.a_elements));
+  auto b_panels = TRY(Scratch<T>::New(means, cuts.b_elements));
   bool in_blocks = done && n <= outer_cols;  // rows are complete before all is
   for (int64_t j = 0; j < n; j += outer_cols) {
     int64_t nj = std::min(outer_cols, n - j);
     // A sum of no elements still has to be stored.
     for (int64_t p = 0; p == 0 || p < k; p += depth) {
       int64_t kn = std::min(depth, k - p);
-      PackPanels<T>(pool, b, j, nj, p, kn, kernel.cols, b_panels.data());
+      PackPanels<T>(means.pool, b, j, nj, p, kn, kernel.cols, b_panels.data());
       for (int64_t i = 0; i < m; i += outer_rows) {
         int64_t mi = std::min(outer_rows, m - i);
-        if (!pack_in_tasks) PackPanels<T>(pool, a, i, mi, p, kn, kernel.rows, a_panels.data());
+        if (!pack_in_tasks)
+          PackPanels<T>(means.pool, a, i, mi, p, kn, kernel.rows, a_panels.data());
         Block<T> block = {mi, nj, kn, c + i * ldc + j, ldc, alpha, p == 0 ? beta : T(1)};
-        TRY(MultiplyBlock<T>(pool, kernel, block, a_panels.data(), pack_in_tasks ? &a : nullptr, i,
+        TRY(MultiplyBlock<T>(means, kernel, block, a_panels.data(), pack_in_tasks ? &a : nullptr, i,
                              p, b_panels.data(), in_blocks && p + kn >= k ? &done : nullptr));
       }
     }
   }
-  if (done && !in_blocks) ForPieces(pool, m, static_cast<double>(n), done);
+  if (done && !in_blocks) ForPieces(means.pool, m, static_cast<double>(n), done);
   return {};
 }
 
@@ -328,12 +331,12 @@ void ComplexPanels<T>::Pack(int64_t first, int64_t count, int64_t k0, int64_t kn
   }
 }
 
-#define WEFT_INSTANTIATE(T)                                                                  \
-  template Status Multiply<T>(ThreadPool*, int64_t, int64_t, int64_t, const PanelSource<T>&, \
-                              const PanelSource<T>&, T*, int64_t, T, T, const RowsDone&);    \
-  template int64_t MultiplyScratch<T>(int64_t, int64_t, int64_t, int64_t);                   \
-  template void LoadRun<T>(DType, const std::byte*, int64_t, T*);                            \
-  template void StoreRun<T>(DType, const T*, int64_t, std::byte*);                           \
+#define WEFT_INSTANTIATE(T)                                                                   \
+  template Status Multiply<T>(const Means&, int64_t, int64_t, int64_t, const PanelSource<T>&, \
+                              const PanelSource<T>&, T*, int64_t, T, T, const RowsDone&);     \
+  template int64_t MultiplyScratch<T>(int64_t, int64_t, int64_t, int64_t);                    \
+  template void LoadRun<T>(DType, const std::byte*, int64_t, T*);                             \
+  template void StoreRun<T>(DType, const T*, int64_t, std::byte*);                            \
   template class StridedPanels<T>;
 WEFT_INSTANTIATE(float)
 WEFT_INSTANTIATE(double)

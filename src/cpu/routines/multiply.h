@@ -8,8 +8,8 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
-#include "base/storage.h"
 #include "base/thread_pool.h"
+#include "cpu/routines/scratch.h"
 
 namespace weft::cpu {
 
@@ -29,13 +29,13 @@ class PanelSource {
 using RowsDone = std::function<void(int64_t begin, int64_t end)>;
 
 // c (m x n, rows ldc apart) = alpha * a b + beta * c; c is not read when beta is 0. T: float,
-// double, uint32_t, uint64_t. The order of sums depends on the sizes alone. pool: null for none.
+// double, uint32_t, uint64_t. The order of sums depends on the sizes alone.
 template <class T>
-Status Multiply(ThreadPool* pool, int64_t m, int64_t n, int64_t k, const PanelSource<T>& a,
+Status Multiply(const Means& means, int64_t m, int64_t n, int64_t k, const PanelSource<T>& a,
                 const PanelSource<T>& b, T* c, int64_t ldc, T alpha, T beta,
                 const RowsDone& done = {});
 
-// Bytes that Multiply takes for packed panels, on so many threads; 1 without a pool.
+// Bytes of scratch that Multiply takes, on so many threads; 1 without a pool.
 template <class T>
 int64_t MultiplyScratch(int64_t m, int64_t n, int64_t k, int64_t threads);
 
@@ -94,27 +94,6 @@ bool IsStoredAs(DType dtype) {
   if constexpr (std::is_same_v<T, double>) return RealType(dtype) == DType::kF64;
   return IsInteger(dtype) && BitWidth(dtype) == 8 * int{sizeof(T)};
 }
-
-// Memory for the time of a call.
-template <class T>
-class Scratch {
- public:
-  static Result<Scratch> New(int64_t n) {
-    Scratch scratch;
-    int64_t bytes;
-    if (!__builtin_mul_overflow(n, int64_t{sizeof(T)}, &bytes)) {
-      scratch.storage_ = AllocateStorage(static_cast<size_t>(bytes), /*zero=*/false);
-    }
-    if (scratch.storage_ == nullptr && n > 0) {
-      return ResourceExhausted("no memory for ", n, " temporary elements");
-    }
-    return scratch;
-  }
-  T* data() const { return reinterpret_cast<T*>(storage_.get()); }
-
- private:
-  std::shared_ptr<std::byte[]> storage_;
-};
 
 // fn(begin, end) over pieces of [0, n) of about `work` nanoseconds each, on the pool when there is
 // one and the whole is worth it.

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/thread_pool.h"
+#include "cpu/routines/scratch.h"
 #include "program/program.h"
 
 namespace weft::cpu {
@@ -23,6 +24,9 @@ using KernelTask = void (*)(std::byte* const* parameters, int64_t begin, int64_t
 struct RoutineContext {
   ThreadPool& pool;
   std::span<std::byte* const> memory;  // one address for each use of the step, in order
+  ScratchRoom* room = nullptr;
+
+  Means means() const { return {&pool, room}; }
 };
 
 // A step prepared once (attributes read, tables made), run many times and from many threads.
@@ -30,7 +34,7 @@ class PreparedRoutine {
  public:
   virtual ~PreparedRoutine() = default;
   virtual Status Run(const RoutineContext& context) const = 0;
-  // The most memory that a run on so many threads takes beside what it is given.
+  // The most scratch memory that a run on so many threads takes.
   virtual int64_t ScratchBytes(int64_t /*threads*/) const { return 0; }
 };
 

@@ -176,7 +176,7 @@ class Sort : public PreparedRoutine {
                    const Key& key) const {
     RowOf in = Row(context, 0, row), out = Row(context, 1, row);
     bool in_place = in.stride == 1 && in.width == int64_t{sizeof(Item)};
-    auto scratch = TRY(Scratch<Item>::New(in_place ? shape_.n : 2 * shape_.n));
+    auto scratch = TRY(Scratch<Item>::New(context.means(), in_place ? shape_.n : 2 * shape_.n));
     Item* items = in_place ? reinterpret_cast<Item*>(out.at) : scratch.data() + shape_.n;
     EachElement(in, shape_.n,
                 [&](int64_t i, uint64_t bits) { items[i] = static_cast<Item>(bits); });
@@ -187,7 +187,7 @@ class Sort : public PreparedRoutine {
 
   // Items are the keys with the values of the other operand.
   Status SortPairs(const RoutineContext& context, int64_t row, ThreadPool* pool) const {
-    auto scratch = TRY(Scratch<Key32Value>::New(2 * shape_.n));
+    auto scratch = TRY(Scratch<Key32Value>::New(context.means(), 2 * shape_.n));
     Key32Value* items = scratch.data();
     EachElement(Row(context, 0, row), shape_.n,
                 [&](int64_t i, uint64_t bits) { items[i].raw = static_cast<uint32_t>(bits); });
@@ -216,7 +216,7 @@ class Sort : public PreparedRoutine {
   template <class Item, class Key>
   Status SortWithIndex(const RoutineContext& context, int64_t row, ThreadPool* pool,
                        const Key& key) const {
-    auto scratch = TRY(Scratch<Item>::New(2 * shape_.n));
+    auto scratch = TRY(Scratch<Item>::New(context.means(), 2 * shape_.n));
     Item* items = scratch.data();
     LoadKeys(context, row, 0, [&](int64_t i, auto raw) {
       items[i].raw = static_cast<decltype(items[i].raw)>(raw);
@@ -252,8 +252,8 @@ class Sort : public PreparedRoutine {
 
   // Stable passes, the last key first.
   Status SortByManyKeys(const RoutineContext& context, int64_t row, ThreadPool* pool) const {
-    auto scratch = TRY(Scratch<Key64Value>::New(2 * shape_.n));
-    auto keys = TRY(Scratch<uint64_t>::New(shape_.n));
+    auto scratch = TRY(Scratch<Key64Value>::New(context.means(), 2 * shape_.n));
+    auto keys = TRY(Scratch<uint64_t>::New(context.means(), shape_.n));
     Key64Value* items = scratch.data();
     for (int64_t i = 0; i < shape_.n; ++i) items[i].value = static_cast<uint64_t>(i);
     for (size_t operand = shape_.keys; operand-- > 0;) {
@@ -270,7 +270,7 @@ class Sort : public PreparedRoutine {
   }
 
   Status SortByComparator(const RoutineContext& context, int64_t row, ThreadPool* pool) const {
-    auto scratch = TRY(Scratch<uint32_t>::New(2 * shape_.n));
+    auto scratch = TRY(Scratch<uint32_t>::New(context.means(), 2 * shape_.n));
     uint32_t *from = scratch.data(), *to = from + shape_.n;
     std::vector<RowOf> rows;
     for (size_t i = 0; i < shape_.dtypes.size(); ++i) rows.push_back(Row(context, i, row));

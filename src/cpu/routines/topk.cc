@@ -31,7 +31,7 @@ class TopK : public PreparedRoutine {
     double cost = 2 * static_cast<double>(n_) + 50 * static_cast<double>(k_);
     return TryPieces(&context.pool, rows_, cost, [&](int64_t begin, int64_t end) -> Status {
       bool few = k_ <= n_ / 8;
-      auto entries = TRY(Scratch<TopEntry>::New(few ? k_ : n_));
+      auto entries = TRY(Scratch<TopEntry>::New(context.means(), few ? k_ : n_));
       for (int64_t row = begin; row < end; ++row) {
         const std::byte* x = context.memory[0] + row * n_ * format_.width;
         WithWidth([&]<class Storage>() { Select<Storage>(x, few, entries.data()); });
