@@ -9,6 +9,7 @@ namespace {
 
 constexpr int64_t kTileBytes = 64;  // of a row of a tile
 constexpr int64_t kMinTiledElements = 4096;
+constexpr int64_t kTileElements = 512;  // of a tile of few rows
 
 size_t MinorDim(const Dims& dims) {
   size_t d = dims.empty() ? 0 : dims.size() - 1;
@@ -41,8 +42,15 @@ std::optional<TileDims> TiledDims(const hlo::Instruction& transpose) {
     return std::nullopt;
   }
   int64_t size = kTileBytes / std::max<int64_t>(ByteWidth(type), 1);
+  tile.most = size;
   tile.rows = std::min(size, dims[tile.across]);
   tile.columns = std::min(size, dims[tile.along]);
+  // Where the rows of a tile are few, it is longer: what was stored into it by elements had better
+  // not be read by vectors right away.
+  if (tile.rows < size) {
+    int64_t unit = std::max<int64_t>(size, 32), most = kTileElements / tile.rows / unit * unit;
+    tile.columns = std::max(std::min(most, dims[tile.along] / unit * unit), tile.columns);
+  }
   return tile;
 }
 

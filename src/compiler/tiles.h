@@ -15,6 +15,7 @@ namespace weft::compiler {
 struct TileDims {
   size_t across = 0, along = 0;
   int64_t rows = 1, columns = 1;
+  int64_t most = 1;  // rows and columns, where the dimensions have as many
 };
 
 // nullopt: the minor dimension stays, or tiles do not pay.

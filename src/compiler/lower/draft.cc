@@ -253,9 +253,8 @@ Status KernelDraft::ForFlat(const LoopShape& shape, const Body& body) {
   chunks = n / chunk;
   KernelBuilder& b = builder_;
   ValueId c = b.BeginLoop(LoopKind::kParallel, b.Int(0), b.Int(chunks), b.Int(1))[0];
-  ValueId begin = b.Mul(c, b.Int(chunk));
-  ValueId last = b.Emit(Op::kEq, {c, b.Int(chunks - 1)});
-  ValueId end = b.Select(last, b.Int(n), b.Add(begin, b.Int(chunk)));
+  RowPart part = PartOf(c, chunks, chunk, n);
+  ValueId begin = part.begin, end = part.end;
   if (!shape.cuts.empty()) {
     for (size_t k = 0; k <= shape.cuts.size(); ++k) {
       int64_t first = k == 0 ? 0 : shape.cuts[k - 1];
@@ -276,22 +275,38 @@ Status KernelDraft::ForFlat(const LoopShape& shape, const Body& body) {
     b.End();
     return {};
   }
-  bool overlaps = n % lanes != 0 && !shape.in_place;
-  bool tail = n % lanes != 0 && shape.in_place;
-  ValueId stop = tail ? b.Select(last, b.Int(n - n % lanes), end) : end;
-  ValueId i = b.BeginLoop(LoopKind::kSerial, begin, stop, b.Int(lanes))[0];
+  TRY(OverPart(part, n, lanes, shape.in_place, at));
+  b.End();
+  return {};
+}
+
+// Vectors of the last part may reach into the one before it, where elements may be computed twice.
+Status KernelDraft::OverPart(const RowPart& part, int64_t n, int lanes, bool in_place,
+                             const std::function<Status(Coord)>& body) {
+  KernelBuilder& b = builder_;
+  bool overlaps = n % lanes != 0 && !in_place;
+  bool tail = n % lanes != 0 && in_place;
+  ValueId stop = tail ? b.Select(part.is_last, b.Int(n - n % lanes), part.end) : part.end;
+  ValueId i = b.BeginLoop(LoopKind::kSerial, part.begin, stop, b.Int(lanes))[0];
   if (overlaps) i = b.Min(i, b.Int(n - lanes));
   elements_.set_lanes(lanes);
-  TRY(at({i, lanes > 1 ? 1 : 0, overlaps ? 1 : lanes, 0, n - 1}));
+  TRY(body({i, lanes > 1 ? 1 : 0, overlaps ? 1 : lanes, 0, n - 1}));
   elements_.set_lanes(1);
   b.End();
   if (tail) {
-    ValueId j = b.BeginLoop(LoopKind::kSerial, stop, end, b.Int(1))[0];
-    TRY(at({j, 0, 1, 0, n - 1}));
+    ValueId j = b.BeginLoop(LoopKind::kSerial, stop, part.end, b.Int(1))[0];
+    TRY(body({j, 0, 1, 0, n - 1}));
     b.End();
   }
-  b.End();
   return {};
+}
+
+// Part `number` of the parts of n, `size` each, of which the last takes the rest too.
+KernelDraft::RowPart KernelDraft::PartOf(ValueId number, int64_t parts, int64_t size, int64_t n) {
+  KernelBuilder& b = builder_;
+  ValueId begin = b.Mul(number, b.Int(size));
+  ValueId last = b.Emit(Op::kEq, {number, b.Int(parts - 1)});
+  return {begin, b.Select(last, b.Int(n), b.Add(begin, b.Int(size))), last};
 }
 
 // Loops over dimensions [d, end) and the body inside.
@@ -347,6 +362,7 @@ Status KernelDraft::ForNest(const LoopShape& shape, const Body& body) {
   constexpr int64_t kShortRow = 4;
   int lanes = shape.scalar || row < kShortRow ? 1 : LanesFor(shape.width, row);
   CHECK(shape.cuts.empty() || (shape.cuts.front() > 0 && shape.cuts.back() < row));
+  std::optional<RowPart> part;  // of every row
   auto over_row = [&](const Index& outer) -> Status {
     Index index = outer;
     for (size_t d = minor + 1; d < rank; ++d) index.coords[d] = elements_.Constant(0);
@@ -361,6 +377,7 @@ Status KernelDraft::ForNest(const LoopShape& shape, const Body& body) {
       index.coords[minor] = c;
       return body(index);
     };
+    if (part) return OverPart(*part, row, lanes, shape.in_place, at);
     if (shape.serial && row <= kStraightVectors * lanes) return StraightLanes(row, lanes, at);
     int64_t begin = 0;
     for (size_t k = 0; k <= shape.cuts.size(); ++k) {
@@ -378,6 +395,19 @@ Status KernelDraft::ForNest(const LoopShape& shape, const Body& body) {
   int64_t chunks = ChunksOf(work);
   if (shape.by_rows) chunks = n / row;
   if (shape.serial || chunks <= 1) return NestFrom(shape, 0, minor, index, over_rows);
+  // Few long rows are done side by side, a part of all at a time: threads have the same to do, and
+  // rows that read the same memory, as those of a transpose do, find it in the caches.
+  constexpr int64_t kFewRows = 16, kPartBytes = 128 << 10, kLeastPart = 1024;
+  int64_t rows = n / row, unit = std::max<int64_t>(lanes, 64);
+  int64_t size = std::max(kPartBytes / (rows * shape.width) / unit * unit, kLeastPart);
+  if (rows > 1 && rows <= kFewRows && row >= 2 * chunks * size && shape.cuts.empty() &&
+      !shape.by_rows) {
+    int64_t parts = row / size;
+    return OverChunks(parts, (parts + chunks - 1) / chunks, [&](ValueId p) {
+      part = PartOf(p, parts, size, row);
+      return NestFrom(shape, 0, minor, index, over_rows);
+    });
+  }
   // The outermost dimensions, as many as give enough chunks, make the grid.
   size_t split = 0;
   int64_t grid = 1;

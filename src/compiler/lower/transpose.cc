@@ -3,7 +3,6 @@
 // registers, kept in a small array, and used along the result's minor dimension.
 #include <algorithm>
 #include <bit>
-#include <numeric>
 
 #include "compiler/lower/lowering.h"
 #include "compiler/tiles.h"
@@ -54,6 +53,19 @@ int64_t BandOf(int64_t tiles, int64_t row_bytes) {
   return band;
 }
 
+// Rows and columns that are turned at once: what fills a register, where that does not compute much
+// twice.
+int64_t TurnedOf(int64_t rows, int64_t columns, int64_t width, const Instruction& operand) {
+  double most = operand.IsParameter() ? 1.7 : 1;  // times the elements of a tile
+  int64_t turned = std::clamp<int64_t>(kRegisterBytes / width, 1, 8);
+  auto whole = [&](int64_t n) { return (n + turned - 1) / turned * turned; };
+  while (turned > std::min(rows, columns) || static_cast<double>(whole(rows) * whole(columns)) >
+                                                 most * static_cast<double>(rows * columns)) {
+    turned /= 2;
+  }
+  return turned;
+}
+
 }  // namespace
 
 bool Lowering::CanTile(const KernelBody& body) const {
@@ -71,8 +83,7 @@ Status Lowering::LowerTiles(const KernelBody& body, Steps& steps) {
   TileDims tile = *TiledDims(transpose);
   DType type = transpose.shape().dtype(), compute = program::ComputeType(type);
   int64_t rows = tile.rows, columns = tile.columns;
-  int64_t turned = std::clamp<int64_t>(kRegisterBytes / ByteWidth(compute), 1, 8);
-  turned = std::gcd(turned, std::gcd(rows, columns));
+  int64_t turned = TurnedOf(rows, columns, ByteWidth(compute), operand);
   KernelDraft draft = NewDraft(body);
   draft.Declare(body.inputs, body.outputs);
   KernelBuilder& b = draft.builder();
@@ -92,6 +103,9 @@ Status Lowering::LowerTiles(const KernelBody& body, Steps& steps) {
   grid.push_back((dims[tile.along] + columns - 1) / columns);
   grid.push_back(band);
   double cost = shape.cost * static_cast<double>(rows * columns);
+  // Few rows, or rows of few elements, are stored as soon as they are there.
+  bool few = rows < tile.most || columns < tile.most;
+  bool direct = few && body.outputs.size() == 1 && body.outputs[0].inside == &transpose;
   KernelBuilder::MemoryId array = -1;
   TRY(draft.ForEachRow(grid, cost, serial_, [&](const Index& at) -> Status {
     auto start = [&](const Coord& number, int64_t step, int64_t all) -> Coord {
@@ -106,14 +120,18 @@ Status Lowering::LowerTiles(const KernelBody& body, Steps& steps) {
     Index index;
     index.coords.resize(dims.size());
     for (size_t k = 0; k < outer.size(); ++k) index.coords[outer[k]] = at.coords[k];
-    array = b.Array("tile", compute, rows * columns);
-    // Into the tile, `turned` rows of the operand at a time.
+    if (!direct) array = b.Array("tile", compute, rows * columns);
+    // Into the tile, `turned` rows of the operand at a time. The last may overlap those before.
     ValueId j = b.BeginLoop(LoopKind::kSerial, b.Int(0), b.Int(columns), b.Int(turned))[0];
+    bool whole = columns % turned == 0;
+    if (!whole) j = b.Min(j, b.Int(columns - turned));
     e.set_lanes(static_cast<int>(turned));
-    for (int64_t i = 0; i < rows; i += turned) {
+    for (int64_t next = 0; next < rows; next += turned) {
+      int64_t i = std::min(next, rows - turned);
       std::vector<ValueId> vectors;
       for (int64_t u = 0; u < turned; ++u) {
-        index.coords[tile.along] = e.AddConstant(e.Add(j0, {j, 0, turned, 0, columns - turned}), u);
+        Coord along = {j, 0, whole ? turned : 1, 0, columns - turned};
+        index.coords[tile.along] = e.AddConstant(e.Add(j0, along), u);
         Coord across = e.AddConstant(i0, i);
         across.step = turned > 1 ? 1 : 0;
         across.high = dims[tile.across] - 1;
@@ -128,11 +146,20 @@ Status Lowering::LowerTiles(const KernelBody& body, Steps& steps) {
       }
       if (turned > 1) TurnGroups(b, vectors);
       for (int64_t u = 0; u < turned; ++u) {
-        b.Store(array, b.Add(j, b.Int((i + u) * columns)), vectors[static_cast<size_t>(u)]);
+        ValueId vector = vectors[static_cast<size_t>(u)];
+        if (!direct) {
+          b.Store(array, b.Add(j, b.Int((i + u) * columns)), vector);
+          continue;
+        }
+        index.coords[tile.across] = e.AddConstant(i0, i + u);
+        index.coords[tile.along] = e.Add(j0, {j, turned > 1 ? 1 : 0, 1, 0, columns - turned});
+        MemValue to = body.outputs[0].value;
+        e.StoreAt(draft.MemoryOf(to), type, e.Linear(dims, index), {vector, -1});
       }
     }
     e.set_lanes(1);
     b.End();
+    if (direct) return {};
     // Out of it, row by row.
     ValueId i = b.BeginLoop(LoopKind::kSerial, b.Int(0), b.Int(rows), b.Int(1))[0];
     index.coords[tile.across] = e.Add(i0, {i, 0, 1, 0, rows - 1});
