@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <future>
 #include <mutex>
 #include <set>
@@ -141,6 +142,7 @@ class CgroupTest : public testing::Test {
     ASSERT_NE(mkdtemp(pattern.data()), nullptr);
     root_ = pattern;
   }
+  void TearDown() override { std::filesystem::remove_all(root_); }
   void Put(const std::string& path, std::string_view text) {
     std::string full = root_ + path;
     for (size_t i = root_.size() + 1; (i = full.find('/', i)) != full.npos; ++i) {

@@ -34,11 +34,12 @@ std::optional<TileDims> TiledDims(const hlo::Instruction& transpose) {
   if (tile.across == tile.along || dims[tile.across] < 2 || dims[tile.along] < 2) {
     return std::nullopt;
   }
-  // Lanes that lie a few elements apart, in the operand or in the result, need no tile.
-  constexpr int64_t kFew = 4;
+  // Lanes that lie a few elements apart, in the operand or in the result, need no tile where there
+  // are enough of them.
+  constexpr int64_t kFew = 4, kLanes = 16;
   bool beside = static_cast<size_t>(from[tile.along]) + 1 == minor;
-  if ((beside && dims[tile.across] <= kFew) ||
-      (tile.across + 1 == tile.along && dims[tile.along] <= kFew)) {
+  if ((beside && dims[tile.across] <= kFew && dims[tile.along] >= kLanes) ||
+      (tile.across + 1 == tile.along && dims[tile.along] <= kFew && dims[tile.across] >= kLanes)) {
     return std::nullopt;
   }
   int64_t size = kTileBytes / std::max<int64_t>(ByteWidth(type), 1);

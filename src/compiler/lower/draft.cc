@@ -172,6 +172,18 @@ Status KernelDraft::OverLanes(int64_t begin, int64_t end, int lanes, bool in_pla
   return {};
 }
 
+// Two vectors, of which the second may overlap the first.
+Status KernelDraft::OverTwo(int64_t begin, int64_t end, int lanes,
+                            const std::function<Status(Coord)>& body) {
+  for (int64_t at : {begin, end - lanes}) {
+    elements_.set_lanes(lanes);
+    Status status = body({builder_.Int(at), 1, std::gcd(lanes, at), at, at + lanes - 1});
+    elements_.set_lanes(1);
+    TRY(std::move(status));
+  }
+  return {};
+}
+
 Status KernelDraft::StraightLanes(int64_t size, int lanes,
                                   const std::function<Status(Coord)>& body) {
   int before = elements_.lanes();
@@ -362,6 +374,7 @@ Status KernelDraft::ForNest(const LoopShape& shape, const Body& body) {
   constexpr int64_t kShortRow = 4;
   int lanes = shape.scalar || row < kShortRow ? 1 : LanesFor(shape.width, row);
   CHECK(shape.cuts.empty() || (shape.cuts.front() > 0 && shape.cuts.back() < row));
+  bool cheap = shape.cost < kStraightCost && !shape.in_place;
   std::optional<RowPart> part;  // of every row
   auto over_row = [&](const Index& outer) -> Status {
     Index index = outer;
@@ -383,7 +396,10 @@ Status KernelDraft::ForNest(const LoopShape& shape, const Body& body) {
     for (size_t k = 0; k <= shape.cuts.size(); ++k) {
       int64_t end = k < shape.cuts.size() ? shape.cuts[k] : row;
       int part = shape.scalar ? 1 : LanesFor(shape.width, end - begin);
-      TRY(OverLanes(begin, end, std::min(part, lanes), shape.in_place, at));
+      part = std::min(part, lanes);
+      bool two = part > 1 && end - begin > part && end - begin <= 2 * part;
+      TRY(two && cheap ? OverTwo(begin, end, part, at)
+                       : OverLanes(begin, end, part, shape.in_place, at));
       begin = end;
     }
     return Status();

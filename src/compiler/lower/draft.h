@@ -115,6 +115,7 @@ class KernelDraft {
   RowPart PartOf(ValueId number, int64_t parts, int64_t size, int64_t n);
   Status OverPart(const RowPart& part, int64_t n, int lanes, bool in_place,
                   const std::function<Status(Coord)>& body);
+  Status OverTwo(int64_t begin, int64_t end, int lanes, const std::function<Status(Coord)>& body);
   Status ForFlat(const LoopShape& shape, const Body& body);
   Status ForNest(const LoopShape& shape, const Body& body);
   Status OverPieces(const LoopShape& shape, size_t next, const Index& index, const Body& body);
