@@ -23,7 +23,6 @@ std::optional<TileDims> TiledDims(const hlo::Instruction& transpose) {
   const Dims& dims = transpose.shape().dims();
   DType type = transpose.shape().dtype();
   if (dims.size() < 2 || transpose.shape().elements() < kMinTiledElements) return std::nullopt;
-  if (IsComplex(type)) return std::nullopt;
   const auto& from = transpose.attrs<hlo::DimensionsAttrs>().dimensions;
   TileDims tile;
   tile.along = MinorDim(dims);
@@ -38,8 +37,10 @@ std::optional<TileDims> TiledDims(const hlo::Instruction& transpose) {
   // are enough of them.
   constexpr int64_t kFew = 4, kLanes = 16;
   bool beside = static_cast<size_t>(from[tile.along]) + 1 == minor;
-  if ((beside && dims[tile.across] <= kFew && dims[tile.along] >= kLanes) ||
-      (tile.across + 1 == tile.along && dims[tile.along] <= kFew && dims[tile.across] >= kLanes)) {
+  bool real = !IsComplex(type);
+  if ((real && beside && dims[tile.across] <= kFew && dims[tile.along] >= kLanes) ||
+      (real && tile.across + 1 == tile.along && dims[tile.along] <= kFew &&
+       dims[tile.across] >= kLanes)) {
     return std::nullopt;
   }
   int64_t size = kTileBytes / std::max<int64_t>(ByteWidth(type), 1);

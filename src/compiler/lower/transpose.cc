@@ -17,6 +17,11 @@ namespace {
 
 constexpr int64_t kRegisterBytes = 16;
 
+// What comes out of the transpose is the result.
+bool StoresAtOnce(const KernelBody& body, const Instruction& transpose) {
+  return body.outputs.size() == 1 && body.outputs[0].inside == &transpose;
+}
+
 // The transpose of a kernel that can be tiled around it: every way from it to the results goes
 // element by element.
 const Instruction* TiledTranspose(const KernelBody& body) {
@@ -27,6 +32,7 @@ const Instruction* TiledTranspose(const KernelBody& body) {
     found = m;
   }
   if (found == nullptr) return nullptr;
+  if (IsComplex(found->shape().dtype()) && !StoresAtOnce(body, *found)) return nullptr;
   const Dims& dims = found->shape().dims();
   for (const KernelOutput& output : body.outputs) {
     if (!output.inside->shape().IsArray() || output.inside->shape().dims() != dims) return nullptr;
@@ -81,7 +87,7 @@ Status Lowering::LowerTiles(const KernelBody& body, Steps& steps) {
   const Dims& dims = transpose.shape().dims();
   const auto& from = transpose.attrs<hlo::DimensionsAttrs>().dimensions;
   TileDims tile = *TiledDims(transpose);
-  DType type = transpose.shape().dtype(), compute = program::ComputeType(type);
+  DType type = transpose.shape().dtype(), compute = program::ComputeType(RealType(type));
   int64_t rows = tile.rows, columns = tile.columns;
   int64_t turned = TurnedOf(rows, columns, ByteWidth(compute), operand);
   KernelDraft draft = NewDraft(body);
@@ -103,9 +109,10 @@ Status Lowering::LowerTiles(const KernelBody& body, Steps& steps) {
   grid.push_back((dims[tile.along] + columns - 1) / columns);
   grid.push_back(band);
   double cost = shape.cost * static_cast<double>(rows * columns);
-  // Few rows, or rows of few elements, are stored as soon as they are there.
-  bool few = rows < tile.most || columns < tile.most;
-  bool direct = few && body.outputs.size() == 1 && body.outputs[0].inside == &transpose;
+  // Few rows, or rows of few elements, are stored as soon as they are there; so are complex
+  // numbers.
+  bool few = rows < tile.most || columns < tile.most || IsComplex(type);
+  bool direct = few && StoresAtOnce(body, transpose);
   KernelBuilder::MemoryId array = -1;
   TRY(draft.ForEachRow(grid, cost, serial_, [&](const Index& at) -> Status {
     auto start = [&](const Coord& number, int64_t step, int64_t all) -> Coord {
@@ -128,7 +135,10 @@ Status Lowering::LowerTiles(const KernelBody& body, Steps& steps) {
     e.set_lanes(static_cast<int>(turned));
     for (int64_t next = 0; next < rows; next += turned) {
       int64_t i = std::min(next, rows - turned);
-      std::vector<ValueId> vectors;
+      std::vector<ValueId> vectors, imaginary;
+      auto whole_vector = [&](ValueId v) {
+        return b.type(v).lanes == turned ? v : b.Splat(v, static_cast<int>(turned));
+      };
       for (int64_t u = 0; u < turned; ++u) {
         Coord along = {j, 0, whole ? turned : 1, 0, columns - turned};
         index.coords[tile.along] = e.AddConstant(e.Add(j0, along), u);
@@ -141,10 +151,12 @@ Status Lowering::LowerTiles(const KernelBody& body, Steps& steps) {
         for (size_t d = 0; d < dims.size(); ++d) {
           moved.coords[static_cast<size_t>(from[d])] = index.coords[d];
         }
-        ValueId v = TRY(e.Emit(operand, moved)).re;
-        vectors.push_back(b.type(v).lanes == turned ? v : b.Splat(v, static_cast<int>(turned)));
+        Element element = TRY(e.Emit(operand, moved));
+        vectors.push_back(whole_vector(element.re));
+        if (element.im >= 0) imaginary.push_back(whole_vector(element.im));
       }
       if (turned > 1) TurnGroups(b, vectors);
+      if (turned > 1 && !imaginary.empty()) TurnGroups(b, imaginary);
       for (int64_t u = 0; u < turned; ++u) {
         ValueId vector = vectors[static_cast<size_t>(u)];
         if (!direct) {
@@ -154,7 +166,8 @@ Status Lowering::LowerTiles(const KernelBody& body, Steps& steps) {
         index.coords[tile.across] = e.AddConstant(i0, i + u);
         index.coords[tile.along] = e.Add(j0, {j, turned > 1 ? 1 : 0, 1, 0, columns - turned});
         MemValue to = body.outputs[0].value;
-        e.StoreAt(draft.MemoryOf(to), type, e.Linear(dims, index), {vector, -1});
+        ValueId im = imaginary.empty() ? -1 : imaginary[static_cast<size_t>(u)];
+        e.StoreAt(draft.MemoryOf(to), type, e.Linear(dims, index), {vector, im});
       }
     }
     e.set_lanes(1);
@@ -164,7 +177,7 @@ Status Lowering::LowerTiles(const KernelBody& body, Steps& steps) {
     ValueId i = b.BeginLoop(LoopKind::kSerial, b.Int(0), b.Int(rows), b.Int(1))[0];
     index.coords[tile.across] = e.Add(i0, {i, 0, 1, 0, rows - 1});
     int lanes = draft.LanesFor(shape.width, columns);
-    TRY(draft.OverLanes(columns, lanes, false, [&](Coord c) -> Status {
+    TRY(draft.OverLanes(columns, lanes, shape.in_place, [&](Coord c) -> Status {
       index.coords[tile.along] = e.Add(j0, c);
       e.BindAt(transpose, array,
                [&](const Index&) { return e.Add(e.Scale({i, 0, 1, 0, rows - 1}, columns), c); });
