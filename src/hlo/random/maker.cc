@@ -24,6 +24,7 @@ constexpr DType kIntegers[] = {DType::kS32, DType::kS32, DType::kS32, DType::kU3
                                DType::kS4,  DType::kU4,  DType::kS2,  DType::kU2,  DType::kS1,
                                DType::kU1,  DType::kS32, DType::kS32};
 constexpr int64_t kLargeSizes[] = {256, 1000, 1023, 4096};
+constexpr int64_t kMediumSizes[] = {100, 129, 257, 500, 1000, 2001};
 constexpr int64_t kSizes[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 64, 100, 257};
 
 }  // namespace
@@ -85,7 +86,9 @@ bool IsComputable(DType t) {
 
 Maker::Maker(uint64_t seed, Module& module) : dice_(seed), module_(module) {
   edges_ = dice_.Chance(25);
-  large_ = Dice(seed ^ 0xb16a77a9).Chance(3);
+  int64_t size = Dice(seed ^ 0xb16a77a9).Below(100);
+  large_ = size < 3;
+  medium_ = size >= 3 && size < 15;
   ChooseDevices(seed);
 }
 
@@ -106,13 +109,14 @@ DType Maker::AnyType() {
 int64_t Maker::AnySize() {
   if (dice_.Chance(1)) return 0;
   if (large_ && dice_.Chance(30)) return dice_.Of(kLargeSizes);
+  if (medium_ && dice_.Chance(30)) return dice_.Of(kMediumSizes);
   if (dice_.Chance(50)) return dice_.Between(1, 9);
   return dice_.Of(kSizes);
 }
 
 Maker::Dimensions Maker::AnyDims(int64_t max_elements) {
   constexpr int64_t kRanks[] = {0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 4};
-  if (large_) max_elements *= 30;
+  max_elements *= SizeFactor();
   Dimensions dims;
   int64_t elements = 1;
   for (int64_t left = dice_.Of(kRanks); left > 0; --left) {
@@ -214,7 +218,7 @@ Value Maker::Exact(Scope& scope) {
 }
 
 Value Maker::AnyOf(Scope& scope, int64_t min_rank, int64_t max_elements, bool exact) {
-  int64_t most = large_ ? 30 * max_elements : max_elements;
+  int64_t most = SizeFactor() * max_elements;
   auto v = Find(scope, [&](const Value& x) {
     return x.shape().rank() >= min_rank && x.shape().elements() <= most &&
            (!exact || x.known.exact());
@@ -295,7 +299,9 @@ Value Maker::Bound(Scope& scope, Value v, double magnitude) {
 
 bool Maker::Push(Scope& scope, Result<Instruction*> made, Known known) {
   if (!made) return false;
-  if ((*made)->shape().IsArray() && (*made)->shape().elements() > (large_ ? 400000 : 20000)) {
+  if ((*made)->shape().IsArray() && (*made)->shape().elements() > (large_    ? 400000
+                                                                   : medium_ ? 60000
+                                                                             : 20000)) {
     return false;
   }
   if (std::isnan(known.error) || std::isnan(known.magnitude))

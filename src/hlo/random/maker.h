@@ -227,8 +227,10 @@ class Maker {
 
   Dice dice_;
   Module& module_;
-  bool large_;  // arrays that several threads work on
-  bool edges_;  // arguments may be infinite, NaN, the least and greatest integers
+  int64_t SizeFactor() const { return large_ ? 30 : medium_ ? 16 : 1; }
+  bool large_;   // arrays that several threads work on
+  bool medium_;  // those of which loops are cut in tiles and vectors
+  bool edges_;   // arguments may be infinite, NaN, the least and greatest integers
   double state_bound_ = 8;
   bool rng_used_ = false;
   int64_t parameters_ = 0, channels_ = 0;
