@@ -7,6 +7,7 @@
 namespace weft::compiler {
 
 using hlo::Instruction;
+using HloOp = hlo::Op;
 using program::Op;
 using program::Type;
 
@@ -56,6 +57,16 @@ ValueId IsBefore(KernelBuilder& b, const Item& x, const Item& y, bool descending
   return before;
 }
 
+// The same, as the comparator says.
+Result<ValueId> IsBefore(ElementEmitter& e, const Item& x, const Item& y,
+                         const hlo::Computation& comparator) {
+  std::vector<Element> args;
+  for (size_t i = 0; i < x.values.size(); ++i) {
+    args.insert(args.end(), {x.values[i], y.values[i]});
+  }
+  return TRY(e.Call(comparator, args))[0].re;
+}
+
 // The item where the predicate is true, the other one elsewhere.
 Item Choose(ElementEmitter& e, KernelBuilder& b, ValueId which, const Item& x, const Item& y) {
   Item chosen;
@@ -68,22 +79,75 @@ Item Choose(ElementEmitter& e, KernelBuilder& b, ValueId which, const Item& x, c
   return chosen;
 }
 
+// A sort of n elements, or the `best` of them in order.
+struct FewSorted {
+  size_t dim = 0;
+  int64_t n = 0, best = 0, operands = 1;
+  std::optional<SortOrder> order;
+  const hlo::Computation* comparator = nullptr;
+
+  int64_t Exchanges() const { return best * (2 * n - best - 1) / 2; }
+  // Places k of which the element comes in order with the one behind it, one after the other. Only
+  // neighbours are exchanged, so that equal ones stay as they came.
+  std::vector<size_t> Pairs() const {
+    std::vector<size_t> pairs;
+    if (best < n) {  // the best one of the rest moves to its front
+      for (int64_t front = 0; front < best; ++front) {
+        for (int64_t k = n - 2; k >= front; --k) pairs.push_back(static_cast<size_t>(k));
+      }
+      return pairs;
+    }
+    for (int64_t round = 0; round < n; ++round) {
+      for (int64_t k = round % 2; k + 1 < n; k += 2) pairs.push_back(static_cast<size_t>(k));
+    }
+    return pairs;
+  }
+};
+
+// Kernels hold numbers of the type as they are stored, or in the same order.
+bool HasKey(DType type) {
+  return type == DType::kF32 || type == DType::kF64 || type == DType::kBF16 ||
+         type == DType::kPred || (IsInteger(type) && BitWidth(type) >= 8);
+}
+
+FewSorted FewSortedOf(const Instruction& sort) {
+  FewSorted few;
+  const Shape& shape = sort.operand(0)->shape();
+  if (sort.op() == HloOp::kTopK) {
+    const auto& attrs = sort.attrs<hlo::TopKAttrs>();
+    few.dim = static_cast<size_t>(shape.rank() - 1);
+    few.best = attrs.k;
+    few.operands = 2;
+    few.order = SortOrder{.keys = {0}, .descending = attrs.largest};
+  } else {
+    const auto& attrs = sort.attrs<hlo::SortAttrs>();
+    few.dim = static_cast<size_t>(attrs.dimensions[0]);
+    few.best = shape.dims()[few.dim];
+    few.operands = sort.operand_count();
+    few.comparator = attrs.to_apply;
+    few.order = OrderOfComparator(*few.comparator);
+  }
+  few.n = shape.dims()[few.dim];
+  auto has_key = [&](int64_t k) { return HasKey(sort.operand(k)->shape().dtype()); };
+  if (few.order && !std::ranges::all_of(few.order->keys, has_key)) few.order.reset();
+  return few;
+}
+
 }  // namespace
 
 bool Lowering::IsFewSorted(const Instruction& sort) const {
-  const auto& attrs = sort.attrs<hlo::SortAttrs>();
-  int64_t n = sort.operand(0)->shape().dim(attrs.dimensions[0]);
-  return serial_ && n <= kFewSorted && n * (n - 1) / 2 * sort.operand_count() <= kFewExchanges;
+  FewSorted few = FewSortedOf(sort);
+  if (!serial_ || sort.operand(0)->shape().elements() == 0 || few.best == 0) return false;
+  if (sort.op() == HloOp::kTopK && !few.order) return false;
+  return few.n <= (few.best < few.n ? 2 * kFewSorted : kFewSorted) &&
+         few.Exchanges() * few.operands <= kFewExchanges;
 }
 
 Status Lowering::LowerFewSorted(const Instruction& sort, Steps& steps) {
-  const auto& attrs = sort.attrs<hlo::SortAttrs>();
-  std::optional<SortOrder> order = OrderOfComparator(*attrs.to_apply);
+  FewSorted few = FewSortedOf(sort);
   const Dims& whole = sort.operand(0)->shape().dims();
-  size_t dim = static_cast<size_t>(attrs.dimensions[0]);
-  int64_t n = whole[dim];
   Dims slice = whole;
-  slice.erase_at(dim);
+  slice.erase_at(few.dim);
   KernelBody body;
   body.instruction = &sort;
   body.members = {&sort};
@@ -101,7 +165,7 @@ Status Lowering::LowerFewSorted(const Instruction& sort, Steps& steps) {
   LoopShape shape;
   shape.dims = slice;
   shape.serial = shape.in_place = true;
-  shape.scalar = dim + 1 == whole.size();
+  shape.scalar = few.dim + 1 == whole.size();
   for (const KernelInput& in : body.inputs) {
     shape.width = std::max(shape.width, ByteWidth(in.inside->shape().dtype()));
   }
@@ -109,38 +173,33 @@ Status Lowering::LowerFewSorted(const Instruction& sort, Steps& steps) {
     Index at = e.Coordinates(slice, linear);
     auto place = [&](int64_t k) {
       Index full = at;
-      full.coords.insert_at(dim, e.Constant(k));
+      full.coords.insert_at(few.dim, e.Constant(k));
       return full;
     };
-    std::vector<Item> items(static_cast<size_t>(n));
-    for (int64_t k = 0; k < n; ++k) {
+    std::vector<Item> items(static_cast<size_t>(few.n));
+    for (int64_t k = 0; k < few.n; ++k) {
       Item& item = items[static_cast<size_t>(k)];
       for (const Instruction* operand : sort.operands()) {
         item.values.push_back(TRY(e.Emit(*operand, place(k))));
       }
-      if (!order) continue;
-      for (int64_t key : order->keys) {
-        item.keys.push_back(KeyOf(b, item.values[static_cast<size_t>(key)].re, *order));
+      if (sort.op() == HloOp::kTopK) {
+        item.values.push_back({b.Int(k, {DType::kS32, e.lanes()}), -1});
+      }
+      if (!few.order) continue;
+      for (int64_t key : few.order->keys) {
+        item.keys.push_back(KeyOf(b, item.values[static_cast<size_t>(key)].re, *few.order));
       }
     }
-    for (int64_t round = 0; round < n; ++round) {
-      for (size_t k = static_cast<size_t>(round % 2); k + 1 < items.size(); k += 2) {
-        Item x = items[k], y = items[k + 1];
-        ValueId exchange = -1;
-        if (order) {
-          exchange = IsBefore(b, y, x, order->descending);
-        } else {
-          std::vector<Element> args;
-          for (size_t i = 0; i < x.values.size(); ++i) {
-            args.insert(args.end(), {y.values[i], x.values[i]});
-          }
-          exchange = TRY(e.Call(*attrs.to_apply, args))[0].re;
-        }
-        items[k] = Choose(e, b, exchange, y, x);
-        items[k + 1] = Choose(e, b, exchange, x, y);
-      }
-    }
-    for (int64_t k = 0; k < n; ++k) {
+    auto put_in_order = [&](size_t k) -> Status {
+      Item x = items[k], y = items[k + 1];
+      ValueId exchange = few.order ? IsBefore(b, y, x, few.order->descending)
+                                   : TRY(IsBefore(e, y, x, *few.comparator));
+      items[k] = Choose(e, b, exchange, y, x);
+      items[k + 1] = Choose(e, b, exchange, x, y);
+      return {};
+    };
+    for (size_t k : few.Pairs()) TRY(put_in_order(k));
+    for (int64_t k = 0; k < few.best; ++k) {
       for (size_t i = 0; i < results.size(); ++i) {
         const Shape& to = memory_.shape(results[i]);
         e.StoreAt(draft.MemoryOf(results[i]), to.dtype(), e.Linear(to.dims(), place(k)),

@@ -179,6 +179,7 @@ Status Lowering::LowerRoutine(const Instruction& i, Steps& steps) {
       return {};
     }
     case HloOp::kTopK: {
+      if (IsFewSorted(i)) return LowerFewSorted(i, steps);
       const auto& attrs = i.attrs<hlo::TopKAttrs>();
       const Shape& from = i.operand(0)->shape();
       int64_t n = from.dim(from.rank() - 1);
