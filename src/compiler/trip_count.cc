@@ -140,7 +140,11 @@ std::optional<LoopCounter> FindLoopCounter(const Instruction& loop) {
   Seen number = compare.operand(side), limit = compare.operand(1 - side);
   LoopCounter counter;
   counter.index = StateElement(number);
-  if (counter.index < 0 || number.op->shape() != Shape::Scalar(DType::kS32)) return std::nullopt;
+  const Shape& shape = number.op->shape();
+  if (counter.index < 0) return std::nullopt;
+  if (shape != Shape::Scalar(DType::kS32) && shape != Shape::Scalar(DType::kS64)) {
+    return std::nullopt;
+  }
   Seen sum = Seen::Of(*next.operand(counter.index));
   std::optional<int64_t> step = FindStep(loop, sum, counter.index);
   if (!step || *step <= 0 || sum.op->op() != Op::kAdd) return std::nullopt;

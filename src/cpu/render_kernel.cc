@@ -1,6 +1,7 @@
 #include "cpu/render_kernel.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <map>
 #include <optional>
@@ -153,7 +154,26 @@ class KernelRenderer {
     operands_.clear();
     for (ValueId id : instr.args) operands_.push_back(OperandOf(id));
     names_[instr.results[0]] = GuardsDivisor(instr) ? RenderGuardedDivision(instr)
+                               : HasQuotient(instr) ? RenderRest(instr)
                                                     : RenderOp(ir_, instr, operands_, target_);
+  }
+
+  // A remainder of a number whose quotient by the same constant is computed as well.
+  bool HasQuotient(const Instr& instr) const {
+    if (instr.op != Op::kRem || IsFloat(instr.type.dtype) || !operands_[1].constant) return false;
+    if (std::has_single_bit(operands_[1].constant->bits)) return false;
+    return std::any_of(kernel_.code.begin(), kernel_.code.end(), [&](const Instr& other) {
+      return other.op == Op::kDiv && other.args == instr.args;
+    });
+  }
+  // What the quotient leaves. Where quotients are divided again, LLVM makes one division of both
+  // and would divide once more for the remainder.
+  std::string RenderRest(const Instr& instr) {
+    Instr quotient = instr;
+    quotient.op = Op::kDiv;
+    std::string type = IrType(instr.type), q = RenderOp(ir_, quotient, operands_, target_);
+    std::string product = ir_.Def("mul ", type, " ", q, ", ", operands_[1].text);
+    return ir_.Def("sub ", type, " ", operands_[0].text, ", ", product);
   }
 
   // A divisor that no machine divides by is seldom met: where the next round of a loop waits for

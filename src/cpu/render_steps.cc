@@ -361,19 +361,24 @@ class FunctionRenderer {
   void RenderCounted(const Step& step) {
     const auto& loop = std::get<program::WhileStep>(step.op);
     auto number = [&](size_t k) {
-      std::string value = ir_.Def("load i32, ptr ", Address(step.uses[k]), ", align 4");
-      return ir_.Def("sext i32 ", value, " to i64");
+      bool wide = step.uses[k].slice.size == 8;
+      std::string type = wide ? "i64" : "i32";
+      std::string value = ir_.Def("load ", type, ", ptr ", Address(step.uses[k]), ", align ",
+                                  step.uses[k].slice.size);
+      return wide ? value : ir_.Def("sext i32 ", value, " to i64");
     };
     std::string limit = loop.count_limit ? StrCat(*loop.count_limit) : number(2);
-    std::string far = ir_.Def("sub nsw i64 ", limit, ", ", number(1));
+    std::string start = number(1);
     std::string outer = ir_.NewLabel(), inner = ir_.NewLabel(), look = ir_.NewLabel();
     std::string after = ir_.NewLabel(), some = ir_.NewLabel(), rest = ir_.NewLabel();
     std::string left = NewCounter(outer), rounds = NewCounter(inner);
-    ir_.Branch(ir_.Def("icmp sgt i64 ", far, ", 0"), some, after);
+    ir_.Branch(ir_.Def("icmp slt i64 ", start, ", ", limit), some, after);
     ir_.Begin(some);
+    std::string far = ir_.Def("sub i64 ", limit, ", ", start);  // unsigned
     if (loop.count_step > 1) {
-      std::string up = ir_.Def("add nuw nsw i64 ", far, ", ", loop.count_step - 1);
-      far = ir_.Def("udiv i64 ", up, ", ", loop.count_step);
+      std::string last =
+          ir_.Def("udiv i64 ", ir_.Def("add i64 ", far, ", -1"), ", ", loop.count_step);
+      far = ir_.Def("add nuw i64 ", last, ", 1");
     }
     ir_.Line("store i64 ", far, ", ptr ", left, ", align 8");
     ir_.Branch(outer);
@@ -387,7 +392,7 @@ class FunctionRenderer {
     RenderRound(step);
     ir_.Branch(CountsTo(rounds, now), look, inner);
     ir_.Begin(look);
-    std::string still = ir_.Def("sub nuw nsw i64 ", all, ", ", now);
+    std::string still = ir_.Def("sub nuw i64 ", all, ", ", now);
     ir_.Line("store i64 ", still, ", ptr ", left, ", align 8");
     ir_.Branch(ir_.Def("icmp eq i64 ", still, ", 0"), after, rest);
     ir_.Begin(rest);

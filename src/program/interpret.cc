@@ -118,9 +118,15 @@ class DeviceState {
   // Whether the counter of a loop is below its limit.
   bool CountsOn(const Step& step) {
     auto number = [&](size_t k) {
-      int32_t value = 0;
-      std::memcpy(&value, MemoryOf(step.uses[k]).data(), sizeof(value));
-      return int64_t{value};
+      Bytes bytes = MemoryOf(step.uses[k]);
+      int32_t narrow = 0;
+      int64_t wide = 0;
+      if (bytes.size() == sizeof(wide)) {
+        std::memcpy(&wide, bytes.data(), sizeof(wide));
+        return wide;
+      }
+      std::memcpy(&narrow, bytes.data(), sizeof(narrow));
+      return int64_t{narrow};
     };
     const auto& loop = std::get<WhileStep>(step.op);
     return number(1) < (loop.count_limit ? *loop.count_limit : number(2));

@@ -442,8 +442,13 @@ class ProgramVerifier {
     }
     for (size_t k = 1; k <= counts; ++k) {
       const Use& number = step.uses[k];
-      if (BufferOf(number).shape.dtype() != DType::kS32 || number.slice.size != 4) {
-        return Fail(step, Show(number.slice), " is not one s32");
+      DType type = BufferOf(number).shape.dtype();
+      bool counts_in = type == DType::kS32 || type == DType::kS64;
+      if (!counts_in || number.slice.size != ByteWidth(type)) {
+        return Fail(step, Show(number.slice), " is not one s32 or s64");
+      }
+      if (type != BufferOf(step.uses[1]).shape.dtype()) {
+        return Fail(step, Show(number.slice), " is not of the counter's type");
       }
     }
     if (op.count_step < 0 || (op.count_step == 0 && op.count_limit)) {

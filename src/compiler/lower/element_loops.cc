@@ -144,6 +144,8 @@ Result<Element> ElementEmitter::EmitDot(const Instruction& dot, const Index& ind
       Match(q, sum);
       if (part == DType::kPred) return b_.Emit(Op::kOr, {sum, b_.Emit(Op::kAnd, {p, q})});
       if (negative) p = b_.Emit(Op::kNeg, {p});
+      const program::Value& so_far = b_.value(sum);
+      if (so_far.is_constant && so_far.bits == 0) return b_.Mul(p, q);  // the first term
       if (IsFloat(part)) return b_.Fma(p, q, sum);
       return b_.Add(sum, b_.Mul(p, q));
     };

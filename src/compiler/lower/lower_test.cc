@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/str.h"
 #include "compiler/lower/compile.h"
 #include "hlo/text.h"
@@ -148,7 +150,6 @@ ENTRY main {
   EXPECT_NE(reason.find("after result 0 is written at"), std::string::npos) << reason;
 }
 
-// A run is cancelled between steps, so no step holds all rounds of a long loop.
 // Elements that are read in the order of their numbers need no coordinates of another shape.
 TEST(Kernels, ReshapesTakeNothingApart) {
   auto module = hlo::ParseModule(R"(HloModule m
@@ -175,6 +176,49 @@ ENTRY main {
   }
 }
 
+// Sums of products begin with the first one.
+TEST(Kernels, SmallDotsAddNothingToZero) {
+  auto module = hlo::ParseModule(R"(HloModule m
+ENTRY main {
+  x = f32[2,2] parameter(0)
+  y = f32[2] parameter(1)
+  ROOT d = f32[2] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+})");
+  ASSERT_TRUE(module);
+  auto compiled = Compile(**module, {}, program::TargetInfo::GenericCpu(), {});
+  ASSERT_TRUE(compiled);
+  ASSERT_EQ(compiled->program.kernels.size(), 1u);
+  const auto& code = compiled->program.kernels[0].code;
+  auto count = [&](program::Op op) {
+    return std::count_if(code.begin(), code.end(), [&](const auto& i) { return i.op == op; });
+  };
+  EXPECT_EQ(count(program::Op::kMul), count(program::Op::kFma));
+}
+
+// The rounds have no call: they can be one native function.
+TEST(Loops, FewElementsAreSortedByAKernel) {
+  auto calls = [](std::string_view array) {
+    std::string line = StrCat("  y = ", array, " sort(x), dimensions={0}, to_apply=less\n");
+    std::string text = LoopOver(array, 100, line);
+    text.insert(text.find("body {"),
+                "less {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n"
+                "  ROOT c = pred[] compare(a, b), direction=LT\n}\n");
+    auto module = hlo::ParseModule(text);
+    EXPECT_TRUE(module) << module.error().ToString();
+    auto compiled = Compile(**module, {}, program::TargetInfo::GenericCpu(), {});
+    EXPECT_TRUE(compiled) << compiled.error().ToString();
+    int count = 0;
+    ForEachStep(compiled->program.steps, [&](const Step& step) {
+      count += std::holds_alternative<program::LibraryStep>(step.op);
+    });
+    return count;
+  };
+  EXPECT_EQ(calls("f32[5]"), 0);
+  EXPECT_EQ(calls("f32[16,3]"), 0);
+  EXPECT_EQ(calls("f32[100]"), 1);
+}
+
+// A run is cancelled between steps, so no step holds all rounds of a long loop.
 TEST(Loops, LongOnesAreSeveralSteps) {
   auto launches = [](int trips) {
     auto module = hlo::ParseModule(LoopOver("f32[65536]", trips, "  y = f32[65536] sine(x)\n"));

@@ -139,6 +139,9 @@ class Lowering {
   Status LowerRoutine(const hlo::Instruction& instruction, Steps& steps);
   std::optional<program::Step> HouseholderStep(const hlo::Instruction& call);
   Status LowerSort(const hlo::Instruction& sort, Steps& steps);
+  // few_sorted.cc
+  bool IsFewSorted(const hlo::Instruction& sort) const;
+  Status LowerFewSorted(const hlo::Instruction& sort, Steps& steps);
   Status LowerOrderedSort(const hlo::Instruction& sort, const SortOrder& order,
                           std::vector<program::Attr> list, Steps& steps);
   // collectives.cc

@@ -111,6 +111,7 @@ Status Lowering::LowerSort(const Instruction& sort, Steps& steps) {
   for (int64_t d = dim + 1; d < shape.rank(); ++d) inner *= shape.dim(d);
   std::vector<Attr> list = {{"n", shape.dim(dim)}, {"outer", outer}, {"inner", inner}};
   if (shape.elements() == 0) return {};
+  if (IsFewSorted(sort)) return LowerFewSorted(sort, steps);
   const hlo::Computation& compare = *attrs.to_apply;
   if (std::optional<SortOrder> order = OrderOfComparator(compare)) {
     return LowerOrderedSort(sort, *order, std::move(list), steps);
@@ -178,6 +179,7 @@ Status Lowering::LowerRoutine(const Instruction& i, Steps& steps) {
       return {};
     }
     case HloOp::kTopK: {
+      if (IsFewSorted(i)) return LowerFewSorted(i, steps);
       const auto& attrs = i.attrs<hlo::TopKAttrs>();
       const Shape& from = i.operand(0)->shape();
       int64_t n = from.dim(from.rank() - 1);

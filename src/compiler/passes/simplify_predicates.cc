@@ -40,8 +40,38 @@ Result<Instruction*> CompareWith(Builder& b, const Instruction& compare, Instruc
   return b.Add(Op::kCompare, {x, y}, attrs);
 }
 
+bool IsZero(const Instruction& i) {
+  const Literal* value = SplatValue(i);
+  return value != nullptr && IsInteger(value->dtype()) && IsAllZeros(*value);
+}
+
+// True only where the integer is not zero.
+bool ImpliesNotZero(const Instruction& p, const Instruction& x) {
+  if (p.op() == Op::kAnd) {
+    return ImpliesNotZero(*p.operand(0), x) || ImpliesNotZero(*p.operand(1), x);
+  }
+  if (p.op() != Op::kCompare || p.operand(0) != &x || !IsZero(*p.operand(1))) return false;
+  Direction d = p.attrs<hlo::CompareAttrs>().direction;
+  return d == Direction::kNe || d == Direction::kLt || d == Direction::kGt;
+}
+
+// The remainder r = x % d of which this is r or, where r is not zero, r + d: zero where r is, as d
+// is farther from zero than r. Null: it is none.
+Instruction* RemainderZeroWith(Instruction& chosen) {
+  Instruction *p, *sum, *r, *d;
+  if (!Match(&chosen, m::Select(m::Op(&p), m::Op(&sum), m::Op(&r))) || r->op() != Op::kRemainder ||
+      !Shape::SameDims(p->shape(), chosen.shape()) || !Match(sum, m::Add(m::Same(r), m::Op(&d)))) {
+    return nullptr;
+  }
+  const Literal *added = SplatValue(*d), *divisor = SplatValue(*r->operand(1));
+  bool same = d == r->operand(1) ||
+              (added != nullptr && divisor != nullptr && added->GetInt(0) == divisor->GetInt(0));
+  return same && ImpliesNotZero(*p, *r) ? r : nullptr;
+}
+
 // x == x, x <= x, x >= x are true, x != x, x < x, x > x false, for integers and total orders;
-// unsigned x >= 0 is true, x < 0 false;  c < x = x > c;  (pred == false) = not pred
+// unsigned x >= 0 is true, x < 0 false;  c < x = x > c;  (pred == false) = not pred;
+// (x % d, rounded down) == 0 is (x % d, rounded to zero) == 0
 Result<Instruction*> SimplifyCompare(Instruction& i, Builder& b) {
   Instruction *x = i.operand(0), *y = i.operand(1);
   const auto& attrs = i.attrs<hlo::CompareAttrs>();
@@ -61,7 +91,11 @@ Result<Instruction*> SimplifyCompare(Instruction& i, Builder& b) {
         (d == Direction::kEq && IsAllZeros(*right)) || (d == Direction::kNe && IsAllOnes(*right));
     return is_not ? b.Add(Op::kNot, {x}) : nullptr;
   }
-  if (!IsUnsigned(dtype) || !IsAllZeros(*right)) return nullptr;
+  if (!IsAllZeros(*right)) return nullptr;
+  if (IsInteger(dtype) && (d == Direction::kEq || d == Direction::kNe)) {
+    if (Instruction* r = RemainderZeroWith(*x)) return CompareWith(b, i, r, y, d);
+  }
+  if (!IsUnsigned(dtype)) return nullptr;
   if (d == Direction::kLt) return BitsLike(b, i.shape(), false);
   if (d == Direction::kGe) return BitsLike(b, i.shape(), true);
   return nullptr;

@@ -1,0 +1,215 @@
+// Sorts of few elements inside of loops: all of them in registers, neighbours exchanged until they
+// are in order.
+#include <algorithm>
+
+#include "compiler/lower/lowering.h"
+
+namespace weft::compiler {
+
+using hlo::Instruction;
+using HloOp = hlo::Op;
+using program::Op;
+using program::Type;
+
+namespace {
+
+constexpr int64_t kFewSorted = 16;
+constexpr int64_t kFewExchanges = 160;  // of single values
+
+// What is in one place: an element of every operand, and what says where it belongs.
+struct Item {
+  std::vector<Element> values;
+  std::vector<ValueId> keys;  // integers; none where the comparator is called
+};
+
+DType BitsType(DType type) {
+  return IntegerType(DTypeClass::kSigned, BitWidth(type));
+}
+
+// An integer that is in the order of the numbers.
+ValueId KeyOf(KernelBuilder& b, ValueId x, const SortOrder& order) {
+  Type type = b.type(x);
+  if (type.dtype == DType::kPred) return b.Cast(x, DType::kU8);
+  if (!IsFloat(type.dtype)) return x;
+  ValueId number = order.zeros_equal ? b.Add(x, b.Float(0, type)) : x;  // -0 + 0 is 0
+  ValueId bits = b.Bitcast(number, BitsType(type.dtype));
+  int64_t width = BitWidth(type.dtype);
+  int64_t largest = static_cast<int64_t>(~uint64_t{0} >> (65 - width));
+  // Below zero, the larger the bits the smaller the number.
+  ValueId sign = b.Emit(Op::kShr, {bits, b.Int(width - 1, b.type(bits))});
+  ValueId turned = b.Emit(Op::kAnd, {sign, b.Int(largest, b.type(bits))});
+  ValueId key = b.Emit(Op::kXor, {bits, turned});
+  if (!order.nans_equal) return key;
+  return b.Select(b.Emit(Op::kNe, {x, x}), b.Int(largest, b.type(bits)), key);
+}
+
+// Whether `x` is to stand before `y`, by their keys.
+ValueId IsBefore(KernelBuilder& b, const Item& x, const Item& y, bool descending) {
+  ValueId before = -1;
+  for (size_t k = x.keys.size(); k-- > 0;) {
+    ValueId less = b.Emit(descending ? Op::kGt : Op::kLt, {x.keys[k], y.keys[k]});
+    if (before >= 0) {
+      ValueId rest = b.Emit(Op::kAnd, {b.Emit(Op::kEq, {x.keys[k], y.keys[k]}), before});
+      less = b.Emit(Op::kOr, {less, rest});
+    }
+    before = less;
+  }
+  return before;
+}
+
+// The same, as the comparator says.
+Result<ValueId> IsBefore(ElementEmitter& e, const Item& x, const Item& y,
+                         const hlo::Computation& comparator) {
+  std::vector<Element> args;
+  for (size_t i = 0; i < x.values.size(); ++i) {
+    args.insert(args.end(), {x.values[i], y.values[i]});
+  }
+  return TRY(e.Call(comparator, args))[0].re;
+}
+
+// The item where the predicate is true, the other one elsewhere.
+Item Choose(ElementEmitter& e, KernelBuilder& b, ValueId which, const Item& x, const Item& y) {
+  Item chosen;
+  for (size_t k = 0; k < x.values.size(); ++k) {
+    chosen.values.push_back(e.Select(which, x.values[k], y.values[k]));
+  }
+  for (size_t k = 0; k < x.keys.size(); ++k) {
+    chosen.keys.push_back(b.Select(which, x.keys[k], y.keys[k]));
+  }
+  return chosen;
+}
+
+// A sort of n elements, or the `best` of them in order.
+struct FewSorted {
+  size_t dim = 0;
+  int64_t n = 0, best = 0, operands = 1;
+  std::optional<SortOrder> order;
+  const hlo::Computation* comparator = nullptr;
+
+  int64_t Exchanges() const { return best * (2 * n - best - 1) / 2; }
+  // Places k of which the element comes in order with the one behind it, one after the other. Only
+  // neighbours are exchanged, so that equal ones stay as they came.
+  std::vector<size_t> Pairs() const {
+    std::vector<size_t> pairs;
+    if (best < n) {  // the best one of the rest moves to its front
+      for (int64_t front = 0; front < best; ++front) {
+        for (int64_t k = n - 2; k >= front; --k) pairs.push_back(static_cast<size_t>(k));
+      }
+      return pairs;
+    }
+    for (int64_t round = 0; round < n; ++round) {
+      for (int64_t k = round % 2; k + 1 < n; k += 2) pairs.push_back(static_cast<size_t>(k));
+    }
+    return pairs;
+  }
+};
+
+// Kernels hold numbers of the type as they are stored, or in the same order.
+bool HasKey(DType type) {
+  return type == DType::kF32 || type == DType::kF64 || type == DType::kBF16 ||
+         type == DType::kPred || (IsInteger(type) && BitWidth(type) >= 8);
+}
+
+FewSorted FewSortedOf(const Instruction& sort) {
+  FewSorted few;
+  const Shape& shape = sort.operand(0)->shape();
+  if (sort.op() == HloOp::kTopK) {
+    const auto& attrs = sort.attrs<hlo::TopKAttrs>();
+    few.dim = static_cast<size_t>(shape.rank() - 1);
+    few.best = attrs.k;
+    few.operands = 2;
+    few.order = SortOrder{.keys = {0}, .descending = attrs.largest};
+  } else {
+    const auto& attrs = sort.attrs<hlo::SortAttrs>();
+    few.dim = static_cast<size_t>(attrs.dimensions[0]);
+    few.best = shape.dims()[few.dim];
+    few.operands = sort.operand_count();
+    few.comparator = attrs.to_apply;
+    few.order = OrderOfComparator(*few.comparator);
+  }
+  few.n = shape.dims()[few.dim];
+  auto has_key = [&](int64_t k) { return HasKey(sort.operand(k)->shape().dtype()); };
+  if (few.order && !std::ranges::all_of(few.order->keys, has_key)) few.order.reset();
+  return few;
+}
+
+}  // namespace
+
+bool Lowering::IsFewSorted(const Instruction& sort) const {
+  FewSorted few = FewSortedOf(sort);
+  if (!serial_ || sort.operand(0)->shape().elements() == 0 || few.best == 0) return false;
+  if (sort.op() == HloOp::kTopK && !few.order) return false;
+  return few.n <= (few.best < few.n ? 2 * kFewSorted : kFewSorted) &&
+         few.Exchanges() * few.operands <= kFewExchanges;
+}
+
+Status Lowering::LowerFewSorted(const Instruction& sort, Steps& steps) {
+  FewSorted few = FewSortedOf(sort);
+  const Dims& whole = sort.operand(0)->shape().dims();
+  Dims slice = whole;
+  slice.erase_at(few.dim);
+  KernelBody body;
+  body.instruction = &sort;
+  body.members = {&sort};
+  for (const Instruction* operand : sort.operands()) {
+    bool known = std::any_of(body.inputs.begin(), body.inputs.end(),
+                             [&](const KernelInput& in) { return in.inside == operand; });
+    if (!known) body.inputs.push_back({operand, memory_.Leaf(*operand)});
+  }
+  const auto& results = memory_.Leaves(sort);
+  for (MemValue v : results) body.outputs.push_back({&sort, v});
+  KernelDraft draft = NewDraft(body);
+  draft.Declare(body.inputs, body.outputs);
+  ElementEmitter& e = draft.elements();
+  KernelBuilder& b = draft.builder();
+  LoopShape shape;
+  shape.dims = slice;
+  shape.serial = shape.in_place = true;
+  shape.scalar = few.dim + 1 == whole.size();
+  for (const KernelInput& in : body.inputs) {
+    shape.width = std::max(shape.width, ByteWidth(in.inside->shape().dtype()));
+  }
+  TRY(draft.ForEach(shape, [&](const Index& linear) -> Status {
+    Index at = e.Coordinates(slice, linear);
+    auto place = [&](int64_t k) {
+      Index full = at;
+      full.coords.insert_at(few.dim, e.Constant(k));
+      return full;
+    };
+    std::vector<Item> items(static_cast<size_t>(few.n));
+    for (int64_t k = 0; k < few.n; ++k) {
+      Item& item = items[static_cast<size_t>(k)];
+      for (const Instruction* operand : sort.operands()) {
+        item.values.push_back(TRY(e.Emit(*operand, place(k))));
+      }
+      if (sort.op() == HloOp::kTopK) {
+        item.values.push_back({b.Int(k, {DType::kS32, e.lanes()}), -1});
+      }
+      if (!few.order) continue;
+      for (int64_t key : few.order->keys) {
+        item.keys.push_back(KeyOf(b, item.values[static_cast<size_t>(key)].re, *few.order));
+      }
+    }
+    auto put_in_order = [&](size_t k) -> Status {
+      Item x = items[k], y = items[k + 1];
+      ValueId exchange = few.order ? IsBefore(b, y, x, few.order->descending)
+                                   : TRY(IsBefore(e, y, x, *few.comparator));
+      items[k] = Choose(e, b, exchange, y, x);
+      items[k + 1] = Choose(e, b, exchange, x, y);
+      return {};
+    };
+    for (size_t k : few.Pairs()) TRY(put_in_order(k));
+    for (int64_t k = 0; k < few.best; ++k) {
+      for (size_t i = 0; i < results.size(); ++i) {
+        const Shape& to = memory_.shape(results[i]);
+        e.StoreAt(draft.MemoryOf(results[i]), to.dtype(), e.Linear(to.dims(), place(k)),
+                  items[static_cast<size_t>(k)].values[i]);
+      }
+    }
+    return {};
+  }));
+  Finish(draft, body, steps);
+  return {};
+}
+
+}  // namespace weft::compiler
