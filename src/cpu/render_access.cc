@@ -255,11 +255,29 @@ std::string AccessRenderer::Load(const Instr& instr, std::string_view how) {
   return FromStorage(ir_, dtype, lanes, value);
 }
 
+bool AccessRenderer::IsRounded(ValueId id, DType format) const {
+  const Instr* made = Definition(id);
+  if (made == nullptr) return false;
+  if (made->op == Op::kLoad) return kernel_.memories[made->memory].dtype == format;
+  return made->op == Op::kNarrow && made->format == format;
+}
+
+// A value as it is stored; of a bf16 that is rounded already, the upper half.
+std::string AccessRenderer::StoredValue(ValueId id, DType dtype, int lanes) {
+  if (dtype != DType::kBF16 || !IsRounded(id, dtype)) {
+    return ToStorage(ir_, dtype, lanes, NameOf(id), target_);
+  }
+  std::string wide = IrVector("i32", lanes), real = IrVector("float", lanes);
+  std::string bits = ir_.Def("bitcast ", real, " ", NameOf(id), " to ", wide);
+  std::string upper = ir_.Def("lshr ", wide, " ", bits, ", ", IrSplat("i32", "16", lanes));
+  return ir_.Def("trunc ", wide, " ", upper, " to ", IrVector("i16", lanes));
+}
+
 void AccessRenderer::Store(const Instr& instr) {
   DType dtype = kernel_.memories[instr.memory].dtype;
   int lanes = instr.type.lanes;
   bool scatter = kernel_.type(instr.args[0]).lanes > 1;
-  std::string value = ToStorage(ir_, dtype, lanes, NameOf(instr.args[1]), target_);
+  std::string value = StoredValue(instr.args[1], dtype, lanes);
   std::string type = IrVector(StorageType(dtype), lanes);
   std::string vector = StrCat("<", lanes, " x ", StorageType(dtype), ">");
   std::string address = Address(instr);

@@ -68,6 +68,8 @@ class AccessRenderer {
   std::vector<std::string> PlacesOf(program::Type type, std::string index);
   std::string PlaceInMemory(const program::Instr& load, const std::string& first, int lane);
   std::string LoadLanes(const program::Instr& instr);
+  bool IsRounded(program::ValueId id, DType format) const;  // it is a number of the format
+  std::string StoredValue(program::ValueId id, DType dtype, int lanes);
 
   const program::Kernel& kernel_;
   const RenderTarget& target_;
