@@ -297,6 +297,7 @@ class KernelRenderer {
         Type type = kernel_.type(id);
         bool inside = made >= static_cast<int32_t>(begin) && made < static_cast<int32_t>(end);
         if (made < 0 || inside || type.lanes != 1 || !IsInteger(type.dtype)) continue;
+        if (NameOf(id).empty()) continue;  // part of a sum, which has other numbers
         if (!before.insert({id, NameOf(id)}).second) continue;
         names_[id] = ir_.Def("call ", IrType(type), " asm sideeffect \"\", \"=r,0\"(", Typed(id),
                              ") nounwind willreturn memory(none)");
