@@ -20,7 +20,8 @@ struct LoopBounds {
 std::optional<LoopBounds> FindLoopBounds(const hlo::Instruction& while_op);
 std::optional<int64_t> TripCount(const hlo::Instruction& while_op);
 
-// A loop that runs while an element of its tuple, one s32 or s64, is below something that stays as it is.
+// A loop that runs while an element of its tuple, one s32 or s64, is below something that stays as
+// it is.
 struct LoopCounter {
   int64_t index = 0, step = 0;              // step > 0
   const hlo::Instruction* sum = nullptr;    // what adds it

@@ -118,7 +118,8 @@ struct WaitStep {  // no uses
 struct WhileStep {  // reads the pred, and where it counts the counter and perhaps its limit
   std::optional<int64_t> trip_count;  // a promise
   // Another one: the condition is whether the counter, one s32 or s64, is below the limit of the
-  // same type, which stays as it is; a round adds `count_step`, without wrapping around. 0: nothing is promised.
+  // same type, which stays as it is; a round adds `count_step`, without wrapping around. 0: nothing
+  // is promised.
   int64_t count_step = 0;
   std::optional<int64_t> count_limit;  // where no buffer holds it
   std::vector<Step> condition, body;

@@ -270,6 +270,7 @@ Result<Element> ElementEmitter::EmitBitcastConvert(const Instruction& convert, c
     part.coords.push_back(Constant(i));
     ValueId bits = b_.Cast(bits_of(TRY(Emit(*convert.operand(0), part)).re), to_int);
     if (i > 0) bits = b_.Emit(Op::kShl, {bits, b_.Int(i * from_bits, b_.type(bits))});
+    if (all >= 0) Match(all, bits);
     all = all < 0 ? bits : b_.Emit(Op::kOr, {all, bits});
   }
   return Element{value_of(all), -1};
