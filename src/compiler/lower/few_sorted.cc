@@ -148,16 +148,8 @@ Status Lowering::LowerFewSorted(const Instruction& sort, Steps& steps) {
   const Dims& whole = sort.operand(0)->shape().dims();
   Dims slice = whole;
   slice.erase_at(few.dim);
-  KernelBody body;
-  body.instruction = &sort;
-  body.members = {&sort};
-  for (const Instruction* operand : sort.operands()) {
-    bool known = std::any_of(body.inputs.begin(), body.inputs.end(),
-                             [&](const KernelInput& in) { return in.inside == operand; });
-    if (!known) body.inputs.push_back({operand, memory_.Leaf(*operand)});
-  }
+  KernelBody body = BodyOf(sort);
   const auto& results = memory_.Leaves(sort);
-  for (MemValue v : results) body.outputs.push_back({&sort, v});
   KernelDraft draft = NewDraft(body);
   draft.Declare(body.inputs, body.outputs);
   ElementEmitter& e = draft.elements();

@@ -23,16 +23,7 @@ Status Lowering::LowerScan(const Instruction& scan, Steps& steps) {
   if (!IsElementwiseScanBody(*attrs.to_apply, slice)) {
     return Unimplemented("scan: no native lowering of a body that is not elementwise");
   }
-  KernelBody body;
-  body.instruction = &scan;
-  body.members = {&scan};
-  for (const Instruction* operand : scan.operands()) {
-    if (operand->IsConstant() && operand->literal().size() == 1) continue;
-    bool known = std::any_of(body.inputs.begin(), body.inputs.end(),
-                             [&](const KernelInput& in) { return in.inside == operand; });
-    if (!known) body.inputs.push_back({operand, memory_.Leaf(*operand)});
-  }
-  for (MemValue v : results) body.outputs.push_back({&scan, v});
+  KernelBody body = BodyOf(scan);
   KernelDraft draft = NewDraft(body);
   draft.Declare(body.inputs, body.outputs);
   ElementEmitter& e = draft.elements();
