@@ -395,11 +395,10 @@ Status KernelDraft::ForNest(const LoopShape& shape, const Body& body) {
     int64_t begin = 0;
     for (size_t k = 0; k <= shape.cuts.size(); ++k) {
       int64_t end = k < shape.cuts.size() ? shape.cuts[k] : row;
-      int part = shape.scalar ? 1 : LanesFor(shape.width, end - begin);
-      part = std::min(part, lanes);
-      bool two = part > 1 && end - begin > part && end - begin <= 2 * part;
-      TRY(two && cheap ? OverTwo(begin, end, part, at)
-                       : OverLanes(begin, end, part, shape.in_place, at));
+      int own = shape.scalar ? 1 : std::min(LanesFor(shape.width, end - begin), lanes);
+      bool two = own > 1 && end - begin > own && end - begin <= 2 * own;
+      TRY(two && cheap ? OverTwo(begin, end, own, at)
+                       : OverLanes(begin, end, own, shape.in_place, at));
       begin = end;
     }
     return Status();

@@ -1,6 +1,7 @@
 // Loops with a transpose that changes the minor dimension, by tiles of a cache line in either
 // direction: the operand's elements are computed along its own minor dimension, turned in
-// registers, kept in a small array, and used along the result's minor dimension.
+// registers, kept in a small array, and used along the result's minor dimension; or stored at once
+// where that is all there is to do and the tile is narrow.
 #include <algorithm>
 #include <bit>
 
