@@ -35,6 +35,7 @@ Result<inspect::Fault> Bisect(const BisectTask& task) {
   std::unique_ptr<runtime::Device> device = TRY(cpu::CreateDevice());
   hlo::EvalOptions eval;
   eval.max_loop_steps = kMostLoopSteps;
+  eval.flush_subnormals = task.request.options.cpu.flush_subnormals;
   return inspect::FindFault({.module = module,
                              .options = task.request.options,
                              .device = *device,

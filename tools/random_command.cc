@@ -4,12 +4,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cfloat>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <map>
 
 #include "base/file.h"
+#include "base/float_mode.h"
 #include "base/str.h"
 #include "base/thread_pool.h"
 #include "commands.h"
@@ -66,6 +68,9 @@ bool IsClose(DType t, double want, double got, const hlo::ResultTolerance& toler
   if (std::isnan(want) || std::isnan(got)) return std::isnan(want) == std::isnan(got);
   if (want == got) return true;  // of zeros max, min and empty sums may choose the sign
   double off = std::abs(want - got);
+  if (FloatMode::Flushes() && off <= (t == DType::kF64 || t == DType::kC128 ? DBL_MIN : FLT_MIN)) {
+    return true;
+  }
   // Below the normal numbers functions may flush or lose digits.
   if (tolerance.ulps > 0 && std::abs(want) < 1e-37 && off < 1e-37) return true;
   if (tolerance.ulps > 0 && std::isfinite(want)) return off <= tolerance.ulps * UlpOf(t, want);
@@ -113,8 +118,10 @@ Result<ByDevice> RunOwned(const NativeModule& native, ByDevice arguments) {
 }
 
 // The evaluator's results, as leaves.
-Result<ByDevice> EvaluateRandom(const hlo::Module& module, const ByDevice& arguments) {
+Result<ByDevice> EvaluateRandom(const hlo::Module& module, const ByDevice& arguments,
+                                bool flush_subnormals) {
   hlo::EvalOptions limits;
+  limits.flush_subnormals = flush_subnormals;
   limits.max_loop_steps = 100'000;
   ByDevice results;
   if (arguments.size() == 1) {
@@ -153,6 +160,7 @@ Result<std::string> CheckModule(const hlo::RandomModule& made, uint64_t seed,
                                 const RandomRequest& request) {
   Result<NativeModule> native = CompileNative(*made.module, request.options);
   if (!native) return StrCat("does not compile: ", native.error().message());
+  const bool flush = request.options.cpu.flush_subnormals;
   const hlo::ModuleConfig& config = made.module->config();
   auto devices = static_cast<uint64_t>(config.replica_count * config.num_partitions);
   for (uint64_t round = 0; round < 2; ++round) {
@@ -160,11 +168,12 @@ Result<std::string> CheckModule(const hlo::RandomModule& made, uint64_t seed,
     for (uint64_t d = 0; d < devices; ++d) {
       arguments.push_back(TRY(hlo::MakeArguments(made, seed, round + 2 * d)));
     }
-    ByDevice want = TRY(EvaluateRandom(*made.module, arguments));
+    ByDevice want = TRY(EvaluateRandom(*made.module, arguments, flush));
     DefaultPool().SetLimit(1);
     ByDevice got = TRY(RunOwned(*native, arguments));
     DefaultPool().SetLimit(DefaultPool().threads());
     ByDevice again = TRY(RunOwned(*native, arguments));
+    FloatMode mode(flush);
     for (size_t d = 0; d < devices; ++d) {
       std::string what = CompareResults(made, want[d], got[d], again[d]);
       if (what.empty()) continue;

@@ -10,6 +10,7 @@
 #include <cstdlib>
 
 #include "base/file.h"
+#include "base/float_mode.h"
 #include "base/npy.h"
 #include "hlo/evaluate.h"
 #include "hlo/random_arguments.h"
@@ -52,8 +53,10 @@ Result<ByDevice> ReduceArguments(const hlo::Module& module, const TestRequest& r
 }
 
 // The evaluator's results, as leaves.
-Result<ByDevice> ReduceEvaluate(const hlo::Module& module, const ByDevice& arguments) {
+Result<ByDevice> ReduceEvaluate(const hlo::Module& module, const ByDevice& arguments,
+                                bool flush_subnormals) {
   hlo::EvalOptions eval;
+  eval.flush_subnormals = flush_subnormals;
   eval.max_loop_steps = kLoopSteps;
   ByDevice results;
   if (arguments.size() == 1) {
@@ -80,12 +83,14 @@ int CompareWithEvaluator(const void* data) {
   const ChildTask& task = *static_cast<const ChildTask*>(data);
   Result<ByDevice> arguments = ReduceArguments(task.module, task.request);
   if (!arguments) return 0;
-  Result<ByDevice> wanted = ReduceEvaluate(task.module, *arguments);
+  const bool flush = task.request.options.cpu.flush_subnormals;
+  Result<ByDevice> wanted = ReduceEvaluate(task.module, *arguments, flush);
   if (!wanted) return 0;
   Result<NativeModule> native = CompileNative(task.module, task.request.options);
   if (!native) return native.error().code() == Code::kUnimplemented ? 0 : kFailedStatus;
   Result<ByDevice> got = ReduceRun(*native, *arguments);
   if (!got) return kFailedStatus;
+  FloatMode mode(flush);
   for (size_t d = 0; d < wanted->size(); ++d) {
     if (!inspect::CompareResults((*wanted)[d], (*got)[d]).empty()) return kWrongStatus;
   }

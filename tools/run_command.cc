@@ -101,6 +101,7 @@ inspect::FaultRequest FaultRequestOf(const hlo::Module& module, const NativeRequ
                                      const NativeModule& native, std::span<const Literal> arrays) {
   hlo::EvalOptions eval;
   eval.seed = request.seed;
+  eval.flush_subnormals = request.options.cpu.flush_subnormals;
   return {.module = module,
           .options = request.options,
           .device = *native.device,
@@ -132,6 +133,7 @@ Status Check(const Input& input, const NativeRequest& request, const NativeModul
   for (const Literal& argument : arguments) inspect::AppendArrays(argument, arrays);
   RunOptions eval;
   eval.seed = request.seed;
+  eval.flush_subnormals = request.options.cpu.flush_subnormals;
   eval.inputs = arrays;
   RunResult wanted = TRY(RunInput(input, eval));
   for (Literal& leaf : wanted.devices[0]) {
@@ -182,6 +184,7 @@ Status RunOnDevices(const Input& input, const NativeRequest& request) {
   const hlo::Module& module = *std::get<0>(input);
   RunOptions run;
   run.seed = request.seed;
+  run.flush_subnormals = request.options.cpu.flush_subnormals;
   std::vector<Shape> leaves = ParameterLeaves(input);
   for (size_t i = 0; i < request.inputs.size() && i < leaves.size(); ++i) {
     run.inputs.push_back(TRY(ReadNpyAs(request.inputs[i], leaves[i])));

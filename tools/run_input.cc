@@ -88,6 +88,7 @@ Result<std::vector<Literal>> EvaluateModule(const hlo::Module& module, int64_t d
                                             std::span<const std::vector<Literal>> arguments) {
   hlo::EvalOptions eval;
   eval.seed = options.seed;
+  eval.flush_subnormals = options.flush_subnormals;
   if (options.max_loop_steps > 0) {
     eval.max_loop_steps = options.max_loop_steps;
   } else if (!all_given) {

@@ -13,9 +13,10 @@
 namespace weft::tools {
 
 struct RunOptions {
-  uint64_t seed = 0;            // of random inputs and of random numbers in the module
-  int64_t devices = 0;          // 0: what the module's header says
-  int64_t max_loop_steps = 0;   // 0: the evaluator's default, a million when inputs are random
+  uint64_t seed = 0;           // of random inputs and of random numbers in the module
+  int64_t devices = 0;         // 0: what the module's header says
+  int64_t max_loop_steps = 0;  // 0: the evaluator's default, a million when inputs are random
+  bool flush_subnormals = false;
   std::vector<Literal> inputs;  // the first leaves of all parameters; the others are random
   // The module whose random inputs are taken, when not the one that runs: what a parameter is used
   // for decides on its values.

@@ -9,6 +9,8 @@
 #include <memory>
 #include <span>
 
+#include "base/float_mode.h"
+
 namespace weft {
 namespace {
 
@@ -66,6 +68,7 @@ struct ThreadPool::Loop {
   int32_t pieces;
   const void* fn;
   RangeFn call;
+  bool flush = FloatMode::Flushes();  // as its caller computes
   std::atomic<int32_t> next{0}, left;
 
   bool IsUsedUp() const { return next.load(std::memory_order_relaxed) >= pieces; }
@@ -81,6 +84,7 @@ struct ThreadPool::Loop {
   // What a thread of the pool does. Loops that wait get their turn, so that a long one does not
   // keep all threads from the others.
   static void Help(ThreadPool& pool, const std::shared_ptr<Loop>& loop) {
+    FloatMode mode(loop->flush);
     auto start = std::chrono::steady_clock::now();
     while (loop->RunPiece()) {
       auto now = std::chrono::steady_clock::now();

@@ -36,7 +36,7 @@ class ThreadPool {
 
   // Calls fn(begin, end) for consecutive pieces of [0, n), each of at least `grain` (but the last),
   // in any order and in parallel, and returns when all are done. The caller works too, so that
-  // calls may nest.
+  // calls may nest; all take subnormal numbers as it does (base/float_mode.h).
   template <class Fn>
   void ParallelFor(int64_t n, int64_t grain, const Fn& fn) {
     Run(n, grain, &fn, [](const void* f, int64_t begin, int64_t end) {

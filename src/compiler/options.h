@@ -39,6 +39,9 @@ struct OptimizeOptions {
 struct CpuOptions {
   // Programs become native code. Turn off to run them by the evaluator, for comparing.
   bool native = true;
+  // Arithmetic takes numbers below the normal ones as zeros. Turn on where programs decay into
+  // them on x86, which takes a hundred times as long over them. For JAX it is on, as in XLA.
+  bool flush_subnormals = false;
 };
 
 struct DumpOptions {
@@ -70,6 +73,7 @@ struct CompileOptions {
     v("optimize.unroll_max_trips", optimize.unroll_max_trips, kOutput);
     v("optimize.unroll_max_instructions", optimize.unroll_max_instructions, kOutput);
     v("cpu.native", cpu.native, kOutput);
+    v("cpu.flush_subnormals", cpu.flush_subnormals, kOutput);
     v("dump.dir", dump.dir, kDiagnostic);
     v("dump.filter", dump.filter, kDiagnostic);
   }

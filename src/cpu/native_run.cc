@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/float_mode.h"
 #include "base/inline_vec.h"
 #include "base/storage.h"
 #include "cpu/native_call.h"
@@ -168,6 +169,7 @@ Status NativeProgram::CheckCall(const runtime::Call& call) const {
 
 Status NativeProgram::Run(const runtime::Call& call) const {
   TRY(CheckCall(call));
+  FloatMode mode(program_.flush_subnormals);
   if (call.after_step != nullptr || call.before_step != nullptr) return RunStepByStep(*this, call);
   InlineVec<std::byte*, 32> table(table_);
   for (const Binding& b : bindings_) {

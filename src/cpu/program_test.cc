@@ -84,6 +84,21 @@ Literal S64(int64_t value) {
   return Literal::Scalar<int64_t>(DType::kS64, value);
 }
 
+TEST(Program, FlushSubnormals) {
+  Program program = ReadProgram("test/program/flush.program");
+  Literal x(Shape(DType::kF32, {4}));
+  for (int64_t i = 0; i < 4; ++i) x.SetDouble(i, 0x1p-127 * static_cast<double>(i + 1));
+  for (bool flush : {true, false}) {
+    program.flush_subnormals = flush;
+    auto loaded = LoadForTest(program);
+    ASSERT_TRUE(loaded) << loaded.error().ToString();
+    auto y = RunLoaded(**loaded, {x});
+    ASSERT_TRUE(y) << y.error().ToString();
+    EXPECT_EQ((*y)[0].GetDouble(1), flush ? 0 : x.GetDouble(1) / 2);
+    EXPECT_EQ((*y)[0].GetDouble(3), x.GetDouble(3) / 2);
+  }
+}
+
 TEST(Program, WhileIsNative) {
   Program program = FromText(CountTo(1));
   ExpectLikeInterpreter(program, {S64(1000)}, 0, "count");

@@ -24,6 +24,7 @@ struct EvalOptions {
   int64_t max_call_depth = 512;
   int64_t max_tensor_bytes = int64_t{8} << 30;  // a larger result is an error
   uint64_t seed = 0;                            // for rng and rng-get-and-update-state
+  bool flush_subnormals = false;  // arithmetic takes them as zeros (base/float_mode.h)
   // When given and true the evaluation ends with a Cancelled error before its next instruction.
   const std::atomic<bool>* cancel = nullptr;
   // Evaluates a custom call by target; returns an Unimplemented error for targets it does not know.

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/float_mode.h"
 #include "hlo/evaluate/device_group.h"
 
 namespace weft::hlo {
@@ -69,6 +70,7 @@ void Evaluator::GiveFrames(std::unique_ptr<EvalFrames> frames) const {
 
 Result<Literal> Evaluator::Run(std::span<Literal> arguments) const {
   TRY(CheckArguments(arguments));
+  FloatMode mode(options_.flush_subnormals);
   std::unique_ptr<EvalFrames> frames = TakeFrames();
   EvalContext context(module_, options_, plans_, *frames);
   context.SetAlone();
@@ -91,6 +93,7 @@ Result<std::vector<Literal>> Evaluator::RunOnDevices(
                            " devices, got arguments for ", arguments.size());
   }
   for (const std::vector<Literal>& of_device : arguments) TRY(CheckArguments(of_device));
+  FloatMode mode(options_.flush_subnormals);
   DeviceGroup group(devices);
   return group.RunAll([&](int64_t device) -> Result<Literal> {
     std::unique_ptr<EvalFrames> frames = TakeFrames();

@@ -4,7 +4,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "compiler/lower/lower.h"
+#include "base/float_mode.h"
+#include "compiler/lower/compile.h"
 #include "hlo/clone.h"
 #include "hlo/text.h"
 #include "inspect/dump_folder.h"
@@ -211,6 +212,7 @@ std::string CompareResults(std::span<const Literal> wanted, std::span<const Lite
 }
 
 Result<Fault> FindFault(const FaultRequest& request) {
+  FloatMode mode(request.options.cpu.flush_subnormals);
   std::vector<Literal> wanted = TRY(EvaluateLeaves(request.module, request));
   std::vector<Snapshot> snapshots;
   snapshots.push_back({"", hlo::CloneModule(request.module)});
@@ -227,7 +229,8 @@ Result<Fault> FindFault(const FaultRequest& request) {
   if (snapshots.size() > 1 && (!optimised || !CompareResults(wanted, *optimised).empty())) {
     return FindPass(snapshots, wanted, request);
   }
-  program::Program program = TRY(compiler::Lower(*module, request.device.target()));
+  program::Program program =
+      TRY(compiler::LowerWith(*module, request.options, request.device.target()));
   std::unique_ptr<runtime::LoadedProgram> loaded = TRY(request.device.Load(std::move(program), {}));
   runtime::StepChecker checker(loaded->program());
   runtime::Call call;

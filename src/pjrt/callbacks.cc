@@ -2,6 +2,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "base/float_mode.h"
 #include "hlo/attrs.h"
 #include "pjrt/api.h"
 #include "pjrt/executor.h"
@@ -82,6 +83,7 @@ Result<Literal> RunHostCallback(const hlo::Instruction& call, std::span<Literal>
     if (trampoline == nullptr) {
       return FailedPrecondition("host callback: Python is not there to run it");
     }
+    FloatMode mode(/*flush=*/false);  // NumPy computes as it does elsewhere
     code = trampoline(*id, static_cast<int32_t>(arguments.size()), arguments.data(),
                       static_cast<int32_t>(results.size()), results.data(), message.data(),
                       static_cast<int64_t>(message.size()));

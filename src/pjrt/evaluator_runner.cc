@@ -58,6 +58,7 @@ hlo::EvalOptions EvalOptionsFor(const EvaluatorRunnerOptions& options) {
   eval.max_tensor_bytes = options.max_tensor_bytes;
   eval.max_loop_steps = std::numeric_limits<int64_t>::max();  // cancelled from outside instead
   eval.cancel = options.cancel;
+  eval.flush_subnormals = options.flush_subnormals;
   eval.custom_call = [](const hlo::Instruction& call, std::span<Literal> operands) {
     Executor::BlockingScope blocking;  // Python may run programs in there and wait for them
     return RunCustomCall(call, operands);

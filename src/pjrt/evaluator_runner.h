@@ -16,6 +16,7 @@ struct EvaluatorRunnerOptions {
   int64_t max_tensor_bytes = int64_t{8} << 30;
   const std::atomic<bool>* cancel = nullptr;
   bool tupled_arguments = false;  // the entry takes one tuple of all arguments
+  bool flush_subnormals = false;  // hlo::EvalOptions
 };
 
 class EvaluatorRunner : public Runner {

@@ -84,17 +84,23 @@ Status CheckCustomCalls(const hlo::Module& module) {
   return {};
 }
 
-Result<compiler::CompileOptions> NativeOptions(const Client& client) {
+// JAX's programs are used to XLA's way with subnormal numbers, and so are its tests.
+compiler::CompileOptions UsualOptions() {
   compiler::CompileOptions options;
   options.pipeline.verify = false;
+  options.cpu.flush_subnormals = true;
+  return options;
+}
+
+Result<compiler::CompileOptions> NativeOptions(const Client& client) {
+  compiler::CompileOptions options = UsualOptions();
   TRY(compiler::ParseOptions(client.options().compiler_options, options));
   return options;
 }
 
 // What runs before the evaluator. Folding is kept to what costs less than the run it saves.
 Result<compiler::CompileOptions> CompilerOptions(const Client& client) {
-  compiler::CompileOptions options;
-  options.pipeline.verify = false;
+  compiler::CompileOptions options = UsualOptions();
   options.optimize.fold_max_bytes = 1 << 12;
   options.optimize.fold_max_work = 1 << 14;
   TRY(compiler::ParseOptions(client.options().compiler_options, options));
@@ -331,11 +337,13 @@ Result<std::shared_ptr<Executable>> Executable::Make(Client& client,
   TRY(executable->DescribeArguments());
   TRY(executable->DescribeOutputs());
   executable->DescribeAliases();
+  compiler::CompileOptions compile = TRY(NativeOptions(client));
   EvaluatorRunnerOptions options{.num_replicas = executable->request_.num_replicas,
                                  .num_partitions = executable->request_.num_partitions,
                                  .max_tensor_bytes = client.memory_limit(),
                                  .cancel = &client.cancelled(),
-                                 .tupled_arguments = executable->request_.tupled_arguments};
+                                 .tupled_arguments = executable->request_.tupled_arguments,
+                                 .flush_subnormals = compile.cpu.flush_subnormals};
   if (options.num_partitions > 1 && options.num_replicas == 1) {
     TRY(executable->MakeSharded(client, options, watch));
   } else {

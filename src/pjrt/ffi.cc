@@ -138,7 +138,7 @@ bool CallsOut(const hlo::Module& module) {
 bool CallsOutBeyondLapack(const hlo::Module& module) {
   return AnyTarget(module, [](const std::string& name) {
     return name == kCallbackTarget ||
-           (!name.starts_with("lapack_") && FindFfiTarget(name).has_value());
+           (!name.starts_with(kLapackPrefix) && FindFfiTarget(name).has_value());
   });
 }
 

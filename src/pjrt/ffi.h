@@ -76,6 +76,7 @@ bool HostViews();
 Status TellPython(uint64_t id, std::string_view bytes);
 
 // The custom call `weft_python_callback`.
+inline constexpr std::string_view kLapackPrefix = "lapack_";
 inline constexpr std::string_view kCallbackTarget = "weft_python_callback";
 Result<Literal> RunHostCallback(const hlo::Instruction& call, std::span<Literal> operands);
 

@@ -4,9 +4,11 @@
 #include <cstring>
 #include <exception>
 
+#include "base/float_mode.h"
 #include "base/storage.h"
 #include "hlo/attrs.h"
 #include "pjrt/executor.h"
+#include "pjrt/ffi.h"
 #include "pjrt/strided.h"
 
 namespace weft::pjrt {
@@ -185,6 +187,8 @@ Status FfiCall::Run(std::span<const std::span<std::byte>> memory) const {
   std::vector<void*> arguments(arguments_.size()), results(results_.size());
   PlaceArrays(memory, scratch.get(), arguments, results);
   Executor::BlockingScope blocking;  // it may wait, or take its time
+  // Python and the user's code compute as they do elsewhere.
+  FloatMode mode(FloatMode::Flushes() && name_.starts_with(kLapackPrefix));
   Status status = target_.api_version == hlo::ApiVersion::kTypedFfi ? RunTyped(arguments, results)
                                                                     : RunOlder(arguments, results);
   if (!status) {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "base/float_mode.h"
 #include "base/log.h"
 #include "compiler/lower/compile.h"
 #include "compiler/lower/memory.h"
@@ -80,7 +81,8 @@ Result<std::unique_ptr<NativeRunner>> NativeRunner::Create(Client& client,
     return self->CallOut(step, memory);
   };
   EvaluatorRunnerOptions eval{.max_tensor_bytes = client.memory_limit(),
-                              .cancel = &client.cancelled()};
+                              .cancel = &client.cancelled(),
+                              .flush_subnormals = options.cpu.flush_subnormals};
   runner->eval_options_ = EvalOptionsFor(eval);
   runner->calls_out_ = CallsOut(module);
   double tiny = kTinyNativeWork *
@@ -244,6 +246,7 @@ Result<std::vector<Literal>> NativeRunner::RunChecked(std::vector<Literal>& argu
   if (results && !calls_out_ && call.group == nullptr) {
     std::vector<Literal> wanted, own = inspect::ArgumentsFromLeaves(*input_, kept);
     inspect::AppendArrays(TRY(hlo::Evaluate(*input_, own, eval_options_)), wanted);
+    FloatMode mode(options_.cpu.flush_subnormals);
     what = inspect::CompareResults(wanted, *results);
     if (!what.empty()) {
       Result<inspect::Fault> fault = inspect::FindFault(request);

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/float_mode.h"
 #include "base/str.h"
 #include "program/collective.h"
 #include "program/library.h"
@@ -273,6 +274,7 @@ Result<std::vector<std::vector<Literal>>> InterpretDevices(
     return InvalidArgument("program runs on ", program.devices, " devices, has arguments for ",
                            arguments.size());
   }
+  FloatMode mode(program.flush_subnormals);
   detail::Budget budget{options.max_instructions, options.max_bytes};
   std::vector<DeviceState> devices;
   for (int64_t d = 0; d < program.devices; ++d) {

@@ -62,6 +62,18 @@ TEST(Interpret, Elementwise) {
   for (int64_t i = 0; i < 32; ++i) EXPECT_EQ(y[0].GetDouble(i), x.GetDouble(i) * 2 - 0.5);
 }
 
+TEST(Interpret, FlushSubnormals) {
+  Program program = LoadProgram("flush");
+  Literal x = Numbers(DType::kF32, {4}, {0x1.8p-126, -0x1.8p-126, 0x1.8p-125, 1});
+  auto flushed = RunOk(program, {x});
+  program.flush_subnormals = false;
+  auto kept = RunOk(program, {x});
+  for (int64_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(kept[0].GetDouble(i), x.GetDouble(i) / 2);
+    EXPECT_EQ(flushed[0].GetDouble(i), i < 2 ? 0 : x.GetDouble(i) / 2);
+  }
+}
+
 void ExpectSoftmax(const Literal& x, const Literal& y, int64_t rows, int64_t cols, double tol) {
   for (int64_t r = 0; r < rows; ++r) {
     double top = -INFINITY, sum = 0;

@@ -15,11 +15,12 @@
 //  is
 //            not used. x/0 has all bits set, x rem 0 is x, min/-1 wraps. Shifts by the width or
 //            more give 0 (or the sign, for shr of signed). Division truncates toward zero.
-//  Floats    IEEE, subnormals kept, no reassociation. A backend may contract mul + add; fma always
-//            rounds once. min/max return NaN when an operand is NaN, and either zero for two
-//            zeros. Comparisons with NaN are false, ne is true. sqrt, div and the conversions are
-//            correctly rounded; exp2, log2, sin, cos are within 2 ULP. round is half to even.
-//            `narrow bf16` rounds an f32 to what a bf16 holds and keeps it an f32.
+//  Floats    IEEE, subnormals kept (unless the program says flush_subnormals), no reassociation. A
+//            backend may contract mul + add; fma always rounds once. min/max return NaN when an
+//            operand is NaN, and either zero for two zeros. Comparisons with NaN are false, ne is
+//            true. sqrt, div and the conversions are correctly rounded; exp2, log2, sin, cos are
+//            within 2 ULP. round is half to even. `narrow bf16` rounds an f32 to what a bf16 holds
+//            and keeps it an f32.
 //  cast      value conversion: float -> int truncates, saturates, NaN -> 0; int -> int wraps;
 //            -> pred is != 0; int -> float rounds to nearest even.
 //  any       one pred from the lanes of a pred: whether one of them is true.

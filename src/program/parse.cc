@@ -24,6 +24,7 @@ class ProgramParser {
     TRY(lexer_.Expect("program"));
     program_.name = TRY(lexer_.Name("a program name"));
     if (lexer_.Accept("devices")) program_.devices = TRY(lexer_.Size("a number of devices"));
+    program_.flush_subnormals = lexer_.Accept("flush_subnormals");
     while (!lexer_.Is("steps")) {
       if (lexer_.Accept("buffer")) {
         TRY(ParseBuffer());

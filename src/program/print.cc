@@ -296,6 +296,7 @@ std::string Print(const Program& program) {
   AppendName(out, program.name);
   out.push_back('\n');
   if (program.devices != 1) StrAppend(out, "devices ", program.devices, "\n");
+  if (program.flush_subnormals) out.append("flush_subnormals\n");
   for (const Buffer& buffer : program.buffers) AppendBuffer(out, program, buffer);
   for (const Kernel& kernel : program.kernels) {
     out.push_back('\n');

@@ -159,6 +159,7 @@ std::vector<Use> AllUses(const Step& step);   // nested steps included
 struct Program {
   std::string name;
   int64_t devices = 1;
+  bool flush_subnormals = false;  // arithmetic takes them as zeros (base/float_mode.h)
   std::vector<Buffer> buffers;
   std::vector<Kernel> kernels;
   std::vector<Step> steps;

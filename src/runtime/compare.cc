@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "base/float_mode.h"
 #include "base/literal.h"
 
 namespace weft::runtime {
@@ -24,13 +25,17 @@ int Precision(DType dtype) {
   }
 }
 
+// Of those that numbers of the type are computed with.
+double SmallestNormal(DType dtype) {
+  bool wide = dtype == DType::kF64 || dtype == DType::kC128;
+  return wide ? std::numeric_limits<double>::min() : std::numeric_limits<float>::min();
+}
+
 // The distance to the next number of the type beyond |x|.
 double UlpAt(DType dtype, double x) {
   x = std::abs(x);
-  bool wide = dtype == DType::kF64 || dtype == DType::kC128;
-  double least = wide ? std::numeric_limits<double>::min() : std::numeric_limits<float>::min();
   int exponent = 0;
-  std::frexp(std::max(x, least), &exponent);
+  std::frexp(std::max(x, SmallestNormal(dtype)), &exponent);
   return std::ldexp(1.0, exponent - Precision(dtype));
 }
 
@@ -89,6 +94,7 @@ Difference Compare(DType dtype, std::span<const std::byte> wanted, std::span<con
       auto apart = [&](double a, double b) {
         if (a == b || (std::isnan(a) && std::isnan(b))) return false;
         double distance = std::abs(a - b);
+        if (FloatMode::Flushes() && distance <= SmallestNormal(dtype)) return false;
         double far = distance / UlpAt(dtype, a);
         ulps = std::max(ulps, std::isfinite(far) ? far : std::numeric_limits<double>::infinity());
         return !(distance <= slack * UlpAt(dtype, std::max(std::abs(a), scale)));

@@ -22,7 +22,8 @@ struct Difference {
 
 // Integers and bits must be equal; floats x and y may differ by `slack` units in the last place of
 // the largest of |x| and `scale`, the size of the numbers that the value was computed from. All NaN
-// are one value. Memory is dense, one byte for an element of a sub-byte type.
+// are one value, and so are numbers below the normal ones where this thread takes them as zeros
+// (base/float_mode.h). Memory is dense, one byte for an element of a sub-byte type.
 Difference Compare(DType dtype, std::span<const std::byte> wanted, std::span<const std::byte> got,
                    double slack, double scale);
 

@@ -545,3 +545,22 @@ for value in (a, np.stack([a] * 4)):
 """
     result = weft_jax.run(code, JAX_PLATFORMS="weft", WEFT_CPU_DEVICES="4")
     assert result.returncode == 0, result.stderr
+
+
+def test_subnormal_numbers_are_zeros():
+    small = np.full(100_000, 2e-38, np.float32)
+    halves = jax.jit(lambda x: x * np.float32(0.5))
+    assert not np.any(halves(small))  # on all threads
+    assert np.all(np.asarray(jax.jit(lambda x: -x)(small / 4)) == -small / 4)  # no arithmetic
+    assert jax.jit(lambda x: jax.lax.fori_loop(0, 2000, lambda _, c: c * 0.9, x))(1.0) == 0
+    assert np.all(small / 4 > 0)  # Python's own threads compute as before
+
+
+def test_callbacks_keep_subnormal_numbers():
+    def halve(x):
+        return x * np.float32(0.5)
+
+    shape = jax.ShapeDtypeStruct((3,), np.float32)
+    small = np.full(3, 2e-38, np.float32)
+    assert np.all(jax.jit(lambda x: jax.pure_callback(halve, shape, x))(small) == small / 2)
+    assert not np.any(jax.jit(lambda x: jax.pure_callback(halve, shape, x) * 2)(small))

@@ -53,6 +53,16 @@ Status CheckExpandedSize(const hlo::Module& module, const CompileOptions& option
 
 }  // namespace
 
+Result<program::Program> LowerWith(const hlo::Module& module, const CompileOptions& options,
+                                   const program::TargetInfo& target,
+                                   std::vector<CopyNote>* copies) {
+  program::TargetInfo own = target;
+  own.slow_subnormals &= !options.cpu.flush_subnormals;
+  program::Program program = TRY(Lower(module, own, copies));
+  program.flush_subnormals = options.cpu.flush_subnormals;
+  return program;
+}
+
 Result<Compiled> Compile(const hlo::Module& module, const CompileOptions& options,
                          const program::TargetInfo& target, const RunnerHooks& hooks) {
   TRY(CheckExpandedSize(module, options));
@@ -62,7 +72,7 @@ Result<Compiled> Compile(const hlo::Module& module, const CompileOptions& option
   compiled.module->config().is_scheduled = false;
   std::vector<const Pass*> passes = TRY(NativePipeline());
   compiled.passes = TRY(RunPasses(*compiled.module, passes, options, hooks));
-  compiled.program = TRY(Lower(*compiled.module, target, &compiled.copies));
+  compiled.program = TRY(LowerWith(*compiled.module, options, target, &compiled.copies));
   const hlo::Computation& entry = *compiled.module->entry();
   std::vector<bool> parameters, results;
   for (const hlo::Instruction* p : entry.parameters()) {

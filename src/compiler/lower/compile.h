@@ -20,6 +20,11 @@ struct Compiled {
   std::vector<CopyNote> copies;  // that the program makes
 };
 
+// Lower (lower/lower.h), as the options want it.
+Result<program::Program> LowerWith(const hlo::Module& module, const CompileOptions& options,
+                                   const program::TargetInfo& target,
+                                   std::vector<CopyNote>* copies = nullptr);
+
 // The module itself is not changed.
 Result<Compiled> Compile(const hlo::Module& module, const CompileOptions& options,
                          const program::TargetInfo& target, const RunnerHooks& hooks = {});
