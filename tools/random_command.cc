@@ -16,6 +16,7 @@
 #include "base/thread_pool.h"
 #include "commands.h"
 #include "hlo/evaluate.h"
+#include "hlo/evaluate/contract.h"
 #include "hlo/random_module.h"
 #include "hlo/text.h"
 #include "native.h"
@@ -142,11 +143,23 @@ bool SameBits(const Literal& a, const Literal& b) {
           std::memcmp(a.data(), b.data(), static_cast<size_t>(a.byte_size())) == 0);
 }
 
+// What lies beyond run-time sizes means nothing.
+std::string DifferInSizes(Literal want, Literal got, const hlo::ResultTolerance& tolerance) {
+  for (int64_t d = 0; d < std::min(want.shape().rank(), got.shape().rank()); ++d) {
+    if (want.dynamic_size(d) == got.dynamic_size(d)) continue;
+    return StrCat("size ", want.dynamic_size(d), " of dimension ", d, " became ",
+                  got.dynamic_size(d));
+  }
+  if (want.HasDynamicSizes()) hlo::ZeroBeyondDynamicSizes(want);
+  if (got.HasDynamicSizes()) hlo::ZeroBeyondDynamicSizes(got);
+  return Differ(want, got, tolerance);
+}
+
 std::string CompareResults(const hlo::RandomModule& made, const std::vector<Literal>& want,
                            const std::vector<Literal>& got, const std::vector<Literal>& again) {
   if (want.size() != got.size()) return "another number of results";
   for (size_t k = 0; k < want.size(); ++k) {
-    std::string what = Differ(want[k], got[k], made.results[k]);
+    std::string what = DifferInSizes(want[k], got[k], made.results[k]);
     if (!what.empty()) return StrCat("result ", k, ": ", what);
     if (!SameBits(got[k], again[k])) {
       return StrCat("result ", k, ": other bits when run again: ", Differ(got[k], again[k], {}));

@@ -212,7 +212,7 @@ void Maker::DeviceCollectiveAny(Scope& scope) {
       AllToAllAttrs attrs;
       attrs.dimensions = {dim};
       int64_t group = ChooseGroups(attrs, false);
-      if (x.shape().dim(dim) % group != 0) return;
+      if (x.shape().dim(dim) % group != 0 || x.shape().is_dynamic(dim)) return;
       Push(scope, b.Add(Op::kAllToAll, {x.at}, attrs), x.known);
       return;
     }

@@ -41,7 +41,11 @@ void Maker::BroadcastAny(Scope& scope) {
     map.push_back(static_cast<int64_t>(dims.size()));
     dims.push_back(from[static_cast<int64_t>(i)]);
   }
-  Push(scope, scope.builder().Broadcast(x.at, ArrayShape(x.dtype(), dims), map), x.known);
+  Shape shape = ArrayShape(x.dtype(), dims);
+  for (int64_t i = 0; i < x.shape().rank(); ++i) {
+    shape.set_dynamic(map[static_cast<size_t>(i)], x.shape().is_dynamic(i));
+  }
+  Push(scope, scope.builder().Broadcast(x.at, shape, map), x.known);
 }
 
 void Maker::ReshapeAny(Scope& scope) {

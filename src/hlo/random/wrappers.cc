@@ -95,6 +95,7 @@ void Maker::CollectiveAny(Scope& scope) {
     }
     case 2: {
       if (!IsComputable(x.dtype()) && !IsInteger(x.dtype())) return;
+      if (x.shape().is_dynamic(dim)) return;
       ReduceScatterAttrs attrs;
       attrs.dimensions = {dim};
       attrs.to_apply = BinaryComputation(scope, Op::kAdd, x.dtype());
@@ -118,6 +119,7 @@ void Maker::CollectiveAny(Scope& scope) {
       return;
     }
     default: {
+      if (x.shape().is_dynamic(dim)) return;
       AllToAllAttrs attrs;
       attrs.dimensions = {dim};
       Push(scope, b.Add(Op::kAllToAll, {x.at}, attrs), x.known);
