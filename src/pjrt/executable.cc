@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "base/float_mode.h"
 #include "base/log.h"
 #include "base/wire.h"
 #include "compiler/pipeline.h"
@@ -363,6 +364,7 @@ Result<std::shared_ptr<Executable>> Executable::Make(Client& client,
 Result<std::shared_ptr<Executable>> Executable::Compile(Client& client, std::string_view format,
                                                         std::string program,
                                                         CompileRequest request) {
+  FloatMode mode(/*flush=*/false);  // JAX calls with the other one; constants are to stay
   Clock::time_point start = Clock::now();
   TRY(CheckOverrides(request.overrides));
   std::unique_ptr<hlo::Module> module = TRY(ImportProgram(format, program));

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/digest.h"
+#include "base/float_mode.h"
 #include "base/log.h"
 #include "base/wire.h"
 #include "hlo/import/import.h"
@@ -155,6 +156,7 @@ void Executable::DumpIfAsked(const CompileOverrides& asked) const {
 
 Result<std::shared_ptr<Executable>> Executable::Deserialize(Client& client, std::string_view bytes,
                                                             const CompileOverrides& asked) {
+  FloatMode mode(/*flush=*/false);  // as in Compile
   SavedExecutable saved = TRY(ReadExecutable(bytes));
   inspect::CompileWatch watch(*saved.module, client.options().dump_directory,
                               client.options().compiler_options);

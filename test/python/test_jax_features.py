@@ -554,6 +554,7 @@ def test_subnormal_numbers_are_zeros():
     assert np.all(np.asarray(jax.jit(lambda x: -x)(small / 4)) == -small / 4)  # no arithmetic
     assert jax.jit(lambda x: jax.lax.fori_loop(0, 2000, lambda _, c: c * 0.9, x))(1.0) == 0
     assert np.all(small / 4 > 0)  # Python's own threads compute as before
+    assert np.array_equal(jnp.spacing(small / 4), np.spacing(small / 4))  # a constant is as written
 
 
 def test_callbacks_keep_subnormal_numbers():
