@@ -7,6 +7,7 @@
 #include <llvm/CodeGen/MachineModuleInfo.h>
 #include <llvm/CodeGen/Passes.h>
 #include <llvm/CodeGen/TargetPassConfig.h>
+#include <llvm/IR/Dominators.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/InstIterator.h>
 #include <llvm/IR/Instructions.h>
@@ -80,6 +81,45 @@ void AddSelection(llvm::TargetPassConfig& config, llvm::legacy::PassManager& pas
   passes.add(llvm::Pass::createPass(&llvm::FinalizeISelID));
 }
 
+bool OnlyReads(const llvm::Loop& loop) {
+  for (const llvm::BasicBlock* block : loop.blocks()) {
+    for (const llvm::Instruction& i : *block) {
+      const auto* fact = llvm::dyn_cast<llvm::IntrinsicInst>(&i);
+      bool is_fact = fact != nullptr && fact->isAssumeLikeIntrinsic();
+      if (!is_fact && i.mayWriteToMemory()) return false;
+    }
+  }
+  return true;
+}
+
+bool IsNumber(const llvm::Type& type) {
+  return type.isIntegerTy() || type.isFloatingPointTy();
+}
+
+// Loads of elements some apart that the machine cannot gather.
+std::vector<llvm::LoadInst*> FarLoads(const llvm::Loop& loop,
+                                      const llvm::TargetTransformInfo& machine,
+                                      llvm::ScalarEvolution& evolution) {
+  constexpr int64_t kNear = 8;  // elements: what shuffles may take out of wide loads
+  std::vector<llvm::LoadInst*> found;
+  for (llvm::BasicBlock* block : loop.blocks()) {
+    for (llvm::Instruction& i : *block) {
+      auto* load = llvm::dyn_cast<llvm::LoadInst>(&i);
+      if (load == nullptr || !load->isSimple() || !IsNumber(*load->getType())) continue;
+      auto* lanes = llvm::FixedVectorType::get(load->getType(), 8);
+      if (machine.isLegalMaskedGather(lanes, load->getAlign())) continue;
+      const auto* address =
+          llvm::dyn_cast<llvm::SCEVAddRecExpr>(evolution.getSCEV(load->getPointerOperand()));
+      if (address == nullptr || address->getLoop() != &loop || !address->isAffine()) continue;
+      const auto* step = llvm::dyn_cast<llvm::SCEVConstant>(address->getStepRecurrence(evolution));
+      int64_t bytes = static_cast<int64_t>(load->getType()->getPrimitiveSizeInBits() / 8);
+      if (step == nullptr || step->getAPInt().abs().ule(kNear * bytes)) continue;
+      found.push_back(load);
+    }
+  }
+  return found;
+}
+
 // Loads of elements far apart, in loops that only read: their addresses become pointers that move.
 // The vectorizer of loops otherwise computes addresses in vectors, on machines that could gather
 // but had better not, and takes every one of them out again.
@@ -111,43 +151,78 @@ class MovePointers : public llvm::PassInfoMixin<MovePointers> {
     return preserved;
   }
 
- private:
-  static bool OnlyReads(const llvm::Loop& loop) {
-    for (const llvm::BasicBlock* block : loop.blocks()) {
-      for (const llvm::Instruction& i : *block) {
-        const auto* fact = llvm::dyn_cast<llvm::IntrinsicInst>(&i);
-        bool is_fact = fact != nullptr && fact->isAssumeLikeIntrinsic();
-        if (!is_fact && i.mayWriteToMemory()) return false;
-      }
+};
+
+// Loads of elements far apart, on AArch64: a lane is loaded by one instruction, which the vectorizer
+// of loops takes for several. Loops that only read, and compute integers of several such loads'
+// worth, become vectors.
+class LoadLanes : public llvm::PassInfoMixin<LoadLanes> {
+ public:
+  llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
+    if (!llvm::Triple(function.getParent()->getTargetTriple()).isAArch64()) {
+      return llvm::PreservedAnalyses::all();
     }
-    return true;
+    const auto& machine = analyses.getResult<llvm::TargetIRAnalysis>(function);
+    auto& evolution = analyses.getResult<llvm::ScalarEvolutionAnalysis>(function);
+    for (llvm::Loop* loop : analyses.getResult<llvm::LoopAnalysis>(function).getLoopsInPreorder()) {
+      if (loop->getNumBlocks() != 1 || !loop->isLoopSimplifyForm() || !OnlyReads(*loop)) continue;
+      size_t far = FarLoads(*loop, machine, evolution).size();
+      if (far == 0 || Computed(*loop, evolution) < 2 * far) continue;
+      // Without a width the vectorizer would ask what it costs; with one it takes sums in any order.
+      llvm::addStringMetadataToLoop(loop, "llvm.loop.vectorize.width", kLanes);
+      llvm::addStringMetadataToLoop(loop, "llvm.loop.interleave.count", 1);
+    }
+    return llvm::PreservedAnalyses::all();
   }
 
-  static std::vector<llvm::LoadInst*> FarLoads(const llvm::Loop& loop,
-                                               const llvm::TargetTransformInfo& machine,
-                                               llvm::ScalarEvolution& evolution) {
-    constexpr int64_t kNear = 8;  // elements: what shuffles may take out of wide loads
-    std::vector<llvm::LoadInst*> found;
-    for (llvm::BasicBlock* block : loop.blocks()) {
-      for (llvm::Instruction& i : *block) {
-        auto* load = llvm::dyn_cast<llvm::LoadInst>(&i);
-        if (load == nullptr || !load->isSimple() || !IsNumber(*load->getType())) continue;
-        auto* lanes = llvm::FixedVectorType::get(load->getType(), 8);
-        if (machine.isLegalMaskedGather(lanes, load->getAlign())) continue;
-        const auto* address =
-            llvm::dyn_cast<llvm::SCEVAddRecExpr>(evolution.getSCEV(load->getPointerOperand()));
-        if (address == nullptr || address->getLoop() != &loop || !address->isAffine()) continue;
-        const auto* step =
-            llvm::dyn_cast<llvm::SCEVConstant>(address->getStepRecurrence(evolution));
-        int64_t bytes = static_cast<int64_t>(load->getType()->getPrimitiveSizeInBits() / 8);
-        if (step == nullptr || step->getAPInt().abs().ule(kNear * bytes)) continue;
-        found.push_back(load);
+ private:
+  static constexpr unsigned kLanes = 4, kBits = 32;
+
+  // How many operations and loads the next round gets integers from; none if it gets other numbers.
+  static size_t Computed(const llvm::Loop& loop, llvm::ScalarEvolution& evolution) {
+    llvm::SmallPtrSet<const llvm::Value*, 16> seen;
+    std::vector<const llvm::Value*> left;
+    for (const llvm::PHINode& phi : loop.getHeader()->phis()) {
+      if (evolution.isSCEVable(phi.getType()) &&
+          llvm::isa<llvm::SCEVAddRecExpr>(evolution.getSCEV(const_cast<llvm::PHINode*>(&phi)))) {
+        continue;
       }
+      if (!phi.getType()->isIntegerTy(kBits)) return 0;
+      left.push_back(phi.getIncomingValueForBlock(loop.getLoopLatch()));
     }
-    return found;
+    while (!left.empty()) {
+      const auto* i = llvm::dyn_cast<llvm::Instruction>(left.back());
+      left.pop_back();
+      if (i == nullptr || !loop.contains(i) || llvm::isa<llvm::PHINode>(i)) continue;
+      if (!seen.insert(i).second || llvm::isa<llvm::LoadInst>(i)) continue;
+      left.insert(left.end(), i->value_op_begin(), i->value_op_end());
+    }
+    return seen.size();
   }
-  static bool IsNumber(const llvm::Type& type) {
-    return type.isIntegerTy() || type.isFloatingPointTy();
+};
+
+// Long code under a condition, in a loop of scalars: the vectorizer of loops would compute it in
+// every round, for lanes that need it and others, so such loops stay as they are. What is seldom
+// needed, such as the sine of large numbers, comes this way.
+class KeepBranches : public llvm::PassInfoMixin<KeepBranches> {
+ public:
+  llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
+    auto& order = analyses.getResult<llvm::DominatorTreeAnalysis>(function);
+    for (llvm::Loop* loop : analyses.getResult<llvm::LoopAnalysis>(function).getLoopsInPreorder()) {
+      if (!loop->isInnermost() || loop->getLoopLatch() == nullptr || !IsLong(*loop, order)) continue;
+      llvm::addStringMetadataToLoop(loop, "llvm.loop.vectorize.width", 1);
+    }
+    return llvm::PreservedAnalyses::all();
+  }
+
+ private:
+  static bool IsLong(const llvm::Loop& loop, const llvm::DominatorTree& order) {
+    constexpr size_t kLong = 32;  // instructions
+    size_t instructions = 0;
+    for (const llvm::BasicBlock* block : loop.blocks()) {
+      if (!order.dominates(block, loop.getLoopLatch())) instructions += block->size();
+    }
+    return instructions > kLong;
   }
 };
 
@@ -365,7 +440,11 @@ struct IrPasses::State {
     builder.registerPipelineParsingCallback([](llvm::StringRef name,
                                                llvm::FunctionPassManager& passes,
                                                llvm::ArrayRef<llvm::PassBuilder::PipelineElement>) {
-      if (name == "move-pointers") {
+      if (name == "keep-branches") {
+        passes.addPass(KeepBranches());
+      } else if (name == "load-lanes") {
+        passes.addPass(LoadLanes());
+      } else if (name == "move-pointers") {
         passes.addPass(MovePointers());
       } else if (name == "choose-twice") {
         passes.addPass(ChooseTwice());
