@@ -9,12 +9,14 @@
 #include <llvm/CodeGen/TargetPassConfig.h>
 #include <llvm/IR/Dominators.h>
 #include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/InstIterator.h>
 #include <llvm/IR/Instructions.h>
 #include <llvm/IR/IntrinsicInst.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/MDBuilder.h>
 #include <llvm/IR/Module.h>
+#include <llvm/IR/PatternMatch.h>
 #include <llvm/Passes/PassBuilder.h>
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Target/TargetLoweringObjectFile.h>
@@ -79,6 +81,13 @@ void AddSelection(llvm::TargetPassConfig& config, llvm::legacy::PassManager& pas
   config.addCodeGenPrepare();
   config.addInstSelector();
   passes.add(llvm::Pass::createPass(&llvm::FinalizeISelID));
+}
+
+bool IsForX86(const llvm::Function& function) {
+  return llvm::Triple(function.getParent()->getTargetTriple()).isX86();
+}
+bool IsForAArch64(const llvm::Function& function) {
+  return llvm::Triple(function.getParent()->getTargetTriple()).isAArch64();
 }
 
 bool OnlyReads(const llvm::Loop& loop) {
@@ -150,25 +159,23 @@ class MovePointers : public llvm::PassInfoMixin<MovePointers> {
     preserved.preserveSet<llvm::CFGAnalyses>();
     return preserved;
   }
-
 };
 
-// Loads of elements far apart, on AArch64: a lane is loaded by one instruction, which the vectorizer
-// of loops takes for several. Loops that only read, and compute integers of several such loads'
-// worth, become vectors.
+// Loads of elements far apart, on AArch64: a lane is loaded by one instruction, which the
+// vectorizer of loops takes for several. Loops that only read, and compute integers of several such
+// loads' worth, become vectors.
 class LoadLanes : public llvm::PassInfoMixin<LoadLanes> {
  public:
   llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
-    if (!llvm::Triple(function.getParent()->getTargetTriple()).isAArch64()) {
-      return llvm::PreservedAnalyses::all();
-    }
+    if (!IsForAArch64(function)) return llvm::PreservedAnalyses::all();
     const auto& machine = analyses.getResult<llvm::TargetIRAnalysis>(function);
     auto& evolution = analyses.getResult<llvm::ScalarEvolutionAnalysis>(function);
     for (llvm::Loop* loop : analyses.getResult<llvm::LoopAnalysis>(function).getLoopsInPreorder()) {
       if (loop->getNumBlocks() != 1 || !loop->isLoopSimplifyForm() || !OnlyReads(*loop)) continue;
       size_t far = FarLoads(*loop, machine, evolution).size();
       if (far == 0 || Computed(*loop, evolution) < 2 * far) continue;
-      // Without a width the vectorizer would ask what it costs; with one it takes sums in any order.
+      // Without a width the vectorizer would ask what it costs; with one it takes sums in any
+      // order.
       llvm::addStringMetadataToLoop(loop, "llvm.loop.vectorize.width", kLanes);
       llvm::addStringMetadataToLoop(loop, "llvm.loop.interleave.count", 1);
     }
@@ -209,7 +216,8 @@ class KeepBranches : public llvm::PassInfoMixin<KeepBranches> {
   llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
     auto& order = analyses.getResult<llvm::DominatorTreeAnalysis>(function);
     for (llvm::Loop* loop : analyses.getResult<llvm::LoopAnalysis>(function).getLoopsInPreorder()) {
-      if (!loop->isInnermost() || loop->getLoopLatch() == nullptr || !IsLong(*loop, order)) continue;
+      if (!loop->isInnermost() || loop->getLoopLatch() == nullptr || !IsLong(*loop, order))
+        continue;
       llvm::addStringMetadataToLoop(loop, "llvm.loop.vectorize.width", 1);
     }
     return llvm::PreservedAnalyses::all();
@@ -225,10 +233,6 @@ class KeepBranches : public llvm::PassInfoMixin<KeepBranches> {
     return instructions > kLong;
   }
 };
-
-bool IsForX86(const llvm::Function& function) {
-  return llvm::Triple(function.getParent()->getTargetTriple()).isX86();
-}
 
 // The least or greatest of two numbers, on x86: an instruction, and another one for NaNs. Where the
 // next round of a loop waits for the number, a jump that is foreseen takes the place of the second.
@@ -367,6 +371,47 @@ class ChooseTwice : public llvm::PassInfoMixin<ChooseTwice> {
   }
 };
 
+// The least or greatest of two integers, on AArch64: a comparison and a choice, which are one step
+// for many cores where the choice is a plain one. Of x + 1, -x and ~x it would be one that computes
+// these once more, which saves nothing: the comparison needs them too. So where they come from is
+// hidden.
+class ChoosePlainly : public llvm::PassInfoMixin<ChoosePlainly> {
+ public:
+  llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
+    if (!IsForAArch64(function)) return llvm::PreservedAnalyses::all();
+    auto& loops = analyses.getResult<llvm::LoopAnalysis>(function);
+    std::vector<llvm::Use*> found;
+    for (llvm::Instruction& i : llvm::instructions(function)) {
+      auto* call = llvm::dyn_cast<llvm::MinMaxIntrinsic>(&i);
+      if (call == nullptr || loops.getLoopFor(call->getParent()) == nullptr) continue;
+      bool is_register = call->getType()->isIntegerTy(32) || call->getType()->isIntegerTy(64);
+      for (llvm::Use& operand : call->args()) {
+        if (is_register && ComesWithChoice(*operand)) found.push_back(&operand);
+      }
+    }
+    for (llvm::Use* operand : found) Hide(*operand);
+    if (found.empty()) return llvm::PreservedAnalyses::all();
+    llvm::PreservedAnalyses preserved;
+    preserved.preserveSet<llvm::CFGAnalyses>();
+    return preserved;
+  }
+
+ private:
+  static bool ComesWithChoice(llvm::Value& value) {
+    using namespace llvm::PatternMatch;
+    return match(&value, m_Add(m_Value(), m_One())) || match(&value, m_Neg(m_Value())) ||
+           match(&value, m_Not(m_Value()));
+  }
+
+  static void Hide(llvm::Use& operand) {
+    llvm::Type* type = operand->getType();
+    auto* same = llvm::InlineAsm::get(llvm::FunctionType::get(type, {type}, false), "", "=r,0",
+                                      /*hasSideEffects=*/false);
+    llvm::IRBuilder<> b(llvm::cast<llvm::Instruction>(operand.getUser()));
+    operand.set(b.CreateCall(same, {operand.get()}));
+  }
+};
+
 }  // namespace
 
 bool HasSpreadLoads(LLVMModuleRef module) {
@@ -448,6 +493,8 @@ struct IrPasses::State {
         passes.addPass(MovePointers());
       } else if (name == "choose-twice") {
         passes.addPass(ChooseTwice());
+      } else if (name == "choose-plainly") {
+        passes.addPass(ChoosePlainly());
       } else if (name == "foresee-nans") {
         passes.addPass(ForeseeNans());
       } else {

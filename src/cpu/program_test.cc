@@ -621,6 +621,125 @@ end:
 }
 #endif
 
+#if defined(__aarch64__)
+std::string CodeForNeoverse(const std::string& text, const std::string& passes) {
+  auto compiler = Compiler::Create({"neoverse-v1", "-sve"});
+  CHECK(compiler);
+  std::string assembly;
+  CHECK((*compiler)->Compile(text, passes, CodeEffort::kLoops, &assembly, nullptr));
+  return assembly;
+}
+
+// A sum in order, of values that seldom take long to compute: in vectors they always would.
+TEST(Loops, LongBranchesStay) {
+  std::string seldom;
+  for (int i = 0; i < 40; ++i) {
+    StrAppend(seldom, "  %y", i + 1, " = fmul float %y", i, ", %y", i, "\n");
+  }
+  std::string sum = StrCat(R"(
+define float @sum(ptr noalias %data, i64 %trips) {
+entry:
+  br label %body
+body:
+  %k = phi i64 [0, %entry], [%next, %join]
+  %total = phi float [0.0, %entry], [%more, %join]
+  %place = getelementptr inbounds float, ptr %data, i64 %k
+  %y0 = load float, ptr %place, align 4
+  %large = fcmp ogt float %y0, 100.0
+  br i1 %large, label %seldom, label %join
+seldom:
+)",
+                           seldom, R"(  br label %join
+join:
+  %y = phi float [%y0, %body], [%y40, %seldom]
+  %more = fadd float %total, %y
+  %next = add nuw nsw i64 %k, 1
+  %done = icmp eq i64 %next, %trips
+  br i1 %done, label %end, label %body
+end:
+  ret float %more
+}
+)");
+  std::string vectors = CodeForNeoverse(sum, "function(loop-simplify,loop-vectorize)");
+  EXPECT_NE(vectors.find(".4s"), std::string::npos) << vectors;
+  std::string kept = CodeForNeoverse(sum, "function(loop-simplify,keep-branches,loop-vectorize)");
+  EXPECT_EQ(kept.find(".4s"), std::string::npos) << kept;
+}
+
+// The least of sums along a column, lane by lane: one instruction each. Sums of other numbers than
+// integers keep their order.
+TEST(Loops, LanesOfColumns) {
+  std::string least = R"(
+declare i32 @llvm.smin.i32(i32, i32)
+define i32 @column(ptr noalias %base, ptr noalias %row, i32 %scale, i64 %trips) {
+entry:
+  br label %body
+body:
+  %k = phi i64 [ 0, %entry ], [ %next, %body ]
+  %before = phi i32 [ %scale, %entry ], [ %after, %body ]
+  %next = add nuw nsw i64 %k, 1
+  %at = mul nsw i64 %next, 200
+  %place = getelementptr inbounds i32, ptr %base, i64 %at
+  %x = load i32, ptr %place, align 4
+  %near = getelementptr inbounds i32, ptr %row, i64 %k
+  %y = load i32, ptr %near, align 4
+  %product = mul i32 %y, %scale
+  %sum = add i32 %x, %product
+  %after = call i32 @llvm.smin.i32(i32 %before, i32 %sum)
+  %done = icmp eq i64 %next, %trips
+  br i1 %done, label %end, label %body
+end:
+  ret i32 %after
+}
+)";
+  std::string sum = least;
+  auto replace = [&](std::string_view from, std::string_view to) {
+    for (size_t at = 0; (at = sum.find(from, at)) != std::string::npos;) {
+      sum.replace(at, from.size(), to);
+    }
+  };
+  replace("call i32 @llvm.smin.i32(i32 %before, i32 %sum)", "fadd float %before, %sum");
+  replace("declare i32 @llvm.smin.i32(i32, i32)", "");
+  replace("i32", "float");
+  replace("= mul float", "= fmul float");
+  replace("= add float", "= fadd float");
+  const std::string passes = "function(loop-simplify,load-lanes,loop-vectorize)";
+  std::string code = CodeForNeoverse(least, passes);
+  EXPECT_NE(code.find("smin\tv"), std::string::npos) << code;
+  EXPECT_NE(code.find("ld1\t{ v"), std::string::npos) << code;
+  code = CodeForNeoverse(sum, passes);
+  EXPECT_EQ(code.find("ld1\t{ v"), std::string::npos) << code;
+}
+
+// The least of a number and another one plus 1: a comparison, then a plain choice.
+TEST(Loops, PlainChoices) {
+  constexpr std::string_view kSteps = R"(
+declare i32 @llvm.smin.i32(i32, i32)
+define i32 @steps(ptr noalias %data, i64 %trips) {
+entry:
+  br label %body
+body:
+  %k = phi i64 [ 0, %entry ], [ %next, %body ]
+  %before = phi i32 [ 0, %entry ], [ %after, %body ]
+  %place = getelementptr inbounds i32, ptr %data, i64 %k
+  %x = load i32, ptr %place, align 4
+  %more = add i32 %before, 1
+  %after = call i32 @llvm.smin.i32(i32 %more, i32 %x)
+  %next = add nuw nsw i64 %k, 1
+  %done = icmp eq i64 %next, %trips
+  br i1 %done, label %end, label %body
+end:
+  ret i32 %after
+}
+)";
+  std::string joined = CodeForNeoverse(std::string(kSteps), "");
+  EXPECT_NE(joined.find("csinc"), std::string::npos) << joined;
+  std::string plain = CodeForNeoverse(std::string(kSteps), "function(choose-plainly)");
+  EXPECT_EQ(plain.find("csinc"), std::string::npos) << plain;
+  EXPECT_NE(plain.find("csel"), std::string::npos) << plain;
+}
+#endif
+
 TEST(Program, TwoThreadsAtOnce) {
   Program program = FromText(CountTo(1));
   auto loaded = LoadForTest(program);
