@@ -711,6 +711,73 @@ end:
   EXPECT_EQ(code.find("ld1\t{ v"), std::string::npos) << code;
 }
 
+// Two places a round, each checked and one of them twice: one comparison of both, and none on the
+// way that is taken then. The number is stored unless it is less than the other one, which needs no
+// move of its bits.
+TEST(Loops, ChecksOnce) {
+  constexpr std::string_view kRelax = R"(
+declare float @llvm.minimum.f32(float, float)
+define void @relax(ptr noalias %from, ptr noalias %to, ptr noalias %data, i64 %trips) {
+entry:
+  br label %body
+body:
+  %k = phi i64 [ 0, %entry ], [ %next, %after ]
+  %a_place = getelementptr inbounds i32, ptr %from, i64 %k
+  %a = load i32, ptr %a_place, align 4
+  %a_in = icmp ult i32 %a, 256
+  br i1 %a_in, label %join, label %a_out
+a_out:
+  %a_kept = call i32 asm sideeffect "", "=r,0"(i32 %a) nounwind willreturn memory(none)
+  br label %join
+join:
+  %a_at = phi i32 [ %a, %body ], [ %a_kept, %a_out ]
+  %a_wide = sext i32 %a_at to i64
+  %x_place = getelementptr inbounds float, ptr %data, i64 %a_wide
+  %x = load float, ptr %x_place, align 4
+  %b_place = getelementptr inbounds i32, ptr %to, i64 %k
+  %b = load i32, ptr %b_place, align 4
+  %b_in = icmp ult i32 %b, 256
+  br i1 %b_in, label %both, label %b_out
+b_out:
+  %b_kept = call i32 asm sideeffect "", "=r,0"(i32 %b) nounwind willreturn memory(none)
+  br label %both
+both:
+  %b_at = phi i32 [ %b, %join ], [ %b_kept, %b_out ]
+  %b_wide = sext i32 %b_at to i64
+  %y_place = getelementptr inbounds float, ptr %data, i64 %b_wide
+  %y = load float, ptr %y_place, align 4
+  br i1 %b_in, label %write, label %no_write
+no_write:
+  call void asm sideeffect "", ""() nounwind willreturn
+  br label %after
+write:
+  %before = load i32, ptr %y_place, align 4
+  %least = call nsz float @llvm.minimum.f32(float %y, float %x)
+  %bits = bitcast float %least to i32
+  %same = icmp eq i32 %before, %bits
+  br i1 %same, label %after, label %store
+store:
+  store float %least, ptr %y_place, align 4
+  br label %after
+after:
+  %next = add nuw nsw i64 %k, 1
+  %done = icmp eq i64 %next, %trips
+  br i1 %done, label %end, label %body
+end:
+  ret void
+}
+)";
+  const std::string passes = "function(check-once,simplifycfg,early-cse,store-less,instcombine)";
+  std::string code = CodeForNeoverse(std::string(kRelax), passes);
+  size_t joined = code.find("orr\tw"), store = code.find("str\ts");
+  ASSERT_NE(joined, std::string::npos) << code;
+  ASSERT_NE(store, std::string::npos) << code;
+  std::string usual = code.substr(joined, store - joined);
+  EXPECT_EQ(usual.find("cmp\tw"), usual.rfind("cmp\tw")) << code;
+  EXPECT_NE(usual.find("fcmp"), std::string::npos) << code;
+  EXPECT_EQ(usual.find("fmov\tw"), std::string::npos) << code;
+}
+
 // The least of a number and another one plus 1: a comparison, then a plain choice.
 TEST(Loops, PlainChoices) {
   constexpr std::string_view kSteps = R"(
