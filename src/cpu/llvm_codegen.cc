@@ -276,8 +276,10 @@ class CheckOnce : public llvm::PassInfoMixin<CheckOnce> {
   static bool IsApart(const llvm::Instruction& i) {
     if (llvm::isa<llvm::LoadInst>(i)) return true;
     const auto* call = llvm::dyn_cast<llvm::CallInst>(&i);
-    return call != nullptr && call->isInlineAsm() &&
-           llvm::cast<llvm::InlineAsm>(call->getCalledOperand())->hasSideEffects();
+    if (call == nullptr || !call->isInlineAsm()) return false;
+    const auto* text = llvm::cast<llvm::InlineAsm>(call->getCalledOperand());
+    return text->hasSideEffects() &&
+           text->getConstraintString().find("memory") == std::string::npos;
   }
   static bool IsCheck(const llvm::BasicBlock& block) {
     const auto* branch = llvm::dyn_cast<llvm::BranchInst>(block.getTerminator());
