@@ -1,6 +1,7 @@
 #include "cpu/llvm_codegen.h"
 
 #include <llvm/Analysis/AliasAnalysis.h>
+#include <llvm/Analysis/Loads.h>
 #include <llvm/Analysis/LoopInfo.h>
 #include <llvm/Analysis/ScalarEvolution.h>
 #include <llvm/Analysis/ScalarEvolutionExpressions.h>
@@ -250,9 +251,10 @@ class CheckOnce : public llvm::PassInfoMixin<CheckOnce> {
     auto& loops = analyses.getResult<llvm::LoopAnalysis>(function);
     auto& order = analyses.getResult<llvm::DominatorTreeAnalysis>(function);
     auto& aliases = analyses.getResult<llvm::AAManager>(function);
+    auto& evolution = analyses.getResult<llvm::ScalarEvolutionAnalysis>(function);
     std::vector<Round> rounds;
     for (llvm::Loop* loop : loops.getLoopsInPreorder()) {
-      if (auto round = Find(*loop, order, aliases)) rounds.push_back(std::move(*round));
+      if (auto round = Find(*loop, order, aliases, evolution)) rounds.push_back(std::move(*round));
     }
     for (const Round& round : rounds) Part(round);
     return rounds.empty() ? llvm::PreservedAnalyses::all() : llvm::PreservedAnalyses::none();
@@ -264,7 +266,20 @@ class CheckOnce : public llvm::PassInfoMixin<CheckOnce> {
     std::vector<llvm::BasicBlock*> blocks;
     std::vector<llvm::BranchInst*> checks;
     llvm::SetVector<llvm::Instruction*> early;  // what they are made of, in the order of the loop
+    llvm::SmallPtrSet<llvm::Value*, 4>
+        seldom_unknown;  // conditions that some rounds do not come to
   };
+
+  // The blocks from the start of a round, as long as only checks part them.
+  static llvm::SmallPtrSet<const llvm::BasicBlock*, 16> UsualWay(const Round& round) {
+    llvm::SmallPtrSet<const llvm::BasicBlock*, 16> way;
+    const llvm::BasicBlock* block = round.header;
+    while (block != nullptr && block != round.latch && way.insert(block).second) {
+      const auto* check = llvm::dyn_cast<llvm::BranchInst>(block->getTerminator());
+      block = IsCheck(*block) ? check->getSuccessor(Usual(*check)) : block->getSingleSuccessor();
+    }
+    return way;
+  }
 
   // The way that is seldom taken begins with what keeps it apart.
   static bool IsSeldom(const llvm::BasicBlock& block) {
@@ -291,11 +306,11 @@ class CheckOnce : public llvm::PassInfoMixin<CheckOnce> {
     return IsSeldom(*check.getSuccessor(0)) ? 1 : 0;
   }
 
-  static std::optional<Round> Find(const llvm::Loop& loop, const llvm::DominatorTree& order,
-                                   llvm::AAResults& aliases) {
+  static std::optional<Round> Find(llvm::Loop& loop, llvm::DominatorTree& order,
+                                   llvm::AAResults& aliases, llvm::ScalarEvolution& evolution) {
     constexpr size_t kMost = 400;  // instructions
     if (!loop.isInnermost() || loop.getLoopLatch() == nullptr) return std::nullopt;
-    Round round{loop.getHeader(), loop.getLoopLatch(), loop.getBlocks().vec(), {}, {}};
+    Round round{loop.getHeader(), loop.getLoopLatch(), loop.getBlocks().vec(), {}, {}, {}};
     if (round.header == round.latch || loop.getExitingBlock() != round.latch) return std::nullopt;
     size_t instructions = 0;
     std::vector<llvm::Instruction*> writes;
@@ -308,19 +323,29 @@ class CheckOnce : public llvm::PassInfoMixin<CheckOnce> {
       }
     }
     if (instructions > kMost) return std::nullopt;
+    llvm::SmallPtrSet<const llvm::BasicBlock*, 16> usual = UsualWay(round);
+    auto is_always = [&](const llvm::BasicBlock* block) {
+      return order.dominates(block, round.latch);
+    };
     for (llvm::BranchInst* check : found) {
       llvm::SetVector<llvm::Instruction*> early = round.early;
       auto* condition = llvm::cast<llvm::Instruction>(check->getCondition());
       if (!loop.contains(condition)) continue;
       auto is_kept = [&](llvm::LoadInst& load) {
+        if (!is_always(load.getParent()) &&
+            !llvm::isDereferenceableAndAlignedInLoop(&load, &loop, evolution, order)) {
+          return false;
+        }
         return llvm::none_of(writes, [&](llvm::Instruction* write) {
           return !order.dominates(&load, write) &&
                  llvm::isModSet(aliases.getModRefInfo(write, llvm::MemoryLocation::get(&load)));
         });
       };
-      bool always = order.dominates(condition->getParent(), round.latch);
-      if (!always || !Gather(*condition, loop, is_kept, /*loads=*/1, early)) continue;
+      bool always = is_always(condition->getParent());
+      if (!always && !usual.contains(condition->getParent())) continue;
+      if (!Gather(*condition, loop, is_kept, /*loads=*/1, early)) continue;
       round.checks.push_back(check);
+      if (!always) round.seldom_unknown.insert(condition);
       round.early = std::move(early);
     }
     if (round.checks.size() < 2) return std::nullopt;
@@ -370,6 +395,8 @@ class CheckOnce : public llvm::PassInfoMixin<CheckOnce> {
     for (llvm::BranchInst* check : round.checks) {
       llvm::Value* condition = map[check->getCondition()];
       if (!asked.insert(condition).second) continue;
+      if (round.seldom_unknown.contains(check->getCondition()))
+        condition = b.CreateFreeze(condition);
       llvm::Value* holds = Usual(*check) == 0 ? condition : b.CreateNot(condition);
       all = all == nullptr ? holds : b.CreateAnd(all, holds);
     }

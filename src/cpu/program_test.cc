@@ -306,6 +306,50 @@ TEST(Program, ScalarLoopsWithChoices) {
   EXPECT_FALSE(loops("", ""));
 }
 
+// A product and a number that the round before left in memory: where sums are quick, the product is
+// computed by itself, but for a sum that stays in its place.
+TEST(Program, QuickAdds) {
+  auto is_apart = [](std::string_view place, bool quick) {
+    Program program =
+        FromText(StrCat(R"(program p
+buffer a: f32[64] parameter 0
+buffer y: f32[64] result 0
+buffer i: s64[] temp
+buffer go: pred[] temp
+kernel less(read i: s64[1], write go: pred[1]) {
+  %0 = load s64 i[0]
+  %1 = lt s64 %0, 64
+  store pred go[0], %1
+}
+kernel add(read a: f32[64], update i: s64[1], update y: f32[64]) {
+  %i = load s64 i[0]
+  %j = and s64 %i, 3
+  %a = load f32 a[%i]
+  %b = mul f32 %a, %a
+  %c = load f32 y[)",
+                        place, "]\n  %d = add f32 %c, %b\n  store f32 y[", place, R"(], %d
+  %n = add s64 %i, 1
+  store s64 i[0], %n
+}
+steps {
+  fill(write y) hex "00000000"
+  fill(write i) hex "0000000000000000"
+  while(read go) { launch less(read i, write go) } do {
+    launch add(read a, update i, update y)
+  }
+}
+)"));
+    RenderTarget target{.quick_adds = quick};
+    Plan plan = *MakePlan(program, target);
+    std::string text;
+    for (const RenderedModule& m : RenderProgram(program, plan, target, 1, false)) text += m.text;
+    return text.find("= fadd float") != text.npos;
+  };
+  EXPECT_TRUE(is_apart("%j", true));
+  EXPECT_FALSE(is_apart("%j", false));
+  EXPECT_FALSE(is_apart("0", true));
+}
+
 // What is loaded from a place that is hardly ever corrected is loaded from either; what corrects it
 // stays where it is. A place with another use is made one first.
 TEST(Program, PlacesThatAreSeldomCorrected) {
