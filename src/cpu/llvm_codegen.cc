@@ -242,6 +242,146 @@ class KeepBranches : public llvm::PassInfoMixin<KeepBranches> {
   }
 };
 
+// What LLVM must leave as it is, which writes nothing.
+bool IsApart(const llvm::Instruction& i) {
+  if (llvm::isa<llvm::LoadInst>(i)) return true;
+  const auto* call = llvm::dyn_cast<llvm::CallInst>(&i);
+  if (call == nullptr || !call->isInlineAsm()) return false;
+  const auto* text = llvm::cast<llvm::InlineAsm>(call->getCalledOperand());
+  return text->hasSideEffects() && text->getConstraintString().find("memory") == std::string::npos;
+}
+
+// The way that is seldom taken begins with what keeps it apart.
+bool IsSeldom(const llvm::BasicBlock& block) {
+  return llvm::any_of(
+      block, [](const llvm::Instruction& i) { return llvm::isa<llvm::CallInst>(i) && IsApart(i); });
+}
+bool IsCheck(const llvm::BasicBlock& block) {
+  const auto* branch = llvm::dyn_cast<llvm::BranchInst>(block.getTerminator());
+  return branch != nullptr && branch->isConditional() &&
+         llvm::isa<llvm::ICmpInst>(branch->getCondition()) &&
+         IsSeldom(*branch->getSuccessor(0)) != IsSeldom(*branch->getSuccessor(1));
+}
+unsigned Usual(const llvm::BranchInst& check) {
+  return IsSeldom(*check.getSuccessor(0)) ? 1 : 0;
+}
+
+// Checks of indices that change by the same number in every round: asked before the loop, of its
+// first and last round. If they hold there, a loop without them runs, which may become one of
+// vectors; else the one that was there before.
+class CheckBefore : public llvm::PassInfoMixin<CheckBefore> {
+ public:
+  llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
+    auto& loops = analyses.getResult<llvm::LoopAnalysis>(function);
+    auto& order = analyses.getResult<llvm::DominatorTreeAnalysis>(function);
+    auto& evolution = analyses.getResult<llvm::ScalarEvolutionAnalysis>(function);
+    bool changed = false;
+    for (llvm::Loop* loop : loops.getLoopsInPreorder()) {
+      changed |= Part(*loop, loops, order, evolution);
+    }
+    return changed ? llvm::PreservedAnalyses::none() : llvm::PreservedAnalyses::all();
+  }
+
+ private:
+  struct Check {
+    llvm::BranchInst* branch;
+    const llvm::SCEVAddRecExpr* index;
+    uint64_t size;  // the index is less
+  };
+
+  static bool Part(llvm::Loop& loop, llvm::LoopInfo& loops, llvm::DominatorTree& order,
+                   llvm::ScalarEvolution& evolution) {
+    if (!loop.isInnermost() || !loop.isLoopSimplifyForm()) return false;
+    if (loop.getExitingBlock() == nullptr || loop.getExitingBlock() != loop.getLoopLatch()) {
+      return false;
+    }
+    std::vector<Check> checks = Find(loop, evolution);
+    const llvm::SCEV* rounds = evolution.getBackedgeTakenCount(&loop);
+    if (checks.empty() || llvm::isa<llvm::SCEVCouldNotCompute>(rounds)) return false;
+    llvm::formLCSSA(loop, order, &loops, &evolution);
+    llvm::BasicBlock *before = loop.getLoopPreheader(), *after = loop.getExitBlock();
+    llvm::Value* all = Ask(checks, rounds, *before->getTerminator(), evolution);
+    if (all == nullptr) return true;
+
+    llvm::BasicBlock* begin = llvm::SplitBlock(before, before->getTerminator(), &order, &loops);
+    llvm::ValueToValueMapTy map;
+    llvm::SmallVector<llvm::BasicBlock*, 8> copies;
+    llvm::Loop* with =
+        llvm::cloneLoopWithPreheader(begin, before, &loop, map, "", &loops, &order, copies);
+    llvm::remapInstructionsInBlocks(copies, map);
+    llvm::Instruction* jump = before->getTerminator();
+    llvm::IRBuilder<> b(jump);
+    llvm::MDNode* likely = llvm::MDBuilder(jump->getContext()).createBranchWeights(100000, 1);
+    b.CreateCondBr(all, begin, with->getLoopPreheader(), likely);
+    jump->eraseFromParent();
+    order.changeImmediateDominator(after, before);
+    for (llvm::PHINode& phi : after->phis()) {
+      llvm::Value* value = phi.getIncomingValueForBlock(loop.getExitingBlock());
+      auto found = map.find(value);
+      phi.addIncoming(found == map.end() ? value : static_cast<llvm::Value*>(found->second),
+                      with->getExitingBlock());
+    }
+    for (const Check& check : checks) {
+      check.branch->setCondition(b.getInt1(Usual(*check.branch) == 0));
+    }
+    evolution.forgetLoop(&loop);
+    return true;
+  }
+
+  static std::vector<Check> Find(const llvm::Loop& loop, llvm::ScalarEvolution& evolution) {
+    constexpr size_t kMost = 200;  // instructions
+    std::vector<Check> checks;
+    size_t instructions = 0;
+    for (llvm::BasicBlock* block : loop.blocks()) {
+      instructions += block->size();
+      if (!IsCheck(*block)) continue;
+      auto* branch = llvm::cast<llvm::BranchInst>(block->getTerminator());
+      auto* condition = llvm::cast<llvm::ICmpInst>(branch->getCondition());
+      const auto* bound = llvm::dyn_cast<llvm::ConstantInt>(condition->getOperand(1));
+      if (bound == nullptr || bound->getBitWidth() > 64) continue;
+      llvm::CmpInst::Predicate holds =
+          Usual(*branch) == 0 ? condition->getPredicate() : condition->getInversePredicate();
+      bool inclusive = holds == llvm::CmpInst::ICMP_ULE;
+      if (!inclusive && holds != llvm::CmpInst::ICMP_ULT) continue;
+      const auto* index =
+          llvm::dyn_cast<llvm::SCEVAddRecExpr>(evolution.getSCEV(condition->getOperand(0)));
+      if (index == nullptr || index->getLoop() != &loop || !index->isAffine()) continue;
+      const auto* step = llvm::dyn_cast<llvm::SCEVConstant>(index->getStepRecurrence(evolution));
+      uint64_t size = bound->getZExtValue() + (inclusive ? 1 : 0);
+      if (step == nullptr || step->getAPInt().abs().ugt(kLargest) || size > kLargest) continue;
+      checks.push_back({branch, index, size});
+    }
+    return instructions > kMost ? std::vector<Check>{} : checks;
+  }
+
+  // Whether all of them hold in the first and in the last round, and so in those between: none of
+  // the numbers is so large that a sum of products could be.
+  static llvm::Value* Ask(const std::vector<Check>& checks, const llvm::SCEV* rounds,
+                          llvm::Instruction& at, llvm::ScalarEvolution& evolution) {
+    llvm::SCEVExpander expander(evolution, at.getDataLayout(), "checked");
+    llvm::IRBuilder<> b(&at);
+    if (evolution.getTypeSizeInBits(rounds->getType()) > 64) return nullptr;
+    for (const Check& check : checks) {
+      if (!expander.isSafeToExpandAt(check.index->getStart(), &at)) return nullptr;
+    }
+    if (!expander.isSafeToExpandAt(rounds, &at)) return nullptr;
+    llvm::Value* count = b.CreateZExt(expander.expandCodeFor(rounds, nullptr, &at), b.getInt64Ty());
+    llvm::Value* all = b.CreateICmpULT(count, b.getInt64(kLargest));
+    for (const Check& check : checks) {
+      llvm::Value* first = expander.expandCodeFor(check.index->getStart(), nullptr, &at);
+      first = b.CreateZExt(first, b.getInt64Ty());
+      const auto* step = llvm::cast<llvm::SCEVConstant>(check.index->getStepRecurrence(evolution));
+      llvm::Value* size = b.getInt64(check.size);
+      llvm::Value* way = b.CreateMul(count, b.getInt64(step->getAPInt().getSExtValue()));
+      all = b.CreateAnd(all, b.CreateICmpULT(first, size));
+      all = b.CreateAnd(all, b.CreateICmpULT(b.CreateAdd(first, way), size));
+    }
+    return b.CreateFreeze(all);
+  }
+
+  static constexpr uint64_t kLargest = uint64_t{1} << 31;
+};
+
 // Checks whether indices are in range, several in a round of a loop: asked once, at its start, as
 // far as they can be known there. If all of them hold, the round goes through code without them;
 // else through the code that was there before.
@@ -279,31 +419,6 @@ class CheckOnce : public llvm::PassInfoMixin<CheckOnce> {
       block = IsCheck(*block) ? check->getSuccessor(Usual(*check)) : block->getSingleSuccessor();
     }
     return way;
-  }
-
-  // The way that is seldom taken begins with what keeps it apart.
-  static bool IsSeldom(const llvm::BasicBlock& block) {
-    return llvm::any_of(block, [](const llvm::Instruction& i) {
-      return llvm::isa<llvm::CallInst>(i) && IsApart(i);
-    });
-  }
-  // What LLVM must leave as it is, which writes nothing.
-  static bool IsApart(const llvm::Instruction& i) {
-    if (llvm::isa<llvm::LoadInst>(i)) return true;
-    const auto* call = llvm::dyn_cast<llvm::CallInst>(&i);
-    if (call == nullptr || !call->isInlineAsm()) return false;
-    const auto* text = llvm::cast<llvm::InlineAsm>(call->getCalledOperand());
-    return text->hasSideEffects() &&
-           text->getConstraintString().find("memory") == std::string::npos;
-  }
-  static bool IsCheck(const llvm::BasicBlock& block) {
-    const auto* branch = llvm::dyn_cast<llvm::BranchInst>(block.getTerminator());
-    return branch != nullptr && branch->isConditional() &&
-           llvm::isa<llvm::ICmpInst>(branch->getCondition()) &&
-           IsSeldom(*branch->getSuccessor(0)) != IsSeldom(*branch->getSuccessor(1));
-  }
-  static unsigned Usual(const llvm::BranchInst& check) {
-    return IsSeldom(*check.getSuccessor(0)) ? 1 : 0;
   }
 
   static std::optional<Round> Find(llvm::Loop& loop, llvm::DominatorTree& order,
@@ -783,7 +898,9 @@ struct IrPasses::State {
     builder.registerPipelineParsingCallback([](llvm::StringRef name,
                                                llvm::FunctionPassManager& passes,
                                                llvm::ArrayRef<llvm::PassBuilder::PipelineElement>) {
-      if (name == "check-once") {
+      if (name == "check-before") {
+        passes.addPass(CheckBefore());
+      } else if (name == "check-once") {
         passes.addPass(CheckOnce());
       } else if (name == "store-less") {
         passes.addPass(StoreLess());

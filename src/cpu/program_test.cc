@@ -755,6 +755,48 @@ end:
   EXPECT_EQ(code.find("ld1\t{ v"), std::string::npos) << code;
 }
 
+// A place that moves by one in every round, checked in each of them: where it stays in range, a
+// loop of vectors runs.
+TEST(Loops, ChecksBefore) {
+  constexpr std::string_view kShifted = R"(
+define void @shifted(ptr noalias %to, ptr noalias %data, i64 %trips, i32 %start) {
+entry:
+  br label %body
+body:
+  %k = phi i64 [ 0, %entry ], [ %next, %join ]
+  %i = phi i32 [ %start, %entry ], [ %i_next, %join ]
+  %in = icmp ult i32 %i, 256
+  br i1 %in, label %join, label %out
+out:
+  %kept = call i32 asm sideeffect "", "=r,0"(i32 %i) nounwind willreturn memory(none)
+  br label %join
+join:
+  %at = phi i32 [ %i, %body ], [ %kept, %out ]
+  %wide = zext i32 %at to i64
+  %place = getelementptr inbounds i32, ptr %data, i64 %wide
+  %x = load i32, ptr %place, align 4
+  %store_at = getelementptr inbounds i32, ptr %to, i64 %k
+  store i32 %x, ptr %store_at, align 4
+  %i_next = add i32 %i, 1
+  %next = add nuw nsw i64 %k, 1
+  %done = icmp eq i64 %next, %trips
+  br i1 %done, label %end, label %body
+end:
+  ret void
+}
+)";
+  auto code = [&](const std::string& first) {
+    return CodeForNeoverse(
+        std::string(kShifted),
+        StrCat("function(loop-simplify,", first, "simplifycfg,loop-simplify,loop-vectorize)"));
+  };
+  std::string checked = code("");
+  EXPECT_EQ(checked.find("ldr\tq"), std::string::npos) << checked;
+  EXPECT_EQ(checked.find("ldp\tq"), std::string::npos) << checked;
+  std::string free = code("check-before,");
+  EXPECT_TRUE(free.find("ldr\tq") != free.npos || free.find("ldp\tq") != free.npos) << free;
+}
+
 // Two places a round, each checked and one of them twice: one comparison of both, and none on the
 // way that is taken then. The number is stored unless it is less than the other one, which needs no
 // move of its bits.
