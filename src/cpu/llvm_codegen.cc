@@ -647,6 +647,70 @@ class StoreLess : public llvm::PassInfoMixin<StoreLess> {
   }
 };
 
+// The least or greatest of two numbers where a condition holds, else the first: the least or
+// greatest of the first and what the condition chooses, the second or one that is nothing beside
+// any. In a loop that looks for it the first is there last, and waits for one step less.
+class ChooseFirst : public llvm::PassInfoMixin<ChooseFirst> {
+ public:
+  llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
+    auto& loops = analyses.getResult<llvm::LoopAnalysis>(function);
+    std::vector<llvm::SelectInst*> found;
+    for (llvm::Instruction& i : llvm::instructions(function)) {
+      auto* choice = llvm::dyn_cast<llvm::SelectInst>(&i);
+      if (choice == nullptr || loops.getLoopFor(choice->getParent()) == nullptr) continue;
+      if (KeptOperand(*choice, 0) || KeptOperand(*choice, 1)) found.push_back(choice);
+    }
+    for (llvm::SelectInst* choice : found) Part(*choice);
+    if (found.empty()) return llvm::PreservedAnalyses::all();
+    llvm::PreservedAnalyses preserved;
+    preserved.preserveSet<llvm::CFGAnalyses>();
+    return preserved;
+  }
+
+ private:
+  // Which operand of the call at that side the other side is, counted from 1; 0: none.
+  static unsigned KeptOperand(const llvm::SelectInst& choice, unsigned side) {
+    const auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(choice.getOperand(1 + side));
+    if (call == nullptr || !call->hasOneUse() || call->getParent() != choice.getParent()) return 0;
+    if (choice.getType()->isVectorTy() || Nothing(*call) == nullptr) return 0;
+    if (llvm::isa<llvm::FPMathOperator>(call) && call->hasNoInfs()) return 0;
+    const llvm::Value* other = choice.getOperand(2 - side);
+    if (llvm::isa<llvm::Constant>(other)) return 0;
+    return other == call->getArgOperand(0) ? 1 : other == call->getArgOperand(1) ? 2 : 0;
+  }
+
+  // The number beside which any other one is less, or greater.
+  static llvm::Constant* Nothing(const llvm::IntrinsicInst& call) {
+    llvm::Type* type = call.getType();
+    unsigned bits = type->getScalarSizeInBits();
+    switch (call.getIntrinsicID()) {
+      case llvm::Intrinsic::smin:
+        return llvm::ConstantInt::get(type, llvm::APInt::getSignedMaxValue(bits));
+      case llvm::Intrinsic::smax:
+        return llvm::ConstantInt::get(type, llvm::APInt::getSignedMinValue(bits));
+      case llvm::Intrinsic::umin:
+        return llvm::ConstantInt::get(type, llvm::APInt::getMaxValue(bits));
+      case llvm::Intrinsic::umax: return llvm::ConstantInt::get(type, 0);
+      case llvm::Intrinsic::minimum: return llvm::ConstantFP::getInfinity(type);
+      case llvm::Intrinsic::maximum: return llvm::ConstantFP::getInfinity(type, /*Negative=*/true);
+      default: return nullptr;
+    }
+  }
+
+  static void Part(llvm::SelectInst& choice) {
+    unsigned side = KeptOperand(choice, 0) != 0 ? 0 : 1, kept = KeptOperand(choice, side) - 1;
+    auto* call = llvm::cast<llvm::IntrinsicInst>(choice.getOperand(1 + side));
+    call->moveBefore(&choice);  // behind the condition
+    llvm::IRBuilder<> b(call);
+    llvm::Value *other = call->getArgOperand(1 - kept), *nothing = Nothing(*call);
+    llvm::Value* chosen = b.CreateSelect(choice.getCondition(), side == 0 ? other : nothing,
+                                         side == 0 ? nothing : other);
+    call->setArgOperand(1 - kept, chosen);
+    choice.replaceAllUsesWith(call);
+    choice.eraseFromParent();
+  }
+};
+
 // The least or greatest of two numbers, on x86: an instruction, and another one for NaNs. Where the
 // next round of a loop waits for the number, a jump that is foreseen takes the place of the second.
 class ForeseeNans : public llvm::PassInfoMixin<ForeseeNans> {
@@ -902,6 +966,8 @@ struct IrPasses::State {
         passes.addPass(CheckBefore());
       } else if (name == "check-once") {
         passes.addPass(CheckOnce());
+      } else if (name == "choose-first") {
+        passes.addPass(ChooseFirst());
       } else if (name == "store-less") {
         passes.addPass(StoreLess());
       } else if (name == "keep-branches") {

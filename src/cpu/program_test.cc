@@ -864,6 +864,37 @@ end:
   EXPECT_EQ(usual.find("fmov\tw"), std::string::npos) << code;
 }
 
+// The least of those that a condition lets through: a reduction like others, once the condition
+// chooses what is compared.
+TEST(Loops, ChoicesFirst) {
+  constexpr std::string_view kLeast = R"(
+declare i32 @llvm.smin.i32(i32, i32)
+define i32 @least(ptr noalias %data, ptr noalias %keys, i32 %key, i64 %trips) {
+entry:
+  br label %body
+body:
+  %k = phi i64 [ 0, %entry ], [ %next, %body ]
+  %before = phi i32 [ %key, %entry ], [ %after, %body ]
+  %place = getelementptr inbounds i32, ptr %data, i64 %k
+  %x = load i32, ptr %place, align 4
+  %less = call i32 @llvm.smin.i32(i32 %x, i32 %before)
+  %key_place = getelementptr inbounds i32, ptr %keys, i64 %k
+  %y = load i32, ptr %key_place, align 4
+  %same = icmp eq i32 %y, %key
+  %after = select i1 %same, i32 %less, i32 %before
+  %next = add nuw nsw i64 %k, 1
+  %done = icmp eq i64 %next, %trips
+  br i1 %done, label %end, label %body
+end:
+  ret i32 %after
+}
+)";
+  std::string after = CodeForNeoverse(std::string(kLeast), "function(loop-vectorize)");
+  EXPECT_EQ(after.find("smin\tv"), std::string::npos) << after;
+  std::string first = CodeForNeoverse(std::string(kLeast), "function(choose-first,loop-vectorize)");
+  EXPECT_NE(first.find("smin\tv"), std::string::npos) << first;
+}
+
 // The least of a number and another one plus 1: a comparison, then a plain choice.
 TEST(Loops, PlainChoices) {
   constexpr std::string_view kSteps = R"(
