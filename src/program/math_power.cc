@@ -187,30 +187,49 @@ ValueId Rsqrt(KernelBuilder& b, ValueId id) {
   return (1 / Sqrt(x)).id();
 }
 
-// y approximates 1 / cbrt(a): a third of a's bits, taken from a constant, is within 4 %; a step
-// (two for f64) of y (1 + h/3 + 2h^2/9 + 14h^3/81) with h = 1 - a y^3 leaves 3e-5 of that (the last
-// bits). Then c = a y^2 with one step of Newton's on c^3 = a, the residual in fused steps.
-ValueId Cbrt(KernelBuilder& b, ValueId id) {
-  V x{&b, id};
+namespace {
+
+// y (1 + h/3 + 2h^2/9 + 14h^3/81) with h = 1 - a y^3, nearer to 1 / cbrt(a) than y is.
+V CbrtStep(V a, V y, bool soon) {
+  V h = soon ? Fma(a * y, -(y * y), 1) : Fma(a * y * y, -y, 1);
+  V cubic = Fma(h, 14.0 / 81, 2.0 / 9);
+  if (soon) return Fma(y, Fma(h * h, cubic, h * (1.0 / 3)), y);
+  return Fma(y, h * Fma(h, cubic, 1.0 / 3), y);
+}
+
+// Of a normal number: y approximates 1 / cbrt(a). A third of a's bits, taken from a constant, is
+// within 4 %; a step (two for f64) leaves 3e-5 of that (the last bits). Then c = a y^2 with one
+// step of Newton's on c^3 = a, the residual in fused steps.
+V CbrtNormal(V a, bool soon) {
+  // The top 32 bits as a float, linearly mapped and back.
+  V top = a.wide() ? Cast(Bits(a) >> 32, DType::kS32) : Bits(a);
+  V guess = Cast(Fma(Cast(top, a.type().dtype), -1.0 / 3, a.wide() ? 0x553ef0ff : 0x54a2fa8c),
+                 DType::kS32);
+  V y = a.wide() ? FromBits(Cast(guess, DType::kS64) << 32) : FromBits(guess);
+  for (int i = 0; i < (a.wide() ? 2 : 1); ++i) y = CbrtStep(a, y, soon);
+  V c = a * y * y;
+  V square = c * c;
+  V residual = Fma(square, -c, a) - Fma(c, c, -square) * c;
+  return Fma(residual, y * y * (1.0 / 3), c);
+}
+
+V CbrtAnywhere(V x) {
   V a = Abs(x);
   V tiny = a < x.Pick(0x1p-126, 0x1p-1022);
-  V scaled = Select(tiny, a * x.Pick(0x1p24, 0x1p54), a);
-  // The top 32 bits as a float, linearly mapped and back.
-  V top = x.wide() ? Cast(Bits(scaled) >> 32, DType::kS32) : Bits(scaled);
-  V guess = Cast(Fma(Cast(top, x.type().dtype), -1.0 / 3, x.wide() ? 0x553ef0ff : 0x54a2fa8c),
-                 DType::kS32);
-  V y = x.wide() ? FromBits(Cast(guess, DType::kS64) << 32) : FromBits(guess);
-  for (int i = 0; i < (x.wide() ? 2 : 1); ++i) {
-    V h = Fma(scaled * y * y, -y, 1);
-    y = Fma(y, h * Fma(h, Fma(h, 14.0 / 81, 2.0 / 9), 1.0 / 3), y);
-  }
-  V c = scaled * y * y;
-  V square = c * c;
-  V residual = Fma(square, -c, scaled) - Fma(c, c, -square) * c;
-  c = Fma(residual, y * y * (1.0 / 3), c);
+  V c = CbrtNormal(Select(tiny, a * x.Pick(0x1p24, 0x1p54), a), /*soon=*/false);
   c = Select(tiny, c * x.Pick(0x1p-8, 0x1p-18), c);
   V plain = (a < kPowerInfinity) & (a > 0);
-  return WithSign(Select(plain, c, a), x).id();
+  return WithSign(Select(plain, c, a), x);
+}
+
+}  // namespace
+
+ValueId Cbrt(KernelBuilder& b, ValueId id) {
+  V x{&b, id};
+  if (!IsAwaited(x)) return CbrtAnywhere(x).id();
+  V a = Abs(x), value = WithSign(CbrtNormal(a, /*soon=*/true), x);
+  V usual = (a >= x.Pick(0x1p-126, 0x1p-1022)) & (a < kPowerInfinity);
+  return Unless(!usual, value, [&] { return CbrtAnywhere(x); }).id();
 }
 
 }  // namespace weft::program::math
