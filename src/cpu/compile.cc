@@ -35,9 +35,12 @@ constexpr std::string_view kLoopPasses =
     "loop-mssa(licm<allowspeculation>),"
     "simplifycfg<hoist-common-insts;sink-common-insts>,"
     "instcombine<max-iterations=1;no-verify-fixpoint>,"
-    "loop-simplify,move-pointers,loop-vectorize,loop-load-elim,vector-combine,"
+    "loop-simplify,check-before,simplifycfg,check-once,simplifycfg,early-cse,store-less,"
+    "choose-first,loop-simplify,keep-branches,load-lanes,move-pointers,loop-vectorize,"
+    "loop-load-elim,vector-combine,"
     "loop-unroll<O2>,sroa<preserve-cfg>,instcombine<max-iterations=1;no-verify-fixpoint>,"
-    "loop-mssa(licm<allowspeculation>),simplifycfg,choose-twice,foresee-nans)";
+    "loop-mssa(licm<allowspeculation>),simplifycfg,choose-twice,choose-plainly,"
+    "foresee-nans)";
 
 std::string PassesOf(const RenderedModule& module) {
   if (module.loops) return std::string(kLoopPasses);

@@ -17,6 +17,7 @@ class CpuDevice : public runtime::Device {
     // Exact; code for CPUs without the instruction does the same with integers.
     render_.bf16_conversion = true;
     render_.arm_division = true;
+    render_.quick_adds = true;
     render_.casts_lanes = true;
     render_.scalar_gathers = true;
 #endif
@@ -25,7 +26,9 @@ class CpuDevice : public runtime::Device {
     render_.slow_after_wide = IsSlowAfterWide(target_.name);
   }
 
-  const program::TargetInfo& target() const override { return target_; }
+  const program::TargetInfo& target() const override {
+    return target_;
+  }
 
   Result<std::unique_ptr<runtime::LoadedProgram>> Load(
       program::Program program, const runtime::LoadOptions& options) override {

@@ -17,6 +17,7 @@ struct RenderTarget {
   // Integer division is total: 0 for a divisor of 0, wrapping for the least number by -1. LLVM's
   // is not, so the instruction is named.
   bool arm_division = false;
+  bool quick_adds = false;       // a sum takes less time than one with a product in it
   bool casts_lanes = false;      // floats to integers, with what is beyond their range
   bool scalar_gathers = false;   // there is no instruction for gathers
   bool slow_gathers = false;     // there is, but loads one by one are faster

@@ -114,13 +114,29 @@ void AddLateness(const Program& program, const Plan& plan, const Region& region,
   ForEachStep(loop.body, add);
 }
 
-std::vector<bool> EarlyProducts(const Kernel& kernel, std::span<const int64_t> memories) {
+namespace {
+
+// Whether the sum becomes what it was added to, always in the same place: it stays in a register,
+// and the machine passes it on sooner than other results of an operation that also multiplies.
+bool IsRunningSum(const Kernel& kernel, const Instr& sum, const Instr& load) {
+  if (!kernel.value(load.args[0]).is_constant) return false;
+  return std::ranges::any_of(kernel.code, [&](const Instr& store) {
+    return store.op == Op::kStore && store.memory == load.memory && store.args[1] == sum.results[0];
+  });
+}
+
+}  // namespace
+
+std::vector<bool> EarlyProducts(const Kernel& kernel, std::span<const int64_t> memories,
+                                bool quick_adds) {
   std::vector<int64_t> held(memories.begin(), memories.end());
   std::vector<int64_t> late = ValueLateness(kernel, held);
   std::vector<int> uses(kernel.values.size());
   std::vector<bool> product(kernel.values.size()), early(kernel.values.size());
+  std::vector<const Instr*> loads(kernel.values.size());
   for (const Instr& instr : kernel.code) {
     for (ValueId id : instr.args) ++uses[static_cast<size_t>(id)];
+    if (instr.op == Op::kLoad) loads[static_cast<size_t>(instr.results[0])] = &instr;
     if (instr.op == Op::kMul && IsFloat(instr.type.dtype)) {
       product[static_cast<size_t>(instr.results[0])] = true;
     }
@@ -128,6 +144,12 @@ std::vector<bool> EarlyProducts(const Kernel& kernel, std::span<const int64_t> m
   for (const Instr& instr : kernel.code) {
     if (instr.op != Op::kAdd && instr.op != Op::kSub) continue;
     size_t a = static_cast<size_t>(instr.args[0]), b = static_cast<size_t>(instr.args[1]);
+    if (quick_adds && instr.type.lanes == 1 && product[a] != product[b]) {
+      size_t one = product[a] ? a : b, other = product[a] ? b : a;
+      bool apart = uses[one] == 1 && loads[other] != nullptr && late[one] < late[other] &&
+                   !IsRunningSum(kernel, instr, *loads[other]);
+      if (apart) early[one] = early[static_cast<size_t>(instr.results[0])] = true;
+    }
     if (!product[a] || !product[b] || uses[a] != 1 || uses[b] != 1 || late[a] == late[b]) continue;
     early[late[a] < late[b] ? a : b] = true;
   }

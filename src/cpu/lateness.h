@@ -18,8 +18,10 @@ void AddLateness(const program::Program& program, const Plan& plan, const Region
                  Lateness& lateness);
 
 // By value: products that are added to later ones. A machine that adds to a product in one
-// operation is to take the later product for that.
-std::vector<bool> EarlyProducts(const program::Kernel& kernel, std::span<const int64_t> memories);
+// operation is to take the later product for that. `quick_adds`: that operation takes longer than
+// a sum alone, so products that are added to later numbers of memory are among them, and the sums.
+std::vector<bool> EarlyProducts(const program::Kernel& kernel, std::span<const int64_t> memories,
+                                bool quick_adds);
 
 // op(op(first, second), late) for op(op(late, first), second): less has to wait for the latest.
 struct ShorterForm {

@@ -47,7 +47,7 @@ class KernelRenderer {
     if (how.task) access_.set_scopes(AccessScopes(kernel_, metadata_));
     in_round_ = !how.lateness.empty();
     if (in_round_) {
-      early_ = EarlyProducts(kernel_, how.lateness);
+      early_ = EarlyProducts(kernel_, how.lateness, target_.quick_adds);
       shorter_ = ShorterForms(kernel_, how.lateness);
     }
     threads_in_all_ = Extents(kernel_).threads;
@@ -147,8 +147,11 @@ class KernelRenderer {
 
   void RenderCompute(const Instr& instr) {
     if (!early_.empty() && early_[static_cast<size_t>(instr.results[0])]) {
-      names_[instr.results[0]] = ir_.Def("fmul ", IrType(instr.type), " ", NameOf(instr.args[0]),
-                                         ", ", NameOf(instr.args[1]));
+      std::string_view how = instr.op == Op::kMul   ? "fmul "
+                             : instr.op == Op::kAdd ? "fadd "
+                                                    : "fsub ";
+      names_[instr.results[0]] =
+          ir_.Def(how, IrType(instr.type), " ", NameOf(instr.args[0]), ", ", NameOf(instr.args[1]));
       return;
     }
     operands_.clear();
@@ -629,7 +632,7 @@ class KernelRenderer {
   program::Blocks blocks_;
   bool in_round_ = false;  // of a loop around the kernel, in the same function
   std::vector<std::string> names_, allocated_;
-  std::vector<bool> arrays_, early_;  // early_: by value, products that are not part of a sum
+  std::vector<bool> arrays_, early_;  // early_: by value, what is computed by itself
   std::vector<Repeat> repeats_;
   std::vector<int32_t> repeat_at_;      // by instruction: the one that begins there, or -1
   std::vector<std::string> functions_;  // by the instruction with which they begin

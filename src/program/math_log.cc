@@ -80,17 +80,27 @@ V LogPositive(V x) {
   return Combine(e, LogOnePlus(m - 1));
 }
 
+namespace {
+
 // 1 + x = 2^e (1 + f) with f = x 2^-e + (2^-e - 1), which rounds once. 2^-e is kept as 2^(2-e), or
 // the largest x would need a subnormal.
+struct OnePlus {
+  V sum, e, f;
+};
+OnePlus SplitOnePlus(V x) {
+  V sum = x + 1, place = ExponentInPlace(Bits(sum));
+  V four = FromBits(place.Int(x.wide() ? int64_t{1025} << 52 : int64_t{129} << 23) - place);
+  return {sum, ExponentValue(place), Fma(x * 0.25, four, Fma(four, 0.25, -1))};
+}
+
+}  // namespace
+
 V Log1pOf(V argument) {
   // What is its own result is left out, since x86 takes long over its square.
   V own = Abs(argument) < argument.Pick(0x1p-26, 0x1p-55);
   V x = Select(own, 0, argument);
-  V one_plus = x + 1;
-  V place = ExponentInPlace(Bits(one_plus));
-  V four = FromBits(place.Int(x.wide() ? int64_t{1025} << 52 : int64_t{129} << 23) - place);
-  V f = Fma(x * 0.25, four, Fma(four, 0.25, -1));
-  V result = Combine(ExponentValue(place), LogOnePlus(f));
+  auto [one_plus, e, f] = SplitOnePlus(x);
+  V result = Combine(e, LogOnePlus(f));
   result = Select(one_plus < kLogInfinity, result, one_plus);  // NaN too
   result = Select(x <= -1, Select(x == -1, result.Const(-kLogInfinity), kLogNan), result);
   return Select(own, argument, result);
@@ -136,7 +146,14 @@ ValueId Log(KernelBuilder& b, ValueId id) {
 
 ValueId Log1p(KernelBuilder& b, ValueId id) {
   V x{&b, id};
-  if (x.wide() || !IsAwaited(x)) return Log1pOf(x).id();
+  if (!IsAwaited(x)) return Log1pOf(x).id();
+  if (x.wide()) {
+    auto [sum, e, f] = SplitOnePlus(x);
+    V square = f * f;
+    V value = PolySum(Combine(e, Fma(square, -0.5, f)), f * square, f, square, kLogF64);
+    V usual = (x > -1) & (x < kLogInfinity) & (Abs(x) > 0x1p-55);
+    return Unless(!usual, value, [&] { return Log1pOf(x); }).id();
+  }
   V value = LogForF32(Cast(x, DType::kF64) + 1);
   V other = Select(x <= -1, Select(x == -1, x.Const(-kLogInfinity), kLogNan), x);
   V usual = (x > -1) & (x < kLogInfinity) & (Abs(x) > 0x1p-25);

@@ -44,27 +44,46 @@ Pair TimesPair(Pair a, double high, double low) {
   return {product.high, Fma(a.low, c, Fma(a.high, low, product.low))};
 }
 
+constexpr double kLog2Linear = 0x1.71547652b82fep+1, kLog2LinearLow = 0x1.777d0ffda0d24p-55;
+constexpr double kLog2Cubic = 0x1.ec709dc3a03fdp-1, kLog2CubicLow = 0x1.d27f05548af0cp-55;
+
 // log2 of a positive finite f64 with some ten more bits than f64 has. a = 2^e m,
 // m in [1/sqrt 2, sqrt 2], s = (m - 1) / (m + 1), log2 m = 2 atanh(s) / ln 2.
 Pair Log2Pair(V a) {
-  bool soon = IsAwaited(a);
-  auto [e, m] = SplitExponent(a, /*has_subnormals=*/!soon);
+  auto [e, m] = SplitExponent(a, /*has_subnormals=*/true);
   V f = m - 1;
   V sum = m + 1, sum_low = m - (sum - 1);
-  V inverse = soon ? Poly(f, kInverseOfSum) : 1 / sum;
-  V s_high = soon ? f / sum : f * inverse;
+  V inverse = 1 / sum, s_high = f * inverse;
   Pair s = {s_high, Fma(-s_high, sum_low, Fma(-s_high, sum, f)) * inverse};
   Pair z = TwoProduct(s.high, s.high);
   z.low = Fma(s.high + s.high, s.low, z.low);
   Pair cube = TwoProduct(z.high, s.high);
   cube.low = Fma(z.high, s.low, Fma(z.low, s.high, cube.low));
-  Pair linear = TimesPair(s, 0x1.71547652b82fep+1, 0x1.777d0ffda0d24p-55);
-  Pair cubic = TimesPair(cube, 0x1.ec709dc3a03fdp-1, 0x1.d27f05548af0cp-55);
+  Pair linear = TimesPair(s, kLog2Linear, kLog2LinearLow);
+  Pair cubic = TimesPair(cube, kLog2Cubic, kLog2CubicLow);
   V rest = Fma(cube.high * z.high, Poly(z.high, kLog2F64), linear.low + cubic.low);
   Pair log_m = FastTwoSum(linear.high, cubic.high);
   Pair whole = FastTwoSum(e, log_m.high);
-  if (soon) return {whole.high, whole.low + (log_m.low + rest)};
   return FastTwoSum(whole.high, whole.low + (log_m.low + rest));
+}
+
+// The same for normal numbers, where it is waited for: the low part of s is there last, and is put
+// in at once. What else is low is added in the order in which it comes.
+Pair Log2PairSoon(V a) {
+  auto [e, m] = SplitExponent(a, /*has_subnormals=*/false);
+  V f = m - 1;
+  V sum = m + 1, sum_low = m - (sum - 1);
+  V s = f / sum;
+  Pair z = TwoProduct(s, s), cube = TwoProduct(z.high, s);
+  Pair linear = TwoProduct(s, s.Const(kLog2Linear));
+  Pair cubic = TwoProduct(cube.high, s.Const(kLog2Cubic));
+  Pair log_m = FastTwoSum(linear.high, cubic.high), whole = FastTwoSum(e, log_m.high);
+  V low = Fma(cube.high, kLog2CubicLow, Fma(s, kLog2LinearLow, linear.low));
+  low = Fma(cube.high * z.high, Poly(z.high, kLog2F64), low);
+  low = Fma(Fma(z.low, s, cube.low), kLog2Cubic, low);
+  low = low + ((log_m.low + whole.low) + cubic.low);
+  V slope = Poly(f, kInverseOfSum) * Fma(z.high, 3 * kLog2Cubic, kLog2Linear);
+  return {whole.high, Fma(Fma(-s, sum_low, Fma(-s, sum, f)), slope, low)};
 }
 
 // The logarithm at zero, infinity and NaN.
@@ -138,7 +157,7 @@ SoonPower PowerSoonF32(V narrow_x, V narrow_y) {
   return {Cast(Exp2ForF32(product, x.Const(1)), DType::kF32), product};
 }
 SoonPower PowerSoonF64(V x, V y) {
-  Pair log = Log2Pair(x);
+  Pair log = Log2PairSoon(x);
   V high = y * log.high, low = Fma(y, log.low, Fma(y, log.high, -high));
   return {Exp2SplitSoon(high, low), high};
 }
@@ -168,30 +187,49 @@ ValueId Rsqrt(KernelBuilder& b, ValueId id) {
   return (1 / Sqrt(x)).id();
 }
 
-// y approximates 1 / cbrt(a): a third of a's bits, taken from a constant, is within 4 %; two steps
-// of y (1 + h/3 + 2h^2/9 + 14h^3/81) with h = 1 - a y^3 make it good to the last bits. Then
-// c = a y^2 with one step of Newton's on c^3 = a, the residual in fused steps.
-ValueId Cbrt(KernelBuilder& b, ValueId id) {
-  V x{&b, id};
+namespace {
+
+// y (1 + h/3 + 2h^2/9 + 14h^3/81) with h = 1 - a y^3, nearer to 1 / cbrt(a) than y is.
+V CbrtStep(V a, V y, bool soon) {
+  V h = soon ? Fma(a * y, -(y * y), 1) : Fma(a * y * y, -y, 1);
+  V cubic = Fma(h, 14.0 / 81, 2.0 / 9);
+  if (soon) return Fma(y, Fma(h * h, cubic, h * (1.0 / 3)), y);
+  return Fma(y, h * Fma(h, cubic, 1.0 / 3), y);
+}
+
+// Of a normal number: y approximates 1 / cbrt(a). A third of a's bits, taken from a constant, is
+// within 4 %; a step (two for f64) leaves 3e-5 of that (the last bits). Then c = a y^2 with one
+// step of Newton's on c^3 = a, the residual in fused steps.
+V CbrtNormal(V a, bool soon) {
+  // The top 32 bits as a float, linearly mapped and back.
+  V top = a.wide() ? Cast(Bits(a) >> 32, DType::kS32) : Bits(a);
+  V guess = Cast(Fma(Cast(top, a.type().dtype), -1.0 / 3, a.wide() ? 0x553ef0ff : 0x54a2fa8c),
+                 DType::kS32);
+  V y = a.wide() ? FromBits(Cast(guess, DType::kS64) << 32) : FromBits(guess);
+  for (int i = 0; i < (a.wide() ? 2 : 1); ++i) y = CbrtStep(a, y, soon);
+  V c = a * y * y;
+  V square = c * c;
+  V residual = Fma(square, -c, a) - Fma(c, c, -square) * c;
+  return Fma(residual, y * y * (1.0 / 3), c);
+}
+
+V CbrtAnywhere(V x) {
   V a = Abs(x);
   V tiny = a < x.Pick(0x1p-126, 0x1p-1022);
-  V scaled = Select(tiny, a * x.Pick(0x1p24, 0x1p54), a);
-  // The top 32 bits as a float, linearly mapped and back.
-  V top = x.wide() ? Cast(Bits(scaled) >> 32, DType::kS32) : Bits(scaled);
-  V guess = Cast(Fma(Cast(top, x.type().dtype), -1.0 / 3, x.wide() ? 0x553ef0ff : 0x54a2fa8c),
-                 DType::kS32);
-  V y = x.wide() ? FromBits(Cast(guess, DType::kS64) << 32) : FromBits(guess);
-  for (int i = 0; i < (x.wide() ? 3 : 2); ++i) {
-    V h = Fma(scaled * y * y, -y, 1);
-    y = Fma(y, h * Fma(h, Fma(h, 14.0 / 81, 2.0 / 9), 1.0 / 3), y);
-  }
-  V c = scaled * y * y;
-  V square = c * c;
-  V residual = Fma(square, -c, scaled) - Fma(c, c, -square) * c;
-  c = Fma(residual, y * y * (1.0 / 3), c);
+  V c = CbrtNormal(Select(tiny, a * x.Pick(0x1p24, 0x1p54), a), /*soon=*/false);
   c = Select(tiny, c * x.Pick(0x1p-8, 0x1p-18), c);
   V plain = (a < kPowerInfinity) & (a > 0);
-  return WithSign(Select(plain, c, a), x).id();
+  return WithSign(Select(plain, c, a), x);
+}
+
+}  // namespace
+
+ValueId Cbrt(KernelBuilder& b, ValueId id) {
+  V x{&b, id};
+  if (!IsAwaited(x)) return CbrtAnywhere(x).id();
+  V a = Abs(x), value = WithSign(CbrtNormal(a, /*soon=*/true), x);
+  V usual = (a >= x.Pick(0x1p-126, 0x1p-1022)) & (a < kPowerInfinity);
+  return Unless(!usual, value, [&] { return CbrtAnywhere(x); }).id();
 }
 
 }  // namespace weft::program::math
