@@ -26,9 +26,7 @@ class CpuDevice : public runtime::Device {
     render_.slow_after_wide = IsSlowAfterWide(target_.name);
   }
 
-  const program::TargetInfo& target() const override {
-    return target_;
-  }
+  const program::TargetInfo& target() const override { return target_; }
 
   Result<std::unique_ptr<runtime::LoadedProgram>> Load(
       program::Program program, const runtime::LoadOptions& options) override {

@@ -1,0 +1,18 @@
+// Passes over LLVM IR that LLVM does not have. Seen by llvm_codegen.cc alone.
+#pragma once
+
+#include <llvm/ADT/StringRef.h>
+#include <llvm/IR/Instruction.h>
+#include <llvm/IR/PassManager.h>
+
+namespace weft::cpu {
+
+// Adds the pass of that name; false: there is none.
+bool AddCheckPass(llvm::StringRef name, llvm::FunctionPassManager& passes);  // llvm_check_passes.cc
+bool AddLoopPass(llvm::StringRef name, llvm::FunctionPassManager& passes);   // llvm_loop_passes.cc
+
+bool IsForX86(const llvm::Function& function);
+bool IsForAArch64(const llvm::Function& function);
+bool MayWrite(const llvm::Instruction& i);
+
+}  // namespace weft::cpu
