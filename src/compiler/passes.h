@@ -83,6 +83,9 @@ Result<bool> MergeTransposedDimensions(hlo::Module&, const PassContext&);
 // buffers and complex parts). `bitcast` becomes transposes, a reshape, a bitcast-convert; a copy
 // that changed the layout alone goes. What the outside sees is kept in entry_layout; needs: none.
 Result<bool> NormalizeLayouts(hlo::Module&, const PassContext&);
+// Calls of composites with the name of a function, such as chlo.cosh, are its op where that is
+// faster than the formula; needs: none.
+Result<bool> RecognizeComposites(hlo::Module&, const PassContext&);
 // Complex cosh and sinh where they are written as sums of exponentials; needs: inline-calls.
 Result<bool> RecognizeFunctions(hlo::Module&, const PassContext&);
 // In a loop's body, a comparison of the last state of a loop inside that repeats one of the two

@@ -26,6 +26,7 @@ constexpr Pass kPasses[] = {
     {"inline-calls", InlineCalls},
     {"merge-transposed-dimensions", MergeTransposedDimensions},
     {"normalize-layouts", NormalizeLayouts},
+    {"recognize-composites", RecognizeComposites},
     {"recognize-functions", RecognizeFunctions},
     {"recognize-loop-ends", RecognizeLoopEnds},
     {"recognize-scans", RecognizeScans},
@@ -40,8 +41,9 @@ constexpr Pass kPasses[] = {
 
 // The order in which they run.
 constexpr std::string_view kPipeline[] = {
-    "inline-calls",  // first: the others do not look into callees
-    "simplify",      // before the next two: fewer and more canonical ops
+    "recognize-composites",  // before their formulas are inlined
+    "inline-calls",          // before the rest, which does not look into callees
+    "simplify",              // before the next two: fewer and more canonical ops
     "fold-constants",
     "eliminate-common-subexpressions",
     "simplify",             // merged operands and new constants make more identities hold
@@ -50,6 +52,7 @@ constexpr std::string_view kPipeline[] = {
 
 // Before and after those, for native code.
 constexpr std::string_view kNativeBefore[] = {
+    "recognize-composites",
     "inline-calls",
     "normalize-layouts",  // before expand-ops, whose ops have no layouts
     "expand-ops",

@@ -25,16 +25,28 @@ constexpr double kLogErfcF64[] = {
     0x1.22625c8447d1ap-18,  -0x1.c8a6add0268b4p-21, 0x1.0df38c7fc93d6p-23,  -0x1.d4370456f19fbp-27,
     0x1.19f2502cb1550p-30,  -0x1.a5df2b66e8dd6p-35, 0x1.2772ee2b5c839p-40};
 
+// Of |x| >= 1, at most the last number whose erf is not 1.
+V ErfOfLarge(V a) {
+  auto [exponent, m] = SplitExp(Poly(a, kLogErfcF32, kLogErfcF64), a.wide() ? 1023 : 127);
+  V power = PowerOfTwo(exponent);
+  return Fma(-power, m, 1 - power);
+}
+
+V ErfOfSmall(V x) {
+  return Fma(x, Poly(x * x, kErfF32, kErfF64), x);
+}
+
 }  // namespace
 
 ValueId Erf(KernelBuilder& b, ValueId id) {
   V x{&b, id};
-  V a = Min(Abs(x), x.wide() ? 5.95 : 3.95);
-  V small = Fma(a, Poly(a * a, kErfF32, kErfF64), a);
-  auto [exponent, m] = SplitExp(Poly(a, kLogErfcF32, kLogErfcF64), x.wide() ? 1023 : 127);
-  V power = PowerOfTwo(exponent);
-  V large = Fma(-power, m, 1 - power);
-  return WithSign(Select(a < 1, small, large), x).id();
+  auto bounded = [&] { return Min(Abs(x), x.wide() ? 5.95 : 3.95); };
+  if (IsAwaited(x)) {
+    auto large = [&] { return WithSign(ErfOfLarge(bounded()), x); };
+    return Unless(!(Abs(x) < 1), ErfOfSmall(x), large).id();
+  }
+  V a = bounded();
+  return WithSign(Select(a < 1, ErfOfSmall(a), ErfOfLarge(a)), x).id();
 }
 
 }  // namespace weft::program::math

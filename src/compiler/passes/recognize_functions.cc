@@ -54,7 +54,50 @@ Result<bool> RecognizeHyperbolic(Instruction* i) {
   return true;
 }
 
+// Single numbers are most often waited for, in a loop, and most formulas are there sooner than the
+// functions that have more in parallel. The formula of erf is the better one for narrow floats.
+struct NamedFunction {
+  std::string_view name;
+  Op op;
+  bool single = false, wide_only = false;
+};
+constexpr NamedFunction kNamedFunctions[] = {
+    {"chlo.acos", Op::kAcos, /*single=*/true},
+    {"chlo.acosh", Op::kAcosh},
+    {"chlo.asin", Op::kAsin, /*single=*/true},
+    {"chlo.asinh", Op::kAsinh},
+    {"chlo.atanh", Op::kAtanh},
+    {"chlo.cosh", Op::kCosh},
+    {"chlo.erf", Op::kErf, /*single=*/false, /*wide_only=*/true},
+    {"chlo.sinh", Op::kSinh},
+};
+
+// A call that says which function its formula stands for.
+Result<bool> RecognizeNamed(Instruction* i) {
+  if (i->op() != Op::kCall || !i->attrs<hlo::CallAttrs>().is_composite) return false;
+  if (i->operand_count() != 1 || !i->shape().IsArray() || !i->shape().IsStatic()) return false;
+  if (!Shape::Compatible(i->shape(), i->operand(0)->shape())) return false;
+  const std::string* name = i->FrontendAttributeValue("composite.name");
+  const std::string* attributes = i->FrontendAttributeValue("composite.attributes");
+  if (name == nullptr || (attributes != nullptr && *attributes != "{}")) return false;
+  if (!IsFloat(i->shape().dtype()) && !IsComplex(i->shape().dtype())) return false;
+  const bool single = i->shape().elements() == 1 && !IsComplex(i->shape().dtype());
+  for (const NamedFunction& function : kNamedFunctions) {
+    if (*name != function.name) continue;
+    if (single && !function.single) return false;
+    if (function.wide_only && i->shape().dtype() != DType::kF64) return false;
+    Builder b(*i->parent(), i, i);
+    hlo::ReplaceInstruction(i, TRY(b.Add(function.op, {i->operand(0)})));
+    return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+Result<bool> RecognizeComposites(hlo::Module& module, const PassContext&) {
+  return RewriteEach(module, RecognizeNamed);
+}
 
 Result<bool> RecognizeFunctions(hlo::Module& module, const PassContext&) {
   return RewriteEach(module, RecognizeHyperbolic);
