@@ -55,11 +55,12 @@ Result<bool> RecognizeHyperbolic(Instruction* i) {
 }
 
 // Single numbers are most often waited for, in a loop, and most formulas are there sooner than the
-// functions that have more in parallel. The formula of erf is the better one for narrow floats.
+// functions that have more in parallel. The formula of erf is the better one for narrow floats, and
+// those of complex inverse functions are nearer to the last place.
 struct NamedFunction {
   std::string_view name;
   Op op;
-  bool single = false, wide_only = false;
+  bool single = false, wide_only = false, complex = false;
 };
 constexpr NamedFunction kNamedFunctions[] = {
     {"chlo.acos", Op::kAcos, /*single=*/true},
@@ -67,9 +68,9 @@ constexpr NamedFunction kNamedFunctions[] = {
     {"chlo.asin", Op::kAsin, /*single=*/true},
     {"chlo.asinh", Op::kAsinh},
     {"chlo.atanh", Op::kAtanh},
-    {"chlo.cosh", Op::kCosh},
+    {"chlo.cosh", Op::kCosh, /*single=*/false, /*wide_only=*/false, /*complex=*/true},
     {"chlo.erf", Op::kErf, /*single=*/false, /*wide_only=*/true},
-    {"chlo.sinh", Op::kSinh},
+    {"chlo.sinh", Op::kSinh, /*single=*/false, /*wide_only=*/false, /*complex=*/true},
 };
 
 // A call that says which function its formula stands for.
@@ -81,10 +82,11 @@ Result<bool> RecognizeNamed(Instruction* i) {
   const std::string* attributes = i->FrontendAttributeValue("composite.attributes");
   if (name == nullptr || (attributes != nullptr && *attributes != "{}")) return false;
   if (!IsFloat(i->shape().dtype()) && !IsComplex(i->shape().dtype())) return false;
-  const bool single = i->shape().elements() == 1 && !IsComplex(i->shape().dtype());
+  const bool complex = IsComplex(i->shape().dtype());
+  const bool single = i->shape().elements() == 1 && !complex;
   for (const NamedFunction& function : kNamedFunctions) {
     if (*name != function.name) continue;
-    if (single && !function.single) return false;
+    if ((single && !function.single) || (complex && !function.complex)) return false;
     if (function.wide_only && i->shape().dtype() != DType::kF64) return false;
     Builder b(*i->parent(), i, i);
     hlo::ReplaceInstruction(i, TRY(b.Add(function.op, {i->operand(0)})));
