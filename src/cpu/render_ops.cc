@@ -196,10 +196,21 @@ std::string RenderShuffle(IrBody& ir, const Instr& instr, std::span<const Operan
     return ir.Def("extractelement ", type, " ", args[lane / from.lanes].text, ", i64 ",
                   lane % from.lanes);
   }
-  std::string mask;
+  std::string mask, first = args[0].text, second = args[1].text;
   for (int32_t lane : instr.lanes) StrAppend(mask, mask.empty() ? "" : ", ", "i32 ", lane);
-  return ir.Def("shufflevector ", type, " ", args[0].text, ", ", type, " ", args[1].text, ", <",
-                instr.type.lanes, " x i32> <", mask, ">");
+  auto shuffle = [&] {
+    return ir.Def("shufflevector ", type, " ", first, ", ", type, " ", second, ", <",
+                  instr.type.lanes, " x i32> <", mask, ">");
+  };
+  if (from.dtype != DType::kPred) return shuffle();
+  // As bytes: where AVX-512 is short of registers for masks, LLVM 19 forgets that half of one that
+  // was put together is zero.
+  Type bytes = {DType::kS8, from.lanes}, result = {DType::kS8, instr.type.lanes};
+  first = Convert(ir, "sext", from, bytes, first);
+  second = Convert(ir, "sext", from, bytes, second);
+  type = IrType(bytes);
+  std::string moved = shuffle();
+  return ir.Def("icmp slt ", IrType(result), " ", moved, ", zeroinitializer");
 }
 
 std::string RenderLanes(IrBody& ir, const Instr& instr, std::span<const Operand> args) {
