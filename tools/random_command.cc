@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cfloat>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -16,10 +15,11 @@
 #include "base/thread_pool.h"
 #include "commands.h"
 #include "hlo/evaluate.h"
-#include "hlo/evaluate/contract.h"
 #include "hlo/random_module.h"
 #include "hlo/text.h"
 #include "native.h"
+#include "run_input.h"
+#include "runtime/compare.h"
 #include "runtime/literals.h"
 
 namespace weft::tools {
@@ -73,9 +73,7 @@ bool IsClose(DType t, double want, double got, const hlo::ResultTolerance& toler
   if (std::isnan(want) || std::isnan(got)) return std::isnan(want) == std::isnan(got);
   if (want == got) return true;  // of zeros max, min and empty sums may choose the sign
   double off = std::abs(want - got);
-  if (FloatMode::Flushes() && off <= (t == DType::kF64 || t == DType::kC128 ? DBL_MIN : FLT_MIN)) {
-    return true;
-  }
+  if (FloatMode::Flushes() && off <= runtime::SmallestNormal(t)) return true;
   // Below the normal numbers functions may flush or lose digits.
   if (tolerance.ulps > 0 && std::abs(want) < 1e-37 && off < 1e-37) return true;
   if (tolerance.ulps > 0 && std::isfinite(want)) return off <= tolerance.ulps * UlpOf(t, want);
@@ -147,23 +145,13 @@ bool SameBits(const Literal& a, const Literal& b) {
           std::memcmp(a.data(), b.data(), static_cast<size_t>(a.byte_size())) == 0);
 }
 
-// What lies beyond run-time sizes means nothing.
-std::string DifferInSizes(Literal want, Literal got, const hlo::ResultTolerance& tolerance) {
-  for (int64_t d = 0; d < std::min(want.shape().rank(), got.shape().rank()); ++d) {
-    if (want.dynamic_size(d) == got.dynamic_size(d)) continue;
-    return StrCat("size ", want.dynamic_size(d), " of dimension ", d, " became ",
-                  got.dynamic_size(d));
-  }
-  if (want.HasDynamicSizes()) hlo::ZeroBeyondDynamicSizes(want);
-  if (got.HasDynamicSizes()) hlo::ZeroBeyondDynamicSizes(got);
-  return Differ(want, got, tolerance);
-}
-
 std::string CompareResults(const hlo::RandomModule& made, const std::vector<Literal>& want,
                            const std::vector<Literal>& got, const std::vector<Literal>& again) {
   if (want.size() != got.size()) return "another number of results";
   for (size_t k = 0; k < want.size(); ++k) {
-    std::string what = DifferInSizes(want[k], got[k], made.results[k]);
+    Literal wanted = want[k], found = got[k];
+    std::string what = CompareSizes(wanted, found);
+    if (what.empty()) what = Differ(wanted, found, made.results[k]);
     if (!what.empty()) return StrCat("result ", k, ": ", what);
     if (!SameBits(got[k], again[k])) {
       return StrCat("result ", k, ": other bits when run again: ", Differ(got[k], again[k], {}));

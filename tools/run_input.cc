@@ -193,13 +193,8 @@ namespace {
 // What lies beyond run-time sizes means nothing.
 std::string CompareSized(const Literal& want, const Literal& got, double tolerance) {
   Literal values[] = {want, got};
-  for (int64_t d = 0; d < want.shape().rank(); ++d) {
-    if (want.dynamic_size(d) == got.dynamic_size(d)) continue;
-    return StrCat("sizes of dimension ", d, " differ: ", want.dynamic_size(d), " and ",
-                  got.dynamic_size(d));
-  }
+  if (std::string what = CompareSizes(values[0], values[1]); !what.empty()) return what;
   for (Literal& value : values) {
-    hlo::ZeroBeyondDynamicSizes(value);
     Literal plain = Literal::Uninitialized(Shape(value.dtype(), value.shape().dims()));
     if (value.size() > 0) {
       std::memcpy(plain.mutable_data(), value.data(), static_cast<size_t>(value.byte_size()));
@@ -210,6 +205,17 @@ std::string CompareSized(const Literal& want, const Literal& got, double toleran
 }
 
 }  // namespace
+
+std::string CompareSizes(Literal& want, Literal& got) {
+  for (int64_t d = 0; d < std::min(want.shape().rank(), got.shape().rank()); ++d) {
+    if (want.dynamic_size(d) == got.dynamic_size(d)) continue;
+    return StrCat("sizes of dimension ", d, " differ: ", want.dynamic_size(d), " and ",
+                  got.dynamic_size(d));
+  }
+  if (want.HasDynamicSizes()) hlo::ZeroBeyondDynamicSizes(want);
+  if (got.HasDynamicSizes()) hlo::ZeroBeyondDynamicSizes(got);
+  return "";
+}
 
 std::string CompareLeaves(const Literal& want, const Literal& got, double tolerance) {
   if (!Shape::CompatibleIgnoringDynamic(want.shape(), got.shape())) {

@@ -31,6 +31,9 @@ Result<std::vector<std::vector<Literal>>> ArgumentsOf(const Input& input,
 // The shapes of the leaves of all parameters, in order.
 std::vector<Shape> ParameterLeaves(const Input& input);
 
+// How run-time sizes differ, else empty; what lies beyond them is zero afterwards.
+std::string CompareSizes(Literal& want, Literal& got);
+
 // Leaves of the result for each device.
 using DeviceResults = std::vector<std::vector<Literal>>;
 struct RunResult {

@@ -365,10 +365,7 @@ class StoreLess : public llvm::PassInfoMixin<StoreLess> {
       auto* branch = llvm::dyn_cast<llvm::BranchInst>(block.getTerminator());
       if (branch != nullptr && branch->isConditional()) changed |= Ask(*branch);
     }
-    if (!changed) return llvm::PreservedAnalyses::all();
-    llvm::PreservedAnalyses preserved;
-    preserved.preserveSet<llvm::CFGAnalyses>();
-    return preserved;
+    return KeepsBlocks(changed);
   }
 
  private:

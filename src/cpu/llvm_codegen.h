@@ -12,10 +12,8 @@
 
 namespace weft::cpu {
 
-// Pipelines over IR, each given in LLVM's notation; kept for the next module. Ten of the
-// passes are ours: check-before, check-once and store-less, for what indices cost; choose-first,
-// keep-branches, load-lanes and move-pointers, before loop-vectorize; choose-twice, choose-plainly
-// and foresee-nans, which are the last.
+// Pipelines over IR, each given in LLVM's notation; kept for the next module. Some of the
+// passes are ours (cpu/llvm_passes.h).
 class IrPasses {
  public:
   explicit IrPasses(LLVMTargetMachineRef machine);

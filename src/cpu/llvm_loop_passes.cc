@@ -32,6 +32,13 @@ bool IsForAArch64(const llvm::Function& function) {
   return llvm::Triple(function.getParent()->getTargetTriple()).isAArch64();
 }
 
+llvm::PreservedAnalyses KeepsBlocks(bool changed) {
+  if (!changed) return llvm::PreservedAnalyses::all();
+  llvm::PreservedAnalyses preserved;
+  preserved.preserveSet<llvm::CFGAnalyses>();
+  return preserved;
+}
+
 bool MayWrite(const llvm::Instruction& i) {
   const auto* fact = llvm::dyn_cast<llvm::IntrinsicInst>(&i);
   bool is_fact = fact != nullptr && fact->isAssumeLikeIntrinsic();
@@ -100,10 +107,7 @@ class MovePointers : public llvm::PassInfoMixin<MovePointers> {
       if (moves) llvm::addStringMetadataToLoop(loop, "llvm.loop.interleave.count", 1);
       changed |= moves;
     }
-    if (!changed) return llvm::PreservedAnalyses::all();
-    llvm::PreservedAnalyses preserved;
-    preserved.preserveSet<llvm::CFGAnalyses>();
-    return preserved;
+    return KeepsBlocks(changed);
   }
 };
 
@@ -194,10 +198,7 @@ class ChooseFirst : public llvm::PassInfoMixin<ChooseFirst> {
       if (KeptOperand(*choice, 0) || KeptOperand(*choice, 1)) found.push_back(choice);
     }
     for (llvm::SelectInst* choice : found) Part(*choice);
-    if (found.empty()) return llvm::PreservedAnalyses::all();
-    llvm::PreservedAnalyses preserved;
-    preserved.preserveSet<llvm::CFGAnalyses>();
-    return preserved;
+    return KeepsBlocks(!found.empty());
   }
 
  private:
@@ -328,10 +329,7 @@ class ChooseTwice : public llvm::PassInfoMixin<ChooseTwice> {
       }
     }
     for (llvm::BinaryOperator* both : found) Part(*both);
-    if (found.empty()) return llvm::PreservedAnalyses::all();
-    llvm::PreservedAnalyses preserved;
-    preserved.preserveSet<llvm::CFGAnalyses>();
-    return preserved;
+    return KeepsBlocks(!found.empty());
   }
 
  private:
@@ -400,10 +398,7 @@ class ChoosePlainly : public llvm::PassInfoMixin<ChoosePlainly> {
       }
     }
     for (llvm::Use* operand : found) Hide(*operand);
-    if (found.empty()) return llvm::PreservedAnalyses::all();
-    llvm::PreservedAnalyses preserved;
-    preserved.preserveSet<llvm::CFGAnalyses>();
-    return preserved;
+    return KeepsBlocks(!found.empty());
   }
 
  private:

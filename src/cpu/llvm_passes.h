@@ -14,5 +14,7 @@ bool AddLoopPass(llvm::StringRef name, llvm::FunctionPassManager& passes);   // 
 bool IsForX86(const llvm::Function& function);
 bool IsForAArch64(const llvm::Function& function);
 bool MayWrite(const llvm::Instruction& i);
+// What a pass says that left the blocks as they were.
+llvm::PreservedAnalyses KeepsBlocks(bool changed);
 
 }  // namespace weft::cpu

@@ -10,6 +10,12 @@
 #include "base/literal.h"
 
 namespace weft::runtime {
+
+double SmallestNormal(DType dtype) {
+  bool wide = dtype == DType::kF64 || dtype == DType::kC128;
+  return wide ? std::numeric_limits<double>::min() : std::numeric_limits<float>::min();
+}
+
 namespace {
 
 // Bits of the significand, the leading one included.
@@ -23,12 +29,6 @@ int Precision(DType dtype) {
     case DType::kBF16: return 8;
     default: return 2;
   }
-}
-
-// Of those that numbers of the type are computed with.
-double SmallestNormal(DType dtype) {
-  bool wide = dtype == DType::kF64 || dtype == DType::kC128;
-  return wide ? std::numeric_limits<double>::min() : std::numeric_limits<float>::min();
 }
 
 // The distance to the next number of the type beyond |x|.

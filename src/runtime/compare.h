@@ -27,6 +27,9 @@ struct Difference {
 Difference Compare(DType dtype, std::span<const std::byte> wanted, std::span<const std::byte> got,
                    double slack, double scale);
 
+// Of the floats that numbers of the type are computed with.
+double SmallestNormal(DType dtype);
+
 // The largest finite |x| of an array of floats; 0 for other types.
 double LargestOf(DType dtype, std::span<const std::byte> array);
 

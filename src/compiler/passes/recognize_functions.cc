@@ -81,8 +81,8 @@ Result<bool> RecognizeNamed(Instruction* i) {
   const std::string* name = i->FrontendAttributeValue("composite.name");
   const std::string* attributes = i->FrontendAttributeValue("composite.attributes");
   if (name == nullptr || (attributes != nullptr && *attributes != "{}")) return false;
-  if (!IsFloat(i->shape().dtype()) && !IsComplex(i->shape().dtype())) return false;
   const bool complex = IsComplex(i->shape().dtype());
+  if (!complex && !IsFloat(i->shape().dtype())) return false;
   const bool single = i->shape().elements() == 1 && !complex;
   for (const NamedFunction& function : kNamedFunctions) {
     if (*name != function.name) continue;
