@@ -32,6 +32,8 @@ endfunction()
 # Warnings, sanitizers and unity batches, the same for every target.
 function(weft_target target)
   target_compile_options(${target} PRIVATE -Wall -Wextra -ffp-contract=off)
+  # __FILE__ from the repository's root: the same bytes from every checkout, so that ccache serves all of them.
+  target_compile_options(${target} PRIVATE -ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)
   if(WEFT_WERROR)
     target_compile_options(${target} PRIVATE -Werror)
   endif()
