@@ -95,6 +95,14 @@ Status DumpModule(const hlo::Module& module, const Pass& pass, size_t number,
   return WriteFile(StrCat(dump.dir, "/", prefix, ".", pass.name, ".hlo"), hlo::PrintModule(module));
 }
 
+// A pass that leaves an invalid module is our own fault, not that of who wrote the module.
+std::unexpected<Error> BrokenBy(const Pass& pass, const Error& why) {
+  Error error(Code::kInternal,
+              StrCat("pass ", pass.name, " left an invalid module: ", why.ToString()));
+  error.Hint(StrCat("pipeline.disable=", pass.name, " leaves the pass out"));
+  return std::unexpected(std::move(error));
+}
+
 }  // namespace
 
 std::span<const Pass> Passes() {
@@ -157,10 +165,7 @@ Result<std::vector<PassRun>> RunPasses(hlo::Module& module, std::span<const Pass
     if (run.changed) {
       TRY(DumpModule(module, *pass, runs.size(), options.dump));
       Status valid = options.pipeline.verify ? hlo::Verify(module) : Status();
-      if (!valid) {
-        valid.error().Note(StrCat("after pass ", pass->name));
-        return std::unexpected(valid.error());
-      }
+      if (!valid) return BrokenBy(*pass, valid.error());
     }
     if (hooks.after) hooks.after(run, module);
   }

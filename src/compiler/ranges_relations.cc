@@ -140,7 +140,9 @@ void Ranges::AddFacts(const Instruction& condition, bool value, const Instructio
 // Of the loops whose state is in the sum.
 std::vector<Ranges::Sum> Ranges::FactsAbout(const Sum& sum) {
   std::vector<Sum> facts;
-  for (const auto& [condition, value] : conditions_) AddFacts(*condition, value, nullptr, facts);
+  // A copy: a select that is met on the way has its own condition hold for a while.
+  const auto conditions = conditions_;
+  for (const auto& [condition, value] : conditions) AddFacts(*condition, value, nullptr, facts);
   for (const auto& [term, part] : sum.parts) {
     const Instruction* caller = term.second >= 0 ? CallerOf(*term.first) : nullptr;
     if (caller == nullptr) continue;

@@ -2,6 +2,7 @@
 
 import diffrax
 import equinox as eqx
+import equinox.internal as eqxi
 import jax
 import jax.numpy as jnp
 import optax
@@ -36,6 +37,32 @@ def brownian():
   terms = diffrax.MultiTerm(
       diffrax.ODETerm(lambda t, y, args: -y), diffrax.ControlTerm(lambda t, y, args: jnp.float32(0.2), motion))
   return diffrax.diffeqsolve(terms, diffrax.Euler(), t0=0, t1=1, dt0=0.05, y0=jnp.float32(1.0)).ys
+
+
+def checkpointed_loops():
+  """Gradients through loops that keep a few of their states and compute the others anew."""
+  def last(a, kind, steps):
+    return eqxi.while_loop(
+        lambda c: c[0] < steps, lambda c: (c[0] + 1, jnp.sin(c[1]) * a), (0, a), kind=kind, max_steps=16)[1]
+
+  def scanned(a):
+    return eqxi.scan(lambda c, x: (jnp.sin(c) * x, c), a, jnp.linspace(0.5, 1.5, 9), kind="checkpointed")[0]
+
+  gradients = [jax.jit(jax.value_and_grad(last), static_argnums=(1, 2))(0.5, "checkpointed", n) for n in (0, 1, 7, 16)]
+  bounded = [jax.jit(jax.value_and_grad(last), static_argnums=(1, 2))(0.5, "bounded", n) for n in (0, 1, 7, 16)]
+  assert jnp.allclose(jnp.array(gradients), jnp.array(bounded))
+  return jnp.array([*gradients, jax.jit(jax.value_and_grad(scanned))(0.5)])
+
+
+def adjoints():
+  """Of a solve with steps that are chosen on the way."""
+  def last(a, adjoint):
+    return diffrax.diffeqsolve(
+        diffrax.ODETerm(lambda t, y, a: -a * y + jnp.sin(t)), diffrax.Tsit5(), t0=0, t1=2, dt0=0.1, y0=jnp.array([1.0, 2.0]), args=a,
+        adjoint=adjoint, max_steps=64, stepsize_controller=diffrax.PIDController(rtol=1e-4, atol=1e-4)).ys.sum()
+
+  kinds = [diffrax.RecursiveCheckpointAdjoint(), diffrax.RecursiveCheckpointAdjoint(checkpoints=3), diffrax.DirectAdjoint()]
+  return jnp.array([jax.jit(jax.value_and_grad(lambda a, kind=kind: last(a, kind)))(1.5) for kind in kinds])
 
 
 class NeuralOde(eqx.Module):
@@ -76,7 +103,8 @@ def main():
   losses = neural_ode()
   assert losses[-1] < losses[0]
   common.report(exact={
-      "predator and prey": lotka_volterra(), "stiff": stiff(), "SDE": brownian(), "neural ODE losses": losses})
+      "predator and prey": lotka_volterra(), "stiff": stiff(), "SDE": brownian(), "neural ODE losses": losses,
+      "checkpointed loops": checkpointed_loops(), "adjoints": adjoints()})
 
 
 if __name__ == "__main__":

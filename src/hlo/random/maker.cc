@@ -446,6 +446,7 @@ void Maker::AddOp(Scope& scope) {
       {1, &Maker::ScatterBatched},
       {2, &Maker::SizedAny},
       {5, &Maker::ScanLoop},
+      {6, &Maker::NestAny},
       {2, &Maker::SortByFunction},
       {2, &Maker::ReduceWindowMany},
       {6, &Maker::AlgebraAny},

@@ -224,6 +224,25 @@ class Maker {
   Result<Computation*> MakeScanBody(Scope& scope, const Shape& state, const Round& round,
                                     size_t carries, size_t inputs, int64_t length);
   void ScanLoop(Scope& scope);
+  // nests.cc
+  struct Nest {                                // what a loop or a branch works on
+    std::vector<Instruction*> numbers, flags;  // s32[] and pred[]
+    std::vector<Value> arrays;
+  };
+  Result<Instruction*> NestNumber(Builder& b, const Nest& nest);
+  Result<Instruction*> NestFlag(Builder& b, const Nest& nest);
+  Result<Instruction*> NestPlace(Builder& b, const Nest& nest, int64_t size);
+  Result<Value> NestElements(Builder& b, const Value& x, const Value& y);
+  Result<Value> NestUpdate(Builder& b, const Nest& nest, const Value& array);
+  Status NestRound(Scope& scope, Nest& nest, int level, int64_t actions);
+  Status NestLoop(Scope& scope, Nest& nest, int level);
+  Status NestBranches(Scope& scope, Nest& nest, int level);
+  Nest PartOfNest(const Nest& nest, bool twice);
+  static std::vector<Instruction*> LeavesOf(const Nest& nest);
+  Result<Nest> NestIn(Builder& b, Instruction* tuple, const Nest& like, int64_t first);
+  Nest NextNest(const Nest& state, const Nest& after);
+  void TakeResults(Nest& nest, const Nest& given, const Nest& results);
+  void NestAny(Scope& scope);
 
   Dice dice_;
   Module& module_;

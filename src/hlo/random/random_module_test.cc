@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "hlo/computation.h"
 #include "hlo/evaluate.h"
 #include "hlo/text.h"
@@ -31,6 +33,30 @@ TEST(RandomModule, ReadsBackAndEvaluates) {
     limits.max_loop_steps = 100'000;
     auto value = Evaluate(**read, *arguments, limits);
     EXPECT_TRUE(value) << seed;
+  }
+}
+
+// How loops and branches lie in each other, outermost first: "while conditional while".
+void FindNests(const Computation& c, const std::string& around, std::set<std::string>& found) {
+  for (const Instruction* i : c) {
+    if (i->op() != Op::kWhile && i->op() != Op::kConditional) continue;
+    std::string nest = StrCat(around, around.empty() ? "" : " ", Mnemonic(i->op()));
+    found.insert(nest);
+    for (const Computation* called : i->called_computations()) FindNests(*called, nest, found);
+  }
+}
+
+TEST(RandomModule, HasLoopsInLoopsAndBranches) {
+  std::set<std::string> found;
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    auto made = MakeRandomModule(seed);
+    ASSERT_TRUE(made) << seed;
+    FindNests(*made->module->entry(), "", found);
+  }
+  for (const char* nest :
+       {"while while while", "while conditional while", "while while conditional",
+        "conditional while", "while conditional conditional"}) {
+    EXPECT_TRUE(found.contains(nest)) << nest;
   }
 }
 

@@ -47,34 +47,37 @@ Status CheckParameterNumbers(const Computation& computation) {
   return {};
 }
 
+// `what` is in the computation and before the instruction. One that is not in the computation may
+// have gone with the computation it was in: it is not looked at.
+Status CheckBefore(const Instruction& instruction, const Instruction* it, std::string_view what,
+                   const std::unordered_map<const Instruction*, bool>& is_before) {
+  auto found = is_before.find(it);
+  if (found == is_before.end()) {
+    return InvalidArgument(instruction.name(), ": ", what, " is not in ",
+                           instruction.parent()->name());
+  }
+  if (found->second) return {};
+  return InvalidArgument(instruction.name(), ": ", what, " ", it->name(),
+                         " does not come before it");
+}
+
 // Operands and control predecessors come first in the list: no cycles, and a schedule holds.
 Status CheckOrder(const Computation& computation) {
-  std::unordered_set<const Instruction*> before;
-  bool root_seen = false;
+  std::unordered_map<const Instruction*, bool> is_before;
+  is_before.reserve(static_cast<size_t>(computation.size()));
+  for (const Instruction* instruction : computation) is_before.emplace(instruction, false);
   for (const Instruction* instruction : computation) {
     for (const Instruction* operand : instruction->operands()) {
-      if (operand == nullptr || operand->parent() != &computation) {
-        return InvalidArgument(instruction->name(), ": an operand is not in ", computation.name());
-      }
-      if (!before.contains(operand)) {
-        return InvalidArgument(instruction->name(), ": operand ", operand->name(),
-                               " does not come before it");
-      }
+      TRY(CheckBefore(*instruction, operand, "operand", is_before));
     }
     for (const Instruction* predecessor : instruction->control_predecessors()) {
-      if (predecessor->parent() != &computation) {
-        return InvalidArgument(instruction->name(), ": control predecessor ", predecessor->name(),
-                               " is in another computation");
-      }
-      if (!before.contains(predecessor)) {
-        return InvalidArgument(instruction->name(), ": control predecessor ", predecessor->name(),
-                               " does not come before it");
-      }
+      TRY(CheckBefore(*instruction, predecessor, "control predecessor", is_before));
     }
-    before.insert(instruction);
-    root_seen = root_seen || instruction == computation.root();
+    is_before[instruction] = true;
   }
-  if (!root_seen) return InvalidArgument("computation ", computation.name(), " has no root");
+  if (!is_before.contains(computation.root())) {
+    return InvalidArgument("computation ", computation.name(), " has no root");
+  }
   return {};
 }
 
