@@ -1,5 +1,4 @@
 // weft bisect: which pass breaks a module, or whether lowering or native code does.
-#include <algorithm>
 #include <cstdio>
 
 #include "base/npy.h"
@@ -85,38 +84,28 @@ Status LowerAndRun(const BisectTask& task, const hlo::Module& module,
   return {};
 }
 
-// The stage on the stack, and the pass that made what it dies on; false: it lives.
+// The stage on the stack, the pass that made what it dies on, and the passes without which it does
+// not happen; false: it lives.
 Result<bool> ReportCrash(const BisectTask& task) {
   std::vector<const compiler::Pass*> passes = TRY(compiler::NativePipeline());
-  CrashSite site = FindCrashSite(
-      {.module = task.module(),
-       .options = task.request.options,
-       .passes = passes,
-       .rest =
-           [&](const hlo::Module& module, const std::function<void(std::string_view)>& stage) {
-             return LowerAndRun(task, module, stage) ? kOk : kErrorStatus;
-           },
-       .seconds = task.request.seconds});
+  CrashRequest request{
+      .module = task.module(),
+      .options = task.request.options,
+      .passes = passes,
+      .rest =
+          [&](const hlo::Module& module, const std::function<void(std::string_view)>& stage) {
+            return LowerAndRun(task, module, stage) ? kOk : kErrorStatus;
+          },
+      .seconds = task.request.seconds};
+  CrashSite site = FindCrashSite(request);
   if (site.status == 0) return false;
   std::fputs(DescribeCrash(site, task.request.seconds, task.file).c_str(), stdout);
-  return true;
-}
-
-// The passes without any one of which it does not happen.
-Status TryWithoutPasses(const BisectTask& task) {
-  std::vector<std::string> known;
-  for (const compiler::Pass* pass : TRY(compiler::NativePipeline())) {
-    std::string name(pass->name);
-    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    known.push_back(name);
-    TestRequest without = task.request;
-    without.options.pipeline.disable.push_back(name);
-    if (Interrupted()) return MakeError(Code::kCancelled, "interrupted");
-    if (ModuleTest(without).Run(task.module()).outcome != Outcome::kFine) continue;
+  std::fflush(stdout);
+  for (const std::string& name : PassesThatMatter(request, site)) {
     std::printf("it does not happen without the pass %s (--options=pipeline.disable=%s)\n",
                 name.c_str(), name.c_str());
   }
-  return {};
+  return true;
 }
 
 Result<int> BisectFile(const std::string& file, const TestRequest& request) {
@@ -132,9 +121,9 @@ Result<int> BisectFile(const std::string& file, const TestRequest& request) {
     std::printf("%s\n", DescribeEnd(status, request.seconds).c_str());
   }
   if (!TRY(ReportCrash(task))) {
-    std::printf("it is compiled and runs by itself: the evaluator, or the check of steps, ended so\n");
+    std::printf(
+        "it is compiled and runs by itself: the evaluator, or the check of steps, ended so\n");
   }
-  TRY(TryWithoutPasses(task));
   return kFailed;
 }
 

@@ -60,9 +60,8 @@ Result<int> RunCache(Args args) {
 
 }  // namespace
 
-constexpr Command kCacheCommand = {
-    "cache", "what is kept of compiled programs",
-    R"(usage: weft cache [stats|clear] [--dir DIR]
+constexpr Command kCacheCommand = {"cache", "what is kept of compiled programs",
+                                   R"(usage: weft cache [stats|clear] [--dir DIR]
 
 Shows where compiled programs are kept between processes, how many and how much, when they were
 last used, and how often something was found. `clear` removes them, and nothing else that lies
@@ -75,6 +74,6 @@ examples:
   weft cache
   weft cache clear --dir /var/tmp/weft
 )",
-    RunCache};
+                                   RunCache};
 
 }  // namespace weft::tools

@@ -43,7 +43,8 @@ struct Child {
   int status = 0;
 };
 
-// A group of its own: what it starts ends with it, and the terminal's ^C reaches this process alone.
+// A group of its own: what it starts ends with it, and the terminal's ^C reaches this process
+// alone.
 pid_t StartChild(const std::function<int(size_t)>& work, size_t index, bool quiet) {
   std::fflush(stdout);
   pid_t child = fork();
@@ -123,7 +124,8 @@ int FirstChild(size_t n, const std::function<int(size_t)>& work,
 int InChild(const std::function<int()>& work, const ChildLimits& limits) {
   int status = kChildStopped;
   FirstChild(
-      1, [&](size_t) { return work(); }, [&](size_t, int ended) { return (status = ended), true; }, limits);
+      1, [&](size_t) { return work(); }, [&](size_t, int ended) { return (status = ended), true; },
+      limits);
   return status;
 }
 
@@ -148,8 +150,7 @@ bool Interrupted() {
 }
 
 Breadcrumbs::Breadcrumbs(size_t children) : bytes_(std::max<size_t>(children, 1) * kCrumbBytes) {
-  void* memory =
-      mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory != MAP_FAILED) memory_ = static_cast<char*>(memory);
 }
 Breadcrumbs::~Breadcrumbs() {

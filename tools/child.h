@@ -32,8 +32,8 @@ int InChild(const std::function<int()>& work, const ChildLimits& limits);
 // "signal 11 (Segmentation fault)", "no end within 20 s", "status 3".
 std::string DescribeEnd(int status, double seconds);
 
-// From here to the end of the scope SIGINT, SIGTERM and SIGHUP do not end this process: children are
-// ended, no more are started, and Interrupted() says so. A second one ends the process.
+// From here to the end of the scope SIGINT, SIGTERM and SIGHUP do not end this process: children
+// are ended, no more are started, and Interrupted() says so. A second one ends the process.
 class InterruptScope {
  public:
   InterruptScope();

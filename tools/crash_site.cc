@@ -69,9 +69,7 @@ class Trial {
   }
 
   std::string Stage() const { return crumbs_.Get(kStageCrumb); }
-  int Number() const {
-    return static_cast<int>(ParseInt(crumbs_.Get(kNumberCrumb)).value_or(-1));
-  }
+  int Number() const { return static_cast<int>(ParseInt(crumbs_.Get(kNumberCrumb)).value_or(-1)); }
   std::string ErrorText() const {
     std::string text;
     for (size_t i = kErrorCrumb; i < kCrumbs; ++i) text += crumbs_.Get(i);
@@ -144,11 +142,31 @@ CrashSite FindCrashSite(const CrashRequest& request) {
   return site;
 }
 
+std::vector<std::string> PassesThatMatter(const CrashRequest& request, const CrashSite& site) {
+  std::vector<std::string> matter;
+  if (site.status == 0 || site.made_by < 0) return matter;
+  Passes passes = EnabledPasses(request);
+  passes.resize(static_cast<size_t>(site.made_by) + 1);  // those behind do not
+  for (size_t i = 0; i < passes.size() && !Interrupted(); ++i) {
+    auto first = std::find(passes.begin(), passes.end(), passes[i]);
+    if (first != passes.begin() + static_cast<std::ptrdiff_t>(i)) continue;
+    compiler::CompileOptions options = request.options;
+    options.pipeline.disable.emplace_back(passes[i]->name);
+    CrashRequest without{request.module, options, request.passes, request.rest, request.seconds};
+    const Passes rest = EnabledPasses(without);
+    if (Trial(without, rest).RunAll() == 0) matter.emplace_back(passes[i]->name);
+  }
+  return matter;
+}
+
 std::string DescribeCrash(const CrashSite& site, double seconds, const std::string& file) {
   std::string out;
   bool error = site.status == kPassError || site.status < kChildSignal;
-  StrAppend(out, error ? "error" : site.status == kChildTimedOut ? "hang" : "crash", " in ",
-            site.stage);
+  StrAppend(out,
+            error                           ? "error"
+            : site.status == kChildTimedOut ? "hang"
+                                            : "crash",
+            " in ", site.stage);
   if (site.pass >= 0) StrAppend(out, " (", site.pass + 1, " of ", site.passes, ")");
   if (!error) StrAppend(out, ": ", DescribeEnd(site.status, seconds));
   if (!site.error.empty()) StrAppend(out, ": ", site.error);
@@ -159,8 +177,8 @@ std::string DescribeCrash(const CrashSite& site, double seconds, const std::stri
     StrAppend(out, "\n  it happens on the module as it came, with no pass before it");
   } else {
     StrAppend(out, "\n  pass ", site.made_by_name, " (", site.made_by + 1, " of ", site.passes,
-              ") makes the module that it happens on: without that pass and those behind it ",
-              name, " gets through");
+              ") makes the module that it happens on: without that pass and those behind it ", name,
+              " gets through");
   }
   if (!site.prefix.empty()) {
     StrAppend(out, "\n  weft opt --passes=", site.prefix, " ", file, " > before.hlo");

@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "child.h"
 #include "compiler/options.h"
@@ -23,11 +24,11 @@ struct CrashRequest {
 };
 
 struct CrashSite {
-  int status = 0;      // how it ended (child.h); 0: it did not, and nothing else is set
-  std::string stage;   // on the stack: "pass fuse", "lowering", "code generation", "running"
-  std::string error;   // of a pass that returned one
-  int pass = -1;       // its number among the passes that run; -1: behind them
-  int passes = 0;      // how many run
+  int status = 0;     // how it ended (child.h); 0: it did not, and nothing else is set
+  std::string stage;  // on the stack: "pass fuse", "lowering", "code generation", "running"
+  std::string error;  // of a pass that returned one
+  int pass = -1;      // its number among the passes that run; -1: behind them
+  int passes = 0;     // how many run
   // The number of the pass that made the module that the stage dies on: with the passes before it
   // alone the stage does not. -1: it dies on the module as it came.
   int made_by = -1;
@@ -36,6 +37,10 @@ struct CrashSite {
 };
 
 CrashSite FindCrashSite(const CrashRequest& request);
+
+// The passes without any one of which nothing happens; none when it happens on the module as it
+// came.
+std::vector<std::string> PassesThatMatter(const CrashRequest& request, const CrashSite& site);
 
 // Lines for people; `file`: the module's.
 std::string DescribeCrash(const CrashSite& site, double seconds, const std::string& file);

@@ -38,7 +38,8 @@ void AppendWrapped(std::string& out, std::string_view text, size_t indent) {
 
 std::string HelpOnVariables() {
   std::string out =
-      "Variables of the environment, for JAX and for this command. A value that a variable does not "
+      "Variables of the environment, for JAX and for this command. A value that a variable does "
+      "not "
       "take is an\nerror; an empty one counts as none.\n";
   for (const pjrt::Variable& variable : pjrt::Variables()) {
     StrAppend(out, "\n", variable.name, "\n");
@@ -56,8 +57,8 @@ std::string HelpOnOptions() {
     StrAppend(out, "\n", option.key, "\n");
     AppendWrapped(out, option.doc, 2);
     AppendWrapped(out, StrCat("takes: ", option.takes), 2);
-    AppendWrapped(out,
-                  StrCat("default: ", option.otherwise.empty() ? "empty" : option.otherwise), 2);
+    AppendWrapped(out, StrCat("default: ", option.otherwise.empty() ? "empty" : option.otherwise),
+                  2);
   }
   return out;
 }

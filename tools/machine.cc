@@ -86,12 +86,13 @@ std::string DescribeMachine() {
                    target.fast_bf16 ? ", arithmetic in bf16" : ""));
   AppendRow(out, "matrix products",
             StrCat("f32 tiles of ", TileOf<float>(), ", f64 tiles of ", TileOf<double>()));
-  AppendRow(out, "matrix units", target.bf16_matrix_flops > 0
-                                     ? StrCat(std::lround(target.bf16_matrix_flops / 1e9),
-                                              " GFLOP/s (bf16)")
-                                     : "none used");
-  AppendRow(out, "cores", StrCat(target.cores, " of ", sysconf(_SC_NPROCESSORS_ONLN),
-                                 "; ", DefaultPool().limit(), " threads in use"));
+  AppendRow(out, "matrix units",
+            target.bf16_matrix_flops > 0
+                ? StrCat(std::lround(target.bf16_matrix_flops / 1e9), " GFLOP/s (bf16)")
+                : "none used");
+  AppendRow(out, "cores",
+            StrCat(target.cores, " of ", sysconf(_SC_NPROCESSORS_ONLN), "; ", DefaultPool().limit(),
+                   " threads in use"));
   AppendRow(out, "caches",
             StrCat("L1 ", ShowBytes(target.l1_bytes), ", L2 ", ShowBytes(target.l2_bytes), ", L3 ",
                    target.l3_bytes > 0 ? ShowBytes(target.l3_bytes) : "none", ", lines of ",
@@ -105,9 +106,8 @@ std::string DescribeMachine() {
   AppendRow(out, "peaks measured", Measured());
   AppendRow(out, "subnormals", target.slow_subnormals ? "slow" : "as fast as other numbers");
   AppendRow(out, "LLVM", cpu::HasLlvm() ? cpu::LlvmVersion() : "none in this build");
-  AppendRow(out, "cache", environment.cache.empty()
-                              ? "none"
-                              : pjrt::LookIntoCache(environment.cache).folder);
+  AppendRow(out, "cache",
+            environment.cache.empty() ? "none" : pjrt::LookIntoCache(environment.cache).folder);
   return out;
 }
 

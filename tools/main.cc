@@ -14,9 +14,9 @@
 namespace weft::tools {
 
 std::span<const Command> Commands() {
-  static const Command kAll[] = {kParseCommand, kPrintCommand,   kVerifyCommand, kEvalCommand,
-                                 kOptCommand,   kTestCommand,    kDiffCommand,   kDocCommand,
-                                 kRunCommand,   kProgramCommand, kBisectCommand, kReduceCommand,
+  static const Command kAll[] = {kParseCommand,  kPrintCommand,   kVerifyCommand, kEvalCommand,
+                                 kOptCommand,    kTestCommand,    kDiffCommand,   kDocCommand,
+                                 kRunCommand,    kProgramCommand, kBisectCommand, kReduceCommand,
                                  kRandomCommand, kCacheCommand};
   return kAll;
 }

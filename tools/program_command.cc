@@ -82,7 +82,7 @@ that is made of it.
   --copies          instead, a line for each copy that the program makes: bytes, place, reason
   --options=k=v,... compile options
 
-example:
+examples:
   weft program model.hlo
   weft program --target=h200 --emit=cuda model.hlo
 )",

@@ -68,8 +68,7 @@ class Reduction {
 
   std::string Line() const {
     char text[160];
-    std::snprintf(text, sizeof(text),
-                  "weft reduce: %lld of %lld instructions, %lld tries, %.1f s",
+    std::snprintf(text, sizeof(text), "weft reduce: %lld of %lld instructions, %lld tries, %.1f s",
                   static_cast<long long>(now_), static_cast<long long>(at_start_),
                   static_cast<long long>(tries_), SecondsSince(start_));
     return text;
@@ -83,13 +82,13 @@ class Reduction {
     } else {
       TRY(ReplaceFile(request_.out, text));
     }
-    const char* why = Interrupted()                               ? ", interrupted"
+    const char* why = Interrupted()                             ? ", interrupted"
                       : SecondsSince(start_) > request_.seconds ? ", out of time"
-                                                                  : "";
+                                                                : "";
     std::fprintf(stderr, "weft reduce: %s: %lld -> %lld instructions, %lld tries, %.1f s%s\n",
                  verdict.ToString().c_str(), static_cast<long long>(at_start_),
-                 static_cast<long long>(module.instruction_count()),
-                 static_cast<long long>(tries_), SecondsSince(start_), why);
+                 static_cast<long long>(module.instruction_count()), static_cast<long long>(tries_),
+                 SecondsSince(start_), why);
     return {};
   }
 

@@ -1,5 +1,6 @@
 // Ways to make a module smaller that leave it a module, not that it computes the same. Each returns
-// a module of its own, or null when no module comes of it; whether that is valid the verifier tells.
+// a module of its own, or null when no module comes of it; whether that is valid the verifier
+// tells.
 #pragma once
 
 #include <cstdint>

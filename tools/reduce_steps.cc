@@ -175,8 +175,7 @@ class Reducer {
       const size_t size = EntrySize();
       std::vector<size_t> tries;
       for (size_t k = 15; k > 0; --k) tries.push_back(size * k / 16);
-      again = TrySmaller(tries.size(),
-                         [&](size_t i) { return CutRange(*now_, 0, tries[i]); }) >= 0;
+      again = TrySmaller(tries.size(), [&](size_t i) { return CutRange(*now_, 0, tries[i]); }) >= 0;
     }
   }
 
@@ -203,9 +202,8 @@ class Reducer {
         ways.push_back({smaller, false});
         ways.push_back({smaller, true});
       }
-      TryList(ways.size(), [&](size_t i) {
-        return Resize(*now_, size, ways[i].smaller, ways[i].multiples);
-      });
+      TryList(ways.size(),
+              [&](size_t i) { return Resize(*now_, size, ways[i].smaller, ways[i].multiples); });
     }
   }
 

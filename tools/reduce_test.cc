@@ -83,8 +83,7 @@ int CompareWithEvaluator(const hlo::Module& module, const TestRequest& request, 
   Result<ByDevice> arguments = ReduceArguments(module, request);
   if (!arguments) return 0;
   const bool flush = request.options.cpu.flush_subnormals;
-  Result<NativeModule> native =
-      CompileNative(module, request.options, {.stage = set_stage});
+  Result<NativeModule> native = CompileNative(module, request.options, {.stage = set_stage});
   if (!native) return native.error().code() == Code::kUnimplemented ? 0 : kFailedStatus;
   set_stage("evaluating");
   // Of the two that may take long, native code is the quicker one.

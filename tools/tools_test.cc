@@ -88,8 +88,7 @@ CrashSite SiteOf(const char* text, std::vector<const compiler::Pass*> passes, do
 }
 
 TEST(CrashSiteTest, NamesThePassOnTheStackAndTheOneBefore) {
-  CrashSite site =
-      SiteOf(kCosine, {&kNothing, &kMake, &kNothing, &kNothing, &kCrash, &kNothing});
+  CrashSite site = SiteOf(kCosine, {&kNothing, &kMake, &kNothing, &kNothing, &kCrash, &kNothing});
   EXPECT_EQ(site.status, kChildSignal + SIGABRT);
   EXPECT_EQ(site.stage, "pass crash-on-sine");
   EXPECT_EQ(site.pass, 4);
@@ -99,8 +98,23 @@ TEST(CrashSiteTest, NamesThePassOnTheStackAndTheOneBefore) {
   std::string text = DescribeCrash(site, 60, "m.hlo");
   EXPECT_TRUE(text.contains("crash in pass crash-on-sine (5 of 6): signal 6")) << text;
   EXPECT_TRUE(text.contains("pass make-sines (2 of 6) makes the module")) << text;
-  EXPECT_TRUE(text.contains("weft opt --passes=do-nothing,make-sines m.hlo > before.hlo\n")) << text;
+  EXPECT_TRUE(text.contains("weft opt --passes=do-nothing,make-sines m.hlo > before.hlo\n"))
+      << text;
   EXPECT_TRUE(text.contains("weft opt --passes=crash-on-sine before.hlo\n")) << text;
+}
+
+TEST(CrashSiteTest, PassesThatMatter) {
+  ModulePtr module = Parse(kCosine);
+  compiler::CompileOptions options;
+  std::vector<const compiler::Pass*> passes = {&kNothing, &kMake, &kNothing, &kCrash};
+  // Disabling looks names up among the real passes, so these stand in for a planted one.
+  const compiler::Pass make{"simplify", MakeSines}, nothing{"fuse", DoNothing};
+  passes[0] = passes[2] = &nothing;
+  passes[1] = &make;
+  CrashRequest request{*module, options, passes, [](const Module&, const auto&) { return 0; }, 60};
+  CrashSite site = FindCrashSite(request);
+  EXPECT_EQ(site.made_by_name, "simplify");
+  EXPECT_EQ(PassesThatMatter(request, site), std::vector<std::string>{"simplify"});
 }
 
 TEST(CrashSiteTest, TheModuleAsItCame) {
@@ -116,7 +130,8 @@ TEST(CrashSiteTest, ErrorsHangsAndWhatComesBehindThePasses) {
   EXPECT_EQ(failed.stage, "pass fail-on-sine");
   EXPECT_EQ(failed.error, "a sine, of all things");
   EXPECT_EQ(failed.made_by_name, "make-sines");
-  EXPECT_TRUE(DescribeCrash(failed, 60, "m.hlo").starts_with("error in pass fail-on-sine (2 of 2)"));
+  EXPECT_TRUE(
+      DescribeCrash(failed, 60, "m.hlo").starts_with("error in pass fail-on-sine (2 of 2)"));
   CrashSite hang = SiteOf(kCosine, {&kMake, &kHang}, 0.5);
   EXPECT_EQ(hang.status, kChildTimedOut);
   EXPECT_EQ(hang.stage, "pass hang-on-sine");
@@ -134,9 +149,7 @@ TEST(ChildTest, TheFirstThatIsWanted) {
     usleep(i == 0 ? 100'000 : 1000);
     return static_cast<int>(i);
   };
-  auto at_least = [](int least) {
-    return [least](size_t, int status) { return status >= least; };
-  };
+  auto at_least = [](int least) { return [least](size_t, int status) { return status >= least; }; };
   EXPECT_EQ(FirstChild(5, sleep_then, at_least(0), {.at_once = 3}), 0);  // the slowest comes first
   EXPECT_EQ(FirstChild(5, sleep_then, at_least(3), {.at_once = 2}), 3);
   EXPECT_EQ(FirstChild(5, sleep_then, at_least(9), {.at_once = 2}), -1);
@@ -173,7 +186,8 @@ ModulePtr Reduce(const std::string& text, const std::function<bool(const Module&
                       [&](size_t n, const std::function<ModulePtr(size_t)>& make) {
                         for (size_t i = 0; i < n; ++i) {
                           ModulePtr made = make(i);
-                          if (made && hlo::Verify(*made) && fails(*made)) return static_cast<int>(i);
+                          if (made && hlo::Verify(*made) && fails(*made))
+                            return static_cast<int>(i);
                         }
                         return -1;
                       });

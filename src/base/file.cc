@@ -25,8 +25,7 @@ std::unexpected<Error> FileError(const std::string& path, int error) {
 
 }  // namespace
 
-Result<std::string> ReadFile(const std::string& path, int64_t max_bytes,
-                             int64_t max_stream_bytes) {
+Result<std::string> ReadFile(const std::string& path, int64_t max_bytes, int64_t max_stream_bytes) {
   FilePtr file(std::fopen(path.c_str(), "rbe"));
   if (!file) return FileError(path, errno);
   struct stat info;

@@ -125,7 +125,8 @@ Result<NpyElement> ParseDescr(std::string_view descr) {
   }
   if (text == "?") text = "b1";
   if (text.starts_with('O')) {
-    auto error = InvalidArgument("npy: the elements are Python objects ('", descr, "'), no numbers");
+    auto error =
+        InvalidArgument("npy: the elements are Python objects ('", descr, "'), no numbers");
     error.error().Hint("save an array of numbers: numpy.asarray(x, dtype=numpy.float32)");
     return error;
   }
@@ -283,8 +284,8 @@ Result<Literal> ReadNpy(const std::string& path, DType as) {
 Result<Literal> ReadNpyAs(const std::string& path, const Shape& shape) {
   constexpr int64_t kLongestHeader = 1 << 20;
   int64_t needed = shape.IsArray() ? shape.ByteSize() : 0;
-  Literal literal = TRY(
-      ReadNpyWithin(path, shape.dtype(), std::min(needed, kMaxFileBytes) + kLongestHeader));
+  Literal literal =
+      TRY(ReadNpyWithin(path, shape.dtype(), std::min(needed, kMaxFileBytes) + kLongestHeader));
   if (!Shape::SameDims(literal.shape(), shape)) {
     return InvalidArgument(path, ": npy: the array is ", literal.shape(), ", not ",
                            shape.ToStringWithoutLayout());

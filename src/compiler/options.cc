@@ -105,7 +105,8 @@ Status ParseOptions(std::string_view text, CompileOptions& options) {
       error.error().Hint("options are " + StrJoin(names, ", "));
       return error;
     }
-    if (!fits) return InvalidArgument("option ", key, ": wrong value: ", value, ", expected ", takes);
+    if (!fits)
+      return InvalidArgument("option ", key, ": wrong value: ", value, ", expected ", takes);
   }
   options = std::move(result);
   return {};
@@ -118,11 +119,10 @@ std::string PrintOptions(const CompileOptions& options) {
 std::vector<OptionInfo> ListOptions() {
   std::vector<OptionInfo> all;
   CompileOptions defaults;
-  defaults.Fields(
-      [&](std::string_view name, auto& field, FieldRole, std::string_view doc = {}) {
-        all.push_back({std::string(name), std::string(Takes(field)), ShowOption(field),
-                       std::string(doc)});
-      });
+  defaults.Fields([&](std::string_view name, auto& field, FieldRole, std::string_view doc = {}) {
+    all.push_back(
+        {std::string(name), std::string(Takes(field)), ShowOption(field), std::string(doc)});
+  });
   return all;
 }
 

@@ -262,7 +262,7 @@ TEST(Program, UnusableObjectsAreReplaced) {
   other_options.cache = &other;
   ASSERT_TRUE(TestDevice().Load(ReadProgram("test/program/tiles.program"), other_options));
   const std::string others = other.objects().begin()->second;
-  for (size_t kept : {size_t{0}, size_t{7}, size_t{100}, size_t{1000}, others.size()}) {
+  for (size_t kept : {size_t{0}, size_t{7}, size_t{100}, size_t{300}, others.size()}) {
     for (auto& [key, object] : cache.objects()) {
       object = kept == others.size() ? others : good.at(key).substr(0, kept);
     }

@@ -59,8 +59,8 @@ struct CacheContents {
 };
 CacheContents LookIntoCache(const std::string& directory);
 
-// Removes the files that Cache wrote, and the folder when that leaves it empty. Files of others, and
-// files that only have such a name, stay.
+// Removes the files that Cache wrote, and the folder when that leaves it empty. Files of others,
+// and files that only have such a name, stay.
 struct CacheCleared {
   int64_t files = 0, bytes = 0;
   std::vector<std::string> left;  // why a file of ours is still there

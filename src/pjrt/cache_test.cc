@@ -31,7 +31,9 @@ class CacheTest : public ::testing::Test {
     if (!cache) ADD_FAILURE() << cache.error().ToString();
     return cache ? std::move(*cache) : nullptr;
   }
-  std::string FileOf(std::string_view key) const { return StrCat(root_, "/a/b/weft-cache/", key, ".weft"); }
+  std::string FileOf(std::string_view key) const {
+    return StrCat(root_, "/a/b/weft-cache/", key, ".weft");
+  }
   std::string root_;
 };
 

@@ -16,8 +16,8 @@
 namespace weft::pjrt {
 namespace {
 
-// Native code among the compiled programs of the cache. The device's keys say all but which compiler
-// it was.
+// Native code among the compiled programs of the cache. The device's keys say all but which
+// compiler it was.
 class CachedObjects : public runtime::ObjectCache {
  public:
   explicit CachedObjects(const Cache& cache) : cache_(cache) {}
@@ -81,7 +81,8 @@ Result<ClientOptions> ClientOptions::FromEnvironment() {
 }
 
 Client::Client(ClientOptions options)
-    : options_(std::move(options)), platform_version_(StrCat("weft ", Version(), " ", SourceHash())) {}
+    : options_(std::move(options)),
+      platform_version_(StrCat("weft ", Version(), " ", SourceHash())) {}
 
 Result<std::unique_ptr<Client>> Client::Create(ClientOptions options) {
   if (options.cpu_devices < 1 || options.cpu_devices > kMaxCpuDevices) {

@@ -19,7 +19,7 @@ constexpr int64_t kMostBytes = int64_t{1} << 60;
 
 // Tags of messages (VLOG, NOTE) and modules whose folder is one (LOG). A test looks for others.
 constexpr std::string_view kLogTags[] = {
-    "base", "cache",   "check", "code", "compile", "compiler", "copies", "cpu",     "fuse",
+    "base", "cache",   "check", "code", "compile", "compiler", "copies",  "cpu",  "fuse",
     "gpu",  "inspect", "hlo",   "pass", "pjrt",    "program",  "runtime", "step", "tools"};
 
 // Of the build and the tests.
@@ -63,8 +63,7 @@ Result<bool> ReadDebug(std::string_view text, Environment& to) {
     std::string_view item = text.substr(0, text.find(','));
     text.remove_prefix(std::min(item.size() + 1, text.size()));
     size_t equals = item.find('=');
-    std::optional<int64_t> level =
-        ParseInt(equals == item.npos ? item : item.substr(equals + 1));
+    std::optional<int64_t> level = ParseInt(equals == item.npos ? item : item.substr(equals + 1));
     if (!level || *level < 0 || *level > 9) return false;
     std::string_view tag = equals == item.npos ? "step" : item.substr(0, equals);
     if (std::find(std::begin(kLogTags), std::end(kLogTags), tag) == std::end(kLogTags)) {
@@ -113,8 +112,8 @@ constexpr Variable kVariables[] = {
      "How many devices JAX sees; they share the cores.", ReadCpuDevices},
     {"WEFT_DEBUG", "a level from 0 to 9 (4 has everything), or tags with levels: step=2,cache=1",
      "0", "Messages on standard error: 1 compiling, 2 running, 3 passes, 4 code.", ReadDebug},
-    {"WEFT_DEFAULT", "0 or 1", "0",
-     "JAX takes Weft where JAX_PLATFORMS does not say otherwise.", ReadDefault},
+    {"WEFT_DEFAULT", "0 or 1", "0", "JAX takes Weft where JAX_PLATFORMS does not say otherwise.",
+     ReadDefault},
     {"WEFT_DUMP", "a folder", "no dumps",
      "Gets a folder for each program: the module after each pass, the Program, its code.",
      ReadDump},

@@ -15,15 +15,15 @@ namespace weft::pjrt {
 
 // What the variables say; a variable that is not set, or empty, leaves its default.
 struct Environment {
-  std::string debug;           // the log filter (base/log.h)
-  int cpu_devices = 1;         //
-  int threads = 0;             // 0: as many as cores
-  int64_t memory_limit = 0;    // bytes; 0: the smaller of cgroup and RAM
-  std::string cache;           // the folder of the persistent cache; empty: none
-  bool cache_chosen = false;   // by WEFT_CACHE
-  std::string dump;            // folder for what was made of each module; empty: none
-  bool check = false;          // every step beside the interpreter
-  std::string options;         // key=value,... (compiler/options.h)
+  std::string debug;          // the log filter (base/log.h)
+  int cpu_devices = 1;        //
+  int threads = 0;            // 0: as many as cores
+  int64_t memory_limit = 0;   // bytes; 0: the smaller of cgroup and RAM
+  std::string cache;          // the folder of the persistent cache; empty: none
+  bool cache_chosen = false;  // by WEFT_CACHE
+  std::string dump;           // folder for what was made of each module; empty: none
+  bool check = false;         // every step beside the interpreter
+  std::string options;        // key=value,... (compiler/options.h)
 };
 
 struct Variable {
@@ -36,8 +36,8 @@ struct Variable {
 };
 std::span<const Variable> Variables();  // alphabetical
 
-// `entries`: "NAME=value" each, ended by null, as `environ` is. A value that a variable does not take
-// is an error that names the variable, the value and what it takes.
+// `entries`: "NAME=value" each, ended by null, as `environ` is. A value that a variable does not
+// take is an error that names the variable, the value and what it takes.
 Result<Environment> ReadEnvironment(const char* const* entries);
 // A sentence on each entry that begins with WEFT_ and is no variable: a slip of the pen, probably.
 std::vector<std::string> UnknownVariables(const char* const* entries);

@@ -19,21 +19,20 @@ std::string WrongValue(const char* entry) {
 }
 
 TEST(EnvironmentTest, Bytes) {
-  const std::pair<const char*, int64_t> good[] = {
-      {"1", 1},
-      {"1048576", 1 << 20},
-      {"9007199254740993", 9007199254740993},
-      {"100b", 100},
-      {"1GB", 1'000'000'000},
-      {"8GiB", int64_t{8} << 30},
-      {"8 gib", int64_t{8} << 30},
-      {"512MB", 512'000'000},
-      {"512mib", 512 << 20},
-      {"1.5g", int64_t{3} << 29},
-      {"2K", 2048},
-      {"0.5k", 512},
-      {"1TB", 1'000'000'000'000},
-      {"1tib", int64_t{1} << 40}};
+  const std::pair<const char*, int64_t> good[] = {{"1", 1},
+                                                  {"1048576", 1 << 20},
+                                                  {"9007199254740993", 9007199254740993},
+                                                  {"100b", 100},
+                                                  {"1GB", 1'000'000'000},
+                                                  {"8GiB", int64_t{8} << 30},
+                                                  {"8 gib", int64_t{8} << 30},
+                                                  {"512MB", 512'000'000},
+                                                  {"512mib", 512 << 20},
+                                                  {"1.5g", int64_t{3} << 29},
+                                                  {"2K", 2048},
+                                                  {"0.5k", 512},
+                                                  {"1TB", 1'000'000'000'000},
+                                                  {"1tib", int64_t{1} << 40}};
   for (const auto& [text, bytes] : good) {
     Result<int64_t> read = ParseBytes(text);
     ASSERT_TRUE(read) << text;
@@ -97,8 +96,9 @@ TEST(EnvironmentTest, WrongValues) {
 }
 
 TEST(EnvironmentTest, UnknownNames) {
-  const char* entries[] = {"WEFT_DEBGU=1", "WEFT_ZEBRA_CROSSING=1", "WEFT_DEBUG=1",
-                           "WEFT_BUILD_DIR=x", "PATH=/bin", nullptr};
+  const char* entries[] = {"WEFT_DEBGU=1", "WEFT_ZEBRA_CROSSING=1",
+                           "WEFT_DEBUG=1", "WEFT_BUILD_DIR=x",
+                           "PATH=/bin",    nullptr};
   std::vector<std::string> unknown = UnknownVariables(entries);
   ASSERT_EQ(unknown.size(), 2u);
   EXPECT_EQ(unknown[0], "no such variable: WEFT_DEBGU; did you mean `WEFT_DEBUG`?");

@@ -373,8 +373,8 @@ Result<std::shared_ptr<Executable>> Executable::Compile(Client& client, std::str
   Clock::time_point start = Clock::now();
   TRY(CheckOverrides(request.overrides));
   std::unique_ptr<hlo::Module> module = TRY(ImportProgram(format, program));
-  std::string fingerprint = ProgramFingerprint(
-      *module, request, client.options().compiler_options, client.machine());
+  std::string fingerprint =
+      ProgramFingerprint(*module, request, client.options().compiler_options, client.machine());
   inspect::CompileWatch watch(*module, client.options().dump_directory,
                               client.options().compiler_options);
   const InCache found = FindCompiled(client, fingerprint, module);
@@ -389,8 +389,7 @@ Result<std::shared_ptr<Executable>> Executable::Compile(Client& client, std::str
                (spent >= kWorthStoring || found == InCache::kUnusable)) {
       before = Clock::now();
       std::string saved = SaveExecutable(*module, request, fingerprint);
-      if (spent >= kPipelineToWriting * MillisecondsSince(before) ||
-          found == InCache::kUnusable) {
+      if (spent >= kPipelineToWriting * MillisecondsSince(before) || found == InCache::kUnusable) {
         client.cache()->Store(fingerprint, std::move(saved));
       }
     }

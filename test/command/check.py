@@ -3,10 +3,13 @@
 
 import os
 import pathlib
+import pty
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -329,8 +332,15 @@ class CommandTest(unittest.TestCase):
 
     def test_bisect(self):
         self.assertIn("no fault", self.weft("bisect", self.file("g.hlo", LARGER)).stdout)
-        # What is left out here is what lowering needs: an error there, of the module as it came.
-        calls = "f {\n  x = f32[8] parameter(0)\n  ROOT y = f32[8] sine(x)\n}\nENTRY main {\n  x = f32[8] parameter(0)\n  s = f32[8] sort(x), dimensions={0}, to_apply=less\n  ROOT y = f32[8] cosine(s)\n}\n"
+        call = 'ENTRY main {\n  x = f32[8] parameter(0)\n  ROOT o = f32[8] custom-call(x), custom_call_target="nobody"\n}\n'
+        done = self.weft("bisect", self.file("call.hlo", call), status=1)
+        self.assertIn("error: custom-call: target nobody is not known", done.stdout)
+        self.assertIn("error in running\n  it happens on the module as it came", done.stdout)
+        self.assertNotIn("without the pass", done.stdout)
+        endless = "c {\n  p = f32[4] parameter(0)\n  ROOT t = pred[] constant(true)\n}\nb {\n  p = f32[4] parameter(0)\n  ROOT s = f32[4] sine(p)\n}\n" \
+                  "ENTRY main {\n  z = f32[4] parameter(0)\n  ROOT w = f32[4] while(z), condition=c, body=b\n}\n"
+        done = self.weft("bisect", "--seconds", "2", self.file("endless.hlo", endless), status=1)
+        self.assertIn("hang in running: no end within 2 s\n", done.stdout)
 
     def test_reduce(self):
         self.assertIn("nothing to reduce", self.weft("reduce", self.file("g.hlo", LARGER), status=1).stderr)
@@ -352,11 +362,15 @@ text = open(sys.argv[1]).read()
 products = set(re.findall(r"(%\\S+) = \\S+ multiply\\(", text))
 sys.exit(0 if any(x in products for x in re.findall(r" sine\\((%[^,)]+)", text)) else 1)
 """)
-        done = self.weft("reduce", f"--command={sys.executable} {self.folder.name}/wrong.py", big, timeout=300)
+        command = f"--command={sys.executable} {self.folder.name}/wrong.py"
+        done = self.weft("reduce", command, big, timeout=300)
         self.assertIn("1001 -> ", done.stderr)
         self.assertIn("sine(", done.stdout)
         self.assertLessEqual(int(re.search(r"-> (\d+) instructions", done.stderr)[1]), 5, done.stdout)
         self.assertIn("f32[2]", done.stdout)
+        self.assertEqual(self.weft("reduce", "--out", "small.hlo", command, big, timeout=300).stdout, "")
+        self.assertIn("sine(", (pathlib.Path(self.folder.name) / "small.hlo").read_text())
+        self.assertEqual([p.name for p in pathlib.Path(self.folder.name).iterdir() if p.name.endswith(".tmp")], [])
         # Of several devices: native code is run on all of them; one is enough where nothing meets.
         meet = """HloModule two, replica_count=2
 add {
@@ -376,6 +390,51 @@ ENTRY main {
         self.assertNotIn("replica_count=2", alone)
         both = self.weft("reduce", "--command=grep -q replica_groups", self.file("two.hlo", meet)).stdout
         self.assertNotIn("sine", both)
+
+    def test_reduce_tells_stops_and_keeps(self):
+        ops = "".join(f"  v{i} = f32[4] negate(v{i - 1})\n" for i in range(1, 400))
+        big = self.file("big.hlo", f"ENTRY main {{\n  v0 = f32[4] parameter(0)\n{ops}  ROOT r = f32[4] sine(v399)\n}}\n")
+        # Trials take long: progress every few seconds where nobody looks, and the best so far at the end of the time.
+        self.file("slow.sh", "sleep 0.3; grep -q sine $1\n")
+        slow = f"--command=sh {self.folder.name}/slow.sh"
+        done = self.weft("reduce", slow, "--seconds", "7", "--jobs", "1", big)
+        self.assertRegex(done.stderr, r"(?m)^weft reduce: \d+ of 401 instructions, \d+ tries, [\d.]+ s$")
+        self.assertRegex(done.stderr, r"wrong: 401 -> \d+ instructions, \d+ tries, [\d.]+ s(, out of time)?\n$")
+        # ^C: what was found so far, and no process or file left behind.
+        early = self.file("early.hlo", f"ENTRY main {{\n  u = f32[4] parameter(0)\n  v0 = f32[4] sine(u)\n{ops}  ROOT r = f32[4] negate(v399)\n}}\n")
+        for signal_number in (signal.SIGINT, signal.SIGTERM):
+            self.file("never.sh", "echo $$ >> pids; grep -q sine $1 || sleep 60; sleep 0.2; grep -q sine $1\n")
+            running = subprocess.Popen([str(WEFT), "reduce", "--out", "small.hlo", f"--command=sh {self.folder.name}/never.sh", early], cwd=self.folder.name,
+                                       stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": self.folder.name})
+            time.sleep(4)
+            running.send_signal(signal_number)
+            _, told = running.communicate(timeout=20)
+            self.assertEqual(running.returncode, 0)
+            self.assertIn(", interrupted\n", told)
+            small = pathlib.Path(self.folder.name) / "small.hlo"
+            self.weft("verify", "small.hlo")
+            self.assertLess(len(small.read_text().splitlines()), 400)
+            small.unlink()
+            self.assertFalse(list(pathlib.Path(self.folder.name).glob("weft-reduce-*")))
+            for pid in (pathlib.Path(self.folder.name) / "pids").read_text().split():
+                self.assertFalse(pathlib.Path(f"/proc/{pid}").exists())
+        # A trial that does not end is no failure of the same kind.
+        self.file("hang.sh", "grep -q negate $1 || sleep 100; grep -q sine $1\n")
+        done = self.weft("reduce", f"--command=sh {self.folder.name}/hang.sh", "--try-seconds", "3", big)
+        self.assertIn("negate", done.stdout)
+        self.assertIn("sine", done.stdout)
+
+    def test_reduce_on_a_terminal(self):
+        big = self.file("big.hlo", LARGER)
+        main, terminal = pty.openpty()
+        done = subprocess.run([str(WEFT), "reduce", "--command=sleep 0.1; grep -q exponential", big], cwd=self.folder.name, stdout=subprocess.PIPE, stderr=terminal,
+                              timeout=60)
+        os.close(terminal)
+        told = os.read(main, 1 << 16).decode()
+        os.close(main)
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("\r\x1b[Kweft reduce: ", told)
+        self.assertRegex(told, r"\r\x1b\[Kweft reduce: wrong: 5 -> \d instructions, \d+ tries, [\d.]+ s\r?\n$")
 
     def test_diff(self):
         a = self.file("a.hlo", GOOD)
