@@ -6,6 +6,8 @@
 #include <string_view>
 
 #include "args.h"
+#include "compiler/options.h"
+#include "pjrt/environment.h"
 
 namespace weft::tools {
 
@@ -20,15 +22,13 @@ struct Command {
 
 std::span<const Command> Commands();  // in the order they are shown
 
-// What the environment says, read once.
-struct Environment {
-  std::string dump;    // WEFT_DUMP: folder for what was made of each module; empty: none
-  bool check = false;  // WEFT_CHECK=1: every step beside the interpreter
-};
-const Environment& TheEnvironment();
+// What the environment says, read once, before a command runs.
+const pjrt::Environment& TheEnvironment();
+// Options of the compiler: those of WEFT_OPTIONS, then those of --options.
+Status TakeOptions(Args& args, compiler::CompileOptions& options);
 
 extern const Command kParseCommand, kPrintCommand, kVerifyCommand, kEvalCommand, kOptCommand,
     kTestCommand, kDiffCommand, kDocCommand, kRunCommand, kProgramCommand, kBisectCommand,
-    kReduceCommand, kRandomCommand;
+    kReduceCommand, kRandomCommand, kCacheCommand;
 
 }  // namespace weft::tools

@@ -49,8 +49,9 @@ Result<std::string> ReadStdin() {
   char buffer[1 << 16];
   while (size_t n = std::fread(buffer, 1, sizeof(buffer), stdin)) {
     content.append(buffer, n);
-    if (static_cast<int64_t>(content.size()) > kMaxFileBytes) {
-      return ResourceExhausted("standard input is too long");
+    if (static_cast<int64_t>(content.size()) > kMaxStreamBytes) {
+      return ResourceExhausted("standard input gives more than the limit of ", kMaxStreamBytes,
+                               " bytes");
     }
   }
   if (std::ferror(stdin)) return MakeError(Code::kUnavailable, "cannot read standard input");
@@ -58,9 +59,75 @@ Result<std::string> ReadStdin() {
 }
 
 std::unexpected<Error> NotRead(std::string_view what) {
-  auto error = InvalidArgument("this is ", what, ", which is not read here");
+  auto error = InvalidArgument("not a module: this is ", what);
   error.error().Hint("weft reads HLO (text, proto), StableHLO (text, bytecode) and Program text");
   return error;
+}
+
+struct Magic {
+  std::string_view bytes, kind;
+};
+using namespace std::string_view_literals;
+constexpr Magic kMagics[] = {
+    {"\x93NUMPY"sv, "a NumPy array"},
+    {"\x89PNG"sv, "a PNG image"},
+    {"\xff\xd8\xff"sv, "a JPEG image"},
+    {"GIF8"sv, "a GIF image"},
+    {"%PDF"sv, "a PDF document"},
+    {"\x7f"
+     "ELF"sv,
+     "an executable or library (ELF)"},
+    {"PK\x03\x04"sv, "a ZIP archive"},
+    {"\x1f\x8b"sv, "a compressed file (gzip)"},
+    {"\x28\xb5\x2f\xfd"sv, "a compressed file (zstd)"},
+    {"BZh"sv, "a compressed file (bzip2)"},
+    {"\xfd"
+     "7zXZ"sv,
+     "a compressed file (xz)"},
+    {"\x89HDF"sv, "an HDF5 file"},
+    {"SQLite format 3"sv, "an SQLite database"},
+    {"BC\xc0\xde"sv, "LLVM bitcode"},
+    {"WEFTCACH"sv, "a file of Weft's cache"},
+    {"WEFTEXE1"sv, "a saved executable"},
+};
+
+// What begins with bytes that no module begins with; empty: it may be a module.
+std::string_view ForeignFormat(std::string_view content) {
+  if (content.empty()) return "an empty file";
+  for (const Magic& magic : kMagics) {
+    if (content.starts_with(magic.bytes)) return magic.kind;
+  }
+  return {};
+}
+
+bool HasLineWith(std::string_view text, std::initializer_list<std::string_view> starts) {
+  for (size_t at = 0; at < text.size();) {
+    size_t end = std::min(text.find('\n', at), text.size());
+    for (std::string_view start : starts) {
+      if (text.substr(at, end - at).starts_with(start)) return true;
+    }
+    at = end + 1;
+  }
+  return false;
+}
+
+// For text that does not parse: what it is when it is not meant to be a module at all.
+std::string_view ForeignText(std::string_view text) {
+  if (SkipBlank(text).empty()) return "a file of blank lines and comments";
+  if (text.contains("HloModule") || text.contains("ENTRY")) return {};
+  if (HasLineWith(text, {"#!/bin/sh", "#!/bin/bash", "#!/usr/bin/env bash", "#!/usr/bin/env sh"})) {
+    return "a shell script";
+  }
+  if (HasLineWith(text, {"import ", "from ", "def ", "class ", "#!/usr/bin/env python"})) {
+    return "a Python script";
+  }
+  if (HasLineWith(text, {"#include", "#pragma"})) return "C or C++";
+  if (HasLineWith(text, {"define ", "source_filename"})) return "LLVM IR";
+  char first = SkipBlank(text)[0];
+  if (first == '{' || first == '[') return "JSON, or something like it";
+  if (first == '<') return "HTML or XML";
+  // A module without header is `name {` or `name = type[...] op(...)`.
+  return text.contains('{') || text.contains('=') ? "" : "some text";
 }
 
 // Where names are defined in HLO text: instructions, computations, attributes of the header.
@@ -130,7 +197,6 @@ class Definitions {
 }  // namespace
 
 InputKind Recognise(std::string_view content) {
-  if (content.starts_with("\x93NUMPY")) return InputKind::kNpy;
   switch (hlo::DetectFormat(content)) {
     case hlo::FileFormat::kStableHloBytecode: return InputKind::kMlirBytecode;
     case hlo::FileFormat::kStableHloText: return InputKind::kMlirText;
@@ -146,6 +212,21 @@ InputKind Recognise(std::string_view content) {
   }
   return InputKind::kHlo;
 }
+
+namespace {
+
+Result<Input> ParseAs(InputKind kind, std::string_view content) {
+  switch (kind) {
+    case InputKind::kHlo: return Input(TRY(hlo::ParseModule(content)));
+    case InputKind::kProgram: return Input(TRY(program::Parse(content)));
+    case InputKind::kMlirText:
+    case InputKind::kMlirBytecode:
+    case InputKind::kHloProto: break;
+  }
+  return Input(TRY(hlo::ReadModule(std::string(content))));
+}
+
+}  // namespace
 
 Result<std::string> ReadInput(const std::string& path) {
   return path == "-" ? ReadStdin() : ReadFile(path);
@@ -165,15 +246,13 @@ Result<std::vector<std::string>> ReadList(const std::string& path) {
 }
 
 Result<Input> ParseInput(std::string_view content) {
-  switch (Recognise(content)) {
-    case InputKind::kHlo: return Input(TRY(hlo::ParseModule(content)));
-    case InputKind::kProgram: return Input(TRY(program::Parse(content)));
-    case InputKind::kNpy: return NotRead("a NumPy array");
-    case InputKind::kMlirText:
-    case InputKind::kMlirBytecode:
-    case InputKind::kHloProto: break;
+  if (std::string_view kind = ForeignFormat(content); !kind.empty()) return NotRead(kind);
+  InputKind kind = Recognise(content);
+  Result<Input> input = ParseAs(kind, content);
+  if (!input && kind == InputKind::kHlo) {
+    if (std::string_view other = ForeignText(content); !other.empty()) return NotRead(other);
   }
-  return Input(TRY(hlo::ReadModule(std::string(content))));
+  return input;
 }
 
 Status VerifyInput(const Input& input, std::string_view content) {

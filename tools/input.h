@@ -13,7 +13,7 @@
 
 namespace weft::tools {
 
-enum class InputKind { kHlo, kProgram, kMlirText, kMlirBytecode, kHloProto, kNpy };
+enum class InputKind { kHlo, kProgram, kMlirText, kMlirBytecode, kHloProto };
 
 // By content alone. Text that is nothing else is taken for HLO.
 InputKind Recognise(std::string_view content);

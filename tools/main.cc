@@ -1,35 +1,33 @@
-// weft: one binary, one sub-command per job. Environment variables are read here and nowhere below.
+// weft: one binary, one sub-command per job. Environment variables are read here (by the table of
+// pjrt/environment.h) and nowhere below.
 #include <cstdio>
-#include <cstdlib>
+#include <initializer_list>
 #include <string>
+#include <vector>
 
-#include "base/log.h"
+#include "base/nearest.h"
 #include "base/str.h"
 #include "base/thread_pool.h"
 #include "commands.h"
+#include "help.h"
 
 namespace weft::tools {
 
 std::span<const Command> Commands() {
-  static const Command kAll[] = {kParseCommand, kPrintCommand,   kVerifyCommand, kEvalCommand,
-                                 kOptCommand,   kTestCommand,    kDiffCommand,   kDocCommand,
-                                 kRunCommand,   kProgramCommand, kBisectCommand, kReduceCommand,
-                                 kRandomCommand};
+  static const Command kAll[] = {kParseCommand,  kPrintCommand,   kVerifyCommand, kEvalCommand,
+                                 kOptCommand,    kTestCommand,    kDiffCommand,   kDocCommand,
+                                 kRunCommand,    kProgramCommand, kBisectCommand, kReduceCommand,
+                                 kRandomCommand, kCacheCommand};
   return kAll;
 }
 
-const Environment& TheEnvironment() {
-  static const Environment environment = [] {
-    auto value = [](const char* name) {
-      const char* text = std::getenv(name);
-      return std::string(text == nullptr ? "" : text);
-    };
-    return Environment{value("WEFT_DUMP"), value("WEFT_CHECK") == "1"};
-  }();
+namespace {
+
+// Set once, before commands run.
+pjrt::Environment& MutableEnvironment() {
+  static pjrt::Environment environment;
   return environment;
 }
-
-namespace {
 
 std::string Overview() {
   std::string out = "usage: weft COMMAND [ARGUMENT]...\n\n";
@@ -37,70 +35,118 @@ std::string Overview() {
     StrAppend(out, "  ", c.name, std::string(10 - c.name.size(), ' '), c.summary, "\n");
   }
   out +=
-      "\n`weft COMMAND --help` says more. A FILE is HLO text or Program text, recognised by what "
-      "is in it; `-` is standard input.\n"
-      "Exit status: 0 fine, 1 bad input or a failed comparison, 2 wrong usage.\n"
-      "Environment: WEFT_DEBUG=1 to 4 or step=2,pass=3 (messages), WEFT_DUMP=DIR (files), "
-      "WEFT_CHECK=1\n"
-      "(steps beside the interpreter), WEFT_THREADS=N (threads to use); docs/debugging.md.\n";
+      "\n"
+      "  weft help COMMAND      says more (or weft COMMAND --help)\n"
+      "  weft help variables    variables of the environment: WEFT_DEBUG, WEFT_DUMP, ...\n"
+      "  weft help options      options of the compiler: --options=key=value,...\n"
+      "  weft --version         which build this is\n"
+      "  weft --machine         the processor, what code is made for, memory, peaks\n"
+      "\n"
+      "A FILE is HLO (text, proto), StableHLO (text, bytecode) or Program text, recognised by what "
+      "is in it;\n`-` is standard input. Exit status: 0 fine, 1 bad input or a failed comparison, "
+      "2 wrong usage.\n";
   return out;
-}
-
-// WEFT_DEBUG and WEFT_THREADS; wrong values are reported and otherwise ignored.
-void ReadEnvironment() {
-  if (const char* filter = std::getenv("WEFT_DEBUG"); filter != nullptr && *filter != '\0') {
-    if (Status s = SetLogFilter(filter); !s) {
-      LOG(warn) << "WEFT_DEBUG: " << s.error().message();
-    }
-  }
-  if (const char* threads = std::getenv("WEFT_THREADS"); threads != nullptr && *threads != '\0') {
-    std::optional<int64_t> n = ParseInt(threads);
-    if (n && *n >= 1) {
-      DefaultPool().SetLimit(static_cast<int>(std::min<int64_t>(*n, DefaultPool().threads())));
-    } else {
-      LOG(warn) << "WEFT_THREADS: not a number of at least 1: " << threads;
-    }
-  }
 }
 
 void Write(std::FILE* to, std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), to);
 }
 
-int Main(std::span<const char* const> argv) {
-  ReadEnvironment();
-  std::string_view name = argv.size() > 1 ? argv[1] : "";
-  if (name == "--help" || name == "-h" || name == "help") {
-    Write(stdout, Overview());
-    return kOk;
-  }
+const Command* FindCommand(std::string_view name) {
   for (const Command& command : Commands()) {
-    if (command.name != name) continue;
-    Args args(argv.subspan(2));
-    if (args.Flag("--help") || args.Flag("-h")) {
-      Write(stdout, command.help);
-      return kOk;
-    }
-    Result<int> status = command.run(std::move(args));
-    if (status) {
-      if (std::fflush(stdout) != 0) {
-        Write(stderr, "weft: error: cannot write to standard output\n");
-        return kFailed;
-      }
-      return *status;
-    }
-    Write(stderr, StrCat("weft ", name, ": ", status.error().ToString(), "\n"));
-    std::string_view help = command.help;
-    Write(stderr, help.substr(0, help.find("\n\n") + 1));
-    Write(stderr, StrCat("`weft ", name, " --help` says more\n"));
-    return kUsage;
+    if (command.name == name) return &command;
   }
-  if (!name.empty()) Write(stderr, StrCat("weft: unknown command: ", name, "\n"));
+  return nullptr;
+}
+
+// The error comes last, where it is seen.
+int UnknownWord(std::string_view what, std::string_view word,
+                std::initializer_list<std::string_view> more) {
+  std::vector<std::string_view> known(more);
+  for (const Command& command : Commands()) known.push_back(command.name);
   Write(stderr, Overview());
+  Write(stderr, StrCat("\nweft: unknown ", what, ": ", word, DidYouMean(word, known), "\n"));
   return kUsage;
 }
 
+int Help(std::string_view topic) {
+  if (topic.empty()) {
+    Write(stdout, Overview());
+  } else if (topic == "variables") {
+    Write(stdout, HelpOnVariables());
+  } else if (topic == "options") {
+    Write(stdout, HelpOnOptions());
+  } else if (const Command* command = FindCommand(topic)) {
+    Write(stdout, command->help);
+  } else {
+    return UnknownWord("topic", topic, {"variables", "options"});
+  }
+  return kOk;
+}
+
+Status ReadTheEnvironment() {
+  pjrt::Environment& environment = MutableEnvironment();
+  environment = TRY(pjrt::ReadEnvironment());
+  if (environment.threads > 0) {
+    DefaultPool().SetLimit(std::min(environment.threads, DefaultPool().threads()));
+  }
+  return {};
+}
+
+int Run(const Command& command, Args args) {
+  Result<int> status = command.run(std::move(args));
+  if (status) {
+    if (std::fflush(stdout) == 0) return *status;
+    Write(stderr, "weft: error: cannot write to standard output\n");
+    return kFailed;
+  }
+  std::string_view help = command.help;
+  Write(stderr, help.substr(0, help.find("\n\n") + 1));
+  Write(stderr, StrCat("`weft ", command.name, " --help` says more\n"));
+  Write(stderr, StrCat("weft ", command.name, ": ", status.error().ToString(), "\n"));
+  return kUsage;
+}
+
+int Main(std::span<const char* const> argv) {
+  std::string_view name = argv.size() > 1 ? argv[1] : "";
+  if (name == "--help" || name == "-h" || name == "help") {
+    return Help(argv.size() > 2 ? argv[2] : "");
+  }
+  if (name == "--version") {
+    Write(stdout, VersionLine());
+    return kOk;
+  }
+  if (name.empty()) {
+    Write(stderr, Overview());
+    return kUsage;
+  }
+  const Command* command = FindCommand(name);
+  if (command == nullptr && name != "--machine") return UnknownWord("command", name, {"help"});
+  Args args(argv.subspan(2));
+  if (command != nullptr && (args.Flag("--help") || args.Flag("-h"))) {
+    Write(stdout, command->help);
+    return kOk;
+  }
+  if (Status read = ReadTheEnvironment(); !read) {
+    Write(stderr, StrCat("weft: ", read.error().ToString(), "\n"));
+    return kUsage;
+  }
+  if (command != nullptr) return Run(*command, std::move(args));
+  Write(stdout, DescribeMachine());
+  return kOk;
+}
+
 }  // namespace
+
+const pjrt::Environment& TheEnvironment() {
+  return MutableEnvironment();
+}
+
+Status TakeOptions(Args& args, compiler::CompileOptions& options) {
+  TRY(compiler::ParseOptions(TheEnvironment().options, options));
+  return compiler::ParseOptions(args.Value("--options").value_or(""), options);
+}
+
 }  // namespace weft::tools
 
 int main(int argc, char** argv) {

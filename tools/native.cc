@@ -10,20 +10,32 @@ namespace weft::tools {
 
 Result<NativeModule> CompileNative(const hlo::Module& module,
                                    const compiler::CompileOptions& options,
-                                   inspect::CompileWatch* watch) {
+                                   const NativeHooks& native_hooks) {
   NativeModule native;
   native.device = TRY(cpu::CreateDevice());
+  inspect::CompileWatch* watch = native_hooks.watch;
   compiler::RunnerHooks hooks;
   runtime::LoadOptions load;
   if (watch != nullptr) {
     hooks = watch->Hooks();
     load.show = watch->ShowCode();
   }
+  if (native_hooks.stage) {
+    hooks.before = [&](const compiler::Pass& pass, const hlo::Module&) {
+      native_hooks.stage(StrCat("pass ", pass.name));
+    };
+    auto watched = std::move(hooks.after);
+    hooks.after = [&, watched](const compiler::PassRun& run, const hlo::Module& now) {
+      native_hooks.stage("lowering");  // unless another pass comes
+      if (watched) watched(run, now);
+    };
+  }
   compiler::Compiled compiled =
       TRY(compiler::Compile(module, options, native.device->target(), hooks));
   if (watch != nullptr) watch->Lowered(compiled.program);
   if (options.pipeline.verify) TRY(program::Verify(compiled.program));
   native.module = std::move(compiled.module);
+  if (native_hooks.stage) native_hooks.stage("code generation");
   native.program = TRY(native.device->Load(std::move(compiled.program), load));
   return native;
 }

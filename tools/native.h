@@ -1,8 +1,10 @@
 // Modules compiled for this machine and run.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -20,9 +22,14 @@ struct NativeModule {
   std::unique_ptr<hlo::Module> module;  // as the passes left it
   std::unique_ptr<runtime::LoadedProgram> program;
 };
+struct NativeHooks {
+  inspect::CompileWatch* watch = nullptr;
+  // Told what comes next: "pass fuse", "lowering", "code generation".
+  std::function<void(std::string_view)> stage = nullptr;
+};
 Result<NativeModule> CompileNative(const hlo::Module& module,
                                    const compiler::CompileOptions& options,
-                                   inspect::CompileWatch* watch = nullptr);
+                                   const NativeHooks& hooks = {});
 
 // Arguments as the module takes them; results as leaves. `call`: hooks.
 Result<std::vector<Literal>> RunNative(const NativeModule& native,

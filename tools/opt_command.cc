@@ -28,13 +28,12 @@ Result<int> RunOpt(Args args) {
     return kOk;
   }
   std::optional<std::string> passes = args.Value("--passes");
-  std::string option_text = args.Value("--options").value_or("");
+  compiler::CompileOptions options;
+  TRY(TakeOptions(args, options));
   bool print_changed = args.Flag("--print-changed"), brief = args.Flag("--short");
   bool same_results = args.Flag("--same-results");
   double tolerance = args.Number("--tolerance", 1e-5);
   std::vector<std::string> files = TRY(args.Finish(1, 1));
-  compiler::CompileOptions options;
-  TRY(compiler::ParseOptions(option_text, options));
   std::vector<const compiler::Pass*> list =
       TRY(passes ? compiler::FindPasses(*passes) : compiler::DefaultPipeline());
 

@@ -45,7 +45,7 @@ Result<int> RunProgram(Args args) {
   std::string emit = args.Value("--emit").value_or("program");
   bool copies = args.Flag("--copies");
   compiler::CompileOptions options;
-  TRY(compiler::ParseOptions(args.Value("--options").value_or(""), options));
+  TRY(TakeOptions(args, options));
   std::vector<std::string> files = TRY(args.Finish(1, 1));
   TRY(CheckEmit(emit, target));
   program::TargetInfo info = TRY(FindTarget(target));
@@ -82,7 +82,7 @@ that is made of it.
   --copies          instead, a line for each copy that the program makes: bytes, place, reason
   --options=k=v,... compile options
 
-example:
+examples:
   weft program model.hlo
   weft program --target=h200 --emit=cuda model.hlo
 )",

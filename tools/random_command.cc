@@ -284,7 +284,7 @@ Result<int> RunRandom(Args args) {
   request.jobs = static_cast<int>(args.Int("--jobs", 1, 1, 256));
   request.out = args.Value("--out").value_or("");
   request.print = args.Flag("--print");
-  TRY(compiler::ParseOptions(args.Value("--options").value_or(""), request.options));
+  TRY(TakeOptions(args, request.options));
   TRY(args.Finish(0, 0));
   if (request.print) {
     hlo::RandomModule made = TRY(hlo::MakeRandomModule(request.seed));

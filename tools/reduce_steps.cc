@@ -2,305 +2,221 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
+#include <vector>
 
-#include "compiler/pipeline.h"
 #include "hlo/clone.h"
-#include "hlo/verify.h"
 
 namespace weft::tools {
 namespace {
 
 using hlo::Instruction;
 using hlo::Module;
-using Roots = std::vector<const Instruction*>;
 
-// Facts about parameters and results that no longer hold.
-void ClearBoundary(Module& module) {
-  hlo::ModuleConfig& config = module.config();
-  config.is_scheduled = false;
-  config.input_output_alias.clear();
-  config.buffer_donors.clear();
-  config.entry_layout.reset();
-  config.propagate_sharding_to_parameters.clear();
-  config.propagate_sharding_to_output.clear();
-  config.frontend_attributes.clear();
-}
-
-std::unordered_set<int64_t> Needed(const Roots& roots, const std::unordered_set<int64_t>& cut) {
-  std::unordered_set<int64_t> needed;
-  std::vector<const Instruction*> work(roots.begin(), roots.end());
-  while (!work.empty()) {
-    const Instruction* i = work.back();
-    work.pop_back();
-    if (!needed.insert(i->id()).second || cut.contains(i->id())) continue;
-    for (const Instruction* operand : i->operands()) work.push_back(operand);
-  }
-  return needed;
-}
-
-Roots RootsOf(const Module& module) {
-  const Instruction* root = module.entry()->root();
-  if (root->op() == hlo::Op::kTuple && root->operand_count() > 0) {
-    return Roots(root->operands().begin(), root->operands().end());
-  }
-  return {root};
-}
-
-bool MayBeParameter(const Instruction& i) {
-  return !i.IsParameter() && (i.shape().IsArray() || i.shape().IsTuple());
-}
-
-void RemoveDeadCode(Module& module) {
-  compiler::CompileOptions options;
-  options.pipeline.verify = false;
-  if (auto passes = compiler::FindPasses("eliminate-dead-code")) {
-    (void)compiler::RunPasses(module, *passes, options);
+void CollectSizes(const Shape& shape, std::set<int64_t, std::greater<>>& sizes) {
+  if (shape.IsTuple()) {
+    for (const Shape& element : shape.elements_of_tuple()) CollectSizes(element, sizes);
+  } else if (shape.IsArray()) {
+    for (int64_t dim : shape.dims()) {
+      if (dim > 2) sizes.insert(dim);
+    }
   }
 }
 
+// What takes much away with few trials comes first: halves before quarters before single
+// instructions, and what makes the trials themselves quicker before the rest.
 class Reducer {
  public:
-  Reducer(std::unique_ptr<Module> now, const StillFails& still_fails)
-      : now_(std::move(now)), still_fails_(still_fails) {}
+  Reducer(ModulePtr now, const FirstFailing& first_failing,
+          const std::function<void(const Module&)>& smaller)
+      : now_(std::move(now)), first_failing_(first_failing), smaller_(smaller) {}
 
-  std::unique_ptr<Module> Run() {
+  ModulePtr Run() {
+    TryList(2, [&](size_t i) { return StripFacts(*now_, i == 0); });
+    DropRoots();
+    TryList(1, [&](size_t) { return InlineCalls(*now_); });
     for (bool progress = true; progress;) {
-      int64_t before = now_->instruction_count();
+      const int64_t before = now_->instruction_count();
+      PromoteComputations();
+      FindPrefix();
       DropRoots();
       MoveRoot();
-      CutChunks();
-      MakeConstants();
-      for (bool again = true; again;) again = Bypass();
+      FindSuffix();
       ShrinkDimensions();
-      TakeOneDevice();
+      InChunks(EntrySize(), [&](size_t at, size_t n) { return CutRange(*now_, at, n); });
+      MakeConstants();
+      InChunks(AllSize(), [&](size_t at, size_t n) { return PutZeros(*now_, at, n); });
+      InChunks(AllSize(), [&](size_t at, size_t n) { return Bypass(*now_, at, n); });
+      TryList(1, [&](size_t) { return ForOneDevice(*now_); });
       progress = now_->instruction_count() < before;
     }
     return std::move(now_);
   }
 
  private:
-  bool Try(std::unique_ptr<Module> candidate) {
-    if (candidate == nullptr || !hlo::Verify(*candidate) || !still_fails_(*candidate)) return false;
-    now_ = std::move(candidate);
-    return true;
+  using Make = std::function<ModulePtr(size_t)>;
+
+  size_t EntrySize() const { return static_cast<size_t>(now_->entry()->size()); }
+  size_t AllSize() const { return static_cast<size_t>(now_->instruction_count()); }
+
+  // The first of n modules that fails becomes the module; its number.
+  int TryList(size_t n, const Make& make) {
+    int found = n == 0 ? -1 : first_failing_(n, make);
+    if (found < 0) return -1;
+    now_ = make(static_cast<size_t>(found));
+    if (smaller_) smaller_(*now_);
+    return found;
+  }
+  // The same of those that are smaller than now.
+  int TrySmaller(size_t n, const Make& make) {
+    const int64_t count = now_->instruction_count();
+    return TryList(n, [&](size_t i) {
+      ModulePtr module = make(i);
+      return module && module->instruction_count() < count ? std::move(module) : nullptr;
+    });
   }
 
-  // One device, where nothing needs several any more.
-  void TakeOneDevice() {
-    if (now_->config().replica_count <= 1 && now_->config().num_partitions <= 1) return;
-    std::unique_ptr<Module> candidate = hlo::CloneModule(*now_);
-    candidate->config().replica_count = candidate->config().num_partitions = 1;
-    Try(std::move(candidate));
+  // edit(at, n) on pieces of `size`: halves, quarters, ..., single ones. What was taken away moves
+  // the rest up, so that the next piece begins where it began.
+  template <class Edit>
+  void InChunks(size_t size, const Edit& edit) {
+    for (size_t chunk = std::max<size_t>(size / 2, 1);; chunk /= 2) {
+      size_t at = 0;
+      while (at < size) {
+        int64_t before = now_->instruction_count();
+        int found = TrySmaller((size - at + chunk - 1) / chunk,
+                               [&](size_t i) { return edit(at + i * chunk, chunk); });
+        if (found < 0) break;
+        at += static_cast<size_t>(found) * chunk;
+        size -= std::min(size, static_cast<size_t>(before - now_->instruction_count()));
+      }
+      if (chunk <= 1) return;
+    }
   }
 
-  // Results one after the other, halves first.
+  // Results in chunks.
   void DropRoots() {
     for (size_t chunk = std::max<size_t>(RootsOf(*now_).size() / 2, 1);; chunk /= 2) {
-      for (size_t at = 0; at < RootsOf(*now_).size() && RootsOf(*now_).size() > 1;) {
-        Roots roots = RootsOf(*now_);
-        auto begin = roots.begin() + static_cast<std::ptrdiff_t>(at);
-        auto end = begin + static_cast<std::ptrdiff_t>(std::min(chunk, roots.size() - at));
-        roots.erase(begin, end);
-        if (roots.empty() || !Try(CutEntry(*now_, roots, {}))) at += chunk;
+      size_t at = 0;
+      while (RootsOf(*now_).size() > 1) {
+        const size_t count = RootsOf(*now_).size();
+        if (at >= count) break;
+        int found = TryList((count - at + chunk - 1) / chunk, [&](size_t i) -> ModulePtr {
+          Roots roots = RootsOf(*now_);
+          size_t begin = at + i * chunk, end = std::min(begin + chunk, count);
+          roots.erase(roots.begin() + static_cast<std::ptrdiff_t>(begin),
+                      roots.begin() + static_cast<std::ptrdiff_t>(end));
+          return roots.empty() ? nullptr : CutEntry(*now_, roots, {});
+        });
+        if (found < 0) break;
+        at += static_cast<size_t>(found) * chunk;
       }
       if (chunk <= 1) return;
     }
   }
 
-  // Something further up as the only result: far ones first, then the operands of the root.
+  // A body, branch or called computation alone; large ones first.
+  void PromoteComputations() {
+    for (bool again = true; again;) {
+      std::vector<const hlo::Computation*> all;
+      for (const auto& computation : now_->computations()) {
+        if (!computation->IsEntry() && computation->size() > 3) all.push_back(computation.get());
+      }
+      std::sort(all.begin(), all.end(), [](const auto* a, const auto* b) {
+        return std::pair(-a->size(), a->id()) < std::pair(-b->size(), b->id());
+      });
+      again = TrySmaller(all.size(), [&](size_t i) { return Promote(*now_, *all[i]); }) >= 0;
+    }
+  }
+
+  // The shortest beginning of the entry that fails: where it first goes wrong. Quarters of what is
+  // left between one that does not and one that does.
+  void FindPrefix() {
+    const ModulePtr whole = hlo::CloneModule(*now_);
+    size_t fine = 0, fails = EntrySize();
+    while (fails - fine > 1) {
+      std::vector<size_t> tries;
+      for (size_t k = 1; k < 4; ++k) {
+        size_t n = fine + (fails - fine) * k / 4;
+        if (n > fine && (tries.empty() || tries.back() < n)) tries.push_back(n);
+      }
+      int found = TrySmaller(tries.size(), [&](size_t i) { return TakePrefix(*whole, tries[i]); });
+      if (found < 0) {
+        fine = tries.back();
+      } else {
+        fails = tries[static_cast<size_t>(found)];
+        if (found > 0) fine = tries[static_cast<size_t>(found) - 1];
+      }
+    }
+  }
+
+  // Something further up as the only result: far ones first, then the operands of the results.
   void MoveRoot() {
     for (bool moved = true; moved;) {
-      moved = false;
       std::vector<Instruction*> all = now_->entry()->Snapshot();
-      for (size_t parts = 2; parts <= 16 && !moved; parts *= 2) {
-        for (size_t k = 1; k < parts && !moved; k += 2)
-          moved = TryRoot(*all[all.size() * k / parts]);
+      std::vector<const Instruction*> tries;
+      for (const Instruction* root : RootsOf(*now_)) tries.push_back(root);
+      for (size_t parts = 2; parts <= 16; parts *= 2) {
+        for (size_t k = 1; k < parts; k += 2) tries.push_back(all[all.size() * k / parts]);
       }
-      Roots roots = RootsOf(*now_);
-      std::vector<const Instruction*> closer;
-      for (const Instruction* root : roots) {
-        closer.insert(closer.end(), root->operands().begin(), root->operands().end());
+      for (const Instruction* root : RootsOf(*now_)) {
+        tries.insert(tries.end(), root->operands().begin(), root->operands().end());
       }
-      for (size_t k = 0; k < closer.size() && !moved; ++k) moved = TryRoot(*closer[k]);
-    }
-  }
-  bool TryRoot(const Instruction& root) {
-    if (!MayBeParameter(root)) return false;
-    auto candidate = CutEntry(*now_, {&root}, {});
-    if (candidate && candidate->instruction_count() >= now_->instruction_count()) return false;
-    return Try(std::move(candidate));
-  }
-
-  // Instructions become parameters, and what only they need goes: halves, quarters, single ones.
-  void CutChunks() {
-    size_t n = static_cast<size_t>(now_->entry()->size());
-    for (size_t chunk = std::max<size_t>(n / 2, 1);; chunk /= 2) {
-      for (size_t at = 0; at < static_cast<size_t>(now_->entry()->size());) {
-        std::unordered_set<int64_t> cut;
-        size_t number = 0;
-        for (const Instruction* i : *now_->entry()) {
-          if (number >= at && number < at + chunk && MayBeParameter(*i) && !i->IsRoot()) {
-            cut.insert(i->id());
-          }
-          ++number;
-        }
-        int64_t before = now_->instruction_count();
-        bool done = !cut.empty() && Try(CutEntry(*now_, RootsOf(*now_), cut));
-        if (!done || now_->instruction_count() >= before) at += chunk;
-      }
-      if (chunk <= 1) return;
+      moved = TrySmaller(tries.size(), [&](size_t i) -> ModulePtr {
+                if (tries[i]->IsParameter()) return nullptr;
+                return CutEntry(*now_, {tries[i]}, {});
+              }) >= 0;
     }
   }
 
-  // Scalars of the entry's parameters as constants of 1: fewer random values to look at.
+  // As much as possible of the beginning of the entry as parameters.
+  void FindSuffix() {
+    for (bool again = true; again;) {
+      const size_t size = EntrySize();
+      std::vector<size_t> tries;
+      for (size_t k = 15; k > 0; --k) tries.push_back(size * k / 16);
+      again = TrySmaller(tries.size(), [&](size_t i) { return CutRange(*now_, 0, tries[i]); }) >= 0;
+    }
+  }
+
   void MakeConstants() {
-    for (size_t k = 0; k < now_->entry()->parameters().size(); ++k) {
-      const Instruction* parameter = now_->entry()->parameter(static_cast<int64_t>(k));
-      if (!parameter->shape().IsArray() || parameter->shape().rank() != 0) continue;
-      auto candidate = hlo::CloneModule(*now_);
-      Instruction* old = candidate->entry()->parameter(static_cast<int64_t>(k));
-      Literal one{old->shape()};
-      one.SetDouble(0, 1);
-      Instruction* constant =
-          candidate->entry()->Add(hlo::Op::kConstant, candidate->UniqueName("one"), old->shape(),
-                                  {}, hlo::ConstantAttrs{one}, candidate->entry()->first());
-      old->ReplaceAllUsesWith(constant);
-      auto smaller = CutEntry(*candidate, RootsOf(*candidate), {});
-      if (Try(std::move(smaller))) --k;
+    for (int64_t k = 0; k < static_cast<int64_t>(now_->entry()->parameters().size()); ++k) {
+      if (now_->entry()->parameter(k)->shape().IsTuple()) continue;
+      if (TryList(1, [&](size_t) { return MakeConstant(*now_, k); }) >= 0) --k;
     }
   }
 
-  // In every computation: an operand of the same shape in the place of an instruction.
-  bool Bypass() {
-    bool any = false;
-    std::vector<std::pair<std::string, std::string>> names;
-    for (const auto& computation : now_->computations()) {
-      for (const Instruction* i : *computation) names.emplace_back(computation->name(), i->name());
-    }
-    for (const auto& [computation, name] : names) {
-      for (int64_t k = 0; TryBypass(computation, name, k, any); ++k) continue;
-    }
-    return any;
-  }
-  // False: there is no such instruction or operand (any more).
-  bool TryBypass(const std::string& computation, const std::string& name, int64_t k, bool& any) {
-    auto candidate = hlo::CloneModule(*now_);
-    hlo::Computation* in = candidate->FindComputation(computation);
-    if (in == nullptr) return false;
-    for (Instruction* i : *in) {
-      if (i->name() != name) continue;
-      if (k >= i->operand_count()) return false;
-      if (!Shape::CompatibleIgnoringDynamic(i->shape(), i->operand(k)->shape())) return true;
-      i->ReplaceAllUsesWith(i->operand(k));
-      RemoveDeadCode(*candidate);
-      if (in->IsEntry()) candidate = CutEntry(*candidate, RootsOf(*candidate), {});
-      if (candidate == nullptr) return true;
-      if (candidate->instruction_count() >= now_->instruction_count()) return true;
-      if (!Try(std::move(candidate))) return true;
-      any = true;
-      return false;
-    }
-    return false;
-  }
-
-  // Every dimension of one size becomes smaller, where that leaves a valid module.
   void ShrinkDimensions() {
     std::set<int64_t, std::greater<>> sizes;
     for (const auto& computation : now_->computations()) {
       for (const Instruction* i : *computation) CollectSizes(i->shape(), sizes);
     }
     for (int64_t size : sizes) {
+      struct Way {
+        int64_t smaller;
+        bool multiples;
+      };
+      std::vector<Way> ways;
       for (int64_t smaller : {int64_t{2}, size / 8, size / 2}) {
         if (smaller < 2 || smaller >= size) continue;
-        auto candidate = hlo::CloneModule(*now_);
-        bool possible = true;
-        for (const auto& computation : candidate->computations()) {
-          for (Instruction* i : *computation) {
-            bool changed = Resize(i->mutable_shape(), size, smaller);
-            possible = possible && !(changed && i->IsConstant());
-          }
-        }
-        ClearBoundary(*candidate);
-        if (possible && Try(std::move(candidate))) break;
+        ways.push_back({smaller, false});
+        ways.push_back({smaller, true});
       }
+      TryList(ways.size(),
+              [&](size_t i) { return Resize(*now_, size, ways[i].smaller, ways[i].multiples); });
     }
-  }
-  static void CollectSizes(const Shape& shape, std::set<int64_t, std::greater<>>& sizes) {
-    if (shape.IsTuple()) {
-      for (const Shape& element : shape.elements_of_tuple()) CollectSizes(element, sizes);
-    } else if (shape.IsArray()) {
-      for (int64_t dim : shape.dims()) {
-        if (dim > 2) sizes.insert(dim);
-      }
-    }
-  }
-  static bool Resize(Shape& shape, int64_t from, int64_t to) {
-    bool changed = false;
-    if (shape.IsTuple()) {
-      std::vector<Shape> elements(shape.elements_of_tuple().begin(),
-                                  shape.elements_of_tuple().end());
-      for (Shape& element : elements) changed |= Resize(element, from, to);
-      if (changed) shape = Shape::Tuple(std::move(elements));
-    } else if (shape.IsArray()) {
-      Dims dims = shape.dims();
-      for (int64_t& dim : dims) {
-        if (dim == from) {
-          dim = to;
-          changed = true;
-        }
-      }
-      if (changed) shape = Shape(shape.dtype(), dims);
-    }
-    return changed;
   }
 
-  std::unique_ptr<Module> now_;
-  const StillFails& still_fails_;
+  ModulePtr now_;
+  const FirstFailing& first_failing_;
+  const std::function<void(const Module&)>& smaller_;
 };
 
 }  // namespace
 
-std::unique_ptr<Module> CutEntry(const Module& module, const Roots& roots,
-                                 const std::unordered_set<int64_t>& parameters) {
-  std::unordered_set<int64_t> needed = Needed(roots, parameters);
-  std::unique_ptr<Module> out = hlo::CloneModule(module);  // keeps ids
-  hlo::Computation* old = out->entry();
-  hlo::Computation* entry = out->AddComputation(old->name());
-  hlo::CloneMap map;
-  int64_t next = 0;
-  for (const Instruction* i : *old) {
-    if (!needed.contains(i->id())) continue;
-    if (i->IsParameter() || parameters.contains(i->id())) {
-      map.instructions[i] =
-          entry->Add(hlo::Op::kParameter, i->name(), i->shape(), {}, hlo::ParameterAttrs{next++});
-    } else {
-      hlo::CloneInstruction(*i, *entry, map, nullptr,
-                            {.name = i->name(), .shape = {}, .operands = {}});
-    }
-  }
-  std::vector<Instruction*> results;
-  for (const Instruction* root : roots) {
-    for (const Instruction* i : *old) {
-      if (i->id() == root->id()) results.push_back(map.instructions.at(i));
-    }
-  }
-  if (results.size() == 1) {
-    entry->set_root(results[0]);
-  } else {
-    std::vector<Shape> shapes;
-    for (const Instruction* i : results) shapes.push_back(i->shape());
-    entry->set_root(entry->Add(hlo::Op::kTuple, out->UniqueName("results"),
-                               Shape::Tuple(std::move(shapes)), results, {}));
-  }
-  out->set_entry(entry);
-  out->RemoveComputation(old);
-  out->RemoveUnusedComputations();
-  ClearBoundary(*out);
-  return out;
-}
-
-std::unique_ptr<Module> ReduceModule(std::unique_ptr<Module> now, const StillFails& still_fails) {
-  return Reducer(std::move(now), still_fails).Run();
+ModulePtr ReduceModule(ModulePtr now, const FirstFailing& first_failing,
+                       const std::function<void(const Module&)>& smaller) {
+  return Reducer(std::move(now), first_failing, smaller).Run();
 }
 
 }  // namespace weft::tools

@@ -1,27 +1,18 @@
-// Ways to make a module smaller that leave it a module, not that it computes the same.
+// The search for a small module that still fails.
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 #include <functional>
-#include <memory>
-#include <unordered_set>
-#include <vector>
 
-#include "hlo/module.h"
+#include "reduce_edits.h"
 
 namespace weft::tools {
 
-// Tells whether a smaller module still fails.
-using StillFails = std::function<bool(const hlo::Module&)>;
+// Of n modules (null: none), which `make` makes when asked, the first that still fails; -1: none.
+using FirstFailing = std::function<int(size_t n, const std::function<ModulePtr(size_t)>& make)>;
 
-// The smallest module that was found; `now` fails.
-std::unique_ptr<hlo::Module> ReduceModule(std::unique_ptr<hlo::Module> now,
-                                          const StillFails& still_fails);
-
-// The entry with these roots (several: a tuple of them), with these instructions become parameters,
-// and without what neither needs. Null when no module comes of it.
-std::unique_ptr<hlo::Module> CutEntry(const hlo::Module& module,
-                                      const std::vector<const hlo::Instruction*>& roots,
-                                      const std::unordered_set<int64_t>& parameters);
+// The smallest module that was found; `now` fails. `smaller` is told of each on the way.
+ModulePtr ReduceModule(ModulePtr now, const FirstFailing& first_failing,
+                       const std::function<void(const hlo::Module&)>& smaller = {});
 
 }  // namespace weft::tools

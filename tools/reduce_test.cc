@@ -1,11 +1,11 @@
 #include "reduce_test.h"
 
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 
@@ -15,6 +15,7 @@
 #include "hlo/evaluate.h"
 #include "hlo/random_arguments.h"
 #include "hlo/text.h"
+#include "hlo/verify.h"
 #include "inspect/fault.h"
 #include "native.h"
 
@@ -25,10 +26,7 @@ constexpr int kWrongStatus = 10, kFailedStatus = 11;
 constexpr int64_t kMostDevices = 64;
 constexpr int64_t kLoopSteps = 1'000'000;  // random arguments may make loops endless
 
-struct ChildTask {
-  const hlo::Module& module;
-  const TestRequest& request;
-};
+using SetStage = std::function<void(std::string_view)>;
 
 using ByDevice = std::vector<std::vector<Literal>>;
 
@@ -78,37 +76,36 @@ Result<ByDevice> ReduceRun(const NativeModule& native, const ByDevice& arguments
   return results;
 }
 
-// A module that the evaluator cannot run either says nothing about native code.
-int CompareWithEvaluator(const void* data) {
-  const ChildTask& task = *static_cast<const ChildTask*>(data);
-  Result<ByDevice> arguments = ReduceArguments(task.module, task.request);
+// What the evaluator cannot run says nothing about native code, but when that crashes. `wanted`:
+// what is looked for, so that nothing else need be found out.
+int CompareWithEvaluator(const hlo::Module& module, const TestRequest& request, Outcome wanted,
+                         const SetStage& set_stage) {
+  Result<ByDevice> arguments = ReduceArguments(module, request);
   if (!arguments) return 0;
-  const bool flush = task.request.options.cpu.flush_subnormals;
-  Result<ByDevice> wanted = ReduceEvaluate(task.module, *arguments, flush);
-  if (!wanted) return 0;
-  Result<NativeModule> native = CompileNative(task.module, task.request.options);
+  const bool flush = request.options.cpu.flush_subnormals;
+  Result<NativeModule> native = CompileNative(module, request.options, {.stage = set_stage});
   if (!native) return native.error().code() == Code::kUnimplemented ? 0 : kFailedStatus;
+  set_stage("evaluating");
+  // Of the two that may take long, native code is the quicker one.
+  Result<ByDevice> wanted_results = ByDevice{};
+  if (wanted != Outcome::kCrashed && wanted != Outcome::kHangs) {
+    wanted_results = ReduceEvaluate(module, *arguments, flush);
+    if (!wanted_results) return 0;
+  }
+  set_stage("running");
   Result<ByDevice> got = ReduceRun(*native, *arguments);
   if (!got) return kFailedStatus;
   FloatMode mode(flush);
-  for (size_t d = 0; d < wanted->size(); ++d) {
-    if (!inspect::CompareResults((*wanted)[d], (*got)[d]).empty()) return kWrongStatus;
+  for (size_t d = 0; d < wanted_results->size(); ++d) {
+    if (!inspect::CompareResults((*wanted_results)[d], (*got)[d]).empty()) return kWrongStatus;
   }
   return 0;
 }
 
-Outcome RunCommandOn(const hlo::Module& module, const std::string& command) {
-  char path[] = "/tmp/weft-reduce-XXXXXX";
-  int fd = mkstemp(path);
-  if (fd < 0) return Outcome::kFine;
-  close(fd);
-  Outcome outcome = Outcome::kFine;
-  if (WriteFile(path, hlo::PrintModule(module)) &&
-      std::system(StrCat(command, " ", path).c_str()) == 0) {
-    outcome = Outcome::kWrong;
-  }
-  unlink(path);
-  return outcome;
+int RunCommandOn(const hlo::Module& module, const std::string& command, const std::string& path) {
+  if (!WriteFile(path, hlo::PrintModule(module))) return 0;
+  int status = std::system(StrCat(command, " ", path).c_str());
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? kWrongStatus : 0;
 }
 
 }  // namespace
@@ -119,37 +116,82 @@ std::string_view Name(Outcome outcome) {
     case Outcome::kWrong: return "wrong";
     case Outcome::kFailed: return "an error";
     case Outcome::kCrashed: return "a crash";
+    case Outcome::kHangs: return "no end";
   }
   return "";
 }
 
-int InChild(int seconds, bool quiet, int (*work)(const void* data), const void* data) {
-  std::fflush(stdout);
-  pid_t child = fork();
-  if (child == 0) {
-    rlimit none{0, 0};
-    setrlimit(RLIMIT_CORE, &none);
-    alarm(static_cast<unsigned>(seconds));
-    if (quiet) {
-      int nowhere = open("/dev/null", O_WRONLY);
-      if (nowhere >= 0) dup2(nowhere, STDERR_FILENO);
-    }
-    int status = work(data);
-    std::fflush(stdout);
-    _exit(status);
-  }
-  int status = 0;
-  if (child < 0 || waitpid(child, &status, 0) < 0) return 255;
-  return WIFSIGNALED(status) ? 256 + WTERMSIG(status) : WEXITSTATUS(status);
+std::string Verdict::ToString() const {
+  return stage.empty() ? std::string(Name(outcome)) : StrCat(Name(outcome), " in ", stage);
 }
 
-Outcome RunTest(const hlo::Module& module, const TestRequest& request) {
-  if (!request.command.empty()) return RunCommandOn(module, request.command);
-  ChildTask task{module, request};
-  int status = InChild(request.seconds, true, CompareWithEvaluator, &task);
-  if (status == 0) return Outcome::kFine;
-  if (status == kWrongStatus) return Outcome::kWrong;
-  return status == kFailedStatus ? Outcome::kFailed : Outcome::kCrashed;
+ModuleTest::ModuleTest(TestRequest request) : request_(std::move(request)) {
+  if (request_.command.empty()) return;
+  const char* base = std::getenv("TMPDIR");
+  folder_ = StrCat(base == nullptr || *base == '\0' ? "/tmp" : base, "/weft-reduce-XXXXXX");
+  if (mkdtemp(folder_.data()) == nullptr) folder_ = ".";
+}
+
+ModuleTest::~ModuleTest() {
+  if (folder_.size() > 1) rmdir(folder_.c_str());
+}
+
+int ModuleTest::TestInChild(const hlo::Module& module, const Breadcrumbs& crumbs,
+                            size_t child) const {
+  if (!request_.command.empty()) return RunCommandOn(module, request_.command, FileFor(child));
+  return CompareWithEvaluator(module, request_, wanted_.outcome,
+                              [&](std::string_view stage) { crumbs.Set(child, stage); });
+}
+
+Verdict ModuleTest::VerdictOf(int status, const Breadcrumbs& crumbs, size_t child) const {
+  if (status == 0 || status == kChildStopped) return {};
+  if (status == kWrongStatus) return {Outcome::kWrong, ""};
+  std::string stage = crumbs.Get(child);
+  // The evaluator says what is right; what it does not live through is no fault of native code.
+  if (stage == "evaluating") return {};
+  if (status == kChildTimedOut) return {Outcome::kHangs, stage};
+  return {status >= kChildSignal ? Outcome::kCrashed : Outcome::kFailed, stage};
+}
+
+Verdict ModuleTest::Run(const hlo::Module& module) const {
+  Breadcrumbs crumbs(1);
+  int status = InChild([&] { return TestInChild(module, crumbs, 0); },
+                       {.seconds = request_.seconds, .quiet = true, .at_once = 1});
+  if (!request_.command.empty()) unlink(FileFor(0).c_str());
+  return VerdictOf(status, crumbs, 0);
+}
+
+Verdict ModuleTest::LookFor(const hlo::Module& module) {
+  // Smaller modules take less; room for two of them on one core, and for a busy machine.
+  constexpr double kLeast = 2, kTimesAsLong = 4;
+  auto start = std::chrono::steady_clock::now();
+  wanted_ = Run(module);
+  double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (wanted_.outcome != Outcome::kHangs) {
+    limit_ = std::min(request_.seconds, kLeast + kTimesAsLong * took);
+  }
+  return wanted_;
+}
+
+int ModuleTest::FirstFailing(size_t n, const MakeModule& make) const {
+  Breadcrumbs crumbs(n);
+  auto work = [&](size_t i) {
+    std::unique_ptr<hlo::Module> module = make(i);
+    if (module == nullptr || !hlo::Verify(*module)) return 0;
+    return TestInChild(*module, crumbs, i);
+  };
+  auto wanted = [&](size_t i, int status) {
+    if (!request_.command.empty()) unlink(FileFor(i).c_str());
+    return VerdictOf(status, crumbs, i) == wanted_;
+  };
+  int found = FirstChild(n, work, wanted,
+                         {.seconds = limit_ > 0 ? limit_ : request_.seconds,
+                          .quiet = true,
+                          .at_once = request_.at_once});
+  if (!request_.command.empty()) {
+    for (size_t i = 0; i < n; ++i) unlink(FileFor(i).c_str());
+  }
+  return found;
 }
 
 }  // namespace weft::tools

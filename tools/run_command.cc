@@ -234,7 +234,7 @@ Status RunOne(const NativeRequest& request) {
   auto start = std::chrono::steady_clock::now();
   inspect::CompileWatch watch(**module, TheEnvironment().dump,
                               compiler::PrintOptions(request.options));
-  NativeModule native = TRY(CompileNative(**module, request.options, &watch));
+  NativeModule native = TRY(CompileNative(**module, request.options, {.watch = &watch}));
   double compile = Since(start);
   const runtime::LoadStats& stats = native.program->stats();
   NOTE("compile", 1) << "compile " << (*module)->name() << ": " << stats.compiled << " compiled, "
@@ -262,7 +262,7 @@ Result<int> RunRun(Args args) {
   request.bench = args.Int("--bench", 0, 0);
   request.devices = args.Int("--devices", 0, 1, 1024);
   request.tolerance = args.Number("--tolerance", request.tolerance);
-  TRY(compiler::ParseOptions(args.Value("--options").value_or(""), request.options));
+  TRY(TakeOptions(args, request.options));
   request.file = TRY(args.Finish(1, 1))[0];
   Status status = RunOne(request);
   if (status) return kOk;

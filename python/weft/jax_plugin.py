@@ -28,7 +28,10 @@ def asked_for():
         if PLATFORM not in names:
             return None
         return "alone" if len(names) == 1 else "beside others"
-    return "by default" if os.environ.get("WEFT_DEFAULT", "") not in ("", "0") else None
+    default = os.environ.get("WEFT_DEFAULT", "")
+    if default not in ("", "0", "1"):
+        raise ValueError(f"WEFT_DEFAULT: wrong value: {default}: expected 0 or 1")
+    return "by default" if default == "1" else None
 
 
 def initialize():

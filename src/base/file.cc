@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -24,12 +25,14 @@ std::unexpected<Error> FileError(const std::string& path, int error) {
 
 }  // namespace
 
-Result<std::string> ReadFile(const std::string& path, int64_t max_bytes) {
+Result<std::string> ReadFile(const std::string& path, int64_t max_bytes, int64_t max_stream_bytes) {
   FilePtr file(std::fopen(path.c_str(), "rbe"));
   if (!file) return FileError(path, errno);
   struct stat info;
   if (fstat(fileno(file.get()), &info) != 0) return FileError(path, errno);
   if (S_ISDIR(info.st_mode)) return FileError(path, EISDIR);
+  const bool stream = !S_ISREG(info.st_mode);
+  if (stream) max_bytes = std::min(max_bytes, max_stream_bytes);
   // The size is a hint: pipes and files of /proc have none.
   if (info.st_size > max_bytes) {
     return ResourceExhausted(path, ": ", static_cast<int64_t>(info.st_size),
@@ -41,7 +44,8 @@ Result<std::string> ReadFile(const std::string& path, int64_t max_bytes) {
   while (size_t n = std::fread(text.data() + used, 1, text.size() - used, file.get())) {
     used += n;
     if (static_cast<int64_t>(used) > max_bytes) {
-      return ResourceExhausted(path, ": more than the limit of ", max_bytes, " bytes");
+      return ResourceExhausted(path, stream ? ": a pipe or device that gives" : ":",
+                               " more than the limit of ", max_bytes, " bytes");
     }
     if (used == text.size()) text.resize(used + used / 2 + 4096);
   }

@@ -124,6 +124,12 @@ Result<NpyElement> ParseDescr(std::string_view descr) {
     text.remove_prefix(1);
   }
   if (text == "?") text = "b1";
+  if (text.starts_with('O')) {
+    auto error =
+        InvalidArgument("npy: the elements are Python objects ('", descr, "'), no numbers");
+    error.error().Hint("save an array of numbers: numpy.asarray(x, dtype=numpy.float32)");
+    return error;
+  }
   if (text.size() < 2 || text[1] < '0' || text[1] > '9') return NpyElement{};
   std::optional<int64_t> width = ParseInt(text.substr(1));
   if (!width || *width < 1 || *width > 16) {
@@ -260,15 +266,26 @@ Result<Literal> ParseNpy(std::string_view bytes, DType as) {
   return literal;
 }
 
-Result<Literal> ReadNpy(const std::string& path, DType as) {
-  std::string bytes = TRY(ReadFile(path));
+namespace {
+
+Result<Literal> ReadNpyWithin(const std::string& path, DType as, int64_t max_stream_bytes) {
+  std::string bytes = TRY(ReadFile(path, kMaxFileBytes, max_stream_bytes));
   Result<Literal> literal = ParseNpy(bytes, as);
   if (!literal) literal.error().Prefix(path + ": ");
   return literal;
 }
 
+}  // namespace
+
+Result<Literal> ReadNpy(const std::string& path, DType as) {
+  return ReadNpyWithin(path, as, kMaxStreamBytes);
+}
+
 Result<Literal> ReadNpyAs(const std::string& path, const Shape& shape) {
-  Literal literal = TRY(ReadNpy(path, shape.dtype()));
+  constexpr int64_t kLongestHeader = 1 << 20;
+  int64_t needed = shape.IsArray() ? shape.ByteSize() : 0;
+  Literal literal =
+      TRY(ReadNpyWithin(path, shape.dtype(), std::min(needed, kMaxFileBytes) + kLongestHeader));
   if (!Shape::SameDims(literal.shape(), shape)) {
     return InvalidArgument(path, ": npy: the array is ", literal.shape(), ", not ",
                            shape.ToStringWithoutLayout());

@@ -111,7 +111,7 @@ TEST(Npy, Errors) {
       message("{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807,)}", ""),
       "npy: f32[9223372036854775807] does not match the 0 bytes after the header");
   EXPECT_EQ(message("{'descr': '|O', 'fortran_order': False, 'shape': ()}", ""),
-            "npy: what type the elements '|O' have is not known");
+            "npy: the elements are Python objects ('|O'), no numbers");
   EXPECT_EQ(message("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': ()}", ""),
             "npy: structured types are not supported");
 }

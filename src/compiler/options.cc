@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/nearest.h"
 #include "base/str.h"
 
 namespace weft::compiler {
@@ -37,6 +38,20 @@ bool Assign(std::vector<std::string>& field, std::string_view text) {
   return true;
 }
 
+// Behind "expected".
+std::string_view Takes(bool) {
+  return "true or false";
+}
+std::string_view Takes(int64_t) {
+  return "a whole number";
+}
+std::string_view Takes(const std::string&) {
+  return "a text";
+}
+std::string_view Takes(const std::vector<std::string>&) {
+  return "names, a+b";
+}
+
 std::string ShowOption(bool value) {
   return value ? "true" : "false";
 }
@@ -54,10 +69,10 @@ std::string PrintFields(const CompileOptions& options, bool diagnostic_too) {
   CompileOptions copy = options, defaults;
   std::vector<std::string> usual;
   defaults.Fields(
-      [&](std::string_view, auto& field, FieldRole) { usual.push_back(ShowOption(field)); });
+      [&](std::string_view, auto& field, auto...) { usual.push_back(ShowOption(field)); });
   std::string out;
   size_t i = 0;
-  copy.Fields([&](std::string_view name, auto& field, FieldRole role) {
+  copy.Fields([&](std::string_view name, auto& field, FieldRole role, auto...) {
     std::string text = ShowOption(field);
     if (text == usual[i++]) return;
     if (role == FieldRole::kDiagnostic && !diagnostic_too) return;
@@ -76,21 +91,22 @@ Status ParseOptions(std::string_view text, CompileOptions& options) {
     std::string_view key = std::string_view(item).substr(0, equals);
     std::string_view value = std::string_view(item).substr(equals + 1);
     bool known = false, fits = false;
-    result.Fields([&](std::string_view name, auto& field, FieldRole) {
+    std::string_view takes;
+    result.Fields([&](std::string_view name, auto& field, auto...) {
       if (name != key) return;
       known = true;
+      takes = Takes(field);
       fits = Assign(field, value);
     });
     if (!known) {
-      std::string names;
-      result.Fields([&](std::string_view name, auto&, FieldRole) {
-        StrAppend(names, names.empty() ? "" : ", ", name);
-      });
-      auto error = InvalidArgument("unknown option: ", key);
-      error.error().Hint("options are " + names);
+      std::vector<std::string_view> names;
+      result.Fields([&](std::string_view name, auto&, auto...) { names.push_back(name); });
+      auto error = InvalidArgument("unknown option: ", key, DidYouMean(key, names));
+      error.error().Hint("options are " + StrJoin(names, ", "));
       return error;
     }
-    if (!fits) return InvalidArgument("option ", key, ": wrong value: ", value);
+    if (!fits)
+      return InvalidArgument("option ", key, ": wrong value: ", value, ", expected ", takes);
   }
   options = std::move(result);
   return {};
@@ -98,6 +114,16 @@ Status ParseOptions(std::string_view text, CompileOptions& options) {
 
 std::string PrintOptions(const CompileOptions& options) {
   return PrintFields(options, /*diagnostic_too=*/true);
+}
+
+std::vector<OptionInfo> ListOptions() {
+  std::vector<OptionInfo> all;
+  CompileOptions defaults;
+  defaults.Fields([&](std::string_view name, auto& field, FieldRole, std::string_view doc = {}) {
+    all.push_back(
+        {std::string(name), std::string(Takes(field)), ShowOption(field), std::string(doc)});
+  });
+  return all;
 }
 
 std::string CacheKey(const CompileOptions& options) {

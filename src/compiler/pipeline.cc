@@ -152,6 +152,7 @@ Result<std::vector<PassRun>> RunPasses(hlo::Module& module, std::span<const Pass
   for (const Pass* pass : passes) {
     if (IsDisabled(*pass, options)) continue;
     PassRun run{.pass = pass->name, .instructions_before = module.instruction_count()};
+    if (hooks.before) hooks.before(*pass, module);
     auto start = Clock::now();
     Result<bool> changed = pass->run(module, context);
     if (!changed) {

@@ -52,14 +52,11 @@ CodeEffort EffortOf(const RenderedModule& module) {
   return module.loops ? CodeEffort::kLoops : CodeEffort::kKernels;
 }
 
-// Changes when other code comes of the same text.
-constexpr std::string_view kGeneration = "5";
-
+// All that the object depends on but the compiler itself, which whoever keeps objects adds.
 std::string KeyOf(const RenderedModule& module, const std::string& passes,
                   const CodeTarget& target) {
   Digest digest;
-  for (const std::string& part :
-       {LlvmVersion(), target.cpu, target.features, passes, std::string(kGeneration)}) {
+  for (const std::string& part : {LlvmVersion(), target.cpu, target.features, passes}) {
     digest.Update(part);
     digest.Update(std::string_view("\0", 1));
   }

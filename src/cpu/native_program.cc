@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/log.h"
 #include "base/storage.h"
 #include "base/thread_pool.h"
 #include "cpu/native_run.h"
@@ -41,6 +42,17 @@ Literal InLayout(const program::Buffer& buffer) {
   return out;
 }
 
+// Has nothing; what is made is stored in the place of what was there.
+class ReplacedObjects : public runtime::ObjectCache {
+ public:
+  explicit ReplacedObjects(runtime::ObjectCache& cache) : cache_(cache) {}
+  std::optional<std::string> Find(std::string_view) override { return std::nullopt; }
+  void Store(std::string_view key, std::string_view object) override { cache_.Store(key, object); }
+
+ private:
+  runtime::ObjectCache& cache_;
+};
+
 }  // namespace
 
 NativeProgram::~NativeProgram() = default;
@@ -65,18 +77,32 @@ Status NativeProgram::Compile(const runtime::LoadOptions& options) {
   int parts = options.compile_threads > 0 ? options.compile_threads : DefaultPool().threads();
   std::vector<RenderedModule> modules = RenderProgram(program_, plan_, target_, parts, false);
   for (const RenderedModule& module : modules) stats_.kernels += module.kernels;
-  std::vector<std::string> objects = TRY(CompileModules(*compilers_, modules, options, stats_));
-  image_ = TRY(CodeImage::Link(objects));
-  if (HasControlFlow(program_)) {
-    run_ = reinterpret_cast<RunFunction>(TRY(image_->Find("weft_run")));
+  const runtime::LoadStats before = stats_;
+  Status linked = Link(TRY(CompileModules(*compilers_, modules, options, stats_)));
+  if (!linked && stats_.from_cache > 0) {
+    VLOG("cache", 1) << "objects of the cache cannot be used: " << linked.error();
+    ReplacedObjects replaced(*options.cache);
+    runtime::LoadOptions again = options;
+    again.cache = &replaced;
+    stats_ = before;
+    linked = Link(TRY(CompileModules(*compilers_, modules, again, stats_)));
   }
-  TRY(PrepareSequences());
+  TRY(std::move(linked));
   stats_.milliseconds =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   return {};
 }
 
+Status NativeProgram::Link(const std::vector<std::string>& objects) {
+  image_ = TRY(CodeImage::Link(objects));
+  if (HasControlFlow(program_)) {
+    run_ = reinterpret_cast<RunFunction>(TRY(image_->Find("weft_run")));
+  }
+  return PrepareSequences();
+}
+
 Status NativeProgram::PrepareSequences() {
+  sequences_.clear();
   using Kind = SequenceStep::Kind;
   std::vector<TaskFunction> tasks(program_.kernels.size());
   for (const auto& steps : plan_.sequences) {

@@ -50,6 +50,7 @@ class NativeProgram : public runtime::LoadedProgram {
   Status PlaceConstants();
   void BindArguments();
   Status PrepareRoutines();
+  Status Link(const std::vector<std::string>& objects);
   Status PrepareSequences();
   // For running step by step.
   Result<void*> StepFunction(const std::string& name) const WEFT_EXCLUDES(mutex_);

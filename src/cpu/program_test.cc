@@ -226,6 +226,8 @@ class MapCache : public runtime::ObjectCache {
     objects_[std::string(key)] = object;
   }
 
+  std::map<std::string, std::string>& objects() { return objects_; }
+
  private:
   std::map<std::string, std::string> objects_;
 };
@@ -244,6 +246,35 @@ TEST(Program, CacheIsUsed) {
   EXPECT_EQ((*second)->stats().from_cache, (*first)->stats().compiled);
   std::vector<Literal> arguments = ArgumentsOf(program, 5);
   EXPECT_TRUE((*RunLoaded(**first, arguments))[0] == (*RunLoaded(**second, arguments))[0]);
+}
+
+TEST(Program, UnusableObjectsAreReplaced) {
+  Program program = ReadProgram("test/program/while_counter.program");
+  MapCache cache;
+  runtime::LoadOptions options;
+  options.cache = &cache;
+  ASSERT_TRUE(TestDevice().Load(program, options));
+  const std::map<std::string, std::string> good = cache.objects();
+  ASSERT_FALSE(good.empty());
+  // Another object links, but has other functions.
+  MapCache other;
+  runtime::LoadOptions other_options;
+  other_options.cache = &other;
+  ASSERT_TRUE(TestDevice().Load(ReadProgram("test/program/tiles.program"), other_options));
+  const std::string others = other.objects().begin()->second;
+  for (size_t kept : {size_t{0}, size_t{7}, size_t{100}, size_t{300}, others.size()}) {
+    for (auto& [key, object] : cache.objects()) {
+      object = kept == others.size() ? others : good.at(key).substr(0, kept);
+    }
+    auto loaded = TestDevice().Load(program, options);
+    ASSERT_TRUE(loaded) << kept << ": " << loaded.error().ToString();
+    EXPECT_GT((*loaded)->stats().compiled, 0);
+    EXPECT_EQ((*loaded)->stats().from_cache, 0);
+    EXPECT_EQ(cache.objects(), good) << kept;
+    auto again = TestDevice().Load(program, options);
+    ASSERT_TRUE(again);
+    EXPECT_EQ((*again)->stats().compiled, 0);
+  }
 }
 
 TEST(Program, ShowsWhatItMakes) {

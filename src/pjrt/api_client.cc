@@ -92,7 +92,7 @@ namespace slot {
 // anything.
 Status Client_Create(PJRT_Client_Create_Args& args) {
   args.client = nullptr;
-  ClientOptions options = ClientOptions::FromEnvironment();
+  ClientOptions options = TRY(ClientOptions::FromEnvironment());
   if (args.num_options != 0) REQUIRE_ARG(create_options);
   for (size_t i = 0; i < args.num_options; ++i) TRY(ApplyOption(options, args.create_options[i]));
   auto client = std::make_unique<PJRT_Client>();

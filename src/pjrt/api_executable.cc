@@ -129,7 +129,7 @@ Status Compile(PJRT_Compile_Args& args) {
   if (client == nullptr) {
     MutexLock lock(topology->mutex);
     if (topology->compiler == nullptr) {
-      ClientOptions options = ClientOptions::FromEnvironment();
+      ClientOptions options = TRY(ClientOptions::FromEnvironment());
       options.cpu_devices = std::max<int>(static_cast<int>(topology->devices.size()), 1);
       topology->compiler = TRY(Client::Create(std::move(options)));
     }

@@ -23,7 +23,7 @@ std::optional<int> DeviceCount(std::string_view text) {
 }
 
 Result<PJRT_TopologyDescription*> TopologyOf(int devices) {
-  ClientOptions options = ClientOptions::FromEnvironment();
+  ClientOptions options = TRY(ClientOptions::FromEnvironment());
   options.cpu_devices = devices;
   std::unique_ptr<Client> client = TRY(Client::Create(std::move(options)));
   std::unique_ptr<PJRT_TopologyDescription> topology = MakeTopology(*client);
@@ -53,7 +53,8 @@ Status TopologyDescription_Create(PJRT_TopologyDescription_Create_Args& args) {
   args.topology = nullptr;
   std::string_view name = ToView(args.topology_name, args.topology_name_size);
   if (name.starts_with("cpu:")) name.remove_prefix(4);
-  int devices = DeviceCount(name).value_or(ClientOptions::FromEnvironment().cpu_devices);
+  int devices = DeviceCount(name).value_or(0);
+  if (devices == 0) devices = TRY(ClientOptions::FromEnvironment()).cpu_devices;
   if (args.num_options != 0) REQUIRE_ARG(create_options);
   for (size_t i = 0; i < args.num_options; ++i) {
     const PJRT_NamedValue& option = args.create_options[i];

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,6 +22,7 @@ namespace {
 constexpr std::string_view kCacheMagic = "WEFTCACH";
 constexpr size_t kCacheHeader = kCacheMagic.size() + 32;  // and a checksum of what follows
 constexpr std::string_view kCacheSuffix = ".weft";
+constexpr std::string_view kFactsPrefix = "facts-", kCodePrefix = "cpu-";
 constexpr int64_t kShrinkEvery = 64;          // files written between looks at the whole directory
 constexpr int64_t kStaleTemporary = 60 * 60;  // seconds; its writer is gone
 
@@ -69,6 +71,37 @@ bool MakeDirectories(const std::string& path) {
   return true;
 }
 
+std::string FolderOf(const std::string& directory) {
+  return StrCat(directory, directory.ends_with('/') ? "" : "/", Cache::kFolder);
+}
+
+constexpr std::string_view kCountsFile = "counts";
+struct Counts {
+  int64_t hits = 0, misses = 0;
+};
+Counts ReadCounts(int fd) {
+  char text[64] = {};
+  Counts counts;
+  if (pread(fd, text, sizeof(text) - 1, 0) <= 0) return counts;
+  long long hits = 0, misses = 0;
+  if (std::sscanf(text, "%lld %lld", &hits, &misses) == 2 && hits >= 0 && misses >= 0) {
+    counts = {hits, misses};
+  }
+  return counts;
+}
+
+void AddCounts(const std::string& folder, int64_t hits, int64_t misses) {
+  if (hits + misses == 0) return;
+  FileHandle file(open(StrCat(folder, "/", kCountsFile).c_str(),
+                       O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (file.fd < 0 || flock(file.fd, LOCK_EX) != 0) return;
+  Counts counts = ReadCounts(file.fd);
+  std::string text = StrCat(counts.hits + hits, " ", counts.misses + misses, "\n");
+  if (pwrite(file.fd, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size())) {
+    (void)!ftruncate(file.fd, static_cast<off_t>(text.size()));
+  }
+}
+
 struct CacheFile {
   std::string name;
   int64_t bytes = 0;
@@ -94,23 +127,28 @@ std::vector<CacheFile> ListCache(const std::string& directory) {
 }  // namespace
 
 Result<std::unique_ptr<Cache>> Cache::Open(std::string directory, int64_t limit) {
-  if (!MakeDirectories(directory)) {
-    return MakeError(Code::kPermissionDenied, "cache: cannot make ", directory, ": ", ErrnoText());
+  std::string folder = FolderOf(directory);
+  if (!MakeDirectories(folder)) {
+    return MakeError(Code::kPermissionDenied, "cache: cannot make ", folder, ": ", ErrnoText());
   }
   struct stat info;
-  if (stat(directory.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
-    return FailedPrecondition("cache: ", directory, " is not a directory");
+  if (lstat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
+    return FailedPrecondition("cache: ", folder, " is not a directory");
   }
   if (info.st_uid != geteuid()) {
-    return MakeError(Code::kPermissionDenied, "cache: ", directory, " belongs to user ",
-                     info.st_uid);
+    return MakeError(Code::kPermissionDenied, "cache: ", folder, " belongs to user ", info.st_uid);
   }
-  // One that others can write to could hold anything.
-  if ((info.st_mode & 077) != 0 && chmod(directory.c_str(), 0700) != 0) {
-    return MakeError(Code::kPermissionDenied, "cache: ", directory,
-                     " is open to others: ", ErrnoText());
+  if ((info.st_mode & 077) != 0) {
+    // Others could have put anything there.
+    auto error = MakeError(Code::kPermissionDenied, "cache: ", folder, " is open to other users");
+    error.error().Hint(StrCat("chmod 700 ", folder, ", or name another folder in WEFT_CACHE"));
+    return error;
   }
-  return std::unique_ptr<Cache>(new Cache(std::move(directory), limit));
+  return std::unique_ptr<Cache>(new Cache(std::move(folder), limit));
+}
+
+Cache::~Cache() {
+  AddCounts(directory_, hits_, misses_);
 }
 
 std::string Cache::Path(std::string_view key) const {
@@ -118,6 +156,12 @@ std::string Cache::Path(std::string_view key) const {
 }
 
 std::optional<std::string> Cache::Find(std::string_view key) const {
+  std::optional<std::string> found = Read(key);
+  if (!key.starts_with(kFactsPrefix)) (found ? hits_ : misses_).fetch_add(1);
+  return found;
+}
+
+std::optional<std::string> Cache::Read(std::string_view key) const {
   std::string path = Path(key);
   FileHandle file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
   if (file.fd < 0) {
@@ -194,6 +238,70 @@ void Cache::Shrink() const {
     unlink(StrCat(directory_, "/", file.name).c_str());
     total -= file.bytes;
   }
+}
+
+CacheContents LookIntoCache(const std::string& directory) {
+  CacheContents contents;
+  contents.folder = FolderOf(directory);
+  for (const CacheFile& file : ListCache(contents.folder)) {
+    if (file.name.starts_with(".tmp.")) continue;
+    ++contents.entries;
+    contents.bytes += file.bytes;
+    int64_t& kind = file.name.starts_with(kCodePrefix)    ? contents.code
+                    : file.name.starts_with(kFactsPrefix) ? contents.facts
+                                                          : contents.programs;
+    ++kind;
+    int64_t used = file.used.tv_sec;
+    contents.oldest = contents.oldest == 0 ? used : std::min(contents.oldest, used);
+    contents.newest = std::max(contents.newest, used);
+  }
+  FileHandle counts(
+      open(StrCat(contents.folder, "/", kCountsFile).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  if (counts.fd >= 0) {
+    Counts read = ReadCounts(counts.fd);
+    contents.hits = read.hits;
+    contents.misses = read.misses;
+  }
+  return contents;
+}
+
+namespace {
+
+// Written by Cache, as far as can be told: the name, the owner and the first bytes.
+bool IsOurs(const std::string& path, const std::string& name) {
+  FileHandle file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  struct stat info;
+  if (file.fd < 0 || fstat(file.fd, &info) != 0 || !S_ISREG(info.st_mode) ||
+      info.st_uid != geteuid()) {
+    return false;
+  }
+  if (name.starts_with(".tmp.")) return true;
+  std::string magic(kCacheMagic.size(), '\0');
+  return ReadAll(file.fd, magic) && magic == kCacheMagic;
+}
+
+}  // namespace
+
+CacheCleared ClearCache(const std::string& directory) {
+  CacheCleared cleared;
+  std::string folder = FolderOf(directory);
+  // Files lay in the directory itself once, where others may lie too.
+  for (const std::string& place : {folder, directory}) {
+    for (const CacheFile& file : ListCache(place)) {
+      if (place == directory && !file.name.ends_with(kCacheSuffix)) continue;
+      std::string path = StrCat(place, "/", file.name);
+      if (!IsOurs(path, file.name)) continue;
+      if (unlink(path.c_str()) != 0) {
+        cleared.left.push_back(StrCat(path, ": ", ErrnoText()));
+        continue;
+      }
+      ++cleared.files;
+      cleared.bytes += file.bytes;
+    }
+  }
+  unlink(StrCat(folder, "/", kCountsFile).c_str());
+  rmdir(folder.c_str());
+  return cleared;
 }
 
 }  // namespace weft::pjrt

@@ -12,6 +12,7 @@
 
 #include "base/digest.h"
 #include "base/file.h"
+#include "pjrt/build.h"
 #include "pjrt/test_util.h"
 
 namespace weft::pjrt {
@@ -30,7 +31,9 @@ class CacheTest : public ::testing::Test {
     if (!cache) ADD_FAILURE() << cache.error().ToString();
     return cache ? std::move(*cache) : nullptr;
   }
-  std::string FileOf(std::string_view key) const { return StrCat(root_, "/a/b/", key, ".weft"); }
+  std::string FileOf(std::string_view key) const {
+    return StrCat(root_, "/a/b/weft-cache/", key, ".weft");
+  }
   std::string root_;
 };
 
@@ -79,7 +82,80 @@ TEST_F(CacheTest, OthersFilesAreLeftAlone) {
   ASSERT_EQ(symlink("/etc/passwd", FileOf("01").c_str()), 0);
   EXPECT_FALSE(cache->Find("01").has_value());
   ASSERT_EQ(chown(cache->directory().c_str(), 12345, 12345), 0);
-  EXPECT_FALSE(Cache::Open(cache->directory()).has_value());
+  EXPECT_FALSE(Cache::Open(root_ + "/a/b").has_value());
+}
+
+// The directory that is given may be anything: it stays as it is, and so does what is in it.
+TEST_F(CacheTest, TheGivenDirectoryStaysAsItIs) {
+  ASSERT_EQ(mkdir((root_ + "/shared").c_str(), 0755), 0);
+  ASSERT_EQ(chmod((root_ + "/shared").c_str(), 0755), 0);
+  auto cache = Cache::Open(root_ + "/shared");
+  ASSERT_TRUE(cache.has_value());
+  struct stat info;
+  ASSERT_EQ(stat((root_ + "/shared").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0755u);
+  ASSERT_EQ(stat((*cache)->directory().c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0700u);
+  // The folder itself is not used once others may write there.
+  ASSERT_EQ(chmod((*cache)->directory().c_str(), 0777), 0);
+  auto open = Cache::Open(root_ + "/shared");
+  ASSERT_FALSE(open.has_value());
+  EXPECT_TRUE(open.error().ToString().contains("open to other users"));
+  EXPECT_TRUE(open.error().hint().contains("chmod 700"));
+  ASSERT_EQ(stat((*cache)->directory().c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0777u);
+  // Nor where it is a link.
+  ASSERT_EQ(mkdir((root_ + "/linked").c_str(), 0700), 0);
+  ASSERT_EQ(symlink(root_.c_str(), (root_ + "/linked/weft-cache").c_str()), 0);
+  EXPECT_FALSE(Cache::Open(root_ + "/linked").has_value());
+}
+
+TEST_F(CacheTest, ContentsAndClearing) {
+  const std::string directory = root_ + "/a/b";
+  EXPECT_EQ(LookIntoCache(directory).entries, 0);
+  {
+    auto cache = Open();
+    cache->Store("cpu-00", std::string(1000, 'x'));
+    cache->Store("0123", "module");
+    cache->Store("facts-1", "a\tb\n");
+    EXPECT_TRUE(cache->Find("0123").has_value());
+    EXPECT_TRUE(cache->Find("0123").has_value());
+    EXPECT_FALSE(cache->Find("0124").has_value());
+    EXPECT_FALSE(cache->Find("facts-2").has_value());
+  }
+  {
+    auto cache = Open();
+    EXPECT_TRUE(cache->Find("cpu-00").has_value());
+  }
+  CacheContents contents = LookIntoCache(directory);
+  EXPECT_EQ(contents.folder, directory + "/weft-cache");
+  EXPECT_EQ(contents.entries, 3);
+  EXPECT_EQ(contents.code, 1);
+  EXPECT_EQ(contents.programs, 1);
+  EXPECT_EQ(contents.facts, 1);
+  EXPECT_GT(contents.bytes, 1000);
+  EXPECT_GT(contents.oldest, 0);
+  EXPECT_LE(contents.oldest, contents.newest);
+  EXPECT_EQ(contents.hits, 3);
+  EXPECT_EQ(contents.misses, 1);
+  // What is not ours stays: other names, other contents, links.
+  const std::string mine = directory + "/mine.weft", temporary = directory + "/.tmp.notes";
+  ASSERT_TRUE(WriteFile(mine, "my own weaving pattern").has_value());
+  ASSERT_TRUE(WriteFile(temporary, "x").has_value());
+  ASSERT_TRUE(WriteFile(FileOf("notours"), "x").has_value());
+  ASSERT_TRUE(WriteFile(directory + "/old.weft", *ReadFile(FileOf("0123"))).has_value());
+  CacheCleared cleared = ClearCache(directory);
+  EXPECT_EQ(cleared.files, 4);
+  EXPECT_GT(cleared.bytes, 1000);
+  EXPECT_TRUE(cleared.left.empty());
+  for (const std::string& path : {mine, temporary, FileOf("notours")}) {
+    EXPECT_EQ(access(path.c_str(), F_OK), 0) << path;
+  }
+  EXPECT_NE(access((directory + "/old.weft").c_str(), F_OK), 0);
+  unlink(FileOf("notours").c_str());
+  EXPECT_EQ(ClearCache(directory).files, 0);
+  EXPECT_NE(access(contents.folder.c_str(), F_OK), 0) << "an empty folder goes too";
+  EXPECT_EQ(access(directory.c_str(), F_OK), 0);
 }
 
 TEST_F(CacheTest, DirectoriesThatCannotBe) {
@@ -160,7 +236,45 @@ TEST_F(CacheTest, Programs) {
   client->cache()->Store(key, "not a program");
   auto third = testing::CompileText(*client, text(3));
   EXPECT_TRUE(third->executable()->OptimizedText().contains("source_line=3"));
-  EXPECT_FALSE(client->cache()->Find(key).has_value());
+  auto replaced = client->cache()->Find(key);
+  ASSERT_TRUE(replaced.has_value()) << "what cannot be used is replaced";
+  EXPECT_NE(*replaced, "not a program");
+  auto fourth = testing::CompileText(*client, text(4));
+  EXPECT_TRUE(fourth->executable()->OptimizedText().contains("source_line=3"));
+}
+
+// Objects that the checksum is right for and that are no code (say, of another compiler).
+TEST_F(CacheTest, ObjectsThatCannotBeUsedAreReplaced) {
+  const std::string program =
+      "HloModule m\nENTRY main {\n  x = f32[8] parameter(0)\n  ROOT r = f32[8] sine(x)\n}\n";
+  ClientOptions options;
+  options.cache_directory = root_ + "/objects";
+  auto client = testing::MakeClient(options);
+  if (client->native_device() == nullptr) GTEST_SKIP() << "no native code in this build";
+  testing::CompileText(*client, program);
+  CacheContents before = LookIntoCache(options.cache_directory);
+  ASSERT_GT(before.code, 0);
+  std::vector<std::string> keys;
+  const std::string list = StrCat("ls '", before.folder, "' | grep ^cpu- > '", root_, "/list'");
+  ASSERT_EQ(system(list.c_str()), 0);
+  const std::string names = *ReadFile(root_ + "/list");
+  for (size_t at = 0; at < names.size(); at = names.find('\n', at) + 1) {
+    std::string name = names.substr(at, names.find('\n', at) - at);
+    EXPECT_TRUE(name.contains(SourceHash())) << "keyed by the compiler: " << name;
+    keys.push_back(name.substr(0, name.size() - std::string_view(".weft").size()));
+  }
+  for (const std::string& key : keys) client->cache()->Store(key, "no object");
+  auto again = testing::MakeClient(options);
+  testing::CompileText(*again, program);
+  for (const std::string& key : keys) EXPECT_NE(again->cache()->Find(key), "no object");
+}
+
+// A compiler of other sources has other keys, for modules as for code.
+TEST_F(CacheTest, BuildsAreToldApart) {
+  EXPECT_EQ(SourceHash().size(), 16u);
+  auto client = testing::MakeClient({});
+  EXPECT_TRUE(client->platform_version().contains(SourceHash()));
+  EXPECT_FALSE(client->machine().empty());
 }
 
 }  // namespace

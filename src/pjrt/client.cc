@@ -2,60 +2,32 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <string_view>
 
 #include "base/cores.h"
 #include "base/log.h"
 #include "base/thread_pool.h"
 #include "cpu/device.h"
+#include "pjrt/build.h"
 #include "pjrt/cache.h"
+#include "pjrt/environment.h"
 #include "pjrt/memory_limit.h"
-
-#ifndef WEFT_VERSION
-#define WEFT_VERSION "0"
-#endif
 
 namespace weft::pjrt {
 namespace {
 
-constexpr int kMaxCpuDevices = 1024;
-constexpr int kMaxThreads = 4096;
-
-std::string_view FromEnv(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? std::string_view() : std::string_view(value);
-}
-
-int64_t NumberFromEnv(const char* name, int64_t lowest, int64_t highest, int64_t otherwise) {
-  std::string_view text = FromEnv(name);
-  if (text.empty()) return otherwise;
-  std::optional<int64_t> value = ParseInt(text);
-  if (value && *value >= lowest && *value <= highest) return *value;
-  LOG(warn) << name << "=" << text << " is left out: expected a number from " << lowest << " to "
-            << highest;
-  return otherwise;
-}
-
-std::string CacheFromEnv() {
-  std::string_view text = FromEnv("WEFT_CACHE");
-  if (text == "0") return "";
-  if (!text.empty()) return std::string(text);
-  if (std::string_view base = FromEnv("XDG_CACHE_HOME"); !base.empty()) {
-    return StrCat(base, "/weft");
-  }
-  if (std::string_view home = FromEnv("HOME"); !home.empty()) return StrCat(home, "/.cache/weft");
-  return "";
-}
-
-// Native code among the compiled programs of the cache.
+// Native code among the compiled programs of the cache. The device's keys say all but which
+// compiler it was.
 class CachedObjects : public runtime::ObjectCache {
  public:
   explicit CachedObjects(const Cache& cache) : cache_(cache) {}
-  std::optional<std::string> Find(std::string_view key) override { return cache_.Find(key); }
-  void Store(std::string_view key, std::string_view object) override { cache_.Store(key, object); }
+  std::optional<std::string> Find(std::string_view key) override { return cache_.Find(Own(key)); }
+  void Store(std::string_view key, std::string_view object) override {
+    cache_.Store(Own(key), object);
+  }
 
  private:
+  static std::string Own(std::string_view key) { return StrCat(key, "-", SourceHash()); }
   const Cache& cache_;
 };
 
@@ -94,23 +66,23 @@ const runtime::Roofline& Client::roofline() {
   return roofline_;
 }
 
-ClientOptions ClientOptions::FromEnvironment() {
+Result<ClientOptions> ClientOptions::FromEnvironment() {
+  Environment environment = TRY(ReadEnvironment());
   ClientOptions options;
-  if (Status set = SetLogFilter(FromEnv("WEFT_DEBUG")); !set) {
-    LOG(warn) << "WEFT_DEBUG is left out: " << set.error();
-  }
-  options.cpu_devices = static_cast<int>(NumberFromEnv("WEFT_CPU_DEVICES", 1, kMaxCpuDevices, 1));
-  options.threads = static_cast<int>(NumberFromEnv("WEFT_THREADS", 1, kMaxThreads, 0));
-  options.memory_limit = NumberFromEnv("WEFT_MEMORY_LIMIT", 1, int64_t{1} << 60, 0);
-  options.cache_directory = CacheFromEnv();
-  options.dump_directory = FromEnv("WEFT_DUMP");
-  options.check = NumberFromEnv("WEFT_CHECK", 0, 1, 0) == 1;
-  options.compiler_options = FromEnv("WEFT_OPTIONS");
+  options.cpu_devices = environment.cpu_devices;
+  options.threads = environment.threads;
+  options.memory_limit = environment.memory_limit;
+  options.cache_directory = std::move(environment.cache);
+  options.cache_chosen = environment.cache_chosen;
+  options.dump_directory = std::move(environment.dump);
+  options.check = environment.check;
+  options.compiler_options = std::move(environment.options);
   return options;
 }
 
 Client::Client(ClientOptions options)
-    : options_(std::move(options)), platform_version_(StrCat("weft ", WEFT_VERSION)) {}
+    : options_(std::move(options)),
+      platform_version_(StrCat("weft ", Version(), " ", SourceHash())) {}
 
 Result<std::unique_ptr<Client>> Client::Create(ClientOptions options) {
   if (options.cpu_devices < 1 || options.cpu_devices > kMaxCpuDevices) {
@@ -123,6 +95,8 @@ Result<std::unique_ptr<Client>> Client::Create(ClientOptions options) {
   }
   std::unique_ptr<Client> client(new Client(std::move(options)));
   const ClientOptions& chosen = client->options_;
+  const program::TargetInfo target = cpu::HostTarget();
+  client->machine_ = StrCat(target.name, " ", target.features);
   client->memory_limit_ = chosen.memory_limit > 0 ? chosen.memory_limit : AvailableMemory();
   client->executor_ =
       std::make_unique<Executor>(chosen.threads > 0 ? chosen.threads : AvailableCores());
@@ -141,6 +115,8 @@ Result<std::unique_ptr<Client>> Client::Create(ClientOptions options) {
     if (auto cache = Cache::Open(chosen.cache_directory); cache) {
       client->cache_ = std::move(*cache);
       client->object_cache_ = std::make_unique<CachedObjects>(*client->cache_);
+    } else if (chosen.cache_chosen) {
+      LOG(warn) << "no persistent cache: " << cache.error();
     } else {
       LOG(info) << "no persistent cache: " << cache.error();
     }

@@ -26,15 +26,15 @@ struct ClientOptions {
   int threads = 0;              // 0: as many as cores
   int64_t memory_limit = 0;     // bytes; 0: the smaller of cgroup and RAM
   std::string cache_directory;  // empty: no persistent cache
+  bool cache_chosen = false;    // by the user, who is told when it cannot be used
   std::string platform_name = "weft";
   std::string dump_directory;    // gets a folder for every compiled module; empty: none
   std::string compiler_options;  // "key=value,..." (compiler/options.h)
   // Runs every step beside the interpreter and every program beside the evaluator; a difference is
   // an error. Slow.
   bool check = false;
-  // From WEFT_CPU_DEVICES, WEFT_THREADS, WEFT_MEMORY_LIMIT, WEFT_CACHE, WEFT_DUMP, WEFT_CHECK,
-  // WEFT_OPTIONS and WEFT_DEBUG (the log filter). What makes no sense is left out, with a warning.
-  static ClientOptions FromEnvironment();
+  // What the variables say (environment.h); sets the log filter.
+  static Result<ClientOptions> FromEnvironment();
 };
 
 // How many threads work on programs from now on, of all clients of the process; at most as many as
@@ -49,7 +49,7 @@ class Client {
 
   const ClientOptions& options() const { return options_; }
   const std::string& platform_name() const { return options_.platform_name; }
-  const std::string& platform_version() const { return platform_version_; }  // "weft 0.1.0 ..."
+  const std::string& platform_version() const { return platform_version_; }  // "weft 0.1.0 SOURCES"
   const std::vector<std::unique_ptr<Device>>& devices() const { return devices_; }
   const std::vector<std::unique_ptr<Memory>>& memories() const { return memories_; }
   Result<Device*> FindDevice(int64_t id) const;
@@ -62,6 +62,7 @@ class Client {
   const std::atomic<bool>& cancelled() const { return cancelled_; }
   // Compiles for this machine; null in a build without native code. Made when first asked for.
   runtime::Device* native_device();
+  const std::string& machine() const { return machine_; }  // the processor that code is made for
   runtime::ObjectCache* object_cache() { return object_cache_.get(); }  // null: none
   CompileHistory& history() { return history_; }
   // What this machine does at best; measured when first asked for.
@@ -73,7 +74,7 @@ class Client {
   explicit Client(ClientOptions options);
   ClientOptions options_;
   int64_t memory_limit_ = 0;
-  std::string platform_version_;
+  std::string platform_version_, machine_;
   std::vector<std::unique_ptr<Device>> devices_;
   std::vector<std::unique_ptr<Memory>> memories_;
   std::unique_ptr<Cache> cache_;

@@ -5,6 +5,7 @@
 #include "base/digest.h"
 #include "base/str.h"
 #include "hlo/text.h"
+#include "pjrt/build.h"
 #include "pjrt/cache.h"
 
 namespace weft::pjrt {
@@ -45,6 +46,7 @@ const std::string* FindFact(const CompileFacts& facts, const std::string& name) 
 CompileFacts FactsOf(const hlo::Module& module, std::string_view options,
                      std::string_view machine) {
   CompileFacts facts;
+  facts.emplace_back("the compiler", SourceHash());
   facts.emplace_back("the machine", machine);
   facts.emplace_back("WEFT_OPTIONS", options);
   const auto parameters = module.entry()->parameters();

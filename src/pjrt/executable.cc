@@ -117,20 +117,25 @@ Status Optimize(hlo::Module& module, const Client& client, const CompileRequest&
   return {};
 }
 
-// The module as the pipeline left it in an earlier run, instead of the one that was imported.
-bool FindCompiled(Client& client, const std::string& fingerprint,
-                  std::unique_ptr<hlo::Module>& module) {
-  if (client.cache() == nullptr || module->instruction_count() < kWorthLooking) return false;
+enum class InCache { kNothing, kUnusable, kProgram };
+
+// The module as the pipeline left it in an earlier run, instead of the one that was imported. One
+// that cannot be used is removed, and should be replaced.
+InCache FindCompiled(Client& client, const std::string& fingerprint,
+                     std::unique_ptr<hlo::Module>& module) {
+  if (client.cache() == nullptr || module->instruction_count() < kWorthLooking) {
+    return InCache::kNothing;
+  }
   std::optional<std::string> bytes = client.cache()->Find(fingerprint);
-  if (!bytes) return false;
+  if (!bytes) return InCache::kNothing;
   Result<SavedExecutable> saved = ReadExecutable(*bytes);
   if (!saved || saved->fingerprint != fingerprint) {
     VLOG("cache", 1) << fingerprint << " cannot be used: removed";
     client.cache()->Remove(fingerprint);
-    return false;
+    return InCache::kUnusable;
   }
   module = std::move(saved->module);
-  return true;
+  return InCache::kProgram;
 }
 
 // Said by name (a list from the import), or by the memory space of the layout.
@@ -368,21 +373,23 @@ Result<std::shared_ptr<Executable>> Executable::Compile(Client& client, std::str
   Clock::time_point start = Clock::now();
   TRY(CheckOverrides(request.overrides));
   std::unique_ptr<hlo::Module> module = TRY(ImportProgram(format, program));
-  std::string fingerprint = ProgramFingerprint(*module, request, client.options().compiler_options);
+  std::string fingerprint =
+      ProgramFingerprint(*module, request, client.options().compiler_options, client.machine());
   inspect::CompileWatch watch(*module, client.options().dump_directory,
                               client.options().compiler_options);
-  bool cached = FindCompiled(client, fingerprint, module);
-  if (!cached) {
+  const InCache found = FindCompiled(client, fingerprint, module);
+  if (found != InCache::kProgram) {
     Clock::time_point before = Clock::now();
     if (Status optimized = Optimize(*module, client, request, watch); !optimized) {
       // A pass that fails is our own fault and no reason not to run the program.
       LOG(warn) << "compile " << module->name() << ": running it as it came: " << optimized.error();
       module = TRY(ImportProgram(format, std::move(program)));
     } else if (double spent = MillisecondsSince(before);
-               client.cache() != nullptr && spent >= kWorthStoring) {
+               client.cache() != nullptr &&
+               (spent >= kWorthStoring || found == InCache::kUnusable)) {
       before = Clock::now();
       std::string saved = SaveExecutable(*module, request, fingerprint);
-      if (spent >= kPipelineToWriting * MillisecondsSince(before)) {
+      if (spent >= kPipelineToWriting * MillisecondsSince(before) || found == InCache::kUnusable) {
         client.cache()->Store(fingerprint, std::move(saved));
       }
     }

@@ -10,12 +10,9 @@
 #include "hlo/text.h"
 #include "hlo/verify.h"
 #include "inspect/dump_folder.h"
+#include "pjrt/build.h"
 #include "pjrt/client.h"
 #include "pjrt/executable.h"
-
-#ifndef WEFT_VERSION
-#define WEFT_VERSION "0"
-#endif
 
 namespace weft::pjrt {
 namespace {
@@ -43,14 +40,16 @@ std::string_view BytesOf(const Literal& literal) {
 }  // namespace
 
 std::string ProgramFingerprint(const hlo::Module& module, const CompileRequest& request,
-                               std::string_view compiler_options) {
+                               std::string_view compiler_options, std::string_view machine) {
   Digest digest;
   auto add = [&](std::string_view part) {
     uint64_t size = part.size();
     digest.Update(&size, sizeof(size));
     digest.Update(part);
   };
-  add("weft " WEFT_VERSION " evaluator");
+  add(Version());
+  add(SourceHash());
+  add(machine);
   add(compiler_options);
   CompileRequest relevant = request;  // where it runs and how much memory there is do not matter
   relevant.device_assignment.clear();
@@ -74,7 +73,7 @@ std::string SaveExecutable(const hlo::Module& module, const CompileRequest& requ
   hlo::PrintOptions print = hlo::PrintOptions::Full();
   print.max_constant_elements = kTextConstant;
   WireWriter writer;
-  writer.BytesAlways(1, WEFT_VERSION);
+  writer.BytesAlways(1, Version());
   writer.BytesAlways(2, SerializeCompileOptions(request));
   writer.BytesAlways(3, fingerprint);
   writer.BytesAlways(4, hlo::PrintModule(module, print));
@@ -110,9 +109,9 @@ Result<SavedExecutable> ReadExecutable(std::string_view bytes) {
     }
   }
   if (!reader.ok()) return InvalidArgument("executable: the bytes are malformed");
-  if (version != WEFT_VERSION) {
+  if (version != Version()) {
     return InvalidArgument("executable: saved by version ", version, " of Weft, this is ",
-                           WEFT_VERSION);
+                           Version());
   }
   saved.module = TRY(hlo::ParseModule(text));
   size_t next = 0;

@@ -12,9 +12,9 @@
 namespace weft::pjrt {
 
 // Hex; the same for programs that differ only in names and source positions, compiled in the same
-// way by the same version of Weft.
+// way by the same compiler (build.h) for the same machine.
 std::string ProgramFingerprint(const hlo::Module& module, const CompileRequest& request,
-                               std::string_view compiler_options);
+                               std::string_view compiler_options, std::string_view machine);
 
 struct SavedExecutable {
   std::unique_ptr<hlo::Module> module;

@@ -111,10 +111,8 @@ void NativeRunner::DescribeLeaves(const hlo::Module& module) {
 // One line: what the cache had, and where it had not all, what changed.
 void NativeRunner::ExplainCache(Client& client, const hlo::Module& module,
                                 const compiler::CompileOptions& options) const {
-  const program::TargetInfo& target = client.native_device()->target();
   std::string why = client.history().Explain(
-      module.name(),
-      FactsOf(module, compiler::CacheKey(options), StrCat(target.name, " ", target.features)),
+      module.name(), FactsOf(module, compiler::CacheKey(options), client.machine()),
       client.cache());
   const runtime::LoadStats& found = stats();
   std::string decision;

@@ -73,7 +73,8 @@ class LoadedProgram {
   virtual Scratch scratch() const { return {}; }
 };
 
-// Object files by a key that covers all that they depend on.
+// Object files by a key that covers all that they depend on, given the compiler. One that is kept
+// for longer than a process must tell compilers apart.
 class ObjectCache {
  public:
   virtual ~ObjectCache() = default;

@@ -3,15 +3,18 @@
 
 import os
 import pathlib
+import pty
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 WEFT = pathlib.Path(os.environ.get("WEFT_BUILD_DIR", ROOT / "build")).resolve() / "weft"
-COMMANDS = ["parse", "print", "verify", "eval", "opt", "test", "diff", "doc", "run", "bisect", "reduce"]
+COMMANDS = ["parse", "print", "verify", "eval", "opt", "test", "diff", "doc", "run", "program", "bisect", "reduce", "random", "cache"]
 GOOD = "ENTRY main {\n  a = f32[2] parameter(0)\n  ROOT r = f32[2] add(a, a)\n}\n"
 BAD_TEXT = "ENTRY main {\n  a = f32[2] parameter(0)\n  ROOT r = f32[2] add(a, nobody)\n}\n"
 BAD_SHAPE = "ENTRY main {\n  a = f32[2] parameter(0)\n  ROOT r = f32[3] add(a, a)\n}\n"
@@ -51,10 +54,133 @@ class CommandTest(unittest.TestCase):
             text = self.weft(command, "--help").stdout
             self.assertTrue(text.startswith(f"usage: weft {command}"))
             self.assertIn("examples:\n", text)
+            self.assertEqual(self.weft("help", command).stdout, text)
+        self.assertEqual(self.weft("help").stdout, overview)
+        done = self.weft("help", "variable", status=2)
+        self.assertTrue(done.stderr.endswith("weft: unknown topic: variable; did you mean `variables`?\n"))
+        readme = (ROOT / "README.md").read_text()
+        for command in COMMANDS:
+            self.assertIn(f"\nweft {command} ", readme)
+
+    def test_help_on_variables_and_options(self):
+        variables = self.weft("help", "variables").stdout
+        for name in ("WEFT_CACHE", "WEFT_CHECK", "WEFT_CPU_DEVICES", "WEFT_DEBUG", "WEFT_DEFAULT", "WEFT_DUMP", "WEFT_LIBRARY",
+                     "WEFT_MEMORY_LIMIT", "WEFT_OPTIONS", "WEFT_THREADS"):
+            self.assertRegex(variables, rf"(?m)^{name}\n(  .*\n)+  takes: .*\n(  .*\n)*  default: ")
+        # Every variable that some source reads or tells about is in the table.
+        known = set(re.findall(r'"(WEFT_[A-Z_]+)"', (ROOT / "src/pjrt/environment.cc").read_text()))
+        for path in [*(ROOT / "src").rglob("*.cc"), *(ROOT / "tools").glob("*.cc"), *(ROOT / "python").rglob("*.py")]:
+            if path.name.endswith("_test.cc"):
+                continue
+            for name in re.findall(r'(?:getenv\(|environ\.get\(|Hint\(|environ\[)"(WEFT_[A-Z_]+)', path.read_text()):
+                self.assertIn(name, known, path)
+        tags = set(re.findall(r'"([a-z]+)"', re.search(r"kLogTags\[\] = \{(.*?)\}", (ROOT / "src/pjrt/environment.cc").read_text(), re.S)[1]))
+        for path in [*(ROOT / "src").rglob("*.cc"), *(ROOT / "tools").glob("*.cc")]:
+            if not path.name.endswith("_test.cc"):
+                self.assertLessEqual(set(re.findall(r'(?:VLOG|NOTE|LogIsOn)\("([^"]+)"', path.read_text())), tags, path)
+        options = self.weft("help", "options").stdout
+        listed = re.findall(r'v\("([a-z_.]+)"', (ROOT / "src/compiler/options.h").read_text())
+        self.assertGreater(len(listed), 10)
+        for key in listed:
+            self.assertRegex(options, rf"(?m)^{re.escape(key)}\n  [A-Z]")
+        self.assertIn("default: 8\n", options)
+
+    def test_version_and_machine(self):
+        self.assertRegex(self.weft("--version").stdout, r"^weft \d+\.\d+\.\d+, sources [0-9a-f]{16}, (LLVM \d+\.\d+\.\d+|without LLVM)\n$")
+        machine = self.weft("--machine", env={"WEFT_MEMORY_LIMIT": "3GiB", "WEFT_CACHE": "here"}).stdout
+        for row in ("processor", "features", "vectors", "matrix products", "matrix units", "cores", "caches", "memory", "peaks assumed",
+                    "peaks measured", "subnormals", "LLVM", "cache"):
+            self.assertRegex(machine, rf"(?m)^{row} +\S")
+        self.assertIn("programs may take 3 GiB (WEFT_MEMORY_LIMIT)", machine)
+        self.assertRegex(machine, r"(?m)^cache +here/weft-cache$")
+
+    def test_variables(self):
+        good = self.file("g.hlo", GOOD)
+        for name, value, allowed in [
+            ("WEFT_THREADS", "none", "a whole number from 1 to 4096"),
+            ("WEFT_CHECK", "yes", "0 or 1"),
+            ("WEFT_MEMORY_LIMIT", "1XB", "8GiB, 512MB, 1.5g"),
+            ("WEFT_CACHE", "off", "0 for none, or a folder"),
+            ("WEFT_CPU_DEVICES", "0", "a whole number from 1 to 1024"),
+            ("WEFT_DEBUG", "loud", "a level from 0 to 9"),
+        ]:
+            done = self.weft("eval", good, env={name: value}, status=2)
+            self.assertTrue(done.stderr.startswith(f"weft: {name}: wrong value: {value}: expected {allowed}"[:50]), done.stderr)
+            self.assertIn(allowed, done.stderr)
+            self.weft("help", env={name: value})
+        self.assertIn("did you mean `cpu.native`?", self.weft("eval", good, env={"WEFT_OPTIONS": "cpu.naive=1"}, status=2).stderr)
+        done = self.weft("eval", good, env={"WEFT_DEBGU": "1"})
+        self.assertIn("no such variable: WEFT_DEBGU; did you mean `WEFT_DEBUG`?", done.stderr)
+        self.weft("eval", good, env={"WEFT_MEMORY_LIMIT": "1.5g", "WEFT_THREADS": ""})
+        text = "ENTRY main {\n  a = f32[2] parameter(0)\n  d = f32[2] negate(a)\n  ROOT r = f32[2] add(a, a)\n}\n"
+        path = self.file("d.hlo", text)
+        done = self.weft("opt", "--passes=eliminate-dead-code", path, env={"WEFT_OPTIONS": "pipeline.disable=eliminate-dead-code"})
+        self.assertIn("negate", done.stdout)
+
+    def test_cache(self):
+        folder = pathlib.Path(self.folder.name) / "c"
+        self.assertIn("entries:  0 ", self.weft("cache", "--dir", "c").stdout)
+        self.assertFalse(folder.exists())
+        (folder / "weft-cache").mkdir(parents=True)
+        (folder / "mine.txt").write_text("mine")
+        (folder / "weft-cache/mine.weft").write_text("not ours")
+        entry = folder / "weft-cache/cpu-00.weft"
+        entry.write_bytes(b"WEFTCACH" + bytes(40))
+        shown = self.weft("cache", "stats", env={"WEFT_CACHE": str(folder)}).stdout
+        self.assertIn(f"place:    {folder}/weft-cache\n", shown)
+        self.assertRegex(shown, r"entries:  2 \(\d code")
+        self.assertRegex(shown, r"size:     56 bytes of at most 2 GiB")
+        self.assertRegex(shown, r"used:     \d{4}-")
+        self.assertIn("removed 1 files, 48 bytes", self.weft("cache", "clear", "--dir", "c").stdout)
+        self.assertFalse(entry.exists())
+        self.assertTrue((folder / "mine.txt").exists() and (folder / "weft-cache/mine.weft").exists())
+        self.assertIn("unknown action: wipe: expected stats or clear", self.weft("cache", "wipe", status=2).stderr)
+        self.assertIn("no cache", self.weft("cache", env={"WEFT_CACHE": "0"}).stdout)
+
+    def test_files_that_are_no_modules(self):
+        for name, content, what in [
+            ("a.png", b"\x89PNG\r\n\x1a\n" + bytes(100), "not a module: this is a PNG image"),
+            ("empty", "", "not a module: this is an empty file"),
+            ("blank", "\n// nothing\n", "not a module: this is a file of blank lines and comments"),
+            ("a.py", "import jax\n\ndef f(x):\n    return x + 1\n", "not a module: this is a Python script"),
+            ("a.npz", b"PK\x03\x04" + bytes(50), "not a module: this is a ZIP archive"),
+            ("a.gz", b"\x1f\x8b\x08" + bytes(50), "not a module: this is a compressed file (gzip)"),
+            ("a.so", b"\x7fELF\x02" + bytes(50), "not a module: this is an executable or library (ELF)"),
+            ("a.json", '{"a": 1}\n', "not a module: this is JSON"),
+            ("a.txt", "Dear reader\n", "not a module: this is some text"),
+        ]:
+            done = self.weft("run", self.file(name, content), status=1)
+            self.assertIn(what, done.stderr)
+            self.assertIn("hint: weft reads HLO", done.stderr)
+            self.assertIn(what, self.weft("parse", name, status=1).stdout)
+        (pathlib.Path(self.folder.name) / "folder").mkdir()
+        self.assertIn("Is a directory", self.weft("run", "folder", status=1).stderr)
+        # A slip of the pen in a module stays one.
+        self.assertIn("nobody", self.weft("run", self.file("t.hlo", BAD_TEXT), status=1).stderr)
+
+    def test_inputs_without_end(self):
+        good = self.file("g.hlo", GOOD)
+        done = self.weft("eval", good, "--input", "/dev/zero", status=1)
+        self.assertIn("/dev/zero: a pipe or device that gives more than the limit of ", done.stderr)
+        done = self.weft("run", good, "--input", "/dev/zero", status=1)
+        self.assertIn("more than the limit", done.stderr)
+        fifo = pathlib.Path(self.folder.name) / "fifo"
+        os.mkfifo(fifo)
+        for content, status in [("cat a.npy > fifo", 0), ("cat /dev/zero > fifo", 1)]:
+            self.file("a.npy", b"\x93NUMPY\x01\x00v\x00" + b"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }".ljust(117) + b"\n" + bytes(8))
+            writer = subprocess.Popen(["sh", "-c", content], cwd=self.folder.name, stderr=subprocess.DEVNULL)
+            done = self.weft("eval", good, "--input", "fifo", status=status)
+            writer.wait(timeout=30)
+            self.assertEqual("more than the limit" in done.stderr, status == 1)
+        self.file("o.npy", b"\x93NUMPY\x01\x00v\x00" + b"{'descr': '|O', 'fortran_order': False, 'shape': (2,), }".ljust(117) + b"\n" + bytes(8))
+        done = self.weft("eval", good, "--input", "o.npy", status=1)
+        self.assertIn("the elements are Python objects ('|O'), no numbers", done.stderr)
+        self.assertIn("hint: save an array of numbers", done.stderr)
 
     def test_wrong_usage(self):
         self.weft(status=2)
-        self.assertIn("unknown command", self.weft("fly", status=2).stderr)
+        self.assertTrue(self.weft("fly", status=2).stderr.endswith("\nweft: unknown command: fly\n"))
+        self.assertTrue(self.weft("prnt", status=2).stderr.endswith("\nweft: unknown command: prnt; did you mean `print`?\n"))
         for command in COMMANDS:
             done = self.weft(command, "--no-such-flag", status=2)
             self.assertIn("--no-such-flag", done.stderr)
@@ -125,7 +251,6 @@ class CommandTest(unittest.TestCase):
         self.assertIn("error", self.weft("eval", self.file("s.hlo", BAD_SHAPE), status=1).stderr)
         self.assertRegex(self.weft("eval", self.file("p.program", PROGRAM)).stdout, r"^0: ")
         self.weft("eval", good, env={"WEFT_THREADS": "1", "WEFT_DEBUG": "1"})
-        self.assertIn("WEFT_THREADS", self.weft("eval", good, env={"WEFT_THREADS": "none"}).stderr)
 
     def test_eval_tuple_and_devices(self):
         text = "ENTRY main {\n  a = f8e4m3fn[2] constant({1, 2})\n  b = s32[] replica-id()\n  c = s32[] convert(b)\n  ROOT t = (f8e4m3fn[2], s32[]) tuple(a, c)\n}\n"
@@ -207,6 +332,15 @@ class CommandTest(unittest.TestCase):
 
     def test_bisect(self):
         self.assertIn("no fault", self.weft("bisect", self.file("g.hlo", LARGER)).stdout)
+        call = 'ENTRY main {\n  x = f32[8] parameter(0)\n  ROOT o = f32[8] custom-call(x), custom_call_target="nobody"\n}\n'
+        done = self.weft("bisect", self.file("call.hlo", call), status=1)
+        self.assertIn("error: custom-call: target nobody is not known", done.stdout)
+        self.assertIn("error in running\n  it happens on the module as it came", done.stdout)
+        self.assertNotIn("without the pass", done.stdout)
+        endless = "c {\n  p = f32[4] parameter(0)\n  ROOT t = pred[] constant(true)\n}\nb {\n  p = f32[4] parameter(0)\n  ROOT s = f32[4] sine(p)\n}\n" \
+                  "ENTRY main {\n  z = f32[4] parameter(0)\n  ROOT w = f32[4] while(z), condition=c, body=b\n}\n"
+        done = self.weft("bisect", "--seconds", "2", self.file("endless.hlo", endless), status=1)
+        self.assertIn("hang in running: no end within 2 s\n", done.stdout)
 
     def test_reduce(self):
         self.assertIn("nothing to reduce", self.weft("reduce", self.file("g.hlo", LARGER), status=1).stderr)
@@ -228,11 +362,15 @@ text = open(sys.argv[1]).read()
 products = set(re.findall(r"(%\\S+) = \\S+ multiply\\(", text))
 sys.exit(0 if any(x in products for x in re.findall(r" sine\\((%[^,)]+)", text)) else 1)
 """)
-        done = self.weft("reduce", f"--command={sys.executable} {self.folder.name}/wrong.py", big, timeout=300)
+        command = f"--command={sys.executable} {self.folder.name}/wrong.py"
+        done = self.weft("reduce", command, big, timeout=300)
         self.assertIn("1001 -> ", done.stderr)
         self.assertIn("sine(", done.stdout)
         self.assertLessEqual(int(re.search(r"-> (\d+) instructions", done.stderr)[1]), 5, done.stdout)
         self.assertIn("f32[2]", done.stdout)
+        self.assertEqual(self.weft("reduce", "--out", "small.hlo", command, big, timeout=300).stdout, "")
+        self.assertIn("sine(", (pathlib.Path(self.folder.name) / "small.hlo").read_text())
+        self.assertEqual([p.name for p in pathlib.Path(self.folder.name).iterdir() if p.name.endswith(".tmp")], [])
         # Of several devices: native code is run on all of them; one is enough where nothing meets.
         meet = """HloModule two, replica_count=2
 add {
@@ -252,6 +390,51 @@ ENTRY main {
         self.assertNotIn("replica_count=2", alone)
         both = self.weft("reduce", "--command=grep -q replica_groups", self.file("two.hlo", meet)).stdout
         self.assertNotIn("sine", both)
+
+    def test_reduce_tells_stops_and_keeps(self):
+        ops = "".join(f"  v{i} = f32[4] negate(v{i - 1})\n" for i in range(1, 400))
+        big = self.file("big.hlo", f"ENTRY main {{\n  v0 = f32[4] parameter(0)\n{ops}  ROOT r = f32[4] sine(v399)\n}}\n")
+        # Trials take long: progress every few seconds where nobody looks, and the best so far at the end of the time.
+        self.file("slow.sh", "sleep 0.3; grep -q sine $1\n")
+        slow = f"--command=sh {self.folder.name}/slow.sh"
+        done = self.weft("reduce", slow, "--seconds", "7", "--jobs", "1", big)
+        self.assertRegex(done.stderr, r"(?m)^weft reduce: \d+ of 401 instructions, \d+ tries, [\d.]+ s$")
+        self.assertRegex(done.stderr, r"wrong: 401 -> \d+ instructions, \d+ tries, [\d.]+ s(, out of time)?\n$")
+        # ^C: what was found so far, and no process or file left behind.
+        early = self.file("early.hlo", f"ENTRY main {{\n  u = f32[4] parameter(0)\n  v0 = f32[4] sine(u)\n{ops}  ROOT r = f32[4] negate(v399)\n}}\n")
+        for signal_number in (signal.SIGINT, signal.SIGTERM):
+            self.file("never.sh", "echo $$ >> pids; grep -q sine $1 || sleep 60; sleep 0.2; grep -q sine $1\n")
+            running = subprocess.Popen([str(WEFT), "reduce", "--out", "small.hlo", f"--command=sh {self.folder.name}/never.sh", early], cwd=self.folder.name,
+                                       stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": self.folder.name})
+            time.sleep(4)
+            running.send_signal(signal_number)
+            _, told = running.communicate(timeout=20)
+            self.assertEqual(running.returncode, 0)
+            self.assertIn(", interrupted\n", told)
+            small = pathlib.Path(self.folder.name) / "small.hlo"
+            self.weft("verify", "small.hlo")
+            self.assertLess(len(small.read_text().splitlines()), 400)
+            small.unlink()
+            self.assertFalse(list(pathlib.Path(self.folder.name).glob("weft-reduce-*")))
+            for pid in (pathlib.Path(self.folder.name) / "pids").read_text().split():
+                self.assertFalse(pathlib.Path(f"/proc/{pid}").exists())
+        # A trial that does not end is no failure of the same kind.
+        self.file("hang.sh", "grep -q negate $1 || sleep 100; grep -q sine $1\n")
+        done = self.weft("reduce", f"--command=sh {self.folder.name}/hang.sh", "--try-seconds", "3", big)
+        self.assertIn("negate", done.stdout)
+        self.assertIn("sine", done.stdout)
+
+    def test_reduce_on_a_terminal(self):
+        big = self.file("big.hlo", LARGER)
+        main, terminal = pty.openpty()
+        done = subprocess.run([str(WEFT), "reduce", "--command=sleep 0.1; grep -q exponential", big], cwd=self.folder.name, stdout=subprocess.PIPE, stderr=terminal,
+                              timeout=60)
+        os.close(terminal)
+        told = os.read(main, 1 << 16).decode()
+        os.close(main)
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("\r\x1b[Kweft reduce: ", told)
+        self.assertRegex(told, r"\r\x1b\[Kweft reduce: wrong: 5 -> \d instructions, \d+ tries, [\d.]+ s\r?\n$")
 
     def test_diff(self):
         a = self.file("a.hlo", GOOD)
