@@ -11,7 +11,7 @@ import weft_jax
 pytest.importorskip("jax")
 
 FOLDER = weft_jax.ROOT / "test" / "libraries"
-EXAMPLES = sorted(path.stem for path in FOLDER.glob("*_*.py") if path.stem != "suite_plugin")
+EXAMPLES = sorted(path.stem for path in FOLDER.glob("*_*.py") if not path.stem.startswith("suite"))
 LIBRARIES = ("blackjax", "diffrax", "equinox", "flax", "haiku", "numpyro", "optax")
 
 CASES = '''
