@@ -29,6 +29,7 @@ OUT = HERE.parent.parent / "build" / "libraries"  # Another with --out.
 LIBRARIES = json.loads((HERE / "libraries.json").read_text())
 CASES_A_FILE = 300
 FILES_A_PROCESS = 8
+PYTEST_RAN = (0, 1, 5)  # Its statuses when all passed, some failed, there was nothing to run.
 
 
 def environment(options, platform, settings):
@@ -49,7 +50,7 @@ def run_files(options, platform, files, only=None, again=False):
   log_path.parent.mkdir(parents=True, exist_ok=True)
   part = OUT / f"{options.name}.{platform}.{options.slice.replace('/', '_of_')}.part"
   take_results(results, part, done, False)  # Of a run that was interrupted.
-  for _ in range(40):
+  while True:  # A process for each case that kills one.
     settings = dict(out=str(part), platform=platform, limit=options.limit, total=options.total, deadline=options.deadline,
                     sample=options.sample, only=only, done=sorted(done))
     command = [options.python, "-m", "pytest", "-p", "suite_plugin", "-p", "no:cacheprovider", "-p", "no:faulthandler",
@@ -58,12 +59,15 @@ def run_files(options, platform, files, only=None, again=False):
       code = subprocess.run(command, cwd=options.checkout, env=environment(options, platform, settings),
                             stdout=log, stderr=log, stdin=subprocess.DEVNULL).returncode
     started = take_results(results, part, done, again)
+    over = time.time() > options.deadline
     if started is None:
-      return time.time() < options.deadline
+      if code not in PYTEST_RAN and not over:
+        for file in files:
+          results.add(dict(id=file, outcome="uncollected", seconds=0, cpu=0, reason=f"pytest: status {code}, see {log_path.name}"))
+      return not over
     reason = f"over {options.limit:g} s" if code == 1 else signal.Signals(-code).name if code < 0 else f"status {code}"
     results.add(dict(id=started, outcome="timeout" if code == 1 else "crash", seconds=options.limit, cpu=options.limit, reason=reason))
     done.add(started)
-  return True
 
 
 def take_results(results, part, done, again):
@@ -159,6 +163,7 @@ def run_library(options, library):
       return
     options.env = [f"{key}={value}" for key, value in entry.get("env", {}).items()]
     options.env += [f"XLA_FLAGS=--xla_force_host_platform_device_count={devices}"] * (devices > 1)
+    print(f"{library}: {' '.join(files)}", file=sys.stderr, flush=True)
     if compare_files(options, files):
       results = suite_results.Results(OUT, library, options.platform)
       for file in files:
@@ -175,7 +180,7 @@ def run_all(options):
     if time.time() < options.deadline:
       run_library(options, library)
   if time.time() > options.deadline:
-    print(f"the time is over; run it again to go on")
+    print("the time is over; run it again to go on")
   return suite_report.report(OUT, names, options.platform)
 
 

@@ -87,6 +87,8 @@ class Generator:
       same = [value for value in new if (value.shape, value.dtype) == (shape, dtype)]
       value = same[-1] if same and self.context.chance(0.7) else new[-1 - k % len(new)]
       texts.append(fitted(self.context, value, shape, dtype))
+      if dtype in FLOATS and len(new) > 1 and self.context.chance(0.6):  # So that less of the function is dead.
+        texts[-1] = f"{texts[-1]} + 0.5 * {fitted(self.context, self.random.choice(new), shape, dtype)}"
     name = self.context.name("fn")
     head = [f"def {name}({', '.join(map(str, arguments))}):"]
     return name, head + indent(lines + [f"return ({', '.join(texts)},)"])

@@ -10,7 +10,7 @@ UNARY = ("jnp.sin({})", "jnp.cos({})", "jnp.tanh({})", "jnp.exp(-jnp.abs({}))", 
          "jax.nn.softplus({})", "jax.nn.gelu({})", "jnp.arctan({})", "jnp.cbrt({} + 0.7)", "-{}", "jnp.clip({}, -0.8, 0.9)", "jnp.sinh(jnp.tanh({}))",
          "jnp.expm1(jnp.clip({}, -2, 2))", "jnp.log(jnp.abs({}) + 0.1)", "lax.stop_gradient({})", "jnp.sign({})", "jnp.nan_to_num({})",
          "1 / (1 + jnp.square({}))", "jax.nn.silu({})", "jnp.arcsinh({})", "jnp.exp2(jnp.clip({}, -3, 2))", "jnp.sinc({})",
-         "lax.integer_pow(jnp.tanh({}), 3)", "jnp.deg2rad({})", "jnp.trunc({})", "jax.nn.leaky_relu({})", "jax.scipy.special.ndtr({})",
+         "lax.integer_pow(jnp.tanh({}), 3)", "jnp.deg2rad({})", "jnp.trunc({})", "jax.nn.leaky_relu({})", "lax.erf_inv(0.9 * jnp.tanh({}))",
          "jax.scipy.special.xlogy(jnp.abs({0}) + 0.1, jnp.abs({0}) + 1)", "jax.scipy.special.gammaln(jnp.abs({}) + 0.6)")
 BINARY = ("{} + {}", "{} - {}", "{} * {}", "jnp.maximum({}, {})", "jnp.minimum({}, {})", "{} / (1.5 + jnp.abs({}))", "jnp.arctan2({}, {} + 2.5)",
           "jnp.hypot({} + 0.3, {} + 0.4)", "jnp.where({0} > {1}, {0}, 2 * {1})", "jnp.logaddexp({}, {})", "jnp.power(jnp.abs({}) + 0.5, jnp.tanh({}))",
@@ -325,7 +325,7 @@ def windows(context, values):
   ones = (1,) * (value.rank - 1)
   if kind in ("pool", "sum"):
     initial, combine = ("-jnp.inf", "lax.max") if kind == "pool" else ("0.0", "lax.add")
-    return f"lax.reduce_window({text}, jnp.array({initial}, {value.dtype}), {combine}, {ones + (3,)}, {ones + (2,)}, 'VALID')", value.shape[:-1] + ((n - 3) // 2 + 1,), value.dtype, 4
+    return f"lax.reduce_window({text}, {initial}, {combine}, {ones + (3,)}, {ones + (2,)}, 'VALID')", value.shape[:-1] + ((n - 3) // 2 + 1,), value.dtype, 4
   if kind == "conv":
     flat = elements(value.shape) // n
     other = fitted(context, pick(context, values), (2, 1, 3), value.dtype)
