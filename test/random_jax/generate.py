@@ -42,7 +42,8 @@ def indent(lines):
 
 
 class Generator:
-  """Writes blocks of statements. `smooth`: they are differentiated in reverse, which a while loop cannot be."""
+  """Writes blocks of statements. `smooth`: how they are differentiated: not (""), in "reverse", which a while loop cannot be,
+  "forward", which a function with a derivative of its own in reverse cannot be, or "both"."""
 
   def __init__(self, context):
     self.context = context
@@ -128,7 +129,7 @@ def fori_loop(generator, values, depth, smooth):
 
 
 def while_loop(generator, values, depth, smooth):
-  if smooth:
+  if smooth in ("reverse", "both"):
     return scan(generator, values, depth, smooth)
   carry = generator.carried(values)
   if carry is None:
@@ -222,9 +223,13 @@ def wrapped(generator, values, depth, smooth):
     return None
   arguments = [generator.argument(v.shape, v.dtype) for v in picked]
   result = (picked[0].shape, picked[0].dtype)
-  name, lines = generator.function(arguments, [result], values if generator.context.chance(0.5) else [], depth, smooth)
-  kind = generator.random.choice(("jit", "checkpoint", "custom_jvp", "map"))
-  if kind == "custom_jvp" and picked[0].is_float and len(picked) == 1:
+  closed = values if generator.context.chance(0.5) else []
+  name, lines = generator.function(arguments, [result], closed, depth, smooth)
+  kind = generator.random.choice(("jit", "checkpoint", "custom_jvp", "custom_vjp", "map"))
+  if kind == "custom_vjp" and picked[0].is_float and len(picked) == 1 and not closed and smooth in ("", "reverse"):
+    lines += [f"{name} = jax.custom_vjp({name})", f"{name}.defvjp(lambda p: ({name}(p), jnp.sin(p)), lambda s, t: (s * t[0],))"]
+    return lines + [f"@ = {name}({picked[0]})[0]"], *result, 3
+  if kind == "custom_jvp" and picked[0].is_float and len(picked) == 1 and not closed:
     lines += [f"{name} = jax.custom_jvp({name})", f"{name}.defjvp(lambda p, t: ({name}(*p), (0.5 * t[0] * jnp.cos(p[0]),)))"]
     return lines + [f"@ = {name}({picked[0]})[0]"], *result, 3
   if kind == "map" and len(picked) == 1 and picked[0].rank and 0 < picked[0].shape[0] <= 17:
@@ -233,6 +238,34 @@ def wrapped(generator, values, depth, smooth):
     return lines + [f"@ = lax.map({name}, {picked[0]})[0]"], *result, 3
   wrapper = "jax.checkpoint" if kind != "jit" else "jax.jit"
   return lines + [f"@ = {wrapper}({name})({', '.join(map(str, picked))})[0]"], *result, 3
+
+
+def buffered_loop(generator, values, depth, smooth):
+  """A loop that reads what it wrote before, ends early, and keeps its state from then on: a while loop that has a derivative."""
+  value = ops.pick(generator.context, values, lambda v: v.is_float and elements(v.shape) <= 100)
+  if value is None:
+    return None
+  n = generator.random.choice((1, 2, 3, 5, 8))
+  argument, i = generator.argument(value.shape, value.dtype), Value(generator.context.name(), (), "s32")
+  name, lines = generator.function([i, argument], [(value.shape, value.dtype)], values, depth, smooth)
+  step = "s" + name
+  lines += [
+      f"def {step}(c, _):",
+      "  k, buffer, state = c",
+      f"  old = lax.dynamic_index_in_dim(buffer, jnp.maximum(k - {generator.random.randint(1, 2)}, 0), keepdims=False)",
+      f"  new = {name}(k, state)[0] * 0.5 + 0.25 * old",
+      f"  keep = {generator.random.choice((f'k < {max(1, n - 1)}', 'jnp.sum(jnp.square(new)) < 2', 'k % 3 != 1'))}",
+      f"  new = {generator.random.choice(('jnp.where(keep, new, state)', 'lax.cond(keep, lambda: new, lambda: state)'))}",
+      f"  buffer = {generator.random.choice(('buffer.at[k].set(new)', 'lax.dynamic_update_index_in_dim(buffer, new, k, 0)', 'buffer.at[k].add(new)'))}",
+      f"  return (k + 1, buffer, new), {generator.random.choice(('None', 'new', 'keep'))}",
+  ]
+  if generator.context.chance(0.4):
+    lines.append(f"{step} = jax.checkpoint({step})")
+  start = f"(jnp.array(0, s32), jnp.zeros({(n, *value.shape)}, {value.dtype}), {tamed(value)})"
+  if generator.context.chance(0.3):  # Two loops deep, as checkpointing does it.
+    lines += [f"def o{name}(c, _):", f"  return lax.scan({step}, c, None, length={(n + 1) // 2})", f"o{name} = jax.checkpoint(o{name})"]
+    return lines + [f"@ = lax.scan(o{name}, {start}, None, length=2)[0][1]"], (n, *value.shape), value.dtype, 3
+  return lines + [f"@ = lax.scan({step}, {start}, None, length={n})[0][1]"], (n, *value.shape), value.dtype, 3
 
 
 def derivative(generator, values, depth, smooth):
@@ -244,8 +277,8 @@ def derivative(generator, values, depth, smooth):
   kind = generator.random.choice(("grad", "grad", "vjp", "jvp", "jacrev", "jacfwd", "hvp", "linearize", "value_and_grad"))
   if kind in ("jacrev", "jacfwd") and elements(value.shape) > 12:
     kind = "grad"
-  forward = kind in ("jvp", "jacfwd")
-  name, lines = generator.function([argument], [(value.shape, value.dtype)], values, depth, smooth or not forward)
+  way = "forward" if kind in ("jvp", "jacfwd") else "both" if kind in ("hvp", "linearize") else "reverse"
+  name, lines = generator.function([argument], [(value.shape, value.dtype)], values, depth, way if smooth in ("", way) else "both")
   scalar = f"lambda x: jnp.sum(jnp.sin({name}(x)[0]))"
   weights = f"jnp.cos({tamed(value)} * 2)"
   text = tamed(value)
@@ -262,7 +295,7 @@ def derivative(generator, values, depth, smooth):
   return lines + [f"@ = jax.{kind}(lambda x: {name}(x)[0])({text})"], value.shape + value.shape, value.dtype, 5
 
 
-STRUCTURES = (fori_loop, while_loop, scan, scan, cond, vmap, wrapped, derivative, derivative, derivative)
+STRUCTURES = (fori_loop, while_loop, scan, scan, buffered_loop, cond, vmap, wrapped, derivative, derivative, derivative, derivative)
 MIXES = (("f32",), ("f32", "s32"), ("f32", "s32", "pred"), ("f32", "bf16", "s32"), ("f32", "f16", "s8"), ("f32", "c64", "s32"), ("bf16", "s32"),
          ("f16", "u8", "pred"), ("f32", "s32", "u32", "u8", "s8", "s16", "pred"))
 MIXES_X64 = (("f64",), ("f64", "s64"), ("f64", "f32", "s32", "s64"), ("f64", "c128", "s32"), ("f64", "bf16", "s64", "pred"))
@@ -279,9 +312,9 @@ def make(seed):
   if all(v.dtype not in FLOATS for v in values) or generator_random.random() < 0.5:
     values.append(Value(f"x{len(values)}", context.shape(2, 150), dtypes[0]))
   inputs = [(v.name, v.shape, v.dtype) for v in values]
-  statements, defines = [], []
+  statements, defines, depth = [], [], generator_random.choice((1, 2, 2, 3))
   for _ in range(generator_random.randint(2, 9)):
-    lines, value = generator.statement(values, 2, False)
+    lines, value = generator.statement(values, depth, "")
     statements.append(lines)
     defines.append(value.name)
     values.append(value)
