@@ -54,7 +54,7 @@ def run_files(options, platform, files, only=None, again=False):
     settings = dict(out=str(part), platform=platform, limit=options.limit, total=options.total, deadline=options.deadline,
                     sample=options.sample, only=only, done=sorted(done))
     command = [options.python, "-m", "pytest", "-p", "suite_plugin", "-p", "no:cacheprovider", "-p", "no:faulthandler",
-               "-q", "--tb=short", "--no-header", "--continue-on-collection-errors", *options.pytest.split(), *files]
+               "--rootdir", str(options.checkout), "-q", "--tb=short", "--no-header", "--continue-on-collection-errors", *options.pytest.split(), *files]
     with open(log_path, "a") as log:
       code = subprocess.run(command, cwd=options.checkout, env=environment(options, platform, settings),
                             stdout=log, stderr=log, stdin=subprocess.DEVNULL).returncode
