@@ -98,14 +98,14 @@ def report(seed, result):
 
 def run_seeds(options, seeds):
   """Counter of outcomes, and the seeds that failed."""
-  pending, counts, failed, lock = queue.SimpleQueue(), collections.Counter(), [], threading.Lock()
+  pending, counts, failed, lock, stop = queue.SimpleQueue(), collections.Counter(), [], threading.Lock(), threading.Event()
   deadline = time.monotonic() + 60 * options.minutes if options.minutes else float("inf")
   for seed in seeds:
     pending.put(seed)
 
   def serve():
     worker = Worker(options.limit)
-    while time.monotonic() < deadline:
+    while time.monotonic() < deadline and not stop.is_set():
       try:
         seed = pending.get_nowait()
       except queue.Empty:
@@ -123,8 +123,13 @@ def run_seeds(options, seeds):
   threads = [threading.Thread(target=serve) for _ in range(options.jobs)]
   for thread in threads:
     thread.start()
-  for thread in threads:
-    thread.join()
+  try:
+    for thread in threads:
+      thread.join()
+  except KeyboardInterrupt:  # What runs is finished first.
+    stop.set()
+    for thread in threads:
+      thread.join()
   return counts, failed
 
 
