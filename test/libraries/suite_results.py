@@ -47,7 +47,9 @@ class Results:
 
   def is_finished(self, file, sample):
     done = self.finished.get(file)
-    return done is not None and (done == 0 or bool(sample) and done >= sample)
+    if done is None:
+      return False
+    return done == 0 or bool(sample) and done >= sample or done >= self.totals.get(file, done + 1)
 
   def chosen(self, sample):
     """How many cases `sample` of each file are."""
