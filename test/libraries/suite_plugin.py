@@ -1,8 +1,9 @@
 """What runs inside pytest for suites.py: chooses cases, limits their time and writes one JSON line for each.
 
 Settings come in the variable LIBRARY_SUITE as JSON: `out` (the file of results), `platform`, `limit` (seconds for one
-case), `total` (seconds of processor time for the process, 0: no limit), `sample` (cases of a file, chosen by the hash of
-their id; 0: all), `only` (ids, or null) and `done` (ids that have a result). A case over its limit ends the process, with the stacks of all threads on stderr.
+case), `total` (seconds of processor time for the process, 0: no limit), `deadline` (no case begins after that time),
+`sample` (cases of a file, chosen by the hash of their id; 0: all), `only` (ids, or null) and `done` (ids that have a result).
+A case over its limit ends the process, with the stacks of all threads on stderr.
 """
 
 import collections
@@ -105,5 +106,5 @@ def pytest_runtest_logfinish(nodeid, location):
 
 def pytest_runtest_protocol(item, nextitem):
   del nextitem
-  if SETTINGS["total"] and time.process_time() > SETTINGS["total"]:
-    item.session.shouldstop = "the time of this file is over"
+  if SETTINGS["total"] and time.process_time() > SETTINGS["total"] or time.time() > SETTINGS["deadline"]:
+    item.session.shouldstop = "the time is over"

@@ -1,7 +1,7 @@
-"""Runs a library's own tests on Weft, then those that did not pass on XLA:CPU as well, and says which failures are Weft's.
+"""Runs libraries' own tests on Weft, then those that did not pass on XLA:CPU as well, and says which failures are Weft's.
 
+  suites.py all [LIBRARY...] --sources ..                  # the libraries of libraries.json
   suites.py run optax ../optax 'optax/**/*_test.py' --sample 40
-  suites.py run diffrax ../diffrax 'test/test_*.py' --xla all
   suites.py report [NAME...]
   suites.py table docs/libraries.md
 
@@ -11,43 +11,25 @@ and another process takes the rest.
 """
 
 import argparse
-import collections
-import datetime
-import importlib.metadata
+import fnmatch
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
+import time
+
+import suite_report
+import suite_results
+import suite_sources
 
 HERE = pathlib.Path(__file__).resolve().parent
 OUT = HERE.parent.parent / "build" / "libraries"  # Another with --out.
-BAD = ("fail", "timeout", "crash", "uncollected")
-SLOW_SECONDS = 3.0
-
-
-def results_file(name, platform):
-  return OUT / f"{name}.{platform}.jsonl"
-
-
-def load(name, platform):
-  """{id: result} and the number of cases collected in each file."""
-  cases, collected = {}, {}
-  path = results_file(name, platform)
-  if path.exists():
-    for line in path.read_text().splitlines():
-      result = json.loads(line)
-      if "id" in result:
-        cases[result["id"]] = result
-      elif "total" in result:
-        collected[result["file"]] = result["total"]
-  return cases, collected
-
-
-def save(name, platform, *results):
-  with open(results_file(name, platform), "a") as file:
-    for result in results:
-      file.write(json.dumps(result) + "\n")
+LIBRARIES = json.loads((HERE / "libraries.json").read_text())
+CASES_A_FILE = 300
+FILES_A_PROCESS = 8
+PYTEST_RAN = (0, 1, 5)  # Its statuses when all passed, some failed, there was nothing to run.
 
 
 def environment(options, platform, settings):
@@ -61,28 +43,34 @@ def environment(options, platform, settings):
 
 
 def run_files(options, platform, files, only=None, again=False):
-  """Runs the cases of these files that have no result yet, or, `again`, those of `only`."""
-  done = {} if again else load(options.name, platform)[0]
+  """Runs the cases of these files that have no result yet, or, `again`, those of `only`; False when the time is over first."""
+  results = suite_results.Results(OUT, options.name, platform)
+  done = set() if again else set(results.cases)
   log_path = OUT / "logs" / f"{options.name}.{platform}.log"
   log_path.parent.mkdir(parents=True, exist_ok=True)
-  part = OUT / f"{options.name}.{platform}.part"
-  take_results(options.name, platform, part, done, again)  # Of a run that was interrupted.
-  for _ in range(40):
-    settings = dict(out=str(part), platform=platform, limit=options.limit, total=options.total, sample=options.sample, only=only, done=list(done))
-    command = [sys.executable, "-m", "pytest", "-p", "suite_plugin", "-p", "no:cacheprovider", "-p", "no:faulthandler",
-               "-q", "--tb=short", "--no-header", "--continue-on-collection-errors", *options.pytest.split(), *files]
+  part = OUT / f"{options.name}.{platform}.{options.slice.replace('/', '_of_')}.part"
+  take_results(results, part, done, False)  # Of a run that was interrupted.
+  while True:  # A process for each case that kills one.
+    settings = dict(out=str(part), platform=platform, limit=options.limit, total=options.total, deadline=options.deadline,
+                    sample=options.sample, only=only, done=sorted(done))
+    command = [options.python, "-m", "pytest", "-p", "suite_plugin", "-p", "no:cacheprovider", "-p", "no:faulthandler",
+               "--rootdir", str(options.checkout), "-q", "--tb=short", "--no-header", "--continue-on-collection-errors", *options.pytest.split(), *files]
     with open(log_path, "a") as log:
       code = subprocess.run(command, cwd=options.checkout, env=environment(options, platform, settings),
                             stdout=log, stderr=log, stdin=subprocess.DEVNULL).returncode
-    started = take_results(options.name, platform, part, done, again)
+    started = take_results(results, part, done, again)
+    over = time.time() > options.deadline
     if started is None:
-      return
-    reason = f"over {options.limit:g} s" if code == 1 else f"status {code}"
-    done[started] = dict(id=started, outcome="timeout" if code == 1 else "crash", seconds=options.limit, cpu=options.limit, reason=reason)
-    save(options.name, platform, done[started])
+      if code not in PYTEST_RAN and not over:
+        for file in files:
+          results.add(dict(id=file, outcome="uncollected", seconds=0, cpu=0, reason=f"pytest: status {code}, see {log_path.name}"))
+      return not over
+    reason = f"over {options.limit:g} s" if code == 1 else signal.Signals(-code).name if code < 0 else f"status {code}"
+    results.add(dict(id=started, outcome="timeout" if code == 1 else "crash", seconds=options.limit, cpu=options.limit, reason=reason))
+    done.add(started)
 
 
-def take_results(name, platform, part, done, again):
+def take_results(results, part, done, again):
   """Moves the lines of one process into the results; returns the case at which it died."""
   started = None
   for line in part.read_text().splitlines() if part.exists() else []:
@@ -93,134 +81,153 @@ def take_results(name, platform, part, done, again):
     if "id" in result:
       started = None
       result["again"] = again
-      done[result["id"]] = result
-    save(name, platform, result)
+      done.add(result["id"])
+    results.add(result)
   part.unlink(missing_ok=True)
   return started
 
 
-def judge(name, platform):
-  """Lines on the cases where the platform is worse than XLA:CPU."""
-  ours, _ = load(name, platform)
-  theirs, _ = load(name, "cpu")
-  worse, both, unknown, slow = [], [], [], []
-  for case, result in ours.items():
-    other = theirs.get(case)
-    if result["outcome"] == "uncollected" and ("ModuleNotFoundError" in result["reason"] or "ImportError" in result["reason"]):
-      continue  # The test wants a package that is not installed.
-    if result["outcome"] in BAD:
-      kind = unknown if other is None else both if other["outcome"] in BAD else worse
-      kind.append((case, result, other))
-    elif other and result["cpu"] > SLOW_SECONDS and result["cpu"] > 2 * other["cpu"]:
-      slow.append((case, result, other))
-  return worse, both, unknown, slow
+def compare_files(options, files):
+  """Both platforms on some files; False when the time was over first."""
+  if not run_files(options, options.platform, files):
+    return False
+
+  def ours():
+    cases = suite_results.Results(OUT, options.name, options.platform).cases
+    return {case: result for case, result in cases.items() if case.split("::")[0] in files}
+
+  again = [case for case, result in ours().items() if result["outcome"] == "fail" and not result.get("again")]
+  # Away from the others: some tests disturb those that follow.
+  if again and not run_files(options, options.platform, sorted({case.split("::")[0] for case in again}), only=again, again=True):
+    return False
+  compared = suite_results.Results(OUT, options.name, "cpu").cases
+
+  def wanted(result):
+    return (options.xla == "all" or result["outcome"] in (*suite_results.BAD, "skip")
+            or options.xla == "slow" and result["cpu"] > suite_results.SLOW_SECONDS)
+
+  cases = [case for case, result in ours().items() if case not in compared and wanted(result)]
+  return not cases or run_files(options, "cpu", sorted({case.split("::")[0] for case in cases}), only=cases)
 
 
-def report(names, platform):
-  status = 0
-  for name in names:
-    ours, collected = load(name, platform)
-    counts = collections.Counter(result["outcome"] for result in ours.values())
-    worse, both, unknown, slow = judge(name, platform)
-    print(f"{name}: {sum(collected.values())} cases in {len(collected)} files, {len(ours)} run, "
-          + ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
-          + f"; {len(both)} fail on XLA:CPU too")
-    for case, result, other in worse:
-      print(f"  ONLY HERE {case}: {result['outcome']}: {result['reason'][:200]} (XLA:CPU: {other['outcome']})")
-    for case, result, _ in unknown:
-      print(f"  NOT COMPARED {case}: {result['outcome']}: {result['reason'][:200]}")
-    for case, result, other in slow:
-      print(f"  SLOW {case}: {result['cpu']:.1f} s of processor time, XLA:CPU {other['cpu']:.1f} s")
-    status |= bool(worse)
-  return status
+def prepare(options):
+  """Makes the folder of results; drops what `--fresh` and `--failed` ask for."""
+  OUT.mkdir(parents=True, exist_ok=True)
+  for platform in (options.platform, "cpu"):
+    if options.fresh:
+      suite_results.Results(OUT, options.name, platform).forget()
+  if options.failed:
+    suite_results.Results(OUT, options.name, options.platform).forget(suite_results.BAD)
 
 
 def run(options):
-  options.checkout = options.checkout.resolve()
-  OUT.mkdir(parents=True, exist_ok=True)
-  if options.fresh:
-    for platform in (options.platform, "cpu"):
-      results_file(options.name, platform).unlink(missing_ok=True)
-  if options.failed:
-    cases, collected = load(options.name, options.platform)
-    kept = [result for result in cases.values() if result["outcome"] not in BAD]
-    kept += [dict(file=file, total=total) for file, total in collected.items()]
-    results_file(options.name, options.platform).write_text("".join(json.dumps(result) + "\n" for result in kept))
-  files = sorted({str(path.relative_to(options.checkout)) for pattern in options.patterns for path in options.checkout.glob(pattern)})
+  options.checkout, options.python = options.checkout.resolve(), sys.executable
+  prepare(options)
+  files = suite_sources.files_of(dict(tests=options.patterns), options.checkout)
   if not files:
     sys.exit(f"no file in {options.checkout} fits {' '.join(options.patterns)}")
-  run_files(options, options.platform, files)
-  ours, _ = load(options.name, options.platform)
-  again = [case for case, result in ours.items() if result["outcome"] == "fail" and not result.get("again")]
-  if again:  # Away from the others: some tests disturb those that follow.
-    run_files(options, options.platform, sorted({case.split("::")[0] for case in again}), only=again, again=True)
-    ours, _ = load(options.name, options.platform)
-  theirs, _ = load(options.name, "cpu")
-  wanted = [case for case, result in ours.items() if case not in theirs and result["outcome"] != "uncollected"
-            and (options.xla == "all" or result["outcome"] in BAD or options.xla == "slow" and result["cpu"] > SLOW_SECONDS)]
-  if wanted:
-    run_files(options, "cpu", sorted({case.split("::")[0] for case in wanted}), only=wanted)
-  return report([options.name], options.platform)
+  compare_files(options, files)
+  return suite_report.report(OUT, [options.name], options.platform)
 
 
-def version(name):
-  """That of the package: the part of a suite's name before its first dash."""
+def batches(options, entry, files):
+  """Files that may share a process: of one folder, with as many devices; without those that are done."""
+  results = suite_results.Results(OUT, options.name, options.platform)
+  index, _, count = options.slice.partition("/")
+  groups = {}
+  for k, file in enumerate(files):
+    devices = next((n for pattern, n in entry.get("devices", {}).items() if fnmatch.fnmatchcase(file, pattern)), 1)
+    if not results.is_finished(file, options.sample) and k % int(count) == int(index) - 1:
+      groups.setdefault((devices, os.path.dirname(file)), []).append(file)
+  for (devices, _), group in groups.items():
+    for k in range(0, len(group), FILES_A_PROCESS):
+      yield devices, group[k:k + FILES_A_PROCESS]
+
+
+def run_library(options, library):
+  """The tests of one library; a line when there is nothing to run."""
+  entry = LIBRARIES[library]
+  options.name, options.pytest = library, entry.get("pytest", "")
+  prepare(options)
+  options.checkout, why = suite_sources.find(library, entry, options.sources, OUT / "archives")
+  if options.checkout is None:
+    print(f"{library}: missing: {why}", flush=True)
+    return
   try:
-    return importlib.metadata.version({"haiku": "dm-haiku"}.get(name.split("-")[0], name.split("-")[0]))
-  except importlib.metadata.PackageNotFoundError:
-    return "?"
+    options.python = suite_sources.install(library, entry)
+  except (subprocess.CalledProcessError, OSError) as error:
+    print(f"{library}: missing: {error}", flush=True)
+    return
+  for devices, files in batches(options, entry, suite_sources.files_of(entry, options.checkout)):
+    if time.time() > options.deadline:
+      return
+    options.env = [f"{key}={value}" for key, value in entry.get("env", {}).items()]
+    options.env += [f"XLA_FLAGS=--xla_force_host_platform_device_count={devices}"] * (devices > 1)
+    print(f"{library}: {' '.join(files)}", file=sys.stderr, flush=True)
+    if compare_files(options, files):
+      results = suite_results.Results(OUT, library, options.platform)
+      for file in files:
+        results.add(dict(file=file, finished=options.sample))
 
 
-def table(path, names, platform):
-  """Writes a row for each suite into a Markdown file, between its two marks."""
-  rows = ["| library | version | cases | run | pass | skip | fail | on XLA:CPU too | only here |",
-          "|---|---|--:|--:|--:|--:|--:|--:|--:|"]
-  for name in names:
-    ours, collected = load(name, platform)
-    counts = collections.Counter(result["outcome"] for result in ours.values())
-    worse, both, unknown, _ = judge(name, platform)
-    bad = len(worse) + len(both) + len(unknown)
-    numbers = [sum(collected.values()), len(ours) - counts["uncollected"], counts["pass"], counts["skip"] + counts["xfail"],
-               bad, len(both), bad - len(both)]
-    rows.append(f"| {name} | {version(name)} | " + " | ".join(map(str, numbers)) + " |")
-  begin, end = "<!-- table -->\n", "<!-- end of table -->"
-  text = path.read_text()
-  head, tail = text.split(begin)[0], text.split(end)[1]
-  date = f"{datetime.date.today()}, jax {importlib.metadata.version('jax')}, {os.uname().machine}, platform `{platform}`.\n\n"
-  path.write_text(head + begin + date + "\n".join(rows) + "\n" + end + tail)
+def run_all(options):
+  options.deadline = time.time() + 60 * options.minutes if options.minutes else float("inf")
+  options.sources = options.sources.resolve() if options.sources else None
+  if unknown := set(options.names) - set(LIBRARIES):
+    sys.exit(f"no such library: {' '.join(sorted(unknown))}; there are {' '.join(LIBRARIES)}")
+  names = options.names or list(LIBRARIES)
+  for library in names:
+    if time.time() < options.deadline:
+      run_library(options, library)
+  if time.time() > options.deadline:
+    print("the time is over; run it again to go on")
+  return suite_report.report(OUT, names, options.platform)
 
 
-def main():
-  global OUT
+def arguments():
   parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
   parser.add_argument("--platform", default="weft")
   parser.add_argument("--out", type=pathlib.Path, default=OUT, help="where results are kept (build/libraries)")
   verbs = parser.add_subparsers(dest="verb", required=True)
-  runs = verbs.add_parser("run")
+  runs = verbs.add_parser("run", help="the tests of one checkout")
   runs.add_argument("name")
   runs.add_argument("checkout", type=pathlib.Path)
   runs.add_argument("patterns", nargs="+", help="test files, relative to the checkout")
-  runs.add_argument("--sample", type=int, default=0, metavar="N", help="N cases of each file, chosen by the hash of their id")
-  runs.add_argument("--limit", type=float, default=120, metavar="S", help="seconds for one case (120)")
-  runs.add_argument("--total", type=float, default=0, metavar="S", help="seconds of processor time for one platform")
   runs.add_argument("--pytest", default="", help="more arguments for pytest")
   runs.add_argument("--env", action="append", default=[], metavar="K=V")
-  runs.add_argument("--xla", choices=("failed", "slow", "all"), default="failed", help="which cases run on XLA:CPU as well (failed)")
-  runs.add_argument("--fresh", action="store_true")
-  runs.add_argument("--failed", action="store_true")
+  runs.add_argument("--total", type=float, default=0, metavar="S", help="seconds of processor time for one platform")
+  runs.set_defaults(sample=0, slice="1/1", deadline=float("inf"))
+  every = verbs.add_parser("all", help="the tests of the libraries of libraries.json")
+  every.add_argument("names", nargs="*", metavar="LIBRARY", help=" ".join(LIBRARIES))
+  every.add_argument("--sources", type=pathlib.Path, metavar="DIR", help="DIR/LIBRARY is a checkout, for those without tests in their source archive")
+  every.add_argument("--minutes", type=float, default=0, metavar="N", help="stop after so long; the next run goes on (no limit)")
+  every.add_argument("--slice", default="1/1", metavar="I/N", help="every Nth file, from the Ith on")
+  every.set_defaults(sample=CASES_A_FILE, total=0)
+  for verb in (runs, every):
+    verb.add_argument("--sample", type=int, metavar="N", help="N cases of each file, chosen by the hash of their id; 0: all")
+    verb.add_argument("--limit", type=float, default=120, metavar="S", help="seconds for one case (120)")
+    verb.add_argument("--xla", choices=("failed", "slow", "all"), default="failed", help="which cases run on XLA:CPU as well (failed)")
+    verb.add_argument("--fresh", action="store_true", help="forget results first")
+    verb.add_argument("--failed", action="store_true", help="forget what failed first")
   reports = verbs.add_parser("report")
   reports.add_argument("names", nargs="*")
   tables = verbs.add_parser("table")
   tables.add_argument("file", type=pathlib.Path)
-  options = parser.parse_args()
+  return parser.parse_args()
+
+
+def main():
+  global OUT
+  options = arguments()
   OUT = options.out.resolve()
-  if options.verb == "run":
-    sys.exit(run(options))
-  names = sorted(path.name.split(".")[0] for path in OUT.glob(f"*.{options.platform}.jsonl"))
+  if options.verb in ("run", "all"):
+    sys.exit(run(options) if options.verb == "run" else run_all(options))
+  there = {path.name.split(".")[0] for path in OUT.glob(f"*.{options.platform}.jsonl")}
+  names = [name for name in LIBRARIES if name in there] + sorted(there - set(LIBRARIES))
   if options.verb == "table":
-    table(options.file, names, options.platform)
+    suite_report.table(OUT, options.file, names, options.platform, LIBRARIES, CASES_A_FILE)
   else:
-    sys.exit(report(options.names or names, options.platform))
+    sys.exit(suite_report.report(OUT, options.names or names, options.platform))
 
 
 if __name__ == "__main__":

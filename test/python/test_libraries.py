@@ -1,9 +1,12 @@
 """Libraries from PyPI on Weft, compared with XLA:CPU, where they are installed (`./dev libraries` installs them beside)."""
 
+import argparse
 import importlib.util
+import json
 import re
 import subprocess
 import sys
+import tarfile
 
 import pytest
 import weft_jax
@@ -11,7 +14,13 @@ import weft_jax
 pytest.importorskip("jax")
 
 FOLDER = weft_jax.ROOT / "test" / "libraries"
-EXAMPLES = sorted(path.stem for path in FOLDER.glob("*_*.py") if path.stem != "suite_plugin")
+EXAMPLES = sorted(path.stem for path in FOLDER.glob("*_*.py") if not path.stem.startswith("suite"))
+sys.path.insert(0, str(FOLDER))
+
+import suite_results  # pylint: disable=wrong-import-position
+import suite_sources  # pylint: disable=wrong-import-position
+import suites  # pylint: disable=wrong-import-position
+
 LIBRARIES = ("blackjax", "diffrax", "equinox", "flax", "haiku", "numpyro", "optax")
 
 CASES = '''
@@ -67,3 +76,58 @@ def test_runner_of_suites(tmp_path):
     assert suites("table", str(page)).returncode == 0
     assert re.search(r"\| small \| .* \| 7 \| 7 \| 2 \| 1 \| 4 \| 3 \| 1 \|", page.read_text()), page.read_text()
     assert page.read_text().startswith("before") and page.read_text().endswith("after\n")
+
+
+def test_table_of_libraries():
+    for name, entry in suites.LIBRARIES.items():
+        package, version = suite_sources.pinned(entry)
+        assert package and version, name
+        assert entry["tests"] and set(entry) <= {"requires", "tests", "prefer", "devices", "env", "pytest", "environment"}, name
+    for entry in suite_results.KNOWN:
+        assert entry["library"] in suites.LIBRARIES and entry["case"] and entry["reason"], entry
+
+
+def test_sources_of_tests(tmp_path, monkeypatch):
+    """The archive where it has tests, else the checkout, else why there are none."""
+    entry = dict(requires=["small==1.0"], tests=["tests/test_*.py"])
+    (tmp_path / "small-1.0" / "tests").mkdir(parents=True)
+
+    def download(name, version, folder):
+        with tarfile.open(folder / "small.tar", "w") as archive:
+            archive.add(tmp_path / "small-1.0", f"{name}-{version}")
+        return folder / "small.tar"
+
+    monkeypatch.setattr(suite_sources, "download", download)
+    folder, why = suite_sources.find("small", entry, None, tmp_path / "archives1")
+    assert folder is None and "no tests in its source archive" in why
+    (tmp_path / "small" / "tests").mkdir(parents=True)
+    (tmp_path / "small" / "tests" / "test_a.py").touch()
+    assert suite_sources.find("small", entry, tmp_path, tmp_path / "archives1")[0] == tmp_path / "small"
+    (tmp_path / "small-1.0" / "tests" / "test_b.py").touch()
+    assert suite_sources.find("small", entry, tmp_path, tmp_path / "archives2")[0].parent == tmp_path / "archives2" / "small-1.0"
+    assert suite_sources.find("small", dict(entry, prefer="checkout"), tmp_path, tmp_path / "archives2")[0] == tmp_path / "small"
+
+
+def test_a_second_run_goes_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(suites, "OUT", tmp_path)
+    options = argparse.Namespace(name="small", platform="weft", sample=10, slice="1/1")
+    entry, files = dict(devices={"b_*": 4}), ["a_test.py", "b_test.py", "c_test.py"]
+    assert list(suites.batches(options, entry, files)) == [(1, ["a_test.py", "c_test.py"]), (4, ["b_test.py"])]
+    suite_results.Results(tmp_path, "small", "weft").add(dict(file="a_test.py", finished=10))
+    assert sorted(suites.batches(options, entry, files)) == [(1, ["c_test.py"]), (4, ["b_test.py"])]
+    options.sample = 20
+    assert (1, ["a_test.py", "c_test.py"]) in list(suites.batches(options, entry, files))
+    options.slice = "2/2"
+    assert list(suites.batches(options, entry, files)) == [(4, ["b_test.py"])]
+
+
+def test_judgement(tmp_path, monkeypatch):
+    """Worse than XLA:CPU, as bad, skipped only here; and a difference that is explained."""
+    ours, theirs = (suite_results.Results(tmp_path, "small", platform) for platform in ("weft", "cpu"))
+    for name, here, there in (("a[1]", "fail", "pass"), ("b", "crash", "timeout"), ("c", "skip", "pass"), ("d", "pass", "pass")):
+        ours.add(dict(id=name, outcome=here, cpu=1, reason=""))
+        theirs.add(dict(id=name, outcome=there, cpu=1, reason=""))
+    verdict = suite_results.judge(ours, suite_results.Results(tmp_path, "small", "cpu"))
+    assert [[case for case, *_ in kind] for kind in verdict] == [["a[1]"], ["b"], [], [], ["c"]]
+    monkeypatch.setattr(suite_results, "KNOWN", json.loads('[{"library": "small", "case": "a[*", "reason": "of old"}]'))
+    assert suite_results.known_reason("small", "a[1]") == "of old" and suite_results.known_reason("small", "c") is None

@@ -1,0 +1,62 @@
+"""Random JAX programs on Weft beside XLA:CPU, a few of them; `./dev random-jax` runs more."""
+
+import subprocess
+import sys
+
+import pytest
+import weft_jax
+
+pytest.importorskip("jax")
+
+FOLDER = weft_jax.ROOT / "test" / "random_jax"
+sys.path.insert(0, str(FOLDER))
+
+import check  # pylint: disable=wrong-import-position
+import generate  # pylint: disable=wrong-import-position
+
+
+def random_jax(*arguments):
+    return subprocess.run([sys.executable, str(FOLDER / "run.py"), "--jobs", "1", *arguments], env=weft_jax.environment(),
+                          capture_output=True, text=True, timeout=600)
+
+
+def test_a_seed_is_a_program():
+    first, second = generate.make(7), generate.make(7)
+    assert first.function() == second.function() and first.inputs == second.inputs
+    assert generate.make(8).function() != first.function()
+    for seed in range(100):
+        compile(generate.make(seed).function(), f"seed {seed}", "exec")
+
+
+def test_slices_keep_what_they_need():
+    program = generate.make(3)
+    part = program.sliced([program.defines[0]])
+    assert part.defines == program.defines[:1] and len(part.function()) < len(program.function())
+    compile(check.script(part, "why"), "script", "exec")
+
+
+@pytest.mark.skipif(not weft_jax.LIBRARY.exists(), reason="the plugin is not built")
+@pytest.mark.parametrize("arguments", [("--count", "40", "--seed", "1"), ("--kept",)])
+def test_programs(arguments):
+    done = random_jax(*arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " ok" in done.stdout or arguments == ("--kept",), done.stdout
+
+
+def test_wrong_results_are_found(monkeypatch):
+    """XLA:CPU in Weft's place: as it is, and with something added to one element of the last result."""
+    plain, added = check.run, [0.0]
+
+    def run(function, inputs, platform, x64):
+        results = plain(function, inputs, "cpu", x64)
+        if platform == "weft" and results[-1].size:
+            results[-1] = results[-1].copy()
+            results[-1].flat[0] += results[-1].dtype.type(added[0])
+        return results
+
+    monkeypatch.setattr(check, "run", run)
+    outcomes = {}
+    for added[0] in (0.0, 3.0):
+        outcomes[added[0]] = [check.check(generate.make(seed))[0] for seed in (1, 2, 3, 5, 8, 13)]
+    assert "differs" not in outcomes[0.0], outcomes
+    assert outcomes[3.0].count("differs") >= 4, outcomes
