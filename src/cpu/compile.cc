@@ -11,13 +11,14 @@ namespace {
 // Kernels come with their vectors and loops made, and their indices as sums: what is left is to
 // share, and to leave to outer loops what is theirs.
 constexpr std::string_view kKernelPasses =
-    "always-inline,function(sroa,early-cse,simplifycfg,loop-mssa(licm),early-cse)";
+    "always-inline,function(sroa,early-cse,simplifycfg,loop-mssa(licm),early-cse,order-zeros)";
 // The same, where integers are divided or widened.
 constexpr std::string_view kIntegerPasses =
     "always-inline,function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg,"
-    "loop-mssa(licm),early-cse)";
+    "loop-mssa(licm),early-cse,order-zeros)";
 // Control flow without loops worth optimising.
-constexpr std::string_view kStepPasses = "always-inline,function(sroa,early-cse,simplifycfg)";
+constexpr std::string_view kStepPasses =
+    "always-inline,function(sroa,early-cse,simplifycfg,order-zeros)";
 // Loops to be unrolled and made vectors of, state in memory to be moved to registers: the passes of
 // LLVM's O2 that have something to do there, in half its time. Kernels become part of their region
 // first, so that nothing runs on them alone. The vectorizer of straight code is not among them:
@@ -40,7 +41,7 @@ constexpr std::string_view kLoopPasses =
     "loop-load-elim,vector-combine,"
     "loop-unroll<O2>,sroa<preserve-cfg>,instcombine<max-iterations=1;no-verify-fixpoint>,"
     "loop-mssa(licm<allowspeculation>),simplifycfg,choose-twice,choose-plainly,"
-    "foresee-nans)";
+    "foresee-nans,order-zeros)";
 
 std::string PassesOf(const RenderedModule& module) {
   if (module.loops) return std::string(kLoopPasses);

@@ -37,7 +37,6 @@ struct Bench {
   std::vector<Literal> arguments;
   std::vector<std::string> names;  // of results
   std::vector<int64_t> ulps;
-  std::vector<bool> any_zero;
   using Body = std::function<ValueId(KernelBuilder&, const std::vector<ValueId>& loaded)>;
 
   Bench() { program.name = "bench"; }
@@ -51,7 +50,7 @@ struct Bench {
 
   // y[i] = body(parameters[i]...), in steps of `lanes`.
   void Add(const std::string& name, DType result, int lanes, const std::vector<size_t>& inputs,
-           const Body& body, int64_t allowed = 0, bool zeros = false) {
+           const Body& body, int64_t allowed = 0) {
     int64_t n = static_cast<int64_t>(names.size()), count = arguments[inputs[0]].size();
     program::BufferId y =
         AddBuffer(program, StrCat("y", n), Shape(result, {count}), BufferKind::kResult, n);
@@ -77,7 +76,6 @@ struct Bench {
                                      std::move(uses), name));
     names.push_back(name);
     ulps.push_back(allowed);
-    any_zero.push_back(zeros);
   }
 
   void Check() {
@@ -88,7 +86,7 @@ struct Bench {
     auto native = RunLoaded(**loaded, arguments);
     ASSERT_TRUE(native) << native.error().ToString();
     for (size_t i = 0; i < names.size(); ++i) {
-      ExpectSame((*native)[i], (*expected)[i], ulps[i], names[i], any_zero[i]);
+      ExpectSame((*native)[i], (*expected)[i], ulps[i], names[i]);
     }
   }
 };
@@ -133,7 +131,7 @@ TEST_P(OpTest, LikeInterpreter) {
               if (v.size() == 2) return b.Emit(op, {v[0], v[1]});
               return b.Emit(op, {v[0], v[1], v[2]});
             },
-            ulps, op == Op::kMin || op == Op::kMax);
+            ulps);
         if (info.arity == 1) break;
       }
       // The second operand a constant, which is a case of its own for divisions and shifts.
@@ -146,7 +144,7 @@ TEST_P(OpTest, LikeInterpreter) {
             [&](KernelBuilder& b, const std::vector<ValueId>& v) {
               return b.Emit(op, {v[0], b.Number(static_cast<double>(constant), {d, lanes})});
             },
-            0, op == Op::kMin || op == Op::kMax);
+            0);
       }
     }
     bench.Add(StrCat("select ", Name(d), "x", lanes), d, lanes, {4, 0, 1},

@@ -141,11 +141,12 @@ struct IrPasses::State {
     builder.registerFunctionAnalyses(functions);
     builder.registerLoopAnalyses(loops);
     builder.crossRegisterProxies(loops, functions, components, modules);
-    builder.registerPipelineParsingCallback([](llvm::StringRef name,
-                                               llvm::FunctionPassManager& passes,
-                                               llvm::ArrayRef<llvm::PassBuilder::PipelineElement>) {
-      return AddCheckPass(name, passes) || AddLoopPass(name, passes);
-    });
+    builder.registerPipelineParsingCallback(
+        [machine](llvm::StringRef name, llvm::FunctionPassManager& passes,
+                  llvm::ArrayRef<llvm::PassBuilder::PipelineElement>) {
+          return AddCheckPass(name, passes) || AddLoopPass(name, passes) ||
+                 AddMinMaxPass(name, machine, passes);
+        });
   }
   // What is known of a module that is gone.
   void Forget() {

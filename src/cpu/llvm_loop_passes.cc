@@ -245,74 +245,6 @@ class ChooseFirst : public llvm::PassInfoMixin<ChooseFirst> {
   }
 };
 
-// The least or greatest of two numbers, on x86: an instruction, and another one for NaNs. Where the
-// next round of a loop waits for the number, a jump that is foreseen takes the place of the second.
-class ForeseeNans : public llvm::PassInfoMixin<ForeseeNans> {
- public:
-  llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
-    if (!IsForX86(function)) return llvm::PreservedAnalyses::all();
-    auto& loops = analyses.getResult<llvm::LoopAnalysis>(function);
-    std::vector<std::pair<llvm::IntrinsicInst*, unsigned>> found;  // and which number is tested
-    for (llvm::Instruction& i : llvm::instructions(function)) {
-      auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(&i);
-      const llvm::Loop* loop = call == nullptr ? nullptr : loops.getLoopFor(call->getParent());
-      if (loop == nullptr || !MayMeetNans(*call)) continue;
-      auto next = NextRound(*call, *loop);
-      if (!next.contains(call)) continue;
-      found.push_back({call, next.contains(call->getArgOperand(0)) ? 1u : 0u});
-    }
-    for (auto [call, tested] : found) Part(*call, tested);
-    return found.empty() ? llvm::PreservedAnalyses::all() : llvm::PreservedAnalyses::none();
-  }
-
- private:
-  static bool MayMeetNans(const llvm::IntrinsicInst& call) {
-    llvm::Intrinsic::ID id = call.getIntrinsicID();
-    if (id != llvm::Intrinsic::minimum && id != llvm::Intrinsic::maximum) return false;
-    if (!call.getType()->isFloatTy() && !call.getType()->isDoubleTy()) return false;
-    // Of a constant it is known that it is none.
-    return !call.hasNoNaNs() && call.hasNoSignedZeros() &&
-           !llvm::isa<llvm::Constant>(call.getArgOperand(0)) &&
-           !llvm::isa<llvm::Constant>(call.getArgOperand(1));
-  }
-
-  // What is computed of it in the loop, in this round and the next ones.
-  static llvm::SmallPtrSet<const llvm::Value*, 16> NextRound(const llvm::Instruction& from,
-                                                             const llvm::Loop& loop) {
-    constexpr size_t kMost = 256;
-    llvm::SmallPtrSet<const llvm::Value*, 16> seen;
-    std::vector<const llvm::Value*> left = {&from};
-    while (!left.empty() && seen.size() < kMost) {
-      const llvm::Value* value = left.back();
-      left.pop_back();
-      for (const llvm::User* user : value->users()) {
-        const auto* i = llvm::dyn_cast<llvm::Instruction>(user);
-        if (i != nullptr && loop.contains(i) && seen.insert(i).second) left.push_back(i);
-      }
-    }
-    return seen;
-  }
-
-  // Of two numbers x86 gives the second where one is a NaN: the one that is not tested.
-  static void Part(llvm::IntrinsicInst& call, unsigned tested) {
-    llvm::Value *x = call.getArgOperand(tested), *y = call.getArgOperand(1 - tested);
-    llvm::IRBuilder<> b(&call);
-    bool least = call.getIntrinsicID() == llvm::Intrinsic::minimum;
-    llvm::Value* is_first = least ? b.CreateFCmpOLT(x, y) : b.CreateFCmpOGT(x, y);
-    llvm::Value* number = b.CreateSelect(is_first, x, y);
-    llvm::MDNode* seldom = llvm::MDBuilder(call.getContext()).createBranchWeights(1, 100000);
-    llvm::Instruction* then = llvm::SplitBlockAndInsertIfThen(
-        b.CreateFCmpUNO(x, x), call.getIterator(), /*Unreachable=*/false, seldom);
-    b.SetInsertPoint(&call);
-    llvm::PHINode* result = b.CreatePHI(call.getType(), 2);
-    for (llvm::BasicBlock* before : llvm::predecessors(call.getParent())) {
-      result->addIncoming(before == then->getParent() ? x : number, before);
-    }
-    call.replaceAllUsesWith(result);
-    call.eraseFromParent();
-  }
-};
-
 // A choice by two conditions, on x86: by one of them, of what the other one chose before. Nothing
 // else joins two conditions in fewer steps, and the one that is there first has been used when the
 // other comes.
@@ -432,8 +364,6 @@ bool AddLoopPass(llvm::StringRef name, llvm::FunctionPassManager& passes) {
     passes.addPass(ChooseTwice());
   } else if (name == "choose-plainly") {
     passes.addPass(ChoosePlainly());
-  } else if (name == "foresee-nans") {
-    passes.addPass(ForeseeNans());
   } else {
     return false;
   }

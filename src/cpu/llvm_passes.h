@@ -5,11 +5,17 @@
 #include <llvm/IR/Instruction.h>
 #include <llvm/IR/PassManager.h>
 
+namespace llvm {
+class TargetMachine;
+}
+
 namespace weft::cpu {
 
 // Adds the pass of that name; false: there is none.
 bool AddCheckPass(llvm::StringRef name, llvm::FunctionPassManager& passes);  // llvm_check_passes.cc
 bool AddLoopPass(llvm::StringRef name, llvm::FunctionPassManager& passes);   // llvm_loop_passes.cc
+bool AddMinMaxPass(llvm::StringRef name, const llvm::TargetMachine* machine,
+                   llvm::FunctionPassManager& passes);  // llvm_minmax_passes.cc
 
 bool IsForX86(const llvm::Function& function);
 bool IsForAArch64(const llvm::Function& function);

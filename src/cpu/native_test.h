@@ -59,9 +59,9 @@ inline Result<std::vector<Literal>> RunLoaded(const runtime::LoadedProgram& load
   return outputs;
 }
 
-// Equal bits, any NaN like any other; zeros of either sign alike where `any_zero` or ulps > 0.
+// Equal bits, any NaN like any other; zeros of either sign alike where ulps > 0.
 inline void ExpectSame(const Literal& native, const Literal& expected, int64_t ulps,
-                       const std::string& what, bool any_zero = false) {
+                       const std::string& what) {
   ASSERT_EQ(native.size(), expected.size()) << what;
   int64_t width = ByteWidth(expected.dtype()), shown = 0;
   for (int64_t i = 0; i < expected.size() && shown < 5; ++i) {
@@ -70,7 +70,7 @@ inline void ExpectSame(const Literal& native, const Literal& expected, int64_t u
     if (IsFloat(expected.dtype())) {
       double x = native.GetDouble(i), y = expected.GetDouble(i);
       if (std::isnan(x) && std::isnan(y)) continue;
-      if (x == 0 && y == 0 && (ulps > 0 || any_zero)) continue;
+      if (x == 0 && y == 0 && ulps > 0) continue;
       FloatFormat f = FormatOf(expected.dtype());
       double unit = std::ldexp(1.0, std::max(std::ilogb(y), 1 - f.bias) - f.mantissa_bits);
       if (ulps > 0 && std::fabs(x - y) <= unit * static_cast<double>(ulps)) continue;

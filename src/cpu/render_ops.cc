@@ -23,9 +23,9 @@ std::string Unary(IrBody& ir, std::string_view intrinsic, Type t, const std::str
 }
 
 std::string Binary(IrBody& ir, std::string_view intrinsic, Type t, const std::string& a,
-                   const std::string& b, std::string_view flags = "") {
+                   const std::string& b) {
   std::string type = IrType(t);
-  return ir.Def("call ", flags, type, " @llvm.", intrinsic, ".", IrSuffix(t), "(", type, " ", a,
+  return ir.Def("call ", type, " @llvm.", intrinsic, ".", IrSuffix(t), "(", type, " ", a,
                 ", ", type, " ", b, ")");
 }
 
@@ -289,13 +289,13 @@ std::string RenderArith(IrBody& ir, const Instr& instr, const Operand& a, const 
     case Op::kRem:
       if (is_float) return Plain(ir, "frem", t, a.text, b.text);
       return RenderIntDivide(ir, t, true, a, b, target);
-    // Either zero will do. x86 looks whether the first operand is a NaN: of the least and the
-    // greatest of two numbers not the same one, or it would look once for both, which takes longer.
+    // x86 may look whether the first operand is a NaN: of the least and the greatest of two numbers
+    // not the same one, or it would look once for both, which takes longer.
     case Op::kMin:
-      if (is_float) return Binary(ir, "minimum", t, a.text, b.text, "nsz ");
+      if (is_float) return Binary(ir, "minimum", t, a.text, b.text);
       return Binary(ir, is_signed ? "smin" : "umin", t, a.text, b.text);
     case Op::kMax:
-      if (is_float) return Binary(ir, "maximum", t, b.text, a.text, "nsz ");
+      if (is_float) return Binary(ir, "maximum", t, b.text, a.text);
       return Binary(ir, is_signed ? "smax" : "umax", t, a.text, b.text);
     case Op::kAnd: return Plain(ir, "and", t, a.text, b.text);
     case Op::kOr: return Plain(ir, "or", t, a.text, b.text);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/counter_random.h"
+#include "base/stack.h"
 #include "hlo/evaluate/device_group.h"
 #include "hlo/evaluate/plan.h"
 #include "hlo/evaluate/steps.h"
@@ -100,8 +101,8 @@ Result<Literal> EvalContext::Run(const EvalPlan& plan, std::span<Literal> owned,
 }
 
 Result<Literal> EvalContext::Call(const Computation& computation, std::span<Literal> arguments) {
-  if (call_depth_ >= options_.max_call_depth) {
-    return ResourceExhausted("calls are nested deeper than ", options_.max_call_depth, " at ",
+  if (call_depth_ >= options_.max_call_depth || IsStackShort()) {
+    return ResourceExhausted("calls are nested deeper than ", call_depth_, " at ",
                              computation.name());
   }
   ++call_depth_;
@@ -112,8 +113,8 @@ Result<Literal> EvalContext::Call(const Computation& computation, std::span<Lite
 
 Result<Literal> EvalContext::CallReading(const Computation& computation,
                                          std::span<const Literal> arguments) {
-  if (call_depth_ >= options_.max_call_depth) {
-    return ResourceExhausted("calls are nested deeper than ", options_.max_call_depth, " at ",
+  if (call_depth_ >= options_.max_call_depth || IsStackShort()) {
+    return ResourceExhausted("calls are nested deeper than ", call_depth_, " at ",
                              computation.name());
   }
   ++call_depth_;

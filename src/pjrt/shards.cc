@@ -5,6 +5,7 @@
 #include <map>
 #include <type_traits>
 
+#include "base/extremes.h"
 #include "base/wire.h"
 #include "pjrt/strided.h"
 
@@ -280,12 +281,12 @@ Result<Literal> JoinPart(const Shape& whole, const Shards& shards, int64_t part,
 
 template <class T>
 T Combine(T a, T b, hlo::ReductionKind reduction) {
-  if (reduction == hlo::ReductionKind::kMax) return a != a || a > b ? a : b;
-  if (reduction == hlo::ReductionKind::kMin) return a != a || a < b ? a : b;
+  bool max = reduction == hlo::ReductionKind::kMax, min = reduction == hlo::ReductionKind::kMin;
   if constexpr (std::is_integral_v<T>) {
+    if (max || min) return (a < b) == max ? b : a;
     return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
   } else {
-    return a + b;
+    return max ? Maximum(a, b) : min ? Minimum(a, b) : a + b;
   }
 }
 

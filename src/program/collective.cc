@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/elements.h"
+#include "base/extremes.h"
 
 namespace weft::program {
 namespace {
@@ -15,8 +16,8 @@ template <class T>
 T ReduceFloats(ReduceOp op, T a, T b) {
   switch (op) {
     case ReduceOp::kMul: return a * b;
-    case ReduceOp::kMin: return a != a || b != b ? a + b : std::min(a, b);
-    case ReduceOp::kMax: return a != a || b != b ? a + b : std::max(a, b);
+    case ReduceOp::kMin: return Minimum(a, b);
+    case ReduceOp::kMax: return Maximum(a, b);
     default: return a + b;
   }
 }

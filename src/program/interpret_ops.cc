@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/elements.h"
+#include "base/extremes.h"
 #include "program/interpret.h"
 
 namespace weft::program::detail {
@@ -35,8 +36,8 @@ T EvalFloat(Op op, T a, T b, T c) {
     case Op::kMul: return a * b;
     case Op::kDiv: return a / b;
     case Op::kRem: return std::fmod(a, b);
-    case Op::kMin: return std::isnan(a) || std::isnan(b) ? a + b : (b < a ? b : a);
-    case Op::kMax: return std::isnan(a) || std::isnan(b) ? a + b : (a < b ? b : a);
+    case Op::kMin: return Minimum(a, b);
+    case Op::kMax: return Maximum(a, b);
     case Op::kFma: return std::fma(a, b, c);
     default: return a;
   }

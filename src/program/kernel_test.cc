@@ -204,14 +204,14 @@ TEST(VerifyBuilt, Steps) {
   Step nest = MakeStep(ConditionalStep{}, {});
   BufferId flag = AddBuffer(q, "flag", Shape(DType::kPred, {}), BufferKind::kParameter, 1);
   nest.uses = {In(q, flag)};
-  for (int i = 0; i < 70; ++i) {
+  for (int i = 0; i < 1030; ++i) {
     Step outer = MakeStep(ConditionalStep{}, {In(q, flag)});
     std::get<ConditionalStep>(outer.op).branches.push_back({});
     if (i > 0) std::get<ConditionalStep>(outer.op).branches[0].push_back(std::move(nest));
     nest = std::move(outer);
   }
   q.steps.push_back(std::move(nest));
-  EXPECT_EQ(message(q), "steps are nested more than 64 deep");
+  EXPECT_EQ(message(q), "steps are nested more than 1024 deep");
   q = p;
   q.buffers[0].kind = BufferKind::kConstant;
   EXPECT_NE(message(q).find("another shape than its value"), std::string::npos);

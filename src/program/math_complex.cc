@@ -38,10 +38,11 @@ SquaredSize Size2(C z) {
   return {scale, Fma(x, x, y * y)};
 }
 
-// a b - c d, exactly 0 where the products are equal and accurate where they nearly are.
+// a b - c d, exactly 0 where the products are equal and accurate where they nearly are. An infinite
+// product has no error: inf - inf is not added.
 V DifferenceOfProducts(V a, V b, V c, V d) {
-  V product = c * d;
-  return Fma(a, b, -product) + Fma(-c, d, product);
+  V product = c * d, error = Fma(-c, d, product);
+  return Fma(a, b, -product) + Select(error == error, error, 0.0);
 }
 
 // An infinite part makes an infinite quotient, and so on: what C's division does where the plain

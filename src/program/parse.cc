@@ -3,6 +3,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/stack.h"
 #include "base/str.h"
 #include "program/print.h"
 #include "program/program.h"
@@ -219,8 +220,8 @@ class ProgramParser {
 
   // Up to and including the closing brace.
   Result<std::vector<Step>> ParseSteps(int depth) {
-    if (depth > kMaxNesting) {
-      return lexer_.Fail(lexer_.peek().pos, "steps are nested more than ", kMaxNesting, " deep");
+    if (depth > kMaxProgramNesting || IsStackShort()) {
+      return lexer_.Fail(lexer_.peek().pos, "steps are nested more than ", depth - 1, " deep");
     }
     std::vector<Step> steps;
     while (!lexer_.Accept("}")) steps.push_back(TRY(ParseStep(depth)));

@@ -4,6 +4,7 @@
 #include <map>
 #include <unordered_set>
 
+#include "base/stack.h"
 #include "base/str.h"
 #include "program/library.h"
 #include "program/print.h"
@@ -229,8 +230,8 @@ class ProgramVerifier {
   }
 
   Status CheckSteps(const std::vector<Step>& steps, int depth) {
-    if (depth > kMaxNesting) {
-      return Fail(Position{}, "steps are nested more than ", kMaxNesting, " deep");
+    if (depth > kMaxProgramNesting || IsStackShort()) {
+      return Fail(Position{}, "steps are nested more than ", depth - 1, " deep");
     }
     size_t outer = started_.size();
     for (const Step& step : steps) {

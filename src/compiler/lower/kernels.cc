@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "base/str.h"
 #include "compiler/lower/lowering.h"
@@ -103,12 +105,11 @@ KernelBody Lowering::BodyOf(const Instruction& instruction) const {
     }
     return body;
   }
+  std::unordered_set<const Instruction*> known;
   for (const Instruction* operand : instruction.operands()) {
     if (operand->IsConstant() && operand->literal().size() == 1) continue;
-    if (!operand->shape().IsArray()) continue;
-    bool known = std::any_of(body.inputs.begin(), body.inputs.end(),
-                             [&](const KernelInput& in) { return in.inside == operand; });
-    if (!known) body.inputs.push_back({operand, memory_.Leaf(*operand)});
+    if (!operand->shape().IsArray() || !known.insert(operand).second) continue;
+    body.inputs.push_back({operand, memory_.Leaf(*operand)});
   }
   body.members.push_back(&instruction);
   for (size_t k = 0; k < leaves.size(); ++k) {
@@ -320,33 +321,81 @@ Status Lowering::LowerLoop(const KernelBody& body, Steps& steps) {
   return {};
 }
 
+namespace {
+
+// Of a kernel that joins arrays: what computes the one that is joined, and nothing else.
+KernelBody PartOf(const KernelBody& body, const Instruction& operand,
+                  const std::unordered_map<const Instruction*, size_t>& input_numbers) {
+  bool fused = body.instruction->op() == HloOp::kFusion;
+  std::vector<const Instruction*> reached = {&operand};
+  std::unordered_set<const Instruction*> seen = {&operand};
+  std::vector<size_t> inputs;
+  for (size_t at = 0; at < reached.size(); ++at) {
+    auto input = input_numbers.find(reached[at]);
+    if (input != input_numbers.end()) inputs.push_back(input->second);
+    if (!fused || reached[at]->IsParameter()) continue;
+    for (const Instruction* i : reached[at]->operands()) {
+      if (seen.insert(i).second) reached.push_back(i);
+    }
+  }
+  KernelBody part;
+  part.instruction = body.instruction;
+  part.outputs = body.outputs;
+  std::sort(inputs.begin(), inputs.end());
+  for (size_t k : inputs) part.inputs.push_back(body.inputs[k]);
+  for (const Instruction* i : reached) {
+    if (fused && !i->IsParameter()) part.members.push_back(i);
+  }
+  return part;
+}
+
+// Whether operands lie one behind the other, and are so many and so small that a copy of each is
+// better than code for each.
+bool IsJoinedByCopies(const Instruction& concatenate) {
+  constexpr int64_t kManyOperands = 32, kSmallBytes = 1 << 14;
+  const Shape& shape = concatenate.shape();
+  int64_t rows = 1, d = concatenate.attrs<hlo::DimensionsAttrs>().dimensions[0];
+  for (int64_t k = 0; k < d; ++k) rows *= shape.dim(k);
+  return rows == 1 && concatenate.operand_count() > kManyOperands && BitWidth(shape.dtype()) >= 8 &&
+         shape.ByteSize() / concatenate.operand_count() <= kSmallBytes;
+}
+
+}  // namespace
+
+// Bytes of the first into the second, from `offset` on.
+void Lowering::CopyInto(BufferId from, int64_t bytes, BufferId to, int64_t offset,
+                        const Instruction& at, Steps& steps) {
+  Step step;
+  step.op = program::CopyStep{};
+  step.uses = {In(program_, from), Out(program_, to)};
+  step.uses[0].slice.size = step.uses[1].slice.size = bytes;
+  step.uses[1].slice.offset = offset;
+  step.name = at.name();
+  step.source = at.SourceLocation();
+  steps.push_back(std::move(step));
+}
+
 // Each operand by a loop of its own, so that nothing has to be chosen inside.
 Status Lowering::LowerConcatenate(const KernelBody& body, Steps& steps) {
   const Instruction& root = *body.outputs[0].inside;
   int64_t d = root.attrs<hlo::DimensionsAttrs>().dimensions[0], offset = 0;
+  std::unordered_map<const Instruction*, size_t> input_numbers;
+  for (size_t k = 0; k < body.inputs.size(); ++k) input_numbers.emplace(body.inputs[k].inside, k);
+  bool copies = IsJoinedByCopies(root);
+  int64_t bytes_before = 0;
   for (const Instruction* operand : root.operands()) {
     if (operand->shape().elements() == 0) continue;
+    int64_t bytes = operand->shape().elements() * ByteWidth(operand->shape().dtype());
+    auto input = input_numbers.find(operand);
+    if (copies && input != input_numbers.end()) {
+      CopyInto(Buffer(body.inputs[input->second].value), bytes, Buffer(body.outputs[0].value),
+               bytes_before, *body.instruction, steps);
+      bytes_before += bytes, offset += operand->shape().dim(d);
+      continue;
+    }
+    bytes_before += bytes;
     KernelDraft draft = NewDraft(body);
-    // Only what this operand reads.
-    std::vector<const Instruction*> reached = {operand};
-    for (size_t at = 0; at < reached.size(); ++at) {
-      if (reached[at]->IsParameter() && body.instruction->op() == HloOp::kFusion) continue;
-      if (body.instruction->op() != HloOp::kFusion) break;
-      for (const Instruction* i : reached[at]->operands()) {
-        if (std::find(reached.begin(), reached.end(), i) == reached.end()) reached.push_back(i);
-      }
-    }
-    KernelBody part;
-    part.instruction = body.instruction;
-    part.outputs = body.outputs;
-    for (const KernelInput& input : body.inputs) {
-      if (std::find(reached.begin(), reached.end(), input.inside) != reached.end()) {
-        part.inputs.push_back(input);
-      }
-    }
-    for (const Instruction* i : reached) {
-      if (body.instruction->op() == HloOp::kFusion && !i->IsParameter()) part.members.push_back(i);
-    }
+    KernelBody part = PartOf(body, *operand, input_numbers);
     draft.Declare(part.inputs, part.outputs);
     ElementEmitter& e = draft.elements();
     LoopShape shape = ShapeOf(part, operand->shape().dims());

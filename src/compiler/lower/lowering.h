@@ -163,6 +163,8 @@ class Lowering {
   program::BufferId Buffer(MemValue value) { return memory_.Buffer(program_, value); }
   // A temporary that only this step and the next ones use.
   program::BufferId Scratch(const Shape& shape, std::string_view name);
+  void CopyInto(program::BufferId from, int64_t bytes, program::BufferId to, int64_t offset,
+                const hlo::Instruction& at, Steps& steps);
   void CopyBytes(program::BufferId from, program::BufferId to, std::string_view reason,
                  const hlo::Instruction& at, Steps& steps);
   void Copy(MemValue from, MemValue to, std::string_view reason, const hlo::Instruction& at,

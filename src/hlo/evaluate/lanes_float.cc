@@ -28,8 +28,7 @@ T ClampOf(T low, T x, T high) {
   if (std::isnan(low)) return low;
   if (std::isnan(x)) return x;
   if (std::isnan(high)) return high;
-  T y = x < low ? low : x;
-  return high < y ? high : y;
+  return MinOf(MaxOf(x, low), high);
 }
 
 double LogisticOf(double x) {

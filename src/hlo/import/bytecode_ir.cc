@@ -2,10 +2,12 @@
 
 #include <algorithm>
 
+#include "base/stack.h"
+
 namespace weft::hlo::mlir {
 namespace {
 
-constexpr int kMaxBytecodeDepth = 128;
+constexpr int kMaxBytecodeDepth = kMaxProgramNesting + 2;  // in a function of a module
 constexpr uint8_t kIrSection = 4;
 
 enum OpBits : uint8_t {
@@ -267,7 +269,7 @@ bool BytecodeIr::ReadOp(Cursor& c, Block& block, Scope& scope, int depth) {
 // Regions that use nothing from outside are in a section of their own, and count their values from
 // 0.
 bool BytecodeIr::ReadRegions(Cursor& c, Operation& op, Scope& scope, int depth) {
-  if (depth >= kMaxBytecodeDepth) return Fail(StrCat("regions nested deeper than ", depth));
+  if (depth >= kMaxBytecodeDepth || IsStackShort()) return Fail(StrCat("regions nested deeper than ", depth));
   bool isolated = false;
   uint64_t count = c.VarIntWithFlag(isolated);
   if (!Need(c) || !Claim(count, "regions")) return false;

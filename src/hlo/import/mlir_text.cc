@@ -158,7 +158,9 @@ std::unexpected<Error> TextReader::FailExpected(std::string_view what) const {
 }
 
 Status TextReader::CheckDepth() const {
-  if (depth_ > kMaxDepth) return Fail("nested more than ", kMaxDepth, " levels deep");
+  if (depth_ > kMaxDepth || IsStackShort()) {
+    return Fail("nested more than ", depth_ - 1, " levels deep");
+  }
   return {};
 }
 

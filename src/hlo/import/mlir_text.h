@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/stack.h"
 #include "hlo/import/mlir_lexer.h"
 #include "hlo/import/tree.h"
 
@@ -24,7 +25,7 @@ class TextReader {
 
  private:
   using Attrs = std::vector<NamedAttr>;
-  static constexpr int kMaxDepth = 160;
+  static constexpr int kMaxDepth = kMaxProgramNesting + 2;  // in a function of a module
   static constexpr int64_t kMaxNodes = int64_t{1} << 26;
 
   // Counts how deep the reader has gone into what it reads.

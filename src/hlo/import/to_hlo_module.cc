@@ -1,6 +1,7 @@
 // Functions, the module's and the functions' attributes, source positions.
 #include <algorithm>
 
+#include "base/stack.h"
 #include "hlo/import/attr_values.h"
 #include "hlo/import/import.h"
 #include "hlo/import/to_hlo.h"
@@ -10,7 +11,7 @@ namespace weft::hlo {
 namespace mlir {
 namespace {
 
-constexpr int kMaxDepth = 400;
+constexpr int kMaxDepth = kMaxProgramNesting + 1;  // in a function
 
 // A name that HLO text can spell.
 std::string HloName(std::string_view name) {
@@ -136,8 +137,8 @@ Status Converter::ConvertEntry(const Operation& function) {
 
 Status Converter::ConvertBody(const Block& block, Computation* into, Scope* parent, bool state,
                               std::span<const Value* const> captures) {
-  if (++depth_ > kMaxDepth) {
-    return ResourceExhausted("functions and regions are nested deeper than ", kMaxDepth);
+  if (++depth_ > kMaxDepth || IsStackShort()) {
+    return ResourceExhausted("functions and regions are nested deeper than ", depth_ - 1);
   }
   Scope scope;
   scope.computation = into;

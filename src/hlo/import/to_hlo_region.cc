@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "base/stack.h"
 #include "hlo/evaluate.h"
 #include "hlo/import/to_hlo.h"
 #include "hlo/verify.h"
@@ -11,7 +12,7 @@ namespace weft::hlo::mlir {
 namespace {
 
 constexpr int kMaxConstantDepth = 6;
-constexpr int kMaxRegionDepth = 400;
+constexpr int kMaxRegionDepth = kMaxProgramNesting;
 
 bool IsCheapOfConstants(Op op) {
   switch (op) {
@@ -49,8 +50,8 @@ struct CaptureWalk {
   std::vector<const Value*> free;
 
   Status Walk(const Region& region, int depth) {
-    if (depth > kMaxRegionDepth) {
-      return ResourceExhausted("regions are nested deeper than ", kMaxRegionDepth);
+    if (depth > kMaxRegionDepth || IsStackShort()) {
+      return ResourceExhausted("regions are nested deeper than ", depth);
     }
     for (const Block& block : region.blocks) {
       defined.insert(block.arguments.begin(), block.arguments.end());
@@ -129,8 +130,8 @@ Result<std::vector<Instruction*>> Converter::InlineBlock(const Operation& op, si
     return InvalidArgument("the region takes ", block->arguments.size(), " arguments, got ",
                            arguments.size());
   }
-  if (++depth_ > kMaxRegionDepth) {
-    return ResourceExhausted("regions are nested deeper than ", kMaxRegionDepth);
+  if (++depth_ > kMaxRegionDepth || IsStackShort()) {
+    return ResourceExhausted("regions are nested deeper than ", depth_ - 1);
   }
   for (size_t i = 0; i < arguments.size(); ++i) scope_->values[block->arguments[i]] = arguments[i];
   TRY(ConvertOperations(*block));

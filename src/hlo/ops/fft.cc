@@ -29,17 +29,18 @@ Result<Shape> InferFft(const InferArgs& args) {
            : !IsComplex(from.dtype())) {
     return error("the operand must have ", real ? "f32 or f64" : "complex", " elements");
   }
-  if (a.fft_type == FftType::kFft || a.fft_type == FftType::kIfft) return WithoutLayout(from);
+  bool half = a.fft_type == FftType::kIrfft;  // of the last dimension, the rest is its mirror image
   int64_t last = from.rank() - 1, length = a.fft_length.back();
   for (int64_t i = 0; i < rank; ++i) {
     int64_t dim = from.rank() - rank + i;
     int64_t want = a.fft_length[static_cast<size_t>(i)];
-    if (!real && dim == last) want = length == 0 && from.dim(dim) == 0 ? 0 : length / 2 + 1;
+    if (half && dim == last) want = length == 0 && from.dim(dim) == 0 ? 0 : length / 2 + 1;
     if (!SizesAgree(from.dim(dim), want)) {
       return error("dimension ", dim, " must have size ", want);
     }
   }
   Shape to = WithoutLayout(from);
+  if (!real && !half) return to;
   to.set_dtype(real ? ComplexType(from.dtype()) : RealType(from.dtype()));
   bool dynamic = from.is_dynamic(last) && !from.is_unbounded(last);
   if (!real || length != 0) {
