@@ -1,12 +1,16 @@
 // weft: one binary, one sub-command per job. Environment variables are read here and nowhere below.
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 
+#include "base/doing.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "base/thread_pool.h"
 #include "commands.h"
+#include "inspect/crash_report.h"
 
 namespace weft::tools {
 
@@ -42,7 +46,9 @@ std::string Overview() {
       "Exit status: 0 fine, 1 bad input or a failed comparison, 2 wrong usage.\n"
       "Environment: WEFT_DEBUG=1 to 4 or step=2,pass=3 (messages), WEFT_DUMP=DIR (files), "
       "WEFT_CHECK=1\n"
-      "(steps beside the interpreter), WEFT_THREADS=N (threads to use); docs/debugging.md.\n";
+      "(steps beside the interpreter), WEFT_THREADS=N (threads to use), WEFT_CRASH_REPORT=0 "
+      "(leave\n"
+      "signals alone); docs/debugging.md.\n";
   return out;
 }
 
@@ -63,12 +69,33 @@ void ReadEnvironment() {
   }
 }
 
+// The file that the command is about: the last argument that is one.
+std::string_view FileAmong(std::span<const char* const> arguments) {
+  for (size_t i = arguments.size(); i > 0; --i) {
+    if (arguments[i - 1][0] != '-' && access(arguments[i - 1], R_OK) == 0) return arguments[i - 1];
+  }
+  return "";
+}
+
+// WEFT_CRASH_REPORT=0: none. WEFT_PROVOKE_CRASH is for tests.
+void ReportCrashes() {
+  const char* wanted = std::getenv("WEFT_CRASH_REPORT");
+  if (wanted != nullptr && std::string_view(wanted) == "0") return;
+  inspect::CrashReportOptions options;
+  if (!TheEnvironment().dump.empty()) options.directory = TheEnvironment().dump;
+  const char* provoke = std::getenv("WEFT_PROVOKE_CRASH");
+  if (provoke != nullptr) options.provoke = provoke;
+  inspect::InstallCrashReport(options);
+}
+
 void Write(std::FILE* to, std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), to);
 }
 
 int Main(std::span<const char* const> argv) {
   ReadEnvironment();
+  SignalStack stack;
+  ReportCrashes();
   std::string_view name = argv.size() > 1 ? argv[1] : "";
   if (name == "--help" || name == "-h" || name == "help") {
     Write(stdout, Overview());
@@ -81,6 +108,7 @@ int Main(std::span<const char* const> argv) {
       Write(stdout, command.help);
       return kOk;
     }
+    Doing doing({.phase = "command", .what = name, .file = FileAmong(argv.subspan(2))});
     Result<int> status = command.run(std::move(args));
     if (status) {
       if (std::fflush(stdout) != 0) {

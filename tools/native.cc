@@ -1,5 +1,6 @@
 #include "native.h"
 
+#include "base/doing.h"
 #include "compiler/lower/compile.h"
 #include "cpu/device.h"
 #include "inspect/fault.h"
@@ -11,6 +12,7 @@ namespace weft::tools {
 Result<NativeModule> CompileNative(const hlo::Module& module,
                                    const compiler::CompileOptions& options,
                                    inspect::CompileWatch* watch) {
+  Doing doing({"compile", module.name()});
   NativeModule native;
   native.device = TRY(cpu::CreateDevice());
   compiler::RunnerHooks hooks;

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/thread_pool.h"
 #include "cpu/device.h"
+#include "inspect/crash_report.h"
 #include "pjrt/cache.h"
 #include "pjrt/memory_limit.h"
 
@@ -106,6 +107,8 @@ ClientOptions ClientOptions::FromEnvironment() {
   options.dump_directory = FromEnv("WEFT_DUMP");
   options.check = NumberFromEnv("WEFT_CHECK", 0, 1, 0) == 1;
   options.compiler_options = FromEnv("WEFT_OPTIONS");
+  options.crash_report = NumberFromEnv("WEFT_CRASH_REPORT", 0, 1, 1) == 1;
+  options.provoke_crash = FromEnv("WEFT_PROVOKE_CRASH");
   return options;
 }
 
@@ -123,6 +126,12 @@ Result<std::unique_ptr<Client>> Client::Create(ClientOptions options) {
   }
   std::unique_ptr<Client> client(new Client(std::move(options)));
   const ClientOptions& chosen = client->options_;
+  if (chosen.crash_report) {
+    inspect::CrashReportOptions report;
+    if (!chosen.dump_directory.empty()) report.directory = chosen.dump_directory;
+    report.provoke = chosen.provoke_crash;
+    inspect::InstallCrashReport(report);
+  }
   client->memory_limit_ = chosen.memory_limit > 0 ? chosen.memory_limit : AvailableMemory();
   client->executor_ =
       std::make_unique<Executor>(chosen.threads > 0 ? chosen.threads : AvailableCores());
@@ -150,6 +159,7 @@ Result<std::unique_ptr<Client>> Client::Create(ClientOptions options) {
 
 Client::~Client() {
   cancelled_ = true;
+  cancels_->CancelAll();
   gate_->Close();
   executor_.reset();
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "pjrt/cancel.h"
 #include "pjrt/compile_history.h"
 #include "pjrt/device.h"
 #include "pjrt/executor.h"
@@ -32,8 +33,13 @@ struct ClientOptions {
   // Runs every step beside the interpreter and every program beside the evaluator; a difference is
   // an error. Slow.
   bool check = false;
+  // A signal that ends the process while a program is compiled or runs is reported
+  // (inspect/crash_report.h).
+  bool crash_report = false;
+  std::string provoke_crash;  // for tests
   // From WEFT_CPU_DEVICES, WEFT_THREADS, WEFT_MEMORY_LIMIT, WEFT_CACHE, WEFT_DUMP, WEFT_CHECK,
-  // WEFT_OPTIONS and WEFT_DEBUG (the log filter). What makes no sense is left out, with a warning.
+  // WEFT_OPTIONS, WEFT_CRASH_REPORT, WEFT_PROVOKE_CRASH and WEFT_DEBUG (the log filter). What makes
+  // no sense is left out, with a warning.
   static ClientOptions FromEnvironment();
 };
 
@@ -60,6 +66,7 @@ class Client {
   int64_t memory_limit() const { return memory_limit_; }  // bytes, for all devices together
   Cache* cache() { return cache_.get(); }                 // null: none
   const std::atomic<bool>& cancelled() const { return cancelled_; }
+  const std::shared_ptr<CancelList>& cancels() const { return cancels_; }
   // Compiles for this machine; null in a build without native code. Made when first asked for.
   runtime::Device* native_device();
   runtime::ObjectCache* object_cache() { return object_cache_.get(); }  // null: none
@@ -83,6 +90,7 @@ class Client {
   CompileHistory history_;
   runtime::Roofline roofline_;
   std::atomic<bool> cancelled_ = false;
+  std::shared_ptr<CancelList> cancels_ = std::make_shared<CancelList>();
   std::shared_ptr<TaskGate> gate_;
   std::unique_ptr<Executor> executor_;  // last: its tasks use the rest
 };
