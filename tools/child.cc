@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/str.h"
+#include "inspect/crash_report.h"
 
 namespace weft::tools {
 namespace {
@@ -52,6 +53,7 @@ pid_t StartChild(const std::function<int(size_t)>& work, size_t index, bool quie
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   for (int signal : kInterrupts) std::signal(signal, SIG_DFL);
+  inspect::RemoveCrashReport();  // a crash is what is looked for
   rlimit none{0, 0};
   setrlimit(RLIMIT_CORE, &none);
   if (int nowhere = quiet ? open("/dev/null", O_WRONLY) : -1; nowhere >= 0) {

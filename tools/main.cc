@@ -1,15 +1,19 @@
 // weft: one binary, one sub-command per job. Environment variables are read here (by the table of
 // pjrt/environment.h) and nowhere below.
+#include <unistd.h>
+
 #include <cstdio>
 #include <initializer_list>
 #include <string>
 #include <vector>
 
+#include "base/doing.h"
 #include "base/nearest.h"
 #include "base/str.h"
 #include "base/thread_pool.h"
 #include "commands.h"
 #include "help.h"
+#include "inspect/crash_report.h"
 
 namespace weft::tools {
 
@@ -46,6 +50,22 @@ std::string Overview() {
       "is in it;\n`-` is standard input. Exit status: 0 fine, 1 bad input or a failed comparison, "
       "2 wrong usage.\n";
   return out;
+}
+
+// The file that the command is about: the last argument that is one.
+std::string_view FileAmong(std::span<const char* const> arguments) {
+  for (size_t i = arguments.size(); i > 0; --i) {
+    if (arguments[i - 1][0] != '-' && access(arguments[i - 1], R_OK) == 0) return arguments[i - 1];
+  }
+  return "";
+}
+
+void ReportCrashes(const pjrt::Environment& environment) {
+  if (!environment.crash_report) return;
+  inspect::CrashReportOptions options;
+  if (!environment.dump.empty()) options.directory = environment.dump;
+  options.provoke = environment.provoke_crash;
+  inspect::InstallCrashReport(options);
 }
 
 void Write(std::FILE* to, std::string_view text) {
@@ -131,7 +151,12 @@ int Main(std::span<const char* const> argv) {
     Write(stderr, StrCat("weft: ", read.error().ToString(), "\n"));
     return kUsage;
   }
-  if (command != nullptr) return Run(*command, std::move(args));
+  SignalStack stack;
+  ReportCrashes(TheEnvironment());
+  if (command != nullptr) {
+    Doing doing({.phase = "command", .what = name, .file = FileAmong(argv.subspan(2))});
+    return Run(*command, std::move(args));
+  }
   Write(stdout, DescribeMachine());
   return kOk;
 }

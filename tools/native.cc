@@ -1,5 +1,6 @@
 #include "native.h"
 
+#include "base/doing.h"
 #include "compiler/lower/compile.h"
 #include "cpu/device.h"
 #include "inspect/fault.h"
@@ -11,6 +12,7 @@ namespace weft::tools {
 Result<NativeModule> CompileNative(const hlo::Module& module,
                                    const compiler::CompileOptions& options,
                                    const NativeHooks& native_hooks) {
+  Doing doing({"compile", module.name()});
   NativeModule native;
   native.device = TRY(cpu::CreateDevice());
   inspect::CompileWatch* watch = native_hooks.watch;
@@ -21,8 +23,10 @@ Result<NativeModule> CompileNative(const hlo::Module& module,
     load.show = watch->ShowCode();
   }
   if (native_hooks.stage) {
-    hooks.before = [&](const compiler::Pass& pass, const hlo::Module&) {
+    auto checked = std::move(hooks.before);
+    hooks.before = [&, checked](const compiler::Pass& pass, const hlo::Module& now) -> Status {
       native_hooks.stage(StrCat("pass ", pass.name));
+      return checked ? checked(pass, now) : Status();
     };
     auto watched = std::move(hooks.after);
     hooks.after = [&, watched](const compiler::PassRun& run, const hlo::Module& now) {

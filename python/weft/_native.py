@@ -151,6 +151,14 @@ class Library:
         self._check(call(function)(program, len(program), ctypes.addressof(costs)))
         return dict(zip(("flops", "transcendentals", "bytes accessed"), costs))
 
+    def set_interrupts(self, main_thread, ask):
+        """Ctrl-C while the thread of this number waits in the plugin; None: as it comes."""
+        function = self._slot(EXTENSION_WEFT, 5)
+        if function is None:
+            raise NotImplementedError("the plugin cannot be interrupted")
+        address = ctypes.cast(ask, ctypes.c_void_p) if ask else None
+        ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)(function)(main_thread, address)
+
     def set_threads(self, count):
         """How many threads work on programs from now on."""
         function = self._slot(EXTENSION_WEFT, 3)

@@ -15,7 +15,7 @@ _logger = logging.getLogger("weft")
 _state = {"registered": False}
 
 # Modules with `install(library, c_api)`, each a feature of JAX that goes by the platform's name.
-_FEATURES = ("_lowerings", "_callbacks", "_ffi", "_cache", "_dlpack", "_guards")
+_FEATURES = ("_lowerings", "_callbacks", "_ffi", "_cache", "_dlpack", "_guards", "_interrupts")
 
 
 def asked_for():

@@ -3,6 +3,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/doing.h"
 #include "base/float_mode.h"
 #include "base/str.h"
 
@@ -14,9 +15,11 @@ DeviceThreads::DeviceThreads(int64_t devices)
 Status DeviceThreads::RunThreads(const std::function<Status(int64_t)>& fn) {
   std::vector<std::thread> threads;
   const bool flush = FloatMode::Flushes();
+  const Doing* doing = Doing::Top();
   for (int64_t d = 0; d < devices_; ++d) {
     threads.emplace_back([&, d] {
       FloatMode mode(flush);
+      Doing::Helping helping(doing);
       Status status = fn(d);
       Finish(d, status ? nullptr : &status.error());
     });

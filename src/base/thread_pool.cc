@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 
+#include "base/doing.h"
 #include "base/float_mode.h"
 
 namespace weft {
@@ -69,6 +70,7 @@ struct ThreadPool::Loop {
   const void* fn;
   RangeFn call;
   bool flush = FloatMode::Flushes();  // as its caller computes
+  const Doing* doing = Doing::Top();  // what its caller is at
   std::atomic<int32_t> next{0}, left;
 
   bool IsUsedUp() const { return next.load(std::memory_order_relaxed) >= pieces; }
@@ -76,8 +78,11 @@ struct ThreadPool::Loop {
   bool RunPiece() {
     int32_t piece = next.fetch_add(1, std::memory_order_relaxed);
     if (piece >= pieces) return false;
-    int64_t begin = piece * piece_size;
-    call(fn, begin, begin + std::min(piece_size, n - begin));
+    {
+      Doing::Helping helping(doing);  // who waits for the piece is still there
+      int64_t begin = piece * piece_size;
+      call(fn, begin, begin + std::min(piece_size, n - begin));
+    }
     if (left.fetch_sub(1, std::memory_order_acq_rel) == 1) left.notify_all();
     return true;
   }
@@ -197,6 +202,7 @@ void ThreadPool::LockSoon() {
 }
 
 void ThreadPool::Work(int index) {
+  SignalStack stack;
   LockSoon();
   if (started_.size() < kFewWorkers) started_.push_back(gettid());
   while (true) {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 
+#include "base/doing.h"
 #include "base/file.h"
 #include "hlo/text.h"
 #include "hlo/verify.h"
@@ -152,7 +153,8 @@ Result<std::vector<PassRun>> RunPasses(hlo::Module& module, std::span<const Pass
   for (const Pass* pass : passes) {
     if (IsDisabled(*pass, options)) continue;
     PassRun run{.pass = pass->name, .instructions_before = module.instruction_count()};
-    if (hooks.before) hooks.before(*pass, module);
+    Doing doing({"pass", pass->name});
+    if (hooks.before) TRY(hooks.before(*pass, module));
     auto start = Clock::now();
     Result<bool> changed = pass->run(module, context);
     if (!changed) {

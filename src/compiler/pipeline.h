@@ -36,8 +36,8 @@ struct PassRun {
 };
 
 struct RunnerHooks {
-  // Before each pass that is not disabled.
-  std::function<void(const Pass&, const hlo::Module&)> before;
+  // Before each pass that is not disabled; an error ends the run.
+  std::function<Status(const Pass&, const hlo::Module&)> before;
   // After each pass, changed or not; the module has been verified.
   std::function<void(const PassRun&, const hlo::Module&)> after;
 };

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/digest.h"
+#include "base/doing.h"
 #include "base/thread_pool.h"
 
 namespace weft::cpu {
@@ -68,6 +69,7 @@ std::string KeyOf(const RenderedModule& module, const std::string& passes,
 
 Result<std::string> CompileOne(CompilerPool& pool, const RenderedModule& module,
                                const std::string& passes, std::string* assembly) {
+  Doing doing({"LLVM", module.name});
   std::unique_ptr<Compiler> compiler = TRY(pool.Take());
   auto object = compiler->Compile(module.text, passes, EffortOf(module), assembly, nullptr);
   pool.GiveBack(std::move(compiler));
@@ -118,6 +120,10 @@ Result<std::vector<std::string>> CompileModules(CompilerPool& pool,
       static_cast<int64_t>(missing.size()), 1, [&](int64_t begin, int64_t end) {
         for (int64_t n = begin; n < end; ++n) {
           size_t i = missing[n];
+          if (options.cancel != nullptr && *options.cancel) {
+            status[n] = MakeError(Code::kCancelled, "compile: cancelled");
+            continue;
+          }
           auto object =
               CompileOne(pool, modules[i], passes[i], options.show ? &assembly[i] : nullptr);
           if (object) {

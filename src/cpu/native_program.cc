@@ -104,11 +104,13 @@ Status NativeProgram::Link(const std::vector<std::string>& objects) {
 Status NativeProgram::PrepareSequences() {
   sequences_.clear();
   using Kind = SequenceStep::Kind;
+  for (const Region& region : plan_.regions) region_items_.push_back(ItemOf(*region.loop));
   std::vector<TaskFunction> tasks(program_.kernels.size());
   for (const auto& steps : plan_.sequences) {
     std::vector<SequenceStep>& sequence = sequences_.emplace_back();
     for (const program::Step* step : steps) {
       SequenceStep next{Kind::kCall, nullptr, 0, ArgumentsOf(program_, plan_, *step), {}};
+      next.item = ItemOf(*step);
       if (auto* launch = std::get_if<program::KernelStep>(&step->op)) {
         int32_t kernel = plan_.same_as[launch->kernel];
         if (!tasks[kernel]) {

@@ -77,6 +77,7 @@ class NativeProgram : public runtime::LoadedProgram {
   std::unique_ptr<CodeImage> image_;
   RunFunction run_ = nullptr;  // null: the steps are one sequence, or none
   std::vector<std::vector<SequenceStep>> sequences_;
+  std::vector<DoingItem> region_items_;
   size_t most_arguments_ = 0;                               // of a step in them
   std::vector<std::unique_ptr<PreparedRoutine>> routines_;  // by call number; null: not the CPU's
   runtime::Scratch scratch_;                                // of routines

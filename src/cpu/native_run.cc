@@ -68,6 +68,7 @@ Status NativeProgram::RunSequence(Context& context, int64_t number, std::byte* c
       *next++ = table[argument.slot] + argument.offset;
     }
     if (IsCancelled(*context.run)) return Cancelled(program_);
+    context.doing->At(&step.item);
     switch (step.kind) {
       case SequenceStep::Kind::kKernel:
         if (step.n == 1) {
@@ -170,6 +171,7 @@ Status NativeProgram::CheckCall(const runtime::Call& call) const {
 Status NativeProgram::Run(const runtime::Call& call) const {
   TRY(CheckCall(call));
   FloatMode mode(program_.flush_subnormals);
+  Doing doing({"run", program_.name});
   if (call.after_step != nullptr || call.before_step != nullptr) return RunStepByStep(*this, call);
   InlineVec<std::byte*, 32> table(table_);
   for (const Binding& b : bindings_) {
@@ -192,6 +194,8 @@ Status NativeProgram::Run(const runtime::Call& call) const {
   context.cancel = call.cancel ? reinterpret_cast<const std::byte*>(call.cancel) : &kNeverCancelled;
   context.program = this;
   context.run = &call;
+  context.doing = &doing;
+  doing.AtOneOf(region_items_.data(), &context.region);
   context.pool = call.pool ? call.pool : &DefaultPool();
   int32_t code = 0;
   if (run_) {

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "base/doing.h"
 #include "base/error.h"
 #include "cpu/native_program.h"
 #include "cpu/routines/scratch.h"
@@ -16,7 +17,13 @@ struct NativeProgram::Context : NativeContext {
   ThreadPool* pool = nullptr;
   std::optional<ScratchRoom> room;  // of routines; none: they take none
   Status status;                    // why a step failed
+  Doing* doing = nullptr;
 };
+
+// The step as crash reports name it; lives as long as the step.
+inline DoingItem ItemOf(const program::Step& step) {
+  return {step.name, step.source};
+}
 
 // An error with the step's name and source line.
 Error AtStep(const program::Step& step, Error error);

@@ -28,22 +28,6 @@ constexpr int64_t kConstantBytes = 1024;     // of constants that become part of
 constexpr int64_t kBeforeBytes = 4096;       // of copies and fills before a region
 constexpr size_t kStepsBefore = 64;          // looked at
 
-// Instructions that one run executes, about.
-int64_t WorkOf(const Kernel& kernel) {
-  constexpr double kLimit = 1e15;
-  double work = 0;
-  std::vector<double> times = {1};
-  for (const program::Instr& instr : kernel.code) {
-    work += times.back();
-    if (instr.op == Op::kEnd) times.pop_back();
-    if (instr.op != Op::kLoop && instr.op != Op::kIf) continue;
-    double trips = 1;
-    if (instr.op == Op::kLoop) trips = static_cast<double>(TripCount(kernel, instr).value_or(16));
-    times.push_back(times.back() * trips);
-  }
-  return static_cast<int64_t>(std::min(work, kLimit));
-}
-
 // Instructions, of which those in an `if` count a fourth: what is seldom costs little but its
 // place.
 size_t CodeInRounds(const Kernel& kernel) {
@@ -334,6 +318,21 @@ class Planner {
 };
 
 }  // namespace
+
+int64_t WorkOf(const program::Kernel& kernel) {
+  constexpr double kLimit = 1e15;
+  double work = 0;
+  std::vector<double> times = {1};
+  for (const program::Instr& instr : kernel.code) {
+    work += times.back();
+    if (instr.op == Op::kEnd) times.pop_back();
+    if (instr.op != Op::kLoop && instr.op != Op::kIf) continue;
+    double trips = 1;
+    if (instr.op == Op::kLoop) trips = static_cast<double>(TripCount(kernel, instr).value_or(16));
+    times.push_back(times.back() * trips);
+  }
+  return static_cast<int64_t>(std::min(work, kLimit));
+}
 
 Result<Plan> MakePlan(const Program& program, const RenderTarget& target) {
   return Planner(program, target).Make();

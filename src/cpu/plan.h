@@ -59,6 +59,9 @@ struct Plan {
   std::vector<bool> called;    // kernels that library routines call by name
 };
 
+// Instructions that one run of the kernel executes, about.
+int64_t WorkOf(const program::Kernel& kernel);
+
 // The program must verify and stay where it is.
 Result<Plan> MakePlan(const program::Program& program, const RenderTarget& target);
 

@@ -170,6 +170,63 @@ TEST(Program, CancelEndsLoops) {
   EXPECT_EQ(result.error().code(), Code::kCancelled);
 }
 
+// No loop of it has many rounds, and all together have more than anybody waits for.
+TEST(Program, CancelEndsLoopsInLoops) {
+  auto loaded = LoadForTest(FromText(R"(
+program nest
+buffer n: s64[] parameter 0
+buffer total: s64[] result 0
+buffer i: s64[] temp
+buffer j: s64[] temp
+buffer acc: s64[] temp
+buffer go: pred[] temp
+buffer on: pred[] temp
+kernel less(read i: s64[1], write go: pred[1]) {
+  %0 = load s64 i[0]
+  %1 = lt s64 %0, 60000
+  store pred go[0], %1
+}
+kernel next(update i: s64[1], write j: s64[1]) {
+  %0 = load s64 i[0]
+  %1 = add s64 %0, 1
+  store s64 i[0], %1
+  store s64 j[0], 0
+}
+kernel step(update i: s64[1], update acc: s64[1]) {
+  %0 = load s64 i[0]
+  %1 = load s64 acc[0]
+  %2 = xor s64 %1, %0
+  %3 = mul s64 %2, 3
+  store s64 acc[0], %3
+  %4 = add s64 %0, 1
+  store s64 i[0], %4
+}
+steps {
+  fill(write i) hex "0000000000000000"
+  copy(read n, write acc)
+  outer: while(read go) trips 60000 { launch less(read i, write go) } do {
+    launch next(update i, write j)
+    inner: while(read on) trips 60000 { launch less(read j, write on) } do { launch step(update j, update acc) }
+  }
+  copy(read acc, write total)
+})"));
+  ASSERT_TRUE(loaded) << loaded.error().ToString();
+  std::atomic<bool> cancel = false;
+  std::chrono::steady_clock::time_point asked;
+  std::thread later([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    asked = std::chrono::steady_clock::now();
+    cancel = true;
+  });
+  runtime::Call call;
+  call.cancel = &cancel;
+  auto result = RunLoaded(**loaded, {S64(5)}, call);
+  later.join();
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code(), Code::kCancelled);
+  EXPECT_LT(std::chrono::steady_clock::now() - asked, std::chrono::milliseconds(500));
+}
+
 const char kUnknownRoutine[] = R"(
 program custom
 buffer x: s32[4] parameter 0

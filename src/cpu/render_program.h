@@ -22,6 +22,7 @@ struct NativeContext {
   // Runs the steps of Plan::sequences[number]; anything but 0 ends the run.
   int32_t (*sequence)(NativeContext* context, int64_t number, std::byte* const* addresses);
   const std::byte* cancel;  // not 0: end
+  int32_t region = -1;      // the one of Plan::regions that runs
 };
 using TaskFunction = void (*)(std::byte* const* parameters, int64_t begin, int64_t end);
 using RunFunction = int32_t (*)(NativeContext* context, std::byte* const* addresses);

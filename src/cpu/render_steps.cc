@@ -1,6 +1,8 @@
 #include "cpu/render_steps.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstddef>
 #include <map>
 #include <set>
 #include <span>
@@ -17,9 +19,11 @@ using program::Program;
 using program::Slice;
 using program::Step;
 
-// Loops known to end sooner are not asked whether to go on; in regions every 1024th iteration is.
+// Loops known to end sooner, in rounds and in work, do not look whether to go on; in regions every
+// 1024th round does, or more of them where rounds are long.
 constexpr int64_t kShortLoop = 1 << 16;
 constexpr int64_t kAskEvery = 1024;
+constexpr double kShortWork = 1 << 24;  // instructions
 constexpr int64_t kRoundsAtOnce = 4;
 constexpr int64_t kBytesOfRegister = 16, kManyRegisters = 64;
 constexpr int64_t kManyPointers = 24;
@@ -28,17 +32,60 @@ constexpr int64_t kManyRounds = 64;
 // Fills of as many elements are written out.
 constexpr int64_t kUnrolledFill = 8;
 
-// A number of rounds, about kAskEvery, of which `trips` is a multiple; 0: there is none.
-int64_t BlockOf(int64_t trips) {
+// A number of rounds, about `every`, of which `trips` is a multiple; 0: there is none.
+int64_t BlockOf(int64_t trips, int64_t every) {
   for (int64_t parts : {8, 4, 2, 1}) {
-    for (int64_t block = kAskEvery; block <= 4 * kAskEvery; block += parts) {
+    for (int64_t block = every; block <= 4 * every; block += parts) {
       if (trips % block == 0) return block;
     }
-    for (int64_t block = kAskEvery; block >= kAskEvery / 4; block -= parts) {
+    for (int64_t block = every; block >= std::max<int64_t>(every / 4, 1); block -= parts) {
       if (trips % block == 0) return block;
     }
   }
   return 0;
+}
+
+// When a loop looks whether to go on.
+struct Asking {
+  double of_round = 1;  // instructions, as far as they are not asked about inside
+  bool ask = true;
+  int64_t every = kAskEvery;  // after how many rounds; a power of two
+};
+
+Asking AskingOf(const Program& program, const program::WhileStep& loop);
+
+// Instructions of steps between two looks, at most.
+double UnaskedWork(const Program& program, const std::vector<Step>& steps) {
+  double work = 0;
+  for (const Step& step : steps) {
+    if (auto* launch = std::get_if<program::KernelStep>(&step.op)) {
+      work += static_cast<double>(WorkOf(program.kernels[launch->kernel]));
+    } else if (auto* loop = std::get_if<program::WhileStep>(&step.op)) {
+      Asking inner = AskingOf(program, *loop);
+      int64_t rounds = loop->trip_count.value_or(kAskEvery);
+      work +=
+          inner.of_round * static_cast<double>(inner.ask ? std::min(rounds, inner.every) : rounds);
+    } else if (auto* branches = std::get_if<program::ConditionalStep>(&step.op)) {
+      double most = 0;
+      for (const auto& branch : branches->branches) {
+        most = std::max(most, UnaskedWork(program, branch));
+      }
+      work += most;
+    } else if (!step.uses.empty()) {
+      work += static_cast<double>(step.uses[0].slice.size) / kBytesOfRegister;
+    }
+  }
+  return work;
+}
+
+Asking AskingOf(const Program& program, const program::WhileStep& loop) {
+  Asking asking;
+  asking.of_round += UnaskedWork(program, loop.condition) + UnaskedWork(program, loop.body);
+  int64_t trips = loop.trip_count.value_or(kShortLoop);
+  asking.ask = trips >= kShortLoop || static_cast<double>(trips) * asking.of_round > kShortWork;
+  double rounds = std::clamp<double>(kShortWork / asking.of_round, 1, kAskEvery);
+  asking.every = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(rounds)));
+  return asking;
 }
 
 // One function: weft_run, a region, or one that calls a region.
@@ -299,7 +346,12 @@ class FunctionRenderer {
       if (looks_up || !(local.copy_in || local.copy_out)) continue;
       StrAppend(arguments, ", ptr ", TableEntry(local.buffer));
     }
-    ReturnUnlessZero(ir_.Def("call i32 @region_", found->second, "(ptr %ctx", arguments, ")"));
+    // For crash reports (base/doing.h).
+    std::string running = Offset("%ctx", offsetof(NativeContext, region));
+    ir_.Line("store i32 ", found->second, ", ptr ", running, ", align 4");
+    std::string code = ir_.Def("call i32 @region_", found->second, "(ptr %ctx", arguments, ")");
+    ir_.Line("store i32 -1, ptr ", running, ", align 4");
+    ReturnUnlessZero(code);
   }
 
   // Instructions of a round of kernels and small copies; of others, kLittleCode at least.
@@ -352,7 +404,7 @@ class FunctionRenderer {
     RenderRound(step);
     ir_.Branch(CountsTo(rounds, StrCat(block)), look, inner, TwoRounds(loop));
     ir_.Begin(look);
-    AskForCancel("", true);
+    AskForCancel();
     ir_.Branch(CountsTo(blocks, StrCat(*loop.trip_count / block)), after, outer);
     ir_.Begin(after);
   }
@@ -385,8 +437,9 @@ class FunctionRenderer {
     ir_.Begin(outer);
     ir_.Line("store i64 0, ptr ", rounds, ", align 8");
     std::string all = ir_.Def("load i64, ptr ", left, ", align 8");
-    std::string few = ir_.Def("icmp ult i64 ", all, ", ", kAskEvery);
-    std::string now = ir_.Def("select i1 ", few, ", i64 ", all, ", i64 ", kAskEvery);
+    int64_t every = AskingOf(program_, loop).every;
+    std::string few = ir_.Def("icmp ult i64 ", all, ", ", every);
+    std::string now = ir_.Def("select i1 ", few, ", i64 ", all, ", i64 ", every);
     ir_.Branch(inner);
     ir_.Begin(inner);
     RenderRound(step);
@@ -396,7 +449,7 @@ class FunctionRenderer {
     ir_.Line("store i64 ", still, ", ptr ", left, ", align 8");
     ir_.Branch(ir_.Def("icmp eq i64 ", still, ", 0"), after, rest);
     ir_.Begin(rest);
-    AskForCancel("", true);
+    AskForCancel();
     ir_.Branch(outer);
     ir_.Begin(after);
   }
@@ -444,16 +497,16 @@ class FunctionRenderer {
 
   void RenderWhile(const Step& step) {
     const auto& loop = std::get<program::WhileStep>(step.op);
-    if (region_ && loop.trip_count.value_or(0) >= kShortLoop) {
-      if (int64_t block = BlockOf(*loop.trip_count)) return RenderBlocks(step, block);
+    const auto [of_round, ask, every] = AskingOf(program_, loop);
+    if (region_ && ask && loop.trip_count) {
+      if (int64_t block = BlockOf(*loop.trip_count, every)) return RenderBlocks(step, block);
     }
     if (region_ && loop.count_step > 0) return RenderCounted(step);
     std::string head = ir_.NewLabel(), after = ir_.NewLabel();
-    bool ask = loop.trip_count.value_or(kShortLoop) >= kShortLoop;
-    std::string counter = ask && region_ ? StrCat("%", head, ".count") : "";
+    std::string counter = ask && region_ && every > 1 ? StrCat("%", head, ".count") : "";
     if (!counter.empty()) {
       StrAppend(entry_, "  ", counter, " = alloca i64, align 8\n");
-      ir_.Line("store i64 ", loop.trip_count ? 0 : kAskEvery, ", ptr ", counter, ", align 8");
+      ir_.Line("store i64 ", loop.trip_count ? 0 : every, ", ptr ", counter, ", align 8");
     }
     ir_.Branch(head);
     ir_.Begin(head);
@@ -470,25 +523,25 @@ class FunctionRenderer {
       ir_.Begin(body);
       RenderSteps(loop.body);
     }
-    if (ask) AskForCancel(counter, loop.trip_count.has_value());
+    if (ask) AskForCancel(counter, loop.trip_count.has_value(), every);
     ir_.Branch(head, TwoRounds(loop));
     ir_.Begin(after);
   }
 
   // Iterations are counted up beside a counter of the program, which LLVM makes one of the two, and
   // down where there is none.
-  void AskForCancel(const std::string& counter, bool up) {
+  void AskForCancel(const std::string& counter = "", bool up = true, int64_t every = 1) {
     std::string go_on = ir_.NewLabel(), stop = ir_.NewLabel();
     if (!counter.empty()) {
       std::string look = ir_.NewLabel();
       std::string old = ir_.Def("load i64, ptr ", counter, ", align 8");
       std::string next = ir_.Def("add i64 ", old, ", ", up ? 1 : -1);
       ir_.Line("store i64 ", next, ", ptr ", counter, ", align 8");
-      std::string low = up ? ir_.Def("and i64 ", next, ", ", kAskEvery - 1) : next;
+      std::string low = up ? ir_.Def("and i64 ", next, ", ", every - 1) : next;
       std::string due = ir_.Def("icmp eq i64 ", low, ", 0");
       ir_.Branch(due, look, go_on, ", !prof !1");
       ir_.Begin(look);
-      if (!up) ir_.Line("store i64 ", kAskEvery, ", ptr ", counter, ", align 8");
+      if (!up) ir_.Line("store i64 ", every, ", ptr ", counter, ", align 8");
     }
     std::string at = Offset("%ctx", 8);
     std::string flag = ir_.Def("load ptr, ptr ", at, ", align 8, !invariant.load !0");

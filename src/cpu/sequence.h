@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "base/doing.h"
 #include "base/thread_pool.h"
 #include "cpu/plan.h"
 #include "cpu/render_program.h"
@@ -24,6 +25,7 @@ struct SequenceStep {
   int64_t n = 0;                // iterations of the grid, bytes, or the number of the call
   std::vector<Argument> arguments;
   std::vector<std::byte> pattern;  // kFill
+  DoingItem item = {};             // the step
 };
 
 // Where a step's uses lie.

@@ -54,6 +54,10 @@ class StepRunner {
       }
       TRY(Prepare(step));
       auto start = std::chrono::steady_clock::now();
+      DoingItem item = ItemOf(step);
+      Doing doing({"run", program_.program_.name});
+      doing.At(&item);
+      context_.doing = &doing;
       TRY(std::visit([&](const auto& op) { return RunOp(step, op); }, step.op));
       double seconds =
           std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -86,10 +86,14 @@ class EvalContext {
   }
   Status CountLoopStep(const Instruction& loop);  // an error when the limit is reached
   bool IsCancelled() const {
-    return options_.cancel != nullptr && options_.cancel->load(std::memory_order_relaxed);
+    return cancel_ != nullptr && cancel_->load(std::memory_order_relaxed);
   }
   uint64_t NextRandom();  // a counter-based stream, deterministic in options().seed
 
+  // Another flag than that of the options; null: the same.
+  void SetCancel(const std::atomic<bool>* cancel) {
+    if (cancel != nullptr) cancel_ = cancel;
+  }
   // A device that is the only one: its group is made when asked for.
   void SetAlone() { alone_ = true; }
   // Used by Evaluator::RunOnDevices.
@@ -108,6 +112,7 @@ class EvalContext {
 
   const Module& module_;
   const EvalOptions& options_;
+  const std::atomic<bool>* cancel_ = options_.cancel;
   DeviceGroup* group_ = nullptr;
   int64_t replica_ = 0, partition_ = 0, num_replicas_ = 1, num_partitions_ = 1;
   int64_t loop_steps_ = 0, call_depth_ = 0;

@@ -68,19 +68,21 @@ void Evaluator::GiveFrames(std::unique_ptr<EvalFrames> frames) const {
   if (free_frames_.size() < kMaxFreeFrames) free_frames_.push_back(std::move(frames));
 }
 
-Result<Literal> Evaluator::Run(std::span<Literal> arguments) const {
+Result<Literal> Evaluator::Run(std::span<Literal> arguments,
+                               const std::atomic<bool>* cancel) const {
   TRY(CheckArguments(arguments));
   FloatMode mode(options_.flush_subnormals);
   std::unique_ptr<EvalFrames> frames = TakeFrames();
   EvalContext context(module_, options_, plans_, *frames);
   context.SetAlone();
+  context.SetCancel(cancel);
   Result<Literal> result = context.Call(*module_.entry(), arguments);
   GiveFrames(std::move(frames));
   return result;
 }
 
-Result<std::vector<Literal>> Evaluator::RunOnDevices(
-    std::span<std::vector<Literal>> arguments) const {
+Result<std::vector<Literal>> Evaluator::RunOnDevices(std::span<std::vector<Literal>> arguments,
+                                                     const std::atomic<bool>* cancel) const {
   int64_t replicas = num_replicas_, partitions = num_partitions_;
   if (replicas < 1 || partitions < 1 || replicas > kMaxEvalDevices ||
       partitions > kMaxEvalDevices || replicas * partitions > kMaxEvalDevices) {
@@ -99,6 +101,7 @@ Result<std::vector<Literal>> Evaluator::RunOnDevices(
     std::unique_ptr<EvalFrames> frames = TakeFrames();
     EvalContext context(module_, options_, plans_, *frames);
     context.SetDevice(&group, device / partitions, device % partitions, replicas, partitions);
+    context.SetCancel(cancel);
     Result<Literal> result = context.Call(*module_.entry(), arguments[static_cast<size_t>(device)]);
     GiveFrames(std::move(frames));
     return result;

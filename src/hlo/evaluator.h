@@ -1,6 +1,7 @@
 // A module prepared for evaluation once, to be run many times and from many threads at once.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -22,11 +23,14 @@ class Evaluator {
 
   // Evaluates the entry computation on one device. Arguments are moved from: one whose bytes nobody
   // else holds may be updated in place and come back in the result.
-  Result<Literal> Run(std::span<Literal> arguments) const;
+  // `cancel`, where given, is looked at instead of that of the options.
+  Result<Literal> Run(std::span<Literal> arguments,
+                      const std::atomic<bool>* cancel = nullptr) const;
 
   // Evaluates on num_replicas() x num_partitions() devices at once, each a thread; arguments[d] are
   // those of device d = replica * num_partitions() + partition.
-  Result<std::vector<Literal>> RunOnDevices(std::span<std::vector<Literal>> arguments) const;
+  Result<std::vector<Literal>> RunOnDevices(std::span<std::vector<Literal>> arguments,
+                                            const std::atomic<bool>* cancel = nullptr) const;
 
   const Module& module() const { return module_; }
   const EvalOptions& options() const { return options_; }

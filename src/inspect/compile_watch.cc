@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "hlo/text.h"
+#include "inspect/crash_report.h"
 
 namespace weft::inspect {
 namespace {
@@ -50,6 +51,12 @@ void CompileWatch::After(const compiler::PassRun& run, const hlo::Module& module
 
 compiler::RunnerHooks CompileWatch::Hooks() {
   compiler::RunnerHooks hooks;
+  hooks.before = [this](const compiler::Pass& pass, const hlo::Module&) -> Status {
+    if (cancel_ != nullptr && *cancel_) {
+      return MakeError(Code::kCancelled, "compile ", name_, ": cancelled before pass ", pass.name);
+    }
+    return ProvokeCrash(pass.name);
+  };
   hooks.after = [this](const compiler::PassRun& run, const hlo::Module& module) {
     After(run, module);
   };

@@ -1,6 +1,7 @@
 // Follows the compilation of one module: lines for WEFT_DEBUG=3 and 4, files for WEFT_DUMP.
 #pragma once
 
+#include <atomic>
 #include <optional>
 #include <span>
 #include <string>
@@ -29,12 +30,17 @@ class CompileWatch {
   // Likewise for generated code; null when nobody asked for it.
   std::function<void(std::string_view name, std::string_view text)> ShowCode();
 
+  // Once the flag is set, passes and code generation end with an error. Null: never.
+  void CancelBy(const std::atomic<bool>* cancel) { cancel_ = cancel; }
+  const std::atomic<bool>* cancel() const { return cancel_; }
+
   const std::optional<DumpFolder>& folder() const { return folder_; }
 
  private:
   void After(const compiler::PassRun& run, const hlo::Module& module);
   std::string name_;
   std::optional<DumpFolder> folder_;
+  const std::atomic<bool>* cancel_ = nullptr;
 };
 
 }  // namespace weft::inspect

@@ -4,6 +4,7 @@
 
 #include "pjrt/api.h"
 #include "pjrt/ffi.h"
+#include "pjrt/interrupt.h"
 #include "pjrt/wait_habit.h"
 
 PJRT_Buffer::PJRT_Buffer(PJRT_Client* client, std::unique_ptr<weft::pjrt::Buffer> b)
@@ -215,6 +216,7 @@ Status Buffer_ReadyEvent(PJRT_Buffer_ReadyEvent_Args& args) {
   args.event = nullptr;
   REQUIRE_ARG(buffer);
   WaitHabit::Asked();
+  AboutToWait(args.buffer->buffer->ready());
   args.event = ToC(args.buffer->buffer->ready());
   return {};
 }
@@ -293,7 +295,9 @@ Status Buffer_ToHostBuffer(PJRT_Buffer_ToHostBuffer_Args& args) {
     return InvalidArgument("PJRT_Buffer_ToHostBuffer: the strides reach over ", last,
                            " bytes, `dst_size` is ", args.dst_size);
   }
-  args.event = ToC(buffer.CopyToHost(args.dst, static_cast<int64_t>(args.dst_size), strides));
+  EventRef copied = buffer.CopyToHost(args.dst, static_cast<int64_t>(args.dst_size), strides);
+  AboutToWait(copied);
+  args.event = ToC(std::move(copied));
   return {};
 }
 
@@ -302,7 +306,9 @@ Status Buffer_CopyRawToHost(PJRT_Buffer_CopyRawToHost_Args& args) {
   REQUIRE_ARG(buffer);
   TRY(CheckRange(*args.buffer, args.offset, args.transfer_size));
   if (args.transfer_size != 0) REQUIRE_ARG(dst);
-  args.event = ToC(args.buffer->buffer->CopyRawToHost(args.dst, args.offset, args.transfer_size));
+  EventRef copied = args.buffer->buffer->CopyRawToHost(args.dst, args.offset, args.transfer_size);
+  AboutToWait(copied);
+  args.event = ToC(std::move(copied));
   return {};
 }
 

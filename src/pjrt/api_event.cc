@@ -1,5 +1,6 @@
 // Slots of events.
 #include "pjrt/api.h"
+#include "pjrt/interrupt.h"
 
 namespace weft::pjrt::slot {
 
@@ -15,10 +16,12 @@ Status Event_IsReady(PJRT_Event_IsReady_Args& args) {
 }
 Status Event_Error(PJRT_Event_Error_Args& args) {
   REQUIRE_ARG(event);
+  AboutToWait(args.event->event);
   return args.event->event->Await();
 }
 Status Event_Await(PJRT_Event_Await_Args& args) {
   REQUIRE_ARG(event);
+  AboutToWait(args.event->event);
   return args.event->event->Await();
 }
 // The callback owns the error that it gets. The event may be destroyed before it comes.

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "pjrt/api.h"
+#include "pjrt/interrupt.h"
 
 struct PJRT_SerializedExecutable {
   std::string bytes;
@@ -89,6 +90,55 @@ Result<PJRT_LoadedExecutable*> WrapLoaded(PJRT_Client& client,
   return wrapped.release();
 }
 
+// A compilation on a thread of ours, for the main thread of Python: that can leave it at any time,
+// and passes that recurse have a stack that is not Python's.
+struct Compilation : Cancellable {
+  std::string code, format;
+  CompileRequest request;
+  std::atomic<bool> cancelled = false, settled = false;
+  EventRef done = std::make_shared<Event>();
+  Result<std::shared_ptr<Executable>> executable = nullptr;  // once `done`
+
+  void Cancel(std::vector<EventRef>&) override {
+    cancelled = true;
+    if (settled.exchange(true)) return;
+    done->Set(MakeError(Code::kCancelled, "compile: interrupted"));
+  }
+  Result<std::shared_ptr<Executable>> TryCompile(Client& client) {
+    try {
+      return Executable::Compile(client, format, std::move(code), std::move(request), &cancelled);
+    } catch (const std::bad_alloc&) {
+      return ResourceExhausted("compile: out of memory");
+    }
+  }
+  void Run(Client& client) {
+    Executor::BlockingScope blocking;  // executions go on beside it
+    CancelList::Entry entry(*client.cancels(), cancelled);
+    Result<std::shared_ptr<Executable>> made = TryCompile(client);
+    if (settled.exchange(true)) return;
+    executable = std::move(made);
+    done->Set({});
+  }
+};
+
+Result<std::shared_ptr<Executable>> CompileAndWait(Client& client, std::string_view format,
+                                                   std::string code, CompileRequest request) {
+  if (!IsInterruptible()) {
+    return Executable::Compile(client, format, std::move(code), std::move(request));
+  }
+  auto work = std::make_shared<Compilation>();
+  work->code = std::move(code);
+  work->format = format;
+  work->request = std::move(request);
+  work->done->SetSource(work);
+  if (!client.gate()->Schedule([work, &client] { work->Run(client); })) {
+    return MakeError(Code::kCancelled, "compile: the client is gone");
+  }
+  AboutToWait(work->done);
+  if (const Status& done = work->done->Await(); !done) return std::unexpected(done.error());
+  return std::move(work->executable);
+}
+
 Result<std::shared_ptr<const ExecutableView>> CompileProgram(Client& client, const char* caller,
                                                              const PJRT_Program* program,
                                                              std::string_view options) {
@@ -104,7 +154,7 @@ Result<std::shared_ptr<const ExecutableView>> CompileProgram(Client& client, con
   }
   std::string code(ToView(program->code, program->code_size));
   std::shared_ptr<Executable> executable =
-      TRY(Executable::Compile(client, format, std::move(code), std::move(*request)));
+      TRY(CompileAndWait(client, format, std::move(code), std::move(*request)));
   return std::make_shared<const ExecutableView>(std::move(executable));
 }
 

@@ -194,6 +194,7 @@ struct AllExtensions {
     weft.set_host_views = SetHostViews;
     weft.set_threads = [](int32_t threads) { SetThreads(threads); };
     weft.analyse_cost = AnalyseCostSlot;
+    weft.set_interrupts = SetInterrupts;
     Link(weft, kWeftExtensionType);
     stream.get_stream = Slot<GetStream>::Call;
     stream.wait_stream = Slot<WaitStream>::Call;

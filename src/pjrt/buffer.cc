@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "pjrt/client.h"
+#include "pjrt/interrupt.h"
 #include "pjrt/strided.h"
 
 namespace weft::pjrt {
@@ -41,6 +42,7 @@ EventRef WhenThere(Client* client, ArrayRef array, int64_t bytes,
     return Event::Done();
   }
   auto done = std::make_shared<Event>();
+  done->SetSource(array->ready->source());
   auto finish = [array, done, copy = std::move(copy)] {
     copy(array->value);
     done->Set({});
@@ -121,6 +123,7 @@ int64_t Buffer::size_in_bytes() const {
 
 Status Buffer::AddExternalReference() {
   ArrayRef array = TRY(Get());
+  AboutToWait(array->ready);
   if (const Status& status = array->ready->Await(); !status) return status;
   MutexLock lock(mutex_);
   if (external_references_++ == 0) held_ = array->value;
@@ -143,6 +146,7 @@ Result<const void*> Buffer::Address() {
     if (external_references_ > 0) return held_.data();
   }
   ArrayRef array = TRY(Get());
+  AboutToWait(array->ready);
   if (const Status& status = array->ready->Await(); !status) {
     return std::unexpected(status.error());
   }
@@ -197,6 +201,7 @@ Result<std::unique_ptr<Buffer>> Buffer::CopyTo(Memory* memory) {
   ArrayRef from = TRY(Get());
   TRY(memory->client()->CheckMemory(size_in_bytes()));
   auto copy = std::make_shared<Array>(shape_, memory);
+  copy->ready->SetSource(from->ready->source());
   auto buffer = std::make_unique<Buffer>(memory->client(), copy);
   auto make = [from, copy] {
     if (!from->ready->status()) {

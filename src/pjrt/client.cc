@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/thread_pool.h"
 #include "cpu/device.h"
+#include "inspect/crash_report.h"
 #include "pjrt/build.h"
 #include "pjrt/cache.h"
 #include "pjrt/environment.h"
@@ -77,6 +78,8 @@ Result<ClientOptions> ClientOptions::FromEnvironment() {
   options.dump_directory = std::move(environment.dump);
   options.check = environment.check;
   options.compiler_options = std::move(environment.options);
+  options.crash_report = environment.crash_report;
+  options.provoke_crash = std::move(environment.provoke_crash);
   return options;
 }
 
@@ -97,6 +100,12 @@ Result<std::unique_ptr<Client>> Client::Create(ClientOptions options) {
   const ClientOptions& chosen = client->options_;
   const program::TargetInfo target = cpu::HostTarget();
   client->machine_ = StrCat(target.name, " ", target.features);
+  if (chosen.crash_report) {
+    inspect::CrashReportOptions report;
+    if (!chosen.dump_directory.empty()) report.directory = chosen.dump_directory;
+    report.provoke = chosen.provoke_crash;
+    inspect::InstallCrashReport(report);
+  }
   client->memory_limit_ = chosen.memory_limit > 0 ? chosen.memory_limit : AvailableMemory();
   client->executor_ =
       std::make_unique<Executor>(chosen.threads > 0 ? chosen.threads : AvailableCores());
@@ -126,6 +135,7 @@ Result<std::unique_ptr<Client>> Client::Create(ClientOptions options) {
 
 Client::~Client() {
   cancelled_ = true;
+  cancels_->CancelAll();
   gate_->Close();
   executor_.reset();
 }

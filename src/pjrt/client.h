@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "pjrt/cancel.h"
 #include "pjrt/compile_history.h"
 #include "pjrt/device.h"
 #include "pjrt/executor.h"
@@ -33,6 +34,9 @@ struct ClientOptions {
   // Runs every step beside the interpreter and every program beside the evaluator; a difference is
   // an error. Slow.
   bool check = false;
+  // A signal that ends the process while a program is compiled or runs is reported
+  // (inspect/crash_report.h).
+  bool crash_report = false;
   // What the variables say (environment.h); sets the log filter.
   static Result<ClientOptions> FromEnvironment();
 };
@@ -60,6 +64,7 @@ class Client {
   int64_t memory_limit() const { return memory_limit_; }  // bytes, for all devices together
   Cache* cache() { return cache_.get(); }                 // null: none
   const std::atomic<bool>& cancelled() const { return cancelled_; }
+  const std::shared_ptr<CancelList>& cancels() const { return cancels_; }
   // Compiles for this machine; null in a build without native code. Made when first asked for.
   runtime::Device* native_device();
   const std::string& machine() const { return machine_; }  // the processor that code is made for
@@ -84,6 +89,7 @@ class Client {
   CompileHistory history_;
   runtime::Roofline roofline_;
   std::atomic<bool> cancelled_ = false;
+  std::shared_ptr<CancelList> cancels_ = std::make_shared<CancelList>();
   std::shared_ptr<TaskGate> gate_;
   std::unique_ptr<Executor> executor_;  // last: its tasks use the rest
 };

@@ -57,6 +57,9 @@ Result<bool> ReadCheck(std::string_view text, Environment& to) {
 Result<bool> ReadCpuDevices(std::string_view text, Environment& to) {
   return ReadNumber(text, kMaxCpuDevices, to.cpu_devices);
 }
+Result<bool> ReadCrashReport(std::string_view text, Environment& to) {
+  return ReadSwitch(text, to.crash_report);
+}
 Result<bool> ReadDebug(std::string_view text, Environment& to) {
   to.debug = text;
   while (!text.empty()) {
@@ -97,6 +100,10 @@ Result<bool> ReadOptions(std::string_view text, Environment& to) {
   for (const std::string& name : options.pipeline.disable) TRY(compiler::FindPasses(name));
   return true;
 }
+Result<bool> ReadProvokeCrash(std::string_view text, Environment& to) {
+  to.provoke_crash = text;
+  return text.contains(':');
+}
 Result<bool> ReadThreads(std::string_view text, Environment& to) {
   return ReadNumber(text, kMaxThreads, to.threads);
 }
@@ -110,6 +117,10 @@ constexpr Variable kVariables[] = {
      ReadCheck},
     {"WEFT_CPU_DEVICES", "a whole number from 1 to 1024", "1",
      "How many devices JAX sees; they share the cores.", ReadCpuDevices},
+    {"WEFT_CRASH_REPORT", "0 or 1", "1",
+     "A signal that ends the process while a program is compiled or runs says which program and "
+     "step.",
+     ReadCrashReport},
     {"WEFT_DEBUG", "a level from 0 to 9 (4 has everything), or tags with levels: step=2,cache=1",
      "0", "Messages on standard error: 1 compiling, 2 running, 3 passes, 4 code.", ReadDebug},
     {"WEFT_DEFAULT", "0 or 1", "0", "JAX takes Weft where JAX_PLATFORMS does not say otherwise.",
@@ -126,6 +137,8 @@ constexpr Variable kVariables[] = {
      ReadMemoryLimit},
     {"WEFT_OPTIONS", "key=value,... (`weft help options` lists the keys)", "none",
      "Options of the compiler.", ReadOptions},
+    {"WEFT_PROVOKE_CRASH", "KIND:PASS, KIND one of segv, abort, check, overflow", "no crash",
+     "For tests: crashes in a pass.", ReadProvokeCrash},
     {"WEFT_THREADS", "a whole number from 1 to 4096", "as many as cores",
      "How many threads work on programs; more than cores are taken as that many.", ReadThreads},
 };

@@ -37,8 +37,9 @@ Literal TupleUp(const Shape& shape, std::vector<Literal>& leaves, size_t& next) 
 
 }  // namespace
 
-Result<std::vector<Literal>> Runner::RunAlone(std::vector<Literal>& arguments) const {
-  std::vector<std::vector<Literal>> results = TRY(Run(std::span(&arguments, 1)));
+Result<std::vector<Literal>> Runner::RunAlone(std::vector<Literal>& arguments,
+                                              const std::atomic<bool>* cancel) const {
+  std::vector<std::vector<Literal>> results = TRY(Run(std::span(&arguments, 1), cancel));
   return std::move(results[0]);
 }
 
@@ -80,14 +81,15 @@ Result<std::unique_ptr<EvaluatorRunner>> EvaluatorRunner::Create(
   return runner;
 }
 
-Result<std::vector<Literal>> EvaluatorRunner::RunAlone(std::vector<Literal>& arguments) const {
+Result<std::vector<Literal>> EvaluatorRunner::RunAlone(std::vector<Literal>& arguments,
+                                                       const std::atomic<bool>* cancel) const {
   if (tupled_arguments_) {
     size_t next = 0;
     Literal tuple = TupleUp(evaluator_->module().entry()->parameter(0)->shape(), arguments, next);
-    return FlattenResult(TRY(evaluator_->Run(std::span(&tuple, 1))));
+    return FlattenResult(TRY(evaluator_->Run(std::span(&tuple, 1), cancel)));
   }
   PutTokens(arguments);
-  return FlattenResult(TRY(evaluator_->Run(arguments)));
+  return FlattenResult(TRY(evaluator_->Run(arguments, cancel)));
 }
 
 void EvaluatorRunner::PutTokens(std::vector<Literal>& arguments) const {
@@ -99,17 +101,17 @@ void EvaluatorRunner::PutTokens(std::vector<Literal>& arguments) const {
 }
 
 Result<std::vector<std::vector<Literal>>> EvaluatorRunner::Run(
-    std::span<std::vector<Literal>> arguments) const {
+    std::span<std::vector<Literal>> arguments, const std::atomic<bool>* cancel) const {
   std::vector<std::vector<Literal>> results;
   if (arguments.size() == 1) {
-    results.push_back(TRY(RunAlone(arguments[0])));
+    results.push_back(TRY(RunAlone(arguments[0], cancel)));
     return results;
   }
   // The devices run on threads of their own while this one waits.
   std::optional<Executor::BlockingScope> blocking;
   if (calls_out_) blocking.emplace();
   for (std::vector<Literal>& of_device : arguments) PutTokens(of_device);
-  std::vector<Literal> values = TRY(evaluator_->RunOnDevices(arguments));
+  std::vector<Literal> values = TRY(evaluator_->RunOnDevices(arguments, cancel));
   for (Literal& value : values) results.push_back(FlattenResult(std::move(value)));
   return results;
 }

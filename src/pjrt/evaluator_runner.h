@@ -24,10 +24,12 @@ class EvaluatorRunner : public Runner {
   // The module must stay as it is for as long as the runner lives.
   static Result<std::unique_ptr<EvaluatorRunner>> Create(const hlo::Module& module,
                                                          const EvaluatorRunnerOptions& options);
-  Result<std::vector<std::vector<Literal>>> Run(
-      std::span<std::vector<Literal>> arguments) const override;
-  Result<std::vector<Literal>> RunAlone(std::vector<Literal>& arguments) const override;
+  Result<std::vector<std::vector<Literal>>> Run(std::span<std::vector<Literal>> arguments,
+                                                const std::atomic<bool>* cancel) const override;
+  Result<std::vector<Literal>> RunAlone(std::vector<Literal>& arguments,
+                                        const std::atomic<bool>* cancel) const override;
   bool IsTiny() const override { return tiny_; }
+  bool EndsSoon() const override { return tiny_; }
 
  private:
   EvaluatorRunner() = default;

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/mutex.h"
+#include "pjrt/cancel.h"
 #include "pjrt/executor.h"
 
 namespace weft::pjrt {
@@ -117,18 +118,29 @@ const Status& Event::Await() {
   return status_;
 }
 
+namespace {
+
+// Events of which another one is made.
+struct Join : Cancellable {
+  std::vector<EventRef> events;
+  std::atomic<size_t> pending;
+  EventRef all = std::make_shared<Event>();
+
+  void Cancel(std::vector<EventRef>& before) override {
+    before.insert(before.end(), events.begin(), events.end());
+  }
+};
+
+}  // namespace
+
 EventRef AllOf(std::vector<EventRef> events) {
   std::erase_if(events, [](const EventRef& e) { return e->IsReady() && e->status().has_value(); });
   if (events.empty()) return Event::Done();
   if (events.size() == 1) return events[0];
-  struct Join {
-    std::vector<EventRef> events;
-    std::atomic<size_t> pending;
-    EventRef all = std::make_shared<Event>();
-  };
   auto join = std::make_shared<Join>();
   join->events = std::move(events);
   join->pending = join->events.size();
+  join->all->SetSource(join);
   EventRef all = join->all;
   for (size_t i = 0; i < join->events.size(); ++i) {
     // Not held by the event itself once it has run, so that there is no cycle.

@@ -10,6 +10,7 @@
 
 namespace weft::pjrt {
 
+class Cancellable;  // cancel.h
 class Event;
 using EventRef = std::shared_ptr<Event>;
 
@@ -29,6 +30,9 @@ class Event {
   void Set(Status status);
   // Runs fn when ready: at once on this thread, or later on the thread that calls Set.
   void OnReady(std::function<void(const Status&)> fn);
+  // What will set it, where that can be cancelled. Said before others have the event.
+  void SetSource(std::weak_ptr<Cancellable> source) { source_ = std::move(source); }
+  const std::weak_ptr<Cancellable>& source() const { return source_; }
   // Blocks. A worker of an Executor that awaits counts as blocked (executor.h).
   const Status& Await();
 
@@ -42,6 +46,7 @@ class Event {
   // A list of waiters, newest first, while pending; Ready() from then on.
   std::atomic<Waiter*> waiting_ = nullptr;
   Status status_;  // written before Ready()
+  std::weak_ptr<Cancellable> source_;
 };
 
 // Ready when all are; fails with the first error in order.

@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "base/doing.h"
 #include "base/float_mode.h"
 #include "base/log.h"
 #include "base/wire.h"
@@ -28,7 +29,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int64_t kHostMemorySpace = 5;  // S(5) of a layout
+constexpr size_t kLargestKept = 8 << 20;  // of programs as they came, in bytes
+constexpr int64_t kHostMemorySpace = 5;   // S(5) of a layout
 // A hit saves the pipeline alone (the import comes before, for the fingerprint) and costs reading
 // the saved text. In milliseconds, for 12, 915 and 18,333 instructions: import 0.03, 1.1, 139;
 // pipeline 0.01, 0.4, 121; preparing 0.00, 0.3, 28; writing 0.02, 1.25, 96; reading 0.04, 2.5, 251
@@ -210,6 +212,7 @@ Status Executable::MakeRunner(Client& client, const EvaluatorRunnerOptions& opti
       runner_ = std::move(*native);
       return {};
     }
+    if (native.error().code() == Code::kCancelled) return std::unexpected(native.error());
     if (native.error().code() != Code::kUnimplemented) {
       LOG(warn) << "compile " << name_
                 << ": the evaluator runs it, since native code failed: " << native.error();
@@ -367,23 +370,28 @@ Result<std::shared_ptr<Executable>> Executable::Make(Client& client,
 }
 
 Result<std::shared_ptr<Executable>> Executable::Compile(Client& client, std::string_view format,
-                                                        std::string program,
-                                                        CompileRequest request) {
+                                                        std::string program, CompileRequest request,
+                                                        const std::atomic<bool>* cancel) {
+  Doing importing({"import", format, program});
   FloatMode mode(/*flush=*/false);  // JAX calls with the other one; constants are to stay
   Clock::time_point start = Clock::now();
   TRY(CheckOverrides(request.overrides));
   std::unique_ptr<hlo::Module> module = TRY(ImportProgram(format, program));
   std::string fingerprint =
       ProgramFingerprint(*module, request, client.options().compiler_options, client.machine());
+  const std::string name = module->name();
+  Doing compiling({"compile", name, program});
   inspect::CompileWatch watch(*module, client.options().dump_directory,
                               client.options().compiler_options);
+  watch.CancelBy(cancel);
   const InCache found = FindCompiled(client, fingerprint, module);
   if (found != InCache::kProgram) {
     Clock::time_point before = Clock::now();
     if (Status optimized = Optimize(*module, client, request, watch); !optimized) {
+      if (optimized.error().code() == Code::kCancelled) return std::unexpected(optimized.error());
       // A pass that fails is our own fault and no reason not to run the program.
       LOG(warn) << "compile " << module->name() << ": running it as it came: " << optimized.error();
-      module = TRY(ImportProgram(format, std::move(program)));
+      module = TRY(ImportProgram(format, program));
     } else if (double spent = MillisecondsSince(before);
                client.cache() != nullptr &&
                (spent >= kWorthStoring || found == InCache::kUnusable)) {
@@ -400,6 +408,7 @@ Result<std::shared_ptr<Executable>> Executable::Compile(Client& client, std::str
   executable->DumpIfAsked(executable->request_.overrides);
   NOTE("compile", 1) << "compile " << executable->name_ << ": " << executable->how_ << ", "
                      << std::lround(MillisecondsSince(start)) << " ms";
+  if (program.size() <= kLargestKept) executable->input_ = program;
   return executable;
 }
 

@@ -29,13 +29,17 @@ class Runner {
  public:
   virtual ~Runner() = default;
   // arguments[d][i] for the logical devices d; consumed: one that nobody else holds may be
-  // overwritten. Results as [d][k], tuples at the root flattened.
-  virtual Result<std::vector<std::vector<Literal>>> Run(
-      std::span<std::vector<Literal>> arguments) const = 0;
+  // overwritten. Results as [d][k], tuples at the root flattened. `cancel`, once set, ends the run
+  // with an error.
+  virtual Result<std::vector<std::vector<Literal>>> Run(std::span<std::vector<Literal>> arguments,
+                                                        const std::atomic<bool>* cancel) const = 0;
   // The same for programs of one device.
-  virtual Result<std::vector<Literal>> RunAlone(std::vector<Literal>& arguments) const;
+  virtual Result<std::vector<Literal>> RunAlone(std::vector<Literal>& arguments,
+                                                const std::atomic<bool>* cancel) const;
   // So little work that it is done on the caller's thread.
   virtual bool IsTiny() const = 0;
+  // Every run does, whatever the arguments are.
+  virtual bool EndsSoon() const { return false; }
   // So little that it is done there for callers who wait for it.
   virtual bool IsShort() const { return false; }
   // The Program that runs, and the bytes that a run takes for its temporaries; null: there is none.
@@ -65,7 +69,8 @@ class Executable {
   // `program` is what PJRT_Client_Compile gets ("mlir": StableHLO bytecode or text; "hlo": proto or
   // text). Looks into the persistent cache first (cache.h).
   static Result<std::shared_ptr<Executable>> Compile(Client& client, std::string_view format,
-                                                     std::string program, CompileRequest request);
+                                                     std::string program, CompileRequest request,
+                                                     const std::atomic<bool>* cancel = nullptr);
   // `asked`: what the caller wants to be done otherwise than when it was saved.
   static Result<std::shared_ptr<Executable>> Deserialize(Client& client, std::string_view bytes,
                                                          const CompileOverrides& asked = {});
@@ -75,6 +80,8 @@ class Executable {
   const std::string& fingerprint() const { return fingerprint_; }  // hex, same in every process
   const CompileRequest& request() const { return request_; }
   const hlo::Module& module() const { return *module_; }
+  // The program as it came, for reports of a crash; empty: it is large, or was not compiled here.
+  const std::string& input() const { return input_; }
   std::string OptimizedText() const;   // HLO text
   std::string OptimizedProto() const;  // HloModuleProtoWithConfig, shardings of the boundary too
   const std::vector<Shape>& parameters() const { return parameters_; }  // of one device's shard
@@ -110,7 +117,7 @@ class Executable {
   Status DescribeArguments();
   Status DescribeOutputs();
   void DescribeAliases();
-  std::string name_, fingerprint_;
+  std::string name_, fingerprint_, input_;
   CompileRequest request_;
   std::unique_ptr<hlo::Module> module_;
   std::vector<Shape> parameters_;

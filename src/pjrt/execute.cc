@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <optional>
 #include <utility>
 
+#include "base/doing.h"
+#include "pjrt/cancel.h"
 #include "pjrt/client.h"
 #include "pjrt/executable.h"
+#include "pjrt/interrupt.h"
 #include "runtime/buffers.h"
 
 namespace weft::pjrt {
@@ -153,18 +157,32 @@ const hlo::Instruction* LargestValue(const hlo::Module& module) {
 }  // namespace
 
 // Kept alive by the events it waits for, then by its task.
-struct LoadedExecutable::Launch {
+struct LoadedExecutable::Launch : Cancellable {
   std::shared_ptr<Executable> executable;
   std::shared_ptr<TaskGate> gate;
+  std::shared_ptr<CancelList> cancels;
   Inputs inputs;
   std::vector<ArrayRef> outputs;  // [device * outputs + output]
   size_t devices = 1;
   EventRef done = std::make_shared<Event>();
   std::atomic<int64_t> waiting = 1;  // inputs not there, and the one who sets it up
+  std::vector<EventRef> before;      // those inputs
+  std::atomic<bool> cancelled = false;
+  std::atomic<bool> settled = false;  // somebody sets the events, or has
+
+  // Whether the caller is the one to set the events.
+  bool Settle() { return !settled.exchange(true, std::memory_order_acq_rel); }
 
   void Fail(const Error& error) {
+    if (!Settle()) return;
     for (ArrayRef& output : outputs) output->Fulfil(std::unexpected(error));
     done->Set(std::unexpected(error));
+  }
+
+  void Cancel(std::vector<EventRef>& earlier) override {
+    if (cancelled.exchange(true)) return;
+    earlier.insert(earlier.end(), before.begin(), before.end());
+    Fail(Error(Code::kCancelled, StrCat("execute ", executable->name(), ": interrupted")));
   }
 
   // Results and temporaries must fit beside all that is in use, before anything runs.
@@ -231,7 +249,8 @@ struct LoadedExecutable::Launch {
     }
     std::vector<std::vector<Literal>> held;
     for (const auto& own : arguments) held.push_back(HoldDonated(*executable, own, inputs.donated));
-    auto results = TRY(executable->runner().Run(arguments));
+    CancelList::Entry entry(*cancels, cancelled);
+    auto results = TRY(executable->runner().Run(arguments, &cancelled));
     arguments.clear();
     inputs.arrays.clear();  // what only this call held is the results' own now
     for (const auto& values : results) TRY(CheckOutputs(*executable, values));
@@ -255,11 +274,14 @@ struct LoadedExecutable::Launch {
   }
 
   void Run() {
+    Doing doing({"run", executable->name(), executable->input()});
+    if (settled) return inputs.arrays.clear();  // cancelled before it began
     auto results = TryCompute();
     if (!results) HintAtMemory(results.error());
     inputs.arrays.clear();
     Executor::FinishingScope finishing;
     if (!results) return Fail(results.error());
+    if (!Settle()) return;
     size_t next = 0;
     for (auto& values : *results) {
       for (Literal& value : values) {
@@ -380,7 +402,12 @@ ExecuteResult LoadedExecutable::RunHere(Inputs inputs, std::span<Device* const> 
   const std::vector<OutputInfo>& infos = executable_->outputs();
   outputs.reserve(infos.size());
   std::vector<Literal> held = HoldDonated(*executable_, arguments, inputs.donated);
-  auto values = executable_->runner().RunAlone(arguments);
+  Doing doing({"run", executable_->name(), executable_->input()});
+  std::optional<InterruptibleRun> run;
+  if (!executable_->runner().EndsSoon()) run.emplace();
+  const std::atomic<bool>* cancel = run ? run->cancel() : nullptr;
+  auto values = executable_->runner().RunAlone(arguments, cancel ? cancel : &client_->cancelled());
+  run.reset();
   if (!values) HintAtMemory(values.error());
   arguments.clear();
   inputs.arrays.clear();
@@ -413,6 +440,8 @@ ExecuteResult LoadedExecutable::RunLater(Inputs inputs, std::span<Device* const>
   auto launch = std::make_shared<Launch>();
   launch->executable = executable_;
   launch->gate = client_->gate();
+  launch->cancels = client_->cancels();
+  launch->done->SetSource(launch);
   launch->devices = devices.size();
   ExecuteResult result;
   for (const Device* device : devices) {
@@ -420,6 +449,7 @@ ExecuteResult LoadedExecutable::RunLater(Inputs inputs, std::span<Device* const>
     for (size_t k = 0; k < executable_->outputs().size(); ++k) {
       auto array =
           std::make_shared<Array>(executable_->outputs()[k].shape, OutputMemory(*device, k));
+      array->ready->SetSource(launch);
       outputs.push_back(std::make_unique<Buffer>(client_, array));
       launch->outputs.push_back(std::move(array));
     }
@@ -435,7 +465,7 @@ ExecuteResult LoadedExecutable::RunLater(Inputs inputs, std::span<Device* const>
     }
   };
   if (!launch->inputs.ready) {
-    std::vector<EventRef> pending;
+    std::vector<EventRef>& pending = launch->before;
     for (const ArrayRef& input : launch->inputs.arrays) {
       if (!input->ready->IsReady()) pending.push_back(input->ready);
     }
@@ -474,7 +504,10 @@ Result<ExecuteResult> LoadedExecutable::Execute(const ExecuteRequest& request) {
       here ? RunHere(std::move(inputs), devices) : RunLater(std::move(inputs), devices);
   callers_.End();
   if (executable_->calls_back()) {
-    for (const EventRef& done : result.done) TRY(done->Await());
+    for (const EventRef& done : result.done) {
+      AboutToWait(done);
+      TRY(done->Await());
+    }
   }
   return result;
 }

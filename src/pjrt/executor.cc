@@ -7,6 +7,8 @@
 #include <new>
 #include <utility>
 
+#include "base/doing.h"
+
 namespace weft::pjrt {
 namespace {
 
@@ -113,6 +115,7 @@ void Executor::StartWorkerIfNeeded() {
 }
 
 void Executor::Work() {
+  SignalStack stack;
   this_worker.executor = this;
   mutex_.Lock();
   while (true) {

@@ -13,6 +13,7 @@
 #include "hlo/instruction.h"
 #include "hlo/module.h"
 #include "pjrt/abi_extensions.h"
+#include "pjrt/interrupt.h"
 
 namespace weft::pjrt {
 
@@ -68,6 +69,8 @@ struct WeftExtension {
   // What a program that is not compiled costs: HLO as a proto or text, StableHLO as bytecode or
   // text. `costs` gets floating-point operations, transcendentals and bytes accessed.
   PJRT_Error* (*analyse_cost)(const char* program, int64_t program_size, double* costs);
+  // Ctrl-C while the main thread of Python waits (interrupt.h).
+  void (*set_interrupts)(int64_t main_thread, AskInterrupt ask);
 };
 void SetHostViews(bool allowed);
 bool HostViews();

@@ -64,6 +64,7 @@ Result<std::unique_ptr<NativeRunner>> NativeRunner::Create(Client& client,
   runtime::LoadOptions load;
   load.cache = client.object_cache();
   load.show = watch.ShowCode();
+  load.cancel = watch.cancel();
   runner->program_ = TRY(device->Load(std::move(compiled.program), load));
   runner->literals_ = std::make_unique<runtime::LiteralRunner>(*runner->program_);
   runner->client_ = &client;
@@ -269,7 +270,6 @@ Result<std::vector<Literal>> NativeRunner::RunChecked(std::vector<Literal>& argu
 
 Result<std::vector<Literal>> NativeRunner::RunArrays(std::vector<Literal>& arguments,
                                                      runtime::Call call) const {
-  call.cancel = &client_->cancelled();
   call.call = &call_;
   if (input_ != nullptr) return RunChecked(arguments, call);
   if (detail::LogIsOn("step", 2)) return RunShowingSteps(arguments, call);
@@ -284,10 +284,13 @@ bool NativeRunner::IsShort() const {
   return may_be_tiny_ && last_run_.load(std::memory_order_relaxed) < kShortRun;
 }
 
-Result<std::vector<Literal>> NativeRunner::RunAlone(std::vector<Literal>& arguments) const {
-  if (tiny_) return RunOn(arguments, {});
+Result<std::vector<Literal>> NativeRunner::RunAlone(std::vector<Literal>& arguments,
+                                                    const std::atomic<bool>* cancel) const {
+  runtime::Call call;
+  call.cancel = cancel;
+  if (tiny_) return RunOn(arguments, call);
   auto start = std::chrono::steady_clock::now();
-  auto results = RunOn(arguments, {});
+  auto results = RunOn(arguments, call);
   auto taken = std::chrono::steady_clock::now() - start;
   last_run_.store(std::chrono::duration_cast<std::chrono::microseconds>(taken),
                   std::memory_order_relaxed);
@@ -311,10 +314,10 @@ Result<std::vector<Literal>> NativeRunner::RunOn(std::vector<Literal>& arguments
 }
 
 Result<std::vector<std::vector<Literal>>> NativeRunner::Run(
-    std::span<std::vector<Literal>> arguments) const {
+    std::span<std::vector<Literal>> arguments, const std::atomic<bool>* cancel) const {
   std::vector<std::vector<Literal>> results(arguments.size());
   if (arguments.size() == 1) {
-    results[0] = TRY(RunAlone(arguments[0]));
+    results[0] = TRY(RunAlone(arguments[0], cancel));
     return results;
   }
   Executor::BlockingScope blocking;  // the devices run on threads of their own
@@ -322,6 +325,7 @@ Result<std::vector<std::vector<Literal>>> NativeRunner::Run(
   TRY(group.RunAll([&](int64_t device) -> Status {
     runtime::Call call;
     call.device = device;
+    call.cancel = cancel;
     call.group = &group;
     size_t d = static_cast<size_t>(device);
     results[d] = TRY(RunOn(arguments[d], call));

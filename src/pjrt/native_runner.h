@@ -26,10 +26,12 @@ class NativeRunner : public Runner {
   static Result<std::unique_ptr<NativeRunner>> Create(Client& client, const hlo::Module& module,
                                                       const compiler::CompileOptions& options,
                                                       inspect::CompileWatch& watch);
-  Result<std::vector<std::vector<Literal>>> Run(
-      std::span<std::vector<Literal>> arguments) const override;
-  Result<std::vector<Literal>> RunAlone(std::vector<Literal>& arguments) const override;
+  Result<std::vector<std::vector<Literal>>> Run(std::span<std::vector<Literal>> arguments,
+                                                const std::atomic<bool>* cancel) const override;
+  Result<std::vector<Literal>> RunAlone(std::vector<Literal>& arguments,
+                                        const std::atomic<bool>* cancel) const override;
   bool IsTiny() const override;
+  bool EndsSoon() const override { return tiny_; }
   bool IsShort() const override;
   const program::Program* program() const override { return &program_->program(); }
   int64_t temp_bytes() const override { return program_->temp_bytes() + call_scratch_.bytes; }

@@ -471,22 +471,22 @@ Result<Literal> ShardedRunner::WholeArgument(std::span<std::vector<Literal>> arg
 
 // Once, or on every device.
 Result<std::vector<std::vector<Literal>>> ShardedRunner::RunModule(
-    std::span<std::vector<Literal>> arguments) const {
-  if (native_) return native_->Run(arguments);
+    std::span<std::vector<Literal>> arguments, const std::atomic<bool>* cancel) const {
+  if (native_) return native_->Run(arguments, cancel);
   std::vector<std::vector<Literal>> results;
   if (!everywhere_) {
-    results.push_back(FlattenResult(TRY(evaluator_->Run(arguments[0]))));
+    results.push_back(FlattenResult(TRY(evaluator_->Run(arguments[0], cancel))));
     return results;
   }
   Executor::BlockingScope blocking;  // the devices run on threads of their own
-  for (Literal& value : TRY(evaluator_->RunOnDevices(arguments))) {
+  for (Literal& value : TRY(evaluator_->RunOnDevices(arguments, cancel))) {
     results.push_back(FlattenResult(std::move(value)));
   }
   return results;
 }
 
 Result<std::vector<std::vector<Literal>>> ShardedRunner::Run(
-    std::span<std::vector<Literal>> arguments) const {
+    std::span<std::vector<Literal>> arguments, const std::atomic<bool>* cancel) const {
   std::vector<std::vector<Literal>> taken(everywhere_ ? arguments.size() : 1);
   for (size_t p = 0; p < parameters_.size(); ++p) {
     Literal whole;
@@ -496,7 +496,7 @@ Result<std::vector<std::vector<Literal>>> ShardedRunner::Run(
     }
   }
   for (std::vector<Literal>& of_device : arguments) of_device.clear();
-  std::vector<std::vector<Literal>> given = TRY(RunModule(taken));
+  std::vector<std::vector<Literal>> given = TRY(RunModule(taken, cancel));
   for (const std::vector<Literal>& values : given) {
     if (values.size() == results_.size()) continue;
     return MakeError(Code::kInternal, "execute: ", values.size(), " results, expected ",

@@ -23,8 +23,8 @@ class ShardedRunner : public Runner {
   static Result<std::unique_ptr<ShardedRunner>> Create(const hlo::Module& module,
                                                        const EvaluatorRunnerOptions& options,
                                                        const MakeNative& make = nullptr);
-  Result<std::vector<std::vector<Literal>>> Run(
-      std::span<std::vector<Literal>> arguments) const override;
+  Result<std::vector<std::vector<Literal>>> Run(std::span<std::vector<Literal>> arguments,
+                                                const std::atomic<bool>* cancel) const override;
   bool IsTiny() const override { return false; }
   const hlo::Module* compiled() const override {
     return everywhere_ && native_ ? native_->compiled() : nullptr;
@@ -38,8 +38,8 @@ class ShardedRunner : public Runner {
   Status MakeManual();
   void PassShards();
   Result<Literal> WholeArgument(std::span<std::vector<Literal>> arguments, size_t p) const;
-  Result<std::vector<std::vector<Literal>>> RunModule(
-      std::span<std::vector<Literal>> arguments) const;
+  Result<std::vector<std::vector<Literal>>> RunModule(std::span<std::vector<Literal>> arguments,
+                                                      const std::atomic<bool>* cancel) const;
   std::vector<Shape> parameter_shapes_;  // whole
   std::vector<Shards> parameters_, results_;
   std::unique_ptr<hlo::Module> rewritten_;  // null: the module as it is

@@ -87,6 +87,8 @@ struct LoadOptions {
   // Generated code, by name ("k003.ll", "main.s"); for dumps and WEFT_DEBUG=4.
   std::function<void(std::string_view name, std::string_view text)> show;
   int compile_threads = 0;  // 0: as many as there are cores
+  // Set: no more code is made, and loading ends with an error.
+  const std::atomic<bool>* cancel = nullptr;
 };
 
 class Device {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/doing.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "compiler/collectives.h"
@@ -154,6 +155,10 @@ void Lowering::CopyTogether(std::vector<std::pair<MemValue, MemValue>> moves,
 
 Status Lowering::LowerComputation(const hlo::Computation& computation, Steps& steps) {
   for (const Instruction* i : computation) {
+    std::string source = i->SourceLocation();
+    DoingItem item{i->name(), source};
+    Doing doing({"lowering", computation.module()->name()});
+    doing.At(&item);
     Status lowered = LowerInstruction(*i, steps);
     if (!lowered) {
       lowered.error().Note(StrCat("lowering ", i->name()));

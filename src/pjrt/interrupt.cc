@@ -1,0 +1,176 @@
+#include "pjrt/interrupt.h"
+
+#include <semaphore.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "base/mutex.h"
+#include "pjrt/cancel.h"
+
+namespace weft::pjrt {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// An interpreter that runs Python code has looked at signals by then.
+constexpr std::chrono::milliseconds kPatience(40), kLook(2);
+// The main thread looks so often whether SIGINT still comes here, when it runs programs.
+constexpr std::chrono::milliseconds kLookAgain(20);
+constexpr size_t kManyWaits = 64;
+
+// Of the process, as signals are.
+struct State {
+  std::atomic<pid_t> main_thread = 0;
+  std::atomic<AskInterrupt> ask = nullptr;
+  sem_t wake;                                 // posted by the handler
+  std::atomic<void (*)(int)> next = nullptr;  // the handler that was there before
+  std::atomic<void (*)(int, siginfo_t*, void*)> next_action = nullptr;
+  std::atomic<intptr_t> seen = 0;        // the last turn that the main thread has seen
+  std::atomic<bool> running = false;     // the main thread runs a program itself ...
+  std::atomic<bool> cancel_run = false;  // ... which shall end
+  Mutex mutex;
+  std::vector<EventRef> waits WEFT_GUARDED_BY(mutex);  // of the main thread
+  pid_t watched WEFT_GUARDED_BY(mutex) = 0;            // the process that has a watcher
+
+  static State& Get() {
+    static State& all = *[] {
+      auto* made = new State;  // the watcher may look at it until the very end
+      sem_init(&made->wake, 0, 0);
+      return made;
+    }();
+    return all;
+  }
+};
+
+thread_local const pid_t this_thread = gettid();
+
+void OnSignal(int number, siginfo_t* info, void* context) {
+  int error = errno;
+  State& state = State::Get();  // made before the handler was
+  sem_post(&state.wake);
+  if (auto* action = state.next_action.load()) {
+    action(number, info, context);
+  } else if (auto* handler = state.next.load()) {
+    handler(number);
+  }
+  errno = error;
+}
+
+int32_t SeenByMain(void* turn) {
+  State::Get().seen = reinterpret_cast<intptr_t>(turn);
+  return 0;
+}
+
+// Nobody but the interpreter waits for the main thread.
+std::vector<EventRef> TakeWaits(State& state) {
+  MutexLock lock(state.mutex);
+  std::vector<EventRef> waits = std::move(state.waits);
+  state.waits.clear();
+  std::erase_if(waits, [](const EventRef& event) { return event->IsReady(); });
+  return waits;
+}
+
+bool WaitsForUs(State& state) {
+  if (state.running) return true;
+  MutexLock lock(state.mutex);
+  std::erase_if(state.waits, [](const EventRef& event) { return event->IsReady(); });
+  return !state.waits.empty();
+}
+
+void Watch() {
+  State& state = State::Get();
+  for (intptr_t turn = 1;; ++turn) {
+    while (sem_wait(&state.wake) != 0) {
+    }
+    AskInterrupt ask = state.ask;
+    if (ask == nullptr || !WaitsForUs(state)) continue;
+    if (ask(SeenByMain, reinterpret_cast<void*>(turn)) == 0) continue;
+    auto stop = Clock::now() + kPatience;
+    while (state.seen < turn && Clock::now() < stop) std::this_thread::sleep_for(kLook);
+    if (state.seen >= turn) continue;
+    if (state.running) state.cancel_run = true;
+    CancelAll(TakeWaits(state));
+  }
+}
+
+// A handler that is set anew is another one than ours, and a process that forked off has no
+// watcher.
+void SeeThatSignalsCome(State& state) {
+  struct sigaction now;
+  if (sigaction(SIGINT, nullptr, &now) != 0) return;
+  bool with_info = (now.sa_flags & SA_SIGINFO) != 0;
+  if (!with_info && (now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN)) return;
+  {
+    MutexLock lock(state.mutex);
+    if (state.watched != getpid()) {
+      state.watched = getpid();
+      std::thread(Watch).detach();
+    }
+  }
+  if (with_info && now.sa_sigaction == OnSignal) return;
+  state.next_action = with_info ? now.sa_sigaction : nullptr;
+  state.next = with_info ? nullptr : now.sa_handler;
+  struct sigaction own = now;
+  own.sa_sigaction = OnSignal;
+  own.sa_flags |= SA_SIGINFO;
+  sigaction(SIGINT, &own, nullptr);
+}
+
+}  // namespace
+
+void CancelAll(std::vector<EventRef> events) {
+  while (!events.empty()) {
+    EventRef event = std::move(events.back());
+    events.pop_back();
+    if (event->IsReady()) continue;
+    if (std::shared_ptr<Cancellable> source = event->source().lock()) source->Cancel(events);
+  }
+}
+
+void SetInterrupts(int64_t main_thread, AskInterrupt ask) {
+  State& state = State::Get();
+  state.ask = ask;
+  state.main_thread = ask == nullptr ? 0 : static_cast<pid_t>(main_thread);
+}
+
+bool IsInterruptible() {
+  // A thread that forked off has another number; what it was called before is not known here.
+  return State::Get().main_thread.load(std::memory_order_relaxed) == this_thread;
+}
+
+void AboutToWait(const EventRef& event) {
+  if (event->IsReady() || !IsInterruptible()) return;
+  State& state = State::Get();
+  {
+    MutexLock lock(state.mutex);
+    if (state.waits.size() >= kManyWaits) {
+      std::erase_if(state.waits, [](const EventRef& e) { return e->IsReady(); });
+    }
+    state.waits.push_back(event);
+  }
+  SeeThatSignalsCome(state);
+}
+
+InterruptibleRun::InterruptibleRun() {
+  if (!IsInterruptible()) return;
+  State& state = State::Get();
+  static constinit Clock::time_point last{};  // the main thread's
+  if (Clock::time_point now = Clock::now(); now - last > kLookAgain) {
+    last = now;
+    SeeThatSignalsCome(state);
+  }
+  state.cancel_run.store(false, std::memory_order_relaxed);
+  state.running.store(true, std::memory_order_relaxed);
+  cancel_ = &state.cancel_run;
+}
+
+InterruptibleRun::~InterruptibleRun() {
+  if (cancel_ != nullptr) State::Get().running.store(false, std::memory_order_relaxed);
+}
+
+}  // namespace weft::pjrt

@@ -1,0 +1,42 @@
+// Ctrl-C while Python's main thread waits for Weft. Python's own handler of SIGINT only makes a
+// note, which the interpreter looks at when it runs again; while the main thread waits in C++ it
+// does not. So SIGINT also wakes a thread of ours here. It asks Python whether the signal raises
+// KeyboardInterrupt (a handler of the user's own is not interfered with) and whether the main
+// thread runs Python code, which then sees to the signal itself. If it does not, what the main
+// thread waits for is cancelled: the program that runs on it, the program that it has compiled, the
+// arrays that it asked for and what computes them. What other threads wait for goes on.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "pjrt/event.h"
+
+namespace weft::pjrt {
+
+// Called by a thread of ours, takes the GIL: 1 where SIGINT raises KeyboardInterrupt, and has then
+// made the interpreter's main thread call `seen(turn)` as soon as it runs Python code
+// (Py_AddPendingCall); else 0.
+using AskInterrupt = int32_t (*)(int32_t (*seen)(void* turn), void* turn);
+// `main_thread`: as the system numbers threads. Null: nobody asks any more.
+void SetInterrupts(int64_t main_thread, AskInterrupt ask);
+
+// Whether this is the main thread of an interpreter that wants interrupts.
+bool IsInterruptible();
+// The main thread is about to wait for an event that is pending.
+void AboutToWait(const EventRef& event);
+
+// While one lives on the main thread it runs a program.
+class InterruptibleRun {
+ public:
+  InterruptibleRun();
+  ~InterruptibleRun();
+  InterruptibleRun(const InterruptibleRun&) = delete;
+  // Set: end. Null: on other threads.
+  const std::atomic<bool>* cancel() const { return cancel_; }
+
+ private:
+  const std::atomic<bool>* cancel_ = nullptr;
+};
+
+}  // namespace weft::pjrt
