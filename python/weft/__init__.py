@@ -6,12 +6,17 @@ JAX finds this package by itself; it is used where it is asked for:
 
 Nothing here needs to be imported for that. `library_path()` is where the PJRT plugin lies, and
 `register()` makes the platform known in a process that did not ask for it (to export for it, say).
+
+    WEFT_AS=cpu python program.py               # Weft is JAX's `cpu`, for programs that list platforms
 """
 
 import os
 
 __version__ = "0.1.0"
-PLATFORM = "weft"
+NAME = "weft"  # what Weft is asked for by
+# What its devices answer to whoever asks for a platform.
+PLATFORM = "cpu" if os.environ.get("WEFT_AS") == "cpu" else NAME
+TESTED_JAX = ("0.10.1", "0.12")  # the first and the last release that the tests were run with
 
 
 def library_path():
