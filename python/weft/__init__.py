@@ -6,15 +6,20 @@ JAX finds this package by itself; it is used where it is asked for:
 
 Nothing here needs to be imported for that. `library_path()` is where the PJRT plugin lies, and
 `register()` makes the platform known in a process that did not ask for it (to export for it, say).
+
+    WEFT_AS=cpu python program.py               # Weft is JAX's `cpu`, for programs that list platforms
 """
 
 import os
 
 __version__ = "0.1.0"
-PLATFORM = "weft"
+NAME = "weft"  # what Weft is asked for by
+# What its devices answer to whoever asks for a platform.
+PLATFORM = "cpu" if os.environ.get("WEFT_AS") == "cpu" else NAME
+TESTED_JAX = ("0.10.1", "0.12")  # the first and the last release that the tests were run with
 
 
-def library_path():
+def library_path() -> str:
     """The PJRT plugin: WEFT_LIBRARY where set, else the one installed with this package, else, in
     the source tree, the one built there."""
     chosen = os.environ.get("WEFT_LIBRARY")
@@ -26,14 +31,14 @@ def library_path():
     return built if not os.path.exists(installed) and os.path.exists(built) else installed
 
 
-def register():
+def register() -> None:
     """Registers the platform `weft` with JAX, asked for or not. Call before JAX is first used."""
     from weft import jax_plugin
 
     jax_plugin.register()
 
 
-def set_threads(count):
+def set_threads(count: int) -> None:
     """How many threads work on programs from now on, in this process: from 1 to the number of
     cores. WEFT_THREADS says it from the start."""
     from weft import _native

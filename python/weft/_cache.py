@@ -1,6 +1,6 @@
 """JAX's persistent compilation cache, which is otherwise kept to a list of platforms."""
 
-from weft import PLATFORM
+from weft import PLATFORM, _patched
 
 
 class _AsCpu:
@@ -10,13 +10,17 @@ class _AsCpu:
     supports_executable_serialization = True
 
 
-def install(library, c_api):
-    del library, c_api
+def _allow(library):
+    del library
     from jax._src import compilation_cache
 
     original = compilation_cache.is_cache_used
+    _patched.check_unary(original)
 
     def is_cache_used(backend):
         return original(_AsCpu() if backend.platform == PLATFORM else backend)
 
     compilation_cache.is_cache_used = is_cache_used
+
+
+FEATURES = {"the persistent compilation cache": _allow}

@@ -9,6 +9,7 @@ executable or a run of it, and the number is forgotten with it.
 import atexit
 import ctypes
 import dataclasses
+import inspect
 import itertools
 import logging
 import threading
@@ -104,16 +105,17 @@ def _trampoline(number, argument_count, arguments, result_count, results, error,
         _running.discard(token)
 
 
-def install(library, c_api):
-    del c_api
+def _call_the_host(library):
     from jax._src import callback, debugging
     from jax._src.lax.control_flow import loops
 
+    original = callback.emit_python_callback
+    _patched.check_parameters(original, "ctx", "callback", "token", "operands", "operand_avals",
+                              "result_avals", "has_side_effect", "returns_token", "partitioned",
+                              "sharding")
+    emit = _make_emit(original)
     library.set_callback_trampoline(_trampoline)
     atexit.register(_shut_down, library)
-
-    original = callback.emit_python_callback
-    emit = _make_emit(original)
     callback.emit_python_callback = emit
     import jax.interpreters.mlir as public_mlir
 
@@ -123,8 +125,6 @@ def install(library, c_api):
     for module, name in ((callback, "xb"), (debugging, "xla_bridge"), (loops, "xb")):
         if hasattr(module, name):
             setattr(module, name, _HostDevices(getattr(module, name)))
-    _install_buffer_callback()
-    _install_inspect_sharding()
 
 
 def _shut_down(library):
@@ -227,14 +227,18 @@ def _make_emit(original):
     return emit_python_callback
 
 
-def _install_inspect_sharding():
+def _tell_shardings(library):
     """debug.inspect_array_sharding on several devices: JAX's rule, with a number of ours where it
     writes the address of a function. The plugin calls it while compiling, with an OpSharding."""
+    del library
     from jax._src import debugging
     from jax._src.interpreters import mlir
 
     rule = debugging._inspect_sharding_lowering_rule
     client = debugging.xc
+    _patched.check_parameters(rule, "ctx", "value", "callback")
+    if not {"xc", "encode_inspect_sharding_callback"} <= set(rule.__code__.co_names):
+        raise TypeError(f"{rule.__qualname__} does not use xc.encode_inspect_sharding_callback")
 
     def hear(function):
         def run(data):
@@ -315,9 +319,16 @@ class _Buffer:
         return f"Buffer({self._array!r})"
 
 
-def _install_buffer_callback():
+def _call_with_buffers(library):
+    del library
     from jax._src import buffer_callback, ffi, tree_util, util
     from jax._src.interpreters import mlir
+
+    primitive = buffer_callback.buffer_callback_p
+    theirs = inspect.signature(mlir._lowerings[primitive].rule).parameters
+    wanted = {"callback", "in_tree", "out_tree", "has_side_effect", "input_output_aliases"}
+    if not wanted <= set(theirs):
+        raise TypeError(f"buffer_callback has no {', '.join(sorted(wanted - set(theirs)))}")
 
     def lower(ctx, *args, callback, in_tree, out_tree, has_side_effect, input_output_aliases, **_):
         if len(ctx.module_context.platforms) > 1:
@@ -336,4 +347,11 @@ def _install_buffer_callback():
                                 operand_output_aliases=dict(input_output_aliases))
         return rule(ctx, *args, id=np.uint64(host.number))
 
-    mlir.register_lowering(buffer_callback.buffer_callback_p, lower, platform=PLATFORM)
+    mlir.register_lowering(primitive, lower, platform=PLATFORM)
+
+
+FEATURES = {
+    "host callbacks": _call_the_host,
+    "buffer_callback": _call_with_buffers,
+    "inspect_array_sharding": _tell_shardings,
+}

@@ -14,6 +14,7 @@ from weft import PLATFORM, _patched, _types
 
 _CPU = 1  # kDLCPU
 _READ_ONLY = 1  # DLPACK_FLAG_BITMASK_READ_ONLY
+_IS_COPIED = 2  # DLPACK_FLAG_BITMASK_IS_COPIED
 _ALIGNMENT = 64  # what the plugin wants of memory that it takes over without a copy
 
 
@@ -66,8 +67,8 @@ def _capsule_destructor(capsule):
             _exported.pop(_get_pointer(capsule, name), None)
 
 
-def export(array, max_version=None):
-    """A DLPack capsule of a NumPy array's memory."""
+def export(array, max_version=None, copied=False):
+    """A DLPack capsule of a NumPy array's memory; `copied`: made for whoever takes it."""
     code, bits = _types.dlpack_code(array.dtype)
     versioned = max_version is not None and tuple(max_version) >= (1, 0)
     shape = (ctypes.c_int64 * max(array.ndim, 1))(*array.shape)
@@ -78,7 +79,7 @@ def export(array, max_version=None):
     managed.deleter = ctypes.cast(_delete, ctypes.c_void_p).value
     if versioned:
         managed.major, managed.minor = 1, 0
-        managed.flags = 0 if array.flags.writeable else _READ_ONLY
+        managed.flags = _IS_COPIED if copied else 0 if array.flags.writeable else _READ_ONLY
     address = ctypes.addressof(managed)
     _exported[address] = (managed, array, shape, strides)
     name = _VERSIONED_NAME if versioned else _PLAIN_NAME
@@ -138,8 +139,8 @@ def _platform_of(thing):
     return platform if isinstance(platform, str) else None
 
 
-def install(library, c_api):
-    del library, c_api
+def _exchange(library):
+    del library
     import jax
     from jax._src import array, dlpack, xla_bridge
     from jax._src.lib import _jax
@@ -147,10 +148,13 @@ def install(library, c_api):
     to_capsule = _jax.buffer_to_dlpack_managed_tensor
     from_capsule = _jax.dlpack_managed_tensor_to_buffer
 
-    def buffer_to_dlpack_managed_tensor(buffer, stream=None):
-        if buffer.platform() != PLATFORM:
-            return to_capsule(buffer, stream=stream)
-        return export(np.asarray(buffer))
+    # JAX asks for versioned capsules from 0.12 on.
+    def buffer_to_dlpack_managed_tensor(buffer, *args, max_version=None, copied=False, **more):
+        if buffer.platform() == PLATFORM:
+            return export(np.asarray(buffer), max_version, copied)
+        if max_version is not None or copied:
+            more.update(max_version=max_version, copied=copied)
+        return to_capsule(buffer, *args, **more)
 
     def dlpack_managed_tensor_to_buffer(capsule, device, stream=None, copy=None, *more):
         if getattr(device, "platform", None) != PLATFORM:
@@ -173,11 +177,14 @@ def install(library, c_api):
                 platform = PLATFORM
         return xla_bridge.get_backend(platform)
 
-    dlpack._jax = _patched.Module(_jax, buffer_to_dlpack_managed_tensor=buffer_to_dlpack_managed_tensor,
-                          dlpack_managed_tensor_to_buffer=dlpack_managed_tensor_to_buffer)
-    dlpack.xla_bridge = _patched.Module(xla_bridge, get_backend=get_backend)
-
     dlpack_device = array.ArrayImpl.__dlpack_device__
+    _patched.check_unary(dlpack_device)
+
+    dlpack._jax, dlpack.xla_bridge  # what is replaced must be there
+    dlpack._jax = _patched.Module(
+        _jax, buffer_to_dlpack_managed_tensor=buffer_to_dlpack_managed_tensor,
+        dlpack_managed_tensor_to_buffer=dlpack_managed_tensor_to_buffer)
+    dlpack.xla_bridge = _patched.Module(xla_bridge, get_backend=get_backend)
 
     def __dlpack_device__(self):
         if len(self._arrays) == 1 and self.platform() == PLATFORM:
@@ -185,3 +192,6 @@ def install(library, c_api):
         return dlpack_device(self)
 
     array.ArrayImpl.__dlpack_device__ = __dlpack_device__
+
+
+FEATURES = {"DLPack": _exchange}

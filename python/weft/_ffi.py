@@ -4,7 +4,7 @@ import ctypes
 import logging
 import threading
 
-from weft import PLATFORM, _native
+from weft import NAME, _native, _patched
 
 _logger = logging.getLogger("weft")
 _lock = threading.Lock()
@@ -20,7 +20,7 @@ class Forwarder:
         self._library = library
         self._kept = []  # the capsules, which may own what they point to
 
-    def target(self, name, function, platform=PLATFORM, api_version=1, traits=0):
+    def target(self, name, function, platform=NAME, api_version=1, traits=0):
         del platform, traits
         name = name.decode() if isinstance(name, bytes) else name
         stages = function if isinstance(function, dict) else {"execute": function}
@@ -43,10 +43,11 @@ class _XlaTypeInfo(ctypes.Structure):
                 ("deleter", ctypes.c_void_p)]
 
 
-def install(library, c_api):
-    del c_api
+def _serve(library):
     from jax._src.lib import _jax, xla_client
 
+    original = xla_client.register_custom_call_target
+    _patched.check_parameters(original, "name", "fn", "platform", "api_version")
     forward = Forwarder(library)
     # As XLA's CPU client would on its start, so that what waits for it is registered now.
     xla_client.register_custom_call_handler("cpu", _jax.register_custom_call_target)
@@ -57,17 +58,19 @@ def install(library, c_api):
             forward.type(name, registration)
 
         xla_client.register_custom_type_handler("cpu", register_type)
-        xla_client.register_custom_type_handler(PLATFORM, register_type)
+        xla_client.register_custom_type_handler(NAME, register_type)
     for name, stages in xla_client.custom_call_targets("Host").items():
         if not name.startswith("xla_"):  # XLA's own callbacks look for XLA's own context
             forward.target(name, stages)
 
-    xla_client.register_custom_call_handler(PLATFORM, forward.target)
-    original = xla_client.register_custom_call_target
+    xla_client.register_custom_call_handler(NAME, forward.target)
 
     def register_custom_call_target(name, fn, platform="cpu", api_version=0, *args, **kwargs):
         original(name, fn, platform, api_version, *args, **kwargs)
         if platform in ("cpu", "Host"):
-            original(name, fn, PLATFORM, api_version, *args, **kwargs)
+            forward.target(name, fn, NAME, api_version)
 
     xla_client.register_custom_call_target = register_custom_call_target
+
+
+FEATURES = {"the FFI": _serve}

@@ -7,6 +7,8 @@ arrays behave like meanwhile. Arrays that become constants of a program are not 
 
 import threading
 
+from weft import _patched
+
 
 class Guards:
     """How many threads have a guard, and whether the process has one."""
@@ -31,13 +33,13 @@ class Guards:
             self._changed(self._everywhere or self._threads > 0)
 
 
-def install(library, c_api):
-    del c_api
+def _watch(library):
     from jax._src import array, config
     from jax._src.interpreters import mlir
 
     library.allow_host_views(True)  # an older plugin cannot: then nothing is changed
     guard = config.transfer_guard_device_to_host
+    _patched.check_parameters(guard._add_hooks, "update_global_hook", "update_thread_local_hook")
     guards = Guards(lambda any_set: library.allow_host_views(not any_set))
 
     def both(*hooks):
@@ -47,9 +49,9 @@ def install(library, c_api):
 
         return update
 
-    guard._add_hooks(both(guard._update_global_hook, guards.of_process),
-                     both(guard._update_thread_local_hook, guards.of_thread))
+    everywhere, here = guard._update_global_hook, guard._update_thread_local_hook
     constant = mlir.get_constant_handler(array.ArrayImpl)
+    guard._add_hooks(both(everywhere, guards.of_process), both(here, guards.of_thread))
 
     def unguarded_constant(*args, **kwargs):
         if guard.value is None:
@@ -58,3 +60,6 @@ def install(library, c_api):
             return constant(*args, **kwargs)
 
     mlir.register_constant_handler(array.ArrayImpl, unguarded_constant)
+
+
+FEATURES = {"transfer guards": _watch}

@@ -36,8 +36,7 @@ def _watch_errors(error):
     error.__init__ = __init__
 
 
-def install(library, c_api):
-    del c_api
+def _watch(library):
     import jax
 
     main = threading.main_thread().native_id
@@ -46,3 +45,6 @@ def install(library, c_api):
     _watch_errors(jax.errors.JaxRuntimeError)
     library.set_interrupts(main, _ask)
     atexit.register(library.set_interrupts, 0, None)
+
+
+FEATURES = {"Ctrl-C": _watch}

@@ -1,10 +1,11 @@
-"""Lowering rules: those of `cpu`, donation, memory kinds inside jit; what a lowered program costs."""
+"""Lowering rules: those of `cpu`, donation, memory kinds inside jit, Pallas; what a lowered program
+costs."""
 
 import dataclasses
 
 import numpy as np
 
-from weft import PLATFORM
+from weft import PLATFORM, _patched
 
 # Primitives whose rule for cpu works around XLA:CPU or suits it only: their common rule is used.
 #   threefry2x32          a rolled loop; the common rule is straight-line code in a function
@@ -14,18 +15,22 @@ _COMMON_RULE = frozenset({"threefry2x32", "random_gamma", "select_and_scatter_ad
 
 
 class SharedRules(dict):
-    """The rules of another platform, also those that are registered later, with rules of its own."""
+    """The rules of another platform, also those that are registered later, with rules of its own.
+    `by_name` has those of primitives whose modules are imported by few programs."""
 
-    def __init__(self, source):
+    def __init__(self, source, by_name=None):
         super().__init__()
         self._source = source
+        self.by_name = by_name or {}
 
     def __contains__(self, primitive):
-        if super().__contains__(primitive):
+        if super().__contains__(primitive) or primitive.name in self.by_name:
             return True
         return primitive.name not in _COMMON_RULE and primitive in self._source
 
     def __missing__(self, primitive):
+        if primitive.name in self.by_name:
+            return self.by_name[primitive.name](primitive)
         if primitive.name in _COMMON_RULE:
             raise KeyError(primitive)
         return self._source[primitive]
@@ -34,23 +39,49 @@ class SharedRules(dict):
         return self[primitive] if primitive in self else default
 
 
-def install(library, c_api):
-    del c_api
-    from jax._src import dispatch
+def _donate(library):
+    del library
     from jax._src.interpreters import mlir
 
     if PLATFORM not in mlir._platforms_with_donation:
         mlir._platforms_with_donation.append(PLATFORM)
-    rules = SharedRules(mlir._platform_specific_lowerings["cpu"])
-    rules.update(mlir._platform_specific_lowerings.get(PLATFORM, {}))
-    mlir._platform_specific_lowerings[PLATFORM] = rules
+
+
+def _share_rules_of_cpu(library):
+    del library
+    from jax._src.interpreters import mlir
+
+    tables = mlir._platform_specific_lowerings
+    rules = SharedRules(tables["cpu"])
+    if PLATFORM != "cpu":
+        rules.update(tables.get(PLATFORM, {}))
+    tables[PLATFORM] = rules
+
+
+def _place_in_memories(library):
+    del library
+    from jax._src import dispatch
+    from jax._src.interpreters import mlir
+
     mlir.register_lowering(
         dispatch.device_put_p, dispatch._tpu_gpu_device_put_lowering, platform=PLATFORM)
-    _share_branches_of_cpu()
-    _call_programs_exported_for_cpu()
-    _accept_buffers_without_copy()
-    _compute_custom_partitioning_whole()
-    _analyse_cost(library)
+
+
+def _interpret_pallas(library):
+    """pallas_call without `interpret=True`: as with it, which makes HLO of the kernel and its grid."""
+    del library
+    from jax._src.interpreters import mlir
+
+    def rule(primitive):
+        entry = mlir._lowerings[primitive]
+
+        def lower(ctx, *args, interpret=False, **params):
+            return entry.rule(ctx, *args, interpret=interpret or True, **params)
+
+        return dataclasses.replace(entry, rule=lower)
+
+    mlir.LoweringRuleEntry  # an entry has a rule and more
+    mlir._platform_specific_lowerings[PLATFORM].by_name["pallas_call"] = rule
 
 
 def with_weft(branches):
@@ -61,12 +92,14 @@ def with_weft(branches):
     return tuple((*ps, PLATFORM) if ps is not None and "cpu" in ps else ps for ps in branches)
 
 
-def _share_branches_of_cpu():
+def _share_branches_of_cpu(library):
+    del library
     from jax._src.interpreters import mlir
     from jax._src.lax.control_flow import conditionals
 
     def wrap(primitive, parameter):
         rule = mlir._lowerings[primitive].rule
+        _patched.check_parameters(rule, parameter)
 
         def lower(ctx, *args, **params):
             if parameter in params:
@@ -89,14 +122,16 @@ class SharedPlatforms(tuple):
         return super().index("cpu" if platform == PLATFORM else platform, *more)
 
 
-def _call_programs_exported_for_cpu():
+def _call_programs_exported_for_cpu(library):
     """Also prepares LAPACK, which is set up when a call of it is lowered: an exported program's
     never is."""
+    del library
     from jax._src.export import _export
     from jax._src.interpreters import mlir
     from jax._src.lax import linalg
 
     rule = mlir._lowerings[_export.call_exported_p].rule
+    _patched.check_parameters(rule, "exported")
 
     def lower(ctx, *args, exported):
         if PLATFORM in ctx.module_context.platforms:
@@ -109,11 +144,13 @@ def _call_programs_exported_for_cpu():
     mlir.register_lowering(_export.call_exported_p, lower)
 
 
-def _accept_buffers_without_copy():
+def _accept_buffers_without_copy(library):
     """jnp.asarray(numpy_array, copy=False) is refused on platforms that are not `cpu`."""
+    del library
     from jax._src.numpy import array_constructors
 
     original = array_constructors._get_platform
+    _patched.check_unary(original)
 
     def get_platform(device_or_sharding):
         platform = original(device_or_sharding)
@@ -127,6 +164,7 @@ def _analyse_cost(library):
     from jax._src.interpreters import pxla
 
     original = pxla.MeshComputation.cost_analysis
+    _patched.check_unary(original)
 
     def cost_analysis(self):
         if self.compile_args["backend"].platform != PLATFORM:
@@ -136,18 +174,23 @@ def _analyse_cost(library):
     pxla.MeshComputation.cost_analysis = cost_analysis
 
 
-def _compute_custom_partitioning_whole():
+def _compute_custom_partitioning_whole(library):
     """Programs on several devices are evaluated in whole shapes: what stands in the function that
     `custom_partitioning` decorates is what is computed."""
+    del library
     from jax._src import core, custom_partitioning
     from jax._src.interpreters import mlir
+
+    primitive = custom_partitioning.custom_partitioning_p
+    _patched.check_parameters(mlir._lowerings[primitive].rule, "call", "in_tree", "out_tree",
+                              "partition", "static_args")
 
     def lower(ctx, *values, call, in_tree, out_tree, partition, static_args, **_):
         _check_partition(ctx.module_context.axis_context, call, in_tree, out_tree,
                          lambda *args: partition(*static_args, *args))
         return mlir.lower_fun(core.jaxpr_as_fun(call), multiple_results=True)(ctx, *values)
 
-    mlir.register_lowering(custom_partitioning.custom_partitioning_p, lower, platform=PLATFORM)
+    mlir.register_lowering(primitive, lower, platform=PLATFORM)
 
 
 def _check_partition(axis_context, call, in_tree, out_tree, partition):
@@ -184,3 +227,16 @@ def _check_partition(axis_context, call, in_tree, out_tree, partition):
     given = [(a.shape, a.dtype) for a in results]
     if given != wanted:
         raise ValueError(f"Mismatch in result shapes. {given} vs {wanted}")
+
+
+FEATURES = {
+    "donation": _donate,
+    "rules of cpu": _share_rules_of_cpu,
+    "memory kinds in jit": _place_in_memories,
+    "Pallas": _interpret_pallas,
+    "platform_dependent": _share_branches_of_cpu,
+    "programs exported for cpu": _call_programs_exported_for_cpu,
+    "asarray without copy": _accept_buffers_without_copy,
+    "custom_partitioning": _compute_custom_partitioning_whole,
+    "cost analysis": _analyse_cost,
+}

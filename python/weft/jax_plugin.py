@@ -4,40 +4,53 @@ It does nothing unless the platform was asked for, and what goes wrong here stay
 without Weft after one warning, or, where Weft alone was asked for, says why it cannot be had.
 """
 
+import dataclasses
 import importlib
 import logging
 import os
 import re
 
-from weft import PLATFORM, library_path
+from weft import NAME, PLATFORM, TESTED_JAX, library_path
 
 _logger = logging.getLogger("weft")
 _state = {"registered": False}
 
-# Modules with `install(library, c_api)`, each a feature of JAX that goes by the platform's name.
-_FEATURES = ("_lowerings", "_callbacks", "_ffi", "_cache", "_dlpack", "_guards", "_interrupts")
+# Modules with FEATURES: what JAX decides by a platform's name, and the function that makes it serve
+# this one. Each is left out, with a warning, where JAX is not as it expects.
+_MODULES = ("_lowerings", "_callbacks", "_ffi", "_cache", "_dlpack", "_guards", "_interrupts",
+            "_libraries")
+
+_NOT_ASKED_FOR = ("it is installed and was not asked for; set JAX_PLATFORMS=weft (or weft,cpu) or "
+                  "WEFT_DEFAULT=1 before JAX is first used")
+
+
+def _platforms_wanted():
+    import jax
+
+    return [name.strip() for name in (jax.config.jax_platforms or "").split(",") if name.strip()]
 
 
 def asked_for():
     """`alone`, `beside others`, `by default` or None."""
-    import jax
-
-    wanted = jax.config.jax_platforms
-    if wanted:
-        names = [name.strip() for name in wanted.split(",")]
-        if PLATFORM not in names:
+    names = _platforms_wanted()
+    if names:
+        ours = {NAME, PLATFORM}.intersection(names)
+        if not ours:
             return None
-        return "alone" if len(names) == 1 else "beside others"
+        return "alone" if ours.issuperset(names) else "beside others"
     default = os.environ.get("WEFT_DEFAULT", "")
     if default not in ("", "0", "1"):
         raise ValueError(f"WEFT_DEFAULT: wrong value: {default}: expected 0 or 1")
-    return "by default" if default == "1" else None
+    return "by default" if default == "1" or PLATFORM != NAME else None
 
 
 def initialize():
     """JAX's entry point."""
+    if _state["registered"]:
+        return
     how = asked_for()
-    if how is None or _state["registered"]:
+    if how is None:
+        _leave_a_hint()
         return
     try:
         register()
@@ -53,17 +66,72 @@ def register():
 
     from weft import _native
 
+    wanted = os.environ.get("WEFT_AS", "")
+    if wanted not in ("", NAME, PLATFORM):
+        raise ValueError(f"WEFT_AS={wanted}: Weft can take the place of cpu only")
     library = _native.load(library_path())
-    getattr(xla_bridge, "_nonexperimental_plugins", set()).add(PLATFORM)
-    c_api = xla_bridge.register_plugin(PLATFORM, priority=600, library_path=library.path,
-                                        options=_client_options)
+    _warn_of_untested_versions()
+    getattr(xla_bridge, "_nonexperimental_plugins", set()).add(NAME)
+    xla_bridge.register_plugin(NAME, priority=600, library_path=library.path,
+                               options=_client_options)
+    if PLATFORM != NAME:
+        _take_the_place(xla_bridge)
     _state["registered"] = True
     _fail_quietly(xla_bridge)
-    for feature in _FEATURES:
-        _install(feature, library, c_api)
+    for module in _MODULES:
+        _install(module, library)
+
+
+def _leave_a_hint():
+    """For jax.devices("weft") in a program that did not ask for it: JAX's error says why."""
+    from jax._src import xla_bridge
+
+    errors = getattr(xla_bridge, "_backend_errors", None)
+    if isinstance(errors, dict):
+        errors.setdefault(NAME, _NOT_ASKED_FOR)
+
+
+def _release(version):
+    """(0, 10, 1) of "0.10.1.dev3"."""
+    return tuple(int(part) for part in re.match(r"\d+(\.\d+)*", version)[0].split("."))
+
+
+def _warn_of_untested_versions():
+    import jax
+
+    first, last = map(_release, TESTED_JAX)
+    used = _release(jax.__version__)
+    if used < first or used[:len(last)] > last:
+        _logger.warning("weft: jax %s is outside of what Weft was tested with (%s to %s); what does "
+                        "not work with it is left out with a warning", jax.__version__, *TESTED_JAX)
+
+
+def _take_the_place(xla_bridge):
+    """WEFT_AS=cpu: the platform `cpu` is Weft, XLA's own client of that name is not made, and `weft`
+    is another name of it."""
+    import functools
+
+    import jax
+
+    factories = xla_bridge._backend_factories
+    ours, theirs = factories.pop(NAME), factories[PLATFORM]
+    first = os.environ.get("WEFT_DEFAULT", "") not in ("", "0")
+    changes = {} if first else {"priority": theirs.priority}
+    if getattr(ours, "make_topology", None) is not None:
+        changes["make_topology"] = functools.partial(ours.make_topology, platform_name=PLATFORM)
+    factories[PLATFORM] = dataclasses.replace(ours, **changes)
+    xla_bridge._alias_to_platforms[NAME] = [PLATFORM]
+    names = [PLATFORM if name == NAME else name for name in _platforms_wanted()]
+    if names:
+        jax.config.update("jax_platforms", ",".join(dict.fromkeys(names)))
 
 
 def _client_options():
+    options = {"platform_name": PLATFORM} if PLATFORM != NAME else {}
+    return {**options, **_device_options()}
+
+
+def _device_options():
     """As many devices as XLA's CPU would have: libraries and tests ask for several of that one.
     WEFT_CPU_DEVICES, which the plugin reads itself, decides where it is set."""
     if os.environ.get("WEFT_CPU_DEVICES"):
@@ -79,22 +147,29 @@ def _client_options():
     return {"cpu_devices": count} if count > 1 else {}
 
 
-def _install(feature, library, c_api):
+def _install(module, library):
     try:
-        importlib.import_module("weft." + feature).install(library, c_api)
+        features = importlib.import_module("weft." + module).FEATURES
     except Exception as error:  # pylint: disable=broad-except
-        # Private parts of JAX move between its releases; the rest goes on without this feature.
-        import jax
+        _leave_out(module.lstrip("_"), error)
+        return
+    for name, install in features.items():
+        try:
+            install(library)
+        except Exception as error:  # pylint: disable=broad-except
+            _leave_out(name, error)
 
-        _logger.warning(
-            "weft: %s is not available with jax %s: %s: %s",
-            feature.lstrip("_"), jax.__version__, type(error).__name__, error)
+
+def _leave_out(feature, error):
+    """Private parts of JAX move between its releases; the rest goes on without this feature."""
+    import jax
+
+    _logger.warning("weft: %s is not available with jax %s: %s: %s", feature, jax.__version__,
+                    type(error).__name__, error)
 
 
 def _fail_quietly(xla_bridge):
     """A client that cannot be made must not stop a program that would run on other platforms."""
-    import dataclasses
-
     factories = getattr(xla_bridge, "_backend_factories", {})
     if PLATFORM in factories:
         try:
@@ -111,11 +186,13 @@ def _give_up(how, error):
     if how != "alone":
         _logger.warning("%s; going on without it", reason)
         if how == "beside others":
-            names = [name.strip() for name in jax.config.jax_platforms.split(",")]
-            jax.config.update("jax_platforms", ",".join(n for n in names if n != PLATFORM))
+            names = [name for name in _platforms_wanted() if name != NAME]
+            jax.config.update("jax_platforms", ",".join(names))
         return
 
     def factory():
         raise RuntimeError(reason)
 
-    xla_bridge.register_backend_factory(PLATFORM, factory, priority=0, fail_quietly=True)
+    xla_bridge._backend_factories.pop(PLATFORM, None)  # XLA's own must not answer in its place
+    for name in {NAME, PLATFORM}:
+        xla_bridge.register_backend_factory(name, factory, priority=0, fail_quietly=True)

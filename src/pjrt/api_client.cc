@@ -12,6 +12,13 @@ Result<int64_t> IntOption(const PJRT_NamedValue& option, std::string_view name) 
   return option.int64_value;
 }
 
+Result<std::string> StringOption(const PJRT_NamedValue& option, std::string_view name) {
+  if (option.type != PJRT_NamedValue_kString) {
+    return InvalidArgument("client option ", name, ": expected a string");
+  }
+  return std::string(ToView(option.string_value, option.value_size));
+}
+
 Status ApplyOption(ClientOptions& options, const PJRT_NamedValue& option) {
   const std::string_view name = ToView(option.name, option.name_size);
   if (name == "cpu_devices" || name == "num_devices") {
@@ -29,6 +36,8 @@ Status ApplyOption(ClientOptions& options, const PJRT_NamedValue& option) {
     if (options.memory_limit < 0) return InvalidArgument("client option memory_limit is negative");
   } else if (name == "cache_directory" && option.type == PJRT_NamedValue_kString) {
     options.cache_directory = ToView(option.string_value, option.value_size);
+  } else if (name == "platform_name") {
+    options.platform_name = TRY(StringOption(option, name));
   } else if (name == "num_nodes") {
     const int64_t n = TRY(IntOption(option, name));
     if (n > 1)

@@ -181,6 +181,7 @@ Status Compile(PJRT_Compile_Args& args) {
     if (topology->compiler == nullptr) {
       ClientOptions options = TRY(ClientOptions::FromEnvironment());
       options.cpu_devices = std::max<int>(static_cast<int>(topology->devices.size()), 1);
+      options.platform_name = topology->platform_name;
       topology->compiler = TRY(Client::Create(std::move(options)));
     }
     client = topology->compiler.get();

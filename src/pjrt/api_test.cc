@@ -755,6 +755,47 @@ TEST_F(ApiTest, ClientGoesWhileWorkIsInFlight) {
   DestroyClient(other);
 }
 
+// A client under a name that programs expect: its devices and its topology have it too.
+TEST(Api, PlatformNameIsAnOption) {
+  PJRT_NamedValue option{};
+  option.struct_size = sizeof(option);
+  option.name = "platform_name";
+  option.name_size = 13;
+  option.type = PJRT_NamedValue_kString;
+  auto args = New<PJRT_Client_Create_Args>();
+  args.create_options = &option;
+  args.num_options = 1;
+  for (std::string_view wrong : {"", "CPU", "a,b"}) {
+    option.string_value = wrong.data();
+    option.value_size = wrong.size();
+    EXPECT_FALSE(CALL(Client_Create, args)) << wrong;
+  }
+  option.string_value = "cpu";
+  option.value_size = 3;
+  CALL_OK(Client_Create, args);
+  auto name = New<PJRT_Client_PlatformName_Args>();
+  name.client = args.client;
+  CALL_OK(Client_PlatformName, name);
+  EXPECT_EQ(std::string_view(name.platform_name, name.platform_name_size), "cpu");
+  const Device& device = *args.client->devices[0]->device;
+  EXPECT_EQ(device.to_string(), "CpuDevice(id=0)");
+  EXPECT_EQ(device.debug_string(), "cpu:0");
+  EXPECT_EQ(device.kind(), "Weft CPU");
+  auto bytes = New<PJRT_TopologyDescription_Serialize_Args>();
+  bytes.topology = args.client->topology.get();
+  CALL_OK(TopologyDescription_Serialize, bytes);
+  auto again = New<PJRT_TopologyDescription_Deserialize_Args>();
+  again.serialized_topology = bytes.serialized_bytes;
+  again.serialized_topology_size = bytes.serialized_bytes_size;
+  CALL_OK(TopologyDescription_Deserialize, again);
+  EXPECT_EQ(again.topology->platform_name, "cpu");
+  bytes.serialized_topology_deleter(bytes.serialized_topology);
+  auto topology = New<PJRT_TopologyDescription_Destroy_Args>();
+  topology.topology = again.topology;
+  CALL_OK(TopologyDescription_Destroy, topology);
+  DestroyClient(args.client);
+}
+
 TEST(Api, ManyClientsAndThreads) {
   std::atomic<int> done = 0;
   std::vector<std::thread> threads;

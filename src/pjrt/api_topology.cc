@@ -22,9 +22,10 @@ std::optional<int> DeviceCount(std::string_view text) {
   return n;
 }
 
-Result<PJRT_TopologyDescription*> TopologyOf(int devices) {
+Result<PJRT_TopologyDescription*> TopologyOf(int devices, std::string_view platform_name) {
   ClientOptions options = TRY(ClientOptions::FromEnvironment());
   options.cpu_devices = devices;
+  if (!platform_name.empty()) options.platform_name = platform_name;
   std::unique_ptr<Client> client = TRY(Client::Create(std::move(options)));
   std::unique_ptr<PJRT_TopologyDescription> topology = MakeTopology(*client);
   MutexLock lock(topology->mutex);
@@ -33,7 +34,7 @@ Result<PJRT_TopologyDescription*> TopologyOf(int devices) {
 }
 
 std::string SerializeTopology(const PJRT_TopologyDescription& topology) {
-  return StrCat(kTopologyMagic, topology.devices.size());
+  return StrCat(kTopologyMagic, topology.devices.size(), " ", topology.platform_name);
 }
 
 // The number of an element type in xla.PrimitiveType.
@@ -48,17 +49,22 @@ int PrimitiveTypeNumber(PJRT_Buffer_Type type) {
 
 namespace slot {
 
-// Named by a number of devices, "8" or "cpu:8", or with the option num_devices.
+// Named by a number of devices, "8" or "cpu:8", or with the option num_devices; the option
+// platform_name is that of clients.
 Status TopologyDescription_Create(PJRT_TopologyDescription_Create_Args& args) {
   args.topology = nullptr;
   std::string_view name = ToView(args.topology_name, args.topology_name_size);
   if (name.starts_with("cpu:")) name.remove_prefix(4);
   int devices = DeviceCount(name).value_or(0);
   if (devices == 0) devices = TRY(ClientOptions::FromEnvironment()).cpu_devices;
+  std::string_view platform_name;
   if (args.num_options != 0) REQUIRE_ARG(create_options);
   for (size_t i = 0; i < args.num_options; ++i) {
     const PJRT_NamedValue& option = args.create_options[i];
     const std::string_view key = ToView(option.name, option.name_size);
+    if (key == "platform_name" && option.type == PJRT_NamedValue_kString) {
+      platform_name = ToView(option.string_value, option.value_size);
+    }
     if (key != "num_devices" && key != "cpu_devices") continue;
     if (option.type != PJRT_NamedValue_kInt64 || option.int64_value < 1 ||
         option.int64_value > 4096) {
@@ -66,7 +72,7 @@ Status TopologyDescription_Create(PJRT_TopologyDescription_Create_Args& args) {
     }
     devices = static_cast<int>(option.int64_value);
   }
-  args.topology = TRY(TopologyOf(devices));
+  args.topology = TRY(TopologyOf(devices, platform_name));
   return {};
 }
 Status TopologyDescription_Destroy(PJRT_TopologyDescription_Destroy_Args& args) {
@@ -112,11 +118,15 @@ Status TopologyDescription_Deserialize(PJRT_TopologyDescription_Deserialize_Args
   args.topology = nullptr;
   std::string_view bytes = ToView(args.serialized_topology, args.serialized_topology_size);
   std::optional<int> devices;
+  std::string_view platform_name;
   if (bytes.starts_with(kTopologyMagic)) {
-    devices = DeviceCount(bytes.substr(kTopologyMagic.size()));
+    bytes.remove_prefix(kTopologyMagic.size());
+    const size_t space = bytes.find(' ');  // without one: of a version that had one name
+    if (space != bytes.npos) platform_name = bytes.substr(space + 1);
+    devices = DeviceCount(bytes.substr(0, space));
   }
   if (!devices) return InvalidArgument("topology: these bytes are not one of Weft");
-  args.topology = TRY(TopologyOf(*devices));
+  args.topology = TRY(TopologyOf(*devices, platform_name));
   return {};
 }
 Status TopologyDescription_Fingerprint(PJRT_TopologyDescription_Fingerprint_Args& args) {

@@ -32,6 +32,13 @@ class CachedObjects : public runtime::ObjectCache {
   const Cache& cache_;
 };
 
+bool IsPlatformName(std::string_view name) {
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
+  };
+  return !name.empty() && name.size() <= 64 && std::ranges::all_of(name, allowed);
+}
+
 }  // namespace
 
 void SetThreads(int threads) {
@@ -96,6 +103,10 @@ Result<std::unique_ptr<Client>> Client::Create(ClientOptions options) {
     return InvalidArgument("client: ", options.threads, " threads, memory limit ",
                            options.memory_limit);
   }
+  if (!IsPlatformName(options.platform_name)) {
+    return InvalidArgument("client: platform name \"", options.platform_name,
+                           "\": expected lower-case letters, digits and _");
+  }
   std::unique_ptr<Client> client(new Client(std::move(options)));
   const ClientOptions& chosen = client->options_;
   const program::TargetInfo target = cpu::HostTarget();
@@ -113,7 +124,7 @@ Result<std::unique_ptr<Client>> Client::Create(ClientOptions options) {
   if (chosen.threads > 0) SetThreads(chosen.threads);
   client->gate_ = std::make_shared<TaskGate>(client->executor_.get());
   for (int i = 0; i < chosen.cpu_devices; ++i) {
-    auto& device = client->devices_.emplace_back(std::make_unique<Device>(client.get(), i, "cpu"));
+    auto& device = client->devices_.emplace_back(std::make_unique<Device>(client.get(), i, "Weft CPU"));
     for (Memory::Kind kind : Memory::kKinds) {
       int id = static_cast<int>(client->memories_.size());
       client->memories_.push_back(std::make_unique<Memory>(client.get(), device.get(), kind, id));

@@ -28,7 +28,7 @@ struct ClientOptions {
   int64_t memory_limit = 0;     // bytes; 0: the smaller of cgroup and RAM
   std::string cache_directory;  // empty: no persistent cache
   bool cache_chosen = false;    // by the user, who is told when it cannot be used
-  std::string platform_name = "weft";
+  std::string platform_name = "weft";  // what devices answer; `cpu` where programs expect it
   std::string dump_directory;    // gets a folder for every compiled module; empty: none
   std::string compiler_options;  // "key=value,..." (compiler/options.h)
   // Runs every step beside the interpreter and every program beside the evaluator; a difference is

@@ -1,8 +1,17 @@
 #include "pjrt/device.h"
 
 #include "base/str.h"
+#include "pjrt/client.h"
 
 namespace weft::pjrt {
+namespace {
+
+std::string Capitalized(std::string text) {
+  if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') text[0] += 'A' - 'a';
+  return text;
+}
+
+}  // namespace
 
 void MemoryUse::Add(int64_t n) {
   allocations.fetch_add(1, std::memory_order_relaxed);
@@ -39,8 +48,8 @@ Device::Device(Client* client, int id, std::string kind)
     : client_(client),
       id_(id),
       kind_(std::move(kind)),
-      debug_string_(StrCat("weft:", id)),
-      to_string_(StrCat("WeftDevice(id=", id, ")")) {}
+      debug_string_(StrCat(client->platform_name(), ":", id)),
+      to_string_(StrCat(Capitalized(client->platform_name()), "Device(id=", id, ")")) {}
 
 Memory* Device::FindMemory(std::string_view kind) const {
   for (Memory* memory : memories_) {

@@ -56,9 +56,10 @@ class Device {
   int id() const { return id_; }  // global
   int local_id() const { return id_; }
   int process_index() const { return 0; }
-  const std::string& kind() const { return kind_; }  // "cpu"
+  const std::string& kind() const { return kind_; }  // "Weft CPU"
   const std::string& debug_string() const { return debug_string_; }
-  const std::string& to_string() const { return to_string_; }  // "WeftDevice(id=0)"
+  // By the platform's name: "weft:0" and "WeftDevice(id=0)".
+  const std::string& to_string() const { return to_string_; }
   Memory* default_memory() const { return memories_[0]; }
   const std::vector<Memory*>& memories() const { return memories_; }
   void AddMemory(Memory* memory) { memories_.push_back(memory); }

@@ -46,6 +46,9 @@ bool IsFolder(std::string_view text) {
   return std::find(std::begin(kWords), std::end(kWords), lower) == std::end(kWords);
 }
 
+Result<bool> ReadAs(std::string_view text, Environment&) {
+  return text == "cpu" || text == "weft";  // the Python package acts on it
+}
 Result<bool> ReadCache(std::string_view text, Environment& to) {
   to.cache_chosen = true;
   to.cache = text == "0" ? "" : text;
@@ -109,6 +112,9 @@ Result<bool> ReadThreads(std::string_view text, Environment& to) {
 }
 
 constexpr Variable kVariables[] = {
+    {"WEFT_AS", "cpu or weft", "weft",
+     "cpu: Weft takes the place of XLA's CPU, for libraries that go by a list of platforms.",
+     ReadAs},
     {"WEFT_CACHE", "0 for none, or a folder",
      "weft in XDG_CACHE_HOME, or in .cache of the home folder",
      "Where compiled programs are kept for later processes (docs/cache.md).", ReadCache},

@@ -76,7 +76,7 @@ TEST(EnvironmentTest, Defaults) {
 // Every variable refuses something, and says its name, the value and what it takes.
 TEST(EnvironmentTest, WrongValues) {
   for (const char* entry :
-       {"WEFT_CACHE=off", "WEFT_CACHE=True", "WEFT_CHECK=yes", "WEFT_CPU_DEVICES=0",
+       {"WEFT_AS=gpu", "WEFT_CACHE=off", "WEFT_CACHE=True", "WEFT_CHECK=yes", "WEFT_CPU_DEVICES=0",
         "WEFT_CPU_DEVICES=1025", "WEFT_CPU_DEVICES=two", "WEFT_CRASH_REPORT=no", "WEFT_DEBUG=verbose", "WEFT_DEBUG=step",
         "WEFT_DEBUG=10", "WEFT_DEFAULT=weft", "WEFT_DUMP=1", "WEFT_MEMORY_LIMIT=1XB",
         "WEFT_MEMORY_LIMIT=-5", "WEFT_THREADS=none", "WEFT_THREADS=0", "WEFT_THREADS=1.5"}) {

@@ -118,7 +118,23 @@ finally:
 print(jax.pure_callback(np.sin, jnp.ones(()), jnp.zeros(())).shape)
 """
     result = check(weft_jax.run(code, JAX_PLATFORMS="weft"), "()")
-    assert "lowerings is not available with jax" in result.stderr
+    assert result.stderr.count("is not available with jax") == 1, result.stderr
+    assert "weft: donation is not available with jax" in result.stderr
+
+
+@needs_plugin
+def test_a_signature_that_changed_costs_one_feature():
+    code = """
+import jax, jax.numpy as jnp
+from jax._src import callback, compilation_cache
+callback.emit_python_callback = lambda ctx, function, operands: None
+compilation_cache.is_cache_used = lambda: None
+print(jnp.linalg.inv(jnp.eye(2)).shape)
+"""
+    result = check(weft_jax.run(code, JAX_PLATFORMS="weft"), "(2, 2)")
+    assert "weft: host callbacks is not available with jax" in result.stderr
+    assert "weft: the persistent compilation cache is not available with jax" in result.stderr
+    assert "takes no callback, token" in result.stderr and "Traceback" not in result.stderr
 
 
 @needs_plugin
@@ -158,6 +174,7 @@ jax._src.dtypes: canonicalize_value
 jax._src.export._export: call_exported_p
 jax._src.ffi: build_ffi_lowering_function ffi_lowering
 jax._src.interpreters.mlir: _platforms_with_donation _platform_specific_lowerings _lowerings register_lowering set_sharding
+jax._src.interpreters.mlir: LoweringRuleEntry
 jax._src.interpreters.mlir: ModuleContext.add_host_callback ModuleContext.add_keepalive get_constant_handler lower_fun register_constant_handler
 jax._src.interpreters.pxla: MeshComputation.cost_analysis MeshComputation.hlo
 jax._src.lax.control_flow: loops conditionals
@@ -176,6 +193,7 @@ jax._src.tree_util: tree_unflatten
 jax._src.util: split_list
 jax._src.xla_bridge: _backend_factories _nonexperimental_plugins register_plugin register_backend_factory
 jax._src.xla_bridge: default_backend get_backend local_devices num_cpu_devices.value
+jax._src.xla_bridge: _alias_to_platforms _backend_errors
 """
 
 

@@ -13,7 +13,7 @@ LIBRARY = pathlib.Path(os.environ.get("WEFT_LIBRARY") or
 def environment(**variables):
     """The environment of a process that finds the package in the source tree; None removes."""
     env = dict(os.environ, PYTHONPATH=str(ROOT / "python"), WEFT_LIBRARY=str(LIBRARY))
-    for name in ("JAX_PLATFORMS", "WEFT_DEFAULT"):
+    for name in ("JAX_PLATFORMS", "WEFT_DEFAULT", "WEFT_AS"):
         env.pop(name, None)
     for name, value in variables.items():
         if value is None:
@@ -23,7 +23,7 @@ def environment(**variables):
     return env
 
 
-def run(code, timeout=120, **variables):
+def run(code, timeout=120, input=None, **variables):
     """Runs Python code in a process of its own."""
-    return subprocess.run([sys.executable, "-c", code], env=environment(**variables),
+    return subprocess.run([sys.executable, "-c", code], env=environment(**variables), input=input,
                           capture_output=True, text=True, timeout=timeout, check=False)
