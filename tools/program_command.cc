@@ -1,6 +1,9 @@
 // weft program: what a module is lowered to.
+#include <algorithm>
 #include <cstdio>
 
+#include "base/digest.h"
+#include "check_files.h"
 #include "commands.h"
 #include "compiler/lower/compile.h"
 #include "cpu/device.h"
@@ -16,27 +19,54 @@ void Write(std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
 }
 
-// LLVM IR, as the device of this machine makes it.
-Status WriteLlvm(program::Program program) {
-  std::unique_ptr<runtime::Device> device = TRY(cpu::CreateDevice());
-  runtime::LoadOptions load;
-  load.compile_threads = 1;
-  load.show = [](std::string_view name, std::string_view text) {
-    if (!name.ends_with(".ll")) return;
-    Write(StrCat("; ", name, "\n"));
-    Write(text);
-  };
-  TRY(device->Load(std::move(program), load));
-  return {};
+Result<std::string> TextOf(const program::Program& program, std::string_view emit,
+                           const program::TargetInfo& target) {
+  if (emit == "llvm") return cpu::LlvmText(program, target);
+  return emit == "cuda" ? gpu::RenderProgram(program).text : program::Print(program);
 }
 
-Status CheckEmit(std::string_view emit, std::string_view target) {
-  bool on_cpu = target == "cpu";
+// "FILE target program-hash code-hash", or "FILE target error hash-of-the-message".
+std::string DigestLine(const std::string& file, const std::string& name,
+                       const program::TargetInfo& target, const compiler::CompileOptions& options) {
+  auto digests = [&]() -> Result<std::string> {
+    std::unique_ptr<hlo::Module> module = TRY(LoadModule(file));
+    compiler::Compiled compiled = TRY(compiler::Compile(*module, options, target));
+    bool gpu = target.kind == program::TargetKind::kGpu;
+    std::string code = TRY(TextOf(compiled.program, gpu ? "cuda" : "llvm", target));
+    constexpr size_t kDigits = 16;
+    return StrCat(Digest::Hex(program::Print(compiled.program)).substr(0, kDigits), " ",
+                  Digest::Hex(code).substr(0, kDigits));
+  };
+  Result<std::string> line = digests();
+  return StrCat(file, " ", name, " ",
+                line ? *line : StrCat("error ", Digest::Hex(line.error().message()).substr(0, 16)));
+}
+
+Result<int> PrintDigests(const std::vector<std::string>& files, std::string_view targets,
+                         const compiler::CompileOptions& options) {
+  std::vector<std::pair<std::string, program::TargetInfo>> known;
+  while (!targets.empty()) {
+    std::string_view name = targets.substr(0, targets.find(','));
+    targets.remove_prefix(std::min(name.size() + 1, targets.size()));
+    known.emplace_back(name, TRY(FindTarget(name)));
+  }
+  CheckAll(static_cast<int64_t>(files.size()), [&](int64_t i) {
+    std::string lines;
+    for (const auto& [name, target] : known) {
+      StrAppend(lines, lines.empty() ? "" : "\n",
+                DigestLine(files[static_cast<size_t>(i)], name, target, options));
+    }
+    return lines;
+  });
+  return kOk;
+}
+
+Status CheckEmit(std::string_view emit, const program::TargetInfo& target) {
+  bool on_cpu = target.kind == program::TargetKind::kCpu;
   bool known = emit == "program" || emit == "llvm" || emit == "cuda";
   if (!known) return InvalidArgument("unknown form: ", emit, "; known are program, llvm, cuda");
-  if (emit == "llvm" && !on_cpu) return InvalidArgument("--emit=llvm is for --target=cpu");
-  if (emit == "cuda" && target != "h200")
-    return InvalidArgument("--emit=cuda is for --target=h200");
+  if (emit == "llvm" && !on_cpu) return InvalidArgument("--emit=llvm is for CPUs");
+  if (emit == "cuda" && on_cpu) return InvalidArgument("--emit=cuda is for --target=h200");
   return {};
 }
 
@@ -46,9 +76,17 @@ Result<int> RunProgram(Args args) {
   bool copies = args.Flag("--copies");
   compiler::CompileOptions options;
   TRY(TakeOptions(args, options));
-  std::vector<std::string> files = TRY(args.Finish(1, 1));
-  TRY(CheckEmit(emit, target));
+  std::vector<std::string> lists = args.Values("--files-from");
+  bool digest = args.Flag("--digest");
+  std::vector<std::string> files = TRY(args.Finish(lists.empty() ? 1 : 0));
+  for (const std::string& list : lists) {
+    std::vector<std::string> more = TRY(ReadList(list));
+    files.insert(files.end(), more.begin(), more.end());
+  }
+  if (digest) return PrintDigests(files, target, options);
+  if (files.size() > 1) return InvalidArgument("several files are for --digest");
   program::TargetInfo info = TRY(FindTarget(target));
+  TRY(CheckEmit(emit, info));
   Status status = [&]() -> Status {
     std::unique_ptr<hlo::Module> module = TRY(LoadModule(files[0]));
     compiler::Compiled compiled = TRY(compiler::Compile(*module, options, info));
@@ -57,9 +95,7 @@ Result<int> RunProgram(Args args) {
       if (copies) Write(StrCat(ToString(copy), "\n"));
     }
     if (copies) return {};
-    if (emit == "llvm") return WriteLlvm(std::move(compiled.program));
-    Write(emit == "cuda" ? gpu::RenderProgram(compiled.program).text
-                         : program::Print(compiled.program));
+    Write(TRY(TextOf(compiled.program, emit, info)));
     return {};
   }();
   if (status) return kOk;
@@ -71,16 +107,21 @@ Result<int> RunProgram(Args args) {
 
 constexpr Command kProgramCommand = {
     "program", "prints the Program that a module is lowered to",
-    R"(usage: weft program [--target=cpu|generic|h200] [--emit=program|llvm|cuda]
+    R"(usage: weft program [--target=T] [--emit=program|llvm|cuda]
                     [--copies] [--options=k=v,...] FILE
+       weft program --digest [--target=T,T] [--files-from LIST] FILE...
 
 Runs the passes, lowers the module and prints the Program: buffers, kernels, steps; or the code
 that is made of it.
 
-  --target=T        the machine: cpu (this one, the default), generic (any CPU), h200
+  --target=T        the machine: cpu (this one, the default), generic (any CPU), cpu-avx512,
+                    cpu-neon, h200
   --emit=F          program (the default), llvm (LLVM IR, for cpu), cuda (CUDA C, for h200)
   --copies          instead, a line for each copy that the program makes: bytes, place, reason
   --options=k=v,... compile options
+  --digest          instead, hashes of the Program and its code, a line for each file and target
+                    (--target=a,b); for `./dev replay`
+  --files-from LIST with --digest: the files named in LIST, one a line (`-`: standard input)
 
 examples:
   weft program model.hlo

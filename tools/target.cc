@@ -19,9 +19,12 @@ void AppendArrayLeaves(const Literal& value, std::vector<Literal>& leaves) {
 
 Result<program::TargetInfo> FindTarget(std::string_view name) {
   if (name == "cpu") return cpu::HostTarget();
-  if (name == "generic") return program::TargetInfo::GenericCpu();
-  if (name == "h200") return program::TargetInfo::H200();
-  return InvalidArgument("unknown target: ", name, "; known are cpu, generic, h200");
+  std::string known = "cpu";
+  for (const program::NamedTarget& target : program::NamedTargets()) {
+    if (target.name == name) return target.make();
+    StrAppend(known, ", ", target.name);
+  }
+  return InvalidArgument("unknown target: ", name, "; known are ", known);
 }
 
 Result<std::string> CompareWithEvaluator(const hlo::Module& module, const program::Program& program,

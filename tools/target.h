@@ -11,7 +11,7 @@
 
 namespace weft::tools {
 
-// "cpu" (this machine), "generic" (any CPU), "h200".
+// "cpu" (this machine), or a preset: program::NamedTargets().
 Result<program::TargetInfo> FindTarget(std::string_view name);
 
 // Interprets the program on random arguments, looking for races, and compares with the evaluator;

@@ -23,6 +23,9 @@
 //                    and, interpreted, computes without races what the evaluator does; its code
 //                    (the Program itself for CPUs, CUDA C for GPUs, which NVRTC accepts where it is
 //                    installed) has the lines of `expect`, in that order, as parts of its lines
+//   lower target=T[,T] [tolerance=T] [option.name=value]
+//                    as render, but `expect` is the whole Program, for each target behind a line
+//                    `// target T` where there are several
 //   program [run]    a Program: verifies and prints to a fixed point, or `// error: text`; `run`
 //                    also interprets it, as above
 #pragma once
@@ -73,6 +76,10 @@ struct NativeTestSettings {
 };
 Result<NativeTestSettings> NativeSettingsOf(const TestCase& test);
 TestOutcome RunRender(const TestCase& test);  // the kind `render`
+TestOutcome RunLower(const TestCase& test);   // the kind `lower`
+
+// Passed if the text is what the case expects, but for lines around it.
+TestOutcome CompareText(const TestCase& test, const std::string& actual);
 
 // Lines of a and b with `-` and `+`, those around differences only.
 std::string LineDiff(std::string_view a, std::string_view b);

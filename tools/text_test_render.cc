@@ -1,4 +1,4 @@
-// The `render` kind: what a module becomes for a target.
+// The kinds `render` and `lower`: what a module becomes for a target.
 #include <algorithm>
 
 #include "compiler/lower/compile.h"
@@ -23,7 +23,6 @@ Result<RenderSettings> ReadRenderSettings(const TestCase& test) {
   for (const std::string& arg : test.args) {
     std::string key = arg.substr(0, arg.find('='));
     std::string value = arg.size() > key.size() ? arg.substr(key.size() + 1) : "";
-    if (key == "render") continue;
     if (key == "target") {
       s.target = value;
     } else if (std::optional<double> number = ParseDouble(value); key == "tolerance" && number) {
@@ -31,7 +30,7 @@ Result<RenderSettings> ReadRenderSettings(const TestCase& test) {
     } else if (key.contains('.')) {
       StrAppend(s.options, s.options.empty() ? "" : ",", arg);
     } else {
-      return InvalidArgument("unknown argument of a render test: ", arg);
+      return InvalidArgument("unknown argument of a ", test.kind, " test: ", arg);
     }
   }
   return s;
@@ -67,23 +66,50 @@ Status CompileCuda(const std::string& text, const std::string& machine) {
   return {};
 }
 
+// The Program of a module for one target. It verifies and computes what the evaluator does.
+Result<program::Program> CompileFor(const TestCase& test, const RenderSettings& settings,
+                                    const program::TargetInfo& target) {
+  compiler::CompileOptions options;
+  TRY(compiler::ParseOptions(settings.options, options));
+  auto module = TRY(hlo::ParseModule(test.body));
+  TRY(hlo::Verify(*module));
+  compiler::Compiled compiled = TRY(compiler::Compile(*module, options, target));
+  TRY(program::Verify(compiled.program));
+  std::string what = TRY(CompareWithEvaluator(*module, compiled.program, settings.tolerance));
+  if (!what.empty()) return MakeError(Code::kInternal, what, "\n", program::Print(compiled.program));
+  return std::move(compiled.program);
+}
+
+Result<std::string> LowerForAll(const TestCase& test) {
+  RenderSettings settings = TRY(ReadRenderSettings(test));
+  bool several = settings.target.contains(',');
+  std::string text;
+  for (std::string_view rest = settings.target; !rest.empty();) {
+    std::string_view name = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(name.size() + 1, rest.size()));
+    if (several) StrAppend(text, text.empty() ? "" : "\n", "// target ", name, "\n");
+    program::TargetInfo target = TRY(FindTarget(name));
+    text += program::Print(TRY(CompileFor(test, settings, target)));
+  }
+  return text;
+}
+
 }  // namespace
+
+TestOutcome RunLower(const TestCase& test) {
+  Result<std::string> text = LowerForAll(test);
+  if (!text) return {text.error().ToString("line")};
+  return CompareText(test, *text);
+}
 
 TestOutcome RunRender(const TestCase& test) {
   auto run = [&]() -> Result<std::string> {
     RenderSettings settings = TRY(ReadRenderSettings(test));
     program::TargetInfo target = TRY(FindTarget(settings.target));
-    compiler::CompileOptions options;
-    TRY(compiler::ParseOptions(settings.options, options));
-    auto module = TRY(hlo::ParseModule(test.body));
-    TRY(hlo::Verify(*module));
-    compiler::Compiled compiled = TRY(compiler::Compile(*module, options, target));
-    TRY(program::Verify(compiled.program));
-    std::string what = TRY(CompareWithEvaluator(*module, compiled.program, settings.tolerance));
-    std::string text = program::Print(compiled.program);
-    if (!what.empty()) return StrCat(what, "\n", text);
+    program::Program program = TRY(CompileFor(test, settings, target));
+    std::string text = program::Print(program);
     if (target.kind == program::TargetKind::kGpu) {
-      text = gpu::RenderProgram(compiled.program).text;
+      text = gpu::RenderProgram(program).text;
       TRY(CompileCuda(text, target.name));
     }
     std::optional<std::string> missing = MissingLine(test.expect.value_or(""), text);

@@ -29,12 +29,6 @@ std::string TrimLines(std::string_view s) {
   return end == std::string_view::npos ? "" : std::string(s.substr(begin, end + 1 - begin));
 }
 
-TestOutcome CompareText(const TestCase& test, const std::string& actual) {
-  std::string got = TrimLines(actual), want = TrimLines(test.expect.value_or(""));
-  if (got == want) return {};
-  return {StrCat("the output differs (- expected, + actual)\n", LineDiff(want, got)), got};
-}
-
 // The number of the last line that is not empty: an error at the end of the text is on that one.
 int LastLine(std::string_view body) {
   size_t end = body.find_last_not_of(" \t\r\n");
@@ -302,6 +296,12 @@ TestOutcome RunProgram(const TestCase& test) {
 
 }  // namespace
 
+TestOutcome CompareText(const TestCase& test, const std::string& actual) {
+  std::string got = TrimLines(actual), want = TrimLines(test.expect.value_or(""));
+  if (got == want) return {};
+  return {StrCat("the output differs (- expected, + actual)\n", LineDiff(want, got)), got};
+}
+
 Result<NativeTestSettings> NativeSettingsOf(const TestCase& test) {
   RunSettings settings = TRY(ReadSettings(test));
   constexpr double kTolerance = 1e-5;
@@ -320,6 +320,7 @@ TestOutcome RunCase(const TestCase& test, const std::string& passes) {
   if (test.kind == "run") return RunRun(test);
   if (test.kind == "program") return RunProgram(test);
   if (test.kind == "render") return RunRender(test);
+  if (test.kind == "lower") return RunLower(test);
   return {StrCat("unknown kind of test: ", test.kind)};
 }
 

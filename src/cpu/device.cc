@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/str.h"
 #include "cpu/native_program.h"
 #include "cpu/processors.h"
 
@@ -12,19 +13,8 @@ class CpuDevice : public runtime::Device {
  public:
   explicit CpuDevice(program::TargetInfo target)
       : target_(std::move(target)),
-        compilers_(std::make_shared<CompilerPool>(CodeTarget{target_.name, target_.features})) {
-#if defined(__aarch64__)
-    // Exact; code for CPUs without the instruction does the same with integers.
-    render_.bf16_conversion = true;
-    render_.arm_division = true;
-    render_.quick_adds = true;
-    render_.casts_lanes = true;
-    render_.scalar_gathers = true;
-#endif
-    render_.slow_gathers = GathersSlowly(target_.name);
-    render_.narrow_moves = WritesNarrowSooner(target_.name);
-    render_.slow_after_wide = IsSlowAfterWide(target_.name);
-  }
+        compilers_(std::make_shared<CompilerPool>(CodeTarget{target_.name, target_.features})),
+        render_(RenderTargetOf(target_)) {}
 
   const program::TargetInfo& target() const override { return target_; }
 
@@ -40,6 +30,16 @@ class CpuDevice : public runtime::Device {
 };
 
 }  // namespace
+
+Result<std::string> LlvmText(const program::Program& program, const program::TargetInfo& target) {
+  RenderTarget render = RenderTargetOf(target);
+  Plan plan = TRY(MakePlan(program, render));
+  std::string text;
+  for (const RenderedModule& module : RenderProgram(program, plan, render, 1, false)) {
+    StrAppend(text, "; ", module.name, ".ll\n", module.text);
+  }
+  return text;
+}
 
 bool IsAvailable() {
   return HasLlvm();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "base/error.h"
 #include "runtime/device.h"
@@ -10,6 +11,9 @@ namespace weft::cpu {
 
 // This machine, as far as code generation and cost models care.
 program::TargetInfo HostTarget();
+
+// The LLVM IR of a Program for any CPU, as text; needs no LLVM.
+Result<std::string> LlvmText(const program::Program& program, const program::TargetInfo& target);
 
 // Whether this build has LLVM; without it CreateDevice is an UNIMPLEMENTED error.
 bool IsAvailable();

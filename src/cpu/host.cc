@@ -52,7 +52,10 @@ program::TargetInfo HostTarget() {
   info.name = target.cpu;
   info.features = target.features;
   info.cores = AvailableCores();
-#if defined(__x86_64__)
+#if defined(__aarch64__)
+  info.arch = "aarch64";
+#elif defined(__x86_64__)
+  info.arch = "x86_64";
   info.vector_registers = 16;
   info.slow_subnormals = true;
   if (__builtin_cpu_supports("avx2")) info.vector_bits = 256;

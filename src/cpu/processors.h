@@ -5,6 +5,9 @@
 #include <initializer_list>
 #include <string_view>
 
+#include "cpu/ir_text.h"
+#include "program/target.h"
+
 namespace weft::cpu {
 
 inline bool IsOneOf(std::string_view cpu, std::initializer_list<std::string_view> names) {
@@ -32,6 +35,22 @@ inline bool WritesNarrowSooner(std::string_view cpu) {
 // A few vectors of 64 bytes, and the core runs up to 15 % more slowly for most of a millisecond.
 inline bool IsSlowAfterWide(std::string_view cpu) {
   return IsOneOf(cpu, {"skylake-avx512", "cascadelake", "cooperlake"});
+}
+
+inline RenderTarget RenderTargetOf(const program::TargetInfo& target) {
+  RenderTarget render;
+  if (target.arch == "aarch64") {
+    // Exact; code for CPUs without the instruction does the same with integers.
+    render.bf16_conversion = true;
+    render.arm_division = true;
+    render.quick_adds = true;
+    render.casts_lanes = true;
+    render.scalar_gathers = true;
+  }
+  render.slow_gathers = GathersSlowly(target.name);
+  render.narrow_moves = WritesNarrowSooner(target.name);
+  render.slow_after_wide = IsSlowAfterWide(target.name);
+  return render;
 }
 
 }  // namespace weft::cpu

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 
 namespace weft::program {
 
@@ -11,6 +13,7 @@ enum class TargetKind : uint8_t { kCpu, kGpu };
 
 struct TargetInfo {
   TargetKind kind = TargetKind::kCpu;
+  std::string arch;      // "x86_64", "aarch64", "nvptx64"; empty: nothing is known
   std::string name;      // "neoverse-v1", "sm_90a": what the code generator is told
   std::string features;  // "+bf16,+i8mm,-sve": likewise
   int64_t cores = 1;     // CPU cores, or SMs
@@ -38,33 +41,18 @@ struct TargetInfo {
 
   bool operator==(const TargetInfo&) const = default;
 
+  // Machines that tests and plans name, whatever machine they run on.
   static TargetInfo GenericCpu() { return {}; }
+  static TargetInfo CpuAvx512();  // a server of 16 Sapphire Rapids cores
+  static TargetInfo CpuNeon();    // two Neoverse V1 cores
   static TargetInfo H200();
 };
 
-inline TargetInfo TargetInfo::H200() {
-  TargetInfo t;
-  t.kind = TargetKind::kGpu;
-  t.name = "sm_90a";
-  t.cores = 132;
-  t.vector_bits = 128;
-  t.vector_registers = 255;
-  t.l1_bytes = 256 << 10;
-  t.l2_bytes = int64_t{60} << 20;
-  t.cache_line = 128;
-  t.memory_bytes = int64_t{139} << 30;
-  t.bytes_per_second = 4.3e12;
-  t.f32_flops = 60e12;
-  t.bf16_matrix_flops = 790e12;
-  t.launch_seconds = 2e-6;
-  t.fast_bf16 = true;
-  t.warp = 32;
-  t.max_threads = 1024;
-  t.threads_per_core = 2048;
-  t.shared_bytes = 227 << 10;
-  t.shared_bytes_per_core = 228 << 10;
-  t.registers_per_core = 65536;
-  return t;
-}
+// The presets by the names that `--target` and text tests take.
+struct NamedTarget {
+  std::string_view name;
+  TargetInfo (*make)();
+};
+std::span<const NamedTarget> NamedTargets();
 
 }  // namespace weft::program

@@ -1,0 +1,31 @@
+"""Writes every program of the suites as StableHLO text into a folder: what `./dev replay` compiles with two commits."""
+
+import pathlib
+import sys
+
+import jax
+
+import fused_programs
+import loop_programs
+import networks
+
+
+def main(folder):
+  folder = pathlib.Path(folder)
+  programs = [*loop_programs.PROGRAMS, *fused_programs.PROGRAMS, *networks.PROGRAMS]
+  failed = 0
+  for program in programs:
+    try:
+      with program.context():
+        function, arguments = program.make()
+        text = jax.jit(function).lower(*arguments).as_text()
+    except Exception as error:  # one that needs more than is installed
+      print(f"{program.name}: {error}", file=sys.stderr)
+      failed += 1
+      continue
+    (folder / f"{program.name}.mlir").write_text(text)
+  return 1 if failed else 0
+
+
+if __name__ == "__main__":
+  sys.exit(main(sys.argv[1]))
