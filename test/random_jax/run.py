@@ -20,6 +20,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 OUT = HERE.parent.parent / "build" / "random-jax"
 PROGRAMS_A_PROCESS = 400
+WALL_FACTOR = 10
 
 
 def work():
@@ -63,6 +64,18 @@ class Worker:
       os.unlink(self._log.name)
       self._child = None
 
+  def _cpu(self):
+    """Seconds of processor time so far: a busy machine shall not make a program one that does not end."""
+    fields = pathlib.Path(f"/proc/{self._child.pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+  def _answers(self):
+    begin, cpu = time.monotonic(), self._cpu()
+    while not select.select([self._child.stdout], [], [], 1)[0]:
+      if self._cpu() - cpu > self._limit or time.monotonic() - begin > WALL_FACTOR * self._limit:
+        return False
+    return True
+
   def run(self, seed):
     if self._child is None or self._done >= PROGRAMS_A_PROCESS:
       self.stop()
@@ -70,7 +83,7 @@ class Worker:
     self._done += 1
     self._child.stdin.write(f"{seed}\n")
     self._child.stdin.flush()
-    if not select.select([self._child.stdout], [], [], self._limit)[0]:
+    if not self._answers():
       self.stop()
       return dict(outcome="timeout", why=f"over {self._limit:g} s", script="")
     line = self._child.stdout.readline()
@@ -148,7 +161,7 @@ def main():
   parser.add_argument("--seed", type=int, default=1, metavar="S", help="of the first; the next have the next numbers (1)")
   parser.add_argument("--minutes", type=float, default=0, metavar="M", help="stop after so long (no limit)")
   parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="J", help="worker processes (one a core)")
-  parser.add_argument("--limit", type=float, default=90, metavar="S", help="seconds for one program (90)")
+  parser.add_argument("--limit", type=float, default=90, metavar="S", help="seconds of processor time for one program (90)")
   parser.add_argument("--kept", action="store_true", help="the programs of seeds.txt, which found something once")
   parser.add_argument("--show", action="store_true", help="print the program of --seed as a script, and run nothing")
   parser.add_argument("--verbose", action="store_true", help="also why programs were refused by JAX itself")
