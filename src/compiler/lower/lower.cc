@@ -154,10 +154,15 @@ void Lowering::CopyTogether(std::vector<std::pair<MemValue, MemValue>> moves,
 
 Status Lowering::LowerComputation(const hlo::Computation& computation, Steps& steps) {
   for (const Instruction* i : computation) {
+    size_t before = steps.size();
     Status lowered = LowerInstruction(*i, steps);
     if (!lowered) {
       lowered.error().Note(StrCat("lowering ", i->name()));
       return lowered;
+    }
+    if (i->metadata() == nullptr) continue;
+    for (size_t k = before; k < steps.size(); ++k) {
+      if (steps[k].op_name.empty()) steps[k].op_name = i->metadata()->op_name;
     }
   }
   return {};
