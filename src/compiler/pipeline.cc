@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "base/file.h"
+#include "base/trace.h"
 #include "hlo/text.h"
 #include "hlo/verify.h"
 
@@ -144,6 +145,10 @@ Result<std::vector<PassRun>> RunPasses(hlo::Module& module, std::span<const Pass
   for (const Pass* pass : passes) {
     if (IsDisabled(*pass, options)) continue;
     PassRun run{.pass = pass->name, .instructions_before = module.instruction_count()};
+    if (hooks.before) TRY(hooks.before(pass->name));
+    trace::Span span(trace::Kind::kPass, [&] {
+      return trace::What{.name = std::string(pass->name), .program = module.name()};
+    });
     auto start = Clock::now();
     Result<bool> changed = pass->run(module, context);
     if (!changed) {

@@ -36,6 +36,8 @@ struct PassRun {
 };
 
 struct RunnerHooks {
+  // Before each pass; an error ends the run.
+  std::function<Status(std::string_view pass)> before;
   // After each pass, changed or not; the module has been verified.
   std::function<void(const PassRun&, const hlo::Module&)> after;
 };

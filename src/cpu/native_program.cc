@@ -6,8 +6,10 @@
 #include <optional>
 #include <utility>
 
+#include "base/metrics.h"
 #include "base/storage.h"
 #include "base/thread_pool.h"
+#include "base/trace.h"
 #include "cpu/native_run.h"
 #include "cpu/render_kernel.h"
 #include "program/library.h"
@@ -62,11 +64,19 @@ Result<std::unique_ptr<NativeProgram>> NativeProgram::Load(program::Program prog
 
 Status NativeProgram::Compile(const runtime::LoadOptions& options) {
   auto start = std::chrono::steady_clock::now();
+  metrics::Timer timer(metrics::kCodegenSeconds);
+  trace::Span span(trace::Kind::kPhase,
+                   [&] { return trace::What{.name = "codegen", .program = program_.name}; });
   int parts = options.compile_threads > 0 ? options.compile_threads : DefaultPool().threads();
   std::vector<RenderedModule> modules = RenderProgram(program_, plan_, target_, parts, false);
   for (const RenderedModule& module : modules) stats_.kernels += module.kernels;
-  std::vector<std::string> objects = TRY(CompileModules(*compilers_, modules, options, stats_));
-  image_ = TRY(CodeImage::Link(objects));
+  std::vector<std::string> objects =
+      TRY(CompileModules(*compilers_, program_.name, modules, options, stats_));
+  {
+    trace::Span link(trace::Kind::kPhase,
+                     [&] { return trace::What{.name = "link", .program = program_.name}; });
+    image_ = TRY(CodeImage::Link(objects));
+  }
   if (HasControlFlow(program_)) {
     run_ = reinterpret_cast<RunFunction>(TRY(image_->Find("weft_run")));
   }
@@ -82,7 +92,7 @@ Status NativeProgram::PrepareSequences() {
   for (const auto& steps : plan_.sequences) {
     std::vector<SequenceStep>& sequence = sequences_.emplace_back();
     for (const program::Step* step : steps) {
-      SequenceStep next{Kind::kCall, nullptr, 0, ArgumentsOf(program_, plan_, *step), {}};
+      SequenceStep next{Kind::kCall, nullptr, 0, ArgumentsOf(program_, plan_, *step), {}, step};
       if (auto* launch = std::get_if<program::KernelStep>(&step->op)) {
         int32_t kernel = plan_.same_as[launch->kernel];
         if (!tasks[kernel]) {

@@ -16,6 +16,7 @@ struct NativeProgram::Context : NativeContext {
   ThreadPool* pool = nullptr;
   std::optional<ScratchRoom> room;  // of routines; none: they take none
   Status status;                    // why a step failed
+  int64_t region_begin = 0;         // of the one that runs; regions do not nest
 };
 
 // An error with the step's name and source line.

@@ -24,6 +24,7 @@ struct SequenceStep {
   int64_t n = 0;                // iterations of the grid, bytes, or the number of the call
   std::vector<Argument> arguments;
   std::vector<std::byte> pattern;  // kFill
+  const program::Step* step = nullptr;
 };
 
 // Where a step's uses lie.
