@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "base/progress.h"
 #include "compiler/lower/lower.h"
 #include "compiler/pipeline.h"
 #include "hlo/module.h"
@@ -29,12 +30,17 @@ class CompileWatch {
   // Likewise for generated code; null when nobody asked for it.
   std::function<void(std::string_view name, std::string_view text)> ShowCode();
 
+  // How far code generation is, for the line that a terminal shows of a compilation that takes
+  // long; null when nobody sees it.
+  std::function<void(int64_t done, int64_t of)> ShowProgress();
+
   const std::optional<DumpFolder>& folder() const { return folder_; }
 
  private:
   void After(const compiler::PassRun& run, const hlo::Module& module);
   std::string name_;
   std::optional<DumpFolder> folder_;
+  Progress progress_;
 };
 
 }  // namespace weft::inspect

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "pjrt/api.h"
+#include "pjrt/tracing.h"
 
 struct PJRT_SerializedExecutable {
   std::string bytes;
@@ -91,7 +92,8 @@ Result<PJRT_LoadedExecutable*> WrapLoaded(PJRT_Client& client,
 
 Result<std::shared_ptr<const ExecutableView>> CompileProgram(Client& client, const char* caller,
                                                              const PJRT_Program* program,
-                                                             std::string_view options) {
+                                                             std::string_view options,
+                                                             const PJRT_Extension_Base* more) {
   TRY(CheckNotNull(program, "program"));
   const std::string_view format = ToView(program->format, program->format_size);
   if (format != "mlir" && format != "hlo" && format != "hlo_with_config") {
@@ -103,8 +105,8 @@ Result<std::shared_ptr<const ExecutableView>> CompileProgram(Client& client, con
         caller, ": failed to deserialize CompileOptionsProto: ", request.error().message());
   }
   std::string code(ToView(program->code, program->code_size));
-  std::shared_ptr<Executable> executable =
-      TRY(Executable::Compile(client, format, std::move(code), std::move(*request)));
+  std::shared_ptr<Executable> executable = TRY(
+      Executable::Compile(client, format, std::move(code), std::move(*request), CallerOf(more)));
   return std::make_shared<const ExecutableView>(std::move(executable));
 }
 
@@ -116,7 +118,8 @@ Status Client_Compile(PJRT_Client_Compile_Args& args) {
   args.executable = nullptr;
   REQUIRE_ARG(client);
   auto view = TRY(CompileProgram(*args.client->client, "PJRT_Client_Compile", args.program,
-                                 ToView(args.compile_options, args.compile_options_size)));
+                                 ToView(args.compile_options, args.compile_options_size),
+                                 args.extension_start));
   args.executable = TRY(WrapLoaded(*args.client, std::move(view)));
   return {};
 }
@@ -136,7 +139,8 @@ Status Compile(PJRT_Compile_Args& args) {
     client = topology->compiler.get();
   }
   auto view = TRY(CompileProgram(*client, "PJRT_Compile", args.program,
-                                 ToView(args.compile_options, args.compile_options_size)));
+                                 ToView(args.compile_options, args.compile_options_size),
+                                 args.extension_start));
   args.executable = new PJRT_Executable{std::move(view)};
   return {};
 }

@@ -14,6 +14,7 @@
 
 #include "base/digest.h"
 #include "base/log.h"
+#include "base/metrics.h"
 
 namespace weft::pjrt {
 namespace {
@@ -118,6 +119,13 @@ std::string Cache::Path(std::string_view key) const {
 }
 
 std::optional<std::string> Cache::Find(std::string_view key) const {
+  std::optional<std::string> found = Read(key);
+  metrics::Add(found ? metrics::kCacheHits : metrics::kCacheMisses);
+  if (found) metrics::Add(metrics::kCacheRead, static_cast<int64_t>(found->size()));
+  return found;
+}
+
+std::optional<std::string> Cache::Read(std::string_view key) const {
   std::string path = Path(key);
   FileHandle file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
   if (file.fd < 0) {
@@ -169,6 +177,7 @@ void Cache::Store(std::string_view key, std::string_view value) const {
     unlink(temporary.c_str());
     return;
   }
+  metrics::Add(metrics::kCacheWritten, static_cast<int64_t>(value.size()));
   if (number % kShrinkEvery == 0) Shrink();
 }
 

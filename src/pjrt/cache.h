@@ -35,6 +35,7 @@ class Cache {
  private:
   Cache(std::string directory, int64_t limit) : directory_(std::move(directory)), limit_(limit) {}
   std::string Path(std::string_view key) const;
+  std::optional<std::string> Read(std::string_view key) const;
   void Shrink() const;
 
   const std::string directory_;

@@ -11,6 +11,7 @@
 #include "cpu/device.h"
 #include "pjrt/cache.h"
 #include "pjrt/memory_limit.h"
+#include "pjrt/tracing.h"
 
 #ifndef WEFT_VERSION
 #define WEFT_VERSION "0"
@@ -103,6 +104,7 @@ ClientOptions ClientOptions::FromEnvironment() {
   options.threads = static_cast<int>(NumberFromEnv("WEFT_THREADS", 1, kMaxThreads, 0));
   options.memory_limit = NumberFromEnv("WEFT_MEMORY_LIMIT", 1, int64_t{1} << 60, 0);
   options.cache_directory = CacheFromEnv();
+  options.trace_file = FromEnv("WEFT_TRACE");
   options.dump_directory = FromEnv("WEFT_DUMP");
   options.check = NumberFromEnv("WEFT_CHECK", 0, 1, 0) == 1;
   options.compiler_options = FromEnv("WEFT_OPTIONS");
@@ -121,6 +123,7 @@ Result<std::unique_ptr<Client>> Client::Create(ClientOptions options) {
     return InvalidArgument("client: ", options.threads, " threads, memory limit ",
                            options.memory_limit);
   }
+  if (!options.trace_file.empty()) TraceProcess(options.trace_file);
   std::unique_ptr<Client> client(new Client(std::move(options)));
   const ClientOptions& chosen = client->options_;
   client->memory_limit_ = chosen.memory_limit > 0 ? chosen.memory_limit : AvailableMemory();
@@ -145,10 +148,25 @@ Result<std::unique_ptr<Client>> Client::Create(ClientOptions options) {
       LOG(info) << "no persistent cache: " << cache.error();
     }
   }
+  client->gauges_ = std::make_unique<metrics::Source>(
+      [self = client.get()](std::vector<metrics::Sample>& samples) { self->ReadGauges(samples); });
   return client;
 }
 
+void Client::ReadGauges(std::vector<metrics::Sample>& samples) const {
+  samples.push_back({metrics::kQueueDepth, "", static_cast<double>(executor_->depth())});
+  samples.push_back({metrics::kMemoryLimit, "", static_cast<double>(memory_limit_)});
+  for (const auto& memory : memories_) {
+    std::string labels =
+        StrCat("device=\"", memory->device()->id(), "\",memory=\"", memory->kind_name(), "\"");
+    const MemoryUse& use = *memory->shared_use();
+    samples.push_back({metrics::kMemoryInUse, labels, static_cast<double>(use.bytes.load())});
+    samples.push_back({metrics::kMemoryPeak, labels, static_cast<double>(use.peak_bytes.load())});
+  }
+}
+
 Client::~Client() {
+  gauges_.reset();
   cancelled_ = true;
   gate_->Close();
   executor_.reset();

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/metrics.h"
 #include "pjrt/compile_history.h"
 #include "pjrt/device.h"
 #include "pjrt/executor.h"
@@ -27,13 +28,15 @@ struct ClientOptions {
   int64_t memory_limit = 0;     // bytes; 0: the smaller of cgroup and RAM
   std::string cache_directory;  // empty: no persistent cache
   std::string platform_name = "weft";
+  std::string trace_file;        // timeline of the whole process, written at its end; empty: none
   std::string dump_directory;    // gets a folder for every compiled module; empty: none
   std::string compiler_options;  // "key=value,..." (compiler/options.h)
   // Runs every step beside the interpreter and every program beside the evaluator; a difference is
   // an error. Slow.
   bool check = false;
   // From WEFT_CPU_DEVICES, WEFT_THREADS, WEFT_MEMORY_LIMIT, WEFT_CACHE, WEFT_DUMP, WEFT_CHECK,
-  // WEFT_OPTIONS and WEFT_DEBUG (the log filter). What makes no sense is left out, with a warning.
+  // WEFT_TRACE, WEFT_OPTIONS and WEFT_DEBUG (the log filter). What makes no sense is left out, with
+  // a warning.
   static ClientOptions FromEnvironment();
 };
 
@@ -71,6 +74,7 @@ class Client {
 
  private:
   explicit Client(ClientOptions options);
+  void ReadGauges(std::vector<metrics::Sample>& samples) const;
   ClientOptions options_;
   int64_t memory_limit_ = 0;
   std::string platform_version_;
@@ -84,7 +88,8 @@ class Client {
   runtime::Roofline roofline_;
   std::atomic<bool> cancelled_ = false;
   std::shared_ptr<TaskGate> gate_;
-  std::unique_ptr<Executor> executor_;  // last: its tasks use the rest
+  std::unique_ptr<Executor> executor_;       // its tasks use the rest
+  std::unique_ptr<metrics::Source> gauges_;  // last: reads the rest
 };
 
 }  // namespace weft::pjrt

@@ -8,6 +8,7 @@
 
 #include "base/float_mode.h"
 #include "base/log.h"
+#include "base/metrics.h"
 #include "base/wire.h"
 #include "compiler/pipeline.h"
 #include "hlo/clone.h"
@@ -50,6 +51,8 @@ Result<std::unique_ptr<hlo::Module>> ImportProgram(std::string_view format, std:
                            "', known are mlir and hlo");
   }
   if (program.empty()) return InvalidArgument("compile: the program is empty");
+  metrics::Timer timer(metrics::kImportSeconds);
+  trace::Span span(trace::Kind::kPhase, [] { return trace::What{.name = "import"}; });
   return hlo::ReadModule(std::move(program));
 }
 
@@ -201,6 +204,7 @@ Status Executable::MakeRunner(Client& client, const EvaluatorRunnerOptions& opti
     Result<std::unique_ptr<NativeRunner>> native =
         NativeRunner::Create(client, several ? *own : *module_, compile, watch);
     how_ = HowMade(native);
+    if (!native) metrics::Add(metrics::kFallbacks);
     if (native) {
       runner_ = std::move(*native);
       return {};
@@ -362,12 +366,28 @@ Result<std::shared_ptr<Executable>> Executable::Make(Client& client,
 }
 
 Result<std::shared_ptr<Executable>> Executable::Compile(Client& client, std::string_view format,
-                                                        std::string program,
-                                                        CompileRequest request) {
+                                                        std::string program, CompileRequest request,
+                                                        uint64_t caller) {
+  trace::Span span(trace::Kind::kCompile, [] { return trace::What{.name = "compile"}; });
+  span.Caller(caller);
+  metrics::Timer timer(metrics::kCompileSeconds);
+  auto compiled = CompileModule(client, format, std::move(program), std::move(request), span);
+  metrics::Add(compiled ? metrics::kCompiles : metrics::kCompileErrors);
+  return compiled;
+}
+
+Result<std::shared_ptr<Executable>> Executable::CompileModule(Client& client,
+                                                              std::string_view format,
+                                                              std::string program,
+                                                              CompileRequest request,
+                                                              trace::Span& span) {
   FloatMode mode(/*flush=*/false);  // JAX calls with the other one; constants are to stay
   Clock::time_point start = Clock::now();
   TRY(CheckOverrides(request.overrides));
   std::unique_ptr<hlo::Module> module = TRY(ImportProgram(format, program));
+  span.Rename([&] {
+    return trace::What{.name = StrCat("compile ", module->name()), .program = module->name()};
+  });
   std::string fingerprint = ProgramFingerprint(*module, request, client.options().compiler_options);
   inspect::CompileWatch watch(*module, client.options().dump_directory,
                               client.options().compiler_options);
@@ -394,6 +414,38 @@ Result<std::shared_ptr<Executable>> Executable::Compile(Client& client, std::str
   NOTE("compile", 1) << "compile " << executable->name_ << ": " << executable->how_ << ", "
                      << std::lround(MillisecondsSince(start)) << " ms";
   return executable;
+}
+
+const trace::What* Executable::traced_enqueue() const {
+  return enqueue_.Get(trace::Kind::kEnqueue, [this] {
+    return trace::What{.name = StrCat("enqueue ", name_), .program = name_};
+  });
+}
+
+const trace::What* Executable::traced_group() const {
+  return group_.Get(trace::Kind::kPhase, [this] {
+    return trace::What{.name = StrCat("run ", name_, " on ", request_.device_count(), " devices"),
+                       .program = name_};
+  });
+}
+
+const trace::What* Executable::traced_run() const {
+  return run_.Get(trace::Kind::kExecute, [this] {
+    std::string shapes;
+    for (const Shape& shape : parameters_) {
+      StrAppend(shapes, shapes.empty() ? "" : ", ", shape.ToStringWithoutLayout());
+    }
+    shapes += " -> ";
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      StrAppend(shapes, i > 0 ? ", " : "", outputs_[i].shape.ToStringWithoutLayout());
+    }
+    return trace::What{.name = name_,
+                       .program = name_,
+                       .op = runner_->program() != nullptr ? "native" : "evaluator",
+                       .shapes = shapes,
+                       .flops = cost().flops,
+                       .bytes = cost().bytes_accessed};
+  });
 }
 
 // What runs, where that is not the module itself: fused, with the layouts and names of the passes.

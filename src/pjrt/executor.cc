@@ -7,6 +7,8 @@
 #include <new>
 #include <utility>
 
+#include "base/trace.h"
+
 namespace weft::pjrt {
 namespace {
 
@@ -114,6 +116,7 @@ void Executor::StartWorkerIfNeeded() {
 
 void Executor::Work() {
   this_worker.executor = this;
+  trace::NameThread("weft executor");
   mutex_.Lock();
   while (true) {
     // Counted as working here. Step back when a blocked worker returned and there are too many.
