@@ -24,6 +24,7 @@ std::span<const Command> Commands();  // in the order they are shown
 struct Environment {
   std::string dump;    // WEFT_DUMP: folder for what was made of each module; empty: none
   bool check = false;  // WEFT_CHECK=1: every step beside the interpreter
+  std::string trace;   // WEFT_TRACE: file for a timeline of the process; empty: none
 };
 const Environment& TheEnvironment();
 

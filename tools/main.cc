@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "base/thread_pool.h"
 #include "commands.h"
+#include "inspect/trace_json.h"
 
 namespace weft::tools {
 
@@ -24,7 +25,7 @@ const Environment& TheEnvironment() {
       const char* text = std::getenv(name);
       return std::string(text == nullptr ? "" : text);
     };
-    return Environment{value("WEFT_DUMP"), value("WEFT_CHECK") == "1"};
+    return Environment{value("WEFT_DUMP"), value("WEFT_CHECK") == "1", value("WEFT_TRACE")};
   }();
   return environment;
 }
@@ -42,7 +43,8 @@ std::string Overview() {
       "Exit status: 0 fine, 1 bad input or a failed comparison, 2 wrong usage.\n"
       "Environment: WEFT_DEBUG=1 to 4 or step=2,pass=3 (messages), WEFT_DUMP=DIR (files), "
       "WEFT_CHECK=1\n"
-      "(steps beside the interpreter), WEFT_THREADS=N (threads to use); docs/debugging.md.\n";
+      "(steps beside the interpreter), WEFT_THREADS=N (threads to use), WEFT_TRACE=FILE (timeline "
+      "for Perfetto);\ndocs/debugging.md, docs/profiling.md.\n";
   return out;
 }
 
@@ -67,6 +69,18 @@ void Write(std::FILE* to, std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), to);
 }
 
+// With WEFT_TRACE, from begin to end.
+Result<int> RunTraced(const Command& command, Args args) {
+  const std::string& path = TheEnvironment().trace;
+  if (path.empty()) return command.run(std::move(args));
+  inspect::TraceFile trace(path);
+  Result<int> status = command.run(std::move(args));
+  if (Status written = trace.Write(); !written) {
+    LOG(warn) << "WEFT_TRACE: " << written.error();
+  }
+  return status;
+}
+
 int Main(std::span<const char* const> argv) {
   ReadEnvironment();
   std::string_view name = argv.size() > 1 ? argv[1] : "";
@@ -81,7 +95,7 @@ int Main(std::span<const char* const> argv) {
       Write(stdout, command.help);
       return kOk;
     }
-    Result<int> status = command.run(std::move(args));
+    Result<int> status = RunTraced(command, std::move(args));
     if (status) {
       if (std::fflush(stdout) != 0) {
         Write(stderr, "weft: error: cannot write to standard output\n");

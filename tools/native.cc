@@ -1,5 +1,6 @@
 #include "native.h"
 
+#include "base/trace.h"
 #include "compiler/lower/compile.h"
 #include "cpu/device.h"
 #include "inspect/fault.h"
@@ -18,6 +19,7 @@ Result<NativeModule> CompileNative(const hlo::Module& module,
   if (watch != nullptr) {
     hooks = watch->Hooks();
     load.show = watch->ShowCode();
+    load.progress = watch->ShowProgress();
   }
   compiler::Compiled compiled =
       TRY(compiler::Compile(module, options, native.device->target(), hooks));
@@ -33,6 +35,10 @@ Result<std::vector<Literal>> RunNative(const NativeModule& native,
                                        const runtime::Call& call) {
   std::vector<Literal> leaves;
   for (const Literal& argument : arguments) inspect::AppendArrays(argument, leaves);
+  trace::Span span(trace::Kind::kExecute, [&] {
+    const std::string& name = native.module->name();
+    return trace::What{.name = name, .program = name, .op = "native"};
+  });
   return runtime::LiteralRunner(*native.program).Run(leaves, call);
 }
 
