@@ -1,50 +1,39 @@
 #include "check_files.h"
 
-#include <unistd.h>
-
 #include <atomic>
-#include <chrono>
 #include <cstdio>
 #include <mutex>
 #include <optional>
 
 #include "args.h"
+#include "base/progress.h"
 #include "base/thread_pool.h"
 
 namespace weft::tools {
 
 CheckSummary CheckAll(int64_t n, const std::function<std::string(int64_t)>& check) {
-  using Clock = std::chrono::steady_clock;
-  const bool show_progress = isatty(STDERR_FILENO) && n > 1;
+  Progress progress("check", {.lines = true});
   std::mutex mutex;
   std::vector<std::optional<std::string>> reports(static_cast<size_t>(n));
   size_t printed = 0;
   int64_t done = 0;
   CheckSummary summary;
-  auto last_shown = Clock::now();
 
   auto finish = [&](int64_t i, std::string report) {
     std::lock_guard lock(mutex);
     ++done;
     ++(report.empty() ? summary.passed : summary.failed);
     reports[static_cast<size_t>(i)] = std::move(report);
-    auto now = Clock::now();
-    bool show = show_progress && (now - last_shown > std::chrono::milliseconds(100));
     for (; printed < reports.size() && reports[printed]; ++printed) {
       std::string& text = *reports[printed];
       if (text.empty()) continue;
-      if (show_progress) std::fputs("\r\x1b[K", stderr);
+      progress.Clear();
       text += "\n";
       std::fwrite(text.data(), 1, text.size(), stdout);
       std::fflush(stdout);
       text = {};
     }
-    if (show) {
-      last_shown = now;
-      std::fprintf(stderr, "\r\x1b[K%lld of %lld", static_cast<long long>(done),
-                   static_cast<long long>(n));
-      std::fflush(stderr);
-    }
+    progress.Say(done, n);
   };
   // One task per thread takes the next index each, so that one slow file holds nobody up.
   std::atomic<int64_t> next = 0;
@@ -54,7 +43,6 @@ CheckSummary CheckAll(int64_t n, const std::function<std::string(int64_t)>& chec
       for (int64_t i; (i = next.fetch_add(1)) < n;) finish(i, check(i));
     }
   });
-  if (show_progress) std::fputs("\r\x1b[K", stderr);
   return summary;
 }
 

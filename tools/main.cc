@@ -8,12 +8,14 @@
 #include <vector>
 
 #include "base/doing.h"
+#include "base/log.h"
 #include "base/nearest.h"
 #include "base/str.h"
 #include "base/thread_pool.h"
 #include "commands.h"
 #include "help.h"
 #include "inspect/crash_report.h"
+#include "inspect/trace_json.h"
 
 namespace weft::tools {
 
@@ -72,6 +74,18 @@ void Write(std::FILE* to, std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), to);
 }
 
+// With WEFT_TRACE, from begin to end.
+Result<int> RunTraced(const Command& command, Args args) {
+  const std::string& path = TheEnvironment().trace;
+  if (path.empty()) return command.run(std::move(args));
+  inspect::TraceFile trace(path);
+  Result<int> status = command.run(std::move(args));
+  if (Status written = trace.Write(); !written) {
+    LOG(warn) << "WEFT_TRACE: " << written.error();
+  }
+  return status;
+}
+
 const Command* FindCommand(std::string_view name) {
   for (const Command& command : Commands()) {
     if (command.name == name) return &command;
@@ -114,7 +128,7 @@ Status ReadTheEnvironment() {
 }
 
 int Run(const Command& command, Args args) {
-  Result<int> status = command.run(std::move(args));
+  Result<int> status = RunTraced(command, std::move(args));
   if (status) {
     if (std::fflush(stdout) == 0) return *status;
     Write(stderr, "weft: error: cannot write to standard output\n");

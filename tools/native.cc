@@ -1,6 +1,7 @@
 #include "native.h"
 
 #include "base/doing.h"
+#include "base/trace.h"
 #include "compiler/lower/compile.h"
 #include "cpu/device.h"
 #include "inspect/fault.h"
@@ -21,6 +22,7 @@ Result<NativeModule> CompileNative(const hlo::Module& module,
   if (watch != nullptr) {
     hooks = watch->Hooks();
     load.show = watch->ShowCode();
+    load.progress = watch->ShowProgress();
   }
   if (native_hooks.stage) {
     auto checked = std::move(hooks.before);
@@ -49,6 +51,10 @@ Result<std::vector<Literal>> RunNative(const NativeModule& native,
                                        const runtime::Call& call) {
   std::vector<Literal> leaves;
   for (const Literal& argument : arguments) inspect::AppendArrays(argument, leaves);
+  trace::Span span(trace::Kind::kExecute, [&] {
+    const std::string& name = native.module->name();
+    return trace::What{.name = name, .program = name, .op = "native"};
+  });
   return runtime::LiteralRunner(*native.program).Run(leaves, call);
 }
 

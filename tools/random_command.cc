@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/float_mode.h"
+#include "base/progress.h"
 #include "base/str.h"
 #include "base/thread_pool.h"
 #include "commands.h"
@@ -228,7 +229,7 @@ void ReportModule(const RandomRequest& request, uint64_t seed, std::string_view 
 }
 
 // One child after another from `first` on, each beginning behind the module that ended the last.
-uint64_t RunLane(const RandomRequest& request, uint64_t first) {
+uint64_t RunLane(const RandomRequest& request, uint64_t first, Progress* progress = nullptr) {
   uint64_t failures = 0, next = first;
   while (next < request.seed + request.count) {
     int pipes[2];
@@ -253,6 +254,10 @@ uint64_t RunLane(const RandomRequest& request, uint64_t first) {
       } else if (std::sscanf(line, "done %llu%n", &seed, &at) == 1) {
         open = false;
         next = seed + static_cast<uint64_t>(request.jobs);
+        if (progress != nullptr) {
+          progress->Say(static_cast<int64_t>(std::min(next - request.seed, request.count)),
+                        static_cast<int64_t>(request.count), "modules");
+        }
         std::string_view what = text.substr(static_cast<size_t>(at));
         while (!what.empty() && (what.back() == '\n' || what.back() == ' ')) what.remove_suffix(1);
         while (!what.empty() && what.front() == ' ') what.remove_prefix(1);
@@ -300,7 +305,11 @@ Result<int> RunRandom(Args args) {
     }
     lanes.push_back(child);
   }
-  bool failed = RunLane(request, request.seed) != 0;
+  bool failed = false;
+  {
+    Progress progress("random", {.lines = true});  // the other lanes are as far
+    failed = RunLane(request, request.seed, &progress) != 0;
+  }
   for (pid_t lane : lanes) {
     int status = 0;
     waitpid(lane, &status, 0);

@@ -13,6 +13,7 @@
 #include "input.h"
 #include "inspect/compile_watch.h"
 #include "inspect/fault.h"
+#include "inspect/trace_json.h"
 #include "native.h"
 #include "run_input.h"
 #include "runtime/profile.h"
@@ -263,8 +264,12 @@ Result<int> RunRun(Args args) {
   request.devices = args.Int("--devices", 0, 1, 1024);
   request.tolerance = args.Number("--tolerance", request.tolerance);
   TRY(TakeOptions(args, request.options));
+  std::optional<std::string> trace_path = args.Value("--trace");
   request.file = TRY(args.Finish(1, 1))[0];
+  std::optional<inspect::TraceFile> trace;
+  if (trace_path) trace.emplace(*trace_path);
   Status status = RunOne(request);
+  if (Status written = trace ? trace->Write() : Status(); status && !written) status = written;
   if (status) return kOk;
   Report(status.error(), request.file);
   return kFailed;
@@ -283,6 +288,7 @@ Compiles the module to native code, runs it and prints the results as `weft eval
   --check             compare with the evaluator instead of printing
   --tolerance T       floats may differ by T * max(1, |x|) (default 1e-5; narrow formats by more)
   --bench N           time N runs instead of printing, and show where the time goes by step
+  --trace FILE        write a timeline of passes, code generation and steps for Perfetto
   --options=k=v,...   compile options
   --max-elements N    print larger arrays as {...} (default 1000000; -1: print all)
 

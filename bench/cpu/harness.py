@@ -262,6 +262,12 @@ def ratio_cell(value):
   return f"{value[1]:10.3g} [{value[0]:.3g}, {value[2]:.3g}]".ljust(27) if value else f"{'-':>10}" + " " * 17
 
 
+def say(text):
+  """What is being measured, on a terminal: a line that the next one replaces; the empty one clears."""
+  if sys.stderr.isatty():
+    print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+
+
 def run(suite, programs, description, compiled_c="", extend=lambda parser: None):
   options = arguments_of(description, extend)
   platforms = options.platforms
@@ -283,7 +289,8 @@ def run(suite, programs, description, compiled_c="", extend=lambda parser: None)
   print(f"{'ms a call':32}" + "".join(f"{name:>10}" for name in columns) +
         "".join(f"{name:>10} [quartiles]".ljust(27) for name in ratios) + f"{'error':>10}{'GB/s':>8}", flush=True)
   table, copy = {}, Copy()
-  for program in programs:
+  for number, program in enumerate(programs):
+    say(f"{number + 1} of {len(programs)} {program.name}")
     slow = {}
     for name, worker in probes.items():
       answer = worker.ask(program.name)
@@ -293,6 +300,7 @@ def run(suite, programs, description, compiled_c="", extend=lambda parser: None)
     row = table[program.name] = measure(program, platforms, devices, slow, options)
     shown = row.get(platforms[0])
     speed = row["bytes"] / shown[1] / 1e9 if "bytes" in row and isinstance(shown, list) else None
+    say("")
     print(f"{program.name:32}" + "".join(cell(row.get(name)) for name in columns) +
           "".join(ratio_cell(row.get(name)) for name in ratios) +
           (f"{row['error']:10.1e}" if "error" in row else f"{'-':>10}") +

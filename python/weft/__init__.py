@@ -10,6 +10,7 @@ Nothing here needs to be imported for that. `library_path()` is where the PJRT p
     WEFT_AS=cpu python program.py               # Weft is JAX's `cpu`, for programs that list platforms
 """
 
+import contextlib
 import os
 
 __version__ = "0.1.0"
@@ -46,3 +47,35 @@ def set_threads(count: int) -> None:
     if count < 1:
         raise ValueError(f"set_threads: {count} threads")
     _native.load(library_path()).set_threads(count)
+
+
+def metrics():
+    """What this process did on Weft, by name: counters and gauges as numbers, histograms as
+    dictionaries of count, sum and cumulative buckets (upper end, count). docs/profiling.md lists
+    them."""
+    import json
+
+    from weft import _native
+
+    return json.loads(_native.load(library_path()).metrics(1))
+
+
+def metrics_text():
+    """The same in the text format of Prometheus."""
+    from weft import _native
+
+    return _native.load(library_path()).metrics(0)
+
+
+@contextlib.contextmanager
+def trace(path):
+    """Records a timeline of what Weft does inside the `with` statement and writes it to `path` as
+    JSON for Perfetto (ui.perfetto.dev). WEFT_TRACE=path records the whole process."""
+    from weft import _native
+
+    library = _native.load(library_path())
+    number = library.begin_trace(os.path.abspath(path))
+    try:
+        yield
+    finally:
+        library.end_trace(number)

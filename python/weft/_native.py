@@ -159,6 +159,34 @@ class Library:
         address = ctypes.cast(ask, ctypes.c_void_p) if ask else None
         ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)(function)(main_thread, address)
 
+    def metrics(self, form):
+        """Metrics of the process: Prometheus text (0) or JSON (1)."""
+        function = self._slot(EXTENSION_WEFT, 6)
+        if function is None:
+            raise NotImplementedError("the plugin has no metrics")
+        call = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int32, ctypes.c_void_p,
+                                ctypes.c_int64)(function)
+        room = 1 << 16
+        while True:
+            text = ctypes.create_string_buffer(room)
+            size = call(form, ctypes.addressof(text), room)
+            if size <= room:
+                return text.raw[:size].decode()
+            room = size + (1 << 12)  # numbers may have grown by then
+
+    def begin_trace(self, path):
+        """Records a timeline from now on; gives a number for end_trace, which writes the file."""
+        function = self._slot(EXTENSION_WEFT, 7)
+        if function is None:
+            raise NotImplementedError("the plugin records no timelines")
+        path = os.fsencode(path)
+        call = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64)
+        return call(function)(path, len(path))
+
+    def end_trace(self, number):
+        call = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int64)
+        self._check(call(self._slot(EXTENSION_WEFT, 8))(number))
+
     def set_threads(self, count):
         """How many threads work on programs from now on."""
         function = self._slot(EXTENSION_WEFT, 3)

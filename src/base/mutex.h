@@ -26,6 +26,13 @@ class WEFT_THREAD_ATTRIBUTE(capability("mutex")) Mutex {
     condition.wait(lock);
     lock.release();
   }
+  // The same, until then at most.
+  template <class Time>
+  void WaitUntil(std::condition_variable& condition, const Time& until) WEFT_REQUIRES(this) {
+    std::unique_lock<std::mutex> lock(mutex_, std::adopt_lock);
+    condition.wait_until(lock, until);
+    lock.release();
+  }
 
  private:
   std::mutex mutex_;

@@ -6,6 +6,7 @@
 
 #include "base/doing.h"
 #include "base/file.h"
+#include "base/trace.h"
 #include "hlo/text.h"
 #include "hlo/verify.h"
 
@@ -155,6 +156,9 @@ Result<std::vector<PassRun>> RunPasses(hlo::Module& module, std::span<const Pass
     PassRun run{.pass = pass->name, .instructions_before = module.instruction_count()};
     Doing doing({"pass", pass->name});
     if (hooks.before) TRY(hooks.before(*pass, module));
+    trace::Span span(trace::Kind::kPass, [&] {
+      return trace::What{.name = std::string(pass->name), .program = module.name()};
+    });
     auto start = Clock::now();
     Result<bool> changed = pass->run(module, context);
     if (!changed) {

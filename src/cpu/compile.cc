@@ -1,10 +1,12 @@
 #include "cpu/compile.h"
 
+#include <atomic>
 #include <utility>
 
 #include "base/digest.h"
 #include "base/doing.h"
 #include "base/thread_pool.h"
+#include "base/trace.h"
 
 namespace weft::cpu {
 namespace {
@@ -67,9 +69,14 @@ std::string KeyOf(const RenderedModule& module, const std::string& passes,
   return StrCat("cpu-", ToHex(std::string_view(reinterpret_cast<const char*>(raw.data()), 16)));
 }
 
-Result<std::string> CompileOne(CompilerPool& pool, const RenderedModule& module,
-                               const std::string& passes, std::string* assembly) {
+Result<std::string> CompileOne(CompilerPool& pool, const std::string& program,
+                               const RenderedModule& module, const std::string& passes,
+                               std::string* assembly) {
   Doing doing({"LLVM", module.name});
+  trace::Span span(trace::Kind::kCodegen, [&] {
+    return trace::What{
+        .name = module.name, .program = program, .parts = StrCat(module.kernels, " kernels")};
+  });
   std::unique_ptr<Compiler> compiler = TRY(pool.Take());
   auto object = compiler->Compile(module.text, passes, EffortOf(module), assembly, nullptr);
   pool.GiveBack(std::move(compiler));
@@ -95,7 +102,7 @@ void CompilerPool::GiveBack(std::unique_ptr<Compiler> compiler) {
   idle_.push_back(std::move(compiler));
 }
 
-Result<std::vector<std::string>> CompileModules(CompilerPool& pool,
+Result<std::vector<std::string>> CompileModules(CompilerPool& pool, const std::string& program,
                                                 const std::vector<RenderedModule>& modules,
                                                 const runtime::LoadOptions& options,
                                                 runtime::LoadStats& stats) {
@@ -116,23 +123,25 @@ Result<std::vector<std::string>> CompileModules(CompilerPool& pool,
   }
   assembly.resize(modules.size());
   std::vector<Status> status(missing.size());
-  DefaultPool().ParallelFor(
-      static_cast<int64_t>(missing.size()), 1, [&](int64_t begin, int64_t end) {
-        for (int64_t n = begin; n < end; ++n) {
-          size_t i = missing[n];
-          if (options.cancel != nullptr && *options.cancel) {
-            status[n] = MakeError(Code::kCancelled, "compile: cancelled");
-            continue;
-          }
-          auto object =
-              CompileOne(pool, modules[i], passes[i], options.show ? &assembly[i] : nullptr);
-          if (object) {
-            objects[i] = std::move(*object);
-          } else {
-            status[n] = std::unexpected(object.error());
-          }
-        }
-      });
+  std::atomic<int64_t> made = 0;
+  DefaultPool().ParallelFor(static_cast<int64_t>(missing.size()), 1,
+                            [&](int64_t begin, int64_t end) {
+                              for (int64_t n = begin; n < end; ++n) {
+                                size_t i = missing[n];
+                                if (options.cancel != nullptr && *options.cancel) {
+                                  status[n] = MakeError(Code::kCancelled, "compile: cancelled");
+                                  continue;
+                                }
+                                auto object = CompileOne(pool, program, modules[i], passes[i],
+                                                         options.show ? &assembly[i] : nullptr);
+                                if (options.progress) options.progress(++made, std::ssize(missing));
+                                if (object) {
+                                  objects[i] = std::move(*object);
+                                } else {
+                                  status[n] = std::unexpected(object.error());
+                                }
+                              }
+                            });
   for (size_t n = 0; n < missing.size(); ++n) {
     TRY(std::move(status[n]));
     size_t i = missing[n];

@@ -27,8 +27,9 @@ class CompilerPool {
   std::vector<std::unique_ptr<Compiler>> idle_ WEFT_GUARDED_BY(mutex_);
 };
 
-// One object file for each module; counts what was made and found in `stats`.
-Result<std::vector<std::string>> CompileModules(CompilerPool& pool,
+// One object file for each module; counts what was made and found in `stats`. `program`: its name,
+// for timelines.
+Result<std::vector<std::string>> CompileModules(CompilerPool& pool, const std::string& program,
                                                 const std::vector<RenderedModule>& modules,
                                                 const runtime::LoadOptions& options,
                                                 runtime::LoadStats& stats);

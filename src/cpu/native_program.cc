@@ -7,8 +7,10 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/metrics.h"
 #include "base/storage.h"
 #include "base/thread_pool.h"
+#include "base/trace.h"
 #include "cpu/native_run.h"
 #include "cpu/render_kernel.h"
 #include "program/library.h"
@@ -74,18 +76,21 @@ Result<std::unique_ptr<NativeProgram>> NativeProgram::Load(program::Program prog
 
 Status NativeProgram::Compile(const runtime::LoadOptions& options) {
   auto start = std::chrono::steady_clock::now();
+  metrics::Timer timer(metrics::kCodegenSeconds);
+  trace::Span span(trace::Kind::kPhase,
+                   [&] { return trace::What{.name = "codegen", .program = program_.name}; });
   int parts = options.compile_threads > 0 ? options.compile_threads : DefaultPool().threads();
   std::vector<RenderedModule> modules = RenderProgram(program_, plan_, target_, parts, false);
   for (const RenderedModule& module : modules) stats_.kernels += module.kernels;
   const runtime::LoadStats before = stats_;
-  Status linked = Link(TRY(CompileModules(*compilers_, modules, options, stats_)));
+  Status linked = Link(TRY(CompileModules(*compilers_, program_.name, modules, options, stats_)));
   if (!linked && stats_.from_cache > 0) {
     VLOG("cache", 1) << "objects of the cache cannot be used: " << linked.error();
     ReplacedObjects replaced(*options.cache);
     runtime::LoadOptions again = options;
     again.cache = &replaced;
     stats_ = before;
-    linked = Link(TRY(CompileModules(*compilers_, modules, again, stats_)));
+    linked = Link(TRY(CompileModules(*compilers_, program_.name, modules, again, stats_)));
   }
   TRY(std::move(linked));
   stats_.milliseconds =
@@ -109,7 +114,7 @@ Status NativeProgram::PrepareSequences() {
   for (const auto& steps : plan_.sequences) {
     std::vector<SequenceStep>& sequence = sequences_.emplace_back();
     for (const program::Step* step : steps) {
-      SequenceStep next{Kind::kCall, nullptr, 0, ArgumentsOf(program_, plan_, *step), {}};
+      SequenceStep next{Kind::kCall, nullptr, 0, ArgumentsOf(program_, plan_, *step), {}, step};
       next.item = ItemOf(*step);
       if (auto* launch = std::get_if<program::KernelStep>(&step->op)) {
         int32_t kernel = plan_.same_as[launch->kernel];

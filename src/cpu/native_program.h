@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "cpu/plan.h"
 #include "cpu/routines/routine.h"
 #include "cpu/sequence.h"
+#include "cpu/step_traces.h"
 #include "runtime/device.h"
 
 namespace weft::cpu {
@@ -61,6 +63,8 @@ class NativeProgram : public runtime::LoadedProgram {
   Status RunCall(Context& context, int64_t number, std::byte* const* addresses) const;
   Status RunSequence(Context& context, int64_t number, std::byte* const* table) const;
   static int32_t SequenceFromCode(NativeContext* context, int64_t number, std::byte* const* table);
+  static void RegionFromCode(NativeContext* context, int64_t number, int64_t is_end);
+  const StepTraces& Traces() const;
 
   // Of the arena and the room behind it.
   int64_t memory_bytes() const {
@@ -88,6 +92,8 @@ class NativeProgram : public runtime::LoadedProgram {
   std::vector<Donated> donated_;
   size_t parameters_ = 0, results_ = 0;
 
+  mutable std::once_flag traced_;
+  mutable StepTraces traces_;  // made when first recorded
   mutable Mutex mutex_;
   mutable std::vector<std::shared_ptr<std::byte[]>> arenas_ WEFT_GUARDED_BY(mutex_);
   mutable std::unique_ptr<CodeImage> step_image_ WEFT_GUARDED_BY(mutex_);

@@ -6,6 +6,7 @@
 #include "base/float_mode.h"
 #include "base/inline_vec.h"
 #include "base/storage.h"
+#include "base/trace.h"
 #include "cpu/native_call.h"
 #include "program/library.h"
 #include "runtime/device_group.h"
@@ -62,6 +63,8 @@ Error AtStep(const program::Step& step, Error error) {
 Status NativeProgram::RunSequence(Context& context, int64_t number, std::byte* const* table) const {
   InlineVec<std::byte*, 32> storage(most_arguments_, nullptr);
   std::byte** addresses = storage.data();
+  const trace::What* const* traced = trace::IsOn() ? Traces().sequences[number].data() : nullptr;
+  trace::Steps timeline(traced != nullptr, context.run->device);
   for (const SequenceStep& step : sequences_[number]) {
     std::byte** next = addresses;
     for (const SequenceStep::Argument& argument : step.arguments) {
@@ -85,6 +88,7 @@ Status NativeProgram::RunSequence(Context& context, int64_t number, std::byte* c
       case SequenceStep::Kind::kFill: FillMemory(addresses[0], step.n, step.pattern); break;
       case SequenceStep::Kind::kCall: TRY(RunCall(context, step.n, addresses)); break;
     }
+    if (timeline.on()) timeline.End(*traced++);
   }
   return {};
 }
@@ -96,6 +100,24 @@ int32_t NativeProgram::SequenceFromCode(NativeContext* context, int64_t number,
   if (status) return 0;
   c.status = std::move(status);
   return kRunFailed;
+}
+
+// A region is one event: nobody sees into it.
+void NativeProgram::RegionFromCode(NativeContext* context, int64_t number, int64_t is_end) {
+  Context& c = *static_cast<Context*>(context);
+  if (is_end == 0) {
+    c.region_begin = trace::Now();
+  } else {
+    trace::Record({.begin = c.region_begin,
+                   .end = trace::Now(),
+                   .what = c.program->Traces().regions[number],
+                   .device = static_cast<int32_t>(c.run->device)});
+  }
+}
+
+const StepTraces& NativeProgram::Traces() const {
+  std::call_once(traced_, [this] { traces_ = DescribeSteps(program_, plan_, sequences_); });
+  return traces_;
 }
 
 Status NativeProgram::RunCall(Context& context, int64_t number, std::byte* const* addresses) const {
@@ -191,6 +213,7 @@ Status NativeProgram::Run(const runtime::Call& call) const {
     }
   }
   context.sequence = &SequenceFromCode;
+  if (trace::IsOn()) context.note_region = &RegionFromCode;
   context.cancel = call.cancel ? reinterpret_cast<const std::byte*>(call.cancel) : &kNeverCancelled;
   context.program = this;
   context.run = &call;

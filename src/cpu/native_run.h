@@ -18,6 +18,7 @@ struct NativeProgram::Context : NativeContext {
   std::optional<ScratchRoom> room;  // of routines; none: they take none
   Status status;                    // why a step failed
   Doing* doing = nullptr;
+  int64_t region_begin = 0;  // of the one that runs; regions do not nest
 };
 
 // The step as crash reports name it; lives as long as the step.

@@ -23,6 +23,8 @@ struct NativeContext {
   int32_t (*sequence)(NativeContext* context, int64_t number, std::byte* const* addresses);
   const std::byte* cancel;  // not 0: end
   int32_t region = -1;      // the one of Plan::regions that runs
+  // Called where a region begins and where it ends; null: nobody wants to know.
+  void (*note_region)(NativeContext* context, int64_t number, int64_t is_end) = nullptr;
 };
 using TaskFunction = void (*)(std::byte* const* parameters, int64_t begin, int64_t end);
 using RunFunction = int32_t (*)(NativeContext* context, std::byte* const* addresses);

@@ -349,9 +349,24 @@ class FunctionRenderer {
     // For crash reports (base/doing.h).
     std::string running = Offset("%ctx", offsetof(NativeContext, region));
     ir_.Line("store i32 ", found->second, ", ptr ", running, ", align 4");
+    NoteRegion(found->second, false);
     std::string code = ir_.Def("call i32 @region_", found->second, "(ptr %ctx", arguments, ")");
+    NoteRegion(found->second, true);
     ir_.Line("store i32 -1, ptr ", running, ", align 4");
     ReturnUnlessZero(code);
+  }
+
+  // Tells whoever records.
+  void NoteRegion(int32_t number, bool is_end) {
+    std::string tell = ir_.NewLabel(), after = ir_.NewLabel();
+    std::string at = Offset("%ctx", offsetof(NativeContext, note_region));
+    std::string function = ir_.Def("load ptr, ptr ", at, ", align 8, !invariant.load !0");
+    std::string nobody = ir_.Def("icmp eq ptr ", function, ", null");
+    ir_.Branch(nobody, after, tell);
+    ir_.Begin(tell);
+    ir_.Line("call void ", function, "(ptr %ctx, i64 ", number, ", i64 ", is_end ? 1 : 0, ")");
+    ir_.Branch(after);
+    ir_.Begin(after);
   }
 
   // Instructions of a round of kernels and small copies; of others, kLittleCode at least.

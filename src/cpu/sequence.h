@@ -25,7 +25,8 @@ struct SequenceStep {
   int64_t n = 0;                // iterations of the grid, bytes, or the number of the call
   std::vector<Argument> arguments;
   std::vector<std::byte> pattern;  // kFill
-  DoingItem item = {};             // the step
+  const program::Step* step = nullptr;
+  DoingItem item = {};  // the step
 };
 
 // Where a step's uses lie.

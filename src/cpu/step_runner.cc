@@ -161,7 +161,8 @@ Result<void*> NativeProgram::StepFunction(const std::string& name) const {
   if (!step_image_) {
     std::vector<RenderedModule> modules = RenderProgram(program_, plan_, target_, 1, true);
     runtime::LoadStats unused;
-    step_image_ = TRY(CodeImage::Link(TRY(CompileModules(*compilers_, modules, {}, unused))));
+    step_image_ =
+        TRY(CodeImage::Link(TRY(CompileModules(*compilers_, program_.name, modules, {}, unused))));
   }
   return step_image_->Find(name);
 }

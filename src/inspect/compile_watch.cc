@@ -11,6 +11,7 @@ namespace weft::inspect {
 namespace {
 
 constexpr int kPassLevel = 3, kCodeLevel = 4;
+constexpr double kLongCompile = 2;  // seconds, from which on a terminal shows how far it is
 
 void ShowText(std::string_view title, std::string_view text) {
   std::string out = StrCat("weft: code ", title, ":\n", text);
@@ -28,7 +29,8 @@ std::string Milliseconds(double ms) {
 
 CompileWatch::CompileWatch(const hlo::Module& input, const std::string& dump,
                            const std::string& options)
-    : name_(input.name()) {
+    : name_(input.name()),
+      progress_(StrCat("compile ", name_), {.after = kLongCompile, .ticks = true}) {
   if (dump.empty()) return;
   Result<DumpFolder> folder = DumpFolder::Make(dump, name_);
   if (!folder) {
@@ -55,6 +57,7 @@ compiler::RunnerHooks CompileWatch::Hooks() {
     if (cancel_ != nullptr && *cancel_) {
       return MakeError(Code::kCancelled, "compile ", name_, ": cancelled before pass ", pass.name);
     }
+    if (progress_.shows()) progress_.Say(StrCat("pass ", pass.name));
     return ProvokeCrash(pass.name);
   };
   hooks.after = [this](const compiler::PassRun& run, const hlo::Module& module) {
@@ -83,6 +86,12 @@ void CompileWatch::Lowered(const program::Program& program) {
   std::string text = program::Print(program);
   if (folder_) folder_->Write("program.txt", text);
   if (shown) ShowText(StrCat(name_, " program.txt"), text);
+}
+
+std::function<void(int64_t, int64_t)> CompileWatch::ShowProgress() {
+  if (!progress_.shows()) return nullptr;
+  progress_.Say("code generation");
+  return [this](int64_t done, int64_t of) { progress_.Say(done, of, "modules of code"); };
 }
 
 std::function<void(std::string_view, std::string_view)> CompileWatch::ShowCode() {

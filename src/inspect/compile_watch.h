@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "base/progress.h"
 #include "compiler/lower/lower.h"
 #include "compiler/pipeline.h"
 #include "hlo/module.h"
@@ -33,6 +34,9 @@ class CompileWatch {
   // Once the flag is set, passes and code generation end with an error. Null: never.
   void CancelBy(const std::atomic<bool>* cancel) { cancel_ = cancel; }
   const std::atomic<bool>* cancel() const { return cancel_; }
+  // How far code generation is, for the line that a terminal shows of a compilation that takes
+  // long; null when nobody sees it.
+  std::function<void(int64_t done, int64_t of)> ShowProgress();
 
   const std::optional<DumpFolder>& folder() const { return folder_; }
 
@@ -41,6 +45,7 @@ class CompileWatch {
   std::string name_;
   std::optional<DumpFolder> folder_;
   const std::atomic<bool>* cancel_ = nullptr;
+  Progress progress_;
 };
 
 }  // namespace weft::inspect

@@ -147,3 +147,60 @@ struct PJRT_Stream_Extension {
   PJRT_Error* (*get_stream)(PJRT_Get_Stream_For_External_Ready_Events_Args*);
   PJRT_Error* (*wait_stream)(PJRT_Wait_Until_Buffer_Ready_On_Stream_Args*);
 };
+
+// Profiler: timelines for jax.profiler, as serialized XSpaces. Its functions have errors of their
+// own, and callers leave struct_size unset. In the arguments of Compile and Execute the extension
+// names the call: `traceme_context_id`, without functions.
+struct PLUGIN_Profiler;
+struct PLUGIN_Profiler_Error;
+struct PLUGIN_Profiler_Error_Destroy_Args {
+  size_t struct_size;
+  void* priv;
+  PLUGIN_Profiler_Error* error;
+};
+struct PLUGIN_Profiler_Error_Message_Args {
+  size_t struct_size;
+  void* priv;
+  const PLUGIN_Profiler_Error* error;
+  const char* message;
+  size_t message_size;
+};
+struct PLUGIN_Profiler_Error_GetCode_Args {
+  size_t struct_size;
+  void* priv;
+  const PLUGIN_Profiler_Error* error;
+  int code;
+};
+struct PLUGIN_Profiler_Create_Args {
+  size_t struct_size;
+  const char* options;  // ProfileOptions
+  size_t options_size;
+  PLUGIN_Profiler* profiler;
+};
+struct PLUGIN_Profiler_Args {  // of Destroy, Start and Stop
+  size_t struct_size;
+  PLUGIN_Profiler* profiler;
+};
+struct PLUGIN_Profiler_CollectData_Args {
+  size_t struct_size;
+  PLUGIN_Profiler* profiler;
+  uint8_t* buffer;  // null: the profiler's own, until it is destroyed
+  size_t buffer_size_in_bytes;
+};
+struct PLUGIN_Profiler_Api {
+  size_t struct_size;
+  void* priv;
+  void (*error_destroy)(PLUGIN_Profiler_Error_Destroy_Args*);
+  void (*error_message)(PLUGIN_Profiler_Error_Message_Args*);
+  PLUGIN_Profiler_Error* (*error_get_code)(PLUGIN_Profiler_Error_GetCode_Args*);
+  PLUGIN_Profiler_Error* (*create)(PLUGIN_Profiler_Create_Args*);
+  PLUGIN_Profiler_Error* (*destroy)(PLUGIN_Profiler_Args*);
+  PLUGIN_Profiler_Error* (*start)(PLUGIN_Profiler_Args*);
+  PLUGIN_Profiler_Error* (*stop)(PLUGIN_Profiler_Args*);
+  PLUGIN_Profiler_Error* (*collect_data)(PLUGIN_Profiler_CollectData_Args*);
+};  // newer versions have more, for profiles without end; older ones take this size alone
+struct PJRT_Profiler_Extension {
+  PJRT_Extension_Base base;
+  const PLUGIN_Profiler_Api* profiler_api;
+  int64_t traceme_context_id;
+};

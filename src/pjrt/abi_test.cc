@@ -50,6 +50,11 @@ TEST(Abi, Extensions) {
   EXPECT_EQ(sizeof(PJRT_FFI_Extension), 24u + 3 * 8);
   EXPECT_EQ(sizeof(PJRT_MemoryDescriptions_Extension), 24u + 2 * 8);
   EXPECT_EQ(sizeof(PJRT_Stream_Extension), 24u + 2 * 8);
+  EXPECT_EQ(sizeof(PJRT_Profiler_Extension), 24u + 2 * 8);
+  EXPECT_EQ(sizeof(PLUGIN_Profiler_Api), 10u * 8);  // what jaxlib 0.10 insists on
+  EXPECT_EQ(offsetof(PLUGIN_Profiler_Api, create), 5u * 8);
+  EXPECT_EQ(offsetof(PLUGIN_Profiler_Api, collect_data), 9u * 8);
+  EXPECT_EQ(offsetof(PLUGIN_Profiler_CollectData_Args, buffer_size_in_bytes), 3u * 8);
   EXPECT_EQ(offsetof(PJRT_FFI_Register_Handler_Args, handler), 24u);
   EXPECT_EQ(offsetof(PJRT_Layouts_MemoryLayout_Serialize_Args, serialized_layout_deleter), 48u);
 }

@@ -4,6 +4,7 @@
 
 #include "pjrt/api.h"
 #include "pjrt/interrupt.h"
+#include "pjrt/tracing.h"
 
 struct PJRT_SerializedExecutable {
   std::string bytes;
@@ -95,6 +96,7 @@ Result<PJRT_LoadedExecutable*> WrapLoaded(PJRT_Client& client,
 struct Compilation : Cancellable {
   std::string code, format;
   CompileRequest request;
+  uint64_t caller = 0;  // the span of whoever waits
   std::atomic<bool> cancelled = false, settled = false;
   EventRef done = std::make_shared<Event>();
   Result<std::shared_ptr<Executable>> executable = nullptr;  // once `done`
@@ -106,7 +108,8 @@ struct Compilation : Cancellable {
   }
   Result<std::shared_ptr<Executable>> TryCompile(Client& client) {
     try {
-      return Executable::Compile(client, format, std::move(code), std::move(request), &cancelled);
+      return Executable::Compile(client, format, std::move(code), std::move(request), &cancelled,
+                                 caller);
     } catch (const std::bad_alloc&) {
       return ResourceExhausted("compile: out of memory");
     }
@@ -122,14 +125,17 @@ struct Compilation : Cancellable {
 };
 
 Result<std::shared_ptr<Executable>> CompileAndWait(Client& client, std::string_view format,
-                                                   std::string code, CompileRequest request) {
+                                                   std::string code, CompileRequest request,
+                                                   uint64_t caller) {
   if (!IsInterruptible()) {
-    return Executable::Compile(client, format, std::move(code), std::move(request));
+    return Executable::Compile(client, format, std::move(code), std::move(request), nullptr,
+                               caller);
   }
   auto work = std::make_shared<Compilation>();
   work->code = std::move(code);
   work->format = format;
   work->request = std::move(request);
+  work->caller = caller;
   work->done->SetSource(work);
   if (!client.gate()->Schedule([work, &client] { work->Run(client); })) {
     return MakeError(Code::kCancelled, "compile: the client is gone");
@@ -141,7 +147,8 @@ Result<std::shared_ptr<Executable>> CompileAndWait(Client& client, std::string_v
 
 Result<std::shared_ptr<const ExecutableView>> CompileProgram(Client& client, const char* caller,
                                                              const PJRT_Program* program,
-                                                             std::string_view options) {
+                                                             std::string_view options,
+                                                             const PJRT_Extension_Base* more) {
   TRY(CheckNotNull(program, "program"));
   const std::string_view format = ToView(program->format, program->format_size);
   if (format != "mlir" && format != "hlo" && format != "hlo_with_config") {
@@ -154,7 +161,7 @@ Result<std::shared_ptr<const ExecutableView>> CompileProgram(Client& client, con
   }
   std::string code(ToView(program->code, program->code_size));
   std::shared_ptr<Executable> executable =
-      TRY(CompileAndWait(client, format, std::move(code), std::move(*request)));
+      TRY(CompileAndWait(client, format, std::move(code), std::move(*request), CallerOf(more)));
   return std::make_shared<const ExecutableView>(std::move(executable));
 }
 
@@ -166,7 +173,8 @@ Status Client_Compile(PJRT_Client_Compile_Args& args) {
   args.executable = nullptr;
   REQUIRE_ARG(client);
   auto view = TRY(CompileProgram(*args.client->client, "PJRT_Client_Compile", args.program,
-                                 ToView(args.compile_options, args.compile_options_size)));
+                                 ToView(args.compile_options, args.compile_options_size),
+                                 args.extension_start));
   args.executable = TRY(WrapLoaded(*args.client, std::move(view)));
   return {};
 }
@@ -187,7 +195,8 @@ Status Compile(PJRT_Compile_Args& args) {
     client = topology->compiler.get();
   }
   auto view = TRY(CompileProgram(*client, "PJRT_Compile", args.program,
-                                 ToView(args.compile_options, args.compile_options_size)));
+                                 ToView(args.compile_options, args.compile_options_size),
+                                 args.extension_start));
   args.executable = new PJRT_Executable{std::move(view)};
   return {};
 }

@@ -1,5 +1,6 @@
 // Slots that run executables.
 #include "pjrt/api.h"
+#include "pjrt/tracing.h"
 
 namespace weft::pjrt {
 namespace {
@@ -64,6 +65,7 @@ Status LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& args) {
   ExecuteRequest request;
   request.arguments = lists;
   request.argument_count = static_cast<int64_t>(args.num_args);
+  request.caller = CallerOf(args.extension_start);
   const PJRT_ExecuteOptions* options = args.options;
   if (options != nullptr && HAS_FIELD(*options, num_non_donatable_input_indices) &&
       options->num_non_donatable_input_indices != 0 &&

@@ -1,9 +1,14 @@
 // The extensions of PJRT_Api.
+#include <algorithm>
+#include <cstring>
+
+#include "base/metrics.h"
 #include "hlo/import/import.h"
 #include "pjrt/api.h"
 #include "pjrt/cost.h"
 #include "pjrt/ffi.h"
 #include "pjrt/ffi_internal.h"
+#include "pjrt/tracing.h"
 
 struct PJRT_Layouts_SerializedLayout {
   std::string bytes;
@@ -173,9 +178,23 @@ PJRT_Error* AnalyseCostSlot(const char* program, int64_t program_size, double* c
   return ToC(AnalyseCostOf(ToView(program, size), costs));
 }
 
+int64_t MetricsSlot(int32_t format, char* out, int64_t size) {
+  const std::string text = format == 0 ? metrics::PrometheusText() : metrics::JsonText();
+  const int64_t bytes = std::min(size, static_cast<int64_t>(text.size()));
+  if (out != nullptr && bytes > 0) std::memcpy(out, text.data(), static_cast<size_t>(bytes));
+  return static_cast<int64_t>(text.size());
+}
+int64_t BeginTraceSlot(const char* path, int64_t path_size) {
+  return BeginTrace(std::string(ToView(path, path_size < 0 ? 0 : static_cast<size_t>(path_size))));
+}
+PJRT_Error* EndTraceSlot(int64_t number) {
+  return ToC(EndTrace(number));
+}
+
 // The list, last element first.
 struct AllExtensions {
   WeftExtension weft{};
+  PJRT_Profiler_Extension profiler{};
   PJRT_Stream_Extension stream{};
   PJRT_MemoryDescriptions_Extension memories{};
   PJRT_FFI_Extension ffi{};
@@ -195,7 +214,13 @@ struct AllExtensions {
     weft.set_threads = [](int32_t threads) { SetThreads(threads); };
     weft.analyse_cost = AnalyseCostSlot;
     weft.set_interrupts = SetInterrupts;
+    weft.metrics = MetricsSlot;
+    weft.begin_trace = BeginTraceSlot;
+    weft.end_trace = EndTraceSlot;
     Link(weft, kWeftExtensionType);
+    profiler.profiler_api = ProfilerApi();
+    profiler.traceme_context_id = -1;
+    Link(profiler, PJRT_Extension_Type_Profiler);
     stream.get_stream = Slot<GetStream>::Call;
     stream.wait_stream = Slot<WaitStream>::Call;
     Link(stream, PJRT_Extension_Type_Stream);

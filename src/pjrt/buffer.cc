@@ -4,6 +4,8 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/metrics.h"
+#include "base/trace.h"
 #include "pjrt/client.h"
 #include "pjrt/interrupt.h"
 #include "pjrt/strided.h"
@@ -33,18 +35,33 @@ bool StridesStayInside(const Shape& shape, std::span<const int64_t> strides, int
   return !__builtin_add_overflow(last, ByteWidth(shape.dtype()), &end) && end <= size;
 }
 
+trace::What ToHost(std::string_view name, const Array& array) {
+  return {.name = std::string(name), .shapes = array.shape.ToStringWithoutLayout()};
+}
+
 // Runs `copy` once the array is there and sets the event.
 EventRef WhenThere(Client* client, ArrayRef array, int64_t bytes,
                    std::function<void(const Literal&)> copy) {
+  // The copy ties in with the request for it, on whichever thread it is made.
+  auto now = [bytes, copy = std::move(copy)](const Array& array, uint64_t flow) {
+    trace::Span span(trace::Kind::kTransfer, [&] { return ToHost("device to host", array); });
+    span.From(flow).Bytes(bytes).Device(array.memory->device()->id());
+    metrics::Add(metrics::kBytesToHost, bytes);
+    copy(array.value);
+  };
   if (array->ready->IsReady()) {
     if (!array->ready->status()) return array->ready;
-    copy(array->value);
+    now(*array, 0);
     return Event::Done();
   }
   auto done = std::make_shared<Event>();
   done->SetSource(array->ready->source());
-  auto finish = [array, done, copy = std::move(copy)] {
-    copy(array->value);
+  uint64_t flow = trace::NewFlow();
+  trace::Span span(trace::Kind::kTransfer,
+                   [&] { return ToHost("enqueue device to host", *array); });
+  span.To(flow);
+  auto finish = [array, done, flow, now = std::move(now)] {
+    now(*array, flow);
     done->Set({});
   };
   array->ready->OnReady(
@@ -203,12 +220,19 @@ Result<std::unique_ptr<Buffer>> Buffer::CopyTo(Memory* memory) {
   auto copy = std::make_shared<Array>(shape_, memory);
   copy->ready->SetSource(from->ready->source());
   auto buffer = std::make_unique<Buffer>(memory->client(), copy);
-  auto make = [from, copy] {
+  uint64_t flow = from->ready->IsReady() ? 0 : trace::NewFlow();
+  trace::Span span(trace::Kind::kTransfer,
+                   [&] { return ToHost("enqueue device to device", *from); });
+  span.To(flow);
+  auto make = [from, copy, flow] {
     if (!from->ready->status()) {
       return copy->Fulfil(std::unexpected(from->ready->status().error()));
     }
     Result<Literal> value = AllocateArray(copy->memory, from->shape);
     if (value && value->byte_size() > 0) {
+      trace::Span span(trace::Kind::kTransfer, [&] { return ToHost("device to device", *from); });
+      span.From(flow).Bytes(value->byte_size()).Device(copy->memory->device()->id());
+      metrics::Add(metrics::kBytesBetween, value->byte_size());
       std::memcpy(value->mutable_data(), from->value.data(),
                   static_cast<size_t>(value->byte_size()));
     }

@@ -3,6 +3,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/metrics.h"
+#include "base/trace.h"
 #include "pjrt/buffer.h"
 #include "pjrt/client.h"
 #include "pjrt/strided.h"
@@ -34,8 +36,15 @@ void ExtendNarrow(DType dtype, Literal& value) {
   }
 }
 
-void CopyFromHost(const HostArray& host, Literal& value) {
+trace::What FromHost(std::string_view name, const HostArray& host) {
+  return {.name = std::string(name), .shapes = host.shape.ToStringWithoutLayout()};
+}
+
+void CopyFromHost(const HostArray& host, const Memory& memory, uint64_t flow, Literal& value) {
   if (value.byte_size() == 0) return;
+  trace::Span span(trace::Kind::kTransfer, [&] { return FromHost("host to device", host); });
+  span.From(flow).Bytes(value.byte_size()).Device(memory.device()->id());
+  metrics::Add(metrics::kBytesToDevice, value.byte_size());
   int64_t width = ByteWidth(host.shape.dtype());
   auto* from = static_cast<const std::byte*>(host.data);
   if (host.byte_strides.empty()) {
@@ -67,11 +76,15 @@ std::unique_ptr<Buffer> CopyLater(Memory* memory, const HostArray& host, Literal
   auto array = std::make_shared<Array>(host.shape, memory);
   auto done = std::make_shared<Event>();
   *done_with_host = done;
-  memory->client()->executor().Schedule([array, done, host = HostArray(host),
+  uint64_t flow = trace::NewFlow();
+  trace::Span span(trace::Kind::kTransfer,
+                   [&] { return FromHost("enqueue host to device", host); });
+  span.To(flow);
+  memory->client()->executor().Schedule([array, done, flow, host = HostArray(host),
                                          strides = Dims(host.byte_strides),
                                          value = std::move(value)]() mutable {
     host.byte_strides = strides;
-    CopyFromHost(host, value);
+    CopyFromHost(host, *array->memory, flow, value);
     done->Set({});
     array->Fulfil(std::move(value));
   });
@@ -127,7 +140,7 @@ Result<std::unique_ptr<Buffer>> BufferFromHost(Memory* memory, const HostArray& 
       value.byte_size() > kTransferInline) {
     return CopyLater(memory, host, std::move(value), done_with_host);
   }
-  CopyFromHost(host, value);
+  CopyFromHost(host, *memory, 0, value);
   *done_with_host = Event::Done();
   return BufferFromLiteral(memory, std::move(value));
 }

@@ -15,6 +15,7 @@
 
 #include "base/digest.h"
 #include "base/log.h"
+#include "base/metrics.h"
 
 namespace weft::pjrt {
 namespace {
@@ -158,6 +159,8 @@ std::string Cache::Path(std::string_view key) const {
 std::optional<std::string> Cache::Find(std::string_view key) const {
   std::optional<std::string> found = Read(key);
   if (!key.starts_with(kFactsPrefix)) (found ? hits_ : misses_).fetch_add(1);
+  metrics::Add(found ? metrics::kCacheHits : metrics::kCacheMisses);
+  if (found) metrics::Add(metrics::kCacheRead, static_cast<int64_t>(found->size()));
   return found;
 }
 
@@ -213,6 +216,7 @@ void Cache::Store(std::string_view key, std::string_view value) const {
     unlink(temporary.c_str());
     return;
   }
+  metrics::Add(metrics::kCacheWritten, static_cast<int64_t>(value.size()));
   if (number % kShrinkEvery == 0) Shrink();
 }
 

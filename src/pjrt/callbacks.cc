@@ -3,6 +3,8 @@
 #include <cstring>
 
 #include "base/float_mode.h"
+#include "base/metrics.h"
+#include "base/trace.h"
 #include "hlo/attrs.h"
 #include "pjrt/api.h"
 #include "pjrt/executor.h"
@@ -79,6 +81,12 @@ Result<Literal> RunHostCallback(const hlo::Instruction& call, std::span<Literal>
   int32_t code = 0;
   {
     Executor::BlockingScope blocking;
+    trace::Span span(trace::Kind::kCallback, [&] {
+      return trace::What{.name = StrCat("python callback ", call.name()),
+                         .op_name = call.metadata() ? call.metadata()->op_name : "",
+                         .source = call.SourceLocation()};
+    });
+    metrics::Add(metrics::kCallbacks);
     CallbackTrampoline trampoline = Trampoline();
     if (trampoline == nullptr) {
       return FailedPrecondition("host callback: Python is not there to run it");

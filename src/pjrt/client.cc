@@ -13,6 +13,7 @@
 #include "pjrt/cache.h"
 #include "pjrt/environment.h"
 #include "pjrt/memory_limit.h"
+#include "pjrt/tracing.h"
 
 namespace weft::pjrt {
 namespace {
@@ -87,6 +88,7 @@ Result<ClientOptions> ClientOptions::FromEnvironment() {
   options.compiler_options = std::move(environment.options);
   options.crash_report = environment.crash_report;
   options.provoke_crash = std::move(environment.provoke_crash);
+  options.trace_file = std::move(environment.trace);
   return options;
 }
 
@@ -107,6 +109,7 @@ Result<std::unique_ptr<Client>> Client::Create(ClientOptions options) {
     return InvalidArgument("client: platform name \"", options.platform_name,
                            "\": expected lower-case letters, digits and _");
   }
+  if (!options.trace_file.empty()) TraceProcess(options.trace_file);
   std::unique_ptr<Client> client(new Client(std::move(options)));
   const ClientOptions& chosen = client->options_;
   const program::TargetInfo target = cpu::HostTarget();
@@ -124,7 +127,8 @@ Result<std::unique_ptr<Client>> Client::Create(ClientOptions options) {
   if (chosen.threads > 0) SetThreads(chosen.threads);
   client->gate_ = std::make_shared<TaskGate>(client->executor_.get());
   for (int i = 0; i < chosen.cpu_devices; ++i) {
-    auto& device = client->devices_.emplace_back(std::make_unique<Device>(client.get(), i, "Weft CPU"));
+    auto& device =
+        client->devices_.emplace_back(std::make_unique<Device>(client.get(), i, "Weft CPU"));
     for (Memory::Kind kind : Memory::kKinds) {
       int id = static_cast<int>(client->memories_.size());
       client->memories_.push_back(std::make_unique<Memory>(client.get(), device.get(), kind, id));
@@ -141,10 +145,25 @@ Result<std::unique_ptr<Client>> Client::Create(ClientOptions options) {
       LOG(info) << "no persistent cache: " << cache.error();
     }
   }
+  client->gauges_ = std::make_unique<metrics::Source>(
+      [self = client.get()](std::vector<metrics::Sample>& samples) { self->ReadGauges(samples); });
   return client;
 }
 
+void Client::ReadGauges(std::vector<metrics::Sample>& samples) const {
+  samples.push_back({metrics::kQueueDepth, "", static_cast<double>(executor_->depth())});
+  samples.push_back({metrics::kMemoryLimit, "", static_cast<double>(memory_limit_)});
+  for (const auto& memory : memories_) {
+    std::string labels =
+        StrCat("device=\"", memory->device()->id(), "\",memory=\"", memory->kind_name(), "\"");
+    const MemoryUse& use = *memory->shared_use();
+    samples.push_back({metrics::kMemoryInUse, labels, static_cast<double>(use.bytes.load())});
+    samples.push_back({metrics::kMemoryPeak, labels, static_cast<double>(use.peak_bytes.load())});
+  }
+}
+
 Client::~Client() {
+  gauges_.reset();
   cancelled_ = true;
   cancels_->CancelAll();
   gate_->Close();

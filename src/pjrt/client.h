@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/metrics.h"
 #include "pjrt/cancel.h"
 #include "pjrt/compile_history.h"
 #include "pjrt/device.h"
@@ -24,11 +25,12 @@ class Cache;  // cache.h
 
 struct ClientOptions {
   int cpu_devices = 1;
-  int threads = 0;              // 0: as many as cores
-  int64_t memory_limit = 0;     // bytes; 0: the smaller of cgroup and RAM
-  std::string cache_directory;  // empty: no persistent cache
-  bool cache_chosen = false;    // by the user, who is told when it cannot be used
+  int threads = 0;                     // 0: as many as cores
+  int64_t memory_limit = 0;            // bytes; 0: the smaller of cgroup and RAM
+  std::string cache_directory;         // empty: no persistent cache
+  bool cache_chosen = false;           // by the user, who is told when it cannot be used
   std::string platform_name = "weft";  // what devices answer; `cpu` where programs expect it
+  std::string trace_file;        // timeline of the whole process, written at its end; empty: none
   std::string dump_directory;    // gets a folder for every compiled module; empty: none
   std::string compiler_options;  // "key=value,..." (compiler/options.h)
   // Runs every step beside the interpreter and every program beside the evaluator; a difference is
@@ -37,6 +39,7 @@ struct ClientOptions {
   // A signal that ends the process while a program is compiled or runs is reported
   // (inspect/crash_report.h).
   bool crash_report = false;
+  std::string provoke_crash;  // for tests
   // What the variables say (environment.h); sets the log filter.
   static Result<ClientOptions> FromEnvironment();
 };
@@ -77,6 +80,7 @@ class Client {
 
  private:
   explicit Client(ClientOptions options);
+  void ReadGauges(std::vector<metrics::Sample>& samples) const;
   ClientOptions options_;
   int64_t memory_limit_ = 0;
   std::string platform_version_, machine_;
@@ -91,7 +95,8 @@ class Client {
   std::atomic<bool> cancelled_ = false;
   std::shared_ptr<CancelList> cancels_ = std::make_shared<CancelList>();
   std::shared_ptr<TaskGate> gate_;
-  std::unique_ptr<Executor> executor_;  // last: its tasks use the rest
+  std::unique_ptr<Executor> executor_;       // its tasks use the rest
+  std::unique_ptr<metrics::Source> gauges_;  // last: reads the rest
 };
 
 }  // namespace weft::pjrt

@@ -107,6 +107,10 @@ Result<bool> ReadProvokeCrash(std::string_view text, Environment& to) {
   to.provoke_crash = text;
   return text.contains(':');
 }
+Result<bool> ReadTrace(std::string_view text, Environment& to) {
+  to.trace = text;
+  return IsFolder(text) && text != "0";  // a name, no word that means on or off
+}
 Result<bool> ReadThreads(std::string_view text, Environment& to) {
   return ReadNumber(text, kMaxThreads, to.threads);
 }
@@ -147,6 +151,8 @@ constexpr Variable kVariables[] = {
      "For tests: crashes in a pass.", ReadProvokeCrash},
     {"WEFT_THREADS", "a whole number from 1 to 4096", "as many as cores",
      "How many threads work on programs; more than cores are taken as that many.", ReadThreads},
+    {"WEFT_TRACE", "a file", "no timeline",
+     "Gets a timeline of the whole process, for Perfetto (docs/profiling.md).", ReadTrace},
 };
 
 struct Entry {

@@ -77,9 +77,10 @@ TEST(EnvironmentTest, Defaults) {
 TEST(EnvironmentTest, WrongValues) {
   for (const char* entry :
        {"WEFT_AS=gpu", "WEFT_CACHE=off", "WEFT_CACHE=True", "WEFT_CHECK=yes", "WEFT_CPU_DEVICES=0",
-        "WEFT_CPU_DEVICES=1025", "WEFT_CPU_DEVICES=two", "WEFT_CRASH_REPORT=no", "WEFT_DEBUG=verbose", "WEFT_DEBUG=step",
-        "WEFT_DEBUG=10", "WEFT_DEFAULT=weft", "WEFT_DUMP=1", "WEFT_MEMORY_LIMIT=1XB",
-        "WEFT_MEMORY_LIMIT=-5", "WEFT_THREADS=none", "WEFT_THREADS=0", "WEFT_THREADS=1.5"}) {
+        "WEFT_CPU_DEVICES=1025", "WEFT_CPU_DEVICES=two", "WEFT_CRASH_REPORT=no",
+        "WEFT_DEBUG=verbose", "WEFT_DEBUG=step", "WEFT_DEBUG=10", "WEFT_DEFAULT=weft",
+        "WEFT_DUMP=1", "WEFT_MEMORY_LIMIT=1XB", "WEFT_MEMORY_LIMIT=-5", "WEFT_THREADS=none",
+        "WEFT_TRACE=1", "WEFT_THREADS=0", "WEFT_THREADS=1.5"}) {
     std::string text = entry, error = WrongValue(entry);
     std::string name = text.substr(0, text.find('=')), value = text.substr(text.find('=') + 1);
     EXPECT_TRUE(error.starts_with(StrCat(name, ": wrong value: ", value, ": expected "))) << error;

@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/metrics.h"
 #include "base/mutex.h"
+#include "base/trace.h"
 #include "pjrt/cancel.h"
 #include "pjrt/executor.h"
 
@@ -112,6 +114,10 @@ const Status& Event::Await() {
     signal->set = true;
     signal->wake.notify_one();
   });
+  static const trace::CachedWhat waiting;
+  trace::Span span(waiting.Get(trace::Kind::kWait, [] { return trace::What{.name = "await"}; }));
+  metrics::Add(metrics::kWaits);
+  metrics::Timer timer(metrics::kWaitSeconds);
   Executor::BlockingScope blocking;
   MutexLock lock(signal->mutex);
   while (!signal->set) signal->mutex.Wait(signal->wake);

@@ -9,6 +9,7 @@
 #include "base/doing.h"
 #include "base/float_mode.h"
 #include "base/log.h"
+#include "base/metrics.h"
 #include "base/wire.h"
 #include "compiler/pipeline.h"
 #include "hlo/clone.h"
@@ -52,6 +53,8 @@ Result<std::unique_ptr<hlo::Module>> ImportProgram(std::string_view format, std:
                            "', known are mlir and hlo");
   }
   if (program.empty()) return InvalidArgument("compile: the program is empty");
+  metrics::Timer timer(metrics::kImportSeconds);
+  trace::Span span(trace::Kind::kPhase, [] { return trace::What{.name = "import"}; });
   return hlo::ReadModule(std::move(program));
 }
 
@@ -208,6 +211,7 @@ Status Executable::MakeRunner(Client& client, const EvaluatorRunnerOptions& opti
     Result<std::unique_ptr<NativeRunner>> native =
         NativeRunner::Create(client, several ? *own : *module_, compile, watch);
     how_ = HowMade(native);
+    if (!native) metrics::Add(metrics::kFallbacks);
     if (native) {
       runner_ = std::move(*native);
       return {};
@@ -371,12 +375,28 @@ Result<std::shared_ptr<Executable>> Executable::Make(Client& client,
 
 Result<std::shared_ptr<Executable>> Executable::Compile(Client& client, std::string_view format,
                                                         std::string program, CompileRequest request,
-                                                        const std::atomic<bool>* cancel) {
+                                                        const std::atomic<bool>* cancel,
+                                                        uint64_t caller) {
+  trace::Span span(trace::Kind::kCompile, [] { return trace::What{.name = "compile"}; });
+  span.Caller(caller);
+  metrics::Timer timer(metrics::kCompileSeconds);
+  auto compiled =
+      CompileModule(client, format, std::move(program), std::move(request), cancel, span);
+  metrics::Add(compiled ? metrics::kCompiles : metrics::kCompileErrors);
+  return compiled;
+}
+
+Result<std::shared_ptr<Executable>> Executable::CompileModule(
+    Client& client, std::string_view format, std::string program, CompileRequest request,
+    const std::atomic<bool>* cancel, trace::Span& span) {
   Doing importing({"import", format, program});
   FloatMode mode(/*flush=*/false);  // JAX calls with the other one; constants are to stay
   Clock::time_point start = Clock::now();
   TRY(CheckOverrides(request.overrides));
   std::unique_ptr<hlo::Module> module = TRY(ImportProgram(format, program));
+  span.Rename([&] {
+    return trace::What{.name = StrCat("compile ", module->name()), .program = module->name()};
+  });
   std::string fingerprint =
       ProgramFingerprint(*module, request, client.options().compiler_options, client.machine());
   const std::string name = module->name();
@@ -410,6 +430,38 @@ Result<std::shared_ptr<Executable>> Executable::Compile(Client& client, std::str
                      << std::lround(MillisecondsSince(start)) << " ms";
   if (program.size() <= kLargestKept) executable->input_ = program;
   return executable;
+}
+
+const trace::What* Executable::traced_enqueue() const {
+  return enqueue_.Get(trace::Kind::kEnqueue, [this] {
+    return trace::What{.name = StrCat("enqueue ", name_), .program = name_};
+  });
+}
+
+const trace::What* Executable::traced_group() const {
+  return group_.Get(trace::Kind::kPhase, [this] {
+    return trace::What{.name = StrCat("run ", name_, " on ", request_.device_count(), " devices"),
+                       .program = name_};
+  });
+}
+
+const trace::What* Executable::traced_run() const {
+  return run_.Get(trace::Kind::kExecute, [this] {
+    std::string shapes;
+    for (const Shape& shape : parameters_) {
+      StrAppend(shapes, shapes.empty() ? "" : ", ", shape.ToStringWithoutLayout());
+    }
+    shapes += " -> ";
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      StrAppend(shapes, i > 0 ? ", " : "", outputs_[i].shape.ToStringWithoutLayout());
+    }
+    return trace::What{.name = name_,
+                       .program = name_,
+                       .op = runner_->program() != nullptr ? "native" : "evaluator",
+                       .shapes = shapes,
+                       .flops = cost().flops,
+                       .bytes = cost().bytes_accessed};
+  });
 }
 
 // What runs, where that is not the module itself: fused, with the layouts and names of the passes.

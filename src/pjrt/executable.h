@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/trace.h"
 #include "hlo/module.h"
 #include "inspect/compile_watch.h"
 #include "pjrt/buffer.h"
@@ -70,7 +71,8 @@ class Executable {
   // text). Looks into the persistent cache first (cache.h).
   static Result<std::shared_ptr<Executable>> Compile(Client& client, std::string_view format,
                                                      std::string program, CompileRequest request,
-                                                     const std::atomic<bool>* cancel = nullptr);
+                                                     const std::atomic<bool>* cancel = nullptr,
+                                                     uint64_t caller = 0);
   // `asked`: what the caller wants to be done otherwise than when it was saved.
   static Result<std::shared_ptr<Executable>> Deserialize(Client& client, std::string_view bytes,
                                                          const CompileOverrides& asked = {});
@@ -99,6 +101,10 @@ class Executable {
   // Exact for native code; for the evaluator the temporaries are an estimate from above.
   const MemoryAnalysis& memory() const;
   const Runner& runner() const { return *runner_; }
+  // What a timeline says of asking for it and of running it.
+  const trace::What* traced_enqueue() const;
+  const trace::What* traced_run() const;
+  const trace::What* traced_group() const;  // on several devices at once
 
  private:
   Executable() = default;
@@ -107,6 +113,11 @@ class Executable {
                                                   std::unique_ptr<hlo::Module> module,
                                                   CompileRequest request, std::string fingerprint,
                                                   inspect::CompileWatch& watch);
+  static Result<std::shared_ptr<Executable>> CompileModule(Client& client, std::string_view format,
+                                                           std::string program,
+                                                           CompileRequest request,
+                                                           const std::atomic<bool>* cancel,
+                                                           trace::Span& span);
   Status MakeSharded(Client& client, const EvaluatorRunnerOptions& options,
                      inspect::CompileWatch& watch);
   Status MakeRunner(Client& client, const EvaluatorRunnerOptions& options,
@@ -133,6 +144,7 @@ class Executable {
   mutable CostAnalysis cost_;
   mutable MemoryAnalysis memory_;
   std::unique_ptr<Runner> runner_;
+  trace::CachedWhat enqueue_, run_, group_;
 };
 
 struct ExecuteRequest {
@@ -141,6 +153,7 @@ struct ExecuteRequest {
   int64_t argument_count = 0;
   std::span<const int64_t> not_donated = {};
   Device* device = nullptr;  // portable executables: where to run
+  uint64_t caller = 0;       // the framework's number of this call, for timelines
 };
 struct ExecuteResult {
   std::vector<std::vector<std::unique_ptr<Buffer>>> outputs;  // [device][output]
@@ -173,8 +186,9 @@ class LoadedExecutable {
   Status CheckArgument(const ExecuteRequest& request, size_t device, int64_t index,
                        const Device* on) const;
   Result<Inputs> TakeInputs(const ExecuteRequest& request, std::span<Device* const> devices) const;
-  ExecuteResult RunHere(Inputs inputs, std::span<Device* const> devices) const;
-  ExecuteResult RunLater(Inputs inputs, std::span<Device* const> devices) const;
+  // `flow`: from the request, for timelines.
+  ExecuteResult RunHere(Inputs inputs, std::span<Device* const> devices, uint64_t flow) const;
+  ExecuteResult RunLater(Inputs inputs, std::span<Device* const> devices, uint64_t flow) const;
   Memory* OutputMemory(const Device& device, size_t output) const;
   Client* client_;
   std::shared_ptr<Executable> executable_;

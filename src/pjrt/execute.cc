@@ -1,12 +1,15 @@
 // Running a compiled program: arguments are checked and taken, then it runs here, or on the
 // executor once the arguments are there.
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <new>
 #include <optional>
 #include <utility>
 
 #include "base/doing.h"
+#include "base/metrics.h"
+#include "base/trace.h"
 #include "pjrt/cancel.h"
 #include "pjrt/client.h"
 #include "pjrt/executable.h"
@@ -87,6 +90,23 @@ void FillDonated(std::vector<Literal> held, std::span<Literal> outputs) {
     value.PutStorage(std::move(place));
   }
 }
+
+// Counts a run and takes its time.
+class CountedRun {
+ public:
+  explicit CountedRun(const Executable& executable) : timer_(metrics::kExecuteSeconds) {
+    bool native = executable.runner().program() != nullptr;
+    metrics::Add(native ? metrics::kExecutions : metrics::kEvaluations);
+  }
+  template <class Results>
+  Results Keep(Results results) {
+    if (!results) metrics::Add(metrics::kExecutionErrors);
+    return results;
+  }
+
+ private:
+  metrics::Timer timer_;
+};
 
 void HintAtMemory(Error& error) {
   if (error.code() == Code::kResourceExhausted) error.Hint("WEFT_MEMORY_LIMIT sets the limit");
@@ -172,6 +192,9 @@ struct LoadedExecutable::Launch : Cancellable {
 
   // Whether the caller is the one to set the events.
   bool Settle() { return !settled.exchange(true, std::memory_order_acq_rel); }
+  std::chrono::steady_clock::time_point asked = std::chrono::steady_clock::now();
+  uint64_t flow = 0;  // from the request to the run
+  int64_t device = 0;
 
   void Fail(const Error& error) {
     if (!Settle()) return;
@@ -276,7 +299,14 @@ struct LoadedExecutable::Launch : Cancellable {
   void Run() {
     Doing doing({"run", executable->name(), executable->input()});
     if (settled) return inputs.arrays.clear();  // cancelled before it began
-    auto results = TryCompute();
+    std::chrono::duration<double> queued = std::chrono::steady_clock::now() - asked;
+    metrics::Observe(metrics::kQueueSeconds, queued.count());
+    auto results = [this] {
+      trace::Span span(devices == 1 ? executable->traced_run() : executable->traced_group());
+      span.From(flow).Device(device);
+      CountedRun counted(*executable);
+      return counted.Keep(TryCompute());
+    }();
     if (!results) HintAtMemory(results.error());
     inputs.arrays.clear();
     Executor::FinishingScope finishing;
@@ -389,7 +419,8 @@ Result<LoadedExecutable::Inputs> LoadedExecutable::TakeInputs(
   return inputs;
 }
 
-ExecuteResult LoadedExecutable::RunHere(Inputs inputs, std::span<Device* const> devices) const {
+ExecuteResult LoadedExecutable::RunHere(Inputs inputs, std::span<Device* const> devices,
+                                        uint64_t flow) const {
   const Device& device = *devices[0];
   std::vector<Literal> arguments;
   arguments.reserve(inputs.arrays.size());
@@ -406,7 +437,13 @@ ExecuteResult LoadedExecutable::RunHere(Inputs inputs, std::span<Device* const> 
   std::optional<InterruptibleRun> run;
   if (!executable_->runner().EndsSoon()) run.emplace();
   const std::atomic<bool>* cancel = run ? run->cancel() : nullptr;
-  auto values = executable_->runner().RunAlone(arguments, cancel ? cancel : &client_->cancelled());
+  auto values = [&] {
+    trace::Span span(executable_->traced_run());
+    span.From(flow).Device(device.id());
+    CountedRun counted(*executable_);
+    return counted.Keep(
+        executable_->runner().RunAlone(arguments, cancel ? cancel : &client_->cancelled()));
+  }();
   run.reset();
   if (!values) HintAtMemory(values.error());
   arguments.clear();
@@ -436,13 +473,16 @@ ExecuteResult LoadedExecutable::RunHere(Inputs inputs, std::span<Device* const> 
   return result;
 }
 
-ExecuteResult LoadedExecutable::RunLater(Inputs inputs, std::span<Device* const> devices) const {
+ExecuteResult LoadedExecutable::RunLater(Inputs inputs, std::span<Device* const> devices,
+                                         uint64_t flow) const {
   auto launch = std::make_shared<Launch>();
   launch->executable = executable_;
   launch->gate = client_->gate();
   launch->cancels = client_->cancels();
   launch->done->SetSource(launch);
   launch->devices = devices.size();
+  launch->flow = flow;
+  launch->device = devices[0]->id();
   ExecuteResult result;
   for (const Device* device : devices) {
     std::vector<std::unique_ptr<Buffer>>& outputs = result.outputs.emplace_back();
@@ -480,6 +520,8 @@ Result<ExecuteResult> LoadedExecutable::Execute(const ExecuteRequest& request) {
   if (deleted_.load(std::memory_order_relaxed)) {
     return FailedPrecondition("execute ", executable_->name(), ": the executable was deleted");
   }
+  trace::Span span(executable_->traced_enqueue());
+  span.Caller(request.caller);
   std::vector<Device*> chosen;
   std::span<Device* const> devices = devices_;
   if (request.device != nullptr) {
@@ -495,13 +537,15 @@ Result<ExecuteResult> LoadedExecutable::Execute(const ExecuteRequest& request) {
                            " arguments, the program takes ", executable_->parameters().size());
   }
   Inputs inputs = TRY(TakeInputs(request, devices));
+  uint64_t flow = trace::NewFlow();
+  span.To(flow);
   if (inputs.ready && devices.size() == 1 && executable_->runner().IsTiny()) {
-    return RunHere(std::move(inputs), devices);
+    return RunHere(std::move(inputs), devices, flow);
   }
   bool here = callers_.Begin() && inputs.ready && devices.size() == 1;
   here = here && executable_->runner().IsShort();
   ExecuteResult result =
-      here ? RunHere(std::move(inputs), devices) : RunLater(std::move(inputs), devices);
+      here ? RunHere(std::move(inputs), devices, flow) : RunLater(std::move(inputs), devices, flow);
   callers_.End();
   if (executable_->calls_back()) {
     for (const EventRef& done : result.done) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/doing.h"
+#include "base/trace.h"
 
 namespace weft::pjrt {
 namespace {
@@ -117,6 +118,7 @@ void Executor::StartWorkerIfNeeded() {
 void Executor::Work() {
   SignalStack stack;
   this_worker.executor = this;
+  trace::NameThread("weft executor");
   mutex_.Lock();
   while (true) {
     // Counted as working here. Step back when a blocked worker returned and there are too many.

@@ -23,7 +23,9 @@ class Executor {
 
   void Schedule(std::function<void()> task) WEFT_EXCLUDES(mutex_);
   // Nothing is queued or running. A hint, for running tiny programs on the caller's thread.
-  bool IsIdle() const { return unfinished_.load(std::memory_order_relaxed) == 0; }
+  bool IsIdle() const { return depth() == 0; }
+  // Tasks that are queued or running.
+  int64_t depth() const { return unfinished_.load(std::memory_order_relaxed); }
   // Whether the current thread is a worker of this executor.
   bool IsWorker() const;
 

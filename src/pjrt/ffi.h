@@ -71,6 +71,12 @@ struct WeftExtension {
   PJRT_Error* (*analyse_cost)(const char* program, int64_t program_size, double* costs);
   // Ctrl-C while the main thread of Python waits (interrupt.h).
   void (*set_interrupts)(int64_t main_thread, AskInterrupt ask);
+  // Metrics of the process (base/metrics.h): format 0 for Prometheus, 1 for JSON. Writes at most
+  // `size` bytes and returns how many there are.
+  int64_t (*metrics)(int32_t format, char* out, int64_t size);
+  // A timeline from here to there: begin gives a number, end takes it and writes the file.
+  int64_t (*begin_trace)(const char* path, int64_t path_size);
+  PJRT_Error* (*end_trace)(int64_t number);
 };
 void SetHostViews(bool allowed);
 bool HostViews();

@@ -6,6 +6,7 @@
 
 #include "base/float_mode.h"
 #include "base/storage.h"
+#include "base/trace.h"
 #include "hlo/attrs.h"
 #include "pjrt/executor.h"
 #include "pjrt/ffi.h"
@@ -187,6 +188,7 @@ Status FfiCall::Run(std::span<const std::span<std::byte>> memory) const {
   std::vector<void*> arguments(arguments_.size()), results(results_.size());
   PlaceArrays(memory, scratch.get(), arguments, results);
   Executor::BlockingScope blocking;  // it may wait, or take its time
+  trace::Span span(trace::Kind::kCallback, [this] { return trace::What{.name = name_}; });
   // Python and the user's code compute as they do elsewhere.
   FloatMode mode(FloatMode::Flushes() && name_.starts_with(kLapackPrefix));
   Status status = target_.api_version == hlo::ApiVersion::kTypedFfi ? RunTyped(arguments, results)

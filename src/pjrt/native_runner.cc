@@ -6,6 +6,7 @@
 
 #include "base/float_mode.h"
 #include "base/log.h"
+#include "base/trace.h"
 #include "compiler/lower/compile.h"
 #include "compiler/lower/memory.h"
 #include "hlo/clone.h"
@@ -65,6 +66,7 @@ Result<std::unique_ptr<NativeRunner>> NativeRunner::Create(Client& client,
   load.cache = client.object_cache();
   load.show = watch.ShowCode();
   load.cancel = watch.cancel();
+  load.progress = watch.ShowProgress();
   runner->program_ = TRY(device->Load(std::move(compiled.program), load));
   runner->literals_ = std::make_unique<runtime::LiteralRunner>(*runner->program_);
   runner->client_ = &client;
@@ -323,6 +325,10 @@ Result<std::vector<std::vector<Literal>>> NativeRunner::Run(
   Executor::BlockingScope blocking;  // the devices run on threads of their own
   runtime::DeviceGroup group(std::ssize(arguments));
   TRY(group.RunAll([&](int64_t device) -> Status {
+    trace::Span span(trace::Kind::kExecute, [&] {
+      return trace::What{.name = module_->name(), .program = module_->name(), .op = "native"};
+    });
+    span.Device(device);
     runtime::Call call;
     call.device = device;
     call.cancel = cancel;

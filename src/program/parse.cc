@@ -228,7 +228,7 @@ class ProgramParser {
     return steps;
   }
 
-  // [async event] [name:] operation [stream n] [source "..."] [{...} ...]
+  // [async event] [name:] operation [stream n] [source "..."] [op "..."] [{...} ...]
   Result<Step> ParseStep(int depth) {
     Step step;
     step.pos = lexer_.peek().pos;
@@ -252,6 +252,7 @@ class ProgramParser {
       step.stream = static_cast<int>(stream);
     }
     if (lexer_.Accept("source")) step.source = TRY(lexer_.String("a source position in quotes"));
+    if (lexer_.Accept("op")) step.op_name = TRY(lexer_.String("the name of an op in quotes"));
     if (auto* loop = std::get_if<WhileStep>(&step.op)) {
       TRY(lexer_.Expect("{"));
       loop->condition = TRY(ParseSteps(depth + 1));

@@ -125,7 +125,7 @@ class StepPrinter {
     if (!step.name.empty()) {
       // In quotes if it could be read as the end of the step before.
       static constexpr std::string_view kWords[] = {
-          "async", "channel", "do", "effects", "else", "groups", "pairs", "source", "stream"};
+          "async", "channel", "do", "effects", "else", "groups", "op", "pairs", "source", "stream"};
       bool word = std::find(std::begin(kWords), std::end(kWords), step.name) != std::end(kWords);
       word ? AppendQuoted(out_, step.name) : AppendName(out_, step.name);
       out_.append(": ");
@@ -135,6 +135,10 @@ class StepPrinter {
     if (!step.source.empty()) {
       out_.append(" source ");
       AppendQuoted(out_, step.source);
+    }
+    if (!step.op_name.empty()) {
+      out_.append(" op ");
+      AppendQuoted(out_, step.op_name);
     }
     std::visit([&](const auto& op) { Bodies(op); }, step.op);
     out_.push_back('\n');

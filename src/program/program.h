@@ -135,6 +135,7 @@ struct Step {
   std::vector<Use> uses;  // of this step alone, without nested steps
   std::string name;       // for errors and profiles
   std::string source;     // "model.py:12"
+  std::string op_name;    // "jit(step)/mlp/dot_general": scopes of the framework
   std::string event;      // not empty: asynchronous, see above
   int stream = 0;         // a hint
   Position pos;

@@ -86,6 +86,8 @@ struct LoadOptions {
   ObjectCache* cache = nullptr;
   // Generated code, by name ("k003.ll", "main.s"); for dumps and WEFT_DEBUG=4.
   std::function<void(std::string_view name, std::string_view text)> show;
+  // So many modules of code are made, of those to be made; from any thread.
+  std::function<void(int64_t done, int64_t of)> progress;
   int compile_threads = 0;  // 0: as many as there are cores
   // Set: no more code is made, and loading ends with an error.
   const std::atomic<bool>* cancel = nullptr;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "base/metrics.h"
+#include "base/trace.h"
 #include "compiler/in_place.h"
 #include "compiler/lower/lower.h"
 #include "compiler/passes.h"
@@ -71,8 +73,18 @@ Result<Compiled> Compile(const hlo::Module& module, const CompileOptions& option
   // The order of the list is decided anew.
   compiled.module->config().is_scheduled = false;
   std::vector<const Pass*> passes = TRY(NativePipeline());
-  compiled.passes = TRY(RunPasses(*compiled.module, passes, options, hooks));
-  compiled.program = TRY(LowerWith(*compiled.module, options, target, &compiled.copies));
+  {
+    metrics::Timer timer(metrics::kPassSeconds);
+    trace::Span span(trace::Kind::kPhase,
+                     [&] { return trace::What{.name = "passes", .program = module.name()}; });
+    compiled.passes = TRY(RunPasses(*compiled.module, passes, options, hooks));
+  }
+  {
+    metrics::Timer timer(metrics::kLowerSeconds);
+    trace::Span span(trace::Kind::kPhase,
+                     [&] { return trace::What{.name = "lower", .program = module.name()}; });
+    compiled.program = TRY(LowerWith(*compiled.module, options, target, &compiled.copies));
+  }
   const hlo::Computation& entry = *compiled.module->entry();
   std::vector<bool> parameters, results;
   for (const hlo::Instruction* p : entry.parameters()) {

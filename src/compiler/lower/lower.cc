@@ -159,10 +159,15 @@ Status Lowering::LowerComputation(const hlo::Computation& computation, Steps& st
     DoingItem item{i->name(), source};
     Doing doing({"lowering", computation.module()->name()});
     doing.At(&item);
+    size_t before = steps.size();
     Status lowered = LowerInstruction(*i, steps);
     if (!lowered) {
       lowered.error().Note(StrCat("lowering ", i->name()));
       return lowered;
+    }
+    if (i->metadata() == nullptr) continue;
+    for (size_t k = before; k < steps.size(); ++k) {
+      if (steps[k].op_name.empty()) steps[k].op_name = i->metadata()->op_name;
     }
   }
   return {};

@@ -1,0 +1,309 @@
+#include "base/trace.h"
+
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <new>
+#include <type_traits>
+#include <unordered_set>
+
+#include "base/hash.h"
+#include "base/mutex.h"
+
+namespace weft::trace {
+namespace {
+
+constexpr int64_t kFirstChunk = 64, kChunk = 1024;  // events
+constexpr size_t kMostWhats = 1 << 17;
+
+struct Chunk {
+  explicit Chunk(int64_t n) : events(Room(n)), size(n) {}
+  ~Chunk() { std::free(events); }
+  Chunk(const Chunk&) = delete;
+  // Not touched before it is needed: what is not written costs no memory.
+  static Event* Room(int64_t n) {
+    static_assert(std::is_trivially_copyable_v<Event>);
+    return static_cast<Event*>(std::aligned_alloc(64, static_cast<size_t>(n) * sizeof(Event)));
+  }
+  Event* const events;
+  const int64_t size;
+  std::atomic<int64_t> count = 0;      // events that readers may look at
+  std::atomic<Chunk*> next = nullptr;  // owned
+};
+
+// The events of one thread. Only the thread itself writes. What was recorded before `generation`
+// is stale: the thread throws it away when it comes back, and nobody else looks at it.
+struct Log {
+  ~Log() { Clear(); }
+  void Clear() {
+    Chunk* chunk = first.exchange(nullptr);
+    while (chunk != nullptr) delete std::exchange(chunk, chunk->next.load());
+    last = nullptr;
+  }
+
+  int64_t id = 0;
+  std::string name;  // under the recorder's mutex
+  std::atomic<uint64_t> generation = 0;
+  std::atomic<Chunk*> first = nullptr;
+  Chunk* last = nullptr;              // the thread's own
+  std::atomic<bool> retired = false;  // its thread has ended
+};
+
+struct WhatHash {
+  size_t operator()(const What& w) const {
+    uint64_t hash = static_cast<uint64_t>(w.kind);
+    for (const std::string* text :
+         {&w.name, &w.program, &w.op, &w.op_name, &w.source, &w.shapes, &w.parts}) {
+      hash = MixHash(hash, std::hash<std::string>()(*text));
+    }
+    return MixHash(MixHash(hash, std::hash<double>()(w.flops)), std::hash<double>()(w.bytes));
+  }
+};
+
+// Everything there is to recording, never destroyed: threads may record until the very end.
+struct Recorder {
+  static Recorder& Get() {
+    static Recorder& recorder = *new Recorder;
+    return recorder;
+  }
+  std::shared_ptr<Log> AddLog();
+  // Room for so many more events of the current generation.
+  bool Reserve(int64_t events) {
+    if (reserved.fetch_add(events, std::memory_order_relaxed) + events <= limit) return true;
+    reserved.fetch_sub(events, std::memory_order_relaxed);
+    return false;
+  }
+
+  std::atomic<uint64_t> generation = 0, flows = 0;
+  std::atomic<int64_t> reserved = 0, dropped = 0;
+  std::atomic<int64_t> limit = kMostEvents;
+  Mutex mutex;
+  int sessions WEFT_GUARDED_BY(mutex) = 0;
+  int64_t next_limit WEFT_GUARDED_BY(mutex) = kMostEvents;
+  std::vector<std::shared_ptr<Log>> logs WEFT_GUARDED_BY(mutex);
+  Mutex whats_mutex;
+  std::unordered_set<What, WhatHash> whats WEFT_GUARDED_BY(whats_mutex);  // never iterated
+};
+
+// The log of this thread, to be had quickly, and whether the thread is at its very end.
+thread_local constinit Log* this_log __attribute__((tls_model("initial-exec"))) = nullptr;
+thread_local constinit bool has_ended __attribute__((tls_model("initial-exec"))) = false;
+
+// Owns the log, and knows what the thread is called.
+struct ThisThread {
+  ~ThisThread() {
+    has_ended = true;
+    this_log = nullptr;
+    if (log != nullptr) log->retired.store(true, std::memory_order_release);
+  }
+  std::shared_ptr<Log> log;
+  std::string name;
+};
+thread_local ThisThread this_thread;
+
+std::string SystemName() {
+  char name[32] = {};
+  pthread_getname_np(pthread_self(), name, sizeof(name));
+  return name;
+}
+
+std::shared_ptr<Log> Recorder::AddLog() {
+  auto log = std::make_shared<Log>();
+  log->id = static_cast<int64_t>(syscall(SYS_gettid));
+  log->name = this_thread.name.empty() ? SystemName() : this_thread.name;
+  MutexLock lock(mutex);
+  logs.push_back(log);
+  return log;
+}
+
+// The chunk to write to, null where there is no room.
+Chunk* RoomIn(Log& log, Recorder& recorder) {
+  uint64_t generation = recorder.generation.load(std::memory_order_acquire);
+  if (log.generation.load(std::memory_order_relaxed) != generation) {
+    log.Clear();
+    log.generation.store(generation, std::memory_order_release);
+  }
+  Chunk* last = log.last;
+  if (last != nullptr && last->count.load(std::memory_order_relaxed) < last->size) return last;
+  int64_t size = last == nullptr ? kFirstChunk : kChunk;
+  if (!recorder.Reserve(size)) return nullptr;
+  auto* chunk = new Chunk(size);
+  if (chunk->events == nullptr) {
+    delete chunk;
+    return nullptr;
+  }
+  log.last = chunk;
+  (last == nullptr ? log.first : last->next).store(chunk, std::memory_order_release);
+  return chunk;
+}
+
+int64_t ClockNow() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+#if defined(__x86_64__)
+// Whether the time-stamp counter runs at one rate, whatever the cores do.
+bool CountsSteadily() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(0x80000007, &a, &b, &c, &d) != 0 && (d & (1u << 8)) != 0;
+}
+#endif
+
+int64_t UnixNow() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+std::string_view NameOf(Kind kind) {
+  static constexpr std::string_view kNames[kKinds] = {"compile",  "phase",    "pass", "codegen",
+                                                      "enqueue",  "execute",  "step", "copy",
+                                                      "transfer", "callback", "wait"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+const What* Intern(What what) {
+  Recorder& recorder = Recorder::Get();
+  MutexLock lock(recorder.whats_mutex);
+  if (recorder.whats.size() >= kMostWhats) {
+    if (auto found = recorder.whats.find(what); found != recorder.whats.end()) return &*found;
+    what = What{.kind = what.kind, .name = std::string(NameOf(what.kind))};
+  }
+  return &*recorder.whats.insert(std::move(what)).first;  // stays where it is
+}
+
+int64_t Now() {
+#if defined(__x86_64__)
+  static const bool counts = CountsSteadily();
+  if (counts) return static_cast<int64_t>(__builtin_ia32_rdtsc());
+#elif defined(__aarch64__)
+  int64_t count;
+  asm volatile("mrs %0, cntvct_el0" : "=r"(count));
+  return count;
+#endif
+  return ClockNow();
+}
+
+void Record(const Event& event) {
+  if (!IsOn()) return;
+  Recorder& recorder = Recorder::Get();
+  if (this_log == nullptr) {
+    if (has_ended) return;
+    if (this_thread.log == nullptr) this_thread.log = recorder.AddLog();
+    this_log = this_thread.log.get();
+  }
+  Chunk* chunk = RoomIn(*this_log, recorder);
+  if (chunk == nullptr) {
+    recorder.dropped.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  int64_t at = chunk->count.load(std::memory_order_relaxed);
+  new (&chunk->events[at]) Event(event);
+  chunk->count.store(at + 1, std::memory_order_release);
+}
+
+uint64_t NewFlow() {
+  return IsOn() ? Recorder::Get().flows.fetch_add(1, std::memory_order_relaxed) + 1 : 0;
+}
+
+void NameThread(std::string_view name) {
+  this_thread.name = name;
+  if (this_thread.log == nullptr) return;
+  MutexLock lock(Recorder::Get().mutex);
+  this_thread.log->name = name;
+}
+
+void Span::End() {
+  event_.end = Now();
+  Record(event_);
+}
+
+// The first session begins anew: what older ones left is stale from here on.
+Session::Session() {
+  Recorder& recorder = Recorder::Get();
+  MutexLock lock(recorder.mutex);
+  if (recorder.sessions++ == 0) {
+    std::erase_if(recorder.logs, [](const std::shared_ptr<Log>& log) {
+      return log->retired.load(std::memory_order_acquire);
+    });
+    recorder.reserved = 0;
+    recorder.dropped = 0;
+    recorder.limit = recorder.next_limit;
+    recorder.generation.fetch_add(1, std::memory_order_acq_rel);
+  }
+  begin_ = This();
+  unix_offset_ = UnixNow() - ClockNow();
+  detail::is_on.store(true, std::memory_order_release);
+}
+
+// Of some tries the one between whose two looks at the clock least time passed.
+Session::Moment Session::This() {
+  Moment best{};
+  int64_t least = INT64_MAX;
+  for (int i = 0; i < 5; ++i) {
+    int64_t before = ClockNow(), count = Now(), after = ClockNow();
+    if (after - before >= least) continue;
+    least = after - before;
+    best = {count, before + least / 2};
+  }
+  return best;
+}
+
+Session::~Session() {
+  Recorder& recorder = Recorder::Get();
+  MutexLock lock(recorder.mutex);
+  if (--recorder.sessions == 0) detail::is_on.store(false, std::memory_order_release);
+}
+
+Capture Session::Take() const {
+  Recorder& recorder = Recorder::Get();
+  MutexLock lock(recorder.mutex);  // no new generation meanwhile
+  const Moment now = This();
+  const double rate = static_cast<double>(now.nanoseconds - begin_.nanoseconds) /
+                      static_cast<double>(std::max<int64_t>(now.count - begin_.count, 1));
+  auto nanoseconds = [&](int64_t count) {
+    return begin_.nanoseconds +
+           static_cast<int64_t>(rate * static_cast<double>(count - begin_.count));
+  };
+  Capture capture{.begin = begin_.nanoseconds, .end = now.nanoseconds, .unix_offset = unix_offset_};
+  capture.dropped = recorder.dropped.load(std::memory_order_relaxed);
+  uint64_t generation = recorder.generation.load(std::memory_order_acquire);
+  for (const std::shared_ptr<Log>& log : recorder.logs) {
+    if (log->generation.load(std::memory_order_acquire) != generation) continue;
+    ThreadEvents thread{.id = log->id, .name = log->name};
+    for (const Chunk* chunk = log->first.load(std::memory_order_acquire); chunk != nullptr;
+         chunk = chunk->next.load(std::memory_order_acquire)) {
+      int64_t count = chunk->count.load(std::memory_order_acquire);
+      for (int64_t i = 0; i < count; ++i) {
+        const Event& event = chunk->events[i];
+        if (event.begin < begin_.count) continue;
+        thread.events.push_back(event);
+        thread.events.back().begin = nanoseconds(event.begin);
+        thread.events.back().end = nanoseconds(event.end);
+      }
+    }
+    if (!thread.events.empty()) capture.threads.push_back(std::move(thread));
+  }
+  std::sort(capture.threads.begin(), capture.threads.end(),
+            [](const ThreadEvents& a, const ThreadEvents& b) { return a.id < b.id; });
+  return capture;
+}
+
+void SetMostEvents(int64_t events) {
+  Recorder& recorder = Recorder::Get();
+  MutexLock lock(recorder.mutex);
+  recorder.next_limit = events;
+}
+
+}  // namespace weft::trace
