@@ -230,6 +230,7 @@ std::string CompareLeaves(const Literal& want, const Literal& got, double tolera
   auto differs = [&](double x, double y) {
     if (std::isnan(x) || std::isnan(y)) return std::isnan(x) != std::isnan(y);
     if (x == y) return false;
+    if (std::isinf(x) || std::isinf(y)) return true;  // no difference is small beside infinity
     return !(std::abs(x - y) <= tolerance * std::max(1.0, std::abs(x)));
   };
   int64_t count = 0, first = -1;

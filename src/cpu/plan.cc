@@ -20,6 +20,7 @@ using program::Step;
 
 constexpr size_t kRegionKernelCode = 1500;    // instructions of one kernel in a region ...
 constexpr size_t kRegionCode = 5000;          // ... and of all
+constexpr int kRegionDepth = 8;  // loops in loops: passes for loops look at each from all others
 constexpr int64_t kRegionGridWork = 1 << 15;  // a grid of more work is worth several threads
 constexpr int64_t kLocalBytes = 4096, kLocalBytesInAll = 16384;
 constexpr int64_t kCopiedLocalBytes = 1024;  // of one whose content comes from or goes outside
@@ -137,6 +138,19 @@ class Planner {
     ForEachStep(loop.body, fn);
   }
 
+  // Loops within loops, of these steps.
+  static int LoopDepth(const std::vector<Step>& steps) {
+    int most = 0;
+    for (const Step& step : steps) {
+      if (auto* loop = std::get_if<program::WhileStep>(&step.op)) {
+        most = std::max(most, 1 + std::max(LoopDepth(loop->condition), LoopDepth(loop->body)));
+      } else if (auto* branches = std::get_if<program::ConditionalStep>(&step.op)) {
+        for (const auto& branch : branches->branches) most = std::max(most, LoopDepth(branch));
+      }
+    }
+    return most;
+  }
+
   bool CanBeRegion(const Step& step) const {
     const auto& loop = std::get<program::WhileStep>(step.op);
     size_t code = 0;
@@ -159,7 +173,7 @@ class Planner {
     };
     ForEachStep(loop.condition, check);
     ForEachStep(loop.body, check);
-    return fits && code <= kRegionCode;
+    return fits && code <= kRegionCode && LoopDepth(loop.body) < kRegionDepth;
   }
 
   bool Conflict(const Step& a, const Step& b) const {

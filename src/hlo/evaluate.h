@@ -21,7 +21,7 @@ struct EvalOptions {
   int64_t num_partitions = 0;  // 0: the module's num_partitions
   int64_t max_loop_steps =
       100'000'000;  // iterations of all while loops of one device together; then an error
-  int64_t max_call_depth = 512;
+  int64_t max_call_depth = 1024;
   int64_t max_tensor_bytes = int64_t{8} << 30;  // a larger result is an error
   uint64_t seed = 0;                            // for rng and rng-get-and-update-state
   bool flush_subnormals = false;  // arithmetic takes them as zeros (base/float_mode.h)

@@ -17,7 +17,7 @@
 //            more give 0 (or the sign, for shr of signed). Division truncates toward zero.
 //  Floats    IEEE, subnormals kept (unless the program says flush_subnormals), no reassociation. A
 //            backend may contract mul + add; fma always rounds once. min/max return NaN when an
-//            operand is NaN, and either zero for two zeros. Comparisons with NaN are false, ne is
+//            operand is NaN, and take -0 for less than +0. Comparisons with NaN are false, ne is
 //            true. sqrt, div and the conversions are correctly rounded; exp2, log2, sin, cos are
 //            within 2 ULP. round is half to even. `narrow bf16` rounds an f32 to what a bf16 holds
 //            and keeps it an f32.
@@ -56,7 +56,7 @@
 namespace weft::program {
 
 inline constexpr int kMaxLanes = 64;          // lanes of a value, a power of two
-inline constexpr int kMaxNesting = 64;        // blocks within blocks, in kernels and in steps
+inline constexpr int kMaxNesting = 64;        // blocks within blocks of a kernel
 inline constexpr int64_t kMaxThreads = 1024;  // product of the nested thread loops
 
 struct Position {  // where it stood in the text; 0: built in memory

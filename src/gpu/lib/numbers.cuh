@@ -103,7 +103,7 @@ __device__ inline T Next(T i, T end, T step) {
 }
 #undef WIDE
 
-// NaN if an operand is; -0 is less than +0, as it is for the machine.
+// NaN if an operand is; -0 is less than +0.
 template <class T>
 __device__ inline T Min(T a, T b) {
   return a <= b || a != a ? a : b;
@@ -124,18 +124,16 @@ __device__ inline f32 Max<f32>(f32 a, f32 b) {
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
   return r;
 }
-// These pass over NaNs.
+// Equal numbers differ in the sign of a zero alone.
 template <>
 __device__ inline f64 Min<f64>(f64 a, f64 b) {
-  f64 r;
-  asm("min.f64 %0, %1, %2;" : "=d"(r) : "d"(a), "d"(b));
-  return a != a || b != b ? a + b : r;
+  if (a == b) return __longlong_as_double(__double_as_longlong(a) | __double_as_longlong(b));
+  return a < b || a != a ? a : b;
 }
 template <>
 __device__ inline f64 Max<f64>(f64 a, f64 b) {
-  f64 r;
-  asm("max.f64 %0, %1, %2;" : "=d"(r) : "d"(a), "d"(b));
-  return a != a || b != b ? a + b : r;
+  if (a == b) return __longlong_as_double(__double_as_longlong(a) & __double_as_longlong(b));
+  return a > b || a != a ? a : b;
 }
 
 // Truncates and saturates; NaN gives 0. The machine's conversions do, but for NaN.
