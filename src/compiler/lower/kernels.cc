@@ -363,7 +363,7 @@ bool IsJoinedByCopies(const Instruction& concatenate) {
 }  // namespace
 
 // Bytes of the first into the second, from `offset` on.
-void Lowering::CopyInto(BufferId from, int64_t bytes, BufferId to, int64_t offset,
+void Lowering::CopyInto(program::BufferId from, int64_t bytes, program::BufferId to, int64_t offset,
                         const Instruction& at, Steps& steps) {
   Step step;
   step.op = program::CopyStep{};
