@@ -93,8 +93,9 @@ Result<bool> RecognizeFunctions(hlo::Module&, const PassContext&);
 // the loop; needs: separate-computations; not scheduled (else it does nothing).
 Result<bool> RecognizeLoopEnds(hlo::Module&, const PassContext&);
 // Cumulative reductions written as reduce-window (windows that cover all up to a place, or all from
-// it, along one dimension) become scans; sums and products of narrow floats are carried in f32.
-// Functions that are not elementwise stay; needs: inline-calls, or calls inside functions stay.
+// it, along one dimension) become scans; sums and products of narrow floats are carried in f32,
+// sums of f32 in f64. Functions that are not elementwise stay; needs: inline-calls, or calls inside
+// functions stay.
 Result<bool> RecognizeScans(hlo::Module&, const PassContext&);
 // Stable sorts of an array, alone or with the places of its elements, of which only the first few
 // (at most half) are read become topk; needs: eliminate-dead-code after it.

@@ -1,6 +1,7 @@
 // Reductions that keep the minor dimension: rows are read as they lie in memory and combined into
 // an array of accumulators, one for each column of a block. Few columns: rows are cut in pieces
-// (how many depends on the shapes only), whose results a second kernel combines.
+// (how many depends on the shapes only), whose results a second kernel combines. Sums of f32 over
+// many rows are moved to accumulators of f64 every so often (sums.h).
 #include <algorithm>
 #include <numeric>
 
@@ -70,9 +71,22 @@ class ColumnEmitter {
         dims_(dims),
         columns_(columns),
         full_(reduces[0]->operand(0)->shape().dims()),
-        lanes_(lanes) {}
+        lanes_(lanes) {
+    for (size_t i = 0, k = 0; i < reducer.operand_count(); ++i) {
+      sums_.push_back(reducer.sums()[k]);
+      k += IsComplex(reducer.type(i)) ? 2 : 1;
+    }
+  }
 
   RowReducer reducer;
+
+  // Rows that accumulators of f32 take: each is added to by one or all of the rows at once.
+  int64_t RowsOfRun() const { return kSumRun * (reducer.CanUseLanes() ? kRowsAtOnce : 1); }
+  // Whether accumulators of f64 are needed for so many.
+  bool IsLongSum(int64_t rows) const {
+    return rows > RowsOfRun() && std::find(sums_.begin(), sums_.end(), true) != sums_.end();
+  }
+  bool IsSum(size_t i) const { return sums_[i]; }
 
   // Calls body for columns [begin, end), lanes set.
   Status OverColumns(ValueId begin, ValueId end, const std::function<Status(Coord)>& body) {
@@ -113,16 +127,25 @@ class ColumnEmitter {
         Coord at = e_.Add(j, e_.Scale({begin, 0, lanes_}, -1));
         for (int64_t c = 0; c < columns_.minor; ++c) {
           std::vector<Element> values = Load(Minor(acc, c), at);
+          std::vector<std::vector<Element>> terms;
           for (Index& row : rows) {
             SetColumns(row, j, c);
-            std::vector<Element> next;
+            std::vector<Element>& next = terms.emplace_back();
             for (const Instruction* reduce : reduces_) {
               for (int64_t i = 0; i < reduce->operand_count() / 2; ++i) {
                 next.push_back(TRY(e_.Emit(*reduce->operand(i), row)));
               }
             }
-            values = TRY(reducer.Combine(std::move(values), next));
           }
+          // By pairs, which rounds less often, where the order is ours.
+          while (reducer.CanUseLanes() && terms.size() > 1) {
+            size_t half = terms.size() / 2;
+            for (size_t u = 0; u < half; ++u) {
+              terms[u] = TRY(reducer.Combine(std::move(terms[2 * u]), terms[2 * u + 1]));
+            }
+            terms.resize(half);
+          }
+          for (const auto& term : terms) values = TRY(reducer.Combine(std::move(values), term));
           Store(Minor(acc, c), at, values);
         }
         return {};
@@ -130,6 +153,48 @@ class ColumnEmitter {
       b_.End();
     }
     return {};
+  }
+
+  // The same of many rows: after each run the sums are added to those in `wide`.
+  Status LongRows(const Index& outer, ValueId first, ValueId last, int64_t divisor, ValueId begin,
+                  ValueId end, std::span<const KernelBuilder::MemoryId> acc,
+                  std::span<const KernelBuilder::MemoryId> wide) {
+    int64_t run = RowsOfRun();
+    ValueId r = b_.BeginLoop(LoopKind::kSerial, first, last, b_.Int(run))[0];
+    ValueId to = b_.Add(r, b_.Int(run));
+    if (divisor % run != 0) to = b_.Min(to, last);
+    TRY(Rows(outer, r, to, std::gcd(divisor, run), begin, end, acc));
+    TRY(OverColumns(begin, end, [&](Coord j) -> Status {
+      Coord at = e_.Add(j, e_.Scale({begin, 0, lanes_}, -1));
+      for (size_t i = 0; i < acc.size(); ++i) {
+        size_t operand = i % reducer.operand_count();
+        if (!sums_[operand]) continue;
+        DType type = reducer.type(operand);
+        Element sum = Widen(e_.LoadAt(acc[i], type, at)), all = LoadWide(wide[i], type, at);
+        all.re = b_.Add(all.re, sum.re);
+        if (sum.im >= 0) all.im = b_.Add(all.im, sum.im);
+        StoreWide(wide[i], type, at, all);
+        e_.StoreAt(acc[i], type, at, Nothing(type));
+      }
+      return {};
+    }));
+    b_.End();
+    return {};
+  }
+
+  Element Nothing(DType type) {  // a sum of no terms
+    ValueId zero = b_.Number(-0.0, {DType::kF32, 1});
+    return {zero, IsComplex(type) ? zero : -1};
+  }
+  Element Widen(Element x) { return Recast(x, DType::kF64); }
+  Element LoadWide(KernelBuilder::MemoryId wide, DType type, const Coord& at) {
+    return e_.LoadAt(wide, IsComplex(type) ? DType::kC128 : DType::kF64, at);
+  }
+  void StoreWide(KernelBuilder::MemoryId wide, DType type, const Coord& at, const Element& x) {
+    e_.StoreAt(wide, IsComplex(type) ? DType::kC128 : DType::kF64, at, x);
+  }
+  Element Recast(Element x, DType part) {
+    return {b_.Cast(x.re, part), x.im < 0 ? -1 : b_.Cast(x.im, part)};
   }
 
   // The accumulators of one coordinate of a short minor dimension.
@@ -204,6 +269,7 @@ class ColumnEmitter {
   const ColumnDims& columns_;
   const Dims full_;
   int lanes_;
+  std::vector<bool> sums_;  // for each operand
 };
 
 }  // namespace
@@ -270,27 +336,45 @@ Status Lowering::LowerColumnReduce(const KernelBody& body,
     ValueId end = b.Add(begin, b.Int(block)), last = b.Add(first, b.Int(piece));
     if (columns.count % block != 0) end = b.Min(end, b.Int(columns.count));
     if (dims.length % piece != 0) last = b.Min(last, b.Int(dims.length));
-    std::vector<KernelBuilder::MemoryId> acc;
+    std::vector<KernelBuilder::MemoryId> acc, wide;
     size_t operands = columns_of.reducer.operand_count();
     for (size_t i = 0; i < operands * static_cast<size_t>(columns.minor); ++i) {
       DType type = columns_of.reducer.type(i % operands);
       acc.push_back(IsComplex(type) ? b.Array(StrCat("acc", i), RealType(type), 2 * block)
                                     : b.Array(StrCat("acc", i), program::ComputeType(type), block));
+      int64_t parts = IsComplex(type) ? 2 : 1;
+      bool is_long = columns_of.IsLongSum(piece) && columns_of.IsSum(i % operands);
+      wide.push_back(is_long ? b.Array(StrCat("wide", i), DType::kF64, parts * block) : -1);
     }
     std::vector<Element> starts =
         pieces > 1 ? TRY(columns_of.reducer.Starts()) : TRY(columns_of.reducer.Inits());
     auto in_block = [&](const Coord& j) { return e.Add(j, e.Scale({begin, 0, lanes}, -1)); };
     TRY(columns_of.OverColumns(begin, end, [&](Coord j) -> Status {
-      for (int64_t c = 0; c < columns.minor; ++c) {
-        columns_of.Store(columns_of.Minor(acc, c), in_block(j), starts);
+      for (size_t i = 0; i < acc.size(); ++i) {
+        DType type = columns_of.reducer.type(i % operands);
+        Element start = starts[i % operands];
+        if (wide[i] >= 0) {
+          columns_of.StoreWide(wide[i], type, in_block(j), columns_of.Widen(start));
+          start = columns_of.Nothing(type);
+        }
+        e.StoreAt(acc[i], type, in_block(j), start);
       }
       return {};
     }));
-    TRY(columns_of.Rows(o, first, last, std::gcd(piece, dims.length), begin, end, acc));
+    int64_t divisor = std::gcd(piece, dims.length);
+    bool is_long = columns_of.IsLongSum(piece);
+    TRY(is_long ? columns_of.LongRows(o, first, last, divisor, begin, end, acc, wide)
+                : columns_of.Rows(o, first, last, divisor, begin, end, acc));
     Coord above = e.Scale(e.Linear(columns.outer_sizes, o), all_columns);
     return columns_of.OverColumns(begin, end, [&](Coord j) -> Status {
       for (int64_t c = 0; c < columns.minor; ++c) {
         std::vector<Element> values = columns_of.Load(columns_of.Minor(acc, c), in_block(j));
+        for (size_t i = 0; i < operands; ++i) {
+          KernelBuilder::MemoryId from = wide[static_cast<size_t>(c) * operands + i];
+          if (from < 0) continue;
+          Element sum = columns_of.LoadWide(from, columns_of.reducer.type(i), in_block(j));
+          values[i] = columns_of.Recast(sum, DType::kF32);
+        }
         Coord place = e.AddConstant(e.Add(above, e.Scale(j, columns.minor)), c);
         if (pieces == 1) {
           store(draft, place, values);

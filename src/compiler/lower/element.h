@@ -182,10 +182,11 @@ class ElementEmitter {
   Result<Element> EmitGather(const hlo::Instruction& gather, const Index& index);
   Result<Element> EmitDynamicSlice(const hlo::Instruction& slice, const Index& index);
   Result<Element> EmitDynamicUpdateSlice(const hlo::Instruction& update, const Index& index);
-  // acc = step(k, acc) for k from 0 to rounds - 1.
+  // acc = step(k, acc) for k from 0 to rounds - 1. `sums`: elements that are sums of f32, which are
+  // cut in runs (sums.h).
   using FoldStep = std::function<Result<std::vector<Element>>(const Coord&, std::vector<Element>)>;
   Result<std::vector<Element>> Fold(int64_t rounds, int64_t unrolled, std::vector<Element> acc,
-                                    const FoldStep& step);
+                                    const std::vector<bool>& sums, const FoldStep& step);
   Result<Element> EmitReduce(const hlo::Instruction& reduce, int64_t output, const Index& index);
   Result<Element> EmitDot(const hlo::Instruction& dot, const Index& index);
   Result<Element> EmitReduceWindow(const hlo::Instruction& op, int64_t output, const Index& index);

@@ -4,12 +4,12 @@
 
 #include "compiler/lower/element.h"
 #include "compiler/lower/float_bits.h"
+#include "compiler/lower/sums.h"
 #include "hlo/computation.h"
 
 namespace weft::compiler {
 
 using hlo::Instruction;
-using program::LoopKind;
 using program::Op;
 using program::Type;
 
@@ -23,11 +23,22 @@ bool Contains(std::span<const int64_t> list, int64_t x) {
   return std::find(list.begin(), list.end(), x) != list.end();
 }
 
+// Which results of a reduction are sums of f32.
+std::vector<bool> SumsOf(const Instruction& reduction, const hlo::Computation& to_apply) {
+  std::vector<bool> sums;
+  for (int64_t i = 0; i < reduction.operand_count() / 2; ++i) {
+    sums.push_back(SumsF32(to_apply, reduction.operand(i)->shape().dtype(), i));
+  }
+  return sums;
+}
+
 }  // namespace
 
 // Few rounds are written out. All carried values have as many lanes as there are.
 Result<std::vector<Element>> ElementEmitter::Fold(int64_t rounds, int64_t unrolled,
-                                                  std::vector<Element> acc, const FoldStep& step) {
+                                                  std::vector<Element> acc,
+                                                  const std::vector<bool>& sums,
+                                                  const FoldStep& step) {
   if (rounds <= unrolled) {
     for (int64_t i = 0; i < rounds; ++i) acc = TRY(step(Constant(i), std::move(acc)));
     return acc;
@@ -51,10 +62,15 @@ Result<std::vector<Element>> ElementEmitter::Fold(int64_t rounds, int64_t unroll
     }
     return elements;
   };
-  std::vector<ValueId> inside =
-      b_.BeginLoop(LoopKind::kSerial, b_.Int(0), b_.Int(rounds), b_.Int(1), pack(acc));
-  std::vector<Element> next = TRY(step({inside[0], 0, 1}, unpack(std::span(inside).subspan(1))));
-  return unpack(b_.End(pack(next)));
+  std::vector<bool> carried;
+  for (size_t k = 0; k < acc.size(); ++k) {
+    carried.insert(carried.end(), acc[k].im >= 0 ? 2 : 1, sums[k]);
+  }
+  return unpack(TRY(EmitSumLoop(
+      b_, {b_.Int(0), b_.Int(rounds), 1, rounds}, pack(acc), carried,
+      [&](ValueId at, const KernelBuilder::Carry& so_far) -> Result<KernelBuilder::Carry> {
+        return pack(TRY(step({at, 0, 1}, unpack(so_far))));
+      })));
 }
 
 // One output element as a loop over the reduced dimensions.
@@ -92,7 +108,8 @@ Result<Element> ElementEmitter::EmitReduce(const Instruction& reduce, int64_t ou
     for (int64_t i = 0; i < n; ++i) args.push_back(TRY(Emit(*reduce.operand(i), moved)));
     return Call(*attrs.to_apply, args);
   };
-  std::vector<Element> acc = TRY(Fold(total, kUnrolledReduce, std::move(init), step));
+  std::vector<Element> acc =
+      TRY(Fold(total, kUnrolledReduce, std::move(init), SumsOf(reduce, *attrs.to_apply), step));
   return acc[static_cast<size_t>(output)];
 }
 
@@ -156,7 +173,7 @@ Result<Element> ElementEmitter::EmitDot(const Instruction& dot, const Index& ind
     }
     return std::vector<Element>{sum};
   };
-  Element acc = TRY(Fold(total, kUnrolledDot, {Zero(type)}, step))[0];
+  Element acc = TRY(Fold(total, kUnrolledDot, {Zero(type)}, {part == DType::kF32}, step))[0];
   if (!IsComplex(type)) acc.re = Round(acc.re, type);
   return acc;
 }
@@ -214,7 +231,8 @@ Result<Element> ElementEmitter::EmitReduceWindow(const Instruction& op, int64_t 
     for (size_t i = 0; i < next.size(); ++i) next[i] = Select(inside, next[i], acc[i]);
     return next;
   };
-  std::vector<Element> acc = TRY(Fold(total, kUnrolledWindow, std::move(init), step));
+  std::vector<Element> acc =
+      TRY(Fold(total, kUnrolledWindow, std::move(init), SumsOf(op, *attrs.to_apply), step));
   return acc[static_cast<size_t>(output)];
 }
 

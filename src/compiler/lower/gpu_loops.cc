@@ -118,23 +118,26 @@ GpuReduceShape ChooseReduce(const ReduceDims& dims, const program::TargetInfo& t
 using Accumulate =
     std::function<Result<std::vector<Element>>(const Coord& j, std::vector<Element> acc)>;
 
-// first, first + step, ... < end, from the reducers' starting values.
+// first, first + step, ... < end, `trips` of them at most, from the reducers' starting values.
 Result<std::vector<Element>> AccumulateStrided(KernelBuilder& b, RowReducer& reducer, ValueId first,
-                                               ValueId end, int64_t step,
+                                               ValueId end, int64_t step, int64_t trips,
                                                const Accumulate& accumulate) {
-  std::vector<ValueId> inside = b.BeginLoop(LoopKind::kSerial, first, end, b.Int(step),
-                                            reducer.Pack(TRY(reducer.Starts()), 1));
-  Coord j{inside[0], 0, 1};
-  std::vector<Element> next = TRY(accumulate(j, reducer.Unpack(std::span(inside).subspan(1))));
-  return reducer.Unpack(b.End(reducer.Pack(next, 1)));
+  return reducer.Unpack(TRY(EmitSumLoop(
+      b, {first, end, step, trips}, reducer.Pack(TRY(reducer.Starts()), 1), reducer.sums(),
+      [&](ValueId at, const KernelBuilder::Carry& so_far) -> Result<KernelBuilder::Carry> {
+        Coord j{at, 0, 1};
+        return reducer.Pack(TRY(accumulate(j, reducer.Unpack(so_far))), 1);
+      })));
 }
 
-// [begin, end) of a row by all threads of a block, which have it in part[0] afterwards.
+// [begin, end) of a row, `length` at most, by all threads of a block, which have it in part[0]
+// afterwards.
 Status ReduceByBlock(KernelDraft& draft, RowReducer& reducer, SharedValues& part, int64_t threads,
-                     ValueId begin, ValueId end, const Accumulate& accumulate) {
+                     ValueId begin, ValueId end, int64_t length, const Accumulate& accumulate) {
   KernelBuilder& b = draft.builder();
   ValueId t = b.BeginLoop(LoopKind::kThread, b.Int(0), b.Int(threads), b.Int(1))[0];
-  part.Store(t, TRY(AccumulateStrided(b, reducer, b.Add(begin, t), end, threads, accumulate)));
+  part.Store(t, TRY(AccumulateStrided(b, reducer, b.Add(begin, t), end, threads,
+                                      RoundUp(length, threads), accumulate)));
   b.End();
   for (int64_t half = threads / 2; half >= 1; half /= 2) {
     ValueId u = b.BeginLoop(LoopKind::kThread, b.Int(0), b.Int(half), b.Int(1))[0];
@@ -144,9 +147,10 @@ Status ReduceByBlock(KernelDraft& draft, RowReducer& reducer, SharedValues& part
   return {};
 }
 
-// Rows [begin, end) of 32 columns by 32 * slices threads; `store` gets each column's result.
+// Rows [begin, end), `length` at most, of 32 columns by 32 * slices threads; `store` gets each
+// column's result.
 Status ReduceColumns(KernelDraft& draft, RowReducer& reducer, int64_t columns, ValueId block,
-                     ValueId begin, ValueId end,
+                     ValueId begin, ValueId end, int64_t length,
                      const std::function<Accumulate(ValueId column)>& accumulate,
                      const std::function<Status(ValueId column, std::vector<Element>)>& store) {
   KernelBuilder& b = draft.builder();
@@ -170,7 +174,7 @@ Status ReduceColumns(KernelDraft& draft, RowReducer& reducer, int64_t columns, V
   };
   TRY(each(kColumnSlices, [&](ValueId s, ValueId place, ValueId column) -> Status {
     part.Store(place, TRY(AccumulateStrided(b, reducer, b.Add(begin, s), end, kColumnSlices,
-                                            accumulate(column))));
+                                            RoundUp(length, kColumnSlices), accumulate(column))));
     return {};
   }));
   for (int64_t half = kColumnSlices / 2; half >= 1; half /= 2) {
@@ -253,14 +257,14 @@ Status Lowering::LowerReduceOnGpu(const KernelBody& body,
     };
     if (how.columns) {
       return ReduceColumns(
-          draft, reducer, columns, at.coords[minor].base, begin, end,
+          draft, reducer, columns, at.coords[minor].base, begin, end, how.piece,
           [&](ValueId column) { return along(of_column(column)); },
           [&](ValueId column, std::vector<Element> values) {
             return finish(of_column(column), piece, std::move(values));
           });
     }
     SharedValues part(draft, reducer, how.threads);
-    TRY(ReduceByBlock(draft, reducer, part, how.threads, begin, end, along(row)));
+    TRY(ReduceByBlock(draft, reducer, part, how.threads, begin, end, how.piece, along(row)));
     return finish(row, piece, part.Load(b.Int(0)));
   }));
   Finish(draft, body, steps);
@@ -285,12 +289,14 @@ Status Lowering::LowerReduceOnGpu(const KernelBody& body,
     };
     if (!by_block) {
       return store(last, join, row,
-                   TRY(AccumulateStrided(lb, join, lb.Int(0), lb.Int(how.pieces), 1, accumulate)));
+                   TRY(AccumulateStrided(lb, join, lb.Int(0), lb.Int(how.pieces), 1, how.pieces,
+                                         accumulate)));
     }
     int64_t threads = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(how.pieces)));
     threads = std::min(threads, kRowThreads);
     SharedValues part(last, join, threads);
-    TRY(ReduceByBlock(last, join, part, threads, lb.Int(0), lb.Int(how.pieces), accumulate));
+    TRY(ReduceByBlock(last, join, part, threads, lb.Int(0), lb.Int(how.pieces), how.pieces,
+                      accumulate));
     return store(last, join, row, part.Load(lb.Int(0)));
   }));
   Finish(last, body, steps);

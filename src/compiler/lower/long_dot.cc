@@ -6,6 +6,7 @@
 
 #include "base/str.h"
 #include "compiler/lower/lowering.h"
+#include "compiler/lower/sums.h"
 
 namespace weft::compiler {
 
@@ -97,9 +98,10 @@ Status Lowering::LowerLongDot(const Instruction& dot, const DotSizes& s, Steps& 
   };
   auto loop = [&](ValueId begin, ValueId end, int64_t rows, KernelBuilder::Carry sums,
                   ValueId first, int64_t columns) {
-    KernelBuilder::Carry in = b.BeginLoop(LoopKind::kSerial, begin, end, b.Int(rows), sums);
-    KernelBuilder::Carry next(in.begin() + 1, in.end());
-    return b.End(add_rows(in[0], std::move(next), rows, first, columns));
+    int64_t trips = rows == 1 && beside > 1 ? beside - 1 : (piece + rows - 1) / rows;
+    return EmitSums(b, {begin, end, rows, trips}, sums, [&](ValueId k, const auto& so_far) {
+      return add_rows(k, so_far, rows, first, columns);
+    });
   };
   // Columns [first, first + columns) of the left matrix.
   auto sum_tile = [&](ValueId number, ValueId begin, ValueId end, ValueId first, int64_t columns) {
@@ -149,10 +151,12 @@ Status Lowering::LowerLongDot(const Instruction& dot, const DotSizes& s, Steps& 
   KernelBuilder& c = last.builder();
   auto join = [&](ValueId first, int width) {
     KernelBuilder::Carry sum = {c.Number(0, {type, width})};
-    sum = c.Reduce(0, pieces, sum, [&](ValueId p, const KernelBuilder::Carry& so_far) {
-      ValueId at = c.Add(c.Mul(p, c.Int(s.m * s.n)), first);
-      return KernelBuilder::Carry{c.Add(so_far[0], c.Load(parts, at, width))};
-    });
+    sum = *EmitWideSumLoop(
+        c, {c.Int(0), c.Int(pieces), 1, pieces}, sum, {type == DType::kF32},
+        [&](ValueId p, const KernelBuilder::Carry& so_far) -> Result<KernelBuilder::Carry> {
+          ValueId at = c.Add(c.Mul(p, c.Int(s.m * s.n)), first);
+          return KernelBuilder::Carry{c.Add(so_far[0], c.Load(parts, at, width))};
+        });
     c.Store(to, first, sum[0]);
   };
   int64_t even = s.m * s.n / lanes * lanes;

@@ -117,7 +117,7 @@ class Lowering {
   KernelBody ScatterBody(const hlo::Instruction& instruction,
                          const hlo::Instruction& scatter) const;
   Status LowerScatterToOwnArrays(const KernelBody& body, const hlo::Instruction& scatter,
-                                 int64_t arrays, Steps& steps);
+                                 int64_t arrays, bool wide, int64_t piece, Steps& steps);
   // indexed.cc
   Status LowerSelectAndScatter(const hlo::Instruction& op, Steps& steps);
   // scan.cc

@@ -114,6 +114,7 @@ RowReducer::RowReducer(KernelDraft& draft, std::span<const Instruction* const> r
       DType dtype = reduce->operand(i)->shape().dtype();
       types_.push_back(dtype);
       plain_.push_back(AsPlainReducer(to_apply, dtype, i));
+      sums_.insert(sums_.end(), IsComplex(dtype) ? 2 : 1, SumsF32(to_apply, dtype, i));
       if (!plain_.back()) can_use_lanes_ &= reduce->operand(n + i)->IsConstant();
     }
   }
@@ -244,11 +245,12 @@ Result<std::vector<Element>> RowReducer::Pieces(
     return acc;
   }
   int lanes = e_.lanes();
-  std::vector<ValueId> inside =
-      b_.BeginLoop(LoopKind::kSerial, b_.Int(0), b_.Int(count), b_.Int(1), Pack(acc, lanes));
-  Coord piece{inside[0], 0, 1, 0, count - 1};
-  acc = TRY(add(piece, Unpack(std::span(inside).subspan(1))));
-  return Unpack(b_.End(Pack(acc, lanes)));
+  return Unpack(TRY(EmitWideSumLoop(
+      b_, {b_.Int(0), b_.Int(count), 1, count}, Pack(acc, lanes), sums_,
+      [&](ValueId at, const KernelBuilder::Carry& so_far) -> Result<KernelBuilder::Carry> {
+        Coord piece{at, 0, 1, 0, count - 1};
+        return Pack(TRY(add(piece, Unpack(so_far))), lanes);
+      })));
 }
 
 // Halves: lane i with lane i + n/2; with those of the rest of the row, where it is as long.
@@ -280,6 +282,64 @@ Result<std::vector<Element>> RowReducer::CombineLanes(std::vector<Element> acc, 
   return acc;
 }
 
+// Rows made of several dimensions: lanes first, then what does not fill them, within each run of
+// the minor dimension.
+Result<std::vector<Element>> RowReducer::ByUnits(const Index& row, ValueId begin, int64_t size,
+                                                 int lanes, std::vector<Element> acc) {
+  using Carry = KernelBuilder::Carry;
+  int64_t unit = dims_.reduced_sizes.back();
+  Carry wide = Pack(TRY(Starts()), lanes), narrow = Pack(acc, 1), both = wide;
+  both.insert(both.end(), narrow.begin(), narrow.end());
+  std::vector<bool> sums = sums_;
+  sums.insert(sums.end(), sums_.begin(), sums_.end());
+  Dims outer_sizes(std::span(dims_.reduced_sizes.data(), dims_.reduced_sizes.size() - 1));
+  auto run = [&](ValueId number, const Carry& so_far) -> Result<Carry> {
+    Index linear;
+    linear.is_linear = true;
+    linear.linear = {b_.Add(b_.Div(begin, b_.Int(unit)), number), 0, 1, 0, dims_.length / unit - 1};
+    Index outer = e_.Coordinates(outer_sizes, linear);
+    outer.coords.push_back({});
+    Index index;
+    index.coords.resize(dims_.kept.size() + dims_.reduced.size());
+    for (size_t k = 0; k < dims_.kept.size(); ++k) {
+      index.coords[static_cast<size_t>(dims_.kept[k])] = row.coords[k];
+    }
+    // Sums begin anew in each run.
+    auto within = [&](int64_t from, int64_t to, int n, std::span<const ValueId> before) {
+      Carry start(before.begin(), before.end());
+      for (size_t i = 0; i < start.size(); ++i) {
+        if (sums_[i]) start[i] = b_.Number(-0.0, b_.type(start[i]));
+      }
+      e_.set_lanes(n);
+      auto after = EmitSumLoop(b_, {b_.Int(from), b_.Int(to), n, (to - from) / n}, start, sums_,
+                               [&](ValueId at, const Carry& added) -> Result<Carry> {
+                                 outer.coords.back() = {at, n > 1 ? 1 : 0, n, 0, unit - 1};
+                                 for (size_t k = 0; k < dims_.reduced.size(); ++k) {
+                                   index.coords[static_cast<size_t>(dims_.reduced[k])] =
+                                       outer.coords[k];
+                                 }
+                                 return Pack(TRY(AccumulateAt(index, Unpack(added))), n);
+                               });
+      e_.set_lanes(1);
+      return after;
+    };
+    auto first = std::span(so_far).first(wide.size()),
+         second = std::span(so_far).subspan(wide.size());
+    Carry next = TRY(within(0, unit - unit % lanes, lanes, first));
+    Carry rest = TRY(within(unit - unit % lanes, unit, 1, second));
+    next.insert(next.end(), rest.begin(), rest.end());
+    for (size_t i = 0; i < next.size(); ++i) {
+      if (sums[i]) next[i] = b_.Add(so_far[i], next[i]);
+    }
+    return next;
+  };
+  int64_t runs = size / unit;
+  Carry after = TRY(EmitSumLoop(b_, {b_.Int(0), b_.Int(runs), 1, runs}, both, sums, run));
+  acc = Unpack(std::span(after).subspan(wide.size()));
+  return Combine(std::move(acc),
+                 TRY(CombineLanes(Unpack(std::span(after).first(wide.size())), lanes)));
+}
+
 Result<std::vector<Element>> RowReducer::Row(const Index& row, ValueId begin, int64_t size,
                                              bool partial) {
   // Lanes follow the minor dimension; rows made of several dimensions are cut at it.
@@ -295,55 +355,17 @@ Result<std::vector<Element>> RowReducer::Row(const Index& row, ValueId begin, in
   auto loop = [&](int64_t from, int64_t to, int n,
                   std::vector<Element> start) -> Result<std::vector<Element>> {
     e_.set_lanes(n);
-    std::vector<ValueId> inside =
-        b_.BeginLoop(LoopKind::kSerial, b_.Int(from), b_.Int(to), b_.Int(n), Pack(start, n));
-    Coord j{b_.Add(begin, inside[0]), n > 1 ? 1 : 0, n, 0, dims_.length - 1};
-    std::vector<Element> next = TRY(Accumulate(row, j, Unpack(std::span(inside).subspan(1))));
-    std::vector<Element> after = Unpack(b_.End(Pack(next, n)));
+    SumRange range{b_.Int(from), b_.Int(to), n, (to - from) / n};
+    auto after = TRY(EmitSumLoop(
+        b_, range, Pack(start, n), sums_,
+        [&](ValueId at, const KernelBuilder::Carry& so_far) -> Result<KernelBuilder::Carry> {
+          Coord j{b_.Add(begin, at), n > 1 ? 1 : 0, n, 0, dims_.length - 1};
+          return Pack(TRY(Accumulate(row, j, Unpack(so_far))), n);
+        }));
     e_.set_lanes(1);
-    return after;
+    return Unpack(after);
   };
-  if (by_units) {
-    // Lanes first, then what does not fill them, within each run of the minor dimension.
-    std::vector<ValueId> wide = Pack(TRY(Starts()), lanes), narrow = Pack(acc, 1), both = wide;
-    both.insert(both.end(), narrow.begin(), narrow.end());
-    std::vector<ValueId> inside =
-        b_.BeginLoop(LoopKind::kSerial, b_.Int(0), b_.Int(size / unit), b_.Int(1), both);
-    Index linear;
-    linear.is_linear = true;
-    linear.linear = {b_.Add(b_.Div(begin, b_.Int(unit)), inside[0]), 0, 1, 0,
-                     dims_.length / unit - 1};
-    Dims outer_sizes(std::span(dims_.reduced_sizes.data(), dims_.reduced_sizes.size() - 1));
-    Index outer = e_.Coordinates(outer_sizes, linear);
-    outer.coords.push_back({});
-    auto within = [&](int64_t from, int64_t to, int n,
-                      std::span<const ValueId> start) -> Result<std::vector<ValueId>> {
-      e_.set_lanes(n);
-      std::vector<ValueId> at =
-          b_.BeginLoop(LoopKind::kSerial, b_.Int(from), b_.Int(to), b_.Int(n), start);
-      outer.coords.back() = {at[0], n > 1 ? 1 : 0, n, 0, unit - 1};
-      Index index;
-      index.coords.resize(dims_.kept.size() + dims_.reduced.size());
-      for (size_t k = 0; k < dims_.kept.size(); ++k) {
-        index.coords[static_cast<size_t>(dims_.kept[k])] = row.coords[k];
-      }
-      for (size_t k = 0; k < dims_.reduced.size(); ++k) {
-        index.coords[static_cast<size_t>(dims_.reduced[k])] = outer.coords[k];
-      }
-      std::vector<Element> next = TRY(AccumulateAt(index, Unpack(std::span(at).subspan(1))));
-      std::vector<ValueId> after = b_.End(Pack(next, n));
-      e_.set_lanes(1);
-      return after;
-    };
-    std::span<const ValueId> carried = std::span(inside).subspan(1);
-    wide = TRY(within(0, unit - unit % lanes, lanes, carried.first(wide.size())));
-    narrow = TRY(within(unit - unit % lanes, unit, 1, carried.subspan(wide.size())));
-    wide.insert(wide.end(), narrow.begin(), narrow.end());
-    std::vector<ValueId> after = b_.End(wide);
-    size_t half = after.size() / 2;
-    acc = Unpack(std::span(after).subspan(half));
-    return Combine(std::move(acc), TRY(CombineLanes(Unpack(std::span(after).first(half)), lanes)));
-  }
+  if (by_units) return ByUnits(row, begin, size, lanes, std::move(acc));
   if (main > 0) {
     std::vector<Element> lanes_acc = TRY(Starts());
     if (main == lanes) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compiler/lower/draft.h"
+#include "compiler/lower/sums.h"
 
 namespace weft::compiler {
 
@@ -62,10 +63,13 @@ class RowReducer {
   // acc (+) element j of the row; and elements as the values that a loop carries.
   Result<std::vector<Element>> Accumulate(const Index& row, const Coord& j,
                                           std::vector<Element> acc);
+  const std::vector<bool>& sums() const { return sums_; }
   std::vector<ValueId> Pack(std::span<const Element> elements, int lanes);
   std::vector<Element> Unpack(std::span<const ValueId> values);
 
  private:
+  Result<std::vector<Element>> ByUnits(const Index& row, ValueId begin, int64_t size, int lanes,
+                                       std::vector<Element> acc);
   // Rows are made of several dimensions, but read in the order of memory.
   bool IsInOrder() const;
   Index At(const Index& row, const Coord& j);
@@ -87,6 +91,7 @@ class RowReducer {
   ReduceDims dims_;
   std::vector<DType> types_;  // of all operands
   std::vector<std::optional<PlainReducer>> plain_;
+  std::vector<bool> sums_;  // of f32, for each value that a loop carries
   int64_t width_;
   bool can_use_lanes_ = true;
   std::function<Status(const Index&)> also_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "compiler/lower/lowering.h"
+#include "compiler/lower/sums.h"
 
 namespace weft::compiler {
 
@@ -44,21 +45,22 @@ Status Lowering::LowerDotAlongColumns(const Instruction& dot, const DotSizes& s,
                                 : scaled(b.Add(scaled(batch, s.m), row), s.k);
     ValueId at_right = b.Add(scaled(batch, s.k * s.n), column);
     KernelBuilder::Carry zero(static_cast<size_t>(rows * stretches), b.Number(0, {type, lanes}));
-    KernelBuilder::Carry all = b.Reduce(0, s.k, zero, [&](ValueId k, const auto& carried) {
-      std::vector<ValueId> y;
-      for (int64_t c = 0; c < stretches; ++c) {
-        ValueId at = b.Add(b.Add(at_right, scaled(k, s.n)), b.Int(c * lanes));
-        y.push_back(b.Load(right, at, lanes));
-      }
-      KernelBuilder::Carry next;
-      for (int64_t r = 0; r < rows; ++r) {
-        ValueId at = s.trans_a ? b.Add(b.Add(at_left, scaled(k, s.m)), b.Int(r))
-                               : b.Add(b.Add(at_left, k), b.Int(r * s.k));
-        ValueId x = b.Splat(b.Load(left, at), lanes);
-        for (ValueId v : y) next.push_back(b.Fma(x, v, carried[next.size()]));
-      }
-      return next;
-    });
+    KernelBuilder::Carry all =
+        EmitSums(b, {b.Int(0), b.Int(s.k), 1, s.k}, zero, [&](ValueId k, const auto& carried) {
+          std::vector<ValueId> y;
+          for (int64_t c = 0; c < stretches; ++c) {
+            ValueId at = b.Add(b.Add(at_right, scaled(k, s.n)), b.Int(c * lanes));
+            y.push_back(b.Load(right, at, lanes));
+          }
+          KernelBuilder::Carry next;
+          for (int64_t r = 0; r < rows; ++r) {
+            ValueId at = s.trans_a ? b.Add(b.Add(at_left, scaled(k, s.m)), b.Int(r))
+                                   : b.Add(b.Add(at_left, k), b.Int(r * s.k));
+            ValueId x = b.Splat(b.Load(left, at), lanes);
+            for (ValueId v : y) next.push_back(b.Fma(x, v, carried[next.size()]));
+          }
+          return next;
+        });
     ValueId at_out = b.Add(scaled(b.Add(scaled(batch, s.m), row), s.n), column);
     for (size_t i = 0; i < all.size(); ++i) {
       int64_t n = static_cast<int64_t>(i);

@@ -7,6 +7,7 @@
 
 #include "base/str.h"
 #include "compiler/lower/lowering.h"
+#include "compiler/lower/sums.h"
 
 namespace weft::compiler {
 
@@ -21,6 +22,10 @@ constexpr double kParallelScatter = 400'000;  // element updates worth several t
 constexpr int64_t kWindowPiece = 64;    // elements of the minor window dimension a thread takes
 constexpr int64_t kScatterChunks = 16;  // of updates that do not meet
 constexpr int64_t kMaxOwnArrays = 16;
+// Sums of f32 are kept in f64 until all updates are added (sums.h), where that costs little: arrays
+// that stay in a cache, or far more updates than places for them.
+constexpr int64_t kSmallArray = 1 << 16, kUpdatesPerPlace = 16, kMostPlaces = 1 << 20;
+constexpr int64_t kFewUpdates = 2 * kSumRun;
 
 bool Holds(std::span<const int64_t> list, int64_t x) {
   return std::find(list.begin(), list.end(), x) != list.end();
@@ -74,6 +79,11 @@ class ScatterLoops {
   void set_columns(ValueId column, int64_t piece) {
     column_ = column;
     piece_ = piece;
+  }
+  // The arrays are of f64, what is added of f32.
+  void set_wide() {
+    wide_ = true;
+    width_ = 8;
   }
   // The arrays begin there.
   void set_base(Coord base) { base_ = base; }
@@ -214,6 +224,13 @@ class ScatterLoops {
     }
     Coord place = e_.Linear(operand().dims(), to);
     if (base_) place = e_.Add(*base_, place);
+    if (wide_) {
+      Element sum = e_.LoadAt(memory_[0], DType::kF64, place);
+      ValueId term = b_.Cast(TRY(e_.Emit(*scatter_.operand(2), from)).re, DType::kF64);
+      if (b_.type(term).lanes != b_.type(sum.re).lanes) term = b_.Splat(term, e_.lanes());
+      e_.StoreAt(memory_[0], DType::kF64, place, {b_.Add(sum.re, term), -1});
+      return {};
+    }
     std::vector<Element> args;
     auto type = [&](int64_t i) { return scatter_.operand(i)->shape().dtype(); };
     for (int64_t i = 0; i < n_; ++i) {
@@ -269,6 +286,7 @@ class ScatterLoops {
   int64_t n_, width_ = 1;
   ValueId column_ = -1;
   int64_t piece_ = 1;
+  bool wide_ = false;
   std::optional<Coord> base_;
 };
 
@@ -282,6 +300,19 @@ int64_t OwnArrays(const Instruction& scatter, const ScatterDims& dims, double wo
   double room = work / (16 * static_cast<double>(shape.elements()));
   int64_t arrays = std::min(static_cast<int64_t>(room), kMaxOwnArrays);
   return arrays >= 2 && dims.updates >= 64 * arrays ? arrays : 0;
+}
+
+bool SumsInF64(const Instruction& scatter, const ScatterDims& dims, bool in_loop) {
+  const Shape& shape = scatter.operand(0)->shape();
+  const auto& attrs = scatter.attrs<hlo::ScatterAttrs>();
+  if (scatter.operand_count() != 3 || attrs.unique_indices || shape.dtype() != DType::kF32 ||
+      !SumsF32(*attrs.to_apply, shape.dtype()) || dims.updates <= kFewUpdates) {
+    return false;
+  }
+  int64_t places = shape.elements() / dims.window_elements;
+  if (in_loop) return dims.updates >= kUpdatesPerPlace * places;
+  return shape.elements() <= kSmallArray ||
+         (dims.updates >= kUpdatesPerPlace * places && shape.elements() <= kMostPlaces);
 }
 
 }  // namespace
@@ -327,10 +358,11 @@ Status Lowering::LowerScatter(const Instruction& instruction, Steps& steps) {
   }
   if (gpu) piece = 1;
   int64_t pieces = minor / piece;
-  if (!serial_ && !gpu && pieces == 1 && !attrs.unique_indices) {
-    if (int64_t arrays = OwnArrays(scatter, dims, work)) {
-      return LowerScatterToOwnArrays(body, scatter, arrays, steps);
-    }
+  bool wide = !gpu && SumsInF64(scatter, dims, serial_);
+  if (!gpu && !attrs.unique_indices && (wide || (!serial_ && pieces == 1))) {
+    int64_t arrays = serial_ ? 0 : OwnArrays(scatter, dims, work);
+    if (wide) arrays = std::max<int64_t>(arrays, 1);
+    if (arrays > 0) return LowerScatterToOwnArrays(body, scatter, arrays, wide, piece, steps);
   }
   KernelDraft draft = NewDraft(body);
   draft.Declare(body.inputs, {});
@@ -364,26 +396,30 @@ Status Lowering::LowerScatter(const Instruction& instruction, Steps& steps) {
 }
 
 // Arrays that begin with the reduction's identity, each updated by one part of the updates; then
-// all of them, in order, are joined with the operand.
+// all of them, in order, are joined with the operand. `wide`: arrays of f64 for sums of f32. Of one
+// array threads take `piece` columns of the windows each.
 Status Lowering::LowerScatterToOwnArrays(const KernelBody& body, const Instruction& scatter,
-                                         int64_t arrays, Steps& steps) {
+                                         int64_t arrays, bool wide, int64_t piece, Steps& steps) {
   const Shape& shape = scatter.shape();
   DType type = shape.dtype();
   int64_t size = shape.elements();
   const hlo::Computation& to_apply = *scatter.attrs<hlo::ScatterAttrs>().to_apply;
   PlainReducer reducer = *AsPlainReducer(to_apply, type, 0);
-  program::BufferId own = Scratch(Shape(type, {arrays, size}), "own");
+  DType own_type = wide ? DType::kF64 : type;
+  program::BufferId own = Scratch(Shape(own_type, {arrays, size}), "own");
   LoopShape all;
   all.flat = true;
-  all.width = std::max<int64_t>(ByteWidth(type), IsFloat(type) ? 4 : 1);
+  all.serial = serial_;
+  all.width = std::max<int64_t>(ByteWidth(own_type), IsFloat(type) ? 4 : 1);
   {
     KernelDraft fill(StrCat(body.instruction->name(), ".own"), program_, memory_, target_);
     KernelBuilder::MemoryId to = fill.DeclareBuffer(own, Access::kWrite);
     all.dims = {arrays * size};
     ElementEmitter& e = fill.elements();
     TRY(fill.ForEach(all, [&](const Index& index) -> Status {
-      ValueId identity = fill.builder().Number(reducer.identity, {program::ComputeType(type), 1});
-      e.StoreAt(to, type, e.Linear(all.dims, index), {identity, -1});
+      ValueId identity =
+          fill.builder().Number(reducer.identity, {program::ComputeType(own_type), 1});
+      e.StoreAt(to, own_type, e.Linear(all.dims, index), {identity, -1});
       return {};
     }));
     Finish(fill, body, steps);
@@ -393,14 +429,25 @@ Status Lowering::LowerScatterToOwnArrays(const KernelBody& body, const Instructi
     KernelDraft draft = NewDraft(body);
     draft.Declare(body.inputs, {});
     ScatterLoops loops(draft, scatter, dims, {draft.DeclareBuffer(own, Access::kReadWrite)});
+    if (wide) loops.set_wide();
     KernelBuilder& b = draft.builder();
     loops.set_columns(b.Int(0), dims.minor());
-    int64_t chunk = (dims.updates + arrays - 1) / arrays;
-    ValueId c = b.BeginLoop(LoopKind::kParallel, b.Int(0), b.Int(arrays), b.Int(1))[0];
-    loops.set_base({b.Mul(c, b.Int(size)), 0, size, 0, (arrays - 1) * size});
-    ValueId first = b.Mul(c, b.Int(chunk));
-    TRY(loops.Range(first, b.Min(b.Add(first, b.Int(chunk)), b.Int(dims.updates))));
-    b.End();
+    if (arrays > 1) {
+      int64_t chunk = (dims.updates + arrays - 1) / arrays;
+      ValueId c = b.BeginLoop(LoopKind::kParallel, b.Int(0), b.Int(arrays), b.Int(1))[0];
+      loops.set_base({b.Mul(c, b.Int(size)), 0, size, 0, (arrays - 1) * size});
+      ValueId first = b.Mul(c, b.Int(chunk));
+      TRY(loops.Range(first, b.Min(b.Add(first, b.Int(chunk)), b.Int(dims.updates))));
+      b.End();
+    } else {
+      int64_t pieces = dims.minor() / piece;
+      if (pieces > 1) {
+        ValueId p = b.BeginLoop(LoopKind::kParallel, b.Int(0), b.Int(pieces), b.Int(1))[0];
+        loops.set_columns(b.Mul(p, b.Int(piece)), piece);
+      }
+      TRY(loops.Range(b.Int(0), b.Int(dims.updates)));
+      if (pieces > 1) b.End();
+    }
     Finish(draft, body, steps);
   }
   KernelDraft join(StrCat(body.instruction->name(), ".join"), program_, memory_, target_);
@@ -414,10 +461,17 @@ Status Lowering::LowerScatterToOwnArrays(const KernelBody& body, const Instructi
   TRY(join.ForEach(all, [&](const Index& index) -> Status {
     Coord at = e.Linear(all.dims, index);
     Element sum = e.LoadAt(to, type, at);
+    KernelBuilder& b = join.builder();
+    if (wide) sum.re = b.Cast(sum.re, own_type);
     for (int64_t k = 0; k < arrays; ++k) {
-      Element part = e.LoadAt(from, type, e.AddConstant(at, k * size));
-      sum = TRY(e.Call(to_apply, std::vector<Element>{sum, part}))[0];
+      Element part = e.LoadAt(from, own_type, e.AddConstant(at, k * size));
+      if (wide) {
+        sum.re = b.Add(sum.re, part.re);
+      } else {
+        sum = TRY(e.Call(to_apply, std::vector<Element>{sum, part}))[0];
+      }
     }
+    if (wide) sum.re = b.Cast(sum.re, type);
     e.StoreAt(to, type, at, sum);
     return {};
   }));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/lower/lowering.h"
+#include "compiler/lower/sums.h"
 
 namespace weft::compiler {
 
@@ -85,9 +86,9 @@ Status Lowering::LowerDotAlongContraction(const Instruction& dot, const DotSizes
     };
     auto run = [&](int64_t begin, int64_t end, int width, KernelBuilder::Carry sums) {
       if (begin == end) return sums;
-      return b.Reduce(
-          begin, end, sums, [&](ValueId k, const auto& carried) { return step(k, carried, width); },
-          width);
+      SumRange range{b.Int(begin), b.Int(end), width, (end - begin) / width};
+      return EmitSums(b, range, sums,
+                      [&](ValueId k, const auto& carried) { return step(k, carried, width); });
     };
     KernelBuilder::Carry zero(static_cast<size_t>(count), b.Number(0, {type, lanes}));
     KernelBuilder::Carry sums = run(0, whole, lanes, zero);

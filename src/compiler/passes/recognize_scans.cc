@@ -61,13 +61,26 @@ bool HaveSameTypes(const Instruction& reduce, const Computation& f) {
   return true;
 }
 
-// A sum or product of floats narrower than f32 is kept in f32 on the way.
-bool AccumulatesWide(const Computation& f) {
+// What a sum or product is kept in on the way: that of floats narrower than f32 in f32, a sum of
+// f32 in f64, or it would lose what is small beside it. The type itself: as it is.
+// Of a function with one result.
+DType AccumulatorOf(const Computation& f) {
   const Instruction& root = *f.root();
-  if (root.op() != Op::kAdd && root.op() != Op::kMultiply) return false;
-  return IsFloat(root.shape().dtype()) && BitWidth(root.shape().dtype()) < 32 &&
-         root.operand(0)->IsParameter() && root.operand(1)->IsParameter() &&
-         root.operand(0) != root.operand(1);
+  DType type = root.shape().dtype();
+  bool sum = root.op() == Op::kAdd;
+  if (!sum && root.op() != Op::kMultiply) return type;
+  if (!root.operand(0)->IsParameter() || !root.operand(1)->IsParameter() ||
+      root.operand(0) == root.operand(1)) {
+    return type;
+  }
+  if (IsFloat(type) && BitWidth(type) < 32) return DType::kF32;
+  if (sum && type == DType::kF32) return DType::kF64;
+  if (sum && type == DType::kC64) return DType::kC128;
+  return type;
+}
+
+bool AccumulatesWide(const Computation& f) {
+  return f.root()->shape().IsArray() && AccumulatorOf(f) != f.root()->shape().dtype();
 }
 
 // (slices ..., carries ...) -> (slices ..., carries ...): f of both. Backward, the element stands
@@ -116,7 +129,7 @@ Result<bool> RecognizeScan(Instruction* reduce) {
   for (int64_t k = 0; k < n; ++k) {
     Shape slice(reduce->operand(k)->shape().dtype(), reduce->operand(k)->shape().dims());
     slice.DeleteDim(form->dimension);
-    if (AccumulatesWide(f)) slice.set_dtype(DType::kF32);
+    if (AccumulatesWide(f)) slice.set_dtype(AccumulatorOf(f));
     Instruction* init = TRY(b.Convert(reduce->operand(n + k), slice.dtype()));
     operands.push_back(TRY(FillWith(b, init, slice)));
     carries.push_back(std::move(slice));

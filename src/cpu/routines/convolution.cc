@@ -16,6 +16,7 @@ using program::ConvolutionForm;
 
 constexpr int64_t kMostAxes = 8;
 constexpr int64_t kMostPanel = 64;  // vectors in a packed panel
+constexpr int64_t kTapRun = 64;     // taps that one accumulator of f32 takes (kLongSum)
 
 // Where a window lies: digits of a number, one for each axis, the last one first to change.
 struct Digits {
@@ -343,19 +344,33 @@ class Convolution : public PreparedRoutine {
   }
 
   template <class T>
+  static void MoveSums(T* from, std::vector<double>& sums) {
+    for (size_t j = 0; j < sums.size(); ++j) {
+      sums[j] += static_cast<double>(from[j]);
+      from[j] = 0;
+    }
+  }
+
+  template <class T>
   void Depthwise(const RoutineContext& context, const T* input, const T* kernel, T* output) const {
     int64_t features = f_.out_features;
     double cost = static_cast<double>(taps_ * features) / 4;
     ForPieces(&context.pool, f_.batch * positions_, cost, [&](int64_t begin, int64_t end) {
+      std::vector<double> sums;  // of many taps
       for (int64_t row = begin; row < end; ++row) {
         T* to = output + OutputOffset(row);
         std::fill_n(to, features, T(0));
+        bool cut = std::is_same_v<T, float> && taps_ > kTapRun;
+        sums.assign(cut ? static_cast<size_t>(features) : 0, 0);
         for (int64_t tap = 0; tap < taps_; ++tap) {
+          if (cut && tap % kTapRun == 0) MoveSums(to, sums);
           int64_t at = InputOffset(row, tap);
           if (at < 0) continue;
           const T *from = input + at, *factors = kernel + KernelOffset(tap);
           for (int64_t j = 0; j < features; ++j) to[j] += from[j] * factors[j];
         }
+        if (cut) MoveSums(to, sums);
+        for (size_t j = 0; j < sums.size(); ++j) to[j] = static_cast<T>(sums[j]);
       }
     });
   }
@@ -375,17 +390,17 @@ class Convolution : public PreparedRoutine {
           int64_t group = j / per_group_, first = 0;
           if (f_.feature_groups > 1) first = group * f_.kernel_in * f_.in_feature_stride;
           if (f_.batch_groups > 1) first = group * f_.batch * f_.in_batch_stride;
-          Complex sum = 0;
+          std::complex<double> sum = 0;
           for (int64_t tap = 0; tap < taps_; ++tap) {
             int64_t at = InputOffset(row, tap);
             for (int64_t i = 0; at >= 0 && i < f_.kernel_in; ++i) {
               Complex x = input[first + at + i * f_.in_feature_stride];
               Complex y = kernel[KernelOffset(tap * f_.kernel_in + i) + j * f_.kernel_out_stride];
-              sum += Complex(x.real() * y.real() - x.imag() * y.imag(),
-                             x.real() * y.imag() + x.imag() * y.real());
+              sum += std::complex<double>(x.real() * y.real() - x.imag() * y.imag(),
+                                          x.real() * y.imag() + x.imag() * y.real());
             }
           }
-          output[OutputOffset(row) + j * f_.out_feature_stride] = sum;
+          output[OutputOffset(row) + j * f_.out_feature_stride] = Complex(sum);
         }
       }
     });

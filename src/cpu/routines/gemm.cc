@@ -16,6 +16,7 @@ constexpr int64_t kFewTiles = 2;       // side by side in one task: their part o
 constexpr int64_t kDotRows = 8;        // dot products at once
 constexpr int64_t kStreamRows = 8;     // rows of a that one reading of b serves
 constexpr int64_t kStreamCols = 1024;  // of b at once: sums stay in L1
+constexpr int64_t kStreamRun = 128;    // rows of b, four of which are one addition to a sum
 
 int64_t CeilDivide(int64_t a, int64_t b) {
   return (a + b - 1) / b;
@@ -83,6 +84,12 @@ Status MultiplyDots(const Means& means, const OneProduct& s) {
   return {};
 }
 
+// Whether the sums of f32 are added up elsewhere from time to time (kLongSum in multiply.h).
+template <class T>
+bool CutsStream(const OneProduct& s) {
+  return std::is_same_v<T, float> && s.k > kStreamRun;
+}
+
 // A few rows times a matrix that is read once, row by row.
 template <class T>
 Status MultiplyStream(const Means& means, const OneProduct& s) {
@@ -102,17 +109,37 @@ Status MultiplyStream(const Means& means, const OneProduct& s) {
   int64_t width = ByteWidth(s.b_type), c_width = ByteWidth(s.c_type);
   int64_t blocks = CeilDivide(s.n, kStreamCols);
   auto sums = TRY(Scratch<T>::New(means, c_as_is ? 0 : s.m * blocks * kStreamCols));
+  bool cut = CutsStream<T>(s);
+  auto totals = TRY(Scratch<double>::New(means, cut ? s.m * s.n : 0));
   auto run = [&](int64_t block) {
     int64_t j = block * kStreamCols, n = std::min(kStreamCols, s.n - j);
     T* c = c_as_is ? reinterpret_cast<T*>(s.c) + j : sums.data() + s.m * j;
     int64_t ldc = c_as_is ? s.n : kStreamCols;
-    for (int64_t i = 0; i < s.m; ++i) {
+    auto start = [&](int64_t i, T factor) {
       T* row = c + i * ldc;
-      if (beta != 0) LoadRun<T>(s.c_type, s.c + (i * s.n + j) * c_width, n, row);
-      for (int64_t x = 0; x < n; ++x) row[x] = beta != 0 ? static_cast<T>(beta * row[x]) : T(0);
+      for (int64_t x = 0; x < n; ++x) row[x] = factor != 0 ? static_cast<T>(factor * row[x]) : T(0);
+    };
+    for (int64_t i = 0; i < s.m; ++i) {
+      if (beta != 0) LoadRun<T>(s.c_type, s.c + (i * s.n + j) * c_width, n, c + i * ldc);
+      start(i, beta);
     }
+    // What was summed so far, where that is long.
+    double* so_far = totals.data() + (cut ? s.m * j : 0);
+    auto move_sums = [&](bool is_first) {
+      for (int64_t i = 0; i < s.m; ++i) {
+        const T* row = c + i * ldc;
+        double* to = so_far + i * n;
+        for (int64_t x = 0; x < n; ++x) {
+          to[x] = static_cast<double>(row[x]) + (is_first ? 0.0 : to[x]);
+        }
+      }
+    };
     T wide[4 * kStreamCols];
     for (int64_t p = 0; p < s.k; p += 4) {
+      if (cut && p > 0 && p % kStreamRun == 0) {
+        move_sums(p == kStreamRun);
+        for (int64_t i = 0; i < s.m; ++i) start(i, T(0));
+      }
       const T* rows[4];
       for (int64_t q = 0; q < 4; ++q) {
         // Rows past the end meet zeroes, which must not touch what is not a number.
@@ -128,6 +155,12 @@ Status MultiplyStream(const Means& means, const OneProduct& s) {
       for (int64_t i = 0; i < s.m; i += 4) {
         kernel.grow(std::min<int64_t>(4, s.m - i), n, left.data() + p * s.m + 4 * i, rows,
                     c + i * ldc, ldc);
+      }
+    }
+    if (cut) {
+      move_sums(false);
+      for (int64_t i = 0; i < s.m; ++i) {
+        for (int64_t x = 0; x < n; ++x) c[i * ldc + x] = static_cast<T>(so_far[i * n + x]);
       }
     }
     for (int64_t i = 0; !c_as_is && i < s.m; ++i) {
@@ -230,10 +263,23 @@ int64_t WideRows(const OneProduct& s) {
   return std::min(s.m, std::max(kFewestRows, kWideElements / std::max<int64_t>(s.n, 1)));
 }
 
+// Whether the contraction is so long that MultiplyParts adds it up. Multiply sees to that itself,
+// and so do sums in registers or beside the result.
+template <class T>
+bool ComesInParts(const OneProduct& s) {
+  Way way = WayOf<T>(s);
+  return std::is_same_v<T, float> && s.k > kLongSum && (way == Way::kSmall || way == Way::kFew);
+}
+
 // What MultiplyOne takes beside the operands.
 template <class T>
 int64_t ScratchOfOne(OneProduct s, int64_t threads) {
   s = VectorFirst(s);
+  if (ComesInParts<T>(s)) {
+    OneProduct part = s;
+    part.k = kLongSum;
+    return s.m * s.n * int64_t{sizeof(double) + sizeof(T)} + ScratchOfOne<T>(part, threads);
+  }
   bool b_as_is = IsStoredAs<T>(s.b_type), c_as_is = IsStoredAs<T>(s.c_type);
   int64_t elements = 0;
   switch (WayOf<T>(s)) {
@@ -244,6 +290,7 @@ int64_t ScratchOfOne(OneProduct s, int64_t threads) {
     case Way::kStream:
       elements = s.m * (s.k + 4);
       if (!c_as_is) elements += s.m * CeilDivide(s.n, kStreamCols) * kStreamCols;
+      if (CutsStream<T>(s)) elements += s.m * s.n * int64_t{sizeof(double) / sizeof(T)};
       break;
     case Way::kSmall: break;
     case Way::kFew: {
@@ -260,9 +307,37 @@ int64_t ScratchOfOne(OneProduct s, int64_t threads) {
 }
 
 template <class T>
+Status MultiplyOne(const Means& means, OneProduct s, const RowsDone& done);
+
+// A long contraction by parts, whose results are added in f64.
+template <class T>
+Status MultiplyParts(const Means& means, const OneProduct& s, const RowsDone& done) {
+  int64_t size = s.m * s.n;
+  auto sums = TRY(Scratch<double>::New(means, size));
+  auto part = TRY(Scratch<T>::New(means, size));
+  T* c = reinterpret_cast<T*>(s.c);
+  for (int64_t i = 0; i < size; ++i) sums.data()[i] = s.beta != 0 ? s.beta * c[i] : 0;
+  for (int64_t k0 = 0; k0 < s.k; k0 += kLongSum) {
+    OneProduct one = s;
+    one.k = std::min(kLongSum, s.k - k0);
+    one.a += k0 * s.as.col * ByteWidth(s.a_type);
+    one.b += k0 * s.bs.row * ByteWidth(s.b_type);
+    one.c = reinterpret_cast<std::byte*>(part.data());
+    one.alpha = 1;
+    one.beta = 0;
+    TRY(MultiplyOne<T>(means, one, {}));
+    for (int64_t i = 0; i < size; ++i) sums.data()[i] += s.alpha * part.data()[i];
+  }
+  for (int64_t i = 0; i < size; ++i) c[i] = static_cast<T>(sums.data()[i]);
+  if (done) done(0, s.m);
+  return {};
+}
+
+template <class T>
 Status MultiplyOne(const Means& means, OneProduct s, const RowsDone& done) {
   int64_t result_rows = s.m;
   s = VectorFirst(s);
+  if (ComesInParts<T>(s)) return MultiplyParts<T>(means, s, done);
   T alpha = FactorOf<T>(s.alpha), beta = FactorOf<T>(s.beta);
   switch (WayOf<T>(s)) {
     case Way::kDots:

@@ -177,11 +177,74 @@ MultiplyCuts CutsOf(const TileKernel<T>& kernel, int64_t m, int64_t n, int64_t k
   return cuts;
 }
 
+// A part of a source's vectors, from some element of them on.
+template <class T>
+class PartOfPanels : public PanelSource<T> {
+ public:
+  PartOfPanels(const PanelSource<T>& whole, int64_t first, int64_t k0)
+      : whole_(whole), first_(first), k0_(k0) {}
+  void Pack(int64_t first, int64_t count, int64_t k0, int64_t kn, int64_t width,
+            T* out) const override {
+    whole_.Pack(first_ + first, count, k0_ + k0, kn, width, out);
+  }
+
+ private:
+  const PanelSource<T>& whole_;
+  int64_t first_, k0_;
+};
+
+// Of a product whose contraction is long, so much is summed in f64 at once.
+constexpr int64_t kLongRows = 1024, kLongCols = 4096;
+
+template <class T>
+bool IsLong(int64_t k) {
+  return std::is_same_v<T, float> && k > kLongSum;
+}
+
+// A long contraction by parts, whose results are added in f64.
+template <class T>
+Status MultiplyLong(const Means& means, int64_t m, int64_t n, int64_t k, const PanelSource<T>& a,
+                    const PanelSource<T>& b, T* c, int64_t ldc, T alpha, T beta) {
+  int64_t rows = std::min(m, kLongRows), cols = std::min(n, kLongCols);
+  auto sums = TRY(Scratch<double>::New(means, rows * cols));
+  auto part = TRY(Scratch<T>::New(means, rows * cols));
+  for (int64_t i = 0; i < m; i += rows) {
+    for (int64_t j = 0; j < n; j += cols) {
+      int64_t mi = std::min(rows, m - i), nj = std::min(cols, n - j);
+      // fn(place in sums, its element of c).
+      auto each = [&](const auto& fn) {
+        ForPieces(means.pool, mi, static_cast<double>(nj), [&](int64_t begin, int64_t end) {
+          for (int64_t r = begin; r < end; ++r) {
+            for (int64_t x = 0; x < nj; ++x) fn(r * nj + x, c[(i + r) * ldc + j + x]);
+          }
+        });
+      };
+      each([&](int64_t at, T& old) {
+        sums.data()[at] = beta != 0 ? static_cast<double>(beta) * static_cast<double>(old) : 0.0;
+      });
+      for (int64_t p = 0; p < k; p += kLongSum) {
+        TRY(Multiply<T>(means, mi, nj, std::min(kLongSum, k - p), PartOfPanels<T>(a, i, p),
+                        PartOfPanels<T>(b, j, p), part.data(), nj, T(1), T(0)));
+        each([&](int64_t at, T&) {
+          sums.data()[at] += static_cast<double>(alpha) * static_cast<double>(part.data()[at]);
+        });
+      }
+      each([&](int64_t at, T& to) { to = static_cast<T>(sums.data()[at]); });
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 template <class T>
 int64_t MultiplyScratch(int64_t m, int64_t n, int64_t k, int64_t threads) {
   if (m <= 0 || n <= 0) return 0;
+  if (IsLong<T>(k)) {
+    int64_t rows = std::min(m, kLongRows), cols = std::min(n, kLongCols);
+    return rows * cols * int64_t{sizeof(double) + sizeof(T)} +
+           MultiplyScratch<T>(rows, cols, kLongSum, threads);
+  }
   MultiplyCuts cuts = CutsOf<T>(TileKernelFor<T>(n), m, n, k);
   return (cuts.a_elements + cuts.b_elements + cuts.own * threads) * int64_t{sizeof(T)};
 }
@@ -190,6 +253,13 @@ template <class T>
 Status Multiply(const Means& means, int64_t m, int64_t n, int64_t k, const PanelSource<T>& a,
                 const PanelSource<T>& b, T* c, int64_t ldc, T alpha, T beta, const RowsDone& done) {
   if (m <= 0 || n <= 0) return {};
+  if constexpr (std::is_same_v<T, float>) {
+    if (IsLong<T>(k)) {
+      TRY(MultiplyLong<T>(means, m, n, k, a, b, c, ldc, alpha, beta));
+      if (done) ForPieces(means.pool, m, static_cast<double>(n), done);
+      return {};
+    }
+  }
   const TileKernel<T>& kernel = TileKernelFor<T>(n);
   MultiplyCuts cuts = CutsOf<T>(kernel, m, n, k);
   int64_t depth = cuts.depth, outer_rows = cuts.outer_rows, outer_cols = cuts.outer_cols;

@@ -24,6 +24,11 @@ class PanelSource {
                     T* out) const = 0;
 };
 
+// Products whose sums of f32 may be added up one by one, some hundreds at a time: a longer
+// contraction is cut in parts, which are added in f64, so that equal products add up to within 1e-6
+// of exact.
+inline constexpr int64_t kLongSum = 8192;
+
 // Told of every row of a result once, when it is complete; from several threads. Empty: nobody
 // asks.
 using RowsDone = std::function<void(int64_t begin, int64_t end)>;

@@ -188,7 +188,6 @@ bool TryAddElements(const ScatterState& s, const IndexedWindows& windows) {
     return true;
   };
   switch (operand.dtype()) {
-    case DType::kF32: return add(float());
     case DType::kF64: return add(double());
     case DType::kS32: return add(int32_t());
     case DType::kU32: return add(uint32_t());
@@ -197,7 +196,18 @@ bool TryAddElements(const ScatterState& s, const IndexedWindows& windows) {
   }
 }
 
-Status ScatterWindows(const ScatterState& s, const IndexedWindows& windows) {
+// Whether elements of the arrays are sums of f32, which are kept in f64 until all is added, as
+// those of reductions are.
+bool SumsWide(const Computation& apply, std::span<const Literal> into) {
+  std::optional<SimpleUpdate> simple = FindSimpleUpdate(apply);
+  if (!simple || simple->kind != SimpleUpdate::kCombine || simple->op != Op::kAdd) return false;
+  DType type = into[0].dtype();
+  return into.size() == 1 && apply.root()->shape().dtype() == type &&
+         (type == DType::kF32 || type == DType::kC64);
+}
+
+// `wide`: the arrays are wider than what to_apply, an addition, takes.
+Status ScatterWindows(const ScatterState& s, const IndexedWindows& windows, bool wide) {
   std::optional<SimpleUpdate> simple = FindSimpleUpdate(s.apply);
   if (simple && simple->kind == SimpleUpdate::kKeep) return {};
   if (simple && simple->kind == SimpleUpdate::kCombine && simple->op == Op::kAdd &&
@@ -228,7 +238,7 @@ Status ScatterWindows(const ScatterState& s, const IndexedWindows& windows) {
   }
   const ScalarFunction* function = nullptr;
   std::optional<ScalarFunction::Frame> frame;
-  if (!at_once) {
+  if (!at_once && !wide) {
     function = s.context.Compiled(s.apply);
     if (function != nullptr) frame.emplace(*function, std::min(n, kBlockLanes));
   }
@@ -254,7 +264,13 @@ Status ScatterWindows(const ScatterState& s, const IndexedWindows& windows) {
       }
     }
     if (at_once) continue;
-    if (function) {
+    if (wide) {
+      DType type = s.operands[0].dtype();
+      for (int64_t e = 0; e < n; ++e) {
+        CombineElement(Op::kAdd, type, current[0].data() + e * ByteWidth(type),
+                       update[0].data() + e * ByteWidth(type));
+      }
+    } else if (function) {
       RunFunction(*function, *frame, s, current, update, n);
     } else {
       TRY(CallForElements(s, current, update, n));
@@ -286,7 +302,15 @@ Result<Literal> EvaluateScatter(EvalContext& context, const Instruction& instruc
         {a.update_window_dims, a.inserted_window_dims, a.scatter_dims_to_operand_dims,
          a.input_batching_dims, a.scatter_indices_batching_dims, a.index_vector_dim},
         into[0].shape(), operands[count], updates[0].shape());
-    TRY(ScatterWindows({context, *a.to_apply, into, updates}, windows));
+    DType type = into[0].dtype();
+    bool wide = SumsWide(*a.to_apply, into);
+    if (wide) {
+      DType sums = type == DType::kC64 ? DType::kC128 : DType::kF64;
+      into[0] = TRY(ConvertedTo(std::move(into[0]), sums));
+      updates[0] = TRY(ConvertedTo(std::move(updates[0]), sums));
+    }
+    TRY(ScatterWindows({context, *a.to_apply, into, updates}, windows, wide));
+    into[0] = TRY(ConvertedTo(std::move(into[0]), type));
   }
   if (count == 1) return std::move(into[0]);
   std::vector<Literal> results;
