@@ -116,13 +116,14 @@ def _take_the_place(xla_bridge):
     factories = xla_bridge._backend_factories
     ours, theirs = factories.pop(NAME), factories[PLATFORM]
     first = os.environ.get("WEFT_DEFAULT", "") not in ("", "0")
-    changes = {} if first else {"priority": theirs.priority}
-    if getattr(ours, "make_topology", None) is not None:
-        changes["make_topology"] = functools.partial(ours.make_topology, platform_name=PLATFORM)
-    factories[PLATFORM] = dataclasses.replace(ours, **changes)
+    factories[PLATFORM] = ours if first else dataclasses.replace(ours, priority=theirs.priority)
+    topologies = getattr(xla_bridge, "_topology_factories", {})
+    if NAME in topologies:
+        topologies[PLATFORM] = functools.partial(topologies.pop(NAME), platform_name=PLATFORM)
     xla_bridge._alias_to_platforms[NAME] = [PLATFORM]
-    names = [PLATFORM if name == NAME else name for name in _platforms_wanted()]
-    if names:
+    names = _platforms_wanted()
+    if NAME in names and PLATFORM in names:  # else JAX would make the client twice
+        names = [PLATFORM if name == NAME else name for name in names]
         jax.config.update("jax_platforms", ",".join(dict.fromkeys(names)))
 
 

@@ -140,6 +140,8 @@ def environment(options):
       env["WEFT_CPU_DEVICES"] = str(device_count(options, job.file))
       env["PYTHONPATH"] = os.pathsep.join(filter(None, [*tree, env.get("PYTHONPATH")]))
       env.setdefault("WEFT_LIBRARY", str(ROOT / "build" / "libpjrt_weft.so"))
+    else:
+      env.pop("WEFT_AS", None)
     return env
   return make
 

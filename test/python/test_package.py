@@ -193,7 +193,7 @@ jax._src.tree_util: tree_unflatten
 jax._src.util: split_list
 jax._src.xla_bridge: _backend_factories _nonexperimental_plugins register_plugin register_backend_factory
 jax._src.xla_bridge: default_backend get_backend local_devices num_cpu_devices.value
-jax._src.xla_bridge: _alias_to_platforms _backend_errors
+jax._src.xla_bridge: _alias_to_platforms _backend_errors _topology_factories
 """
 
 

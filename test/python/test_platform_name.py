@@ -14,7 +14,7 @@ import json, jax, jax.numpy as jnp
 from jax._src import xla_bridge
 d = jax.devices()[0]
 print(json.dumps([jax.default_backend(), d.platform, d.client.platform, repr(d), str(d), d.device_kind,
-                  d.client.platform_version.split()[0], jnp.ones(3).platform(),
+                  "weft" in d.client.platform_version, jnp.ones(3).platform(),
                   sorted(xla_bridge.backends())]))
 """
 
@@ -25,8 +25,8 @@ def answers(**variables):
     return json.loads(result.stdout)
 
 
-AS_CPU = ["cpu", "cpu", "cpu", "CpuDevice(id=0)", "cpu:0", "Weft CPU", "weft", "cpu", ["cpu"]]
-AS_WEFT = ["weft", "weft", "weft", "WeftDevice(id=0)", "weft:0", "Weft CPU", "weft", "weft", ["weft"]]
+AS_CPU = ["cpu", "cpu", "cpu", "CpuDevice(id=0)", "cpu:0", "Weft CPU", True, "cpu", ["cpu"]]
+AS_WEFT = ["weft", "weft", "weft", "WeftDevice(id=0)", "weft:0", "Weft CPU", True, "weft", ["weft"]]
 
 
 @needs_plugin
@@ -86,7 +86,9 @@ def test_library_with_a_list_of_platforms():
 @needs_plugin
 def test_topology_by_name():
     code = """
+import jax
 from jax.experimental import topologies
+jax.devices()  # finds the plugins
 print({d.platform for d in topologies.get_topology_desc(platform="cpu", topology_name="2").devices})
 """
     result = weft_jax.run(code, WEFT_AS="cpu", JAX_PLATFORMS="weft")
