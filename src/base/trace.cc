@@ -10,8 +10,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <new>
-#include <type_traits>
+#include <thread>
 #include <unordered_set>
 
 #include "base/hash.h"
@@ -20,21 +19,36 @@
 namespace weft::trace {
 namespace {
 
-constexpr int64_t kFirstChunk = 64, kChunk = 1024;  // events
+constexpr int64_t kFirstChunk = 64, kChunk = 1024;  // slots
 constexpr size_t kMostWhats = 1 << 17;
 
+// An event as it is kept: one slot, and a second one where it has flows or bytes. Memory that is
+// written for the first time is what recording costs most, and steps have neither.
+struct Slot {
+  int64_t begin, end;
+  const What* what;
+  int32_t device;
+  bool has_more;
+};
+struct MoreSlot {
+  uint64_t from, to, caller;
+  int64_t bytes;
+};
+union AnySlot {
+  Slot event;
+  MoreSlot more;
+};
+static_assert(sizeof(AnySlot) == 32);
+
 struct Chunk {
-  explicit Chunk(int64_t n) : events(Room(n)), size(n) {}
-  ~Chunk() { std::free(events); }
+  explicit Chunk(int64_t n)
+      : slots(static_cast<AnySlot*>(std::malloc(static_cast<size_t>(n) * sizeof(AnySlot)))),
+        size(slots != nullptr ? n : 0) {}
+  ~Chunk() { std::free(slots); }
   Chunk(const Chunk&) = delete;
-  // Not touched before it is needed: what is not written costs no memory.
-  static Event* Room(int64_t n) {
-    static_assert(std::is_trivially_copyable_v<Event>);
-    return static_cast<Event*>(std::aligned_alloc(64, static_cast<size_t>(n) * sizeof(Event)));
-  }
-  Event* const events;
+  AnySlot* const slots;
   const int64_t size;
-  std::atomic<int64_t> count = 0;      // events that readers may look at
+  std::atomic<int64_t> count = 0;      // slots that readers may look at
   std::atomic<Chunk*> next = nullptr;  // owned
 };
 
@@ -48,7 +62,7 @@ struct Log {
     last = nullptr;
   }
 
-  int64_t id = 0;
+  int64_t id = 0, hash = 0;
   std::string name;  // under the recorder's mutex
   std::atomic<uint64_t> generation = 0;
   std::atomic<Chunk*> first = nullptr;
@@ -117,31 +131,47 @@ std::string SystemName() {
 std::shared_ptr<Log> Recorder::AddLog() {
   auto log = std::make_shared<Log>();
   log->id = static_cast<int64_t>(syscall(SYS_gettid));
+  log->hash = static_cast<int64_t>(std::hash<std::thread::id>()(std::this_thread::get_id()));
   log->name = this_thread.name.empty() ? SystemName() : this_thread.name;
   MutexLock lock(mutex);
   logs.push_back(log);
   return log;
 }
 
-// The chunk to write to, null where there is no room.
-Chunk* RoomIn(Log& log, Recorder& recorder) {
+// The chunk to write so many slots to, null where there is no room.
+Chunk* RoomIn(Log& log, Recorder& recorder, int64_t slots) {
   uint64_t generation = recorder.generation.load(std::memory_order_acquire);
   if (log.generation.load(std::memory_order_relaxed) != generation) {
     log.Clear();
     log.generation.store(generation, std::memory_order_release);
   }
   Chunk* last = log.last;
-  if (last != nullptr && last->count.load(std::memory_order_relaxed) < last->size) return last;
+  if (last != nullptr && last->count.load(std::memory_order_relaxed) + slots <= last->size) {
+    return last;
+  }
   int64_t size = last == nullptr ? kFirstChunk : kChunk;
   if (!recorder.Reserve(size)) return nullptr;
   auto* chunk = new Chunk(size);
-  if (chunk->events == nullptr) {
+  if (chunk->size == 0) {
     delete chunk;
     return nullptr;
   }
   log.last = chunk;
   (last == nullptr ? log.first : last->next).store(chunk, std::memory_order_release);
   return chunk;
+}
+
+// What a reader finds at `slot`, which is moved to the next event.
+Event EventAt(const Chunk& chunk, int64_t& slot) {
+  const Slot& s = chunk.slots[slot++].event;
+  Event event{.begin = s.begin, .end = s.end, .what = s.what, .device = s.device};
+  if (!s.has_more) return event;
+  const MoreSlot& more = chunk.slots[slot++].more;
+  event.from = more.from;
+  event.to = more.to;
+  event.caller = more.caller;
+  event.bytes = more.bytes;
+  return event;
 }
 
 int64_t ClockNow() {
@@ -203,14 +233,16 @@ void Record(const Event& event) {
     if (this_thread.log == nullptr) this_thread.log = recorder.AddLog();
     this_log = this_thread.log.get();
   }
-  Chunk* chunk = RoomIn(*this_log, recorder);
+  const bool has_more = (event.from | event.to | event.caller) != 0 || event.bytes != 0;
+  Chunk* chunk = RoomIn(*this_log, recorder, has_more ? 2 : 1);
   if (chunk == nullptr) {
     recorder.dropped.fetch_add(1, std::memory_order_relaxed);
     return;
   }
   int64_t at = chunk->count.load(std::memory_order_relaxed);
-  new (&chunk->events[at]) Event(event);
-  chunk->count.store(at + 1, std::memory_order_release);
+  chunk->slots[at++].event = {event.begin, event.end, event.what, event.device, has_more};
+  if (has_more) chunk->slots[at++].more = {event.from, event.to, event.caller, event.bytes};
+  chunk->count.store(at, std::memory_order_release);
 }
 
 uint64_t NewFlow() {
@@ -281,16 +313,16 @@ Capture Session::Take() const {
   uint64_t generation = recorder.generation.load(std::memory_order_acquire);
   for (const std::shared_ptr<Log>& log : recorder.logs) {
     if (log->generation.load(std::memory_order_acquire) != generation) continue;
-    ThreadEvents thread{.id = log->id, .name = log->name};
+    ThreadEvents thread{.id = log->id, .hash = log->hash, .name = log->name};
     for (const Chunk* chunk = log->first.load(std::memory_order_acquire); chunk != nullptr;
          chunk = chunk->next.load(std::memory_order_acquire)) {
       int64_t count = chunk->count.load(std::memory_order_acquire);
-      for (int64_t i = 0; i < count; ++i) {
-        const Event& event = chunk->events[i];
+      for (int64_t slot = 0; slot < count;) {
+        Event event = EventAt(*chunk, slot);
         if (event.begin < begin_.count) continue;
+        event.begin = nanoseconds(event.begin);
+        event.end = nanoseconds(event.end);
         thread.events.push_back(event);
-        thread.events.back().begin = nanoseconds(event.begin);
-        thread.events.back().end = nanoseconds(event.end);
       }
     }
     if (!thread.events.empty()) capture.threads.push_back(std::move(thread));

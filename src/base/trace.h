@@ -174,7 +174,8 @@ class Steps {
 };
 
 struct ThreadEvents {
-  int64_t id = 0;  // as the system numbers threads
+  int64_t id = 0;    // as the system numbers threads
+  int64_t hash = 0;  // as the standard library does, and with it JAX's own tracers
   std::string name = {};
   std::vector<Event> events = {};  // in the order in which they ended
 };

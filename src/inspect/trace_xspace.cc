@@ -184,7 +184,7 @@ class XSpaceWriter {
   std::string HostPlane() {
     Plane plane(0, "/host:CPU");
     for (const trace::ThreadEvents& thread : capture_.threads) {
-      WireWriter line = Line(thread.id, thread.name);
+      WireWriter line = Line(thread.hash, thread.name);  // joined with the profiler's own
       std::vector<const Event*> events;
       for (const Event& event : thread.events) events.push_back(&event);
       std::ranges::sort(events, [](const Event* a, const Event* b) {
