@@ -72,7 +72,7 @@ bool IsClose(DType t, double want, double got, const hlo::ResultTolerance& toler
     return true;
   }
   if (std::isnan(want) || std::isnan(got)) return std::isnan(want) == std::isnan(got);
-  if (want == got) return true;  // of zeros max, min and empty sums may choose the sign
+  if (want == got) return true;  // of zeros contracted products and empty sums may choose the sign
   double off = std::abs(want - got);
   if (FloatMode::Flushes() && off <= runtime::SmallestNormal(t)) return true;
   // Below the normal numbers functions may flush or lose digits.

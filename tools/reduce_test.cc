@@ -78,8 +78,8 @@ Result<ByDevice> ReduceRun(const NativeModule& native, const ByDevice& arguments
 
 // What the evaluator cannot run says nothing about native code, but when that crashes. `wanted`:
 // what is looked for, so that nothing else need be found out.
-int CompareWithEvaluator(const hlo::Module& module, const TestRequest& request, Outcome wanted,
-                         const SetStage& set_stage) {
+int CompareNativeWithEvaluator(const hlo::Module& module, const TestRequest& request,
+                               Outcome wanted, const SetStage& set_stage) {
   Result<ByDevice> arguments = ReduceArguments(module, request);
   if (!arguments) return 0;
   const bool flush = request.options.cpu.flush_subnormals;
@@ -139,8 +139,8 @@ ModuleTest::~ModuleTest() {
 int ModuleTest::TestInChild(const hlo::Module& module, const Breadcrumbs& crumbs,
                             size_t child) const {
   if (!request_.command.empty()) return RunCommandOn(module, request_.command, FileFor(child));
-  return CompareWithEvaluator(module, request_, wanted_.outcome,
-                              [&](std::string_view stage) { crumbs.Set(child, stage); });
+  return CompareNativeWithEvaluator(module, request_, wanted_.outcome,
+                                    [&](std::string_view stage) { crumbs.Set(child, stage); });
 }
 
 Verdict ModuleTest::VerdictOf(int status, const Breadcrumbs& crumbs, size_t child) const {

@@ -1,5 +1,5 @@
-// How deep what calls itself may go: programs nest as deep as whoever wrote them likes, and a thread
-// has the stack that it was started with.
+// How deep what calls itself may go: programs nest as deep as whoever wrote them likes, and a
+// thread has the stack that it was started with.
 #pragma once
 
 #include <cstdint>

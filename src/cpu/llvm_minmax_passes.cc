@@ -43,8 +43,7 @@ bool AllNumbers(const Value& value, Is is) {
   if (const auto* number = llvm::dyn_cast<llvm::ConstantFP>(constant)) return is(*number);
   const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(constant->getType());
   for (unsigned k = 0; vector != nullptr && k < vector->getNumElements(); ++k) {
-    const auto* number =
-        llvm::dyn_cast_or_null<llvm::ConstantFP>(constant->getAggregateElement(k));
+    const auto* number = llvm::dyn_cast_or_null<llvm::ConstantFP>(constant->getAggregateElement(k));
     if (number == nullptr || !is(*number)) return false;
   }
   return vector != nullptr;
@@ -57,9 +56,8 @@ bool IsNeverZero(const Value& value) {
   return AllNumbers(value, [](const llvm::ConstantFP& c) { return !c.isZero(); });
 }
 bool IsZero(const Value& value, bool negative) {
-  return AllNumbers(value, [&](const llvm::ConstantFP& c) {
-    return c.isZero() && c.isNegative() == negative;
-  });
+  return AllNumbers(
+      value, [&](const llvm::ConstantFP& c) { return c.isZero() && c.isNegative() == negative; });
 }
 
 // Looks back from a number, through loops too: what goes round is never -0 if what enters is not.
@@ -168,11 +166,10 @@ class MinMaxWriter {
       Value* none = llvm::PoisonValue::get(type);
       auto id = bits == 32 ? llvm::Intrinsic::x86_avx512_mask_range_ss
                            : llvm::Intrinsic::x86_avx512_mask_range_sd;
-      Value* lane = b_.CreateIntrinsic(
-          id, {},
-          {b_.CreateInsertElement(none, x, b_.getInt64(0)),
-           b_.CreateInsertElement(none, y, b_.getInt64(0)), none, b_.getInt8(-1), imm,
-           b_.getInt32(kNoRounding)});
+      Value* lane = b_.CreateIntrinsic(id, {},
+                                       {b_.CreateInsertElement(none, x, b_.getInt64(0)),
+                                        b_.CreateInsertElement(none, y, b_.getInt64(0)), none,
+                                        b_.getInt8(-1), imm, b_.getInt32(kNoRounding)});
       return b_.CreateExtractElement(lane, b_.getInt64(0));
     }
     unsigned lanes = vector->getNumElements(), width = 128;
@@ -193,9 +190,9 @@ class MinMaxWriter {
     Value* mask = llvm::ConstantInt::getAllOnesValue(b_.getIntNTy(std::max(lanes, 8u)));
     Value* none = llvm::PoisonValue::get(x->getType());
     if (width == 512) {
-      return b_.CreateIntrinsic(single ? x86_avx512_mask_range_ps_512
-                                       : x86_avx512_mask_range_pd_512,
-                                {}, {x, y, imm, none, mask, b_.getInt32(kNoRounding)});
+      return b_.CreateIntrinsic(
+          single ? x86_avx512_mask_range_ps_512 : x86_avx512_mask_range_pd_512, {},
+          {x, y, imm, none, mask, b_.getInt32(kNoRounding)});
     }
     ID id = width == 256 ? (single ? x86_avx512_mask_range_ps_256 : x86_avx512_mask_range_pd_256)
                          : (single ? x86_avx512_mask_range_ps_128 : x86_avx512_mask_range_pd_128);
@@ -210,7 +207,8 @@ class MinMaxWriter {
     unsigned there = Count(*from);
     if (at == 0 && count == there) return from;
     std::vector<int> lanes;
-    for (unsigned k = at; k < at + count; ++k) lanes.push_back(k < there ? static_cast<int>(k) : -1);
+    for (unsigned k = at; k < at + count; ++k)
+      lanes.push_back(k < there ? static_cast<int>(k) : -1);
     return b_.CreateShuffleVector(from, lanes);
   }
   Value* Join(Value* a, Value* b) {

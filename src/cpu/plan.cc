@@ -18,8 +18,8 @@ using program::Op;
 using program::Program;
 using program::Step;
 
-constexpr size_t kRegionKernelCode = 1500;    // instructions of one kernel in a region ...
-constexpr size_t kRegionCode = 5000;          // ... and of all
+constexpr size_t kRegionKernelCode = 1500;  // instructions of one kernel in a region ...
+constexpr size_t kRegionCode = 5000;        // ... and of all
 constexpr int kRegionDepth = 8;  // loops in loops: passes for loops look at each from all others
 constexpr int64_t kRegionGridWork = 1 << 15;  // a grid of more work is worth several threads
 constexpr int64_t kLocalBytes = 4096, kLocalBytesInAll = 16384;

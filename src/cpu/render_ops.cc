@@ -25,8 +25,8 @@ std::string Unary(IrBody& ir, std::string_view intrinsic, Type t, const std::str
 std::string Binary(IrBody& ir, std::string_view intrinsic, Type t, const std::string& a,
                    const std::string& b) {
   std::string type = IrType(t);
-  return ir.Def("call ", type, " @llvm.", intrinsic, ".", IrSuffix(t), "(", type, " ", a,
-                ", ", type, " ", b, ")");
+  return ir.Def("call ", type, " @llvm.", intrinsic, ".", IrSuffix(t), "(", type, " ", a, ", ",
+                type, " ", b, ")");
 }
 
 std::string Plain(IrBody& ir, std::string_view op, Type t, const std::string& a,

@@ -362,19 +362,6 @@ bool IsJoinedByCopies(const Instruction& concatenate) {
 
 }  // namespace
 
-// Bytes of the first into the second, from `offset` on.
-void Lowering::CopyInto(program::BufferId from, int64_t bytes, program::BufferId to, int64_t offset,
-                        const Instruction& at, Steps& steps) {
-  Step step;
-  step.op = program::CopyStep{};
-  step.uses = {In(program_, from), Out(program_, to)};
-  step.uses[0].slice.size = step.uses[1].slice.size = bytes;
-  step.uses[1].slice.offset = offset;
-  step.name = at.name();
-  step.source = at.SourceLocation();
-  steps.push_back(std::move(step));
-}
-
 // Each operand by a loop of its own, so that nothing has to be chosen inside.
 Status Lowering::LowerConcatenate(const KernelBody& body, Steps& steps) {
   const Instruction& root = *body.outputs[0].inside;

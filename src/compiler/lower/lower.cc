@@ -97,6 +97,19 @@ BufferId Lowering::Scratch(const Shape& shape, std::string_view name) {
                    program::BufferKind::kTemp);
 }
 
+// Bytes of the first into the second, from `offset` on.
+void Lowering::CopyInto(BufferId from, int64_t bytes, BufferId to, int64_t offset,
+                        const Instruction& at, Steps& steps) {
+  Step step;
+  step.op = program::CopyStep{};
+  step.uses = {In(program_, from), Out(program_, to)};
+  step.uses[0].slice.size = step.uses[1].slice.size = bytes;
+  step.uses[1].slice.offset = offset;
+  step.name = at.name();
+  step.source = at.SourceLocation();
+  steps.push_back(std::move(step));
+}
+
 void Lowering::CopyBytes(BufferId from, BufferId to, std::string_view reason, const Instruction& at,
                          Steps& steps) {
   Step step;

@@ -269,7 +269,8 @@ bool BytecodeIr::ReadOp(Cursor& c, Block& block, Scope& scope, int depth) {
 // Regions that use nothing from outside are in a section of their own, and count their values from
 // 0.
 bool BytecodeIr::ReadRegions(Cursor& c, Operation& op, Scope& scope, int depth) {
-  if (depth >= kMaxBytecodeDepth || IsStackShort()) return Fail(StrCat("regions nested deeper than ", depth));
+  if (depth >= kMaxBytecodeDepth || IsStackShort())
+    return Fail(StrCat("regions nested deeper than ", depth));
   bool isolated = false;
   uint64_t count = c.VarIntWithFlag(isolated);
   if (!Need(c) || !Claim(count, "regions")) return false;
