@@ -173,7 +173,7 @@ class MinMaxWriter {
       return b_.CreateExtractElement(lane, b_.getInt64(0));
     }
     unsigned lanes = vector->getNumElements(), width = 128;
-    while (width < 512 && width < lanes * bits) width *= 2;
+    while (width < WidestLegal() && width < lanes * bits) width *= 2;
     unsigned each = width / bits;
     Value* joined = nullptr;
     for (unsigned at = 0; at < lanes; at += each) {
@@ -181,6 +181,16 @@ class MinMaxWriter {
       joined = joined == nullptr ? part : Join(joined, part);
     }
     return Lanes(joined, 0, lanes);
+  }
+
+  // Vectors of 512 bits are no type of a function that prefers 256: LLVM cannot split an intrinsic.
+  unsigned WidestLegal() const {
+    const llvm::Function& function = *b_.GetInsertBlock()->getParent();
+    unsigned widest = 512;
+    (void)function.getFnAttribute("prefer-vector-width")
+        .getValueAsString()
+        .getAsInteger(10, widest);
+    return std::min(widest, 512u);
   }
 
   Value* RangeOf(Value* x, Value* y, unsigned width, Value* imm) {

@@ -32,7 +32,7 @@ TEST(RandomModule, ReadsBackAndEvaluates) {
     EvalOptions limits;
     limits.max_loop_steps = 100'000;
     auto value = Evaluate(**read, *arguments, limits);
-    EXPECT_TRUE(value) << seed;
+    EXPECT_TRUE(value) << seed << (value ? "" : value.error().ToString());
   }
 }
 
