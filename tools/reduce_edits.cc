@@ -216,11 +216,12 @@ ModulePtr PutZeros(const Module& module, size_t begin, size_t count) {
   ModulePtr out = hlo::CloneModule(module);
   size_t number = 0;
   for (const auto& computation : out->computations()) {
+    if (computation->IsEntry()) continue;
     for (Instruction* i : computation->Snapshot()) {
       bool chosen = number >= begin && number < begin + count;
       ++number;
-      if (!chosen || computation->IsEntry() || i->IsParameter() || !i->shape().IsArray() ||
-          !i->shape().IsStatic() || i->operand_count() == 0 || i->op() == hlo::Op::kBroadcast) {
+      if (!chosen || i->IsParameter() || !i->shape().IsArray() || !i->shape().IsStatic() ||
+          i->operand_count() == 0 || i->op() == hlo::Op::kBroadcast) {
         continue;
       }
       i->ReplaceAllUsesWith(ZerosFor(*out, *i));

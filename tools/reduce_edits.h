@@ -34,10 +34,10 @@ ModulePtr InlineCalls(const hlo::Module& module);
 // The computation as the entry.
 ModulePtr Promote(const hlo::Module& module, const hlo::Computation& computation);
 
-// Instructions of all computations are numbered through, in order.
+// Instructions are numbered through all computations, in order.
 // An operand of the same shape in the place of each of `count` instructions.
 ModulePtr Bypass(const hlo::Module& module, size_t begin, size_t count);
-// Zeros in the place of arrays that are computed in other computations than the entry.
+// Zeros in the place of arrays, in other computations than the entry, which alone are numbered.
 ModulePtr PutZeros(const hlo::Module& module, size_t begin, size_t count);
 
 // A scalar parameter of the entry as a constant of 1.

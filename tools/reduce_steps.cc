@@ -43,10 +43,8 @@ class Reducer {
       MoveRoot();
       FindSuffix();
       ShrinkDimensions();
-      InChunks(EntrySize(), [&](size_t at, size_t n) { return CutRange(*now_, at, n); });
+      InChunks();
       MakeConstants();
-      InChunks(AllSize(), [&](size_t at, size_t n) { return PutZeros(*now_, at, n); });
-      InChunks(AllSize(), [&](size_t at, size_t n) { return Bypass(*now_, at, n); });
       TryList(1, [&](size_t) { return ForOneDevice(*now_); });
       progress = now_->instruction_count() < before;
     }
@@ -76,21 +74,28 @@ class Reducer {
     });
   }
 
-  // edit(at, n) on pieces of `size`: halves, quarters, ..., single ones. What was taken away moves
-  // the rest up, so that the next piece begins where it began.
-  template <class Edit>
-  void InChunks(size_t size, const Edit& edit) {
-    for (size_t chunk = std::max<size_t>(size / 2, 1);; chunk /= 2) {
-      size_t at = 0;
-      while (at < size) {
-        int64_t before = now_->instruction_count();
-        int found = TrySmaller((size - at + chunk - 1) / chunk,
-                               [&](size_t i) { return edit(at + i * chunk, chunk); });
-        if (found < 0) break;
-        at += static_cast<size_t>(found) * chunk;
-        size -= std::min(size, static_cast<size_t>(before - now_->instruction_count()));
-      }
+  // Pieces of the instructions: halves, quarters, ..., single ones. All ways to do without a piece
+  // are tried before smaller pieces are: a chain cannot be cut and goes at once when bypassed.
+  void InChunks() {
+    for (size_t chunk = std::max<size_t>(AllSize() / 2, 1);; chunk /= 2) {
+      EachChunk(EntrySize(), chunk, [&](size_t at) { return CutRange(*now_, at, chunk); });
+      EachChunk(AllSize(), chunk, [&](size_t at) { return Bypass(*now_, at, chunk); });
+      EachChunk(AllSize() - EntrySize(), chunk,
+                [&](size_t at) { return PutZeros(*now_, at, chunk); });
       if (chunk <= 1) return;
+      chunk = std::min(chunk, AllSize());
+    }
+  }
+  // What was taken away moves the rest up, so that the next piece begins where it began.
+  template <class Edit>
+  void EachChunk(size_t size, size_t chunk, const Edit& edit) {
+    for (size_t at = 0; at < size;) {
+      const int64_t before = now_->instruction_count();
+      int found = TrySmaller((size - at + chunk - 1) / chunk,
+                             [&](size_t i) { return edit(at + i * chunk); });
+      if (found < 0) return;
+      at += static_cast<size_t>(found) * chunk;
+      size -= std::min(size, static_cast<size_t>(before - now_->instruction_count()));
     }
   }
 
