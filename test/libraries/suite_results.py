@@ -40,8 +40,12 @@ class Results:
 
   def forget(self, outcomes=None):
     """Drops all results, or those with these outcomes, so that they run again."""
-    kept = [] if outcomes is None else [result for result in self.cases.values() if result["outcome"] not in outcomes]
-    kept += [dict(file=file, total=total) for file, total in self.totals.items() if kept]
+    kept = []
+    if outcomes is not None:
+      kept = [result for result in self.cases.values() if result["outcome"] not in outcomes]
+      again = {case.split("::")[0] for case, result in self.cases.items() if result["outcome"] in outcomes}
+      kept += [dict(file=file, total=total) for file, total in self.totals.items()]
+      kept += [dict(file=file, finished=count) for file, count in self.finished.items() if file not in again]
     self.path.write_text("".join(json.dumps(result) + "\n" for result in kept))
     self.__init__(self.path.parent, *self.path.name.removesuffix(".jsonl").rsplit(".", 1))
 

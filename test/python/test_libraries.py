@@ -119,6 +119,12 @@ def test_a_second_run_goes_on(tmp_path, monkeypatch):
     assert (1, ["a_test.py", "c_test.py"]) in list(suites.batches(options, entry, files))
     options.slice = "2/2"
     assert list(suites.batches(options, entry, files)) == [(4, ["b_test.py"])]
+    results = suite_results.Results(tmp_path, "small", "weft")
+    for file, outcome in (("b_test.py", "pass"), ("c_test.py", "crash")):
+        results.add(dict(id=f"{file}::test", outcome=outcome, reason=""))
+        results.add(dict(file=file, finished=20))
+    results.forget(suite_results.BAD)  # Only the file with what failed is taken up again.
+    assert list(results.cases) == ["b_test.py::test"] and list(results.finished) == ["a_test.py", "b_test.py"]
 
 
 def test_judgement(tmp_path, monkeypatch):
