@@ -31,8 +31,11 @@ TEST(RandomModule, ReadsBackAndEvaluates) {
     ASSERT_TRUE(arguments);
     EvalOptions limits;
     limits.max_loop_steps = 100'000;
-    auto value = Evaluate(**read, *arguments, limits);
-    EXPECT_TRUE(value) << seed << (value ? "" : value.error().ToString());
+    // Every device gets the same arguments.
+    int64_t devices = (*read)->config().replica_count * (*read)->config().num_partitions;
+    std::vector<std::vector<Literal>> each(static_cast<size_t>(devices), *arguments);
+    auto value = EvaluateOnDevices(**read, each, limits);
+    EXPECT_TRUE(value) << seed << ": " << (value ? "" : value.error().ToString());
   }
 }
 
