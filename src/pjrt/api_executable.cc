@@ -91,8 +91,7 @@ Result<PJRT_LoadedExecutable*> WrapLoaded(PJRT_Client& client,
   return wrapped.release();
 }
 
-// A compilation on a thread of ours, for the main thread of Python: that can leave it at any time,
-// and passes that recurse have a stack that is not Python's.
+// A compilation on a thread of ours: who waits for it can leave at any time.
 struct Compilation : Cancellable {
   std::string code, format;
   CompileRequest request;
@@ -116,6 +115,7 @@ struct Compilation : Cancellable {
   }
   void Run(Client& client) {
     Executor::BlockingScope blocking;  // executions go on beside it
+    InterruptibleCompilation interruptible(done);
     CancelList::Entry entry(*client.cancels(), cancelled);
     Result<std::shared_ptr<Executable>> made = TryCompile(client);
     if (settled.exchange(true)) return;
@@ -127,7 +127,7 @@ struct Compilation : Cancellable {
 Result<std::shared_ptr<Executable>> CompileAndWait(Client& client, std::string_view format,
                                                    std::string code, CompileRequest request,
                                                    uint64_t caller) {
-  if (!IsInterruptible()) {
+  if (!WantsInterrupts()) {
     return Executable::Compile(client, format, std::move(code), std::move(request), nullptr,
                                caller);
   }
@@ -140,7 +140,6 @@ Result<std::shared_ptr<Executable>> CompileAndWait(Client& client, std::string_v
   if (!client.gate()->Schedule([work, &client] { work->Run(client); })) {
     return MakeError(Code::kCancelled, "compile: the client is gone");
   }
-  AboutToWait(work->done);
   if (const Status& done = work->done->Await(); !done) return std::unexpected(done.error());
   return std::move(work->executable);
 }

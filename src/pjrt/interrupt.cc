@@ -21,6 +21,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kPatience(40), kLook(2);
 // The main thread looks so often whether SIGINT still comes here, when it runs programs.
 constexpr std::chrono::milliseconds kLookAgain(20);
+// Code generation ends by then, if not in a process that forked off one that compiled.
+constexpr std::chrono::seconds kLastPatience(20);
 constexpr size_t kManyWaits = 64;
 
 // Of the process, as signals are.
@@ -34,8 +36,10 @@ struct State {
   std::atomic<bool> running = false;     // the main thread runs a program itself ...
   std::atomic<bool> cancel_run = false;  // ... which shall end
   Mutex mutex;
-  std::vector<EventRef> waits WEFT_GUARDED_BY(mutex);  // of the main thread
-  pid_t watched WEFT_GUARDED_BY(mutex) = 0;            // the process that has a watcher
+  std::vector<EventRef> waits WEFT_GUARDED_BY(mutex);      // of the main thread
+  std::vector<EventRef> compiling WEFT_GUARDED_BY(mutex);  // for anybody
+  std::atomic<int64_t> compilations = 0;                   // that go on, cancelled or not
+  pid_t watched WEFT_GUARDED_BY(mutex) = 0;                // the process that has a watcher
 
   static State& Get() {
     static State& all = *[] {
@@ -66,20 +70,21 @@ int32_t SeenByMain(void* turn) {
   return 0;
 }
 
-// Nobody but the interpreter waits for the main thread.
-std::vector<EventRef> TakeWaits(State& state) {
-  MutexLock lock(state.mutex);
-  std::vector<EventRef> waits = std::move(state.waits);
-  state.waits.clear();
-  std::erase_if(waits, [](const EventRef& event) { return event->IsReady(); });
-  return waits;
+void DropReady(std::vector<EventRef>& events) {
+  std::erase_if(events, [](const EventRef& event) { return event->IsReady(); });
 }
 
-bool WaitsForUs(State& state) {
+std::vector<EventRef> Take(State& state, std::vector<EventRef> State::* events) {
+  MutexLock lock(state.mutex);
+  return std::exchange(state.*events, {});
+}
+
+bool IsConcerned(State& state) {
   if (state.running) return true;
   MutexLock lock(state.mutex);
-  std::erase_if(state.waits, [](const EventRef& event) { return event->IsReady(); });
-  return !state.waits.empty();
+  DropReady(state.waits);
+  DropReady(state.compiling);
+  return !state.waits.empty() || !state.compiling.empty();
 }
 
 void Watch() {
@@ -88,13 +93,16 @@ void Watch() {
     while (sem_wait(&state.wake) != 0) {
     }
     AskInterrupt ask = state.ask;
-    if (ask == nullptr || !WaitsForUs(state)) continue;
+    if (ask == nullptr || !IsConcerned(state)) continue;
     if (ask(SeenByMain, reinterpret_cast<void*>(turn)) == 0) continue;
+    // Who waits for the compiler may look at signals meanwhile, as JAX does; it goes on all the
+    // same.
+    CancelAll(Take(state, &State::compiling));
     auto stop = Clock::now() + kPatience;
     while (state.seen < turn && Clock::now() < stop) std::this_thread::sleep_for(kLook);
     if (state.seen >= turn) continue;
     if (state.running) state.cancel_run = true;
-    CancelAll(TakeWaits(state));
+    CancelAll(Take(state, &State::waits));
   }
 }
 
@@ -136,6 +144,12 @@ void SetInterrupts(int64_t main_thread, AskInterrupt ask) {
   State& state = State::Get();
   state.ask = ask;
   state.main_thread = ask == nullptr ? 0 : static_cast<pid_t>(main_thread);
+  if (ask != nullptr) return;
+  // The process is about to end. What compiles uses much that goes with it.
+  CancelAll(Take(state, &State::compiling));
+  for (auto stop = Clock::now() + kLastPatience; state.compilations != 0 && Clock::now() < stop;) {
+    std::this_thread::sleep_for(kLook);
+  }
 }
 
 bool IsInterruptible() {
@@ -143,17 +157,34 @@ bool IsInterruptible() {
   return State::Get().main_thread.load(std::memory_order_relaxed) == this_thread;
 }
 
+bool WantsInterrupts() {
+  return State::Get().ask.load(std::memory_order_relaxed) != nullptr;
+}
+
 void AboutToWait(const EventRef& event) {
   if (event->IsReady() || !IsInterruptible()) return;
   State& state = State::Get();
   {
     MutexLock lock(state.mutex);
-    if (state.waits.size() >= kManyWaits) {
-      std::erase_if(state.waits, [](const EventRef& e) { return e->IsReady(); });
-    }
+    if (state.waits.size() >= kManyWaits) DropReady(state.waits);
     state.waits.push_back(event);
   }
   SeeThatSignalsCome(state);
+}
+
+InterruptibleCompilation::InterruptibleCompilation(const EventRef& done) {
+  State& state = State::Get();
+  ++state.compilations;
+  {
+    MutexLock lock(state.mutex);
+    DropReady(state.compiling);
+    state.compiling.push_back(done);
+  }
+  SeeThatSignalsCome(state);
+}
+
+InterruptibleCompilation::~InterruptibleCompilation() {
+  --State::Get().compilations;
 }
 
 InterruptibleRun::InterruptibleRun() {

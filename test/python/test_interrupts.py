@@ -55,7 +55,7 @@ def check_that_all_works(x):
     np.testing.assert_array_equal(np.asarray(jax.jit(lambda v: v + 1)(x)), np.arange(8) + 1)
 
 x = jnp.arange(8.)
-x.block_until_ready()
+check_that_all_works(x)  # and all is compiled
 """
 
 
@@ -136,7 +136,8 @@ s0 = jnp.ones((512, 512)) if "lax" not in {body!r} else jnp.ones((32, 32))
 @jax.jit
 def loops(s):
     return lax.fori_loop(0, 50000, lambda j, s: lax.fori_loop(0, 50000, lambda i, s: {body}, s), s)
-interrupted(lambda: loops(s0).block_until_ready(), after=1.0)
+compiled = loops.lower(s0).compile()
+interrupted(lambda: compiled(s0).block_until_ready())
 check_that_all_works(x)
 start = time.monotonic()
 np.asarray(jnp.ones((256, 256)) @ jnp.ones((256, 256)))
@@ -166,8 +167,8 @@ def round_and_round(v):
         return s[0] + 1, lax.psum(s[1], "d") / n
     return lax.while_loop(lambda s: s[0] >= 0, step, (jnp.int32(0), v))[1]
 v = jnp.arange(8.)
-run = jax.pmap(round_and_round, axis_name="d")
-interrupted(lambda: run(v).block_until_ready(), after=1.0)
+compiled = jax.pmap(round_and_round, axis_name="d").lower(v).compile()
+interrupted(lambda: compiled(v).block_until_ready())
 check_that_all_works(x)
 total = jax.pmap(lambda a: lax.psum(a, "d"), axis_name="d")(v)
 np.testing.assert_array_equal(np.asarray(total), np.full(8, 28))
@@ -184,7 +185,8 @@ def slow(v):
 @jax.jit
 def call(v):
     return jax.pure_callback(slow, jax.ShapeDtypeStruct(v.shape, v.dtype), v) + 1
-interrupted(lambda: call(x).block_until_ready(), after=0.6)
+compiled = call.lower(x).compile()
+interrupted(lambda: compiled(x).block_until_ready())
 check_that_all_works(x)
 assert ended.wait(10)
 check_that_all_works(x)
@@ -196,7 +198,8 @@ def test_donated_arguments_are_deleted_and_others_are_not():
 endless = jax.jit(lambda a, b: go_round(-1, a + b), donate_argnums=0)
 a = jnp.arange(8.) + 1
 a.block_until_ready()
-interrupted(lambda: endless(a, x).block_until_ready())
+compiled = endless.lower(a, x).compile()
+interrupted(lambda: compiled(a, x).block_until_ready())
 assert a.is_deleted()
 check_that_all_works(x)
 """)
