@@ -154,19 +154,6 @@ class Planner {
     ForEachStep(loop.body, fn);
   }
 
-  // Loops within loops, of these steps.
-  static int LoopDepth(const std::vector<Step>& steps) {
-    int most = 0;
-    for (const Step& step : steps) {
-      if (auto* loop = std::get_if<program::WhileStep>(&step.op)) {
-        most = std::max(most, 1 + std::max(LoopDepth(loop->condition), LoopDepth(loop->body)));
-      } else if (auto* branches = std::get_if<program::ConditionalStep>(&step.op)) {
-        for (const auto& branch : branches->branches) most = std::max(most, LoopDepth(branch));
-      }
-    }
-    return most;
-  }
-
   bool CanBeRegion(const Step& step) const {
     const auto& loop = std::get<program::WhileStep>(step.op);
     size_t code = 0;
@@ -348,6 +335,18 @@ class Planner {
 };
 
 }  // namespace
+
+int LoopDepth(const std::vector<program::Step>& steps) {
+  int most = 0;
+  for (const program::Step& step : steps) {
+    if (auto* loop = std::get_if<program::WhileStep>(&step.op)) {
+      most = std::max(most, 1 + std::max(LoopDepth(loop->condition), LoopDepth(loop->body)));
+    } else if (auto* branches = std::get_if<program::ConditionalStep>(&step.op)) {
+      for (const auto& branch : branches->branches) most = std::max(most, LoopDepth(branch));
+    }
+  }
+  return most;
+}
 
 Result<Plan> MakePlan(const Program& program, const RenderTarget& target) {
   return Planner(program, target).Make();
