@@ -14,11 +14,12 @@ namespace {
 // Kernels come with their vectors and loops made, and their indices as sums: what is left is to
 // share, and to leave to outer loops what is theirs.
 constexpr std::string_view kKernelPasses =
-    "always-inline,function(sroa,early-cse,simplifycfg,loop-mssa(licm),early-cse,order-zeros)";
+    "always-inline,function(sroa,early-cse,simplifycfg,loop-mssa(licm),early-cse,foresee-nans,"
+    "order-zeros)";
 // The same, where integers are divided or widened.
 constexpr std::string_view kIntegerPasses =
     "always-inline,function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg,"
-    "loop-mssa(licm),early-cse,order-zeros)";
+    "loop-mssa(licm),early-cse,foresee-nans,order-zeros)";
 // Control flow without loops worth optimising.
 constexpr std::string_view kStepPasses =
     "always-inline,function(sroa,early-cse,simplifycfg,order-zeros)";

@@ -172,8 +172,8 @@ class MinMaxWriter {
                                         b_.getInt8(-1), imm, b_.getInt32(kNoRounding)});
       return b_.CreateExtractElement(lane, b_.getInt64(0));
     }
-    unsigned lanes = vector->getNumElements(), width = 128;
-    while (width < WidestLegal() && width < lanes * bits) width *= 2;
+    unsigned lanes = vector->getNumElements(), width = 128, widest = WidestOf(*b_.GetInsertBlock());
+    while (width < widest && width < lanes * bits) width *= 2;
     unsigned each = width / bits;
     Value* joined = nullptr;
     for (unsigned at = 0; at < lanes; at += each) {
@@ -183,14 +183,13 @@ class MinMaxWriter {
     return Lanes(joined, 0, lanes);
   }
 
-  // Vectors of 512 bits are no type of a function that prefers 256: LLVM cannot split an intrinsic.
-  unsigned WidestLegal() const {
-    const llvm::Function& function = *b_.GetInsertBlock()->getParent();
-    unsigned widest = 512;
-    (void)function.getFnAttribute("prefer-vector-width")
-        .getValueAsString()
-        .getAsInteger(10, widest);
-    return std::min(widest, 512u);
+  // Bits of the widest vectors of the function: wider ones LLVM does not split.
+  static unsigned WidestOf(const llvm::BasicBlock& block) {
+    unsigned bits = 512;
+    llvm::Attribute width = block.getParent()->getFnAttribute("prefer-vector-width");
+    if (width.isValid() && width.isStringAttribute())
+      width.getValueAsString().getAsInteger(10, bits);
+    return bits;
   }
 
   Value* RangeOf(Value* x, Value* y, unsigned width, Value* imm) {

@@ -54,6 +54,52 @@ end:
   EXPECT_EQ(count(foreseen, "vmaxss"), 1) << foreseen;
 }
 
+// Minimum and maximum with zeros in order: as few instructions as without, and where zeros of both
+// signs cannot meet none for them.
+TEST(MinMax, OrderedZeros) {
+  auto code_of = [&](const std::string& cpu, std::string_view type, const std::string& call) {
+    std::string text = StrCat("define ", type, " @f(", type, " %x, ", type, " %y) {\n  %r = call ",
+                              type, " @llvm.", call, ")\n  ret ", type, " %r\n}\n");
+    auto compiler = Compiler::Create({cpu, ""});
+    CHECK(compiler);
+    std::string assembly;
+    CHECK((*compiler)->Compile(text, "function(order-zeros)", CodeEffort::kKernels, &assembly,
+                               nullptr));
+    return assembly;
+  };
+  auto count = [](const std::string& text, std::string_view word) {
+    int times = 0;
+    for (size_t at = 0; (at = text.find(word, at)) != std::string::npos; ++at) ++times;
+    return times;
+  };
+  constexpr std::string_view kVector = "<8 x float>";
+  std::string max = "maximum.v8f32(<8 x float> %x, <8 x float> ";
+  std::string min = "minimum.v8f32(<8 x float> %x, <8 x float> ";
+  std::string code = code_of("cascadelake", kVector, max + "%y");
+  EXPECT_EQ(count(code, "vrangeps"), 1) << code;
+  EXPECT_EQ(count(code, "vcmpunordps"), 1) << code;
+  code = code_of("cascadelake", kVector, min + "%y");
+  EXPECT_EQ(count(code, "vminps"), 2) << code;
+  EXPECT_EQ(count(code, "vorps"), 1) << code;
+  EXPECT_EQ(count(code, "vcmpunordps"), 0) << code;
+  code = code_of("haswell", kVector, max + "%y");
+  EXPECT_EQ(count(code, "vmaxps"), 2) << code;
+  EXPECT_EQ(count(code, "vrangeps"), 0) << code;
+  EXPECT_EQ(count(code, "vandps"), 1) << code;
+  for (std::string_view cpu : {"cascadelake", "haswell"}) {
+    code = code_of(std::string(cpu), kVector, max + "zeroinitializer");
+    EXPECT_EQ(count(code, "vaddps"), 1) << code;
+    EXPECT_EQ(count(code, "vmaxps"), 1) << code;
+    EXPECT_EQ(count(code, "vcmpunordps"), 0) << code;
+    code = code_of(std::string(cpu), kVector, min + "zeroinitializer");
+    EXPECT_EQ(count(code, "vminps"), 1) << code;
+    EXPECT_EQ(count(code, "vorps"), 0) << code;
+    code = code_of(std::string(cpu), kVector, max + "splat (float 1.0)");
+    EXPECT_EQ(count(code, "vmaxps"), 1) << code;
+    EXPECT_EQ(count(code, "vaddps") + count(code, "vcmpunordps"), 0) << code;
+  }
+}
+
 // Two choices by the same two conditions: by the one that is there at once first, and by the one
 // that waits for memory last.
 TEST(Loops, ChoicesByTwoConditions) {

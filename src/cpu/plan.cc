@@ -138,19 +138,6 @@ class Planner {
     ForEachStep(loop.body, fn);
   }
 
-  // Loops within loops, of these steps.
-  static int LoopDepth(const std::vector<Step>& steps) {
-    int most = 0;
-    for (const Step& step : steps) {
-      if (auto* loop = std::get_if<program::WhileStep>(&step.op)) {
-        most = std::max(most, 1 + std::max(LoopDepth(loop->condition), LoopDepth(loop->body)));
-      } else if (auto* branches = std::get_if<program::ConditionalStep>(&step.op)) {
-        for (const auto& branch : branches->branches) most = std::max(most, LoopDepth(branch));
-      }
-    }
-    return most;
-  }
-
   bool CanBeRegion(const Step& step) const {
     const auto& loop = std::get<program::WhileStep>(step.op);
     size_t code = 0;
@@ -346,6 +333,18 @@ int64_t WorkOf(const program::Kernel& kernel) {
     times.push_back(times.back() * trips);
   }
   return static_cast<int64_t>(std::min(work, kLimit));
+}
+
+int LoopDepth(const std::vector<program::Step>& steps) {
+  int most = 0;
+  for (const program::Step& step : steps) {
+    if (auto* loop = std::get_if<program::WhileStep>(&step.op)) {
+      most = std::max(most, 1 + std::max(LoopDepth(loop->condition), LoopDepth(loop->body)));
+    } else if (auto* branches = std::get_if<program::ConditionalStep>(&step.op)) {
+      for (const auto& branch : branches->branches) most = std::max(most, LoopDepth(branch));
+    }
+  }
+  return most;
 }
 
 Result<Plan> MakePlan(const Program& program, const RenderTarget& target) {

@@ -65,4 +65,7 @@ int64_t WorkOf(const program::Kernel& kernel);
 // The program must verify and stay where it is.
 Result<Plan> MakePlan(const program::Program& program, const RenderTarget& target);
 
+// Loops within loops, of these steps.
+int LoopDepth(const std::vector<program::Step>& steps);
+
 }  // namespace weft::cpu

@@ -630,7 +630,9 @@ RenderedModule RenderMain(const Program& program, const Plan& plan, const Render
                           const std::vector<int32_t>& kernels, bool only_regions) {
   RenderedModule module;
   module.name = "main";
-  module.loops = !plan.regions.empty();
+  // Passes for loops look at each loop from all those around it.
+  constexpr int kDeepLoops = 32;
+  module.loops = !plan.regions.empty() && LoopDepth(program.steps) <= kDeepLoops;
   module.integers = true;
   module.kernels = static_cast<int64_t>(kernels.size());
   IrMetadata metadata;
