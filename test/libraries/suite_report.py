@@ -59,6 +59,8 @@ def summary(folder, names, platform, libraries, limit):
     for case, result, _ in (*verdict.worse, *verdict.skipped):
       reason = suite_results.known_reason(name, case) or f"not explained: {result['outcome']}: {result['reason'][:120]}"
       differences[name, case.split("::")[0], reason.replace("|", "\\|").replace("\n", " ")] += 1
+    for case, result, _ in verdict.unknown:
+      differences[name, case.split("::")[0], f"not compared yet: {result['outcome']}: {result['reason'][:120]}"] += 1
   rows.append("| together | | " + " | ".join(map(str, sums)) + " |")
   rows += ["", "| failures or skips on Weft only | cases | why |", "|---|--:|---|"]
   rows += [f"| {name}: `{file}` | {count} | {reason} |" for (name, file, reason), count in sorted(differences.items())]
