@@ -31,8 +31,11 @@ TEST(RandomModule, ReadsBackAndEvaluates) {
     ASSERT_TRUE(arguments);
     EvalOptions limits;
     limits.max_loop_steps = 100'000;
-    auto value = Evaluate(**read, *arguments, limits);
-    EXPECT_TRUE(value) << seed;
+    limits.num_replicas = made->module->config().replica_count;
+    limits.num_partitions = made->module->config().num_partitions;
+    auto devices = static_cast<size_t>(limits.num_replicas * limits.num_partitions);
+    std::vector<std::vector<Literal>> each(devices, *arguments);
+    EXPECT_TRUE(EvaluateOnDevices(**read, each, limits)) << seed;
   }
 }
 
