@@ -230,6 +230,7 @@ class Maker {
     std::vector<Value> arrays;
   };
   Result<Instruction*> NestNumber(Builder& b, const Nest& nest);
+  Result<Instruction*> NestChoice(Builder& b, const Nest& nest, int depth);
   Result<Instruction*> NestFlag(Builder& b, const Nest& nest);
   Result<Instruction*> NestPlace(Builder& b, const Nest& nest, int64_t size);
   Result<Value> NestElements(Builder& b, const Value& x, const Value& y);

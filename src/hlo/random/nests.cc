@@ -1,6 +1,7 @@
 // Random loops in loops and branches, in the form that differentiated loops have: numbers that
 // count and choose, arrays that every level carries on and updates at places made of the numbers.
 #include <algorithm>
+#include <utility>
 
 #include "hlo/computation.h"
 #include "hlo/random/maker.h"
@@ -65,6 +66,27 @@ Result<Instruction*> Maker::NestNumber(Builder& b, const Nest& nest) {
       return b.Add(Op::kNegate, {x});
     }
   }
+}
+
+// A sum that is chosen by conditions in each other, which are made of chosen numbers themselves.
+Result<Instruction*> Maker::NestChoice(Builder& b, const Nest& nest, int depth) {
+  auto small = [&]() -> Result<Instruction*> {
+    Instruction* x = PickOne(dice_, nest.numbers);
+    if (dice_.Chance(40)) return x;
+    return b.Add(Op::kClamp, {Number(b, 0), x, Number(b, dice_.Between(1, 9))});
+  };
+  Instruction *x = TRY(small()), *y = TRY(small());
+  if (depth == 0) return b.Add(dice_.Chance(50) ? Op::kAdd : Op::kSubtract, {x, y});
+  Instruction* z = x;
+  if (dice_.Chance(60)) {
+    Instruction* less = TRY(b.Compare(x, y, Direction::kLt));
+    z = TRY(b.Add(Op::kSelect, {less, y, TRY(small())}));
+  }
+  constexpr Direction kOrders[] = {Direction::kLt, Direction::kLe, Direction::kGt, Direction::kEq};
+  Instruction* chosen = TRY(b.Compare(z, y, dice_.Of(kOrders)));
+  Instruction* deeper = TRY(NestChoice(b, nest, depth - 1));
+  if (dice_.Chance(50)) std::swap(x, deeper);
+  return b.Add(Op::kSelect, {chosen, deeper, x});
 }
 
 Result<Instruction*> Maker::NestFlag(Builder& b, const Nest& nest) {
@@ -152,7 +174,10 @@ Status Maker::NestRound(Scope& scope, Nest& nest, int level, int64_t actions) {
   for (; actions > 0; --actions) {
     Builder b = scope.builder();
     int64_t action = dice_.Below(100);
-    if (action < 35) {
+    if (action < 12) {
+      Instruction* choice = TRY(NestChoice(b, nest, static_cast<int>(dice_.Between(1, 3))));
+      nest.numbers.push_back(TRY(b.Add(Op::kMaximum, {choice, Number(b, dice_.Between(-9, 0))})));
+    } else if (action < 35) {
       nest.numbers.push_back(TRY(NestNumber(b, nest)));
     } else if (action < 45) {
       nest.flags.push_back(TRY(NestFlag(b, nest)));
