@@ -99,6 +99,8 @@ Status NativeProgram::Compile(const runtime::LoadOptions& options) {
 }
 
 Status NativeProgram::Link(const std::vector<std::string>& objects) {
+  trace::Span span(trace::Kind::kPhase,
+                   [&] { return trace::What{.name = "link", .program = program_.name}; });
   image_ = TRY(CodeImage::Link(objects));
   if (HasControlFlow(program_)) {
     run_ = reinterpret_cast<RunFunction>(TRY(image_->Find("weft_run")));
