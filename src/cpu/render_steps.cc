@@ -23,7 +23,7 @@ using program::Step;
 // 1024th round does, or more of them where rounds are long.
 constexpr int64_t kShortLoop = 1 << 16;
 constexpr int64_t kAskEvery = 1024;
-constexpr double kShortWork = 1 << 24;  // instructions
+constexpr double kShortWork = 1 << 26;  // instructions; some 20 ms
 constexpr int64_t kRoundsAtOnce = 4;
 constexpr int64_t kBytesOfRegister = 16, kManyRegisters = 64;
 constexpr int64_t kManyPointers = 24;
@@ -34,8 +34,10 @@ constexpr int64_t kUnrolledFill = 8;
 
 // A number of rounds, about `every`, of which `trips` is a multiple; 0: there is none.
 int64_t BlockOf(int64_t trips, int64_t every) {
+  // Where rounds are many it may as well be more.
+  int64_t most = trips >= kShortLoop && every == kAskEvery ? 4 * every : every;
   for (int64_t parts : {8, 4, 2, 1}) {
-    for (int64_t block = every; block <= 4 * every; block += parts) {
+    for (int64_t block = every; block <= most; block += parts) {
       if (trips % block == 0) return block;
     }
     for (int64_t block = every; block >= std::max<int64_t>(every / 4, 1); block -= parts) {

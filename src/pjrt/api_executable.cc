@@ -114,7 +114,6 @@ struct Compilation : Cancellable {
     }
   }
   void Run(Client& client) {
-    Executor::BlockingScope blocking;  // executions go on beside it
     InterruptibleCompilation interruptible(done);
     CancelList::Entry entry(*client.cancels(), cancelled);
     Result<std::shared_ptr<Executable>> made = TryCompile(client);
@@ -137,9 +136,7 @@ Result<std::shared_ptr<Executable>> CompileAndWait(Client& client, std::string_v
   work->request = std::move(request);
   work->caller = caller;
   work->done->SetSource(work);
-  if (!client.gate()->Schedule([work, &client] { work->Run(client); })) {
-    return MakeError(Code::kCancelled, "compile: the client is gone");
-  }
+  client.compilers().Schedule([work, &client] { work->Run(client); });
   if (const Status& done = work->done->Await(); !done) return std::unexpected(done.error());
   return std::move(work->executable);
 }

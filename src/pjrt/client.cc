@@ -123,6 +123,7 @@ Result<std::unique_ptr<Client>> Client::Create(ClientOptions options) {
   client->memory_limit_ = chosen.memory_limit > 0 ? chosen.memory_limit : AvailableMemory();
   client->executor_ =
       std::make_unique<Executor>(chosen.threads > 0 ? chosen.threads : AvailableCores());
+  client->compilers_ = std::make_unique<Executor>(kMaxThreads);  // as many as callers ask
   // The pool that kernels run on is the process's.
   if (chosen.threads > 0) SetThreads(chosen.threads);
   client->gate_ = std::make_shared<TaskGate>(client->executor_.get());
@@ -167,6 +168,7 @@ Client::~Client() {
   cancelled_ = true;
   cancels_->CancelAll();
   gate_->Close();
+  compilers_.reset();
   executor_.reset();
 }
 

@@ -64,6 +64,7 @@ class Client {
   Result<std::vector<int64_t>> DefaultAssignment(int64_t replicas, int64_t partitions) const;
   Executor& executor() { return *executor_; }
   const std::shared_ptr<TaskGate>& gate() const { return gate_; }
+  Executor& compilers() { return *compilers_; }           // for what is compiled, beside executions
   int64_t memory_limit() const { return memory_limit_; }  // bytes, for all devices together
   Cache* cache() { return cache_.get(); }                 // null: none
   const std::atomic<bool>& cancelled() const { return cancelled_; }
@@ -95,8 +96,8 @@ class Client {
   std::atomic<bool> cancelled_ = false;
   std::shared_ptr<CancelList> cancels_ = std::make_shared<CancelList>();
   std::shared_ptr<TaskGate> gate_;
-  std::unique_ptr<Executor> executor_;       // its tasks use the rest
-  std::unique_ptr<metrics::Source> gauges_;  // last: reads the rest
+  std::unique_ptr<Executor> executor_, compilers_;  // their tasks use the rest
+  std::unique_ptr<metrics::Source> gauges_;         // last: reads the rest
 };
 
 }  // namespace weft::pjrt
