@@ -159,6 +159,13 @@ class Library:
         address = ctypes.cast(ask, ctypes.c_void_p) if ask else None
         ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)(function)(main_thread, address)
 
+    def compilations_asked(self):
+        """How many programs the plugin was asked to compile so far."""
+        function = self._slot(EXTENSION_WEFT, 9)
+        if function is None:
+            raise NotImplementedError("the plugin does not count compilations")
+        return ctypes.CFUNCTYPE(ctypes.c_int64)(function)()
+
     def metrics(self, form):
         """Metrics of the process: Prometheus text (0) or JSON (1)."""
         function = self._slot(EXTENSION_WEFT, 6)

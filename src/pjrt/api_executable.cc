@@ -99,6 +99,7 @@ struct Compilation : Cancellable {
   std::atomic<bool> cancelled = false, settled = false;
   EventRef done = std::make_shared<Event>();
   Result<std::shared_ptr<Executable>> executable = nullptr;  // once `done`
+  std::optional<InterruptibleCompilation> interruptible;     // until it is
 
   void Cancel(std::vector<EventRef>&) override {
     cancelled = true;
@@ -114,18 +115,20 @@ struct Compilation : Cancellable {
     }
   }
   void Run(Client& client) {
-    InterruptibleCompilation interruptible(done);
     CancelList::Entry entry(*client.cancels(), cancelled);
     Result<std::shared_ptr<Executable>> made = TryCompile(client);
-    if (settled.exchange(true)) return;
-    executable = std::move(made);
-    done->Set({});
+    if (!settled.exchange(true)) {
+      executable = std::move(made);
+      done->Set({});
+    }
+    interruptible.reset();
   }
 };
 
 Result<std::shared_ptr<Executable>> CompileAndWait(Client& client, std::string_view format,
                                                    std::string code, CompileRequest request,
                                                    uint64_t caller) {
+  NoteCompilation();
   if (!WantsInterrupts()) {
     return Executable::Compile(client, format, std::move(code), std::move(request), nullptr,
                                caller);
@@ -136,6 +139,7 @@ Result<std::shared_ptr<Executable>> CompileAndWait(Client& client, std::string_v
   work->request = std::move(request);
   work->caller = caller;
   work->done->SetSource(work);
+  work->interruptible.emplace(work->done);  // from now on, so that it is never overlooked
   client.compilers().Schedule([work, &client] { work->Run(client); });
   if (const Status& done = work->done->Await(); !done) return std::unexpected(done.error());
   return std::move(work->executable);

@@ -217,6 +217,7 @@ struct AllExtensions {
     weft.metrics = MetricsSlot;
     weft.begin_trace = BeginTraceSlot;
     weft.end_trace = EndTraceSlot;
+    weft.compilations_asked = CompilationsAsked;
     Link(weft, kWeftExtensionType);
     profiler.profiler_api = ProfilerApi();
     profiler.traceme_context_id = -1;

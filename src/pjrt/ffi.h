@@ -77,6 +77,8 @@ struct WeftExtension {
   // A timeline from here to there: begin gives a number, end takes it and writes the file.
   int64_t (*begin_trace)(const char* path, int64_t path_size);
   PJRT_Error* (*end_trace)(int64_t number);
+  // How many programs this process was asked to compile (interrupt.h).
+  int64_t (*compilations_asked)();
 };
 void SetHostViews(bool allowed);
 bool HostViews();

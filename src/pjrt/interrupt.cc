@@ -19,7 +19,8 @@ using Clock = std::chrono::steady_clock;
 
 // An interpreter that runs Python code has looked at signals by then.
 constexpr std::chrono::milliseconds kPatience(40), kLook(2);
-// The main thread looks so often whether SIGINT still comes here, when it runs programs.
+// So often somebody looks whether SIGINT still comes here while the main thread runs programs: the
+// thread itself before it runs one, the watcher beside it while one goes on.
 constexpr std::chrono::milliseconds kLookAgain(20);
 // Code generation ends by then, if not in a process that forked off one that compiled.
 constexpr std::chrono::seconds kLastPatience(20);
@@ -29,7 +30,8 @@ constexpr size_t kManyWaits = 64;
 struct State {
   std::atomic<pid_t> main_thread = 0;
   std::atomic<AskInterrupt> ask = nullptr;
-  sem_t wake;                                 // posted by the handler
+  sem_t wake;                                 // posted by the handler, and by who has looked
+  std::atomic<bool> signalled = false;        // by the handler
   std::atomic<void (*)(int)> next = nullptr;  // the handler that was there before
   std::atomic<void (*)(int, siginfo_t*, void*)> next_action = nullptr;
   std::atomic<intptr_t> seen = 0;        // the last turn that the main thread has seen
@@ -39,6 +41,7 @@ struct State {
   std::vector<EventRef> waits WEFT_GUARDED_BY(mutex);      // of the main thread
   std::vector<EventRef> compiling WEFT_GUARDED_BY(mutex);  // for anybody
   std::atomic<int64_t> compilations = 0;                   // that go on, cancelled or not
+  std::atomic<int64_t> asked = 0;                          // compilations so far
   pid_t watched WEFT_GUARDED_BY(mutex) = 0;                // the process that has a watcher
 
   static State& Get() {
@@ -56,6 +59,7 @@ thread_local const pid_t this_thread = gettid();
 void OnSignal(int number, siginfo_t* info, void* context) {
   int error = errno;
   State& state = State::Get();  // made before the handler was
+  state.signalled = true;
   sem_post(&state.wake);
   if (auto* action = state.next_action.load()) {
     action(number, info, context);
@@ -87,22 +91,51 @@ bool IsConcerned(State& state) {
   return !state.waits.empty() || !state.compiling.empty();
 }
 
+// SIGINT has come.
+void Interrupt(State& state, intptr_t turn) {
+  AskInterrupt ask = state.ask;
+  if (ask == nullptr || !IsConcerned(state)) return;
+  if (ask(SeenByMain, reinterpret_cast<void*>(turn)) == 0) return;
+  // Who waits for the compiler may look at signals meanwhile, as JAX does; it goes on all the same.
+  CancelAll(Take(state, &State::compiling));
+  auto stop = Clock::now() + kPatience;
+  while (state.seen < turn && Clock::now() < stop) std::this_thread::sleep_for(kLook);
+  if (state.seen >= turn) return;
+  if (state.running) state.cancel_run = true;
+  CancelAll(Take(state, &State::waits));
+}
+
+// False: nobody woke it for kLookAgain.
+bool WaitToLookAgain(sem_t& wake) {
+  timespec until{};
+  clock_gettime(CLOCK_MONOTONIC, &until);
+  until.tv_nsec += std::chrono::nanoseconds(kLookAgain).count();
+  if (until.tv_nsec >= std::nano::den) {
+    until.tv_nsec -= std::nano::den;
+    ++until.tv_sec;
+  }
+  while (sem_clockwait(&wake, CLOCK_MONOTONIC, &until) != 0) {
+    if (errno == ETIMEDOUT) return false;
+  }
+  return true;
+}
+
+void SeeThatSignalsCome(State& state);
+
 void Watch() {
   State& state = State::Get();
-  for (intptr_t turn = 1;; ++turn) {
-    while (sem_wait(&state.wake) != 0) {
+  bool looks = true;  // as long as the main thread runs programs
+  for (intptr_t turn = 1;;) {
+    if (!looks) {
+      while (sem_wait(&state.wake) != 0) {
+      }
+    } else if (!WaitToLookAgain(state.wake)) {
+      looks = state.running;
+      if (looks) SeeThatSignalsCome(state);
+      continue;
     }
-    AskInterrupt ask = state.ask;
-    if (ask == nullptr || !IsConcerned(state)) continue;
-    if (ask(SeenByMain, reinterpret_cast<void*>(turn)) == 0) continue;
-    // Who waits for the compiler may look at signals meanwhile, as JAX does; it goes on all the
-    // same.
-    CancelAll(Take(state, &State::compiling));
-    auto stop = Clock::now() + kPatience;
-    while (state.seen < turn && Clock::now() < stop) std::this_thread::sleep_for(kLook);
-    if (state.seen >= turn) continue;
-    if (state.running) state.cancel_run = true;
-    CancelAll(Take(state, &State::waits));
+    looks = true;
+    if (state.signalled.exchange(false)) Interrupt(state, turn++);
   }
 }
 
@@ -172,6 +205,14 @@ void AboutToWait(const EventRef& event) {
   SeeThatSignalsCome(state);
 }
 
+int64_t CompilationsAsked() {
+  return State::Get().asked;
+}
+
+void NoteCompilation() {
+  ++State::Get().asked;
+}
+
 InterruptibleCompilation::InterruptibleCompilation(const EventRef& done) {
   State& state = State::Get();
   ++state.compilations;
@@ -194,6 +235,7 @@ InterruptibleRun::InterruptibleRun() {
   if (Clock::time_point now = Clock::now(); now - last > kLookAgain) {
     last = now;
     SeeThatSignalsCome(state);
+    sem_post(&state.wake);
   }
   state.cancel_run.store(false, std::memory_order_relaxed);
   state.running.store(true, std::memory_order_relaxed);
