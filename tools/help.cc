@@ -4,7 +4,7 @@
 
 #include "base/str.h"
 #include "compiler/options.h"
-#include "cpu/llvm.h"
+#include "cpu/llvm/llvm.h"
 #include "pjrt/build.h"
 #include "pjrt/environment.h"
 

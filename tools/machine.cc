@@ -11,7 +11,7 @@
 #include "base/thread_pool.h"
 #include "commands.h"
 #include "cpu/device.h"
-#include "cpu/llvm.h"
+#include "cpu/llvm/llvm.h"
 #include "cpu/routines/tiles.h"
 #include "help.h"
 #include "pjrt/cache.h"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Skeletons: `./dev new op NAME FAMILY` and `./dev new pass NAME`."""
+"""Skeletons: `./dev new op NAME FAMILY` and `./dev new pass FOLDER NAME`."""
 
 import pathlib
 import re
@@ -68,11 +68,14 @@ OpRow Define<Op::k{pascal(name)}>() {{
     print(f"{source.relative_to(ROOT)}: a row to fill in\nthen: ./dev bless test/run/{name}.hlo")
 
 
-def new_pass(name):
+def new_pass(folder, name):
+    folders = sorted(p.name for p in (ROOT / "src/compiler/passes").iterdir() if p.is_dir())
+    if folder not in folders:
+        sys.exit(f"new: '{folder}' is no folder of src/compiler/passes: {', '.join(folders)}")
     stem, function = name.replace("-", "_"), pascal(name)
     compiler = ROOT / "src/compiler"
     write_new(
-        compiler / f"passes/{stem}.cc",
+        compiler / f"passes/{folder}/{stem}.cc",
         f"""#include "compiler/passes.h"
 
 namespace weft::compiler {{
@@ -115,7 +118,7 @@ ENTRY main {{
     )
     insert_sorted(
         compiler / "CMakeLists.txt",
-        f"    passes/{stem}.cc",
+        f"    passes/{folder}/{stem}.cc",
         lambda s: s.startswith("    passes/"),
         lambda s: s,
     )
@@ -125,10 +128,10 @@ ENTRY main {{
 def main(args):
     if len(args) == 3 and args[0] == "op":
         new_op(args[1], args[2])
-    elif len(args) == 2 and args[0] == "pass":
-        new_pass(args[1])
+    elif len(args) == 3 and args[0] == "pass":
+        new_pass(args[1], args[2])
     else:
-        print("usage: ./dev new op NAME FAMILY | ./dev new pass NAME", file=sys.stderr)
+        print("usage: ./dev new op NAME FAMILY | ./dev new pass FOLDER NAME", file=sys.stderr)
         sys.exit(2)
 
 

@@ -114,8 +114,9 @@ Result<bool> Simplify(hlo::Module&, const PassContext&);
 // results and operands that nobody reads go; needs: not scheduled (else it does nothing).
 Result<bool> SimplifyConditionals(hlo::Module&, const PassContext&);
 // Comparisons of integers that always come out the same, and choices by them, minima, maxima and
-// clamps that never change anything go (ranges.h); needs: separate-computations, or loops whose
-// computations have several callers are not followed; not scheduled (else it does nothing).
+// clamps that never change anything go (analysis/value_range.h); needs: separate-computations, or
+// loops whose computations have several callers are not followed; not scheduled (else it does
+// nothing).
 Result<bool> SimplifyRanges(hlo::Module&, const PassContext&);
 // Loops that run never, once or a few times (`optimize.unroll_*`) become straight code; state that
 // is not used, constant or there twice goes; costly invariant ops move out; needs: not scheduled

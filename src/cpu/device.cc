@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/str.h"
-#include "cpu/native_program.h"
+#include "cpu/native/program.h"
 #include "cpu/processors.h"
 
 namespace weft::cpu {

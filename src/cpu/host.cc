@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "cpu/device.h"
-#include "cpu/llvm.h"
+#include "cpu/llvm/llvm.h"
 
 namespace weft::cpu {
 namespace {

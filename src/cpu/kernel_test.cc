@@ -1,7 +1,7 @@
 // Kernels: every operation and storage format, for several numbers of lanes, against the
 // interpreter.
 #include "base/elements.h"
-#include "cpu/native_test.h"
+#include "cpu/native/testing.h"
 
 namespace weft::cpu {
 namespace {

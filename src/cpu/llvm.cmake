@@ -10,9 +10,9 @@ if(NOT LLVM_FOUND)
   return()
 endif()
 message(STATUS "LLVM ${LLVM_PACKAGE_VERSION}")
-set(WEFT_LLVM_SOURCE llvm.cc llvm_check_passes.cc llvm_codegen.cc llvm_link.cc llvm_loop_passes.cc llvm_minmax_passes.cc)
+set(WEFT_LLVM_SOURCE llvm/llvm.cc llvm/guard_passes.cc llvm/codegen.cc llvm/link.cc llvm/loop_passes.cc llvm/minmax_passes.cc)
 # Names of LLVM's C++ headers stay among themselves; its classes have no type information.
-set_source_files_properties(llvm_check_passes.cc llvm_codegen.cc llvm_link.cc llvm_loop_passes.cc llvm_minmax_passes.cc PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON COMPILE_OPTIONS -fno-rtti)
+set_source_files_properties(llvm/guard_passes.cc llvm/codegen.cc llvm/link.cc llvm/loop_passes.cc llvm/minmax_passes.cc PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON COMPILE_OPTIONS -fno-rtti)
 set(WEFT_LLVM_LIBRARIES LLVM)
 if(WEFT_STATIC_LLVM)
   # The exported interface of LLVMSupport names z3 and shared libraries of compression, which nothing here needs.

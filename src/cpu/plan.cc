@@ -6,7 +6,7 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "cpu/render_kernel.h"
+#include "cpu/render/kernel.h"
 
 namespace weft::cpu {
 namespace {

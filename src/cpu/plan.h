@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "cpu/ir_text.h"
+#include "cpu/render/ir_text.h"
 #include "program/program.h"
 
 namespace weft::cpu {

@@ -5,7 +5,7 @@
 #include <initializer_list>
 #include <string_view>
 
-#include "cpu/ir_text.h"
+#include "cpu/render/ir_text.h"
 #include "program/target.h"
 
 namespace weft::cpu {

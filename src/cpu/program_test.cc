@@ -1,14 +1,15 @@
 // Whole programs: files, control flow, errors, the cache, several threads.
+#include "cpu/render/program.h"
+
 #include <atomic>
 #include <chrono>
 #include <map>
 #include <thread>
 
 #include "base/str.h"
-#include "cpu/llvm.h"
-#include "cpu/native_test.h"
+#include "cpu/llvm/llvm.h"
+#include "cpu/native/testing.h"
 #include "cpu/plan.h"
-#include "cpu/render_program.h"
 
 namespace weft::cpu {
 namespace {

@@ -1,5 +1,5 @@
 // Steps in which devices meet, and their numbers.
-#include "compiler/collectives.h"
+#include "compiler/analysis/collectives.h"
 
 #include "compiler/lower/lowering.h"
 #include "hlo/evaluate/collectives.h"

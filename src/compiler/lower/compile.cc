@@ -5,7 +5,7 @@
 
 #include "base/metrics.h"
 #include "base/trace.h"
-#include "compiler/in_place.h"
+#include "compiler/analysis/in_place.h"
 #include "compiler/lower/lower.h"
 #include "compiler/passes.h"
 #include "hlo/call_graph.h"

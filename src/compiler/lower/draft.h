@@ -9,9 +9,9 @@
 #include <unordered_set>
 #include <vector>
 
-#include "compiler/element_cost.h"
-#include "compiler/lower/element.h"
-#include "compiler/lower/memory.h"
+#include "compiler/analysis/element_cost.h"
+#include "compiler/buffers/buffers.h"
+#include "compiler/lower/element/element.h"
 #include "hlo/instruction.h"
 #include "program/program.h"
 #include "program/target.h"
@@ -84,7 +84,7 @@ class KernelDraft {
   Status ForEach(const LoopShape& shape, const Body& body);
   // The same over rows: `rows` is iterated, body gets one row's index.
   Status ForEachRow(const Dims& rows, double cost_of_row, bool serial, const Body& body);
-  // One iteration of the grid for each index (gpu_loops.cc). At the top of a kernel.
+  // One iteration of the grid for each index (gpu/loops.cc). At the top of a kernel.
   Status ForEachOnGrid(const Dims& dims, bool flat, const Body& body);
   // One loop over [begin, end) by lanes; what does not fill them comes last.
   Status OverLanes(int64_t size, int lanes, bool in_place,

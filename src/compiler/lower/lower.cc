@@ -5,9 +5,9 @@
 #include "base/doing.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "compiler/collectives.h"
+#include "compiler/analysis/collectives.h"
+#include "compiler/analysis/trip_count.h"
 #include "compiler/lower/lowering.h"
-#include "compiler/trip_count.h"
 
 namespace weft::compiler {
 

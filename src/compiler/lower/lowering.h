@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "compiler/analysis/row_space.h"
+#include "compiler/buffers/buffers.h"
 #include "compiler/lower/draft.h"
 #include "compiler/lower/lower.h"
-#include "compiler/lower/memory.h"
 #include "compiler/lower/reduce.h"
 #include "compiler/lower/sort_order.h"
-#include "compiler/row_space.h"
 #include "hlo/computation.h"
 
 namespace weft::compiler {
@@ -37,7 +37,8 @@ bool IsComputedInOneFloat(const hlo::Instruction& dot);
 // What lanes go along in a product of small matrices.
 enum class DotLanes { kNone, kBatch, kRows, kColumns };
 
-// cuts.cc: where loops over `dims` that compute the roots from the members are to be cut.
+// cpu/index_set_splitting.cc: where loops over `dims` that compute the roots from the members are
+// to be cut.
 std::vector<int64_t> MinorCuts(std::span<const hlo::Instruction* const> members,
                                std::span<const hlo::Instruction* const> roots, const Dims& dims);
 // Dimensions outside the minor one that are best cut too, with the ranges between the cuts that
@@ -66,7 +67,8 @@ class Lowering {
   Status LowerWhile(const hlo::Instruction& loop, Steps& steps);
   void NoteCounter(const hlo::Instruction& loop, program::WhileStep& op, program::Step& step);
   void NextRound(const hlo::Instruction& loop, program::WhileStep& op, Steps& before);
-  // state_loop.cc: all rounds of a loop over arrays, element by element; false: it is another one.
+  // cpu/loop_interchange.cc: all rounds of a loop over arrays, element by element; false: it is
+  // another one.
   Result<bool> LowerStateLoop(const hlo::Instruction& loop, Steps& steps);
   Status EmitRounds(KernelDraft& draft, const hlo::Instruction& loop,
                     std::span<const hlo::Instruction* const> reads, bool arrays, int64_t trips,
@@ -139,7 +141,7 @@ class Lowering {
   Status LowerRoutine(const hlo::Instruction& instruction, Steps& steps);
   std::optional<program::Step> HouseholderStep(const hlo::Instruction& call);
   Status LowerSort(const hlo::Instruction& sort, Steps& steps);
-  // few_sorted.cc
+  // cpu/sorting_network.cc
   bool IsFewSorted(const hlo::Instruction& sort) const;
   Status LowerFewSorted(const hlo::Instruction& sort, Steps& steps);
   Status LowerOrderedSort(const hlo::Instruction& sort, const SortOrder& order,

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "compiler/lower/element.h"
+#include "compiler/lower/element/element.h"
 
 namespace weft::compiler {
 

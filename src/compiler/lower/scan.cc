@@ -1,8 +1,8 @@
 // scan: a walk along one dimension with carried values, for bodies that work element by element.
 #include <algorithm>
 
+#include "compiler/analysis/scan_body.h"
 #include "compiler/lower/lowering.h"
-#include "compiler/scan_body.h"
 
 namespace weft::compiler {
 

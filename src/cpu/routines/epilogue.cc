@@ -1,6 +1,6 @@
 #include "cpu/routines/epilogue.h"
 
-#include "cpu/native_call.h"
+#include "cpu/native/call.h"
 #include "program/library.h"
 
 namespace weft::cpu {

@@ -1,0 +1,568 @@
+#include "compiler/analysis/value_range.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "compiler/analysis/trip_count.h"
+#include "compiler/passes/simplify/simplify_rules.h"
+#include "hlo/computation.h"
+
+namespace weft::compiler {
+namespace {
+
+using hlo::Computation;
+using hlo::Direction;
+using hlo::Instruction;
+using hlo::Op;
+
+constexpr int kMaxRangeDepth = 64;
+constexpr int64_t kMaxRangeVisits = 4000;    // for one question
+constexpr int64_t kMaxRangeLiteral = 65536;  // elements looked at
+constexpr size_t kMaxThresholds = 12;
+
+using Int128 = __int128;
+
+std::optional<ValueRange> FullRangeOf(DType dtype) {
+  if (dtype == DType::kPred) return ValueRange{0, 1};
+  if (!IsInteger(dtype) || dtype == DType::kU64) return std::nullopt;
+  int bits = BitWidth(dtype);
+  if (IsUnsigned(dtype)) return ValueRange{0, (int64_t{1} << bits) - 1};
+  int64_t high = static_cast<int64_t>((uint64_t{1} << (bits - 1)) - 1);
+  return ValueRange{-high - 1, high};
+}
+
+ValueRange RangeWithin(Int128 low, Int128 high, ValueRange full) {
+  if (low < full.low || high > full.high) return full;
+  return {static_cast<int64_t>(low), static_cast<int64_t>(high)};
+}
+
+ValueRange RangeUnion(ValueRange a, ValueRange b) {
+  return {std::min(a.low, b.low), std::max(a.high, b.high)};
+}
+
+// The empty range, of code that does not run, is any of the two.
+ValueRange RangeIntersection(ValueRange a, ValueRange b) {
+  ValueRange both{std::max(a.low, b.low), std::min(a.high, b.high)};
+  return both.low <= both.high ? both : a;
+}
+
+bool RangeContains(ValueRange outer, ValueRange inner) {
+  return outer.low <= inner.low && inner.high <= outer.high;
+}
+
+ValueRange RangeProduct(ValueRange a, ValueRange b, ValueRange full) {
+  Int128 all[] = {Int128{a.low} * b.low, Int128{a.low} * b.high, Int128{a.high} * b.low,
+                  Int128{a.high} * b.high};
+  return RangeWithin(*std::min_element(all, all + 4), *std::max_element(all, all + 4), full);
+}
+
+// What x is, where `x direction y`.
+ValueRange RangeWhere(Direction direction, ValueRange y, ValueRange x) {
+  constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  switch (direction) {
+    case Direction::kLt: return {x.low, y.high == kMin ? x.high : std::min(x.high, y.high - 1)};
+    case Direction::kLe: return {x.low, std::min(x.high, y.high)};
+    case Direction::kGt: return {y.low == kMax ? x.low : std::max(x.low, y.low + 1), x.high};
+    case Direction::kGe: return {std::max(x.low, y.low), x.high};
+    case Direction::kEq: return RangeIntersection(x, y);
+    default: {
+      if (y.low != y.high || x.low == x.high) return x;
+      return {x.low == y.low ? x.low + 1 : x.low, x.high == y.low ? x.high - 1 : x.high};
+    }
+  }
+}
+
+std::optional<bool> DecideByRanges(Direction direction, ValueRange x, ValueRange y) {
+  bool apart = x.high < y.low || y.high < x.low;
+  bool equal = x.low == x.high && x == y;
+  switch (direction) {
+    case Direction::kLt:
+      return x.high < y.low    ? std::optional(true)
+             : x.low >= y.high ? std::optional(false)
+                               : std::nullopt;
+    case Direction::kLe:
+      return x.high <= y.low  ? std::optional(true)
+             : x.low > y.high ? std::optional(false)
+                              : std::nullopt;
+    case Direction::kGt: return DecideByRanges(Direction::kLt, y, x);
+    case Direction::kGe: return DecideByRanges(Direction::kLe, y, x);
+    case Direction::kEq:
+      return equal ? std::optional(true) : apart ? std::optional(false) : std::nullopt;
+    default: return equal ? std::optional(false) : apart ? std::optional(true) : std::nullopt;
+  }
+}
+
+// 2^n - 1, at least x.
+int64_t AllBitsUpTo(int64_t x) {
+  int64_t mask = 0;
+  while (mask < x) mask = mask * 2 + 1;
+  return mask;
+}
+
+}  // namespace
+
+Ranges::Ranges(const hlo::Module& module) {
+  for (const auto& computation : module.computations()) {
+    for (const Instruction* i : *computation) {
+      for (const Computation* called : i->called_computations()) {
+        auto [it, added] = callers_.emplace(called, i);
+        if (!added) it->second = nullptr;
+      }
+    }
+  }
+}
+
+const Instruction* Ranges::CallerOf(const Instruction& parameter) const {
+  auto it = callers_.find(parameter.parent());
+  return it == callers_.end() ? nullptr : it->second;
+}
+
+// What a parameter of a conditional's branch is given.
+const Instruction* Ranges::BranchOperand(const Instruction& parameter) const {
+  const Instruction* caller = CallerOf(parameter);
+  if (!caller || caller->op() != Op::kConditional) return nullptr;
+  auto branches = caller->called_computations();
+  for (size_t k = 0; k < branches.size(); ++k) {
+    if (branches[k] == parameter.parent()) return caller->operand(static_cast<int64_t>(k) + 1);
+  }
+  return nullptr;
+}
+
+// The instruction that the elements come from, through fusions and what only moves them. `one`:
+// only as far as it is the same single number.
+const Instruction& Ranges::Peel(const Instruction& instruction, bool one) const {
+  const Instruction* i = &instruction;
+  for (int n = 0; n < kMaxRangeDepth; ++n) {
+    const Instruction* next = nullptr;
+    switch (i->op()) {
+      case Op::kFusion: next = i->attrs<hlo::FusionAttrs>().calls->root(); break;
+      case Op::kParameter: {
+        const Instruction* caller = CallerOf(*i);
+        if (caller && caller->op() == Op::kFusion) next = caller->operand(i->parameter_number());
+        if (next == nullptr) next = BranchOperand(*i);
+        break;
+      }
+      case Op::kGetTupleElement: {
+        const Instruction* from = i->operand(0);
+        if (from->op() == Op::kFusion) from = from->attrs<hlo::FusionAttrs>().calls->root();
+        if (from->IsParameter()) {
+          const Instruction* given = BranchOperand(*from);
+          if (given != nullptr) from = given;
+        }
+        if (from->op() == Op::kTuple) next = from->operand(i->tuple_index());
+        break;
+      }
+      case Op::kCopy:
+      case Op::kOptBarrier:
+      case Op::kReshape:
+      case Op::kBitcast:
+      case Op::kBroadcast:
+      case Op::kSlice:
+      case Op::kDynamicSlice:
+      case Op::kTranspose:
+      case Op::kReverse: next = i->operand(0); break;
+      default: break;
+    }
+    if (!next || !next->shape().IsArray() || !i->shape().IsArray() ||
+        next->shape().dtype() != i->shape().dtype() || (one && next->shape().elements() != 1)) {
+      return *i;
+    }
+    i = next;
+  }
+  return *i;
+}
+
+// The element of the state of the loop, whose body or condition c is, that the numbers are of;
+// -1: none.
+int64_t Ranges::StateElement(const Instruction& i, const Computation& c) const {
+  const Instruction& read = Peel(i);
+  bool state = read.op() == Op::kGetTupleElement && read.operand(0)->IsParameter() &&
+               read.parent() == &c && read.shape().IsArray();
+  return state ? read.tuple_index() : -1;
+}
+
+std::optional<ValueRange> Ranges::Of(const Instruction& instruction) {
+  if (!instruction.shape().IsArray()) return std::nullopt;
+  std::optional<ValueRange> full = FullRangeOf(instruction.shape().dtype());
+  if (!full) return std::nullopt;
+  const Instruction& i = Peel(instruction);
+  const Instruction& number = Peel(instruction, true);
+  auto refined = [&](ValueRange range) {
+    for (auto& [which, assumed] : refined_) {
+      if (which == &i || which == &number) range = RangeIntersection(range, assumed);
+    }
+    return range;
+  };
+  if (auto it = known_.find(&i); it != known_.end()) {
+    if (conditions_.empty() || it->second.low == it->second.high) return it->second;
+  }
+  if (auto it = local_.find(&i); it != local_.end()) return refined(it->second);
+  if (depth_ == 0) budget_ = kMaxRangeVisits;
+  if (--budget_ < 0 || depth_ > kMaxRangeDepth) return full;
+  ++depth_;
+  ValueRange range = Compute(i, *full);
+  --depth_;
+  if (budget_ >= 0)
+    (open_.empty() && conditions_.empty() && !in_relations_ ? known_ : local_)[&i] = range;
+  return refined(range);
+}
+
+std::optional<bool> Ranges::Outcome(const Instruction& instruction) {
+  const Instruction& compare = Peel(instruction);
+  if (compare.op() != Op::kCompare) return std::nullopt;
+  std::optional<ValueRange> x = Of(*compare.operand(0)), y = Of(*compare.operand(1));
+  if (!x || !y) return std::nullopt;
+  return DecideByRanges(compare.attrs<hlo::CompareAttrs>().direction, *x, *y);
+}
+
+bool Ranges::NeverWraps(const Instruction& i) {
+  if (i.operand_count() != 2 || !i.shape().IsArray()) return false;
+  std::optional<ValueRange> full = FullRangeOf(i.shape().dtype());
+  if (!full || i.shape().dtype() == DType::kPred) return false;
+  std::optional<ValueRange> x = Of(*i.operand(0)), y = Of(*i.operand(1));
+  if (!x || !y) return false;
+  ValueRange everything{std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()};
+  ValueRange exact = everything;
+  switch (i.op()) {
+    case Op::kAdd:
+      exact = RangeWithin(Int128{x->low} + y->low, Int128{x->high} + y->high, everything);
+      break;
+    case Op::kSubtract:
+      exact = RangeWithin(Int128{x->low} - y->high, Int128{x->high} - y->low, everything);
+      break;
+    case Op::kMultiply: exact = RangeProduct(*x, *y, everything); break;
+    default: break;
+  }
+  return exact != everything && RangeContains(*full, exact);
+}
+
+ValueRange Ranges::Compute(const Instruction& i, ValueRange full) {
+  switch (i.op()) {
+    case Op::kConstant: {
+      const Literal& literal = i.literal();
+      if (!literal.IsValid() || literal.size() == 0 || literal.size() > kMaxRangeLiteral)
+        return full;
+      ValueRange range{literal.GetInt(0), literal.GetInt(0)};
+      for (int64_t k = 1; k < literal.size(); ++k) {
+        range = RangeUnion(range, {literal.GetInt(k), literal.GetInt(k)});
+      }
+      return range;
+    }
+    case Op::kIota: {
+      int64_t size = i.shape().dim(i.attrs<hlo::IotaAttrs>().iota_dimension);
+      return RangeWithin(0, std::max<int64_t>(size - 1, 0), full);
+    }
+    case Op::kConvert: {
+      std::optional<ValueRange> from = Of(*i.operand(0));
+      return from && i.shape().dtype() != DType::kPred ? RangeWithin(from->low, from->high, full)
+                                                       : full;
+    }
+    case Op::kGetTupleElement: return OfLoopValue(i, full);
+    case Op::kSelect: return OfSelect(i);
+    case Op::kClamp: {
+      ValueRange low = *Of(*i.operand(0)), x = *Of(*i.operand(1)), high = *Of(*i.operand(2));
+      ValueRange above{std::max(low.low, x.low), std::max(low.high, x.high)};
+      return {std::min(above.low, high.low), std::min(above.high, high.high)};
+    }
+    case Op::kConcatenate: {
+      ValueRange range = *Of(*i.operand(0));
+      for (const Instruction* operand : i.operands()) range = RangeUnion(range, *Of(*operand));
+      return range;
+    }
+    case Op::kPad:
+    case Op::kDynamicUpdateSlice: return RangeUnion(*Of(*i.operand(0)), *Of(*i.operand(1)));
+    case Op::kGather: return *Of(*i.operand(0));
+    case Op::kScatter: return OfScatter(i, full);
+    case Op::kConditional: return OfBranches(i, -1, full);
+    case Op::kSign: {
+      ValueRange x = *Of(*i.operand(0));
+      auto sign = [](int64_t value) { return int64_t{value > 0} - int64_t{value < 0}; };
+      return {sign(x.low), sign(x.high)};
+    }
+    case Op::kNegate: {
+      ValueRange x = *Of(*i.operand(0));
+      return RangeWithin(-Int128{x.high}, -Int128{x.low}, full);
+    }
+    case Op::kAbs: {
+      ValueRange x = *Of(*i.operand(0));
+      Int128 low = x.low > 0 ? Int128{x.low} : x.high < 0 ? -Int128{x.high} : 0;
+      return RangeWithin(low, std::max(Int128{x.high}, -Int128{x.low}), full);
+    }
+    default: return i.operand_count() == 2 && hlo::IsElementwise(i.op()) ? OfBinary(i, full) : full;
+  }
+}
+
+ValueRange Ranges::OfBinary(const Instruction& i, ValueRange full) {
+  std::optional<ValueRange> left = Of(*i.operand(0)), right = Of(*i.operand(1));
+  if (!left || !right || i.shape().dtype() != i.operand(0)->shape().dtype()) return full;
+  ValueRange x = *left, y = *right;
+  bool natural = x.low >= 0 && y.low >= 0;
+  switch (i.op()) {
+    case Op::kAdd:
+      return ByRelations(i, RangeWithin(Int128{x.low} + y.low, Int128{x.high} + y.high, full));
+    case Op::kSubtract:
+      return ByRelations(i, RangeWithin(Int128{x.low} - y.high, Int128{x.high} - y.low, full));
+    case Op::kMultiply: return RangeProduct(x, y, full);
+    case Op::kMinimum: return {std::min(x.low, y.low), std::min(x.high, y.high)};
+    case Op::kMaximum: return {std::max(x.low, y.low), std::max(x.high, y.high)};
+    case Op::kDivide:
+      return natural && y.low > 0 ? ValueRange{x.low / y.high, x.high / y.low} : full;
+    case Op::kRemainder:
+      if (y.low <= 0) return full;
+      return {x.low >= 0 ? 0 : std::max(x.low, 1 - y.high),
+              x.high <= 0 ? 0 : std::min(x.high, y.high - 1)};
+    case Op::kAnd:
+      if (x.low < 0 && y.low < 0) return full;
+      return {0, x.low < 0 ? y.high : y.low < 0 ? x.high : std::min(x.high, y.high)};
+    case Op::kOr:
+    case Op::kXor: return natural ? ValueRange{0, AllBitsUpTo(std::max(x.high, y.high))} : full;
+    case Op::kShiftLeft:
+      if (y.low != y.high || y.low < 0 || y.low >= BitWidth(i.shape().dtype()) - 1) return full;
+      return RangeProduct(x, {int64_t{1} << y.low, int64_t{1} << y.low}, full);
+    case Op::kShiftRightArithmetic:  // of unsigned numbers, too, the highest bit is copied
+      if (x.high >> (BitWidth(i.shape().dtype()) - 1) != 0) return full;
+      [[fallthrough]];
+    case Op::kShiftRightLogical:
+      if (x.low < 0 || y.low < 0) return full;
+      return {0, y.low >= 63 ? 0 : x.high >> y.low};
+    default: return full;
+  }
+}
+
+// Updates take the place of elements, or are the least or greatest with them.
+ValueRange Ranges::OfScatter(const Instruction& scatter, ValueRange full) {
+  if (scatter.operand_count() != 3) return full;
+  const Instruction& root = *scatter.attrs<hlo::ScatterAttrs>().to_apply->root();
+  bool chooses = root.IsParameter() || root.op() == Op::kMinimum || root.op() == Op::kMaximum;
+  for (const Instruction* operand : root.operands()) chooses &= operand->IsParameter();
+  return chooses ? RangeUnion(*Of(*scatter.operand(0)), *Of(*scatter.operand(2))) : full;
+}
+
+// k: of the tuple that the branches give; -1: they give one array.
+ValueRange Ranges::OfBranches(const Instruction& conditional, int64_t k, ValueRange full) {
+  std::optional<ValueRange> result;
+  for (const Computation* branch : conditional.called_computations()) {
+    const Instruction* value = branch->root();
+    if (k >= 0 && value->op() != Op::kTuple) return full;
+    ValueRange range = *Of(k >= 0 ? *value->operand(k) : *value);
+    result = result ? RangeUnion(*result, range) : range;
+  }
+  return result.value_or(full);
+}
+
+// Each branch where the condition says it is taken.
+ValueRange Ranges::OfSelect(const Instruction& select) {
+  if (std::optional<bool> chosen = Outcome(*select.operand(0))) {
+    return *Of(*select.operand(*chosen ? 1 : 2));
+  }
+  // Elements of arrays are compared one by one: what holds of one need not of another.
+  bool one = select.shape().elements() == 1;
+  std::optional<ValueRange> result;
+  for (int64_t branch : {1, 2}) {
+    Cache outside = std::exchange(local_, {});
+    if (one) BeginAssumption(*select.operand(0), branch == 1);
+    ValueRange range = *Of(*select.operand(branch));
+    if (one) EndAssumption();
+    local_ = std::move(outside);
+    result = result ? RangeUnion(*result, range) : range;
+  }
+  return *result;
+}
+
+void Ranges::Assume(const Instruction& condition, bool value) {
+  const Instruction& i = Peel(condition, true);
+  if (i.shape().elements() != 1 || refined_.size() > kMaxRangeDepth) return;
+  if (i.op() == Op::kNot) return Assume(*i.operand(0), !value);
+  if (i.op() == (value ? Op::kAnd : Op::kOr)) {
+    Assume(*i.operand(0), value);
+    Assume(*i.operand(1), value);
+    return;
+  }
+  if (i.op() != Op::kCompare) return;
+  std::optional<ValueRange> x = Of(*i.operand(0)), y = Of(*i.operand(1));
+  if (!x || !y) return;
+  Direction direction = i.attrs<hlo::CompareAttrs>().direction;
+  if (!value) direction = hlo::Negated(direction);
+  AssumeWithin(*i.operand(0), RangeWhere(direction, *y, *x));
+  AssumeWithin(*i.operand(1), RangeWhere(Swapped(direction), *x, *y));
+}
+
+// What a number is computed from is then known too.
+void Ranges::AssumeWithin(const Instruction& number, ValueRange range) {
+  for (const Instruction* i = &Peel(number, true);;) {
+    std::optional<ValueRange> all = Of(*i);
+    bool news = all && range.low <= range.high && !RangeContains(range, *all);
+    if (!news || i->shape().elements() != 1) return;
+    refined_.emplace_back(i, range);
+    if (i->op() == Op::kConvert) {
+      std::optional<ValueRange> from = Of(*i->operand(0));
+      if (!from || *from != *all) return;
+    } else {
+      if (!NeverWraps(*i)) return;
+      std::optional<ValueRange> c = Of(*i->operand(1));
+      if (!c || c->low != c->high) return;
+      Int128 low = range.low, high = range.high;
+      if (i->op() == Op::kMultiply && c->low > 0) {
+        low = low < 0 ? -((-low) / c->low) : (low + c->low - 1) / c->low;
+        high = high < 0 ? -((-high + c->low - 1) / c->low) : high / c->low;
+      } else if (i->op() != Op::kMultiply) {
+        Int128 shift = i->op() == Op::kAdd ? -Int128{c->low} : Int128{c->low};
+        low += shift;
+        high += shift;
+      } else {
+        return;
+      }
+      constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
+      constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+      if (low < kMin || high > kMax) return;
+      range = {static_cast<int64_t>(low), static_cast<int64_t>(high)};
+    }
+    i = &Peel(*i->operand(0), true);
+  }
+}
+
+ValueRange Ranges::OfLoopValue(const Instruction& get, ValueRange full) {
+  const Instruction& from = *get.operand(0);
+  int64_t k = get.tuple_index();
+  if (from.op() == Op::kConditional) return OfBranches(from, k, full);
+  if (from.op() == Op::kWhile) return AfterLoop(from, k, full);
+  if (!from.IsParameter()) return full;
+  const Instruction* caller = CallerOf(from);
+  if (!caller || caller->op() != Op::kWhile) return full;
+  StateRange range = OfState(*caller, k, full);
+  return caller->attrs<hlo::WhileAttrs>().body == get.parent() ? range.body : range.condition;
+}
+
+// What the condition sees, where it says that the loop is over.
+ValueRange Ranges::AfterLoop(const Instruction& loop, int64_t k, ValueRange full) {
+  ValueRange range = OfState(loop, k, full).condition;
+  const Computation& condition = *loop.attrs<hlo::WhileAttrs>().condition;
+  ValueRange last = RangeIntersection(range, Limit(*condition.root(), false, condition, k, full));
+  return last.low <= last.high ? last : range;
+}
+
+Ranges::StateRange Ranges::OfState(const Instruction& loop, int64_t k, ValueRange full) {
+  StateKey key{&loop, k};
+  if (auto it = open_.find(key); it != open_.end()) return it->second;
+  if (auto it = states_.find(key); it != states_.end()) return it->second;
+  // What is assumed in a branch holds there, not in other iterations.
+  auto refined = std::exchange(refined_, {});
+  auto conditions = std::exchange(conditions_, {});
+  Cache local = std::exchange(local_, {});
+  StateRange range = FindState(loop, k, full);
+  open_.erase(key);
+  refined_ = std::move(refined);
+  conditions_ = std::move(conditions);
+  local_ = std::move(local);
+  if (open_.empty() && budget_ >= 0) states_.emplace(key, range);
+  return range;
+}
+
+Ranges::StateRange Ranges::FindState(const Instruction& loop, int64_t k, ValueRange full) {
+  StateKey key{&loop, k};
+  const auto& attrs = loop.attrs<hlo::WhileAttrs>();
+  const Instruction &init = *loop.operand(0), &root = *attrs.body->root();
+  if (init.op() != Op::kTuple || root.op() != Op::kTuple) return {full, full};
+  const Instruction& next = *root.operand(k);
+  // A loop around this one may ask for this state, with an assumption about its own.
+  ValueRange first = *Of(*init.operand(k));
+  open_[key] = {full, full};
+  if (StateElement(next, *attrs.body) == k) return {first, first};
+  // A counter beside the one that ends the loop.
+  const Instruction& sum = Peel(next);
+  std::optional<int64_t> trips = TripCount(loop);
+  bool adds = sum.op() == Op::kAdd && StateElement(*sum.operand(0), *attrs.body) == k;
+  if (trips && adds) {
+    if (*trips == 0) return {first, first};
+    ValueRange step = *Of(*sum.operand(1));
+    auto after = [&](Int128 n) {
+      return RangeWithin(first.low + std::min(Int128{0}, n * step.low),
+                         first.high + std::max(Int128{0}, n * step.high), full);
+    };
+    ValueRange last = after(*trips);
+    if (last != full) return {last, after(Int128{*trips} - 1)};
+  }
+  ValueRange limit = Limit(*attrs.condition->root(), true, *attrs.condition, k, full), most = full;
+  if (std::optional<Limits> limits = LimitsByGrowth(loop, k)) {
+    most.high = std::min(most.high, std::max(limits->after, first.high));
+    if (limits->before >= limit.low) limit.high = std::min(limit.high, limits->before);
+  }
+  auto assume = [&](ValueRange range) {
+    open_[key] = {range, RangeIntersection(range, limit)};
+    local_.clear();
+    return RangeIntersection(*Of(next), most);
+  };
+  std::vector<int64_t> thresholds = Thresholds(loop);
+  ValueRange range = first;
+  for (size_t round = 0; round < 2 * thresholds.size() + 4; ++round) {
+    ValueRange reached = assume(range);
+    if (RangeContains(range, reached)) {
+      ValueRange narrow = RangeUnion(first, reached);
+      return {narrow, RangeIntersection(narrow, limit)};
+    }
+    // Beyond what it reached so far, to the next number that something is compared with.
+    if (reached.low < range.low) {
+      auto above = std::upper_bound(thresholds.begin(), thresholds.end(), reached.low);
+      range.low = above == thresholds.begin() ? full.low : *std::prev(above);
+    }
+    if (reached.high > range.high) {
+      auto next_one = std::lower_bound(thresholds.begin(), thresholds.end(), reached.high);
+      range.high = next_one == thresholds.end() ? full.high : *next_one;
+    }
+    range = {std::max(range.low, full.low), std::min(range.high, most.high)};
+  }
+  return {most, RangeIntersection(most, limit)};
+}
+
+// Numbers in the body that others are compared with, and their neighbours: where the state of a
+// loop may stop to grow. In order.
+std::vector<int64_t> Ranges::Thresholds(const Instruction& loop) const {
+  std::vector<int64_t> found;
+  auto look = [&](const Computation& c) {
+    for (const Instruction* i : c) {
+      if (i->op() != Op::kCompare && i->op() != Op::kMinimum && i->op() != Op::kMaximum) continue;
+      for (const Instruction* operand : i->operands()) {
+        const Instruction& number = Peel(*operand, true);
+        if (number.op() != Op::kConstant || number.shape().elements() != 1) continue;
+        if (!FullRangeOf(number.shape().dtype())) continue;
+        if (!number.literal().IsValid() || found.size() >= kMaxThresholds) continue;
+        int64_t value = number.literal().GetInt(0);
+        for (int64_t near : {value - 1, value, value + 1}) found.push_back(near);
+      }
+    }
+  };
+  const Computation& body = *loop.attrs<hlo::WhileAttrs>().body;
+  look(body);
+  for (const Instruction* i : body) {
+    if (i->op() == Op::kFusion) look(*i->attrs<hlo::FusionAttrs>().calls);
+  }
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  return found;
+}
+
+// What the k-th element of the state is where the condition is true, or false.
+ValueRange Ranges::Limit(const Instruction& condition, bool value, const Computation& c, int64_t k,
+                         ValueRange full) {
+  const Instruction& i = Peel(condition);
+  if (i.op() == (value ? Op::kAnd : Op::kOr)) {
+    return RangeIntersection(Limit(*i.operand(0), value, c, k, full),
+                             Limit(*i.operand(1), value, c, k, full));
+  }
+  if (i.op() == Op::kNot) return Limit(*i.operand(0), !value, c, k, full);
+  if (i.op() != Op::kCompare) return full;
+  Direction direction = i.attrs<hlo::CompareAttrs>().direction;
+  if (!value) direction = hlo::Negated(direction);
+  for (int64_t side : {0, 1}) {
+    const Instruction& number = Peel(*i.operand(side), true);
+    if (number.op() != Op::kGetTupleElement || StateElement(number, c) != k) continue;
+    std::optional<ValueRange> other = Of(*i.operand(1 - side));
+    if (!other) return full;
+    ValueRange range = RangeWhere(side == 0 ? direction : Swapped(direction), *other, full);
+    return range.low <= range.high ? range : full;
+  }
+  return full;
+}
+
+}  // namespace weft::compiler

@@ -1,0 +1,192 @@
+// Epilogues: the loop over what a product makes runs as part of the product's call, on rows that
+// are still in cache.
+#include "compiler/lower/cpu/epilogue.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "base/log.h"
+#include "base/str.h"
+#include "compiler/lower/lowering.h"
+#include "program/library.h"
+
+namespace weft::compiler {
+
+using hlo::Instruction;
+using program::Step;
+using HloOp = hlo::Op;
+
+namespace {
+
+constexpr int64_t kShortEpilogueRow = 32;  // vectors would be few and the rest of rows many
+constexpr size_t kStepsBetween = 8;        // of a product and its epilogue, that may change places
+
+// A small difference of the operand makes a small one of the result, so that a product may be
+// compared with another one, whose sums were in another order, by what is computed from it.
+bool IsContinuous(const Instruction& i, const Instruction& operand) {
+  switch (i.op()) {
+    case HloOp::kFloor:
+    case HloOp::kCeil:
+    case HloOp::kRoundNearestAfz:
+    case HloOp::kRoundNearestEven:
+    case HloOp::kSign:
+    case HloOp::kRemainder:
+    case HloOp::kIsFinite:
+    case HloOp::kMap: return false;
+    case HloOp::kCompare:
+      // A choice between the operand and what is joined to it there.
+      return !i.users().empty() && !i.IsRoot() &&
+             std::all_of(i.users().begin(), i.users().end(), [&](const Instruction* user) {
+               return user->op() == HloOp::kSelect && user->operand(0) == &i &&
+                      (user->operand(1) == &operand || user->operand(2) == &operand);
+             });
+    default: return IsFloat(i.shape().dtype()) || IsComplex(i.shape().dtype());
+  }
+}
+
+// Whether the users of `input` among the members need the element at the same place, and so do
+// theirs.
+bool GoesElementByElement(const Instruction& input,
+                          const std::vector<const Instruction*>& members) {
+  bool exact = IsInteger(input.shape().dtype());
+  std::unordered_set<const Instruction*> inside(members.begin(), members.end()), seen;
+  std::vector<const Instruction*> work = {&input};
+  while (!work.empty()) {
+    const Instruction& from = *work.back();
+    work.pop_back();
+    for (const Instruction* user : from.users()) {
+      if (!inside.contains(user) || user->op() == HloOp::kTuple) continue;
+      bool same = hlo::IsElementwise(user->op()) && user->shape().dims() == input.shape().dims() &&
+                  from.shape().dims() == input.shape().dims();
+      if (!same || (!exact && !IsContinuous(*user, from))) return false;
+      if (seen.insert(user).second) work.push_back(user);
+    }
+  }
+  return true;
+}
+
+// The product behind other names, if that is all it is used for.
+const Instruction* OwnProduct(const Instruction& operand) {
+  const Instruction* i = &operand;
+  while (i->users().size() == 1 && !i->IsRoot() && IsRenaming(i->op())) i = i->operand(0);
+  bool product = i->op() == HloOp::kDot || i->op() == HloOp::kConvolution;
+  return product && i->users().size() == 1 && !i->IsRoot() ? i : nullptr;
+}
+
+bool IsProductCall(const Step& step) {
+  auto* call = std::get_if<program::LibraryStep>(&step.op);
+  return call != nullptr && (call->routine == "gemm" || call->routine == "convolution") &&
+         step.uses.size() == 3;
+}
+
+// Steps without steps inside, neither of which writes what the other uses.
+bool MayChangePlaces(const program::Program& program, const Step& a, const Step& b) {
+  bool plain = std::holds_alternative<program::KernelStep>(b.op) ||
+               std::holds_alternative<program::CopyStep>(b.op) ||
+               std::holds_alternative<program::FillStep>(b.op) ||
+               std::holds_alternative<program::LibraryStep>(b.op);
+  if (!plain || !b.event.empty()) return false;
+  for (const program::Use& x : a.uses) {
+    for (const program::Use& y : b.uses) {
+      if (!Writes(x.access) && !Writes(y.access)) continue;
+      if (Overlap(Resolve(program, x.slice), Resolve(program, y.slice))) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+std::vector<int64_t> ProductOperands(const Instruction& i) {
+  bool fusion = i.op() == HloOp::kFusion;
+  if (!fusion && !hlo::IsElementwise(i.op())) return {};
+  std::vector<const Instruction*> members = {&i};
+  const hlo::Computation* fused = fusion ? i.attrs<hlo::FusionAttrs>().calls : nullptr;
+  if (fusion) {
+    if (i.attrs<hlo::FusionAttrs>().kind != hlo::FusionKind::kLoop) return {};
+    members.clear();
+    for (const Instruction* member : *fused) members.push_back(member);
+  }
+  std::vector<int64_t> found;
+  for (int64_t k = 0; k < i.operand_count(); ++k) {
+    const Instruction& operand = *i.operand(k);
+    if (!operand.shape().IsArray() || OwnProduct(operand) == nullptr) continue;
+    const Instruction& input = fusion ? *fused->parameter(k) : operand;
+    if (GoesElementByElement(input, members)) found.push_back(k);
+  }
+  return found;
+}
+
+// Why the loop cannot run as part of the call; empty: it can.
+std::string Lowering::WhyNoEpilogue(const KernelBody& body, const LoopShape& shape,
+                                    const Shape& product, const Step& call) {
+  size_t minor = shape.dims.size();
+  while (minor > 0 && shape.dims[minor - 1] == 1) --minor;
+  int64_t row = minor == 0 ? 1 : shape.dims[minor - 1];
+  if (row < kShortEpilogueRow || row == product.elements()) return "its rows are short, or one";
+  int64_t columns = program::IntAttr(std::get<program::LibraryStep>(call.op), "n",
+                                     product.dim(product.rank() - 1));
+  if (columns % row != 0) return "its rows are not those of the product";
+  auto overlaps = [&](MemValue value, const program::Use& use) {
+    program::BufferId buffer = Buffer(value);
+    return buffer != use.slice.buffer &&
+           Overlap(Resolve(program_, In(program_, buffer).slice), Resolve(program_, use.slice));
+  };
+  for (const KernelOutput& output : body.outputs) {
+    for (size_t k = 0; k < 3; ++k) {
+      bool operand = k < 2 && Buffer(output.value) == call.uses[k].slice.buffer;
+      if (operand || overlaps(output.value, call.uses[k])) {
+        return "its result lies where the product's operands are";
+      }
+    }
+  }
+  return "";
+}
+
+// The number of the step that makes a product for the body alone, if the body may be its epilogue.
+std::optional<size_t> Lowering::ProductBefore(const KernelBody& body, const LoopShape& shape,
+                                              const Steps& steps) {
+  if (serial_ || target_.kind != program::TargetKind::kCpu) return std::nullopt;
+  const Instruction& i = *body.instruction;
+  std::vector<int64_t> products = ProductOperands(i);
+  if (products.empty()) return std::nullopt;
+  for (size_t at = steps.size(); at-- > 0 && steps.size() - at <= kStepsBetween;) {
+    const Step& call = steps[at];
+    if (!IsProductCall(call)) continue;
+    auto made = std::find_if(products.begin(), products.end(), [&](int64_t k) {
+      return Buffer(memory_.Leaf(*i.operand(k))) == call.uses[2].slice.buffer;
+    });
+    if (made == products.end()) continue;
+    const Shape& product = OwnProduct(*i.operand(*made))->shape();
+    std::string reason = WhyNoEpilogue(body, shape, product, call);
+    bool moves = std::all_of(steps.begin() + static_cast<int64_t>(at) + 1, steps.end(),
+                             [&](const Step& s) { return MayChangePlaces(program_, call, s); });
+    if (!moves) reason = "steps between them use the same memory";
+    if (reason.empty()) return at;
+    VLOG("fuse", 3) << i.name() << ": no epilogue of " << call.name << ": " << reason;
+    return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+// The call takes the place of the loop, and its uses.
+void Lowering::FinishEpilogue(KernelDraft& draft, const KernelBody& body, size_t product,
+                              Steps& steps) {
+  Step loop = draft.Finish(kernels_, body.instruction->SourceLocation());
+  std::rotate(steps.begin() + static_cast<int64_t>(product),
+              steps.begin() + static_cast<int64_t>(product) + 1, steps.end());
+  Step& call = steps.back();
+  int32_t kernel = std::get<program::KernelStep>(loop.op).kernel;
+  auto& attrs = std::get<program::LibraryStep>(call.op).attrs;
+  attrs.push_back({"epilogue", program_.kernels[static_cast<size_t>(kernel)].name});
+  for (size_t k = 0; k < loop.uses.size(); ++k) {
+    if (loop.uses[k].slice.buffer != call.uses[2].slice.buffer) {
+      call.uses.push_back(loop.uses[k]);
+    } else if (k > 0) {
+      attrs.push_back({"epilogue_result", static_cast<int64_t>(k)});
+    }
+  }
+  call.name = StrCat(call.name, ".", loop.name);
+}
+
+}  // namespace weft::compiler

@@ -1,0 +1,295 @@
+// Loops whose state is arrays that are computed element by element, such as iterations over many
+// starting points at once: all rounds of some elements before the next ones, the state in
+// registers.
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "base/str.h"
+#include "compiler/analysis/trip_count.h"
+#include "compiler/lower/lowering.h"
+
+namespace weft::compiler {
+
+using hlo::Instruction;
+using program::LoopKind;
+using HloOp = hlo::Op;
+
+namespace {
+
+constexpr int64_t kLeastElements = 256;
+constexpr int64_t kMostRounds = 1 << 16;
+// A run is cancelled between steps: a long loop is several, of this much work (units of
+// ElementCost, some 50 ms on one core), each of enough rounds for loads and stores not to count.
+constexpr double kStepCost = 2e8;
+constexpr int64_t kLeastRounds = 256;
+constexpr size_t kMostMembers = 200;
+constexpr size_t kMostStates = 8;
+
+// What the body computes, looked at from its results: every element from those at the same index.
+class ElementwiseBody {
+ public:
+  ElementwiseBody(const Instruction& loop, const std::vector<MemValue>& state)
+      : body_(*loop.attrs<hlo::WhileAttrs>().body), state_(state) {}
+
+  bool Check() {
+    const Instruction& root = *body_.root();
+    if (root.op() != HloOp::kTuple || root.operand_count() != static_cast<int64_t>(state_.size())) {
+      return false;
+    }
+    for (int64_t k = 0; k < root.operand_count(); ++k) {
+      if (state_[static_cast<size_t>(k)] < 0) continue;
+      const Shape& shape = root.operand(k)->shape();
+      if (!shape.IsArray() || shape.HasDynamicDims()) return false;
+      if (shape.IsScalar()) {
+        scalars.push_back(k);
+        continue;
+      }
+      if (!arrays.empty() && shape.dims() != dims) return false;
+      dims = shape.dims();
+      arrays.push_back(k);
+    }
+    if (arrays.empty() || arrays.size() > kMostStates) return false;
+    for (int64_t k : arrays) {
+      if (!Visit(*root.operand(k))) return false;
+    }
+    for (int64_t k : scalars) {
+      if (!Visit(*root.operand(k)) || varies_.at(root.operand(k))) return false;
+    }
+    // Nothing else happens in it.
+    for (const Instruction* i : body_) {
+      if (!i->IsParameter() && !i->IsRoot() && !i->IsConstant() && !varies_.contains(i) &&
+          i->op() != HloOp::kGetTupleElement) {
+        return false;
+      }
+    }
+    return members.size() <= kMostMembers;
+  }
+
+  std::vector<int64_t> arrays, scalars;  // state that changes
+  Dims dims;                             // of the arrays
+  std::vector<const Instruction*> members;
+  std::vector<const Instruction*> reads;  // get-tuple-elements of the state
+
+ private:
+  // Whether it may be computed; varies_: from elements of the changing arrays.
+  bool Visit(const Instruction& i) {
+    if (varies_.contains(&i)) return true;
+    if (members.size() + reads.size() > kMostMembers) return false;
+    std::optional<bool> varies = Look(i);
+    if (!varies) return false;
+    varies_[&i] = *varies;
+    return true;
+  }
+
+  std::optional<bool> Look(const Instruction& i) {
+    if (!i.shape().IsArray() || i.shape().HasDynamicDims()) return std::nullopt;
+    if (i.op() == HloOp::kFusion) return LookInside(i, *i.attrs<hlo::FusionAttrs>().calls->root());
+    if (i.op() == HloOp::kGetTupleElement) {
+      const Instruction& from = *i.operand(0);
+      if (from.IsParameter() && from.parent() == &body_) {
+        reads.push_back(&i);
+        bool array = state_[static_cast<size_t>(i.tuple_index())] >= 0 && !i.shape().IsScalar();
+        return array;
+      }
+      if (from.op() != HloOp::kFusion) return std::nullopt;
+      varies_[&from] = false;  // seen
+      const Instruction& root = *from.attrs<hlo::FusionAttrs>().calls->root();
+      if (root.op() != HloOp::kTuple) return std::nullopt;
+      return LookInside(from, *root.operand(i.tuple_index()));
+    }
+    if (i.IsParameter()) {
+      auto it = arguments_.find(&i);
+      if (it == arguments_.end() || !Visit(*it->second)) return std::nullopt;
+      return varies_.at(it->second);
+    }
+    members.push_back(&i);
+    if (i.IsConstant()) return i.literal().size() == 1 ? std::optional(false) : std::nullopt;
+    bool varies = false;
+    for (const Instruction* operand : i.operands()) {
+      if (!Visit(*operand)) return std::nullopt;
+      varies |= varies_.at(operand);
+    }
+    if (hlo::IsElementwise(i.op())) {
+      if (i.op() == HloOp::kStochasticConvert) return std::nullopt;
+      return !varies || SameElements(i) ? std::optional(varies) : std::nullopt;
+    }
+    switch (i.op()) {
+      case HloOp::kBroadcast: {
+        // Dimensions of size 1 may be added.
+        const auto& to = i.attrs<hlo::BroadcastAttrs>().dimensions;
+        bool keeps = SameElements(i) && std::is_sorted(to.begin(), to.end());
+        return varies && !keeps ? std::nullopt : std::optional(varies);
+      }
+      // Elements of an array that stays as it is, looked up.
+      case HloOp::kGather: {
+        bool looks_up = !varies_.at(i.operand(0)) && TakesElements(i) && SameElements(i);
+        return varies && !looks_up ? std::nullopt : std::optional(varies);
+      }
+      case HloOp::kIota:
+      case HloOp::kSlice:
+      case HloOp::kReverse: return varies ? std::nullopt : std::optional(false);
+      // Rows of an array, one in each round, are better read one after the other.
+      case HloOp::kDynamicSlice:
+        return varies || i.shape().elements() > 1 ? std::nullopt : std::optional(false);
+      case HloOp::kReshape:
+      case HloOp::kCopy: return varies;
+      default: return std::nullopt;
+    }
+  }
+
+  // As many elements as the arrays have, counted row by row.
+  bool SameElements(const Instruction& i) const {
+    int64_t elements = 1;
+    for (int64_t d : dims) elements *= d;
+    return i.shape().elements() == elements;
+  }
+
+  std::optional<bool> LookInside(const Instruction& fusion, const Instruction& root) {
+    for (const Instruction* parameter : fusion.attrs<hlo::FusionAttrs>().calls->parameters()) {
+      arguments_[parameter] = fusion.operand(parameter->parameter_number());
+    }
+    if (!Visit(root)) return std::nullopt;
+    return varies_.at(&root);
+  }
+
+  const hlo::Computation& body_;
+  const std::vector<MemValue>& state_;
+  std::unordered_map<const Instruction*, bool> varies_;
+  std::unordered_map<const Instruction*, const Instruction*> arguments_;
+};
+
+bool IsReadBy(std::span<const Instruction* const> reads, int64_t k) {
+  return std::any_of(reads.begin(), reads.end(),
+                     [&](const Instruction* read) { return read->tuple_index() == k; });
+}
+
+}  // namespace
+
+Result<bool> Lowering::LowerStateLoop(const Instruction& loop, Steps& steps) {
+  std::optional<int64_t> trips = TripCount(loop);
+  if (!trips || *trips < 2 || *trips > kMostRounds || target_.kind != program::TargetKind::kCpu)
+    return false;
+  const auto& state = memory_.State(loop);
+  ElementwiseBody found(loop, state);
+  if (!found.Check()) return false;
+  int64_t elements = 1;
+  for (int64_t d : found.dims) elements *= d;
+  if (elements < kLeastElements) return false;
+  const Instruction& root = *loop.attrs<hlo::WhileAttrs>().body->root();
+  KernelBody body;
+  body.instruction = &loop;
+  body.members = found.members;
+  for (const Instruction* read : found.reads) {
+    MemValue value = state[static_cast<size_t>(read->tuple_index())];
+    body.inputs.push_back({read, value >= 0 ? value : memory_.Leaf(*read)});
+  }
+  // The arrays, and then the scalars alone, as they are after the last of some rounds.
+  auto run = [&](int64_t rounds, Steps& into) -> Status {
+    for (bool arrays : {true, false}) {
+      const std::vector<int64_t>& changed = arrays ? found.arrays : found.scalars;
+      if (changed.empty()) continue;
+      body.outputs.clear();
+      for (int64_t k : changed) {
+        body.outputs.push_back({root.operand(k), state[static_cast<size_t>(k)]});
+      }
+      LoopShape shape = ShapeOf(body, arrays ? found.dims : Dims());
+      shape.in_place = true;
+      shape.cost *= static_cast<double>(rounds);
+      // Much state: fewer lanes, so that it stays in registers. But rounds that wait for what they
+      // look up have time for more.
+      bool looks_up = std::any_of(found.members.begin(), found.members.end(),
+                                  [](const Instruction* m) { return m->op() == HloOp::kGather; });
+      bool much = found.arrays.size() > 2 || (found.reads.size() > 4 && !looks_up);
+      if (much) shape.width *= 2;
+      KernelDraft draft = NewDraft(body);
+      draft.Declare(body.inputs, body.outputs);
+      TRY(draft.ForEach(shape, [&](const Index& index) {
+        return EmitRounds(draft, loop, found.reads, arrays, rounds, index);
+      }));
+      Finish(draft, body, into);
+    }
+    return {};
+  };
+  double round_cost = static_cast<double>(elements) * ShapeOf(body, found.dims).cost;
+  int64_t rounds = std::max(kLeastRounds, static_cast<int64_t>(kStepCost / round_cost));
+  if (rounds >= *trips) {
+    TRY(run(*trips, steps));
+    return true;
+  }
+  for (int64_t fewer = rounds; fewer > rounds / 2; --fewer) {  // preferably pieces of one size
+    if (*trips % fewer != 0) continue;
+    rounds = fewer;
+    break;
+  }
+  Steps piece;
+  TRY(run(rounds, piece));
+  for (int64_t i = 0; i < *trips / rounds; ++i) {
+    steps.insert(steps.end(), piece.begin(), piece.end());
+  }
+  if (*trips % rounds > 0) TRY(run(*trips % rounds, steps));
+  return true;
+}
+
+// All rounds of one element, or one for each lane.
+Status Lowering::EmitRounds(KernelDraft& draft, const Instruction& loop,
+                            std::span<const Instruction* const> reads, bool arrays, int64_t trips,
+                            const Index& index) {
+  ElementEmitter& e = draft.elements();
+  KernelBuilder& b = draft.builder();
+  const auto& state = memory_.State(loop);
+  const Instruction& root = *loop.attrs<hlo::WhileAttrs>().body->root();
+  std::vector<int64_t> carried;  // scalars are needed beside the arrays
+  for (int64_t k = 0; k < root.operand_count(); ++k) {
+    bool scalar = root.operand(k)->shape().IsScalar();
+    bool read = IsReadBy(reads, k);
+    if (state[static_cast<size_t>(k)] >= 0 && (scalar ? read || !arrays : arrays)) {
+      carried.push_back(k);
+    }
+  }
+  int lanes = e.lanes();
+  auto at = [&](int64_t k) { return root.operand(k)->shape().IsScalar() ? Index() : index; };
+  std::vector<ValueId> values;
+  auto push = [&](Element element, int64_t k) {
+    int wanted = root.operand(k)->shape().IsScalar() ? 1 : lanes;
+    for (ValueId v : {element.re, element.im}) {
+      if (v >= 0) values.push_back(b.type(v).lanes == wanted ? v : b.Splat(v, wanted));
+    }
+  };
+  for (int64_t k : carried) {
+    const Shape& shape = root.operand(k)->shape();
+    if (!IsReadBy(reads, k)) {
+      push(e.Zero(shape.dtype()), k);
+      continue;
+    }
+    push(e.LoadAt(draft.MemoryOf(state[static_cast<size_t>(k)]), shape.dtype(),
+                  e.Linear(shape.dims(), at(k))),
+         k);
+  }
+  auto each = [&](std::span<const ValueId> from, const auto& use) {
+    size_t next = 0;
+    for (int64_t k : carried) {
+      Element element{from[next++], -1};
+      if (IsComplex(root.operand(k)->shape().dtype())) element.im = from[next++];
+      use(k, element);
+    }
+  };
+  std::vector<ValueId> inside =
+      b.BeginLoop(LoopKind::kSerial, b.Int(0), b.Int(trips), b.Int(1), values);
+  each(std::span(inside).subspan(1), [&](int64_t k, Element element) {
+    for (const Instruction* read : reads) {
+      if (read->tuple_index() == k) e.SetValue(*read, element);
+    }
+  });
+  values.clear();
+  for (int64_t k : carried) push(TRY(e.Emit(*root.operand(k), at(k))), k);
+  each(b.End(values), [&](int64_t k, Element element) {
+    const Shape& shape = root.operand(k)->shape();
+    if (shape.IsScalar() == arrays) return;
+    e.StoreAt(draft.MemoryOf(state[static_cast<size_t>(k)]), shape.dtype(),
+              e.Linear(shape.dims(), at(k)), element);
+  });
+  return {};
+}
+
+}  // namespace weft::compiler

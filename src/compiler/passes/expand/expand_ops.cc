@@ -1,0 +1,23 @@
+#include "compiler/passes/expand/expand_ops.h"
+
+#include "compiler/passes.h"
+
+namespace weft::compiler {
+
+Result<bool> ExpandOps(hlo::Module& module, const PassContext&) {
+  // First what brings in other instructions.
+  bool changed = TRY(RewriteEach(module, ExpandCalls));
+  changed |= TRY(RewriteEach(module, ExpandFunctions));
+  if (changed) module.RemoveUnusedComputations();
+  ScalarFunctions functions(module);
+  changed |= TRY(RewriteEach(module, [&](hlo::Instruction* i) -> Result<bool> {
+    return TRY(ExpandBatchNorm(i, functions)) || TRY(ExpandCollectives(i)) ||
+           TRY(ExpandDeviceCollectives(i)) || TRY(ExpandPermuteSlices(i)) ||
+           TRY(ExpandCustomCalls(i)) || TRY(ExpandMarkers(i)) || TRY(ExpandElementwise(i)) ||
+           TRY(ExpandScans(i)) || TRY(ExpandStarts(i));
+  }));
+  if (changed) module.RemoveUnusedComputations();
+  return changed;
+}
+
+}  // namespace weft::compiler

@@ -1,0 +1,100 @@
+// The parts of the pass `fuse`, which says at its top what it does. fuse_kinds: what may be fused
+// and what an edge costs; fuse_groups: which instructions go together; fuse_merge: groups that
+// share their loops; fuse: groups become fusions.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/error.h"
+#include "compiler/analysis/row_space.h"
+#include "hlo/computation.h"
+#include "hlo/instruction.h"
+
+namespace weft::compiler {
+
+inline constexpr size_t kMaxFusionMembers = 400;
+inline constexpr size_t kMaxFusionOutputs = 16;
+
+enum class GroupKind : uint8_t {
+  kNone,     // a step of its own: library calls, control flow, scatter, ...
+  kLoop,     // one element of the result from any index
+  kReduce,   // loops of its own around the operand's elements
+  kUpdate,   // dynamic-update-slice: a loop over the update
+  kScatter,  // a loop over the updates, one after the other
+  kRow,      // reductions of rows and what is computed from them, row by row
+};
+GroupKind GroupKindOf(const hlo::Instruction& i);  // never kRow
+
+int64_t ReduceLength(const hlo::Instruction& reduce);  // elements behind one of the result
+
+// How many elements of operand k one evaluation of `user` asks for, and whether at the same index.
+struct FusionEdge {
+  bool same_index = false;
+  double ratio = 1;
+};
+FusionEdge EdgeTo(const hlo::Instruction& user, int64_t k);
+
+struct FusionGroup {
+  hlo::Instruction* root = nullptr;
+  GroupKind kind = GroupKind::kLoop;
+  std::vector<hlo::Instruction*> outputs;                           // the root first
+  std::vector<hlo::Instruction*> members;                           // users before what they use
+  std::unordered_map<const hlo::Instruction*, double> evaluations;  // of members, a run
+  hlo::Instruction* place = nullptr;                                // where it will stand
+  int32_t position = 0;                                             // of that
+  RowSpace space;                                                   // of a kRow
+  bool dead = false;                                                // merged into another
+};
+
+// The fusions of one computation.
+class Fuser {
+ public:
+  explicit Fuser(hlo::Computation& computation) : computation_(computation) {}
+  Result<bool> Run();
+
+ private:
+  // fuse_groups.cc
+  void Visit(hlo::Instruction& i);
+  bool VisitShortTuple(hlo::Instruction& i);
+  bool EnterRows(hlo::Instruction& i, int32_t g);
+  // As one more output of a group; `wanted`: not only by the group itself.
+  bool TryOutput(hlo::Instruction& i, int32_t g, bool wanted);
+  static bool ShedsMemory(const hlo::Instruction& i);
+  int32_t OwnGroup(hlo::Instruction& i, GroupKind kind);
+  void Join(hlo::Instruction& i, int32_t g, double evaluations);
+  bool Fits(const hlo::Instruction& i, int32_t g, double limit) const;
+  bool Repeats(const hlo::Instruction& i, std::span<const int32_t> groups, bool must) const;
+  double Evaluations(const hlo::Instruction& i, const FusionGroup& group) const;
+  bool MayEnter(const hlo::Instruction& i, const FusionGroup& group) const;
+  bool CanWorkOnRows(const FusionGroup& group, const RowSpace& space) const;
+  int RepeatDepth(const hlo::Instruction& i) const;
+  static int LargeOperands(const hlo::Instruction& i);
+  void Refuse(const hlo::Instruction& i, std::string_view reason) const;
+
+  // fuse_merge.cc
+  void MergeReduces();
+  void MergeUsers(const hlo::Instruction& i, std::vector<int32_t>& groups);
+  bool TryMerge(size_t a, size_t b);
+  int32_t MadeAt(const hlo::Instruction& i) const;
+  static bool Merges(const FusionGroup& group);
+  static bool SameLoops(const FusionGroup& a, const FusionGroup& b);
+
+  // fuse.cc
+  Result<bool> Materialise(FusionGroup& group);
+  void KeepReached(FusionGroup& group);
+  void Trim(FusionGroup& group);
+  std::string NameOf(const FusionGroup& group) const;
+
+  hlo::Computation& computation_;
+  std::unordered_map<const hlo::Instruction*, int32_t> position_;
+  std::unordered_map<const hlo::Instruction*, std::vector<int32_t>> in_;
+  std::unordered_map<const hlo::Instruction*, int> repeat_depth_;
+  std::vector<FusionGroup> groups_;
+};
+
+}  // namespace weft::compiler

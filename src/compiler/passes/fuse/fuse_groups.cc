@@ -1,0 +1,438 @@
+// Instructions to groups: which join those of their users, which are repeated, which start one.
+#include <algorithm>
+#include <unordered_set>
+
+#include "base/log.h"
+#include "compiler/analysis/element_cost.h"
+#include "compiler/analysis/in_place.h"
+#include "compiler/passes/fuse/fuse.h"
+
+namespace weft::compiler {
+
+using hlo::Instruction;
+using hlo::Op;
+
+namespace {
+
+constexpr int64_t kSmallTranspose = 8192;  // elements: cheap to read across
+constexpr int kMaxRepeatDepth = 3;
+constexpr size_t kMaxScatterMembers = 40;
+constexpr double kNoLimit = 1e30;
+
+// Computed in a few steps from positions, numbers and small arrays, as masks are: that is no more
+// than reading it would be.
+bool IsOfPositions(const Instruction& i) {
+  constexpr size_t kFewSteps = 4;
+  constexpr int64_t kTimesSmaller = 8;
+  std::vector<const Instruction*> steps = {&i};
+  for (size_t at = 0; at < steps.size(); ++at) {
+    const Instruction& step = *steps[at];
+    if (!hlo::IsElementwise(step.op()) || step.IsConstant() || ElementCost(step) > 1) return false;
+    for (const Instruction* operand : step.operands()) {
+      if (operand->shape().IsScalar() || operand->op() == Op::kIota) continue;
+      if (operand->op() == Op::kBroadcast) {
+        const Instruction& from = *operand->operand(0);
+        if (from.op() == Op::kIota) continue;
+        if (from.shape().elements() * kTimesSmaller <= i.shape().elements()) continue;
+        return false;
+      }
+      if (std::find(steps.begin(), steps.end(), operand) == steps.end()) steps.push_back(operand);
+      if (steps.size() > kFewSteps) return false;
+    }
+  }
+  return true;
+}
+
+// How often an element may be computed in one group instead of once.
+double RepeatLimit(const Instruction& i) {
+  constexpr double kViewLimit = 64;
+  if (IsFree(i) || IsOfPositions(i)) return kNoLimit;
+  // Reading through a slice costs no more than reading what it would have been copied to.
+  if (i.op() == Op::kSlice || i.op() == Op::kReverse) return kViewLimit;
+  double cost = i.op() == Op::kReduce ? static_cast<double>(ReduceLength(i)) : ElementCost(i);
+  return cost <= 1 ? 6 : cost <= 4 ? 3 : 1.01;
+}
+
+}  // namespace
+
+int32_t Fuser::OwnGroup(Instruction& i, GroupKind kind) {
+  FusionGroup group;
+  group.root = &i;
+  group.kind = kind;
+  group.outputs = {&i};
+  group.members = {&i};
+  double elements =
+      static_cast<double>(kind == GroupKind::kUpdate    ? i.operand(1)->shape().elements()
+                          : kind == GroupKind::kScatter ? i.operand(2)->shape().elements()
+                          : i.shape().IsTuple()         ? i.shape().tuple_element(0).elements()
+                                                        : i.shape().elements());
+  group.evaluations[&i] = elements;
+  group.place = &i;
+  group.position = position_[&i];
+  groups_.push_back(std::move(group));
+  int32_t id = static_cast<int32_t>(groups_.size()) - 1;
+  in_[&i].push_back(id);
+  return id;
+}
+
+void Fuser::Join(Instruction& i, int32_t g, double evaluations) {
+  FusionGroup& group = groups_[static_cast<size_t>(g)];
+  group.members.push_back(&i);
+  group.evaluations[&i] = evaluations;
+  in_[&i].push_back(g);
+}
+
+// How often an element of `i` is computed in a group, all its uses there together.
+double Fuser::Evaluations(const Instruction& i, const FusionGroup& group) const {
+  double same = 0, other = 0;
+  for (const Instruction* user : i.users()) {
+    auto it = group.evaluations.find(user);
+    if (it == group.evaluations.end()) continue;
+    for (int64_t k = 0; k < user->operand_count(); ++k) {
+      if (user->operand(k) != &i) continue;
+      FusionEdge edge = EdgeTo(*user, k);
+      bool rows = group.kind == GroupKind::kRow && KeepsRows(*user, i, group.space);
+      if (i.shape().IsScalar()) {
+        same = std::max(same, 1.0);
+      } else if (rows) {
+        same = std::max(same, static_cast<double>(i.shape().elements()));
+      } else if (edge.same_index) {
+        same = std::max(same, it->second);
+      } else {
+        other += it->second * edge.ratio;
+      }
+    }
+  }
+  return same + other;
+}
+
+namespace {
+
+// Whether an update could no longer be made in place because `i` reads other elements of the array
+// below it, or of what that array was before the updates that made it. Where most of the array is
+// new that does not matter.
+bool SpoilsUpdate(const Instruction& i, const Instruction& update) {
+  constexpr int kMaxUpdates = 16;
+  bool scatters = update.op() == Op::kScatter;
+  if (!scatters && 2 * update.operand(1)->shape().elements() > update.shape().elements()) {
+    return false;
+  }
+  // Another array that is updated itself: what reads it should come before that.
+  for (const Instruction* operand : i.operands()) {
+    for (const Instruction* user : operand->users()) {
+      bool is_update = user->op() == Op::kDynamicUpdateSlice || user->op() == Op::kScatter;
+      if (is_update && user != &update && user->operand(0) == operand) return true;
+    }
+  }
+  int64_t arrays = scatters ? (update.operand_count() - 1) / 2 : 1;
+  for (int64_t k = 0; k < arrays; ++k) {
+    const Instruction* below = BehindNames(update.operand(k));
+    for (int n = 0; n < kMaxUpdates; ++n) {
+      for (const Instruction* operand : i.operands()) {
+        if (BehindNames(operand) != below) continue;
+        bool at_the_place = n == 0 && !scatters && operand == update.operand(0);
+        if (!at_the_place || ReadsElsewhere(i, update)) return true;
+      }
+      bool updated = below->op() == Op::kDynamicUpdateSlice ||
+                     (below->op() == Op::kScatter && below->shape().IsArray());
+      if (!updated) break;
+      below = BehindNames(below->operand(0));
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+// The group may read `i` as computed, not only from memory.
+bool Fuser::MayEnter(const Instruction& i, const FusionGroup& group) const {
+  // Numbers are part of the code, however much of it there is: as parameters they cost more.
+  bool number =
+      i.op() == Op::kConstant || (i.op() == Op::kBroadcast && i.operand(0)->shape().IsScalar());
+  if (group.members.size() >= kMaxFusionMembers && !number) return false;
+  for (const Instruction* user : i.users()) {
+    if (!group.evaluations.contains(user)) continue;
+    // The array below an update stays in memory; so do initial values of reductions.
+    bool updates = user->op() == Op::kDynamicUpdateSlice || user->op() == Op::kScatter;
+    if (updates && user->operand(0) == &i) return false;
+  }
+  bool updates = group.kind == GroupKind::kUpdate || group.kind == GroupKind::kScatter;
+  return !updates || !SpoilsUpdate(i, *group.root);
+}
+
+void Fuser::Refuse(const Instruction& i, std::string_view reason) const {
+  VLOG("fuse", 3) << i.name() << " (" << hlo::Mnemonic(i.op()) << "): " << reason;
+}
+
+// A short reduction of several operands is computed where its results are needed, if that is in
+// one group: its get-tuple-elements come first, and join only if all of them do.
+bool Fuser::VisitShortTuple(Instruction& i) {
+  bool leaf = i.op() == Op::kGetTupleElement;
+  const Instruction& reduce = leaf ? *i.operand(0) : i;
+  if (reduce.op() != Op::kReduce || !reduce.shape().IsTuple() || reduce.IsRoot() ||
+      GroupKindOf(reduce) != GroupKind::kReduce || ReduceLength(reduce) > kShortReduce) {
+    return false;
+  }
+  int32_t group = -1;
+  double evaluations = 0;
+  for (const Instruction* get : reduce.users()) {
+    if (get->op() != Op::kGetTupleElement || get->IsRoot()) return false;
+    for (const Instruction* user : get->users()) {
+      auto it = in_.find(user);
+      if (it == in_.end() || it->second.size() != 1) return false;
+      if (group >= 0 && it->second[0] != group) return false;
+      group = it->second[0];
+    }
+  }
+  if (group < 0) return false;
+  const FusionGroup& to = groups_[static_cast<size_t>(group)];
+  if (to.kind == GroupKind::kUpdate || to.kind == GroupKind::kScatter ||
+      to.members.size() + 20 > kMaxFusionMembers)
+    return false;
+  for (const Instruction* get : reduce.users()) {
+    if (!MayEnter(*get, to)) return false;
+    evaluations = std::max(evaluations, Evaluations(*get, to));
+  }
+  double elements = static_cast<double>(reduce.shape().tuple_element(0).elements());
+  if (evaluations > 1.01 * elements) return false;
+  Join(i, group, evaluations);
+  return true;
+}
+
+// Whether the group may compute it, at most `limit` times an element.
+bool Fuser::Fits(const Instruction& i, int32_t g, double limit) const {
+  const FusionGroup& group = groups_[static_cast<size_t>(g)];
+  if (!MayEnter(i, group)) return false;
+  double elements = static_cast<double>(i.shape().elements());
+  if (i.op() == Op::kTranspose && elements > kSmallTranspose) return false;
+  // Among short rows it would be taken for one of them.
+  if (i.op() == Op::kReduce && group.kind == GroupKind::kRow && group.space.IsShort()) return false;
+  // There it is computed without lanes.
+  if (group.kind == GroupKind::kScatter &&
+      (ElementCost(i) > 1 || i.op() == Op::kReduce || group.members.size() >= kMaxScatterMembers)) {
+    return false;
+  }
+  return Evaluations(i, group) <= limit * elements + 0.5;
+}
+
+// Whether it is computed wherever it is used rather than kept.
+bool Fuser::Repeats(const Instruction& i, std::span<const int32_t> groups, bool must) const {
+  if (groups.empty()) return false;
+  if (i.op() == Op::kReshape && must) return false;  // costs nothing outside either
+  double cost =
+      GroupKindOf(i) == GroupKind::kReduce ? static_cast<double>(ReduceLength(i)) : ElementCost(i);
+  bool nearly_free = IsFree(i) || (i.shape().IsScalar() && cost <= 1 &&
+                                   RepeatDepth(i) < kMaxRepeatDepth && groups.size() <= 8);
+  auto all_fit = [&](double limit) {
+    return std::all_of(groups.begin(), groups.end(), [&](int32_t g) { return Fits(i, g, limit); });
+  };
+  if (nearly_free || (!must && IsOfPositions(i))) return all_fit(kNoLimit);
+  // Cheap, and made of one array: reading that one is no more than reading the result would be.
+  return !must && hlo::IsElementwise(i.op()) && cost <= 1 && groups.size() <= 3 &&
+         RepeatDepth(i) < kMaxRepeatDepth && LargeOperands(i) <= 1 && all_fit(2);
+}
+
+// A small part of a large array that is computed here: taken out at once, so that the array need
+// not be kept until the part is used.
+bool Fuser::ShedsMemory(const Instruction& i) {
+  constexpr int64_t kLargeBytes = 1 << 20, kTimes = 8;
+  if (i.op() != Op::kSlice && i.op() != Op::kDynamicSlice && i.op() != Op::kGather) return false;
+  const Instruction& from = *i.operand(0);
+  if (from.shape().ByteSize() < kLargeBytes || from.users().size() != 1) return false;
+  if (i.shape().ByteSize() * kTimes > from.shape().ByteSize()) return false;
+  if (from.op() == Op::kGetTupleElement) return !from.operand(0)->IsParameter();
+  return GroupKindOf(from) == GroupKind::kNone && !from.IsParameter() && !from.IsConstant();
+}
+
+void Fuser::Visit(Instruction& i) {
+  if (VisitShortTuple(i)) return;
+  GroupKind kind = GroupKindOf(i);
+  if (kind == GroupKind::kNone) return;
+  if (i.users().empty() && !i.IsRoot()) return;
+  bool must = i.IsRoot();
+  std::vector<int32_t> groups;  // of the users
+  for (const Instruction* user : i.users()) {
+    auto it = in_.find(user);
+    if (it == in_.end()) {
+      must = true;
+      continue;
+    }
+    for (int32_t g : it->second) {
+      if (std::find(groups.begin(), groups.end(), g) == groups.end()) groups.push_back(g);
+    }
+  }
+  if (kind == GroupKind::kLoop) MergeUsers(i, groups);
+  if (!must && groups.size() == 1 && EnterRows(i, groups[0])) return;
+  if (!must && ShedsMemory(i)) return static_cast<void>(OwnGroup(i, kind));
+  bool inlinable = kind == GroupKind::kLoop || (kind == GroupKind::kReduce && i.shape().IsArray() &&
+                                                ReduceLength(i) <= kShortReduce);
+  if (inlinable && !must && groups.size() == 1 && Fits(i, groups[0], RepeatLimit(i))) {
+    Join(i, groups[0], Evaluations(i, groups_[static_cast<size_t>(groups[0])]));
+    return;
+  }
+  bool repeats = inlinable && Repeats(i, groups, must);
+  if (repeats) {
+    for (int32_t g : groups) Join(i, g, Evaluations(i, groups_[static_cast<size_t>(g)]));
+    repeat_depth_[&i] = RepeatDepth(i) + 1;
+    if (!must) return;
+    if (IsFree(i) && i.op() != Op::kBroadcast && i.op() != Op::kIota) return;
+  }
+  // Also wanted elsewhere: one more output of a group that computes it anyway, once an element.
+  if (kind == GroupKind::kLoop && !IsFree(i) && !repeats) {
+    for (int32_t g : groups) {
+      if (TryOutput(i, g, must || groups.size() > 1)) return;
+    }
+  }
+  if (!groups.empty() && !repeats) {
+    Refuse(i, groups.size() > 1 ? "several kernels use it"
+              : must            ? "its value is wanted in memory"
+                                : "it would be repeated");
+  }
+  if (i.op() == Op::kReshape || i.op() == Op::kConstant) return;
+  OwnGroup(i, kind);
+}
+
+// Operands that have to be read or computed for every element.
+int Fuser::LargeOperands(const Instruction& i) {
+  int count = 0;
+  for (int64_t k = 0; k < i.operand_count(); ++k) {
+    const Instruction* operand = i.operand(k);
+    bool counted = false;
+    for (int64_t j = 0; j < k; ++j) counted |= i.operand(j) == operand;
+    count += !counted && !operand->shape().IsScalar() && !IsFree(*operand);
+  }
+  return count;
+}
+
+// A reduction of rows, or a value of one element a row that comes from such reductions and goes
+// nowhere else, joins a group that works on the same rows.
+bool Fuser::EnterRows(Instruction& i, int32_t g) {
+  std::vector<const Instruction*> cone = {&i};  // down to the reductions
+  const Instruction* reduce = nullptr;
+  std::optional<RowSpace> space;
+  for (size_t at = 0; at < cone.size(); ++at) {
+    auto own = RowSpaceOfReduce(*cone[at]);
+    if (own) {
+      if (space && !(*own == *space)) return false;
+      space = own;
+      reduce = cone[at];
+      continue;
+    }
+    bool passes = hlo::IsElementwise(cone[at]->op()) || cone[at]->op() == Op::kReshape ||
+                  cone[at]->op() == Op::kCopy;
+    if (!passes || GroupKindOf(*cone[at]) != GroupKind::kLoop) return false;
+    for (const Instruction* operand : cone[at]->operands()) {
+      if (operand->shape().elements() != i.shape().elements() || operand->IsParameter() ||
+          operand->IsConstant() || operand->op() == Op::kBroadcast) {
+        continue;
+      }
+      if (std::find(cone.begin(), cone.end(), operand) == cone.end()) cone.push_back(operand);
+    }
+    if (cone.size() > 40) return false;
+  }
+  if (reduce == nullptr || GroupKindOf(*reduce) != GroupKind::kReduce) return false;
+  FusionGroup& group = groups_[static_cast<size_t>(g)];
+  if (!MayEnter(i, group) || group.members.size() + cone.size() > kMaxFusionMembers) return false;
+  if (!CanWorkOnRows(group, *space)) return false;
+  // Nothing in the cone is wanted elsewhere, and rows stay rows on the way to the results.
+  std::vector<const Instruction*> work = cone;
+  std::unordered_set<const Instruction*> seen(work.begin(), work.end());
+  for (size_t at = 0; at < work.size(); ++at) {
+    if (at < cone.size() && work[at]->IsRoot()) return false;
+    for (const Instruction* user : work[at]->users()) {
+      bool inside = group.evaluations.contains(user) || seen.contains(user);
+      if (!inside && at < cone.size()) return false;
+      if (!inside) continue;
+      if (!KeepsRows(*user, *work[at], *space)) return false;
+      if (seen.insert(user).second) work.push_back(user);
+    }
+  }
+  group.kind = GroupKind::kRow;
+  group.space = *space;
+  Join(i, g, static_cast<double>(space->rows));
+  return true;
+}
+
+bool Fuser::CanWorkOnRows(const FusionGroup& group, const RowSpace& space) const {
+  if (group.kind == GroupKind::kRow) return group.space == space;
+  if (group.kind == GroupKind::kReduce) {
+    return !space.IsShort() && IsRowReduce(*group.root, space);
+  }
+  if (group.kind != GroupKind::kLoop || group.root->op() == Op::kConcatenate) return false;
+  bool wide = false;
+  for (const Instruction* o : group.outputs) {
+    wide |= space.IsWide(o->shape());
+    if (!space.IsWide(o->shape()) && !space.IsNarrow(o->shape())) return false;
+  }
+  // Lone results of short rows are better off with a row in each lane, where the rows do not fill
+  // vectors or much is computed from their results.
+  if (space.IsShort() && !wide) {
+    constexpr double kLittle = 6;
+    double cost = 0;
+    for (const Instruction* m : group.members) cost += IsFree(*m) ? 0 : ElementCost(*m);
+    if (space.length < kVectorReduce || cost > kLittle) return false;
+  }
+  for (const Instruction* m : group.members) {
+    auto own = m->op() == Op::kReduce ? RowSpaceOfReduce(*m) : std::nullopt;
+    if (own && (space.IsShort() || !own->IsShort())) return false;
+  }
+  return true;
+}
+
+int Fuser::RepeatDepth(const Instruction& i) const {
+  int depth = 0;
+  for (const Instruction* user : i.users()) {
+    auto it = repeat_depth_.find(user);
+    if (it != repeat_depth_.end()) depth = std::max(depth, it->second);
+  }
+  return depth;
+}
+
+bool Fuser::TryOutput(Instruction& i, int32_t g, bool wanted) {
+  FusionGroup& group = groups_[static_cast<size_t>(g)];
+  double elements = static_cast<double>(i.shape().elements());
+  if (group.kind == GroupKind::kRow) {
+    if (!group.space.IsWide(i.shape()) && !group.space.IsNarrow(i.shape())) return false;
+  } else if (group.kind != GroupKind::kLoop || group.root->shape().dims() != i.shape().dims()) {
+    return false;
+  }
+  if (group.root->op() == Op::kConcatenate || !MayEnter(i, group)) return false;
+  if (group.outputs.size() >= kMaxFusionOutputs) return false;
+  // Only reached through ops at the same index.
+  for (const Instruction* user : i.users()) {
+    if (!group.evaluations.contains(user)) continue;
+    if (group.kind == GroupKind::kRow) {
+      if (!KeepsRows(*user, i, group.space)) return false;
+      continue;
+    }
+    for (int64_t k = 0; k < user->operand_count(); ++k) {
+      if (user->operand(k) == &i && !EdgeTo(*user, k).same_index) return false;
+    }
+    if (user->op() == Op::kReshape) return false;
+    if (group.evaluations.at(user) > elements + 0.5) return false;
+  }
+  // Nobody between this one and the group's place may need it.
+  auto comes_earlier = [&](const Instruction* user) {
+    auto it = in_.find(user);
+    if (it == in_.end()) return false;
+    return std::any_of(it->second.begin(), it->second.end(), [&](int32_t other) {
+      return other != g && groups_[static_cast<size_t>(other)].position < group.position;
+    });
+  };
+  for (const Instruction* user : i.users()) {
+    if (IsFree(*user) && position_.at(user) < group.position) {
+      // It may stay where it is for those outside of groups.
+      for (const Instruction* next : user->users()) {
+        if (!in_.contains(next) || comes_earlier(next)) return false;
+      }
+      if (user->IsRoot()) return false;
+    }
+    if (!group.evaluations.contains(user) && position_.at(user) < group.position) return false;
+    if (comes_earlier(user)) return false;
+  }
+  Join(i, g, elements);
+  if (wanted) group.outputs.push_back(&i);
+  return true;
+}
+
+}  // namespace weft::compiler

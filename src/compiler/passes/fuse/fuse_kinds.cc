@@ -1,0 +1,106 @@
+// What may be fused, and how often that computes an element.
+#include <algorithm>
+
+#include "compiler/analysis/element_cost.h"
+#include "compiler/passes/fuse/fuse.h"
+
+namespace weft::compiler {
+
+using hlo::Instruction;
+using hlo::Op;
+
+int64_t ReduceLength(const Instruction& reduce) {
+  int64_t length = 1;
+  for (int64_t d : reduce.attrs<hlo::ReduceAttrs>().dimensions) {
+    length *= reduce.operand(0)->shape().dim(d);
+  }
+  return length;
+}
+
+GroupKind GroupKindOf(const Instruction& i) {
+  if (!i.control_predecessors().empty() || !i.control_successors().empty()) return GroupKind::kNone;
+  bool reduces = i.op() == Op::kReduce;
+  if (!i.shape().IsArray() && !reduces) return GroupKind::kNone;
+  if (i.shape().IsArray() && (i.shape().HasDynamicDims() || i.shape().elements() == 0)) {
+    return GroupKind::kNone;
+  }
+  for (const Instruction* operand : i.operands()) {
+    const Shape& shape = operand->shape();
+    if (!shape.IsArray() || shape.HasDynamicDims() || shape.elements() == 0)
+      return GroupKind::kNone;
+  }
+  if (reduces) return GroupKind::kReduce;
+  if (hlo::IsElementwise(i.op())) {
+    return i.op() == Op::kStochasticConvert ? GroupKind::kNone : GroupKind::kLoop;
+  }
+  switch (i.op()) {
+    case Op::kBroadcast:
+    case Op::kReshape:
+    case Op::kIota:
+    case Op::kSlice:
+    case Op::kReverse:
+    case Op::kTranspose:
+    case Op::kPad:
+    case Op::kConcatenate:
+    case Op::kGather:
+    case Op::kDynamicSlice:
+    case Op::kBitcastConvert: return GroupKind::kLoop;
+    case Op::kConstant: return IsFree(i) ? GroupKind::kLoop : GroupKind::kNone;
+    case Op::kDynamicUpdateSlice: return GroupKind::kUpdate;
+    case Op::kScatter: return GroupKind::kScatter;
+    default: return GroupKind::kNone;
+  }
+}
+
+namespace {
+
+// Every user reduces the dimension, element by element.
+bool IsUnrolledAlong(const Instruction& i, int64_t dimension) {
+  return !i.users().empty() &&
+         std::all_of(i.users().begin(), i.users().end(), [&](const Instruction* user) {
+           if (user->op() != Op::kReduce || ReduceLength(*user) > kShortReduce) return false;
+           const auto& dims = user->attrs<hlo::ReduceAttrs>().dimensions;
+           return std::find(dims.begin(), dims.end(), dimension) != dims.end();
+         });
+}
+
+// Where the coordinate is the same in all lanes a concatenation takes one operand's element. Along
+// lanes loops are cut where operands meet, if those are not many and not short; else elements of
+// all of them are computed and one is chosen.
+FusionEdge ConcatenateEdge(const Instruction& concatenate, int64_t k) {
+  constexpr int64_t kShortRun = 32, kManyOperands = 8;
+  const Shape& shape = concatenate.shape();
+  int64_t along = concatenate.attrs<hlo::DimensionsAttrs>().dimensions[0], minor = shape.rank() - 1;
+  while (minor > 0 && shape.dim(minor) == 1) --minor;
+  double part = static_cast<double>(concatenate.operand(k)->shape().elements()) /
+                static_cast<double>(shape.elements());
+  bool cut = concatenate.operand_count() <= kManyOperands;
+  for (const Instruction* operand : concatenate.operands()) {
+    cut &= operand->shape().dim(along) >= kShortRun;
+  }
+  if (along != minor || cut || part < 0.25 || IsUnrolledAlong(concatenate, along)) {
+    return {false, part};
+  }
+  return {false, 2};
+}
+
+}  // namespace
+
+FusionEdge EdgeTo(const Instruction& user, int64_t k) {
+  if (hlo::IsElementwise(user.op())) {
+    return {user.operand(k)->shape().dims() == user.shape().dims(), 1};
+  }
+  switch (user.op()) {
+    case Op::kReduce: return {false, static_cast<double>(ReduceLength(user))};
+    case Op::kCopy:
+    case Op::kReshape: return {true, 1};
+    case Op::kConcatenate: return ConcatenateEdge(user, k);
+    case Op::kScatter:
+      return {false, static_cast<double>(user.operand(k)->shape().elements()) /
+                         static_cast<double>(user.operand(2)->shape().elements())};
+    case Op::kGather: return {k == 1 && TakesElements(user), 1};
+    default: return {false, 1};
+  }
+}
+
+}  // namespace weft::compiler

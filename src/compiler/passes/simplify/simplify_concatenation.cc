@@ -1,0 +1,127 @@
+// Rules of simplify about concatenate.
+#include <algorithm>
+
+#include "compiler/passes/simplify/simplify_rules.h"
+
+namespace weft::compiler {
+namespace {
+
+using hlo::Builder;
+using hlo::Instruction;
+using hlo::Op;
+using hlo::SliceDims;
+
+// Flattened concatenations have at most so many operands: longer lists would be copied again and
+// again.
+constexpr int64_t kMaxFlattenedOperands = 256;
+
+Result<Instruction*> Concatenate(Builder& b, std::span<Instruction* const> parts, int64_t along) {
+  if (parts.size() == 1) return parts[0];
+  return b.Add(Op::kConcatenate, parts, hlo::DimensionsAttrs{.dimensions = {along}});
+}
+
+// Adjacent stride-1 slices of one array: the slice that takes both; nullopt: they are not that.
+std::optional<SliceDims> JoinSlices(const Instruction& x, const Instruction& y, size_t along) {
+  if (x.op() != Op::kSlice || y.op() != Op::kSlice || x.operand(0) != y.operand(0)) {
+    return std::nullopt;
+  }
+  const SliceDims &a = x.attrs<hlo::SliceAttrs>().slice, &z = y.attrs<hlo::SliceAttrs>().slice;
+  for (size_t d = 0; d < a.size(); ++d) {
+    if (d == along ? a[d].limit != z[d].start || a[d].stride != 1 || z[d].stride != 1
+                   : a[d] != z[d]) {
+      return std::nullopt;
+    }
+  }
+  SliceDims both = a;
+  both[along].limit = z[along].limit;
+  return both;
+}
+
+// Both are filled with the same scalar.
+bool AreSameFill(Instruction& x, Instruction& y) {
+  Instruction *a = FillScalar(x), *z = FillScalar(y);
+  if (a == nullptr || z == nullptr || a == &x || z == &y) return false;
+  const Literal *left = SplatValue(*a), *right = SplatValue(*z);
+  return a == z || (left != nullptr && right != nullptr && *left == *right);
+}
+
+// One part in the place of two neighbours; null: they do not go together.
+Result<Instruction*> JoinParts(Builder& b, Instruction* x, Instruction* y, int64_t along) {
+  if (std::optional<SliceDims> slice = JoinSlices(*x, *y, static_cast<size_t>(along))) {
+    return b.Add(Op::kSlice, {x->operand(0)}, hlo::SliceAttrs{.slice = *std::move(slice)});
+  }
+  if (!AreSameFill(*x, *y)) return nullptr;
+  Shape shape = WithoutLayoutOf(x->shape());
+  shape.set_dim(along, shape.dim(along) + y->shape().dim(along));
+  return FillWith(b, FillScalar(*x), shape);
+}
+
+int64_t ConcatenatedDim(const Instruction& i) {
+  return i.attrs<hlo::DimensionsAttrs>().dimensions[0];
+}
+
+// A concatenation along the same dimension that only this one reads, once.
+bool IsNested(const Instruction& x, const Instruction& i) {
+  if (x.op() != Op::kConcatenate || !IsReadOnce(x) || ConcatenatedDim(x) != ConcatenatedDim(i)) {
+    return false;
+  }
+  auto readers = x.users()[0]->operands();
+  for (const Instruction* inner : x.operands()) {
+    if (!IsStaticArray(*inner) || inner->shape().dtype() != i.shape().dtype()) return false;
+  }
+  return std::count(readers.begin(), readers.end(), &x) == 1;
+}
+
+// Its user will take in its operands.
+bool WillBeFlattened(const Instruction& i) {
+  if (!IsReadOnce(i)) return false;
+  const Instruction& user = *i.users()[0];
+  return user.op() == Op::kConcatenate && IsStaticArray(user) &&
+         user.shape().dtype() == i.shape().dtype() && IsNested(i, user) &&
+         i.operand_count() + user.operand_count() <= kMaxFlattenedOperands;
+}
+
+// The operands, those of nested concatenations instead of these, those without elements left out.
+std::vector<Instruction*> FlatParts(const Instruction& i) {
+  std::vector<Instruction*> parts, stack(i.operands().rbegin(), i.operands().rend());
+  int64_t count = i.operand_count();
+  bool flatten = !WillBeFlattened(i);
+  while (!stack.empty()) {
+    Instruction* x = stack.back();
+    stack.pop_back();
+    if (x->shape().elements() == 0) continue;
+    if (flatten && IsNested(*x, i) && count + x->operand_count() <= kMaxFlattenedOperands) {
+      count += x->operand_count();
+      stack.insert(stack.end(), x->operands().rbegin(), x->operands().rend());
+    } else {
+      parts.push_back(x);
+    }
+  }
+  return parts;
+}
+
+}  // namespace
+
+// concatenate(a, none, b) = concatenate(a, b);  concatenate(concatenate(a, b), c) =
+// concatenate(a, b, c);  slices of one array, and fills, that lie side by side are one
+Result<Instruction*> SimplifyConcatenation(Instruction& i, Builder& b) {
+  if (i.op() != Op::kConcatenate || !IsStaticArray(i) || i.shape().elements() == 0) return nullptr;
+  for (const Instruction* x : i.operands()) {
+    if (!IsStaticArray(*x) || x->shape().dtype() != i.shape().dtype()) return nullptr;
+  }
+  int64_t along = ConcatenatedDim(i);
+  std::vector<Instruction*> parts = FlatParts(i), joined;
+  for (Instruction* x : parts) {
+    Instruction* both = joined.empty() ? nullptr : TRY(JoinParts(b, joined.back(), x, along));
+    if (both == nullptr) {
+      joined.push_back(x);
+    } else {
+      joined.back() = both;
+    }
+  }
+  auto old = i.operands();
+  if (std::equal(joined.begin(), joined.end(), old.begin(), old.end())) return nullptr;
+  return Concatenate(b, joined, along);
+}
+
+}  // namespace weft::compiler

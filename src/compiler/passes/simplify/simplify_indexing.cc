@@ -1,0 +1,221 @@
+// Rules of simplify about dynamic-slice, dynamic-update-slice, gather and scatter.
+#include <algorithm>
+
+#include "compiler/passes/simplify/simplify_rules.h"
+
+namespace weft::compiler {
+namespace {
+
+using hlo::Builder;
+using hlo::Computation;
+using hlo::Instruction;
+using hlo::Ints;
+using hlo::Op;
+
+// Start indices as scalars, from operand `first` on.
+std::span<Instruction* const> StartsOf(const Instruction& i, size_t first) {
+  return i.operands().subspan(first);
+}
+bool HasScalarStarts(const Instruction& i, size_t first, int64_t rank) {
+  auto starts = StartsOf(i, first);
+  return static_cast<int64_t>(starts.size()) == rank &&
+         std::all_of(starts.begin(), starts.end(),
+                     [](const Instruction* s) { return s->shape().IsScalar(); });
+}
+bool HaveSameStarts(std::span<Instruction* const> a, std::span<Instruction* const> z) {
+  if (a.size() != z.size()) return false;
+  for (size_t d = 0; d < a.size(); ++d) {
+    std::optional<int64_t> x = IntegerValue(*a[d]), y = IntegerValue(*z[d]);
+    if (a[d] != z[d] && !(x && x == y)) return false;
+  }
+  return true;
+}
+
+// Clamped constant starts; nullopt when one is not known. Whole dimensions start at 0.
+std::optional<Ints> KnownStarts(std::span<Instruction* const> starts, const Shape& whole,
+                                const Shape& part) {
+  Ints known;
+  for (size_t d = 0; d < starts.size(); ++d) {
+    int64_t at = static_cast<int64_t>(d), last = whole.dim(at) - part.dim(at);
+    std::optional<int64_t> start = last == 0 ? 0 : IntegerValue(*starts[d]);
+    if (!start) return std::nullopt;
+    bool huge = starts[d]->shape().dtype() == DType::kU64 && *start < 0;
+    known.push_back(huge ? last : std::clamp<int64_t>(*start, 0, last));
+  }
+  return known;
+}
+
+// dynamic-slice(x, constants) = slice(x);  dynamic-slice(dynamic-update-slice(x, u, s), s) = u when
+// both are of one size
+Result<Instruction*> SimplifyDynamicSlice(Instruction& i, Builder& b) {
+  Instruction* x = i.operand(0);
+  if (!HasScalarStarts(i, 1, x->shape().rank())) return nullptr;
+  auto starts = StartsOf(i, 1);
+  if (std::optional<Ints> known = KnownStarts(starts, x->shape(), i.shape())) {
+    hlo::SliceDims slice;
+    for (size_t d = 0; d < known->size(); ++d) {
+      slice.push_back({(*known)[d], (*known)[d] + i.shape().dim(static_cast<int64_t>(d)), 1});
+    }
+    return b.Add(Op::kSlice, {x}, hlo::SliceAttrs{.slice = std::move(slice)});
+  }
+  if (x->op() == Op::kDynamicUpdateSlice && HaveSameStarts(starts, StartsOf(*x, 2)) &&
+      Shape::Compatible(x->operand(1)->shape(), i.shape())) {
+    return x->operand(1);
+  }
+  return nullptr;
+}
+
+// update of everything = the update;  of nothing = the array;  update(update(x, u, s), v, s) =
+// update(x, v, s) of one size;  update(x, dynamic-slice(x, s), s) = x
+Result<Instruction*> SimplifyUpdate(Instruction& i, Builder& b) {
+  Instruction *x = i.operand(0), *update = i.operand(1);
+  if (!IsStaticArray(*x) || !IsStaticArray(*update)) return nullptr;
+  if (Shape::Compatible(update->shape(), i.shape())) return update;
+  if (update->shape().elements() == 0) return x;
+  if (!HasScalarStarts(i, 2, x->shape().rank())) return nullptr;
+  auto starts = StartsOf(i, 2);
+  if (update->op() == Op::kDynamicSlice && update->operand(0) == x &&
+      HaveSameStarts(StartsOf(*update, 1), starts)) {
+    return x;
+  }
+  if (x->op() == Op::kDynamicUpdateSlice && HaveSameStarts(StartsOf(*x, 2), starts) &&
+      Shape::Compatible(x->operand(1)->shape(), update->shape()) &&
+      Shape::Compatible(x->operand(0)->shape(), x->shape())) {
+    std::vector<Instruction*> operands(i.operands().begin(), i.operands().end());
+    operands[0] = x->operand(0);
+    return b.Add(Op::kDynamicUpdateSlice, operands, i.attrs());
+  }
+  return nullptr;
+}
+
+// The number of index vectors, and the index vector dimension's size.
+struct IndexShape {
+  int64_t vectors = 0, length = 0;
+};
+IndexShape ShapeOfIndices(const Shape& indices, int64_t vector_dim) {
+  int64_t length = vector_dim < indices.rank() ? indices.dim(vector_dim) : 1;
+  return {length == 0 ? 0 : indices.elements() / length, length};
+}
+
+// Elements of the one index vector, put where the operand has these dimensions; 0 elsewhere.
+Result<std::vector<Instruction*>> SplitIndices(Builder& b, Instruction* indices,
+                                               const Ints& index_map, int64_t rank) {
+  DType dtype = indices->shape().dtype();
+  std::vector<Instruction*> starts(static_cast<size_t>(rank));
+  int64_t length = static_cast<int64_t>(index_map.size());
+  Instruction* flat = TRY(b.Reshape(indices, Ints{length}));
+  for (int64_t k = 0; k < length; ++k) {
+    Instruction* element = flat;
+    if (length > 1) {
+      hlo::SliceAttrs slice{.slice = {{k, k + 1, 1}}};
+      element = TRY(b.Add(Op::kSlice, {flat}, std::move(slice)));
+    }
+    starts[static_cast<size_t>(index_map[static_cast<size_t>(k)])] =
+        TRY(b.Reshape(element, Ints{}));
+  }
+  for (Instruction*& start : starts) {
+    if (start == nullptr) start = b.ScalarConstant(dtype, 0);
+  }
+  return starts;
+}
+
+// gather with one index vector = dynamic-slice, reshaped: both clamp
+Result<Instruction*> SimplifyGather(Instruction& i, Builder& b) {
+  const auto& attrs = i.attrs<hlo::GatherAttrs>();
+  Instruction *x = i.operand(0), *indices = i.operand(1);
+  if (!IsStaticArray(*x) || !IsStaticArray(*indices) || i.shape().elements() == 0) return nullptr;
+  IndexShape index = ShapeOfIndices(indices->shape(), attrs.index_vector_dim);
+  if (index.vectors != 1 || !attrs.operand_batching_dims.empty() ||
+      index.length != static_cast<int64_t>(attrs.start_index_map.size()) || index.length == 0) {
+    return nullptr;
+  }
+  std::vector<Instruction*> operands = {x};
+  auto starts = TRY(SplitIndices(b, indices, attrs.start_index_map, x->shape().rank()));
+  operands.insert(operands.end(), starts.begin(), starts.end());
+  Instruction* slice = TRY(b.Add(Op::kDynamicSlice, operands,
+                                 hlo::DynamicSliceAttrs{.dynamic_slice_sizes = attrs.slice_sizes}));
+  return b.Reshape(slice, i.shape().dims());
+}
+
+// Element k of a constant array of integers, or of a fill with one.
+std::optional<int64_t> ConstantElement(const Instruction& i, int64_t k) {
+  if (const Literal* splat = SplatValue(i)) return splat->GetInt(0);
+  if (!i.IsConstant() || i.attrs<hlo::ConstantAttrs>().elided) return std::nullopt;
+  return i.literal().GetInt(k);
+}
+
+// Where the window of a scatter with one known index vector begins, and its sizes.
+struct KnownWindow {
+  Ints starts, sizes;
+};
+std::optional<KnownWindow> FindWindow(const Instruction& i) {
+  const auto& attrs = i.attrs<hlo::ScatterAttrs>();
+  const Shape &whole = i.operand(0)->shape(), &update = i.operand(2)->shape();
+  IndexShape index = ShapeOfIndices(i.operand(1)->shape(), attrs.index_vector_dim);
+  if (index.vectors != 1 || !attrs.input_batching_dims.empty()) return std::nullopt;
+  if (index.length != std::ssize(attrs.scatter_dims_to_operand_dims)) return std::nullopt;
+  KnownWindow window{Ints(static_cast<size_t>(whole.rank())), {}};
+  for (int64_t k = 0; k < index.length; ++k) {
+    std::optional<int64_t> start = ConstantElement(*i.operand(1), k);
+    if (!start) return std::nullopt;
+    int64_t dim = attrs.scatter_dims_to_operand_dims[static_cast<size_t>(k)];
+    window.starts[static_cast<size_t>(dim)] = *start;
+  }
+  size_t next = 0;
+  for (int64_t d = 0; d < whole.rank(); ++d) {
+    bool inserted = std::find(attrs.inserted_window_dims.begin(), attrs.inserted_window_dims.end(),
+                              d) != attrs.inserted_window_dims.end();
+    int64_t size = inserted ? 1 : update.dim(attrs.update_window_dims[next++]);
+    int64_t start = window.starts[static_cast<size_t>(d)];
+    if (start < 0 || start > whole.dim(d) - size) return std::nullopt;  // would be dropped
+    window.sizes.push_back(size);
+  }
+  return window;
+}
+
+// scatter of nothing = the array;  scatter to one known place = dynamic-update-slice of what the
+// place and the update combine to
+Result<Instruction*> SimplifyScatter(Instruction& i, Builder& b) {
+  if (i.operand_count() != 3 || !IsStaticArray(*i.operand(1)) || !IsStaticArray(*i.operand(2))) {
+    return nullptr;
+  }
+  Instruction *x = i.operand(0), *update = i.operand(2);
+  if (update->shape().elements() == 0) return x;
+  const Computation& combine = *i.attrs<hlo::ScatterAttrs>().to_apply;
+  bool overwrites = combine.root() == combine.parameter(1);
+  std::optional<Op> op = BinaryReducer(combine);
+  if ((!overwrites && !op) || update->shape().dtype() != i.shape().dtype()) return nullptr;
+  std::optional<KnownWindow> window = FindWindow(i);
+  if (!window) return nullptr;
+  std::vector<Instruction*> operands = {x, TRY(b.Reshape(update, window->sizes))};
+  if (!overwrites) {
+    hlo::SliceDims place;
+    for (size_t d = 0; d < window->sizes.size(); ++d) {
+      place.push_back({window->starts[d], window->starts[d] + window->sizes[d], 1});
+    }
+    Instruction* old = TRY(b.Add(Op::kSlice, {x}, hlo::SliceAttrs{.slice = std::move(place)}));
+    operands[1] = TRY(b.Add(*op, {old, operands[1]}));
+  }
+  for (int64_t start : window->starts) {
+    Literal literal{Shape::Scalar(DType::kS64)};
+    literal.SetInt(0, start);
+    operands.push_back(b.Constant(std::move(literal)));
+  }
+  return b.Add(Op::kDynamicUpdateSlice, operands, hlo::NoAttrs{});
+}
+
+}  // namespace
+
+Result<Instruction*> SimplifyIndexing(Instruction& i, Builder& b) {
+  if (!IsStaticArray(i) || i.operand_count() == 0) return nullptr;
+  if (i.operand(0)->shape().dtype() != i.shape().dtype()) return nullptr;
+  switch (i.op()) {
+    case Op::kDynamicSlice: return SimplifyDynamicSlice(i, b);
+    case Op::kDynamicUpdateSlice: return SimplifyUpdate(i, b);
+    case Op::kGather: return SimplifyGather(i, b);
+    case Op::kScatter: return SimplifyScatter(i, b);
+    default: return nullptr;
+  }
+}
+
+}  // namespace weft::compiler

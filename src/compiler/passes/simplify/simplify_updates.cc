@@ -1,0 +1,76 @@
+// Rules of simplify about updates of arrays.
+#include "compiler/passes/simplify/simplify_rules.h"
+
+namespace weft::compiler {
+namespace {
+
+using hlo::Builder;
+using hlo::Instruction;
+using hlo::Op;
+
+// The elements of `x` where an update goes.
+Result<Instruction*> PartOf(Builder& b, Instruction* x, const Instruction& update) {
+  std::vector<Instruction*> operands = {x};
+  for (int64_t k = 2; k < update.operand_count(); ++k) operands.push_back(update.operand(k));
+  const auto& dims = update.operand(1)->shape().dims();
+  return b.Add(Op::kDynamicSlice, operands,
+               hlo::DynamicSliceAttrs{.dynamic_slice_sizes = {dims.begin(), dims.end()}});
+}
+
+// select(p, dynamic-update-slice(x, u, at), x) = dynamic-update-slice(x, select(part of p, u, part
+// of x), at), and the other way round: x can be updated where it is
+Result<Instruction*> ChooseUpdate(Instruction& i, Instruction& update, Builder& b) {
+  bool is_second = i.operand(2) == &update;
+  Instruction *x = update.operand(0), *u = update.operand(1), *p = i.operand(0);
+  Instruction* scalar = FillScalar(*p);
+  if (u->shape().elements() * 2 > x->shape().elements()) return nullptr;
+  Instruction* old = TRY(PartOf(b, x, update));
+  Shape shape = WithoutLayoutOf(u->shape());
+  shape.set_dtype(DType::kPred);
+  Instruction* part =
+      scalar != nullptr ? TRY(b.Broadcast(scalar, shape, {})) : TRY(PartOf(b, p, update));
+  Instruction* chosen = TRY(b.Add(Op::kSelect, {part, is_second ? old : u, is_second ? u : old}));
+  std::vector<Instruction*> operands(update.operands().begin(), update.operands().end());
+  operands[1] = chosen;
+  return b.Add(Op::kDynamicUpdateSlice, operands, update.attrs());
+}
+
+// select(p, scatter(x, at, u), x) = scatter(x, select(p, at, -1), u), and the other way round:
+// updates that lie outside of the array are not made
+Result<Instruction*> ChooseScatter(Instruction& i, Instruction& scatter, Builder& b) {
+  Instruction* scalar = FillScalar(*i.operand(0));
+  Instruction* at = scatter.operand(1);
+  if (scalar == nullptr || scatter.operand_count() != 3 || !IsStaticArray(*at)) return nullptr;
+  const auto& attrs = scatter.attrs<hlo::ScatterAttrs>();
+  bool is_signed = IsInteger(at->shape().dtype()) && !IsUnsigned(at->shape().dtype());
+  if (!is_signed || attrs.scatter_dims_to_operand_dims.empty() || at->shape().elements() == 0 ||
+      at->shape().elements() * 2 > scatter.shape().elements()) {
+    return nullptr;
+  }
+  bool is_second = i.operand(2) == &scatter;
+  Shape shape = WithoutLayoutOf(at->shape());
+  Instruction* nowhere = TRY(b.Broadcast(b.ScalarConstant(shape.dtype(), -1), shape, {}));
+  shape.set_dtype(DType::kPred);
+  Instruction* whether = TRY(b.Broadcast(scalar, shape, {}));
+  Instruction* chosen =
+      TRY(b.Add(Op::kSelect, {whether, is_second ? nowhere : at, is_second ? at : nowhere}));
+  Shape result = WithoutLayoutOf(scatter.shape());
+  return b.Add(Op::kScatter, std::vector{scatter.operand(0), chosen, scatter.operand(2)},
+               scatter.attrs(), &result);
+}
+
+}  // namespace
+
+Result<Instruction*> SimplifyUpdates(Instruction& i, Builder& b) {
+  if (i.op() != Op::kSelect || !IsStaticArray(i)) return nullptr;
+  for (int64_t k : {1, 2}) {
+    Instruction &update = *i.operand(k), &other = *i.operand(3 - k);
+    bool updates = update.op() == Op::kDynamicUpdateSlice || update.op() == Op::kScatter;
+    if (!updates || !IsReadOnce(update) || update.operand(0) != &other) continue;
+    if (!update.shape().IsArray() || !update.control_predecessors().empty()) continue;
+    return update.op() == Op::kScatter ? ChooseScatter(i, update, b) : ChooseUpdate(i, update, b);
+  }
+  return nullptr;
+}
+
+}  // namespace weft::compiler

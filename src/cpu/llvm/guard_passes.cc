@@ -1,0 +1,447 @@
+// What checks of indices cost, and stores of what is there already.
+#include <llvm/Analysis/AliasAnalysis.h>
+#include <llvm/Analysis/Loads.h>
+#include <llvm/Analysis/LoopInfo.h>
+#include <llvm/Analysis/ScalarEvolution.h>
+#include <llvm/Analysis/ScalarEvolutionExpressions.h>
+#include <llvm/Analysis/ValueTracking.h>
+#include <llvm/IR/Dominators.h>
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/InlineAsm.h>
+#include <llvm/IR/Instructions.h>
+#include <llvm/IR/IntrinsicInst.h>
+#include <llvm/IR/MDBuilder.h>
+#include <llvm/Transforms/Utils/BasicBlockUtils.h>
+#include <llvm/Transforms/Utils/Cloning.h>
+#include <llvm/Transforms/Utils/LoopUtils.h>
+#include <llvm/Transforms/Utils/ScalarEvolutionExpander.h>
+#include <llvm/Transforms/Utils/ValueMapper.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "cpu/llvm/passes.h"
+
+namespace weft::cpu {
+namespace {
+
+// What LLVM must leave as it is, which writes nothing.
+bool IsApart(const llvm::Instruction& i) {
+  if (llvm::isa<llvm::LoadInst>(i)) return true;
+  const auto* call = llvm::dyn_cast<llvm::CallInst>(&i);
+  if (call == nullptr || !call->isInlineAsm()) return false;
+  const auto* text = llvm::cast<llvm::InlineAsm>(call->getCalledOperand());
+  return text->hasSideEffects() && text->getConstraintString().find("memory") == std::string::npos;
+}
+
+// The way that is seldom taken begins with what keeps it apart.
+bool IsSeldom(const llvm::BasicBlock& block) {
+  return llvm::any_of(
+      block, [](const llvm::Instruction& i) { return llvm::isa<llvm::CallInst>(i) && IsApart(i); });
+}
+bool IsCheck(const llvm::BasicBlock& block) {
+  const auto* branch = llvm::dyn_cast<llvm::BranchInst>(block.getTerminator());
+  return branch != nullptr && branch->isConditional() &&
+         llvm::isa<llvm::ICmpInst>(branch->getCondition()) &&
+         IsSeldom(*branch->getSuccessor(0)) != IsSeldom(*branch->getSuccessor(1));
+}
+unsigned Usual(const llvm::BranchInst& check) {
+  return IsSeldom(*check.getSuccessor(0)) ? 1 : 0;
+}
+
+// Checks of indices that change by the same number in every round: asked before the loop, of its
+// first and last round. If they hold there, a loop without them runs, which may become one of
+// vectors; else the one that was there before.
+class CheckBefore : public llvm::PassInfoMixin<CheckBefore> {
+ public:
+  llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
+    auto& loops = analyses.getResult<llvm::LoopAnalysis>(function);
+    auto& order = analyses.getResult<llvm::DominatorTreeAnalysis>(function);
+    auto& evolution = analyses.getResult<llvm::ScalarEvolutionAnalysis>(function);
+    bool changed = false;
+    for (llvm::Loop* loop : loops.getLoopsInPreorder()) {
+      changed |= Part(*loop, loops, order, evolution);
+    }
+    return changed ? llvm::PreservedAnalyses::none() : llvm::PreservedAnalyses::all();
+  }
+
+ private:
+  struct Check {
+    llvm::BranchInst* branch;
+    const llvm::SCEVAddRecExpr* index;
+    uint64_t size;  // the index is less
+  };
+
+  static bool Part(llvm::Loop& loop, llvm::LoopInfo& loops, llvm::DominatorTree& order,
+                   llvm::ScalarEvolution& evolution) {
+    if (!loop.isInnermost() || !loop.isLoopSimplifyForm()) return false;
+    if (loop.getExitingBlock() == nullptr || loop.getExitingBlock() != loop.getLoopLatch()) {
+      return false;
+    }
+    std::vector<Check> checks = Find(loop, evolution);
+    const llvm::SCEV* rounds = evolution.getBackedgeTakenCount(&loop);
+    if (checks.empty() || llvm::isa<llvm::SCEVCouldNotCompute>(rounds)) return false;
+    llvm::formLCSSA(loop, order, &loops, &evolution);
+    llvm::BasicBlock *before = loop.getLoopPreheader(), *after = loop.getExitBlock();
+    llvm::Value* all = Ask(checks, rounds, *before->getTerminator(), evolution);
+    if (all == nullptr) return true;
+
+    llvm::BasicBlock* begin = llvm::SplitBlock(before, before->getTerminator(), &order, &loops);
+    llvm::ValueToValueMapTy map;
+    llvm::SmallVector<llvm::BasicBlock*, 8> copies;
+    llvm::Loop* with =
+        llvm::cloneLoopWithPreheader(begin, before, &loop, map, "", &loops, &order, copies);
+    llvm::remapInstructionsInBlocks(copies, map);
+    llvm::Instruction* jump = before->getTerminator();
+    llvm::IRBuilder<> b(jump);
+    llvm::MDNode* likely = llvm::MDBuilder(jump->getContext()).createBranchWeights(100000, 1);
+    b.CreateCondBr(all, begin, with->getLoopPreheader(), likely);
+    jump->eraseFromParent();
+    order.changeImmediateDominator(after, before);
+    for (llvm::PHINode& phi : after->phis()) {
+      llvm::Value* value = phi.getIncomingValueForBlock(loop.getExitingBlock());
+      auto found = map.find(value);
+      phi.addIncoming(found == map.end() ? value : static_cast<llvm::Value*>(found->second),
+                      with->getExitingBlock());
+    }
+    for (const Check& check : checks) {
+      check.branch->setCondition(b.getInt1(Usual(*check.branch) == 0));
+    }
+    evolution.forgetLoop(&loop);
+    return true;
+  }
+
+  static std::vector<Check> Find(const llvm::Loop& loop, llvm::ScalarEvolution& evolution) {
+    constexpr size_t kMost = 200;  // instructions
+    std::vector<Check> checks;
+    size_t instructions = 0;
+    for (llvm::BasicBlock* block : loop.blocks()) {
+      instructions += block->size();
+      if (!IsCheck(*block)) continue;
+      auto* branch = llvm::cast<llvm::BranchInst>(block->getTerminator());
+      auto* condition = llvm::cast<llvm::ICmpInst>(branch->getCondition());
+      const auto* bound = llvm::dyn_cast<llvm::ConstantInt>(condition->getOperand(1));
+      if (bound == nullptr || bound->getBitWidth() > 64) continue;
+      llvm::CmpInst::Predicate holds =
+          Usual(*branch) == 0 ? condition->getPredicate() : condition->getInversePredicate();
+      bool inclusive = holds == llvm::CmpInst::ICMP_ULE;
+      if (!inclusive && holds != llvm::CmpInst::ICMP_ULT) continue;
+      const auto* index =
+          llvm::dyn_cast<llvm::SCEVAddRecExpr>(evolution.getSCEV(condition->getOperand(0)));
+      if (index == nullptr || index->getLoop() != &loop || !index->isAffine()) continue;
+      const auto* step = llvm::dyn_cast<llvm::SCEVConstant>(index->getStepRecurrence(evolution));
+      uint64_t size = bound->getZExtValue() + (inclusive ? 1 : 0);
+      if (step == nullptr || step->getAPInt().abs().ugt(kLargest) || size > kLargest) continue;
+      checks.push_back({branch, index, size});
+    }
+    return instructions > kMost ? std::vector<Check>{} : checks;
+  }
+
+  // Whether all of them hold in the first and in the last round, and so in those between: none of
+  // the numbers is so large that a sum of products could be.
+  static llvm::Value* Ask(const std::vector<Check>& checks, const llvm::SCEV* rounds,
+                          llvm::Instruction& at, llvm::ScalarEvolution& evolution) {
+    llvm::SCEVExpander expander(evolution, at.getDataLayout(), "checked");
+    llvm::IRBuilder<> b(&at);
+    if (evolution.getTypeSizeInBits(rounds->getType()) > 64) return nullptr;
+    for (const Check& check : checks) {
+      if (!expander.isSafeToExpandAt(check.index->getStart(), &at)) return nullptr;
+    }
+    if (!expander.isSafeToExpandAt(rounds, &at)) return nullptr;
+    llvm::Value* count = b.CreateZExt(expander.expandCodeFor(rounds, nullptr, &at), b.getInt64Ty());
+    llvm::Value* all = b.CreateICmpULT(count, b.getInt64(kLargest));
+    for (const Check& check : checks) {
+      llvm::Value* first = expander.expandCodeFor(check.index->getStart(), nullptr, &at);
+      first = b.CreateZExt(first, b.getInt64Ty());
+      const auto* step = llvm::cast<llvm::SCEVConstant>(check.index->getStepRecurrence(evolution));
+      llvm::Value* size = b.getInt64(check.size);
+      llvm::Value* way = b.CreateMul(count, b.getInt64(step->getAPInt().getSExtValue()));
+      all = b.CreateAnd(all, b.CreateICmpULT(first, size));
+      all = b.CreateAnd(all, b.CreateICmpULT(b.CreateAdd(first, way), size));
+    }
+    return b.CreateFreeze(all);
+  }
+
+  static constexpr uint64_t kLargest = uint64_t{1} << 31;
+};
+
+// Checks whether indices are in range, several in a round of a loop: asked once, at its start, as
+// far as they can be known there. If all of them hold, the round goes through code without them;
+// else through the code that was there before.
+class CheckOnce : public llvm::PassInfoMixin<CheckOnce> {
+ public:
+  llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
+    auto& loops = analyses.getResult<llvm::LoopAnalysis>(function);
+    auto& order = analyses.getResult<llvm::DominatorTreeAnalysis>(function);
+    auto& aliases = analyses.getResult<llvm::AAManager>(function);
+    auto& evolution = analyses.getResult<llvm::ScalarEvolutionAnalysis>(function);
+    std::vector<Round> rounds;
+    for (llvm::Loop* loop : loops.getLoopsInPreorder()) {
+      if (auto round = Find(*loop, order, aliases, evolution)) rounds.push_back(std::move(*round));
+    }
+    for (const Round& round : rounds) Part(round);
+    return rounds.empty() ? llvm::PreservedAnalyses::all() : llvm::PreservedAnalyses::none();
+  }
+
+ private:
+  struct Round {
+    llvm::BasicBlock *header, *latch;
+    std::vector<llvm::BasicBlock*> blocks;
+    std::vector<llvm::BranchInst*> checks;
+    llvm::SetVector<llvm::Instruction*> early;  // what they are made of, in the order of the loop
+    llvm::SmallPtrSet<llvm::Value*, 4>
+        seldom_unknown;  // conditions that some rounds do not come to
+  };
+
+  // The blocks from the start of a round, as long as only checks part them.
+  static llvm::SmallPtrSet<const llvm::BasicBlock*, 16> UsualWay(const Round& round) {
+    llvm::SmallPtrSet<const llvm::BasicBlock*, 16> way;
+    const llvm::BasicBlock* block = round.header;
+    while (block != nullptr && block != round.latch && way.insert(block).second) {
+      const auto* check = llvm::dyn_cast<llvm::BranchInst>(block->getTerminator());
+      block = IsCheck(*block) ? check->getSuccessor(Usual(*check)) : block->getSingleSuccessor();
+    }
+    return way;
+  }
+
+  static std::optional<Round> Find(llvm::Loop& loop, llvm::DominatorTree& order,
+                                   llvm::AAResults& aliases, llvm::ScalarEvolution& evolution) {
+    constexpr size_t kMost = 400;  // instructions
+    if (!loop.isInnermost() || loop.getLoopLatch() == nullptr) return std::nullopt;
+    Round round{loop.getHeader(), loop.getLoopLatch(), loop.getBlocks().vec(), {}, {}, {}};
+    if (round.header == round.latch || loop.getExitingBlock() != round.latch) return std::nullopt;
+    size_t instructions = 0;
+    std::vector<llvm::Instruction*> writes;
+    std::vector<llvm::BranchInst*> found;
+    for (llvm::BasicBlock* block : round.blocks) {
+      instructions += block->size();
+      if (IsCheck(*block)) found.push_back(llvm::cast<llvm::BranchInst>(block->getTerminator()));
+      for (llvm::Instruction& i : *block) {
+        if (MayWrite(i) && !IsApart(i)) writes.push_back(&i);
+      }
+    }
+    if (instructions > kMost) return std::nullopt;
+    llvm::SmallPtrSet<const llvm::BasicBlock*, 16> usual = UsualWay(round);
+    auto is_always = [&](const llvm::BasicBlock* block) {
+      return order.dominates(block, round.latch);
+    };
+    for (llvm::BranchInst* check : found) {
+      llvm::SetVector<llvm::Instruction*> early = round.early;
+      auto* condition = llvm::cast<llvm::Instruction>(check->getCondition());
+      if (!loop.contains(condition)) continue;
+      auto is_kept = [&](llvm::LoadInst& load) {
+        if (!is_always(load.getParent()) &&
+            !llvm::isDereferenceableAndAlignedInLoop(&load, &loop, evolution, order)) {
+          return false;
+        }
+        return llvm::none_of(writes, [&](llvm::Instruction* write) {
+          return !order.dominates(&load, write) &&
+                 llvm::isModSet(aliases.getModRefInfo(write, llvm::MemoryLocation::get(&load)));
+        });
+      };
+      bool always = is_always(condition->getParent());
+      if (!always && !usual.contains(condition->getParent())) continue;
+      if (!Gather(*condition, loop, is_kept, /*loads=*/1, early)) continue;
+      round.checks.push_back(check);
+      if (!always) round.seldom_unknown.insert(condition);
+      round.early = std::move(early);
+    }
+    if (round.checks.size() < 2) return std::nullopt;
+    return round;
+  }
+
+  // What the value is made of in this round; false if that cannot be known at its start. Addresses
+  // of loads are no loads, so that they are those that the round comes to on any way.
+  static bool Gather(llvm::Instruction& value, const llvm::Loop& loop,
+                     llvm::function_ref<bool(llvm::LoadInst&)> is_kept, int loads,
+                     llvm::SetVector<llvm::Instruction*>& early) {
+    if (!loop.contains(&value) || early.contains(&value)) return true;
+    if (llvm::isa<llvm::PHINode>(value)) return value.getParent() == loop.getHeader();
+    if (auto* load = llvm::dyn_cast<llvm::LoadInst>(&value)) {
+      if (loads == 0 || !load->isSimple() || !is_kept(*load)) return false;
+      --loads;
+    } else if (value.mayReadOrWriteMemory() || !llvm::isSafeToSpeculativelyExecute(&value)) {
+      return false;
+    }
+    for (llvm::Value* operand : value.operands()) {
+      auto* i = llvm::dyn_cast<llvm::Instruction>(operand);
+      if (i != nullptr && !Gather(*i, loop, is_kept, loads, early)) return false;
+    }
+    early.insert(&value);
+    return true;
+  }
+
+  static void Part(const Round& round) {
+    const auto kMap = llvm::RF_NoModuleLevelChanges | llvm::RF_IgnoreMissingLocals;
+    llvm::Function& function = *round.header->getParent();
+    llvm::MDBuilder facts(function.getContext());
+    llvm::BasicBlock* begin = round.header->splitBasicBlock(round.header->getFirstNonPHIIt());
+    llvm::BasicBlock* end = round.latch->splitBasicBlock(round.latch->getFirstNonPHIIt());
+    std::vector<llvm::BasicBlock*> blocks = round.blocks, copies;
+    std::replace(blocks.begin(), blocks.end(), round.header, begin);
+    auto read_later = ReadLater(blocks);
+
+    llvm::ValueToValueMapTy map;
+    llvm::IRBuilder<> b(round.header->getTerminator());
+    for (llvm::Instruction* i : round.early) {
+      llvm::Instruction* copy = b.Insert(i->clone());
+      llvm::RemapInstruction(copy, map, kMap);
+      map[i] = copy;
+    }
+    llvm::Value* all = nullptr;
+    llvm::SmallPtrSet<llvm::Value*, 4> asked;
+    for (llvm::BranchInst* check : round.checks) {
+      llvm::Value* condition = map[check->getCondition()];
+      if (!asked.insert(condition).second) continue;
+      if (round.seldom_unknown.contains(check->getCondition()))
+        condition = b.CreateFreeze(condition);
+      llvm::Value* holds = Usual(*check) == 0 ? condition : b.CreateNot(condition);
+      all = all == nullptr ? holds : b.CreateAnd(all, holds);
+    }
+
+    for (llvm::BasicBlock* block : blocks) {
+      llvm::BasicBlock* copy =
+          llvm::BasicBlock::Create(function.getContext(), "", &function, begin);
+      map[block] = copy;
+      copies.push_back(copy);
+      for (llvm::Instruction& i : *block) {
+        if (round.early.contains(&i)) continue;
+        llvm::Instruction* same = i.clone();
+        same->insertInto(copy, copy->end());
+        map[&i] = same;
+      }
+    }
+    llvm::remapInstructionsInBlocks(copies, map);
+    for (llvm::BranchInst* check : round.checks) {
+      auto* same = llvm::cast<llvm::BranchInst>(static_cast<llvm::Value*>(map[check]));
+      same->setCondition(b.getInt1(Usual(*check) == 0));
+    }
+    // What others read comes from the blocks or from their copies.
+    auto copy_of = [&](llvm::BasicBlock* block) {
+      return llvm::cast<llvm::BasicBlock>(static_cast<llvm::Value*>(map[block]));
+    };
+    for (auto& [value, uses] : read_later) {
+      auto* joined = llvm::PHINode::Create(value->getType(), 2, "", end->begin());
+      for (llvm::Use* use : uses) use->set(joined);
+      joined->addIncoming(value, round.latch);
+      joined->addIncoming(map[value], copy_of(round.latch));
+    }
+    llvm::Instruction* before = round.header->getTerminator();
+    // One jump, where comparisons are joined without it.
+    b.CreateCondBr(all, copy_of(begin), begin, facts.createBranchWeights(100000, 1),
+                   IsForAArch64(function) ? facts.createUnpredictable() : nullptr);
+    before->eraseFromParent();
+  }
+
+  static std::vector<std::pair<llvm::Instruction*, std::vector<llvm::Use*>>> ReadLater(
+      const std::vector<llvm::BasicBlock*>& blocks) {
+    std::vector<std::pair<llvm::Instruction*, std::vector<llvm::Use*>>> found;
+    llvm::SmallPtrSet<const llvm::BasicBlock*, 16> inside(blocks.begin(), blocks.end());
+    for (llvm::BasicBlock* block : blocks) {
+      for (llvm::Instruction& i : *block) {
+        std::vector<llvm::Use*> uses;
+        for (llvm::Use& use : i.uses()) {
+          if (!inside.contains(llvm::cast<llvm::Instruction>(use.getUser())->getParent())) {
+            uses.push_back(&use);
+          }
+        }
+        if (!uses.empty()) found.push_back({&i, std::move(uses)});
+      }
+    }
+    return found;
+  }
+};
+
+// A number in memory that becomes the least or the greatest of itself and another one, and is
+// stored where its bits change: where it is not surely the one that is there. That is asked of the
+// two numbers, without waiting for the result and without moving bits to where integers are.
+class StoreLess : public llvm::PassInfoMixin<StoreLess> {
+ public:
+  llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager&) {
+    bool changed = false;
+    for (llvm::BasicBlock& block : function) {
+      auto* branch = llvm::dyn_cast<llvm::BranchInst>(block.getTerminator());
+      if (branch != nullptr && branch->isConditional()) changed |= Ask(*branch);
+    }
+    return KeepsBlocks(changed);
+  }
+
+ private:
+  static bool Ask(llvm::BranchInst& branch) {
+    auto* same = llvm::dyn_cast<llvm::ICmpInst>(branch.getCondition());
+    if (same == nullptr || !same->isEquality() || !same->hasOneUse()) return false;
+    bool equal = same->getPredicate() == llvm::CmpInst::ICMP_EQ;
+    const llvm::StoreInst* store = LoneStore(*branch.getSuccessor(equal ? 1 : 0));
+    if (store == nullptr ||
+        store->getParent()->getSingleSuccessor() != branch.getSuccessor(equal ? 0 : 1)) {
+      return false;
+    }
+    const auto* result = llvm::dyn_cast<llvm::IntrinsicInst>(store->getValueOperand());
+    if (result == nullptr || !IsLeastOrGreatest(*result)) return false;
+    for (unsigned k : {0u, 1u}) {
+      const auto* bits = llvm::dyn_cast<llvm::LoadInst>(same->getOperand(k));
+      const auto* other = llvm::dyn_cast<llvm::BitCastInst>(same->getOperand(1 - k));
+      if (bits == nullptr || other == nullptr || other->getOperand(0) != result) continue;
+      for (unsigned n : {0u, 1u}) {
+        const auto* number = llvm::dyn_cast<llvm::LoadInst>(result->getArgOperand(n));
+        if (number == nullptr || !AreSame(*number, *bits, *store)) continue;
+        llvm::IRBuilder<> b(&branch);
+        bool least = result->getIntrinsicID() == llvm::Intrinsic::minimum;
+        llvm::Value *x = result->getArgOperand(n), *y = result->getArgOperand(1 - n);
+        llvm::Value* stays = least ? b.CreateFCmpOLT(x, y) : b.CreateFCmpOGT(x, y);
+        branch.setCondition(equal ? stays : b.CreateNot(stays));
+        return true;
+      }
+    }
+    return false;
+  }
+
+  static bool IsLeastOrGreatest(const llvm::IntrinsicInst& call) {
+    return call.getIntrinsicID() == llvm::Intrinsic::minimum ||
+           call.getIntrinsicID() == llvm::Intrinsic::maximum;
+  }
+
+  // The store of a block that does nothing else.
+  static const llvm::StoreInst* LoneStore(const llvm::BasicBlock& block) {
+    const auto* store = llvm::dyn_cast<llvm::StoreInst>(&block.front());
+    bool lone = store != nullptr && store->isSimple() && store->getNextNode()->isTerminator() &&
+                block.getSinglePredecessor() != nullptr;
+    return lone ? store : nullptr;
+  }
+
+  // Two loads of the place that is stored to, with nothing between them that could write there.
+  static bool AreSame(const llvm::LoadInst& a, const llvm::LoadInst& b,
+                      const llvm::StoreInst& store) {
+    if (a.getPointerOperand() != store.getPointerOperand() ||
+        b.getPointerOperand() != store.getPointerOperand() || !a.isSimple() || !b.isSimple() ||
+        a.getParent() != b.getParent() ||
+        a.getParent() != store.getParent()->getSinglePredecessor()) {
+      return false;
+    }
+    const llvm::Instruction* first =
+        a.comesBefore(&b) ? static_cast<const llvm::Instruction*>(&a) : &b;
+    for (const llvm::Instruction* i = first; !i->isTerminator(); i = i->getNextNode()) {
+      if (MayWrite(*i)) return false;
+    }
+    return true;
+  }
+};
+
+}  // namespace
+
+bool AddCheckPass(llvm::StringRef name, llvm::FunctionPassManager& passes) {
+  if (name == "check-before") {
+    passes.addPass(CheckBefore());
+  } else if (name == "check-once") {
+    passes.addPass(CheckOnce());
+  } else if (name == "store-less") {
+    passes.addPass(StoreLess());
+  } else {
+    return false;
+  }
+  return true;
+}
+
+}  // namespace weft::cpu

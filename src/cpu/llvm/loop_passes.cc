@@ -1,0 +1,373 @@
+// What becomes a loop of vectors, and how numbers are chosen that the next round of a loop waits
+// for.
+#include <llvm/Analysis/LoopInfo.h>
+#include <llvm/Analysis/ScalarEvolution.h>
+#include <llvm/Analysis/ScalarEvolutionExpressions.h>
+#include <llvm/Analysis/TargetTransformInfo.h>
+#include <llvm/IR/Dominators.h>
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/InlineAsm.h>
+#include <llvm/IR/InstIterator.h>
+#include <llvm/IR/Instructions.h>
+#include <llvm/IR/IntrinsicInst.h>
+#include <llvm/IR/MDBuilder.h>
+#include <llvm/IR/Module.h>
+#include <llvm/IR/PatternMatch.h>
+#include <llvm/TargetParser/Triple.h>
+#include <llvm/Transforms/Utils/BasicBlockUtils.h>
+#include <llvm/Transforms/Utils/LoopUtils.h>
+#include <llvm/Transforms/Utils/ScalarEvolutionExpander.h>
+
+#include <utility>
+#include <vector>
+
+#include "cpu/llvm/passes.h"
+
+namespace weft::cpu {
+
+bool IsForX86(const llvm::Function& function) {
+  return llvm::Triple(function.getParent()->getTargetTriple()).isX86();
+}
+bool IsForAArch64(const llvm::Function& function) {
+  return llvm::Triple(function.getParent()->getTargetTriple()).isAArch64();
+}
+
+llvm::PreservedAnalyses KeepsBlocks(bool changed) {
+  if (!changed) return llvm::PreservedAnalyses::all();
+  llvm::PreservedAnalyses preserved;
+  preserved.preserveSet<llvm::CFGAnalyses>();
+  return preserved;
+}
+
+bool MayWrite(const llvm::Instruction& i) {
+  const auto* fact = llvm::dyn_cast<llvm::IntrinsicInst>(&i);
+  bool is_fact = fact != nullptr && fact->isAssumeLikeIntrinsic();
+  return !is_fact && i.mayWriteToMemory();
+}
+
+namespace {
+
+bool OnlyReads(const llvm::Loop& loop) {
+  for (const llvm::BasicBlock* block : loop.blocks()) {
+    if (llvm::any_of(*block, MayWrite)) return false;
+  }
+  return true;
+}
+
+bool IsNumber(const llvm::Type& type) {
+  return type.isIntegerTy() || type.isFloatingPointTy();
+}
+
+// Loads of elements some apart that the machine cannot gather.
+std::vector<llvm::LoadInst*> FarLoads(const llvm::Loop& loop,
+                                      const llvm::TargetTransformInfo& machine,
+                                      llvm::ScalarEvolution& evolution) {
+  constexpr int64_t kNear = 8;  // elements: what shuffles may take out of wide loads
+  std::vector<llvm::LoadInst*> found;
+  for (llvm::BasicBlock* block : loop.blocks()) {
+    for (llvm::Instruction& i : *block) {
+      auto* load = llvm::dyn_cast<llvm::LoadInst>(&i);
+      if (load == nullptr || !load->isSimple() || !IsNumber(*load->getType())) continue;
+      auto* lanes = llvm::FixedVectorType::get(load->getType(), 8);
+      if (machine.isLegalMaskedGather(lanes, load->getAlign())) continue;
+      const auto* address =
+          llvm::dyn_cast<llvm::SCEVAddRecExpr>(evolution.getSCEV(load->getPointerOperand()));
+      if (address == nullptr || address->getLoop() != &loop || !address->isAffine()) continue;
+      const auto* step = llvm::dyn_cast<llvm::SCEVConstant>(address->getStepRecurrence(evolution));
+      int64_t bytes = static_cast<int64_t>(load->getType()->getPrimitiveSizeInBits() / 8);
+      if (step == nullptr || step->getAPInt().abs().ule(kNear * bytes)) continue;
+      found.push_back(load);
+    }
+  }
+  return found;
+}
+
+// Loads of elements far apart, in loops that only read: their addresses become pointers that move.
+// The vectorizer of loops otherwise computes addresses in vectors, on machines that could gather
+// but had better not, and takes every one of them out again.
+class MovePointers : public llvm::PassInfoMixin<MovePointers> {
+ public:
+  llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
+    const auto& machine = analyses.getResult<llvm::TargetIRAnalysis>(function);
+    if (!machine.prefersVectorizedAddressing()) return llvm::PreservedAnalyses::all();
+    auto& evolution = analyses.getResult<llvm::ScalarEvolutionAnalysis>(function);
+    bool changed = false;
+    for (llvm::Loop* loop : analyses.getResult<llvm::LoopAnalysis>(function).getLoopsInPreorder()) {
+      if (!loop->isInnermost() || !loop->isLoopSimplifyForm() || !OnlyReads(*loop)) continue;
+      bool moves = false;
+      for (llvm::LoadInst* load : FarLoads(*loop, machine, evolution)) {
+        llvm::SCEVExpander expander(evolution, function.getDataLayout(), "moving");
+        expander.disableCanonicalMode();
+        const llvm::SCEV* address = evolution.getSCEV(load->getPointerOperand());
+        if (!expander.isSafeToExpand(address)) continue;
+        load->setOperand(0, expander.expandCodeFor(address, nullptr, load->getIterator()));
+        moves = true;
+      }
+      // Its loads take as long as they take: more vectors a round only leave more to the rest.
+      if (moves) llvm::addStringMetadataToLoop(loop, "llvm.loop.interleave.count", 1);
+      changed |= moves;
+    }
+    return KeepsBlocks(changed);
+  }
+};
+
+// Loads of elements far apart, on AArch64: a lane is loaded by one instruction, which the
+// vectorizer of loops takes for several. Loops that only read, and compute integers of several such
+// loads' worth, become vectors.
+class LoadLanes : public llvm::PassInfoMixin<LoadLanes> {
+ public:
+  llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
+    if (!IsForAArch64(function)) return llvm::PreservedAnalyses::all();
+    const auto& machine = analyses.getResult<llvm::TargetIRAnalysis>(function);
+    auto& evolution = analyses.getResult<llvm::ScalarEvolutionAnalysis>(function);
+    for (llvm::Loop* loop : analyses.getResult<llvm::LoopAnalysis>(function).getLoopsInPreorder()) {
+      if (loop->getNumBlocks() != 1 || !loop->isLoopSimplifyForm() || !OnlyReads(*loop)) continue;
+      size_t far = FarLoads(*loop, machine, evolution).size();
+      if (far == 0 || Computed(*loop, evolution) < 2 * far) continue;
+      // Without a width the vectorizer would ask what it costs; with one it takes sums in any
+      // order.
+      llvm::addStringMetadataToLoop(loop, "llvm.loop.vectorize.width", kLanes);
+      llvm::addStringMetadataToLoop(loop, "llvm.loop.interleave.count", 1);
+    }
+    return llvm::PreservedAnalyses::all();
+  }
+
+ private:
+  static constexpr unsigned kLanes = 4, kBits = 32;
+
+  // How many operations and loads the next round gets integers from; none if it gets other numbers.
+  static size_t Computed(const llvm::Loop& loop, llvm::ScalarEvolution& evolution) {
+    llvm::SmallPtrSet<const llvm::Value*, 16> seen;
+    std::vector<const llvm::Value*> left;
+    for (const llvm::PHINode& phi : loop.getHeader()->phis()) {
+      if (evolution.isSCEVable(phi.getType()) &&
+          llvm::isa<llvm::SCEVAddRecExpr>(evolution.getSCEV(const_cast<llvm::PHINode*>(&phi)))) {
+        continue;
+      }
+      if (!phi.getType()->isIntegerTy(kBits)) return 0;
+      left.push_back(phi.getIncomingValueForBlock(loop.getLoopLatch()));
+    }
+    while (!left.empty()) {
+      const auto* i = llvm::dyn_cast<llvm::Instruction>(left.back());
+      left.pop_back();
+      if (i == nullptr || !loop.contains(i) || llvm::isa<llvm::PHINode>(i)) continue;
+      if (!seen.insert(i).second || llvm::isa<llvm::LoadInst>(i)) continue;
+      left.insert(left.end(), i->value_op_begin(), i->value_op_end());
+    }
+    return seen.size();
+  }
+};
+
+// Long code under a condition, in a loop of scalars: the vectorizer of loops would compute it in
+// every round, for lanes that need it and others, so such loops stay as they are. What is seldom
+// needed, such as the sine of large numbers, comes this way.
+class KeepBranches : public llvm::PassInfoMixin<KeepBranches> {
+ public:
+  llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
+    auto& order = analyses.getResult<llvm::DominatorTreeAnalysis>(function);
+    for (llvm::Loop* loop : analyses.getResult<llvm::LoopAnalysis>(function).getLoopsInPreorder()) {
+      if (!loop->isInnermost() || loop->getLoopLatch() == nullptr || !IsLong(*loop, order))
+        continue;
+      llvm::addStringMetadataToLoop(loop, "llvm.loop.vectorize.width", 1);
+    }
+    return llvm::PreservedAnalyses::all();
+  }
+
+ private:
+  static bool IsLong(const llvm::Loop& loop, const llvm::DominatorTree& order) {
+    constexpr size_t kLong = 32;  // instructions
+    size_t instructions = 0;
+    for (const llvm::BasicBlock* block : loop.blocks()) {
+      if (!order.dominates(block, loop.getLoopLatch())) instructions += block->size();
+    }
+    return instructions > kLong;
+  }
+};
+
+// The least or greatest of two numbers where a condition holds, else the first: the least or
+// greatest of the first and what the condition chooses, the second or one that is nothing beside
+// any. In a loop that looks for it the first is there last, and waits for one step less.
+class ChooseFirst : public llvm::PassInfoMixin<ChooseFirst> {
+ public:
+  llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
+    auto& loops = analyses.getResult<llvm::LoopAnalysis>(function);
+    std::vector<llvm::SelectInst*> found;
+    for (llvm::Instruction& i : llvm::instructions(function)) {
+      auto* choice = llvm::dyn_cast<llvm::SelectInst>(&i);
+      if (choice == nullptr || loops.getLoopFor(choice->getParent()) == nullptr) continue;
+      if (KeptOperand(*choice, 0) || KeptOperand(*choice, 1)) found.push_back(choice);
+    }
+    for (llvm::SelectInst* choice : found) Part(*choice);
+    return KeepsBlocks(!found.empty());
+  }
+
+ private:
+  // Which operand of the call at that side the other side is, counted from 1; 0: none.
+  static unsigned KeptOperand(const llvm::SelectInst& choice, unsigned side) {
+    const auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(choice.getOperand(1 + side));
+    if (call == nullptr || !call->hasOneUse() || call->getParent() != choice.getParent()) return 0;
+    if (choice.getType()->isVectorTy() || Nothing(*call) == nullptr) return 0;
+    if (llvm::isa<llvm::FPMathOperator>(call) && call->hasNoInfs()) return 0;
+    const llvm::Value* other = choice.getOperand(2 - side);
+    if (llvm::isa<llvm::Constant>(other)) return 0;
+    return other == call->getArgOperand(0) ? 1 : other == call->getArgOperand(1) ? 2 : 0;
+  }
+
+  // The number beside which any other one is less, or greater.
+  static llvm::Constant* Nothing(const llvm::IntrinsicInst& call) {
+    llvm::Type* type = call.getType();
+    unsigned bits = type->getScalarSizeInBits();
+    switch (call.getIntrinsicID()) {
+      case llvm::Intrinsic::smin:
+        return llvm::ConstantInt::get(type, llvm::APInt::getSignedMaxValue(bits));
+      case llvm::Intrinsic::smax:
+        return llvm::ConstantInt::get(type, llvm::APInt::getSignedMinValue(bits));
+      case llvm::Intrinsic::umin:
+        return llvm::ConstantInt::get(type, llvm::APInt::getMaxValue(bits));
+      case llvm::Intrinsic::umax: return llvm::ConstantInt::get(type, 0);
+      case llvm::Intrinsic::minimum: return llvm::ConstantFP::getInfinity(type);
+      case llvm::Intrinsic::maximum: return llvm::ConstantFP::getInfinity(type, /*Negative=*/true);
+      default: return nullptr;
+    }
+  }
+
+  static void Part(llvm::SelectInst& choice) {
+    unsigned side = KeptOperand(choice, 0) != 0 ? 0 : 1, kept = KeptOperand(choice, side) - 1;
+    auto* call = llvm::cast<llvm::IntrinsicInst>(choice.getOperand(1 + side));
+    call->moveBefore(&choice);  // behind the condition
+    llvm::IRBuilder<> b(call);
+    llvm::Value *other = call->getArgOperand(1 - kept), *nothing = Nothing(*call);
+    llvm::Value* chosen = b.CreateSelect(choice.getCondition(), side == 0 ? other : nothing,
+                                         side == 0 ? nothing : other);
+    call->setArgOperand(1 - kept, chosen);
+    choice.replaceAllUsesWith(call);
+    choice.eraseFromParent();
+  }
+};
+
+// A choice by two conditions, on x86: by one of them, of what the other one chose before. Nothing
+// else joins two conditions in fewer steps, and the one that is there first has been used when the
+// other comes.
+class ChooseTwice : public llvm::PassInfoMixin<ChooseTwice> {
+ public:
+  llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
+    if (!IsForX86(function)) return llvm::PreservedAnalyses::all();
+    auto& loops = analyses.getResult<llvm::LoopAnalysis>(function);
+    std::vector<llvm::BinaryOperator*> found;
+    for (llvm::Instruction& i : llvm::instructions(function)) {
+      auto* both = llvm::dyn_cast<llvm::BinaryOperator>(&i);
+      if (both != nullptr && loops.getLoopFor(both->getParent()) != nullptr && IsToChoose(*both)) {
+        found.push_back(both);
+      }
+    }
+    for (llvm::BinaryOperator* both : found) Part(*both);
+    return KeepsBlocks(!found.empty());
+  }
+
+ private:
+  // Two conditions of which one or both hold, for a few choices of integers alone.
+  static bool IsToChoose(const llvm::BinaryOperator& both) {
+    constexpr unsigned kMostChoices = 3;
+    bool joins =
+        both.getOpcode() == llvm::Instruction::And || both.getOpcode() == llvm::Instruction::Or;
+    if (!joins || !both.getType()->isIntegerTy(1) || both.hasNUsesOrMore(kMostChoices + 1)) {
+      return false;
+    }
+    return llvm::all_of(both.users(), [&](const llvm::User* user) {
+      const auto* choice = llvm::dyn_cast<llvm::SelectInst>(user);
+      return choice != nullptr && choice->getCondition() == &both &&
+             choice->getType()->isIntegerTy() && !choice->getType()->isIntegerTy(1);
+    });
+  }
+
+  // Cycles, about, from what the block begins with.
+  static int Lateness(const llvm::Value* value, const llvm::BasicBlock* block, int depth = 0) {
+    constexpr int kDeepest = 8, kLoad = 5;
+    const auto* i = llvm::dyn_cast<llvm::Instruction>(value);
+    bool counts = i != nullptr && i->getParent() == block && !llvm::isa<llvm::PHINode>(i);
+    if (!counts || depth > kDeepest) return 0;
+    int most = 0;
+    for (const llvm::Value* operand : i->operands()) {
+      most = std::max(most, Lateness(operand, block, depth + 1));
+    }
+    return most + (llvm::isa<llvm::LoadInst>(i) ? kLoad : 1);
+  }
+
+  static void Part(llvm::BinaryOperator& both) {
+    llvm::Value *early = both.getOperand(0), *late = both.getOperand(1);
+    if (Lateness(early, both.getParent()) > Lateness(late, both.getParent())) {
+      std::swap(early, late);
+    }
+    bool all = both.getOpcode() == llvm::Instruction::And;
+    while (!both.use_empty()) {
+      auto* choice = llvm::cast<llvm::SelectInst>(*both.user_begin());
+      llvm::IRBuilder<> b(choice);
+      llvm::Value *yes = choice->getTrueValue(), *no = choice->getFalseValue();
+      llvm::Value* first = b.CreateSelect(early, yes, no);
+      choice->replaceAllUsesWith(b.CreateSelect(late, all ? first : yes, all ? no : first));
+      choice->eraseFromParent();
+    }
+    both.eraseFromParent();
+  }
+};
+
+// The least or greatest of two integers, on AArch64: a comparison and a choice, which are one step
+// for many cores where the choice is a plain one. Of x + 1, -x and ~x it would be one that computes
+// these once more, which saves nothing: the comparison needs them too. So where they come from is
+// hidden.
+class ChoosePlainly : public llvm::PassInfoMixin<ChoosePlainly> {
+ public:
+  llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
+    if (!IsForAArch64(function)) return llvm::PreservedAnalyses::all();
+    auto& loops = analyses.getResult<llvm::LoopAnalysis>(function);
+    std::vector<llvm::Use*> found;
+    for (llvm::Instruction& i : llvm::instructions(function)) {
+      auto* call = llvm::dyn_cast<llvm::MinMaxIntrinsic>(&i);
+      if (call == nullptr || loops.getLoopFor(call->getParent()) == nullptr) continue;
+      bool is_register = call->getType()->isIntegerTy(32) || call->getType()->isIntegerTy(64);
+      for (llvm::Use& operand : call->args()) {
+        if (is_register && ComesWithChoice(*operand)) found.push_back(&operand);
+      }
+    }
+    for (llvm::Use* operand : found) Hide(*operand);
+    return KeepsBlocks(!found.empty());
+  }
+
+ private:
+  static bool ComesWithChoice(llvm::Value& value) {
+    using namespace llvm::PatternMatch;
+    return match(&value, m_Add(m_Value(), m_One())) || match(&value, m_Neg(m_Value())) ||
+           match(&value, m_Not(m_Value()));
+  }
+
+  static void Hide(llvm::Use& operand) {
+    llvm::Type* type = operand->getType();
+    auto* same = llvm::InlineAsm::get(llvm::FunctionType::get(type, {type}, false), "", "=r,0",
+                                      /*hasSideEffects=*/false);
+    llvm::IRBuilder<> b(llvm::cast<llvm::Instruction>(operand.getUser()));
+    operand.set(b.CreateCall(same, {operand.get()}));
+  }
+};
+
+}  // namespace
+
+bool AddLoopPass(llvm::StringRef name, llvm::FunctionPassManager& passes) {
+  if (name == "choose-first") {
+    passes.addPass(ChooseFirst());
+  } else if (name == "keep-branches") {
+    passes.addPass(KeepBranches());
+  } else if (name == "load-lanes") {
+    passes.addPass(LoadLanes());
+  } else if (name == "move-pointers") {
+    passes.addPass(MovePointers());
+  } else if (name == "choose-twice") {
+    passes.addPass(ChooseTwice());
+  } else if (name == "choose-plainly") {
+    passes.addPass(ChoosePlainly());
+  } else {
+    return false;
+  }
+  return true;
+}
+
+}  // namespace weft::cpu

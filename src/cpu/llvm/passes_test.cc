@@ -1,0 +1,445 @@
+// Our passes over LLVM IR: what becomes of loops that they are for.
+#include <map>
+
+#include "base/str.h"
+#include "cpu/llvm/llvm.h"
+#include "cpu/native/testing.h"
+
+namespace weft::cpu {
+namespace {
+
+#if defined(__x86_64__)
+// Of the greatest number so far, and of the least of it and another, the first is waited for by the
+// next round: a jump looks for NaNs there.
+TEST(Loops, ForeseenNans) {
+  constexpr std::string_view kBubbles = R"(
+define void @bubbles(ptr noalias %data, i64 %trips) {
+entry:
+  %start = load float, ptr %data, align 4
+  br label %body
+body:
+  %k = phi i64 [0, %entry], [%next, %body]
+  %most = phi float [%start, %entry], [%more, %body]
+  %next = add nuw nsw i64 %k, 1
+  %place = getelementptr inbounds float, ptr %data, i64 %next
+  %x = load float, ptr %place, align 4
+  %less = call nsz float @llvm.minimum.f32(float %most, float %x)
+  %more = call nsz float @llvm.maximum.f32(float %x, float %most)
+  %before = getelementptr inbounds float, ptr %data, i64 %k
+  store float %less, ptr %before, align 4
+  %done = icmp eq i64 %next, %trips
+  br i1 %done, label %end, label %body
+end:
+  ret void
+}
+)";
+  auto code_of = [&](const std::string& passes) {
+    auto compiler = Compiler::Create({"cascadelake", ""});
+    CHECK(compiler);
+    std::string assembly;
+    CHECK((*compiler)->Compile(std::string(kBubbles), passes, CodeEffort::kLoops, &assembly,
+                               nullptr));
+    return assembly;
+  };
+  auto count = [](const std::string& text, std::string_view word) {
+    int times = 0;
+    for (size_t at = 0; (at = text.find(word, at)) != std::string::npos; ++at) ++times;
+    return times;
+  };
+  std::string chosen = code_of("function(instcombine)");
+  EXPECT_EQ(count(chosen, "vcmpunordss"), 2) << chosen;
+  std::string foreseen = code_of("function(instcombine,foresee-nans)");
+  EXPECT_EQ(count(foreseen, "vcmpunordss"), 1) << foreseen;
+  EXPECT_EQ(count(foreseen, "vucomiss"), 1) << foreseen;
+  EXPECT_EQ(count(foreseen, "vmaxss"), 1) << foreseen;
+}
+
+// Minimum and maximum with zeros in order: as few instructions as without, and where zeros of both
+// signs cannot meet none for them.
+TEST(MinMax, OrderedZeros) {
+  auto code_of = [&](const std::string& cpu, std::string_view type, const std::string& call) {
+    std::string text = StrCat("define ", type, " @f(", type, " %x, ", type, " %y) {\n  %r = call ",
+                              type, " @llvm.", call, ")\n  ret ", type, " %r\n}\n");
+    auto compiler = Compiler::Create({cpu, ""});
+    CHECK(compiler);
+    std::string assembly;
+    CHECK((*compiler)->Compile(text, "function(order-zeros)", CodeEffort::kKernels, &assembly,
+                               nullptr));
+    return assembly;
+  };
+  auto count = [](const std::string& text, std::string_view word) {
+    int times = 0;
+    for (size_t at = 0; (at = text.find(word, at)) != std::string::npos; ++at) ++times;
+    return times;
+  };
+  constexpr std::string_view kVector = "<8 x float>";
+  std::string max = "maximum.v8f32(<8 x float> %x, <8 x float> ";
+  std::string min = "minimum.v8f32(<8 x float> %x, <8 x float> ";
+  std::string code = code_of("cascadelake", kVector, max + "%y");
+  EXPECT_EQ(count(code, "vrangeps"), 1) << code;
+  EXPECT_EQ(count(code, "vcmpunordps"), 1) << code;
+  code = code_of("cascadelake", kVector, min + "%y");
+  EXPECT_EQ(count(code, "vminps"), 2) << code;
+  EXPECT_EQ(count(code, "vorps"), 1) << code;
+  EXPECT_EQ(count(code, "vcmpunordps"), 0) << code;
+  code = code_of("haswell", kVector, max + "%y");
+  EXPECT_EQ(count(code, "vmaxps"), 2) << code;
+  EXPECT_EQ(count(code, "vrangeps"), 0) << code;
+  EXPECT_EQ(count(code, "vandps"), 1) << code;
+  for (std::string_view cpu : {"cascadelake", "haswell"}) {
+    code = code_of(std::string(cpu), kVector, max + "zeroinitializer");
+    EXPECT_EQ(count(code, "vaddps"), 1) << code;
+    EXPECT_EQ(count(code, "vmaxps"), 1) << code;
+    EXPECT_EQ(count(code, "vcmpunordps"), 0) << code;
+    code = code_of(std::string(cpu), kVector, min + "zeroinitializer");
+    EXPECT_EQ(count(code, "vminps"), 1) << code;
+    EXPECT_EQ(count(code, "vorps"), 0) << code;
+    code = code_of(std::string(cpu), kVector, max + "splat (float 1.0)");
+    EXPECT_EQ(count(code, "vmaxps"), 1) << code;
+    EXPECT_EQ(count(code, "vaddps") + count(code, "vcmpunordps"), 0) << code;
+  }
+}
+
+// Two choices by the same two conditions: by the one that is there at once first, and by the one
+// that waits for memory last.
+TEST(Loops, ChoicesByTwoConditions) {
+  constexpr std::string_view kLarger = R"(
+define i64 @larger(ptr noalias %data, i64 %start, i64 %trips) {
+entry:
+  br label %body
+body:
+  %k = phi i64 [%start, %entry], [%to, %body]
+  %most = phi i64 [0, %entry], [%more, %body]
+  %n = phi i64 [%trips, %entry], [%left, %body]
+  %next = add i64 %k, 1
+  %inside = icmp slt i64 %next, 1000
+  %place = getelementptr inbounds i64, ptr %data, i64 %next
+  %x = load i64, ptr %place, align 8
+  %larger = icmp sgt i64 %x, %most
+  %both = and i1 %larger, %inside
+  %more = select i1 %both, i64 %x, i64 %most
+  %to = select i1 %both, i64 %next, i64 %k
+  %left = add i64 %n, -1
+  %done = icmp eq i64 %left, 0
+  br i1 %done, label %end, label %body
+end:
+  ret i64 %more
+}
+)";
+  auto code_of = [&](const std::string& passes) {
+    auto compiler = Compiler::Create({"cascadelake", ""});
+    CHECK(compiler);
+    std::string assembly;
+    CHECK(
+        (*compiler)->Compile(std::string(kLarger), passes, CodeEffort::kLoops, &assembly, nullptr));
+    return assembly;
+  };
+  std::string joined = code_of("function(instcombine)");
+  EXPECT_NE(joined.find("set"), std::string::npos) << joined;
+  std::string twice = code_of("function(instcombine,choose-twice)");
+  EXPECT_EQ(twice.find("set"), std::string::npos) << twice;
+  size_t inside = twice.find("$1000"), loaded = twice.find("cmpq\t%", inside);
+  ASSERT_NE(inside, std::string::npos) << twice;
+  EXPECT_NE(loaded, std::string::npos) << twice;
+}
+
+// The least of sums along a column: where the instruction for gathers is slow, lanes are loaded one
+// by one from a pointer that moves, and no address comes out of a vector.
+TEST(Loops, ColumnsWithoutGathers) {
+  constexpr std::string_view kColumn = R"(
+define i32 @column(ptr %base, i64 %trips) {
+entry:
+  br label %body
+body:
+  %k = phi i64 [ 0, %entry ], [ %next, %body ]
+  %least = phi i32 [ 0, %entry ], [ %less, %body ]
+  %next = add nuw nsw i64 %k, 1
+  %at = mul nsw i64 %next, 200
+  %place = getelementptr inbounds i32, ptr %base, i64 %at
+  %x = load i32, ptr %place, align 4
+  %less = call i32 @llvm.smin.i32(i32 %least, i32 %x)
+  %done = icmp eq i64 %next, %trips
+  br i1 %done, label %end, label %body
+end:
+  ret i32 %less
+}
+)";
+  const std::string passes = "function(loop-simplify,move-pointers,loop-vectorize,instcombine)";
+  auto code_for = [&](const std::string& cpu) {
+    auto compiler = Compiler::Create({cpu, ""});
+    CHECK(compiler);
+    std::string assembly;
+    CHECK(
+        (*compiler)->Compile(std::string(kColumn), passes, CodeEffort::kLoops, &assembly, nullptr));
+    return assembly;
+  };
+  std::string slow = code_for("cascadelake");
+  EXPECT_NE(slow.find("vpminsd"), std::string::npos) << slow;
+  EXPECT_NE(slow.find("vpinsrd"), std::string::npos) << slow;
+  EXPECT_EQ(slow.find("gather"), std::string::npos) << slow;
+  EXPECT_EQ(slow.find("vpextrq"), std::string::npos) << slow;
+  EXPECT_NE(code_for("sapphirerapids").find("vpgather"), std::string::npos);
+}
+#endif
+
+#if defined(__aarch64__)
+std::string CodeForNeoverse(const std::string& text, const std::string& passes) {
+  auto compiler = Compiler::Create({"neoverse-v1", "-sve"});
+  CHECK(compiler);
+  std::string assembly;
+  CHECK((*compiler)->Compile(text, passes, CodeEffort::kLoops, &assembly, nullptr));
+  return assembly;
+}
+
+// A sum in order, of values that seldom take long to compute: in vectors they always would.
+TEST(Loops, LongBranchesStay) {
+  std::string seldom;
+  for (int i = 0; i < 40; ++i) {
+    StrAppend(seldom, "  %y", i + 1, " = fmul float %y", i, ", %y", i, "\n");
+  }
+  std::string sum = StrCat(R"(
+define float @sum(ptr noalias %data, i64 %trips) {
+entry:
+  br label %body
+body:
+  %k = phi i64 [0, %entry], [%next, %join]
+  %total = phi float [0.0, %entry], [%more, %join]
+  %place = getelementptr inbounds float, ptr %data, i64 %k
+  %y0 = load float, ptr %place, align 4
+  %large = fcmp ogt float %y0, 100.0
+  br i1 %large, label %seldom, label %join
+seldom:
+)",
+                           seldom, R"(  br label %join
+join:
+  %y = phi float [%y0, %body], [%y40, %seldom]
+  %more = fadd float %total, %y
+  %next = add nuw nsw i64 %k, 1
+  %done = icmp eq i64 %next, %trips
+  br i1 %done, label %end, label %body
+end:
+  ret float %more
+}
+)");
+  std::string vectors = CodeForNeoverse(sum, "function(loop-simplify,loop-vectorize)");
+  EXPECT_NE(vectors.find(".4s"), std::string::npos) << vectors;
+  std::string kept = CodeForNeoverse(sum, "function(loop-simplify,keep-branches,loop-vectorize)");
+  EXPECT_EQ(kept.find(".4s"), std::string::npos) << kept;
+}
+
+// The least of sums along a column, lane by lane: one instruction each. Sums of other numbers than
+// integers keep their order.
+TEST(Loops, LanesOfColumns) {
+  std::string least = R"(
+declare i32 @llvm.smin.i32(i32, i32)
+define i32 @column(ptr noalias %base, ptr noalias %row, i32 %scale, i64 %trips) {
+entry:
+  br label %body
+body:
+  %k = phi i64 [ 0, %entry ], [ %next, %body ]
+  %before = phi i32 [ %scale, %entry ], [ %after, %body ]
+  %next = add nuw nsw i64 %k, 1
+  %at = mul nsw i64 %next, 200
+  %place = getelementptr inbounds i32, ptr %base, i64 %at
+  %x = load i32, ptr %place, align 4
+  %near = getelementptr inbounds i32, ptr %row, i64 %k
+  %y = load i32, ptr %near, align 4
+  %product = mul i32 %y, %scale
+  %sum = add i32 %x, %product
+  %after = call i32 @llvm.smin.i32(i32 %before, i32 %sum)
+  %done = icmp eq i64 %next, %trips
+  br i1 %done, label %end, label %body
+end:
+  ret i32 %after
+}
+)";
+  std::string sum = least;
+  auto replace = [&](std::string_view from, std::string_view to) {
+    for (size_t at = 0; (at = sum.find(from, at)) != std::string::npos;) {
+      sum.replace(at, from.size(), to);
+    }
+  };
+  replace("call i32 @llvm.smin.i32(i32 %before, i32 %sum)", "fadd float %before, %sum");
+  replace("declare i32 @llvm.smin.i32(i32, i32)", "");
+  replace("i32", "float");
+  replace("= mul float", "= fmul float");
+  replace("= add float", "= fadd float");
+  const std::string passes = "function(loop-simplify,load-lanes,loop-vectorize)";
+  std::string code = CodeForNeoverse(least, passes);
+  EXPECT_NE(code.find("smin\tv"), std::string::npos) << code;
+  EXPECT_NE(code.find("ld1\t{ v"), std::string::npos) << code;
+  code = CodeForNeoverse(sum, passes);
+  EXPECT_EQ(code.find("ld1\t{ v"), std::string::npos) << code;
+}
+
+// A place that moves by one in every round, checked in each of them: where it stays in range, a
+// loop of vectors runs.
+TEST(Loops, ChecksBefore) {
+  constexpr std::string_view kShifted = R"(
+define void @shifted(ptr noalias %to, ptr noalias %data, i64 %trips, i32 %start) {
+entry:
+  br label %body
+body:
+  %k = phi i64 [ 0, %entry ], [ %next, %join ]
+  %i = phi i32 [ %start, %entry ], [ %i_next, %join ]
+  %in = icmp ult i32 %i, 256
+  br i1 %in, label %join, label %out
+out:
+  %kept = call i32 asm sideeffect "", "=r,0"(i32 %i) nounwind willreturn memory(none)
+  br label %join
+join:
+  %at = phi i32 [ %i, %body ], [ %kept, %out ]
+  %wide = zext i32 %at to i64
+  %place = getelementptr inbounds i32, ptr %data, i64 %wide
+  %x = load i32, ptr %place, align 4
+  %store_at = getelementptr inbounds i32, ptr %to, i64 %k
+  store i32 %x, ptr %store_at, align 4
+  %i_next = add i32 %i, 1
+  %next = add nuw nsw i64 %k, 1
+  %done = icmp eq i64 %next, %trips
+  br i1 %done, label %end, label %body
+end:
+  ret void
+}
+)";
+  auto code = [&](const std::string& first) {
+    return CodeForNeoverse(
+        std::string(kShifted),
+        StrCat("function(loop-simplify,", first, "simplifycfg,loop-simplify,loop-vectorize)"));
+  };
+  std::string checked = code("");
+  EXPECT_EQ(checked.find("ldr\tq"), std::string::npos) << checked;
+  EXPECT_EQ(checked.find("ldp\tq"), std::string::npos) << checked;
+  std::string free = code("check-before,");
+  EXPECT_TRUE(free.find("ldr\tq") != free.npos || free.find("ldp\tq") != free.npos) << free;
+}
+
+// Two places a round, each checked and one of them twice: one comparison of both, and none on the
+// way that is taken then. The number is stored unless it is less than the other one, which needs no
+// move of its bits.
+TEST(Loops, ChecksOnce) {
+  constexpr std::string_view kRelax = R"(
+declare float @llvm.minimum.f32(float, float)
+define void @relax(ptr noalias %from, ptr noalias %to, ptr noalias %data, i64 %trips) {
+entry:
+  br label %body
+body:
+  %k = phi i64 [ 0, %entry ], [ %next, %after ]
+  %a_place = getelementptr inbounds i32, ptr %from, i64 %k
+  %a = load i32, ptr %a_place, align 4
+  %a_in = icmp ult i32 %a, 256
+  br i1 %a_in, label %join, label %a_out
+a_out:
+  %a_kept = call i32 asm sideeffect "", "=r,0"(i32 %a) nounwind willreturn memory(none)
+  br label %join
+join:
+  %a_at = phi i32 [ %a, %body ], [ %a_kept, %a_out ]
+  %a_wide = sext i32 %a_at to i64
+  %x_place = getelementptr inbounds float, ptr %data, i64 %a_wide
+  %x = load float, ptr %x_place, align 4
+  %b_place = getelementptr inbounds i32, ptr %to, i64 %k
+  %b = load i32, ptr %b_place, align 4
+  %b_in = icmp ult i32 %b, 256
+  br i1 %b_in, label %both, label %b_out
+b_out:
+  %b_kept = call i32 asm sideeffect "", "=r,0"(i32 %b) nounwind willreturn memory(none)
+  br label %both
+both:
+  %b_at = phi i32 [ %b, %join ], [ %b_kept, %b_out ]
+  %b_wide = sext i32 %b_at to i64
+  %y_place = getelementptr inbounds float, ptr %data, i64 %b_wide
+  %y = load float, ptr %y_place, align 4
+  br i1 %b_in, label %write, label %no_write
+no_write:
+  call void asm sideeffect "", ""() nounwind willreturn
+  br label %after
+write:
+  %before = load i32, ptr %y_place, align 4
+  %least = call nsz float @llvm.minimum.f32(float %y, float %x)
+  %bits = bitcast float %least to i32
+  %same = icmp eq i32 %before, %bits
+  br i1 %same, label %after, label %store
+store:
+  store float %least, ptr %y_place, align 4
+  br label %after
+after:
+  %next = add nuw nsw i64 %k, 1
+  %done = icmp eq i64 %next, %trips
+  br i1 %done, label %end, label %body
+end:
+  ret void
+}
+)";
+  const std::string passes = "function(check-once,simplifycfg,early-cse,store-less,instcombine)";
+  std::string code = CodeForNeoverse(std::string(kRelax), passes);
+  size_t joined = code.find("orr\tw"), store = code.find("str\ts");
+  ASSERT_NE(joined, std::string::npos) << code;
+  ASSERT_NE(store, std::string::npos) << code;
+  std::string usual = code.substr(joined, store - joined);
+  EXPECT_EQ(usual.find("cmp\tw"), usual.rfind("cmp\tw")) << code;
+  EXPECT_NE(usual.find("fcmp"), std::string::npos) << code;
+  EXPECT_EQ(usual.find("fmov\tw"), std::string::npos) << code;
+}
+
+// The least of those that a condition lets through: a reduction like others, once the condition
+// chooses what is compared.
+TEST(Loops, ChoicesFirst) {
+  constexpr std::string_view kLeast = R"(
+declare i32 @llvm.smin.i32(i32, i32)
+define i32 @least(ptr noalias %data, ptr noalias %keys, i32 %key, i64 %trips) {
+entry:
+  br label %body
+body:
+  %k = phi i64 [ 0, %entry ], [ %next, %body ]
+  %before = phi i32 [ %key, %entry ], [ %after, %body ]
+  %place = getelementptr inbounds i32, ptr %data, i64 %k
+  %x = load i32, ptr %place, align 4
+  %less = call i32 @llvm.smin.i32(i32 %x, i32 %before)
+  %key_place = getelementptr inbounds i32, ptr %keys, i64 %k
+  %y = load i32, ptr %key_place, align 4
+  %same = icmp eq i32 %y, %key
+  %after = select i1 %same, i32 %less, i32 %before
+  %next = add nuw nsw i64 %k, 1
+  %done = icmp eq i64 %next, %trips
+  br i1 %done, label %end, label %body
+end:
+  ret i32 %after
+}
+)";
+  std::string after = CodeForNeoverse(std::string(kLeast), "function(loop-vectorize)");
+  EXPECT_EQ(after.find("smin\tv"), std::string::npos) << after;
+  std::string first = CodeForNeoverse(std::string(kLeast), "function(choose-first,loop-vectorize)");
+  EXPECT_NE(first.find("smin\tv"), std::string::npos) << first;
+}
+
+// The least of a number and another one plus 1: a comparison, then a plain choice.
+TEST(Loops, PlainChoices) {
+  constexpr std::string_view kSteps = R"(
+declare i32 @llvm.smin.i32(i32, i32)
+define i32 @steps(ptr noalias %data, i64 %trips) {
+entry:
+  br label %body
+body:
+  %k = phi i64 [ 0, %entry ], [ %next, %body ]
+  %before = phi i32 [ 0, %entry ], [ %after, %body ]
+  %place = getelementptr inbounds i32, ptr %data, i64 %k
+  %x = load i32, ptr %place, align 4
+  %more = add i32 %before, 1
+  %after = call i32 @llvm.smin.i32(i32 %more, i32 %x)
+  %next = add nuw nsw i64 %k, 1
+  %done = icmp eq i64 %next, %trips
+  br i1 %done, label %end, label %body
+end:
+  ret i32 %after
+}
+)";
+  std::string joined = CodeForNeoverse(std::string(kSteps), "");
+  EXPECT_NE(joined.find("csinc"), std::string::npos) << joined;
+  std::string plain = CodeForNeoverse(std::string(kSteps), "function(choose-plainly)");
+  EXPECT_EQ(plain.find("csinc"), std::string::npos) << plain;
+  EXPECT_NE(plain.find("csel"), std::string::npos) << plain;
+}
+#endif
+
+}  // namespace
+}  // namespace weft::cpu

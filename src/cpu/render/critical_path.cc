@@ -1,0 +1,230 @@
+#include "cpu/render/critical_path.h"
+
+#include <algorithm>
+
+namespace weft::cpu {
+namespace {
+
+using program::Instr;
+using program::Kernel;
+using program::Op;
+using program::Program;
+using program::Step;
+using program::ValueId;
+
+// Cycles, about.
+int64_t LatencyOf(const Kernel& kernel, const Instr& instr) {
+  if (instr.results.empty() || !IsFloat(kernel.type(instr.results[0]).dtype)) return 1;
+  switch (instr.op) {
+    case Op::kDiv:
+    case Op::kSqrt: return 12;
+    case Op::kAdd:
+    case Op::kSub:
+    case Op::kMul:
+    case Op::kFma: return 4;
+    default: return 2;
+  }
+}
+
+// Of all values; what is stored goes to `memories`.
+std::vector<int64_t> ValueLateness(const Kernel& kernel, std::vector<int64_t>& memories) {
+  memories.resize(kernel.memories.size());
+  std::vector<int64_t> late(kernel.values.size()), stored(kernel.memories.size(), -1);
+  for (const Instr& instr : kernel.code) {
+    if (instr.op == Op::kStore) {
+      int64_t& most = stored[static_cast<size_t>(instr.memory)];
+      most = std::max(most, late[static_cast<size_t>(instr.args[1])]);
+      continue;
+    }
+    if (instr.op == Op::kLoad) {
+      late[static_cast<size_t>(instr.results[0])] = memories[static_cast<size_t>(instr.memory)];
+      continue;
+    }
+    // Of a loop: the counter, then what is carried, which begins as what the arguments are.
+    bool loop = instr.op == Op::kLoop;
+    for (size_t i = loop ? 1 : 0; i < instr.results.size(); ++i) {
+      int64_t most = 0;
+      if (loop || instr.op == Op::kEnd) {
+        most = late[static_cast<size_t>(instr.args[loop ? i + 2 : i])];
+      } else {
+        for (ValueId id : instr.args) most = std::max(most, late[static_cast<size_t>(id)]);
+        most += LatencyOf(kernel, instr);
+      }
+      late[static_cast<size_t>(instr.results[i])] = most;
+    }
+  }
+  for (size_t m = 0; m < stored.size(); ++m) {
+    if (stored[m] < 0) continue;
+    bool updates = Reads(kernel.memories[m].access);
+    memories[m] = updates ? std::max(memories[m], stored[m]) : stored[m];
+  }
+  return late;
+}
+
+}  // namespace
+
+namespace {
+
+// Of the kernels in one loop, with what is carried around it.
+Lateness LatenessIn(const Program& program, const Plan& plan, const program::WhileStep& loop) {
+  Lateness lateness;
+  std::vector<int64_t> buffers(program.buffers.size());
+  auto at = [&](const program::Use& use) -> int64_t& {
+    return buffers[static_cast<size_t>(Resolve(program, use.slice).buffer)];
+  };
+  auto walk = [&](const Step& step, bool note) {
+    if (std::holds_alternative<program::CopyStep>(step.op)) at(step.uses[1]) = at(step.uses[0]);
+    auto* launch = std::get_if<program::KernelStep>(&step.op);
+    if (!launch) return;
+    int32_t number = plan.same_as[launch->kernel];
+    const Kernel& kernel = program.kernels[number];
+    std::vector<int64_t> memories;
+    for (const program::Use& use : step.uses) memories.push_back(at(use));
+    if (note) {
+      std::vector<int64_t>& most = lateness[number];
+      most.resize(memories.size());
+      for (size_t i = 0; i < most.size(); ++i) most[i] = std::max(most[i], memories[i]);
+    }
+    ValueLateness(kernel, memories);
+    for (size_t i = 0; i < step.uses.size(); ++i) {
+      if (Writes(step.uses[i].access)) at(step.uses[i]) = memories[i];
+    }
+  };
+  // The second time what is left by a round is known.
+  for (bool note : {false, true}) {
+    ForEachStep(loop.condition, [&](const Step& step) { walk(step, note); });
+    ForEachStep(loop.body, [&](const Step& step) { walk(step, note); });
+  }
+  return lateness;
+}
+
+}  // namespace
+
+void AddLateness(const Program& program, const Plan& plan, const Region& region,
+                 Lateness& lateness) {
+  auto add = [&](const Step& step) {
+    auto* loop = std::get_if<program::WhileStep>(&step.op);
+    if (!loop) return;
+    for (auto& [kernel, late] : LatenessIn(program, plan, *loop)) lateness[kernel] = late;
+  };
+  // Inner loops come after those that they are in.
+  add(*region.loop);
+  const auto& loop = std::get<program::WhileStep>(region.loop->op);
+  ForEachStep(loop.condition, add);
+  ForEachStep(loop.body, add);
+}
+
+namespace {
+
+// Whether the sum becomes what it was added to, always in the same place: it stays in a register,
+// and the machine passes it on sooner than other results of an operation that also multiplies.
+bool IsRunningSum(const Kernel& kernel, const Instr& sum, const Instr& load) {
+  if (!kernel.value(load.args[0]).is_constant) return false;
+  return std::ranges::any_of(kernel.code, [&](const Instr& store) {
+    return store.op == Op::kStore && store.memory == load.memory && store.args[1] == sum.results[0];
+  });
+}
+
+}  // namespace
+
+std::vector<bool> EarlyProducts(const Kernel& kernel, std::span<const int64_t> memories,
+                                bool quick_adds) {
+  std::vector<int64_t> held(memories.begin(), memories.end());
+  std::vector<int64_t> late = ValueLateness(kernel, held);
+  std::vector<int> uses(kernel.values.size());
+  std::vector<bool> product(kernel.values.size()), early(kernel.values.size());
+  std::vector<const Instr*> loads(kernel.values.size());
+  for (const Instr& instr : kernel.code) {
+    for (ValueId id : instr.args) ++uses[static_cast<size_t>(id)];
+    if (instr.op == Op::kLoad) loads[static_cast<size_t>(instr.results[0])] = &instr;
+    if (instr.op == Op::kMul && IsFloat(instr.type.dtype)) {
+      product[static_cast<size_t>(instr.results[0])] = true;
+    }
+  }
+  for (const Instr& instr : kernel.code) {
+    if (instr.op != Op::kAdd && instr.op != Op::kSub) continue;
+    size_t a = static_cast<size_t>(instr.args[0]), b = static_cast<size_t>(instr.args[1]);
+    if (quick_adds && instr.type.lanes == 1 && product[a] != product[b]) {
+      size_t one = product[a] ? a : b, other = product[a] ? b : a;
+      bool apart = uses[one] == 1 && loads[other] != nullptr && late[one] < late[other] &&
+                   !IsRunningSum(kernel, instr, *loads[other]);
+      if (apart) early[one] = early[static_cast<size_t>(instr.results[0])] = true;
+    }
+    if (!product[a] || !product[b] || uses[a] != 1 || uses[b] != 1 || late[a] == late[b]) continue;
+    early[late[a] < late[b] ? a : b] = true;
+  }
+  return early;
+}
+
+namespace {
+
+// Where values come from, in a kernel.
+class Definitions {
+ public:
+  explicit Definitions(const Kernel& kernel)
+      : kernel_(kernel), uses_(kernel.values.size()), at_(kernel.values.size(), -1) {
+    for (size_t pc = 0; pc < kernel.code.size(); ++pc) {
+      const Instr& instr = kernel.code[pc];
+      for (ValueId id : instr.args) ++uses_[static_cast<size_t>(id)];
+      bool computes = Info(instr.op).cls != program::OpClass::kControl && instr.results.size() == 1;
+      if (computes) at_[static_cast<size_t>(instr.results[0])] = static_cast<int64_t>(pc);
+    }
+  }
+  // The instruction of that operation whose only use this is, or null.
+  const Instr* Only(ValueId id, Op op) const {
+    int64_t pc = at_[static_cast<size_t>(id)];
+    if (pc < 0 || uses_[static_cast<size_t>(id)] != 1) return nullptr;
+    const Instr& instr = kernel_.code[static_cast<size_t>(pc)];
+    return instr.op == op ? &instr : nullptr;
+  }
+
+ private:
+  const Kernel& kernel_;
+  std::vector<int> uses_;
+  std::vector<int64_t> at_;
+};
+
+bool IsAssociative(const Instr& instr) {
+  bool integer = !IsFloat(instr.type.dtype);
+  switch (instr.op) {
+    case Op::kMin:
+    case Op::kMax: return true;
+    case Op::kAdd:
+    case Op::kMul: return integer;
+    case Op::kAnd:
+    case Op::kOr:
+    case Op::kXor: return true;
+    default: return false;
+  }
+}
+
+}  // namespace
+
+std::map<size_t, ShorterForm> ShorterForms(const Kernel& kernel,
+                                           std::span<const int64_t> memories) {
+  std::map<size_t, ShorterForm> forms;
+  std::vector<int64_t> held(memories.begin(), memories.end());
+  std::vector<int64_t> late = ValueLateness(kernel, held);
+  Definitions definitions(kernel);
+  auto later = [&](ValueId a, ValueId b) {
+    return late[static_cast<size_t>(a)] > late[static_cast<size_t>(b)];
+  };
+  for (size_t pc = 0; pc < kernel.code.size(); ++pc) {
+    const Instr& instr = kernel.code[pc];
+    if (instr.type.lanes != 1 || !IsAssociative(instr)) continue;
+    for (size_t k = 0; k < 2; ++k) {
+      const Instr* inner = definitions.Only(instr.args[k], instr.op);
+      if (inner == nullptr) continue;
+      ValueId a = inner->args[0], b = inner->args[1], second = instr.args[1 - k];
+      if (later(b, a)) std::swap(a, b);
+      if (!later(a, b) || !later(a, second)) continue;
+      // Constants are best left to LLVM.
+      if (kernel.value(b).is_constant || kernel.value(second).is_constant) continue;
+      forms.insert({pc, {a, b, second}});
+      break;
+    }
+  }
+  return forms;
+}
+
+}  // namespace weft::cpu

@@ -1,0 +1,32 @@
+// A kernel as one LLVM function:
+//   define LINKAGE void @NAME(ptr noalias %p0, ..., i64 %begin, i64 %end)
+// or, as a task, with the parameters' addresses in an array,
+//   define void @NAME(ptr %parameters, i64 %begin, i64 %end)
+// [begin, end) is a range of the flattened parallel nest, the innermost loop fastest; a kernel
+// without one ignores it. The kernel must verify.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "cpu/render/ir_text.h"
+#include "program/kernel.h"
+
+namespace weft::cpu {
+
+struct KernelText {
+  std::string_view name;
+  std::string_view linkage = "internal";
+  std::string_view attributes = "#0";  // of the function
+  bool share = false;                  // what repeats itself becomes functions of the module
+  bool task = false;
+  bool indices = false;  // are put in the form that machines take (strength_reduction.h)
+  std::span<const int64_t> lateness = {};  // of what its memories hold (critical_path.h)
+};
+void RenderKernel(const program::Kernel& kernel, const KernelText& how, const RenderTarget& target,
+                  IrMetadata& metadata, std::string& out);
+
+int64_t GridSize(const program::Kernel& kernel);  // 1 without a parallel nest
+
+}  // namespace weft::cpu
