@@ -98,6 +98,22 @@ TEST(MinMax, OrderedZeros) {
     EXPECT_EQ(count(code, "vmaxps"), 1) << code;
     EXPECT_EQ(count(code, "vaddps") + count(code, "vcmpunordps"), 0) << code;
   }
+  // Where vectors are to be narrower than the machine's, wider ones come in parts that it has.
+  auto compiler = Compiler::Create({"cascadelake", ""});
+  CHECK(compiler);
+  auto done = (*compiler)->Compile(R"(
+define void @f(ptr %p, ptr %q) "prefer-vector-width"="256" "min-legal-vector-width"="0" {
+  %x = load <32 x float>, ptr %p, align 4
+  %y = load <32 x float>, ptr %q, align 4
+  %r = call <32 x float> @llvm.maximum.v32f32(<32 x float> %x, <32 x float> %y)
+  store <32 x float> %r, ptr %p, align 4
+  ret void
+}
+)",
+                                   "function(order-zeros)", CodeEffort::kKernels, &code, nullptr);
+  ASSERT_TRUE(done);
+  EXPECT_EQ(count(code, "vrangeps"), 4) << code;
+  EXPECT_EQ(count(code, "zmm"), 0) << code;
 }
 
 // Two choices by the same two conditions: by the one that is there at once first, and by the one

@@ -68,11 +68,13 @@ ValueId NarrowFloatOfBits(KernelBuilder& b, ValueId bits, DType format) {
   ValueId magnitude = b.Emit(Op::kAnd, {bits, num(n.f.MagnitudeMask())});
   ValueId wide = b.Emit(
       Op::kShl, {b.Add(magnitude, num(static_cast<uint64_t>(n.rebias))), num(uint64_t(n.shift))});
-  if (n.f.HasSign()) {
+  // Subnormal numbers of bf16 are so in f32: their bits are in place; arithmetic may flush them.
+  bool in_place = n.f.exponent_bits == 8;
+  if (n.f.HasSign() && !in_place) {
     ValueId low = b.Emit(Op::kLt, {magnitude, num(uint64_t{1} << n.f.mantissa_bits)});
     ValueId small = b.Mul(b.Cast(magnitude, DType::kF32), b.Float(n.step, type));
     wide = b.Select(low, b.Bitcast(small, DType::kU32), wide);
-  } else {
+  } else if (!n.f.HasSign()) {
     ValueId none = b.Emit(Op::kEq, {magnitude, num(0)});  // 2^-127
     wide = b.Select(none, num(0x00400000u), wide);
   }
