@@ -508,6 +508,7 @@ Status Lowering::LowerReduce(const KernelBody& body, Steps& steps) {
     KernelDraft draft = NewDraft(body);
     draft.Declare(body.inputs, body.outputs);
     RowReducer reducer(draft, reduces, shape.width, together);
+    reducer.set_cost(shape.cost);
     double row_cost = shape.cost * static_cast<double>(dims.length * together.size);
     TRY(draft.ForEachRow(rows, row_cost, serial_, [&](const Index& row) -> Status {
       store(draft, row, TRY(reducer.Row(row, draft.builder().Int(0), dims.length, false)));
@@ -541,6 +542,7 @@ Status Lowering::LowerSplitReduce(const KernelBody& body,
   for (program::BufferId b : partial)
     memory.push_back(draft.DeclareBuffer(b, program::Access::kWrite));
   RowReducer reducer(draft, reduces, shape.width);
+  reducer.set_cost(shape.cost);
   Dims grid = dims.kept_sizes;
   grid.push_back(pieces);
   KernelBuilder& b = draft.builder();

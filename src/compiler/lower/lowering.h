@@ -124,6 +124,9 @@ class Lowering {
   Status LowerSelectAndScatter(const hlo::Instruction& op, Steps& steps);
   // scan.cc
   Status LowerScan(const hlo::Instruction& scan, Steps& steps);
+  Status LowerRunningSum(const hlo::Instruction& scan, Steps& steps);
+  // column_scan.cc
+  Status LowerColumnScan(const hlo::Instruction& scan, Steps& steps);
   // routines.cc: library calls
   Status LowerDot(const hlo::Instruction& dot, Steps& steps);
   bool LiesAlongContraction(const hlo::Instruction& dot, const DotSizes& sizes) const;

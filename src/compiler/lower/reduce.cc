@@ -9,9 +9,14 @@
 namespace weft::compiler {
 
 using hlo::Instruction;
-using program::LoopKind;
 using program::Op;
 using HloOp = hlo::Op;
+
+namespace {
+
+constexpr int64_t kVectorsAtOnce = 4;
+
+}  // namespace
 
 std::optional<PlainReducer> AsPlainReducer(const hlo::Computation& computation, DType dtype,
                                            int64_t leaf) {
@@ -175,6 +180,10 @@ Result<std::vector<Element>> RowReducer::Accumulate(const Index& row, const Coor
 
 Result<std::vector<Element>> RowReducer::AccumulateAt(const Index& index,
                                                       std::vector<Element> acc) {
+  return Combine(std::move(acc), TRY(Terms(index)));
+}
+
+Result<std::vector<Element>> RowReducer::Terms(const Index& index) {
   if (also_) TRY(also_(index));
   std::vector<Element> value;
   Index at = index;
@@ -188,7 +197,46 @@ Result<std::vector<Element>> RowReducer::AccumulateAt(const Index& index,
       value.push_back(TRY(e_.Emit(*reduces_[r]->operand(i), at)));
     }
   }
-  return Combine(std::move(acc), value);
+  return value;
+}
+
+// Vectors [0, main) of a row, kVectorsAtOnce of them by pairs before one is added to what came
+// before: that waits for fewer additions, and rounds less often. What is left comes one by one.
+Result<std::vector<Element>> RowReducer::VectorsByPairs(const Index& row, ValueId begin,
+                                                        int64_t main, int lanes,
+                                                        std::vector<Element> acc) {
+  int64_t step = kVectorsAtOnce * lanes, whole = main - main % step;
+  e_.set_lanes(lanes);
+  auto at = [&](ValueId first, int64_t more) {
+    return Coord{b_.Add(begin, b_.Add(first, b_.Int(more))), 1, lanes, 0, dims_.length - 1};
+  };
+  auto body = [&](ValueId first,
+                  const KernelBuilder::Carry& so_far) -> Result<KernelBuilder::Carry> {
+    std::vector<std::vector<Element>> terms;
+    for (int64_t u = 0; u < kVectorsAtOnce; ++u) {
+      terms.push_back(TRY(Terms(At(row, at(first, u * lanes)))));
+    }
+    for (size_t n = terms.size(); n > 1; n /= 2) {
+      for (size_t u = 0; u < n / 2; ++u) {
+        terms[u] = TRY(Combine(std::move(terms[2 * u]), terms[2 * u + 1]));
+      }
+    }
+    return Pack(TRY(Combine(Unpack(so_far), terms[0])), lanes);
+  };
+  acc = Unpack(TRY(EmitSumLoop(b_, {b_.Int(0), b_.Int(whole), step, whole / step}, Pack(acc, lanes),
+                               sums_, body)));
+  for (int64_t i = whole; i < main; i += lanes) {
+    acc = Unpack(Pack(TRY(Accumulate(row, at(b_.Int(i), 0), std::move(acc))), lanes));
+  }
+  e_.set_lanes(1);
+  return acc;
+}
+
+bool RowReducer::TakesPairs(int64_t vectors) const {
+  constexpr double kCheap = 6;  // an element that is written out several times
+  return cost_ <= kCheap && vectors >= 2 * kVectorsAtOnce && !also_ &&
+         std::ranges::all_of(plain_, [](const auto& plain) { return plain.has_value(); }) &&
+         std::ranges::find(sums_, true) != sums_.end();
 }
 
 Result<std::vector<Element>> RowReducer::Inits() {
@@ -372,6 +420,8 @@ Result<std::vector<Element>> RowReducer::Row(const Index& row, ValueId begin, in
       e_.set_lanes(lanes);
       Coord j{begin, 1, lanes, 0, dims_.length - 1};
       lanes_acc = Unpack(Pack(TRY(Accumulate(row, j, std::move(lanes_acc))), lanes));
+    } else if (TakesPairs(main / lanes)) {
+      lanes_acc = TRY(VectorsByPairs(row, begin, main, lanes, std::move(lanes_acc)));
     } else {
       lanes_acc = TRY(loop(0, main, lanes, std::move(lanes_acc)));
     }

@@ -51,6 +51,8 @@ class RowReducer {
   Result<std::vector<Element>> Row(const Index& row, ValueId begin, int64_t size, bool partial);
   // Called with the index before each step of Row's loops, lanes set.
   void set_also(std::function<Status(const Index&)> also) { also_ = std::move(also); }
+  // What an element costs: cheap ones are taken several at once.
+  void set_cost(double cost) { cost_ = cost; }
   // acc (+) value for all operands.
   Result<std::vector<Element>> Combine(std::vector<Element> acc, std::span<const Element> value);
   // The initial values with those of pieces 0 to `count`: `load` gives the i-th operand's.
@@ -68,6 +70,10 @@ class RowReducer {
   std::vector<Element> Unpack(std::span<const ValueId> values);
 
  private:
+  Result<std::vector<Element>> Terms(const Index& index);
+  bool TakesPairs(int64_t vectors) const;
+  Result<std::vector<Element>> VectorsByPairs(const Index& row, ValueId begin, int64_t main,
+                                              int lanes, std::vector<Element> acc);
   Result<std::vector<Element>> ByUnits(const Index& row, ValueId begin, int64_t size, int lanes,
                                        std::vector<Element> acc);
   // Rows are made of several dimensions, but read in the order of memory.
@@ -94,6 +100,7 @@ class RowReducer {
   std::vector<bool> sums_;  // of f32, for each value that a loop carries
   int64_t width_;
   bool can_use_lanes_ = true;
+  double cost_ = 1e9;
   std::function<Status(const Index&)> also_;
 };
 

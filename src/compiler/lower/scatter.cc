@@ -26,6 +26,7 @@ constexpr int64_t kMaxOwnArrays = 16;
 // that stay in a cache, or far more updates than places for them.
 constexpr int64_t kSmallArray = 1 << 16, kUpdatesPerPlace = 16, kMostPlaces = 1 << 20;
 constexpr int64_t kFewUpdates = 2 * kSumRun;
+constexpr double kWideCost = 4;  // of an element of f64 that is filled or joined: mostly memory
 
 bool Holds(std::span<const int64_t> list, int64_t x) {
   return std::find(list.begin(), list.end(), x) != list.end();
@@ -415,6 +416,7 @@ Status Lowering::LowerScatterToOwnArrays(const KernelBody& body, const Instructi
     KernelDraft fill(StrCat(body.instruction->name(), ".own"), program_, memory_, target_);
     KernelBuilder::MemoryId to = fill.DeclareBuffer(own, Access::kWrite);
     all.dims = {arrays * size};
+    all.cost = wide ? kWideCost : 1;
     ElementEmitter& e = fill.elements();
     TRY(fill.ForEach(all, [&](const Index& index) -> Status {
       ValueId identity =
@@ -456,7 +458,7 @@ Status Lowering::LowerScatterToOwnArrays(const KernelBody& body, const Instructi
       join.DeclareBuffer(Buffer(body.outputs[0].value), Access::kReadWrite);
   all.dims = {size};
   all.in_place = true;
-  all.cost = static_cast<double>(arrays) * 2;
+  all.cost = static_cast<double>(arrays) * (wide ? 2 * kWideCost : 2);
   ElementEmitter& e = join.elements();
   TRY(join.ForEach(all, [&](const Index& index) -> Status {
     Coord at = e.Linear(all.dims, index);

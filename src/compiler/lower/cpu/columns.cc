@@ -80,12 +80,13 @@ class ColumnEmitter {
 
   RowReducer reducer;
 
+  bool HasSums() const { return std::find(sums_.begin(), sums_.end(), true) != sums_.end(); }
+  // Rows read at once are summed by pairs first, which rounds less often; where the order is ours.
+  bool ByPairs() const { return reducer.CanUseLanes() && HasSums(); }
   // Rows that accumulators of f32 take: each is added to by one or all of the rows at once.
-  int64_t RowsOfRun() const { return kSumRun * (reducer.CanUseLanes() ? kRowsAtOnce : 1); }
+  int64_t RowsOfRun() const { return kSumRun * (ByPairs() ? kRowsAtOnce : 1); }
   // Whether accumulators of f64 are needed for so many.
-  bool IsLongSum(int64_t rows) const {
-    return rows > RowsOfRun() && std::find(sums_.begin(), sums_.end(), true) != sums_.end();
-  }
+  bool IsLongSum(int64_t rows) const { return rows > RowsOfRun() && HasSums(); }
   bool IsSum(size_t i) const { return sums_[i]; }
 
   // Calls body for columns [begin, end), lanes set.
@@ -137,8 +138,7 @@ class ColumnEmitter {
               }
             }
           }
-          // By pairs, which rounds less often, where the order is ours.
-          while (reducer.CanUseLanes() && terms.size() > 1) {
+          while (ByPairs() && terms.size() > 1) {
             size_t half = terms.size() / 2;
             for (size_t u = 0; u < half; ++u) {
               terms[u] = TRY(reducer.Combine(std::move(terms[2 * u]), terms[2 * u + 1]));

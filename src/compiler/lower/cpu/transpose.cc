@@ -104,10 +104,12 @@ Status Lowering::LowerTiles(const KernelBody& body, Steps& steps) {
     outer.push_back(d);
     grid.push_back(dims[d]);
   }
-  int64_t tiles = (dims[tile.across] + rows - 1) / rows;
+  // What is left at an end is one more tile, which overlaps the last whole one: whoever stores that
+  // one stores it, too, so that no two threads store the same element.
+  int64_t tiles = dims[tile.across] / rows;
   int64_t band = BandOf(tiles, dims[tile.across] * ByteWidth(type));
   grid.push_back(tiles / band);
-  grid.push_back((dims[tile.along] + columns - 1) / columns);
+  grid.push_back(dims[tile.along] / columns);
   grid.push_back(band);
   double cost = shape.cost * static_cast<double>(rows * columns);
   // Few rows, or rows of few elements, are stored as soon as they are there; so are complex
@@ -116,11 +118,19 @@ Status Lowering::LowerTiles(const KernelBody& body, Steps& steps) {
   bool direct = few && StoresAtOnce(body, transpose);
   KernelBuilder::MemoryId array = -1;
   TRY(draft.ForEachRow(grid, cost, serial_, [&](const Index& at) -> Status {
+    if (!direct) array = b.Array("tile", compute, rows * columns);
+    int open = 0;  // loops over a tile and what is left
     auto start = [&](const Coord& number, int64_t step, int64_t all) -> Coord {
-      ValueId v = b.Mul(number.base, b.Int(step));
-      bool whole = all % step == 0;
-      if (!whole) v = b.Min(v, b.Int(all - step));
-      return {v, 0, whole ? step : 1, 0, all - step};
+      if (all % step == 0) return {b.Mul(number.base, b.Int(step)), 0, step, 0, all - step};
+      ValueId last = b.Emit(program::Op::kEq, {number.base, b.Int(all / step - 1)});
+      ValueId end = b.Add(number.base, b.Select(last, b.Int(2), b.Int(1)));
+      ValueId n = b.BeginLoop(LoopKind::kSerial, number.base, end, b.Int(1))[0];
+      ++open;
+      return {b.Min(b.Mul(n, b.Int(step)), b.Int(all - step)), 0, 1, 0, all - step};
+    };
+    auto close = [&] {
+      for (; open > 0; --open) b.End();
+      return Status();
     };
     Coord number = e.Add(e.Scale(at.coords[grid.size() - 3], band), at.coords.back());
     Coord i0 = start(number, rows, dims[tile.across]);
@@ -128,7 +138,6 @@ Status Lowering::LowerTiles(const KernelBody& body, Steps& steps) {
     Index index;
     index.coords.resize(dims.size());
     for (size_t k = 0; k < outer.size(); ++k) index.coords[outer[k]] = at.coords[k];
-    if (!direct) array = b.Array("tile", compute, rows * columns);
     // Into the tile, `turned` rows of the operand at a time. The last may overlap those before.
     ValueId j = b.BeginLoop(LoopKind::kSerial, b.Int(0), b.Int(columns), b.Int(turned))[0];
     bool whole = columns % turned == 0;
@@ -173,7 +182,7 @@ Status Lowering::LowerTiles(const KernelBody& body, Steps& steps) {
     }
     e.set_lanes(1);
     b.End();
-    if (direct) return {};
+    if (direct) return close();
     // Out of it, row by row.
     ValueId i = b.BeginLoop(LoopKind::kSerial, b.Int(0), b.Int(rows), b.Int(1))[0];
     index.coords[tile.across] = e.Add(i0, {i, 0, 1, 0, rows - 1});
@@ -193,7 +202,7 @@ Status Lowering::LowerTiles(const KernelBody& body, Steps& steps) {
       return {};
     }));
     b.End();
-    return {};
+    return close();
   }));
   Finish(draft, body, steps);
   return {};

@@ -157,6 +157,17 @@ ValueId ElementEmitter::ReducePrecision(const Instruction& instruction, ValueId 
   }
   // Narrow floats with infinities have their own exponents.
   FloatFormat own = FormatOf(instruction.shape().dtype());
+  if (own.HasInfinity() && own.exponent_bits < exponent &&
+      attrs.mantissa_bits < own.mantissa_bits && attrs.exponent_bits >= own.exponent_bits) {
+    // Their subnormal numbers, which are normal ones here, have all one unit: that of 2^23 of it.
+    double normal = std::ldexp(1.0, 1 - own.bias);
+    double unit = std::ldexp(normal, -static_cast<int>(attrs.mantissa_bits));
+    ValueId exact = b_.Bitcast(b_.Emit(Op::kXor, {bits, sign}), type.dtype);
+    ValueId shift = b_.Float(std::ldexp(unit, mantissa), type);
+    ValueId even = b_.Bitcast(b_.Sub(b_.Add(exact, shift), shift), integer);
+    ValueId subnormal = b_.Emit(Op::kLt, {exact, b_.Float(normal, type)});
+    magnitude = b_.Select(subnormal, even, magnitude);
+  }
   if (attrs.exponent_bits < (own.HasInfinity() ? own.exponent_bits : exponent)) {
     int64_t bias = (int64_t{1} << (exponent - 1)) - 1;
     int64_t reduced = (int64_t{1} << (attrs.exponent_bits - 1)) - 1;
