@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "compiler/fusion_note.h"
 #include "compiler/row_space.h"
 #include "hlo/computation.h"
 #include "hlo/instruction.h"
@@ -54,7 +55,9 @@ struct FusionGroup {
 // The fusions of one computation.
 class Fuser {
  public:
-  explicit Fuser(hlo::Computation& computation) : computation_(computation) {}
+  // `not_fused`: gets what stays apart, and why; may be null.
+  Fuser(hlo::Computation& computation, std::vector<FusionNote>* not_fused)
+      : computation_(computation), not_fused_(not_fused) {}
   Result<bool> Run();
 
  private:
@@ -91,6 +94,7 @@ class Fuser {
   std::string NameOf(const FusionGroup& group) const;
 
   hlo::Computation& computation_;
+  std::vector<FusionNote>* const not_fused_;
   std::unordered_map<const hlo::Instruction*, int32_t> position_;
   std::unordered_map<const hlo::Instruction*, std::vector<int32_t>> in_;
   std::unordered_map<const hlo::Instruction*, int> repeat_depth_;

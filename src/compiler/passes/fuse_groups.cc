@@ -162,6 +162,7 @@ bool Fuser::MayEnter(const Instruction& i, const FusionGroup& group) const {
 
 void Fuser::Refuse(const Instruction& i, std::string_view reason) const {
   VLOG("fuse", 3) << i.name() << " (" << hlo::Mnemonic(i.op()) << "): " << reason;
+  if (not_fused_ != nullptr) not_fused_->push_back(MakeFusionNote(i, reason));
 }
 
 // A short reduction of several operands is computed where its results are needed, if that is in

@@ -1,0 +1,164 @@
+// Steps with costs and times, kernels with their text.
+#include <algorithm>
+#include <unordered_map>
+
+#include "inspect/report_sections.h"
+#include "runtime/step_cost.h"
+#include "runtime/step_trace.h"
+
+namespace weft::inspect {
+namespace {
+
+using program::Step;
+
+struct Total {
+  int64_t count = 0;
+  double seconds = 0;
+};
+
+// By what ran: events of a program's steps point to the same description.
+std::unordered_map<const trace::What*, Total> TotalsOf(const trace::Capture& capture) {
+  std::unordered_map<const trace::What*, Total> totals;
+  for (const trace::ThreadEvents& thread : capture.threads) {
+    for (const trace::Event& event : thread.events) {
+      if (event.what->kind != trace::Kind::kStep && event.what->kind != trace::Kind::kCopy) {
+        continue;
+      }
+      Total& total = totals[event.what];
+      ++total.count;
+      total.seconds += static_cast<double>(event.end - event.begin) * 1e-9;
+    }
+  }
+  return totals;
+}
+
+// The kernel that a step launches, or that is the epilogue of its routine; -1: none.
+int64_t KernelOf(const program::Program& program, const Step& step) {
+  if (auto* launch = std::get_if<program::KernelStep>(&step.op)) return launch->kernel;
+  auto* call = std::get_if<program::LibraryStep>(&step.op);
+  if (call == nullptr) return -1;
+  for (const program::Attr& attr : call->attrs) {
+    auto* name = std::get_if<std::string>(&attr.value);
+    if (name == nullptr) continue;
+    for (size_t k = 0; k < program.kernels.size(); ++k) {
+      if (program.kernels[k].name == *name) return static_cast<int64_t>(k);
+    }
+  }
+  return -1;
+}
+
+class StepWriter {
+ public:
+  StepWriter(const ProgramRecord& record, std::vector<std::optional<StepTime>> times,
+             TextPool& words, Json& json)
+      : program_(*record.program), times_(std::move(times)), words_(words), json_(json) {}
+
+  void Walk(const std::vector<Step>& steps, int64_t depth) {
+    for (const Step& step : steps) {
+      Write(step, depth);
+      if (auto* loop = std::get_if<program::WhileStep>(&step.op)) {
+        Walk(loop->condition, depth + 1);
+        Walk(loop->body, depth + 1);
+      } else if (auto* conditional = std::get_if<program::ConditionalStep>(&step.op)) {
+        for (const std::vector<Step>& branch : conditional->branches) Walk(branch, depth + 1);
+      }
+    }
+  }
+
+ private:
+  void Write(const Step& step, int64_t depth) {
+    const trace::What what = runtime::DescribeStep(program_, step);
+    json_.Open('[');
+    for (std::string_view text :
+         {std::string_view(what.name), std::string_view(what.op), LineOf(what.source),
+          std::string_view(what.op_name), std::string_view(what.shapes)}) {
+      json_.Int(words_.Id(text));
+    }
+    json_.Int(depth);
+    json_.Int(KernelOf(program_, step));
+    if (auto cost = runtime::CostOf(program_, step)) {
+      json_.Number(cost->flops);
+      json_.Number(cost->bytes);
+    } else {
+      json_.Null();
+      json_.Null();
+    }
+    const std::optional<StepTime>& time = times_[next_++];
+    if (time) {
+      json_.Number(time->seconds);
+      json_.Number(time->count);
+    }
+    json_.Close(']');
+  }
+
+  const program::Program& program_;
+  const std::vector<std::optional<StepTime>> times_;
+  TextPool& words_;
+  Json& json_;
+  size_t next_ = 0;
+};
+
+}  // namespace
+
+std::vector<std::optional<StepTime>> StepTimesOf(const ProgramRecord& record,
+                                                 const trace::Capture* capture) {
+  std::vector<std::optional<StepTime>> times = record.times;
+  int64_t count = 0;
+  program::ForEachStep(record.program->steps, [&](const Step&) { ++count; });
+  const bool measured = !times.empty();
+  times.resize(static_cast<size_t>(count));
+  if (measured || capture == nullptr) return times;
+  const auto totals = TotalsOf(*capture);
+  size_t next = 0;
+  int64_t runs = 0;
+  program::ForEachStep(record.program->steps, [&](const Step& step) {
+    auto found = totals.find(trace::Intern(runtime::DescribeStep(*record.program, step)));
+    std::optional<StepTime>& time = times[next++];
+    if (found == totals.end()) return;
+    time = {found->second.seconds, static_cast<double>(found->second.count)};
+  });
+  // Those of the list itself come once in a run.
+  next = 0;
+  for (const Step& step : record.program->steps) {
+    if (times[next]) runs = std::max(runs, static_cast<int64_t>(times[next]->count));
+    program::ForEachStep(std::span(&step, 1), [&](const Step&) { ++next; });
+  }
+  for (std::optional<StepTime>& time : times) {
+    if (!time || runs == 0) continue;
+    time->seconds /= static_cast<double>(runs);
+    time->count /= static_cast<double>(runs);
+  }
+  return times;
+}
+
+void WriteSteps(const ProgramRecord& record, const trace::Capture* capture, TextPool& words,
+                Json& json) {
+  if (!record.program) return;
+  json.Key("measured", int64_t{!record.times.empty()});
+  json.Key("steps");
+  json.Open('[');
+  StepWriter(record, StepTimesOf(record, capture), words, json).Walk(record.program->steps, 0);
+  json.Close(']');
+}
+
+void WriteKernels(const ProgramRecord& record, TextPool& words, Json& json) {
+  if (!record.program) return;
+  json.Key("kernels");
+  json.Open('[');
+  for (const program::Kernel& kernel : record.program->kernels) {
+    json.Open('[');
+    json.Int(words.Id(kernel.name));
+    WriteLines(RunsOf(words, program::Print(kernel)), json);
+    json.Close(']');
+  }
+  json.Close(']');
+  json.Key("buffers_and_steps");
+  std::string text = program::Print(*record.program);
+  size_t kernels = text.find("\nkernel "), steps = text.rfind("\nsteps {");
+  if (kernels != text.npos && steps != text.npos && kernels < steps) {
+    text.erase(kernels + 1, steps - kernels - 1);
+  }
+  WriteLines(RunsOf(words, text), json);
+}
+
+}  // namespace weft::inspect

@@ -1,0 +1,3 @@
+#include "inspect/report.h"
+
+#include <gtest/gtest.h>
