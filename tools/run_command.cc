@@ -246,8 +246,8 @@ Status BeginReport(const std::optional<std::string>& page, NativeRequest& reques
                    std::optional<inspect::ReportFile>& report) {
   if (!page) return {};
   inspect::ReportMachine machine = TRY(DescribeForReport());
-  report.emplace(*page, StrCat("weft run --bench ", request.bench, " ", request.file),
-                 std::string(pjrt::Version()));
+  const std::string bench = request.bench > 0 ? StrCat("--bench ", request.bench, " ") : "";
+  report.emplace(*page, StrCat("weft run ", bench, request.file), std::string(pjrt::Version()));
   report->SetMachine(std::move(machine));
   request.report = &*report;
   return {};
@@ -264,7 +264,7 @@ Result<int> RunRun(Args args) {
   request.tolerance = args.Number("--tolerance", request.tolerance);
   TRY(TakeOptions(args, request.options));
   std::optional<std::string> trace_path = args.Value("--trace"), page = args.Value("--html");
-  if (page && request.bench == 0) return InvalidArgument("--html is for --bench N");
+  if (!page && !TheEnvironment().report.empty()) page = TheEnvironment().report;
   request.file = TRY(args.Finish(1, 1))[0];
   std::optional<inspect::TraceFile> trace;
   if (trace_path) trace.emplace(*trace_path);
@@ -293,8 +293,7 @@ Compiles the module to native code, runs it and prints the results as `weft eval
   --check             compare with the evaluator instead of printing
   --tolerance T       floats may differ by T * max(1, |x|) (default 1e-5; narrow formats by more)
   --bench N           time N runs instead of printing, and show where the time goes by step
-  --html FILE         with --bench, one module on one device: also a page with all that is known of
-                      it (`weft report`)
+  --html FILE         write a page with all that is known of the module and its run (docs/report.md)
   --trace FILE        write a timeline of passes, code generation and steps for Perfetto
   --options=k=v,...   compile options
   --max-elements N    print larger arrays as {...} (default 1000000; -1: print all)

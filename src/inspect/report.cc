@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/log.h"
 #include "base/str.h"
 #include "inspect/memory_timeline.h"
 #include "inspect/report_sections.h"
@@ -12,6 +13,9 @@ namespace weft::inspect {
 namespace {
 
 constexpr size_t kMostPrograms = 2000;
+// Between two times that the page is written: at least so long, and so many times what it took.
+constexpr std::chrono::seconds kBetween(30);
+constexpr int kTimesWriting = 30;
 constexpr size_t kMostCode = 16 << 20;  // bytes of a program's code that a page takes
 
 void WriteTexts(const TextPool& pool, std::string_view key, Json& json) {
@@ -38,11 +42,11 @@ void WriteMachine(const ReportMachine& machine, Json& json) {
 }
 
 // A row of the list of programs.
-void WriteSummary(const ProgramRecord& record, const trace::Capture* capture, Json& json) {
+void WriteSummary(const ProgramRecord& record, const CaptureFacts* facts, Json& json) {
   json.Open('{');
   json.Key("name", record.name);
   json.Key("compile_ms", static_cast<double>(record.end - record.begin) * 1e-6);
-  const RunTimes runs = RunTimesOf(record, capture);
+  const RunTimes runs = facts != nullptr ? facts->RunsOf(record.name) : RunTimes();
   json.Key("runs", runs.count);
   json.Key("seconds", runs.seconds);
   json.Key("native", int64_t{record.program.has_value()});
@@ -56,7 +60,7 @@ void WriteSummary(const ProgramRecord& record, const trace::Capture* capture, Js
 
 }  // namespace
 
-std::string ReportIndexJson(const ReportInput& input) {
+std::string ReportIndexJson(const ReportInput& input, const CaptureFacts* facts) {
   Json json;
   json.Open('{');
   json.Key("title", input.title);
@@ -66,15 +70,13 @@ std::string ReportIndexJson(const ReportInput& input) {
   json.Key("left_out", input.left_out);
   json.Key("programs");
   json.Open('[');
-  for (const auto& program : input.programs) {
-    WriteSummary(*program, input.capture ? &*input.capture : nullptr, json);
-  }
+  for (const auto& program : input.programs) WriteSummary(*program, facts, json);
   json.Close(']');
   json.Close('}');
   return json.Take();
 }
 
-std::string ReportProgramJson(const ProgramRecord& record, const trace::Capture* capture) {
+std::string ReportProgramJson(const ProgramRecord& record, const CaptureFacts* facts) {
   Json json;
   TextPool words;
   json.Open('{');
@@ -84,10 +86,10 @@ std::string ReportProgramJson(const ProgramRecord& record, const trace::Capture*
   json.Key("why_not_run", record.why_not_run);
   WritePasses(record, json);
   WriteFusions(record, words, json);
-  WriteSteps(record, capture, words, json);
+  WriteSteps(record, facts, words, json);
   WriteKernels(record, words, json);
   WriteMemory(record, words, json);
-  WritePhases(record, capture, json);
+  WritePhases(record, facts, json);
   json.Key("code_files");
   json.Open('[');
   for (const auto& [name, text] : record.code) {
@@ -117,7 +119,9 @@ std::string ReportCodeJson(const ProgramRecord& record) {
 }
 
 ReportFile::ReportFile(std::string path, std::string title, std::string version)
-    : path_(std::move(path)), process_(getpid()) {
+    : path_(std::move(path)),
+      process_(getpid()),
+      due_(std::chrono::steady_clock::now() + kBetween) {
   input_.title = std::move(title);
   input_.version = std::move(version);
 }
@@ -134,14 +138,26 @@ void ReportFile::Add(std::shared_ptr<const ProgramRecord> record) {
   } else {
     ++input_.left_out;
   }
+  if (std::chrono::steady_clock::now() < due_) return;
+  if (Status written = WriteLocked(); !written) {
+    LOG(warn) << "report: " << written.error();
+  }
 }
 
 Status ReportFile::Write() {
-  if (getpid() != process_) return {};
   MutexLock lock(mutex_);
+  return WriteLocked();
+}
+
+Status ReportFile::WriteLocked() {
+  if (getpid() != process_) return {};
+  const auto begin = std::chrono::steady_clock::now();
   input_.capture = session_.Take();
   Status written = WriteReport(input_, path_);
   input_.capture.reset();
+  const auto end = std::chrono::steady_clock::now();
+  due_ =
+      end + std::max<std::chrono::steady_clock::duration>(kBetween, kTimesWriting * (end - begin));
   return written;
 }
 

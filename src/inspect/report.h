@@ -2,6 +2,7 @@
 // (report/page.*) is embedded; the facts are JSON in script elements beside it. docs/report.md.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,9 +34,12 @@ struct ReportInput {
   std::optional<trace::Capture> capture;
 };
 
-// The parts, each a JSON text. `program`: what is known of one but its code; `code`: its files.
-std::string ReportIndexJson(const ReportInput& input);
-std::string ReportProgramJson(const ProgramRecord& record, const trace::Capture* capture);
+struct CaptureFacts;  // report_sections.h
+
+// The parts, each a JSON text. `facts`: of what was recorded; may be null. `program`: what is known
+// of one but its code; `code`: its files.
+std::string ReportIndexJson(const ReportInput& input, const CaptureFacts* facts);
+std::string ReportProgramJson(const ProgramRecord& record, const CaptureFacts* facts);
 std::string ReportCodeJson(const ProgramRecord& record);
 std::string ReportTimelineJson(const trace::Capture& capture);
 
@@ -47,7 +51,8 @@ Status WriteReport(const ReportInput& input, const std::string& path);
 Result<std::vector<std::shared_ptr<const ProgramRecord>>> ReadDump(const std::string& path);
 
 // Records while it lives: what compiles (CompileWatch) and, through base/trace.h, what runs.
-// Writes the page when asked to. May be used by several threads.
+// Writes the page when asked to, and where programs come in for long now and then: a process that
+// is killed leaves one. May be used by several threads.
 class ReportFile {
  public:
   ReportFile(std::string path, std::string title, std::string version);
@@ -57,10 +62,12 @@ class ReportFile {
   Status Write() WEFT_EXCLUDES(mutex_);
 
  private:
+  Status WriteLocked() WEFT_REQUIRES(mutex_);
   const std::string path_;
   const int64_t process_;
   Mutex mutex_;
   ReportInput input_ WEFT_GUARDED_BY(mutex_);
+  std::chrono::steady_clock::time_point due_ WEFT_GUARDED_BY(mutex_);
   trace::Session session_;
 };
 

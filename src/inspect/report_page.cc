@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "inspect/report.h"
+#include "inspect/report_sections.h"
 
 namespace weft::inspect {
 namespace {
@@ -45,14 +46,16 @@ void AppendData(std::string& out, std::string_view id, std::string_view json) {
 }
 
 std::string DataOf(const ReportInput& input) {
-  const trace::Capture* capture = input.capture ? &*input.capture : nullptr;
+  std::optional<CaptureFacts> found;
+  if (input.capture) found.emplace(*input.capture);
+  const CaptureFacts* facts = found ? &*found : nullptr;
   std::string out;
-  AppendData(out, "index", ReportIndexJson(input));
+  AppendData(out, "index", ReportIndexJson(input, facts));
   for (size_t i = 0; i < input.programs.size(); ++i) {
-    AppendData(out, StrCat("program-", i), ReportProgramJson(*input.programs[i], capture));
+    AppendData(out, StrCat("program-", i), ReportProgramJson(*input.programs[i], facts));
     AppendData(out, StrCat("code-", i), ReportCodeJson(*input.programs[i]));
   }
-  if (capture != nullptr) AppendData(out, "timeline", ReportTimelineJson(*capture));
+  if (input.capture) AppendData(out, "timeline", ReportTimelineJson(*input.capture));
   return out;
 }
 

@@ -1,6 +1,5 @@
 // Steps with costs and times, kernels with their text.
 #include <algorithm>
-#include <unordered_map>
 
 #include "inspect/report_sections.h"
 #include "runtime/step_cost.h"
@@ -10,27 +9,6 @@ namespace weft::inspect {
 namespace {
 
 using program::Step;
-
-struct Total {
-  int64_t count = 0;
-  double seconds = 0;
-};
-
-// By what ran: events of a program's steps point to the same description.
-std::unordered_map<const trace::What*, Total> TotalsOf(const trace::Capture& capture) {
-  std::unordered_map<const trace::What*, Total> totals;
-  for (const trace::ThreadEvents& thread : capture.threads) {
-    for (const trace::Event& event : thread.events) {
-      if (event.what->kind != trace::Kind::kStep && event.what->kind != trace::Kind::kCopy) {
-        continue;
-      }
-      Total& total = totals[event.what];
-      ++total.count;
-      total.seconds += static_cast<double>(event.end - event.begin) * 1e-9;
-    }
-  }
-  return totals;
-}
 
 // The kernel that a step launches, or that is the epilogue of its routine; -1: none.
 int64_t KernelOf(const program::Program& program, const Step& step) {
@@ -101,20 +79,19 @@ class StepWriter {
 }  // namespace
 
 std::vector<std::optional<StepTime>> StepTimesOf(const ProgramRecord& record,
-                                                 const trace::Capture* capture) {
+                                                 const CaptureFacts* facts) {
   std::vector<std::optional<StepTime>> times = record.times;
   int64_t count = 0;
   program::ForEachStep(record.program->steps, [&](const Step&) { ++count; });
   const bool measured = !times.empty();
   times.resize(static_cast<size_t>(count));
-  if (measured || capture == nullptr) return times;
-  const auto totals = TotalsOf(*capture);
+  if (measured || facts == nullptr) return times;
   size_t next = 0;
   int64_t runs = 0;
   program::ForEachStep(record.program->steps, [&](const Step& step) {
-    auto found = totals.find(trace::Intern(runtime::DescribeStep(*record.program, step)));
+    auto found = facts->steps.find(trace::Intern(runtime::DescribeStep(*record.program, step)));
     std::optional<StepTime>& time = times[next++];
-    if (found == totals.end()) return;
+    if (found == facts->steps.end()) return;
     time = {found->second.seconds, static_cast<double>(found->second.count)};
   });
   // Those of the list itself come once in a run.
@@ -131,13 +108,13 @@ std::vector<std::optional<StepTime>> StepTimesOf(const ProgramRecord& record,
   return times;
 }
 
-void WriteSteps(const ProgramRecord& record, const trace::Capture* capture, TextPool& words,
+void WriteSteps(const ProgramRecord& record, const CaptureFacts* facts, TextPool& words,
                 Json& json) {
   if (!record.program) return;
   json.Key("measured", int64_t{!record.times.empty()});
   json.Key("steps");
   json.Open('[');
-  StepWriter(record, StepTimesOf(record, capture), words, json).Walk(record.program->steps, 0);
+  StepWriter(record, StepTimesOf(record, facts), words, json).Walk(record.program->steps, 0);
   json.Close(']');
 }
 

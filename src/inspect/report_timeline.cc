@@ -28,13 +28,11 @@ struct Window {
 };
 
 // Of the compilation as a whole, import included, where it was recorded.
-Window WindowOf(const ProgramRecord& record, const trace::Capture& capture) {
-  for (const trace::ThreadEvents& thread : capture.threads) {
-    for (const trace::Event& event : thread.events) {
-      if (event.what->kind == trace::Kind::kCompile && event.what->program == record.name &&
-          event.begin <= record.begin && event.end >= record.begin) {
-        return {event.begin, event.end};
-      }
+Window WindowOf(const ProgramRecord& record, const CaptureFacts& facts) {
+  for (const trace::Event& event : facts.compiles) {
+    if (event.what->program == record.name && event.begin <= record.begin &&
+        event.end >= record.begin) {
+      return {event.begin, event.end};
     }
   }
   return {record.begin, record.end};
@@ -129,33 +127,42 @@ std::string ReportTimelineJson(const trace::Capture& capture) {
   return TimelineWriter(capture).Write();
 }
 
-RunTimes RunTimesOf(const ProgramRecord& record, const trace::Capture* capture) {
-  RunTimes times;
-  if (capture == nullptr) return times;
-  for (const trace::ThreadEvents& thread : capture->threads) {
+CaptureFacts::CaptureFacts(const trace::Capture& capture) {
+  auto add = [](RunTimes& to, const trace::Event& event) {
+    ++to.count;
+    to.seconds += static_cast<double>(event.end - event.begin) * 1e-9;
+  };
+  for (const trace::ThreadEvents& thread : capture.threads) {
     for (const trace::Event& event : thread.events) {
-      if (event.what->kind != trace::Kind::kExecute || event.what->program != record.name) continue;
-      ++times.count;
-      times.seconds += static_cast<double>(event.end - event.begin) * 1e-9;
+      switch (event.what->kind) {
+        case trace::Kind::kStep:
+        case trace::Kind::kCopy: add(steps[event.what], event); break;
+        case trace::Kind::kExecute: add(runs[event.what->program], event); break;
+        case trace::Kind::kCompile: compiles.push_back(event); break;
+        case trace::Kind::kPhase: phases.push_back(event); break;
+        default: break;
+      }
     }
   }
-  return times;
 }
 
-void WritePhases(const ProgramRecord& record, const trace::Capture* capture, Json& json) {
+RunTimes CaptureFacts::RunsOf(const std::string& program) const {
+  auto found = runs.find(program);
+  return found == runs.end() ? RunTimes() : found->second;
+}
+
+void WritePhases(const ProgramRecord& record, const CaptureFacts* facts, Json& json) {
   json.Key("compile_ms", static_cast<double>(record.end - record.begin) * 1e-6);
-  if (capture == nullptr) return;
-  const Window window = WindowOf(record, *capture);
+  if (facts == nullptr) return;
+  const Window window = WindowOf(record, *facts);
   std::vector<std::pair<std::string_view, double>> phases;
-  for (const trace::ThreadEvents& thread : capture->threads) {
-    for (const trace::Event& event : thread.events) {
-      const trace::What& what = *event.what;
-      bool own = what.program == record.name || what.name == "import";
-      if (what.kind != trace::Kind::kPhase || !own || !window.Has(event)) continue;
-      double ms = static_cast<double>(event.end - event.begin) * 1e-6;
-      auto same = std::ranges::find_if(phases, [&](auto& p) { return p.first == what.name; });
-      same != phases.end() ? void(same->second += ms) : void(phases.emplace_back(what.name, ms));
-    }
+  for (const trace::Event& event : facts->phases) {
+    const trace::What& what = *event.what;
+    bool own = what.program == record.name || what.name == "import";
+    if (!own || !window.Has(event)) continue;
+    double ms = static_cast<double>(event.end - event.begin) * 1e-6;
+    auto same = std::ranges::find_if(phases, [&](auto& p) { return p.first == what.name; });
+    same != phases.end() ? void(same->second += ms) : void(phases.emplace_back(what.name, ms));
   }
   json.Key("whole_ms", static_cast<double>(window.end - window.begin) * 1e-6);
   json.Key("phases");

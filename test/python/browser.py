@@ -33,14 +33,10 @@ class Browser:
         self.answers, answer_write = os.pipe()
         flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--no-first-run",
                  "--remote-debugging-pipe", f"--window-size={width},{height}", f"--user-data-dir={self.folder.name}", "about:blank"]
-
-        def pipes():
-            # Both first out of the way of 3 and 4.
-            first, second = os.dup2(command_read, 103), os.dup2(answer_write, 104)
-            os.dup2(first, 3)
-            os.dup2(second, 4)
-
-        self.process = subprocess.Popen([find(), *flags], preexec_fn=pipes, close_fds=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        # By a shell: Python would fork to do it, which threads of JAX may not survive.
+        shell = ["bash", "-c", f'exec "$@" 3<&{command_read} 4>&{answer_write}', "bash"]
+        self.process = subprocess.Popen([*shell, find(), *flags], pass_fds=(command_read, answer_write),
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         os.close(command_read)
         os.close(answer_write)
         self.next, self.pending, self.events = 1, b"", []

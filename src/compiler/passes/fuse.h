@@ -77,6 +77,7 @@ class Fuser {
   bool CanWorkOnRows(const FusionGroup& group, const RowSpace& space) const;
   int RepeatDepth(const hlo::Instruction& i) const;
   static int LargeOperands(const hlo::Instruction& i);
+  void NoteStep(const hlo::Instruction& i) const;
   void Refuse(const hlo::Instruction& i, std::string_view reason) const;
 
   // fuse_merge.cc

@@ -67,7 +67,9 @@ function memoryChart(program, chosen) {
     for (let i = 1; i <= n; ++i) changes[i] += changes[i - 1];
     return changes;
   });
-  const most = Math.max(...[0, 1].concat(program.memory.peak)) * 1.05;
+  // Five lines at whole numbers of a power of two.
+  const unit = 2 ** Math.max(0, Math.floor(Math.log2(Math.max(1, program.memory.peak) / 4)));
+  const tick = unit * Math.ceil(Math.max(1, program.memory.peak) * 1.02 / 4 / unit), most = 4 * tick;
   const left = 66, step = (event, canvas) => Math.max(0, Math.min(n - 1, Math.floor((event.offsetX - left) / (canvas.clientWidth - left - 8) * n)));
   const canvas = drawing(220, (pen, width, height) => {
     const wide = width - left - 8, tall = height - 30, x = (i) => left + i / n * wide, y = (v) => 8 + (1 - v / most) * tall;

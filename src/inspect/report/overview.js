@@ -73,7 +73,7 @@ function worthALook(program) {
   if (program.apart.length) items.push([link(goTo(program.number, "fusions"), `${program.apart.length} arrays`), " go through memory between kernels, each with the reason"]);
   if (program.memory && program.memory.peak > 0) {
     const [owner] = peakOwners(program);
-    if (owner) items.push([link(goTo(program.number, "memory"), "memory"), ` at the peak: most of it belongs to ${owner.name} (${showBytes(owner.bytes)})`]);
+    if (owner) items.push([link(goTo(program.number, "memory"), "memory"), ` at the peak: the line that holds most is ${owner.name}, with ${showBytes(owner.bytes)} of ${showBytes(program.memory.peak)}`]);
   }
   return items.length ? h("ul", null, items.map((item) => h("li", null, item))) : h("p", { class: "dim" }, "nothing that was recorded");
 }

@@ -93,11 +93,11 @@ function passesSection(program, pass, line) {
   if (!program.passes.length) return [...out, empty("No modules: the dump has none.")];
   const wanted = pass === undefined ? undefined : { pass, line };
   const list = h("div", null);
-  let quiet = false;
+  let quiet = pass === undefined || Boolean(program.passes[pass]?.changes);
   const fill = () => list.replaceChildren(...program.passes.map((each, i) => quiet && !each.changes ? null : passFold(program, each, i, wanted)).filter(Boolean),
     fold([h("b", null, "the module as the passes left it")], () => [...versionAfter(program, program.passes.length - 1)].map(([name, ids]) => fold([h("b", null, program.lines[name]), `${ids.length} lines`], () => textBox(program, ids)))));
   fill();
-  const toggle = h("button", { onclick: () => { quiet = !quiet; toggle.classList.toggle("on", quiet); fill(); } }, "only what changed");
+  const toggle = h("button", { class: quiet ? "on" : "", onclick: () => { quiet = !quiet; toggle.classList.toggle("on", quiet); fill(); } }, "only what changed");
   out.push(h("div", { class: "tools" }, toggle), list);
   if (wanted) requestAnimationFrame(() => (list.querySelector(".hit") || document.getElementById("pass-" + pass))?.scrollIntoView({ block: "center" }));
   return out;

@@ -4,18 +4,18 @@ function stepTable(program, steps, options = {}) {
   const shown = program.total > 0;
   return table([
     { title: "#", width: "46px", number: true, value: (s) => s.number },
-    { title: "step", width: "minmax(200px,1.4fr)", value: (s) => s.name, show: (s) => h("span", { style: `padding-left:${s.depth * 14}px`, title: s.scope || s.name }, link(goTo(program.number, "code", s.kernel >= 0 ? s.kernel : "steps", s.number), s.name)) },
-    { title: "kind", width: "74px", value: (s) => s.op },
+    { title: "step", width: "minmax(170px,1.4fr)", value: (s) => s.name, show: (s) => h("span", { style: `padding-left:${s.depth * 14}px`, title: s.scope || s.name }, link(goTo(program.number, "code", s.kernel >= 0 ? s.kernel : "steps", s.number), s.name)) },
     shown && { title: "time", width: "80px", number: true, value: (s) => s.seconds, show: (s) => showTime(s.seconds), hint: "in a whole run of the program" },
-    shown && { title: "share", width: "92px", number: true, value: (s) => s.seconds, show: (s) => s.seconds ? showPercent(s.seconds / program.total) : "", share: (s) => s.seconds / program.total },
+    shown && { title: "share", width: "80px", number: true, value: (s) => s.seconds, show: (s) => s.seconds ? showPercent(s.seconds / program.total) : "", share: (s) => s.seconds / program.total },
+    shown && { title: "roofline", width: "66px", number: true, value: rooflineShare, show: (s) => showPercent(rooflineShare(s)), hint: "of the time that the slower of arithmetic and memory takes at best; more than 100 %: the data was in caches" },
+    { title: "line", width: "minmax(96px,.7fr)", value: (s) => s.source, show: (s) => sourceLink(program, s.source) },
+    { title: "kind", width: "64px", value: (s) => s.op },
     shown && { title: "times", width: "56px", number: true, value: (s) => s.count, show: (s) => s.count ? String(+s.count.toFixed(1)) : "" },
-    { title: "arithmetic", width: "98px", number: true, value: (s) => s.flops, show: (s) => showFlops(s.flops) },
+    { title: "arithmetic", width: "92px", number: true, value: (s) => s.flops, show: (s) => showFlops(s.flops) },
     { title: "traffic", width: "82px", number: true, value: (s) => s.bytes, show: (s) => showBytes(s.bytes) },
     shown && { title: "GFLOP/s", width: "70px", number: true, value: (s) => s.flops * s.count / s.seconds, show: (s) => s.seconds && s.flops !== null ? digits(s.flops * s.count / s.seconds / 1e9) : "–" },
     shown && { title: "GB/s", width: "62px", number: true, value: (s) => s.bytes * s.count / s.seconds, show: (s) => s.seconds && s.bytes !== null ? digits(s.bytes * s.count / s.seconds / 1e9) : "–" },
-    shown && { title: "roofline", width: "78px", number: true, value: rooflineShare, show: (s) => showPercent(rooflineShare(s)), hint: "of the time that the slower of arithmetic and memory takes at best; more than 100 %: the data was in caches" },
-    { title: "line", width: "minmax(110px,.8fr)", value: (s) => s.source, show: (s) => sourceLink(program, s.source) },
-    { title: "shapes", width: "minmax(140px,1fr)", value: (s) => s.shapes },
+    { title: "shapes", width: "minmax(110px,1.2fr)", value: (s) => s.shapes },
   ].filter(Boolean), steps, options);
 }
 
@@ -26,7 +26,7 @@ function stepsSection(program, wanted) {
     program.measured ? " with the steps one by one." : program.total > 0 ? " as recorded." : "."));
   if (!program.steps.length) return [...out, empty("No steps: results are arguments or constants.")];
   if (program.total > 0) out.push(rooflineChart(program)); else out.push(notTimed(program));
-  out.push(stepTable(program, program.steps, { height: 640, sort: wanted === undefined && program.total > 0 ? 3 : undefined, hit: wanted !== undefined ? (s) => s.number === Number(wanted) : null }));
+  out.push(stepTable(program, program.steps, { height: 640, sort: wanted === undefined && program.total > 0 ? 2 : undefined, hit: wanted !== undefined ? (s) => s.number === Number(wanted) : null }));
   return out;
 }
 
@@ -41,7 +41,7 @@ function rooflineChart(program) {
   const y1 = Math.ceil(Math.max(roof, ...points.map((p) => p.y))), y0 = Math.max(y1 - 7, Math.floor(Math.min(roof - 3, ...points.map((p) => p.y))));
   let places = [];
   const canvas = drawing(260, (pen, width, height) => {
-    const at = (x, y) => [56 + (x - x0) / (x1 - x0) * (width - 70), 10 + (y1 - y) / (y1 - y0) * (height - 40)];
+    const at = (x, y) => [78 + (x - x0) / (x1 - x0) * (width - 100), 10 + (y1 - y) / (y1 - y0) * (height - 40)];
     pen.font = "11px system-ui";
     pen.lineWidth = 1;
     for (let y = y0; y <= y1; ++y) { pen.strokeStyle = color("line"); rule(pen, at(x0, y), at(x1, y)); pen.fillStyle = color("dim"); pen.fillText(showScaled(10 ** y, ["", "k", "M", "G", "T"], 1000) + "FLOP/s", 0, at(x0, y)[1] + 4); }

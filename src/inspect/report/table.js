@@ -6,7 +6,9 @@ const ROW = 25;
 function table(columns, rows, options = {}) {
   const most = options.height || 560;
   let order = rows.slice(), sorted = -1, down = false;
-  const template = "grid-template-columns:" + columns.map((column) => column.width).join(" ");
+  // Rows are grids of their own: as wide as the least of all columns, so that they agree.
+  const least = columns.reduce((sum, column) => sum + parseInt(column.width.replace("minmax(", ""), 10) + 12, 8);
+  const template = `grid-template-columns:${columns.map((column) => column.width).join(" ")};min-width:${least}px`;
   const body = h("div", { class: "rows" });
   const head = h("div", { class: "row head", style: template, role: "row" });
   const box = h("div", { class: "table", tabindex: 0, role: "table", "aria-rowcount": rows.length }, head, body);
@@ -50,7 +52,7 @@ function table(columns, rows, options = {}) {
     body.replaceChildren(...lines);
   }
   body.style.height = order.length * ROW + "px";
-  body.style.width = "100%";
+  body.style.minWidth = least + "px";
   box.addEventListener("scroll", () => draw(false));
   heads();
   if (options.sort !== undefined) sort(options.sort); else draw(true);

@@ -1,7 +1,7 @@
 // What ran when, on which thread. Drag to move, wheel or + and - to zoom, click for the step.
 
 const KINDS = ["compile", "phase", "pass", "codegen", "enqueue", "execute", "step", "copy", "transfer", "callback", "wait"];
-const KIND_COLORS = { compile: "c3", phase: "c6", pass: "c1", codegen: "c1", enqueue: "c7", execute: "c0", step: "c2", copy: "c4", transfer: "c5", callback: "c3", wait: "c7" };
+const KIND_COLORS = { compile: "c3", phase: "c6", pass: "c7", codegen: "c5", enqueue: "c7", execute: "c0", step: "c2", copy: "c1", transfer: "c4", callback: "c3", wait: "c7" };
 const LANE = 17;
 
 // Threads with events {begin, end, what, depth}; outer events come first.
@@ -46,16 +46,21 @@ function timelineView(program, data, threads) {
 
   function paint(pen, width) {
     for (const kind of KINDS) shades[kind] = color(KIND_COLORS[kind]);
-    const scale = width / (to - from), text = color("text"), back = color("panel");
+    const scale = width / (to - from), back = color("panel");
     pen.font = "11px system-ui";
-    pen.fillStyle = color("dim");
+    const dim = color("dim"), thin = color("line");
     const unit = 10 ** Math.floor(Math.log10((to - from) / 3));
-    for (let t = Math.ceil(from / unit) * unit; t < to; t += unit) { pen.fillText(showTime(t / 1e9), (t - from) * scale + 3, 10); pen.fillRect((t - from) * scale, 0, 1, canvas.clientHeight); }
+    for (let t = Math.ceil(from / unit) * unit; t < to; t += unit) {
+      pen.fillStyle = dim;
+      pen.fillText(showTime(t / 1e9), (t - from) * scale + 3, 10);
+      pen.fillStyle = thin;
+      pen.fillRect((t - from) * scale, 0, 1, canvas.clientHeight);
+    }
     let y = 18;
     top = threads.map((thread) => {
       pen.fillStyle = back;
       pen.fillRect(0, y, width, 14);
-      pen.fillStyle = color("dim");
+      pen.fillStyle = dim;
       pen.fillText(`${thread.name} ${thread.id}`, 3, y + 11);
       const first = y + 15;
       let last = [];
@@ -72,7 +77,6 @@ function timelineView(program, data, threads) {
       y = first + thread.depth * LANE + 0.4 * LANE;
       return first;
     });
-    pen.fillStyle = text;
   }
   function eventAt(event) {
     const time = at(event.offsetX), slack = (to - from) / canvas.clientWidth * 2;
