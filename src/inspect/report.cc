@@ -46,7 +46,7 @@ void WriteSummary(const ProgramRecord& record, const CaptureFacts* facts, Json& 
   json.Open('{');
   json.Key("name", record.name);
   json.Key("compile_ms", static_cast<double>(record.end - record.begin) * 1e-6);
-  const RunTimes runs = facts != nullptr ? facts->RunsOf(record.name) : RunTimes();
+  const RunTimes runs = facts != nullptr ? facts->RunsOf(record) : RunTimes();
   json.Key("runs", runs.count);
   json.Key("seconds", runs.seconds);
   json.Key("native", int64_t{record.program.has_value()});
@@ -76,7 +76,8 @@ std::string ReportIndexJson(const ReportInput& input, const CaptureFacts* facts)
   return json.Take();
 }
 
-std::string ReportProgramJson(const ProgramRecord& record, const CaptureFacts* facts) {
+std::string ReportProgramJson(const ProgramRecord& record, const CaptureFacts* facts,
+                              SourceTexts* sources) {
   Json json;
   TextPool words;
   json.Open('{');
@@ -90,6 +91,7 @@ std::string ReportProgramJson(const ProgramRecord& record, const CaptureFacts* f
   WriteKernels(record, words, json);
   WriteMemory(record, words, json);
   WritePhases(record, facts, json);
+  WriteSources(record, sources, json);
   json.Key("code_files");
   json.Open('[');
   for (const auto& [name, text] : record.code) {
@@ -129,6 +131,11 @@ ReportFile::ReportFile(std::string path, std::string title, std::string version)
 void ReportFile::SetMachine(ReportMachine machine) {
   MutexLock lock(mutex_);
   if (!input_.machine) input_.machine = std::move(machine);
+}
+
+void ReportFile::QuoteSources() {
+  MutexLock lock(mutex_);
+  input_.quotes_sources = true;
 }
 
 void ReportFile::Add(std::shared_ptr<const ProgramRecord> record) {

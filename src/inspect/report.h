@@ -30,16 +30,22 @@ struct ReportInput {
   std::string version;  // of Weft
   std::optional<ReportMachine> machine;
   std::vector<std::shared_ptr<const ProgramRecord>> programs;
+  // Lines of Python files that steps name are quoted. Not for modules of others: those may name any
+  // file.
+  bool quotes_sources = false;
   int64_t left_out = 0;  // programs beyond what a page takes
   std::optional<trace::Capture> capture;
 };
 
 struct CaptureFacts;  // report_sections.h
+class SourceTexts;
 
-// The parts, each a JSON text. `facts`: of what was recorded; may be null. `program`: what is known
+// The parts, each a JSON text. `facts`: of what was recorded,
+// `sources`: that it may quote; both may be null. `program`: what is known
 // of one but its code; `code`: its files.
 std::string ReportIndexJson(const ReportInput& input, const CaptureFacts* facts);
-std::string ReportProgramJson(const ProgramRecord& record, const CaptureFacts* facts);
+std::string ReportProgramJson(const ProgramRecord& record, const CaptureFacts* facts,
+                              SourceTexts* sources = nullptr);
 std::string ReportCodeJson(const ProgramRecord& record);
 std::string ReportTimelineJson(const trace::Capture& capture);
 
@@ -57,6 +63,7 @@ class ReportFile {
  public:
   ReportFile(std::string path, std::string title, std::string version);
   void SetMachine(ReportMachine machine) WEFT_EXCLUDES(mutex_);
+  void QuoteSources() WEFT_EXCLUDES(mutex_);
   void Add(std::shared_ptr<const ProgramRecord> record) WEFT_EXCLUDES(mutex_);
   // By the process that began it: a forked one leaves the file alone.
   Status Write() WEFT_EXCLUDES(mutex_);

@@ -49,10 +49,12 @@ std::string DataOf(const ReportInput& input) {
   std::optional<CaptureFacts> found;
   if (input.capture) found.emplace(*input.capture);
   const CaptureFacts* facts = found ? &*found : nullptr;
+  SourceTexts texts;
+  SourceTexts* sources = input.quotes_sources ? &texts : nullptr;
   std::string out;
   AppendData(out, "index", ReportIndexJson(input, facts));
   for (size_t i = 0; i < input.programs.size(); ++i) {
-    AppendData(out, StrCat("program-", i), ReportProgramJson(*input.programs[i], facts));
+    AppendData(out, StrCat("program-", i), ReportProgramJson(*input.programs[i], facts, sources));
     AppendData(out, StrCat("code-", i), ReportCodeJson(*input.programs[i]));
   }
   if (input.capture) AppendData(out, "timeline", ReportTimelineJson(*input.capture));

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <unordered_set>
+#include <utility>
 
 #include "base/str.h"
+#include "compiler/in_place.h"
 #include "hlo/op.h"
 #include "hlo/text.h"
 
@@ -36,6 +38,21 @@ std::string TextOfComputation(const hlo::Computation& computation) {
     }
     out.push_back('\n');
   }
+  return out;
+}
+
+// As traces of executions spell it.
+std::string SignatureOf(const hlo::Module& module) {
+  std::string out;
+  if (module.entry() == nullptr || module.entry()->root() == nullptr) return out;
+  for (const hlo::Instruction* parameter : module.entry()->parameters()) {
+    StrAppend(out, out.empty() ? "" : ", ", parameter->shape().ToStringWithoutLayout());
+  }
+  out += " -> ";
+  bool first = true;
+  compiler::ForEachLeaf(module.entry()->root()->shape(), [&](const Shape& leaf) {
+    StrAppend(out, std::exchange(first, false) ? "" : ", ", leaf.ToStringWithoutLayout());
+  });
   return out;
 }
 
@@ -100,6 +117,7 @@ void ProgramRecord::AddTexts(const hlo::Module& module, PassRecord& pass) {
 
 void ProgramRecord::AddInput(const hlo::Module& module) {
   name = module.name();
+  signature = SignatureOf(module);
   PassRecord& pass = passes.emplace_back();
   pass.name = "input";
   pass.after = module.instruction_count();

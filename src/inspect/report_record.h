@@ -60,6 +60,8 @@ struct StepTime {
 
 struct ProgramRecord {
   std::string name;
+  // "f32[8], f32[4] -> f32[8]": tells executions of programs of one name apart.
+  std::string signature;
   std::string origin;  // the file or folder that it was read from
   TextPool texts;
   std::vector<PassRecord> passes;

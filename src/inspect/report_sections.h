@@ -21,11 +21,21 @@ struct RunTimes {
 // What the sections ask of a capture, gathered in one go.
 struct CaptureFacts {
   explicit CaptureFacts(const trace::Capture& capture);
-  RunTimes RunsOf(const std::string& program) const;
+  // Those of its name and signature; where none has that, all of its name.
+  RunTimes RunsOf(const ProgramRecord& record) const;
 
-  std::unordered_map<const trace::What*, RunTimes> steps;  // never iterated
-  std::map<std::string, RunTimes> runs;                    // executions by program
+  std::unordered_map<const trace::What*, RunTimes> steps;        // never iterated
+  std::map<std::pair<std::string, std::string>, RunTimes> runs;  // by program and signature
   std::vector<trace::Event> compiles, phases;
+};
+
+// Lines of Python files, by "path:line"; each file is read once.
+class SourceTexts {
+ public:
+  std::string Line(std::string_view place);  // empty: there is none
+
+ private:
+  std::map<std::string, std::vector<std::string>> files_;
 };
 
 void WritePasses(const ProgramRecord& record, Json& json);
@@ -39,6 +49,8 @@ void WritePhases(const ProgramRecord& record, const CaptureFacts* facts, Json& j
 // How long steps took: one by one where that was measured, else as recorded. By step.
 std::vector<std::optional<StepTime>> StepTimesOf(const ProgramRecord& record,
                                                  const CaptureFacts* facts);
+void WriteSources(const ProgramRecord& record, SourceTexts* sources, Json& json);
+
 void WriteLines(const LineRuns& runs, Json& json);
 
 }  // namespace weft::inspect

@@ -1,5 +1,6 @@
 // Steps with costs and times, kernels with their text.
 #include <algorithm>
+#include <unordered_map>
 
 #include "inspect/report_sections.h"
 #include "runtime/step_cost.h"
@@ -86,24 +87,19 @@ std::vector<std::optional<StepTime>> StepTimesOf(const ProgramRecord& record,
   const bool measured = !times.empty();
   times.resize(static_cast<size_t>(count));
   if (measured || facts == nullptr) return times;
-  size_t next = 0;
-  int64_t runs = 0;
+  // Steps that nothing tells apart share their events.
+  std::vector<const trace::What*> whats;
+  std::unordered_map<const trace::What*, int64_t> alike;
   program::ForEachStep(record.program->steps, [&](const Step& step) {
-    auto found = facts->steps.find(trace::Intern(runtime::DescribeStep(*record.program, step)));
-    std::optional<StepTime>& time = times[next++];
-    if (found == facts->steps.end()) return;
-    time = {found->second.seconds, static_cast<double>(found->second.count)};
+    whats.push_back(trace::Intern(runtime::DescribeStep(*record.program, step)));
+    ++alike[whats.back()];
   });
-  // Those of the list itself come once in a run.
-  next = 0;
-  for (const Step& step : record.program->steps) {
-    if (times[next]) runs = std::max(runs, static_cast<int64_t>(times[next]->count));
-    program::ForEachStep(std::span(&step, 1), [&](const Step&) { ++next; });
-  }
-  for (std::optional<StepTime>& time : times) {
-    if (!time || runs == 0) continue;
-    time->seconds /= static_cast<double>(runs);
-    time->count /= static_cast<double>(runs);
+  const double runs = static_cast<double>(std::max<int64_t>(facts->RunsOf(record).count, 1));
+  for (size_t i = 0; i < whats.size(); ++i) {
+    auto found = facts->steps.find(whats[i]);
+    if (found == facts->steps.end()) continue;
+    const double parts = runs * static_cast<double>(alike[whats[i]]);
+    times[i] = {found->second.seconds / parts, static_cast<double>(found->second.count) / parts};
   }
   return times;
 }

@@ -165,24 +165,48 @@ TEST(ReportTest, TimesFromEvents) {
     usleep(1000);
     record->end = std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
   }
+  // Two steps that look the same.
+  record->program->steps.push_back(record->program->steps[0]);
   trace::What what = runtime::DescribeStep(*record->program, record->program->steps[0]);
   for (int run = 0; run < 4; ++run) {
     trace::Span execute(trace::Kind::kExecute,
                         [&] { return trace::What{.name = "step", .program = "step"}; });
-    trace::Span step(trace::Intern(what));
-    usleep(2000);
+    for (int step = 0; step < 2; ++step) {
+      trace::Span span(trace::Intern(what));
+      usleep(1000);
+    }
   }
   trace::Capture capture = session.Take();
   CaptureFacts facts(capture);
-  EXPECT_EQ(facts.RunsOf("step").count, 4);
-  EXPECT_GE(facts.RunsOf("step").seconds, 0.008);
+  EXPECT_EQ(facts.RunsOf(*record).count, 4);
+  EXPECT_GE(facts.RunsOf(*record).seconds, 0.008);
   auto times = StepTimesOf(*record, &facts);
   ASSERT_TRUE(times[0]);
   EXPECT_EQ(times[0]->count, 1);
-  EXPECT_GE(times[0]->seconds, 0.002);
+  EXPECT_GE(times[0]->seconds, 0.001);
+  ASSERT_TRUE(times.back());
+  EXPECT_EQ(times.back()->count, 1);
   EXPECT_FALSE(times[1]);
   EXPECT_NE(ReportProgramJson(*record, &facts).find("\"phases\":[[\"lower\","), std::string::npos);
   EXPECT_NE(ReportTimelineJson(capture).find("\"left_out\":0"), std::string::npos);
+}
+
+TEST(ReportTest, SourcesAreQuotedFromPythonFilesAlone) {
+  char folder[] = "/tmp/weft-report-test-XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  const std::string path = StrCat(folder, "/m.py"), other = StrCat(folder, "/secret");
+  ASSERT_TRUE(WriteFile(path, "first\n    y = tanh(x)\n"));
+  ASSERT_TRUE(WriteFile(other, "first\nsecond\n"));
+  SourceTexts sources;
+  EXPECT_EQ(sources.Line(path + ":2"), "y = tanh(x)");
+  EXPECT_EQ(sources.Line(path + ":3"), "");
+  EXPECT_EQ(sources.Line(path + ":0"), "");
+  EXPECT_EQ(sources.Line(path), "");
+  EXPECT_EQ(sources.Line(other + ":1"), "");
+  EXPECT_EQ(sources.Line("/no/such.py:1"), "");
+  unlink(path.c_str());
+  unlink(other.c_str());
+  rmdir(folder);
 }
 
 TEST(ReportTest, NotesAreReadBack) {

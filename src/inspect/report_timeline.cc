@@ -137,7 +137,9 @@ CaptureFacts::CaptureFacts(const trace::Capture& capture) {
       switch (event.what->kind) {
         case trace::Kind::kStep:
         case trace::Kind::kCopy: add(steps[event.what], event); break;
-        case trace::Kind::kExecute: add(runs[event.what->program], event); break;
+        case trace::Kind::kExecute:
+          add(runs[{event.what->program, event.what->shapes}], event);
+          break;
         case trace::Kind::kCompile: compiles.push_back(event); break;
         case trace::Kind::kPhase: phases.push_back(event); break;
         default: break;
@@ -146,9 +148,17 @@ CaptureFacts::CaptureFacts(const trace::Capture& capture) {
   }
 }
 
-RunTimes CaptureFacts::RunsOf(const std::string& program) const {
-  auto found = runs.find(program);
-  return found == runs.end() ? RunTimes() : found->second;
+RunTimes CaptureFacts::RunsOf(const ProgramRecord& record) const {
+  if (auto found = runs.find({record.name, record.signature}); found != runs.end()) {
+    return found->second;
+  }
+  RunTimes all;
+  for (auto at = runs.lower_bound({record.name, ""}); at != runs.end(); ++at) {
+    if (at->first.first != record.name) break;
+    all.count += at->second.count;
+    all.seconds += at->second.seconds;
+  }
+  return all;
 }
 
 void WritePhases(const ProgramRecord& record, const CaptureFacts* facts, Json& json) {

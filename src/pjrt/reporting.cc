@@ -33,6 +33,8 @@ std::string CommandLine() {
   constexpr size_t kMost = 200;
   std::string text = ReadFile("/proc/self/cmdline").value_or("");
   while (!text.empty() && text.back() == '\0') text.pop_back();
+  // The program without its folder.
+  text.erase(0, text.rfind('/', text.find('\0')) + 1);
   for (char& c : text) {
     if (c == '\0' || c == '\n') c = ' ';
   }
@@ -52,6 +54,7 @@ inspect::ReportFile* ReportProcess(const std::string& path, Client& client) {
     machine.threads = DefaultPool().limit();
     auto* file = new inspect::ReportFile(path, CommandLine(), std::string(Version()));
     file->SetMachine(std::move(machine));
+    file->QuoteSources();
     ProcessReport::Get().file = file;
     std::atexit(WriteReportAtExit);
   });

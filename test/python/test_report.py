@@ -238,6 +238,7 @@ def test_run_with_html(browser, module, tmp_path):
     opened = browser.open(page)
     visit(opened, "run")
     assert data(page, "program-0")["measured"] == 1
+    assert data(page, "program-0")["sources"] == {}  # of a module of anybody: nothing is read
     phases = dict(data(page, "program-0")["phases"])
     assert {"passes", "lower", "codegen"} <= phases.keys()
 
@@ -269,6 +270,8 @@ def test_a_jax_run(browser, tmp_path):
     program = data(page, f"program-{number}")
     assert any("train.py:" in word for word in program["words"])
     assert any(len(step) > 9 and step[9] > 0 for step in program["steps"])
+    assert all(step[10] == 1 for step in program["steps"] if len(step) > 9 and step[5] == 0)  # once in a run
+    assert any("jnp.tanh(x @ w)" in text for text in program["sources"].values())
     assert {"import", "passes", "lower", "codegen"} <= dict(program["phases"]).keys()
     opened = browser.open(page)
     visit(opened, "jax", number)

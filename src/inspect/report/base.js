@@ -53,7 +53,9 @@ function expandRuns(runs) {
   return ids;
 }
 
+const count = (number, word) => number + " " + (number === 1 ? word : word.endsWith("y") ? word.slice(0, -1) + "ies" : word + "s");
 const lineOf = (source) => source.split(" (")[0];
+const quoted = (program, source) => program.sources[source] || "";
 const fileOf = (source) => source.slice(source.lastIndexOf("/") + 1);
 
 function digits(value) {
@@ -102,7 +104,7 @@ const empty = (...children) => h("p", { class: "empty" }, ...children);
 const code = (text) => h("code", null, text);
 const link = (hash, text, props) => h("a", { href: hash, ...props }, text);
 const goTo = (program, section, ...rest) => "#" + [program, section, ...rest.map(encodeURIComponent)].join("/");
-const sourceLink = (program, source) => source ? link(goTo(program.number, "lines", source), fileOf(source), { title: source }) : h("span", { class: "dim" }, "–");
+const sourceLink = (program, source) => source ? link(goTo(program.number, "lines", source), fileOf(source), { title: [source, quoted(program, source)].filter(Boolean).join("\n") }) : h("span", { class: "dim" }, "–");
 
 function showTip(event, ...lines) {
   const tip = document.getElementById("tip");

@@ -53,7 +53,7 @@ function ownersOf(program, at) {
   const peak = at === program.memory.peak_at;
   return [h("h3", null, peak ? "Who holds memory at the peak" : "Who holds memory", ` (step ${at}${step ? ": " + step.name : ""})`),
     owners.length ? bars(owners.slice(0, 16).map((owner, i) => ({ name: owner.source ? sourceLink(program, owner.source) : owner.name, value: owner.bytes, color: `var(--c${Math.min(i, 7)})`,
-      hint: owner.held.map((life) => `${life.shape} of ${life.maker}`).slice(0, 8).join("\n"), show: `${showBytes(owner.bytes)} in ${owner.held.length} ${owner.held.length === 1 ? "buffer" : "buffers"}` })))
+      hint: [quoted(program, owner.source)].filter(Boolean).concat(owner.held.map((life) => `${life.shape} of ${life.maker}`).slice(0, 8)).join("\n"), show: `${showBytes(owner.bytes)} in ${count(owner.held.length, "buffer")}` })))
       : h("p", { class: "dim" }, "nothing is held at this step"),
     peak ? null : h("p", null, link(goTo(program.number, "memory"), "back to the peak"))];
 }

@@ -36,7 +36,7 @@ function overviewSection(program) {
   if (program.compile_ms > 0) tiles.push(tile(showTime(program.compile_ms / 1e3), "to compile"));
   if (program.memory) {
     const m = program.memory;
-    tiles.push(tile(program.steps.length, "steps"), tile(program.kernels.length, "kernels"),
+    tiles.push(tile(program.steps.length, program.steps.length === 1 ? "step" : "steps"), tile(program.kernels.length, program.kernels.length === 1 ? "kernel" : "kernels"),
       tile(showBytes(m.arguments + m.results - m.alias + m.constants + m.temps), "memory in all"), tile(showBytes(m.peak), "temporaries at the peak"));
   }
   const timed = program.steps.filter((step) => step.seconds && step.bytes !== null);
@@ -50,7 +50,8 @@ function overviewSection(program) {
   const lines = linesOf(program).filter((line) => line.seconds > 0).slice(0, 10);
   if (program.total > 0) {
     if (lines.length) out.push(h("h3", null, "Where the time goes, by source line"), bars(lines.map((line) => ({
-      name: sourceLink(program, line.source), value: line.seconds, show: `${showTime(line.seconds)}  ${showPercent(line.seconds / program.total)}`, hint: line.source }))));
+      name: sourceLink(program, line.source), value: line.seconds, hint: line.source,
+      show: [`${showTime(line.seconds)}  ${showPercent(line.seconds / program.total)}  `, h("code", { class: "dim" }, quoted(program, line.source))] }))));
     const steps = program.steps.filter((step) => step.seconds).sort((a, b) => b.seconds - a.seconds).slice(0, 10);
     out.push(h("h3", null, "The longest steps"), bars(steps.map((step) => ({
       name: link(goTo(program.number, "steps", step.number), step.name), value: step.seconds, hint: step.scope,
@@ -68,9 +69,9 @@ function worthALook(program) {
   if (program.passes.length) items.push([link(goTo(program.number, "passes"), `${changed} of ${program.passes.length - 1} passes`), " changed the module: ",
     `${program.passes[0].after} → ${program.passes[program.passes.length - 1].after} instructions`]);
   const inLoops = program.copies.filter((copy) => copy.loop);
-  if (program.copies.length) items.push([link(goTo(program.number, "copies"), `${program.copies.length} copies`), ` of ${showBytes(program.copies.reduce((s, c) => s + c.bytes, 0))}`,
+  if (program.copies.length) items.push([link(goTo(program.number, "copies"), count(program.copies.length, "copy")), ` of ${showBytes(program.copies.reduce((s, c) => s + c.bytes, 0))}`,
     inLoops.length ? h("span", { class: "warn" }, `, ${inLoops.length} in loops`) : ""]);
-  if (program.apart.length) items.push([link(goTo(program.number, "fusions"), `${program.apart.length} arrays`), " go through memory between kernels, each with the reason"]);
+  if (program.apart.length) items.push([link(goTo(program.number, "fusions"), count(program.apart.length, "array")), program.apart.length === 1 ? " goes" : " go", " through memory between kernels, each with the reason"]);
   if (program.memory && program.memory.peak > 0) {
     const [owner] = peakOwners(program);
     if (owner) items.push([link(goTo(program.number, "memory"), "memory"), ` at the peak: the line that holds most is ${owner.name}, with ${showBytes(owner.bytes)} of ${showBytes(program.memory.peak)}`]);
@@ -94,17 +95,18 @@ function linesSection(program, wanted) {
     return out;
   }
   out.push(table([
-    { title: "line", width: "minmax(280px,1fr)", value: (l) => l.source, show: (l) => link(goTo(program.number, "lines", l.source), l.source) },
-    { title: "time", width: "86px", number: true, value: (l) => l.seconds || undefined, show: (l) => showTime(l.seconds || undefined) },
-    { title: "share", width: "120px", number: true, value: (l) => l.seconds, show: (l) => showPercent(l.seconds / program.total), share: (l) => l.seconds / program.total },
+    { title: "line", width: "minmax(190px,1fr)", value: (l) => l.source, show: (l) => link(goTo(program.number, "lines", l.source), Object.keys(program.sources).length ? fileOf(l.source) : l.source, { title: l.source }) },
+    Object.keys(program.sources).length && { title: "code", width: "minmax(200px,1.4fr)", value: (l) => quoted(program, l.source), show: (l) => h("code", { title: quoted(program, l.source) }, quoted(program, l.source)) },
+    { title: "time", width: "76px", number: true, value: (l) => l.seconds || undefined, show: (l) => showTime(l.seconds || undefined) },
+    { title: "share", width: "90px", number: true, value: (l) => l.seconds, show: (l) => showPercent(l.seconds / program.total), share: (l) => l.seconds / program.total },
     { title: "steps", width: "60px", number: true, value: (l) => l.steps.length },
     { title: "arithmetic", width: "110px", number: true, value: (l) => l.flops, show: (l) => showFlops(l.flops) },
     { title: "traffic", width: "90px", number: true, value: (l) => l.bytes, show: (l) => showBytes(l.bytes) },
     { title: "at the peak", width: "90px", number: true, value: (l) => l.held, show: (l) => l.held ? showBytes(l.held) : "–" },
-  ], lines, { height: wanted ? 260 : 620, hit: wanted ? (l) => l.source === wanted : null }));
+  ].filter(Boolean), lines, { height: wanted ? 260 : 620, hit: wanted ? (l) => l.source === wanted : null }));
   if (!wanted) return out;
   const steps = program.steps.filter((step) => step.source === wanted);
-  out.push(h("h3", null, wanted), stepTable(program, steps, { height: 300 }));
+  out.push(h("h3", null, wanted, " ", code(quoted(program, wanted))), stepTable(program, steps, { height: 300 }));
   const made = instructionsOf(program, wanted);
   out.push(h("h3", null, "Instructions as they came and as the passes left them"),
     made.length ? h("div", { class: "text panel" }, made.map((text) => h("div", null, hloLine(program, text)))) : empty("no instruction of this line is left"));

@@ -82,7 +82,7 @@ function passFold(program, pass, number, wanted) {
     });
   };
   const details = fold([h("b", null, number === 0 ? "the module as it came" : pass.name), h("span", null, what),
-    number === 0 ? null : h("span", { class: "dim" }, `${pass.changes.length + pass.gone.length} ${pass.changes.length + pass.gone.length === 1 ? "computation" : "computations"}`),
+    number === 0 ? null : h("span", { class: "dim" }, count(pass.changes.length + pass.gone.length, "computation")),
     h("span", { class: "right" }, time)], computations, open);
   details.id = "pass-" + number;
   return details;

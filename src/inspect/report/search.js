@@ -31,7 +31,7 @@ function findIn(program, words) {
   const index = lineIndex(program);
   return [
     { title: "steps", items: take(program.steps, (s) => `${s.name} ${s.op} ${s.scope} ${s.source}`, (s) => ({ text: s.name, more: [showTime(s.seconds), fileOf(s.source), s.scope].filter((t) => t && t !== "–").join("  "), hash: goTo(n, "steps", s.number) })) },
-    { title: "source lines", items: take(sources, (s) => s, (s) => ({ text: s, more: "", hash: goTo(n, "lines", s) })) },
+    { title: "source lines", items: take(sources, (s) => `${s} ${quoted(program, s)}`, (s) => ({ text: s, more: quoted(program, s), hash: goTo(n, "lines", s) })) },
     { title: "kernels", items: take(program.kernels, (k) => k.name, (k) => ({ text: k.name, more: "code", hash: goTo(n, "code", k.number) })) },
     { title: "instructions", items: take(index, ([id]) => program.lines[id], ([id, pass]) => ({ text: program.lines[id].trim(), more: pass === 0 ? "as it came" : "since " + program.passes[pass].name, hash: goTo(n, "passes", pass, id) })) },
     { title: "passes", items: take(program.passes.map((p, i) => [p.name, i]), ([name]) => name, ([name, i]) => ({ text: name, more: "", hash: goTo(n, "passes", i) })) },

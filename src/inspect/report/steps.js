@@ -3,19 +3,19 @@
 function stepTable(program, steps, options = {}) {
   const shown = program.total > 0;
   return table([
-    { title: "#", width: "46px", number: true, value: (s) => s.number },
-    { title: "step", width: "minmax(170px,1.4fr)", value: (s) => s.name, show: (s) => h("span", { style: `padding-left:${s.depth * 14}px`, title: s.scope || s.name }, link(goTo(program.number, "code", s.kernel >= 0 ? s.kernel : "steps", s.number), s.name)) },
-    shown && { title: "time", width: "80px", number: true, value: (s) => s.seconds, show: (s) => showTime(s.seconds), hint: "in a whole run of the program" },
-    shown && { title: "share", width: "80px", number: true, value: (s) => s.seconds, show: (s) => s.seconds ? showPercent(s.seconds / program.total) : "", share: (s) => s.seconds / program.total },
-    shown && { title: "roofline", width: "66px", number: true, value: rooflineShare, show: (s) => showPercent(rooflineShare(s)), hint: "of the time that the slower of arithmetic and memory takes at best; more than 100 %: the data was in caches" },
-    { title: "line", width: "minmax(96px,.7fr)", value: (s) => s.source, show: (s) => sourceLink(program, s.source) },
-    { title: "kind", width: "64px", value: (s) => s.op },
-    shown && { title: "times", width: "56px", number: true, value: (s) => s.count, show: (s) => s.count ? String(+s.count.toFixed(1)) : "" },
-    { title: "arithmetic", width: "92px", number: true, value: (s) => s.flops, show: (s) => showFlops(s.flops) },
-    { title: "traffic", width: "82px", number: true, value: (s) => s.bytes, show: (s) => showBytes(s.bytes) },
-    shown && { title: "GFLOP/s", width: "70px", number: true, value: (s) => s.flops * s.count / s.seconds, show: (s) => s.seconds && s.flops !== null ? digits(s.flops * s.count / s.seconds / 1e9) : "–" },
-    shown && { title: "GB/s", width: "62px", number: true, value: (s) => s.bytes * s.count / s.seconds, show: (s) => s.seconds && s.bytes !== null ? digits(s.bytes * s.count / s.seconds / 1e9) : "–" },
-    { title: "shapes", width: "minmax(110px,1.2fr)", value: (s) => s.shapes },
+    { title: "#", width: "40px", number: true, value: (s) => s.number },
+    { title: "step", width: "minmax(150px,1.4fr)", value: (s) => s.name, show: (s) => h("span", { style: `padding-left:${s.depth * 14}px`, title: s.scope || s.name }, link(goTo(program.number, "code", s.kernel >= 0 ? s.kernel : "steps", s.number), s.name)) },
+    shown && { title: "time", width: "68px", number: true, value: (s) => s.seconds, show: (s) => showTime(s.seconds), hint: "in a whole run of the program" },
+    shown && { title: "share", width: "64px", number: true, value: (s) => s.seconds, show: (s) => s.seconds ? showPercent(s.seconds / program.total) : "", share: (s) => s.seconds / program.total },
+    shown && { title: "roofline", width: "58px", number: true, value: rooflineShare, show: (s) => showPercent(rooflineShare(s)), hint: "of the time that the slower of arithmetic and memory takes at best; more than 100 %: the data was in caches" },
+    { title: "line", width: "minmax(90px,.7fr)", value: (s) => s.source, show: (s) => sourceLink(program, s.source) },
+    { title: "kind", width: "56px", value: (s) => s.op },
+    shown && { title: "times", width: "42px", number: true, value: (s) => s.count, show: (s) => s.count ? String(+s.count.toFixed(1)) : "" },
+    { title: "arithmetic", width: "88px", number: true, value: (s) => s.flops, show: (s) => showFlops(s.flops) },
+    { title: "traffic", width: "72px", number: true, value: (s) => s.bytes, show: (s) => showBytes(s.bytes) },
+    shown && { title: "GFLOP/s", width: "58px", number: true, value: (s) => s.flops * s.count / s.seconds, show: (s) => s.seconds && s.flops !== null ? digits(s.flops * s.count / s.seconds / 1e9) : "–" },
+    shown && { title: "GB/s", width: "48px", number: true, value: (s) => s.bytes * s.count / s.seconds, show: (s) => s.seconds && s.bytes !== null ? digits(s.bytes * s.count / s.seconds / 1e9) : "–" },
+    { title: "shapes", width: "minmax(90px,1.2fr)", value: (s) => s.shapes },
   ].filter(Boolean), steps, options);
 }
 
@@ -86,10 +86,12 @@ function compileSection(program) {
   const out = [h("h2", null, "Compile time")];
   const phases = new Map(program.phases || []);
   if (phases.size) {
+    // Code is linked inside of its generation.
     if (phases.has("link") && phases.has("codegen")) phases.set("codegen", phases.get("codegen") - phases.get("link"));
+    const known = ["import", "passes", "lower", "codegen", "link"];
     const whole = program.whole_ms || program.compile_ms;
     const rest = whole - [...phases.values()].reduce((a, b) => a + b, 0);
-    const items = [...phases].concat(rest > 0.01 * whole ? [["other", rest]] : []);
+    const items = [...phases].sort((a, b) => known.indexOf(a[0]) - known.indexOf(b[0])).concat(rest > 0.01 * whole ? [["other", rest]] : []);
     out.push(h("p", { class: "lead" }, `${showTime(whole / 1e3)} in all. Recording the module after each pass and printing code for this page is part of it.`),
       bars(items.map(([name, ms]) => ({ name, value: ms, show: `${showTime(ms / 1e3)}  ${showPercent(ms / whole)}` }))));
   } else {

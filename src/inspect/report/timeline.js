@@ -32,13 +32,16 @@ function timelineSection(program) {
   if (!threads.length) return [...out, empty("Nothing ran while the report was recorded.")];
   out.push(h("p", { class: "lead" }, "All that was compiled, run, copied and waited for. Drag to move, wheel or + and − to zoom, 0 for all of it, f for the runs of this program; click an event for its step.",
     data.left_out + data.dropped > 0 ? h("span", { class: "warn" }, ` The ${data.left_out + data.dropped} shortest or last events are left out; WEFT_TRACE has more.`) : ""));
-  out.push(timelineView(program, data, threads));
+  out.push(timelineView(program, threads));
   out.push(h("div", { class: "legend" }, KINDS.filter((kind) => threads.some((t) => t.events.some((e) => e.what.kind === kind))).map((kind) => h("span", null, h("i", { style: `background:var(--${KIND_COLORS[kind]})` }), kind))));
   return out;
 }
 
-function timelineView(program, data, threads) {
-  let from = 0, to = data.length, top = [], shades = {};
+function timelineView(program, threads) {
+  // From the first event to the last.
+  const begin = Math.min(...threads.map((thread) => thread.events[0].begin));
+  const end = Math.max(begin + 1000, threads.reduce((last, thread) => thread.events.reduce((most, event) => Math.max(most, event.end), last), 0));
+  let from = begin, to = end, top = [], shades = {};
   const lanes = threads.reduce((sum, thread) => sum + thread.depth + 1.4, 0);
   const canvas = drawing(Math.max(120, lanes * LANE + 26), paint);
   canvas.tabIndex = 0;
@@ -50,9 +53,9 @@ function timelineView(program, data, threads) {
     pen.font = "11px system-ui";
     const dim = color("dim"), thin = color("line");
     const unit = 10 ** Math.floor(Math.log10((to - from) / 3));
-    for (let t = Math.ceil(from / unit) * unit; t < to; t += unit) {
+    for (let t = begin + Math.ceil((from - begin) / unit) * unit; t < to; t += unit) {
       pen.fillStyle = dim;
-      pen.fillText(showTime(t / 1e9), (t - from) * scale + 3, 10);
+      pen.fillText(showTime((t - begin) / 1e9), (t - from) * scale + 3, 10);
       pen.fillStyle = thin;
       pen.fillRect((t - from) * scale, 0, 1, canvas.clientHeight);
     }
@@ -90,15 +93,15 @@ function timelineView(program, data, threads) {
   }
   function zoom(factor, center) {
     const middle = center === undefined ? (from + to) / 2 : center;
-    const length = Math.min(data.length, Math.max(200, (to - from) * factor));
+    const length = Math.min(end - begin, Math.max(200, (to - from) * factor));
     from = middle - (middle - from) * length / (to - from);
-    from = Math.max(0, Math.min(from, data.length - length));
+    from = Math.max(begin, Math.min(from, end - length));
     to = from + length;
     canvas.redraw();
   }
   function move(by) {
     const length = to - from;
-    from = Math.max(0, Math.min(data.length - length, from + by));
+    from = Math.max(begin, Math.min(end - length, from + by));
     to = from + length;
     canvas.redraw();
   }
@@ -106,11 +109,11 @@ function timelineView(program, data, threads) {
     const runs = threads.flatMap((thread) => thread.events.filter((e) => e.what.kind === "execute" && e.what.program === program.name));
     if (!runs.length) return;
     const middle = runs[Math.floor(runs.length / 2)];
-    from = Math.max(0, middle.begin - (middle.end - middle.begin) * 0.1);
-    to = Math.min(data.length, middle.end + (middle.end - middle.begin) * 0.1);
+    from = Math.max(begin, middle.begin - (middle.end - middle.begin) * 0.1);
+    to = Math.min(end, middle.end + (middle.end - middle.begin) * 0.1);
     canvas.redraw();
   }
-  const keys = { "+": () => zoom(0.6), "=": () => zoom(0.6), "-": () => zoom(1.6), ArrowLeft: () => move((from - to) / 5), ArrowRight: () => move((to - from) / 5), "0": () => { from = 0; to = data.length; canvas.redraw(); }, f: focusRuns };
+  const keys = { "+": () => zoom(0.6), "=": () => zoom(0.6), "-": () => zoom(1.6), ArrowLeft: () => move((from - to) / 5), ArrowRight: () => move((to - from) / 5), "0": () => { from = begin; to = end; canvas.redraw(); }, f: focusRuns };
   canvas.addEventListener("keydown", (event) => { if (keys[event.key]) { keys[event.key](); event.preventDefault(); event.stopPropagation(); } });
   canvas.addEventListener("wheel", (event) => { event.preventDefault(); event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY) ? move((event.deltaX || event.deltaY) * (to - from) / 1000) : zoom(event.deltaY > 0 ? 1.25 : 0.8, at(event.offsetX)); }, { passive: false });
   let dragged = null;
