@@ -23,7 +23,10 @@ int64_t CountSteps(const std::vector<Step>& steps) {
 class LifeFinder {
  public:
   explicit LifeFinder(const Program& program)
-      : program_(program), lives_(program.buffers.size()), reads_first_(program.buffers.size()) {}
+      : program_(program),
+        lives_(program.buffers.size()),
+        reads_first_(program.buffers.size()),
+        first_in_(program.buffers.size()) {}
 
   MemoryTimeline Run() {
     Walk(program_.steps);
@@ -71,12 +74,17 @@ class LifeFinder {
               .last = at,
               .maker = &step};
       reads_first_[use.slice.buffer] = use.access != program::Access::kWrite;
+      first_in_[use.slice.buffer] = loops_;
     }
     if (writes && !written_.contains(use.slice.buffer)) {
       written_[use.slice.buffer] = true;
       life.maker = &step;
     }
     life.last = std::max(life.last, at);
+    // A round leaves it for what comes behind the loop; those before may have written parts.
+    for (const Loop& loop : first_in_[use.slice.buffer]) {
+      if (at > loop.end) life.first = std::min(life.first, loop.begin);
+    }
     for (const Loop& loop : loops_) {
       // Set before the loop, or by a round for the next.
       if (life.first >= loop.begin && !reads_first_[use.slice.buffer]) continue;
@@ -128,6 +136,7 @@ class LifeFinder {
   const Program& program_;
   std::vector<BufferLife> lives_;  // by buffer; without one: not used
   std::vector<bool> reads_first_;
+  std::vector<std::vector<Loop>> first_in_;  // the loops around the first use
   std::map<program::BufferId, bool> written_;
   std::vector<Loop> loops_;
   int64_t next_ = 0;

@@ -322,6 +322,35 @@ steps {
   EXPECT_EQ(timeline.lives[1].maker->source, "m.py:2");
 }
 
+TEST(MemoryTimelineTest, WhatALoopLeavesLivesFromItsBegin) {
+  auto program = program::Parse(R"(program p
+buffer x: f32[256] parameter 0
+buffer r: f32[256] result 0
+buffer go: pred[] temp
+buffer a: f32[256] temp
+buffer b: f32[256] temp
+steps {
+  s0: fill(write go) hex "01"
+  s1: while(read go) {
+    s2: copy(read x, write b)
+  } do {
+    s3: copy(read b, write a)
+    s4: fill(write go) hex "00"
+  }
+  s5: copy(read a, write r)
+}
+)");
+  ASSERT_TRUE(program) << program.error().ToString();
+  MemoryTimeline timeline = TimelineOf(*program);
+  ASSERT_EQ(timeline.lives.size(), 3u);
+  EXPECT_EQ(timeline.lives[0].first, 0);  // go: of the loop as a whole
+  EXPECT_EQ(timeline.lives[0].last, 4);
+  EXPECT_EQ(timeline.lives[1].first, 1);  // a: until behind it
+  EXPECT_EQ(timeline.lives[1].last, 5);
+  EXPECT_EQ(timeline.lives[2].first, 2);  // b: within a round
+  EXPECT_EQ(timeline.lives[2].last, 3);
+}
+
 TEST(MemoryTimelineTest, LoopStateLivesAsLongAsTheLoop) {
   std::shared_ptr<ProgramRecord> record = RecordOf(R"(HloModule loop
 body {
