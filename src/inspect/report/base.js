@@ -6,9 +6,12 @@ function h(tag, props, ...children) {
   const element = document.createElement(tag);
   for (const [key, value] of Object.entries(props || {})) {
     if (value === undefined || value === null || value === false) continue;
-    if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
-    else if (key === "style") element.style.cssText = value;
-    else element.setAttribute(key, value === true ? "" : value);
+    if (key.startsWith("on"))
+      element.addEventListener(key.slice(2), value);
+    else if (key === "style")
+      element.style.cssText = value;
+    else
+      element.setAttribute(key, value === true ? "" : value);
   }
   element.append(...children.flat(9).filter((child) => child !== null && child !== undefined && child !== false));
   return element;
@@ -31,15 +34,40 @@ function programOf(number) {
   if (programs.has(number)) return programs.get(number);
   const raw = readData("program-" + number);
   const word = (id) => raw.words[id];
-  const program = { ...raw, number, word };
+  const program = {...raw, number, word};
   program.steps = (raw.steps || []).map((row, i) => ({
-    number: i, name: word(row[0]), op: word(row[1]), source: word(row[2]), scope: word(row[3]), shapes: word(row[4]),
-    depth: row[5], kernel: row[6], flops: row[7], bytes: row[8], seconds: row[9], count: row[10],
-  }));
-  program.kernels = (raw.kernels || []).map((row, i) => ({ number: i, name: word(row[0]), runs: row[1] }));
-  program.fusions = raw.fusions.map((row) => ({ name: word(row[0]), kind: word(row[1]), source: lineOf(word(row[2])), shape: word(row[3]), ops: word(row[4]), members: row[5] }));
-  program.apart = raw.apart.map((row) => ({ name: word(row[0]), op: word(row[1]), source: lineOf(word(row[2])), readers: word(row[3]), reason: word(row[4]) }));
-  program.copies = raw.copies.map((row) => ({ name: word(row[0]), source: lineOf(word(row[1])), reason: word(row[2]), bytes: row[3], loop: row[4] === 1 }));
+                                          number: i,
+                                          name: word(row[0]),
+                                          op: word(row[1]),
+                                          source: word(row[2]),
+                                          scope: word(row[3]),
+                                          shapes: word(row[4]),
+                                          depth: row[5],
+                                          kernel: row[6],
+                                          flops: row[7],
+                                          bytes: row[8],
+                                          seconds: row[9],
+                                          count: row[10],
+                                        }));
+  program.kernels = (raw.kernels || []).map((row, i) => ({number: i, name: word(row[0]), runs: row[1]}));
+  program.fusions = raw.fusions.map((row) => ({
+                                      name: word(row[0]),
+                                      kind: word(row[1]),
+                                      source: lineOf(word(row[2])),
+                                      shape: word(row[3]),
+                                      ops: word(row[4]),
+                                      members: row[5]
+                                    }));
+  program.apart = raw.apart.map((row) => ({
+                                  name: word(row[0]),
+                                  op: word(row[1]),
+                                  source: lineOf(word(row[2])),
+                                  readers: word(row[3]),
+                                  reason: word(row[4])
+                                }));
+  program.copies = raw.copies.map(
+      (row) => (
+          {name: word(row[0]), source: lineOf(word(row[1])), reason: word(row[2]), bytes: row[3], loop: row[4] === 1}));
   program.total = program.steps.reduce((sum, step) => sum + (step.seconds || 0), 0);
   programs.set(number, program);
   return program;
@@ -53,7 +81,10 @@ function expandRuns(runs) {
   return ids;
 }
 
-const count = (number, word) => number + " " + (number === 1 ? word : word.endsWith("y") ? word.slice(0, -1) + "ies" : word + "s");
+const count = (number, word) => number + " " +
+    (number === 1           ? word :
+         word.endsWith("y") ? word.slice(0, -1) + "ies" :
+                              word + "s");
 const lineOf = (source) => source.split(" (")[0];
 const quoted = (program, source) => program.sources[source] || "";
 const fileOf = (source) => source.slice(source.lastIndexOf("/") + 1);
@@ -71,19 +102,29 @@ function showTime(seconds) {
 }
 function showScaled(value, units, base) {
   let unit = 0;
-  while (value >= base && unit + 1 < units.length) { value /= base; ++unit; }
+  while (value >= base && unit + 1 < units.length) {
+    value /= base;
+    ++unit;
+  }
   return (unit === 0 ? Math.round(value) : digits(value)) + " " + units[unit];
 }
-const showBytes = (bytes) => bytes === null || bytes === undefined ? "–" : showScaled(bytes, ["B", "KiB", "MiB", "GiB", "TiB"], 1024);
-const showFlops = (flops) => flops === null || flops === undefined ? "–" : showScaled(flops, ["", "k", "M", "G", "T"], 1000) + "FLOP";
-const showPercent = (part) => Number.isFinite(part) ? (part >= 0.0995 ? Math.round(part * 100) : digits(part * 100)) + " %" : "–";
+const showBytes = (bytes) =>
+    bytes === null || bytes === undefined ? "–" : showScaled(bytes, ["B", "KiB", "MiB", "GiB", "TiB"], 1024);
+const showFlops = (flops) =>
+    flops === null || flops === undefined ? "–" : showScaled(flops, ["", "k", "M", "G", "T"], 1000) + "FLOP";
+const showPercent = (part) =>
+    Number.isFinite(part) ? (part >= 0.0995 ? Math.round(part * 100) : digits(part * 100)) + " %" : "–";
 
 // What the machine does at best: measured where that was done, else as the compiler assumes.
 function peaks() {
   const machine = theIndex().machine;
   if (!machine) return null;
   const measured = machine.measured_flops > 0 && machine.measured_bytes > 0;
-  return { flops: measured ? machine.measured_flops : machine.flops, bytes: measured ? machine.measured_bytes : machine.bytes, measured };
+  return {
+    flops: measured ? machine.measured_flops : machine.flops,
+    bytes: measured ? machine.measured_bytes : machine.bytes,
+    measured
+  };
 }
 // Of the time that the slower of arithmetic and memory takes at best.
 function rooflineShare(step) {
@@ -100,18 +141,24 @@ function color(name) {
   probe.style.color = "";
   return value;
 }
-const empty = (...children) => h("p", { class: "empty" }, ...children);
+const empty = (...children) => h("p", {class: "empty"}, ...children);
 const code = (text) => h("code", null, text);
-const link = (hash, text, props) => h("a", { href: hash, ...props }, text);
+const link = (hash, text, props) => h("a", {href: hash, ...props}, text);
 const goTo = (program, section, ...rest) => "#" + [program, section, ...rest.map(encodeURIComponent)].join("/");
-const sourceLink = (program, source) => source ? link(goTo(program.number, "lines", source), fileOf(source), { title: [source, quoted(program, source)].filter(Boolean).join("\n") }) : h("span", { class: "dim" }, "–");
+const sourceLink = (program, source) => source ?
+    link(
+        goTo(program.number, "lines", source), fileOf(source),
+        {title: [source, quoted(program, source)].filter(Boolean).join("\n")}) :
+    h("span", {class: "dim"}, "–");
 
 function showTip(event, ...lines) {
   const tip = document.getElementById("tip");
-  tip.replaceChildren(...lines.filter(Boolean).map((line, i) => h("div", { class: i ? "dim" : "" }, line)));
+  tip.replaceChildren(...lines.filter(Boolean).map((line, i) => h("div", {class: i ? "dim" : ""}, line)));
   tip.hidden = false;
   const box = tip.getBoundingClientRect();
   tip.style.left = Math.max(4, Math.min(event.clientX + 14, innerWidth - box.width - 8)) + "px";
   tip.style.top = Math.max(4, Math.min(event.clientY + 16, innerHeight - box.height - 8)) + "px";
 }
-function hideTip() { document.getElementById("tip").hidden = true; }
+function hideTip() {
+  document.getElementById("tip").hidden = true;
+}

@@ -7,7 +7,8 @@ function functionOf(program, kernel, kind) {
   for (const [file, text] of Object.entries(files)) {
     if (!file.endsWith(kind)) continue;
     for (const name of names) {
-      const at = kind === ".ll" ? text.search(new RegExp(`^define [^\\n]*@${name}\\(`, "m")) : text.search(new RegExp(`^${name}:`, "m"));
+      const at = kind === ".ll" ? text.search(new RegExp(`^define [^\\n]*@${name}\\(`, "m")) :
+                                  text.search(new RegExp(`^${name}:`, "m"));
       if (at < 0) continue;
       const end = kind === ".ll" ? text.indexOf("\n}", at) + 2 : text.indexOf(`.size\t${name}`, at);
       return [file, text.slice(at, end > at ? end : undefined)];
@@ -25,7 +26,7 @@ function sameKernel(program, number) {
 }
 
 function plainText(text) {
-  return h("div", { class: "text panel" }, text.split("\n").map((line) => h("div", null, line)));
+  return h("div", {class: "text panel"}, text.split("\n").map((line) => h("div", null, line)));
 }
 
 function nativeCode(program, number, kind, title) {
@@ -38,10 +39,13 @@ function nativeCode(program, number, kind, title) {
       note = `the same code as kernel ${program.kernels[same].name}; `;
     }
   }
-  if (found) return [h("p", { class: "dim" }, note + found[0]), plainText(found[1])];
+  if (found) return [h("p", {class: "dim"}, note + found[0]), plainText(found[1])];
   const others = program.code_files.filter(([file]) => file.endsWith(kind)).map(([file]) => file);
-  if (!others.length) return empty(`No ${title}: the object came from the cache. `, code("WEFT_CACHE=0"), " compiles everything anew.");
-  return empty(`No function of its own: the kernel is part of a loop that is one native function (or its file was too large for the page). Files: `, others.map((file) => [link(goTo(program.number, "code", file), file), " "]));
+  if (!others.length)
+    return empty(`No ${title}: the object came from the cache. `, code("WEFT_CACHE=0"), " compiles everything anew.");
+  return empty(
+      `No function of its own: the kernel is part of a loop that is one native function (or its file was too large for the page). Files: `,
+      others.map((file) => [link(goTo(program.number, "code", file), file), " "]));
 }
 
 function codeSection(program, wanted, stepNumber) {
@@ -49,43 +53,86 @@ function codeSection(program, wanted, stepNumber) {
   if (!program.memory) return [...out, notNative()];
   const step = stepNumber === undefined ? null : program.steps[Number(stepNumber)];
   const file = program.code_files.map(([name]) => name).find((name) => name === wanted);
-  const number = wanted === undefined ? (program.kernels.length ? 0 : -1) : file || wanted === "steps" ? -1 : Number(wanted);
-  const entry = (hash, text, on, hint) => link(hash, text, { class: on ? "on" : "", title: hint });
-  const list = h("div", { class: "list", role: "list" },
-    entry(goTo(program.number, "code", "steps"), "buffers and steps", number < 0 && !file),
-    program.kernels.slice(0, 3000).map((kernel) => entry(goTo(program.number, "code", kernel.number), kernel.name, kernel.number === number, kernel.name)),
-    program.code_files.map(([name, size]) => entry(goTo(program.number, "code", name), `${name} (${showBytes(size)})`, name === file)));
-  const right = h("div", { style: "min-width:0" });
-  if (file) right.append(...wholeFile(program, file));
-  else if (number < 0) right.append(...programText(program, step));
-  else right.append(...kernelText(program, number, step));
-  out.push(h("div", { class: "code" }, list, right));
-  requestAnimationFrame(() => { list.querySelector(".on")?.scrollIntoView({ block: "nearest" }); right.querySelector(".hit")?.scrollIntoView({ block: "center" }); });
+  const number = wanted === undefined ? (program.kernels.length ? 0 : -1) :
+      file || wanted === "steps"      ? -1 :
+                                        Number(wanted);
+  const entry = (hash, text, on, hint) => link(hash, text, {class: on ? "on" : "", title: hint});
+  const list = h(
+      "div", {class: "list", role: "list"},
+      entry(goTo(program.number, "code", "steps"), "buffers and steps", number < 0 && !file),
+      program.kernels.slice(0, 3000).map(
+          (kernel) =>
+              entry(goTo(program.number, "code", kernel.number), kernel.name, kernel.number === number, kernel.name)),
+      program.code_files.map(
+          ([name, size]) => entry(goTo(program.number, "code", name), `${name} (${showBytes(size)})`, name === file)));
+  const right = h("div", {style: "min-width:0"});
+  if (file)
+    right.append(...wholeFile(program, file));
+  else if (number < 0)
+    right.append(...programText(program, step));
+  else
+    right.append(...kernelText(program, number, step));
+  out.push(h("div", {class: "code"}, list, right));
+  requestAnimationFrame(() => {
+    list.querySelector(".on")?.scrollIntoView({block: "nearest"});
+    right.querySelector(".hit")?.scrollIntoView({block: "center"});
+  });
   return out;
 }
 
 function wholeFile(program, file) {
   const text = (readData("code-" + program.number) || {})[file];
-  return [h("h3", { style: "margin-top:0" }, file), text === undefined ? empty("Left out: pages take 16 MiB of code of a program. ", code("WEFT_DUMP=dir"), " writes all of it to files.") : plainText(text)];
+  return [
+    h("h3", {style: "margin-top:0"}, file),
+    text === undefined ? empty(
+                             "Left out: pages take 16 MiB of code of a program. ", code("WEFT_DUMP=dir"),
+                             " writes all of it to files.") :
+                         plainText(text)
+  ];
 }
 
 function programText(program, step) {
   const lines = expandRuns(program.buffers_and_steps || []).map(program.word);
   const mark = step ? lines.findIndex((line) => line.trim().startsWith(step.name + ": ")) : -1;
-  return [h("h3", { style: "margin-top:0" }, "Buffers and steps"), h("div", { class: "text panel" }, lines.slice(0, 30000).map((line, i) => h("div", { class: i === mark ? "hit" : "" }, line)))];
+  return [
+    h("h3", {style: "margin-top:0"}, "Buffers and steps"),
+    h("div", {class: "text panel"},
+      lines.slice(0, 30000).map((line, i) => h("div", {class: i === mark ? "hit" : ""}, line)))
+  ];
 }
 
 function kernelText(program, number, step) {
   const kernel = program.kernels[number];
   if (!kernel) return [empty("No such kernel.")];
   const users = program.steps.filter((each) => each.kernel === number);
-  const facts = (step ? [step] : users).slice(0, 4).map((each) => h("p", { class: "dim" }, "step ", link(goTo(program.number, "steps", each.number), each.name), ", ", each.shapes, " ",
-    each.seconds ? `${showTime(each.seconds)}, ${showPercent(rooflineShare(each))} of the roofline, ` : "", sourceLink(program, each.source), " ", each.scope));
-  const views = [["Program", () => [h("div", { class: "text panel" }, expandRuns(kernel.runs).map((id) => h("div", null, program.word(id))))]],
-    ["LLVM IR", () => [nativeCode(program, number, ".ll", "LLVM IR")].flat()], ["assembly", () => [nativeCode(program, number, ".s", "assembly")].flat()]];
+  const facts =
+      (step ? [step] : users)
+          .slice(0, 4)
+          .map(
+              (each) =>
+                  h("p", {class: "dim"}, "step ", link(goTo(program.number, "steps", each.number), each.name), ", ",
+                    each.shapes, " ",
+                    each.seconds ? `${showTime(each.seconds)}, ${showPercent(rooflineShare(each))} of the roofline, ` :
+                                   "",
+                    sourceLink(program, each.source), " ", each.scope));
+  const views = [
+    [
+      "Program",
+      () => [h("div", {class: "text panel"}, expandRuns(kernel.runs).map((id) => h("div", null, program.word(id))))]
+    ],
+    ["LLVM IR", () => [nativeCode(program, number, ".ll", "LLVM IR")].flat()],
+    ["assembly", () => [nativeCode(program, number, ".s", "assembly")].flat()]
+  ];
   const box = h("div", null), buttons = [];
-  const show = (i) => { buttons.forEach((button, k) => button.classList.toggle("on", k === i)); box.replaceChildren(...views[i][1]()); };
-  views.forEach(([title], i) => buttons.push(h("button", { onclick: () => show(i) }, title)));
+  const show = (i) => {
+    buttons.forEach((button, k) => button.classList.toggle("on", k === i));
+    box.replaceChildren(...views[i][1]());
+  };
+  views.forEach(([title], i) => buttons.push(h("button", {onclick: () => show(i)}, title)));
   show(0);
-  return [h("h3", { style: "margin-top:0" }, kernel.name), ...facts, users.length > 4 ? h("p", { class: "dim" }, `and ${users.length - 4} more steps`) : null, h("div", { class: "tools" }, buttons), box].filter(Boolean);
+  return [
+    h("h3", {style: "margin-top:0"}, kernel.name), ...facts,
+    users.length > 4 ? h("p", {class: "dim"}, `and ${users.length - 4} more steps`) : null,
+    h("div", {class: "tools"}, buttons), box
+  ].filter(Boolean);
 }

@@ -40,7 +40,10 @@ function uniqueInOrder(a, a0, a1, b, b0, b1) {
     let low = 0, high = tails.length;
     while (low < high) {
       const middle = (low + high) >> 1;
-      if (common[tails[middle]][1] < k) low = middle + 1; else high = middle;
+      if (common[tails[middle]][1] < k)
+        low = middle + 1;
+      else
+        high = middle;
     }
     before[n] = low > 0 ? tails[low - 1] : -1;
     tails[low] = n;
@@ -59,7 +62,10 @@ function diffRows(a, b, nameOf) {
     for (let n = k; n < toK; ++n) right.set(nameOf(b[n]), n);
     for (; i < toI; ++i) {
       const at = right.get(nameOf(a[i]));
-      if (at === undefined || at < k) { rows.push([i, -1]); continue; }
+      if (at === undefined || at < k) {
+        rows.push([i, -1]);
+        continue;
+      }
       for (; k < at; ++k) rows.push([-1, k]);
       rows.push([i, k++]);
     }
@@ -93,14 +99,16 @@ function showDiff(left, right, textOf) {
   rows.forEach((row, n) => {
     if (!same(row)) near.fill(1, Math.max(0, n - CONTEXT), Math.min(rows.length, n + CONTEXT + 1));
   });
-  const box = h("div", { class: "diff" });
+  const box = h("div", {class: "diff"});
   const put = (row) => {
     const [l, r] = row;
     const text = [l >= 0 ? textOf(left[l]) : "", r >= 0 ? textOf(right[r]) : ""];
     if (same(row)) return text.map((t) => h("div", null, t));
     const both = l >= 0 && r >= 0;
-    return [h("div", { class: l < 0 ? "none" : "del" }, both ? markChange(text[0], text[1]) : text[0]),
-      h("div", { class: r < 0 ? "none" : "add" }, both ? markChange(text[1], text[0]) : text[1])];
+    return [
+      h("div", {class: l < 0 ? "none" : "del"}, both ? markChange(text[0], text[1]) : text[0]),
+      h("div", {class: r < 0 ? "none" : "add"}, both ? markChange(text[1], text[0]) : text[1])
+    ];
   };
   let shown = 0;
   for (let n = 0; n < rows.length;) {
@@ -113,7 +121,9 @@ function showDiff(left, right, textOf) {
     while (n < rows.length && (!near[n] || shown >= MOST_ROWS)) ++n;
     const hidden = rows.slice(begin, n);
     const words = hidden.every(same) ? " lines that stay" : " more lines";
-    const button = h("button", { class: "skip", onclick: () => button.replaceWith(...hidden.slice(0, MOST_ROWS).flatMap(put)) }, "⋯ " + hidden.length + words);
+    const button =
+        h("button", {class: "skip", onclick: () => button.replaceWith(...hidden.slice(0, MOST_ROWS).flatMap(put))},
+          "⋯ " + hidden.length + words);
     box.append(button);
   }
   return box;
