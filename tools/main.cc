@@ -23,7 +23,7 @@ std::span<const Command> Commands() {
   static const Command kAll[] = {kParseCommand,  kPrintCommand,   kVerifyCommand, kEvalCommand,
                                  kOptCommand,    kTestCommand,    kDiffCommand,   kDocCommand,
                                  kRunCommand,    kProgramCommand, kBisectCommand, kReduceCommand,
-                                 kRandomCommand, kCacheCommand};
+                                 kRandomCommand, kReportCommand,  kCacheCommand};
   return kAll;
 }
 

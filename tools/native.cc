@@ -38,7 +38,7 @@ Result<NativeModule> CompileNative(const hlo::Module& module,
   }
   compiler::Compiled compiled =
       TRY(compiler::Compile(module, options, native.device->target(), hooks));
-  if (watch != nullptr) watch->Lowered(compiled.program);
+  if (watch != nullptr) watch->Lowered(compiled);
   if (options.pipeline.verify) TRY(program::Verify(compiled.program));
   native.module = std::move(compiled.module);
   if (native_hooks.stage) native_hooks.stage("code generation");

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/npy.h"
+#include "bench.h"
 #include "commands.h"
 #include "compiler/options.h"
 #include "hlo/evaluate.h"
@@ -15,6 +16,7 @@
 #include "inspect/fault.h"
 #include "inspect/trace_json.h"
 #include "native.h"
+#include "pjrt/build.h"
 #include "run_input.h"
 #include "runtime/profile.h"
 
@@ -29,10 +31,9 @@ struct NativeRequest {
   int64_t max_elements = 1'000'000, bench = 0;
   int64_t devices = 0;  // 0: as many as the module says
   bool check = false;
+  inspect::ReportFile* report = nullptr;  // null: none is wanted
   double tolerance = 1e-5;
 };
-
-constexpr int64_t kSteppedRuns = 20;  // for the table of steps
 
 double Since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
@@ -51,33 +52,18 @@ using AfterStep =
 
 // Whole runs first, then step by step: the table says where the time goes.
 Status Bench(const NativeModule& native, const std::vector<Literal>& arguments, double compile_ms,
-             int64_t runs) {
-  std::vector<double> times;
-  for (int64_t i = 0; i < runs; ++i) {
-    auto start = std::chrono::steady_clock::now();
-    TRY(RunNative(native, arguments));
-    times.push_back(Since(start));
-  }
-  std::sort(times.begin(), times.end());
-  auto at = [&](size_t tenths) { return times[(times.size() - 1) * tenths / 10]; };
+             int64_t runs, inspect::ProgramRecord* record) {
+  BenchTimes times = TRY(TimeRuns(native, arguments, runs));
+  auto at = [&](size_t tenths) {
+    return times.milliseconds[(times.milliseconds.size() - 1) * tenths / 10];
+  };
   std::printf(
       "compiled in %.2f ms (%lld kernels), run: median %.4f ms, best %.4f ms of %lld, 80 %% within "
       "%.4f to %.4f ms\n",
-      compile_ms, static_cast<long long>(native.program->stats().kernels), times[times.size() / 2],
-      times[0], static_cast<long long>(runs), at(1), at(9));
-  runtime::StepTimes steps(native.program->program());
-  AfterStep after = [&](const program::Step& step, double seconds,
-                        std::span<const std::span<std::byte>>) {
-    steps.Add(step, seconds);
-    return Status();
-  };
-  runtime::Call call;
-  call.after_step = &after;
-  for (int64_t i = 0; i < std::min<int64_t>(runs, kSteppedRuns); ++i) {
-    TRY(RunNative(native, arguments, call));
-    steps.EndRun();
-  }
-  std::string table = steps.Table(TRY(runtime::MeasureRoofline(*native.device)));
+      compile_ms, static_cast<long long>(native.program->stats().kernels), times.median(), at(0),
+      static_cast<long long>(runs), at(1), at(9));
+  if (record != nullptr) AddTimes(times, native.program->program(), *record);
+  std::string table = times.steps.Table(TRY(runtime::MeasureRoofline(*native.device)));
   std::fwrite(table.data(), 1, table.size(), stdout);
   return {};
 }
@@ -234,15 +220,16 @@ Status RunOne(const NativeRequest& request) {
   }
   auto start = std::chrono::steady_clock::now();
   inspect::CompileWatch watch(**module, TheEnvironment().dump,
-                              compiler::PrintOptions(request.options));
+                              compiler::PrintOptions(request.options), request.report);
   NativeModule native = TRY(CompileNative(**module, request.options, {.watch = &watch}));
   double compile = Since(start);
+  watch.Finished();
   const runtime::LoadStats& stats = native.program->stats();
   NOTE("compile", 1) << "compile " << (*module)->name() << ": " << stats.compiled << " compiled, "
                      << stats.from_cache << " from cache, " << std::lround(compile) << " ms";
   std::vector<Literal> results = TRY(RunOnce(native, arguments));
   if (request.bench > 0) {
-    TRY(Bench(native, arguments, compile, request.bench));
+    TRY(Bench(native, arguments, compile, request.bench, watch.record()));
   } else if (!request.check) {
     RunResult shown;
     shown.devices.push_back(results);
@@ -252,6 +239,18 @@ Status RunOne(const NativeRequest& request) {
   }
   if (!request.check && !TheEnvironment().check) return {};
   return Check(input, request, native, arguments, results);
+}
+
+// The machine is measured before anything is recorded.
+Status BeginReport(const std::optional<std::string>& page, NativeRequest& request,
+                   std::optional<inspect::ReportFile>& report) {
+  if (!page) return {};
+  inspect::ReportMachine machine = TRY(DescribeForReport());
+  const std::string bench = request.bench > 0 ? StrCat("--bench ", request.bench, " ") : "";
+  report.emplace(*page, StrCat("weft run ", bench, request.file), std::string(pjrt::Version()));
+  report->SetMachine(std::move(machine));
+  request.report = &*report;
+  return {};
 }
 
 Result<int> RunRun(Args args) {
@@ -264,11 +263,17 @@ Result<int> RunRun(Args args) {
   request.devices = args.Int("--devices", 0, 1, 1024);
   request.tolerance = args.Number("--tolerance", request.tolerance);
   TRY(TakeOptions(args, request.options));
-  std::optional<std::string> trace_path = args.Value("--trace");
+  std::optional<std::string> trace_path = args.Value("--trace"), page = args.Value("--html");
+  if (!page && !TheEnvironment().report.empty()) page = TheEnvironment().report;
   request.file = TRY(args.Finish(1, 1))[0];
   std::optional<inspect::TraceFile> trace;
   if (trace_path) trace.emplace(*trace_path);
-  Status status = RunOne(request);
+  std::optional<inspect::ReportFile> report;
+  Status status = BeginReport(page, request, report);
+  if (status) status = RunOne(request);
+  if (Status written = report && status ? report->Write() : Status(); status && !written) {
+    status = written;
+  }
   if (Status written = trace ? trace->Write() : Status(); status && !written) status = written;
   if (status) return kOk;
   Report(status.error(), request.file);
@@ -288,6 +293,7 @@ Compiles the module to native code, runs it and prints the results as `weft eval
   --check             compare with the evaluator instead of printing
   --tolerance T       floats may differ by T * max(1, |x|) (default 1e-5; narrow formats by more)
   --bench N           time N runs instead of printing, and show where the time goes by step
+  --html FILE         write a page with all that is known of the module and its run (docs/report.md)
   --trace FILE        write a timeline of passes, code generation and steps for Perfetto
   --options=k=v,...   compile options
   --max-elements N    print larger arrays as {...} (default 1000000; -1: print all)

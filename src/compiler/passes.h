@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "compiler/fusion_note.h"
 #include "compiler/options.h"
 #include "hlo/module.h"
 
@@ -14,6 +15,7 @@ namespace weft::compiler {
 // What a pass knows beside the module.
 struct PassContext {
   const CompileOptions& options;
+  std::vector<FusionNote>* not_fused = nullptr;  // gets what fuse leaves apart; null: nobody asks
 };
 
 // No shape has dynamic dimensions afterwards: arrays have their bounds, and their sizes go beside

@@ -149,7 +149,7 @@ Result<std::vector<PassRun>> RunPasses(hlo::Module& module, std::span<const Pass
                                        const CompileOptions& options, const RunnerHooks& hooks) {
   using Clock = std::chrono::steady_clock;
   std::vector<PassRun> runs;
-  PassContext context{options};
+  PassContext context{options, hooks.not_fused};
   for (const std::string& name : options.pipeline.disable) TRY(FindPasses(name));
   for (const Pass* pass : passes) {
     if (IsDisabled(*pass, options)) continue;

@@ -40,6 +40,7 @@ struct RunnerHooks {
   std::function<Status(const Pass&, const hlo::Module&)> before;
   // After each pass, changed or not; the module has been verified.
   std::function<void(const PassRun&, const hlo::Module&)> after;
+  std::vector<FusionNote>* not_fused = nullptr;  // PassContext::not_fused
 };
 
 // Runs the passes in order: leaves out the disabled ones, times each, verifies and dumps after a

@@ -1,11 +1,13 @@
 #include "inspect/compile_watch.h"
 
+#include <chrono>
 #include <cstdio>
 
 #include "base/log.h"
 #include "base/str.h"
 #include "hlo/text.h"
 #include "inspect/crash_report.h"
+#include "inspect/report_notes.h"
 
 namespace weft::inspect {
 namespace {
@@ -19,6 +21,12 @@ void ShowText(std::string_view title, std::string_view text) {
   std::fwrite(out.data(), 1, out.size(), stderr);
 }
 
+int64_t SteadyNanoseconds() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
 std::string Milliseconds(double ms) {
   char text[32];
   std::snprintf(text, sizeof(text), "%.2f ms", ms);
@@ -28,9 +36,15 @@ std::string Milliseconds(double ms) {
 }  // namespace
 
 CompileWatch::CompileWatch(const hlo::Module& input, const std::string& dump,
-                           const std::string& options)
+                           const std::string& options, ReportFile* report)
     : name_(input.name()),
+      report_(report),
       progress_(StrCat("compile ", name_), {.after = kLongCompile, .ticks = true}) {
+  if (report_ != nullptr) {
+    record_ = std::make_shared<ProgramRecord>();
+    record_->begin = SteadyNanoseconds();
+    record_->AddInput(input);
+  }
   if (dump.empty()) return;
   Result<DumpFolder> folder = DumpFolder::Make(dump, name_);
   if (!folder) {
@@ -43,7 +57,18 @@ CompileWatch::CompileWatch(const hlo::Module& input, const std::string& dump,
   folder_->WriteRepro(StrCat("weft run --check", flag, " 0000.input.hlo"));
 }
 
+CompileWatch::~CompileWatch() {
+  Finished();
+  if (record_ != nullptr) report_->Add(std::move(record_));
+}
+
+void CompileWatch::Finished() {
+  if (record_ != nullptr && record_->end == 0) record_->end = SteadyNanoseconds();
+}
+
 void CompileWatch::After(const compiler::PassRun& run, const hlo::Module& module) {
+  if (record_) record_->AddPass(run, module);
+  if (folder_) passes_.push_back(run);
   if (!run.changed) return;
   NOTE("pass", kPassLevel) << "pass " << run.pass << " " << name_ << ": " << run.instructions_before
                            << " -> " << run.instructions_after << " instructions, "
@@ -80,10 +105,15 @@ void CompileWatch::Copies(std::span<const compiler::CopyNote> copies) {
   if (folder_) folder_->Write("copies.txt", text);
 }
 
-void CompileWatch::Lowered(const program::Program& program) {
+void CompileWatch::Lowered(const compiler::Compiled& compiled) {
+  Copies(compiled.copies);
+  if (record_) record_->AddLowered(compiled);
+  if (folder_) {
+    folder_->Write("notes.tsv", PrintNotes(passes_, compiled.copies, compiled.not_fused));
+  }
   bool shown = detail::LogIsOn("code", kCodeLevel);
   if (!folder_ && !shown) return;
-  std::string text = program::Print(program);
+  std::string text = program::Print(compiled.program);
   if (folder_) folder_->Write("program.txt", text);
   if (shown) ShowText(StrCat(name_, " program.txt"), text);
 }
@@ -96,8 +126,9 @@ std::function<void(int64_t, int64_t)> CompileWatch::ShowProgress() {
 
 std::function<void(std::string_view, std::string_view)> CompileWatch::ShowCode() {
   bool shown = detail::LogIsOn("code", kCodeLevel);
-  if (!folder_ && !shown) return nullptr;
+  if (!folder_ && !shown && record_ == nullptr) return nullptr;
   return [this, shown](std::string_view name, std::string_view text) {
+    if (record_) record_->code.emplace_back(name, text);
     if (folder_) folder_->Write(name, text);
     if (shown) ShowText(StrCat(name_, " ", name), text);
   };

@@ -10,29 +10,13 @@
 #include <utility>
 
 #include "base/str.h"
+#include "inspect/json.h"
 
 namespace weft::inspect {
 namespace {
 
 using trace::Event;
 using trace::What;
-
-void AppendString(std::string& out, std::string_view text) {
-  out.push_back('"');
-  for (char c : text) {
-    if (c == '"' || c == '\\') {
-      out.push_back('\\');
-      out.push_back(c);
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      char code[8];
-      std::snprintf(code, sizeof(code), "\\u%04x", static_cast<unsigned>(c));
-      out += code;
-    } else {
-      out.push_back(c);
-    }
-  }
-  out.push_back('"');
-}
 
 constexpr size_t kPiece = 1 << 20;  // bytes that are written at once
 
@@ -60,7 +44,7 @@ class JsonWriter {
       if (named.insert(thread.id).second) {
         Begin("M", thread.id, "thread_name");
         out_ += ", \"args\": {\"name\": ";
-        AppendString(out_, thread.name);
+        AppendJsonString(out_, thread.name);
         out_ += "}}";
       }
       Write(thread);
@@ -78,7 +62,7 @@ class JsonWriter {
   void Begin(std::string_view phase, int64_t thread, std::string_view name) {
     StrAppend(out_, first_ ? "\n" : ",\n", "{\"ph\": \"", phase, "\", \"pid\": ", getpid(),
               ", \"tid\": ", thread, ", \"name\": ");
-    AppendString(out_, name);
+    AppendJsonString(out_, name);
     first_ = false;
   }
   void Time(std::string_view key, int64_t nanoseconds) {
@@ -123,7 +107,7 @@ class JsonWriter {
     auto text = [&](std::string_view name, const std::string& value) {
       if (value.empty()) return;
       key(name);
-      AppendString(args, value);
+      AppendJsonString(args, value);
     };
     auto number = [&](std::string_view name, double value) {
       if (value == 0) return;

@@ -13,6 +13,7 @@
 #include "pjrt/cache.h"
 #include "pjrt/environment.h"
 #include "pjrt/memory_limit.h"
+#include "pjrt/reporting.h"
 #include "pjrt/tracing.h"
 
 namespace weft::pjrt {
@@ -88,6 +89,7 @@ Result<ClientOptions> ClientOptions::FromEnvironment() {
   options.compiler_options = std::move(environment.options);
   options.crash_report = environment.crash_report;
   options.provoke_crash = std::move(environment.provoke_crash);
+  options.report_file = std::move(environment.report);
   options.trace_file = std::move(environment.trace);
   return options;
 }
@@ -126,6 +128,7 @@ Result<std::unique_ptr<Client>> Client::Create(ClientOptions options) {
   client->compilers_ = std::make_unique<Executor>(kMaxThreads);  // as many as callers ask
   // The pool that kernels run on is the process's.
   if (chosen.threads > 0) SetThreads(chosen.threads);
+  if (!chosen.report_file.empty()) client->report_ = ReportProcess(chosen.report_file, *client);
   client->gate_ = std::make_shared<TaskGate>(client->executor_.get());
   for (int i = 0; i < chosen.cpu_devices; ++i) {
     auto& device =

@@ -19,6 +19,10 @@
 #include "runtime/device.h"
 #include "runtime/profile.h"
 
+namespace weft::inspect {
+class ReportFile;  // report.h
+}
+
 namespace weft::pjrt {
 
 class Cache;  // cache.h
@@ -30,6 +34,7 @@ struct ClientOptions {
   std::string cache_directory;         // empty: no persistent cache
   bool cache_chosen = false;           // by the user, who is told when it cannot be used
   std::string platform_name = "weft";  // what devices answer; `cpu` where programs expect it
+  std::string report_file;       // page on all programs of the process (reporting.h); empty: none
   std::string trace_file;        // timeline of the whole process, written at its end; empty: none
   std::string dump_directory;    // gets a folder for every compiled module; empty: none
   std::string compiler_options;  // "key=value,..." (compiler/options.h)
@@ -76,6 +81,7 @@ class Client {
   CompileHistory& history() { return history_; }
   // What this machine does at best; measured when first asked for.
   const runtime::Roofline& roofline();
+  inspect::ReportFile* report() { return report_; }  // null: none is wanted
   // `bytes` more for one array would exceed the limit: an error that says what is in use.
   Status CheckMemory(int64_t bytes) const;
 
@@ -92,6 +98,7 @@ class Client {
   std::once_flag native_once_, roofline_once_;
   std::unique_ptr<runtime::Device> native_device_;
   CompileHistory history_;
+  inspect::ReportFile* report_ = nullptr;
   runtime::Roofline roofline_;
   std::atomic<bool> cancelled_ = false;
   std::shared_ptr<CancelList> cancels_ = std::make_shared<CancelList>();

@@ -107,6 +107,10 @@ Result<bool> ReadProvokeCrash(std::string_view text, Environment& to) {
   to.provoke_crash = text;
   return text.contains(':');
 }
+Result<bool> ReadReport(std::string_view text, Environment& to) {
+  to.report = text;
+  return IsFolder(text) && text != "0";  // a name, no word that means on or off
+}
 Result<bool> ReadTrace(std::string_view text, Environment& to) {
   to.trace = text;
   return IsFolder(text) && text != "0";  // a name, no word that means on or off
@@ -149,6 +153,9 @@ constexpr Variable kVariables[] = {
      "Options of the compiler.", ReadOptions},
     {"WEFT_PROVOKE_CRASH", "KIND:PASS, KIND one of segv, abort, check, overflow", "no crash",
      "For tests: crashes in a pass.", ReadProvokeCrash},
+    {"WEFT_REPORT", "a file", "no report",
+     "Gets one HTML page on all programs of the process: passes, memory, times (docs/report.md).",
+     ReadReport},
     {"WEFT_THREADS", "a whole number from 1 to 4096", "as many as cores",
      "How many threads work on programs; more than cores are taken as that many.", ReadThreads},
     {"WEFT_TRACE", "a file", "no timeline",

@@ -24,6 +24,7 @@ struct Environment {
   std::string dump;           // folder for what was made of each module; empty: none
   bool check = false;         // every step beside the interpreter
   std::string options;        // key=value,... (compiler/options.h)
+  std::string report;         // page on all programs of the process; empty: none
   std::string trace;          // file for a timeline of the process; empty: none
   bool crash_report = true;   // signals that end the process are reported
   std::string provoke_crash;  // for tests (inspect/crash_report.h)

@@ -48,7 +48,7 @@ TEST(EnvironmentTest, GoodValues) {
   Result<Environment> read =
       Read({"WEFT_CACHE=/some/where", "WEFT_CHECK=1", "WEFT_CPU_DEVICES=8", "WEFT_DEBUG=1,step=2",
             "WEFT_DUMP=d", "WEFT_MEMORY_LIMIT=2GiB", "WEFT_OPTIONS=cpu.native=false",
-            "WEFT_THREADS=3", "HOME=/home/me", "PATH=/bin"});
+            "WEFT_REPORT=r.html", "WEFT_THREADS=3", "HOME=/home/me", "PATH=/bin"});
   ASSERT_TRUE(read) << read.error().ToString();
   EXPECT_EQ(read->cache, "/some/where");
   EXPECT_TRUE(read->cache_chosen);
@@ -56,6 +56,7 @@ TEST(EnvironmentTest, GoodValues) {
   EXPECT_EQ(read->cpu_devices, 8);
   EXPECT_EQ(read->debug, "1,step=2");
   EXPECT_EQ(read->dump, "d");
+  EXPECT_EQ(read->report, "r.html");
   EXPECT_EQ(read->memory_limit, int64_t{2} << 30);
   EXPECT_EQ(read->options, "cpu.native=false");
   EXPECT_EQ(read->threads, 3);

@@ -402,7 +402,7 @@ Result<std::shared_ptr<Executable>> Executable::CompileModule(
   const std::string name = module->name();
   Doing compiling({"compile", name, program});
   inspect::CompileWatch watch(*module, client.options().dump_directory,
-                              client.options().compiler_options);
+                              client.options().compiler_options, client.report());
   watch.CancelBy(cancel);
   const InCache found = FindCompiled(client, fingerprint, module);
   if (found != InCache::kProgram) {

@@ -158,7 +158,7 @@ Result<std::shared_ptr<Executable>> Executable::Deserialize(Client& client, std:
   FloatMode mode(/*flush=*/false);  // as in Compile
   SavedExecutable saved = TRY(ReadExecutable(bytes));
   inspect::CompileWatch watch(*saved.module, client.options().dump_directory,
-                              client.options().compiler_options);
+                              client.options().compiler_options, client.report());
   std::shared_ptr<Executable> executable =
       TRY(Make(client, std::move(saved.module), std::move(saved.request),
                std::move(saved.fingerprint), watch));

@@ -59,8 +59,7 @@ Result<std::unique_ptr<NativeRunner>> NativeRunner::Create(Client& client,
   std::unique_ptr<NativeRunner> runner(new NativeRunner);
   compiler::Compiled compiled =
       TRY(compiler::Compile(module, options, device->target(), watch.Hooks()));
-  watch.Lowered(compiled.program);
-  watch.Copies(compiled.copies);
+  watch.Lowered(compiled);
   runner->module_ = std::move(compiled.module);
   runtime::LoadOptions load;
   load.cache = client.object_cache();

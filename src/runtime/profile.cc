@@ -97,8 +97,9 @@ std::string PercentOf(const StepCost& cost, double seconds, const Roofline& roof
   return text;
 }
 
-std::string Row(const Program& program, const Step& step, double seconds, const std::string& more,
-                const std::optional<StepCost>& cost, const Roofline& roofline) {
+std::string RowText(const Program& program, const Step& step, double seconds,
+                    const std::string& more, const std::optional<StepCost>& cost,
+                    const Roofline& roofline) {
   seconds = std::max(seconds, 1e-9);
   std::string label = Label(program, step);
   char text[160];
@@ -139,7 +140,7 @@ Result<Roofline> MeasureRoofline(Device& device, ThreadPool* pool) {
 
 std::string StepLine(const Program& program, const Step& step, double seconds,
                      const Roofline& roofline) {
-  return Row(program, step, seconds, "", CostOf(program, step), roofline);
+  return RowText(program, step, seconds, "", CostOf(program, step), roofline);
 }
 
 void StepTimes::Add(const Step& step, double seconds) {
@@ -159,24 +160,32 @@ void StepTimes::EndRun() {
   }
 }
 
+std::vector<StepTimes::Row> StepTimes::Rows() const {
+  std::vector<Row> rows;
+  for (const Step* step : order_) {
+    const Times& times = times_.at(step);
+    rows.push_back({step, MedianOf(times.runs), times.most});
+  }
+  return rows;
+}
+
 std::string StepTimes::Table(const Roofline& roofline) const {
   std::string out;
   double sum = 0, flops = 0, bytes = 0;
-  for (const Step* step : order_) sum += MedianOf(times_.at(step).runs);
-  for (const Step* step : order_) {
-    const Times& times = times_.at(step);
-    double median = MedianOf(times.runs);
-    std::optional<StepCost> cost = CostOf(program_, *step);
+  const std::vector<Row> rows = Rows();
+  for (const Row& row : rows) sum += row.seconds;
+  for (const Row& row : rows) {
+    std::optional<StepCost> cost = CostOf(program_, *row.step);
     if (cost) {
-      cost->flops *= static_cast<double>(times.most);
-      cost->bytes *= static_cast<double>(times.most);
+      cost->flops *= static_cast<double>(row.count);
+      cost->bytes *= static_cast<double>(row.count);
       flops += cost->flops;
       bytes += cost->bytes;
     }
     char more[32];
-    std::snprintf(more, sizeof(more), " x%-5lld %3.0f %%", static_cast<long long>(times.most),
-                  sum > 0 ? 100 * median / sum : 0);
-    StrAppend(out, Row(program_, *step, median, more, cost, roofline), "\n");
+    std::snprintf(more, sizeof(more), " x%-5lld %3.0f %%", static_cast<long long>(row.count),
+                  sum > 0 ? 100 * row.seconds / sum : 0);
+    StrAppend(out, RowText(program_, *row.step, row.seconds, more, cost, roofline), "\n");
   }
   char total[160];
   std::snprintf(total, sizeof(total),

@@ -31,6 +31,13 @@ class StepTimes {
   explicit StepTimes(const program::Program& program) : program_(program) {}
   void Add(const program::Step& step, double seconds);
   void EndRun();
+  // In the order in which they first ran; the median of a run, and how often in it at most.
+  struct Row {
+    const program::Step* step;
+    double seconds;
+    int64_t count;
+  };
+  std::vector<Row> Rows() const;
   // A line for each step in the order of the program, its median and share of the whole, then
   // totals.
   std::string Table(const Roofline& roofline) const;

@@ -14,7 +14,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 WEFT = pathlib.Path(os.environ.get("WEFT_BUILD_DIR", ROOT / "build")).resolve() / "weft"
-COMMANDS = ["parse", "print", "verify", "eval", "opt", "test", "diff", "doc", "run", "program", "bisect", "reduce", "random", "cache"]
+COMMANDS = ["parse", "print", "verify", "eval", "opt", "test", "diff", "doc", "run", "program", "bisect", "reduce", "random", "report", "cache"]
 GOOD = "ENTRY main {\n  a = f32[2] parameter(0)\n  ROOT r = f32[2] add(a, a)\n}\n"
 BAD_TEXT = "ENTRY main {\n  a = f32[2] parameter(0)\n  ROOT r = f32[2] add(a, nobody)\n}\n"
 BAD_SHAPE = "ENTRY main {\n  a = f32[2] parameter(0)\n  ROOT r = f32[3] add(a, a)\n}\n"
@@ -65,7 +65,7 @@ class CommandTest(unittest.TestCase):
     def test_help_on_variables_and_options(self):
         variables = self.weft("help", "variables").stdout
         for name in ("WEFT_CACHE", "WEFT_CHECK", "WEFT_CPU_DEVICES", "WEFT_DEBUG", "WEFT_DEFAULT", "WEFT_DUMP", "WEFT_LIBRARY",
-                     "WEFT_MEMORY_LIMIT", "WEFT_OPTIONS", "WEFT_THREADS"):
+                     "WEFT_MEMORY_LIMIT", "WEFT_OPTIONS", "WEFT_REPORT", "WEFT_THREADS"):
             self.assertRegex(variables, rf"(?m)^{name}\n(  .*\n)+  takes: .*\n(  .*\n)*  default: ")
         # Every variable that some source reads or tells about is in the table.
         known = set(re.findall(r'"(WEFT_[A-Z_]+)"', (ROOT / "src/pjrt/environment.cc").read_text()))

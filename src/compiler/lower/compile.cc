@@ -56,11 +56,11 @@ Status CheckExpandedSize(const hlo::Module& module, const CompileOptions& option
 }  // namespace
 
 Result<program::Program> LowerWith(const hlo::Module& module, const CompileOptions& options,
-                                   const program::TargetInfo& target,
-                                   std::vector<CopyNote>* copies) {
+                                   const program::TargetInfo& target, std::vector<CopyNote>* copies,
+                                   std::vector<FusionNote>* not_fused) {
   program::TargetInfo own = target;
   own.slow_subnormals &= !options.cpu.flush_subnormals;
-  program::Program program = TRY(Lower(module, own, copies));
+  program::Program program = TRY(Lower(module, own, copies, not_fused));
   program.flush_subnormals = options.cpu.flush_subnormals;
   return program;
 }
@@ -77,13 +77,16 @@ Result<Compiled> Compile(const hlo::Module& module, const CompileOptions& option
     metrics::Timer timer(metrics::kPassSeconds);
     trace::Span span(trace::Kind::kPhase,
                      [&] { return trace::What{.name = "passes", .program = module.name()}; });
-    compiled.passes = TRY(RunPasses(*compiled.module, passes, options, hooks));
+    RunnerHooks noting = hooks;
+    noting.not_fused = &compiled.not_fused;
+    compiled.passes = TRY(RunPasses(*compiled.module, passes, options, noting));
   }
   {
     metrics::Timer timer(metrics::kLowerSeconds);
     trace::Span span(trace::Kind::kPhase,
                      [&] { return trace::What{.name = "lower", .program = module.name()}; });
-    compiled.program = TRY(LowerWith(*compiled.module, options, target, &compiled.copies));
+    compiled.program =
+        TRY(LowerWith(*compiled.module, options, target, &compiled.copies, &compiled.not_fused));
   }
   const hlo::Computation& entry = *compiled.module->entry();
   std::vector<bool> parameters, results;

@@ -18,12 +18,14 @@ struct Compiled {
   program::Program program;
   std::vector<PassRun> passes;
   std::vector<CopyNote> copies;  // that the program makes
+  std::vector<FusionNote> not_fused;
 };
 
 // Lower (lower/lower.h), as the options want it.
 Result<program::Program> LowerWith(const hlo::Module& module, const CompileOptions& options,
                                    const program::TargetInfo& target,
-                                   std::vector<CopyNote>* copies = nullptr);
+                                   std::vector<CopyNote>* copies = nullptr,
+                                   std::vector<FusionNote>* not_fused = nullptr);
 
 // The module itself is not changed.
 Result<Compiled> Compile(const hlo::Module& module, const CompileOptions& options,

@@ -429,11 +429,14 @@ std::string ToString(const CopyNote& copy) {
 }
 
 Result<program::Program> Lower(const hlo::Module& module, const program::TargetInfo& target,
-                               std::vector<CopyNote>* copies) {
+                               std::vector<CopyNote>* copies, std::vector<FusionNote>* not_fused) {
   Memory memory = TRY(Memory::Analyse(module, target.kind == program::TargetKind::kCpu));
   Lowering lowering(module, target, std::move(memory));
   Result<program::Program> program = lowering.Run();
   if (copies != nullptr) *copies = lowering.TakeCopies();
+  if (not_fused != nullptr) {
+    for (FusionNote& note : lowering.TakeNotFused()) not_fused->push_back(std::move(note));
+  }
   return program;
 }
 

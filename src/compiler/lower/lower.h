@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "compiler/fusion_note.h"
 #include "compiler/options.h"
 #include "hlo/module.h"
 #include "program/program.h"
@@ -25,6 +26,7 @@ std::string ToString(const CopyNote& copy);
 // A module as the pipeline leaves it. The program's parameters and results are the leaves of the
 // entry's, in order; tokens have none. An op that has no lowering is UNIMPLEMENTED and names it.
 Result<program::Program> Lower(const hlo::Module& module, const program::TargetInfo& target,
-                               std::vector<CopyNote>* copies = nullptr);
+                               std::vector<CopyNote>* copies = nullptr,
+                               std::vector<FusionNote>* not_fused = nullptr);
 
 }  // namespace weft::compiler

@@ -60,6 +60,7 @@ class Lowering {
       : module_(module), target_(target), memory_(std::move(memory)), ranges_(module) {}
   Result<program::Program> Run();
   std::vector<CopyNote> TakeCopies() { return std::move(copies_); }
+  std::vector<FusionNote> TakeNotFused() { return std::move(not_fused_); }
 
  private:
   Status LowerComputation(const hlo::Computation& computation, Steps& steps);
@@ -190,6 +191,7 @@ class Lowering {
   bool serial_ = false;        // inside a loop that is to run as one native function
   bool in_loop_ = false;
   std::vector<CopyNote> copies_;
+  std::vector<FusionNote> not_fused_;
   int scratch_count_ = 0;
   program::BufferId random_counter_ = -1;  // of the stream that rng reads, 0 when a run begins
 };

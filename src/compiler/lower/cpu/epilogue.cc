@@ -164,6 +164,8 @@ std::optional<size_t> Lowering::ProductBefore(const KernelBody& body, const Loop
     if (!moves) reason = "steps between them use the same memory";
     if (reason.empty()) return at;
     VLOG("fuse", 3) << i.name() << ": no epilogue of " << call.name << ": " << reason;
+    not_fused_.push_back(
+        MakeFusionNote(*i.operand(*made), StrCat("no epilogue of the product: ", reason)));
     return std::nullopt;
   }
   return std::nullopt;

@@ -151,7 +151,7 @@ std::string Fuser::NameOf(const FusionGroup& group) const {
   return StrCat(name, "_fusion");
 }
 
-Result<bool> Fuse(hlo::Module& module, const PassContext&) {
+Result<bool> Fuse(hlo::Module& module, const PassContext& context) {
   bool changed = false;
   std::vector<Computation*> work = {module.entry()};
   for (size_t at = 0; at < work.size(); ++at) {
@@ -160,7 +160,9 @@ Result<bool> Fuse(hlo::Module& module, const PassContext&) {
       for (Computation* c : i->called_computations()) work.push_back(c);
     }
   }
-  for (Computation* computation : work) changed |= TRY(Fuser(*computation).Run());
+  for (Computation* computation : work) {
+    changed |= TRY(Fuser(*computation, context.not_fused).Run());
+  }
   return changed;
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "compiler/analysis/row_space.h"
+#include "compiler/fusion_note.h"
 #include "hlo/computation.h"
 #include "hlo/instruction.h"
 
@@ -54,7 +55,9 @@ struct FusionGroup {
 // The fusions of one computation.
 class Fuser {
  public:
-  explicit Fuser(hlo::Computation& computation) : computation_(computation) {}
+  // `not_fused`: gets what stays apart, and why; may be null.
+  Fuser(hlo::Computation& computation, std::vector<FusionNote>* not_fused)
+      : computation_(computation), not_fused_(not_fused) {}
   Result<bool> Run();
 
  private:
@@ -74,6 +77,7 @@ class Fuser {
   bool CanWorkOnRows(const FusionGroup& group, const RowSpace& space) const;
   int RepeatDepth(const hlo::Instruction& i) const;
   static int LargeOperands(const hlo::Instruction& i);
+  void NoteStep(const hlo::Instruction& i) const;
   void Refuse(const hlo::Instruction& i, std::string_view reason) const;
 
   // fuse_merge.cc
@@ -91,6 +95,7 @@ class Fuser {
   std::string NameOf(const FusionGroup& group) const;
 
   hlo::Computation& computation_;
+  std::vector<FusionNote>* const not_fused_;
   std::unordered_map<const hlo::Instruction*, int32_t> position_;
   std::unordered_map<const hlo::Instruction*, std::vector<int32_t>> in_;
   std::unordered_map<const hlo::Instruction*, int> repeat_depth_;

@@ -162,6 +162,18 @@ bool Fuser::MayEnter(const Instruction& i, const FusionGroup& group) const {
 
 void Fuser::Refuse(const Instruction& i, std::string_view reason) const {
   VLOG("fuse", 3) << i.name() << " (" << hlo::Mnemonic(i.op()) << "): " << reason;
+  if (not_fused_ != nullptr) not_fused_->push_back(MakeFusionNote(i, reason));
+}
+
+// What no loop computes; lowering decides whether products take what reads them.
+void Fuser::NoteStep(const Instruction& i) const {
+  if (!i.shape().IsArray() || i.IsParameter() || i.IsConstant() || i.operand_count() == 0 ||
+      i.op() == Op::kGetTupleElement || i.op() == Op::kDot || i.op() == Op::kConvolution) {
+    return;
+  }
+  bool read = std::any_of(i.users().begin(), i.users().end(),
+                          [&](const Instruction* user) { return in_.contains(user); });
+  if (read) Refuse(i, "it is a step of its own: a routine, loop or branch");
 }
 
 // A short reduction of several operands is computed where its results are needed, if that is in
@@ -247,7 +259,7 @@ bool Fuser::ShedsMemory(const Instruction& i) {
 void Fuser::Visit(Instruction& i) {
   if (VisitShortTuple(i)) return;
   GroupKind kind = GroupKindOf(i);
-  if (kind == GroupKind::kNone) return;
+  if (kind == GroupKind::kNone) return NoteStep(i);
   if (i.users().empty() && !i.IsRoot()) return;
   bool must = i.IsRoot();
   std::vector<int32_t> groups;  // of the users
