@@ -32,8 +32,9 @@ def reason_of(report):
   return " ".join(text.split())[:300]
 
 
-def keep_platform():
-  """Some suites ask for `cpu` in their conftest.py."""
+def pytest_collectstart(collector):
+  """Some suites ask for `cpu` in their conftest.py; the first array of a test file would then decide for all."""
+  del collector
   import jax
   jax.config.update("jax_platform_name", SETTINGS["platform"])
 
@@ -52,7 +53,6 @@ def file_of(item):
 
 def pytest_collection_modifyitems(session, config, items):
   del session, config
-  keep_platform()
   for file, total in collections.Counter(map(file_of, items)).items():
     write(file=file, total=total)
   if SETTINGS["only"] is not None:
