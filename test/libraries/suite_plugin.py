@@ -2,7 +2,8 @@
 
 Settings come in the variable LIBRARY_SUITE as JSON: `out` (the file of results), `platform`, `limit` (seconds for one
 case), `total` (seconds of processor time for the process, 0: no limit), `deadline` (no case begins after that time),
-`sample` (cases of a file, chosen by the hash of their id; 0: all), `only` (ids, or null) and `done` (ids that have a result).
+`sample` (cases of a file, chosen by the hash of their id; 0: all), `only` (ids, or null), `done` (ids that have a result), `again` (kept
+in the results) and `claims` (a folder in which processes with the same files claim cases, or null).
 A case over its limit ends the process, with the stacks of all threads on stderr.
 """
 
@@ -31,8 +32,9 @@ def reason_of(report):
   return " ".join(text.split())[:300]
 
 
-def keep_platform():
-  """Some suites ask for `cpu` in their conftest.py."""
+def pytest_collectstart(collector):
+  """Some suites ask for `cpu` in their conftest.py; the first array of a test file would then decide for all."""
+  del collector
   import jax
   jax.config.update("jax_platform_name", SETTINGS["platform"])
 
@@ -51,7 +53,6 @@ def file_of(item):
 
 def pytest_collection_modifyitems(session, config, items):
   del session, config
-  keep_platform()
   for file, total in collections.Counter(map(file_of, items)).items():
     write(file=file, total=total)
   if SETTINGS["only"] is not None:
@@ -101,10 +102,24 @@ def pytest_runtest_logfinish(nodeid, location):
   if Case.outcome == "pass" and (used := other_platform()):
     Case.outcome, Case.reason = "fail", f"it ran on {used}"
   write(id=nodeid, outcome=Case.outcome, seconds=round(time.monotonic() - Case.begin, 3),
-        cpu=round(time.process_time() - Case.cpu, 3), reason=Case.reason)
+        cpu=round(time.process_time() - Case.cpu, 3), reason=Case.reason, again=SETTINGS["again"])
+
+
+def is_claimed(nodeid):
+  """Whether another process has this case."""
+  name = hashlib.sha256(f"{SETTINGS['platform']} {SETTINGS['again']} {nodeid}".encode()).hexdigest()
+  try:
+    os.close(os.open(os.path.join(SETTINGS["claims"], name), os.O_CREAT | os.O_EXCL))
+    return False
+  except FileExistsError:
+    return True
 
 
 def pytest_runtest_protocol(item, nextitem):
-  del nextitem
   if SETTINGS["total"] and time.process_time() > SETTINGS["total"] or time.time() > SETTINGS["deadline"]:
     item.session.shouldstop = "the time is over"
+    return True
+  if SETTINGS["claims"] and is_claimed(item.nodeid):
+    item.session._setupstate.teardown_exact(nextitem)  # Fixtures that it would have been the last to use.
+    return True
+  return None

@@ -60,6 +60,22 @@ class Results:
     return sum(min(total, sample) if sample else total for total in self.totals.values())
 
 
+def take_part(results, part, done):
+  """Moves the lines that a process wrote into the results; returns the case at which it died."""
+  started = None
+  for line in part.read_text().splitlines() if part.exists() else []:
+    result = json.loads(line)
+    if "start" in result:
+      started = result["start"]
+      continue
+    if "id" in result:
+      started = None
+      done.add(result["id"])
+    results.add(result)
+  part.unlink(missing_ok=True)
+  return started
+
+
 def known_reason(name, case):
   for entry in KNOWN:
     if entry["library"] == name and fnmatch.fnmatchcase(case, entry["case"].replace("[", "[[]")):

@@ -17,6 +17,7 @@ FOLDER = weft_jax.ROOT / "test" / "libraries"
 EXAMPLES = sorted(path.stem for path in FOLDER.glob("*_*.py") if not path.stem.startswith("suite"))
 sys.path.insert(0, str(FOLDER))
 
+import suite_jobs  # pylint: disable=wrong-import-position
 import suite_results  # pylint: disable=wrong-import-position
 import suite_sources  # pylint: disable=wrong-import-position
 import suites  # pylint: disable=wrong-import-position
@@ -76,6 +77,42 @@ def test_runner_of_suites(tmp_path):
     assert suites("table", str(page)).returncode == 0
     assert re.search(r"\| small \| .* \| 7 \| 7 \| 2 \| 1 \| 4 \| 3 \| 1 \|", page.read_text()), page.read_text()
     assert page.read_text().startswith("before") and page.read_text().endswith("after\n")
+
+
+@pytest.mark.skipif(not weft_jax.LIBRARY.exists(), reason="the plugin is not built")
+def test_jobs_share_cases(tmp_path):
+    """Two jobs on one file: each case once, a crash included, although both collect all of them; a conftest that asks for `cpu` is not heard."""
+    (tmp_path / "small").mkdir()
+    (tmp_path / "small" / "conftest.py").write_text("import jax; jax.config.update('jax_platform_name', 'cpu')\n")
+    (tmp_path / "small" / "small_test.py").write_text(
+        "import os, time, jax, pytest\n"
+        "ONE = jax.numpy.ones(())\n"
+        "@pytest.fixture(scope='module', params=[1, 2])\n"
+        "def held(request): yield request.param\n"
+        "@pytest.mark.parametrize('k', range(8))\n"
+        "def test_case(held, k):\n"
+        "  time.sleep(0.5)\n"
+        "  if k == 3: os._exit(3)\n"
+        "  assert jax.default_backend() == os.environ['JAX_PLATFORMS'].split(',')[0]\n")
+    driver = ("import suites\n"
+              "suites.LIBRARIES = {'small': {'requires': ['small==1'], 'tests': ['*_test.py']}}\n"
+              "suites.main()\n")
+    done = subprocess.run([sys.executable, "-c", driver, "--out", str(tmp_path / "out"), "all", "--installed", "--jobs", "2", "--sources", str(tmp_path)],
+                          env=weft_jax.environment(PYTHONPATH=f"{FOLDER}:{weft_jax.ROOT / 'python'}"), capture_output=True, text=True, timeout=600)
+    assert done.stdout.startswith("small: 16 cases in 1 files, 16 run, 2 crash, 14 pass; 2 fail on XLA:CPU too"), done.stdout + done.stderr
+    lines = (tmp_path / "out" / "small.weft.jsonl").read_text().splitlines()
+    assert len([line for line in lines if '"id"' in line]) == 16, lines
+
+
+def test_queue_of_units():
+    """Units in their order, then the one with the fewest jobs, until no case of it is left."""
+    first, second = suite_jobs.Unit(None, ["a"]), suite_jobs.Unit(None, ["b"])
+    queue = suite_jobs.Queue([first, second])
+    assert [queue.take() for _ in range(4)] == [first, second, first, second]
+    queue.all_begun(first)
+    assert queue.take() is second
+    assert not queue.leave(first, True) and queue.leave(first, True)
+    assert not queue.leave(second, False) and queue.take() is None
 
 
 def test_table_of_libraries():

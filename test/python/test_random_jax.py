@@ -67,3 +67,20 @@ def test_wrong_results_are_found(monkeypatch):
     assert check.reduced(program).outputs == ["v1"]
     added[0] = 1.0
     assert check.check(program)[1].startswith("v2: 1 of 2 differ, first at (0,)"), check.check(program)
+
+
+def test_what_cancels_in_double_precision_is_allowed(monkeypatch):
+    """The last bit of 3 in differences of 1e-10, and no more."""
+    plain, added = check.run, [2.0**-51]
+
+    def run(function, inputs, platform, x64):
+        results = plain(function, inputs, "cpu", x64)
+        return [result + added[0] for result in results] if platform == "weft" else results
+
+    monkeypatch.setattr(check, "run", run)
+    program = generate.Program(
+        seed=1, x64=True, specials=False, inputs=[("x0", (5,), "f64")],
+        statements=[["v1 = 3 + x0 * 1e-10"], ["v2 = v1[1:] - v1[:-1]"]], defines=["v1", "v2"], outputs=["v2"], dtypes=("f64",))
+    assert check.check(program) == ("ok", "")
+    added[0] = 2.0**-44
+    assert check.check(program)[0] == "differs"

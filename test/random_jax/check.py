@@ -2,9 +2,11 @@
 
 Integers and bools must be equal. Floats that are close pass at once; else the same program in float64 on XLA:CPU is the arbiter:
 the error of Weft may be a few times that of XLA:CPU, plus what inputs changed by an eps change, plus a few eps of the largest
-element. So an ill-conditioned program asks for less, and a step function whose argument is at the step for nothing.
+element. So an ill-conditioned program asks for less, and a step function whose argument is at the step for nothing. A program in
+double precision has no wider arbiter: what values on the way changed by an eps change is allowed as well, so differences that cancel.
 """
 
+import dataclasses
 import inspect
 import textwrap
 
@@ -34,10 +36,13 @@ def data(seed, k, shape, dtype, specials):
   return x.astype(jnp.dtype(dtype))
 
 
-def compiled(program, wide=False):
-  """The jitted function of a program; `wide`: with every float in double precision."""
+def compiled(program, wide=False, moved=None):
+  """The jitted function of a program; `wide`: with every float in double precision; `moved`: a function of the value of each statement."""
   names = {name: getattr(jnp, TYPES[WIDE.get(name, name) if wide else name]) for name in TYPES}
-  names.update(jax=jax, jnp=jnp, lax=jax.lax)
+  names.update(jax=jax, jnp=jnp, lax=jax.lax, moved=moved)
+  if moved:
+    lines = [[*lines, f"{name} = moved({name})"] for lines, name in zip(program.statements, program.defines)]
+    program = dataclasses.replace(program, statements=lines)
   exec(compile(program.function(), f"<seed {program.seed}>", "exec"), names)  # pylint: disable=exec-used
   return jax.jit(names["program"])
 
@@ -89,6 +94,15 @@ class Arbiter:
       # Op by op where NaN may be: XLA makes a select of a product with a mask, so that 0 * NaN is 0.
       with jax.disable_jit(program.specials):
         self.wide.append(run(wide, [widened(array) if is_inexact(array) else array for array in moved], "cpu", True))
+
+    if eps == EPS["f64"]:
+      function = compiled(program, moved=lambda value: self._rounded(value, eps, rng))
+      self.wide += [run(function, inputs, "cpu", program.x64)]
+
+  @staticmethod
+  def _rounded(value, eps, rng):
+    """A value on the way, as if it had been computed with another rounding."""
+    return value * (1 + eps * rng.choice([-1, 1], value.shape)).astype(value.dtype) if is_inexact(value) else value
 
   @staticmethod
   def _moved(array, eps, rng):
