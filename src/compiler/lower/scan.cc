@@ -61,9 +61,9 @@ ValueId SumsOfLanes(KernelBuilder& b, ValueId v, bool reverse) {
   return v;
 }
 
-// More elements follow each other in a row than a thread takes of them.
+// Enough elements follow each other in a row for blocks of them (column_scan.cc).
 bool HasLongRows(const Instruction& scan) {
-  constexpr int64_t kLongRow = 128, kFewRows = 4;
+  constexpr int64_t kLongRow = 256, kFewRows = 4;
   const Shape& shape = scan.operand(0)->shape();
   int64_t dim = scan.attrs<hlo::ScanAttrs>().dimensions[0], row = 1;
   for (int64_t d = dim + 1; d < shape.rank(); ++d) row *= shape.dim(d);

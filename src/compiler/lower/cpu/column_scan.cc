@@ -14,8 +14,10 @@ using program::LoopKind;
 
 namespace {
 
-// Of the columns of one block: few enough that what is carried stays in the first cache.
-constexpr int64_t kLeastBlock = 128, kCarriedBytes = 16 << 10;
+// Of the columns of one block: so many that rows are read in long runs, and that the next row,
+// which may lie a page behind what was stored last, is not taken for that; few enough that what is
+// carried stays in the first cache.
+constexpr int64_t kLeastBlock = 256, kCarriedBytes = 16 << 10;
 
 class ColumnScan {
  public:
@@ -44,7 +46,7 @@ class ColumnScan {
     lanes_ = draft.LanesFor(width, columns_);
     while (minor != columns_ && minor % lanes_ != 0) lanes_ /= 2;  // within the minor dimension
     int64_t most = kCarriedBytes / (width * std::max<int64_t>(attrs_.num_carries, 1));
-    block_ = columns_ / (2 * std::max<int64_t>(draft.target().cores, 1));
+    block_ = columns_ / std::max<int64_t>(draft.target().cores, 1);
     block_ = std::clamp(block_, kLeastBlock, std::max(most, kLeastBlock));
     block_ -= block_ % kLeastBlock;
   }
