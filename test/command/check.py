@@ -62,6 +62,13 @@ class CommandTest(unittest.TestCase):
         for command in COMMANDS:
             self.assertIn(f"\nweft {command} ", readme)
 
+    def test_glossary(self):
+        rows = re.findall(r"(?m)^\| (.+?) \| (.+?) \| `([^`]+)` \|$", (ROOT / "docs/glossary.md").read_text())
+        self.assertGreaterEqual(len(rows), 60)
+        self.assertEqual(len({term for term, _, _ in rows}), len(rows))
+        for term, _, path in rows:
+            self.assertTrue((ROOT / path).is_file(), f"{term}: {path}")
+
     def test_help_on_variables_and_options(self):
         variables = self.weft("help", "variables").stdout
         for name in ("WEFT_CACHE", "WEFT_CHECK", "WEFT_CPU_DEVICES", "WEFT_DEBUG", "WEFT_DEFAULT", "WEFT_DUMP", "WEFT_LIBRARY",
