@@ -405,7 +405,7 @@ ENTRY main {
         self.file("slow.sh", "sleep 0.3; grep -q sine $1\n")
         slow = f"--command=sh {self.folder.name}/slow.sh"
         done = self.weft("reduce", slow, "--seconds", "7", "--jobs", "1", big)
-        self.assertRegex(done.stderr, r"(?m)^weft reduce: \d+ of 401 instructions, \d+ tries, [\d.]+ s$")
+        self.assertRegex(done.stderr, r"(?m)^weft: reduce: \d+ of 401 instructions, \d+ tries, \d+ s$")
         self.assertRegex(done.stderr, r"wrong: 401 -> \d+ instructions, \d+ tries, [\d.]+ s(, out of time)?\n$")
         # ^C: what was found so far, and no process or file left behind.
         early = self.file("early.hlo", f"ENTRY main {{\n  u = f32[4] parameter(0)\n  v0 = f32[4] sine(u)\n{ops}  ROOT r = f32[4] negate(v399)\n}}\n")
