@@ -6,11 +6,11 @@
 
 #include "base/cores.h"
 #include "base/file.h"
+#include "base/progress.h"
 #include "child.h"
 #include "commands.h"
 #include "hlo/text.h"
 #include "input.h"
-#include "progress.h"
 #include "reduce_steps.h"
 #include "reduce_test.h"
 
@@ -50,7 +50,7 @@ class Reduction {
     const size_t batch = static_cast<size_t>(std::max(request_.test.at_once, 1)) * 4;
     for (size_t at = 0; at < n; at += batch) {
       if (Interrupted() || SecondsSince(start_) > request_.seconds) return -1;
-      if (progress_.IsDue()) progress_.Show(Line());
+      progress_.Say(now_, at_start_, StrCat("instructions, ", tries_, " tries"));
       const size_t count = std::min(batch, n - at);
       int found = test_.FirstFailing(count, [&](size_t i) { return make(at + i); });
       tries_ += found < 0 ? static_cast<int64_t>(count) : found + 1;
@@ -64,14 +64,6 @@ class Reduction {
     if (request_.out.empty() || SecondsSince(written_) < kSecondsBetweenFiles) return;
     (void)ReplaceFile(request_.out, hlo::PrintModule(module));
     written_ = Clock::now();
-  }
-
-  std::string Line() const {
-    char text[160];
-    std::snprintf(text, sizeof(text), "weft reduce: %lld of %lld instructions, %lld tries, %.1f s",
-                  static_cast<long long>(now_), static_cast<long long>(at_start_),
-                  static_cast<long long>(tries_), SecondsSince(start_));
-    return text;
   }
 
   Status Finish(const hlo::Module& module, const Verdict& verdict) {
@@ -99,7 +91,7 @@ class Reduction {
   int64_t now_, tries_ = 0;
   const Clock::time_point start_ = Clock::now();
   Clock::time_point written_ = start_;
-  ProgressLine progress_;
+  Progress progress_{"reduce", {.lines = true}};
 };
 
 Result<int> ReduceFile(const ReduceRequest& request) {

@@ -13,8 +13,8 @@
 namespace weft {
 namespace {
 
-constexpr std::chrono::milliseconds kRefresh(200);       // of a line on a terminal
-constexpr std::chrono::milliseconds kLineEvery(10'000);  // elsewhere
+constexpr std::chrono::milliseconds kRefresh(200);      // of a line on a terminal
+constexpr std::chrono::milliseconds kLineEvery(5'000);  // elsewhere
 constexpr size_t kUsualWidth = 80;
 constexpr std::string_view kEraseLine = "\r\x1b[K";
 

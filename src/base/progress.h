@@ -15,7 +15,7 @@ namespace weft {
 
 struct ProgressOptions {
   double after = 0.5;  // seconds from which on something is shown
-  bool lines = false;  // where there is no terminal: a line every 10 s
+  bool lines = false;  // where there is no terminal: a line every 5 s
   // The line is shown by a thread of its own, also while nothing new is said. Not for those who
   // fork: the thread may be writing then.
   bool ticks = false;

@@ -29,9 +29,8 @@ constexpr int64_t kConstantBytes = 1024;     // of constants that become part of
 constexpr int64_t kBeforeBytes = 4096;       // of copies and fills before a region
 constexpr size_t kStepsBefore = 64;          // looked at
 
-// Instructions, of which those in an `if` count a fourth: what is seldom costs little but its
-// place.
-size_t CodeInRounds(const Kernel& kernel) {
+// Instructions, of which those in an `if` count a fourth: cold code costs little but its place.
+size_t HotCode(const Kernel& kernel) {
   size_t always = 0, sometimes = 0, ifs = 0;
   std::vector<bool> open;
   for (const program::Instr& instr : kernel.code) {
@@ -145,7 +144,7 @@ class Planner {
     auto check = [&](const Step& s) {
       if (auto* launch = std::get_if<program::KernelStep>(&s.op)) {
         const Kernel& kernel = program_.kernels[launch->kernel];
-        size_t of_kernel = CodeInRounds(kernel);
+        size_t of_kernel = HotCode(kernel);
         code += of_kernel;
         bool small = of_kernel <= kRegionKernelCode && ArrayBytes(kernel) <= kLocalBytesInAll &&
                      (GridSize(kernel) <= 1 || WorkOf(kernel) <= kRegionGridWork);

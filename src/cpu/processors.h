@@ -1,4 +1,4 @@
-// What is peculiar to some processors, by LLVM's names of them.
+// Processor quirks (errata, slow gathers, AVX-512 frequency), by LLVM's names of the processors.
 #pragma once
 
 #include <algorithm>
@@ -14,26 +14,27 @@ inline bool IsOneOf(std::string_view cpu, std::initializer_list<std::string_view
   return std::find(names.begin(), names.end(), cpu) != names.end();
 }
 
-// Lanes are loaded faster one by one than by the instruction for it: what keeps programs from
-// seeing lanes of others (Gather Data Sampling, 2023) made that several times as slow.
-inline bool GathersSlowly(std::string_view cpu) {
+// Scalar loads are faster than the gather instruction: the microcode that mitigates Gather Data
+// Sampling (Downfall, 2023) made it several times as slow.
+inline bool HasSlowGathers(std::string_view cpu) {
   return IsOneOf(cpu, {"skylake", "skylake-avx512", "cascadelake", "cooperlake", "cannonlake",
                        "icelake-client", "icelake-server", "rocketlake", "tigerlake"});
 }
 
-// No decoded instructions are kept of 32 bytes that a jump crosses or ends, since a correction of
-// 2019: they are decoded in every round of a loop.
-inline bool DecodesJumpsAgain(std::string_view cpu) {
+// The jump conditional code erratum: since the microcode of 2019 no decoded instructions are kept
+// of 32 bytes that a jump crosses or ends, so that they are decoded in every iteration of a loop.
+inline bool HasJccErratum(std::string_view cpu) {
   return IsOneOf(cpu, {"skylake", "skylake-avx512", "cascadelake"});
 }
 
 // What is larger than the caches is written 5 to 20 % sooner in vectors of 32 bytes than of 64.
-inline bool WritesNarrowSooner(std::string_view cpu) {
+inline bool Prefers256BitStores(std::string_view cpu) {
   return IsOneOf(cpu, {"skylake-avx512", "cascadelake", "cooperlake"});
 }
 
-// A few vectors of 64 bytes, and the core runs up to 15 % more slowly for most of a millisecond.
-inline bool IsSlowAfterWide(std::string_view cpu) {
+// AVX-512 frequency licences: after a few vectors of 64 bytes the core runs up to 15 % more slowly
+// for most of a millisecond.
+inline bool LowersFrequencyForAvx512(std::string_view cpu) {
   return IsOneOf(cpu, {"skylake-avx512", "cascadelake", "cooperlake"});
 }
 
@@ -43,13 +44,13 @@ inline RenderTarget RenderTargetOf(const program::TargetInfo& target) {
     // Exact; code for CPUs without the instruction does the same with integers.
     render.bf16_conversion = true;
     render.arm_division = true;
-    render.quick_adds = true;
+    render.add_faster_than_fma = true;
     render.casts_lanes = true;
     render.scalar_gathers = true;
   }
-  render.slow_gathers = GathersSlowly(target.name);
-  render.narrow_moves = WritesNarrowSooner(target.name);
-  render.slow_after_wide = IsSlowAfterWide(target.name);
+  render.slow_gathers = HasSlowGathers(target.name);
+  render.prefer_256bit_stores = Prefers256BitStores(target.name);
+  render.avx512_lowers_frequency = LowersFrequencyForAvx512(target.name);
   return render;
 }
 

@@ -356,7 +356,7 @@ TEST(Program, NarrowMoves) {
         "] result 0\nkernel k(read x: f32[", count, "], write y: f32[", count,
         "]) {\n  parallel %i = 0..", count, " step 32 {\n    %v = load f32x32 x[%i]\n", computed,
         "    store f32x32 y[%i], %v\n  }\n}\nsteps {\n  launch k(read a, write r)\n}\n"));
-    RenderTarget target{.narrow_moves = narrow};
+    RenderTarget target{.prefer_256bit_stores = narrow};
     Plan plan = *MakePlan(program, target);
     std::string text = RenderProgram(program, plan, target, 1, false)[0].text;
     size_t at = text.find("%end) ") + 6;
@@ -443,7 +443,7 @@ steps {
   }
 }
 )"));
-    RenderTarget target{.quick_adds = quick};
+    RenderTarget target{.add_faster_than_fma = quick};
     Plan plan = *MakePlan(program, target);
     std::string text;
     for (const RenderedModule& m : RenderProgram(program, plan, target, 1, false)) text += m.text;
@@ -456,7 +456,7 @@ steps {
 
 // What is loaded from a place that is hardly ever corrected is loaded from either; what corrects it
 // stays where it is. A place with another use is made one first.
-TEST(Program, PlacesThatAreSeldomCorrected) {
+TEST(Program, GuardedIndices) {
   auto text_of = [](std::string_view more) {
     Program program = FromText(StrCat(R"(program p
 buffer a: s32[1] parameter 0
@@ -513,7 +513,7 @@ TEST(Program, NarrowFills) {
         "steps {\n  launch fill(read a, write r)\n  copy(read n, write s)\n"
         "  while(read go) {\n    launch goes(read s, write go)\n  } do {\n"
         "    launch round(update s, update r)\n  }\n}\n"));
-    RenderTarget target{.slow_after_wide = slow};
+    RenderTarget target{.avx512_lowers_frequency = slow};
     Plan plan = *MakePlan(program, target);
     std::string text;
     for (const RenderedModule& module : RenderProgram(program, plan, target, 1, false)) {

@@ -24,8 +24,8 @@ namespace weft::pjrt {
 
 struct EvaluatorRunnerOptions;  // evaluator_runner.h
 
-// Runs a module. The evaluator today, compiled code later; a program that the preferred runner
-// cannot take falls back to the next as a whole.
+// Runs a module: native code (native_runner.h), or the evaluator (evaluator_runner.h) for the whole
+// of what native code cannot take.
 class Runner {
  public:
   virtual ~Runner() = default;

@@ -36,11 +36,11 @@ class KernelBuilder {
   // still open, is not emitted again, and index arithmetic on constants is done at once. Loads are
   // reused from memory that the kernel only reads.
   void ReuseValues() { reuse_ = true; }
-  // Whether single numbers computed from here on are waited for, as in the rounds of a loop that
-  // all wait for the one before: math.h then takes formulas that are there soon, at the cost of
-  // more operations beside the longest chain and of the last bit.
-  void SetAwaited(bool awaited) { awaited_ = awaited; }
-  bool awaited() const { return awaited_; }
+  // Whether scalars computed from here on are latency-bound, as in a loop whose iterations all wait
+  // for the one before: math.h then takes formulas of a shorter critical path, at the cost of more
+  // operations beside it and of the last bit.
+  void SetLatencyBound(bool latency_bound) { latency_bound_ = latency_bound; }
+  bool latency_bound() const { return latency_bound_; }
   // Whether products below the normal numbers are better made of integers (TargetInfo).
   void SetSlowSubnormals(bool slow) { slow_subnormals_ = slow; }
   bool slow_subnormals() const { return slow_subnormals_; }
@@ -129,7 +129,7 @@ class KernelBuilder {
     size_t instr;   // in kernel_.code
     int64_t block;  // where it stands
   };
-  bool reuse_ = false, awaited_ = false, slow_subnormals_ = false;
+  bool reuse_ = false, latency_bound_ = false, slow_subnormals_ = false;
   std::unordered_multimap<size_t, Known> known_;  // by hash of the instruction
   struct KnownIf {
     size_t begin, end;  // in kernel_.code

@@ -106,7 +106,7 @@ class DeviceState {
       if (!again) {
         if (loop->trip_count && *loop->trip_count != done.rounds) {
           return InvalidArgument("while ", done.owner->name, ": ", done.rounds,
-                                 " rounds, not the promised ", *loop->trip_count);
+                                 " iterations, not the promised ", *loop->trip_count);
         }
         continue;
       }

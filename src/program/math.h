@@ -1,9 +1,9 @@
 // Elementary functions written once in kernel operations: polynomials over any number of lanes, the
 // same for every backend. f32 and f64 (narrower floats are computed in f32 by the caller). Accuracy
 // against the true value: f32 and f64 <= 2 ULP unless said (4 where the
-// builder says that single numbers are awaited); infinities, NaNs, zeros, subnormals and
+// builder says that scalars are latency-bound); infinities, NaNs, zeros, subnormals and
 // signs as in C's <math.h>. Right also when mul and add are contracted. Sin, Cos, Tan, Rem, complex
-// Div and what uses them have an `if` for rare arguments; so has Exp in lanes where subnormal
+// Div and what uses them have an `if` as a slow path; so has Exp in lanes where subnormal
 // results are slow.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Division by a number that is known beforehand: two multiplications instead of a division.
+// Division by an invariant (strength reduction): two multiplications instead of a division.
 //
 // 1/c is kept as high + low, both of c's sign, and x/c computed as fma(x, high, x * low). Before
 // the last rounding that is off by less than 2^(2 - 2p) of x/c (p bits of mantissa), so that the

@@ -41,7 +41,7 @@ V ErfOfSmall(V x) {
 ValueId Erf(KernelBuilder& b, ValueId id) {
   V x{&b, id};
   auto bounded = [&] { return Min(Abs(x), x.wide() ? 5.95 : 3.95); };
-  if (IsAwaited(x)) {
+  if (IsLatencyBound(x)) {
     auto large = [&] { return WithSign(ErfOfLarge(bounded()), x); };
     return Unless(!(Abs(x) < 1), ErfOfSmall(x), large).id();
   }

@@ -115,7 +115,7 @@ Exp2Parts SplitExp2(V x, int bias) {
 }
 
 // e^x less 1, plus `constant`: 2^n q + (2^n + constant), q = r + r^2 p(r). In f64 the rest of n ln2
-// is not waited for, but a factor of 2^n. For |x| <= 200 (708).
+// is not on the critical path, but a factor of 2^n. For |x| <= 200 (708).
 struct SoonExp {
   explicit SoonExp(V x) : r(x), power(x) {
     if (!x.wide()) {
@@ -141,7 +141,7 @@ struct SoonExp {
   bool wide = false;
 };
 
-V ExpSoon(V x) {
+V ExpLowLatency(V x) {
   V value = Cast(SoonExp(x).Plus(0), x.type().dtype);
   if (x.wide()) {
     return Unless(Abs(x) > 708, value, [&] { return ExpInRange(NoUnderflow(Min(x, 710))); });
@@ -151,13 +151,13 @@ V ExpSoon(V x) {
 }
 
 V ExpOf(V x) {
-  if (IsAwaited(x)) return ExpSoon(x);
+  if (IsLatencyBound(x)) return ExpLowLatency(x);
   return ExpInRange(NoUnderflow(x.wide() ? Min(x, 710) : Min(x, 89)));
 }
 
 }  // namespace
 
-V Exp2SplitSoon(V high, V low) {
+V Exp2SplitLowLatency(V high, V low) {
   auto [sum, rest] = SplitExp2(high, 1023);
   V r = rest + low, power = PowerOfTwo(Bits(sum));
   return PolySum(power, power * r, r, r * r, kExp2F64);
@@ -172,7 +172,7 @@ V Exp2Split(V high, V low) {
 V Exp2ForF32(V x, V factor) {
   auto [sum, r] = SplitExp2(x, 1023);
   V power = PowerOfTwo(Bits(sum)) * factor;
-  if (IsAwaited(x)) return PolySum(power, power * r, r, r * r, kExp2F32);
+  if (IsLatencyBound(x)) return PolySum(power, power * r, r, r * r, kExp2F32);
   return Fma(power * r, Poly(r, kExp2F32), power);
 }
 
@@ -188,7 +188,7 @@ ValueId Exp(KernelBuilder& b, ValueId x) {
 // all is rounded once. What is masked is -inf or far below: a power of zero, as above.
 ValueId ExpNotPositive(KernelBuilder& b, ValueId id) {
   V x{&b, id};
-  if (IsAwaited(x)) return ExpSoon(x).id();
+  if (IsLatencyBound(x)) return ExpLowLatency(x).id();
   int lift = x.wide() ? 55 : 25;
   x = Max(x, x.wide() ? -747.3 : -105.4);
   auto [exponent, m] = SplitExp(x, (x.wide() ? 1023 : 127) + lift);
@@ -207,7 +207,7 @@ ValueId Exp2(KernelBuilder& b, ValueId id) {
 // the result is x, with its sign and all its bits.
 ValueId Expm1(KernelBuilder& b, ValueId id) {
   V x{&b, id};
-  if (IsAwaited(x) && !x.wide()) {
+  if (IsLatencyBound(x) && !x.wide()) {
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
     V value = Cast(SoonExp(x).Plus(-1), DType::kF32);
     V limit = Select(x > 1, x.Const(kInfinity), Select(x < -1, x.Const(-1), x));
@@ -235,7 +235,7 @@ V LogisticOf(V x) {
 
 ValueId Logistic(KernelBuilder& b, ValueId id) {
   V x{&b, id};
-  if (IsAwaited(x)) {
+  if (IsLatencyBound(x)) {
     V value = Cast(1 / SoonExp(-x).Plus(1), x.type().dtype);
     if (x.wide()) return Unless(Abs(x) > 708, value, [&] { return LogisticOf(x); }).id();
     return Select(Abs(x) > 200, Select(x > 0, x.Const(1), 0), value).id();
@@ -247,12 +247,12 @@ ValueId Logistic(KernelBuilder& b, ValueId id) {
 ValueId Tanh(KernelBuilder& b, ValueId id) {
   V x{&b, id};
   V a = Min(Abs(x), x.wide() ? 20 : 9.5);
-  if (IsAwaited(x)) {
+  if (IsLatencyBound(x)) {
     SoonExp e(x + x);
     V value = Cast(e.Plus(-1), x.type().dtype) / Cast(e.Plus(1), x.type().dtype);
     V limit = Select(x > 1, x.Const(1), Select(x < -1, x.Const(-1), x));
-    V seldom = (Abs(x) > x.Pick(9.5, 20)) | (Abs(x) < x.Pick(0x1p-20, 0x1p-27));
-    return Select(seldom, limit, value).id();
+    V unlikely = (Abs(x) > x.Pick(9.5, 20)) | (Abs(x) < x.Pick(0x1p-20, 0x1p-27));
+    return Select(unlikely, limit, value).id();
   }
   auto [exponent, m] = SplitExp(a * -2, x.wide() ? 1023 : 127);
   V power = PowerOfTwo(exponent);

@@ -124,7 +124,7 @@ V LogForF32(V wide) {
   V f = m - 1;
   return Cast(PolySum(e * 0x1.62e42fefa39efp-1, f, f, f * f, kLogOfF32), DType::kF32);
 }
-V LogSoon(V x) {
+V LogLowLatency(V x) {
   if (!x.wide()) {
     V value = LogForF32(Cast(x, DType::kF64));
     V other = Select(x == 0, x.Const(-kLogInfinity), Select(x < 0, x.Const(kLogNan), x));
@@ -133,31 +133,31 @@ V LogSoon(V x) {
   auto [e, m] = SplitExponent(x, /*has_subnormals=*/false);
   V f = m - 1, square = f * f;
   V value = PolySum(Combine(e, Fma(square, -0.5, f)), f * square, f, square, kLogF64);
-  V usual = (x >= 0x1p-1022) & (x < kLogInfinity);
-  return Unless(!usual, value, [&] { return LogAnywhere(x); });
+  V likely = (x >= 0x1p-1022) & (x < kLogInfinity);
+  return Unless(!likely, value, [&] { return LogAnywhere(x); });
 }
 
 }  // namespace
 
 ValueId Log(KernelBuilder& b, ValueId id) {
   V x{&b, id};
-  return (IsAwaited(x) ? LogSoon(x) : LogAnywhere(x)).id();
+  return (IsLatencyBound(x) ? LogLowLatency(x) : LogAnywhere(x)).id();
 }
 
 ValueId Log1p(KernelBuilder& b, ValueId id) {
   V x{&b, id};
-  if (!IsAwaited(x)) return Log1pOf(x).id();
+  if (!IsLatencyBound(x)) return Log1pOf(x).id();
   if (x.wide()) {
     auto [sum, e, f] = SplitOnePlus(x);
     V square = f * f;
     V value = PolySum(Combine(e, Fma(square, -0.5, f)), f * square, f, square, kLogF64);
-    V usual = (x > -1) & (x < kLogInfinity) & (Abs(x) > 0x1p-55);
-    return Unless(!usual, value, [&] { return Log1pOf(x); }).id();
+    V likely = (x > -1) & (x < kLogInfinity) & (Abs(x) > 0x1p-55);
+    return Unless(!likely, value, [&] { return Log1pOf(x); }).id();
   }
   V value = LogForF32(Cast(x, DType::kF64) + 1);
   V other = Select(x <= -1, Select(x == -1, x.Const(-kLogInfinity), kLogNan), x);
-  V usual = (x > -1) & (x < kLogInfinity) & (Abs(x) > 0x1p-25);
-  return Select(usual, value, other).id();
+  V likely = (x > -1) & (x < kLogInfinity) & (Abs(x) > 0x1p-25);
+  return Select(likely, value, other).id();
 }
 
 }  // namespace weft::program::math

@@ -25,7 +25,7 @@ constexpr double kLog2F64[] = {0x1.2776c50ef9d24p-1, 0x1.a61762a759831p-2, 0x1.4
                                0x1.85e96fbcdf77dp-3};
 
 // The same, 2^-33.2.
-constexpr double kLog2ForF32Soon[] = {
+constexpr double kLog2ForF32LowLatency[] = {
     0x1.71547652efaf5p+0, -0x1.7154767bd3949p-1, 0x1.ec709c007e42dp-2, -0x1.715435bc1019bp-2,
     0x1.277732b99222ep-2, -0x1.ec8d84108b5c3p-3, 0x1.a615e2805a60cp-3, -0x1.6eaf2ce064bc9p-3,
     0x1.45a066a48d21bp-3, -0x1.418460693f428p-3, 0x1.3d349cf1c6ac4p-3, -0x1.61bda58d7c7dcp-4};
@@ -67,9 +67,9 @@ Pair Log2Pair(V a) {
   return FastTwoSum(whole.high, whole.low + (log_m.low + rest));
 }
 
-// The same for normal numbers, where it is waited for: the low part of s is there last, and is put
+// The same for normal numbers, where it is latency-bound: the low part of s is deepest, and is put
 // in at once. What else is low is added in the order in which it comes.
-Pair Log2PairSoon(V a) {
+Pair Log2PairLowLatency(V a) {
   auto [e, m] = SplitExponent(a, /*has_subnormals=*/false);
   V f = m - 1;
   V sum = m + 1, sum_low = m - (sum - 1);
@@ -153,23 +153,23 @@ SoonPower PowerSoonF32(V narrow_x, V narrow_y) {
   V x = Cast(narrow_x, DType::kF64), y = Cast(narrow_y, DType::kF64);
   auto [e, m] = SplitExponent(x, /*has_subnormals=*/false);
   V f = m - 1;
-  V product = PolySum(y * e, y * f, f, f * f, kLog2ForF32Soon);
+  V product = PolySum(y * e, y * f, f, f * f, kLog2ForF32LowLatency);
   return {Cast(Exp2ForF32(product, x.Const(1)), DType::kF32), product};
 }
 SoonPower PowerSoonF64(V x, V y) {
-  Pair log = Log2PairSoon(x);
+  Pair log = Log2PairLowLatency(x);
   V high = y * log.high, low = Fma(y, log.low, Fma(y, log.high, -high));
-  return {Exp2SplitSoon(high, low), high};
+  return {Exp2SplitLowLatency(high, low), high};
 }
 
-V PowerSoon(V x, V y) {
+V PowerLowLatency(V x, V y) {
   SoonPower power = x.wide() ? PowerSoonF64(x, y) : PowerSoonF32(x, y);
-  V usual = (x >= x.Pick(0x1p-149, 0x1p-1022)) & (x < kPowerInfinity) & (Abs(power.log) < 1000);
-  return Unless(!usual, power.value, [&] {
-    x.b->SetAwaited(false);
+  V likely = (x >= x.Pick(0x1p-149, 0x1p-1022)) & (x < kPowerInfinity) & (Abs(power.log) < 1000);
+  return Unless(!likely, power.value, [&] {
+    x.b->SetLatencyBound(false);
     V value = PowerAnywhere(x, y);
     value.id();
-    x.b->SetAwaited(true);
+    x.b->SetLatencyBound(true);
     return value;
   });
 }
@@ -179,7 +179,7 @@ V PowerSoon(V x, V y) {
 // |x|^y = 2^(y log2 |x|), the sign from the parity of y.
 ValueId Pow(KernelBuilder& b, ValueId x_id, ValueId y_id) {
   V x{&b, x_id}, y{&b, y_id};
-  return (IsAwaited(x) ? PowerSoon(x, y) : PowerAnywhere(x, y)).id();
+  return (IsLatencyBound(x) ? PowerLowLatency(x, y) : PowerAnywhere(x, y)).id();
 }
 
 ValueId Rsqrt(KernelBuilder& b, ValueId id) {
@@ -190,23 +190,23 @@ ValueId Rsqrt(KernelBuilder& b, ValueId id) {
 namespace {
 
 // y (1 + h/3 + 2h^2/9 + 14h^3/81) with h = 1 - a y^3, nearer to 1 / cbrt(a) than y is.
-V CbrtStep(V a, V y, bool soon) {
-  V h = soon ? Fma(a * y, -(y * y), 1) : Fma(a * y * y, -y, 1);
+V CbrtStep(V a, V y, bool latency_bound) {
+  V h = latency_bound ? Fma(a * y, -(y * y), 1) : Fma(a * y * y, -y, 1);
   V cubic = Fma(h, 14.0 / 81, 2.0 / 9);
-  if (soon) return Fma(y, Fma(h * h, cubic, h * (1.0 / 3)), y);
+  if (latency_bound) return Fma(y, Fma(h * h, cubic, h * (1.0 / 3)), y);
   return Fma(y, h * Fma(h, cubic, 1.0 / 3), y);
 }
 
 // Of a normal number: y approximates 1 / cbrt(a). A third of a's bits, taken from a constant, is
 // within 4 %; a step (two for f64) leaves 3e-5 of that (the last bits). Then c = a y^2 with one
 // step of Newton's on c^3 = a, the residual in fused steps.
-V CbrtNormal(V a, bool soon) {
+V CbrtNormal(V a, bool latency_bound) {
   // The top 32 bits as a float, linearly mapped and back.
   V top = a.wide() ? Cast(Bits(a) >> 32, DType::kS32) : Bits(a);
   V guess = Cast(Fma(Cast(top, a.type().dtype), -1.0 / 3, a.wide() ? 0x553ef0ff : 0x54a2fa8c),
                  DType::kS32);
   V y = a.wide() ? FromBits(Cast(guess, DType::kS64) << 32) : FromBits(guess);
-  for (int i = 0; i < (a.wide() ? 2 : 1); ++i) y = CbrtStep(a, y, soon);
+  for (int i = 0; i < (a.wide() ? 2 : 1); ++i) y = CbrtStep(a, y, latency_bound);
   V c = a * y * y;
   V square = c * c;
   V residual = Fma(square, -c, a) - Fma(c, c, -square) * c;
@@ -216,7 +216,7 @@ V CbrtNormal(V a, bool soon) {
 V CbrtAnywhere(V x) {
   V a = Abs(x);
   V tiny = a < x.Pick(0x1p-126, 0x1p-1022);
-  V c = CbrtNormal(Select(tiny, a * x.Pick(0x1p24, 0x1p54), a), /*soon=*/false);
+  V c = CbrtNormal(Select(tiny, a * x.Pick(0x1p24, 0x1p54), a), /*latency_bound=*/false);
   c = Select(tiny, c * x.Pick(0x1p-8, 0x1p-18), c);
   V plain = (a < kPowerInfinity) & (a > 0);
   return WithSign(Select(plain, c, a), x);
@@ -226,10 +226,10 @@ V CbrtAnywhere(V x) {
 
 ValueId Cbrt(KernelBuilder& b, ValueId id) {
   V x{&b, id};
-  if (!IsAwaited(x)) return CbrtAnywhere(x).id();
-  V a = Abs(x), value = WithSign(CbrtNormal(a, /*soon=*/true), x);
-  V usual = (a >= x.Pick(0x1p-126, 0x1p-1022)) & (a < kPowerInfinity);
-  return Unless(!usual, value, [&] { return CbrtAnywhere(x); }).id();
+  if (!IsLatencyBound(x)) return CbrtAnywhere(x).id();
+  V a = Abs(x), value = WithSign(CbrtNormal(a, /*latency_bound=*/true), x);
+  V likely = (a >= x.Pick(0x1p-126, 0x1p-1022)) & (a < kPowerInfinity);
+  return Unless(!likely, value, [&] { return CbrtAnywhere(x); }).id();
 }
 
 }  // namespace weft::program::math

@@ -29,12 +29,12 @@ template <class T>
 Columns RunLanes(
     const Columns& inputs, int outputs, int lanes,
     const std::function<std::vector<ValueId>(KernelBuilder&, std::vector<ValueId>)>& body,
-    bool awaited = false) {
+    bool latency_bound = false) {
   DType dtype = sizeof(T) == 4 ? DType::kF32 : DType::kF64;
   size_t count = (inputs[0].size() + 63) / 64 * 64;
   int64_t n = static_cast<int64_t>(count);
   KernelBuilder b("lanes");
-  b.SetAwaited(awaited);
+  b.SetLatencyBound(latency_bound);
   std::vector<std::vector<T>> memory;
   std::vector<KernelBuilder::MemoryId> ids;
   for (size_t i = 0; i < inputs.size() + static_cast<size_t>(outputs); ++i) {
@@ -215,13 +215,13 @@ std::vector<Function1> Functions() {
 }
 
 template <class T>
-void CheckFunction(const Function1& f, size_t samples, bool awaited = false) {
+void CheckFunction(const Function1& f, size_t samples, bool latency_bound = false) {
   std::vector<double> x = SpecialValues<T>();
   for (double v : SomeValues<T>(samples, 1)) x.push_back(v);
   auto body = [&](KernelBuilder& b, std::vector<ValueId> in) {
     return std::vector{f.build(b, in[0])};
   };
-  Columns out = RunLanes<T>({x}, 1, awaited ? 1 : 64, body, awaited);
+  Columns out = RunLanes<T>({x}, 1, latency_bound ? 1 : 64, body, latency_bound);
   double limit = sizeof(T) == 4 ? f.ulp_f32 : f.ulp_f64;
   int shown = 0;
   for (size_t i = 0; i < x.size() && shown < 5; ++i) {
@@ -242,7 +242,7 @@ TEST(Math, OneArgumentF64) {
 }
 
 // The formulas for single numbers that are waited for.
-TEST(Math, Awaited) {
+TEST(Math, LatencyBound) {
   for (Function1 f : Functions()) {
     f.ulp_f32 = std::max(f.ulp_f32, 2.5), f.ulp_f64 = std::max(f.ulp_f64, 3.8);
     CheckFunction<float>(f, 20000, true);
@@ -303,7 +303,7 @@ struct Function2 {
 };
 
 template <class T>
-void CheckFunction(const Function2& f, size_t samples, bool awaited = false) {
+void CheckFunction(const Function2& f, size_t samples, bool latency_bound = false) {
   std::vector<double> x, y;
   std::vector<double> special = SpecialValues<T>();
   for (double a : special) {
@@ -317,7 +317,7 @@ void CheckFunction(const Function2& f, size_t samples, bool awaited = false) {
   auto body = [&](KernelBuilder& b, std::vector<ValueId> in) {
     return std::vector{f.build(b, in[0], in[1])};
   };
-  Columns out = RunLanes<T>({x, y}, 1, awaited ? 1 : 64, body, awaited);
+  Columns out = RunLanes<T>({x, y}, 1, latency_bound ? 1 : 64, body, latency_bound);
   int shown = 0;
   for (size_t i = 0; i < x.size() && shown < 5; ++i) {
     long double expected = sizeof(T) == 4 ? f.narrow(x[i], y[i]) : f.wide(x[i], y[i]);

@@ -155,12 +155,12 @@ Quadrant ReduceTrig(V x, bool with_low) {
     return ids;
   };
   x.id();
-  std::vector<ValueId> usual = list(moderate.n, moderate.r, moderate.low);
+  std::vector<ValueId> likely = list(moderate.n, moderate.r, moderate.low);
   b.BeginIf(b.Any(huge.id()));
   Quadrant exact = x.wide() ? ReduceHugeF64(x) : ReduceHugeF32(x, with_low);
   V n = Select(huge, exact.n, moderate.n), r = Select(huge, exact.r, moderate.r);
   b.BeginElse(list(n, r, with_low ? Select(huge, exact.low, moderate.low) : r));
-  std::vector<ValueId> joined = b.End(usual);
+  std::vector<ValueId> joined = b.End(likely);
   return {x.Of(joined[0]), x.Of(joined[1]), x.Of(joined.back())};
 }
 
@@ -221,7 +221,7 @@ Quadrant ReduceHuge(V x) {
 // Angles below pi/4 are as they are: often so, and for long, where an angle is the state of a loop.
 constexpr double kEighthTurn = 0x1.921fb4p-1;
 
-V SinSoon(V x) {
+V SinLowLatency(V x) {
   V size = Abs(x), z = x * x;
   V minus_zero = Bits(x) == SignBit(Bits(x));
   // In an f32 the cube of a small angle is below the normal numbers, which some machines take long
@@ -237,7 +237,7 @@ V SinSoon(V x) {
   });
 }
 
-V CosSoon(V x) {
+V CosLowLatency(V x) {
   V size = Abs(x), z = x * x, square = z * z;
   V small = PolySum(Fma(z, -0.5, 1), square, z, square,
                     x.wide() ? std::span<const double>(kCosF64) : kCosF32);
@@ -263,13 +263,13 @@ SinCosParts SinCos(V x) {
 
 ValueId Sin(KernelBuilder& b, ValueId id) {
   V x{&b, id};
-  if (IsAwaited(x)) return SinSoon(x).id();
+  if (IsLatencyBound(x)) return SinLowLatency(x).id();
   return SinOf(x, ReduceTrig(Abs(x), false)).id();
 }
 
 ValueId Cos(KernelBuilder& b, ValueId id) {
   V x{&b, id};
-  if (IsAwaited(x)) return CosSoon(x).id();
+  if (IsLatencyBound(x)) return CosLowLatency(x).id();
   return CosOf(ReduceTrig(Abs(x), false)).id();
 }
 

@@ -167,16 +167,16 @@ inline V Poly(V x, std::span<const double> f32, std::span<const double> f64) {
 
 // base + factor * (c[0] + c[1] x + ...): the last step of the polynomial and the sum are one.
 V PolySum(V base, V factor, V x, V square, std::span<const double> c);
-// Whether x is a single number that something waits for (KernelBuilder::SetAwaited).
-inline bool IsAwaited(V x) {
-  return x.b->awaited() && x.type().lanes == 1;
+// Whether x is a scalar that is latency-bound (KernelBuilder::SetLatencyBound).
+inline bool IsLatencyBound(V x) {
+  return x.b->latency_bound() && x.type().lanes == 1;
 }
-// The first value, or the second where it is needed: seldom, by a jump then.
+// The first value, or the second on an unlikely path, which is branched to.
 template <class Other>
-V Unless(V seldom, V value, const Other& other) {
+V Unless(V unlikely, V value, const Other& other) {
   KernelBuilder& b = *value.b;
   value.id();
-  b.BeginIf(b.Any(seldom.id()));
+  b.BeginIf(b.Any(unlikely.id()));
   b.BeginElse(std::vector{other().id()});
   return value.Of(b.End(std::vector{value.id()})[0]);
 }
@@ -208,7 +208,7 @@ V Exp2Split(V high, V low);
 // 2^x times a factor in f64, |x| <= 1000, with the precision of f32.
 V Exp2ForF32(V x, V factor);
 // 2^n and 2^n r for 2^(n + r), the r of high + low, likewise.
-V Exp2SplitSoon(V high, V low);
+V Exp2SplitLowLatency(V high, V low);
 
 // x = 2^e m with m in [1/sqrt 2, sqrt 2), for positive finite x.
 struct Exponent {

@@ -1,6 +1,7 @@
-// Finds iterations of concurrent loops that touch memory which another iteration writes, while a
-// kernel is interpreted. It remembers the last writer and the last reader of every element, so a
-// race between a write and an earlier reader that was not the last one can go unseen.
+// A data race detector: finds iterations of concurrent loops that touch memory which another
+// iteration writes, while a kernel is interpreted. It remembers the last writer and the last reader
+// of every element, so a race between a write and an earlier reader that was not the last one can
+// go unseen.
 #pragma once
 
 #include <cstdint>

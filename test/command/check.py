@@ -62,6 +62,13 @@ class CommandTest(unittest.TestCase):
         for command in COMMANDS:
             self.assertIn(f"\nweft {command} ", readme)
 
+    def test_glossary(self):
+        rows = re.findall(r"(?m)^\| (.+?) \| (.+?) \| `([^`]+)` \|$", (ROOT / "docs/glossary.md").read_text())
+        self.assertGreaterEqual(len(rows), 60)
+        self.assertEqual(len({term for term, _, _ in rows}), len(rows))
+        for term, _, path in rows:
+            self.assertTrue((ROOT / path).is_file(), f"{term}: {path}")
+
     def test_help_on_variables_and_options(self):
         variables = self.weft("help", "variables").stdout
         for name in ("WEFT_CACHE", "WEFT_CHECK", "WEFT_CPU_DEVICES", "WEFT_DEBUG", "WEFT_DEFAULT", "WEFT_DUMP", "WEFT_LIBRARY",
@@ -398,7 +405,7 @@ ENTRY main {
         self.file("slow.sh", "sleep 0.3; grep -q sine $1\n")
         slow = f"--command=sh {self.folder.name}/slow.sh"
         done = self.weft("reduce", slow, "--seconds", "7", "--jobs", "1", big)
-        self.assertRegex(done.stderr, r"(?m)^weft reduce: \d+ of 401 instructions, \d+ tries, [\d.]+ s$")
+        self.assertRegex(done.stderr, r"(?m)^weft: reduce: \d+ of 401 instructions, \d+ tries, \d+ s$")
         self.assertRegex(done.stderr, r"wrong: 401 -> \d+ instructions, \d+ tries, [\d.]+ s(, out of time)?\n$")
         # ^C: what was found so far, and no process or file left behind.
         early = self.file("early.hlo", f"ENTRY main {{\n  u = f32[4] parameter(0)\n  v0 = f32[4] sine(u)\n{ops}  ROOT r = f32[4] negate(v399)\n}}\n")

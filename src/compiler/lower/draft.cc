@@ -214,9 +214,9 @@ Status KernelDraft::ForEach(const LoopShape& shape, const Body& body) {
   for (int64_t d : shape.dims) n *= d;
   if (n == 0) return {};
   bool few = shape.serial && n <= kStraightLine;
-  builder_.SetAwaited(few && target_.kind == program::TargetKind::kCpu);
+  builder_.SetLatencyBound(few && target_.kind == program::TargetKind::kCpu);
   Status status = few || n == 1 ? ForFew(shape, n, body) : ForMany(shape, body);
-  builder_.SetAwaited(false);
+  builder_.SetLatencyBound(false);
   return status;
 }
 

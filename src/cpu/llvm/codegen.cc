@@ -144,7 +144,7 @@ struct IrPasses::State {
     builder.registerPipelineParsingCallback(
         [machine](llvm::StringRef name, llvm::FunctionPassManager& passes,
                   llvm::ArrayRef<llvm::PassBuilder::PipelineElement>) {
-          return AddCheckPass(name, passes) || AddLoopPass(name, passes) ||
+          return AddGuardPass(name, passes) || AddLoopPass(name, passes) ||
                  AddMinMaxPass(name, machine, passes);
         });
   }

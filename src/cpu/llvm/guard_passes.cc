@@ -1,4 +1,4 @@
-// What checks of indices cost, and stores of what is there already.
+// Guards of indices (loop versioning, guard widening) and silent stores.
 #include <llvm/Analysis/AliasAnalysis.h>
 #include <llvm/Analysis/Loads.h>
 #include <llvm/Analysis/LoopInfo.h>
@@ -27,8 +27,9 @@
 namespace weft::cpu {
 namespace {
 
-// What LLVM must leave as it is, which writes nothing.
-bool IsApart(const llvm::Instruction& i) {
+// Optimization barriers (render/kernel.cc) and volatile loads: LLVM leaves them, they write
+// nothing.
+bool IsOptimizationBarrier(const llvm::Instruction& i) {
   if (llvm::isa<llvm::LoadInst>(i)) return true;
   const auto* call = llvm::dyn_cast<llvm::CallInst>(&i);
   if (call == nullptr || !call->isInlineAsm()) return false;
@@ -36,25 +37,26 @@ bool IsApart(const llvm::Instruction& i) {
   return text->hasSideEffects() && text->getConstraintString().find("memory") == std::string::npos;
 }
 
-// The way that is seldom taken begins with what keeps it apart.
-bool IsSeldom(const llvm::BasicBlock& block) {
-  return llvm::any_of(
-      block, [](const llvm::Instruction& i) { return llvm::isa<llvm::CallInst>(i) && IsApart(i); });
+// The unlikely successor of a guard holds an optimization barrier.
+bool IsUnlikely(const llvm::BasicBlock& block) {
+  return llvm::any_of(block, [](const llvm::Instruction& i) {
+    return llvm::isa<llvm::CallInst>(i) && IsOptimizationBarrier(i);
+  });
 }
-bool IsCheck(const llvm::BasicBlock& block) {
+bool IsGuard(const llvm::BasicBlock& block) {
   const auto* branch = llvm::dyn_cast<llvm::BranchInst>(block.getTerminator());
   return branch != nullptr && branch->isConditional() &&
          llvm::isa<llvm::ICmpInst>(branch->getCondition()) &&
-         IsSeldom(*branch->getSuccessor(0)) != IsSeldom(*branch->getSuccessor(1));
+         IsUnlikely(*branch->getSuccessor(0)) != IsUnlikely(*branch->getSuccessor(1));
 }
-unsigned Usual(const llvm::BranchInst& check) {
-  return IsSeldom(*check.getSuccessor(0)) ? 1 : 0;
+unsigned LikelySuccessor(const llvm::BranchInst& check) {
+  return IsUnlikely(*check.getSuccessor(0)) ? 1 : 0;
 }
 
-// Checks of indices that change by the same number in every round: asked before the loop, of its
-// first and last round. If they hold there, a loop without them runs, which may become one of
-// vectors; else the one that was there before.
-class CheckBefore : public llvm::PassInfoMixin<CheckBefore> {
+// Loop versioning on guards of indices that are affine in the loop: they are evaluated before the
+// loop, for its first and its last iteration. If they hold there, a loop without them runs, which
+// may be vectorized; else the one that was there before.
+class LoopVersioning : public llvm::PassInfoMixin<LoopVersioning> {
  public:
   llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
     auto& loops = analyses.getResult<llvm::LoopAnalysis>(function);
@@ -81,11 +83,11 @@ class CheckBefore : public llvm::PassInfoMixin<CheckBefore> {
       return false;
     }
     std::vector<Check> checks = Find(loop, evolution);
-    const llvm::SCEV* rounds = evolution.getBackedgeTakenCount(&loop);
-    if (checks.empty() || llvm::isa<llvm::SCEVCouldNotCompute>(rounds)) return false;
+    const llvm::SCEV* trips = evolution.getBackedgeTakenCount(&loop);
+    if (checks.empty() || llvm::isa<llvm::SCEVCouldNotCompute>(trips)) return false;
     llvm::formLCSSA(loop, order, &loops, &evolution);
     llvm::BasicBlock *before = loop.getLoopPreheader(), *after = loop.getExitBlock();
-    llvm::Value* all = Ask(checks, rounds, *before->getTerminator(), evolution);
+    llvm::Value* all = Ask(checks, trips, *before->getTerminator(), evolution);
     if (all == nullptr) return true;
 
     llvm::BasicBlock* begin = llvm::SplitBlock(before, before->getTerminator(), &order, &loops);
@@ -107,7 +109,7 @@ class CheckBefore : public llvm::PassInfoMixin<CheckBefore> {
                       with->getExitingBlock());
     }
     for (const Check& check : checks) {
-      check.branch->setCondition(b.getInt1(Usual(*check.branch) == 0));
+      check.branch->setCondition(b.getInt1(LikelySuccessor(*check.branch) == 0));
     }
     evolution.forgetLoop(&loop);
     return true;
@@ -119,13 +121,14 @@ class CheckBefore : public llvm::PassInfoMixin<CheckBefore> {
     size_t instructions = 0;
     for (llvm::BasicBlock* block : loop.blocks()) {
       instructions += block->size();
-      if (!IsCheck(*block)) continue;
+      if (!IsGuard(*block)) continue;
       auto* branch = llvm::cast<llvm::BranchInst>(block->getTerminator());
       auto* condition = llvm::cast<llvm::ICmpInst>(branch->getCondition());
       const auto* bound = llvm::dyn_cast<llvm::ConstantInt>(condition->getOperand(1));
       if (bound == nullptr || bound->getBitWidth() > 64) continue;
-      llvm::CmpInst::Predicate holds =
-          Usual(*branch) == 0 ? condition->getPredicate() : condition->getInversePredicate();
+      llvm::CmpInst::Predicate holds = LikelySuccessor(*branch) == 0
+                                           ? condition->getPredicate()
+                                           : condition->getInversePredicate();
       bool inclusive = holds == llvm::CmpInst::ICMP_ULE;
       if (!inclusive && holds != llvm::CmpInst::ICMP_ULT) continue;
       const auto* index =
@@ -139,18 +142,18 @@ class CheckBefore : public llvm::PassInfoMixin<CheckBefore> {
     return instructions > kMost ? std::vector<Check>{} : checks;
   }
 
-  // Whether all of them hold in the first and in the last round, and so in those between: none of
-  // the numbers is so large that a sum of products could be.
-  static llvm::Value* Ask(const std::vector<Check>& checks, const llvm::SCEV* rounds,
+  // Whether all of them hold in the first and in the last iteration, and so in those between: none
+  // of the numbers is so large that a sum of products could wrap.
+  static llvm::Value* Ask(const std::vector<Check>& checks, const llvm::SCEV* trips,
                           llvm::Instruction& at, llvm::ScalarEvolution& evolution) {
     llvm::SCEVExpander expander(evolution, at.getDataLayout(), "checked");
     llvm::IRBuilder<> b(&at);
-    if (evolution.getTypeSizeInBits(rounds->getType()) > 64) return nullptr;
+    if (evolution.getTypeSizeInBits(trips->getType()) > 64) return nullptr;
     for (const Check& check : checks) {
       if (!expander.isSafeToExpandAt(check.index->getStart(), &at)) return nullptr;
     }
-    if (!expander.isSafeToExpandAt(rounds, &at)) return nullptr;
-    llvm::Value* count = b.CreateZExt(expander.expandCodeFor(rounds, nullptr, &at), b.getInt64Ty());
+    if (!expander.isSafeToExpandAt(trips, &at)) return nullptr;
+    llvm::Value* count = b.CreateZExt(expander.expandCodeFor(trips, nullptr, &at), b.getInt64Ty());
     llvm::Value* all = b.CreateICmpULT(count, b.getInt64(kLargest));
     for (const Check& check : checks) {
       llvm::Value* first = expander.expandCodeFor(check.index->getStart(), nullptr, &at);
@@ -167,68 +170,70 @@ class CheckBefore : public llvm::PassInfoMixin<CheckBefore> {
   static constexpr uint64_t kLargest = uint64_t{1} << 31;
 };
 
-// Checks whether indices are in range, several in a round of a loop: asked once, at its start, as
-// far as they can be known there. If all of them hold, the round goes through code without them;
-// else through the code that was there before.
-class CheckOnce : public llvm::PassInfoMixin<CheckOnce> {
+// Guard widening: several guards of one iteration are evaluated together at its start, as far as
+// their operands can be computed there. If all of them hold, the iteration goes through code
+// without guards; else through the code that was there before.
+class GuardWidening : public llvm::PassInfoMixin<GuardWidening> {
  public:
   llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
     auto& loops = analyses.getResult<llvm::LoopAnalysis>(function);
     auto& order = analyses.getResult<llvm::DominatorTreeAnalysis>(function);
     auto& aliases = analyses.getResult<llvm::AAManager>(function);
     auto& evolution = analyses.getResult<llvm::ScalarEvolutionAnalysis>(function);
-    std::vector<Round> rounds;
+    std::vector<Iteration> iterations;
     for (llvm::Loop* loop : loops.getLoopsInPreorder()) {
-      if (auto round = Find(*loop, order, aliases, evolution)) rounds.push_back(std::move(*round));
+      if (auto iteration = Find(*loop, order, aliases, evolution))
+        iterations.push_back(std::move(*iteration));
     }
-    for (const Round& round : rounds) Part(round);
-    return rounds.empty() ? llvm::PreservedAnalyses::all() : llvm::PreservedAnalyses::none();
+    for (const Iteration& iteration : iterations) Part(iteration);
+    return iterations.empty() ? llvm::PreservedAnalyses::all() : llvm::PreservedAnalyses::none();
   }
 
  private:
-  struct Round {
+  struct Iteration {
     llvm::BasicBlock *header, *latch;
     std::vector<llvm::BasicBlock*> blocks;
     std::vector<llvm::BranchInst*> checks;
     llvm::SetVector<llvm::Instruction*> early;  // what they are made of, in the order of the loop
-    llvm::SmallPtrSet<llvm::Value*, 4>
-        seldom_unknown;  // conditions that some rounds do not come to
+    llvm::SmallPtrSet<llvm::Value*, 4> speculated;  // conditions that some iterations do not reach
   };
 
-  // The blocks from the start of a round, as long as only checks part them.
-  static llvm::SmallPtrSet<const llvm::BasicBlock*, 16> UsualWay(const Round& round) {
+  // The blocks from the start of an iteration on the likely side of its guards.
+  static llvm::SmallPtrSet<const llvm::BasicBlock*, 16> LikelyPath(const Iteration& iteration) {
     llvm::SmallPtrSet<const llvm::BasicBlock*, 16> way;
-    const llvm::BasicBlock* block = round.header;
-    while (block != nullptr && block != round.latch && way.insert(block).second) {
+    const llvm::BasicBlock* block = iteration.header;
+    while (block != nullptr && block != iteration.latch && way.insert(block).second) {
       const auto* check = llvm::dyn_cast<llvm::BranchInst>(block->getTerminator());
-      block = IsCheck(*block) ? check->getSuccessor(Usual(*check)) : block->getSingleSuccessor();
+      block = IsGuard(*block) ? check->getSuccessor(LikelySuccessor(*check))
+                              : block->getSingleSuccessor();
     }
     return way;
   }
 
-  static std::optional<Round> Find(llvm::Loop& loop, llvm::DominatorTree& order,
-                                   llvm::AAResults& aliases, llvm::ScalarEvolution& evolution) {
+  static std::optional<Iteration> Find(llvm::Loop& loop, llvm::DominatorTree& order,
+                                       llvm::AAResults& aliases, llvm::ScalarEvolution& evolution) {
     constexpr size_t kMost = 400;  // instructions
     if (!loop.isInnermost() || loop.getLoopLatch() == nullptr) return std::nullopt;
-    Round round{loop.getHeader(), loop.getLoopLatch(), loop.getBlocks().vec(), {}, {}, {}};
-    if (round.header == round.latch || loop.getExitingBlock() != round.latch) return std::nullopt;
+    Iteration iteration{loop.getHeader(), loop.getLoopLatch(), loop.getBlocks().vec(), {}, {}, {}};
+    if (iteration.header == iteration.latch || loop.getExitingBlock() != iteration.latch)
+      return std::nullopt;
     size_t instructions = 0;
     std::vector<llvm::Instruction*> writes;
     std::vector<llvm::BranchInst*> found;
-    for (llvm::BasicBlock* block : round.blocks) {
+    for (llvm::BasicBlock* block : iteration.blocks) {
       instructions += block->size();
-      if (IsCheck(*block)) found.push_back(llvm::cast<llvm::BranchInst>(block->getTerminator()));
+      if (IsGuard(*block)) found.push_back(llvm::cast<llvm::BranchInst>(block->getTerminator()));
       for (llvm::Instruction& i : *block) {
-        if (MayWrite(i) && !IsApart(i)) writes.push_back(&i);
+        if (MayWrite(i) && !IsOptimizationBarrier(i)) writes.push_back(&i);
       }
     }
     if (instructions > kMost) return std::nullopt;
-    llvm::SmallPtrSet<const llvm::BasicBlock*, 16> usual = UsualWay(round);
+    llvm::SmallPtrSet<const llvm::BasicBlock*, 16> likely = LikelyPath(iteration);
     auto is_always = [&](const llvm::BasicBlock* block) {
-      return order.dominates(block, round.latch);
+      return order.dominates(block, iteration.latch);
     };
     for (llvm::BranchInst* check : found) {
-      llvm::SetVector<llvm::Instruction*> early = round.early;
+      llvm::SetVector<llvm::Instruction*> early = iteration.early;
       auto* condition = llvm::cast<llvm::Instruction>(check->getCondition());
       if (!loop.contains(condition)) continue;
       auto is_kept = [&](llvm::LoadInst& load) {
@@ -242,18 +247,18 @@ class CheckOnce : public llvm::PassInfoMixin<CheckOnce> {
         });
       };
       bool always = is_always(condition->getParent());
-      if (!always && !usual.contains(condition->getParent())) continue;
+      if (!always && !likely.contains(condition->getParent())) continue;
       if (!Gather(*condition, loop, is_kept, /*loads=*/1, early)) continue;
-      round.checks.push_back(check);
-      if (!always) round.seldom_unknown.insert(condition);
-      round.early = std::move(early);
+      iteration.checks.push_back(check);
+      if (!always) iteration.speculated.insert(condition);
+      iteration.early = std::move(early);
     }
-    if (round.checks.size() < 2) return std::nullopt;
-    return round;
+    if (iteration.checks.size() < 2) return std::nullopt;
+    return iteration;
   }
 
-  // What the value is made of in this round; false if that cannot be known at its start. Addresses
-  // of loads are no loads, so that they are those that the round comes to on any way.
+  // The backward slice of the value in this iteration; false if it cannot be computed at its start.
+  // Addresses of loads are no loads, so that they are those that every path of the iteration has.
   static bool Gather(llvm::Instruction& value, const llvm::Loop& loop,
                      llvm::function_ref<bool(llvm::LoadInst&)> is_kept, int loads,
                      llvm::SetVector<llvm::Instruction*>& early) {
@@ -273,31 +278,32 @@ class CheckOnce : public llvm::PassInfoMixin<CheckOnce> {
     return true;
   }
 
-  static void Part(const Round& round) {
+  static void Part(const Iteration& iteration) {
     const auto kMap = llvm::RF_NoModuleLevelChanges | llvm::RF_IgnoreMissingLocals;
-    llvm::Function& function = *round.header->getParent();
+    llvm::Function& function = *iteration.header->getParent();
     llvm::MDBuilder facts(function.getContext());
-    llvm::BasicBlock* begin = round.header->splitBasicBlock(round.header->getFirstNonPHIIt());
-    llvm::BasicBlock* end = round.latch->splitBasicBlock(round.latch->getFirstNonPHIIt());
-    std::vector<llvm::BasicBlock*> blocks = round.blocks, copies;
-    std::replace(blocks.begin(), blocks.end(), round.header, begin);
+    llvm::BasicBlock* begin =
+        iteration.header->splitBasicBlock(iteration.header->getFirstNonPHIIt());
+    llvm::BasicBlock* end = iteration.latch->splitBasicBlock(iteration.latch->getFirstNonPHIIt());
+    std::vector<llvm::BasicBlock*> blocks = iteration.blocks, copies;
+    std::replace(blocks.begin(), blocks.end(), iteration.header, begin);
     auto read_later = ReadLater(blocks);
 
     llvm::ValueToValueMapTy map;
-    llvm::IRBuilder<> b(round.header->getTerminator());
-    for (llvm::Instruction* i : round.early) {
+    llvm::IRBuilder<> b(iteration.header->getTerminator());
+    for (llvm::Instruction* i : iteration.early) {
       llvm::Instruction* copy = b.Insert(i->clone());
       llvm::RemapInstruction(copy, map, kMap);
       map[i] = copy;
     }
     llvm::Value* all = nullptr;
     llvm::SmallPtrSet<llvm::Value*, 4> asked;
-    for (llvm::BranchInst* check : round.checks) {
+    for (llvm::BranchInst* check : iteration.checks) {
       llvm::Value* condition = map[check->getCondition()];
       if (!asked.insert(condition).second) continue;
-      if (round.seldom_unknown.contains(check->getCondition()))
+      if (iteration.speculated.contains(check->getCondition()))
         condition = b.CreateFreeze(condition);
-      llvm::Value* holds = Usual(*check) == 0 ? condition : b.CreateNot(condition);
+      llvm::Value* holds = LikelySuccessor(*check) == 0 ? condition : b.CreateNot(condition);
       all = all == nullptr ? holds : b.CreateAnd(all, holds);
     }
 
@@ -307,16 +313,16 @@ class CheckOnce : public llvm::PassInfoMixin<CheckOnce> {
       map[block] = copy;
       copies.push_back(copy);
       for (llvm::Instruction& i : *block) {
-        if (round.early.contains(&i)) continue;
+        if (iteration.early.contains(&i)) continue;
         llvm::Instruction* same = i.clone();
         same->insertInto(copy, copy->end());
         map[&i] = same;
       }
     }
     llvm::remapInstructionsInBlocks(copies, map);
-    for (llvm::BranchInst* check : round.checks) {
+    for (llvm::BranchInst* check : iteration.checks) {
       auto* same = llvm::cast<llvm::BranchInst>(static_cast<llvm::Value*>(map[check]));
-      same->setCondition(b.getInt1(Usual(*check) == 0));
+      same->setCondition(b.getInt1(LikelySuccessor(*check) == 0));
     }
     // What others read comes from the blocks or from their copies.
     auto copy_of = [&](llvm::BasicBlock* block) {
@@ -325,10 +331,10 @@ class CheckOnce : public llvm::PassInfoMixin<CheckOnce> {
     for (auto& [value, uses] : read_later) {
       auto* joined = llvm::PHINode::Create(value->getType(), 2, "", end->begin());
       for (llvm::Use* use : uses) use->set(joined);
-      joined->addIncoming(value, round.latch);
-      joined->addIncoming(map[value], copy_of(round.latch));
+      joined->addIncoming(value, iteration.latch);
+      joined->addIncoming(map[value], copy_of(iteration.latch));
     }
-    llvm::Instruction* before = round.header->getTerminator();
+    llvm::Instruction* before = iteration.header->getTerminator();
     // One jump, where comparisons are joined without it.
     b.CreateCondBr(all, copy_of(begin), begin, facts.createBranchWeights(100000, 1),
                    IsForAArch64(function) ? facts.createUnpredictable() : nullptr);
@@ -354,10 +360,10 @@ class CheckOnce : public llvm::PassInfoMixin<CheckOnce> {
   }
 };
 
-// A number in memory that becomes the least or the greatest of itself and another one, and is
-// stored where its bits change: where it is not surely the one that is there. That is asked of the
-// two numbers, without waiting for the result and without moving bits to where integers are.
-class StoreLess : public llvm::PassInfoMixin<StoreLess> {
+// Silent store elimination: a number in memory that becomes the minimum or maximum of itself and
+// another one is stored only where it changes. The test compares the two numbers instead of the
+// bits of the result, which takes it off the critical path and spares a move to integer registers.
+class SilentStoreElimination : public llvm::PassInfoMixin<SilentStoreElimination> {
  public:
   llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager&) {
     bool changed = false;
@@ -431,13 +437,13 @@ class StoreLess : public llvm::PassInfoMixin<StoreLess> {
 
 }  // namespace
 
-bool AddCheckPass(llvm::StringRef name, llvm::FunctionPassManager& passes) {
-  if (name == "check-before") {
-    passes.addPass(CheckBefore());
-  } else if (name == "check-once") {
-    passes.addPass(CheckOnce());
-  } else if (name == "store-less") {
-    passes.addPass(StoreLess());
+bool AddGuardPass(llvm::StringRef name, llvm::FunctionPassManager& passes) {
+  if (name == "weft-loop-versioning") {
+    passes.addPass(LoopVersioning());
+  } else if (name == "weft-guard-widening") {
+    passes.addPass(GuardWidening());
+  } else if (name == "weft-silent-store-elimination") {
+    passes.addPass(SilentStoreElimination());
   } else {
     return false;
   }

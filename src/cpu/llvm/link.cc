@@ -1,4 +1,4 @@
-// Object files to functions: sections copied into memory of their own, addresses put in.
+// An object linker in memory (JIT linking): sections copied, symbols resolved, relocations applied.
 #include <llvm/ExecutionEngine/JITSymbol.h>
 #include <llvm/ExecutionEngine/RuntimeDyld.h>
 #include <llvm/Object/ObjectFile.h>

@@ -35,8 +35,8 @@ void InitialiseOnce() {
     // addresses are shared already.
     std::vector<const char*> options = {"weft", "-x86-cmov-converter=false",
                                         "-disable-x86-domain-reassignment", "-disable-x86-lea-opt"};
-    // Rounds are kept decoded by 32 bytes, which they share with nothing before them.
-    if (DecodesJumpsAgain(HostCodeTarget().cpu)) {
+    // Loops are kept decoded by 32 bytes, which they share with nothing before them.
+    if (HasJccErratum(HostCodeTarget().cpu)) {
       options.push_back("-x86-branches-within-32B-boundaries");
       options.push_back("-x86-experimental-pref-innermost-loop-alignment=5");
     }
@@ -217,7 +217,7 @@ CodeTarget HostCodeTarget() {
 
 Result<std::unique_ptr<Compiler>> Compiler::Create(const CodeTarget& target) {
   MachinePtr machine = TRY(MakeMachine(target)), machine_of_passes;
-  if (GathersSlowly(target.cpu)) machine_of_passes = TRY(MakeMachine(TargetOfPasses(target)));
+  if (HasSlowGathers(target.cpu)) machine_of_passes = TRY(MakeMachine(TargetOfPasses(target)));
   return std::make_unique<LlvmCompiler>(std::move(machine), std::move(machine_of_passes));
 }
 

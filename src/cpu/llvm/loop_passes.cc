@@ -1,5 +1,5 @@
-// What becomes a loop of vectors, and how numbers are chosen that the next round of a loop waits
-// for.
+// What the loop vectorizer takes (strided loads, if-conversion), and selects on the critical path
+// of recurrences.
 #include <llvm/Analysis/LoopInfo.h>
 #include <llvm/Analysis/ScalarEvolution.h>
 #include <llvm/Analysis/ScalarEvolutionExpressions.h>
@@ -58,10 +58,10 @@ bool IsNumber(const llvm::Type& type) {
   return type.isIntegerTy() || type.isFloatingPointTy();
 }
 
-// Loads of elements some apart that the machine cannot gather.
-std::vector<llvm::LoadInst*> FarLoads(const llvm::Loop& loop,
-                                      const llvm::TargetTransformInfo& machine,
-                                      llvm::ScalarEvolution& evolution) {
+// Strided loads that the machine cannot gather.
+std::vector<llvm::LoadInst*> StridedLoadsOf(const llvm::Loop& loop,
+                                            const llvm::TargetTransformInfo& machine,
+                                            llvm::ScalarEvolution& evolution) {
   constexpr int64_t kNear = 8;  // elements: what shuffles may take out of wide loads
   std::vector<llvm::LoadInst*> found;
   for (llvm::BasicBlock* block : loop.blocks()) {
@@ -82,10 +82,10 @@ std::vector<llvm::LoadInst*> FarLoads(const llvm::Loop& loop,
   return found;
 }
 
-// Loads of elements far apart, in loops that only read: their addresses become pointers that move.
-// The vectorizer of loops otherwise computes addresses in vectors, on machines that could gather
-// but had better not, and takes every one of them out again.
-class MovePointers : public llvm::PassInfoMixin<MovePointers> {
+// Pointer induction variables for strided loads, in loops that only read. The loop vectorizer
+// otherwise computes addresses in vectors, on machines that could gather but had better not, and
+// extracts every one of them again.
+class PointerInduction : public llvm::PassInfoMixin<PointerInduction> {
  public:
   llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
     const auto& machine = analyses.getResult<llvm::TargetIRAnalysis>(function);
@@ -95,7 +95,7 @@ class MovePointers : public llvm::PassInfoMixin<MovePointers> {
     for (llvm::Loop* loop : analyses.getResult<llvm::LoopAnalysis>(function).getLoopsInPreorder()) {
       if (!loop->isInnermost() || !loop->isLoopSimplifyForm() || !OnlyReads(*loop)) continue;
       bool moves = false;
-      for (llvm::LoadInst* load : FarLoads(*loop, machine, evolution)) {
+      for (llvm::LoadInst* load : StridedLoadsOf(*loop, machine, evolution)) {
         llvm::SCEVExpander expander(evolution, function.getDataLayout(), "moving");
         expander.disableCanonicalMode();
         const llvm::SCEV* address = evolution.getSCEV(load->getPointerOperand());
@@ -103,7 +103,7 @@ class MovePointers : public llvm::PassInfoMixin<MovePointers> {
         load->setOperand(0, expander.expandCodeFor(address, nullptr, load->getIterator()));
         moves = true;
       }
-      // Its loads take as long as they take: more vectors a round only leave more to the rest.
+      // Bound by the loads: interleaving only leaves more to the epilogue.
       if (moves) llvm::addStringMetadataToLoop(loop, "llvm.loop.interleave.count", 1);
       changed |= moves;
     }
@@ -111,10 +111,10 @@ class MovePointers : public llvm::PassInfoMixin<MovePointers> {
   }
 };
 
-// Loads of elements far apart, on AArch64: a lane is loaded by one instruction, which the
-// vectorizer of loops takes for several. Loops that only read, and compute integers of several such
-// loads' worth, become vectors.
-class LoadLanes : public llvm::PassInfoMixin<LoadLanes> {
+// Strided loads on AArch64: a lane is loaded by one instruction, for which the cost model of the
+// loop vectorizer takes several. Loops that only read, and compute integers of several such loads'
+// worth, are vectorized.
+class StridedLoads : public llvm::PassInfoMixin<StridedLoads> {
  public:
   llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
     if (!IsForAArch64(function)) return llvm::PreservedAnalyses::all();
@@ -122,7 +122,7 @@ class LoadLanes : public llvm::PassInfoMixin<LoadLanes> {
     auto& evolution = analyses.getResult<llvm::ScalarEvolutionAnalysis>(function);
     for (llvm::Loop* loop : analyses.getResult<llvm::LoopAnalysis>(function).getLoopsInPreorder()) {
       if (loop->getNumBlocks() != 1 || !loop->isLoopSimplifyForm() || !OnlyReads(*loop)) continue;
-      size_t far = FarLoads(*loop, machine, evolution).size();
+      size_t far = StridedLoadsOf(*loop, machine, evolution).size();
       if (far == 0 || Computed(*loop, evolution) < 2 * far) continue;
       // Without a width the vectorizer would ask what it costs; with one it takes sums in any
       // order.
@@ -135,7 +135,7 @@ class LoadLanes : public llvm::PassInfoMixin<LoadLanes> {
  private:
   static constexpr unsigned kLanes = 4, kBits = 32;
 
-  // How many operations and loads the next round gets integers from; none if it gets other numbers.
+  // Operations and loads in the recurrences of the loop, if all of these are integers; else 0.
   static size_t Computed(const llvm::Loop& loop, llvm::ScalarEvolution& evolution) {
     llvm::SmallPtrSet<const llvm::Value*, 16> seen;
     std::vector<const llvm::Value*> left;
@@ -158,10 +158,9 @@ class LoadLanes : public llvm::PassInfoMixin<LoadLanes> {
   }
 };
 
-// Long code under a condition, in a loop of scalars: the vectorizer of loops would compute it in
-// every round, for lanes that need it and others, so such loops stay as they are. What is seldom
-// needed, such as the sine of large numbers, comes this way.
-class KeepBranches : public llvm::PassInfoMixin<KeepBranches> {
+// No if-conversion of long conditional code, such as a slow path for the sine of large numbers: the
+// loop vectorizer would compute it in every iteration, for all lanes, so such loops stay scalar.
+class AvoidIfConversion : public llvm::PassInfoMixin<AvoidIfConversion> {
  public:
   llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
     auto& order = analyses.getResult<llvm::DominatorTreeAnalysis>(function);
@@ -184,10 +183,9 @@ class KeepBranches : public llvm::PassInfoMixin<KeepBranches> {
   }
 };
 
-// The least or greatest of two numbers where a condition holds, else the first: the least or
-// greatest of the first and what the condition chooses, the second or one that is nothing beside
-// any. In a loop that looks for it the first is there last, and waits for one step less.
-class ChooseFirst : public llvm::PassInfoMixin<ChooseFirst> {
+// select(c, min(a, b), a) becomes min(a, select(c, b, identity)), and so for max: in a reduction
+// `a` is what the loop carries, and the select is taken off its critical path.
+class SinkSelectIntoMinMax : public llvm::PassInfoMixin<SinkSelectIntoMinMax> {
  public:
   llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
     auto& loops = analyses.getResult<llvm::LoopAnalysis>(function);
@@ -213,7 +211,7 @@ class ChooseFirst : public llvm::PassInfoMixin<ChooseFirst> {
     return other == call->getArgOperand(0) ? 1 : other == call->getArgOperand(1) ? 2 : 0;
   }
 
-  // The number beside which any other one is less, or greater.
+  // The identity of the minimum or maximum.
   static llvm::Constant* Nothing(const llvm::IntrinsicInst& call) {
     llvm::Type* type = call.getType();
     unsigned bits = type->getScalarSizeInBits();
@@ -245,10 +243,10 @@ class ChooseFirst : public llvm::PassInfoMixin<ChooseFirst> {
   }
 };
 
-// A choice by two conditions, on x86: by one of them, of what the other one chose before. Nothing
-// else joins two conditions in fewer steps, and the one that is there first has been used when the
-// other comes.
-class ChooseTwice : public llvm::PassInfoMixin<ChooseTwice> {
+// select(a & b, x, y) becomes select(b, select(a, x, y), y), and so for a | b, on x86: joining
+// flags takes more instructions than a second cmov, and the shallower condition is used off the
+// critical path.
+class SplitSelectCondition : public llvm::PassInfoMixin<SplitSelectCondition> {
  public:
   llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
     if (!IsForX86(function)) return llvm::PreservedAnalyses::all();
@@ -265,7 +263,7 @@ class ChooseTwice : public llvm::PassInfoMixin<ChooseTwice> {
   }
 
  private:
-  // Two conditions of which one or both hold, for a few choices of integers alone.
+  // An `and` or `or` of conditions, used by a few selects of integers alone.
   static bool IsToChoose(const llvm::BinaryOperator& both) {
     constexpr unsigned kMostChoices = 3;
     bool joins =
@@ -280,22 +278,22 @@ class ChooseTwice : public llvm::PassInfoMixin<ChooseTwice> {
     });
   }
 
-  // Cycles, about, from what the block begins with.
-  static int Lateness(const llvm::Value* value, const llvm::BasicBlock* block, int depth = 0) {
+  // Latency, about, from what the block begins with.
+  static int DepthOf(const llvm::Value* value, const llvm::BasicBlock* block, int depth = 0) {
     constexpr int kDeepest = 8, kLoad = 5;
     const auto* i = llvm::dyn_cast<llvm::Instruction>(value);
     bool counts = i != nullptr && i->getParent() == block && !llvm::isa<llvm::PHINode>(i);
     if (!counts || depth > kDeepest) return 0;
     int most = 0;
     for (const llvm::Value* operand : i->operands()) {
-      most = std::max(most, Lateness(operand, block, depth + 1));
+      most = std::max(most, DepthOf(operand, block, depth + 1));
     }
     return most + (llvm::isa<llvm::LoadInst>(i) ? kLoad : 1);
   }
 
   static void Part(llvm::BinaryOperator& both) {
     llvm::Value *early = both.getOperand(0), *late = both.getOperand(1);
-    if (Lateness(early, both.getParent()) > Lateness(late, both.getParent())) {
+    if (DepthOf(early, both.getParent()) > DepthOf(late, both.getParent())) {
       std::swap(early, late);
     }
     bool all = both.getOpcode() == llvm::Instruction::And;
@@ -311,11 +309,10 @@ class ChooseTwice : public llvm::PassInfoMixin<ChooseTwice> {
   }
 };
 
-// The least or greatest of two integers, on AArch64: a comparison and a choice, which are one step
-// for many cores where the choice is a plain one. Of x + 1, -x and ~x it would be one that computes
-// these once more, which saves nothing: the comparison needs them too. So where they come from is
-// hidden.
-class ChoosePlainly : public llvm::PassInfoMixin<ChoosePlainly> {
+// Minimum and maximum of integers on AArch64 are cmp and csel, which many cores fuse. Of x + 1, -x
+// and ~x selection makes csinc, csneg or csinv, which are not fused and save nothing, since the
+// comparison needs the operand too: an optimization barrier hides where it comes from.
+class AvoidConditionalIncrement : public llvm::PassInfoMixin<AvoidConditionalIncrement> {
  public:
   llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
     if (!IsForAArch64(function)) return llvm::PreservedAnalyses::all();
@@ -352,18 +349,18 @@ class ChoosePlainly : public llvm::PassInfoMixin<ChoosePlainly> {
 }  // namespace
 
 bool AddLoopPass(llvm::StringRef name, llvm::FunctionPassManager& passes) {
-  if (name == "choose-first") {
-    passes.addPass(ChooseFirst());
-  } else if (name == "keep-branches") {
-    passes.addPass(KeepBranches());
-  } else if (name == "load-lanes") {
-    passes.addPass(LoadLanes());
-  } else if (name == "move-pointers") {
-    passes.addPass(MovePointers());
-  } else if (name == "choose-twice") {
-    passes.addPass(ChooseTwice());
-  } else if (name == "choose-plainly") {
-    passes.addPass(ChoosePlainly());
+  if (name == "weft-sink-select-into-minmax") {
+    passes.addPass(SinkSelectIntoMinMax());
+  } else if (name == "weft-avoid-if-conversion") {
+    passes.addPass(AvoidIfConversion());
+  } else if (name == "weft-strided-loads") {
+    passes.addPass(StridedLoads());
+  } else if (name == "weft-pointer-induction") {
+    passes.addPass(PointerInduction());
+  } else if (name == "weft-split-select-condition") {
+    passes.addPass(SplitSelectCondition());
+  } else if (name == "weft-avoid-conditional-increment") {
+    passes.addPass(AvoidConditionalIncrement());
   } else {
     return false;
   }

@@ -1,6 +1,6 @@
-// The least and the greatest of two numbers on x86, whose instructions give the second number where
-// one is a NaN or both are zeros. IEEE's minimum and maximum are NaN where one is, and -0 is less
-// than +0. Other machines have instructions for that.
+// Lowering of IEEE minimum and maximum on x86 (llvm.minimum, llvm.maximum): NaN where an operand
+// is, and -0 is less than +0. MINPS and MAXPS give the second operand where one is a NaN or both
+// are zeros. Other machines have instructions for that.
 #include <llvm/ADT/SmallPtrSet.h>
 #include <llvm/Analysis/LoopInfo.h>
 #include <llvm/IR/IRBuilder.h>
@@ -60,8 +60,8 @@ bool IsZero(const Value& value, bool negative) {
       value, [&](const llvm::ConstantFP& c) { return c.isZero() && c.isNegative() == negative; });
 }
 
-// Looks back from a number, through loops too: what goes round is never -0 if what enters is not.
-// Sums are not asked: one that is contracted or flushed may become -0 where its terms are not.
+// Looks back from a number, through loops too: what the loop carries is never -0 if what enters is
+// not. Sums are not asked: one that is contracted or flushed may become -0 where its terms are not.
 class NegativeZeros {
  public:
   bool Never(const Value& value) {
@@ -233,11 +233,11 @@ class MinMaxWriter {
   bool least_, has_range_;
 };
 
-// The last pass over every function: what is left of minimum and maximum. Where zeros of both signs
-// cannot meet LLVM knows what is best.
-class OrderZeros : public llvm::PassInfoMixin<OrderZeros> {
+// The last pass over every function: lowers what is left of minimum and maximum. Where zeros of
+// both signs cannot meet (nsz) LLVM's own lowering is best.
+class LowerIeeeMinMax : public llvm::PassInfoMixin<LowerIeeeMinMax> {
  public:
-  explicit OrderZeros(bool has_range) : has_range_(has_range) {}
+  explicit LowerIeeeMinMax(bool has_range) : has_range_(has_range) {}
 
   llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager&) {
     if (!IsForX86(function)) return llvm::PreservedAnalyses::all();
@@ -265,11 +265,11 @@ class OrderZeros : public llvm::PassInfoMixin<OrderZeros> {
   bool has_range_;
 };
 
-// Where the next round of a loop waits for the least or greatest number, a jump that is foreseen
-// takes the place of the instructions for NaNs.
-class ForeseeNans : public llvm::PassInfoMixin<ForeseeNans> {
+// Where the minimum or maximum is on the critical path of a recurrence, a predicted branch on NaN
+// takes the place of the selects for NaNs.
+class BranchOnNanMinMax : public llvm::PassInfoMixin<BranchOnNanMinMax> {
  public:
-  explicit ForeseeNans(bool has_range) : has_range_(has_range) {}
+  explicit BranchOnNanMinMax(bool has_range) : has_range_(has_range) {}
 
   llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
     if (!IsForX86(function)) return llvm::PreservedAnalyses::all();
@@ -282,7 +282,7 @@ class ForeseeNans : public llvm::PassInfoMixin<ForeseeNans> {
       if (IsLeast(*call) && !has_range_ && !call->hasNoSignedZeros()) continue;  // asks for no NaNs
       const llvm::Loop* loop = loops.getLoopFor(call->getParent());
       if (loop == nullptr) continue;
-      auto next = NextRound(*call, *loop);
+      auto next = UsesInLoop(*call, *loop);
       if (!next.contains(call)) continue;
       found.push_back({call, next.contains(call->getArgOperand(0)) ? 1u : 0u});
     }
@@ -297,9 +297,9 @@ class ForeseeNans : public llvm::PassInfoMixin<ForeseeNans> {
            !IsNumber(*i.getOperand(0)) && !IsNumber(*i.getOperand(1));
   }
 
-  // What is computed of it in the loop, in this round and the next ones.
-  static llvm::SmallPtrSet<const Value*, 16> NextRound(const llvm::Instruction& from,
-                                                       const llvm::Loop& loop) {
+  // What is computed of it in the loop, in this iteration and the next ones.
+  static llvm::SmallPtrSet<const Value*, 16> UsesInLoop(const llvm::Instruction& from,
+                                                        const llvm::Loop& loop) {
     constexpr size_t kMost = 256;
     llvm::SmallPtrSet<const Value*, 16> seen;
     std::vector<const Value*> left = {&from};
@@ -322,10 +322,10 @@ class ForeseeNans : public llvm::PassInfoMixin<ForeseeNans> {
     llvm::IRBuilder<> b(&call);
     MinMaxWriter writer(b, IsLeast(call), has_range_);
     Value* number = plain ? writer.Machine(x, y) : writer.OrderedZeros(x, y);
-    llvm::MDNode* seldom = llvm::MDBuilder(call.getContext()).createBranchWeights(1, 100000);
+    llvm::MDNode* unlikely = llvm::MDBuilder(call.getContext()).createBranchWeights(1, 100000);
     llvm::Instruction* then =
         llvm::SplitBlockAndInsertIfThen(b.CreateFCmpUNO(x, plain ? x : y), call.getIterator(),
-                                        /*Unreachable=*/false, seldom);
+                                        /*Unreachable=*/false, unlikely);
     b.SetInsertPoint(then);
     Value* nan = plain ? x : b.CreateFAdd(x, y);
     b.SetInsertPoint(&call);
@@ -344,13 +344,13 @@ class ForeseeNans : public llvm::PassInfoMixin<ForeseeNans> {
 
 bool AddMinMaxPass(llvm::StringRef name, const llvm::TargetMachine* machine,
                    llvm::FunctionPassManager& passes) {
-  if (name != "order-zeros" && name != "foresee-nans") return false;
+  if (name != "weft-lower-ieee-minmax" && name != "weft-branch-on-nan-minmax") return false;
   bool has_range = machine != nullptr && machine->getTargetTriple().isX86() &&
                    machine->getMCSubtargetInfo()->checkFeatures("+avx512dq,+avx512vl");
-  if (name == "order-zeros") {
-    passes.addPass(OrderZeros(has_range));
+  if (name == "weft-lower-ieee-minmax") {
+    passes.addPass(LowerIeeeMinMax(has_range));
   } else {
-    passes.addPass(ForeseeNans(has_range));
+    passes.addPass(BranchOnNanMinMax(has_range));
   }
   return true;
 }

@@ -1,4 +1,4 @@
-// Passes over LLVM IR that LLVM does not have. Seen by codegen.cc alone.
+// Passes over LLVM IR of our own, `weft-...` in pipelines. Seen by codegen.cc alone.
 #pragma once
 
 #include <llvm/ADT/StringRef.h>
@@ -12,7 +12,7 @@ class TargetMachine;
 namespace weft::cpu {
 
 // Adds the pass of that name; false: there is none.
-bool AddCheckPass(llvm::StringRef name, llvm::FunctionPassManager& passes);  // guard_passes.cc
+bool AddGuardPass(llvm::StringRef name, llvm::FunctionPassManager& passes);  // guard_passes.cc
 bool AddLoopPass(llvm::StringRef name, llvm::FunctionPassManager& passes);   // loop_passes.cc
 bool AddMinMaxPass(llvm::StringRef name, const llvm::TargetMachine* machine,
                    llvm::FunctionPassManager& passes);  // minmax_passes.cc

@@ -48,7 +48,7 @@ end:
   };
   std::string chosen = code_of("function(instcombine)");
   EXPECT_EQ(count(chosen, "vcmpunordss"), 2) << chosen;
-  std::string foreseen = code_of("function(instcombine,foresee-nans)");
+  std::string foreseen = code_of("function(instcombine,weft-branch-on-nan-minmax)");
   EXPECT_EQ(count(foreseen, "vcmpunordss"), 1) << foreseen;
   EXPECT_EQ(count(foreseen, "vucomiss"), 1) << foreseen;
   EXPECT_EQ(count(foreseen, "vmaxss"), 1) << foreseen;
@@ -63,8 +63,8 @@ TEST(MinMax, OrderedZeros) {
     auto compiler = Compiler::Create({cpu, ""});
     CHECK(compiler);
     std::string assembly;
-    CHECK((*compiler)->Compile(text, "function(order-zeros)", CodeEffort::kKernels, &assembly,
-                               nullptr));
+    CHECK((*compiler)->Compile(text, "function(weft-lower-ieee-minmax)", CodeEffort::kKernels,
+                               &assembly, nullptr));
     return assembly;
   };
   auto count = [](const std::string& text, std::string_view word) {
@@ -152,7 +152,7 @@ end:
   };
   std::string joined = code_of("function(instcombine)");
   EXPECT_NE(joined.find("set"), std::string::npos) << joined;
-  std::string twice = code_of("function(instcombine,choose-twice)");
+  std::string twice = code_of("function(instcombine,weft-split-select-condition)");
   EXPECT_EQ(twice.find("set"), std::string::npos) << twice;
   size_t inside = twice.find("$1000"), loaded = twice.find("cmpq\t%", inside);
   ASSERT_NE(inside, std::string::npos) << twice;
@@ -180,7 +180,8 @@ end:
   ret i32 %less
 }
 )";
-  const std::string passes = "function(loop-simplify,move-pointers,loop-vectorize,instcombine)";
+  const std::string passes =
+      "function(loop-simplify,weft-pointer-induction,loop-vectorize,instcombine)";
   auto code_for = [&](const std::string& cpu) {
     auto compiler = Compiler::Create({cpu, ""});
     CHECK(compiler);
@@ -239,7 +240,8 @@ end:
 )");
   std::string vectors = CodeForNeoverse(sum, "function(loop-simplify,loop-vectorize)");
   EXPECT_NE(vectors.find(".4s"), std::string::npos) << vectors;
-  std::string kept = CodeForNeoverse(sum, "function(loop-simplify,keep-branches,loop-vectorize)");
+  std::string kept =
+      CodeForNeoverse(sum, "function(loop-simplify,weft-avoid-if-conversion,loop-vectorize)");
   EXPECT_EQ(kept.find(".4s"), std::string::npos) << kept;
 }
 
@@ -280,7 +282,7 @@ end:
   replace("i32", "float");
   replace("= mul float", "= fmul float");
   replace("= add float", "= fadd float");
-  const std::string passes = "function(loop-simplify,load-lanes,loop-vectorize)";
+  const std::string passes = "function(loop-simplify,weft-strided-loads,loop-vectorize)";
   std::string code = CodeForNeoverse(least, passes);
   EXPECT_NE(code.find("smin\tv"), std::string::npos) << code;
   EXPECT_NE(code.find("ld1\t{ v"), std::string::npos) << code;
@@ -326,7 +328,7 @@ end:
   std::string checked = code("");
   EXPECT_EQ(checked.find("ldr\tq"), std::string::npos) << checked;
   EXPECT_EQ(checked.find("ldp\tq"), std::string::npos) << checked;
-  std::string free = code("check-before,");
+  std::string free = code("weft-loop-versioning,");
   EXPECT_TRUE(free.find("ldr\tq") != free.npos || free.find("ldp\tq") != free.npos) << free;
 }
 
@@ -386,7 +388,9 @@ end:
   ret void
 }
 )";
-  const std::string passes = "function(check-once,simplifycfg,early-cse,store-less,instcombine)";
+  const std::string passes =
+      "function(weft-guard-widening,simplifycfg,early-cse,weft-silent-store-elimination,"
+      "instcombine)";
   std::string code = CodeForNeoverse(std::string(kRelax), passes);
   size_t joined = code.find("orr\tw"), store = code.find("str\ts");
   ASSERT_NE(joined, std::string::npos) << code;
@@ -424,7 +428,8 @@ end:
 )";
   std::string after = CodeForNeoverse(std::string(kLeast), "function(loop-vectorize)");
   EXPECT_EQ(after.find("smin\tv"), std::string::npos) << after;
-  std::string first = CodeForNeoverse(std::string(kLeast), "function(choose-first,loop-vectorize)");
+  std::string first =
+      CodeForNeoverse(std::string(kLeast), "function(weft-sink-select-into-minmax,loop-vectorize)");
   EXPECT_NE(first.find("smin\tv"), std::string::npos) << first;
 }
 
@@ -451,7 +456,8 @@ end:
 )";
   std::string joined = CodeForNeoverse(std::string(kSteps), "");
   EXPECT_NE(joined.find("csinc"), std::string::npos) << joined;
-  std::string plain = CodeForNeoverse(std::string(kSteps), "function(choose-plainly)");
+  std::string plain =
+      CodeForNeoverse(std::string(kSteps), "function(weft-avoid-conditional-increment)");
   EXPECT_EQ(plain.find("csinc"), std::string::npos) << plain;
   EXPECT_NE(plain.find("csel"), std::string::npos) << plain;
 }

@@ -11,22 +11,22 @@
 namespace weft::cpu {
 namespace {
 
-// Kernels come with their vectors and loops made, and their indices as sums: what is left is to
-// share, and to leave to outer loops what is theirs.
+// Kernels come vectorized, with their addresses strength-reduced: what is left is CSE and LICM.
 constexpr std::string_view kKernelPasses =
-    "always-inline,function(sroa,early-cse,simplifycfg,loop-mssa(licm),early-cse,foresee-nans,"
-    "order-zeros)";
+    "always-inline,function(sroa,early-cse,simplifycfg,loop-mssa(licm),early-cse,"
+    "weft-branch-on-nan-minmax,weft-lower-ieee-minmax)";
 // The same, where integers are divided or widened.
 constexpr std::string_view kIntegerPasses =
     "always-inline,function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg,"
-    "loop-mssa(licm),early-cse,foresee-nans,order-zeros)";
+    "loop-mssa(licm),early-cse,weft-branch-on-nan-minmax,weft-lower-ieee-minmax)";
 // Control flow without loops worth optimising.
 constexpr std::string_view kStepPasses =
-    "always-inline,function(sroa,early-cse,simplifycfg,order-zeros)";
-// Loops to be unrolled and made vectors of, state in memory to be moved to registers: the passes of
-// LLVM's O2 that have something to do there, in half its time. Kernels become part of their region
-// first, so that nothing runs on them alone. The vectorizer of straight code is not among them:
-// vectors are made by the compiler, and scalars put together only make recurrences longer.
+    "always-inline,function(sroa,early-cse,simplifycfg,weft-lower-ieee-minmax)";
+// Native regions, with loops to unroll and vectorize and state in memory to promote to registers:
+// the passes of LLVM's O2 that have something to do there, in half its time. Kernels are inlined
+// into their region first, so that nothing runs on them alone. The SLP vectorizer is not among
+// them: vectors are made by the compiler, and scalars put together only lengthen recurrences.
+// Passes with the prefix `weft-` are ours (llvm/passes.h).
 constexpr std::string_view kLoopPasses =
     "always-inline,globaldce,function<eager-inv>("
     "sroa<modify-cfg>,early-cse<memssa>,simplifycfg,"
@@ -40,12 +40,13 @@ constexpr std::string_view kLoopPasses =
     "loop-mssa(licm<allowspeculation>),"
     "simplifycfg<hoist-common-insts;sink-common-insts>,"
     "instcombine<max-iterations=1;no-verify-fixpoint>,"
-    "loop-simplify,check-before,simplifycfg,check-once,simplifycfg,early-cse,store-less,"
-    "choose-first,loop-simplify,keep-branches,load-lanes,move-pointers,loop-vectorize,"
+    "loop-simplify,weft-loop-versioning,simplifycfg,weft-guard-widening,simplifycfg,early-cse,"
+    "weft-silent-store-elimination,weft-sink-select-into-minmax,loop-simplify,"
+    "weft-avoid-if-conversion,weft-strided-loads,weft-pointer-induction,loop-vectorize,"
     "loop-load-elim,vector-combine,"
     "loop-unroll<O2>,sroa<preserve-cfg>,instcombine<max-iterations=1;no-verify-fixpoint>,"
-    "loop-mssa(licm<allowspeculation>),simplifycfg,choose-twice,choose-plainly,"
-    "foresee-nans,order-zeros)";
+    "loop-mssa(licm<allowspeculation>),simplifycfg,weft-split-select-condition,"
+    "weft-avoid-conditional-increment,weft-branch-on-nan-minmax,weft-lower-ieee-minmax)";
 
 std::string PassesOf(const RenderedModule& module) {
   if (module.loops) return std::string(kLoopPasses);

@@ -1,4 +1,5 @@
-// Runs of steps without steps inside, as data: what each does, and where its memory is.
+// Sequences: straight-line runs of steps as data (what each does, where its memory is), walked by
+// C++.
 #pragma once
 
 #include <cstdint>

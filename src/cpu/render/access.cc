@@ -176,7 +176,7 @@ std::string AccessRenderer::PlaceInMemory(const Instr& load, const std::string& 
 }
 
 // A gather lane by lane: addresses are not put in vectors only to be taken out again.
-std::string AccessRenderer::LoadLanes(const Instr& instr) {
+std::string AccessRenderer::ScalarizeGather(const Instr& instr) {
   const Memory& m = kernel_.memories[instr.memory];
   Type type = kernel_.type(instr.args[0]);
   std::string index = NameOf(instr.args[0]), base = BaseOf(m, instr.memory), value = "poison";
@@ -236,7 +236,7 @@ std::string AccessRenderer::Load(const Instr& instr, std::string_view how) {
   bool one_by_one = target_.scalar_gathers ||
                     (target_.slow_gathers && IndicesInMemory(instr.args[0]).load != nullptr);
   if (gather && !HasMask(instr) && one_by_one) {
-    return FromStorage(ir_, dtype, lanes, LoadLanes(instr));
+    return FromStorage(ir_, dtype, lanes, ScalarizeGather(instr));
   }
   std::string address = Address(instr);
   if (gather) {

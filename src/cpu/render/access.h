@@ -1,4 +1,5 @@
-// Loads and stores of a kernel as LLVM's: addresses, masks, and lanes that are loaded one by one.
+// Loads and stores of a kernel as LLVM's: addresses, masked accesses, gathers and scatters, and
+// scalarized gathers, which load lane by lane.
 #pragma once
 
 #include <optional>
@@ -37,7 +38,7 @@ class AccessRenderer {
   const program::Instr* Definition(program::ValueId id) const;
   int32_t DefinedAt(program::ValueId id) const { return defined_[static_cast<size_t>(id)]; }
 
-  IndexSums& indices() { return indices_; }
+  AddressStrengthReduction& indices() { return indices_; }
   std::vector<ThreadLoop>& threads() { return threads_; }
   std::string& group() { return group_; }  // of the vector loop that is open
   void set_scopes(AccessScopes scopes) { scopes_ = std::move(scopes); }
@@ -67,7 +68,7 @@ class AccessRenderer {
   Stored IndicesInMemory(program::ValueId id) const;
   std::vector<std::string> PlacesOf(program::Type type, std::string index);
   std::string PlaceInMemory(const program::Instr& load, const std::string& first, int lane);
-  std::string LoadLanes(const program::Instr& instr);
+  std::string ScalarizeGather(const program::Instr& instr);
   bool IsRounded(program::ValueId id, DType format) const;  // it is a number of the format
   std::string StoredValue(program::ValueId id, DType dtype, int lanes);
 
@@ -78,7 +79,7 @@ class AccessRenderer {
   std::vector<int32_t> defined_;  // by value: the instruction that makes it, or -1
   std::vector<ThreadLoop> threads_;
   std::string group_;
-  IndexSums indices_;
+  AddressStrengthReduction indices_;
   AccessScopes scopes_;
 };
 

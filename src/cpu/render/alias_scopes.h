@@ -1,5 +1,6 @@
-// What `noalias` says of a kernel's parameters, for addresses that come from memory: a scope for
-// each memory, to which its accesses belong and the stores to all others do not.
+// Alias scopes (!alias.scope, !noalias): what `noalias` says of a kernel's parameters, for
+// addresses that come from memory. Each memory has a scope, to which its accesses belong and the
+// stores to all others do not.
 #pragma once
 
 #include <string>

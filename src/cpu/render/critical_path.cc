@@ -12,7 +12,7 @@ using program::Program;
 using program::Step;
 using program::ValueId;
 
-// Cycles, about.
+// Cycles, about; the throughput of a unit plays no part on a critical path.
 int64_t LatencyOf(const Kernel& kernel, const Instr& instr) {
   if (instr.results.empty() || !IsFloat(kernel.type(instr.results[0]).dtype)) return 1;
   switch (instr.op) {
@@ -27,17 +27,17 @@ int64_t LatencyOf(const Kernel& kernel, const Instr& instr) {
 }
 
 // Of all values; what is stored goes to `memories`.
-std::vector<int64_t> ValueLateness(const Kernel& kernel, std::vector<int64_t>& memories) {
+std::vector<int64_t> ValueDepths(const Kernel& kernel, std::vector<int64_t>& memories) {
   memories.resize(kernel.memories.size());
-  std::vector<int64_t> late(kernel.values.size()), stored(kernel.memories.size(), -1);
+  std::vector<int64_t> depth(kernel.values.size()), stored(kernel.memories.size(), -1);
   for (const Instr& instr : kernel.code) {
     if (instr.op == Op::kStore) {
       int64_t& most = stored[static_cast<size_t>(instr.memory)];
-      most = std::max(most, late[static_cast<size_t>(instr.args[1])]);
+      most = std::max(most, depth[static_cast<size_t>(instr.args[1])]);
       continue;
     }
     if (instr.op == Op::kLoad) {
-      late[static_cast<size_t>(instr.results[0])] = memories[static_cast<size_t>(instr.memory)];
+      depth[static_cast<size_t>(instr.results[0])] = memories[static_cast<size_t>(instr.memory)];
       continue;
     }
     // Of a loop: the counter, then what is carried, which begins as what the arguments are.
@@ -45,12 +45,12 @@ std::vector<int64_t> ValueLateness(const Kernel& kernel, std::vector<int64_t>& m
     for (size_t i = loop ? 1 : 0; i < instr.results.size(); ++i) {
       int64_t most = 0;
       if (loop || instr.op == Op::kEnd) {
-        most = late[static_cast<size_t>(instr.args[loop ? i + 2 : i])];
+        most = depth[static_cast<size_t>(instr.args[loop ? i + 2 : i])];
       } else {
-        for (ValueId id : instr.args) most = std::max(most, late[static_cast<size_t>(id)]);
+        for (ValueId id : instr.args) most = std::max(most, depth[static_cast<size_t>(id)]);
         most += LatencyOf(kernel, instr);
       }
-      late[static_cast<size_t>(instr.results[i])] = most;
+      depth[static_cast<size_t>(instr.results[i])] = most;
     }
   }
   for (size_t m = 0; m < stored.size(); ++m) {
@@ -58,7 +58,7 @@ std::vector<int64_t> ValueLateness(const Kernel& kernel, std::vector<int64_t>& m
     bool updates = Reads(kernel.memories[m].access);
     memories[m] = updates ? std::max(memories[m], stored[m]) : stored[m];
   }
-  return late;
+  return depth;
 }
 
 }  // namespace
@@ -66,8 +66,9 @@ std::vector<int64_t> ValueLateness(const Kernel& kernel, std::vector<int64_t>& m
 namespace {
 
 // Of the kernels in one loop, with what is carried around it.
-Lateness LatenessIn(const Program& program, const Plan& plan, const program::WhileStep& loop) {
-  Lateness lateness;
+RecurrenceDepths RecurrenceDepthsIn(const Program& program, const Plan& plan,
+                                    const program::WhileStep& loop) {
+  RecurrenceDepths depths;
   std::vector<int64_t> buffers(program.buffers.size());
   auto at = [&](const program::Use& use) -> int64_t& {
     return buffers[static_cast<size_t>(Resolve(program, use.slice).buffer)];
@@ -81,31 +82,31 @@ Lateness LatenessIn(const Program& program, const Plan& plan, const program::Whi
     std::vector<int64_t> memories;
     for (const program::Use& use : step.uses) memories.push_back(at(use));
     if (note) {
-      std::vector<int64_t>& most = lateness[number];
+      std::vector<int64_t>& most = depths[number];
       most.resize(memories.size());
       for (size_t i = 0; i < most.size(); ++i) most[i] = std::max(most[i], memories[i]);
     }
-    ValueLateness(kernel, memories);
+    ValueDepths(kernel, memories);
     for (size_t i = 0; i < step.uses.size(); ++i) {
       if (Writes(step.uses[i].access)) at(step.uses[i]) = memories[i];
     }
   };
-  // The second time what is left by a round is known.
+  // The second time what an iteration leaves is known.
   for (bool note : {false, true}) {
     ForEachStep(loop.condition, [&](const Step& step) { walk(step, note); });
     ForEachStep(loop.body, [&](const Step& step) { walk(step, note); });
   }
-  return lateness;
+  return depths;
 }
 
 }  // namespace
 
-void AddLateness(const Program& program, const Plan& plan, const Region& region,
-                 Lateness& lateness) {
+void AddRecurrenceDepths(const Program& program, const Plan& plan, const Region& region,
+                         RecurrenceDepths& depths) {
   auto add = [&](const Step& step) {
     auto* loop = std::get_if<program::WhileStep>(&step.op);
     if (!loop) return;
-    for (auto& [kernel, late] : LatenessIn(program, plan, *loop)) lateness[kernel] = late;
+    for (auto& [kernel, found] : RecurrenceDepthsIn(program, plan, *loop)) depths[kernel] = found;
   };
   // Inner loops come after those that they are in.
   add(*region.loop);
@@ -116,8 +117,9 @@ void AddLateness(const Program& program, const Plan& plan, const Region& region,
 
 namespace {
 
-// Whether the sum becomes what it was added to, always in the same place: it stays in a register,
-// and the machine passes it on sooner than other results of an operation that also multiplies.
+// Whether the sum becomes what it was added to, always in the same place: a reduction in a
+// register, of which an FMA takes the addend late (accumulator forwarding), so that contracting it
+// is free.
 bool IsRunningSum(const Kernel& kernel, const Instr& sum, const Instr& load) {
   if (!kernel.value(load.args[0]).is_constant) return false;
   return std::ranges::any_of(kernel.code, [&](const Instr& store) {
@@ -127,12 +129,12 @@ bool IsRunningSum(const Kernel& kernel, const Instr& sum, const Instr& load) {
 
 }  // namespace
 
-std::vector<bool> EarlyProducts(const Kernel& kernel, std::span<const int64_t> memories,
-                                bool quick_adds) {
+std::vector<bool> UncontractedProducts(const Kernel& kernel, std::span<const int64_t> memories,
+                                       bool add_faster_than_fma) {
   std::vector<int64_t> held(memories.begin(), memories.end());
-  std::vector<int64_t> late = ValueLateness(kernel, held);
+  std::vector<int64_t> depth = ValueDepths(kernel, held);
   std::vector<int> uses(kernel.values.size());
-  std::vector<bool> product(kernel.values.size()), early(kernel.values.size());
+  std::vector<bool> product(kernel.values.size()), uncontracted(kernel.values.size());
   std::vector<const Instr*> loads(kernel.values.size());
   for (const Instr& instr : kernel.code) {
     for (ValueId id : instr.args) ++uses[static_cast<size_t>(id)];
@@ -144,16 +146,17 @@ std::vector<bool> EarlyProducts(const Kernel& kernel, std::span<const int64_t> m
   for (const Instr& instr : kernel.code) {
     if (instr.op != Op::kAdd && instr.op != Op::kSub) continue;
     size_t a = static_cast<size_t>(instr.args[0]), b = static_cast<size_t>(instr.args[1]);
-    if (quick_adds && instr.type.lanes == 1 && product[a] != product[b]) {
+    if (add_faster_than_fma && instr.type.lanes == 1 && product[a] != product[b]) {
       size_t one = product[a] ? a : b, other = product[a] ? b : a;
-      bool apart = uses[one] == 1 && loads[other] != nullptr && late[one] < late[other] &&
+      bool apart = uses[one] == 1 && loads[other] != nullptr && depth[one] < depth[other] &&
                    !IsRunningSum(kernel, instr, *loads[other]);
-      if (apart) early[one] = early[static_cast<size_t>(instr.results[0])] = true;
+      if (apart) uncontracted[one] = uncontracted[static_cast<size_t>(instr.results[0])] = true;
     }
-    if (!product[a] || !product[b] || uses[a] != 1 || uses[b] != 1 || late[a] == late[b]) continue;
-    early[late[a] < late[b] ? a : b] = true;
+    if (!product[a] || !product[b] || uses[a] != 1 || uses[b] != 1 || depth[a] == depth[b])
+      continue;
+    uncontracted[depth[a] < depth[b] ? a : b] = true;
   }
-  return early;
+  return uncontracted;
 }
 
 namespace {
@@ -200,14 +203,14 @@ bool IsAssociative(const Instr& instr) {
 
 }  // namespace
 
-std::map<size_t, ShorterForm> ShorterForms(const Kernel& kernel,
-                                           std::span<const int64_t> memories) {
-  std::map<size_t, ShorterForm> forms;
+std::map<size_t, Reassociation> Reassociations(const Kernel& kernel,
+                                               std::span<const int64_t> memories) {
+  std::map<size_t, Reassociation> forms;
   std::vector<int64_t> held(memories.begin(), memories.end());
-  std::vector<int64_t> late = ValueLateness(kernel, held);
+  std::vector<int64_t> depth = ValueDepths(kernel, held);
   Definitions definitions(kernel);
-  auto later = [&](ValueId a, ValueId b) {
-    return late[static_cast<size_t>(a)] > late[static_cast<size_t>(b)];
+  auto deeper = [&](ValueId a, ValueId b) {
+    return depth[static_cast<size_t>(a)] > depth[static_cast<size_t>(b)];
   };
   for (size_t pc = 0; pc < kernel.code.size(); ++pc) {
     const Instr& instr = kernel.code[pc];
@@ -216,8 +219,8 @@ std::map<size_t, ShorterForm> ShorterForms(const Kernel& kernel,
       const Instr* inner = definitions.Only(instr.args[k], instr.op);
       if (inner == nullptr) continue;
       ValueId a = inner->args[0], b = inner->args[1], second = instr.args[1 - k];
-      if (later(b, a)) std::swap(a, b);
-      if (!later(a, b) || !later(a, second)) continue;
+      if (deeper(b, a)) std::swap(a, b);
+      if (!deeper(a, b) || !deeper(a, second)) continue;
       // Constants are best left to LLVM.
       if (kernel.value(b).is_constant || kernel.value(second).is_constant) continue;
       forms.insert({pc, {a, b, second}});

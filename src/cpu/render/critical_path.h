@@ -1,5 +1,5 @@
-// How late the values of a loop are: how much has to be computed, from what the round before left,
-// until they are there. What is early may take its time.
+// Critical paths of recurrences: the depth of a value is the latency, in cycles, from what the
+// iteration before left to the value. What is off the critical path may take its time.
 #pragma once
 
 #include <cstdint>
@@ -12,23 +12,25 @@
 
 namespace weft::cpu {
 
-// By kernel: how late what each of its memories holds is, in the innermost loop that has it.
-using Lateness = std::map<int32_t, std::vector<int64_t>>;
-void AddLateness(const program::Program& program, const Plan& plan, const Region& region,
-                 Lateness& lateness);
+// By kernel: the depth of what each of its memories holds, in the innermost loop that launches it.
+using RecurrenceDepths = std::map<int32_t, std::vector<int64_t>>;
+void AddRecurrenceDepths(const program::Program& program, const Plan& plan, const Region& region,
+                         RecurrenceDepths& depths);
 
-// By value: products that are added to later ones. A machine that adds to a product in one
-// operation is to take the later product for that. `quick_adds`: that operation takes longer than
-// a sum alone, so products that are added to later numbers of memory are among them, and the sums.
-std::vector<bool> EarlyProducts(const program::Kernel& kernel, std::span<const int64_t> memories,
-                                bool quick_adds);
+// FMA contraction, kept off the critical path. By value: products that are to stay apart from the
+// sum that uses them. Of a sum of two products the deeper one is contracted. With
+// `add_faster_than_fma` a product that is added to a deeper number of memory stays apart too, and
+// so does the sum: an FMA would put the latency of the product on the critical path.
+std::vector<bool> UncontractedProducts(const program::Kernel& kernel,
+                                       std::span<const int64_t> memories, bool add_faster_than_fma);
 
-// op(op(first, second), late) for op(op(late, first), second): less has to wait for the latest.
-struct ShorterForm {
-  program::ValueId late, first, second;
+// Reassociation: op(op(first, second), critical) for op(op(critical, first), second), which leaves
+// one operation on the critical path.
+struct Reassociation {
+  program::ValueId critical, first, second;
 };
 // By the number of the instruction.
-std::map<size_t, ShorterForm> ShorterForms(const program::Kernel& kernel,
-                                           std::span<const int64_t> memories);
+std::map<size_t, Reassociation> Reassociations(const program::Kernel& kernel,
+                                               std::span<const int64_t> memories);
 
 }  // namespace weft::cpu

@@ -17,12 +17,12 @@ struct RenderTarget {
   // Integer division is total: 0 for a divisor of 0, wrapping for the least number by -1. LLVM's
   // is not, so the instruction is named.
   bool arm_division = false;
-  bool quick_adds = false;       // a sum takes less time than one with a product in it
-  bool casts_lanes = false;      // floats to integers, with what is beyond their range
-  bool scalar_gathers = false;   // there is no instruction for gathers
-  bool slow_gathers = false;     // there is, but loads one by one are faster
-  bool narrow_moves = false;     // memory takes vectors of 32 bytes sooner than those of 64
-  bool slow_after_wide = false;  // for a while after vectors of 64 bytes
+  bool add_faster_than_fma = false;      // the latency of a sum is less than that of an FMA
+  bool casts_lanes = false;              // floats to integers, saturating, in vectors
+  bool scalar_gathers = false;           // there is no instruction for gathers
+  bool slow_gathers = false;             // there is, but scalar loads are faster
+  bool prefer_256bit_stores = false;     // memory takes vectors of 32 bytes sooner than those of 64
+  bool avx512_lowers_frequency = false;  // of the core, for a while after vectors of 64 bytes
 };
 
 std::string IrType(program::Type type);  // "<8 x float>", "i1"

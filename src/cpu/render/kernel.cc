@@ -42,13 +42,13 @@ class KernelRenderer {
   void Render(const KernelText& how, std::string& out) {
     blocks_ = MatchBlocks(kernel_);
     NameConstants();
-    if (how.share) PlaceRepeats();
-    if (how.indices) PlaceIndices();
+    if (how.outline) FindOutlined();
+    if (how.indices) ReduceAddresses();
     if (how.task) access_.set_scopes(AccessScopes(kernel_, metadata_));
-    in_round_ = !how.lateness.empty();
-    if (in_round_) {
-      early_ = EarlyProducts(kernel_, how.lateness, target_.quick_adds);
-      shorter_ = ShorterForms(kernel_, how.lateness);
+    in_loop_ = !how.depths.empty();
+    if (in_loop_) {
+      uncontracted_ = UncontractedProducts(kernel_, how.depths, target_.add_faster_than_fma);
+      reassociations_ = Reassociations(kernel_, how.depths);
     }
     threads_in_all_ = Extents(kernel_).threads;
     RenderBlock(0, kernel_.code.size());
@@ -64,7 +64,7 @@ class KernelRenderer {
       }
     }
     StrAppend(out, "i64 %begin, i64 %end) ", how.attributes, " {\nentry:\n", entry_,
-              rare_calls_.entry(), ir_.text(), "}\n");
+              slow_path_calls_.entry(), ir_.text(), "}\n");
   }
 
  private:
@@ -97,10 +97,10 @@ class KernelRenderer {
   void RenderBlock(size_t begin, size_t end) {
     for (size_t pc = begin; pc < end; ++pc) {
       const Instr& instr = kernel_.code[pc];
-      if (!repeat_at_.empty() && repeat_at_[pc] >= 0) {
-        const Repeat& repeat = repeats_[repeat_at_[pc]];
-        RenderCall(repeat);
-        pc = repeat.end - 1;
+      if (!outlined_at_.empty() && outlined_at_[pc] >= 0) {
+        const OutlineCandidate& candidate = outlined_[outlined_at_[pc]];
+        RenderCall(candidate);
+        pc = candidate.end - 1;
         continue;
       }
       switch (instr.op) {
@@ -109,8 +109,8 @@ class KernelRenderer {
           pc = blocks_.end_at[pc];
           break;
         case Op::kIf:
-          if (IsForUsual(pc)) {
-            pc = RenderUsual(pc);
+          if (IsLikely(pc)) {
+            pc = RenderGuard(pc);
             break;
           }
           RenderIf(pc);
@@ -122,8 +122,8 @@ class KernelRenderer {
         default:
           if (access_.indices().Takes(instr)) {
             access_.indices().Add(instr, ir_, names_);
-          } else if (auto form = shorter_.find(pc); form != shorter_.end()) {
-            RenderShorter(instr, form->second);
+          } else if (auto form = reassociations_.find(pc); form != reassociations_.end()) {
+            RenderReassociated(instr, form->second);
           } else {
             RenderCompute(instr);
           }
@@ -136,17 +136,17 @@ class KernelRenderer {
     return {NameOf(id), value.type, value.is_constant ? &value : nullptr};
   }
 
-  void RenderShorter(const Instr& whole, const ShorterForm& form) {
+  void RenderReassociated(const Instr& whole, const Reassociation& form) {
     Instr instr = whole;
     instr.nowrap = false;  // of other operands
     std::vector<Operand> early = {OperandOf(form.first), OperandOf(form.second)};
     Operand joined{RenderOp(ir_, instr, early, target_), instr.type, nullptr};
-    std::vector<Operand> both = {joined, OperandOf(form.late)};
+    std::vector<Operand> both = {joined, OperandOf(form.critical)};
     names_[instr.results[0]] = RenderOp(ir_, instr, both, target_);
   }
 
   void RenderCompute(const Instr& instr) {
-    if (!early_.empty() && early_[static_cast<size_t>(instr.results[0])]) {
+    if (!uncontracted_.empty() && uncontracted_[static_cast<size_t>(instr.results[0])]) {
       std::string_view how = instr.op == Op::kMul   ? "fmul "
                              : instr.op == Op::kAdd ? "fadd "
                                                     : "fsub ";
@@ -157,7 +157,7 @@ class KernelRenderer {
     operands_.clear();
     for (ValueId id : instr.args) operands_.push_back(OperandOf(id));
     names_[instr.results[0]] = GuardsDivisor(instr) ? RenderGuardedDivision(instr)
-                               : HasQuotient(instr) ? RenderRest(instr)
+                               : HasQuotient(instr) ? RenderRemainder(instr)
                                                     : RenderOp(ir_, instr, operands_, target_);
   }
 
@@ -171,7 +171,7 @@ class KernelRenderer {
   }
   // What the quotient leaves. Where quotients are divided again, LLVM makes one division of both
   // and would divide once more for the remainder.
-  std::string RenderRest(const Instr& instr) {
+  std::string RenderRemainder(const Instr& instr) {
     Instr quotient = instr;
     quotient.op = Op::kDiv;
     std::string type = IrType(instr.type), q = RenderOp(ir_, quotient, operands_, target_);
@@ -179,77 +179,77 @@ class KernelRenderer {
     return ir_.Def("sub ", type, " ", operands_[0].text, ", ", product);
   }
 
-  // A divisor that no machine divides by is seldom met: where the next round of a loop waits for
-  // the quotient, a jump that is foreseen leaves nothing to do before the division.
+  // Divisors of 0 and -1, which LLVM's division does not take, are unlikely: where the division may
+  // be on the critical path of a loop, a predicted branch takes the place of the selects before it.
   bool GuardsDivisor(const Instr& instr) const {
     bool divides = instr.op == Op::kDiv || instr.op == Op::kRem;
-    return in_round_ && divides && !IsFloat(instr.type.dtype) && instr.type.lanes == 1 &&
+    return in_loop_ && divides && !IsFloat(instr.type.dtype) && instr.type.lanes == 1 &&
            !operands_[1].constant && !target_.arm_division;
   }
   std::string RenderGuardedDivision(const Instr& instr) {
     const std::string &a = operands_[0].text, &b = operands_[1].text, type = IrType(instr.type);
     bool is_signed = IsSigned(instr.type.dtype);
-    std::string seldom = ir_.NewLabel(), often = ir_.NewLabel(), after = ir_.NewLabel();
+    std::string unlikely = ir_.NewLabel(), likely = ir_.NewLabel(), after = ir_.NewLabel();
     std::string special = ir_.Def("icmp eq ", type, " ", b, ", 0");
     if (is_signed) {
       std::string minus = ir_.Def("icmp eq ", type, " ", b, ", -1");
       special = ir_.Def("or i1 ", special, ", ", minus);
     }
-    ir_.Branch(special, seldom, often, Unlikely());
-    ir_.Begin(seldom);
+    ir_.Branch(special, unlikely, likely, Unlikely());
+    ir_.Begin(unlikely);
     std::string total = RenderOp(ir_, instr, operands_, target_);
     ir_.Branch(after);
-    ir_.Begin(often);
+    ir_.Begin(likely);
     std::string_view op = instr.op == Op::kRem ? "rem " : "div ";
     std::string plain = ir_.Def(is_signed ? "s" : "u", op, type, " ", a, ", ", b);
     ir_.Branch(after);
     ir_.Begin(after);
-    return ir_.Def("phi ", type, " [", total, ", %", seldom, "], [", plain, ", %", often, "]");
+    return ir_.Def("phi ", type, " [", total, ", %", unlikely, "], [", plain, ", %", likely, "]");
   }
 
-  void PlaceRepeats() {
-    repeats_ = FindRepeats(kernel_);
-    if (repeats_.empty()) return;
-    repeat_at_.resize(kernel_.code.size(), -1);
+  void FindOutlined() {
+    outlined_ = FindOutlineCandidates(kernel_);
+    if (outlined_.empty()) return;
+    outlined_at_.resize(kernel_.code.size(), -1);
     functions_.resize(kernel_.code.size());
-    for (size_t i = 0; i < repeats_.size(); ++i) {
-      repeat_at_[repeats_[i].begin] = static_cast<int32_t>(i);
+    for (size_t i = 0; i < outlined_.size(); ++i) {
+      outlined_at_[outlined_[i].begin] = static_cast<int32_t>(i);
     }
   }
 
-  void PlaceIndices() {
-    IndexSums& indices = access_.indices();
-    indices = IndexSums(kernel_);
-    for (const Repeat& repeat : repeats_) {
-      for (ValueId id : repeat.inputs) indices.KeepApart(id);
-      for (ValueId id : repeat.outputs) indices.KeepApart(id);
+  void ReduceAddresses() {
+    AddressStrengthReduction& indices = access_.indices();
+    indices = AddressStrengthReduction(kernel_);
+    for (const OutlineCandidate& candidate : outlined_) {
+      for (ValueId id : candidate.inputs) indices.Exclude(id);
+      for (ValueId id : candidate.outputs) indices.Exclude(id);
     }
   }
 
   // What a stretch computes, as one type.
-  std::string ResultType(const Repeat& repeat) const {
+  std::string ResultType(const OutlineCandidate& candidate) const {
     std::string types;
-    for (ValueId id : repeat.outputs) {
+    for (ValueId id : candidate.outputs) {
       StrAppend(types, types.empty() ? "" : ", ", IrType(kernel_.type(id)));
     }
-    return repeat.outputs.size() == 1 ? types : StrCat("{ ", types, " }");
+    return candidate.outputs.size() == 1 ? types : StrCat("{ ", types, " }");
   }
 
-  std::string FunctionOf(const Repeat& repeat) {
+  std::string FunctionOf(const OutlineCandidate& candidate) {
     KernelRenderer inside(kernel_, target_, metadata_);
     inside.NameConstants();
     std::string parameters;
-    for (size_t i = 0; i < repeat.inputs.size(); ++i) {
-      inside.names_[repeat.inputs[i]] = StrCat("%a", i);
-      StrAppend(parameters, i == 0 ? "" : ", ", inside.Typed(repeat.inputs[i]));
+    for (size_t i = 0; i < candidate.inputs.size(); ++i) {
+      inside.names_[candidate.inputs[i]] = StrCat("%a", i);
+      StrAppend(parameters, i == 0 ? "" : ", ", inside.Typed(candidate.inputs[i]));
     }
-    inside.RenderBlock(repeat.begin, repeat.end);
-    std::string type = ResultType(repeat), result = inside.NameOf(repeat.outputs[0]);
-    if (repeat.outputs.size() > 1) {
+    inside.RenderBlock(candidate.begin, candidate.end);
+    std::string type = ResultType(candidate), result = inside.NameOf(candidate.outputs[0]);
+    if (candidate.outputs.size() > 1) {
       result = "poison";
-      for (size_t i = 0; i < repeat.outputs.size(); ++i) {
+      for (size_t i = 0; i < candidate.outputs.size(); ++i) {
         result = inside.ir_.Def("insertvalue ", type, " ", result, ", ",
-                                inside.Typed(repeat.outputs[i]), ", ", i);
+                                inside.Typed(candidate.outputs[i]), ", ", i);
       }
     }
     inside.ir_.Line("ret ", type, " ", result);
@@ -257,20 +257,20 @@ class KernelRenderer {
                                  StrCat("(", parameters, ") #2 {\n", inside.ir_.text(), "}\n"));
   }
 
-  void RenderCall(const Repeat& repeat) {
-    std::string& function = functions_[repeat.first];
-    if (function.empty()) function = FunctionOf(repeat);
-    std::string arguments, type = ResultType(repeat);
-    for (ValueId id : repeat.inputs) {
+  void RenderCall(const OutlineCandidate& candidate) {
+    std::string& function = functions_[candidate.first];
+    if (function.empty()) function = FunctionOf(candidate);
+    std::string arguments, type = ResultType(candidate);
+    for (ValueId id : candidate.inputs) {
       StrAppend(arguments, arguments.empty() ? "" : ", ", Typed(id));
     }
     std::string result = ir_.Def("call ", type, " ", function, "(", arguments, ")");
-    if (repeat.outputs.size() == 1) {
-      names_[repeat.outputs[0]] = result;
+    if (candidate.outputs.size() == 1) {
+      names_[candidate.outputs[0]] = result;
       return;
     }
-    for (size_t i = 0; i < repeat.outputs.size(); ++i) {
-      names_[repeat.outputs[i]] = ir_.Def("extractvalue ", type, " ", result, ", ", i);
+    for (size_t i = 0; i < candidate.outputs.size(); ++i) {
+      names_[candidate.outputs[i]] = ir_.Def("extractvalue ", type, " ", result, ", ", i);
     }
   }
 
@@ -284,15 +284,15 @@ class KernelRenderer {
     return StrCat(", !prof ", unlikely_);
   }
 
-  // Of an `if` whose first block is empty the second one is seldom met.
-  bool IsForUsual(size_t pc) const {
+  // Of an `if` whose first block is empty the second one is unlikely.
+  bool IsLikely(size_t pc) const {
     return blocks_.else_at[pc] == pc + 1 && blocks_.end_at[pc] > pc + 2;
   }
 
-  // In the block that is seldom met: its little code would be computed always, to be chosen or not,
-  // or before a loop that it is part of, but for what comes out of something that cannot be. The
-  // numbers it begins with do, under other names; returns the old ones.
-  std::map<ValueId, std::string> KeepApart(size_t begin, size_t end) {
+  // Keeps LLVM from if-converting the unlikely block (its little code would be computed always, for
+  // a select) and from hoisting it out of loops: what it reads goes through an optimization
+  // barrier, an empty `asm sideeffect`, and has other names inside; returns the old ones.
+  std::map<ValueId, std::string> BlockSpeculation(size_t begin, size_t end) {
     std::map<ValueId, std::string> before;
     for (size_t pc = begin; pc <= end; ++pc) {
       for (ValueId id : kernel_.code[pc].args) {
@@ -327,11 +327,11 @@ class KernelRenderer {
     return uses == 1 ? &load : nullptr;
   }
 
-  // Returns the last instruction of what it rendered. What is loaded from the place that the two
-  // blocks give is loaded in both, so that the usual one has nothing to move.
-  size_t RenderUsual(size_t pc) {
+  // Returns the last instruction of what it rendered. A load of the place that the two blocks give
+  // is duplicated into both (tail duplication), so that the likely path has no phi of addresses.
+  size_t RenderGuard(size_t pc) {
     size_t other = blocks_.else_at[pc], end = blocks_.end_at[pc];
-    std::string usual = ir_.NewLabel(), seldom = ir_.NewLabel(), after = ir_.NewLabel();
+    std::string likely = ir_.NewLabel(), unlikely = ir_.NewLabel(), after = ir_.NewLabel();
     const Instr* load = LoadBehind(pc);
     const InlineVec<ValueId, 2>& results = load ? load->results : kernel_.code[end].results;
     // What a block gives.
@@ -342,12 +342,12 @@ class KernelRenderer {
       for (ValueId id : args) names.push_back(NameOf(id));
       return names;
     };
-    ir_.Branch(NameOf(kernel_.code[pc].args[0]), usual, seldom, Likely());
-    ir_.Begin(usual);
+    ir_.Branch(NameOf(kernel_.code[pc].args[0]), likely, unlikely, Likely());
+    ir_.Begin(likely);
     std::vector<std::string> chosen = given(kernel_.code[other].args, "");
     ir_.Branch(after);
-    ir_.Begin(seldom);
-    std::map<ValueId, std::string> renamed = KeepApart(other + 1, end);
+    ir_.Begin(unlikely);
+    std::map<ValueId, std::string> renamed = BlockSpeculation(other + 1, end);
     RenderBlock(other + 1, end);
     std::string last = ir_.block();
     // LLVM would make one load of two that are alike.
@@ -357,7 +357,7 @@ class KernelRenderer {
     ir_.Begin(after);
     for (size_t i = 0; i < results.size(); ++i) {
       names_[results[i]] = ir_.Def("phi ", IrType(kernel_.type(results[i])), " [", chosen[i], ", %",
-                                   usual, "], [", otherwise[i], ", %", last, "]");
+                                   likely, "], [", otherwise[i], ", %", last, "]");
     }
     return load ? end + 1 : end;
   }
@@ -367,15 +367,15 @@ class KernelRenderer {
     const Instr& end = kernel_.code[blocks_.end_at[pc]];
     bool has_else = blocks_.else_at[pc] != 0;
     std::string yes = ir_.NewLabel(), no = has_else ? ir_.NewLabel() : "", after = ir_.NewLabel();
-    std::optional<RarePart> rare;
-    if (has_else) rare = FindRarePart(kernel_, pc, blocks_.else_at[pc]);
+    std::optional<SlowPath> slow_path;
+    if (has_else) slow_path = FindSlowPath(kernel_, pc, blocks_.else_at[pc]);
     ir_.Branch(NameOf(instr.args[0]), yes, has_else ? no : after,
-               rare       ? Unlikely()
+               slow_path  ? Unlikely()
                : has_else ? Likely()
                           : "");
     ir_.Begin(yes);
-    if (rare) {
-      rare_calls_.Render(kernel_, *rare, target_, metadata_, ir_, names_);
+    if (slow_path) {
+      slow_path_calls_.Render(kernel_, *slow_path, target_, metadata_, ir_, names_);
     } else {
       RenderBlock(pc + 1, has_else ? blocks_.else_at[pc] : blocks_.end_at[pc]);
     }
@@ -410,10 +410,10 @@ class KernelRenderer {
                                    kernel_.value(loop.args[2]).AsInt(), *trips, loop.type});
     }
     int64_t size = static_cast<int64_t>(blocks_.end_at[pc] - pc);
-    bool written_out = trips && (*trips <= 1 || (loop.loop == LoopKind::kUnroll &&
-                                                 *trips <= kMaxUnrolled / size / copies_));
-    if (written_out) {
-      RenderWrittenOut(pc, *trips);
+    bool unrolled = trips && (*trips <= 1 || (loop.loop == LoopKind::kUnroll &&
+                                              *trips <= kMaxUnrolled / size / copies_));
+    if (unrolled) {
+      RenderUnrolled(pc, *trips);
     } else {
       RenderRealLoop(pc, trips);
     }
@@ -425,7 +425,7 @@ class KernelRenderer {
     names_[loop.results[0]] = std::move(name);
   }
 
-  void RenderWrittenOut(size_t pc, int64_t trips) {
+  void RenderUnrolled(size_t pc, int64_t trips) {
     const Instr& loop = kernel_.code[pc];
     const Instr& end = kernel_.code[blocks_.end_at[pc]];
     std::vector<std::string> carried;
@@ -630,20 +630,20 @@ class KernelRenderer {
   IrBody ir_;
   std::string entry_;  // allocas
   program::Blocks blocks_;
-  bool in_round_ = false;  // of a loop around the kernel, in the same function
+  bool in_loop_ = false;  // part of a native region, in a loop around it
   std::vector<std::string> names_, allocated_;
-  std::vector<bool> arrays_, early_;  // early_: by value, what is computed by itself
-  std::vector<Repeat> repeats_;
-  std::vector<int32_t> repeat_at_;      // by instruction: the one that begins there, or -1
+  std::vector<bool> arrays_, uncontracted_;  // the latter by value (critical_path.h)
+  std::vector<OutlineCandidate> outlined_;
+  std::vector<int32_t> outlined_at_;    // by instruction: the one that begins there, or -1
   std::vector<std::string> functions_;  // by the instruction with which they begin
   std::vector<Operand> operands_;
-  std::map<size_t, ShorterForm> shorter_;
+  std::map<size_t, Reassociation> reassociations_;
   std::vector<int64_t> grid_;
   size_t grid_level_ = 0;
   int64_t threads_in_all_ = 1, stack_bytes_ = 0, next_loop_ = 0;
   int64_t copies_ = 1;             // of the code at hand, in loops that are written out
   std::string likely_, unlikely_;  // weights of a branch
-  RareCalls rare_calls_;
+  SlowPathCalls slow_path_calls_;
   AccessRenderer access_;  // last: it uses some of the others
 };
 

@@ -19,10 +19,11 @@ struct KernelText {
   std::string_view name;
   std::string_view linkage = "internal";
   std::string_view attributes = "#0";  // of the function
-  bool share = false;                  // what repeats itself becomes functions of the module
+  bool outline = false;                // repeated code becomes functions (outline.h)
   bool task = false;
-  bool indices = false;  // are put in the form that machines take (strength_reduction.h)
-  std::span<const int64_t> lateness = {};  // of what its memories hold (critical_path.h)
+  bool indices = false;  // are strength-reduced (strength_reduction.h)
+  // Of a kernel in a loop: recurrence depths of what its memories hold (critical_path.h).
+  std::span<const int64_t> depths = {};
 };
 void RenderKernel(const program::Kernel& kernel, const KernelText& how, const RenderTarget& target,
                   IrMetadata& metadata, std::string& out);

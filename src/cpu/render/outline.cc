@@ -33,11 +33,11 @@ bool Computes(const Instr& instr) {
   return cls != OpClass::kMemory && cls != OpClass::kControl && instr.results.size() == 1;
 }
 
-class RepeatFinder {
+class OutlineFinder {
  public:
-  explicit RepeatFinder(const Kernel& kernel) : kernel_(kernel), size_(kernel.code.size()) {}
+  explicit OutlineFinder(const Kernel& kernel) : kernel_(kernel), size_(kernel.code.size()) {}
 
-  std::vector<Repeat> Find() {
+  std::vector<OutlineCandidate> Find() {
     if (!IsLong()) return {};
     NoteUses();
     NoteWindows();
@@ -45,8 +45,9 @@ class RepeatFinder {
     for (size_t at = 0; at < size_; ++at) {
       if (!taken_[at] && window_[at] != 0) TryAt(at);
     }
-    std::sort(found_.begin(), found_.end(),
-              [](const Repeat& a, const Repeat& b) { return a.begin < b.begin; });
+    std::sort(
+        found_.begin(), found_.end(),
+        [](const OutlineCandidate& a, const OutlineCandidate& b) { return a.begin < b.begin; });
     return std::move(found_);
   }
 
@@ -216,9 +217,9 @@ class RepeatFinder {
     }
     if (alike.size() < kFewestTimes) return;
     for (size_t s : alike) {
-      Repeat repeat{s, s + length, starts[0], InputsOf(s, length), {}};
-      for (size_t k : outputs) repeat.outputs.push_back(kernel_.code[s + k].results[0]);
-      found_.push_back(std::move(repeat));
+      OutlineCandidate candidate{s, s + length, starts[0], InputsOf(s, length), {}};
+      for (size_t k : outputs) candidate.outputs.push_back(kernel_.code[s + k].results[0]);
+      found_.push_back(std::move(candidate));
       std::fill(taken_.begin() + static_cast<ptrdiff_t>(s),
                 taken_.begin() + static_cast<ptrdiff_t>(s + length), true);
     }
@@ -230,13 +231,13 @@ class RepeatFinder {
   std::vector<size_t> window_;              // hashes, 0 where none begins
   std::unordered_map<size_t, std::vector<size_t>> starts_;
   std::vector<bool> taken_;
-  std::vector<Repeat> found_;
+  std::vector<OutlineCandidate> found_;
 };
 
 }  // namespace
 
-std::vector<Repeat> FindRepeats(const Kernel& kernel) {
-  return RepeatFinder(kernel).Find();
+std::vector<OutlineCandidate> FindOutlineCandidates(const Kernel& kernel) {
+  return OutlineFinder(kernel).Find();
 }
 
 }  // namespace weft::cpu

@@ -138,8 +138,8 @@ bool HasControlFlow(const Program& program) {
   });
 }
 
-bool KeepsPace(const Program& program, const Plan& plan, const RenderTarget& target) {
-  if (!target.slow_after_wide || plan.regions.empty()) return false;
+bool KeepsAvx512Frequency(const Program& program, const Plan& plan, const RenderTarget& target) {
+  if (!target.avx512_lowers_frequency || plan.regions.empty()) return false;
   for (size_t k = 0; k < program.kernels.size(); ++k) {
     const Kernel& kernel = program.kernels[k];
     if (plan.inlined[k] && HasWideVectors(kernel) && !ComputesAtMost(0, kernel)) return false;
@@ -150,20 +150,20 @@ bool KeepsPace(const Program& program, const Plan& plan, const RenderTarget& tar
 void RenderLaunched(const Program& program, const Plan& plan, const RenderTarget& target,
                     const std::vector<int32_t>& kernels, IrMetadata& metadata, std::string& out) {
   constexpr int kFew = 2;
-  bool keeps_pace = KeepsPace(program, plan, target);
+  bool keeps_frequency = KeepsAvx512Frequency(program, plan, target);
   for (int32_t k : kernels) {
     const Kernel& kernel = program.kernels[k];
     AppendComment(out, kernel.name);
     std::string name = TaskName(k);
-    bool narrow =
-        (keeps_pace || (target.narrow_moves && WritesMuch(kernel))) && ComputesAtMost(kFew, kernel);
+    bool narrow = (keeps_frequency || (target.prefer_256bit_stores && WritesMuch(kernel))) &&
+                  ComputesAtMost(kFew, kernel);
     KernelText how{.name = name,
                    .attributes = plan.called[k] ? "#1"
                                  : narrow       ? "#4"
                                                 : "#0",
                    .task = true};
     // Calls in lanes would keep LLVM from making vectors of them.
-    how.share = !HasVectorLoop(kernel);
+    how.outline = !HasVectorLoop(kernel);
     how.indices = !HasVectorLoop(kernel);
     RenderKernel(kernel, how, target, metadata, out);
     if (plan.called[k]) RenderCalled(kernel, k, out);

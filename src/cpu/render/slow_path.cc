@@ -38,19 +38,19 @@ bool WorksByLane(const Instr& instr) {
   return cls != OpClass::kLanes && cls != OpClass::kMemory && cls != OpClass::kControl;
 }
 
-class PartBuilder {
+class SlowPathBuilder {
  public:
-  PartBuilder(const Kernel& from, size_t begin, size_t end)
+  SlowPathBuilder(const Kernel& from, size_t begin, size_t end)
       : from_(from), begin_(begin), end_(end) {}
 
-  std::optional<RarePart> Build() {
+  std::optional<SlowPath> Build() {
     for (size_t k = begin_; k < end_; ++k) {
       const Instr& instr = from_.code[k];
       if (!WorksByLane(instr) || !HasLanes(instr.type)) return std::nullopt;
       inside_.insert(instr.results.begin(), instr.results.end());
     }
     Kernel& part = part_.kernel;
-    part.name = "rare";
+    part.name = "slow_path";
     AddLoop();
     for (size_t k = begin_; k < end_; ++k) {
       if (!AddInstr(from_.code[k])) return std::nullopt;
@@ -152,7 +152,7 @@ class PartBuilder {
 
   const Kernel& from_;
   size_t begin_, end_;
-  RarePart part_;
+  SlowPath part_;
   std::vector<Instr> loads_;
   std::unordered_set<ValueId> inside_;
   std::unordered_map<ValueId, ValueId> names_;  // of the kernel's values in the part
@@ -162,9 +162,9 @@ class PartBuilder {
 
 }  // namespace
 
-std::optional<RarePart> FindRarePart(const Kernel& kernel, size_t at, size_t other) {
+std::optional<SlowPath> FindSlowPath(const Kernel& kernel, size_t at, size_t other) {
   if (other - at <= kFewInstructions || !IsAnyLane(kernel, at)) return std::nullopt;
-  std::optional<RarePart> part = PartBuilder(kernel, at + 1, other).Build();
+  std::optional<SlowPath> part = SlowPathBuilder(kernel, at + 1, other).Build();
   if (!part) return part;
   for (const program::Memory& m : part->kernel.memories) {
     if (m.count * ByteWidth(m.dtype) > kArgumentBytes) return std::nullopt;
@@ -172,15 +172,15 @@ std::optional<RarePart> FindRarePart(const Kernel& kernel, size_t at, size_t oth
   return part;
 }
 
-std::string RareCalls::Argument(size_t n) {
+std::string SlowPathCalls::Argument(size_t n) {
   for (; arguments_ <= n; ++arguments_) {
     StrAppend(entry_, "  %rare", arguments_, " = alloca [", kArgumentBytes, " x i8], align 64\n");
   }
   return StrCat("%rare", n);
 }
 
-void RareCalls::Render(const Kernel& kernel, const RarePart& part, const RenderTarget& target,
-                       IrMetadata& metadata, IrBody& ir, std::vector<std::string>& names) {
+void SlowPathCalls::Render(const Kernel& kernel, const SlowPath& part, const RenderTarget& target,
+                           IrMetadata& metadata, IrBody& ir, std::vector<std::string>& names) {
   std::string text, arguments;
   RenderKernel(part.kernel, {"", "internal", "#3"}, target, metadata, text);
   std::string function = metadata.AddFunction("void", text.substr(text.find('(')));

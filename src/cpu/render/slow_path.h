@@ -1,5 +1,5 @@
-// What lanes seldom need, such as the sine of a number beyond 2^16: functions that the kernel calls
-// then, which go through the lanes a few at a time.
+// Outlining of slow paths: what lanes hardly ever need, such as the sine of a number beyond 2^16,
+// becomes a cold function that the kernel calls, which goes through the lanes a few at a time.
 #pragma once
 
 #include <cstddef>
@@ -13,20 +13,20 @@
 namespace weft::cpu {
 
 // The kernel's parameters are arrays of one element a lane: inputs, then outputs.
-struct RarePart {
+struct SlowPath {
   program::Kernel kernel;
   std::vector<program::ValueId> inputs, outputs;  // of the kernel that it is part of
 };
 
 // The first block of the `if` at `at`, whose `else` is at `other`, if the condition is that any
 // lane is true, and if the block is long and does the same to every lane.
-std::optional<RarePart> FindRarePart(const program::Kernel& kernel, size_t at, size_t other);
+std::optional<SlowPath> FindSlowPath(const program::Kernel& kernel, size_t at, size_t other);
 
 // The calls of one kernel: arguments go through memory of its stack.
-class RareCalls {
+class SlowPathCalls {
  public:
   // `names`: of the kernel's values; gains those of the outputs.
-  void Render(const program::Kernel& kernel, const RarePart& part, const RenderTarget& target,
+  void Render(const program::Kernel& kernel, const SlowPath& part, const RenderTarget& target,
               IrMetadata& metadata, IrBody& ir, std::vector<std::string>& names);
   const std::string& entry() const { return entry_; }  // what the function begins with
 

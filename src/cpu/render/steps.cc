@@ -19,23 +19,24 @@ using program::Program;
 using program::Slice;
 using program::Step;
 
-// Loops known to end sooner, in rounds and in work, do not look whether to go on; in regions every
-// 1024th round does, or more of them where rounds are long.
+// Loops known to end sooner, in iterations and in work, do not poll for cancellation; in regions
+// every 1024th iteration does, or more of them where iterations are long.
 constexpr int64_t kShortLoop = 1 << 16;
-constexpr int64_t kAskEvery = 1024;
+constexpr int64_t kPollEvery = 1024;
 constexpr double kShortWork = 1 << 26;  // instructions; some 20 ms
-constexpr int64_t kRoundsAtOnce = 4;
+constexpr int64_t kUnrolledIterations = 4;
 constexpr int64_t kBytesOfRegister = 16, kManyRegisters = 64;
 constexpr int64_t kManyPointers = 24;
-constexpr size_t kTinyCode = 50, kLittleCode = 160;  // instructions of a round
-constexpr int64_t kManyRounds = 64;
+constexpr size_t kTinyCode = 50, kLittleCode = 160;  // instructions of an iteration
+constexpr int64_t kManyIterations = 64;
 // Fills of as many elements are written out.
 constexpr int64_t kUnrolledFill = 8;
 
-// A number of rounds, about `every`, of which `trips` is a multiple; 0: there is none.
+// Strip mining: a number of iterations, about `every`, of which `trips` is a multiple; 0: there is
+// none.
 int64_t BlockOf(int64_t trips, int64_t every) {
-  // Where rounds are many it may as well be more.
-  int64_t most = trips >= kShortLoop && every == kAskEvery ? 4 * every : every;
+  // Where iterations are many it may as well be more.
+  int64_t most = trips >= kShortLoop && every == kPollEvery ? 4 * every : every;
   for (int64_t parts : {8, 4, 2, 1}) {
     for (int64_t block = every; block <= most; block += parts) {
       if (trips % block == 0) return block;
@@ -47,30 +48,30 @@ int64_t BlockOf(int64_t trips, int64_t every) {
   return 0;
 }
 
-// When a loop looks whether to go on.
-struct Asking {
-  double of_round = 1;  // instructions, as far as they are not asked about inside
-  bool ask = true;
-  int64_t every = kAskEvery;  // after how many rounds; a power of two
+// When a loop polls whether it is cancelled.
+struct CancelPolling {
+  double of_iteration = 1;  // instructions between polls of loops inside
+  bool poll = true;
+  int64_t every = kPollEvery;  // after how many iterations; a power of two
 };
 
-Asking AskingOf(const Program& program, const program::WhileStep& loop);
+CancelPolling CancelPollingOf(const Program& program, const program::WhileStep& loop);
 
-// Instructions of steps between two looks, at most.
-double UnaskedWork(const Program& program, const std::vector<Step>& steps) {
+// Instructions of steps between two polls, at most.
+double WorkBetweenPolls(const Program& program, const std::vector<Step>& steps) {
   double work = 0;
   for (const Step& step : steps) {
     if (auto* launch = std::get_if<program::KernelStep>(&step.op)) {
       work += static_cast<double>(WorkOf(program.kernels[launch->kernel]));
     } else if (auto* loop = std::get_if<program::WhileStep>(&step.op)) {
-      Asking inner = AskingOf(program, *loop);
-      int64_t rounds = loop->trip_count.value_or(kAskEvery);
-      work +=
-          inner.of_round * static_cast<double>(inner.ask ? std::min(rounds, inner.every) : rounds);
+      CancelPolling inner = CancelPollingOf(program, *loop);
+      int64_t iterations = loop->trip_count.value_or(kPollEvery);
+      work += inner.of_iteration *
+              static_cast<double>(inner.poll ? std::min(iterations, inner.every) : iterations);
     } else if (auto* branches = std::get_if<program::ConditionalStep>(&step.op)) {
       double most = 0;
       for (const auto& branch : branches->branches) {
-        most = std::max(most, UnaskedWork(program, branch));
+        most = std::max(most, WorkBetweenPolls(program, branch));
       }
       work += most;
     } else if (!step.uses.empty()) {
@@ -80,14 +81,16 @@ double UnaskedWork(const Program& program, const std::vector<Step>& steps) {
   return work;
 }
 
-Asking AskingOf(const Program& program, const program::WhileStep& loop) {
-  Asking asking;
-  asking.of_round += UnaskedWork(program, loop.condition) + UnaskedWork(program, loop.body);
+CancelPolling CancelPollingOf(const Program& program, const program::WhileStep& loop) {
+  CancelPolling polling;
+  polling.of_iteration +=
+      WorkBetweenPolls(program, loop.condition) + WorkBetweenPolls(program, loop.body);
   int64_t trips = loop.trip_count.value_or(kShortLoop);
-  asking.ask = trips >= kShortLoop || static_cast<double>(trips) * asking.of_round > kShortWork;
-  double rounds = std::clamp<double>(kShortWork / asking.of_round, 1, kAskEvery);
-  asking.every = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(rounds)));
-  return asking;
+  polling.poll =
+      trips >= kShortLoop || static_cast<double>(trips) * polling.of_iteration > kShortWork;
+  double iterations = std::clamp<double>(kShortWork / polling.of_iteration, 1, kPollEvery);
+  polling.every = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(iterations)));
+  return polling;
 }
 
 // One function: weft_run, a region, or one that calls a region.
@@ -371,7 +374,7 @@ class FunctionRenderer {
     ir_.Begin(after);
   }
 
-  // Instructions of a round of kernels and small copies; of others, kLittleCode at least.
+  // Instructions of an iteration of kernels and small copies; of others, kLittleCode at least.
   size_t CodeOf(const program::WhileStep& loop) const {
     size_t code = 0;
     auto count = [&](const Step& step) {
@@ -385,48 +388,48 @@ class FunctionRenderer {
     return code;
   }
 
-  // What the branch back says of a loop whose rounds are counted. Two rounds of little code are
-  // written as one: what the first leaves need not be moved to where the second expects it.
-  std::string TwoRounds(const program::WhileStep& loop) {
-    if (!region_ || loop.trip_count.value_or(0) < kManyRounds || CodeOf(loop) >= kLittleCode) {
+  // Loop metadata on the backedge of a loop of known trip count: one of little code is unrolled by
+  // two, so that what one iteration leaves need not be moved to where the next expects it.
+  std::string UnrollHint(const program::WhileStep& loop) {
+    if (!region_ || loop.trip_count.value_or(0) < kManyIterations || CodeOf(loop) >= kLittleCode) {
       return "";
     }
     std::string twice = metadata_.Add("!{!\"llvm.loop.unroll.count\", i32 2}");
     return StrCat(", !llvm.loop ", metadata_.AddLoop(", ", twice));
   }
 
-  // A round that is known to come: the condition says only what values the state has.
-  void RenderRound(const Step& step) {
+  // An iteration that is known to come: the condition becomes an assumption about the state.
+  void RenderIteration(const Step& step) {
     const auto& loop = std::get<program::WhileStep>(step.op);
-    LoadInRounds(loop);
+    KeepLoadsInLoop(loop);
     RenderSteps(loop.condition);
     std::string value = ir_.Def("load i8, ptr ", Address(step.uses[0]), ", align 1");
     ir_.Line("call void @llvm.assume(i1 ", ir_.Def("icmp ne i8 ", value, ", 0"), ")");
     RenderSteps(loop.body);
   }
 
-  // A loop whose rounds are counted: in blocks, and only between blocks the program is asked
-  // whether to go on. What is left are two loops with one end each, which LLVM understands; the
-  // condition says only what values the state has.
+  // A loop of known trip count, strip-mined: polls are between the strips. What is left are two
+  // countable loops with one exit each, which LLVM understands; the condition becomes an assumption
+  // about the state.
   void RenderBlocks(const Step& step, int64_t block) {
     const auto& loop = std::get<program::WhileStep>(step.op);
     std::string outer = ir_.NewLabel(), inner = ir_.NewLabel(), look = ir_.NewLabel();
     std::string after = ir_.NewLabel();
-    std::string blocks = NewCounter(outer), rounds = NewCounter(inner);
+    std::string blocks = NewCounter(outer), iterations = NewCounter(inner);
     ir_.Branch(outer);
     ir_.Begin(outer);
-    ir_.Line("store i64 0, ptr ", rounds, ", align 8");
+    ir_.Line("store i64 0, ptr ", iterations, ", align 8");
     ir_.Branch(inner);
     ir_.Begin(inner);
-    RenderRound(step);
-    ir_.Branch(CountsTo(rounds, StrCat(block)), look, inner, TwoRounds(loop));
+    RenderIteration(step);
+    ir_.Branch(CountsTo(iterations, StrCat(block)), look, inner, UnrollHint(loop));
     ir_.Begin(look);
-    AskForCancel();
+    PollCancel();
     ir_.Branch(CountsTo(blocks, StrCat(*loop.trip_count / block)), after, outer);
     ir_.Begin(after);
   }
 
-  // The same where the number of rounds is known when the loop begins.
+  // The same where the trip count is known when the loop begins.
   void RenderCounted(const Step& step) {
     const auto& loop = std::get<program::WhileStep>(step.op);
     auto number = [&](size_t k) {
@@ -440,7 +443,7 @@ class FunctionRenderer {
     std::string start = number(1);
     std::string outer = ir_.NewLabel(), inner = ir_.NewLabel(), look = ir_.NewLabel();
     std::string after = ir_.NewLabel(), some = ir_.NewLabel(), rest = ir_.NewLabel();
-    std::string left = NewCounter(outer), rounds = NewCounter(inner);
+    std::string left = NewCounter(outer), iterations = NewCounter(inner);
     ir_.Branch(ir_.Def("icmp slt i64 ", start, ", ", limit), some, after);
     ir_.Begin(some);
     std::string far = ir_.Def("sub i64 ", limit, ", ", start);  // unsigned
@@ -452,21 +455,21 @@ class FunctionRenderer {
     ir_.Line("store i64 ", far, ", ptr ", left, ", align 8");
     ir_.Branch(outer);
     ir_.Begin(outer);
-    ir_.Line("store i64 0, ptr ", rounds, ", align 8");
+    ir_.Line("store i64 0, ptr ", iterations, ", align 8");
     std::string all = ir_.Def("load i64, ptr ", left, ", align 8");
-    int64_t every = AskingOf(program_, loop).every;
+    int64_t every = CancelPollingOf(program_, loop).every;
     std::string few = ir_.Def("icmp ult i64 ", all, ", ", every);
     std::string now = ir_.Def("select i1 ", few, ", i64 ", all, ", i64 ", every);
     ir_.Branch(inner);
     ir_.Begin(inner);
-    RenderRound(step);
-    ir_.Branch(CountsTo(rounds, now), look, inner);
+    RenderIteration(step);
+    ir_.Branch(CountsTo(iterations, now), look, inner);
     ir_.Begin(look);
     std::string still = ir_.Def("sub nuw i64 ", all, ", ", now);
     ir_.Line("store i64 ", still, ", ptr ", left, ", align 8");
     ir_.Branch(ir_.Def("icmp eq i64 ", still, ", 0"), after, rest);
     ir_.Begin(rest);
-    AskForCancel();
+    PollCancel();
     ir_.Branch(outer);
     ir_.Begin(after);
   }
@@ -485,8 +488,8 @@ class FunctionRenderer {
     return ir_.Def("icmp eq i64 ", next, ", ", end);
   }
 
-  // What the rounds load from the same places of memory that outlives them, in registers.
-  int64_t LoadedAgain(const program::WhileStep& loop) const {
+  // Loop-invariant loads from memory that outlives the loop, in registers.
+  int64_t InvariantLoads(const program::WhileStep& loop) const {
     int64_t bytes = 0;
     auto count = [&](const Step& step) {
       auto* launch = std::get_if<program::KernelStep>(&step.op);
@@ -505,34 +508,34 @@ class FunctionRenderer {
     return bytes / kBytesOfRegister;
   }
 
-  // LLVM loads before the loop what it finds to be the same in every round. More of it than there
-  // are registers it would store to the stack, to load it from there.
-  void LoadInRounds(const program::WhileStep& loop) {
-    if (!region_ || LoadedAgain(loop) <= kManyRegisters) return;
+  // LICM would hoist invariant loads. More of them than there are registers it would spill to the
+  // stack, to load them from there: a memory barrier keeps them in the loop.
+  void KeepLoadsInLoop(const program::WhileStep& loop) {
+    if (!region_ || InvariantLoads(loop) <= kManyRegisters) return;
     ir_.Line("call void asm sideeffect \"\", \"~{memory}\"() nounwind willreturn");
   }
 
   void RenderWhile(const Step& step) {
     const auto& loop = std::get<program::WhileStep>(step.op);
-    const auto [of_round, ask, every] = AskingOf(program_, loop);
-    if (region_ && ask && loop.trip_count) {
+    const auto [of_iteration, poll, every] = CancelPollingOf(program_, loop);
+    if (region_ && poll && loop.trip_count) {
       if (int64_t block = BlockOf(*loop.trip_count, every)) return RenderBlocks(step, block);
     }
     if (region_ && loop.count_step > 0) return RenderCounted(step);
     std::string head = ir_.NewLabel(), after = ir_.NewLabel();
-    std::string counter = ask && region_ && every > 1 ? StrCat("%", head, ".count") : "";
+    std::string counter = poll && region_ && every > 1 ? StrCat("%", head, ".count") : "";
     if (!counter.empty()) {
       StrAppend(entry_, "  ", counter, " = alloca i64, align 8\n");
       ir_.Line("store i64 ", loop.trip_count ? 0 : every, ", ptr ", counter, ", align 8");
     }
     ir_.Branch(head);
     ir_.Begin(head);
-    LoadInRounds(loop);
-    // Rounds of little code, whose number is not known, several times: counting them would cost as
-    // much as they do.
-    int64_t rounds =
-        !counter.empty() && !loop.trip_count && CodeOf(loop) < kTinyCode ? kRoundsAtOnce : 1;
-    for (int64_t i = 0; i < rounds; ++i) {
+    KeepLoadsInLoop(loop);
+    // Iterations of little code, whose number is not known, are unrolled: counting them would cost
+    // as much as they do.
+    int64_t unrolled =
+        !counter.empty() && !loop.trip_count && CodeOf(loop) < kTinyCode ? kUnrolledIterations : 1;
+    for (int64_t i = 0; i < unrolled; ++i) {
       RenderSteps(loop.condition);
       std::string value = ir_.Def("load i8, ptr ", Address(step.uses[0]), ", align 1");
       std::string go = ir_.Def("icmp ne i8 ", value, ", 0"), body = ir_.NewLabel();
@@ -540,14 +543,14 @@ class FunctionRenderer {
       ir_.Begin(body);
       RenderSteps(loop.body);
     }
-    if (ask) AskForCancel(counter, loop.trip_count.has_value(), every);
-    ir_.Branch(head, TwoRounds(loop));
+    if (poll) PollCancel(counter, loop.trip_count.has_value(), every);
+    ir_.Branch(head, UnrollHint(loop));
     ir_.Begin(after);
   }
 
   // Iterations are counted up beside a counter of the program, which LLVM makes one of the two, and
   // down where there is none.
-  void AskForCancel(const std::string& counter = "", bool up = true, int64_t every = 1) {
+  void PollCancel(const std::string& counter = "", bool up = true, int64_t every = 1) {
     std::string go_on = ir_.NewLabel(), stop = ir_.NewLabel();
     if (!counter.empty()) {
       std::string look = ir_.NewLabel();
@@ -639,10 +642,10 @@ RenderedModule RenderMain(const Program& program, const Plan& plan, const Render
   module.kernels = static_cast<int64_t>(kernels.size());
   IrMetadata metadata;
   metadata.Add("!{}");                                        // !0: of invariant loads
-  metadata.Add("!{!\"branch_weights\", i32 1, i32 100000}");  // !1: of what is rare
+  metadata.Add("!{!\"branch_weights\", i32 1, i32 100000}");  // !1: of cold paths
   std::set<int32_t> inlined;
   RenderConstants(program, plan, module.text);
-  bool narrow = KeepsPace(program, plan, target);
+  bool narrow = KeepsAvx512Frequency(program, plan, target);
   for (const Region& region : plan.regions) {
     FunctionRenderer(program, plan, &region, inlined, metadata, narrow ? "#4" : "#0")
         .Render(module.text);
@@ -655,13 +658,13 @@ RenderedModule RenderMain(const Program& program, const Plan& plan, const Render
   } else {
     FunctionRenderer(program, plan, nullptr, inlined, metadata).Render(module.text);
   }
-  Lateness lateness;
-  for (const Region& region : plan.regions) AddLateness(program, plan, region, lateness);
+  RecurrenceDepths depths;
+  for (const Region& region : plan.regions) AddRecurrenceDepths(program, plan, region, depths);
   for (int32_t k : inlined) {
     const program::Kernel& kernel = program.kernels[k];
     std::string name = StrCat("inline_", k);
     AppendComment(module.text, kernel.name);
-    RenderKernel(kernel, {name, "internal", narrow ? "#5" : "#1", false, false, false, lateness[k]},
+    RenderKernel(kernel, {name, "internal", narrow ? "#5" : "#1", false, false, false, depths[k]},
                  target, metadata, module.text);
   }
   RenderLaunched(program, plan, target, kernels, metadata, module.text);

@@ -13,9 +13,11 @@ RenderedModule RenderMain(const program::Program& program, const Plan& plan,
                           const RenderTarget& target, const std::vector<int32_t>& kernels,
                           bool only_regions);
 
-// Whether loops that are functions, on a machine that is slow after vectors of 64 bytes, have none
-// that compute: filling and moving arrays is no reason to run the rest more slowly.
-bool KeepsPace(const program::Program& program, const Plan& plan, const RenderTarget& target);
+// AVX-512 frequency: whether native regions, on a machine that lowers its frequency for vectors of
+// 64 bytes, have none that compute. Then they are compiled for vectors of 32 bytes: filling and
+// moving arrays is no reason to run the rest more slowly.
+bool KeepsAvx512Frequency(const program::Program& program, const Plan& plan,
+                          const RenderTarget& target);
 
 // Kernels that steps launch, as functions that other modules see.
 void RenderLaunched(const program::Program& program, const Plan& plan, const RenderTarget& target,

@@ -25,7 +25,7 @@ bool IsAccess(const Instr& instr) {
 
 }  // namespace
 
-IndexSums::IndexSums(const Kernel& kernel)
+AddressStrengthReduction::AddressStrengthReduction(const Kernel& kernel)
     : kernel_(&kernel),
       named_(kernel.values.size(), false),
       depth_(kernel.values.size(), 0),
@@ -52,7 +52,7 @@ IndexSums::IndexSums(const Kernel& kernel)
   }
 }
 
-bool IndexSums::Takes(const Instr& instr) const {
+bool AddressStrengthReduction::Takes(const Instr& instr) const {
   if (kernel_ == nullptr || instr.results.size() != 1 || !IsIndex(instr.type)) return false;
   switch (instr.op) {
     case Op::kAdd: return true;
@@ -62,12 +62,13 @@ bool IndexSums::Takes(const Instr& instr) const {
   }
 }
 
-bool IndexSums::HasAddress(const Instr& access) const {
+bool AddressStrengthReduction::HasAddress(const Instr& access) const {
   return kernel_ != nullptr && IsAccess(access) && IsIndex(kernel_->type(access.args[0])) &&
          !kernel_->memories[access.memory].per_thread;
 }
 
-IndexSums::Sum IndexSums::SumOf(ValueId id, const std::vector<std::string>& names) const {
+AddressStrengthReduction::Sum AddressStrengthReduction::SumOf(
+    ValueId id, const std::vector<std::string>& names) const {
   size_t i = static_cast<size_t>(id);
   if (summed_[i]) return sums_[i];
   const std::string& name = names[i];
@@ -76,7 +77,8 @@ IndexSums::Sum IndexSums::SumOf(ValueId id, const std::vector<std::string>& name
   return {{}, static_cast<uint64_t>(std::strtoll(name.c_str(), nullptr, 10))};
 }
 
-IndexSums::Sum IndexSums::Added(const Sum& a, const Sum& b, IrBody& ir) {
+AddressStrengthReduction::Sum AddressStrengthReduction::Added(const Sum& a, const Sum& b,
+                                                              IrBody& ir) {
   Sum sum{a.terms, a.number + b.number};
   for (const Term& term : b.terms) {
     auto at = std::lower_bound(sum.terms.begin(), sum.terms.end(), term,
@@ -90,7 +92,8 @@ IndexSums::Sum IndexSums::Added(const Sum& a, const Sum& b, IrBody& ir) {
   return sum;
 }
 
-IndexSums::Sum IndexSums::Multiplied(const Sum& a, uint64_t factor, IrBody& ir) {
+AddressStrengthReduction::Sum AddressStrengthReduction::Multiplied(const Sum& a, uint64_t factor,
+                                                                   IrBody& ir) {
   if (factor == 0) return {};
   Sum sum{a.terms, a.number * factor};
   for (Term& term : sum.terms) {
@@ -99,7 +102,8 @@ IndexSums::Sum IndexSums::Multiplied(const Sum& a, uint64_t factor, IrBody& ir) 
   return sum;
 }
 
-void IndexSums::Add(const Instr& instr, IrBody& ir, std::vector<std::string>& names) {
+void AddressStrengthReduction::Add(const Instr& instr, IrBody& ir,
+                                   std::vector<std::string>& names) {
   Sum a = SumOf(instr.args[0], names), b = SumOf(instr.args[1], names), sum;
   switch (instr.op) {
     case Op::kAdd: sum = Added(a, b, ir); break;
@@ -112,7 +116,7 @@ void IndexSums::Add(const Instr& instr, IrBody& ir, std::vector<std::string>& na
   sums_[i] = std::move(sum);
 }
 
-std::string IndexSums::Whole(const Sum& sum, IrBody& ir) {
+std::string AddressStrengthReduction::Whole(const Sum& sum, IrBody& ir) {
   if (sum.terms.empty()) return Signed(sum.number);
   std::string text = sum.terms[0].text;
   for (size_t i = 1; i < sum.terms.size(); ++i) {
@@ -123,8 +127,8 @@ std::string IndexSums::Whole(const Sum& sum, IrBody& ir) {
 }
 
 // What lies between the base and the address may be outside of the memory: nothing is promised.
-std::string IndexSums::Address(const Instr& access, std::string base, IrBody& ir,
-                               const std::vector<std::string>& names) {
+std::string AddressStrengthReduction::Address(const Instr& access, std::string base, IrBody& ir,
+                                              const std::vector<std::string>& names) {
   Sum sum = SumOf(access.args[0], names);
   std::string_view type = StorageType(kernel_->memories[access.memory].dtype);
   auto move = [&](std::string_view by) {
@@ -135,7 +139,7 @@ std::string IndexSums::Address(const Instr& access, std::string base, IrBody& ir
   return base;
 }
 
-std::string IndexSums::Once(std::string text, IrBody& ir) {
+std::string AddressStrengthReduction::Once(std::string text, IrBody& ir) {
   if (block_ != ir.block()) once_.clear();
   block_ = ir.block();
   auto [found, is_new] = once_.try_emplace(std::move(text));

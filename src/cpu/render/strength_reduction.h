@@ -1,6 +1,7 @@
-// Indices of a kernel as sums: what outer loops compute, what inner ones add, a number. Accesses
-// beside each other then differ in the number alone, which is part of their instructions, and what
-// an outer loop computes stays there: LLVM has nothing left to find out about addresses.
+// Strength reduction of addresses: an index is a sum of what outer loops compute (hoisted there),
+// of what inner ones add, and of a number. Accesses beside each other then differ in the number
+// alone, the immediate offset of their instructions: LLVM has nothing left to find out about
+// addresses.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +14,10 @@
 
 namespace weft::cpu {
 
-class IndexSums {
+class AddressStrengthReduction {
  public:
-  IndexSums() = default;  // of no kernel
-  explicit IndexSums(const program::Kernel& kernel);
+  AddressStrengthReduction() = default;  // of no kernel
+  explicit AddressStrengthReduction(const program::Kernel& kernel);
 
   // Whether the instruction only adds to indices or multiplies them by numbers.
   bool Takes(const program::Instr& instr) const;
@@ -24,7 +25,7 @@ class IndexSums {
   // used by others.
   void Add(const program::Instr& instr, IrBody& ir, std::vector<std::string>& names);
   // The value is known by its name alone: something else makes or takes it.
-  void KeepApart(program::ValueId id) {
+  void Exclude(program::ValueId id) {
     named_[static_cast<size_t>(id)] = true;
     summed_[static_cast<size_t>(id)] = false;
   }

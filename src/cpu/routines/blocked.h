@@ -1,5 +1,5 @@
-// Cholesky factors and triangular solves of large real matrices: blocks, so that nearly all of the
-// work is a matrix product; and solves for a few vectors. T: float or double.
+// Blocked Cholesky factorization and triangular solves of large real matrices, so that nearly all
+// of the work is a matrix product; and solves for a few vectors. T: float or double.
 #pragma once
 
 #include "base/error.h"

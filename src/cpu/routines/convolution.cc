@@ -1,4 +1,5 @@
-// convolution: a product of the matrix of windows, packed a tile at a time, and the kernel's.
+// convolution: implicit im2col, a product of the matrix of windows, packed a tile at a time, and
+// the kernel's.
 #include <algorithm>
 #include <complex>
 #include <vector>

@@ -1,4 +1,5 @@
-// The kernel that a product runs on its result, part by part while these are in cache.
+// The epilogue of a matrix product: a kernel run on its result, tile by tile while these are in
+// cache.
 #pragma once
 
 #include <vector>

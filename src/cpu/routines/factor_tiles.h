@@ -1,4 +1,4 @@
-// The innermost loops of factorizations of real matrices. T: float, double.
+// Microkernels of factorizations of real matrices, their innermost loops. T: float, double.
 #pragma once
 
 #include <stdint.h>

@@ -1,5 +1,5 @@
-// The innermost loops of matrix multiplication, compiled for the vector registers of each machine
-// this program may find itself on.
+// GEMM microkernels: the innermost loops of matrix multiplication, compiled for the vector
+// registers of each machine this program may find itself on.
 #pragma once
 
 #include <stdint.h>
