@@ -6,13 +6,15 @@ import sys
 import jax
 
 import fused_programs
+import harness
 import loop_programs
 import networks
 
 
 def main(folder):
   folder = pathlib.Path(folder)
-  programs = [*loop_programs.PROGRAMS, *fused_programs.PROGRAMS, *networks.PROGRAMS]
+  steps = [harness.Program(make.__name__, "network", make) for make in (networks.mlp, networks.transformer, networks.resnet18)]
+  programs = [*loop_programs.PROGRAMS, *fused_programs.PROGRAMS, *steps]
   failed = 0
   for program in programs:
     try:
