@@ -17,16 +17,17 @@ struct Compiled {
   std::unique_ptr<hlo::Module> module;  // as the passes left it
   program::Program program;
   std::vector<PassRun> passes;
-  std::vector<CopyNote> copies;  // that the program makes
+  std::vector<CopyNote> copies;         // that the program makes
+  std::vector<LoweringChoice> choices;  // how instructions were lowered, where that was asked
 };
 
 // Lower (lower/lower.h), as the options want it.
 Result<program::Program> LowerWith(const hlo::Module& module, const CompileOptions& options,
-                                   const program::TargetInfo& target,
-                                   std::vector<CopyNote>* copies = nullptr);
+                                   const program::TargetInfo& target, LowerNotes* notes = nullptr);
 
-// The module itself is not changed.
+// The module itself is not changed. `explain`: notes how each instruction is lowered.
 Result<Compiled> Compile(const hlo::Module& module, const CompileOptions& options,
-                         const program::TargetInfo& target, const RunnerHooks& hooks = {});
+                         const program::TargetInfo& target, const RunnerHooks& hooks = {},
+                         bool explain = false);
 
 }  // namespace weft::compiler

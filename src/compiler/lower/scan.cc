@@ -2,19 +2,28 @@
 #include <algorithm>
 
 #include "compiler/analysis/scan_body.h"
-#include "compiler/lower/lowering.h"
+#include "compiler/lower/table.h"
 
 namespace weft::compiler {
 
 using hlo::Instruction;
 using program::LoopKind;
 
-Status Lowering::LowerScan(const Instruction& scan, Steps& steps) {
+namespace {
+
+Decision MatchScan(Subject&) {
+  return Take("a walk along one dimension, lanes beside it");
+}
+
+Status LowerScan(Subject& subject) {
+  LowerContext& cx = subject.cx;
+  const Instruction& scan = subject.instruction;
+  Steps& steps = subject.steps;
   const auto& attrs = scan.attrs<hlo::ScanAttrs>();
   int64_t dim = attrs.dimensions[0];
   size_t carries = static_cast<size_t>(attrs.num_carries);
   size_t inputs = static_cast<size_t>(scan.operand_count()) - carries;
-  const auto& results = memory_.Leaves(scan);
+  const auto& results = cx.memory.Leaves(scan);
   size_t outputs = results.size() - carries;
   if (inputs == 0) return Unimplemented("scan: no native lowering without inputs");
   Dims whole = scan.operand(0)->shape().dims(), slice = whole;
@@ -23,14 +32,14 @@ Status Lowering::LowerScan(const Instruction& scan, Steps& steps) {
   if (!IsElementwiseScanBody(*attrs.to_apply, slice)) {
     return Unimplemented("scan: no native lowering of a body that is not elementwise");
   }
-  KernelBody body = BodyOf(scan);
-  KernelDraft draft = NewDraft(body);
+  KernelBody body = BodyOf(cx, scan);
+  KernelDraft draft = NewDraft(cx, body);
   draft.Declare(body.inputs, body.outputs);
   ElementEmitter& e = draft.elements();
   KernelBuilder& b = draft.builder();
   LoopShape shape;
   shape.dims = slice;
-  shape.serial = serial_;
+  shape.serial = cx.serial;
   shape.cost = static_cast<double>(length) * static_cast<double>(attrs.to_apply->size());
   shape.scalar = dim == static_cast<int64_t>(whole.size()) - 1;  // lanes would be far apart
   for (const KernelInput& in : body.inputs) {
@@ -41,7 +50,7 @@ Status Lowering::LowerScan(const Instruction& scan, Steps& steps) {
     complex.push_back(IsComplex(scan.operand(static_cast<int64_t>(inputs + c))->shape().dtype()));
   }
   auto store = [&](size_t k, const Index& index, Element value) {
-    const Shape& to = memory_.shape(results[k]);
+    const Shape& to = cx.memory.shape(results[k]);
     e.StoreAt(draft.MemoryOf(results[k]), to.dtype(), e.Linear(to.dims(), index), value);
   };
   TRY(draft.ForEach(shape, [&](const Index& linear) -> Status {
@@ -87,8 +96,12 @@ Status Lowering::LowerScan(const Instruction& scan, Steps& steps) {
     }
     return {};
   }));
-  Finish(draft, body, steps);
+  Finish(cx, draft, body, steps);
   return {};
 }
+
+}  // namespace
+
+extern constinit const LoweringRow kScan = {"scan", {hlo::Op::kScan}, MatchScan, LowerScan};
 
 }  // namespace weft::compiler
