@@ -73,7 +73,7 @@ Status CheckEmit(std::string_view emit, const program::TargetInfo& target) {
 Result<int> RunProgram(Args args) {
   std::string target = args.Value("--target").value_or("cpu");
   std::string emit = args.Value("--emit").value_or("program");
-  bool copies = args.Flag("--copies");
+  bool copies = args.Flag("--copies"), why = args.Flag("--why");
   compiler::CompileOptions options;
   TRY(TakeOptions(args, options));
   std::vector<std::string> lists = args.Values("--files-from");
@@ -89,12 +89,13 @@ Result<int> RunProgram(Args args) {
   TRY(CheckEmit(emit, info));
   Status status = [&]() -> Status {
     std::unique_ptr<hlo::Module> module = TRY(LoadModule(files[0]));
-    compiler::Compiled compiled = TRY(compiler::Compile(*module, options, info));
+    compiler::Compiled compiled = TRY(compiler::Compile(*module, options, info, {}, why));
     TRY(program::Verify(compiled.program));
     for (const compiler::CopyNote& copy : compiled.copies) {
       if (copies) Write(StrCat(ToString(copy), "\n"));
     }
-    if (copies) return {};
+    for (const compiler::LoweringChoice& choice : compiled.choices) Write(ToString(choice));
+    if (copies || why) return {};
     Write(TRY(TextOf(compiled.program, emit, info)));
     return {};
   }();
@@ -105,10 +106,9 @@ Result<int> RunProgram(Args args) {
 
 }  // namespace
 
-constexpr Command kProgramCommand = {
-    "program", "prints the Program that a module is lowered to",
-    R"(usage: weft program [--target=T] [--emit=program|llvm|cuda]
-                    [--copies] [--options=k=v,...] FILE
+constexpr Command kProgramCommand = {"program", "prints the Program that a module is lowered to",
+                                     R"(usage: weft program [--target=T] [--emit=program|llvm|cuda]
+                    [--copies] [--why] [--options=k=v,...] FILE
        weft program --digest [--target=T,T] [--files-from LIST] FILE...
 
 Runs the passes, lowers the module and prints the Program: buffers, kernels, steps; or the code
@@ -118,6 +118,8 @@ that is made of it.
                     cpu-neon, h200
   --emit=F          program (the default), llvm (LLVM IR, for cpu), cuda (CUDA C, for h200)
   --copies          instead, a line for each copy that the program makes: bytes, place, reason
+  --why             instead, how each instruction is lowered: the row of the target's table that
+                    took it and its reason, then why the rows before it refused
   --options=k=v,... compile options
   --digest          instead, hashes of the Program and its code, a line for each file and target
                     (--target=a,b); for `./dev replay`
@@ -126,7 +128,8 @@ that is made of it.
 examples:
   weft program model.hlo
   weft program --target=h200 --emit=cuda model.hlo
+  weft program --why --target=cpu-avx512 model.hlo
 )",
-    RunProgram};
+                                     RunProgram};
 
 }  // namespace weft::tools

@@ -1,7 +1,7 @@
 // Steps in which devices meet, and their numbers.
 #include "compiler/analysis/collectives.h"
 
-#include "compiler/lower/lowering.h"
+#include "compiler/lower/table.h"
 #include "hlo/evaluate/collectives.h"
 
 namespace weft::compiler {
@@ -11,16 +11,23 @@ using program::CollectiveKind;
 using program::Step;
 using HloOp = hlo::Op;
 
-Status Lowering::LowerDeviceId(const Instruction& i, Steps& steps) {
-  int64_t partitions = std::max<int64_t>(module_.config().num_partitions, 1);
+namespace {
+
+Decision MatchOnlyWay(Subject&) {
+  return Take("there is one way");
+}
+
+Status LowerDeviceId(Subject& subject) {
+  LowerContext& cx = subject.cx;
+  const Instruction& i = subject.instruction;
+  Steps& steps = subject.steps;
+  int64_t partitions = std::max<int64_t>(cx.module.config().num_partitions, 1);
   bool partition = i.op() == HloOp::kPartitionId;
   program::Attr attr =
       partition ? program::Attr{"modulo", partitions} : program::Attr{"divide", partitions};
-  steps.push_back(Routine("device_id", i, {std::move(attr)}));
+  steps.push_back(Routine(cx, "device_id", i, {std::move(attr)}));
   return {};
 }
-
-namespace {
 
 // What a device gives and gets goes together with the size of its group.
 Status CheckSizes(const Instruction& i, const program::CollectiveStep& op, const Step& step) {
@@ -51,11 +58,12 @@ Status CheckSizes(const Instruction& i, const program::CollectiveStep& op, const
                          " does not go together with groups of ", group, " devices");
 }
 
-}  // namespace
-
 // expand-ops leaves collectives whose parts lie one after the other.
-Status Lowering::LowerCollective(const Instruction& i, Steps& steps) {
-  Step step = Routine("", i, {});
+Status LowerCollective(Subject& subject) {
+  LowerContext& cx = subject.cx;
+  const Instruction& i = subject.instruction;
+  Steps& steps = subject.steps;
+  Step step = Routine(cx, "", i, {});
   // Arrays without elements are nobody's to send.
   size_t n = step.uses.size() / 2;
   std::vector<program::Use> uses;
@@ -93,8 +101,6 @@ Status Lowering::LowerCollective(const Instruction& i, Steps& steps) {
   return {};
 }
 
-namespace {
-
 // The routine that sends or receives between devices; pairs as the op writes them.
 Result<std::vector<program::Attr>> ChannelAttrsOf(const Instruction& op, const Instruction& start) {
   const auto& attrs = op.attrs<hlo::ChannelAttrs>();
@@ -123,60 +129,82 @@ const Instruction& StartOf(const Instruction& done) {
   return done;
 }
 
-}  // namespace
-
-void Lowering::FillZeroes(MemValue value, const Instruction& at, Steps& steps) {
+void FillZeroes(LowerContext& cx, MemValue value, const Instruction& at, Steps& steps) {
   if (value < 0) return;
   Step step;
   step.op = program::FillStep{std::vector<std::byte>(1)};
-  step.uses = {Out(program_, Buffer(value))};
+  step.uses = {Out(cx.program, cx.Buffer(value))};
   if (step.uses[0].slice.size == 0) return;
   step.name = at.name();
   steps.push_back(std::move(step));
 }
 
 // (data, context, token): the data goes to another device, and along with the result.
-Status Lowering::LowerSend(const Instruction& send, Steps& steps) {
-  const auto made = memory_.Leaves(send), given = memory_.Leaves(*send.operand(0));
-  if (!send.attrs<hlo::ChannelAttrs>().is_host_transfer && program_.devices > 1) {
+Status LowerSend(Subject& subject) {
+  LowerContext& cx = subject.cx;
+  const Instruction& send = subject.instruction;
+  Steps& steps = subject.steps;
+  const auto made = cx.memory.Leaves(send), given = cx.memory.Leaves(*send.operand(0));
+  if (!send.attrs<hlo::ChannelAttrs>().is_host_transfer && cx.program.devices > 1) {
     if (given.size() != 1 || given[0] < 0)
       return Unimplemented("send: no native lowering of a tuple");
     Step step;
     step.op = program::LibraryStep{"device_send", TRY(ChannelAttrsOf(send, send)), true};
-    step.uses = {In(program_, Buffer(given[0]))};
+    step.uses = {In(cx.program, cx.Buffer(given[0]))};
     step.name = send.name();
     step.source = send.SourceLocation();
     steps.push_back(std::move(step));
   }
   for (size_t k = 0; k < given.size(); ++k) {
-    if (given[k] >= 0) Copy(given[k], made[k], "what is sent", send, steps);
+    if (given[k] >= 0) Copy(cx, given[k], made[k], "what is sent", send, steps);
   }
-  for (size_t k = given.size(); k < made.size(); ++k) FillZeroes(made[k], send, steps);
+  for (size_t k = given.size(); k < made.size(); ++k) FillZeroes(cx, made[k], send, steps);
   return {};
 }
 
 // Nothing has come yet.
-Status Lowering::LowerRecv(const Instruction& recv, Steps& steps) {
-  if (recv.attrs<hlo::ChannelAttrs>().is_host_transfer || program_.devices == 1) {
+Status LowerRecv(Subject& subject) {
+  LowerContext& cx = subject.cx;
+  const Instruction& recv = subject.instruction;
+  Steps& steps = subject.steps;
+  if (recv.attrs<hlo::ChannelAttrs>().is_host_transfer || cx.program.devices == 1) {
     return Unimplemented("recv: no native lowering of transfers from the host");
   }
-  for (MemValue v : memory_.Leaves(recv)) FillZeroes(v, recv, steps);
+  for (MemValue v : cx.memory.Leaves(recv)) FillZeroes(cx, v, recv, steps);
   return {};
 }
 
-Status Lowering::LowerRecvDone(const Instruction& done, Steps& steps) {
+Status LowerRecvDone(Subject& subject) {
+  LowerContext& cx = subject.cx;
+  const Instruction& done = subject.instruction;
+  Steps& steps = subject.steps;
   const Instruction& start = StartOf(done);
-  const auto made = memory_.Leaves(done);
+  const auto made = cx.memory.Leaves(done);
   if (start.op() != HloOp::kRecv || made.size() != 2 || made[0] < 0) {
     return Unimplemented("recv-done: no native lowering of this form");
   }
   Step step;
   step.op = program::LibraryStep{"device_recv", TRY(ChannelAttrsOf(done, start)), true};
-  step.uses = {Out(program_, Buffer(made[0]))};
+  step.uses = {Out(cx.program, cx.Buffer(made[0]))};
   step.name = done.name();
   step.source = done.SourceLocation();
   steps.push_back(std::move(step));
   return {};
 }
+
+}  // namespace
+
+extern constinit const LoweringRow kDeviceId = {
+    "number of the device", {HloOp::kPartitionId, HloOp::kReplicaId}, MatchOnlyWay, LowerDeviceId};
+extern constinit const LoweringRow kCollective = {
+    "collective",
+    {HloOp::kAllGather, HloOp::kAllReduce, HloOp::kAllToAll, HloOp::kCollectiveBroadcast,
+     HloOp::kCollectivePermute, HloOp::kReduceScatter},
+    MatchOnlyWay,
+    LowerCollective};
+extern constinit const LoweringRow kSend = {"send", {HloOp::kSend}, MatchOnlyWay, LowerSend};
+extern constinit const LoweringRow kRecv = {"recv", {HloOp::kRecv}, MatchOnlyWay, LowerRecv};
+extern constinit const LoweringRow kRecvDone = {
+    "recv-done", {HloOp::kRecvDone}, MatchOnlyWay, LowerRecvDone};
 
 }  // namespace weft::compiler

@@ -56,17 +56,17 @@ Status CheckExpandedSize(const hlo::Module& module, const CompileOptions& option
 }  // namespace
 
 Result<program::Program> LowerWith(const hlo::Module& module, const CompileOptions& options,
-                                   const program::TargetInfo& target, std::vector<CopyNote>* copies,
-                                   std::vector<FusionNote>* not_fused) {
+                                   const program::TargetInfo& target, LowerNotes* notes) {
   program::TargetInfo own = target;
   own.slow_subnormals &= !options.cpu.flush_subnormals;
-  program::Program program = TRY(Lower(module, own, copies, not_fused));
+  program::Program program = TRY(Lower(module, own, notes));
   program.flush_subnormals = options.cpu.flush_subnormals;
   return program;
 }
 
 Result<Compiled> Compile(const hlo::Module& module, const CompileOptions& options,
-                         const program::TargetInfo& target, const RunnerHooks& hooks) {
+                         const program::TargetInfo& target, const RunnerHooks& hooks,
+                         bool explain) {
   TRY(CheckExpandedSize(module, options));
   Compiled compiled;
   compiled.module = hlo::CloneModule(module);
@@ -85,8 +85,11 @@ Result<Compiled> Compile(const hlo::Module& module, const CompileOptions& option
     metrics::Timer timer(metrics::kLowerSeconds);
     trace::Span span(trace::Kind::kPhase,
                      [&] { return trace::What{.name = "lower", .program = module.name()}; });
-    compiled.program =
-        TRY(LowerWith(*compiled.module, options, target, &compiled.copies, &compiled.not_fused));
+    LowerNotes notes;
+    if (explain) notes.choices = &compiled.choices;
+    compiled.program = TRY(LowerWith(*compiled.module, options, target, &notes));
+    compiled.copies = std::move(notes.copies);
+    for (FusionNote& note : notes.not_fused) compiled.not_fused.push_back(std::move(note));
   }
   const hlo::Computation& entry = *compiled.module->entry();
   std::vector<bool> parameters, results;

@@ -19,16 +19,16 @@ struct Compiled {
   std::vector<PassRun> passes;
   std::vector<CopyNote> copies;  // that the program makes
   std::vector<FusionNote> not_fused;
+  std::vector<LoweringChoice> choices;  // how instructions were lowered, where that was asked
 };
 
 // Lower (lower/lower.h), as the options want it.
 Result<program::Program> LowerWith(const hlo::Module& module, const CompileOptions& options,
-                                   const program::TargetInfo& target,
-                                   std::vector<CopyNote>* copies = nullptr,
-                                   std::vector<FusionNote>* not_fused = nullptr);
+                                   const program::TargetInfo& target, LowerNotes* notes = nullptr);
 
-// The module itself is not changed.
+// The module itself is not changed. `explain`: notes how each instruction is lowered.
 Result<Compiled> Compile(const hlo::Module& module, const CompileOptions& options,
-                         const program::TargetInfo& target, const RunnerHooks& hooks = {});
+                         const program::TargetInfo& target, const RunnerHooks& hooks = {},
+                         bool explain = false);
 
 }  // namespace weft::compiler

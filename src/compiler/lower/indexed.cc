@@ -1,6 +1,6 @@
 // select-and-scatter: for every window one element, chosen by the program, is updated.
 #include "base/str.h"
-#include "compiler/lower/lowering.h"
+#include "compiler/lower/table.h"
 
 namespace weft::compiler {
 
@@ -9,27 +9,36 @@ using program::Access;
 using program::LoopKind;
 using program::Op;
 
+namespace {
+
+Decision MatchSelectAndScatter(Subject&) {
+  return Take("one window after the other");
+}
+
 // For every window: the chosen element gets the source's value scattered to it.
-Status Lowering::LowerSelectAndScatter(const Instruction& op, Steps& steps) {
+Status LowerSelectAndScatter(Subject& subject) {
+  LowerContext& cx = subject.cx;
+  const Instruction& op = subject.instruction;
+  Steps& steps = subject.steps;
   const auto& attrs = op.attrs<hlo::SelectAndScatterAttrs>();
   const Instruction &operand = *op.operand(0), &source = *op.operand(1), &init = *op.operand(2);
   const Shape& shape = op.shape();
-  MemValue result = memory_.Leaf(op);
+  MemValue result = cx.memory.Leaf(op);
   KernelBody body;
   body.instruction = &op;
   body.members = {&op};
   for (const Instruction* i : op.operands()) {
     if (i->IsConstant() && i->literal().size() == 1) continue;
-    body.inputs.push_back({i, memory_.Leaf(*i)});
+    body.inputs.push_back({i, cx.memory.Leaf(*i)});
   }
   body.outputs = {{&op, result}};
   {
-    KernelDraft fill(StrCat(op.name(), ".init"), program_, memory_, target_);
+    KernelDraft fill(StrCat(op.name(), ".init"), cx.program, cx.memory, cx.target);
     fill.Declare(body.inputs, body.outputs);
     LoopShape loop;
     loop.dims = shape.dims();
     loop.flat = true;
-    loop.serial = serial_;
+    loop.serial = cx.serial;
     loop.width = std::max<int64_t>(4, ByteWidth(shape.dtype()));
     ElementEmitter& e = fill.elements();
     TRY(fill.ForEach(loop, [&](const Index& index) -> Status {
@@ -37,11 +46,11 @@ Status Lowering::LowerSelectAndScatter(const Instruction& op, Steps& steps) {
                 TRY(e.Emit(init, Index())));
       return {};
     }));
-    Finish(fill, body, steps);
+    Finish(cx, fill, body, steps);
   }
-  KernelDraft draft = NewDraft(body);
+  KernelDraft draft = NewDraft(cx, body);
   draft.Declare(body.inputs, {});
-  KernelBuilder::MemoryId out = draft.DeclareBuffer(Buffer(result), Access::kReadWrite);
+  KernelBuilder::MemoryId out = draft.DeclareBuffer(cx.Buffer(result), Access::kReadWrite);
   ElementEmitter& e = draft.elements();
   KernelBuilder& b = draft.builder();
   int64_t windows = source.shape().elements(), total = 1;
@@ -93,8 +102,15 @@ Status Lowering::LowerSelectAndScatter(const Instruction& op, Steps& steps) {
   e.StoreAt(out, shape.dtype(), {after[0], 0, 1}, sum[0]);
   b.End();
   b.End();
-  Finish(draft, body, steps);
+  Finish(cx, draft, body, steps);
   return {};
 }
+
+}  // namespace
+
+extern constinit const LoweringRow kSelectAndScatter = {"select and scatter",
+                                                        {hlo::Op::kSelectAndScatter},
+                                                        MatchSelectAndScatter,
+                                                        LowerSelectAndScatter};
 
 }  // namespace weft::compiler

@@ -1,9 +1,10 @@
 // Dense factorisations and solves. Small ones are straight-line code on values, so that all of a
 // matrix stays in registers; larger ones are loops in memory where they are part of a native loop,
 // and library routines elsewhere.
+#include "compiler/lower/linalg.h"
+
 #include <algorithm>
 
-#include "compiler/lower/lowering.h"
 #include "compiler/lower/matrix.h"
 
 namespace weft::compiler {
@@ -12,14 +13,15 @@ using hlo::Instruction;
 using program::Access;
 using program::LoopKind;
 using program::Op;
+using HloOp = hlo::Op;
 
 namespace {
 
 constexpr int64_t kUnrolledOrder = 8;
 // Operations of straight-line code: more of them are loops, so that what surrounds them can still
 // be one function with them.
-constexpr int64_t kUnrolledLu = 5 * 5 * 5;
-constexpr int64_t kUnrolledSolve = 128;
+constexpr int64_t kUnrolledLuWork = 5 * 5 * 5;
+constexpr int64_t kUnrolledSolveWork = 128;
 constexpr int64_t kLoopedOrder = 32;  // outside of loops: larger ones are routines
 
 using Matrix = std::vector<std::vector<Element>>;
@@ -162,72 +164,102 @@ Status CheckFloats(const Instruction& i, DType dtype) {
   return {};
 }
 
-}  // namespace
+Decision MatchUnrolledCholesky(Subject& subject) {
+  bool small = subject.instruction.shape().dims().back() <= kUnrolledOrder;
+  return small ? Take("a matrix fits in registers") : Refuse("matrices are too large to unroll");
+}
 
-Status Lowering::LowerCholesky(const Instruction& cholesky, Steps& steps) {
+Status LowerUnrolledCholesky(Subject& subject) {
+  LowerContext& cx = subject.cx;
+  const Instruction& cholesky = subject.instruction;
   const Shape& shape = cholesky.shape();
   if (shape.elements() == 0) return {};
   TRY(CheckFloats(cholesky, shape.dtype()));
   bool lower = cholesky.attrs<hlo::CholeskyAttrs>().lower;
   int64_t n = shape.dims().back(), batch = BatchOf(shape);
-  if (n <= kUnrolledOrder) {
-    KernelBody body = BodyOf(cholesky);
-    KernelDraft draft = NewDraft(body);
-    draft.Declare(body.inputs, body.outputs);
-    ElementEmitter& e = draft.elements();
-    Field f(e, shape.dtype());
-    TRY(draft.ForEachRow(
-        {batch}, static_cast<double>(n * n * n), serial_, [&](const Index& row) -> Status {
-          ValueId base = e.Scale(row.coords[0], n * n).base;
-          Matrix a = TRY(LoadSmallMatrix(e, *cholesky.operand(0), base, n, n)), out = a;
-          size_t size = a.size();
-          for (size_t i = 0; i < size && !lower; ++i) {
-            for (size_t j = 0; j <= i; ++j) a[i][j] = f.Conjugate(out[j][i]);
+  KernelBody body = BodyOf(cx, cholesky);
+  KernelDraft draft = NewDraft(cx, body);
+  draft.Declare(body.inputs, body.outputs);
+  ElementEmitter& e = draft.elements();
+  Field f(e, shape.dtype());
+  TRY(draft.ForEachRow(
+      {batch}, static_cast<double>(n * n * n), cx.serial, [&](const Index& row) -> Status {
+        ValueId base = e.Scale(row.coords[0], n * n).base;
+        Matrix a = TRY(LoadSmallMatrix(e, *cholesky.operand(0), base, n, n)), out = a;
+        size_t size = a.size();
+        for (size_t i = 0; i < size && !lower; ++i) {
+          for (size_t j = 0; j <= i; ++j) a[i][j] = f.Conjugate(out[j][i]);
+        }
+        ValueId ok = FactorSmall(f, e.builder(), a);
+        for (size_t i = 0; i < size; ++i) {
+          for (size_t j = 0; j < size; ++j) {
+            Element x =
+                lower ? (j <= i ? a[i][j] : f.Zero()) : (j >= i ? f.Conjugate(a[j][i]) : f.Zero());
+            out[i][j] = e.Select(ok, x, f.NotANumber());
           }
-          ValueId ok = FactorSmall(f, e.builder(), a);
-          for (size_t i = 0; i < size; ++i) {
-            for (size_t j = 0; j < size; ++j) {
-              Element x = lower ? (j <= i ? a[i][j] : f.Zero())
-                                : (j >= i ? f.Conjugate(a[j][i]) : f.Zero());
-              out[i][j] = e.Select(ok, x, f.NotANumber());
-            }
-          }
-          StoreSmallMatrix(e, draft.MemoryOf(memory_.Leaf(cholesky)), shape.dtype(), base, out);
-          return {};
-        }));
-    Finish(draft, body, steps);
-    return {};
-  }
-  if (serial_) return LowerCholeskyLoops(cholesky, steps);
-  steps.push_back(Routine("cholesky", cholesky, {{"n", n}, {"batch", batch}, {"lower", lower}}));
+        }
+        StoreSmallMatrix(e, draft.MemoryOf(cx.memory.Leaf(cholesky)), shape.dtype(), base, out);
+        return {};
+      }));
+  Finish(cx, draft, body, subject.steps);
   return {};
 }
 
-Status Lowering::LowerTriangularSolve(const Instruction& solve, Steps& steps) {
+Decision MatchInsideLoop(Subject& subject) {
+  if (!subject.cx.serial) return Refuse("it is not inside of a loop on one thread");
+  return Take("inside of a loop a call would cost more than the work");
+}
+
+Status LowerLoopedCholesky(Subject& subject) {
+  const Shape& shape = subject.instruction.shape();
+  if (shape.elements() == 0) return {};
+  TRY(CheckFloats(subject.instruction, shape.dtype()));
+  return LowerCholeskyLoops(subject.cx, subject.instruction, subject.steps);
+}
+
+Decision MatchLarge(Subject&) {
+  return Take("matrices are large enough for the library");
+}
+
+Status LowerLibraryCholesky(Subject& subject) {
+  const Instruction& cholesky = subject.instruction;
+  const Shape& shape = cholesky.shape();
+  if (shape.elements() == 0) return {};
+  TRY(CheckFloats(cholesky, shape.dtype()));
+  bool lower = cholesky.attrs<hlo::CholeskyAttrs>().lower;
+  int64_t n = shape.dims().back(), batch = BatchOf(shape);
+  subject.steps.push_back(
+      Routine(subject.cx, "cholesky", cholesky, {{"n", n}, {"batch", batch}, {"lower", lower}}));
+  return {};
+}
+
+// Of a triangular solve: the order of the triangle, how many columns are solved for.
+struct SolveSizes {
+  explicit SolveSizes(const Instruction& solve) : batch(BatchOf(solve.shape())) {
+    const Shape& shape = solve.shape();
+    rows = shape.dim(shape.rank() - 2), columns = shape.dim(shape.rank() - 1);
+    bool left = solve.attrs<hlo::TriangularSolveAttrs>().left_side;
+    n = left ? rows : columns, m = left ? columns : rows;
+  }
+  int64_t batch, rows, columns, n, m;
+};
+
+Decision MatchUnrolledSolve(Subject& subject) {
+  bool small = SolveSizes(subject.instruction).n <= kUnrolledOrder;
+  return small ? Take("the triangle fits in registers")
+               : Refuse("triangles are too large to unroll");
+}
+
+Status LowerUnrolledSolve(Subject& subject) {
+  LowerContext& cx = subject.cx;
+  const Instruction& solve = subject.instruction;
   const Shape& shape = solve.shape();
   if (shape.elements() == 0) return {};
   TRY(CheckFloats(solve, shape.dtype()));
   const auto& attrs = solve.attrs<hlo::TriangularSolveAttrs>();
-  int64_t rows = shape.dim(shape.rank() - 2), columns = shape.dim(shape.rank() - 1);
-  int64_t n = attrs.left_side ? rows : columns, m = attrs.left_side ? columns : rows;
-  int64_t batch = BatchOf(shape);
-  if (n > kUnrolledOrder) {
-    if (serial_) return LowerSolveLoops(solve, steps);
-    bool conjugate = attrs.transpose_a == hlo::TransposeA::kAdjoint;
-    bool transpose = conjugate || attrs.transpose_a == hlo::TransposeA::kTranspose;
-    steps.push_back(Routine("triangular_solve", solve,
-                            {{"m", rows},
-                             {"n", columns},
-                             {"batch", batch},
-                             {"left_side", attrs.left_side},
-                             {"lower", attrs.lower},
-                             {"transpose", transpose},
-                             {"conjugate", conjugate},
-                             {"unit_diagonal", attrs.unit_diagonal}}));
-    return {};
-  }
-  KernelBody body = BodyOf(solve);
-  KernelDraft draft = NewDraft(body);
+  auto [batch, rows, columns, n, m] = SolveSizes(solve);
+  KernelBody body = BodyOf(cx, solve);
+  KernelDraft draft = NewDraft(cx, body);
   draft.Declare(body.inputs, body.outputs);
   ElementEmitter& e = draft.elements();
   Field f(e, shape.dtype());
@@ -248,36 +280,81 @@ Status Lowering::LowerTriangularSolve(const Instruction& solve, Steps& steps) {
       for (int64_t i = 0; i < n; ++i) x.push_back(TRY(e.Emit(*solve.operand(1), at(i, c))));
       SolveSmall(f, triangle, a, x);
       for (int64_t i = 0; i < n; ++i) {
-        e.StoreAt(draft.MemoryOf(memory_.Leaf(solve)), shape.dtype(), at(i, c).linear,
+        e.StoreAt(draft.MemoryOf(cx.memory.Leaf(solve)), shape.dtype(), at(i, c).linear,
                   x[static_cast<size_t>(i)]);
       }
       return {};
     };
-    if (n * n * m <= kUnrolledSolve && !(attrs.left_side && m >= 4 && (m & (m - 1)) == 0)) {
+    if (n * n * m <= kUnrolledSolveWork && !(attrs.left_side && m >= 4 && (m & (m - 1)) == 0)) {
       for (int64_t c = 0; c < m; ++c) TRY(column(e.Constant(c)));
       return {};
     }
     int lanes = attrs.left_side ? draft.LanesFor(ByteWidth(shape.dtype()), m) : 1;
     return draft.OverLanes(m, lanes, false, column);
   };
-  TRY(draft.ForEachRow({batch}, static_cast<double>(n * n * m), serial_, one_batch));
-  Finish(draft, body, steps);
+  TRY(draft.ForEachRow({batch}, static_cast<double>(n * n * m), cx.serial, one_batch));
+  Finish(cx, draft, body, subject.steps);
   return {};
 }
 
-Status Lowering::LowerLu(const Instruction& call, Steps& steps) {
-  const Shape& shape = call.operand(0)->shape();
-  int64_t m = shape.dim(shape.rank() - 2), n = shape.dim(shape.rank() - 1);
-  int64_t batch = BatchOf(shape), pivots = std::min(m, n);
-  if (batch == 0) return {};
-  const auto leaves = memory_.Leaves(call);
-  if (pivots > 0 && m * n * pivots > kUnrolledLu) {
-    if (serial_ || std::max(m, n) <= kLoopedOrder) return LowerLuLoops(call, steps);
-    steps.push_back(Routine("lu", call, {{"m", m}, {"n", n}, {"batch", batch}}));
-    return {};
+Status LowerLoopedSolve(Subject& subject) {
+  const Shape& shape = subject.instruction.shape();
+  if (shape.elements() == 0) return {};
+  TRY(CheckFloats(subject.instruction, shape.dtype()));
+  return LowerSolveLoops(subject.cx, subject.instruction, subject.steps);
+}
+
+Status LowerLibrarySolve(Subject& subject) {
+  const Instruction& solve = subject.instruction;
+  if (solve.shape().elements() == 0) return {};
+  TRY(CheckFloats(solve, solve.shape().dtype()));
+  const auto& attrs = solve.attrs<hlo::TriangularSolveAttrs>();
+  SolveSizes s(solve);
+  bool conjugate = attrs.transpose_a == hlo::TransposeA::kAdjoint;
+  bool transpose = conjugate || attrs.transpose_a == hlo::TransposeA::kTranspose;
+  subject.steps.push_back(Routine(subject.cx, "triangular_solve", solve,
+                                  {{"m", s.rows},
+                                   {"n", s.columns},
+                                   {"batch", s.batch},
+                                   {"left_side", attrs.left_side},
+                                   {"lower", attrs.lower},
+                                   {"transpose", transpose},
+                                   {"conjugate", conjugate},
+                                   {"unit_diagonal", attrs.unit_diagonal}}));
+  return {};
+}
+
+// Of the call weft.lu.
+struct LuSizes {
+  explicit LuSizes(const Instruction& call) {
+    const Shape& shape = call.operand(0)->shape();
+    m = shape.dim(shape.rank() - 2), n = shape.dim(shape.rank() - 1);
+    batch = BatchOf(shape), pivots = std::min(m, n);
   }
-  KernelBody body = BodyOf(call);
-  KernelDraft draft = NewDraft(body);
+  int64_t m, n, batch, pivots;
+};
+
+bool IsLu(const Instruction& call) {
+  return call.attrs<hlo::CustomCallAttrs>().custom_call_target == "weft.lu";
+}
+
+Decision MatchUnrolledLu(Subject& subject) {
+  if (!IsLu(subject.instruction)) return Refuse("it is another call");
+  LuSizes s(subject.instruction);
+  if (s.batch == 0 || s.pivots == 0) return Take("there are no elements");
+  if (s.m * s.n * s.pivots > kUnrolledLuWork) return Refuse("matrices are too large to unroll");
+  return Take("a matrix fits in registers");
+}
+
+Status LowerUnrolledLu(Subject& subject) {
+  LowerContext& cx = subject.cx;
+  const Instruction& call = subject.instruction;
+  const Shape& shape = call.operand(0)->shape();
+  auto [m, n, batch, pivots] = LuSizes(call);
+  if (batch == 0) return {};
+  const auto leaves = cx.memory.Leaves(call);
+  KernelBody body = BodyOf(cx, call);
+  KernelDraft draft = NewDraft(cx, body);
   if (pivots == 0) {
     body.inputs.clear();
     body.outputs = {body.outputs[2]};
@@ -286,7 +363,7 @@ Status Lowering::LowerLu(const Instruction& call, Steps& steps) {
   ElementEmitter& e = draft.elements();
   Field f(e, shape.dtype());
   TRY(draft.ForEachRow(
-      {batch}, static_cast<double>(m * n * pivots), serial_, [&](const Index& row) -> Status {
+      {batch}, static_cast<double>(m * n * pivots), cx.serial, [&](const Index& row) -> Status {
         SmallLu lu{{}, e.builder().Int(0, {DType::kS32, 1})};
         if (pivots > 0) {
           ValueId base = e.Scale(row.coords[0], m * n).base;
@@ -302,8 +379,53 @@ Status Lowering::LowerLu(const Instruction& call, Steps& steps) {
         e.StoreAt(draft.MemoryOf(leaves[2]), DType::kS32, row.coords[0], {lu.info, -1});
         return {};
       }));
-  Finish(draft, body, steps);
+  Finish(cx, draft, body, subject.steps);
   return {};
 }
+
+Decision MatchLoopedLu(Subject& subject) {
+  if (!IsLu(subject.instruction)) return Refuse("it is another call");
+  LuSizes s(subject.instruction);
+  if (subject.cx.serial) return Take("inside of a loop a call would cost more than the work");
+  if (std::max(s.m, s.n) <= kLoopedOrder) return Take("matrices are too small for the library");
+  return Refuse("matrices are large enough for the library");
+}
+
+Status LowerLoopedLu(Subject& subject) {
+  return LowerLuLoops(subject.cx, subject.instruction, subject.steps);
+}
+
+Decision MatchLibraryLu(Subject& subject) {
+  if (!IsLu(subject.instruction)) return Refuse("it is another call");
+  return Take("matrices are large enough for the library");
+}
+
+Status LowerLibraryLu(Subject& subject) {
+  LuSizes s(subject.instruction);
+  subject.steps.push_back(
+      Routine(subject.cx, "lu", subject.instruction, {{"m", s.m}, {"n", s.n}, {"batch", s.batch}}));
+  return {};
+}
+
+}  // namespace
+
+extern constinit const LoweringRow kUnrolledCholesky = {
+    "unrolled Cholesky", {HloOp::kCholesky}, MatchUnrolledCholesky, LowerUnrolledCholesky};
+extern constinit const LoweringRow kLoopedCholesky = {
+    "Cholesky by loops", {HloOp::kCholesky}, MatchInsideLoop, LowerLoopedCholesky};
+extern constinit const LoweringRow kLibraryCholesky = {
+    "library Cholesky", {HloOp::kCholesky}, MatchLarge, LowerLibraryCholesky};
+extern constinit const LoweringRow kUnrolledSolve = {
+    "unrolled solve", {HloOp::kTriangularSolve}, MatchUnrolledSolve, LowerUnrolledSolve};
+extern constinit const LoweringRow kLoopedSolve = {
+    "solve by loops", {HloOp::kTriangularSolve}, MatchInsideLoop, LowerLoopedSolve};
+extern constinit const LoweringRow kLibrarySolve = {
+    "library solve", {HloOp::kTriangularSolve}, MatchLarge, LowerLibrarySolve};
+extern constinit const LoweringRow kUnrolledLu = {
+    "unrolled LU", {HloOp::kCustomCall}, MatchUnrolledLu, LowerUnrolledLu};
+extern constinit const LoweringRow kLoopedLu = {
+    "LU by loops", {HloOp::kCustomCall}, MatchLoopedLu, LowerLoopedLu};
+extern constinit const LoweringRow kLibraryLu = {
+    "library LU", {HloOp::kCustomCall}, MatchLibraryLu, LowerLibraryLu};
 
 }  // namespace weft::compiler

@@ -2,7 +2,7 @@
 // loops, where a call of a library routine would cost more than the work.
 #include <algorithm>
 
-#include "compiler/lower/lowering.h"
+#include "compiler/lower/linalg.h"
 #include "compiler/lower/matrix.h"
 
 namespace weft::compiler {
@@ -44,17 +44,18 @@ Element MinusDot(const Field& f, KernelBuilder& b, Element sum, ValueId begin, V
 
 }  // namespace
 
-Status Lowering::LowerCholeskyLoops(const Instruction& cholesky, Steps& steps) {
+Status LowerCholeskyLoops(LowerContext& cx, const Instruction& cholesky, Steps& steps) {
   const Shape& shape = cholesky.shape();
   bool lower = cholesky.attrs<hlo::CholeskyAttrs>().lower;
   int64_t n = shape.dims().back();
-  MemValue result = memory_.Leaf(cholesky);
-  Copy(memory_.Leaf(*cholesky.operand(0)), result, "factors are made in place", cholesky, steps);
+  MemValue result = cx.memory.Leaf(cholesky);
+  Copy(cx, cx.memory.Leaf(*cholesky.operand(0)), result, "factors are made in place", cholesky,
+       steps);
   KernelBody body;
   body.instruction = &cholesky;
-  KernelDraft draft = NewDraft(body);
+  KernelDraft draft = NewDraft(cx, body);
   draft.Declare({}, {});
-  KernelBuilder::MemoryId memory = draft.DeclareBuffer(Buffer(result), Access::kReadWrite);
+  KernelBuilder::MemoryId memory = draft.DeclareBuffer(cx.Buffer(result), Access::kReadWrite);
   ElementEmitter& e = draft.elements();
   KernelBuilder& b = draft.builder();
   Field f(e, shape.dtype());
@@ -94,11 +95,11 @@ Status Lowering::LowerCholeskyLoops(const Instruction& cholesky, Steps& steps) {
         b.End();
         return {};
       }));
-  Finish(draft, body, steps);
+  Finish(cx, draft, body, steps);
   return {};
 }
 
-Status Lowering::LowerSolveLoops(const Instruction& solve, Steps& steps) {
+Status LowerSolveLoops(LowerContext& cx, const Instruction& solve, Steps& steps) {
   const Shape& shape = solve.shape();
   const auto& attrs = solve.attrs<hlo::TriangularSolveAttrs>();
   int64_t rows = shape.dim(shape.rank() - 2), columns = shape.dim(shape.rank() - 1);
@@ -106,14 +107,14 @@ Status Lowering::LowerSolveLoops(const Instruction& solve, Steps& steps) {
   bool conjugate = attrs.transpose_a == hlo::TransposeA::kAdjoint;
   bool transpose = conjugate || attrs.transpose_a == hlo::TransposeA::kTranspose;
   bool swap = transpose == attrs.left_side, lower = attrs.lower != swap;
-  MemValue result = memory_.Leaf(solve);
-  Copy(memory_.Leaf(*solve.operand(1)), result, "solved in place", solve, steps);
+  MemValue result = cx.memory.Leaf(solve);
+  Copy(cx, cx.memory.Leaf(*solve.operand(1)), result, "solved in place", solve, steps);
   KernelBody body;
   body.instruction = &solve;
-  body.inputs = {{solve.operand(0), memory_.Leaf(*solve.operand(0))}};
-  KernelDraft draft = NewDraft(body);
+  body.inputs = {{solve.operand(0), cx.memory.Leaf(*solve.operand(0))}};
+  KernelDraft draft = NewDraft(cx, body);
   draft.Declare(body.inputs, {});
-  KernelBuilder::MemoryId memory = draft.DeclareBuffer(Buffer(result), Access::kReadWrite);
+  KernelBuilder::MemoryId memory = draft.DeclareBuffer(cx.Buffer(result), Access::kReadWrite);
   ElementEmitter& e = draft.elements();
   KernelBuilder& b = draft.builder();
   Field f(e, shape.dtype());
@@ -150,28 +151,28 @@ Status Lowering::LowerSolveLoops(const Instruction& solve, Steps& steps) {
         int lanes = attrs.left_side ? draft.LanesFor(ByteWidth(shape.dtype()), m) : 1;
         return draft.OverLanes(m, lanes, true, column);
       }));
-  Finish(draft, body, steps);
+  Finish(cx, draft, body, steps);
   return {};
 }
 
-Status Lowering::LowerLuLoops(const Instruction& call, Steps& steps) {
+Status LowerLuLoops(LowerContext& cx, const Instruction& call, Steps& steps) {
   const Shape& shape = call.operand(0)->shape();
   int64_t m = shape.dim(shape.rank() - 2), n = shape.dim(shape.rank() - 1);
   int64_t pivots = std::min(m, n);
-  const auto leaves = memory_.Leaves(call);
-  Copy(memory_.Leaf(*call.operand(0)), leaves[0], "factors are made in place", call, steps);
+  const auto leaves = cx.memory.Leaves(call);
+  Copy(cx, cx.memory.Leaf(*call.operand(0)), leaves[0], "factors are made in place", call, steps);
   KernelBody body;
   body.instruction = &call;
   body.outputs = {{&call, leaves[1]}, {&call, leaves[2]}};
-  KernelDraft draft = NewDraft(body);
+  KernelDraft draft = NewDraft(cx, body);
   draft.Declare({}, body.outputs);
-  KernelBuilder::MemoryId memory = draft.DeclareBuffer(Buffer(leaves[0]), Access::kReadWrite);
+  KernelBuilder::MemoryId memory = draft.DeclareBuffer(cx.Buffer(leaves[0]), Access::kReadWrite);
   ElementEmitter& e = draft.elements();
   KernelBuilder& b = draft.builder();
   Field f(e, shape.dtype());
   ValueId zero = b.Int(0), none = b.Int(0, {DType::kS32, 1});
   TRY(draft.ForEachRow(
-      {MatricesOf(shape)}, static_cast<double>(m * n * pivots), serial_,
+      {MatricesOf(shape)}, static_cast<double>(m * n * pivots), cx.serial,
       [&](const Index& row) -> Status {
         MatrixMemory a{e, memory, shape.dtype(), e.Scale(row.coords[0], m * n).base, n};
         SerialLoop over_k(b, zero, b.Int(pivots), {none});
@@ -208,7 +209,7 @@ Status Lowering::LowerLuLoops(const Instruction& call, Steps& steps) {
         e.StoreAt(draft.MemoryOf(leaves[2]), DType::kS32, row.coords[0], {info, -1});
         return {};
       }));
-  Finish(draft, body, steps);
+  Finish(cx, draft, body, steps);
   return {};
 }
 

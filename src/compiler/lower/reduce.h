@@ -27,8 +27,6 @@ struct ReduceDims {
   bool minor = false;
 };
 ReduceDims SplitDims(const hlo::Instruction& reduce);
-// Whether blocks of a GPU's threads reduce them, and not a thread each (gpu/loops.cc).
-bool ReducesByBlocks(const ReduceDims& dims, const program::TargetInfo& target);
 
 // A dimension of the operands, of a few elements, that is kept: all of them are reduced side by
 // side, so that what they have in common is computed once.

@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "base/str.h"
-#include "compiler/lower/lowering.h"
 #include "compiler/lower/sums.h"
+#include "compiler/lower/table.h"
 
 namespace weft::compiler {
 
@@ -15,6 +15,7 @@ using hlo::Instruction;
 using program::Access;
 using program::LoopKind;
 using program::Op;
+using HloOp = hlo::Op;
 
 namespace {
 
@@ -316,10 +317,31 @@ bool SumsInF64(const Instruction& scatter, const ScatterDims& dims, bool in_loop
          (dims.updates >= kUpdatesPerPlace * places && shape.elements() <= kMostPlaces);
 }
 
-}  // namespace
+// The scatter of an instruction: itself, or the root of a fusion.
+const Instruction& ScatterOf(const Instruction& instruction) {
+  bool fused = instruction.op() == HloOp::kFusion;
+  return fused ? *instruction.attrs<hlo::FusionAttrs>().calls->root() : instruction;
+}
 
-KernelBody Lowering::ScatterBody(const Instruction& instruction, const Instruction& scatter) const {
-  KernelBody body = BodyOf(instruction);
+bool HasUpdates(const Instruction& scatter) {
+  return scatter.operand(scatter.operand_count() - 1)->shape().elements() > 0;
+}
+
+double WorkOf(const ScatterDims& dims) {
+  return static_cast<double>(dims.updates) * static_cast<double>(dims.window_elements);
+}
+
+// Columns of the windows that a thread takes, of `dims.minor()`.
+int64_t PieceOfWindows(const LowerContext& cx, const ScatterDims& dims) {
+  int64_t minor = dims.minor();
+  bool shared = !cx.serial && WorkOf(dims) > kParallelScatter && minor >= 2 * kWindowPiece &&
+                minor % kWindowPiece == 0;
+  return shared ? kWindowPiece : minor;
+}
+
+KernelBody ScatterBody(const LowerContext& cx, const Instruction& instruction,
+                       const Instruction& scatter) {
+  KernelBody body = BodyOf(cx, instruction);
   int64_t n = (scatter.operand_count() - 1) / 2;
   // The arrays below are no inputs, unless something else in the kernel reads them.
   std::erase_if(body.inputs, [&](const KernelInput& input) {
@@ -334,48 +356,42 @@ KernelBody Lowering::ScatterBody(const Instruction& instruction, const Instructi
   return body;
 }
 
-Status Lowering::LowerScatter(const Instruction& instruction, Steps& steps) {
-  bool fused = instruction.op() == hlo::Op::kFusion;
-  const Instruction& scatter =
-      fused ? *instruction.attrs<hlo::FusionAttrs>().calls->root() : instruction;
-  const auto& attrs = scatter.attrs<hlo::ScatterAttrs>();
+// The arrays that are scattered into, where the results are.
+void CopyScattered(LowerContext& cx, const Instruction& instruction, const Instruction& scatter,
+                   const KernelBody& body, Steps& steps) {
+  bool fused = instruction.op() == HloOp::kFusion;
   int64_t n = (scatter.operand_count() - 1) / 2;
-  KernelBody body = ScatterBody(instruction, scatter);
   std::vector<std::pair<MemValue, MemValue>> moves;
   for (int64_t i = 0; i < n; ++i) {
     const Instruction* below = scatter.operand(i);
     if (fused) below = instruction.operand(below->parameter_number());
-    moves.emplace_back(memory_.Leaf(*below), body.outputs[static_cast<size_t>(i)].value);
+    moves.emplace_back(cx.memory.Leaf(*below), body.outputs[static_cast<size_t>(i)].value);
   }
-  CopyTogether(std::move(moves), "the scattered-into array", instruction, steps);
-  if (scatter.operand(n + 1)->shape().elements() == 0) return {};
+  CopyTogether(cx, std::move(moves), "the scattered-into array", instruction, steps);
+}
+
+// One kernel for all updates, threads taking `piece` columns of the windows each.
+Status ScatterBy(Subject& subject, int64_t piece) {
+  LowerContext& cx = subject.cx;
+  Steps& steps = subject.steps;
+  const Instruction& scatter = ScatterOf(subject.instruction);
+  const auto& attrs = scatter.attrs<hlo::ScatterAttrs>();
+  KernelBody body = ScatterBody(cx, subject.instruction, scatter);
+  CopyScattered(cx, subject.instruction, scatter, body, steps);
+  if (!HasUpdates(scatter)) return {};
   ScatterDims dims(scatter);
-  double work = static_cast<double>(dims.updates) * static_cast<double>(dims.window_elements);
-  bool gpu = target_.kind == program::TargetKind::kGpu;
-  int64_t minor = dims.minor(), piece = minor;
-  if (!serial_ && work > kParallelScatter && minor >= 2 * kWindowPiece &&
-      minor % kWindowPiece == 0) {
-    piece = kWindowPiece;
-  }
-  if (gpu) piece = 1;
-  int64_t pieces = minor / piece;
-  bool wide = !gpu && SumsInF64(scatter, dims, serial_);
-  if (!gpu && !attrs.unique_indices && (wide || (!serial_ && pieces == 1))) {
-    int64_t arrays = serial_ ? 0 : OwnArrays(scatter, dims, work);
-    if (wide) arrays = std::max<int64_t>(arrays, 1);
-    if (arrays > 0) return LowerScatterToOwnArrays(body, scatter, arrays, wide, piece, steps);
-  }
-  KernelDraft draft = NewDraft(body);
+  int64_t pieces = dims.minor() / piece;
+  KernelDraft draft = NewDraft(cx, body);
   draft.Declare(body.inputs, {});
   std::vector<KernelBuilder::MemoryId> memory;
   for (const KernelOutput& out : body.outputs) {
-    memory.push_back(draft.DeclareBuffer(Buffer(out.value), Access::kReadWrite));
+    memory.push_back(draft.DeclareBuffer(cx.Buffer(out.value), Access::kReadWrite));
   }
   KernelBuilder& b = draft.builder();
   ScatterLoops loops(draft, scatter, dims, std::move(memory));
   ValueId first = b.Int(0), last = b.Int(dims.updates);
-  bool chunked = attrs.unique_indices && !serial_ && pieces == 1 && work > kParallelScatter / 4 &&
-                 dims.updates >= 64 * kScatterChunks;
+  bool chunked = attrs.unique_indices && !cx.serial && pieces == 1 &&
+                 WorkOf(dims) > kParallelScatter / 4 && dims.updates >= 64 * kScatterChunks;
   loops.set_columns(b.Int(0), piece);
   if (pieces > 1) {
     ValueId p = b.BeginLoop(LoopKind::kParallel, b.Int(0), b.Int(pieces), b.Int(1))[0];
@@ -392,28 +408,28 @@ Status Lowering::LowerScatter(const Instruction& instruction, Steps& steps) {
     TRY(loops.Update(b.Int(0)));
   }
   if (chunked || pieces > 1) b.End();
-  Finish(draft, body, steps);
+  Finish(cx, draft, body, steps);
   return {};
 }
 
 // Arrays that begin with the reduction's identity, each updated by one part of the updates; then
 // all of them, in order, are joined with the operand. `wide`: arrays of f64 for sums of f32. Of one
 // array threads take `piece` columns of the windows each.
-Status Lowering::LowerScatterToOwnArrays(const KernelBody& body, const Instruction& scatter,
-                                         int64_t arrays, bool wide, int64_t piece, Steps& steps) {
+Status ScatterToOwnArrays(LowerContext& cx, const KernelBody& body, const Instruction& scatter,
+                          int64_t arrays, bool wide, int64_t piece, Steps& steps) {
   const Shape& shape = scatter.shape();
   DType type = shape.dtype();
   int64_t size = shape.elements();
   const hlo::Computation& to_apply = *scatter.attrs<hlo::ScatterAttrs>().to_apply;
   PlainReducer reducer = *AsPlainReducer(to_apply, type, 0);
   DType own_type = wide ? DType::kF64 : type;
-  program::BufferId own = Scratch(Shape(own_type, {arrays, size}), "own");
+  program::BufferId own = cx.Scratch(Shape(own_type, {arrays, size}), "own");
   LoopShape all;
   all.flat = true;
-  all.serial = serial_;
+  all.serial = cx.serial;
   all.width = std::max<int64_t>(ByteWidth(own_type), IsFloat(type) ? 4 : 1);
   {
-    KernelDraft fill(StrCat(body.instruction->name(), ".own"), program_, memory_, target_);
+    KernelDraft fill(StrCat(body.instruction->name(), ".own"), cx.program, cx.memory, cx.target);
     KernelBuilder::MemoryId to = fill.DeclareBuffer(own, Access::kWrite);
     all.dims = {arrays * size};
     all.cost = wide ? kWideCost : 1;
@@ -424,11 +440,11 @@ Status Lowering::LowerScatterToOwnArrays(const KernelBody& body, const Instructi
       e.StoreAt(to, own_type, e.Linear(all.dims, index), {identity, -1});
       return {};
     }));
-    Finish(fill, body, steps);
+    Finish(cx, fill, body, steps);
   }
   ScatterDims dims(scatter);
   {
-    KernelDraft draft = NewDraft(body);
+    KernelDraft draft = NewDraft(cx, body);
     draft.Declare(body.inputs, {});
     ScatterLoops loops(draft, scatter, dims, {draft.DeclareBuffer(own, Access::kReadWrite)});
     if (wide) loops.set_wide();
@@ -450,12 +466,12 @@ Status Lowering::LowerScatterToOwnArrays(const KernelBody& body, const Instructi
       TRY(loops.Range(b.Int(0), b.Int(dims.updates)));
       if (pieces > 1) b.End();
     }
-    Finish(draft, body, steps);
+    Finish(cx, draft, body, steps);
   }
-  KernelDraft join(StrCat(body.instruction->name(), ".join"), program_, memory_, target_);
+  KernelDraft join(StrCat(body.instruction->name(), ".join"), cx.program, cx.memory, cx.target);
   KernelBuilder::MemoryId from = join.DeclareBuffer(own, Access::kRead);
   KernelBuilder::MemoryId to =
-      join.DeclareBuffer(Buffer(body.outputs[0].value), Access::kReadWrite);
+      join.DeclareBuffer(cx.Buffer(body.outputs[0].value), Access::kReadWrite);
   all.dims = {size};
   all.in_place = true;
   all.cost = static_cast<double>(arrays) * (wide ? 2 * kWideCost : 2);
@@ -477,8 +493,68 @@ Status Lowering::LowerScatterToOwnArrays(const KernelBody& body, const Instructi
     e.StoreAt(to, type, at, sum);
     return {};
   }));
-  Finish(join, body, steps);
+  Finish(cx, join, body, steps);
   return {};
 }
+
+// How many arrays of their own threads scatter into; 0: none. `wide`: of f64 for sums of f32.
+struct OwnArrayPlan {
+  int64_t arrays;
+  bool wide;
+};
+OwnArrayPlan PlanOwnArrays(const LowerContext& cx, const Instruction& scatter,
+                           const ScatterDims& dims) {
+  bool wide = SumsInF64(scatter, dims, cx.serial);
+  bool shared = !cx.serial && PieceOfWindows(cx, dims) == dims.minor();
+  if (scatter.attrs<hlo::ScatterAttrs>().unique_indices || (!wide && !shared)) return {0, wide};
+  int64_t arrays = cx.serial ? 0 : OwnArrays(scatter, dims, WorkOf(dims));
+  return {wide ? std::max<int64_t>(arrays, 1) : arrays, wide};
+}
+
+Decision MatchScatterToOwnArrays(Subject& subject) {
+  const Instruction& scatter = ScatterOf(subject.instruction);
+  if (!HasUpdates(scatter)) return Refuse("there are no updates");
+  OwnArrayPlan plan = PlanOwnArrays(subject.cx, scatter, ScatterDims(scatter));
+  if (plan.arrays == 0) return Refuse("arrays for each thread would cost more than they save");
+  return plan.wide ? Take("sums of f32 are kept in f64 until all updates are added")
+                   : Take("the result is small: each thread has an array of its own");
+}
+
+Status LowerScatterToOwnArrays(Subject& subject) {
+  LowerContext& cx = subject.cx;
+  const Instruction& scatter = ScatterOf(subject.instruction);
+  KernelBody body = ScatterBody(cx, subject.instruction, scatter);
+  CopyScattered(cx, subject.instruction, scatter, body, subject.steps);
+  ScatterDims dims(scatter);
+  OwnArrayPlan plan = PlanOwnArrays(cx, scatter, dims);
+  return ScatterToOwnArrays(cx, body, scatter, plan.arrays, plan.wide, PieceOfWindows(cx, dims),
+                            subject.steps);
+}
+
+Decision MatchScatter(Subject&) {
+  return Take("updates one after the other, by columns or chunks where threads do not meet");
+}
+
+Status LowerScatter(Subject& subject) {
+  ScatterDims dims(ScatterOf(subject.instruction));
+  return ScatterBy(subject, PieceOfWindows(subject.cx, dims));
+}
+
+Decision MatchScatterByColumns(Subject&) {
+  return Take("a thread for each column of the windows");
+}
+
+Status LowerScatterByColumns(Subject& subject) {
+  return ScatterBy(subject, 1);
+}
+
+}  // namespace
+
+extern constinit const LoweringRow kScatterToOwnArrays = {
+    "scatter to own arrays", {HloOp::kScatter}, MatchScatterToOwnArrays, LowerScatterToOwnArrays};
+extern constinit const LoweringRow kScatter = {
+    "scatter", {HloOp::kScatter}, MatchScatter, LowerScatter};
+extern constinit const LoweringRow kScatterByColumns = {
+    "scatter by columns", {HloOp::kScatter}, MatchScatterByColumns, LowerScatterByColumns};
 
 }  // namespace weft::compiler

@@ -5,7 +5,8 @@
 #include <algorithm>
 
 #include "base/str.h"
-#include "compiler/lower/lowering.h"
+#include "compiler/analysis/scan_body.h"
+#include "compiler/lower/table.h"
 
 namespace weft::compiler {
 
@@ -168,16 +169,42 @@ class ColumnScan {
   std::vector<KernelBuilder::MemoryId> carried_;
 };
 
-}  // namespace
+// Enough elements follow each other in a row for blocks of them.
+bool HasLongRows(const Instruction& scan) {
+  constexpr int64_t kLongRow = 256, kFewRows = 4;
+  const Shape& shape = scan.operand(0)->shape();
+  int64_t dim = scan.attrs<hlo::ScanAttrs>().dimensions[0], row = 1;
+  for (int64_t d = dim + 1; d < shape.rank(); ++d) row *= shape.dim(d);
+  return row >= kLongRow && shape.dim(dim) >= kFewRows;
+}
 
-Status Lowering::LowerColumnScan(const Instruction& scan, Steps& steps) {
-  KernelBody body = BodyOf(scan);
-  KernelDraft draft = NewDraft(body);
+Decision MatchColumnScan(Subject& subject) {
+  const Instruction& scan = subject.instruction;
+  const auto& attrs = scan.attrs<hlo::ScanAttrs>();
+  if (subject.cx.serial) return Refuse("it is inside of a loop on one thread");
+  if (scan.operand_count() == attrs.num_carries) return Refuse("it has no inputs");
+  Dims slice = scan.operand(0)->shape().dims();
+  slice.erase_at(static_cast<size_t>(attrs.dimensions[0]));
+  if (!IsElementwiseScanBody(*attrs.to_apply, slice)) return Refuse("its body is not elementwise");
+  if (!HasLongRows(scan)) return Refuse("few columns lie beside each other");
+  return Take("a scan down many columns: row by row, carries in an array");
+}
+
+Status LowerColumnScan(Subject& subject) {
+  LowerContext& cx = subject.cx;
+  const Instruction& scan = subject.instruction;
+  KernelBody body = BodyOf(cx, scan);
+  KernelDraft draft = NewDraft(cx, body);
   draft.Declare(body.inputs, body.outputs);
-  ColumnScan columns(draft, memory_, scan);
+  ColumnScan columns(draft, cx.memory, scan);
   TRY(columns.Emit(static_cast<double>(scan.attrs<hlo::ScanAttrs>().to_apply->size())));
-  Finish(draft, body, steps);
+  Finish(cx, draft, body, subject.steps);
   return {};
 }
+
+}  // namespace
+
+extern constinit const LoweringRow kColumnScan = {
+    "scan down columns", {hlo::Op::kScan}, MatchColumnScan, LowerColumnScan};
 
 }  // namespace weft::compiler

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "base/str.h"
-#include "compiler/lower/lowering.h"
+#include "compiler/lower/cpu/reduce_ways.h"
 
 namespace weft::compiler {
 
@@ -272,17 +272,25 @@ class ColumnEmitter {
   std::vector<bool> sums_;  // for each operand
 };
 
-}  // namespace
+Decision MatchColumnReduce(Subject& subject) {
+  if (Decision reduces = TakesReduces(subject); !reduces.taken) return reduces;
+  if (subject.reduces()->dims.minor) return Refuse("the minor dimension is reduced");
+  return Take("the minor dimension is kept");
+}
 
-Status Lowering::LowerColumnReduce(const KernelBody& body,
-                                   std::span<const Instruction* const> reduces,
-                                   std::span<const size_t> wanted, const ReduceDims& dims,
-                                   Steps& steps) {
+Status LowerColumnReduce(Subject& subject) {
+  LowerContext& cx = subject.cx;
+  const KernelBody& body = subject.body();
+  const ReduceGroup& group = *subject.reduces();
+  const auto& reduces = group.reduces;
+  const auto& wanted = group.wanted;
+  const ReduceDims& dims = group.dims;
+  Steps& steps = subject.steps;
   const Dims& full = reduces[0]->operand(0)->shape().dims();
   ColumnDims columns = SplitColumns(full, dims);
-  LoopShape shape = ShapeOf(body, full);
+  LoopShape shape = ShapeOf(cx, body, full);
   int64_t all_columns = columns.count * columns.minor, outer = dims.rows / all_columns;
-  KernelDraft draft = NewDraft(body);
+  KernelDraft draft = NewDraft(cx, body);
   // Lanes stay within the minor dimension.
   int lanes = draft.LanesFor(shape.width, columns.count);
   int64_t minor = columns.count;
@@ -296,7 +304,7 @@ Status Lowering::LowerColumnReduce(const KernelBody& body,
   double work = shape.cost * static_cast<double>(dims.rows) * static_cast<double>(dims.length);
   ColumnEmitter types(draft, body, reduces, dims, columns, shape.width, lanes);
   int64_t pieces = 1;
-  if (!serial_ && types.reducer.CanUseLanes()) {
+  if (!cx.serial && types.reducer.CanUseLanes()) {
     pieces = std::min({kColumnTasks / (blocks * outer), dims.length / kMinPieceRows,
                        static_cast<int64_t>(work / kPieceCost)});
     pieces = std::max<int64_t>(pieces, 1);
@@ -307,7 +315,7 @@ Status Lowering::LowerColumnReduce(const KernelBody& body,
   if (pieces > 1) {
     for (size_t i = 0; i < types.reducer.operand_count(); ++i) {
       partial.push_back(
-          Scratch(Shape(types.reducer.type(i), {pieces, outer, all_columns}), "partial"));
+          cx.Scratch(Shape(types.reducer.type(i), {pieces, outer, all_columns}), "partial"));
     }
   }
   draft.Declare(body.inputs, pieces > 1 ? std::span<const KernelOutput>() : body.outputs);
@@ -320,14 +328,15 @@ Status Lowering::LowerColumnReduce(const KernelBody& body,
   auto store = [&](KernelDraft& in, const Coord& place, std::span<const Element> values) {
     for (size_t k = 0; k < body.outputs.size(); ++k) {
       MemValue out = body.outputs[k].value;
-      in.elements().StoreAt(in.MemoryOf(out), memory_.shape(out).dtype(), place, values[wanted[k]]);
+      in.elements().StoreAt(in.MemoryOf(out), cx.memory.shape(out).dtype(), place,
+                            values[wanted[k]]);
     }
   };
   Dims grid = columns.outer_sizes;
   grid.push_back(pieces);
   grid.push_back(blocks);
   double cost = shape.cost * static_cast<double>(piece) * static_cast<double>(block);
-  TRY(draft.ForEachRow(grid, cost, serial_, [&](const Index& at) -> Status {
+  TRY(draft.ForEachRow(grid, cost, cx.serial, [&](const Index& at) -> Status {
     Index o = at;
     ValueId number = at.coords[grid.size() - 2].base, nth_block = at.coords.back().base;
     o.coords.pop_back();
@@ -385,10 +394,10 @@ Status Lowering::LowerColumnReduce(const KernelBody& body,
       return {};
     });
   }));
-  Finish(draft, body, steps);
+  Finish(cx, draft, body, steps);
   if (pieces == 1) return {};
 
-  KernelDraft last(StrCat(body.instruction->name(), ".join"), program_, memory_, target_);
+  KernelDraft last(StrCat(body.instruction->name(), ".join"), cx.program, cx.memory, cx.target);
   last.Declare(body.inputs, body.outputs);
   to.clear();
   for (program::BufferId p : partial) to.push_back(last.DeclareBuffer(p, program::Access::kRead));
@@ -406,8 +415,13 @@ Status Lowering::LowerColumnReduce(const KernelBody& body,
     store(last, at.linear, acc);
     return {};
   }));
-  Finish(last, body, steps);
+  Finish(cx, last, body, steps);
   return {};
 }
+
+}  // namespace
+
+extern constinit const LoweringRow kColumnReduce = {
+    "column reduction", {HloOp::kReduce}, MatchColumnReduce, LowerColumnReduce};
 
 }  // namespace weft::compiler

@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "base/log.h"
 #include "base/str.h"
-#include "compiler/lower/lowering.h"
+#include "compiler/lower/loop.h"
 #include "program/library.h"
 
 namespace weft::compiler {
@@ -117,9 +116,11 @@ std::vector<int64_t> ProductOperands(const Instruction& i) {
   return found;
 }
 
+namespace {
+
 // Why the loop cannot run as part of the call; empty: it can.
-std::string Lowering::WhyNoEpilogue(const KernelBody& body, const LoopShape& shape,
-                                    const Shape& product, const Step& call) {
+std::string_view WhyNoEpilogue(LowerContext& cx, const KernelBody& body, const LoopShape& shape,
+                               const Shape& product, const Step& call) {
   size_t minor = shape.dims.size();
   while (minor > 0 && shape.dims[minor - 1] == 1) --minor;
   int64_t row = minor == 0 ? 1 : shape.dims[minor - 1];
@@ -128,13 +129,13 @@ std::string Lowering::WhyNoEpilogue(const KernelBody& body, const LoopShape& sha
                                      product.dim(product.rank() - 1));
   if (columns % row != 0) return "its rows are not those of the product";
   auto overlaps = [&](MemValue value, const program::Use& use) {
-    program::BufferId buffer = Buffer(value);
-    return buffer != use.slice.buffer &&
-           Overlap(Resolve(program_, In(program_, buffer).slice), Resolve(program_, use.slice));
+    program::BufferId buffer = cx.Buffer(value);
+    return buffer != use.slice.buffer && Overlap(Resolve(cx.program, In(cx.program, buffer).slice),
+                                                 Resolve(cx.program, use.slice));
   };
   for (const KernelOutput& output : body.outputs) {
     for (size_t k = 0; k < 3; ++k) {
-      bool operand = k < 2 && Buffer(output.value) == call.uses[k].slice.buffer;
+      bool operand = k < 2 && cx.Buffer(output.value) == call.uses[k].slice.buffer;
       if (operand || overlaps(output.value, call.uses[k])) {
         return "its result lies where the product's operands are";
       }
@@ -143,44 +144,66 @@ std::string Lowering::WhyNoEpilogue(const KernelBody& body, const LoopShape& sha
   return "";
 }
 
-// The number of the step that makes a product for the body alone, if the body may be its epilogue.
-std::optional<size_t> Lowering::ProductBefore(const KernelBody& body, const LoopShape& shape,
-                                              const Steps& steps) {
-  if (serial_ || target_.kind != program::TargetKind::kCpu) return std::nullopt;
+// The call before the body that makes a product for it alone.
+struct ProductCall {
+  size_t step;
+  const Shape* product;
+  const Instruction* operand;  // of the body that it is
+};
+std::optional<ProductCall> FindProductCall(LowerContext& cx, const KernelBody& body,
+                                           const Steps& steps) {
   const Instruction& i = *body.instruction;
   std::vector<int64_t> products = ProductOperands(i);
   if (products.empty()) return std::nullopt;
+  // Buffers in the order in which the loop declares them.
+  for (const KernelInput& input : body.inputs) cx.Buffer(input.value);
+  for (const KernelOutput& output : body.outputs) cx.Buffer(output.value);
   for (size_t at = steps.size(); at-- > 0 && steps.size() - at <= kStepsBetween;) {
-    const Step& call = steps[at];
-    if (!IsProductCall(call)) continue;
-    auto made = std::find_if(products.begin(), products.end(), [&](int64_t k) {
-      return Buffer(memory_.Leaf(*i.operand(k))) == call.uses[2].slice.buffer;
-    });
-    if (made == products.end()) continue;
-    const Shape& product = OwnProduct(*i.operand(*made))->shape();
-    std::string reason = WhyNoEpilogue(body, shape, product, call);
-    bool moves = std::all_of(steps.begin() + static_cast<int64_t>(at) + 1, steps.end(),
-                             [&](const Step& s) { return MayChangePlaces(program_, call, s); });
-    if (!moves) reason = "steps between them use the same memory";
-    if (reason.empty()) return at;
-    VLOG("fuse", 3) << i.name() << ": no epilogue of " << call.name << ": " << reason;
-    not_fused_.push_back(
-        MakeFusionNote(*i.operand(*made), StrCat("no epilogue of the product: ", reason)));
-    return std::nullopt;
+    if (!IsProductCall(steps[at])) continue;
+    for (int64_t k : products) {
+      if (cx.Buffer(cx.memory.Leaf(*i.operand(k))) == steps[at].uses[2].slice.buffer) {
+        return ProductCall{at, &OwnProduct(*i.operand(k))->shape(), i.operand(k)};
+      }
+    }
   }
   return std::nullopt;
 }
 
+Decision MatchEpilogue(Subject& subject) {
+  LowerContext& cx = subject.cx;
+  const Steps& steps = subject.steps;
+  if (cx.serial) return Refuse("it is inside of a loop on one thread");
+  std::optional<ProductCall> found = FindProductCall(cx, subject.body(), steps);
+  if (!found) return Refuse("no call before it makes a product for it alone");
+  const Step& call = steps[found->step];
+  bool moves = std::all_of(steps.begin() + static_cast<int64_t>(found->step) + 1, steps.end(),
+                           [&](const Step& s) { return MayChangePlaces(cx.program, call, s); });
+  std::string_view reason =
+      moves ? WhyNoEpilogue(cx, subject.body(), LoopShapeOf(subject), *found->product, call)
+            : "steps between it and the product use the same memory";
+  if (!reason.empty()) {
+    cx.not_fused.push_back(
+        MakeFusionNote(*found->operand, StrCat("no epilogue of the product: ", reason)));
+    return Refuse(reason);
+  }
+  return Take("it works on a product element by element, on rows still in cache");
+}
+
 // The call takes the place of the loop, and its uses.
-void Lowering::FinishEpilogue(KernelDraft& draft, const KernelBody& body, size_t product,
-                              Steps& steps) {
-  Step loop = draft.Finish(kernels_, body.instruction->SourceLocation());
+Status LowerEpilogue(Subject& subject) {
+  LowerContext& cx = subject.cx;
+  Steps& steps = subject.steps;
+  const KernelBody& body = subject.body();
+  size_t product = FindProductCall(cx, body, steps)->step;
+  KernelDraft draft = NewDraft(cx, body);
+  TRY(EmitLoop(subject, draft, true));
+  Step loop = draft.Finish(cx.kernels, body.instruction->SourceLocation());
   std::rotate(steps.begin() + static_cast<int64_t>(product),
               steps.begin() + static_cast<int64_t>(product) + 1, steps.end());
   Step& call = steps.back();
   int32_t kernel = std::get<program::KernelStep>(loop.op).kernel;
   auto& attrs = std::get<program::LibraryStep>(call.op).attrs;
-  attrs.push_back({"epilogue", program_.kernels[static_cast<size_t>(kernel)].name});
+  attrs.push_back({"epilogue", cx.program.kernels[static_cast<size_t>(kernel)].name});
   for (size_t k = 0; k < loop.uses.size(); ++k) {
     if (loop.uses[k].slice.buffer != call.uses[2].slice.buffer) {
       call.uses.push_back(loop.uses[k]);
@@ -189,6 +212,12 @@ void Lowering::FinishEpilogue(KernelDraft& draft, const KernelBody& body, size_t
     }
   }
   call.name = StrCat(call.name, ".", loop.name);
+  return {};
 }
+
+}  // namespace
+
+extern constinit const LoweringRow kEpilogue = {
+    "epilogue of a product", {}, MatchEpilogue, LowerEpilogue};
 
 }  // namespace weft::compiler

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "compiler/lower/lowering.h"
+#include "compiler/lower/table.h"
 
 namespace weft::compiler {
 
@@ -16,6 +16,7 @@ using HloOp = hlo::Op;
 
 namespace {
 
+constexpr int64_t kLeastRowsInLanes = 8;
 constexpr size_t kMaxRowCode = 640;  // operations of a row, all in one block
 
 // The width that gives each element of a row one register.
@@ -109,23 +110,39 @@ void StoreRows(ElementEmitter& e, KernelBuilder::MemoryId memory, DType dtype, c
   }
 }
 
-bool Lowering::IsPeriodic(const KernelBody& body, const LoopShape& whole) const {
+namespace {
+
+Decision MatchPeriodic(Subject& subject) {
   constexpr int64_t kLongest = 8, kFewRows = 64;
+  const KernelBody& body = subject.body();
+  if (!body.outputs[0].inside->shape().IsArray()) return Refuse("the results are a tuple");
+  const LoopShape& whole = subject.shape();
   const Dims& dims = whole.dims;
-  if (target_.kind == program::TargetKind::kGpu || serial_ || dims.size() < 2) return false;
+  if (whole.flat) return Refuse("elements can be taken as they lie without more ado");
+  if (subject.cx.serial) return Refuse("it is inside of a loop on one thread");
+  if (dims.size() < 2) return Refuse("the result has one dimension");
   int64_t rows = 1;
   for (size_t d = 0; d + 1 < dims.size(); ++d) rows *= dims[d];
-  if (dims.back() < 2 || dims.back() > kLongest || rows < kFewRows) return false;
-  if (whole.in_place && rows % kFewRows != 0) return false;
+  if (dims.back() < 2 || dims.back() > kLongest) return Refuse("the minor dimension is not short");
+  if (rows < kFewRows) return Refuse("there are few rows");
+  if (whole.in_place && rows % kFewRows != 0) return Refuse("vectors would overlap in place");
   for (const KernelOutput& output : body.outputs) {
-    if (output.inside->shape().IsTuple() || output.inside->shape().dims() != dims) return false;
+    if (output.inside->shape().IsTuple() || output.inside->shape().dims() != dims) {
+      return Refuse("results are of several shapes");
+    }
   }
-  return std::all_of(body.members.begin(), body.members.end(),
-                     [&](const Instruction* i) { return FitsPeriod(*i, dims); });
+  bool fits = std::all_of(body.members.begin(), body.members.end(),
+                          [&](const Instruction* i) { return FitsPeriod(*i, dims); });
+  if (!fits) return Refuse("elements depend on more than their place in the minor dimension");
+  return Take("what is broadcast repeats along the minor dimension");
 }
 
-Status Lowering::LowerPeriodic(const KernelBody& body, const LoopShape& whole, Steps& steps) {
-  KernelDraft draft = NewDraft(body);
+Status LowerPeriodic(Subject& subject) {
+  LowerContext& cx = subject.cx;
+  const KernelBody& body = subject.body();
+  const LoopShape& whole = subject.shape();
+  Steps& steps = subject.steps;
+  KernelDraft draft = NewDraft(cx, body);
   draft.Declare(body.inputs, body.outputs);
   ElementEmitter& e = draft.elements();
   KernelBuilder& b = draft.builder();
@@ -133,11 +150,11 @@ Status Lowering::LowerPeriodic(const KernelBody& body, const LoopShape& whole, S
   for (int64_t d : whole.dims) size *= d;
   // Vectors of one register, as many as the numbers take to come in the same order again; of
   // several where narrow elements fill one in memory, unless that takes too many registers.
-  int64_t lanes = std::clamp<int64_t>(target_.vector_bits / 8 / whole.width, 2, 16);
+  int64_t lanes = std::clamp<int64_t>(cx.target.vector_bits / 8 / whole.width, 2, 16);
   bool narrow = false, known = true;
   for (const KernelInput& input : body.inputs) {
     const Shape& from = input.inside->shape();
-    program::BufferKind kind = program_.buffers[Buffer(input.value)].kind;
+    program::BufferKind kind = cx.program.buffers[cx.Buffer(input.value)].kind;
     if (from.rank() == 1) known &= kind == program::BufferKind::kConstant;
     if (from.dims() == whole.dims) narrow |= ByteWidth(from.dtype()) < whole.width;
   }
@@ -163,30 +180,41 @@ Status Lowering::LowerPeriodic(const KernelBody& body, const LoopShape& whole, S
       }
       for (size_t k = 0; k < body.outputs.size(); ++k) {
         MemValue to = body.outputs[k].value;
-        e.StoreAt(draft.MemoryOf(to), memory_.shape(to).dtype(), at.linear, values[k]);
+        e.StoreAt(draft.MemoryOf(to), cx.memory.shape(to).dtype(), at.linear, values[k]);
       }
     }
     e.set_lanes(1);
     return {};
   }));
-  Finish(draft, body, steps);
+  Finish(cx, draft, body, steps);
   return {};
 }
 
-bool Lowering::CanInterleave(const KernelBody& body, const Dims& dims) const {
-  if (target_.kind == program::TargetKind::kGpu || serial_ || dims.size() < 2) return false;
+Decision MatchInterleaved(Subject& subject) {
+  const KernelBody& body = subject.body();
+  if (!body.outputs[0].inside->shape().IsArray()) return Refuse("the results are a tuple");
+  if (subject.shape().flat) return Refuse("elements can be taken as they lie");
+  if (subject.cx.serial) return Refuse("it is inside of a loop on one thread");
+  const Dims& dims = subject.shape().dims;
+  if (dims.size() < 2) return Refuse("the result has one dimension");
   // Four elements that lie together are a vector of their own.
   int64_t most = body.outputs[0].inside->op() == HloOp::kConcatenate ? 16 : 3;
-  if (dims.back() < 2 || dims.back() > most || dims[dims.size() - 2] < 8) return false;
+  if (dims.back() < 2 || dims.back() > most) return Refuse("the minor dimension is not short");
+  if (dims[dims.size() - 2] < kLeastRowsInLanes) return Refuse("there are too few rows for lanes");
   for (const KernelOutput& output : body.outputs) {
     const Shape& shape = output.inside->shape();
-    if (!shape.IsArray() || shape.dims() != dims || IsComplex(shape.dtype())) return false;
+    if (!shape.IsArray() || shape.dims() != dims) return Refuse("results are of several shapes");
+    if (IsComplex(shape.dtype())) return Refuse("results are complex");
   }
-  return true;
+  return Take("few elements along the minor dimension: a row in each lane");
 }
 
-Status Lowering::LowerInterleaved(const KernelBody& body, const LoopShape& whole, Steps& steps) {
-  KernelDraft draft = NewDraft(body);
+Status LowerInterleaved(Subject& subject) {
+  LowerContext& cx = subject.cx;
+  const KernelBody& body = subject.body();
+  const LoopShape& whole = subject.shape();
+  Steps& steps = subject.steps;
+  KernelDraft draft = NewDraft(cx, body);
   draft.Declare(body.inputs, body.outputs);
   LoopShape shape = whole;
   shape.dims = Dims(std::span(whole.dims.data(), whole.dims.size() - 1));
@@ -197,26 +225,37 @@ Status Lowering::LowerInterleaved(const KernelBody& body, const LoopShape& whole
     Index index = draft.elements().Coordinates(shape.dims, outer);
     return ComputeRows(draft, body.outputs, whole.dims, std::move(index));
   }));
-  Finish(draft, body, steps);
+  Finish(cx, draft, body, steps);
   return {};
 }
 
-bool Lowering::FitRowsInLanes(const KernelBody& body, const RowSpace& space) const {
-  if (target_.kind == program::TargetKind::kGpu || !space.IsShort()) return false;
-  if (space.kept + 1 != space.wide.size()) return false;
-  int64_t lanes = target_.vector_bits / 32;
-  if (space.wide[space.kept - 1] < 2 * lanes) return false;
-  if (body.members.size() * static_cast<size_t>(space.length) > kMaxRowCode) return false;
-  return std::none_of(body.members.begin(), body.members.end(), [](const Instruction* m) {
+Decision MatchRowsInLanes(Subject& subject) {
+  if (!subject.row_space()) return Refuse("no reduction's rows are used again");
+  const KernelBody& body = subject.body();
+  const RowSpace& space = *subject.row_space();
+  if (!space.IsShort()) return Refuse("the rows are not short");
+  if (space.kept + 1 != space.wide.size()) return Refuse("rows have several dimensions");
+  int64_t lanes = subject.cx.target.vector_bits / 32;
+  if (space.wide[space.kept - 1] < 2 * lanes) return Refuse("there are too few rows for lanes");
+  if (body.members.size() * static_cast<size_t>(space.length) > kMaxRowCode) {
+    return Refuse("all of a row would be too much code");
+  }
+  bool plain = std::none_of(body.members.begin(), body.members.end(), [](const Instruction* m) {
     return m->shape().IsTuple() ? !m->IsRoot() : IsComplex(m->shape().dtype());
   });
+  if (!plain) return Refuse("values are complex or tuples");
+  return Take("short rows, enough of them for a row a lane");
 }
 
-Status Lowering::LowerRowsInLanes(const KernelBody& body, const RowSpace& space, Steps& steps) {
-  KernelDraft draft = NewDraft(body);
+Status LowerRowsInLanes(Subject& subject) {
+  LowerContext& cx = subject.cx;
+  const KernelBody& body = subject.body();
+  const RowSpace& space = *subject.row_space();
+  Steps& steps = subject.steps;
+  KernelDraft draft = NewDraft(cx, body);
   draft.Declare(body.inputs, body.outputs);
   ElementEmitter& e = draft.elements();
-  LoopShape shape = ShapeOf(body, space.wide);
+  LoopShape shape = ShapeOf(cx, body, space.wide);
   shape.dims = Dims(std::span(space.wide.data(), space.kept));
   shape.cost *= static_cast<double>(space.length);
   shape.flat = false;
@@ -241,8 +280,20 @@ Status Lowering::LowerRowsInLanes(const KernelBody& body, const RowSpace& space,
     }
     return {};
   }));
-  Finish(draft, body, steps);
+  Finish(cx, draft, body, steps);
   return {};
 }
+
+}  // namespace
+
+extern constinit const LoweringRow kPeriodic = {
+    "loop by periods", {}, MatchPeriodic, LowerPeriodic};
+extern constinit const LoweringRow kInterleaved = {
+    "interleaved loop", {}, MatchInterleaved, LowerInterleaved};
+// Before a loop for each operand.
+extern constinit const LoweringRow kInterleavedConcatenate = {
+    "interleaved loop", {HloOp::kConcatenate}, MatchInterleaved, LowerInterleaved};
+extern constinit const LoweringRow kRowsInLanes = {
+    "rows in lanes", {}, MatchRowsInLanes, LowerRowsInLanes};
 
 }  // namespace weft::compiler

@@ -2,7 +2,7 @@
 // the rows of the result or its columns; all that a lane computes is written out.
 #include <algorithm>
 
-#include "compiler/lower/lowering.h"
+#include "compiler/lower/dot.h"
 
 namespace weft::compiler {
 
@@ -18,17 +18,16 @@ constexpr int64_t kRegisters = 24;        // for elements of a lane
 // One product of so few is better off with scalars and rows that stay in registers.
 constexpr int64_t kStraightProducts = 512;
 
-}  // namespace
+// What lanes go along in a product of small matrices.
+enum class DotLanes { kNone, kBatch, kRows, kColumns };
 
-DotLanes Lowering::LanesOfDot(const Instruction& dot, const DotSizes& s) const {
+DotLanes LanesOfDot(const LowerContext& cx, const Instruction& dot, const DotSizes& s) {
   DType type = program::ComputeType(dot.shape().dtype());
-  if (!IsComputedInOneFloat(dot) || target_.kind != program::TargetKind::kCpu)
-    return DotLanes::kNone;
-  int64_t lanes = target_.vector_bits / 8 / ByteWidth(type);
+  int64_t lanes = cx.target.vector_bits / 8 / ByteWidth(type);
   bool rows_fit = s.n <= kMaxRow && s.n * s.k <= kMaxRowProducts;
   bool columns_fit = s.m <= kMaxRow && s.m * s.k <= kMaxRowProducts;
   if (s.m * s.n * s.k <= kMaxProducts && s.batch >= 2 * lanes) return DotLanes::kBatch;
-  if (serial_ || s.batch * s.m * s.n * s.k <= kStraightProducts) return DotLanes::kNone;
+  if (cx.serial || s.batch * s.m * s.n * s.k <= kStraightProducts) return DotLanes::kNone;
   // Rows that lie along the contraction are turned, which pays where it is short, or each element
   // is used more than once.
   if (columns_fit && s.n >= lanes && s.n >= s.m && !s.trans_b) return DotLanes::kColumns;
@@ -39,14 +38,29 @@ DotLanes Lowering::LanesOfDot(const Instruction& dot, const DotSizes& s) const {
   return DotLanes::kNone;
 }
 
-Status Lowering::LowerDotInLanes(const Instruction& dot, const DotSizes& s, DotLanes along,
-                                 Steps& steps) {
-  KernelBody body = BodyOf(dot);
-  KernelDraft draft = NewDraft(body);
+Decision MatchDotInLanes(Subject& subject) {
+  const Instruction& dot = subject.instruction;
+  if (!subject.dot()) return Refuse("the product is not in canonical form");
+  if (!IsComputedInOneFloat(dot)) return Refuse("it is not computed in f32 or f64 throughout");
+  switch (LanesOfDot(subject.cx, dot, *subject.dot())) {
+    case DotLanes::kBatch: return Take("small matrices, enough of them for a matrix a lane");
+    case DotLanes::kRows: return Take("short rows, enough of them for a row a lane");
+    case DotLanes::kColumns: return Take("short columns, enough of them for a column a lane");
+    default: return Refuse("what a lane would compute is too much, or lanes would be empty");
+  }
+}
+
+Status LowerDotInLanes(Subject& subject) {
+  LowerContext& cx = subject.cx;
+  const Instruction& dot = subject.instruction;
+  const DotSizes& s = *subject.dot();
+  DotLanes along = LanesOfDot(cx, dot, s);
+  KernelBody body = BodyOf(cx, dot);
+  KernelDraft draft = NewDraft(cx, body);
   draft.Declare(body.inputs, body.outputs);
   KernelBuilder& b = draft.builder();
   ElementEmitter& e = draft.elements();
-  auto memory_of = [&](const Instruction* i) { return draft.MemoryOf(memory_.Leaf(*i)); };
+  auto memory_of = [&](const Instruction* i) { return draft.MemoryOf(cx.memory.Leaf(*i)); };
   KernelBuilder::MemoryId left = memory_of(dot.operand(0)), right = memory_of(dot.operand(1));
   KernelBuilder::MemoryId out = memory_of(&dot);
   DType stored = dot.shape().dtype(), type = program::ComputeType(stored);
@@ -56,9 +70,9 @@ Status Lowering::LowerDotInLanes(const Instruction& dot, const DotSizes& s, DotL
   shape.dims = {s.batch};
   if (along != DotLanes::kBatch) shape.dims.push_back(along == DotLanes::kRows ? s.m : s.n);
   shape.cost = static_cast<double>(rows * columns * s.k);
-  shape.serial = serial_;
-  shape.in_place = memory_.Share(memory_.Leaf(*dot.operand(0)), memory_.Leaf(dot)) ||
-                   memory_.Share(memory_.Leaf(*dot.operand(1)), memory_.Leaf(dot));
+  shape.serial = cx.serial;
+  shape.in_place = cx.memory.Share(cx.memory.Leaf(*dot.operand(0)), cx.memory.Leaf(dot)) ||
+                   cx.memory.Share(cx.memory.Leaf(*dot.operand(1)), cx.memory.Leaf(dot));
   // As many registers for each value as all of a lane's leave.
   int64_t values = rows * columns + (along == DotLanes::kColumns ? 1 : s.k);
   shape.width = ByteWidth(type) * (values > kRegisters / 2 ? 4 : values > kRegisters / 4 ? 2 : 1);
@@ -100,8 +114,13 @@ Status Lowering::LowerDotInLanes(const Instruction& dot, const DotSizes& s, DotL
     StoreRows(e, out, stored, place(s.m * s.n, i, s.n, 0), std::move(results));
     return {};
   }));
-  Finish(draft, body, steps);
+  Finish(cx, draft, body, subject.steps);
   return {};
 }
+
+}  // namespace
+
+extern constinit const LoweringRow kDotInLanes = {
+    "dot in lanes", {hlo::Op::kDot}, MatchDotInLanes, LowerDotInLanes};
 
 }  // namespace weft::compiler

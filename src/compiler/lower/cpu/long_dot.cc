@@ -5,7 +5,7 @@
 #include <bit>
 
 #include "base/str.h"
-#include "compiler/lower/lowering.h"
+#include "compiler/lower/dot.h"
 #include "compiler/lower/sums.h"
 
 namespace weft::compiler {
@@ -37,42 +37,51 @@ std::vector<Stretch> StretchesOf(int64_t columns, int64_t most) {
   return runs;
 }
 
-}  // namespace
-
-bool Lowering::IsLongDot(const Instruction& dot, const DotSizes& s) const {
+Decision MatchTallDot(Subject& subject) {
+  const Instruction& dot = subject.instruction;
+  if (!subject.dot()) return Refuse("the product is not in canonical form");
+  const DotSizes& s = *subject.dot();
   DType type = dot.shape().dtype();
   bool same = type == DType::kF32 || type == DType::kF64;
   for (const Instruction* operand : dot.operands()) same &= operand->shape().dtype() == type;
-  return same && target_.kind == program::TargetKind::kCpu && s.batch == 1 && s.trans_a &&
-         !s.trans_b && s.m <= kMostColumns && s.n <= kMostColumns && s.k >= kLeastRows;
+  if (!same) return Refuse("it is not of f32 or f64 throughout");
+  if (s.batch != 1 || !s.trans_a || s.trans_b) return Refuse("rows of operands are not contracted");
+  if (s.m > kMostColumns || s.n > kMostColumns || s.k < kLeastRows) {
+    return Refuse("operands are not tall and narrow");
+  }
+  return Take("two tall matrices with few columns");
 }
 
-Status Lowering::LowerLongDot(const Instruction& dot, const DotSizes& s, Steps& steps) {
+Status LowerTallDot(Subject& subject) {
+  LowerContext& cx = subject.cx;
+  Steps& steps = subject.steps;
+  const Instruction& dot = subject.instruction;
+  const DotSizes& s = *subject.dot();
   DType type = dot.shape().dtype();
-  int64_t lanes = target_.vector_bits / 8 / ByteWidth(type);
+  int64_t lanes = cx.target.vector_bits / 8 / ByteWidth(type);
   std::vector<Stretch> runs = StretchesOf(s.n, lanes);
   int64_t per_row = static_cast<int64_t>(runs.size());
   // Columns of the left matrix whose sums fit, and rows that are added side by side.
   int64_t tile = std::clamp<int64_t>(kSums / per_row, 1, s.m);
   int64_t beside = std::max<int64_t>(1, kSums / (tile * per_row) / 2);
   double products = static_cast<double>(s.m * s.n) * static_cast<double>(s.k);
-  int64_t pieces = serial_ ? 1
-                           : std::clamp<int64_t>(static_cast<int64_t>(products / kPieceProducts), 1,
-                                                 kPiecesOfRows);
+  int64_t pieces = cx.serial ? 1
+                             : std::clamp<int64_t>(static_cast<int64_t>(products / kPieceProducts),
+                                                   1, kPiecesOfRows);
   int64_t piece = (s.k + pieces - 1) / pieces;
   piece = (piece + beside - 1) / beside * beside;
   pieces = (s.k + piece - 1) / piece;
 
-  KernelBody body = BodyOf(dot);
-  KernelDraft draft = NewDraft(body);
+  KernelBody body = BodyOf(cx, dot);
+  KernelDraft draft = NewDraft(cx, body);
   bool whole = pieces == 1;
   draft.Declare(body.inputs, whole ? std::span<const KernelOutput>(body.outputs)
                                    : std::span<const KernelOutput>());
   program::BufferId partial = -1;
-  if (!whole) partial = Scratch(Shape(type, {pieces, s.m, s.n}), "partial");
+  if (!whole) partial = cx.Scratch(Shape(type, {pieces, s.m, s.n}), "partial");
   KernelBuilder& b = draft.builder();
   auto memory_of = [&](KernelDraft& d, const Instruction& i) {
-    return d.MemoryOf(memory_.Leaf(i));
+    return d.MemoryOf(cx.memory.Leaf(i));
   };
   KernelBuilder::MemoryId left = memory_of(draft, *dot.operand(0));
   KernelBuilder::MemoryId right = memory_of(draft, *dot.operand(1));
@@ -141,10 +150,10 @@ Status Lowering::LowerLongDot(const Instruction& dot, const DotSizes& s, Steps& 
   } else {
     b.For(LoopKind::kParallel, 0, pieces, sum_piece);
   }
-  Finish(draft, body, steps);
+  Finish(cx, draft, body, steps);
   if (whole) return {};
 
-  KernelDraft last(StrCat(dot.name(), ".join"), program_, memory_, target_);
+  KernelDraft last(StrCat(dot.name(), ".join"), cx.program, cx.memory, cx.target);
   last.Declare({}, body.outputs);
   KernelBuilder::MemoryId parts = last.DeclareBuffer(partial, program::Access::kRead);
   KernelBuilder::MemoryId to = memory_of(last, dot);
@@ -166,8 +175,13 @@ Status Lowering::LowerLongDot(const Instruction& dot, const DotSizes& s, Steps& 
         lanes);
   }
   for (int64_t at = even; at < s.m * s.n; ++at) join(c.Int(at), 1);
-  Finish(last, body, steps);
+  Finish(cx, last, body, steps);
   return {};
 }
+
+}  // namespace
+
+extern constinit const LoweringRow kTallDot = {
+    "tall dot", {hlo::Op::kDot}, MatchTallDot, LowerTallDot};
 
 }  // namespace weft::compiler

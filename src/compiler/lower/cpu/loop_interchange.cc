@@ -7,7 +7,7 @@
 
 #include "base/str.h"
 #include "compiler/analysis/trip_count.h"
-#include "compiler/lower/lowering.h"
+#include "compiler/lower/while.h"
 
 namespace weft::compiler {
 
@@ -164,80 +164,13 @@ bool IsReadBy(std::span<const Instruction* const> reads, int64_t k) {
                      [&](const Instruction* read) { return read->tuple_index() == k; });
 }
 
-}  // namespace
-
-Result<bool> Lowering::LowerStateLoop(const Instruction& loop, Steps& steps) {
-  std::optional<int64_t> trips = TripCount(loop);
-  if (!trips || *trips < 2 || *trips > kMostRounds || target_.kind != program::TargetKind::kCpu)
-    return false;
-  const auto& state = memory_.State(loop);
-  ElementwiseBody found(loop, state);
-  if (!found.Check()) return false;
-  int64_t elements = 1;
-  for (int64_t d : found.dims) elements *= d;
-  if (elements < kLeastElements) return false;
-  const Instruction& root = *loop.attrs<hlo::WhileAttrs>().body->root();
-  KernelBody body;
-  body.instruction = &loop;
-  body.members = found.members;
-  for (const Instruction* read : found.reads) {
-    MemValue value = state[static_cast<size_t>(read->tuple_index())];
-    body.inputs.push_back({read, value >= 0 ? value : memory_.Leaf(*read)});
-  }
-  // The arrays, and then the scalars alone, as they are after the last of some rounds.
-  auto run = [&](int64_t rounds, Steps& into) -> Status {
-    for (bool arrays : {true, false}) {
-      const std::vector<int64_t>& changed = arrays ? found.arrays : found.scalars;
-      if (changed.empty()) continue;
-      body.outputs.clear();
-      for (int64_t k : changed) {
-        body.outputs.push_back({root.operand(k), state[static_cast<size_t>(k)]});
-      }
-      LoopShape shape = ShapeOf(body, arrays ? found.dims : Dims());
-      shape.in_place = true;
-      shape.cost *= static_cast<double>(rounds);
-      // Much state: fewer lanes, so that it stays in registers. But rounds that wait for what they
-      // look up have time for more.
-      bool looks_up = std::any_of(found.members.begin(), found.members.end(),
-                                  [](const Instruction* m) { return m->op() == HloOp::kGather; });
-      bool much = found.arrays.size() > 2 || (found.reads.size() > 4 && !looks_up);
-      if (much) shape.width *= 2;
-      KernelDraft draft = NewDraft(body);
-      draft.Declare(body.inputs, body.outputs);
-      TRY(draft.ForEach(shape, [&](const Index& index) {
-        return EmitRounds(draft, loop, found.reads, arrays, rounds, index);
-      }));
-      Finish(draft, body, into);
-    }
-    return {};
-  };
-  double round_cost = static_cast<double>(elements) * ShapeOf(body, found.dims).cost;
-  int64_t rounds = std::max(kLeastRounds, static_cast<int64_t>(kStepCost / round_cost));
-  if (rounds >= *trips) {
-    TRY(run(*trips, steps));
-    return true;
-  }
-  for (int64_t fewer = rounds; fewer > rounds / 2; --fewer) {  // preferably pieces of one size
-    if (*trips % fewer != 0) continue;
-    rounds = fewer;
-    break;
-  }
-  Steps piece;
-  TRY(run(rounds, piece));
-  for (int64_t i = 0; i < *trips / rounds; ++i) {
-    steps.insert(steps.end(), piece.begin(), piece.end());
-  }
-  if (*trips % rounds > 0) TRY(run(*trips % rounds, steps));
-  return true;
-}
-
 // All rounds of one element, or one for each lane.
-Status Lowering::EmitRounds(KernelDraft& draft, const Instruction& loop,
-                            std::span<const Instruction* const> reads, bool arrays, int64_t trips,
-                            const Index& index) {
+Status EmitRounds(LowerContext& cx, KernelDraft& draft, const Instruction& loop,
+                  std::span<const Instruction* const> reads, bool arrays, int64_t trips,
+                  const Index& index) {
   ElementEmitter& e = draft.elements();
   KernelBuilder& b = draft.builder();
-  const auto& state = memory_.State(loop);
+  const auto& state = cx.memory.State(loop);
   const Instruction& root = *loop.attrs<hlo::WhileAttrs>().body->root();
   std::vector<int64_t> carried;  // scalars are needed beside the arrays
   for (int64_t k = 0; k < root.operand_count(); ++k) {
@@ -291,5 +224,88 @@ Status Lowering::EmitRounds(KernelDraft& draft, const Instruction& loop,
   });
   return {};
 }
+
+Decision MatchInterchangedLoop(Subject& subject) {
+  const Instruction& loop = subject.instruction;
+  std::optional<int64_t> trips = TripCount(loop);
+  if (!trips) return Refuse("the number of rounds is not known");
+  if (*trips < 2 || *trips > kMostRounds) return Refuse("there are too few or too many rounds");
+  ElementwiseBody found(loop, subject.cx.memory.State(loop));
+  if (!found.Check()) return Refuse("its rounds do not work element by element");
+  int64_t elements = 1;
+  for (int64_t d : found.dims) elements *= d;
+  if (elements < kLeastElements) return Refuse("its arrays are small");
+  return Take("all rounds of some elements are made before the next ones");
+}
+
+Status LowerInterchangedLoop(Subject& subject) {
+  LowerContext& cx = subject.cx;
+  Steps& steps = subject.steps;
+  const Instruction& loop = subject.instruction;
+  CopyInitialState(cx, loop, steps);
+  std::optional<int64_t> trips = TripCount(loop);
+  const auto& state = cx.memory.State(loop);
+  ElementwiseBody found(loop, state);
+  CHECK(found.Check());
+  int64_t elements = 1;
+  for (int64_t d : found.dims) elements *= d;
+  const Instruction& root = *loop.attrs<hlo::WhileAttrs>().body->root();
+  KernelBody body;
+  body.instruction = &loop;
+  body.members = found.members;
+  for (const Instruction* read : found.reads) {
+    MemValue value = state[static_cast<size_t>(read->tuple_index())];
+    body.inputs.push_back({read, value >= 0 ? value : cx.memory.Leaf(*read)});
+  }
+  // The arrays, and then the scalars alone, as they are after the last of some rounds.
+  auto run = [&](int64_t rounds, Steps& into) -> Status {
+    for (bool arrays : {true, false}) {
+      const std::vector<int64_t>& changed = arrays ? found.arrays : found.scalars;
+      if (changed.empty()) continue;
+      body.outputs.clear();
+      for (int64_t k : changed) {
+        body.outputs.push_back({root.operand(k), state[static_cast<size_t>(k)]});
+      }
+      LoopShape shape = ShapeOf(cx, body, arrays ? found.dims : Dims());
+      shape.in_place = true;
+      shape.cost *= static_cast<double>(rounds);
+      // Much state: fewer lanes, so that it stays in registers. But rounds that wait for what they
+      // look up have time for more.
+      bool looks_up = std::any_of(found.members.begin(), found.members.end(),
+                                  [](const Instruction* m) { return m->op() == HloOp::kGather; });
+      bool much = found.arrays.size() > 2 || (found.reads.size() > 4 && !looks_up);
+      if (much) shape.width *= 2;
+      KernelDraft draft = NewDraft(cx, body);
+      draft.Declare(body.inputs, body.outputs);
+      TRY(draft.ForEach(shape, [&](const Index& index) {
+        return EmitRounds(cx, draft, loop, found.reads, arrays, rounds, index);
+      }));
+      Finish(cx, draft, body, into);
+    }
+    return {};
+  };
+  double round_cost = static_cast<double>(elements) * ShapeOf(cx, body, found.dims).cost;
+  int64_t rounds = std::max(kLeastRounds, static_cast<int64_t>(kStepCost / round_cost));
+  if (rounds >= *trips) {
+    return run(*trips, steps);
+  }
+  for (int64_t fewer = rounds; fewer > rounds / 2; --fewer) {  // preferably pieces of one size
+    if (*trips % fewer != 0) continue;
+    rounds = fewer;
+    break;
+  }
+  Steps piece;
+  TRY(run(rounds, piece));
+  for (int64_t i = 0; i < *trips / rounds; ++i) {
+    steps.insert(steps.end(), piece.begin(), piece.end());
+  }
+  if (*trips % rounds > 0) TRY(run(*trips % rounds, steps));
+  return {};
+}
+
+}  // namespace
+
+extern constinit const LoweringRow kInterchangedLoop = {
+    "interchanged loop", {HloOp::kWhile}, MatchInterchangedLoop, LowerInterchangedLoop};
 
 }  // namespace weft::compiler

@@ -6,7 +6,7 @@
 
 #include "base/str.h"
 #include "compiler/analysis/row_space.h"
-#include "compiler/lower/lowering.h"
+#include "compiler/lower/table.h"
 
 namespace weft::compiler {
 
@@ -165,11 +165,21 @@ Index NarrowIndex(ElementEmitter& e, const RowSpace& space, const Shape& shape, 
   return index;
 }
 
-Status Lowering::LowerRows(const KernelBody& body, const RowSpace& space, Steps& steps) {
-  if (FitRowsInLanes(body, space)) return LowerRowsInLanes(body, space, steps);
-  LoopShape shape = ShapeOf(body, space.wide);
+namespace {
+
+Decision MatchRows(Subject& subject) {
+  if (!subject.row_space()) return Refuse("no reduction's rows are used again");
+  return Take("what is made of a row's reductions is made while the row is in cache");
+}
+
+Status LowerRows(Subject& subject) {
+  LowerContext& cx = subject.cx;
+  const KernelBody& body = subject.body();
+  const RowSpace& space = *subject.row_space();
+  Steps& steps = subject.steps;
+  LoopShape shape = ShapeOf(cx, body, space.wide);
   RowPlan plan(body, space, shape.in_place);
-  KernelDraft draft = NewDraft(body);
+  KernelDraft draft = NewDraft(cx, body);
   draft.Declare(body.inputs, body.outputs);
   ElementEmitter& e = draft.elements();
   KernelBuilder& b = draft.builder();
@@ -181,7 +191,7 @@ Status Lowering::LowerRows(const KernelBody& body, const RowSpace& space, Steps&
     return e.Linear(columns, part);
   };
   double cost = shape.cost * static_cast<double>(space.length);
-  TRY(draft.ForEachRow(rows, cost, serial_, [&](const Index& row) -> Status {
+  TRY(draft.ForEachRow(rows, cost, cx.serial, [&](const Index& row) -> Status {
     for (const Instruction* m : body.members) {
       if (m->shape().IsScalar() && !m->IsConstant() && !space.IsNarrow(m->shape())) {
         TRY(e.Emit(*m, Index()));
@@ -209,7 +219,7 @@ Status Lowering::LowerRows(const KernelBody& body, const RowSpace& space, Steps&
         }
         for (size_t k = 0; k < values.size(); ++k) {
           MemValue to = body.outputs[plan.Outputs(stage)[k]].value;
-          e.StoreAt(draft.MemoryOf(to), memory_.shape(to).dtype(), e.Linear(space.wide, index),
+          e.StoreAt(draft.MemoryOf(to), cx.memory.shape(to).dtype(), e.Linear(space.wide, index),
                     values[k]);
         }
         return {};
@@ -251,8 +261,12 @@ Status Lowering::LowerRows(const KernelBody& body, const RowSpace& space, Steps&
     }
     return {};
   }));
-  Finish(draft, body, steps);
+  Finish(cx, draft, body, steps);
   return {};
 }
+
+}  // namespace
+
+extern constinit const LoweringRow kRows = {"rows in stages", {}, MatchRows, LowerRows};
 
 }  // namespace weft::compiler

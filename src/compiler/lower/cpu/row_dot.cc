@@ -3,7 +3,7 @@
 // The last block is one of the others moved back: what it writes twice is the same.
 #include <algorithm>
 
-#include "compiler/lower/lowering.h"
+#include "compiler/lower/dot.h"
 #include "compiler/lower/sums.h"
 
 namespace weft::compiler {
@@ -16,26 +16,33 @@ constexpr int64_t kLeastColumns = 8;
 constexpr int64_t kLeastProducts = 512;
 constexpr int64_t kMostRows = 4;
 
-}  // namespace
-
-bool Lowering::LiesAlongColumns(const Instruction& dot, const DotSizes& s) const {
-  return IsComputedInOneFloat(dot) && target_.kind == program::TargetKind::kCpu && !s.trans_b &&
-         s.n >= kLeastColumns && s.m * s.n * s.k >= kLeastProducts;
+Decision MatchDotAlongColumns(Subject& subject) {
+  const Instruction& dot = subject.instruction;
+  if (!subject.dot()) return Refuse("the product is not in canonical form");
+  const DotSizes& s = *subject.dot();
+  if (!IsInlineDot(subject.cx, dot, s)) return Refuse("there are enough products for the library");
+  if (!IsComputedInOneFloat(dot)) return Refuse("it is not computed in f32 or f64 throughout");
+  if (s.trans_b) return Refuse("rows of the right side do not lie along the result's");
+  if (s.n < kLeastColumns || s.m * s.n * s.k < kLeastProducts) return Refuse("it is too small");
+  return Take("rows of the right side lie along the result's");
 }
 
-Status Lowering::LowerDotAlongColumns(const Instruction& dot, const DotSizes& s, Steps& steps) {
-  KernelBody body = BodyOf(dot);
-  KernelDraft draft = NewDraft(body);
+Status LowerDotAlongColumns(Subject& subject) {
+  LowerContext& cx = subject.cx;
+  const Instruction& dot = subject.instruction;
+  const DotSizes& s = *subject.dot();
+  KernelBody body = BodyOf(cx, dot);
+  KernelDraft draft = NewDraft(cx, body);
   draft.Declare(body.inputs, body.outputs);
   KernelBuilder& b = draft.builder();
-  auto memory_of = [&](const Instruction* i) { return draft.MemoryOf(memory_.Leaf(*i)); };
+  auto memory_of = [&](const Instruction* i) { return draft.MemoryOf(cx.memory.Leaf(*i)); };
   KernelBuilder::MemoryId left = memory_of(dot.operand(0)), right = memory_of(dot.operand(1)),
                           out = memory_of(&dot);
   DType type = program::ComputeType(dot.shape().dtype()), stored = dot.shape().dtype();
   int lanes = draft.LanesFor(ByteWidth(type), s.n);
   // Half of the registers are sums.
-  int64_t registers = std::max<int64_t>(1, lanes * ByteWidth(type) * 8 / target_.vector_bits);
-  int64_t sums = std::clamp<int64_t>(target_.vector_registers / 2 / registers, 1, kMostRows);
+  int64_t registers = std::max<int64_t>(1, lanes * ByteWidth(type) * 8 / cx.target.vector_bits);
+  int64_t sums = std::clamp<int64_t>(cx.target.vector_registers / 2 / registers, 1, kMostRows);
   int64_t rows = std::min(sums, s.m), stretches = std::clamp<int64_t>(sums / rows, 1, s.n / lanes);
   int64_t columns = stretches * lanes;
   auto scaled = [&](ValueId x, int64_t factor) { return b.Mul(x, b.Int(factor)); };
@@ -77,14 +84,19 @@ Status Lowering::LowerDotAlongColumns(const Instruction& dot, const DotSizes& s,
         [&](ValueId at) { inside(size % step == 0 ? at : b.Min(at, b.Int(size - step))); }, step);
   };
   double cost = static_cast<double>(s.m * s.n * s.k);
-  TRY(draft.ForEachRow(Dims{s.batch}, cost, serial_, [&](const Index& at) -> Status {
+  TRY(draft.ForEachRow(Dims{s.batch}, cost, cx.serial, [&](const Index& at) -> Status {
     ValueId batch = at.coords[0].base;
     each(s.n, columns,
          [&](ValueId column) { each(s.m, rows, [&](ValueId row) { block(batch, row, column); }); });
     return {};
   }));
-  Finish(draft, body, steps);
+  Finish(cx, draft, body, subject.steps);
   return {};
 }
+
+}  // namespace
+
+extern constinit const LoweringRow kDotAlongColumns = {
+    "dot along the columns", {hlo::Op::kDot}, MatchDotAlongColumns, LowerDotAlongColumns};
 
 }  // namespace weft::compiler

@@ -2,7 +2,7 @@
 // whole rows by a vector: lanes run along that dimension, some rows at once.
 #include <algorithm>
 
-#include "compiler/lower/lowering.h"
+#include "compiler/lower/dot.h"
 #include "compiler/lower/sums.h"
 
 namespace weft::compiler {
@@ -39,30 +39,32 @@ ValueId SumOfRows(KernelBuilder& b, std::vector<ValueId> rows) {
   return rows[0];
 }
 
-}  // namespace
-
-bool IsComputedInOneFloat(const Instruction& dot) {
-  DType type = program::ComputeType(dot.shape().dtype());
-  bool same = type == DType::kF32 || type == DType::kF64;
-  for (const Instruction* operand : dot.operands()) {
-    same = same && program::ComputeType(operand->shape().dtype()) == type;
+Decision MatchDotAlongContraction(Subject& subject) {
+  const Instruction& dot = subject.instruction;
+  if (!subject.dot()) return Refuse("the product is not in canonical form");
+  const DotSizes& s = *subject.dot();
+  bool vectors = s.batch > 1 && (s.m == 1 || s.n == 1) && s.m * s.n * s.k <= kInlineDot;
+  if (!vectors && !IsInlineDot(subject.cx, dot, s)) {
+    return Refuse("there are enough products for the library");
   }
-  return same;
+  if (!IsComputedInOneFloat(dot)) return Refuse("it is not computed in f32 or f64 throughout");
+  if (s.k < kLeastLength) return Refuse("the contracted dimension is short");
+  bool along = (s.m == 1 || !s.trans_a) && (s.n == 1 || s.trans_b);
+  if (!along) return Refuse("an operand does not lie along the contracted dimension");
+  return Take("both operands lie along the contracted dimension");
 }
 
-bool Lowering::LiesAlongContraction(const Instruction& dot, const DotSizes& s) const {
-  return IsComputedInOneFloat(dot) && target_.kind == program::TargetKind::kCpu &&
-         s.k >= kLeastLength && (s.m == 1 || !s.trans_a) && (s.n == 1 || s.trans_b);
-}
-
-Status Lowering::LowerDotAlongContraction(const Instruction& dot, const DotSizes& s, Steps& steps) {
-  KernelBody body = BodyOf(dot);
-  KernelDraft draft = NewDraft(body);
+Status LowerDotAlongContraction(Subject& subject) {
+  LowerContext& cx = subject.cx;
+  const Instruction& dot = subject.instruction;
+  const DotSizes& s = *subject.dot();
+  KernelBody body = BodyOf(cx, dot);
+  KernelDraft draft = NewDraft(cx, body);
   draft.Declare(body.inputs, body.outputs);
   KernelBuilder& b = draft.builder();
   // Rows of one side, several at once, by one row of the other.
   bool left = s.m >= s.n;
-  auto memory_of = [&](const Instruction* i) { return draft.MemoryOf(memory_.Leaf(*i)); };
+  auto memory_of = [&](const Instruction* i) { return draft.MemoryOf(cx.memory.Leaf(*i)); };
   KernelBuilder::MemoryId many = memory_of(dot.operand(left ? 0 : 1)),
                           one = memory_of(dot.operand(left ? 1 : 0)), out = memory_of(&dot);
   int64_t rows = left ? s.m : s.n, others = left ? s.n : s.m;
@@ -124,7 +126,7 @@ Status Lowering::LowerDotAlongContraction(const Instruction& dot, const DotSizes
     }
   };
   double cost = static_cast<double>(s.m * s.n * s.k);
-  TRY(draft.ForEachRow(Dims{s.batch}, cost, serial_, [&](const Index& at) -> Status {
+  TRY(draft.ForEachRow(Dims{s.batch}, cost, cx.serial, [&](const Index& at) -> Status {
     ValueId batch = at.coords[0].base;
     each(others, [&](ValueId other) {
       int64_t full = rows - rows % kDotRowsAtOnce;
@@ -137,8 +139,15 @@ Status Lowering::LowerDotAlongContraction(const Instruction& dot, const DotSizes
     });
     return {};
   }));
-  Finish(draft, body, steps);
+  Finish(cx, draft, body, subject.steps);
   return {};
 }
+
+}  // namespace
+
+extern constinit const LoweringRow kDotAlongContraction = {"dot along the contraction",
+                                                           {hlo::Op::kDot},
+                                                           MatchDotAlongContraction,
+                                                           LowerDotAlongContraction};
 
 }  // namespace weft::compiler

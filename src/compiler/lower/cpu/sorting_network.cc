@@ -2,7 +2,8 @@
 // are in order.
 #include <algorithm>
 
-#include "compiler/lower/lowering.h"
+#include "compiler/lower/sort_order.h"
+#include "compiler/lower/table.h"
 
 namespace weft::compiler {
 
@@ -133,24 +134,29 @@ FewSorted FewSortedOf(const Instruction& sort) {
   return few;
 }
 
-}  // namespace
-
-bool Lowering::IsFewSorted(const Instruction& sort) const {
+Decision MatchSortingNetwork(Subject& subject) {
+  const Instruction& sort = subject.instruction;
   FewSorted few = FewSortedOf(sort);
-  if (!serial_ || sort.operand(0)->shape().elements() == 0 || few.best == 0) return false;
-  if (sort.op() == HloOp::kTopK && !few.order) return false;
-  return few.n <= (few.best < few.n ? 2 * kFewSorted : kFewSorted) &&
-         few.Exchanges() * few.operands <= kFewExchanges;
+  if (!subject.cx.serial) return Refuse("it is not inside of a loop on one thread");
+  if (sort.operand(0)->shape().elements() == 0 || few.best == 0) return Refuse("nothing is sorted");
+  if (sort.op() == HloOp::kTopK && !few.order) return Refuse("its keys are of another type");
+  bool fits = few.n <= (few.best < few.n ? 2 * kFewSorted : kFewSorted) &&
+              few.Exchanges() * few.operands <= kFewExchanges;
+  if (!fits) return Refuse("there are too many elements for registers");
+  return Take("few elements are sorted in registers");
 }
 
-Status Lowering::LowerFewSorted(const Instruction& sort, Steps& steps) {
+Status LowerSortingNetwork(Subject& subject) {
+  LowerContext& cx = subject.cx;
+  const Instruction& sort = subject.instruction;
+  Steps& steps = subject.steps;
   FewSorted few = FewSortedOf(sort);
   const Dims& whole = sort.operand(0)->shape().dims();
   Dims slice = whole;
   slice.erase_at(few.dim);
-  KernelBody body = BodyOf(sort);
-  const auto& results = memory_.Leaves(sort);
-  KernelDraft draft = NewDraft(body);
+  KernelBody body = BodyOf(cx, sort);
+  const auto& results = cx.memory.Leaves(sort);
+  KernelDraft draft = NewDraft(cx, body);
   draft.Declare(body.inputs, body.outputs);
   ElementEmitter& e = draft.elements();
   KernelBuilder& b = draft.builder();
@@ -193,15 +199,20 @@ Status Lowering::LowerFewSorted(const Instruction& sort, Steps& steps) {
     for (size_t k : few.Pairs()) TRY(put_in_order(k));
     for (int64_t k = 0; k < few.best; ++k) {
       for (size_t i = 0; i < results.size(); ++i) {
-        const Shape& to = memory_.shape(results[i]);
+        const Shape& to = cx.memory.shape(results[i]);
         e.StoreAt(draft.MemoryOf(results[i]), to.dtype(), e.Linear(to.dims(), place(k)),
                   items[static_cast<size_t>(k)].values[i]);
       }
     }
     return {};
   }));
-  Finish(draft, body, steps);
+  Finish(cx, draft, body, steps);
   return {};
 }
+
+}  // namespace
+
+extern constinit const LoweringRow kSortingNetwork = {
+    "sorting network", {HloOp::kSort, HloOp::kTopK}, MatchSortingNetwork, LowerSortingNetwork};
 
 }  // namespace weft::compiler

@@ -6,7 +6,7 @@
 #include <bit>
 
 #include "compiler/analysis/tiles.h"
-#include "compiler/lower/lowering.h"
+#include "compiler/lower/table.h"
 
 namespace weft::compiler {
 
@@ -73,16 +73,25 @@ int64_t TurnedOf(int64_t rows, int64_t columns, int64_t width, const Instruction
   return turned;
 }
 
-}  // namespace
-
-bool Lowering::CanTile(const KernelBody& body) const {
+Decision MatchTiles(Subject& subject) {
+  const KernelBody& body = subject.body();
+  HloOp made = subject.producer().op();
+  bool update = made == HloOp::kDynamicUpdateSlice && body.outputs.size() == 1;
+  if (made == HloOp::kReduce || update) return Refuse("the result is a reduction or an update");
   const Instruction* transpose = TiledTranspose(body);
-  if (transpose == nullptr) return false;
+  if (transpose == nullptr)
+    return Refuse("there is no one transpose whose results are used as they lie");
   // Where tiles at the end overlap others, no element may be computed twice in place.
-  return TilesEvenly(*transpose) || !ShapeOf(body, transpose->shape().dims()).in_place;
+  bool once =
+      TilesEvenly(*transpose) || !ShapeOf(subject.cx, body, transpose->shape().dims()).in_place;
+  if (!once) return Refuse("tiles would overlap in place");
+  return Take("a transpose changes the minor dimension");
 }
 
-Status Lowering::LowerTiles(const KernelBody& body, Steps& steps) {
+Status LowerTiles(Subject& subject) {
+  LowerContext& cx = subject.cx;
+  const KernelBody& body = subject.body();
+  Steps& steps = subject.steps;
   const Instruction& transpose = *TiledTranspose(body);
   const Instruction& operand = *transpose.operand(0);
   const Dims& dims = transpose.shape().dims();
@@ -91,11 +100,11 @@ Status Lowering::LowerTiles(const KernelBody& body, Steps& steps) {
   DType type = transpose.shape().dtype(), compute = program::ComputeType(RealType(type));
   int64_t rows = tile.rows, columns = tile.columns;
   int64_t turned = TurnedOf(rows, columns, ByteWidth(compute), operand);
-  KernelDraft draft = NewDraft(body);
+  KernelDraft draft = NewDraft(cx, body);
   draft.Declare(body.inputs, body.outputs);
   KernelBuilder& b = draft.builder();
   ElementEmitter& e = draft.elements();
-  LoopShape shape = ShapeOf(body, dims);
+  LoopShape shape = ShapeOf(cx, body, dims);
   // All dimensions but those two, then the tiles.
   Dims grid;
   std::vector<size_t> outer;
@@ -117,7 +126,7 @@ Status Lowering::LowerTiles(const KernelBody& body, Steps& steps) {
   bool few = rows < tile.most || columns < tile.most || IsComplex(type);
   bool direct = few && StoresAtOnce(body, transpose);
   KernelBuilder::MemoryId array = -1;
-  TRY(draft.ForEachRow(grid, cost, serial_, [&](const Index& at) -> Status {
+  TRY(draft.ForEachRow(grid, cost, cx.serial, [&](const Index& at) -> Status {
     if (!direct) array = b.Array("tile", compute, rows * columns);
     int open = 0;  // loops over a tile and what is left
     auto start = [&](const Coord& number, int64_t step, int64_t all) -> Coord {
@@ -197,15 +206,20 @@ Status Lowering::LowerTiles(const KernelBody& body, Steps& steps) {
       }
       for (size_t k = 0; k < body.outputs.size(); ++k) {
         MemValue to = body.outputs[k].value;
-        e.StoreAt(draft.MemoryOf(to), memory_.shape(to).dtype(), e.Linear(dims, index), values[k]);
+        e.StoreAt(draft.MemoryOf(to), cx.memory.shape(to).dtype(), e.Linear(dims, index),
+                  values[k]);
       }
       return {};
     }));
     b.End();
     return close();
   }));
-  Finish(draft, body, steps);
+  Finish(cx, draft, body, steps);
   return {};
 }
+
+}  // namespace
+
+extern constinit const LoweringRow kTiles = {"transpose by tiles", {}, MatchTiles, LowerTiles};
 
 }  // namespace weft::compiler

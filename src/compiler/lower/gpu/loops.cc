@@ -4,8 +4,7 @@
 #include <bit>
 
 #include "base/str.h"
-#include "compiler/lower/lowering.h"
-#include "compiler/lower/reduce.h"
+#include "compiler/lower/table.h"
 
 namespace weft::compiler {
 
@@ -13,6 +12,7 @@ using hlo::Instruction;
 using program::Access;
 using program::LoopKind;
 using program::Op;
+using HloOp = hlo::Op;
 
 namespace {
 
@@ -188,21 +188,45 @@ Status ReduceColumns(KernelDraft& draft, RowReducer& reducer, int64_t columns, V
       1, [&](ValueId, ValueId place, ValueId column) { return store(column, part.Load(place)); });
 }
 
-}  // namespace
+// Worth a block a row; shorter ones, or more columns than the machine has threads, are one
+// thread's.
+bool ReducesByBlocks(const ReduceDims& dims, const program::TargetInfo& target) {
+  if (dims.length < kThreadRow) return false;
+  if (dims.minor) return true;
+  return dims.rows < target.cores * target.threads_per_core / 2;
+}
 
-Status Lowering::LowerReduceOnGpu(const KernelBody& body,
-                                  std::span<const Instruction* const> reduces,
-                                  std::span<const size_t> wanted, const ReduceDims& dims,
-                                  const LoopShape& shape, Steps& steps) {
-  GpuReduceShape how = ChooseReduce(dims, target_);
-  KernelDraft draft = NewDraft(body);
-  if (!RowReducer(draft, reduces, shape.width).CanUseLanes()) return LowerLoop(body, steps);
+Decision MatchBlockReduce(Subject& subject) {
+  if (!subject.reduces()) return Refuse("not all results are reductions");
+  const ReduceGroup& group = *subject.reduces();
+  if (!group.same_dims) return Refuse("the reductions are along different dimensions");
+  if (!ReducesByBlocks(group.dims, subject.cx.target)) {
+    return Refuse("a thread for each result keeps the machine busy");
+  }
+  KernelDraft draft = NewDraft(subject.cx, subject.body());
+  if (!RowReducer(draft, group.reduces, group.shape.width).CanUseLanes()) {
+    return Refuse("parts of a sum cannot be put together without its initial value");
+  }
+  return Take("the threads of a block share each result");
+}
+
+Status LowerBlockReduce(Subject& subject) {
+  LowerContext& cx = subject.cx;
+  const KernelBody& body = subject.body();
+  const ReduceGroup& group = *subject.reduces();
+  const auto& reduces = group.reduces;
+  const auto& wanted = group.wanted;
+  const ReduceDims& dims = group.dims;
+  const LoopShape& shape = group.shape;
+  Steps& steps = subject.steps;
+  GpuReduceShape how = ChooseReduce(dims, cx.target);
+  KernelDraft draft = NewDraft(cx, body);
   bool split = how.pieces > 1;
   std::vector<program::BufferId> partial;
   if (split) {
     RowReducer types(draft, reduces, shape.width);
     for (size_t i = 0; i < types.operand_count(); ++i) {
-      partial.push_back(Scratch(Shape(types.type(i), {how.pieces, dims.rows}), "partial"));
+      partial.push_back(cx.Scratch(Shape(types.type(i), {how.pieces, dims.rows}), "partial"));
     }
   }
   draft.Declare(body.inputs, split ? std::span<const KernelOutput>() : body.outputs);
@@ -217,7 +241,7 @@ Status Lowering::LowerReduceOnGpu(const KernelBody& body,
     values = TRY(by.Combine(TRY(by.Inits()), values));
     for (size_t k = 0; k < body.outputs.size(); ++k) {
       MemValue out = body.outputs[k].value;
-      to.elements().StoreAt(to.MemoryOf(out), memory_.shape(out).dtype(),
+      to.elements().StoreAt(to.MemoryOf(out), cx.memory.shape(out).dtype(),
                             to.elements().Linear(dims.kept_sizes, row), values[wanted[k]]);
     }
     return {};
@@ -267,10 +291,10 @@ Status Lowering::LowerReduceOnGpu(const KernelBody& body,
     TRY(ReduceByBlock(draft, reducer, part, how.threads, begin, end, how.piece, along(row)));
     return finish(row, piece, part.Load(b.Int(0)));
   }));
-  Finish(draft, body, steps);
+  Finish(cx, draft, body, steps);
   if (!split) return {};
 
-  KernelDraft last(StrCat(body.instruction->name(), ".join"), program_, memory_, target_);
+  KernelDraft last(StrCat(body.instruction->name(), ".join"), cx.program, cx.memory, cx.target);
   last.Declare(body.inputs, body.outputs);
   memory.clear();
   for (program::BufferId id : partial) memory.push_back(last.DeclareBuffer(id, Access::kRead));
@@ -299,16 +323,13 @@ Status Lowering::LowerReduceOnGpu(const KernelBody& body,
                       accumulate));
     return store(last, join, row, part.Load(lb.Int(0)));
   }));
-  Finish(last, body, steps);
+  Finish(cx, last, body, steps);
   return {};
 }
 
-// Worth a block a row; shorter ones, or more columns than the machine has threads, are one
-// thread's.
-bool ReducesByBlocks(const ReduceDims& dims, const program::TargetInfo& target) {
-  if (dims.length < kThreadRow) return false;
-  if (dims.minor) return true;
-  return dims.rows < target.cores * target.threads_per_core / 2;
-}
+}  // namespace
+
+extern constinit const LoweringRow kBlockReduce = {
+    "reduction by blocks", {HloOp::kReduce}, MatchBlockReduce, LowerBlockReduce};
 
 }  // namespace weft::compiler

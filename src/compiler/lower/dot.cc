@@ -1,0 +1,47 @@
+// Products (dot): the library's matrix multiplication.
+#include "compiler/lower/dot.h"
+
+namespace weft::compiler {
+
+using hlo::Instruction;
+using program::Attr;
+
+bool IsInlineDot(const LowerContext& cx, const Instruction& dot, const DotSizes& s) {
+  return cx.serial || s.batch * s.m * s.n * s.k <= kInlineDot ||
+         dot.shape().dtype() == DType::kPred;
+}
+
+bool IsComputedInOneFloat(const Instruction& dot) {
+  DType type = program::ComputeType(dot.shape().dtype());
+  bool same = type == DType::kF32 || type == DType::kF64;
+  for (const Instruction* operand : dot.operands()) {
+    same = same && program::ComputeType(operand->shape().dtype()) == type;
+  }
+  return same;
+}
+
+namespace {
+
+Decision MatchGemm(Subject& subject) {
+  if (!subject.dot()) return Refuse("the product is not in canonical form");
+  if (IsInlineDot(subject.cx, subject.instruction, *subject.dot())) {
+    return Refuse("a call would cost more than the product, or its type is pred");
+  }
+  return Take("there are enough products for the library");
+}
+
+Status LowerGemm(Subject& subject) {
+  const DotSizes& s = *subject.dot();
+  std::vector<Attr> list = {{"m", s.m}, {"n", s.n}, {"k", s.k}};
+  if (s.batch > 1) list.push_back({"batch", s.batch});
+  if (s.trans_a) list.push_back({"trans_a", true});
+  if (s.trans_b) list.push_back({"trans_b", true});
+  subject.steps.push_back(Routine(subject.cx, "gemm", subject.instruction, std::move(list)));
+  return {};
+}
+
+}  // namespace
+
+extern constinit const LoweringRow kGemm = {"gemm", {hlo::Op::kDot}, MatchGemm, LowerGemm};
+
+}  // namespace weft::compiler

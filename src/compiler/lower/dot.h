@@ -1,0 +1,15 @@
+// Products as kernels of their own, and when the library is called instead.
+#pragma once
+
+#include "compiler/lower/table.h"
+
+namespace weft::compiler {
+
+// Products below this many multiplications are loops of their own kernel.
+inline constexpr int64_t kInlineDot = 16'384;
+// Whether a call of the library would cost more than the product, or cannot be had.
+bool IsInlineDot(const LowerContext& cx, const hlo::Instruction& dot, const DotSizes& sizes);
+// Operands and result are computed in f32, or all in f64.
+bool IsComputedInOneFloat(const hlo::Instruction& dot);
+
+}  // namespace weft::compiler
