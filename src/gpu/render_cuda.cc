@@ -10,6 +10,7 @@
 namespace weft::gpu {
 namespace {
 
+using program::Branch;
 using program::Instr;
 using program::Kernel;
 using program::LoopKind;
@@ -158,7 +159,12 @@ class KernelRenderer {
       names_[id] = StrCat("v", id);
       text_.Line(CudaType(kernel_.type(id)), " ", names_[id], ";");
     }
-    text_.Open("if (", Lane(kernel_.code[pc].args[0]), ") {");
+    std::string condition = Lane(kernel_.code[pc].args[0]);
+    if (Branch branch = kernel_.code[pc].branch; branch != Branch::kEven) {
+      int expected = branch == Branch::kUnlikely ? 0 : 1;
+      condition = StrCat("__builtin_expect(", condition, ", ", expected, ")");
+    }
+    text_.Open("if (", condition, ") {");
     RenderBlock(pc + 1, has_else ? blocks_.else_at[pc] : blocks_.end_at[pc]);
     if (has_else) {
       Yield(end.results, kernel_.code[blocks_.else_at[pc]].args);
