@@ -20,6 +20,7 @@ using program::Program;
 Program FromText(const std::string& text) {
   auto program = Parse(text);
   CHECK(program) << program.error().ToString("test");
+  ChooseRegions(*program);
   return std::move(*program);
 }
 

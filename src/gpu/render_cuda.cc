@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "gpu/render_ops.h"
+#include "program/cost.h"
 
 namespace weft::gpu {
 namespace {
@@ -443,12 +444,6 @@ bool HasThreadLoops(const Kernel& kernel) {
   return std::any_of(kernel.code.begin(), kernel.code.end(), [](const Instr& i) {
     return i.op == Op::kLoop && i.loop == LoopKind::kThread;
   });
-}
-
-int64_t GridSize(const Kernel& kernel) {
-  int64_t size = 1;
-  for (int64_t n : Extents(kernel).grid) size *= n;
-  return size;
 }
 
 int64_t SharedArrayBytes(const Kernel& kernel) {

@@ -654,10 +654,4 @@ void RenderKernel(const Kernel& kernel, const KernelText& how, const RenderTarge
   KernelRenderer(kernel, target, metadata).Render(how, out);
 }
 
-int64_t GridSize(const Kernel& kernel) {
-  int64_t size = 1;
-  for (int64_t n : Extents(kernel).grid) size *= n;
-  return size;
-}
-
 }  // namespace weft::cpu
