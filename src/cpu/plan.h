@@ -1,13 +1,11 @@
 // What is decided about a Program before its code is written: where buffers lie, which steps C++
-// runs, which loops become native regions.
+// runs. Which loops are native regions the Program says (program/regions.h).
 //
 // Steps outside regions that have no steps inside are data, not code: a sequence is a run of them,
 // which costs nothing to compile.
 //
-// A native region is a `while` whose steps are kernels, copies, fills, ifs and whiles of little
-// code each: one function, kernels inlined, small buffers in registers or on the stack. The copies
-// and fills before it that set its state are part of it, and small constants are known to LLVM:
-// what a counter starts at says which indices are in range.
+// A native region is one function: kernels inlined, its locals on the stack, where LLVM makes
+// registers of them, its constants known to LLVM, and its prologue first.
 #pragma once
 
 #include <cstdint>
@@ -27,18 +25,13 @@ struct Place {
   int64_t bytes = 0;
 };
 
-// A buffer that a region keeps on its stack.
-struct Local {
-  program::BufferId buffer;
-  bool copy_in, copy_out;
-};
 struct Region {
-  const program::Step* loop;
-  std::vector<Local> locals;                 // by buffer
+  const program::Step* loop = nullptr;
+  std::vector<program::RegionLocal> locals;  // by buffer
   std::vector<program::BufferId> pointers;   // other buffers with storage that it uses, sorted
   std::vector<bool> written;                 // of those: whether it writes them
   std::vector<program::BufferId> constants;  // those that the module holds, sorted
-  std::vector<const program::Step*> before;  // steps that it runs first
+  std::vector<const program::Step*> prologue;
 };
 
 struct Plan {
@@ -59,13 +52,7 @@ struct Plan {
   std::vector<bool> called;    // kernels that library routines call by name
 };
 
-// Instructions that one run of the kernel executes, about.
-int64_t WorkOf(const program::Kernel& kernel);
-
 // The program must verify and stay where it is.
 Result<Plan> MakePlan(const program::Program& program, const RenderTarget& target);
-
-// Loops within loops, of these steps.
-int LoopDepth(const std::vector<program::Step>& steps);
 
 }  // namespace weft::cpu

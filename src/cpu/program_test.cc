@@ -20,6 +20,7 @@ using program::Program;
 Program FromText(const std::string& text) {
   auto program = Parse(text);
   CHECK(program) << program.error().ToString("test");
+  ChooseRegions(*program);
   return std::move(*program);
 }
 
@@ -347,6 +348,40 @@ TEST(Program, ShowsWhatItMakes) {
   EXPECT_NE(shown["main.s"].find("weft_run"), std::string::npos);
 }
 
+// What a kernel says of its branches, LLVM is told: weights, and for a guard a barrier in the block
+// that is not to be speculated.
+TEST(Program, BranchHints) {
+  auto text = [](std::string_view hint) {
+    Program program = FromText(StrCat(R"(
+program p
+buffer x: s64[4] parameter 0
+buffer y: s64[] result 0
+kernel k(read x: s64[4], write y: s64[1]) {
+  %i = load s64 x[0]
+  %c = lt s64 %i, 4
+  if )",
+                                      hint, R"( %c {
+  } yield %i else {
+    %j = and s64 %i, 3
+  } yield %j -> %at
+  store s64 y[0], %at
+}
+steps { launch k(read x, write y) }
+)"));
+    Plan plan = *MakePlan(program, {});
+    return RenderProgram(program, plan, {}, 1, false)[0].text;
+  };
+  constexpr std::string_view kFirst = "i32 1000, i32 1}", kSecond = "i32 1, i32 1000}";
+  std::string plain = text(""), likely = text("likely"), unlikely = text("unlikely");
+  EXPECT_EQ(plain.find("branch_weights"), plain.npos) << plain;
+  EXPECT_NE(likely.find(kFirst), likely.npos) << likely;
+  EXPECT_EQ(likely.find("asm sideeffect"), likely.npos) << likely;
+  EXPECT_NE(unlikely.find(kSecond), unlikely.npos) << unlikely;
+  std::string guard = text("guard");
+  EXPECT_NE(guard.find(kFirst), guard.npos) << guard;
+  EXPECT_NE(guard.find("asm sideeffect"), guard.npos) << guard;
+}
+
 // What only moves much memory is rendered for vectors of 32 bytes where the target says so, what
 // computes is not.
 TEST(Program, NarrowMoves) {
@@ -467,7 +502,7 @@ kernel k(read i: s32[1], read x: s32[64], write y: s32[1]) {
   %w = cast s64 from s32 %i
   %u = cast u64 from s64 %w
   %c = le u64 %u, 63
-  if %c {
+  if guard %c {
   } yield %w else {
     %l = min s64 %w, 63
     %m = max s64 %l, 0

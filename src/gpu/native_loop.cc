@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/check.h"
+#include "program/cost.h"
 
 namespace weft::gpu {
 namespace {
@@ -25,23 +26,6 @@ constexpr int64_t kThreadCopyBytes = 64;  // copies of less are one thread's
 // memory.
 constexpr int64_t kOwnBytes = 512, kOwnBytesInAll = 4096;
 constexpr int64_t kSharedBytes = 4096, kSharedBytesInAll = 16384;
-
-// Instructions that one run executes, about.
-double WorkOf(const Kernel& kernel) {
-  double work = 0;
-  std::vector<double> times = {1};
-  for (const program::Instr& instr : kernel.code) {
-    work += times.back();
-    if (instr.op == program::Op::kEnd) times.pop_back();
-    if (instr.op != program::Op::kLoop && instr.op != program::Op::kIf) continue;
-    double trips = 1;
-    if (instr.op == program::Op::kLoop) {
-      trips = static_cast<double>(TripCount(kernel, instr).value_or(16));
-    }
-    times.push_back(times.back() * trips);
-  }
-  return work;
-}
 
 template <class Op>
 bool Is(const Step& step) {
@@ -315,8 +299,7 @@ bool CanBeNativeLoop(const Program& program, const Step& loop) {
     if (auto* launch = std::get_if<program::KernelStep>(&step.op)) {
       const Kernel& kernel = program.kernels[launch->kernel];
       code += kernel.code.size();
-      fits = fits && WorkOf(kernel) <= static_cast<double>(kLoopWork) &&
-             SharedArrayBytes(kernel) <= kLoopArrayBytes;
+      fits = fits && WorkOf(kernel) <= kLoopWork && SharedArrayBytes(kernel) <= kLoopArrayBytes;
       return;
     }
     if (Is<program::CopyStep>(step) || Is<program::FillStep>(step)) {

@@ -6,10 +6,12 @@
 
 #include "base/check.h"
 #include "gpu/render_ops.h"
+#include "program/cost.h"
 
 namespace weft::gpu {
 namespace {
 
+using program::Branch;
 using program::Instr;
 using program::Kernel;
 using program::LoopKind;
@@ -158,7 +160,12 @@ class KernelRenderer {
       names_[id] = StrCat("v", id);
       text_.Line(CudaType(kernel_.type(id)), " ", names_[id], ";");
     }
-    text_.Open("if (", Lane(kernel_.code[pc].args[0]), ") {");
+    std::string condition = Lane(kernel_.code[pc].args[0]);
+    if (Branch branch = kernel_.code[pc].branch; branch != Branch::kEven) {
+      int expected = branch == Branch::kUnlikely ? 0 : 1;
+      condition = StrCat("__builtin_expect(", condition, ", ", expected, ")");
+    }
+    text_.Open("if (", condition, ") {");
     RenderBlock(pc + 1, has_else ? blocks_.else_at[pc] : blocks_.end_at[pc]);
     if (has_else) {
       Yield(end.results, kernel_.code[blocks_.else_at[pc]].args);
@@ -437,12 +444,6 @@ bool HasThreadLoops(const Kernel& kernel) {
   return std::any_of(kernel.code.begin(), kernel.code.end(), [](const Instr& i) {
     return i.op == Op::kLoop && i.loop == LoopKind::kThread;
   });
-}
-
-int64_t GridSize(const Kernel& kernel) {
-  int64_t size = 1;
-  for (int64_t n : Extents(kernel).grid) size *= n;
-  return size;
 }
 
 int64_t SharedArrayBytes(const Kernel& kernel) {

@@ -21,7 +21,6 @@ struct Launch {
 };
 Launch LaunchOf(const program::Kernel& kernel);
 bool HasThreadLoops(const program::Kernel& kernel);
-int64_t GridSize(const program::Kernel& kernel);          // 1 without a parallel nest
 int64_t SharedArrayBytes(const program::Kernel& kernel);  // that the threads of a block share
 
 void RenderKernel(const program::Kernel& kernel, std::string_view name, std::string& out);

@@ -325,9 +325,10 @@ std::vector<ValueId> KernelBuilder::BeginLoop(LoopKind kind, ValueId begin, Valu
   return inside;
 }
 
-void KernelBuilder::BeginIf(ValueId condition) {
+void KernelBuilder::BeginIf(ValueId condition, Branch branch) {
   Instr instr;
   instr.op = Op::kIf;
+  instr.branch = branch;
   instr.args = {condition};
   open_.push_back(kernel_.code.size());
   OpenBlock();

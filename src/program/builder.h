@@ -101,7 +101,10 @@ class KernelBuilder {
   // returns the values after it.
   std::vector<ValueId> BeginLoop(LoopKind kind, ValueId begin, ValueId end, ValueId step,
                                  std::span<const ValueId> init = {});
-  void BeginIf(ValueId condition);
+  void BeginIf(ValueId condition, Branch branch = Branch::kEven);
+  // Of the `if` that is open, where what is expected is known once its blocks are.
+  void SetBranch(Branch branch) { kernel_.code[open_.back()].branch = branch; }
+  size_t code_size() const { return kernel_.code.size(); }
   void BeginElse(std::span<const ValueId> yield = {});
   std::vector<ValueId> End(std::span<const ValueId> yield = {});
 

@@ -55,6 +55,7 @@ std::optional<Op> ParseOp(std::string_view name) {
 
 namespace {
 constexpr std::string_view kLoopNames[] = {"serial", "unroll", "parallel", "thread", "vector"};
+constexpr std::string_view kBranchNames[] = {"", "likely", "unlikely", "guard"};
 }  // namespace
 
 std::string_view Name(LoopKind kind) {
@@ -64,6 +65,17 @@ std::string_view Name(LoopKind kind) {
 std::optional<LoopKind> ParseLoopKind(std::string_view name) {
   for (int i = 0; i < 5; ++i) {
     if (kLoopNames[i] == name) return static_cast<LoopKind>(i);
+  }
+  return std::nullopt;
+}
+
+std::string_view Name(Branch branch) {
+  return kBranchNames[static_cast<int>(branch)];
+}
+
+std::optional<Branch> ParseBranch(std::string_view text) {
+  for (int i = 1; i < 4; ++i) {
+    if (kBranchNames[i] == text) return static_cast<Branch>(i);
   }
   return std::nullopt;
 }

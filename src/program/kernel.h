@@ -105,9 +105,20 @@ struct Memory {
   Position pos;
 };
 
+// What is expected of an `if`: hints, which change nothing of what is computed.
+//  likely    the first block runs nearly always
+//  unlikely  the first block is a slow path, which backends may outline
+//  guard     a check that nearly always holds: the second block is a slow path that backends
+//  neither
+//            speculate nor turn into selects (if-conversion)
+enum class Branch : uint8_t { kEven, kLikely, kUnlikely, kGuard };
+std::string_view Name(Branch branch);  // "", "likely", "unlikely", "guard"
+std::optional<Branch> ParseBranch(std::string_view text);
+
 struct Instr {
   Op op = Op::kAdd;
   LoopKind loop = LoopKind::kSerial;  // kLoop
+  Branch branch = Branch::kEven;      // kIf
   DType format = DType::kInvalid;     // kNarrow
   bool nowrap = false;                // kAdd, kSub, kMul of integers
   Type type;            // result type; operand type for comparisons; element type of a store

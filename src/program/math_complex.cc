@@ -98,7 +98,7 @@ C WithSpecialQuotients(C x, C y, C plain) {
   KernelBuilder& b = *x.re.b;
   V special = (plain.re != plain.re) & (plain.im != plain.im);
   for (V part : {x.re, x.im, y.re, y.im, plain.re, plain.im}) part.id();
-  b.BeginIf(b.Any(special.id()));
+  b.BeginIf(b.Any(special.id()), Branch::kUnlikely);
   C fixed = SelectC(special, DivideSpecial(x, y, plain), plain);
   b.BeginElse(std::vector<ValueId>{fixed.re.id(), fixed.im.id()});
   auto joined = b.End(std::vector<ValueId>{plain.re.id(), plain.im.id()});

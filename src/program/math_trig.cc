@@ -156,7 +156,7 @@ Quadrant ReduceTrig(V x, bool with_low) {
   };
   x.id();
   std::vector<ValueId> likely = list(moderate.n, moderate.r, moderate.low);
-  b.BeginIf(b.Any(huge.id()));
+  b.BeginIf(b.Any(huge.id()), Branch::kUnlikely);
   Quadrant exact = x.wide() ? ReduceHugeF64(x) : ReduceHugeF32(x, with_low);
   V n = Select(huge, exact.n, moderate.n), r = Select(huge, exact.r, moderate.r);
   b.BeginElse(list(n, r, with_low ? Select(huge, exact.low, moderate.low) : r));

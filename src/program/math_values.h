@@ -176,7 +176,7 @@ template <class Other>
 V Unless(V unlikely, V value, const Other& other) {
   KernelBuilder& b = *value.b;
   value.id();
-  b.BeginIf(b.Any(unlikely.id()));
+  b.BeginIf(b.Any(unlikely.id()), Branch::kUnlikely);
   b.BeginElse(std::vector{other().id()});
   return value.Of(b.End(std::vector{value.id()})[0]);
 }

@@ -213,6 +213,7 @@ class ProgramParser {
         if (use.slice.size < 0) return lexer_.Fail(pos, "slice ends before it begins");
         TRY(lexer_.Expect("]"));
       }
+      if (lexer_.Accept("depth")) use.depth = TRY(lexer_.Size("a depth in cycles"));
       step.uses.push_back(use);
     }
     return {};
@@ -303,6 +304,7 @@ class ProgramParser {
       if (lexer_.Accept("trips")) loop.trip_count = TRY(lexer_.Size("a trip count"));
       if (lexer_.Accept("counts")) loop.count_step = TRY(lexer_.Int("a step"));
       if (lexer_.Accept("below")) loop.count_limit = TRY(lexer_.Int("a limit"));
+      if (lexer_.Accept("region")) loop.region = TRY(ParseRegion());
       step.op = std::move(loop);
       return {};
     }
@@ -318,6 +320,31 @@ class ProgramParser {
       return {};
     }
     return lexer_.Fail(step.pos, "unknown step '", word, "'");
+  }
+
+  Result<Region> ParseRegion() {
+    Region region;
+    TRY(lexer_.Expect("("));
+    while (!lexer_.Accept(")")) {
+      if (!region.locals.empty() || !region.constants.empty()) TRY(lexer_.Expect(","));
+      if (lexer_.Accept("constant")) {
+        region.constants.push_back(TRY(ParseBufferName()));
+        continue;
+      }
+      RegionLocal local{-1};
+      local.copy_in = local.copy_out = lexer_.Accept("inout");
+      if (!local.copy_in && !lexer_.Accept("local")) {
+        local.copy_in = lexer_.Accept("in");
+        local.copy_out = !local.copy_in && lexer_.Accept("out");
+        if (!local.copy_in && !local.copy_out) {
+          return lexer_.Expected("local, in, out, inout or constant");
+        }
+      }
+      local.buffer = TRY(ParseBufferName());
+      region.locals.push_back(local);
+    }
+    if (lexer_.Accept("prologue")) region.prologue = TRY(lexer_.Size("a number of steps"));
+    return region;
   }
 
   Status ParseLaunch(Step& step) {

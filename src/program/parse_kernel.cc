@@ -120,6 +120,12 @@ class KernelParser {
       kernel_.memories[instr.memory].per_thread = lexer_.Accept("per_thread");
     } else if (lexer_.Accept("if")) {
       instr.op = Op::kIf;
+      if (lexer_.peek().kind == TokenKind::kName) {
+        if (std::optional<Branch> branch = ParseBranch(lexer_.peek().text)) {
+          instr.branch = *branch;
+          lexer_.Next();
+        }
+      }
       instr.args.push_back(TRY(ParseOperand({DType::kPred, 1})));
       TRY(lexer_.Expect("{"));
       blocks_.push_back(Op::kIf);

@@ -149,6 +149,7 @@ class StepPrinter {
     for (size_t i = 0; i < step.uses.size(); ++i) {
       StrAppend(out_, i > 0 ? ", " : "", Name(step.uses[i].access), " ");
       AppendSlice(out_, program_, step.uses[i].slice);
+      if (step.uses[i].depth != 0) StrAppend(out_, " depth ", step.uses[i].depth);
     }
     out_.push_back(')');
   }
@@ -217,12 +218,32 @@ class StepPrinter {
     if (op.trip_count) StrAppend(out_, " trips ", *op.trip_count);
     if (op.count_step != 0) StrAppend(out_, " counts ", op.count_step);
     if (op.count_limit) StrAppend(out_, " below ", *op.count_limit);
+    if (op.region) PrintRegion(*op.region);
   }
   void Head(const Step& step, const ConditionalStep&) {
     bool pred = !step.uses.empty() &&
                 program_.buffers[step.uses[0].slice.buffer].shape.dtype() == DType::kPred;
     out_.append(pred ? "if" : "switch");
     Uses(step);
+  }
+
+  void PrintRegion(const Region& region) {
+    std::string_view between = "";
+    auto buffer = [&](std::string_view how, BufferId id) {
+      StrAppend(out_, between, how, " ");
+      AppendName(out_, program_.buffers[id].name);
+      between = ", ";
+    };
+    out_.append(" region(");
+    for (const RegionLocal& local : region.locals) {
+      buffer(local.copy_in    ? local.copy_out ? "inout" : "in"
+             : local.copy_out ? "out"
+                              : "local",
+             local.buffer);
+    }
+    for (BufferId id : region.constants) buffer("constant", id);
+    out_.push_back(')');
+    if (region.prologue != 0) StrAppend(out_, " prologue ", region.prologue);
   }
 
   template <class T>

@@ -136,6 +136,7 @@ class KernelPrinter {
       case Op::kLoop: PrintLoop(instr); break;
       case Op::kIf:
         out_.append("if ");
+        if (instr.branch != Branch::kEven) StrAppend(out_, Name(instr.branch), " ");
         Operand(instr.args[0]);
         out_.append(" {");
         break;

@@ -14,6 +14,13 @@ std::optional<int64_t> ByteSize(const Buffer& buffer) {
   return bytes;
 }
 
+bool RunsInRegion(const Step& step) {
+  return std::holds_alternative<KernelStep>(step.op) || std::holds_alternative<CopyStep>(step.op) ||
+         std::holds_alternative<FillStep>(step.op) || std::holds_alternative<WaitStep>(step.op) ||
+         std::holds_alternative<WhileStep>(step.op) ||
+         std::holds_alternative<ConditionalStep>(step.op);
+}
+
 std::string_view KindName(const Step& step) {
   static constexpr std::array<std::string_view, 10> kNames = {
       "launch", "copy", "fill", "call", "collective", "send", "recv", "wait", "while", "if"};

@@ -71,6 +71,9 @@ struct Slice {
 struct Use {
   Access access = Access::kRead;
   Slice slice;
+  // Of a launch in a native region, a hint: the recurrence depth of what the slice holds before it,
+  // the latency in cycles from what the iteration before left (critical_path.h).
+  int64_t depth = 0;
 };
 
 using AttrValue = std::variant<bool, int64_t, double, std::string, std::vector<int64_t>>;
@@ -115,13 +118,25 @@ struct RecvStep {  // write
 struct WaitStep {  // no uses
   std::string event;
 };
+// A loop that is one function on targets that compile loops, with its kernels inlined: a native
+// region (regions.h). Hints, of which nothing changes what is computed.
+struct RegionLocal {  // a buffer that it keeps in registers or on its stack
+  BufferId buffer;
+  bool copy_in = false, copy_out = false;  // its content comes from, goes to, the buffer
+};
+struct Region {
+  std::vector<RegionLocal> locals;  // by buffer; all have storage of their own
+  std::vector<BufferId> constants;  // that become part of its code, sorted
+  int64_t prologue = 0;             // steps right before the loop that run in it too
+};
 struct WhileStep {  // reads the pred, and where it counts the counter and perhaps its limit
   std::optional<int64_t> trip_count;  // a promise
   // Another one: the condition is whether the counter, one s32 or s64, is below the limit of the
-  // same type, which stays as it is; a round adds `count_step`, without wrapping around. 0: nothing
-  // is promised.
+  // same type, which stays as it is; an iteration adds `count_step`, without wrapping around. 0:
+  // nothing is promised.
   int64_t count_step = 0;
   std::optional<int64_t> count_limit;  // where no buffer holds it
+  std::optional<Region> region;
   std::vector<Step> condition, body;
 };
 struct ConditionalStep {  // reads the selector
@@ -153,6 +168,15 @@ void ForEachStep(Steps&& steps, const Fn& fn) {
     }
   }
 }
+// Calls fn for the steps of a region: the prologue, the loop, the steps inside.
+template <class Fn>
+void ForRegion(const std::vector<Step>& steps, size_t loop, int64_t prologue, const Fn& fn) {
+  for (size_t i = loop - static_cast<size_t>(prologue); i <= loop; ++i) fn(steps[i]);
+  const auto& op = std::get<WhileStep>(steps[loop].op);
+  ForEachStep(op.condition, fn);
+  ForEachStep(op.body, fn);
+}
+bool RunsInRegion(const Step& step);          // may be part of a native region
 std::string_view KindName(const Step& step);  // "launch", "copy", ...
 bool HasEffects(const Step& step);            // nested steps included
 std::vector<Use> AllUses(const Step& step);   // nested steps included

@@ -552,7 +552,8 @@ Status ProgramVerifier::Check(const Step& step, const CollectiveStep& op, int) c
 }  // namespace
 
 Status Verify(const Program& program, std::string_view text) {
-  return ProgramVerifier(program, text).Run();
+  TRY(ProgramVerifier(program, text).Run());
+  return VerifyRegions(program, text);
 }
 
 }  // namespace weft::program

@@ -16,6 +16,9 @@ namespace weft::program {
 // An InvalidArgument at a position of `text` (which may be empty).
 std::unexpected<Error> VerifyError(std::string_view text, Position pos, std::string message);
 
+// Native regions: what runs in them, and which buffers they keep.
+Status VerifyRegions(const Program& program, std::string_view text);
+
 // Follows index arithmetic through a kernel, so that accesses which are out of bounds, or which
 // collide in a concurrent loop, are found where that can be decided: indices that are sums of
 // constants and constant multiples of the counters of loops with constant bounds.

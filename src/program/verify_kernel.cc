@@ -458,6 +458,9 @@ class KernelVerifier {
       return Fail(instr.pos, "block yields ", instr.args.size(), " values for ",
                   instr.results.size(), " results and should yield ", types.size());
     }
+    if (open.op == Op::kIf && open.branch == Branch::kGuard && !block.has_else) {
+      return Fail(open.pos, "guard without an else");
+    }
     for (size_t i = 0; i < types.size(); ++i) TRY(Need(instr, instr.args[i], types[i]));
     HideBlock();
     blocks_.pop_back();

@@ -10,6 +10,7 @@
 #include "compiler/passes.h"
 #include "hlo/call_graph.h"
 #include "hlo/clone.h"
+#include "program/regions.h"
 
 namespace weft::compiler {
 namespace {
@@ -61,6 +62,7 @@ Result<program::Program> LowerWith(const hlo::Module& module, const CompileOptio
   own.slow_subnormals &= !options.cpu.flush_subnormals;
   program::Program program = TRY(Lower(module, own, notes));
   program.flush_subnormals = options.cpu.flush_subnormals;
+  if (target.kind == program::TargetKind::kCpu) program::ChooseRegions(program);
   return program;
 }
 

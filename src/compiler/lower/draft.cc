@@ -356,7 +356,7 @@ Status KernelDraft::OverPieces(const LoopShape& shape, size_t next, const Index&
   Index known = index;
   known.coords[piece.dim].low = std::max(c.low, piece.begin);
   known.coords[piece.dim].high = std::min(c.high, piece.end - 1);
-  b.BeginIf(inside);
+  b.BeginIf(inside, program::Branch::kLikely);
   TRY(OverPieces(shape, next + 1, known, body));
   b.BeginElse({});
   TRY(OverPieces(shape, next + 1, index, body));

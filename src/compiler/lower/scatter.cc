@@ -183,7 +183,8 @@ class ScatterLoops {
   ValueId FromPlain(ValueId x, int64_t last, Coord& c) {
     program::Type wide{DType::kU64, 1};
     ValueId plain = b_.Cast(x, DType::kS64), wrapped = Wrapped(x, plain, c.base);
-    b_.BeginIf(b_.Emit(Op::kLe, {b_.Cast(plain, wide.dtype), b_.Int(last, wide)}));
+    ValueId in_range = b_.Emit(Op::kLe, {b_.Cast(plain, wide.dtype), b_.Int(last, wide)});
+    b_.BeginIf(in_range, program::Branch::kGuard);
     b_.BeginElse(std::vector<ValueId>{plain, b_.Pred(true)});
     ValueId low = b_.Emit(Op::kGe, {wrapped, b_.Int(0)});
     ValueId high = b_.Emit(Op::kLe, {wrapped, b_.Int(last)});

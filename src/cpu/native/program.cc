@@ -13,6 +13,7 @@
 #include "base/trace.h"
 #include "cpu/native/run.h"
 #include "cpu/render/kernel.h"
+#include "program/cost.h"
 #include "program/library.h"
 
 namespace weft::cpu {

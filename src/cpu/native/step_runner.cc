@@ -8,6 +8,7 @@
 #include "cpu/native/call.h"
 #include "cpu/native/run.h"
 #include "cpu/render/kernel.h"
+#include "program/cost.h"
 
 namespace weft::cpu {
 

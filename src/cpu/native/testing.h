@@ -16,6 +16,7 @@
 #include "program/builder.h"
 #include "program/interpret.h"
 #include "program/program.h"
+#include "program/regions.h"
 
 namespace weft::cpu {
 
@@ -25,8 +26,8 @@ inline runtime::Device& TestDevice() {
   return **device;
 }
 
-inline Result<std::unique_ptr<runtime::LoadedProgram>> LoadForTest(
-    const program::Program& program) {
+inline Result<std::unique_ptr<runtime::LoadedProgram>> LoadForTest(program::Program program) {
+  program::ChooseRegions(program);
   return TestDevice().Load(program, {});
 }
 

@@ -2,120 +2,15 @@
 
 #include <algorithm>
 
+#include "program/critical_path.h"
+
 namespace weft::cpu {
 namespace {
 
 using program::Instr;
 using program::Kernel;
 using program::Op;
-using program::Program;
-using program::Step;
 using program::ValueId;
-
-// Cycles, about; the throughput of a unit plays no part on a critical path.
-int64_t LatencyOf(const Kernel& kernel, const Instr& instr) {
-  if (instr.results.empty() || !IsFloat(kernel.type(instr.results[0]).dtype)) return 1;
-  switch (instr.op) {
-    case Op::kDiv:
-    case Op::kSqrt: return 12;
-    case Op::kAdd:
-    case Op::kSub:
-    case Op::kMul:
-    case Op::kFma: return 4;
-    default: return 2;
-  }
-}
-
-// Of all values; what is stored goes to `memories`.
-std::vector<int64_t> ValueDepths(const Kernel& kernel, std::vector<int64_t>& memories) {
-  memories.resize(kernel.memories.size());
-  std::vector<int64_t> depth(kernel.values.size()), stored(kernel.memories.size(), -1);
-  for (const Instr& instr : kernel.code) {
-    if (instr.op == Op::kStore) {
-      int64_t& most = stored[static_cast<size_t>(instr.memory)];
-      most = std::max(most, depth[static_cast<size_t>(instr.args[1])]);
-      continue;
-    }
-    if (instr.op == Op::kLoad) {
-      depth[static_cast<size_t>(instr.results[0])] = memories[static_cast<size_t>(instr.memory)];
-      continue;
-    }
-    // Of a loop: the counter, then what is carried, which begins as what the arguments are.
-    bool loop = instr.op == Op::kLoop;
-    for (size_t i = loop ? 1 : 0; i < instr.results.size(); ++i) {
-      int64_t most = 0;
-      if (loop || instr.op == Op::kEnd) {
-        most = depth[static_cast<size_t>(instr.args[loop ? i + 2 : i])];
-      } else {
-        for (ValueId id : instr.args) most = std::max(most, depth[static_cast<size_t>(id)]);
-        most += LatencyOf(kernel, instr);
-      }
-      depth[static_cast<size_t>(instr.results[i])] = most;
-    }
-  }
-  for (size_t m = 0; m < stored.size(); ++m) {
-    if (stored[m] < 0) continue;
-    bool updates = Reads(kernel.memories[m].access);
-    memories[m] = updates ? std::max(memories[m], stored[m]) : stored[m];
-  }
-  return depth;
-}
-
-}  // namespace
-
-namespace {
-
-// Of the kernels in one loop, with what is carried around it.
-RecurrenceDepths RecurrenceDepthsIn(const Program& program, const Plan& plan,
-                                    const program::WhileStep& loop) {
-  RecurrenceDepths depths;
-  std::vector<int64_t> buffers(program.buffers.size());
-  auto at = [&](const program::Use& use) -> int64_t& {
-    return buffers[static_cast<size_t>(Resolve(program, use.slice).buffer)];
-  };
-  auto walk = [&](const Step& step, bool note) {
-    if (std::holds_alternative<program::CopyStep>(step.op)) at(step.uses[1]) = at(step.uses[0]);
-    auto* launch = std::get_if<program::KernelStep>(&step.op);
-    if (!launch) return;
-    int32_t number = plan.same_as[launch->kernel];
-    const Kernel& kernel = program.kernels[number];
-    std::vector<int64_t> memories;
-    for (const program::Use& use : step.uses) memories.push_back(at(use));
-    if (note) {
-      std::vector<int64_t>& most = depths[number];
-      most.resize(memories.size());
-      for (size_t i = 0; i < most.size(); ++i) most[i] = std::max(most[i], memories[i]);
-    }
-    ValueDepths(kernel, memories);
-    for (size_t i = 0; i < step.uses.size(); ++i) {
-      if (Writes(step.uses[i].access)) at(step.uses[i]) = memories[i];
-    }
-  };
-  // The second time what an iteration leaves is known.
-  for (bool note : {false, true}) {
-    ForEachStep(loop.condition, [&](const Step& step) { walk(step, note); });
-    ForEachStep(loop.body, [&](const Step& step) { walk(step, note); });
-  }
-  return depths;
-}
-
-}  // namespace
-
-void AddRecurrenceDepths(const Program& program, const Plan& plan, const Region& region,
-                         RecurrenceDepths& depths) {
-  auto add = [&](const Step& step) {
-    auto* loop = std::get_if<program::WhileStep>(&step.op);
-    if (!loop) return;
-    for (auto& [kernel, found] : RecurrenceDepthsIn(program, plan, *loop)) depths[kernel] = found;
-  };
-  // Inner loops come after those that they are in.
-  add(*region.loop);
-  const auto& loop = std::get<program::WhileStep>(region.loop->op);
-  ForEachStep(loop.condition, add);
-  ForEachStep(loop.body, add);
-}
-
-namespace {
 
 // Whether the sum becomes what it was added to, always in the same place: a reduction in a
 // register, of which an FMA takes the addend late (accumulator forwarding), so that contracting it
@@ -132,7 +27,7 @@ bool IsRunningSum(const Kernel& kernel, const Instr& sum, const Instr& load) {
 std::vector<bool> UncontractedProducts(const Kernel& kernel, std::span<const int64_t> memories,
                                        bool add_faster_than_fma) {
   std::vector<int64_t> held(memories.begin(), memories.end());
-  std::vector<int64_t> depth = ValueDepths(kernel, held);
+  std::vector<int64_t> depth = program::ValueDepths(kernel, held);
   std::vector<int> uses(kernel.values.size());
   std::vector<bool> product(kernel.values.size()), uncontracted(kernel.values.size());
   std::vector<const Instr*> loads(kernel.values.size());
@@ -207,7 +102,7 @@ std::map<size_t, Reassociation> Reassociations(const Kernel& kernel,
                                                std::span<const int64_t> memories) {
   std::map<size_t, Reassociation> forms;
   std::vector<int64_t> held(memories.begin(), memories.end());
-  std::vector<int64_t> depth = ValueDepths(kernel, held);
+  std::vector<int64_t> depth = program::ValueDepths(kernel, held);
   Definitions definitions(kernel);
   auto deeper = [&](ValueId a, ValueId b) {
     return depth[static_cast<size_t>(a)] > depth[static_cast<size_t>(b)];

@@ -1,5 +1,5 @@
-// Critical paths of recurrences: the depth of a value is the latency, in cycles, from what the
-// iteration before left to the value. What is off the critical path may take its time.
+// What keeps operations off the critical path of a recurrence (program/critical_path.h): products
+// that are not contracted, and reassociation. `memories`: depths of what they hold.
 #pragma once
 
 #include <cstdint>
@@ -7,15 +7,9 @@
 #include <span>
 #include <vector>
 
-#include "cpu/plan.h"
-#include "program/program.h"
+#include "program/kernel.h"
 
 namespace weft::cpu {
-
-// By kernel: the depth of what each of its memories holds, in the innermost loop that launches it.
-using RecurrenceDepths = std::map<int32_t, std::vector<int64_t>>;
-void AddRecurrenceDepths(const program::Program& program, const Plan& plan, const Region& region,
-                         RecurrenceDepths& depths);
 
 // FMA contraction, kept off the critical path. By value: products that are to stay apart from the
 // sum that uses them. Of a sum of two products the deeper one is contracted. With

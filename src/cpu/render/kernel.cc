@@ -17,6 +17,7 @@
 namespace weft::cpu {
 namespace {
 
+using program::Branch;
 using program::Instr;
 using program::Kernel;
 using program::LoopKind;
@@ -109,7 +110,7 @@ class KernelRenderer {
           pc = blocks_.end_at[pc];
           break;
         case Op::kIf:
-          if (IsLikely(pc)) {
+          if (instr.branch == Branch::kGuard) {
             pc = RenderGuard(pc);
             break;
           }
@@ -274,7 +275,6 @@ class KernelRenderer {
     }
   }
 
-  // Of two blocks the compiler puts the one that it expects first.
   std::string Likely() {
     if (likely_.empty()) likely_ = metadata_.Add("!{!\"branch_weights\", i32 1000, i32 1}");
     return StrCat(", !prof ", likely_);
@@ -283,10 +283,9 @@ class KernelRenderer {
     if (unlikely_.empty()) unlikely_ = metadata_.Add("!{!\"branch_weights\", i32 1, i32 1000}");
     return StrCat(", !prof ", unlikely_);
   }
-
-  // Of an `if` whose first block is empty the second one is unlikely.
-  bool IsLikely(size_t pc) const {
-    return blocks_.else_at[pc] == pc + 1 && blocks_.end_at[pc] > pc + 2;
+  std::string Weights(Branch branch) {
+    if (branch == Branch::kEven) return "";
+    return branch == Branch::kUnlikely ? Unlikely() : Likely();
   }
 
   // Keeps LLVM from if-converting the unlikely block (its little code would be computed always, for
@@ -344,6 +343,8 @@ class KernelRenderer {
     };
     ir_.Branch(NameOf(kernel_.code[pc].args[0]), likely, unlikely, Likely());
     ir_.Begin(likely);
+    RenderBlock(pc + 1, other);
+    std::string likely_end = ir_.block();
     std::vector<std::string> chosen = given(kernel_.code[other].args, "");
     ir_.Branch(after);
     ir_.Begin(unlikely);
@@ -357,7 +358,7 @@ class KernelRenderer {
     ir_.Begin(after);
     for (size_t i = 0; i < results.size(); ++i) {
       names_[results[i]] = ir_.Def("phi ", IrType(kernel_.type(results[i])), " [", chosen[i], ", %",
-                                   likely, "], [", otherwise[i], ", %", last, "]");
+                                   likely_end, "], [", otherwise[i], ", %", last, "]");
     }
     return load ? end + 1 : end;
   }
@@ -368,11 +369,10 @@ class KernelRenderer {
     bool has_else = blocks_.else_at[pc] != 0;
     std::string yes = ir_.NewLabel(), no = has_else ? ir_.NewLabel() : "", after = ir_.NewLabel();
     std::optional<SlowPath> slow_path;
-    if (has_else) slow_path = FindSlowPath(kernel_, pc, blocks_.else_at[pc]);
-    ir_.Branch(NameOf(instr.args[0]), yes, has_else ? no : after,
-               slow_path  ? Unlikely()
-               : has_else ? Likely()
-                          : "");
+    if (has_else && instr.branch == Branch::kUnlikely) {
+      slow_path = FindSlowPath(kernel_, pc, blocks_.else_at[pc]);
+    }
+    ir_.Branch(NameOf(instr.args[0]), yes, has_else ? no : after, Weights(instr.branch));
     ir_.Begin(yes);
     if (slow_path) {
       slow_path_calls_.Render(kernel_, *slow_path, target_, metadata_, ir_, names_);
@@ -652,12 +652,6 @@ class KernelRenderer {
 void RenderKernel(const Kernel& kernel, const KernelText& how, const RenderTarget& target,
                   IrMetadata& metadata, std::string& out) {
   KernelRenderer(kernel, target, metadata).Render(how, out);
-}
-
-int64_t GridSize(const Kernel& kernel) {
-  int64_t size = 1;
-  for (int64_t n : Extents(kernel).grid) size *= n;
-  return size;
 }
 
 }  // namespace weft::cpu

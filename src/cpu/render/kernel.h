@@ -22,12 +22,10 @@ struct KernelText {
   bool outline = false;                // repeated code becomes functions (outline.h)
   bool task = false;
   bool indices = false;  // are strength-reduced (strength_reduction.h)
-  // Of a kernel in a loop: recurrence depths of what its memories hold (critical_path.h).
+  // Of a kernel in a loop: recurrence depths of what its memories hold (Use::depth).
   std::span<const int64_t> depths = {};
 };
 void RenderKernel(const program::Kernel& kernel, const KernelText& how, const RenderTarget& target,
                   IrMetadata& metadata, std::string& out);
-
-int64_t GridSize(const program::Kernel& kernel);  // 1 without a parallel nest
 
 }  // namespace weft::cpu

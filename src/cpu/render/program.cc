@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "cpu/render/kernel.h"
 #include "cpu/render/steps.h"
+#include "program/cost.h"
 
 namespace weft::cpu {
 namespace {

@@ -20,18 +20,6 @@ using program::ValueId;
 constexpr size_t kFewInstructions = 16;  // not worth a call
 constexpr int kLanesAtOnce = 4;
 constexpr int64_t kArgumentBytes = 512;
-constexpr size_t kLookBack = 4096;  // instructions between the condition and its use, at most
-
-bool IsAnyLane(const Kernel& kernel, size_t at) {
-  ValueId condition = kernel.code[at].args[0];
-  for (size_t k = at, n = 0; k-- > 0 && n < kLookBack; ++n) {
-    const Instr& instr = kernel.code[k];
-    bool defines =
-        std::find(instr.results.begin(), instr.results.end(), condition) != instr.results.end();
-    if (defines) return instr.op == Op::kAny;
-  }
-  return false;
-}
 
 bool WorksByLane(const Instr& instr) {
   OpClass cls = Info(instr.op).cls;
@@ -163,7 +151,7 @@ class SlowPathBuilder {
 }  // namespace
 
 std::optional<SlowPath> FindSlowPath(const Kernel& kernel, size_t at, size_t other) {
-  if (other - at <= kFewInstructions || !IsAnyLane(kernel, at)) return std::nullopt;
+  if (other - at <= kFewInstructions) return std::nullopt;
   std::optional<SlowPath> part = SlowPathBuilder(kernel, at + 1, other).Build();
   if (!part) return part;
   for (const program::Memory& m : part->kernel.memories) {

@@ -18,8 +18,8 @@ struct SlowPath {
   std::vector<program::ValueId> inputs, outputs;  // of the kernel that it is part of
 };
 
-// The first block of the `if` at `at`, whose `else` is at `other`, if the condition is that any
-// lane is true, and if the block is long and does the same to every lane.
+// The first block of the unlikely `if` at `at`, whose `else` is at `other`, if the block is long
+// and does the same to every lane.
 std::optional<SlowPath> FindSlowPath(const program::Kernel& kernel, size_t at, size_t other);
 
 // The calls of one kernel: arguments go through memory of its stack.

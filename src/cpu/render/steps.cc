@@ -10,20 +10,17 @@
 #include "base/check.h"
 #include "cpu/render/critical_path.h"
 #include "cpu/render/kernel.h"
+#include "program/cost.h"
 
 namespace weft::cpu {
 namespace {
 
 using program::BufferId;
+using program::CancelPolling;
 using program::Program;
 using program::Slice;
 using program::Step;
 
-// Loops known to end sooner, in iterations and in work, do not poll for cancellation; in regions
-// every 1024th iteration does, or more of them where iterations are long.
-constexpr int64_t kShortLoop = 1 << 16;
-constexpr int64_t kPollEvery = 1024;
-constexpr double kShortWork = 1 << 26;  // instructions; some 20 ms
 constexpr int64_t kUnrolledIterations = 4;
 constexpr int64_t kBytesOfRegister = 16, kManyRegisters = 64;
 constexpr int64_t kManyPointers = 24;
@@ -36,7 +33,9 @@ constexpr int64_t kUnrolledFill = 8;
 // none.
 int64_t BlockOf(int64_t trips, int64_t every) {
   // Where iterations are many it may as well be more.
-  int64_t most = trips >= kShortLoop && every == kPollEvery ? 4 * every : every;
+  int64_t most = trips >= CancelPolling::kShortLoop && every == CancelPolling::kMostIterations
+                     ? 4 * every
+                     : every;
   for (int64_t parts : {8, 4, 2, 1}) {
     for (int64_t block = every; block <= most; block += parts) {
       if (trips % block == 0) return block;
@@ -46,51 +45,6 @@ int64_t BlockOf(int64_t trips, int64_t every) {
     }
   }
   return 0;
-}
-
-// When a loop polls whether it is cancelled.
-struct CancelPolling {
-  double of_iteration = 1;  // instructions between polls of loops inside
-  bool poll = true;
-  int64_t every = kPollEvery;  // after how many iterations; a power of two
-};
-
-CancelPolling CancelPollingOf(const Program& program, const program::WhileStep& loop);
-
-// Instructions of steps between two polls, at most.
-double WorkBetweenPolls(const Program& program, const std::vector<Step>& steps) {
-  double work = 0;
-  for (const Step& step : steps) {
-    if (auto* launch = std::get_if<program::KernelStep>(&step.op)) {
-      work += static_cast<double>(WorkOf(program.kernels[launch->kernel]));
-    } else if (auto* loop = std::get_if<program::WhileStep>(&step.op)) {
-      CancelPolling inner = CancelPollingOf(program, *loop);
-      int64_t iterations = loop->trip_count.value_or(kPollEvery);
-      work += inner.of_iteration *
-              static_cast<double>(inner.poll ? std::min(iterations, inner.every) : iterations);
-    } else if (auto* branches = std::get_if<program::ConditionalStep>(&step.op)) {
-      double most = 0;
-      for (const auto& branch : branches->branches) {
-        most = std::max(most, WorkBetweenPolls(program, branch));
-      }
-      work += most;
-    } else if (!step.uses.empty()) {
-      work += static_cast<double>(step.uses[0].slice.size) / kBytesOfRegister;
-    }
-  }
-  return work;
-}
-
-CancelPolling CancelPollingOf(const Program& program, const program::WhileStep& loop) {
-  CancelPolling polling;
-  polling.of_iteration +=
-      WorkBetweenPolls(program, loop.condition) + WorkBetweenPolls(program, loop.body);
-  int64_t trips = loop.trip_count.value_or(kShortLoop);
-  polling.poll =
-      trips >= kShortLoop || static_cast<double>(trips) * polling.of_iteration > kShortWork;
-  double iterations = std::clamp<double>(kShortWork / polling.of_iteration, 1, kPollEvery);
-  polling.every = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(iterations)));
-  return polling;
 }
 
 // One function: weft_run, a region, or one that calls a region.
@@ -118,7 +72,7 @@ class FunctionRenderer {
   void Render(std::string& out) {
     if (region_) {
       BeginRegion();
-      for (const Step* step : region_->before) {
+      for (const Step* step : region_->prologue) {
         std::visit([&](const auto& op) { RenderStep(*step, op); }, step->op);
       }
       RenderWhile(*region_->loop);
@@ -151,7 +105,7 @@ class FunctionRenderer {
       StrAppend(text, " %b", id);
     }
     if (LooksUp(*region_)) return text + ", ptr noalias nocapture readonly %buffers)";
-    for (const Local& local : region_->locals) {
+    for (const program::RegionLocal& local : region_->locals) {
       if (local.copy_in || local.copy_out)
         StrAppend(text, ", ptr noalias nocapture %o", local.buffer);
     }
@@ -179,11 +133,12 @@ class FunctionRenderer {
 
   // Likewise for what is copied before the loop and after it: the addresses come from the table.
   static bool LooksUp(const Region& region) {
-    return std::count_if(region.locals.begin(), region.locals.end(), [](const Local& local) {
-             return local.copy_in || local.copy_out;
-           }) > kManyPointers;
+    return std::count_if(region.locals.begin(), region.locals.end(),
+                         [](const program::RegionLocal& local) {
+                           return local.copy_in || local.copy_out;
+                         }) > kManyPointers;
   }
-  std::string Outside(const Local& local, std::string_view table) {
+  std::string Outside(const program::RegionLocal& local, std::string_view table) {
     return LooksUp(*region_) ? TableEntry(local.buffer, table) : StrCat("%o", local.buffer);
   }
 
@@ -194,7 +149,7 @@ class FunctionRenderer {
       StrAppend(entry_, "  %b", id, " = getelementptr inbounds i8, ptr %arena, i64 ",
                 plan_.places[id].offset, "\n");
     }
-    for (const Local& local : region_->locals) {
+    for (const program::RegionLocal& local : region_->locals) {
       int64_t bytes = plan_.places[local.buffer].bytes;
       StrAppend(entry_, "  %b", local.buffer, " = alloca [", bytes, " x i8], align ",
                 std::max<int64_t>(program_.buffers[local.buffer].align, 16), "\n");
@@ -208,7 +163,7 @@ class FunctionRenderer {
     std::string table = "%buffers";
     // LLVM is not to know that it has these addresses already.
     if (LooksUp(*region_)) table = ir_.Def("call ptr asm \"\", \"=r,0\"(ptr %buffers) nounwind");
-    for (const Local& local : region_->locals) {
+    for (const program::RegionLocal& local : region_->locals) {
       if (!local.copy_out) continue;
       CopyBytes(Outside(local, table), StrCat("%b", local.buffer),
                 plan_.places[local.buffer].bytes);
@@ -347,7 +302,7 @@ class FunctionRenderer {
     }
     bool looks_up = LooksUp(region);
     if (looks_up) StrAppend(arguments, ", ptr %buffers");
-    for (const Local& local : region.locals) {
+    for (const program::RegionLocal& local : region.locals) {
       if (looks_up || !(local.copy_in || local.copy_out)) continue;
       StrAppend(arguments, ", ptr ", TableEntry(local.buffer));
     }
@@ -374,24 +329,11 @@ class FunctionRenderer {
     ir_.Begin(after);
   }
 
-  // Instructions of an iteration of kernels and small copies; of others, kLittleCode at least.
-  size_t CodeOf(const program::WhileStep& loop) const {
-    size_t code = 0;
-    auto count = [&](const Step& step) {
-      auto* launch = std::get_if<program::KernelStep>(&step.op);
-      bool copy =
-          std::holds_alternative<program::CopyStep>(step.op) && step.uses[0].slice.size <= 64;
-      code += launch ? program_.kernels[launch->kernel].code.size() : copy ? 1 : kLittleCode;
-    };
-    ForEachStep(loop.condition, count);
-    ForEachStep(loop.body, count);
-    return code;
-  }
-
   // Loop metadata on the backedge of a loop of known trip count: one of little code is unrolled by
   // two, so that what one iteration leaves need not be moved to where the next expects it.
   std::string UnrollHint(const program::WhileStep& loop) {
-    if (!region_ || loop.trip_count.value_or(0) < kManyIterations || CodeOf(loop) >= kLittleCode) {
+    if (!region_ || loop.trip_count.value_or(0) < kManyIterations ||
+        CodeOf(program_, loop, kLittleCode) >= kLittleCode) {
       return "";
     }
     std::string twice = metadata_.Add("!{!\"llvm.loop.unroll.count\", i32 2}");
@@ -457,7 +399,7 @@ class FunctionRenderer {
     ir_.Begin(outer);
     ir_.Line("store i64 0, ptr ", iterations, ", align 8");
     std::string all = ir_.Def("load i64, ptr ", left, ", align 8");
-    int64_t every = CancelPollingOf(program_, loop).every;
+    int64_t every = program::CancelPollingOf(program_, loop).every;
     std::string few = ir_.Def("icmp ult i64 ", all, ", ", every);
     std::string now = ir_.Def("select i1 ", few, ", i64 ", all, ", i64 ", every);
     ir_.Branch(inner);
@@ -517,7 +459,7 @@ class FunctionRenderer {
 
   void RenderWhile(const Step& step) {
     const auto& loop = std::get<program::WhileStep>(step.op);
-    const auto [of_iteration, poll, every] = CancelPollingOf(program_, loop);
+    const auto [of_iteration, poll, every] = program::CancelPollingOf(program_, loop);
     if (region_ && poll && loop.trip_count) {
       if (int64_t block = BlockOf(*loop.trip_count, every)) return RenderBlocks(step, block);
     }
@@ -534,7 +476,9 @@ class FunctionRenderer {
     // Iterations of little code, whose number is not known, are unrolled: counting them would cost
     // as much as they do.
     int64_t unrolled =
-        !counter.empty() && !loop.trip_count && CodeOf(loop) < kTinyCode ? kUnrolledIterations : 1;
+        !counter.empty() && !loop.trip_count && CodeOf(program_, loop, kLittleCode) < kTinyCode
+            ? kUnrolledIterations
+            : 1;
     for (int64_t i = 0; i < unrolled; ++i) {
       RenderSteps(loop.condition);
       std::string value = ir_.Def("load i8, ptr ", Address(step.uses[0]), ", align 1");
@@ -608,6 +552,24 @@ class FunctionRenderer {
   std::string entry_;
 };
 
+// By kernel of regions: recurrence depths of what its parameters hold, the deepest of all launches.
+std::map<int32_t, std::vector<int64_t>> DepthsOf(const Plan& plan) {
+  std::map<int32_t, std::vector<int64_t>> depths;
+  auto note = [&](const Step& step) {
+    auto* launch = std::get_if<program::KernelStep>(&step.op);
+    if (!launch) return;
+    std::vector<int64_t>& most = depths[plan.same_as[launch->kernel]];
+    most.resize(step.uses.size());
+    for (size_t i = 0; i < most.size(); ++i) most[i] = std::max(most[i], step.uses[i].depth);
+  };
+  for (const Region& region : plan.regions) {
+    const auto& loop = std::get<program::WhileStep>(region.loop->op);
+    ForEachStep(loop.condition, note);
+    ForEachStep(loop.body, note);
+  }
+  return depths;
+}
+
 // The constants that regions hold.
 void RenderConstants(const Program& program, const Plan& plan, std::string& out) {
   std::set<BufferId> constants;
@@ -658,8 +620,7 @@ RenderedModule RenderMain(const Program& program, const Plan& plan, const Render
   } else {
     FunctionRenderer(program, plan, nullptr, inlined, metadata).Render(module.text);
   }
-  RecurrenceDepths depths;
-  for (const Region& region : plan.regions) AddRecurrenceDepths(program, plan, region, depths);
+  std::map<int32_t, std::vector<int64_t>> depths = DepthsOf(plan);
   for (int32_t k : inlined) {
     const program::Kernel& kernel = program.kernels[k];
     std::string name = StrCat("inline_", k);

@@ -61,7 +61,7 @@ Result<Coord> ElementEmitter::EmitStart(const Instruction& start, int64_t room) 
   Coord plain = TRY(EmitCoord(*x, Index()));
   Type wide{DType::kU64, 1};
   ValueId inside = b_.Emit(Op::kLe, {b_.Cast(plain.base, wide.dtype), b_.Int(room, wide)});
-  b_.BeginIf(inside);
+  b_.BeginIf(inside, program::Branch::kGuard);
   b_.BeginElse(std::vector<ValueId>{plain.base});
   Coord clamped = Clamp(TRY(EmitCoord(start, Index())), 0, room);
   Coord coord{b_.End(std::vector<ValueId>{clamped.base})[0], 0, 1, 0, room};

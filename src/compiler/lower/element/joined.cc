@@ -49,10 +49,16 @@ Result<Element> ElementEmitter::EmitEither(ValueId condition,
     if (e.im >= 0) values.push_back(e.im);
     return values;
   };
-  b_.BeginIf(condition);
+  b_.BeginIf(condition, program::Branch::kLikely);
+  size_t begin = b_.code_size();
   Element first = Spread(TRY(yes()));
+  bool nothing = b_.code_size() == begin;
   b_.BeginElse(parts(first));
+  begin = b_.code_size();
   Element second = Spread(TRY(no()));
+  // All of the work is in the second block: the branch is there to skip it, and speculating it
+  // would be in vain.
+  if (nothing && b_.code_size() > begin) b_.SetBranch(program::Branch::kGuard);
   std::vector<ValueId> after = b_.End(parts(second));
   return Element{after[0], after.size() > 1 ? after[1] : -1};
 }

@@ -1,0 +1,42 @@
+// The cost model of kernels and steps: instructions, bytes and latencies, all of them estimates.
+// What decides how a program runs (native regions, polling, critical paths) asks here, so that
+// backends agree.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "program/kernel.h"
+#include "program/program.h"
+
+namespace weft::program {
+
+// Instructions that one run of the kernel executes; loops of unknown trip count run 16 times.
+int64_t WorkOf(const Kernel& kernel);
+// Instructions of its code, of which those in an `if` count a fourth: cold code costs little but
+// its place.
+size_t HotCode(const Kernel& kernel);
+// Of its arrays, a copy for each thread where they have one.
+int64_t ArrayBytes(const Kernel& kernel);
+int64_t GridSize(const Kernel& kernel);  // 1 without a parallel nest
+
+// Cycles from the operands to the result; the throughput of a unit plays no part.
+int64_t LatencyOf(const Kernel& kernel, const Instr& instr);
+
+// Instructions of an iteration of kernels and small copies; other steps count `other` each.
+size_t CodeOf(const Program& program, const WhileStep& loop, size_t other);
+int LoopDepth(const std::vector<Step>& steps);  // loops within loops
+
+// How often a loop polls whether the run is cancelled. Those known to end soon do not; others do
+// after some 20 ms of work, and every 1024th iteration at least.
+struct CancelPolling {
+  static constexpr int64_t kMostIterations = 1024;
+  static constexpr int64_t kShortLoop = 1 << 16;  // iterations
+  double of_iteration = 1;                        // instructions between polls of loops inside
+  bool poll = true;
+  int64_t every = kMostIterations;  // after how many iterations; a power of two
+};
+CancelPolling CancelPollingOf(const Program& program, const WhileStep& loop);
+
+}  // namespace weft::program
