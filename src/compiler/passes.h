@@ -8,12 +8,14 @@
 #include "base/error.h"
 #include "compiler/options.h"
 #include "hlo/module.h"
+#include "program/target.h"
 
 namespace weft::compiler {
 
 // What a pass knows beside the module.
 struct PassContext {
   const CompileOptions& options;
+  const program::TargetInfo& target;  // what limits and cost models go by
 };
 
 // No shape has dynamic dimensions afterwards: arrays have their bounds, and their sizes go beside

@@ -1,3 +1,4 @@
+// The compiler driver: the pass pipeline, then lowering.
 #include "compiler/lower/compile.h"
 
 #include <algorithm>
@@ -77,7 +78,7 @@ Result<Compiled> Compile(const hlo::Module& module, const CompileOptions& option
     metrics::Timer timer(metrics::kPassSeconds);
     trace::Span span(trace::Kind::kPhase,
                      [&] { return trace::What{.name = "passes", .program = module.name()}; });
-    compiled.passes = TRY(RunPasses(*compiled.module, passes, options, hooks));
+    compiled.passes = TRY(RunPasses(*compiled.module, passes, options, hooks, target));
   }
   {
     metrics::Timer timer(metrics::kLowerSeconds);
