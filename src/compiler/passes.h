@@ -9,12 +9,14 @@
 #include "compiler/fusion_note.h"
 #include "compiler/options.h"
 #include "hlo/module.h"
+#include "program/target.h"
 
 namespace weft::compiler {
 
 // What a pass knows beside the module.
 struct PassContext {
   const CompileOptions& options;
+  const program::TargetInfo& target;  // what limits and cost models go by
   std::vector<FusionNote>* not_fused = nullptr;  // gets what fuse leaves apart; null: nobody asks
 };
 

@@ -146,10 +146,11 @@ Result<std::vector<const Pass*>> NativePipeline() {
 }
 
 Result<std::vector<PassRun>> RunPasses(hlo::Module& module, std::span<const Pass* const> passes,
-                                       const CompileOptions& options, const RunnerHooks& hooks) {
+                                       const CompileOptions& options, const RunnerHooks& hooks,
+                                       const program::TargetInfo& target) {
   using Clock = std::chrono::steady_clock;
   std::vector<PassRun> runs;
-  PassContext context{options, hooks.not_fused};
+  PassContext context{options, target, hooks.not_fused};
   for (const std::string& name : options.pipeline.disable) TRY(FindPasses(name));
   for (const Pass* pass : passes) {
     if (IsDisabled(*pass, options)) continue;

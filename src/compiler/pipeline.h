@@ -46,7 +46,7 @@ struct RunnerHooks {
 // Runs the passes in order: leaves out the disabled ones, times each, verifies and dumps after a
 // change; an invalid module is an internal error. Errors name the pass. Returns what ran.
 Result<std::vector<PassRun>> RunPasses(hlo::Module& module, std::span<const Pass* const> passes,
-                                       const CompileOptions& options,
-                                       const RunnerHooks& hooks = {});
+                                       const CompileOptions& options, const RunnerHooks& hooks = {},
+                                       const program::TargetInfo& target = {});
 
 }  // namespace weft::compiler

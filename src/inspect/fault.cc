@@ -224,7 +224,7 @@ Result<Fault> FindFault(const FaultRequest& request) {
   };
   std::vector<const compiler::Pass*> passes = request.passes;
   if (passes.empty()) passes = TRY(compiler::NativePipeline());
-  TRY(compiler::RunPasses(*module, passes, request.options, hooks));
+  TRY(compiler::RunPasses(*module, passes, request.options, hooks, request.device.target()));
   Result<std::vector<Literal>> optimised = EvaluateLeaves(*module, request);
   if (snapshots.size() > 1 && (!optimised || !CompareResults(wanted, *optimised).empty())) {
     return FindPass(snapshots, wanted, request);

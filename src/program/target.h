@@ -2,6 +2,7 @@
 // target can be made and tested on any machine; a device at hand fills one in from what it finds.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -23,6 +24,7 @@ struct TargetInfo {
   int64_t l2_bytes = 1 << 20;   // per core on CPUs, in all on GPUs
   int64_t l3_bytes = 0;         // in all
   int64_t cache_line = 64;
+  int64_t page_bytes = 4096;  // addresses that one entry of the TLB covers
   int64_t memory_bytes = int64_t{1} << 32;
   double bytes_per_second = 20e9;  // of memory, all cores
   double f32_flops = 50e9;         // all cores, without matrix units
@@ -41,11 +43,33 @@ struct TargetInfo {
 
   bool operator==(const TargetInfo&) const = default;
 
+  // A loop nest is a grid of threads, one for each iteration, which compute with scalars.
+  bool HasThreadGrid() const { return kind == TargetKind::kGpu; }
+  // Of the vectors that a thread computes with; 0: scalars.
+  int64_t LaneBits() const { return HasThreadGrid() ? 0 : vector_bits; }
+  // Predicates of all lanes of a vector are one register, however wide its elements.
+  bool HasMaskRegisters() const { return LaneBits() >= 512; }
+  // Loops of steps and of single threads become native functions, in which the host counts rounds,
+  // and calls of the library take kernels along (epilogues).
+  bool RunsOnHost() const { return kind == TargetKind::kCpu; }
+
+  // Work in units of ElementCost, measured with vectors of 128 bits: longer ones get through more
+  // in the same time. What a thread that has to be woken should find to do.
+  double WorkOfThread() const { return 65'536 * Speed(); }
+  // One round of a loop below this is run by one thread, without steps between its kernels.
+  double WorkOfSerialRound() const { return 150'000 * static_cast<double>(vector_bits) / 128; }
+  // Chunks of a loop: few enough that each reads memory in long runs, enough that threads end
+  // together.
+  int64_t MostChunks() const { return std::clamp<int64_t>(8 * cores, 16, 256); }
+
   // Machines that tests and plans name, whatever machine they run on.
   static TargetInfo GenericCpu() { return {}; }
   static TargetInfo CpuAvx512();  // a server of 16 Sapphire Rapids cores
   static TargetInfo CpuNeon();    // two Neoverse V1 cores
   static TargetInfo H200();
+
+ private:
+  double Speed() const { return static_cast<double>(std::max<int64_t>(vector_bits, 128)) / 128; }
 };
 
 // The presets by the names that `--target` and text tests take.

@@ -47,6 +47,15 @@ class CommandTest(unittest.TestCase):
         self.assertEqual(done.returncode, status, f"{arguments}: {done.stdout}{done.stderr}")
         return done
 
+    def test_program_says_why_it_is_lowered_so(self):
+        larger = self.file("larger.hlo", LARGER)
+        cpu = self.weft("program", "--why", "--target=cpu-avx512", larger).stdout
+        self.assertRegex(cpu, r"(?m)^d \(model.py:7\): gemm: ")
+        self.assertRegex(cpu, r"(?m)^  not tall dot: ")
+        gpu = self.weft("program", "--why", "--target=h200", larger).stdout
+        self.assertRegex(gpu, r"(?m)^d \(model.py:7\): gemm: ")
+        self.assertNotIn("tall dot", gpu)
+
     def test_help(self):
         overview = self.weft("--help").stdout
         for command in COMMANDS:

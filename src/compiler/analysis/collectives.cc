@@ -1,3 +1,4 @@
+// Replica groups and forms of collectives.
 #include "compiler/analysis/collectives.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Cost model: the work of one element.
 #include "compiler/analysis/element_cost.h"
 
 namespace weft::compiler {

@@ -1,4 +1,4 @@
-// What computing one element takes: for fusion and for cutting work into pieces.
+// Cost model: what computing one element takes: for fusion and for cutting work into pieces.
 #pragma once
 
 #include "hlo/instruction.h"

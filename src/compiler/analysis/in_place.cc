@@ -1,3 +1,4 @@
+// In-place (alias) analysis: which operands a result may overwrite.
 #include "compiler/analysis/in_place.h"
 
 #include <algorithm>

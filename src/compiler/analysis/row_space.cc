@@ -1,3 +1,4 @@
+// Iteration spaces of fused row reductions.
 #include "compiler/analysis/row_space.h"
 
 #include <algorithm>

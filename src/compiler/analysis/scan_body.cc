@@ -1,3 +1,4 @@
+// Which scan bodies work element by element.
 #include "compiler/analysis/scan_body.h"
 
 namespace weft::compiler {

@@ -1,3 +1,4 @@
+// Loop tiling of transposes.
 #include "compiler/analysis/tiles.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// How a transpose that changes the minor dimension is cut into tiles of a cache line in either
-// direction.
+// Loop tiling: how a transpose that changes the minor dimension is cut into tiles of a cache line
+// in either direction.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// Induction variables and trip counts of loops.
 #include "compiler/analysis/trip_count.h"
 
 #include <cstdint>

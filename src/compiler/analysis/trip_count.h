@@ -1,5 +1,5 @@
-// How often a loop runs, where that can be read off: a counter that starts at a constant, grows by
-// a constant and is compared with a constant.
+// Trip counts: how often a loop runs, where that can be read off: a counter that starts at a
+// constant, grows by a constant and is compared with a constant.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// Value-range analysis: transfer functions and fixed points of loop state.
 #include "compiler/analysis/value_range.h"
 
 #include <algorithm>
@@ -102,7 +103,7 @@ int64_t AllBitsUpTo(int64_t x) {
 
 }  // namespace
 
-Ranges::Ranges(const hlo::Module& module) {
+ValueRanges::ValueRanges(const hlo::Module& module) {
   for (const auto& computation : module.computations()) {
     for (const Instruction* i : *computation) {
       for (const Computation* called : i->called_computations()) {
@@ -113,13 +114,13 @@ Ranges::Ranges(const hlo::Module& module) {
   }
 }
 
-const Instruction* Ranges::CallerOf(const Instruction& parameter) const {
+const Instruction* ValueRanges::CallerOf(const Instruction& parameter) const {
   auto it = callers_.find(parameter.parent());
   return it == callers_.end() ? nullptr : it->second;
 }
 
 // What a parameter of a conditional's branch is given.
-const Instruction* Ranges::BranchOperand(const Instruction& parameter) const {
+const Instruction* ValueRanges::BranchOperand(const Instruction& parameter) const {
   const Instruction* caller = CallerOf(parameter);
   if (!caller || caller->op() != Op::kConditional) return nullptr;
   auto branches = caller->called_computations();
@@ -131,7 +132,7 @@ const Instruction* Ranges::BranchOperand(const Instruction& parameter) const {
 
 // The instruction that the elements come from, through fusions and what only moves them. `one`:
 // only as far as it is the same single number.
-const Instruction& Ranges::Peel(const Instruction& instruction, bool one) const {
+const Instruction& ValueRanges::Peel(const Instruction& instruction, bool one) const {
   const Instruction* i = &instruction;
   for (int n = 0; n < kMaxRangeDepth; ++n) {
     const Instruction* next = nullptr;
@@ -175,14 +176,14 @@ const Instruction& Ranges::Peel(const Instruction& instruction, bool one) const 
 
 // The element of the state of the loop, whose body or condition c is, that the numbers are of;
 // -1: none.
-int64_t Ranges::StateElement(const Instruction& i, const Computation& c) const {
+int64_t ValueRanges::StateElement(const Instruction& i, const Computation& c) const {
   const Instruction& read = Peel(i);
   bool state = read.op() == Op::kGetTupleElement && read.operand(0)->IsParameter() &&
                read.parent() == &c && read.shape().IsArray();
   return state ? read.tuple_index() : -1;
 }
 
-std::optional<ValueRange> Ranges::Of(const Instruction& instruction) {
+std::optional<ValueRange> ValueRanges::Of(const Instruction& instruction) {
   if (!instruction.shape().IsArray()) return std::nullopt;
   std::optional<ValueRange> full = FullRangeOf(instruction.shape().dtype());
   if (!full) return std::nullopt;
@@ -208,7 +209,7 @@ std::optional<ValueRange> Ranges::Of(const Instruction& instruction) {
   return refined(range);
 }
 
-std::optional<bool> Ranges::Outcome(const Instruction& instruction) {
+std::optional<bool> ValueRanges::Outcome(const Instruction& instruction) {
   const Instruction& compare = Peel(instruction);
   if (compare.op() != Op::kCompare) return std::nullopt;
   std::optional<ValueRange> x = Of(*compare.operand(0)), y = Of(*compare.operand(1));
@@ -216,7 +217,7 @@ std::optional<bool> Ranges::Outcome(const Instruction& instruction) {
   return DecideByRanges(compare.attrs<hlo::CompareAttrs>().direction, *x, *y);
 }
 
-bool Ranges::NeverWraps(const Instruction& i) {
+bool ValueRanges::NeverWraps(const Instruction& i) {
   if (i.operand_count() != 2 || !i.shape().IsArray()) return false;
   std::optional<ValueRange> full = FullRangeOf(i.shape().dtype());
   if (!full || i.shape().dtype() == DType::kPred) return false;
@@ -237,7 +238,7 @@ bool Ranges::NeverWraps(const Instruction& i) {
   return exact != everything && RangeContains(*full, exact);
 }
 
-ValueRange Ranges::Compute(const Instruction& i, ValueRange full) {
+ValueRange ValueRanges::Compute(const Instruction& i, ValueRange full) {
   switch (i.op()) {
     case Op::kConstant: {
       const Literal& literal = i.literal();
@@ -293,7 +294,7 @@ ValueRange Ranges::Compute(const Instruction& i, ValueRange full) {
   }
 }
 
-ValueRange Ranges::OfBinary(const Instruction& i, ValueRange full) {
+ValueRange ValueRanges::OfBinary(const Instruction& i, ValueRange full) {
   std::optional<ValueRange> left = Of(*i.operand(0)), right = Of(*i.operand(1));
   if (!left || !right || i.shape().dtype() != i.operand(0)->shape().dtype()) return full;
   ValueRange x = *left, y = *right;
@@ -331,7 +332,7 @@ ValueRange Ranges::OfBinary(const Instruction& i, ValueRange full) {
 }
 
 // Updates take the place of elements, or are the least or greatest with them.
-ValueRange Ranges::OfScatter(const Instruction& scatter, ValueRange full) {
+ValueRange ValueRanges::OfScatter(const Instruction& scatter, ValueRange full) {
   if (scatter.operand_count() != 3) return full;
   const Instruction& root = *scatter.attrs<hlo::ScatterAttrs>().to_apply->root();
   bool chooses = root.IsParameter() || root.op() == Op::kMinimum || root.op() == Op::kMaximum;
@@ -340,7 +341,7 @@ ValueRange Ranges::OfScatter(const Instruction& scatter, ValueRange full) {
 }
 
 // k: of the tuple that the branches give; -1: they give one array.
-ValueRange Ranges::OfBranches(const Instruction& conditional, int64_t k, ValueRange full) {
+ValueRange ValueRanges::OfBranches(const Instruction& conditional, int64_t k, ValueRange full) {
   std::optional<ValueRange> result;
   for (const Computation* branch : conditional.called_computations()) {
     const Instruction* value = branch->root();
@@ -352,7 +353,7 @@ ValueRange Ranges::OfBranches(const Instruction& conditional, int64_t k, ValueRa
 }
 
 // Each branch where the condition says it is taken.
-ValueRange Ranges::OfSelect(const Instruction& select) {
+ValueRange ValueRanges::OfSelect(const Instruction& select) {
   if (std::optional<bool> chosen = Outcome(*select.operand(0))) {
     return *Of(*select.operand(*chosen ? 1 : 2));
   }
@@ -370,7 +371,7 @@ ValueRange Ranges::OfSelect(const Instruction& select) {
   return *result;
 }
 
-void Ranges::Assume(const Instruction& condition, bool value) {
+void ValueRanges::Assume(const Instruction& condition, bool value) {
   const Instruction& i = Peel(condition, true);
   if (i.shape().elements() != 1 || refined_.size() > kMaxRangeDepth) return;
   if (i.op() == Op::kNot) return Assume(*i.operand(0), !value);
@@ -389,7 +390,7 @@ void Ranges::Assume(const Instruction& condition, bool value) {
 }
 
 // What a number is computed from is then known too.
-void Ranges::AssumeWithin(const Instruction& number, ValueRange range) {
+void ValueRanges::AssumeWithin(const Instruction& number, ValueRange range) {
   for (const Instruction* i = &Peel(number, true);;) {
     std::optional<ValueRange> all = Of(*i);
     bool news = all && range.low <= range.high && !RangeContains(range, *all);
@@ -422,7 +423,7 @@ void Ranges::AssumeWithin(const Instruction& number, ValueRange range) {
   }
 }
 
-ValueRange Ranges::OfLoopValue(const Instruction& get, ValueRange full) {
+ValueRange ValueRanges::OfLoopValue(const Instruction& get, ValueRange full) {
   const Instruction& from = *get.operand(0);
   int64_t k = get.tuple_index();
   if (from.op() == Op::kConditional) return OfBranches(from, k, full);
@@ -435,14 +436,14 @@ ValueRange Ranges::OfLoopValue(const Instruction& get, ValueRange full) {
 }
 
 // What the condition sees, where it says that the loop is over.
-ValueRange Ranges::AfterLoop(const Instruction& loop, int64_t k, ValueRange full) {
+ValueRange ValueRanges::AfterLoop(const Instruction& loop, int64_t k, ValueRange full) {
   ValueRange range = OfState(loop, k, full).condition;
   const Computation& condition = *loop.attrs<hlo::WhileAttrs>().condition;
   ValueRange last = RangeIntersection(range, Limit(*condition.root(), false, condition, k, full));
   return last.low <= last.high ? last : range;
 }
 
-Ranges::StateRange Ranges::OfState(const Instruction& loop, int64_t k, ValueRange full) {
+ValueRanges::StateRange ValueRanges::OfState(const Instruction& loop, int64_t k, ValueRange full) {
   StateKey key{&loop, k};
   if (auto it = open_.find(key); it != open_.end()) return it->second;
   if (auto it = states_.find(key); it != states_.end()) return it->second;
@@ -459,7 +460,8 @@ Ranges::StateRange Ranges::OfState(const Instruction& loop, int64_t k, ValueRang
   return range;
 }
 
-Ranges::StateRange Ranges::FindState(const Instruction& loop, int64_t k, ValueRange full) {
+ValueRanges::StateRange ValueRanges::FindState(const Instruction& loop, int64_t k,
+                                               ValueRange full) {
   StateKey key{&loop, k};
   const auto& attrs = loop.attrs<hlo::WhileAttrs>();
   const Instruction &init = *loop.operand(0), &root = *attrs.body->root();
@@ -517,7 +519,7 @@ Ranges::StateRange Ranges::FindState(const Instruction& loop, int64_t k, ValueRa
 
 // Numbers in the body that others are compared with, and their neighbours: where the state of a
 // loop may stop to grow. In order.
-std::vector<int64_t> Ranges::Thresholds(const Instruction& loop) const {
+std::vector<int64_t> ValueRanges::Thresholds(const Instruction& loop) const {
   std::vector<int64_t> found;
   auto look = [&](const Computation& c) {
     for (const Instruction* i : c) {
@@ -543,8 +545,8 @@ std::vector<int64_t> Ranges::Thresholds(const Instruction& loop) const {
 }
 
 // What the k-th element of the state is where the condition is true, or false.
-ValueRange Ranges::Limit(const Instruction& condition, bool value, const Computation& c, int64_t k,
-                         ValueRange full) {
+ValueRange ValueRanges::Limit(const Instruction& condition, bool value, const Computation& c,
+                              int64_t k, ValueRange full) {
   const Instruction& i = Peel(condition);
   if (i.op() == (value ? Op::kAnd : Op::kOr)) {
     return RangeIntersection(Limit(*i.operand(0), value, c, k, full),

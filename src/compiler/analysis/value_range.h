@@ -1,5 +1,6 @@
-// Between which numbers the elements of integer arrays lie, as far as that can be read off: loop
-// counters above all, so that indices known to be in range are used as they are.
+// Value-range analysis: between which numbers the elements of integer arrays lie, as far as that
+// can be read off: loop counters above all, so that indices known to be in range are used as they
+// are.
 //
 // The state of a loop is followed to a range that no iteration leaves, with what the loop's
 // condition says of the iterations that run. Arithmetic that may wrap around gives the whole type.
@@ -21,10 +22,10 @@ struct ValueRange {
   bool operator==(const ValueRange&) const = default;
 };
 
-class Ranges {
+class ValueRanges {
  public:
   // The module must stay as it is.
-  explicit Ranges(const hlo::Module& module);
+  explicit ValueRanges(const hlo::Module& module);
 
   // nullopt: no integer or pred, or of 64 bits without a sign.
   std::optional<ValueRange> Of(const hlo::Instruction& i);
@@ -64,7 +65,7 @@ class Ranges {
   ValueRange Limit(const hlo::Instruction& condition, bool value, const hlo::Computation& c,
                    int64_t k, ValueRange full);
 
-  // ranges_relations.cc
+  // value_range_relations.cc
   struct Sum;
   Sum SumOf(const hlo::Instruction& number, const hlo::Instruction* loop, int depth);
   bool IsSameState(const hlo::Instruction& root, int64_t k, const hlo::Computation& body) const;
@@ -74,7 +75,7 @@ class Ranges {
   std::optional<__int128> LeastOf(const Sum& sum);
   ValueRange ByRelations(const hlo::Instruction& i, ValueRange range);
 
-  // ranges_growth.cc
+  // value_range_induction.cc
   struct Group;
   struct Limits {
     int64_t before, after;

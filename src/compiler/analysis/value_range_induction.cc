@@ -21,7 +21,7 @@ constexpr int64_t kMaxGrowth = 1 << 20;  // in a round
 
 }  // namespace
 
-struct Ranges::Group {
+struct ValueRanges::Group {
   const Instruction* loop;
   std::vector<int64_t> members;       // elements of the state
   int64_t most;                       // of what else they may be
@@ -29,7 +29,7 @@ struct Ranges::Group {
   int depth = 0;
 };
 
-std::optional<int64_t> Ranges::GrowthOf(const Instruction& instruction, Group& group) {
+std::optional<int64_t> ValueRanges::GrowthOf(const Instruction& instruction, Group& group) {
   const Instruction& i = Peel(instruction);
   DType dtype = i.shape().dtype();
   if (dtype != DType::kS32 && dtype != DType::kS64) return std::nullopt;
@@ -41,7 +41,7 @@ std::optional<int64_t> Ranges::GrowthOf(const Instruction& instruction, Group& g
   return growth;
 }
 
-std::optional<int64_t> Ranges::FindGrowth(const Instruction& i, Group& group) {
+std::optional<int64_t> ValueRanges::FindGrowth(const Instruction& i, Group& group) {
   auto greater = [&](int64_t a, int64_t b) -> std::optional<int64_t> {
     std::optional<int64_t> x = GrowthOf(*i.operand(a), group), y = GrowthOf(*i.operand(b), group);
     if (!x || !y) return std::nullopt;
@@ -71,7 +71,7 @@ std::optional<int64_t> Ranges::FindGrowth(const Instruction& i, Group& group) {
   return 0;
 }
 
-std::optional<int64_t> Ranges::GrowthOfState(const Instruction& get, Group& group) {
+std::optional<int64_t> ValueRanges::GrowthOfState(const Instruction& get, Group& group) {
   const Instruction* from = get.operand(0);
   const Instruction* loop = from->IsParameter() ? CallerOf(*from) : from;
   if (loop == nullptr || loop->op() != Op::kWhile) return std::nullopt;
@@ -94,7 +94,7 @@ std::optional<int64_t> Ranges::GrowthOfState(const Instruction& get, Group& grou
 }
 
 // What element k of the state does not exceed: before a round, and after the last.
-std::optional<Ranges::Limits> Ranges::LimitsByGrowth(const Instruction& loop, int64_t k) {
+std::optional<ValueRanges::Limits> ValueRanges::LimitsByGrowth(const Instruction& loop, int64_t k) {
   std::optional<int64_t> trips = TripCount(loop);
   const Instruction &init = *loop.operand(0), &root = *loop.attrs<hlo::WhileAttrs>().body->root();
   if (!trips || *trips < 1 || in_growth_) return std::nullopt;

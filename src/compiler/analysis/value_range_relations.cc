@@ -27,7 +27,7 @@ constexpr int64_t kLargestFactor = int64_t{1} << 20;
 }  // namespace
 
 // A term is an instruction, or the element of a loop's state that is read from a parameter.
-struct Ranges::Sum {
+struct ValueRanges::Sum {
   using Term = std::pair<const Instruction*, int64_t>;
   struct Part {
     int64_t factor;
@@ -65,7 +65,7 @@ struct Ranges::Sum {
 };
 
 // `loop`: what its condition reads is what its body reads.
-Ranges::Sum Ranges::SumOf(const Instruction& number, const Instruction* loop, int depth) {
+ValueRanges::Sum ValueRanges::SumOf(const Instruction& number, const Instruction* loop, int depth) {
   const Instruction& i = Peel(number, true);
   Sum sum;
   bool adds = i.op() == Op::kAdd || i.op() == Op::kSubtract || i.op() == Op::kMultiply;
@@ -109,15 +109,15 @@ Ranges::Sum Ranges::SumOf(const Instruction& number, const Instruction* loop, in
   return sum;
 }
 
-bool Ranges::IsSameState(const Instruction& root, int64_t k, const Computation& body) const {
+bool ValueRanges::IsSameState(const Instruction& root, int64_t k, const Computation& body) const {
   const Instruction& next = Peel(*root.operand(k), true);
   return next.op() == Op::kGetTupleElement && next.operand(0)->IsParameter() &&
          next.parent() == &body && next.tuple_index() == k;
 }
 
 // Adds what a condition says that is true, or false.
-void Ranges::AddFacts(const Instruction& condition, bool value, const Instruction* loop,
-                      std::vector<Sum>& facts) {
+void ValueRanges::AddFacts(const Instruction& condition, bool value, const Instruction* loop,
+                           std::vector<Sum>& facts) {
   const Instruction& i = Peel(condition, true);
   if (i.shape().elements() != 1 || facts.size() > kMaxTerms) return;
   if (i.op() == (value ? Op::kAnd : Op::kOr)) {
@@ -138,7 +138,7 @@ void Ranges::AddFacts(const Instruction& condition, bool value, const Instructio
 }
 
 // Of the loops whose state is in the sum.
-std::vector<Ranges::Sum> Ranges::FactsAbout(const Sum& sum) {
+std::vector<ValueRanges::Sum> ValueRanges::FactsAbout(const Sum& sum) {
   std::vector<Sum> facts;
   // A copy: a select that is met on the way has its own condition hold for a while.
   const auto conditions = conditions_;
@@ -165,7 +165,7 @@ std::vector<Ranges::Sum> Ranges::FactsAbout(const Sum& sum) {
   return facts;
 }
 
-std::optional<__int128> Ranges::LeastOf(const Sum& sum) {
+std::optional<__int128> ValueRanges::LeastOf(const Sum& sum) {
   __int128 least = sum.constant;
   for (const auto& [term, part] : sum.parts) {
     std::optional<ValueRange> range = Of(*part.value);
@@ -175,7 +175,7 @@ std::optional<__int128> Ranges::LeastOf(const Sum& sum) {
   return least;
 }
 
-ValueRange Ranges::ByRelations(const Instruction& i, ValueRange range) {
+ValueRange ValueRanges::ByRelations(const Instruction& i, ValueRange range) {
   if (i.shape().elements() != 1 || in_relations_) return range;
   in_relations_ = true;  // what is asked on the way is answered without
   Cache outside = std::exchange(local_, {});
@@ -210,14 +210,14 @@ ValueRange Ranges::ByRelations(const Instruction& i, ValueRange range) {
   return range;
 }
 
-void Ranges::BeginAssumption(const Instruction& condition, bool value) {
+void ValueRanges::BeginAssumption(const Instruction& condition, bool value) {
   assumptions_.emplace_back(refined_.size(), conditions_.size());
   Assume(condition, value);
   conditions_.emplace_back(&condition, value);
   local_.clear();
 }
 
-void Ranges::EndAssumption() {
+void ValueRanges::EndAssumption() {
   refined_.resize(assumptions_.back().first);
   conditions_.resize(assumptions_.back().second);
   assumptions_.pop_back();

@@ -1,3 +1,4 @@
+// Liveness analysis: live segments of values on one line through all executed computations.
 #include "compiler/buffers/buffers.h"
 
 #include <algorithm>
@@ -154,7 +155,7 @@ Status Memory::Walk(const hlo::Computation& computation, bool in_loop) {
       for (const InPlace& p : in_place) {
         MemValue below = Leaf(*i->operand(p.operand)), result = mine[static_cast<size_t>(p.leaf)];
         if (below < 0 || result < 0) continue;
-        wishes_.push_back(
+        candidates_.push_back(
             {below, result, values_[static_cast<size_t>(result)].shape.ByteSize(), Why::kInPlace});
       }
     }
@@ -180,7 +181,7 @@ Status Memory::WalkWhile(const Instruction& loop, bool in_loop) {
     } else {
       MemValue v = NewValue(shape, &loop, true);
       DefineAt(v, start + 1);
-      wishes_.push_back({from, v, shape.ByteSize(), Why::kControl});
+      candidates_.push_back({from, v, shape.ByteSize(), Why::kControl});
       state.push_back(v);
     }
     ++k;
@@ -202,8 +203,9 @@ Status Memory::WalkWhile(const Instruction& loop, bool in_loop) {
       continue;
     }
     if (next[i] != state[i]) {
-      wishes_.push_back({next[i], state[i], values_[static_cast<size_t>(state[i])].shape.ByteSize(),
-                         Why::kControl});
+      candidates_.push_back({next[i], state[i],
+                             values_[static_cast<size_t>(state[i])].shape.ByteSize(),
+                             Why::kControl});
       rounds_.push_back({&loop, i, next[i], state[i], start, tested, end});
     }
   }
@@ -239,8 +241,9 @@ Status Memory::WalkConditional(const Instruction& conditional, bool in_loop) {
       if (results[k] < 0) continue;
       // Each branch writes it; between the branches it holds nothing.
       DefineAt(results[k], end + 1);
-      wishes_.push_back({made[k], results[k],
-                         values_[static_cast<size_t>(results[k])].shape.ByteSize(), Why::kControl});
+      candidates_.push_back({made[k], results[k],
+                             values_[static_cast<size_t>(results[k])].shape.ByteSize(),
+                             Why::kControl});
     }
   }
   int32_t end = NextMoment(conditional);
@@ -315,7 +318,7 @@ Result<Memory> Memory::Analyse(const hlo::Module& module, bool epilogues) {
     memory.values_[static_cast<size_t>(v)].result = next_result++;
     memory.DefineAt(v, end + 1);
     memory.UseAt(from, end);
-    memory.wishes_.push_back({from, v, shape.ByteSize(), Why::kResult});
+    memory.candidates_.push_back({from, v, shape.ByteSize(), Why::kResult});
     memory.results_.push_back(v);
     by_leaf.push_back(v);
   }
@@ -323,21 +326,21 @@ Result<Memory> Memory::Analyse(const hlo::Module& module, bool epilogues) {
     MemValue parameter = donate(alias.parameter, alias.parameter_index);
     int64_t leaf = leaf_of(entry.root()->shape(), alias.output);
     if (parameter < 0 || leaf < 0 || by_leaf[static_cast<size_t>(leaf)] < 0) continue;
-    memory.wishes_.push_back(
+    memory.candidates_.push_back(
         {parameter, by_leaf[static_cast<size_t>(leaf)], 0,
          alias.kind == hlo::AliasKind::kMust ? Why::kMustAlias : Why::kMayAlias});
   }
   // A result keeps its buffer from the moment that the value in it is there.
-  std::vector<size_t> order(memory.wishes_.size());
+  std::vector<size_t> order(memory.candidates_.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::sort(order.begin(), order.end(), [&](size_t i, size_t j) {
-    const Wish &a = memory.wishes_[i], &b = memory.wishes_[j];
+    const CoalescingCandidate &a = memory.candidates_[i], &b = memory.candidates_[j];
     if (a.why != b.why) return a.why < b.why;
     return a.bytes != b.bytes ? a.bytes > b.bytes : i < j;
   });
-  for (size_t i : order) memory.TryShare(memory.wishes_[i]);
-  memory.ShareDonated();
-  memory.FindAlternating();
+  for (size_t i : order) memory.TryCoalesce(memory.candidates_[i]);
+  memory.CoalesceDonated();
+  memory.FindDoubleBuffered();
   return memory;
 }
 

@@ -1,5 +1,6 @@
-// Which value lives in which buffer. Tuples have no storage: a value is one leaf of what an
-// instruction of an executed computation (the entry, loop bodies and conditions, branches) makes.
+// Buffer assignment (liveness, coalescing): which value lives in which buffer. Tuples have no
+// storage: a value is one leaf of what an instruction of an executed computation (the entry, loop
+// bodies and conditions, branches) makes.
 //
 // Ops that only forward (tuple, get-tuple-element, reshape, copy, opt-barrier, loop state that the
 // body passes through) have the values of their operands. Values that would have to be copied into
@@ -36,15 +37,15 @@ class Memory {
   }
   // Loop state: the buffer that the k-th leaf lives in while the loop runs; -1: passed through.
   const std::vector<MemValue>& State(const hlo::Instruction& loop) const;
-  // Loop state that takes turns with what the body makes for the next round: two rounds of the
-  // body, the buffers exchanged in the second, need no copy.
-  const std::vector<size_t>& Alternating(const hlo::Instruction& loop) const;
+  // Double-buffered loop state, exchanged with what the body makes for the next round: two rounds
+  // of the body, the buffers exchanged in the second, need no copy.
+  const std::vector<size_t>& DoubleBuffered(const hlo::Instruction& loop) const;
   const std::vector<MemValue>& Results() const { return results_; }  // of the entry
 
   // Why two values do not share a buffer: what forbids it, and where in the program.
-  std::string WhyApart(MemValue a, MemValue b) const;
+  std::string WhyInterfere(MemValue a, MemValue b) const;
   // The same buffer.
-  bool Share(MemValue a, MemValue b) const { return Group(a) == Group(b); }
+  bool Coalesced(MemValue a, MemValue b) const { return Group(a) == Group(b); }
   int32_t Group(MemValue value) const;
   const Shape& shape(MemValue value) const { return values_[static_cast<size_t>(value)].shape; }
 
@@ -83,7 +84,7 @@ class Memory {
     MemValue next, state;
     int32_t start, body, end;  // of the loop, of its body
   };
-  struct Wish {
+  struct CoalescingCandidate {
     MemValue a, b;
     int64_t bytes;
     Why why;
@@ -99,10 +100,10 @@ class Memory {
   void DefineAt(MemValue value, int32_t at);
   void EnterBranch(MemValue value, int32_t at);
   int32_t Find(MemValue value);
-  void ShareDonated();
-  void FindAlternating();
+  void CoalesceDonated();
+  void FindDoubleBuffered();
   static bool Overlap(const std::vector<Segment>& a, const std::vector<Segment>& b);
-  void TryShare(const Wish& wish);
+  void TryCoalesce(const CoalescingCandidate& candidate);
   std::string NameOf(MemValue value) const;
   std::string OverlapOf(const Value& x, const Value& y) const;
   struct Room;
@@ -112,9 +113,9 @@ class Memory {
   const hlo::Module* module_ = nullptr;
   bool epilogues_ = false;
   std::vector<Value> values_;
-  std::vector<Wish> wishes_;
+  std::vector<CoalescingCandidate> candidates_;
   std::vector<Round> rounds_;
-  std::unordered_map<const hlo::Instruction*, std::vector<size_t>> alternating_;
+  std::unordered_map<const hlo::Instruction*, std::vector<size_t>> double_buffered_;
   std::unordered_map<const hlo::Instruction*, std::vector<MemValue>> leaves_, state_;
   std::vector<MemValue> results_;
   std::unordered_map<std::string, program::BufferId> views_;

@@ -1,4 +1,4 @@
-// Which values share a buffer, and why others do not.
+// Coalescing and interference: which values share a buffer, and why others do not.
 #include <algorithm>
 #include <iterator>
 #include <optional>
@@ -15,8 +15,8 @@ using hlo::Instruction;
 
 namespace {
 
-constexpr int64_t kAlternatingBytes = 2048;           // copies of less are not worth twice the code
-constexpr int64_t kTestedAlternatingBytes = 1 << 16;  // ... and a test between the rounds
+constexpr int64_t kDoubleBufferedBytes = 2048;  // copies of less are not worth twice the code
+constexpr int64_t kTestedDoubleBufferedBytes = 1 << 16;  // ... and a test between the rounds
 
 // Whether testing once more does no harm.
 bool MayTestTwice(const Instruction& loop) {
@@ -46,8 +46,8 @@ bool Memory::Overlap(const std::vector<Segment>& a, const std::vector<Segment>& 
   return false;
 }
 
-void Memory::TryShare(const Wish& wish) {
-  int32_t a = Find(wish.a), b = Find(wish.b);
+void Memory::TryCoalesce(const CoalescingCandidate& candidate) {
+  int32_t a = Find(candidate.a), b = Find(candidate.b);
   if (a == b) return;
   Value &x = values_[static_cast<size_t>(a)], &y = values_[static_cast<size_t>(b)];
   if (x.constant != nullptr || y.constant != nullptr) return;
@@ -69,29 +69,29 @@ void Memory::TryShare(const Wish& wish) {
   x.in_loop &= y.in_loop;
 }
 
-const std::vector<size_t>& Memory::Alternating(const Instruction& loop) const {
+const std::vector<size_t>& Memory::DoubleBuffered(const Instruction& loop) const {
   static const std::vector<size_t> kNone;
-  auto it = alternating_.find(&loop);
-  return it == alternating_.end() ? kNone : it->second;
+  auto it = double_buffered_.find(&loop);
+  return it == double_buffered_.end() ? kNone : it->second;
 }
 
 // What the body makes must have a temporary of its own, which then belongs to the loop; or lie
 // where the part of the state was that becomes its place.
-void Memory::FindAlternating() {
+void Memory::FindDoubleBuffered() {
   std::unordered_set<int32_t> taken;
   std::vector<std::pair<int32_t, int32_t>> trading;
   for (const Round& round : rounds_) {
     int32_t next = Find(round.next), state = Find(round.state);
     const Value &x = values_[static_cast<size_t>(next)], &y = values_[static_cast<size_t>(state)];
     if (next == state || x.constant != nullptr) continue;
-    if (x.shape.ByteSize() < kAlternatingBytes || x.shape != y.shape) continue;
+    if (x.shape.ByteSize() < kDoubleBufferedBytes || x.shape != y.shape) continue;
     // Two parts of the state that change places, or a temporary of the body.
     bool trades = std::any_of(rounds_.begin(), rounds_.end(), [&](const Round& other) {
       return other.loop == round.loop && Find(other.next) == state && Find(other.state) == next;
     });
     if (trades &&
         std::find(trading.begin(), trading.end(), std::pair(state, next)) != trading.end()) {
-      alternating_[round.loop].push_back(round.leaf);  // the other half
+      double_buffered_[round.loop].push_back(round.leaf);  // the other half
       continue;
     }
     bool is_temporary = x.parameter < 0 && x.result < 0 && x.live.front().begin > round.body &&
@@ -99,7 +99,7 @@ void Memory::FindAlternating() {
     if (!trades && !is_temporary) continue;
     std::optional<int64_t> trips = TripCount(*round.loop);
     if (trips ? *trips < 2
-              : x.shape.ByteSize() < kTestedAlternatingBytes || !MayTestTwice(*round.loop)) {
+              : x.shape.ByteSize() < kTestedDoubleBufferedBytes || !MayTestTwice(*round.loop)) {
       continue;
     }
     if (!taken.insert(next).second || !taken.insert(state).second) continue;
@@ -110,12 +110,12 @@ void Memory::FindAlternating() {
     std::vector<Segment>& live = values_[static_cast<size_t>(state)].live;
     live = {{live.front().begin, live.back().end, round.state}};
     if (trades) trading.emplace_back(next, state);
-    alternating_[round.loop].push_back(round.leaf);
+    double_buffered_[round.loop].push_back(round.leaf);
   }
 }
 
 // A result that could not take the argument that was given for it may take another one.
-void Memory::ShareDonated() {
+void Memory::CoalesceDonated() {
   for (size_t p = 0; p < values_.size(); ++p) {
     if (values_[p].parent >= 0 || values_[p].parameter < 0 || !values_[p].donated ||
         values_[p].result >= 0) {
@@ -124,8 +124,8 @@ void Memory::ShareDonated() {
     for (MemValue r : results_) {
       int32_t root = Find(r);
       if (values_[static_cast<size_t>(root)].parameter >= 0) continue;
-      TryShare({static_cast<MemValue>(p), root, 0, Why::kMayAlias});
-      if (Share(static_cast<MemValue>(p), root)) break;
+      TryCoalesce({static_cast<MemValue>(p), root, 0, Why::kMayAlias});
+      if (Coalesced(static_cast<MemValue>(p), root)) break;
     }
   }
 }
@@ -166,7 +166,7 @@ std::string Memory::OverlapOf(const Value& x, const Value& y) const {
                 at(b->begin));
 }
 
-std::string Memory::WhyApart(MemValue a, MemValue b) const {
+std::string Memory::WhyInterfere(MemValue a, MemValue b) const {
   const Value &x = values_[static_cast<size_t>(Group(a))],
               &y = values_[static_cast<size_t>(Group(b))];
   for (const Value* v : {&x, &y}) {

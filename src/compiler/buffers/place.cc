@@ -1,4 +1,5 @@
-// Buffers of a program: parameters, results, constants, and where temporaries lie.
+// Storage allocation. Buffers of a program: parameters, results, constants, and where temporaries
+// lie.
 #include <algorithm>
 #include <climits>
 

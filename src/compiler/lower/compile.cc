@@ -1,3 +1,4 @@
+// The compiler driver: the pass pipeline, then lowering.
 #include "compiler/lower/compile.h"
 
 #include <algorithm>
@@ -81,7 +82,7 @@ Result<Compiled> Compile(const hlo::Module& module, const CompileOptions& option
                      [&] { return trace::What{.name = "passes", .program = module.name()}; });
     RunnerHooks noting = hooks;
     noting.not_fused = &compiled.not_fused;
-    compiled.passes = TRY(RunPasses(*compiled.module, passes, options, noting));
+    compiled.passes = TRY(RunPasses(*compiled.module, passes, options, noting, target));
   }
   {
     metrics::Timer timer(metrics::kLowerSeconds);

@@ -77,7 +77,8 @@ Status LowerConcatenate(Subject& subject) {
     ElementEmitter& e = draft.elements();
     LoopShape shape = ShapeOf(cx, part, operand->shape().dims());
     shape.flat = false;
-    shape.cuts = MinorCuts(part.members, std::vector<const Instruction*>{operand}, shape.dims);
+    shape.cuts =
+        MinorSplitPoints(part.members, std::vector<const Instruction*>{operand}, shape.dims);
     TRY(draft.ForEach(shape, [&](const Index& index) -> Status {
       Element value = TRY(e.Emit(*operand, index));
       Index to = e.Coordinates(operand->shape().dims(), index);

@@ -1,3 +1,4 @@
+// Loop generation: vectorization, strip-mining and cutting in chunks for threads.
 #include "compiler/lower/draft.h"
 
 #include <algorithm>
@@ -20,11 +21,6 @@ using HloOp = hlo::Op;
 
 namespace {
 
-// Work below this runs on one thread; above it is cut in chunks of at least this. With vectors of
-// 128 bits: longer ones get through more in the time that it takes to wake a thread.
-constexpr double kChunkCost = 65'536;
-// Few enough that each reads memory in long runs, enough that threads end together.
-constexpr int64_t kChunksPerCore = 8, kFewChunks = 16, kMaxChunks = 256;
 constexpr int64_t kStraightVectors = 4;  // vectors without a loop, in serial kernels
 // Elements without any loop, in serial kernels: scalars that LLVM may keep in registers from one
 // kernel to the next, unless each is so much work that vectors pay.
@@ -34,12 +30,12 @@ constexpr double kStraightCost = 30;
 }  // namespace
 
 KernelDraft::KernelDraft(std::string name, program::Program& program, Memory& memory,
-                         const program::TargetInfo& target, Ranges* ranges)
+                         const program::TargetInfo& target, ValueRanges* value_ranges)
     : program_(program),
       memory_(memory),
       target_(target),
       builder_(std::move(name)),
-      elements_(builder_, ranges) {
+      elements_(builder_, value_ranges) {
   builder_.ReuseValues();
   builder_.SetSlowSubnormals(target.slow_subnormals);
 }
@@ -95,18 +91,15 @@ KernelBuilder::MemoryId KernelDraft::MemoryOf(MemValue value) const {
 }
 
 int64_t KernelDraft::ChunksOf(double work) const {
-  int64_t most = std::clamp(kChunksPerCore * target_.cores, kFewChunks, kMaxChunks);
-  double least =
-      kChunkCost * static_cast<double>(std::max<int64_t>(target_.vector_bits, 128)) / 128;
-  int64_t chunks = std::min(static_cast<int64_t>(work / least), most);
+  int64_t chunks =
+      std::min(static_cast<int64_t>(work / target_.WorkOfThread()), target_.MostChunks());
   // No core waits for one that has a chunk more.
   if (chunks > target_.cores && chunks < 8 * target_.cores) chunks -= chunks % target_.cores;
   return chunks;
 }
 
 int KernelDraft::LanesFor(int64_t width, int64_t size) const {
-  if (target_.kind == program::TargetKind::kGpu) return 1;
-  int64_t lanes = 4 * target_.vector_bits / 8 / std::max<int64_t>(width, 1);
+  int64_t lanes = 4 * target_.LaneBits() / 8 / std::max<int64_t>(width, 1);
   lanes = std::min<int64_t>(lanes, width == 1 ? 64 : 32);
   while (lanes > size) lanes /= 2;
   return static_cast<int>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(lanes, 1))));
@@ -201,7 +194,7 @@ Status KernelDraft::StraightLanes(int64_t size, int lanes,
 // Rows of small matrices are vectors, and so are vectors of many elements; those of few are better
 // off as scalars, whose results the next operation does not have to take out of lanes.
 int KernelDraft::RowLanes(const Dims& dims) const {
-  if (target_.kind == program::TargetKind::kGpu || dims.empty()) return 1;
+  if (target_.LaneBits() == 0 || dims.empty()) return 1;
   int64_t row = dims.back(), rows = 1;
   for (size_t d = 0; d + 1 < dims.size(); ++d) rows *= dims[d];
   int64_t least = rows > 1 ? 4 : kShortVector;
@@ -214,7 +207,7 @@ Status KernelDraft::ForEach(const LoopShape& shape, const Body& body) {
   for (int64_t d : shape.dims) n *= d;
   if (n == 0) return {};
   bool few = shape.serial && n <= kStraightLine;
-  builder_.SetLatencyBound(few && target_.kind == program::TargetKind::kCpu);
+  builder_.SetLatencyBound(few && !target_.HasThreadGrid());
   Status status = few || n == 1 ? ForFew(shape, n, body) : ForMany(shape, body);
   builder_.SetLatencyBound(false);
   return status;
@@ -342,7 +335,7 @@ Status KernelDraft::NestFrom(const LoopShape& shape, size_t d, size_t end, Index
 Status KernelDraft::OverPieces(const LoopShape& shape, size_t next, const Index& index,
                                const Body& body) {
   if (next == shape.outer.size()) return body(index);
-  const OuterPiece& piece = shape.outer[next];
+  const IndexSet& piece = shape.outer[next];
   const Coord& c = index.coords[piece.dim];
   KernelBuilder& b = builder_;
   if (c.low >= piece.begin && c.high < piece.end) return OverPieces(shape, next + 1, index, body);

@@ -43,7 +43,7 @@ class UniqueKernels {
 };
 
 // Coordinates of an outer dimension for which the body is written once more, knowing the range.
-struct OuterPiece {
+struct IndexSet {
   size_t dim;
   int64_t begin, end;
 };
@@ -60,7 +60,7 @@ struct LoopShape {
   // Coordinates of the innermost dimension (of more than one element) where a case distinction in
   // the body changes: loops stop there. Sorted, inside the dimension.
   std::vector<int64_t> cuts;
-  std::vector<OuterPiece> outer;  // those of one dimension do not overlap
+  std::vector<IndexSet> outer;  // those of one dimension do not overlap
 };
 
 // Predicates that are put together come in parts of one register (masks.cc).
@@ -69,7 +69,7 @@ void SplitMasks(program::Kernel& kernel, const program::TargetInfo& target);
 class KernelDraft {
  public:
   KernelDraft(std::string name, program::Program& program, Memory& memory,
-              const program::TargetInfo& target, Ranges* ranges = nullptr);
+              const program::TargetInfo& target, ValueRanges* value_ranges = nullptr);
 
   // Declares the parameters: one for each buffer, updated where it is both read and written.
   void Declare(std::span<const KernelInput> inputs, std::span<const KernelOutput> outputs);
@@ -104,9 +104,7 @@ class KernelDraft {
 
  private:
   // Loops begun now are the grid of a GPU.
-  bool UsesGrid() const {
-    return target_.kind == program::TargetKind::kGpu && builder_.block() == 0;
-  }
+  bool UsesGrid() const { return target_.HasThreadGrid() && builder_.block() == 0; }
   Status ForFew(const LoopShape& shape, int64_t n, const Body& body);
   Status ForMany(const LoopShape& shape, const Body& body);
   struct RowPart {

@@ -156,15 +156,15 @@ LoopShape ShapeOf(const LowerContext& cx, const KernelBody& body, const Dims& di
   shape.cost = cost * static_cast<double>(std::min<int64_t>(shape.width, 4)) / 4;
   for (const KernelOutput& output : body.outputs) {
     for (const KernelInput& input : body.inputs) {
-      shape.in_place |= cx.memory.Share(input.value, output.value);
+      shape.in_place |= cx.memory.Coalesced(input.value, output.value);
     }
   }
   return shape;
 }
 
 KernelDraft NewDraft(LowerContext& cx, const KernelBody& body) {
-  KernelDraft draft(body.instruction->name(), cx.program, cx.memory, cx.target, &cx.ranges);
-  if (cx.in_condition) draft.elements().AskInTurn();
+  KernelDraft draft(body.instruction->name(), cx.program, cx.memory, cx.target, &cx.value_ranges);
+  if (cx.in_condition) draft.elements().ShortCircuit();
   return draft;
 }
 

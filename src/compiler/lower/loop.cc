@@ -87,8 +87,8 @@ Status EmitLoop(Subject& subject, KernelDraft& draft, bool by_rows) {
   if (!shape.flat) {
     std::vector<const Instruction*> roots;
     for (const KernelOutput& output : body.outputs) roots.push_back(output.inside);
-    shape.cuts = MinorCuts(body.members, roots, shape.dims);
-    shape.outer = OuterPieces(body.members, roots, shape.dims, shape.cuts.size());
+    shape.cuts = MinorSplitPoints(body.members, roots, shape.dims);
+    shape.outer = OuterIndexSets(body.members, roots, shape.dims, shape.cuts.size());
   }
   TRY(draft.ForEach(shape, [&](const Index& index) -> Status {
     std::vector<Element> values;
@@ -107,7 +107,7 @@ Status EmitLoop(Subject& subject, KernelDraft& draft, bool by_rows) {
   return {};
 }
 
-extern constinit const LoweringRow kEmpty = {"nothing", {}, MatchEmpty, LowerEmpty};
+extern constinit const LoweringRow kEmpty = {"no elements", {}, MatchEmpty, LowerEmpty};
 extern constinit const LoweringRow kLoop = {"loop", {}, MatchLoop, LowerLoop};
 
 }  // namespace weft::compiler

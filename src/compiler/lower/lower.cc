@@ -50,9 +50,9 @@ void CopyBytes(LowerContext& cx, BufferId from, BufferId to, std::string_view re
 
 void Copy(LowerContext& cx, MemValue from, MemValue to, std::string_view reason,
           const Instruction& at, Steps& steps) {
-  if (cx.memory.Share(from, to)) return;
-  CopyBytes(cx, cx.Buffer(from), cx.Buffer(to), StrCat(reason, ": ", cx.memory.WhyApart(from, to)),
-            at, steps);
+  if (cx.memory.Coalesced(from, to)) return;
+  CopyBytes(cx, cx.Buffer(from), cx.Buffer(to),
+            StrCat(reason, ": ", cx.memory.WhyInterfere(from, to)), at, steps);
 }
 
 // One after the other, so that nothing is overwritten that another one still reads. Where they go
@@ -66,11 +66,11 @@ void CopyTogether(LowerContext& cx, std::vector<std::pair<MemValue, MemValue>> m
   };
   std::vector<Move> pending;
   for (const auto& [from, to] : moves) {
-    if (!cx.memory.Share(from, to)) pending.push_back({from, to, cx.Buffer(from)});
+    if (!cx.memory.Coalesced(from, to)) pending.push_back({from, to, cx.Buffer(from)});
   }
   auto is_read = [&](const Move& move) {
     return std::any_of(pending.begin(), pending.end(), [&](const Move& other) {
-      return !other.aside && cx.memory.Share(other.from, move.to);
+      return !other.aside && cx.memory.Coalesced(other.from, move.to);
     });
   };
   while (!pending.empty()) {
@@ -81,13 +81,13 @@ void CopyTogether(LowerContext& cx, std::vector<std::pair<MemValue, MemValue>> m
       BufferId aside = cx.Scratch(cx.program.buffers[kept].shape, "aside");
       CopyBytes(cx, kept, aside, StrCat(reason, ": values that change places"), at, steps);
       for (Move& move : pending) {
-        if (move.aside || !cx.memory.Share(move.from, next->to)) continue;
+        if (move.aside || !cx.memory.Coalesced(move.from, next->to)) continue;
         move.aside = true;
         move.source = aside;
       }
     }
     CopyBytes(cx, next->source, cx.Buffer(next->to),
-              StrCat(reason, ": ", cx.memory.WhyApart(next->from, next->to)), at, steps);
+              StrCat(reason, ": ", cx.memory.WhyInterfere(next->from, next->to)), at, steps);
     pending.erase(next);
   }
 }
@@ -206,7 +206,7 @@ std::string ToString(const LoweringChoice& choice) {
 
 Result<program::Program> Lower(const hlo::Module& module, const program::TargetInfo& target,
                                LowerNotes* notes) {
-  Memory memory = TRY(Memory::Analyse(module, target.kind == program::TargetKind::kCpu));
+  Memory memory = TRY(Memory::Analyse(module, target.RunsOnHost()));
   LowerContext cx(module, target, std::move(memory));
   if (notes != nullptr) cx.choices = notes->choices;
   Result<program::Program> program = LowerModule(cx);

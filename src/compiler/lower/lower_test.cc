@@ -81,7 +81,7 @@ TEST(Copies, OneElementOfADonatedArrayInEveryRound) {
   EXPECT_LE(copies.inside, 4);
 }
 
-// Each round reads the whole array before it writes any: two arrays that take turns.
+// Each round reads the whole array before it writes any: double buffering.
 TEST(Copies, StencilsTakeTurns) {
   constexpr std::string_view kLines =
       "  a = f32[1] slice(x), slice={[4095:4096]}\n  b = f32[4095] slice(x), slice={[0:4095]}\n"

@@ -32,13 +32,14 @@ struct DotSizes {
 
 // cpu/index_set_splitting.cc: where loops over `dims` that compute the roots from the members are
 // to be cut.
-std::vector<int64_t> MinorCuts(std::span<const hlo::Instruction* const> members,
-                               std::span<const hlo::Instruction* const> roots, const Dims& dims);
+std::vector<int64_t> MinorSplitPoints(std::span<const hlo::Instruction* const> members,
+                                      std::span<const hlo::Instruction* const> roots,
+                                      const Dims& dims);
 // Dimensions outside the minor one that are best cut too, with the ranges between the cuts that
 // take much of the dimension; `cuts` of the minor one are there already.
-std::vector<OuterPiece> OuterPieces(std::span<const hlo::Instruction* const> members,
-                                    std::span<const hlo::Instruction* const> roots,
-                                    const Dims& dims, size_t cuts);
+std::vector<IndexSet> OuterIndexSets(std::span<const hlo::Instruction* const> members,
+                                     std::span<const hlo::Instruction* const> roots,
+                                     const Dims& dims, size_t cuts);
 
 // interleave.cc: whole rows, a row for each lane, from element `first` on; `columns` may be
 // scalars.
@@ -52,7 +53,7 @@ struct LowerContext {
   const hlo::Module& module;
   const program::TargetInfo& target;
   Memory memory;
-  Ranges ranges;
+  ValueRanges value_ranges;
   program::Program program;
   UniqueKernels kernels;
   bool in_condition = false;  // of a loop
@@ -66,7 +67,10 @@ struct LowerContext {
 
   LowerContext(const hlo::Module& the_module, const program::TargetInfo& the_target,
                Memory the_memory)
-      : module(the_module), target(the_target), memory(std::move(the_memory)), ranges(the_module) {}
+      : module(the_module),
+        target(the_target),
+        memory(std::move(the_memory)),
+        value_ranges(the_module) {}
   program::BufferId Buffer(MemValue value) { return memory.Buffer(program, value); }
   // A temporary that only this step and the next ones use.
   program::BufferId Scratch(const Shape& shape, std::string_view name);

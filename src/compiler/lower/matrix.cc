@@ -1,3 +1,4 @@
+// Arithmetic of real and complex fields for factorisations.
 #include "compiler/lower/matrix.h"
 
 #include <limits>

@@ -1,3 +1,4 @@
+// Vectorized reductions: partial results by lanes, then a horizontal reduction.
 #include "compiler/lower/reduce.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Comparator recognition: the total order that a sort's comparator means.
 #include "compiler/lower/sort_order.h"
 
 #include <cmath>

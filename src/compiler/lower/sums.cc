@@ -1,3 +1,4 @@
+// Blocked (pairwise-like) summation: runs in f32, runs of runs in f64.
 #include "compiler/lower/sums.h"
 
 #include <algorithm>

@@ -25,7 +25,7 @@ Decision MatchUpdate(Subject& subject) {
   const KernelInput* input = UpdatedInput(body);
   if (input == nullptr) return Refuse("the updated array is computed in the same kernel");
   const Instruction& root = *body.outputs[0].inside;
-  if (subject.cx.memory.Share(input->value, body.outputs[0].value)) {
+  if (subject.cx.memory.Coalesced(input->value, body.outputs[0].value)) {
     return Take("the array is updated in place");
   }
   // One loop over all of it reads less than a copy and the update.

@@ -15,10 +15,6 @@ using HloOp = hlo::Op;
 
 namespace {
 
-// One round of a loop that costs less than this (units of ElementCost) for each 128 bits of a
-// vector runs on one thread, in one native function.
-constexpr double kSerialLoopCost = 150'000;
-
 double CostOf(const hlo::Computation& computation);
 
 double CostOf(const Instruction& instruction) {
@@ -106,14 +102,15 @@ void ExchangeBuffers(Steps& steps, const std::vector<std::pair<BufferId, BufferI
 void NextRound(LowerContext& cx, const Instruction& loop, program::WhileStep& op, Steps& before) {
   const auto& state = cx.memory.State(loop);
   const auto next = cx.memory.Leaves(*loop.attrs<hlo::WhileAttrs>().body->root());
-  const auto& alternating = cx.memory.Alternating(loop);
+  const auto& double_buffered = cx.memory.DoubleBuffered(loop);
   std::vector<std::pair<MemValue, MemValue>> moves, turns;
   std::vector<std::pair<BufferId, BufferId>> exchanged;
   for (size_t k = 0; k < state.size(); ++k) {
     if (state[k] < 0) continue;
-    bool takes_turns = std::find(alternating.begin(), alternating.end(), k) != alternating.end();
-    (takes_turns ? turns : moves).emplace_back(next[k], state[k]);
-    if (takes_turns) exchanged.emplace_back(cx.Buffer(next[k]), cx.Buffer(state[k]));
+    bool exchanges =
+        std::find(double_buffered.begin(), double_buffered.end(), k) != double_buffered.end();
+    (exchanges ? turns : moves).emplace_back(next[k], state[k]);
+    if (exchanges) exchanged.emplace_back(cx.Buffer(next[k]), cx.Buffer(state[k]));
   }
   CopyTogether(cx, std::move(moves), "next loop state", loop, op.body);
   op.trip_count = TripCount(loop);
@@ -123,7 +120,7 @@ void NextRound(LowerContext& cx, const Instruction& loop, program::WhileStep& op
     program::ConditionalStep choice;
     ExchangeBuffers(choice.branches.emplace_back(op.body), exchanged);
     cx.in_loop = false;
-    CopyTogether(cx, std::move(turns), "state that takes turns, at the end of the loop", loop,
+    CopyTogether(cx, std::move(turns), "double-buffered state, at the end of the loop", loop,
                  choice.branches.emplace_back());
     cx.in_loop = true;
     Steps test = op.condition;
@@ -140,8 +137,7 @@ void NextRound(LowerContext& cx, const Instruction& loop, program::WhileStep& op
   }
   if (*op.trip_count % 2 != 0) {
     before.insert(before.end(), op.body.begin(), op.body.end());
-    CopyTogether(cx, std::move(turns), "state that takes turns, odd number of rounds", loop,
-                 before);
+    CopyTogether(cx, std::move(turns), "double-buffered state, odd number of rounds", loop, before);
   }
   Steps second = op.body;
   ExchangeBuffers(second, exchanged);
@@ -151,10 +147,10 @@ void NextRound(LowerContext& cx, const Instruction& loop, program::WhileStep& op
 
 // Loops that count to something known before they begin.
 void NoteCounter(LowerContext& cx, const Instruction& loop, program::WhileStep& op, Step& step) {
-  if (op.trip_count || cx.target.kind != program::TargetKind::kCpu) return;
-  if (!cx.memory.Alternating(loop).empty()) return;  // two rounds are one
+  if (op.trip_count || !cx.target.RunsOnHost()) return;
+  if (!cx.memory.DoubleBuffered(loop).empty()) return;  // two rounds are one
   std::optional<LoopCounter> counter = FindLoopCounter(loop);
-  if (!counter || !cx.ranges.NeverWraps(*counter->sum)) return;
+  if (!counter || !cx.value_ranges.NeverWraps(*counter->sum)) return;
   MemValue number = cx.memory.State(loop)[static_cast<size_t>(counter->index)];
   if (number < 0) return;
   op.count_step = counter->step;
@@ -176,8 +172,8 @@ Status LowerWhile(Subject& subject) {
   CopyInitialState(cx, loop, steps);
   bool outer = cx.serial, outer_in_loop = cx.in_loop;
   cx.in_loop = true;
-  double serial_cost = kSerialLoopCost * static_cast<double>(cx.target.vector_bits) / 128;
-  cx.serial = cx.serial || CostOf(*attrs.body) + CostOf(*attrs.condition) < serial_cost;
+  cx.serial =
+      cx.serial || CostOf(*attrs.body) + CostOf(*attrs.condition) < cx.target.WorkOfSerialRound();
   program::WhileStep op;
   cx.in_condition = true;
   TRY(LowerComputation(cx, *attrs.condition, op.condition));

@@ -1,7 +1,7 @@
-// Reductions that keep the minor dimension: rows are read as they lie in memory and combined into
-// an array of accumulators, one for each column of a block. Few columns: rows are cut in pieces
-// (how many depends on the shapes only), whose results a second kernel combines. Sums of f32 over
-// many rows are moved to accumulators of f64 every so often (sums.h).
+// Column reductions, that keep the minor dimension: rows are read as they lie in memory and
+// combined into an array of accumulators, one for each column of a block. Few columns: rows are cut
+// in pieces (how many depends on the shapes only), whose results a second kernel combines. Sums of
+// f32 over many rows are moved to accumulators of f64 every so often (sums.h).
 #include <algorithm>
 #include <numeric>
 
@@ -278,12 +278,51 @@ Decision MatchColumnReduce(Subject& subject) {
   return Take("the minor dimension is kept");
 }
 
+// Results, in the order of the reduces' operands, at a place of [outer, columns].
+void StoreColumnResults(Subject& subject, KernelDraft& draft, const Coord& place,
+                        std::span<const Element> values) {
+  const KernelBody& body = subject.body();
+  for (size_t k = 0; k < body.outputs.size(); ++k) {
+    MemValue out = body.outputs[k].value;
+    draft.elements().StoreAt(draft.MemoryOf(out), subject.cx.memory.shape(out).dtype(), place,
+                             values[subject.reduces()->wanted[k]]);
+  }
+}
+
+// The sums of the pieces of all columns together.
+Status JoinColumnPieces(Subject& subject, int64_t pieces,
+                        std::span<const program::BufferId> partial) {
+  LowerContext& cx = subject.cx;
+  const KernelBody& body = subject.body();
+  const ReduceGroup& group = *subject.reduces();
+  const ReduceDims& dims = group.dims;
+  KernelDraft last(StrCat(body.instruction->name(), ".join"), cx.program, cx.memory, cx.target);
+  last.Declare(body.inputs, body.outputs);
+  std::vector<KernelBuilder::MemoryId> from;
+  for (program::BufferId p : partial) from.push_back(last.DeclareBuffer(p, program::Access::kRead));
+  RowReducer join(last, group.reduces, group.shape.width);
+  ElementEmitter& e = last.elements();
+  LoopShape loop;
+  loop.dims = {dims.rows};
+  loop.flat = true;
+  loop.width = group.shape.width;
+  loop.cost = static_cast<double>(pieces);
+  TRY(last.ForEach(loop, [&](const Index& at) -> Status {
+    std::vector<Element> acc = TRY(join.Pieces(pieces, [&](const Coord& p, size_t i) {
+      return e.LoadAt(from[i], join.type(i), e.Add(at.linear, e.Scale(p, dims.rows)));
+    }));
+    StoreColumnResults(subject, last, at.linear, acc);
+    return {};
+  }));
+  Finish(cx, last, body, subject.steps);
+  return {};
+}
+
 Status LowerColumnReduce(Subject& subject) {
   LowerContext& cx = subject.cx;
   const KernelBody& body = subject.body();
   const ReduceGroup& group = *subject.reduces();
   const auto& reduces = group.reduces;
-  const auto& wanted = group.wanted;
   const ReduceDims& dims = group.dims;
   Steps& steps = subject.steps;
   const Dims& full = reduces[0]->operand(0)->shape().dims();
@@ -324,14 +363,6 @@ Status LowerColumnReduce(Subject& subject) {
   ColumnEmitter columns_of(draft, body, reduces, dims, columns, shape.width, lanes);
   KernelBuilder& b = draft.builder();
   ElementEmitter& e = draft.elements();
-  // Results of one block, in the order of the reduces' operands, at a place of [outer, columns].
-  auto store = [&](KernelDraft& in, const Coord& place, std::span<const Element> values) {
-    for (size_t k = 0; k < body.outputs.size(); ++k) {
-      MemValue out = body.outputs[k].value;
-      in.elements().StoreAt(in.MemoryOf(out), cx.memory.shape(out).dtype(), place,
-                            values[wanted[k]]);
-    }
-  };
   Dims grid = columns.outer_sizes;
   grid.push_back(pieces);
   grid.push_back(blocks);
@@ -386,7 +417,7 @@ Status LowerColumnReduce(Subject& subject) {
         }
         Coord place = e.AddConstant(e.Add(above, e.Scale(j, columns.minor)), c);
         if (pieces == 1) {
-          store(draft, place, values);
+          StoreColumnResults(subject, draft, place, values);
         } else {
           columns_of.Store(to, e.Add(place, e.Scale({number, 0, 1}, outer * all_columns)), values);
         }
@@ -395,28 +426,7 @@ Status LowerColumnReduce(Subject& subject) {
     });
   }));
   Finish(cx, draft, body, steps);
-  if (pieces == 1) return {};
-
-  KernelDraft last(StrCat(body.instruction->name(), ".join"), cx.program, cx.memory, cx.target);
-  last.Declare(body.inputs, body.outputs);
-  to.clear();
-  for (program::BufferId p : partial) to.push_back(last.DeclareBuffer(p, program::Access::kRead));
-  RowReducer join(last, reduces, shape.width);
-  ElementEmitter& f = last.elements();
-  LoopShape loop;
-  loop.dims = {dims.rows};
-  loop.flat = true;
-  loop.width = shape.width;
-  loop.cost = static_cast<double>(pieces);
-  TRY(last.ForEach(loop, [&](const Index& at) -> Status {
-    std::vector<Element> acc = TRY(join.Pieces(pieces, [&](const Coord& p, size_t i) {
-      return f.LoadAt(to[i], join.type(i), f.Add(at.linear, f.Scale(p, dims.rows)));
-    }));
-    store(last, at.linear, acc);
-    return {};
-  }));
-  Finish(cx, last, body, steps);
-  return {};
+  return pieces == 1 ? Status() : JoinColumnPieces(subject, pieces, partial);
 }
 
 }  // namespace

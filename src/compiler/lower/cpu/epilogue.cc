@@ -1,5 +1,5 @@
-// Epilogues: the loop over what a product makes runs as part of the product's call, on rows that
-// are still in cache.
+// Epilogue fusion: the loop over what a product makes runs as part of the product's call, on rows
+// that are still in cache.
 #include "compiler/lower/cpu/epilogue.h"
 
 #include <algorithm>

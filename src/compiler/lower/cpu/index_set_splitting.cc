@@ -1,5 +1,6 @@
-// Where a loop is best cut: a pad, concatenate or update inside reads something else from there on,
-// and a loop that knows on which side it is reads consecutive elements.
+// Index-set splitting. Where a loop is best cut: a pad, concatenate or update inside reads
+// something else from there on, and a loop that knows on which side it is reads consecutive
+// elements.
 #include <algorithm>
 #include <set>
 
@@ -144,8 +145,8 @@ class CutFinder {
 
 }  // namespace
 
-std::vector<int64_t> MinorCuts(std::span<const Instruction* const> members,
-                               std::span<const Instruction* const> roots, const Dims& dims) {
+std::vector<int64_t> MinorSplitPoints(std::span<const Instruction* const> members,
+                                      std::span<const Instruction* const> roots, const Dims& dims) {
   if (dims.empty()) return {};
   size_t minor = dims.size() - 1;
   while (minor > 0 && dims[minor] == 1) --minor;
@@ -159,10 +160,10 @@ std::vector<int64_t> MinorCuts(std::span<const Instruction* const> members,
   return finder.Cuts(1);
 }
 
-std::vector<OuterPiece> OuterPieces(std::span<const Instruction* const> members,
-                                    std::span<const Instruction* const> roots, const Dims& dims,
-                                    size_t cuts) {
-  std::vector<OuterPiece> pieces;
+std::vector<IndexSet> OuterIndexSets(std::span<const Instruction* const> members,
+                                     std::span<const Instruction* const> roots, const Dims& dims,
+                                     size_t cuts) {
+  std::vector<IndexSet> pieces;
   if (dims.empty()) return pieces;
   size_t minor = dims.size() - 1, copies = cuts + 1;
   while (minor > 0 && dims[minor] == 1) --minor;

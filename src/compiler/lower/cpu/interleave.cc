@@ -1,4 +1,5 @@
-// Loops over arrays whose minor dimension has few elements (pairs, colours, points, classes).
+// Outer-loop vectorization. Loops over arrays whose minor dimension has few elements (pairs,
+// colours, points, classes).
 //
 // Where only numbers that depend on nothing but the minor dimension are broadcast, elements are
 // taken as they lie: every vector of a group has these numbers in an order of its own, known

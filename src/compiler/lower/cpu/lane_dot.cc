@@ -71,8 +71,8 @@ Status LowerDotInLanes(Subject& subject) {
   if (along != DotLanes::kBatch) shape.dims.push_back(along == DotLanes::kRows ? s.m : s.n);
   shape.cost = static_cast<double>(rows * columns * s.k);
   shape.serial = cx.serial;
-  shape.in_place = cx.memory.Share(cx.memory.Leaf(*dot.operand(0)), cx.memory.Leaf(dot)) ||
-                   cx.memory.Share(cx.memory.Leaf(*dot.operand(1)), cx.memory.Leaf(dot));
+  shape.in_place = cx.memory.Coalesced(cx.memory.Leaf(*dot.operand(0)), cx.memory.Leaf(dot)) ||
+                   cx.memory.Coalesced(cx.memory.Leaf(*dot.operand(1)), cx.memory.Leaf(dot));
   // As many registers for each value as all of a lane's leave.
   int64_t values = rows * columns + (along == DotLanes::kColumns ? 1 : s.k);
   shape.width = ByteWidth(type) * (values > kRegisters / 2 ? 4 : values > kRegisters / 4 ? 2 : 1);

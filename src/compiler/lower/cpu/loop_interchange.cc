@@ -1,6 +1,6 @@
-// Loops whose state is arrays that are computed element by element, such as iterations over many
-// starting points at once: all rounds of some elements before the next ones, the state in
-// registers.
+// Loop interchange. Loops whose state is arrays that are computed element by element, such as
+// iterations over many starting points at once: all rounds of some elements before the next ones,
+// the state in registers.
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>

@@ -1,4 +1,5 @@
-// Predicates over more lanes than a vector register has, put together with each other.
+// Mask legalization. Predicates over more lanes than a vector register has, put together with each
+// other.
 //
 // Without mask registers a comparison of 32-bit numbers leaves 32 bits a lane, and a choice between
 // such numbers wants them so. A code generator that is given sixteen lanes of predicates at once
@@ -208,8 +209,7 @@ class MaskSplitter {
 }  // namespace
 
 void SplitMasks(Kernel& kernel, const program::TargetInfo& target) {
-  constexpr int64_t kHasMaskRegisters = 512;
-  if (target.kind != program::TargetKind::kCpu || target.vector_bits >= kHasMaskRegisters) return;
+  if (target.LaneBits() == 0 || target.HasMaskRegisters()) return;
   MaskSplitter(kernel, target.vector_bits / 8).Run();
 }
 

@@ -1,6 +1,7 @@
-// Fusions of reductions along the minor dimensions with what is computed from their results and
-// from the same rows (softmax, normalisation): one row at a time, in stages. A stage is one pass
-// over the row; it ends with the results of reductions, which the next one uses as scalars.
+// Multi-pass row fusion (softmax, normalisation). Fusions of reductions along the minor dimensions
+// with what is computed from their results and from the same rows (softmax, normalisation): one row
+// at a time, in stages. A stage is one pass over the row; it ends with the results of reductions,
+// which the next one uses as scalars.
 #include <algorithm>
 #include <map>
 

@@ -1,5 +1,5 @@
-// Sorts of few elements inside of loops: all of them in registers, neighbours exchanged until they
-// are in order.
+// Sorting networks. Sorts of few elements inside of loops: all of them in registers, neighbours
+// exchanged until they are in order.
 #include <algorithm>
 
 #include "compiler/lower/sort_order.h"

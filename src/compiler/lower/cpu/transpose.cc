@@ -1,5 +1,5 @@
-// Loops with a transpose that changes the minor dimension, by tiles of a cache line in either
-// direction: the operand's elements are computed along its own minor dimension, turned in
+// Loop tiling. Loops with a transpose that changes the minor dimension, by tiles of a cache line in
+// either direction: the operand's elements are computed along its own minor dimension, turned in
 // registers, kept in a small array, and used along the result's minor dimension; or stored at once
 // where that is all there is to do and the tile is narrow.
 #include <algorithm>
@@ -53,9 +53,9 @@ const Instruction* TiledTranspose(const KernelBody& body) {
 
 // How many tiles that lie side by side in the operand are turned one after the other. Where its
 // rows are on other pages, more than a tile is read of each; a divisor of the number of all tiles.
-int64_t BandOf(int64_t tiles, int64_t row_bytes) {
-  constexpr int64_t kMaxBand = 8, kPage = 4096;
-  int64_t band = row_bytes < kPage ? 1 : std::min(kMaxBand, tiles);
+int64_t BandOf(int64_t tiles, int64_t row_bytes, int64_t page_bytes) {
+  constexpr int64_t kMaxBand = 8;
+  int64_t band = row_bytes < page_bytes ? 1 : std::min(kMaxBand, tiles);
   while (tiles % band != 0) --band;
   return band;
 }
@@ -116,7 +116,7 @@ Status LowerTiles(Subject& subject) {
   // What is left at an end is one more tile, which overlaps the last whole one: whoever stores that
   // one stores it, too, so that no two threads store the same element.
   int64_t tiles = dims[tile.across] / rows;
-  int64_t band = BandOf(tiles, dims[tile.across] * ByteWidth(type));
+  int64_t band = BandOf(tiles, dims[tile.across] * ByteWidth(type), cx.target.page_bytes);
   grid.push_back(tiles / band);
   grid.push_back(dims[tile.along] / columns);
   grid.push_back(band);

@@ -1,3 +1,4 @@
+// Scalar and vector code generation for one element (expression trees), with local CSE by block.
 #include "compiler/lower/element/element.h"
 
 #include <algorithm>
@@ -319,9 +320,9 @@ Result<Element> ElementEmitter::EmitUncached(const Instruction& instruction, con
   if (auto it = arguments_.find(&instruction); it != arguments_.end()) {
     return Emit(*it->second, index);
   }
-  if (in_turn_ && IsAskedInTurn(instruction)) return EmitInTurn(instruction, index);
-  if (op == HloOp::kSelect && ranges_ != nullptr && shape.elements() == 1) {
-    std::optional<bool> first = ranges_->Outcome(*instruction.operand(0));
+  if (short_circuit_ && IsShortCircuited(instruction)) return EmitShortCircuit(instruction, index);
+  if (op == HloOp::kSelect && value_ranges_ != nullptr && shape.elements() == 1) {
+    std::optional<bool> first = value_ranges_->Outcome(*instruction.operand(0));
     if (first) return Emit(*instruction.operand(*first ? 1 : 2), index);
   }
   if (op == HloOp::kSelect && lanes_ > 1) {

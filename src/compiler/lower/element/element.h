@@ -66,9 +66,9 @@ void TurnGroups(KernelBuilder& b, std::span<ValueId> vectors);
 
 class ElementEmitter {
  public:
-  // `ranges`: what is known of indices; null: nothing.
-  explicit ElementEmitter(KernelBuilder& builder, Ranges* ranges = nullptr)
-      : b_(builder), ranges_(ranges) {}
+  // `value_ranges`: what is known of indices; null: nothing.
+  explicit ElementEmitter(KernelBuilder& builder, ValueRanges* value_ranges = nullptr)
+      : b_(builder), value_ranges_(value_ranges) {}
 
   // Lanes of what is emitted from now on.
   void set_lanes(int lanes) { lanes_ = lanes; }
@@ -129,7 +129,7 @@ class ElementEmitter {
 
   // Of `a and b`, `a or b` the second is computed only where the first does not decide, if it reads
   // at an index of its own: for conditions of loops.
-  void AskInTurn() { in_turn_ = true; }
+  void ShortCircuit() { short_circuit_ = true; }
 
   KernelBuilder& builder() { return b_; }
   // Both with as many lanes as the wider one has.
@@ -146,7 +146,7 @@ class ElementEmitter {
   Result<Element> EmitMoved(const hlo::Instruction& instruction, const Index& index);
   Result<Element> EmitPad(const hlo::Instruction& pad, const Index& index);
   Result<Element> EmitConcatenate(const hlo::Instruction& concatenate, const Index& index);
-  // joined.cc
+  // concatenate.cc
   Result<Element> EmitConcatenateAt(const hlo::Instruction& concatenate, size_t d, const Index& at,
                                     int64_t first);
   Result<Element> EmitConcatenateRun(const hlo::Instruction& concatenate, size_t d, const Index& at,
@@ -163,9 +163,9 @@ class ElementEmitter {
   Result<std::optional<Element>> EmitOneSide(const hlo::Instruction& select, const Index& index);
   double OwnCost(const hlo::Instruction& side, const hlo::Instruction& select, const Index& index);
   Result<std::optional<Element>> EmitLeastOf(const hlo::Instruction& select, const Index& index);
-  bool IsAskedInTurn(const hlo::Instruction& instruction) const;
+  bool IsShortCircuited(const hlo::Instruction& instruction) const;
   bool ReadsAtIndex(const hlo::Instruction& instruction) const;
-  Result<Element> EmitInTurn(const hlo::Instruction& instruction, const Index& index);
+  Result<Element> EmitShortCircuit(const hlo::Instruction& instruction, const Index& index);
   bool IsRun(const Index& at, size_t d) const;
   ValueId SmallLaneValue(const Coord& a, int64_t span, int64_t divisor);
   ValueId LoadRepeated(KernelBuilder::MemoryId memory, const Coord& at);
@@ -220,12 +220,12 @@ class ElementEmitter {
     Coord coord;
   };
   KernelBuilder& b_;
-  Ranges* ranges_;
+  ValueRanges* value_ranges_;
   std::vector<KnownStart> starts_;
   // Parameters of fusions that are computed here: what they stand for.
   std::unordered_map<const hlo::Instruction*, const hlo::Instruction*> arguments_;
   int lanes_ = 1;
-  bool in_turn_ = false;
+  bool short_circuit_ = false;
   std::unordered_map<const hlo::Instruction*, KernelBuilder::MemoryId> bound_;
   std::unordered_map<const hlo::Instruction*, Literal> numbers_;   // of bound ones
   std::unordered_map<ValueId, std::vector<int64_t>> listed_;       // coordinates known lane by lane
@@ -234,8 +234,9 @@ class ElementEmitter {
   std::unordered_map<const hlo::Instruction*, std::vector<Cached>> cache_;
   std::unordered_map<ValueId, int64_t> at_most_;  // what chosen indices are at most
   int depth_ = 0;
-  int branches_ = 0;    // of EmitEither that have code twice, open
-  int open_tests_ = 0;  // of EmitConcatenateRange
+  static constexpr int kMaxBranches = 2;  // within each other: each one doubles the code
+  int branches_ = 0;                      // of EmitEither that have code twice, open
+  int open_tests_ = 0;                    // of EmitConcatenateRange
 };
 
 }  // namespace weft::compiler

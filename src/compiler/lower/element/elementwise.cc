@@ -291,6 +291,75 @@ ValueId ElementEmitter::EmitFloatUnary(const Instruction& instruction, ValueId x
   }
 }
 
+namespace {
+
+ValueId EmitShift(KernelBuilder& b, HloOp op, DType from, ValueId x, ValueId y) {
+  int bits = BitWidth(from);
+  DType dtype = b.type(x).dtype;
+  bool arithmetic = op == HloOp::kShiftRightArithmetic;
+  DType as = IntegerType(arithmetic ? DTypeClass::kSigned : DTypeClass::kUnsigned, BitWidth(dtype));
+  ValueId u = b.Bitcast(x, as), n = b.Bitcast(y, as);
+  Type t = b.type(u);
+  Op shift = op == HloOp::kShiftLeft ? Op::kShl : Op::kShr;
+  if (!IsSubByte(from)) return b.Bitcast(b.Emit(shift, {u, n}), dtype);
+  // To the top of the byte, so that the kernel's width rules apply; back afterwards.
+  ValueId up = b.Int(8 - bits, t);
+  ValueId moved = b.Emit(Op::kShl, {u, up});
+  ValueId full = b.Emit(Op::kGe, {b.Bitcast(n, DType::kU8), b.Int(bits, {DType::kU8, t.lanes})});
+  n = b.Select(full, b.Int(8, t), n);
+  moved = b.Emit(shift, {moved, n});
+  ValueId back = b.Bitcast(moved, dtype);
+  return b.Emit(Op::kShr, {back, b.Int(8 - bits, b.type(back))});
+}
+
+// The upper half of a product of integers of at most 32 bits.
+ValueId NarrowHighProduct(KernelBuilder& b, DType from, ValueId x, ValueId y) {
+  int bits = BitWidth(from);
+  // Not wider than that: LLVM 19 loses the sign between two of 16 bits that are computed in 64.
+  DType wide = IntegerType(Class(from), bits <= 16 ? 32 : 64);
+  DType type = b.type(x).dtype;
+  ValueId a = b.Cast(x, wide), c = b.Cast(y, wide);
+  ValueId product = b.Mul(a, c);
+  ValueId high = b.Emit(Op::kShr, {product, b.Int(bits, b.type(product))});
+  return b.Cast(high, type);
+}
+
+// clamp(low, x, high); NaN in any of them is the result.
+Element EmitClamp(ElementEmitter& e, DType from, std::span<const Element> args) {
+  KernelBuilder& b = e.builder();
+  ValueId low = args[0].re, value = args[1].re, high = args[2].re;
+  e.Match(low, value);
+  if (from == DType::kPred) {
+    ValueId either = b.Emit(Op::kOr, {value, low});
+    e.Match(either, high);
+    return {b.Emit(Op::kAnd, {either, high}), -1};
+  }
+  ValueId at_least = b.Max(value, low);
+  e.Match(at_least, high);
+  return {b.Min(at_least, high), -1};
+}
+
+// Ones, or zeros before the first of them.
+ValueId CountBits(KernelBuilder& b, HloOp op, DType from, ValueId x) {
+  int bits = BitWidth(from);
+  Type type = b.type(x);
+  if (IsSubByte(from)) x = b.Emit(Op::kAnd, {x, b.Int((1 << bits) - 1, type)});
+  bool ones = op == HloOp::kPopulationCount;
+  ValueId count = b.Emit(ones ? Op::kPopcount : Op::kClz, {x});
+  if (!ones && IsSubByte(from)) count = b.Sub(count, b.Int(8 - bits, type));
+  return count;
+}
+
+ValueId SignOfInteger(KernelBuilder& b, DType from, ValueId x) {
+  Type type = b.type(x);
+  ValueId zero = b.Int(0, type), one = b.Int(1, type);
+  ValueId positive = b.Select(b.Emit(Op::kGt, {x, zero}), one, zero);
+  if (IsUnsigned(from)) return positive;
+  return b.Select(b.Emit(Op::kLt, {x, zero}), b.Int(-1, type), positive);
+}
+
+}  // namespace
+
 Result<Element> ElementEmitter::EmitElementwise(const Instruction& instruction, Args args) {
   HloOp op = instruction.op();
   DType to = instruction.shape().dtype();
@@ -306,8 +375,8 @@ Result<Element> ElementEmitter::EmitElementwise(const Instruction& instruction, 
   auto binary = [&](Op kernel_op) { return rounded(b_.Emit(kernel_op, {x, y})); };
   // Of single integers, such as indices and what they are compared with.
   auto sum = [&](Op kernel_op) {
-    bool fits = ranges_ != nullptr && IsInteger(to) && to == type.dtype &&
-                instruction.shape().elements() == 1 && ranges_->NeverWraps(instruction);
+    bool fits = value_ranges_ != nullptr && IsInteger(to) && to == type.dtype &&
+                instruction.shape().elements() == 1 && value_ranges_->NeverWraps(instruction);
     return fits ? Element{b_.EmitNoWrap(kernel_op, x, y), -1} : binary(kernel_op);
   };
   switch (op) {
@@ -340,51 +409,11 @@ Result<Element> ElementEmitter::EmitElementwise(const Instruction& instruction, 
     case HloOp::kPower: return rounded(IsFloat(from) ? math::Pow(b_, x, y) : IntegerPower(x, y));
     case HloOp::kShiftLeft:
     case HloOp::kShiftRightArithmetic:
-    case HloOp::kShiftRightLogical: {
-      int bits = BitWidth(from);
-      DType dtype = type.dtype;
-      bool arithmetic = op == HloOp::kShiftRightArithmetic;
-      DType as =
-          IntegerType(arithmetic ? DTypeClass::kSigned : DTypeClass::kUnsigned, BitWidth(dtype));
-      ValueId u = b_.Bitcast(x, as), n = b_.Bitcast(y, as);
-      Type t = b_.type(u);
-      if (IsSubByte(from)) {
-        // To the top of the byte, so that the kernel's width rules apply; back afterwards.
-        ValueId up = b_.Int(8 - bits, t);
-        ValueId moved = b_.Emit(Op::kShl, {u, up});
-        ValueId full =
-            b_.Emit(Op::kGe, {b_.Bitcast(n, DType::kU8), b_.Int(bits, {DType::kU8, t.lanes})});
-        n = b_.Select(full, b_.Int(8, t), n);
-        moved = b_.Emit(op == HloOp::kShiftLeft ? Op::kShl : Op::kShr, {moved, n});
-        ValueId back = b_.Bitcast(moved, dtype);
-        return Element{b_.Emit(Op::kShr, {back, b_.Int(8 - bits, b_.type(back))}), -1};
-      }
-      ValueId r = b_.Emit(op == HloOp::kShiftLeft ? Op::kShl : Op::kShr, {u, n});
-      return Element{b_.Bitcast(r, dtype), -1};
-    }
-    case HloOp::kMulhi: {
-      int bits = BitWidth(from);
-      if (bits > 32) return Element{HighProduct(x, y), -1};
-      // Not wider than that: LLVM 19 loses the sign between two of 16 bits that are computed in 64.
-      DType wide = IntegerType(Class(from), bits <= 16 ? 32 : 64);
-      ValueId a = b_.Cast(x, wide), c = b_.Cast(y, wide);
-      ValueId product = b_.Mul(a, c);
-      ValueId high = b_.Emit(Op::kShr, {product, b_.Int(bits, b_.type(product))});
-      return rounded(b_.Cast(high, type.dtype));
-    }
-    case HloOp::kClamp: {
-      // clamp(low, x, high); NaN in any of them is the result.
-      ValueId low = args[0].re, value = args[1].re, high = args[2].re;
-      Match(low, value);
-      if (from == DType::kPred) {
-        ValueId either = b_.Emit(Op::kOr, {value, low});
-        Match(either, high);
-        return Element{b_.Emit(Op::kAnd, {either, high}), -1};
-      }
-      ValueId at_least = b_.Max(value, low);
-      Match(at_least, high);
-      return Element{b_.Min(at_least, high), -1};
-    }
+    case HloOp::kShiftRightLogical: return Element{EmitShift(b_, op, from, x, y), -1};
+    case HloOp::kMulhi:
+      if (BitWidth(from) > 32) return Element{HighProduct(x, y), -1};
+      return rounded(NarrowHighProduct(b_, from, x, y));
+    case HloOp::kClamp: return EmitClamp(*this, from, args);
     case HloOp::kNot: return rounded(b_.Emit(Op::kNot, {x}));
     case HloOp::kReal: return args[0];
     case HloOp::kImag: return Element{b_.Number(0, type), -1};
@@ -394,15 +423,7 @@ Result<Element> ElementEmitter::EmitElementwise(const Instruction& instruction, 
       return Element{b_.Emit(Op::kLt, {magnitude, b_.Float(INFINITY, type)}), -1};
     }
     case HloOp::kPopulationCount:
-    case HloOp::kCountLeadingZeros: {
-      ValueId v = x;
-      int bits = BitWidth(from);
-      if (IsSubByte(from)) v = b_.Emit(Op::kAnd, {v, b_.Int((1 << bits) - 1, type)});
-      bool ones = op == HloOp::kPopulationCount;
-      ValueId count = b_.Emit(ones ? Op::kPopcount : Op::kClz, {v});
-      if (!ones && IsSubByte(from)) count = b_.Sub(count, b_.Int(8 - bits, type));
-      return rounded(count);
-    }
+    case HloOp::kCountLeadingZeros: return rounded(CountBits(b_, op, from, x));
     default: break;
   }
   if (IsFloat(from)) {
@@ -413,10 +434,7 @@ Result<Element> ElementEmitter::EmitElementwise(const Instruction& instruction, 
   } else if (op == HloOp::kNegate) {
     return rounded(b_.Emit(Op::kNeg, {x}));
   } else if (op == HloOp::kSign) {
-    ValueId zero = b_.Int(0, type), one = b_.Int(1, type);
-    ValueId positive = b_.Select(b_.Emit(Op::kGt, {x, zero}), one, zero);
-    if (IsUnsigned(from)) return Element{positive, -1};
-    return Element{b_.Select(b_.Emit(Op::kLt, {x, zero}), b_.Int(-1, type), positive), -1};
+    return Element{SignOfInteger(b_, from, x), -1};
   } else if (op == HloOp::kCeil || op == HloOp::kFloor || op == HloOp::kRoundNearestAfz ||
              op == HloOp::kRoundNearestEven) {
     return args[0];

@@ -1,3 +1,4 @@
+// Bit-level conversion between floating-point formats.
 #include "compiler/lower/element/float_bits.h"
 
 #include <cmath>

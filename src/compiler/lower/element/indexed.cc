@@ -15,8 +15,8 @@ using HloOp = hlo::Op;
 
 Result<Coord> ElementEmitter::EmitCoord(const Instruction& instruction, const Index& index) {
   Coord coord = FromElement(TRY(Emit(instruction, index)));
-  if (!ranges_) return coord;
-  if (std::optional<ValueRange> range = ranges_->Of(instruction)) {
+  if (!value_ranges_) return coord;
+  if (std::optional<ValueRange> range = value_ranges_->Of(instruction)) {
     coord.low = std::max(range->low, -Coord::kUnknownCoord);
     coord.high = std::min(range->high, Coord::kUnknownCoord);
   }
@@ -30,7 +30,7 @@ Result<Coord> ElementEmitter::EmitClamped(const Instruction& instruction, const 
   Type type = b_.type(element.re);
   bool fits = BitWidth(type.dtype) == 32 && FitsInteger(room, type.dtype);
   if (type.lanes == 1 || !fits) return Clamp(TRY(EmitCoord(instruction, index)), 0, room);
-  std::optional<ValueRange> range = ranges_ ? ranges_->Of(instruction) : std::nullopt;
+  std::optional<ValueRange> range = value_ranges_ ? value_ranges_->Of(instruction) : std::nullopt;
   if (!range || range->high > room) element.re = b_.Min(element.re, b_.Int(room, type));
   bool negative = IsSigned(type.dtype) && (!range || range->low < 0);
   if (negative) element.re = b_.Max(element.re, b_.Int(0, type));
@@ -51,7 +51,7 @@ Result<Coord> ElementEmitter::EmitStart(const Instruction& start, int64_t room) 
     }
     return compare->operand(1)->literal().GetInt(0) == 0 ? x : nullptr;
   };
-  std::optional<ValueRange> range = ranges_ ? ranges_->Of(start) : std::nullopt;
+  std::optional<ValueRange> range = value_ranges_ ? value_ranges_->Of(start) : std::nullopt;
   const Instruction* x = range && (range->low < 0 || range->high > room) ? wraps() : nullptr;
   if (x == nullptr || branches_ > 0) return Clamp(TRY(EmitCoord(start, Index())), 0, room);
   for (const KnownStart& known : starts_) {

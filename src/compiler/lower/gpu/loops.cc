@@ -17,7 +17,6 @@ using HloOp = hlo::Op;
 namespace {
 
 constexpr int64_t kRowThreads = 256;    // of a block that reduces a row, at most
-constexpr int64_t kWarp = 32;           // columns of a block that reduces columns
 constexpr int64_t kColumnSlices = 8;    // threads that share a column
 constexpr int64_t kPerThread = 4;       // elements of a row worth another thread
 constexpr int64_t kThreadRow = 64;      // rows that one thread reduces
@@ -100,11 +99,11 @@ GpuReduceShape ChooseReduce(const ReduceDims& dims, const program::TargetInfo& t
   int64_t blocks = dims.rows;
   if (s.columns) {
     s.threads = kColumnSlices;
-    blocks = RoundUp(dims.rows, kWarp);
+    blocks = RoundUp(dims.rows, target.warp);
   } else {
     int64_t wanted = static_cast<int64_t>(
         std::bit_ceil(static_cast<uint64_t>(RoundUp(dims.length, kPerThread))));
-    s.threads = std::clamp(wanted, kWarp, kRowThreads);
+    s.threads = std::clamp(wanted, target.warp, kRowThreads);
   }
   int64_t most = target.cores * kBlocksPerCore / std::max<int64_t>(blocks, 1);
   s.pieces = std::clamp(dims.length / (s.threads * kPieceElements), int64_t{1},
@@ -147,15 +146,16 @@ Status ReduceByBlock(KernelDraft& draft, RowReducer& reducer, SharedValues& part
   return {};
 }
 
-// Rows [begin, end), `length` at most, of 32 columns by 32 * slices threads; `store` gets each
-// column's result.
+// Rows [begin, end), `length` at most, of a warp's columns by as many warps as there are slices;
+// `store` gets each column's result.
 Status ReduceColumns(KernelDraft& draft, RowReducer& reducer, int64_t columns, ValueId block,
                      ValueId begin, ValueId end, int64_t length,
                      const std::function<Accumulate(ValueId column)>& accumulate,
                      const std::function<Status(ValueId column, std::vector<Element>)>& store) {
   KernelBuilder& b = draft.builder();
-  SharedValues part(draft, reducer, kColumnSlices * kWarp);
-  bool whole = columns % kWarp == 0;
+  const int64_t warp = draft.target().warp;  // columns of a block
+  SharedValues part(draft, reducer, kColumnSlices * warp);
+  bool whole = columns % warp == 0;
   // For each of the first `slices` threads of each column: body(slice, place in part, column).
   auto each = [&](int64_t slices,
                   const std::function<Status(ValueId, ValueId, ValueId)>& body) -> Status {
@@ -163,10 +163,10 @@ Status ReduceColumns(KernelDraft& draft, RowReducer& reducer, int64_t columns, V
     if (slices > 1) {
       s = b.BeginLoop(LoopKind::kThread, b.Int(0), b.Int(slices), b.Int(1))[0];
     }
-    ValueId c = b.BeginLoop(LoopKind::kThread, b.Int(0), b.Int(kWarp), b.Int(1))[0];
-    ValueId column = b.Add(b.Mul(block, b.Int(kWarp)), c);
+    ValueId c = b.BeginLoop(LoopKind::kThread, b.Int(0), b.Int(warp), b.Int(1))[0];
+    ValueId column = b.Add(b.Mul(block, b.Int(warp)), c);
     if (!whole) b.BeginIf(b.Emit(Op::kLt, {column, b.Int(columns)}));
-    TRY(body(s, b.Add(b.Mul(s, b.Int(kWarp)), c), column));
+    TRY(body(s, b.Add(b.Mul(s, b.Int(warp)), c), column));
     if (!whole) b.End();
     b.End();
     if (slices > 1) b.End();
@@ -179,7 +179,7 @@ Status ReduceColumns(KernelDraft& draft, RowReducer& reducer, int64_t columns, V
   }));
   for (int64_t half = kColumnSlices / 2; half >= 1; half /= 2) {
     TRY(each(half, [&](ValueId, ValueId place, ValueId) -> Status {
-      ValueId other = b.Add(place, b.Int(half * kWarp));
+      ValueId other = b.Add(place, b.Int(half * warp));
       part.Store(place, TRY(reducer.Combine(part.Load(place), part.Load(other))));
       return {};
     }));
@@ -210,12 +210,65 @@ Decision MatchBlockReduce(Subject& subject) {
   return Take("the threads of a block share each result");
 }
 
+// A row's result, with the initial values, to where the kernel's outputs are.
+Status StoreReduced(Subject& subject, KernelDraft& draft, RowReducer& reducer, const Index& row,
+                    std::vector<Element> values) {
+  const KernelBody& body = subject.body();
+  const ReduceGroup& group = *subject.reduces();
+  values = TRY(reducer.Combine(TRY(reducer.Inits()), values));
+  ElementEmitter& e = draft.elements();
+  for (size_t k = 0; k < body.outputs.size(); ++k) {
+    MemValue out = body.outputs[k].value;
+    e.StoreAt(draft.MemoryOf(out), subject.cx.memory.shape(out).dtype(),
+              e.Linear(group.dims.kept_sizes, row), values[group.wanted[k]]);
+  }
+  return {};
+}
+
+// The pieces of each row together: by a thread each, or by blocks where rows are few.
+Status JoinPieces(Subject& subject, const GpuReduceShape& how,
+                  std::span<const program::BufferId> partial) {
+  LowerContext& cx = subject.cx;
+  const KernelBody& body = subject.body();
+  const ReduceDims& dims = subject.reduces()->dims;
+  KernelDraft last(StrCat(body.instruction->name(), ".join"), cx.program, cx.memory, cx.target);
+  last.Declare(body.inputs, body.outputs);
+  std::vector<KernelBuilder::MemoryId> memory;
+  for (program::BufferId id : partial) memory.push_back(last.DeclareBuffer(id, Access::kRead));
+  RowReducer join(last, subject.reduces()->reduces, subject.reduces()->shape.width);
+  KernelBuilder& b = last.builder();
+  ElementEmitter& e = last.elements();
+  bool by_block = dims.rows < kThreadRow;
+  TRY(last.ForEachOnGrid(dims.kept_sizes, false, [&](const Index& row) -> Status {
+    Accumulate accumulate = [&](const Coord& j, std::vector<Element> acc) {
+      Coord at = e.Add(e.Scale(j, dims.rows), e.Linear(dims.kept_sizes, row));
+      std::vector<Element> value;
+      for (size_t i = 0; i < memory.size(); ++i) {
+        value.push_back(e.LoadAt(memory[i], join.type(i), at));
+      }
+      return join.Combine(std::move(acc), value);
+    };
+    if (!by_block) {
+      return StoreReduced(
+          subject, last, join, row,
+          TRY(AccumulateStrided(b, join, b.Int(0), b.Int(how.pieces), 1, how.pieces, accumulate)));
+    }
+    int64_t threads = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(how.pieces)));
+    threads = std::min(threads, kRowThreads);
+    SharedValues part(last, join, threads);
+    TRY(ReduceByBlock(last, join, part, threads, b.Int(0), b.Int(how.pieces), how.pieces,
+                      accumulate));
+    return StoreReduced(subject, last, join, row, part.Load(b.Int(0)));
+  }));
+  Finish(cx, last, body, subject.steps);
+  return {};
+}
+
 Status LowerBlockReduce(Subject& subject) {
   LowerContext& cx = subject.cx;
   const KernelBody& body = subject.body();
   const ReduceGroup& group = *subject.reduces();
   const auto& reduces = group.reduces;
-  const auto& wanted = group.wanted;
   const ReduceDims& dims = group.dims;
   const LoopShape& shape = group.shape;
   Steps& steps = subject.steps;
@@ -236,18 +289,8 @@ Status LowerBlockReduce(Subject& subject) {
   KernelBuilder& b = draft.builder();
   ElementEmitter& e = draft.elements();
   // A row's result: to the outputs, or to the partial ones.
-  auto store = [&](KernelDraft& to, RowReducer& by, const Index& row,
-                   std::vector<Element> values) -> Status {
-    values = TRY(by.Combine(TRY(by.Inits()), values));
-    for (size_t k = 0; k < body.outputs.size(); ++k) {
-      MemValue out = body.outputs[k].value;
-      to.elements().StoreAt(to.MemoryOf(out), cx.memory.shape(out).dtype(),
-                            to.elements().Linear(dims.kept_sizes, row), values[wanted[k]]);
-    }
-    return {};
-  };
   auto finish = [&](const Index& row, ValueId piece, std::vector<Element> values) -> Status {
-    if (!split) return store(draft, reducer, row, std::move(values));
+    if (!split) return StoreReduced(subject, draft, reducer, row, std::move(values));
     Coord at = e.Add(e.Scale({piece, 0, 1}, dims.rows), e.Linear(dims.kept_sizes, row));
     for (size_t i = 0; i < values.size(); ++i) {
       e.StoreAt(memory[i], reducer.type(i), at, values[i]);
@@ -261,7 +304,7 @@ Status LowerBlockReduce(Subject& subject) {
   size_t minor = dims.kept_sizes.size();  // in grid
   while (how.columns && grid[minor] == 1) --minor;
   int64_t columns = grid[minor];
-  if (how.columns) grid[minor] = RoundUp(columns, kWarp);
+  if (how.columns) grid[minor] = RoundUp(columns, cx.target.warp);
   TRY(draft.ForEachOnGrid(grid, false, [&](const Index& at) -> Status {
     ValueId piece = at.coords[0].base;
     Index row;
@@ -292,39 +335,7 @@ Status LowerBlockReduce(Subject& subject) {
     return finish(row, piece, part.Load(b.Int(0)));
   }));
   Finish(cx, draft, body, steps);
-  if (!split) return {};
-
-  KernelDraft last(StrCat(body.instruction->name(), ".join"), cx.program, cx.memory, cx.target);
-  last.Declare(body.inputs, body.outputs);
-  memory.clear();
-  for (program::BufferId id : partial) memory.push_back(last.DeclareBuffer(id, Access::kRead));
-  RowReducer join(last, reduces, shape.width);
-  KernelBuilder& lb = last.builder();
-  ElementEmitter& f = last.elements();
-  bool by_block = dims.rows < kThreadRow;
-  TRY(last.ForEachOnGrid(dims.kept_sizes, false, [&](const Index& row) -> Status {
-    Accumulate accumulate = [&](const Coord& j, std::vector<Element> acc) {
-      Coord at = f.Add(f.Scale(j, dims.rows), f.Linear(dims.kept_sizes, row));
-      std::vector<Element> value;
-      for (size_t i = 0; i < memory.size(); ++i) {
-        value.push_back(f.LoadAt(memory[i], join.type(i), at));
-      }
-      return join.Combine(std::move(acc), value);
-    };
-    if (!by_block) {
-      return store(last, join, row,
-                   TRY(AccumulateStrided(lb, join, lb.Int(0), lb.Int(how.pieces), 1, how.pieces,
-                                         accumulate)));
-    }
-    int64_t threads = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(how.pieces)));
-    threads = std::min(threads, kRowThreads);
-    SharedValues part(last, join, threads);
-    TRY(ReduceByBlock(last, join, part, threads, lb.Int(0), lb.Int(how.pieces), how.pieces,
-                      accumulate));
-    return store(last, join, row, part.Load(lb.Int(0)));
-  }));
-  Finish(cx, last, body, steps);
-  return {};
+  return split ? JoinPieces(subject, how, partial) : Status();
 }
 
 }  // namespace

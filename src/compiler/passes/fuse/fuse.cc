@@ -1,8 +1,8 @@
-// Which ops are computed together. Instructions are visited from the last to the first; each joins
-// the group of its users if they are all in one and computing it there does not repeat much work,
-// is repeated in several groups if it is nearly free, or starts a group of its own. A group's
-// outputs all have the loop's dimensions; in groups of rows (fusion kind kOutput) they may also
-// have one element for each row.
+// Operator fusion: which ops are computed together. Instructions are visited from the last to the
+// first; each joins the group of its users if they are all in one and computing it there does not
+// repeat much work, is repeated in several groups if it is nearly free, or starts a group of its
+// own. A group's outputs all have the loop's dimensions; in groups of rows (fusion kind kOutput)
+// they may also have one element for each row.
 #include "compiler/passes/fuse/fuse.h"
 
 #include <algorithm>

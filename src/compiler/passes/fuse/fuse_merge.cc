@@ -1,5 +1,5 @@
-// Groups that share their loops: reductions of one operand over the same dimensions, loops over
-// the same elements.
+// Horizontal (multi-output) fusion. Groups that share their loops: reductions of one operand over
+// the same dimensions, loops over the same elements.
 #include <algorithm>
 
 #include "compiler/analysis/element_cost.h"

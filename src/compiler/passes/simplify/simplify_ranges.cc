@@ -25,7 +25,7 @@ bool HasIntegers(const Instruction& i) {
   return i.shape().IsArray() && (IsInteger(i.shape().dtype()) || i.shape().dtype() == DType::kPred);
 }
 
-std::optional<Simpler> FindSimpler(Instruction& i, Ranges& ranges) {
+std::optional<Simpler> FindSimpler(Instruction& i, ValueRanges& ranges) {
   auto operand = [&](int64_t k) -> std::optional<Simpler> {
     if (i.operand(k)->shape().dims() != i.shape().dims()) return std::nullopt;
     return Simpler{&i, k};
@@ -62,7 +62,7 @@ Result<bool> SimplifyRanges(hlo::Module& module, const PassContext&) {
   if (module.config().is_scheduled) return false;
   std::vector<Simpler> found;
   {
-    Ranges ranges(module);
+    ValueRanges ranges(module);
     for (const auto& computation : module.computations()) {
       for (Instruction* i : *computation) {
         bool chooses = i->op() == Op::kCompare || HasIntegers(*i) || i->op() == Op::kSelect;
