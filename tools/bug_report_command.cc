@@ -236,6 +236,7 @@ void AddDump(const std::string& path, const DumpRequest& request, const Private&
   size_t base = path.find_last_not_of('/');
   base = path.rfind('/', base == path.npos ? 0 : base);
   base = base == path.npos ? 0 : base + 1;
+  if (request.inputs) base = path.size() + 1;  // the folder's own name says nothing
   int64_t total = 0;
   size_t beyond = 0;
   for (const std::string& file : files) {
