@@ -29,6 +29,6 @@ Status TakeOptions(Args& args, compiler::CompileOptions& options);
 
 extern const Command kParseCommand, kPrintCommand, kVerifyCommand, kEvalCommand, kOptCommand,
     kTestCommand, kDiffCommand, kDocCommand, kRunCommand, kProgramCommand, kBisectCommand,
-    kReduceCommand, kRandomCommand, kReportCommand, kCacheCommand;
+    kReduceCommand, kRandomCommand, kReportCommand, kCacheCommand, kBugReportCommand;
 
 }  // namespace weft::tools

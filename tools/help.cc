@@ -15,13 +15,14 @@ constexpr size_t kHelpColumns = 100;
 
 // Words in lines behind so many spaces.
 void AppendWrapped(std::string& out, std::string_view text, size_t indent) {
-  size_t column = kHelpColumns;
+  size_t column = 0;
   for (size_t at = 0; at < text.size();) {
     size_t end = std::min(text.find(' ', at), text.size());
     std::string_view word = text.substr(at, end - at);
+    const bool first = at == 0;
     at = end + 1;
-    if (column + 1 + word.size() > kHelpColumns) {
-      if (column != kHelpColumns) out += '\n';
+    if (first || column + 1 + word.size() > kHelpColumns) {
+      if (!first) out += '\n';
       out.append(indent, ' ');
       column = indent;
     } else {

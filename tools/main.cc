@@ -20,10 +20,11 @@
 namespace weft::tools {
 
 std::span<const Command> Commands() {
-  static const Command kAll[] = {kParseCommand,  kPrintCommand,   kVerifyCommand, kEvalCommand,
-                                 kOptCommand,    kTestCommand,    kDiffCommand,   kDocCommand,
-                                 kRunCommand,    kProgramCommand, kBisectCommand, kReduceCommand,
-                                 kRandomCommand, kReportCommand,  kCacheCommand};
+  static const Command kAll[] = {
+      kParseCommand,  kPrintCommand,   kVerifyCommand, kEvalCommand,
+      kOptCommand,    kTestCommand,    kDiffCommand,   kDocCommand,
+      kRunCommand,    kProgramCommand, kBisectCommand, kReduceCommand,
+      kRandomCommand, kReportCommand,  kCacheCommand,  kBugReportCommand};
   return kAll;
 }
 
@@ -38,7 +39,7 @@ pjrt::Environment& MutableEnvironment() {
 std::string Overview() {
   std::string out = "usage: weft COMMAND [ARGUMENT]...\n\n";
   for (const Command& c : Commands()) {
-    StrAppend(out, "  ", c.name, std::string(10 - c.name.size(), ' '), c.summary, "\n");
+    StrAppend(out, "  ", c.name, std::string(12 - c.name.size(), ' '), c.summary, "\n");
   }
   out +=
       "\n"

@@ -11,6 +11,7 @@
 #include "crash_site.h"
 #include "hlo/text.h"
 #include "hlo/verify.h"
+#include "privacy.h"
 #include "reduce_steps.h"
 
 namespace weft::tools {
@@ -250,6 +251,34 @@ TEST(ReduceTest, FewTrials) {
   });
   EXPECT_LE(small->instruction_count(), 4) << hlo::PrintModule(*small);
   EXPECT_LT(trials, 200);
+}
+
+TEST(Privacy, PathsLoseTheirFolders) {
+  EXPECT_EQ(ShortenPaths("at /home/me/work/model.py:5 (step)"), "at .../model.py:5 (step)");
+  EXPECT_EQ(ShortenPaths("source_file=\"/home/my name/m.py\" x"), "source_file=\".../m.py\" x");
+  EXPECT_EQ(ShortenPaths("File '/a/venv/lib/site-packages/jax/core.py'"),
+            "File '.../site-packages/jax/core.py'");
+  EXPECT_EQ(ShortenPaths("A=~/secret/x:/data/y/,~me"), "A=.../x:.../y,~");
+  EXPECT_EQ(ShortenPaths("it's /b/c 'd"), "it's .../c 'd");
+}
+
+TEST(Privacy, WhatIsNoPathStays) {
+  for (std::string_view text :
+       {"// test: run", "a/b.py", "https://example.org/a/b", "x / y", "f32[2]{1,0} ~ 3", "/tmp"}) {
+    EXPECT_EQ(ShortenPaths(text), text);
+  }
+}
+
+TEST(Privacy, NamesAreHiddenAsWords) {
+  EXPECT_EQ(HideNames("ann, ann_ and anna on box7", {"ann", "box7"}),
+            "xxxx, ann_ and anna on xxxx");
+  EXPECT_EQ(HideNames("me", {"me", ""}), "me");
+}
+
+TEST(Privacy, MasksKeepTheLength) {
+  EXPECT_EQ(MaskFolders("..\1/home/ann/work/m.py\2..", {"/home/ann", "/"}),
+            "..\1/xxxx/xxx/xxxx/m.py\2..");
+  EXPECT_EQ(MaskFolders("/home/ann", {"/home/ann"}), "/xxxx/xxx");
 }
 
 }  // namespace

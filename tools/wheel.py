@@ -62,6 +62,10 @@ def check_metadata(folder):
   text = (info / "METADATA").read_text()
   for wanted in ("Name: weft", "License-Expression: Apache-2.0", "License-File: LICENSE", "License-File: NOTICE", "Requires-Dist: jax"):
     check(wanted in text, f"METADATA lacks '{wanted}'")
+  check("Description-Content-Type: text/markdown" in text, "METADATA has no description in Markdown")
+  for page in ("index.md", "settings.md", "troubleshooting.md"):
+    check((folder / "weft" / "guide" / page).exists(), f"no page {page} of the guide inside")
+  check((folder / "weft" / "py.typed").exists(), "no py.typed inside")
   check("weft = weft.jax_plugin" in (info / "entry_points.txt").read_text(), "no entry point for JAX")
   for name in ("LICENSE", "NOTICE"):
     check(list(info.rglob(name)), f"no {name} inside")

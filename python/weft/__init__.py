@@ -32,6 +32,13 @@ def library_path() -> str:
     return built if not os.path.exists(installed) and os.path.exists(built) else installed
 
 
+def guide_path() -> str:
+    """The folder of the user guide: pages in Markdown, index.md first."""
+    package = os.path.dirname(os.path.abspath(__file__))
+    installed = os.path.join(package, "guide")
+    return installed if os.path.exists(installed) else os.path.join(os.path.dirname(os.path.dirname(package)), "docs")
+
+
 def register() -> None:
     """Registers the platform `weft` with JAX, asked for or not. Call before JAX is first used."""
     from weft import jax_plugin

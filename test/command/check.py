@@ -8,13 +8,14 @@ import re
 import signal
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 WEFT = pathlib.Path(os.environ.get("WEFT_BUILD_DIR", ROOT / "build")).resolve() / "weft"
-COMMANDS = ["parse", "print", "verify", "eval", "opt", "test", "diff", "doc", "run", "program", "bisect", "reduce", "random", "report", "cache"]
+COMMANDS = ["parse", "print", "verify", "eval", "opt", "test", "diff", "doc", "run", "program", "bisect", "reduce", "random", "report", "cache", "bug-report"]
 GOOD = "ENTRY main {\n  a = f32[2] parameter(0)\n  ROOT r = f32[2] add(a, a)\n}\n"
 BAD_TEXT = "ENTRY main {\n  a = f32[2] parameter(0)\n  ROOT r = f32[2] add(a, nobody)\n}\n"
 BAD_SHAPE = "ENTRY main {\n  a = f32[2] parameter(0)\n  ROOT r = f32[3] add(a, a)\n}\n"
@@ -152,6 +153,60 @@ class CommandTest(unittest.TestCase):
         self.assertTrue((folder / "mine.txt").exists() and (folder / "weft-cache/mine.weft").exists())
         self.assertIn("unknown action: wipe: expected stats or clear", self.weft("cache", "wipe", status=2).stderr)
         self.assertIn("no cache", self.weft("cache", env={"WEFT_CACHE": "0"}).stdout)
+
+    def bug_report(self, *arguments, env=None):
+        """The files of a report by name, and what was printed."""
+        done = self.weft("bug-report", "-o", "r.tar.gz", *arguments, env=env)
+        with tarfile.open(pathlib.Path(self.folder.name) / "r.tar.gz", "r:gz") as archive:
+            files = {member.name: archive.extractfile(member).read().decode() for member in archive}
+        for name in files:
+            self.assertIn(f"  {name} ", done.stdout)
+        self.assertIn("written: r.tar.gz, ", done.stdout)
+        return files, done.stdout
+
+    def test_bug_report(self):
+        env = {"WEFT_CACHE": "/home/ann/secret/cache", "XLA_FLAGS": "--xla_dump_to=/data/ann/x", "JAX_API_TOKEN": "abc123", "OTHER_NAME": "other"}
+        files, _ = self.bug_report(env=env)
+        self.assertEqual(list(files), ["report.txt"])
+        text = files["report.txt"]
+        self.assertEqual(text.splitlines(True)[0], self.weft("--version").stdout)
+        for wanted in ("\nPython 3.", "\nprocessor ", "glibc", "\nWEFT_CACHE=.../cache\n", "\nXLA_FLAGS=--xla_dump_to=.../x\n", "\nJAX_API_TOKEN=(hidden)\n"):
+            self.assertIn(wanted, text)
+        for private in ("ann", "secret", "abc123", "OTHER_NAME", str(pathlib.Path.home()) + "/", self.folder.name):
+            self.assertNotIn(private, text)
+        self.assertFalse((pathlib.Path(self.folder.name) / "s.tar.gz").exists())
+        self.assertNotIn("written", self.weft("bug-report", "--list", "-o", "s.tar.gz").stdout)
+        self.assertFalse((pathlib.Path(self.folder.name) / "s.tar.gz").exists())
+        self.assertIn("no/such", self.weft("bug-report", "-o", "no/such/r.tar.gz", status=1).stderr)
+
+    def test_bug_report_of_a_dump(self):
+        folder = pathlib.Path(self.folder.name) / ("faults/" + "long" * 20)
+        folder.mkdir(parents=True)
+        (folder / "module.hlo").write_text(LARGER.replace("model.py", "/home/ann/secret/model.py"))
+        (folder / "0.npy").write_bytes(b"\x93NUMPY private")
+        (folder / "large.txt").write_bytes(b"x" * (9 << 20))
+        (folder / "several_blocks.txt").write_text("y" * 200_000)
+        (folder / "link").symlink_to("/etc/passwd")
+        files, said = self.bug_report("faults")
+        place = f"dump/faults/{folder.name}"
+        self.assertEqual(set(files), {"report.txt", f"{place}/module.hlo", f"{place}/several_blocks.txt"})
+        self.assertEqual(files[f"{place}/module.hlo"], LARGER.replace("model.py", ".../model.py"))
+        self.assertEqual(files[f"{place}/several_blocks.txt"], "y" * 200_000)
+        self.assertIn("0.npy: an array (--data puts it in)", said)
+        self.assertIn("1 files: too large", said)
+        self.assertIn("0.npy", self.weft("bug-report", "--list", "--data", "faults").stdout)
+
+    def test_bug_report_of_a_command(self):
+        path = self.file("g.hlo", LARGER)
+        files, said = self.bug_report("--", str(WEFT), "run", path, env={"WEFT_PROVOKE_CRASH": "segv:fuse"})
+        self.assertIn("weft: crash: SIGSEGV at address 0x0 in pass fuse of larger\n", files["stderr.txt"])
+        self.assertIn(".../weft (and 2 arguments): signal 11", files["report.txt"])
+        files, said = self.bug_report(str(WEFT), "run", path)
+        self.assertIn("weft: compile larger: ", files["stderr.txt"])
+        modules = [name for name in files if name.endswith("/0000.input.hlo")]
+        self.assertEqual(len(modules), 1)
+        self.assertIn("exponential", files[modules[0]])
+        self.assertFalse([name for name in files if name.endswith((".ll", ".s"))])
 
     def test_files_that_are_no_modules(self):
         for name, content, what in [
