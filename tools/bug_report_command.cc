@@ -187,7 +187,7 @@ std::string AboutVariables() {
 
 // ---- Files
 
-struct Report {
+struct BugReport {
   std::vector<ArchiveFile> files;
   std::vector<std::string> about;  // a phrase on each of them
   std::vector<std::string> left_out;
@@ -230,7 +230,7 @@ void ListFiles(const std::string& path, int depth, std::vector<std::string>& to)
 }
 
 void AddDump(const std::string& path, const DumpRequest& request, const Private& what,
-             Report& report) {
+             BugReport& report) {
   std::vector<std::string> files;
   ListFiles(path, kMostDepth, files);
   size_t base = path.find_last_not_of('/');
@@ -281,7 +281,7 @@ void RemoveTree(const std::string& path) {
 
 // Runs it with dumps and lines about compilation, and keeps what it wrote. Returns a line on it.
 std::string RunAndKeep(const std::vector<std::string>& words, const DumpRequest& request,
-                       const Private& what, Report& report) {
+                       const Private& what, BugReport& report) {
   const char* temporary = std::getenv("TMPDIR");
   std::string folder =
       StrCat(temporary == nullptr ? P_tmpdir : temporary, "/weft-bug-report-XXXXXX");
@@ -312,7 +312,7 @@ std::string DefaultName(std::time_t now) {
   return text;
 }
 
-void ShowContents(const Report& report) {
+void ShowContents(const BugReport& report) {
   std::printf("what goes in:\n");
   for (size_t i = 0; i < report.files.size(); ++i) {
     std::printf("  %-32s %10s  %s\n", report.files[i].name.c_str(),
@@ -333,7 +333,7 @@ Result<int> RunBugReport(Args args) {
   const DumpRequest request{.data = args.Flag("--data")};
   std::vector<std::string> words = TRY(args.Finish(0));
   const Private what = WhatIsPrivate();
-  Report report;
+  BugReport report;
   std::string text = VersionLine(), command;
   // One word that is there and does not run is a dump.
   struct stat info{};
