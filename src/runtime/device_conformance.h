@@ -17,8 +17,9 @@ struct DeviceCase {
   std::string name;
   // With at least 32 MB of memory. UNAVAILABLE: the tests say that they are skipped.
   std::function<Result<std::shared_ptr<Device>>()> make;
-  bool runs = true;   // else only checks and counts
-  int64_t limit = 0;  // bytes of its memory; 0: too many to be exhausted by a test
+  bool runs = true;      // else only checks and counts
+  int64_t limit = 0;     // bytes of its memory; 0: too many to be exhausted by a test
+  bool computes = true;  // else kernels do nothing, though all else is done
 };
 
 inline void PrintTo(const DeviceCase& c, std::ostream* out) {
@@ -34,6 +35,7 @@ class DeviceConformance : public testing::TestWithParam<DeviceCase> {
   void TearDown() override;
 
   bool runs() const { return GetParam().runs; }
+  bool computes() const { return runs() && GetParam().computes; }
   Allocation Allocate(int64_t bytes, MemorySpace space = MemorySpace::kDevice);
   std::vector<std::byte> Read(const Allocation& from, Stream& stream);  // and waits
   void ExpectLikeInterpreter(const std::string& text, uint64_t seed);

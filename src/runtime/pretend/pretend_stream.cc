@@ -220,15 +220,18 @@ void PretendStream::Free(std::byte* address, MemorySpace space) {
     return;
   }
   core.ledger.Remove(address);
+  // One place in the order: who takes the block again enqueues behind this.
+  MutexLock lock(queue_->mutex);
   DeviceMemory::Freed freed = core.memory->Release(address, this);
   // The core, not the stream: the stream may be gone by then.
-  EnqueueAlways([core = core_, freed](Status&) {
+  queue_->work.push_back([core = core_, freed](Status&) {
     if (core->options.runs) {
       std::memset(core->memory->OnDevice(freed.address), static_cast<int>(kFreedByte),
                   static_cast<size_t>(freed.bytes));
     }
     core->memory->Settle(freed);
   });
+  queue_->changed.notify_all();
 }
 
 }  // namespace weft::runtime

@@ -71,7 +71,7 @@ INSTANTIATE_TEST_SUITE_P(
                     PretendCase("Pretend", {}),
                     PretendCase("PretendSlow1", {.most_delay = 300, .seed = 1}),
                     PretendCase("PretendSlow2", {.most_delay = 300, .seed = 2}),
-                    PretendCase("PretendSlow3", {.most_delay = 1000, .seed = 3}),
+                    PretendCase("PretendSlow3", {.most_delay = 500, .seed = 3}),
                     PretendCase("PretendSmall", {.memory_bytes = int64_t{33} << 20}),
                     PretendCase("Null", {.memory_bytes = int64_t{64} << 20, .runs = false})),
     NameOfCase);
