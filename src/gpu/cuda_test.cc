@@ -91,7 +91,9 @@ TEST(CudaMachines, PtxVersions) {
       {12000, 80}, {12010, 81}, {12020, 82}, {12030, 83}, {12040, 84}, {12050, 85},
       {12060, 85}, {12070, 86}, {12080, 87}, {12090, 88}, {13000, 90}, {13010, 91},
       {13020, 92}, {13030, 93}, {13040, 94}, {14000, 94}, {11080, 0}};
-  for (auto [cuda, ptx] : kVersions) EXPECT_EQ(PtxVersion(cuda), ptx) << cuda;
+  for (auto [cuda, ptx] : kVersions) {
+    EXPECT_EQ(PtxVersion(cuda), ptx) << cuda;
+  }
 }
 
 // Names that this machine's compiler knows are those in the table.
@@ -104,7 +106,9 @@ TEST(CudaMachines, NvrtcTakesTheNames) {
     if (machine.name.empty()) continue;
     auto code = (*nvrtc)->Compile("extern \"C\" __global__ void f() {}", "f.cu", machine.name);
     EXPECT_TRUE(code) << code.error().ToString();
-    if (code) EXPECT_FALSE(code->empty()) << machine.name;
+    if (code) {
+      EXPECT_FALSE(code->empty()) << machine.name;
+    }
   }
 }
 

@@ -28,8 +28,9 @@ GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DeviceConformance);
   do {                                                                                      \
     auto&& code_status = (__VA_ARGS__);                                                     \
     EXPECT_FALSE(code_status);                                                              \
-    if (!code_status)                                                                       \
+    if (!code_status) {                                                                     \
       EXPECT_EQ(code_status.error().code(), code_wanted) << code_status.error().ToString(); \
+    }                                                                                       \
   } while (false)
 
 namespace {
@@ -354,7 +355,9 @@ TEST_P(DeviceConformance, CopiesOfOddSizes) {
       Bytes got(pattern.size());
       ASSERT_FINE(compute_->Copy(CopyKind::kToHost, got.data(), b.address() + 9, n));
       ASSERT_FINE(compute_->Synchronize());
-      if (runs()) EXPECT_EQ(got, pattern) << n;
+      if (runs()) {
+        EXPECT_EQ(got, pattern) << n;
+      }
     }
   }
 }
@@ -368,7 +371,9 @@ TEST_P(DeviceConformance, FillsOfAllPatterns) {
       ASSERT_FINE(compute_->Fill(a.address() + 16, width * count, pattern));
       Bytes got = Read(a, *compute_), want(got.size());
       FillBytes(std::span(want).subspan(16, static_cast<size_t>(width * count)), pattern);
-      if (runs()) EXPECT_EQ(got, want) << width << " x " << count;
+      if (runs()) {
+        EXPECT_EQ(got, want) << width << " x " << count;
+      }
     }
   }
 }
@@ -447,7 +452,9 @@ TEST_P(DeviceConformance, EventsOrderStreams) {
   ASSERT_FINE(b_free->Wait());
   EXPECT_TRUE(b_free->done());
   EXPECT_TRUE(a_free->done());
-  for (size_t i = 0; runs() && i < in.size(); ++i) EXPECT_EQ(in[i], out[i]) << i;
+  for (size_t i = 0; runs() && i < in.size(); ++i) {
+    EXPECT_EQ(in[i], out[i]) << i;
+  }
 }
 
 // The host gets its bytes while the compute stream is held up.
@@ -471,7 +478,9 @@ TEST_P(DeviceConformance, CopiesToTheHostDoNotWaitForLaterWork) {
   EXPECT_FALSE((*later)->done());
   go = true;
   EXPECT_FINE((*later)->Wait());
-  if (runs()) EXPECT_EQ(got, pattern);
+  if (runs()) {
+    EXPECT_EQ(got, pattern);
+  }
 }
 
 // Memory is freed while work that uses it is still queued, and taken again at once.
@@ -527,7 +536,9 @@ TEST_P(DeviceConformance, DonatedParametersBecomeResults) {
   call.parameters = call.results = addresses;
   for (int i = 0; i < 100; ++i) ASSERT_FINE((*loaded)->Enqueue(call, *compute_));
   Bytes got = Read(a, *compute_);
-  for (size_t i = 0; computes() && i < 256; ++i) EXPECT_EQ(got[i * 4], std::byte{100}) << i;
+  for (size_t i = 0; computes() && i < 256; ++i) {
+    EXPECT_EQ(got[i * 4], std::byte{100}) << i;
+  }
 }
 
 TEST_P(DeviceConformance, ErrorsArriveWhereTheyBelong) {
@@ -581,7 +592,9 @@ TEST_P(DeviceConformance, FailedStepsNameThemselvesAndTheDeviceGoesOn) {
   ASSERT_FINE(compute_->Fill(a.address(), 1024, Bytes(4)));
   ASSERT_FINE((*adds)->Enqueue(call, *compute_));
   Bytes got = Read(a, *compute_);
-  if (computes()) EXPECT_EQ(got[0], std::byte{1});
+  if (computes()) {
+    EXPECT_EQ(got[0], std::byte{1});
+  }
   Status status = (*failed)->Wait();
   ASSERT_FALSE(status);
   std::string text = status.error().ToString();
@@ -622,7 +635,9 @@ TEST_P(DeviceConformance, SeveralThreadsEnqueue) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0);
   Bytes got = Read(shared, *compute_);
-  if (computes()) EXPECT_EQ(got[0], std::byte{kThreads * kRuns});
+  if (computes()) {
+    EXPECT_EQ(got[0], std::byte{kThreads * kRuns});
+  }
 }
 
 // Frees and allocations of several threads on one stream: nobody's memory is freed under them.
