@@ -5,11 +5,12 @@
 #include "base/str.h"
 #include "cpu/native/program.h"
 #include "cpu/processors.h"
+#include "runtime/host_device.h"
 
 namespace weft::cpu {
 namespace {
 
-class CpuDevice : public runtime::Device {
+class CpuDevice : public runtime::HostDevice {
  public:
   explicit CpuDevice(program::TargetInfo target)
       : target_(std::move(target)),

@@ -22,6 +22,8 @@ struct Nvrtc::Functions {
   int (*nvrtcGetProgramLog)(void* program, char* log);
   int (*nvrtcGetCUBINSize)(void* program, size_t* bytes);
   int (*nvrtcGetCUBIN)(void* program, char* cubin);
+  int (*nvrtcGetPTXSize)(void* program, size_t* bytes);
+  int (*nvrtcGetPTX)(void* program, char* ptx);
 };
 
 namespace {
@@ -88,6 +90,8 @@ Result<std::unique_ptr<Nvrtc>> Nvrtc::Load(std::span<const std::string> folders)
   WEFT_FIND(nvrtcGetProgramLog);
   WEFT_FIND(nvrtcGetCUBINSize);
   WEFT_FIND(nvrtcGetCUBIN);
+  WEFT_FIND(nvrtcGetPTXSize);
+  WEFT_FIND(nvrtcGetPTX);
 #undef WEFT_FIND
   if (!complete) return NotFound("NVRTC at ", nvrtc->path_, " lacks functions");
   int major = 0, minor = 0;
@@ -122,7 +126,8 @@ Result<std::string> Nvrtc::Compile(const std::string& text, const std::string& n
   };
   std::string result;
   if (code == 0) {
-    result = take(f.nvrtcGetCUBINSize, f.nvrtcGetCUBIN);
+    result = machine.starts_with("compute_") ? take(f.nvrtcGetPTXSize, f.nvrtcGetPTX)
+                                             : take(f.nvrtcGetCUBINSize, f.nvrtcGetCUBIN);
   } else {
     result = take(f.nvrtcGetProgramLogSize, f.nvrtcGetProgramLog);
     while (!result.empty() && (result.back() == '\0' || result.back() == '\n')) result.pop_back();

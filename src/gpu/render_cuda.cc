@@ -50,7 +50,7 @@ class KernelRenderer {
     // A lone iteration is thread 0's.
     bool guarded = in_block_ && !grid && !has_threads_ && threads_ > 1;
     if (guarded) text_.Open("if (threadIdx.x == 0) {");
-    if (dynamic_shared_) text_.Line("extern __shared__ alignas(128) u8 shared[];");
+    if (dynamic_shared_) text_.Line("extern __shared__ __align__(128) u8 shared[];");
     RenderBlock(0, kernel_.code.size());
     if (guarded) text_.Close();
   }

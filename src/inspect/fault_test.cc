@@ -9,6 +9,7 @@
 #include "hlo/random_arguments.h"
 #include "hlo/text.h"
 #include "program/interpret.h"
+#include "runtime/host_device.h"
 
 namespace weft::inspect {
 namespace {
@@ -70,7 +71,7 @@ class InterpretedProgram : public runtime::LoadedProgram {
   runtime::LoadStats stats_;
 };
 
-class InterpretedDevice : public runtime::Device {
+class InterpretedDevice : public runtime::HostDevice {
  public:
   explicit InterpretedDevice(Plant plant) : plant_(plant) {}
   const program::TargetInfo& target() const override { return target_; }

@@ -46,20 +46,14 @@ class DeviceState {
       : program_(program), number_(number), options_(options), budget_(budget) {}
 
   Status Start(std::span<const Literal> arguments) {
-    storage_.resize(program_.buffers.size());
+    memory_.resize(program_.buffers.size());
     size_t parameters = 0;
     for (size_t i = 0; i < program_.buffers.size(); ++i) {
       const Buffer& buffer = program_.buffers[i];
       parameters += buffer.kind == BufferKind::kParameter;
       if (buffer.base >= 0) continue;
-      int64_t bytes = *ByteSize(buffer);
-      TRY(budget_.Reserve(bytes));
-      storage_[i].assign(static_cast<size_t>(bytes), std::byte{0xcd});
-      if (bytes == 0) continue;
-      if (buffer.kind == BufferKind::kConstant) {
-        CopyInLayout(buffer.shape, buffer.value.data(), storage_[i].data(), true);
-      }
-      if (buffer.kind != BufferKind::kParameter) continue;
+      TRY(OwnStorage(i));
+      if (buffer.kind != BufferKind::kParameter || memory_[i].empty()) continue;
       if (buffer.index >= static_cast<int64_t>(arguments.size())) {
         return InvalidArgument("argument ", buffer.index, " is missing");
       }
@@ -69,10 +63,25 @@ class DeviceState {
         return InvalidArgument("argument ", buffer.index, " is ", argument.shape(), ", not ",
                                buffer.shape);
       }
-      CopyInLayout(buffer.shape, argument.data(), storage_[i].data(), true);
+      CopyInLayout(buffer.shape, argument.data(), memory_[i].data(), true);
     }
     if (parameters != arguments.size()) {
       return InvalidArgument("program takes ", parameters, " arguments, has ", arguments.size());
+    }
+    frames_.push_back({&program_.steps, 0, nullptr, false});
+    return {};
+  }
+
+  // On memory of the caller's, by buffer; null: storage of our own.
+  Status StartOn(std::span<std::byte* const> addresses) {
+    memory_.resize(program_.buffers.size());
+    for (size_t i = 0; i < program_.buffers.size(); ++i) {
+      if (program_.buffers[i].base >= 0) continue;
+      if (i >= addresses.size() || addresses[i] == nullptr) {
+        TRY(OwnStorage(i));
+      } else {
+        memory_[i] = {addresses[i], static_cast<size_t>(*ByteSize(program_.buffers[i]))};
+      }
     }
     frames_.push_back({&program_.steps, 0, nullptr, false});
     return {};
@@ -137,8 +146,8 @@ class DeviceState {
 
   Bytes MemoryOf(const Use& use) {
     Slice slice = Resolve(program_, use.slice);
-    return Bytes(storage_[slice.buffer])
-        .subspan(static_cast<size_t>(slice.offset), static_cast<size_t>(slice.size));
+    return memory_[slice.buffer].subspan(static_cast<size_t>(slice.offset),
+                                         static_cast<size_t>(slice.size));
   }
 
   std::vector<Literal> Results() {
@@ -165,6 +174,18 @@ class DeviceState {
     bool in_body;        // of a while; else in its condition
     int64_t rounds = 0;  // of a while, so far
   };
+
+  Status OwnStorage(size_t i) {
+    const Buffer& buffer = program_.buffers[i];
+    int64_t bytes = *ByteSize(buffer);
+    TRY(budget_.Reserve(bytes));
+    memory_[i] =
+        storage_.emplace_back(std::vector<std::byte>(static_cast<size_t>(bytes), std::byte{0xcd}));
+    if (bytes > 0 && buffer.kind == BufferKind::kConstant) {
+      CopyInLayout(buffer.shape, buffer.value.data(), memory_[i].data(), true);
+    }
+    return {};
+  }
 
   Status RunStep(const Step& step) {
     return std::visit([&](const auto& op) { return RunOp(step, op); }, step.op);
@@ -236,7 +257,8 @@ class DeviceState {
   int64_t number_;
   const InterpretOptions& options_;
   detail::Budget& budget_;
-  std::vector<std::vector<std::byte>> storage_;
+  std::vector<Bytes> memory_;                    // by buffer; none where there is a base
+  std::vector<std::vector<std::byte>> storage_;  // what of it is our own
   std::vector<Frame> frames_;
   const Step* waits_at_ = nullptr;
 };
@@ -308,6 +330,25 @@ Result<std::vector<std::vector<Literal>>> InterpretDevices(
   std::vector<std::vector<Literal>> results;
   for (DeviceState& device : devices) results.push_back(device.Results());
   return results;
+}
+
+Status InterpretOn(const Program& program, int64_t device, std::span<std::byte* const> addresses,
+                   const InterpretOptions& options) {
+  FloatMode mode(program.flush_subnormals);
+  detail::Budget budget{options.max_instructions, options.max_bytes};
+  DeviceState state(program, device, options, budget);
+  TRY(state.StartOn(addresses));
+  TRY(state.Run());
+  if (const Step* step = state.waits_at()) {
+    return Unimplemented("collective ", step->name, ": the interpreter runs one device here");
+  }
+  return {};
+}
+
+std::vector<std::byte> ConstantBytes(const Buffer& buffer) {
+  std::vector<std::byte> bytes(static_cast<size_t>(*ByteSize(buffer)));
+  if (!bytes.empty()) CopyInLayout(buffer.shape, buffer.value.data(), bytes.data(), true);
+  return bytes;
 }
 
 Result<std::vector<Literal>> Interpret(const Program& program, std::span<const Literal> arguments,

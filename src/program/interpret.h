@@ -34,6 +34,15 @@ Result<std::vector<std::vector<Literal>>> InterpretDevices(
     const Program& program, std::span<const std::vector<Literal>> arguments,
     const InterpretOptions& options = {});
 
+// On memory of the caller's, in the order of the buffers' layouts: an address for each buffer that
+// has storage, by its number; null: the interpreter's own. The program has been verified. Without
+// collectives.
+Status InterpretOn(const Program& program, int64_t device, std::span<std::byte* const> addresses,
+                   const InterpretOptions& options = {});
+
+// What a constant is in memory.
+std::vector<std::byte> ConstantBytes(const Buffer& buffer);
+
 // Parts of the interpreter.
 namespace detail {
 

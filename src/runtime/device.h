@@ -1,6 +1,6 @@
-// Where Programs run. A Device turns a Program into a LoadedProgram; a LoadedProgram runs it, from
-// any number of threads at once. Neither has heard of HLO: what the Program does not say comes in
-// through Call.
+// Where Programs run. A Device has memory and streams, and turns a Program into a LoadedProgram; a
+// LoadedProgram is enqueued, or runs at once on memory of the host's, from any number of threads.
+// Neither has heard of HLO: what the Program does not say comes in through Call.
 #pragma once
 
 #include <atomic>
@@ -18,13 +18,15 @@
 #include "base/thread_pool.h"
 #include "program/program.h"
 #include "program/target.h"
+#include "runtime/memory.h"
+#include "runtime/stream.h"
 
 namespace weft::runtime {
 
 class DeviceGroup;  // device_group.h
 
-// One execution. Addresses are aligned to 16 bytes where a buffer has 64 or more (arguments may be
-// memory of the user's own), else to the element.
+// One execution. Addresses are in the space that the buffer says, and aligned to 16 bytes where a
+// buffer has 64 or more (arguments may be memory of the user's own), else to the element.
 struct Call {
   std::span<std::byte* const> parameters;  // by parameter number
   // By result number. A result that lies in a donated parameter is written there: the caller passes
@@ -66,7 +68,12 @@ struct Scratch {
 class LoadedProgram {
  public:
   virtual ~LoadedProgram() = default;
+  // At once, on this thread, where the host sees the device's memory.
   virtual Status Run(const Call& call) const = 0;
+  // In the order of a stream of the device. The call is checked now, and read now but for what it
+  // points to other than addresses, which stays until an event behind it is done. What goes wrong
+  // later is the stream's error. Some programs have the caller wait for the device on the way.
+  virtual Status Enqueue(const Call& call, Stream& stream) const;
   virtual const program::Program& program() const = 0;
   virtual const LoadStats& stats() const = 0;
   virtual int64_t temp_bytes() const = 0;  // taken for the time of a run, scratch included
@@ -99,6 +106,14 @@ class Device {
   virtual const program::TargetInfo& target() const = 0;
   virtual Result<std::unique_ptr<LoadedProgram>> Load(program::Program program,
                                                       const LoadOptions& options) = 0;
+
+  // Aligned to kDeviceAlignment; `label` is what errors call it. Usable by that stream at once, by
+  // others when they have waited for it. RESOURCE_EXHAUSTED says what is in use, and by whom.
+  virtual Result<Allocation> AllocateOn(Stream& stream, int64_t bytes, MemorySpace space,
+                                        std::string_view label = {}) = 0;
+  virtual MemoryStats memory() const = 0;
+  virtual Result<StreamPtr> NewStream(StreamKind kind) = 0;
+  virtual bool host_visible() const = 0;  // the host may read and write device memory
 };
 
 }  // namespace weft::runtime

@@ -1,0 +1,26 @@
+// NVIDIA GPUs as devices, by the driver's API.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/error.h"
+#include "runtime/device.h"
+
+namespace weft::gpu {
+
+class CudaDriver;
+
+struct CudaOptions {
+  int number = 0;                              // of the GPU
+  int64_t memory_limit = 0;                    // bytes; 0: all there is
+  std::span<const std::string> nvrtc_folders;  // as Nvrtc::Load
+  std::shared_ptr<const CudaDriver> driver;    // null: the one of this machine
+};
+
+// UNAVAILABLE where there is no driver, no GPU or no NVRTC.
+Result<std::unique_ptr<runtime::Device>> CreateCudaDevice(const CudaOptions& options = {});
+
+}  // namespace weft::gpu

@@ -1,0 +1,353 @@
+#include "gpu/cuda_program.h"
+
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "base/digest.h"
+#include "base/float_mode.h"
+#include "base/str.h"
+#include "gpu/render_program.h"
+#include "program/library.h"
+#include "runtime/binding.h"
+
+namespace weft::gpu {
+namespace {
+
+using program::Program;
+using program::Step;
+using runtime::Allocation;
+using runtime::Call;
+using runtime::CopyKind;
+
+using Steps = std::vector<Step>;
+
+struct Function {
+  const CudaFunction* rendered = nullptr;
+  void* handle = nullptr;
+};
+
+class CudaLoadedProgram : public runtime::LoadedProgram {
+ public:
+  CudaLoadedProgram(Program program, std::shared_ptr<CudaCore> core)
+      : program_(std::move(program)), core_(std::move(core)), binding_(program_) {}
+  ~CudaLoadedProgram() override;
+
+  Status Compile(const runtime::LoadOptions& options, const Nvrtc& nvrtc,
+                 const CudaMachine& machine);
+
+  Status Run(const Call&) const override {
+    return FailedPrecondition("program ", program_.name, ": ", core_->name,
+                              " has memory that the host does not see: it has to be enqueued");
+  }
+  Status Enqueue(const Call& call, runtime::Stream& stream) const override;
+  const Program& program() const override { return program_; }
+  const runtime::LoadStats& stats() const override { return stats_; }
+  int64_t temp_bytes() const override { return binding_.temp_bytes(); }
+
+ private:
+  friend class StepEnqueuer;
+  Status FindFunctions();
+  Status PlaceConstants();
+
+  const Program program_;
+  const std::shared_ptr<CudaCore> core_;
+  const runtime::ProgramBinding binding_;
+  CudaProgram rendered_;  // points into the program
+  void* module_ = nullptr;
+  std::vector<Function> kernels_;  // by kernel
+  std::map<const Step*, Function> loops_;
+  Allocation constants_;
+  runtime::LoadStats stats_;
+};
+
+// Enqueues the steps of one run. Where the host has to know something, it waits for the stream.
+class StepEnqueuer {
+ public:
+  StepEnqueuer(const CudaLoadedProgram& loaded, const Call& call, CudaStream& stream,
+               std::vector<std::byte*> addresses)
+      : loaded_(loaded),
+        program_(loaded.program_),
+        call_(call),
+        stream_(stream),
+        cuda_(*loaded.core_->cuda),
+        addresses_(std::move(addresses)) {}
+
+  Status RunList(const Steps& steps) {
+    for (const Step& step : steps) {
+      if (call_.cancel != nullptr && *call_.cancel) {
+        return MakeError(Code::kCancelled, "program ", program_.name, " was cancelled");
+      }
+      Status status = std::visit([&](const auto& op) { return RunOp(step, op); }, step.op);
+      if (status) continue;
+      Error error = status.error();
+      if (!step.name.empty()) error.Prefix(StrCat(step.name, ": "));
+      if (!step.source.empty()) error.Source(step.source);
+      return std::unexpected(std::move(error));
+    }
+    return {};
+  }
+
+ private:
+  std::byte* At(const program::Use& use) const {
+    return addresses_[use.slice.buffer] + use.slice.offset;
+  }
+
+  Status Launch(const Step& step, const Function& function, std::vector<std::byte*> arguments) {
+    const gpu::Launch& launch = function.rendered->launch;
+    if (launch.blocks == 0) return {};
+    std::vector<void*> parameters;
+    for (std::byte*& argument : arguments) parameters.push_back(&argument);
+    stream_.NoteWork(step.name.empty() ? function.rendered->name : step.name);
+    int code = cuda_.LaunchKernel(function.handle, static_cast<unsigned>(launch.blocks), 1, 1,
+                                  static_cast<unsigned>(launch.threads), 1, 1,
+                                  static_cast<unsigned>(launch.shared_bytes), stream_.handle(),
+                                  parameters.data(), nullptr);
+    return cuda_.Check(code, StrCat("launch ", function.rendered->name));
+  }
+
+  // What the device has written so far.
+  Status Fetch(std::byte* to, const std::byte* from, int64_t bytes) {
+    TRY(stream_.Copy(CopyKind::kToHost, to, from, bytes));
+    return cuda_.Check(cuda_.StreamSynchronize(stream_.handle()), "wait");
+  }
+
+  Status RunOp(const Step& step, const program::KernelStep& op) {
+    std::vector<std::byte*> arguments;
+    for (const program::Use& use : step.uses) arguments.push_back(At(use));
+    return Launch(step, loaded_.kernels_[static_cast<size_t>(op.kernel)], std::move(arguments));
+  }
+  Status RunOp(const Step& step, const program::CopyStep&) {
+    return stream_.Copy(CopyKind::kOnDevice, At(step.uses[1]), At(step.uses[0]),
+                        step.uses[0].slice.size);
+  }
+  Status RunOp(const Step& step, const program::FillStep& op) {
+    return stream_.Fill(At(step.uses[0]), step.uses[0].slice.size, op.pattern);
+  }
+  // Routines run on the host as yet, on copies.
+  Status RunOp(const Step& step, const program::LibraryStep& op) {
+    const program::Routine* routine = program::FindRoutine(op.routine);
+    if (routine == nullptr && call_.call == nullptr) {
+      return Unimplemented("routine \"", op.routine, "\" is not known");
+    }
+    std::vector<std::vector<std::byte>> copies;
+    std::vector<std::span<std::byte>> memory;
+    for (const program::Use& use : step.uses) {
+      copies.emplace_back(static_cast<size_t>(use.slice.size));
+      TRY(Fetch(copies.back().data(), At(use), use.slice.size));
+    }
+    for (std::vector<std::byte>& copy : copies) memory.emplace_back(copy);
+    {
+      FloatMode mode(program_.flush_subnormals);
+      TRY(routine != nullptr ? routine->interpret(program_, step, call_.device, memory)
+                             : (*call_.call)(step, memory));
+    }
+    for (size_t i = 0; i < copies.size(); ++i) {
+      if (!Writes(step.uses[i].access)) continue;
+      TRY(stream_.Copy(CopyKind::kToDevice, At(step.uses[i]), copies[i].data(),
+                       std::ssize(copies[i])));
+    }
+    return cuda_.Check(cuda_.StreamSynchronize(stream_.handle()), "wait");
+  }
+  Status RunOp(const Step&, const program::WaitStep&) { return {}; }  // in stream order
+  Status RunOp(const Step& step, const program::WhileStep& op) {
+    if (auto native = loaded_.loops_.find(&step); native != loaded_.loops_.end()) {
+      std::vector<std::byte*> arguments;
+      for (program::BufferId id : native->second.rendered->buffers) {
+        arguments.push_back(addresses_[id]);
+      }
+      return Launch(step, native->second, std::move(arguments));
+    }
+    for (int64_t round = 0;; ++round) {
+      TRY(RunList(op.condition));
+      std::byte go{};
+      if (op.trip_count) {
+        go = std::byte{round < *op.trip_count};
+      } else {
+        TRY(Fetch(&go, At(step.uses[0]), 1));
+      }
+      if (go == std::byte{0}) return {};
+      TRY(RunList(op.body));
+    }
+  }
+  Status RunOp(const Step& step, const program::ConditionalStep& op) {
+    int32_t index = 0;
+    int64_t bytes = step.uses[0].slice.size, last = std::ssize(op.branches) - 1;
+    TRY(Fetch(reinterpret_cast<std::byte*>(&index), At(step.uses[0]), bytes));
+    int64_t branch = bytes == 1 ? (index != 0 ? 0 : 1) : index < 0 || index > last ? last : index;
+    return branch > last ? Status() : RunList(op.branches[static_cast<size_t>(branch)]);
+  }
+  template <class Op>
+  Status RunOp(const Step& step, const Op&) {
+    return Unimplemented(KindName(step), ": not on GPUs yet");
+  }
+
+  const CudaLoadedProgram& loaded_;
+  const Program& program_;
+  const Call& call_;
+  CudaStream& stream_;
+  const CudaDriver& cuda_;
+  const std::vector<std::byte*> addresses_;
+};
+
+CudaLoadedProgram::~CudaLoadedProgram() {
+  if (module_ == nullptr || !core_->MakeCurrent()) return;
+  core_->cuda->CtxSynchronize();  // kernels of it may be under way
+  core_->cuda->ModuleUnload(module_);
+}
+
+Status CudaLoadedProgram::Compile(const runtime::LoadOptions& options, const Nvrtc& nvrtc,
+                                  const CudaMachine& machine) {
+  auto start = std::chrono::steady_clock::now();
+  rendered_ = RenderProgram(program_);
+  if (options.show) options.show("main.cu", rendered_.text);
+  TRY(core_->MakeCurrent());
+  if (!rendered_.functions.empty()) {
+    std::string key =
+        Digest::Hex(StrCat("cuda\n", machine.name, "\n", nvrtc.version(), "\n", rendered_.text));
+    std::optional<std::string> image;
+    if (options.cache != nullptr) image = options.cache->Find(key);
+    (image ? stats_.from_cache : stats_.compiled) += 1;
+    if (!image) {
+      image = TRY(nvrtc.Compile(rendered_.text, program_.name + ".cu", machine.name));
+      if (options.cache != nullptr) options.cache->Store(key, *image);
+    }
+    stats_.code_bytes = std::ssize(*image);
+    TRY(core_->cuda->Check(core_->cuda->ModuleLoadData(&module_, image->c_str()),
+                           StrCat("load ", program_.name)));
+  }
+  TRY(FindFunctions());
+  TRY(PlaceConstants());
+  stats_.kernels = std::ssize(rendered_.functions);
+  stats_.milliseconds =
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  return {};
+}
+
+Status CudaLoadedProgram::FindFunctions() {
+  const CudaDriver& cuda = *core_->cuda;
+  kernels_.resize(program_.kernels.size());
+  for (const CudaFunction& rendered : rendered_.functions) {
+    Function function = {&rendered, nullptr};
+    TRY(cuda.Check(cuda.ModuleGetFunction(&function.handle, module_, rendered.name.c_str()),
+                   rendered.name));
+    auto attribute = [&](int which) {
+      int value = 0;
+      cuda.FuncGetAttribute(&value, which, function.handle);
+      return value;
+    };
+    KernelUse use = {attribute(kFunctionRegisters), attribute(kFunctionMaxThreads),
+                     attribute(kFunctionSharedBytes)};
+    TRY(CheckLaunch(rendered.name, rendered.launch, use, core_->limits));
+    if (rendered.launch.shared_bytes > 0) {
+      int bytes = static_cast<int>(rendered.launch.shared_bytes);
+      constexpr int kAllShared = 100;  // percent of what L1 and shared memory have together
+      TRY(cuda.Check(cuda.FuncSetAttribute(function.handle, kFunctionMaxDynamicShared, bytes),
+                     StrCat(rendered.name, ": ", bytes, " bytes of shared memory")));
+      cuda.FuncSetAttribute(function.handle, kFunctionSharedCarveout, kAllShared);
+    }
+    if (rendered.loop != nullptr) {
+      loops_[rendered.loop] = function;
+    } else {
+      kernels_[static_cast<size_t>(rendered.kernel)] = function;
+    }
+  }
+  return {};
+}
+
+Status CudaLoadedProgram::PlaceConstants() {
+  int64_t bytes = binding_.constant_bytes();
+  if (bytes == 0) return {};
+  auto stream = TRY(CudaStream::Create(runtime::StreamKind::kToDevice, core_));
+  constants_ = TRY(core_->Allocate(*stream, bytes, runtime::MemorySpace::kDevice,
+                                   StrCat("constants of ", program_.name)));
+  TRY(stream->Copy(CopyKind::kToDevice, constants_.address(), binding_.constants().data(), bytes));
+  return stream->Synchronize();
+}
+
+Status CudaLoadedProgram::Enqueue(const Call& call, runtime::Stream& any_stream) const {
+  TRY(runtime::CheckCall(program_, call));
+  if (call.before_step != nullptr || call.after_step != nullptr) {
+    return Unimplemented("program ", program_.name, ": steps are not reported on GPUs yet");
+  }
+  auto* stream = dynamic_cast<CudaStream*>(&any_stream);
+  if (stream == nullptr || stream->core() != core_) {
+    return InvalidArgument("program ", program_.name, ": a stream of another device than ",
+                           core_->name);
+  }
+  TRY(core_->MakeCurrent());
+  Allocation temps;
+  if (binding_.temp_bytes() > 0) {
+    temps = TRY(core_->Allocate(*stream, binding_.temp_bytes(), runtime::MemorySpace::kDevice,
+                                StrCat("temps of ", program_.name)));
+  }
+  StepEnqueuer enqueuer(*this, call, *stream,
+                        binding_.Bind(call, temps.address(), constants_.address()));
+  Status status = enqueuer.RunList(program_.steps);
+  if (!status) stream->Report(status.error());
+  return {};
+}
+
+// Steps that the executor has no way to run.
+Status CheckSteps(const Program& program) {
+  Status status;
+  ForEachStep(program.steps, [&](const Step& step) {
+    bool known = !std::holds_alternative<program::CollectiveStep>(step.op) &&
+                 !std::holds_alternative<program::SendStep>(step.op) &&
+                 !std::holds_alternative<program::RecvStep>(step.op);
+    if (status && !known) {
+      status = Unimplemented("program ", program.name, ": ", KindName(step), " ", step.name,
+                             ": not on GPUs yet");
+    }
+  });
+  return status;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<runtime::LoadedProgram>> LoadCudaProgram(Program program,
+                                                                const runtime::LoadOptions& options,
+                                                                std::shared_ptr<CudaCore> core,
+                                                                const Nvrtc& nvrtc,
+                                                                const CudaMachine& machine) {
+  TRY(program::Verify(program));
+  TRY(runtime::CheckSpaces(program));
+  TRY(CheckSteps(program));
+  auto loaded = std::make_unique<CudaLoadedProgram>(std::move(program), std::move(core));
+  TRY(loaded->Compile(options, nvrtc, machine));
+  return loaded;
+}
+
+Status CheckLaunch(std::string_view kernel, const Launch& launch, const KernelUse& use,
+                   const CudaLimits& limits) {
+  auto exhausted = [&](std::string_view what, int64_t asked, int64_t available,
+                       std::string_view advice) -> Status {
+    Error error(Code::kResourceExhausted,
+                StrCat(kernel, ": ", what, ": asked for ", asked, ", the device has ", available));
+    return std::unexpected(error.Hint(std::string(advice)));
+  };
+  if (launch.blocks > limits.blocks) {
+    return exhausted("too many blocks", launch.blocks, limits.blocks, "give each block more work");
+  }
+  if (launch.threads > limits.threads) {
+    return exhausted("too many threads in a block", launch.threads, limits.threads,
+                     "make the thread loops smaller");
+  }
+  // Warps get registers as a whole.
+  int64_t warps = (launch.threads + 31) / 32, registers = warps * 32 * use.registers;
+  if (registers > limits.registers || launch.threads > use.most_threads) {
+    return exhausted("too many registers in a block", registers, limits.registers,
+                     StrCat(use.registers, " registers a thread leave room for ", use.most_threads,
+                            " threads: make the tiles or the blocks smaller"));
+  }
+  int64_t shared = launch.shared_bytes + use.static_shared;
+  if (shared > limits.shared_bytes) {
+    return exhausted("too much shared memory in a block", shared, limits.shared_bytes,
+                     "make the tiles smaller");
+  }
+  return {};
+}
+
+}  // namespace weft::gpu

@@ -1,0 +1,153 @@
+// Streams and events of CUDA, and what a device's parts share.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/mutex.h"
+#include "gpu/cuda_driver.h"
+#include "gpu/cuda_machines.h"
+#include "gpu/nvrtc.h"
+#include "program/target.h"
+#include "runtime/memory.h"
+#include "runtime/stream.h"
+
+namespace weft::gpu {
+
+class CudaStream;
+
+inline CudaAddress AddressOf(const std::byte* at) {
+  return static_cast<CudaAddress>(reinterpret_cast<uintptr_t>(at));
+}
+
+// Limits that launches are checked against.
+struct CudaLimits {
+  int64_t threads = 0;       // of a block
+  int64_t blocks = 0;        // of a grid
+  int64_t registers = 0;     // of a block
+  int64_t shared_bytes = 0;  // of a block, static and dynamic
+};
+
+// The device, as long as anything of it is in use: its primary context and a pool of memory.
+class CudaCore {
+ public:
+  CudaCore(std::shared_ptr<const CudaDriver> driver, int number, int64_t memory_limit)
+      : cuda(std::move(driver)),
+        number(number),
+        name(StrCat("cuda:", number)),
+        ledger(name, memory_limit) {}
+  ~CudaCore();
+  Status Start();
+
+  // Of this thread, for the calls that follow.
+  Status MakeCurrent() const { return cuda->Check(cuda->CtxSetCurrent(context), "context"); }
+  Result<runtime::Allocation> Allocate(CudaStream& stream, int64_t bytes,
+                                       runtime::MemorySpace space, std::string_view label);
+
+  const std::shared_ptr<const CudaDriver> cuda;
+  const int number;
+  const std::string name;
+  runtime::MemoryLedger ledger;
+  int device = 0, major = 0, minor = 0;
+  void *context = nullptr, *pool = nullptr;
+  CudaLimits limits;
+  program::TargetInfo target;
+
+  // Pinned memory is dear to get: what is freed is kept for the next who asks.
+  struct Pinned {
+    void* address;
+    int64_t bytes;            // a power of two
+    runtime::EventPtr after;  // null: nobody uses it
+  };
+  void KeepPinned(std::byte* address, runtime::EventPtr after);
+
+ private:
+  Result<std::byte*> TakeDevice(CudaStream& stream, int64_t bytes);
+  Result<std::byte*> TakePinned(int64_t bytes);
+
+  Mutex mutex_;
+  std::vector<Pinned> kept_ WEFT_GUARDED_BY(mutex_), lent_ WEFT_GUARDED_BY(mutex_);
+};
+
+// Errors of a stream since they were last forgotten, by place. Those that come with events waited
+// for are asked for when somebody wants to know.
+class FaultScope {
+ public:
+  void Report(int64_t place, Error error);
+  void Inherit(int64_t place, runtime::EventPtr event);
+  bool Failed(int64_t place) const;      // by itself, before the place
+  Status StatusAt(int64_t place) const;  // when the device has come there
+
+ private:
+  mutable Mutex mutex_;
+  std::optional<std::pair<int64_t, Error>> first_ WEFT_GUARDED_BY(mutex_);
+  std::vector<std::pair<int64_t, runtime::EventPtr>> waits_ WEFT_GUARDED_BY(mutex_);
+};
+
+class CudaEvent : public runtime::Event {
+ public:
+  CudaEvent(std::shared_ptr<CudaCore> core, void* handle)
+      : core_(std::move(core)), handle_(handle) {}
+  ~CudaEvent() override;
+  bool done() const override;
+  Status Wait() const override;
+
+  void* handle() const { return handle_; }
+  void SetScope(std::shared_ptr<FaultScope> scope, int64_t place, std::string after);
+
+ private:
+  Status Resolve(int code) const WEFT_EXCLUDES(mutex_);
+
+  const std::shared_ptr<CudaCore> core_;
+  void* const handle_;
+  mutable Mutex mutex_;
+  mutable std::shared_ptr<FaultScope> scope_ WEFT_GUARDED_BY(mutex_);  // null: the status is known
+  mutable Status status_ WEFT_GUARDED_BY(mutex_);
+  int64_t place_ WEFT_GUARDED_BY(mutex_) = 0;
+  std::string after_ WEFT_GUARDED_BY(mutex_);  // the last work before it
+};
+
+class CudaStream : public runtime::Stream {
+ public:
+  static Result<std::shared_ptr<CudaStream>> Create(runtime::StreamKind kind,
+                                                    std::shared_ptr<CudaCore> core);
+  ~CudaStream() override;
+
+  runtime::StreamKind kind() const override { return kind_; }
+  Status Copy(runtime::CopyKind kind, std::byte* to, const std::byte* from, int64_t bytes) override;
+  Status Fill(std::byte* to, int64_t bytes, std::span<const std::byte> pattern) override;
+  Status Call(std::string name, std::function<Status()> fn) override;
+  Result<runtime::EventPtr> Record() override;
+  Status WaitFor(runtime::EventPtr event) override;
+  Status Synchronize() override;
+  Status ForgetError() override;
+
+  const std::shared_ptr<CudaCore>& core() const { return core_; }
+  void* handle() const { return handle_; }
+  // An error that the host has met while it enqueued the stream's work.
+  void Report(Error error);
+  void NoteWork(std::string_view name);  // for errors that do not say where they come from
+
+ protected:
+  void Free(std::byte* address, runtime::MemorySpace space) override;
+
+ private:
+  CudaStream(runtime::StreamKind kind, std::shared_ptr<CudaCore> core)
+      : kind_(kind), core_(std::move(core)), scope_(std::make_shared<FaultScope>()) {}
+  Status LaunchCall(std::string name, std::function<Status()> fn, bool always);
+
+  const runtime::StreamKind kind_;
+  const std::shared_ptr<CudaCore> core_;
+  void* handle_ = nullptr;
+  Mutex mutex_;  // places are in the order of the device's queue
+  std::shared_ptr<FaultScope> scope_ WEFT_GUARDED_BY(mutex_);
+  int64_t place_ WEFT_GUARDED_BY(mutex_) = 0;
+  std::string last_ WEFT_GUARDED_BY(mutex_);
+};
+
+}  // namespace weft::gpu

@@ -1,0 +1,244 @@
+#include "gpu/fake_driver.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <thread>
+
+#include "base/mutex.h"
+
+namespace weft::gpu {
+namespace {
+
+// What EventRecord noted last; set when the stream has come there.
+struct FakePlace {
+  Mutex mutex;
+  std::condition_variable changed;
+  bool done WEFT_GUARDED_BY(mutex) = false;
+
+  void Set() {
+    MutexLock lock(mutex);
+    done = true;
+    changed.notify_all();
+  }
+  bool IsDone() {
+    MutexLock lock(mutex);
+    return done;
+  }
+  void Wait() {
+    MutexLock lock(mutex);
+    while (!done) mutex.Wait(changed);
+  }
+};
+struct FakeEvent {
+  std::shared_ptr<FakePlace> place = std::make_shared<FakePlace>();
+};
+
+class FakeStream {
+ public:
+  FakeStream() : thread_([this] { Run(); }) {}
+  ~FakeStream() {
+    Add(nullptr);  // the end
+    thread_.join();
+  }
+  void Add(std::function<void()> work) {
+    MutexLock lock(mutex_);
+    work_.push_back(std::move(work));
+    changed_.notify_all();
+  }
+  std::shared_ptr<FakePlace> Mark(std::shared_ptr<FakePlace> place) {
+    Add([place] { place->Set(); });
+    return place;
+  }
+  void Wait() { Mark(std::make_shared<FakePlace>())->Wait(); }
+
+ private:
+  void Run() {
+    while (true) {
+      std::function<void()> work;
+      {
+        MutexLock lock(mutex_);
+        while (work_.empty()) mutex_.Wait(changed_);
+        work = std::move(work_.front());
+        work_.pop_front();
+      }
+      if (work == nullptr) return;
+      work();
+    }
+  }
+  Mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> work_ WEFT_GUARDED_BY(mutex_);
+  std::thread thread_;
+};
+
+FakeStream& At(void* stream) {
+  return *static_cast<FakeStream*>(stream);
+}
+std::byte* At(CudaAddress address) {
+  return reinterpret_cast<std::byte*>(static_cast<uintptr_t>(address));
+}
+
+int64_t fake_total = 0;
+std::atomic<int64_t> fake_used = 0;
+constexpr size_t kHead = 256;  // before each allocation: its size
+
+int AllocateFake(CudaAddress* address, size_t bytes) {
+  if (bytes > static_cast<size_t>(fake_total - fake_used)) return kCudaOutOfMemory;
+  size_t size = (bytes + 255) / 256 * 256 + kHead;
+  auto* at = static_cast<std::byte*>(std::aligned_alloc(256, size));
+  if (at == nullptr) return kCudaOutOfMemory;
+  auto counted = static_cast<int64_t>(bytes);
+  std::memset(at, 0, size);  // predicates that no kernel writes are false
+  fake_used += counted;
+  std::memcpy(at, &counted, sizeof(counted));
+  *address = reinterpret_cast<uintptr_t>(at + kHead);
+  return 0;
+}
+void FreeFake(CudaAddress address) {
+  int64_t counted = 0;
+  std::memcpy(&counted, At(address) - kHead, sizeof(counted));
+  fake_used -= counted;
+  std::free(At(address) - kHead);
+}
+
+int CopyFake(std::byte* to, const std::byte* from, size_t bytes, void* stream) {
+  At(stream).Add([=] { std::memmove(to, from, bytes); });
+  return 0;
+}
+template <class T>
+int SetFake(CudaAddress to, size_t pitch, T value, size_t n, void* stream) {
+  At(stream).Add([=] {
+    for (size_t i = 0; i < n; ++i) std::memcpy(At(to) + i * pitch, &value, sizeof(value));
+  });
+  return 0;
+}
+
+int FakeAttribute(int which) {
+  switch (which) {
+    case kMaxThreadsPerBlock: return 1024;
+    case kMaxGridX: return 2147483647;
+    case kWarpSize: return 32;
+    case kRegistersPerBlock:
+    case kRegistersPerMultiprocessor: return 65536;
+    case kSharedPerBlockOptIn: return 232448;
+    case kCapabilityMajor: return 9;
+    default: return which == kCapabilityMinor ? 0 : 1;
+  }
+}
+
+void SetMemory(CudaDriver& d) {
+  d.MemGetInfo = [](size_t* free, size_t* total) {
+    *free = static_cast<size_t>(fake_total - fake_used);
+    *total = static_cast<size_t>(fake_total);
+    return 0;
+  };
+  d.MemPoolCreate = [](void** pool, const CudaPoolProperties*) { return *pool = nullptr, 0; };
+  d.MemPoolDestroy = [](void*) { return 0; };
+  d.MemPoolSetAttribute = [](void*, int, void*) { return 0; };
+  d.MemPoolGetAttribute = [](void*, int, void* value) {
+    *static_cast<uint64_t*>(value) = static_cast<uint64_t>(fake_used.load());
+    return 0;
+  };
+  d.MemPoolTrimTo = [](void*, size_t) { return 0; };
+  d.MemAllocFromPoolAsync = [](CudaAddress* address, size_t bytes, void*, void* stream) {
+    if (AllocateFake(address, bytes) == 0) return 0;
+    At(stream).Wait();  // for what it has freed
+    return AllocateFake(address, bytes);
+  };
+  d.MemFreeAsync = [](CudaAddress address, void* stream) {
+    At(stream).Add([address] { FreeFake(address); });
+    return 0;
+  };
+  d.MemHostAlloc = [](void** address, size_t bytes, unsigned) {
+    *address = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+    return 0;
+  };
+  d.MemFreeHost = [](void* address) { return std::free(address), 0; };
+  d.MemcpyAsync = [](CudaAddress to, CudaAddress from, size_t n, void* stream) {
+    return CopyFake(At(to), At(from), n, stream);
+  };
+  d.MemcpyToDevice = [](CudaAddress to, const void* from, size_t n, void* stream) {
+    return CopyFake(At(to), static_cast<const std::byte*>(from), n, stream);
+  };
+  d.MemcpyToHost = [](void* to, CudaAddress from, size_t n, void* stream) {
+    return CopyFake(static_cast<std::byte*>(to), At(from), n, stream);
+  };
+  d.MemsetD8 = [](CudaAddress to, unsigned char value, size_t n, void* stream) {
+    return SetFake(to, 1, value, n, stream);
+  };
+  d.MemsetD16 = [](CudaAddress to, unsigned short value, size_t n, void* stream) {
+    return SetFake(to, 2, value, n, stream);
+  };
+  d.MemsetD32 = [](CudaAddress to, unsigned value, size_t n, void* stream) {
+    return SetFake(to, 4, value, n, stream);
+  };
+  d.MemsetD2D32 = [](CudaAddress to, size_t pitch, unsigned value, size_t, size_t n, void* stream) {
+    return SetFake(to, pitch, value, n, stream);
+  };
+}
+
+void SetStreams(CudaDriver& d) {
+  d.StreamCreate = [](void** stream, unsigned) { return *stream = new FakeStream, 0; };
+  d.StreamDestroy = [](void* stream) { return delete &At(stream), 0; };
+  d.StreamSynchronize = [](void* stream) { return At(stream).Wait(), 0; };
+  d.StreamWaitEvent = [](void* stream, void* event, unsigned) {
+    At(stream).Add([place = static_cast<FakeEvent*>(event)->place] { place->Wait(); });
+    return 0;
+  };
+  d.LaunchHostFunc = [](void* stream, void (*function)(void*), void* data) {
+    At(stream).Add([=] { function(data); });
+    return 0;
+  };
+  d.EventCreate = [](void** event, unsigned) { return *event = new FakeEvent, 0; };
+  d.EventDestroy = [](void* event) { return delete static_cast<FakeEvent*>(event), 0; };
+  d.EventRecord = [](void* event, void* stream) {
+    At(stream).Mark(static_cast<FakeEvent*>(event)->place);
+    return 0;
+  };
+  d.EventQuery = [](void* event) -> int {
+    return static_cast<FakeEvent*>(event)->place->IsDone() ? kCudaSuccess : kCudaNotReady;
+  };
+  d.EventSynchronize = [](void* event) { return static_cast<FakeEvent*>(event)->place->Wait(), 0; };
+}
+
+void SetDevice(CudaDriver& d) {
+  d.GetErrorName = [](int, const char** name) { return *name = "FAKE_ERROR", 0; };
+  d.GetErrorString = [](int, const char** text) { return *text = "made up", 0; };
+  d.DeviceGet = [](int* device, int number) { return *device = number, 0; };
+  d.DeviceGetAttribute = [](int* value, int which, int) {
+    return *value = FakeAttribute(which), 0;
+  };
+  d.DeviceTotalMem = [](size_t* bytes, int) { return *bytes = static_cast<size_t>(fake_total), 0; };
+  d.PrimaryCtxRetain = [](void** context, int) { return *context = &fake_total, 0; };
+  d.PrimaryCtxRelease = [](int) { return 0; };
+  d.CtxSetCurrent = [](void*) { return 0; };
+  d.CtxSynchronize = [] { return 0; };
+  d.ModuleLoadData = [](void** module, const void*) { return *module = &fake_total, 0; };
+  d.ModuleUnload = [](void*) { return 0; };
+  d.ModuleGetFunction = [](void** function, void*, const char*) {
+    return *function = &fake_total, 0;
+  };
+  d.FuncGetAttribute = [](int* value, int which, void*) {
+    return *value = which == kFunctionMaxThreads ? 1024 : which == kFunctionRegisters ? 32 : 0, 0;
+  };
+  d.FuncSetAttribute = [](void*, int, int) { return 0; };
+  d.LaunchKernel = [](void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                      void*, void**, void**) { return 0; };
+}
+
+}  // namespace
+
+std::shared_ptr<const CudaDriver> MakeFakeDriver(int64_t bytes) {
+  fake_total = bytes;
+  auto driver = std::make_shared<CudaDriver>(13000, 1);
+  SetMemory(*driver);
+  SetStreams(*driver);
+  SetDevice(*driver);
+  return driver;
+}
+
+}  // namespace weft::gpu

@@ -1,0 +1,32 @@
+#include "runtime/stream.h"
+
+namespace weft::runtime {
+
+Status CheckCopy(const std::byte* to, const std::byte* from, int64_t bytes) {
+  if (bytes < 0) return InvalidArgument("copy: ", bytes, " bytes");
+  if (bytes == 0) return {};
+  if (to == nullptr || from == nullptr) {
+    return InvalidArgument("copy: ", bytes, " bytes ", to ? "from" : "to", " no memory");
+  }
+  if (to < from + bytes && from < to + bytes && to != from) {
+    return InvalidArgument("copy: source and destination of ", bytes, " bytes overlap");
+  }
+  return {};
+}
+
+Status CheckFill(const std::byte* to, int64_t bytes, size_t pattern) {
+  if (pattern != 1 && pattern != 2 && pattern != 4 && pattern != 8 && pattern != 16) {
+    return InvalidArgument("fill: a pattern of ", pattern, " bytes: 1, 2, 4, 8 and 16 are known");
+  }
+  if (bytes < 0 || bytes % static_cast<int64_t>(pattern) != 0) {
+    return InvalidArgument("fill: ", bytes, " bytes are no multiple of the pattern's ", pattern);
+  }
+  if (bytes > 0 && to == nullptr) return InvalidArgument("fill: ", bytes, " bytes of no memory");
+  return {};
+}
+
+void FillBytes(std::span<std::byte> to, std::span<const std::byte> pattern) {
+  for (size_t i = 0; i < to.size(); ++i) to[i] = pattern[i % pattern.size()];
+}
+
+}  // namespace weft::runtime
