@@ -110,7 +110,8 @@ define void @f(ptr %p, ptr %q) "prefer-vector-width"="256" "min-legal-vector-wid
   ret void
 }
 )",
-                                   "function(order-zeros)", CodeEffort::kKernels, &code, nullptr);
+                                   "function(weft-lower-ieee-minmax)", CodeEffort::kKernels, &code,
+                                   nullptr);
   ASSERT_TRUE(done);
   EXPECT_EQ(count(code, "vrangeps"), 4) << code;
   EXPECT_EQ(count(code, "zmm"), 0) << code;
