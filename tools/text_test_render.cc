@@ -76,7 +76,8 @@ Result<program::Program> CompileFor(const TestCase& test, const RenderSettings& 
   compiler::Compiled compiled = TRY(compiler::Compile(*module, options, target));
   TRY(program::Verify(compiled.program));
   std::string what = TRY(CompareWithEvaluator(*module, compiled.program, settings.tolerance));
-  if (!what.empty()) return MakeError(Code::kInternal, what, "\n", program::Print(compiled.program));
+  if (!what.empty())
+    return MakeError(Code::kInternal, what, "\n", program::Print(compiled.program));
   return std::move(compiled.program);
 }
 

@@ -16,7 +16,7 @@ namespace weft::compiler {
 // What a pass knows beside the module.
 struct PassContext {
   const CompileOptions& options;
-  const program::TargetInfo& target;  // what limits and cost models go by
+  const program::TargetInfo& target;             // what limits and cost models go by
   std::vector<FusionNote>* not_fused = nullptr;  // gets what fuse leaves apart; null: nobody asks
 };
 

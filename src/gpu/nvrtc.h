@@ -23,8 +23,8 @@ class Nvrtc {
   int version() const { return version_; }  // 13000 is 13.0
   const std::string& path() const { return path_; }
 
-  // The cubin for a machine such as "sm_90a", or PTX for "compute_90". An error has the compiler's messages, each with the
-  // line it is about.
+  // The cubin for a machine such as "sm_90a", or PTX for "compute_90". An error has the compiler's
+  // messages, each with the line it is about.
   Result<std::string> Compile(const std::string& text, const std::string& name,
                               std::string_view machine) const;
 

@@ -30,8 +30,9 @@ bool IsInterruptible();
 // This thread is about to wait for an event that is pending; of interest on the main thread.
 void AboutToWait(const EventRef& event);
 
-// How often NoteCompilation was called. JAX sends programs from threads of its own, and an interrupt
-// does not end those: who is about to leave the process waits until all that it asked for have come.
+// How often NoteCompilation was called. JAX sends programs from threads of its own, and an
+// interrupt does not end those: who is about to leave the process waits until all that it asked for
+// have come.
 int64_t CompilationsAsked();
 void NoteCompilation();
 

@@ -145,9 +145,8 @@ def test_sources_of_tests(tmp_path, monkeypatch):
     assert suite_sources.find("small", dict(entry, prefer="checkout"), tmp_path, tmp_path / "archives2")[0] == tmp_path / "small"
 
 
-def test_a_second_run_goes_on(tmp_path, monkeypatch):
-    monkeypatch.setattr(suites, "OUT", tmp_path)
-    options = argparse.Namespace(name="small", platform="weft", sample=10, slice="1/1")
+def test_a_second_run_goes_on(tmp_path):
+    options = argparse.Namespace(name="small", platform="weft", sample=10, slice="1/1", out=tmp_path, jobs=1)
     entry, files = dict(devices={"b_*": 4}), ["a_test.py", "b_test.py", "c_test.py"]
     assert list(suites.batches(options, entry, files)) == [(1, ["a_test.py", "c_test.py"]), (4, ["b_test.py"])]
     suite_results.Results(tmp_path, "small", "weft").add(dict(file="a_test.py", finished=10))

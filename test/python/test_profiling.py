@@ -248,7 +248,7 @@ def test_jax_profiler(tmp_path):
     assert {"Steps", "XLA Modules", "XLA Ops"} <= set(lines)
     modules = [e.name.split("(")[0] for e in lines["XLA Modules"]]
     assert modules.count("jit_step") == 3 and "jit__lambda" in modules, modules
-    assert len(lines["Steps"]) >= 4
+    assert 2 <= len(lines["Steps"]) <= len(modules)  # of those that do not run at the same time
     ops = [(e, dict(e.stats)) for e in lines["XLA Ops"]]
     assert {s["hlo_module"] for _, s in ops} >= {"jit_step"}
     gemm = [s for _, s in ops if "dot_general" in str(s.get("tf_op", ""))]
