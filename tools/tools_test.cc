@@ -254,7 +254,7 @@ TEST(ReduceTest, FewTrials) {
 }
 
 TEST(Privacy, PathsLoseTheirFolders) {
-  EXPECT_EQ(ShortenPaths("at /home/me/work/model.py:5 (step)"), "at .../model.py:5 (step)");
+  EXPECT_EQ(ShortenPaths("at /home/me/code/model.py:5 (step)"), "at .../model.py:5 (step)");
   EXPECT_EQ(ShortenPaths("source_file=\"/home/my name/m.py\" x"), "source_file=\".../m.py\" x");
   EXPECT_EQ(ShortenPaths("File '/a/venv/lib/site-packages/jax/core.py'"),
             "File '.../site-packages/jax/core.py'");
@@ -276,7 +276,7 @@ TEST(Privacy, NamesAreHiddenAsWords) {
 }
 
 TEST(Privacy, MasksKeepTheLength) {
-  EXPECT_EQ(MaskFolders("..\1/home/ann/work/m.py\2..", {"/home/ann", "/"}),
+  EXPECT_EQ(MaskFolders("..\1/home/ann/code/m.py\2..", {"/home/ann", "/"}),
             "..\1/xxxx/xxx/xxxx/m.py\2..");
   EXPECT_EQ(MaskFolders("/home/ann", {"/home/ann"}), "/xxxx/xxx");
 }

@@ -36,7 +36,7 @@ bool LogLevelIsOn(std::string_view tag, int level);
 inline bool LogIsOn(std::string_view tag, int level) {
   return MaxLogLevel().load(std::memory_order_relaxed) >= level && LogLevelIsOn(tag, level);
 }
-// "cpu" for ".../src/cpu/emit.cc".
+// "cpu" for ".../src/cpu/plan.cc".
 std::string_view ModuleOf(std::string_view file);
 inline bool LogIsOn(LogSeverity severity, std::string_view file) {
   if (severity != LogSeverity::info) return true;

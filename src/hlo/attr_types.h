@@ -1,5 +1,5 @@
 // The value types that attributes are made of (windows, dimension labels, padding, enums ...). Each
-// has one reader and one printer in text/attr_values.cc, found through FieldType (field.h).
+// has one reader and one printer (text/*_attr_values.cc), found through FieldType (field.h).
 #pragma once
 
 #include <cstdint>

@@ -28,7 +28,8 @@ const OpDef& GetOp(Op op) {
 }
 
 std::optional<Op> FindOp(std::string_view mnemonic) {
-  // ops.def is alphabetical by mnemonic (op_test.cc checks it).
+  static_assert(std::ranges::is_sorted(detail::kOps, {}, &detail::OpStatic::mnemonic),
+                "ops.def is alphabetical by mnemonic");
   auto* begin = detail::kOps;
   auto* end = detail::kOps + kOpCount;
   auto* it = std::lower_bound(

@@ -1,5 +1,5 @@
 // What an MLIR file says, before it is HLO: operations with regions, attributes and types, as plain
-// data. The readers (bytecode.h, mlir_text.h) make it, to_hlo.h turns it into a module.
+// data. The readers (readers.h, mlir_text.h) make it, to_hlo.h turns it into a module.
 //
 // One vocabulary, whatever the source. StableHLO operations have the bare mnemonic (`add`,
 // `dot_general`, `func`, `call`, `return`) and the operands and attributes of the newest version of
