@@ -51,8 +51,9 @@ class _Compilations:
         inner = client.compile_and_load
 
         def compile_and_load(client, *args, **kwargs):
-            if "\nweft " in client.platform_version:
-                self.asked += 1
+            if "\nweft " not in client.platform_version:
+                return inner(client, *args, **kwargs)
+            self.asked += 1
             try:
                 return inner(client, *args, **kwargs)
             except KeyboardInterrupt:
@@ -72,15 +73,15 @@ class _Compilations:
 
 def _watch(library):
     import jax
+    from jax._src.lib import _jax
 
     main = threading.main_thread().native_id
     if main is None:
         return
+    compilations = _Compilations(library, _jax.Client)
     _watch_errors(jax.errors.JaxRuntimeError)
     library.set_interrupts(main, _ask)
-    from jaxlib import _jax
-
-    atexit.register(_Compilations(library, _jax.Client).leave)
+    atexit.register(compilations.leave)
 
 
 FEATURES = {"Ctrl-C": _watch}
