@@ -21,6 +21,8 @@ CudaCore::~CudaCore() {
     cuda->CtxSynchronize();
     MutexLock lock(mutex_);
     for (const Pinned& pinned : kept_) cuda->MemFreeHost(pinned.address);
+    MutexLock events_lock(event_mutex_);
+    for (void* event : events_) cuda->EventDestroy(event);
     if (pool != nullptr) cuda->MemPoolDestroy(pool);
   }
   cuda->PrimaryCtxRelease(device);
@@ -105,6 +107,26 @@ Result<std::byte*> CudaCore::TakePinned(int64_t bytes) {
   return static_cast<std::byte*>(address);
 }
 
+Result<void*> CudaCore::TakeEvent() {
+  constexpr unsigned kNoTiming = 2;
+  {
+    MutexLock lock(event_mutex_);
+    if (!events_.empty()) {
+      void* handle = events_.back();
+      events_.pop_back();
+      return handle;
+    }
+  }
+  void* handle = nullptr;
+  TRY(cuda->Check(cuda->EventCreate(&handle, kNoTiming), "new event"));
+  return handle;
+}
+
+void CudaCore::KeepEvent(void* handle) {
+  MutexLock lock(event_mutex_);
+  events_.push_back(handle);
+}
+
 void CudaCore::KeepPinned(std::byte* address, runtime::EventPtr after) {
   MutexLock lock(mutex_);
   for (size_t i = 0; i < lent_.size(); ++i) {
@@ -148,6 +170,11 @@ class CudaDevice : public runtime::Device {
       : core_(std::move(core)), nvrtc_(std::move(nvrtc)), machine_(std::move(machine)) {}
 
   const program::TargetInfo& target() const override { return core_->target; }
+  std::string description() const override {
+    char name[256] = {};
+    if (core_->cuda->DeviceGetName(name, sizeof(name) - 1, core_->device) != 0) return core_->name;
+    return name;
+  }
   Result<std::unique_ptr<runtime::LoadedProgram>> Load(
       program::Program program, const runtime::LoadOptions& options) override {
     return LoadCudaProgram(std::move(program), options, core_, *nvrtc_, machine_);
