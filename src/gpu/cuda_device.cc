@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "gpu/cuda_program.h"
 #include "gpu/cuda_stream.h"
+#include "gpu/libraries/libraries.h"
 
 namespace weft::gpu {
 
@@ -15,10 +16,19 @@ using runtime::Allocation;
 using runtime::kDeviceAlignment;
 using runtime::MemorySpace;
 
+CudaCore::CudaCore(std::shared_ptr<const CudaDriver> driver, int number, int64_t memory_limit,
+                   std::unique_ptr<Libraries> shared_libraries)
+    : cuda(std::move(driver)),
+      number(number),
+      name(StrCat("cuda:", number)),
+      ledger(name, memory_limit),
+      libraries(std::move(shared_libraries)) {}
+
 CudaCore::~CudaCore() {
   if (context == nullptr) return;
   if (MakeCurrent()) {
     cuda->CtxSynchronize();
+    libraries.reset();
     MutexLock lock(mutex_);
     for (const Pinned& pinned : kept_) cuda->MemFreeHost(pinned.address);
     MutexLock events_lock(event_mutex_);
@@ -216,7 +226,11 @@ Result<std::unique_ptr<runtime::Device>> CreateCudaDevice(const CudaOptions& opt
   }
   auto nvrtc = Nvrtc::Load(options.nvrtc_folders);
   if (!nvrtc) return MakeError(Code::kUnavailable, "cuda: ", nvrtc.error().message());
-  auto core = std::make_shared<CudaCore>(driver, options.number, options.memory_limit);
+  auto libraries = std::make_unique<Libraries>(
+      *driver, options.driver == nullptr,
+      std::vector<std::string>(options.nvrtc_folders.begin(), options.nvrtc_folders.end()));
+  auto core = std::make_shared<CudaCore>(driver, options.number, options.memory_limit,
+                                         std::move(libraries));
   TRY(core->Start());
   // A driver older than the compiler may not read what it writes.
   int version = std::min((*nvrtc)->version(), driver->version());

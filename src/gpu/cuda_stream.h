@@ -21,6 +21,7 @@
 namespace weft::gpu {
 
 class CudaStream;
+class Libraries;  // libraries/libraries.h
 
 inline CudaAddress AddressOf(const std::byte* at) {
   return static_cast<CudaAddress>(reinterpret_cast<uintptr_t>(at));
@@ -37,11 +38,8 @@ struct CudaLimits {
 // The device, as long as anything of it is in use: its primary context and a pool of memory.
 class CudaCore {
  public:
-  CudaCore(std::shared_ptr<const CudaDriver> driver, int number, int64_t memory_limit)
-      : cuda(std::move(driver)),
-        number(number),
-        name(StrCat("cuda:", number)),
-        ledger(name, memory_limit) {}
+  CudaCore(std::shared_ptr<const CudaDriver> driver, int number, int64_t memory_limit,
+           std::unique_ptr<Libraries> shared_libraries);
   ~CudaCore();
   Status Start();
 
@@ -58,6 +56,7 @@ class CudaCore {
   void *context = nullptr, *pool = nullptr;
   CudaLimits limits;
   program::TargetInfo target;
+  std::unique_ptr<Libraries> libraries;  // what routines of its programs share
 
   // Pinned memory is dear to get: what is freed is kept for the next who asks.
   struct Pinned {
