@@ -6,11 +6,19 @@
 
 #include "base/thread_pool.h"
 #include "cpu/device.h"
+#include "inspect/fault.h"
+#include "runtime/stream_runner.h"
 
 namespace weft::tools {
 namespace {
 
 constexpr int64_t kSteppedRuns = 20;  // for the table of steps
+constexpr int64_t kWarmRuns = 3;      // until memory is taken and code is on the device
+
+double MillisecondsSince(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+      .count();
+}
 
 }  // namespace
 
@@ -20,8 +28,7 @@ Result<BenchTimes> TimeRuns(const NativeModule& native, const std::vector<Litera
   for (int64_t i = 0; i < runs; ++i) {
     auto start = std::chrono::steady_clock::now();
     TRY(RunNative(native, arguments));
-    std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
-    times.milliseconds.push_back(took.count());
+    times.milliseconds.push_back(MillisecondsSince(start));
   }
   std::sort(times.milliseconds.begin(), times.milliseconds.end());
   std::function<Status(const program::Step&, double, std::span<const std::span<std::byte>>)> after =
@@ -35,6 +42,30 @@ Result<BenchTimes> TimeRuns(const NativeModule& native, const std::vector<Litera
     TRY(RunNative(native, arguments, call));
     times.steps.EndRun();
   }
+  return times;
+}
+
+Result<EnqueuedTimes> TimeEnqueued(const NativeModule& native,
+                                   const std::vector<Literal>& arguments, int64_t runs) {
+  std::vector<Literal> leaves;
+  for (const Literal& argument : arguments) inspect::AppendArrays(argument, leaves);
+  auto runner = TRY(runtime::StreamRunner::Create(*native.device, *native.program));
+  TRY(runner.Upload(leaves));
+  auto finish = [&]() -> Status { return TRY(runner.stream().Record())->Wait(); };
+  EnqueuedTimes times;
+  for (int64_t i = 0; i < kWarmRuns; ++i) TRY(runner.Enqueue({}));
+  TRY(finish());
+  for (int64_t i = 0; i < runs; ++i) {
+    auto start = std::chrono::steady_clock::now();
+    TRY(runner.Enqueue({}));
+    TRY(finish());
+    times.milliseconds.push_back(MillisecondsSince(start));
+  }
+  std::sort(times.milliseconds.begin(), times.milliseconds.end());
+  auto start = std::chrono::steady_clock::now();
+  for (int64_t i = 0; i < runs; ++i) TRY(runner.Enqueue({}));
+  TRY(finish());
+  times.steady = MillisecondsSince(start) / static_cast<double>(runs);
   return times;
 }
 

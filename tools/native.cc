@@ -7,6 +7,7 @@
 #include "inspect/fault.h"
 #include "program/program.h"
 #include "runtime/literals.h"
+#include "runtime/stream_runner.h"
 
 namespace weft::tools {
 
@@ -15,7 +16,8 @@ Result<NativeModule> CompileNative(const hlo::Module& module,
                                    const NativeHooks& native_hooks) {
   Doing doing({"compile", module.name()});
   NativeModule native;
-  native.device = TRY(cpu::CreateDevice());
+  native.device = native_hooks.device;
+  if (native.device == nullptr) native.device = std::shared_ptr(TRY(cpu::CreateDevice()));
   inspect::CompileWatch* watch = native_hooks.watch;
   compiler::RunnerHooks hooks;
   runtime::LoadOptions load;
@@ -55,19 +57,28 @@ Result<std::vector<Literal>> RunNative(const NativeModule& native,
     const std::string& name = native.module->name();
     return trace::What{.name = name, .program = name, .op = "native"};
   });
-  return runtime::LiteralRunner(*native.program).Run(leaves, call);
+  if (native.device->host_visible()) {
+    return runtime::LiteralRunner(*native.program).Run(leaves, call);
+  }
+  auto runner = TRY(runtime::StreamRunner::Create(*native.device, *native.program));
+  return runner.Run(leaves, call);
 }
 
 Result<std::vector<std::vector<Literal>>> RunNativeOnDevices(
     const NativeModule& native, std::span<const std::vector<Literal>> arguments) {
+  if (arguments.size() == 1) {
+    std::vector<std::vector<Literal>> results;
+    results.push_back(TRY(RunNative(native, arguments[0])));
+    return results;
+  }
+  if (!native.device->host_visible()) {
+    return Unimplemented("a program for ", arguments.size(), " devices runs on processors alone");
+  }
   std::vector<std::vector<Literal>> leaves(arguments.size());
   for (size_t d = 0; d < arguments.size(); ++d) {
     for (const Literal& argument : arguments[d]) inspect::AppendArrays(argument, leaves[d]);
   }
-  if (leaves.size() > 1) return runtime::LiteralRunner(*native.program).RunOnDevices(leaves, {});
-  std::vector<std::vector<Literal>> results;
-  results.push_back(TRY(runtime::LiteralRunner(*native.program).Run(leaves[0], {})));
-  return results;
+  return runtime::LiteralRunner(*native.program).RunOnDevices(leaves, {});
 }
 
 }  // namespace weft::tools

@@ -15,6 +15,7 @@
 #include "base/str.h"
 #include "base/thread_pool.h"
 #include "commands.h"
+#include "device.h"
 #include "hlo/evaluate.h"
 #include "hlo/random_module.h"
 #include "hlo/text.h"
@@ -30,7 +31,8 @@ struct RandomRequest {
   uint64_t seed = 0, count = 100;
   int jobs = 1;
   std::string out;  // a folder; empty: modules are not written
-  bool print = false, verbose = false;
+  bool print = false;
+  std::string device = "cpu";
   compiler::CompileOptions options;
 };
 
@@ -111,6 +113,7 @@ std::string Differ(const Literal& want, const Literal& got, const hlo::ResultTol
 using ByDevice = std::vector<std::vector<Literal>>;
 
 Result<ByDevice> RunOwned(const NativeModule& native, ByDevice arguments) {
+  if (!native.device->host_visible()) return RunNativeOnDevices(native, arguments);
   for (std::vector<Literal>& own : arguments) {
     for (Literal& argument : own) argument.mutable_data();  // donation may write over the bytes
   }
@@ -163,12 +166,14 @@ std::string CompareResults(const hlo::RandomModule& made, const std::vector<Lite
 
 // What is wrong, or empty.
 Result<std::string> CheckModule(const hlo::RandomModule& made, uint64_t seed,
-                                const RandomRequest& request) {
-  Result<NativeModule> native = CompileNative(*made.module, request.options);
-  if (!native) return StrCat("does not compile: ", native.error().message());
-  const bool flush = request.options.cpu.flush_subnormals;
+                                const RandomRequest& request,
+                                const std::shared_ptr<runtime::Device>& device) {
   const hlo::ModuleConfig& config = made.module->config();
   auto devices = static_cast<uint64_t>(config.replica_count * config.num_partitions);
+  if (devices > 1 && !device->host_visible()) return std::string();
+  Result<NativeModule> native = CompileNative(*made.module, request.options, {.device = device});
+  if (!native) return StrCat("does not compile: ", native.error().message());
+  const bool flush = request.options.cpu.flush_subnormals;
   for (uint64_t round = 0; round < 2; ++round) {
     ByDevice arguments;
     for (uint64_t d = 0; d < devices; ++d) {
@@ -199,6 +204,11 @@ void WriteAll(int to, std::string_view text) {
 
 // Seeds first, first + stride ...: one line each, "start SEED" before and "done SEED WHAT" after.
 [[noreturn]] void RunChild(const RandomRequest& request, uint64_t first, int to) {
+  Result<std::shared_ptr<runtime::Device>> device = OpenDevice(request.device);
+  if (!device) {
+    std::fprintf(stderr, "weft random: %s\n", device.error().ToString().c_str());
+    _exit(1);
+  }
   for (uint64_t seed = first; seed < request.seed + request.count;
        seed += static_cast<uint64_t>(request.jobs)) {
     WriteAll(to, StrCat("start ", seed, "\n"));
@@ -207,7 +217,7 @@ void WriteAll(int to, std::string_view text) {
     if (!made) {
       what = StrCat("no module: ", made.error().message());
     } else {
-      Result<std::string> checked = CheckModule(*made, seed, request);
+      Result<std::string> checked = CheckModule(*made, seed, request, *device);
       what = checked ? *checked : StrCat("does not run: ", checked.error().message());
     }
     std::replace(what.begin(), what.end(), '\n', ' ');
@@ -289,6 +299,7 @@ Result<int> RunRandom(Args args) {
   request.jobs = static_cast<int>(args.Int("--jobs", 1, 1, 256));
   request.out = args.Value("--out").value_or("");
   request.print = args.Flag("--print");
+  request.device = TRY(TakeDeviceName(args));
   TRY(TakeOptions(args, request.options));
   TRY(args.Finish(0, 0));
   if (request.print) {
@@ -333,6 +344,8 @@ allows. Runs again and on another number of threads must give the same bits.
   --seed S            of the first module; the others follow (default 0)
   --jobs N            processes at once (default 1)
   --out DIR           write modules that fail to DIR/random_SEED.hlo
+  --device D          cpu, gpu or pretend (a GPU's programs, interpreted); on the last two modules for
+                      several devices are left out
   --print             print the module of the seed instead
   --options=k=v,...   compile options
 

@@ -9,6 +9,7 @@
 #include "base/progress.h"
 #include "child.h"
 #include "commands.h"
+#include "device.h"
 #include "hlo/text.h"
 #include "input.h"
 #include "reduce_steps.h"
@@ -119,6 +120,7 @@ Result<int> ReduceFile(const ReduceRequest& request) {
 Result<int> RunReduce(Args args) {
   ReduceRequest request;
   request.test.command = args.Value("--command").value_or("");
+  request.test.device = TRY(TakeDeviceName(args));
   request.test.inputs = args.Values("--input");
   request.test.seed = static_cast<uint64_t>(args.Int("--seed", 0, 0));
   request.test.seconds = args.Number("--try-seconds", 60);
@@ -148,6 +150,7 @@ own, several at once. What was found so far is written when the time is over or 
 
   --out SMALL.hlo   where to write it, every few seconds too (default: standard output, at the end)
   --command=CMD     what failing means instead: `CMD MODULE.hlo` exits with 0
+  --device D        cpu (default), gpu or pretend (a GPU's programs, interpreted)
   --seconds S       stop looking after so long (default 300)
   --try-seconds S   a trial that takes longer does not end (default 60)
   --jobs N          trials side by side (default: as many as cores)

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/float_mode.h"
 #include "base/npy.h"
+#include "device.h"
 #include "hlo/evaluate.h"
 #include "hlo/random_arguments.h"
 #include "hlo/text.h"
@@ -83,7 +84,10 @@ int CompareNativeWithEvaluator(const hlo::Module& module, const TestRequest& req
   Result<ByDevice> arguments = ReduceArguments(module, request);
   if (!arguments) return 0;
   const bool flush = request.options.cpu.flush_subnormals;
-  Result<NativeModule> native = CompileNative(module, request.options, {.stage = set_stage});
+  Result<std::shared_ptr<runtime::Device>> device = OpenDevice(request.device);
+  if (!device) return 0;
+  Result<NativeModule> native =
+      CompileNative(module, request.options, {.stage = set_stage, .device = *device});
   if (!native) return native.error().code() == Code::kUnimplemented ? 0 : kFailedStatus;
   set_stage("evaluating");
   // Of the two that may take long, native code is the quicker one.

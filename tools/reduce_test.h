@@ -33,6 +33,7 @@ struct Verdict {
 
 struct TestRequest {
   compiler::CompileOptions options;
+  std::string device = "cpu";  // device.h
   uint64_t seed = 0;
   std::vector<std::string> inputs;  // .npy files; the other parameters get random values
   // Run as `COMMAND FILE`: exit status 0 means that the module still fails. Empty: native code is

@@ -4,11 +4,13 @@
 #include <cmath>
 #include <cstdio>
 
+#include "base/digest.h"
 #include "base/log.h"
 #include "base/npy.h"
 #include "bench.h"
 #include "commands.h"
 #include "compiler/options.h"
+#include "device.h"
 #include "hlo/evaluate.h"
 #include "hlo/random_arguments.h"
 #include "input.h"
@@ -17,6 +19,7 @@
 #include "inspect/trace_json.h"
 #include "native.h"
 #include "pjrt/build.h"
+#include "program/interpret.h"
 #include "run_input.h"
 #include "runtime/profile.h"
 
@@ -30,6 +33,8 @@ struct NativeRequest {
   uint64_t seed = 0;
   int64_t max_elements = 1'000'000, bench = 0;
   int64_t devices = 0;  // 0: as many as the module says
+  std::string device = "cpu";
+  int64_t repeat = 0;
   bool check = false;
   inspect::ReportFile* report = nullptr;  // null: none is wanted
   double tolerance = 1e-5;
@@ -68,10 +73,42 @@ Status Bench(const NativeModule& native, const std::vector<Literal>& arguments, 
   return {};
 }
 
+Status BenchEnqueued(const NativeModule& native, const std::vector<Literal>& arguments,
+                     double compile_ms, int64_t runs) {
+  EnqueuedTimes times = TRY(TimeEnqueued(native, arguments, runs));
+  std::printf(
+      "compiled in %.2f ms (%lld kernels), run: %.4f ms each without waiting, median %.4f ms and "
+      "best %.4f ms of %lld waited for\n",
+      compile_ms, static_cast<long long>(native.program->stats().kernels), times.steady,
+      times.median(), times.milliseconds[0], static_cast<long long>(runs));
+  return {};
+}
+
+// Runs again and again: the same bits each time. The digest is for comparing processes.
+Status Repeat(const NativeModule& native, const std::vector<Literal>& arguments,
+              const std::vector<Literal>& first, int64_t runs) {
+  auto digest = [](const std::vector<Literal>& results) {
+    Digest bits;
+    for (const Literal& result : results) {
+      bits.Update(result.data(), static_cast<size_t>(result.byte_size()));
+    }
+    std::array<unsigned char, 32> sum = bits.Finish();
+    return ToHex(std::string_view(reinterpret_cast<const char*>(sum.data()), sum.size()));
+  };
+  std::string want = digest(first);
+  for (int64_t i = 1; i < runs; ++i) {
+    if (digest(TRY(RunNative(native, arguments))) == want) continue;
+    return MakeError(Code::kInternal, "run ", i, " gives other bits than run 0");
+  }
+  std::printf("%lld runs, same bits: %s\n", static_cast<long long>(runs), want.c_str());
+  return {};
+}
+
 // One run, with a line for each step at WEFT_DEBUG=2.
 Result<std::vector<Literal>> RunOnce(const NativeModule& native,
                                      const std::vector<Literal>& arguments) {
-  if (!detail::LogIsOn("step", 2)) return RunNative(native, arguments);
+  if (!native.device->host_visible() || !detail::LogIsOn("step", 2))
+    return RunNative(native, arguments);
   runtime::Roofline roofline = TRY(runtime::MeasureRoofline(*native.device));
   AfterStep after = [&](const program::Step& step, double seconds,
                         std::span<const std::span<std::byte>>) {
@@ -94,6 +131,21 @@ inspect::FaultRequest FaultRequestOf(const hlo::Module& module, const NativeRequ
           .device = *native.device,
           .arguments = arrays,
           .eval = eval};
+}
+
+// Whether the device is wrong or its Program: what the interpreter makes of that.
+std::string WhoIsWrong(const NativeModule& native, std::span<const Literal> arrays,
+                       const std::vector<Literal>& want, double tolerance) {
+  program::InterpretOptions options;
+  options.check_races = true;
+  auto got = program::Interpret(native.program->program(), arrays, options);
+  if (!got) return StrCat("the Program, interpreted: ", got.error().message());
+  for (size_t i = 0; i < want.size() && i < got->size(); ++i) {
+    if (CompareLeaves(want[i], (*got)[i], ToleranceOf(want[i].dtype(), tolerance)).empty())
+      continue;
+    return "the Program, interpreted, differs too: a pass or the lowering is wrong";
+  }
+  return "the Program, interpreted, agrees with the evaluator: the device is wrong";
 }
 
 // An error that says what is wrong, beyond that something is; and a folder to see it again.
@@ -134,11 +186,15 @@ Status Check(const Input& input, const NativeRequest& request, const NativeModul
   for (size_t i = 0; request.check && i < want.size(); ++i) {
     std::string what =
         CompareLeaves(want[i], results[i], ToleranceOf(want[i].dtype(), request.tolerance));
+    if (!what.empty() && !native.device->host_visible()) {
+      return MakeError(Code::kInternal, "result ", i, " differs from the evaluator's: ", what, "\n",
+                       WhoIsWrong(native, arrays, want, request.tolerance));
+    }
     if (!what.empty()) {
       return Explain(fault, StrCat("result ", i, " differs from the evaluator's: ", what));
     }
   }
-  if (TheEnvironment().check) {
+  if (TheEnvironment().check && native.device->host_visible()) {
     Result<inspect::Fault> found = inspect::FindFault(fault);
     if (!found) return std::unexpected(found.error());
     if (found->kind != inspect::FaultKind::kNone)
@@ -177,6 +233,10 @@ Status RunOnDevices(const Input& input, const NativeRequest& request) {
     run.inputs.push_back(TRY(ReadNpyAs(request.inputs[i], leaves[i])));
   }
   std::vector<std::vector<Literal>> arguments = TRY(ArgumentsOf(input, run));
+  if (request.device != "cpu" || request.repeat > 0) {
+    return InvalidArgument("--device and --repeat take modules for one device, this one has ",
+                           arguments.size());
+  }
   NativeModule native = TRY(CompileNative(module, request.options));
   RunResult shown;
   shown.devices = TRY(RunNativeOnDevices(native, arguments));
@@ -218,17 +278,23 @@ Status RunOne(const NativeRequest& request) {
   for (size_t i = 0; i < request.inputs.size() && i < arguments.size(); ++i) {
     arguments[i] = TRY(ReadNpyAs(request.inputs[i], leaves[i]));
   }
+  std::shared_ptr<runtime::Device> device = TRY(OpenDevice(request.device));
   auto start = std::chrono::steady_clock::now();
   inspect::CompileWatch watch(**module, TheEnvironment().dump,
                               compiler::PrintOptions(request.options), request.report);
-  NativeModule native = TRY(CompileNative(**module, request.options, {.watch = &watch}));
+  NativeModule native =
+      TRY(CompileNative(**module, request.options, {.watch = &watch, .device = device}));
   double compile = Since(start);
   watch.Finished();
   const runtime::LoadStats& stats = native.program->stats();
   NOTE("compile", 1) << "compile " << (*module)->name() << ": " << stats.compiled << " compiled, "
                      << stats.from_cache << " from cache, " << std::lround(compile) << " ms";
   std::vector<Literal> results = TRY(RunOnce(native, arguments));
-  if (request.bench > 0) {
+  if (request.repeat > 0) {
+    TRY(Repeat(native, arguments, results, request.repeat));
+  } else if (request.bench > 0 && !device->host_visible()) {
+    TRY(BenchEnqueued(native, arguments, compile, request.bench));
+  } else if (request.bench > 0) {
     TRY(Bench(native, arguments, compile, request.bench, watch.record()));
   } else if (!request.check) {
     RunResult shown;
@@ -261,10 +327,13 @@ Result<int> RunRun(Args args) {
   request.check = args.Flag("--check");
   request.bench = args.Int("--bench", 0, 0);
   request.devices = args.Int("--devices", 0, 1, 1024);
+  request.repeat = args.Int("--repeat", 0, 0);
+  request.device = TRY(TakeDeviceName(args));
   request.tolerance = args.Number("--tolerance", request.tolerance);
   TRY(TakeOptions(args, request.options));
   std::optional<std::string> trace_path = args.Value("--trace"), page = args.Value("--html");
   if (!page && !TheEnvironment().report.empty()) page = TheEnvironment().report;
+  if (page && request.device != "cpu") return InvalidArgument("--html is for --device=cpu");
   request.file = TRY(args.Finish(1, 1))[0];
   std::optional<inspect::TraceFile> trace;
   if (trace_path) trace.emplace(*trace_path);
@@ -290,9 +359,12 @@ Compiles the module to native code, runs it and prints the results as `weft eval
   --input A.npy       value of the next parameter; parameters without one get random values
   --seed N            seed of random values (default 0)
   --devices N         run on N devices (default: replica_count x num_partitions of the module)
+  --device D          cpu (default), gpu (a CUDA GPU), pretend (the H200's Program, interpreted)
+  --repeat N          run N times: the same bits each time, with their digest to compare processes by
   --check             compare with the evaluator instead of printing
   --tolerance T       floats may differ by T * max(1, |x|) (default 1e-5; narrow formats by more)
-  --bench N           time N runs instead of printing, and show where the time goes by step
+  --bench N           time N runs instead of printing, and show where the time goes by step; on GPUs
+                      runs in a row and runs waited for, without steps
   --html FILE         write a page with all that is known of the module and its run (docs/report.md)
   --trace FILE        write a timeline of passes, code generation and steps for Perfetto
   --options=k=v,...   compile options
@@ -301,6 +373,7 @@ Compiles the module to native code, runs it and prints the results as `weft eval
 examples:
   weft run examples/train_mlp.hlo
   weft run --check model.hlo
+  weft run --device=gpu --bench 100 model.hlo
 )",
                                  RunRun};
 

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "check_files.h"
 #include "commands.h"
+#include "device.h"
 #include "text_test.h"
 
 namespace weft::tools {
@@ -95,6 +96,7 @@ Result<int> RunTest(Args args) {
   bool bless = args.Flag("--bless");
   std::string passes = args.Value("--passes").value_or("");
   bool native = args.Flag("--native");
+  std::string device_name = TRY(TakeDeviceName(args));
   compiler::CompileOptions options;
   TRY(compiler::ParseOptions(args.Value("--options").value_or(""), options));
   std::string filter = args.Value("--filter").value_or("");
@@ -113,9 +115,19 @@ Result<int> RunTest(Args args) {
     std::fprintf(stderr, "weft test: no test files\n");
     return kFailed;
   }
+  std::shared_ptr<runtime::Device> device;
+  if (device_name != "cpu") {
+    Result<std::shared_ptr<runtime::Device>> opened = OpenDevice(device_name);
+    if (!opened) {
+      std::fprintf(stderr, "weft test: %s\n", opened.error().ToString().c_str());
+      return kFailed;
+    }
+    device = *opened;
+  }
   return PrintSummary(CheckAll(static_cast<int64_t>(files.size()), [&](int64_t i) {
     return TestOneFile(files[static_cast<size_t>(i)], bless, [&](const TestCase& test) {
-      return native ? RunNativeCase(test, options) : RunCase(test, passes);
+      return native || device != nullptr ? RunNativeCase(test, options, device)
+                                         : RunCase(test, passes);
     });
   }));
 }
@@ -124,7 +136,7 @@ Result<int> RunTest(Args args) {
 
 constexpr Command kTestCommand = {
     "test", "runs text tests",
-    R"(usage: weft test [--bless] [--filter S] [--passes NAMES | --native] PATH...
+    R"(usage: weft test [--bless] [--filter S] [--passes NAMES | --native | --device D] PATH...
 
 Runs the .hlo and .program files at or below each path: whatever `// test: KIND ...` on their first
 line says. Cases of one file are separated by `// -----`.
@@ -142,7 +154,9 @@ line says. Cases of one file are separated by `// -----`.
   --filter S     only files with S in their path
   --passes NAMES instead: whether `run` and `pass` cases give the same after these passes
   --native       instead: whether `run` cases with on=eval,cpu give the same as native code
-  --options=k=v  compile options, with --native
+  --device D     instead: the same on another device, and what render and lower cases for GPUs compute;
+                 `gpu`, or `pretend` for its programs interpreted. Cases for several devices are left out
+  --options=k=v  compile options, with --native and --device
 
 examples:
   weft test test

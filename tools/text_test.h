@@ -31,6 +31,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -39,6 +40,7 @@
 #include "base/error.h"
 #include "compiler/options.h"
 #include "run_input.h"
+#include "runtime/device.h"
 
 namespace weft::tools {
 
@@ -68,13 +70,21 @@ struct TestOutcome {
 // same results after them.
 TestOutcome RunCase(const TestCase& test, const std::string& passes = "");
 
-// Only `run` cases that say on=...,cpu: whether native code gives what the evaluator does.
-TestOutcome RunNativeCase(const TestCase& test, const compiler::CompileOptions& options);
+// Only `run` cases that say on=...,cpu: whether the device (null: the processor) gives what the
+// evaluator does. On other devices those for one alone, and what `render` and `lower` cases for
+// GPUs compute.
+TestOutcome RunNativeCase(const TestCase& test, const compiler::CompileOptions& options,
+                          const std::shared_ptr<runtime::Device>& device);
 struct NativeTestSettings {
   RunOptions run;
   double tolerance;
 };
 Result<NativeTestSettings> NativeSettingsOf(const TestCase& test);
+struct RenderSettings {
+  std::string target = "h200", options;  // targets, compile options with commas between them
+  double tolerance = 0;
+};
+Result<RenderSettings> RenderSettingsOf(const TestCase& test);
 TestOutcome RunRender(const TestCase& test);  // the kind `render`
 TestOutcome RunLower(const TestCase& test);   // the kind `lower`
 

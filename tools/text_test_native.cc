@@ -1,8 +1,12 @@
-// Run tests on native code: the same results as the evaluator's.
+// Run tests on native code, or on another device: the same results as the evaluator's.
 #include <algorithm>
 
 #include "base/str.h"
+#include "hlo/evaluate.h"
+#include "hlo/random_arguments.h"
+#include "hlo/text.h"
 #include "input.h"
+#include "inspect/fault.h"
 #include "native.h"
 #include "run_input.h"
 #include "text_test.h"
@@ -15,6 +19,14 @@ bool RunsOnCpu(const TestCase& test) {
   return test.kind == "run" && test.errors.empty() &&
          std::any_of(test.args.begin(), test.args.end(), [](const std::string& arg) {
            return arg.starts_with("on=") && arg.contains("cpu");
+         });
+}
+
+// "target=...h200...": what the module computes must be the same on a GPU.
+bool RendersForGpu(const TestCase& test) {
+  return (test.kind == "render" || test.kind == "lower") &&
+         std::any_of(test.args.begin(), test.args.end(), [](const std::string& arg) {
+           return arg.starts_with("target=") && arg.contains("h200");
          });
 }
 
@@ -33,7 +45,8 @@ std::string CompareDevice(std::vector<Literal>& leaves, const std::vector<Litera
 }
 
 // What differs; empty: nothing.
-Result<std::string> CompareNative(const TestCase& test, const compiler::CompileOptions& options) {
+Result<std::string> CompareNative(const TestCase& test, const compiler::CompileOptions& options,
+                                  const std::shared_ptr<runtime::Device>& device) {
   NativeTestSettings settings = TRY(NativeSettingsOf(test));
   Input input = TRY(ParseInput(test.body));
   TRY(VerifyInput(input, test.body));
@@ -41,12 +54,13 @@ Result<std::string> CompareNative(const TestCase& test, const compiler::CompileO
   if (module == nullptr) return InvalidArgument("a Program");
   hlo::ModuleConfig& config = (*module)->config();
   int64_t devices = TRY(DeviceCount(input, settings.run));
+  if (device != nullptr && devices > 1) return std::string();
   config.num_partitions = std::max<int64_t>(config.num_partitions, 1);
   if (devices % config.num_partitions != 0) config.num_partitions = 1;
   config.replica_count = devices / config.num_partitions;
   std::vector<std::vector<Literal>> arguments = TRY(ArgumentsOf(input, settings.run));
   RunResult wanted = TRY(RunInput(input, settings.run));
-  NativeModule native = TRY(CompileNative(**module, options));
+  NativeModule native = TRY(CompileNative(**module, options, {.device = device}));
   std::vector<std::vector<Literal>> got = TRY(RunNativeOnDevices(native, arguments));
   for (size_t d = 0; d < got.size(); ++d) {
     std::string what = CompareDevice(wanted.devices[d], got[d], settings.tolerance);
@@ -55,12 +69,35 @@ Result<std::string> CompareNative(const TestCase& test, const compiler::CompileO
   return std::string();
 }
 
+// Of a `render` or `lower` case: random arguments, as CompareWithEvaluator.
+Result<std::string> CompareRendered(const TestCase& test,
+                                    const std::shared_ptr<runtime::Device>& device) {
+  RenderSettings settings = TRY(RenderSettingsOf(test));
+  compiler::CompileOptions options;
+  TRY(compiler::ParseOptions(settings.options, options));
+  auto module = TRY(hlo::ParseModule(test.body));
+  NativeModule native = TRY(CompileNative(*module, options, {.device = device}));
+  constexpr uint64_t kRounds = 2;
+  constexpr double kTolerance = 1e-5;
+  for (uint64_t seed = 0; seed < kRounds; ++seed) {
+    std::vector<Literal> arguments = TRY(hlo::RandomArguments(*module->entry(), seed)), want;
+    inspect::AppendArrays(TRY(hlo::Evaluate(*module, arguments)), want);
+    std::vector<Literal> got = TRY(RunNative(native, arguments));
+    std::string what = CompareDevice(want, got, std::max(kTolerance, settings.tolerance));
+    if (!what.empty()) return StrCat("arguments ", seed, ": ", what);
+  }
+  return std::string();
+}
+
 }  // namespace
 
-TestOutcome RunNativeCase(const TestCase& test, const compiler::CompileOptions& options) {
-  if (!RunsOnCpu(test)) return {};
-  Result<std::string> what = CompareNative(test, options);
-  return {what ? *what : what.error().ToString("native")};
+TestOutcome RunNativeCase(const TestCase& test, const compiler::CompileOptions& options,
+                          const std::shared_ptr<runtime::Device>& device) {
+  bool rendered = device != nullptr && RendersForGpu(test);
+  if (!rendered && !RunsOnCpu(test)) return {};
+  Result<std::string> what =
+      rendered ? CompareRendered(test, device) : CompareNative(test, options, device);
+  return {what ? *what : what.error().ToString(device != nullptr ? "device" : "native")};
 }
 
 }  // namespace weft::tools

@@ -13,29 +13,6 @@
 namespace weft::tools {
 namespace {
 
-struct RenderSettings {
-  std::string target = "h200", options;
-  double tolerance = 0;
-};
-
-Result<RenderSettings> ReadRenderSettings(const TestCase& test) {
-  RenderSettings s;
-  for (const std::string& arg : test.args) {
-    std::string key = arg.substr(0, arg.find('='));
-    std::string value = arg.size() > key.size() ? arg.substr(key.size() + 1) : "";
-    if (key == "target") {
-      s.target = value;
-    } else if (std::optional<double> number = ParseDouble(value); key == "tolerance" && number) {
-      s.tolerance = *number;
-    } else if (key.contains('.')) {
-      StrAppend(s.options, s.options.empty() ? "" : ",", arg);
-    } else {
-      return InvalidArgument("unknown argument of a ", test.kind, " test: ", arg);
-    }
-  }
-  return s;
-}
-
 std::string_view TrimComment(std::string_view line) {
   while (!line.empty() && (line.front() == ' ' || line.front() == '/')) line.remove_prefix(1);
   while (!line.empty() && (line.back() == ' ' || line.back() == '\r')) line.remove_suffix(1);
@@ -82,7 +59,7 @@ Result<program::Program> CompileFor(const TestCase& test, const RenderSettings& 
 }
 
 Result<std::string> LowerForAll(const TestCase& test) {
-  RenderSettings settings = TRY(ReadRenderSettings(test));
+  RenderSettings settings = TRY(RenderSettingsOf(test));
   bool several = settings.target.contains(',');
   std::string text;
   for (std::string_view rest = settings.target; !rest.empty();) {
@@ -97,6 +74,24 @@ Result<std::string> LowerForAll(const TestCase& test) {
 
 }  // namespace
 
+Result<RenderSettings> RenderSettingsOf(const TestCase& test) {
+  RenderSettings s;
+  for (const std::string& arg : test.args) {
+    std::string key = arg.substr(0, arg.find('='));
+    std::string value = arg.size() > key.size() ? arg.substr(key.size() + 1) : "";
+    if (key == "target") {
+      s.target = value;
+    } else if (std::optional<double> number = ParseDouble(value); key == "tolerance" && number) {
+      s.tolerance = *number;
+    } else if (key.contains('.')) {
+      StrAppend(s.options, s.options.empty() ? "" : ",", arg);
+    } else {
+      return InvalidArgument("unknown argument of a ", test.kind, " test: ", arg);
+    }
+  }
+  return s;
+}
+
 TestOutcome RunLower(const TestCase& test) {
   Result<std::string> text = LowerForAll(test);
   if (!text) return {text.error().ToString("line")};
@@ -105,7 +100,7 @@ TestOutcome RunLower(const TestCase& test) {
 
 TestOutcome RunRender(const TestCase& test) {
   auto run = [&]() -> Result<std::string> {
-    RenderSettings settings = TRY(ReadRenderSettings(test));
+    RenderSettings settings = TRY(RenderSettingsOf(test));
     program::TargetInfo target = TRY(FindTarget(settings.target));
     program::Program program = TRY(CompileFor(test, settings, target));
     std::string text = program::Print(program);

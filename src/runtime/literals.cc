@@ -17,55 +17,62 @@ struct alignas(64) AlignedSize {
 
 }  // namespace
 
-LiteralRunner::LiteralRunner(const LoadedProgram& program) : program_(program) {
+LiteralSignature::LiteralSignature(const program::Program& program) {
   std::vector<std::pair<int64_t, Size>> sizes[2];  // by number
-  for (const program::Buffer& b : program.program().buffers) {
+  for (const program::Buffer& b : program.buffers) {
     size_t number = static_cast<size_t>(b.index) + 1;
     if (b.size_of >= 0) {
       bool given = b.kind == BufferKind::kParameter;
       sizes[given ? 0 : 1].push_back({b.index, {static_cast<size_t>(b.size_of), b.size_dim}});
     } else if (b.kind == BufferKind::kParameter) {
-      if (parameters_.size() < number) parameters_.resize(number);
-      parameters_[number - 1] = {b.shape, b.donation != program::Donation::kNone};
+      if (parameters.size() < number) parameters.resize(number);
+      parameters[number - 1] = {b.shape, b.donation != program::Donation::kNone};
     } else if (b.kind == BufferKind::kResult) {
-      if (results_.size() < number) results_.resize(number);
-      results_[number - 1].shape = b.shape;
-      if (b.base >= 0) results_[number - 1].parameter = program.program().buffers[b.base].index;
+      if (results.size() < number) results.resize(number);
+      results[number - 1].shape = b.shape;
+      if (b.base >= 0) results[number - 1].parameter = program.buffers[b.base].index;
     }
   }
   for (int k = 0; k < 2; ++k) {
     std::ranges::sort(sizes[k], {}, [](const auto& size) { return size.first; });
     for (const auto& [number, size] : sizes[k]) {
-      (k == 0 ? parameter_sizes_ : result_sizes_).push_back(size);
-      if (k == 1) results_[size.array].shape.set_dynamic(size.dim, true);
+      (k == 0 ? parameter_sizes : result_sizes).push_back(size);
+      if (k == 1) results[size.array].shape.set_dynamic(size.dim, true);
     }
   }
 }
 
-Result<std::vector<Literal>> LiteralRunner::Run(std::span<Literal> arguments, Call call) const {
-  if (arguments.size() != parameters_.size()) {
-    return InvalidArgument("the program takes ", parameters_.size(), " arguments, got ",
+Status LiteralSignature::Check(std::span<const Literal> arguments) const {
+  if (arguments.size() != parameters.size()) {
+    return InvalidArgument("the program takes ", parameters.size(), " arguments, got ",
                            arguments.size());
   }
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i].byte_size() == parameters[i].shape.ByteSize()) continue;
+    return InvalidArgument("argument ", i, " is ", arguments[i].shape().ToStringWithoutLayout(),
+                           ", the program takes ", parameters[i].shape.ToStringWithoutLayout());
+  }
+  return {};
+}
+
+Result<std::vector<Literal>> LiteralRunner::Run(std::span<Literal> arguments, Call call) const {
+  TRY(signature_.Check(arguments));
   InlineVec<std::byte*, 16> in, out;
   for (size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i].byte_size() != parameters_[i].shape.ByteSize()) {
-      return InvalidArgument("argument ", i, " is ", arguments[i].shape().ToStringWithoutLayout(),
-                             ", the program takes ", parameters_[i].shape.ToStringWithoutLayout());
-    }
     // Only what is donated is written to; a copy is made when somebody else holds it.
-    in.push_back(parameters_[i].donated ? arguments[i].mutable_data()
-                                        : const_cast<std::byte*>(arguments[i].data()));
+    in.push_back(signature_.parameters[i].donated ? arguments[i].mutable_data()
+                                                  : const_cast<std::byte*>(arguments[i].data()));
   }
-  std::vector<AlignedSize> given(parameter_sizes_.size()), got(result_sizes_.size());
+  std::vector<AlignedSize> given(signature_.parameter_sizes.size()),
+      got(signature_.result_sizes.size());
   for (size_t k = 0; k < given.size(); ++k) {
-    const Size& size = parameter_sizes_[k];
+    const LiteralSignature::Size& size = signature_.parameter_sizes[k];
     given[k].value = static_cast<int32_t>(arguments[size.array].dynamic_size(size.dim));
     in.push_back(reinterpret_cast<std::byte*>(&given[k]));
   }
   std::vector<Literal> results;
-  results.reserve(results_.size());
-  for (const Output& r : results_) {
+  results.reserve(signature_.results.size());
+  for (const LiteralSignature::Output& r : signature_.results) {
     if (r.parameter >= 0) {
       Literal& from = arguments[static_cast<size_t>(r.parameter)];
       out.push_back(in[static_cast<size_t>(r.parameter)]);
@@ -79,8 +86,9 @@ Result<std::vector<Literal>> LiteralRunner::Run(std::span<Literal> arguments, Ca
   call.parameters = std::span(in.data(), in.size());
   call.results = std::span(out.data(), out.size());
   TRY(program_.Run(call));
-  for (size_t k = 0; k < result_sizes_.size(); ++k) {
-    results[result_sizes_[k].array].set_dynamic_size(result_sizes_[k].dim, got[k].value);
+  for (size_t k = 0; k < signature_.result_sizes.size(); ++k) {
+    results[signature_.result_sizes[k].array].set_dynamic_size(signature_.result_sizes[k].dim,
+                                                               got[k].value);
   }
   return results;
 }

@@ -10,10 +10,34 @@
 
 namespace weft::runtime {
 
-// What a program takes and gives, worked out once.
+// What a program takes and gives as Literals, worked out once.
+struct LiteralSignature {
+  explicit LiteralSignature(const program::Program& program);
+  // As many arguments as the program takes, of the sizes that it takes.
+  Status Check(std::span<const Literal> arguments) const;
+
+  struct Parameter {
+    Shape shape;
+    bool donated = false;
+  };
+  struct Output {
+    Shape shape;
+    int64_t parameter = -1;  // whose memory it takes
+  };
+  struct Size {  // of a dynamic dimension: a buffer of its own, behind the arrays
+    size_t array;
+    int64_t dim;
+  };
+  std::vector<Parameter> parameters;
+  std::vector<Output> results;
+  std::vector<Size> parameter_sizes, result_sizes;
+};
+
+// At once, where the host sees the device's memory; else stream_runner.h.
 class LiteralRunner {
  public:
-  explicit LiteralRunner(const LoadedProgram& program);
+  explicit LiteralRunner(const LoadedProgram& program)
+      : program_(program), signature_(program.program()) {}
 
   // Arguments by parameter number, sizes excepted: those come with the arrays, and results have
   // theirs. Arguments are consumed: a donated one that nobody else holds is overwritten,
@@ -24,22 +48,8 @@ class LiteralRunner {
                                                          const Call& call) const;
 
  private:
-  struct Parameter {
-    Shape shape;
-    bool donated = false;
-  };
-  struct Output {
-    Shape shape;
-    int64_t parameter = -1;  // whose memory it takes
-  };
-  struct Size {
-    size_t array;
-    int64_t dim;
-  };
   const LoadedProgram& program_;
-  std::vector<Parameter> parameters_;
-  std::vector<Output> results_;
-  std::vector<Size> parameter_sizes_, result_sizes_;
+  const LiteralSignature signature_;
 };
 
 }  // namespace weft::runtime

@@ -57,6 +57,20 @@ class CommandTest(unittest.TestCase):
         self.assertRegex(gpu, r"(?m)^d \(model.py:7\): gemm: ")
         self.assertNotIn("tall dot", gpu)
 
+    def test_devices(self):
+        larger = self.file("larger.hlo", LARGER)
+        self.assertEqual(self.weft("run", "--device=pretend", "--check", larger).stdout, "same as the evaluator\n")
+        repeated = self.weft("run", "--device=pretend", "--repeat", "3", larger).stdout
+        self.assertRegex(repeated, r"^3 runs, same bits: [0-9a-f]{64}\n$")
+        self.assertEqual(self.weft("run", "--device", "pretend", "--repeat", "3", larger).stdout, repeated)
+        self.assertRegex(self.weft("run", "--device=pretend", "--bench", "2", larger).stdout, r"ms each without waiting, median .* of 2 waited for\n")
+        self.assertIn("unknown device: tpu; known are cpu, gpu, pretend", self.weft("run", "--device=tpu", larger, status=2).stderr)
+        self.assertIn("--html is for --device=cpu", self.weft("run", "--device=pretend", "--html", "page.html", larger, status=2).stderr)
+        test = self.file("case.hlo", "// test: run on=eval,cpu\n" + GOOD.replace("parameter(0)", "constant({1, 2})") + "// expect\nf32[2] {2, 4}\n")
+        self.assertIn("1 passed", self.weft("test", "--device=pretend", test).stdout)
+        self.assertIn("all agree", self.weft("random", "--device=pretend", "--count", "3").stdout)
+        self.assertIn("nothing to reduce", self.weft("reduce", "--device=pretend", larger, status=1).stderr)
+
     def test_help(self):
         overview = self.weft("--help").stdout
         for command in COMMANDS:
