@@ -19,11 +19,15 @@ constexpr int64_t kStaged = int64_t{1} << 20;
 // A small copy is waited for on the caller's thread for so long, less than being woken takes.
 constexpr int64_t kSmall = 64 << 10;
 constexpr std::chrono::microseconds kShortWait(40);
+// A lane's thread looks for more so long before it sleeps: programs come one after the other.
+constexpr std::chrono::microseconds kStayAwake(50);
 
-bool DoneSoon(const runtime::Event& event) {
-  auto until = std::chrono::steady_clock::now() + kShortWait;
-  while (!event.done()) {
+template <class Done>
+bool Soon(std::chrono::microseconds limit, const Done& done) {
+  auto until = std::chrono::steady_clock::now() + limit;
+  while (!done()) {
     if (std::chrono::steady_clock::now() > until) return false;
+    std::this_thread::yield();
   }
   return true;
 }
@@ -36,7 +40,8 @@ void Lane::When(runtime::EventPtr event, std::function<void(Status)> then) {
     if (!stopping_) {
       if (!std::exchange(started_, true)) thread_ = std::thread([this] { Work(); });
       awaited_.push_back({std::move(event), std::move(then)});
-      if (awaited_.size() == 1) wake_.notify_one();
+      busy_.store(true, std::memory_order_release);
+      if (asleep_) wake_.notify_one();
       return;
     }
   }
@@ -45,16 +50,42 @@ void Lane::When(runtime::EventPtr event, std::function<void(Status)> then) {
 
 void Lane::Work() {
   while (true) {
+    Soon(kStayAwake, [&] { return busy_.load(std::memory_order_acquire); });
     Awaited next;
     {
       MutexLock lock(mutex_);
+      asleep_ = true;
       while (awaited_.empty() && !stopping_) mutex_.Wait(wake_);
+      asleep_ = false;
       if (awaited_.empty()) return;
       next = std::move(awaited_.front());
       awaited_.pop_front();
+      busy_.store(!awaited_.empty(), std::memory_order_relaxed);
     }
     next.then(next.event->Wait());
   }
+}
+
+// What the thread has not begun to wait for.
+bool Lane::TellFirst() {
+  Awaited first;
+  {
+    MutexLock lock(mutex_);
+    if (awaited_.empty() || !awaited_.front().event->done()) return false;
+    first = std::move(awaited_.front());
+    awaited_.pop_front();
+    busy_.store(!awaited_.empty(), std::memory_order_relaxed);
+  }
+  first.then(first.event->Wait());
+  return true;
+}
+
+void Lane::Hurry(const Event& ready) {
+  Soon(kShortWait, [&] {
+    while (!ready.IsReady() && TellFirst()) {
+    }
+    return ready.IsReady();
+  });
 }
 
 void Lane::Finish() {
@@ -183,7 +214,9 @@ void Accelerator::Download(const DeviceBytesRef& from, const EventRef& ready, in
     }
     then(target);
   };
-  if (bytes <= kSmall && DoneSoon(**event)) return finish((*event)->Wait());
+  if (bytes <= kSmall && Soon(kShortWait, [&] { return (*event)->done(); })) {
+    return finish((*event)->Wait());
+  }
   to_host_->When(std::move(*event), std::move(finish));
 }
 

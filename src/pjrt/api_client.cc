@@ -28,6 +28,7 @@ Status ApplyOption(ClientOptions& options, const PJRT_NamedValue& option) {
     if (n < 1 || n > 4096)
       return InvalidArgument("client option ", name, ": ", n, ", expected 1 to 4096");
     options.cpu_devices = static_cast<int>(n);
+    if (name == "num_devices") options.gpu_devices = options.cpu_devices;
   } else if (name == "threads") {
     const int64_t n = TRY(IntOption(option, name));
     if (n < 0 || n > 4096)

@@ -60,7 +60,7 @@ inline Outcome Take(PJRT_Error* error) {
 inline PJRT_Client* NewClient(int64_t devices = 1) {
   PJRT_NamedValue option{};
   option.struct_size = sizeof(option);
-  option.name = "cpu_devices";
+  option.name = "num_devices";
   option.name_size = 11;
   option.type = PJRT_NamedValue_kInt64;
   option.int64_value = devices;

@@ -161,11 +161,12 @@ void Array::Account(int64_t bytes) {
 }
 
 void Array::Fulfil(Result<Literal> result) {
-  if (Accelerator* to = memory->accelerator()) {
+  // The memory goes with its client, which an array that fails may outlive.
+  if (defined_ != nullptr) {
     if (!result) return Define(std::unexpected(std::move(result).error()), nullptr);
     if (!result->HasDynamicSizes()) {
       EventRef written;
-      auto bytes = to->Upload(
+      auto bytes = memory->accelerator()->Upload(
           result->data(), result->byte_size(), "array", [held = *result] { (void)held; }, &written);
       return Define(std::move(bytes), written);
     }

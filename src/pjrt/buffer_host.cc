@@ -111,7 +111,7 @@ Result<std::unique_ptr<Buffer>> BufferOnDevice(Memory* memory, const HostArray& 
     metrics::Add(metrics::kBytesToDevice, bytes);
     made = TRY(to.Upload(
         static_cast<const std::byte*>(host.data), bytes, label, [done] { done->Set({}); }, &ready));
-    if (host.semantics == HostSemantics::kImmutableOnlyDuringCall) (void)done->Await();
+    (void)done->Await();  // callers who write to it early are not told apart
   } else {
     Literal value = TRY(AllocateArray(memory, host.shape));
     CopyFromHost(host, *memory, 0, value);

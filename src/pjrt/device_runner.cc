@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/log.h"
 #include "base/sole_owner.h"
 #include "base/str.h"
 #include "compiler/buffers/buffers.h"
 #include "compiler/lower/compile.h"
+#include "hlo/clone.h"
+#include "inspect/fault.h"
 #include "pjrt/client.h"
 #include "pjrt/evaluator_runner.h"
 
@@ -38,8 +41,10 @@ Result<std::unique_ptr<DeviceRunner>> DeviceRunner::Create(Client& client,
   EvaluatorRunnerOptions eval{.max_tensor_bytes = client.memory_limit(),
                               .cancel = &client.cancelled(),
                               .flush_subnormals = options.cpu.flush_subnormals};
+  runner->eval_options_ = EvalOptionsFor(eval);
+  if (client.options().check) runner->input_ = hlo::CloneModule(module);
   runner->calls_ =
-      TRY(HostCalls::Create(*runner->module_, runner->program_->program(), EvalOptionsFor(eval)));
+      TRY(HostCalls::Create(*runner->module_, runner->program_->program(), runner->eval_options_));
   TRY(runner->DescribeBuffers());
   runner->DescribeLeaves(module);
   return runner;
@@ -171,7 +176,7 @@ Result<DeviceRunner::Enqueued> DeviceRunner::Enqueue(Accelerator& on, Lane& lane
   call.parameters = frame.in;
   call.results = frame.out;
   call.cancel = cancel;
-  if (calls_out()) call.call = &calls_->hook();
+  if (!calls_->empty()) call.call = &calls_->hook();
   TRY(program_->Enqueue(call, stream));
   enqueued.written = TRY(stream.Record());
   for (const DeviceBytesRef& bytes : enqueued.results) bytes->written = enqueued.written;
@@ -194,19 +199,52 @@ Result<std::vector<std::vector<Literal>>> DeviceRunner::Run(
   std::shared_ptr<Lane> spare = TRY(on.SpareLane());
   Enqueued enqueued = TRY(Enqueue(on, *spare, {arrays, {}}, cancel));
   TRY(enqueued.written->Wait());
-  const Shape& root = module_->entry()->root()->shape();
+  std::vector<std::vector<Literal>> results;
+  results.push_back(TRY(Fetch(on, enqueued)));
+  return results;
+}
+
+// What a run that is done has written.
+Result<std::vector<Literal>> DeviceRunner::Fetch(Accelerator& on, const Enqueued& enqueued) const {
   std::vector<Shape> shapes;
-  compiler::ForEachLeaf(root, [&](const Shape& shape) { shapes.push_back(shape); });
-  std::vector<std::vector<Literal>> results(1);
+  compiler::ForEachLeaf(module_->entry()->root()->shape(),
+                        [&](const Shape& shape) { shapes.push_back(shape); });
+  std::vector<Literal> results;
   for (size_t k = 0; k < shapes.size(); ++k) {
     if (result_is_token_[k]) {
-      results[0].push_back(Literal(TokenStandIn()));
+      results.push_back(Literal(TokenStandIn()));
       continue;
     }
-    auto array = std::make_shared<Array>(shapes[k], memory, enqueued.results[k], Event::Done());
-    results[0].push_back(TRY(HostValue(array)));
+    Literal value = TRY(Literal::AllocateUnset(shapes[k]));
+    auto done = std::make_shared<Event>();
+    on.Download(enqueued.results[k], Event::Done(), 0, value.byte_size(), value.mutable_data(),
+                nullptr, [done](Result<const std::byte*> there) {
+                  done->Set(there ? Status() : Status(std::unexpected(there.error())));
+                });
+    if (const Status& status = done->Await(); !status) return std::unexpected(status.error());
+    results.push_back(std::move(value));
   }
   return results;
+}
+
+Status DeviceRunner::CheckResults(Accelerator& on, std::span<const Literal> arguments,
+                                  const Enqueued& enqueued) const {
+  std::vector<Literal> given, got, wanted;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (!parameter_is_token_[i]) given.push_back(arguments[i]);
+  }
+  std::vector<Literal> results = TRY(Fetch(on, enqueued));
+  for (size_t k = 0; k < results.size(); ++k) {
+    if (!result_is_token_[k]) got.push_back(std::move(results[k]));
+  }
+  std::vector<Literal> own = inspect::ArgumentsFromLeaves(*input_, given);
+  inspect::AppendArrays(TRY(hlo::Evaluate(*input_, own, eval_options_)), wanted);
+  std::string what = inspect::CompareResults(wanted, got);
+  if (what.empty()) {
+    NOTE("check", 1) << "check " << module_->name() << ": results as the evaluator";
+    return {};
+  }
+  return MakeError(Code::kInternal, "WEFT_CHECK: ", module_->name(), ": ", what);
 }
 
 }  // namespace weft::pjrt

@@ -41,8 +41,13 @@ class DeviceRunner : public Runner {
   // On the device's compute stream, or on one of its own where the host takes part.
   Result<Enqueued> Enqueue(Accelerator& on, Lane& lane, Arguments arguments,
                            const std::atomic<bool>* cancel) const;
-  // Some steps are the host's: enqueueing waits for the device, and may take long.
-  bool calls_out() const { return !calls_->empty(); }
+  // Some steps are the host's, or its results are checked: enqueueing waits for the device, and may
+  // take long.
+  bool calls_out() const { return !calls_->empty() || checks(); }
+  // WEFT_CHECK: results are compared with the evaluator's. What calls out is not called twice.
+  bool checks() const { return input_ != nullptr && calls_->empty(); }
+  Status CheckResults(Accelerator& on, std::span<const Literal> arguments,
+                      const Enqueued& enqueued) const;
 
   // On copies of what the host has, on the client's first device.
   Result<std::vector<std::vector<Literal>>> Run(std::span<std::vector<Literal>> arguments,
@@ -67,9 +72,12 @@ class DeviceRunner : public Runner {
   DeviceRunner() = default;
   Status DescribeBuffers();
   void DescribeLeaves(const hlo::Module& module);
+  Result<std::vector<Literal>> Fetch(Accelerator& on, const Enqueued& enqueued) const;
 
   Client* client_ = nullptr;
   std::unique_ptr<hlo::Module> module_;
+  std::unique_ptr<hlo::Module> input_;  // as it came; only to check results
+  hlo::EvalOptions eval_options_;
   std::unique_ptr<runtime::LoadedProgram> program_;
   std::unique_ptr<HostCalls> calls_;
   std::vector<Parameter> parameters_;  // of the program, which has no tokens

@@ -45,6 +45,10 @@ Result<DeviceResults> RunProgram(const std::shared_ptr<Executable>& executable,
   const DeviceRunner& runner = *executable->device_runner();
   std::shared_ptr<Lane> spare;  // other programs go on while the host does its part
   if (runner.calls_out()) spare = TRY(accelerator->SpareLane());
+  std::vector<Literal> copies;  // for the evaluator
+  if (runner.checks()) {
+    for (const ArrayRef& array : arguments) copies.push_back(TRY(HostValue(array)));
+  }
   Lane& lane = spare != nullptr ? *spare : accelerator->compute();
   auto enqueued = runner.Enqueue(*accelerator, lane, {arguments, donated}, cancel);
   arguments.clear();
@@ -52,9 +56,10 @@ Result<DeviceResults> RunProgram(const std::shared_ptr<Executable>& executable,
     metrics::Add(metrics::kExecutionErrors);
     return std::unexpected(Explain(*executable, std::move(enqueued).error()));
   }
-  DeviceResults results{std::move(enqueued->results), nullptr};
+  DeviceResults results{enqueued->results, nullptr};
   if (spare != nullptr) {
     TRY(enqueued->written->Wait());
+    if (runner.checks()) TRY(runner.CheckResults(*accelerator, copies, *enqueued));
     results.ready = Event::Done();
     return results;
   }

@@ -12,6 +12,9 @@
 
 namespace weft::pjrt {
 
+HostCalls::HostCalls(const hlo::Module& module, const hlo::EvalOptions& options)
+    : module_(module), options_(options) {}
+
 HostCalls::~HostCalls() = default;
 
 Result<std::unique_ptr<HostCalls>> HostCalls::Create(const hlo::Module& module,

@@ -37,8 +37,7 @@ class HostCalls {
     const hlo::Instruction* instruction = nullptr;
     std::unique_ptr<FfiCall> foreign;
   };
-  HostCalls(const hlo::Module& module, const hlo::EvalOptions& options)
-      : module_(module), options_(options) {}
+  HostCalls(const hlo::Module& module, const hlo::EvalOptions& options);
   Status Add(const hlo::Instruction& call);
   void FindScratch(const program::Program& program);
   const CustomCall* Find(const program::Step& step) const;

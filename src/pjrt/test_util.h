@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,7 +14,15 @@
 
 namespace weft::pjrt::testing {
 
+// What WEFT_PLATFORM says, so that tests run on the pretend GPU too; else the processor.
+inline Platform TestPlatform() {
+  const char* text = std::getenv("WEFT_PLATFORM");
+  return ParsePlatform(text == nullptr ? "" : text).value_or(Platform::kCpu);
+}
+
 inline std::unique_ptr<Client> MakeClient(ClientOptions options = {}) {
+  if (options.platform == Platform::kAny) options.platform = TestPlatform();
+  options.gpu_devices = options.cpu_devices;
   return std::move(*Client::Create(std::move(options)));
 }
 

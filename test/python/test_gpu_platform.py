@@ -20,7 +20,7 @@ def on_gpu(code, **variables):
 
 
 def check(code, **variables):
-    done = on_gpu(code + "\nprint('fine')", **variables)
+    done = on_gpu(textwrap.dedent(code) + "\nprint('fine')", **variables)
     assert done.returncode == 0 and done.stdout.endswith("fine\n"), done.stdout + done.stderr
     return done
 
