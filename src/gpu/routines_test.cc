@@ -149,6 +149,37 @@ TEST_P(Routine, Gemm) {
     ExpectLikeInterpreter(c);
   }
 }
+TEST_P(Routine, Fft) {
+  if (GetParam().host) GTEST_SKIP() << "cuFFT needs a GPU";
+  for (const RoutineCase& c : FftCases()) {
+    SCOPED_TRACE(c.name);
+    ExpectLikeInterpreter(c);
+  }
+}
+TEST_P(Routine, Sort) {
+  for (const RoutineCase& c : SortCases(GetParam().host)) {
+    SCOPED_TRACE(c.name);
+    ExpectLikeInterpreter(c);
+  }
+}
+TEST_P(Routine, Random) {
+  for (const RoutineCase& c : RandomCases(GetParam().host)) {
+    SCOPED_TRACE(c.name);
+    ExpectLikeInterpreter(c);
+  }
+}
+TEST_P(Routine, Linalg) {
+  for (const RoutineCase& c : LinalgCases(GetParam().host)) {
+    SCOPED_TRACE(c.name);
+    ExpectLikeInterpreter(c);
+  }
+}
+TEST_P(Routine, Convolution) {
+  for (const RoutineCase& c : ConvolutionCases(GetParam().host)) {
+    SCOPED_TRACE(c.name);
+    ExpectLikeInterpreter(c);
+  }
+}
 
 INSTANTIATE_TEST_SUITE_P(On, Routine,
                          testing::Values(RoutineDevice{"Host", true}, RoutineDevice{"Gpu", false}),
@@ -165,7 +196,9 @@ class RoutineCompiles : public testing::Test {
     if (!device) GTEST_SKIP() << device.error().ToString();
     for (const RoutineCase& c : cases) {
       SCOPED_TRACE(c.name);
-      auto loaded = (*device)->Load(*program::Parse(c.text), {});
+      auto program = program::Parse(c.text);
+      ASSERT_TRUE(program) << program.error().ToString() << c.text;
+      auto loaded = (*device)->Load(*program, {});
       EXPECT_TRUE(loaded) << loaded.error().ToString();
     }
   }
@@ -173,6 +206,18 @@ class RoutineCompiles : public testing::Test {
 
 TEST_F(RoutineCompiles, Gemm) {
   ExpectCompile(GemmCases(true));
+}
+TEST_F(RoutineCompiles, Sort) {
+  ExpectCompile(SortCases(true));
+}
+TEST_F(RoutineCompiles, Random) {
+  ExpectCompile(RandomCases(true));
+}
+TEST_F(RoutineCompiles, Linalg) {
+  ExpectCompile(LinalgCases(true));
+}
+TEST_F(RoutineCompiles, Convolution) {
+  ExpectCompile(ConvolutionCases(true));
 }
 
 }  // namespace

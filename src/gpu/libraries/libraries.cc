@@ -25,6 +25,11 @@ Result<const CublasLt*> Libraries::cublaslt() {
   return Get(cublaslt_);
 }
 
+Result<const Cufft*> Libraries::cufft() {
+  MutexLock lock(mutex_);
+  return Get(cufft_);
+}
+
 Result<void*> Libraries::Function(const KernelCompiler& compiler, const std::string& name,
                                   const std::string& text, const std::string& function) {
   std::string key = Digest::Hex(

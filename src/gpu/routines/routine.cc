@@ -31,6 +31,18 @@ std::span<const RoutineWay> RoutineWays() {
   static constexpr RoutineWay kWays[] = {
       {"gemm", "cuBLASLt", PrepareCublasLtGemm},
       {"gemm", "kernel", PrepareGemmKernel},
+      {"fft", "cuFFT", PrepareCufft},
+      {"device_id", "fill", PrepareDeviceId},
+      {"cholesky", "kernel", PrepareCholeskyKernel},
+      {"convolution", "kernel", PrepareConvolutionKernel},
+      {"householder_product", "kernel", PrepareHouseholderProductKernel},
+      {"householder_qr", "kernel", PrepareHouseholderQrKernel},
+      {"lu", "kernel", PrepareLuKernel},
+      {"rng", "kernel", PrepareRngKernel},
+      {"rng_bit_generator", "kernel", PrepareBitGeneratorKernel},
+      {"sort", "kernel", PrepareSortKernel},
+      {"topk", "kernel", PrepareTopKKernel},
+      {"triangular_solve", "kernel", PrepareTriangularSolveKernel},
   };
   return kWays;
 }
