@@ -25,6 +25,11 @@ Result<const CublasLt*> Libraries::cublaslt() {
   return Get(cublaslt_);
 }
 
+Result<const Cudnn*> Libraries::cudnn() {
+  MutexLock lock(mutex_);
+  return Get(cudnn_);
+}
+
 Result<const Cufft*> Libraries::cufft() {
   MutexLock lock(mutex_);
   return Get(cufft_);

@@ -13,6 +13,7 @@
 #include "gpu/cuda_driver.h"
 #include "gpu/cuda_machines.h"
 #include "gpu/libraries/cublaslt.h"
+#include "gpu/libraries/cudnn.h"
 #include "gpu/libraries/cufft.h"
 #include "gpu/nvrtc.h"
 #include "runtime/device.h"
@@ -37,6 +38,7 @@ class Libraries {
 
   // UNAVAILABLE says why there is none.
   Result<const CublasLt*> cublaslt();
+  Result<const Cudnn*> cudnn();
   Result<const Cufft*> cufft();
   // A function of a text; equal texts are compiled and loaded once.
   Result<void*> Function(const KernelCompiler& compiler, const std::string& name,
@@ -56,6 +58,7 @@ class Libraries {
   const std::vector<std::string> folders_;
   Mutex mutex_;
   Once<CublasLt> cublaslt_ WEFT_GUARDED_BY(mutex_);
+  Once<Cudnn> cudnn_ WEFT_GUARDED_BY(mutex_);
   Once<Cufft> cufft_ WEFT_GUARDED_BY(mutex_);
   std::map<std::string, void*> modules_ WEFT_GUARDED_BY(mutex_);  // by the digest of the text
 };

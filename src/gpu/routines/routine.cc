@@ -34,6 +34,7 @@ std::span<const RoutineWay> RoutineWays() {
       {"fft", "cuFFT", PrepareCufft},
       {"device_id", "fill", PrepareDeviceId},
       {"cholesky", "kernel", PrepareCholeskyKernel},
+      {"convolution", "cuDNN", PrepareCudnnConvolution},
       {"convolution", "kernel", PrepareConvolutionKernel},
       {"householder_product", "kernel", PrepareHouseholderProductKernel},
       {"householder_qr", "kernel", PrepareHouseholderQrKernel},

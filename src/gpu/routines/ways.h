@@ -6,6 +6,7 @@
 namespace weft::gpu {
 
 Result<PreparedPtr> PrepareCublasLtGemm(const RoutineInputs& inputs);
+Result<PreparedPtr> PrepareCudnnConvolution(const RoutineInputs& inputs);
 Result<PreparedPtr> PrepareCufft(const RoutineInputs& inputs);
 Result<PreparedPtr> PrepareGemmKernel(const RoutineInputs& inputs);
 Result<PreparedPtr> PrepareCholeskyKernel(const RoutineInputs& inputs);
