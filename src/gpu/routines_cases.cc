@@ -267,6 +267,20 @@ std::function<void(Literal&, int64_t)> Dominant(int64_t n) {
   };
 }
 
+// Reflections whose product does not grow with their number.
+void ShrinkReflections(Literal& a, int64_t number) {
+  if (number != 0) return;
+  DType real = RealType(a.shape().dtype());
+  int64_t n = a.byte_size() / ByteWidth(real);
+  for (int64_t i = 0; i < n; ++i) {
+    double x;
+    std::byte* at = a.mutable_data() + i * ByteWidth(real);
+    LoadF64(real, at, 1, &x);
+    x /= 100;
+    StoreF64(real, &x, 1, at);
+  }
+}
+
 }  // namespace
 
 std::vector<RoutineCase> LinalgCases(bool few) {
@@ -312,6 +326,7 @@ std::vector<RoutineCase> LinalgCases(bool few) {
     cases.push_back(CallCase(StrCat("product_", a), "householder_product",
                              {{"read", a}, {"read", taus}, {"write", a}},
                              StrCat(attrs, ", k = ", k), 2000));
+    cases.back().prepare = ShrinkReflections;
   };
   cholesky("f32", 2, 37, true, true);
   cholesky("c64", 1, 20, false, true);
@@ -331,6 +346,20 @@ std::vector<RoutineCase> LinalgCases(bool few) {
       solve(type, 2, 140, 1, lower, ", lower = false, transpose = true, unit_diagonal = true");
     }
     if (std::string_view(type) == "bf16" || std::string_view(type) == "f16") continue;
+    // Few large ones, which are the libraries'.
+    cholesky(type, 2, 150, true, true);
+    cholesky(type, 1, 150, false, true);
+    cholesky(type, 1, 150, true, false);
+    for (bool left : {false, true}) {
+      solve(type, 2, 140, 160, left, "");
+      solve(type, 1, 140, 160, left, ", lower = false, transpose = true");
+      solve(type, 1, 140, 160, left, ", transpose = true, conjugate = true, unit_diagonal = true");
+      solve(type, 1, 140, 160, left, ", conjugate = true");
+    }
+    lu(type, 2, 150, 140);
+    lu(type, 1, 140, 150);
+    qr(type, 2, 150, 140);
+    qr(type, 1, 140, 150);
     lu(type, 2, 50, 30);
     lu(type, 1, 30, 50);
     lu(type, 1, 100, 100);

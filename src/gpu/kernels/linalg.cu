@@ -262,3 +262,17 @@ __device__ inline void HouseholderProduct(const typename E::Storage* a,
   }
   CopyOut<E>(q, out + blockIdx.x * size, size);
 }
+
+// What a library has left of a factor: zeroes beside it, and NaN for all where there is none.
+template <class E>
+__device__ inline void FinishCholesky(typename E::Storage* w, const s32* info, s64 n, bool lower) {
+  typedef typename E::Value T;
+  s64 at = s64(blockIdx.x) * blockDim.x + threadIdx.x, number = at / (n * n);
+  // NaN of the input has come to the last element of the diagonal; nobody changes it but to NaN.
+  auto last = Number<T>::Re(E::Load(w[(number + 1) * n * n - 1]));
+  bool good = info[number] == 0 && last == last;
+  s64 i = at / n % n, j = at % n;
+  f64 zero = 0;
+  if (!good) w[at] = E::Store(Number<T>::From(zero / zero));
+  else if (lower ? j > i : j < i) w[at] = E::Store(Number<T>::From(0));
+}

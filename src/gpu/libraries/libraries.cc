@@ -20,6 +20,16 @@ Result<const T*> Libraries::Get(Once<T>& once) {
   return once.value->get();
 }
 
+Result<const Cublas*> Libraries::cublas() {
+  MutexLock lock(mutex_);
+  return Get(cublas_);
+}
+
+Result<const Cusolver*> Libraries::cusolver() {
+  MutexLock lock(mutex_);
+  return Get(cusolver_);
+}
+
 Result<const CublasLt*> Libraries::cublaslt() {
   MutexLock lock(mutex_);
   return Get(cublaslt_);

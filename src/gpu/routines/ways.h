@@ -7,6 +7,11 @@ namespace weft::gpu {
 
 Result<PreparedPtr> PrepareCublasLtGemm(const RoutineInputs& inputs);
 Result<PreparedPtr> PrepareCudnnConvolution(const RoutineInputs& inputs);
+Result<PreparedPtr> PrepareCholeskySolver(const RoutineInputs& inputs);
+Result<PreparedPtr> PrepareHouseholderProductSolver(const RoutineInputs& inputs);
+Result<PreparedPtr> PrepareHouseholderQrSolver(const RoutineInputs& inputs);
+Result<PreparedPtr> PrepareLuSolver(const RoutineInputs& inputs);
+Result<PreparedPtr> PrepareTriangularSolveCublas(const RoutineInputs& inputs);
 Result<PreparedPtr> PrepareCufft(const RoutineInputs& inputs);
 Result<PreparedPtr> PrepareGemmKernel(const RoutineInputs& inputs);
 Result<PreparedPtr> PrepareCholeskyKernel(const RoutineInputs& inputs);
