@@ -38,6 +38,8 @@ RoutineCase GemmCase(const GemmTest& t) {
   // Sums in another order; TF32 keeps 10 bits of f32's 23.
   bool reduced = std::string_view(t.precision) != "highest" &&
                  (std::string_view(t.c) == "f32" || std::string_view(t.c) == "c64");
+  // Matrix units add up products of 8 bits with fewer bits than f32 has.
+  if (std::string_view(t.a).starts_with("f8")) return {name, text, 8000, t.beta};
   return {name, text, reduced ? 40000.0 : 64.0, t.beta};
 }
 
@@ -423,6 +425,11 @@ std::vector<RoutineCase> ConvolutionCases(bool few) {
     add({type, "[2, 5, 6, 7, 4]", "[2, 3, 2, 4, 4]", "[2, 4, 4, 6, 4]", "[0, 4, 1, 2, 3]",
          "[3, 4, 0, 1, 2]", "[0, 4, 1, 2, 3]", ""});
     add({type, "[5, 4]", "[4, 3]", "[5, 3]", "[0, 1]", "[0, 1]", "[0, 1]", ""});
+  }
+  for (const char* precision : {", precision = \"default\"", ", precision = \"bf16\""}) {
+    add({"f32", "[2, 16, 18, 32]", "[3, 3, 32, 64]", "[2, 14, 16, 64]", WEFT_NHWC, precision});
+    add({"f32", "[2, 32, 16, 18]", "[64, 32, 3, 3]", "[2, 64, 14, 16]", WEFT_NCHW, precision});
+    for (size_t i = cases.size() - 2; i < cases.size(); ++i) cases[i].slack = 40000;
   }
   add({"s8", "[2, 16, 18, 8]", "[3, 3, 8, 16]", "[2, 14, 16, 16]", WEFT_NHWC, "", "s32"});
   add({"bf16", "[2, 16, 18, 8]", "[3, 3, 8, 16]", "[2, 14, 16, 16]", WEFT_NHWC, "", "f32"});
