@@ -30,6 +30,10 @@ struct CpuOptions {
   bool flush_subnormals = false;
 };
 
+struct GpuOptions {
+  bool tf32 = true;
+};
+
 struct DumpOptions {
   std::string dir;
   std::string filter;
@@ -43,6 +47,7 @@ struct CompileOptions {
   PipelineOptions pipeline;
   OptimizeOptions optimize;
   CpuOptions cpu;
+  GpuOptions gpu;
   DumpOptions dump;
 
   template <class V>
@@ -72,6 +77,10 @@ struct CompileOptions {
     v("cpu.flush_subnormals", cpu.flush_subnormals, kOutput,
       "Arithmetic takes numbers below the normal ones as zeros. Turn on where programs decay into "
       "them on x86, which takes a hundred times as long over them. For JAX it is on, as in XLA.");
+    v("gpu.tf32", gpu.tf32, kOutput,
+      "Products and convolutions of f32 may round their operands to TF32 on GPUs, unless the "
+      "program "
+      "asks for the highest precision. Turn off for full f32, at a fraction of the speed.");
     v("dump.dir", dump.dir, kDiagnostic,
       "Folder for the module after each pass that changed it, as 0012.simplify.hlo; empty: no "
       "dumps. Set it to see what the compiler does.");

@@ -66,6 +66,7 @@ Status CudaCore::Start() {
   target.cores = attribute(kMultiprocessors);
   target.l2_bytes = attribute(kL2Bytes);
   target.memory_bytes = ledger.stats().limit;
+  target.tf32 = major >= 8;
   target.warp = attribute(kWarpSize);
   target.max_threads = limits.threads;
   target.threads_per_core = attribute(kThreadsPerMultiprocessor);

@@ -20,6 +20,7 @@ namespace {
 
 // What NVRTC declares by itself, for the host.
 constexpr std::string_view kHostPrelude = R"cuda(
+#include <math.h>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -117,6 +118,8 @@ static float __fsqrt_rn(float x) { return std::sqrt(x); }
 static double __dsqrt_rn(double x) { return std::sqrt(x); }
 static float __fmaf_rn(float x, float y, float z) { return std::fma(x, y, z); }
 static double __fma_rn(double x, double y, double z) { return std::fma(x, y, z); }
+static double __dadd_rn(double x, double y) { return x + y; }
+static double __dmul_rn(double x, double y) { return x * y; }
 static unsigned __umulhi(unsigned a, unsigned b) { return (unsigned long long)(a) * b >> 32; }
 template <class T>
 static T atomicAdd(T* at, T x) { T old = *at; *at += x; return old; }
@@ -174,8 +177,9 @@ int LoadHostModule(void** module, const void* image) {
   if (mkdtemp(base.data()) == nullptr) return 1;
   std::string text = HostText(static_cast<const char*>(image));
   if (!WriteFile(base + "/k.cc", text)) return 1;
-  std::string command = StrCat(WEFT_CXX_COMPILER, " -std=c++20 -O0 -w -shared -fPIC -o ", base,
-                               "/k.so ", base, "/k.cc");
+  std::string command = StrCat(
+      WEFT_CXX_COMPILER, " -std=c++20 -O0 -w -ffp-contract=off -shared -fPIC -Wl,-Bsymbolic -o ",
+      base, "/k.so ", base, "/k.cc");
   int code = std::system(command.c_str());
   if (code == 0) *module = dlopen((base + "/k.so").c_str(), RTLD_NOW | RTLD_LOCAL);
   if (*module == nullptr) return 1;

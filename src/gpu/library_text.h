@@ -11,6 +11,12 @@ extern const std::string_view kHalvesText;
 extern const std::string_view kFormatsText;
 // kernels/, for routines.
 extern const std::string_view kElementsText;
+extern const std::string_view kFftText;
 extern const std::string_view kGemmText;
+extern const std::string_view kSortText;
+extern const std::string_view kPermuteText;
+extern const std::string_view kRandomText;
+extern const std::string_view kLinalgText;
+extern const std::string_view kConvolutionText;
 
 }  // namespace weft::gpu

@@ -1,5 +1,6 @@
 #include "gpu/routines_cases.h"
 
+#include "base/elements.h"
 #include "base/str.h"
 
 namespace weft::gpu {
@@ -37,6 +38,8 @@ RoutineCase GemmCase(const GemmTest& t) {
   // Sums in another order; TF32 keeps 10 bits of f32's 23.
   bool reduced = std::string_view(t.precision) != "highest" &&
                  (std::string_view(t.c) == "f32" || std::string_view(t.c) == "c64");
+  // Matrix units add up products of 8 bits with fewer bits than f32 has.
+  if (std::string_view(t.a).starts_with("f8")) return {name, text, 8000, t.beta};
   return {name, text, reduced ? 40000.0 : 64.0, t.beta};
 }
 
@@ -86,6 +89,351 @@ std::vector<RoutineCase> GemmCases(bool few) {
   add({"c128", "c128", "c128", 130, 129, 128});
   add({"bf16", "bf16", "bf16", 512, 512, 4096});
   add({"f32", "f32", "f32", 512, 512, 4096});
+  return cases;
+}
+
+namespace {
+
+// A step of buffers in order: "read x: f32[4]" lines become parameters and results.
+struct OneUse {
+  const char* access;  // "read", "write", "update"
+  std::string shape;
+};
+RoutineCase CallCase(std::string name, std::string_view routine, const std::vector<OneUse>& uses,
+                     std::string_view attrs, double slack, std::string_view kernels = "") {
+  std::string buffers, list;
+  int64_t parameters = 0, results = 0;
+  bool donates = false;
+  for (size_t i = 0; i < uses.size(); ++i) {
+    std::string_view access = uses[i].access;
+    if (access != "write") {
+      StrAppend(buffers, "buffer b", i, ": ", uses[i].shape, " parameter ", parameters++,
+                access == "update" ? " must_donate" : "", "\n");
+    }
+    if (access == "update") {
+      StrAppend(buffers, "buffer r", i, ": ", uses[i].shape, " result ", results++, " in b", i,
+                " at 0\n");
+      donates = true;
+    }
+    if (access == "write") {
+      StrAppend(buffers, "buffer b", i, ": ", uses[i].shape, " result ", results++, "\n");
+    }
+    StrAppend(list, i > 0 ? ", " : "", access, " ", access == "update" ? "r" : "b", i);
+  }
+  return {name,
+          StrCat("program p\n", buffers, kernels, "steps {\n  call \"", routine, "\"(", list, ") {",
+                 attrs, "}\n}\n"),
+          slack, donates};
+}
+
+constexpr std::string_view kLess =
+    "kernel less(read a0: f32[1], read b0: f32[1], read a1: s32[1], read b1: s32[1], write out: "
+    "pred[1]) {\n  %0 = load s32 a1[0]\n  %1 = load s32 b1[0]\n  %2 = and s32 %0, 15\n  %3 = and "
+    "s32 "
+    "%1, 15\n  %4 = lt s32 %2, %3\n  store pred out[0], %4\n}\n";
+
+RoutineCase SortCase(const char* type, int64_t outer, int64_t n, int64_t inner,
+                     const char* attrs = "") {
+  std::string shape = StrCat("[", outer, ",", n, ",", inner, "]");
+  std::string x = StrCat(type, shape), y = StrCat("s32", shape);
+  return CallCase(StrCat(x, attrs), "sort", {{"read", x}, {"read", y}, {"write", x}, {"write", y}},
+                  StrCat("outer = ", outer, ", n = ", n, ", inner = ", inner, attrs), 0);
+}
+
+RoutineCase ComparatorCase(int64_t outer, int64_t n, int64_t inner) {
+  RoutineCase c = SortCase("f32", outer, n, inner, ", comparator = \"less\"");
+  c.text.insert(c.text.find("steps {"), kLess);
+  return c;
+}
+
+}  // namespace
+
+std::vector<RoutineCase> SortCases(bool few) {
+  std::vector<RoutineCase> cases = {
+      SortCase("f32", 3, 100, 2),
+      SortCase("f32", 1, 1, 1),
+      SortCase("f32", 2, 5000, 1, ", order = \"desc\", zeros_equal = true, nans_equal = true"),
+      ComparatorCase(2, 2500, 2),
+      SortCase("s8", 2, 1500, 2, ", keys = 2"),
+      SortCase("f64", 1, 3000, 2, ", order = \"desc\"")};
+  auto topk = [&](const char* type, int64_t rows, int64_t n, int64_t k, bool largest) {
+    cases.push_back(CallCase(
+        StrCat("topk_", type, rows, "x", n, "of", k), "topk",
+        {{"read", StrCat(type, "[", rows, ",", n, "]")},
+         {"write", StrCat(type, "[", rows, ",", k, "]")},
+         {"write", StrCat("s32[", rows, ",", k, "]")}},
+        StrCat("rows = ", rows, ", n = ", n, ", k = ", k, largest ? "" : ", largest = false"), 0));
+  };
+  topk("bf16", 3, 200, 7, true);
+  if (few) return cases;
+  for (const char* type : {"pred", "s4", "u4", "s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64",
+                           "f8e4m3fn", "f8e5m2", "f16", "bf16", "f32", "f64"}) {
+    cases.push_back(SortCase(type, 3, 777, 2));
+    cases.push_back(SortCase(type, 2, 9000, 1, ", order = \"desc\""));
+    topk(type, 4, 3000, 17, true);
+    topk(type, 4, 300, 300, false);
+  }
+  cases.push_back(SortCase("f32", 1, 300000, 1, ", zeros_equal = true, nans_equal = true"));
+  cases.push_back(SortCase("u64", 5, 20000, 1));
+  cases.push_back(SortCase("s16", 7, 4097, 3, ", keys = 2, order = \"desc\""));
+  cases.push_back(ComparatorCase(1, 40000, 1));
+  cases.push_back(ComparatorCase(30, 37, 1));
+  return cases;
+}
+
+std::vector<RoutineCase> FftCases() {
+  std::vector<RoutineCase> cases;
+  for (bool wide : {false, true}) {
+    std::string real = wide ? "f64" : "f32", complex = wide ? "c128" : "c64";
+    for (const char* type : {"fft", "ifft", "rfft", "irfft"}) {
+      std::string_view kind = type;
+      for (const std::vector<int64_t>& lengths :
+           {std::vector<int64_t>{16}, {15}, {1}, {1000}, {8, 6}, {5, 7}, {4, 3, 10}, {3, 5, 7}}) {
+        auto shape = [&](bool half) {
+          std::string text = "[3";
+          for (size_t i = 0; i < lengths.size(); ++i) {
+            bool last = i + 1 == lengths.size();
+            StrAppend(text, ",", last && half ? lengths[i] / 2 + 1 : lengths[i]);
+          }
+          return text + "]";
+        };
+        std::string in = StrCat(kind == "rfft" ? real : complex, shape(kind == "irfft"));
+        std::string out = StrCat(kind == "irfft" ? real : complex, shape(kind == "rfft"));
+        cases.push_back(CallCase(
+            StrCat(type, in), "fft", {{"read", in}, {"write", out}},
+            StrCat("type = \"", type, "\", lengths = [", StrJoin(lengths, ", "), "], batch = 3"),
+            16));
+      }
+    }
+  }
+  return cases;
+}
+
+std::vector<RoutineCase> RandomCases(bool few) {
+  std::vector<RoutineCase> cases;
+  auto bits = [&](const char* type, const char* dims, const char* algorithm, int words) {
+    std::string state = StrCat("u64[", words, "]");
+    cases.push_back(CallCase(StrCat(type, dims, algorithm, words), "rng_bit_generator",
+                             {{"read", state}, {"write", state}, {"write", StrCat(type, dims)}},
+                             StrCat("dims = ", dims, ", algorithm = \"", algorithm, "\""), 0));
+  };
+  auto numbers = [&](const char* type, const char* distribution) {
+    std::vector<OneUse> uses = {{"update", "u64[1]"}};
+    bool is_bits = std::string_view(distribution) == "bits";
+    if (!is_bits) uses.push_back({"read", StrCat(type, "[1]")});
+    if (!is_bits) uses.push_back({"read", StrCat(type, "[1]")});
+    uses.push_back({"write", StrCat(type, "[1000]")});
+    double slack = std::string_view(distribution) == "normal" ? 4 : 0;
+    cases.push_back(CallCase(StrCat(type, distribution), "rng", uses,
+                             StrCat("distribution = \"", distribution, "\""), slack));
+  };
+  bits("u32", "[5, 6, 7]", "three_fry", 2);
+  bits("u64", "[33]", "philox", 3);
+  bits("s4", "[5, 7]", "philox", 2);
+  numbers("f32", "uniform");
+  numbers("bf16", "normal");
+  numbers("s32", "uniform");
+  cases.push_back(
+      CallCase("device_id", "device_id", {{"write", "u32[]"}}, "divide = 2, modulo = 3", 0));
+  if (few) return cases;
+  for (const char* type : {"pred", "u8", "s16", "u32", "s64", "f32", "f64", "bf16", "f8e4m3fn"}) {
+    for (const char* algorithm : {"three_fry", "philox", "default"}) {
+      bits(type, "[5, 7, 9]", algorithm, 2);
+      bits(type, "[3, 100]", algorithm, 3);
+    }
+  }
+  for (const char* type : {"f64", "f16", "bf16", "u8", "u64", "s64", "pred"}) {
+    numbers(type, "uniform");
+  }
+  for (const char* type : {"f32", "f64", "f16"}) numbers(type, "normal");
+  for (const char* type : {"u8", "s32", "u64"}) numbers(type, "bits");
+  return cases;
+}
+
+namespace {
+
+// Adds to the diagonal, so that matrices are well conditioned and positive definite: a a^T is not
+// needed, as only one triangle is read and it is diagonally dominant.
+std::function<void(Literal&, int64_t)> Dominant(int64_t n) {
+  return [n](Literal& a, int64_t number) {
+    if (number != 0) return;
+    DType type = a.shape().dtype(), real = RealType(type);
+    int64_t width = ByteWidth(type);
+    for (int64_t e = 0; e < a.shape().elements(); ++e) {
+      if (e / n % n != e % n) continue;
+      double x[2] = {static_cast<double>(n), 0};
+      for (int64_t part = 0; part < (IsComplex(type) ? 2 : 1); ++part) {
+        StoreF64(real, &x[part], 1, a.mutable_data() + e * width + part * ByteWidth(real));
+      }
+    }
+  };
+}
+
+// Reflections whose product does not grow with their number.
+void ShrinkReflections(Literal& a, int64_t number) {
+  if (number != 0) return;
+  DType real = RealType(a.shape().dtype());
+  int64_t n = a.byte_size() / ByteWidth(real);
+  for (int64_t i = 0; i < n; ++i) {
+    double x;
+    std::byte* at = a.mutable_data() + i * ByteWidth(real);
+    LoadF64(real, at, 1, &x);
+    x /= 100;
+    StoreF64(real, &x, 1, at);
+  }
+}
+
+}  // namespace
+
+std::vector<RoutineCase> LinalgCases(bool few) {
+  std::vector<RoutineCase> cases;
+  auto matrix = [](const char* type, int64_t batch, int64_t m, int64_t n) {
+    return StrCat(type, "[", batch, ",", m, ",", n, "]");
+  };
+  auto cholesky = [&](const char* type, int64_t batch, int64_t n, bool lower, bool definite) {
+    std::string a = matrix(type, batch, n, n);
+    cases.push_back(CallCase(StrCat("cholesky_", a, lower), "cholesky", {{"read", a}, {"write", a}},
+                             StrCat("n = ", n, ", batch = ", batch, lower ? "" : ", lower = false"),
+                             64));
+    if (definite) cases.back().prepare = Dominant(n);
+  };
+  auto solve = [&](const char* type, int64_t batch, int64_t m, int64_t n, bool left,
+                   const char* attrs) {
+    int64_t order = left ? m : n;
+    std::string b = matrix(type, batch, m, n);
+    cases.push_back(
+        CallCase(StrCat("solve_", b, left, attrs), "triangular_solve",
+                 {{"read", matrix(type, batch, order, order)}, {"read", b}, {"write", b}},
+                 StrCat("m = ", m, ", n = ", n, ", batch = ", batch,
+                        left ? "" : ", left_side = false", attrs),
+                 64));
+    cases.back().prepare = Dominant(order);
+  };
+  auto lu = [&](const char* type, int64_t batch, int64_t m, int64_t n) {
+    std::string a = matrix(type, batch, m, n);
+    cases.push_back(CallCase(StrCat("lu_", a), "lu",
+                             {{"read", a},
+                              {"write", a},
+                              {"write", StrCat("s32[", batch, ",", m < n ? m : n, "]")},
+                              {"write", StrCat("s32[", batch, "]")}},
+                             StrCat("m = ", m, ", n = ", n, ", batch = ", batch), 2000));
+  };
+  auto qr = [&](const char* type, int64_t batch, int64_t m, int64_t n) {
+    std::string a = matrix(type, batch, m, n);
+    int64_t k = m < n ? m : n;
+    std::string taus = StrCat(type, "[", batch, ",", k, "]"),
+                attrs = StrCat("m = ", m, ", n = ", n, ", batch = ", batch);
+    cases.push_back(CallCase(StrCat("qr_", a), "householder_qr",
+                             {{"read", a}, {"write", a}, {"write", taus}}, attrs, 500));
+    cases.push_back(CallCase(StrCat("product_", a), "householder_product",
+                             {{"read", a}, {"read", taus}, {"write", a}},
+                             StrCat(attrs, ", k = ", k), 2000));
+    cases.back().prepare = ShrinkReflections;
+  };
+  cholesky("f32", 2, 37, true, true);
+  cholesky("c64", 1, 20, false, true);
+  cholesky("f32", 1, 5, true, false);
+  solve("f32", 2, 20, 50, true, ", transpose = true");
+  solve("c64", 1, 10, 9, false, ", conjugate = true, transpose = true, unit_diagonal = true");
+  lu("f32", 2, 30, 20);
+  qr("f32", 2, 20, 15);
+  if (few) return cases;
+  for (const char* type : {"f32", "f64", "c64", "c128", "bf16", "f16"}) {
+    for (bool lower : {false, true}) {
+      cholesky(type, 3, 33, lower, true);
+      cholesky(type, 1, 130, lower, true);
+      solve(type, 2, 40, 70, lower, "");
+      solve(type, 2, 40, 70, lower, ", lower = false");
+      solve(type, 2, 40, 7, lower, ", transpose = true, conjugate = true");
+      solve(type, 2, 140, 1, lower, ", lower = false, transpose = true, unit_diagonal = true");
+    }
+    if (std::string_view(type) == "bf16" || std::string_view(type) == "f16") continue;
+    // Few large ones, which are the libraries'.
+    cholesky(type, 2, 150, true, true);
+    cholesky(type, 1, 150, false, true);
+    cholesky(type, 1, 150, true, false);
+    for (bool left : {false, true}) {
+      solve(type, 2, 140, 160, left, "");
+      solve(type, 1, 140, 160, left, ", lower = false, transpose = true");
+      solve(type, 1, 140, 160, left, ", transpose = true, conjugate = true, unit_diagonal = true");
+      solve(type, 1, 140, 160, left, ", conjugate = true");
+    }
+    lu(type, 2, 150, 140);
+    lu(type, 1, 140, 150);
+    qr(type, 2, 150, 140);
+    qr(type, 1, 140, 150);
+    lu(type, 2, 50, 30);
+    lu(type, 1, 30, 50);
+    lu(type, 1, 100, 100);
+    qr(type, 2, 50, 30);
+    qr(type, 2, 30, 50);
+    qr(type, 1, 300, 60);
+  }
+  return cases;
+}
+
+namespace {
+
+struct ConvTest {
+  const char* type;
+  const char *input, *kernel, *output;  // shapes
+  const char *input_layout, *kernel_layout, *output_layout;
+  const char* attrs = "";
+  const char* out_type = nullptr;
+};
+RoutineCase ConvCase(const ConvTest& t) {
+  std::string_view out = t.out_type != nullptr ? t.out_type : t.type;
+  return CallCase(
+      StrCat(t.type, t.input, t.kernel, t.attrs), "convolution",
+      {{"read", StrCat(t.type, t.input)},
+       {"read", StrCat(t.type, t.kernel)},
+       {"write", StrCat(out, t.output)}},
+      StrCat("input_shape = ", t.input, ", kernel_shape = ", t.kernel,
+             ", output_shape = ", t.output, ", input_layout = ", t.input_layout,
+             ", kernel_layout = ", t.kernel_layout, ", output_layout = ", t.output_layout, t.attrs),
+      64);
+}
+// Layouts of images by channels last and first.
+#define WEFT_NHWC "[0, 3, 1, 2]", "[2, 3, 0, 1]", "[0, 3, 1, 2]"
+#define WEFT_NCHW "[0, 1, 2, 3]", "[1, 0, 2, 3]", "[0, 1, 2, 3]"
+
+}  // namespace
+
+std::vector<RoutineCase> ConvolutionCases(bool few) {
+  std::vector<RoutineCase> cases;
+  auto add = [&](const ConvTest& t) { cases.push_back(ConvCase(t)); };
+  add({"f32", "[2, 8, 9, 4]", "[3, 3, 4, 8]", "[2, 8, 9, 8]", WEFT_NHWC, ", pads = [1, 1]"});
+  add({"bf16", "[2, 4, 8, 8]", "[6, 2, 3, 2]", "[2, 6, 3, 4]", WEFT_NCHW,
+       ", strides = [2, 2], feature_groups = 2"});
+  add({"f32", "[2, 8, 9, 4]", "[3, 3, 4, 8]", "[2, 15, 17, 8]", WEFT_NHWC,
+       ", pads = [1, 1], base_dilation = [2, 2], reversal = [1, 1]"});
+  if (few) return cases;
+  for (const char* type : {"f32", "f64", "bf16", "f16", "c64", "c128", "s32", "s8"}) {
+    add({type, "[2, 16, 18, 8]", "[3, 3, 8, 16]", "[2, 16, 18, 16]", WEFT_NHWC, ", pads = [1, 1]"});
+    add({type, "[2, 8, 16, 18]", "[16, 8, 3, 3]", "[2, 16, 7, 8]", WEFT_NCHW,
+         ", strides = [2, 2]"});
+    add({type, "[2, 16, 18, 8]", "[3, 3, 1, 16]", "[2, 12, 14, 16]", WEFT_NHWC,
+         ", feature_groups = 8, window_dilation = [2, 2]"});
+    // The gradient by the kernel: batches and features change places.
+    add({type, "[4, 9, 9, 6]", "[4, 7, 7, 8]", "[3, 3, 6, 8]", "[3, 0, 1, 2]", "[0, 3, 1, 2]",
+         "[2, 3, 0, 1]", ""});
+    // That by the input of a strided one.
+    add({type, "[2, 5, 5, 8]", "[3, 3, 6, 8]", "[2, 11, 11, 6]", "[0, 3, 1, 2]", "[3, 2, 0, 1]",
+         "[0, 3, 1, 2]", ", pads = [2, 2], base_dilation = [2, 2], reversal = [1, 1]"});
+    add({type, "[8, 6, 4]", "[3, 4, 6]", "[4, 4, 6]", "[0, 2, 1]", "[1, 2, 0]", "[0, 2, 1]",
+         ", batch_groups = 2"});
+    add({type, "[2, 5, 6, 7, 4]", "[2, 3, 2, 4, 4]", "[2, 4, 4, 6, 4]", "[0, 4, 1, 2, 3]",
+         "[3, 4, 0, 1, 2]", "[0, 4, 1, 2, 3]", ""});
+    add({type, "[5, 4]", "[4, 3]", "[5, 3]", "[0, 1]", "[0, 1]", "[0, 1]", ""});
+  }
+  for (const char* precision : {", precision = \"default\"", ", precision = \"bf16\""}) {
+    add({"f32", "[2, 16, 18, 32]", "[3, 3, 32, 64]", "[2, 14, 16, 64]", WEFT_NHWC, precision});
+    add({"f32", "[2, 32, 16, 18]", "[64, 32, 3, 3]", "[2, 64, 14, 16]", WEFT_NCHW, precision});
+    for (size_t i = cases.size() - 2; i < cases.size(); ++i) cases[i].slack = 40000;
+  }
+  add({"s8", "[2, 16, 18, 8]", "[3, 3, 8, 16]", "[2, 14, 16, 16]", WEFT_NHWC, "", "s32"});
+  add({"bf16", "[2, 16, 18, 8]", "[3, 3, 8, 16]", "[2, 14, 16, 16]", WEFT_NHWC, "", "f32"});
+  add({"f8e4m3fn", "[2, 16, 18, 8]", "[3, 3, 8, 16]", "[2, 14, 16, 16]", WEFT_NHWC, "", "bf16"});
   return cases;
 }
 

@@ -18,5 +18,10 @@ struct RoutineCase {
 
 // `few`: a small choice, where running takes long.
 std::vector<RoutineCase> GemmCases(bool few);
+std::vector<RoutineCase> FftCases();  // where there is cuFFT
+std::vector<RoutineCase> SortCases(bool few);
+std::vector<RoutineCase> RandomCases(bool few);
+std::vector<RoutineCase> LinalgCases(bool few);
+std::vector<RoutineCase> ConvolutionCases(bool few);
 
 }  // namespace weft::gpu

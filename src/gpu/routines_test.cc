@@ -14,6 +14,7 @@
 #include "gpu/fake_driver.h"
 #include "gpu/host_cuda.h"
 #include "gpu/nvrtc.h"
+#include "gpu/routines/convolution_cudnn.h"
 #include "gpu/routines_cases.h"
 #include "program/interpret.h"
 #include "runtime/compare.h"
@@ -149,10 +150,125 @@ TEST_P(Routine, Gemm) {
     ExpectLikeInterpreter(c);
   }
 }
+TEST_P(Routine, Fft) {
+  if (GetParam().host) GTEST_SKIP() << "cuFFT needs a GPU";
+  for (const RoutineCase& c : FftCases()) {
+    SCOPED_TRACE(c.name);
+    ExpectLikeInterpreter(c);
+  }
+}
+TEST_P(Routine, Sort) {
+  for (const RoutineCase& c : SortCases(GetParam().host)) {
+    SCOPED_TRACE(c.name);
+    ExpectLikeInterpreter(c);
+  }
+}
+TEST_P(Routine, Random) {
+  for (const RoutineCase& c : RandomCases(GetParam().host)) {
+    SCOPED_TRACE(c.name);
+    ExpectLikeInterpreter(c);
+  }
+}
+TEST_P(Routine, Linalg) {
+  for (const RoutineCase& c : LinalgCases(GetParam().host)) {
+    SCOPED_TRACE(c.name);
+    ExpectLikeInterpreter(c);
+  }
+}
+TEST_P(Routine, Convolution) {
+  for (const RoutineCase& c : ConvolutionCases(GetParam().host)) {
+    SCOPED_TRACE(c.name);
+    ExpectLikeInterpreter(c);
+  }
+}
 
 INSTANTIATE_TEST_SUITE_P(On, Routine,
                          testing::Values(RoutineDevice{"Host", true}, RoutineDevice{"Gpu", false}),
                          [](const auto& info) { return std::string(info.param.name); });
+
+// What cuDNN is asked for, computed from its own definition of a forward convolution.
+struct SlowDnn {
+  const DnnProblem& p;
+  std::vector<double> x, w, y;
+
+  // w[k][c][tap] of the library in the step's array.
+  int64_t KernelAt(int64_t k, int64_t c, const std::vector<int64_t>& tap) const {
+    int64_t group = p.groups > 1 ? k / p.per_group : 0;
+    int64_t at = group * p.group_stride + (p.groups > 1 ? k % p.per_group : k) * p.w_strides[0] +
+                 c * p.w_strides[1];
+    for (size_t d = 0; d < tap.size(); ++d) {
+      at += (p.flipped ? p.w[d + 2] - 1 - tap[d] : tap[d]) * p.w_strides[d + 2];
+    }
+    return at;
+  }
+  void Add(int64_t n, int64_t k, int64_t c, int64_t position, int64_t number) {
+    std::vector<int64_t> tap(p.w.size() - 2);
+    int64_t group = k / (p.y[1] / (p.x[1] / p.w[1]));
+    int64_t x_at = n * p.x_strides[0] + (group * p.w[1] + c) * p.x_strides[1];
+    int64_t y_at = n * p.y_strides[0] + k * p.y_strides[1];
+    for (size_t d = tap.size(); d-- > 0;) {
+      tap[d] = number % p.w[d + 2];
+      number /= p.w[d + 2];
+      int64_t o = position % p.y[d + 2];
+      position /= p.y[d + 2];
+      int64_t i = o * p.strides[d] - p.pre[d] + tap[d] * p.dilations[d];
+      if (i < 0 || i >= p.x[d + 2]) return;
+      x_at += i * p.x_strides[d + 2];
+      y_at += o * p.y_strides[d + 2];
+    }
+    int64_t w_at = KernelAt(k, c, tap);
+    if (p.operation == kDnnForward) y[y_at] += x[x_at] * w[w_at];
+    if (p.operation == kDnnBackwardData) x[x_at] += y[y_at] * w[w_at];
+    if (p.operation == kDnnBackwardFilter) w[w_at] += x[x_at] * y[y_at];
+  }
+  void Run() {
+    int64_t positions = 1, taps = 1;
+    for (size_t d = 2; d < p.w.size(); ++d) positions *= p.y[d], taps *= p.w[d];
+    for (int64_t n = 0; n < p.x[0]; ++n) {
+      for (int64_t k = 0; k < p.y[1]; ++k) {
+        for (int64_t c = 0; c < p.w[1]; ++c) {
+          for (int64_t o = 0; o < positions; ++o) {
+            for (int64_t t = 0; t < taps; ++t) Add(n, k, c, o, t);
+          }
+        }
+      }
+    }
+  }
+};
+
+TEST(RoutineCudnn, AsksForWhatTheConvolutionIs) {
+  int kinds[3] = {};
+  for (const RoutineCase& c : ConvolutionCases(false)) {
+    if (!c.name.starts_with("f64")) continue;
+    SCOPED_TRACE(c.name);
+    auto program = program::Parse(c.text);
+    ASSERT_TRUE(program);
+    auto problem = DnnProblemOf(
+        program::ConvolutionFormOf(std::get<program::LibraryStep>(program->steps[0].op)));
+    if (!problem) continue;
+    std::vector<Literal> arguments;
+    for (size_t i = 0; i < 2; ++i) arguments.push_back(RandomLiteral(program->buffers[i].shape, i));
+    auto wanted = program::Interpret(*program, arguments);
+    ASSERT_TRUE(wanted);
+    std::span<const double> want = std::as_const((*wanted)[0]).values<double>();
+    std::vector<double> memory[3] = {{std::as_const(arguments[0]).values<double>().begin(),
+                                      std::as_const(arguments[0]).values<double>().end()},
+                                     {std::as_const(arguments[1]).values<double>().begin(),
+                                      std::as_const(arguments[1]).values<double>().end()},
+                                     std::vector<double>(want.size())};
+    SlowDnn slow = {*problem, memory[problem->uses[0]], memory[problem->uses[1]],
+                    memory[problem->uses[2]]};
+    slow.Run();
+    const std::vector<double>& got = problem->operation == kDnnForward        ? slow.y
+                                     : problem->operation == kDnnBackwardData ? slow.x
+                                                                              : slow.w;
+    for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], want[i], 1e-12) << i;
+    ++kinds[problem->operation - kDnnForward];
+  }
+  EXPECT_GE(kinds[0], 4);
+  EXPECT_GE(kinds[1], 1);
+  EXPECT_GE(kinds[2], 1);
+}
 
 // Kernels that the host has run are also what NVRTC takes, for the H200.
 class RoutineCompiles : public testing::Test {
@@ -165,7 +281,9 @@ class RoutineCompiles : public testing::Test {
     if (!device) GTEST_SKIP() << device.error().ToString();
     for (const RoutineCase& c : cases) {
       SCOPED_TRACE(c.name);
-      auto loaded = (*device)->Load(*program::Parse(c.text), {});
+      auto program = program::Parse(c.text);
+      ASSERT_TRUE(program) << program.error().ToString() << c.text;
+      auto loaded = (*device)->Load(*program, {});
       EXPECT_TRUE(loaded) << loaded.error().ToString();
     }
   }
@@ -173,6 +291,18 @@ class RoutineCompiles : public testing::Test {
 
 TEST_F(RoutineCompiles, Gemm) {
   ExpectCompile(GemmCases(true));
+}
+TEST_F(RoutineCompiles, Sort) {
+  ExpectCompile(SortCases(true));
+}
+TEST_F(RoutineCompiles, Random) {
+  ExpectCompile(RandomCases(true));
+}
+TEST_F(RoutineCompiles, Linalg) {
+  ExpectCompile(LinalgCases(true));
+}
+TEST_F(RoutineCompiles, Convolution) {
+  ExpectCompile(ConvolutionCases(true));
 }
 
 }  // namespace

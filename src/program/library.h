@@ -2,10 +2,13 @@
 // a routine that is not listed verifies, and runs where somebody implements it.
 //
 // gemm       (read a, read b, write|update c) {m, n, k [, batch = 1] [, trans_a = false]
-//            [, trans_b = false] [, alpha = 1.0] [, beta = 0.0]}
+//            [, trans_b = false] [, alpha = 1.0] [, beta = 0.0] [, precision = "highest"]}
 //            c = alpha * op(a) op(b) + beta * c for each of the batch, row-major: op(a) is m x k,
 //            op(b) is k x n, c is m x n. Any floats, any integers, or one complex type (nothing
 //            is conjugated). Sums are in f64 for f64 and c128, wrap for integers, else in f32.
+//            A precision below the highest is a permission, of gemm and convolution: "default" lets
+//            f32 operands be rounded to TF32 (10 bits), "bf16" to bf16, "fast_accum" lets sums of
+//            8-bit floats be kept in less than f32.
 //            gemm and convolution may have an epilogue: {epilogue = "kernel" [, epilogue_result =
 //            0]}, a kernel that then runs over the result, which is its parameter number
 //            epilogue_result; its other parameters are the step's further uses, in order. Rounds of
@@ -39,7 +42,8 @@
 // convolution
 //            (read input, read kernel, write output) {input_shape, kernel_shape, output_shape,
 //            input_layout, kernel_layout, output_layout [, strides] [, pads] [, base_dilation]
-//            [, window_dilation] [, reversal] [, feature_groups = 1] [, batch_groups = 1]}
+//            [, window_dilation] [, reversal] [, feature_groups = 1] [, batch_groups = 1]
+//            [, precision = "highest"]}
 //            HLO's convolution over any number of spatial dimensions. Shapes are as in memory, row
 //            by row. Layouts number their dimensions: [batch, feature, spatial...] of input and
 //            output, [input feature, output feature, spatial...] of the kernel. The other lists

@@ -26,6 +26,11 @@ EpilogueForm EpilogueFormOf(const Program& program, const Step& step) {
 }
 
 Status VerifyEpilogue(const Program& program, const Step& step, std::string_view routine) {
+  std::string_view precision = StringAttr(std::get<LibraryStep>(step.op), "precision", "highest");
+  if (precision != "highest" && precision != "default" && precision != "bf16" &&
+      precision != "fast_accum") {
+    return InvalidArgument(routine, ": unknown precision ", precision);
+  }
   std::string_view name = StringAttr(std::get<LibraryStep>(step.op), "epilogue", "");
   if (name.empty()) {
     if (step.uses.size() == 3) return {};

@@ -47,6 +47,7 @@ TargetInfo TargetInfo::H200() {
   t.bytes_per_second = 4.3e12;
   t.f32_flops = 60e12;
   t.bf16_matrix_flops = 790e12;
+  t.tf32 = true;
   t.launch_seconds = 2e-6;
   t.fast_bf16 = true;
   t.warp = 32;

@@ -31,6 +31,7 @@ struct TargetInfo {
   double bf16_matrix_flops = 0;    // 0: no matrix units
   double launch_seconds = 1e-6;    // what one more step costs
   bool fast_bf16 = false;          // arithmetic, not only conversions
+  bool tf32 = false;               // matrix units take f32 rounded to 10 bits, where that will do
   bool slow_subnormals = false;    // results below the normal numbers take a hundred times as long
 
   // GPUs.

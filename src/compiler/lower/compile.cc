@@ -61,6 +61,7 @@ Result<program::Program> LowerWith(const hlo::Module& module, const CompileOptio
                                    const program::TargetInfo& target, LowerNotes* notes) {
   program::TargetInfo own = target;
   own.slow_subnormals &= !options.cpu.flush_subnormals;
+  own.tf32 &= options.gpu.tf32;
   program::Program program = TRY(Lower(module, own, notes));
   program.flush_subnormals = options.cpu.flush_subnormals;
   if (target.kind == program::TargetKind::kCpu) program::ChooseRegions(program);

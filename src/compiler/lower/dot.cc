@@ -20,6 +20,30 @@ bool IsComputedInOneFloat(const Instruction& dot) {
   return same;
 }
 
+void AddPrecision(const LowerContext& cx, const Instruction& product,
+                  std::span<const hlo::Precision> precision, hlo::DotAlgorithm algorithm,
+                  std::vector<Attr>& list) {
+  using enum hlo::DotAlgorithm;
+  if (!cx.target.tf32) return;
+  if (algorithm == kAnyF8AnyF8F32FastAccum)
+    list.push_back({"precision", std::string("fast_accum")});
+  bool rounds = false;
+  for (const Instruction* operand : product.operands()) {
+    rounds |= RealType(operand->shape().dtype()) == DType::kF32;
+  }
+  DType result = RealType(product.shape().dtype());
+  if (!rounds || BitWidth(result) > 32 || !IsFloat(result)) return;
+  std::string_view name = "default";
+  for (hlo::Precision p : precision) {
+    if (p == hlo::Precision::kHighest) name = "highest";
+  }
+  // Algorithms that add up several products of parts are f32 here, which is no less.
+  if (algorithm != kUnset) name = "highest";
+  if (algorithm == kTF32TF32F32) name = "default";
+  if (algorithm == kBF16BF16F32 || algorithm == kBF16BF16BF16) name = "bf16";
+  if (name != "highest") list.push_back({"precision", std::string(name)});
+}
+
 namespace {
 
 Decision MatchGemm(Subject& subject) {
@@ -36,6 +60,8 @@ Status LowerGemm(Subject& subject) {
   if (s.batch > 1) list.push_back({"batch", s.batch});
   if (s.trans_a) list.push_back({"trans_a", true});
   if (s.trans_b) list.push_back({"trans_b", true});
+  const auto& attrs = subject.instruction.attrs<hlo::DotAttrs>();
+  AddPrecision(subject.cx, subject.instruction, attrs.operand_precision, attrs.algorithm, list);
   subject.steps.push_back(Routine(subject.cx, "gemm", subject.instruction, std::move(list)));
   return {};
 }

@@ -1,6 +1,9 @@
 // Products as kernels of their own, and when the library is called instead.
 #pragma once
 
+#include <span>
+#include <vector>
+
 #include "compiler/lower/table.h"
 
 namespace weft::compiler {
@@ -9,6 +12,11 @@ namespace weft::compiler {
 inline constexpr int64_t kInlineDot = 16'384;
 // Whether a call of the library would cost more than the product, or cannot be had.
 bool IsInlineDot(const LowerContext& cx, const hlo::Instruction& dot, const DotSizes& sizes);
+// The attribute `precision` of a gemm or convolution on targets whose matrix units may take less
+// than f32 (program/library.h): what the program asks for by precision and algorithm.
+void AddPrecision(const LowerContext& cx, const hlo::Instruction& product,
+                  std::span<const hlo::Precision> precision, hlo::DotAlgorithm algorithm,
+                  std::vector<program::Attr>& list);
 // Operands and result are computed in f32, or all in f64.
 bool IsComputedInOneFloat(const hlo::Instruction& dot);
 

@@ -232,5 +232,22 @@ TEST(Loops, LongOnesAreSeveralSteps) {
   EXPECT_GE(launches(32768), 32u);
 }
 
+// f32 products for the H200 may be rounded to TF32, unless the option says otherwise.
+TEST(Precision, Tf32IsAnOption) {
+  auto module = hlo::ParseModule(R"(ENTRY main {
+  a = f32[64,64] parameter(0)
+  ROOT d = f32[64,64] dot(a, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+})");
+  ASSERT_TRUE(module) << module.error().ToString();
+  for (bool tf32 : {false, true}) {
+    CompileOptions options;
+    options.gpu.tf32 = tf32;
+    auto compiled = Compile(**module, options, program::TargetInfo::H200(), {});
+    ASSERT_TRUE(compiled) << compiled.error().ToString();
+    std::string text = program::Print(compiled->program);
+    EXPECT_EQ(text.contains("precision = \"default\""), tf32) << text;
+  }
+}
+
 }  // namespace
 }  // namespace weft::compiler

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/str.h"
+#include "compiler/lower/dot.h"
 #include "compiler/lower/table.h"
 
 namespace weft::compiler {
@@ -138,21 +139,22 @@ Status LowerConvolution(Subject& subject) {
     all.insert(all.end(), spatial.begin(), spatial.end());
     return all;
   };
-  steps.push_back(Routine(
-      cx, "convolution", i,
-      {{"input_shape", ToVector(i.operand(0)->shape().dims())},
-       {"kernel_shape", ToVector(i.operand(1)->shape().dims())},
-       {"output_shape", ToVector(i.shape().dims())},
-       {"input_layout", layout(dims.input_batch, dims.input_feature, dims.input_spatial)},
-       {"kernel_layout", layout(dims.kernel_input, dims.kernel_output, dims.kernel_spatial)},
-       {"output_layout", layout(dims.output_batch, dims.output_feature, dims.output_spatial)},
-       {"strides", strides},
-       {"pads", pads},
-       {"base_dilation", base},
-       {"window_dilation", dilation},
-       {"reversal", reversal},
-       {"feature_groups", attrs.feature_group_count},
-       {"batch_groups", attrs.batch_group_count}}));
+  std::vector<Attr> list = {
+      {"input_shape", ToVector(i.operand(0)->shape().dims())},
+      {"kernel_shape", ToVector(i.operand(1)->shape().dims())},
+      {"output_shape", ToVector(i.shape().dims())},
+      {"input_layout", layout(dims.input_batch, dims.input_feature, dims.input_spatial)},
+      {"kernel_layout", layout(dims.kernel_input, dims.kernel_output, dims.kernel_spatial)},
+      {"output_layout", layout(dims.output_batch, dims.output_feature, dims.output_spatial)},
+      {"strides", strides},
+      {"pads", pads},
+      {"base_dilation", base},
+      {"window_dilation", dilation},
+      {"reversal", reversal},
+      {"feature_groups", attrs.feature_group_count},
+      {"batch_groups", attrs.batch_group_count}};
+  AddPrecision(cx, i, attrs.operand_precision, attrs.algorithm, list);
+  steps.push_back(Routine(cx, "convolution", i, std::move(list)));
   return {};
 }
 

@@ -20,9 +20,29 @@ Result<const T*> Libraries::Get(Once<T>& once) {
   return once.value->get();
 }
 
+Result<const Cublas*> Libraries::cublas() {
+  MutexLock lock(mutex_);
+  return Get(cublas_);
+}
+
+Result<const Cusolver*> Libraries::cusolver() {
+  MutexLock lock(mutex_);
+  return Get(cusolver_);
+}
+
 Result<const CublasLt*> Libraries::cublaslt() {
   MutexLock lock(mutex_);
   return Get(cublaslt_);
+}
+
+Result<const Cudnn*> Libraries::cudnn() {
+  MutexLock lock(mutex_);
+  return Get(cudnn_);
+}
+
+Result<const Cufft*> Libraries::cufft() {
+  MutexLock lock(mutex_);
+  return Get(cufft_);
 }
 
 Result<void*> Libraries::Function(const KernelCompiler& compiler, const std::string& name,

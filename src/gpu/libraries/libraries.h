@@ -13,6 +13,9 @@
 #include "gpu/cuda_driver.h"
 #include "gpu/cuda_machines.h"
 #include "gpu/libraries/cublaslt.h"
+#include "gpu/libraries/cudnn.h"
+#include "gpu/libraries/cufft.h"
+#include "gpu/libraries/cusolver.h"
 #include "gpu/nvrtc.h"
 #include "runtime/device.h"
 
@@ -35,7 +38,11 @@ class Libraries {
   ~Libraries();  // in the device's context, when nothing of it runs
 
   // UNAVAILABLE says why there is none.
+  Result<const Cublas*> cublas();
   Result<const CublasLt*> cublaslt();
+  Result<const Cudnn*> cudnn();
+  Result<const Cufft*> cufft();
+  Result<const Cusolver*> cusolver();
   // A function of a text; equal texts are compiled and loaded once.
   Result<void*> Function(const KernelCompiler& compiler, const std::string& name,
                          const std::string& text, const std::string& function);
@@ -53,7 +60,11 @@ class Libraries {
   const bool with_nvidia_;
   const std::vector<std::string> folders_;
   Mutex mutex_;
+  Once<Cublas> cublas_ WEFT_GUARDED_BY(mutex_);
   Once<CublasLt> cublaslt_ WEFT_GUARDED_BY(mutex_);
+  Once<Cudnn> cudnn_ WEFT_GUARDED_BY(mutex_);
+  Once<Cufft> cufft_ WEFT_GUARDED_BY(mutex_);
+  Once<Cusolver> cusolver_ WEFT_GUARDED_BY(mutex_);
   std::map<std::string, void*> modules_ WEFT_GUARDED_BY(mutex_);  // by the digest of the text
 };
 

@@ -31,6 +31,24 @@ std::span<const RoutineWay> RoutineWays() {
   static constexpr RoutineWay kWays[] = {
       {"gemm", "cuBLASLt", PrepareCublasLtGemm},
       {"gemm", "kernel", PrepareGemmKernel},
+      {"fft", "cuFFT", PrepareCufft},
+      {"device_id", "fill", PrepareDeviceId},
+      {"cholesky", "cuSOLVER", PrepareCholeskySolver},
+      {"cholesky", "kernel", PrepareCholeskyKernel},
+      {"convolution", "cuDNN", PrepareCudnnConvolution},
+      {"convolution", "kernel", PrepareConvolutionKernel},
+      {"householder_product", "cuSOLVER", PrepareHouseholderProductSolver},
+      {"householder_product", "kernel", PrepareHouseholderProductKernel},
+      {"householder_qr", "cuSOLVER", PrepareHouseholderQrSolver},
+      {"householder_qr", "kernel", PrepareHouseholderQrKernel},
+      {"lu", "cuSOLVER", PrepareLuSolver},
+      {"lu", "kernel", PrepareLuKernel},
+      {"rng", "kernel", PrepareRngKernel},
+      {"rng_bit_generator", "kernel", PrepareBitGeneratorKernel},
+      {"sort", "kernel", PrepareSortKernel},
+      {"topk", "kernel", PrepareTopKKernel},
+      {"triangular_solve", "cuBLAS", PrepareTriangularSolveCublas},
+      {"triangular_solve", "kernel", PrepareTriangularSolveKernel},
   };
   return kWays;
 }

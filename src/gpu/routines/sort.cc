@@ -1,0 +1,355 @@
+// sort and topk: kernels/sort.cu with the order of the step printed into it.
+#include <algorithm>
+#include <bit>
+
+#include "base/str.h"
+#include "gpu/cuda_text.h"
+#include "gpu/library_text.h"
+#include "gpu/render_cuda.h"
+#include "gpu/render_ops.h"
+#include "gpu/routines/gemm.h"
+#include "gpu/routines/kernels.h"
+#include "gpu/routines/ways.h"
+#include "program/library.h"
+
+namespace weft::gpu {
+namespace {
+
+// As in kernels/sort.cu.
+constexpr int64_t kSortRun = 1024, kSortChunk = 2048, kSortThreads = 256;
+struct SortRows {
+  int64_t rows, n, inner;
+};
+
+struct SortPlan {
+  SortRows size;
+  size_t operands = 1;
+  int64_t keys = 1;
+  bool descending = false, zeros_equal = false, nans_equal = false;
+  const program::Kernel* comparator = nullptr;
+  bool is_topk = false;
+  int64_t k = 0;  // of topk
+};
+
+int KeyBits(DType dtype) {
+  if (dtype == DType::kPred) return 8;
+  return IsFloat(dtype) && BitWidth(dtype) < 16 ? 32 : std::max(BitWidth(dtype), 8);
+}
+std::string_view KeyType(DType dtype) {
+  return KeyBits(dtype) == 64 ? "u64" : "u32";
+}
+
+// An expression for the number whose order is that of element `x`, in its storage type.
+std::string KeyOf(const SortPlan& plan, DType dtype, const std::string& x) {
+  std::string key;
+  std::string flags = StrCat(", ", plan.zeros_equal ? "true" : "false", ", ",
+                             plan.nans_equal ? "true" : "false", ")");
+  if (dtype == DType::kF64) {
+    key = StrCat("FloatKey<u64>(u64(__double_as_longlong(", x, ")), 0x7ff0000000000000ull", flags);
+  } else if (dtype == DType::kBF16 || dtype == DType::kF16) {
+    key = StrCat("FloatKey<u16>(", x, ", u16(", dtype == DType::kBF16 ? "0x7f80" : "0x7c00", ")",
+                 flags);
+  } else if (IsFloat(dtype)) {
+    key = StrCat("FloatKey<u32>(__float_as_uint(", FromStorage(dtype, x), "), 0x7f800000u", flags);
+  } else {
+    int bits = KeyBits(dtype);
+    std::string_view type = KeyType(dtype);
+    key = StrCat(type, "(", x, ")");
+    if (IsSigned(dtype)) key = StrCat("(", key, " ^ ", type, "(", type, "(1) << ", bits - 1, "))");
+    if (bits < 32) key = StrCat("(", key, " & ", (1 << bits) - 1, "u)");
+  }
+  if (!plan.descending) return StrCat(KeyType(dtype), "(", key, ")");
+  int bits = KeyBits(dtype);
+  std::string mask = bits >= 32 ? "" : StrCat(" & ", (1 << bits) - 1, "u");
+  return StrCat("(~", KeyType(dtype), "(", key, ")", mask, ")");
+}
+
+std::string StorageName(DType dtype) {
+  return IsComplex(dtype) ? StrCat("Cx<", Name(RealType(dtype)), ">")
+                          : std::string(CudaStorageType(dtype));
+}
+
+// The order by one operand, whose keys fit a number.
+std::string KeyOrderText(const SortPlan& plan, std::string_view name, DType dtype) {
+  std::string storage = StorageName(dtype);
+  return StrCat(
+      "struct ", name, " {\n  typedef ", KeyType(dtype), " Key;\n  const ", storage,
+      "* x;\n  Rows s;\n  __device__ inline Key Load(s64 row, s64 i) const {\n    ", storage,
+      " e = x[s.At(row, i)];\n    return ", KeyOf(plan, dtype, "e"),
+      ";\n  }\n  __device__ inline bool Before(Key a, Key b) const { return a < b; }\n};\n");
+}
+
+// The order of whole tuples: a key is where the tuple lies.
+std::string TupleOrderText(const SortPlan& plan, const RoutineInputs& inputs) {
+  std::string fields, body;
+  for (size_t i = 0; i < plan.operands; ++i) {
+    StrAppend(fields, "  const ", StorageName(inputs.type(i)), "* x", i, ";\n");
+  }
+  std::string before;
+  if (plan.comparator != nullptr) {
+    std::string parameters, arguments;
+    const program::Kernel& kernel = *plan.comparator;
+    for (int32_t p = 0; p < kernel.num_params; ++p) {
+      const program::Memory& m = kernel.memories[p];
+      std::string_view type = CudaStorageType(m.dtype);
+      StrAppend(parameters, p > 0 ? ", " : "", Writes(m.access) ? "" : "const ", type, "* m", p);
+      if (p + 1 == kernel.num_params) break;
+      StrAppend(arguments, "(const ", type, "*)(x", p / 2, " + ", p % 2 == 0 ? "a" : "b", "), ");
+    }
+    CudaText text;
+    text.Open("__device__ inline void Compare(", parameters, ") {");
+    RenderInBlock(kernel, 1, text);
+    text.Close();
+    body = text.text();
+    before = StrCat("    u8 out = 0;\n    Compare(", arguments, "&out);\n    return out != 0;\n");
+  } else {
+    for (size_t i = 0; i < static_cast<size_t>(plan.keys); ++i) {
+      DType dtype = inputs.type(i);
+      StrAppend(before, "    {\n      ", KeyType(dtype),
+                " p = ", KeyOf(plan, dtype, StrCat("x", i, "[a]")),
+                ", q = ", KeyOf(plan, dtype, StrCat("x", i, "[b]")),
+                ";\n      if (p != q) return p < q;\n    }\n");
+    }
+    StrAppend(before, "    return false;\n");
+  }
+  return StrCat(body, "struct Tuples {\n  typedef s64 Key;\n", fields,
+                "  Rows s;\n  __device__ inline Key Load(s64 row, s64 i) const { return s.At(row, "
+                "i); }\n  __device__ inline bool Before(Key a, Key b) const {\n",
+                before, "  }\n};\n");
+}
+
+// Parameters of a kernel: one pointer for each operand, then the results.
+std::string PointersText(const RoutineInputs& inputs, size_t operands) {
+  std::string fields;
+  for (size_t i = 0; i < operands; ++i) {
+    std::string type = StorageName(inputs.type(i));
+    StrAppend(fields, "  const ", type, "* x", i, ";\n");
+  }
+  for (size_t i = 0; i < operands; ++i) {
+    StrAppend(fields, "  ", StorageName(inputs.type(i)), "* y", i, ";\n");
+  }
+  return StrCat("struct Pointers {\n", fields, "};\n");
+}
+
+// What becomes of the permutation.
+std::string ResultText(const SortPlan& plan) {
+  constexpr std::string_view kHead =
+      "  s64 at = s64(blockIdx.x) * blockDim.x + threadIdx.x;\n  if (at >= s.rows * ";
+  if (plan.is_topk) {
+    return StrCat(
+        "extern \"C\" __global__ void take(Pointers p, s32* numbers, Rows s, s64 k, const "
+        "u32* perm) {\n",
+        kHead,
+        "k) return;\n  s64 row = at / k;\n  u32 number = perm[row * s.n + at % k];\n  "
+        "p.y0[at] = p.x0[row * s.n + number];\n  numbers[at] = s32(number);\n}\n");
+  }
+  std::string body;
+  for (size_t i = 0; i < plan.operands; ++i)
+    StrAppend(body, "  p.y", i, "[to] = p.x", i, "[from];\n");
+  return StrCat("extern \"C\" __global__ void take(Pointers p, Rows s, const u32* perm) {\n", kHead,
+                "s.n) return;\n  s64 row = at / s.n, to = s.At(row, at % s.n), from = s.At(row, "
+                "perm[at]);\n",
+                body, "}\n");
+}
+
+class SortRoutineOnGpu : public PreparedRoutine {
+ public:
+  explicit SortRoutineOnGpu(SortPlan plan) : plan_(std::move(plan)) {}
+  Status Prepare(const RoutineInputs& inputs);
+  Status Enqueue(const RoutineCall& call) const override;
+  int64_t scratch_bytes() const override { return scratch_.bytes(); }
+
+ private:
+  struct KeyPass {  // by one operand
+    RoutineKernel load, count, distribute;
+    int bits;
+  };
+  Status PrepareRuns(const RoutineInputs& inputs, std::string text);
+  Status PrepareRadix(const RoutineInputs& inputs, std::string text);
+  Result<const std::byte*> EnqueueRuns(const RoutineCall& call, std::vector<std::byte*>& in) const;
+  Result<const std::byte*> EnqueueRadix(const RoutineCall& call, std::vector<std::byte*>& in) const;
+  int64_t total() const { return plan_.size.rows * plan_.size.n; }
+  int64_t tiles(int bits) const { return BlocksFor(plan_.size.n, bits == 64 ? 2048 : 4096); }
+
+  const SortPlan plan_;
+  RoutineKernel runs_, merge_, take_, sum_chunks_, scan_sums_, scan_chunks_;
+  std::vector<KeyPass> passes_;                                  // radix, the last key first
+  int64_t perm_[2] = {}, keys_[2] = {}, counts_ = 0, sums_ = 0;  // in the scratch memory
+  ScratchPlan scratch_;
+};
+
+Status SortRoutineOnGpu::PrepareRuns(const RoutineInputs& inputs, std::string text) {
+  bool tuples = plan_.comparator != nullptr || plan_.keys > 1;
+  std::string order = tuples ? "Tuples" : "Order", members;
+  StrAppend(text,
+            tuples ? TupleOrderText(plan_, inputs) : KeyOrderText(plan_, order, inputs.type(0)));
+  for (size_t i = 0; i < (tuples ? plan_.operands : 1); ++i) StrAppend(members, "p.x", i, ", ");
+  StrAppend(text, "extern \"C\" __global__ void runs(Pointers p, Rows s, u32* perm) {\n  ", order,
+            " order = {", members, "s};\n  SortRuns(order, s, perm);\n}\n",
+            "extern \"C\" __global__ void merge(Pointers p, Rows s, s64 run, const u32* from, u32* "
+            "to) {\n  ",
+            order, " order = {", members, "s};\n  MergeRuns(order, s, run, from, to);\n}\n");
+  runs_ = TRY(MakeKernel(inputs, text, "runs"));
+  merge_ = TRY(MakeKernel(inputs, text, "merge"));
+  take_ = TRY(MakeKernel(inputs, text, "take"));
+  return {};
+}
+
+Status SortRoutineOnGpu::PrepareRadix(const RoutineInputs& inputs, std::string text) {
+  int widest = 32;
+  for (int64_t i = plan_.keys; i-- > 0;) {
+    DType dtype = inputs.type(static_cast<size_t>(i));
+    std::string_view key = KeyType(dtype);
+    StrAppend(text, KeyOrderText(plan_, StrCat("Order", i), dtype),
+              "extern \"C\" __global__ void load", i,
+              "(Pointers p, Rows s, const u32* perm, s64 first, ", key,
+              "* keys, u32* index) {\n  Order", i, " order = {p.x", i,
+              ", s};\n  LoadKeys(order, s, perm, first != 0, keys, index);\n}\n");
+    widest = std::max(widest, KeyBits(dtype));
+  }
+  for (std::string_view key : {"u32", "u64"}) {
+    StrAppend(text, "extern \"C\" __global__ void __launch_bounds__(256) count_", key, "(const ",
+              key,
+              "* keys, Rows s, s64 shift, u32* counts) {\n  CountDigits(keys, s, int(shift), "
+              "counts);\n}\nextern \"C\" __global__ void __launch_bounds__(256) distribute_",
+              key, "(const ", key,
+              "* keys, const u32* index, Rows s, s64 shift, const u32* places, ", key,
+              "* keys_out, u32* index_out) {\n  Distribute(keys, index, s, int(shift), places, "
+              "keys_out, index_out);\n}\n");
+  }
+  StrAppend(
+      text,
+      "extern \"C\" __global__ void sum_chunks(const u32* counts, s64 length, u32* sums) {\n  "
+      "SumChunks(counts, length, sums);\n}\nextern \"C\" __global__ void scan_sums(u32* sums, "
+      "s64 chunks) {\n  ScanSums(sums, chunks);\n}\nextern \"C\" __global__ void "
+      "scan_chunks(u32* counts, s64 length, const u32* sums) {\n  ScanChunks(counts, length, "
+      "sums);\n}\n");
+  for (int64_t i = plan_.keys; i-- > 0;) {
+    DType dtype = inputs.type(static_cast<size_t>(i));
+    std::string key(KeyType(dtype));
+    passes_.push_back({TRY(MakeKernel(inputs, text, StrCat("load", i))),
+                       TRY(MakeKernel(inputs, text, "count_" + key)),
+                       TRY(MakeKernel(inputs, text, "distribute_" + key)), KeyBits(dtype)});
+  }
+  sum_chunks_ = TRY(MakeKernel(inputs, text, "sum_chunks"));
+  scan_sums_ = TRY(MakeKernel(inputs, text, "scan_sums"));
+  scan_chunks_ = TRY(MakeKernel(inputs, text, "scan_chunks"));
+  take_ = TRY(MakeKernel(inputs, text, "take"));
+  int64_t length = plan_.size.rows * 256 * tiles(widest);
+  for (int64_t& at : keys_) at = scratch_.Add(total() * widest / 8);
+  counts_ = scratch_.Add(length * 4);
+  sums_ = scratch_.Add((plan_.size.rows + length / kSortChunk + 1) * 4);
+  return {};
+}
+
+Status SortRoutineOnGpu::Prepare(const RoutineInputs& inputs) {
+  std::string text = StrCat(kSortText, PointersText(inputs, plan_.operands), ResultText(plan_));
+  for (int64_t& at : perm_) at = scratch_.Add(total() * 4);
+  bool radix = plan_.comparator == nullptr && plan_.size.n > kSortRun;
+  return radix ? PrepareRadix(inputs, std::move(text)) : PrepareRuns(inputs, std::move(text));
+}
+
+// Both return where the permutation is.
+Result<const std::byte*> SortRoutineOnGpu::EnqueueRuns(const RoutineCall& call,
+                                                       std::vector<std::byte*>& in) const {
+  const SortRows& s = plan_.size;
+  auto rows = s;
+  std::byte *from = call.scratch + perm_[0], *to = call.scratch + perm_[1];
+  int64_t threads = std::clamp<int64_t>(
+      static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(s.n))) / 2, 32, kSortRun / 2);
+  TRY(LaunchRoutine(call, runs_, s.rows * BlocksFor(s.n, kSortRun), threads,
+                    {in.data(), &rows, &from}));
+  for (int64_t run = kSortRun; run < s.n; run *= 2) {
+    TRY(LaunchRoutine(call, merge_, BlocksFor(total()), kRoutineThreads,
+                      {in.data(), &rows, &run, &from, &to}));
+    std::swap(from, to);
+  }
+  return from;
+}
+
+Result<const std::byte*> SortRoutineOnGpu::EnqueueRadix(const RoutineCall& call,
+                                                        std::vector<std::byte*>& in) const {
+  auto rows = plan_.size;
+  std::byte *from = call.scratch + perm_[0], *to = call.scratch + perm_[1];
+  std::byte *keys = call.scratch + keys_[0], *keys_to = call.scratch + keys_[1];
+  std::byte *counts = call.scratch + counts_, *sums = call.scratch + sums_;
+  int64_t first = 1;
+  for (const KeyPass& pass : passes_) {
+    TRY(LaunchRoutine(call, pass.load, BlocksFor(total()), kRoutineThreads,
+                      {in.data(), &rows, &from, &first, &keys, &from}));
+    first = 0;
+    int64_t blocks = rows.rows * tiles(pass.bits), length = 256 * tiles(pass.bits);
+    int64_t chunks = BlocksFor(length, kSortChunk);
+    for (int64_t shift = 0; shift < pass.bits; shift += 8) {
+      TRY(LaunchWith(call, pass.count, blocks, kSortThreads, keys, rows, shift, counts));
+      TRY(LaunchWith(call, sum_chunks_, rows.rows * chunks, kSortThreads, counts, length, sums));
+      TRY(LaunchWith(call, scan_sums_, rows.rows, kSortThreads, sums, chunks));
+      TRY(LaunchWith(call, scan_chunks_, rows.rows * chunks, kSortThreads, counts, length, sums));
+      TRY(LaunchWith(call, pass.distribute, blocks, kSortThreads, keys, from, rows, shift, counts,
+                     keys_to, to));
+      std::swap(keys, keys_to);
+      std::swap(from, to);
+    }
+  }
+  return from;
+}
+
+Status SortRoutineOnGpu::Enqueue(const RoutineCall& call) const {
+  std::vector<std::byte*> pointers(call.memory.begin(),
+                                   call.memory.begin() + static_cast<long>(2 * plan_.operands));
+  const std::byte* perm =
+      TRY(passes_.empty() ? EnqueueRuns(call, pointers) : EnqueueRadix(call, pointers));
+  auto rows = plan_.size;
+  if (plan_.is_topk) {
+    std::byte* numbers = call.memory[2];
+    int64_t k = plan_.k;
+    return LaunchRoutine(call, take_, BlocksFor(rows.rows * k), kRoutineThreads,
+                         {pointers.data(), &numbers, &rows, &k, &perm});
+  }
+  return LaunchRoutine(call, take_, BlocksFor(total()), kRoutineThreads,
+                       {pointers.data(), &rows, &perm});
+}
+
+Result<PreparedPtr> Planned(const RoutineInputs& inputs, SortPlan plan) {
+  if (plan.size.rows * plan.size.n == 0) return NothingToDo();
+  if (plan.size.n >= int64_t{1} << 32) return Unimplemented("rows of ", plan.size.n, " elements");
+  // Parameters of a kernel are 4 KiB.
+  if (plan.operands > 200) return Unimplemented(plan.operands, " operands");
+  auto sort = std::make_unique<SortRoutineOnGpu>(std::move(plan));
+  TRY(sort->Prepare(inputs));
+  return sort;
+}
+
+}  // namespace
+
+Result<PreparedPtr> PrepareSortKernel(const RoutineInputs& inputs) {
+  const program::LibraryStep& call = inputs.call();
+  SortPlan plan;
+  plan.size.inner = IntAttr(call, "inner", 1);
+  plan.size.rows = IntAttr(call, "outer", 1) * plan.size.inner;
+  plan.size.n = IntAttr(call, "n", 0);
+  plan.operands = inputs.step.uses.size() / 2;
+  plan.keys = IntAttr(call, "keys", 1);
+  plan.descending = StringAttr(call, "order", "asc") == "desc";
+  plan.zeros_equal = BoolAttr(call, "zeros_equal", false);
+  plan.nans_equal = BoolAttr(call, "nans_equal", false);
+  if (std::string_view name = StringAttr(call, "comparator", ""); !name.empty()) {
+    for (const program::Kernel& kernel : inputs.program.kernels) {
+      if (kernel.name == name) plan.comparator = &kernel;
+    }
+  }
+  return Planned(inputs, std::move(plan));
+}
+
+Result<PreparedPtr> PrepareTopKKernel(const RoutineInputs& inputs) {
+  const program::LibraryStep& call = inputs.call();
+  SortPlan plan;
+  plan.size = {IntAttr(call, "rows", 1), IntAttr(call, "n", 0), 1};
+  plan.descending = BoolAttr(call, "largest", true);
+  plan.is_topk = true;
+  plan.k = IntAttr(call, "k", 0);
+  if (plan.k == 0) return NothingToDo();
+  return Planned(inputs, std::move(plan));
+}
+
+}  // namespace weft::gpu
