@@ -25,7 +25,7 @@ ALLOWED = {
     "serve": {"base", "program", "hlo", "compiler", "runtime"},
 }
 # What stands above the devices sees their factory functions alone.
-FACTORIES = {"cpu/device.h", "gpu/device.h"}
+FACTORIES = {"cpu/device.h", "gpu/cuda_device.h"}
 HEAVY = {"iostream", "regex", "filesystem"}
 MAY_READ_ENVIRONMENT = {"pjrt", "serve"}
 

@@ -8,6 +8,9 @@ Nothing here needs to be imported for that. `library_path()` is where the PJRT p
 `register()` makes the platform known in a process that did not ask for it (to export for it, say).
 
     WEFT_AS=cpu python program.py               # Weft is JAX's `cpu`, for programs that list platforms
+
+Where there is a GPU, platform `weft` is the GPU, and the processor can be asked for beside it:
+JAX_PLATFORMS=weft,weft_cpu. WEFT_PLATFORM=cpu has no GPU at all.
 """
 
 import contextlib
@@ -17,6 +20,26 @@ __version__ = "0.1.0"
 NAME = "weft"  # what Weft is asked for by
 # What its devices answer to whoever asks for a platform.
 PLATFORM = "cpu" if os.environ.get("WEFT_AS") == "cpu" else NAME
+CPU = "weft_cpu"  # the processor, where `weft` is a GPU
+
+
+def _has_gpu() -> bool:
+    """Whether devices are a GPU: by WEFT_PLATFORM, else where a driver of NVIDIA's is loaded."""
+    chosen = os.environ.get("WEFT_PLATFORM", "")
+    if chosen or PLATFORM != NAME:
+        return chosen in ("gpu", "pretend") and PLATFORM == NAME
+    return any(os.path.exists(path) for path in ("/dev/nvidiactl", "/dev/dxg"))
+
+
+HAS_GPU = _has_gpu()
+PLATFORMS = (PLATFORM, CPU) if HAS_GPU else (PLATFORM,)  # all that are Weft
+
+
+def is_on_cpu(platform) -> bool:
+    """Whether it is one of Weft's whose arrays lie in the host's memory."""
+    return platform in PLATFORMS and not (HAS_GPU and platform == PLATFORM)
+
+
 TESTED_JAX = ("0.10.1", "0.12")  # the first and the last release that the tests were run with
 
 

@@ -1,6 +1,6 @@
 """JAX's persistent compilation cache, which is otherwise kept to a list of platforms."""
 
-from weft import PLATFORM, _patched
+from weft import PLATFORMS, _patched
 
 
 class _AsCpu:
@@ -18,7 +18,7 @@ def _allow(library):
     _patched.check_unary(original)
 
     def is_cache_used(backend):
-        return original(_AsCpu() if backend.platform == PLATFORM else backend)
+        return original(_AsCpu() if backend.platform in PLATFORMS else backend)
 
     compilation_cache.is_cache_used = is_cache_used
 

@@ -20,7 +20,7 @@ import weakref
 
 import numpy as np
 
-from weft import PLATFORM, _native, _patched, _types
+from weft import PLATFORM, PLATFORMS, _native, _patched, _types
 
 TARGET = "weft_python_callback"
 _INTERNAL, _FAILED_PRECONDITION = 13, 9
@@ -199,7 +199,7 @@ def _make_emit(original):
                              has_side_effect, returns_token=True, partitioned=False, sharding=None,
                              **more):
         platforms = ctx.module_context.platforms
-        if PLATFORM not in platforms:
+        if not set(PLATFORMS).intersection(platforms):
             return original(ctx, callback, token, operands, operand_avals, result_avals,
                             has_side_effect=has_side_effect, returns_token=returns_token,
                             partitioned=partitioned, sharding=sharding, **more)
@@ -268,7 +268,8 @@ def _tell_shardings(library):
             ctx.module_context.add_keepalive(heard.callback)
         return results
 
-    mlir.register_lowering(debugging.inspect_sharding_p, lower, platform=PLATFORM)
+    for platform in PLATFORMS:
+        mlir.register_lowering(debugging.inspect_sharding_p, lower, platform=platform)
 
 
 class _ExecutionContext:
@@ -347,7 +348,8 @@ def _call_with_buffers(library):
                                 operand_output_aliases=dict(input_output_aliases))
         return rule(ctx, *args, id=np.uint64(host.number))
 
-    mlir.register_lowering(primitive, lower, platform=PLATFORM)
+    for platform in PLATFORMS:
+        mlir.register_lowering(primitive, lower, platform=platform)
 
 
 FEATURES = {

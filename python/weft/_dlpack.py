@@ -1,4 +1,4 @@
-"""DLPack for arrays of this platform, over their zero-copy NumPy view.
+"""DLPack for arrays of this platform: over their zero-copy NumPy view, or by their address on a GPU.
 
 jaxlib's own export and import know its own platforms only. jax._src.dlpack keeps its logic (what
 copies, what raises); the two functions of jaxlib at its bottom are replaced for our arrays.
@@ -10,9 +10,10 @@ import weakref
 
 import numpy as np
 
-from weft import PLATFORM, _patched, _types
+from weft import PLATFORM, PLATFORMS, _patched, _types, is_on_cpu
 
 _CPU = 1  # kDLCPU
+_CUDA = 2  # kDLCUDA
 _READ_ONLY = 1  # DLPACK_FLAG_BITMASK_READ_ONLY
 _IS_COPIED = 2  # DLPACK_FLAG_BITMASK_IS_COPIED
 _ALIGNMENT = 64  # what the plugin wants of memory that it takes over without a copy
@@ -69,17 +70,28 @@ def _capsule_destructor(capsule):
 
 def export(array, max_version=None, copied=False):
     """A DLPack capsule of a NumPy array's memory; `copied`: made for whoever takes it."""
+    strides = [stride // array.itemsize for stride in array.strides]
+    return _capsule(array, array.ctypes.data, _CPU, strides, max_version, copied, array.flags.writeable)
+
+
+def export_from_gpu(buffer, max_version=None, copied=False):
+    """The same of an array in the memory of a GPU, once it is there; row-major."""
+    strides = [int(np.prod(buffer.shape[i + 1:], dtype=np.int64)) for i in range(len(buffer.shape))]
+    return _capsule(buffer, buffer.unsafe_buffer_pointer(), _CUDA, strides, max_version, copied, False)
+
+
+def _capsule(array, data, device_type, strides, max_version, copied, writeable):
     code, bits = _types.dlpack_code(array.dtype)
     versioned = max_version is not None and tuple(max_version) >= (1, 0)
-    shape = (ctypes.c_int64 * max(array.ndim, 1))(*array.shape)
-    strides = (ctypes.c_int64 * max(array.ndim, 1))(
-        *(stride // array.itemsize for stride in array.strides))
+    rank = len(array.shape)
+    shape = (ctypes.c_int64 * max(rank, 1))(*array.shape)
+    strides = (ctypes.c_int64 * max(rank, 1))(*strides)
     managed = (_Versioned if versioned else _Managed)()
-    managed.tensor = _Tensor(array.ctypes.data, _CPU, 0, array.ndim, code, bits, 1, shape, strides, 0)
+    managed.tensor = _Tensor(data, device_type, 0, rank, code, bits, 1, shape, strides, 0)
     managed.deleter = ctypes.cast(_delete, ctypes.c_void_p).value
     if versioned:
         managed.major, managed.minor = 1, 0
-        managed.flags = _IS_COPIED if copied else 0 if array.flags.writeable else _READ_ONLY
+        managed.flags = _IS_COPIED if copied else 0 if writeable else _READ_ONLY
     address = ctypes.addressof(managed)
     _exported[address] = (managed, array, shape, strides)
     name = _VERSIONED_NAME if versioned else _PLAIN_NAME
@@ -150,18 +162,22 @@ def _exchange(library):
 
     # JAX asks for versioned capsules from 0.12 on.
     def buffer_to_dlpack_managed_tensor(buffer, *args, max_version=None, copied=False, **more):
-        if buffer.platform() == PLATFORM:
+        if is_on_cpu(buffer.platform()) or buffer.sharding.memory_kind != "device":
             return export(np.asarray(buffer), max_version, copied)
+        if buffer.platform() in PLATFORMS:
+            return export_from_gpu(buffer, max_version, copied)
         if max_version is not None or copied:
             more.update(max_version=max_version, copied=copied)
         return to_capsule(buffer, *args, **more)
 
     def dlpack_managed_tensor_to_buffer(capsule, device, stream=None, copy=None, *more):
-        if getattr(device, "platform", None) != PLATFORM:
+        if getattr(device, "platform", None) not in PLATFORMS:
             return from_capsule(capsule, device, stream, copy, *more)
         value = import_(capsule)
         if copy:
             value = value.copy()
+        elif copy is False and not is_on_cpu(device.platform):
+            raise BufferError("memory of the host cannot be used by a GPU without a copy")
         elif copy is False and value.ctypes.data % _ALIGNMENT:
             raise _jax.JaxRuntimeError(
                 f"INVALID_ARGUMENT: Specified buffer (ptr={value.ctypes.data:#x}) is not aligned "
@@ -170,6 +186,8 @@ def _exchange(library):
 
     def get_backend(platform=None):
         """CPU memory goes to this platform where it is the default, unless XLA's CPU is meant."""
+        if platform == "cuda" and xla_bridge.default_backend() == PLATFORM and not is_on_cpu(PLATFORM):
+            platform = PLATFORM
         if platform == "cpu" and xla_bridge.default_backend() == PLATFORM:
             caller = sys._getframe(1).f_locals  # of from_dlpack or to_dlpack
             named = (caller.get(name) for name in ("device", "external_array", "x"))
@@ -187,8 +205,9 @@ def _exchange(library):
     dlpack.xla_bridge = _patched.Module(xla_bridge, get_backend=get_backend)
 
     def __dlpack_device__(self):
-        if len(self._arrays) == 1 and self.platform() == PLATFORM:
-            return dlpack.DLDeviceType.kDLCPU, 0
+        if len(self._arrays) == 1 and self.platform() in PLATFORMS:
+            here = is_on_cpu(self.platform()) or self.sharding.memory_kind != "device"
+            return dlpack.DLDeviceType.kDLCPU if here else dlpack.DLDeviceType.kDLCUDA, 0
         return dlpack_device(self)
 
     array.ArrayImpl.__dlpack_device__ = __dlpack_device__

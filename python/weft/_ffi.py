@@ -4,7 +4,7 @@ import ctypes
 import logging
 import threading
 
-from weft import NAME, _native, _patched
+from weft import CPU, HAS_GPU, NAME, _native, _patched
 
 _logger = logging.getLogger("weft")
 _lock = threading.Lock()
@@ -49,6 +49,7 @@ def _serve(library):
     original = xla_client.register_custom_call_target
     _patched.check_parameters(original, "name", "fn", "platform", "api_version")
     forward = Forwarder(library)
+    names = (NAME, CPU) if HAS_GPU else (NAME,)
     # As XLA's CPU client would on its start, so that what waits for it is registered now.
     xla_client.register_custom_call_handler("cpu", _jax.register_custom_call_target)
     if hasattr(xla_client, "register_custom_type_handler"):
@@ -58,12 +59,14 @@ def _serve(library):
             forward.type(name, registration)
 
         xla_client.register_custom_type_handler("cpu", register_type)
-        xla_client.register_custom_type_handler(NAME, register_type)
+        for name in names:
+            xla_client.register_custom_type_handler(name, register_type)
     for name, stages in xla_client.custom_call_targets("Host").items():
         if not name.startswith("xla_"):  # XLA's own callbacks look for XLA's own context
             forward.target(name, stages)
 
-    xla_client.register_custom_call_handler(NAME, forward.target)
+    for name in names:
+        xla_client.register_custom_call_handler(name, forward.target)
 
     def register_custom_call_target(name, fn, platform="cpu", api_version=0, *args, **kwargs):
         original(name, fn, platform, api_version, *args, **kwargs)

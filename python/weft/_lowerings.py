@@ -5,7 +5,7 @@ import dataclasses
 
 import numpy as np
 
-from weft import PLATFORM, _patched
+from weft import PLATFORMS, _patched, is_on_cpu
 
 # Primitives whose rule for cpu works around XLA:CPU or suits it only: their common rule is used.
 #   threefry2x32          a rolled loop; the common rule is straight-line code in a function
@@ -43,8 +43,9 @@ def _donate(library):
     del library
     from jax._src.interpreters import mlir
 
-    if PLATFORM not in mlir._platforms_with_donation:
-        mlir._platforms_with_donation.append(PLATFORM)
+    for platform in PLATFORMS:
+        if platform not in mlir._platforms_with_donation:
+            mlir._platforms_with_donation.append(platform)
 
 
 def _share_rules_of_cpu(library):
@@ -52,10 +53,11 @@ def _share_rules_of_cpu(library):
     from jax._src.interpreters import mlir
 
     tables = mlir._platform_specific_lowerings
-    rules = SharedRules(tables["cpu"])
-    if PLATFORM != "cpu":
-        rules.update(tables.get(PLATFORM, {}))
-    tables[PLATFORM] = rules
+    for platform in PLATFORMS:
+        rules = SharedRules(tables["cpu"])
+        if platform != "cpu":
+            rules.update(tables.get(platform, {}))
+        tables[platform] = rules
 
 
 def _place_in_memories(library):
@@ -63,8 +65,9 @@ def _place_in_memories(library):
     from jax._src import dispatch
     from jax._src.interpreters import mlir
 
-    mlir.register_lowering(
-        dispatch.device_put_p, dispatch._tpu_gpu_device_put_lowering, platform=PLATFORM)
+    for platform in PLATFORMS:
+        mlir.register_lowering(
+            dispatch.device_put_p, dispatch._tpu_gpu_device_put_lowering, platform=platform)
 
 
 def _interpret_pallas(library):
@@ -81,15 +84,18 @@ def _interpret_pallas(library):
         return dataclasses.replace(entry, rule=lower)
 
     mlir.LoweringRuleEntry  # an entry has a rule and more
-    mlir._platform_specific_lowerings[PLATFORM].by_name["pallas_call"] = rule
+    for platform in PLATFORMS:
+        mlir._platform_specific_lowerings[platform].by_name["pallas_call"] = rule
 
 
 def with_weft(branches):
     """The platforms of lax.platform_dependent's branches: where there is none of its own, this
     platform takes the one of cpu, also where there is a default (None)."""
-    if branches is None or any(ps is not None and PLATFORM in ps for ps in branches):
+    if branches is None:
         return branches
-    return tuple((*ps, PLATFORM) if ps is not None and "cpu" in ps else ps for ps in branches)
+    named = {platform for ps in branches if ps is not None for platform in ps}
+    missing = tuple(platform for platform in PLATFORMS if platform not in named)
+    return tuple((*ps, *missing) if ps is not None and "cpu" in ps else ps for ps in branches)
 
 
 def _share_branches_of_cpu(library):
@@ -116,10 +122,10 @@ class SharedPlatforms(tuple):
     """The platforms a program was exported for: those that have `cpu` serve this platform too."""
 
     def __contains__(self, platform):
-        return super().__contains__("cpu" if platform == PLATFORM else platform)
+        return super().__contains__("cpu" if platform in PLATFORMS else platform)
 
     def index(self, platform, *more):
-        return super().index("cpu" if platform == PLATFORM else platform, *more)
+        return super().index("cpu" if platform in PLATFORMS else platform, *more)
 
 
 def _call_programs_exported_for_cpu(library):
@@ -134,9 +140,10 @@ def _call_programs_exported_for_cpu(library):
     _patched.check_parameters(rule, "exported")
 
     def lower(ctx, *args, exported):
-        if PLATFORM in ctx.module_context.platforms:
+        ours = [p for p in PLATFORMS if p in ctx.module_context.platforms]
+        if ours:
             linalg.initialize_lapack()
-            if PLATFORM not in exported.platforms and "cpu" in exported.platforms:
+            if not set(ours) <= set(exported.platforms) and "cpu" in exported.platforms:
                 exported = dataclasses.replace(
                     exported, platforms=SharedPlatforms(exported.platforms))
         return rule(ctx, *args, exported=exported)
@@ -154,7 +161,7 @@ def _accept_buffers_without_copy(library):
 
     def get_platform(device_or_sharding):
         platform = original(device_or_sharding)
-        return "cpu" if platform == PLATFORM else platform
+        return "cpu" if is_on_cpu(platform) else platform
 
     array_constructors._get_platform = get_platform
 
@@ -167,7 +174,7 @@ def _analyse_cost(library):
     _patched.check_unary(original)
 
     def cost_analysis(self):
-        if self.compile_args["backend"].platform != PLATFORM:
+        if self.compile_args["backend"].platform not in PLATFORMS:
             return original(self)
         return library.analyse_cost(self.hlo().as_serialized_hlo_module_proto())
 
@@ -190,7 +197,8 @@ def _compute_custom_partitioning_whole(library):
                          lambda *args: partition(*static_args, *args))
         return mlir.lower_fun(core.jaxpr_as_fun(call), multiple_results=True)(ctx, *values)
 
-    mlir.register_lowering(primitive, lower, platform=PLATFORM)
+    for platform in PLATFORMS:
+        mlir.register_lowering(primitive, lower, platform=platform)
 
 
 def _check_partition(axis_context, call, in_tree, out_tree, partition):

@@ -10,7 +10,7 @@ import logging
 import os
 import re
 
-from weft import NAME, PLATFORM, TESTED_JAX, library_path
+from weft import CPU, HAS_GPU, NAME, PLATFORM, TESTED_JAX, library_path
 
 _logger = logging.getLogger("weft")
 _state = {"registered": False}
@@ -34,7 +34,7 @@ def asked_for():
     """`alone`, `beside others`, `by default` or None."""
     names = _platforms_wanted()
     if names:
-        ours = {NAME, PLATFORM}.intersection(names)
+        ours = {NAME, PLATFORM, CPU}.intersection(names)
         if not ours:
             return None
         return "alone" if ours.issuperset(names) else "beside others"
@@ -72,10 +72,12 @@ def register():
     library = _native.load(library_path())
     _warn_of_untested_versions()
     getattr(xla_bridge, "_nonexperimental_plugins", set()).add(NAME)
-    xla_bridge.register_plugin(NAME, priority=600, library_path=library.path,
-                               options=_client_options)
+    api = xla_bridge.register_plugin(NAME, priority=600, library_path=library.path,
+                                     options=_client_options)
     if PLATFORM != NAME:
         _take_the_place(xla_bridge)
+    elif HAS_GPU:
+        _keep_the_processor(xla_bridge, api)
     _state["registered"] = True
     _fail_quietly(xla_bridge)
     for module in _MODULES:
@@ -125,6 +127,14 @@ def _take_the_place(xla_bridge):
     if NAME in names and PLATFORM in names:  # else JAX would make the client twice
         names = [PLATFORM if name == NAME else name for name in names]
         jax.config.update("jax_platforms", ",".join(dict.fromkeys(names)))
+
+
+def _keep_the_processor(xla_bridge, api):
+    """`weft` is a GPU: the processor is a platform beside it, by the same plugin."""
+    getattr(xla_bridge, "_nonexperimental_plugins", set()).add(CPU)
+    xla_bridge.register_plugin(
+        CPU, priority=-100, c_api=api,
+        options=lambda: {"platform": "cpu", "platform_name": CPU, **_device_options()})
 
 
 def _client_options():

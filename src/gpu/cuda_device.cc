@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "gpu/cuda_program.h"
 #include "gpu/cuda_stream.h"
+#include "gpu/libraries/libraries.h"
 
 namespace weft::gpu {
 
@@ -15,12 +16,23 @@ using runtime::Allocation;
 using runtime::kDeviceAlignment;
 using runtime::MemorySpace;
 
+CudaCore::CudaCore(std::shared_ptr<const CudaDriver> driver, int number, int64_t memory_limit,
+                   std::unique_ptr<Libraries> shared_libraries)
+    : cuda(std::move(driver)),
+      number(number),
+      name(StrCat("cuda:", number)),
+      ledger(name, memory_limit),
+      libraries(std::move(shared_libraries)) {}
+
 CudaCore::~CudaCore() {
   if (context == nullptr) return;
   if (MakeCurrent()) {
     cuda->CtxSynchronize();
+    libraries.reset();
     MutexLock lock(mutex_);
     for (const Pinned& pinned : kept_) cuda->MemFreeHost(pinned.address);
+    MutexLock events_lock(event_mutex_);
+    for (void* event : events_) cuda->EventDestroy(event);
     if (pool != nullptr) cuda->MemPoolDestroy(pool);
   }
   cuda->PrimaryCtxRelease(device);
@@ -105,6 +117,26 @@ Result<std::byte*> CudaCore::TakePinned(int64_t bytes) {
   return static_cast<std::byte*>(address);
 }
 
+Result<void*> CudaCore::TakeEvent() {
+  constexpr unsigned kNoTiming = 2;
+  {
+    MutexLock lock(event_mutex_);
+    if (!events_.empty()) {
+      void* handle = events_.back();
+      events_.pop_back();
+      return handle;
+    }
+  }
+  void* handle = nullptr;
+  TRY(cuda->Check(cuda->EventCreate(&handle, kNoTiming), "new event"));
+  return handle;
+}
+
+void CudaCore::KeepEvent(void* handle) {
+  MutexLock lock(event_mutex_);
+  events_.push_back(handle);
+}
+
 void CudaCore::KeepPinned(std::byte* address, runtime::EventPtr after) {
   MutexLock lock(mutex_);
   for (size_t i = 0; i < lent_.size(); ++i) {
@@ -148,6 +180,11 @@ class CudaDevice : public runtime::Device {
       : core_(std::move(core)), nvrtc_(std::move(nvrtc)), machine_(std::move(machine)) {}
 
   const program::TargetInfo& target() const override { return core_->target; }
+  std::string description() const override {
+    char name[256] = {};
+    if (core_->cuda->DeviceGetName(name, sizeof(name) - 1, core_->device) != 0) return core_->name;
+    return name;
+  }
   Result<std::unique_ptr<runtime::LoadedProgram>> Load(
       program::Program program, const runtime::LoadOptions& options) override {
     return LoadCudaProgram(std::move(program), options, core_, *nvrtc_, machine_);
@@ -189,7 +226,11 @@ Result<std::unique_ptr<runtime::Device>> CreateCudaDevice(const CudaOptions& opt
   }
   auto nvrtc = Nvrtc::Load(options.nvrtc_folders);
   if (!nvrtc) return MakeError(Code::kUnavailable, "cuda: ", nvrtc.error().message());
-  auto core = std::make_shared<CudaCore>(driver, options.number, options.memory_limit);
+  auto libraries = std::make_unique<Libraries>(
+      *driver, options.driver == nullptr,
+      std::vector<std::string>(options.nvrtc_folders.begin(), options.nvrtc_folders.end()));
+  auto core = std::make_shared<CudaCore>(driver, options.number, options.memory_limit,
+                                         std::move(libraries));
   TRY(core->Start());
   // A driver older than the compiler may not read what it writes.
   int version = std::min((*nvrtc)->version(), driver->version());

@@ -10,6 +10,7 @@
 #include "base/float_mode.h"
 #include "base/str.h"
 #include "gpu/render_program.h"
+#include "gpu/routines/routine.h"
 #include "program/library.h"
 #include "runtime/binding.h"
 
@@ -45,12 +46,20 @@ class CudaLoadedProgram : public runtime::LoadedProgram {
   Status Enqueue(const Call& call, runtime::Stream& stream) const override;
   const Program& program() const override { return program_; }
   const runtime::LoadStats& stats() const override { return stats_; }
-  int64_t temp_bytes() const override { return binding_.temp_bytes(); }
+  int64_t temp_bytes() const override { return scratch_at() + scratch_.bytes; }
+  runtime::Scratch scratch() const override { return scratch_; }
+  const std::vector<std::string>& host_routines() const { return host_routines_; }
 
  private:
   friend class StepEnqueuer;
   Status FindFunctions();
   Status PlaceConstants();
+  Status PrepareRoutines(const KernelCompiler& compiler);
+  // Scratch memory of routines lies behind the temps.
+  int64_t scratch_at() const {
+    constexpr int64_t kAlign = runtime::kDeviceAlignment;
+    return (binding_.temp_bytes() + kAlign - 1) / kAlign * kAlign;
+  }
 
   const Program program_;
   const std::shared_ptr<CudaCore> core_;
@@ -59,6 +68,9 @@ class CudaLoadedProgram : public runtime::LoadedProgram {
   void* module_ = nullptr;
   std::vector<Function> kernels_;  // by kernel
   std::map<const Step*, Function> loops_;
+  std::map<const Step*, PreparedPtr> routines_;  // those not listed run on the host
+  std::vector<std::string> host_routines_;
+  runtime::Scratch scratch_;
   Allocation constants_;
   runtime::LoadStats stats_;
 };
@@ -67,13 +79,14 @@ class CudaLoadedProgram : public runtime::LoadedProgram {
 class StepEnqueuer {
  public:
   StepEnqueuer(const CudaLoadedProgram& loaded, const Call& call, CudaStream& stream,
-               std::vector<std::byte*> addresses)
+               std::vector<std::byte*> addresses, std::byte* scratch)
       : loaded_(loaded),
         program_(loaded.program_),
         call_(call),
         stream_(stream),
         cuda_(*loaded.core_->cuda),
-        addresses_(std::move(addresses)) {}
+        addresses_(std::move(addresses)),
+        scratch_(scratch) {}
 
   Status RunList(const Steps& steps) {
     for (const Step& step : steps) {
@@ -126,8 +139,28 @@ class StepEnqueuer {
   Status RunOp(const Step& step, const program::FillStep& op) {
     return stream_.Fill(At(step.uses[0]), step.uses[0].slice.size, op.pattern);
   }
-  // Routines run on the host as yet, on copies.
   Status RunOp(const Step& step, const program::LibraryStep& op) {
+    auto prepared = loaded_.routines_.find(&step);
+    if (prepared == loaded_.routines_.end()) return RunOnHost(step, op);
+    std::vector<std::byte*> memory;
+    for (const program::Use& use : step.uses) memory.push_back(At(use));
+    stream_.NoteWork(step.name.empty() ? op.routine : step.name);
+    TRY(prepared->second->Enqueue({stream_, memory, scratch_, call_.device}));
+    return LaunchEpilogue(step, memory);
+  }
+  Status LaunchEpilogue(const Step& step, std::span<std::byte* const> memory) {
+    const auto& op = std::get<program::LibraryStep>(step.op);
+    if (program::StringAttr(op, "epilogue", "").empty()) return {};
+    program::EpilogueForm form = program::EpilogueFormOf(program_, step);
+    std::vector<std::byte*> arguments;
+    for (size_t i = 0; i + 2 < memory.size(); ++i) {
+      arguments.push_back(i == form.result ? memory[2] : memory[i + (i < form.result ? 3 : 2)]);
+    }
+    auto number = static_cast<size_t>(form.kernel - program_.kernels.data());
+    return Launch(step, loaded_.kernels_[number], std::move(arguments));
+  }
+  // By the interpreter, on copies.
+  Status RunOnHost(const Step& step, const program::LibraryStep& op) {
     const program::Routine* routine = program::FindRoutine(op.routine);
     if (routine == nullptr && call_.call == nullptr) {
       return Unimplemented("routine \"", op.routine, "\" is not known");
@@ -190,12 +223,14 @@ class StepEnqueuer {
   CudaStream& stream_;
   const CudaDriver& cuda_;
   const std::vector<std::byte*> addresses_;
+  std::byte* const scratch_;
 };
 
 CudaLoadedProgram::~CudaLoadedProgram() {
-  if (module_ == nullptr || !core_->MakeCurrent()) return;
+  if ((module_ == nullptr && routines_.empty()) || !core_->MakeCurrent()) return;
   core_->cuda->CtxSynchronize();  // kernels of it may be under way
-  core_->cuda->ModuleUnload(module_);
+  routines_.clear();
+  if (module_ != nullptr) core_->cuda->ModuleUnload(module_);
 }
 
 Status CudaLoadedProgram::Compile(const runtime::LoadOptions& options, const Nvrtc& nvrtc,
@@ -220,6 +255,7 @@ Status CudaLoadedProgram::Compile(const runtime::LoadOptions& options, const Nvr
   }
   TRY(FindFunctions());
   TRY(PlaceConstants());
+  TRY(PrepareRoutines({nvrtc, machine, options, stats_}));
   stats_.kernels = std::ssize(rendered_.functions);
   stats_.milliseconds =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
@@ -257,6 +293,29 @@ Status CudaLoadedProgram::FindFunctions() {
   return {};
 }
 
+Status CudaLoadedProgram::PrepareRoutines(const KernelCompiler& compiler) {
+  Status status;
+  ForEachStep(program_.steps, [&](const Step& step) {
+    auto* call = std::get_if<program::LibraryStep>(&step.op);
+    if (call == nullptr || !status) return;
+    auto prepared = PrepareRoutine({program_, step, *core_, *core_->libraries, compiler});
+    if (!prepared) {
+      Error error = prepared.error();
+      if (!step.name.empty()) error.Prefix(StrCat(step.name, ": "));
+      if (!step.source.empty()) error.Source(step.source);
+      status = std::unexpected(std::move(error));
+    } else if (*prepared == nullptr) {
+      host_routines_.push_back(call->routine);
+    } else {
+      if ((*prepared)->scratch_bytes() > scratch_.bytes) {
+        scratch_ = {(*prepared)->scratch_bytes(), &step};
+      }
+      routines_[&step] = std::move(*prepared);
+    }
+  });
+  return status;
+}
+
 Status CudaLoadedProgram::PlaceConstants() {
   int64_t bytes = binding_.constant_bytes();
   if (bytes == 0) return {};
@@ -279,12 +338,13 @@ Status CudaLoadedProgram::Enqueue(const Call& call, runtime::Stream& any_stream)
   }
   TRY(core_->MakeCurrent());
   Allocation temps;
-  if (binding_.temp_bytes() > 0) {
-    temps = TRY(core_->Allocate(*stream, binding_.temp_bytes(), runtime::MemorySpace::kDevice,
+  if (temp_bytes() > 0) {
+    temps = TRY(core_->Allocate(*stream, temp_bytes(), runtime::MemorySpace::kDevice,
                                 StrCat("temps of ", program_.name)));
   }
   StepEnqueuer enqueuer(*this, call, *stream,
-                        binding_.Bind(call, temps.address(), constants_.address()));
+                        binding_.Bind(call, temps.address(), constants_.address()),
+                        temps.address() == nullptr ? nullptr : temps.address() + scratch_at());
   Status status = enqueuer.RunList(program_.steps);
   if (!status) stream->Report(status.error());
   return {};
@@ -318,6 +378,12 @@ Result<std::unique_ptr<runtime::LoadedProgram>> LoadCudaProgram(Program program,
   auto loaded = std::make_unique<CudaLoadedProgram>(std::move(program), std::move(core));
   TRY(loaded->Compile(options, nvrtc, machine));
   return loaded;
+}
+
+std::span<const std::string> HostRoutinesOf(const runtime::LoadedProgram& program) {
+  auto* loaded = dynamic_cast<const CudaLoadedProgram*>(&program);
+  if (loaded == nullptr) return {};
+  return loaded->host_routines();
 }
 
 Status CheckLaunch(std::string_view kernel, const Launch& launch, const KernelUse& use,

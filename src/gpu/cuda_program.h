@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <span>
+#include <string>
 
 #include "gpu/cuda_machines.h"
 #include "gpu/cuda_stream.h"
@@ -16,6 +18,9 @@ Result<std::unique_ptr<runtime::LoadedProgram>> LoadCudaProgram(program::Program
                                                                 std::shared_ptr<CudaCore> core,
                                                                 const Nvrtc& nvrtc,
                                                                 const CudaMachine& machine);
+
+// Routines of a program loaded so that run on the host, one for each step.
+std::span<const std::string> HostRoutinesOf(const runtime::LoadedProgram& program);
 
 // What a compiled kernel takes of a block's resources.
 struct KernelUse {

@@ -58,8 +58,9 @@ Status FaultScope::StatusAt(int64_t place) const {
   return {};
 }
 
+// Streams that wait for it do so for what was recorded when they were told to.
 CudaEvent::~CudaEvent() {
-  if (core_->MakeCurrent()) core_->cuda->EventDestroy(handle_);
+  core_->KeepEvent(handle_);
 }
 
 void CudaEvent::SetScope(std::shared_ptr<FaultScope> scope, int64_t place, std::string after) {
@@ -216,12 +217,10 @@ Status CudaStream::LaunchCall(std::string name, std::function<Status()> fn, bool
 }
 
 Result<EventPtr> CudaStream::Record() {
-  constexpr unsigned kNoTiming = 2;
   TRY(core_->MakeCurrent());
   const CudaDriver& cuda = *core_->cuda;
-  void* handle = nullptr;
-  TRY(cuda.Check(cuda.EventCreate(&handle, kNoTiming), "new event"));
-  auto event = std::make_shared<CudaEvent>(core_, handle);
+  void* handle = TRY(core_->TakeEvent());
+  auto event = std::make_shared<CudaEvent>(core_, handle, number_);
   MutexLock lock(mutex_);
   TRY(cuda.Check(cuda.EventRecord(handle, handle_), "event"));
   event->SetScope(scope_, place_, last_);
@@ -236,7 +235,10 @@ Status CudaStream::WaitFor(EventPtr event) {
   }
   TRY(core_->MakeCurrent());
   MutexLock lock(mutex_);
-  TRY(core_->cuda->Check(core_->cuda->StreamWaitEvent(handle_, own->handle(), 0), "wait"));
+  // What this stream has done itself comes before, and only its error is of interest.
+  if (own->stream() != number_ || own->core() != core_) {
+    TRY(core_->cuda->Check(core_->cuda->StreamWaitEvent(handle_, own->handle(), 0), "wait"));
+  }
   scope_->Inherit(++place_, std::move(event));
   return {};
 }

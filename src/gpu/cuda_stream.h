@@ -1,6 +1,7 @@
 // Streams and events of CUDA, and what a device's parts share.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -20,6 +21,7 @@
 namespace weft::gpu {
 
 class CudaStream;
+class Libraries;  // libraries/libraries.h
 
 inline CudaAddress AddressOf(const std::byte* at) {
   return static_cast<CudaAddress>(reinterpret_cast<uintptr_t>(at));
@@ -36,11 +38,8 @@ struct CudaLimits {
 // The device, as long as anything of it is in use: its primary context and a pool of memory.
 class CudaCore {
  public:
-  CudaCore(std::shared_ptr<const CudaDriver> driver, int number, int64_t memory_limit)
-      : cuda(std::move(driver)),
-        number(number),
-        name(StrCat("cuda:", number)),
-        ledger(name, memory_limit) {}
+  CudaCore(std::shared_ptr<const CudaDriver> driver, int number, int64_t memory_limit,
+           std::unique_ptr<Libraries> shared_libraries);
   ~CudaCore();
   Status Start();
 
@@ -57,6 +56,7 @@ class CudaCore {
   void *context = nullptr, *pool = nullptr;
   CudaLimits limits;
   program::TargetInfo target;
+  std::unique_ptr<Libraries> libraries;  // what routines of its programs share
 
   // Pinned memory is dear to get: what is freed is kept for the next who asks.
   struct Pinned {
@@ -65,6 +65,10 @@ class CudaCore {
     runtime::EventPtr after;  // null: nobody uses it
   };
   void KeepPinned(std::byte* address, runtime::EventPtr after);
+  // Likewise events: one is recorded for each execution.
+  Result<void*> TakeEvent();
+  void KeepEvent(void* handle);
+  int64_t NextStream() { return streams_.fetch_add(1, std::memory_order_relaxed); }
 
  private:
   Result<std::byte*> TakeDevice(CudaStream& stream, int64_t bytes);
@@ -72,6 +76,9 @@ class CudaCore {
 
   Mutex mutex_;
   std::vector<Pinned> kept_ WEFT_GUARDED_BY(mutex_), lent_ WEFT_GUARDED_BY(mutex_);
+  Mutex event_mutex_;  // taken while the other is held
+  std::vector<void*> events_ WEFT_GUARDED_BY(event_mutex_);
+  std::atomic<int64_t> streams_ = 0;
 };
 
 // Errors of a stream since they were last forgotten, by place. Those that come with events waited
@@ -91,13 +98,15 @@ class FaultScope {
 
 class CudaEvent : public runtime::Event {
  public:
-  CudaEvent(std::shared_ptr<CudaCore> core, void* handle)
-      : core_(std::move(core)), handle_(handle) {}
+  CudaEvent(std::shared_ptr<CudaCore> core, void* handle, int64_t stream)
+      : core_(std::move(core)), handle_(handle), stream_(stream) {}
   ~CudaEvent() override;
   bool done() const override;
   Status Wait() const override;
 
   void* handle() const { return handle_; }
+  int64_t stream() const { return stream_; }  // the number of the one it was recorded on
+  const std::shared_ptr<CudaCore>& core() const { return core_; }
   void SetScope(std::shared_ptr<FaultScope> scope, int64_t place, std::string after);
 
  private:
@@ -105,6 +114,7 @@ class CudaEvent : public runtime::Event {
 
   const std::shared_ptr<CudaCore> core_;
   void* const handle_;
+  const int64_t stream_;
   mutable Mutex mutex_;
   mutable std::shared_ptr<FaultScope> scope_ WEFT_GUARDED_BY(mutex_);  // null: the status is known
   mutable Status status_ WEFT_GUARDED_BY(mutex_);
@@ -138,11 +148,15 @@ class CudaStream : public runtime::Stream {
 
  private:
   CudaStream(runtime::StreamKind kind, std::shared_ptr<CudaCore> core)
-      : kind_(kind), core_(std::move(core)), scope_(std::make_shared<FaultScope>()) {}
+      : kind_(kind),
+        core_(std::move(core)),
+        number_(core_->NextStream()),
+        scope_(std::make_shared<FaultScope>()) {}
   Status LaunchCall(std::string name, std::function<Status()> fn, bool always);
 
   const runtime::StreamKind kind_;
   const std::shared_ptr<CudaCore> core_;
+  const int64_t number_;  // of the core's streams
   void* handle_ = nullptr;
   Mutex mutex_;  // places are in the order of the device's queue
   std::shared_ptr<FaultScope> scope_ WEFT_GUARDED_BY(mutex_);

@@ -4,6 +4,7 @@
 
 #include "gpu/library_text.h"
 #include "gpu/native_loop.h"
+#include "program/library.h"
 
 namespace weft::gpu {
 namespace {
@@ -36,6 +37,9 @@ class ProgramRenderer {
   void FindLoops(const std::vector<Step>& steps) {
     for (const Step& step : steps) {
       if (auto* launch = std::get_if<program::KernelStep>(&step.op)) used_[launch->kernel] = true;
+      if (auto* call = std::get_if<program::LibraryStep>(&step.op)) {
+        UseEpilogue(step, program::StringAttr(*call, "epilogue", ""));
+      }
       if (auto* branches = std::get_if<program::ConditionalStep>(&step.op)) {
         for (const auto& branch : branches->branches) FindLoops(branch);
       }
@@ -49,6 +53,13 @@ class ProgramRenderer {
       FindLoops(loop->condition);
       FindLoops(loop->body);
     }
+  }
+
+  // The kernel that runs behind a routine is launched like any other.
+  void UseEpilogue(const Step& step, std::string_view name) {
+    if (name.empty()) return;
+    program::EpilogueForm form = program::EpilogueFormOf(program_, step);
+    used_[static_cast<size_t>(form.kernel - program_.kernels.data())] = true;
   }
 
   void RenderOne(int32_t k, std::string& text) {

@@ -24,9 +24,11 @@ namespace {
 
 // `to` becomes what `from` is, under its own shape.
 void ForwardArray(const ArrayRef& from, const ArrayRef& to) {
-  from->ready->OnReady([from, to](const Status& status) {
+  from->defined()->OnReady([from, to](const Status& status) {
     if (!status) {
       to->Fulfil(std::unexpected(status.error()));
+    } else if (from->device != nullptr) {
+      to->Define(from->device, from->ready);
     } else if (Shape::Compatible(from->shape, to->shape)) {
       to->Fulfil(from->value);
     } else {
@@ -209,7 +211,8 @@ Status Buffer_Memory(PJRT_Buffer_Memory_Args& args) {
   return {};
 }
 Status Buffer_IsOnCpu(PJRT_Buffer_IsOnCpu_Args& args) {
-  args.is_on_cpu = HostViews();
+  REQUIRE_ARG(buffer);
+  args.is_on_cpu = HostViews() && args.buffer->buffer->on_host();
   return {};
 }
 Status Buffer_ReadyEvent(PJRT_Buffer_ReadyEvent_Args& args) {
@@ -315,7 +318,7 @@ Status Buffer_CopyRawToHost(PJRT_Buffer_CopyRawToHost_Args& args) {
 // The caller says where to copy to when it knows: by calling the function that it gets here.
 Status Buffer_CopyRawToHostFuture(PJRT_Buffer_CopyRawToHostFuture_Args& args) {
   struct Pending {
-    ArrayRef array;
+    std::unique_ptr<Buffer> buffer;  // the array, whatever becomes of the caller's
     int64_t offset, size;
     EventRef done = std::make_shared<Event>();
   };
@@ -325,7 +328,8 @@ Status Buffer_CopyRawToHostFuture(PJRT_Buffer_CopyRawToHostFuture_Args& args) {
   REQUIRE_ARG(buffer);
   TRY(CheckRange(*args.buffer, args.offset, args.transfer_size));
   ArrayRef array = TRY(args.buffer->buffer->Get());
-  auto* pending = new Pending{std::move(array), args.offset, args.transfer_size};
+  auto own = std::make_unique<Buffer>(args.buffer->buffer->client(), std::move(array));
+  auto* pending = new Pending{std::move(own), args.offset, args.transfer_size};
   args.event = ToC(pending->done);
   args.callback_data = pending;
   args.future_ready_callback = [](PJRT_Buffer_CopyRawToHostFuture_Callback_Args* ready) {
@@ -335,12 +339,8 @@ Status Buffer_CopyRawToHostFuture(PJRT_Buffer_CopyRawToHostFuture_Args& args) {
           FromC(ready->error_code, ready->error_message, ready->error_message_size)));
       return;
     }
-    auto copy = [array = owned->array, offset = owned->offset, size = owned->size,
-                 done = owned->done, to = ready->dst](const Status& status) {
-      if (status && size != 0) std::memcpy(to, array->value.data() + offset, size);
-      done->Set(status);
-    };
-    owned->array->ready->OnReady(std::move(copy));
+    EventRef copied = owned->buffer->CopyRawToHost(ready->dst, owned->offset, owned->size);
+    copied->OnReady([done = owned->done](const Status& status) { done->Set(status); });
   };
   return {};
 }

@@ -1,4 +1,6 @@
 // Slots of clients.
+#include <optional>
+
 #include "base/log.h"
 #include "pjrt/api.h"
 
@@ -38,6 +40,19 @@ Status ApplyOption(ClientOptions& options, const PJRT_NamedValue& option) {
     options.cache_directory = ToView(option.string_value, option.value_size);
   } else if (name == "platform_name") {
     options.platform_name = TRY(StringOption(option, name));
+  } else if (name == "platform") {
+    const std::string text = TRY(StringOption(option, name));
+    const std::optional<Platform> platform = ParsePlatform(text);
+    if (!platform) {
+      return InvalidArgument("client option platform: ", text, ": expected cpu, gpu or pretend");
+    }
+    options.platform = *platform;
+  } else if (name == "gpu_devices") {
+    const int64_t n = TRY(IntOption(option, name));
+    if (n < 1 || n > kMaxGpuDevices) {
+      return InvalidArgument("client option gpu_devices: ", n, ", expected 1 to ", kMaxGpuDevices);
+    }
+    options.gpu_devices = static_cast<int>(n);
   } else if (name == "num_nodes") {
     const int64_t n = TRY(IntOption(option, name));
     if (n > 1)

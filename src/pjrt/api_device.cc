@@ -79,23 +79,28 @@ Status Device_GetAttributes(PJRT_Device_GetAttributes_Args& args) {
 // Every flag that the caller knows is written: its memory is not initialized.
 Status Device_MemoryStats(PJRT_Device_MemoryStats_Args& args) {
   REQUIRE_ARG(device);
-  MemoryUse& use = args.device->device->default_memory()->use();
-  const int64_t limit = args.device->client->client->memory_limit();
-  args.bytes_in_use = use.bytes;
+  const MemoryUse& use = args.device->device->default_memory()->use();
+  runtime::MemoryStats stats{.in_use = use.bytes,
+                             .peak = use.peak_bytes,
+                             .limit = args.device->client->client->memory_limit()};
+  // A GPU counts what programs take for themselves too.
+  const Accelerator* gpu = args.device->device->accelerator();
+  if (gpu != nullptr) stats = gpu->device().memory();
+  args.bytes_in_use = stats.in_use;
 #define WEFT_STAT(field, value, is_set)  \
   if (HAS_FIELD(args, field##_is_set)) { \
     args.field = (value);                \
     args.field##_is_set = (is_set);      \
   }
-  WEFT_STAT(peak_bytes_in_use, use.peak_bytes, true)
+  WEFT_STAT(peak_bytes_in_use, stats.peak, true)
   WEFT_STAT(num_allocs, use.allocations, true)
   WEFT_STAT(largest_alloc_size, 0, false)
-  WEFT_STAT(bytes_limit, limit, limit > 0)
-  WEFT_STAT(bytes_reserved, 0, false)
+  WEFT_STAT(bytes_limit, stats.limit, stats.limit > 0)
+  WEFT_STAT(bytes_reserved, stats.reserved, gpu != nullptr)
   WEFT_STAT(peak_bytes_reserved, 0, false)
   WEFT_STAT(bytes_reservable_limit, 0, false)
   WEFT_STAT(largest_free_block_bytes, 0, false)
-  WEFT_STAT(pool_bytes, 0, false)
+  WEFT_STAT(pool_bytes, stats.reserved, gpu != nullptr)
   WEFT_STAT(peak_pool_bytes, 0, false)
   WEFT_STAT(peak_allocated_bytes, 0, false)
 #undef WEFT_STAT

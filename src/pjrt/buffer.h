@@ -10,28 +10,41 @@
 #include "base/error.h"
 #include "base/literal.h"
 #include "base/mutex.h"
+#include "pjrt/accelerator.h"
 #include "pjrt/device.h"
 #include "pjrt/event.h"
 
 namespace weft::pjrt {
 
-// An array that is there or will be: what a Buffer holds and what executions wait for. `value` is
-// written before `ready` is set, and only read after; it is not there when `ready` failed.
+// An array that is there or will be: what a Buffer holds and what executions wait for. Its elements
+// are the host's (`value`) or a device's (`device`); the one is written before `defined()` is set,
+// and only read after. It has two moments:
+//  - defined: what writes it has been given to the device, so that more work can be enqueued
+//  behind.
+//    For the host's that is the same as
+//  - ready: it is done. Errors of the device arrive here; there is nothing to see when it failed.
 struct Array {
-  Array(Shape shape, Memory* memory)  // pending
-      : shape(std::move(shape)), memory(memory), ready(std::make_shared<Event>()) {}
-  Array(Literal value, Memory* memory);  // there
-  ~Array();                              // gives its bytes back to memory->use()
+  Array(Shape shape, Memory* memory);    // pending
+  Array(Literal value, Memory* memory);  // there, on the host
+  // Defined. `ready`, which arrays may share, is set when the device has come by.
+  Array(Shape shape, Memory* memory, DeviceBytesRef device, EventRef ready);
+  ~Array();  // gives its bytes back to memory->use()
   Array(const Array&) = delete;
-  void Fulfil(Result<Literal> value);  // accounts for the bytes, sets `ready`; once
+  // Once. Elements on the host are brought to the device where the memory is a device's.
+  void Fulfil(Result<Literal> value);
+  // Once, of an array in device memory: `ready` is set when `written` is.
+  void Define(Result<DeviceBytesRef> bytes, const EventRef& written);
+  const EventRef& defined() const { return defined_ != nullptr ? defined_ : ready; }
 
   Shape shape;
   Memory* memory;
   Literal value;
+  DeviceBytesRef device;  // null: `value`
   EventRef ready;
 
  private:
-  void Account();
+  void Account(int64_t bytes);
+  EventRef defined_;                // null: `ready` is
   std::shared_ptr<MemoryUse> use_;  // null: nothing accounted
   int64_t accounted_ = 0;
 };
@@ -47,7 +60,10 @@ struct HostBytes {
 };
 bool IsReadOnlyHostMemory(const Literal& value);
 
-// Uninitialized memory for an array of this shape, or RESOURCE_EXHAUSTED.
+// The elements of an array that is defined, fetched from the device where they are there: waits.
+Result<Literal> HostValue(const ArrayRef& array);
+// Memory of the host for an array of this shape, not set, or RESOURCE_EXHAUSTED. For pinned memory
+// of a GPU it is pinned.
 Result<Literal> AllocateArray(Memory* memory, const Shape& shape);
 
 class Buffer {
@@ -66,6 +82,7 @@ class Buffer {
   // from outside hold (AddExternalReference) is not written to: a program then works on a copy.
   Result<ArrayRef> Donate() WEFT_EXCLUDES(mutex_);
   const EventRef& ready() const { return ready_; }  // of a deleted buffer too
+  bool on_host() const { return memory_->accelerator() == nullptr; }
   void Delete() WEFT_EXCLUDES(mutex_);
   bool IsDeleted() const WEFT_EXCLUDES(mutex_);
   int64_t size_in_bytes() const;  // as the elements lie in memory, one byte for those of less
@@ -85,13 +102,15 @@ class Buffer {
   Result<std::unique_ptr<Buffer>> CopyTo(Memory* memory);
 
  private:
+  Result<std::unique_ptr<Buffer>> CopyOnDevice(Memory* memory, ArrayRef from);
   Client* client_;
   Shape shape_;
   Memory* memory_;
   mutable Mutex mutex_;
   ArrayRef array_ WEFT_GUARDED_BY(mutex_);  // null: deleted
   EventRef ready_;
-  Literal held_ WEFT_GUARDED_BY(mutex_);  // for external references
+  Literal held_ WEFT_GUARDED_BY(mutex_);                // for external references ...
+  DeviceBytesRef held_device_ WEFT_GUARDED_BY(mutex_);  // ... or this
   int64_t external_references_ WEFT_GUARDED_BY(mutex_) = 0;
 };
 

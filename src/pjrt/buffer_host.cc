@@ -56,12 +56,16 @@ void CopyFromHost(const HostArray& host, const Memory& memory, uint64_t flow, Li
   if (IsSubByte(host.shape.dtype())) ExtendNarrow(host.shape.dtype(), value);
 }
 
-bool MayStayWhereItIs(const HostArray& host) {
-  return host.semantics >= HostSemantics::kImmutableZeroCopy && host.data != nullptr &&
-         !IsSubByte(host.shape.dtype()) &&
-         reinterpret_cast<uintptr_t>(host.data) % kZeroCopyAlignment == 0 &&
+// Row-major, whole bytes: what the device gets is what the host has.
+bool LiesAsOnDevice(const HostArray& host) {
+  return !IsSubByte(host.shape.dtype()) &&
          (host.byte_strides.empty() ||
           IsRowMajor(host.shape.dims(), host.byte_strides, ByteWidth(host.shape.dtype())));
+}
+
+bool MayStayWhereItIs(const HostArray& host) {
+  return host.semantics >= HostSemantics::kImmutableZeroCopy && host.data != nullptr &&
+         reinterpret_cast<uintptr_t>(host.data) % kZeroCopyAlignment == 0 && LiesAsOnDevice(host);
 }
 
 Literal HostLiteral(Shape shape, const void* data, HostBytes bytes) {
@@ -91,6 +95,34 @@ std::unique_ptr<Buffer> CopyLater(Memory* memory, const HostArray& host, Literal
   return std::make_unique<Buffer>(memory->client(), std::move(array));
 }
 
+// An array of the host brought to a device.
+Result<std::unique_ptr<Buffer>> BufferOnDevice(Memory* memory, const HostArray& host,
+                                               EventRef* done_with_host) {
+  Accelerator& to = *memory->accelerator();
+  const int64_t bytes = host.shape.ByteSize();
+  trace::Span span(trace::Kind::kTransfer, [&] { return FromHost("host to device", host); });
+  span.Bytes(bytes).Device(memory->device()->id());
+  auto done = std::make_shared<Event>();
+  *done_with_host = done;
+  EventRef ready;
+  DeviceBytesRef made;
+  const std::string label = host.shape.ToStringWithoutLayout();
+  if (LiesAsOnDevice(host)) {
+    metrics::Add(metrics::kBytesToDevice, bytes);
+    made = TRY(to.Upload(
+        static_cast<const std::byte*>(host.data), bytes, label, [done] { done->Set({}); }, &ready));
+    if (host.semantics == HostSemantics::kImmutableOnlyDuringCall) (void)done->Await();
+  } else {
+    Literal value = TRY(AllocateArray(memory, host.shape));
+    CopyFromHost(host, *memory, 0, value);
+    done->Set({});
+    made = TRY(to.Upload(value.data(), bytes, label, [value] { (void)value; }, &ready));
+  }
+  return std::make_unique<Buffer>(
+      memory->client(),
+      std::make_shared<Array>(host.shape, memory, std::move(made), std::move(ready)));
+}
+
 }  // namespace
 
 void HostBytes::operator()(std::byte*) const {
@@ -107,6 +139,10 @@ Result<Literal> AllocateArray(Memory* memory, const Shape& shape) {
   TRY(CheckHostShape(shape));
   size_t bytes = static_cast<size_t>(shape.ByteSize());
   TRY(memory->client()->CheckMemory(shape.ByteSize()));
+  Accelerator* gpu = memory->device()->accelerator();
+  if (gpu != nullptr && memory->kind() == Memory::Kind::kPinnedHost) {
+    return Literal::FromStorage(shape, TRY(gpu->PinnedStorage(shape.ByteSize())));
+  }
   size_t padded = (bytes + kStorageAlignment) / kStorageAlignment * kStorageAlignment;
   void* data = std::aligned_alloc(kStorageAlignment, padded);
   if (data == nullptr) {
@@ -128,6 +164,7 @@ Result<std::unique_ptr<Buffer>> BufferFromHost(Memory* memory, const HostArray& 
   if (host.data == nullptr && host.shape.ByteSize() > 0) {
     return InvalidArgument("buffer from host: no data for ", host.shape.ToStringWithoutLayout());
   }
+  if (memory->accelerator() != nullptr) return BufferOnDevice(memory, host, done_with_host);
   if (MayStayWhereItIs(host)) {
     *done_with_host = std::make_shared<Event>();
     HostBytes bytes{.done = *done_with_host,
@@ -151,16 +188,36 @@ Result<std::unique_ptr<Buffer>> BufferFromView(Memory* memory, Shape shape, void
   if (data == nullptr && shape.ByteSize() > 0) {
     return InvalidArgument("view of host memory: no data for ", shape.ToStringWithoutLayout());
   }
+  if (memory->accelerator() != nullptr) {
+    auto lent = std::make_shared<DeviceBytes>();
+    lent->address = static_cast<std::byte*>(data);
+    lent->on_delete = std::move(on_delete);
+    return std::make_unique<Buffer>(
+        memory->client(),
+        std::make_shared<Array>(std::move(shape), memory, std::move(lent), Event::Done()));
+  }
   HostBytes bytes{.done = nullptr, .on_delete = std::move(on_delete)};
   return BufferFromLiteral(memory, HostLiteral(std::move(shape), data, std::move(bytes)));
 }
 
 std::unique_ptr<Buffer> BufferFromLiteral(Memory* memory, Literal value) {
+  if (memory->accelerator() != nullptr) {
+    auto array = std::make_shared<Array>(value.shape(), memory);
+    array->Fulfil(std::move(value));
+    return std::make_unique<Buffer>(memory->client(), std::move(array));
+  }
   return std::make_unique<Buffer>(memory->client(),
                                   std::make_shared<Array>(std::move(value), memory));
 }
 
 Result<std::unique_ptr<Buffer>> UninitializedBuffer(Memory* memory, Shape shape) {
+  if (Accelerator* on = memory->accelerator()) {
+    TRY(CheckHostShape(shape));
+    DeviceBytesRef bytes = TRY(on->Allocate(shape.ByteSize(), shape.ToStringWithoutLayout()));
+    return std::make_unique<Buffer>(
+        memory->client(),
+        std::make_shared<Array>(std::move(shape), memory, std::move(bytes), Event::Done()));
+  }
   Literal value = TRY(AllocateArray(memory, shape));
   return BufferFromLiteral(memory, std::move(value));
 }

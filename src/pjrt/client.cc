@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/thread_pool.h"
 #include "cpu/device.h"
+#include "gpu/cuda_device.h"
 #include "inspect/crash_report.h"
 #include "pjrt/build.h"
 #include "pjrt/cache.h"
@@ -15,6 +16,7 @@
 #include "pjrt/memory_limit.h"
 #include "pjrt/reporting.h"
 #include "pjrt/tracing.h"
+#include "runtime/pretend/pretend_device.h"
 
 namespace weft::pjrt {
 namespace {
@@ -39,6 +41,34 @@ bool IsPlatformName(std::string_view name) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
   };
   return !name.empty() && name.size() <= 64 && std::ranges::all_of(name, allowed);
+}
+
+// As much as programs of tests take, and a little delay here and there.
+constexpr int64_t kPretendBytes = int64_t{2} << 30;
+constexpr int64_t kPretendDelay = 20;  // microseconds
+
+// The GPU that the options ask for; null: none is there and none need be.
+Result<std::shared_ptr<runtime::Device>> FindGpu(const ClientOptions& options) {
+  if (options.platform == Platform::kPretend) {
+    runtime::PretendOptions pretend;
+    pretend.memory_bytes = options.memory_limit > 0 ? options.memory_limit : kPretendBytes;
+    pretend.most_delay = kPretendDelay;
+    return std::shared_ptr<runtime::Device>(TRY(runtime::PretendDevice::Create(pretend)));
+  }
+  // Whoever asks for the name of XLA's CPU wants one.
+  bool any = options.platform == Platform::kAny && options.platform_name != "cpu";
+  if (!any && options.platform != Platform::kGpu) return nullptr;
+  gpu::CudaOptions cuda;
+  cuda.memory_limit = options.memory_limit;
+  Result<std::unique_ptr<runtime::Device>> device = gpu::CreateCudaDevice(cuda);
+  if (device) return std::shared_ptr<runtime::Device>(std::move(*device));
+  if (any) {
+    if (device.error().code() == Code::kUnavailable) return nullptr;
+    LOG(warn) << "the GPU is not used: " << device.error();
+    return nullptr;
+  }
+  device.error().Hint("WEFT_PLATFORM=cpu takes the processor");
+  return std::unexpected(device.error());
 }
 
 }  // namespace
@@ -79,7 +109,9 @@ const runtime::Roofline& Client::roofline() {
 Result<ClientOptions> ClientOptions::FromEnvironment() {
   Environment environment = TRY(ReadEnvironment());
   ClientOptions options;
+  options.platform = environment.platform;
   options.cpu_devices = environment.cpu_devices;
+  options.gpu_devices = environment.gpu_devices;
   options.threads = environment.threads;
   options.memory_limit = environment.memory_limit;
   options.cache_directory = std::move(environment.cache);
@@ -103,6 +135,10 @@ Result<std::unique_ptr<Client>> Client::Create(ClientOptions options) {
     return InvalidArgument("client: ", options.cpu_devices, " devices; from 1 to ", kMaxCpuDevices,
                            " are possible");
   }
+  if (options.gpu_devices < 1 || options.gpu_devices > kMaxGpuDevices) {
+    return InvalidArgument("client: ", options.gpu_devices, " devices on a GPU; from 1 to ",
+                           kMaxGpuDevices, " are possible");
+  }
   if (options.threads < 0 || options.threads > kMaxThreads || options.memory_limit < 0) {
     return InvalidArgument("client: ", options.threads, " threads, memory limit ",
                            options.memory_limit);
@@ -114,7 +150,8 @@ Result<std::unique_ptr<Client>> Client::Create(ClientOptions options) {
   if (!options.trace_file.empty()) TraceProcess(options.trace_file);
   std::unique_ptr<Client> client(new Client(std::move(options)));
   const ClientOptions& chosen = client->options_;
-  const program::TargetInfo target = cpu::HostTarget();
+  client->gpu_ = TRY(FindGpu(chosen));
+  const program::TargetInfo target = client->gpu_ ? client->gpu_->target() : cpu::HostTarget();
   client->machine_ = StrCat(target.name, " ", target.features);
   if (chosen.crash_report) {
     inspect::CrashReportOptions report;
@@ -122,7 +159,8 @@ Result<std::unique_ptr<Client>> Client::Create(ClientOptions options) {
     report.provoke = chosen.provoke_crash;
     inspect::InstallCrashReport(report);
   }
-  client->memory_limit_ = chosen.memory_limit > 0 ? chosen.memory_limit : AvailableMemory();
+  bool limited = chosen.memory_limit > 0 && client->gpu_ == nullptr;
+  client->memory_limit_ = limited ? chosen.memory_limit : AvailableMemory();
   client->executor_ =
       std::make_unique<Executor>(chosen.threads > 0 ? chosen.threads : AvailableCores());
   client->compilers_ = std::make_unique<Executor>(kMaxThreads);  // as many as callers ask
@@ -130,15 +168,7 @@ Result<std::unique_ptr<Client>> Client::Create(ClientOptions options) {
   if (chosen.threads > 0) SetThreads(chosen.threads);
   if (!chosen.report_file.empty()) client->report_ = ReportProcess(chosen.report_file, *client);
   client->gate_ = std::make_shared<TaskGate>(client->executor_.get());
-  for (int i = 0; i < chosen.cpu_devices; ++i) {
-    auto& device =
-        client->devices_.emplace_back(std::make_unique<Device>(client.get(), i, "Weft CPU"));
-    for (Memory::Kind kind : Memory::kKinds) {
-      int id = static_cast<int>(client->memories_.size());
-      client->memories_.push_back(std::make_unique<Memory>(client.get(), device.get(), kind, id));
-      device->AddMemory(client->memories_.back().get());
-    }
-  }
+  TRY(client->MakeDevices());
   if (!chosen.cache_directory.empty()) {
     if (auto cache = Cache::Open(chosen.cache_directory); cache) {
       client->cache_ = std::move(*cache);
@@ -152,6 +182,22 @@ Result<std::unique_ptr<Client>> Client::Create(ClientOptions options) {
   client->gauges_ = std::make_unique<metrics::Source>(
       [self = client.get()](std::vector<metrics::Sample>& samples) { self->ReadGauges(samples); });
   return client;
+}
+
+Status Client::MakeDevices() {
+  const int count = gpu_ ? options_.gpu_devices : options_.cpu_devices;
+  const std::string kind = gpu_ ? StrCat("Weft GPU: ", gpu_->description()) : "Weft CPU";
+  for (int i = 0; i < count; ++i) {
+    Accelerator* accelerator = nullptr;
+    if (gpu_) accelerator = accelerators_.emplace_back(TRY(Accelerator::Create(gpu_))).get();
+    auto& device = devices_.emplace_back(std::make_unique<Device>(this, i, kind, accelerator));
+    for (Memory::Kind memory : Memory::kKinds) {
+      int id = static_cast<int>(memories_.size());
+      memories_.push_back(std::make_unique<Memory>(this, device.get(), memory, id));
+      device->AddMemory(memories_.back().get());
+    }
+  }
+  return {};
 }
 
 void Client::ReadGauges(std::vector<metrics::Sample>& samples) const {
@@ -173,6 +219,7 @@ Client::~Client() {
   gate_->Close();
   compilers_.reset();
   executor_.reset();
+  for (const auto& accelerator : accelerators_) accelerator->Finish();
 }
 
 Result<Device*> Client::FindDevice(int64_t id) const {
@@ -188,7 +235,7 @@ Result<std::vector<int64_t>> Client::DefaultAssignment(int64_t replicas, int64_t
       replicas * partitions > devices) {
     auto error = InvalidArgument(replicas, " replicas by ", partitions,
                                  " partitions do not fit on ", devices, " devices");
-    error.error().Hint("set WEFT_CPU_DEVICES");
+    error.error().Hint(gpu_ ? "set WEFT_GPU_DEVICES" : "set WEFT_CPU_DEVICES");
     return error;
   }
   std::vector<int64_t> assignment;
@@ -198,7 +245,10 @@ Result<std::vector<int64_t>> Client::DefaultAssignment(int64_t replicas, int64_t
 
 Status Client::CheckMemory(int64_t bytes) const {
   int64_t used = 0;
-  for (const auto& memory : memories_) used += memory->use().bytes.load(std::memory_order_relaxed);
+  for (const auto& memory : memories_) {
+    if (memory->accelerator() != nullptr) continue;  // which keeps books of its own
+    used += memory->use().bytes.load(std::memory_order_relaxed);
+  }
   if (bytes <= memory_limit_ - std::min(used, memory_limit_)) return {};
   auto error = ResourceExhausted("out of memory: ", bytes, " bytes more do not fit: ", used, " of ",
                                  memory_limit_, " bytes are in use");

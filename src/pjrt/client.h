@@ -11,9 +11,11 @@
 
 #include "base/error.h"
 #include "base/metrics.h"
+#include "pjrt/accelerator.h"
 #include "pjrt/cancel.h"
 #include "pjrt/compile_history.h"
 #include "pjrt/device.h"
+#include "pjrt/environment.h"
 #include "pjrt/executor.h"
 #include "pjrt/task_gate.h"
 #include "runtime/device.h"
@@ -28,7 +30,9 @@ namespace weft::pjrt {
 class Cache;  // cache.h
 
 struct ClientOptions {
+  Platform platform = Platform::kAny;  // what the devices are
   int cpu_devices = 1;
+  int gpu_devices = 1;                 // logical ones, all on one GPU
   int threads = 0;                     // 0: as many as cores
   int64_t memory_limit = 0;            // bytes; 0: the smaller of cgroup and RAM
   std::string cache_directory;         // empty: no persistent cache
@@ -70,13 +74,15 @@ class Client {
   Executor& executor() { return *executor_; }
   const std::shared_ptr<TaskGate>& gate() const { return gate_; }
   Executor& compilers() { return *compilers_; }           // for what is compiled, beside executions
-  int64_t memory_limit() const { return memory_limit_; }  // bytes, for all devices together
+  int64_t memory_limit() const { return memory_limit_; }  // bytes of the host, for all devices
   Cache* cache() { return cache_.get(); }                 // null: none
   const std::atomic<bool>& cancelled() const { return cancelled_; }
   const std::shared_ptr<CancelList>& cancels() const { return cancels_; }
   // Compiles for this machine; null in a build without native code. Made when first asked for.
   runtime::Device* native_device();
-  const std::string& machine() const { return machine_; }  // the processor that code is made for
+  // The GPU that all devices of the client are on; null: they are the host's processor.
+  runtime::Device* gpu() const { return gpu_.get(); }
+  const std::string& machine() const { return machine_; }               // what code is made for
   runtime::ObjectCache* object_cache() { return object_cache_.get(); }  // null: none
   CompileHistory& history() { return history_; }
   // What this machine does at best; measured when first asked for.
@@ -87,10 +93,13 @@ class Client {
 
  private:
   explicit Client(ClientOptions options);
+  Status MakeDevices();
   void ReadGauges(std::vector<metrics::Sample>& samples) const;
   ClientOptions options_;
   int64_t memory_limit_ = 0;
   std::string platform_version_, machine_;
+  std::shared_ptr<runtime::Device> gpu_;
+  std::vector<std::unique_ptr<Accelerator>> accelerators_;
   std::vector<std::unique_ptr<Device>> devices_;
   std::vector<std::unique_ptr<Memory>> memories_;
   std::unique_ptr<Cache> cache_;

@@ -44,12 +44,17 @@ Memory::Memory(Client* client, Device* device, Kind kind, int id)
           StrCat("WeftMemory(id=", id, ", kind=", kind_name_, ", device=", device->id(), ")")),
       use_(std::make_shared<MemoryUse>()) {}
 
-Device::Device(Client* client, int id, std::string kind)
+Accelerator* Memory::accelerator() const {
+  return kind_ == Kind::kDevice ? device_->accelerator() : nullptr;
+}
+
+Device::Device(Client* client, int id, std::string kind, Accelerator* accelerator)
     : client_(client),
       id_(id),
       kind_(std::move(kind)),
       debug_string_(StrCat(client->platform_name(), ":", id)),
-      to_string_(StrCat(Capitalized(client->platform_name()), "Device(id=", id, ")")) {}
+      to_string_(StrCat(Capitalized(client->platform_name()), "Device(id=", id, ")")),
+      accelerator_(accelerator) {}
 
 Memory* Device::FindMemory(std::string_view kind) const {
   for (Memory* memory : memories_) {

@@ -10,6 +10,7 @@
 
 namespace weft::pjrt {
 
+class Accelerator;  // accelerator.h
 class Client;
 class Device;
 
@@ -35,6 +36,8 @@ class Memory {
   int kind_id() const { return IdOf(kind_); }
   int id() const { return id_; }
   const std::string& debug_string() const { return debug_string_; }
+  // Where its bytes are those of a device, which the host does not see; null: they are the host's.
+  Accelerator* accelerator() const;
   MemoryUse& use() { return *use_; }
   // Outlives the client, for arrays that do.
   const std::shared_ptr<MemoryUse>& shared_use() const { return use_; }
@@ -50,13 +53,15 @@ class Memory {
 
 class Device {
  public:
-  Device(Client* client, int id, std::string kind);
+  // `accelerator`: what it is where it has memory of its own; null: the host's processor.
+  Device(Client* client, int id, std::string kind, Accelerator* accelerator = nullptr);
 
   Client* client() const { return client_; }
   int id() const { return id_; }  // global
   int local_id() const { return id_; }
   int process_index() const { return 0; }
-  const std::string& kind() const { return kind_; }  // "Weft CPU"
+  const std::string& kind() const { return kind_; }  // "Weft CPU", "Weft GPU: NVIDIA H200"
+  Accelerator* accelerator() const { return accelerator_; }
   const std::string& debug_string() const { return debug_string_; }
   // By the platform's name: "weft:0" and "WeftDevice(id=0)".
   const std::string& to_string() const { return to_string_; }
@@ -69,6 +74,7 @@ class Device {
   Client* client_;
   int id_;
   std::string kind_, debug_string_, to_string_;
+  Accelerator* accelerator_;
   std::vector<Memory*> memories_;
 };
 

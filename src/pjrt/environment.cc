@@ -88,6 +88,9 @@ Result<bool> ReadDump(std::string_view text, Environment& to) {
   to.dump = text;
   return IsFolder(text) && text != "0";
 }
+Result<bool> ReadGpuDevices(std::string_view text, Environment& to) {
+  return ReadNumber(text, kMaxGpuDevices, to.gpu_devices);
+}
 Result<bool> ReadLibrary(std::string_view, Environment&) {
   return true;
 }
@@ -102,6 +105,11 @@ Result<bool> ReadOptions(std::string_view text, Environment& to) {
   TRY(compiler::ParseOptions(text, options));
   for (const std::string& name : options.pipeline.disable) TRY(compiler::FindPasses(name));
   return true;
+}
+Result<bool> ReadPlatform(std::string_view text, Environment& to) {
+  std::optional<Platform> platform = ParsePlatform(text);
+  to.platform = platform.value_or(Platform::kAny);
+  return platform.has_value();
 }
 Result<bool> ReadProvokeCrash(std::string_view text, Environment& to) {
   to.provoke_crash = text;
@@ -142,6 +150,8 @@ constexpr Variable kVariables[] = {
     {"WEFT_DUMP", "a folder", "no dumps",
      "Gets a folder for each program: the module after each pass, the Program, its code.",
      ReadDump},
+    {"WEFT_GPU_DEVICES", "a whole number from 1 to 64", "1",
+     "How many devices JAX sees where they are a GPU; they share it.", ReadGpuDevices},
     {"WEFT_LIBRARY", "the path of libpjrt_weft.so", "the one in the Python package",
      "The plugin that JAX loads.", ReadLibrary},
     {"WEFT_MEMORY_LIMIT", "a number of bytes, with a unit or without: 8GiB, 512MB, 1.5g",
@@ -151,6 +161,8 @@ constexpr Variable kVariables[] = {
      ReadMemoryLimit},
     {"WEFT_OPTIONS", "key=value,... (`weft help options` lists the keys)", "none",
      "Options of the compiler.", ReadOptions},
+    {"WEFT_PLATFORM", "cpu, gpu or pretend", "gpu where there is one, else cpu",
+     "What the devices are; pretend is a GPU that is none, for tests.", ReadPlatform},
     {"WEFT_PROVOKE_CRASH", "KIND:PASS, KIND one of segv, abort, check, overflow", "no crash",
      "For tests: crashes in a pass.", ReadProvokeCrash},
     {"WEFT_REPORT", "a file", "no report",
@@ -192,6 +204,13 @@ Status ReadVariable(const Variable& variable, std::string_view value, Environmen
 }
 
 }  // namespace
+
+std::optional<Platform> ParsePlatform(std::string_view text) {
+  if (text == "cpu") return Platform::kCpu;
+  if (text == "gpu") return Platform::kGpu;
+  if (text == "pretend") return Platform::kPretend;
+  return std::nullopt;
+}
 
 std::span<const Variable> Variables() {
   return kVariables;

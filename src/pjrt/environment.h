@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,10 +14,15 @@
 
 namespace weft::pjrt {
 
+enum class Platform : uint8_t { kAny, kCpu, kGpu, kPretend };
+std::optional<Platform> ParsePlatform(std::string_view text);  // "cpu", "gpu", "pretend"
+
 // What the variables say; a variable that is not set, or empty, leaves its default.
 struct Environment {
-  std::string debug;          // the log filter (base/log.h)
+  std::string debug;  // the log filter (base/log.h)
+  Platform platform = Platform::kAny;
   int cpu_devices = 1;        //
+  int gpu_devices = 1;        // logical ones on one GPU
   int threads = 0;            // 0: as many as cores
   int64_t memory_limit = 0;   // bytes; 0: the smaller of cgroup and RAM
   std::string cache;          // the folder of the persistent cache; empty: none
@@ -53,6 +59,7 @@ Result<Environment> ReadEnvironment();
 Result<int64_t> ParseBytes(std::string_view text);
 
 inline constexpr int kMaxCpuDevices = 1024;
+inline constexpr int kMaxGpuDevices = 64;
 inline constexpr int kMaxThreads = 4096;
 
 }  // namespace weft::pjrt

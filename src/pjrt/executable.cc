@@ -18,6 +18,7 @@
 #include "pjrt/cache.h"
 #include "pjrt/client.h"
 #include "pjrt/cost.h"
+#include "pjrt/device_runner.h"
 #include "pjrt/evaluator_runner.h"
 #include "pjrt/executable_bytes.h"
 #include "pjrt/ffi.h"
@@ -91,22 +92,22 @@ Status CheckCustomCalls(const hlo::Module& module) {
 }
 
 // JAX's programs are used to XLA's way with subnormal numbers, and so are its tests.
-compiler::CompileOptions UsualOptions() {
+compiler::CompileOptions UsualOptions(const Client& client) {
   compiler::CompileOptions options;
   options.pipeline.verify = false;
-  options.cpu.flush_subnormals = true;
+  options.cpu.flush_subnormals = client.gpu() == nullptr;  // GPUs keep them, XLA's too
   return options;
 }
 
 Result<compiler::CompileOptions> NativeOptions(const Client& client) {
-  compiler::CompileOptions options = UsualOptions();
+  compiler::CompileOptions options = UsualOptions(client);
   TRY(compiler::ParseOptions(client.options().compiler_options, options));
   return options;
 }
 
 // What runs before the evaluator. Folding is kept to what costs less than the run it saves.
 Result<compiler::CompileOptions> CompilerOptions(const Client& client) {
-  compiler::CompileOptions options = UsualOptions();
+  compiler::CompileOptions options = UsualOptions(client);
   options.optimize.fold_max_bytes = 1 << 12;
   options.optimize.fold_max_work = 1 << 14;
   TRY(compiler::ParseOptions(client.options().compiler_options, options));
@@ -184,10 +185,28 @@ Status CheckBoundary(const Shape& shape, std::string_view what, size_t index) {
                        ", which no buffer can hold");
 }
 
-std::string HowMade(const Result<std::unique_ptr<NativeRunner>>& native) {
-  if (!native) return StrCat("the evaluator runs it: ", native.error());
-  const runtime::LoadStats& stats = (*native)->stats();
+template <class RunnerType>
+std::string HowMade(const Result<std::unique_ptr<RunnerType>>& made) {
+  if (!made) return StrCat("the evaluator runs it: ", made.error());
+  const runtime::LoadStats& stats = (*made)->stats();
   return StrCat(stats.compiled, " compiled, ", stats.from_cache, " from cache");
+}
+
+// Devices of a GPU client do not talk to each other yet.
+Status CheckCollectives(const hlo::Module& module, const CompileRequest& request) {
+  if (request.device_count() == 1) return {};
+  for (const auto& computation : module.computations()) {
+    for (const hlo::Instruction* i : *computation) {
+      if (!hlo::IsCollective(i->op())) continue;
+      Error error(Code::kUnimplemented,
+                  StrCat(i->def().mnemonic, ": between ", request.device_count(),
+                         " devices of a GPU client: not implemented yet"));
+      error.Source(i->SourceLocation());
+      error.Hint("WEFT_PLATFORM=cpu runs it on devices of the processor");
+      return std::unexpected(std::move(error));
+    }
+  }
+  return {};
 }
 
 // The module, saying how many devices it is compiled for.
@@ -201,11 +220,33 @@ std::unique_ptr<hlo::Module> ForDevices(const hlo::Module& module,
 
 }  // namespace
 
+// On the GPU where it can; the evaluator takes what is left, as a whole.
+Status Executable::MakeDeviceRunner(Client& client, const EvaluatorRunnerOptions& options,
+                                    inspect::CompileWatch& watch) {
+  compiler::CompileOptions compile = TRY(NativeOptions(client));
+  Result<std::unique_ptr<DeviceRunner>> made = Unimplemented("several replicas on one GPU");
+  if (request_.device_count() == 1) made = DeviceRunner::Create(client, *module_, compile, watch);
+  how_ = HowMade(made);
+  if (made) {
+    device_runner_ = made->get();
+    runner_ = std::move(*made);
+    return {};
+  }
+  metrics::Add(metrics::kFallbacks);
+  if (made.error().code() == Code::kCancelled) return std::unexpected(made.error());
+  if (made.error().code() != Code::kUnimplemented) {
+    LOG(warn) << "compile " << name_
+              << ": the evaluator runs it, since the GPU cannot: " << made.error();
+  }
+  runner_ = TRY(EvaluatorRunner::Create(*module_, options));
+  return {};
+}
+
 // Native code where there is some; the evaluator takes what is left, as a whole.
 Status Executable::MakeRunner(Client& client, const EvaluatorRunnerOptions& options,
                               inspect::CompileWatch& watch) {
   compiler::CompileOptions compile = TRY(NativeOptions(client));
-  if (compile.cpu.native) {
+  if (compile.cpu.native && client.gpu() == nullptr) {
     bool several = request_.device_count() > 1;
     std::unique_ptr<hlo::Module> own = several ? ForDevices(*module_, options) : nullptr;
     Result<std::unique_ptr<NativeRunner>> native =
@@ -307,6 +348,13 @@ Status Executable::MakeSharded(Client& client, const EvaluatorRunnerOptions& opt
   compiler::CompileOptions compile = TRY(NativeOptions(client));
   auto native = [&](const hlo::Module& module, int64_t devices) -> Result<std::unique_ptr<Runner>> {
     if (!compile.cpu.native) return Unimplemented("cpu.native=false");
+    if (client.gpu() != nullptr) {
+      Result<std::unique_ptr<DeviceRunner>> whole = Unimplemented("parts by hand on one GPU");
+      if (devices == 1) whole = DeviceRunner::Create(client, module, compile, watch);
+      how_ = HowMade(whole);
+      if (whole) return std::unique_ptr<Runner>(std::move(*whole));
+      return std::unexpected(whole.error());
+    }
     EvaluatorRunnerOptions on = options;
     on.num_partitions = devices;
     std::unique_ptr<hlo::Module> own = ForDevices(module, on);
@@ -357,8 +405,11 @@ Result<std::shared_ptr<Executable>> Executable::Make(Client& client,
                                  .cancel = &client.cancelled(),
                                  .tupled_arguments = executable->request_.tupled_arguments,
                                  .flush_subnormals = compile.cpu.flush_subnormals};
+  if (client.gpu() != nullptr) TRY(CheckCollectives(*executable->module_, executable->request_));
   if (options.num_partitions > 1 && options.num_replicas == 1) {
     TRY(executable->MakeSharded(client, options, watch));
+  } else if (client.gpu() != nullptr && compile.cpu.native) {
+    TRY(executable->MakeDeviceRunner(client, options, watch));
   } else {
     TRY(executable->MakeRunner(client, options, watch));
   }

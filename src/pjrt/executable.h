@@ -22,10 +22,11 @@
 
 namespace weft::pjrt {
 
+class DeviceRunner;             // device_runner.h
 struct EvaluatorRunnerOptions;  // evaluator_runner.h
 
-// Runs a module: native code (native_runner.h), or the evaluator (evaluator_runner.h) for the whole
-// of what native code cannot take.
+// Runs a module: native code (native_runner.h), a GPU (device_runner.h), or the evaluator
+// (evaluator_runner.h) for the whole of what these cannot take.
 class Runner {
  public:
   virtual ~Runner() = default;
@@ -101,6 +102,8 @@ class Executable {
   // Exact for native code; for the evaluator the temporaries are an estimate from above.
   const MemoryAnalysis& memory() const;
   const Runner& runner() const { return *runner_; }
+  // The same where it runs on a device with memory of its own; else null.
+  const DeviceRunner* device_runner() const { return device_runner_; }
   // What a timeline says of asking for it and of running it.
   const trace::What* traced_enqueue() const;
   const trace::What* traced_run() const;
@@ -120,6 +123,8 @@ class Executable {
                                                            trace::Span& span);
   Status MakeSharded(Client& client, const EvaluatorRunnerOptions& options,
                      inspect::CompileWatch& watch);
+  Status MakeDeviceRunner(Client& client, const EvaluatorRunnerOptions& options,
+                          inspect::CompileWatch& watch);
   Status MakeRunner(Client& client, const EvaluatorRunnerOptions& options,
                     inspect::CompileWatch& watch);
   const hlo::Module& Optimized() const;
@@ -144,6 +149,7 @@ class Executable {
   mutable CostAnalysis cost_;
   mutable MemoryAnalysis memory_;
   std::unique_ptr<Runner> runner_;
+  const DeviceRunner* device_runner_ = nullptr;  // it, or null
   trace::CachedWhat enqueue_, run_, group_;
 };
 
@@ -189,6 +195,7 @@ class LoadedExecutable {
   // `flow`: from the request, for timelines.
   ExecuteResult RunHere(Inputs inputs, std::span<Device* const> devices, uint64_t flow) const;
   ExecuteResult RunLater(Inputs inputs, std::span<Device* const> devices, uint64_t flow) const;
+  ExecuteResult EnqueueHere(Inputs inputs, const Device& device) const;
   Memory* OutputMemory(const Device& device, size_t output) const;
   Client* client_;
   std::shared_ptr<Executable> executable_;

@@ -13,16 +13,11 @@
 #include "pjrt/cancel.h"
 #include "pjrt/client.h"
 #include "pjrt/executable.h"
+#include "pjrt/execute_device.h"
 #include "pjrt/interrupt.h"
 #include "runtime/buffers.h"
 
 namespace weft::pjrt {
-
-struct LoadedExecutable::Inputs {
-  std::vector<ArrayRef> arrays;  // [device * parameters + parameter]
-  std::vector<bool> donated;     // likewise; empty: none
-  bool ready = true;             // all are there, without error
-};
 
 namespace {
 
@@ -195,6 +190,7 @@ struct LoadedExecutable::Launch : Cancellable {
   std::chrono::steady_clock::time_point asked = std::chrono::steady_clock::now();
   uint64_t flow = 0;  // from the request to the run
   int64_t device = 0;
+  const Device* on = nullptr;  // the first one
 
   void Fail(const Error& error) {
     if (!Settle()) return;
@@ -267,8 +263,14 @@ struct LoadedExecutable::Launch : Cancellable {
     std::vector<std::vector<Literal>> arguments(devices);
     for (size_t i = 0; i < inputs.arrays.size(); ++i) {
       bool donated = !inputs.donated.empty() && inputs.donated[i];
-      arguments[i / std::max<size_t>(parameters, 1)].push_back(
-          TakeArgument(inputs.arrays[i], executable->parameters()[i % parameters], donated));
+      Literal& argument = arguments[i / std::max<size_t>(parameters, 1)].emplace_back();
+      if (inputs.arrays[i]->device != nullptr) {
+        Executor::BlockingScope blocking;
+        argument = TRY(HostValue(inputs.arrays[i]));
+      } else {
+        argument =
+            TakeArgument(inputs.arrays[i], executable->parameters()[i % parameters], donated);
+      }
     }
     std::vector<std::vector<Literal>> held;
     for (const auto& own : arguments) held.push_back(HoldDonated(*executable, own, inputs.donated));
@@ -296,9 +298,26 @@ struct LoadedExecutable::Launch : Cancellable {
     }
   }
 
+  // The host's part of it, and of some programs all that the device does too.
+  void RunOnDevice() {
+    auto results = [this]() -> Result<DeviceResults> {
+      CancelList::Entry entry(*cancels, cancelled);
+      Executor::BlockingScope blocking;
+      return RunProgram(executable, on->accelerator(), inputs.arrays, inputs.donated, &cancelled);
+    }();
+    inputs.arrays.clear();
+    if (!results) return Fail(results.error());
+    if (!Settle()) return;
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      DefineOutput(outputs[k], *on, results->bytes[k], results->ready);
+    }
+    results->ready->OnReady([done = done](const Status& status) { done->Set(status); });
+  }
+
   void Run() {
     Doing doing({"run", executable->name(), executable->input()});
     if (settled) return inputs.arrays.clear();  // cancelled before it began
+    if (executable->device_runner() != nullptr) return RunOnDevice();
     std::chrono::duration<double> queued = std::chrono::steady_clock::now() - asked;
     metrics::Observe(metrics::kQueueSeconds, queued.count());
     auto results = [this] {
@@ -387,6 +406,7 @@ Result<LoadedExecutable::Inputs> LoadedExecutable::TakeInputs(
       }
       const Event& ready = *(*array)->ready;
       if (!ready.IsReady() || !ready.status()) inputs.ready = false;
+      if (!inputs.ready && !(*array)->defined()->IsReady()) inputs.defined = false;
       inputs.arrays.push_back(std::move(*array));
     }
   }
@@ -483,6 +503,7 @@ ExecuteResult LoadedExecutable::RunLater(Inputs inputs, std::span<Device* const>
   launch->devices = devices.size();
   launch->flow = flow;
   launch->device = devices[0]->id();
+  launch->on = devices[0];
   ExecuteResult result;
   for (const Device* device : devices) {
     std::vector<std::unique_ptr<Buffer>>& outputs = result.outputs.emplace_back();
@@ -506,8 +527,11 @@ ExecuteResult LoadedExecutable::RunLater(Inputs inputs, std::span<Device* const>
   };
   if (!launch->inputs.ready) {
     std::vector<EventRef>& pending = launch->before;
+    // What runs on the device waits there.
+    const bool here = executable_->device_runner() == nullptr;
     for (const ArrayRef& input : launch->inputs.arrays) {
-      if (!input->ready->IsReady()) pending.push_back(input->ready);
+      const EventRef& event = here ? input->ready : input->defined();
+      if (!event->IsReady()) pending.push_back(event);
     }
     launch->waiting.fetch_add(static_cast<int64_t>(pending.size()), std::memory_order_relaxed);
     for (const EventRef& event : pending) event->OnReady(arrived);
@@ -539,6 +563,11 @@ Result<ExecuteResult> LoadedExecutable::Execute(const ExecuteRequest& request) {
   Inputs inputs = TRY(TakeInputs(request, devices));
   uint64_t flow = trace::NewFlow();
   span.To(flow);
+  if (const DeviceRunner* runner = executable_->device_runner();
+      runner != nullptr && inputs.defined && !CallsOut(*runner)) {
+    return EnqueueHere(std::move(inputs), *devices[0]);
+  }
+  inputs.ready &= client_->gpu() == nullptr;  // what is there is the host's to see
   if (inputs.ready && devices.size() == 1 && executable_->runner().IsTiny()) {
     return RunHere(std::move(inputs), devices, flow);
   }

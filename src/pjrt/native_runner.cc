@@ -11,13 +11,10 @@
 #include "compiler/lower/compile.h"
 #include "hlo/clone.h"
 #include "hlo/evaluate.h"
-#include "hlo/evaluate/custom_calls.h"
 #include "inspect/fault.h"
 #include "pjrt/client.h"
 #include "pjrt/executor.h"
 #include "pjrt/ffi.h"
-#include "pjrt/ffi_call.h"
-#include "program/library.h"
 #include "runtime/check_steps.h"
 #include "runtime/device_group.h"
 #include "runtime/profile.h"
@@ -71,21 +68,13 @@ Result<std::unique_ptr<NativeRunner>> NativeRunner::Create(Client& client,
   runner->client_ = &client;
   runner->options_ = options;
   if (client.options().check) runner->input_ = hlo::CloneModule(module);
-  for (const auto& computation : runner->module_->computations()) {
-    for (const hlo::Instruction* i : *computation) {
-      if (i->op() == hlo::Op::kCustomCall) TRY(runner->AddCall(*i));
-    }
-  }
-  runner->FindCallScratch();
   runner->DescribeLeaves(module);
-  NativeRunner* self = runner.get();
-  runner->call_ = [self](const program::Step& step, std::span<const std::span<std::byte>> memory) {
-    return self->CallOut(step, memory);
-  };
   EvaluatorRunnerOptions eval{.max_tensor_bytes = client.memory_limit(),
                               .cancel = &client.cancelled(),
                               .flush_subnormals = options.cpu.flush_subnormals};
   runner->eval_options_ = EvalOptionsFor(eval);
+  runner->calls_ =
+      TRY(HostCalls::Create(*runner->module_, runner->program_->program(), runner->eval_options_));
   runner->calls_out_ = CallsOut(module);
   double tiny = kTinyNativeWork *
                 static_cast<double>(std::clamp<int64_t>(device->target().cores, 1, kMostCores));
@@ -131,88 +120,6 @@ void NativeRunner::ExplainCache(Client& client, const hlo::Module& module,
   NOTE("cache", 1) << "cache " << module.name() << ": " << decision;
 }
 
-Status NativeRunner::AddCall(const hlo::Instruction& call) {
-  CustomCall& made = calls_[call.id()];
-  made.instruction = &call;
-  const std::string& target = call.attrs<hlo::CustomCallAttrs>().custom_call_target;
-  if (!hlo::IsKnownCustomCall(target) && FindFfiTarget(target)) {
-    made.foreign = TRY(FfiCall::Create(call));
-  }
-  return {};
-}
-
-// Null: not a custom call.
-const NativeRunner::CustomCall* NativeRunner::FindCall(const program::Step& step) const {
-  auto* library = std::get_if<program::LibraryStep>(&step.op);
-  if (library == nullptr) return nullptr;
-  auto found = calls_.find(program::IntAttr(*library, "id", -1));
-  return found == calls_.end() ? nullptr : &found->second;
-}
-
-void NativeRunner::FindCallScratch() {
-  program::ForEachStep(program_->program().steps, [&](const program::Step& step) {
-    const CustomCall* call = FindCall(step);
-    if (call == nullptr) return;
-    int64_t bytes = 0;
-    if (call->foreign) {
-      bytes = call->foreign->scratch_bytes();
-    } else {
-      // Operands and results are arrays of their own.
-      for (const program::Use& use : step.uses) bytes += use.slice.size;
-    }
-    if (bytes > call_scratch_.bytes) call_scratch_ = {bytes, &step};
-  });
-}
-
-// A custom call: its operands and results lie in the program's buffers.
-Status NativeRunner::CallOut(const program::Step& step,
-                             std::span<const std::span<std::byte>> memory) const {
-  const CustomCall* found = FindCall(step);
-  if (found == nullptr) {
-    return Unimplemented("no native code for ", std::get<program::LibraryStep>(step.op).routine);
-  }
-  if (found->foreign) return found->foreign->Run(memory);
-  const hlo::Instruction& call = *found->instruction;
-  std::vector<Literal> operands;
-  size_t next = 0;
-  // Tuples among the operands are put together from their leaves.
-  std::function<Result<Literal>(const Shape&)> take = [&](const Shape& shape) -> Result<Literal> {
-    if (shape.IsTuple()) {
-      std::vector<Literal> elements;
-      for (const Shape& element : shape.elements_of_tuple()) {
-        elements.push_back(TRY(take(element)));
-      }
-      return Literal::Tuple(std::move(elements));
-    }
-    if (!shape.IsArray()) return Literal::Token();
-    Literal value = TRY(Literal::AllocateUnset(shape));
-    std::span<std::byte> from = memory[next++];
-    if (!from.empty()) std::memcpy(value.mutable_data(), from.data(), from.size());
-    return value;
-  };
-  for (const hlo::Instruction* operand : call.operands()) {
-    operands.push_back(TRY(take(operand->shape())));
-  }
-  hlo::EvalContext context(*module_, eval_options_);
-  Literal result = TRY(call.def().evaluate(context, call, operands));
-  Status status;
-  std::function<void(const Literal&)> put = [&](const Literal& value) {
-    if (value.shape().IsTuple()) {
-      for (const Literal& element : value.tuple()) put(element);
-    } else if (value.shape().IsArray()) {
-      std::span<std::byte> to = memory[next++];
-      if (static_cast<int64_t>(to.size()) != value.byte_size()) {
-        status = InvalidArgument("custom-call: ", call.name(), " gave ",
-                                 value.shape().ToStringWithoutLayout());
-      } else if (!to.empty()) {
-        std::memcpy(to.data(), value.data(), to.size());
-      }
-    }
-  };
-  put(result);
-  return status;
-}
-
 // A line for each kernel and native region, and each other step.
 Result<std::vector<Literal>> NativeRunner::RunShowingSteps(std::vector<Literal>& arguments,
                                                            runtime::Call call) const {
@@ -240,7 +147,7 @@ Result<std::vector<Literal>> NativeRunner::RunChecked(std::vector<Literal>& argu
                                 .device = *client_->native_device(),
                                 .arguments = kept,
                                 .eval = eval_options_,
-                                .call = &call_};
+                                .call = &calls_->hook()};
   std::string what = results ? "" : results.error().ToString();
   // What calls out is not called twice; what one of several devices gets depends on the others.
   if (results && !calls_out_ && call.group == nullptr) {
@@ -271,7 +178,7 @@ Result<std::vector<Literal>> NativeRunner::RunChecked(std::vector<Literal>& argu
 
 Result<std::vector<Literal>> NativeRunner::RunArrays(std::vector<Literal>& arguments,
                                                      runtime::Call call) const {
-  call.call = &call_;
+  call.call = &calls_->hook();
   if (input_ != nullptr) return RunChecked(arguments, call);
   if (detail::LogIsOn("step", 2)) return RunShowingSteps(arguments, call);
   return literals_->Run(arguments, call);

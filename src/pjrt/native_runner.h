@@ -4,19 +4,18 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
-#include <unordered_map>
 
 #include "compiler/options.h"
 #include "hlo/evaluate.h"
 #include "pjrt/evaluator_runner.h"
 #include "pjrt/executable.h"
+#include "pjrt/host_calls.h"
 #include "runtime/device.h"
 #include "runtime/literals.h"
 
 namespace weft::pjrt {
 
 class Client;
-class FfiCall;
 
 class NativeRunner : public Runner {
  public:
@@ -34,10 +33,10 @@ class NativeRunner : public Runner {
   bool EndsSoon() const override { return tiny_; }
   bool IsShort() const override;
   const program::Program* program() const override { return &program_->program(); }
-  int64_t temp_bytes() const override { return program_->temp_bytes() + call_scratch_.bytes; }
+  int64_t temp_bytes() const override { return program_->temp_bytes() + calls_->scratch().bytes; }
   runtime::Scratch scratch() const override {
     runtime::Scratch own = program_->scratch();
-    return own.bytes > call_scratch_.bytes ? own : call_scratch_;
+    return own.bytes > calls_->scratch().bytes ? own : calls_->scratch();
   }
   const hlo::Module* compiled() const override { return module_.get(); }
 
@@ -56,25 +55,13 @@ class NativeRunner : public Runner {
                                           runtime::Call call) const;
   Result<std::vector<Literal>> RunShowingSteps(std::vector<Literal>& arguments,
                                                runtime::Call call) const;
-  Status AddCall(const hlo::Instruction& call);
-  void FindCallScratch();
-  Status CallOut(const program::Step& step, std::span<const std::span<std::byte>> memory) const;
-
   Client* client_ = nullptr;
   std::unique_ptr<hlo::Module> module_;
   std::unique_ptr<hlo::Module> input_;  // as it came; only to check results
   compiler::CompileOptions options_;
   std::unique_ptr<runtime::LoadedProgram> program_;
   std::unique_ptr<runtime::LiteralRunner> literals_;
-  // A custom call: evaluated, or foreign code.
-  struct CustomCall {
-    const hlo::Instruction* instruction = nullptr;
-    std::unique_ptr<FfiCall> foreign;
-  };
-  const CustomCall* FindCall(const program::Step& step) const;
-  std::unordered_map<int64_t, CustomCall> calls_;  // by the instruction's id
-  runtime::Scratch call_scratch_;                  // the most that one of them takes
-  std::function<Status(const program::Step&, std::span<const std::span<std::byte>>)> call_;
+  std::unique_ptr<HostCalls> calls_;
   std::vector<bool> parameter_is_token_, result_is_token_;
   hlo::EvalOptions eval_options_;  // of custom calls
   bool tiny_ = false, has_tokens_ = false, calls_out_ = false;

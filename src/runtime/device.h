@@ -104,6 +104,7 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual const program::TargetInfo& target() const = 0;
+  virtual std::string description() const { return target().name; }  // "NVIDIA H200"
   virtual Result<std::unique_ptr<LoadedProgram>> Load(program::Program program,
                                                       const LoadOptions& options) = 0;
 

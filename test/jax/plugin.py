@@ -95,7 +95,7 @@ class SuitePlugin:
     import jax
     backend = jax.devices()[0].client
     ours = "weft" in backend.platform_version  # its platform is `cpu` with WEFT_AS=cpu
-    if ours != (self.platform == "weft"):
+    if ours != self.platform.startswith("weft"):
       raise RuntimeError(f"the backend is {backend.platform}, not {self.platform}")
     return f"{backend.platform} × {len(jax.devices())}: {backend.platform_version}"
 

@@ -1,4 +1,4 @@
-"""What a run of JAX's tests amounts to: against XLA:CPU's results, against the known failures, as tables."""
+"""What a run of JAX's tests amounts to: against XLA's results, against the known failures, as tables."""
 
 import collections
 import datetime
@@ -167,9 +167,9 @@ HEADER = ["", "cases", "run", *OUTCOMES, "% of XLA"]
 
 class Summary:
 
-  def __init__(self, groups, ran, totals, errors, baseline, known, platform):
+  def __init__(self, groups, ran, totals, errors, baseline, known, ours):
     self.complete = all(len(results) >= totals[key] for key, results in ran.items())
-    self.ran, self.errors, self.platform = ran, errors, platform
+    self.ran, self.errors, self.ours = ran, errors, ours
     self.rows, self.group_rows, self.all = {}, {}, Row()
     self.broken, self.fixed = [], []
     self.failures = collections.defaultdict(list)
@@ -193,16 +193,16 @@ class Summary:
       outcome = result["outcome"]
       row.counts[outcome] += 1
       expected = baseline.outcome(file, x64, name)
-      if expected is None:  # XLA:CPU passes everything it does not skip.
+      if expected is None:  # XLA passes everything it does not skip.
         expected = "skip" if outcome == "skip" else "pass"
       if expected == "pass":
         row.comparable += 1
         row.matched += outcome == "pass"
-      reason = known.reason(file, x64, name) if self.platform == "weft" else None
+      reason = known.reason(file, x64, name) if self.ours else None
       if outcome in BAD:
         key = outcome, pattern_of(result["reason"])
         self.failures[key].append(f"{file}::{name}" + (" x64" if x64 else ""))
-        self.reasons.setdefault(key, reason or ("XLA:CPU fails too" if expected == "fail" else ""))
+        self.reasons.setdefault(key, reason or ("XLA fails too" if expected == "fail" else ""))
         if reason is None and expected != "fail":
           self.broken.append((file, x64, name, result))
       elif outcome == "pass" and reason is not None:

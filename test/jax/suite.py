@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs JAX's own tests on Weft (or on XLA:CPU, for comparison) and says how many pass: `./dev jax-suite --help`."""
+"""Runs JAX's own tests on Weft (or on XLA, for comparison) and says how many pass: `./dev jax-suite --help`."""
 
 import argparse
 import collections
@@ -17,8 +17,17 @@ import workers
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-BASELINE = HERE / "baseline.json"
-KNOWN = HERE / "known"
+# Where tests run: whose backend, the environment it wants, what tests see as device under test, and with whose results it
+# is compared.
+PLATFORMS = {
+    "weft": dict(ours=True, jax="weft,cpu", weft="cpu", dut="cpu", compare="cpu"),
+    "weft-gpu": dict(ours=True, jax="weft,cpu", weft="gpu", dut="gpu", compare="gpu"),
+    "weft-pretend": dict(ours=True, jax="weft,cpu", weft="pretend", dut="gpu", compare="gpu"),
+    "cpu": dict(ours=False, jax="cpu", dut="", compare="cpu"),
+    "cuda": dict(ours=False, jax="cuda,cpu", dut="", compare="gpu"),
+}
+BASELINES = {"cpu": HERE / "baseline.json", "gpu": HERE / "baseline-gpu.json"}
+KNOWN = {"cpu": HERE / "known", "gpu": HERE / "known-gpu"}
 
 
 def parse_arguments():
@@ -33,21 +42,25 @@ def parse_arguments():
   parser.add_argument("--failed", action="store_true", help="only cases that did not pass the last time")
   parser.add_argument("--resume", action="store_true", help="keep the results there are, run what is missing")
   parser.add_argument("--workers", type=int, default=os.cpu_count(), metavar="N")
-  parser.add_argument("--platform", choices=["weft", "cpu"], default="weft", help="cpu: XLA's own (the baseline)")
-  parser.add_argument("--dut", choices=["cpu", "weft"], default="cpu",
+  parser.add_argument("--platform", choices=list(PLATFORMS), default="weft", help="cpu, cuda: XLA's own (the baselines)")
+  parser.add_argument("--dut", choices=["cpu", "gpu", "weft"],
                       help="the name tests see as device under test; with weft many skip themselves for the name alone")
+  parser.add_argument("--failed-on", choices=list(PLATFORMS), metavar="PLATFORM", help="only cases that did not pass there the last time")
+  parser.add_argument("--minutes", type=float, default=0, metavar="M", help="begin no case after so long; --resume goes on")
+  parser.add_argument("--any-version", action="store_true", help="tests of another release than the installed one")
   parser.add_argument("--x64", choices=["0", "1", "both"], default="0", help="JAX_ENABLE_X64")
   parser.add_argument("--timeout", type=float, default=120, metavar="S", help="a case over so many seconds has failed (120)")
   parser.add_argument("--memory", type=int, default=4096, metavar="MB", help="replace a worker that holds more (4096)")
   parser.add_argument("--report", action="store_true", help="run nothing: the table of the results there are")
   parser.add_argument("--write-docs", action="store_true", help="write the table to docs/jax-suite.md")
   parser.add_argument("--write-known", action="store_true", help="write what failed to test/jax/known")
-  parser.add_argument("--write-baseline", action="store_true", help="with --platform cpu: write test/jax/baseline.json")
+  parser.add_argument("--write-baseline", action="store_true", help="with --platform cpu or cuda: write test/jax/baseline*.json")
   parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "jax-suite", metavar="DIR", help="where results and logs go")
   parser.add_argument("--verbose", action="store_true", help="print every case that fails as it does")
   options = parser.parse_args()
-  if options.write_baseline and (options.platform != "cpu" or options.match or options.failed):
-    parser.error("--write-baseline wants --platform cpu and whole samples")
+  options.dut = options.dut or PLATFORMS[options.platform]["dut"]
+  if options.write_baseline and (PLATFORMS[options.platform]["ours"] or options.match or options.failed or options.failed_on):
+    parser.error("--write-baseline wants --platform cpu or cuda and whole samples")
   if not options.report:
     if not options.jax:
       parser.error("say where JAX's tests are: --jax PATH or JAX_SUITE_CHECKOUT\n"
@@ -85,7 +98,7 @@ def check_version(options):
   from importlib.metadata import version
   file = pathlib.Path(options.jax) / "jax" / "version.py"
   found = re.search(r'^_version = "([^"]+)"', file.read_text(), re.MULTILINE) if file.exists() else None
-  if found and found[1] != version("jax"):
+  if found and found[1] != version("jax") and not options.any_version:
     sys.exit(f"{options.jax} is jax {found[1]}, installed is {version('jax')}")
 
 
@@ -129,14 +142,18 @@ def environment(options):
 
   def make(job):
     env = dict(os.environ)
-    env["JAX_PLATFORMS"] = "weft,cpu" if options.platform == "weft" else "cpu"
+    platform = PLATFORMS[options.platform]
+    env["JAX_PLATFORMS"] = platform["jax"]
     env["JAX_ENABLE_X64"] = str(job.x64)
     env["JAX_NUM_GENERATED_CASES"] = "4"
     env["JAX_SKIP_SLOW_TESTS"] = "true"
     env.setdefault("OPENBLAS_NUM_THREADS", "1")  # LAPACK: workers share the cores already
     env.setdefault("WEFT_CACHE", "0")
     env["PYTHONDONTWRITEBYTECODE"] = "1"
-    if options.platform == "weft":
+    if platform["compare"] == "gpu":
+      env["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"  # workers share the GPU
+    if platform["ours"]:
+      env["WEFT_PLATFORM"] = platform["weft"]
       env["WEFT_CPU_DEVICES"] = str(device_count(options, job.file))
       env["PYTHONPATH"] = os.pathsep.join(filter(None, [*tree, env.get("PYTHONPATH")]))
       env.setdefault("WEFT_LIBRARY", str(ROOT / "build" / "libpjrt_weft.so"))
@@ -160,9 +177,11 @@ class Run:
     self.options = options
     self.groups = chosen_files(options.files)
     self.settings_x64 = [0, 1] if options.x64 == "both" else [int(options.x64)]
-    name = options.platform if options.dut == "cpu" or options.platform == "cpu" else f"{options.platform}-dut-{options.dut}"
+    usual = options.dut == PLATFORMS[options.platform]["dut"]
+    name = options.platform if usual else f"{options.platform}-dut-{options.dut}"
     self.folder = options.out.resolve() / name
     self.store = Store(self.folder)
+    self.elsewhere = Store(options.out.resolve() / options.failed_on) if options.failed_on else None
     self.ran = {}  # (file, x64) -> {id: result} of this run, with those resumed.
     self.totals = {}
     self.errors = {}
@@ -176,6 +195,9 @@ class Run:
       ids = [name for name in ids if options.match in name or fnmatch.fnmatch(name, options.match)]
     if options.sample:
       ids = by_hash(ids)[:options.sample]
+    if options.failed_on:
+      bad = self.elsewhere.load(job.file, job.x64)[1]
+      ids = [name for name in ids if bad.get(name, {}).get("outcome") in report.BAD]
     if options.failed:
       ids = [name for name in ids if old.get(name, {}).get("outcome") in report.BAD]
     done = self.ran.setdefault((job.file, job.x64), {})
@@ -217,6 +239,9 @@ class Run:
             self.store.clear(file, x64)
           if options.resume and self.complete(file, x64):
             continue
+          if options.failed_on and not any(
+              row["outcome"] in report.BAD for row in self.elsewhere.load(file, x64)[1].values()):
+            continue
           if options.failed and not any(row["outcome"] in report.BAD for row in self.old[file, x64][1].values()):
             continue
           jobs.append(workers.Job(file, x64, self.wanted))
@@ -229,11 +254,11 @@ class Run:
       for log in logs.glob(f"{job.file}.x64_{job.x64}.*.log"):
         log.unlink()
     settings = workers.Settings(
-        sys.executable, pathlib.Path(options.jax).resolve(), logs, options.platform, options.dut if options.platform == "weft" else "",
+        sys.executable, pathlib.Path(options.jax).resolve(), logs, options.platform, options.dut,
         environment(options), options.timeout, options.memory)
     self.begin, self.count, self.jobs_done, self.jobs_all = time.monotonic(), 0, 0, len(jobs)
     try:
-      workers.Pool(settings, jobs, options.workers, self.on_result, self.on_job).run()
+      workers.Pool(settings, jobs, options.workers, self.on_result, self.on_job, options.minutes * 60).run()
     except KeyboardInterrupt:
       print("stopped; --resume goes on", file=sys.stderr)
     print(f"{self.count} cases in {time.monotonic() - self.begin:.0f} s")
@@ -242,7 +267,7 @@ class Run:
     """Whether a resumed file has nothing left to do; known without collecting it only for whole runs and samples."""
     total, old = self.old[file, x64]
     options = self.options
-    if total is None or options.match or options.failed:
+    if total is None or options.match or options.failed or options.failed_on:
       return False
     if len(old) < min(total, options.sample or total):
       return False
@@ -269,18 +294,20 @@ def main():
   else:
     check_version(options)
     run.execute()
-  baseline = report.Baseline(BASELINE, by_hash)
-  known = report.Known(KNOWN)
-  summary = report.Summary(run.groups, run.ran, run.totals, run.errors, baseline, known, options.platform)
+  platform = PLATFORMS[options.platform]
+  baseline = report.Baseline(BASELINES[platform["compare"]], by_hash)
+  known = report.Known(KNOWN[platform["compare"]])
+  summary = report.Summary(run.groups, run.ran, run.totals, run.errors, baseline, known, platform["ours"])
   summary.print_table()
   summary.print_times()
   summary.print_failures()
   if options.write_baseline:
     baseline.write(run.ran, run.totals, options.sample)
   if options.write_known:
-    known.write(run.ran, run.groups, options.sample == 0 and not options.match and not options.failed)
+    whole = not (options.sample or options.match or options.failed or options.failed_on or options.minutes)
+    known.write(run.ran, run.groups, whole)
   if options.write_docs:
-    summary.write_docs(ROOT / "docs" / "jax-suite.md", options)
+    summary.write_docs(ROOT / "docs" / ("jax-suite.md" if platform["compare"] == "cpu" else "jax-suite-gpu.md"), options)
   sys.exit(summary.status())
 
 

@@ -119,9 +119,9 @@ class Process:
 
 
 class Pool:
-  """Runs jobs with so many workers; `on_result(job, id, result)` is called under a lock."""
+  """Runs jobs with so many workers; `on_result(job, id, result)` is called under a lock. `seconds`: no case begins after."""
 
-  def __init__(self, settings, jobs, workers, on_result, on_job):
+  def __init__(self, settings, jobs, workers, on_result, on_job, seconds=0):
     self._settings = settings
     self._jobs = jobs
     self._count = workers
@@ -129,11 +129,19 @@ class Pool:
     self._on_job = on_job
     self._lock = threading.Lock()
     self._stop = False
+    self._seconds = seconds
+
+  def _end(self):
+    self._stop = True
 
   def run(self):
     threads = [threading.Thread(target=self._work, args=(k,), daemon=True) for k in range(self._count)]
     for thread in threads:
       thread.start()
+    timer = threading.Timer(self._seconds, self._end)
+    timer.daemon = True
+    if self._seconds:
+      timer.start()
     try:
       for thread in threads:
         thread.join()

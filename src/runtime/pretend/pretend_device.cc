@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/str.h"
+#include "program/library.h"
 #include "runtime/binding.h"
 #include "runtime/pretend/pretend_stream.h"
 
@@ -61,6 +62,7 @@ class PretendProgram : public LoadedProgram {
         return (*hook)(step, memory);
       };
     }
+    if (call.call != nullptr && CallsOut()) return RunHere(call, *stream, addresses, options);
     // `temps` are freed behind this.
     stream->Enqueue([program = program_, constants = constants_, device = call.device,
                      options = std::move(options), addresses = std::move(addresses)] {
@@ -74,6 +76,26 @@ class PretendProgram : public LoadedProgram {
   int64_t temp_bytes() const override { return binding_.temp_bytes(); }
 
  private:
+  // Steps that are the caller's own, who may use the device in them.
+  bool CallsOut() const {
+    bool found = false;
+    program::ForEachStep(program_->steps, [&](const program::Step& step) {
+      auto* library = std::get_if<program::LibraryStep>(&step.op);
+      found |= library != nullptr && program::FindRoutine(library->routine) == nullptr;
+    });
+    return found;
+  }
+  // On the caller's thread, behind what the stream has been given.
+  Status RunHere(const Call& call, PretendStream& stream, std::span<std::byte* const> addresses,
+                 const program::InterpretOptions& options) const {
+    if (!stream.Synchronize()) return {};  // which the stream knows
+    Status status = program::InterpretOn(*program_, call.device, addresses, options);
+    if (status) return {};
+    stream.EnqueueAlways([error = status.error()](Status& of_stream) {
+      if (of_stream) of_stream = std::unexpected(error);
+    });
+    return {};
+  }
   Status CheckAddresses(const Call& call) const {
     for (const program::Buffer& b : program_->buffers) {
       bool result = b.kind == program::BufferKind::kResult;
@@ -112,6 +134,10 @@ Result<std::vector<std::unique_ptr<PretendDevice>>> PretendDevice::CreateSeveral
 
 const program::TargetInfo& PretendDevice::target() const {
   return core_->options.target;
+}
+
+std::string PretendDevice::description() const {
+  return core_->name;
 }
 
 Result<std::unique_ptr<LoadedProgram>> PretendDevice::Load(program::Program program,

@@ -38,6 +38,7 @@ class PretendDevice : public Device {
       int64_t count, const PretendOptions& options);
 
   const program::TargetInfo& target() const override;
+  std::string description() const override;
   Result<std::unique_ptr<LoadedProgram>> Load(program::Program program,
                                               const LoadOptions& options) override;
   Result<Allocation> AllocateOn(Stream& stream, int64_t bytes, MemorySpace space,

@@ -1,0 +1,227 @@
+#include "gpu/host_cuda.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "base/str.h"
+#include "gpu/fake_driver.h"
+#include "gpu/library_text.h"
+
+namespace weft::gpu {
+namespace {
+
+// What NVRTC declares by itself, for the host.
+constexpr std::string_view kHostPrelude = R"cuda(
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <tuple>
+#include <utility>
+#include <vector>
+#include <ucontext.h>
+#define __device__
+#define __global__
+#define __host__
+#define __shared__ static
+#define __launch_bounds__(...)
+#define __forceinline__ inline
+struct Index3 { unsigned x = 0, y = 0, z = 0; };
+static Index3 threadIdx, blockIdx, blockDim, gridDim;
+static ucontext_t host_main;
+struct HostFiber { ucontext_t context; std::unique_ptr<char[]> stack; bool done = false; };
+static std::vector<HostFiber> host_fibers;
+static unsigned host_current = 0;
+static const std::function<void()>* host_body;
+static void HostEnter() {
+  (*host_body)();
+  host_fibers[host_current].done = true;
+  swapcontext(&host_fibers[host_current].context, &host_main);
+}
+static void __syncthreads() {
+  unsigned self = host_current;
+  swapcontext(&host_fibers[self].context, &host_main);
+  threadIdx.x = self;
+}
+static void RunGrid(unsigned blocks, unsigned threads, const std::function<void()>& body) {
+  constexpr size_t kStack = 64 << 10;
+  host_body = &body;
+  blockDim.x = threads;
+  gridDim.x = blocks;
+  if (host_fibers.size() < threads) host_fibers.resize(threads);
+  for (unsigned b = 0; b < blocks; ++b) {
+    blockIdx.x = b;
+    for (unsigned t = 0; t < threads; ++t) {
+      HostFiber& fiber = host_fibers[t];
+      if (!fiber.stack) fiber.stack.reset(new char[kStack]);
+      getcontext(&fiber.context);
+      fiber.context.uc_stack = {fiber.stack.get(), 0, kStack};
+      fiber.context.uc_link = nullptr;
+      makecontext(&fiber.context, HostEnter, 0);
+      fiber.done = false;
+    }
+    for (bool any = true; any;) {
+      any = false;
+      for (unsigned t = 0; t < threads; ++t) {
+        if (host_fibers[t].done) continue;
+        host_current = t;
+        threadIdx.x = t;
+        swapcontext(&host_main, &host_fibers[t].context);
+        any |= !host_fibers[t].done;
+      }
+    }
+  }
+}
+template <class... P, size_t... I>
+std::function<void()>* HostBind(void (*f)(P...), void** at, std::index_sequence<I...>) {
+  std::tuple<std::decay_t<P>...> args(*static_cast<std::decay_t<P>*>(at[I])...);
+  return new std::function<void()>([f, args] { std::apply(f, args); });
+}
+template <class... P>
+std::function<void()>* HostBind(void (*f)(P...), void** at) {
+  return HostBind(f, at, std::index_sequence_for<P...>());
+}
+extern "C" void HostRun(void* body, unsigned blocks, unsigned threads) {
+  std::unique_ptr<std::function<void()>> own(static_cast<std::function<void()>*>(body));
+  RunGrid(blocks, threads, *own);
+}
+template <class To, class From>
+static To HostBits(From x) { To y; std::memcpy(&y, &x, sizeof(y)); return y; }
+static float __uint_as_float(unsigned x) { return HostBits<float>(x); }
+static unsigned __float_as_uint(float x) { return HostBits<unsigned>(x); }
+static double __longlong_as_double(long long x) { return HostBits<double>(x); }
+static long long __double_as_longlong(double x) { return HostBits<long long>(x); }
+static int __popc(unsigned x) { return __builtin_popcount(x); }
+static int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
+static int __clz(unsigned x) { return x == 0 ? 32 : __builtin_clz(x); }
+static int __clzll(unsigned long long x) { return x == 0 ? 64 : __builtin_clzll(x); }
+static int __float2int_rz(float x) { return int(x); }
+static unsigned __float2uint_rz(float x) { return unsigned(x); }
+static long long __float2ll_rz(float x) { return (long long)(x); }
+static unsigned long long __float2ull_rz(float x) { return (unsigned long long)(x); }
+static int __double2int_rz(double x) { return int(x); }
+static unsigned __double2uint_rz(double x) { return unsigned(x); }
+static long long __double2ll_rz(double x) { return (long long)(x); }
+static unsigned long long __double2ull_rz(double x) { return (unsigned long long)(x); }
+static float __fsqrt_rn(float x) { return std::sqrt(x); }
+static double __dsqrt_rn(double x) { return std::sqrt(x); }
+static float __fmaf_rn(float x, float y, float z) { return std::fma(x, y, z); }
+static double __fma_rn(double x, double y, double z) { return std::fma(x, y, z); }
+static unsigned __umulhi(unsigned a, unsigned b) { return (unsigned long long)(a) * b >> 32; }
+template <class T>
+static T atomicAdd(T* at, T x) { T old = *at; *at += x; return old; }
+)cuda";
+
+// halves.cuh without the machine's instructions.
+constexpr std::string_view kHostHalves = R"cuda(
+struct BF16 {
+  static inline f32 Decode(u16 x) { return __uint_as_float(u32(x) << 16); }
+  static inline u16 Encode(f32 x) {
+    u32 b = __float_as_uint(x);
+    if (x != x) return 0x7fff;
+    return u16((b + 0x7fffu + (b >> 16 & 1)) >> 16);
+  }
+};
+struct F16 {
+  static inline f32 Decode(u16 x) { _Float16 h; std::memcpy(&h, &x, 2); return f32(h); }
+  static inline u16 Encode(f32 x) { _Float16 h = _Float16(x); u16 r; std::memcpy(&r, &h, 2); return r; }
+};
+)cuda";
+
+void ReplaceText(std::string& text, std::string_view from, std::string_view to) {
+  if (size_t at = text.find(from); at != text.npos) text.replace(at, from.size(), to);
+}
+
+std::string HostText(std::string text) {
+  ReplaceText(text, kHalvesText, kHostHalves);
+  ReplaceText(text, R"(asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));)",
+              "r = a != a ? a : b != b ? b : a < b || std::signbit(a) ? (b < a ? b : a) : b;");
+  ReplaceText(text, R"(asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));)",
+              "r = a != a ? a : b != b ? b : a > b || !std::signbit(a) ? (b > a ? b : a) : b;");
+  std::string out = StrCat(kHostPrelude, text);
+  static const std::regex kEntry(
+      R"(extern "C" __global__ void\s+(?:__launch_bounds__\([0-9]+\)\s*)?(\w+)\()");
+  for (std::sregex_iterator it(text.begin(), text.end(), kEntry), end; it != end; ++it) {
+    std::string name = (*it)[1];
+    StrAppend(out, "extern \"C\" void* bind_", name, "(void** at) { return HostBind(", name,
+              ", at); }\n");
+  }
+  return out;
+}
+
+struct HostFunction {
+  void* (*bind)(void** parameters);
+  void (*run)(void* body, unsigned blocks, unsigned threads);
+};
+struct HostLaunch {
+  const HostFunction* function;
+  void* body;
+  unsigned blocks, threads;
+};
+
+int LoadHostModule(void** module, const void* image) {
+  std::string base = std::filesystem::temp_directory_path() / "weft_host_cuda_XXXXXX";
+  if (mkdtemp(base.data()) == nullptr) return 1;
+  std::string text = HostText(static_cast<const char*>(image));
+  if (!WriteFile(base + "/k.cc", text)) return 1;
+  std::string command = StrCat(WEFT_CXX_COMPILER, " -std=c++20 -O0 -w -shared -fPIC -o ", base,
+                               "/k.so ", base, "/k.cc");
+  int code = std::system(command.c_str());
+  if (code == 0) *module = dlopen((base + "/k.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (*module == nullptr) return 1;
+  return std::system(StrCat("rm -r ", base).c_str()) == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+std::shared_ptr<const CudaDriver> MakeHostCudaDriver(int64_t bytes) {
+  auto driver = std::const_pointer_cast<CudaDriver>(MakeFakeDriver(bytes));
+  static const CudaDriver* base = nullptr;
+  base = driver.get();
+  driver->ModuleLoadData = LoadHostModule;
+  driver->ModuleUnload = [](void* module) { return dlclose(module); };
+  driver->ModuleGetFunction = [](void** function, void* module, const char* name) {
+    auto bind = reinterpret_cast<decltype(HostFunction::bind)>(
+        dlsym(module, StrCat("bind_", name).c_str()));
+    auto run = reinterpret_cast<decltype(HostFunction::run)>(dlsym(module, "HostRun"));
+    *function = new HostFunction{bind, run};  // as long as the process
+    return bind == nullptr || run == nullptr ? 1 : 0;
+  };
+  driver->LaunchKernel = [](void* function, unsigned blocks, unsigned, unsigned, unsigned threads,
+                            unsigned, unsigned, unsigned, void* stream, void** parameters, void**) {
+    auto* host = static_cast<HostFunction*>(function);
+    auto* launch = new HostLaunch{host, host->bind(parameters), blocks, threads};
+    auto run = [](void* data) {
+      std::unique_ptr<HostLaunch> own(static_cast<HostLaunch*>(data));
+      own->function->run(own->body, own->blocks, own->threads);
+    };
+    return base->LaunchHostFunc(stream, run, launch);
+  };
+  return driver;
+}
+
+runtime::LoadOptions HostCudaOptions() {
+  // Programs show a text before they look for it.
+  struct Texts : runtime::ObjectCache {
+    std::string text;
+    std::optional<std::string> Find(std::string_view) override { return text; }
+    void Store(std::string_view, std::string_view) override {}
+  };
+  static Texts texts;
+  runtime::LoadOptions options;
+  options.cache = &texts;
+  options.show = [](std::string_view, std::string_view text) { texts.text = text; };
+  return options;
+}
+
+}  // namespace weft::gpu

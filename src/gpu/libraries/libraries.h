@@ -1,0 +1,60 @@
+// What the library routines of a device share, made when first asked for: NVIDIA's libraries and
+// modules of kernels.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "base/mutex.h"
+#include "gpu/cuda_driver.h"
+#include "gpu/cuda_machines.h"
+#include "gpu/libraries/cublaslt.h"
+#include "gpu/nvrtc.h"
+#include "runtime/device.h"
+
+namespace weft::gpu {
+
+// How kernel texts become code while a program is loaded.
+struct KernelCompiler {
+  const Nvrtc& nvrtc;
+  const CudaMachine& machine;
+  const runtime::LoadOptions& options;
+  runtime::LoadStats& stats;
+};
+
+class Libraries {
+ public:
+  // `folders`: as DynamicLibrary. NVIDIA's libraries need its driver: without it, as in tests, only
+  // kernels of ours are used.
+  Libraries(const CudaDriver& cuda, bool with_nvidia, std::vector<std::string> folders)
+      : cuda_(cuda), with_nvidia_(with_nvidia), folders_(std::move(folders)) {}
+  ~Libraries();  // in the device's context, when nothing of it runs
+
+  // UNAVAILABLE says why there is none.
+  Result<const CublasLt*> cublaslt();
+  // A function of a text; equal texts are compiled and loaded once.
+  Result<void*> Function(const KernelCompiler& compiler, const std::string& name,
+                         const std::string& text, const std::string& function);
+
+ private:
+  template <class T>
+  struct Once {
+    bool tried = false;
+    Result<std::unique_ptr<T>> value = std::unique_ptr<T>();
+  };
+  template <class T>
+  Result<const T*> Get(Once<T>& once);
+
+  const CudaDriver& cuda_;
+  const bool with_nvidia_;
+  const std::vector<std::string> folders_;
+  Mutex mutex_;
+  Once<CublasLt> cublaslt_ WEFT_GUARDED_BY(mutex_);
+  std::map<std::string, void*> modules_ WEFT_GUARDED_BY(mutex_);  // by the digest of the text
+};
+
+}  // namespace weft::gpu

@@ -1,0 +1,211 @@
+// gemm by cuBLASLt. Matrices here are row-major and there column-major: c^T = op(b)^T op(a)^T.
+// Types that the library does not multiply are converted before and behind, where that is exact.
+#include <optional>
+
+#include "base/str.h"
+#include "gpu/routines/convert.h"
+#include "gpu/routines/gemm.h"
+#include "gpu/routines/kernels.h"
+#include "gpu/routines/ways.h"
+
+namespace weft::gpu {
+namespace {
+
+constexpr uint64_t kMostWorkspace = uint64_t{32} << 20;  // what NVIDIA recommends for Hopper
+
+// What the library is asked to multiply.
+struct LtTypes {
+  DType a, b, c;
+  int compute, scale;
+  bool fast_accumulation = false;
+};
+
+bool IsSmallFloat(DType t) {
+  return IsFloat(t) && BitWidth(t) <= 8;
+}
+
+// Types to try, in order.
+std::vector<LtTypes> TypesFor(const RoutineInputs& inputs, const GemmForm& form) {
+  DType a = inputs.type(0), b = inputs.type(1), c = inputs.type(2);
+  bool exact = form.precision == "highest";
+  int f32 = exact                      ? kCublasComputeF32
+            : form.precision == "bf16" ? kCublasComputeBf16
+                                       : kCublasComputeTf32;
+  if (IsComplex(c)) {
+    return {{a, b, c, c == DType::kC64 ? f32 : kCublasComputeF64, *CudaDataType(c)}};
+  }
+  if (!IsFloat(c)) {
+    if (a != DType::kS8 || b != DType::kS8 || c != DType::kS32) return {};
+    return {{a, b, c, kCublasComputeS32, *CudaDataType(c)}};
+  }
+  if (c == DType::kF64) return {{c, c, c, kCublasComputeF64, *CudaDataType(c)}};
+  std::vector<LtTypes> types;
+  int scale = *CudaDataType(DType::kF32);
+  auto add = [&](DType operand_a, DType operand_b, int compute, bool fast) {
+    bool direct = c == DType::kF32 || c == operand_a ||
+                  (BitWidth(operand_a) == 8 && (c == DType::kBF16 || c == DType::kF16));
+    if (IsSmallFloat(c)) direct = false;
+    types.push_back({operand_a, operand_b, direct ? c : DType::kF32, compute, scale, fast});
+  };
+  bool narrow = CudaDataType(a) && CudaDataType(b) && IsSmallFloat(a) && IsSmallFloat(b);
+  // Hopper multiplies 8 bits along rows of both only.
+  if (narrow && !form.trans_a && form.trans_b) {
+    add(a, b, kCublasComputeF32, form.precision == "fast_accum");
+  }
+  bool to_bf16 = (IsSmallFloat(a) || a == DType::kBF16) && (IsSmallFloat(b) || b == DType::kBF16);
+  if (to_bf16) {
+    add(DType::kBF16, DType::kBF16, kCublasComputeF32, false);
+  } else if (a == b && a == DType::kF16) {
+    add(a, b, kCublasComputeF32, false);
+  } else {
+    // Numbers of 16 bits and less are what they are in TF32, but for bf16 beyond f16's range,
+    // which TF32 has too.
+    bool short_operands = BitWidth(a) <= 16 && BitWidth(b) <= 16;
+    add(DType::kF32, DType::kF32, short_operands ? kCublasComputeTf32 : f32, false);
+  }
+  return types;
+}
+
+class CublasLtGemm : public PreparedRoutine {
+ public:
+  CublasLtGemm(const CublasLt& lt, const GemmForm& form, const LtTypes& types)
+      : lt_(lt), form_(form), types_(types) {}
+  ~CublasLtGemm() override {
+    for (void* layout : layouts_) {
+      if (layout != nullptr) lt_.LayoutDestroy(layout);
+    }
+    if (operation_ != nullptr) lt_.OperationDestroy(operation_);
+  }
+
+  Status Prepare(const RoutineInputs& inputs);
+  Status Enqueue(const RoutineCall& call) const override;
+  int64_t scratch_bytes() const override { return scratch_.bytes(); }
+
+ private:
+  Status MakeLayout(int which, DType dtype, int64_t rows, int64_t columns);
+  Status Choose(const RoutineInputs& inputs);
+  std::string Described() const {
+    return StrCat("gemm ", form_.ToString(), " of ", Name(types_.a), ", ", Name(types_.b), " to ",
+                  Name(types_.c));
+  }
+
+  const CublasLt& lt_;
+  const GemmForm form_;
+  const LtTypes types_;
+  void *operation_ = nullptr, *layouts_[3] = {};  // of a, b, c
+  CublasLtHeuristic choice_ = {};
+  Conversion before_[3], after_;
+  int64_t places_[3] = {-1, -1, -1}, workspace_ = 0;  // in the scratch memory; -1: as it is
+  ScratchPlan scratch_;
+};
+
+Status CublasLtGemm::MakeLayout(int which, DType dtype, int64_t rows, int64_t columns) {
+  // Row-major rows x columns.
+  TRY(lt_.Check(
+      lt_.LayoutCreate(&layouts_[which], *CudaDataType(dtype), static_cast<uint64_t>(columns),
+                       static_cast<uint64_t>(rows), columns),
+      Described()));
+  if (form_.batch == 1) return {};
+  auto count = static_cast<int32_t>(form_.batch);
+  int64_t stride = rows * columns;
+  TRY(lt_.Check(lt_.LayoutSet(layouts_[which], kLtLayoutBatchCount, &count, sizeof(count)),
+                Described()));
+  return lt_.Check(lt_.LayoutSet(layouts_[which], kLtLayoutBatchStride, &stride, sizeof(stride)),
+                   Described());
+}
+
+Status CublasLtGemm::Choose(const RoutineInputs& inputs) {
+  void* preference = nullptr;
+  TRY(lt_.Check(lt_.PreferenceCreate(&preference), Described()));
+  auto set = [&](int attribute, auto value) {
+    lt_.PreferenceSet(preference, attribute, &value, sizeof(value));
+  };
+  auto align = [&](size_t use) {
+    return static_cast<uint32_t>(places_[use] >= 0 ? 256 : inputs.alignment(use));
+  };
+  set(kLtPreferenceWorkspace, kMostWorkspace);
+  set(kLtPreferenceReductions, kLtReduceInComputeType);
+  set(kLtPreferenceAlignA, align(1));
+  set(kLtPreferenceAlignB, align(0));
+  set(kLtPreferenceAlignC, align(2));
+  set(kLtPreferenceAlignD, align(2));
+  int found = 0;
+  int code = lt_.GetHeuristic(lt_.handle(), operation_, layouts_[1], layouts_[0], layouts_[2],
+                              layouts_[2], preference, 1, &choice_, &found);
+  lt_.PreferenceDestroy(preference);
+  if (code == 0 && found > 0) code = choice_.state;
+  if (code == 0 && found > 0) return {};
+  Status status = lt_.Check(code == 0 ? 15 : code, Described());  // 15: not supported
+  return Unimplemented(status.error().message());
+}
+
+Status CublasLtGemm::Prepare(const RoutineInputs& inputs) {
+  const DType wanted[3] = {types_.a, types_.b, types_.c};
+  for (size_t i = 0; i < 3; ++i) {
+    if (inputs.type(i) == wanted[i]) continue;
+    places_[i] = scratch_.Add(inputs.elements(i) * ByteWidth(wanted[i]));
+    if (i < 2 || form_.beta != 0) {
+      before_[i] = TRY(MakeConversion(inputs, inputs.type(i), wanted[i], inputs.elements(i)));
+    }
+    if (i == 2) after_ = TRY(MakeConversion(inputs, wanted[i], inputs.type(i), inputs.elements(i)));
+  }
+  TRY(lt_.Check(lt_.OperationCreate(&operation_, types_.compute, types_.scale), Described()));
+  auto set = [&](int attribute, auto value) {
+    return lt_.Check(lt_.OperationSet(operation_, attribute, &value, sizeof(value)), Described());
+  };
+  TRY(set(kLtOperationTransA, int32_t{form_.trans_b}));
+  TRY(set(kLtOperationTransB, int32_t{form_.trans_a}));
+  if (types_.fast_accumulation) TRY(set(kLtOperationFastAccumulation, int8_t{1}));
+  const GemmForm& f = form_;
+  TRY(MakeLayout(0, types_.a, f.trans_a ? f.k : f.m, f.trans_a ? f.m : f.k));
+  TRY(MakeLayout(1, types_.b, f.trans_b ? f.n : f.k, f.trans_b ? f.k : f.n));
+  TRY(MakeLayout(2, types_.c, f.m, f.n));
+  TRY(Choose(inputs));
+  workspace_ = scratch_.Add(static_cast<int64_t>(choice_.workspace));
+  return {};
+}
+
+Status CublasLtGemm::Enqueue(const RoutineCall& call) const {
+  std::byte* at[3];
+  for (size_t i = 0; i < 3; ++i) {
+    at[i] = places_[i] < 0 ? call.memory[i] : call.scratch + places_[i];
+    TRY(before_[i].Enqueue(call, call.memory[i], at[i]));
+  }
+  // Factors of the scale type, complex ones with an imaginary part of 0.
+  float alpha_f32[2] = {static_cast<float>(form_.alpha), 0};
+  float beta_f32[2] = {static_cast<float>(form_.beta), 0};
+  double alpha_f64[2] = {form_.alpha, 0}, beta_f64[2] = {form_.beta, 0};
+  auto alpha_s32 = static_cast<int32_t>(form_.alpha), beta_s32 = static_cast<int32_t>(form_.beta);
+  const void *alpha = alpha_f32, *beta = beta_f32;
+  if (types_.compute == kCublasComputeF64) alpha = alpha_f64, beta = beta_f64;
+  if (types_.compute == kCublasComputeS32) alpha = &alpha_s32, beta = &beta_s32;
+  int code = lt_.Matmul(lt_.handle(), operation_, alpha, at[1], layouts_[1], at[0], layouts_[0],
+                        beta, at[2], layouts_[2], at[2], layouts_[2], &choice_.algorithm,
+                        call.scratch + workspace_, choice_.workspace, call.stream.handle());
+  TRY(lt_.Check(code, Described()));
+  return after_.Enqueue(call, at[2], call.memory[2]);
+}
+
+}  // namespace
+
+Result<PreparedPtr> PrepareCublasLtGemm(const RoutineInputs& inputs) {
+  GemmForm form = GemmFormOf(inputs.call());
+  if (form.empty()) return NothingToDo();
+  if (form.k == 0) return Unimplemented("a sum of nothing");
+  if (form.batch > INT32_MAX) return Unimplemented("a batch of ", form.batch);
+  std::vector<LtTypes> all = TypesFor(inputs, form);
+  if (all.empty()) {
+    return Unimplemented("no products of ", Name(inputs.type(0)), " and ", Name(inputs.type(1)));
+  }
+  const CublasLt* lt = TRY(inputs.libraries.cublaslt());
+  Status last;
+  for (const LtTypes& types : all) {
+    auto gemm = std::make_unique<CublasLtGemm>(*lt, form, types);
+    last = gemm->Prepare(inputs);
+    if (last) return gemm;
+    if (last.error().code() != Code::kUnimplemented) break;
+  }
+  return std::unexpected(last.error());
+}
+
+}  // namespace weft::gpu

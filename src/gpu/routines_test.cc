@@ -1,0 +1,179 @@
+// Library routines on GPUs against the interpreter: their kernels on the host anywhere
+// (host_cuda.h), everything where there is a GPU: gpu_test --gtest_filter='*Routine*'.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/elements.h"
+#include "base/str.h"
+#include "gpu/cuda_device.h"
+#include "gpu/cuda_program.h"
+#include "gpu/fake_driver.h"
+#include "gpu/host_cuda.h"
+#include "gpu/nvrtc.h"
+#include "gpu/routines_cases.h"
+#include "program/interpret.h"
+#include "runtime/compare.h"
+
+namespace weft::gpu {
+namespace {
+
+const std::string kPackages[] = {".venv/lib/python3*/site-packages/nvidia/*/lib"};
+
+// Numbers in [-1, 1), of integers all that the type has (but few bits of wide ones).
+Literal RandomLiteral(const Shape& shape, uint64_t seed) {
+  Literal literal(shape);
+  DType type = shape.dtype(), real = RealType(type);
+  int64_t n = shape.elements() * (IsComplex(type) ? 2 : 1);
+  uint64_t state = seed * 0x9e3779b97f4a7c15u + 1;
+  std::byte* at = literal.mutable_data();
+  for (int64_t i = 0; i < n; ++i) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    uint64_t bits = state >> 33;
+    if (IsFloat(real)) {
+      double x = static_cast<double>(bits) * 0x1p-30 - 1;
+      if (type == DType::kF8E8M0FNU) x = std::fabs(x) + 0.25;
+      StoreF64(real, &x, 1, at + i * ByteWidth(real));
+    } else {
+      int64_t x = static_cast<int64_t>(bits % 20001) - 10000;
+      StoreI64(real, &x, 1, at + i * ByteWidth(real));
+    }
+  }
+  return literal;
+}
+
+struct RoutineDevice {
+  const char* name;
+  bool host;
+};
+
+class Routine : public testing::TestWithParam<RoutineDevice> {
+ protected:
+  void SetUp() override {
+    CudaOptions options;
+    options.nvrtc_folders = kPackages;
+    if (GetParam().host) {
+      options.driver = MakeHostCudaDriver(int64_t{256} << 20);
+      load_ = HostCudaOptions();
+    }
+    auto device = CreateCudaDevice(options);
+    if (!device && device.error().code() == Code::kUnavailable) {
+      GTEST_SKIP() << device.error().ToString();
+    }
+    ASSERT_TRUE(device) << device.error().ToString();
+    device_ = std::move(*device);
+    stream_ = *device_->NewStream(runtime::StreamKind::kCompute);
+  }
+
+  void ExpectLikeInterpreter(const RoutineCase& c);
+  void RunOnDevice(const runtime::LoadedProgram& loaded, std::vector<Literal>& arguments,
+                   std::vector<Literal>& results);
+
+  runtime::LoadOptions load_;
+  std::unique_ptr<runtime::Device> device_;
+  runtime::StreamPtr stream_;
+};
+
+void Routine::RunOnDevice(const runtime::LoadedProgram& loaded, std::vector<Literal>& arguments,
+                          std::vector<Literal>& results) {
+  std::vector<runtime::Allocation> memory;
+  std::vector<std::byte*> parameters, places(results.size());
+  auto allocate = [&](int64_t bytes) {
+    memory.push_back(*device_->AllocateOn(*stream_, bytes, runtime::MemorySpace::kDevice));
+    return memory.back().address();
+  };
+  for (Literal& argument : arguments) {
+    parameters.push_back(allocate(argument.byte_size()));
+    ASSERT_TRUE(stream_->Copy(runtime::CopyKind::kToDevice, parameters.back(), argument.data(),
+                              argument.byte_size()));
+  }
+  for (const program::Buffer& b : loaded.program().buffers) {
+    if (b.kind != program::BufferKind::kResult) continue;
+    places[b.index] = b.base >= 0 ? parameters[loaded.program().buffers[b.base].index] + b.offset
+                                  : allocate(*ByteSize(b));
+  }
+  runtime::Call call;
+  call.parameters = parameters;
+  call.results = places;
+  ASSERT_TRUE(loaded.Enqueue(call, *stream_));
+  for (size_t i = 0; i < results.size(); ++i) {
+    ASSERT_TRUE(stream_->Copy(runtime::CopyKind::kToHost, results[i].mutable_data(), places[i],
+                              results[i].byte_size()));
+  }
+  Status status = stream_->Synchronize();
+  ASSERT_TRUE(status) << status.error().ToString();
+}
+
+void Routine::ExpectLikeInterpreter(const RoutineCase& c) {
+  auto program = program::Parse(c.text);
+  ASSERT_TRUE(program) << program.error().ToString();
+  Status verified = program::Verify(*program, c.text);
+  ASSERT_TRUE(verified) << verified.error().ToString() << c.text;
+  std::vector<Literal> arguments;
+  std::vector<Shape> shapes;
+  for (const program::Buffer& b : program->buffers) {
+    if (b.kind == program::BufferKind::kParameter) {
+      arguments.push_back(RandomLiteral(b.shape, static_cast<uint64_t>(b.index) + 1));
+      if (c.prepare) c.prepare(arguments.back(), b.index);
+    }
+  }
+  auto wanted = program::Interpret(*program, arguments);
+  ASSERT_TRUE(wanted) << wanted.error().ToString();
+  auto loaded = device_->Load(*program, load_);
+  ASSERT_TRUE(loaded) << loaded.error().ToString();
+  EXPECT_TRUE(HostRoutinesOf(**loaded).empty()) << "on the host: " << HostRoutinesOf(**loaded)[0];
+  for (int round = 0; round < 2; ++round) {  // the second finds what the first has left
+    std::vector<Literal> got;
+    for (const Literal& literal : *wanted) got.emplace_back(literal.shape());
+    RunOnDevice(**loaded, arguments, got);
+    for (size_t i = 0; i < wanted->size(); ++i) {
+      DType type = (*wanted)[i].shape().dtype();
+      std::span<const std::byte> want((*wanted)[i].data(), (*wanted)[i].byte_size());
+      std::span<const std::byte> have(got[i].data(), got[i].byte_size());
+      runtime::Difference d = runtime::Compare(RealType(type), want, have, c.slack,
+                                               runtime::LargestOf(RealType(type), want));
+      EXPECT_FALSE(d.any()) << "result " << i << ": " << d.ToString((*wanted)[i].shape().elements())
+                            << "\n"
+                            << c.text;
+    }
+    if (c.donates) break;
+  }
+}
+
+TEST_P(Routine, Gemm) {
+  for (const RoutineCase& c : GemmCases(GetParam().host)) {
+    SCOPED_TRACE(c.name);
+    ExpectLikeInterpreter(c);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(On, Routine,
+                         testing::Values(RoutineDevice{"Host", true}, RoutineDevice{"Gpu", false}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+// Kernels that the host has run are also what NVRTC takes, for the H200.
+class RoutineCompiles : public testing::Test {
+ protected:
+  void ExpectCompile(const std::vector<RoutineCase>& cases) {
+    CudaOptions options;
+    options.nvrtc_folders = kPackages;
+    options.driver = MakeFakeDriver(int64_t{256} << 20);
+    auto device = CreateCudaDevice(options);
+    if (!device) GTEST_SKIP() << device.error().ToString();
+    for (const RoutineCase& c : cases) {
+      SCOPED_TRACE(c.name);
+      auto loaded = (*device)->Load(*program::Parse(c.text), {});
+      EXPECT_TRUE(loaded) << loaded.error().ToString();
+    }
+  }
+};
+
+TEST_F(RoutineCompiles, Gemm) {
+  ExpectCompile(GemmCases(true));
+}
+
+}  // namespace
+}  // namespace weft::gpu

@@ -1,0 +1,230 @@
+"""JAX on a GPU that is none (WEFT_PLATFORM=pretend): memory that the host traps on, streams that dawdle."""
+
+import os
+import sys
+import textwrap
+
+import pytest
+
+sys.path.insert(0, os.path.dirname(__file__))
+from weft_jax import run  # noqa: E402
+
+START = """
+import jax, jax.numpy as jnp, numpy as np
+"""
+
+
+def on_gpu(code, **variables):
+    variables = {"JAX_PLATFORMS": "weft", "WEFT_PLATFORM": "pretend", "WEFT_CACHE": 0, **variables}
+    return run(START + textwrap.dedent(code), **variables)
+
+
+def check(code, **variables):
+    done = on_gpu(code + "\nprint('fine')", **variables)
+    assert done.returncode == 0 and done.stdout.endswith("fine\n"), done.stdout + done.stderr
+    return done
+
+
+def test_what_it_says_of_itself():
+    check("""
+    device, = jax.devices()
+    assert device.platform == 'weft' and device.device_kind.startswith('Weft GPU: '), device.device_kind
+    assert device.default_memory().kind == 'device'
+    assert {m.kind for m in device.addressable_memories()} == {'device', 'pinned_host', 'unpinned_host'}
+    """)
+
+
+def test_arithmetic():
+    check("""
+    x = np.arange(600, dtype=np.float32).reshape(20, 30)
+    f = jax.jit(lambda x: (jnp.sin(x) @ x.T, x.sum(0), (x > 3).any()))
+    for got, want in zip(f(x), (np.sin(x) @ x.T, x.sum(0), (x > 3).any())):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-3)
+    """)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "int32", "float16", "bfloat16", "float32",
+                                   "complex64", "int4", "uint4", "float8_e4m3fn"])
+def test_arrays_there_and_back(dtype):
+    check(f"""
+    dtype = jnp.dtype('{dtype}')
+    x = (np.arange(24).reshape(2, 3, 4) % 7).astype(dtype)
+    there = jax.device_put(x)
+    assert there.dtype == dtype and not there.is_deleted()
+    np.testing.assert_array_equal(np.asarray(there), x)
+    np.testing.assert_array_equal(np.asarray(jax.device_put(x.transpose(2, 0, 1))), x.transpose(2, 0, 1))
+    np.testing.assert_array_equal(np.asarray(jax.jit(lambda a: jnp.flip(a, 1))(there)), np.flip(x, 1))
+    """)
+
+
+def test_what_the_host_changes_later_is_not_seen():
+    check("""
+    for size in (3, 1 << 20):
+        x = np.ones(size, np.float32)
+        there = jnp.array(x)
+        x[:] = 2
+        assert float(there.sum()) == size
+    """)
+
+
+def test_donation():
+    check("""
+    step = jax.jit(lambda x: x + 1, donate_argnums=0)
+    x = first = jnp.zeros(1000)
+    for _ in range(1000): x = step(x)
+    assert first.is_deleted() and float(x[999]) == 1000
+    y = jnp.zeros(8)
+    view = jax.jit(lambda a: a * 1)(y)
+    view.copy_to_host_async()
+    z = step(view)
+    assert float(z[0]) == 1 and float(y[0]) == 0
+    in_use = jax.devices()[0].memory_stats()['bytes_in_use']
+    for _ in range(100): z = step(z)
+    z.block_until_ready()
+    assert jax.devices()[0].memory_stats()['bytes_in_use'] <= in_use + 4096
+    """)
+
+
+def test_loops_and_gradients():
+    check("""
+    def rnn(w, xs):
+        def cell(h, x):
+            h = jnp.tanh(w @ h + x)
+            return h, h
+        return jax.lax.scan(cell, jnp.zeros(4), xs)[1].sum()
+    w, xs = jnp.eye(4) * .5, jnp.ones((10, 4))
+    g = jax.jit(jax.grad(rnn))(w, xs)
+    e = 1e-3
+    numeric = (rnn(w.at[1, 2].add(e), xs) - rnn(w.at[1, 2].add(-e), xs)) / (2 * e)
+    np.testing.assert_allclose(g[1, 2], numeric, rtol=2e-2)
+    assert int(jax.jit(lambda n: jax.lax.while_loop(lambda i: i < n, lambda i: i * 2, 1))(100)) == 128
+    assert int(jax.jit(lambda p: jax.lax.cond(p, lambda: 3, lambda: 4))(False)) == 4
+    """)
+
+
+def test_random_numbers_and_sorting():
+    check("""
+    x = jax.random.normal(jax.random.key(0), (1000,))
+    assert abs(float(x.mean())) < .2
+    np.testing.assert_array_equal(jnp.sort(x), np.sort(np.asarray(x)))
+    np.testing.assert_allclose(jnp.cumsum(x), np.cumsum(np.asarray(x)), rtol=1e-3, atol=1e-3)
+    """)
+
+
+def test_callbacks():
+    check("""
+    x = jnp.arange(4.)
+    double = lambda a: jax.pure_callback(lambda v: np.asarray(v) * 2, jax.ShapeDtypeStruct(a.shape, a.dtype), a)
+    np.testing.assert_array_equal(jax.jit(lambda a: double(a + 1) + 1)(x), (np.arange(4) + 1) * 2 + 1)
+    seen = []
+    @jax.jit
+    def f(a):
+        jax.debug.callback(lambda v: seen.append(float(v)), a.sum())
+        return a
+    f(x); jax.effects_barrier()
+    assert seen == [6.], seen
+    # Jitted code in a callback.
+    nested = lambda a: jax.pure_callback(lambda v: np.asarray(jnp.sin(v)), jax.ShapeDtypeStruct(a.shape, a.dtype), a)
+    np.testing.assert_allclose(jax.jit(nested)(x), np.sin(np.arange(4.)), rtol=1e-6)
+    order = []
+    @jax.jit
+    def ordered(a):
+        for i in range(3): jax.experimental.io_callback(lambda v, i=i: order.append(i), None, a, ordered=True)
+        return a
+    import jax.experimental
+    ordered(x); ordered(x); jax.effects_barrier()
+    assert order == [0, 1, 2] * 2, order
+    """)
+
+
+def test_errors_of_a_callback_are_its_programs_alone():
+    check("""
+    def bad(v): raise ValueError('no such luck')
+    f = jax.jit(lambda a: jax.pure_callback(bad, jax.ShapeDtypeStruct(a.shape, a.dtype), a))
+    x = jnp.ones(3)
+    try:
+        jax.block_until_ready(f(x) + 1)
+        raise SystemExit('no error')
+    except Exception as error:
+        assert 'no such luck' in str(error), error
+    np.testing.assert_array_equal(x + 1, [2, 2, 2])
+    """)
+
+
+def test_host_memory():
+    check("""
+    device, = jax.devices()
+    host = jax.sharding.SingleDeviceSharding(device, memory_kind='pinned_host')
+    there = jax.sharding.SingleDeviceSharding(device, memory_kind='device')
+    x = jax.device_put(jnp.arange(8.), host)
+    assert x.sharding.memory_kind == 'pinned_host'
+    np.testing.assert_array_equal(np.asarray(x), np.arange(8.))
+    y = jax.device_put(x, there) + 1
+    assert y.sharding.memory_kind == 'device'
+    np.testing.assert_array_equal(np.asarray(y), np.arange(8.) + 1)
+    z = jax.jit(lambda a: a * 2, out_shardings=host)(y)
+    assert z.sharding.memory_kind == 'pinned_host'
+    np.testing.assert_array_equal(np.asarray(z), (np.arange(8.) + 1) * 2)
+    """)
+
+
+def test_memory_runs_out():
+    done = on_gpu("""
+    x = jnp.ones((1 << 20,))
+    try:
+        jax.block_until_ready([x + i for i in range(8)])
+    except Exception as error:
+        print(error)
+    del x
+    """, WEFT_MEMORY_LIMIT=str(16 << 20))
+    assert "RESOURCE_EXHAUSTED" in done.stdout and "out of memory" in done.stdout, done.stdout + done.stderr
+
+
+def test_memory_stats():
+    check("""
+    device, = jax.devices()
+    before = device.memory_stats()['bytes_in_use']
+    x = jax.block_until_ready(jnp.ones(1 << 16))
+    stats = device.memory_stats()
+    assert stats['bytes_in_use'] - before >= 4 << 16 and stats['peak_bytes_in_use'] >= 4 << 16
+    assert stats['bytes_limit'] > 0
+    """)
+
+
+def test_linear_algebra():
+    check("""
+    a = np.random.RandomState(0).randn(5, 5).astype(np.float32)
+    spd = a @ a.T + 5 * np.eye(5, dtype=np.float32)
+    np.testing.assert_allclose(jnp.linalg.cholesky(spd), np.linalg.cholesky(spd), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(jnp.linalg.inv(a), np.linalg.inv(a), rtol=1e-2, atol=1e-2)
+    """)
+
+
+def test_several_logical_devices():
+    check("""
+    a, b = jax.devices()
+    x = jax.device_put(jnp.arange(6.), b)
+    assert x.devices() == {b}
+    np.testing.assert_array_equal(np.asarray(jax.device_put(x + 1, a)), np.arange(6.) + 1)
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+    y = jax.device_put(np.arange(8.), NamedSharding(Mesh(np.array([a, b]), 'x'), P('x')))
+    np.testing.assert_array_equal(np.asarray(jax.jit(lambda v: v * 2 + v.sum())(y)), np.arange(8.) * 2 + 28)
+    """, WEFT_GPU_DEVICES=2)
+
+
+def test_collectives_are_refused():
+    done = on_gpu("""
+    from jax.sharding import Mesh, PartitionSpec as P
+    mesh = Mesh(np.array(jax.devices()), 'x')
+    f = jax.jit(jax.shard_map(lambda v: jax.lax.psum(v, 'x'), mesh=mesh, in_specs=P('x'), out_specs=P()))
+    f(np.arange(4.))
+    """, WEFT_GPU_DEVICES=2)
+    assert done.returncode != 0
+    assert "all-reduce: between 2 devices of a GPU client" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("name, value, allowed", [("WEFT_PLATFORM", "tpu", "expected cpu, gpu or pretend"),
+                                                  ("WEFT_GPU_DEVICES", "0", "expected a whole number from 1 to 64")])
+def test_wrong_values(name, value, allowed):
+    done = run(START + "jnp.ones(3)", JAX_PLATFORMS="weft", **{name: value})
+    assert f"{name}: wrong value: {value}: {allowed}" in done.stderr
