@@ -189,7 +189,7 @@ class Benches(Part):
   def run(self, s):
     if s.device != "gpu":
       return [Row("bench/gpu", "not on this machine", "skipped")]
-    return [s.command("programs.py", [sys.executable, "bench/gpu/programs.py", "--quick", "--out", s.root / "gpu-bench.json"], read_status)]
+    return [s.command("run.py", [sys.executable, "bench/gpu/run.py", "--quick", "--out", s.root / "gpu-bench.json"], read_status)]
 
 
 class Compiled(Part):
