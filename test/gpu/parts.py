@@ -24,6 +24,8 @@ class Setting:
     self.root, self.options, self.end = root, options, end
     self.weft = str(options.build / "weft")
     self.device = options.device
+    own = root / ".venv" / "bin" / "python"  # of a checkout; bundles take the one that runs
+    self.python = str(own) if own.exists() else sys.executable
 
   def left(self):
     return max(1.0, self.end - time.monotonic())
@@ -117,6 +119,16 @@ class RandomModules(Part):
     return [s.command("modules", [s.weft, "random", f"--device={s.device}", "--seed", s.options.seed, "--count", number, "--jobs", s.options.jobs], read_random)]
 
 
+class KernelsAsCpp(Part):
+  """the kernels' CUDA C compiled as C++, threads as fibers: what the printer gets wrong"""
+  name, usual, dry, seconds = "host-cuda", False, True, 90
+
+  def run(self, s):
+    return [s.command("test/render", [s.weft, "test", "--device=host-cuda", "test/render"], read_text_tests),
+            s.command("modules", [s.weft, "random", "--device=host-cuda", "--seed", s.options.seed, "--count", s.options.count or 40, "--jobs",
+                                  s.options.jobs], read_random)]
+
+
 class SameBits(Part):
   """the same bits on repeated runs and in another process"""
   name, dry, seconds = "repeat", True, 60
@@ -137,13 +149,15 @@ class SameBits(Part):
 
 class Smoke(Part):
   """small JAX programs against NumPy"""
-  name, seconds = "jax", 120
+  name, dry, seconds = "jax", True, 120
 
   def run(self, s):
     if not (s.options.build / "libpjrt_weft.so").exists():
       return [Row("smoke.py", "no plugin in the build", "skipped")]
+    if subprocess.run([s.python, "-c", "import jax"], capture_output=True).returncode != 0:
+      return [Row("smoke.py", "no JAX for " + s.python, "skipped")]
     env = {"JAX_PLATFORMS": "weft", "WEFT_PLATFORM": s.device}
-    return [s.command("smoke.py", [sys.executable, "test/gpu/smoke.py"], read_text_tests, env)]
+    return [s.command("smoke.py", [s.python, "test/gpu/smoke.py"], read_text_tests, env)]
 
 
 class JaxTests(Part):
@@ -189,7 +203,7 @@ class Benches(Part):
   def run(self, s):
     if s.device != "gpu":
       return [Row("bench/gpu", "not on this machine", "skipped")]
-    return [s.command("run.py", [sys.executable, "bench/gpu/run.py", "--quick", "--out", s.root / "gpu-bench.json"], read_status)]
+    return [s.command("run.py", [s.python, "bench/gpu/run.py", "--quick", "--out", s.root / "gpu-bench.json"], read_status)]
 
 
 class Compiled(Part):
@@ -201,4 +215,4 @@ class Compiled(Part):
     return resources.rows(s)
 
 
-ALL = [part() for part in (DeviceTests, TextTests, RandomModules, SameBits, Smoke, Compiled, Sanitizers, Benches, JaxTests)]
+ALL = [part() for part in (DeviceTests, TextTests, RandomModules, KernelsAsCpp, SameBits, Smoke, Compiled, Sanitizers, Benches, JaxTests)]
