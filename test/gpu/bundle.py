@@ -11,7 +11,7 @@ import tarfile
 
 TARGETS = ["weft", "pjrt_weft", "gpu_test", "runtime_test", "pjrt_test", "pjrt_stress"]
 BINARIES = ["weft", "libpjrt_weft.so", "gpu_test", "runtime_test", "pjrt_test", "pjrt_stress"]
-FOLDERS = ["python/weft", "test", "bench/gpu", "examples"]
+FOLDERS = ["python", "test", "bench/gpu", "examples"]
 MOST_BYTES = 50 << 20
 SYSTEM = re.compile(r"(libc|libm|libdl|librt|libpthread)\.so\.\d+|ld-linux-.*")
 

@@ -125,7 +125,7 @@ class KernelsAsCpp(Part):
 
   def run(self, s):
     return [s.command("test/render", [s.weft, "test", "--device=host-cuda", "test/render"], read_text_tests),
-            s.command("modules", [s.weft, "random", "--device=host-cuda", "--seed", s.options.seed, "--count", s.options.count or 40, "--jobs",
+            s.command("modules", [s.weft, "random", "--device=host-cuda", "--seed", s.options.seed, "--count", s.options.count or 16, "--jobs",
                                   s.options.jobs], read_random)]
 
 
