@@ -36,6 +36,7 @@ constexpr std::string_view kHostPrelude = R"cuda(
 #define __host__
 #define __shared__ static
 #define __launch_bounds__(...)
+#define alignas(n) __attribute__((aligned(n)))
 #define __forceinline__ inline
 struct Index3 { unsigned x = 0, y = 0, z = 0; };
 static Index3 threadIdx, blockIdx, blockDim, gridDim;
@@ -151,6 +152,8 @@ std::string HostText(std::string text) {
               "r = a != a ? a : b != b ? b : a < b || std::signbit(a) ? (b < a ? b : a) : b;");
   ReplaceText(text, R"(asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));)",
               "r = a != a ? a : b != b ? b : a > b || !std::signbit(a) ? (b > a ? b : a) : b;");
+  constexpr std::string_view kDynamic = "extern __shared__ __align__(128) u8 shared[];";
+  while (text.contains(kDynamic)) ReplaceText(text, kDynamic, "static u8 shared[256 << 10];");
   std::string out = StrCat(kHostPrelude, text);
   static const std::regex kEntry(
       R"(extern "C" __global__ void\s+(?:__launch_bounds__\([0-9]+\)\s*)?(\w+)\()");

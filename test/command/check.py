@@ -64,7 +64,7 @@ class CommandTest(unittest.TestCase):
         self.assertRegex(repeated, r"^3 runs, same bits: [0-9a-f]{64}\n$")
         self.assertEqual(self.weft("run", "--device", "pretend", "--repeat", "3", larger).stdout, repeated)
         self.assertRegex(self.weft("run", "--device=pretend", "--bench", "2", larger).stdout, r"ms each without waiting, median .* of 2 waited for\n")
-        self.assertIn("unknown device: tpu; known are cpu, gpu, pretend", self.weft("run", "--device=tpu", larger, status=2).stderr)
+        self.assertIn("unknown device: tpu; known are cpu, gpu, pretend, host-cuda", self.weft("run", "--device=tpu", larger, status=2).stderr)
         self.assertIn("--html is for --device=cpu", self.weft("run", "--device=pretend", "--html", "page.html", larger, status=2).stderr)
         test = self.file("case.hlo", "// test: run on=eval,cpu\n" + GOOD.replace("parameter(0)", "constant({1, 2})") + "// expect\nf32[2] {2, 4}\n")
         self.assertIn("1 passed", self.weft("test", "--device=pretend", test).stdout)

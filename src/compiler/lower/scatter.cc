@@ -38,6 +38,9 @@ struct ScatterDims {
   Dims scatter, scatter_sizes, window, window_sizes;
   Dims covered;  // operand dimensions that the window covers, in order
   int64_t updates = 1, window_elements = 1;
+  // Columns of the windows never meet: an index does not move windows along their minor dimension,
+  // or no element is updated twice.
+  bool columns_apart = true;
 
   explicit ScatterDims(const Instruction& instruction) {
     const auto& attrs = instruction.attrs<hlo::ScatterAttrs>();
@@ -54,6 +57,8 @@ struct ScatterDims {
         covered.push_back(d);
       }
     }
+    columns_apart = covered.empty() || updates == 1 || attrs.unique_indices ||
+                    !Holds(attrs.scatter_dims_to_operand_dims, covered.back());
   }
   int64_t minor() const { return window_sizes.empty() ? 1 : window_sizes.back(); }
 };
@@ -335,7 +340,7 @@ double WorkOf(const ScatterDims& dims) {
 // Columns of the windows that a thread takes, of `dims.minor()`.
 int64_t PieceOfWindows(const LowerContext& cx, const ScatterDims& dims) {
   int64_t minor = dims.minor();
-  bool shared = !cx.serial && WorkOf(dims) > kParallelScatter && minor >= 2 * kWindowPiece &&
+  bool shared = !cx.serial && dims.columns_apart && WorkOf(dims) > kParallelScatter && minor >= 2 * kWindowPiece &&
                 minor % kWindowPiece == 0;
   return shared ? kWindowPiece : minor;
 }
@@ -542,11 +547,12 @@ Status LowerScatter(Subject& subject) {
 }
 
 Decision MatchScatterByColumns(Subject&) {
-  return Take("a thread for each column of the windows");
+  return Take("a thread for each column of the windows, one for all where columns meet");
 }
 
 Status LowerScatterByColumns(Subject& subject) {
-  return ScatterBy(subject, 1);
+  ScatterDims dims(ScatterOf(subject.instruction));
+  return ScatterBy(subject, dims.columns_apart ? 1 : dims.minor());
 }
 
 }  // namespace
