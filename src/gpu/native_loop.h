@@ -7,10 +7,13 @@
 
 #include "gpu/render_program.h"
 #include "program/program.h"
+#include "program/target.h"
 
 namespace weft::gpu {
 
-bool CanBeNativeLoop(const program::Program& program, const program::Step& loop);
+// Its steps can run in one block, which is sooner done than with a launch each by all cores.
+bool CanBeNativeLoop(const program::Program& program, const program::Step& loop,
+                     const program::TargetInfo& target = program::TargetInfo::H200());
 CudaFunction RenderNativeLoop(const program::Program& program, const program::Step& loop,
                               std::string name, std::string& out);
 

@@ -20,11 +20,14 @@ using program::Op;
 using program::Type;
 using program::ValueId;
 
-constexpr int64_t kFlatThreads = 256;        // of a block without thread loops
-constexpr int64_t kMaxBlocks = 2147483647;   // of a launch
-constexpr int64_t kStaticShared = 48 << 10;  // more shared memory than this is asked for at launch
-constexpr int64_t kMaxUnrolled = 4096;       // instructions that an `unroll` loop becomes
-constexpr int64_t kPackedBytes = 16;         // of one memory access
+constexpr int64_t kFlatThreads = 256;       // of a block without thread loops
+constexpr int64_t kMaxBlocks = 2147483647;  // of a launch
+// More shared memory than this is asked for at launch. The rest of 48 KiB is for combines.
+constexpr int64_t kStaticShared = 40 << 10;
+constexpr int64_t kWarp = 32;           // threads that shuffle
+constexpr int64_t kWarpsOfBlock = 8;    // that run an iteration of the grid each
+constexpr int64_t kMaxUnrolled = 4096;  // instructions that an `unroll` loop becomes
+constexpr int64_t kPackedBytes = 16;    // of one memory access
 
 // How threads take part in the code at hand.
 enum class Role {
@@ -39,6 +42,11 @@ class KernelRenderer {
     has_threads_ = HasThreadLoops(kernel);
     role_ = has_threads_ ? Role::kTogether : Role::kAlone;
     dynamic_shared_ = SharedArrayBytes(kernel) > kStaticShared;
+    by_warps_ = !in_block && RunsByWarps(kernel);
+    if (by_warps_) {
+      threads_ = kWarp;
+      thread_ = "t";
+    }
     stored_.resize(kernel.memories.size());
     loaded_.resize(kernel.memories.size());
   }
@@ -51,6 +59,9 @@ class KernelRenderer {
     bool guarded = in_block_ && !grid && !has_threads_ && threads_ > 1;
     if (guarded) text_.Open("if (threadIdx.x == 0) {");
     if (dynamic_shared_) text_.Line("extern __shared__ __align__(128) u8 shared[];");
+    if (by_warps_) {
+      text_.Line("const u32 t = threadIdx.x % ", kWarp, ", w = threadIdx.x / ", kWarp, ";");
+    }
     RenderBlock(0, kernel_.code.size());
     if (guarded) text_.Close();
   }
@@ -59,7 +70,7 @@ class KernelRenderer {
   // Barriers among code that threads run together. A pending one is written when the next access
   // needs it: what other threads stored is about to be read, or what they may still read written.
   void Barrier() {
-    if (threads_ > 1) text_.Line("__syncthreads();");
+    if (threads_ > 1) text_.Line(by_warps_ ? "__syncwarp();" : "__syncthreads();");
     stored_.assign(kernel_.memories.size(), false);
     loaded_ = stored_;
     pending_ = false;
@@ -106,6 +117,7 @@ class KernelRenderer {
         case Op::kArray: DeclareArray(instr.memory); break;
         case Op::kLoad: RenderLoad(instr); break;
         case Op::kStore: RenderStore(instr); break;
+        case Op::kAtomic: RenderAtomic(instr); break;
         default: RenderCompute(instr);
       }
     }
@@ -221,7 +233,9 @@ class KernelRenderer {
                                       : StrCat(i, " = Next(", i, ", ", limit, ", ", step, ")");
     text_.Open("for (", type, " ", i, " = ", Lane(loop.args[0]), "; ", i, " < ", limit, "; ", next,
                ") {");
+    ++serial_;
     RenderBlock(pc + 1, blocks_.end_at[pc]);
+    --serial_;
     CarryOver(loop, end, carried);
     Flush();
     text_.Close();
@@ -277,6 +291,8 @@ class KernelRenderer {
     if (in_block_) {
       first = has_threads_ ? "0" : "threadIdx.x";
       stride = has_threads_ ? "1" : StrCat(threads_);
+    } else if (by_warps_) {
+      first = StrCat("blockIdx.x * ", kWarpsOfBlock, " + w");
     } else if (has_threads_) {
       first = "blockIdx.x";
       stride = "gridDim.x";
@@ -290,7 +306,10 @@ class KernelRenderer {
       return;
     }
     text_.Line("const ", type, " n = ", first, ";");
-    if (!has_threads_ && grid_size_ % threads_ != 0) text_.Line("if (n >= ", limit, ") return;");
+    bool whole = by_warps_      ? grid_size_ % kWarpsOfBlock == 0
+                 : has_threads_ ? true
+                                : grid_size_ % threads_ == 0;
+    if (!whole) text_.Line("if (n >= ", limit, ") return;");
   }
 
   // The counter of an iteration by its number.
@@ -319,25 +338,103 @@ class KernelRenderer {
     if (outermost) {
       Flush();
       if (n == 0) return;
+      for (ValueId id : CombinedBy(pc)) {
+        text_.Line(CudaType(kernel_.type(id)), " x", id, "{};");
+      }
       if (n < threads_) {
-        text_.Open("if (threadIdx.x < ", n, ") {");
+        text_.Open("if (", thread_, " < ", n, ") {");
       } else {
         text_.Open("{");
       }
       role_ = Role::kAlone;
     }
     int64_t inner = n / trips;
-    std::string number = "threadIdx.x";
+    std::string number(thread_);
     if (inner > 1) number = StrCat(number, " / ", inner);
     if (!outermost) number = StrCat(number, " % ", trips);
     DefineCounter(kernel_.code[pc], number);
-    RenderBlock(pc + 1, blocks_.end_at[pc]);
+    size_t combine = blocks_.else_at[pc];
+    RenderBlock(pc + 1, combine != 0 ? combine : blocks_.end_at[pc]);
     if (!outermost) return;
+    for (ValueId id : CombinedBy(pc)) text_.Line("x", id, " = ", Lane(id), ";");
     text_.Close();
-    role_ = Role::kTogether;
     stored_.assign(kernel_.memories.size(), true);
     loaded_ = stored_;
     pending_ = true;
+    if (combine != 0) RenderCombine(pc, n);
+    role_ = Role::kTogether;
+  }
+
+  // What the iterations of a thread loop yield to be combined.
+  std::span<const ValueId> CombinedBy(size_t pc) const {
+    if (blocks_.else_at[pc] == 0) return {};
+    const auto& args = kernel_.code[blocks_.else_at[pc]].args;
+    return {args.begin(), args.end()};
+  }
+
+  // The tree of a combine: neighbours in a warp by shuffles, then those of the warps, which are put
+  // in shared memory; every warp has the result then, and all its threads.
+  void RenderCombine(size_t pc, int64_t n) {
+    const Instr& combine = kernel_.code[blocks_.else_at[pc]];
+    RenderCombiner(pc);
+    Shuffles(pc, std::min(n, kWarp));
+    int64_t warps = std::max<int64_t>(n / kWarp, 1);
+    if (threads_ > kWarp) {
+      for (ValueId id : combine.args) {
+        text_.Line("__shared__ ", CudaType(kernel_.type(id)), " y", id, "[", warps, "];");
+      }
+      text_.Open("if (", thread_, " % ", kWarp, " == 0 && ", thread_, " < ", n, ") {");
+      for (ValueId id : combine.args) {
+        text_.Line("y", id, "[", thread_, " / ", kWarp, "] = x", id, ";");
+      }
+      text_.Close();
+      Barrier();
+      for (ValueId id : combine.args) {
+        text_.Line("x", id, " = y", id, "[", thread_, " % ", warps, "];");
+      }
+      Shuffles(pc, warps);
+      // The arrays are written again.
+      pending_ = serial_ > 0 || grid_is_loop_;
+      if (in_block_) Barrier();
+    }
+    const Instr& end = kernel_.code[blocks_.end_at[pc]];
+    for (size_t i = 0; i < combine.args.size(); ++i) {
+      std::string x = StrCat("x", combine.args[i]);
+      text_.Line(x, " = ShuffleFrom(", x, ", 0);");
+      names_[end.results[i]] = x;
+    }
+  }
+
+  // The block that combines two, as a function of both that changes its last arguments.
+  void RenderCombiner(size_t pc) {
+    const Instr& combine = kernel_.code[blocks_.else_at[pc]];
+    const Instr& end = kernel_.code[blocks_.end_at[pc]];
+    std::string parameters;
+    for (ValueId id : combine.results) {
+      names_[id] = StrCat("v", id);
+      StrAppend(parameters, parameters.empty() ? "" : ", ", CudaType(kernel_.type(id)), " ",
+                names_[id]);
+    }
+    for (size_t i = 0; i < combine.args.size(); ++i) {
+      StrAppend(parameters, ", ", CudaType(kernel_.type(combine.args[i])), "& r", i);
+    }
+    text_.Open("auto combine", pc, " = [&](", parameters, ") {");
+    RenderBlock(blocks_.else_at[pc] + 1, blocks_.end_at[pc]);
+    for (size_t i = 0; i < end.args.size(); ++i) text_.Line("r", i, " = ", Lane(end.args[i]), ";");
+    text_.Close("};");
+  }
+
+  // Lanes 0 to n of a warp: lane 0 gets what they make together.
+  void Shuffles(size_t pc, int64_t n) {
+    if (n < 2) return;
+    std::string mine, others;
+    for (ValueId id : kernel_.code[blocks_.else_at[pc]].args) {
+      StrAppend(mine, mine.empty() ? "" : ", ", "x", id);
+      StrAppend(others, "ShuffleDown(x", id, ", d), ");
+    }
+    text_.Line("#pragma unroll");
+    text_.Line("for (u32 d = 1; d < ", n, "; d *= 2) combine", pc, "(", mine, ", ", others, mine,
+               ");");
   }
 
   void DeclareArray(int32_t memory) {
@@ -349,6 +446,13 @@ class KernelRenderer {
     bool shared = role_ == Role::kTogether && !m.per_thread;
     std::string_view type = CudaStorageType(m.dtype);
     int64_t count = std::max<int64_t>(m.count, 1);
+    if (shared && by_warps_) {
+      int64_t each = (count * ByteWidth(m.dtype) + kPackedBytes - 1) / kPackedBytes * kPackedBytes;
+      text_.Line("__shared__ alignas(", kPackedBytes, ") u8 s", memory, "[", kWarpsOfBlock * each,
+                 "];");
+      text_.Line(type, "* m", memory, " = (", type, "*)(s", memory, " + w * ", each, ");");
+      return;
+    }
     if (shared && dynamic_shared_) {
       text_.Line(type, "* m", memory, " = (", type, "*)(shared + ", shared_offset_, ");");
       shared_offset_ += (count * ByteWidth(m.dtype) + 127) / 128 * 128;
@@ -407,7 +511,7 @@ class KernelRenderer {
     }
     std::string value = ToStorage(m.dtype, Lane(instr.args[1]));
     bool guarded = together && threads_ > 1;
-    if (guarded) text_.Open("if (threadIdx.x == 0) {");
+    if (guarded) text_.Open("if (", thread_, " == 0) {");
     if (std::string packed = PackedType(instr); !packed.empty()) {
       text_.Open("{");
       text_.Line(packed, " p;");
@@ -420,6 +524,20 @@ class KernelRenderer {
       text_.Line(lanes, mask, Element(instr), " = ", value, ";");
     }
     if (guarded) text_.Close();
+  }
+
+  void RenderAtomic(const Instr& instr) {
+    DType dtype = kernel_.memories[instr.memory].dtype;
+    bool together = role_ == Role::kTogether;
+    if (together) {
+      if (loaded_[instr.memory] || stored_[instr.memory]) Barrier();
+      stored_[instr.memory] = pending_ = true;
+    }
+    text_.Line(
+        together && threads_ > 1 ? StrCat("if (", thread_, " == 0) ") : "",
+        RenderAtomicCall(instr.atomic, dtype, StrCat("m", instr.memory, " + ", Lane(instr.args[0])),
+                         Lane(instr.args[1])),
+        ";");
   }
 
   const Kernel& kernel_;
@@ -436,6 +554,9 @@ class KernelRenderer {
   int64_t grid_size_ = 1, shared_offset_ = 0;
   size_t grid_level_ = 0;
   bool grid_is_loop_ = false;
+  bool by_warps_ = false;  // a warp runs an iteration of the grid
+  std::string_view thread_ = "threadIdx.x";
+  int serial_ = 0;  // open serial loops
 };
 
 }  // namespace
@@ -444,6 +565,12 @@ bool HasThreadLoops(const Kernel& kernel) {
   return std::any_of(kernel.code.begin(), kernel.code.end(), [](const Instr& i) {
     return i.op == Op::kLoop && i.loop == LoopKind::kThread;
   });
+}
+
+bool RunsByWarps(const Kernel& kernel) {
+  int64_t grid = GridSize(kernel);
+  return HasThreadLoops(kernel) && Extents(kernel).threads <= kWarp && grid >= kWarpsOfBlock &&
+         grid <= kMaxBlocks && SharedArrayBytes(kernel) * kWarpsOfBlock <= kStaticShared;
 }
 
 int64_t SharedArrayBytes(const Kernel& kernel) {
@@ -466,8 +593,12 @@ Launch LaunchOf(const Kernel& kernel) {
   Launch launch;
   int64_t grid = GridSize(kernel);
   launch.blocks = std::min(grid, kMaxBlocks);
-  if (HasThreadLoops(kernel)) {
-    launch.threads = std::max<int64_t>(Extents(kernel).threads, 1);
+  if (RunsByWarps(kernel)) {
+    launch.threads = kWarp * kWarpsOfBlock;
+    launch.blocks = (grid + kWarpsOfBlock - 1) / kWarpsOfBlock;
+  } else if (HasThreadLoops(kernel)) {
+    // Whole warps: those that shuffle must all be there.
+    launch.threads = std::max<int64_t>((Extents(kernel).threads + kWarp - 1) / kWarp * kWarp, 1);
     int64_t shared = SharedArrayBytes(kernel);
     if (shared > kStaticShared) launch.shared_bytes = shared;
   } else if (grid > 1) {

@@ -1,8 +1,8 @@
 // A kernel as CUDA C:
 //   extern "C" __global__ void NAME(const f32* __restrict__ m0, f32* __restrict__ m1)
 // A kernel with thread loops runs one iteration of its grid a block, a thread for each iteration of
-// the largest nest of thread loops. One without runs one iteration of the grid a thread, 256 of
-// them a block. The kernel must verify.
+// the largest nest of thread loops; where these are a warp at most, several, a warp each. One
+// without runs one iteration of the grid a thread, 256 of them a block. The kernel must verify.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +21,8 @@ struct Launch {
 };
 Launch LaunchOf(const program::Kernel& kernel);
 bool HasThreadLoops(const program::Kernel& kernel);
+// A block runs several iterations of the grid, a warp each.
+bool RunsByWarps(const program::Kernel& kernel);
 int64_t SharedArrayBytes(const program::Kernel& kernel);  // that the threads of a block share
 
 void RenderKernel(const program::Kernel& kernel, std::string_view name, std::string& out);

@@ -51,6 +51,24 @@ std::string_view FloatFunction(Op op, bool wide) {
     case Op::kRound: return wide ? "rint" : "rintf";
     case Op::kRem: return wide ? "fmod" : "fmodf";
     case Op::kFma: return wide ? "__fma_rn" : "__fmaf_rn";
+    case Op::kExp: return wide ? "exp" : "expf";
+    case Op::kExpm1: return wide ? "expm1" : "expm1f";
+    case Op::kLog: return wide ? "log" : "logf";
+    case Op::kLog1p: return wide ? "log1p" : "log1pf";
+    case Op::kTan: return wide ? "tan" : "tanf";
+    case Op::kAsin: return wide ? "asin" : "asinf";
+    case Op::kAcos: return wide ? "acos" : "acosf";
+    case Op::kSinh: return wide ? "sinh" : "sinhf";
+    case Op::kCosh: return wide ? "cosh" : "coshf";
+    case Op::kTanh: return wide ? "tanh" : "tanhf";
+    case Op::kAsinh: return wide ? "asinh" : "asinhf";
+    case Op::kAcosh: return wide ? "acosh" : "acoshf";
+    case Op::kAtanh: return wide ? "atanh" : "atanhf";
+    case Op::kErf: return wide ? "erf" : "erff";
+    case Op::kCbrt: return wide ? "cbrt" : "cbrtf";
+    case Op::kRsqrt: return wide ? "rsqrt" : "rsqrtf";
+    case Op::kAtan2: return wide ? "atan2" : "atan2f";
+    case Op::kPow: return wide ? "pow" : "powf";
     default: return "";
   }
 }
@@ -118,6 +136,21 @@ std::string RenderOp(const Instr& instr, std::span<const std::string> args,
   std::string_view function = IsFloat(type) ? FloatFunction(instr.op, type == DType::kF64) : "";
   if (function.empty()) function = LibraryFunction(instr.op);
   return StrCat(function, "(", StrJoin(args, ", "), ")");
+}
+
+std::string RenderAtomicCall(Op op, DType type, const std::string& address,
+                             const std::string& value) {
+  // Sums and bits of signed numbers of 64 bits are those of unsigned ones.
+  bool orders = op == Op::kMin || op == Op::kMax;
+  bool as_unsigned = type == DType::kS64 && !orders;
+  std::string name = op == Op::kAdd   ? "Add"
+                     : op == Op::kMin ? "Min"
+                     : op == Op::kMax ? "Max"
+                     : op == Op::kAnd ? "And"
+                     : op == Op::kOr  ? "Or"
+                                      : "Xor";
+  if (!as_unsigned) return StrCat("atomic", name, "(", address, ", ", value, ")");
+  return StrCat("atomic", name, "((u64*)(", address, "), u64(", value, "))");
 }
 
 std::string FromStorage(DType storage, const std::string& value) {

@@ -13,6 +13,10 @@ namespace weft::gpu {
 std::string RenderOp(const program::Instr& instr, std::span<const std::string> args,
                      std::span<const program::Type> types);
 
+// A call that updates the element at an address.
+std::string RenderAtomicCall(program::Op op, DType type, const std::string& address,
+                             const std::string& value);
+
 // A value between the form in memory (CudaStorageType) and the one computed with.
 std::string FromStorage(DType storage, const std::string& value);
 std::string ToStorage(DType storage, const std::string& value);

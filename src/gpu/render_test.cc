@@ -43,9 +43,9 @@ Program FromFile(const std::string& name) {
   return std::move(*program);
 }
 
-const char* const kFiles[] = {"async_copy", "complex",    "conditional",  "elementwise",
-                              "gemm",       "ops",        "softmax",      "threads",
-                              "tiles",      "vector_sum", "while_counter"};
+const char* const kFiles[] = {"async_copy",  "atomic",      "combine",    "functions",    "complex",
+                              "conditional", "elementwise", "gemm",       "ops",          "softmax",
+                              "threads",     "tiles",       "vector_sum", "while_counter"};
 
 class CudaFile : public testing::TestWithParam<const char*> {};
 TEST_P(CudaFile, Compiles) {

@@ -297,6 +297,16 @@ void KernelBuilder::Store(MemoryId memory, ValueId index, ValueId value, ValueId
   kernel_.code.push_back(std::move(instr));
 }
 
+void KernelBuilder::Atomic(Op op, MemoryId memory, ValueId index, ValueId value) {
+  Instr instr;
+  instr.op = Op::kAtomic;
+  instr.atomic = op;
+  instr.memory = memory;
+  instr.args = {index, value};
+  instr.type = type(value);
+  kernel_.code.push_back(std::move(instr));
+}
+
 ValueId KernelBuilder::Linear(std::span<const ValueId> indices, std::span<const int64_t> dims) {
   if (indices.empty()) return Int(0);
   ValueId linear = indices[0];
@@ -343,6 +353,22 @@ void KernelBuilder::BeginElse(std::span<const ValueId> yield) {
   blocks_.pop_back();
   OpenBlock();
   kernel_.code.push_back(std::move(instr));
+}
+
+std::vector<ValueId> KernelBuilder::BeginCombine(std::span<const ValueId> yield) {
+  CHECK(!open_.empty());
+  Instr instr;
+  instr.op = Op::kCombine;
+  instr.args = yield;
+  std::vector<ValueId> both;
+  for (int side = 0; side < 2; ++side) {
+    for (ValueId id : yield) both.push_back(NewValue(type(id)));
+  }
+  instr.results = both;
+  blocks_.pop_back();
+  OpenBlock();
+  kernel_.code.push_back(std::move(instr));
+  return both;
 }
 
 std::optional<size_t> KernelBuilder::FindSameIf(size_t begin,

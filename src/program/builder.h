@@ -44,6 +44,9 @@ class KernelBuilder {
   // Whether products below the normal numbers are better made of integers (TargetInfo).
   void SetSlowSubnormals(bool slow) { slow_subnormals_ = slow; }
   bool slow_subnormals() const { return slow_subnormals_; }
+  // Whether math.h emits functions as operations, for targets that have them (TargetInfo).
+  void SetFunctions(bool has) { functions_ = has; }
+  bool functions() const { return functions_; }
   // The open block, to tell later whether values defined in it can still be used.
   int64_t block() const { return blocks_.back(); }
   bool IsOpen(int64_t block) const;
@@ -51,6 +54,7 @@ class KernelBuilder {
   // Parameters come before arrays and code. An array lives in the block that is open.
   MemoryId Param(std::string name, DType dtype, int64_t count, Access access, int64_t align = 0);
   int64_t count(MemoryId memory) const { return kernel_.memories[memory].count; }
+  const Memory& memory(MemoryId id) const { return kernel_.memories[id]; }
   MemoryId Array(std::string name, DType dtype, int64_t count, bool per_thread = false);
 
   ValueId Int(int64_t value, Type type = {DType::kS64, 1});
@@ -94,6 +98,7 @@ class KernelBuilder {
   // The result has the memory's compute type and the lanes asked for, or those of the index.
   ValueId Load(MemoryId memory, ValueId index, int lanes = 1, ValueId mask = -1, int align = 0);
   void Store(MemoryId memory, ValueId index, ValueId value, ValueId mask = -1, int align = 0);
+  void Atomic(Op op, MemoryId memory, ValueId index, ValueId value);
   // Row-major element number: ((i0 * dims[1] + i1) * dims[2] + i2)...
   ValueId Linear(std::span<const ValueId> indices, std::span<const int64_t> dims);
 
@@ -106,6 +111,9 @@ class KernelBuilder {
   void SetBranch(Branch branch) { kernel_.code[open_.back()].branch = branch; }
   size_t code_size() const { return kernel_.code.size(); }
   void BeginElse(std::span<const ValueId> yield = {});
+  // In a thread loop: what its iterations yield is combined. The left values, then the right ones;
+  // End with what two of them make returns what all of them do.
+  std::vector<ValueId> BeginCombine(std::span<const ValueId> yield);
   std::vector<ValueId> End(std::span<const ValueId> yield = {});
 
   // The same with the body as a function.
@@ -132,7 +140,7 @@ class KernelBuilder {
     size_t instr;   // in kernel_.code
     int64_t block;  // where it stands
   };
-  bool reuse_ = false, latency_bound_ = false, slow_subnormals_ = false;
+  bool reuse_ = false, latency_bound_ = false, slow_subnormals_ = false, functions_ = false;
   std::unordered_multimap<size_t, Known> known_;  // by hash of the instruction
   struct KnownIf {
     size_t begin, end;  // in kernel_.code

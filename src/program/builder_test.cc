@@ -168,6 +168,8 @@ TEST(Builder, EveryOperation) {
   for (int i = 0; i < kOpCount; ++i) {
     Op op = static_cast<Op>(i);
     if (op == Op::kLoop) continue;
+    if (op == Op::kCombine || op == Op::kAtomic) continue;  // have files of their own
+    if (Info(op).cls == OpClass::kFunction) continue;
     bool used = std::any_of(program->kernels[0].code.begin(), program->kernels[0].code.end(),
                             [&](const Instr& instr) { return instr.op == op; });
     EXPECT_TRUE(used) << Name(op) << " is not in ops.program";
@@ -186,6 +188,39 @@ TEST(Builder, EveryOperation) {
   }
   // Every mask is false unless mixed == v, so the array's bytes decide nothing but a sign.
   EXPECT_EQ(out[1].size(), 4);
+}
+
+// Neighbours first, the lower number on the left.
+TEST(Builder, CombineIsABalancedTree) {
+  KernelBuilder b("tree");
+  auto x = b.Param("x", DType::kF32, 8, Access::kRead);
+  auto y = b.Param("y", DType::kF32, 2, Access::kWrite);
+  ValueId t = b.BeginLoop(LoopKind::kThread, b.Int(0), b.Int(8), b.Int(1))[0];
+  ValueId v = b.Load(x, t);
+  std::vector<ValueId> two = b.BeginCombine(std::vector<ValueId>{v, v});
+  ValueId sum = b.Add(two[0], two[2]), difference = b.Sub(two[1], two[3]);
+  std::vector<ValueId> all = b.End(std::vector<ValueId>{sum, difference});
+  b.Store(y, b.Int(0), all[0]);
+  b.Store(y, b.Int(1), all[1]);
+  Program program;
+  program.name = "tree";
+  BufferId from = AddBuffer(program, "x", Shape(DType::kF32, {8}), BufferKind::kParameter);
+  BufferId to = AddBuffer(program, "y", Shape(DType::kF32, {2}), BufferKind::kResult);
+  int32_t kernel = AddKernel(program, std::move(b).Build());
+  program.steps.push_back(MakeStep(KernelStep{kernel}, {In(program, from), Out(program, to)}));
+  auto out = RunBoth(program, {Ramp(DType::kF32, 8, 1e8, 3)});
+  ASSERT_EQ(out.size(), 1u);
+  std::vector<float> sums, differences;
+  for (int i = 0; i < 8; ++i) sums.push_back(static_cast<float>(1e8 + 3 * i));
+  differences = sums;
+  for (size_t n = 8; n > 1; n /= 2) {
+    for (size_t i = 0; i < n / 2; ++i) {
+      sums[i] = sums[2 * i] + sums[2 * i + 1];
+      differences[i] = differences[2 * i] - differences[2 * i + 1];
+    }
+  }
+  EXPECT_EQ(out[0].GetDouble(0), sums[0]);
+  EXPECT_EQ(out[0].GetDouble(1), differences[0]);
 }
 
 TEST(Library, GemmInOtherTypes) {

@@ -10,7 +10,7 @@ std::vector<int64_t> ValueDepths(const Kernel& kernel, std::vector<int64_t>& mem
   memories.resize(kernel.memories.size());
   std::vector<int64_t> depth(kernel.values.size()), stored(kernel.memories.size(), -1);
   for (const Instr& instr : kernel.code) {
-    if (instr.op == Op::kStore) {
+    if (instr.op == Op::kStore || instr.op == Op::kAtomic) {
       int64_t& most = stored[static_cast<size_t>(instr.memory)];
       most = std::max(most, depth[static_cast<size_t>(instr.args[1])]);
       continue;

@@ -4,6 +4,7 @@
 
 #include "base/elements.h"
 #include "base/str.h"
+#include "program/combine.h"
 #include "program/interpret.h"
 #include "program/races.h"
 
@@ -104,6 +105,7 @@ class KernelRunner {
       case Op::kArray: TRY(MakeArray(instr)); break;
       case Op::kLoad: TRY(RunLoad(instr)); break;
       case Op::kStore: TRY(RunStore(instr)); break;
+      case Op::kAtomic: TRY(RunAtomic(instr)); break;
       default: Compute(instr);
     }
     return pc + 1;
@@ -219,7 +221,11 @@ class KernelRunner {
                              " of '", m.name, "' is not aligned to ", instr.align);
     }
     if (m.per_thread) element += Thread() * m.count;
-    TRY(races_.Touch(instr.memory, element, instr.op == Op::kStore));
+    if (instr.op == Op::kAtomic) {
+      TRY(races_.TouchAtomic(instr.memory, element, instr.atomic));
+    } else {
+      TRY(races_.Touch(instr.memory, element, instr.op == Op::kStore));
+    }
     return element;
   }
 
@@ -266,6 +272,22 @@ class KernelRunner {
     return {};
   }
 
+  Status RunAtomic(const Instr& instr) {
+    int64_t element = TRY(ElementOf(instr, 0));
+    if (element < 0) return {};
+    DType dtype = kernel_.memories[instr.memory].dtype;
+    std::byte* at = memory_[instr.memory].data() + element * ByteWidth(dtype);
+    int64_t now;
+    LoadI64(dtype, at, 1, &now);
+    Instr op;
+    op.op = instr.atomic;
+    op.type = instr.type;
+    int64_t next = static_cast<int64_t>(
+        EvalLane(op, dtype, static_cast<uint64_t>(now), *Cells(instr.args[1]), 0));
+    StoreI64(dtype, &next, 1, at);
+    return {};
+  }
+
   const Kernel& kernel_;
   Budget& budget_;
   RaceDetector races_;
@@ -281,7 +303,9 @@ class KernelRunner {
 
 Status RunKernel(const Kernel& kernel, std::span<const std::span<std::byte>> params, Budget& budget,
                  bool check_races) {
-  return KernelRunner(kernel, budget, check_races).Run(params);
+  if (!HasCombine(kernel)) return KernelRunner(kernel, budget, check_races).Run(params);
+  Kernel plain = ExpandCombines(kernel);
+  return KernelRunner(plain, budget, check_races).Run(params);
 }
 
 }  // namespace weft::program::detail

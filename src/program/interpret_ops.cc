@@ -39,6 +39,24 @@ T EvalFloat(Op op, T a, T b, T c) {
     case Op::kMin: return Minimum(a, b);
     case Op::kMax: return Maximum(a, b);
     case Op::kFma: return std::fma(a, b, c);
+    case Op::kExp: return std::exp(a);
+    case Op::kExpm1: return std::expm1(a);
+    case Op::kLog: return std::log(a);
+    case Op::kLog1p: return std::log1p(a);
+    case Op::kTan: return std::tan(a);
+    case Op::kAsin: return std::asin(a);
+    case Op::kAcos: return std::acos(a);
+    case Op::kSinh: return std::sinh(a);
+    case Op::kCosh: return std::cosh(a);
+    case Op::kTanh: return std::tanh(a);
+    case Op::kAsinh: return std::asinh(a);
+    case Op::kAcosh: return std::acosh(a);
+    case Op::kAtanh: return std::atanh(a);
+    case Op::kErf: return std::erf(a);
+    case Op::kCbrt: return std::cbrt(a);
+    case Op::kRsqrt: return T(1) / std::sqrt(a);
+    case Op::kAtan2: return std::atan2(a, b);
+    case Op::kPow: return std::pow(a, b);
     default: return a;
   }
 }

@@ -101,7 +101,7 @@ Blocks MatchBlocks(const Kernel& kernel) {
   for (size_t pc = 0; pc < kernel.code.size(); ++pc) {
     Op op = kernel.code[pc].op;
     if (op == Op::kLoop || op == Op::kIf) open.push_back(pc);
-    if (op == Op::kElse) blocks.else_at[open.back()] = pc;
+    if (op == Op::kElse || op == Op::kCombine) blocks.else_at[open.back()] = pc;
     if (op != Op::kEnd) continue;
     blocks.end_at[open.back()] = pc;
     open.pop_back();

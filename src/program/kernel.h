@@ -19,20 +19,25 @@
 //            backend may contract mul + add; fma always rounds once. min/max return NaN when an
 //            operand is NaN, and take -0 for less than +0. Comparisons with NaN are false, ne is
 //            true. sqrt, div and the conversions are correctly rounded; exp2, log2, sin, cos are
-//            within 2 ULP. round is half to even. `narrow bf16` rounds an f32 to what a bf16 holds
-//            and keeps it an f32.
+//            within 2 ULP, functions (exp .. pow) within 4, pow 8. round is half to even. `narrow
+//            bf16` rounds an f32 to what a bf16 holds and keeps it an f32.
 //  cast      value conversion: float -> int truncates, saturates, NaN -> 0; int -> int wraps;
 //            -> pred is != 0; int -> float rounds to nearest even.
 //  any       one pred from the lanes of a pred: whether one of them is true.
+//  atomic    memory[index] = op(memory[index], value) as one: add, min, max, and, or, xor of
+//            integers of 32 or 64 bits, which come out the same in any order.
 //  Order     Instructions run in order; an instruction has no effect besides its stores.
 //  Loops     for (i = begin; i < end; i += step), step > 0 constant.
 //    serial    in order; may carry values from one iteration to the next
 //    unroll    serial with constant bounds; a wish that the backend unrolls
 //    parallel  iterations may run at once, in any order: no iteration touches memory that another
-//              one writes. Constant bounds; one nest at the top of the kernel, perfectly nested,
-//              nothing is stored outside it. This is the grid.
+//              one writes, but by atomics of one kind. Constant bounds; one nest at the top of the
+//              kernel, perfectly nested, nothing is stored outside it. This is the grid.
 //    thread    like parallel, inside one iteration of the grid, and all its iterations have ended
-//              before what follows starts (a barrier). The threads of a block.
+//              before what follows starts (a barrier). The threads of a block. Where it ends in a
+//              `combine`, what its iterations yield becomes one value of each, by a balanced tree:
+//              neighbours first (0 with 1, 2 with 3, ...), then neighbours of those, the one of
+//              the lower number on the left. A power of two of iterations, counted from 0 by 1.
 //    vector    like parallel, with constant bounds, innermost: lanes of one vector instruction.
 //  Arrays    come to life at their `array` line with undefined content and end with the enclosing
 //            block. Inside a thread loop they are private to the iteration. Outside, the threads
@@ -119,6 +124,7 @@ struct Instr {
   Op op = Op::kAdd;
   LoopKind loop = LoopKind::kSerial;  // kLoop
   Branch branch = Branch::kEven;      // kIf
+  Op atomic = Op::kAdd;               // kAtomic: what is done to the element
   DType format = DType::kInvalid;     // kNarrow
   bool nowrap = false;                // kAdd, kSub, kMul of integers
   Type type;            // result type; operand type for comparisons; element type of a store
@@ -126,9 +132,11 @@ struct Instr {
   int32_t align = 0;    // kLoad, kStore: the address is a multiple of this; 0: the element's width
   // kLoad: index [mask]. kStore: index, value [mask]. An index with lanes gathers or scatters; one
   // without addresses consecutive elements. kLoop: begin, end, step, initial carried values...
-  // kIf: condition. kElse: what the first block yields. kEnd: what the loop or second block yields.
+  // kAtomic: as kStore. kIf: condition. kElse: what the first block yields. kCombine: what each
+  // iteration of the thread loop yields. kEnd: what the loop or second block yields.
   InlineVec<ValueId, 4> args;
-  // kLoop: the counter, then the carried values inside. kEnd: the values after the loop or if.
+  // kLoop: the counter, then the carried values inside. kCombine: the left values, then the right
+  // ones, in the block that combines two. kEnd: the values after the loop or if.
   InlineVec<ValueId, 2> results;
   InlineVec<int32_t, 4> lanes;  // kExtract: one lane; kShuffle: lanes of the two operands joined
   Position pos;
@@ -139,7 +147,7 @@ struct Kernel {
   int32_t num_params = 0;
   std::vector<Memory> memories;
   std::vector<Value> values;
-  std::vector<Instr> code;  // blocks are bracketed by kLoop / kIf [kElse] and kEnd
+  std::vector<Instr> code;  // blocks are bracketed by kLoop [kCombine] / kIf [kElse] and kEnd
   Position pos;
 
   const Value& value(ValueId id) const { return values[id]; }
@@ -149,7 +157,7 @@ struct Kernel {
 // The constant trip count of a loop instruction, if its bounds are constant.
 std::optional<int64_t> TripCount(const Kernel& kernel, const Instr& loop);
 
-// Where blocks end: for the instruction that opens one, its else (0: none) and its end.
+// Where blocks end: for the instruction that opens one, its else or combine (0: none) and its end.
 struct Blocks {
   std::vector<size_t> else_at, end_at;
 };

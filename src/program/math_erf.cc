@@ -39,6 +39,7 @@ V ErfOfSmall(V x) {
 }  // namespace
 
 ValueId Erf(KernelBuilder& b, ValueId id) {
+  if (b.functions()) return b.Emit(Op::kErf, {id});
   V x{&b, id};
   auto bounded = [&] { return Min(Abs(x), x.wide() ? 5.95 : 3.95); };
   if (IsLatencyBound(x)) {

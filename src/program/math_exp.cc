@@ -181,12 +181,14 @@ V Exp2ForF32(V x, V factor) {
 using namespace detail;  // NOLINT
 
 ValueId Exp(KernelBuilder& b, ValueId x) {
+  if (b.functions()) return b.Emit(Op::kExp, {x});
   return ExpOf({&b, x}).id();
 }
 
 // 2^(n + lift) (1 + m) is a normal number where the result is not zero, and what is too small after
 // all is rounded once. What is masked is -inf or far below: a power of zero, as above.
 ValueId ExpNotPositive(KernelBuilder& b, ValueId id) {
+  if (b.functions()) return b.Emit(Op::kExp, {id});
   V x{&b, id};
   if (IsLatencyBound(x)) return ExpLowLatency(x).id();
   int lift = x.wide() ? 55 : 25;
@@ -197,6 +199,7 @@ ValueId ExpNotPositive(KernelBuilder& b, ValueId id) {
 }
 
 ValueId Exp2(KernelBuilder& b, ValueId id) {
+  if (b.functions()) return b.Emit(Op::kExp2, {id});
   V x{&b, id};
   x = x.wide() ? Max(Min(x, 1025), -2046) : Max(Min(x, 129), -254);
   auto [sum, r] = SplitExp2(x, x.wide() ? 2046 : 254);
@@ -206,6 +209,7 @@ ValueId Exp2(KernelBuilder& b, ValueId id) {
 // 2^n m + (2^n - 1), in halves so that the largest results do not overflow on the way. Near zero
 // the result is x, with its sign and all its bits.
 ValueId Expm1(KernelBuilder& b, ValueId id) {
+  if (b.functions()) return b.Emit(Op::kExpm1, {id});
   V x{&b, id};
   if (IsLatencyBound(x) && !x.wide()) {
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -235,6 +239,7 @@ V LogisticOf(V x) {
 
 ValueId Logistic(KernelBuilder& b, ValueId id) {
   V x{&b, id};
+  if (b.functions()) return (1 / (V{&b, b.Emit(Op::kExp, {(-x).id()})} + 1)).id();
   if (IsLatencyBound(x)) {
     V value = Cast(1 / SoonExp(-x).Plus(1), x.type().dtype);
     if (x.wide()) return Unless(Abs(x) > 708, value, [&] { return LogisticOf(x); }).id();
@@ -245,6 +250,7 @@ ValueId Logistic(KernelBuilder& b, ValueId id) {
 
 // (1 - e^-2|x|) / (1 + e^-2|x|).
 ValueId Tanh(KernelBuilder& b, ValueId id) {
+  if (b.functions()) return b.Emit(Op::kTanh, {id});
   V x{&b, id};
   V a = Min(Abs(x), x.wide() ? 20 : 9.5);
   if (IsLatencyBound(x)) {
@@ -272,6 +278,7 @@ ExpParts QuarterExp(V x) {
 
 // A polynomial below 1, 2 (e^a / 4 - e^-a / 4) above.
 ValueId Sinh(KernelBuilder& b, ValueId id) {
+  if (b.functions()) return b.Emit(Op::kSinh, {id});
   V x{&b, id};
   auto [quarter, m] = QuarterExp(x);
   V e = Fma(quarter, m, quarter);
@@ -282,6 +289,7 @@ ValueId Sinh(KernelBuilder& b, ValueId id) {
 }
 
 ValueId Cosh(KernelBuilder& b, ValueId id) {
+  if (b.functions()) return b.Emit(Op::kCosh, {id});
   auto [quarter, m] = QuarterExp({&b, id});
   V e = Fma(quarter, m, quarter);
   return ((e + 0.0625 / e) * 2).id();

@@ -51,6 +51,7 @@ AsinParts SplitAsin(V a) {
 }  // namespace
 
 ValueId Asin(KernelBuilder& b, ValueId id) {
+  if (b.functions()) return b.Emit(Op::kAsin, {id});
   V x{&b, id};
   auto [large, s, rest] = SplitAsin(Abs(x));
   V head = Fma(s, -2, kHalfPi);
@@ -60,6 +61,7 @@ ValueId Asin(KernelBuilder& b, ValueId id) {
 }
 
 ValueId Acos(KernelBuilder& b, ValueId id) {
+  if (b.functions()) return b.Emit(Op::kAcos, {id});
   V x{&b, id};
   auto [large, s, rest] = SplitAsin(Abs(x));
   V negative = x < 0;
@@ -70,6 +72,7 @@ ValueId Acos(KernelBuilder& b, ValueId id) {
 }
 
 ValueId Atan2(KernelBuilder& b, ValueId y_id, ValueId x_id) {
+  if (b.functions()) return b.Emit(Op::kAtan2, {y_id, x_id});
   V y{&b, y_id}, x{&b, x_id};
   V above = Abs(y), along = Abs(x);
   V steep = above > along;
@@ -87,6 +90,7 @@ ValueId Atan2(KernelBuilder& b, ValueId y_id, ValueId x_id) {
 
 // log(a + sqrt(a^2 + 1)); for large a log(a) + ln 2.
 ValueId Asinh(KernelBuilder& b, ValueId id) {
+  if (b.functions()) return b.Emit(Op::kAsinh, {id});
   V x{&b, id};
   V a = Abs(x);
   V large = a > x.Pick(0x1p30, 0x1p60);
@@ -97,6 +101,7 @@ ValueId Asinh(KernelBuilder& b, ValueId id) {
 }
 
 ValueId Acosh(KernelBuilder& b, ValueId id) {
+  if (b.functions()) return b.Emit(Op::kAcosh, {id});
   V x{&b, id};
   V large = x > x.Pick(0x1p30, 0x1p60);
   V t = x - 1;
@@ -107,6 +112,7 @@ ValueId Acosh(KernelBuilder& b, ValueId id) {
 
 // log((1 + a) / (1 - a)) / 2.
 ValueId Atanh(KernelBuilder& b, ValueId id) {
+  if (b.functions()) return b.Emit(Op::kAtanh, {id});
   V x{&b, id};
   V a = Abs(x);
   return WithSign(Log1pOf((a + a) / (1 - a)) * 0.5, x).id();

@@ -140,11 +140,13 @@ V LogLowLatency(V x) {
 }  // namespace
 
 ValueId Log(KernelBuilder& b, ValueId id) {
+  if (b.functions()) return b.Emit(Op::kLog, {id});
   V x{&b, id};
   return (IsLatencyBound(x) ? LogLowLatency(x) : LogAnywhere(x)).id();
 }
 
 ValueId Log1p(KernelBuilder& b, ValueId id) {
+  if (b.functions()) return b.Emit(Op::kLog1p, {id});
   V x{&b, id};
   if (!IsLatencyBound(x)) return Log1pOf(x).id();
   if (x.wide()) {

@@ -178,11 +178,13 @@ V PowerLowLatency(V x, V y) {
 
 // |x|^y = 2^(y log2 |x|), the sign from the parity of y.
 ValueId Pow(KernelBuilder& b, ValueId x_id, ValueId y_id) {
+  if (b.functions()) return b.Emit(Op::kPow, {x_id, y_id});
   V x{&b, x_id}, y{&b, y_id};
   return (IsLatencyBound(x) ? PowerLowLatency(x, y) : PowerAnywhere(x, y)).id();
 }
 
 ValueId Rsqrt(KernelBuilder& b, ValueId id) {
+  if (b.functions()) return b.Emit(Op::kRsqrt, {id});
   V x{&b, id};
   return (1 / Sqrt(x)).id();
 }
@@ -225,6 +227,7 @@ V CbrtAnywhere(V x) {
 }  // namespace
 
 ValueId Cbrt(KernelBuilder& b, ValueId id) {
+  if (b.functions()) return b.Emit(Op::kCbrt, {id});
   V x{&b, id};
   if (!IsLatencyBound(x)) return CbrtAnywhere(x).id();
   V a = Abs(x), value = WithSign(CbrtNormal(a, /*latency_bound=*/true), x);

@@ -14,6 +14,7 @@ using namespace detail;  // NOLINT
 // which, and hardly ever that of one more. Quotients that are no exact integers, infinities and
 // NaNs are left to the C library.
 ValueId Rem(KernelBuilder& builder, ValueId x_id, ValueId y_id) {
+  if (builder.functions()) return builder.Emit(Op::kRem, {x_id, y_id});
   V x{&builder, x_id}, y{&builder, y_id};
   V a = Abs(x), b = Abs(y);
   const Value& divisor = builder.value(y_id);

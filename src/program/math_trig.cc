@@ -262,18 +262,21 @@ SinCosParts SinCos(V x) {
 }  // namespace detail
 
 ValueId Sin(KernelBuilder& b, ValueId id) {
+  if (b.functions()) return b.Emit(Op::kSin, {id});
   V x{&b, id};
   if (IsLatencyBound(x)) return SinLowLatency(x).id();
   return SinOf(x, ReduceTrig(Abs(x), false)).id();
 }
 
 ValueId Cos(KernelBuilder& b, ValueId id) {
+  if (b.functions()) return b.Emit(Op::kCos, {id});
   V x{&b, id};
   if (IsLatencyBound(x)) return CosLowLatency(x).id();
   return CosOf(ReduceTrig(Abs(x), false)).id();
 }
 
 ValueId Tan(KernelBuilder& b, ValueId id) {
+  if (b.functions()) return b.Emit(Op::kTan, {id});
   V x{&b, id};
   auto [n, r, low] = ReduceTrig(Abs(x), true);
   V z = r * r, odd = IsOdd(n);

@@ -9,16 +9,17 @@ namespace weft::program {
 
 // What operands a row takes. All but the last five groups: args and result have the written type.
 enum class OpClass : uint8_t {
-  kArith,    // integers and floats
-  kFloat,    // f32, f64
-  kInteger,  // integers
-  kBits,     // integers and pred
-  kCompare,  // written type is the operands', result is pred; eq, ne also compare pred
-  kSelect,   // pred, then two of the written type, which may be any
-  kConvert,  // cast, bitcast, narrow
-  kLanes,    // splat, iota, extract, shuffle, any
-  kMemory,   // load, store, array
-  kControl,  // loop, if, else, end
+  kArith,     // integers and floats
+  kFloat,     // f32, f64
+  kFunction,  // the same, of targets that have functions (TargetInfo)
+  kInteger,   // integers
+  kBits,      // integers and pred
+  kCompare,   // written type is the operands', result is pred; eq, ne also compare pred
+  kSelect,    // pred, then two of the written type, which may be any
+  kConvert,   // cast, bitcast, narrow
+  kLanes,     // splat, iota, extract, shuffle, any
+  kMemory,    // load, store, atomic, array
+  kControl,   // loop, if, else, combine, end
 };
 
 // OP(enumerator, mnemonic, arity (-1: varies), class)
@@ -50,6 +51,24 @@ enum class OpClass : uint8_t {
   OP(kShl, "shl", 2, kInteger)           \
   OP(kShr, "shr", 2, kInteger)           \
   OP(kFma, "fma", 3, kFloat)             \
+  OP(kExp, "exp", 1, kFunction)          \
+  OP(kExpm1, "expm1", 1, kFunction)      \
+  OP(kLog, "log", 1, kFunction)          \
+  OP(kLog1p, "log1p", 1, kFunction)      \
+  OP(kTan, "tan", 1, kFunction)          \
+  OP(kAsin, "asin", 1, kFunction)        \
+  OP(kAcos, "acos", 1, kFunction)        \
+  OP(kSinh, "sinh", 1, kFunction)        \
+  OP(kCosh, "cosh", 1, kFunction)        \
+  OP(kTanh, "tanh", 1, kFunction)        \
+  OP(kAsinh, "asinh", 1, kFunction)      \
+  OP(kAcosh, "acosh", 1, kFunction)      \
+  OP(kAtanh, "atanh", 1, kFunction)      \
+  OP(kErf, "erf", 1, kFunction)          \
+  OP(kCbrt, "cbrt", 1, kFunction)        \
+  OP(kRsqrt, "rsqrt", 1, kFunction)      \
+  OP(kAtan2, "atan2", 2, kFunction)      \
+  OP(kPow, "pow", 2, kFunction)          \
   OP(kEq, "eq", 2, kCompare)             \
   OP(kNe, "ne", 2, kCompare)             \
   OP(kLt, "lt", 2, kCompare)             \
@@ -67,10 +86,12 @@ enum class OpClass : uint8_t {
   OP(kAny, "any", 1, kLanes)             \
   OP(kLoad, "load", -1, kMemory)         \
   OP(kStore, "store", -1, kMemory)       \
+  OP(kAtomic, "atomic", -1, kMemory)     \
   OP(kArray, "array", 0, kMemory)        \
   OP(kLoop, "loop", -1, kControl)        \
   OP(kIf, "if", 1, kControl)             \
   OP(kElse, "else", -1, kControl)        \
+  OP(kCombine, "combine", -1, kControl)  \
   OP(kEnd, "end", -1, kControl)
 
 enum class Op : uint8_t {

@@ -114,6 +114,8 @@ class KernelParser {
     } else if (lexer_.Accept("store")) {
       instr.op = Op::kStore;
       TRY(ParseAccess(instr));
+    } else if (lexer_.Accept("atomic")) {
+      TRY(ParseAtomic(instr));
     } else if (lexer_.Accept("array")) {
       instr.op = Op::kArray;
       instr.memory = TRY(ParseMemory(Access::kReadWrite));
@@ -190,8 +192,8 @@ class KernelParser {
     const Token token = lexer_.peek();
     std::optional<Op> op;
     if (token.kind == TokenKind::kName) op = ParseOp(token.text);
-    bool computes =
-        op && Info(*op).cls != OpClass::kControl && *op != Op::kStore && *op != Op::kArray;
+    bool computes = op && Info(*op).cls != OpClass::kControl &&
+                    (Info(*op).cls != OpClass::kMemory || *op == Op::kLoad);
     if (!computes) return lexer_.Expected("an operation");
     lexer_.Next();
     instr.op = *op;
@@ -237,6 +239,17 @@ class KernelParser {
     return lexer_.Expect("]");
   }
 
+  // OP TYPE memory[index], value [mask m]
+  Status ParseAtomic(Instr& instr) {
+    std::optional<Op> op;
+    if (lexer_.peek().kind == TokenKind::kName) op = ParseOp(lexer_.peek().text);
+    if (!op) return lexer_.Expected("what the atomic does");
+    lexer_.Next();
+    instr.op = Op::kAtomic;
+    instr.atomic = *op;
+    return ParseAccess(instr);
+  }
+
   // TYPE memory[index] [, value] [mask m] [align n]
   Status ParseAccess(Instr& instr) {
     instr.type = TRY(ParseTypeName());
@@ -248,7 +261,7 @@ class KernelParser {
     TRY(lexer_.Expect("["));
     instr.args.push_back(TRY(ParseOperand({DType::kS64, 1})));
     TRY(lexer_.Expect("]"));
-    if (instr.op == Op::kStore) {
+    if (instr.op != Op::kLoad) {
       TRY(lexer_.Expect(","));
       instr.args.push_back(TRY(ParseOperand(instr.type)));
     }
@@ -314,6 +327,7 @@ class KernelParser {
       blocks_.back() = Op::kElse;
       return lexer_.Expect("{");
     }
+    if (blocks_.back() == Op::kLoop && lexer_.Accept("combine")) return ParseCombine(instr);
     instr.op = Op::kEnd;
     blocks_.pop_back();
     if (!lexer_.Accept("->")) return {};
@@ -327,9 +341,25 @@ class KernelParser {
     return {};
   }
 
+  // combine %left, ... with %right, ... {
+  Status ParseCombine(Instr& instr) {
+    instr.op = Op::kCombine;
+    blocks_.back() = Op::kCombine;
+    for (std::string_view before : {"", "with"}) {
+      if (!before.empty()) TRY(lexer_.Expect(before));
+      for (size_t i = 0; i < instr.args.size(); ++i) {
+        if (i > 0) TRY(lexer_.Expect(","));
+        std::string name = TRY(lexer_.ValueName());
+        Type type = kernel_.type(instr.args[i]);
+        TRY(DefineResult(instr, name, type));
+      }
+    }
+    return lexer_.Expect("{");
+  }
+
   Lexer& lexer_;
   Kernel kernel_;
-  std::vector<Op> blocks_;  // open blocks: kLoop, kIf, kElse
+  std::vector<Op> blocks_;  // open blocks: kLoop, kCombine, kIf, kElse
   std::unordered_map<std::string, int32_t> memories_;
   std::unordered_map<std::string, ValueId> names_;
   std::map<std::pair<std::pair<int, int>, uint64_t>, ValueId> constants_;

@@ -82,7 +82,7 @@ class KernelPrinter {
   }
 
   void Print(const Instr& instr) {
-    if (instr.op == Op::kElse || instr.op == Op::kEnd) --depth_;
+    if (instr.op == Op::kElse || instr.op == Op::kCombine || instr.op == Op::kEnd) --depth_;
     out_.append(static_cast<size_t>(depth_) * 2, ' ');
     switch (Info(instr.op).cls) {
       case OpClass::kMemory: PrintMemory(instr); break;
@@ -114,7 +114,9 @@ class KernelPrinter {
     }
     bool load = instr.op == Op::kLoad;
     if (load) StrAppend(out_, "%", names_[instr.results[0]], " = ");
-    StrAppend(out_, Name(instr.op), " ", instr.type, " ");
+    StrAppend(out_, Name(instr.op), " ");
+    if (instr.op == Op::kAtomic) StrAppend(out_, Name(instr.atomic), " ");
+    StrAppend(out_, instr.type, " ");
     AppendName(out_, m.name);
     out_.push_back('[');
     Operand(instr.args[0]);
@@ -145,6 +147,20 @@ class KernelPrinter {
         PrintYield(instr);
         out_.append(" else {");
         break;
+      case Op::kCombine: {
+        out_.push_back('}');
+        PrintYield(instr);
+        size_t n = instr.args.size();
+        for (size_t i = 0; i < instr.results.size(); ++i) {
+          StrAppend(out_,
+                    i == 0   ? " combine %"
+                    : i == n ? " with %"
+                             : ", %",
+                    names_[instr.results[i]]);
+        }
+        out_.append(" {");
+        break;
+      }
       default:
         out_.push_back('}');
         PrintYield(instr);

@@ -45,17 +45,32 @@ bool RaceDetector::Concurrent(int32_t a, int32_t b) const {
   return false;
 }
 
+std::unexpected<Error> RaceDetector::Race(int32_t memory, int64_t element, bool write) const {
+  return InvalidArgument("kernel ", kernel_.name, ": iterations of a concurrent loop ",
+                         write ? "write" : "read and write", " the same element ", element, " of '",
+                         kernel_.memories[memory].name, "'");
+}
+
 Status RaceDetector::Touch(int32_t memory, int64_t element, bool write) {
   if (!enabled_) return {};
   Touched& touched = last_[memory][element];
   bool race = touched.writer >= 0 && Concurrent(touched.writer, current_);
+  race |= touched.updater >= 0 && Concurrent(touched.updater, current_);
   race |= write && touched.reader >= 0 && Concurrent(touched.reader, current_);
-  if (race) {
-    return InvalidArgument("kernel ", kernel_.name, ": iterations of a concurrent loop ",
-                           write ? "write" : "read and write", " the same element ", element,
-                           " of '", kernel_.memories[memory].name, "'");
-  }
+  if (race) return Race(memory, element, write);
   (write ? touched.writer : touched.reader) = current_;
+  return {};
+}
+
+Status RaceDetector::TouchAtomic(int32_t memory, int64_t element, Op op) {
+  if (!enabled_) return {};
+  Touched& touched = last_[memory][element];
+  bool race = touched.writer >= 0 && Concurrent(touched.writer, current_);
+  race |= touched.reader >= 0 && Concurrent(touched.reader, current_);
+  race |= touched.updater >= 0 && touched.atomic != op && Concurrent(touched.updater, current_);
+  if (race) return Race(memory, element, true);
+  touched.updater = current_;
+  touched.atomic = op;
   return {};
 }
 

@@ -23,6 +23,8 @@ class RaceDetector {
   void EndLoop();
   void NewArray(int32_t memory);
   Status Touch(int32_t memory, int64_t element, bool write);
+  // Atomics of one kind may meet.
+  Status TouchAtomic(int32_t memory, int64_t element, Op op);
 
  private:
   // One iteration of one run of a concurrent loop, inside that of the enclosing loop.
@@ -31,10 +33,12 @@ class RaceDetector {
     int64_t run, counter;
   };
   struct Touched {
-    int32_t writer = -1, reader = -1;
+    int32_t writer = -1, reader = -1, updater = -1;
+    Op atomic = Op::kAdd;  // of the updater
   };
 
   bool Concurrent(int32_t a, int32_t b) const;
+  std::unexpected<Error> Race(int32_t memory, int64_t element, bool write) const;
 
   const Kernel& kernel_;
   bool enabled_;

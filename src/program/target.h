@@ -50,6 +50,10 @@ struct TargetInfo {
   int64_t LaneBits() const { return HasThreadGrid() ? 0 : vector_bits; }
   // Predicates of all lanes of a vector are one register, however wide its elements.
   bool HasMaskRegisters() const { return LaneBits() >= 512; }
+  // Of one access of a thread, where it pays that neighbouring elements are one; 0: it does not.
+  int64_t AccessBytes() const { return HasThreadGrid() ? 16 : 0; }
+  // Elementary functions are operations of kernels, not polynomials (math.h).
+  bool HasFunctions() const { return kind == TargetKind::kGpu; }
   // Loops of steps and of single threads become native functions, in which the host counts rounds,
   // and calls of the library take kernels along (epilogues).
   bool RunsOnHost() const { return kind == TargetKind::kCpu; }

@@ -121,6 +121,7 @@ std::optional<std::string> AccessChecker::Visit(const Instr& instr) {
     case Op::kEnd: open_.pop_back(); return std::nullopt;
     case Op::kArray: home_[instr.memory] = open_.size(); return std::nullopt;
     case Op::kLoad:
+    case Op::kAtomic:
     case Op::kStore: break;
     default: Compute(instr); return std::nullopt;
   }

@@ -46,8 +46,8 @@ class KernelVerifier {
 
  private:
   struct Block {
-    const Instr* open = nullptr;  // null: the kernel itself
-    bool has_else = false;
+    const Instr* open = nullptr;   // null: the kernel itself
+    bool has_else = false;         // or a combine
     InlineVec<ValueId, 4> yields;  // of the first block of an if
     bool has_grid_loop = false;    // a parallel or thread loop that must be alone
     bool has_other = false;        // stores, arrays, other blocks
@@ -152,6 +152,9 @@ class KernelVerifier {
         return Fail(instr.pos, Name(instr.op), ": ", Show(id), " is not defined here");
       }
     }
+    if (InCombine() && (Info(instr.op).cls == OpClass::kMemory || instr.op == Op::kLoop)) {
+      return Fail(instr.pos, Name(instr.op), " inside a combine, which only computes");
+    }
     switch (Info(instr.op).cls) {
       case OpClass::kMemory: TRY(CheckMemory(instr)); break;
       case OpClass::kControl: TRY(CheckControl(instr)); break;
@@ -206,7 +209,7 @@ class KernelVerifier {
     bool equality = instr.op == Op::kEq || instr.op == Op::kNe;
     bool arith = IsInteger(d) || IsFloat(d);
     bool allowed = cls == OpClass::kSelect || (cls == OpClass::kArith && arith) ||
-                   (cls == OpClass::kFloat && IsFloat(d)) ||
+                   ((cls == OpClass::kFloat || cls == OpClass::kFunction) && IsFloat(d)) ||
                    (cls == OpClass::kInteger && IsInteger(d)) ||
                    (cls == OpClass::kBits && (IsInteger(d) || d == DType::kPred)) ||
                    (cls == OpClass::kCompare && (arith || equality));
@@ -302,6 +305,7 @@ class KernelVerifier {
       return Fail(instr.pos, Name(instr.op), ": '", m.name,
                   "' is per_thread and this is no thread loop");
     }
+    if (instr.op == Op::kAtomic) TRY(CheckAtomic(instr));
     if (load ? !Reads(m.access) : !Writes(m.access)) {
       return Fail(instr.pos, Name(instr.op), ": '", m.name, "' is a ", Name(m.access),
                   " parameter");
@@ -332,6 +336,29 @@ class KernelVerifier {
     return MarkOther(instr);
   }
 
+  // What comes out is the same in any order.
+  Status CheckAtomic(const Instr& instr) const {
+    const Memory& m = kernel_.memories[instr.memory];
+    switch (instr.atomic) {
+      case Op::kAdd:
+      case Op::kMin:
+      case Op::kMax:
+      case Op::kAnd:
+      case Op::kOr:
+      case Op::kXor: break;
+      default: return Fail(instr.pos, "atomic: cannot ", Name(instr.atomic));
+    }
+    bool takes = IsInteger(m.dtype) && (BitWidth(m.dtype) == 32 || BitWidth(m.dtype) == 64);
+    if (!takes) return Fail(instr.pos, "atomic: does not take ", weft::Name(m.dtype));
+    if (m.access != Access::kReadWrite) {
+      return Fail(instr.pos, "atomic: '", m.name, "' is a ", Name(m.access), " parameter");
+    }
+    if (instr.type.lanes != 1 || instr.args.size() != 2) {
+      return Fail(instr.pos, "atomic: takes one lane and no mask");
+    }
+    return {};
+  }
+
   // Stores, arrays and blocks do not stand beside a parallel loop, nor between nested thread loops.
   Status MarkOther(const Instr& instr) {
     blocks_.back().has_other = true;
@@ -357,8 +384,44 @@ class KernelVerifier {
         block.yields = instr.args;
         return {};
       }
+      case Op::kCombine: return CheckCombine(instr);
       default: return CheckEnd(instr);
     }
+  }
+
+  bool InCombine() const {
+    return std::any_of(blocks_.begin(), blocks_.end(), [](const Block& b) {
+      return b.open != nullptr && b.open->op == Op::kLoop && b.has_else;
+    });
+  }
+
+  Status CheckCombine(const Instr& instr) {
+    Block& block = blocks_.back();
+    if (!block.open || block.open->op != Op::kLoop || block.open->loop != LoopKind::kThread ||
+        block.has_else) {
+      return Fail(instr.pos, "combine without a thread loop");
+    }
+    const Instr& loop = *block.open;
+    if (block.has_grid_loop || Enclosing(LoopKind::kThread) != 1) {
+      return Fail(instr.pos, "combine: of nested thread loops");
+    }
+    bool counts =
+        kernel_.value(loop.args[0]).AsInt() == 0 && kernel_.value(loop.args[2]).AsInt() == 1;
+    if (!counts || !IsPowerOfTwo(*TripCount(kernel_, loop))) {
+      return Fail(instr.pos, "combine: iterations are not numbered 0 to a power of two");
+    }
+    size_t n = instr.args.size();
+    if (n == 0 || instr.results.size() != 2 * n) {
+      return Fail(instr.pos, "combine: ", instr.results.size(), " values for two of ", n);
+    }
+    for (ValueId id : instr.args) {
+      if (T(id).lanes != 1) return Fail(instr.pos, "combine: does not take ", T(id));
+    }
+    HideBlock();
+    block.has_else = true;
+    block.yields = instr.args;
+    for (size_t i = 0; i < 2 * n; ++i) TRY(Define(instr, instr.results[i], T(instr.args[i % n])));
+    return {};
   }
 
   Status Open(const Instr& instr) {
@@ -449,7 +512,7 @@ class KernelVerifier {
     if (!block.open) return Fail(instr.pos, "end without a block");
     const Instr& open = *block.open;
     std::vector<Type> types;
-    if (open.op == Op::kLoop) {
+    if (open.op == Op::kLoop && !block.has_else) {
       for (size_t i = 1; i < open.results.size(); ++i) types.push_back(T(open.results[i]));
     } else {
       for (ValueId id : block.yields) types.push_back(T(id));

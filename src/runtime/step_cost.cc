@@ -95,7 +95,12 @@ StepCost KernelCost(const Kernel& kernel, const Step& step) {
       double bytes = times.back() * instr.type.lanes *
                      static_cast<double>(ByteWidth(kernel.memories[instr.memory].dtype));
       (instr.op == Op::kLoad ? loaded : stored)[instr.memory] += bytes;
-    } else {
+    } else if (instr.op == Op::kAtomic) {
+      double bytes =
+          times.back() * static_cast<double>(ByteWidth(kernel.memories[instr.memory].dtype));
+      loaded[instr.memory] += bytes;
+      stored[instr.memory] += bytes;
+    } else if (instr.op != Op::kCombine) {
       cost.flops += times.back() * FlopsOf(instr);
       first.Compute(instr);
     }

@@ -38,6 +38,7 @@ KernelDraft::KernelDraft(std::string name, program::Program& program, Memory& me
       elements_(builder_, value_ranges) {
   builder_.ReuseValues();
   builder_.SetSlowSubnormals(target.slow_subnormals);
+  builder_.SetFunctions(target.HasFunctions());
 }
 
 void KernelDraft::Declare(std::span<const KernelInput> inputs,
@@ -58,7 +59,7 @@ void KernelDraft::Declare(std::span<const KernelInput> inputs,
     const Shape& shape = program_.buffers[p.buffer].shape;
     int64_t parts = IsComplex(shape.dtype()) ? 2 : 1;
     p.id = builder_.Param(StrCat("m", &p - parameters_.data()), RealType(shape.dtype()),
-                          shape.elements() * parts, p.access);
+                          shape.elements() * parts, p.access, AlignOf(p.buffer));
   }
   constexpr int64_t kFewNumbers = 64;  // that are written into the code
   for (const KernelInput& input : inputs) {
@@ -72,11 +73,21 @@ void KernelDraft::Declare(std::span<const KernelInput> inputs,
   }
 }
 
+// Where a thread accesses as much at once as memory gives, kernels are told of alignment.
+int64_t KernelDraft::AlignOf(program::BufferId buffer) const {
+  int64_t wanted = target_.AccessBytes();
+  const program::Buffer& b = program_.buffers[buffer];
+  const program::Buffer& root = b.base >= 0 ? program_.buffers[b.base] : b;
+  bool aligned = wanted > 0 && root.align % wanted == 0 && (b.base < 0 || b.offset % wanted == 0);
+  return aligned ? wanted : 0;
+}
+
 KernelBuilder::MemoryId KernelDraft::DeclareBuffer(program::BufferId buffer, Access access) {
   const Shape& shape = program_.buffers[buffer].shape;
   int64_t parts = IsComplex(shape.dtype()) ? 2 : 1;
-  KernelBuilder::MemoryId id = builder_.Param(
-      StrCat("m", parameters_.size()), RealType(shape.dtype()), shape.elements() * parts, access);
+  KernelBuilder::MemoryId id =
+      builder_.Param(StrCat("m", parameters_.size()), RealType(shape.dtype()),
+                     shape.elements() * parts, access, AlignOf(buffer));
   parameters_.push_back({buffer, access, id});
   return id;
 }
@@ -233,7 +244,7 @@ Status KernelDraft::ForFew(const LoopShape& shape, int64_t n, const Body& body) 
 }
 
 Status KernelDraft::ForMany(const LoopShape& shape, const Body& body) {
-  if (UsesGrid()) return ForEachOnGrid(shape.dims, shape.flat, body);
+  if (UsesGrid()) return ForEachOnGrid(shape.dims, shape.flat, body, GridLanes(shape));
   return shape.flat ? ForFlat(shape, body) : ForNest(shape, body);
 }
 

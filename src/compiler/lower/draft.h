@@ -85,7 +85,8 @@ class KernelDraft {
   // The same over rows: `rows` is iterated, body gets one row's index.
   Status ForEachRow(const Dims& rows, double cost_of_row, bool serial, const Body& body);
   // One iteration of the grid for each index (gpu/loops.cc). At the top of a kernel.
-  Status ForEachOnGrid(const Dims& dims, bool flat, const Body& body);
+  // Of flat ones each iteration takes as many elements as there are lanes.
+  Status ForEachOnGrid(const Dims& dims, bool flat, const Body& body, int lanes = 1);
   // One loop over [begin, end) by lanes; what does not fill them comes last.
   Status OverLanes(int64_t size, int lanes, bool in_place,
                    const std::function<Status(Coord)>& body);
@@ -103,6 +104,8 @@ class KernelDraft {
   const program::TargetInfo& target() const { return target_; }
 
  private:
+  int64_t AlignOf(program::BufferId buffer) const;
+  int GridLanes(const LoopShape& shape) const;
   // Loops begun now are the grid of a GPU.
   bool UsesGrid() const { return target_.HasThreadGrid() && builder_.block() == 0; }
   Status ForFew(const LoopShape& shape, int64_t n, const Body& body);

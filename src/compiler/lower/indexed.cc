@@ -1,4 +1,6 @@
 // select-and-scatter: for every window one element, chosen by the program, is updated.
+#include "compiler/lower/indexed.h"
+
 #include "base/str.h"
 #include "compiler/lower/table.h"
 
@@ -8,6 +10,51 @@ using hlo::Instruction;
 using program::Access;
 using program::LoopKind;
 using program::Op;
+
+Result<ValueId> EmitSelectedPlace(KernelDraft& draft, const Instruction& op, const Index& at) {
+  ElementEmitter& e = draft.elements();
+  KernelBuilder& b = draft.builder();
+  const auto& attrs = op.attrs<hlo::SelectAndScatterAttrs>();
+  const Instruction& operand = *op.operand(0);
+  const Shape& shape = op.shape();
+  int64_t total = 1;
+  Dims sizes;
+  for (const hlo::WindowDim& w : attrs.window.dims) {
+    sizes.push_back(w.size);
+    total *= w.size;
+  }
+  // The place of the best element so far (-1: none yet) and its value.
+  Element zero = e.Zero(shape.dtype());
+  KernelBuilder::Carry carry = {b.Int(-1), zero.re};
+  if (zero.im >= 0) carry.push_back(zero.im);
+  std::vector<ValueId> inside =
+      b.BeginLoop(LoopKind::kSerial, b.Int(0), b.Int(total), b.Int(1), carry);
+  Element best{inside[2], zero.im >= 0 ? inside[3] : -1};
+  Index inner;
+  inner.is_linear = true;
+  inner.linear = {inside[0], 0, 1};
+  Index k = e.Coordinates(sizes, inner), from;
+  ValueId valid = b.Pred(true);
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    const hlo::WindowDim& w = attrs.window.dims[d];
+    Coord c = e.Add(e.Scale(at.coords[d], w.stride), e.Scale(k.coords[d], w.window_dilation));
+    c = e.AddConstant(c, -w.pad_low);
+    ValueId low = b.Emit(Op::kGe, {c.base, b.Int(0)});
+    ValueId high = b.Emit(Op::kLt, {c.base, b.Int(shape.dims()[d])});
+    valid = b.Emit(Op::kAnd, {valid, b.Emit(Op::kAnd, {low, high})});
+    from.coords.push_back(e.Clamp(c, 0, shape.dims()[d] - 1));
+  }
+  Element value = TRY(e.Emit(operand, from));
+  std::vector<Element> keeps = TRY(e.Call(*attrs.select, std::vector<Element>{best, value}));
+  ValueId first = b.Emit(Op::kLt, {inside[1], b.Int(0)});
+  ValueId better = b.Emit(Op::kOr, {first, b.Emit(Op::kNot, {keeps[0].re})});
+  ValueId takes = b.Emit(Op::kAnd, {valid, better});
+  Coord place = e.Linear(shape.dims(), from);
+  Element chosen = e.Select(takes, value, best);
+  KernelBuilder::Carry yield = {b.Select(takes, place.base, inside[1]), chosen.re};
+  if (zero.im >= 0) yield.push_back(chosen.im);
+  return b.End(yield)[0];
+}
 
 namespace {
 
@@ -21,7 +68,7 @@ Status LowerSelectAndScatter(Subject& subject) {
   const Instruction& op = subject.instruction;
   Steps& steps = subject.steps;
   const auto& attrs = op.attrs<hlo::SelectAndScatterAttrs>();
-  const Instruction &operand = *op.operand(0), &source = *op.operand(1), &init = *op.operand(2);
+  const Instruction &source = *op.operand(1), &init = *op.operand(2);
   const Shape& shape = op.shape();
   MemValue result = cx.memory.Leaf(op);
   KernelBody body;
@@ -53,53 +100,18 @@ Status LowerSelectAndScatter(Subject& subject) {
   KernelBuilder::MemoryId out = draft.DeclareBuffer(cx.Buffer(result), Access::kReadWrite);
   ElementEmitter& e = draft.elements();
   KernelBuilder& b = draft.builder();
-  int64_t windows = source.shape().elements(), total = 1;
-  Dims sizes;
-  for (const hlo::WindowDim& w : attrs.window.dims) {
-    sizes.push_back(w.size);
-    total *= w.size;
-  }
+  int64_t windows = source.shape().elements();
   ValueId number = b.BeginLoop(LoopKind::kSerial, b.Int(0), b.Int(windows), b.Int(1))[0];
   Index linear;
   linear.is_linear = true;
   linear.linear = {number, 0, 1};
   Index at = e.Coordinates(source.shape().dims(), linear);
-  // The place of the best element so far (-1: none yet) and its value.
-  Element zero = e.Zero(shape.dtype());
-  KernelBuilder::Carry carry = {b.Int(-1), zero.re};
-  if (zero.im >= 0) carry.push_back(zero.im);
-  std::vector<ValueId> inside =
-      b.BeginLoop(LoopKind::kSerial, b.Int(0), b.Int(total), b.Int(1), carry);
-  Element best{inside[2], zero.im >= 0 ? inside[3] : -1};
-  Index inner;
-  inner.is_linear = true;
-  inner.linear = {inside[0], 0, 1};
-  Index k = e.Coordinates(sizes, inner), from;
-  ValueId valid = b.Pred(true);
-  for (size_t d = 0; d < sizes.size(); ++d) {
-    const hlo::WindowDim& w = attrs.window.dims[d];
-    Coord c = e.Add(e.Scale(at.coords[d], w.stride), e.Scale(k.coords[d], w.window_dilation));
-    c = e.AddConstant(c, -w.pad_low);
-    ValueId low = b.Emit(Op::kGe, {c.base, b.Int(0)});
-    ValueId high = b.Emit(Op::kLt, {c.base, b.Int(shape.dims()[d])});
-    valid = b.Emit(Op::kAnd, {valid, b.Emit(Op::kAnd, {low, high})});
-    from.coords.push_back(e.Clamp(c, 0, shape.dims()[d] - 1));
-  }
-  Element value = TRY(e.Emit(operand, from));
-  std::vector<Element> keeps = TRY(e.Call(*attrs.select, std::vector<Element>{best, value}));
-  ValueId first = b.Emit(Op::kLt, {inside[1], b.Int(0)});
-  ValueId better = b.Emit(Op::kOr, {first, b.Emit(Op::kNot, {keeps[0].re})});
-  ValueId takes = b.Emit(Op::kAnd, {valid, better});
-  Coord place = e.Linear(shape.dims(), from);
-  Element chosen = e.Select(takes, value, best);
-  KernelBuilder::Carry yield = {b.Select(takes, place.base, inside[1]), chosen.re};
-  if (zero.im >= 0) yield.push_back(chosen.im);
-  std::vector<ValueId> after = b.End(yield);
-  b.BeginIf(b.Emit(Op::kGe, {after[0], b.Int(0)}));
-  Element old = e.LoadAt(out, shape.dtype(), {after[0], 0, 1});
+  ValueId chosen = TRY(EmitSelectedPlace(draft, op, at));
+  b.BeginIf(b.Emit(Op::kGe, {chosen, b.Int(0)}));
+  Element old = e.LoadAt(out, shape.dtype(), {chosen, 0, 1});
   Element add = TRY(e.Emit(source, at));
   std::vector<Element> sum = TRY(e.Call(*attrs.scatter, std::vector<Element>{old, add}));
-  e.StoreAt(out, shape.dtype(), {after[0], 0, 1}, sum[0]);
+  e.StoreAt(out, shape.dtype(), {chosen, 0, 1}, sum[0]);
   b.End();
   b.End();
   Finish(cx, draft, body, steps);

@@ -139,6 +139,39 @@ TEST(Table, AnEpilogueIsPartOfTheCallBefore) {
   EXPECT_EQ(RowOf(text, kGpu), "loop");
 }
 
+std::string Scatter(std::string_view window, std::string_view more) {
+  return Entry(StrCat("  x = f32[50,", window, "] parameter(0)\n  i = s32[9,1] parameter(1)\n",
+                      "  u = f32[9,", window, "] parameter(2)\n  ROOT r = f32[50,", window,
+                      "] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={0}, "
+                      "scatter_dims_to_operand_dims={0}, index_vector_dim=1, ",
+                      more, "to_apply=add"));
+}
+
+TEST(Table, RowsOfGpus) {
+  EXPECT_EQ(RowOf(Entry("  x = f32[100,200] parameter(0)\n"
+                        "  ROOT r = f32[200,100] transpose(x), dimensions={1,0}"),
+                  kGpu),
+            "transpose by shared tiles");
+  EXPECT_EQ(RowOf(Scatter("7", ""), kGpu), "parallel scatter");
+  EXPECT_EQ(ChoicesOf(Scatter("7", "unique_indices=true, "), kGpu).back().taken.reason,
+            "no two updates meet");
+  EXPECT_EQ(ChoicesOf(Scatter("7", ""), kGpu).back().taken.reason,
+            "updates are sorted by place, in their order");
+  auto cumsum = [](std::string_view dims, std::string_view window) {
+    return Entry(StrCat("  x = f32[", dims, "] parameter(0)\n  zero = f32[] constant(0)\n",
+                        "  ROOT r = f32[", dims, "] reduce-window(x, zero), window={", window,
+                        "}, to_apply=add"));
+  };
+  auto row_of_scan = [&](std::string_view text) {
+    for (const LoweringChoice& choice : ChoicesOf(text, kGpu)) {
+      if (choice.name.contains("scan")) return std::string(choice.taken.row);
+    }
+    return std::string();
+  };
+  EXPECT_EQ(row_of_scan(cumsum("5000", "size=5000 pad=4999_0")), "reduce then scan");
+  EXPECT_EQ(row_of_scan(cumsum("60", "size=60 pad=59_0")), "scan");
+}
+
 TEST(Table, TextOfAChoice) {
   LoweringChoice choice{"fusion.3", "model.py:12", {"loop", "why"}, {{"tiles", "why not"}}, {}};
   EXPECT_EQ(ToString(choice), "fusion.3 (model.py:12): loop: why\n  not tiles: why not\n");

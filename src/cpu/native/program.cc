@@ -65,6 +65,14 @@ Result<std::unique_ptr<NativeProgram>> NativeProgram::Load(program::Program prog
                                                            std::shared_ptr<CompilerPool> compilers,
                                                            const RenderTarget& target) {
   TRY(Verify(program));
+  for (const program::Kernel& kernel : program.kernels) {
+    for (const program::Instr& instr : kernel.code) {
+      if (Info(instr.op).cls != program::OpClass::kFunction) continue;
+      return Unimplemented(Name(instr.op), ": kernel ", kernel.name,
+                           " has a function that CPUs lack",
+                           "\n  hint: compile it for this target, which expands functions");
+    }
+  }
   std::unique_ptr<NativeProgram> loaded(
       new NativeProgram(std::move(program), std::move(compilers), target));
   loaded->plan_ = TRY(MakePlan(loaded->program_, target));

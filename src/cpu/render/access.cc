@@ -273,6 +273,37 @@ std::string AccessRenderer::StoredValue(ValueId id, DType dtype, int lanes) {
   return ir_.Def("trunc ", wide, " ", upper, " to ", IrVector("i16", lanes));
 }
 
+void AccessRenderer::Atomic(const Instr& instr) {
+  DType dtype = kernel_.memories[instr.memory].dtype;
+  std::string_view type = StorageType(dtype);
+  std::string value = StoredValue(instr.args[1], dtype, 1), address = Address(instr);
+  bool orders = instr.atomic == program::Op::kMin || instr.atomic == program::Op::kMax;
+  if (!orders) {
+    ir_.Def("atomicrmw ", Name(instr.atomic), " ptr ", address, ", ", type, " ", value,
+            " monotonic, align ", ByteWidth(dtype));
+    return;
+  }
+  // No processor has one for 64 bits: exchanged until nobody else came between.
+  std::string before = ir_.block(), again = ir_.NewLabel(), after = ir_.NewLabel();
+  std::string first =
+      ir_.Def("load atomic ", type, ", ptr ", address, " monotonic, align ", ByteWidth(dtype));
+  ir_.Branch(again);
+  ir_.Begin(again);
+  std::string seen = StrCat("%seen.", again);
+  std::string old =
+      ir_.Def("phi ", type, " [ ", first, ", %", before, " ], [ ", seen, ", %", again, " ]");
+  std::string_view order = instr.atomic == program::Op::kMin ? "lt" : "gt";
+  std::string keeps =
+      ir_.Def("icmp ", IsSigned(dtype) ? "s" : "u", order, " ", type, " ", old, ", ", value);
+  std::string next = ir_.Def("select i1 ", keeps, ", ", type, " ", old, ", ", type, " ", value);
+  std::string both = ir_.Def("cmpxchg ptr ", address, ", ", type, " ", old, ", ", type, " ", next,
+                             " monotonic monotonic, align ", ByteWidth(dtype));
+  ir_.Line(seen, " = extractvalue { ", type, ", i1 } ", both, ", 0");
+  std::string done = ir_.Def("extractvalue { ", type, ", i1 } ", both, ", 1");
+  ir_.Branch(done, after, again);
+  ir_.Begin(after);
+}
+
 void AccessRenderer::Store(const Instr& instr) {
   DType dtype = kernel_.memories[instr.memory].dtype;
   int lanes = instr.type.lanes;

@@ -30,6 +30,7 @@ class AccessRenderer {
   // The name of what is loaded. `how`: of a load without lanes.
   std::string Load(const program::Instr& instr, std::string_view how = "");
   void Store(const program::Instr& instr);
+  void Atomic(const program::Instr& instr);
 
   static bool HasMask(const program::Instr& instr) {
     return instr.args.size() > (instr.op == program::Op::kLoad ? 1u : 2u);

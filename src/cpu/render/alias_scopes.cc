@@ -14,7 +14,8 @@ AccessScopes::AccessScopes(const program::Kernel& kernel, IrMetadata& metadata) 
   size_t count = kernel.memories.size();
   std::vector<bool> stored(count);
   for (const program::Instr& instr : kernel.code) {
-    if (instr.op == program::Op::kStore) stored[instr.memory] = true;
+    bool stores = instr.op == program::Op::kStore || instr.op == program::Op::kAtomic;
+    if (stores) stored[instr.memory] = true;
   }
   auto written = static_cast<size_t>(std::count(stored.begin(), stored.end(), true));
   if (count < 2 || written * count > kMostScopes) return;

@@ -13,6 +13,7 @@
 #include "cpu/render/ops.h"
 #include "cpu/render/outline.h"
 #include "cpu/render/slow_path.h"
+#include "program/combine.h"
 
 namespace weft::cpu {
 namespace {
@@ -120,6 +121,7 @@ class KernelRenderer {
         case Op::kArray: DeclareArray(instr.memory); break;
         case Op::kLoad: names_[instr.results[0]] = access_.Load(instr); break;
         case Op::kStore: access_.Store(instr); break;
+        case Op::kAtomic: access_.Atomic(instr); break;
         default:
           if (access_.indices().Takes(instr)) {
             access_.indices().Add(instr, ir_, names_);
@@ -651,6 +653,9 @@ class KernelRenderer {
 
 void RenderKernel(const Kernel& kernel, const KernelText& how, const RenderTarget& target,
                   IrMetadata& metadata, std::string& out) {
+  if (program::HasCombine(kernel)) {
+    return KernelRenderer(program::ExpandCombines(kernel), target, metadata).Render(how, out);
+  }
   KernelRenderer(kernel, target, metadata).Render(how, out);
 }
 

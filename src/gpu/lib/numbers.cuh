@@ -155,6 +155,41 @@ __device__ inline T ToInteger(F x) {
   }
 }
 
+// The value of a thread of the warp: `down` further on, or of the one with that number. Shuffles are
+// of 32 and 64 bits.
+template <class T>
+struct Shuffled {
+  typedef T Type;
+};
+template <>
+struct Shuffled<pred> {
+  typedef s32 Type;
+};
+template <>
+struct Shuffled<s8> {
+  typedef s32 Type;
+};
+template <>
+struct Shuffled<u8> {
+  typedef s32 Type;
+};
+template <>
+struct Shuffled<s16> {
+  typedef s32 Type;
+};
+template <>
+struct Shuffled<u16> {
+  typedef s32 Type;
+};
+template <class T>
+__device__ inline T ShuffleDown(T x, u32 down) {
+  return T(__shfl_down_sync(0xffffffffu, typename Shuffled<T>::Type(x), down));
+}
+template <class T>
+__device__ inline T ShuffleFrom(T x, u32 lane) {
+  return T(__shfl_sync(0xffffffffu, typename Shuffled<T>::Type(x), lane));
+}
+
 // The same bits under another type of the same width.
 template <class T>
 __device__ inline T FromBits(f32 x) {

@@ -7,6 +7,7 @@
 
 #include "compiler/analysis/tiles.h"
 #include "compiler/lower/table.h"
+#include "compiler/lower/tiled_transpose.h"
 
 namespace weft::compiler {
 
@@ -23,8 +24,8 @@ bool StoresAtOnce(const KernelBody& body, const Instruction& transpose) {
   return body.outputs.size() == 1 && body.outputs[0].inside == &transpose;
 }
 
-// The transpose of a kernel that can be tiled around it: every way from it to the results goes
-// element by element.
+}  // namespace
+
 const Instruction* TiledTranspose(const KernelBody& body) {
   const Instruction* found = nullptr;
   for (const Instruction* m : body.members) {
@@ -50,6 +51,8 @@ const Instruction* TiledTranspose(const KernelBody& body) {
   }
   return found;
 }
+
+namespace {
 
 // How many tiles that lie side by side in the operand are turned one after the other. Where its
 // rows are on other pages, more than a tile is read of each; a divisor of the number of all tiles.

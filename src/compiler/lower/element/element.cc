@@ -146,6 +146,13 @@ Result<std::optional<Element>> ElementEmitter::EmitKnown(const Instruction& inst
   return std::optional(Element{value, -1});
 }
 
+int ElementEmitter::AlignOf(KernelBuilder::MemoryId memory, const Coord& at) const {
+  const program::Memory& m = b_.memory(memory);
+  if (m.align == 0) return 0;
+  int64_t width = ByteWidth(m.dtype), all = std::min(m.align, width * lanes_);
+  return at.multiple * width % all == 0 && all > width ? static_cast<int>(all) : 0;
+}
+
 Element ElementEmitter::LoadAt(KernelBuilder::MemoryId memory, DType dtype, const Coord& at) {
   int64_t parts = IsComplex(dtype) ? 2 : 1;
   bool runs = at.step == 0 || (at.step == 1 && at.each == 1);
@@ -162,7 +169,7 @@ Element ElementEmitter::LoadAt(KernelBuilder::MemoryId memory, DType dtype, cons
     if (ValueId column = gathers ? LoadColumn(memory, at) : -1; column >= 0) return {column, -1};
     if (gathers && near) return {LoadSpread(memory, at), -1};
     if (gathers) return {b_.Load(memory, LaneValue(at, LaneType(at))), -1};
-    return {b_.Load(memory, at.base, one ? 1 : lanes_), -1};
+    return {b_.Load(memory, at.base, one ? 1 : lanes_, -1, one ? 0 : AlignOf(memory, at)), -1};
   }
   if (one || gathers || lanes_ * 2 > program::kMaxLanes) {
     ValueId first = one ? at.base : LaneValue(at, DType::kS64);
@@ -189,7 +196,9 @@ void ElementEmitter::StoreAt(KernelBuilder::MemoryId memory, DType dtype, const 
   auto spread = [&](ValueId v) { return b_.type(v).lanes == lanes ? v : b_.Splat(v, lanes); };
   if (mask >= 0) mask = spread(mask);
   if (!IsComplex(dtype)) {
-    b_.Store(memory, scatters ? LaneValue(at, DType::kS64) : at.base, spread(value.re), mask);
+    int align = one || scatters || mask >= 0 ? 0 : AlignOf(memory, at);
+    b_.Store(memory, scatters ? LaneValue(at, DType::kS64) : at.base, spread(value.re), mask,
+             align);
     return;
   }
   ValueId re = spread(value.re), im = spread(value.im);

@@ -179,6 +179,8 @@ class ElementEmitter {
   Result<std::optional<Element>> EmitKnown(const hlo::Instruction& instruction, const Coord& at);
   std::optional<Coord> KnownRemainder(const Coord& a, int64_t divisor);
   Element Spread(Element value);
+  // What is known of the alignment of an access to all lanes; 0: nothing.
+  int AlignOf(KernelBuilder::MemoryId memory, const Coord& at) const;
   Result<Element> EmitGather(const hlo::Instruction& gather, const Index& index);
   Result<Element> EmitDynamicSlice(const hlo::Instruction& slice, const Index& index);
   Result<Element> EmitDynamicUpdateSlice(const hlo::Instruction& update, const Index& index);

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/str.h"
+#include "compiler/lower/gpu/block_reduce.h"
 #include "compiler/lower/table.h"
 
 namespace weft::compiler {
@@ -16,12 +17,12 @@ using HloOp = hlo::Op;
 
 namespace {
 
-constexpr int64_t kRowThreads = 256;    // of a block that reduces a row, at most
-constexpr int64_t kColumnSlices = 8;    // threads that share a column
-constexpr int64_t kPerThread = 4;       // elements of a row worth another thread
+constexpr int64_t kRowThreads = 256;  // of a block that reduces a row, at most
+constexpr int64_t kColumnSlices = 8;  // threads that share a column
+constexpr int64_t kPerThread = 4;     // elements of a row worth another thread
+constexpr int64_t kPerThreadOfMany = 32;
 constexpr int64_t kThreadRow = 64;      // rows that one thread reduces
 constexpr int64_t kPieceElements = 16;  // elements of each thread that are worth another block
-constexpr int64_t kBlocksPerCore = 2;
 
 int64_t RoundUp(int64_t a, int64_t b) {
   return (a + b - 1) / b;
@@ -31,7 +32,7 @@ int64_t RoundUp(int64_t a, int64_t b) {
 
 // One iteration of a parallel nest for each index. Coordinates are the counters themselves, which
 // cost a GPU less than dividing 64-bit numbers.
-Status KernelDraft::ForEachOnGrid(const Dims& dims, bool flat, const Body& body) {
+Status KernelDraft::ForEachOnGrid(const Dims& dims, bool flat, const Body& body, int lanes) {
   KernelBuilder& b = builder_;
   int64_t n = 1;
   for (int64_t d : dims) n *= d;
@@ -44,18 +45,35 @@ Status KernelDraft::ForEachOnGrid(const Dims& dims, bool flat, const Body& body)
   };
   if (flat) {
     index.is_linear = true;
-    index.linear = loop(n);
+    index.linear = loop(n / lanes);
+    if (lanes > 1) {
+      index.linear = {b.Mul(index.linear.base, b.Int(lanes)), 1, lanes, 0, n - 1};
+      elements_.set_lanes(lanes);
+    }
   } else {
     for (int64_t d : dims) index.coords.push_back(loop(d));
   }
   TRY(body(index));
+  elements_.set_lanes(1);
   for (; open > 0; --open) b.End();
   return {};
 }
 
+// Elements that a thread takes at once: those of one access, where enough threads are left and
+// little is computed.
+int KernelDraft::GridLanes(const LoopShape& shape) const {
+  constexpr double kCheap = 64;  // of an element
+  int64_t n = 1;
+  for (int64_t d : shape.dims) n *= d;
+  int64_t lanes = target_.AccessBytes() / std::max<int64_t>(shape.width, 1);
+  bool pays = shape.flat && !shape.scalar && shape.cost <= kCheap && lanes > 1 && n % lanes == 0 &&
+              n / lanes >= target_.cores * target_.threads_per_core;
+  return pays ? static_cast<int>(std::min<int64_t>(lanes, 8)) : 1;
+}
+
 namespace {
 
-// Values of each thread, in arrays that the block shares: one for each real part.
+// Values of the threads of a column, in arrays that the block shares: one for each real part.
 class SharedValues {
  public:
   SharedValues(KernelDraft& draft, const RowReducer& reducer, int64_t count) : b_(draft.builder()) {
@@ -101,11 +119,16 @@ GpuReduceShape ChooseReduce(const ReduceDims& dims, const program::TargetInfo& t
     s.threads = kColumnSlices;
     blocks = RoundUp(dims.rows, target.warp);
   } else {
-    int64_t wanted = static_cast<int64_t>(
-        std::bit_ceil(static_cast<uint64_t>(RoundUp(dims.length, kPerThread))));
+    // Rows that keep the machine busy with a warp each need no more.
+    bool many = dims.rows * target.warp >= target.cores * target.threads_per_core;
+    int64_t each = many ? kPerThreadOfMany : kPerThread;
+    int64_t wanted =
+        static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(RoundUp(dims.length, each))));
     s.threads = std::clamp(wanted, target.warp, kRowThreads);
   }
-  int64_t most = target.cores * kBlocksPerCore / std::max<int64_t>(blocks, 1);
+  // As many blocks as are resident at once.
+  int64_t resident = target.cores * (target.threads_per_core / kRowThreads);
+  int64_t most = resident / std::max<int64_t>(blocks, 1);
   s.pieces = std::clamp(dims.length / (s.threads * kPieceElements), int64_t{1},
                         std::max<int64_t>(most, 1));
   s.piece = RoundUp(dims.length, s.pieces);
@@ -129,21 +152,28 @@ Result<std::vector<Element>> AccumulateStrided(KernelBuilder& b, RowReducer& red
       })));
 }
 
-// [begin, end) of a row, `length` at most, by all threads of a block, which have it in part[0]
-// afterwards.
-Status ReduceByBlock(KernelDraft& draft, RowReducer& reducer, SharedValues& part, int64_t threads,
-                     ValueId begin, ValueId end, int64_t length, const Accumulate& accumulate) {
+}  // namespace
+
+Result<std::vector<Element>> CombineThreads(KernelDraft& draft, RowReducer& reducer,
+                                            const std::vector<Element>& mine) {
+  KernelBuilder& b = draft.builder();
+  std::vector<ValueId> both = b.BeginCombine(reducer.Pack(mine, 1));
+  auto left = std::span(both).first(both.size() / 2), right = std::span(both).subspan(left.size());
+  std::vector<Element> two = TRY(reducer.Combine(reducer.Unpack(left), reducer.Unpack(right)));
+  return reducer.Unpack(b.End(reducer.Pack(two, 1)));
+}
+
+namespace {
+
+// [begin, end) of a row, `length` at most, by all threads of a block.
+Result<std::vector<Element>> ReduceByBlock(KernelDraft& draft, RowReducer& reducer, int64_t threads,
+                                           ValueId begin, ValueId end, int64_t length,
+                                           const Accumulate& accumulate) {
   KernelBuilder& b = draft.builder();
   ValueId t = b.BeginLoop(LoopKind::kThread, b.Int(0), b.Int(threads), b.Int(1))[0];
-  part.Store(t, TRY(AccumulateStrided(b, reducer, b.Add(begin, t), end, threads,
-                                      RoundUp(length, threads), accumulate)));
-  b.End();
-  for (int64_t half = threads / 2; half >= 1; half /= 2) {
-    ValueId u = b.BeginLoop(LoopKind::kThread, b.Int(0), b.Int(half), b.Int(1))[0];
-    part.Store(u, TRY(reducer.Combine(part.Load(u), part.Load(b.Add(u, b.Int(half))))));
-    b.End();
-  }
-  return {};
+  std::vector<Element> mine = TRY(AccumulateStrided(b, reducer, b.Add(begin, t), end, threads,
+                                                    RoundUp(length, threads), accumulate));
+  return CombineThreads(draft, reducer, mine);
 }
 
 // Rows [begin, end), `length` at most, of a warp's columns by as many warps as there are slices;
@@ -255,10 +285,9 @@ Status JoinPieces(Subject& subject, const GpuReduceShape& how,
     }
     int64_t threads = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(how.pieces)));
     threads = std::min(threads, kRowThreads);
-    SharedValues part(last, join, threads);
-    TRY(ReduceByBlock(last, join, part, threads, b.Int(0), b.Int(how.pieces), how.pieces,
-                      accumulate));
-    return StoreReduced(subject, last, join, row, part.Load(b.Int(0)));
+    return StoreReduced(subject, last, join, row,
+                        TRY(ReduceByBlock(last, join, threads, b.Int(0), b.Int(how.pieces),
+                                          how.pieces, accumulate)));
   }));
   Finish(cx, last, body, subject.steps);
   return {};
@@ -330,9 +359,9 @@ Status LowerBlockReduce(Subject& subject) {
             return finish(of_column(column), piece, std::move(values));
           });
     }
-    SharedValues part(draft, reducer, how.threads);
-    TRY(ReduceByBlock(draft, reducer, part, how.threads, begin, end, how.piece, along(row)));
-    return finish(row, piece, part.Load(b.Int(0)));
+    return finish(
+        row, piece,
+        TRY(ReduceByBlock(draft, reducer, how.threads, begin, end, how.piece, along(row))));
   }));
   Finish(cx, draft, body, steps);
   return split ? JoinPieces(subject, how, partial) : Status();

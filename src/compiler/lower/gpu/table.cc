@@ -3,14 +3,30 @@
 
 namespace weft::compiler {
 
-extern const LoweringRow kBlockReduce;       // loops.cc
-extern const LoweringRow kScatterByColumns;  // ../scatter.cc
+extern const LoweringRow kBlockReduce;        // loops.cc
+extern const LoweringRow kBlockRows;          // rows.cc
+extern const LoweringRow kPrefixScan;         // scan.cc
+extern const LoweringRow kParallelScatter;    // scatter.cc
+extern const LoweringRow kSelectThenCollect;  // select_and_scatter.cc
+extern const LoweringRow kSharedTiles;        // transpose.cc
+extern const LoweringRow kScatterByColumns;   // ../scatter.cc
 
 LoweringTable GpuTable() {
   static constexpr const LoweringRow* kKernels[] = {
-      &kEmpty, &kRows, &kBlockReduce, &kScatterByColumns, &kUpdate, &kConcatenate, &kTiles, &kLoop,
+      &kEmpty,
+      &kBlockRows,
+      &kRows,
+      &kBlockReduce,
+      &kParallelScatter,
+      &kScatterByColumns,
+      &kUpdate,
+      &kConcatenate,
+      &kSharedTiles,
+      &kTiles,
+      &kLoop,
   };
-  return {{}, kKernels};
+  static constexpr const LoweringRow* kOps[] = {&kPrefixScan, &kSelectThenCollect};
+  return {kOps, kKernels};
 }
 
 }  // namespace weft::compiler

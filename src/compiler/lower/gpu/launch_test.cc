@@ -1,0 +1,135 @@
+// Kernels for GPUs that do much use the machine: none of 100'000 elements has fewer than 1024
+// threads.
+#include <gtest/gtest.h>
+
+#include "base/str.h"
+#include "compiler/lower/compile.h"
+#include "hlo/text.h"
+#include "program/cost.h"
+
+namespace weft::compiler {
+namespace {
+
+constexpr int64_t kMuch = 400'000;  // instructions: 100'000 elements of a few each
+constexpr int64_t kLeastThreads = 1024;
+
+// Whatever runs on fewer threads than it should.
+std::string TooFewThreads(std::string_view text) {
+  auto module = hlo::ParseModule(text);
+  EXPECT_TRUE(module) << module.error().ToString();
+  auto compiled = Compile(**module, {}, program::TargetInfo::H200(), {});
+  EXPECT_TRUE(compiled) << compiled.error().ToString();
+  std::string found;
+  ForEachStep(compiled->program.steps, [&](const program::Step& step) {
+    auto* launch = std::get_if<program::KernelStep>(&step.op);
+    if (launch == nullptr) return;
+    const program::Kernel& kernel = compiled->program.kernels[launch->kernel];
+    int64_t threads = GridSize(kernel) * Extents(kernel).threads;
+    if (WorkOf(kernel) < kMuch || threads >= kLeastThreads) return;
+    StrAppend(found, kernel.name, ": ", WorkOf(kernel), " instructions on ", threads, " threads\n");
+  });
+  return found;
+}
+
+constexpr std::string_view kFunctions = R"(HloModule m
+add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }
+max { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] maximum(a, b) }
+addi { a = s32[] parameter(0)  b = s32[] parameter(1)  ROOT s = s32[] add(a, b) }
+last { a = f32[] parameter(0)  ROOT b = f32[] parameter(1) }
+ge { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = pred[] compare(a, b), direction=GE }
+ENTRY main {
+  zero = f32[] constant(0)
+  low = f32[] constant(-inf)
+)";
+
+struct Case {
+  const char* name;
+  const char* lines;
+};
+const Case kCases[] = {
+    {"Elementwise", "  x = f32[1000000] parameter(0)\n  ROOT r = f32[1000000] exponential(x)\n}"},
+    {"FullSum",
+     "  x = f32[3000000] parameter(0)\n"
+     "  ROOT r = f32[] reduce(x, zero), dimensions={0}, to_apply=add\n}"},
+    {"FewLongRows",
+     "  x = f32[3,1000000] parameter(0)\n"
+     "  ROOT r = f32[3] reduce(x, zero), dimensions={1}, to_apply=add\n}"},
+    {"ManyShortRows",
+     "  x = f32[100000,20] parameter(0)\n"
+     "  ROOT r = f32[100000] reduce(x, low), dimensions={1}, to_apply=max\n}"},
+    {"FewColumns",
+     "  x = f32[1000000,3] parameter(0)\n"
+     "  ROOT r = f32[3] reduce(x, zero), dimensions={0}, to_apply=add\n}"},
+    {"Columns",
+     "  x = f32[4096,1024] parameter(0)\n"
+     "  ROOT r = f32[1024] reduce(x, zero), dimensions={0}, to_apply=add\n}"},
+    {"Softmax",
+     "  x = f32[64,10000] parameter(0)\n"
+     "  m = f32[64] reduce(x, low), dimensions={1}, to_apply=max\n"
+     "  mb = f32[64,10000] broadcast(m), dimensions={0}\n"
+     "  d = f32[64,10000] subtract(x, mb)\n  e = f32[64,10000] exponential(d)\n"
+     "  s = f32[64] reduce(e, zero), dimensions={1}, to_apply=add\n"
+     "  sb = f32[64,10000] broadcast(s), dimensions={0}\n"
+     "  ROOT r = f32[64,10000] divide(e, sb)\n}"},
+    {"SoftmaxOfFewRows",
+     "  x = f32[2,500000] parameter(0)\n"
+     "  m = f32[2] reduce(x, low), dimensions={1}, to_apply=max\n"
+     "  mb = f32[2,500000] broadcast(m), dimensions={0}\n"
+     "  d = f32[2,500000] subtract(x, mb)\n  e = f32[2,500000] exponential(d)\n"
+     "  s = f32[2] reduce(e, zero), dimensions={1}, to_apply=add\n"
+     "  sb = f32[2,500000] broadcast(s), dimensions={0}\n"
+     "  ROOT r = f32[2,500000] divide(e, sb)\n}"},
+    {"Transpose",
+     "  x = f32[1000,2000] parameter(0)\n"
+     "  ROOT r = f32[2000,1000] transpose(x), dimensions={1,0}\n}"},
+    {"Cumsum",
+     "  x = f32[1000000] parameter(0)\n"
+     "  ROOT r = f32[1000000] reduce-window(x, zero), window={size=1000000 pad=999999_0}, "
+     "to_apply=add\n}"},
+    {"CumsumAlongRows",
+     "  x = f32[8,100000] parameter(0)\n"
+     "  ROOT r = f32[8,100000] reduce-window(x, zero), window={size=1x100000 pad=0_0x99999_0}, "
+     "to_apply=add\n}"},
+    {"CumsumDownColumns",
+     "  x = f32[20000,64] parameter(0)\n"
+     "  ROOT r = f32[20000,64] reduce-window(x, zero), window={size=20000x1 pad=19999_0x0_0}, "
+     "to_apply=add\n}"},
+    {"Gather",
+     "  x = f32[5000,64] parameter(0)\n  i = s32[20000,1] parameter(1)\n"
+     "  ROOT r = f32[20000,64] gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, "
+     "start_index_map={0}, index_vector_dim=1, slice_sizes={1,64}\n}"},
+    {"Histogram",
+     "  x = s32[256] parameter(0)\n  i = s32[500000,1] parameter(1)\n"
+     "  u = s32[500000] parameter(2)\n"
+     "  ROOT r = s32[256] scatter(x, i, u), update_window_dims={}, inserted_window_dims={0}, "
+     "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=addi\n}"},
+    {"FloatHistogram",
+     "  x = f32[256] parameter(0)\n  i = s32[500000,1] parameter(1)\n"
+     "  u = f32[500000] parameter(2)\n"
+     "  ROOT r = f32[256] scatter(x, i, u), update_window_dims={}, inserted_window_dims={0}, "
+     "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add\n}"},
+    {"ReplacedRows",
+     "  x = f32[5000,64] parameter(0)\n  i = s32[20000,1] parameter(1)\n"
+     "  u = f32[20000,64] parameter(2)\n"
+     "  ROOT r = f32[5000,64] scatter(x, i, u), update_window_dims={1}, "
+     "inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, "
+     "to_apply=last\n}"},
+    {"Pooling",
+     "  x = f32[8,224,224,16] parameter(0)\n"
+     "  ROOT r = f32[8,112,112,16] reduce-window(x, low), window={size=1x2x2x1 "
+     "stride=1x2x2x1}, to_apply=max\n}"},
+    {"PoolingGradient",
+     "  x = f32[8,224,224,16] parameter(0)\n  g = f32[8,112,112,16] parameter(1)\n"
+     "  ROOT r = f32[8,224,224,16] select-and-scatter(x, g, zero), window={size=1x2x2x1 "
+     "stride=1x2x2x1}, select=ge, scatter=add\n}"},
+};
+
+class GpuLaunch : public testing::TestWithParam<Case> {};
+TEST_P(GpuLaunch, UsesTheMachine) {
+  EXPECT_EQ(TooFewThreads(StrCat(kFunctions, GetParam().lines)), "");
+}
+INSTANTIATE_TEST_SUITE_P(Kernels, GpuLaunch, testing::ValuesIn(kCases),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace weft::compiler

@@ -1,0 +1,221 @@
+// Multi-pass row fusion (softmax, normalisation) by blocks: the threads of a block share a row, the
+// reductions of a stage are combined over the block, and what later stages read is kept in
+// registers.
+#include <algorithm>
+#include <bit>
+
+#include "base/str.h"
+#include "compiler/lower/gpu/block_reduce.h"
+#include "compiler/lower/row_plan.h"
+#include "compiler/lower/table.h"
+
+namespace weft::compiler {
+
+using hlo::Instruction;
+using program::LoopKind;
+using program::Op;
+
+namespace {
+
+constexpr int64_t kRowPerThread = 16;   // elements of a row
+constexpr int64_t kShortestRow = 8;     // shorter ones are a thread's
+constexpr int64_t kKeptOfThread = 256;  // bytes in registers
+
+int64_t ThreadsOfRow(int64_t length, const program::TargetInfo& target) {
+  uint64_t wanted = static_cast<uint64_t>((length + kRowPerThread - 1) / kRowPerThread);
+  return std::clamp(static_cast<int64_t>(std::bit_ceil(wanted)), target.warp, target.max_threads);
+}
+
+// The stages of a row by the threads of a block.
+class BlockRow {
+ public:
+  BlockRow(Subject& subject, KernelDraft& draft, const RowPlan& plan, const LoopShape& shape)
+      : cx_(subject.cx),
+        body_(subject.body()),
+        space_(*subject.row_space()),
+        draft_(draft),
+        e_(draft.elements()),
+        b_(draft.builder()),
+        plan_(plan),
+        shape_(shape),
+        columns_(std::span(space_.wide.data() + space_.kept, space_.wide.size() - space_.kept)),
+        threads_(ThreadsOfRow(space_.length, cx_.target)) {}
+
+  Status Emit(const Index& row) {
+    for (const Instruction* m : body_.members) {
+      bool scalar = m->shape().IsScalar() && !m->IsConstant() && !space_.IsNarrow(m->shape());
+      if (scalar) TRY(e_.Emit(*m, Index()));
+    }
+    for (int stage = 0; stage <= plan_.last(); ++stage) {
+      for (const Instruction* m : plan_.Narrow(stage)) {
+        e_.SetValue(*m, TRY(e_.Emit(*m, NarrowIndex(e_, space_, m->shape(), row))));
+      }
+      TRY(Stage(stage, row));
+    }
+    for (const KernelOutput& output : body_.outputs) {
+      const Instruction& root = *output.inside;
+      if (space_.IsWide(root.shape())) continue;
+      Index index = NarrowIndex(e_, space_, root.shape(), row);
+      Element value = TRY(e_.Emit(root, index));
+      e_.StoreAt(draft_.MemoryOf(output.value), root.shape().dtype(),
+                 e_.Linear(root.shape().dims(), index), value);
+    }
+    return {};
+  }
+
+ private:
+  using Carry = KernelBuilder::Carry;
+
+  Status Stage(int stage, const Index& row) {
+    auto reduces = plan_.Reduces(stage);
+    if (reduces.empty() && plan_.Outputs(stage).empty()) return {};
+    std::vector<KernelBuilder::MemoryId> kept = DeclareKept(stage);
+    ValueId t = b_.BeginLoop(LoopKind::kThread, b_.Int(0), b_.Int(threads_), b_.Int(1))[0];
+    if (reduces.empty()) {
+      TRY(OverColumns(row, t, {}, [&](const Index& index, Carry) -> Result<Carry> {
+        TRY(Store(stage, kept, index));
+        return Carry();
+      }));
+      b_.End();
+    } else {
+      RowReducer reducer(draft_, reduces, shape_.width);
+      Carry mine = TRY(OverColumns(row, t, reducer.Pack(TRY(reducer.Starts()), 1),
+                                   [&](const Index& index, Carry so_far) -> Result<Carry> {
+                                     TRY(Store(stage, kept, index));
+                                     std::vector<Element> terms;
+                                     for (const Instruction* reduce : reduces) {
+                                       for (int64_t i = 0; i < reduce->operand_count() / 2; ++i) {
+                                         terms.push_back(TRY(e_.Emit(*reduce->operand(i), index)));
+                                       }
+                                     }
+                                     return reducer.Pack(
+                                         TRY(reducer.Combine(reducer.Unpack(so_far), terms)), 1);
+                                   }));
+      std::vector<Element> all = TRY(CombineThreads(draft_, reducer, reducer.Unpack(mine)));
+      all = TRY(reducer.Combine(TRY(reducer.Inits()), all));
+      for (size_t k = 0; k < reduces.size(); ++k) e_.SetValue(*reduces[k], all[k]);
+    }
+    for (size_t k = 0; k < kept.size(); ++k) {
+      e_.BindAt(*plan_.Kept(stage)[k], kept[k], [this](const Index&) { return round_; });
+    }
+    return {};
+  }
+
+  std::vector<KernelBuilder::MemoryId> DeclareKept(int stage) {
+    std::vector<KernelBuilder::MemoryId> arrays;
+    int64_t rounds = (space_.length + threads_ - 1) / threads_;
+    for (const Instruction* m : plan_.Kept(stage)) {
+      DType type = m->shape().dtype();
+      std::string name = StrCat("row", stage, "_", arrays.size());
+      bool complex = IsComplex(type);
+      arrays.push_back(b_.Array(name, complex ? RealType(type) : program::ComputeType(type),
+                                complex ? 2 * rounds : rounds, true));
+    }
+    return arrays;
+  }
+
+  // What this stage computes of an element for later ones, and the outputs that are ready.
+  Status Store(int stage, std::span<const KernelBuilder::MemoryId> kept, const Index& index) {
+    for (size_t k = 0; k < kept.size(); ++k) {
+      const Instruction& m = *plan_.Kept(stage)[k];
+      e_.StoreAt(kept[k], m.shape().dtype(), round_, TRY(e_.Emit(m, index)));
+    }
+    std::vector<Element> values;
+    for (size_t k : plan_.Outputs(stage)) {
+      values.push_back(TRY(e_.Emit(*body_.outputs[k].inside, index)));
+    }
+    for (size_t k = 0; k < values.size(); ++k) {
+      MemValue to = body_.outputs[plan_.Outputs(stage)[k]].value;
+      e_.StoreAt(draft_.MemoryOf(to), cx_.memory.shape(to).dtype(), e_.Linear(space_.wide, index),
+                 values[k]);
+    }
+    return {};
+  }
+
+  // Columns t, t + threads, ...: whole rounds, then one of the first threads.
+  Result<Carry> OverColumns(const Index& row, ValueId t, Carry carry,
+                            const std::function<Result<Carry>(const Index&, Carry)>& body) {
+    int64_t whole = space_.length / threads_, rest = space_.length % threads_;
+    auto at = [&](Coord round) {
+      round_ = round;
+      ValueId first = b_.Mul(round.base, b_.Int(threads_));
+      Index linear, index = row;
+      linear.is_linear = true;
+      linear.linear = {b_.Add(first, t), 0, 1, 0, space_.length - 1};
+      for (const Coord& c : e_.Coordinates(columns_, linear).coords) index.coords.push_back(c);
+      return index;
+    };
+    if (whole == 1) {
+      carry = TRY(body(at(e_.Constant(0)), carry));
+    } else if (whole > 1) {
+      std::vector<ValueId> inside =
+          b_.BeginLoop(LoopKind::kUnroll, b_.Int(0), b_.Int(whole), b_.Int(1), carry);
+      Carry next =
+          TRY(body(at({inside[0], 0, 1, 0, whole - 1}), Carry(inside.begin() + 1, inside.end())));
+      carry = b_.End(next);
+    }
+    if (rest == 0) return carry;
+    b_.BeginIf(b_.Emit(Op::kLt, {t, b_.Int(rest)}));
+    Carry last = TRY(body(at(e_.Constant(whole)), carry));
+    if (carry.empty()) {
+      b_.End();
+      return carry;
+    }
+    b_.BeginElse(last);
+    return b_.End(carry);
+  }
+
+  LowerContext& cx_;
+  const KernelBody& body_;
+  const RowSpace& space_;
+  KernelDraft& draft_;
+  ElementEmitter& e_;
+  KernelBuilder& b_;
+  const RowPlan& plan_;
+  const LoopShape& shape_;
+  Dims columns_;
+  int64_t threads_;
+  Coord round_;  // of the columns that are being computed
+};
+
+Decision MatchBlockRows(Subject& subject) {
+  if (!subject.row_space()) return Refuse("no reduction's rows are used again");
+  const RowSpace& space = *subject.row_space();
+  if (subject.cx.serial) return Refuse("part of a loop that one thread runs");
+  if (space.length < kShortestRow) return Refuse("the rows are short");
+  if (space.length > kRowPerThread * 2 * subject.cx.target.max_threads) {
+    return Refuse("the rows do not fit the registers of a block");
+  }
+  KernelDraft draft = NewDraft(subject.cx, subject.body());
+  for (const Instruction* m : subject.body().members) {
+    if (!IsRowReduce(*m, space)) continue;
+    if (!RowReducer(draft, std::span(&m, 1), 4).CanUseLanes()) {
+      return Refuse("parts of a reduction cannot be put together without its initial value");
+    }
+  }
+  return Take("the threads of a block share a row and what is kept of it");
+}
+
+Status LowerBlockRows(Subject& subject) {
+  LowerContext& cx = subject.cx;
+  const KernelBody& body = subject.body();
+  const RowSpace& space = *subject.row_space();
+  LoopShape shape = ShapeOf(cx, body, space.wide);
+  // Registers cost nothing: whatever is used again is kept.
+  int64_t most = kKeptOfThread * ThreadsOfRow(space.length, cx.target);
+  RowPlan plan(body, space, shape.in_place, 0, most);
+  KernelDraft draft = NewDraft(cx, body);
+  draft.Declare(body.inputs, body.outputs);
+  Dims rows(std::span(space.wide.data(), space.kept));
+  BlockRow block(subject, draft, plan, shape);
+  TRY(draft.ForEachOnGrid(rows, false, [&](const Index& row) { return block.Emit(row); }));
+  Finish(cx, draft, body, subject.steps);
+  return {};
+}
+
+}  // namespace
+
+extern constinit const LoweringRow kBlockRows = {
+    "rows by blocks", {}, MatchBlockRows, LowerBlockRows};
+
+}  // namespace weft::compiler
