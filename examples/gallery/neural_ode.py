@@ -84,8 +84,8 @@ def draw(result):
 
 
 def program(quick):
-    steps, count = (3, 4) if quick else (300, 32)
-    network = eqx.nn.MLP(2, 2, 32, 2, activation=jax.nn.softplus, key=jax.random.key(0))
+    steps, count = (3, 4) if quick else (400, 32)
+    network = eqx.nn.MLP(2, 2, 32, 2, activation=jnp.tanh, key=jax.random.key(0))
     weights, structure = eqx.partition(network, eqx.is_array)
     weights = jax.tree.map(np.asarray, weights)
     return lambda weights, times, tracks: train(weights, structure, times, tracks, steps), (weights, *data(count))
