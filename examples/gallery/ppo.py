@@ -103,7 +103,7 @@ def train(params, keys):
     (params, *_), lived = jax.lax.scan(update, start, jax.vmap(jax.random.key)(keys))
     angle, spin = jnp.meshgrid(jnp.linspace(-0.21, 0.21, 60), jnp.linspace(-2, 2, 60))
     logits, value = network(params, jnp.stack([0 * angle, 0 * angle, angle, spin], -1))
-    return dict(lived=lived, first=lived[:5], push=jax.nn.softmax(logits)[..., 1], value=value)
+    return dict(lived=lived, first=lived[:3], push=jax.nn.softmax(logits)[..., 1], value=value)
 
 
 # ---- the picture
