@@ -45,11 +45,19 @@ def measure(name, picture, prefix):
         if subprocess.run(command, check=False).returncode != 0:
             return None
         row = json.loads(pathlib.Path(file.name).read_text())
-    return {**row, "machine": machine(), "date": str(datetime.date.today())}
+    return {**row, "machine": machine(), "date": str(datetime.date.today()), "load": round(os.getloadavg()[0], 1)}
 
 
 def digits(value):
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def busy(row):
+    """Other work on the machine, which slows both."""
+    if "load" not in row:
+        return "; the load of the machine was not recorded"
+    cores = int(re.search(r"(\d+) cores", row["machine"])[1])
+    return f"; load average {row['load']:.1f}: other work ran beside it" if row["load"] > 1.5 * cores else ""
 
 
 def page_table(row):
@@ -58,7 +66,7 @@ def page_table(row):
         "| | Weft | XLA:CPU | Weft is |", "|---|--:|--:|--:|",
         f"| compile | {digits(weft)} s | {digits(xla)} s | {digits(xla / weft)} times as fast |",
         f"| run | {digits(1e3 * weft_run)} ms | {digits(1e3 * xla_run)} ms | {digits(xla_run / weft_run)} times as fast |", "",
-        f"{row['machine']}; {row['date']}; medians, both in one process. Largest difference of {', '.join(f'`{key}`' for key in row['compared'])}: "
+        f"{row['machine']}; {row['date']}; medians, both in one process{busy(row)}. Largest difference of {', '.join(f'`{key}`' for key in row['compared'])}: "
         f"{row['difference']:.0e} of the largest value."])
 
 
