@@ -137,6 +137,7 @@ def test_pages_build(tmp_path):
     shutil.copytree(ROOT / "docs", tmp_path / "docs")
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     shutil.copytree(ROOT / "python", tmp_path / "python")
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
     with open(tmp_path / "docs" / "faq.md", "a") as page:
         page.write("\n[nowhere](nowhere.md)\n")
     build[build.index("html")] = "dummy"
