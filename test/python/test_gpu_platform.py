@@ -212,6 +212,24 @@ def test_several_logical_devices():
     """, WEFT_GPU_DEVICES=2)
 
 
+def test_the_processor_beside_it():
+    check("""
+    gpu, cpu = jax.devices()[0], jax.devices('weft_cpu')[0]
+    assert cpu.device_kind == 'Weft CPU' and jax.default_backend() == 'weft'
+    x = jax.device_put(jnp.arange(4.) + 1, cpu)
+    assert x.devices() == {cpu}
+    np.testing.assert_array_equal(np.asarray(jax.jit(lambda a: a * 2)(x)), (np.arange(4.) + 1) * 2)
+    np.testing.assert_array_equal(np.asarray(jax.device_put(x, gpu) + 1), np.arange(4.) + 2)
+    np.testing.assert_array_equal(np.from_dlpack(x), np.arange(4.) + 1)
+    assert jax.device_put(x, gpu).__dlpack_device__()[0] == 2  # kDLCUDA
+    """, JAX_PLATFORMS="weft,weft_cpu")
+
+
+def test_results_are_checked():
+    done = check("print(jax.jit(lambda x: jnp.sin(x) + 1)(jnp.arange(3.)))", WEFT_CHECK=1, WEFT_DEBUG="check=1")
+    assert "results as the evaluator" in done.stderr
+
+
 def test_collectives_are_refused():
     done = on_gpu("""
     from jax.sharding import Mesh, PartitionSpec as P
