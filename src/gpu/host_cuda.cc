@@ -137,8 +137,22 @@ struct BF16 {
   }
 };
 struct F16 {
-  static inline f32 Decode(u16 x) { _Float16 h; std::memcpy(&h, &x, 2); return f32(h); }
-  static inline u16 Encode(f32 x) { _Float16 h = _Float16(x); u16 r; std::memcpy(&r, &h, 2); return r; }
+  static inline f32 Decode(u16 x) {
+    int exponent = x >> 10 & 31, mantissa = x & 1023;
+    f32 size = exponent == 31   ? (mantissa != 0 ? NAN : INFINITY)
+               : exponent == 0 ? std::ldexp(f32(mantissa), -24)
+                               : std::ldexp(f32(mantissa | 1024), exponent - 25);
+    return x >> 15 ? -size : size;
+  }
+  static inline u16 Encode(f32 x) {
+    u32 sign = __float_as_uint(x) >> 16 & 0x8000u;
+    f32 size = std::fabs(x);
+    if (x != x) return u16(0x7e00u);
+    if (size >= 65520.0f) return u16(sign | 0x7c00u);
+    int exponent = size == 0 ? -14 : std::ilogb(size) < -14 ? -14 : std::ilogb(size);
+    u32 digits = u32(std::nearbyint(std::ldexp(size, 10 - exponent)));
+    return u16(sign | (digits + (u32(exponent + 14) << 10)));
+  }
 };
 )cuda";
 
