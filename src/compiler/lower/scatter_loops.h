@@ -42,6 +42,11 @@ struct ScatterDims {
     }
     return true;
   }
+  // Columns of the windows never meet others: no index moves them along the minor dimension.
+  bool ColumnsApart(const hlo::Instruction& instruction) const {
+    const auto& attrs = instruction.attrs<hlo::ScatterAttrs>();
+    return covered.empty() || !Holds(attrs.scatter_dims_to_operand_dims, covered.back());
+  }
   static bool Holds(std::span<const int64_t> list, int64_t x) {
     return std::find(list.begin(), list.end(), x) != list.end();
   }
