@@ -103,10 +103,11 @@ double WorkOf(const ScatterDims& dims) {
 }
 
 // Columns of the windows that a thread takes, of `dims.minor()`.
-int64_t PieceOfWindows(const LowerContext& cx, const ScatterDims& dims) {
+int64_t PieceOfWindows(const LowerContext& cx, const Instruction& scatter,
+                       const ScatterDims& dims) {
   int64_t minor = dims.minor();
-  bool shared = !cx.serial && dims.columns_apart && WorkOf(dims) > kParallelScatter &&
-                minor >= 2 * kWindowPiece && minor % kWindowPiece == 0;
+  bool shared = !cx.serial && WorkOf(dims) > kParallelScatter && minor >= 2 * kWindowPiece &&
+                minor % kWindowPiece == 0 && dims.ColumnsApart(scatter);
   return shared ? kWindowPiece : minor;
 }
 
@@ -245,7 +246,7 @@ struct OwnArrayPlan {
 OwnArrayPlan PlanOwnArrays(const LowerContext& cx, const Instruction& scatter,
                            const ScatterDims& dims) {
   bool wide = SumsInF64(scatter, dims, cx.serial);
-  bool shared = !cx.serial && PieceOfWindows(cx, dims) == dims.minor();
+  bool shared = !cx.serial && PieceOfWindows(cx, scatter, dims) == dims.minor();
   if (scatter.attrs<hlo::ScatterAttrs>().unique_indices || (!wide && !shared)) return {0, wide};
   int64_t arrays = cx.serial ? 0 : OwnArrays(scatter, dims, WorkOf(dims));
   return {wide ? std::max<int64_t>(arrays, 1) : arrays, wide};
@@ -267,8 +268,8 @@ Status LowerScatterToOwnArrays(Subject& subject) {
   CopyScattered(cx, subject.instruction, scatter, body, subject.steps);
   ScatterDims dims(scatter);
   OwnArrayPlan plan = PlanOwnArrays(cx, scatter, dims);
-  return ScatterToOwnArrays(cx, body, scatter, plan.arrays, plan.wide, PieceOfWindows(cx, dims),
-                            subject.steps);
+  return ScatterToOwnArrays(cx, body, scatter, plan.arrays, plan.wide,
+                            PieceOfWindows(cx, scatter, dims), subject.steps);
 }
 
 Decision MatchScatter(Subject&) {
@@ -276,17 +277,19 @@ Decision MatchScatter(Subject&) {
 }
 
 Status LowerScatter(Subject& subject) {
-  ScatterDims dims(ScatterOf(subject.instruction));
-  return ScatterBy(subject, PieceOfWindows(subject.cx, dims));
+  const Instruction& scatter = ScatterOf(subject.instruction);
+  ScatterDims dims(scatter);
+  return ScatterBy(subject, PieceOfWindows(subject.cx, scatter, dims));
 }
 
 Decision MatchScatterByColumns(Subject&) {
-  return Take("a thread for each column of the windows, one for all where columns meet");
+  return Take("a thread for each column of the windows, or one where these meet");
 }
 
 Status LowerScatterByColumns(Subject& subject) {
-  ScatterDims dims(ScatterOf(subject.instruction));
-  return ScatterBy(subject, dims.columns_apart ? 1 : dims.minor());
+  const Instruction& scatter = ScatterOf(subject.instruction);
+  ScatterDims dims(scatter);
+  return ScatterBy(subject, dims.ColumnsApart(scatter) ? 1 : dims.minor());
 }
 
 }  // namespace

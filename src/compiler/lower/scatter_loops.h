@@ -15,9 +15,6 @@ struct ScatterDims {
   Dims scatter, scatter_sizes, window, window_sizes;
   Dims covered;  // operand dimensions that the window covers, in order
   int64_t updates = 1, window_elements = 1;
-  // Columns of the windows never meet: an index does not move windows along their minor dimension,
-  // or no element is updated twice.
-  bool columns_apart = true;
 
   explicit ScatterDims(const hlo::Instruction& instruction) {
     const auto& attrs = instruction.attrs<hlo::ScatterAttrs>();
@@ -34,8 +31,6 @@ struct ScatterDims {
         covered.push_back(d);
       }
     }
-    columns_apart = covered.empty() || updates == 1 || attrs.unique_indices ||
-                    !Holds(attrs.scatter_dims_to_operand_dims, covered.back());
   }
   // Windows have one element along the dimensions that indices are of, so that any two of them are
   // at the same place or do not meet.
@@ -46,6 +41,11 @@ struct ScatterDims {
         return false;
     }
     return true;
+  }
+  // Columns of the windows never meet others: no index moves them along the minor dimension.
+  bool ColumnsApart(const hlo::Instruction& instruction) const {
+    const auto& attrs = instruction.attrs<hlo::ScatterAttrs>();
+    return covered.empty() || !Holds(attrs.scatter_dims_to_operand_dims, covered.back());
   }
   static bool Holds(std::span<const int64_t> list, int64_t x) {
     return std::find(list.begin(), list.end(), x) != list.end();

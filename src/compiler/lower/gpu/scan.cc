@@ -24,6 +24,7 @@ constexpr int64_t kMostPieces = 1024;  // that one block scans
 constexpr int64_t kBlocksOfCore = 8;
 constexpr int64_t kShortScan = 128;  // one thread walks along it
 constexpr int64_t kLeastColumnPiece = 16;
+constexpr int64_t kMostColumnPieces = 128;  // that one thread scans
 
 // Scans whose steps may be put together in any way: the next value is op(carry, x).
 struct PrefixForm {
@@ -92,7 +93,7 @@ ScanCuts CutScan(const Instruction& scan, const program::TargetInfo& target) {
   auto divide = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
   if (cuts.by_columns) {
     int64_t most = std::min(divide(target.cores * target.threads_per_core, lines),
-                            cuts.length / kLeastColumnPiece);
+                            std::min(cuts.length / kLeastColumnPiece, kMostColumnPieces));
     cuts.piece = divide(cuts.length, std::max<int64_t>(most, 1));
   } else {
     int64_t tiles = divide(cuts.length, kScanTile);
