@@ -121,7 +121,7 @@ class RandomModules(Part):
 
 class KernelsAsCpp(Part):
   """the kernels' CUDA C compiled as C++, threads as fibers: what the printer gets wrong"""
-  name, usual, dry, seconds = "host-cuda", False, True, 90
+  name, usual, dry, seconds = "host-cuda", False, True, 240
 
   def run(self, s):
     return [s.command("test/render", [s.weft, "test", "--device=host-cuda", "test/render"], read_text_tests),
