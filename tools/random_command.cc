@@ -307,6 +307,7 @@ Result<int> RunRandom(Args args) {
   request.out = args.Value("--out").value_or("");
   request.print = args.Flag("--print");
   request.device = TRY(TakeDeviceName(args));
+  request.options.gpu.tf32 = false;  // results are compared with the evaluator's
   TRY(TakeOptions(args, request.options));
   TRY(args.Finish(0, 0));
   if (request.print) {

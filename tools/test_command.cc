@@ -98,6 +98,7 @@ Result<int> RunTest(Args args) {
   bool native = args.Flag("--native");
   std::string device_name = TRY(TakeDeviceName(args));
   compiler::CompileOptions options;
+  options.gpu.tf32 = false;  // results are compared with the evaluator's
   TRY(compiler::ParseOptions(args.Value("--options").value_or(""), options));
   std::string filter = args.Value("--filter").value_or("");
   std::vector<std::string> paths = TRY(args.Finish(1));

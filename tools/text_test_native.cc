@@ -74,6 +74,7 @@ Result<std::string> CompareRendered(const TestCase& test,
                                     const std::shared_ptr<runtime::Device>& device) {
   RenderSettings settings = TRY(RenderSettingsOf(test));
   compiler::CompileOptions options;
+  options.gpu.tf32 = false;
   TRY(compiler::ParseOptions(settings.options, options));
   auto module = TRY(hlo::ParseModule(test.body));
   NativeModule native = TRY(CompileNative(*module, options, {.device = device}));

@@ -16,9 +16,9 @@ using runtime::StreamKind;
 
 // Up to here a copy through pinned memory costs less than waiting until the host's own is free.
 constexpr int64_t kStaged = int64_t{1} << 20;
-// A small copy is waited for on the caller's thread for so long, less than being woken takes.
-constexpr int64_t kSmall = 64 << 10;
-constexpr std::chrono::microseconds kShortWait(40);
+// A copy through pinned memory is waited for on the caller's thread for so long, which is less than
+// being woken takes; a mebibyte is there after half of it.
+constexpr std::chrono::microseconds kShortWait(50);
 // A lane's thread looks for more so long before it sleeps: programs come one after the other.
 constexpr std::chrono::microseconds kStayAwake(50);
 
@@ -214,7 +214,7 @@ void Accelerator::Download(const DeviceBytesRef& from, const EventRef& ready, in
     }
     then(target);
   };
-  if (bytes <= kSmall && Soon(kShortWait, [&] { return (*event)->done(); })) {
+  if (bytes <= kStaged && Soon(kShortWait, [&] { return (*event)->done(); })) {
     return finish((*event)->Wait());
   }
   to_host_->When(std::move(*event), std::move(finish));

@@ -35,6 +35,17 @@ Result<std::unique_ptr<Cufft>> Cufft::Load(std::span<const std::string> folders)
   return cufft;
 }
 
+int Cufft::Execute(int plan, int type, void* in, void* out, int direction) const {
+  switch (type) {
+    case kCufftR2C: return ExecuteR2C(plan, in, out);
+    case kCufftC2R: return ExecuteC2R(plan, in, out);
+    case kCufftR2C + kCufftDouble: return ExecuteD2Z(plan, in, out);
+    case kCufftC2R + kCufftDouble: return ExecuteZ2D(plan, in, out);
+    case kCufftC2C + kCufftDouble: return ExecuteZ2Z(plan, in, out, direction);
+    default: return ExecuteC2C(plan, in, out, direction);
+  }
+}
+
 Status Cufft::Check(int code, std::string_view what) const {
   if (code == 0) return {};
   return MakeError(Code::kInternal, "cuFFT: ", what, ": ", CufftName(code));

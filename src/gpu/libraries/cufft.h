@@ -22,7 +22,12 @@ namespace weft::gpu {
      int type, long long batch, size_t* workspace))                                             \
   F(cufftSetStream, SetStream, (int plan, void* stream))                                        \
   F(cufftSetWorkArea, SetWorkArea, (int plan, void* memory))                                    \
-  F(cufftXtExec, Execute, (int plan, void* in, void* out, int direction))
+  F(cufftExecC2C, ExecuteC2C, (int plan, void* in, void* out, int direction))                   \
+  F(cufftExecR2C, ExecuteR2C, (int plan, void* in, void* out))                                  \
+  F(cufftExecC2R, ExecuteC2R, (int plan, void* in, void* out))                                  \
+  F(cufftExecZ2Z, ExecuteZ2Z, (int plan, void* in, void* out, int direction))                   \
+  F(cufftExecD2Z, ExecuteD2Z, (int plan, void* in, void* out))                                  \
+  F(cufftExecZ2D, ExecuteZ2D, (int plan, void* in, void* out))
 
 enum CufftType : int {
   kCufftC2C = 0x29,
@@ -35,6 +40,8 @@ class Cufft {
  public:
   static Result<std::unique_ptr<Cufft>> Load(std::span<const std::string> folders);
   Status Check(int code, std::string_view what) const;
+  // `type` of the plan. Transforms to real numbers overwrite their input.
+  int Execute(int plan, int type, void* in, void* out, int direction) const;
 
   WEFT_CUFFT_FUNCTIONS(WEFT_DECLARE_SYMBOL)
 

@@ -31,7 +31,7 @@ class FftByCufft : public PreparedRoutine {
   Status Scale(const RoutineCall& call) const;
 
   const Cufft& cufft_;
-  int plan_ = -1, direction_ = -1;
+  int plan_ = -1, type_ = kCufftC2C, direction_ = -1;
   std::string described_;
   bool is_double_ = false;
   double factor_ = 1;                // of inverse transforms
@@ -79,6 +79,7 @@ Status FftByCufft::Prepare(const RoutineInputs& inputs) {
   described_ = StrCat(type, " of ", batch, " x ", StrJoin(lengths, " x "));
   int kind = type == "rfft" ? kCufftR2C : type == "irfft" ? kCufftC2R : kCufftC2C;
   if (is_double_) kind += kCufftDouble;
+  type_ = kind;
   TRY(MakePlan(kind, {lengths.begin(), lengths.end()}, batch));
   if (type == "ifft" || type == "irfft") {
     direction_ = 1;
@@ -110,7 +111,7 @@ Status FftByCufft::Enqueue(const RoutineCall& call) const {
     MutexLock lock(mutex_);
     TRY(cufft_.Check(cufft_.SetStream(plan_, call.stream.handle()), described_));
     TRY(cufft_.Check(cufft_.SetWorkArea(plan_, call.scratch + workspace_), described_));
-    TRY(cufft_.Check(cufft_.Execute(plan_, in, out, direction_), described_));
+    TRY(cufft_.Check(cufft_.Execute(plan_, type_, in, out, direction_), described_));
   }
   if (scale_.function == nullptr) return {};
   int64_t blocks = BlocksFor(reals_);
