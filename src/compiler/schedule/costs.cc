@@ -291,7 +291,8 @@ Costs::Work Costs::Products(const Instruction& i) {
   const Shape* out = &i.shape();
   if (out->IsTuple() && out->tuple_size() > 0) out = &out->tuple_element(0);
   if (!lhs.IsArray() || !out->IsArray()) return {};
-  std::string_view target = is_call ? std::string_view(i.attrs<hlo::CustomCallAttrs>().custom_call_target) : "";
+  std::string_view target =
+      is_call ? std::string_view(i.attrs<hlo::CustomCallAttrs>().custom_call_target) : "";
   auto results = static_cast<double>(Product(out->dims()));
   double work = 0;
   if (i.op() == Op::kDot || target.starts_with("__cublas")) {
@@ -316,7 +317,8 @@ Costs::Work Costs::Products(const Instruction& i) {
       at = end + (end == at ? 1 : 0);
     }
     double products = target.find("ackward") != target.npos ? 10 : 4;
-    if (dims != shape.npos && lhs.rank() > 0) work = products * scores * static_cast<double>(lhs.dim(lhs.rank() - 1));
+    if (dims != shape.npos && lhs.rank() > 0)
+      work = products * scores * static_cast<double>(lhs.dim(lhs.rank() - 1));
   } else {
     warnings_.insert(StrCat("custom-call ", target, ": costed by bytes only"));
   }
@@ -366,8 +368,7 @@ OpCost Costs::Collective(const Instruction& i) const {
   }
   for (const Instruction* operand : i.operands()) cost.bytes += operand->shape().ByteSize();
   if (i.op() == Op::kAllGather || i.op() == Op::kAllGatherStart) cost.bytes *= cost.group;
-  cost.seconds =
-      CollectiveSeconds(machine_, i.op(), static_cast<double>(cost.bytes), cost.group);
+  cost.seconds = CollectiveSeconds(machine_, i.op(), static_cast<double>(cost.bytes), cost.group);
   return cost;
 }
 

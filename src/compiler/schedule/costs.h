@@ -34,7 +34,7 @@ std::string_view StreamName(Stream stream);
 
 struct OpCost {
   Stream stream = Stream::kCompute;
-  bool is_async = false;  // the compute stream goes on while it runs
+  bool is_async = false;      // the compute stream goes on while it runs
   bool is_sync_pair = false;  // a start that its backend config makes synchronous
   double seconds = 0;
   double flops = 0;

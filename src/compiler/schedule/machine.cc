@@ -49,12 +49,16 @@ struct Setting {
   std::string_view key;
   double Machine::* field;
 };
-constexpr Setting kSettings[] = {
-    {"memory", &Machine::memory},       {"launch", &Machine::launch},
-    {"link", &Machine::link},           {"latency", &Machine::latency},
-    {"node_link", &Machine::node_link}, {"node_latency", &Machine::node_latency},
-    {"f64", &Machine::f64},             {"f32", &Machine::f32},
-    {"f16", &Machine::f16},             {"f8", &Machine::f8}};
+constexpr Setting kSettings[] = {{"memory", &Machine::memory},
+                                 {"launch", &Machine::launch},
+                                 {"link", &Machine::link},
+                                 {"latency", &Machine::latency},
+                                 {"node_link", &Machine::node_link},
+                                 {"node_latency", &Machine::node_latency},
+                                 {"f64", &Machine::f64},
+                                 {"f32", &Machine::f32},
+                                 {"f16", &Machine::f16},
+                                 {"f8", &Machine::f8}};
 
 Status Change(Machine& machine, std::string_view item) {
   size_t equals = item.find('=');

@@ -21,7 +21,7 @@ struct Machine {
   double node_link = 0;     // bytes per second and device between nodes
   double node_latency = 0;  // seconds
   int64_t node_devices = 0;
-  int64_t overlap = 1;  // collectives on the wire at once, each at full speed
+  int64_t overlap = 1;                       // collectives on the wire at once, each at full speed
   double f64 = 0, f32 = 0, f16 = 0, f8 = 0;  // FLOP per second of matrix products
 
   double FlopRate(DType dtype) const;

@@ -11,15 +11,15 @@ namespace weft::compiler::schedule {
 
 struct TimedOp {
   double begin = 0, end = 0;
-  double exposed = 0;  // time that compute waits while it is on the wire
+  double exposed = 0;   // time that compute waits while it is on the wire
   int32_t waiter = -1;  // the op that waited longest for it
 };
 
 struct Timeline {
   std::vector<TimedOp> ops;  // as the trace has them
   double length = 0;
-  double compute = 0, wire = 0, copy = 0;         // busy
-  double exposed = 0, exposed_sync = 0;           // waiting for the wire; of it synchronous ops
+  double compute = 0, wire = 0, copy = 0;  // busy
+  double exposed = 0, exposed_sync = 0;    // waiting for the wire; of it synchronous ops
   double copy_wait = 0;
 };
 
@@ -33,8 +33,8 @@ double InFlightWalk(const Trace& trace);
 struct Bounds {
   double compute = 0, wire = 0, copy = 0, critical_path = 0;
   double one_machine_compute = 0, one_machine_wire = 0, one_machine_copy = 0;
-  double in_loop = 0;  // with every op kept in its iteration of an outermost loop
-  double best = 0;     // the largest but for in_loop
+  double in_loop = 0;            // with every op kept in its iteration of an outermost loop
+  double best = 0;               // the largest but for in_loop
   const char* kind = "compute";  // which one that is
 };
 Bounds LowerBounds(const Trace& trace, int64_t overlap);

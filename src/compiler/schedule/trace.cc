@@ -19,8 +19,8 @@ struct TraceValue {
   int32_t buffer = -1, maker = -1;
   std::shared_ptr<const std::vector<TraceValue>> parts;  // a tuple; of a start: its result
   bool is_async = false;
-  int32_t start = -1;                  // op to wait for; -1: nothing
-  std::vector<int32_t> held;           // buffers of the start's operands
+  int32_t start = -1;         // op to wait for; -1: nothing
+  std::vector<int32_t> held;  // buffers of the start's operands
 };
 
 class Executor {
@@ -115,8 +115,9 @@ class Executor {
   }
 
   std::unexpected<Error> AsyncMisuse(const Instruction& i) {
-    auto error = InvalidArgument(Mnemonic(i.op()), ": an async value is used before its done: ",
-                                 i.name(), " of ", i.parent()->name());
+    auto error =
+        InvalidArgument(Mnemonic(i.op()), ": an async value is used before its done: ", i.name(),
+                        " of ", i.parent()->name());
     error.error().Source(i.SourceLocation());
     return error;
   }
@@ -139,10 +140,8 @@ class Executor {
     }
     if (!HasTrait(i.op(), hlo::kAsyncStart) || i.op() == Op::kAllReduceStart) return shape;
     if (!shape.IsTuple() || shape.tuple_size() < 2) return shape;
-    return shape.tuple_element(i.op() == Op::kCopyStart || i.op() == Op::kSend ||
-                                       i.op() == Op::kRecv
-                                   ? 0
-                                   : 1);
+    return shape.tuple_element(
+        i.op() == Op::kCopyStart || i.op() == Op::kSend || i.op() == Op::kRecv ? 0 : 1);
   }
 
   Result<TraceValue> RunOp(const Instruction& i, std::span<const TraceValue> operands) {
@@ -206,8 +205,7 @@ class Executor {
           break;
         }
       }
-      trace_.warnings.push_back(
-          StrCat(loop.name(), ": trip count not known, ", trips, " assumed"));
+      trace_.warnings.push_back(StrCat(loop.name(), ": trip count not known, ", trips, " assumed"));
     }
     ++depth_;
     for (int64_t t = 0; t < trips; ++t) {

@@ -1,0 +1,53 @@
+// Finding orders: list scheduling under several rule sets, perturbed priorities, and branch and
+// bound. All of it deterministic, with bounded work.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/schedule/problem.h"
+
+namespace weft::compiler::schedule {
+
+struct SearchOptions {
+  int64_t memory_limit = 0;  // bytes besides what is there throughout; 0: none
+  int64_t work = 3'000'000;  // jobs placed by list scheduling, about 0.5 us each
+  int64_t states = 60'000;   // expanded by branch and bound, about 10 us each at 100 jobs
+};
+
+struct Order {
+  std::vector<int32_t> jobs;
+  Evaluation value;
+  std::string rule;         // what found it
+  bool is_optimal = false;  // equal to a lower bound, or proven by exhaustion
+};
+
+// The shortest order found that keeps to the memory limit; where none does, the one with the least
+// peak.
+Order FindOrder(const Problem& problem, const SearchOptions& options);
+
+// --- the parts
+
+struct ListRules {
+  std::string_view name;
+  std::vector<double> priority;  // of compute and of transfers, the largest first
+  std::vector<double> need;      // of transfers: compute done when the result is first read
+  double horizon = 0;            // compute ahead of which transfers are issued
+  bool waits = false;            // the highest priority though it has to be waited for
+  int64_t memory_limit = 0;
+  bool explain = false;
+};
+Order ListSchedule(const Problem& problem, const ListRules& rules);
+
+// Breadth-first branch and bound with dominance, of at most `width` states a level: optimal where
+// no level has more. Shorter than `best` only; otherwise empty.
+struct BranchResult {
+  std::vector<int32_t> jobs;
+  bool is_exhaustive = false;
+  int64_t states = 0;
+};
+BranchResult BranchAndBound(const Problem& problem, double best, size_t width, int64_t states);
+
+}  // namespace weft::compiler::schedule
