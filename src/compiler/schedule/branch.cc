@@ -27,8 +27,9 @@ void Insert(std::vector<uint64_t>& set, size_t n) {
 
 class BranchSearch {
  public:
-  BranchSearch(const Problem& p, double best, size_t width, int64_t states)
-      : p_(p), best_(best * (1 - 1e-9)), width_(width), left_(states) {}
+  BranchSearch(const Problem& p, double best, size_t width, int64_t states,
+               const BranchStart& start)
+      : p_(p), start_(start), best_(best * (1 - 1e-9)), width_(width), left_(states) {}
 
   BranchResult Run() {
     BranchResult result;
@@ -38,6 +39,14 @@ class BranchSearch {
     root.frozen.assign(words, 0);
     root.lanes.assign(static_cast<size_t>(p_.overlap), 0);
     root.end.assign(p_.size(), 0);
+    const Walker::Streams& s = start_.streams;
+    if (!s.wire.empty()) {
+      root.lanes = s.wire;
+      root.copy = s.copy[0];
+      root.now = s.now;
+      root.last = s.last_wire;
+      root.last_copy = s.last_copy;
+    }
     levels_.push_back({root});
     bool cut = false;
     for (size_t level = 0; level < p_.size(); ++level) {
@@ -98,8 +107,9 @@ class BranchSearch {
     }
   }
 
+  double Release(size_t n) const { return start_.release.empty() ? 0 : start_.release[n]; }
   double ReadyTime(const BranchState& s, size_t n) const {
-    double at = s.now;
+    double at = std::max(s.now, Release(n));
     for (int32_t q : p_.jobs[n].preds) at = std::max(at, s.end[static_cast<size_t>(q)]);
     return at;
   }
@@ -164,7 +174,7 @@ class BranchSearch {
         if (s.end[n] > 0) bound = std::max(bound, s.end[n] + p_.tail[n]);
         continue;
       }
-      double at = s.now;
+      double at = std::max(s.now, Release(n));
       for (int32_t q : job.preds) {
         auto k = static_cast<size_t>(q);
         at = std::max(at, Has(s.placed, k) ? s.end[k] : head_[k] + p_.jobs[k].seconds);
@@ -227,6 +237,7 @@ class BranchSearch {
   }
 
   const Problem& p_;
+  const BranchStart& start_;
   const double best_;
   const size_t width_;
   int64_t left_;
@@ -237,8 +248,9 @@ class BranchSearch {
 
 }  // namespace
 
-BranchResult BranchAndBound(const Problem& problem, double best, size_t width, int64_t states) {
-  return BranchSearch(problem, best, width, states).Run();
+BranchResult BranchAndBound(const Problem& problem, double best, size_t width, int64_t states,
+                            const BranchStart& start) {
+  return BranchSearch(problem, best, width, states, start).Run();
 }
 
 }  // namespace weft::compiler::schedule

@@ -224,6 +224,16 @@ const Instruction& Started(const Instruction& start) {
   return *c->root();
 }
 
+Shape ResultOfStart(const Instruction& i) {
+  const Shape& shape = i.shape();
+  if (i.op() == Op::kAsyncStart && Callee(i) != nullptr) return Callee(i)->root()->shape();
+  if (i.op() == Op::kSend) return Shape::Token();
+  bool is_pair = HasTrait(i.op(), hlo::kAsyncStart) && i.op() != Op::kAllReduceStart;
+  if (!is_pair || !shape.IsTuple() || shape.tuple_size() < 2) return shape;
+  if (i.op() == Op::kRecv) return Shape::Tuple({shape.tuple_element(0), Shape::Token()});
+  return shape.tuple_element(i.op() == Op::kCopyStart ? 0 : 1);
+}
+
 int64_t KnownTripCount(const Instruction& loop) {
   std::vector<int64_t> written = ConfigInts(loop, "known_trip_count");
   if (!written.empty()) return written[0];

@@ -80,6 +80,8 @@ bool IsFree(const hlo::Instruction& i);
 bool IsIdentity(const hlo::Instruction& i);
 // What an async start runs: itself for all-gather-start and the like, the op inside otherwise.
 const hlo::Instruction& Started(const hlo::Instruction& start);
+// What the done of a start gives; of any other instruction its own shape.
+Shape ResultOfStart(const hlo::Instruction& i);
 // Iterations: what the backend config says, or what the loop's counter shows; 0: not known.
 int64_t KnownTripCount(const hlo::Instruction& loop);
 // `"key":[1,2]` or `"key":"4"` in a backend config: the digits behind the key.

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 
+#include "compiler/analysis/collectives.h"
 #include "compiler/passes/effects.h"
 #include "compiler/passes/rewrite.h"
 #include "compiler/schedule/costs.h"
@@ -61,6 +62,12 @@ Result<Instruction*> AddPair(Instruction* i) {
   // What waited for the collective waits for its done; what it waited for, its start.
   if (i->extras() != nullptr) {
     start->mutable_extras().backend_config = i->extras()->backend_config;
+    // Whoever made it synchronous wrote so; it is not any more.
+    std::string& config = start->mutable_extras().backend_config.text;
+    constexpr std::string_view kMark = "\"is_sync\":true";
+    if (size_t at = config.find(kMark); at != config.npos) {
+      config.replace(at, kMark.size(), "\"is_sync\":false");
+    }
     start->mutable_extras().frontend_attributes = i->extras()->frontend_attributes;
     done->mutable_extras().frontend_attributes = i->extras()->frontend_attributes;
     if (i->sharding() != nullptr) done->mutable_extras().sharding = i->extras()->sharding;
@@ -225,8 +232,15 @@ Status UnrollBy(Instruction* loop, int64_t trips, int64_t factor, FreshNames& na
   wide->set_root(root);
   wide->Remove(end);
   loop->mutable_attrs<hlo::WhileAttrs>().body = wide;
-  if (!ConfigInts(*loop, "known_trip_count").empty()) {
-    std::string& text = loop->mutable_extras().backend_config.text;
+  // The counter now grows in several steps, from which the count cannot be read any more.
+  hlo::BackendConfig& config = loop->mutable_extras().backend_config;
+  std::string& text = config.text;
+  if (ConfigInts(*loop, "known_trip_count").empty()) {
+    std::string count = StrCat("\"known_trip_count\":{\"n\":\"", trips / factor, "\"}");
+    bool has_others = text.size() > 2 && text[0] == '{';
+    text = has_others ? StrCat("{", count, ",", text.substr(1)) : StrCat("{", count, "}");
+    config.is_dict = true;
+  } else {
     size_t at = text.find_first_of("0123456789", text.find("known_trip_count"));
     text.replace(at, text.find_first_not_of("0123456789", at) - at, StrCat(trips / factor));
   }
@@ -249,6 +263,21 @@ Result<int64_t> MakeAsync(hlo::Module& module, const std::vector<std::string>& d
     }
   }
   return made;
+}
+
+Status WriteOutGroups(hlo::Module& module) {
+  int64_t devices = DeviceCount(module);
+  for (const auto& c : module.computations()) {
+    for (Instruction* i : *c) {
+      const hlo::CollectiveAttrs* attrs = i->attrs().Collective();
+      if (attrs == nullptr || attrs->replica_groups.form != hlo::ReplicaGroups::Form::kMesh)
+        continue;
+      hlo::ReplicaGroups list;
+      list.groups = TRY(attrs->replica_groups.Expand(devices));
+      i->mutable_attrs().MutableCollective()->replica_groups = std::move(list);
+    }
+  }
+  return {};
 }
 
 Result<bool> SplitTuples(hlo::Module& module) {

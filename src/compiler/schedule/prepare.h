@@ -19,6 +19,10 @@ Result<int64_t> MakeAsync(hlo::Module& module, const std::vector<std::string>& d
 // tuple becomes a barrier of each element: none of them waits for its neighbours.
 Result<bool> SplitTuples(hlo::Module& module);
 
+// Groups of collectives as lists of devices, whatever form they were written in: whoever reads the
+// text needs no mesh.
+Status WriteOutGroups(hlo::Module& module);
+
 // Loops of known trip count that hold collectives are unrolled, the innermost first: whole, where
 // the module then has at most `most` instructions, else by a factor of the trip count. Channels and
 // scheduling groups of each copy are its own.

@@ -87,16 +87,6 @@ class ProblemBuilder {
     return true;
   }
 
-  static const Shape& ResultOf(const Instruction& i) {
-    if (i.op() == Op::kAsyncStart && i.attrs<hlo::AsyncAttrs>().calls != nullptr) {
-      return i.attrs<hlo::AsyncAttrs>().calls->root()->shape();
-    }
-    bool is_pair = HasTrait(i.op(), hlo::kAsyncStart) && i.op() != Op::kAllReduceStart;
-    if (!is_pair || !i.shape().IsTuple() || i.shape().tuple_size() < 2) return i.shape();
-    bool first = i.op() == Op::kCopyStart || i.op() == Op::kSend || i.op() == Op::kRecv;
-    return i.shape().tuple_element(first ? 0 : 1);
-  }
-
   double InsideOf(const Instruction& i) const {
     double most = 0;
     for (const Computation* c : i.called_computations()) {
@@ -128,7 +118,7 @@ class ProblemBuilder {
     std::vector<int32_t> read;
     for (const Instruction* operand : i.operands()) Merge(read, known_[operand].leaves);
     for (int32_t v : read) value_readers_[static_cast<size_t>(v)].push_back(number);
-    NewLeaves(ResultOf(i), false, known.leaves);
+    NewLeaves(ResultOfStart(i), false, known.leaves);
     made_.push_back(known.leaves);
     read_.push_back(std::move(read));
     if (HasTrait(i.op(), hlo::kAsyncStart)) {

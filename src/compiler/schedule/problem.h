@@ -52,7 +52,14 @@ bool HasOrderedEffect(const hlo::Instruction& i);
 // An order of jobs as it would run.
 class Walker {
  public:
+  // When each lane is free, and when the last transfer began.
+  struct Streams {
+    double now = 0, last_wire = 0, last_copy = 0;
+    std::vector<double> wire, copy;
+  };
+
   explicit Walker(const Problem& problem);
+  Streams streams() const { return {now_, last_wire_, last_copy_, wire_, copy_}; }
   void Place(int32_t job);
   // Dones that nothing waited for.
   void Finish();

@@ -130,6 +130,7 @@ Result<std::vector<ScheduledComputation>> ScheduleModule(hlo::Module& module,
                                                          const Machine& machine,
                                                          const Profile* profile,
                                                          const SchedulerOptions& options) {
+  TRY(WriteOutGroups(module));
   TRY(SplitTuples(module));
   if (options.unroll > 0) {
     TRY(UnrollLoops(module, options.unroll));

@@ -14,7 +14,7 @@ namespace weft::compiler::schedule {
 struct SearchOptions {
   int64_t memory_limit = 0;  // bytes besides what is there throughout; 0: none
   int64_t work = 3'000'000;  // jobs placed by list scheduling, about 0.5 us each
-  int64_t states = 60'000;   // expanded by branch and bound, about 10 us each at 100 jobs
+  int64_t states = 120'000;  // expanded by branch and bound, about 10 us each at 100 jobs
 };
 
 struct Order {
@@ -37,6 +37,8 @@ struct ListRules {
   double horizon = 0;            // compute ahead of which transfers are issued
   bool waits = false;            // the highest priority though it has to be waited for
   int64_t memory_limit = 0;
+  int64_t tight = 0;             // live bytes from which on `fallback` decides; 0: never
+  std::vector<double> fallback;  // priorities of an order that takes little memory
   bool explain = false;
 };
 Order ListSchedule(const Problem& problem, const ListRules& rules);
@@ -48,6 +50,20 @@ struct BranchResult {
   bool is_exhaustive = false;
   int64_t states = 0;
 };
-BranchResult BranchAndBound(const Problem& problem, double best, size_t width, int64_t states);
+// How things stand where a problem begins: a window of a larger one.
+struct BranchStart {
+  Walker::Streams streams;
+  std::vector<double>
+      release;  // by job: when what it reads from before has arrived; empty: at once
+};
+BranchResult BranchAndBound(const Problem& problem, double best, size_t width, int64_t states,
+                            const BranchStart& start = {});
+
+// Time runs backwards: job n is job size - 1 - n.
+Problem Reversed(const Problem& problem);
+// The order of a reversed schedule's timeline. A transfer is issued as soon as its operands and the
+// transfer before it allow.
+std::vector<int32_t> FromReversed(const Problem& problem, const Problem& reversed,
+                                  const std::vector<int32_t>& jobs);
 
 }  // namespace weft::compiler::schedule

@@ -132,18 +132,6 @@ class Executor {
     return (*v.parts)[0];
   }
 
-  // The part of a start's shape that the done gives.
-  static const Shape& ResultShape(const Instruction& i) {
-    const Shape& shape = i.shape();
-    if (i.op() == Op::kAsyncStart && i.attrs<hlo::AsyncAttrs>().calls != nullptr) {
-      return i.attrs<hlo::AsyncAttrs>().calls->root()->shape();
-    }
-    if (!HasTrait(i.op(), hlo::kAsyncStart) || i.op() == Op::kAllReduceStart) return shape;
-    if (!shape.IsTuple() || shape.tuple_size() < 2) return shape;
-    return shape.tuple_element(
-        i.op() == Op::kCopyStart || i.op() == Op::kSend || i.op() == Op::kRecv ? 0 : 1);
-  }
-
   Result<TraceValue> RunOp(const Instruction& i, std::span<const TraceValue> operands) {
     if (trace_.ops.size() >= kMostOps) {
       auto error = MakeError(Code::kResourceExhausted, "schedule: more than ", kMostOps,
@@ -162,7 +150,7 @@ class Executor {
     op.cost = costs_.Of(i);
     bool is_async = op.cost.is_async;
     int32_t at = Emit(std::move(op), buffers);
-    TraceValue out = Fresh(ResultShape(i), at);
+    TraceValue out = Fresh(ResultOfStart(i), at);
     out = InPlace(i, operands, std::move(out), at);
     if (!HasTrait(i.op(), hlo::kAsyncStart)) return out;
     TraceValue handle;
