@@ -78,14 +78,14 @@ b { s = (s32[], f32[16,16], f32[4,2,16]) parameter(0)
   j = s32[] add(i, one)
   l = f32[1,2,16] dynamic-slice(w, i, zero, zero), dynamic_slice_sizes={1,2,16}
   k = f32[2,16] reshape(l)
-  g = f32[16,16] all-gather(k), channel_id=1, replica_groups={}, dimensions={0}, use_global_device_ids=true
+  g = f32[16,16] all-gather(k), channel_id=1, replica_groups={{0,1,2,3,4,5,6,7}}, dimensions={0}, use_global_device_ids=true
   t = (f32[16,16], f32[16,16]) tuple(x, g)
   o = (f32[16,16], f32[16,16]) opt-barrier(t)
   u = f32[16,16] get-tuple-element(o), index=0
   h = f32[16,16] get-tuple-element(o), index=1
   y = f32[16,16] dot(u, h), lhs_contracting_dims={1}, rhs_contracting_dims={0}
   z = f32[16,16] tanh(y)
-  a = f32[16,16] all-reduce(z), channel_id=2, replica_groups={}, use_global_device_ids=true, to_apply=sum
+  a = f32[16,16] all-reduce(z), channel_id=2, replica_groups={{0,1,2,3,4,5,6,7}}, use_global_device_ids=true, to_apply=sum
   q = f32[1,2,16] negate(l)
   v = f32[4,2,16] dynamic-update-slice(w, q, i, zero, zero)
   ROOT r = (s32[], f32[16,16], f32[4,2,16]) tuple(j, a, v) }

@@ -43,18 +43,25 @@ class ProblemBuilder {
   void NewLeaves(const Shape& shape, bool is_held, std::vector<int32_t>& leaves) {
     ForEachLeaf(shape, [&](const Shape& s) { leaves.push_back(NewValue(s, is_held)); });
   }
-  static void Merge(std::vector<int32_t>& to, const std::vector<int32_t>& from) {
+  static void Append(std::vector<int32_t>& to, const std::vector<int32_t>& from) {
     to.insert(to.end(), from.begin(), from.end());
-    std::sort(to.begin(), to.end());
-    to.erase(std::unique(to.begin(), to.end()), to.end());
+  }
+  static void SortUnique(std::vector<int32_t>& set) {
+    std::sort(set.begin(), set.end());
+    set.erase(std::unique(set.begin(), set.end()), set.end());
+  }
+  static void Merge(std::vector<int32_t>& to, const std::vector<int32_t>& from) {
+    Append(to, from);
+    SortUnique(to);
   }
 
   void Add(Instruction& i) {
     Known known;
-    for (const Instruction* operand : i.operands()) Merge(known.jobs, known_[operand].jobs);
+    for (const Instruction* operand : i.operands()) Append(known.jobs, known_[operand].jobs);
     for (const Instruction* before : i.control_predecessors()) {
-      Merge(known.jobs, known_[before].jobs);
+      Append(known.jobs, known_[before].jobs);
     }
+    SortUnique(known.jobs);
     if (HasTrait(i.op(), hlo::kAsyncDone) && EndsPair(i, known)) return;
     if (i.op() == Op::kTuple) {
       for (const Instruction* operand : i.operands()) {
@@ -116,7 +123,8 @@ class ProblemBuilder {
     }
     job.preds = std::move(known.jobs);
     std::vector<int32_t> read;
-    for (const Instruction* operand : i.operands()) Merge(read, known_[operand].leaves);
+    for (const Instruction* operand : i.operands()) Append(read, known_[operand].leaves);
+    SortUnique(read);
     for (int32_t v : read) value_readers_[static_cast<size_t>(v)].push_back(number);
     NewLeaves(ResultOfStart(i), false, known.leaves);
     made_.push_back(known.leaves);

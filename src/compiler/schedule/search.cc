@@ -65,6 +65,7 @@ class OrderSearch {
     RuleSets();
     Branch({16, 128});
     Perturb();
+    Move();
     Branch({512, 2048});
     for (int round = 0; round < 3 && Windows(); ++round) {
     }
@@ -189,6 +190,12 @@ class OrderSearch {
         TakeJobs(FromReversed(p_, reverse, found.jobs), "branch and bound from the end");
       }
     }
+  }
+
+  void Move() {
+    if (Done() || best_.is_optimal) return;
+    MoveOptions options{options_.moves, InLimit(best_) ? options_.memory_limit : 0, bound_};
+    TakeJobs(ImproveByMoves(p_, best_.jobs, options), "moves of single jobs");
   }
 
   void TakeJobs(std::vector<int32_t> jobs, std::string_view rule) {

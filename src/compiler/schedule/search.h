@@ -12,9 +12,10 @@
 namespace weft::compiler::schedule {
 
 struct SearchOptions {
-  int64_t memory_limit = 0;  // bytes besides what is there throughout; 0: none
-  int64_t work = 3'000'000;  // jobs placed by list scheduling, about 0.5 us each
-  int64_t states = 120'000;  // expanded by branch and bound, about 10 us each at 100 jobs
+  int64_t memory_limit = 0;    // bytes besides what is there throughout; 0: none
+  int64_t work = 3'000'000;    // jobs placed by list scheduling, about 0.5 us each
+  int64_t moves = 30'000'000;  // jobs placed by local search, about 15 ns each
+  int64_t states = 120'000;    // expanded by branch and bound, about 10 us each at 100 jobs
 };
 
 struct Order {
@@ -58,6 +59,15 @@ struct BranchStart {
 };
 BranchResult BranchAndBound(const Problem& problem, double best, size_t width, int64_t states,
                             const BranchStart& start = {});
+
+struct MoveOptions {
+  int64_t work = 0;          // jobs placed, about 15 ns each
+  int64_t memory_limit = 0;  // 0: none
+  double bound = 0;          // where it may stop
+};
+// Local search by moves of single jobs; never longer than the order it begins with.
+std::vector<int32_t> ImproveByMoves(const Problem& problem, std::vector<int32_t> order,
+                                    const MoveOptions& options);
 
 // Time runs backwards: job n is job size - 1 - n.
 Problem Reversed(const Problem& problem);
