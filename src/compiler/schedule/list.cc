@@ -18,6 +18,7 @@ class ListScheduler {
     order.jobs.reserve(problem_.size());
     while (order.jobs.size() < problem_.size()) {
       int32_t job = PickTransfer();
+      if (job < 0 && rules_.thrifty) job = PickFiller();
       if (job < 0) job = PickCompute();
       if (job < 0) job = walker_.ready()[0];
       const Job& j = problem_.jobs[static_cast<size_t>(job)];
@@ -30,7 +31,12 @@ class ListScheduler {
   }
 
  private:
-  bool IsTight() const { return rules_.tight > 0 && walker_.live() > rules_.tight; }
+  bool IsTight() const {
+    if (rules_.allowed.empty()) return false;
+    auto at = std::upper_bound(rules_.allowed.begin(), rules_.allowed.end(), progress_,
+                               [](double t, const auto& entry) { return t < entry.first; });
+    return walker_.live() > (at == rules_.allowed.begin() ? at : at - 1)->second;
+  }
   double Priority(int32_t job) const {
     return (IsTight() ? rules_.fallback : rules_.priority)[static_cast<size_t>(job)];
   }
@@ -55,6 +61,30 @@ class ListScheduler {
       }
     }
     if (best >= 0) Explain(best, "transfer is due");
+    return best;
+  }
+
+  // What runs while the first by priority waits: the least bytes a second. -1: it does not wait.
+  int32_t PickFiller() const {
+    int32_t first = -1, best = -1;
+    double best_rate = 0;
+    for (int32_t job : walker_.ready()) {
+      const Job& j = problem_.jobs[static_cast<size_t>(job)];
+      if (j.is_async) continue;
+      bool leads = first < 0 || Priority(job) > Priority(first) ||
+                   (Priority(job) == Priority(first) && job < first);
+      if (leads) first = job;
+      if (walker_.SlotTime(job) > walker_.now() || j.seconds <= 0) continue;
+      auto bytes = static_cast<double>(walker_.Increase(job) - walker_.Release(job));
+      double rate = bytes / j.seconds;
+      if (best < 0 || rate < best_rate || (rate == best_rate && job < best)) {
+        best = job, best_rate = rate;
+      }
+    }
+    if (first < 0 || walker_.SlotTime(first) <= walker_.now()) return -1;
+    // Where memory is scarce it is better to wait than to take more.
+    if (best >= 0 && IsTight() && best_rate > 0) return first;
+    if (best >= 0) Explain(best, "fills a wait with the least memory", first);
     return best;
   }
 

@@ -128,7 +128,9 @@ class OrderSearch {
                               {"critical path, transfers by need", &needed},
                               {"module order", &listed},
                               {"memory order", &by_base}};
+    RulesUnderLimit(tails, listed, need, longest);
     RulesUnderLimit(needed, listed, need, longest);
+    RulesUnderLimit(listed, listed, need, longest);
     for (double limit : {1.0, 0.97, 0.93, 0.88}) {  // reruns under a tighter limit
       if (limit < 1 && (options_.memory_limit == 0 || Done())) break;
       for (const Choice& c : choices) {
@@ -156,21 +158,46 @@ class OrderSearch {
   void RulesUnderLimit(const std::vector<double>& path, const std::vector<double>& listed,
                        const std::vector<double>& need, double longest) {
     if (options_.memory_limit == 0) return;
-    for (double tight : {0.98, 0.94, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.4}) {
+    std::vector<std::pair<double, int64_t>> base = LiveBytes();
+    for (double part : {1.0, 0.9, 0.8, 0.65, 0.5, 0.3, 0.15}) {
+      std::vector<std::pair<double, int64_t>> allowed = base;
+      int64_t ahead = 0;  // the most that the module's order takes from here on
+      for (size_t k = allowed.size(); k-- > 0;) {
+        ahead = std::max(ahead, base[k].second);
+        auto spare = static_cast<double>(std::max<int64_t>(options_.memory_limit - ahead, 0));
+        allowed[k].second += static_cast<int64_t>(part * spare);
+      }
       for (double horizon : {1.5, 4.0, 10.0}) {
-        if (Done()) return;
-        ListRules rules;
-        rules.name = "critical path within memory";
-        rules.priority = path;
-        rules.fallback = listed;
-        rules.need = need;
-        rules.horizon = horizon * longest;
-        rules.tight = static_cast<int64_t>(tight * static_cast<double>(options_.memory_limit));
-        Order o = ListSchedule(p_, rules);
-        if (Better(o, best_)) rules_ = rules;
-        Take(std::move(o));
+        for (bool thrifty : {true, false}) {
+          if (Done()) return;
+          ListRules rules;
+          rules.name =
+              thrifty ? "critical path within memory, thrifty" : "critical path within memory";
+          rules.priority = path;
+          rules.fallback = listed;
+          rules.need = need;
+          rules.horizon = horizon * longest;
+          rules.thrifty = thrifty;
+          rules.allowed = allowed;
+          Order o = ListSchedule(p_, rules);
+          if (Better(o, best_)) rules_ = rules;
+          Take(std::move(o));
+        }
       }
     }
+  }
+
+  // Of the module's order: bytes live by compute done.
+  std::vector<std::pair<double, int64_t>> LiveBytes() const {
+    Walker walker(p_);
+    std::vector<std::pair<double, int64_t>> found;
+    double done = 0;
+    for (size_t n = 0; n < p_.size(); ++n) {
+      walker.Place(static_cast<int32_t>(n));
+      found.emplace_back(done, walker.live());
+      if (p_.jobs[n].stream == Stream::kCompute) done += p_.jobs[n].seconds;
+    }
+    return found;
   }
 
   // From both ends: which one is the harder depends on where the scarce stream is.

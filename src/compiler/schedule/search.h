@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "compiler/schedule/problem.h"
@@ -38,7 +39,9 @@ struct ListRules {
   double horizon = 0;            // compute ahead of which transfers are issued
   bool waits = false;            // the highest priority though it has to be waited for
   int64_t memory_limit = 0;
-  int64_t tight = 0;             // live bytes from which on `fallback` decides; 0: never
+  // Live bytes from which on `fallback` decides, by compute done; empty: never.
+  std::vector<std::pair<double, int64_t>> allowed;
+  bool thrifty = false;          // waits are filled with what takes the least memory a second
   std::vector<double> fallback;  // priorities of an order that takes little memory
   bool explain = false;
 };
