@@ -29,6 +29,7 @@ Status TakeOptions(Args& args, compiler::CompileOptions& options);
 
 extern const Command kParseCommand, kPrintCommand, kVerifyCommand, kEvalCommand, kOptCommand,
     kTestCommand, kDiffCommand, kDocCommand, kRunCommand, kProgramCommand, kBisectCommand,
-    kReduceCommand, kRandomCommand, kReportCommand, kCacheCommand, kBugReportCommand;
+    kReduceCommand, kRandomCommand, kReportCommand, kCacheCommand, kBugReportCommand,
+    kScheduleCommand;
 
 }  // namespace weft::tools

@@ -1,0 +1,108 @@
+// One computation as a scheduling problem: jobs on streams, what has to come before what, and the
+// buffers that they make and read. Free instructions (tuples, their elements, bitcasts) are no
+// jobs: dependences go through them.
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "compiler/schedule/costs.h"
+#include "hlo/module.h"
+
+namespace weft::compiler::schedule {
+
+struct Job {
+  hlo::Instruction* op = nullptr;    // of an async pair: the start
+  hlo::Instruction* done = nullptr;  // of an async pair that ends in this computation
+  Stream stream = Stream::kCompute;
+  bool is_async = false;
+  double seconds = 0;
+  std::vector<int32_t> preds, succs;  // each once, ascending
+  std::vector<int32_t> reads, makes;  // buffers, each once
+};
+
+// What decides which of two orders is the better one.
+enum class Metric : uint8_t {
+  kQueues,    // streams are queues; a limit counts what is on the wire
+  kInFlight,  // XLA's walk: a transfer begins at its start; a limit counts from start to done
+};
+
+struct Problem {
+  std::vector<Job> jobs;         // in the order of the list, which is a topological one
+  std::vector<int64_t> bytes;    // of buffers; 0 for what is there throughout
+  std::vector<int32_t> readers;  // of buffers: jobs that read it, one more when it is kept
+  std::vector<double> tail;      // by job: the longest path from its end
+  int64_t overlap = 1;
+  Metric metric = Metric::kQueues;
+
+  size_t size() const { return jobs.size(); }
+  void FindTails();
+};
+
+// Seconds that the computations inside of control flow take; filled in callees first.
+using Lengths = std::unordered_map<const hlo::Computation*, double>;
+
+Problem MakeProblem(hlo::Computation& computation, Costs& costs, const Lengths& lengths);
+
+// Whether an instruction has an effect that keeps its place among others: not so collectives, which
+// are functions of their groups.
+bool HasOrderedEffect(const hlo::Instruction& i);
+
+// An order of jobs as it would run.
+class Walker {
+ public:
+  // When each lane is free, and when the last transfer began.
+  struct Streams {
+    double now = 0, last_wire = 0, last_copy = 0;
+    std::vector<double> wire, copy;
+  };
+
+  explicit Walker(const Problem& problem);
+  Streams streams() const { return {now_, last_wire_, last_copy_, wire_, copy_}; }
+  void Place(int32_t job);
+  // Dones that nothing waited for.
+  void Finish();
+
+  bool IsReady(int32_t job) const { return waiting_[static_cast<size_t>(job)] == 0; }
+  bool IsPlaced(int32_t job) const { return end_[static_cast<size_t>(job)] >= 0; }
+  double now() const { return now_; }
+  double end(int32_t job) const { return end_[static_cast<size_t>(job)]; }
+  double length() const { return length_; }
+  double Backlog(Stream stream) const;  // until a lane of the stream is free
+  double ReadyTime(int32_t job) const;  // when what it waits for has arrived
+  int64_t live() const { return live_; }
+  int64_t peak() const { return peak_; }
+  int64_t Increase(int32_t job) const;  // bytes that it takes
+  int64_t Release(int32_t job) const;   // bytes that go when it is done
+  const std::vector<int32_t>& ready() const { return ready_; }
+  // Jobs as placed; ~job stands for its done.
+  const std::vector<int32_t>& events() const { return events_; }
+  double SlotTime(int32_t job) const;  // when it may begin without holding up compute
+
+ private:
+  void Close(int32_t job);
+  void CloseFinished();
+  void MakeRoom();
+  void Free(const Job& job);
+
+  const Problem& problem_;
+  double now_ = 0, length_ = 0;
+  std::vector<double> wire_, copy_;  // when each lane is free
+  double last_wire_ = 0, last_copy_ = 0;
+  std::vector<double> end_;
+  std::vector<int32_t> waiting_, left_, ready_, events_, open_;
+  std::vector<uint8_t> is_open_;
+  int64_t live_ = 0, peak_ = 0;
+};
+
+struct Evaluation {
+  double length = 0;
+  int64_t peak = 0;
+};
+Evaluation Evaluate(const Problem& problem, const std::vector<int32_t>& order);
+
+// The largest of the lower bounds.
+double LowerBound(const Problem& problem);
+
+}  // namespace weft::compiler::schedule

@@ -1,0 +1,37 @@
+// Orders the instructions of a module so that collectives are hidden behind compute.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "compiler/schedule/costs.h"
+#include "compiler/schedule/search.h"
+#include "hlo/module.h"
+
+namespace weft::compiler::schedule {
+
+struct SchedulerOptions {
+  Metric metric = Metric::kQueues;
+  int64_t memory_limit = 0;            // bytes of the whole program; 0: none
+  int64_t unroll = 20'000;             // instructions that unrolling may make of a module; 0: none
+  std::vector<std::string> keep_sync;  // collectives that stay synchronous, or "all"
+  SearchOptions search;
+};
+
+struct ScheduledComputation {
+  std::string name, rule;
+  int64_t jobs = 0;
+  double length = 0, bound = 0;
+  bool is_optimal = false;
+};
+
+// Makes collectives async, splits tuples, unrolls loops, then orders every computation that runs,
+// callees first, and marks the module scheduled. What comes out is verified.
+Result<std::vector<ScheduledComputation>> ScheduleModule(hlo::Module& module,
+                                                         const Machine& machine,
+                                                         const Profile* profile,
+                                                         const SchedulerOptions& options);
+
+}  // namespace weft::compiler::schedule

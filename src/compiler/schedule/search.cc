@@ -1,0 +1,360 @@
+// The search for an order: rule sets of list scheduling, local search over priorities, branch and
+// bound of the whole and of windows.
+#include "compiler/schedule/search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+#include <limits>
+
+namespace weft::compiler::schedule {
+namespace {
+
+constexpr size_t kWindow = 64;       // jobs
+constexpr size_t kMostWindows = 12;  // a round
+constexpr double kForever = std::numeric_limits<double>::infinity();
+
+// A generator of its own, the same everywhere.
+struct Random {
+  uint64_t state = 0x9e3779b97f4a7c15;
+  double Uniform() {  // -1 to 1
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return static_cast<double>(state >> 11) * 0x1p-52 - 1;
+  }
+};
+
+// Of transfers: the compute that the list has before the first job that reads the result.
+std::vector<double> NeedTimes(const Problem& p, const std::vector<int32_t>& order) {
+  std::vector<double> at(p.size(), 0), need(p.size(), kForever);
+  double done = 0;
+  for (int32_t job : order) {
+    auto n = static_cast<size_t>(job);
+    at[n] = done;
+    if (p.jobs[n].stream == Stream::kCompute) done += p.jobs[n].seconds;
+  }
+  for (size_t n = p.size(); n-- > 0;) {
+    for (int32_t s : p.jobs[n].succs) {
+      auto k = static_cast<size_t>(s);
+      need[n] = std::min(need[n], p.jobs[k].is_async ? need[k] - p.jobs[k].seconds : at[k]);
+    }
+  }
+  return need;
+}
+
+class OrderSearch {
+ public:
+  OrderSearch(const Problem& problem, const SearchOptions& options)
+      : p_(problem), options_(options), bound_(LowerBound(problem)) {}
+
+  Order Run() {
+    for (size_t n = 0; n < p_.size(); ++n) {
+      best_.jobs.push_back(static_cast<int32_t>(n));
+      position_.push_back(-static_cast<double>(n));
+    }
+    best_.value = Evaluate(p_, best_.jobs);
+    best_.rule = "order of the module";
+    bool has_transfers = std::any_of(p_.jobs.begin(), p_.jobs.end(),
+                                     [](const Job& j) { return j.stream != Stream::kCompute; });
+    if (!has_transfers && InLimit(best_)) {
+      best_.is_optimal = true;
+      return best_;
+    }
+    LeastMemory();
+    RuleSets();
+    Branch({16, 128});
+    Perturb();
+    Move();
+    Branch({512, 2048});
+    for (int round = 0; round < 3 && Windows(); ++round) {
+    }
+    best_.is_optimal |= best_.value.length <= bound_ * (1 + 1e-9);
+    return std::move(best_);
+  }
+
+ private:
+  bool InLimit(const Order& o) const {
+    return options_.memory_limit == 0 || o.value.peak <= options_.memory_limit;
+  }
+  bool Better(const Order& a, const Order& b) const {
+    if (InLimit(a) != InLimit(b)) return InLimit(a);
+    if (!InLimit(a) && a.value.peak != b.value.peak) return a.value.peak < b.value.peak;
+    double eps = 1e-12 * bound_;
+    if (std::abs(a.value.length - b.value.length) > eps) return a.value.length < b.value.length;
+    return a.value.peak < b.value.peak;
+  }
+  bool Done() const { return InLimit(best_) && best_.value.length <= bound_ * (1 + 1e-9); }
+  void Take(Order o) {
+    spent_ += static_cast<int64_t>(p_.size());
+    if (Better(o, best_)) best_ = std::move(o);
+  }
+
+  // The base: always what frees most or takes least.
+  void LeastMemory() {
+    ListRules rules;
+    rules.name = "least memory";
+    rules.priority = position_;
+    rules.need = NeedTimes(p_, best_.jobs);
+    rules.memory_limit = 1;  // nothing fits, so that memory alone decides
+    Order o = ListSchedule(p_, rules);
+    base_ = o.value.peak < best_.value.peak ? o.jobs : best_.jobs;
+    Take(std::move(o));
+  }
+
+  void RuleSets() {
+    double longest = 0;
+    for (const Job& j : p_.jobs) {
+      if (j.is_async) longest = std::max(longest, j.seconds);
+    }
+    std::vector<double> by_base(p_.size());
+    for (size_t k = 0; k < base_.size(); ++k) {
+      by_base[static_cast<size_t>(base_[k])] = -static_cast<double>(k);
+    }
+    std::vector<double> listed = position_, tails = p_.tail;
+    for (size_t n = 0; n < p_.size(); ++n) tails[n] += p_.jobs[n].seconds;
+    struct Choice {
+      std::string_view name;
+      const std::vector<double>* priority;
+    };
+    std::vector<int32_t> natural(p_.size());
+    for (size_t n = 0; n < p_.size(); ++n) natural[n] = static_cast<int32_t>(n);
+    std::vector<double> need = NeedTimes(p_, natural), needed = tails;
+    // Transfers compete among themselves: what is needed first goes first.
+    for (size_t n = 0; n < p_.size(); ++n) {
+      if (p_.jobs[n].is_async) needed[n] = listed[n] = by_base[n] = -std::min(need[n], 1e9);
+    }
+    const Choice choices[] = {{"critical path", &tails},
+                              {"critical path, transfers by need", &needed},
+                              {"module order", &listed},
+                              {"memory order", &by_base}};
+    RulesUnderLimit(tails, listed, need, longest);
+    RulesUnderLimit(needed, listed, need, longest);
+    RulesUnderLimit(listed, listed, need, longest);
+    for (double limit : {1.0, 0.97, 0.93, 0.88}) {  // reruns under a tighter limit
+      if (limit < 1 && (options_.memory_limit == 0 || Done())) break;
+      for (const Choice& c : choices) {
+        for (double horizon : {kForever, 1.5, 3.0, 6.0, 12.0}) {
+          for (bool waits : {false, true}) {
+            if (Done() || spent_ > options_.work) return;
+            ListRules rules;
+            rules.name = c.name;
+            rules.priority = *c.priority;
+            rules.need = need;
+            rules.horizon = horizon * longest;
+            rules.waits = waits;
+            rules.memory_limit =
+                static_cast<int64_t>(limit * static_cast<double>(options_.memory_limit));
+            Order o = ListSchedule(p_, rules);
+            if (Better(o, best_)) rules_ = rules;
+            Take(std::move(o));
+          }
+        }
+      }
+    }
+  }
+
+  // By the critical path while there is memory, in the module's order when it becomes scarce.
+  void RulesUnderLimit(const std::vector<double>& path, const std::vector<double>& listed,
+                       const std::vector<double>& need, double longest) {
+    if (options_.memory_limit == 0) return;
+    std::vector<std::pair<double, int64_t>> base = LiveBytes();
+    for (double part : {1.0, 0.9, 0.8, 0.65, 0.5, 0.3, 0.15}) {
+      std::vector<std::pair<double, int64_t>> allowed = base;
+      int64_t ahead = 0;  // the most that the module's order takes from here on
+      for (size_t k = allowed.size(); k-- > 0;) {
+        ahead = std::max(ahead, base[k].second);
+        auto spare = static_cast<double>(std::max<int64_t>(options_.memory_limit - ahead, 0));
+        allowed[k].second += static_cast<int64_t>(part * spare);
+      }
+      for (double horizon : {1.5, 4.0, 10.0}) {
+        for (bool thrifty : {true, false}) {
+          if (Done()) return;
+          ListRules rules;
+          rules.name =
+              thrifty ? "critical path within memory, thrifty" : "critical path within memory";
+          rules.priority = path;
+          rules.fallback = listed;
+          rules.need = need;
+          rules.horizon = horizon * longest;
+          rules.thrifty = thrifty;
+          rules.allowed = allowed;
+          Order o = ListSchedule(p_, rules);
+          if (Better(o, best_)) rules_ = rules;
+          Take(std::move(o));
+        }
+      }
+    }
+  }
+
+  // Of the module's order: bytes live by compute done.
+  std::vector<std::pair<double, int64_t>> LiveBytes() const {
+    Walker walker(p_);
+    std::vector<std::pair<double, int64_t>> found;
+    double done = 0;
+    for (size_t n = 0; n < p_.size(); ++n) {
+      walker.Place(static_cast<int32_t>(n));
+      found.emplace_back(done, walker.live());
+      if (p_.jobs[n].stream == Stream::kCompute) done += p_.jobs[n].seconds;
+    }
+    return found;
+  }
+
+  // From both ends: which one is the harder depends on where the scarce stream is.
+  void Branch(std::initializer_list<size_t> widths) {
+    if (p_.size() > 200 || options_.memory_limit != 0) return;
+    for (size_t width : widths) {
+      if (Done() || best_.is_optimal || states_ >= options_.states) return;
+      BranchResult found = BranchAndBound(p_, best_.value.length, width, options_.states - states_);
+      states_ += found.states;
+      TakeJobs(std::move(found.jobs), "branch and bound");
+      best_.is_optimal |= found.is_exhaustive;
+      if (Done() || best_.is_optimal || p_.metric != Metric::kQueues) continue;
+      Problem reverse = Reversed(p_);
+      found = BranchAndBound(reverse, best_.value.length, width, options_.states - states_);
+      states_ += found.states;
+      if (!found.jobs.empty()) {
+        TakeJobs(FromReversed(p_, reverse, found.jobs), "branch and bound from the end");
+      }
+    }
+  }
+
+  void Move() {
+    if (Done() || best_.is_optimal) return;
+    MoveOptions options{options_.moves, InLimit(best_) ? options_.memory_limit : 0, bound_};
+    TakeJobs(ImproveByMoves(p_, best_.jobs, options), "moves of single jobs");
+  }
+
+  void TakeJobs(std::vector<int32_t> jobs, std::string_view rule) {
+    if (jobs.empty()) return;
+    Order o;
+    o.jobs = std::move(jobs);
+    o.rule = rule;
+    o.value = Evaluate(p_, o.jobs);
+    Take(std::move(o));
+  }
+
+  // Branch and bound of windows around the longest waits, what is before and behind them as it is.
+  // True: something became shorter.
+  bool Windows() {
+    if (Done() || best_.is_optimal || p_.size() <= kWindow) return false;
+    std::vector<std::pair<double, size_t>> waits;
+    Walker walker(p_);
+    for (size_t k = 0; k < best_.jobs.size(); ++k) {
+      double wait = walker.SlotTime(best_.jobs[k]) - walker.now();
+      if (wait > 0) waits.emplace_back(-wait, k);
+      walker.Place(best_.jobs[k]);
+    }
+    std::sort(waits.begin(), waits.end());
+    if (waits.size() > kMostWindows) waits.resize(kMostWindows);
+    double before = best_.value.length;
+    for (const auto& [wait, at] : waits) {
+      for (size_t ahead : {kWindow / 2, kWindow * 7 / 8})
+        ImproveWindow(at > ahead ? at - ahead : 0);
+    }
+    return best_.value.length < before * (1 - 1e-9);
+  }
+
+  void ImproveWindow(size_t first) {
+    size_t last = std::min(first + kWindow, best_.jobs.size());
+    Walker walker(p_);
+    for (size_t k = 0; k < first; ++k) walker.Place(best_.jobs[k]);
+    BranchStart start;
+    start.streams = walker.streams();
+    Problem window;
+    window.overlap = p_.overlap;
+    window.metric = p_.metric;
+    std::vector<int32_t> inside(best_.jobs.begin() + static_cast<int64_t>(first),
+                                best_.jobs.begin() + static_cast<int64_t>(last));
+    std::sort(inside.begin(), inside.end());
+    double compute = 0, wire = 0;  // behind the window
+    for (size_t k = last; k < best_.jobs.size(); ++k) {
+      const Job& j = p_.jobs[static_cast<size_t>(best_.jobs[k])];
+      (j.stream == Stream::kCompute ? compute : wire) += j.stream == Stream::kCopy ? 0 : j.seconds;
+    }
+    for (int32_t job : inside) {
+      const Job& j = p_.jobs[static_cast<size_t>(job)];
+      Job own;
+      own.stream = j.stream, own.is_async = j.is_async, own.seconds = j.seconds;
+      double release = 0;
+      for (int32_t q : j.preds) {
+        auto it = std::lower_bound(inside.begin(), inside.end(), q);
+        if (it != inside.end() && *it == q) {
+          own.preds.push_back(static_cast<int32_t>(it - inside.begin()));
+        } else {
+          release = std::max(release, walker.end(q));
+        }
+      }
+      for (int32_t q : j.succs) {
+        auto it = std::lower_bound(inside.begin(), inside.end(), q);
+        if (it != inside.end() && *it == q) {
+          own.succs.push_back(static_cast<int32_t>(it - inside.begin()));
+        }
+      }
+      start.release.push_back(release);
+      double rest = j.stream == Stream::kCompute ? compute
+                    : j.stream == Stream::kWire  ? wire / static_cast<double>(p_.overlap)
+                                                 : 0;
+      window.tail.push_back(std::max(p_.tail[static_cast<size_t>(job)], rest));
+      window.jobs.push_back(std::move(own));
+    }
+    BranchResult found = BranchAndBound(window, best_.value.length, 24, 4000, start);
+    if (found.jobs.empty()) return;
+    Order o;
+    o.jobs = best_.jobs;
+    for (size_t k = 0; k < found.jobs.size(); ++k) {
+      o.jobs[first + k] = inside[static_cast<size_t>(found.jobs[k])];
+    }
+    o.value = Evaluate(p_, o.jobs);
+    o.rule = "branch and bound of windows";
+    Take(std::move(o));
+  }
+
+  // Local search over the priorities of the best rule set.
+  void Perturb() {
+    if (rules_.priority.empty() || best_.is_optimal) return;
+    Random random;
+    double scales[2] = {0, 0};  // of compute, of transfers
+    for (size_t n = 0; n < p_.size(); ++n) {
+      double x = std::abs(rules_.priority[n]);
+      if (x < 1e8) scales[p_.jobs[n].is_async] = std::max(scales[p_.jobs[n].is_async], x);
+    }
+    Order kept = ListSchedule(p_, rules_);
+    ListRules current = rules_;
+    for (int round = 0; !Done() && spent_ < options_.work && round < 4000; ++round) {
+      ListRules next = current;
+      next.name = "perturbed priorities";
+      double strength = round % 3 == 0 ? 0.02 : round % 3 == 1 ? 0.1 : 0.4;
+      size_t count = std::max<size_t>(1, p_.size() / 20);
+      for (size_t k = 0; k < count; ++k) {
+        auto n = static_cast<size_t>((random.Uniform() + 1) / 2 * static_cast<double>(p_.size()));
+        n = std::min(n, p_.size() - 1);
+        next.priority[n] += strength * scales[p_.jobs[n].is_async] * random.Uniform();
+      }
+      Order o = ListSchedule(p_, next);
+      if (!Better(kept, o)) {
+        kept = o;
+        current.priority = next.priority;
+      }
+      Take(std::move(o));
+    }
+  }
+
+  const Problem& p_;
+  const SearchOptions& options_;
+  const double bound_;
+  Order best_;
+  ListRules rules_;
+  std::vector<int32_t> base_;
+  std::vector<double> position_;
+  int64_t spent_ = 0, states_ = 0;
+};
+
+}  // namespace
+
+Order FindOrder(const Problem& problem, const SearchOptions& options) {
+  if (problem.size() == 0) return {};
+  return OrderSearch(problem, options).Run();
+}
+
+}  // namespace weft::compiler::schedule

@@ -1,0 +1,82 @@
+// Finding orders: list scheduling under several rule sets, perturbed priorities, and branch and
+// bound. All of it deterministic, with bounded work.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "compiler/schedule/problem.h"
+
+namespace weft::compiler::schedule {
+
+struct SearchOptions {
+  int64_t memory_limit = 0;    // bytes besides what is there throughout; 0: none
+  int64_t work = 3'000'000;    // jobs placed by list scheduling, about 0.5 us each
+  int64_t moves = 30'000'000;  // jobs placed by local search, about 15 ns each
+  int64_t states = 120'000;    // expanded by branch and bound, about 10 us each at 100 jobs
+};
+
+struct Order {
+  std::vector<int32_t> jobs;
+  Evaluation value;
+  std::string rule;         // what found it
+  bool is_optimal = false;  // equal to a lower bound, or proven by exhaustion
+};
+
+// The shortest order found that keeps to the memory limit; where none does, the one with the least
+// peak.
+Order FindOrder(const Problem& problem, const SearchOptions& options);
+
+// --- the parts
+
+struct ListRules {
+  std::string_view name;
+  std::vector<double> priority;  // of compute and of transfers, the largest first
+  std::vector<double> need;      // of transfers: compute done when the result is first read
+  double horizon = 0;            // compute ahead of which transfers are issued
+  bool waits = false;            // the highest priority though it has to be waited for
+  int64_t memory_limit = 0;
+  // Live bytes from which on `fallback` decides, by compute done; empty: never.
+  std::vector<std::pair<double, int64_t>> allowed;
+  bool thrifty = false;          // waits are filled with what takes the least memory a second
+  std::vector<double> fallback;  // priorities of an order that takes little memory
+  bool explain = false;
+};
+Order ListSchedule(const Problem& problem, const ListRules& rules);
+
+// Breadth-first branch and bound with dominance, of at most `width` states a level: optimal where
+// no level has more. Shorter than `best` only; otherwise empty.
+struct BranchResult {
+  std::vector<int32_t> jobs;
+  bool is_exhaustive = false;
+  int64_t states = 0;
+};
+// How things stand where a problem begins: a window of a larger one.
+struct BranchStart {
+  Walker::Streams streams;
+  std::vector<double>
+      release;  // by job: when what it reads from before has arrived; empty: at once
+};
+BranchResult BranchAndBound(const Problem& problem, double best, size_t width, int64_t states,
+                            const BranchStart& start = {});
+
+struct MoveOptions {
+  int64_t work = 0;          // jobs placed, about 15 ns each
+  int64_t memory_limit = 0;  // 0: none
+  double bound = 0;          // where it may stop
+};
+// Local search by moves of single jobs; never longer than the order it begins with.
+std::vector<int32_t> ImproveByMoves(const Problem& problem, std::vector<int32_t> order,
+                                    const MoveOptions& options);
+
+// Time runs backwards: job n is job size - 1 - n.
+Problem Reversed(const Problem& problem);
+// The order of a reversed schedule's timeline. A transfer is issued as soon as its operands and the
+// transfer before it allow.
+std::vector<int32_t> FromReversed(const Problem& problem, const Problem& reversed,
+                                  const std::vector<int32_t>& jobs);
+
+}  // namespace weft::compiler::schedule

@@ -1,0 +1,160 @@
+"""weft schedule: the model beside an independent scorer, certificates, results before and after, distance from the optimum."""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+from weft_eval import ROOT, WEFT
+
+SCHEDULES = pathlib.Path(os.environ.get("WEFT_CORPUS", ROOT.parent / "shared/corpus/hlo")).parents[1] / "schedules"
+NAMES = ["jit_step_fsdp_scan.xla_true.hlo", "jit_step_fsdp_tp_unrolled.xla_true.hlo"]
+there = pytest.mark.skipif(not (SCHEDULES / "score.py").exists(), reason=f"no schedules at {SCHEDULES}")
+
+
+def weft(*arguments, status=0):
+    done = subprocess.run([WEFT, *map(str, arguments)], capture_output=True, text=True, check=False)
+    assert done.returncode == status, done.stderr
+    return done
+
+
+def figures(text):
+    """Milliseconds by name, of a certificate."""
+    names = dict(step="length", bound="lower bound", compute="busy: compute", exposed="exposed wire", in_loop="in-loop", walk="walk",
+                 wire=r"busy: compute [\d.]+ ms, wire", copy_wait=r"\), copies", critical="critical path")  # fmt: skip
+    found = {k: float(re.search(rf"{v} ([\d.]+) ms", text)[1]) for k, v in names.items()}
+    return found | {"peak": int(re.search(r"peak memory (\d+) bytes", text)[1])}
+
+
+def scored(path, tmp_path):
+    subprocess.run([sys.executable, SCHEDULES / "score.py", path, "--json", tmp_path / "score.json"], check=True, capture_output=True)
+    (r,) = json.loads((tmp_path / "score.json").read_text()).values()
+    out = {k: r[k] * 1e3 for k in ("step", "compute", "exposed", "wire", "copy_wait")}
+    return out | {"bound": r["bound"]["bound"] * 1e3, "critical": r["bound"]["critical"] * 1e3,
+                  "in_loop": r["bound"]["in_loop"] * 1e3, "peak": r["peak"]}  # fmt: skip
+
+
+def same(ours, theirs):
+    for key, value in theirs.items():
+        assert ours[key] == pytest.approx(value, rel=1e-6, abs=2e-6), key
+
+
+@there
+@pytest.mark.parametrize("name", NAMES)
+def test_the_model_is_the_scorers(name, tmp_path):
+    same(figures(weft("schedule", "--as-is", "--emit=certificate", SCHEDULES / name).stdout), scored(SCHEDULES / name, tmp_path))
+
+
+@there
+@pytest.mark.parametrize("name, most", [(NAMES[0], 1.02), (NAMES[1], 1.02)])
+def test_same_ops(name, most, tmp_path):
+    """XLA's ops in another order: near the bound, with at most 1.1 times the memory; the scorer agrees."""
+    before = figures(weft("schedule", "--as-is", "--emit=certificate", SCHEDULES / name).stdout)
+    weft("schedule", "--memory=1.1x", "--out", tmp_path / "out.hlo", SCHEDULES / name)
+    after = figures((tmp_path / "out.hlo").read_text())
+    assert after["step"] <= most * before["bound"]
+    assert after["peak"] <= 1.1 * before["peak"]
+    same(after, scored(tmp_path / "out.hlo", tmp_path))
+    assert "true" in weft("schedule", "--check", tmp_path / "out.hlo").stdout
+
+
+LOOP = """HloModule loop, num_partitions=8
+sum { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b) }
+c { s = (s32[], f32[16,16], f32[4,2,16]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(4)
+  ROOT r = pred[] compare(i, n), direction=LT }
+b { s = (s32[], f32[16,16], f32[4,2,16]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[16,16] get-tuple-element(s), index=1
+  w = f32[4,2,16] get-tuple-element(s), index=2
+  zero = s32[] constant(0)
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  l = f32[1,2,16] dynamic-slice(w, i, zero, zero), dynamic_slice_sizes={1,2,16}
+  k = f32[2,16] reshape(l)
+  g = f32[16,16] all-gather(k), channel_id=1, replica_groups={{0,1,2,3,4,5,6,7}}, dimensions={0}, use_global_device_ids=true
+  t = (f32[16,16], f32[16,16]) tuple(x, g)
+  o = (f32[16,16], f32[16,16]) opt-barrier(t)
+  u = f32[16,16] get-tuple-element(o), index=0
+  h = f32[16,16] get-tuple-element(o), index=1
+  y = f32[16,16] dot(u, h), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  z = f32[16,16] tanh(y)
+  a = f32[16,16] all-reduce(z), channel_id=2, replica_groups={{0,1,2,3,4,5,6,7}}, use_global_device_ids=true, to_apply=sum
+  q = f32[1,2,16] negate(l)
+  v = f32[4,2,16] dynamic-update-slice(w, q, i, zero, zero)
+  ROOT r = (s32[], f32[16,16], f32[4,2,16]) tuple(j, a, v) }
+ENTRY e { x = f32[16,16] parameter(0)
+  w = f32[4,2,16] parameter(1)
+  zero = s32[] constant(0)
+  t = (s32[], f32[16,16], f32[4,2,16]) tuple(zero, x, w)
+  ROOT r = (s32[], f32[16,16], f32[4,2,16]) while(t), condition=c, body=b }
+"""
+
+
+@pytest.mark.parametrize("unroll", [0, 90, 20000])
+def test_results_stay(unroll, tmp_path):
+    """Loops left, unrolled by a factor, unrolled whole: the same results on 8 devices, the same bytes in every run."""
+    (tmp_path / "loop.hlo").write_text(LOOP)
+    weft("schedule", f"--unroll={unroll}", "--out", tmp_path / "out.hlo", tmp_path / "loop.hlo")
+    weft("schedule", f"--unroll={unroll}", "--out", tmp_path / "again.hlo", tmp_path / "loop.hlo")
+    text = (tmp_path / "out.hlo").read_text()
+    assert text == (tmp_path / "again.hlo").read_text()
+    assert "is_scheduled=true" in text and "all-gather(" in text and text.count("opt-barrier(") >= 2
+    assert ("while(" in text) == (unroll != 20000)
+    channels = re.findall(r"channel_id=(\d+)", text)
+    assert len(channels) == len(set(channels)), channels
+    assert "agree" in weft("diff", "--devices", 8, tmp_path / "loop.hlo", tmp_path / "out.hlo").stdout
+    weft("schedule", "--check", tmp_path / "out.hlo")
+    # The same ops: an unrolled loop still runs as often as it did.
+    before = figures(weft("schedule", "--as-is", "--emit=certificate", tmp_path / "loop.hlo").stdout)
+    assert figures(text)["compute"] == pytest.approx(before["compute"])
+    assert figures(text)["step"] < before["step"]
+
+
+def test_certificates_are_checked(tmp_path):
+    (tmp_path / "loop.hlo").write_text(LOOP)
+    text = weft("schedule", "--perfetto", tmp_path / "trace.json", tmp_path / "loop.hlo").stdout
+    (tmp_path / "out.hlo").write_text(text)
+    assert len(json.loads((tmp_path / "trace.json").read_text())["traceEvents"]) > 20
+    assert "the certificate is true" in weft("schedule", "--check", tmp_path / "out.hlo").stdout
+    lines = [n for n, line in enumerate(text.splitlines()) if line.startswith("// ")]
+    for n in lines[:-1]:  # a digit changed, a line left out: neither is true
+        changed = text.splitlines()
+        digits = [k for k, c in enumerate(changed[n]) if c.isdigit()]
+        if n > 0 and digits:
+            k = digits[-1]
+            changed[n] = changed[n][:k] + str((int(changed[n][k]) + 1) % 10) + changed[n][k + 1 :]
+            (tmp_path / "wrong.hlo").write_text("\n".join(changed) + "\n")
+            assert "not true" in weft("schedule", "--check", tmp_path / "wrong.hlo", status=1).stderr
+        left = text.splitlines()
+        del left[n]
+        (tmp_path / "wrong.hlo").write_text("\n".join(left) + "\n")
+        weft("schedule", "--check", tmp_path / "wrong.hlo", status=1)
+
+
+def test_choices_are_told(tmp_path):
+    (tmp_path / "loop.hlo").write_text(LOOP)
+    done = subprocess.run([WEFT, "schedule", "--emit=certificate", tmp_path / "loop.hlo"], capture_output=True, text=True, check=True,
+                          env={**os.environ, "WEFT_DEBUG": "schedule=2"})  # fmt: skip
+    assert "schedule: target h200x8" in done.stderr
+    assert re.search(r"schedule: at [\d.e+-]+ us: \S+ before \S+: (priority|less waiting|memory)", done.stderr)
+
+
+def test_distance_from_the_optimum():
+    """Random graphs beside CP-SAT and exhaustive search."""
+    pythons = [p for p in (ROOT / ".venv-sched/bin/python", pathlib.Path(sys.executable)) if p.exists()]
+    for python in pythons:
+        if subprocess.run([python, "-c", "import ortools"], capture_output=True, check=False).returncode == 0:
+            break
+    else:
+        pytest.skip("no ortools: python3 -m venv .venv-sched && .venv-sched/bin/pip install ortools")
+    done = subprocess.run([python, ROOT / "test/schedule/graphs.py", "--graphs", "6"], capture_output=True, text=True, check=True)
+    print(done.stdout)
+    optimal, mean, most = map(float, re.search(r"all: .*optimal ([\d.]+)%, mean gap (-?[\d.]+)%, max ([\d.]+)%", done.stdout).groups())
+    assert optimal >= 95 and mean <= 0.2 and most <= 1
