@@ -266,12 +266,16 @@ DimRule RuleSlice(const Instruction& i) {
   return maker.Take();
 }
 
-// A start index along a dimension that is taken as a whole is clamped to 0.
+// A start index along a dimension that is taken as a whole is clamped to 0. Of others, each part of
+// the operand has a part of the slice, which may be nothing: summands.
 DimRule RuleDynamicSlice(const Instruction& i) {
   RuleMaker maker(i);
   for (int64_t d = 0; d < i.shape().rank(); ++d) {
-    if (i.shape().dim(d) == i.operand(0)->shape().dim(d)) {
+    const int64_t size = i.operand(0)->shape().dim(d);
+    if (i.shape().dim(d) == size) {
       maker.Along(d, FactorKind::kParallel, 0, 1);
+    } else {
+      maker.Operand(0, d, maker.Add(size, FactorKind::kReduced));
     }
   }
   return maker.Take();
@@ -282,7 +286,7 @@ DimRule RuleDynamicUpdateSlice(const Instruction& i) {
   for (int64_t d = 0; d < i.shape().rank(); ++d) {
     const int64_t size = i.shape().dim(d);
     const bool all = i.operand(1)->shape().dim(d) == size;
-    const int factor = maker.Add(size, all ? FactorKind::kParallel : FactorKind::kPermuted);
+    const int factor = maker.Add(size);
     maker.Operand(0, d, factor);
     maker.Result(0, d, factor);
     if (all) maker.Operand(1, d, factor);

@@ -156,11 +156,17 @@ DimRule RuleGather(const Instruction& i) {
     const int factor = by_index[static_cast<size_t>(a.start_indices_batching_dims[k])];
     if (factor >= 0) maker.Operand(0, a.operand_batching_dims[k], factor);
   }
+  // An index falls into one part of the operand; from the others comes nothing.
+  for (int64_t d : a.start_index_map) {
+    if (a.slice_sizes[static_cast<size_t>(d)] == 1 && !Names(a.operand_batching_dims, d)) {
+      maker.Operand(0, d, maker.Add(from.dim(d), FactorKind::kReduced));
+    }
+  }
   size_t offset = 0;
   for (int64_t d = 0; d < from.rank(); ++d) {
     if (Names(a.collapsed_slice_dims, d) || Names(a.operand_batching_dims, d)) continue;
     const int64_t to = a.offset_dims[offset++];
-    if (a.slice_sizes[static_cast<size_t>(d)] != from.dim(d)) continue;
+    if (a.slice_sizes[static_cast<size_t>(d)] != from.dim(d) || from.dim(d) == 1) continue;
     const int factor = maker.Add(from.dim(d));
     maker.Operand(0, d, factor);
     maker.Result(0, to, factor);
@@ -191,6 +197,19 @@ DimRule RuleScatter(const Instruction& i) {
     if (Names(a.update_window_dims, d)) continue;
     if (at == a.index_vector_dim) ++at;
     if (at < indices.rank()) update_of[static_cast<size_t>(at++)] = d;
+  }
+  // Updates of other indices are summands; those that fall outside of a part are dropped.
+  for (int64_t d = 0; d < indices.rank(); ++d) {
+    const int64_t update_dim = update_of[static_cast<size_t>(d)];
+    if (update_dim < 0 || Names(a.scatter_indices_batching_dims, d)) continue;
+    const int factor = maker.Add(indices.dim(d), FactorKind::kReduced);
+    maker.Operand(inputs, d, factor);
+    for (int64_t k = 0; k < inputs; ++k) maker.Operand(inputs + 1 + k, update_dim, factor);
+  }
+  for (int64_t d : a.scatter_dims_to_operand_dims) {
+    if (!Names(a.inserted_window_dims, d)) continue;
+    const int factor = maker.Add(from.dim(d));
+    for (int64_t k = 0; k < inputs; ++k) maker.Operand(k, d, factor), maker.Result(k, d, factor);
   }
   for (size_t k = 0; k < a.input_batching_dims.size(); ++k) {
     const int64_t index_dim = a.scatter_indices_batching_dims[k];

@@ -50,7 +50,7 @@ TEST(DimRules, Gather) {
   EXPECT_EQ(RuleText("ENTRY e { x = f32[10,8] parameter(0) i = s32[5,1] parameter(1) ROOT g = "
                      "f32[5,8] gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, "
                      "start_index_map={0}, index_vector_dim=1, slice_sizes={1,8} }"),
-            "([k, j], [i, 1]) -> ([i, j]) i=5 j=8 k=10:whole");
+            "([j, k], [i, 1]) -> ([i, k]) i=5 j=10:reduced k=8");
 }
 
 }  // namespace
