@@ -73,6 +73,44 @@ std::vector<FactorFacts> FactsOf(const Instruction& i, const DimRule& rule,
   return facts;
 }
 
+// Axes by which all operands of a reduced factor are cut alike already: parts of the result come
+// without moving anything, and are scattered where the result should be cut by the same axes.
+void TakeCommonReductions(const DimRule& rule, std::span<const Subject> subjects,
+                          std::span<const FactorFacts> facts, const DeviceMesh& mesh, AxisSet& used,
+                          FactorAxes& axes) {
+  std::vector<int> holders(rule.factors.size(), 0);
+  FactorAxes own;
+  std::vector<bool> seen(rule.factors.size(), false);
+  FactorAxes common(rule.factors.size());
+  for (const Subject& s : subjects) {
+    if (s.is_result) continue;
+    ReadFactors(rule, *s.tensor, *s.form, mesh, INT64_MAX, own);
+    for (const DimRule::Dim& dim : *s.tensor) {
+      for (int factor : dim) {
+        const size_t f = static_cast<size_t>(factor);
+        ++holders[f];
+        size_t same = 0;
+        while (seen[f] && same < std::min(common[f].size(), own[f].size()) &&
+               common[f][same] == own[f][same]) {
+          ++same;
+        }
+        if (seen[f]) common[f].resize(same);
+        if (!seen[f]) common[f] = own[f];
+        seen[f] = true;
+      }
+    }
+  }
+  for (size_t f = 0; f < common.size(); ++f) {
+    const bool reduced = rule.factors[f].kind == FactorKind::kReduced && facts[f].usable;
+    if (!reduced || facts[f].even || holders[f] < 2) continue;
+    for (int axis : common[f]) {
+      if ((used & BitOf(axis)) != 0) break;
+      axes[f].push_back(axis);
+      used |= BitOf(axis);
+    }
+  }
+}
+
 // Factors behind one in a dimension that is not cut into single elements cannot be cut.
 void DropStranded(const DimRule& rule, const DeviceMesh& mesh, FactorAxes& axes) {
   auto visit = [&](const std::vector<DimRule::Tensor>& tensors) {
@@ -140,6 +178,7 @@ Cut ChooseCut(const Instruction& i, std::span<const Form> operands, std::span<co
   const std::vector<FactorFacts> facts = FactsOf(i, cut.rule, subjects);
   AxisSet used = 0;
   for (const Subject& s : subjects) used |= s.form->manual;
+  TakeCommonReductions(cut.rule, subjects, facts, mesh, used, cut.axes);
   FactorAxes own;
   for (const Subject& s : subjects) {
     ReadFactors(cut.rule, *s.tensor, *s.form, mesh, INT64_MAX, own);

@@ -66,7 +66,7 @@ void LogGathered(const Instruction& i, const Cut& cut, std::span<const Form> ope
                                      : kind == FactorKind::kReduced
                                          ? "its initial value may count once only"
                                          : "the op needs all of it";
-        VLOG("spmd", 1) << Mnemonic(i.op()) << " " << i.name() << ": dimension "
+        VLOG("compiler", 1) << Mnemonic(i.op()) << " " << i.name() << ": dimension "
                         << static_cast<int64_t>(d) << " of operand " << static_cast<int64_t>(k)
                         << " is gathered: "
                         << i.operand(static_cast<int64_t>(k))->shape().ByteSize()

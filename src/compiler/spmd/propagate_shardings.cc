@@ -76,7 +76,7 @@ class Propagation {
         if (StartsWith(best[f], own[f])) continue;
         const bool longer = StartsWith(own[f], best[f]);
         if (!longer && size <= bytes[f]) {
-          VLOG("spmd", 2) << c.at->name() << ": " << mesh_.NameOf(own[f]) << " and "
+          VLOG("compiler", 2) << c.at->name() << ": " << mesh_.NameOf(own[f]) << " and "
                           << mesh_.NameOf(best[f]) << " cut the same dimension: the latter stays";
           continue;
         }
@@ -113,7 +113,7 @@ class Propagation {
         wanted.pop_back();
       }
       if (wanted.size() == dim.axes.size()) continue;
-      VLOG("spmd", 3) << c.at->name() << ": dimension " << static_cast<int64_t>(d) << " of "
+      VLOG("compiler", 3) << c.at->name() << ": dimension " << static_cast<int64_t>(d) << " of "
                       << to.instruction->name() << " gets " << mesh_.NameOf(wanted);
       dim.axes = std::move(wanted);
       changed = true;
@@ -126,7 +126,7 @@ class Propagation {
     const AxisSet used = to.form.used() | to.banned;
     for (size_t k = dim.axes.size(); k < wanted.size(); ++k) {
       if ((used & BitOf(wanted[k])) == 0) continue;
-      VLOG("spmd", 2) << c.at->name() << ": " << mesh_.NameOf(std::span(&wanted[k], 1))
+      VLOG("compiler", 2) << c.at->name() << ": " << mesh_.NameOf(std::span(&wanted[k], 1))
                       << " would cut " << to.instruction->name() << " twice";
       return false;
     }

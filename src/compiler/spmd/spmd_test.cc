@@ -193,6 +193,8 @@ Outcome CheckRandom(uint64_t seed, const DeviceMesh& mesh) {
   }
   std::mt19937_64 random(seed * 77 + static_cast<uint64_t>(mesh.devices));
   std::unique_ptr<hlo::Module> whole = hlo::CloneModule(*made->module);
+  Result<std::vector<Literal>> arguments = hlo::MakeArguments(*made, seed, 0);
+  if (!arguments) return {.left_out = arguments.error().message()};
   Annotate(random, *made->module, mesh);
   Result<std::vector<const Pass*>> passes = FindPasses("propagate-shardings,partition");
   Result<std::vector<PassRun>> ran = RunPasses(*made->module, *passes, CompileOptions());
@@ -200,8 +202,6 @@ Outcome CheckRandom(uint64_t seed, const DeviceMesh& mesh) {
     if (ran.error().code() == Code::kUnimplemented) return {.left_out = ran.error().message()};
     return {.error = ran.error().ToString()};
   }
-  Result<std::vector<Literal>> arguments = hlo::MakeArguments(*made, seed, 0);
-  if (!arguments) return {.left_out = arguments.error().message()};
   Result<Literal> want = hlo::Evaluate(*whole, *arguments);
   if (!want) return {.left_out = want.error().message()};
   Result<Literal> got = EvaluateJoined(*whole, *made->module, *arguments);
