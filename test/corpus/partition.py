@@ -24,7 +24,7 @@ PASSES = "--passes=propagate-shardings,partition"
 
 def run(*arguments):
     try:
-        done = subprocess.run([str(WEFT), *arguments], cwd=CORPUS, capture_output=True, text=True, errors="replace", timeout=20)
+        done = subprocess.run([str(WEFT), *arguments], cwd=CORPUS, capture_output=True, text=True, errors="replace", timeout=10)
         return done.returncode, done.stdout + done.stderr
     except subprocess.TimeoutExpired:
         return 124, "timeout"
@@ -57,7 +57,7 @@ def main():
         if run("eval", "--devices=1", path)[0] != 0:
             continue
         counts["evaluated"] += 1
-        status, text = run("opt", PASSES, "--same-results", "--tolerance=1e-3", path)
+        status, text = run("opt", PASSES, "--same-results", "--tolerance=3e-2", path)
         if status == 0:
             counts["agreeing"] += 1
         else:

@@ -53,6 +53,14 @@ std::vector<Form> Partitioner::FormsOf(const Instruction* i) const {
   return forms;
 }
 
+bool Partitioner::IsManual(const Instruction* i) const {
+  for (int id : table_.ValuesOf(i)) {
+    const ShardedValue& value = table_.values()[static_cast<size_t>(id)];
+    if ((value.form.manual | value.banned) != 0) return true;
+  }
+  return false;
+}
+
 Result<Computation*> Partitioner::Emit(const Computation& from, std::span<const Form> root,
                                        Computation* caller) {
   Computation* into = module_.AddComputation(module_.UniqueName(from.name()), caller);

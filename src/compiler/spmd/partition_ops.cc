@@ -67,11 +67,11 @@ void LogGathered(const Instruction& i, const Cut& cut, std::span<const Form> ope
                                          ? "its initial value may count once only"
                                          : "the op needs all of it";
         VLOG("compiler", 1) << Mnemonic(i.op()) << " " << i.name() << ": dimension "
-                        << static_cast<int64_t>(d) << " of operand " << static_cast<int64_t>(k)
-                        << " is gathered: "
-                        << i.operand(static_cast<int64_t>(k))->shape().ByteSize()
-                        << " bytes, cut by " << mesh.NameOf(operands[k].dims[d].axes) << ": "
-                        << why;
+                            << static_cast<int64_t>(d) << " of operand " << static_cast<int64_t>(k)
+                            << " is gathered: "
+                            << i.operand(static_cast<int64_t>(k))->shape().ByteSize()
+                            << " bytes, cut by " << mesh.NameOf(operands[k].dims[d].axes) << ": "
+                            << why;
         break;
       }
     }
@@ -298,6 +298,9 @@ Result<Instruction*> ComputationPartitioner::KeepFirst(const Instruction& i, Ins
 
 Status ComputationPartitioner::EmitOp(const Instruction& i) {
   if (MeetsHost(i.op())) return Unimplemented(Mnemonic(i.op()), ": in a partitioned program");
+  if (i.op() == Op::kPartitionId && !program_.IsManual(&i)) {
+    return Unimplemented("partition-id: outside of a manual computation: devices would differ");
+  }
   std::vector<Form> wanted;
   for (const Instruction* operand : i.operands()) {
     const Leaves& leaves = values_[operand];

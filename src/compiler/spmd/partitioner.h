@@ -53,6 +53,8 @@ class Partitioner {
   // How leaf k of what an instruction makes lies by its sharding.
   Form FormOf(const hlo::Instruction* i, size_t leaf) const;
   std::vector<Form> FormsOf(const hlo::Instruction* i) const;
+  // Whether it is part of a manual computation.
+  bool IsManual(const hlo::Instruction* i) const;
   // The program of one device for a computation, whose result lies as `root` says; it stands before
   // its caller's (null: last).
   Result<hlo::Computation*> Emit(const hlo::Computation& from, std::span<const Form> root,

@@ -77,7 +77,8 @@ class Propagation {
         const bool longer = StartsWith(own[f], best[f]);
         if (!longer && size <= bytes[f]) {
           VLOG("compiler", 2) << c.at->name() << ": " << mesh_.NameOf(own[f]) << " and "
-                          << mesh_.NameOf(best[f]) << " cut the same dimension: the latter stays";
+                              << mesh_.NameOf(best[f])
+                              << " cut the same dimension: the latter stays";
           continue;
         }
         best[f] = own[f];
@@ -114,7 +115,7 @@ class Propagation {
       }
       if (wanted.size() == dim.axes.size()) continue;
       VLOG("compiler", 3) << c.at->name() << ": dimension " << static_cast<int64_t>(d) << " of "
-                      << to.instruction->name() << " gets " << mesh_.NameOf(wanted);
+                          << to.instruction->name() << " gets " << mesh_.NameOf(wanted);
       dim.axes = std::move(wanted);
       changed = true;
     }
@@ -127,7 +128,7 @@ class Propagation {
     for (size_t k = dim.axes.size(); k < wanted.size(); ++k) {
       if ((used & BitOf(wanted[k])) == 0) continue;
       VLOG("compiler", 2) << c.at->name() << ": " << mesh_.NameOf(std::span(&wanted[k], 1))
-                      << " would cut " << to.instruction->name() << " twice";
+                          << " would cut " << to.instruction->name() << " twice";
       return false;
     }
     const int64_t parts = mesh_.SizeOf(wanted);

@@ -266,15 +266,25 @@ DimRule RuleSlice(const Instruction& i) {
   return maker.Take();
 }
 
+namespace {
+
+// Start indices as one vector instead of scalars.
+bool HasPackedStarts(const Instruction& i, int64_t first) {
+  return i.operand_count() > first && i.operand(first)->shape().rank() == 1;
+}
+
+}  // namespace
+
 // A start index along a dimension that is taken as a whole is clamped to 0. Of others, each part of
 // the operand has a part of the slice, which may be nothing: summands.
 DimRule RuleDynamicSlice(const Instruction& i) {
   RuleMaker maker(i);
+  const bool packed = HasPackedStarts(i, 1);
   for (int64_t d = 0; d < i.shape().rank(); ++d) {
     const int64_t size = i.operand(0)->shape().dim(d);
     if (i.shape().dim(d) == size) {
       maker.Along(d, FactorKind::kParallel, 0, 1);
-    } else {
+    } else if (!packed) {
       maker.Operand(0, d, maker.Add(size, FactorKind::kReduced));
     }
   }
@@ -286,6 +296,7 @@ DimRule RuleDynamicUpdateSlice(const Instruction& i) {
   for (int64_t d = 0; d < i.shape().rank(); ++d) {
     const int64_t size = i.shape().dim(d);
     const bool all = i.operand(1)->shape().dim(d) == size;
+    if (!all && HasPackedStarts(i, 2)) continue;
     const int factor = maker.Add(size);
     maker.Operand(0, d, factor);
     maker.Result(0, d, factor);

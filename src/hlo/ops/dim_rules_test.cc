@@ -53,5 +53,15 @@ TEST(DimRules, Gather) {
             "([j, k], [i, 1]) -> ([i, k]) i=5 j=10:reduced k=8");
 }
 
+// Parts of a slice are summands where each start is a scalar of its own.
+TEST(DimRules, DynamicSlice) {
+  EXPECT_EQ(RuleText("ENTRY e { x = f32[8,4] parameter(0) i = s32[] parameter(1) ROOT s = "
+                     "f32[2,4] dynamic-slice(x, i, i), dynamic_slice_sizes={2,4} }"),
+            "([i, j], [], []) -> ([k, j]) i=8:reduced j=4 k=2:whole");
+  EXPECT_EQ(RuleText("ENTRY e { x = f32[8,4] parameter(0) i = s32[2] parameter(1) ROOT s = "
+                     "f32[2,4] dynamic-slice(x, i), dynamic_slice_sizes={2,4} }"),
+            "([j, i], [k]) -> ([l, i]) i=4 j=8:whole k=2:whole l=2:whole");
+}
+
 }  // namespace
 }  // namespace weft::hlo
