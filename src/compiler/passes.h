@@ -89,8 +89,8 @@ Result<bool> MergeTransposedDimensions(hlo::Module&, const PassContext&);
 Result<bool> NormalizeLayouts(hlo::Module&, const PassContext&);
 // The program of one device, by the shardings that instructions have (none: a copy on each device):
 // ops on parts, with the reshardings in between that cost least (spmd/reshard.h); parameters and
-// results are parts. What cannot be split is gathered (WEFT_DEBUG=spmd=1 says op, bytes and why).
-// How parameters and results are cut is kept in the module's frontend attributes; needs:
+// results are parts. What cannot be split is gathered (WEFT_DEBUG=compiler=1 says op, bytes and
+// why). How parameters and results are cut is kept in the module's frontend attributes; needs:
 // propagate-shardings, or ops without shardings are gathered; not scheduled.
 Result<bool> Partition(hlo::Module&, const PassContext&);
 // Shardings that instructions state spread to those that state none, forward and backward by the

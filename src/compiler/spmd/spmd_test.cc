@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <map>
 #include <random>
 
@@ -215,9 +214,10 @@ Outcome CheckRandom(uint64_t seed, const DeviceMesh& mesh) {
 TEST(Partition, RandomModules) {
   const DeviceMesh meshes[] = {MeshOf({{"x", 2}}), MeshOf({{"x", 4}}), MeshOf({{"x", 8}}),
                                MeshOf({{"x", 2}, {"y", 2}}), MeshOf({{"x", 2}, {"y", 4}})};
-  const char* text = std::getenv("WEFT_TEST_SEEDS");  // a range, such as 0-1000, for longer runs
-  uint64_t first = 0, end = 60;
-  if (text != nullptr && std::sscanf(text, "%lu-%lu", &first, &end) != 2) FAIL() << text;
+  // --gtest_random_seed=K: the K-th lot of seeds.
+  constexpr uint64_t kLot = 60;
+  const uint64_t first = kLot * static_cast<uint64_t>(GTEST_FLAG_GET(random_seed));
+  const uint64_t end = first + kLot;
   int64_t compared = 0, failed = 0;
   std::map<std::string, int> left_out;
   for (uint64_t seed = first; seed < end; ++seed) {
