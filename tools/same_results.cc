@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "compiler/spmd/joined.h"
 #include "hlo/evaluate.h"
 #include "hlo/random_arguments.h"
 #include "run_input.h"
@@ -74,7 +75,11 @@ std::string CompareLiterals(const Literal& x, const Literal& y, double tolerance
 }  // namespace
 
 std::string FindDifference(const hlo::Module& before, const hlo::Module& after, double tolerance) {
-  if (before.config().replica_count != 1 || before.config().num_partitions != 1) return "";
+  // A whole program that was partitioned is compared with what its devices compute together.
+  const bool joined =
+      compiler::spmd::IsPartitioned(after) && !compiler::spmd::IsPartitioned(before);
+  const bool alone = before.config().replica_count == 1 && before.config().num_partitions == 1;
+  if (!alone && !joined) return "";
   int64_t bytes = 0;
   for (const hlo::Instruction* p : before.entry()->parameters()) {
     bytes += std::min(p->shape().ByteSize(), kMaxArgumentBytes + 1);
@@ -92,7 +97,8 @@ std::string FindDifference(const hlo::Module& before, const hlo::Module& after, 
     }
     Result<Literal> x = hlo::Evaluate(before, *arguments, options);
     if (!x) continue;
-    Result<Literal> y = hlo::Evaluate(after, *arguments, options);
+    Result<Literal> y = joined ? compiler::spmd::EvaluateJoined(before, after, *arguments, options)
+                               : hlo::Evaluate(after, *arguments, options);
     if (!y) return StrCat("the result does not evaluate: ", y.error().message());
     std::string what = CompareLiterals(*x, *y, tolerance);
     if (!what.empty()) return StrCat("another value on arguments ", round, ": ", what);

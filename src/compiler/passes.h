@@ -87,6 +87,18 @@ Result<bool> MergeTransposedDimensions(hlo::Module&, const PassContext&);
 // buffers and complex parts). `bitcast` becomes transposes, a reshape, a bitcast-convert; a copy
 // that changed the layout alone goes. What the outside sees is kept in entry_layout; needs: none.
 Result<bool> NormalizeLayouts(hlo::Module&, const PassContext&);
+// The program of one device, by the shardings that instructions have (none: a copy on each device):
+// ops on parts, with the reshardings in between that cost least (spmd/reshard.h); parameters and
+// results are parts. What cannot be split is gathered (WEFT_DEBUG=compiler=1 says op, bytes and
+// why). How parameters and results are cut is kept in the module's frontend attributes; needs:
+// propagate-shardings, or ops without shardings are gathered; not scheduled.
+Result<bool> Partition(hlo::Module&, const PassContext&);
+// Shardings that instructions state spread to those that state none, forward and backward by the
+// rules of the ops (hlo/dim_rule.h), by priority, through loops, branches, calls and tuples, until
+// nothing changes. Afterwards every executed instruction has one, and computations have one caller;
+// parameters and results that state none get one as the module's propagate_sharding_to_* allow;
+// needs: none.
+Result<bool> PropagateShardings(hlo::Module&, const PassContext&);
 // Calls of composites with the name of a function, such as chlo.cosh, are its op where that is
 // faster than the formula; needs: none.
 Result<bool> RecognizeComposites(hlo::Module&, const PassContext&);

@@ -28,6 +28,8 @@ constexpr Pass kPasses[] = {
     {"inline-calls", InlineCalls},
     {"merge-transposed-dimensions", MergeTransposedDimensions},
     {"normalize-layouts", NormalizeLayouts},
+    {"partition", Partition},
+    {"propagate-shardings", PropagateShardings},
     {"recognize-composites", RecognizeComposites},
     {"recognize-functions", RecognizeFunctions},
     {"recognize-loop-ends", RecognizeLoopEnds},

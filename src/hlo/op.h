@@ -15,6 +15,7 @@
 namespace weft::hlo {
 
 class EvalContext;
+struct DimRule;
 
 enum class Op : uint8_t {
 #define OP(e, mnemonic, arity, attrs, traits) e,
@@ -69,6 +70,10 @@ struct OpRow {
   // A local identity: an instruction (existing or newly inserted before this one) with the same
   // value; null: none.
   Instruction* (*fold)(Instruction&) = nullptr;
+  // Which dimensions of operands and results go together (dim_rule.h). Elementwise ops have theirs
+  // by trait; any other op has a rule or says why it has none.
+  DimRule (*dim_rule)(const Instruction&) = nullptr;
+  std::string_view no_dim_rule = {};
 };
 
 template <Op>

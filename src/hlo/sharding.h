@@ -52,6 +52,8 @@ struct AxisRef {
 struct DimSharding {
   std::vector<AxisRef> axes;
   bool open = false;  // `?`: may be sharded further
+  // `p1`: propagated in round 1; absent: in round 0.
+  std::optional<int64_t> priority = std::nullopt;
   bool operator==(const DimSharding&) const = default;
 };
 

@@ -115,6 +115,8 @@ Result<Sharding> Converter::ShardingOf(const Attr& attr) {
       if (const Attr* axes = one->Find("axes")) dim.axes = TRY(AxesOf(named.mesh, *axes));
       const Attr* closed = one->Find("is_closed");
       dim.open = closed != nullptr && IntOf(*closed) == 0;
+      const Attr* priority = one->Find("priority");
+      if (priority != nullptr) dim.priority = IntOf(*priority);
     }
   }
   if (const Attr* axes = attr.Find("replicated_axes")) {

@@ -193,7 +193,8 @@ OpRow Define<Op::kAsyncStart>() {
   return {.doc = "Starts a computation: ((operands ...), result, contexts ...).",
           .infer = InferAsyncStart,
           .check = CheckAsyncThread,
-          .evaluate = EvaluateAsyncStart};
+          .evaluate = EvaluateAsyncStart,
+          .no_dim_rule = "an asynchronous op goes with the computation it wraps"};
 }
 
 template <>
@@ -201,7 +202,8 @@ OpRow Define<Op::kAsyncUpdate>() {
   return {.doc = "A point between start and done; may bring further operands.",
           .infer = InferAsyncUpdate,
           .check = CheckAsyncThread,
-          .evaluate = EvaluateAsyncUpdate};
+          .evaluate = EvaluateAsyncUpdate,
+          .no_dim_rule = "an asynchronous op goes with the computation it wraps"};
 }
 
 template <>
@@ -209,7 +211,8 @@ OpRow Define<Op::kAsyncDone>() {
   return {.doc = "The result of an async-start.",
           .infer = InferAsyncDone,
           .check = CheckAsyncThread,
-          .evaluate = EvaluateAsyncDone};
+          .evaluate = EvaluateAsyncDone,
+          .no_dim_rule = "an asynchronous op goes with the computation it wraps"};
 }
 
 template <>
@@ -221,7 +224,8 @@ OpRow Define<Op::kCopyStart>() {
             Literal copy = operands[0];
             return Literal::Tuple(
                 {std::move(copy), std::move(operands[0]), Literal(Shape::Scalar(DType::kU32))});
-          }};
+          },
+          .no_dim_rule = "an asynchronous op goes with the computation it wraps"};
 }
 
 template <>
@@ -229,7 +233,8 @@ OpRow Define<Op::kCopyDone>() {
   return {.doc = "The copy of a copy-start.",
           .infer = InferCopyDone,
           .evaluate = [](EvalContext&, const Instruction&, std::span<Literal> operands)
-              -> Result<Literal> { return std::move(operands[0].mutable_tuple()[0]); }};
+              -> Result<Literal> { return std::move(operands[0].mutable_tuple()[0]); },
+          .no_dim_rule = "an asynchronous op goes with the computation it wraps"};
 }
 
 }  // namespace weft::hlo

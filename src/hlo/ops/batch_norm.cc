@@ -7,6 +7,7 @@
 #include "hlo/instruction.h"
 #include "hlo/op.h"
 #include "hlo/ops/array_rules.h"
+#include "hlo/ops/dim_rules.h"
 #include "hlo/ops/elementwise.h"
 
 namespace weft::hlo {
@@ -182,7 +183,8 @@ OpRow Define<Op::kBatchNormTraining>() {
           "Normalises each feature to mean 0 and variance 1, then scales and shifts it. Operands: "
           "array, scale, offset. Gives the result and the mean and variance per feature.",
       .infer = InferBatchNormTuple<-1>,
-      .evaluate = EvaluateBatchNormTraining};
+      .evaluate = EvaluateBatchNormTraining,
+      .dim_rule = RuleBatchNorm};
 }
 
 template <>
@@ -191,7 +193,8 @@ OpRow Define<Op::kBatchNormInference>() {
               "Normalises each feature with a given mean and variance. Operands: array, scale, "
               "offset, mean, variance.",
           .infer = InferBatchNormInference,
-          .evaluate = EvaluateBatchNormInference};
+          .evaluate = EvaluateBatchNormInference,
+          .dim_rule = RuleBatchNorm};
 }
 
 template <>
@@ -200,7 +203,8 @@ OpRow Define<Op::kBatchNormGrad>() {
               "The gradients of batch-norm-training for array, scale and offset. Operands: array, "
               "scale, mean, variance, gradient of the result.",
           .infer = InferBatchNormTuple<4>,
-          .evaluate = EvaluateBatchNormGrad};
+          .evaluate = EvaluateBatchNormGrad,
+          .dim_rule = RuleBatchNorm};
 }
 
 }  // namespace weft::hlo

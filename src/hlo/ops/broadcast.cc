@@ -4,6 +4,7 @@
 #include "hlo/evaluate/move.h"
 #include "hlo/instruction.h"
 #include "hlo/op.h"
+#include "hlo/ops/dim_rules.h"
 #include "hlo/ops/shape_rules.h"
 
 namespace weft::hlo {
@@ -124,14 +125,16 @@ OpRow Define<Op::kBroadcast>() {
               "elements repeat along the others.",
           .infer = InferBroadcast,
           .evaluate = EvaluateBroadcast,
-          .fold = FoldSameShapeIdentity};
+          .fold = FoldSameShapeIdentity,
+          .dim_rule = RuleBroadcast};
 }
 
 template <>
 OpRow Define<Op::kIota>() {
   return {.doc = "Counts 0, 1, 2 ... along iota_dimension, the same at all other indices.",
           .infer = InferIota,
-          .evaluate = EvaluateIota};
+          .evaluate = EvaluateIota,
+          .dim_rule = RuleSource};
 }
 
 template <>
@@ -139,7 +142,8 @@ OpRow Define<Op::kReshape>() {
   return {.doc = "The same elements in row-major order under other dimensions.",
           .infer = InferReshape,
           .evaluate = EvaluateReshape,
-          .fold = FoldReshape};
+          .fold = FoldReshape,
+          .dim_rule = RuleReshape};
 }
 
 template <>
@@ -147,7 +151,8 @@ OpRow Define<Op::kTranspose>() {
   return {.doc = "Permutes dimensions: result dimension i is operand dimension dimensions[i].",
           .infer = InferTranspose,
           .evaluate = EvaluateTranspose,
-          .fold = FoldTranspose};
+          .fold = FoldTranspose,
+          .dim_rule = RuleTranspose};
 }
 
 template <>
@@ -155,7 +160,8 @@ OpRow Define<Op::kReverse>() {
   return {.doc = "Turns the order of elements around along the dimensions named.",
           .infer = InferReverse,
           .evaluate = EvaluateReverse,
-          .fold = FoldReverse};
+          .fold = FoldReverse,
+          .dim_rule = RuleReverse};
 }
 
 template <>
@@ -164,14 +170,17 @@ OpRow Define<Op::kBitcast>() {
               "The same bytes in memory under another shape and layout: operand elements in the "
               "order of its layout are result elements in the order of the result's layout.",
           .infer = InferBitcast,
-          .evaluate = EvaluateBitcast};
+          .evaluate = EvaluateBitcast,
+          .no_dim_rule =
+              "what goes together depends on layouts; normalize-layouts says it in other ops"};
 }
 
 template <>
 OpRow Define<Op::kCopy>() {
   return {.doc = "The same value in a buffer of its own, perhaps with another layout.",
           .infer = InferCopy,
-          .evaluate = EvaluateCopy};
+          .evaluate = EvaluateCopy,
+          .dim_rule = RuleElementwise};
 }
 
 }  // namespace weft::hlo

@@ -6,6 +6,7 @@
 #include "hlo/op.h"
 #include "hlo/ops/called.h"
 #include "hlo/ops/collective_shape.h"
+#include "hlo/ops/dim_rules.h"
 
 namespace weft::hlo {
 namespace {
@@ -145,7 +146,8 @@ OpRow Define<Op::kAllGather>() {
   return {.doc = "The operands of all devices of a group, joined along a dimension.",
           .infer = InferAllGather,
           .check = CheckGroups,
-          .evaluate = RunAllGather};
+          .evaluate = RunAllGather,
+          .dim_rule = RuleCollectiveDims};
 }
 
 template <>
@@ -153,7 +155,8 @@ OpRow Define<Op::kAllReduce>() {
   return {.doc = "The operands of all devices of a group, reduced element by element.",
           .infer = InferReduced,
           .check = CheckAllReduceRow,
-          .evaluate = RunAllReduce};
+          .evaluate = RunAllReduce,
+          .dim_rule = RuleCollectiveDims};
 }
 
 template <>
@@ -161,7 +164,8 @@ OpRow Define<Op::kReduceScatter>() {
   return {.doc = "As all-reduce; each device of the group then keeps its part of a dimension.",
           .infer = InferReduceScatter,
           .check = CheckGroups,
-          .evaluate = RunReduceScatter};
+          .evaluate = RunReduceScatter,
+          .dim_rule = RuleCollectiveDims};
 }
 
 template <>
@@ -169,7 +173,8 @@ OpRow Define<Op::kCollectiveReduce>() {
   return {.doc = "As all-reduce, for one device of the group; the others get zeroes.",
           .infer = InferCollectiveReduce,
           .check = CheckGroups,
-          .evaluate = RunCollectiveReduce};
+          .evaluate = RunCollectiveReduce,
+          .dim_rule = RuleCollectiveDims};
 }
 
 template <>
@@ -179,7 +184,8 @@ OpRow Define<Op::kAllToAll>() {
               "received are joined in group order.",
           .infer = InferAllToAll,
           .check = CheckGroups,
-          .evaluate = RunAllToAll};
+          .evaluate = RunAllToAll,
+          .dim_rule = RuleCollectiveDims};
 }
 
 template <>
@@ -189,14 +195,16 @@ OpRow Define<Op::kRaggedAllToAll>() {
               "offsets and sizes.",
           .infer = InferRaggedAllToAll,
           .check = CheckGroups,
-          .evaluate = RunRaggedAllToAll};
+          .evaluate = RunRaggedAllToAll,
+          .no_dim_rule = "offsets are places in whole arrays"};
 }
 
 template <>
 OpRow Define<Op::kCollectiveBroadcast>() {
   return {.doc = "The operand of the group's first device.",
           .infer = InferCollectiveBroadcast,
-          .evaluate = RunCollectiveBroadcast};
+          .evaluate = RunCollectiveBroadcast,
+          .dim_rule = RuleCollectiveDims};
 }
 
 template <>
@@ -206,7 +214,8 @@ OpRow Define<Op::kCollectivePermute>() {
               "none. With slice_sizes: slices, into an output that is updated in place.",
           .infer = InferPermuted,
           .check = CheckPermute,
-          .evaluate = RunCollectivePermute};
+          .evaluate = RunCollectivePermute,
+          .dim_rule = RuleCollectiveDims};
 }
 
 template <>
@@ -216,7 +225,8 @@ OpRow Define<Op::kPartitionId>() {
           .evaluate = [](EvalContext& context, const Instruction&,
                          std::span<Literal>) -> Result<Literal> {
             return Literal::Scalar(DType::kU32, static_cast<uint32_t>(context.partition()));
-          }};
+          },
+          .no_dim_rule = "a scalar"};
 }
 
 template <>
@@ -226,7 +236,8 @@ OpRow Define<Op::kReplicaId>() {
           .evaluate = [](EvalContext& context, const Instruction&,
                          std::span<Literal>) -> Result<Literal> {
             return Literal::Scalar(DType::kU32, static_cast<uint32_t>(context.replica()));
-          }};
+          },
+          .no_dim_rule = "a scalar"};
 }
 
 }  // namespace weft::hlo

@@ -99,14 +99,16 @@ OpRow Define<Op::kAllGatherStart>() {
   return {.doc = "Starts an all-gather: (operands, results).",
           .infer = InferAllGatherStart,
           .check = CheckGroups,
-          .evaluate = EvaluateAllGatherStart};
+          .evaluate = EvaluateAllGatherStart,
+          .no_dim_rule = "an asynchronous op goes with the computation it wraps"};
 }
 
 template <>
 OpRow Define<Op::kAllGatherDone>() {
   return {.doc = "The results of an all-gather-start.",
           .infer = InferSecondElement,
-          .evaluate = EvaluateSecondElement};
+          .evaluate = EvaluateSecondElement,
+          .no_dim_rule = "an asynchronous op goes with the computation it wraps"};
 }
 
 template <>
@@ -114,7 +116,8 @@ OpRow Define<Op::kAllReduceStart>() {
   return {.doc = "Starts an all-reduce; has the shape of its results.",
           .infer = InferReduced,
           .check = CheckGroups,
-          .evaluate = RunAllReduce};
+          .evaluate = RunAllReduce,
+          .no_dim_rule = "an asynchronous op goes with the computation it wraps"};
 }
 
 template <>
@@ -123,7 +126,8 @@ OpRow Define<Op::kAllReduceDone>() {
       .doc = "The results of an all-reduce-start.",
       .infer = [](const InferArgs& args) -> Result<Shape> { return StripLayout(args.operand(0)); },
       .evaluate = [](EvalContext&, const Instruction&, std::span<Literal> operands)
-          -> Result<Literal> { return std::move(operands[0]); }};
+          -> Result<Literal> { return std::move(operands[0]); },
+      .no_dim_rule = "an asynchronous op goes with the computation it wraps"};
 }
 
 template <>
@@ -131,14 +135,16 @@ OpRow Define<Op::kCollectivePermuteStart>() {
   return {.doc = "Starts a collective-permute: (operands, results, contexts ...).",
           .infer = InferPermuteStart,
           .check = CheckPermute,
-          .evaluate = EvaluatePermuteStart};
+          .evaluate = EvaluatePermuteStart,
+          .no_dim_rule = "an asynchronous op goes with the computation it wraps"};
 }
 
 template <>
 OpRow Define<Op::kCollectivePermuteDone>() {
   return {.doc = "The results of a collective-permute-start.",
           .infer = InferSecondElement,
-          .evaluate = EvaluateSecondElement};
+          .evaluate = EvaluateSecondElement,
+          .no_dim_rule = "an asynchronous op goes with the computation it wraps"};
 }
 
 }  // namespace weft::hlo

@@ -6,6 +6,7 @@
 #include "hlo/instruction.h"
 #include "hlo/op.h"
 #include "hlo/ops/called.h"
+#include "hlo/ops/dim_rules.h"
 
 namespace weft::hlo {
 namespace {
@@ -159,14 +160,16 @@ OpRow Define<Op::kCall>() {
   return {.doc = "Applies a computation to the operands.",
           .infer = InferCall,
           .check = CheckCall,
-          .evaluate = EvaluateCall};
+          .evaluate = EvaluateCall,
+          .no_dim_rule = "values go through the callee"};
 }
 
 template <>
 OpRow Define<Op::kWhile>() {
   return {.doc = "Applies `body` to the value while `condition` of it is true.",
           .infer = InferWhile,
-          .evaluate = EvaluateWhile};
+          .evaluate = EvaluateWhile,
+          .no_dim_rule = "values go through the body"};
 }
 
 template <>
@@ -175,7 +178,8 @@ OpRow Define<Op::kConditional>() {
               "Applies the branch that operand 0 selects (pred: true first; s32: by index, the "
               "last one when out of range) to that branch's operand.",
           .infer = InferConditional,
-          .evaluate = EvaluateConditional};
+          .evaluate = EvaluateConditional,
+          .no_dim_rule = "values go through the branches"};
 }
 
 template <>
@@ -186,28 +190,32 @@ OpRow Define<Op::kFusion>() {
             return CheckOperandAliases(fusion,
                                        fusion.attrs<FusionAttrs>().output_to_operand_aliasing);
           },
-          .evaluate = EvaluateFusion};
+          .evaluate = EvaluateFusion,
+          .no_dim_rule = "its computation is what has dimensions; inlined before partitioning"};
 }
 
 template <>
 OpRow Define<Op::kOptBarrier>() {
   return {.doc = "The operand; nothing is moved or merged across it.",
           .infer = InferMarkedValue,
-          .evaluate = EvaluateMarkedValue};
+          .evaluate = EvaluateMarkedValue,
+          .no_dim_rule = "elements of tuples go through as they are"};
 }
 
 template <>
 OpRow Define<Op::kDomain>() {
   return {.doc = "The operand; its users and it may have different metadata (shardings).",
           .infer = InferMarkedValue,
-          .evaluate = EvaluateMarkedValue};
+          .evaluate = EvaluateMarkedValue,
+          .dim_rule = RuleElementwise};
 }
 
 template <>
 OpRow Define<Op::kAddDependency>() {
   return {.doc = "Operand 0, available only after the token of operand 1.",
           .infer = InferAddDependency,
-          .evaluate = EvaluateMarkedValue};
+          .evaluate = EvaluateMarkedValue,
+          .no_dim_rule = "elements of tuples go through as they are"};
 }
 
 template <>
@@ -216,7 +224,8 @@ OpRow Define<Op::kAfterAll>() {
           .infer = InferAfterAll,
           .evaluate = [](EvalContext&, const Instruction&, std::span<Literal>) -> Result<Literal> {
             return Literal::Token();
-          }};
+          },
+          .no_dim_rule = "a token"};
 }
 
 }  // namespace weft::hlo

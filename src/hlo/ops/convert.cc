@@ -9,6 +9,7 @@
 #include "hlo/instruction.h"
 #include "hlo/op.h"
 #include "hlo/ops/array_rules.h"
+#include "hlo/ops/dim_rules.h"
 #include "hlo/ops/elementwise.h"
 
 namespace weft::hlo {
@@ -186,7 +187,8 @@ OpRow Define<Op::kBitcastConvert>() {
           "parts is added, low part first; to a wider one it is taken away.",
       .infer = InferBitcastConvert,
       .evaluate = EvaluateBitcastConvert,
-      .fold = FoldToSameShape<FoldBitcastConvert>};
+      .fold = FoldToSameShape<FoldBitcastConvert>,
+      .dim_rule = RuleBitcastConvert};
 }
 
 template <>

@@ -2,6 +2,7 @@
 #include "hlo/evaluate/contract.h"
 #include "hlo/instruction.h"
 #include "hlo/op.h"
+#include "hlo/ops/dim_rules.h"
 #include "hlo/ops/shape_rules.h"
 
 namespace weft::hlo {
@@ -181,7 +182,8 @@ OpRow Define<Op::kConvolution>() {
               "that are convolved with their own part of the kernel's output features.",
           .infer = InferConvolution,
           .check = CheckConvolution,
-          .evaluate = EvaluateConvolution};
+          .evaluate = EvaluateConvolution,
+          .dim_rule = RuleConvolution};
 }
 
 }  // namespace weft::hlo

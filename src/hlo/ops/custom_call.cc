@@ -64,7 +64,8 @@ OpRow Define<Op::kCustomCall>() {
   return {.doc = "Code from outside, found by the name of its target.",
           .infer = InferCustomCall,
           .check = CheckCustomCall,
-          .evaluate = EvaluateCustomCall};
+          .evaluate = EvaluateCustomCall,
+          .no_dim_rule = "only the callee knows"};
 }
 
 }  // namespace weft::hlo

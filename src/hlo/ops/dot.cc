@@ -2,6 +2,7 @@
 #include "hlo/evaluate/contract.h"
 #include "hlo/instruction.h"
 #include "hlo/op.h"
+#include "hlo/ops/dim_rules.h"
 #include "hlo/ops/shape_rules.h"
 
 namespace weft::hlo {
@@ -183,7 +184,8 @@ OpRow Define<Op::kDot>() {
               "Products summed over the contracting dimensions. Result dimensions: batch, free "
               "ones of lhs, free ones of rhs. Accumulates in more precision than the result.",
           .infer = InferDot,
-          .evaluate = EvaluateDot};
+          .evaluate = EvaluateDot,
+          .dim_rule = RuleDot};
 }
 
 template <>
@@ -193,7 +195,8 @@ OpRow Define<Op::kScaledDot>() {
               "scale element covers a block of operand size / scale size elements in each "
               "dimension. A scalar scale is no scale.",
           .infer = InferScaledDot,
-          .evaluate = EvaluateScaledDot};
+          .evaluate = EvaluateScaledDot,
+          .dim_rule = RuleScaledDot};
 }
 
 template <>
@@ -204,7 +207,8 @@ OpRow Define<Op::kRaggedDot>() {
               "in rhs. Ragged contracting dimension: one result per group. Ragged batch "
               "dimension: as dot. Rows beyond the last group give 0.",
           .infer = InferRaggedDot,
-          .evaluate = EvaluateRaggedDot};
+          .evaluate = EvaluateRaggedDot,
+          .no_dim_rule = "groups begin anywhere in the ragged dimension"};
 }
 
 }  // namespace weft::hlo

@@ -156,7 +156,8 @@ OpRow Define<Op::kGetDimensionSize>() {
   return {.doc = "The run-time size of a dimension as s32[].",
           .infer = InferGetDimensionSize,
           .evaluate = EvaluateGetDimensionSize,
-          .fold = FoldGetDimensionSize};
+          .fold = FoldGetDimensionSize,
+          .no_dim_rule = "sizes are known when the program runs"};
 }
 
 template <>
@@ -165,14 +166,16 @@ OpRow Define<Op::kSetDimensionSize>() {
               "The operand with the run-time size of one dimension set; elements beyond it are "
               "not part of the value.",
           .infer = InferSetDimensionSize,
-          .evaluate = EvaluateSetDimensionSize};
+          .evaluate = EvaluateSetDimensionSize,
+          .no_dim_rule = "sizes are known when the program runs"};
 }
 
 template <>
 OpRow Define<Op::kDynamicReshape>() {
   return {.doc = "A reshape whose result sizes are operands; the declared shape gives the bounds.",
           .infer = InferDynamicReshape,
-          .evaluate = EvaluateDynamicReshape};
+          .evaluate = EvaluateDynamicReshape,
+          .no_dim_rule = "sizes are known when the program runs"};
 }
 
 }  // namespace weft::hlo

@@ -4,6 +4,7 @@
 #include "hlo/evaluate/result.h"
 #include "hlo/instruction.h"
 #include "hlo/op.h"
+#include "hlo/ops/dim_rules.h"
 #include "hlo/ops/shape_rules.h"
 
 namespace weft::hlo {
@@ -102,7 +103,8 @@ OpRow Define<Op::kFft>() {
               "n/2+1 coefficients of real input, IRFFT takes them; IFFT and IRFFT divide by the "
               "number of elements.",
           .infer = InferFft,
-          .evaluate = EvaluateFft};
+          .evaluate = EvaluateFft,
+          .dim_rule = RuleFft};
 }
 
 }  // namespace weft::hlo

@@ -2,6 +2,7 @@
 #include "hlo/evaluate/index_ops.h"
 #include "hlo/instruction.h"
 #include "hlo/op.h"
+#include "hlo/ops/dim_rules.h"
 #include "hlo/ops/shape_rules.h"
 
 namespace weft::hlo {
@@ -113,7 +114,8 @@ OpRow Define<Op::kGather>() {
               "Slices of the first operand of slice_sizes elements, one per index vector of the "
               "second; starts are clamped so that slices lie within the operand.",
           .infer = InferGather,
-          .evaluate = EvaluateGather};
+          .evaluate = EvaluateGather,
+          .dim_rule = RuleGather};
 }
 
 }  // namespace weft::hlo

@@ -145,7 +145,8 @@ template <>
 OpRow Define<Op::kSend>() {
   return {.doc = "Starts sending operand 0 over a channel: (data, context, token).",
           .infer = InferSend,
-          .evaluate = EvaluateSend};
+          .evaluate = EvaluateSend,
+          .no_dim_rule = "meets the host, whole"};
 }
 
 template <>
@@ -154,21 +155,24 @@ OpRow Define<Op::kSendDone>() {
           .infer = InferSendDone,
           .evaluate = [](EvalContext&, const Instruction&, std::span<Literal>) -> Result<Literal> {
             return Literal::Token();
-          }};
+          },
+          .no_dim_rule = "meets the host, whole"};
 }
 
 template <>
 OpRow Define<Op::kRecv>() {
   return {.doc = "Starts receiving over a channel: (data, context, token).",
           .infer = InferRecv,
-          .evaluate = EvaluateRecv};
+          .evaluate = EvaluateRecv,
+          .no_dim_rule = "meets the host, whole"};
 }
 
 template <>
 OpRow Define<Op::kRecvDone>() {
   return {.doc = "What a recv received: (data, token).",
           .infer = InferRecvDone,
-          .evaluate = EvaluateRecvDone};
+          .evaluate = EvaluateRecvDone,
+          .no_dim_rule = "meets the host, whole"};
 }
 
 template <>
@@ -179,7 +183,8 @@ OpRow Define<Op::kInfeed>() {
             auto error = Unimplemented("infeed: the host feeds nothing");
             error.error().Hint("give the data to the program as an argument");
             return error;
-          }};
+          },
+          .no_dim_rule = "meets the host, whole"};
 }
 
 template <>
@@ -188,7 +193,8 @@ OpRow Define<Op::kOutfeed>() {
           .infer = InferOutfeed,
           .evaluate = [](EvalContext&, const Instruction&, std::span<Literal>) -> Result<Literal> {
             return Literal::Token();
-          }};
+          },
+          .no_dim_rule = "meets the host, whole"};
 }
 
 }  // namespace weft::hlo

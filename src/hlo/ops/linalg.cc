@@ -3,6 +3,7 @@
 #include "hlo/attrs.h"
 #include "hlo/instruction.h"
 #include "hlo/op.h"
+#include "hlo/ops/dim_rules.h"
 #include "hlo/ops/shape_rules.h"
 
 namespace weft::hlo {
@@ -56,7 +57,8 @@ OpRow Define<Op::kCholesky>() {
               "triangle of a is read; the other triangle of the result is 0. A matrix that is "
               "not positive definite gives NaN.",
           .infer = InferCholesky,
-          .evaluate = EvaluateCholesky};
+          .evaluate = EvaluateCholesky,
+          .dim_rule = RuleCholesky};
 }
 
 template <>
@@ -66,7 +68,8 @@ OpRow Define<Op::kTriangularSolve>() {
               "adjoint. Only the triangle of a that `lower` names is read, and its diagonal "
               "unless unit_diagonal.",
           .infer = InferTriangularSolve,
-          .evaluate = EvaluateTriangularSolve};
+          .evaluate = EvaluateTriangularSolve,
+          .dim_rule = RuleTriangularSolve};
 }
 
 }  // namespace weft::hlo

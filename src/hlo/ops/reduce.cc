@@ -7,6 +7,7 @@
 #include "hlo/instruction.h"
 #include "hlo/op.h"
 #include "hlo/ops/array_rules.h"
+#include "hlo/ops/dim_rules.h"
 #include "hlo/ops/elementwise.h"
 
 namespace weft::hlo {
@@ -165,14 +166,16 @@ OpRow Define<Op::kReduce>() {
           "Combines all elements along some dimensions with a function, starting from an "
           "initial value. Several arrays can be reduced together, as tuples. The order is free.",
       .infer = InferReduce,
-      .evaluate = EvaluateReduce};
+      .evaluate = EvaluateReduce,
+      .dim_rule = RuleReduce};
 }
 
 template <>
 OpRow Define<Op::kMap>() {
   return {.doc = "Applies a function of scalars to the elements of equal index of all operands.",
           .infer = InferMap,
-          .evaluate = EvaluateMap};
+          .evaluate = EvaluateMap,
+          .dim_rule = RuleElementwise};
 }
 
 }  // namespace weft::hlo

@@ -7,6 +7,7 @@
 #include "hlo/instruction.h"
 #include "hlo/op.h"
 #include "hlo/ops/array_rules.h"
+#include "hlo/ops/dim_rules.h"
 #include "hlo/ops/elementwise.h"
 
 namespace weft::hlo {
@@ -263,7 +264,8 @@ OpRow Define<Op::kReduceWindow>() {
               "Reduces each placement of a window over an array, padded with the initial value, to "
               "one element. Several arrays can be reduced together, as tuples.",
           .infer = InferReduceWindow,
-          .evaluate = EvaluateReduceWindow};
+          .evaluate = EvaluateReduceWindow,
+          .dim_rule = RuleReduceWindow};
 }
 
 template <>
@@ -273,7 +275,8 @@ OpRow Define<Op::kSelectAndScatter>() {
               "source element of that placement into the result at its place; the rest is the "
               "initial value. The gradient of max pooling.",
           .infer = InferSelectAndScatter,
-          .evaluate = EvaluateSelectAndScatter};
+          .evaluate = EvaluateSelectAndScatter,
+          .dim_rule = RuleSelectAndScatter};
 }
 
 }  // namespace weft::hlo

@@ -65,7 +65,8 @@ OpRow Define<Op::kRng>() {
               "Random numbers, uniform in [operand 0, operand 1) or normal of mean operand 0 "
               "and standard deviation operand 1; a new draw at each evaluation.",
           .infer = InferRng,
-          .evaluate = EvaluateRng};
+          .evaluate = EvaluateRng,
+          .no_dim_rule = "bits depend on places in the whole result: made whole on every device"};
 }
 
 template <>
@@ -74,7 +75,8 @@ OpRow Define<Op::kRngBitGenerator>() {
               "Random bits as a pure function of a state (key first, then counter) and the new "
               "state, by Threefry-2x32 or Philox-4x32 (the default).",
           .infer = InferRngBitGenerator,
-          .evaluate = EvaluateRngBitGenerator};
+          .evaluate = EvaluateRngBitGenerator,
+          .no_dim_rule = "bits depend on places in the whole result: made whole on every device"};
 }
 
 template <>
@@ -83,7 +85,8 @@ OpRow Define<Op::kRngGetAndUpdateState>() {
               "The 128-bit state of the device's generator as u64[2], which then advances by "
               "delta. The evaluator gives each evaluation of the op a fresh state.",
           .infer = InferRngState,
-          .evaluate = EvaluateRngGetAndUpdateState};
+          .evaluate = EvaluateRngGetAndUpdateState,
+          .no_dim_rule = "bits depend on places in the whole result: made whole on every device"};
 }
 
 }  // namespace weft::hlo

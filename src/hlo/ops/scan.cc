@@ -254,7 +254,8 @@ OpRow Define<Op::kScan>() {
               "slices of the inputs and the carries and returns slices of the outputs and the next "
               "carries. Gives the outputs, then the last carries.",
           .infer = InferScan,
-          .evaluate = EvaluateScan};
+          .evaluate = EvaluateScan,
+          .no_dim_rule = "the body computes on slices; its dimensions are those of the body"};
 }
 
 }  // namespace weft::hlo

@@ -3,6 +3,7 @@
 #include "hlo/evaluate/index_ops.h"
 #include "hlo/instruction.h"
 #include "hlo/op.h"
+#include "hlo/ops/dim_rules.h"
 #include "hlo/ops/shape_rules.h"
 
 namespace weft::hlo {
@@ -155,7 +156,8 @@ OpRow Define<Op::kScatter>() {
               "per index vector; updates that lie outside an operand are dropped.",
           .infer = InferScatter,
           .check = CheckScatter,
-          .evaluate = EvaluateScatter};
+          .evaluate = EvaluateScatter,
+          .dim_rule = RuleScatter};
 }
 
 }  // namespace weft::hlo

@@ -2,6 +2,7 @@
 #include "hlo/evaluate/move.h"
 #include "hlo/instruction.h"
 #include "hlo/op.h"
+#include "hlo/ops/dim_rules.h"
 #include "hlo/ops/shape_rules.h"
 
 namespace weft::hlo {
@@ -199,7 +200,8 @@ OpRow Define<Op::kSlice>() {
   return {.doc = "The elements from start to limit (exclusive) by stride in each dimension.",
           .infer = InferSlice,
           .evaluate = EvaluateSlice,
-          .fold = FoldSameShapeIdentity};
+          .fold = FoldSameShapeIdentity,
+          .dim_rule = RuleSlice};
 }
 
 template <>
@@ -209,7 +211,8 @@ OpRow Define<Op::kDynamicSlice>() {
               "starts are clamped so that the block lies within the operand.",
           .infer = InferDynamicSlice,
           .evaluate = EvaluateDynamicSlice,
-          .fold = FoldSameShapeIdentity};
+          .fold = FoldSameShapeIdentity,
+          .dim_rule = RuleDynamicSlice};
 }
 
 template <>
@@ -218,7 +221,8 @@ OpRow Define<Op::kDynamicUpdateSlice>() {
               "The first operand with the block at the start indices replaced by the second; "
               "starts are clamped so that the block lies within the operand.",
           .infer = InferDynamicUpdateSlice,
-          .evaluate = EvaluateDynamicUpdateSlice};
+          .evaluate = EvaluateDynamicUpdateSlice,
+          .dim_rule = RuleDynamicUpdateSlice};
 }
 
 template <>
@@ -228,7 +232,8 @@ OpRow Define<Op::kPad>() {
               "and between elements; negative low and high cut elements off.",
           .infer = InferPad,
           .evaluate = EvaluatePad,
-          .fold = FoldSameShapeIdentity};
+          .fold = FoldSameShapeIdentity,
+          .dim_rule = RulePad};
 }
 
 template <>
@@ -236,7 +241,8 @@ OpRow Define<Op::kConcatenate>() {
   return {.doc = "Operands one after the other along one dimension.",
           .infer = InferConcatenate,
           .evaluate = EvaluateConcatenate,
-          .fold = FoldSameShapeIdentity};
+          .fold = FoldSameShapeIdentity,
+          .dim_rule = RuleConcatenate};
 }
 
 }  // namespace weft::hlo

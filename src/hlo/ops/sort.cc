@@ -8,6 +8,7 @@
 #include "hlo/instruction.h"
 #include "hlo/op.h"
 #include "hlo/ops/array_rules.h"
+#include "hlo/ops/dim_rules.h"
 #include "hlo/ops/elementwise.h"
 
 namespace weft::hlo {
@@ -126,7 +127,8 @@ OpRow Define<Op::kSort>() {
           "Sorts along one dimension, all operands by the same permutation. The comparator takes "
           "two elements of each operand and says whether the first come before the second.",
       .infer = InferSort,
-      .evaluate = EvaluateSort};
+      .evaluate = EvaluateSort,
+      .dim_rule = RuleSort};
 }
 
 template <>
@@ -135,7 +137,8 @@ OpRow Define<Op::kTopK>() {
               "The k largest (or smallest) elements of the last dimension in order, and their "
               "indices; of equal elements the first ones.",
           .infer = InferTopK,
-          .evaluate = EvaluateTopK};
+          .evaluate = EvaluateTopK,
+          .dim_rule = RuleTopK};
 }
 
 }  // namespace weft::hlo

@@ -1,6 +1,7 @@
 #include "hlo/attrs.h"
 #include "hlo/instruction.h"
 #include "hlo/op.h"
+#include "hlo/ops/dim_rules.h"
 #include "hlo/ops/shape_rules.h"
 
 namespace weft::hlo {
@@ -90,14 +91,16 @@ Instruction* FoldGetTupleElement(Instruction& instruction) {
 template <>
 OpRow Define<Op::kParameter>() {
   return {.doc = "An argument of the computation; its number stands between the parentheses.",
-          .infer = InferParameter};
+          .infer = InferParameter,
+          .no_dim_rule = "the caller says how it lies"};
 }
 
 template <>
 OpRow Define<Op::kConstant>() {
   return {.doc = "A value written in the program.",
           .infer = InferConstant,
-          .evaluate = EvaluateConstant};
+          .evaluate = EvaluateConstant,
+          .dim_rule = RuleSource};
 }
 
 template <>
@@ -105,7 +108,8 @@ OpRow Define<Op::kTuple>() {
   return {.doc = "Operands bundled into one value.",
           .infer = InferTuple,
           .evaluate = EvaluateTuple,
-          .fold = FoldTuple};
+          .fold = FoldTuple,
+          .no_dim_rule = "elements of tuples go through as they are"};
 }
 
 template <>
@@ -113,7 +117,8 @@ OpRow Define<Op::kGetTupleElement>() {
   return {.doc = "Element `index` of a tuple.",
           .infer = InferGetTupleElement,
           .evaluate = EvaluateGetTupleElement,
-          .fold = FoldGetTupleElement};
+          .fold = FoldGetTupleElement,
+          .no_dim_rule = "elements of tuples go through as they are"};
 }
 
 }  // namespace weft::hlo

@@ -245,6 +245,15 @@ Status ValueReader::ReadReductionKind(ReductionKind& kind) {
   return {};
 }
 
+// `p2` behind a dimension's axes.
+Status ValueReader::ReadPriority(DimSharding& dim) {
+  if (kind() != Tok::kIdent || !lexer_.token().text.starts_with("p")) return {};
+  dim.priority = ParseInt(lexer_.token().text.substr(1));
+  if (!dim.priority || *dim.priority < 0) return Expected("a priority, such as p1");
+  lexer_.Next();
+  return {};
+}
+
 Status ValueReader::ReadNamedSharding(Sharding& s) {
   s.kind = Sharding::Kind::kNamed;
   NamedSharding& n = s.named.Make();
@@ -264,12 +273,13 @@ Status ValueReader::ReadNamedSharding(Sharding& s) {
     } else {
       TRY(ReadList(Tok::kLeftSquare, Tok::kRightSquare, [&]() -> Status {
         DimSharding& dim = n.dims.emplace_back();
-        return ReadList(Tok::kLeftBrace, Tok::kRightBrace, [&]() -> Status {
+        TRY(ReadList(Tok::kLeftBrace, Tok::kRightBrace, [&]() -> Status {
           if (dim.open) return Fail("'?' stands last");
           dim.open = Eat(Tok::kQuestion);
           if (dim.open) return {};
           return ReadAxisRef(n.mesh, dim.axes.emplace_back());
-        });
+        }));
+        return ReadPriority(dim);
       }));
     }
   }

@@ -74,6 +74,7 @@ void AppendNamed(std::string& out, const NamedSharding& n) {
   for (size_t i = 0; i < n.dims.size(); ++i) {
     if (i > 0) out.append(", ");
     AppendAxes(out, n.mesh, n.dims[i].axes, n.dims[i].open);
+    if (n.dims[i].priority) StrAppend(out, "p", *n.dims[i].priority);
   }
   out.push_back(']');
   auto list = [&](std::string_view name, std::string_view how, const std::vector<AxisRef>& axes) {

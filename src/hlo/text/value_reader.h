@@ -42,6 +42,7 @@ class ValueReader : public Reader {
   // parse_sharding.cc
   Status ReadSingleSharding(Sharding& sharding);  // after `{`, through `}`
   Status ReadShardingPart(Sharding& sharding, bool& has_kind, bool& has_device);
+  Status ReadPriority(DimSharding& dim);
   Status ReadNamedSharding(Sharding& sharding);
   Status ReadNamedShardingAttribute(Sharding& sharding);
   Status ReadMesh(Mesh& mesh);

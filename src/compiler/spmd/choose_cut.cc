@@ -1,0 +1,210 @@
+// What an op is cut by: as its results should lie, then as its operands do.
+#include <algorithm>
+
+#include "compiler/analysis/collectives.h"
+#include "compiler/spmd/partitioner.h"
+#include "hlo/evaluate.h"
+
+namespace weft::compiler::spmd {
+namespace {
+
+using hlo::DimRule;
+using hlo::FactorKind;
+using hlo::Instruction;
+using hlo::Op;
+
+// A tensor of an op: a leaf of its result, or an operand.
+struct Subject {
+  const DimRule::Tensor* tensor;
+  const Form* form;
+  const Shape* shape;
+  bool is_result;
+};
+
+std::vector<Subject> SubjectsOf(const Instruction& i, const DimRule& rule,
+                                std::span<const Form> operands, std::span<const Form> results) {
+  std::vector<Subject> subjects;
+  const std::vector<const Shape*> leaves = LeavesOf(i.shape());
+  for (size_t k = 0; k < results.size(); ++k) {
+    subjects.push_back({&rule.results[k], &results[k], leaves[k], true});
+  }
+  const size_t first = subjects.size();
+  for (size_t k = 0; k < operands.size(); ++k) {
+    const Shape& shape = i.operand(static_cast<int64_t>(k))->shape();
+    if (shape.IsArray()) subjects.push_back({&rule.operands[k], &operands[k], &shape, false});
+  }
+  // The largest operand decides first, of equal ones the first.
+  std::sort(subjects.begin() + static_cast<std::ptrdiff_t>(first), subjects.end(),
+            [](const Subject& a, const Subject& b) {
+              const int64_t x = a.shape->ByteSize(), y = b.shape->ByteSize();
+              return x != y ? x > y : a.tensor < b.tensor;
+            });
+  return subjects;
+}
+
+// Which factors may be cut at all, and whether they must be cut evenly.
+struct FactorFacts {
+  bool usable = false, even = false;
+  int64_t operand_bytes = 0;
+  bool in_result = false;
+};
+
+std::vector<FactorFacts> FactsOf(const Instruction& i, const DimRule& rule,
+                                 std::span<const Subject> subjects) {
+  std::vector<FactorFacts> facts(rule.factors.size());
+  const bool reducible = HasRepeatableReduction(i);
+  for (size_t f = 0; f < facts.size(); ++f) {
+    const FactorKind kind = rule.factors[f].kind;
+    facts[f].usable = kind == FactorKind::kParallel || (kind == FactorKind::kReduced && reducible);
+  }
+  for (const Subject& s : subjects) {
+    for (size_t d = 0; d < s.tensor->size(); ++d) {
+      for (int factor : (*s.tensor)[d]) {
+        FactorFacts& fact = facts[static_cast<size_t>(factor)];
+        const int64_t dim = static_cast<int64_t>(d);
+        if (s.shape->HasDynamicDims()) fact.usable = false;
+        if ((*s.tensor)[d].size() > 1) fact.even = true;
+        if (s.shape->dim(dim) != rule.factors[static_cast<size_t>(factor)].size) fact.even = true;
+        if (s.is_result) fact.in_result = true;
+        if (!s.is_result) fact.operand_bytes += s.shape->ByteSize();
+      }
+    }
+  }
+  return facts;
+}
+
+// Axes by which all operands of a reduced factor are cut alike already: parts of the result come
+// without moving anything, and are scattered where the result should be cut by the same axes.
+void TakeCommonReductions(const DimRule& rule, std::span<const Subject> subjects,
+                          std::span<const FactorFacts> facts, const DeviceMesh& mesh, AxisSet& used,
+                          FactorAxes& axes) {
+  std::vector<int> holders(rule.factors.size(), 0);
+  FactorAxes own;
+  std::vector<bool> seen(rule.factors.size(), false);
+  FactorAxes common(rule.factors.size());
+  for (const Subject& s : subjects) {
+    if (s.is_result) continue;
+    ReadFactors(rule, *s.tensor, *s.form, mesh, INT64_MAX, own);
+    for (const DimRule::Dim& dim : *s.tensor) {
+      for (int factor : dim) {
+        const size_t f = static_cast<size_t>(factor);
+        ++holders[f];
+        size_t same = 0;
+        while (seen[f] && same < std::min(common[f].size(), own[f].size()) &&
+               common[f][same] == own[f][same]) {
+          ++same;
+        }
+        if (seen[f]) common[f].resize(same);
+        if (!seen[f]) common[f] = own[f];
+        seen[f] = true;
+      }
+    }
+  }
+  for (size_t f = 0; f < common.size(); ++f) {
+    const bool reduced = rule.factors[f].kind == FactorKind::kReduced && facts[f].usable;
+    if (!reduced || facts[f].even || holders[f] < 2) continue;
+    for (int axis : common[f]) {
+      if ((used & BitOf(axis)) != 0) break;
+      axes[f].push_back(axis);
+      used |= BitOf(axis);
+    }
+  }
+}
+
+// Factors behind one in a dimension that is not cut into single elements cannot be cut.
+void DropStranded(const DimRule& rule, const DeviceMesh& mesh, FactorAxes& axes) {
+  auto visit = [&](const std::vector<DimRule::Tensor>& tensors) {
+    bool changed = false;
+    for (const DimRule::Tensor& tensor : tensors) {
+      for (const DimRule::Dim& dim : tensor) {
+        bool stranded = false;
+        for (int factor : dim) {
+          std::vector<int>& own = axes[static_cast<size_t>(factor)];
+          if (stranded && !own.empty()) {
+            own.clear();
+            changed = true;
+          }
+          if (mesh.SizeOf(own) != rule.factors[static_cast<size_t>(factor)].size) stranded = true;
+        }
+      }
+    }
+    return changed;
+  };
+  while (visit(rule.operands) || visit(rule.results)) {
+  }
+}
+
+}  // namespace
+
+bool HasRepeatableReduction(const Instruction& i) {
+  if (i.op() == Op::kScatter) {
+    const auto op = SimpleReduction(*i.attrs<hlo::ScatterAttrs>().to_apply);
+    return i.operand_count() == 3 && op == program::ReduceOp::kAdd &&
+           i.shape().dtype() != DType::kPred;
+  }
+  if (i.op() != Op::kReduce) return i.shape().dtype() != DType::kPred;
+  const hlo::Computation* function = i.attrs<hlo::ReduceAttrs>().to_apply;
+  const int64_t inputs = i.operand_count() / 2;
+  std::vector<Literal> arguments;
+  for (int64_t k = inputs; k < 2 * inputs; ++k) {
+    const Instruction* init = i.operand(k);
+    if (!init->IsConstant() || init->attrs<hlo::ConstantAttrs>().elided) return false;
+    arguments.push_back(init->literal());
+  }
+  const std::vector<Literal> once = arguments;
+  arguments.insert(arguments.end(), once.begin(), once.end());
+  hlo::EvalOptions options;
+  options.max_loop_steps = 1000;
+  hlo::EvalContext context(*i.parent()->module(), options);
+  Result<Literal> twice = context.Call(*function, arguments);
+  if (!twice) return false;
+  if (!twice->shape().IsTuple()) return once.size() == 1 && *twice == once[0];
+  return twice->tuple() == once;
+}
+
+Form Cut::FormOf(const DimRule::Tensor& tensor, const DeviceMesh& mesh) const {
+  Form form = Form::Replicated(static_cast<int64_t>(tensor.size()));
+  for (size_t d = 0; d < tensor.size(); ++d) {
+    form.dims[d].axes = AxesOfDim(rule, tensor[d], axes, mesh);
+  }
+  return form;
+}
+
+Cut ChooseCut(const Instruction& i, std::span<const Form> operands, std::span<const Form> results,
+              const DeviceMesh& mesh) {
+  Cut cut{.rule = hlo::RuleOf(i), .axes = {}, .reduced = {}};
+  cut.axes.resize(cut.rule.factors.size());
+  const std::vector<Subject> subjects = SubjectsOf(i, cut.rule, operands, results);
+  const std::vector<FactorFacts> facts = FactsOf(i, cut.rule, subjects);
+  AxisSet used = 0;
+  for (const Subject& s : subjects) used |= s.form->manual;
+  TakeCommonReductions(cut.rule, subjects, facts, mesh, used, cut.axes);
+  FactorAxes own;
+  for (const Subject& s : subjects) {
+    ReadFactors(cut.rule, *s.tensor, *s.form, mesh, INT64_MAX, own);
+    for (size_t f = 0; f < own.size(); ++f) {
+      if (!facts[f].usable || own[f].empty() || !cut.axes[f].empty()) continue;
+      // A result that should be whole is gathered only when it is smaller than what it is made of.
+      if (!s.is_result && facts[f].in_result && i.shape().ByteSize() > facts[f].operand_bytes) {
+        continue;
+      }
+      int64_t parts = 1;
+      for (int axis : own[f]) {
+        const int64_t finer = parts * mesh.size(axis);
+        if ((used & BitOf(axis)) != 0) break;
+        if (facts[f].even && cut.rule.factors[f].size % finer != 0) break;
+        cut.axes[f].push_back(axis);
+        used |= BitOf(axis);
+        parts = finer;
+      }
+    }
+  }
+  DropStranded(cut.rule, mesh, cut.axes);
+  for (size_t f = 0; f < cut.axes.size(); ++f) {
+    if (cut.rule.factors[f].kind != FactorKind::kReduced) continue;
+    cut.reduced.insert(cut.reduced.end(), cut.axes[f].begin(), cut.axes[f].end());
+  }
+  return cut;
+}
+
+}  // namespace weft::compiler::spmd

@@ -1,0 +1,70 @@
+// Instructions of one device's program: the collectives and local cuts that reshardings are made
+// of.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "compiler/passes/rewrite.h"
+#include "compiler/spmd/form.h"
+#include "hlo/builder.h"
+
+namespace weft::compiler::spmd {
+
+// What is one for the program: its mesh, its channels, its scalar functions.
+struct ProgramState {
+  hlo::Module& module;
+  const DeviceMesh& mesh;
+  int64_t replicas = 1;
+  int64_t next_channel = 1;
+  ScalarFunctions functions{module};
+};
+
+// Adds instructions to the end of one computation.
+class Emitter {
+ public:
+  Emitter(ProgramState& state, hlo::Computation& into) : state_(state), into_(into) {}
+
+  const DeviceMesh& mesh() const { return state_.mesh; }
+  ProgramState& state() { return state_; }
+  hlo::Computation& into() { return into_; }
+  hlo::Builder builder() { return hlo::Builder(into_, nullptr, like_); }
+  // Instructions get this one's metadata; null: none.
+  void SetLike(const hlo::Instruction* like) { like_ = like; }
+
+  // This device's number along axes, s32[].
+  Result<hlo::Instruction*> IndexAlong(std::span<const int> axes);
+  // This device's part of dimension `dim` when it is cut by axes; filled up with zeroes where the
+  // size does not divide.
+  Result<hlo::Instruction*> Cut(hlo::Instruction* x, int64_t dim, std::span<const int> axes);
+  Result<hlo::Instruction*> PadTo(hlo::Instruction* x, int64_t dim, int64_t size);
+  Result<hlo::Instruction*> TrimTo(hlo::Instruction* x, int64_t dim, int64_t size);
+  // Elements of the part that are beyond the whole's `size` become `fill`, a scalar.
+  Result<hlo::Instruction*> MaskPadding(hlo::Instruction* x, int64_t dim, int64_t size,
+                                        std::span<const int> axes, hlo::Instruction* fill);
+
+  Result<hlo::Instruction*> AllGather(hlo::Instruction* x, int64_t dim, std::span<const int> axes);
+  Result<hlo::Instruction*> AllReduce(hlo::Instruction* x, std::span<const int> axes,
+                                      hlo::Computation* function);
+  Result<hlo::Instruction*> ReduceScatter(hlo::Instruction* x, int64_t dim,
+                                          std::span<const int> axes, hlo::Computation* function);
+  // Parts along `cut` go to the devices, those that come are joined along `join`.
+  Result<hlo::Instruction*> AllToAll(hlo::Instruction* x, int64_t cut, int64_t join,
+                                     std::span<const int> axes);
+  Result<hlo::Instruction*> Permute(hlo::Instruction* x, hlo::IntPairs pairs);
+
+ private:
+  hlo::ReplicaGroups GroupsOf(std::span<const int> axes, bool all_replicas) const;
+  void Fill(hlo::CollectiveAttrs& attrs, std::span<const int> axes, bool global);
+
+  ProgramState& state_;
+  hlo::Computation& into_;
+  const hlo::Instruction* like_ = nullptr;
+  hlo::Instruction* device_ = nullptr;  // partition-id
+  std::vector<std::pair<std::vector<int>, hlo::Instruction*>> indices_;
+};
+
+}  // namespace weft::compiler::spmd

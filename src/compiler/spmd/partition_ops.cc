@@ -1,0 +1,346 @@
+// Ops on parts, by their rules.
+#include <algorithm>
+
+#include "base/log.h"
+#include "compiler/analysis/collectives.h"
+#include "compiler/spmd/partition_indexed.h"
+#include "compiler/spmd/partitioner.h"
+
+namespace weft::compiler::spmd {
+namespace {
+
+using hlo::Attrs;
+using hlo::Builder;
+using hlo::DimRule;
+using hlo::FactorKind;
+using hlo::Instruction;
+using hlo::Op;
+
+// Attributes that repeat sizes of dimensions, which are those of parts now.
+void FitAttributes(const Instruction& whole, Instruction& local) {
+  const Shape& from = whole.operand_count() > 0 ? whole.operand(0)->shape() : whole.shape();
+  switch (local.op()) {
+    case Op::kSlice: {
+      hlo::SliceDims& dims = local.mutable_attrs<hlo::SliceAttrs>().slice;
+      for (size_t d = 0; d < dims.size(); ++d) {
+        const int64_t dim = static_cast<int64_t>(d);
+        if (local.operand(0)->shape().dim(dim) != from.dim(dim)) {
+          dims[d] = {0, local.shape().dim(dim), 1};
+        }
+      }
+      return;
+    }
+    case Op::kDynamicSlice: {
+      hlo::Ints& sizes = local.mutable_attrs<hlo::DynamicSliceAttrs>().dynamic_slice_sizes;
+      for (size_t d = 0; d < sizes.size(); ++d) {
+        sizes[d] = local.shape().dim(static_cast<int64_t>(d));
+      }
+      return;
+    }
+    case Op::kGather: {
+      hlo::Ints& sizes = local.mutable_attrs<hlo::GatherAttrs>().slice_sizes;
+      for (size_t d = 0; d < sizes.size(); ++d) {
+        const int64_t dim = static_cast<int64_t>(d);
+        if (sizes[d] == from.dim(dim)) sizes[d] = local.operand(0)->shape().dim(dim);
+      }
+      return;
+    }
+    case Op::kReshape: local.mutable_attrs<hlo::ReshapeAttrs>().inferred_dimension = {}; return;
+    default: return;
+  }
+}
+
+// Why a dimension that is cut must be gathered, and how much that is.
+void LogGathered(const Instruction& i, const Cut& cut, std::span<const Form> operands,
+                 const DeviceMesh& mesh) {
+  for (size_t k = 0; k < operands.size(); ++k) {
+    for (size_t d = 0; d < operands[k].dims.size(); ++d) {
+      if (operands[k].dims[d].axes.empty()) continue;
+      for (int factor : cut.rule.operands[k][d]) {
+        const FactorKind kind = cut.rule.factors[static_cast<size_t>(factor)].kind;
+        const bool stays =
+            kind == FactorKind::kParallel || !cut.axes[static_cast<size_t>(factor)].empty();
+        if (stays) continue;
+        const std::string_view why = !hlo::HasRule(i)                ? i.def().no_dim_rule
+                                     : kind == FactorKind::kPermuted ? "elements move along it"
+                                     : kind == FactorKind::kReduced
+                                         ? "its initial value may count once only"
+                                         : "the op needs all of it";
+        VLOG("compiler", 1) << Mnemonic(i.op()) << " " << i.name() << ": dimension "
+                            << static_cast<int64_t>(d) << " of operand " << static_cast<int64_t>(k)
+                            << " is gathered: "
+                            << i.operand(static_cast<int64_t>(k))->shape().ByteSize()
+                            << " bytes, cut by " << mesh.NameOf(operands[k].dims[d].axes) << ": "
+                            << why;
+        break;
+      }
+    }
+  }
+}
+
+// Ops that meet the host once a program, not once a device.
+bool MeetsHost(Op op) {
+  switch (op) {
+    case Op::kInfeed:
+    case Op::kOutfeed:
+    case Op::kSend:
+    case Op::kSendDone:
+    case Op::kRecv:
+    case Op::kRecvDone: return true;
+    default: return false;
+  }
+}
+
+// The first half of an asynchronous op: a handle for the second, not a value.
+bool IsUnderWay(const Instruction& i) {
+  return HasTrait(i.op(), hlo::kAsyncStart) || i.op() == Op::kAsyncUpdate;
+}
+
+// Dimensions of operand 0 that are cut and along which the op has indices.
+std::vector<IndexedOp::CutDim> IndexedDims(const Instruction& i, const Cut& cut,
+                                           const Instruction* local, const DeviceMesh& mesh) {
+  std::vector<IndexedOp::CutDim> dims;
+  auto named = [](const hlo::Ints& list, int64_t d) {
+    return std::ranges::find(list, d) != list.end();
+  };
+  const Shape& from = i.operand(0)->shape();
+  for (int64_t d = 0; d < from.rank(); ++d) {
+    bool indexed = false;
+    switch (i.op()) {
+      case Op::kDynamicSlice: indexed = i.shape().dim(d) != from.dim(d); break;
+      case Op::kDynamicUpdateSlice: indexed = i.operand(1)->shape().dim(d) != from.dim(d); break;
+      case Op::kGather: {
+        const auto& a = i.attrs<hlo::GatherAttrs>();
+        indexed = named(a.start_index_map, d) && a.slice_sizes[static_cast<size_t>(d)] == 1;
+        break;
+      }
+      case Op::kScatter: {
+        const auto& a = i.attrs<hlo::ScatterAttrs>();
+        indexed = named(a.scatter_dims_to_operand_dims, d) && named(a.inserted_window_dims, d);
+        break;
+      }
+      default: break;
+    }
+    if (!indexed) continue;
+    std::vector<int> axes =
+        AxesOfDim(cut.rule, cut.rule.operands[0][static_cast<size_t>(d)], cut.axes, mesh);
+    if (!axes.empty()) dims.push_back({d, from.dim(d), local->shape().dim(d), std::move(axes)});
+  }
+  return dims;
+}
+
+// The kind of summands that parts of a reduction are; none: no such kind.
+hlo::ReductionKind SummandsOf(const Instruction& i) {
+  if (i.op() != Op::kReduce) return hlo::ReductionKind::kSum;
+  std::optional<program::ReduceOp> op = SimpleReduction(*i.attrs<hlo::ReduceAttrs>().to_apply);
+  if (!op || i.shape().dtype() == DType::kPred) return hlo::ReductionKind::kNone;
+  switch (*op) {
+    case program::ReduceOp::kAdd: return hlo::ReductionKind::kSum;
+    case program::ReduceOp::kMax: return hlo::ReductionKind::kMax;
+    case program::ReduceOp::kMin: return hlo::ReductionKind::kMin;
+    default: return hlo::ReductionKind::kNone;
+  }
+}
+
+}  // namespace
+
+// Constants and iotas: made on the device that needs them.
+Status ComputationPartitioner::EmitSource(const Instruction& i) {
+  std::vector<Form> forms = program_.FormsOf(&i);
+  if (!i.shape().IsArray()) return Bind(i, Clone(i, i.shape(), {}), forms);
+  Form form = forms[0];
+  form.unreduced = 0;
+  const bool one = i.op() == Op::kConstant;
+  bool offset = false;
+  if (!one) {
+    const size_t dim = static_cast<size_t>(i.attrs<hlo::IotaAttrs>().iota_dimension);
+    offset = !form.dims[dim].axes.empty();
+  }
+  if (one || form.IsReplicated()) {
+    // A constant stands whole in the program; parts of it are cut where they are read.
+    form = Form::Replicated(i.shape().rank());
+    return Bind(i, Clone(i, i.shape(), {}), std::span(&form, 1));
+  }
+  const Shape part = LocalShape(i.shape(), form, mesh_);
+  if (!offset) return Bind(i, Clone(i, part, {}), std::span(&form, 1));
+  // Counted in integers, so that numbers are rounded once, as those of the whole are.
+  const int64_t dim = i.attrs<hlo::IotaAttrs>().iota_dimension;
+  Builder b = emitter_.builder();
+  Instruction* index = TRY(emitter_.IndexAlong(form.dims[static_cast<size_t>(dim)].axes));
+  Instruction* size = b.ScalarConstant(DType::kS32, static_cast<double>(part.dim(dim)));
+  Instruction* start = TRY(b.Add(Op::kMultiply, {index, size}));
+  const Shape counts(DType::kS32, part.dims());
+  Instruction* local = Clone(i, counts, {});
+  local = TRY(b.Add(Op::kAdd, {local, TRY(FillWith(b, start, counts))}));
+  local = TRY(b.Convert(local, i.shape().dtype()));
+  return Bind(i, local, std::span(&form, 1));
+}
+
+// Padding of a dimension that is reduced must not count.
+Result<std::vector<Instruction*>> ComputationPartitioner::MaskReduced(
+    const Instruction& i, const Cut& cut, std::vector<Instruction*> operands) {
+  // Nothing is read from padding there.
+  if (i.op() == Op::kDynamicSlice || i.op() == Op::kGather) return operands;
+  const int64_t inputs = i.op() == Op::kReduce ? i.operand_count() / 2 : i.operand_count();
+  for (int64_t k = 0; k < inputs; ++k) {
+    const DimRule::Tensor& tensor = cut.rule.operands[static_cast<size_t>(k)];
+    for (size_t d = 0; d < tensor.size(); ++d) {
+      if (tensor[d].size() != 1) continue;
+      const size_t factor = static_cast<size_t>(tensor[d][0]);
+      if (cut.rule.factors[factor].kind != FactorKind::kReduced || cut.axes[factor].empty()) {
+        continue;
+      }
+      const Shape& shape = i.operand(k)->shape();
+      Instruction*& x = operands[static_cast<size_t>(k)];
+      Instruction* fill =
+          i.op() == Op::kReduce ? operands[static_cast<size_t>(inputs + k)] : nullptr;
+      const int64_t size = shape.dim(static_cast<int64_t>(d));
+      if (size % mesh_.SizeOf(cut.axes[factor]) == 0) continue;
+      if (fill == nullptr) {
+        fill = emitter_.builder().Constant(Literal(Shape::Scalar(shape.dtype())));
+      }
+      x = TRY(emitter_.MaskPadding(x, static_cast<int64_t>(d), size, cut.axes[factor], fill));
+    }
+  }
+  return operands;
+}
+
+// Parts of a reduction of several arrays together: gathered and reduced once more.
+Status ComputationPartitioner::CombineByGather(const Instruction& i, const Cut& cut,
+                                               std::vector<Instruction*>& parts) {
+  std::vector<Instruction*> operands;
+  Builder b = emitter_.builder();
+  for (Instruction*& part : parts) {
+    Dims dims = {1};
+    for (int64_t size : part->shape().dims()) dims.push_back(size);
+    Instruction* row = TRY(b.Reshape(part, dims));
+    operands.push_back(TRY(emitter_.AllGather(row, 0, cut.reduced)));
+  }
+  const int64_t inputs = i.operand_count() / 2;
+  for (int64_t k = 0; k < inputs; ++k) {
+    LocalValue& init = values_[i.operand(inputs + k)][0];
+    operands.push_back(TRY(Get(init, Form::Replicated(0))));
+  }
+  hlo::ReduceAttrs attrs{.dimensions = {0}, .to_apply = i.attrs<hlo::ReduceAttrs>().to_apply};
+  Instruction* all = TRY(b.Add(Op::kReduce, operands, Attrs(std::move(attrs))));
+  for (size_t k = 0; k < parts.size(); ++k) {
+    parts[k] = all->shape().IsTuple() ? TRY(b.GetTupleElement(all, static_cast<int64_t>(k))) : all;
+  }
+  return {};
+}
+
+Status ComputationPartitioner::FinishReduction(const Instruction& i, const Cut& cut,
+                                               Instruction* local, Leaves& leaves) {
+  std::vector<Instruction*> parts;
+  Builder b = emitter_.builder();
+  if (local->shape().IsTuple()) {
+    for (int64_t k = 0; k < local->shape().tuple_size(); ++k) {
+      parts.push_back(TRY(b.GetTupleElement(local, k)));
+    }
+  } else {
+    parts.push_back(local);
+  }
+  const hlo::ReductionKind kind = parts.size() == 1 ? SummandsOf(i) : hlo::ReductionKind::kNone;
+  if (kind == hlo::ReductionKind::kNone) TRY(CombineByGather(i, cut, parts));
+  for (size_t k = 0; k < leaves.size(); ++k) {
+    Form form = cut.FormOf(cut.rule.results[k], mesh_);
+    if (kind != hlo::ReductionKind::kNone) {
+      for (int axis : cut.reduced) form.unreduced |= BitOf(axis);
+      form.reduction = kind;
+    }
+    leaves[k].forms.emplace_back(std::move(form), parts[k]);
+  }
+  return {};
+}
+
+// The op itself, on parts.
+Result<Instruction*> ComputationPartitioner::EmitLocal(const Instruction& i, const Cut& cut,
+                                                       std::span<const Form> made,
+                                                       std::vector<Instruction*> operands) {
+  if (!cut.reduced.empty()) operands = TRY(MaskReduced(i, cut, std::move(operands)));
+  size_t at = 0;
+  const Shape shape = LocalShapeOf(i.shape(), made, at, mesh_);
+  std::vector<IndexedOp::CutDim> dims;
+  if (!operands.empty() && i.operand(0)->shape().IsArray()) {
+    dims = IndexedDims(i, cut, operands[0], mesh_);
+  }
+  IndexedOp indexed(emitter_, i, operands, std::move(dims));
+  if (i.op() == Op::kDynamicUpdateSlice && indexed.IsCut()) return indexed.EmitUpdate();
+  if (i.op() == Op::kDynamicSlice) TRY(indexed.PrepareSlice());
+  if (i.op() == Op::kGather) TRY(indexed.PrepareGather());
+  if (i.op() == Op::kScatter) TRY(indexed.PrepareScatter(cut.reduced));
+  Instruction* local = Clone(i, shape, operands);
+  FitAttributes(i, *local);
+  if (i.op() == Op::kDynamicSlice) return indexed.FinishSlice(local);
+  if (i.op() == Op::kGather) return indexed.FinishGather(local);
+  return local;
+}
+
+// What every device draws for itself becomes what the first one drew: the others' summands are
+// zero.
+Result<Instruction*> ComputationPartitioner::KeepFirst(const Instruction& i, Instruction* local,
+                                                       Form& form) {
+  const AxisSet axes = mesh_.all() & ~program_.FormOf(&i, 0).manual;
+  std::vector<int> list;
+  for (int k = 0; k < static_cast<int>(mesh_.pieces.size()); ++k) {
+    if ((axes & BitOf(k)) != 0) list.push_back(k);
+  }
+  if (list.empty()) return local;
+  Instruction* index = TRY(emitter_.IndexAlong(list));
+  Builder b = emitter_.builder();
+  Instruction* zero = b.ScalarConstant(DType::kS32, 0);
+  Instruction* first = TRY(b.Compare(index, zero, hlo::Direction::kEq));
+  const Shape shape(local->shape().dtype(), local->shape().dims());
+  form.unreduced = axes;
+  form.reduction = hlo::ReductionKind::kSum;
+  return b.Add(Op::kSelect, {TRY(FillWith(b, first, shape)), local, TRY(ZeroesOf(b, shape))});
+}
+
+Status ComputationPartitioner::EmitOp(const Instruction& i) {
+  if (MeetsHost(i.op())) return Unimplemented(Mnemonic(i.op()), ": in a partitioned program");
+  if (i.op() == Op::kPartitionId && !program_.IsManual(&i)) {
+    return Unimplemented("partition-id: outside of a manual computation: devices would differ");
+  }
+  std::vector<Form> wanted;
+  for (const Instruction* operand : i.operands()) {
+    const Leaves& leaves = values_[operand];
+    wanted.push_back(operand->shape().IsArray() ? leaves[0].declared : Form());
+  }
+  Leaves leaves = NewLeaves(i);
+  std::vector<Form> results;
+  for (const LocalValue& leaf : leaves) results.push_back(leaf.declared);
+  const Cut cut = ChooseCut(i, wanted, results, mesh_);
+  LogGathered(i, cut, wanted, mesh_);
+  std::vector<Instruction*> operands;
+  for (size_t k = 0; k < wanted.size(); ++k) {
+    const Instruction* operand = i.operand(static_cast<int64_t>(k));
+    if (IsUnderWay(*operand)) {
+      operands.push_back(map_.instructions.at(operand));
+      continue;
+    }
+    std::vector<Form> forms;
+    if (operand->shape().IsArray()) {
+      forms.push_back(cut.FormOf(cut.rule.operands[k], mesh_));
+    } else {
+      for (const Shape* shape : LeavesOf(operand->shape())) {
+        forms.push_back(Form::Replicated(shape->IsArray() ? shape->rank() : 0));
+      }
+    }
+    operands.push_back(TRY(BuildAll(operand, forms)));
+  }
+  std::vector<Form> made;
+  for (size_t k = 0; k < leaves.size(); ++k) {
+    made.push_back(cut.FormOf(cut.rule.results[k], mesh_));
+  }
+  Instruction* local = TRY(EmitLocal(i, cut, made, std::move(operands)));
+  if (IsUnderWay(i)) return {};
+  if (i.op() == Op::kRng || i.op() == Op::kRngGetAndUpdateState) {
+    local = TRY(KeepFirst(i, local, made[0]));
+  }
+  if (cut.reduced.empty()) return Bind(i, local, made);
+  TRY(FinishReduction(i, cut, local, leaves));
+  values_[&i] = std::move(leaves);
+  return {};
+}
+
+}  // namespace weft::compiler::spmd

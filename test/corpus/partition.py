@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""Partitions the corpus's modules with shardings and compares joined results with the whole programs'.
+
+    partition.py [FOLDER...]   folders of the corpus, by default those of the tests of partitioning and propagation
+
+Prints failures with their cause, then how many partition, of these how many evaluate whole on random inputs, and
+how many of those agree. WEFT_CORPUS and WEFT_BUILD_DIR as in check.py.
+"""
+
+import collections
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+CORPUS = pathlib.Path(os.environ.get("WEFT_CORPUS", ROOT.parent / "shared/corpus/hlo"))
+WEFT = pathlib.Path(os.environ.get("WEFT_BUILD_DIR", ROOT / "build")).resolve() / "weft"
+FOLDERS = ["xla/service/spmd/", "xla/service/sharding_propagation_test/"]
+SKIPPED = {"xla-rejects", "maybe-negative", "substituted"}
+PASSES = "--passes=propagate-shardings,partition"
+
+
+def run(*arguments):
+    try:
+        done = subprocess.run([str(WEFT), *arguments], cwd=CORPUS, capture_output=True, text=True, errors="replace", timeout=10)
+        return done.returncode, done.stdout + done.stderr
+    except subprocess.TimeoutExpired:
+        return 124, "timeout"
+
+
+def files(folders):
+    lines = (CORPUS / "manifest.tsv").read_text().splitlines()
+    for line in lines[1:]:
+        path, _, _, flags = (line.split("\t") + [""])[:4]
+        wanted = any(path.startswith(folder) for folder in folders)
+        if wanted and not SKIPPED & set(flags.split(",")) and "sharding=" in (CORPUS / path).read_text(errors="replace"):
+            yield path
+
+
+def main():
+    if not CORPUS.exists():
+        print(f"skipped: there is no corpus at {CORPUS}")
+        return 0
+    counts = collections.Counter()
+    causes = collections.Counter()
+    for path in files(sys.argv[1:] or FOLDERS):
+        counts["modules"] += 1
+        status, text = run("opt", PASSES, path)
+        if status != 0:
+            cause = next((line for line in text.splitlines() if "error" in line), text[:200])
+            causes[re.sub(r"\d+", "N", cause.split("error: ")[-1])] += 1
+            print(f"{path}: not partitioned: {cause}")
+            continue
+        counts["partitioned"] += 1
+        if run("eval", "--devices=1", path)[0] != 0:
+            continue
+        counts["evaluated"] += 1
+        status, text = run("opt", PASSES, "--same-results", "--tolerance=3e-2", path)
+        if status == 0:
+            counts["agreeing"] += 1
+        else:
+            print(f"{path}: {next((line for line in text.splitlines() if 'error' in line), text[:300])}")
+    for cause, count in causes.most_common(20):
+        print(f"{count:5} {cause}")
+    print(", ".join(f"{counts[key]} {key}" for key in ("modules", "partitioned", "evaluated", "agreeing")))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
