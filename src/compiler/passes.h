@@ -108,6 +108,11 @@ Result<bool> RecognizeFunctions(hlo::Module&, const PassContext&);
 // parts of its condition, and reads elements at an index, is made only where the other part ended
 // the loop; needs: separate-computations; not scheduled (else it does nothing).
 Result<bool> RecognizeLoopEnds(hlo::Module&, const PassContext&);
+// State of a loop that a select changes at one index alone, by a comparison of an iota with a
+// scalar, is updated there (dynamic-update-slice); so are integers to which such a predicate is
+// added. Arrays that fit a few vector registers stay; needs: simplify-while, which has iotas where
+// they are used; eliminate-dead-code after it.
+Result<bool> RecognizePointUpdates(hlo::Module&, const PassContext&);
 // Cumulative reductions written as reduce-window (windows that cover all up to a place, or all from
 // it, along one dimension) become scans; sums and products of narrow floats are carried in f32,
 // sums of f32 in f64. Functions that are not elementwise stay; needs: inline-calls, or calls inside

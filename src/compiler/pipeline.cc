@@ -33,6 +33,7 @@ constexpr Pass kPasses[] = {
     {"recognize-composites", RecognizeComposites},
     {"recognize-functions", RecognizeFunctions},
     {"recognize-loop-ends", RecognizeLoopEnds},
+    {"recognize-point-updates", RecognizePointUpdates},
     {"recognize-scans", RecognizeScans},
     {"recognize-topk", RecognizeTopK},
     {"schedule", Schedule},
@@ -69,6 +70,7 @@ constexpr std::string_view kNativeBefore[] = {
     "recognize-topk",
     "simplify-conditionals",
     "simplify-while",
+    "recognize-point-updates",  // behind simplify-while; simplify takes their slices further
 };
 constexpr std::string_view kNativeAfter[] = {
     "canonicalize-dots",            // behind simplify, which takes transposes into dots

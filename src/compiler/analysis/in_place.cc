@@ -141,9 +141,13 @@ bool ReadsSameElement(const Instruction& user, const Instruction& operand) {
   return user.op() == HloOp::kGather && user.operand(0) != &operand && TakesElements(user);
 }
 
-std::vector<InPlace> OfUpdate(const Instruction& update) {
+std::vector<InPlace> OfUpdate(const hlo::Computation& body) {
+  const Instruction& update = *body.root();
   const Instruction* below = update.operand(0);
   if (!below->IsParameter()) return {};
+  std::vector<const Instruction*> members;
+  for (const Instruction* i : body) members.push_back(i);
+  if (IsStraightUpdate(update, members)) return {{0, below->parameter_number()}};
   // Read besides being updated: apart from the update, or at its place, before it is written.
   for (const Instruction* user : below->users()) {
     bool updated = user == &update;
@@ -160,6 +164,19 @@ std::vector<InPlace> OfUpdate(const Instruction& update) {
 }
 
 }  // namespace
+
+bool IsStraightUpdate(const Instruction& update, std::span<const Instruction* const> members) {
+  constexpr int64_t kFew = 8;  // elements that stay in registers until all are there
+  return members.size() > 1 &&
+         std::all_of(members.begin(), members.end(), [&](const Instruction* i) {
+           if (i->IsParameter() || i == &update) return true;
+           // A sum of much is a loop of its own for every element.
+           bool reduces = i->op() == HloOp::kReduce || i->op() == HloOp::kReduceWindow ||
+                          i->op() == HloOp::kDot;
+           return i->shape().elements() <= kFew &&
+                  (!reduces || i->operand(0)->shape().elements() <= kFew);
+         }) && update.operand(1)->shape().elements() <= kFew;
+}
 
 bool ReadsElsewhere(const Instruction& reader, const Instruction& update) {
   return !IsApart(reader, update) && !IsUpdatedPart(reader, update);
@@ -192,7 +209,7 @@ std::vector<InPlace> InPlaceOperands(const Instruction& instruction) {
   if (op != HloOp::kFusion) return {};
   const hlo::Computation& body = *instruction.attrs<hlo::FusionAttrs>().calls;
   root = body.root();
-  if (root->op() == HloOp::kDynamicUpdateSlice) return OfUpdate(*root);
+  if (root->op() == HloOp::kDynamicUpdateSlice) return OfUpdate(body);
   if (root->op() == HloOp::kScatter) {
     const Instruction* below = root->operand(0);
     bool only_updated = below->IsParameter() && below->users().size() == 1 &&

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "hlo/computation.h"
@@ -21,6 +22,11 @@ struct InPlace {
 };
 // What an instruction allows, in order of preference.
 std::vector<InPlace> InPlaceOperands(const hlo::Instruction& instruction);
+
+// Whether all that an update writes is computed before the first element is stored, so that a kernel
+// of these members may read the array anywhere: so few elements that they are straight-line code.
+bool IsStraightUpdate(const hlo::Instruction& update,
+                      std::span<const hlo::Instruction* const> members);
 
 // Whether an instruction that reads the array below an update, beside it in one kernel, may find it
 // written already.

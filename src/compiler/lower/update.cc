@@ -1,6 +1,8 @@
 // Updates of a slice (dynamic-update-slice): in place where the array may be overwritten, else on a
 // copy.
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "compiler/lower/table.h"
 
@@ -56,8 +58,7 @@ Status LowerUpdate(Subject& subject) {
   ElementEmitter& e = draft.elements();
   LoopShape shape = ShapeOf(cx, part, slice.shape().dims());
   shape.flat = false;
-  TRY(draft.ForEach(shape, [&](const Index& index) -> Status {
-    Element value = TRY(e.Emit(slice, index));
+  auto place = [&](const Index& index) -> Result<Coord> {
     Index to = e.Coordinates(slice.shape().dims(), index);
     for (int64_t d = 0; d < root.shape().rank(); ++d) {
       int64_t room = root.shape().dim(d) - slice.shape().dim(d);
@@ -65,10 +66,29 @@ Status LowerUpdate(Subject& subject) {
       Coord& c = to.coords[static_cast<size_t>(d)];
       c = e.Add(c, TRY(e.EmitStart(*root.operand(d + 2), room)));
     }
-    e.StoreAt(draft.MemoryOf(result), root.shape().dtype(), e.Linear(root.shape().dims(), to),
-              value);
-    return {};
-  }));
+    return e.Linear(root.shape().dims(), to);
+  };
+  auto store = [&](Coord at, const Element& value) {
+    e.StoreAt(draft.MemoryOf(result), root.shape().dtype(), at, value);
+  };
+  if (IsStraightUpdate(root, body.members)) {
+    // What is stored may be read for another element: all are computed first.
+    std::vector<std::pair<Coord, Element>> stores;
+    for (int64_t n = 0; n < slice.shape().elements(); ++n) {
+      Index index;
+      index.is_linear = true;
+      index.linear = e.Constant(n);
+      Element value = TRY(e.Emit(slice, index));
+      stores.emplace_back(TRY(place(index)), value);
+    }
+    for (const auto& [at, value] : stores) store(at, value);
+  } else {
+    TRY(draft.ForEach(shape, [&](const Index& index) -> Status {
+      Element value = TRY(e.Emit(slice, index));
+      store(TRY(place(index)), value);
+      return {};
+    }));
+  }
   Finish(cx, draft, part, subject.steps);
   return {};
 }
