@@ -49,7 +49,7 @@ def test_the_model_is_the_scorers(name, tmp_path):
 
 
 @there
-@pytest.mark.parametrize("name, most", [(NAMES[0], 1.02), (NAMES[1], 1.02)])
+@pytest.mark.parametrize("name, most", [(NAMES[0], 1.02), (NAMES[1], 1.05)])
 def test_same_ops(name, most, tmp_path):
     """XLA's ops in another order: near the bound, with at most 1.1 times the memory; the scorer agrees."""
     before = figures(weft("schedule", "--as-is", "--emit=certificate", SCHEDULES / name).stdout)

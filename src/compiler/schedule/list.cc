@@ -49,10 +49,11 @@ class ListScheduler {
   // issuing it takes no memory.
   int32_t PickTransfer() const {
     int32_t best = -1;
+    double horizon = IsTight() ? rules_.tight_horizon : rules_.horizon;
     for (int32_t job : walker_.ready()) {
       const Job& j = problem_.jobs[static_cast<size_t>(job)];
       if (!j.is_async || walker_.SlotTime(job) > walker_.now()) continue;
-      bool is_due = rules_.need[static_cast<size_t>(job)] - progress_ <= rules_.horizon ||
+      bool is_due = rules_.need[static_cast<size_t>(job)] - progress_ <= horizon ||
                     walker_.Increase(job) <= walker_.Release(job);
       if (!is_due || !Fits(job)) continue;
       if (best < 0 || Priority(job) > Priority(best) ||
@@ -94,10 +95,11 @@ class ListScheduler {
     double best_wait = 0;
     bool best_fits = false;
     const char* why = "the only one ready";
+    bool has_compute = HasCompute();
     for (int32_t job : walker_.ready()) {
       const Job& j = problem_.jobs[static_cast<size_t>(job)];
       double wait = walker_.SlotTime(job) - walker_.now();
-      if (j.is_async && wait <= 0 && problem_.metric == Metric::kQueues && HasCompute()) continue;
+      if (j.is_async && wait <= 0 && problem_.metric == Metric::kQueues && has_compute) continue;
       bool fits = Fits(job);
       bool wins = best < 0;
       if (!wins && fits != best_fits) {

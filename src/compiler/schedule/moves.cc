@@ -9,7 +9,7 @@ namespace weft::compiler::schedule {
 namespace {
 
 constexpr double kFirstThreshold = 0.01;  // of the length
-constexpr int64_t kFarthest = 16;         // places that a job is moved
+constexpr int64_t kFarthest = 16;         // places that a job is moved, but for one in four
 
 class Moves {
  public:
@@ -34,7 +34,7 @@ class Moves {
       bool accept = next <= length + kFirstThreshold * left * left * shortest;
       if (accept && options_.memory_limit > 0) {
         accept = Evaluate(p_, order_).peak <= options_.memory_limit;
-        round += 8;
+        round += 3;
       }
       if (!accept) {
         Shift(to, from);
@@ -59,7 +59,9 @@ class Moves {
     auto n = static_cast<int64_t>(order_.size());
     auto from = static_cast<int64_t>(Next() % static_cast<uint64_t>(n));
     const Job& job = p_.jobs[static_cast<size_t>(order_[static_cast<size_t>(from)])];
-    int64_t low = std::max<int64_t>(0, from - kFarthest), high = std::min(n - 1, from + kFarthest);
+    // Near by mostly; what fills a wait may come from far behind.
+    int64_t reach = Next() % 4 == 0 ? n : kFarthest;
+    int64_t low = std::max<int64_t>(0, from - reach), high = std::min(n - 1, from + reach);
     for (int32_t q : job.preds) low = std::max(low, place_[static_cast<size_t>(q)] + 1);
     for (int32_t q : job.succs) high = std::min(high, place_[static_cast<size_t>(q)] - 1);
     if (high <= low) return {from, from};

@@ -7,6 +7,8 @@
 #include <initializer_list>
 #include <limits>
 
+#include "base/log.h"
+
 namespace weft::compiler::schedule {
 namespace {
 
@@ -87,6 +89,8 @@ class OrderSearch {
   bool Done() const { return InLimit(best_) && best_.value.length <= bound_ * (1 + 1e-9); }
   void Take(Order o) {
     spent_ += static_cast<int64_t>(p_.size());
+    VLOG("schedule", 3) << o.rule << ": " << o.value.length * 1e3 << " ms, " << o.value.peak
+                        << " bytes";
     if (Better(o, best_)) best_ = std::move(o);
   }
 
@@ -167,9 +171,9 @@ class OrderSearch {
         auto spare = static_cast<double>(std::max<int64_t>(options_.memory_limit - ahead, 0));
         allowed[k].second += static_cast<int64_t>(part * spare);
       }
-      for (double horizon : {1.5, 4.0, 10.0}) {
+      for (double horizon : {1.5, 4.0, 10.0, 40.0, kForever}) {
         for (bool thrifty : {true, false}) {
-          if (Done()) return;
+          if (Done() || spent_ > options_.work) return;
           ListRules rules;
           rules.name =
               thrifty ? "critical path within memory, thrifty" : "critical path within memory";
@@ -177,6 +181,7 @@ class OrderSearch {
           rules.fallback = listed;
           rules.need = need;
           rules.horizon = horizon * longest;
+          rules.tight_horizon = 1.5 * longest;
           rules.thrifty = thrifty;
           rules.allowed = allowed;
           Order o = ListSchedule(p_, rules);

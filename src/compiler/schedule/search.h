@@ -41,6 +41,7 @@ struct ListRules {
   int64_t memory_limit = 0;
   // Live bytes from which on `fallback` decides, by compute done; empty: never.
   std::vector<std::pair<double, int64_t>> allowed;
+  double tight_horizon = 0;      // of transfers, from there on
   bool thrifty = false;          // waits are filled with what takes the least memory a second
   std::vector<double> fallback;  // priorities of an order that takes little memory
   bool explain = false;
