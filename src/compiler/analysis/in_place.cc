@@ -168,14 +168,16 @@ std::vector<InPlace> OfUpdate(const hlo::Computation& body) {
 bool IsStraightUpdate(const Instruction& update, std::span<const Instruction* const> members) {
   constexpr int64_t kFew = 8;  // elements that stay in registers until all are there
   return members.size() > 1 &&
-         std::all_of(members.begin(), members.end(), [&](const Instruction* i) {
-           if (i->IsParameter() || i == &update) return true;
-           // A sum of much is a loop of its own for every element.
-           bool reduces = i->op() == HloOp::kReduce || i->op() == HloOp::kReduceWindow ||
-                          i->op() == HloOp::kDot;
-           return i->shape().elements() <= kFew &&
-                  (!reduces || i->operand(0)->shape().elements() <= kFew);
-         }) && update.operand(1)->shape().elements() <= kFew;
+         std::all_of(members.begin(), members.end(),
+                     [&](const Instruction* i) {
+                       if (i->IsParameter() || i == &update) return true;
+                       // A sum of much is a loop of its own for every element.
+                       bool reduces = i->op() == HloOp::kReduce ||
+                                      i->op() == HloOp::kReduceWindow || i->op() == HloOp::kDot;
+                       return i->shape().elements() <= kFew &&
+                              (!reduces || i->operand(0)->shape().elements() <= kFew);
+                     }) &&
+         update.operand(1)->shape().elements() <= kFew;
 }
 
 bool ReadsElsewhere(const Instruction& reader, const Instruction& update) {

@@ -23,8 +23,9 @@ struct InPlace {
 // What an instruction allows, in order of preference.
 std::vector<InPlace> InPlaceOperands(const hlo::Instruction& instruction);
 
-// Whether all that an update writes is computed before the first element is stored, so that a kernel
-// of these members may read the array anywhere: so few elements that they are straight-line code.
+// Whether all that an update writes is computed before the first element is stored, so that a
+// kernel of these members may read the array anywhere: so few elements that they are straight-line
+// code.
 bool IsStraightUpdate(const hlo::Instruction& update,
                       std::span<const hlo::Instruction* const> members);
 

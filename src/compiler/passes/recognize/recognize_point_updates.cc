@@ -99,9 +99,8 @@ class Slab {
   // Whether the index is one of the array: updates clamp theirs, a comparison just never holds.
   Result<Instruction*> IsInside(int64_t size) {
     DType dtype = point_.index->shape().dtype();
-    Instruction* inside =
-        TRY(b_.Compare(point_.index, b_.ScalarConstant(dtype, static_cast<double>(size)),
-                       Direction::kLt));
+    Instruction* inside = TRY(b_.Compare(
+        point_.index, b_.ScalarConstant(dtype, static_cast<double>(size)), Direction::kLt));
     if (!IsUnsigned(dtype)) {
       Instruction* zero = b_.ScalarConstant(dtype, 0);
       Instruction* from = TRY(b_.Compare(point_.index, zero, Direction::kGe));
