@@ -196,7 +196,8 @@ void SetStreams(CudaDriver& d) {
   d.EventCreate = [](void** event, unsigned) { return *event = new FakeEvent, 0; };
   d.EventDestroy = [](void* event) { return delete static_cast<FakeEvent*>(event), 0; };
   d.EventRecord = [](void* event, void* stream) {
-    At(stream).Mark(static_cast<FakeEvent*>(event)->place);
+    auto& place = static_cast<FakeEvent*>(event)->place;  // an event may be recorded again
+    At(stream).Mark(place = std::make_shared<FakePlace>());
     return 0;
   };
   d.EventQuery = [](void* event) -> int {

@@ -45,15 +45,49 @@ struct HostFiber { ucontext_t context; std::unique_ptr<char[]> stack; bool done 
 static std::vector<HostFiber> host_fibers;
 static unsigned host_current = 0;
 static const std::function<void()>* host_body;
+static void HostYield() {
+  unsigned self = host_current;
+  swapcontext(&host_fibers[self].context, &host_main);
+  host_current = threadIdx.x = self;
+}
+// Fibers that meet: those that have ended are not waited for.
+struct HostBarrier {
+  unsigned live = 0, waiting = 0, round = 0;
+  void Open() { if (waiting == live) waiting = 0, ++round; }
+  void Wait() {
+    unsigned mine = round;
+    ++waiting;
+    Open();
+    while (round == mine) HostYield();
+  }
+  void Leave() { --live; Open(); }
+};
+static HostBarrier host_block, host_warps[32];
+static unsigned long long host_lanes[1024];
+static void __syncthreads() { host_block.Wait(); }
+static void __syncwarp(unsigned = ~0u) { host_warps[threadIdx.x / 32].Wait(); }
 static void HostEnter() {
   (*host_body)();
   host_fibers[host_current].done = true;
+  host_warps[host_current / 32].Leave();
+  host_block.Leave();
   swapcontext(&host_fibers[host_current].context, &host_main);
 }
-static void __syncthreads() {
-  unsigned self = host_current;
-  swapcontext(&host_fibers[self].context, &host_main);
-  threadIdx.x = self;
+template <class T>
+static T HostShuffle(T x, unsigned from) {
+  std::memcpy(&host_lanes[threadIdx.x], &x, sizeof(x));
+  __syncwarp();
+  if (from < blockDim.x) std::memcpy(&x, &host_lanes[from], sizeof(x));
+  __syncwarp();
+  return x;
+}
+template <class T>
+static T __shfl_sync(unsigned, T x, unsigned lane) {
+  return HostShuffle(x, threadIdx.x / 32 * 32 + lane % 32);
+}
+template <class T>
+static T __shfl_down_sync(unsigned, T x, unsigned down) {
+  return HostShuffle(x, threadIdx.x % 32 + down < 32 ? threadIdx.x + down : threadIdx.x);
 }
 static void RunGrid(unsigned blocks, unsigned threads, const std::function<void()>& body) {
   constexpr size_t kStack = 64 << 10;
@@ -63,6 +97,10 @@ static void RunGrid(unsigned blocks, unsigned threads, const std::function<void(
   if (host_fibers.size() < threads) host_fibers.resize(threads);
   for (unsigned b = 0; b < blocks; ++b) {
     blockIdx.x = b;
+    host_block = {threads};
+    for (unsigned w = 0; w * 32 < threads; ++w) {
+      host_warps[w] = {threads - w * 32 < 32 ? threads - w * 32 : 32};
+    }
     for (unsigned t = 0; t < threads; ++t) {
       HostFiber& fiber = host_fibers[t];
       if (!fiber.stack) fiber.stack.reset(new char[kStack]);
@@ -122,8 +160,20 @@ static double __fma_rn(double x, double y, double z) { return std::fma(x, y, z);
 static double __dadd_rn(double x, double y) { return x + y; }
 static double __dmul_rn(double x, double y) { return x * y; }
 static unsigned __umulhi(unsigned a, unsigned b) { return (unsigned long long)(a) * b >> 32; }
-template <class T>
-static T atomicAdd(T* at, T x) { T old = *at; *at += x; return old; }
+template <class T, class X>
+static T atomicAdd(T* at, X x) { T old = *at; *at += x; return old; }
+template <class T, class X>
+static T atomicMin(T* at, X x) { T old = *at; if (T(x) < old) *at = T(x); return old; }
+template <class T, class X>
+static T atomicMax(T* at, X x) { T old = *at; if (old < T(x)) *at = T(x); return old; }
+template <class T, class X>
+static T atomicAnd(T* at, X x) { T old = *at; *at &= T(x); return old; }
+template <class T, class X>
+static T atomicOr(T* at, X x) { T old = *at; *at |= T(x); return old; }
+template <class T, class X>
+static T atomicXor(T* at, X x) { T old = *at; *at ^= T(x); return old; }
+static float rsqrtf(float x) { return float(1 / std::sqrt(double(x))); }
+static double rsqrt(double x) { return 1 / std::sqrt(x); }
 )cuda";
 
 // halves.cuh without the machine's instructions.
@@ -168,7 +218,7 @@ std::string HostText(std::string text) {
               "r = a != a ? a : b != b ? b : a > b || !std::signbit(a) ? (b > a ? b : a) : b;");
   constexpr std::string_view kDynamic = "extern __shared__ __align__(128) u8 shared[];";
   while (text.contains(kDynamic)) ReplaceText(text, kDynamic, "static u8 shared[256 << 10];");
-  std::string out = StrCat(kHostPrelude, text);
+  std::string out = text;
   static const std::regex kEntry(
       R"(extern "C" __global__ void\s+(?:__launch_bounds__\([0-9]+\)\s*)?(\w+)\()");
   for (std::sregex_iterator it(text.begin(), text.end(), kEntry), end; it != end; ++it) {
@@ -189,14 +239,41 @@ struct HostLaunch {
   unsigned blocks, threads;
 };
 
-int LoadHostModule(void** module, const void* image) {
+constexpr std::string_view kHostFlags = " -std=c++20 -O0 -w -ffp-contract=off -fPIC ";
+
+std::string NewFolder() {
   std::string base = std::filesystem::temp_directory_path() / "weft_host_cuda_XXXXXX";
-  if (mkdtemp(base.data()) == nullptr) return 1;
+  return mkdtemp(base.data()) == nullptr ? "" : base;
+}
+
+// The prelude as a precompiled header, which takes longer to read than most kernels. Made once,
+// gone with the process.
+class PreludeFile {
+ public:
+  PreludeFile() : folder_(NewFolder()) {
+    if (folder_.empty() || !WriteFile(file(), kHostPrelude)) return;
+    (void)std::system(
+        StrCat(WEFT_CXX_COMPILER, kHostFlags, "-x c++-header -o ", file(), ".gch ", file())
+            .c_str());
+  }
+  ~PreludeFile() {
+    std::error_code ignored;
+    if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
+  }
+  std::string file() const { return folder_ + "/prelude.h"; }
+
+ private:
+  const std::string folder_;
+};
+
+int LoadHostModule(void** module, const void* image) {
+  static const PreludeFile prelude;
+  std::string base = NewFolder();
+  if (base.empty()) return 1;
   std::string text = HostText(static_cast<const char*>(image));
   if (!WriteFile(base + "/k.cc", text)) return 1;
-  std::string command = StrCat(
-      WEFT_CXX_COMPILER, " -std=c++20 -O0 -w -ffp-contract=off -shared -fPIC -Wl,-Bsymbolic -o ",
-      base, "/k.so ", base, "/k.cc");
+  std::string command = StrCat(WEFT_CXX_COMPILER, kHostFlags, "-include ", prelude.file(),
+                               " -shared -Wl,-Bsymbolic -o ", base, "/k.so ", base, "/k.cc");
   int code = std::system(command.c_str());
   if (code == 0) *module = dlopen((base + "/k.so").c_str(), RTLD_NOW | RTLD_LOCAL);
   if (*module == nullptr) return 1;

@@ -93,6 +93,7 @@ LOSSY = {
     "hlo/constants:6": "constants without their elements",
     "hlo/contraction:6": "epsilon is an f32",
     "hlo/data_movement:9": "topk is read as stable",
+    "hlo/sharding_priority:0": "shardings of XLA's protos have no priorities",
     "hlo/elementwise:3": "comparison types that follow from the operands",
     "hlo/sharding:5": "short forms of shardings by mesh",
     "run/collective-permute:1": "the in-place form of collective-permute is not read",

@@ -25,3 +25,26 @@ __device__ inline void TakeHermitian(const Cx<T>* in, Cx<T>* out, HalfSpectrum f
   }
   out[at] = {x.re * by, x.im * by};
 }
+
+// The whole spectrum, in which row i, column k is the conjugate of row -i, column -k. `f.elements`
+// are those of the whole, of `length` columns.
+template <class T>
+__device__ inline void TakeWhole(const Cx<T>* half, Cx<T>* out, HalfSpectrum f, s64 length) {
+  s64 at = s64(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (at >= f.elements) return;
+  s64 column = at % length, j = at / length % f.middle, i = at / length / f.middle % f.outer;
+  s64 base = at / length / f.middle / f.outer * f.outer * f.middle;
+  bool mirrored = column >= f.columns;
+  if (mirrored) {
+    column = length - column;
+    j = (f.middle - j) % f.middle;
+    i = (f.outer - i) % f.outer;
+  }
+  Cx<T> x = half[(base + i * f.middle + j) * f.columns + column];
+  out[at] = {x.re, mirrored ? -x.im : x.im};
+}
+template <class T>
+__device__ inline void TakeReal(const Cx<T>* in, T* out, s64 n) {
+  s64 i = s64(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = in[i].re;
+}

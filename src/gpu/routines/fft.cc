@@ -28,7 +28,7 @@ class FftByCufft : public PreparedRoutine {
  private:
   Status MakePlan(int type, std::vector<long long> lengths, int64_t batch);
   Status PrepareHermitian(const RoutineInputs& inputs, const std::vector<int64_t>& lengths);
-  Status Scale(const RoutineCall& call) const;
+  Status ToWhole(const RoutineCall& call, std::byte* half) const;
 
   const Cufft& cufft_;
   int plan_ = -1, type_ = kCufftC2C, direction_ = -1;
@@ -36,6 +36,10 @@ class FftByCufft : public PreparedRoutine {
   bool is_double_ = false;
   double factor_ = 1;                // of inverse transforms
   RoutineKernel hermitian_, scale_;  // one of them, or none
+  // irfft of several dimensions: cuFFT 12 fails to execute plans from complex to real ones, so the
+  // whole spectrum is transformed.
+  RoutineKernel whole_, real_;
+  int64_t spectrum_ = -1, length_ = 0;
   HalfSpectrum half_ = {};
   int64_t reals_ = 0;  // of the result
   int64_t input_ = -1, workspace_ = 0;
@@ -67,7 +71,25 @@ Status FftByCufft::PrepareHermitian(const RoutineInputs& inputs,
              ">* out, HalfSpectrum f, ", real, " by) {\n  TakeHermitian(in, out, f, by);\n}\n");
   hermitian_ = TRY(MakeKernel(inputs, text, "hermitian"));
   input_ = scratch_.Add(inputs.step.uses[0].slice.size);
+  if (rank == 1) return {};
+  text =
+      StrCat(kFftText, "extern \"C\" __global__ void whole(const Cx<", real, ">* half, Cx<", real,
+             ">* out, HalfSpectrum f, s64 length) {\n  TakeWhole(half, out, f, length);\n}\n");
+  whole_ = TRY(MakeKernel(inputs, text, "whole"));
+  text = StrCat(kFftText, "extern \"C\" __global__ void reals(const Cx<", real, ">* in, ", real,
+                "* out, s64 n) {\n  TakeReal(in, out, n);\n}\n");
+  real_ = TRY(MakeKernel(inputs, text, "reals"));
+  length_ = lengths.back();
+  reals_ = inputs.elements(1);
+  spectrum_ = scratch_.Add(2 * inputs.step.uses[1].slice.size);
   return {};
+}
+
+Status FftByCufft::ToWhole(const RoutineCall& call, std::byte* half) const {
+  HalfSpectrum whole = half_;
+  whole.elements = reals_;
+  return LaunchWith(call, whole_, BlocksFor(reals_), kRoutineThreads, half,
+                    call.scratch + spectrum_, whole, length_);
 }
 
 Status FftByCufft::Prepare(const RoutineInputs& inputs) {
@@ -77,7 +99,8 @@ Status FftByCufft::Prepare(const RoutineInputs& inputs) {
   int64_t batch = IntAttr(call, "batch", 1);
   is_double_ = RealType(inputs.type(0)) == DType::kF64;
   described_ = StrCat(type, " of ", batch, " x ", StrJoin(lengths, " x "));
-  int kind = type == "rfft" ? kCufftR2C : type == "irfft" ? kCufftC2R : kCufftC2C;
+  bool to_real = type == "irfft" && lengths.size() == 1;
+  int kind = type == "rfft" ? kCufftR2C : to_real ? kCufftC2R : kCufftC2C;
   if (is_double_) kind += kCufftDouble;
   type_ = kind;
   TRY(MakePlan(kind, {lengths.begin(), lengths.end()}, batch));
@@ -107,11 +130,18 @@ Status FftByCufft::Enqueue(const RoutineCall& call) const {
             : LaunchWith(call, hermitian_, blocks, kRoutineThreads, in, copy, half_, single));
     in = copy;
   }
+  if (spectrum_ >= 0) {
+    TRY(ToWhole(call, in));
+    in = out = call.scratch + spectrum_;
+  }
   {
     MutexLock lock(mutex_);
     TRY(cufft_.Check(cufft_.SetStream(plan_, call.stream.handle()), described_));
     TRY(cufft_.Check(cufft_.SetWorkArea(plan_, call.scratch + workspace_), described_));
     TRY(cufft_.Check(cufft_.Execute(plan_, type_, in, out, direction_), described_));
+  }
+  if (spectrum_ >= 0) {
+    return LaunchWith(call, real_, BlocksFor(reals_), kRoutineThreads, out, call.memory[1], reals_);
   }
   if (scale_.function == nullptr) return {};
   int64_t blocks = BlocksFor(reals_);
