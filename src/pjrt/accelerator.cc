@@ -207,11 +207,13 @@ void Accelerator::Download(const DeviceBytesRef& from, const EventRef& ready, in
   auto event = EnqueueDownload(*from, ready, offset, bytes, target);
   if (!event) return then(std::unexpected(std::move(event).error()));
   auto finish = [to, target, bytes, staging = std::move(staging), keep = std::move(keep),
-                 then = std::move(then)](Status status) {
+                 then = std::move(then)](Status status) mutable {
+    keep.reset();  // before anybody is told: who waits finds nothing left in use
     if (!status) return then(std::unexpected(std::move(status).error()));
     if (to != nullptr && target != to && bytes > 0) {
       std::memcpy(to, target, static_cast<size_t>(bytes));
     }
+    if (to != nullptr) staging.reset();
     then(target);
   };
   if (bytes <= kStaged && Soon(kShortWait, [&] { return (*event)->done(); })) {

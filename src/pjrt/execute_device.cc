@@ -64,11 +64,13 @@ Result<DeviceResults> RunProgram(const std::shared_ptr<Executable>& executable,
     return results;
   }
   results.ready = std::make_shared<Event>();
-  lane.When(std::move(enqueued->written),
-            [ready = results.ready, executable, held = std::move(enqueued->held)](Status status) {
-              if (!status) metrics::Add(metrics::kExecutionErrors);
-              ready->Set(std::move(status));
-            });
+  lane.When(
+      std::move(enqueued->written),
+      [ready = results.ready, executable, held = std::move(enqueued->held)](Status status) mutable {
+        if (!status) metrics::Add(metrics::kExecutionErrors);
+        held.clear();  // before anybody is told
+        ready->Set(std::move(status));
+      });
   return results;
 }
 

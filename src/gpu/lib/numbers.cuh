@@ -56,8 +56,12 @@ template <class T>
 __device__ inline T Mul(T a, T b) {
   return T(WIDE(a) * WIDE(b));
 }
+// Of narrow numbers with shifts: ptxas 13.0 takes the negation of 16 bits that is then widened for a
+// negation of what was widened, which the least number is not.
 template <class T>
 __device__ inline T Neg(T a) {
+  constexpr int kShift = Integer<T>::kBits < 32 ? 32 - Integer<T>::kBits : 0;
+  if (kShift > 0 && Integer<T>::kSigned) return T(s32((0u - u32(a)) << kShift) >> kShift);
   return T(WIDE(0) - WIDE(a));
 }
 template <class T>
