@@ -1,0 +1,12 @@
+"""Algorithms in several spellings each on Weft and on XLA:CPU in one process, interleaved; medians, in milliseconds.
+
+A kind is an algorithm, its programs do the same work: their times beside each other say what a way of writing costs.
+"""
+
+import sys
+
+import harness
+from spelling_programs import PROGRAMS
+
+if __name__ == "__main__":
+  sys.exit(harness.run("spellings", PROGRAMS, __doc__))
