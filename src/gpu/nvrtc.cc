@@ -1,12 +1,7 @@
 #include "gpu/nvrtc.h"
 
-#include <dlfcn.h>
-#include <glob.h>
-
-#include <algorithm>
-#include <vector>
-
 #include "base/str.h"
+#include "gpu/libraries/dynamic_library.h"
 
 namespace weft::gpu {
 
@@ -29,39 +24,10 @@ struct Nvrtc::Functions {
 namespace {
 
 constexpr std::string_view kLibraryNames[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
-constexpr std::string_view kToolkitFolders[] = {"/usr/local/cuda/lib64", "/usr/local/cuda/lib",
-                                                "/usr/local/cuda-*/lib64", "/usr/local/cuda-*/lib",
-                                                "/usr/local/cuda-*/targets/*/lib"};
-
-// Files that a pattern names, the last in order first: newer versions before older ones.
-std::vector<std::string> Expand(const std::string& pattern) {
-  glob_t found = {};
-  std::vector<std::string> paths;
-  if (glob(pattern.c_str(), 0, nullptr, &found) == 0) {
-    paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
-  }
-  globfree(&found);
-  std::reverse(paths.begin(), paths.end());
-  return paths;
-}
-
-// Paths to try, in order.
-std::vector<std::string> LibraryPaths(std::span<const std::string> folders) {
-  std::vector<std::string> paths(std::begin(kLibraryNames), std::end(kLibraryNames));
-  std::vector<std::string> all(std::begin(kToolkitFolders), std::end(kToolkitFolders));
-  all.insert(all.end(), folders.begin(), folders.end());
-  for (const std::string& folder : all) {
-    for (std::string_view name : kLibraryNames) {
-      std::vector<std::string> found = Expand(StrCat(folder, "/", name));
-      paths.insert(paths.end(), found.begin(), found.end());
-    }
-  }
-  return paths;
-}
 
 template <class Function>
-bool Find(void* library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(dlsym(library, name));
+bool Find(const DynamicLibrary& library, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(library.Find(name));
   return function != nullptr;
 }
 
@@ -69,16 +35,12 @@ bool Find(void* library, const char* name, Function& function) {
 
 Result<std::unique_ptr<Nvrtc>> Nvrtc::Load(std::span<const std::string> folders) {
   auto nvrtc = std::unique_ptr<Nvrtc>(new Nvrtc);
-  for (const std::string& path : LibraryPaths(folders)) {
-    nvrtc->library_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (nvrtc->library_ == nullptr) continue;
-    nvrtc->path_ = path;
-    break;
-  }
-  if (nvrtc->library_ == nullptr) return NotFound("NVRTC (", kLibraryNames[0], ") was not found");
+  auto found = DynamicLibrary::Open(kLibraryNames, folders);
+  if (!found) return NotFound("NVRTC (", kLibraryNames[0], ") was not found");
+  nvrtc->library_ = std::move(*found);
   nvrtc->call_ = std::make_unique<Functions>();
   Functions& f = *nvrtc->call_;
-  void* library = nvrtc->library_;
+  const DynamicLibrary& library = *nvrtc->library_;
   bool complete = true;
 #define WEFT_FIND(name) complete &= Find(library, #name, f.name)
   WEFT_FIND(nvrtcVersion);
@@ -93,15 +55,17 @@ Result<std::unique_ptr<Nvrtc>> Nvrtc::Load(std::span<const std::string> folders)
   WEFT_FIND(nvrtcGetPTXSize);
   WEFT_FIND(nvrtcGetPTX);
 #undef WEFT_FIND
-  if (!complete) return NotFound("NVRTC at ", nvrtc->path_, " lacks functions");
+  if (!complete) return NotFound("NVRTC at ", nvrtc->path(), " lacks functions");
   int major = 0, minor = 0;
   f.nvrtcVersion(&major, &minor);
   nvrtc->version_ = major * 1000 + minor * 10;
   return nvrtc;
 }
 
-Nvrtc::~Nvrtc() {
-  if (library_ != nullptr) dlclose(library_);
+Nvrtc::~Nvrtc() = default;
+
+const std::string& Nvrtc::path() const {
+  return library_->path();
 }
 
 Result<std::string> Nvrtc::Compile(const std::string& text, const std::string& name,

@@ -11,17 +11,18 @@
 
 namespace weft::gpu {
 
+class DynamicLibrary;  // libraries/dynamic_library.h
+
 class Nvrtc {
  public:
-  // Looks where the dynamic linker does, then under the CUDA toolkit's usual folder, then in
-  // `folders`, which are patterns of the shell.
+  // Looks where DynamicLibrary does.
   static Result<std::unique_ptr<Nvrtc>> Load(std::span<const std::string> folders = {});
   ~Nvrtc();
   Nvrtc(const Nvrtc&) = delete;
   Nvrtc& operator=(const Nvrtc&) = delete;
 
   int version() const { return version_; }  // 13000 is 13.0
-  const std::string& path() const { return path_; }
+  const std::string& path() const;
 
   // The cubin for a machine such as "sm_90a", or PTX for "compute_90". An error has the compiler's
   // messages, each with the line it is about.
@@ -32,9 +33,8 @@ class Nvrtc {
   struct Functions;
   Nvrtc() = default;
 
-  void* library_ = nullptr;
+  std::unique_ptr<DynamicLibrary> library_;
   std::unique_ptr<Functions> call_;
-  std::string path_;
   int version_ = 0;
 };
 
