@@ -20,7 +20,7 @@ import weakref
 
 import numpy as np
 
-from weft import PLATFORM, PLATFORMS, _native, _patched, _types
+from weft import PLATFORM, PLATFORMS, _native, _patched, _types, is_on_cpu
 
 TARGET = "weft_python_callback"
 _INTERNAL, _FAILED_PRECONDITION = 13, 9
@@ -34,10 +34,10 @@ _running = set()
 class Callback:
     """A Python function that programs call by number."""
 
-    def __init__(self, function, aliases=(), buffers=False):
+    def __init__(self, function, aliases=(), buffers=None):
         self._function = function
         self._aliases = aliases  # (operand, result): buffer callbacks only
-        self._buffers = buffers
+        self._buffers = buffers  # the class of what a buffer callback gets
         self.number = next(_numbers)
         _callbacks[self.number] = self
 
@@ -58,7 +58,8 @@ class Callback:
         for operand, result in self._aliases:
             np.copyto(results[result], arguments[operand], casting="no")
             arguments[operand] = _read_only(results[result].view())
-        self._function(_ExecutionContext(), *map(_Buffer, arguments), *map(_Buffer, results))
+        self._function(self._buffers.context, *map(self._buffers, arguments),
+                       *map(self._buffers, results))
 
 
 def _read_only(array):
@@ -289,8 +290,15 @@ class _ExecutionContext:
             "UNIMPLEMENTED: XLA FFI GPU context is not available on this platform")
 
 
+class _GpuContext(_ExecutionContext):
+    stream = 1  # CUDA's default stream, which the plugin waits for behind the callback
+
+
 class _Buffer:
     """One buffer of a buffer callback; its memory is valid during the callback only."""
+
+    context = _ExecutionContext()
+    device_type = 1  # kDLCPU
 
     def __init__(self, array):
         self._array = array
@@ -311,13 +319,27 @@ class _Buffer:
         from weft import _dlpack
 
         del stream, dl_device
-        return _dlpack.export(self._array.copy() if copy else self._array, max_version)
+        return _dlpack.export(self._array.copy() if copy else self._array, max_version,
+                              device_type=self.device_type)
 
     def __dlpack_device__(self):
-        return 1, 0  # kDLCPU
+        return self.device_type, 0
 
     def __repr__(self):
         return f"Buffer({self._array!r})"
+
+
+class _GpuBuffer(_Buffer):
+    """The same on a GPU: a copy in pinned memory, which kernels reach by the same address."""
+
+    context = _GpuContext()
+    device_type = 3  # kDLCUDAHost
+
+    @property
+    def __cuda_array_interface__(self):
+        array = self._array
+        return {"shape": array.shape, "typestr": array.dtype.str, "version": 3, "strides": None,
+                "data": (array.ctypes.data, not array.flags.writeable), "stream": None}
 
 
 def _call_with_buffers(library):
@@ -334,6 +356,7 @@ def _call_with_buffers(library):
     def lower(ctx, *args, callback, in_tree, out_tree, has_side_effect, input_output_aliases, **_):
         if len(ctx.module_context.platforms) > 1:
             raise NotImplementedError("multi-platform lowering for buffer_callback")
+        on_cpu = is_on_cpu(ctx.module_context.platforms[0])
 
         def run(exec_ctx, *buffers):
             arguments, results = util.split_list(buffers, [in_tree.num_leaves])
@@ -342,7 +365,8 @@ def _call_with_buffers(library):
                         **kwargs) is not None:
                 raise ValueError("buffer_callback callback must not return any values.")
 
-        host = Callback(run, aliases=tuple(input_output_aliases), buffers=True)
+        host = Callback(run, aliases=tuple(input_output_aliases),
+                        buffers=_Buffer if on_cpu else _GpuBuffer)
         ctx.module_context.add_host_callback(host)
         rule = ffi.ffi_lowering(TARGET, has_side_effect=has_side_effect,
                                 operand_output_aliases=dict(input_output_aliases))

@@ -1,7 +1,9 @@
-"""DLPack for arrays of this platform: over their zero-copy NumPy view, or by their address on a GPU.
+"""DLPack for arrays of this platform: over their zero-copy NumPy view, or by their address on a GPU;
+__cuda_array_interface__.
 
 jaxlib's own export and import know its own platforms only. jax._src.dlpack keeps its logic (what
-copies, what raises); the two functions of jaxlib at its bottom are replaced for our arrays.
+copies, what raises); the two functions of jaxlib at its bottom are replaced for our arrays. Memory
+of a GPU comes in by jaxlib's function, as a view of it.
 """
 
 import ctypes
@@ -10,10 +12,11 @@ import weakref
 
 import numpy as np
 
-from weft import PLATFORM, PLATFORMS, _patched, _types, is_on_cpu
+from weft import HAS_GPU, PLATFORM, PLATFORMS, _patched, _types, is_on_cpu
 
 _CPU = 1  # kDLCPU
 _CUDA = 2  # kDLCUDA
+_CUDA_HOST = 3  # kDLCUDAHost: pinned memory of the host
 _READ_ONLY = 1  # DLPACK_FLAG_BITMASK_READ_ONLY
 _IS_COPIED = 2  # DLPACK_FLAG_BITMASK_IS_COPIED
 _ALIGNMENT = 64  # what the plugin wants of memory that it takes over without a copy
@@ -68,16 +71,46 @@ def _capsule_destructor(capsule):
             _exported.pop(_get_pointer(capsule, name), None)
 
 
-def export(array, max_version=None, copied=False):
+def export(array, max_version=None, copied=False, device_type=_CPU):
     """A DLPack capsule of a NumPy array's memory; `copied`: made for whoever takes it."""
     strides = [stride // array.itemsize for stride in array.strides]
-    return _capsule(array, array.ctypes.data, _CPU, strides, max_version, copied, array.flags.writeable)
+    return _capsule(array, array.ctypes.data, device_type, strides, max_version, copied,
+                    array.flags.writeable)
 
 
 def export_from_gpu(buffer, max_version=None, copied=False):
     """The same of an array in the memory of a GPU, once it is there; row-major."""
-    strides = [int(np.prod(buffer.shape[i + 1:], dtype=np.int64)) for i in range(len(buffer.shape))]
-    return _capsule(buffer, buffer.unsafe_buffer_pointer(), _CUDA, strides, max_version, copied, False)
+    return _capsule(buffer, buffer.unsafe_buffer_pointer(), _CUDA, _row_major(buffer.shape),
+                    max_version, copied, False)
+
+
+def _row_major(shape):
+    """Strides in elements."""
+    return [int(np.prod(shape[i + 1:], dtype=np.int64)) for i in range(len(shape))]
+
+
+class _CudaArray:
+    """Memory that a __cuda_array_interface__ describes; `described` is kept as long as it is used."""
+
+    def __init__(self, described):
+        self.described = described
+        self.shape = tuple(described["shape"])
+        self.dtype = np.dtype(described["typestr"])
+        self.data = described["data"][0]
+        strides = described.get("strides")
+        wanted = tuple(stride * self.dtype.itemsize for stride in _row_major(self.shape))
+        if strides is not None and 0 not in self.shape and any(
+                size > 1 and a != b for size, a, b in zip(self.shape, strides, wanted)):
+            raise ValueError(f"__cuda_array_interface__: strides {tuple(strides)} of shape "
+                             f"{self.shape}: only row-major arrays are taken without a copy")
+
+
+def cuda_array_interface(array):
+    """What __cuda_array_interface__ says of an array in the memory of a GPU, once it is there."""
+    if array.dtype.name == "bfloat16":
+        raise AttributeError("__cuda_array_interface__ is not supported for BF16 buffers.")
+    return {"shape": array.shape, "typestr": array.dtype.str, "version": 2,
+            "data": (array.unsafe_buffer_pointer(), False)}
 
 
 def _capsule(array, data, device_type, strides, max_version, copied, writeable):
@@ -103,15 +136,19 @@ _PLAIN_NAME, _VERSIONED_NAME = b"dltensor", b"dltensor_versioned"
 _USED = {_PLAIN_NAME: b"used_dltensor", _VERSIONED_NAME: b"used_dltensor_versioned"}
 
 
-def import_(capsule):
-    """The memory of a DLPack capsule, which is taken over, as a NumPy array."""
+def _open(capsule):
+    """The name of a DLPack capsule and its managed tensor."""
     name = next((name for name in _KINDS if _is_valid(id(capsule), name)), None)
     if name is None:
         raise ValueError("not a DLPack capsule, or one that was consumed before")
-    address = _get_pointer(id(capsule), name)
-    managed = _KINDS[name].from_address(address)
-    tensor = managed.tensor
-    if tensor.device_type != _CPU:
+    return name, _KINDS[name].from_address(_get_pointer(id(capsule), name))
+
+
+def import_(capsule):
+    """The memory of a DLPack capsule, which is taken over, as a NumPy array."""
+    name, managed = _open(capsule)
+    address, tensor = ctypes.addressof(managed), managed.tensor
+    if tensor.device_type not in (_CPU, _CUDA_HOST):
         raise BufferError(f"DLPack tensor on device type {tensor.device_type}, not on the CPU")
     dtype = _types.dlpack_dtype(tensor.code, tensor.bits, tensor.lanes)
     shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
@@ -173,11 +210,16 @@ def _exchange(library):
     def dlpack_managed_tensor_to_buffer(capsule, device, stream=None, copy=None, *more):
         if getattr(device, "platform", None) not in PLATFORMS:
             return from_capsule(capsule, device, stream, copy, *more)
+        if not is_on_cpu(device.platform) and _open(capsule)[1].tensor.device_type == _CUDA:
+            view = from_capsule(capsule, device, stream, None, *more)
+            return jax.numpy.array(view, copy=True) if copy else view
+        if copy is False and not is_on_cpu(device.platform):
+            raise ValueError("Specified input which requires a copy since the source data is in "
+                             "memory of the host, however copy=False. Set copy=True or copy=None "
+                             "to perform the requested operation.")
         value = import_(capsule)
         if copy:
             value = value.copy()
-        elif copy is False and not is_on_cpu(device.platform):
-            raise BufferError("memory of the host cannot be used by a GPU without a copy")
         elif copy is False and value.ctypes.data % _ALIGNMENT:
             raise _jax.JaxRuntimeError(
                 f"INVALID_ARGUMENT: Specified buffer (ptr={value.ctypes.data:#x}) is not aligned "
@@ -213,4 +255,40 @@ def _exchange(library):
     array.ArrayImpl.__dlpack_device__ = __dlpack_device__
 
 
-FEATURES = {"DLPack": _exchange}
+def _interface(library):
+    """__cuda_array_interface__ of arrays on a GPU, and arrays of what has one."""
+    del library
+    if not HAS_GPU:
+        return
+    from jax._src import array
+    from jax._src.lib import _jax
+    from jax._src.numpy import array_constructors
+
+    theirs = array.ArrayImpl.__cuda_array_interface__
+    convert = _jax.cuda_array_interface_to_buffer
+    from_capsule = _jax.dlpack_managed_tensor_to_buffer
+    array_constructors._jax  # what is replaced must be there
+
+    def describe(self):
+        if self.platform() not in PLATFORMS or is_on_cpu(self.platform()) or (
+                self.sharding.memory_kind not in (None, "device")):
+            return theirs.__get__(self)
+        if len(self._arrays) != 1:
+            raise AttributeError(
+                "__cuda_array_interface__ is only supported for unsharded arrays.")
+        return cuda_array_interface(self)
+
+    def cuda_array_interface_to_buffer(cai, gpu_backend, device_id=None):
+        if gpu_backend.platform not in PLATFORMS or is_on_cpu(gpu_backend.platform):
+            return convert(cai=cai, gpu_backend=gpu_backend, device_id=device_id)
+        memory = _CudaArray(cai)
+        capsule = _capsule(memory, memory.data, _CUDA, _row_major(memory.shape), None, False, False)
+        device = gpu_backend.local_devices()[0]
+        return from_capsule(capsule, device, cai.get("stream"), None)
+
+    array.ArrayImpl.__cuda_array_interface__ = property(describe)
+    array_constructors._jax = _patched.Module(
+        array_constructors._jax, cuda_array_interface_to_buffer=cuda_array_interface_to_buffer)
+
+
+FEATURES = {"DLPack": _exchange, "__cuda_array_interface__": _interface}

@@ -5,33 +5,40 @@ import dataclasses
 
 import numpy as np
 
-from weft import PLATFORMS, _patched, is_on_cpu
+from weft import HAS_GPU, PLATFORM, PLATFORMS, _patched, is_on_cpu
 
 # Primitives whose rule for cpu works around XLA:CPU or suits it only: their common rule is used.
 #   threefry2x32          a rolled loop; the common rule is straight-line code in a function
 #   random_gamma          one element at a time; the common rule is vectorized
 #   select_and_scatter_add  pads by hand because of a crash
 _COMMON_RULE = frozenset({"threefry2x32", "random_gamma", "select_and_scatter_add"})
+# On a GPU also:
+#   dot_general           refuses algorithms that XLA:CPU would ignore; here matrix units have them
+_COMMON_RULE_ON_GPU = _COMMON_RULE | {"dot_general"}
+# Algorithms of eigh and svd that LAPACK does not have are those of accelerators: a GPU takes what
+# it has, which is as exact.
+_ALGORITHMS_OF_LAPACK = {"eigh": ("qr",), "svd": ("default", "QR", "divide_and_conquer")}
 
 
 class SharedRules(dict):
     """The rules of another platform, also those that are registered later, with rules of its own.
     `by_name` has those of primitives whose modules are imported by few programs."""
 
-    def __init__(self, source, by_name=None):
+    def __init__(self, source, common=_COMMON_RULE):
         super().__init__()
         self._source = source
-        self.by_name = by_name or {}
+        self._common = common  # names of primitives whose common rule is used
+        self.by_name = {}
 
     def __contains__(self, primitive):
         if super().__contains__(primitive) or primitive.name in self.by_name:
             return True
-        return primitive.name not in _COMMON_RULE and primitive in self._source
+        return primitive.name not in self._common and primitive in self._source
 
     def __missing__(self, primitive):
         if primitive.name in self.by_name:
             return self.by_name[primitive.name](primitive)
-        if primitive.name in _COMMON_RULE:
+        if primitive.name in self._common:
             raise KeyError(primitive)
         return self._source[primitive]
 
@@ -54,7 +61,8 @@ def _share_rules_of_cpu(library):
 
     tables = mlir._platform_specific_lowerings
     for platform in PLATFORMS:
-        rules = SharedRules(tables["cpu"])
+        rules = SharedRules(tables["cpu"],
+                            _COMMON_RULE if is_on_cpu(platform) else _COMMON_RULE_ON_GPU)
         if platform != "cpu":
             rules.update(tables.get(platform, {}))
         tables[platform] = rules
@@ -88,13 +96,38 @@ def _interpret_pallas(library):
         mlir._platform_specific_lowerings[platform].by_name["pallas_call"] = rule
 
 
+def _choose_algorithms(library):
+    """Jacobi and the like are refused by the rules of cpu."""
+    del library
+    from jax._src.interpreters import mlir
+
+    def rule_of(known):
+        def rule(primitive):
+            entry = mlir._platform_specific_lowerings["cpu"][primitive]
+
+            def lower(ctx, *args, algorithm=None, **params):
+                if algorithm is not None and algorithm.value not in known:
+                    algorithm = None
+                return entry.rule(ctx, *args, algorithm=algorithm, **params)
+
+            return dataclasses.replace(entry, rule=lower)
+
+        return rule
+
+    if HAS_GPU:
+        for name, known in _ALGORITHMS_OF_LAPACK.items():
+            mlir._platform_specific_lowerings[PLATFORM].by_name[name] = rule_of(known)
+
+
 def with_weft(branches):
-    """The platforms of lax.platform_dependent's branches: where there is none of its own, this
-    platform takes the one of cpu, also where there is a default (None)."""
+    """The platforms of lax.platform_dependent's branches. Where there is none of its own, the
+    processor takes the one of cpu, also where there is a default (None); a GPU the default, then
+    that of cpu. The one of cuda is for XLA: it may call what only XLA has."""
     if branches is None:
         return branches
     named = {platform for ps in branches if ps is not None for platform in ps}
-    missing = tuple(platform for platform in PLATFORMS if platform not in named)
+    missing = tuple(platform for platform in PLATFORMS if platform not in named and
+                    (is_on_cpu(platform) or None not in branches))
     return tuple((*ps, *missing) if ps is not None and "cpu" in ps else ps for ps in branches)
 
 
@@ -240,6 +273,7 @@ def _check_partition(axis_context, call, in_tree, out_tree, partition):
 FEATURES = {
     "donation": _donate,
     "rules of cpu": _share_rules_of_cpu,
+    "algorithms of eigh and svd": _choose_algorithms,
     "memory kinds in jit": _place_in_memories,
     "Pallas": _interpret_pallas,
     "platform_dependent": _share_branches_of_cpu,

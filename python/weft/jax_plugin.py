@@ -78,6 +78,7 @@ def register():
         _take_the_place(xla_bridge)
     elif HAS_GPU:
         _keep_the_processor(xla_bridge, api)
+        _answer_to_gpu(xla_bridge)
     _state["registered"] = True
     _fail_quietly(xla_bridge)
     for module in _MODULES:
@@ -135,6 +136,24 @@ def _keep_the_processor(xla_bridge, api):
     xla_bridge.register_plugin(
         CPU, priority=-100, c_api=api,
         options=lambda: {"platform": "cpu", "platform_name": CPU, **_device_options()})
+
+
+def _answer_to_gpu(xla_bridge):
+    """jax.devices("gpu") is Weft's where none of JAX's own GPU platforms is in use. Rules that are
+    registered for `gpu` are not: they may call what only XLA has."""
+    original = getattr(xla_bridge, "canonicalize_platform", None)
+    if original is None:
+        return
+
+    def canonicalize_platform(platform):
+        try:
+            return original(platform)
+        except RuntimeError:
+            if platform != "gpu" or PLATFORM not in xla_bridge.backends():
+                raise
+            return PLATFORM
+
+    xla_bridge.canonicalize_platform = canonicalize_platform
 
 
 def _client_options():

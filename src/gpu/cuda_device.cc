@@ -210,6 +210,14 @@ class CudaDevice : public runtime::Device {
   Result<runtime::StreamPtr> NewStream(runtime::StreamKind kind) override {
     return TRY(CudaStream::Create(kind, core_));
   }
+  Result<runtime::EventPtr> RecordOn(void* native_stream) override {
+    TRY(core_->MakeCurrent());
+    void* handle = TRY(core_->TakeEvent());
+    auto event = std::make_shared<CudaEvent>(core_, handle, core_->NextStream());
+    TRY(core_->cuda->Check(core_->cuda->EventRecord(handle, native_stream), "event"));
+    event->SetScope(std::make_shared<FaultScope>(), 0, "work of another library");
+    return event;
+  }
   bool host_visible() const override { return false; }
 
  private:

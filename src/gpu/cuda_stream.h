@@ -129,6 +129,7 @@ class CudaStream : public runtime::Stream {
   ~CudaStream() override;
 
   runtime::StreamKind kind() const override { return kind_; }
+  void* native_handle() const override { return handle_; }
   Status Copy(runtime::CopyKind kind, std::byte* to, const std::byte* from, int64_t bytes) override;
   Status Fill(std::byte* to, int64_t bytes, std::span<const std::byte> pattern) override;
   Status Call(std::string name, std::function<Status()> fn) override;

@@ -48,6 +48,12 @@ void Lane::When(runtime::EventPtr event, std::function<void(Status)> then) {
   then(event->Wait());
 }
 
+EventRef Lane::Ready(runtime::EventPtr event) {
+  auto ready = std::make_shared<Event>();
+  When(std::move(event), [ready](Status status) { ready->Set(std::move(status)); });
+  return ready;
+}
+
 void Lane::Work() {
   while (true) {
     Soon(kStayAwake, [&] { return busy_.load(std::memory_order_acquire); });

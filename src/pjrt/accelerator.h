@@ -52,6 +52,8 @@ class Lane {
   // `then` is called on the lane's thread once the device has come to the event, one after the
   // other; it must not wait for the device.
   void When(runtime::EventPtr event, std::function<void(Status)> then) WEFT_EXCLUDES(mutex_);
+  // An event of the host's that is set then.
+  EventRef Ready(runtime::EventPtr event) WEFT_EXCLUDES(mutex_);
   // For a caller who is about to wait for `ready`: looks for a short time whether the device comes
   // by, and tells what is done, which is sooner than being woken by the lane's thread.
   void Hurry(const Event& ready) WEFT_EXCLUDES(mutex_);

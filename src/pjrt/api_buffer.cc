@@ -92,7 +92,8 @@ Status Client_CreateViewOfDeviceBuffer(PJRT_Client_CreateViewOfDeviceBuffer_Args
                  arg = args.on_delete_callback_arg] { callback(data, arg); };
   }
   std::unique_ptr<Buffer> buffer =
-      TRY(BufferFromView(memory, std::move(shape), args.device_buffer_ptr, std::move(on_delete)));
+      TRY(BufferFromView(memory, std::move(shape), args.device_buffer_ptr, std::move(on_delete),
+                         reinterpret_cast<void*>(args.stream)));
   args.buffer = new PJRT_Buffer(args.client, std::move(buffer));
   return {};
 }

@@ -131,14 +131,30 @@ Status KindOfMemory(PJRT_MemoryDescription_Kind_Args& args) {
   return {};
 }
 
-// --- Streams, of which there are none -----------------------------------------------------------
+// --- Streams that other libraries know, of which a CPU has none ---------------------------------
 
 Status GetStream(PJRT_Get_Stream_For_External_Ready_Events_Args& args) {
   args.stream = 0;
-  return Unimplemented("PJRT_Get_Stream_For_External_Ready_Events: a CPU has no streams");
+  if (args.device == nullptr) {
+    return InvalidArgument("PJRT_Get_Stream_For_External_Ready_Events: device is null");
+  }
+  Accelerator* on = args.device->device->accelerator();
+  void* handle = on == nullptr ? nullptr : on->compute().stream().native_handle();
+  if (handle == nullptr) {
+    return Unimplemented("PJRT_Get_Stream_For_External_Ready_Events: the device has no streams");
+  }
+  args.stream = reinterpret_cast<intptr_t>(handle);
+  return {};
 }
-Status WaitStream(PJRT_Wait_Until_Buffer_Ready_On_Stream_Args&) {
-  return Unimplemented("PJRT_Wait_Until_Buffer_Ready_On_Stream: a CPU has no streams");
+// The host waits, which is more than was asked for.
+Status WaitStream(PJRT_Wait_Until_Buffer_Ready_On_Stream_Args& args) {
+  if (args.buffer == nullptr) {
+    return InvalidArgument("PJRT_Wait_Until_Buffer_Ready_On_Stream: buffer is null");
+  }
+  if (args.buffer->buffer->on_host()) {
+    return Unimplemented("PJRT_Wait_Until_Buffer_Ready_On_Stream: a CPU has no streams");
+  }
+  return args.buffer->buffer->ready()->Await();
 }
 
 // --- Our own ------------------------------------------------------------------------------------

@@ -131,9 +131,11 @@ struct HostArray {
 // copy. `*done_with_host` becomes the event after which the caller may change or free the data.
 Result<std::unique_ptr<Buffer>> BufferFromHost(Memory* memory, const HostArray& host,
                                                EventRef* done_with_host);
-// Memory of somebody else as a buffer (DLPack); `on_delete` runs when the last user is gone.
+// Memory of somebody else as a buffer (DLPack); `on_delete` runs when the last user is gone. On a
+// GPU the elements are there when what `native_stream` has by now is done; null: they are.
 Result<std::unique_ptr<Buffer>> BufferFromView(Memory* memory, Shape shape, void* data,
-                                               std::function<void()> on_delete);
+                                               std::function<void()> on_delete,
+                                               void* native_stream = nullptr);
 // An array that is there.
 std::unique_ptr<Buffer> BufferFromLiteral(Memory* memory, Literal value);
 Result<std::unique_ptr<Buffer>> UninitializedBuffer(Memory* memory, Shape shape);

@@ -183,18 +183,24 @@ Result<std::unique_ptr<Buffer>> BufferFromHost(Memory* memory, const HostArray& 
 }
 
 Result<std::unique_ptr<Buffer>> BufferFromView(Memory* memory, Shape shape, void* data,
-                                               std::function<void()> on_delete) {
+                                               std::function<void()> on_delete,
+                                               void* native_stream) {
   TRY(CheckHostShape(shape));
   if (data == nullptr && shape.ByteSize() > 0) {
     return InvalidArgument("view of host memory: no data for ", shape.ToStringWithoutLayout());
   }
-  if (memory->accelerator() != nullptr) {
+  if (Accelerator* on = memory->accelerator()) {
     auto lent = std::make_shared<DeviceBytes>();
+    EventRef ready = Event::Done();
+    if (native_stream != nullptr) {
+      lent->written = TRY(on->device().RecordOn(native_stream));
+      ready = on->to_device().Ready(lent->written);
+    }
     lent->address = static_cast<std::byte*>(data);
     lent->on_delete = std::move(on_delete);
     return std::make_unique<Buffer>(
         memory->client(),
-        std::make_shared<Array>(std::move(shape), memory, std::move(lent), Event::Done()));
+        std::make_shared<Array>(std::move(shape), memory, std::move(lent), std::move(ready)));
   }
   HostBytes bytes{.done = nullptr, .on_delete = std::move(on_delete)};
   return BufferFromLiteral(memory, HostLiteral(std::move(shape), data, std::move(bytes)));

@@ -114,6 +114,8 @@ class Device {
                                         std::string_view label = {}) = 0;
   virtual MemoryStats memory() const = 0;
   virtual Result<StreamPtr> NewStream(StreamKind kind) = 0;
+  // Behind all that another library has enqueued so far on a stream of its own.
+  virtual Result<EventPtr> RecordOn(void* native_stream);
   virtual bool host_visible() const = 0;  // the host may read and write device memory
 };
 

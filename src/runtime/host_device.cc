@@ -85,6 +85,10 @@ class HostStream : public Stream {
 }  // namespace
 
 // What follows here is for host memory, where a stream's functions may run the program at once.
+Result<EventPtr> Device::RecordOn(void*) {
+  return Unimplemented(target().name, ": streams of other libraries");
+}
+
 Status LoadedProgram::Enqueue(const Call& call, Stream& stream) const {
   TRY(CheckCall(program(), call));
   std::vector<std::byte*> parameters(call.parameters.begin(), call.parameters.end());

@@ -38,6 +38,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
  public:
   virtual ~Stream() = default;
   virtual StreamKind kind() const = 0;
+  // What other libraries of the process know it by; null: nobody does.
+  virtual void* native_handle() const { return nullptr; }
 
   // Memory on the host may be of any kind; pinned copies without the host's help.
   virtual Status Copy(CopyKind kind, std::byte* to, const std::byte* from, int64_t bytes) = 0;

@@ -246,3 +246,124 @@ def test_collectives_are_refused():
 def test_wrong_values(name, value, allowed):
     done = run(START + "jnp.ones(3)", JAX_PLATFORMS="weft", **{name: value})
     assert f"{name}: wrong value: {value}: {allowed}" in done.stderr
+
+
+@pytest.mark.parametrize("algorithm", ["F16_F16_F32", "TF32_TF32_F32", "TF32_TF32_F32_X3", "BF16_BF16_F32",
+                                       "BF16_BF16_F32_X9", "F32_F32_F32"])
+def test_algorithms_of_products(algorithm):
+    check(f"""
+    x = np.random.RandomState(0).randn(16, 24).astype(np.float32)
+    product = jax.jit(lambda a, b: jax.lax.dot(a, b, precision=jax.lax.DotAlgorithmPreset.{algorithm},
+                                               preferred_element_type=jnp.float32))
+    np.testing.assert_allclose(product(x, x.T), x @ x.T, rtol=5e-2, atol=5e-2)
+    """)
+
+
+def test_algorithms_of_decompositions():
+    check("""
+    a = np.random.RandomState(0).randn(6, 6).astype(np.float32)
+    a = a + a.T
+    from jax._src.lax import linalg
+    for algorithm in (None, linalg.EighImplementation.QR, linalg.EighImplementation.JACOBI):
+        v, w = jax.lax.linalg.eigh(a, implementation=algorithm)
+        np.testing.assert_allclose(v @ np.diag(w) @ v.T, a, rtol=1e-3, atol=1e-4)
+    s, = jax.lax.linalg.svd(a, compute_uv=False, algorithm=jax.lax.linalg.SvdAlgorithm.JACOBI),
+    np.testing.assert_allclose(s, np.linalg.svd(a, compute_uv=False), rtol=1e-3, atol=1e-4)
+    """)
+
+
+def test_branches_by_platform():
+    check("""
+    choose = lambda **branches: float(jax.jit(lambda x: jax.lax.platform_dependent(x, **branches))(1.))
+    one, two, three = (lambda x, k=k: x * k for k in (1, 2, 3))
+    assert choose(cpu=one, default=two) == 2
+    assert choose(cpu=one, cuda=two) == 1
+    assert choose(cpu=one, weft=three, default=two) == 3
+    assert 'stablehlo.sine' not in jax.jit(lambda x: jax.lax.platform_dependent(x, cpu=jnp.sin, default=jnp.cos)).lower(1.).as_text()
+    cpu, = jax.devices('weft_cpu')
+    on_cpu = jax.device_put(1., cpu)
+    assert float(jax.jit(lambda x: jax.lax.platform_dependent(x, cpu=one, default=two))(on_cpu)) == 1
+    """, JAX_PLATFORMS="weft,weft_cpu")
+
+
+def test_names():
+    check("""
+    assert jax.devices('gpu') == jax.devices() and jax.devices()[0].platform == 'weft'
+    assert jax.local_devices(backend='gpu') == jax.devices()
+    try:
+        jax.devices('cuda')
+        raise SystemExit('no error')
+    except RuntimeError:
+        pass
+    """)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8", "complex64", "bool", "float16"])
+def test_cuda_array_interface(dtype):
+    check(f"""
+    x = (np.arange(12).reshape(3, 4) % 5).astype('{dtype}')
+    y = jax.block_until_ready(jnp.array(x))
+    a = y.__cuda_array_interface__
+    assert a['shape'] == (3, 4) and a['typestr'] == x.__array_interface__['typestr'], a
+    assert a['data'] == (y.unsafe_buffer_pointer(), False)
+    class Other:
+        __cuda_array_interface__ = dict(a, strides=(4 * x.itemsize, x.itemsize), version=3, stream=None)
+    z = jnp.array(Other(), copy=False)
+    assert z.unsafe_buffer_pointer() == y.unsafe_buffer_pointer() and z.devices() == y.devices()
+    np.testing.assert_array_equal(np.asarray(z), x)
+    assert jnp.array(Other(), copy=True).unsafe_buffer_pointer() != y.unsafe_buffer_pointer()
+    Other.__cuda_array_interface__['strides'] = (x.itemsize, 3 * x.itemsize)
+    try:
+        jnp.array(Other())
+        raise SystemExit('no error')
+    except ValueError as error:
+        assert 'only row-major arrays' in str(error), error
+    """)
+
+
+def test_cuda_array_interface_is_for_gpus():
+    check("""
+    assert not hasattr(jnp.ones(2, jnp.bfloat16), '__cuda_array_interface__')
+    host = jax.sharding.SingleDeviceSharding(jax.devices()[0], memory_kind='pinned_host')
+    assert not hasattr(jax.device_put(jnp.ones(2), host), '__cuda_array_interface__')
+    assert not hasattr(jax.device_put(jnp.ones(2), jax.devices('weft_cpu')[0]), '__cuda_array_interface__')
+    """, JAX_PLATFORMS="weft,weft_cpu")
+
+
+def test_dlpack_within_a_gpu():
+    check("""
+    for shape in ((3, 4), (), (0, 2), (5,)):
+        x = jax.block_until_ready(jnp.ones(shape) * 3)
+        y = jax.dlpack.from_dlpack(x)
+        assert y.devices() == x.devices()
+        np.testing.assert_array_equal(np.asarray(y), np.asarray(x))
+        if x.size:
+            assert y.unsafe_buffer_pointer() == x.unsafe_buffer_pointer()
+            copied = jnp.from_dlpack(x, copy=True)
+            assert copied.unsafe_buffer_pointer() != x.unsafe_buffer_pointer()
+            np.testing.assert_array_equal(np.asarray(copied), np.asarray(x))
+            del x
+            np.testing.assert_array_equal(np.asarray(y + 1), np.full(shape, 4.))
+    host = np.arange(6.).astype(np.float32)
+    np.testing.assert_array_equal(np.asarray(jnp.from_dlpack(host)), host)
+    try:
+        jnp.from_dlpack(host, device=jax.devices()[0], copy=False)
+        raise SystemExit('no error')
+    except ValueError as error:
+        assert 'requires a copy' in str(error), error
+    """)
+
+
+def test_buffer_callback():
+    check("""
+    from jax.experimental import buffer_callback
+    def double(ctx, out, arg):
+        assert isinstance(ctx.stream, int)
+        described = arg.__cuda_array_interface__
+        assert described['shape'] == (3, 4) and described['typestr'] == '<f4' and described['data'][1]
+        assert not out.__cuda_array_interface__['data'][1] and arg.__dlpack_device__() == (3, 0)
+        np.asarray(out)[...] = np.asarray(arg) * 2
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    f = jax.jit(buffer_callback.buffer_callback(double, jax.ShapeDtypeStruct(x.shape, x.dtype)))
+    np.testing.assert_array_equal(f(x), x * 2)
+    """)
