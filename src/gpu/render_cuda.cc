@@ -206,11 +206,23 @@ class KernelRenderer {
 
   // i + step is within the type for every i < end, so that the plain loop is right.
   bool StepFits(const Instr& loop) const {
-    const program::Value& end = kernel_.value(loop.args[1]);
+    std::optional<int64_t> end = MostOf(loop.args[1]);
     int64_t step = kernel_.value(loop.args[2]).AsInt(), last;
     if (step == 1) return true;
-    return end.is_constant && !__builtin_add_overflow(end.AsInt(), step, &last) &&
+    return end && !__builtin_add_overflow(*end, step, &last) &&
            program::FitsInteger(last, loop.type.dtype);
+  }
+  // What the value surely does not exceed.
+  std::optional<int64_t> MostOf(ValueId id) const {
+    const program::Value& value = kernel_.value(id);
+    if (value.is_constant) return value.AsInt();
+    for (const Instr& instr : kernel_.code) {
+      if (instr.op != Op::kMin || instr.results.empty() || instr.results[0] != id) continue;
+      for (ValueId arg : instr.args) {
+        if (kernel_.value(arg).is_constant) return kernel_.value(arg).AsInt();
+      }
+    }
+    return std::nullopt;
   }
 
   void RenderSerial(size_t pc) {

@@ -66,6 +66,18 @@ class RowReducer {
   const std::vector<bool>& sums() const { return sums_; }
   std::vector<ValueId> Pack(std::span<const Element> elements, int lanes);
   std::vector<Element> Unpack(std::span<const ValueId> values);
+  // What does not fill lanes: elements [from, to) of the part of a row that begins at `begin`.
+  struct RestOfRow {
+    const Index* row;
+    ValueId begin;
+    int64_t from, to;
+  };
+  Result<std::vector<Element>> CombineLanes(std::vector<Element> acc, int lanes,
+                                            const RestOfRow* rest = nullptr);
+  // The most elements that lie next to each other in every row.
+  int64_t unit() const {
+    return IsInOrder() || dims_.reduced_sizes.empty() ? dims_.length : dims_.reduced_sizes.back();
+  }
 
  private:
   Result<std::vector<Element>> Terms(const Index& index);
@@ -78,14 +90,6 @@ class RowReducer {
   bool IsInOrder() const;
   Index At(const Index& row, const Coord& j);
   Result<std::vector<Element>> AccumulateAt(const Index& index, std::vector<Element> acc);
-  // What does not fill lanes: elements [from, to) of the part of a row that begins at `begin`.
-  struct RestOfRow {
-    const Index* row;
-    ValueId begin;
-    int64_t from, to;
-  };
-  Result<std::vector<Element>> CombineLanes(std::vector<Element> acc, int lanes,
-                                            const RestOfRow* rest = nullptr);
 
   KernelDraft& draft_;
   ElementEmitter& e_;

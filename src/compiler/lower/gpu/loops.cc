@@ -108,10 +108,52 @@ struct GpuReduceShape {
   bool columns = false;  // the minor dimension is kept: threads side by side take columns
   int64_t threads = 1;   // of a row, or that share a column
   int64_t pieces = 1;    // of each row, in blocks of their own; joined by a second kernel
-  int64_t piece = 0;     // elements
+  int lanes = 1;         // elements of a row that a thread takes at once
+  int64_t length = 0;    // of a row: so many times as many elements as there are lanes
+  int64_t piece = 0;     // likewise
+  bool even = false;     // all threads of all blocks take as many
 };
 
-GpuReduceShape ChooseReduce(const ReduceDims& dims, const program::TargetInfo& target) {
+// Elements of one access, where rows consist of whole ones and all threads get some.
+int RowLanes(Subject& subject, const RowReducer& reducer, int64_t threads) {
+  const ReduceDims& dims = subject.reduces()->dims;
+  for (size_t i = 0; i < reducer.operand_count(); ++i) {
+    if (IsComplex(reducer.type(i))) return 1;
+  }
+  // The narrowest array that is read whole: wider ones take several accesses.
+  int64_t width = subject.reduces()->shape.width;
+  for (const KernelInput& input : subject.body().inputs) {
+    const Shape& shape = subject.cx.memory.shape(input.value);
+    if (shape.elements() == dims.rows * dims.length) {
+      width = std::min<int64_t>(width, ByteWidth(shape.dtype()));
+    }
+  }
+  int64_t lanes = std::min<int64_t>(subject.cx.target.AccessBytes() / width, 8);
+  while (lanes > 1 && (reducer.unit() % lanes != 0 || dims.length / lanes < 2 * threads)) {
+    lanes /= 2;
+  }
+  return static_cast<int>(std::max<int64_t>(lanes, 1));
+}
+
+// As many pieces as asked for or somewhat fewer, so that all have whole rounds of all threads.
+void ChoosePieces(GpuReduceShape& s) {
+  int64_t rounds = s.length / s.threads;
+  if (s.length % s.threads == 0) {
+    for (int64_t pieces = s.pieces; 2 * pieces > s.pieces; --pieces) {
+      if (rounds % pieces != 0) continue;
+      s.pieces = pieces;
+      s.piece = rounds / pieces * s.threads;
+      s.even = true;
+      return;
+    }
+  }
+  s.piece = RoundUp(s.length, s.pieces);
+  s.pieces = RoundUp(s.length, s.piece);
+}
+
+GpuReduceShape ChooseReduce(Subject& subject, const RowReducer& reducer) {
+  const ReduceDims& dims = subject.reduces()->dims;
+  const program::TargetInfo& target = subject.cx.target;
   GpuReduceShape s;
   s.columns = !dims.minor;
   int64_t blocks = dims.rows;
@@ -125,14 +167,15 @@ GpuReduceShape ChooseReduce(const ReduceDims& dims, const program::TargetInfo& t
     int64_t wanted =
         static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(RoundUp(dims.length, each))));
     s.threads = std::clamp(wanted, target.warp, kRowThreads);
+    s.lanes = RowLanes(subject, reducer, s.threads);
   }
   // As many blocks as are resident at once.
   int64_t resident = target.cores * (target.threads_per_core / kRowThreads);
   int64_t most = resident / std::max<int64_t>(blocks, 1);
   s.pieces = std::clamp(dims.length / (s.threads * kPieceElements), int64_t{1},
                         std::max<int64_t>(most, 1));
-  s.piece = RoundUp(dims.length, s.pieces);
-  s.pieces = RoundUp(dims.length, s.piece);
+  s.length = dims.length / s.lanes;
+  ChoosePieces(s);
   return s;
 }
 
@@ -140,16 +183,35 @@ GpuReduceShape ChooseReduce(const ReduceDims& dims, const program::TargetInfo& t
 using Accumulate =
     std::function<Result<std::vector<Element>>(const Coord& j, std::vector<Element> acc)>;
 
-// first, first + step, ... < end, `trips` of them at most, from the reducers' starting values.
-Result<std::vector<Element>> AccumulateStrided(KernelBuilder& b, RowReducer& reducer, ValueId first,
-                                               ValueId end, int64_t step, int64_t trips,
-                                               const Accumulate& accumulate) {
-  return reducer.Unpack(TRY(EmitSumLoop(
-      b, {first, end, step, trips}, reducer.Pack(TRY(reducer.Starts()), 1), reducer.sums(),
+// Places in a row: first, first + step, ... < end, `trips` of them at most. A place has as many
+// elements as there are lanes.
+struct Places {
+  ValueId first, end;
+  int64_t step, trips;
+  bool even = false;  // exactly `trips`: loops have known bounds and are unrolled
+  int lanes = 1;
+  int64_t row = 0;  // elements of a whole one
+};
+
+// The elements there, from the reducers' starting values.
+Result<std::vector<Element>> AccumulateStrided(KernelDraft& draft, RowReducer& reducer,
+                                               const Places& places, const Accumulate& accumulate) {
+  KernelBuilder& b = draft.builder();
+  const int lanes = places.lanes;
+  SumRange range{places.first, places.end, places.step, places.trips};
+  if (places.even) range = {b.Int(0), b.Int(places.trips), 1, places.trips};
+  KernelBuilder::Carry start = reducer.Pack(TRY(reducer.Starts()), lanes);
+  draft.elements().set_lanes(lanes);
+  std::vector<Element> all = reducer.Unpack(TRY(EmitSumLoop(
+      b, range, start, reducer.sums(),
       [&](ValueId at, const KernelBuilder::Carry& so_far) -> Result<KernelBuilder::Carry> {
+        if (places.even) at = b.Add(places.first, b.Mul(at, b.Int(places.step)));
         Coord j{at, 0, 1};
-        return reducer.Pack(TRY(accumulate(j, reducer.Unpack(so_far))), 1);
+        if (lanes > 1) j = {b.Mul(at, b.Int(lanes)), 1, lanes, 0, places.row - 1};
+        return reducer.Pack(TRY(accumulate(j, reducer.Unpack(so_far))), lanes);
       })));
+  draft.elements().set_lanes(1);
+  return lanes == 1 ? all : reducer.CombineLanes(std::move(all), lanes);
 }
 
 }  // namespace
@@ -165,21 +227,19 @@ Result<std::vector<Element>> CombineThreads(KernelDraft& draft, RowReducer& redu
 
 namespace {
 
-// [begin, end) of a row, `length` at most, by all threads of a block.
-Result<std::vector<Element>> ReduceByBlock(KernelDraft& draft, RowReducer& reducer, int64_t threads,
-                                           ValueId begin, ValueId end, int64_t length,
+// The places of a row by all threads of a block, as many as is the distance between those of one.
+Result<std::vector<Element>> ReduceByBlock(KernelDraft& draft, RowReducer& reducer, Places places,
                                            const Accumulate& accumulate) {
   KernelBuilder& b = draft.builder();
-  ValueId t = b.BeginLoop(LoopKind::kThread, b.Int(0), b.Int(threads), b.Int(1))[0];
-  std::vector<Element> mine = TRY(AccumulateStrided(b, reducer, b.Add(begin, t), end, threads,
-                                                    RoundUp(length, threads), accumulate));
-  return CombineThreads(draft, reducer, mine);
+  ValueId t = b.BeginLoop(LoopKind::kThread, b.Int(0), b.Int(places.step), b.Int(1))[0];
+  places.first = b.Add(places.first, t);
+  return CombineThreads(draft, reducer, TRY(AccumulateStrided(draft, reducer, places, accumulate)));
 }
 
-// Rows [begin, end), `length` at most, of a warp's columns by as many warps as there are slices;
-// `store` gets each column's result.
+// The places of a warp's columns by as many warps as there are slices; `store` gets each column's
+// result.
 Status ReduceColumns(KernelDraft& draft, RowReducer& reducer, int64_t columns, ValueId block,
-                     ValueId begin, ValueId end, int64_t length,
+                     const Places& places,
                      const std::function<Accumulate(ValueId column)>& accumulate,
                      const std::function<Status(ValueId column, std::vector<Element>)>& store) {
   KernelBuilder& b = draft.builder();
@@ -203,8 +263,9 @@ Status ReduceColumns(KernelDraft& draft, RowReducer& reducer, int64_t columns, V
     return {};
   };
   TRY(each(kColumnSlices, [&](ValueId s, ValueId place, ValueId column) -> Status {
-    part.Store(place, TRY(AccumulateStrided(b, reducer, b.Add(begin, s), end, kColumnSlices,
-                                            RoundUp(length, kColumnSlices), accumulate(column))));
+    Places own = places;
+    own.first = b.Add(places.first, s);
+    part.Store(place, TRY(AccumulateStrided(draft, reducer, own, accumulate(column))));
     return {};
   }));
   for (int64_t half = kColumnSlices / 2; half >= 1; half /= 2) {
@@ -279,15 +340,14 @@ Status JoinPieces(Subject& subject, const GpuReduceShape& how,
       return join.Combine(std::move(acc), value);
     };
     if (!by_block) {
-      return StoreReduced(
-          subject, last, join, row,
-          TRY(AccumulateStrided(b, join, b.Int(0), b.Int(how.pieces), 1, how.pieces, accumulate)));
+      Places all{b.Int(0), b.Int(how.pieces), 1, how.pieces};
+      return StoreReduced(subject, last, join, row,
+                          TRY(AccumulateStrided(last, join, all, accumulate)));
     }
     int64_t threads = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(how.pieces)));
     threads = std::min(threads, kRowThreads);
-    return StoreReduced(subject, last, join, row,
-                        TRY(ReduceByBlock(last, join, threads, b.Int(0), b.Int(how.pieces),
-                                          how.pieces, accumulate)));
+    Places all{b.Int(0), b.Int(how.pieces), threads, RoundUp(how.pieces, threads)};
+    return StoreReduced(subject, last, join, row, TRY(ReduceByBlock(last, join, all, accumulate)));
   }));
   Finish(cx, last, body, subject.steps);
   return {};
@@ -301,8 +361,8 @@ Status LowerBlockReduce(Subject& subject) {
   const ReduceDims& dims = group.dims;
   const LoopShape& shape = group.shape;
   Steps& steps = subject.steps;
-  GpuReduceShape how = ChooseReduce(dims, cx.target);
   KernelDraft draft = NewDraft(cx, body);
+  GpuReduceShape how = ChooseReduce(subject, RowReducer(draft, reduces, shape.width));
   bool split = how.pieces > 1;
   std::vector<program::BufferId> partial;
   if (split) {
@@ -338,9 +398,14 @@ Status LowerBlockReduce(Subject& subject) {
     ValueId piece = at.coords[0].base;
     Index row;
     for (size_t d = 1; d < grid.size(); ++d) row.coords.push_back(at.coords[d]);
-    ValueId begin = b.Mul(piece, b.Int(how.piece));
-    ValueId end =
-        split ? b.Min(b.Add(begin, b.Int(how.piece)), b.Int(dims.length)) : b.Int(dims.length);
+    Places places{b.Mul(piece, b.Int(how.piece)),
+                  b.Int(how.length),
+                  how.threads,
+                  RoundUp(how.piece, how.threads),
+                  how.even,
+                  how.lanes,
+                  dims.length};
+    if (split) places.end = b.Min(b.Add(places.first, b.Int(how.piece)), places.end);
     auto along = [&](const Index& r) -> Accumulate {
       return [&reducer, r](const Coord& j, std::vector<Element> acc) {
         return reducer.Accumulate(r, j, std::move(acc));
@@ -353,15 +418,13 @@ Status LowerBlockReduce(Subject& subject) {
     };
     if (how.columns) {
       return ReduceColumns(
-          draft, reducer, columns, at.coords[minor].base, begin, end, how.piece,
+          draft, reducer, columns, at.coords[minor].base, places,
           [&](ValueId column) { return along(of_column(column)); },
           [&](ValueId column, std::vector<Element> values) {
             return finish(of_column(column), piece, std::move(values));
           });
     }
-    return finish(
-        row, piece,
-        TRY(ReduceByBlock(draft, reducer, how.threads, begin, end, how.piece, along(row))));
+    return finish(row, piece, TRY(ReduceByBlock(draft, reducer, places, along(row))));
   }));
   Finish(cx, draft, body, steps);
   return split ? JoinPieces(subject, how, partial) : Status();
