@@ -89,6 +89,16 @@ template <class T>
 static T __shfl_down_sync(unsigned, T x, unsigned down) {
   return HostShuffle(x, threadIdx.x % 32 + down < 32 ? threadIdx.x + down : threadIdx.x);
 }
+static unsigned __match_any_sync(unsigned, unsigned x) {
+  unsigned first = threadIdx.x / 32 * 32, same = 0;
+  host_lanes[threadIdx.x] = x;
+  __syncwarp();
+  for (unsigned lane = 0; lane < 32 && first + lane < blockDim.x; ++lane) {
+    if (host_lanes[first + lane] == x) same |= 1u << lane;
+  }
+  __syncwarp();
+  return same;
+}
 static void RunGrid(unsigned blocks, unsigned threads, const std::function<void()>& body) {
   constexpr size_t kStack = 64 << 10;
   host_body = &body;

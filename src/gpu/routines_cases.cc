@@ -140,6 +140,13 @@ RoutineCase SortCase(const char* type, int64_t outer, int64_t n, int64_t inner,
                   StrCat("outer = ", outer, ", n = ", n, ", inner = ", inner, attrs), 0);
 }
 
+// One operand: elements are moved themselves.
+RoutineCase SortAloneCase(const char* type, int64_t rows, int64_t n, const char* attrs = "") {
+  std::string x = StrCat(type, "[", rows, ",", n, "]");
+  return CallCase(StrCat(x, attrs), "sort", {{"read", x}, {"write", x}},
+                  StrCat("outer = ", rows, ", n = ", n, ", inner = 1", attrs), 0);
+}
+
 RoutineCase ComparatorCase(int64_t outer, int64_t n, int64_t inner) {
   RoutineCase c = SortCase("f32", outer, n, inner, ", comparator = \"less\"");
   c.text.insert(c.text.find("steps {"), kLess);
@@ -155,7 +162,10 @@ std::vector<RoutineCase> SortCases(bool few) {
       SortCase("f32", 2, 5000, 1, ", order = \"desc\", zeros_equal = true, nans_equal = true"),
       ComparatorCase(2, 2500, 2),
       SortCase("s8", 2, 1500, 2, ", keys = 2"),
-      SortCase("f64", 1, 3000, 2, ", order = \"desc\"")};
+      SortCase("f64", 1, 3000, 2, ", order = \"desc\""),
+      SortAloneCase("f32", 1, 4099, ", zeros_equal = true, nans_equal = true"),
+      SortAloneCase("s8", 2, 1300),
+      SortAloneCase("u64", 1, 2100, ", order = \"desc\"")};
   auto topk = [&](const char* type, int64_t rows, int64_t n, int64_t k, bool largest) {
     cases.push_back(CallCase(
         StrCat("topk_", type, rows, "x", n, "of", k), "topk",
@@ -170,11 +180,14 @@ std::vector<RoutineCase> SortCases(bool few) {
                            "f8e4m3fn", "f8e5m2", "f16", "bf16", "f32", "f64"}) {
     cases.push_back(SortCase(type, 3, 777, 2));
     cases.push_back(SortCase(type, 2, 9000, 1, ", order = \"desc\""));
+    cases.push_back(SortAloneCase(type, 3, 12289));
     topk(type, 4, 3000, 17, true);
     topk(type, 4, 300, 300, false);
   }
   cases.push_back(SortCase("f32", 1, 300000, 1, ", zeros_equal = true, nans_equal = true"));
   cases.push_back(SortCase("u64", 5, 20000, 1));
+  cases.push_back(SortAloneCase("f32", 1, 3000001, ", zeros_equal = true, nans_equal = true"));
+  cases.push_back(SortAloneCase("bf16", 2, 100000, ", order = \"desc\""));
   cases.push_back(SortCase("s16", 7, 4097, 3, ", keys = 2, order = \"desc\""));
   cases.push_back(ComparatorCase(1, 40000, 1));
   cases.push_back(ComparatorCase(30, 37, 1));

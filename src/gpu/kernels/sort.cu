@@ -88,15 +88,62 @@ __device__ inline void MergeRuns(const Order& order, Rows s, s64 run, const u32*
   to[left ? i + low - middle : i - middle + low] = self;
 }
 
-// Radix sort: keys with the numbers of their elements, in tiles of 256 threads. A tile is sorted by
-// a byte in shared memory, so that what goes to one place of the row is written together.
-constexpr int kThreads = 256;
+// Radix sort, the lowest byte of the key first, in tiles of 256 threads: how often each digit is in
+// a tile, where those of each tile go, then the elements. A tile is put in order in shared memory, so
+// that what goes to one place of the row is written together. An Order says what lies there (Raw) and
+// the number (Key) that it is sorted by; a Value goes along with each element.
+constexpr int kThreads = 256, kWarps = kThreads / 32;
 
 template <class Key>
 struct Radix {
   static constexpr int kItems = sizeof(Key) == 8 ? 8 : 16;  // of a thread
   static constexpr int kTile = kThreads * kItems;
 };
+template <class Number>
+struct NumberOrder {
+  typedef Number Raw;
+  typedef Number Key;
+  static __device__ inline Key Of(Raw x) { return x; }
+};
+struct NoValue {};
+template <class Value>
+struct ValueOf {
+  static constexpr bool kIs = true;
+  static __device__ inline Value Number(s64) { return Value(); }
+};
+template <>
+struct ValueOf<u32> {
+  static constexpr bool kIs = true;
+  static __device__ inline u32 Number(s64 i) { return u32(i); }
+};
+template <>
+struct ValueOf<NoValue> {
+  static constexpr bool kIs = false;
+};
+
+// Lanes of the warp that have the same digit.
+__device__ inline u32 SameDigit(u32 digit) {
+#ifdef __CUDACC_RTC__
+  u32 same = 0xffffffffu;
+#pragma unroll
+  for (int bit = 0; bit < 8; ++bit) {
+    bool one = digit >> bit & 1;
+    u32 ones = __ballot_sync(0xffffffffu, one);
+    same &= one ? ones : ~ones;
+  }
+  return same;
+#else
+  return __match_any_sync(0xffffffffu, digit);
+#endif
+}
+// How many elements of the warp with this digit come before this lane's, which is counted.
+__device__ inline u32 RankInWarp(u32* counts, u32 digit) {
+  u32 lane = threadIdx.x % 32, same = SameDigit(digit), before = counts[digit];
+  __syncwarp();
+  if (same >> lane == 1) counts[digit] = before + __popc(same);  // the last of them
+  __syncwarp();
+  return before + __popc(same & ((1u << lane) - 1));
+}
 
 template <class Order>
 __device__ inline void LoadKeys(const Order& order, Rows s, const u32* perm, bool first,
@@ -109,39 +156,61 @@ __device__ inline void LoadKeys(const Order& order, Rows s, const u32* perm, boo
   index[at] = number;
 }
 
+// A thread's elements of a tile: warps have runs of them, lanes those side by side. What is beyond
+// the end has the largest key and comes last.
+template <class Order>
+__device__ inline int ItemAt(int e) {
+  constexpr int kItems = Radix<typename Order::Key>::kItems;
+  return int(threadIdx.x / 32 * 32 * kItems + e * 32 + threadIdx.x % 32);
+}
+template <class Order>
+__device__ inline u32 DigitOf(typename Order::Raw x, int shift) {
+  return u32(Order::Of(x) >> shift & 255);
+}
+
 // counts[row][digit][tile]
-template <class Key>
-__device__ inline void CountDigits(const Key* keys, Rows s, int shift, u32* counts) {
-  __shared__ u32 count[256];
-  constexpr int kTile = Radix<Key>::kTile;
+template <class Order>
+__device__ inline void CountDigits(const typename Order::Raw* keys, Rows s, int shift, u32* counts) {
+  constexpr int kTile = Radix<typename Order::Key>::kTile;
+  constexpr int kItems = Radix<typename Order::Key>::kItems;
+  __shared__ u32 own[kWarps][256];
   s64 tiles = (s.n + kTile - 1) / kTile, row = blockIdx.x / tiles, tile = blockIdx.x % tiles;
-  for (int d = threadIdx.x; d < 256; d += kThreads) count[d] = 0;
-  __syncthreads();
-  for (int e = threadIdx.x; e < kTile; e += kThreads) {
-    s64 i = tile * kTile + e;
-    if (i < s.n) atomicAdd(&count[int(keys[row * s.n + i] >> shift & 255)], 1u);
+  int count = s.n - tile * kTile < kTile ? int(s.n - tile * kTile) : kTile, t = threadIdx.x;
+  keys += row * s.n + tile * kTile;
+  u32 digits[kItems];
+#pragma unroll
+  for (int e = 0; e < kItems; ++e) {
+    int i = ItemAt<Order>(e);
+    digits[e] = i < count ? DigitOf<Order>(keys[i], shift) : 255u;
   }
+  for (int w = 0; w < kWarps; ++w) own[w][t] = 0;
   __syncthreads();
-  for (int d = threadIdx.x; d < 256; d += kThreads) {
-    counts[(row * 256 + d) * tiles + tile] = count[d];
-  }
+#pragma unroll
+  for (int e = 0; e < kItems; ++e) RankInWarp(own[t / 32], digits[e]);
+  __syncthreads();
+  u32 sum = 0;
+  for (int w = 0; w < kWarps; ++w) sum += own[w][t];
+  if (t == 255) sum -= u32(kTile - count);
+  counts[(row * 256 + t) * tiles + tile] = sum;
 }
 
 // The sum of what the threads before have; `total` is that of all.
 __device__ inline u32 SumBefore(u32 mine, u32* shared, u32& total) {
-  int t = threadIdx.x;
-  shared[t] = mine;
-  __syncthreads();
-  for (int d = 1; d < kThreads; d *= 2) {
-    u32 add = t >= d ? shared[t - d] : 0;
-    __syncthreads();
-    shared[t] += add;
-    __syncthreads();
+  u32 t = threadIdx.x, lane = t % 32, sum = mine;
+  for (u32 d = 1; d < 32; d *= 2) {
+    u32 other = __shfl_sync(0xffffffffu, sum, (lane - d) % 32);
+    if (lane >= d) sum += other;
   }
-  total = shared[kThreads - 1];
-  u32 before = shared[t] - mine;
+  if (lane == 31) shared[t / 32] = sum;
   __syncthreads();
-  return before;
+  u32 before = 0;
+  total = 0;
+  for (u32 w = 0; w < kWarps; ++w) {
+    if (w == t / 32) before = total;
+    total += shared[w];
+  }
+  __syncthreads();
+  return before + sum - mine;
 }
 
 // Counts become places: sums of chunks, sums of those, sums within chunks. Rows of `length`.
@@ -185,63 +254,74 @@ __device__ inline void ScanChunks(u32* counts, s64 length, const u32* sums) {
   }
 }
 
-template <class Key>
-__device__ inline void Distribute(const Key* keys, const u32* index, Rows s, int shift,
-                                  const u32* places, Key* keys_out, u32* index_out) {
-  constexpr int kItems = Radix<Key>::kItems, kTile = Radix<Key>::kTile;
-  __shared__ Key tile_keys[kTile];
-  __shared__ u32 tile_index[kTile];
-  __shared__ unsigned short ranks[16 * kThreads];
-  __shared__ u32 shared[kThreads];
-  __shared__ u32 starts[256];
+template <class Order, class Value>
+__device__ inline void Distribute(const typename Order::Raw* keys, const Value* values, Rows s,
+                                  int shift, const u32* places, typename Order::Raw* keys_out,
+                                  Value* values_out) {
+  typedef typename Order::Raw Raw;
+  constexpr int kTile = Radix<typename Order::Key>::kTile;
+  constexpr int kItems = Radix<typename Order::Key>::kItems;
+  constexpr int kWidth = sizeof(Raw) > sizeof(Value) ? sizeof(Raw) : sizeof(Value);
+  __shared__ alignas(16) u8 memory[kTile * kWidth];
+  __shared__ u32 own[kWarps][256];
+  __shared__ u32 shared[kWarps], base[256];
   s64 tiles = (s.n + kTile - 1) / kTile, row = blockIdx.x / tiles, tile = blockIdx.x % tiles;
-  s64 begin = tile * kTile;
-  int count = s.n - begin < kTile ? int(s.n - begin) : kTile, t = threadIdx.x;
-  keys += row * s.n + begin;
-  index += row * s.n + begin;
-  for (int e = t; e < kTile; e += kThreads) {
-    // What is beyond the end stays behind all others: it has the largest digit and comes last.
-    tile_keys[e] = e < count ? keys[e] : Key(~Key(0));
-    tile_index[e] = e < count ? index[e] : kNobody;
+  s64 begin = row * s.n + tile * kTile;
+  int count = s.n - tile * kTile < kTile ? int(s.n - tile * kTile) : kTile, t = threadIdx.x;
+  u32* counts = own[t / 32];
+  Raw items[kItems];
+  u32 at[kItems], digits[kItems];
+#pragma unroll
+  for (int e = 0; e < kItems; ++e) {
+    int i = ItemAt<Order>(e);
+    if (i < count) items[e] = keys[begin + i];
+    digits[e] = i < count ? DigitOf<Order>(items[e], shift) : 255u;
+  }
+  for (int w = 0; w < kWarps; ++w) own[w][t] = 0;
+  __syncthreads();
+#pragma unroll
+  for (int e = 0; e < kItems; ++e) at[e] = RankInWarp(counts, digits[e]);
+  __syncthreads();
+  // Thread d: where digit d begins in the tile, for each warp, and in the row.
+  u32 sum = 0, total;
+  for (int w = 0; w < kWarps; ++w) sum += own[w][t];
+  u32 place = SumBefore(sum, shared, total);
+  base[t] = places[(row * 256 + t) * tiles + tile] - place;
+  for (int w = 0; w < kWarps; ++w) {
+    u32 mine = own[w][t];
+    own[w][t] = place;
+    place += mine;
   }
   __syncthreads();
-  for (int part = 0; part < 8; part += 4) {  // four bits of the byte at a time
-    Key own[kItems];
-    u32 own_index[kItems];
-    u32 counted[16];
-    for (int d = 0; d < 16; ++d) counted[d] = 0;
-    for (int e = 0; e < kItems; ++e) {
-      own[e] = tile_keys[t * kItems + e];
-      own_index[e] = tile_index[t * kItems + e];
-      counted[int(own[e] >> (shift + part) & 15)] += 1;
-    }
-    for (int d = 0; d < 16; ++d) ranks[d * kThreads + t] = (unsigned short)(counted[d]);
-    __syncthreads();
-    u32 sum = 0, total;
-    for (int e = 0; e < 16; ++e) sum += ranks[t * 16 + e];
-    u32 place = SumBefore(sum, shared, total);
-    for (int e = 0; e < 16; ++e) {
-      u32 n = ranks[t * 16 + e];
-      ranks[t * 16 + e] = (unsigned short)(place);
-      place += n;
-    }
-    __syncthreads();
-    for (int e = 0; e < kItems; ++e) {
-      int at = ranks[int(own[e] >> (shift + part) & 15) * kThreads + t]++;
-      tile_keys[at] = own[e];
-      tile_index[at] = own_index[e];
-    }
-    __syncthreads();
-  }
-  for (int e = t; e < kTile; e += kThreads) {
-    int digit = int(tile_keys[e] >> shift & 255);
-    if (e == 0 || int(tile_keys[e - 1] >> shift & 255) != digit) starts[digit] = e;
+  Raw* sorted = (Raw*)memory;
+#pragma unroll
+  for (int e = 0; e < kItems; ++e) {
+    at[e] += counts[digits[e]];
+    if (ItemAt<Order>(e) < count) sorted[at[e]] = items[e];
   }
   __syncthreads();
-  for (int e = t; e < count; e += kThreads) {
-    int digit = int(tile_keys[e] >> shift & 255);
-    s64 to = row * s.n + places[(row * 256 + digit) * tiles + tile] + (e - starts[digit]);
-    keys_out[to] = tile_keys[e];
-    index_out[to] = tile_index[e];
+  u32 to[kItems];
+#pragma unroll
+  for (int e = 0; e < kItems; ++e) {
+    int i = e * kThreads + t;
+    if (i >= count) continue;
+    to[e] = base[DigitOf<Order>(sorted[i], shift)] + u32(i);
+    keys_out[row * s.n + to[e]] = sorted[i];
+  }
+  if constexpr (ValueOf<Value>::kIs) {
+    Value* moved = (Value*)memory;
+    __syncthreads();
+#pragma unroll
+    for (int e = 0; e < kItems; ++e) {
+      int i = ItemAt<Order>(e);
+      if (i >= count) continue;
+      moved[at[e]] = values == nullptr ? ValueOf<Value>::Number(tile * kTile + i) : values[begin + i];
+    }
+    __syncthreads();
+#pragma unroll
+    for (int e = 0; e < kItems; ++e) {
+      int i = e * kThreads + t;
+      if (i < count) values_out[row * s.n + to[e]] = moved[i];
+    }
   }
 }

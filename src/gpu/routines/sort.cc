@@ -131,6 +131,35 @@ std::string PointersText(const RoutineInputs& inputs, size_t operands) {
   return StrCat("struct Pointers {\n", fields, "};\n");
 }
 
+// The order of elements that are moved themselves.
+std::string ElementOrderText(const SortPlan& plan, DType dtype) {
+  std::string storage = StorageName(dtype);
+  std::string_view key = KeyType(dtype);
+  return StrCat("struct ElementOrder {\n  typedef ", storage, " Raw;\n  typedef ", key,
+                " Key;\n  static __device__ inline Key Of(Raw e) { return ",
+                KeyOf(plan, dtype, "e"), "; }\n};\n");
+}
+
+// The kernels of one pass of a radix sort: count and distribute, with `suffix` behind their names.
+std::string PassText(std::string_view suffix, std::string_view order, std::string_view value) {
+  return StrCat(
+      "extern \"C\" __global__ void __launch_bounds__(256) count_", suffix, "(const ", order,
+      "::Raw* keys, Rows s, s64 shift, u32* counts) {\n  CountDigits<", order,
+      ">(keys, s, int(shift), counts);\n}\nextern \"C\" __global__ void __launch_bounds__(256) "
+      "distribute_",
+      suffix, "(const ", order, "::Raw* keys, const ", value,
+      "* values, Rows s, s64 shift, const u32* places, ", order, "::Raw* keys_out, ", value,
+      "* values_out) {\n  Distribute<", order, ", ", value,
+      ">(keys, values, s, int(shift), places, keys_out, values_out);\n}\n");
+}
+
+constexpr std::string_view kPlacesText =
+    "extern \"C\" __global__ void sum_chunks(const u32* counts, s64 length, u32* sums) {\n  "
+    "SumChunks(counts, length, sums);\n}\nextern \"C\" __global__ void scan_sums(u32* sums, "
+    "s64 chunks) {\n  ScanSums(sums, chunks);\n}\nextern \"C\" __global__ void "
+    "scan_chunks(u32* counts, s64 length, const u32* sums) {\n  ScanChunks(counts, length, "
+    "sums);\n}\n";
+
 // What becomes of the permutation.
 std::string ResultText(const SortPlan& plan) {
   constexpr std::string_view kHead =
@@ -156,6 +185,7 @@ class SortRoutineOnGpu : public PreparedRoutine {
  public:
   explicit SortRoutineOnGpu(SortPlan plan) : plan_(std::move(plan)) {}
   Status Prepare(const RoutineInputs& inputs);
+  bool capturable() const override { return true; }
   Status Enqueue(const RoutineCall& call) const override;
   int64_t scratch_bytes() const override { return scratch_.bytes(); }
 
@@ -166,14 +196,24 @@ class SortRoutineOnGpu : public PreparedRoutine {
   };
   Status PrepareRuns(const RoutineInputs& inputs, std::string text);
   Status PrepareRadix(const RoutineInputs& inputs, std::string text);
+  Status PrepareDirect(const RoutineInputs& inputs, std::string text);
+  Status PreparePlaces(const RoutineInputs& inputs, const std::string& text, int bits);
+  bool MovesElements(const RoutineInputs& inputs) const;
   Result<const std::byte*> EnqueueRuns(const RoutineCall& call, std::vector<std::byte*>& in) const;
   Result<const std::byte*> EnqueueRadix(const RoutineCall& call, std::vector<std::byte*>& in) const;
+  struct Moved {  // keys and what goes along with them
+    std::byte *keys, *values;
+  };
+  Status EnqueuePass(const RoutineCall& call, const KeyPass& pass, int64_t shift, Moved from,
+                     Moved to) const;
+  Status EnqueueDirect(const RoutineCall& call) const;
   int64_t total() const { return plan_.size.rows * plan_.size.n; }
   int64_t tiles(int bits) const { return BlocksFor(plan_.size.n, bits == 64 ? 2048 : 4096); }
 
   const SortPlan plan_;
   RoutineKernel runs_, merge_, take_, sum_chunks_, scan_sums_, scan_chunks_;
-  std::vector<KeyPass> passes_;                                  // radix, the last key first
+  std::vector<KeyPass> passes_;  // radix, the last key first
+  bool direct_ = false;          // elements are moved, not numbers of theirs
   int64_t perm_[2] = {}, keys_[2] = {}, counts_ = 0, sums_ = 0;  // in the scratch memory
   ScratchPlan scratch_;
 };
@@ -208,22 +248,9 @@ Status SortRoutineOnGpu::PrepareRadix(const RoutineInputs& inputs, std::string t
     widest = std::max(widest, KeyBits(dtype));
   }
   for (std::string_view key : {"u32", "u64"}) {
-    StrAppend(text, "extern \"C\" __global__ void __launch_bounds__(256) count_", key, "(const ",
-              key,
-              "* keys, Rows s, s64 shift, u32* counts) {\n  CountDigits(keys, s, int(shift), "
-              "counts);\n}\nextern \"C\" __global__ void __launch_bounds__(256) distribute_",
-              key, "(const ", key,
-              "* keys, const u32* index, Rows s, s64 shift, const u32* places, ", key,
-              "* keys_out, u32* index_out) {\n  Distribute(keys, index, s, int(shift), places, "
-              "keys_out, index_out);\n}\n");
+    StrAppend(text, PassText(key, StrCat("NumberOrder<", key, ">"), "u32"));
   }
-  StrAppend(
-      text,
-      "extern \"C\" __global__ void sum_chunks(const u32* counts, s64 length, u32* sums) {\n  "
-      "SumChunks(counts, length, sums);\n}\nextern \"C\" __global__ void scan_sums(u32* sums, "
-      "s64 chunks) {\n  ScanSums(sums, chunks);\n}\nextern \"C\" __global__ void "
-      "scan_chunks(u32* counts, s64 length, const u32* sums) {\n  ScanChunks(counts, length, "
-      "sums);\n}\n");
+  StrAppend(text, kPlacesText);
   for (int64_t i = plan_.keys; i-- > 0;) {
     DType dtype = inputs.type(static_cast<size_t>(i));
     std::string key(KeyType(dtype));
@@ -231,21 +258,50 @@ Status SortRoutineOnGpu::PrepareRadix(const RoutineInputs& inputs, std::string t
                        TRY(MakeKernel(inputs, text, "count_" + key)),
                        TRY(MakeKernel(inputs, text, "distribute_" + key)), KeyBits(dtype)});
   }
+  take_ = TRY(MakeKernel(inputs, text, "take"));
+  for (int64_t& at : keys_) at = scratch_.Add(total() * widest / 8);
+  return PreparePlaces(inputs, text, widest);
+}
+
+Status SortRoutineOnGpu::PreparePlaces(const RoutineInputs& inputs, const std::string& text,
+                                       int bits) {
   sum_chunks_ = TRY(MakeKernel(inputs, text, "sum_chunks"));
   scan_sums_ = TRY(MakeKernel(inputs, text, "scan_sums"));
   scan_chunks_ = TRY(MakeKernel(inputs, text, "scan_chunks"));
-  take_ = TRY(MakeKernel(inputs, text, "take"));
-  int64_t length = plan_.size.rows * 256 * tiles(widest);
-  for (int64_t& at : keys_) at = scratch_.Add(total() * widest / 8);
+  int64_t length = plan_.size.rows * 256 * tiles(bits);
   counts_ = scratch_.Add(length * 4);
   sums_ = scratch_.Add((plan_.size.rows + length / kSortChunk + 1) * 4);
   return {};
 }
 
+// Long rows by one key, with one operand besides at most: neither a permutation nor gathers.
+bool SortRoutineOnGpu::MovesElements(const RoutineInputs& inputs) const {
+  bool one_key = plan_.comparator == nullptr && plan_.keys == 1 && plan_.size.inner == 1;
+  return one_key && !plan_.is_topk && plan_.operands <= 2 && !IsComplex(inputs.type(0)) &&
+         (plan_.operands == 1 || ByteWidth(inputs.type(1)) <= 8);
+}
+
+Status SortRoutineOnGpu::PrepareDirect(const RoutineInputs& inputs, std::string text) {
+  direct_ = true;
+  bool alone = plan_.operands == 1;
+  StrAppend(text, ElementOrderText(plan_, inputs.type(0)),
+            PassText("elements", "ElementOrder", alone ? "NoValue" : StorageName(inputs.type(1))),
+            kPlacesText);
+  int bits = KeyBits(inputs.type(0));
+  passes_.push_back({{},
+                     TRY(MakeKernel(inputs, text, "count_elements")),
+                     TRY(MakeKernel(inputs, text, "distribute_elements")),
+                     bits});
+  keys_[0] = scratch_.Add(total() * ByteWidth(inputs.type(0)));
+  if (!alone) perm_[0] = scratch_.Add(total() * ByteWidth(inputs.type(1)));
+  return PreparePlaces(inputs, text, bits);
+}
+
 Status SortRoutineOnGpu::Prepare(const RoutineInputs& inputs) {
   std::string text = StrCat(kSortText, PointersText(inputs, plan_.operands), ResultText(plan_));
-  for (int64_t& at : perm_) at = scratch_.Add(total() * 4);
   bool radix = plan_.comparator == nullptr && plan_.size.n > kSortRun;
+  if (radix && MovesElements(inputs)) return PrepareDirect(inputs, std::move(text));
+  for (int64_t& at : perm_) at = scratch_.Add(total() * 4);
   return radix ? PrepareRadix(inputs, std::move(text)) : PrepareRuns(inputs, std::move(text));
 }
 
@@ -267,26 +323,49 @@ Result<const std::byte*> SortRoutineOnGpu::EnqueueRuns(const RoutineCall& call,
   return from;
 }
 
+Status SortRoutineOnGpu::EnqueuePass(const RoutineCall& call, const KeyPass& pass, int64_t shift,
+                                     Moved from, Moved to) const {
+  auto rows = plan_.size;
+  std::byte *counts = call.scratch + counts_, *sums = call.scratch + sums_;
+  int64_t blocks = rows.rows * tiles(pass.bits), length = 256 * tiles(pass.bits);
+  int64_t chunks = BlocksFor(length, kSortChunk);
+  TRY(LaunchWith(call, pass.count, blocks, kSortThreads, from.keys, rows, shift, counts));
+  TRY(LaunchWith(call, sum_chunks_, rows.rows * chunks, kSortThreads, counts, length, sums));
+  TRY(LaunchWith(call, scan_sums_, rows.rows, kSortThreads, sums, chunks));
+  TRY(LaunchWith(call, scan_chunks_, rows.rows * chunks, kSortThreads, counts, length, sums));
+  return LaunchWith(call, pass.distribute, blocks, kSortThreads, from.keys, from.values, rows,
+                    shift, counts, to.keys, to.values);
+}
+
+// From the operands to the results, by way of the scratch memory in every other pass.
+Status SortRoutineOnGpu::EnqueueDirect(const RoutineCall& call) const {
+  const KeyPass& pass = passes_[0];
+  bool alone = plan_.operands == 1;
+  auto memory = [&](size_t i) { return call.memory[i]; };
+  Moved from = {memory(0), alone ? nullptr : memory(1)};
+  Moved result = {memory(plan_.operands), alone ? nullptr : memory(3)};
+  Moved aside = {call.scratch + keys_[0], alone ? nullptr : call.scratch + perm_[0]};
+  for (int64_t shift = 0; shift < pass.bits; shift += 8) {
+    bool last_but_even = (pass.bits - shift) / 8 % 2 == 1;
+    Moved to = last_but_even ? result : aside;
+    TRY(EnqueuePass(call, pass, shift, from, to));
+    from = to;
+  }
+  return {};
+}
+
 Result<const std::byte*> SortRoutineOnGpu::EnqueueRadix(const RoutineCall& call,
                                                         std::vector<std::byte*>& in) const {
   auto rows = plan_.size;
   std::byte *from = call.scratch + perm_[0], *to = call.scratch + perm_[1];
   std::byte *keys = call.scratch + keys_[0], *keys_to = call.scratch + keys_[1];
-  std::byte *counts = call.scratch + counts_, *sums = call.scratch + sums_;
   int64_t first = 1;
   for (const KeyPass& pass : passes_) {
     TRY(LaunchRoutine(call, pass.load, BlocksFor(total()), kRoutineThreads,
                       {in.data(), &rows, &from, &first, &keys, &from}));
     first = 0;
-    int64_t blocks = rows.rows * tiles(pass.bits), length = 256 * tiles(pass.bits);
-    int64_t chunks = BlocksFor(length, kSortChunk);
     for (int64_t shift = 0; shift < pass.bits; shift += 8) {
-      TRY(LaunchWith(call, pass.count, blocks, kSortThreads, keys, rows, shift, counts));
-      TRY(LaunchWith(call, sum_chunks_, rows.rows * chunks, kSortThreads, counts, length, sums));
-      TRY(LaunchWith(call, scan_sums_, rows.rows, kSortThreads, sums, chunks));
-      TRY(LaunchWith(call, scan_chunks_, rows.rows * chunks, kSortThreads, counts, length, sums));
-      TRY(LaunchWith(call, pass.distribute, blocks, kSortThreads, keys, from, rows, shift, counts,
-                     keys_to, to));
+      TRY(EnqueuePass(call, pass, shift, {keys, from}, {keys_to, to}));
       std::swap(keys, keys_to);
       std::swap(from, to);
     }
@@ -295,6 +374,7 @@ Result<const std::byte*> SortRoutineOnGpu::EnqueueRadix(const RoutineCall& call,
 }
 
 Status SortRoutineOnGpu::Enqueue(const RoutineCall& call) const {
+  if (direct_) return EnqueueDirect(call);
   std::vector<std::byte*> pointers(call.memory.begin(),
                                    call.memory.begin() + static_cast<long>(2 * plan_.operands));
   const std::byte* perm =
