@@ -31,6 +31,77 @@ bool Is(const Step& step) {
   return std::holds_alternative<Op>(step.op);
 }
 
+// Bytes [begin, end) of a buffer.
+struct ByteRange {
+  int64_t begin, end;
+};
+using WrittenBytes = std::map<BufferId, std::vector<ByteRange>>;
+
+// What steps may have written when a loop begins: what comes before it, and, where it is part of
+// another loop, all of that one.
+class WrittenBefore {
+ public:
+  WrittenBefore(const Program& program, const Step& loop) : program_(program), loop_(loop) {
+    Walk(program.steps);
+    for (auto& [id, ranges] : written_) ranges = Joined(std::move(ranges));
+  }
+  WrittenBytes Take() { return std::move(written_); }
+
+ private:
+  // Whether the loop is among the steps.
+  bool Walk(const std::vector<Step>& steps) {
+    for (const Step& step : steps) {
+      if (&step == &loop_) return true;
+      auto* outer = std::get_if<program::WhileStep>(&step.op);
+      bool inside = false;
+      if (outer != nullptr && Contains(*outer)) {
+        ForEachStep(outer->condition, [&](const Step& s) { Note(s); });
+        ForEachStep(outer->body, [&](const Step& s) { Note(s); });
+        return true;
+      }
+      if (auto* branches = std::get_if<program::ConditionalStep>(&step.op)) {
+        for (const auto& branch : branches->branches) inside = Walk(branch) || inside;
+      } else if (outer != nullptr) {
+        Walk(outer->condition);
+        Walk(outer->body);
+      }
+      if (inside) return true;
+      Note(step);
+    }
+    return false;
+  }
+  bool Contains(const program::WhileStep& outer) const {
+    bool found = false;
+    auto look = [&](const Step& step) { found = found || &step == &loop_; };
+    ForEachStep(outer.condition, look);
+    ForEachStep(outer.body, look);
+    return found;
+  }
+  void Note(const Step& step) {
+    for (const program::Use& use : step.uses) {
+      if (!Writes(use.access)) continue;
+      Slice slice = Resolve(program_, use.slice);
+      written_[slice.buffer].push_back({slice.offset, slice.offset + slice.size});
+    }
+  }
+  static std::vector<ByteRange> Joined(std::vector<ByteRange> ranges) {
+    std::ranges::sort(ranges, {}, &ByteRange::begin);
+    std::vector<ByteRange> joined;
+    for (const ByteRange& range : ranges) {
+      if (joined.empty() || range.begin > joined.back().end) {
+        joined.push_back(range);
+      } else {
+        joined.back().end = std::max(joined.back().end, range.end);
+      }
+    }
+    return joined;
+  }
+
+  const Program& program_;
+  const Step& loop_;
+  WrittenBytes written_;
+};
+
 class LoopRenderer {
  public:
   LoopRenderer(const Program& program, const Step& loop) : program_(program), loop_(loop) {}
@@ -58,7 +129,8 @@ class LoopRenderer {
 
  private:
   struct Close {
-    bool copy_in, copy_out;
+    std::vector<ByteRange> copy_in;  // what is there before the loop: the rest is nobody's
+    std::vector<ByteRange> copy_out;
   };
 
   template <class Fn>
@@ -91,7 +163,7 @@ class LoopRenderer {
   // Which buffers the loop uses, and which of them it keeps close.
   void PlaceBuffers() {
     std::vector<int> inside(program_.buffers.size()), all(program_.buffers.size());
-    std::vector<bool> written(program_.buffers.size());
+    WrittenBytes written, before = WrittenBefore(program_, loop_).Take();
     auto count = [&](const Step& step, std::vector<int>& counts) {
       for (const program::Use& use : step.uses) ++counts[Resolve(program_, use.slice).buffer];
     };
@@ -99,7 +171,10 @@ class LoopRenderer {
     ForLoop([&](const Step& step) {
       count(step, inside);
       for (const program::Use& use : step.uses) {
-        if (Writes(use.access)) written[Resolve(program_, use.slice).buffer] = true;
+        Slice slice = Resolve(program_, use.slice);
+        if (Writes(use.access)) {
+          written[slice.buffer].push_back({slice.offset, slice.offset + slice.size});
+        }
       }
     });
     int64_t in_all = 0, one = threads_ == 1 ? kOwnBytes : kSharedBytes;
@@ -111,10 +186,21 @@ class LoopRenderer {
       bool outside = program_.buffers[i].kind != BufferKind::kTemp || all[i] > inside[i];
       if (bytes > 0 && bytes <= one && in_all + bytes <= most) {
         in_all += (bytes + 15) / 16 * 16;
-        close_[id] = {outside, outside && written[i]};
+        close_[id] = CopiesOf(id, outside, before[id], written.contains(id));
       }
       if (outside || !close_.contains(id)) function_.buffers.push_back(id);
     }
+  }
+
+  // All of a buffer that others fill; of one that the program writes, what it has written by then.
+  // What is copied out is what has a value at the end, whichever rounds there were.
+  Close CopiesOf(BufferId id, bool outside, const std::vector<ByteRange>& before,
+                 bool written) const {
+    if (!outside) return {};
+    const program::Buffer& buffer = program_.buffers[id];
+    std::vector<ByteRange> all = {{0, BytesOf(id)}};
+    bool given = buffer.kind == BufferKind::kParameter || buffer.kind == BufferKind::kConstant;
+    return {given ? all : before, written ? all : std::vector<ByteRange>()};
   }
 
   void DeclareClose() {
@@ -126,9 +212,12 @@ class LoopRenderer {
   void CopyClose(bool in) {
     if (!in) Flush();
     for (const auto& [id, how] : close_) {
-      if (!(in ? how.copy_in : how.copy_out)) continue;
-      std::string near = StrCat("b", id), far = StrCat("o", id);
-      CopyBytes(in ? near : far, in ? far : near, BytesOf(id), BytesOf(id) >= 64 ? 0 : 1);
+      for (const ByteRange& range : in ? how.copy_in : how.copy_out) {
+        std::string at = range.begin == 0 ? "" : StrCat(" + ", range.begin);
+        std::string near = StrCat("(b", id, at, ")"), far = StrCat("(o", id, at, ")");
+        CopyBytes(in ? near : far, in ? far : near, range.end - range.begin,
+                  BytesOf(id) >= 64 ? range.begin : 1);
+      }
     }
     if (in) Flush();
   }

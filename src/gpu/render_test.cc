@@ -47,6 +47,57 @@ const char* const kFiles[] = {"async_copy",  "atomic",      "combine",    "funct
                               "conditional", "elementwise", "gemm",       "ops",          "softmax",
                               "threads",     "tiles",       "vector_sum", "while_counter"};
 
+// A temporary of the loop lies in a result that nothing has written yet, and half of its state in
+// memory of which the other half is nobody's: only what was written is copied to shared memory.
+TEST(NativeLoop, CopiesInOnlyWhatWasWritten) {
+  auto program = program::Parse(R"(program scratch
+buffer x: f32[16] parameter 0
+buffer y: f32[16] result 0
+buffer arena: u8[128] temp
+buffer state: f32[16] temp in arena at 0
+buffer spare: f32[16] temp in arena at 64
+buffer aside: f32[16] temp in y at 0
+buffer i: s32[] temp
+buffer go: pred[] temp
+
+kernel less(read m0: s32[1], write m1: pred[1]) {
+  %0 = load s32 m0[0]
+  %1 = lt s32 %0, 3
+  store pred m1[0], %1
+}
+
+kernel work(update m0: s32[1], update m1: f32[16], write m2: f32[16], write m3: f32[16]) {
+  parallel %0 = 0..16 {
+    %1 = load f32 m1[%0]
+    %2 = add f32 %1, 1
+    store f32 m1[%0], %2
+    store f32 m2[%0], %2
+    store f32 m3[%0], %1
+  }
+}
+
+steps {
+  fill(write i) hex "00000000"
+  copy(read x, write state)
+  while(read go) {
+    launch less(read i, write go)
+  } do {
+    launch work(update i, update state, write aside, write spare)
+  }
+  copy(read state, write y)
+}
+)");
+  ASSERT_TRUE(program) << program.error().ToString();
+  ASSERT_TRUE(program::Verify(*program)) << program::Verify(*program).error().ToString();
+  CudaProgram cuda = RenderProgram(*program);
+  ASSERT_TRUE(cuda.text.contains("loop0")) << cuda.text;
+  EXPECT_TRUE(cuda.text.contains("i < 8u; i += 32) ((u64*)(b2))[i] = ((const u64*)(o2))[i];"))
+      << cuda.text;
+  EXPECT_FALSE(cuda.text.contains("((u64*)(b1))[i] = ((const u64*)(o1))[i];")) << cuda.text;
+  NEEDS_NVRTC();
+  ExpectCompiles(cuda.text, "scratch.cu");
+}
+
 class CudaFile : public testing::TestWithParam<const char*> {};
 TEST_P(CudaFile, Compiles) {
   Program program = FromFile(GetParam());
