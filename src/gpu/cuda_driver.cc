@@ -19,6 +19,10 @@ Result<std::shared_ptr<const CudaDriver>> CudaDriver::Load(const std::string& pa
   if (driver->name == nullptr) StrAppend(missing, " " #symbol);
   WEFT_CUDA_FUNCTIONS(WEFT_CUDA_FIND)
 #undef WEFT_CUDA_FIND
+#define WEFT_CUDA_FIND(symbol, name, parameters) \
+  driver->name = reinterpret_cast<int(*) parameters>(dlsym(driver->library_, #symbol));
+  WEFT_CUDA_OPTIONAL_FUNCTIONS(WEFT_CUDA_FIND)
+#undef WEFT_CUDA_FIND
   if (!missing.empty()) {
     Error error(Code::kUnavailable, StrCat("cuda: the driver lacks", missing));
     return std::unexpected(error.Hint("drivers of CUDA 12 and later have them"));

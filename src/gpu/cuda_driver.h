@@ -70,6 +70,16 @@ struct CudaPoolProperties;
      unsigned block_y, unsigned block_z, unsigned shared_bytes, void* stream, void** parameters,  \
      void** extra))
 
+// Those that a program can do without.
+#define WEFT_CUDA_OPTIONAL_FUNCTIONS(F)                                    \
+  F(cuStreamBeginCapture_v2, StreamBeginCapture, (void* stream, int mode)) \
+  F(cuStreamEndCapture, StreamEndCapture, (void* stream, void** graph))    \
+  F(cuGraphInstantiateWithFlags, GraphInstantiate,                         \
+    (void** executable, void* graph, unsigned long long flags))            \
+  F(cuGraphLaunch, GraphLaunch, (void* executable, void* stream))          \
+  F(cuGraphExecDestroy, GraphExecDestroy, (void* executable))              \
+  F(cuGraphDestroy, GraphDestroy, (void* graph))
+
 struct CudaPoolProperties {
   int allocation_type = 1;  // pinned
   int handle_types = 0;
@@ -106,6 +116,7 @@ enum CudaFunctionAttribute : int {
   kFunctionMaxDynamicShared = 8,
   kFunctionSharedCarveout = 9,
 };
+inline void* const kDefaultStream = reinterpret_cast<void*>(1);  // of all threads
 enum CudaPoolAttribute : int { kPoolReleaseThreshold = 4, kPoolReservedBytes = 5 };
 
 class CudaDriver {
@@ -123,8 +134,14 @@ class CudaDriver {
 
 #define WEFT_CUDA_DECLARE(symbol, name, parameters) int(*name) parameters = nullptr;
   WEFT_CUDA_FUNCTIONS(WEFT_CUDA_DECLARE)
+  WEFT_CUDA_OPTIONAL_FUNCTIONS(WEFT_CUDA_DECLARE)
 #undef WEFT_CUDA_DECLARE
 
+  bool has_graphs() const {
+    return StreamBeginCapture != nullptr && StreamEndCapture != nullptr &&
+           GraphInstantiate != nullptr && GraphLaunch != nullptr && GraphExecDestroy != nullptr &&
+           GraphDestroy != nullptr;
+  }
   // "CUDA_ERROR_ILLEGAL_ADDRESS (an illegal memory access was encountered)"
   std::string Describe(int code) const;
   Status Check(int code, std::string_view what) const;  // "what: " and the description

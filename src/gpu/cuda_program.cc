@@ -1,5 +1,6 @@
 #include "gpu/cuda_program.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <map>
@@ -9,6 +10,7 @@
 #include "base/digest.h"
 #include "base/float_mode.h"
 #include "base/str.h"
+#include "gpu/loop_graph.h"
 #include "gpu/render_program.h"
 #include "gpu/routines/routine.h"
 #include "program/library.h"
@@ -25,6 +27,9 @@ using runtime::CopyKind;
 
 using Steps = std::vector<Step>;
 
+// Launches in one graph, and in a loop that is worth one.
+constexpr int64_t kGraphLaunches = 192, kWorthAGraph = 24;
+
 struct Function {
   const CudaFunction* rendered = nullptr;
   void* handle = nullptr;
@@ -33,7 +38,7 @@ struct Function {
 class CudaLoadedProgram : public runtime::LoadedProgram {
  public:
   CudaLoadedProgram(Program program, std::shared_ptr<CudaCore> core)
-      : program_(std::move(program)), core_(std::move(core)), binding_(program_) {}
+      : program_(std::move(program)), core_(std::move(core)), binding_(program_), graphs_(core_) {}
   ~CudaLoadedProgram() override;
 
   Status Compile(const runtime::LoadOptions& options, const Nvrtc& nvrtc,
@@ -73,6 +78,7 @@ class CudaLoadedProgram : public runtime::LoadedProgram {
   runtime::Scratch scratch_;
   Allocation constants_;
   runtime::LoadStats stats_;
+  mutable LoopGraphs graphs_;
 };
 
 // Enqueues the steps of one run. Where the host has to know something, it waits for the stream.
@@ -165,24 +171,31 @@ class StepEnqueuer {
     if (routine == nullptr && call_.call == nullptr) {
       return Unimplemented("routine \"", op.routine, "\" is not known");
     }
-    std::vector<std::vector<std::byte>> copies;
+    std::vector<Allocation> copies;  // freed behind what is copied back
     std::vector<std::span<std::byte>> memory;
     for (const program::Use& use : step.uses) {
-      copies.emplace_back(static_cast<size_t>(use.slice.size));
-      TRY(Fetch(copies.back().data(), At(use), use.slice.size));
+      copies.push_back(TRY(loaded_.core_->Allocate(
+          stream_, use.slice.size, runtime::MemorySpace::kPinned, "copy for the host")));
+      memory.emplace_back(copies.back().address(), static_cast<size_t>(use.slice.size));
+      if (!Reads(use.access)) continue;
+      TRY(stream_.Copy(CopyKind::kToHost, copies.back().address(), At(use), use.slice.size));
     }
-    for (std::vector<std::byte>& copy : copies) memory.emplace_back(copy);
+    TRY(cuda_.Check(cuda_.StreamSynchronize(stream_.handle()), "wait"));
     {
       FloatMode mode(program_.flush_subnormals);
       TRY(routine != nullptr ? routine->interpret(program_, step, call_.device, memory)
                              : (*call_.call)(step, memory));
     }
+    // A callback may have used the copies on the GPU: they are pinned.
+    if (routine == nullptr) {
+      TRY(cuda_.Check(cuda_.StreamSynchronize(kDefaultStream), "work of a callback"));
+    }
     for (size_t i = 0; i < copies.size(); ++i) {
       if (!Writes(step.uses[i].access)) continue;
-      TRY(stream_.Copy(CopyKind::kToDevice, At(step.uses[i]), copies[i].data(),
-                       std::ssize(copies[i])));
+      TRY(stream_.Copy(CopyKind::kToDevice, At(step.uses[i]), copies[i].address(),
+                       step.uses[i].slice.size));
     }
-    return cuda_.Check(cuda_.StreamSynchronize(stream_.handle()), "wait");
+    return {};
   }
   Status RunOp(const Step&, const program::WaitStep&) { return {}; }  // in stream order
   Status RunOp(const Step& step, const program::WhileStep& op) {
@@ -193,17 +206,68 @@ class StepEnqueuer {
       }
       return Launch(step, native->second, std::move(arguments));
     }
-    for (int64_t round = 0;; ++round) {
+    if (op.trip_count) return RunCounted(step, op);
+    while (true) {
       TRY(RunList(op.condition));
       std::byte go{};
-      if (op.trip_count) {
-        go = std::byte{round < *op.trip_count};
-      } else {
-        TRY(Fetch(&go, At(step.uses[0]), 1));
-      }
+      TRY(Fetch(&go, At(step.uses[0]), 1));
       if (go == std::byte{0}) return {};
       TRY(RunList(op.body));
     }
+  }
+  // Without its condition, which decides nothing; rounds in graphs where they can be.
+  Status RunCounted(const Step& step, const program::WhileStep& op) {
+    const int64_t trips = *op.trip_count, launches = LaunchesOf(op.body);
+    int64_t done = 0;
+    if (launches > 0 && trips > 1 && trips * launches >= kWorthAGraph) {
+      LoopGraphs::Work work;
+      work.loop = &step;
+      work.rounds = std::clamp<int64_t>(kGraphLaunches / launches, 1, trips);
+      work.addresses = AddressesOf(op.body);
+      work.enqueue_round = [&](CudaStream& recorder) {
+        return StepEnqueuer(loaded_, call_, recorder, addresses_, scratch_).RunList(op.body);
+      };
+      stream_.NoteWork(step.name);
+      int64_t times = trips / work.rounds;
+      if (TRY(loaded_.graphs_.Launch(work, times, stream_, call_.cancel))) {
+        done = times * work.rounds;
+      }
+    }
+    for (; done < trips; ++done) TRY(RunList(op.body));
+    return {};
+  }
+  // Those of a list of steps, about; 0: it has to wait for the host on the way.
+  int64_t LaunchesOf(const Steps& steps) const {
+    constexpr int64_t kOfRoutine = 2;
+    int64_t count = 0;
+    for (const Step& step : steps) {
+      if (std::holds_alternative<program::WaitStep>(step.op)) continue;
+      if (std::holds_alternative<program::LibraryStep>(step.op)) {
+        auto prepared = loaded_.routines_.find(&step);
+        if (prepared == loaded_.routines_.end() || !prepared->second->capturable()) return 0;
+        count += kOfRoutine;
+        continue;
+      }
+      bool launched = std::holds_alternative<program::KernelStep>(step.op) ||
+                      std::holds_alternative<program::CopyStep>(step.op) ||
+                      std::holds_alternative<program::FillStep>(step.op) ||
+                      loaded_.loops_.contains(&step);
+      if (!launched) return 0;
+      ++count;
+    }
+    return count;
+  }
+  // All that a graph of the steps has written into it.
+  std::vector<const std::byte*> AddressesOf(const Steps& steps) const {
+    std::vector<const std::byte*> all = {scratch_};
+    all.push_back(reinterpret_cast<const std::byte*>(static_cast<intptr_t>(call_.device)));
+    ForEachStep(steps, [&](const Step& step) {
+      for (const program::Use& use : step.uses) all.push_back(At(use));
+      auto native = loaded_.loops_.find(&step);
+      if (native == loaded_.loops_.end()) return;
+      for (program::BufferId id : native->second.rendered->buffers) all.push_back(addresses_[id]);
+    });
+    return all;
   }
   Status RunOp(const Step& step, const program::ConditionalStep& op) {
     int32_t index = 0;
@@ -227,6 +291,7 @@ class StepEnqueuer {
 };
 
 CudaLoadedProgram::~CudaLoadedProgram() {
+  graphs_.Clear();
   if ((module_ == nullptr && routines_.empty()) || !core_->MakeCurrent()) return;
   core_->cuda->CtxSynchronize();  // kernels of it may be under way
   routines_.clear();

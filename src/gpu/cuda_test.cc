@@ -1,8 +1,11 @@
 // GPUs as devices: names of machines and launch checks anywhere, the rest where there is a GPU.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "gpu/cuda_device.h"
 #include "gpu/cuda_driver.h"
@@ -191,6 +194,87 @@ TEST(CudaLaunch, DynamicSharedMemoryCompiles) {
   if (!nvrtc) GTEST_SKIP() << nvrtc.error().ToString();
   auto code = (*nvrtc)->Compile(cuda.text, "tile.cu", "sm_90a");
   EXPECT_TRUE(code) << code.error().ToString() << cuda.text;
+}
+
+// y = x, by way of a buffer that the rounds of a loop copy to and fro: too much for a native loop.
+program::Program CountedLoop(int64_t trips) {
+  constexpr int64_t kBytes = int64_t{1} << 19;
+  program::Program program;
+  program.name = "counted";
+  Shape shape(DType::kU8, {kBytes});
+  auto x = AddBuffer(program, "x", shape, program::BufferKind::kParameter, 0);
+  auto y = AddBuffer(program, "y", shape, program::BufferKind::kResult, 0);
+  auto t = AddBuffer(program, "t", shape, program::BufferKind::kTemp);
+  auto go = AddBuffer(program, "go", Shape(DType::kPred, {}), program::BufferKind::kTemp);
+  using program::Access;
+  auto copy = [&](auto from, auto to) {
+    return MakeStep(program::CopyStep{},
+                    {Whole(program, Access::kRead, from), Whole(program, Access::kWrite, to)});
+  };
+  program.steps.push_back(copy(x, t));
+  program::WhileStep loop;
+  loop.trip_count = trips;
+  loop.condition.push_back(
+      MakeStep(program::FillStep{{std::byte{1}}}, {Whole(program, Access::kWrite, go)}));
+  loop.body.push_back(copy(t, y));
+  loop.body.push_back(copy(y, t));
+  program.steps.push_back(MakeStep(std::move(loop), {Whole(program, Access::kRead, go)}));
+  return program;
+}
+
+TEST(CudaGraphs, RoundsOfALoopAreLaunchedTogether) {
+  static const std::string kPackages[] = {".venv/lib/python3*/site-packages/nvidia/*/lib"};
+  CudaOptions options;
+  options.driver = MakeFakeDriver(int64_t{64} << 20);
+  options.nvrtc_folders = kPackages;
+  auto device = CreateCudaDevice(options);
+  if (!device) GTEST_SKIP() << device.error().ToString();
+  constexpr int64_t kBytes = int64_t{1} << 19;
+  auto loaded = (*device)->Load(CountedLoop(200), {});
+  ASSERT_TRUE(loaded) << loaded.error().ToString();
+  auto stream = *(*device)->NewStream(runtime::StreamKind::kCompute);
+  std::vector<std::byte> in(kBytes, std::byte{7}), out(kBytes);
+  auto x = *(*device)->AllocateOn(*stream, kBytes, runtime::MemorySpace::kDevice);
+  std::vector<runtime::Allocation> results;
+  ASSERT_TRUE(stream->Copy(runtime::CopyKind::kToDevice, x.address(), in.data(), kBytes));
+  const int64_t before = FakeGraphLaunches();
+  for (int run = 0; run < 12; ++run) {  // more places of results than graphs are kept
+    results.push_back(*(*device)->AllocateOn(*stream, kBytes, runtime::MemorySpace::kDevice));
+    std::byte *parameters[] = {x.address()}, *places[] = {results.back().address()};
+    runtime::Call call;
+    call.parameters = parameters;
+    call.results = places;
+    ASSERT_TRUE((*loaded)->Enqueue(call, *stream));
+    ASSERT_TRUE(stream->Copy(runtime::CopyKind::kToHost, out.data(), places[0], kBytes));
+    Status status = stream->Synchronize();
+    ASSERT_TRUE(status) << status.error().ToString();
+    EXPECT_EQ(out, in);
+    std::ranges::fill(out, std::byte{0});
+  }
+  EXPECT_EQ(FakeGraphLaunches() - before, 12 * 2);  // of 96 rounds each; the rest one by one
+}
+
+TEST(CudaStreams, OfOtherLibraries) {
+  static const std::string kPackages[] = {".venv/lib/python3*/site-packages/nvidia/*/lib"};
+  CudaOptions options;
+  options.driver = MakeFakeDriver(int64_t{1} << 20);
+  options.nvrtc_folders = kPackages;
+  auto device = CreateCudaDevice(options);
+  if (!device) GTEST_SKIP() << device.error().ToString();
+  auto own = *(*device)->NewStream(runtime::StreamKind::kCompute);
+  ASSERT_NE(own->native_handle(), nullptr);
+  std::atomic<bool> let_go = false, seen = false;
+  ASSERT_TRUE(own->Call("wait", [&]() -> Status {
+    while (!let_go) std::this_thread::yield();
+    seen = true;
+    return {};
+  }));
+  auto event = (*device)->RecordOn(own->native_handle());
+  ASSERT_TRUE(event) << event.error().ToString();
+  EXPECT_FALSE((*event)->done());
+  let_go = true;
+  EXPECT_TRUE((*event)->Wait());
+  EXPECT_TRUE(seen);
 }
 
 class CudaGpu : public testing::Test {

@@ -6,7 +6,9 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <thread>
+#include <vector>
 
 #include "base/mutex.h"
 
@@ -44,8 +46,10 @@ class FakeStream {
     Add(nullptr);  // the end
     thread_.join();
   }
+  using Graph = std::vector<std::function<void()>>;
   void Add(std::function<void()> work) {
     MutexLock lock(mutex_);
+    if (recording_ != nullptr) return recording_->push_back(std::move(work));
     work_.push_back(std::move(work));
     changed_.notify_all();
   }
@@ -54,6 +58,15 @@ class FakeStream {
     return place;
   }
   void Wait() { Mark(std::make_shared<FakePlace>())->Wait(); }
+  // What is added from now on becomes a graph, and does not run.
+  void Record() {
+    MutexLock lock(mutex_);
+    recording_ = std::make_unique<Graph>();
+  }
+  Graph* EndRecord() {
+    MutexLock lock(mutex_);
+    return recording_.release();
+  }
 
  private:
   void Run() {
@@ -72,6 +85,7 @@ class FakeStream {
   Mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> work_ WEFT_GUARDED_BY(mutex_);
+  std::unique_ptr<Graph> recording_ WEFT_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 
@@ -83,6 +97,7 @@ std::byte* At(CudaAddress address) {
 }
 
 int64_t fake_total = 0;
+std::atomic<int64_t> fake_graph_launches = 0;
 std::atomic<int64_t> fake_used = 0;
 constexpr size_t kHead = 256;  // before each allocation: its size
 
@@ -184,7 +199,24 @@ void SetMemory(CudaDriver& d) {
 void SetStreams(CudaDriver& d) {
   d.StreamCreate = [](void** stream, unsigned) { return *stream = new FakeStream, 0; };
   d.StreamDestroy = [](void* stream) { return delete &At(stream), 0; };
-  d.StreamSynchronize = [](void* stream) { return At(stream).Wait(), 0; };
+  d.StreamSynchronize = [](void* stream) {
+    if (stream != kDefaultStream) At(stream).Wait();
+    return 0;
+  };
+  d.StreamBeginCapture = [](void* stream, int) { return At(stream).Record(), 0; };
+  d.StreamEndCapture = [](void* stream, void** graph) {
+    return *graph = At(stream).EndRecord(), 0;
+  };
+  d.GraphInstantiate = [](void** executable, void* graph, unsigned long long) {
+    return *executable = new FakeStream::Graph(*static_cast<FakeStream::Graph*>(graph)), 0;
+  };
+  d.GraphLaunch = [](void* executable, void* stream) {
+    ++fake_graph_launches;
+    for (const auto& work : *static_cast<FakeStream::Graph*>(executable)) At(stream).Add(work);
+    return 0;
+  };
+  d.GraphExecDestroy = [](void* graph) { return delete static_cast<FakeStream::Graph*>(graph), 0; };
+  d.GraphDestroy = d.GraphExecDestroy;
   d.StreamWaitEvent = [](void* stream, void* event, unsigned) {
     At(stream).Add([place = static_cast<FakeEvent*>(event)->place] { place->Wait(); });
     return 0;
@@ -232,6 +264,10 @@ void SetDevice(CudaDriver& d) {
 }
 
 }  // namespace
+
+int64_t FakeGraphLaunches() {
+  return fake_graph_launches;
+}
 
 std::shared_ptr<const CudaDriver> MakeFakeDriver(int64_t bytes) {
   fake_total = bytes;

@@ -10,5 +10,6 @@ namespace weft::gpu {
 
 // With `bytes` of memory.
 std::shared_ptr<const CudaDriver> MakeFakeDriver(int64_t bytes);
+int64_t FakeGraphLaunches();  // so far
 
 }  // namespace weft::gpu

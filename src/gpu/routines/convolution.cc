@@ -41,6 +41,7 @@ class ConvolutionByKernel : public PreparedRoutine {
  public:
   ConvolutionByKernel(RoutineKernel kernel, std::vector<int64_t> fields, int64_t elements)
       : kernel_(std::move(kernel)), fields_(std::move(fields)), elements_(elements) {}
+  bool capturable() const override { return true; }
   Status Enqueue(const RoutineCall& call) const override {
     std::vector<int64_t> fields = fields_;
     std::byte *input = call.memory[0], *kernel = call.memory[1], *output = call.memory[2];

@@ -78,6 +78,7 @@ class CublasLtGemm : public PreparedRoutine {
   }
 
   Status Prepare(const RoutineInputs& inputs);
+  bool capturable() const override { return true; }
   Status Enqueue(const RoutineCall& call) const override;
   int64_t scratch_bytes() const override { return scratch_.bytes(); }
 

@@ -28,6 +28,7 @@ namespace {
 
 class NoWork : public PreparedRoutine {
  public:
+  bool capturable() const override { return true; }
   Status Enqueue(const RoutineCall&) const override { return {}; }
 };
 
@@ -53,6 +54,7 @@ class GemmByKernel : public PreparedRoutine {
     constexpr int64_t kTile = 64;  // of kernels/gemm.cu
     blocks_ = f.batch * BlocksFor(f.m, kTile) * BlocksFor(f.n, kTile);
   }
+  bool capturable() const override { return true; }
   Status Enqueue(const RoutineCall& call) const override {
     return LaunchWith(call, kernel_, blocks_, kRoutineThreads, call.memory[0], call.memory[1],
                       call.memory[2], sizes_);

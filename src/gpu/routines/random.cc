@@ -33,6 +33,7 @@ std::string BitsElementText(DType dtype) {
 class BitGenerator : public PreparedRoutine {
  public:
   BitGenerator(RoutineKernel kernel, BitsForm form) : kernel_(std::move(kernel)), form_(form) {}
+  bool capturable() const override { return true; }
   Status Enqueue(const RoutineCall& call) const override {
     return LaunchWith(call, kernel_, std::max<int64_t>(BlocksFor(form_.n), 1), kRoutineThreads,
                       call.memory[0], call.memory[1], call.memory[2], form_);
@@ -47,6 +48,7 @@ class Numbers : public PreparedRoutine {
  public:
   Numbers(RoutineKernel fill, RoutineKernel advance, program::RngForm form)
       : fill_(std::move(fill)), advance_(std::move(advance)), form_(form) {}
+  bool capturable() const override { return true; }
   Status Enqueue(const RoutineCall& call) const override {
     bool bits = form_.kind == program::RngForm::kBits;
     // Where there are no bounds, any address will do: they are not read.

@@ -29,6 +29,8 @@ class PreparedRoutine {
   virtual ~PreparedRoutine() = default;
   virtual Status Enqueue(const RoutineCall& call) const = 0;
   virtual int64_t scratch_bytes() const { return 0; }
+  // Whether what is enqueued may be part of a graph: known of kernels and of cuBLASLt.
+  virtual bool capturable() const { return false; }
 };
 using PreparedPtr = std::unique_ptr<PreparedRoutine>;
 
