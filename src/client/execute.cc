@@ -169,6 +169,54 @@ const hlo::Instruction* LargestValue(const hlo::Module& module) {
   return largest;
 }
 
+Status CheckProgramMemory(const Executable& executable, const Client& client, size_t devices) {
+  const MemoryAnalysis& memory = executable.memory();
+  int64_t more = memory.output_bytes - memory.alias_bytes + memory.temp_bytes;
+  if (__builtin_mul_overflow(more, static_cast<int64_t>(devices), &more)) more = INT64_MAX;
+  Status fits = client.CheckMemory(more);
+  if (fits) return {};
+  fits.error().Prefix(StrCat("execute ", executable.name(), ": "));
+  fits.error().Note(StrCat("arguments ", runtime::HumanBytes(memory.argument_bytes), ", results ",
+                           runtime::HumanBytes(memory.output_bytes), " (",
+                           runtime::HumanBytes(memory.alias_bytes), " in donated arguments), ",
+                           "temporaries ", runtime::HumanBytes(memory.temp_bytes)));
+  fits.error().Note("the largest buffers:");
+  const Runner& runner = executable.runner();
+  for (std::string& line :
+       runtime::LargestBuffers(*runner.program(), kShownBuffers, runner.scratch())) {
+    fits.error().Note("  " + line);
+  }
+  return fits;
+}
+
+// What is temporary is an estimate from above: it is refused where it could not fit even alone.
+Status CheckEstimatedMemory(const Executable& executable, const Client& client) {
+  int64_t results = executable.output_bytes(), bytes = 0;
+  int64_t temporary = executable.memory().temp_bytes;
+  if (Status fits = client.CheckMemory(results); !fits) {
+    fits.error().Prefix(StrCat("results of ", executable.name(), ": "));
+    return fits;
+  }
+  if (!__builtin_add_overflow(results, temporary, &bytes) && bytes <= client.memory_limit()) {
+    return {};
+  }
+  Error error(Code::kResourceExhausted,
+              StrCat("execute ", executable.name(), ": out of memory: results of ", results,
+                     " bytes and temporary values of ", temporary, " bytes do not fit into ",
+                     client.memory_limit(), " bytes"));
+  if (const hlo::Instruction* largest = LargestValue(executable.module())) {
+    error.Note(StrCat("the largest is ", largest->ToString()));
+    error.Source(largest->SourceLocation());
+  }
+  return std::unexpected(std::move(error));
+}
+
+// Results and temporaries must fit beside all that is in use, before anything runs.
+Status CheckMemory(const Executable& executable, const Client& client, size_t devices) {
+  if (executable.runner().program() == nullptr) return CheckEstimatedMemory(executable, client);
+  return CheckProgramMemory(executable, client, devices);
+}
+
 }  // namespace
 
 // Kept alive by the events it waits for, then by its task.
@@ -204,61 +252,13 @@ struct LoadedExecutable::Launch : Cancellable {
     Fail(Error(Code::kCancelled, StrCat("execute ", executable->name(), ": interrupted")));
   }
 
-  // Results and temporaries must fit beside all that is in use, before anything runs.
-  Status CheckMemory(const Client& client) const {
-    if (executable->runner().program() != nullptr) return CheckProgramMemory(client);
-    return CheckEstimatedMemory(client);
-  }
-
-  Status CheckProgramMemory(const Client& client) const {
-    const MemoryAnalysis& memory = executable->memory();
-    int64_t more = memory.output_bytes - memory.alias_bytes + memory.temp_bytes;
-    if (__builtin_mul_overflow(more, static_cast<int64_t>(devices), &more)) more = INT64_MAX;
-    Status fits = client.CheckMemory(more);
-    if (fits) return {};
-    fits.error().Prefix(StrCat("execute ", executable->name(), ": "));
-    fits.error().Note(StrCat("arguments ", runtime::HumanBytes(memory.argument_bytes), ", results ",
-                             runtime::HumanBytes(memory.output_bytes), " (",
-                             runtime::HumanBytes(memory.alias_bytes), " in donated arguments), ",
-                             "temporaries ", runtime::HumanBytes(memory.temp_bytes)));
-    fits.error().Note("the largest buffers:");
-    const Runner& runner = executable->runner();
-    for (std::string& line :
-         runtime::LargestBuffers(*runner.program(), kShownBuffers, runner.scratch())) {
-      fits.error().Note("  " + line);
-    }
-    return fits;
-  }
-
-  // What is temporary is an estimate from above: it is refused where it could not fit even alone.
-  Status CheckEstimatedMemory(const Client& client) const {
-    int64_t results = executable->output_bytes(), bytes = 0;
-    int64_t temporary = executable->memory().temp_bytes;
-    if (Status fits = client.CheckMemory(results); !fits) {
-      fits.error().Prefix(StrCat("results of ", executable->name(), ": "));
-      return fits;
-    }
-    if (!__builtin_add_overflow(results, temporary, &bytes) && bytes <= client.memory_limit()) {
-      return {};
-    }
-    Error error(Code::kResourceExhausted,
-                StrCat("execute ", executable->name(), ": out of memory: results of ", results,
-                       " bytes and temporary values of ", temporary, " bytes do not fit into ",
-                       client.memory_limit(), " bytes"));
-    if (const hlo::Instruction* largest = LargestValue(executable->module())) {
-      error.Note(StrCat("the largest is ", largest->ToString()));
-      error.Source(largest->SourceLocation());
-    }
-    return std::unexpected(std::move(error));
-  }
-
   Result<std::vector<std::vector<Literal>>> Compute() {
     for (const ArrayRef& input : inputs.arrays) {
       if (const Status& status = input->ready->status(); !status) {
         return std::unexpected(status.error());
       }
     }
-    if (!outputs.empty()) TRY(CheckMemory(*outputs[0]->memory->client()));
+    if (!outputs.empty()) TRY(CheckMemory(*executable, *outputs[0]->memory->client(), devices));
     size_t parameters = inputs.arrays.size() / devices;
     std::vector<std::vector<Literal>> arguments(devices);
     for (size_t i = 0; i < inputs.arrays.size(); ++i) {
@@ -457,7 +457,8 @@ ExecuteResult LoadedExecutable::RunHere(Inputs inputs, std::span<Device* const> 
   std::optional<InterruptibleRun> run;
   if (!executable_->runner().EndsSoon()) run.emplace();
   const std::atomic<bool>* cancel = run ? run->cancel() : nullptr;
-  auto values = [&] {
+  auto values = [&]() -> Result<std::vector<Literal>> {
+    TRY(CheckMemory(*executable_, *client_, 1));
     trace::Span span(executable_->traced_run());
     span.From(flow).Device(device.id());
     CountedRun counted(*executable_);

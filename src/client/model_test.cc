@@ -262,6 +262,21 @@ TEST(Buffer, MemoryLimit) {
   EXPECT_NE(larger.error().message().find("800 of 1000"), std::string::npos);
 }
 
+// Programs that run on the caller's thread are held to it too.
+TEST(Buffer, MemoryLimitOfTinyPrograms) {
+  ClientOptions options;
+  options.memory_limit = 20;
+  auto client = MakeClient(options);
+  auto add = CompileText(*client, kAddText);
+  auto a = F32(*client, {1, 2}, {2}), b = F32(*client, {10, 20}, {2});
+  auto result = Call(*add, {a.get(), b.get()});
+  ASSERT_TRUE(result.has_value());
+  Status done = result->done[0]->Await();
+  ASSERT_FALSE(done.has_value());
+  EXPECT_EQ(done.error().code(), Code::kResourceExhausted);
+  EXPECT_NE(done.error().message().find("16 of 20"), std::string::npos);
+}
+
 TEST(Execute, AddsHere) {
   auto client = MakeClient();
   auto add = CompileText(*client, kAddText);
