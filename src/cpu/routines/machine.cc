@@ -47,7 +47,7 @@ ProcessorFeatures FindFeatures() {
   unsigned a1 = 0, b1 = 0, c1 = 0, d1 = 0;
   if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return f;
   __get_cpuid_count(7, 1, &a1, &b1, &c1, &d1);
-  constexpr unsigned kVnni = 1U << 11, kBf16 = 1U << 5;                          // of ecx; of eax
+  constexpr unsigned kVnni = 1U << 11, kBf16 = 1U << 5;  // of ecx; of eax
   constexpr unsigned kAmxBf16 = 1U << 22, kAmxTile = 1U << 24, kAmxInt8 = 1U << 25;  // of edx
   f.avx512_vnni = f.avx512 && (c & kVnni) != 0;
   f.avx512_bf16 = f.avx512 && (a1 & kBf16) != 0;
