@@ -34,7 +34,7 @@ class Program:
 
   `make` returns a function of JAX and its arguments (NumPy arrays, in pytrees). `tolerance` bounds the largest error relative
   to the largest magnitude of the result (0 where results must be equal). `c` is a function of NumPy arrays that calls the C
-  version and returns the same results.
+  version and returns the same results. `flops`: of one call, where they are what counts.
   """
   name: str
   kind: str
@@ -43,6 +43,7 @@ class Program:
   x64: bool = False
   c: object = None
   quick: bool = False
+  flops: float = 0
 
   def context(self):
     return jax.enable_x64(True) if self.x64 else contextlib.nullcontext()
@@ -220,6 +221,8 @@ def measure(program, platforms, devices, slow, options):
       if want is None:
         want = got
         row["bytes"] = byte_count(program.make()[1]) + byte_count(want)
+        if program.flops:
+          row["flops"] = program.flops
       else:
         row["error"] = difference(got, want)
         if not row["error"] <= program.tolerance:
@@ -287,7 +290,7 @@ def run(suite, programs, description, compiled_c="", extend=lambda parser: None)
   if compiled_c:
     print(f"C: {compiled_c}")
   print(f"{'ms a call':32}" + "".join(f"{name:>10}" for name in columns) +
-        "".join(f"{name:>10} [quartiles]".ljust(27) for name in ratios) + f"{'error':>10}{'GB/s':>8}", flush=True)
+        "".join(f"{name:>10} [quartiles]".ljust(27) for name in ratios) + f"{'error':>10}{'GB/s':>8}" + (f"{'GFLOP/s':>10}" if any(p.flops for p in programs) else ""), flush=True)
   table, copy = {}, Copy()
   for number, program in enumerate(programs):
     say(f"{number + 1} of {len(programs)} {program.name}")
@@ -304,7 +307,8 @@ def run(suite, programs, description, compiled_c="", extend=lambda parser: None)
     print(f"{program.name:32}" + "".join(cell(row.get(name)) for name in columns) +
           "".join(ratio_cell(row.get(name)) for name in ratios) +
           (f"{row['error']:10.1e}" if "error" in row else f"{'-':>10}") +
-          (f"{speed:8.2f}" if speed is not None else f"{'-':>8}"), flush=True)
+          (f"{speed:8.2f}" if speed is not None else f"{'-':>8}") +
+          (f"{program.flops / shown[1] / 1e9:10.1f}" if program.flops and isinstance(shown, list) else ""), flush=True)
   for worker in probes.values():
     worker.close()
   means = {name: by_kind(programs, {key: row[name][1] for key, row in table.items() if name in row}) for name in ratios}

@@ -2,46 +2,22 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <optional>
-#include <string>
 
 #include "base/cores.h"
-#include "base/file.h"
-#include "base/str.h"
 #include "cpu/device.h"
 #include "cpu/llvm/llvm.h"
+#include "cpu/routines/machine.h"
 
 namespace weft::cpu {
 namespace {
 
-std::string ReadWord(const std::string& path) {
-  auto text = ReadFile(path, 1 << 12);
-  if (!text) return "";
-  return text->substr(0, text->find_first_of(" \n"));
-}
-
-// "48K", "32M"
-int64_t ParseSize(const std::string& text) {
-  if (text.empty()) return 0;
-  int64_t unit = text.back() == 'K' ? 1 << 10 : text.back() == 'M' ? 1 << 20 : 1;
-  std::optional<int64_t> n = ParseInt(unit == 1 ? text : text.substr(0, text.size() - 1));
-  return n ? *n * unit : 0;
-}
-
-void FindCaches(program::TargetInfo& info) {
-  for (int i = 0; i < 8; ++i) {
-    std::string folder = StrCat("/sys/devices/system/cpu/cpu0/cache/index", i, "/");
-    std::string level = ReadWord(folder + "level");
-    if (level.empty()) return;
-    if (ReadWord(folder + "type") == "Instruction") continue;
-    int64_t bytes = ParseSize(ReadWord(folder + "size"));
-    if (bytes <= 0) continue;
-    if (level == "1") info.l1_bytes = bytes;
-    if (level == "2") info.l2_bytes = bytes;
-    if (level == "3") info.l3_bytes = bytes;
-    std::optional<int64_t> line = ParseInt(ReadWord(folder + "coherency_line_size"));
-    if (line && *line > 0) info.cache_line = *line;
-  }
+// What sysfs does not tell stays as TargetInfo has it.
+void SetCaches(program::TargetInfo& info) {
+  const CacheSizes& sizes = HostCaches();
+  if (sizes.l1 > 0) info.l1_bytes = sizes.l1;
+  if (sizes.l2 > 0) info.l2_bytes = sizes.l2;
+  if (sizes.l3 > 0) info.l3_bytes = sizes.l3;
+  if (sizes.line > 0) info.cache_line = sizes.line;
 }
 
 }  // namespace
@@ -64,7 +40,7 @@ program::TargetInfo HostTarget() {
     info.vector_registers = 32;
   }
 #endif
-  FindCaches(info);
+  SetCaches(info);
   int64_t pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGE_SIZE);
   if (pages > 0 && page > 0) info.memory_bytes = pages * page;
   // A rough guess, for choices that do not need more: two FMAs a cycle at 2.5 GHz.

@@ -4,6 +4,7 @@
 
 #include "cpu/routines/epilogue.h"
 #include "cpu/routines/multiply.h"
+#include "cpu/routines/narrow_product.h"
 #include "cpu/routines/prepare.h"
 #include "cpu/routines/tiles.h"
 
@@ -12,9 +13,10 @@ namespace {
 
 constexpr int64_t kSmallWork = 72 * 72 * 72;  // multiplications that are done without packing b
 constexpr int64_t kSmallDepth = 512, kMostRows = 8;
-constexpr int64_t kFewTiles = 2;       // side by side in one task: their part of b stays in L2
-constexpr int64_t kDotRows = 8;        // dot products at once
-constexpr int64_t kStreamRows = 8;     // rows of a that one reading of b serves
+constexpr int64_t kFewTiles = 2;    // side by side in one task: their part of b stays in L2
+constexpr int64_t kDotRows = 8;     // dot products at once
+constexpr int64_t kStreamRows = 8;  // rows of a that one reading of b serves
+constexpr int64_t kNarrowStreamRows = 2;
 constexpr int64_t kStreamCols = 1024;  // of b at once: sums stay in L1
 constexpr int64_t kStreamRun = 128;    // rows of b, four of which are one addition to a sum
 
@@ -245,22 +247,26 @@ bool IsOfFewRows(const OneProduct& s, int64_t rows_of_tile) {
   return s.m <= (near ? 4 : 2) * rows_of_tile;
 }
 
+// The micro-kernel that takes bf16 or int8 as they are; null: they are widened.
+template <class T>
+const NarrowKernel* NarrowKernelFor(const OneProduct& s) {
+  constexpr bool kSums = std::is_same_v<T, float> || std::is_same_v<T, uint32_t>;
+  bool plain = s.alpha == 1 && (s.beta == 0 || s.beta == 1);
+  return kSums && plain ? FindNarrowKernel(s.a_type, s.b_type) : nullptr;
+}
+
 template <class T>
 Way WayOf(const OneProduct& s) {
   if (s.m == 1 && s.bs.row == 1 && s.k >= 8) return Way::kDots;
-  if (s.m <= kStreamRows && s.bs.col == 1 && s.n >= 16 && (s.m == 1 || s.k * s.n >= 1 << 16)) {
+  // One reading of a narrow b does for more rows where it need not be widened.
+  int64_t stream_rows = NarrowKernelFor<T>(s) != nullptr ? kNarrowStreamRows : kStreamRows;
+  if (s.m <= stream_rows && s.bs.col == 1 && s.n >= 16 && (s.m == 1 || s.k * s.n >= 1 << 16)) {
     return Way::kStream;
   }
   bool as_is = IsStoredAs<T>(s.b_type) && IsStoredAs<T>(s.c_type);
   if (!as_is || s.bs.col != 1 || FindTileKernel<T>(s.n) == nullptr) return Way::kPacked;
   if (s.m * s.n * s.k <= kSmallWork) return Way::kSmall;
   return IsOfFewRows(s, FindTileKernel<T>(s.n)->rows) ? Way::kFew : Way::kPacked;
-}
-
-// Rows of a result that is rounded to another type at the end: so many are kept wide at once.
-int64_t WideRows(const OneProduct& s) {
-  constexpr int64_t kWideElements = 1 << 22, kFewestRows = 256;
-  return std::min(s.m, std::max(kFewestRows, kWideElements / std::max<int64_t>(s.n, 1)));
 }
 
 // Whether the contraction is so long that MultiplyParts adds it up. Multiply sees to that itself,
@@ -299,9 +305,10 @@ int64_t ScratchOfOne(OneProduct s, int64_t threads) {
       break;
     }
     case Way::kPacked:
-      elements = c_as_is ? 0 : WideRows(s) * s.n;
-      return elements * int64_t{sizeof(T)} +
-             MultiplyScratch<T>(c_as_is ? s.m : WideRows(s), s.n, s.k, threads);
+      if (const NarrowKernel* kernel = NarrowKernelFor<T>(s)) {
+        return PackedScratch<T>(NarrowForm(*kernel), {s.m, s.n, s.k}, s.c_type, threads);
+      }
+      return MultiplyScratch<T>(s.m, s.n, s.k, threads, s.c_type);
   }
   return elements * int64_t{sizeof(T)};
 }
@@ -352,27 +359,17 @@ Status MultiplyOne(const Means& means, OneProduct s, const RowsDone& done) {
       return {};
     case Way::kPacked: break;
   }
+  ResultMatrix result = {s.c_type, s.c, s.n};
+  if constexpr (sizeof(T) == 4) {
+    if (const NarrowKernel* kernel = NarrowKernelFor<T>(s)) {
+      NarrowProduct<T> product(*kernel, {s.a_type, s.a, s.as.row, s.as.col},
+                               {s.b_type, s.b, s.bs.col, s.bs.row});
+      return MultiplyPacked<T>(means, {s.m, s.n, s.k}, product, result, alpha, beta, done);
+    }
+  }
   StridedPanels<T> left(s.a_type, s.a, s.as.row, s.as.col);
   StridedPanels<T> right(s.b_type, s.b, s.bs.col, s.bs.row);
-  if (IsStoredAs<T>(s.c_type)) {
-    return Multiply<T>(means, s.m, s.n, s.k, left, right, reinterpret_cast<T*>(s.c), s.n, alpha,
-                       beta, done);
-  }
-  int64_t at_once = WideRows(s), width = ByteWidth(s.c_type);
-  auto wide = TRY(Scratch<T>::New(means, at_once * s.n));
-  for (int64_t i = 0; i < s.m; i += at_once) {
-    int64_t rows = std::min(at_once, s.m - i);
-    std::byte* to = s.c + i * s.n * width;
-    StridedPanels<T> some(s.a_type, s.a + i * s.as.row * ByteWidth(s.a_type), s.as.row, s.as.col);
-    if (s.beta != 0) LoadRun<T>(s.c_type, to, rows * s.n, wide.data());
-    TRY(Multiply<T>(means, rows, s.n, s.k, some, right, wide.data(), s.n, alpha, beta));
-    ForPieces(means.pool, rows, static_cast<double>(s.n), [&](int64_t begin, int64_t end) {
-      StoreRun<T>(s.c_type, wide.data() + begin * s.n, (end - begin) * s.n,
-                  to + begin * s.n * width);
-      if (done) done(i + begin, i + end);
-    });
-  }
-  return {};
+  return Multiply<T>(means, {s.m, s.n, s.k}, left, right, result, alpha, beta, done);
 }
 
 template <class T>

@@ -9,7 +9,7 @@ struct GemmCase {
   double alpha = 1;
 };
 
-void CheckGemm(Random& random, const GemmCase& c, DType in, DType out, double tolerance) {
+CallUnderTest GemmCall(Random& random, const GemmCase& c, DType in, DType out) {
   CallUnderTest call;
   call.routine = "gemm";
   call.attrs = {{"m", c.m},
@@ -22,7 +22,11 @@ void CheckGemm(Random& random, const GemmCase& c, DType in, DType out, double to
   call.inputs = {RandomLiteral(random, in, {c.batch, c.m, c.k}),
                  RandomLiteral(random, in, {c.batch, c.k, c.n})};
   call.outputs = {Shape(out, {c.batch, c.m, c.n})};
-  Check(call, tolerance,
+  return call;
+}
+
+void CheckGemm(Random& random, const GemmCase& c, DType in, DType out, double tolerance) {
+  Check(GemmCall(random, c, in, out), tolerance,
         StrCat("gemm ", Name(in), " -> ", Name(out), " ", c.batch, " of ", c.m, " x ", c.n, " x ",
                c.k, c.trans_a ? " trans_a" : "", c.trans_b ? " trans_b" : ""));
 }
@@ -87,6 +91,67 @@ TEST(Gemm, LargeEnoughForBlocksAndThreads) {
     for (int64_t n : {250, 301, 1000}) {  // few rows: a matrix that is read where it lies
       CheckGemm(random, {11, n, 600, 1, false, false, 2.0}, dtype, dtype, ToleranceOf(dtype));
       CheckGemm(random, {16, n, 300, 1, true, false}, dtype, dtype, ToleranceOf(dtype));
+    }
+  }
+}
+
+// Work is cut by sizes alone: in rows and columns, in the depth of small results, by packing in
+// tasks, along rows of shallow products.
+TEST(Gemm, SameBitsForAnyNumberOfThreads) {
+  Random random(5);
+  std::pair<DType, DType> types[] = {{DType::kF32, DType::kF32},  {DType::kF64, DType::kF64},
+                                     {DType::kBF16, DType::kF32}, {DType::kBF16, DType::kBF16},
+                                     {DType::kS8, DType::kS32},   {DType::kC64, DType::kC64}};
+  GemmCase cases[] = {{300, 310, 290}, {64, 40, 9000},  {24, 2000, 700}, {2000, 24, 700},
+                      {600, 700, 16},  {1, 3000, 3000}, {3, 3000, 1500}};
+  for (auto [in, out] : types) {
+    for (GemmCase c : cases) {
+      c.trans_b = random() % 2 == 1;
+      CallUnderTest call = GemmCall(random, c, in, out);
+      auto one = RunRoutine(call, 1);
+      ASSERT_TRUE(one) << one.error().ToString();
+      for (int threads : {2, 7, 16}) {
+        auto more = RunRoutine(call, threads);
+        ASSERT_TRUE(more) << more.error().ToString();
+        ExpectNear((*more)[0], (*one)[0], 0,
+                   StrCat(Name(in), " ", c.m, " x ", c.n, " x ", c.k, " on ", threads));
+      }
+    }
+  }
+}
+
+// Contractions that are cut in parts: those of small results, and those of large ones.
+TEST(Gemm, LongContractions) {
+  Random random(6);
+  for (auto [in, out] : {std::pair{DType::kF32, DType::kF32},
+                         {DType::kF64, DType::kF64},
+                         {DType::kBF16, DType::kF32},
+                         {DType::kBF16, DType::kBF16},
+                         {DType::kS8, DType::kS32},
+                         {DType::kS32, DType::kS64}}) {
+    CheckGemm(random, {20, 33, 17000, 1, true, false, 2.0}, in, out, ToleranceOf(out));
+    CheckGemm(random, {70, 90, 2100, 1, false, true}, in, out, ToleranceOf(out));
+    CheckGemm(random, {70, 200, 8300}, in, out, ToleranceOf(out));
+  }
+}
+
+TEST(Gemm, MixedSigns) {
+  Random random(7);
+  for (DType a : {DType::kS8, DType::kU8}) {
+    for (DType b : {DType::kS8, DType::kU8}) {
+      for (bool trans : {false, true}) {
+        for (auto [m, n, k] : {std::array<int64_t, 3>{5, 7, 3}, {40, 100, 515}, {9, 600, 700}}) {
+          CallUnderTest call = GemmCall(random, {m, n, k, 1, trans, !trans}, a, DType::kS32);
+          call.inputs[1] = RandomLiteral(random, b, {1, k, n});
+          // All bytes, the extreme ones among them.
+          for (Literal& in : call.inputs) {
+            for (int64_t i = 0; i < in.size(); ++i) {
+              in.mutable_data()[i] = static_cast<std::byte>(i % 5 == 0 ? 0x80 : random());
+            }
+          }
+          Check(call, 0, StrCat(Name(a), " ", Name(b), " ", m, " x ", n, " x ", k));
+        }
+      }
     }
   }
 }

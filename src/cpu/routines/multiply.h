@@ -33,16 +33,75 @@ inline constexpr int64_t kLongSum = 8192;
 // asks.
 using RowsDone = std::function<void(int64_t begin, int64_t end)>;
 
-// c (m x n, rows ldc apart) = alpha * a b + beta * c; c is not read when beta is 0. T: float,
-// double, uint32_t, uint64_t. The order of sums depends on the sizes alone.
+// c of m x n is a of m x k times b of k x n.
+struct ProductSizes {
+  int64_t m, n, k;
+};
+
+// Where results go, and what they are there; rows are so many elements apart.
+struct ResultMatrix {
+  DType dtype;
+  std::byte* data;
+  int64_t row;
+};
+
+inline constexpr int64_t kMostTile = 1024;  // elements of a micro-kernel's tile
+
+// What a micro-kernel asks of packed operands.
+struct PanelForm {
+  int64_t rows, cols;      // of a tile of the result: vectors in a panel
+  int64_t step;            // panels have a multiple of so many elements of each vector
+  int64_t element;         // bytes of a packed element
+  int64_t a_head, b_head;  // bytes before the elements
+  int64_t sum;             // bytes of an accumulator
+
+  int64_t PanelBytes(bool is_left, int64_t k) const {
+    int64_t bytes = (k + step - 1) / step * step * (is_left ? rows : cols) * element;
+    return (bytes + (is_left ? a_head : b_head) + 63) / 64 * 64;
+  }
+};
+
+// A product as its micro-kernel sees it: how panels are packed, and how a tile is made of them.
+template <class T>
+class PackedProduct {
+ public:
+  virtual ~PackedProduct() = default;
+  virtual PanelForm form() const = 0;
+  // Elements k0 to k0 + kn of vectors first to first + count, no more than a tile has; zeroes for
+  // those that a tile has beyond.
+  virtual void Pack(bool is_left, int64_t first, int64_t count, int64_t k0, int64_t kn,
+                    std::byte* out) const = 0;
+  // A tile of c = alpha * sum + beta * c; c is not read when beta is 0.
+  virtual void Run(int64_t k, const std::byte* a, const std::byte* b, T* c, int64_t ldc, T alpha,
+                   T beta) const = 0;
+  // A thread that is about to run tiles, and when it is done with them.
+  virtual void Enter() const {}
+  virtual void Leave() const {}
+};
+
+// c = alpha * a b + beta * c; c is not read when beta is 0. T: float, double, uint32_t, uint64_t,
+// what sums are kept in. The order of sums depends on the sizes alone.
+template <class T>
+Status MultiplyPacked(const Means& means, const ProductSizes& sizes,
+                      const PackedProduct<T>& product, const ResultMatrix& result, T alpha, T beta,
+                      const RowsDone& done = {});
+template <class T>
+Status Multiply(const Means& means, const ProductSizes& sizes, const PanelSource<T>& a,
+                const PanelSource<T>& b, const ResultMatrix& result, T alpha, T beta,
+                const RowsDone& done = {});
+// The same for results of T, rows ldc apart.
 template <class T>
 Status Multiply(const Means& means, int64_t m, int64_t n, int64_t k, const PanelSource<T>& a,
                 const PanelSource<T>& b, T* c, int64_t ldc, T alpha, T beta,
                 const RowsDone& done = {});
 
-// Bytes of scratch that Multiply takes, on so many threads; 1 without a pool.
+// Bytes of scratch that these take, on so many threads; 1 without a pool. Results of T unless said.
 template <class T>
-int64_t MultiplyScratch(int64_t m, int64_t n, int64_t k, int64_t threads);
+int64_t PackedScratch(const PanelForm& form, const ProductSizes& sizes, DType result,
+                      int64_t threads);
+template <class T>
+int64_t MultiplyScratch(int64_t m, int64_t n, int64_t k, int64_t threads,
+                        DType result = DType::kInvalid);
 
 // Elements in memory: element p of vector i is at i * vector_stride + p * k_stride, converted to T.
 template <class T>
@@ -71,6 +130,9 @@ class ComplexPanels : public PanelSource<T> {
             T* out) const override;
 
  private:
+  void PackSquares(int64_t first, int64_t count, int64_t k0, int64_t kn, int64_t width,
+                   T* out) const;
+
   const T* data_;
   int64_t vector_stride_, k_stride_;
   bool square_;

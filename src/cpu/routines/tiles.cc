@@ -359,6 +359,14 @@ WEFT_INLINE void TurnBlock(const T* const* rows, int64_t p, T* out, int64_t widt
   }
 }
 
+// Rows need not be aligned.
+template <class T>
+WEFT_INLINE T ElementAt(const T* row, int64_t p) {
+  T x;
+  __builtin_memcpy(&x, row + p, sizeof(x));
+  return x;
+}
+
 template <class T>
 void PackAcrossBlocks(const T* const* rows, int64_t kn, int64_t width, T* out) {
   constexpr int64_t kBlock = 16 / int64_t{sizeof(T)};
@@ -368,11 +376,11 @@ void PackAcrossBlocks(const T* const* rows, int64_t kn, int64_t width, T* out) {
       TurnBlock(rows + i, p, out + p * width + i, width);
     }
     for (int64_t i = whole; i < width; ++i) {
-      for (int64_t q = 0; q < kBlock; ++q) out[(p + q) * width + i] = rows[i][p + q];
+      for (int64_t q = 0; q < kBlock; ++q) out[(p + q) * width + i] = ElementAt(rows[i], p + q);
     }
   }
   for (; p < kn; ++p) {
-    for (int64_t i = 0; i < width; ++i) out[p * width + i] = rows[i][p];
+    for (int64_t i = 0; i < width; ++i) out[p * width + i] = ElementAt(rows[i], p);
   }
 }
 

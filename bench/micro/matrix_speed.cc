@@ -1,0 +1,287 @@
+// Peaks of the processor and of every micro-kernel, then whole products as a part of them:
+// matrix_speed [--peaks] [threads]. One thread and all of them; the best of several runs.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cpu/routines/machine.h"
+#include "cpu/routines/narrow_product.h"
+#include "cpu/routines/routine.h"
+#include "cpu/routines/tiles.h"
+#include "program/builder.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace weft::cpu {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double Since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Operations a second when every thread calls `work`, which does so many, for some milliseconds.
+double RateOf(int threads, double operations, const std::function<void()>& work) {
+  constexpr double kSeconds = 0.02;
+  double best = 0;
+  for (int repeat = 0; repeat < 5; ++repeat) {
+    std::vector<std::thread> all;
+    std::vector<double> rates(static_cast<size_t>(threads));
+    std::atomic<int> ready = 0;
+    for (int t = 0; t < threads; ++t) {
+      all.emplace_back([&, t] {
+        work();
+        for (++ready; ready < threads;) {
+        }
+        auto start = Clock::now();
+        int64_t count = 0;
+        double spent = 0;
+        for (; spent < kSeconds; spent = Since(start)) {
+          for (int i = 0; i < 16; ++i, ++count) work();
+        }
+        rates[static_cast<size_t>(t)] = static_cast<double>(count) * operations / spent;
+      });
+    }
+    double sum = 0;
+    for (std::thread& thread : all) thread.join();
+    for (double rate : rates) sum += rate;
+    best = std::max(best, sum);
+  }
+  return best;
+}
+
+constexpr int64_t kRounds = 4096;
+constexpr int kChains = 12;  // more than latency times units
+
+// Multiply-adds that stay in registers.
+#if defined(__x86_64__)
+#define WEFT_CHAINS(NAME, TARGET, VECTOR, ZERO, STEP)                                            \
+  __attribute__((target(TARGET))) void NAME() {                                                  \
+    VECTOR s[kChains], x = ZERO, y = ZERO;                                                       \
+    for (int i = 0; i < kChains; ++i) s[i] = ZERO;                                               \
+    for (int64_t r = 0; r < kRounds; ++r) {                                                      \
+      _Pragma("GCC unroll 12") for (int i = 0; i < kChains; ++i) STEP;                           \
+      __asm__ volatile(""                                                                        \
+                       : "+v"(s[0]), "+v"(s[1]), "+v"(s[2]), "+v"(s[3]), "+v"(s[4]), "+v"(s[5]), \
+                         "+v"(s[6]), "+v"(s[7]), "+v"(s[8]), "+v"(s[9]), "+v"(s[10]),            \
+                         "+v"(s[11]));                                                           \
+    }                                                                                            \
+  }
+WEFT_CHAINS(FmaAvx2, "avx2,fma", __m256, _mm256_setzero_ps(), s[i] = _mm256_fmadd_ps(x, y, s[i]))
+WEFT_CHAINS(FmaAvx512, "avx512f", __m512, _mm512_setzero_ps(), s[i] = _mm512_fmadd_ps(x, y, s[i]))
+WEFT_CHAINS(DotVnni, "avx512f,avx512vnni", __m512i, _mm512_setzero_si512(),
+            s[i] = _mm512_dpbusd_epi32(s[i], x, y))
+
+#define WEFT_AMX_CHAINS(NAME, DOT)                                    \
+  __attribute__((target("amx-tile,amx-bf16,amx-int8"))) void NAME() { \
+    for (int64_t r = 0; r < kRounds / 16; ++r) {                      \
+      DOT(0, 4, 6);                                                   \
+      DOT(1, 4, 7);                                                   \
+      DOT(2, 5, 6);                                                   \
+      DOT(3, 5, 7);                                                   \
+    }                                                                 \
+  }
+WEFT_AMX_CHAINS(ChainsAmxBf16, _tile_dpbf16ps)
+WEFT_AMX_CHAINS(ChainsAmxInt8, _tile_dpbssd)
+#endif
+
+struct Peak {
+  std::string name;
+  double one, all;
+};
+
+class Peaks {
+ public:
+  explicit Peaks(int threads) : threads_(threads) {}
+  void Measure(const std::string& name, double operations, const std::function<void()>& work) {
+    Peak peak = {name, RateOf(1, operations, work), RateOf(threads_, operations, work)};
+    std::printf("peak %-28s 1 thread %9.1f G/s, %d threads %9.1f G/s\n", name.c_str(),
+                peak.one / 1e9, threads_, peak.all / 1e9);
+    found_[name] = peak;
+  }
+  const Peak* Find(const std::string& name) const {
+    auto it = found_.find(name);
+    return it == found_.end() ? nullptr : &it->second;
+  }
+
+ private:
+  int threads_;
+  std::map<std::string, Peak> found_;
+};
+
+void MeasureRegisters(Peaks& peaks) {
+#if defined(__x86_64__)
+  const ProcessorFeatures& f = HostFeatures();
+  double vectors = static_cast<double>(kRounds * kChains);
+  if (f.avx2 && !f.avx512) peaks.Measure("fma f32", vectors * 16, FmaAvx2);
+  if (f.avx512) peaks.Measure("fma f32", vectors * 32, FmaAvx512);
+  if (f.avx512_vnni) peaks.Measure("vnni int8", vectors * 128, DotVnni);
+  double tiles = static_cast<double>(kRounds / 16 * 4);
+  auto configured = [](void (*work)()) {
+    return [work] {
+      const NarrowKernel& amx = NarrowKernels()[0];
+      amx.enter();
+      work();
+      amx.leave();
+    };
+  };
+  if (f.amx_bf16) peaks.Measure("amx bf16 unit", tiles * 16384, configured(ChainsAmxBf16));
+  if (f.amx_int8) peaks.Measure("amx int8 unit", tiles * 32768, configured(ChainsAmxInt8));
+#else
+  (void)peaks;
+#endif
+}
+
+// Micro-kernels over panels that stay in L1.
+void MeasureKernels(Peaks& peaks) {
+  for (const NarrowKernel& kernel : NarrowKernels()) {
+    if (!kernel.is_there()) {
+      std::printf("peak %-28s skipped: this processor does not have it\n",
+                  std::string(kernel.name).c_str());
+      continue;
+    }
+    int64_t k = 12 * 1024 / kernel.cols / kernel.element_bytes() / kernel.step * kernel.step;
+    double operations = 2.0 * kernel.rows * kernel.cols * static_cast<double>(k) * 16;
+    peaks.Measure(std::string(kernel.name), operations, [&] {
+      alignas(64) std::byte a[16 << 10] = {}, b[16 << 10] = {}, c[4096];
+      if (kernel.enter != nullptr) kernel.enter();
+      for (int i = 0; i < 16; ++i) kernel.run(k, a, b, c, kernel.cols, false);
+      if (kernel.leave != nullptr) kernel.leave();
+    });
+  }
+  auto tile = [&]<class T>(const char* name) {
+    const TileKernel<T>& kernel = TileKernelFor<T>(1 << 12);
+    int64_t k = 16 * 1024 / kernel.cols / int64_t{sizeof(T)};
+    double operations = 2.0 * kernel.rows * kernel.cols * static_cast<double>(k) * 16;
+    peaks.Measure(name, operations, [&] {
+      alignas(64) T a[2048] = {}, b[16384 / sizeof(T)] = {}, c[1024];
+      for (int i = 0; i < 16; ++i) kernel.packed(k, a, b, c, kernel.cols, T(1), T(0));
+    });
+  };
+  tile.operator()<float>("tile f32");
+  tile.operator()<double>("tile f64");
+  tile.operator()<uint32_t>("tile int32");
+}
+
+struct SpeedCase {
+  DType in, out;
+  int64_t m, n, k;
+  bool trans_b;
+  const char* peak;  // which it is a part of
+};
+
+// Seconds of a gemm with such operands.
+double TimeGemm(const SpeedCase& s, int threads) {
+  program::Program p;
+  p.name = "speed";
+  std::vector<Literal> data = {Literal(Shape(s.in, {s.m, s.k})), Literal(Shape(s.in, {s.k, s.n})),
+                               Literal(Shape(s.out, {s.m, s.n}))};
+  std::vector<program::Use> uses;
+  for (int64_t i = 0; i < 3; ++i) {
+    auto kind = i < 2 ? program::BufferKind::kParameter : program::BufferKind::kResult;
+    auto id =
+        program::AddBuffer(p, StrCat("b", i), data[static_cast<size_t>(i)].shape(), kind, i % 2);
+    uses.push_back(i < 2 ? program::In(p, id) : program::Out(p, id));
+  }
+  program::LibraryStep call = {
+      "gemm", {{"m", s.m}, {"n", s.n}, {"k", s.k}, {"trans_b", s.trans_b}}, false};
+  p.steps.push_back(program::MakeStep(call, std::move(uses)));
+  auto prepared = FindRoutine("gemm")->prepare({p, p.steps[0], {}});
+  if (!prepared) return 1e9;
+  std::vector<std::byte*> memory;
+  for (Literal& literal : data) {
+    std::memset(literal.mutable_data(), 1, static_cast<size_t>(literal.byte_size()));
+    memory.push_back(literal.mutable_data());
+  }
+  std::vector<std::byte> room(static_cast<size_t>((*prepared)->ScratchBytes(threads)) + 4096);
+  auto address = reinterpret_cast<uintptr_t>(room.data());
+  size_t skip = (4096 - address % 4096) % 4096;
+  ScratchRoom scratch({room.data() + skip, (room.size() - skip) / 4096 * 4096});
+  ThreadPool pool(threads);
+  double best = 1e9, spent = 0;
+  for (int i = 0; i < 400 && (spent < 0.3 || i < 3); ++i) {
+    auto start = Clock::now();
+    if (!(*prepared)->Run({pool, memory, &scratch})) return 1e9;
+    double time = Since(start);
+    best = std::min(best, time);
+    spent += time;
+  }
+  return best;
+}
+
+const char* PeakOfInt8() {
+  return HostFeatures().amx_int8 ? "amx int8 unit" : "vnni int8";
+}
+const char* PeakOfBf16() {
+  return HostFeatures().amx_bf16 ? "amx bf16 unit" : "fma f32";
+}
+
+void MeasureProducts(const Peaks& peaks, int threads) {
+  std::vector<SpeedCase> cases;
+  struct Kind {
+    DType in, out;
+    const char* peak;
+  };
+  for (auto [in, out, peak] :
+       {Kind{DType::kF32, DType::kF32, "fma f32"}, Kind{DType::kF64, DType::kF64, "tile f64"},
+        Kind{DType::kBF16, DType::kF32, PeakOfBf16()},
+        Kind{DType::kBF16, DType::kBF16, PeakOfBf16()},
+        Kind{DType::kS8, DType::kS32, PeakOfInt8()}}) {
+    for (int64_t n : {256, 512, 1024, 2048, 4096}) {
+      if (n == 4096 && in != DType::kBF16 && in != DType::kS8) continue;
+      cases.push_back({in, out, n, n, n, false, peak});
+    }
+    cases.push_back({in, out, 16, 4096, 4096, false, peak});
+    cases.push_back({in, out, 16, 4096, 4096, true, peak});
+    cases.push_back({in, out, 64, 4096, 4096, false, peak});
+    cases.push_back({in, out, 4096, 4096, 16, false, peak});
+  }
+  for (const SpeedCase& s : cases) {
+    std::vector<int> counts = {1};
+    if (threads > 2) counts.push_back(2);
+    if (threads > 1) counts.push_back(threads);
+    for (int count : counts) {
+      double seconds = TimeGemm(s, count);
+      double rate = 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) *
+                    static_cast<double>(s.k) / seconds;
+      const Peak* peak = peaks.Find(s.peak);
+      double most = peak == nullptr ? 0 : count == threads ? peak->all : peak->one * count;
+      std::printf(
+          "gemm %-5s -> %-5s %5ld x %5ld x %5ld%s %2d threads %9.3f ms %9.1f G/s %5.1f %% of %s\n",
+          std::string(Name(s.in)).c_str(), std::string(Name(s.out)).c_str(), s.m, s.n, s.k,
+          s.trans_b ? " t" : "  ", count, seconds * 1e3, rate / 1e9,
+          most > 0 ? 100 * rate / most : 0.0, s.peak);
+      std::fflush(stdout);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft::cpu
+
+int main(int argc, char** argv) {
+  bool peaks_only = false;
+  int threads = weft::AvailableCores();
+  for (int i = 1; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--peaks") == 0) {
+      peaks_only = true;
+    } else {
+      threads = std::max(1, std::atoi(argv[i]));
+    }
+  }
+  weft::cpu::Peaks peaks(threads);
+  weft::cpu::MeasureRegisters(peaks);
+  weft::cpu::MeasureKernels(peaks);
+  if (!peaks_only) weft::cpu::MeasureProducts(peaks, threads);
+}

@@ -1,0 +1,109 @@
+// AMX: tiles of 16 rows of 64 bytes. Four of them are the sums of 32 x 32 elements, two are the
+// rows of a, two the columns of b.
+#include "cpu/routines/machine.h"
+#include "cpu/routines/narrow_kernels.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#define WEFT_AMX __attribute__((target("amx-tile,amx-bf16,amx-int8")))
+#endif
+
+namespace weft::cpu {
+namespace {
+
+#if defined(__x86_64__)
+constexpr int64_t kTileBytes = 1024, kTileRow = 64, kTilePair = 2 * kTileRow;
+
+WEFT_AMX void ConfigureTiles() {
+  struct alignas(64) {
+    uint8_t palette = 1, start_row = 0, reserved[14] = {};
+    uint16_t row_bytes[16] = {};
+    uint8_t rows[16] = {};
+  } config;
+  for (int i = 0; i < 8; ++i) {
+    config.row_bytes[i] = kTileRow;
+    config.rows[i] = 16;
+  }
+  _tile_loadconfig(&config);
+}
+
+WEFT_AMX void ReleaseTiles() {
+  _tile_release();
+}
+
+// Tiles are named by literals in both compilers, so that this is no template.
+#define WEFT_AMX_KERNEL(NAME, DOT, STEP)                                                           \
+  WEFT_AMX void NAME(int64_t k, const std::byte* a, const std::byte* b, std::byte* c, int64_t ldc, \
+                     bool adds) {                                                                  \
+    int64_t row = ldc * 4;                                                                         \
+    std::byte* below = c + 16 * row;                                                               \
+    if (adds) {                                                                                    \
+      _tile_loadd(0, c, row);                                                                      \
+      _tile_loadd(1, c + kTileRow, row);                                                           \
+      _tile_loadd(2, below, row);                                                                  \
+      _tile_loadd(3, below + kTileRow, row);                                                       \
+    } else {                                                                                       \
+      _tile_zero(0);                                                                               \
+      _tile_zero(1);                                                                               \
+      _tile_zero(2);                                                                               \
+      _tile_zero(3);                                                                               \
+    }                                                                                              \
+    for (int64_t p = 0; p < k; p += STEP) {                                                        \
+      _tile_loadd(6, b, kTilePair);                                                                \
+      _tile_loadd(4, a, kTileRow);                                                                 \
+      _tile_loadd(7, b + kTileRow, kTilePair);                                                     \
+      DOT(0, 4, 6);                                                                                \
+      _tile_loadd(5, a + kTileBytes, kTileRow);                                                    \
+      DOT(1, 4, 7);                                                                                \
+      DOT(2, 5, 6);                                                                                \
+      DOT(3, 5, 7);                                                                                \
+      a += 2 * kTileBytes;                                                                         \
+      b += 2 * kTileBytes;                                                                         \
+    }                                                                                              \
+    _tile_stored(0, c, row);                                                                       \
+    _tile_stored(1, c + kTileRow, row);                                                            \
+    _tile_stored(2, below, row);                                                                   \
+    _tile_stored(3, below + kTileRow, row);                                                        \
+  }
+
+WEFT_AMX_KERNEL(AmxBf16, _tile_dpbf16ps, 32)
+WEFT_AMX_KERNEL(AmxSS, _tile_dpbssd, 64)
+WEFT_AMX_KERNEL(AmxSU, _tile_dpbsud, 64)
+WEFT_AMX_KERNEL(AmxUS, _tile_dpbusd, 64)
+WEFT_AMX_KERNEL(AmxUU, _tile_dpbuud, 64)
+
+bool HasAmxBf16() {
+  return HostFeatures().amx_bf16;
+}
+bool HasAmxInt8() {
+  return HostFeatures().amx_int8;
+}
+
+constexpr NarrowKernel AmxOf(std::string_view name, bool a_signed, bool b_signed,
+                             decltype(NarrowKernel::run) run) {
+  return {name, NarrowElement::kInt8, a_signed,     b_signed,  32, 32, 64, 4, 64,
+          run,  ConfigureTiles,       ReleaseTiles, HasAmxInt8};
+}
+constexpr NarrowKernel kAmxKernels[] = {
+    {"amx bf16", NarrowElement::kBf16, true, true, 32, 32, 32, 2, 32, AmxBf16, ConfigureTiles,
+     ReleaseTiles, HasAmxBf16},
+    AmxOf("amx s8 x s8", true, true, AmxSS),
+    AmxOf("amx s8 x u8", true, false, AmxSU),
+    AmxOf("amx u8 x s8", false, true, AmxUS),
+    AmxOf("amx u8 x u8", false, false, AmxUU),
+};
+#endif
+
+}  // namespace
+
+namespace detail {
+std::span<const NarrowKernel> AmxKernels() {
+#if defined(__x86_64__)
+  return kAmxKernels;
+#else
+  return {};
+#endif
+}
+}  // namespace detail
+
+}  // namespace weft::cpu

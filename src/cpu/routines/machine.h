@@ -1,0 +1,30 @@
+// What micro-kernels ask of the processor they find themselves on: instructions and caches.
+#pragma once
+
+#include <cstdint>
+
+namespace weft::cpu {
+
+// Instructions that the processor has and the system lets a process use.
+struct ProcessorFeatures {
+  bool avx2 = false;         // and fma
+  bool avx512 = false;       // f, bw, dq, vl
+  bool avx512_vnni = false;  // dot products of four int8
+  bool avx512_bf16 = false;  // dot products of two bf16
+  bool amx_bf16 = false;     // matrix units, for which the system gave permission
+  bool amx_int8 = false;
+};
+
+// Asked once; for AMX that includes the request for permission to use tiles (Linux keeps their
+// state for the threads of processes that asked).
+const ProcessorFeatures& HostFeatures();
+
+// Bytes; 0: not known.
+struct CacheSizes {
+  int64_t l1 = 0, l2 = 0;  // of a core
+  int64_t l3 = 0;          // in all
+  int64_t line = 0;
+};
+const CacheSizes& HostCaches();
+
+}  // namespace weft::cpu

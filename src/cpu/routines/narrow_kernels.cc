@@ -1,0 +1,188 @@
+#include "cpu/routines/narrow_kernels.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "cpu/routines/machine.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace weft::cpu {
+namespace {
+
+#if defined(__x86_64__)
+#if defined(__clang__)
+#define WEFT_UNROLLED _Pragma("clang loop unroll(full)")
+#else
+#define WEFT_UNROLLED _Pragma("GCC unroll 16")
+#endif
+#define WEFT_AVX2_ONLY __attribute__((target("avx2")))
+#define WEFT_VNNI __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")))
+#define WEFT_BF16 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")))
+
+int32_t WordAt(const std::byte* p) {
+  int32_t word;
+  std::memcpy(&word, p, sizeof(word));
+  return word;
+}
+
+constexpr int kRows512 = 8, kVectors512 = 3, kCols512 = 16 * kVectors512;
+
+WEFT_VNNI void VnniInt8(int64_t k, const std::byte* a, const std::byte* b, std::byte* c,
+                        int64_t ldc, bool adds) {
+  __m512i sums[kRows512][kVectors512], column[kVectors512];
+  WEFT_UNROLLED for (int v = 0; v < kVectors512; ++v) column[v] = _mm512_loadu_si512(b + 64 * v);
+  WEFT_UNROLLED for (int i = 0; i < kRows512; ++i) {
+    __m512i row = _mm512_set1_epi32(WordAt(a + 4 * i));
+    WEFT_UNROLLED for (int v = 0; v < kVectors512; ++v) {
+      sums[i][v] = _mm512_add_epi32(row, column[v]);
+    }
+  }
+  a += 64;  // what stands before the panels is whole lines
+  b += 64 * kVectors512;
+  for (int64_t p = 0; p < k; p += 4) {
+    WEFT_UNROLLED for (int v = 0; v < kVectors512; ++v) column[v] = _mm512_loadu_si512(b + 64 * v);
+    WEFT_UNROLLED for (int i = 0; i < kRows512; ++i) {
+      __m512i row = _mm512_set1_epi32(WordAt(a + 4 * i));
+      WEFT_UNROLLED for (int v = 0; v < kVectors512; ++v) {
+        sums[i][v] = _mm512_dpbusd_epi32(sums[i][v], row, column[v]);
+      }
+    }
+    a += 4 * kRows512;
+    b += 64 * kVectors512;
+  }
+  WEFT_UNROLLED for (int i = 0; i < kRows512; ++i) {
+    WEFT_UNROLLED for (int v = 0; v < kVectors512; ++v) {
+      std::byte* to = c + 4 * i * ldc + 64 * v;
+      if (adds) sums[i][v] = _mm512_add_epi32(sums[i][v], _mm512_loadu_si512(to));
+      _mm512_storeu_si512(to, sums[i][v]);
+    }
+  }
+}
+
+WEFT_BF16 void DotBf16(int64_t k, const std::byte* a, const std::byte* b, std::byte* c, int64_t ldc,
+                       bool adds) {
+  __m512 sums[kRows512][kVectors512];
+  WEFT_UNROLLED for (int i = 0; i < kRows512; ++i) {
+    WEFT_UNROLLED for (int v = 0; v < kVectors512; ++v) sums[i][v] = _mm512_setzero_ps();
+  }
+  for (int64_t p = 0; p < k; p += 2) {
+    __m512i column[kVectors512];
+    WEFT_UNROLLED for (int v = 0; v < kVectors512; ++v) column[v] = _mm512_loadu_si512(b + 64 * v);
+    WEFT_UNROLLED for (int i = 0; i < kRows512; ++i) {
+      __m512i row = _mm512_set1_epi32(WordAt(a + 4 * i));
+      WEFT_UNROLLED for (int v = 0; v < kVectors512; ++v) {
+        sums[i][v] = _mm512_dpbf16_ps(sums[i][v], (__m512bh)row, (__m512bh)column[v]);
+      }
+    }
+    a += 4 * kRows512;
+    b += 64 * kVectors512;
+  }
+  WEFT_UNROLLED for (int i = 0; i < kRows512; ++i) {
+    WEFT_UNROLLED for (int v = 0; v < kVectors512; ++v) {
+      std::byte* to = c + 4 * i * ldc + 64 * v;
+      if (adds) sums[i][v] = _mm512_add_ps(sums[i][v], _mm512_loadu_ps(to));
+      _mm512_storeu_ps(to, sums[i][v]);
+    }
+  }
+}
+
+constexpr int kRows256 = 6, kVectors256 = 2, kCols256 = 8 * kVectors256;
+
+// Products of u8 and s8 in pairs would saturate (vpmaddubsw): elements are widened to 16 bits.
+WEFT_AVX2_ONLY void MaddInt16(int64_t k, const std::byte* a, const std::byte* b, std::byte* c,
+                              int64_t ldc, bool adds) {
+  __m256i sums[kRows256][kVectors256];
+  WEFT_UNROLLED for (int i = 0; i < kRows256; ++i) {
+    WEFT_UNROLLED for (int v = 0; v < kVectors256; ++v) sums[i][v] = _mm256_setzero_si256();
+  }
+  auto load = [](const std::byte* p) WEFT_AVX2_ONLY {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  };
+  for (int64_t p = 0; p < k; p += 2) {
+    __m256i column[kVectors256];
+    WEFT_UNROLLED for (int v = 0; v < kVectors256; ++v) column[v] = load(b + 32 * v);
+    WEFT_UNROLLED for (int i = 0; i < kRows256; ++i) {
+      __m256i row = _mm256_set1_epi32(WordAt(a + 4 * i));
+      WEFT_UNROLLED for (int v = 0; v < kVectors256; ++v) {
+        sums[i][v] = _mm256_add_epi32(sums[i][v], _mm256_madd_epi16(row, column[v]));
+      }
+    }
+    a += 4 * kRows256;
+    b += 32 * kVectors256;
+  }
+  WEFT_UNROLLED for (int i = 0; i < kRows256; ++i) {
+    WEFT_UNROLLED for (int v = 0; v < kVectors256; ++v) {
+      std::byte* to = c + 4 * i * ldc + 32 * v;
+      if (adds) sums[i][v] = _mm256_add_epi32(sums[i][v], load(to));
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), sums[i][v]);
+    }
+  }
+}
+
+bool HasVnni() {
+  return HostFeatures().avx512_vnni;
+}
+bool HasBf16() {
+  return HostFeatures().avx512_bf16;
+}
+bool HasMadd() {
+  return HostFeatures().avx2;
+}
+#endif
+
+std::vector<NarrowKernel> AllKernels() {
+  std::vector<NarrowKernel> all;
+  for (const NarrowKernel& kernel : detail::AmxKernels()) all.push_back(kernel);
+#if defined(__x86_64__)
+  all.push_back({"avx512-bf16", NarrowElement::kBf16, true, true, kRows512, kCols512, 2, 2, 2,
+                 DotBf16, nullptr, nullptr, HasBf16});
+  all.push_back({"avx512-vnni int8", NarrowElement::kUnsigned, true, true, kRows512, kCols512, 4, 4,
+                 4, VnniInt8, nullptr, nullptr, HasVnni});
+  all.push_back({"avx2 int8 as int16", NarrowElement::kInt16, true, true, kRows256, kCols256, 2, 2,
+                 2, MaddInt16, nullptr, nullptr, HasMadd});
+#endif
+  return all;
+}
+
+bool IsInt8(DType dtype) {
+  return dtype == DType::kS8 || dtype == DType::kU8;
+}
+
+bool TakesTypes(const NarrowKernel& kernel, DType a, DType b) {
+  if (kernel.element == NarrowElement::kBf16) return a == DType::kBF16 && b == DType::kBF16;
+  if (!IsInt8(a) || !IsInt8(b)) return false;
+  return kernel.element != NarrowElement::kInt8 ||
+         (kernel.a_signed == (a == DType::kS8) && kernel.b_signed == (b == DType::kS8));
+}
+
+}  // namespace
+
+std::span<const NarrowKernel> NarrowKernels() {
+  static const std::vector<NarrowKernel> kernels = AllKernels();
+  return kernels;
+}
+
+const NarrowKernel* FindNarrowKernel(DType a, DType b) {
+  for (const NarrowKernel& kernel : NarrowKernels()) {
+    if (TakesTypes(kernel, a, b) && kernel.is_there()) return &kernel;
+  }
+  return nullptr;
+}
+
+int64_t NarrowHead(const NarrowKernel& kernel, bool is_left) {
+  constexpr int64_t kLine = 64;
+  if (!kernel.corrects()) return 0;
+  return ((is_left ? kernel.rows : kernel.cols) * 4 + kLine - 1) / kLine * kLine;
+}
+
+int64_t NarrowPanelBytes(const NarrowKernel& kernel, bool is_left, int64_t k) {
+  int64_t padded = (k + kernel.step - 1) / kernel.step * kernel.step;
+  return NarrowHead(kernel, is_left) +
+         padded * (is_left ? kernel.rows : kernel.cols) * kernel.element_bytes();
+}
+
+}  // namespace weft::cpu

@@ -1,0 +1,74 @@
+// GEMM micro-kernels for narrow elements (bf16, int8): instructions that add the dot product of
+// several neighbours to each accumulator of 32 bits. Operands are packed in the order that these
+// want (VNNI layout): `group` consecutive elements of a vector lie together.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "base/dtype.h"
+
+namespace weft::cpu {
+
+// What a packed element is.
+enum class NarrowElement : uint8_t {
+  kBf16,
+  kInt8,      // as they are; the instruction knows their signs
+  kUnsigned,  // left u8, right s8, whatever they were: sums are corrected by those of the operands
+  kInt16,     // int8, widened
+};
+
+struct NarrowKernel {
+  std::string_view name;
+  NarrowElement element;
+  bool a_signed, b_signed;  // of int8 that are packed as they are
+  int rows, cols;           // of a tile
+  int a_group, b_group;     // elements of a vector that lie together
+  int step;                 // k is a multiple of it; the rest is zero
+
+  // A panel of k elements of each vector is [k / group][vectors][group]. With kUnsigned an s32 for
+  // each vector stands before it: what is added to every sum of that row, or column.
+  // c is rows x cols of 32 bits, f32 or s32, ldc elements apart: c = sum, or c += sum.
+  void (*run)(int64_t k, const std::byte* a, const std::byte* b, std::byte* c, int64_t ldc,
+              bool adds);
+  // What a thread does before and after; null: nothing. AMX: tile configuration.
+  void (*enter)();
+  void (*leave)();
+  bool (*is_there)();  // on this processor
+
+  int element_bytes() const {
+    return element == NarrowElement::kBf16 || element == NarrowElement::kInt16 ? 2 : 1;
+  }
+  bool corrects() const { return element == NarrowElement::kUnsigned; }
+};
+
+// All that this program has, the best ones first.
+std::span<const NarrowKernel> NarrowKernels();
+
+// For operands of these types on this processor; null: none.
+const NarrowKernel* FindNarrowKernel(DType a, DType b);
+
+// Vectors of elements in memory: element p of vector i is at i * vector_stride + p * k_stride.
+struct NarrowSource {
+  DType dtype;
+  const std::byte* data;
+  int64_t vector_stride, k_stride;
+};
+
+// The panel of elements k0 to k0 + kn of vectors first to first + count; zero beyond. `other`: the
+// type of the other operand.
+void PackNarrow(const NarrowKernel& kernel, bool is_left, const NarrowSource& source, DType other,
+                int64_t first, int64_t count, int64_t k0, int64_t kn, std::byte* out);
+
+// Of such a panel: k rounded up, with what stands before it.
+int64_t NarrowHead(const NarrowKernel& kernel, bool is_left);
+int64_t NarrowPanelBytes(const NarrowKernel& kernel, bool is_left, int64_t k);
+
+namespace detail {
+// The kernels of amx_kernels.cc.
+std::span<const NarrowKernel> AmxKernels();
+}  // namespace detail
+
+}  // namespace weft::cpu

@@ -1,0 +1,253 @@
+// Packing for the micro-kernels of narrow elements. Words are the 4 bytes of elements that an
+// instruction takes for one lane.
+#include <algorithm>
+#include <cstring>
+
+#include "cpu/routines/machine.h"
+#include "cpu/routines/narrow_kernels.h"
+#include "cpu/routines/tiles.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace weft::cpu {
+namespace {
+
+constexpr int64_t kChunk = 512;       // bytes of a vector that are packed at once
+constexpr int64_t kMostVectors = 64;  // of a panel
+constexpr int64_t kWord = 4, kTileLine = 64;
+
+// Words of count vectors that lie beside each other: rows[q] has element q of each of them.
+template <class From, class To, int kGroup>
+[[gnu::always_inline]] inline void InterleaveAs(const std::byte* const* rows, int64_t count,
+                                                uint32_t* out) {
+  constexpr int kBits = 32 / kGroup;
+  const From* from[kGroup];
+  for (int q = 0; q < kGroup; ++q) from[q] = reinterpret_cast<const From*>(rows[q]);
+  for (int64_t i = 0; i < count; ++i) {
+    uint32_t word = 0;
+    for (int q = 0; q < kGroup; ++q) {
+      From x;
+      std::memcpy(&x, from[q] + i, sizeof(x));
+      word |= uint32_t{static_cast<To>(x)} << (q * kBits);
+    }
+    out[i] = word;
+  }
+}
+
+enum class Words : uint8_t { kPairs, kQuads, kSignedPairs, kUnsignedPairs };
+
+[[gnu::always_inline]] inline void InterleaveWords(Words form, const std::byte* const* rows,
+                                                   int64_t count, uint32_t* out) {
+  switch (form) {
+    case Words::kPairs: return InterleaveAs<uint16_t, uint16_t, 2>(rows, count, out);
+    case Words::kQuads: return InterleaveAs<uint8_t, uint8_t, 4>(rows, count, out);
+    case Words::kSignedPairs: return InterleaveAs<int8_t, uint16_t, 2>(rows, count, out);
+    case Words::kUnsignedPairs: return InterleaveAs<uint8_t, uint16_t, 2>(rows, count, out);
+  }
+}
+
+void InterleaveAny(Words form, const std::byte* const* rows, int64_t count, uint32_t* out) {
+  InterleaveWords(form, rows, count, out);
+}
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) void InterleaveAvx2(Words form, const std::byte* const* rows,
+                                                    int64_t count, uint32_t* out) {
+  InterleaveWords(form, rows, count, out);
+}
+__attribute__((target("avx512f,avx512bw,avx512vl"))) void InterleaveAvx512(
+    Words form, const std::byte* const* rows, int64_t count, uint32_t* out) {
+  InterleaveWords(form, rows, count, out);
+}
+#endif
+
+auto FindInterleave() {
+#if defined(__x86_64__)
+  if (HostFeatures().avx512) return InterleaveAvx512;
+  if (HostFeatures().avx2) return InterleaveAvx2;
+#endif
+  return InterleaveAny;
+}
+
+Words WordsOf(const NarrowKernel& kernel, DType dtype) {
+  switch (kernel.element) {
+    case NarrowElement::kBf16: return Words::kPairs;
+    case NarrowElement::kInt8:
+    case NarrowElement::kUnsigned: return Words::kQuads;
+    case NarrowElement::kInt16: break;
+  }
+  return dtype == DType::kS8 ? Words::kSignedPairs : Words::kUnsignedPairs;
+}
+
+// One panel and where its elements come from.
+struct NarrowPanel {
+  const NarrowKernel& kernel;
+  const NarrowSource& source;
+  int64_t width, group;  // vectors, elements of each that lie together
+  int64_t first, count, k0, kn, padded;
+  std::byte* out;
+
+  const std::byte* At(int64_t vector, int64_t p) const {
+    int64_t at = (first + vector) * source.vector_stride + (k0 + p) * source.k_stride;
+    return source.data + at * ByteWidth(source.dtype);
+  }
+};
+
+// Elements p to p + n of a vector, as the kernel wants them.
+void GatherElements(const NarrowPanel& s, int64_t vector, int64_t p, int64_t n, std::byte* to) {
+  bool widens = s.kernel.element == NarrowElement::kInt16;
+  size_t bytes = static_cast<size_t>(ByteWidth(s.source.dtype));
+  for (int64_t q = 0; q < n; ++q) {
+    const std::byte* from = s.At(vector, p + q);
+    if (widens) {
+      auto x = static_cast<uint8_t>(*from);
+      auto wide = static_cast<int16_t>(s.source.dtype == DType::kS8 ? static_cast<int8_t>(x) : x);
+      std::memcpy(to + 2 * q, &wide, 2);
+    } else {
+      std::memcpy(to + q * static_cast<int64_t>(bytes), from, bytes);
+    }
+  }
+}
+
+// Of vectors whose elements are consecutive, or as if they were.
+void PackAlong(const NarrowPanel& s) {
+  alignas(64) static constexpr std::byte kZeroes[kChunk] = {};
+  std::byte gathered[kMostVectors][kChunk];
+  int64_t element = s.kernel.element_bytes();
+  bool as_is = s.source.k_stride == 1 && element == ByteWidth(s.source.dtype);
+  for (int64_t at = 0; at < s.padded * element; at += kChunk) {
+    int64_t bytes = std::min(kChunk, s.padded * element - at);
+    int64_t there = std::clamp<int64_t>(s.kn * element - at, 0, bytes);
+    const std::byte* rows[kMostVectors];
+    for (int64_t i = 0; i < s.width; ++i) {
+      rows[i] = i < s.count ? gathered[i] : kZeroes;
+      if (i >= s.count) continue;
+      if (as_is && there == bytes) {
+        rows[i] = s.At(i, at / element);
+      } else {
+        GatherElements(s, i, at / element, there / element, gathered[i]);
+        std::fill(gathered[i] + there, gathered[i] + bytes, std::byte{0});
+      }
+    }
+    std::byte* out = s.out + at * s.width;
+    if (s.group * element == kWord) {
+      PackAcross<uint32_t>(reinterpret_cast<const uint32_t* const*>(rows), bytes / kWord, s.width,
+                           reinterpret_cast<uint32_t*>(out));
+      continue;
+    }
+    for (int64_t line = 0; line < bytes; line += kTileLine) {
+      for (int64_t i = 0; i < s.width; ++i, out += kTileLine) {
+        std::memcpy(out, rows[i] + line, kTileLine);
+      }
+    }
+  }
+}
+
+// Of vectors that lie beside each other.
+void PackBeside(const NarrowPanel& s) {
+  static const auto interleave = FindInterleave();
+  static constexpr std::byte kZeroes[2 * kMostVectors] = {};
+  constexpr int64_t kLineWords = kTileLine / kWord;
+  Words form = WordsOf(s.kernel, s.source.dtype);
+  int64_t of_word = s.kernel.b_group;
+  bool in_lines = s.group != of_word;
+  alignas(64) uint32_t line[kLineWords * kMostVectors];
+  auto* out = reinterpret_cast<uint32_t*>(s.out);
+  for (int64_t word = 0; word < s.padded / of_word; ++word) {
+    uint32_t* to = in_lines ? line + word % kLineWords * s.width : out + word * s.width;
+    const std::byte* rows[4];
+    for (int64_t q = 0; q < of_word; ++q) {
+      int64_t p = word * of_word + q;
+      rows[q] = p < s.kn ? s.At(0, p) : kZeroes;
+    }
+    interleave(form, rows, s.count, to);
+    std::fill(to + s.count, to + s.width, 0U);
+    if (!in_lines || word % kLineWords != kLineWords - 1) continue;
+    const uint32_t* words[kLineWords];
+    for (int64_t w = 0; w < kLineWords; ++w) words[w] = line + w * s.width;
+    PackAcross<uint32_t>(words, s.width, kLineWords,
+                         out + (word / kLineWords) * s.width * kLineWords);
+  }
+}
+
+// Sums of the elements of each vector of a panel of bytes, in groups of four.
+template <class Element>
+void SumVectors(const std::byte* panel, int64_t k, int64_t width, int32_t* sums) {
+  std::fill_n(sums, width, 0);
+  for (int64_t word = 0; word < k / kWord; ++word) {
+    for (int64_t i = 0; i < width; ++i, panel += kWord) {
+      Element x[kWord];
+      std::memcpy(x, panel, sizeof(x));
+      sums[i] += x[0] + x[1] + x[2] + x[3];
+    }
+  }
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx512f,avx512bw,avx512vnni"))) void SumColumnsVnni(const std::byte* panel,
+                                                                           int64_t k, int64_t width,
+                                                                           int32_t* sums) {
+  for (int64_t i = 0; i < width; i += 16) {
+    __m512i sum = _mm512_setzero_si512(), ones = _mm512_set1_epi8(1);
+    for (int64_t word = 0; word < k / kWord; ++word) {
+      sum = _mm512_dpbusd_epi32(sum, ones, _mm512_loadu_si512(panel + (word * width + i) * kWord));
+    }
+    _mm512_storeu_si512(sums + i, sum);
+  }
+}
+#endif
+
+// The instruction takes u8 on the left and s8 on the right. A left s8 is taken as a + 128, a right
+// u8 as b - 128, which both is a flip of the upper bit:
+// sum(a b) = sum(a' b') + right * sum(a') - left * sum(b') - k * left * right.
+void Correct(const NarrowPanel& s, bool is_left, DType other) {
+  constexpr int32_t kHalf = 128;
+  DType left_type = is_left ? s.source.dtype : other, right_type = is_left ? other : s.source.dtype;
+  int32_t left = left_type == DType::kS8 ? kHalf : 0, right = right_type == DType::kU8 ? kHalf : 0;
+  int64_t bytes = s.padded * s.width;
+  if ((is_left ? left : right) != 0) {
+    for (int64_t i = 0; i < bytes; ++i) s.out[i] ^= std::byte{0x80};
+  }
+  auto* sums = reinterpret_cast<int32_t*>(s.out - NarrowHead(s.kernel, is_left));
+  if ((is_left ? right : left) == 0) {
+    std::fill_n(sums, s.width, 0);
+    return;
+  }
+  if (is_left) {
+    SumVectors<uint8_t>(s.out, s.padded, s.width, sums);
+    for (int64_t i = 0; i < s.width; ++i) sums[i] *= right;
+    return;
+  }
+#if defined(__x86_64__)
+  SumColumnsVnni(s.out, s.padded, s.width, sums);
+#else
+  SumVectors<int8_t>(s.out, s.padded, s.width, sums);
+#endif
+  auto all = static_cast<int32_t>(s.padded) * left * right;
+  for (int64_t i = 0; i < s.width; ++i) sums[i] = -left * sums[i] - all;
+}
+
+}  // namespace
+
+void PackNarrow(const NarrowKernel& kernel, bool is_left, const NarrowSource& source, DType other,
+                int64_t first, int64_t count, int64_t k0, int64_t kn, std::byte* out) {
+  NarrowPanel panel = {kernel,
+                       source,
+                       is_left ? kernel.rows : kernel.cols,
+                       is_left ? kernel.a_group : kernel.b_group,
+                       first,
+                       count,
+                       k0,
+                       kn,
+                       (kn + kernel.step - 1) / kernel.step * kernel.step,
+                       out + NarrowHead(kernel, is_left)};
+  if (source.vector_stride == 1 && source.k_stride != 1) {
+    PackBeside(panel);
+  } else {
+    PackAlong(panel);
+  }
+  if (kernel.corrects()) Correct(panel, is_left, other);
+}
+
+}  // namespace weft::cpu

@@ -1,0 +1,217 @@
+// Where the elements of packed panels come from, and conversions on the way.
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "base/elements.h"
+#include "cpu/routines/multiply.h"
+#include "cpu/routines/tiles.h"
+
+namespace weft::cpu {
+namespace {
+
+constexpr int64_t kMostWidth = 64;  // of a panel
+
+template <class T>
+void PackAcrossAny(const T* from, int64_t stride, int64_t count, int64_t kn, int64_t width,
+                   T* out) {
+  if (count == width && width <= kMostWidth) {
+    const T* rows[kMostWidth];
+    for (int64_t i = 0; i < width; ++i) rows[i] = from + i * stride;
+    return PackAcross<T>(rows, kn, width, out);
+  }
+  for (int64_t p = 0; p < kn; ++p) {
+    for (int64_t i = 0; i < count; ++i) out[p * width + i] = from[i * stride + p];
+    for (int64_t i = count; i < width; ++i) out[p * width + i] = T(0);
+  }
+}
+
+template <class T, class Storage>
+void WidenRun(const std::byte* src, int64_t n, T* dst) {
+  for (int64_t i = 0; i < n; ++i) {
+    Storage x;
+    std::memcpy(&x, src + i * int64_t{sizeof(x)}, sizeof(x));
+    dst[i] = static_cast<T>(x);
+  }
+}
+
+}  // namespace
+
+template <class T>
+void LoadRun(DType from, const std::byte* src, int64_t n, T* dst) {
+  if (n <= 0) return;
+  if (IsStoredAs<T>(from)) {
+    std::memcpy(dst, src, static_cast<size_t>(n) * sizeof(T));
+    return;
+  }
+  if constexpr (std::is_same_v<T, float>) {
+    if (from != DType::kBF16) return LoadF32(from, src, n, dst);
+    for (int64_t i = 0; i < n; ++i) {
+      uint16_t half;
+      std::memcpy(&half, src + 2 * i, sizeof(half));
+      dst[i] = std::bit_cast<float>(uint32_t{half} << 16);
+    }
+  } else if constexpr (std::is_same_v<T, double>) {
+    LoadF64(from, src, n, dst);
+  } else if (from == DType::kS8) {
+    WidenRun<T, int8_t>(src, n, dst);
+  } else if (from == DType::kU8) {
+    WidenRun<T, uint8_t>(src, n, dst);
+  } else {
+    int64_t wide[64];
+    for (int64_t i = 0; i < n; i += 64) {
+      int64_t part = std::min<int64_t>(64, n - i);
+      LoadI64(from, src + i * ByteWidth(from), part, wide);
+      for (int64_t j = 0; j < part; ++j) dst[i + j] = static_cast<T>(wide[j]);
+    }
+  }
+}
+
+template <class T>
+void StoreRun(DType to, const T* src, int64_t n, std::byte* dst) {
+  if (n <= 0) return;
+  if (IsStoredAs<T>(to)) {
+    std::memcpy(dst, src, static_cast<size_t>(n) * sizeof(T));
+    return;
+  }
+  if constexpr (std::is_same_v<T, float>) {
+    if (to != DType::kBF16) return StoreF32(to, src, n, dst);
+    for (int64_t i = 0; i < n; ++i) {
+      auto bits = std::bit_cast<uint32_t>(src[i]);
+      uint32_t rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16;  // to nearest, ties to even
+      uint32_t nan = (bits >> 16) | 0x40;
+      auto half = static_cast<uint16_t>((bits & 0x7FFFFFFF) > 0x7F800000 ? nan : rounded);
+      std::memcpy(dst + 2 * i, &half, sizeof(half));
+    }
+  } else if constexpr (std::is_same_v<T, double>) {
+    StoreF64(to, src, n, dst);
+  } else {
+    int64_t wide[64];
+    for (int64_t i = 0; i < n; i += 64) {
+      int64_t part = std::min<int64_t>(64, n - i);
+      for (int64_t j = 0; j < part; ++j) wide[j] = static_cast<int64_t>(src[i + j]);
+      StoreI64(to, wide, part, dst + i * ByteWidth(to));
+    }
+  }
+}
+
+template <class T>
+void StridedPanels<T>::Pack(int64_t first, int64_t count, int64_t k0, int64_t kn, int64_t width,
+                            T* out) const {
+  int64_t bytes = ByteWidth(dtype_);
+  const std::byte* from = data_ + (first * vector_stride_ + k0 * k_stride_) * bytes;
+  bool as_is = IsStoredAs<T>(dtype_);
+  if (k_stride_ == 1 && as_is) {
+    return PackAcrossAny(reinterpret_cast<const T*>(from), vector_stride_, count, kn, width, out);
+  }
+  if (vector_stride_ == 1) {
+    for (int64_t p = 0; p < kn; ++p) {
+      LoadRun<T>(dtype_, from + p * k_stride_ * bytes, count, out + p * width);
+      for (int64_t i = count; i < width; ++i) out[p * width + i] = T(0);
+    }
+    return;
+  }
+  constexpr int64_t kRun = 64;
+  T rows[16 * kRun];
+  for (int64_t p = 0; p < kn; p += kRun) {
+    int64_t run = std::min(kRun, kn - p);
+    for (int64_t i0 = 0; i0 < width; i0 += 16) {
+      int64_t end = std::min<int64_t>(width, i0 + 16);
+      for (int64_t i = i0; i < end; ++i) {
+        T* row = rows + (i - i0) * kRun;
+        if (i >= count) {
+          std::fill_n(row, run, T(0));
+        } else if (k_stride_ == 1) {
+          LoadRun<T>(dtype_, from + (i * vector_stride_ + p) * bytes, run, row);
+        } else {
+          for (int64_t q = 0; q < run; ++q) {
+            LoadRun<T>(dtype_, from + (i * vector_stride_ + (p + q) * k_stride_) * bytes, 1,
+                       row + q);
+          }
+        }
+      }
+      for (int64_t q = 0; q < run; ++q) {
+        for (int64_t i = i0; i < end; ++i) {
+          out[(p + q) * width + i] = rows[(i - i0) * kRun + q];
+        }
+      }
+    }
+  }
+}
+
+template <class T>
+void ComplexPanels<T>::Pack(int64_t first, int64_t count, int64_t k0, int64_t kn, int64_t width,
+                            T* out) const {
+  if (!square_ && k_stride_ == 1) {  // parts of a row are in turn in memory too
+    return PackAcrossAny(data_ + 2 * first * vector_stride_ + k0, 2 * vector_stride_, count, kn,
+                         width, out);
+  }
+  if (square_ && (first | count | k0 | kn) % 2 == 0) {
+    return PackSquares(first / 2, count / 2, k0 / 2, kn / 2, width, out);
+  }
+  for (int64_t p = 0; p < kn; ++p) {
+    int64_t k = (k0 + p) / 2, k_part = (k0 + p) % 2;
+    for (int64_t i = 0; i < count; ++i) {
+      T& to = out[p * width + i];
+      if (!square_) {
+        to = data_[2 * ((first + i) * vector_stride_ + k * k_stride_) + k_part];
+        continue;
+      }
+      int64_t part = (first + i) % 2;
+      const T* x = data_ + 2 * ((first + i) / 2 * vector_stride_ + k * k_stride_);
+      to = k_part == 0 ? x[part] : part == 0 ? -x[1] : x[0];
+    }
+    for (int64_t i = count; i < width; ++i) out[p * width + i] = T(0);
+  }
+}
+
+// The same of whole squares: columns and elements are counted as complex ones.
+template <class T>
+void ComplexPanels<T>::PackSquares(int64_t first, int64_t count, int64_t k0, int64_t kn,
+                                   int64_t width, T* out) const {
+  constexpr int64_t kAtOnce = 8;  // of vectors that do not lie beside each other: whole lines
+  auto square = [&](const T* x, T* to) {
+    T real = x[0], imaginary = x[1];
+    to[0] = real;
+    to[1] = imaginary;
+    to[width] = -imaginary;
+    to[width + 1] = real;
+  };
+  const T* from = data_ + 2 * (first * vector_stride_ + k0 * k_stride_);
+  if (vector_stride_ == 1) {
+    for (int64_t p = 0; p < kn; ++p) {
+      const T* row = from + 2 * p * k_stride_;
+      T *to = out + 2 * p * width, *turned = to + width;
+      std::copy_n(row, 2 * count, to);
+      for (int64_t i = 0; i < count; ++i) {
+        turned[2 * i] = -row[2 * i + 1];
+        turned[2 * i + 1] = row[2 * i];
+      }
+    }
+  } else {
+    for (int64_t p0 = 0; p0 < kn; p0 += kAtOnce) {
+      for (int64_t i = 0; i < count; ++i) {
+        for (int64_t p = p0; p < std::min(kn, p0 + kAtOnce); ++p) {
+          square(from + 2 * (i * vector_stride_ + p * k_stride_), out + 2 * p * width + 2 * i);
+        }
+      }
+    }
+  }
+  for (int64_t p = 0; p < 2 * kn && 2 * count < width; ++p) {
+    std::fill(out + p * width + 2 * count, out + (p + 1) * width, T(0));
+  }
+}
+
+#define WEFT_INSTANTIATE(T)                                        \
+  template void LoadRun<T>(DType, const std::byte*, int64_t, T*);  \
+  template void StoreRun<T>(DType, const T*, int64_t, std::byte*); \
+  template class StridedPanels<T>;
+WEFT_INSTANTIATE(float)
+WEFT_INSTANTIATE(double)
+WEFT_INSTANTIATE(uint32_t)
+WEFT_INSTANTIATE(uint64_t)
+#undef WEFT_INSTANTIATE
+template class ComplexPanels<float>;
+template class ComplexPanels<double>;
+
+}  // namespace weft::cpu
