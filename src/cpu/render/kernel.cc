@@ -136,7 +136,12 @@ class KernelRenderer {
 
   Operand OperandOf(ValueId id) const {
     const program::Value& value = kernel_.value(id);
-    return {NameOf(id), value.type, value.is_constant ? &value : nullptr};
+    Operand operand{NameOf(id), value.type, value.is_constant ? &value : nullptr};
+    int32_t made = value.is_constant ? -1 : access_.DefinedAt(id);
+    if (made >= 0 && kernel_.code[static_cast<size_t>(made)].op == Op::kSplat) {
+      operand.scalar = NameOf(kernel_.code[static_cast<size_t>(made)].args[0]);
+    }
+    return operand;
   }
 
   void RenderReassociated(const Instr& whole, const Reassociation& form) {

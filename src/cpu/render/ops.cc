@@ -5,7 +5,6 @@
 #include "base/check.h"
 
 namespace weft::cpu {
-namespace {
 
 using program::Instr;
 using program::Op;
@@ -13,20 +12,6 @@ using program::Type;
 
 std::string Splat(Type type, int64_t number) {
   return IrSplat(IrType({type.dtype, 1}), StrCat(number), type.lanes);
-}
-
-std::string Unary(IrBody& ir, std::string_view intrinsic, Type t, const std::string& a,
-                  std::string_view more = "") {
-  std::string type = IrType(t);
-  return ir.Def("call ", type, " @llvm.", intrinsic, ".", IrSuffix(t), "(", type, " ", a, more,
-                ")");
-}
-
-std::string Binary(IrBody& ir, std::string_view intrinsic, Type t, const std::string& a,
-                   const std::string& b) {
-  std::string type = IrType(t);
-  return ir.Def("call ", type, " @llvm.", intrinsic, ".", IrSuffix(t), "(", type, " ", a, ", ",
-                type, " ", b, ")");
 }
 
 std::string Plain(IrBody& ir, std::string_view op, Type t, const std::string& a,
@@ -45,44 +30,24 @@ std::string SelectOf(IrBody& ir, const std::string& condition, Type t, const std
   return SelectOf(ir, {DType::kPred, t.lanes}, condition, t, a, b);
 }
 
-// x / 0 is 0, and what is left is x.
-std::string RenderArmDivide(IrBody& ir, Type t, bool rem, const Operand& a, const Operand& b) {
-  std::string type = IrType(t);
-  std::string_view part = BitWidth(t.dtype) == 64 ? "x" : "w";
-  std::string quotient = ir.Def("call ", type, " asm \"", IsSigned(t.dtype) ? "sdiv" : "udiv",
-                                " ${0:", part, "}, ${1:", part, "}, ${2:", part, "}\", \"=r,r,r\"(",
-                                type, " ", a.text, ", ", type, " ", b.text, ")");
-  if (rem) return Plain(ir, "sub", t, a.text, Plain(ir, "mul", t, quotient, b.text));
-  std::string zero = Plain(ir, "icmp eq", t, b.text, "0");
-  return SelectOf(ir, zero, t, "-1", quotient);
+std::string Convert(IrBody& ir, std::string_view op, Type from, Type to, const std::string& a) {
+  return ir.Def(op, " ", IrType(from), " ", a, " to ", IrType(to));
 }
 
-std::string RenderIntDivide(IrBody& ir, Type t, bool rem, const Operand& a, const Operand& b,
-                            const RenderTarget& target) {
-  bool is_signed = IsSigned(t.dtype);
-  std::string_view op = is_signed ? (rem ? "srem" : "sdiv") : (rem ? "urem" : "udiv");
-  if (b.constant && b.constant->AsInt() != 0 && (!is_signed || b.constant->AsInt() != -1)) {
-    return Plain(ir, op, t, a.text, b.text);
-  }
-  if (target.arm_division && t.lanes == 1 && BitWidth(t.dtype) >= 32 && !a.constant &&
-      !b.constant) {
-    return RenderArmDivide(ir, t, rem, a, b);
-  }
-  std::string zero = Plain(ir, "icmp eq", t, b.text, Splat(t, 0));
-  std::string minus, unsafe = zero;
-  Type pred{DType::kPred, t.lanes};
-  if (is_signed) {
-    minus = Plain(ir, "icmp eq", t, b.text, Splat(t, -1));
-    unsafe = Plain(ir, "or", pred, zero, minus);
-  }
-  std::string divisor = SelectOf(ir, unsafe, t, Splat(t, 1), b.text);
-  std::string result = Plain(ir, op, t, a.text, divisor);
-  if (rem) return SelectOf(ir, zero, t, a.text, result);
-  if (is_signed) {
-    std::string negated = Plain(ir, "sub", t, Splat(t, 0), a.text);
-    result = SelectOf(ir, minus, t, negated, result);
-  }
-  return SelectOf(ir, zero, t, Splat(t, -1), result);
+namespace {
+
+std::string Unary(IrBody& ir, std::string_view intrinsic, Type t, const std::string& a,
+                  std::string_view more = "") {
+  std::string type = IrType(t);
+  return ir.Def("call ", type, " @llvm.", intrinsic, ".", IrSuffix(t), "(", type, " ", a, more,
+                ")");
+}
+
+std::string Binary(IrBody& ir, std::string_view intrinsic, Type t, const std::string& a,
+                   const std::string& b) {
+  std::string type = IrType(t);
+  return ir.Def("call ", type, " @llvm.", intrinsic, ".", IrSuffix(t), "(", type, " ", a, ", ",
+                type, " ", b, ")");
 }
 
 std::string RenderShift(IrBody& ir, Type t, Op op, const Operand& a, const Operand& b) {
@@ -114,10 +79,6 @@ std::string RenderCompare(IrBody& ir, Op op, std::span<const Operand> args) {
     return Plain(ir, StrCat("fcmp ", kFloat[which]), t, args[0].text, args[1].text);
   std::string_view name = IsSigned(t.dtype) ? kSigned[which] : kUnsigned[which];
   return Plain(ir, StrCat("icmp ", name), t, args[0].text, args[1].text);
-}
-
-std::string Convert(IrBody& ir, std::string_view op, Type from, Type to, const std::string& a) {
-  return ir.Def(op, " ", IrType(from), " ", a, " to ", IrType(to));
 }
 
 // Numbers beyond the range become its ends, NaN becomes 0: step by step, for machines that would
