@@ -1,10 +1,14 @@
 #include "client/accelerator.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <deque>
 #include <utility>
+#include <vector>
 
 #include "base/str.h"
+#include "base/thread_pool.h"
 
 namespace weft::client {
 namespace {
@@ -14,8 +18,12 @@ using runtime::CopyKind;
 using runtime::MemorySpace;
 using runtime::StreamKind;
 
-// Up to here a copy through pinned memory costs less than waiting until the host's own is free.
-constexpr int64_t kStaged = int64_t{1} << 20;
+// Copies go through pinned memory, in pieces of which a few are under way: the device copies while
+// the host's threads do. The driver's own way for other memory takes several times as long.
+constexpr int64_t kPiece = int64_t{4} << 20;
+constexpr int64_t kPiecesUnderWay = 4;
+// Up to here whoever asks for a copy waits for it in place.
+constexpr int64_t kInPlace = int64_t{1} << 20;
 // A copy through pinned memory is waited for on the caller's thread for so long, which is less than
 // being woken takes; a mebibyte is there after half of it.
 constexpr std::chrono::microseconds kShortWait(50);
@@ -30,6 +38,18 @@ bool Soon(std::chrono::microseconds limit, const Done& done) {
     std::this_thread::yield();
   }
   return true;
+}
+
+// By several threads where it takes one longer than waking another.
+void CopyOnHost(std::byte* to, const std::byte* from, int64_t bytes) {
+  constexpr int64_t kGrain = int64_t{1} << 18;
+  if (bytes < 2 * kGrain) {
+    if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
+    return;
+  }
+  DefaultPool().ParallelFor(bytes, kGrain, [&](int64_t begin, int64_t end) {
+    std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin));
+  });
 }
 
 }  // namespace
@@ -86,9 +106,9 @@ bool Lane::TellFirst() {
   return true;
 }
 
-void Lane::Hurry(const Event& ready) {
+void Accelerator::Hurry(const Event& ready) const {
   Soon(kShortWait, [&] {
-    while (!ready.IsReady() && TellFirst()) {
+    while (!ready.IsReady() && (compute_->TellFirst() || to_device_->TellFirst())) {
     }
     return ready.IsReady();
   });
@@ -144,29 +164,42 @@ Status WaitUntilWritten(runtime::Stream& stream, const DeviceBytes& bytes, const
   return bytes.written != nullptr ? stream.WaitFor(bytes.written) : Status();
 }
 
+// In the order of the stream; `from` is read by the time it returns.
+Status Accelerator::EnqueueUpload(std::byte* to, const std::byte* from, int64_t bytes,
+                                  std::string_view label) {
+  runtime::Stream& stream = to_device_->stream();
+  std::deque<runtime::EventPtr> under_way;
+  for (int64_t at = 0; at < bytes; at += kPiece) {
+    const int64_t size = std::min(kPiece, bytes - at);
+    if (std::ssize(under_way) == kPiecesUnderWay) {
+      TRY(under_way.front()->Wait());
+      under_way.pop_front();
+    }
+    // Freed behind the copy.
+    Allocation pinned = TRY(device_->AllocateOn(stream, size, MemorySpace::kPinned, label));
+    CopyOnHost(pinned.address(), from + at, size);
+    TRY(stream.Copy(CopyKind::kToDevice, to + at, pinned.address(), size));
+    if (at + size < bytes) under_way.push_back(TRY(stream.Record()));
+  }
+  return {};
+}
+
 Result<DeviceBytesRef> Accelerator::Upload(const std::byte* from, int64_t bytes,
                                            std::string_view label, std::function<void()> done,
                                            EventRef* ready) {
   runtime::Stream& stream = to_device_->stream();
   auto made = std::make_shared<DeviceBytes>();
-  bool staged = bytes <= kStaged;
+  const bool pinned = bytes > 0 && device_->IsPinned(from);
   {
     MutexLock lock(to_device_->order());
     TRY(stream.ForgetError());
     made->memory = TRY(device_->AllocateOn(stream, bytes, MemorySpace::kDevice, label));
     made->address = made->memory.address();
-    if (bytes > 0) {
-      Allocation pinned;  // freed behind the copy
-      if (staged) {
-        pinned = TRY(device_->AllocateOn(stream, bytes, MemorySpace::kPinned, label));
-        std::memcpy(pinned.address(), from, static_cast<size_t>(bytes));
-        from = pinned.address();
-      }
-      TRY(stream.Copy(CopyKind::kToDevice, made->address, from, bytes));
-    }
+    TRY(pinned ? stream.Copy(CopyKind::kToDevice, made->address, from, bytes)
+               : EnqueueUpload(made->address, from, bytes, label));
     made->written = TRY(stream.Record());
   }
-  if (staged && done) std::exchange(done, nullptr)();
+  if (!pinned && done) std::exchange(done, nullptr)();
   auto event = std::make_shared<Event>();
   *ready = event;
   to_device_->When(made->written, [event, done = std::move(done)](Status status) {
@@ -199,30 +232,102 @@ Result<runtime::EventPtr> Accelerator::EnqueueDownload(const DeviceBytes& from,
   return stream.Record();
 }
 
-void Accelerator::Download(const DeviceBytesRef& from, const EventRef& ready, int64_t offset,
-                           int64_t bytes, std::byte* to, std::shared_ptr<const void> keep,
-                           std::function<void(Result<const std::byte*>)> then) {
-  std::shared_ptr<std::byte[]> staging;
-  std::byte* target = to;
-  if (to == nullptr || bytes <= kStaged) {
-    auto pinned = PinnedStorage(bytes);
-    if (!pinned) return then(std::unexpected(std::move(pinned).error()));
-    staging = std::move(*pinned);
-    target = staging.get();
-  }
-  auto event = EnqueueDownload(*from, ready, offset, bytes, target);
-  if (!event) return then(std::unexpected(std::move(event).error()));
-  auto finish = [to, target, bytes, staging = std::move(staging), keep = std::move(keep),
-                 then = std::move(then)](Status status) mutable {
-    keep.reset();  // before anybody is told: who waits finds nothing left in use
-    if (!status) return then(std::unexpected(std::move(status).error()));
-    if (to != nullptr && target != to && bytes > 0) {
-      std::memcpy(to, target, static_cast<size_t>(bytes));
+// A download in pieces: as one is copied out of pinned memory, another one is asked for there. Its
+// functions are called one after the other, by the lane's thread once pieces are under way.
+class Accelerator::PieceByPiece : public std::enable_shared_from_this<PieceByPiece> {
+ public:
+  PieceByPiece(Accelerator& on, Request request) : on_(on), request_(std::move(request)) {}
+
+  void Begin() {
+    std::vector<runtime::EventPtr> events;
+    std::vector<std::shared_ptr<std::byte[]>> memory;
+    while (std::ssize(events) < kPiecesUnderWay && next_ < request_.bytes && status_) {
+      auto pinned = on_.PinnedStorage(kPiece);
+      if (!pinned) {
+        status_ = std::unexpected(std::move(pinned).error());
+      } else if (runtime::EventPtr event = Enqueue(pinned->get())) {
+        events.push_back(std::move(event));
+        memory.push_back(std::move(*pinned));
+      }
     }
-    if (to != nullptr) staging.reset();
-    then(target);
+    pending_ = std::ssize(events);
+    if (pending_ == 0) return Finish();
+    for (size_t i = 0; i < events.size(); ++i) {
+      Await(std::move(events[i]), static_cast<int64_t>(i) * kPiece, std::move(memory[i]));
+    }
+  }
+
+ private:
+  // The next piece; null: it cannot be had, and why is the status.
+  runtime::EventPtr Enqueue(std::byte* to) {
+    const int64_t size = std::min(kPiece, request_.bytes - next_);
+    auto event =
+        on_.EnqueueDownload(*request_.from, request_.ready, request_.offset + next_, size, to);
+    next_ += size;
+    if (event) return std::move(*event);
+    status_ = std::unexpected(std::move(event).error());
+    return nullptr;
+  }
+  void Await(runtime::EventPtr event, int64_t at, std::shared_ptr<std::byte[]> memory) {
+    on_.to_host_->When(std::move(event),
+                       [self = shared_from_this(), at, memory = std::move(memory)](Status status) {
+                         self->Arrived(std::move(status), at, memory);
+                       });
+  }
+  void Arrived(Status status, int64_t at, const std::shared_ptr<std::byte[]>& memory) {
+    --pending_;
+    if (status_) status_ = std::move(status);
+    if (status_) {
+      CopyOnHost(request_.to + at, memory.get(), std::min(kPiece, request_.bytes - at));
+      const int64_t place = next_;
+      if (place < request_.bytes) {
+        if (runtime::EventPtr event = Enqueue(memory.get())) {
+          ++pending_;
+          Await(std::move(event), place, memory);
+        }
+      }
+    }
+    if (pending_ == 0) Finish();
+  }
+  void Finish() {
+    request_.keep.reset();
+    if (!status_) return request_.then(std::unexpected(status_.error()));
+    request_.then(request_.to);
+  }
+
+  Accelerator& on_;
+  Request request_;
+  int64_t next_ = 0, pending_ = 0;  // the next piece's place; pieces under way
+  Status status_;
+};
+
+void Accelerator::Download(Request request) {
+  const bool direct = request.to != nullptr && device_->IsPinned(request.to);
+  if (request.to != nullptr && !direct && request.bytes > kPiece) {
+    return std::make_shared<PieceByPiece>(*this, std::move(request))->Begin();
+  }
+  std::shared_ptr<std::byte[]> staging;
+  if (!direct) {
+    auto pinned = PinnedStorage(request.bytes);
+    if (!pinned) return request.then(std::unexpected(std::move(pinned).error()));
+    staging = std::move(*pinned);
+  }
+  const int64_t bytes = request.bytes;
+  auto event = EnqueueDownload(*request.from, request.ready, request.offset, bytes,
+                               direct ? request.to : staging.get());
+  if (!event) return request.then(std::unexpected(std::move(event).error()));
+  auto finish = [staging = std::move(staging),
+                 request = std::move(request)](Status status) mutable {
+    request.keep.reset();  // before anybody is told: who waits finds nothing left in use
+    if (!status) return request.then(std::unexpected(std::move(status).error()));
+    const std::byte* there = request.to != nullptr ? request.to : staging.get();
+    if (request.to != nullptr && staging != nullptr) {
+      CopyOnHost(request.to, staging.get(), request.bytes);
+      staging.reset();
+    }
+    request.then(there);
   };
-  if (bytes <= kStaged && Soon(kShortWait, [&] { return (*event)->done(); })) {
+  if (bytes <= kInPlace && Soon(kShortWait, [&] { return (*event)->done(); })) {
     return finish((*event)->Wait());
   }
   to_host_->When(std::move(*event), std::move(finish));

@@ -54,9 +54,8 @@ class Lane {
   void When(runtime::EventPtr event, std::function<void(Status)> then) WEFT_EXCLUDES(mutex_);
   // An event of the host's that is set then.
   EventRef Ready(runtime::EventPtr event) WEFT_EXCLUDES(mutex_);
-  // For a caller who is about to wait for `ready`: looks for a short time whether the device comes
-  // by, and tells what is done, which is sooner than being woken by the lane's thread.
-  void Hurry(const Event& ready) WEFT_EXCLUDES(mutex_);
+  // Tells the first of what is asked for, if it is done and the thread has not begun with it.
+  bool TellFirst() WEFT_EXCLUDES(mutex_);
   // All that was asked for has been told; later on callers wait themselves.
   void Finish() WEFT_EXCLUDES(mutex_);
 
@@ -66,7 +65,6 @@ class Lane {
     std::function<void(Status)> then;
   };
   void Work() WEFT_EXCLUDES(mutex_);
-  bool TellFirst() WEFT_EXCLUDES(mutex_);
 
   const runtime::StreamPtr stream_;
   Mutex order_, mutex_;
@@ -88,21 +86,31 @@ class Accelerator {
   Lane& to_device() const { return *to_device_; }
   Lane& to_host() const { return *to_host_; }
   void Finish();  // what is under way is done, and has been told
+  // For a caller who is about to wait for `ready`, of an array: looks for a short time whether the
+  // device comes by, and tells what is done, which is sooner than being woken by a lane's thread.
+  void Hurry(const Event& ready) const;
 
   // A stream for a program that the host takes part in for longer; given back by its deleter.
   Result<std::shared_ptr<Lane>> SpareLane() WEFT_EXCLUDES(mutex_);
 
-  // Bytes of the host in device memory. `from` stays until `done` is called, perhaps before this
-  // returns; an error here: it is not called. `ready` becomes the event of the copy.
+  // Bytes of the host in device memory. `from` has been read when `done` is called, before this
+  // returns or, of pinned memory, later; an error here: it is not called. `ready` becomes the event
+  // of the copy.
   Result<DeviceBytesRef> Upload(const std::byte* from, int64_t bytes, std::string_view label,
                                 std::function<void()> done, EventRef* ready);
   // Memory that nobody writes yet.
   Result<DeviceBytesRef> Allocate(int64_t bytes, std::string_view label);
   // `then` gets the bytes on the host, or what went wrong, on any thread or on this one; `keep`
   // holds the array. Without `to` the bytes are there for the time of the call only.
-  void Download(const DeviceBytesRef& from, const EventRef& ready, int64_t offset, int64_t bytes,
-                std::byte* to, std::shared_ptr<const void> keep,
-                std::function<void(Result<const std::byte*>)> then);
+  struct Request {
+    DeviceBytesRef from;
+    EventRef ready;  // of the array
+    int64_t offset = 0, bytes = 0;
+    std::byte* to = nullptr;
+    std::shared_ptr<const void> keep;
+    std::function<void(Result<const std::byte*>)> then;
+  };
+  void Download(Request request);
   // A copy in memory of this device, of bytes that are in memory of the same runtime device.
   Result<DeviceBytesRef> Duplicate(const DeviceBytesRef& from, const EventRef& from_ready,
                                    int64_t bytes, std::shared_ptr<const void> keep,
@@ -111,7 +119,9 @@ class Accelerator {
   Result<std::shared_ptr<std::byte[]>> PinnedStorage(int64_t bytes);
 
  private:
+  class PieceByPiece;
   explicit Accelerator(std::shared_ptr<runtime::Device> device) : device_(std::move(device)) {}
+  Status EnqueueUpload(std::byte* to, const std::byte* from, int64_t bytes, std::string_view label);
   Result<runtime::EventPtr> EnqueueDownload(const DeviceBytes& from, const EventRef& ready,
                                             int64_t offset, int64_t bytes, std::byte* to);
 

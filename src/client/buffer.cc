@@ -57,11 +57,11 @@ void FetchNow(const ArrayRef& array, Range range, const EventRef& done,
   span.Bytes(range.bytes).Device(array->memory->device()->id());
   metrics::Add(metrics::kBytesToHost, range.bytes);
   array->memory->device()->accelerator()->Download(
-      array->device, array->ready, range.offset, range.bytes, range.to, array,
-      [done, to = range.to, copy = std::move(copy)](Result<const std::byte*> from) {
-        if (from && to == nullptr) copy(*from);
-        done->Set(from ? Status() : Status(std::unexpected(std::move(from).error())));
-      });
+      {array->device, array->ready, range.offset, range.bytes, range.to, array,
+       [done, to = range.to, copy = std::move(copy)](Result<const std::byte*> from) {
+         if (from && to == nullptr) copy(*from);
+         done->Set(from ? Status() : Status(std::unexpected(std::move(from).error())));
+       }});
 }
 
 EventRef Fetch(Client* client, ArrayRef array, Range range,
@@ -346,11 +346,11 @@ Result<std::unique_ptr<Buffer>> Buffer::CopyOnDevice(Memory* memory, ArrayRef fr
     Result<Literal> value = AllocateArray(memory, from->shape);
     if (!value) return copy->Fulfil(std::move(value));
     std::byte* to = value->mutable_data();
-    source->Download(from->device, from->ready, 0, value->byte_size(), to, from,
-                     [copy, value = std::move(*value)](Result<const std::byte*> there) {
-                       if (there) return copy->Fulfil(value);
-                       copy->Fulfil(std::unexpected(std::move(there).error()));
-                     });
+    source->Download({from->device, from->ready, 0, value->byte_size(), to, from,
+                      [copy, value = std::move(*value)](Result<const std::byte*> there) {
+                        if (there) return copy->Fulfil(value);
+                        copy->Fulfil(std::unexpected(std::move(there).error()));
+                      }});
   };
   auto buffer = std::make_unique<Buffer>(memory->client(), copy);
   if (from->defined()->IsReady()) {

@@ -217,10 +217,10 @@ Result<std::vector<Literal>> DeviceRunner::Fetch(Accelerator& on, const Enqueued
     }
     Literal value = TRY(Literal::AllocateUnset(shapes[k]));
     auto done = std::make_shared<Event>();
-    on.Download(enqueued.results[k], Event::Done(), 0, value.byte_size(), value.mutable_data(),
-                nullptr, [done](Result<const std::byte*> there) {
-                  done->Set(there ? Status() : Status(std::unexpected(there.error())));
-                });
+    on.Download({enqueued.results[k], Event::Done(), 0, value.byte_size(), value.mutable_data(),
+                 nullptr, [done](Result<const std::byte*> there) {
+                   done->Set(there ? Status() : Status(std::unexpected(there.error())));
+                 }});
     if (const Status& status = done->Await(); !status) return std::unexpected(status.error());
     results.push_back(std::move(value));
   }

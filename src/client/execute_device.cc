@@ -81,11 +81,11 @@ void DefineOutput(const ArrayRef& output, const Device& device, const DeviceByte
   if (!value) return output->Fulfil(std::move(value));
   std::byte* to = value->mutable_data();
   device.accelerator()->Download(
-      bytes, ready, 0, value->byte_size(), to, bytes,
-      [output, value = std::move(*value)](Result<const std::byte*> there) mutable {
-        if (!there) return output->Fulfil(std::unexpected(std::move(there).error()));
-        output->Fulfil(std::move(value));
-      });
+      {bytes, ready, 0, value->byte_size(), to, bytes,
+       [output, value = std::move(*value)](Result<const std::byte*> there) mutable {
+         if (!there) return output->Fulfil(std::unexpected(std::move(there).error()));
+         output->Fulfil(std::move(value));
+       }});
 }
 
 ExecuteResult LoadedExecutable::EnqueueHere(Inputs inputs, const Device& device) const {

@@ -32,6 +32,7 @@ struct CpuOptions {
 
 struct GpuOptions {
   bool tf32 = true;
+  bool clear_outputs = false;
 };
 
 struct DumpOptions {
@@ -77,6 +78,9 @@ struct CompileOptions {
     v("cpu.flush_subnormals", cpu.flush_subnormals, kOutput,
       "Arithmetic takes numbers below the normal ones as zeros. Turn on where programs decay into "
       "them on x86, which takes a hundred times as long over them. For JAX it is on, as in XLA.");
+    v("gpu.clear_outputs", gpu.clear_outputs, kOutput,
+      "Fills what library routines write with zeros before. For compute-sanitizer's initcheck, "
+      "which does not see all of their stores.");
     v("gpu.tf32", gpu.tf32, kOutput,
       "Products and convolutions of f32 may round their operands to TF32 on GPUs, unless the "
       "program "

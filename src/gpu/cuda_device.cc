@@ -149,6 +149,14 @@ void CudaCore::KeepPinned(std::byte* address, runtime::EventPtr after) {
   }
 }
 
+bool CudaCore::IsPinned(const std::byte* at) {
+  MutexLock lock(mutex_);
+  return std::ranges::any_of(lent_, [at](const Pinned& pinned) {
+    auto* begin = static_cast<const std::byte*>(pinned.address);
+    return at >= begin && at < begin + pinned.bytes;
+  });
+}
+
 Result<Allocation> CudaCore::Allocate(CudaStream& stream, int64_t bytes, MemorySpace space,
                                       std::string_view label) {
   if (bytes < 0) return InvalidArgument("allocate: ", bytes, " bytes");
@@ -207,6 +215,7 @@ class CudaDevice : public runtime::Device {
     }
     return stats;
   }
+  bool IsPinned(const std::byte* at) const override { return core_->IsPinned(at); }
   Result<runtime::StreamPtr> NewStream(runtime::StreamKind kind) override {
     return TRY(CudaStream::Create(kind, core_));
   }

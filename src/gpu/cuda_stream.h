@@ -65,6 +65,7 @@ class CudaCore {
     runtime::EventPtr after;  // null: nobody uses it
   };
   void KeepPinned(std::byte* address, runtime::EventPtr after);
+  bool IsPinned(const std::byte* at) WEFT_EXCLUDES(mutex_);
   // Likewise events: one is recorded for each execution.
   Result<void*> TakeEvent();
   void KeepEvent(void* handle);

@@ -230,7 +230,7 @@ std::string HostText(std::string text) {
   while (text.contains(kDynamic)) ReplaceText(text, kDynamic, "static u8 shared[256 << 10];");
   std::string out = text;
   static const std::regex kEntry(
-      R"(extern "C" __global__ void\s+(?:__launch_bounds__\([0-9]+\)\s*)?(\w+)\()");
+      R"(extern "C" __global__ void\s+(?:__launch_bounds__\([0-9, ]+\)\s*)?(\w+)\()");
   for (std::sregex_iterator it(text.begin(), text.end(), kEntry), end; it != end; ++it) {
     std::string name = (*it)[1];
     StrAppend(out, "extern \"C\" void* bind_", name, "(void** at) { return HostBind(", name,
@@ -251,6 +251,19 @@ struct HostLaunch {
 
 constexpr std::string_view kHostFlags = " -std=c++20 -O0 -w -ffp-contract=off -fPIC ";
 
+// The one that built this, or the machine's own; empty: there is none.
+const std::string& HostCompiler() {
+  static const std::string compiler = [] {
+    for (const char* name : {WEFT_CXX_COMPILER, "c++", "g++", "clang++"}) {
+      if (std::system(StrCat("command -v ", name, " > /dev/null").c_str()) == 0) {
+        return std::string(name);
+      }
+    }
+    return std::string();
+  }();
+  return compiler;
+}
+
 std::string NewFolder() {
   std::string base = std::filesystem::temp_directory_path() / "weft_host_cuda_XXXXXX";
   return mkdtemp(base.data()) == nullptr ? "" : base;
@@ -263,8 +276,7 @@ class PreludeFile {
   PreludeFile() : folder_(NewFolder()) {
     if (folder_.empty() || !WriteFile(file(), kHostPrelude)) return;
     (void)std::system(
-        StrCat(WEFT_CXX_COMPILER, kHostFlags, "-x c++-header -o ", file(), ".gch ", file())
-            .c_str());
+        StrCat(HostCompiler(), kHostFlags, "-x c++-header -o ", file(), ".gch ", file()).c_str());
   }
   ~PreludeFile() {
     std::error_code ignored;
@@ -282,7 +294,7 @@ int LoadHostModule(void** module, const void* image) {
   if (base.empty()) return 1;
   std::string text = HostText(static_cast<const char*>(image));
   if (!WriteFile(base + "/k.cc", text)) return 1;
-  std::string command = StrCat(WEFT_CXX_COMPILER, kHostFlags, "-include ", prelude.file(),
+  std::string command = StrCat(HostCompiler(), kHostFlags, "-include ", prelude.file(),
                                " -shared -Wl,-Bsymbolic -o ", base, "/k.so ", base, "/k.cc");
   int code = std::system(command.c_str());
   if (code == 0) *module = dlopen((base + "/k.so").c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -291,6 +303,10 @@ int LoadHostModule(void** module, const void* image) {
 }
 
 }  // namespace
+
+bool HasHostCompiler() {
+  return !HostCompiler().empty();
+}
 
 std::shared_ptr<const CudaDriver> MakeHostCudaDriver(int64_t bytes) {
   auto driver = std::const_pointer_cast<CudaDriver>(MakeFakeDriver(bytes));

@@ -12,6 +12,8 @@
 namespace weft::gpu {
 
 // A fake driver (fake_driver.h) whose kernels run; programs must be loaded with HostCudaOptions.
+// Whether there is a compiler for it.
+bool HasHostCompiler();
 std::shared_ptr<const CudaDriver> MakeHostCudaDriver(int64_t bytes);
 // Hands the driver texts instead of what NVRTC would make of them.
 runtime::LoadOptions HostCudaOptions();

@@ -57,6 +57,7 @@ class Routine : public testing::TestWithParam<RoutineDevice> {
     CudaOptions options;
     options.nvrtc_folders = kPackages;
     if (GetParam().host) {
+      if (!HasHostCompiler()) GTEST_SKIP() << "no C++ compiler for kernels on the host";
       options.driver = MakeHostCudaDriver(int64_t{256} << 20);
       load_ = HostCudaOptions();
     }

@@ -222,7 +222,7 @@ Status Buffer_ReadyEvent(PJRT_Buffer_ReadyEvent_Args& args) {
   WaitHabit::Asked();
   if (const Accelerator* gpu = args.buffer->buffer->memory()->accelerator();
       gpu != nullptr && !args.buffer->buffer->ready()->IsReady()) {
-    gpu->compute().Hurry(*args.buffer->buffer->ready());
+    gpu->Hurry(*args.buffer->buffer->ready());
   }
   AboutToWait(args.buffer->buffer->ready());
   args.event = ToC(args.buffer->buffer->ready());

@@ -113,6 +113,8 @@ class Device {
   virtual Result<Allocation> AllocateOn(Stream& stream, int64_t bytes, MemorySpace space,
                                         std::string_view label = {}) = 0;
   virtual MemoryStats memory() const = 0;
+  // Host memory that AllocateOn gave as pinned: copies need no way round.
+  virtual bool IsPinned(const std::byte*) const { return false; }
   virtual Result<StreamPtr> NewStream(StreamKind kind) = 0;
   // Behind all that another library has enqueued so far on a stream of its own.
   virtual Result<EventPtr> RecordOn(void* native_stream);

@@ -27,6 +27,7 @@ class CheckTest(unittest.TestCase):
     self.assertEqual(parts.read_random("seed 4: round 0\nweft: random: 5 of 9 modules, 5 s\n9 modules: failures\n", 1), (8, 1))
     self.assertEqual(parts.read_sanitizer("========= ERROR SUMMARY: 0 errors\n========= ERROR SUMMARY: 2 errors\n", 0), (0, 2))
     self.assertEqual(parts.read_sanitizer("========= RACECHECK SUMMARY: 3 hazards displayed (1 errors, 2 warnings)\n", 0), (0, 1))
+    self.assertEqual(parts.read_bench("a_b   weft   1.0 us  cuda  2.0 us  2.00x\nc   weft failed  c: failed\ngeometric mean over kinds: 1\n", 0), (1, 1))
 
   def test_commands(self):
     self.assertEqual(setting().command("fine", ["true"], parts.read_status)[2:5], ("ok", 1, 0))

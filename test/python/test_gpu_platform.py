@@ -67,6 +67,44 @@ def test_what_the_host_changes_later_is_not_seen():
     """)
 
 
+@pytest.mark.parametrize("bytes", [1 << 20, (4 << 20) + 1, (37 << 20) + 3])
+def test_large_arrays_in_pieces(bytes):
+    check(f"""
+    x = np.arange({bytes}, dtype=np.uint32).astype(np.uint8)
+    there = jax.device_put(x)
+    x[:] += 1  # the plugin has read it
+    y = np.asarray(there + np.uint8(1))
+    np.testing.assert_array_equal(y, x)
+    host = jax.sharding.SingleDeviceSharding(jax.devices()[0], memory_kind='pinned_host')
+    np.testing.assert_array_equal(np.asarray(jax.device_put(there, host)) + np.uint8(1), x)
+    both = [np.asarray(a) for a in (there, there + np.uint8(2))]
+    np.testing.assert_array_equal(both[0] + np.uint8(2), both[1])
+    """)
+
+
+def test_large_arrays_by_rows():
+    # Enough elements that a thread takes several: broadcasts, slices, rows that change places, short reductions.
+    check("""
+    r = np.random.RandomState(0)
+    x, row, column = (r.randn(*s).astype(np.float32) for s in ((1104, 1024), (1024,), (1104, 1)))
+    np.testing.assert_allclose(jax.jit(lambda x, r, c: x * r + c)(x, row, column), x * row + column, rtol=1e-6)
+    half = jnp.bfloat16
+    got = jax.jit(lambda x, r, c: (x.astype(half) * r.astype(half) - c).astype(half))(x, row, column)
+    np.testing.assert_allclose(np.asarray(got, np.float32), x * row - column, rtol=3e-2, atol=3e-2)
+    y = x.reshape(16, 69, 1024)
+    np.testing.assert_allclose(jax.jit(lambda y, r: y.transpose(1, 0, 2) * r)(y, row), y.transpose(1, 0, 2) * row, rtol=1e-6)
+    np.testing.assert_allclose(jax.jit(lambda x, c: jnp.concatenate([x + c, x[:, ::-1]], 0))(x, column), np.concatenate([x + column, x[:, ::-1]], 0), rtol=1e-6)
+    np.testing.assert_allclose(jax.jit(lambda x, c: jnp.pad(x, ((0, 0), (0, 4))) + c)(x, column), np.pad(x, ((0, 0), (0, 4))) + column, rtol=1e-6)
+    i = r.randint(0, 1104, 1300)
+    np.testing.assert_allclose(jax.jit(lambda x, i, r: x[i] + r)(x, i, row), x[i] + row, rtol=1e-6)
+    e = np.exp(x - x.max(1, keepdims=True))
+    np.testing.assert_allclose(jax.jit(lambda x: jax.nn.softmax(x, 1))(x), e / e.sum(1, keepdims=True), rtol=1e-4)
+    np.testing.assert_allclose(jax.jit(lambda x: x.sum(1))(x), x.sum(1), rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(jax.jit(lambda x: x.sum(0))(x), x.sum(0), rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(jnp.cumsum(x[:64].ravel()), np.cumsum(x[:64].ravel().astype(np.float64)), rtol=1e-3, atol=1e-3)
+    """)
+
+
 def test_donation():
     check("""
     step = jax.jit(lambda x: x + 1, donate_argnums=0)

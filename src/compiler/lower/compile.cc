@@ -55,6 +55,26 @@ Status CheckExpandedSize(const hlo::Module& module, const CompileOptions& option
                            " instructions, each computation counted as often as it is called");
 }
 
+// A fill before each library routine, of all that it writes and does not read.
+void ClearOutputs(std::vector<program::Step>& steps) {
+  std::vector<program::Step> all;
+  for (program::Step& step : steps) {
+    if (auto* loop = std::get_if<program::WhileStep>(&step.op)) {
+      ClearOutputs(loop->condition);
+      ClearOutputs(loop->body);
+    } else if (auto* branches = std::get_if<program::ConditionalStep>(&step.op)) {
+      for (std::vector<program::Step>& branch : branches->branches) ClearOutputs(branch);
+    } else if (std::holds_alternative<program::LibraryStep>(step.op)) {
+      for (const program::Use& use : step.uses) {
+        if (use.access != program::Access::kWrite || use.slice.size == 0) continue;
+        all.push_back(MakeStep(program::FillStep{{std::byte{0}}}, {use}));
+      }
+    }
+    all.push_back(std::move(step));
+  }
+  steps = std::move(all);
+}
+
 }  // namespace
 
 Result<program::Program> LowerWith(const hlo::Module& module, const CompileOptions& options,
@@ -65,6 +85,7 @@ Result<program::Program> LowerWith(const hlo::Module& module, const CompileOptio
   program::Program program = TRY(Lower(module, own, notes));
   program.flush_subnormals = options.cpu.flush_subnormals;
   if (target.kind == program::TargetKind::kCpu) program::ChooseRegions(program);
+  if (target.HasThreadGrid() && options.gpu.clear_outputs) ClearOutputs(program.steps);
   return program;
 }
 

@@ -270,17 +270,20 @@ __device__ inline void Distribute(const typename Order::Raw* keys, const Value* 
   int count = s.n - tile * kTile < kTile ? int(s.n - tile * kTile) : kTile, t = threadIdx.x;
   u32* counts = own[t / 32];
   Raw items[kItems];
-  u32 at[kItems], digits[kItems];
+  u32 at[kItems];
+  keys += begin;
 #pragma unroll
   for (int e = 0; e < kItems; ++e) {
-    int i = ItemAt<Order>(e);
-    if (i < count) items[e] = keys[begin + i];
-    digits[e] = i < count ? DigitOf<Order>(items[e], shift) : 255u;
+    if (ItemAt<Order>(e) < count) items[e] = keys[ItemAt<Order>(e)];
   }
+  // Computed again where it is wanted: registers are scarce.
+  auto digit = [&](int e) {
+    return ItemAt<Order>(e) < count ? DigitOf<Order>(items[e], shift) : 255u;
+  };
   for (int w = 0; w < kWarps; ++w) own[w][t] = 0;
   __syncthreads();
 #pragma unroll
-  for (int e = 0; e < kItems; ++e) at[e] = RankInWarp(counts, digits[e]);
+  for (int e = 0; e < kItems; ++e) at[e] = RankInWarp(counts, digit(e));
   __syncthreads();
   // Thread d: where digit d begins in the tile, for each warp, and in the row.
   u32 sum = 0, total;
@@ -296,17 +299,18 @@ __device__ inline void Distribute(const typename Order::Raw* keys, const Value* 
   Raw* sorted = (Raw*)memory;
 #pragma unroll
   for (int e = 0; e < kItems; ++e) {
-    at[e] += counts[digits[e]];
+    at[e] += counts[digit(e)];
     if (ItemAt<Order>(e) < count) sorted[at[e]] = items[e];
   }
   __syncthreads();
   u32 to[kItems];
+  keys_out += row * s.n;
 #pragma unroll
   for (int e = 0; e < kItems; ++e) {
     int i = e * kThreads + t;
     if (i >= count) continue;
     to[e] = base[DigitOf<Order>(sorted[i], shift)] + u32(i);
-    keys_out[row * s.n + to[e]] = sorted[i];
+    keys_out[to[e]] = sorted[i];
   }
   if constexpr (ValueOf<Value>::kIs) {
     Value* moved = (Value*)memory;

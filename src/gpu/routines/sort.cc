@@ -142,12 +142,13 @@ std::string ElementOrderText(const SortPlan& plan, DType dtype) {
 
 // The kernels of one pass of a radix sort: count and distribute, with `suffix` behind their names.
 std::string PassText(std::string_view suffix, std::string_view order, std::string_view value) {
+  // Of a core: ranks wait for each other, so that warps are worth a few spilled registers.
+  int blocks = value == "NoValue" ? 4 : 3;
   return StrCat(
       "extern \"C\" __global__ void __launch_bounds__(256) count_", suffix, "(const ", order,
       "::Raw* keys, Rows s, s64 shift, u32* counts) {\n  CountDigits<", order,
-      ">(keys, s, int(shift), counts);\n}\nextern \"C\" __global__ void __launch_bounds__(256) "
-      "distribute_",
-      suffix, "(const ", order, "::Raw* keys, const ", value,
+      ">(keys, s, int(shift), counts);\n}\nextern \"C\" __global__ void __launch_bounds__(256, ",
+      blocks, ") distribute_", suffix, "(const ", order, "::Raw* keys, const ", value,
       "* values, Rows s, s64 shift, const u32* places, ", order, "::Raw* keys_out, ", value,
       "* values_out) {\n  Distribute<", order, ", ", value,
       ">(keys, values, s, int(shift), places, keys_out, values_out);\n}\n");

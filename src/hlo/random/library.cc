@@ -175,7 +175,8 @@ void Maker::RngAny(Scope& scope) {
   bool normal = IsFloat(t) && dice_.Chance(40);
   Shape shape = ArrayShape(t, AnyDims(500));
   Instruction* operands[] = {low.at, high.at};
-  Known known = Unknown(t);
+  // Made of a logarithm and a cosine, of which f64 shows the last digits.
+  Known known = normal && t == DType::kF64 ? Inexact(8, t, 100) : Unknown(t);
   known.magnitude = normal ? 100 : 9;
   known.whole = !IsFloat(t);
   Push(scope,

@@ -131,5 +131,46 @@ TEST_P(GpuLaunch, UsesTheMachine) {
 INSTANTIATE_TEST_SUITE_P(Kernels, GpuLaunch, testing::ValuesIn(kCases),
                          [](const auto& info) { return std::string(info.param.name); });
 
+// What the program keeps for itself while it runs.
+int64_t TempBytes(std::string_view text) {
+  auto module = hlo::ParseModule(text);
+  EXPECT_TRUE(module) << module.error().ToString();
+  auto compiled = Compile(**module, {}, program::TargetInfo::H200(), {});
+  EXPECT_TRUE(compiled) << compiled.error().ToString();
+  int64_t bytes = 0;
+  for (const program::Buffer& buffer : compiled->program.buffers) {
+    if (buffer.kind == program::BufferKind::kTemp && buffer.base < 0) bytes += *ByteSize(buffer);
+  }
+  return bytes;
+}
+
+// Rows that do not fit a block: exponentials are computed again rather than kept in memory.
+TEST(GpuFusion, LargeArraysAreComputedAgain) {
+  constexpr std::string_view kLines = R"(
+  h = bf16[64,1000000] parameter(0)
+  x = f32[64,1000000] convert(h)
+  m = f32[64] reduce(x, low), dimensions={1}, to_apply=max
+  mb = f32[64,1000000] broadcast(m), dimensions={0}
+  d = f32[64,1000000] subtract(x, mb)
+  e = f32[64,1000000] exponential(d)
+  s = f32[64] reduce(e, zero), dimensions={1}, to_apply=add
+  sb = f32[64,1000000] broadcast(s), dimensions={0}
+  ROOT r = f32[64,1000000] divide(e, sb)
+})";
+  EXPECT_LT(TempBytes(StrCat(kFunctions, kLines)), int64_t{1} << 20);
+}
+
+// A transpose that keeps rows is read through, also by several kernels.
+TEST(GpuFusion, RowsThatChangePlacesAreReadThrough) {
+  constexpr std::string_view kLines = R"(
+  x = f32[64,256,1024] parameter(0)
+  t = f32[256,64,1024] transpose(x), dimensions={1,0,2}
+  s = f32[1024] reduce(t, zero), dimensions={0,1}, to_apply=add
+  sb = f32[256,64,1024] broadcast(s), dimensions={2}
+  ROOT r = f32[256,64,1024] divide(t, sb)
+})";
+  EXPECT_LT(TempBytes(StrCat(kFunctions, kLines)), int64_t{8} << 20);
+}
+
 }  // namespace
 }  // namespace weft::compiler

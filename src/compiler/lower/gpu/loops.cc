@@ -51,7 +51,14 @@ Status KernelDraft::ForEachOnGrid(const Dims& dims, bool flat, const Body& body,
       elements_.set_lanes(lanes);
     }
   } else {
-    for (int64_t d : dims) index.coords.push_back(loop(d));
+    for (size_t d = 0; d < dims.size(); ++d) {
+      bool by_lanes = lanes > 1 && d + 1 == dims.size();
+      index.coords.push_back(loop(by_lanes ? dims[d] / lanes : dims[d]));
+      if (!by_lanes) continue;
+      Coord& minor = index.coords.back();
+      minor = {b.Mul(minor.base, b.Int(lanes)), 1, lanes, 0, dims[d] - 1};
+      elements_.set_lanes(lanes);
+    }
   }
   TRY(body(index));
   elements_.set_lanes(1);
@@ -60,15 +67,18 @@ Status KernelDraft::ForEachOnGrid(const Dims& dims, bool flat, const Body& body,
 }
 
 // Elements that a thread takes at once: those of one access, where enough threads are left and
-// little is computed.
+// little is computed. By rows, where they consist of whole ones and have no parts of their own.
 int KernelDraft::GridLanes(const LoopShape& shape) const {
   constexpr double kCheap = 64;  // of an element
   int64_t n = 1;
   for (int64_t d : shape.dims) n *= d;
-  int64_t lanes = target_.AccessBytes() / std::max<int64_t>(shape.width, 1);
-  bool pays = shape.flat && !shape.scalar && shape.cost <= kCheap && lanes > 1 && n % lanes == 0 &&
-              n / lanes >= target_.cores * target_.threads_per_core;
-  return pays ? static_cast<int>(std::min<int64_t>(lanes, 8)) : 1;
+  int64_t lanes = std::min<int64_t>(target_.AccessBytes() / std::max<int64_t>(shape.width, 1), 8);
+  if (lanes <= 1 || shape.scalar || shape.cost > kCheap || shape.dims.empty()) return 1;
+  int64_t minor = shape.dims[shape.dims.size() - 1];
+  bool whole =
+      shape.flat ? n % lanes == 0 : minor % lanes == 0 && shape.cuts.empty() && shape.outer.empty();
+  bool pays = whole && n / lanes >= target_.cores * target_.threads_per_core;
+  return pays ? static_cast<int>(lanes) : 1;
 }
 
 namespace {

@@ -26,6 +26,28 @@ int64_t ThreadsOfRow(int64_t length, const program::TargetInfo& target) {
   return std::clamp(static_cast<int64_t>(std::bit_ceil(wanted)), target.warp, target.max_threads);
 }
 
+// Elements of one access, where rows consist of whole ones and all threads get some.
+int LanesOfRow(Subject& subject, int64_t threads) {
+  const RowSpace& space = *subject.row_space();
+  int64_t minor = space.wide[space.wide.size() - 1], rows = 1;
+  if (minor != space.length) return 1;
+  for (size_t d = 0; d < space.kept; ++d) rows *= space.wide[d];
+  for (const Instruction* m : subject.body().members) {
+    if (m->shape().IsArray() && IsComplex(m->shape().dtype())) return 1;
+  }
+  // The narrowest array that is read whole: wider ones take several accesses.
+  int64_t width = subject.cx.target.AccessBytes();
+  for (const KernelInput& input : subject.body().inputs) {
+    const Shape& shape = subject.cx.memory.shape(input.value);
+    if (shape.elements() == rows * minor) {
+      width = std::min<int64_t>(width, ByteWidth(shape.dtype()));
+    }
+  }
+  int64_t lanes = std::min<int64_t>(subject.cx.target.AccessBytes() / width, 8);
+  while (lanes > 1 && (minor % lanes != 0 || minor / lanes < threads)) lanes /= 2;
+  return static_cast<int>(std::max<int64_t>(lanes, 1));
+}
+
 // The stages of a row by the threads of a block.
 class BlockRow {
  public:
@@ -39,7 +61,8 @@ class BlockRow {
         plan_(plan),
         shape_(shape),
         columns_(std::span(space_.wide.data() + space_.kept, space_.wide.size() - space_.kept)),
-        threads_(ThreadsOfRow(space_.length, cx_.target)) {}
+        threads_(ThreadsOfRow(space_.length, cx_.target)),
+        lanes_(LanesOfRow(subject, threads_)) {}
 
   Status Emit(const Index& row) {
     for (const Instruction* m : body_.members) {
@@ -79,19 +102,21 @@ class BlockRow {
       b_.End();
     } else {
       RowReducer reducer(draft_, reduces, shape_.width);
-      Carry mine = TRY(OverColumns(row, t, reducer.Pack(TRY(reducer.Starts()), 1),
-                                   [&](const Index& index, Carry so_far) -> Result<Carry> {
-                                     TRY(Store(stage, kept, index));
-                                     std::vector<Element> terms;
-                                     for (const Instruction* reduce : reduces) {
-                                       for (int64_t i = 0; i < reduce->operand_count() / 2; ++i) {
-                                         terms.push_back(TRY(e_.Emit(*reduce->operand(i), index)));
-                                       }
-                                     }
-                                     return reducer.Pack(
-                                         TRY(reducer.Combine(reducer.Unpack(so_far), terms)), 1);
-                                   }));
-      std::vector<Element> all = TRY(CombineThreads(draft_, reducer, reducer.Unpack(mine)));
+      Carry mine = TRY(OverColumns(
+          row, t, reducer.Pack(TRY(reducer.Starts()), lanes_),
+          [&](const Index& index, Carry so_far) -> Result<Carry> {
+            TRY(Store(stage, kept, index));
+            std::vector<Element> terms;
+            for (const Instruction* reduce : reduces) {
+              for (int64_t i = 0; i < reduce->operand_count() / 2; ++i) {
+                terms.push_back(TRY(e_.Emit(*reduce->operand(i), index)));
+              }
+            }
+            return reducer.Pack(TRY(reducer.Combine(reducer.Unpack(so_far), terms)), lanes_);
+          }));
+      std::vector<Element> own = reducer.Unpack(mine);
+      if (lanes_ > 1) own = TRY(reducer.CombineLanes(std::move(own), lanes_));
+      std::vector<Element> all = TRY(CombineThreads(draft_, reducer, own));
       all = TRY(reducer.Combine(TRY(reducer.Inits()), all));
       for (size_t k = 0; k < reduces.size(); ++k) e_.SetValue(*reduces[k], all[k]);
     }
@@ -103,7 +128,7 @@ class BlockRow {
 
   std::vector<KernelBuilder::MemoryId> DeclareKept(int stage) {
     std::vector<KernelBuilder::MemoryId> arrays;
-    int64_t rounds = (space_.length + threads_ - 1) / threads_;
+    int64_t rounds = (space_.length / lanes_ + threads_ - 1) / threads_ * lanes_;
     for (const Instruction* m : plan_.Kept(stage)) {
       DType type = m->shape().dtype();
       std::string name = StrCat("row", stage, "_", arrays.size());
@@ -132,16 +157,29 @@ class BlockRow {
     return {};
   }
 
-  // Columns t, t + threads, ...: whole rounds, then one of the first threads.
   Result<Carry> OverColumns(const Index& row, ValueId t, Carry carry,
                             const std::function<Result<Carry>(const Index&, Carry)>& body) {
-    int64_t whole = space_.length / threads_, rest = space_.length % threads_;
+    e_.set_lanes(lanes_);
+    Result<Carry> after = OverPlaces(row, t, std::move(carry), body);
+    e_.set_lanes(1);
+    return after;
+  }
+  // Places t, t + threads, ..., each of as many columns as there are lanes: whole rounds, then one
+  // of the first threads.
+  Result<Carry> OverPlaces(const Index& row, ValueId t, Carry carry,
+                           const std::function<Result<Carry>(const Index&, Carry)>& body) {
+    int64_t places = space_.length / lanes_, whole = places / threads_, rest = places % threads_;
     auto at = [&](Coord round) {
       round_ = round;
       ValueId first = b_.Mul(round.base, b_.Int(threads_));
       Index linear, index = row;
       linear.is_linear = true;
       linear.linear = {b_.Add(first, t), 0, 1, 0, space_.length - 1};
+      if (lanes_ > 1) {
+        auto scaled = [&](ValueId v) { return b_.Mul(v, b_.Int(lanes_)); };
+        linear.linear = {scaled(linear.linear.base), 1, lanes_, 0, space_.length - 1};
+        round_ = {scaled(round.base), 1, lanes_, 0, (whole + 1) * lanes_ - 1};
+      }
       for (const Coord& c : e_.Coordinates(columns_, linear).coords) index.coords.push_back(c);
       return index;
     };
@@ -175,7 +213,8 @@ class BlockRow {
   const LoopShape& shape_;
   Dims columns_;
   int64_t threads_;
-  Coord round_;  // of the columns that are being computed
+  int lanes_;
+  Coord round_;  // of the columns that are being computed, in what is kept of them
 };
 
 Decision MatchBlockRows(Subject& subject) {

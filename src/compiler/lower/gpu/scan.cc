@@ -78,6 +78,10 @@ struct ScanCuts {
   int64_t length = 1, lines = 1, inside = 1;  // elements of the slice, and within the dimension
   bool by_columns = false;
   int64_t pieces = 1, piece = 0;
+  // All pieces are whole tiles of elements that lie in the order of the scan: no ends to look for,
+  // and so many are read and written at once.
+  bool even = false;
+  int lanes = 1;
 };
 
 ScanCuts CutScan(const Instruction& scan, const program::TargetInfo& target) {
@@ -101,6 +105,12 @@ ScanCuts CutScan(const Instruction& scan, const program::TargetInfo& target) {
     cuts.piece = divide(tiles, std::clamp<int64_t>(most, 1, tiles)) * kScanTile;
   }
   cuts.pieces = divide(cuts.length, cuts.piece);
+  cuts.even = !cuts.by_columns && cuts.inside == 1 && cuts.length == cuts.pieces * cuts.piece &&
+              !scan.attrs<hlo::ScanAttrs>().is_reverse;
+  if (cuts.even) {
+    int64_t width = ByteWidth(scan.operand(0)->shape().dtype());
+    cuts.lanes = static_cast<int>(std::clamp<int64_t>(target.AccessBytes() / width, 1, kScanEach));
+  }
   return cuts;
 }
 
@@ -156,6 +166,18 @@ class PrefixScan {
   Result<ValueId> Term(const Index& line, ValueId s) {
     return b().Cast(TRY(e().Emit(*scan_.operand(0), At(line, s))).re, form_.carried);
   }
+  // As many as there are lanes, from number s on.
+  Result<ValueId> Terms(const Index& line, ValueId s) {
+    Index full = line;
+    full.coords.insert_at(cuts_.dim, Coord{s, 1, cuts_.lanes, 0, cuts_.length - 1});
+    e().set_lanes(cuts_.lanes);
+    ValueId x = b().Cast(TRY(e().Emit(*scan_.operand(0), full)).re, form_.carried);
+    e().set_lanes(1);
+    return b().type(x).lanes == cuts_.lanes ? x : b().Splat(x, cuts_.lanes);
+  }
+  ValueId LaneOf(ValueId values, int lane) {
+    return cuts_.lanes == 1 ? values : b().Extract(values, lane);
+  }
   Result<ValueId> Initial(const Index& line) {
     const Instruction& init = *scan_.operand(1);
     return TRY(e().Emit(init, init.shape().IsScalar() ? Index() : line)).re;
@@ -164,6 +186,18 @@ class PrefixScan {
     const Shape& to = cx_.memory.shape(results_[0]);
     e().StoreAt(draft_->MemoryOf(results_[0]), to.dtype(), e().Linear(to.dims(), At(line, s)),
                 {b().Cast(sum, program::ComputeType(to.dtype())), -1});
+  }
+  // Running values of the thread from number k on, as many as there are lanes.
+  void StoreSome(const Index& line, ValueId from, int64_t k) {
+    const Shape& to = cx_.memory.shape(results_[0]);
+    Index full = line;
+    full.coords.insert_at(cuts_.dim,
+                          Coord{b().Add(from, b().Int(k)), 1, cuts_.lanes, 0, cuts_.length - 1});
+    ValueId values = b().Load(mine_, b().Int(k), cuts_.lanes);
+    e().set_lanes(cuts_.lanes);
+    e().StoreAt(draft_->MemoryOf(results_[0]), to.dtype(), e().Linear(to.dims(), full),
+                {b().Cast(values, program::ComputeType(to.dtype())), -1});
+    e().set_lanes(1);
   }
   void StoreLast(const Index& line, ValueId sum) {
     const Shape& to = cx_.memory.shape(results_[1]);
@@ -198,6 +232,25 @@ class PrefixScan {
     return b().End(std::vector<ValueId>{next})[0];
   }
 
+  // What the elements of a piece that thread t takes come to: rounds of known number.
+  Result<ValueId> ReduceEven(const Index& line, ValueId begin, ValueId t) {
+    auto place = [&](ValueId round) {
+      ValueId at = b().Add(b().Mul(round, b().Int(kScanThreads)), t);
+      return b().Add(begin, b().Mul(at, b().Int(cuts_.lanes)));
+    };
+    ValueId all = TRY(Terms(line, place(b().Int(0))));
+    int64_t rounds = cuts_.piece / (kScanThreads * cuts_.lanes);
+    if (rounds > 1) {
+      std::vector<ValueId> inside = b().BeginLoop(LoopKind::kSerial, b().Int(1), b().Int(rounds),
+                                                  b().Int(1), std::vector<ValueId>{all});
+      ValueId next = Join(inside[1], TRY(Terms(line, place(inside[0]))));
+      all = b().End(std::vector<ValueId>{next})[0];
+    }
+    ValueId sum = LaneOf(all, 0);
+    for (int lane = 1; lane < cuts_.lanes; ++lane) sum = Join(sum, LaneOf(all, lane));
+    return sum;
+  }
+
   // Of the last piece nobody asks what it comes to; it may reach beyond the end.
   Status ReducePieces() {
     return ForEachPiece([&](const Index& line, ValueId piece) -> Status {
@@ -212,8 +265,10 @@ class PrefixScan {
       ValueId t =
           b().BeginLoop(LoopKind::kThread, b().Int(0), b().Int(kScanThreads), b().Int(1))[0];
       ValueId first = b().Add(begin, t);
-      ValueId mine = TRY(ReduceFrom(line, TRY(Term(line, Within(first))),
-                                    b().Add(first, b().Int(kScanThreads)), end, kScanThreads));
+      ValueId mine =
+          cuts_.even ? TRY(ReduceEven(line, begin, t))
+                     : TRY(ReduceFrom(line, TRY(Term(line, Within(first))),
+                                      b().Add(first, b().Int(kScanThreads)), end, kScanThreads));
       std::vector<ValueId> both = b().BeginCombine(std::vector<ValueId>{mine});
       ValueId all = b().End(std::vector<ValueId>{Join(both[0], both[1])})[0];
       b().Store(between_, Place(line, piece), all);
@@ -286,8 +341,12 @@ class PrefixScan {
   Result<ValueId> Tile(const Index& line, ValueId begin, ValueId carry) {
     ValueId t = b().BeginLoop(LoopKind::kThread, b().Int(0), b().Int(kScanThreads), b().Int(1))[0];
     ValueId first = b().Add(begin, b().Mul(t, b().Int(kScanEach))), sum = -1;
+    ValueId some = -1;
     for (int64_t k = 0; k < kScanEach; ++k) {
-      ValueId x = TRY(Term(line, Within(b().Add(first, b().Int(k)))));
+      int lane = static_cast<int>(k % cuts_.lanes);
+      ValueId s = b().Add(first, b().Int(k));
+      if (cuts_.even && lane == 0) some = TRY(Terms(line, s));
+      ValueId x = cuts_.even ? LaneOf(some, lane) : TRY(Term(line, Within(s)));
       b().Store(mine_, b().Int(k), x);
       sum = k == 0 ? x : Join(sum, x);
     }
@@ -300,9 +359,15 @@ class PrefixScan {
     for (int64_t k = 0; k < kScanEach; ++k) {
       ValueId s = b().Add(from, b().Int(k));
       running = Join(running, b().Load(mine_, b().Int(k)));
-      b().BeginIf(b().Emit(Op::kLt, {s, b().Int(cuts_.length)}));
-      StoreRunning(line, s, running);
-      b().End();
+      if (cuts_.even) {
+        b().Store(mine_, b().Int(k), running);
+        if ((k + 1) % cuts_.lanes == 0) StoreSome(line, from, k + 1 - cuts_.lanes);
+        if (k + 1 < kScanEach) continue;
+      } else {
+        b().BeginIf(b().Emit(Op::kLt, {s, b().Int(cuts_.length)}));
+        StoreRunning(line, s, running);
+        b().End();
+      }
       b().BeginIf(b().Emit(Op::kEq, {s, b().Int(cuts_.length - 1)}), program::Branch::kUnlikely);
       StoreLast(line, running);
       b().End();

@@ -161,7 +161,7 @@ Result<bool> Fuse(hlo::Module& module, const PassContext& context) {
     }
   }
   for (Computation* computation : work) {
-    changed |= TRY(Fuser(*computation, context.not_fused).Run());
+    changed |= TRY(Fuser(*computation, context.target, context.not_fused).Run());
   }
   return changed;
 }

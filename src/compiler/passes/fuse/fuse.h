@@ -15,6 +15,7 @@
 #include "compiler/fusion_note.h"
 #include "hlo/computation.h"
 #include "hlo/instruction.h"
+#include "program/target.h"
 
 namespace weft::compiler {
 
@@ -56,8 +57,9 @@ struct FusionGroup {
 class Fuser {
  public:
   // `not_fused`: gets what stays apart, and why; may be null.
-  Fuser(hlo::Computation& computation, std::vector<FusionNote>* not_fused)
-      : computation_(computation), not_fused_(not_fused) {}
+  Fuser(hlo::Computation& computation, const program::TargetInfo& target,
+        std::vector<FusionNote>* not_fused)
+      : computation_(computation), on_gpu_(target.HasThreadGrid()), not_fused_(not_fused) {}
   Result<bool> Run();
 
  private:
@@ -95,6 +97,7 @@ class Fuser {
   std::string NameOf(const FusionGroup& group) const;
 
   hlo::Computation& computation_;
+  const bool on_gpu_;
   std::vector<FusionNote>* const not_fused_;
   std::unordered_map<const hlo::Instruction*, int32_t> position_;
   std::unordered_map<const hlo::Instruction*, std::vector<int32_t>> in_;

@@ -16,6 +16,13 @@ namespace {
 
 constexpr int64_t kSmallTranspose = 8192;  // elements: cheap to read across
 constexpr int kMaxRepeatDepth = 3;
+// On a GPU, where arithmetic costs less than memory: rematerialisation of arrays that no cache
+// holds.
+constexpr int64_t kLargeOnGpu = int64_t{32} << 20;  // bytes
+constexpr double kCheapOnGpu = 12;                  // an exponential
+constexpr int kMaxRepeatDepthOnGpu = 8;
+constexpr size_t kMaxReadersOnGpu = 8;
+constexpr int64_t kWholeLine = 64;  // bytes
 constexpr size_t kMaxScatterMembers = 40;
 constexpr double kNoLimit = 1e30;
 
@@ -51,6 +58,15 @@ double RepeatLimit(const Instruction& i) {
   if (i.op() == Op::kSlice || i.op() == Op::kReverse) return kViewLimit;
   double cost = i.op() == Op::kReduce ? static_cast<double>(ReduceLength(i)) : ElementCost(i);
   return cost <= 1 ? 6 : cost <= 4 ? 3 : 1.01;
+}
+
+// A transpose that keeps runs of memory: rows change places, and are read as they lie.
+bool MovesRows(const Instruction& transpose) {
+  const auto& from = transpose.attrs<hlo::DimensionsAttrs>().dimensions;
+  const Shape& shape = transpose.shape();
+  int64_t minor = shape.rank() - 1;
+  return minor >= 0 && from[static_cast<size_t>(minor)] == minor &&
+         shape.dim(minor) * ByteWidth(shape.dtype()) >= kWholeLine;
 }
 
 }  // namespace
@@ -216,7 +232,9 @@ bool Fuser::Fits(const Instruction& i, int32_t g, double limit) const {
   const FusionGroup& group = groups_[static_cast<size_t>(g)];
   if (!MayEnter(i, group)) return false;
   double elements = static_cast<double>(i.shape().elements());
-  if (i.op() == Op::kTranspose && elements > kSmallTranspose) return false;
+  if (i.op() == Op::kTranspose && elements > kSmallTranspose && !(on_gpu_ && MovesRows(i))) {
+    return false;
+  }
   // Among short rows it would be taken for one of them.
   if (i.op() == Op::kReduce && group.kind == GroupKind::kRow && group.space.IsShort()) return false;
   // There it is computed without lanes.
@@ -240,8 +258,12 @@ bool Fuser::Repeats(const Instruction& i, std::span<const int32_t> groups, bool 
   };
   if (nearly_free || (!must && IsOfPositions(i))) return all_fit(kNoLimit);
   // Cheap, and made of one array: reading that one is no more than reading the result would be.
-  return !must && hlo::IsElementwise(i.op()) && cost <= 1 && groups.size() <= 3 &&
-         RepeatDepth(i) < kMaxRepeatDepth && LargeOperands(i) <= 1 && all_fit(2);
+  bool large = on_gpu_ && i.shape().ByteSize() >= kLargeOnGpu;
+  bool moves_rows = large && i.op() == Op::kTranspose && MovesRows(i);
+  return !must && (hlo::IsElementwise(i.op()) || moves_rows) && cost <= (large ? kCheapOnGpu : 1) &&
+         groups.size() <= (large ? kMaxReadersOnGpu : 3) &&
+         RepeatDepth(i) < (large ? kMaxRepeatDepthOnGpu : kMaxRepeatDepth) &&
+         LargeOperands(i) <= 1 && all_fit(2);
 }
 
 // A small part of a large array that is computed here: taken out at once, so that the array need
