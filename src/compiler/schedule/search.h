@@ -66,12 +66,24 @@ BranchResult BranchAndBound(const Problem& problem, double best, size_t width, i
 
 struct MoveOptions {
   int64_t work = 0;          // jobs placed, about 15 ns each
+  int64_t patience = 0;      // of it, since something became shorter
   int64_t memory_limit = 0;  // 0: none
   double bound = 0;          // where it may stop
 };
 // Local search by moves of single jobs; never longer than the order it begins with.
 std::vector<int32_t> ImproveByMoves(const Problem& problem, std::vector<int32_t> order,
                                     const MoveOptions& options);
+
+struct FillOptions {
+  int64_t memory_limit = 0;  // 0: none
+  double bound = 0;          // waits of less than a millionth of it are left
+  double overshoot = 1;      // how much longer than a wait its filling may be
+};
+// Waits are filled with jobs from behind them, the longest wait first, with what takes the least
+// memory a second; transfers that are waited for or that fillings need are issued earlier. By the
+// timeline of `order`: whether the result is shorter has to be looked at.
+std::vector<int32_t> FillWaits(const Problem& problem, const std::vector<int32_t>& order,
+                               const FillOptions& options);
 
 // Time runs backwards: job n is job size - 1 - n.
 Problem Reversed(const Problem& problem);
