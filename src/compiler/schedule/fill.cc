@@ -9,7 +9,7 @@
 namespace weft::compiler::schedule {
 namespace {
 
-constexpr size_t kMostPulled = 12;      // jobs that one fill may need
+constexpr size_t kMostPulled = 16;      // jobs that one fill may need
 constexpr size_t kMostRefused = 8;      // fills of a wait that are tried against memory
 constexpr double kPrefetch = 2;         // transfers are issued so many times their length ahead
 constexpr int64_t kScannedPerJob = 30;  // candidates looked at, in all
@@ -85,6 +85,8 @@ class Filler {
     }
     return result;
   }
+
+  int64_t work() const { return collected_; }
 
  private:
   static int32_t Number(size_t n) { return static_cast<int32_t>(n); }
@@ -195,6 +197,7 @@ class Filler {
 
   // A job with everything it needs that does not stand before `at`.
   bool Collect(int32_t job, int64_t at, Pull& pull) {
+    ++collected_;
     if (mark_[static_cast<size_t>(job)] == stamp_) return true;
     mark_[static_cast<size_t>(job)] = stamp_;
     if (pulled_[static_cast<size_t>(job)] >= 0 || pull.jobs.size() >= kMostPulled) return false;
@@ -282,14 +285,17 @@ class Filler {
   LiveTree live_;
   std::vector<std::vector<int32_t>> before_;  // by place: what was pulled there
   std::vector<std::vector<int32_t>> readers_;
-  int64_t scan_ = 0, stamp_ = 0;
+  int64_t scan_ = 0, stamp_ = 0, collected_ = 0;
 };
 
 }  // namespace
 
 std::vector<int32_t> FillWaits(const Problem& problem, const std::vector<int32_t>& order,
-                               const FillOptions& options) {
-  return Filler(problem, order, options).Fill();
+                               const FillOptions& options, int64_t* work) {
+  Filler filler(problem, order, options);
+  std::vector<int32_t> filled = filler.Fill();
+  *work += filler.work() + 2 * static_cast<int64_t>(problem.size());
+  return filled;
 }
 
 }  // namespace weft::compiler::schedule

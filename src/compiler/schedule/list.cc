@@ -1,21 +1,56 @@
 // List scheduling: what is ready, by rules, one job after the other. What is ready is kept sorted
 // by everything that a rule may ask for, so that a choice costs the logarithm of its size.
 #include <algorithm>
+#include <functional>
 #include <queue>
 #include <set>
-#include <tuple>
+#include <utility>
 
 #include "base/log.h"
+#include "compiler/schedule/rank_set.h"
 #include "compiler/schedule/search.h"
 
 namespace weft::compiler::schedule {
 namespace {
 
 // Candidates of the best priority that are asked whether they fit in memory.
-constexpr int kMostTried = 32;
+constexpr int kMostTried = 16;
 
-using Rank = std::tuple<double, double, int32_t>;  // the least first
+using Rank = std::pair<double, int32_t>;  // the least first
 using Ranking = std::set<Rank>;
+
+// Jobs by priority, the highest first; equal ones as the list has them.
+struct ByPriority {
+  ByPriority(size_t size, const std::vector<double>& priority) : job(size), rank(size) {
+    for (size_t n = 0; n < size; ++n) job[n] = static_cast<int32_t>(n);
+    std::sort(job.begin(), job.end(), [&](int32_t a, int32_t b) {
+      double x = priority[static_cast<size_t>(a)], y = priority[static_cast<size_t>(b)];
+      return x != y ? x > y : a < b;
+    });
+    for (size_t r = 0; r < size; ++r) rank[static_cast<size_t>(job[r])] = static_cast<int32_t>(r);
+  }
+  std::vector<int32_t> job, rank;
+};
+
+// What is ready, in the order of one set of priorities.
+struct ReadyJobs {
+  ReadyJobs(size_t size, const std::vector<double>& priority)
+      : order(size, priority), sync(size), due(size), transfers(size), later(size), all(size) {}
+  int32_t Rank(int32_t job) const { return order.rank[static_cast<size_t>(job)]; }
+  void Erase(int32_t job) {
+    for (RankSet* set : {&sync, &due, &transfers, &later, &all}) set->Erase(Rank(job));
+  }
+  ByPriority order;
+  RankSet sync;       // arrived, no transfers
+  RankSet due;        // transfers that may be issued
+  RankSet transfers;  // arrived
+  RankSet later;      // no transfers, pending ones too
+  RankSet all;        // pending ones too
+  // Transfers that are not due yet, by compute done when they are needed.
+  std::priority_queue<std::pair<double, int32_t>, std::vector<std::pair<double, int32_t>>,
+                      std::greater<>>
+      by_need;
+};
 
 class ListScheduler {
  public:
@@ -24,7 +59,11 @@ class ListScheduler {
         rules_(rules),
         walker_(problem, true),
         arrival_(problem.size(), 0),
-        where_(problem.size(), Where::kNowhere) {}
+        where_(problem.size(), Where::kNowhere),
+        noted_(problem.size(), 0) {
+    ready_.emplace_back(problem.size(), rules.priority);
+    if (!rules.allowed.empty()) ready_.emplace_back(problem.size(), rules.fallback);
+  }
 
   Order Run() {
     Order order;
@@ -51,19 +90,15 @@ class ListScheduler {
  private:
   enum class Where : uint8_t { kNowhere, kPending, kSync, kTransfers };
 
-  bool HasTightMode() const { return !rules_.allowed.empty(); }
   bool IsTight() {
-    if (!HasTightMode()) return false;
+    if (rules_.allowed.empty()) return false;
     while (allowed_at_ + 1 < rules_.allowed.size() &&
            rules_.allowed[allowed_at_ + 1].first <= progress_) {
       ++allowed_at_;
     }
     return walker_.live() > rules_.allowed[allowed_at_].second;
   }
-  double Priority(int32_t job, bool tight) const {
-    return (tight ? rules_.fallback : rules_.priority)[static_cast<size_t>(job)];
-  }
-  Rank ByPriority(int32_t job, bool tight) const { return {-Priority(job, tight), 0, job}; }
+  const ReadyJobs& Ready() const { return ready_[is_tight_]; }
   bool Fits(int32_t job) const {
     return rules_.memory_limit == 0 ||
            walker_.live() + walker_.Increase(job) <= rules_.memory_limit;
@@ -75,91 +110,71 @@ class ListScheduler {
   // Jobs that became ready, and jobs that would let go of more than before.
   void TakeNews() {
     for (int32_t job : walker_.fresh()) {
-      double at = 0;
-      for (int32_t p : problem_.jobs[static_cast<size_t>(job)].preds) {
-        at = std::max(at, walker_.end(p));
-      }
-      arrival_[static_cast<size_t>(job)] = at;
-      where_[static_cast<size_t>(job)] = Where::kPending;
-      pending_.insert({at, -Priority(job, false), job});
-      if (!problem_.jobs[static_cast<size_t>(job)].is_async) ++syncs_;
-      if (FollowsMemory()) by_memory_.insert(Rank(static_cast<double>(Net(job)), 0, job));
-      noted_.resize(problem_.size());
-      noted_[static_cast<size_t>(job)] = Net(job);
-      bool counts = rules_.waits || rules_.thrifty;
-      if (counts) {
-        for (bool tight : Modes()) all_[tight].insert(ByPriority(job, tight));
+      auto n = static_cast<size_t>(job);
+      for (int32_t p : problem_.jobs[n].preds) arrival_[n] = std::max(arrival_[n], walker_.end(p));
+      where_[n] = Where::kPending;
+      pending_.insert({arrival_[n], ready_[0].Rank(job)});
+      if (!problem_.jobs[n].is_async) ++syncs_;
+      noted_[n] = Net(job);
+      if (FollowsMemory()) by_memory_.insert({static_cast<double>(noted_[n]), job});
+      for (ReadyJobs& r : ready_) {
+        r.all.Insert(r.Rank(job));
+        if (!problem_.jobs[n].is_async) r.later.Insert(r.Rank(job));
       }
     }
     for (int32_t job : walker_.released()) {
       Where where = where_[static_cast<size_t>(job)];
       if (where == Where::kNowhere) continue;
       int64_t& noted = noted_[static_cast<size_t>(job)];
-      if (FollowsMemory()) {
-        by_memory_.erase(Rank(static_cast<double>(noted), 0, job));
-        by_memory_.insert(Rank(static_cast<double>(Net(job)), 0, job));
-      }
-      if (where == Where::kSync && rules_.thrifty) by_rate_.erase(Rate(job));
+      bool has_rate = where == Where::kSync && rules_.thrifty;
+      if (FollowsMemory()) by_memory_.erase({static_cast<double>(noted), job});
+      if (has_rate) by_rate_.erase(Rate(job));
       noted = Net(job);
-      if (where == Where::kSync && rules_.thrifty) by_rate_.insert(Rate(job));
-      if (where == Where::kTransfers && noted <= 0) {
-        for (bool tight : Modes()) due_[tight].insert(ByPriority(job, tight));
-      }
+      if (FollowsMemory()) by_memory_.insert({static_cast<double>(noted), job});
+      if (has_rate) by_rate_.insert(Rate(job));
+      if (where != Where::kTransfers || noted > 0) continue;
+      for (ReadyJobs& r : ready_) r.due.Insert(r.Rank(job));
     }
   }
   bool FollowsMemory() const { return rules_.memory_limit > 0; }
-  std::vector<bool> Modes() const {
-    return HasTightMode() ? std::vector<bool>{false, true} : std::vector<bool>{false};
-  }
   Rank Rate(int32_t job) const {
     double seconds = problem_.jobs[static_cast<size_t>(job)].seconds;
-    return {static_cast<double>(noted_[static_cast<size_t>(job)]) / std::max(seconds, 1e-15), 0,
-            job};
+    return {static_cast<double>(noted_[static_cast<size_t>(job)]) / std::max(seconds, 1e-15), job};
   }
 
   // What has arrived by now is pending no more; transfers become due as compute goes on.
   void Arrive() {
-    while (!pending_.empty() && std::get<0>(*pending_.begin()) <= walker_.now()) {
-      int32_t job = std::get<2>(*pending_.begin());
+    while (!pending_.empty() && pending_.begin()->first <= walker_.now()) {
+      int32_t job = ready_[0].order.job[static_cast<size_t>(pending_.begin()->second)];
+      auto n = static_cast<size_t>(job);
       pending_.erase(pending_.begin());
-      bool is_async = problem_.jobs[static_cast<size_t>(job)].is_async;
-      where_[static_cast<size_t>(job)] = is_async ? Where::kTransfers : Where::kSync;
-      for (bool tight : Modes()) {
-        if (!is_async) {
-          sync_[tight].insert(ByPriority(job, tight));
-        } else if (noted_[static_cast<size_t>(job)] <= 0) {  // takes no memory
-          due_[tight].insert(ByPriority(job, tight));
-        } else {
-          by_need_[tight].emplace(rules_.need[static_cast<size_t>(job)], job);
-        }
-      }
-      if (is_async) transfers_.insert(ByPriority(job, false));
+      bool is_async = problem_.jobs[n].is_async;
+      where_[n] = is_async ? Where::kTransfers : Where::kSync;
       if (!is_async && rules_.thrifty) by_rate_.insert(Rate(job));
+      for (ReadyJobs& r : ready_) {
+        (is_async ? r.transfers : r.sync).Insert(r.Rank(job));
+        if (!is_async) continue;
+        if (noted_[n] <= 0) r.due.Insert(r.Rank(job));  // takes no memory
+        if (noted_[n] > 0) r.by_need.emplace(rules_.need[n], job);
+      }
     }
-    for (bool tight : Modes()) {
+    for (size_t tight = 0; tight < ready_.size(); ++tight) {
       double horizon = tight ? rules_.tight_horizon : rules_.horizon;
-      auto& waiting = by_need_[tight];
-      while (!waiting.empty() && waiting.top().first - progress_ <= horizon) {
-        int32_t job = waiting.top().second;
-        waiting.pop();
-        if (where_[static_cast<size_t>(job)] == Where::kTransfers) {
-          due_[tight].insert(ByPriority(job, tight));
-        }
+      ReadyJobs& r = ready_[tight];
+      while (!r.by_need.empty() && r.by_need.top().first - progress_ <= horizon) {
+        int32_t job = r.by_need.top().second;
+        r.by_need.pop();
+        if (where_[static_cast<size_t>(job)] == Where::kTransfers) r.due.Insert(r.Rank(job));
       }
     }
   }
 
   void Remove(int32_t job) {
     auto n = static_cast<size_t>(job);
-    pending_.erase({arrival_[n], -Priority(job, false), job});
-    for (bool tight : Modes()) {
-      sync_[tight].erase(ByPriority(job, tight));
-      due_[tight].erase(ByPriority(job, tight));
-      all_[tight].erase(ByPriority(job, tight));
-    }
-    transfers_.erase(ByPriority(job, false));
+    if (where_[n] == Where::kPending) pending_.erase({arrival_[n], ready_[0].Rank(job)});
+    for (ReadyJobs& r : ready_) r.Erase(job);
     if (where_[n] == Where::kSync && rules_.thrifty) by_rate_.erase(Rate(job));
-    if (FollowsMemory()) by_memory_.erase(Rank(static_cast<double>(noted_[n]), 0, job));
+    if (FollowsMemory()) by_memory_.erase({static_cast<double>(noted_[n]), job});
     if (!problem_.jobs[n].is_async) --syncs_;
     where_[n] = Where::kNowhere;
   }
@@ -173,40 +188,44 @@ class ListScheduler {
   }
   // The first that fits and pleases; -1: none of the first few.
   template <class Pleases>
-  int32_t First(const Ranking& ranking, const Pleases& pleases) const {
-    int tried = 0;
-    for (const Rank& rank : ranking) {
-      int32_t job = std::get<2>(rank);
+  int32_t First(const RankSet& set, const Pleases& pleases) const {
+    int32_t rank = set.From(0);
+    for (int tried = 0; rank >= 0 && tried < kMostTried; ++tried, rank = set.From(rank + 1)) {
+      int32_t job = Ready().order.job[static_cast<size_t>(rank)];
       if (pleases(job) && Fits(job)) return job;
-      if (++tried >= kMostTried) break;
     }
     return -1;
   }
-  int32_t First(const Ranking& ranking) const {
-    return First(ranking, [](int32_t) { return true; });
+  int32_t First(const RankSet& set) const {
+    return First(set, [](int32_t) { return true; });
+  }
+  // By when they arrive.
+  int32_t FirstPending() const {
+    int tried = 0;
+    for (auto it = pending_.begin(); it != pending_.end() && tried < kMostTried; ++it, ++tried) {
+      int32_t job = ready_[0].order.job[static_cast<size_t>(it->second)];
+      if (Fits(job)) return job;
+    }
+    return -1;
   }
 
   // A transfer that is due: its operands are there, it fits, and its result is needed soon, or
   // issuing it takes no memory.
   int32_t PickTransfer() const {
-    int32_t best = First(due_[is_tight_], [&](int32_t job) { return HasSlot(job); });
+    int32_t best = First(Ready().due, [&](int32_t job) { return HasSlot(job); });
     if (best >= 0) Explain(best, "transfer is due");
     return best;
   }
 
   // What runs while the first by priority waits: the least bytes a second. -1: it does not wait.
   int32_t PickFiller() const {
-    int32_t first = -1;
-    for (const Rank& rank : all_[is_tight_]) {
-      if (problem_.jobs[static_cast<size_t>(std::get<2>(rank))].is_async) continue;
-      first = std::get<2>(rank);
-      break;
-    }
-    if (first < 0 || arrival_[static_cast<size_t>(first)] <= walker_.now()) return -1;
     if (by_rate_.empty()) return -1;
-    int32_t best = std::get<2>(*by_rate_.begin());
+    int32_t rank = Ready().later.From(0);
+    int32_t first = Ready().order.job[static_cast<size_t>(rank)];
+    if (arrival_[static_cast<size_t>(first)] <= walker_.now()) return -1;
     // Where memory is scarce it is better to wait than to take more.
-    if (is_tight_ && std::get<0>(*by_rate_.begin()) > 0) return first;
+    if (is_tight_ && by_rate_.begin()->first > 0) return first;
+    int32_t best = by_rate_.begin()->second;
     Explain(best, "fills a wait with the least memory", first);
     return best;
   }
@@ -215,20 +234,17 @@ class ListScheduler {
   int32_t PickCompute() const {
     int32_t best = rules_.waits ? PickByPriority() : PickByWait();
     if (best >= 0) return best;
-    if (FollowsMemory() && !by_memory_.empty()) {
-      best = std::get<2>(*by_memory_.begin());
-      Explain(best, "memory");
+    if (FollowsMemory()) {
+      best = by_memory_.begin()->second;
+      Explain(best, "memory", Other(best));
       return best;
     }
-    for (const Ranking* ranking : {&sync_[is_tight_], &pending_, &transfers_}) {
-      if (!ranking->empty()) return std::get<2>(*ranking->begin());
-    }
-    return -1;
+    return Ready().order.job[static_cast<size_t>(Ready().all.From(0))];
   }
 
   int32_t PickByPriority() const {
     bool may_issue = problem_.metric != Metric::kQueues || syncs_ == 0;
-    int32_t best = First(all_[is_tight_], [&](int32_t job) {
+    int32_t best = First(Ready().all, [&](int32_t job) {
       return may_issue || where_[static_cast<size_t>(job)] != Where::kTransfers;
     });
     if (best >= 0) Explain(best, "priority", Other(best));
@@ -236,19 +252,18 @@ class ListScheduler {
   }
 
   int32_t PickByWait() const {
-    int32_t sync = First(sync_[is_tight_]);
+    int32_t sync = First(Ready().sync);
     if (problem_.metric == Metric::kQueues) {
       int32_t best = sync;
-      if (best < 0 && syncs_ == 0) best = First(transfers_);
-      if (best < 0) best = First(pending_);
+      if (best < 0 && syncs_ == 0) best = First(Ready().transfers);
+      if (best < 0) best = FirstPending();
       if (best >= 0) Explain(best, best == sync ? "priority" : "less waiting", Other(best));
       return best;
     }
     // Transfers wait for a place in flight too.
-    int32_t transfer = First(transfers_), later = First(pending_);
+    int32_t transfer = First(Ready().transfers), later = FirstPending();
     double wait = transfer < 0 ? 0 : std::max(0.0, walker_.SlotTime(transfer) - walker_.now());
-    if (sync >= 0 && transfer >= 0 && wait <= 0 &&
-        Priority(transfer, is_tight_) > Priority(sync, is_tight_)) {
+    if (sync >= 0 && transfer >= 0 && wait <= 0 && Ready().Rank(transfer) < Ready().Rank(sync)) {
       return transfer;
     }
     if (sync >= 0) return sync;
@@ -259,12 +274,9 @@ class ListScheduler {
   // Another one that was ready, for whoever asks why.
   int32_t Other(int32_t job) const {
     if (!rules_.explain) return -1;
-    for (const Ranking* ranking : {&sync_[0], &pending_, &transfers_}) {
-      for (const Rank& rank : *ranking) {
-        if (std::get<2>(rank) != job) return std::get<2>(rank);
-      }
-    }
-    return -1;
+    int32_t rank = Ready().all.From(0);
+    if (rank == Ready().Rank(job)) rank = Ready().all.From(rank + 1);
+    return rank < 0 ? -1 : Ready().order.job[static_cast<size_t>(rank)];
   }
 
   void Explain(int32_t chosen, const char* why, int32_t refused = -1) const {
@@ -280,8 +292,6 @@ class ListScheduler {
     }
   }
 
-  using Heap = std::priority_queue<std::pair<double, int32_t>,
-                                   std::vector<std::pair<double, int32_t>>, std::greater<>>;
   const Problem& problem_;
   const ListRules& rules_;
   Walker walker_;
@@ -291,13 +301,10 @@ class ListScheduler {
   int64_t syncs_ = 0;  // ready jobs that are no transfers
   std::vector<double> arrival_;
   std::vector<Where> where_;
-  std::vector<int64_t> noted_;  // bytes that a ready job takes, less those that it lets go of
-  Ranking pending_;             // not arrived yet, by when
-  Ranking transfers_;           // arrived
+  std::vector<int64_t> noted_;    // bytes that a ready job takes, less those that it lets go of
+  std::vector<ReadyJobs> ready_;  // where there is memory; where it is scarce
+  std::set<std::pair<double, int32_t>> pending_;  // not arrived yet: when, rank
   Ranking by_memory_, by_rate_;
-  // Where there is memory, and where it is scarce.
-  Ranking sync_[2], due_[2], all_[2];
-  Heap by_need_[2];  // transfers that are not due yet
 };
 
 }  // namespace
