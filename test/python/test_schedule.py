@@ -49,7 +49,7 @@ def test_the_model_is_the_scorers(name, tmp_path):
 
 
 @there
-@pytest.mark.parametrize("name, most", [(NAMES[0], 1.02), (NAMES[1], 1.05)])
+@pytest.mark.parametrize("name, most", [(NAMES[0], 1.02), (NAMES[1], 1.02)])
 def test_same_ops(name, most, tmp_path):
     """XLA's ops in another order: near the bound, with at most 1.1 times the memory; the scorer agrees."""
     before = figures(weft("schedule", "--as-is", "--emit=certificate", SCHEDULES / name).stdout)
@@ -59,6 +59,25 @@ def test_same_ops(name, most, tmp_path):
     assert after["peak"] <= 1.1 * before["peak"]
     same(after, scored(tmp_path / "out.hlo", tmp_path))
     assert "true" in weft("schedule", "--check", tmp_path / "out.hlo").stdout
+
+
+@pytest.mark.parametrize("kind", ["fsdp", "fsdp_tp", "layered"])
+@pytest.mark.parametrize("memory", [None, "1.3x"])
+def test_large_modules(kind, memory, tmp_path):
+    """10,000 instructions: near the bound, the same bytes in every run, in seconds (2 s where nothing else runs)."""
+    text = subprocess.run([sys.executable, ROOT / "test/schedule/models.py", "--kind", kind], capture_output=True, text=True, check=True)
+    (tmp_path / "step.hlo").write_text(text.stdout)
+    limit = [f"--memory={memory}"] if memory else []
+    before = os.times().children_user
+    weft("schedule", *limit, "--out", tmp_path / "out.hlo", tmp_path / "step.hlo")
+    assert os.times().children_user - before < 10
+    found = figures((tmp_path / "out.hlo").read_text())
+    assert found["step"] <= 1.01 * found["bound"]
+    if memory:
+        asked = figures(weft("schedule", "--as-is", "--emit=certificate", tmp_path / "step.hlo").stdout)["peak"]
+        assert found["peak"] <= float(memory[:-1]) * asked
+    weft("schedule", *limit, "--out", tmp_path / "again.hlo", tmp_path / "step.hlo")
+    assert (tmp_path / "out.hlo").read_bytes() == (tmp_path / "again.hlo").read_bytes()
 
 
 LOOP = """HloModule loop, num_partitions=8

@@ -1,5 +1,6 @@
 // Local search: one job after the other is moved elsewhere in the order. Slightly longer orders are
-// accepted at first, fewer and fewer towards the end, so that it does not stay where it began.
+// accepted at first, fewer and fewer towards the end, so that it does not stay where it began. A
+// move is run from where it changes something to where everything is as before.
 #include <algorithm>
 #include <cmath>
 
@@ -10,11 +11,19 @@ namespace {
 
 constexpr double kFirstThreshold = 0.01;  // of the length
 constexpr int64_t kFarthest = 16;         // places that a job is moved, but for one in four
+constexpr int64_t kPeakWork = 10;         // placing a job with memory takes so many times as long
+constexpr double kSameTime = 1e-14;       // seconds
 
 class Moves {
  public:
   Moves(const Problem& p, std::vector<int32_t> order, const MoveOptions& options)
-      : p_(p), options_(options), order_(std::move(order)), end_(p.size()), place_(p.size()) {
+      : p_(p),
+        options_(options),
+        stride_(4 + static_cast<size_t>(p.overlap)),
+        order_(std::move(order)),
+        end_(p.size()),
+        place_(p.size()),
+        states_((p.size() + 1) * stride_, 0.0) {
     for (size_t k = 0; k < order_.size(); ++k) {
       place_[static_cast<size_t>(order_[k])] = static_cast<int64_t>(k);
     }
@@ -22,26 +31,33 @@ class Moves {
 
   std::vector<int32_t> Run() {
     std::vector<int32_t> best = order_;
-    double length = Length(), shortest = length;
     auto n = static_cast<int64_t>(p_.size());
-    int64_t rounds = options_.work / std::max<int64_t>(n, 1);
-    for (int64_t round = 0; round < rounds && shortest > options_.bound * (1 + 1e-9); ++round) {
-      double left = 1 - static_cast<double>(round) / static_cast<double>(rounds);
+    Rerun(0, n);
+    double length = Length(), shortest = length;
+    int64_t since = 0;  // work since something became shorter
+    while (spent_ < options_.work && since < options_.patience &&
+           shortest > options_.bound * (1 + 1e-9)) {
+      double left = 1 - static_cast<double>(spent_) / static_cast<double>(options_.work);
+      int64_t before = spent_++;
       auto [from, to] = Propose();
-      if (from == to) continue;
-      Shift(from, to);
-      double next = Length();
-      bool accept = next <= length + kFirstThreshold * left * left * shortest;
-      if (accept && options_.memory_limit > 0) {
-        accept = Evaluate(p_, order_).peak <= options_.memory_limit;
-        round += 3;
+      if (from != to) {
+        Shift(from, to);
+        Rerun(std::min(from, to), std::max(from, to) + 1);
+        double next = Length();
+        bool accept = next <= length + kFirstThreshold * left * left * shortest;
+        if (accept && options_.memory_limit > 0) {
+          spent_ += kPeakWork * n;
+          accept = Evaluate(p_, order_).peak <= options_.memory_limit;
+        }
+        if (accept) {
+          length = next;
+          if (length < shortest * (1 - 1e-12)) shortest = length, best = order_, since = 0;
+        } else {
+          Shift(to, from);
+          Restore();
+        }
       }
-      if (!accept) {
-        Shift(to, from);
-        continue;
-      }
-      length = next;
-      if (length < shortest * (1 - 1e-12)) shortest = length, best = order_;
+      since += spent_ - before;
     }
     return best;
   }
@@ -81,38 +97,77 @@ class Moves {
     }
   }
 
-  // As Walker, but for memory and dones.
+  // The streams before place k: now, begin of the last transfer and copy, end of copies, lanes.
+  double* State(int64_t k) { return states_.data() + static_cast<size_t>(k) * stride_; }
   double Length() {
-    double now = 0, length = 0, last = 0, last_copy = 0, copy = 0;
-    lanes_.assign(static_cast<size_t>(p_.overlap), 0);
-    for (int32_t number : order_) {
-      const Job& job = p_.jobs[static_cast<size_t>(number)];
-      for (int32_t q : job.preds) now = std::max(now, end_[static_cast<size_t>(q)]);
-      double end = 0;
-      if (job.stream == Stream::kCompute) {
-        end = now += job.seconds;
-      } else {
-        bool is_copy = job.stream == Stream::kCopy;
-        double& free = is_copy ? copy : *std::min_element(lanes_.begin(), lanes_.end());
-        double& before = is_copy ? last_copy : last;
-        double begin = std::max({now, before, free});
-        if (p_.metric == Metric::kInFlight) begin = now = is_copy ? now : std::max(now, free);
-        before = begin;
-        end = begin + job.seconds;
-        free = std::max(free, end);
-        if (!job.is_async) now = end;
-      }
-      end_[static_cast<size_t>(number)] = end;
-      length = std::max(length, end);
-    }
+    const double* s = State(static_cast<int64_t>(order_.size()));
+    double length = std::max(s[0], s[3]);
+    for (size_t lane = 4; lane < stride_; ++lane) length = std::max(length, s[lane]);
     return length;
+  }
+
+  // Runs the order from place `from` on, at least to `until`, until the streams are as they were.
+  // What it overwrites is kept for Restore.
+  void Rerun(int64_t from, int64_t until) {
+    auto n = static_cast<int64_t>(order_.size());
+    saved_states_.clear();
+    saved_ends_.clear();
+    saved_from_ = from;
+    now_.assign(State(from), State(from) + stride_);
+    for (int64_t k = from; k < n; ++k) {
+      int32_t number = order_[static_cast<size_t>(k)];
+      double& old = end_[static_cast<size_t>(number)];
+      double end = Step(p_.jobs[static_cast<size_t>(number)]);
+      saved_ends_.emplace_back(number, old);
+      if (p_.jobs[static_cast<size_t>(number)].is_async && std::abs(end - old) > kSameTime) {
+        // Whoever reads it later may wait for another time.
+        for (int32_t s : p_.jobs[static_cast<size_t>(number)].succs) {
+          until = std::max(until, place_[static_cast<size_t>(s)] + 1);
+        }
+      }
+      old = end;
+      double* after = State(k + 1);
+      bool is_same = true;
+      for (size_t i = 0; i < stride_; ++i) is_same &= std::abs(after[i] - now_[i]) <= kSameTime;
+      if (is_same && k + 1 >= until) break;
+      saved_states_.insert(saved_states_.end(), after, after + stride_);
+      std::copy(now_.begin(), now_.end(), after);
+    }
+    spent_ += static_cast<int64_t>(saved_ends_.size());
+  }
+  void Restore() {
+    for (auto it = saved_ends_.rbegin(); it != saved_ends_.rend(); ++it) {
+      end_[static_cast<size_t>(it->first)] = it->second;
+    }
+    std::copy(saved_states_.begin(), saved_states_.end(), State(saved_from_ + 1));
+  }
+
+  // As Walker, but for memory and dones.
+  double Step(const Job& job) {
+    double &now = now_[0], &last = now_[1], &last_copy = now_[2], &copy = now_[3];
+    for (int32_t q : job.preds) now = std::max(now, end_[static_cast<size_t>(q)]);
+    if (job.stream == Stream::kCompute) return now += job.seconds;
+    bool is_copy = job.stream == Stream::kCopy;
+    double& free = is_copy ? copy : *std::min_element(now_.begin() + 4, now_.end());
+    double& before = is_copy ? last_copy : last;
+    double begin = std::max({now, before, free});
+    if (p_.metric == Metric::kInFlight) begin = now = is_copy ? now : std::max(now, free);
+    before = begin;
+    double end = begin + job.seconds;
+    free = std::max(free, end);
+    if (!job.is_async) now = end;
+    return end;
   }
 
   const Problem& p_;
   const MoveOptions& options_;
+  const size_t stride_;
   std::vector<int32_t> order_;
-  std::vector<double> end_, lanes_;
+  std::vector<double> end_, now_;
   std::vector<int64_t> place_;
+  std::vector<double> states_, saved_states_;
+  std::vector<std::pair<int32_t, double>> saved_ends_;
+  int64_t saved_from_ = 0, spent_ = 0;
   uint64_t state_ = 0x9e3779b97f4a7c15;
 };
 

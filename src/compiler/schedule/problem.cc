@@ -166,6 +166,11 @@ class ProblemBuilder {
 
   void Link() {
     problem_.readers.assign(problem_.bytes.size(), 0);
+    problem_.reader_set.assign(problem_.bytes.size(), 0);
+    auto reads = [&](int32_t buffer, int32_t reader) {
+      ++problem_.readers[static_cast<size_t>(buffer)];
+      problem_.reader_set[static_cast<size_t>(buffer)] ^= reader;
+    };
     auto buffers = [&](const std::vector<int32_t>& values) {
       std::vector<int32_t> found;
       for (int32_t v : values) {
@@ -183,13 +188,17 @@ class ProblemBuilder {
         // In place: the buffer is there already.
         if (!std::binary_search(job.reads.begin(), job.reads.end(), b)) job.makes.push_back(b);
       }
-      for (int32_t b : job.reads) ++problem_.readers[static_cast<size_t>(b)];
+      for (int32_t b : job.reads) reads(b, static_cast<int32_t>(n));
       for (int32_t p : job.preds) {
         problem_.jobs[static_cast<size_t>(p)].succs.push_back(static_cast<int32_t>(n));
       }
     }
+    std::vector<uint8_t> is_kept(problem_.bytes.size(), 0);
     for (size_t v = 0; v < kept_.size(); ++v) {
-      if (kept_[v]) ++problem_.readers[static_cast<size_t>(buffer_[v])];
+      if (kept_[v]) is_kept[static_cast<size_t>(buffer_[v])] = 1;
+    }
+    for (size_t b = 0; b < is_kept.size(); ++b) {
+      if (is_kept[b]) reads(static_cast<int32_t>(b), Problem::kKept);
     }
   }
 

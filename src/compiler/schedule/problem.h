@@ -4,7 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <queue>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "compiler/schedule/costs.h"
@@ -32,7 +35,11 @@ struct Problem {
   std::vector<Job> jobs;         // in the order of the list, which is a topological one
   std::vector<int64_t> bytes;    // of buffers; 0 for what is there throughout
   std::vector<int32_t> readers;  // of buffers: jobs that read it, one more when it is kept
-  std::vector<double> tail;      // by job: the longest path from its end
+  // Of buffers: the numbers of what `readers` counts, xor-ed; kKept for what keeps it. When one is
+  // left, this is who.
+  std::vector<int32_t> reader_set;
+  static constexpr int32_t kKept = 0x7fffffff;
+  std::vector<double> tail;  // by job: the longest path from its end
   int64_t overlap = 1;
   Metric metric = Metric::kQueues;
 
@@ -49,7 +56,8 @@ Problem MakeProblem(hlo::Computation& computation, Costs& costs, const Lengths& 
 // are functions of their groups.
 bool HasOrderedEffect(const hlo::Instruction& i);
 
-// An order of jobs as it would run.
+// An order of jobs as it would run. A step costs what the job's edges do, and the logarithm of how
+// many transfers are in flight.
 class Walker {
  public:
   // When each lane is free, and when the last transfer began.
@@ -58,41 +66,52 @@ class Walker {
     std::vector<double> wire, copy;
   };
 
-  explicit Walker(const Problem& problem);
+  // `follows_ready`: what became ready, and how much memory jobs would let go, is kept up to date.
+  explicit Walker(const Problem& problem, bool follows_ready = false);
   Streams streams() const { return {now_, last_wire_, last_copy_, wire_, copy_}; }
   void Place(int32_t job);
   // Dones that nothing waited for.
   void Finish();
 
-  bool IsReady(int32_t job) const { return waiting_[static_cast<size_t>(job)] == 0; }
   bool IsPlaced(int32_t job) const { return end_[static_cast<size_t>(job)] >= 0; }
   double now() const { return now_; }
   double end(int32_t job) const { return end_[static_cast<size_t>(job)]; }
   double length() const { return length_; }
-  double Backlog(Stream stream) const;  // until a lane of the stream is free
+  double FreeWire() const;              // when a lane of the wire is free
   double ReadyTime(int32_t job) const;  // when what it waits for has arrived
   int64_t live() const { return live_; }
   int64_t peak() const { return peak_; }
   int64_t Increase(int32_t job) const;  // bytes that it takes
-  int64_t Release(int32_t job) const;   // bytes that go when it is done
-  const std::vector<int32_t>& ready() const { return ready_; }
+  // Bytes that go when it is done; follows_ready.
+  int64_t Release(int32_t job) const { return release_[static_cast<size_t>(job)]; }
+  // Since the last Place: jobs whose last predecessor was placed, and jobs that let go of more.
+  const std::vector<int32_t>& fresh() const { return fresh_; }
+  const std::vector<int32_t>& released() const { return released_; }
   // Jobs as placed; ~job stands for its done.
   const std::vector<int32_t>& events() const { return events_; }
   double SlotTime(int32_t job) const;  // when it may begin without holding up compute
 
  private:
+  using Heap = std::priority_queue<std::pair<double, int32_t>,
+                                   std::vector<std::pair<double, int32_t>>, std::greater<>>;
   void Close(int32_t job);
   void CloseFinished();
   void MakeRoom();
-  void Free(const Job& job);
+  void Free(int32_t number);
+  void NoteRelease(int32_t buffer);
 
   const Problem& problem_;
+  const bool follows_ready_;
   double now_ = 0, length_ = 0;
   std::vector<double> wire_, copy_;  // when each lane is free
   double last_wire_ = 0, last_copy_ = 0;
   std::vector<double> end_;
-  std::vector<int32_t> waiting_, left_, ready_, events_, open_;
+  std::vector<int32_t> waiting_, left_, left_set_, fresh_, released_, events_;
+  std::vector<int64_t> release_;
   std::vector<uint8_t> is_open_;
+  Heap open_,
+      open_wires_;      // by when they may be closed; by end. Those closed stay in it for a while
+  int64_t flying_ = 0;  // open wires
   int64_t live_ = 0, peak_ = 0;
 };
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <initializer_list>
 #include <limits>
+#include <numeric>
 
 #include "base/log.h"
 
@@ -65,8 +66,10 @@ class OrderSearch {
     }
     LeastMemory();
     RuleSets();
+    FillBest(options_.work * 3 / 5);
     Branch({16, 128});
-    Perturb();
+    Perturb(options_.work * 4 / 5);
+    FillBest(options_.work);
     Move();
     Branch({512, 2048});
     for (int round = 0; round < 3 && Windows(); ++round) {
@@ -106,90 +109,111 @@ class OrderSearch {
     Take(std::move(o));
   }
 
+  // Every combination of priorities, horizons and ways with memory. Where there is not enough work
+  // for all of them, those that are tried are spread over all.
   void RuleSets() {
     double longest = 0;
     for (const Job& j : p_.jobs) {
       if (j.is_async) longest = std::max(longest, j.seconds);
     }
+    std::vector<int32_t> natural(p_.size());
+    for (size_t n = 0; n < p_.size(); ++n) natural[n] = static_cast<int32_t>(n);
+    std::vector<double> need = NeedTimes(p_, natural);
+    std::vector<Choice> choices = Priorities(need);
+    std::vector<ListRules> sets;
+    if (options_.memory_limit > 0) RulesUnderLimit(choices, longest, sets);
+    for (double limit : {1.0, 0.97, 0.93, 0.88}) {  // reruns under a tighter limit
+      if (limit < 1 && options_.memory_limit == 0) break;
+      for (size_t c = 0; c < choices.size(); ++c) {
+        for (double horizon : {kForever, 1.5, 3.0, 6.0, 12.0}) {
+          for (bool waits : {false, true}) {
+            ListRules rules;
+            rules.name = choices[c].name;
+            rules.choice = c;
+            rules.horizon = horizon * longest;
+            rules.waits = waits;
+            rules.memory_limit =
+                static_cast<int64_t>(limit * static_cast<double>(options_.memory_limit));
+            sets.push_back(std::move(rules));
+          }
+        }
+      }
+    }
+    std::vector<std::pair<double, int64_t>> base;
+    if (options_.memory_limit > 0) base = LiveBytes();
+    size_t stride = sets.size() * 3 / 8;
+    while (std::gcd(stride, sets.size()) != 1) ++stride;
+    for (size_t k = 0, at = 0; k < sets.size(); ++k, at = (at + stride) % sets.size()) {
+      if (Done() || spent_ > options_.work * 2 / 5) return;
+      ListRules rules = sets[at];
+      rules.priority = choices[rules.choice].priority;
+      rules.need = need;
+      if (rules.part > 0) {
+        rules.fallback = choices[kModuleOrder].priority;
+        rules.allowed = AllowedBytes(base, rules.part);
+      }
+      Order o = ListSchedule(p_, rules);
+      if (Better(o, best_)) rules_ = rules;
+      Take(std::move(o));
+    }
+  }
+
+  struct Choice {
+    std::string_view name;
+    std::vector<double> priority;
+  };
+  static constexpr size_t kModuleOrder = 2;  // of what Priorities returns
+  std::vector<Choice> Priorities(const std::vector<double>& need) const {
     std::vector<double> by_base(p_.size());
     for (size_t k = 0; k < base_.size(); ++k) {
       by_base[static_cast<size_t>(base_[k])] = -static_cast<double>(k);
     }
     std::vector<double> listed = position_, tails = p_.tail;
     for (size_t n = 0; n < p_.size(); ++n) tails[n] += p_.jobs[n].seconds;
-    struct Choice {
-      std::string_view name;
-      const std::vector<double>* priority;
-    };
-    std::vector<int32_t> natural(p_.size());
-    for (size_t n = 0; n < p_.size(); ++n) natural[n] = static_cast<int32_t>(n);
-    std::vector<double> need = NeedTimes(p_, natural), needed = tails;
+    std::vector<double> needed = tails;
     // Transfers compete among themselves: what is needed first goes first.
     for (size_t n = 0; n < p_.size(); ++n) {
       if (p_.jobs[n].is_async) needed[n] = listed[n] = by_base[n] = -std::min(need[n], 1e9);
     }
-    const Choice choices[] = {{"critical path", &tails},
-                              {"critical path, transfers by need", &needed},
-                              {"module order", &listed},
-                              {"memory order", &by_base}};
-    RulesUnderLimit(tails, listed, need, longest);
-    RulesUnderLimit(needed, listed, need, longest);
-    RulesUnderLimit(listed, listed, need, longest);
-    for (double limit : {1.0, 0.97, 0.93, 0.88}) {  // reruns under a tighter limit
-      if (limit < 1 && (options_.memory_limit == 0 || Done())) break;
-      for (const Choice& c : choices) {
-        for (double horizon : {kForever, 1.5, 3.0, 6.0, 12.0}) {
-          for (bool waits : {false, true}) {
-            if (Done() || spent_ > options_.work) return;
+    return {{"critical path", std::move(tails)},
+            {"critical path, transfers by need", std::move(needed)},
+            {"module order", std::move(listed)},
+            {"memory order", std::move(by_base)}};
+  }
+
+  // By the priorities while there is memory, in the module's order when it becomes scarce.
+  static void RulesUnderLimit(const std::vector<Choice>& choices, double longest,
+                              std::vector<ListRules>& sets) {
+    for (size_t c = 0; c <= kModuleOrder && c < choices.size(); ++c) {
+      for (double part : {1.0, 0.9, 0.8, 0.65, 0.5, 0.3, 0.15}) {
+        for (double horizon : {1.5, 4.0, 10.0, 40.0, kForever}) {
+          for (bool thrifty : {true, false}) {
             ListRules rules;
-            rules.name = c.name;
-            rules.priority = *c.priority;
-            rules.need = need;
+            rules.name =
+                thrifty ? "critical path within memory, thrifty" : "critical path within memory";
+            rules.choice = c;
+            rules.part = part;
             rules.horizon = horizon * longest;
-            rules.waits = waits;
-            rules.memory_limit =
-                static_cast<int64_t>(limit * static_cast<double>(options_.memory_limit));
-            Order o = ListSchedule(p_, rules);
-            if (Better(o, best_)) rules_ = rules;
-            Take(std::move(o));
+            rules.tight_horizon = 1.5 * longest;
+            rules.thrifty = thrifty;
+            sets.push_back(std::move(rules));
           }
         }
       }
     }
   }
 
-  // By the critical path while there is memory, in the module's order when it becomes scarce.
-  void RulesUnderLimit(const std::vector<double>& path, const std::vector<double>& listed,
-                       const std::vector<double>& need, double longest) {
-    if (options_.memory_limit == 0) return;
-    std::vector<std::pair<double, int64_t>> base = LiveBytes();
-    for (double part : {1.0, 0.9, 0.8, 0.65, 0.5, 0.3, 0.15}) {
-      std::vector<std::pair<double, int64_t>> allowed = base;
-      int64_t ahead = 0;  // the most that the module's order takes from here on
-      for (size_t k = allowed.size(); k-- > 0;) {
-        ahead = std::max(ahead, base[k].second);
-        auto spare = static_cast<double>(std::max<int64_t>(options_.memory_limit - ahead, 0));
-        allowed[k].second += static_cast<int64_t>(part * spare);
-      }
-      for (double horizon : {1.5, 4.0, 10.0, 40.0, kForever}) {
-        for (bool thrifty : {true, false}) {
-          if (Done() || spent_ > options_.work) return;
-          ListRules rules;
-          rules.name =
-              thrifty ? "critical path within memory, thrifty" : "critical path within memory";
-          rules.priority = path;
-          rules.fallback = listed;
-          rules.need = need;
-          rules.horizon = horizon * longest;
-          rules.tight_horizon = 1.5 * longest;
-          rules.thrifty = thrifty;
-          rules.allowed = allowed;
-          Order o = ListSchedule(p_, rules);
-          if (Better(o, best_)) rules_ = rules;
-          Take(std::move(o));
-        }
-      }
+  // What the module's order takes, and a part of what is left of the limit from there on.
+  std::vector<std::pair<double, int64_t>> AllowedBytes(
+      const std::vector<std::pair<double, int64_t>>& base, double part) const {
+    std::vector<std::pair<double, int64_t>> allowed = base;
+    int64_t ahead = 0;  // the most that the module's order takes from here on
+    for (size_t k = allowed.size(); k-- > 0;) {
+      ahead = std::max(ahead, base[k].second);
+      auto spare = static_cast<double>(std::max<int64_t>(options_.memory_limit - ahead, 0));
+      allowed[k].second += static_cast<int64_t>(part * spare);
     }
+    return allowed;
   }
 
   // Of the module's order: bytes live by compute done.
@@ -224,9 +248,36 @@ class OrderSearch {
     }
   }
 
+  // Jobs move forward only, and what they leave behind may be a wait of its own: on it goes from
+  // there, as long as it helps.
+  void FillBest(int64_t until) {
+    for (double overshoot : {1.3, 4.0, 1.05, 20.0}) {
+      for (double part : {1.0, 0.96}) {
+        if (part < 1 && options_.memory_limit == 0) break;
+        std::vector<int32_t> jobs = best_.jobs;
+        double before = best_.value.length;
+        for (int round = 0; round < 12; ++round) {
+          if (Done() || best_.is_optimal || spent_ > until) return;
+          FillOptions options;
+          options.memory_limit =
+              static_cast<int64_t>(part * static_cast<double>(options_.memory_limit));
+          options.bound = bound_;
+          options.overshoot = overshoot;
+          std::vector<int32_t> next = FillWaits(p_, jobs, options, &spent_);
+          double length = Evaluate(p_, next).length;
+          if (round > 1 && length >= before * (1 - 1e-9)) break;
+          before = length;
+          jobs = next;
+          TakeJobs(std::move(next), "filled waits");
+        }
+      }
+    }
+  }
+
   void Move() {
     if (Done() || best_.is_optimal) return;
-    MoveOptions options{options_.moves, InLimit(best_) ? options_.memory_limit : 0, bound_};
+    MoveOptions options{options_.moves, options_.moves / 2,
+                        InLimit(best_) ? options_.memory_limit : 0, bound_};
     TakeJobs(ImproveByMoves(p_, best_.jobs, options), "moves of single jobs");
   }
 
@@ -254,8 +305,10 @@ class OrderSearch {
     if (waits.size() > kMostWindows) waits.resize(kMostWindows);
     double before = best_.value.length;
     for (const auto& [wait, at] : waits) {
-      for (size_t ahead : {kWindow / 2, kWindow * 7 / 8})
+      for (size_t ahead : {kWindow / 2, kWindow * 7 / 8}) {
+        if (window_states_ > options_.window_states) return false;
         ImproveWindow(at > ahead ? at - ahead : 0);
+      }
     }
     return best_.value.length < before * (1 - 1e-9);
   }
@@ -304,6 +357,7 @@ class OrderSearch {
       window.jobs.push_back(std::move(own));
     }
     BranchResult found = BranchAndBound(window, best_.value.length, 24, 4000, start);
+    window_states_ += found.states;
     if (found.jobs.empty()) return;
     Order o;
     o.jobs = best_.jobs;
@@ -316,7 +370,7 @@ class OrderSearch {
   }
 
   // Local search over the priorities of the best rule set.
-  void Perturb() {
+  void Perturb(int64_t until) {
     if (rules_.priority.empty() || best_.is_optimal) return;
     Random random;
     double scales[2] = {0, 0};  // of compute, of transfers
@@ -326,7 +380,7 @@ class OrderSearch {
     }
     Order kept = ListSchedule(p_, rules_);
     ListRules current = rules_;
-    for (int round = 0; !Done() && spent_ < options_.work && round < 4000; ++round) {
+    for (int round = 0; !Done() && spent_ < until && round < 4000; ++round) {
       ListRules next = current;
       next.name = "perturbed priorities";
       double strength = round % 3 == 0 ? 0.02 : round % 3 == 1 ? 0.1 : 0.4;
@@ -352,7 +406,7 @@ class OrderSearch {
   ListRules rules_;
   std::vector<int32_t> base_;
   std::vector<double> position_;
-  int64_t spent_ = 0, states_ = 0;
+  int64_t spent_ = 0, states_ = 0, window_states_ = 0;
 };
 
 }  // namespace

@@ -13,10 +13,11 @@
 namespace weft::compiler::schedule {
 
 struct SearchOptions {
-  int64_t memory_limit = 0;    // bytes besides what is there throughout; 0: none
-  int64_t work = 3'000'000;    // jobs placed by list scheduling, about 0.5 us each
-  int64_t moves = 30'000'000;  // jobs placed by local search, about 15 ns each
-  int64_t states = 120'000;    // expanded by branch and bound, about 10 us each at 100 jobs
+  int64_t memory_limit = 0;        // bytes besides what is there throughout; 0: none
+  int64_t work = 1'600'000;        // jobs placed by list scheduling, about 0.3 us each
+  int64_t moves = 20'000'000;      // jobs placed by local search, about 15 ns each
+  int64_t states = 120'000;        // expanded by branch and bound, about 10 us each at 100 jobs
+  int64_t window_states = 40'000;  // and of windows, about 5 us each
 };
 
 struct Order {
@@ -34,6 +35,8 @@ Order FindOrder(const Problem& problem, const SearchOptions& options);
 
 struct ListRules {
   std::string_view name;
+  size_t choice = 0;             // which priorities, of those that the search knows
+  double part = 0;               // of the memory to spare, for `allowed`; 0: `allowed` is empty
   std::vector<double> priority;  // of compute and of transfers, the largest first
   std::vector<double> need;      // of transfers: compute done when the result is first read
   double horizon = 0;            // compute ahead of which transfers are issued
@@ -66,12 +69,25 @@ BranchResult BranchAndBound(const Problem& problem, double best, size_t width, i
 
 struct MoveOptions {
   int64_t work = 0;          // jobs placed, about 15 ns each
+  int64_t patience = 0;      // of it, since something became shorter
   int64_t memory_limit = 0;  // 0: none
   double bound = 0;          // where it may stop
 };
 // Local search by moves of single jobs; never longer than the order it begins with.
 std::vector<int32_t> ImproveByMoves(const Problem& problem, std::vector<int32_t> order,
                                     const MoveOptions& options);
+
+struct FillOptions {
+  int64_t memory_limit = 0;  // 0: none
+  double bound = 0;          // waits of less than a millionth of it are left
+  double overshoot = 1;      // how much longer than a wait its filling may be
+};
+// Waits are filled with jobs from behind them, the longest wait first, with what takes the least
+// memory a second; transfers that are waited for or that fillings need are issued earlier. By the
+// timeline of `order`: whether the result is shorter has to be looked at.
+// Adds to `work` what it took.
+std::vector<int32_t> FillWaits(const Problem& problem, const std::vector<int32_t>& order,
+                               const FillOptions& options, int64_t* work);
 
 // Time runs backwards: job n is job size - 1 - n.
 Problem Reversed(const Problem& problem);

@@ -12,23 +12,31 @@ constexpr double kDoneSlack = 0.3;
 
 }  // namespace
 
-Walker::Walker(const Problem& problem)
+Walker::Walker(const Problem& problem, bool follows_ready)
     : problem_(problem),
+      follows_ready_(follows_ready),
       wire_(static_cast<size_t>(problem.overlap), 0.0),
       copy_(1, 0.0),
       end_(problem.size(), -1),
-      waiting_(problem.size()),
       left_(problem.readers),
       is_open_(problem.size(), 0) {
+  events_.reserve(problem.size());
+  if (!follows_ready) return;
+  waiting_.resize(problem.size());
+  left_set_ = problem.reader_set;
+  release_.assign(problem.size(), 0);
   for (size_t n = 0; n < problem.size(); ++n) {
     waiting_[n] = static_cast<int32_t>(problem.jobs[n].preds.size());
-    if (waiting_[n] == 0) ready_.push_back(static_cast<int32_t>(n));
+    if (waiting_[n] == 0) fresh_.push_back(static_cast<int32_t>(n));
   }
+  for (size_t b = 0; b < left_.size(); ++b) {
+    if (left_[b] == 1) NoteRelease(static_cast<int32_t>(b));
+  }
+  released_.clear();
 }
 
-double Walker::Backlog(Stream stream) const {
-  const std::vector<double>& lanes = stream == Stream::kCopy ? copy_ : wire_;
-  return std::max(0.0, *std::min_element(lanes.begin(), lanes.end()) - now_);
+double Walker::FreeWire() const {
+  return *std::min_element(wire_.begin(), wire_.end());
 }
 
 double Walker::ReadyTime(int32_t job) const {
@@ -41,7 +49,7 @@ double Walker::SlotTime(int32_t job) const {
   const Job& j = problem_.jobs[static_cast<size_t>(job)];
   double at = ReadyTime(job);
   if (problem_.metric == Metric::kQueues || j.stream != Stream::kWire) return at;
-  return std::max(at, *std::min_element(wire_.begin(), wire_.end()));
+  return std::max(at, FreeWire());
 }
 
 int64_t Walker::Increase(int32_t job) const {
@@ -52,56 +60,53 @@ int64_t Walker::Increase(int32_t job) const {
   return bytes;
 }
 
-int64_t Walker::Release(int32_t job) const {
-  int64_t bytes = 0;
-  for (int32_t b : problem_.jobs[static_cast<size_t>(job)].reads) {
-    if (left_[static_cast<size_t>(b)] == 1) bytes += problem_.bytes[static_cast<size_t>(b)];
-  }
-  return bytes;
+// One reader is left: what it would let go of.
+void Walker::NoteRelease(int32_t buffer) {
+  int32_t reader = left_set_[static_cast<size_t>(buffer)];
+  if (reader == Problem::kKept) return;
+  release_[static_cast<size_t>(reader)] += problem_.bytes[static_cast<size_t>(buffer)];
+  released_.push_back(reader);
 }
 
-void Walker::Free(const Job& job) {
-  for (int32_t b : job.reads) {
-    if (--left_[static_cast<size_t>(b)] == 0) live_ -= problem_.bytes[static_cast<size_t>(b)];
+void Walker::Free(int32_t number) {
+  for (int32_t b : problem_.jobs[static_cast<size_t>(number)].reads) {
+    int32_t left = --left_[static_cast<size_t>(b)];
+    if (left == 0) live_ -= problem_.bytes[static_cast<size_t>(b)];
+    if (!follows_ready_) continue;
+    left_set_[static_cast<size_t>(b)] ^= number;
+    if (left == 1) NoteRelease(b);
   }
 }
 
 void Walker::Close(int32_t job) {
   if (!is_open_[static_cast<size_t>(job)]) return;
   is_open_[static_cast<size_t>(job)] = 0;
-  open_.erase(std::find(open_.begin(), open_.end(), job));
+  flying_ -= problem_.jobs[static_cast<size_t>(job)].stream == Stream::kWire;
   events_.push_back(~job);
-  Free(problem_.jobs[static_cast<size_t>(job)]);
+  Free(job);
 }
 
 void Walker::CloseFinished() {
-  for (size_t k = 0; k < open_.size();) {
-    int32_t job = open_[k];
-    double slack = kDoneSlack * problem_.jobs[static_cast<size_t>(job)].seconds;
-    if (end(job) + slack <= now_) {
-      Close(job);
-    } else {
-      ++k;
-    }
+  while (!open_.empty() && open_.top().first <= now_) {
+    int32_t job = open_.top().second;
+    open_.pop();
+    Close(job);
   }
 }
 
 // Waits for the transfers that end first, where as many as may be are between start and done.
 void Walker::MakeRoom() {
-  auto is_wire = [&](int32_t job) {
-    return problem_.jobs[static_cast<size_t>(job)].stream == Stream::kWire;
-  };
-  while (std::count_if(open_.begin(), open_.end(), is_wire) >= problem_.overlap) {
-    int32_t first = -1;
-    for (int32_t job : open_) {
-      if (is_wire(job) && (first < 0 || end(job) < end(first))) first = job;
-    }
+  while (flying_ >= problem_.overlap) {
+    int32_t first = open_wires_.top().second;
+    open_wires_.pop();
     Close(first);
   }
 }
 
 void Walker::Place(int32_t number) {
   const Job& job = problem_.jobs[static_cast<size_t>(number)];
+  fresh_.clear();
+  released_.clear();
   now_ = ReadyTime(number);
   for (int32_t p : job.preds) Close(p);
   double end = 0;
@@ -133,22 +138,28 @@ void Walker::Place(int32_t number) {
   for (int32_t b : job.makes) live_ += problem_.bytes[static_cast<size_t>(b)];
   peak_ = std::max(peak_, live_);
   if (job.is_async) {
-    open_.push_back(number);
+    open_.emplace(end + kDoneSlack * job.seconds, number);
     is_open_[static_cast<size_t>(number)] = 1;
+    if (job.stream == Stream::kWire) {
+      ++flying_;
+      if (problem_.metric == Metric::kInFlight) open_wires_.emplace(end, number);
+    }
   } else {
-    Free(job);
+    Free(number);
   }
   for (int32_t b : job.makes) {
     if (left_[static_cast<size_t>(b)] == 0) live_ -= problem_.bytes[static_cast<size_t>(b)];
   }
-  ready_.erase(std::find(ready_.begin(), ready_.end(), number));
+  if (!follows_ready_) return;
   for (int32_t s : job.succs) {
-    if (--waiting_[static_cast<size_t>(s)] == 0) ready_.push_back(s);
+    if (--waiting_[static_cast<size_t>(s)] == 0) fresh_.push_back(s);
   }
 }
 
 void Walker::Finish() {
-  while (!open_.empty()) Close(open_.front());
+  for (size_t k = 0, placed = events_.size(); k < placed; ++k) {
+    if (events_[k] >= 0) Close(events_[k]);
+  }
 }
 
 Evaluation Evaluate(const Problem& problem, const std::vector<int32_t>& order) {
