@@ -34,7 +34,7 @@ bool CompareRuns(const RunResult& a, const RunResult& b, double tolerance) {
   bool same = true;
   for (size_t d = 0; d < a.devices.size(); ++d) {
     for (size_t i = 0; i < a.devices[d].size(); ++i) {
-      std::string what = CompareLeaves(a.devices[d][i], b.devices[d][i], tolerance);
+      std::string what = CompareLeaves(a.devices[d][i], b.devices[d][i], {.relative = tolerance});
       if (what.empty()) continue;
       same = false;
       std::string where = a.devices.size() > 1 ? StrCat("dev", d, " ") : "";

@@ -45,11 +45,15 @@ double Since(std::chrono::steady_clock::time_point start) {
       .count();
 }
 
-// Formats with few digits are compared by those.
-double ToleranceOf(DType dtype, double tolerance) {
-  if (dtype == DType::kBF16) return std::max(tolerance, 0x1p-5);
-  if (dtype == DType::kF16) return std::max(tolerance, 0x1p-8);
-  return IsFloat(dtype) && BitWidth(dtype) <= 8 ? std::max(tolerance, 0x1p-1) : tolerance;
+// Of whole programs: formats with few digits, which round after each operation, by those digits of
+// the largest number around, as what cancels leaves errors of that size.
+runtime::Tolerance ToleranceOf(const Literal& want, double tolerance) {
+  DType dtype = want.dtype();
+  if (!IsFloat(dtype) || BitWidth(dtype) > 16) return {.relative = tolerance};
+  std::span bytes(want.data(), static_cast<size_t>(want.byte_size()));
+  return {.ulps = runtime::kFunctionUlps,
+          .scale = runtime::LargestOf(dtype, bytes),
+          .relative = tolerance};
 }
 
 using AfterStep =
@@ -141,8 +145,7 @@ std::string WhoIsWrong(const NativeModule& native, std::span<const Literal> arra
   auto got = program::Interpret(native.program->program(), arrays, options);
   if (!got) return StrCat("the Program, interpreted: ", got.error().message());
   for (size_t i = 0; i < want.size() && i < got->size(); ++i) {
-    if (CompareLeaves(want[i], (*got)[i], ToleranceOf(want[i].dtype(), tolerance)).empty())
-      continue;
+    if (CompareLeaves(want[i], (*got)[i], ToleranceOf(want[i], tolerance)).empty()) continue;
     return "the Program, interpreted, differs too: a pass or the lowering is wrong";
   }
   return "the Program, interpreted, agrees with the evaluator: the device is wrong";
@@ -184,8 +187,7 @@ Status Check(const Input& input, const NativeRequest& request, const NativeModul
                      " results, the evaluator ", want.size());
   }
   for (size_t i = 0; request.check && i < want.size(); ++i) {
-    std::string what =
-        CompareLeaves(want[i], results[i], ToleranceOf(want[i].dtype(), request.tolerance));
+    std::string what = CompareLeaves(want[i], results[i], ToleranceOf(want[i], request.tolerance));
     if (!what.empty() && !native.device->host_visible()) {
       return MakeError(Code::kInternal, "result ", i, " differs from the evaluator's: ", what, "\n",
                        WhoIsWrong(native, arrays, want, request.tolerance));
@@ -210,7 +212,7 @@ Status CheckDevices(const RunResult& wanted, const DeviceResults& got, double to
     size_t next = 0;
     for (const Literal& want : wanted.devices[d]) {
       if (!want.shape().IsArray()) continue;
-      std::string what = CompareLeaves(want, got[d][next], ToleranceOf(want.dtype(), tolerance));
+      std::string what = CompareLeaves(want, got[d][next], ToleranceOf(want, tolerance));
       if (!what.empty()) {
         return MakeError(Code::kInternal, "result ", next, " of device ", d,
                          " differs from the evaluator's: ", what);

@@ -191,7 +191,8 @@ std::string FormatResults(const RunResult& result, int64_t max_elements) {
 namespace {
 
 // What lies beyond run-time sizes means nothing.
-std::string CompareSized(const Literal& want, const Literal& got, double tolerance) {
+std::string CompareSized(const Literal& want, const Literal& got,
+                         const runtime::Tolerance& tolerance) {
   Literal values[] = {want, got};
   if (std::string what = CompareSizes(values[0], values[1]); !what.empty()) return what;
   for (Literal& value : values) {
@@ -217,43 +218,24 @@ std::string CompareSizes(Literal& want, Literal& got) {
   return "";
 }
 
-std::string CompareLeaves(const Literal& want, const Literal& got, double tolerance) {
+std::string CompareLeaves(const Literal& want, const Literal& got,
+                          const runtime::Tolerance& tolerance) {
   if (!Shape::CompatibleIgnoringDynamic(want.shape(), got.shape())) {
     return StrCat("shapes differ: ", want.shape().ToStringWithoutLayout(), " and ",
                   got.shape().ToStringWithoutLayout());
   }
   if (!want.shape().IsArray()) return "";
   if (want.HasDynamicSizes() || got.HasDynamicSizes()) return CompareSized(want, got, tolerance);
-  DType t = want.dtype();
-  bool is_float = IsFloat(t) || IsComplex(t);
-  if (!is_float) tolerance = 0;
-  auto differs = [&](double x, double y) {
-    if (std::isnan(x) || std::isnan(y)) return std::isnan(x) != std::isnan(y);
-    if (x == y) return false;
-    if (std::isinf(x) || std::isinf(y)) return true;  // no difference is small beside infinity
-    return !(std::abs(x - y) <= tolerance * std::max(1.0, std::abs(x)));
+  auto bytes = [](const Literal& x) {
+    return std::span(x.data(), static_cast<size_t>(x.byte_size()));
   };
-  int64_t count = 0, first = -1;
-  double worst = 0;
-  for (int64_t i = 0; i < want.size(); ++i) {
-    bool bad;
-    if (!is_float) {
-      bad = want.GetInt(i) != got.GetInt(i);
-    } else {
-      std::complex<double> x = want.GetComplex(i), y = got.GetComplex(i);
-      bad = differs(x.real(), y.real()) || differs(x.imag(), y.imag());
-      if (bad && std::isfinite(std::abs(x - y))) worst = std::max(worst, std::abs(x - y));
-    }
-    if (!bad) continue;
-    ++count;
-    if (first < 0) first = i;
+  runtime::Difference d = runtime::Compare(want.dtype(), bytes(want), bytes(got), tolerance);
+  if (!d.any()) return "";
+  std::string out = StrCat(d.count, " of ", want.size(), " elements differ; first at ", d.first,
+                           ": ", d.wanted, " and ", d.got);
+  if (IsFloat(want.dtype()) || IsComplex(want.dtype())) {
+    StrAppend(out, "; largest difference ", d.largest);
   }
-  if (count == 0) return "";
-  std::string out = StrCat(count, " of ", want.size(), " elements differ; first at ", first, ": ");
-  want.AppendElement(out, first);
-  out += " and ";
-  got.AppendElement(out, first);
-  if (is_float) StrAppend(out, "; largest difference ", worst);
   return out;
 }
 

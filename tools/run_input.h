@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/literal.h"
 #include "input.h"
+#include "runtime/compare.h"
 
 namespace weft::tools {
 
@@ -47,8 +48,8 @@ Result<RunResult> RunInput(const Input& input, const RunOptions& options);
 // print as {...}.
 std::string FormatResults(const RunResult& result, int64_t max_elements = -1);
 
-// What differs, or empty. Floats x (wanted) and y may differ by tolerance * max(1, |x|); NaN
-// equals NaN; other types must be equal. Tolerance 0: equal values.
-std::string CompareLeaves(const Literal& want, const Literal& got, double tolerance);
+// What differs, or empty (runtime/compare.h); beyond run-time sizes nothing is compared.
+std::string CompareLeaves(const Literal& want, const Literal& got,
+                          const runtime::Tolerance& tolerance);
 
 }  // namespace weft::tools

@@ -64,7 +64,8 @@ std::string FindFirstDifference(const Literal& x, const Literal& y) {
 
 std::string CompareLiterals(const Literal& x, const Literal& y, double tolerance) {
   if (tolerance <= 0) return FindFirstDifference(x, y);
-  if (!x.shape().IsTuple()) return x.shape().IsArray() ? CompareLeaves(x, y, tolerance) : "";
+  if (!x.shape().IsTuple())
+    return x.shape().IsArray() ? CompareLeaves(x, y, {.relative = tolerance}) : "";
   for (size_t k = 0; k < x.tuple().size(); ++k) {
     std::string inner = CompareLiterals(x.tuple()[k], y.tuple()[k], tolerance);
     if (!inner.empty()) return StrCat("element ", k, ": ", inner);

@@ -39,7 +39,7 @@ Result<std::string> CompareWithEvaluator(const hlo::Module& module, const progra
     std::vector<Literal> got = TRY(program::Interpret(program, leaves, options));
     if (got.size() != want.size()) return StrCat(got.size(), " results, not ", want.size());
     for (size_t i = 0; i < want.size(); ++i) {
-      std::string what = CompareLeaves(want[i], got[i], tolerance);
+      std::string what = CompareLeaves(want[i], got[i], {.relative = tolerance});
       if (!what.empty()) return StrCat("result ", i, " on arguments ", seed, ": ", what);
     }
   }

@@ -147,7 +147,7 @@ line says. Cases of one file are separated by `// -----`.
   verify         verifies, or is rejected on the line with `// error: message`
   pass NAME...   becomes what stands behind `// expect`
   run            gives the results behind `// expect`; also: devices=N inputs=random seed=K
-                 tolerance=T max_loop_steps=N, and `// input: f32[2] {1, 2}` for parameters
+                 tolerance=T ulps=N max_loop_steps=N, and `// input: f32[2] {1, 2}` for parameters
   render, lower  for `target=T`, code has the lines behind `// expect`, the Program is what stands there
   program [run]  the same for Programs
 

@@ -14,10 +14,13 @@
 //   pass NAME... [tolerance=T] [option=value]
 //                    the module after the passes; it also computes what it did before, bit for bit
 //                    or within the tolerance (same_results.h)
-//   run [on=eval[,cpu]] [devices=N] [inputs=random] [seed=K] [tolerance=T] [max_loop_steps=N]
+//   run [on=eval[,cpu]] [devices=N] [inputs=random] [seed=K] [tolerance=T] [ulps=N]
+//       [max_loop_steps=N]
 //                    results as `weft eval` prints them. Parameters take `// input: f32[2] {1, 2}`
 //                    lines in order, then random values. `// error: text`: the evaluator fails.
-//                    Those with `cpu` are compared with native code, too (weft test --native)
+//                    Those with `cpu` are compared with native code, too (weft test --native):
+//                    within 4 units in the last place, or `ulps`, or the tolerance for sums and
+//                    what is computed from them
 //   render target=T [tolerance=T] [option.name=value]
 //                    the module compiled for a target (cpu, generic, h200): its Program verifies
 //                    and, interpreted, computes without races what the evaluator does; its code
@@ -77,7 +80,7 @@ TestOutcome RunNativeCase(const TestCase& test, const compiler::CompileOptions& 
                           const std::shared_ptr<runtime::Device>& device);
 struct NativeTestSettings {
   RunOptions run;
-  double tolerance;
+  runtime::Tolerance tolerance;
 };
 Result<NativeTestSettings> NativeSettingsOf(const TestCase& test);
 struct RenderSettings {

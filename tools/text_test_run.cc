@@ -140,9 +140,14 @@ Result<Literal> ParseValue(std::string_view text) {
 
 struct RunSettings {
   RunOptions options;
-  double tolerance = 0;
+  double tolerance = 0, ulps = runtime::kFunctionUlps;
   bool smoke = false;  // without an expectation it is enough that it runs
 };
+
+// Of what native code computes, and other passes.
+runtime::Tolerance NativeTolerance(const RunSettings& settings) {
+  return {.ulps = settings.ulps, .relative = settings.tolerance};
+}
 
 Result<RunSettings> ReadSettings(const TestCase& test) {
   RunSettings s;
@@ -161,6 +166,8 @@ Result<RunSettings> ReadSettings(const TestCase& test) {
       s.options.max_loop_steps = static_cast<int64_t>(*number);
     } else if (key == "tolerance" && number) {
       s.tolerance = *number;
+    } else if (key == "ulps" && number) {
+      s.ulps = *number;
     } else {
       return InvalidArgument("unknown argument of a run test: ", arg);
     }
@@ -182,9 +189,19 @@ std::string Uncomment(std::string_view text) {
   return out;
 }
 
+// A case of `pass` says by how much its passes may change results, nothing else.
+RunSettings PassSettings(const TestCase& test) {
+  RunSettings s;
+  for (const std::string& arg : test.args) {
+    if (!arg.starts_with("tolerance=")) continue;
+    s.tolerance = ParseDouble(arg.substr(arg.find('=') + 1)).value_or(0);
+  }
+  return s;
+}
+
 // With a tolerance: value by value, line by line.
 Result<std::string> CompareValues(const std::string& want, const std::string& got,
-                                  double tolerance) {
+                                  const runtime::Tolerance& tolerance) {
   auto lines = [](std::string_view s) {
     std::vector<std::string_view> out;
     for (size_t at = 0; at < s.size();) {
@@ -237,7 +254,7 @@ TestOutcome RunRun(const TestCase& test) {
   std::string want = Uncomment(*test.expect);
   if (ResultKey(want) == ResultKey(*text)) return {};
   if (settings->tolerance > 0) {
-    Result<std::string> what = CompareValues(want, *text, settings->tolerance);
+    Result<std::string> what = CompareValues(want, *text, {.relative = settings->tolerance});
     if (what && what->empty()) return {};
     return {what ? *what : what.error().message(), *text};
   }
@@ -247,7 +264,7 @@ TestOutcome RunRun(const TestCase& test) {
 // Two runs, one of the module as it stands and one after the passes, give the same. Cases that do
 // not run are left out.
 TestOutcome RunThroughPasses(const TestCase& test, const std::string& names) {
-  Result<RunSettings> settings = test.kind == "run" ? ReadSettings(test) : RunSettings();
+  Result<RunSettings> settings = test.kind == "run" ? ReadSettings(test) : PassSettings(test);
   if (!settings) return {settings.error().message()};
   Result<std::unique_ptr<hlo::Module>> original = hlo::ParseModule(test.body);
   if (!original) return {};
@@ -268,8 +285,7 @@ TestOutcome RunThroughPasses(const TestCase& test, const std::string& names) {
   Result<std::string> got = run(names);
   if (!got) return {StrCat("after the passes: ", got.error().ToString("line"))};
   if (ResultKey(*want) == ResultKey(*got)) return {};
-  constexpr double kTolerance = 1e-5;
-  Result<std::string> what = CompareValues(*want, *got, std::max(kTolerance, settings->tolerance));
+  Result<std::string> what = CompareValues(*want, *got, NativeTolerance(*settings));
   if (what && what->empty()) return {};
   return {what ? *what : what.error().message()};
 }
@@ -304,8 +320,8 @@ TestOutcome CompareText(const TestCase& test, const std::string& actual) {
 
 Result<NativeTestSettings> NativeSettingsOf(const TestCase& test) {
   RunSettings settings = TRY(ReadSettings(test));
-  constexpr double kTolerance = 1e-5;
-  return NativeTestSettings{std::move(settings.options), std::max(kTolerance, settings.tolerance)};
+  runtime::Tolerance tolerance = NativeTolerance(settings);
+  return NativeTestSettings{std::move(settings.options), tolerance};
 }
 
 TestOutcome RunCase(const TestCase& test, const std::string& passes) {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "base/float_formats.h"
 #include "base/float_mode.h"
 #include "base/literal.h"
 
@@ -20,22 +21,13 @@ namespace {
 
 // Bits of the significand, the leading one included.
 int Precision(DType dtype) {
-  switch (dtype) {
-    case DType::kF64:
-    case DType::kC128: return 53;
-    case DType::kF32:
-    case DType::kC64: return 24;
-    case DType::kF16: return 11;
-    case DType::kBF16: return 8;
-    default: return 2;
-  }
+  return FormatOf(RealType(dtype)).mantissa_bits + 1;
 }
 
-// The distance to the next number of the type beyond |x|.
+// The distance to the next number of the type beyond |x|; subnormals have that of the least normal.
 double UlpAt(DType dtype, double x) {
-  x = std::abs(x);
   int exponent = 0;
-  std::frexp(std::max(x, SmallestNormal(dtype)), &exponent);
+  std::frexp(std::max(std::abs(x), std::ldexp(1.0, 1 - FormatOf(RealType(dtype)).bias)), &exponent);
   return std::ldexp(1.0, exponent - Precision(dtype));
 }
 
@@ -78,8 +70,33 @@ double SlackOf(DType dtype, bool long_sums) {
   return precision >= 8 ? 8 : 1;
 }
 
+namespace {
+
+// One float beside another.
+struct Distance {
+  bool differs = false;
+  double far = 0, ulps = 0;
+};
+
+Distance DistanceOf(DType dtype, double x, double y, const Tolerance& tolerance) {
+  if (x == y || (std::isnan(x) && std::isnan(y))) return {};
+  Distance d{.far = std::abs(x - y)};
+  if (FloatMode::Flushes() && d.far <= SmallestNormal(dtype)) return {};
+  if (!std::isfinite(d.far)) {
+    return {true, d.far, std::numeric_limits<double>::infinity()};
+  }
+  d.ulps = d.far / UlpAt(dtype, x);
+  double size = std::max(std::abs(x), tolerance.scale);
+  double units = tolerance.ulps > 0 ? tolerance.ulps * UlpAt(dtype, size) : 0;
+  double part = tolerance.relative * std::max(1.0, std::abs(x));
+  d.differs = !(d.far <= std::max(units, part));
+  return d;
+}
+
+}  // namespace
+
 Difference Compare(DType dtype, std::span<const std::byte> wanted, std::span<const std::byte> got,
-                   double slack, double scale) {
+                   const Tolerance& tolerance) {
   Difference difference;
   if (wanted.size() == got.size() &&
       (wanted.empty() || std::memcmp(wanted.data(), got.data(), wanted.size()) == 0)) {
@@ -91,16 +108,12 @@ Difference Compare(DType dtype, std::span<const std::byte> wanted, std::span<con
     bool differs;
     if (IsNumber(dtype)) {
       std::complex<double> x = want.GetComplex(i), y = have.GetComplex(i);
-      auto apart = [&](double a, double b) {
-        if (a == b || (std::isnan(a) && std::isnan(b))) return false;
-        double distance = std::abs(a - b);
-        if (FloatMode::Flushes() && distance <= SmallestNormal(dtype)) return false;
-        double far = distance / UlpAt(dtype, a);
-        ulps = std::max(ulps, std::isfinite(far) ? far : std::numeric_limits<double>::infinity());
-        return !(distance <= slack * UlpAt(dtype, std::max(std::abs(a), scale)));
-      };
-      bool real = apart(x.real(), y.real()), imaginary = apart(x.imag(), y.imag());
-      differs = real || imaginary;
+      Distance real = DistanceOf(dtype, x.real(), y.real(), tolerance);
+      Distance imaginary = DistanceOf(dtype, x.imag(), y.imag(), tolerance);
+      differs = real.differs || imaginary.differs;
+      ulps = std::max(real.ulps, imaginary.ulps);
+      double far = std::abs(x - y);
+      if (differs && std::isfinite(far)) difference.largest = std::max(difference.largest, far);
     } else {
       differs = want.GetInt(i) != have.GetInt(i);
     }

@@ -25,6 +25,15 @@ bool TakesElements(const hlo::Instruction& gather) {
   return gather.operand(1)->shape().elements() == gather.shape().elements();
 }
 
+namespace {
+
+// Of integers up to 32 bits in vectors, as floats (cpu/render/divide.cc).
+double DivisionCost(DType dtype) {
+  return IsFloat(dtype) || BitWidth(dtype) <= 32 ? 3 : 8;
+}
+
+}  // namespace
+
 double ElementCost(const hlo::Instruction& instruction) {
   switch (instruction.op()) {
     case Op::kParameter:
@@ -35,7 +44,7 @@ double ElementCost(const hlo::Instruction& instruction) {
     case Op::kTuple:
     case Op::kGetTupleElement:
     case Op::kCopy:
-    case Op::kIota: return 0.2;
+    case Op::kIota: return kWorkOfValue;
     case Op::kExponential:
     case Op::kLog:
     case Op::kLogistic:
@@ -49,7 +58,6 @@ double ElementCost(const hlo::Instruction& instruction) {
     case Op::kPower:
     case Op::kAtan2:
     case Op::kTan:
-    case Op::kRemainder:
     case Op::kAsin:
     case Op::kAcos:
     case Op::kSinh:
@@ -57,9 +65,13 @@ double ElementCost(const hlo::Instruction& instruction) {
     case Op::kAsinh:
     case Op::kAcosh:
     case Op::kAtanh: return 30;
+    case Op::kRemainder:
+      // Of floats by a loop of exact steps.
+      return IsInteger(instruction.shape().dtype()) ? DivisionCost(instruction.shape().dtype()) + 1
+                                                    : 30;
     case Op::kDivide:
     case Op::kSqrt:
-    case Op::kRsqrt: return IsFloat(instruction.shape().dtype()) ? 3 : 8;
+    case Op::kRsqrt: return DivisionCost(instruction.shape().dtype());
     case Op::kGather:
     case Op::kTranspose:
     case Op::kReverse: return 4;

@@ -18,6 +18,8 @@ bool IsFree(const hlo::Instruction& instruction);
 bool TakesElements(const hlo::Instruction& gather);
 
 // In units of about a quarter nanosecond.
+inline constexpr double kWorkPerSecond = 4e9;
+inline constexpr double kWorkOfValue = 0.2;  // of a number that is there already
 double ElementCost(const hlo::Instruction& instruction);
 
 }  // namespace weft::compiler

@@ -17,6 +17,7 @@ using hlo::Instruction;
 using hlo::Op;
 
 constexpr int kMaxRangeDepth = 64;
+constexpr int kMaxPredicateDepth = 8;        // of and, or, not: both operands are followed
 constexpr int64_t kMaxRangeVisits = 4000;    // for one question
 constexpr int64_t kMaxRangeLiteral = 65536;  // elements looked at
 constexpr size_t kMaxThresholds = 12;
@@ -209,8 +210,21 @@ std::optional<ValueRange> ValueRanges::Of(const Instruction& instruction) {
   return refined(range);
 }
 
-std::optional<bool> ValueRanges::Outcome(const Instruction& instruction) {
+std::optional<bool> ValueRanges::Outcome(const Instruction& instruction, int depth) {
   const Instruction& compare = Peel(instruction);
+  if (compare.shape().dtype() != DType::kPred || depth > kMaxPredicateDepth) return std::nullopt;
+  if (compare.op() == Op::kNot) {
+    std::optional<bool> inner = Outcome(*compare.operand(0), depth + 1);
+    return inner ? std::optional(!*inner) : std::nullopt;
+  }
+  if (compare.op() == Op::kAnd || compare.op() == Op::kOr) {
+    bool decides = compare.op() == Op::kOr;  // by itself, whatever the other one is
+    std::optional<bool> x = Outcome(*compare.operand(0), depth + 1);
+    if (x == decides) return decides;
+    std::optional<bool> y = Outcome(*compare.operand(1), depth + 1);
+    if (y == decides) return decides;
+    return x && y ? std::optional(!decides) : std::nullopt;
+  }
   if (compare.op() != Op::kCompare) return std::nullopt;
   std::optional<ValueRange> x = Of(*compare.operand(0)), y = Of(*compare.operand(1));
   if (!x || !y) return std::nullopt;

@@ -29,8 +29,8 @@ class ValueRanges {
 
   // nullopt: no integer or pred, or of 64 bits without a sign.
   std::optional<ValueRange> Of(const hlo::Instruction& i);
-  // Of a comparison of integers that always comes out the same.
-  std::optional<bool> Outcome(const hlo::Instruction& compare);
+  // Of a comparison of integers, or and, or, not of such, that always comes out the same.
+  std::optional<bool> Outcome(const hlo::Instruction& compare, int depth = 0);
   // A sum, difference or product of integers that its type holds as it is.
   bool NeverWraps(const hlo::Instruction& i);
   // What is asked in between is asked where the condition is true, or false.

@@ -5,6 +5,7 @@
 
 #include "base/str.h"
 #include "compiler/analysis/trip_count.h"
+#include "compiler/analysis/work.h"
 
 namespace weft::compiler {
 
@@ -14,73 +15,6 @@ using program::Step;
 using HloOp = hlo::Op;
 
 namespace {
-
-double CostOf(const hlo::Computation& computation);
-
-double CostOf(const Instruction& instruction) {
-  double cost = 0;
-  switch (instruction.op()) {
-    case HloOp::kWhile: {
-      const auto& attrs = instruction.attrs<hlo::WhileAttrs>();
-      return 100 * (CostOf(*attrs.body) + CostOf(*attrs.condition));
-    }
-    case HloOp::kConditional:
-      for (const hlo::Computation* c : instruction.called_computations()) {
-        cost = std::max(cost, CostOf(*c));
-      }
-      return cost;
-    case HloOp::kFusion: return CostOf(*instruction.attrs<hlo::FusionAttrs>().calls);
-    case HloOp::kDot: {
-      const auto& attrs = instruction.attrs<hlo::DotAttrs>();
-      double work = static_cast<double>(instruction.shape().elements());
-      for (int64_t d : attrs.lhs_contracting_dims) {
-        work *= static_cast<double>(instruction.operand(0)->shape().dim(d));
-      }
-      return work;
-    }
-    case HloOp::kConvolution:
-      return static_cast<double>(instruction.shape().elements()) *
-             static_cast<double>(instruction.operand(1)->shape().elements());
-    case HloOp::kReduce: {
-      cost = static_cast<double>(instruction.operand(0)->shape().elements());
-      return cost;
-    }
-    case HloOp::kDynamicUpdateSlice:
-      return static_cast<double>(instruction.operand(1)->shape().elements());
-    case HloOp::kCholesky:
-    case HloOp::kTriangularSolve: {
-      const Shape& a = instruction.operand(0)->shape();
-      return static_cast<double>(instruction.shape().elements()) *
-             static_cast<double>(a.dim(a.rank() - 1));
-    }
-    case HloOp::kCustomCall: {
-      // Factors of n x n matrices; of other calls nothing is known.
-      if (instruction.operand_count() == 0 || !instruction.operand(0)->shape().IsArray()) break;
-      const Shape& a = instruction.operand(0)->shape();
-      double longest = 1;
-      for (int64_t d : a.dims()) longest = std::max(longest, static_cast<double>(d));
-      return static_cast<double>(a.elements()) * longest;
-    }
-    case HloOp::kSort: return 30 * static_cast<double>(instruction.operand(0)->shape().elements());
-    default: break;
-  }
-  double elements = 0;
-  ForEachLeaf(instruction.shape(), [&](const Shape& s) {
-    if (!s.IsArray()) return;
-    // Of narrow numbers more are computed at once.
-    double width = std::clamp<double>(ByteWidth(RealType(s.dtype())), 1, 4);
-    elements += static_cast<double>(s.elements()) * width / 4;
-  });
-  return elements * ElementCost(instruction);
-}
-
-double CostOf(const hlo::Computation& computation) {
-  double cost = 0;
-  for (const Instruction* i : computation) {
-    if (!IsForwarding(*i) && !i->IsParameter() && !i->IsConstant()) cost += CostOf(*i);
-  }
-  return cost;
-}
 
 // The same steps with buffers exchanged.
 void ExchangeBuffers(Steps& steps, const std::vector<std::pair<BufferId, BufferId>>& pairs) {
@@ -172,8 +106,8 @@ Status LowerWhile(Subject& subject) {
   CopyInitialState(cx, loop, steps);
   bool outer = cx.serial, outer_in_loop = cx.in_loop;
   cx.in_loop = true;
-  cx.serial =
-      cx.serial || CostOf(*attrs.body) + CostOf(*attrs.condition) < cx.target.WorkOfSerialRound();
+  cx.serial = cx.serial || WorkOfComputation(*attrs.body) + WorkOfComputation(*attrs.condition) <
+                               cx.target.WorkOfSerialRound();
   program::WhileStep op;
   cx.in_condition = true;
   TRY(LowerComputation(cx, *attrs.condition, op.condition));

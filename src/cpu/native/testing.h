@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "base/file.h"
-#include "base/float_formats.h"
 #include "cpu/device.h"
 #include "program/builder.h"
 #include "program/interpret.h"
 #include "program/program.h"
 #include "program/regions.h"
+#include "runtime/compare.h"
 
 namespace weft::cpu {
 
@@ -68,13 +68,14 @@ inline void ExpectSame(const Literal& native, const Literal& expected, int64_t u
   for (int64_t i = 0; i < expected.size() && shown < 5; ++i) {
     const std::byte *a = native.data() + i * width, *b = expected.data() + i * width;
     if (std::memcmp(a, b, static_cast<size_t>(width)) == 0) continue;
-    if (IsFloat(expected.dtype())) {
-      double x = native.GetDouble(i), y = expected.GetDouble(i);
-      if (std::isnan(x) && std::isnan(y)) continue;
-      if (x == 0 && y == 0 && ulps > 0) continue;
-      FloatFormat f = FormatOf(expected.dtype());
-      double unit = std::ldexp(1.0, std::max(std::ilogb(y), 1 - f.bias) - f.mantissa_bits);
-      if (ulps > 0 && std::fabs(x - y) <= unit * static_cast<double>(ulps)) continue;
+    bool nans = IsFloat(expected.dtype()) && std::isnan(native.GetDouble(i)) &&
+                std::isnan(expected.GetDouble(i));
+    std::span<const std::byte> wanted_bytes(b, static_cast<size_t>(width));
+    if (nans) continue;
+    if (ulps > 0 && !runtime::Compare(expected.dtype(), wanted_bytes, {a, wanted_bytes.size()},
+                                      {.ulps = static_cast<double>(ulps)})
+                         .any()) {
+      continue;
     }
     ++shown;
     std::string got, wanted;

@@ -44,6 +44,15 @@ ValueId KeyOf(KernelBuilder& b, ValueId x, const SortOrder& order) {
   return b.Select(b.Emit(Op::kNe, {x, x}), b.Int(largest, b.type(bits)), key);
 }
 
+// Whether one float is to stand before another where zeros are equal and NaN, all one value, the
+// greatest: the comparison says so with less than keys take, and no keys have to be moved.
+ValueId IsFloatBefore(KernelBuilder& b, ValueId x, ValueId y, bool descending) {
+  ValueId lower = descending ? y : x,
+          upper = descending ? x : y;  // not upper <= lower, lower no NaN
+  ValueId not_above = b.Emit(Op::kLe, {upper, lower});
+  return b.Emit(Op::kAnd, {b.Emit(Op::kNot, {not_above}), b.Emit(Op::kEq, {lower, lower})});
+}
+
 // Whether `x` is to stand before `y`, by their keys.
 ValueId IsBefore(KernelBuilder& b, const Item& x, const Item& y, bool descending) {
   ValueId before = -1;
@@ -87,6 +96,11 @@ struct FewSorted {
   std::optional<SortOrder> order;
   const hlo::Computation* comparator = nullptr;
 
+  // One key, of floats in the usual order.
+  bool ComparesFloats(DType key) const {
+    return order && order->keys.size() == 1 && order->zeros_equal && order->nans_equal &&
+           IsFloat(key);
+  }
   int64_t Exchanges() const { return best * (2 * n - best - 1) / 2; }
   // Places k of which the element comes in order with the one behind it, one after the other. Only
   // neighbours are exchanged, so that equal ones stay as they came.
@@ -167,6 +181,14 @@ Status LowerSortingNetwork(Subject& subject) {
   for (const KernelInput& in : body.inputs) {
     shape.width = std::max(shape.width, ByteWidth(in.inside->shape().dtype()));
   }
+  size_t key_at = few.order ? static_cast<size_t>(few.order->keys[0]) : 0;
+  bool floats = few.ComparesFloats(sort.operand(static_cast<int64_t>(key_at))->shape().dtype());
+  auto is_before = [&](const Item& x, const Item& y) -> Result<ValueId> {
+    if (!few.order) return IsBefore(e, x, y, *few.comparator);
+    bool descending = few.order->descending;
+    if (!floats) return IsBefore(b, x, y, descending);
+    return IsFloatBefore(b, x.values[key_at].re, y.values[key_at].re, descending);
+  };
   TRY(draft.ForEach(shape, [&](const Index& linear) -> Status {
     Index at = e.Coordinates(slice, linear);
     auto place = [&](int64_t k) {
@@ -183,15 +205,14 @@ Status LowerSortingNetwork(Subject& subject) {
       if (sort.op() == HloOp::kTopK) {
         item.values.push_back({b.Int(k, {DType::kS32, e.lanes()}), -1});
       }
-      if (!few.order) continue;
+      if (!few.order || floats) continue;
       for (int64_t key : few.order->keys) {
         item.keys.push_back(KeyOf(b, item.values[static_cast<size_t>(key)].re, *few.order));
       }
     }
     auto put_in_order = [&](size_t k) -> Status {
       Item x = items[k], y = items[k + 1];
-      ValueId exchange = few.order ? IsBefore(b, y, x, few.order->descending)
-                                   : TRY(IsBefore(e, y, x, *few.comparator));
+      ValueId exchange = TRY(is_before(y, x));
       items[k] = Choose(e, b, exchange, y, x);
       items[k + 1] = Choose(e, b, exchange, x, y);
       return {};

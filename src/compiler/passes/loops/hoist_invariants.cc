@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "compiler/analysis/work.h"
 #include "hlo/builder.h"
 #include "hlo/clone.h"
 
@@ -12,8 +13,8 @@ namespace {
 using hlo::Instruction;
 using hlo::Op;
 
-// What may be computed though the loop may not run at all.
-constexpr int64_t kMaxSpeculativeElements = 1024;
+// Of the machine's memory, all that is moved out of one loop: the rest is the program's.
+constexpr int64_t kPartOfMemory = 8;
 // Results up to this size are moved though they are larger than what they are computed from.
 constexpr int64_t kSmallBytes = 4096;
 
@@ -78,7 +79,7 @@ bool IsCostlyTuple(const Instruction& i) {
          (IsFactorization(i) || i.op() == Op::kSort || i.op() == Op::kReduce);
 }
 
-// Reads its operands from memory, so that they are written in every round.
+// Reads its operands from memory, so that they are written in every iteration.
 bool ReadsMemory(const Instruction& i) {
   switch (i.op()) {
     case Op::kConvolution:
@@ -124,8 +125,13 @@ bool MayMove(const Instruction& i, const Effects& effects) {
 
 class Hoister {
  public:
-  Hoister(const Loop& loop, bool runs, const Effects& effects)
-      : loop_(loop), runs_(runs), effects_(effects) {}
+  Hoister(const Loop& loop, std::optional<int64_t> trips, const Effects& effects,
+          const program::TargetInfo& target)
+      : loop_(loop),
+        trips_(trips ? static_cast<double>(*trips) : kLikelyTrips),
+        effects_(effects),
+        target_(target),
+        spare_bytes_(target.memory_bytes / kPartOfMemory) {}
 
   Result<std::optional<Loop>> Run() {
     FindMovable();
@@ -154,7 +160,13 @@ class Hoister {
       bool computed = MayMove(*i, effects_) &&
                       std::all_of(i->operands().begin(), i->operands().end(),
                                   [&](const Instruction* operand) { return IsMovable(operand); });
-      if (reads_invariant || computed) movable_.insert(i);
+      if (!reads_invariant && !computed) continue;
+      movable_.insert(i);
+      if ((reads_invariant && i->shape().elements() > 1) ||
+          std::any_of(i->operands().begin(), i->operands().end(),
+                      [&](const Instruction* operand) { return of_arrays_.contains(operand); })) {
+        of_arrays_.insert(i);
+      }
     }
   }
 
@@ -165,18 +177,28 @@ class Hoister {
     bool array = i.shape().IsArray() && (part || i.shape().elements() > 1);
     bool costly = part || IsCostly(i) || IsFactorization(i) || IsWrittenForOthers(i);
     if (!array || !costly || !IsSmallEnough(work)) return false;
-    if (runs_) return true;
-    int64_t elements = i.shape().elements();
-    for (const Instruction* operand : work.operands()) {
-      elements = std::max(elements, operand->shape().elements());
-    }
-    return elements <= kMaxSpeculativeElements;
+    return i.shape().ByteSize() <= spare_bytes_ && Gains(work);
+  }
+
+  // Whether computing it once, writing it and reading it in each iteration takes less than
+  // computing it in each. What is written for others in any case is read in any case.
+  bool Gains(const Instruction& i) const {
+    double work = WorkOfInstruction(i), reading = WorkOfReading(i.shape().ByteSize(), target_);
+    bool written = IsWrittenForOthers(i) || !HasTrait(i.op(), hlo::kElementwise);
+    double saved = written ? work : work - reading;
+    return trips_ * saved > work + reading;
   }
 
   bool IsWrittenForOthers(const Instruction& i) const {
-    return HasTrait(i.op(), hlo::kElementwise) &&
-           std::any_of(i.users().begin(), i.users().end(),
-                       [&](const Instruction* u) { return !IsMovable(u) && ReadsMemory(*u); });
+    return HasTrait(i.op(), hlo::kElementwise) && IsReadFromMemory(i, of_arrays_.contains(&i));
+  }
+  // Whether what stays reads it from memory. Places that no array says (`of_arrays` is false) are
+  // arithmetic, of which lowering may know more.
+  bool IsReadFromMemory(const Instruction& i, bool of_arrays) const {
+    return std::any_of(i.users().begin(), i.users().end(), [&](const Instruction* u) {
+      if (IsMovable(u)) return u->op() == Op::kReshape && IsReadFromMemory(*u, of_arrays);
+      return u->op() == Op::kGather ? of_arrays && u->operand(1) == &i : ReadsMemory(*u);
+    });
   }
 
   // What is worth moving and is needed by what stays, in order.
@@ -191,6 +213,7 @@ class Hoister {
       if (!needed) continue;
       if (IsWorthMoving(*i)) {
         moved.push_back(i);
+        spare_bytes_ -= i->shape().ByteSize();
       } else {
         stays.insert(i);
       }
@@ -224,16 +247,20 @@ class Hoister {
   }
 
   const Loop& loop_;
-  bool runs_;
+  double trips_;
   const Effects& effects_;
-  std::unordered_set<const Instruction*> movable_;
+  const program::TargetInfo& target_;
+  int64_t spare_bytes_;                                         // for what is moved
+  std::unordered_set<const Instruction*> movable_, of_arrays_;  // latter: computed from arrays
   hlo::CloneMap map_;
 };
 
 }  // namespace
 
-Result<std::optional<Loop>> HoistInvariants(const Loop& loop, bool runs, const Effects& effects) {
-  return Hoister(loop, runs, effects).Run();
+Result<std::optional<Loop>> HoistInvariants(const Loop& loop, std::optional<int64_t> trips,
+                                            const Effects& effects,
+                                            const program::TargetInfo& target) {
+  return Hoister(loop, trips, effects, target).Run();
 }
 
 }  // namespace weft::compiler

@@ -9,6 +9,7 @@
 #include "compiler/passes/expand/callers.h"
 #include "compiler/passes/loops/hoist_invariants.h"
 #include "compiler/passes/loops/loop_state.h"
+#include "compiler/passes/recognize/recognize_slices.h"
 #include "compiler/passes/simplify/simplify_rules.h"
 #include "hlo/builder.h"
 #include "hlo/call_graph.h"
@@ -310,8 +311,12 @@ class StatePlan {
 
 class LoopSimplifier {
  public:
-  LoopSimplifier(hlo::Module& module, const OptimizeOptions& limits)
-      : module_(module), limits_(limits), effects_(module), callers_(module) {}
+  LoopSimplifier(hlo::Module& module, const PassContext& context)
+      : module_(module),
+        limits_(context.options.optimize),
+        target_(context.target),
+        effects_(module),
+        callers_(module) {}
 
   Result<bool> Run() {
     hlo::CallGraph graph(module_);
@@ -353,9 +358,9 @@ class LoopSimplifier {
       loop = TRY(StatePlan(*loop, effects_).Apply());
       changed = true;
     }
-    bool runs = trips && *trips > 1;
     if (IsOwned(*loop)) {  // a copy for others would have to be made first
-      if (std::optional<Loop> hoisted = TRY(HoistInvariants(*loop, runs, effects_))) {
+      if (TRY(SliceKnownGathers(*loop->body))) changed = true;
+      if (std::optional<Loop> hoisted = TRY(HoistInvariants(*loop, trips, effects_, target_))) {
         loop = hoisted;
         changed = true;
       }
@@ -478,6 +483,7 @@ class LoopSimplifier {
 
   hlo::Module& module_;
   const OptimizeOptions& limits_;
+  const program::TargetInfo& target_;
   const Effects effects_;
   Callers callers_;
 };
@@ -486,7 +492,7 @@ class LoopSimplifier {
 
 Result<bool> SimplifyWhile(hlo::Module& module, const PassContext& context) {
   if (module.config().is_scheduled || !HasOp(module, Op::kWhile)) return false;
-  return LoopSimplifier(module, context.options.optimize).Run();
+  return LoopSimplifier(module, context).Run();
 }
 
 }  // namespace weft::compiler

@@ -161,7 +161,7 @@ bool Compares(const Instruction& i, hlo::Direction direction, const Instruction&
 // Division that rounds down, and its remainder, as they are written with division that rounds to
 // zero, of signed x and a power of two c:
 //   x % c is negative ? x % c + c : x % c  =  x & (c - 1)
-//   x is not positive, x % c is not 0 ? x / c - 1 : x / c  =  x >> log2(c)
+//   x is not positive (or negative), x % c is not 0 ? x / c - 1 : x / c  =  x >> log2(c)
 Result<Instruction*> SimplifyFloorDivision(Instruction& i, Builder& b) {
   Instruction *p = i.operand(0), *lower = i.operand(1), *towards_0 = i.operand(2);
   if (!IsStaticArray(i) || !Shape::SameDims(p->shape(), i.shape())) return nullptr;
@@ -189,6 +189,7 @@ Result<Instruction*> SimplifyFloorDivision(Instruction& i, Builder& b) {
   };
   auto is_low = [&](const Instruction& q) {
     if (remains) return Compares(q, hlo::Direction::kLt, *towards_0, 0);
+    if (Compares(q, hlo::Direction::kLt, *x, 0)) return true;
     return q.operand_count() == 2 && q.operand(0)->op() == Op::kSign &&
            q.operand(0)->operand(0) == x && Compares(q, hlo::Direction::kNe, *q.operand(0), 1);
   };

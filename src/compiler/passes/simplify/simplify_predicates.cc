@@ -113,6 +113,29 @@ Result<Instruction*> SimplifyNot(Instruction& i, Builder& b) {
                      hlo::Negated(attrs.direction));
 }
 
+// sign(x) != 1 & x % c != 0  =  x < 0 & x % c != 0, for c > 0: x is not 0 where it has a remainder.
+// Division that rounds down is written so; the other form needs no sign, and is false for an x that
+// is known not to be negative.
+Result<Instruction*> SimplifySignOfRest(Instruction& i, Builder& b) {
+  for (int64_t k : {0, 1}) {
+    Instruction *low = i.operand(k), *rest = i.operand(1 - k);
+    if (low->op() != Op::kCompare || rest->op() != Op::kCompare) continue;
+    Instruction *sign = low->operand(0), *r = rest->operand(0);
+    if (sign->op() != Op::kSign || r->op() != Op::kRemainder || r->operand(0) != sign->operand(0) ||
+        !IsInteger(r->shape().dtype()) || !IsZero(*rest->operand(1))) {
+      continue;
+    }
+    const Literal *one = SplatValue(*low->operand(1)), *c = SplatValue(*r->operand(1));
+    bool applies = low->attrs<hlo::CompareAttrs>().direction == Direction::kNe &&
+                   rest->attrs<hlo::CompareAttrs>().direction == Direction::kNe && one != nullptr &&
+                   one->GetInt(0) == 1 && c != nullptr && c->GetInt(0) > 0;
+    if (!applies) continue;
+    Instruction* negative = TRY(b.Compare(sign->operand(0), rest->operand(1), Direction::kLt));
+    return b.Add(Op::kAnd, {negative, rest});
+  }
+  return nullptr;
+}
+
 // x & ~x = 0;  x | ~x = ~0;  x & ~0 = x;  x | ~0 = ~0;  x ^ x = 0;  x ^ ~0 = ~x
 Result<Instruction*> SimplifyBits(Instruction& i, Builder& b) {
   Instruction* x;
@@ -124,6 +147,9 @@ Result<Instruction*> SimplifyBits(Instruction& i, Builder& b) {
     return ones ? b.Add(Op::kNot, {i.operand(0)}) : nullptr;
   }
   if (ones) return i.operand(i.op() == Op::kAnd ? 0 : 1);
+  if (i.op() == Op::kAnd && i.shape().dtype() == DType::kPred) {
+    if (Instruction* simpler = TRY(SimplifySignOfRest(i, b))) return simpler;
+  }
   if (Match(&i, m::Is(i.op(), m::Op(&x), m::Not(m::Same(x))))) {
     return BitsLike(b, i.shape(), i.op() == Op::kOr);
   }

@@ -34,6 +34,15 @@ std::optional<Simpler> FindSimpler(Instruction& i, ValueRanges& ranges) {
     case Op::kCompare:
       if (std::optional<bool> value = ranges.Outcome(i)) return Simpler{&i, -1, *value};
       return std::nullopt;
+    case Op::kAnd:
+    case Op::kOr: {
+      if (i.shape().dtype() != DType::kPred) return std::nullopt;
+      if (std::optional<bool> value = ranges.Outcome(i)) return Simpler{&i, -1, *value};
+      // One that is always the same, and does not decide, leaves the other.
+      if (ranges.Outcome(*i.operand(0))) return operand(1);
+      if (ranges.Outcome(*i.operand(1))) return operand(0);
+      return std::nullopt;
+    }
     case Op::kSelect:
       if (std::optional<bool> first = ranges.Outcome(*i.operand(0))) return operand(*first ? 1 : 2);
       return std::nullopt;
