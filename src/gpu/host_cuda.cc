@@ -222,6 +222,9 @@ void ReplaceText(std::string& text, std::string_view from, std::string_view to) 
 
 std::string HostText(std::string text) {
   ReplaceText(text, kHalvesText, kHostHalves);
+  ReplaceText(text,
+              R"(asm("{ .reg .b32 t; not.b32 t, %1; add.s32 %0, t, 1; }" : "=r"(r) : "r"(a));)",
+              "r = 0u - a;");
   ReplaceText(text, R"(asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));)",
               "r = a != a ? a : b != b ? b : a < b || std::signbit(a) ? (b < a ? b : a) : b;");
   ReplaceText(text, R"(asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));)",

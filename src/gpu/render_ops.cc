@@ -128,6 +128,10 @@ std::string RenderOp(const Instr& instr, std::span<const std::string> args,
     case Op::kNeg:
       if (IsFloat(type)) return StrCat("-", args[0]);
       break;
+    case Op::kSub:
+      // Said as what it is, or the compiler finds it out: see Neg.
+      if (!IsFloat(type) && args[0] == "0") return StrCat("Neg(", args[1], ")");
+      break;
     default: break;
   }
   if (std::string_view op = Infix(instr.op, types[0].dtype); !op.empty()) {

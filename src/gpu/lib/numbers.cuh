@@ -56,13 +56,20 @@ template <class T>
 __device__ inline T Mul(T a, T b) {
   return T(WIDE(a) * WIDE(b));
 }
-// Of narrow numbers with shifts: ptxas 13.0 takes the negation of 16 bits that is then widened for a
-// negation of what was widened, which the least number is not.
+// In two steps that ptxas 13.0 does not see as a negation, since it folds negations wrongly: of 16 bits that are then
+// widened (the least number is not its own negation there), and of 32 bits into the minimum or maximum of three numbers
+// (VIMNMX3, sm_90), where the sign is lost.
+__device__ inline u32 NegWord(u32 a) {
+  u32 r;
+  asm("{ .reg .b32 t; not.b32 t, %1; add.s32 %0, t, 1; }" : "=r"(r) : "r"(a));
+  return r;
+}
 template <class T>
 __device__ inline T Neg(T a) {
   constexpr int kShift = Integer<T>::kBits < 32 ? 32 - Integer<T>::kBits : 0;
-  if (kShift > 0 && Integer<T>::kSigned) return T(s32((0u - u32(a)) << kShift) >> kShift);
-  return T(WIDE(0) - WIDE(a));
+  if (Integer<T>::kBits > 32) return T(WIDE(0) - WIDE(a));
+  if (Integer<T>::kSigned) return T(s32(NegWord(u32(a)) << kShift) >> kShift);
+  return T(NegWord(u32(a)));
 }
 template <class T>
 __device__ inline T Abs(T a) {
