@@ -22,7 +22,7 @@ ALLOWED = {
     "gpu": {"base", "program", "runtime", "comm"},
     "inspect": {"base", "program", "hlo", "compiler", "runtime"},
     "pjrt": {"base", "program", "hlo", "compiler", "runtime", "inspect"},
-    "serve": {"base", "program", "hlo", "compiler", "runtime"},
+    "serve": {"base", "program", "hlo", "compiler", "runtime", "inspect", "pjrt"},
 }
 # What stands above the devices sees their factory functions alone.
 FACTORIES = {"cpu/device.h", "gpu/cuda_device.h"}
