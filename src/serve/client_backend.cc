@@ -6,14 +6,12 @@
 #include "base/doing.h"
 #include "base/metrics.h"
 #include "base/trace.h"
-#include "pjrt/buffer.h"
-#include "pjrt/client.h"
-#include "pjrt/executable.h"
+#include "client/buffer.h"
+#include "client/client.h"
+#include "client/executable.h"
 
 namespace weft::serve {
 namespace {
-
-namespace client = weft::pjrt;
 
 int64_t Nanoseconds() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
