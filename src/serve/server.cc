@@ -108,7 +108,8 @@ void Server::Ticket::Cancel() const {
 Result<std::vector<std::shared_ptr<Server::InferTask>>> Server::Plan(InferRequest request,
                                                                      InferDone& done) {
   auto task = std::make_shared<InferTask>();
-  task->servable = TRY(models_.Find(request.model));
+  task->servable = std::move(request.servable);
+  if (task->servable == nullptr) task->servable = TRY(models_.Find(request.model));
   Graph* graph = TRY(task->servable->Find(request.graph));
   const GraphSpec& spec = graph->spec();
   task->member.inputs = TRY(graph->Order(std::move(request.inputs)));
@@ -168,7 +169,6 @@ Server::Ticket Server::Infer(InferRequest request, InferDone done) {
   if (request.received == 0) request.received = Now();
   Ticket ticket;
   ticket.handler_ = handler_.get();
-  std::string model = request.model.name;
   Priority priority = request.priority;
   Result<std::vector<std::shared_ptr<InferTask>>> tasks = Plan(std::move(request), done);
   if (!tasks) {

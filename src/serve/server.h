@@ -20,6 +20,8 @@
 
 namespace weft::serve {
 
+inline constexpr std::string_view kServerVersion = "0.1.0";
+
 struct ServerOptions {
   SchedulerOptions scheduler = {};
   BatchingOptions batching = {};
@@ -31,7 +33,8 @@ ServerOptions DefaultServerOptions();
 
 struct InferRequest {
   ModelQuery model;
-  std::string graph = {};  // empty: the default one
+  std::shared_ptr<Servable> servable = {};  // found already; null: by `model`
+  std::string graph = {};                   // empty: the default one
   std::vector<NamedTensor> inputs = {};
   std::vector<std::string> outputs = {};  // in this order; empty: all
   Priority priority = Priority::kNormal;

@@ -74,7 +74,7 @@ TEST_F(ServerTest, SaysWhatIsWrong) {
   request.model.version = 9;
   EXPECT_EQ(Answer(request), "model linear: version 9 is not available");
   request.model.name = "linaer";
-  EXPECT_EQ(Answer(request), "model linaer: not served; did you mean linear?");
+  EXPECT_EQ(Answer(request), "model linaer: not served; did you mean `linear`?");
   request = Request(Floats({1, 2}, {1, 2}));
   request.deadline = Now() - 1;
   EXPECT_EQ(Answer(request), "the deadline passed before the request began");

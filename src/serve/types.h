@@ -10,9 +10,10 @@ namespace weft::serve {
 
 struct TypeNames {
   DType type;
-  std::string_view safetensors;  // "F32"; empty: it has no such type
-  std::string_view inference;    // "FP32", Open Inference; likewise
-  int tensorflow;                // DataType of TensorFlow; 0: none
+  std::string_view safetensors;      // "F32"; empty: it has no such type
+  std::string_view inference;        // "FP32", Open Inference; likewise
+  int tensorflow;                    // DataType of TensorFlow; 0: none
+  std::string_view tensorflow_name;  // "DT_FLOAT"
 };
 
 const TypeNames* FindType(DType type);  // null: the protocols have no name for it
