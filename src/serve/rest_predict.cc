@@ -179,8 +179,8 @@ void AppendTensorInfo(std::string& out, const std::vector<TensorSpec>& tensors) 
 Status RestApi::Predict(const Target& target, HttpRequest& http, HttpDone& done) const {
   InferRequest request;
   TRY(ReadRequestHeaders(http, request));
-  request.servable = TRY(server_.models().Find(target.model));
   PredictBody body = TRY(ReadPredictBody(http.body));
+  request.servable = TRY(server_.models().Find(target.model));
   Graph* graph = TRY(request.servable->Find(body.graph));
   request.graph = graph->spec().name;
   std::map<std::string, TensorReader> readers;

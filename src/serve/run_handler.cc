@@ -67,6 +67,8 @@ void RunHandler::Submit(TaskRef task, bool here) {
   {
     MutexLock lock(mutex_);
     draining = draining_;
+    // With others waiting, the best batch may be one that takes long: that is for the threads.
+    here = here && scheduler_.queued() == 0;
     if (!draining) admission = scheduler_.Admit(std::move(task), now);
     if (here && !draining && admission.verdict == Scheduler::Verdict::kAdmitted) {
       decision = scheduler_.Next(now);

@@ -30,7 +30,7 @@ class RunHandler {
   ~RunHandler();  // takes no more, waits for what is there
   RunHandler(const RunHandler&) = delete;
 
-  // `here`: the caller's thread may run a batch, where there is a free slot.
+  // `here`: the caller's thread may run it, where there is a free slot and nothing else waits.
   void Submit(TaskRef task, bool here) WEFT_EXCLUDES(mutex_);
   // The task does not run, if it did not begin: refused with CANCELLED.
   void Cancel(Task& task) WEFT_EXCLUDES(mutex_);

@@ -28,6 +28,7 @@ struct Shared {
   HttpServerOptions options;
   const RestApi& api;
   std::atomic<int> connections = 0;
+  std::atomic<int> unanswered = 0;  // requests
 };
 
 HttpRequest ToRequest(http::request<http::string_body>&& message) {
@@ -53,7 +54,10 @@ class Session : public std::enable_shared_from_this<Session> {
     BoostError ignored;
     stream_.socket().set_option(Tcp::no_delay(true), ignored);
   }
-  ~Session() { shared_->connections.fetch_sub(1); }
+  ~Session() {
+    Answered();
+    shared_->connections.fetch_sub(1);
+  }
 
   void Start() {
     asio::dispatch(stream_.get_executor(), [self = shared_from_this()] { self->ReadHeader(); });
@@ -95,6 +99,8 @@ class Session : public std::enable_shared_from_this<Session> {
   }
 
   void OnRequest() {
+    shared_->unanswered.fetch_add(1);
+    answering_ = true;
     stream_.expires_never();  // how long it may take is the request's own affair
     keep_alive_ = parser_->get().keep_alive();
     version_ = parser_->get().version();
@@ -119,6 +125,7 @@ class Session : public std::enable_shared_from_this<Session> {
     response_->prepare_payload();
     stream_.expires_after(std::chrono::seconds(shared_->options.request_seconds));
     http::async_write(stream_, *response_, [self = shared_from_this()](BoostError error, size_t) {
+      self->Answered();
       if (error) return;
       if (!self->keep_alive_) return self->Close();
       self->ReadHeader();
@@ -139,6 +146,10 @@ class Session : public std::enable_shared_from_this<Session> {
     Write(std::move(answer));
   }
 
+  void Answered() {
+    if (std::exchange(answering_, false)) shared_->unanswered.fetch_sub(1);
+  }
+
   void Close() {
     BoostError ignored;
     stream_.socket().shutdown(Tcp::socket::shutdown_send, ignored);
@@ -149,7 +160,7 @@ class Session : public std::enable_shared_from_this<Session> {
   beast::flat_buffer buffer_;
   std::optional<http::request_parser<http::string_body>> parser_;
   std::optional<http::response<http::string_body>> response_;
-  bool keep_alive_ = true;
+  bool keep_alive_ = true, answering_ = false;
   unsigned version_ = 11;
 };
 
@@ -197,6 +208,14 @@ void HttpServer::StopAccepting() {
     BoostError ignored;
     state_->acceptor.close(ignored);
   });
+}
+
+bool HttpServer::Flush(Time deadline) const {
+  while (state_->shared->unanswered > 0) {
+    if (Now() >= deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
 }
 
 Result<std::unique_ptr<HttpServer>> HttpServer::Start(const HttpServerOptions& options,

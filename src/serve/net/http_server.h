@@ -28,6 +28,8 @@ class HttpServer {
   HttpServer(const HttpServer&) = delete;
   int port() const;
   void StopAccepting();
+  // Waits until every request that was read is answered, at most until then; whether all are.
+  bool Flush(Time deadline) const;
 
  private:
   struct State;

@@ -4,13 +4,15 @@
 #include <signal.h>
 
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <span>
 
 #include "base/cores.h"
 #include "base/log.h"
 #include "serve/client_backend.h"
-#include "serve/net/flags.h"
+#include "serve/flags.h"
 #include "serve/net/grpc_server.h"
 #include "serve/net/http_server.h"
 #include "serve/rest.h"
@@ -20,6 +22,7 @@ namespace weft::serve {
 namespace {
 
 constexpr int kExitFailed = 1, kExitUsage = 2;
+constexpr Time kFlush = 5 * kSecond;  // for answers that are ready to leave the process
 
 ServerOptions OptionsOf(const ServeFlags& flags) {
   ServerOptions options = DefaultServerOptions();
@@ -80,9 +83,11 @@ Result<int> Serve(const ServeFlags& flags, const sigset_t& signals) {
   std::fprintf(stderr, "weft-serve: %s: draining\n", strsignal(signal));
   if (http != nullptr) http->StopAccepting();
   bool all = server.Drain(Now() + std::max<int64_t>(flags.drain_seconds, 0) * kSecond + 1);
+  if (http != nullptr) all = http->Flush(Now() + kFlush) && all;
   if (grpc != nullptr) grpc->Shutdown();
   std::fprintf(stderr, "weft-serve: %s\n", all ? "all requests are done" : "requests were left");
-  return all ? 0 : kExitFailed;
+  if (!all) std::_Exit(kExitFailed);  // what still runs would use what is taken down
+  return 0;
 }
 
 int Main(std::span<const char* const> arguments) {

@@ -1,6 +1,7 @@
 #include "serve/net/tf_service.h"
 
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "serve/net/grpc_call.h"
@@ -217,18 +218,23 @@ grpc::ServerUnaryReactor* ModelService::GetModelStatus(grpc::CallbackServerConte
   return EndNow(context, {});
 }
 
-// Loads on this call's thread; the client waits until the models are there, as with TF Serving.
+// The client waits until the models are there, as with TF Serving; the threads of gRPC do not.
 grpc::ServerUnaryReactor* ModelService::HandleReloadConfigRequest(
     grpc::CallbackServerContext* context, const tfs::ReloadConfigRequest* request,
     tfs::ReloadConfigResponse* response) {
-  Status status = [&]() -> Status {
-    return server_.models().SetConfig(TRY(ReadConfig(request->config())));
-  }();
-  if (!status) {
-    response->mutable_status()->set_error_code(static_cast<int>(status.error().code()));
-    response->mutable_status()->set_error_message(status.error().ToString());
-  }
-  return EndNow(context, {});
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  // Request and response live until Finish, for which a server that shuts down waits.
+  std::thread([this, request, response, reactor] {
+    Status status = [&]() -> Status {
+      return server_.models().SetConfig(TRY(ReadConfig(request->config())));
+    }();
+    if (!status) {
+      response->mutable_status()->set_error_code(static_cast<int>(status.error().code()));
+      response->mutable_status()->set_error_message(status.error().ToString());
+    }
+    reactor->Finish(grpc::Status::OK);
+  }).detach();
+  return reactor;
 }
 
 }  // namespace weft::serve

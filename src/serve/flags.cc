@@ -1,4 +1,4 @@
-#include "serve/net/flags.h"
+#include "serve/flags.h"
 
 #include <dirent.h>
 #include <sys/stat.h>
