@@ -28,6 +28,8 @@ const Flag kFlags[] = {
     {"model_name", "NAME", "what that model is called (default)", &F::model_name},
     {"model", "NAME=DIR", "one more model; may be given several times", &F::models},
     {"model_repository", "DIR", "every sub-folder is a model", &F::model_repository},
+    {"model_config_file", "FILE", "models as TF Serving's ModelServerConfig, protobuf text",
+     &F::model_config_file},
     {"version_policy", "P", "latest:N, all, or specific:1,2 (latest:1)", &F::version_policy},
     {"version_label", "NAME:LABEL=V", "a name for a version of a model", &F::labels},
     {"file_system_poll_wait_seconds", "S", "how often the folders are looked at; 0: never (1)",
@@ -192,8 +194,9 @@ Result<std::vector<ModelConfig>> ModelsOf(const ServeFlags& flags) {
       add(std::move(name), std::move(path));
     }
   }
-  if (models.empty())
-    return InvalidArgument("no model: give --model_base_path, --model or --model_repository");
+  if (models.empty() && flags.model_config_file.empty())
+    return InvalidArgument(
+        "no model: give --model_base_path, --model, --model_repository or --model_config_file");
   for (const std::string& label : flags.labels) {
     size_t colon = label.find(':'), equals = label.rfind('=');
     auto model = std::ranges::find(models, label.substr(0, colon), &ModelConfig::name);

@@ -14,7 +14,7 @@ namespace weft::serve {
 struct ServeFlags {
   std::string host = "0.0.0.0";
   int64_t port = 8500, rest_api_port = 8501;  // -1: none
-  std::string model_name = "default", model_base_path, model_repository;
+  std::string model_name = "default", model_base_path, model_repository, model_config_file;
   std::vector<std::string> models;  // NAME=PATH
   std::vector<std::string> labels;  // NAME:LABEL=VERSION
   std::string version_policy = "latest:1";
@@ -31,7 +31,8 @@ struct ServeFlags {
 // `--name=value`, `--name value`, and `--name` alone for booleans.
 Result<ServeFlags> ParseFlags(std::span<const char* const> arguments);
 std::string FlagsHelp();
-// The models that the flags name. A repository's are its sub-folders.
+// The models that the flags name, but for those of a config file. A repository's are its
+// sub-folders.
 Result<std::vector<ModelConfig>> ModelsOf(const ServeFlags& flags);
 Result<VersionPolicy> ParseVersionPolicy(std::string_view text);
 

@@ -24,7 +24,11 @@ std::optional<Priority> ParsePriority(std::string_view text) {
 }
 
 Lane::Lane(std::vector<int64_t> buckets, bool alone, Time max_delay)
-    : buckets_(std::move(buckets)), alone_(alone), max_delay_(max_delay), costs_(buckets_.size()) {
+    : buckets_(std::move(buckets)),
+      alone_(alone),
+      max_delay_(max_delay),
+      costs_(buckets_.size()),
+      deviations_(buckets_.size(), 0) {
   CHECK(!buckets_.empty() && std::ranges::is_sorted(buckets_));
 }
 
@@ -38,6 +42,10 @@ size_t Lane::BucketFor(int64_t rows) const {
 void Lane::Learn(size_t bucket, Time took) {
   Time cost = Cost(bucket);
   took = std::max<Time>(took, 1);
+  if (cost != 0) {
+    Time off = took > cost ? took - cost : cost - took;
+    deviations_[bucket] += (off - deviations_[bucket]) / 8;
+  }
   cost = cost == 0 ? took : cost + (took - cost) / (took > cost ? 4 : 8);
   costs_[bucket].store(cost, std::memory_order_relaxed);
 }
@@ -120,8 +128,8 @@ Scheduler::Admission Scheduler::Admit(TaskRef task, Time now) {
   task->sequence_ = next_sequence_++;
   task->order_ = std::min(task->deadline, task->arrival + options_.max_queue_delay);
   Time wait = EstimatedWait(task->priority, now);
-  Time limit =
-      task->deadline == kNever ? options_.max_queue_delay : task->deadline - now - task->cost_;
+  Time bound = task->lane->CostBound(task->lane->BucketFor(task->rows));
+  Time limit = task->deadline == kNever ? options_.max_queue_delay : task->deadline - now - bound;
   // With nothing before it, it is tried: the estimate may be wrong.
   if (wait > 0 && wait > limit) return {Verdict::kTooLate, wait, nullptr};
   Admission admission;

@@ -61,6 +61,9 @@ class Lane {
   size_t BucketFor(int64_t rows) const;  // the smallest that holds them
   // How long a run of the bucket takes, as far as known; 0: not.
   Time Cost(size_t bucket) const { return costs_[bucket].load(std::memory_order_relaxed); }
+  // The same for all but a few runs: a request that begins later than this before its deadline is
+  // likely to be late.
+  Time CostBound(size_t bucket) const { return Cost(bucket) + 4 * deviations_[bucket]; }
   void Learn(size_t bucket, Time took);  // one at a time
 
  private:
@@ -77,6 +80,7 @@ class Lane {
   const bool alone_;
   const Time max_delay_;
   std::vector<std::atomic<Time>> costs_;  // read by anybody
+  std::vector<Time> deviations_;
   uint64_t id_ = 0;                       // given when it first gets a task
   int64_t rows_ = 0;
   std::array<std::set<TaskRef, Earlier>, kPriorities> queues_;

@@ -6,6 +6,7 @@
 
 #include "base/cores.h"
 #include "base/metrics.h"
+#include "base/trace.h"
 #include "serve/batch.h"
 
 namespace weft::serve {
@@ -203,6 +204,11 @@ void Server::Run(const Scheduler::Batch& batch) {
                                          began - task_at(i).arrival);
   }
   Servable::Way& way = *task_at(0).way;
+  trace::Span span(trace::Kind::kPhase, [&] {
+    return trace::What{.name = StrCat("serve ", task_at(0).servable->name()),
+                       .shapes = StrCat(batch.tasks.size(), " requests, ", batch.rows, " of ",
+                                        way.lane.buckets()[batch.bucket], " rows")};
+  });
   RunTimes times;
   Status status = way.graph->Run(way.programs[batch.bucket], members, nullptr, &times);
   ModelStats& stats = task_at(0).servable->stats();

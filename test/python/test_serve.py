@@ -136,6 +136,20 @@ def test_a_program_alone_and_other_formats(tmp_path):
 
 
 @needs_server
+def test_weights_as_npz(tmp_path):
+    path = weft.serve.export(linear, PARAMS, np.ones((1, 2), np.float32), tmp_path / "m", buckets=(2,))
+    np.savez(path / "weights.npz", **weft.serve.load_safetensors(path / "weights.safetensors"))
+    (path / "weights.safetensors").unlink()
+    signature = (path / "signature.json").read_text()
+    (path / "signature.json").write_text(signature.replace("weights.safetensors", "weights.npz"))
+    (tmp_path / "models.config").write_text(f"""model_config_list {{
+  config {{ name: "m" base_path: "{tmp_path}/m" model_platform: "jax" model_version_policy {{ all {{}} }} }} }}""")
+    with serve_process.serving(f"--model_config_file={tmp_path}/models.config") as server:
+        answer = server.ask("/v1/models/m:predict", {"inputs": [[1, 2]]})[1]
+        np.testing.assert_array_equal(answer["outputs"]["y"], np.array([[1, 2]]) @ PARAMS["w"] + PARAMS["b"])
+
+
+@needs_server
 def test_reload_and_drain(tmp_path):
     def times(version):
         return lambda p, x: p * x
@@ -192,6 +206,9 @@ def test_wrong_flags_and_missing_folders(tmp_path):
     flags = ("--file_system_poll_wait_seconds=0", "--port=-1", "--rest_api_port=0", "--host=127.0.0.1")
     status, text = run(f"--model_base_path={tmp_path}/none", *flags)
     assert status == 1 and f"{tmp_path}/none: cannot be opened: No such file or directory" in text
+    (tmp_path / "models.config").write_text("model_config_list {\n  config { name: 3 }\n}\n")
+    status, text = run(f"--model_config_file={tmp_path}/models.config", *flags)
+    assert status == 2 and f"{tmp_path}/models.config:2:18: Expected string" in text
     (tmp_path / "1").mkdir()
     (tmp_path / "01").mkdir()
     status, text = run(f"--model_base_path={tmp_path}", *flags)

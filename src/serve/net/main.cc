@@ -15,6 +15,7 @@
 #include "serve/flags.h"
 #include "serve/net/grpc_server.h"
 #include "serve/net/http_server.h"
+#include "serve/net/model_config.h"
 #include "serve/rest.h"
 #include "serve/server.h"
 
@@ -51,6 +52,11 @@ void SayReady(const Server& server, const HttpServer* http, const GrpcServer* gr
 
 Result<int> Serve(const ServeFlags& flags, const sigset_t& signals) {
   std::vector<ModelConfig> models = TRY(ModelsOf(flags));
+  if (!flags.model_config_file.empty()) {
+    for (ModelConfig& config : TRY(ReadConfigFile(flags.model_config_file))) {
+      models.push_back(std::move(config));
+    }
+  }
   Server server(TRY(MakeClientBackend()), OptionsOf(flags));
   RestApi rest(server);
   std::unique_ptr<HttpServer> http;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "serve/net/grpc_call.h"
+#include "serve/net/model_config.h"
 #include "serve/types.h"
 
 namespace weft::serve {
@@ -145,28 +146,6 @@ Status FillMetadata(Server& server, const tfs::GetModelMetadataRequest& request,
   return {};
 }
 
-Result<std::vector<ModelConfig>> ReadConfig(const tfs::ModelServerConfig& proto) {
-  if (proto.has_custom_model_config()) return Unimplemented("custom_model_config");
-  std::vector<ModelConfig> configs;
-  for (const tfs::ModelConfig& model : proto.model_config_list().config()) {
-    ModelConfig& config = configs.emplace_back();
-    config.name = model.name();
-    config.base_path = model.base_path();
-    const auto& policy = model.model_version_policy();
-    if (policy.has_all()) {
-      config.policy.kind = VersionPolicy::Kind::kAll;
-    } else if (policy.has_specific()) {
-      config.policy.kind = VersionPolicy::Kind::kSpecific;
-      config.policy.specific.assign(policy.specific().versions().begin(),
-                                    policy.specific().versions().end());
-    } else if (policy.has_latest()) {
-      config.policy.latest = std::max<int64_t>(policy.latest().num_versions(), 1);
-    }
-    for (const auto& [label, version] : model.version_labels()) config.labels[label] = version;
-  }
-  return configs;
-}
-
 grpc::ServerUnaryReactor* EndNow(grpc::CallbackServerContext* context, const Status& status) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   reactor->Finish(status ? grpc::Status::OK : ToGrpcStatus(status.error()));
@@ -226,7 +205,7 @@ grpc::ServerUnaryReactor* ModelService::HandleReloadConfigRequest(
   // Request and response live until Finish, for which a server that shuts down waits.
   std::thread([this, request, response, reactor] {
     Status status = [&]() -> Status {
-      return server_.models().SetConfig(TRY(ReadConfig(request->config())));
+      return server_.models().SetConfig(TRY(FromConfigProto(request->config())));
     }();
     if (!status) {
       response->mutable_status()->set_error_code(static_cast<int>(status.error().code()));
