@@ -168,7 +168,7 @@ void Models::Watch(Time interval) {
       }
       // Errors are logged where they happen first, and kept with the version.
       if (Status status = Poll(); !status) {
-        VLOG("serve", 1) << status.error();
+        LOG(info) << status.error();
       }
     }
   });
