@@ -42,6 +42,7 @@ class ClientProgram : public Program {
       platform_ = Literal::Scalar<int32_t>(DType::kS32, text.platform);
     }
     for (const client::OutputInfo& output : executable.outputs()) results_.push_back(output.shape);
+    run_bytes_ = executable.memory().output_bytes + executable.memory().temp_bytes;
   }
   const std::vector<Shape>& parameters() const override { return parameters_; }
   const std::vector<Shape>& results() const override { return results_; }
@@ -50,6 +51,7 @@ class ClientProgram : public Program {
   client::Client& client_;
   std::unique_ptr<client::LoadedExecutable> loaded_;
   std::vector<Shape> parameters_, results_;
+  int64_t run_bytes_ = 0;  // results and temporaries
   Literal platform_;  // invalid: none is asked for
 };
 
@@ -69,6 +71,9 @@ class HostProgram final : public ClientProgram {
                            : static_cast<const HostValue*>(argument.placed)->value);
     }
     const client::Executable& executable = *loaded_->executable();
+    if (Status fits = client_.CheckMemory(run_bytes_); !fits) {
+      return std::unexpected(fits.error().Prefix(StrCat("execute ", executable.name(), ": ")));
+    }
     Doing doing({"run", executable.name(), executable.input()});
     trace::Span span(executable.traced_run());
     metrics::Timer timer(metrics::kExecuteSeconds);
