@@ -40,6 +40,8 @@ class Args {
   // names the first flag that nobody took.
   Result<std::vector<std::string>> Finish(size_t min,
                                           size_t max = std::numeric_limits<size_t>::max());
+  // All that nobody took, flags too: for another program.
+  std::vector<std::string> TakeRest() { return std::move(left_); }
 
  private:
   std::vector<std::string> left_;

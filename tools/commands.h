@@ -30,6 +30,6 @@ Status TakeOptions(Args& args, compiler::CompileOptions& options);
 extern const Command kParseCommand, kPrintCommand, kVerifyCommand, kEvalCommand, kOptCommand,
     kTestCommand, kDiffCommand, kDocCommand, kRunCommand, kProgramCommand, kBisectCommand,
     kReduceCommand, kRandomCommand, kReportCommand, kCacheCommand, kBugReportCommand,
-    kScheduleCommand;
+    kScheduleCommand, kServeCommand;
 
 }  // namespace weft::tools

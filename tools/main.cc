@@ -21,10 +21,10 @@ namespace weft::tools {
 
 std::span<const Command> Commands() {
   static const Command kAll[] = {
-      kParseCommand,     kPrintCommand,   kVerifyCommand, kEvalCommand,   kOptCommand,
-      kTestCommand,      kDiffCommand,    kDocCommand,    kRunCommand,    kProgramCommand,
-      kBisectCommand,    kReduceCommand,  kRandomCommand, kReportCommand, kCacheCommand,
-      kBugReportCommand, kScheduleCommand};
+      kParseCommand,     kPrintCommand,    kVerifyCommand, kEvalCommand,   kOptCommand,
+      kTestCommand,      kDiffCommand,     kDocCommand,    kRunCommand,    kProgramCommand,
+      kBisectCommand,    kReduceCommand,   kRandomCommand, kReportCommand, kCacheCommand,
+      kBugReportCommand, kScheduleCommand, kServeCommand};
   return kAll;
 }
 

@@ -15,7 +15,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 WEFT = pathlib.Path(os.environ.get("WEFT_BUILD_DIR", ROOT / "build")).resolve() / "weft"
-COMMANDS = ["parse", "print", "verify", "eval", "opt", "test", "diff", "doc", "run", "program", "bisect", "reduce", "random", "report", "cache", "bug-report", "schedule"]
+COMMANDS = ["parse", "print", "verify", "eval", "opt", "test", "diff", "doc", "run", "program", "bisect", "reduce", "random", "report", "cache", "bug-report", "schedule", "serve"]
 GOOD = "ENTRY main {\n  a = f32[2] parameter(0)\n  ROOT r = f32[2] add(a, a)\n}\n"
 BAD_TEXT = "ENTRY main {\n  a = f32[2] parameter(0)\n  ROOT r = f32[2] add(a, nobody)\n}\n"
 BAD_SHAPE = "ENTRY main {\n  a = f32[2] parameter(0)\n  ROOT r = f32[3] add(a, a)\n}\n"

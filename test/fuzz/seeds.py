@@ -36,6 +36,37 @@ PROGRAMS = {
 }
 
 
+def write_serve(write):
+    """What the model server reads: exports, weights, signatures, requests."""
+    import io
+    import json
+    import tempfile
+
+    import numpy as np
+
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "python"))
+    import weft.serve
+
+    with tempfile.TemporaryDirectory() as base:
+        made = weft.serve.export(lambda p, x: {"y": x @ p["w"]}, {"w": np.ones((2, 3), np.float32)},
+                                 np.ones((1, 2), np.float32), base, buckets=(1, 4))
+        for file in made.iterdir():
+            if file.suffix == ".jaxexport":
+                write("serve_export_fuzz", file.name, file.read_bytes())
+        write("serve_signature_fuzz", "linear", (made / "signature.json").read_bytes())
+        write("serve_weights_fuzz", "safetensors", b"\1" + (made / "weights.safetensors").read_bytes())
+    archive = io.BytesIO()
+    np.savez(archive, w=np.ones((2, 3), np.float32), b=np.zeros(3))
+    write("serve_weights_fuzz", "npz", b"\0" + archive.getvalue())
+    infer = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [1, 2]}],
+             "parameters": {"priority": 1, "timeout": 5}, "outputs": [{"name": "y"}]}
+    write("serve_rest_fuzz", "infer", b"\x08" + json.dumps(infer).encode())
+    write("serve_rest_fuzz", "predict", b"\x09" + b'{"instances": [[1, NaN], [2, {"b64": "aGk="}]]}')
+    write("serve_rest_fuzz", "path", b"\x0a" + b"v2/models/m/versions/3/infer")
+    write("serve_rest_fuzz", "tensor", b"\x00" + b"[[1, 2.5e3], [-0.0, Infinity]]")
+    write("serve_rest_fuzz", "bytes", b"\x01" + b'[{"b64": "aGk="}, [1, 2]]')
+
+
 def main(folder):
     def write(target, name, contents):
         path = pathlib.Path(folder) / target
@@ -52,6 +83,7 @@ def main(folder):
         write("mlir_text_fuzz", name + "_generic",
               module.operation.get_asm(print_generic_op_form=True, enable_debug_info=True))
         write("hlo_proto_fuzz", name, lowered.compiler_ir("hlo").as_serialized_hlo_module_proto())
+    write_serve(write)
     write("compile_options_fuzz", "default", xla_client.CompileOptions().SerializeAsString())
 
 

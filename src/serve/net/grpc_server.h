@@ -1,0 +1,34 @@
+// gRPC: TF Serving's and Open Inference's services, health and reflection.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/error.h"
+#include "serve/server.h"
+
+namespace weft::serve {
+
+struct GrpcServerOptions {
+  std::string address = "0.0.0.0";
+  int port = 8500;  // 0: one that is free
+  int64_t max_request_bytes = int64_t{256} << 20;
+};
+
+class GrpcServer {
+ public:
+  static Result<std::unique_ptr<GrpcServer>> Start(const GrpcServerOptions& options,
+                                                   Server& server);
+  ~GrpcServer();
+  GrpcServer(const GrpcServer&) = delete;
+  int port() const;
+  void Shutdown();  // calls under way are finished, for a while
+
+ private:
+  struct State;
+  explicit GrpcServer(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace weft::serve

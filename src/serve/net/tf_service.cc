@@ -1,0 +1,219 @@
+#include "serve/net/tf_service.h"
+
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "serve/net/grpc_call.h"
+#include "serve/net/model_config.h"
+#include "serve/types.h"
+
+namespace weft::serve {
+namespace {
+
+namespace tf = tensorflow;
+namespace tfs = tensorflow::serving;
+
+ModelQuery ToQuery(const tfs::ModelSpec& spec) {
+  ModelQuery query{spec.name()};
+  if (spec.has_version()) query.version = spec.version().value();
+  query.label = spec.version_label();
+  return query;
+}
+
+// Elements from a list of their type: as many as the shape wants, the last one repeated.
+template <class To, class From>
+Status FillFrom(Literal& to, const From& from) {
+  std::span<To> values = to.values<To>();
+  if (static_cast<size_t>(from.size()) > values.size() || (from.empty() && !values.empty())) {
+    return InvalidArgument(from.size(), " elements for ", to.shape().ToStringWithoutLayout());
+  }
+  for (size_t i = 0; i < values.size(); ++i) {
+    int at = std::min(static_cast<int>(i), from.size() - 1);
+    values[i] = static_cast<To>(from.Get(at));
+  }
+  return {};
+}
+
+Status FillTyped(Literal& value, const tf::TensorProto& proto) {
+  switch (value.dtype()) {
+    case DType::kF32: return FillFrom<float>(value, proto.float_val());
+    case DType::kF64: return FillFrom<double>(value, proto.double_val());
+    case DType::kS32: return FillFrom<int32_t>(value, proto.int_val());
+    case DType::kS16: return FillFrom<int16_t>(value, proto.int_val());
+    case DType::kS8: return FillFrom<int8_t>(value, proto.int_val());
+    case DType::kU16: return FillFrom<uint16_t>(value, proto.int_val());
+    case DType::kU8: return FillFrom<uint8_t>(value, proto.int_val());
+    case DType::kS64: return FillFrom<int64_t>(value, proto.int64_val());
+    case DType::kU32: return FillFrom<uint32_t>(value, proto.uint32_val());
+    case DType::kU64: return FillFrom<uint64_t>(value, proto.uint64_val());
+    case DType::kPred: return FillFrom<bool>(value, proto.bool_val());
+    case DType::kF16:
+    case DType::kBF16: return FillFrom<uint16_t>(value, proto.half_val());
+    default:
+      return Unimplemented("elements of ", Name(value.dtype()), " are taken as tensor_content");
+  }
+}
+
+Result<Literal> FromTensorProto(const tf::TensorProto& proto) {
+  std::optional<DType> type = TypeFromTensorflow(proto.dtype());
+  if (!type) return InvalidArgument("unknown dtype ", static_cast<int>(proto.dtype()));
+  Shape shape(*type, {});
+  if (proto.tensor_shape().unknown_rank() || proto.tensor_shape().dim_size() > kMaxRank) {
+    return InvalidArgument("a shape of unknown rank");
+  }
+  for (const auto& dim : proto.tensor_shape().dim()) {
+    if (dim.size() < 0) return InvalidArgument("a dimension of ", dim.size());
+    shape.AppendDim(dim.size());
+  }
+  std::optional<int64_t> elements = shape.CheckedElements();
+  int64_t bytes = 0;
+  if (!elements || __builtin_mul_overflow(*elements, ByteWidth(*type), &bytes)) {
+    return InvalidArgument("too large: ", shape.ToStringWithoutLayout());
+  }
+  const std::string& content = proto.tensor_content();
+  if (!content.empty() && static_cast<int64_t>(content.size()) != bytes) {
+    return InvalidArgument(content.size(), " bytes for ", shape.ToStringWithoutLayout());
+  }
+  // A short list stands for a large tensor: as much as other requests may be, not more.
+  if (content.empty() && bytes > (int64_t{256} << 20))
+    return InvalidArgument("too large: ", bytes, " bytes");
+  Literal value = TRY(Literal::AllocateUnset(shape));
+  if (content.empty()) {
+    TRY(FillTyped(value, proto));
+  } else {
+    std::memcpy(value.mutable_data(), content.data(), content.size());
+  }
+  return value;
+}
+
+void ToTensorProto(const Literal& value, tf::TensorProto& proto) {
+  const TypeNames* type = FindType(value.dtype());
+  proto.set_dtype(static_cast<tf::DataType>(type != nullptr ? type->tensorflow : 0));
+  auto* shape = proto.mutable_tensor_shape();
+  for (int64_t d = 0; d < value.shape().rank(); ++d)
+    shape->add_dim()->set_size(value.shape().dim(d));
+  proto.set_tensor_content(value.data(), static_cast<size_t>(value.byte_size()));
+}
+
+Status ReadPredict(const tfs::PredictRequest& request, InferRequest& infer) {
+  infer.model = ToQuery(request.model_spec());
+  infer.graph = request.model_spec().signature_name();
+  for (const auto& [name, proto] : request.inputs()) {
+    Result<Literal> value = FromTensorProto(proto);
+    if (!value) return std::unexpected(value.error().Prefix(StrCat("input ", name, ": ")));
+    infer.inputs.push_back({name, std::move(*value)});
+  }
+  for (const std::string& name : request.output_filter()) infer.outputs.push_back(name);
+  return {};
+}
+
+void Describe(const std::vector<TensorSpec>& tensors,
+              google::protobuf::Map<std::string, tf::TensorInfo>& infos) {
+  for (const TensorSpec& tensor : tensors) {
+    tf::TensorInfo& info = infos[tensor.name];
+    info.set_name(tensor.name);
+    const TypeNames* type = FindType(tensor.dtype);
+    info.set_dtype(static_cast<tf::DataType>(type != nullptr ? type->tensorflow : 0));
+    for (const DimSpec& dim : tensor.dims) {
+      info.mutable_tensor_shape()->add_dim()->set_size(dim.symbol < 0 ? dim.size : -1);
+    }
+  }
+}
+
+void FillSpec(const Servable& servable, tfs::ModelSpec& spec) {
+  spec.set_name(servable.name());
+  spec.mutable_version()->set_value(servable.version());
+}
+
+Status FillMetadata(Server& server, const tfs::GetModelMetadataRequest& request,
+                    tfs::GetModelMetadataResponse& response) {
+  for (const std::string& field : request.metadata_field()) {
+    if (field != "signature_def")
+      return InvalidArgument("metadata field ", field, ": only signature_def");
+  }
+  if (request.metadata_field().empty()) return InvalidArgument("no metadata_field: signature_def");
+  std::shared_ptr<Servable> servable = TRY(server.models().Find(ToQuery(request.model_spec())));
+  tfs::SignatureDefMap map;
+  for (const GraphSpec& graph : servable->folder().spec.graphs) {
+    tf::SignatureDef& signature = (*map.mutable_signature_def())[graph.name];
+    Describe(graph.inputs, *signature.mutable_inputs());
+    Describe(graph.outputs, *signature.mutable_outputs());
+    signature.set_method_name("tensorflow/serving/predict");
+  }
+  (*response.mutable_metadata())["signature_def"].PackFrom(map);
+  FillSpec(*servable, *response.mutable_model_spec());
+  return {};
+}
+
+grpc::ServerUnaryReactor* EndNow(grpc::CallbackServerContext* context, const Status& status) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  reactor->Finish(status ? grpc::Status::OK : ToGrpcStatus(status.error()));
+  return reactor;
+}
+
+}  // namespace
+
+grpc::ServerUnaryReactor* PredictionService::Predict(grpc::CallbackServerContext* context,
+                                                     const tfs::PredictRequest* request,
+                                                     tfs::PredictResponse* response) {
+  InferRequest infer;
+  Status status = ReadCallFacts(*context, infer);
+  if (status) status = ReadPredict(*request, infer);
+  if (!status) return EndNow(context, status);
+  auto* reactor = new InferReactor(context);
+  reactor->Start(server_, std::move(infer), [response](const InferResponse& result) -> Status {
+    for (const NamedTensor& output : result.outputs) {
+      ToTensorProto(output.value, (*response->mutable_outputs())[output.name]);
+    }
+    response->mutable_model_spec()->set_name(result.model);
+    response->mutable_model_spec()->mutable_version()->set_value(result.version);
+    response->mutable_model_spec()->set_signature_name(result.graph);
+    return {};
+  });
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* PredictionService::GetModelMetadata(
+    grpc::CallbackServerContext* context, const tfs::GetModelMetadataRequest* request,
+    tfs::GetModelMetadataResponse* response) {
+  return EndNow(context, FillMetadata(server_, *request, *response));
+}
+
+grpc::ServerUnaryReactor* ModelService::GetModelStatus(grpc::CallbackServerContext* context,
+                                                       const tfs::GetModelStatusRequest* request,
+                                                       tfs::GetModelStatusResponse* response) {
+  auto versions = server_.models().StatusOf(ToQuery(request->model_spec()));
+  if (!versions) return EndNow(context, std::unexpected(versions.error()));
+  for (const VersionStatus& version : *versions) {
+    tfs::ModelVersionStatus& status = *response->add_model_version_status();
+    status.set_version(version.version);
+    status.set_state(static_cast<tfs::ModelVersionStatus::State>(version.state));
+    status.mutable_status();
+    if (!version.error) continue;
+    status.mutable_status()->set_error_code(static_cast<int>(version.error->code()));
+    status.mutable_status()->set_error_message(version.error->ToString());
+  }
+  return EndNow(context, {});
+}
+
+// The client waits until the models are there, as with TF Serving; the threads of gRPC do not.
+grpc::ServerUnaryReactor* ModelService::HandleReloadConfigRequest(
+    grpc::CallbackServerContext* context, const tfs::ReloadConfigRequest* request,
+    tfs::ReloadConfigResponse* response) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  // Request and response live until Finish, for which a server that shuts down waits.
+  std::thread([this, request, response, reactor] {
+    Status status = [&]() -> Status {
+      return server_.models().SetConfig(TRY(FromConfigProto(request->config())));
+    }();
+    if (!status) {
+      response->mutable_status()->set_error_code(static_cast<int>(status.error().code()));
+      response->mutable_status()->set_error_message(status.error().ToString());
+    }
+    reactor->Finish(grpc::Status::OK);
+  }).detach();
+  return reactor;
+}
+
+}  // namespace weft::serve

@@ -1,0 +1,347 @@
+// Open Inference (KServe v2) over REST, with Triton's extension for tensors as bytes behind the
+// JSON.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "serve/json.h"
+#include "serve/rest.h"
+#include "serve/rest_tensor.h"
+#include "serve/types.h"
+
+namespace weft::serve {
+namespace {
+
+constexpr std::string_view kHeaderLength = "inference-header-content-length";
+
+// What requests, inputs and outputs carry beside.
+struct Parameters {
+  int64_t binary_size = -1;  // of an input
+  bool binary = false;       // of an output, or of all
+  bool binary_said = false;
+  std::optional<Priority> priority;
+  std::optional<int64_t> timeout;  // microseconds
+  std::string graph;
+};
+
+Result<Parameters> ReadParameters(JsonReader& json) {
+  Parameters parameters;
+  std::string key;
+  TRY(json.BeginObject());
+  while (TRY(json.NextKey(key))) {
+    if (key == "binary_data_size") {
+      parameters.binary_size = TRY(json.Int());
+    } else if (key == "binary_data" || key == "binary_data_output") {
+      parameters.binary = TRY(json.Bool());
+      parameters.binary_said = true;
+    } else if (key == "priority") {
+      bool text = json.Peek() == JsonReader::Kind::kString;
+      parameters.priority =
+          text ? TRY(ReadPriority(TRY(json.String()))) : PriorityFromNumber(TRY(json.Int()));
+    } else if (key == "timeout") {
+      parameters.timeout = TRY(json.Int());
+    } else if (key == "signature_name") {
+      parameters.graph = TRY(json.String());
+    } else {
+      TRY(json.Skip());
+    }
+  }
+  return parameters;
+}
+
+struct InferInput {
+  std::string name, datatype;
+  std::vector<int64_t> dims;
+  std::string_view data;  // JSON; empty: binary
+  int64_t binary_size = -1;
+};
+
+struct InferOutput {
+  std::string name;
+  bool binary = false, said = false;
+};
+
+struct InferBody {
+  std::string id;
+  Parameters parameters;
+  std::vector<InferInput> inputs;
+  std::vector<InferOutput> outputs;
+};
+
+Result<InferInput> ReadInput(JsonReader& json) {
+  InferInput input;
+  std::string key;
+  TRY(json.BeginObject());
+  while (TRY(json.NextKey(key))) {
+    if (key == "name") {
+      input.name = TRY(json.String());
+    } else if (key == "datatype") {
+      input.datatype = TRY(json.String());
+    } else if (key == "shape") {
+      TRY(json.BeginArray());
+      while (TRY(json.NextElement())) {
+        if (input.dims.size() >= kMaxRank) return json.Fail("more than ", kMaxRank, " dimensions");
+        input.dims.push_back(TRY(json.Int()));
+        if (input.dims.back() < 0) return json.Fail("a negative dimension");
+      }
+    } else if (key == "data") {
+      input.data = TRY(json.Skip());
+    } else if (key == "parameters") {
+      input.binary_size = TRY(ReadParameters(json)).binary_size;
+    } else {
+      TRY(json.Skip());
+    }
+  }
+  return input;
+}
+
+Result<InferOutput> ReadOutput(JsonReader& json) {
+  InferOutput output;
+  std::string key;
+  TRY(json.BeginObject());
+  while (TRY(json.NextKey(key))) {
+    if (key == "name") {
+      output.name = TRY(json.String());
+    } else if (key == "parameters") {
+      Parameters parameters = TRY(ReadParameters(json));
+      output.binary = parameters.binary;
+      output.said = parameters.binary_said;
+    } else {
+      TRY(json.Skip());
+    }
+  }
+  return output;
+}
+
+Result<InferBody> ReadInferBody(std::string_view text) {
+  InferBody body;
+  JsonReader json(text);
+  std::string key;
+  TRY(json.BeginObject());
+  while (TRY(json.NextKey(key))) {
+    if (key == "id") {
+      body.id = TRY(json.String());
+    } else if (key == "parameters") {
+      body.parameters = TRY(ReadParameters(json));
+    } else if (key == "inputs") {
+      TRY(json.BeginArray());
+      while (TRY(json.NextElement())) body.inputs.push_back(TRY(ReadInput(json)));
+    } else if (key == "outputs") {
+      TRY(json.BeginArray());
+      while (TRY(json.NextElement())) body.outputs.push_back(TRY(ReadOutput(json)));
+    } else {
+      TRY(json.Skip());
+    }
+  }
+  TRY(json.End());
+  return body;
+}
+
+// The element type by the protocol's name, and the elements, from JSON or from the bytes behind it.
+Result<Literal> ReadInputTensor(const InferInput& input, std::string_view& binary) {
+  std::optional<DType> type = TypeFromInference(input.datatype);
+  if (!type) return InvalidArgument("unknown datatype ", input.datatype);
+  Shape shape(*type, input.dims);
+  if (input.binary_size < 0) {
+    if (input.data.empty()) return InvalidArgument("neither data nor binary_data_size");
+    TensorReader reader(*type);
+    JsonReader json(input.data);
+    TRY(reader.Read(json));
+    return reader.TakeAs(shape);
+  }
+  std::optional<int64_t> elements = shape.CheckedElements();
+  int64_t bytes = 0;
+  if (!elements || __builtin_mul_overflow(*elements, ByteWidth(*type), &bytes) ||
+      bytes != input.binary_size) {
+    return InvalidArgument(input.binary_size, " bytes for ", shape.ToStringWithoutLayout());
+  }
+  if (static_cast<int64_t>(binary.size()) < bytes) {
+    return InvalidArgument("the body ends before its ", bytes, " bytes");
+  }
+  Literal value = TRY(Literal::AllocateUnset(shape));
+  if (bytes > 0) std::memcpy(value.mutable_data(), binary.data(), static_cast<size_t>(bytes));
+  if (*type == DType::kPred) {
+    for (bool& b : value.values<bool>()) {
+      b = *reinterpret_cast<const unsigned char*>(&b) != 0;
+    }
+  }
+  binary.remove_prefix(static_cast<size_t>(bytes));
+  return value;
+}
+
+// Which outputs go behind the JSON, as bytes.
+struct Answer {
+  std::string id;
+  bool all_binary = false;
+  std::vector<InferOutput> outputs;
+
+  bool IsBinary(const std::string& name) const {
+    for (const InferOutput& output : outputs) {
+      if (output.name == name && output.said) return output.binary;
+    }
+    return all_binary;
+  }
+};
+
+HttpResponse WriteAnswer(const Answer& answer, const InferResponse& response) {
+  std::string out = "{\"model_name\":", bytes;
+  AppendJsonText(out, response.model);
+  StrAppend(out, ",\"model_version\":\"", response.version, "\"");
+  if (!answer.id.empty()) out += ",\"id\":", AppendJsonText(out, answer.id);
+  out += ",\"outputs\":[";
+  for (size_t k = 0; k < response.outputs.size(); ++k) {
+    const NamedTensor& output = response.outputs[k];
+    const TypeNames* type = FindType(output.value.dtype());
+    out += k > 0 ? ",{\"name\":" : "{\"name\":";
+    AppendJsonText(out, output.name);
+    StrAppend(out, ",\"datatype\":\"", type != nullptr ? type->inference : "", "\",\"shape\":[",
+              StrJoin(output.value.shape().dims(), ","), "],");
+    if (answer.IsBinary(output.name)) {
+      StrAppend(out, "\"parameters\":{\"binary_data_size\":", output.value.byte_size(), "}}");
+      bytes.append(reinterpret_cast<const char*>(output.value.data()),
+                   static_cast<size_t>(output.value.byte_size()));
+    } else {
+      out += "\"data\":";
+      AppendTensor(out, output.value, true);
+      out += '}';
+    }
+  }
+  out += "]}";
+  HttpResponse http{.status = 200};
+  if (!bytes.empty()) {
+    http.headers.emplace_back("Inference-Header-Content-Length", StrCat(out.size()));
+    http.content_type = "application/octet-stream";
+  }
+  http.body = std::move(out) + bytes;
+  return http;
+}
+
+void AppendMetadata(std::string& out, const std::vector<TensorSpec>& tensors) {
+  out += '[';
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const TypeNames* type = FindType(tensors[i].dtype);
+    out += i > 0 ? ",{\"name\":" : "{\"name\":";
+    AppendJsonText(out, tensors[i].name);
+    StrAppend(out, ",\"datatype\":\"", type != nullptr ? type->inference : "", "\",\"shape\":[");
+    for (size_t d = 0; d < tensors[i].dims.size(); ++d) {
+      const DimSpec& dim = tensors[i].dims[d];
+      StrAppend(out, d > 0 ? "," : "", dim.symbol < 0 ? dim.size : int64_t{-1});
+    }
+    out += "]}";
+  }
+  out += ']';
+}
+
+void AppendDuration(std::string& out, std::string_view name, int64_t count, Time time) {
+  StrAppend(out, "\"", name, "\":{\"count\":", count, ",\"ns\":", time, "}");
+}
+
+}  // namespace
+
+Status RestApi::Infer(const Target& target, HttpRequest& http, HttpDone& done) const {
+  InferRequest request;
+  TRY(ReadRequestHeaders(http, request));
+  std::string_view text = http.body, binary;
+  if (std::string_view length = http.Header(kHeaderLength); !length.empty()) {
+    std::optional<int64_t> size = ParseInt(length);
+    if (!size || *size < 0 || static_cast<size_t>(*size) > text.size()) {
+      return InvalidArgument(kHeaderLength, ": ", length, " of a body of ", text.size(), " bytes");
+    }
+    binary = text.substr(static_cast<size_t>(*size));
+    text = text.substr(0, static_cast<size_t>(*size));
+  }
+  InferBody body = TRY(ReadInferBody(text));
+  request.model = target.model;
+  request.graph = body.parameters.graph;
+  if (body.parameters.priority) request.priority = *body.parameters.priority;
+  if (body.parameters.timeout.value_or(0) > 0) {
+    Time most = std::min<int64_t>(*body.parameters.timeout, 1'000'000'000'000);
+    request.deadline = std::min(request.deadline, http.received + most * kMicrosecond);
+  }
+  for (const InferInput& input : body.inputs) {
+    Result<Literal> value = ReadInputTensor(input, binary);
+    if (!value) return std::unexpected(value.error().Prefix(StrCat("input ", input.name, ": ")));
+    request.inputs.push_back({input.name, std::move(*value)});
+  }
+  if (!binary.empty()) return InvalidArgument(binary.size(), " bytes behind the inputs");
+  for (const InferOutput& output : body.outputs) request.outputs.push_back(output.name);
+  Answer answer{std::move(body.id), body.parameters.binary, std::move(body.outputs)};
+  server_.Infer(std::move(request), [answer, done](Result<InferResponse> response) {
+    done(response ? WriteAnswer(answer, *response) : ErrorResponse(response.error()));
+  });
+  return {};
+}
+
+std::string RestApi::ServerMetadata() const {
+  return StrCat("{\"name\":\"weft-serve\",\"version\":\"", kServerVersion,
+                "\",\"extensions\":[\"binary_tensor_data\",\"schedule_policy\",\"statistics\",",
+                "\"model_repository\"]}");
+}
+
+std::string RestApi::RepositoryIndex() const {
+  std::string out = "[";
+  for (const std::string& name : server_.models().Names()) {
+    Result<std::vector<VersionStatus>> versions = server_.models().StatusOf({name});
+    if (!versions) continue;
+    for (const VersionStatus& version : *versions) {
+      out += out.size() > 1 ? ",{\"name\":" : "{\"name\":";
+      AppendJsonText(out, name);
+      bool ready = version.state == VersionState::kAvailable;
+      StrAppend(out, ",\"version\":\"", version.version, "\",\"state\":\"",
+                ready ? "READY" : NameOf(version.state), "\",\"reason\":");
+      AppendJsonText(out, version.error ? version.error->message() : "");
+      out += '}';
+    }
+  }
+  return out + "]";
+}
+
+Result<std::string> RestApi::ModelMetadata(const Target& target) const {
+  std::shared_ptr<Servable> servable = TRY(server_.models().Find(target.model));
+  const GraphSpec& graph = TRY(servable->Find(""))->spec();
+  std::string out = "{\"name\":", versions;
+  AppendJsonText(out, servable->name());
+  for (const VersionStatus& version : TRY(server_.models().StatusOf({servable->name()}))) {
+    if (version.state != VersionState::kAvailable) continue;
+    StrAppend(versions, versions.empty() ? "" : ",", "\"", version.version, "\"");
+  }
+  StrAppend(out, ",\"versions\":[", versions, "],\"platform\":\"weft_jax\",\"inputs\":");
+  AppendMetadata(out, graph.inputs);
+  out += ",\"outputs\":";
+  AppendMetadata(out, graph.outputs);
+  return out + "}";
+}
+
+Result<std::string> RestApi::ModelStatistics(const Target& target) const {
+  std::shared_ptr<Servable> servable = TRY(server_.models().Find(target.model));
+  const ModelStats& stats = servable->stats();
+  auto sum = [&](Phase phase) {
+    std::pair<int64_t, Time> all;
+    for (int c = 0; c < kPriorities; ++c) {
+      const Histogram& histogram = stats.histogram(static_cast<Priority>(c), phase);
+      all.first += histogram.count(), all.second += histogram.sum();
+    }
+    return all;
+  };
+  int64_t failed = 0, good = 0;
+  for (int c = 0; c < kPriorities; ++c) {
+    for (int o = 0; o < kOutcomes; ++o) {
+      int64_t count = stats.count(static_cast<Priority>(c), static_cast<Outcome>(o));
+      (static_cast<Outcome>(o) == Outcome::kOk ? good : failed) += count;
+    }
+  }
+  std::string out = "{\"model_stats\":[{\"name\":";
+  AppendJsonText(out, servable->name());
+  StrAppend(out, ",\"version\":\"", servable->version(),
+            "\",\"last_inference\":0,\"inference_count\":", stats.rows(),
+            ",\"execution_count\":", stats.batches(), ",\"inference_stats\":{");
+  AppendDuration(out, "success", good, sum(Phase::kTotal).second);
+  AppendDuration(out += ',', "fail", failed, 0);
+  AppendDuration(out += ',', "queue", sum(Phase::kQueue).first, sum(Phase::kQueue).second);
+  AppendDuration(out += ',', "compute_input", good, sum(Phase::kToDevice).second);
+  AppendDuration(out += ',', "compute_infer", good, sum(Phase::kRun).second);
+  AppendDuration(out += ',', "compute_output", good, sum(Phase::kToHost).second);
+  return out + "},\"batch_stats\":[]}]}";
+}
+
+}  // namespace weft::serve

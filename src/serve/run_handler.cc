@@ -1,0 +1,162 @@
+#include "serve/run_handler.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/trace.h"
+
+namespace weft::serve {
+namespace {
+
+std::chrono::steady_clock::time_point ToClock(Time time) {
+  return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(time));
+}
+
+// Milliseconds, rounded up: what a client is told to wait.
+int64_t RetryMilliseconds(Time wait) {
+  return std::max<int64_t>((wait + kMillisecond - 1) / kMillisecond, 1);
+}
+
+Error TurnedAway(Scheduler::Verdict verdict, Time retry_after) {
+  if (verdict == Scheduler::Verdict::kExpired) {
+    return Error(Code::kDeadlineExceeded, "the deadline passed before the request began");
+  }
+  std::string_view why = verdict == Scheduler::Verdict::kQueueFull
+                             ? "the queue is full"
+                             : "the request would wait longer than it may";
+  Error error(Code::kResourceExhausted, StrCat("overloaded: ", why));
+  error.Hint(StrCat("retry after ", RetryMilliseconds(retry_after), " ms"));
+  return error;
+}
+
+}  // namespace
+
+Time Now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+RunHandler::RunHandler(SchedulerOptions options, TaskRunner& runner)
+    : runner_(runner), scheduler_(options) {
+  for (int i = 0; i < options.slots; ++i) {
+    threads_.emplace_back([this, i] {
+      trace::NameThread(StrCat("serve ", i));
+      Work();
+    });
+  }
+}
+
+RunHandler::~RunHandler() {
+  Drain(0);
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void RunHandler::Submit(TaskRef task, bool here) {
+  Scheduler::Admission admission;
+  Scheduler::Decision decision;
+  Time now = Now();
+  bool draining = false;
+  TaskRef kept = task;
+  {
+    MutexLock lock(mutex_);
+    draining = draining_;
+    // With others waiting, the best batch may be one that takes long: that is for the threads.
+    here = here && scheduler_.queued() == 0;
+    if (!draining) admission = scheduler_.Admit(std::move(task), now);
+    if (here && !draining && admission.verdict == Scheduler::Verdict::kAdmitted) {
+      decision = scheduler_.Next(now);
+    }
+  }
+  if (draining) return runner_.Refuse(*kept, Error(Code::kUnavailable, "the server shuts down"));
+  if (admission.displaced != nullptr) {
+    runner_.Refuse(*admission.displaced,
+                   TurnedAway(Scheduler::Verdict::kQueueFull, admission.retry_after));
+  }
+  if (admission.verdict != Scheduler::Verdict::kAdmitted) {
+    return runner_.Refuse(*kept, TurnedAway(admission.verdict, admission.retry_after));
+  }
+  if (decision.batch || !decision.expired.empty()) return Carry(decision);
+  wake_.notify_one();
+}
+
+void RunHandler::Cancel(Task& task) {
+  TaskRef withdrawn;
+  {
+    MutexLock lock(mutex_);
+    withdrawn = scheduler_.Withdraw(task);
+  }
+  if (withdrawn != nullptr)
+    runner_.Refuse(task, Error(Code::kCancelled, "the request was cancelled"));
+}
+
+void RunHandler::Carry(Scheduler::Decision& decision) {
+  for (const TaskRef& task : decision.expired) {
+    runner_.Refuse(*task, TurnedAway(Scheduler::Verdict::kExpired, 0));
+  }
+  if (!decision.batch) return;
+  runner_.Run(*decision.batch);
+  bool more = false, idle = false;
+  {
+    MutexLock lock(mutex_);
+    scheduler_.Done(*decision.batch, Now());
+    more = scheduler_.queued() > 0;
+    idle = scheduler_.Idle();
+  }
+  if (more) wake_.notify_one();
+  if (idle) idle_.notify_all();
+}
+
+void RunHandler::Work() {
+  for (;;) {
+    Scheduler::Decision decision;
+    {
+      MutexLock lock(mutex_);
+      decision = scheduler_.Next(Now());
+      if (!decision.batch && decision.expired.empty()) {
+        if (stopping_) return;
+        if (decision.wake == kNever) {
+          mutex_.Wait(wake_);
+        } else {
+          mutex_.WaitUntil(wake_, ToClock(decision.wake));
+        }
+        continue;
+      }
+    }
+    // Another slot may be free for what is left.
+    wake_.notify_one();
+    Carry(decision);
+  }
+}
+
+bool RunHandler::Drain(Time deadline) {
+  MutexLock lock(mutex_);
+  draining_ = true;
+  while (!scheduler_.Idle()) {
+    if (deadline == 0) {
+      mutex_.Wait(idle_);
+    } else if (Now() >= deadline) {
+      return false;
+    } else {
+      mutex_.WaitUntil(idle_, ToClock(deadline));
+    }
+  }
+  return true;
+}
+
+RunHandler::Load RunHandler::load() const {
+  MutexLock lock(mutex_);
+  Load load;
+  for (int c = 0; c < kPriorities; ++c)
+    load.queued[c] = scheduler_.queued(static_cast<Priority>(c));
+  load.running = scheduler_.running();
+  return load;
+}
+
+}  // namespace weft::serve

@@ -1,0 +1,60 @@
+// Threads and time around the scheduler: tasks come in, batches run, whoever does not run is told.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "base/mutex.h"
+#include "serve/scheduler.h"
+
+namespace weft::serve {
+
+// Nanoseconds of a steady clock.
+Time Now();
+
+// What the run handler does with tasks; implemented by whoever knows what is in them.
+class TaskRunner {
+ public:
+  virtual ~TaskRunner() = default;
+  virtual void Run(const Scheduler::Batch& batch) = 0;
+  // Turned away, expired or withdrawn: it did not run and will not.
+  virtual void Refuse(Task& task, Error error) = 0;
+};
+
+class RunHandler {
+ public:
+  RunHandler(SchedulerOptions options, TaskRunner& runner);
+  ~RunHandler();  // takes no more, waits for what is there
+  RunHandler(const RunHandler&) = delete;
+
+  // `here`: the caller's thread may run it, where there is a free slot and nothing else waits.
+  void Submit(TaskRef task, bool here) WEFT_EXCLUDES(mutex_);
+  // The task does not run, if it did not begin: refused with CANCELLED.
+  void Cancel(Task& task) WEFT_EXCLUDES(mutex_);
+  // From now on tasks are refused with UNAVAILABLE; returns when nothing waits or runs, or at the
+  // deadline, whether that is so.
+  bool Drain(Time deadline) WEFT_EXCLUDES(mutex_);
+
+  struct Load {
+    size_t queued[kPriorities] = {};
+    int running = 0;
+  };
+  Load load() const WEFT_EXCLUDES(mutex_);
+
+ private:
+  void Work() WEFT_EXCLUDES(mutex_);
+  // Runs and refuses what was decided, then says that it is done.
+  void Carry(Scheduler::Decision& decision) WEFT_EXCLUDES(mutex_);
+
+  TaskRunner& runner_;
+  mutable Mutex mutex_;
+  std::condition_variable wake_, idle_;
+  Scheduler scheduler_ WEFT_GUARDED_BY(mutex_);
+  bool draining_ WEFT_GUARDED_BY(mutex_) = false, stopping_ WEFT_GUARDED_BY(mutex_) = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace weft::serve

@@ -1,0 +1,257 @@
+#include "serve/scheduler.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace weft::serve {
+namespace {
+
+constexpr std::string_view kPriorityNames[kPriorities] = {"high", "normal", "low"};
+constexpr int kMostSkipped = 64;  // tasks of a lane that do not fit into a batch
+
+}  // namespace
+
+std::string_view NameOf(Priority priority) {
+  return kPriorityNames[static_cast<int>(priority)];
+}
+
+std::optional<Priority> ParsePriority(std::string_view text) {
+  for (int i = 0; i < kPriorities; ++i) {
+    if (text == kPriorityNames[i]) return static_cast<Priority>(i);
+  }
+  return std::nullopt;
+}
+
+Lane::Lane(std::vector<int64_t> buckets, bool alone, Time max_delay)
+    : buckets_(std::move(buckets)),
+      alone_(alone),
+      max_delay_(max_delay),
+      costs_(buckets_.size()),
+      deviations_(buckets_.size(), 0) {
+  CHECK(!buckets_.empty() && std::ranges::is_sorted(buckets_));
+}
+
+size_t Lane::BucketFor(int64_t rows) const {
+  auto found = std::ranges::lower_bound(buckets_, rows);
+  CHECK(found != buckets_.end()) << rows;
+  return static_cast<size_t>(found - buckets_.begin());
+}
+
+// Quick to rise, slow to fall: an estimate that is too low lets in what cannot be done.
+void Lane::Learn(size_t bucket, Time took) {
+  Time cost = Cost(bucket);
+  took = std::max<Time>(took, 1);
+  if (cost != 0) {
+    Time off = took > cost ? took - cost : cost - took;
+    deviations_[bucket] += (off - deviations_[bucket]) / 8;
+  }
+  cost = cost == 0 ? took : cost + (took - cost) / (took > cost ? 4 : 8);
+  costs_[bucket].store(cost, std::memory_order_relaxed);
+}
+
+// A request's share of the runs to come: of full batches, where it shares them.
+Time Lane::CostOfRows(int64_t rows) const {
+  size_t own = BucketFor(rows);
+  Time alone = Cost(own), full = Cost(costs_.size() - 1);
+  if (alone_ || full == 0) return alone;
+  Time share = full / std::max<int64_t>(largest() / std::max<int64_t>(rows, 1), 1);
+  return alone == 0 ? share : std::min(alone, share);
+}
+
+Scheduler::Scheduler(SchedulerOptions options) : options_(options) {
+  CHECK(options_.slots > options_.reserved && options_.reserved >= 0);
+}
+
+Time Scheduler::EstimatedWait(Priority priority, Time now) const {
+  Time work = 0;
+  for (int c = 0; c <= static_cast<int>(priority); ++c)
+    work += queued_cost_[static_cast<size_t>(c)];
+  bool free = MayStart(priority);
+  if (free && work == 0) return 0;
+  for (const auto& [id, run] : running_) work += std::max<Time>(run.expected_end - now, 0);
+  int slots = priority == Priority::kHigh ? options_.slots : options_.slots - options_.reserved;
+  return work / slots;
+}
+
+void Scheduler::Insert(TaskRef task) {
+  Lane& lane = *task->lane;
+  if (lane.id_ == 0) lane.id_ = next_lane_++;
+  size_t c = static_cast<size_t>(task->priority);
+  active_.emplace(lane.id_, &lane);
+  lane.arrivals_.emplace(task->arrival, task->sequence_);
+  lane.rows_ += task->rows;
+  queued_cost_[c] += task->cost_;
+  ++queued_by_[c], ++queued_;
+  if (task->deadline != kNever) deadlines_.emplace(task->deadline, task->sequence_);
+  waiting_.emplace(task->sequence_, task.get());
+  lane.queues_[c].insert(std::move(task));
+}
+
+TaskRef Scheduler::Remove(Lane& lane, Priority priority,
+                          std::set<TaskRef, Lane::Earlier>::iterator at) {
+  size_t c = static_cast<size_t>(priority);
+  TaskRef task = *at;
+  lane.queues_[c].erase(at);
+  lane.arrivals_.erase({task->arrival, task->sequence_});
+  lane.rows_ -= task->rows;
+  queued_cost_[c] -= task->cost_;
+  --queued_by_[c], --queued_;
+  if (task->deadline != kNever) deadlines_.erase({task->deadline, task->sequence_});
+  waiting_.erase(task->sequence_);
+  if (lane.Empty()) active_.erase(lane.id_);
+  return task;
+}
+
+// The one that would come last among those of lower classes; null: there is none.
+TaskRef Scheduler::TakeLastOfLower(Priority than) {
+  for (int c = kPriorities - 1; c > static_cast<int>(than); --c) {
+    Lane* worst = nullptr;
+    std::pair<Time, uint64_t> last;
+    for (const auto& [id, lane] : active_) {
+      const auto& queue = lane->queues_[static_cast<size_t>(c)];
+      if (queue.empty()) continue;
+      const Task& task = **queue.rbegin();
+      std::pair<Time, uint64_t> key(task.order_, task.sequence_);
+      if (worst == nullptr || key > last) worst = lane, last = key;
+    }
+    if (worst == nullptr) continue;
+    return Remove(*worst, static_cast<Priority>(c),
+                  std::prev(worst->queues_[static_cast<size_t>(c)].end()));
+  }
+  return nullptr;
+}
+
+Scheduler::Admission Scheduler::Admit(TaskRef task, Time now) {
+  if (task->deadline <= now) return {Verdict::kExpired, 0, nullptr};
+  task->cost_ = task->lane->CostOfRows(task->rows);
+  task->sequence_ = next_sequence_++;
+  task->order_ = std::min(task->deadline, task->arrival + options_.max_queue_delay);
+  Time wait = EstimatedWait(task->priority, now);
+  Time bound = task->lane->CostBound(task->lane->BucketFor(task->rows));
+  Time limit = task->deadline == kNever ? options_.max_queue_delay : task->deadline - now - bound;
+  // With nothing before it, it is tried: the estimate may be wrong.
+  if (wait > 0 && wait > limit) return {Verdict::kTooLate, wait, nullptr};
+  Admission admission;
+  if (queued_ >= options_.max_queue) {
+    admission.displaced = TakeLastOfLower(task->priority);
+    if (admission.displaced == nullptr) return {Verdict::kQueueFull, wait, nullptr};
+    admission.retry_after = wait;
+  }
+  Insert(std::move(task));
+  return admission;
+}
+
+bool Scheduler::MayStart(Priority priority) const {
+  if (running() >= options_.slots) return false;
+  if (priority == Priority::kHigh) return true;
+  int others = running() - running_by_[static_cast<size_t>(Priority::kHigh)];
+  return others < options_.slots - options_.reserved;
+}
+
+int Scheduler::EffectiveClass(const Task& task, Time now) const {
+  Time levels = options_.ageing > 0 ? (now - task.arrival) / options_.ageing : 0;
+  return static_cast<int>(std::max<Time>(static_cast<Time>(task.priority) - levels, 0));
+}
+
+TaskRef Scheduler::Withdraw(Task& task) {
+  if (!waiting_.contains(task.sequence_)) return nullptr;
+  auto& queue = task.lane->queues_[static_cast<size_t>(task.priority)];
+  auto at = queue.find(TaskRef(TaskRef(), &task));  // owns nothing: only to be compared
+  CHECK(at != queue.end());
+  return Remove(*task.lane, task.priority, at);
+}
+
+// A batch that is little more than a smaller bucket may be done sooner as that one; the rest waits.
+void Scheduler::ShrinkToPay(Batch& batch) {
+  const Lane& lane = *batch.lane;
+  if (batch.bucket == 0 || batch.rows == lane.buckets_[batch.bucket]) return;
+  Time cost = lane.Cost(batch.bucket), smaller = lane.Cost(batch.bucket - 1);
+  if (cost == 0 || smaller == 0) return;
+  int64_t limit = lane.buckets_[batch.bucket - 1], rows = 0;
+  size_t kept = 0;
+  while (kept < batch.tasks.size() && rows + batch.tasks[kept]->rows <= limit) {
+    rows += batch.tasks[kept++]->rows;
+  }
+  double as_is = static_cast<double>(batch.rows) / static_cast<double>(cost);
+  double less = static_cast<double>(rows) / static_cast<double>(smaller);
+  if (kept == 0 || less <= as_is) return;
+  for (size_t i = kept; i < batch.tasks.size(); ++i) Insert(std::move(batch.tasks[i]));
+  batch.tasks.resize(kept);
+  batch.rows = rows;
+  batch.bucket = lane.BucketFor(rows);
+  batch.priority = Priority::kLow;
+  for (const TaskRef& task : batch.tasks) batch.priority = std::min(batch.priority, task->priority);
+}
+
+Scheduler::Batch Scheduler::Build(Lane& lane, Priority first, Time now) {
+  Batch batch;
+  batch.lane = &lane;
+  batch.priority = first;
+  batch.started = now;
+  batch.id = next_batch_++;
+  auto add = [&](Priority priority, std::set<TaskRef, Lane::Earlier>::iterator at) {
+    batch.rows += (*at)->rows;
+    batch.priority = std::min(batch.priority, priority);
+    batch.tasks.push_back(Remove(lane, priority, at));
+  };
+  add(first, lane.queues_[static_cast<size_t>(first)].begin());
+  int skipped = 0;
+  for (int c = 0; !lane.alone_ && c < kPriorities && skipped < kMostSkipped; ++c) {
+    auto& queue = lane.queues_[static_cast<size_t>(c)];
+    for (auto at = queue.begin(); at != queue.end() && skipped < kMostSkipped;) {
+      auto here = at++;
+      if (batch.rows + (*here)->rows <= lane.largest()) {
+        add(static_cast<Priority>(c), here);
+      } else {
+        ++skipped;
+      }
+    }
+  }
+  batch.bucket = lane.BucketFor(batch.rows);
+  ShrinkToPay(batch);
+  batch.expected = now + lane.Cost(batch.bucket);
+  return batch;
+}
+
+Scheduler::Decision Scheduler::Next(Time now) {
+  Decision decision;
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
+    decision.expired.push_back(Withdraw(*waiting_.at(deadlines_.begin()->second)));
+  }
+  Lane* best = nullptr;
+  Priority best_class = Priority::kLow;
+  Candidate best_key;
+  for (const auto& [id, lane] : active_) {
+    Time ripe = lane->arrivals_.begin()->first + lane->max_delay_;
+    if (lane->rows_ < lane->largest() && ripe > now) {
+      decision.wake = std::min(decision.wake, ripe);
+      continue;
+    }
+    for (int c = 0; c < kPriorities; ++c) {
+      const auto& queue = lane->queues_[static_cast<size_t>(c)];
+      Priority priority = static_cast<Priority>(c);
+      if (queue.empty() || !MayStart(priority)) continue;
+      const Task& task = **queue.begin();
+      Candidate key({EffectiveClass(task, now), task.order_}, task.sequence_);
+      if (best != nullptr && key > best_key) continue;
+      best = lane, best_class = priority, best_key = key;
+    }
+  }
+  if (best != nullptr) {
+    Batch batch = Build(*best, best_class, now);
+    running_.emplace(batch.id, Running{batch.priority, batch.expected});
+    ++running_by_[static_cast<size_t>(batch.priority)];
+    decision.batch = std::move(batch);
+  }
+  if (!deadlines_.empty()) decision.wake = std::min(decision.wake, deadlines_.begin()->first);
+  return decision;
+}
+
+void Scheduler::Done(const Batch& batch, Time now) {
+  batch.lane->Learn(batch.bucket, now - batch.started);
+  running_.erase(batch.id);
+  --running_by_[static_cast<size_t>(batch.priority)];
+}
+
+}  // namespace weft::serve

@@ -1,0 +1,164 @@
+// Who runs next, with whom in one batch, who is turned away: policy alone, without threads and
+// without a clock. Times are nanoseconds of whatever clock the caller has.
+//
+// Requests have a class (priority). Inside a class the earliest deadline goes first; one that
+// waited longer than `ageing` is ordered as one class higher, and so on. `reserved` slots are for
+// the high class alone. A batch takes its best request, and others of the same lane as far as they
+// fit.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace weft::serve {
+
+using Time = int64_t;
+inline constexpr Time kNever = std::numeric_limits<Time>::max();
+inline constexpr Time kMicrosecond = 1000, kMillisecond = 1000 * kMicrosecond,
+                      kSecond = 1000 * kMillisecond;
+
+enum class Priority : uint8_t { kHigh, kNormal, kLow };
+inline constexpr int kPriorities = 3;
+std::string_view NameOf(Priority priority);  // "high"
+std::optional<Priority> ParsePriority(std::string_view text);
+
+class Lane;
+
+struct Task {
+  virtual ~Task() = default;
+  Lane* lane = nullptr;
+  int64_t rows = 1;
+  Priority priority = Priority::kNormal;
+  Time arrival = 0;
+  Time deadline = kNever;
+
+ private:
+  friend class Scheduler;
+  friend class Lane;
+  Time order_ = 0;  // its deadline, or one that it gets for the order
+  Time cost_ = 0;   // estimated when it came
+  uint64_t sequence_ = 0;
+};
+using TaskRef = std::shared_ptr<Task>;
+
+// Requests that may share a run. Outlives its tasks.
+class Lane {
+ public:
+  // `buckets`: rows that a run can have, ascending. `alone`: a run takes one request. `max_delay`:
+  // how long a request may wait for others while there is a free slot.
+  Lane(std::vector<int64_t> buckets, bool alone = false, Time max_delay = 0);
+  const std::vector<int64_t>& buckets() const { return buckets_; }
+  int64_t largest() const { return buckets_.back(); }
+  size_t BucketFor(int64_t rows) const;  // the smallest that holds them
+  // How long a run of the bucket takes, as far as known; 0: not.
+  Time Cost(size_t bucket) const { return costs_[bucket].load(std::memory_order_relaxed); }
+  // The same for all but a few runs: a request that begins later than this before its deadline is
+  // likely to be late.
+  Time CostBound(size_t bucket) const { return Cost(bucket) + 4 * deviations_[bucket]; }
+  void Learn(size_t bucket, Time took);  // one at a time
+
+ private:
+  friend class Scheduler;
+  struct Earlier {
+    bool operator()(const TaskRef& a, const TaskRef& b) const {
+      return std::pair(a->order_, a->sequence_) < std::pair(b->order_, b->sequence_);
+    }
+  };
+  Time CostOfRows(int64_t rows) const;
+  bool Empty() const { return arrivals_.empty(); }
+
+  const std::vector<int64_t> buckets_;
+  const bool alone_;
+  const Time max_delay_;
+  std::vector<std::atomic<Time>> costs_;  // read by anybody
+  std::vector<Time> deviations_;
+  uint64_t id_ = 0;                       // given when it first gets a task
+  int64_t rows_ = 0;
+  std::array<std::set<TaskRef, Earlier>, kPriorities> queues_;
+  std::set<std::pair<Time, uint64_t>> arrivals_;
+};
+
+struct SchedulerOptions {
+  int slots = 1;
+  int reserved = 0;                // of the slots, for the high class
+  size_t max_queue = 1000;         // requests that wait
+  Time max_queue_delay = kSecond;  // of requests without a deadline
+  Time ageing = 100 * kMillisecond;
+};
+
+// Not thread-safe.
+class Scheduler {
+ public:
+  explicit Scheduler(SchedulerOptions options);
+
+  enum class Verdict : uint8_t { kAdmitted, kQueueFull, kTooLate, kExpired };
+  struct Admission {
+    Verdict verdict = Verdict::kAdmitted;
+    Time retry_after = 0;  // when it was turned away
+    TaskRef displaced;     // one of a lower class, turned away in its place
+  };
+  Admission Admit(TaskRef task, Time now);
+
+  struct Batch {
+    Lane* lane = nullptr;
+    std::vector<TaskRef> tasks;
+    size_t bucket = 0;  // of the lane
+    int64_t rows = 0;
+    Priority priority = Priority::kLow;  // the highest of its members
+    Time started = 0, expected = 0;
+    uint64_t id = 0;
+  };
+  struct Decision {
+    std::optional<Batch> batch;
+    std::vector<TaskRef> expired;  // while they waited
+    Time wake = kNever;            // nothing changes before, unless a task comes or a batch ends
+  };
+  Decision Next(Time now);
+  // The task, which does not run then; null: it waits no longer.
+  TaskRef Withdraw(Task& task);
+  // `now`: when the run ended; the lane learns how long it took.
+  void Done(const Batch& batch, Time now);
+
+  size_t queued() const { return queued_; }
+  size_t queued(Priority priority) const { return queued_by_[static_cast<size_t>(priority)]; }
+  int running() const { return static_cast<int>(running_.size()); }
+  bool Idle() const { return queued_ == 0 && running_.empty(); }
+  // How long one of the class that comes now would wait.
+  Time EstimatedWait(Priority priority, Time now) const;
+
+ private:
+  struct Running {
+    Priority priority;
+    Time expected_end;
+  };
+  using Candidate = std::pair<std::pair<int, Time>, uint64_t>;  // class with age, order, sequence
+  bool MayStart(Priority priority) const;
+  int EffectiveClass(const Task& task, Time now) const;
+  void Insert(TaskRef task);
+  TaskRef Remove(Lane& lane, Priority priority, std::set<TaskRef, Lane::Earlier>::iterator at);
+  TaskRef TakeLastOfLower(Priority than);
+  Batch Build(Lane& lane, Priority first, Time now);
+  void ShrinkToPay(Batch& batch);
+
+  const SchedulerOptions options_;
+  std::map<uint64_t, Lane*> active_;               // lanes with tasks, by their number
+  std::set<std::pair<Time, uint64_t>> deadlines_;  // of waiting tasks that have one
+  std::map<uint64_t, Task*> waiting_;              // by sequence
+  std::map<uint64_t, Running> running_;
+  std::array<Time, kPriorities> queued_cost_{};
+  std::array<size_t, kPriorities> queued_by_{};
+  std::array<int, kPriorities> running_by_{};
+  size_t queued_ = 0;
+  uint64_t next_lane_ = 1, next_sequence_ = 1, next_batch_ = 1;
+};
+
+}  // namespace weft::serve

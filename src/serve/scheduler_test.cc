@@ -1,0 +1,247 @@
+// The policy, at times that the tests make up.
+#include "serve/scheduler.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace weft::serve {
+namespace {
+
+using Verdict = Scheduler::Verdict;
+
+struct Named : Task {
+  std::string name;
+};
+
+struct NewTask {
+  Priority priority = Priority::kNormal;
+  int64_t rows = 1;
+  Time deadline = kNever;
+};
+
+class SchedulerTest : public ::testing::Test {
+ protected:
+  void Make(SchedulerOptions options) { scheduler_ = std::make_unique<Scheduler>(options); }
+  Scheduler::Admission Admit(std::string name, Lane& lane, NewTask with = {}) {
+    auto task = std::make_shared<Named>();
+    task->name = std::move(name);
+    task->lane = &lane;
+    task->rows = with.rows;
+    task->priority = with.priority;
+    task->arrival = now_;
+    task->deadline = with.deadline;
+    return scheduler_->Admit(task, now_);
+  }
+  // The names in the next batch; what expired goes to expired_.
+  std::string Next() {
+    Scheduler::Decision decision = scheduler_->Next(now_);
+    wake_ = decision.wake;
+    for (const TaskRef& task : decision.expired) expired_ += static_cast<Named&>(*task).name;
+    if (!decision.batch) return "-";
+    std::string names;
+    for (const TaskRef& task : decision.batch->tasks) names += static_cast<Named&>(*task).name;
+    running_.push_back(std::move(*decision.batch));
+    return names;
+  }
+  void Done(size_t index = 0) {
+    scheduler_->Done(running_[index], now_);
+    running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(index));
+  }
+
+  std::unique_ptr<Scheduler> scheduler_;
+  std::vector<Scheduler::Batch> running_;
+  std::string expired_;
+  Time now_ = 0, wake_ = 0;
+};
+
+constexpr NewTask kHigh{.priority = Priority::kHigh}, kLow{.priority = Priority::kLow};
+
+TEST_F(SchedulerTest, HighFirstThenByDeadlineThenByArrival) {
+  Make({.slots = 1});
+  Lane lane({1});
+  Admit("a", lane, kLow);
+  Admit("b", lane, {.deadline = 900 * kMillisecond});
+  Admit("c", lane, {.deadline = 500 * kMillisecond});
+  Admit("d", lane);
+  Admit("e", lane);
+  Admit("f", lane, kHigh);
+  std::string order;
+  for (int i = 0; i < 6; ++i) order += Next(), Done();
+  EXPECT_EQ(order, "fcbdea");
+}
+
+TEST_F(SchedulerTest, ReservedSlotsAreForTheHighClass) {
+  Make({.slots = 2, .reserved = 1});
+  Lane lane({1});
+  Admit("a", lane, kLow);
+  Admit("b", lane);
+  EXPECT_EQ(Next(), "b");
+  EXPECT_EQ(Next(), "-");  // one slot is free, but reserved
+  Admit("h", lane, kHigh);
+  EXPECT_EQ(Next(), "h");
+  Admit("g", lane, kHigh);
+  EXPECT_EQ(Next(), "-");
+  Done(0);
+  EXPECT_EQ(Next(), "g");
+}
+
+TEST_F(SchedulerTest, ABatchIsFilledWithOthersOfItsLaneOnly) {
+  Make({.slots = 2});
+  Lane lane({1, 4, 8}), other({1, 4, 8});
+  Admit("a", lane, kLow);
+  Admit("b", lane, {.rows = 2});
+  Admit("x", other);
+  Admit("h", lane, kHigh);
+  Admit("c", lane, {.rows = 5});
+  // h is the best; b and c come before the low one, which does not fit any more.
+  EXPECT_EQ(Next(), "hbc");
+  EXPECT_EQ(running_[0].rows, 8);
+  EXPECT_EQ(Next(), "x");  // came before a, and is of a higher class
+}
+
+TEST_F(SchedulerTest, RowsBeyondTheLargestBucketWait) {
+  Make({.slots = 2});
+  Lane lane({1, 4, 8});
+  Admit("a", lane, {.rows = 5});
+  Admit("b", lane, {.rows = 5});
+  Admit("c", lane, {.rows = 3});
+  EXPECT_EQ(Next(), "ac");
+  EXPECT_EQ(running_[0].bucket, 2u);
+  EXPECT_EQ(Next(), "b");
+  EXPECT_EQ(running_[1].bucket, 2u);
+}
+
+TEST_F(SchedulerTest, ABatchCountsAsItsHighestMember) {
+  Make({.slots = 2, .reserved = 1});
+  Lane lane({1, 8});
+  Admit("a", lane, kLow);
+  Admit("h", lane, kHigh);
+  EXPECT_EQ(Next(), "ha");
+  EXPECT_EQ(running_[0].priority, Priority::kHigh);
+  Admit("b", lane, kLow);
+  EXPECT_EQ(Next(), "b");  // the slot that is not reserved is still free
+}
+
+TEST_F(SchedulerTest, ASmallerBucketWhereThatPays) {
+  Make({.slots = 1});
+  Lane lane({8, 32});
+  lane.Learn(0, 10 * kMicrosecond);
+  lane.Learn(1, 40 * kMicrosecond);
+  for (char c = 'a'; c <= 'i'; ++c) Admit(std::string(1, c), lane);
+  EXPECT_EQ(Next(), "abcdefgh");  // 8 rows in 10 us, rather than 9 in 40
+  Done();
+  EXPECT_EQ(Next(), "i");
+  Lane flat({8, 32});
+  flat.Learn(0, 10 * kMicrosecond);
+  flat.Learn(1, 11 * kMicrosecond);
+  Done();
+  for (char c = 'a'; c <= 'i'; ++c) Admit(std::string(1, c), flat);
+  EXPECT_EQ(Next(), "abcdefghi");
+}
+
+TEST_F(SchedulerTest, ExpiredOnesNeverRun) {
+  Make({.slots = 1});
+  Lane lane({1});
+  now_ = 100;
+  EXPECT_EQ(Admit("z", lane, {.deadline = 100}).verdict, Verdict::kExpired);
+  Admit("a", lane);
+  EXPECT_EQ(Next(), "a");
+  Admit("b", lane, {.deadline = 200});
+  Admit("c", lane);
+  EXPECT_EQ(Next(), "-");
+  EXPECT_EQ(wake_, 200);  // to be told in time
+  now_ = 200;
+  EXPECT_EQ(Next(), "-");
+  EXPECT_EQ(expired_, "b");
+  Done();
+  EXPECT_EQ(Next(), "c");
+}
+
+TEST_F(SchedulerTest, OldOnesAreNotStarved) {
+  Make({.slots = 1, .ageing = 10 * kMillisecond});
+  Lane lane({1});
+  Admit("a", lane, kLow);
+  std::string order;
+  for (int i = 0; i < 4; ++i) {
+    Admit("h", lane, kHigh);
+    order += Next();
+    now_ += 10 * kMillisecond;
+    Done();
+  }
+  EXPECT_EQ(order, "hhah");  // after twice the ageing it counts as high, and came first
+}
+
+TEST_F(SchedulerTest, WhatCannotBeDoneInTimeIsTurnedAwayAtOnce) {
+  Make({.slots = 1, .max_queue_delay = 100 * kMillisecond});
+  Lane lane({1});
+  lane.Learn(0, 10 * kMillisecond);
+  Admit("a", lane);
+  EXPECT_EQ(Next(), "a");
+  for (int i = 0; i < 9; ++i) EXPECT_EQ(Admit("b", lane).verdict, Verdict::kAdmitted) << i;
+  // 9 wait and one runs: 100 ms.
+  auto late = Admit("c", lane, {.deadline = 50 * kMillisecond});
+  EXPECT_EQ(late.verdict, Verdict::kTooLate);
+  EXPECT_EQ(late.retry_after, 100 * kMillisecond);
+  EXPECT_EQ(Admit("d", lane).verdict, Verdict::kAdmitted);
+  EXPECT_EQ(Admit("e", lane).verdict, Verdict::kTooLate);
+  // The high class does not wait for them.
+  EXPECT_EQ(Admit("h", lane, {.priority = Priority::kHigh, .deadline = 50 * kMillisecond}).verdict,
+            Verdict::kAdmitted);
+}
+
+TEST_F(SchedulerTest, AFullQueueTurnsAwayTheLastOfTheLowestClass) {
+  Make({.slots = 1, .max_queue = 2});
+  Lane lane({1});
+  Admit("r", lane);
+  Next();
+  Admit("a", lane, kLow);
+  Admit("b", lane, kLow);
+  EXPECT_EQ(Admit("c", lane, kLow).verdict, Verdict::kQueueFull);
+  auto admission = Admit("d", lane);
+  EXPECT_EQ(admission.verdict, Verdict::kAdmitted);
+  ASSERT_NE(admission.displaced, nullptr);
+  EXPECT_EQ(static_cast<Named&>(*admission.displaced).name, "b");
+  Done();
+  EXPECT_EQ(Next(), "d");
+}
+
+TEST_F(SchedulerTest, ADelayWaitsForOthers) {
+  Make({.slots = 1});
+  Lane lane({1, 2}, false, 5 * kMillisecond);
+  Admit("a", lane);
+  EXPECT_EQ(Next(), "-");
+  EXPECT_EQ(wake_, 5 * kMillisecond);
+  Admit("b", lane);
+  EXPECT_EQ(Next(), "ab");  // full: no need to wait
+  Done();
+  Admit("c", lane);
+  now_ += 5 * kMillisecond;
+  EXPECT_EQ(Next(), "c");
+}
+
+TEST_F(SchedulerTest, WithdrawnOnesAreGone) {
+  Make({.slots = 1});
+  Lane lane({1});
+  auto task = std::make_shared<Named>();
+  task->lane = &lane;
+  scheduler_->Admit(task, 0);
+  EXPECT_EQ(scheduler_->Withdraw(*task), task);
+  EXPECT_EQ(scheduler_->Withdraw(*task), nullptr);
+  EXPECT_TRUE(scheduler_->Idle());
+  EXPECT_EQ(Next(), "-");
+}
+
+TEST_F(SchedulerTest, RequestsThatCannotShareRunAlone) {
+  Make({.slots = 2});
+  Lane lane({8}, true);
+  Admit("a", lane);
+  Admit("b", lane);
+  EXPECT_EQ(Next(), "a");
+  EXPECT_EQ(Next(), "b");
+}
+
+}  // namespace
+}  // namespace weft::serve

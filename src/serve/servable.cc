@@ -1,0 +1,101 @@
+#include "serve/servable.h"
+
+#include <utility>
+
+#include "base/log.h"
+#include "serve/run_handler.h"
+
+namespace weft::serve {
+namespace {
+
+constexpr int kWarmUpRuns = 2;  // the first one touches memory, the second says how long it takes
+
+}  // namespace
+
+Result<std::shared_ptr<Servable>> Servable::Load(std::string name, int64_t version,
+                                                 std::string path, Backend& backend,
+                                                 std::shared_ptr<ModelStats> stats,
+                                                 const BatchingOptions& batching) {
+  std::shared_ptr<Servable> servable(new Servable);
+  servable->name_ = std::move(name);
+  servable->version_ = version;
+  servable->stats_ = std::move(stats);
+  servable->folder_ = TRY(ReadModelFolder(path));
+  const ModelSpec& spec = servable->folder_.spec;
+  std::shared_ptr<const WeightsFile> weights;
+  if (!spec.weights.empty()) weights = TRY(WeightsFile::Open(StrCat(path, "/", spec.weights)));
+  servable->variables_ = std::make_unique<Variables>(backend, std::move(weights));
+  for (const VariableSpec& variable : spec.variables) TRY(servable->variables_->Register(variable));
+  Time begin = Now();
+  TRY(servable->MakeGraphs(backend, batching));
+  LOG(info) << servable->name_ << ": version " << version << ": " << servable->compiles()
+            << " programs ready in " << (Now() - begin) / kMillisecond << " ms";
+  return servable;
+}
+
+Status Servable::MakeGraphs(Backend& backend, const BatchingOptions& batching) {
+  for (const GraphSpec& spec : folder_.spec.graphs) {
+    Graph& graph =
+        *graphs_.emplace_back(std::make_unique<Graph>(folder_, spec, *variables_, backend));
+    for (const ProgramSpec& program : spec.programs) {
+      std::vector<size_t> programs = TRY(graph.Buckets(program.sizes));
+      std::unique_ptr<Way>& way = ways_[{spec.name, programs}];
+      if (way != nullptr) continue;
+      std::vector<int64_t> rows;
+      for (size_t p : programs) {
+        rows.push_back(spec.batch < 0 ? 1
+                                      : spec.programs[p].sizes[static_cast<size_t>(spec.batch)]);
+      }
+      bool alone = !batching.enabled || !spec.IsBatched();
+      way = std::make_unique<Way>(&graph, programs, std::move(rows), alone, batching.max_delay);
+      TRY(WarmUp(*way));
+    }
+    graph.Freeze();
+  }
+  return {};
+}
+
+Status Servable::WarmUp(Way& way) {
+  const GraphSpec& spec = way.graph->spec();
+  for (size_t bucket = 0; bucket < way.programs.size(); ++bucket) {
+    const ProgramSpec& program = spec.programs[way.programs[bucket]];
+    GraphMember member{{}, program.sizes};
+    for (const TensorSpec& input : spec.inputs) {
+      member.inputs.push_back(TRY(Literal::Allocate(input.At(program.sizes))));
+    }
+    GraphMember* members[] = {&member};
+    TRY(way.graph->Prepare(way.programs[bucket]));
+    for (int run = 0; run < kWarmUpRuns; ++run) {
+      RunTimes times;
+      Time begin = Now();
+      TRY(way.graph->Run(way.programs[bucket], members, nullptr, &times));
+      if (run > 0) way.lane.Learn(bucket, Now() - begin);
+    }
+  }
+  return {};
+}
+
+int64_t Servable::compiles() const {
+  int64_t compiles = 0;
+  for (const auto& graph : graphs_) compiles += graph->compiles();
+  return compiles;
+}
+
+Result<Graph*> Servable::Find(std::string_view graph) const {
+  for (const auto& own : graphs_) {
+    if (own->spec().name == (graph.empty() ? kDefaultGraph : graph)) return own.get();
+  }
+  if (graph.empty() && graphs_.size() == 1) return graphs_[0].get();
+  std::string known;
+  for (const auto& own : graphs_) StrAppend(known, known.empty() ? "" : ", ", own->spec().name);
+  return NotFound("model ", name_, ": no graph ", graph.empty() ? kDefaultGraph : graph,
+                  ", there are: ", known);
+}
+
+Result<Servable::Way*> Servable::WayFor(Graph& graph, std::span<const int64_t> sizes) const {
+  auto found = ways_.find({graph.spec().name, TRY(graph.Buckets(sizes))});
+  CHECK(found != ways_.end());
+  return found->second.get();
+}
+
+}  // namespace weft::serve

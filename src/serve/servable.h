@@ -1,0 +1,64 @@
+// A loaded version of a model: its graphs, ready to run, with nothing left to compile.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "serve/graph.h"
+#include "serve/scheduler.h"
+#include "serve/stats.h"
+
+namespace weft::serve {
+
+struct BatchingOptions {
+  bool enabled = true;
+  Time max_delay = 0;  // for others to come, while there is a free slot
+};
+
+class Servable {
+ public:
+  // Reads, compiles and runs every program once with zeros, so that no request pays for any of it.
+  static Result<std::shared_ptr<Servable>> Load(std::string name, int64_t version, std::string path,
+                                                Backend& backend, std::shared_ptr<ModelStats> stats,
+                                                const BatchingOptions& batching);
+
+  const std::string& name() const { return name_; }
+  int64_t version() const { return version_; }
+  const ModelFolder& folder() const { return folder_; }
+  const Variables& variables() const { return *variables_; }
+  ModelStats& stats() const { return *stats_; }
+  int64_t compiles() const;
+
+  // An empty name: the default graph, or the only one.
+  Result<Graph*> Find(std::string_view graph) const;
+
+  // Requests of a graph that may share a run, and the programs for its buckets.
+  struct Way {
+    Way(Graph* g, std::vector<size_t> p, std::vector<int64_t> buckets, bool alone, Time max_delay)
+        : graph(g), programs(std::move(p)), lane(std::move(buckets), alone, max_delay) {}
+    Graph* graph;
+    std::vector<size_t> programs;
+    Lane lane;
+  };
+  Result<Way*> WayFor(Graph& graph, std::span<const int64_t> sizes) const;
+
+ private:
+  Servable() = default;
+  Status MakeGraphs(Backend& backend, const BatchingOptions& batching);
+  Status WarmUp(Way& way);
+
+  std::string name_;
+  int64_t version_ = 0;
+  ModelFolder folder_;
+  std::unique_ptr<Variables> variables_;
+  std::shared_ptr<ModelStats> stats_;
+  std::vector<std::unique_ptr<Graph>> graphs_;
+  std::map<std::pair<std::string, std::vector<size_t>>, std::unique_ptr<Way>> ways_;
+};
+
+}  // namespace weft::serve

@@ -1,0 +1,101 @@
+// The server without a network: what every protocol calls, and programs that embed it.
+//
+//   Server server(std::move(backend), {});
+//   TRY(server.models().SetConfig({{"mlp", "models/mlp"}}));
+//   server.Infer(request, [](Result<InferResponse> response) { ... });
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "serve/graph.h"
+#include "serve/models.h"
+#include "serve/run_handler.h"
+#include "serve/stats.h"
+
+namespace weft::serve {
+
+inline constexpr std::string_view kServerVersion = "0.1.0";
+
+struct ServerOptions {
+  SchedulerOptions scheduler = {};
+  BatchingOptions batching = {};
+  // Runs that take less may be done on the thread that brings the request.
+  Time run_here_below = 200 * kMicrosecond;
+};
+// For this machine: as many slots as cores, and some for the high class.
+ServerOptions DefaultServerOptions();
+
+struct InferRequest {
+  ModelQuery model;
+  std::shared_ptr<Servable> servable = {};  // found already; null: by `model`
+  std::string graph = {};                   // empty: the default one
+  std::vector<NamedTensor> inputs = {};
+  std::vector<std::string> outputs = {};  // in this order; empty: all
+  Priority priority = Priority::kNormal;
+  Time received = 0;  // of Now(); 0: now
+  Time deadline = kNever;
+};
+
+struct InferResponse {
+  std::string model, graph;
+  int64_t version = 0;
+  std::vector<NamedTensor> outputs;
+};
+
+using InferDone = std::function<void(Result<InferResponse>)>;
+
+class Server : private TaskRunner {
+ public:
+  Server(std::unique_ptr<Backend> backend, const ServerOptions& options);
+  ~Server() override;
+
+  Models& models() { return models_; }
+  ServerStats& stats() { return stats_; }
+  const Backend& backend() const { return *backend_; }
+  RunHandler::Load load() const { return handler_->load(); }
+
+  // A request under way, for who wants to end it.
+  class Ticket {
+   public:
+    void Cancel() const;  // it is answered with CANCELLED unless it has begun
+
+   private:
+    friend class Server;
+    RunHandler* handler_ = nullptr;
+    std::vector<std::weak_ptr<Task>> tasks_;
+  };
+  // `done` is called once, on this thread or another, maybe before this returns.
+  Ticket Infer(InferRequest request, InferDone done);
+  Result<InferResponse> InferAndWait(InferRequest request);
+
+  // No more requests; waits for those that are there, at most until then. Whether all are done.
+  bool Drain(Time deadline);
+  bool IsDraining() const { return draining_; }
+  // Ready for requests: models are there, and the server does not shut down.
+  bool Ready() const { return !draining_ && models_.Ready(); }
+  std::string PrometheusText() const;
+
+ private:
+  struct InferTask;
+  struct Split;
+  void Run(const Scheduler::Batch& batch) override;
+  void Refuse(Task& task, Error error) override;
+  Result<std::vector<std::shared_ptr<InferTask>>> Plan(InferRequest request, InferDone& done);
+  static std::vector<std::shared_ptr<InferTask>> SplitRows(std::shared_ptr<InferTask> whole,
+                                                           int64_t rows, int64_t most);
+
+  const ServerOptions options_;
+  std::unique_ptr<Backend> backend_;
+  ServerStats stats_;
+  Models models_;
+  std::atomic<bool> draining_ = false;
+  std::unique_ptr<RunHandler> handler_;  // last: its threads use the rest
+};
+
+}  // namespace weft::serve
