@@ -132,7 +132,8 @@ struct HostArray {
 Result<std::unique_ptr<Buffer>> BufferFromHost(Memory* memory, const HostArray& host,
                                                EventRef* done_with_host);
 // Memory of somebody else as a buffer (DLPack); `on_delete` runs when the last user is gone. On a
-// GPU the elements are there when what `native_stream` has by now is done; null: they are.
+// GPU the elements are there when what `native_stream` has by now is done; null: they are. Memory
+// there that is not aligned as programs want it is copied.
 Result<std::unique_ptr<Buffer>> BufferFromView(Memory* memory, Shape shape, void* data,
                                                std::function<void()> on_delete,
                                                void* native_stream = nullptr);

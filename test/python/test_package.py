@@ -159,7 +159,7 @@ def test_version_is_one():
 # Every private part of JAX that the package uses: module, then attributes. When a release of JAX
 # moves one, the test names it; at run time the feature that needs it is left out with a warning.
 PRIVATE = """
-jax._src.array: ArrayImpl.__dlpack_device__
+jax._src.array: ArrayImpl.__dlpack_device__ ArrayImpl.__cuda_array_interface__
 jax._src.buffer_callback: buffer_callback_p
 jax._src.callback: emit_python_callback xb
 jax._src.compilation_cache: is_cache_used
@@ -168,7 +168,7 @@ jax._src.core: abstract_token
 jax._src.custom_partitioning: custom_partitioning_p
 jax._src.debugging: xla_bridge xc _inspect_sharding_lowering_rule inspect_sharding_p
 jax._src.dispatch: device_put_p _tpu_gpu_device_put_lowering runtime_tokens.block_until_ready
-jax._src.dlpack: _jax xla_bridge DLDeviceType.kDLCPU
+jax._src.dlpack: _jax xla_bridge DLDeviceType.kDLCPU DLDeviceType.kDLCUDA
 jax._src.dtypes: canonicalize_value
 jax._src.export._export: call_exported_p
 jax._src.ffi: build_ffi_lowering_function ffi_lowering
@@ -182,17 +182,17 @@ jax._src.lax.control_flow.loops: xb
 jax._src.lax.linalg: initialize_lapack
 jax._src.lib: _jax xla_client
 jax._src.lib._jax: Client.compile_and_load buffer_to_dlpack_managed_tensor dlpack_managed_tensor_to_buffer JaxRuntimeError
-jax._src.lib._jax: register_custom_call_target register_custom_type
+jax._src.lib._jax: register_custom_call_target register_custom_type cuda_array_interface_to_buffer
 jax._src.lib.xla_client: register_custom_call_handler register_custom_type_handler
 jax._src.lib.xla_client: register_custom_call_target custom_call_targets
 jax._src.lib.xla_client: OpSharding.ParseFromString HloSharding.from_proto encode_inspect_sharding_callback
-jax._src.numpy.array_constructors: _get_platform
+jax._src.numpy.array_constructors: _get_platform _jax
 jax._src.sharding_impls: SdyArray SdyArrayList ShardingContext
 jax._src.tree_util: tree_unflatten
 jax._src.util: split_list
 jax._src.xla_bridge: _backend_factories _nonexperimental_plugins register_plugin register_backend_factory
 jax._src.xla_bridge: default_backend get_backend local_devices num_cpu_devices.value
-jax._src.xla_bridge: _alias_to_platforms _backend_errors _topology_factories
+jax._src.xla_bridge: _alias_to_platforms _backend_errors _topology_factories canonicalize_platform backends
 """
 
 

@@ -173,6 +173,51 @@ std::optional<KnownWindow> FindWindow(const Instruction& i) {
   return window;
 }
 
+// The dimension along which a scatter has one element for each row of a fill; -1: it is another.
+int64_t OneElementOfEachRow(const Instruction& i) {
+  const auto& attrs = i.attrs<hlo::ScatterAttrs>();
+  const Shape& whole = i.shape();
+  if (!attrs.update_window_dims.empty() || attrs.inserted_window_dims.size() != 1 ||
+      attrs.scatter_dims_to_operand_dims != attrs.inserted_window_dims ||
+      std::ssize(attrs.input_batching_dims) != whole.rank() - 1 ||
+      !std::ranges::is_sorted(attrs.input_batching_dims) ||
+      !std::ranges::is_sorted(attrs.scatter_indices_batching_dims)) {
+    return -1;
+  }
+  int64_t along = attrs.inserted_window_dims[0];
+  bool one = i.operand(2)->shape().elements() * whole.dim(along) == whole.elements();
+  return one ? along : -1;
+}
+
+// scatter of one element a row to a fill = select(iota = index, what it combines to, the fill):
+// where elementwise ops read it, neither the fill nor the scatter is kept in memory
+Result<Instruction*> SelectInsteadOfScatter(Instruction& i, std::optional<Op> op, Builder& b) {
+  Instruction* fill = FillScalar(*i.operand(0));
+  int64_t along = fill == nullptr || i.users().empty() || i.IsRoot() ? -1 : OneElementOfEachRow(i);
+  bool fuses = std::ranges::all_of(
+      i.users(), [](const Instruction* user) { return hlo::IsElementwise(user->op()); });
+  if (along < 0 || !fuses) return nullptr;
+  const Shape whole = WithoutLayoutOf(i.shape());
+  Ints rows, kept;
+  for (int64_t d = 0; d < whole.rank(); ++d) {
+    if (d == along) continue;
+    rows.push_back(whole.dim(d));
+    kept.push_back(d);
+  }
+  Instruction* index = TRY(b.Reshape(i.operand(1), rows));
+  if (index->shape().dtype() != DType::kS32) index = TRY(b.Convert(index, DType::kS64));
+  Instruction* value = TRY(b.Reshape(i.operand(2), rows));
+  if (op) {
+    Instruction* old = TRY(b.Broadcast(fill, Shape(whole.dtype(), rows), {}));
+    value = TRY(b.Add(*op, {old, value}));
+  }
+  Shape numbers(index->shape().dtype(), whole.dims());
+  Instruction* iota = TRY(b.Add(Op::kIota, {}, hlo::IotaAttrs{.iota_dimension = along}, &numbers));
+  Instruction* here =
+      TRY(b.Compare(iota, TRY(b.Broadcast(index, numbers, kept)), hlo::Direction::kEq));
+  return b.Add(Op::kSelect, {here, TRY(b.Broadcast(value, whole, kept)), i.operand(0)});
+}
+
 // scatter of nothing = the array;  scatter to one known place = dynamic-update-slice of what the
 // place and the update combine to
 Result<Instruction*> SimplifyScatter(Instruction& i, Builder& b) {
@@ -186,7 +231,7 @@ Result<Instruction*> SimplifyScatter(Instruction& i, Builder& b) {
   std::optional<Op> op = BinaryReducer(combine);
   if ((!overwrites && !op) || update->shape().dtype() != i.shape().dtype()) return nullptr;
   std::optional<KnownWindow> window = FindWindow(i);
-  if (!window) return nullptr;
+  if (!window) return SelectInsteadOfScatter(i, op, b);
   std::vector<Instruction*> operands = {x, TRY(b.Reshape(update, window->sizes))};
   if (!overwrites) {
     hlo::SliceDims place;
