@@ -6,7 +6,7 @@
 namespace weft::compiler {
 
 FusionNote MakeFusionNote(const hlo::Instruction& made, std::string_view reason) {
-  constexpr int kMostReaders = 4;
+  constexpr int kMostReaders = 4;  // names in one note
   FusionNote note{.name = made.name(),
                   .op = std::string(hlo::Mnemonic(made.op())),
                   .source = made.SourceLocation(),

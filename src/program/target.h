@@ -63,6 +63,23 @@ struct TargetInfo {
   double WorkOfThread() const { return 65'536 * Speed(); }
   // One round of a loop below this is run by one thread, without steps between its kernels.
   double WorkOfSerialRound() const { return 150'000 * static_cast<double>(vector_bits) / 128; }
+  // Work (in the same units) worth a piece of its own whose result is joined with those of others:
+  // some 25 us, so that what threads cost is little beside it.
+  double WorkOfPiece() const { return 100'000; }
+  // Vectors of one value that straight code holds at once: 4, where operands and results of a few
+  // such values fill the registers.
+  int64_t VectorsAtOnce() const { return std::clamp<int64_t>(vector_registers / 8, 1, 4); }
+  // Registers for sums: half of them, which hides the latency of an addition (4 cycles on 2 units
+  // and more); the others are for operands.
+  int64_t Accumulators() const { return vector_registers / 2; }
+  // Registers for values of a lane that stay from one operation to the next; a quarter is for what
+  // is computed on the way.
+  int64_t ValuesOfLane() const { return vector_registers * 3 / 4; }
+  // Bytes of state that a scan of columns goes through for each row: half of the smallest
+  // first-level cache of servers, the other half being for what is read.
+  int64_t CarriedBytes() const { return std::min<int64_t>(l1_bytes, 32 << 10) / 2; }
+  // Bytes of a vector register that every CPU has (SSE2, NEON).
+  static constexpr int64_t kNarrowVectorBytes = 16;
   // Chunks of a loop: few enough that each reads memory in long runs, enough that threads end
   // together.
   int64_t MostChunks() const { return std::clamp<int64_t>(8 * cores, 16, 256); }

@@ -10,7 +10,7 @@ using hlo::Op;
 
 namespace {
 
-constexpr int64_t kMinRow = 4;
+constexpr int64_t kMinRow = 4;           // elements of a row; shorter ones are lanes, not rows
 constexpr int64_t kManyShortRows = 64;   // fewer are not worth a kernel of their kind
 constexpr int64_t kMaxRow = 16'384;      // elements, so that a row stays in a cache close by
 constexpr int64_t kMinRows = 8;          // below that rows are worth cutting, unless all is small

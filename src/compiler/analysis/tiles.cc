@@ -9,6 +9,7 @@ namespace weft::compiler {
 namespace {
 
 constexpr int64_t kTileBytes = 64;  // of a row of a tile
+// Elements; fewer are in the first-level cache either way.
 constexpr int64_t kMinTiledElements = 4096;
 constexpr int64_t kTileElements = 512;  // of a tile of few rows
 

@@ -179,7 +179,7 @@ class StateLines {
 
   // What an integer of the body is, where it is a line and no iteration leaves 32 bits.
   std::optional<Line> Find(const Seen& i, int depth = 0) const {
-    constexpr int kMaxDepth = 8;
+    constexpr int kMaxDepth = 8;  // operations behind each other
     if (depth > kMaxDepth || !i.op->shape().IsScalar() || !IsInteger(i.op->shape().dtype())) {
       return std::nullopt;
     }

@@ -16,11 +16,11 @@ using hlo::Direction;
 using hlo::Instruction;
 using hlo::Op;
 
-constexpr int kMaxRangeDepth = 64;
+constexpr int kMaxRangeDepth = 64;           // operations behind each other
 constexpr int kMaxPredicateDepth = 8;        // of and, or, not: both operands are followed
 constexpr int64_t kMaxRangeVisits = 4000;    // for one question
 constexpr int64_t kMaxRangeLiteral = 65536;  // elements looked at
-constexpr size_t kMaxThresholds = 12;
+constexpr size_t kMaxThresholds = 12;        // constants that a state is compared with
 
 using Int128 = __int128;
 

@@ -15,8 +15,8 @@ using hlo::Op;
 
 namespace {
 
-constexpr int kMaxGrowthDepth = 24;
-constexpr size_t kMaxGroup = 4;
+constexpr int kMaxGrowthDepth = 24;      // operations behind each other
+constexpr size_t kMaxGroup = 4;          // states that are computed from each other
 constexpr int64_t kMaxGrowth = 1 << 20;  // in a round
 
 }  // namespace

@@ -20,9 +20,9 @@ using hlo::Op;
 
 namespace {
 
-constexpr size_t kMaxTerms = 6;
-constexpr int kMaxSumDepth = 12;
-constexpr int64_t kLargestFactor = int64_t{1} << 20;
+constexpr size_t kMaxTerms = 6;                       // terms of a sum, and facts
+constexpr int kMaxSumDepth = 12;                      // sums within each other
+constexpr int64_t kLargestFactor = int64_t{1} << 20;  // of a term: products stay far from 64 bits
 
 }  // namespace
 

@@ -17,8 +17,8 @@ namespace {
 
 constexpr int64_t kOwnStorageBytes = 64;        // of temporaries outside of loops
 constexpr int64_t kLoopOwnStorageBytes = 4096;  // inside, where they may become registers
-constexpr int64_t kAlign = 64;
-constexpr int64_t kRoomBytes = 4096;  // smaller results do not make room for temporaries
+constexpr int64_t kAlign = 64;                  // bytes: a cache line, and the widest vector
+constexpr int64_t kRoomBytes = 4096;            // smaller results do not make room for temporaries
 
 int64_t RoundUp(int64_t n) {
   return (n + kAlign - 1) / kAlign * kAlign;

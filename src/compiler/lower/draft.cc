@@ -21,11 +21,10 @@ using HloOp = hlo::Op;
 
 namespace {
 
-constexpr int64_t kStraightVectors = 4;  // vectors without a loop, in serial kernels
 // Elements without any loop, in serial kernels: scalars that LLVM may keep in registers from one
 // kernel to the next, unless each is so much work that vectors pay.
 constexpr int64_t kStraightLine = 16, kShortVector = 8;
-constexpr double kStraightCost = 30;
+constexpr double kStraightCost = 30;  // work of an element (ElementCost)
 
 }  // namespace
 
@@ -261,7 +260,7 @@ Status KernelDraft::ForFlat(const LoopShape& shape, const Body& body) {
   double work = static_cast<double>(n) * shape.cost;
   int64_t chunks = ChunksOf(work);
   chunks = std::min(chunks, n / std::max<int64_t>(lanes, 64));
-  if (shape.serial && n <= kStraightVectors * lanes) return StraightLanes(n, lanes, at);
+  if (shape.serial && n <= target_.VectorsAtOnce() * lanes) return StraightLanes(n, lanes, at);
   if (shape.serial || chunks <= 1) return OverLanes(n, lanes, shape.in_place, at);
   // Chunks of whole vectors; the last one takes what is left.
   int64_t unit = std::max<int64_t>(lanes, 64);
@@ -375,7 +374,7 @@ Status KernelDraft::ForNest(const LoopShape& shape, const Body& body) {
   int64_t n = 1;
   for (int64_t d : dims) n *= d;
   int64_t row = dims[minor];
-  constexpr int64_t kShortRow = 4;
+  constexpr int64_t kShortRow = 4;  // elements
   int lanes = shape.scalar || row < kShortRow ? 1 : LanesFor(shape.width, row);
   CHECK(shape.cuts.empty() || (shape.cuts.front() > 0 && shape.cuts.back() < row));
   bool cheap = shape.cost < kStraightCost && !shape.in_place;
@@ -395,7 +394,8 @@ Status KernelDraft::ForNest(const LoopShape& shape, const Body& body) {
       return body(index);
     };
     if (part) return OverPart(*part, row, lanes, shape.in_place, at);
-    if (shape.serial && row <= kStraightVectors * lanes) return StraightLanes(row, lanes, at);
+    if (shape.serial && row <= target_.VectorsAtOnce() * lanes)
+      return StraightLanes(row, lanes, at);
     int64_t begin = 0;
     for (size_t k = 0; k <= shape.cuts.size(); ++k) {
       int64_t end = k < shape.cuts.size() ? shape.cuts[k] : row;

@@ -144,7 +144,7 @@ LoopShape ShapeOf(const LowerContext& cx, const KernelBody& body, const Dims& di
     if (!i->shape().IsScalar()) note(dtype, times * ElementCost(*i));
     cost += times * ElementCost(*i);
   }
-  constexpr double kMinorShare = 0.15;
+  constexpr double kMinorShare = 0.15;  // of the work of a kernel
   double total = 0, wider = 0;
   for (double work : work_by_width) total += work;
   size_t widest = work_by_width.size() - 1;

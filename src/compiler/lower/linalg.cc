@@ -17,12 +17,12 @@ using HloOp = hlo::Op;
 
 namespace {
 
-constexpr int64_t kUnrolledOrder = 8;
+constexpr int64_t kUnrolledOrder = 8;  // rows of a matrix
 // Operations of straight-line code: more of them are loops, so that what surrounds them can still
 // be one function with them.
 constexpr int64_t kUnrolledLuWork = 5 * 5 * 5;
-constexpr int64_t kUnrolledSolveWork = 128;
-constexpr int64_t kLoopedOrder = 32;  // outside of loops: larger ones are routines
+constexpr int64_t kUnrolledSolveWork = 128;  // multiplications
+constexpr int64_t kLoopedOrder = 32;         // outside of loops: larger ones are routines
 
 using Matrix = std::vector<std::vector<Element>>;
 

@@ -15,7 +15,7 @@ using HloOp = hlo::Op;
 
 namespace {
 
-constexpr int64_t kVectorsAtOnce = 4;
+constexpr int64_t kVectorsAtOnce = 4;  // vectors that are added by pairs
 
 }  // namespace
 
@@ -90,7 +90,7 @@ ReduceDims SplitDims(const Instruction& reduce) {
 }
 
 KeptTogether KeptInside(const ReduceDims& dims) {
-  constexpr int64_t kMostTogether = 4;
+  constexpr int64_t kMostTogether = 4;  // results beside each other
   KeptTogether together;
   for (size_t k = 0; k < dims.kept.size(); ++k) {
     if (dims.reduced.empty() || dims.kept[k] < dims.reduced.back() || dims.kept_sizes[k] == 1) {

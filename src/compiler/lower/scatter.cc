@@ -20,14 +20,13 @@ using HloOp = hlo::Op;
 
 namespace {
 
-constexpr double kParallelScatter = 400'000;  // element updates worth several threads
 constexpr int64_t kWindowPiece = 64;    // elements of the minor window dimension a thread takes
 constexpr int64_t kScatterChunks = 16;  // of updates that do not meet
-constexpr int64_t kMaxOwnArrays = 16;
+constexpr int64_t kMaxOwnArrays = 16;   // copies of the array, one for a thread
 // Sums of f32 are kept in f64 until all updates are added (sums.h), where that costs little: arrays
 // that stay in a cache, or far more updates than places for them.
 constexpr int64_t kSmallArray = 1 << 16, kUpdatesPerPlace = 16, kMostPlaces = 1 << 20;
-constexpr int64_t kFewUpdates = 2 * kSumRun;
+constexpr int64_t kFewUpdates = 2 * kSumRun;  // terms that f32 adds exactly enough (sums.h)
 constexpr double kWideCost = 4;  // of an element of f64 that is filled or joined: mostly memory
 
 }  // namespace
@@ -74,9 +73,10 @@ void CopyScattered(LowerContext& cx, const Instruction& instruction, const Instr
 namespace {
 
 // How many arrays of their own the threads get; 0: none.
-int64_t OwnArrays(const Instruction& scatter, const ScatterDims& dims, double work) {
+int64_t OwnArrays(const LowerContext& cx, const Instruction& scatter, const ScatterDims& dims,
+                  double work) {
   const Shape& shape = scatter.operand(0)->shape();
-  if (scatter.operand_count() != 3 || work < kParallelScatter / 2) return 0;
+  if (scatter.operand_count() != 3 || work < 2 * cx.target.WorkOfPiece()) return 0;
   const auto& attrs = scatter.attrs<hlo::ScatterAttrs>();
   if (!AsPlainReducer(*attrs.to_apply, shape.dtype(), 0)) return 0;
   // Filling and joining them is a small part of the work.
@@ -106,8 +106,9 @@ double WorkOf(const ScatterDims& dims) {
 int64_t PieceOfWindows(const LowerContext& cx, const Instruction& scatter,
                        const ScatterDims& dims) {
   int64_t minor = dims.minor();
-  bool shared = !cx.serial && WorkOf(dims) > kParallelScatter && minor >= 2 * kWindowPiece &&
-                minor % kWindowPiece == 0 && dims.ColumnsApart(scatter);
+  bool shared = !cx.serial && WorkOf(dims) > 4 * cx.target.WorkOfPiece() &&
+                minor >= 2 * kWindowPiece && minor % kWindowPiece == 0 &&
+                dims.ColumnsApart(scatter);
   return shared ? kWindowPiece : minor;
 }
 
@@ -132,7 +133,7 @@ Status ScatterBy(Subject& subject, int64_t piece) {
   ScatterLoops loops(draft, scatter, dims, std::move(memory));
   ValueId first = b.Int(0), last = b.Int(dims.updates);
   bool chunked = attrs.unique_indices && !cx.serial && pieces == 1 &&
-                 WorkOf(dims) > kParallelScatter / 4 && dims.updates >= 64 * kScatterChunks;
+                 WorkOf(dims) > cx.target.WorkOfPiece() && dims.updates >= 64 * kScatterChunks;
   loops.set_columns(b.Int(0), piece);
   if (pieces > 1) {
     ValueId p = b.BeginLoop(LoopKind::kParallel, b.Int(0), b.Int(pieces), b.Int(1))[0];
@@ -248,7 +249,7 @@ OwnArrayPlan PlanOwnArrays(const LowerContext& cx, const Instruction& scatter,
   bool wide = SumsInF64(scatter, dims, cx.serial);
   bool shared = !cx.serial && PieceOfWindows(cx, scatter, dims) == dims.minor();
   if (scatter.attrs<hlo::ScatterAttrs>().unique_indices || (!wide && !shared)) return {0, wide};
-  int64_t arrays = cx.serial ? 0 : OwnArrays(scatter, dims, WorkOf(dims));
+  int64_t arrays = cx.serial ? 0 : OwnArrays(cx, scatter, dims, WorkOf(dims));
   return {wide ? std::max<int64_t>(arrays, 1) : arrays, wide};
 }
 

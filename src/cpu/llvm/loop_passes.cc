@@ -265,7 +265,7 @@ class SplitSelectCondition : public llvm::PassInfoMixin<SplitSelectCondition> {
  private:
   // An `and` or `or` of conditions, used by a few selects of integers alone.
   static bool IsToChoose(const llvm::BinaryOperator& both) {
-    constexpr unsigned kMostChoices = 3;
+    constexpr unsigned kMostChoices = 3;  // branches on the condition
     bool joins =
         both.getOpcode() == llvm::Instruction::And || both.getOpcode() == llvm::Instruction::Or;
     if (!joins || !both.getType()->isIntegerTy(1) || both.hasNUsesOrMore(kMostChoices + 1)) {

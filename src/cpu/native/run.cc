@@ -16,7 +16,7 @@ namespace {
 
 using Bytes = std::span<std::byte>;
 
-constexpr size_t kKeptArenas = 4;
+constexpr size_t kKeptArenas = 4;             // arenas: runs of one program at once
 constexpr int64_t kKeptArenaBytes = 1 << 20;  // larger ones go back to where all can reuse them
 const std::byte kNeverCancelled{0};
 static_assert(sizeof(std::atomic<bool>) == 1);

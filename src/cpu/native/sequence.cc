@@ -17,7 +17,7 @@ std::vector<SequenceStep::Argument> ArgumentsOf(const program::Program& program,
 }
 
 void CopyMemory(ThreadPool& pool, std::byte* to, const std::byte* from, int64_t bytes) {
-  constexpr int64_t kPiece = int64_t{1} << 18;
+  constexpr int64_t kPiece = int64_t{1} << 18;  // bytes that a thread copies at once
   if (bytes < 4 * kPiece) {
     if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
     return;

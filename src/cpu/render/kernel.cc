@@ -475,7 +475,7 @@ class KernelRenderer {
       return number < kLarge && number > -kLarge ? std::optional(std::abs(number)) : std::nullopt;
     }
     const Instr* made = access_.Definition(id);
-    constexpr int kDeep = 6;
+    constexpr int kDeep = 6;  // operations behind each other
     if (made == nullptr || depth == kDeep) return std::nullopt;
     bool counts = made->op == Op::kLoop && made->results[0] == id;
     if (!counts && made->op != Op::kAdd && made->op != Op::kMul) return std::nullopt;

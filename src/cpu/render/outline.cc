@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "base/hash.h"
+#include "program/target.h"
 
 namespace weft::cpu {
 namespace {
@@ -17,15 +18,17 @@ using program::ValueId;
 // have stayed in registers: that has to be little beside the function, and code that is not long
 // compiles fast enough without.
 constexpr int64_t kLongKernel = 1000;
-constexpr int64_t kLongFunction = 48;
-constexpr size_t kFewestTimes = 4;
+constexpr int64_t kLongFunction = 48;     // weight of what is outlined, in instructions
+constexpr size_t kFewestTimes = 4;        // equal stretches
 constexpr size_t kWindow = 8;             // instructions by which equal stretches are found
 constexpr size_t kLongestFunction = 400;  // instructions
-constexpr int64_t kArgumentRegisters = 8, kRegisterBytes = 16;
+// Vector registers for arguments and results (x86-64 and arm64 calls).
+constexpr int64_t kArgumentRegisters = 8;
 constexpr size_t kSample = 16;  // stretches looked at to choose how long they are
 
 int64_t Registers(program::Type type) {
-  return std::max<int64_t>(1, type.lanes * ByteWidth(type.dtype) / kRegisterBytes);
+  return std::max<int64_t>(
+      1, type.lanes * ByteWidth(type.dtype) / program::TargetInfo::kNarrowVectorBytes);
 }
 
 bool Computes(const Instr& instr) {

@@ -16,8 +16,8 @@ using program::Program;
 // Kernels of fewer instructions than this are not worth another module beside those of others,
 // which another thread compiles, and beside the control flow.
 constexpr size_t kCodePerModule = 50;
-constexpr size_t kCodeBesideMain = 200;
-constexpr size_t kCallCode = 5;  // what a kernel costs beside its instructions
+constexpr size_t kCodeBesideMain = 200;  // instructions that are compiled with the main function
+constexpr size_t kCallCode = 5;          // what a kernel costs beside its instructions
 
 // Loops that are lanes of vectors, which LLVM has to make.
 bool HasVectorLoop(const Kernel& kernel) {
@@ -150,7 +150,7 @@ bool KeepsAvx512Frequency(const Program& program, const Plan& plan, const Render
 
 void RenderLaunched(const Program& program, const Plan& plan, const RenderTarget& target,
                     const std::vector<int32_t>& kernels, IrMetadata& metadata, std::string& out) {
-  constexpr int kFew = 2;
+  constexpr int kFew = 2;  // operations of a kernel
   bool keeps_frequency = KeepsAvx512Frequency(program, plan, target);
   for (int32_t k : kernels) {
     const Kernel& kernel = program.kernels[k];

@@ -18,8 +18,8 @@ using program::Type;
 using program::ValueId;
 
 constexpr size_t kFewInstructions = 16;  // not worth a call
-constexpr int kLanesAtOnce = 4;
-constexpr int64_t kArgumentBytes = 512;
+constexpr int kLanesAtOnce = 4;          // lanes of a vector that the slow path takes at once
+constexpr int64_t kArgumentBytes = 512;  // of arrays that a slow path is given
 
 bool WorksByLane(const Instr& instr) {
   OpClass cls = Info(instr.op).cls;

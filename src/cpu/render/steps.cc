@@ -11,6 +11,7 @@
 #include "cpu/render/critical_path.h"
 #include "cpu/render/kernel.h"
 #include "program/cost.h"
+#include "program/target.h"
 
 namespace weft::cpu {
 namespace {
@@ -21,11 +22,11 @@ using program::Program;
 using program::Slice;
 using program::Step;
 
-constexpr int64_t kUnrolledIterations = 4;
-constexpr int64_t kBytesOfRegister = 16, kManyRegisters = 64;
-constexpr int64_t kManyPointers = 24;
+constexpr int64_t kUnrolledIterations = 4;           // iterations of a loop with little code
+constexpr int64_t kManyRegisters = 64;               // registers of invariant loads
+constexpr int64_t kManyPointers = 24;                // buffers of a region
 constexpr size_t kTinyCode = 50, kLittleCode = 160;  // instructions of an iteration
-constexpr int64_t kManyIterations = 64;
+constexpr int64_t kManyIterations = 64;              // iterations
 // Fills of as many elements are written out.
 constexpr int64_t kUnrolledFill = 8;
 
@@ -447,7 +448,7 @@ class FunctionRenderer {
       }
     };
     ForEachStep(loop.body, count);
-    return bytes / kBytesOfRegister;
+    return bytes / program::TargetInfo::kNarrowVectorBytes;
   }
 
   // LICM would hoist invariant loads. More of them than there are registers it would spill to the

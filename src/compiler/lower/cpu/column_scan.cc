@@ -18,7 +18,7 @@ namespace {
 // Of the columns of one block: so many that rows are read in long runs, and that the next row,
 // which may lie a page behind what was stored last, is not taken for that; few enough that what is
 // carried stays in the first cache.
-constexpr int64_t kLeastBlock = 256, kCarriedBytes = 16 << 10;
+constexpr int64_t kLeastBlock = 256;
 
 class ColumnScan {
  public:
@@ -46,7 +46,8 @@ class ColumnScan {
     }
     lanes_ = draft.LanesFor(width, columns_);
     while (minor != columns_ && minor % lanes_ != 0) lanes_ /= 2;  // within the minor dimension
-    int64_t most = kCarriedBytes / (width * std::max<int64_t>(attrs_.num_carries, 1));
+    int64_t most =
+        draft.target().CarriedBytes() / (width * std::max<int64_t>(attrs_.num_carries, 1));
     block_ = columns_ / std::max<int64_t>(draft.target().cores, 1);
     block_ = std::clamp(block_, kLeastBlock, std::max(most, kLeastBlock));
     block_ -= block_ % kLeastBlock;

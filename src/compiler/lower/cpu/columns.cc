@@ -19,9 +19,8 @@ namespace {
 constexpr int64_t kColumnBlock = 1024;  // accumulators of one block
 constexpr int64_t kRowsAtOnce = 4;      // read for each load and store of accumulators
 constexpr int64_t kColumnTasks = 16;    // aimed at, blocks and pieces together
-constexpr int64_t kMinPieceRows = 32;
-constexpr int64_t kShortMinor = 4;
-constexpr double kPieceCost = 100'000;  // work worth a piece
+constexpr int64_t kMinPieceRows = 32;   // rows of a piece
+constexpr int64_t kShortMinor = 4;      // elements of the minor dimension
 
 // The operand's dimensions: outer ones that are kept, reduced ones, and the columns.
 struct ColumnDims {
@@ -345,7 +344,7 @@ Status LowerColumnReduce(Subject& subject) {
   int64_t pieces = 1;
   if (!cx.serial && types.reducer.CanUseLanes()) {
     pieces = std::min({kColumnTasks / (blocks * outer), dims.length / kMinPieceRows,
-                       static_cast<int64_t>(work / kPieceCost)});
+                       static_cast<int64_t>(work / cx.target.WorkOfPiece())});
     pieces = std::max<int64_t>(pieces, 1);
   }
   int64_t piece = (dims.length + pieces - 1) / pieces;

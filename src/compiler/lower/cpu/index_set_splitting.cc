@@ -14,7 +14,7 @@ using HloOp = hlo::Op;
 
 namespace {
 
-constexpr size_t kMaxCuts = 8;
+constexpr size_t kMaxCuts = 8;               // of one dimension; each is one more copy of the loop
 constexpr int64_t kLongStretch = 8;          // parts of a dimension that are worth their own loop
 constexpr size_t kMaxRepeatedMembers = 800;  // instructions emitted for all parts together
 

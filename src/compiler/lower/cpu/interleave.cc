@@ -17,8 +17,8 @@ using HloOp = hlo::Op;
 
 namespace {
 
-constexpr int64_t kLeastRowsInLanes = 8;
-constexpr size_t kMaxRowCode = 640;  // operations of a row, all in one block
+constexpr int64_t kLeastRowsInLanes = 8;  // rows: the lanes of a vector of 32 bytes
+constexpr size_t kMaxRowCode = 640;       // operations of a row, all in one block
 
 // The width that gives each element of a row one register.
 int64_t OneRegister(int64_t width) {

@@ -14,7 +14,6 @@ constexpr int64_t kMaxProducts = 64;      // of a whole small matrix, when lanes
 constexpr int64_t kMaxRowProducts = 128;  // of a row or column of the result
 constexpr int64_t kMaxRow = 16;           // elements of it
 constexpr int64_t kLong = 8;              // of a contraction
-constexpr int64_t kRegisters = 24;        // for elements of a lane
 // One product of so few is better off with scalars and rows that stay in registers.
 constexpr int64_t kStraightProducts = 512;
 
@@ -75,7 +74,8 @@ Status LowerDotInLanes(Subject& subject) {
                    cx.memory.Coalesced(cx.memory.Leaf(*dot.operand(1)), cx.memory.Leaf(dot));
   // As many registers for each value as all of a lane's leave.
   int64_t values = rows * columns + (along == DotLanes::kColumns ? 1 : s.k);
-  shape.width = ByteWidth(type) * (values > kRegisters / 2 ? 4 : values > kRegisters / 4 ? 2 : 1);
+  int64_t room = cx.target.ValuesOfLane();
+  shape.width = ByteWidth(type) * (values > room / 2 ? 4 : values > room / 4 ? 2 : 1);
   TRY(draft.ForEach(shape, [&](const Index& index) -> Status {
     Index at = e.Coordinates(shape.dims, index);
     const Coord* i = along == DotLanes::kRows ? &at.coords[1] : nullptr;

@@ -15,11 +15,9 @@ using program::LoopKind;
 
 namespace {
 
-constexpr int64_t kMostColumns = 16;
-constexpr int64_t kLeastRows = 64;
-constexpr int64_t kSums = 16;  // registers: as many as hide the time that one addition takes
-constexpr int64_t kPiecesOfRows = 32;
-constexpr double kPieceProducts = 100'000;
+constexpr int64_t kMostColumns = 16;   // of either operand
+constexpr int64_t kLeastRows = 64;     // of the contraction
+constexpr int64_t kPiecesOfRows = 32;  // pieces that threads sum, at most
 
 // A stretch of a row's elements that lie in one register.
 struct Stretch {
@@ -57,10 +55,11 @@ struct TallDotPlan {
   TallDotPlan(const LowerContext& cx, const DotSizes& s, DType type)
       : lanes(cx.target.vector_bits / 8 / ByteWidth(type)), runs(StretchesOf(s.n, lanes)) {
     per_row = static_cast<int64_t>(runs.size());
-    tile = std::clamp<int64_t>(kSums / per_row, 1, s.m);
-    beside = std::max<int64_t>(1, kSums / (tile * per_row) / 2);
+    int64_t sums = cx.target.Accumulators();
+    tile = std::clamp<int64_t>(sums / per_row, 1, s.m);
+    beside = std::max<int64_t>(1, sums / (tile * per_row) / 2);
     double products = static_cast<double>(s.m * s.n) * static_cast<double>(s.k);
-    int64_t wanted = static_cast<int64_t>(products / kPieceProducts);
+    int64_t wanted = static_cast<int64_t>(products / cx.target.WorkOfPiece());
     pieces = cx.serial ? 1 : std::clamp<int64_t>(wanted, 1, kPiecesOfRows);
     piece = (s.k + pieces - 1) / pieces;
     piece = (piece + beside - 1) / beside * beside;

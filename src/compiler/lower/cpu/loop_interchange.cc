@@ -17,14 +17,14 @@ using HloOp = hlo::Op;
 
 namespace {
 
-constexpr int64_t kLeastElements = 256;
-constexpr int64_t kMostRounds = 1 << 16;
+constexpr int64_t kLeastElements = 256;   // elements of its arrays
+constexpr int64_t kMostRounds = 1 << 16;  // iterations
 // A run is cancelled between steps: a long loop is several, of this much work (units of
 // ElementCost, some 50 ms on one core), each of enough rounds for loads and stores not to count.
 constexpr double kStepCost = 2e8;
-constexpr int64_t kLeastRounds = 256;
-constexpr size_t kMostMembers = 200;
-constexpr size_t kMostStates = 8;
+constexpr int64_t kLeastRounds = 256;  // iterations of a step
+constexpr size_t kMostMembers = 200;   // instructions of the body
+constexpr size_t kMostStates = 8;      // arrays that are carried
 
 // What the body computes, looked at from its results: every element from those at the same index.
 class ElementwiseBody {

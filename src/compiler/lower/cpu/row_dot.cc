@@ -12,9 +12,8 @@ using hlo::Instruction;
 
 namespace {
 
-constexpr int64_t kLeastColumns = 8;
-constexpr int64_t kLeastProducts = 512;
-constexpr int64_t kMostRows = 4;
+constexpr int64_t kLeastColumns = 8;     // elements of a row of the result
+constexpr int64_t kLeastProducts = 512;  // multiplications in all
 
 Decision MatchDotAlongColumns(Subject& subject) {
   const Instruction& dot = subject.instruction;
@@ -42,7 +41,8 @@ Status LowerDotAlongColumns(Subject& subject) {
   int lanes = draft.LanesFor(ByteWidth(type), s.n);
   // Half of the registers are sums.
   int64_t registers = std::max<int64_t>(1, lanes * ByteWidth(type) * 8 / cx.target.vector_bits);
-  int64_t sums = std::clamp<int64_t>(cx.target.vector_registers / 2 / registers, 1, kMostRows);
+  int64_t sums =
+      std::clamp<int64_t>(cx.target.Accumulators() / registers, 1, cx.target.VectorsAtOnce());
   int64_t rows = std::min(sums, s.m), stretches = std::clamp<int64_t>(sums / rows, 1, s.n / lanes);
   int64_t columns = stretches * lanes;
   auto scaled = [&](ValueId x, int64_t factor) { return b.Mul(x, b.Int(factor)); };

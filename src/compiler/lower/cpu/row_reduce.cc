@@ -12,7 +12,6 @@ using HloOp = hlo::Op;
 
 namespace {
 
-constexpr double kSplitReduceCost = 200'000;  // rows worth cutting in pieces
 constexpr int64_t kPieces = 32, kEnoughRows = 8;
 
 Decision MatchRowReduce(Subject& subject) {
@@ -22,7 +21,8 @@ Decision MatchRowReduce(Subject& subject) {
   if (subject.cx.serial) return Take("rows are reduced one after the other inside of a loop");
   if (dims.rows >= kEnoughRows) return Take("there are rows enough for all threads");
   double total = shape.cost * static_cast<double>(dims.rows) * static_cast<double>(dims.length);
-  if (total < kSplitReduceCost) return Take("the rows are too short for several threads");
+  if (total < 2 * subject.cx.target.WorkOfPiece())
+    return Take("the rows are too short for several threads");
   return Refuse("there are few rows, and they are long");
 }
 

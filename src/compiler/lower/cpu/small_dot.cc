@@ -11,8 +11,8 @@ using hlo::Instruction;
 
 namespace {
 
-constexpr int64_t kDotRowsAtOnce = 4;
-constexpr int64_t kLeastLength = 8;
+constexpr int64_t kDotRowsAtOnce = 4;  // rows whose sums are joined by one transpose of 4 by 4
+constexpr int64_t kLeastLength = 8;    // elements of the contraction
 
 // Vectors of many lanes to vectors of as many lanes as there are rows: lane r is row r's sum.
 ValueId SumOfRows(KernelBuilder& b, std::vector<ValueId> rows) {

@@ -14,7 +14,6 @@ using program::Type;
 
 namespace {
 
-constexpr int64_t kFewSorted = 16;
 constexpr int64_t kFewExchanges = 160;  // of single values
 
 // What is in one place: an element of every operand, and what says where it belongs.
@@ -154,7 +153,8 @@ Decision MatchSortingNetwork(Subject& subject) {
   if (!subject.cx.serial) return Refuse("it is not inside of a loop on one thread");
   if (sort.operand(0)->shape().elements() == 0 || few.best == 0) return Refuse("nothing is sorted");
   if (sort.op() == HloOp::kTopK && !few.order) return Refuse("its keys are of another type");
-  bool fits = few.n <= (few.best < few.n ? 2 * kFewSorted : kFewSorted) &&
+  int64_t most = subject.cx.target.Accumulators();
+  bool fits = few.n <= (few.best < few.n ? 2 * most : most) &&
               few.Exchanges() * few.operands <= kFewExchanges;
   if (!fits) return Refuse("there are too many elements for registers");
   return Take("few elements are sorted in registers");

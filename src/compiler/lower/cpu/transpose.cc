@@ -17,8 +17,6 @@ using HloOp = hlo::Op;
 
 namespace {
 
-constexpr int64_t kRegisterBytes = 16;
-
 // What comes out of the transpose is the result.
 bool StoresAtOnce(const KernelBody& body, const Instruction& transpose) {
   return body.outputs.size() == 1 && body.outputs[0].inside == &transpose;
@@ -57,7 +55,7 @@ namespace {
 // How many tiles that lie side by side in the operand are turned one after the other. Where its
 // rows are on other pages, more than a tile is read of each; a divisor of the number of all tiles.
 int64_t BandOf(int64_t tiles, int64_t row_bytes, int64_t page_bytes) {
-  constexpr int64_t kMaxBand = 8;
+  constexpr int64_t kMaxBand = 8;  // tiles of a band
   int64_t band = row_bytes < page_bytes ? 1 : std::min(kMaxBand, tiles);
   while (tiles % band != 0) --band;
   return band;
@@ -67,7 +65,7 @@ int64_t BandOf(int64_t tiles, int64_t row_bytes, int64_t page_bytes) {
 // twice.
 int64_t TurnedOf(int64_t rows, int64_t columns, int64_t width, const Instruction& operand) {
   double most = operand.IsParameter() ? 1.7 : 1;  // times the elements of a tile
-  int64_t turned = std::clamp<int64_t>(kRegisterBytes / width, 1, 8);
+  int64_t turned = std::clamp<int64_t>(program::TargetInfo::kNarrowVectorBytes / width, 1, 8);
   auto whole = [&](int64_t n) { return (n + turned - 1) / turned * turned; };
   while (turned > std::min(rows, columns) || static_cast<double>(whole(rows) * whole(columns)) >
                                                  most * static_cast<double>(rows * columns)) {

@@ -15,9 +15,9 @@ using program::Type;
 
 namespace {
 
-constexpr int64_t kUnrolledReduce = 16;
-constexpr int64_t kUnrolledDot = 32;
-constexpr int64_t kUnrolledWindow = 32;
+constexpr int64_t kUnrolledReduce = 16;  // terms
+constexpr int64_t kUnrolledDot = 32;     // products
+constexpr int64_t kUnrolledWindow = 32;  // elements of a window
 
 bool Contains(std::span<const int64_t> list, int64_t x) {
   return std::find(list.begin(), list.end(), x) != list.end();

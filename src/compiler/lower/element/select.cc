@@ -36,7 +36,7 @@ Result<Element> ElementEmitter::EmitEither(ValueId condition,
 // What computing a side of a select takes that nothing else asks for; 0 where much of it is shared.
 double ElementEmitter::OwnCost(const Instruction& side, const Instruction& select,
                                const Index& index) {
-  constexpr size_t kMost = 300;
+  constexpr size_t kMost = 300;  // instructions looked at
   std::vector<const Instruction*> reached = {&side};
   std::unordered_set<const Instruction*> seen = {&side, &select};
   for (size_t at = 0; at < reached.size() && reached.size() < kMost; ++at) {
@@ -59,7 +59,7 @@ double ElementEmitter::OwnCost(const Instruction& side, const Instruction& selec
 // One condition for all lanes, and sides that are work: only the one that is chosen is computed.
 Result<std::optional<Element>> ElementEmitter::EmitOneSide(const Instruction& select,
                                                            const Index& index) {
-  constexpr double kMuchWork = 40;
+  constexpr double kMuchWork = 40;  // of an element (ElementCost): more than a mispredicted branch
   const Instruction& condition = *select.operand(0);
   bool one = condition.shape().IsScalar() ||
              (condition.op() == HloOp::kBroadcast && condition.operand(0)->shape().IsScalar());

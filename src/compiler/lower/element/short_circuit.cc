@@ -10,7 +10,7 @@ using hlo::Instruction;
 using HloOp = hlo::Op;
 
 bool ElementEmitter::ReadsAtIndex(const Instruction& instruction) const {
-  constexpr size_t kMostLookedAt = 32;
+  constexpr size_t kMostLookedAt = 32;  // instructions
   std::vector<const Instruction*> reached = {&instruction};
   for (size_t i = 0; i < reached.size() && i < kMostLookedAt; ++i) {
     if (bound_.contains(reached[i])) continue;

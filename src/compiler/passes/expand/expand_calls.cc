@@ -11,7 +11,7 @@ using hlo::Builder;
 using hlo::Instruction;
 using hlo::Op;
 
-constexpr int64_t kMostInstructions = 4'000'000;
+constexpr int64_t kMostInstructions = 4'000'000;  // of the module, inlined
 
 // The start's users read a tuple of its shape; its facts go to `op`, which does the work.
 Status ReplaceStart(Builder& b, Instruction* start, Instruction* op,

@@ -19,8 +19,8 @@
 
 namespace weft::compiler {
 
-inline constexpr size_t kMaxFusionMembers = 400;
-inline constexpr size_t kMaxFusionOutputs = 16;
+inline constexpr size_t kMaxFusionMembers = 400;  // instructions of a kernel
+inline constexpr size_t kMaxFusionOutputs = 16;   // arrays that a kernel writes
 
 enum class GroupKind : uint8_t {
   kNone,     // a step of its own: library calls, control flow, scatter, ...

@@ -15,22 +15,22 @@ using hlo::Op;
 namespace {
 
 constexpr int64_t kSmallTranspose = 8192;  // elements: cheap to read across
-constexpr int kMaxRepeatDepth = 3;
+constexpr int kMaxRepeatDepth = 3;         // consumers that compute it again, behind each other
 // On a GPU, where arithmetic costs less than memory: rematerialisation of arrays that no cache
 // holds.
 constexpr int64_t kLargeOnGpu = int64_t{32} << 20;  // bytes
 constexpr double kCheapOnGpu = 12;                  // an exponential
-constexpr int kMaxRepeatDepthOnGpu = 8;
-constexpr size_t kMaxReadersOnGpu = 8;
-constexpr int64_t kWholeLine = 64;  // bytes
-constexpr size_t kMaxScatterMembers = 40;
-constexpr double kNoLimit = 1e30;
+constexpr int kMaxRepeatDepthOnGpu = 8;             // consumers
+constexpr size_t kMaxReadersOnGpu = 8;              // readers
+constexpr int64_t kWholeLine = 64;                  // bytes
+constexpr size_t kMaxScatterMembers = 40;           // instructions of a scatter's kernel
+constexpr double kNoLimit = 1e30;                   // times that an element may be computed
 
 // Computed in a few steps from positions, numbers and small arrays, as masks are: that is no more
 // than reading it would be.
 bool IsOfPositions(const Instruction& i) {
-  constexpr size_t kFewSteps = 4;
-  constexpr int64_t kTimesSmaller = 8;
+  constexpr size_t kFewSteps = 4;       // instructions
+  constexpr int64_t kTimesSmaller = 8;  // what is read beside what is made
   std::vector<const Instruction*> steps = {&i};
   for (size_t at = 0; at < steps.size(); ++at) {
     const Instruction& step = *steps[at];
@@ -52,7 +52,7 @@ bool IsOfPositions(const Instruction& i) {
 
 // How often an element may be computed in one group instead of once.
 double RepeatLimit(const Instruction& i) {
-  constexpr double kViewLimit = 64;
+  constexpr double kViewLimit = 64;  // times that an element may be read
   if (IsFree(i) || IsOfPositions(i)) return kNoLimit;
   // Reading through a slice costs no more than reading what it would have been copied to.
   if (i.op() == Op::kSlice || i.op() == Op::kReverse) return kViewLimit;
@@ -128,7 +128,7 @@ namespace {
 // below it, or of what that array was before the updates that made it. Where most of the array is
 // new that does not matter.
 bool SpoilsUpdate(const Instruction& i, const Instruction& update) {
-  constexpr int kMaxUpdates = 16;
+  constexpr int kMaxUpdates = 16;  // updates behind each other
   bool scatters = update.op() == Op::kScatter;
   if (!scatters && 2 * update.operand(1)->shape().elements() > update.shape().elements()) {
     return false;
@@ -401,7 +401,7 @@ bool Fuser::CanWorkOnRows(const FusionGroup& group, const RowSpace& space) const
   // Lone results of short rows are better off with a row in each lane, where the rows do not fill
   // vectors or much is computed from their results.
   if (space.IsShort() && !wide) {
-    constexpr double kLittle = 6;
+    constexpr double kLittle = 6;  // work of an element (ElementCost)
     double cost = 0;
     for (const Instruction* m : group.members) cost += IsFree(*m) ? 0 : ElementCost(*m);
     if (space.length < kVectorReduce || cost > kLittle) return false;

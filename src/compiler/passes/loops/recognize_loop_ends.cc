@@ -23,7 +23,7 @@ using hlo::Computation;
 using hlo::Instruction;
 using hlo::Op;
 
-constexpr int kMaxQuestionDepth = 16;
+constexpr int kMaxQuestionDepth = 16;  // operations behind each other
 
 // A comparison behind a loop that repeats a part of its condition.
 struct Repeated {

@@ -198,7 +198,7 @@ class StatePlan {
     int64_t k, init, step;
   };
   std::optional<Counter> CounterOf(int64_t k) const {
-    constexpr int64_t kLargest = 1 << 30;
+    constexpr int64_t kLargest = 1 << 30;  // of counters, so that distances do not wrap
     if (IsConstant(k) || twin_[static_cast<size_t>(k)] >= 0) return std::nullopt;
     const Instruction *init = loop_.Init(k), *next = loop_.Next(k);
     if (init == nullptr || !init->shape().IsScalar()) return std::nullopt;

@@ -164,8 +164,8 @@ Result<bool> RecognizePointUpdate(const Loop& loop, int64_t k, int64_t register_
 }  // namespace
 
 Result<bool> RecognizePointUpdates(hlo::Module& module, const PassContext& context) {
-  constexpr int64_t kRegisters = 4;  // a masked store of so many is as cheap as one element's
-  int64_t register_bytes = kRegisters * context.target.vector_bits / 8;
+  // A masked store of so many registers is as cheap as one element's.
+  int64_t register_bytes = context.target.VectorsAtOnce() * context.target.vector_bits / 8;
   bool changed = false;
   for (const auto& computation : module.computations()) {
     for (Instruction* i : computation->Snapshot()) {

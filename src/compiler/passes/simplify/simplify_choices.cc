@@ -14,8 +14,8 @@ using hlo::Direction;
 using hlo::Instruction;
 using hlo::Op;
 
-constexpr int64_t kMostConditions = 32;
-constexpr int kMostNumbers = 33;  // that a chain of selects chooses from
+constexpr int64_t kMostConditions = 32;  // operands of the concatenation
+constexpr int kMostNumbers = 33;         // that a chain of selects chooses from
 
 bool Holds(Direction d, int64_t x, int64_t y) {
   switch (d) {

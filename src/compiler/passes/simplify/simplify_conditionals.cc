@@ -24,9 +24,9 @@ using hlo::Op;
 // so much (less than a jump that is not foreseen), on so many elements each, and there are so
 // many branches.
 constexpr int64_t kMaxSelectedOps = 8;
-constexpr double kMaxSelectedCost = 10;
-constexpr int64_t kMaxSelectedElements = 16;
-constexpr size_t kMaxSelectedBranches = 4;
+constexpr double kMaxSelectedCost = 10;       // work of an element (ElementCost) of all branches
+constexpr int64_t kMaxSelectedElements = 16;  // elements of an array
+constexpr size_t kMaxSelectedBranches = 4;    // branches
 
 void SetBranches(Instruction& conditional, const std::vector<Computation*>& branches) {
   auto& attrs = conditional.mutable_attrs<hlo::ConditionalAttrs>();
