@@ -1,4 +1,6 @@
 // weft --machine: what code is made for, and what is known of its speed.
+#include "cpu/routines/machine.h"
+
 #include <unistd.h>
 
 #include <cmath>
@@ -15,6 +17,7 @@
 #include "commands.h"
 #include "cpu/device.h"
 #include "cpu/llvm/llvm.h"
+#include "cpu/routines/narrow_kernels.h"
 #include "cpu/routines/tiles.h"
 #include "help.h"
 #include "runtime/profile.h"
@@ -58,6 +61,32 @@ std::string TileOf() {
                 tile->lanes * static_cast<int>(sizeof(T)) * 8, " bits");
 }
 
+// The micro-kernel that takes elements of a narrow type as they are.
+std::string NarrowOf(DType dtype) {
+  const cpu::NarrowKernel* kernel = cpu::FindNarrowKernel(dtype, dtype);
+  return kernel == nullptr ? "widened" : StrCat("by ", kernel->name);
+}
+
+std::string NarrowKernelList() {
+  std::string here, elsewhere;
+  for (const cpu::NarrowKernel& kernel : cpu::NarrowKernels()) {
+    std::string& list = kernel.is_there() ? here : elsewhere;
+    StrAppend(list, list.empty() ? "" : ", ", kernel.name);
+  }
+  return StrCat(here.empty() ? "none" : here,
+                elsewhere.empty() ? "" : "; not on this processor: ", elsewhere);
+}
+
+std::string MatrixUnits(const program::TargetInfo& target) {
+  if (target.bf16_matrix_flops > 0) {
+    return StrCat(std::lround(target.bf16_matrix_flops / 1e9), " GFLOP/s (bf16)");
+  }
+  const cpu::ProcessorFeatures& features = cpu::HostFeatures();
+  std::string types = features.amx_bf16 ? "bf16" : "";
+  if (features.amx_int8) StrAppend(types, types.empty() ? "" : ", ", "int8");
+  return types.empty() ? "none used" : StrCat("AMX (", types, ")");
+}
+
 std::string Rate(double flops, double bytes) {
   return StrCat(std::lround(flops / 1e9), " GFLOP/s (f32), ", std::lround(bytes / 1e9), " GB/s");
 }
@@ -85,11 +114,10 @@ std::string DescribeMachine() {
             StrCat(target.vector_bits, " bits, ", target.vector_registers, " registers",
                    target.fast_bf16 ? ", arithmetic in bf16" : ""));
   AppendRow(out, "matrix products",
-            StrCat("f32 tiles of ", TileOf<float>(), ", f64 tiles of ", TileOf<double>()));
-  AppendRow(out, "matrix units",
-            target.bf16_matrix_flops > 0
-                ? StrCat(std::lround(target.bf16_matrix_flops / 1e9), " GFLOP/s (bf16)")
-                : "none used");
+            StrCat("f32 tiles of ", TileOf<float>(), ", f64 tiles of ", TileOf<double>(), ", bf16 ",
+                   NarrowOf(DType::kBF16), ", int8 ", NarrowOf(DType::kS8)));
+  AppendRow(out, "micro-kernels", NarrowKernelList());
+  AppendRow(out, "matrix units", MatrixUnits(target));
   AppendRow(out, "cores",
             StrCat(target.cores, " of ", sysconf(_SC_NPROCESSORS_ONLN), "; ", DefaultPool().limit(),
                    " threads in use"));

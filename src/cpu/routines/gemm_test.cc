@@ -135,6 +135,24 @@ TEST(Gemm, LongContractions) {
   }
 }
 
+TEST(Gemm, FewComplexRows) {
+  Random random(8);
+  for (DType dtype : {DType::kC64, DType::kC128}) {
+    for (auto [m, n, k] : {std::array<int64_t, 3>{1, 70, 90},
+                           {70, 1, 90},
+                           {1, 1, 300},
+                           {3, 200, 150},
+                           {16, 33, 40},
+                           {1, 600, 700},
+                           {600, 1, 700}}) {
+      for (int form = 0; form < 4; ++form) {
+        CheckGemm(random, {m, n, k, 1, form % 2 == 1, form / 2 == 1, 2.0}, dtype, dtype,
+                  ToleranceOf(dtype));
+      }
+    }
+  }
+}
+
 TEST(Gemm, MixedSigns) {
   Random random(7);
   for (DType a : {DType::kS8, DType::kU8}) {

@@ -19,6 +19,7 @@ constexpr int64_t kTaskWork = 1 << 21;     // multiplications that are
 constexpr int64_t kShallow = 64;           // depth below which writing the result takes longest
 constexpr int64_t kShallowCols = 2048;     // of a task then
 constexpr int64_t kMostPacked = 32 << 20;  // bytes of an operand that are packed at once
+constexpr int64_t kPackedTogether = 8;     // panels
 constexpr int64_t kMostDepth = 512;        // of a panel: f32 sums of so many are added elsewhere
 // Of a contraction that is shared out because the result is small.
 constexpr int64_t kSplitDepth = 1024, kMostSplits = 16, kSplitTasks = 8;
@@ -163,35 +164,33 @@ class BlockedProduct {
            (panel * CeilDiv(vectors, width) + at / width) * form_.PanelBytes(is_left, cut_.depth);
   }
 
-  // Everything that tasks share, at once.
+  // Everything that tasks share, at once: some panels of one depth at a time, which are neighbours
+  // in memory where operands lie across.
   void PackShared(const Outer& outer, bool with_b) const {
-    int64_t a_count = cut_.a_in_tasks ? 0 : CeilDiv(outer.rows, form_.rows);
-    int64_t b_count = cut_.b_in_tasks || !with_b ? 0 : CeilDiv(outer.cols, form_.cols);
+    int64_t a_unit = kPackedTogether * form_.rows, b_unit = kPackedTogether * form_.cols;
+    int64_t a_count = cut_.a_in_tasks ? 0 : CeilDiv(outer.rows, a_unit);
+    int64_t b_count = cut_.b_in_tasks || !with_b ? 0 : CeilDiv(outer.cols, b_unit);
     int64_t count = a_count + b_count;
     if (count == 0) return;
-    double widths = static_cast<double>(a_count * form_.rows + b_count * form_.cols);
-    double cost = widths / static_cast<double>(count) * static_cast<double>(cut_.depth) * 0.1 *
+    double vectors = static_cast<double>(a_count * a_unit + b_count * b_unit);
+    double cost = vectors / static_cast<double>(count) * static_cast<double>(cut_.depth) * 0.1 *
                   static_cast<double>(form_.element);
     ForPieces(means_.pool, count * cut_.panels, cost, [&](int64_t begin, int64_t end) {
       for (int64_t item = begin; item < end; ++item) {
         int64_t panel = item / count, number = item % count;
         bool is_left = number < a_count;
-        int64_t width = is_left ? form_.rows : form_.cols, first = is_left ? outer.i : outer.j;
-        int64_t vectors = is_left ? outer.rows : outer.cols;
-        int64_t at = (is_left ? number : number - a_count) * width;
-        product_.Pack(is_left, first + at, std::min(width, vectors - at), panel * cut_.depth,
-                      DepthOf(panel), Shared(is_left, vectors, panel, at));
+        int64_t unit = is_left ? a_unit : b_unit, first = is_left ? outer.i : outer.j;
+        int64_t all = is_left ? outer.rows : outer.cols;
+        int64_t at = (is_left ? number : number - a_count) * unit;
+        PackPanels(is_left, first + at, std::min(unit, all - at), panel,
+                   Shared(is_left, all, panel, at));
       }
     });
   }
 
-  void PackOwn(bool is_left, int64_t begin, int64_t end, int64_t panel, std::byte* out) const {
-    int64_t width = is_left ? form_.rows : form_.cols;
-    for (int64_t at = begin; at < end; at += width) {
-      product_.Pack(is_left, at, std::min(width, end - at), panel * cut_.depth, DepthOf(panel),
-                    out);
-      out += form_.PanelBytes(is_left, cut_.depth);
-    }
+  void PackPanels(bool is_left, int64_t first, int64_t count, int64_t panel, std::byte* out) const {
+    product_.Pack(is_left, first, count, panel * cut_.depth, DepthOf(panel),
+                  form_.PanelBytes(is_left, cut_.depth), out);
   }
 
   Status RunTasks(const Outer& outer) const {
@@ -242,12 +241,12 @@ class BlockedProduct {
     for (int64_t panel = 0; panel < cut_.panels; ++panel) {
       const std::byte *a = own.a, *b = own.b;
       if (cut_.a_in_tasks) {
-        PackOwn(true, outer.i + i0, outer.i + i1, panel, own.a);
+        PackPanels(true, outer.i + i0, i1 - i0, panel, own.a);
       } else {
         a = Shared(true, outer.rows, panel, i0);
       }
       if (cut_.b_in_tasks) {
-        PackOwn(false, outer.j + j0, outer.j + j1, panel, own.b);
+        PackPanels(false, outer.j + j0, j1 - j0, panel, own.b);
       } else {
         b = Shared(false, outer.cols, panel, j0);
       }
@@ -315,9 +314,9 @@ class PartOfProduct : public PackedProduct<T> {
   PartOfProduct(const PackedProduct<T>& whole, int64_t i, int64_t j, int64_t k)
       : whole_(whole), i_(i), j_(j), k_(k) {}
   PanelForm form() const override { return whole_.form(); }
-  void Pack(bool is_left, int64_t first, int64_t count, int64_t k0, int64_t kn,
+  void Pack(bool is_left, int64_t first, int64_t count, int64_t k0, int64_t kn, int64_t panel,
             std::byte* out) const override {
-    whole_.Pack(is_left, (is_left ? i_ : j_) + first, count, k_ + k0, kn, out);
+    whole_.Pack(is_left, (is_left ? i_ : j_) + first, count, k_ + k0, kn, panel, out);
   }
   void Run(int64_t k, const std::byte* a, const std::byte* b, T* c, int64_t ldc, T alpha,
            T beta) const override {
@@ -471,11 +470,11 @@ class TileProduct : public PackedProduct<T> {
   PanelForm form() const override {
     return {kernel_.rows, kernel_.cols, 1, sizeof(T), 0, 0, sizeof(T)};
   }
-  void Pack(bool is_left, int64_t first, int64_t count, int64_t k0, int64_t kn,
+  void Pack(bool is_left, int64_t first, int64_t count, int64_t k0, int64_t kn, int64_t panel,
             std::byte* out) const override {
     (is_left ? a_ : b_)
-        .Pack(first, count, k0, kn, is_left ? kernel_.rows : kernel_.cols,
-              reinterpret_cast<T*>(out));
+        .PackMany(first, count, k0, kn, is_left ? kernel_.rows : kernel_.cols,
+                  panel / int64_t{sizeof(T)}, reinterpret_cast<T*>(out));
   }
   void Run(int64_t k, const std::byte* a, const std::byte* b, T* c, int64_t ldc, T alpha,
            T beta) const override {

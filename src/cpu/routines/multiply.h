@@ -1,6 +1,7 @@
 // Matrix products of operands that come in packed panels: what gemm and convolution share.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -22,6 +23,14 @@ class PanelSource {
   // the i from count to width.
   virtual void Pack(int64_t first, int64_t count, int64_t k0, int64_t kn, int64_t width,
                     T* out) const = 0;
+  // Any count, as panels that are `panel` elements apart: sources that are read along rows can go
+  // across all of them.
+  virtual void PackMany(int64_t first, int64_t count, int64_t k0, int64_t kn, int64_t width,
+                        int64_t panel, T* out) const {
+    for (int64_t at = 0; at < count; at += width, out += panel) {
+      Pack(first + at, std::min(width, count - at), k0, kn, width, out);
+    }
+  }
 };
 
 // Products whose sums of f32 may be added up one by one, some hundreds at a time: a longer
@@ -67,10 +76,10 @@ class PackedProduct {
  public:
   virtual ~PackedProduct() = default;
   virtual PanelForm form() const = 0;
-  // Elements k0 to k0 + kn of vectors first to first + count, no more than a tile has; zeroes for
-  // those that a tile has beyond.
+  // Elements k0 to k0 + kn of vectors first to first + count, as panels that are `panel` bytes
+  // apart; zeroes for vectors that the last one has beyond.
   virtual void Pack(bool is_left, int64_t first, int64_t count, int64_t k0, int64_t kn,
-                    std::byte* out) const = 0;
+                    int64_t panel, std::byte* out) const = 0;
   // A tile of c = alpha * sum + beta * c; c is not read when beta is 0.
   virtual void Run(int64_t k, const std::byte* a, const std::byte* b, T* c, int64_t ldc, T alpha,
                    T beta) const = 0;
@@ -111,6 +120,8 @@ class StridedPanels : public PanelSource<T> {
       : dtype_(dtype), data_(data), vector_stride_(vector_stride), k_stride_(k_stride) {}
   void Pack(int64_t first, int64_t count, int64_t k0, int64_t kn, int64_t width,
             T* out) const override;
+  void PackMany(int64_t first, int64_t count, int64_t k0, int64_t kn, int64_t width, int64_t panel,
+                T* out) const override;
 
  private:
   DType dtype_;

@@ -57,10 +57,11 @@ struct NarrowSource {
   int64_t vector_stride, k_stride;
 };
 
-// The panel of elements k0 to k0 + kn of vectors first to first + count; zero beyond. `other`: the
-// type of the other operand.
+// Elements k0 to k0 + kn of vectors first to first + count, as panels that are `panel` bytes apart;
+// zero beyond. `other`: the type of the other operand.
 void PackNarrow(const NarrowKernel& kernel, bool is_left, const NarrowSource& source, DType other,
-                int64_t first, int64_t count, int64_t k0, int64_t kn, std::byte* out);
+                int64_t first, int64_t count, int64_t k0, int64_t kn, int64_t panel,
+                std::byte* out);
 
 // Of such a panel: k rounded up, with what stands before it.
 int64_t NarrowHead(const NarrowKernel& kernel, bool is_left);

@@ -144,30 +144,60 @@ void PackAlong(const NarrowPanel& s) {
   }
 }
 
-// Of vectors that lie beside each other.
-void PackBeside(const NarrowPanel& s) {
-  static const auto interleave = FindInterleave();
+// Rows of elements that lie beside each other, of which so many make up a word; zeroes past the
+// end.
+void WordRows(const NarrowPanel& s, int64_t word, const std::byte** rows) {
   static constexpr std::byte kZeroes[2 * kMostVectors] = {};
+  for (int64_t q = 0; q < s.kernel.b_group; ++q) {
+    int64_t p = word * s.kernel.b_group + q;
+    rows[q] = p < s.kn ? s.At(0, p) : kZeroes;
+  }
+}
+
+// Of vectors that lie beside each other, in lines of words of a vector.
+void PackBesideInLines(const NarrowPanel& s) {
+  static const auto interleave = FindInterleave();
   constexpr int64_t kLineWords = kTileLine / kWord;
-  Words form = WordsOf(s.kernel, s.source.dtype);
-  int64_t of_word = s.kernel.b_group;
-  bool in_lines = s.group != of_word;
   alignas(64) uint32_t line[kLineWords * kMostVectors];
   auto* out = reinterpret_cast<uint32_t*>(s.out);
-  for (int64_t word = 0; word < s.padded / of_word; ++word) {
-    uint32_t* to = in_lines ? line + word % kLineWords * s.width : out + word * s.width;
+  for (int64_t word = 0; word < s.padded / s.kernel.b_group; ++word) {
+    uint32_t* to = line + word % kLineWords * s.width;
     const std::byte* rows[4];
-    for (int64_t q = 0; q < of_word; ++q) {
-      int64_t p = word * of_word + q;
-      rows[q] = p < s.kn ? s.At(0, p) : kZeroes;
-    }
-    interleave(form, rows, s.count, to);
+    WordRows(s, word, rows);
+    interleave(WordsOf(s.kernel, s.source.dtype), rows, s.count, to);
     std::fill(to + s.count, to + s.width, 0U);
-    if (!in_lines || word % kLineWords != kLineWords - 1) continue;
+    if (word % kLineWords != kLineWords - 1) continue;
     const uint32_t* words[kLineWords];
     for (int64_t w = 0; w < kLineWords; ++w) words[w] = line + w * s.width;
     PackAcross<uint32_t>(words, s.width, kLineWords,
                          out + (word / kLineWords) * s.width * kLineWords);
+  }
+}
+
+// Of vectors that lie beside each other: across all panels, so that rows are read in long runs, and
+// asked for in time.
+void PackBeside(const NarrowPanel& s, int64_t panel) {
+  static const auto interleave = FindInterleave();
+  constexpr int64_t kWordsAhead = 2;
+  Words form = WordsOf(s.kernel, s.source.dtype);
+  int64_t bytes = ByteWidth(s.source.dtype), of_word = s.kernel.b_group;
+  for (int64_t word = 0; word < s.padded / of_word; ++word) {
+    const std::byte* rows[4];
+    WordRows(s, word, rows);
+    for (int64_t q = 0; q < of_word && (word + kWordsAhead + 1) * of_word <= s.kn; ++q) {
+      const std::byte* ahead = s.At(0, (word + kWordsAhead) * of_word + q);
+      for (int64_t at = 0; at < s.count * bytes; at += 64) __builtin_prefetch(ahead + at);
+    }
+    std::byte* out = s.out + word * s.width * kWord;
+    for (int64_t at = 0; at < s.count; at += s.width, out += panel) {
+      auto* to = reinterpret_cast<uint32_t*>(out);
+      int64_t n = std::min(s.width, s.count - at);
+      interleave(form, rows, n, to);
+      std::fill(to + n, to + s.width, 0U);
+      for (int64_t q = 0; q < of_word; ++q) {
+        if (word * of_word + q < s.kn) rows[q] += s.width * bytes;
+      }
+    }
   }
 }
 
@@ -231,23 +261,25 @@ void Correct(const NarrowPanel& s, bool is_left, DType other) {
 }  // namespace
 
 void PackNarrow(const NarrowKernel& kernel, bool is_left, const NarrowSource& source, DType other,
-                int64_t first, int64_t count, int64_t k0, int64_t kn, std::byte* out) {
-  NarrowPanel panel = {kernel,
-                       source,
-                       is_left ? kernel.rows : kernel.cols,
-                       is_left ? kernel.a_group : kernel.b_group,
-                       first,
-                       count,
-                       k0,
-                       kn,
-                       (kn + kernel.step - 1) / kernel.step * kernel.step,
-                       out + NarrowHead(kernel, is_left)};
-  if (source.vector_stride == 1 && source.k_stride != 1) {
-    PackBeside(panel);
-  } else {
-    PackAlong(panel);
+                int64_t first, int64_t count, int64_t k0, int64_t kn, int64_t panel,
+                std::byte* out) {
+  int64_t width = is_left ? kernel.rows : kernel.cols;
+  int64_t group = is_left ? kernel.a_group : kernel.b_group;
+  int64_t padded = (kn + kernel.step - 1) / kernel.step * kernel.step;
+  out += NarrowHead(kernel, is_left);
+  NarrowPanel all = {kernel, source, width, group, first, count, k0, kn, padded, out};
+  bool beside = source.vector_stride == 1 && source.k_stride != 1,
+       in_lines = group != kernel.b_group;
+  if (beside && !in_lines) PackBeside(all, panel);
+  for (int64_t at = 0; at < count; at += width, out += panel) {
+    NarrowPanel one = all;
+    one.first += at;
+    one.count = std::min(width, count - at);
+    one.out = out;
+    if (!beside) PackAlong(one);
+    if (beside && in_lines) PackBesideInLines(one);
+    if (kernel.corrects()) Correct(one, is_left, other);
   }
-  if (kernel.corrects()) Correct(panel, is_left, other);
 }
 
 }  // namespace weft::cpu

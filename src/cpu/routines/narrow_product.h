@@ -23,10 +23,10 @@ class NarrowProduct : public PackedProduct<T> {
   NarrowProduct(const NarrowKernel& kernel, const NarrowSource& a, const NarrowSource& b)
       : kernel_(kernel), a_(a), b_(b) {}
   PanelForm form() const override { return NarrowForm(kernel_); }
-  void Pack(bool is_left, int64_t first, int64_t count, int64_t k0, int64_t kn,
+  void Pack(bool is_left, int64_t first, int64_t count, int64_t k0, int64_t kn, int64_t panel,
             std::byte* out) const override {
     PackNarrow(kernel_, is_left, is_left ? a_ : b_, (is_left ? b_ : a_).dtype, first, count, k0, kn,
-               out);
+               panel, out);
   }
   void Run(int64_t k, const std::byte* a, const std::byte* b, T* c, int64_t ldc, T /*alpha*/,
            T beta) const override {

@@ -139,6 +139,30 @@ void StridedPanels<T>::Pack(int64_t first, int64_t count, int64_t k0, int64_t kn
   }
 }
 
+// Rows that lie far apart are asked for in time, since no prefetcher of the processor sees them.
+template <class T>
+void StridedPanels<T>::PackMany(int64_t first, int64_t count, int64_t k0, int64_t kn, int64_t width,
+                                int64_t panel, T* out) const {
+  constexpr int64_t kRowsAhead = 4, kLine = 64;
+  if (vector_stride_ != 1 || k_stride_ == 1) {
+    return PanelSource<T>::PackMany(first, count, k0, kn, width, panel, out);
+  }
+  int64_t bytes = ByteWidth(dtype_);
+  const std::byte* from = data_ + (first + k0 * k_stride_) * bytes;
+  for (int64_t p = 0; p < kn; ++p, from += k_stride_ * bytes) {
+    const std::byte* ahead = from + kRowsAhead * k_stride_ * bytes;
+    for (int64_t at = 0; p + kRowsAhead < kn && at < count * bytes; at += kLine) {
+      __builtin_prefetch(ahead + at);
+    }
+    T* to = out + p * width;
+    for (int64_t at = 0; at < count; at += width, to += panel) {
+      int64_t n = std::min(width, count - at);
+      LoadRun<T>(dtype_, from + at * bytes, n, to);
+      std::fill(to + n, to + width, T(0));
+    }
+  }
+}
+
 template <class T>
 void ComplexPanels<T>::Pack(int64_t first, int64_t count, int64_t k0, int64_t kn, int64_t width,
                             T* out) const {

@@ -370,8 +370,11 @@ WEFT_INLINE T ElementAt(const T* row, int64_t p) {
 template <class T>
 void PackAcrossBlocks(const T* const* rows, int64_t kn, int64_t width, T* out) {
   constexpr int64_t kBlock = 16 / int64_t{sizeof(T)};
+  // More rows than a processor's prefetcher follows: lines are asked for some time before.
+  constexpr int64_t kLine = 64 / int64_t{sizeof(T)}, kAhead = 4 * kLine;
   int64_t whole = width / kBlock * kBlock, p = 0;
   for (; p + kBlock <= kn; p += kBlock) {
+    for (int64_t i = 0; p % kLine == 0 && i < width; ++i) __builtin_prefetch(rows[i] + p + kAhead);
     for (int64_t i = 0; i < whole; i += kBlock) {
       TurnBlock(rows + i, p, out + p * width + i, width);
     }
