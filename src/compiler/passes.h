@@ -48,6 +48,10 @@ Result<bool> CanonicalizeDots(hlo::Module&, const PassContext&);
 // computation becomes the one or the other of what was read; needs: simplify-ranges before it, or
 // indices are not what they will be; not scheduled (else it does nothing).
 Result<bool> ChooseReads(hlo::Module&, const PassContext&);
+// Loops of known trip count that hold collectives run two iterations in one, so that a transfer of
+// the one is hidden by compute of the other; of an odd count the first iteration is peeled. Copies
+// have channels and scheduling groups of their own; needs: not scheduled (else it does nothing).
+Result<bool> DoubleBufferLoops(hlo::Module&, const PassContext&);
 // Equal pure ops of one computation become one; needs: not scheduled (else it does nothing).
 Result<bool> EliminateCommonSubexpressions(hlo::Module&, const PassContext&);
 // Unused instructions without side effects and computations that the entry does not reach go;
@@ -78,6 +82,13 @@ Result<bool> Fuse(hlo::Module&, const PassContext&);
 // `call` becomes the called instructions, composites excepted; needs: not scheduled (else it does
 // nothing).
 Result<bool> InlineCalls(hlo::Module&, const PassContext&);
+// Collectives of executed computations become async-start and async-done, with their facts; the
+// list keeps them side by side; needs: none.
+Result<bool> MakeCollectivesAsync(hlo::Module&, const PassContext&);
+// Async pairs of a collective become the collective, where the start stood, and keep their backend
+// config; pairs that a loop carries or that have updates stay; needs: not scheduled (else it does
+// nothing).
+Result<bool> MakeCollectivesSync(hlo::Module&, const PassContext&);
 // Dimensions that stay side by side in a large transpose become one, between reshapes: what is read
 // and written lies in longer rows; needs: row-major layouts; behind simplify, whose rules know
 // transposes as the user wrote them.
@@ -93,6 +104,13 @@ Result<bool> NormalizeLayouts(hlo::Module&, const PassContext&);
 // why). How parameters and results are cut is kept in the module's frontend attributes; needs:
 // propagate-shardings, or ops without shardings are gathered; not scheduled.
 Result<bool> Partition(hlo::Module&, const PassContext&);
+// Collectives cross iterations of their loop, which nothing in an iteration then waits for. What is
+// computed from the counter and from state that stays, such as gathered weights, is computed for
+// the next iteration, and the last one is peeled; what ends in an update of an array that the loop
+// does not read otherwise is done one iteration later, and the first one is peeled. Barriers do not
+// cross; copies have channels and scheduling groups of their own; needs: separate-computations
+// (bodies of several loops stay), not scheduled (else it does nothing).
+Result<bool> PipelineCollectives(hlo::Module&, const PassContext&);
 // Shardings that instructions state spread to those that state none, forward and backward by the
 // rules of the ops (hlo/dim_rule.h), by priority, through loops, branches, calls and tuples, until
 // nothing changes. Afterwards every executed instruction has one, and computations have one caller;
@@ -144,6 +162,11 @@ Result<bool> SimplifyConditionals(hlo::Module&, const PassContext&);
 // loops whose computations have several callers are not followed; not scheduled (else it does
 // nothing).
 Result<bool> SimplifyRanges(hlo::Module&, const PassContext&);
+// An all-reduce in a loop whose sums are only added up, or only written to the rows of an array
+// that the loop fills, is done once behind the loop, on what was added up or filled; sums of floats
+// are taken in another order; needs: separate-computations (bodies of several loops stay), not
+// scheduled (else it does nothing).
+Result<bool> SinkAllReduces(hlo::Module&, const PassContext&);
 // Loops that run never, once or a few times (`optimize.unroll_*`) become straight code; state that
 // is not used, constant or there twice goes; costly invariant ops move out; needs: not scheduled
 // (else it does nothing).

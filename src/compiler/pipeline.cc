@@ -18,6 +18,7 @@ constexpr Pass kPasses[] = {
     {"canonicalize-convolutions", CanonicalizeConvolutions},
     {"canonicalize-dots", CanonicalizeDots},
     {"choose-reads", ChooseReads},
+    {"double-buffer-loops", DoubleBufferLoops},
     {"eliminate-common-subexpressions", EliminateCommonSubexpressions},
     {"eliminate-dead-code", EliminateDeadCode},
     {"expand-empty-ops", ExpandEmptyOps},
@@ -26,9 +27,12 @@ constexpr Pass kPasses[] = {
     {"fold-constants", FoldConstants},
     {"fuse", Fuse},
     {"inline-calls", InlineCalls},
+    {"make-collectives-async", MakeCollectivesAsync},
+    {"make-collectives-sync", MakeCollectivesSync},
     {"merge-transposed-dimensions", MergeTransposedDimensions},
     {"normalize-layouts", NormalizeLayouts},
     {"partition", Partition},
+    {"pipeline-collectives", PipelineCollectives},
     {"propagate-shardings", PropagateShardings},
     {"recognize-composites", RecognizeComposites},
     {"recognize-functions", RecognizeFunctions},
@@ -43,6 +47,7 @@ constexpr Pass kPasses[] = {
     {"simplify-conditionals", SimplifyConditionals},
     {"simplify-ranges", SimplifyRanges},
     {"simplify-while", SimplifyWhile},
+    {"sink-all-reduces", SinkAllReduces},
 };
 
 // The order in which they run.

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "compiler/analysis/collectives.h"
-#include "compiler/analysis/trip_count.h"
 
 namespace weft::compiler::schedule {
 namespace {
@@ -12,21 +11,6 @@ namespace {
 using hlo::Computation;
 using hlo::Instruction;
 using hlo::Op;
-
-std::string_view ConfigOf(const Instruction& i) {
-  return i.extras() != nullptr ? std::string_view(i.extras()->backend_config.text) : "";
-}
-
-// The text behind `"key":` of a backend config, which may also be a quoted string of JSON.
-std::string_view ConfigValue(const Instruction& i, std::string_view key) {
-  std::string_view text = ConfigOf(i);
-  size_t at = text.find(key);
-  if (at == text.npos) return "";
-  at += key.size();
-  while (at < text.size() && (text[at] == '"' || text[at] == '\\' || text[at] == ' ')) ++at;
-  if (at == text.size() || text[at] != ':') return "";
-  return text.substr(at + 1);
-}
 
 bool IsSlice(Op op) {
   return op == Op::kSlice || op == Op::kDynamicSlice || op == Op::kGather;
@@ -169,24 +153,6 @@ const double* Profile::Find(std::string_view name) const {
   return it != seconds_.end() ? &it->second : nullptr;
 }
 
-std::vector<int64_t> ConfigInts(const Instruction& i, std::string_view key) {
-  std::string_view text = ConfigValue(i, key);
-  std::vector<int64_t> found;
-  for (size_t at = 0; at < text.size();) {
-    char c = text[at];
-    if (c >= '0' && c <= '9') {
-      size_t end = std::min(text.find_first_not_of("0123456789", at), text.size());
-      found.push_back(ParseInt(text.substr(at, end - at)).value_or(0));
-      at = end;
-    } else if (c == ']' || c == '}') {
-      break;
-    } else {
-      ++at;
-    }
-  }
-  return found;
-}
-
 bool IsIdentity(const Instruction& i) {
   switch (i.op()) {
     case Op::kBitcast:
@@ -232,13 +198,6 @@ Shape ResultOfStart(const Instruction& i) {
   if (!is_pair || !shape.IsTuple() || shape.tuple_size() < 2) return shape;
   if (i.op() == Op::kRecv) return Shape::Tuple({shape.tuple_element(0), Shape::Token()});
   return shape.tuple_element(i.op() == Op::kCopyStart ? 0 : 1);
-}
-
-int64_t KnownTripCount(const Instruction& loop) {
-  std::vector<int64_t> written = ConfigInts(loop, "known_trip_count");
-  if (!written.empty()) return written[0];
-  if (std::optional<int64_t> trips = TripCount(loop)) return *trips;
-  return 0;
 }
 
 Costs::Costs(const hlo::Module& module, const Machine& machine, const Profile* profile)

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "compiler/analysis/backend_config.h"
 #include "compiler/schedule/machine.h"
 #include "hlo/module.h"
 
@@ -82,9 +83,5 @@ bool IsIdentity(const hlo::Instruction& i);
 const hlo::Instruction& Started(const hlo::Instruction& start);
 // What the done of a start gives; of any other instruction its own shape.
 Shape ResultOfStart(const hlo::Instruction& i);
-// Iterations: what the backend config says, or what the loop's counter shows; 0: not known.
-int64_t KnownTripCount(const hlo::Instruction& loop);
-// `"key":[1,2]` or `"key":"4"` in a backend config: the digits behind the key.
-std::vector<int64_t> ConfigInts(const hlo::Instruction& i, std::string_view key);
 
 }  // namespace weft::compiler::schedule

@@ -1,5 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <set>
+
+#include "compiler/schedule/rank_set.h"
+#include "compiler/schedule/search.h"
 #include "compiler/schedule/timeline.h"
 #include "hlo/text.h"
 
@@ -115,6 +119,70 @@ TEST(Bounds, OneMachine) {
   EXPECT_DOUBLE_EQ(OneMachineBound({}), 0);
   EXPECT_DOUBLE_EQ(OneMachineBound({{0, 2, 0}, {1, 2, 5}}), 8);  // the second interrupts the first
   EXPECT_DOUBLE_EQ(OneMachineBound({{3, 1, 0}, {0, 1, 0}}), 4);
+}
+
+TEST(RankSet, WalksAsASetDoes) {
+  for (int32_t size : {1, 63, 64, 65, 4096, 5000}) {
+    RankSet ranks(static_cast<size_t>(size));
+    std::set<int32_t> expected;
+    uint64_t state = 7;
+    for (int k = 0; k < 4000; ++k) {
+      state = state * 6364136223846793005 + 1442695040888963407;
+      auto n = static_cast<int32_t>((state >> 33) % static_cast<uint64_t>(size));
+      if (state >> 63) {
+        ranks.Insert(n);
+        expected.insert(n);
+      } else {
+        ranks.Erase(n);
+        expected.erase(n);
+      }
+      auto it = expected.lower_bound(n / 2);
+      ASSERT_EQ(ranks.From(n / 2), it == expected.end() ? -1 : *it);
+      ASSERT_EQ(ranks.empty(), expected.empty());
+    }
+  }
+}
+
+// A chain of compute with a transfer in the middle, and work for later that takes memory.
+Problem WaitingProblem(int64_t bytes) {
+  Problem p;
+  auto add = [&](Stream stream, double seconds, std::vector<int32_t> preds) {
+    Job job;
+    job.stream = stream, job.is_async = stream != Stream::kCompute, job.seconds = seconds;
+    job.preds = preds;
+    for (int32_t q : preds) {
+      p.jobs[static_cast<size_t>(q)].succs.push_back(static_cast<int32_t>(p.size()));
+    }
+    p.jobs.push_back(job);
+  };
+  add(Stream::kCompute, 1, {});
+  add(Stream::kWire, 2, {0});
+  add(Stream::kCompute, 1, {1});
+  add(Stream::kCompute, 2, {0});
+  add(Stream::kCompute, 1, {2, 3});
+  p.bytes = {bytes};
+  p.jobs[3].makes = {0};
+  p.jobs[4].reads = {0};
+  p.readers = {1};
+  p.reader_set = {4};
+  p.FindTails();
+  return p;
+}
+
+TEST(FillWaits, FillsWithinTheLimit) {
+  Problem p = WaitingProblem(100);
+  std::vector<int32_t> order = {0, 1, 2, 3, 4};
+  EXPECT_EQ(Evaluate(p, order).length, 7);
+  int64_t work = 0;
+  FillOptions options{.memory_limit = 100, .bound = 5, .overshoot = 1};
+  std::vector<int32_t> filled = FillWaits(p, order, options, &work);
+  EXPECT_EQ(Evaluate(p, filled).length, 5);
+  EXPECT_GT(work, 0);
+  options.memory_limit = 99;
+  EXPECT_EQ(FillWaits(p, order, options, &work), order);
+  // The whole search knows the limit too, and when there is none it need not.
+  EXPECT_EQ(FindOrder(p, {.memory_limit = 100}).value.length, 5);
+  EXPECT_EQ(FindOrder(p, {}).value.length, 5);
 }
 
 }  // namespace

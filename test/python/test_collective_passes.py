@@ -1,0 +1,141 @@
+"""Passes for collectives: modules of the corpus that they change give the same results on simulated devices, before and after."""
+
+import os
+import pathlib
+import random
+import re
+import subprocess
+
+import pytest
+from weft_eval import ROOT, WEFT
+
+CORPUS = pathlib.Path(os.environ.get("WEFT_CORPUS", ROOT.parent / "shared/corpus/hlo"))
+FOLDERS = ["service/collective_pipeliner_test", "tests/collective_pipeliner_execution_test",
+           "service/while_loop_all_reduce_code_motion_test", "hlo/transforms/collectives/while_loop_all_reduce_code_motion_setup_test",
+           "backends/gpu/transforms/double_buffer_loop_unrolling_test", "service/while_loop_pipeline_unroller_test",
+           "backends/gpu/tests/collective_pipeline_parallelism_test"]  # fmt: skip
+PASSES = ["make-collectives-async", "make-collectives-async,make-collectives-sync", "pipeline-collectives", "sink-all-reduces",
+          "double-buffer-loops"]  # fmt: skip
+
+
+def weft(*arguments):
+    return subprocess.run([WEFT, *map(str, arguments)], capture_output=True, text=True, check=False)
+
+
+def devices(text):
+    counts = [int(n) for n in re.findall(r"(?:replica_count|num_partitions)=(\d+)", text.split("\n", 1)[0])]
+    most = 0
+    for group in re.findall(r"(?:replica_groups|source_target_pairs)=\{(\{[\d,{} ]*\})\}", text):
+        most = max([most, *map(int, re.findall(r"\d+", group))])
+    product = 1
+    for n in counts:
+        product *= n
+    return max(product, most + 1)
+
+
+def compare(path, passes, tmp_path):
+    """None: the pass leaves it, or it does not run at all; else whether it agrees, and what was said."""
+    base = weft("opt", "--passes=separate-computations", path)
+    after = weft("opt", f"--passes=separate-computations,{passes}", path)
+    if base.returncode != 0:
+        return None
+    if after.returncode != 0:
+        return False, after.stderr
+    if after.stdout == base.stdout:
+        return None
+    (tmp_path / "before.hlo").write_text(base.stdout)
+    (tmp_path / "after.hlo").write_text(after.stdout)
+    old, new = (re.findall(r"channel_id=(\d+)", text) for text in (base.stdout, after.stdout))
+    if passes == "pipeline-collectives" and len(old) == len(set(old)):
+        assert len(new) == len(set(new)), path
+    count = devices(base.stdout)
+    same = weft("diff", "--devices", count, tmp_path / "before.hlo", tmp_path / "before.hlo")
+    if same.returncode != 0:
+        return None
+    found = weft("diff", "--tolerance", "1e-4", "--devices", count, tmp_path / "before.hlo", tmp_path / "after.hlo")
+    return found.returncode == 0, found.stdout + found.stderr
+
+
+@pytest.mark.skipif(not CORPUS.exists(), reason=f"no corpus at {CORPUS}")
+@pytest.mark.parametrize("passes", PASSES)
+def test_corpus(passes, tmp_path):
+    changed, wrong = 0, []
+    for folder in FOLDERS:
+        for path in sorted((CORPUS / "xla" / folder).glob("*.hlo")):
+            result = compare(path, passes, tmp_path)
+            if result is None:
+                continue
+            changed += 1
+            if not result[0]:
+                wrong.append((path.name, result[1][:400]))
+    print(f"{passes}: {changed} modules changed, {len(wrong)} differ")
+    assert not wrong and changed > 0
+
+
+def random_loop(rng):
+    """A loop over layers: gathered weights, sums over devices, rows written, in what mixture it happens to be."""
+    trips, falls = rng.randint(2, 5), rng.random() < 0.5
+    shape = f"(s32[], f32[8,8], f32[{trips},2,8], f32[{trips},8], f32[8])"
+    lines = ["one = s32[] constant(1)", "zero = s32[] constant(0)", "j = s32[] add(i, one)", f"top = s32[] constant({trips - 1})",
+             f"at = s32[] {'subtract(top, i)' if falls else 'add(i, zero)'}", "group = s32[] constant(0)"]  # fmt: skip
+    attributes = "replica_groups={{0,1,2,3}}, use_global_device_ids=true"
+    lines += ["l = f32[1,2,8] dynamic-slice(w, at, zero, zero), dynamic_slice_sizes={1,2,8}"]
+    if rng.random() < 0.3:
+        lines += ["ll = f32[1,2,8] opt-barrier(l)", "k = f32[2,8] reshape(ll)"]
+    else:
+        lines += ["k = f32[2,8] reshape(l)"]
+    lines += [f"g = f32[8,8] all-gather(k), channel_id=1, {attributes}, dimensions={{0}}",
+              "y = f32[8,8] dot(x, g), lhs_contracting_dims={1}, rhs_contracting_dims={0}", "z = f32[8,8] tanh(y)",
+              "c = f32[] constant(0)", "v = f32[8] reduce(z, c), dimensions={0}, to_apply=sum",
+              f"r = f32[8] all-reduce(v), channel_id=2, {attributes}, to_apply=sum"]  # fmt: skip
+    if rng.random() < 0.5:
+        lines += ["f = f32[8,1] reshape(r)", "row = f32[1,8] transpose(f), dimensions={1,0}"]
+    else:
+        lines += ["row = f32[1,8] reshape(r)"]
+    lines += ["rows = f32[%d,8] dynamic-update-slice(b, row, %s, zero)" % (trips, rng.choice(["i", "at", "zero"]))]
+    operand = "z2" if rng.random() < 0.3 else "v2"
+    lines += ["v2 = f32[8] cosine(v)", "z2 = f32[8] multiply(v2, a)",
+              f"q = f32[8] all-reduce({operand}), channel_id=3, {attributes}, to_apply=sum", "sum1 = f32[8] add(a, q)"]  # fmt: skip
+    body = "\n  ".join(lines)
+    out = rng.choice(["ROOT r = " + shape + " while(t), condition=c, body=b",
+                      "u = " + shape + " while(t), condition=c, body=b\n  e = f32[8] get-tuple-element(u), index=4\n"
+                      f"  d = f32[{trips},8] get-tuple-element(u), index=3\n  ROOT r = (f32[8], f32[{trips},8]) tuple(e, d)"])  # fmt: skip
+    return f"""HloModule loop, num_partitions=4
+sum {{ a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b) }}
+c {{ s = {shape} parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant({trips})
+  ROOT r = pred[] compare(i, n), direction=LT }}
+b {{ s = {shape} parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[8,8] get-tuple-element(s), index=1
+  w = f32[{trips},2,8] get-tuple-element(s), index=2
+  b = f32[{trips},8] get-tuple-element(s), index=3
+  a = f32[8] get-tuple-element(s), index=4
+  {body}
+  ROOT o = {shape} tuple(j, z, w, rows, sum1) }}
+ENTRY e {{ x = f32[8,8] parameter(0)
+  w = f32[{trips},2,8] parameter(1)
+  b = f32[{trips},8] parameter(2)
+  a = f32[8] parameter(3)
+  i = s32[] constant(0)
+  t = {shape} tuple(i, x, w, b, a)
+  {out} }}
+"""
+
+
+def test_random_loops(tmp_path):
+    """Through each pass, and through all of them in turn."""
+    count = int(os.environ.get("WEFT_RANDOM_LOOPS", "25"))
+    changed = 0
+    for seed in range(count):
+        (tmp_path / "loop.hlo").write_text(random_loop(random.Random(seed)))
+        for passes in ["pipeline-collectives", "sink-all-reduces", "double-buffer-loops",
+                       "sink-all-reduces,pipeline-collectives,double-buffer-loops,make-collectives-async"]:  # fmt: skip
+            result = compare(tmp_path / "loop.hlo", passes, tmp_path)
+            changed += result is not None
+            assert result is None or result[0], (seed, passes, result[1])
+    print(f"{count} loops, {changed} changes, all agree")
+    assert changed >= 2 * count
