@@ -161,7 +161,7 @@ void MeasureKernels(Peaks& peaks) {
     int64_t k = 12 * 1024 / kernel.cols / kernel.element_bytes() / kernel.step * kernel.step;
     double operations = 2.0 * kernel.rows * kernel.cols * static_cast<double>(k) * 16;
     peaks.Measure(std::string(kernel.name), operations, [&] {
-      alignas(64) std::byte a[16 << 10] = {}, b[16 << 10] = {}, c[4096];
+      alignas(64) static thread_local std::byte a[16 << 10], b[16 << 10], c[4096];
       if (kernel.enter != nullptr) kernel.enter();
       for (int i = 0; i < 16; ++i) kernel.run(k, a, b, c, kernel.cols, false);
       if (kernel.leave != nullptr) kernel.leave();
@@ -172,7 +172,7 @@ void MeasureKernels(Peaks& peaks) {
     int64_t k = 16 * 1024 / kernel.cols / int64_t{sizeof(T)};
     double operations = 2.0 * kernel.rows * kernel.cols * static_cast<double>(k) * 16;
     peaks.Measure(name, operations, [&] {
-      alignas(64) T a[2048] = {}, b[16384 / sizeof(T)] = {}, c[1024];
+      alignas(64) static thread_local T a[2048], b[16384 / sizeof(T)], c[1024];
       for (int i = 0; i < 16; ++i) kernel.packed(k, a, b, c, kernel.cols, T(1), T(0));
     });
   };

@@ -119,7 +119,7 @@ class CommandTest(unittest.TestCase):
     def test_version_and_machine(self):
         self.assertRegex(self.weft("--version").stdout, r"^weft \d+\.\d+\.\d+, sources [0-9a-f]{16}, (LLVM \d+\.\d+\.\d+|without LLVM)\n$")
         machine = self.weft("--machine", env={"WEFT_MEMORY_LIMIT": "3GiB", "WEFT_CACHE": "here"}).stdout
-        for row in ("processor", "features", "vectors", "matrix products", "matrix units", "cores", "caches", "memory", "peaks assumed",
+        for row in ("processor", "features", "vectors", "matrix products", "micro-kernels", "matrix units", "cores", "caches", "memory", "peaks assumed",
                     "peaks measured", "subnormals", "LLVM", "cache"):
             self.assertRegex(machine, rf"(?m)^{row} +\S")
         self.assertIn("programs may take 3 GiB (WEFT_MEMORY_LIMIT)", machine)

@@ -92,6 +92,10 @@ WEFT_BF16 void DotBf16(int64_t k, const std::byte* a, const std::byte* b, std::b
 
 constexpr int kRows256 = 6, kVectors256 = 2, kCols256 = 8 * kVectors256;
 
+WEFT_AVX2_ONLY inline __m256i Load256(const std::byte* p) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+}
+
 // Products of u8 and s8 in pairs would saturate (vpmaddubsw): elements are widened to 16 bits.
 WEFT_AVX2_ONLY void MaddInt16(int64_t k, const std::byte* a, const std::byte* b, std::byte* c,
                               int64_t ldc, bool adds) {
@@ -99,12 +103,9 @@ WEFT_AVX2_ONLY void MaddInt16(int64_t k, const std::byte* a, const std::byte* b,
   WEFT_UNROLLED for (int i = 0; i < kRows256; ++i) {
     WEFT_UNROLLED for (int v = 0; v < kVectors256; ++v) sums[i][v] = _mm256_setzero_si256();
   }
-  auto load = [](const std::byte* p) WEFT_AVX2_ONLY {
-    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
-  };
   for (int64_t p = 0; p < k; p += 2) {
     __m256i column[kVectors256];
-    WEFT_UNROLLED for (int v = 0; v < kVectors256; ++v) column[v] = load(b + 32 * v);
+    WEFT_UNROLLED for (int v = 0; v < kVectors256; ++v) column[v] = Load256(b + 32 * v);
     WEFT_UNROLLED for (int i = 0; i < kRows256; ++i) {
       __m256i row = _mm256_set1_epi32(WordAt(a + 4 * i));
       WEFT_UNROLLED for (int v = 0; v < kVectors256; ++v) {
@@ -117,7 +118,7 @@ WEFT_AVX2_ONLY void MaddInt16(int64_t k, const std::byte* a, const std::byte* b,
   WEFT_UNROLLED for (int i = 0; i < kRows256; ++i) {
     WEFT_UNROLLED for (int v = 0; v < kVectors256; ++v) {
       std::byte* to = c + 4 * i * ldc + 32 * v;
-      if (adds) sums[i][v] = _mm256_add_epi32(sums[i][v], load(to));
+      if (adds) sums[i][v] = _mm256_add_epi32(sums[i][v], Load256(to));
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), sums[i][v]);
     }
   }

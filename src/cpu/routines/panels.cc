@@ -1,9 +1,10 @@
 // Where the elements of packed panels come from, and conversions on the way.
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
+#include "base/check.h"
 #include "base/elements.h"
+#include "cpu/routines/convert_runs.h"
 #include "cpu/routines/multiply.h"
 #include "cpu/routines/tiles.h"
 
@@ -26,15 +27,6 @@ void PackAcrossAny(const T* from, int64_t stride, int64_t count, int64_t kn, int
   }
 }
 
-template <class T, class Storage>
-void WidenRun(const std::byte* src, int64_t n, T* dst) {
-  for (int64_t i = 0; i < n; ++i) {
-    Storage x;
-    std::memcpy(&x, src + i * int64_t{sizeof(x)}, sizeof(x));
-    dst[i] = static_cast<T>(x);
-  }
-}
-
 }  // namespace
 
 template <class T>
@@ -45,19 +37,16 @@ void LoadRun(DType from, const std::byte* src, int64_t n, T* dst) {
     return;
   }
   if constexpr (std::is_same_v<T, float>) {
-    if (from != DType::kBF16) return LoadF32(from, src, n, dst);
-    for (int64_t i = 0; i < n; ++i) {
-      uint16_t half;
-      std::memcpy(&half, src + 2 * i, sizeof(half));
-      dst[i] = std::bit_cast<float>(uint32_t{half} << 16);
-    }
+    if (from == DType::kBF16) return WidenBf16(src, n, dst);
+    if (from == DType::kF16) return WidenF16(src, n, dst);
+    LoadF32(from, src, n, dst);
   } else if constexpr (std::is_same_v<T, double>) {
     LoadF64(from, src, n, dst);
-  } else if (from == DType::kS8) {
-    WidenRun<T, int8_t>(src, n, dst);
-  } else if (from == DType::kU8) {
-    WidenRun<T, uint8_t>(src, n, dst);
   } else {
+    if constexpr (std::is_same_v<T, uint32_t>) {
+      if (from == DType::kS8) return WidenS8(src, n, dst);
+      if (from == DType::kU8) return WidenU8(src, n, dst);
+    }
     int64_t wide[64];
     for (int64_t i = 0; i < n; i += 64) {
       int64_t part = std::min<int64_t>(64, n - i);
@@ -75,14 +64,8 @@ void StoreRun(DType to, const T* src, int64_t n, std::byte* dst) {
     return;
   }
   if constexpr (std::is_same_v<T, float>) {
-    if (to != DType::kBF16) return StoreF32(to, src, n, dst);
-    for (int64_t i = 0; i < n; ++i) {
-      auto bits = std::bit_cast<uint32_t>(src[i]);
-      uint32_t rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16;  // to nearest, ties to even
-      uint32_t nan = (bits >> 16) | 0x40;
-      auto half = static_cast<uint16_t>((bits & 0x7FFFFFFF) > 0x7F800000 ? nan : rounded);
-      std::memcpy(dst + 2 * i, &half, sizeof(half));
-    }
+    if (to == DType::kBF16) return RoundToBf16(src, n, dst);
+    StoreF32(to, src, n, dst);
   } else if constexpr (std::is_same_v<T, double>) {
     StoreF64(to, src, n, dst);
   } else {
@@ -111,31 +94,26 @@ void StridedPanels<T>::Pack(int64_t first, int64_t count, int64_t k0, int64_t kn
     }
     return;
   }
+  // Runs of each vector are converted, then turned.
   constexpr int64_t kRun = 64;
-  T rows[16 * kRun];
+  alignas(64) T runs[kMostWidth * kRun];
+  const T* rows[kMostWidth];
+  CHECK(width <= kMostWidth);
+  for (int64_t i = 0; i < width; ++i) rows[i] = runs + i * kRun;
+  std::fill(runs + count * kRun, runs + width * kRun, T(0));
   for (int64_t p = 0; p < kn; p += kRun) {
-    int64_t run = std::min(kRun, kn - p);
-    for (int64_t i0 = 0; i0 < width; i0 += 16) {
-      int64_t end = std::min<int64_t>(width, i0 + 16);
-      for (int64_t i = i0; i < end; ++i) {
-        T* row = rows + (i - i0) * kRun;
-        if (i >= count) {
-          std::fill_n(row, run, T(0));
-        } else if (k_stride_ == 1) {
-          LoadRun<T>(dtype_, from + (i * vector_stride_ + p) * bytes, run, row);
-        } else {
-          for (int64_t q = 0; q < run; ++q) {
-            LoadRun<T>(dtype_, from + (i * vector_stride_ + (p + q) * k_stride_) * bytes, 1,
-                       row + q);
-          }
-        }
+    int64_t n = std::min(kRun, kn - p);
+    for (int64_t i = 0; i < count; ++i) {
+      const std::byte* run = from + (i * vector_stride_ + p * k_stride_) * bytes;
+      if (k_stride_ == 1) {
+        LoadRun<T>(dtype_, run, n, runs + i * kRun);
+        continue;
       }
-      for (int64_t q = 0; q < run; ++q) {
-        for (int64_t i = i0; i < end; ++i) {
-          out[(p + q) * width + i] = rows[(i - i0) * kRun + q];
-        }
+      for (int64_t q = 0; q < n; ++q) {
+        LoadRun<T>(dtype_, run + q * k_stride_ * bytes, 1, runs + i * kRun + q);
       }
     }
+    PackAcross<T>(rows, n, width, out + p * width);
   }
 }
 
