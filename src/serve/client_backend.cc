@@ -52,7 +52,7 @@ class ClientProgram : public Program {
   std::unique_ptr<client::LoadedExecutable> loaded_;
   std::vector<Shape> parameters_, results_;
   int64_t run_bytes_ = 0;  // results and temporaries
-  Literal platform_;  // invalid: none is asked for
+  Literal platform_;       // invalid: none is asked for
 };
 
 // Runs on the calling thread: the run handler has decided that it is its turn.

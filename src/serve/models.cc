@@ -104,7 +104,7 @@ Status Models::PollModel(const ModelConfig& config) {
     if (!status && first) first = status;
   }
   // What serves is let go of when something else can.
-  if (any) Unload(config.name, wanted);
+  if (any) Unload(config.name, wanted, {there.begin(), there.end()});
   return first;
 }
 
@@ -139,7 +139,8 @@ Status Models::LoadVersion(const ModelConfig& config, int64_t version) {
   return std::unexpected(loaded.error());
 }
 
-void Models::Unload(const std::string& name, const std::set<int64_t>& keep) {
+void Models::Unload(const std::string& name, const std::set<int64_t>& keep,
+                    const std::set<int64_t>& there) {
   std::vector<std::shared_ptr<Servable>> gone;  // freed outside of the lock
   MutexLock lock(mutex_);
   auto model = models_.find(name);
@@ -153,6 +154,10 @@ void Models::Unload(const std::string& name, const std::set<int64_t>& keep) {
     version.going = version.servable;
     gone.push_back(std::move(version.servable));
   }
+  // Those that ended and whose folders are gone are forgotten.
+  std::erase_if(model->second.versions, [&](const auto& version) {
+    return version.second.state == VersionState::kEnd && !there.contains(version.first);
+  });
 }
 
 void Models::Watch(Time interval) {

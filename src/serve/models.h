@@ -90,7 +90,9 @@ class Models {
   Status PollModel(const ModelConfig& config) WEFT_REQUIRES(loading_) WEFT_EXCLUDES(mutex_);
   Status LoadVersion(const ModelConfig& config, int64_t version) WEFT_REQUIRES(loading_)
       WEFT_EXCLUDES(mutex_);
-  void Unload(const std::string& model, const std::set<int64_t>& keep) WEFT_EXCLUDES(mutex_);
+  // Lets go of what is not to be kept; `there`: versions that have a folder.
+  void Unload(const std::string& model, const std::set<int64_t>& keep,
+              const std::set<int64_t>& there) WEFT_EXCLUDES(mutex_);
 
   Backend& backend_;
   ServerStats& stats_;

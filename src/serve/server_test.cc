@@ -168,6 +168,10 @@ TEST_F(ServerTest, ReloadsUnderLoadDropNothing) {
   auto states = *server_->models().StatusOf({"linear"});
   EXPECT_EQ(states[0].state, VersionState::kAvailable);
   for (size_t i = 1; i < states.size(); ++i) EXPECT_EQ(states[i].state, VersionState::kEnd);
+  // Versions that ended are listed while their folders are there.
+  for (int64_t v = 1; v < 12; ++v) testing::RemoveFolder(version(v));
+  EXPECT_TRUE(server_->models().Poll());
+  EXPECT_EQ(server_->models().StatusOf({"linear"})->size(), 1u);
 }
 
 TEST_F(ServerTest, AnswersAreBitForBitTheSameInABatchAndAlone) {

@@ -21,4 +21,8 @@ void RenameFile(const std::string& from, const std::string& to) {
   std::filesystem::rename(from, to);
 }
 
+void RemoveFolder(const std::string& path) {
+  std::filesystem::remove_all(path);
+}
+
 }  // namespace weft::serve::testing

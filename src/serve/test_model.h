@@ -28,6 +28,7 @@ class TempFolder {
 
 void MakeFolder(const std::string& path);
 void RenameFile(const std::string& from, const std::string& to);
+void RemoveFolder(const std::string& path);
 
 inline std::unique_ptr<Backend> TestBackend() {
   setenv("WEFT_CACHE", "0", 1);

@@ -193,6 +193,26 @@ def test_reload_and_drain(tmp_path):
 
 
 @needs_server
+def test_idle_and_slow_connections_harm_nobody(tmp_path):
+    import socket
+
+    weft.serve.export(linear, PARAMS, np.ones((1, 2), np.float32), tmp_path / "m", buckets=(1,))
+    with serve_process.serving(f"--model=m={tmp_path}/m", "--max_request_bytes=1000") as server:
+        idle = [socket.create_connection(("127.0.0.1", server.http)) for _ in range(500)]
+        for connection in idle[::2]:
+            connection.send(b"POST /v1/models/m:predict HT")  # and no more
+        for _ in range(20):
+            assert server.ask("/v1/models/m:predict", {"inputs": [[1, 2]]})[0] == 200
+        status, answer = server.ask("/v1/models/m:predict", b" " * 2000)
+        assert (status, answer) == (413, {"error": "the request is larger than 1000 bytes"})
+        with socket.create_connection(("127.0.0.1", server.http)) as connection:
+            connection.send(b"garbage\r\n\r\n")
+            assert connection.recv(1000).startswith(b"HTTP/1.1 400 ")
+        for connection in idle:
+            connection.close()
+
+
+@needs_server
 def test_wrong_flags_and_missing_folders(tmp_path):
     import subprocess
 
