@@ -105,6 +105,12 @@ class _CudaArray:
                              f"{self.shape}: only row-major arrays are taken without a copy")
 
 
+def _check_aligned(address):
+    if address % _ALIGNMENT:
+        raise BufferError(f"GPU memory at {address:#x} is not aligned to {_ALIGNMENT} bytes, as "
+                          "kernels want it: copy it first")
+
+
 def cuda_array_interface(array):
     """What __cuda_array_interface__ says of an array in the memory of a GPU, once it is there."""
     if array.dtype.name == "bfloat16":
@@ -210,7 +216,9 @@ def _exchange(library):
     def dlpack_managed_tensor_to_buffer(capsule, device, stream=None, copy=None, *more):
         if getattr(device, "platform", None) not in PLATFORMS:
             return from_capsule(capsule, device, stream, copy, *more)
-        if not is_on_cpu(device.platform) and _open(capsule)[1].tensor.device_type == _CUDA:
+        tensor = _open(capsule)[1].tensor
+        if not is_on_cpu(device.platform) and tensor.device_type == _CUDA:
+            _check_aligned((tensor.data or 0) + tensor.byte_offset)
             view = from_capsule(capsule, device, stream, None, *more)
             return jax.numpy.array(view, copy=True) if copy else view
         if copy is False and not is_on_cpu(device.platform):
@@ -282,10 +290,21 @@ def _interface(library):
         if gpu_backend.platform not in PLATFORMS or is_on_cpu(gpu_backend.platform):
             return convert(cai=cai, gpu_backend=gpu_backend, device_id=device_id)
         memory = _CudaArray(cai)
+        _check_aligned(memory.data or 0)
         capsule = _capsule(memory, memory.data, _CUDA, _row_major(memory.shape), None, False, False)
         device = gpu_backend.local_devices()[0]
         return from_capsule(capsule, device, cai.get("stream"), None)
 
+    address = array.ArrayImpl.unsafe_buffer_pointer
+
+    def unsafe_buffer_pointer(self):
+        """jaxlib's waits for the array with the GIL held, which whoever frees memory of another
+        library's may want, on a thread that the array comes behind."""
+        if self.platform() in PLATFORMS and not is_on_cpu(self.platform()):
+            self.block_until_ready()
+        return address(self)
+
+    array.ArrayImpl.unsafe_buffer_pointer = unsafe_buffer_pointer
     array.ArrayImpl.__cuda_array_interface__ = property(describe)
     array_constructors._jax = _patched.Module(
         array_constructors._jax, cuda_array_interface_to_buffer=cuda_array_interface_to_buffer)

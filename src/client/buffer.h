@@ -132,8 +132,7 @@ struct HostArray {
 Result<std::unique_ptr<Buffer>> BufferFromHost(Memory* memory, const HostArray& host,
                                                EventRef* done_with_host);
 // Memory of somebody else as a buffer (DLPack); `on_delete` runs when the last user is gone. On a
-// GPU the elements are there when what `native_stream` has by now is done; null: they are. Memory
-// there that is not aligned as programs want it is copied.
+// GPU the elements are there when what `native_stream` has by now is done; null: they are.
 Result<std::unique_ptr<Buffer>> BufferFromView(Memory* memory, Shape shape, void* data,
                                                std::function<void()> on_delete,
                                                void* native_stream = nullptr);

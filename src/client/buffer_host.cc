@@ -198,12 +198,6 @@ Result<std::unique_ptr<Buffer>> BufferFromView(Memory* memory, Shape shape, void
     }
     lent->address = static_cast<std::byte*>(data);
     lent->on_delete = std::move(on_delete);
-    const int64_t bytes = shape.ByteSize();
-    if (bytes > 0 && reinterpret_cast<uintptr_t>(data) % kStorageAlignment != 0) {
-      EventRef copied;
-      lent = TRY(on->Duplicate(lent, ready, bytes, lent, &copied));
-      ready = std::move(copied);
-    }
     return std::make_unique<Buffer>(
         memory->client(),
         std::make_shared<Array>(std::move(shape), memory, std::move(lent), std::move(ready)));

@@ -160,6 +160,7 @@ def test_version_is_one():
 # moves one, the test names it; at run time the feature that needs it is left out with a warning.
 PRIVATE = """
 jax._src.array: ArrayImpl.__dlpack_device__ ArrayImpl.__cuda_array_interface__
+jax._src.array: ArrayImpl.unsafe_buffer_pointer ArrayImpl.block_until_ready
 jax._src.buffer_callback: buffer_callback_p
 jax._src.callback: emit_python_callback xb
 jax._src.compilation_cache: is_cache_used
