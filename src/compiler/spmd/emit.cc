@@ -163,6 +163,15 @@ Result<Instruction*> Emitter::AllToAll(Instruction* x, int64_t cut, int64_t join
   return ReshapeTo(b, turned, joined);
 }
 
+Result<Instruction*> Emitter::Broadcast(Instruction* x, int64_t device) {
+  hlo::CollectiveBroadcastAttrs attrs;
+  attrs.channel_id = state_.next_channel++;
+  std::vector<int64_t>& group = attrs.replica_groups.groups.emplace_back();
+  for (int64_t d = 0; d < mesh().devices; ++d) group.push_back((device + d) % mesh().devices);
+  Shape shape(x->shape().dtype(), x->shape().dims());
+  return builder().Add(Op::kCollectiveBroadcast, std::span(&x, 1), Attrs(std::move(attrs)), &shape);
+}
+
 Result<Instruction*> Emitter::Permute(Instruction* x, hlo::IntPairs pairs) {
   hlo::CollectivePermuteAttrs attrs;
   attrs.channel_id = state_.next_channel++;

@@ -55,6 +55,8 @@ class Emitter {
   Result<hlo::Instruction*> AllToAll(hlo::Instruction* x, int64_t cut, int64_t join,
                                      std::span<const int> axes);
   Result<hlo::Instruction*> Permute(hlo::Instruction* x, hlo::IntPairs pairs);
+  // The value that one device has, on all.
+  Result<hlo::Instruction*> Broadcast(hlo::Instruction* x, int64_t device);
 
  private:
   hlo::ReplicaGroups GroupsOf(std::span<const int> axes, bool all_replicas) const;

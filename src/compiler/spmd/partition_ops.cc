@@ -46,6 +46,17 @@ void FitAttributes(const Instruction& whole, Instruction& local) {
       return;
     }
     case Op::kReshape: local.mutable_attrs<hlo::ReshapeAttrs>().inferred_dimension = {}; return;
+    case Op::kCustomCall: {
+      std::vector<Shape>& shapes =
+          local.mutable_attrs<hlo::CustomCallAttrs>().operand_layout_constraints;
+      for (size_t k = 0; k < shapes.size(); ++k) {
+        const Shape& operand = local.operand(static_cast<int64_t>(k))->shape();
+        for (int64_t d = 0; operand.IsArray() && d < operand.rank(); ++d) {
+          shapes[k].set_dim(d, operand.dim(d));
+        }
+      }
+      return;
+    }
     default: return;
   }
 }

@@ -185,6 +185,7 @@ Status ComputationPartitioner::EmitInstruction(const Instruction& i) {
     return EmitCalls(i);
   }
   if (i.op() == Op::kConstant || i.op() == Op::kIota) return EmitSource(i);
+  if (i.op() == Op::kCustomCall) return EmitCustomCall(i);
   return EmitOp(i);
 }
 

@@ -87,6 +87,9 @@ class ComputationPartitioner {
   Status EmitBoundary(const hlo::Instruction& i);
   Status EmitSource(const hlo::Instruction& i);
   Status EmitOp(const hlo::Instruction& i);
+  Status EmitCustomCall(const hlo::Instruction& i);
+  Status EmitOnce(const hlo::Instruction& i, int64_t device);
+  Result<hlo::Computation*> OnceBranch(const hlo::Instruction& i, const Shape& operands, bool runs);
   Result<hlo::Instruction*> EmitLocal(const hlo::Instruction& i, const Cut& cut,
                                       std::span<const Form> made,
                                       std::vector<hlo::Instruction*> operands);

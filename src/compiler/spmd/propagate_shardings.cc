@@ -132,7 +132,7 @@ class Propagation {
       return false;
     }
     const int64_t parts = mesh_.SizeOf(wanted);
-    if (size % parts == 0) return true;
+    if (size % parts == 0 || to.even) return size % parts == 0;
     // Padding goes along where the dimension is the same one.
     return parts <= size && factors.size() == 1 &&
            c.rule.factors[static_cast<size_t>(factors[0])].kind != FactorKind::kPermuted;
@@ -153,7 +153,13 @@ bool WriteShardings(const ValueTable& table, std::vector<ShardedValue>& values,
       if (ids.empty() || IsCallOf(*i, kFullToShard)) continue;
       hlo::Sharding sharding;
       std::vector<hlo::Sharding> leaves;
-      for (int id : ids) {
+      for (size_t leaf = 0; leaf < ids.size(); ++leaf) {
+        const int id = ids[leaf];
+        const hlo::Sharding* stated = LeafSharding(i->sharding(), i->shape(), leaf);
+        if (stated != nullptr && stated->kind == hlo::Sharding::Kind::kMaximal) {
+          leaves.push_back(*stated);  // where it runs, too
+          continue;
+        }
         Form form = values[static_cast<size_t>(id)].form;
         for (DimForm& dim : form.dims) dim.open = false, dim.priority = 0;
         const bool array = values[static_cast<size_t>(id)].shape->IsArray();

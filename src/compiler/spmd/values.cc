@@ -1,6 +1,7 @@
 #include "compiler/spmd/values.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/str.h"
 
@@ -14,21 +15,29 @@ bool IsCallOf(const Instruction& i, std::string_view target) {
   return i.op() == Op::kCustomCall && i.attrs<hlo::CustomCallAttrs>().custom_call_target == target;
 }
 
+namespace {
+
+// The axes that the frontend attribute `manual.axes` names; none where it is not there.
+AxisSet NamedManualAxes(const Instruction& i, const DeviceMesh& mesh) {
+  const std::string* names = i.FrontendAttributeValue("manual.axes");
+  AxisSet set = 0;
+  for (size_t at = 0; names != nullptr && at < names->size();) {
+    const size_t end = std::min(names->find(',', at), names->size());
+    const std::string_view name = std::string_view(*names).substr(at, end - at);
+    for (size_t k = 0; k < mesh.pieces.size(); ++k) {
+      const size_t axis = static_cast<size_t>(mesh.pieces[k].axis);
+      if (mesh.axes[axis].name == name) set |= BitOf(static_cast<int>(k));
+    }
+    at = end + 1;
+  }
+  return set;
+}
+
+}  // namespace
+
 Result<AxisSet> ManualAxes(const Instruction& boundary, const DeviceMesh& mesh) {
   const std::string* names = boundary.FrontendAttributeValue("manual.axes");
-  AxisSet set = 0;
-  if (names != nullptr && !names->empty()) {
-    for (size_t at = 0; at <= names->size();) {
-      const size_t end = std::min(names->find(',', at), names->size());
-      const std::string_view name = std::string_view(*names).substr(at, end - at);
-      for (size_t k = 0; k < mesh.pieces.size(); ++k) {
-        const size_t axis = static_cast<size_t>(mesh.pieces[k].axis);
-        if (mesh.axes[axis].name == name) set |= BitOf(static_cast<int>(k));
-      }
-      at = end + 1;
-    }
-    return set;
-  }
+  if (names != nullptr && !names->empty()) return NamedManualAxes(boundary, mesh);
   // The side that is of one device says so itself.
   const Instruction& local = IsCallOf(boundary, kFullToShard) ? boundary : *boundary.operand(0);
   const hlo::Sharding* stated = LeafSharding(local.sharding(), local.shape(), 0);
@@ -40,7 +49,7 @@ Result<AxisSet> ManualAxes(const Instruction& boundary, const DeviceMesh& mesh) 
 Result<ValueTable> ValueTable::Of(const hlo::Module& module, const DeviceMesh& mesh) {
   ValueTable table(mesh);
   table.entry_ = module.entry();
-  TRY(table.Visit(*module.entry(), {}));
+  TRY(table.Visit(*module.entry(), {}, 0));
   table.JoinGroups();
   table.FlowManual();
   return table;
@@ -51,9 +60,16 @@ std::span<const int> ValueTable::ValuesOf(const Instruction* i) const {
   return it != of_.end() ? std::span<const int>(it->second) : std::span<const int>();
 }
 
+AxisSet ValueTable::ManualOf(const Computation* computation) const {
+  auto it = manual_of_.find(computation);
+  return it != manual_of_.end() ? it->second : 0;
+}
+
 Status ValueTable::Visit(const Computation& computation,
-                         std::span<const std::vector<int>> parameters) {
+                         std::span<const std::vector<int>> parameters, AxisSet manual) {
   computations_.push_back(&computation);
+  const AxisSet outer = std::exchange(manual_, manual);
+  manual_of_[&computation] = manual;
   for (const Instruction* i : computation) {
     const bool given =
         i->IsParameter() && static_cast<size_t>(i->parameter_number()) < parameters.size();
@@ -64,6 +80,7 @@ Status ValueTable::Visit(const Computation& computation,
       TRY(VisitInstruction(*i));
     }
   }
+  manual_ = outer;
   return {};
 }
 
@@ -73,7 +90,8 @@ Status ValueTable::AddValues(const Instruction& i) {
     ids.push_back(static_cast<int>(values_.size()));
     values_.push_back({.instruction = &i,
                        .shape = shape,
-                       .form = Form::Replicated(shape->IsArray() ? shape->rank() : 0, true)});
+                       .form = Form::Replicated(shape->IsArray() ? shape->rank() : 0, true),
+                       .banned = manual_});
   }
   of_[&i] = std::move(ids);
   return ReadStated(i);
@@ -125,6 +143,7 @@ Status ValueTable::ReadStated(const Instruction& i) {
       }
     }
     const hlo::ModuleConfig& config = i.parent()->module()->config();
+    if (i.parent() == entry_ && (i.IsParameter() || i.IsRoot())) value.even = true;
     if (stated == nullptr && i.IsParameter() && i.parent() == entry_) {
       const size_t number = static_cast<size_t>(i.parameter_number());
       if (!MayPropagate(config.propagate_sharding_to_parameters, number)) {
@@ -182,15 +201,16 @@ Status ValueTable::VisitCalls(const Instruction& i) {
   if (i.op() == Op::kWhile) {
     Link(i, of_[i.operand(0)], own);
     const auto& attrs = i.attrs<hlo::WhileAttrs>();
-    TRY(Visit(*attrs.condition, std::span(&own, 1)));
-    TRY(Visit(*attrs.body, std::span(&own, 1)));
+    TRY(Visit(*attrs.condition, std::span(&own, 1), manual_));
+    TRY(Visit(*attrs.body, std::span(&own, 1), manual_));
     Link(i, of_[attrs.body->root()], own);
     return {};
   }
   const bool branches = i.op() == Op::kConditional;
   const auto called = i.called_computations();
+  const AxisSet manual = manual_ | NamedManualAxes(i, mesh_);
   for (size_t k = 0; k < called.size(); ++k) {
-    TRY(Visit(*called[k], {}));
+    TRY(Visit(*called[k], {}, manual));
     if (branches) {
       const Instruction* operand = i.operand(static_cast<int64_t>(k) + 1);
       Link(i, of_[operand], of_[called[k]->parameter(0)]);
