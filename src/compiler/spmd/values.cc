@@ -245,7 +245,8 @@ void ValueTable::Link(const Instruction& at, std::span<const int> from, std::spa
     const Shape& shape = *values_[static_cast<size_t>(to[k])].shape;
     const Shape& other = *values_[static_cast<size_t>(from[k])].shape;
     if (!shape.IsArray() || !Shape::SameDims(shape, other)) continue;
-    Constraint link{.at = &at, .rule = {}, .values = {from[k], to[k]}, .operands = 1};
+    Constraint link{
+        .at = &at, .rule = {}, .values = {from[k], to[k]}, .operands = 1, .passes = true};
     hlo::DimRule::Tensor tensor;
     for (int64_t d = 0; d < shape.rank(); ++d) {
       tensor.push_back({static_cast<int>(d)});
@@ -257,8 +258,20 @@ void ValueTable::Link(const Instruction& at, std::span<const int> from, std::spa
   }
 }
 
+namespace {
+
+bool PassesThrough(const Instruction& i) {
+  return hlo::IsElementwise(i.op()) || i.op() == Op::kTranspose || i.op() == Op::kCopy;
+}
+
+}  // namespace
+
 void ValueTable::AddRule(const Instruction& i) {
-  Constraint rule{.at = &i, .rule = hlo::RuleOf(i), .values = {}, .operands = i.operand_count()};
+  Constraint rule{.at = &i,
+                  .rule = hlo::RuleOf(i),
+                  .values = {},
+                  .operands = i.operand_count(),
+                  .passes = PassesThrough(i)};
   for (const Instruction* operand : i.operands()) {
     const std::vector<int>& ids = of_[operand];
     rule.values.push_back(ids.size() == 1 ? ids[0] : -1);

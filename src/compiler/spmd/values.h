@@ -31,6 +31,7 @@ struct Constraint {
   hlo::DimRule rule;
   std::vector<int> values;  // by tensor of the rule, operands first; -1: none
   int64_t operands = 0;
+  bool passes = false;  // every dimension goes through: links, elementwise ops, transposes
   const hlo::DimRule::Tensor& tensor(size_t k) const {
     const size_t n = rule.operands.size();
     return k < n ? rule.operands[k] : rule.results[k - n];

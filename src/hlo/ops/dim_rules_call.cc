@@ -105,6 +105,24 @@ bool FitsShape(const DimRule& rule, const DimRule::Tensor& tensor, const Shape& 
   return true;
 }
 
+// Factors that relate no operand to a result say that the call needs all of the dimension.
+void KeepUnrelatedWhole(DimRule& rule) {
+  auto named = [&](const std::vector<DimRule::Tensor>& tensors, int factor) {
+    for (const DimRule::Tensor& tensor : tensors) {
+      for (const DimRule::Dim& dim : tensor) {
+        if (std::ranges::find(dim, factor) != dim.end()) return true;
+      }
+    }
+    return false;
+  };
+  for (size_t f = 0; f < rule.factors.size(); ++f) {
+    const int factor = static_cast<int>(f);
+    if (rule.factors[f].kind != FactorKind::kParallel) continue;
+    if (named(rule.operands, factor) && named(rule.results, factor)) continue;
+    rule.factors[f].kind = FactorKind::kWhole;
+  }
+}
+
 // The stated rule on this call's own operands; nothing where it does not fit them.
 std::optional<DimRule> StatedRule(const Instruction& i) {
   const std::string* text = i.FrontendAttributeValue(kShardingRule);
@@ -115,6 +133,7 @@ std::optional<DimRule> StatedRule(const Instruction& i) {
       static_cast<int64_t>(stated->results.size()) != maker.leaves()) {
     return std::nullopt;
   }
+  KeepUnrelatedWhole(*stated);
   for (const Factor& factor : stated->factors) maker.Add(factor.size, factor.kind);
   auto put = [&](const DimRule::Tensor& tensor, const Shape& shape, auto&& add) {
     if (!FitsShape(*stated, tensor, shape)) return false;
