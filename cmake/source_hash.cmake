@@ -2,7 +2,7 @@
 # A number for what the compiler is: a hash of its sources by their names and contents, the same in every checkout. It keys
 # what is kept of compiled programs, so that a changed compiler never uses what another one made.
 set(patterns)
-foreach(module base program hlo compiler runtime cpu pjrt)
+foreach(module base program hlo compiler runtime cpu gpu client pjrt)
   foreach(kind cc h inc def cmake txt)
     list(APPEND patterns ${ROOT}/src/${module}/*.${kind})
   endforeach()
@@ -17,13 +17,13 @@ foreach(name ${names})
 endforeach()
 string(SHA256 hash "${all}")
 string(SUBSTRING ${hash} 0 16 hash)
-set(text "#include \"pjrt/build.h\"
+set(text "#include \"client/build.h\"
 
-std::string_view weft::pjrt::Version() {
+std::string_view weft::client::Version() {
   return \"${VERSION}\";
 }
 
-std::string_view weft::pjrt::SourceHash() {
+std::string_view weft::client::SourceHash() {
   return \"${hash}\";
 }
 ")

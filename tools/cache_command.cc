@@ -3,8 +3,8 @@
 #include <ctime>
 
 #include "base/str.h"
+#include "client/cache.h"
 #include "commands.h"
-#include "pjrt/cache.h"
 #include "units.h"
 
 namespace weft::tools {
@@ -19,12 +19,12 @@ std::string ShowTime(int64_t seconds) {
   return text;
 }
 
-std::string ShowContents(const pjrt::CacheContents& contents) {
+std::string ShowContents(const client::CacheContents& contents) {
   std::string out = StrCat("place:    ", contents.folder, "\n");
   StrAppend(out, "entries:  ", contents.entries, " (", contents.code, " code, ", contents.programs,
             " modules, ", contents.facts, " histories)\n");
   StrAppend(out, "size:     ", ShowBytes(contents.bytes), " of at most ",
-            ShowBytes(pjrt::Cache::kDefaultLimit), "\n");
+            ShowBytes(client::Cache::kDefaultLimit), "\n");
   if (contents.entries > 0) {
     StrAppend(out, "used:     ", ShowTime(contents.oldest), " to ", ShowTime(contents.newest),
               "\n");
@@ -46,10 +46,10 @@ Result<int> RunCache(Args args) {
     return kOk;
   }
   if (what == "stats") {
-    std::fputs(ShowContents(pjrt::LookIntoCache(directory)).c_str(), stdout);
+    std::fputs(ShowContents(client::LookIntoCache(directory)).c_str(), stdout);
     return kOk;
   }
-  pjrt::CacheCleared cleared = pjrt::ClearCache(directory);
+  client::CacheCleared cleared = client::ClearCache(directory);
   std::printf("removed %lld files, %s, from %s\n", static_cast<long long>(cleared.files),
               ShowBytes(cleared.bytes).c_str(), directory.c_str());
   for (const std::string& left : cleared.left) {

@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "args.h"
+#include "client/environment.h"
 #include "compiler/options.h"
-#include "pjrt/environment.h"
 
 namespace weft::tools {
 
@@ -23,7 +23,7 @@ struct Command {
 std::span<const Command> Commands();  // in the order they are shown
 
 // What the environment says, read once, before a command runs.
-const pjrt::Environment& TheEnvironment();
+const client::Environment& TheEnvironment();
 // Options of the compiler: those of WEFT_OPTIONS, then those of --options.
 Status TakeOptions(Args& args, compiler::CompileOptions& options);
 

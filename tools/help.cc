@@ -3,10 +3,10 @@
 #include <string_view>
 
 #include "base/str.h"
+#include "client/build.h"
+#include "client/environment.h"
 #include "compiler/options.h"
 #include "cpu/llvm/llvm.h"
-#include "pjrt/build.h"
-#include "pjrt/environment.h"
 
 namespace weft::tools {
 namespace {
@@ -42,7 +42,7 @@ std::string HelpOnVariables() {
       "Variables of the environment, for JAX and for this command. A value that a variable does "
       "not "
       "take is an\nerror; an empty one counts as none.\n";
-  for (const pjrt::Variable& variable : pjrt::Variables()) {
+  for (const client::Variable& variable : client::Variables()) {
     StrAppend(out, "\n", variable.name, "\n");
     AppendWrapped(out, variable.doc, 2);
     AppendWrapped(out, StrCat("takes: ", variable.takes), 2);
@@ -65,7 +65,7 @@ std::string HelpOnOptions() {
 }
 
 std::string VersionLine() {
-  return StrCat("weft ", pjrt::Version(), ", sources ", pjrt::SourceHash(), ", ",
+  return StrCat("weft ", client::Version(), ", sources ", client::SourceHash(), ", ",
                 cpu::HasLlvm() ? StrCat("LLVM ", cpu::LlvmVersion()) : "without LLVM", "\n");
 }
 

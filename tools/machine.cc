@@ -9,14 +9,14 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "base/thread_pool.h"
+#include "client/cache.h"
+#include "client/environment.h"
+#include "client/memory_limit.h"
 #include "commands.h"
 #include "cpu/device.h"
 #include "cpu/llvm/llvm.h"
 #include "cpu/routines/tiles.h"
 #include "help.h"
-#include "pjrt/cache.h"
-#include "pjrt/environment.h"
-#include "pjrt/memory_limit.h"
 #include "runtime/profile.h"
 #include "units.h"
 
@@ -75,7 +75,7 @@ std::string Measured() {
 
 std::string DescribeMachine() {
   const program::TargetInfo target = cpu::HostTarget();
-  const pjrt::Environment& environment = TheEnvironment();
+  const client::Environment& environment = TheEnvironment();
   std::string out;
   std::string model = FromCpuInfo("model name");
   AppendRow(out, "processor", StrCat(model, model.empty() ? "" : ": ", "code for ", target.name));
@@ -100,14 +100,14 @@ std::string DescribeMachine() {
   const bool limited = environment.memory_limit > 0;
   AppendRow(out, "memory",
             StrCat(ShowBytes(target.memory_bytes), "; programs may take ",
-                   ShowBytes(limited ? environment.memory_limit : pjrt::AvailableMemory()),
+                   ShowBytes(limited ? environment.memory_limit : client::AvailableMemory()),
                    limited ? " (WEFT_MEMORY_LIMIT)" : ""));
   AppendRow(out, "peaks assumed", Rate(target.f32_flops, target.bytes_per_second));
   AppendRow(out, "peaks measured", Measured());
   AppendRow(out, "subnormals", target.slow_subnormals ? "slow" : "as fast as other numbers");
   AppendRow(out, "LLVM", cpu::HasLlvm() ? cpu::LlvmVersion() : "none in this build");
   AppendRow(out, "cache",
-            environment.cache.empty() ? "none" : pjrt::LookIntoCache(environment.cache).folder);
+            environment.cache.empty() ? "none" : client::LookIntoCache(environment.cache).folder);
   return out;
 }
 

@@ -1,5 +1,5 @@
 // weft: one binary, one sub-command per job. Environment variables are read here (by the table of
-// pjrt/environment.h) and nowhere below.
+// client/environment.h) and nowhere below.
 #include <unistd.h>
 
 #include <cstdio>
@@ -31,8 +31,8 @@ std::span<const Command> Commands() {
 namespace {
 
 // Set once, before commands run.
-pjrt::Environment& MutableEnvironment() {
-  static pjrt::Environment environment;
+client::Environment& MutableEnvironment() {
+  static client::Environment environment;
   return environment;
 }
 
@@ -63,7 +63,7 @@ std::string_view FileAmong(std::span<const char* const> arguments) {
   return "";
 }
 
-void ReportCrashes(const pjrt::Environment& environment) {
+void ReportCrashes(const client::Environment& environment) {
   if (!environment.crash_report) return;
   inspect::CrashReportOptions options;
   if (!environment.dump.empty()) options.directory = environment.dump;
@@ -120,8 +120,8 @@ int Help(std::string_view topic) {
 }
 
 Status ReadTheEnvironment() {
-  pjrt::Environment& environment = MutableEnvironment();
-  environment = TRY(pjrt::ReadEnvironment());
+  client::Environment& environment = MutableEnvironment();
+  environment = TRY(client::ReadEnvironment());
   if (environment.threads > 0) {
     DefaultPool().SetLimit(std::min(environment.threads, DefaultPool().threads()));
   }
@@ -178,7 +178,7 @@ int Main(std::span<const char* const> argv) {
 
 }  // namespace
 
-const pjrt::Environment& TheEnvironment() {
+const client::Environment& TheEnvironment() {
   return MutableEnvironment();
 }
 

@@ -5,13 +5,13 @@
 #include <memory>
 
 #include "bench.h"
+#include "client/build.h"
 #include "commands.h"
 #include "hlo/random_arguments.h"
 #include "input.h"
 #include "inspect/compile_watch.h"
 #include "inspect/report.h"
 #include "native.h"
-#include "pjrt/build.h"
 #include "run_input.h"
 
 namespace weft::tools {
@@ -51,7 +51,7 @@ Status ReportOnModule(const ReportRequest& request) {
   std::unique_ptr<hlo::Module> module = TRY(LoadModule(request.path));
   inspect::ReportMachine machine = TRY(DescribeForReport());
   inspect::ReportFile report(request.out, StrCat("weft report ", request.path),
-                             std::string(pjrt::Version()));
+                             std::string(client::Version()));
   report.SetMachine(std::move(machine));
   {
     inspect::CompileWatch watch(*module, TheEnvironment().dump,
@@ -68,7 +68,7 @@ Status ReportOnModule(const ReportRequest& request) {
 Status ReportOnDump(const ReportRequest& request) {
   inspect::ReportInput input;
   input.title = StrCat("weft report ", request.path);
-  input.version = pjrt::Version();
+  input.version = client::Version();
   input.programs = TRY(inspect::ReadDump(request.path));
   return inspect::WriteReport(input, request.out);
 }

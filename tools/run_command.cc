@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/npy.h"
 #include "bench.h"
+#include "client/build.h"
 #include "commands.h"
 #include "compiler/options.h"
 #include "device.h"
@@ -18,7 +19,6 @@
 #include "inspect/fault.h"
 #include "inspect/trace_json.h"
 #include "native.h"
-#include "pjrt/build.h"
 #include "program/interpret.h"
 #include "run_input.h"
 #include "runtime/profile.h"
@@ -313,7 +313,7 @@ Status BeginReport(const std::optional<std::string>& page, NativeRequest& reques
   if (!page) return {};
   inspect::ReportMachine machine = TRY(DescribeForReport());
   const std::string bench = request.bench > 0 ? StrCat("--bench ", request.bench, " ") : "";
-  report.emplace(*page, StrCat("weft run ", bench, request.file), std::string(pjrt::Version()));
+  report.emplace(*page, StrCat("weft run ", bench, request.file), std::string(client::Version()));
   report->SetMachine(std::move(machine));
   request.report = &*report;
   return {};

@@ -48,6 +48,9 @@ Result<DimRule> ParseDimRule(std::string_view text);
 // The rule of an instruction: that of its row, or the elementwise one by trait. An op without one
 // (OpRow::no_dim_rule says why) has every dimension as a factor of its own that is needed whole.
 DimRule RuleOf(const Instruction& instruction);
+// Whether the op, as a function of this operand alone (or together with the others that it is
+// linear in), gives the sum of what it gives for summands. Rounding is not looked at.
+bool IsLinearIn(const Instruction& instruction, int64_t operand);
 // Whether the op has a rule.
 bool HasRule(const Instruction& instruction);
 

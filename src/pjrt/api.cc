@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "pjrt/ffi/ffi.h"
 
 namespace weft::pjrt {
 
@@ -218,6 +219,7 @@ void ErrorMessage(PJRT_Error_Message_Args* args) {
 }
 
 PJRT_Api MakeApi() {
+  DoForeignCalls();
   PJRT_Api api{};
   api.struct_size = sizeof(PJRT_Api);
   api.extension_start = Extensions();
@@ -225,7 +227,7 @@ PJRT_Api MakeApi() {
   api.PJRT_Error_Destroy = ErrorDestroy;
   api.PJRT_Error_Message = ErrorMessage;
 #define SLOT(name) api.PJRT_##name = Slot<&slot::name>::Call;
-#include "pjrt/abi_slots.inc"
+#include "pjrt/abi/abi_slots.inc"
 #undef SLOT
   return api;
 }

@@ -17,14 +17,17 @@
 #include "base/error.h"
 #include "base/mutex.h"
 #include "base/shape.h"
-#include "pjrt/abi_args.h"
-#include "pjrt/abi_extensions.h"
-#include "pjrt/buffer.h"
-#include "pjrt/client.h"
-#include "pjrt/event.h"
-#include "pjrt/executable.h"
+#include "client/buffer.h"
+#include "client/client.h"
+#include "client/event.h"
+#include "client/executable.h"
+#include "pjrt/abi/abi_args.h"
+#include "pjrt/abi/abi_extensions.h"
 
 namespace weft::pjrt {
+
+// The C interface only wraps the client's objects, under their own names.
+using namespace client;
 
 // PJRT_NamedValues and what they point to; the list stays valid until the next Add.
 class NamedValues {
@@ -73,7 +76,7 @@ inline MemoryObject* Object(PJRT_Memory* memory) {
 }  // namespace weft::pjrt
 
 struct PJRT_Event {
-  weft::pjrt::EventRef event;
+  weft::client::EventRef event;
 };
 struct PJRT_MemoryDescription {
   std::string kind;
@@ -85,7 +88,7 @@ struct PJRT_DeviceDescription {
   weft::pjrt::NamedValues attributes;
 };
 struct PJRT_Device {
-  weft::pjrt::Device* device;
+  weft::client::Device* device;
   PJRT_Client* client;
   PJRT_DeviceDescription description;
   std::vector<PJRT_Memory*> memories;
@@ -97,25 +100,27 @@ struct PJRT_TopologyDescription {
   std::vector<PJRT_DeviceDescription*> device_list;
   weft::pjrt::NamedValues attributes;
   weft::Mutex mutex;
-  std::unique_ptr<weft::pjrt::Client> compiler WEFT_GUARDED_BY(mutex);  // for PJRT_Compile
+  std::unique_ptr<weft::client::Client> compiler WEFT_GUARDED_BY(mutex);  // for PJRT_Compile
 };
 struct PJRT_Client {
   // Last to go: everything else refers to it. Buffers, executables and devices must not be used
   // after the client was destroyed; work in flight is waited for.
-  std::unique_ptr<weft::pjrt::Client> client;
+  std::unique_ptr<weft::client::Client> client;
   std::vector<std::unique_ptr<PJRT_Device>> devices;  // [id]
   std::vector<PJRT_Device*> device_list;
   std::vector<std::unique_ptr<weft::pjrt::MemoryObject>> memories;
   std::vector<PJRT_Memory*> memory_list;
-  std::unordered_map<const weft::pjrt::Memory*, PJRT_Memory*> memory_of;
+  std::unordered_map<const weft::client::Memory*, PJRT_Memory*> memory_of;
   std::unique_ptr<PJRT_TopologyDescription> topology;
 
-  PJRT_Device* Wrap(const weft::pjrt::Device* device) const { return devices[device->id()].get(); }
+  PJRT_Device* Wrap(const weft::client::Device* device) const {
+    return devices[device->id()].get();
+  }
 };
 struct PJRT_Buffer {
-  PJRT_Buffer(PJRT_Client* client, std::unique_ptr<weft::pjrt::Buffer> buffer);
+  PJRT_Buffer(PJRT_Client* client, std::unique_ptr<weft::client::Buffer> buffer);
   PJRT_Client* client;
-  std::unique_ptr<weft::pjrt::Buffer> buffer;
+  std::unique_ptr<weft::client::Buffer> buffer;
   PJRT_Memory* memory;
   PJRT_Device* device;
   std::vector<size_t> dynamic_dims;
@@ -126,7 +131,7 @@ struct PJRT_Executable {
 };
 struct PJRT_LoadedExecutable {
   PJRT_Client* client;
-  std::unique_ptr<weft::pjrt::LoadedExecutable> loaded;
+  std::unique_ptr<weft::client::LoadedExecutable> loaded;
   std::shared_ptr<const weft::pjrt::ExecutableView> view;
   std::vector<PJRT_Device*> devices;
   std::vector<PJRT_LogicalDeviceIds> logical_ids;
@@ -138,16 +143,21 @@ struct PJRT_ExecuteContext {
 struct PJRT_AsyncHostToDeviceTransferManager {
   PJRT_Client* client;
   PJRT_Memory* memory;
-  std::unique_ptr<weft::pjrt::HostTransfer> transfer;
+  std::unique_ptr<weft::client::HostTransfer> transfer;
 };
 struct PJRT_FulfillAliasBufferCallback {
-  weft::pjrt::ArrayRef array;
+  weft::client::ArrayRef array;
 };
 struct PJRT_Layouts_MemoryLayout {
   std::string text;
 };
 
 namespace weft::pjrt {
+
+// The functions of the Profiler extension.
+const PLUGIN_Profiler_Api* ProfilerApi();
+// The number that the framework gave to a call, from the extensions of its arguments; 0: none.
+uint64_t CallerOf(const PJRT_Extension_Base* extensions);
 
 struct ExecutableView {
   explicit ExecutableView(std::shared_ptr<Executable> executable);
@@ -258,7 +268,7 @@ struct Slot<fn> {
 // The functions behind the slots, one for each, in api_*.cc.
 namespace slot {
 #define SLOT(name) Status name(PJRT_##name##_Args& args);
-#include "pjrt/abi_slots.inc"
+#include "pjrt/abi/abi_slots.inc"
 #undef SLOT
 }  // namespace slot
 

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "client/interrupt.h"
+#include "client/wait_habit.h"
 #include "pjrt/api.h"
-#include "pjrt/ffi.h"
-#include "pjrt/interrupt.h"
-#include "pjrt/wait_habit.h"
+#include "pjrt/ffi/ffi.h"
 
 PJRT_Buffer::PJRT_Buffer(PJRT_Client* client, std::unique_ptr<weft::pjrt::Buffer> b)
     : client(client), buffer(std::move(b)) {

@@ -1,6 +1,6 @@
 // Slots of events.
+#include "client/interrupt.h"
 #include "pjrt/api.h"
-#include "pjrt/interrupt.h"
 
 namespace weft::pjrt::slot {
 

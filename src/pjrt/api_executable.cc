@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "client/interrupt.h"
+#include "client/tracing.h"
 #include "pjrt/api.h"
-#include "pjrt/interrupt.h"
-#include "pjrt/tracing.h"
 
 struct PJRT_SerializedExecutable {
   std::string bytes;

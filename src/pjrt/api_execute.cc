@@ -1,6 +1,6 @@
 // Slots that run executables.
+#include "client/tracing.h"
 #include "pjrt/api.h"
-#include "pjrt/tracing.h"
 
 namespace weft::pjrt {
 namespace {

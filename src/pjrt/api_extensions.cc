@@ -3,12 +3,12 @@
 #include <cstring>
 
 #include "base/metrics.h"
+#include "client/cost.h"
+#include "client/tracing.h"
 #include "hlo/import/import.h"
 #include "pjrt/api.h"
-#include "pjrt/cost.h"
-#include "pjrt/ffi.h"
-#include "pjrt/ffi_internal.h"
-#include "pjrt/tracing.h"
+#include "pjrt/ffi/ffi.h"
+#include "pjrt/ffi/ffi_internal.h"
 
 struct PJRT_Layouts_SerializedLayout {
   std::string bytes;

@@ -5,9 +5,9 @@
 #include <optional>
 
 #include "base/trace.h"
+#include "client/tracing.h"
 #include "inspect/trace_xspace.h"
 #include "pjrt/api.h"
-#include "pjrt/tracing.h"
 
 struct PLUGIN_Profiler_Error {
   std::string message;

@@ -3,7 +3,7 @@
 #include <thread>
 
 #include "pjrt/api_testing.h"
-#include "pjrt/ffi.h"
+#include "pjrt/ffi/ffi.h"
 
 namespace weft::pjrt {
 namespace {
@@ -30,7 +30,7 @@ TEST(Api, NullAndShortArgumentsAreErrors) {
     args.struct_size = 8;                                         \
     EXPECT_EQ(Take(Api().PJRT_##name(&args)).code, 3) << #name;   \
   }
-#include "pjrt/abi_slots.inc"
+#include "pjrt/abi/abi_slots.inc"
 #undef SLOT
 }
 
@@ -46,7 +46,7 @@ TEST(Api, NullObjectsAreErrors) {
     args.struct_size = sizeof(args);                                                            \
     if (std::ranges::find(kMakers, #name) == std::end(kMakers)) Take(Api().PJRT_##name(&args)); \
   }
-#include "pjrt/abi_slots.inc"
+#include "pjrt/abi/abi_slots.inc"
 #undef SLOT
 }
 

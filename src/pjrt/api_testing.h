@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "pjrt/abi_args.h"
-#include "pjrt/abi_extensions.h"
+#include "pjrt/abi/abi_args.h"
+#include "pjrt/abi/abi_extensions.h"
 #include "pjrt/api.h"
 
 namespace weft::pjrt {

@@ -6,9 +6,9 @@
 #include <set>
 
 #include "base/wire.h"
+#include "client/test_util.h"
+#include "client/tracing.h"
 #include "pjrt/api.h"
-#include "pjrt/test_util.h"
-#include "pjrt/tracing.h"
 
 namespace weft::pjrt {
 namespace {

@@ -15,9 +15,9 @@
 
 #include "base/check.h"
 #include "base/str.h"
-#include "pjrt/abi_args.h"
+#include "pjrt/abi/abi_args.h"
 #include "pjrt/api.h"
-#include "pjrt/ffi.h"
+#include "pjrt/ffi/ffi.h"
 
 namespace weft::pjrt {
 namespace {

@@ -99,13 +99,13 @@ class CommandTest(unittest.TestCase):
                      "WEFT_MEMORY_LIMIT", "WEFT_OPTIONS", "WEFT_REPORT", "WEFT_THREADS"):
             self.assertRegex(variables, rf"(?m)^{name}\n(  .*\n)+  takes: .*\n(  .*\n)*  default: ")
         # Every variable that some source reads or tells about is in the table.
-        known = set(re.findall(r'"(WEFT_[A-Z_]+)"', (ROOT / "src/pjrt/environment.cc").read_text()))
+        known = set(re.findall(r'"(WEFT_[A-Z_]+)"', (ROOT / "src/client/environment.cc").read_text()))
         for path in [*(ROOT / "src").rglob("*.cc"), *(ROOT / "tools").glob("*.cc"), *(ROOT / "python").rglob("*.py")]:
             if path.name.endswith("_test.cc"):
                 continue
             for name in re.findall(r'(?:getenv\(|environ\.get\(|Hint\(|environ\[)"(WEFT_[A-Z_]+)', path.read_text()):
                 self.assertIn(name, known, path)
-        tags = set(re.findall(r'"([a-z]+)"', re.search(r"kLogTags\[\] = \{(.*?)\}", (ROOT / "src/pjrt/environment.cc").read_text(), re.S)[1]))
+        tags = set(re.findall(r'"([a-z]+)"', re.search(r"kLogTags\[\] = \{(.*?)\}", (ROOT / "src/client/environment.cc").read_text(), re.S)[1]))
         for path in [*(ROOT / "src").rglob("*.cc"), *(ROOT / "tools").glob("*.cc")]:
             if not path.name.endswith("_test.cc"):
                 self.assertLessEqual(set(re.findall(r'(?:VLOG|NOTE|LogIsOn)\("([^"]+)"', path.read_text())), tags, path)

@@ -9,8 +9,8 @@ import subprocess
 import sys
 import tarfile
 
-TARGETS = ["weft", "pjrt_weft", "gpu_test", "runtime_test", "pjrt_test", "pjrt_stress"]
-BINARIES = ["weft", "libpjrt_weft.so", "gpu_test", "runtime_test", "pjrt_test", "pjrt_stress"]
+TARGETS = ["weft", "pjrt_weft", "gpu_test", "runtime_test", "client_test", "pjrt_test", "pjrt_stress"]
+BINARIES = ["weft", "libpjrt_weft.so", "gpu_test", "runtime_test", "client_test", "pjrt_test", "pjrt_stress"]
 FOLDERS = ["python", "test", "bench/gpu", "examples"]
 MOST_BYTES = 50 << 20
 SYSTEM = re.compile(r"(libc|libm|libdl|librt|libpthread)\.so\.\d+|ld-linux-.*")

@@ -215,6 +215,7 @@ Status ComputationPartitioner::EmitStructure(const Instruction& i, bool& done) {
       hand_on(std::span(tuple).subspan(at));
       return {};
     }
+    case Op::kCopy:
     case Op::kDomain: hand_on(Leaves(values_[i.operand(0)])); return {};
     case Op::kOptBarrier: {
       const std::vector<Form> forms = program_.FormsOf(&i);

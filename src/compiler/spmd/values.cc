@@ -52,6 +52,7 @@ Result<ValueTable> ValueTable::Of(const hlo::Module& module, const DeviceMesh& m
   TRY(table.Visit(*module.entry(), {}, 0));
   table.JoinGroups();
   table.FlowManual();
+  table.FlowUnreduced();
   return table;
 }
 
@@ -133,6 +134,7 @@ Status ValueTable::ReadStated(const Instruction& i) {
         return std::unexpected(form.error());
       }
       value.form = std::move(*form);
+      value.stated = stated->kind != hlo::Sharding::Kind::kUnknown;
       // Parts would need run-time sizes of their own.
       if (value.shape->HasDynamicDims() && value.form.cut() != 0) {
         return Unimplemented("a sharded array with dynamic dimensions: ", i.ToString());
@@ -227,7 +229,10 @@ Status ValueTable::VisitCalls(const Instruction& i) {
 // Whole values and parts of them are different values; a boundary says how the whole is cut.
 Status ValueTable::VisitBoundary(const Instruction& i) {
   const AxisSet manual = TRY(ManualAxes(i, mesh_));
-  if (IsCallOf(i, kShardToFull)) return {};
+  if (IsCallOf(i, kShardToFull)) {
+    LinkBoundary(i, of_[&i][0], of_[i.operand(0)][0], manual);
+    return {};
+  }
   values_[static_cast<size_t>(of_[&i][0])].form.manual = manual;
   const hlo::Sharding* stated = LeafSharding(i.sharding(), i.shape(), 0);
   if (stated == nullptr || i.FrontendAttributeValue("manual.axes") == nullptr) return {};
@@ -237,7 +242,33 @@ Status ValueTable::VisitBoundary(const Instruction& i) {
                      .shape = &whole->shape(),
                      .form = TRY(ReadForm(*stated, whole->shape(), mesh_))});
   Link(i, std::span(&wanted, 1), of_[whole]);
+  LinkBoundary(i, wanted, of_[&i][0], manual);
   return {};
+}
+
+// Along axes that are left to us, whole and part lie alike: a dimension of the whole is the manual
+// parts, major, times what one device has.
+void ValueTable::LinkBoundary(const Instruction& i, int whole, int local, AxisSet manual) {
+  if (manual == mesh_.all()) return;
+  const Shape& from = *values_[static_cast<size_t>(whole)].shape;
+  const Shape& to = *values_[static_cast<size_t>(local)].shape;
+  if (!from.IsArray() || !to.IsArray() || from.rank() != to.rank()) return;
+  Constraint link{.at = &i, .rule = {}, .values = {whole, local}, .operands = 0, .passes = true};
+  hlo::DimRule::Tensor outside, inside;
+  for (int64_t d = 0; d < from.rank(); ++d) {
+    if (to.dim(d) == 0 || from.dim(d) % to.dim(d) != 0) return;
+    const int64_t parts = from.dim(d) / to.dim(d);
+    hlo::DimRule::Dim& dim = outside.emplace_back();
+    if (parts > 1) {
+      dim.push_back(static_cast<int>(link.rule.factors.size()));
+      link.rule.factors.push_back({parts, hlo::FactorKind::kParallel});
+    }
+    dim.push_back(static_cast<int>(link.rule.factors.size()));
+    inside.push_back({dim.back()});
+    link.rule.factors.push_back({to.dim(d), hlo::FactorKind::kParallel});
+  }
+  link.rule.results = {std::move(outside), std::move(inside)};
+  constraints_.push_back(std::move(link));
 }
 
 void ValueTable::Link(const Instruction& at, std::span<const int> from, std::span<const int> to) {
@@ -322,6 +353,35 @@ void ValueTable::FlowManual() {
     value.banned |= more;
     return true;
   });
+}
+
+// Summands stay summands through what is linear in them, until a value is stated to lie otherwise.
+void ValueTable::FlowUnreduced() {
+  auto sums = [](const Form& form) {
+    return form.reduction == hlo::ReductionKind::kNone ||
+           form.reduction == hlo::ReductionKind::kSum;
+  };
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const Constraint& c : constraints_) {
+      const size_t result = static_cast<size_t>(c.operands);
+      if (c.operands == 0 || c.values.size() != result + 1 || c.values[result] < 0) continue;
+      ShardedValue& to = values_[static_cast<size_t>(c.values[result])];
+      if (to.stated || !to.shape->IsArray()) continue;
+      for (size_t k = 0; k < result; ++k) {
+        if (c.values[k] < 0) continue;
+        const ShardedValue& from = values_[static_cast<size_t>(c.values[k])];
+        const AxisSet more = from.form.unreduced & ~(to.form.used() | to.banned);
+        if (more == 0 || !sums(from.form)) continue;
+        const bool link = c.operands == 1 && c.rule.operands[0] == c.rule.results[0] && c.passes;
+        const bool own = to.instruction == c.at && c.at->operand_count() == c.operands;
+        if (!link && !(own && hlo::IsLinearIn(*c.at, static_cast<int64_t>(k)))) continue;
+        to.form.unreduced |= more;
+        to.form.reduction = hlo::ReductionKind::kSum;
+        changed = true;
+      }
+    }
+  }
 }
 
 }  // namespace weft::compiler::spmd

@@ -21,8 +21,9 @@ struct ShardedValue {
   const hlo::Instruction* instruction = nullptr;
   const Shape* shape = nullptr;
   Form form;
-  AxisSet banned = 0;  // axes that may not cut it: a user is manual along them
-  bool even = false;   // propagation cuts it into equal parts only: what callers see
+  AxisSet banned = 0;   // axes that may not cut it: a user is manual along them
+  bool stated = false;  // by the program
+  bool even = false;    // propagation cuts it into equal parts only: what callers see
 };
 
 // Values whose dimensions go together: an op with its rule, or two that lie alike.
@@ -72,6 +73,8 @@ class ValueTable {
   void AddRule(const hlo::Instruction& i);
   void JoinGroups();
   void FlowManual();
+  void FlowUnreduced();
+  void LinkBoundary(const hlo::Instruction& i, int whole, int local, AxisSet manual);
 
   const DeviceMesh& mesh_;
   const hlo::Computation* entry_ = nullptr;

@@ -1,0 +1,617 @@
+#include "client/executable.h"
+
+#include <chrono>
+#include <cmath>
+#include <optional>
+#include <unordered_set>
+#include <utility>
+
+#include "base/doing.h"
+#include "base/float_mode.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/wire.h"
+#include "client/cache.h"
+#include "client/client.h"
+#include "client/cost.h"
+#include "client/custom_calls.h"
+#include "client/device_runner.h"
+#include "client/evaluator_runner.h"
+#include "client/executable_bytes.h"
+#include "client/native_runner.h"
+#include "client/partitioned.h"
+#include "client/sharded_runner.h"
+#include "compiler/pipeline.h"
+#include "hlo/clone.h"
+#include "hlo/import/import.h"
+#include "hlo/text.h"
+#include "runtime/buffers.h"
+
+namespace weft::client {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t kLargestKept = 8 << 20;  // of programs as they came, in bytes
+constexpr int64_t kHostMemorySpace = 5;   // S(5) of a layout
+// A hit saves the pipeline alone (the import comes before, for the fingerprint) and costs reading
+// the saved text. In milliseconds, for 12, 915 and 18,333 instructions: import 0.03, 1.1, 139;
+// pipeline 0.01, 0.4, 121; preparing 0.00, 0.3, 28; writing 0.02, 1.25, 96; reading 0.04, 2.5, 251
+// (two aarch64 cores, busy). So
+// only programs with heavy folding are kept: those whose pipeline takes much longer than reading
+// them, which takes about twice as long as writing. Folding is limited by instruction, and small
+// programs cannot be among them.
+constexpr int64_t kWorthLooking = 1000;   // instructions
+constexpr double kWorthStoring = 100;     // milliseconds of the pipeline
+constexpr double kPipelineToWriting = 4;  // how many times longer the pipeline must take
+
+double MillisecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+Result<std::unique_ptr<hlo::Module>> ImportProgram(std::string_view format, std::string program) {
+  if (format != "hlo" && format != "mlir" && format != "hlo_with_config") {
+    return InvalidArgument("compile: unknown program format '", format,
+                           "', known are mlir and hlo");
+  }
+  if (program.empty()) return InvalidArgument("compile: the program is empty");
+  metrics::Timer timer(metrics::kImportSeconds);
+  trace::Span span(trace::Kind::kPhase, [] { return trace::What{.name = "import"}; });
+  return hlo::ReadModule(std::move(program));
+}
+
+// A conditional on a constant takes one branch, whatever is in the others.
+std::optional<int64_t> KnownBranch(const hlo::Instruction& conditional) {
+  const hlo::Instruction& selector = *conditional.operand(0);
+  if (!selector.IsConstant() || !selector.literal().IsValid()) return std::nullopt;
+  int64_t count = static_cast<int64_t>(conditional.called_computations().size());
+  int64_t value = selector.literal().GetInt(0);
+  if (selector.shape().dtype() == DType::kPred) return value != 0 ? 0 : 1;
+  return value < 0 || value >= count ? count - 1 : value;
+}
+
+// Custom calls that nobody can run are an error before anything runs. Those that nothing reads, and
+// those in branches that are never taken, may be there.
+Status CheckCustomCalls(const hlo::Module& module) {
+  std::vector<const hlo::Computation*> work = {module.entry()};
+  std::unordered_set<const hlo::Computation*> seen(work.begin(), work.end());
+  while (!work.empty()) {
+    const hlo::Computation& computation = *work.back();
+    work.pop_back();
+    for (const hlo::Instruction* instruction : computation) {
+      const auto called = instruction->called_computations();
+      std::optional<int64_t> only;
+      if (instruction->op() == hlo::Op::kConditional) only = KnownBranch(*instruction);
+      for (size_t i = 0; i < called.size(); ++i) {
+        if (only && *only != static_cast<int64_t>(i)) continue;
+        if (seen.insert(called[i]).second) work.push_back(called[i]);
+      }
+      if (instruction->op() == hlo::Op::kCustomCall) TRY(CheckCustomCall(*instruction));
+    }
+  }
+  return {};
+}
+
+// JAX's programs are used to XLA's way with subnormal numbers, and so are its tests.
+compiler::CompileOptions UsualOptions(const Client& client) {
+  compiler::CompileOptions options;
+  options.pipeline.verify = false;
+  options.cpu.flush_subnormals = client.gpu() == nullptr;  // GPUs keep them, XLA's too
+  return options;
+}
+
+Result<compiler::CompileOptions> NativeOptions(const Client& client) {
+  compiler::CompileOptions options = UsualOptions(client);
+  TRY(compiler::ParseOptions(client.options().compiler_options, options));
+  return options;
+}
+
+// What runs before the evaluator. Folding is kept to what costs less than the run it saves.
+Result<compiler::CompileOptions> CompilerOptions(const Client& client) {
+  compiler::CompileOptions options = UsualOptions(client);
+  options.optimize.fold_max_bytes = 1 << 12;
+  options.optimize.fold_max_work = 1 << 14;
+  TRY(compiler::ParseOptions(client.options().compiler_options, options));
+  return options;
+}
+
+Status Optimize(hlo::Module& module, const Client& client, const CompileRequest& request,
+                inspect::CompileWatch& watch) {
+  if (request.device_count() > 1) return {};  // passes may replace the root, which has a sharding
+  compiler::CompileOptions options = TRY(CompilerOptions(client));
+  std::vector<const compiler::Pass*> passes = TRY(compiler::DefaultPipeline());
+  TRY(compiler::RunPasses(module, passes, options, watch.Hooks()));
+  return {};
+}
+
+enum class InCache { kNothing, kUnusable, kProgram };
+
+// The module as the pipeline left it in an earlier run, instead of the one that was imported. One
+// that cannot be used is removed, and should be replaced.
+InCache FindCompiled(Client& client, const std::string& fingerprint,
+                     std::unique_ptr<hlo::Module>& module) {
+  if (client.cache() == nullptr || module->instruction_count() < kWorthLooking) {
+    return InCache::kNothing;
+  }
+  std::optional<std::string> bytes = client.cache()->Find(fingerprint);
+  if (!bytes) return InCache::kNothing;
+  Result<SavedExecutable> saved = ReadExecutable(*bytes);
+  if (!saved || saved->fingerprint != fingerprint) {
+    VLOG("cache", 1) << fingerprint << " cannot be used: removed";
+    client.cache()->Remove(fingerprint);
+    return InCache::kUnusable;
+  }
+  module = std::move(saved->module);
+  return InCache::kProgram;
+}
+
+// Said by name (a list from the import), or by the memory space of the layout.
+std::string MemoryKindOf(const Shape& shape, const std::vector<std::string>& names, size_t index) {
+  const Layout* layout = shape.layout();
+  if (index < names.size() && !names[index].empty()) {
+    return names[index].ends_with("_host") ? names[index] : "device";
+  }
+  const bool host = layout != nullptr && layout->memory_space() == kHostMemorySpace;
+  return host ? "pinned_host" : "device";
+}
+
+// The layout that the framework asked for, kept to be reported: elements lie row-major here
+// whatever it says. Tiles and the like are not promised.
+void SetAskedLayout(Shape& shape, const std::vector<std::string>& modes, size_t index) {
+  if (index >= modes.size() || !modes[index].starts_with('{')) return;
+  Result<Shape> asked = hlo::ParseShape(StrCat(shape.ToStringWithoutLayout(), modes[index]));
+  if (!asked || asked->layout() == nullptr || asked->layout()->extras) return;
+  const Dims& order = asked->layout()->minor_to_major;
+  std::vector<bool> seen(static_cast<size_t>(shape.rank()), false);
+  if (order.size() != seen.size() || asked->layout()->IsRowMajor()) return;
+  for (int64_t d : order) {
+    if (d < 0 || d >= shape.rank() || seen[static_cast<size_t>(d)]) return;
+    seen[static_cast<size_t>(d)] = true;
+  }
+  shape.set_layout(*asked->layout());
+}
+
+// The leaves of a shape, layouts kept.
+void AppendLeaves(const Shape& shape, std::vector<Shape>& leaves) {
+  if (!shape.IsTuple()) {
+    leaves.push_back(shape.IsToken() ? TokenStandIn() : shape);
+    return;
+  }
+  for (const Shape& element : shape.elements_of_tuple()) AppendLeaves(element, leaves);
+}
+
+Status CheckBoundary(const Shape& shape, std::string_view what, size_t index) {
+  if (shape.IsToken() || (shape.IsArray() && shape.CheckedElements())) return {};
+  return Unimplemented("compile: ", what, " ", index, " is ", shape.ToStringWithoutLayout(),
+                       ", which no buffer can hold");
+}
+
+template <class RunnerType>
+std::string HowMade(const Result<std::unique_ptr<RunnerType>>& made) {
+  if (!made) return StrCat("the evaluator runs it: ", made.error());
+  const runtime::LoadStats& stats = (*made)->stats();
+  return StrCat(stats.compiled, " compiled, ", stats.from_cache, " from cache");
+}
+
+// Devices of a GPU client do not talk to each other yet.
+Status CheckCollectives(const hlo::Module& module, const CompileRequest& request) {
+  if (request.device_count() == 1) return {};
+  for (const auto& computation : module.computations()) {
+    for (const hlo::Instruction* i : *computation) {
+      if (!hlo::IsCollective(i->op())) continue;
+      Error error(Code::kUnimplemented,
+                  StrCat(i->def().mnemonic, ": between ", request.device_count(),
+                         " devices of a GPU client: not implemented yet"));
+      error.Source(i->SourceLocation());
+      error.Hint("WEFT_PLATFORM=cpu runs it on devices of the processor");
+      return std::unexpected(std::move(error));
+    }
+  }
+  return {};
+}
+
+// The module, saying how many devices it is compiled for.
+std::unique_ptr<hlo::Module> ForDevices(const hlo::Module& module,
+                                        const EvaluatorRunnerOptions& options) {
+  std::unique_ptr<hlo::Module> own = hlo::CloneModule(module);
+  own->config().replica_count = options.num_replicas;
+  own->config().num_partitions = options.num_partitions;
+  return own;
+}
+
+}  // namespace
+
+// On the GPU where it can; the evaluator takes what is left, as a whole.
+Status Executable::MakeDeviceRunner(Client& client, const EvaluatorRunnerOptions& options,
+                                    inspect::CompileWatch& watch) {
+  compiler::CompileOptions compile = TRY(NativeOptions(client));
+  Result<std::unique_ptr<DeviceRunner>> made = Unimplemented("several replicas on one GPU");
+  if (request_.device_count() == 1) made = DeviceRunner::Create(client, *module_, compile, watch);
+  how_ = HowMade(made);
+  if (made) {
+    device_runner_ = made->get();
+    runner_ = std::move(*made);
+    return {};
+  }
+  metrics::Add(metrics::kFallbacks);
+  if (made.error().code() == Code::kCancelled) return std::unexpected(made.error());
+  if (made.error().code() != Code::kUnimplemented) {
+    LOG(warn) << "compile " << name_
+              << ": the evaluator runs it, since the GPU cannot: " << made.error();
+  }
+  runner_ = TRY(EvaluatorRunner::Create(*module_, options));
+  return {};
+}
+
+// Native code where there is some; the evaluator takes what is left, as a whole.
+Status Executable::MakeRunner(Client& client, const EvaluatorRunnerOptions& options,
+                              inspect::CompileWatch& watch) {
+  compiler::CompileOptions compile = TRY(NativeOptions(client));
+  if (compile.cpu.native && client.gpu() == nullptr) {
+    bool several = request_.device_count() > 1;
+    std::unique_ptr<hlo::Module> own = several ? ForDevices(Local(), options) : nullptr;
+    Result<std::unique_ptr<NativeRunner>> native =
+        NativeRunner::Create(client, several ? *own : *module_, compile, watch);
+    how_ = HowMade(native);
+    if (!native) metrics::Add(metrics::kFallbacks);
+    if (native) {
+      runner_ = std::move(*native);
+      return {};
+    }
+    if (native.error().code() == Code::kCancelled) return std::unexpected(native.error());
+    if (native.error().code() != Code::kUnimplemented) {
+      LOG(warn) << "compile " << name_
+                << ": the evaluator runs it, since native code failed: " << native.error();
+    }
+  } else {
+    how_ = "the evaluator runs it: cpu.native=false";
+  }
+  runner_ = TRY(EvaluatorRunner::Create(Local(), options));
+  return {};
+}
+
+Status Executable::MakePartitioned(Client& client, const EvaluatorRunnerOptions& options,
+                                   inspect::CompileWatch& watch) {
+  compiler::CompileOptions compile = TRY(NativeOptions(client));
+  PartitionedProgram program =
+      TRY(PartitionProgram(*module_, request_, compile, client.native_device(), watch));
+  if (program.parameters.size() != parameters_.size() ||
+      program.results.size() != outputs_.size()) {
+    return Unimplemented("nested tuples at the boundary of a program on several devices");
+  }
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    parameters_[i] = program.parameters[i].ShardShape(parameters_[i]);
+    parameter_shardings_[i] = SerializeSharding(program.parameters[i]);
+  }
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    outputs_[i].shape = program.results[i].ShardShape(outputs_[i].shape);
+    outputs_[i].sharding = SerializeSharding(program.results[i]);
+  }
+  part_ = std::move(program.module);
+  DescribeAliases();
+  TRY(MakeRunner(client, options, watch));
+  how_ = StrCat("a part on each of ", request_.device_count(), " devices, ", how_);
+  return {};
+}
+
+Status Executable::DescribeArguments() {
+  const hlo::Computation& entry = *module_->entry();
+  const hlo::ModuleConfig& config = module_->config();
+  std::vector<Shape> leaves;
+  for (size_t i = 0; i < entry.parameters().size(); ++i) {
+    const Shape& shape = entry.parameters()[i]->shape();
+    if (shape.IsTuple() && !(request_.tupled_arguments && entry.parameters().size() == 1)) {
+      return Unimplemented("compile: parameter ", i, " is a tuple: ", shape);
+    }
+    bool given = config.entry_layout && i < config.entry_layout->parameters.size();
+    AppendLeaves(given ? config.entry_layout->parameters[i] : shape, leaves);
+  }
+  bool tupled = request_.tupled_arguments && entry.parameters().size() == 1 &&
+                entry.parameter(0)->shape().IsTuple();
+  request_.tupled_arguments = tupled;
+  donated_.assign(leaves.size(), false);
+  auto donate = [&](int64_t parameter, const ShapeIndex& index) {
+    if (tupled) parameter = index.empty() ? -1 : index[0];
+    if (parameter < 0 || parameter >= static_cast<int64_t>(leaves.size())) return;
+    donated_[static_cast<size_t>(parameter)] = donates_ = true;
+  };
+  for (const auto& alias : config.input_output_alias)
+    donate(alias.parameter, alias.parameter_index);
+  for (const auto& donor : config.buffer_donors) donate(donor.parameter, donor.index);
+  std::vector<std::string> kinds = hlo::EntryList(*module_, "parameter_memory_kinds");
+  std::vector<std::string> modes = hlo::EntryList(*module_, "parameter_layout_modes");
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    TRY(CheckBoundary(leaves[i], "parameter", i));
+    parameter_memory_kinds_.push_back(MemoryKindOf(leaves[i], kinds, i));
+    leaves[i].ClearLayout();
+    SetAskedLayout(leaves[i], modes, i);
+  }
+  parameter_shardings_.resize(leaves.size());
+  parameters_ = std::move(leaves);
+  return {};
+}
+
+Status Executable::DescribeOutputs() {
+  const hlo::ModuleConfig& config = module_->config();
+  const Shape& result = module_->entry()->root()->shape();
+  std::vector<Shape> leaves;
+  AppendLeaves(config.entry_layout && config.entry_layout->result.IsValid()
+                   ? config.entry_layout->result
+                   : result,
+               leaves);
+  std::vector<std::string> kinds = hlo::EntryList(*module_, "result_memory_kinds");
+  std::vector<std::string> modes = hlo::EntryList(*module_, "result_layout_modes");
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    TRY(CheckBoundary(leaves[i], "result", i));
+    std::string kind = MemoryKindOf(leaves[i], kinds, i);
+    leaves[i].ClearLayout();
+    SetAskedLayout(leaves[i], modes, i);
+    outputs_.push_back({std::move(leaves[i]), std::move(kind), ""});
+  }
+  return {};
+}
+
+void Executable::DescribeAliases() {
+  aliases_.assign(outputs_.size(), -1);
+  bool tuple = module_->entry()->root()->shape().IsTuple();
+  for (const auto& alias : Local().config().input_output_alias) {
+    int64_t parameter = alias.parameter, output = 0;
+    const ShapeIndex& leaf = alias.parameter_index;
+    if (request_.tupled_arguments) parameter = leaf.size() == 1 ? leaf[0] : -1;
+    if (tuple) output = alias.output.size() == 1 ? alias.output[0] : -1;
+    if (parameter < 0 || parameter >= static_cast<int64_t>(parameters_.size()) || output < 0 ||
+        output >= static_cast<int64_t>(outputs_.size())) {
+      continue;
+    }
+    size_t from = static_cast<size_t>(parameter), to = static_cast<size_t>(output);
+    if (parameter_memory_kinds_[from] == outputs_[to].memory_kind) aliases_[to] = parameter;
+  }
+}
+
+Status Executable::MakeSharded(Client& client, const EvaluatorRunnerOptions& options,
+                               inspect::CompileWatch& watch) {
+  compiler::CompileOptions compile = TRY(NativeOptions(client));
+  auto native = [&](const hlo::Module& module, int64_t devices) -> Result<std::unique_ptr<Runner>> {
+    if (!compile.cpu.native) return Unimplemented("cpu.native=false");
+    if (client.gpu() != nullptr) {
+      Result<std::unique_ptr<DeviceRunner>> whole = Unimplemented("parts by hand on one GPU");
+      if (devices == 1) whole = DeviceRunner::Create(client, module, compile, watch);
+      how_ = HowMade(whole);
+      if (whole) return std::unique_ptr<Runner>(std::move(*whole));
+      return std::unexpected(whole.error());
+    }
+    EvaluatorRunnerOptions on = options;
+    on.num_partitions = devices;
+    std::unique_ptr<hlo::Module> own = ForDevices(module, on);
+    Result<std::unique_ptr<NativeRunner>> made = NativeRunner::Create(client, *own, compile, watch);
+    how_ = HowMade(made);
+    if (made) return std::unique_ptr<Runner>(std::move(*made));
+    return std::unexpected(made.error());
+  };
+  how_ = "the evaluator runs it: cpu.native=false";
+  TRY(MakeSynchronous(*module_));
+  std::unique_ptr<ShardedRunner> runner = TRY(ShardedRunner::Create(*module_, options, native));
+  if (runner->parameters().size() != parameters_.size() ||
+      runner->results().size() != outputs_.size()) {
+    return Unimplemented("compile: ", name_, " has nested tuples and runs on several devices");
+  }
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    parameters_[i] = runner->parameters()[i].ShardShape(parameters_[i]);
+    parameter_shardings_[i] = SerializeSharding(runner->parameters()[i]);
+  }
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    outputs_[i].shape = runner->results()[i].ShardShape(outputs_[i].shape);
+    outputs_[i].sharding = SerializeSharding(runner->results()[i]);
+  }
+  runner_ = std::move(runner);
+  return {};
+}
+
+Status Executable::MakeWhole(Client& client, const EvaluatorRunnerOptions& options,
+                             inspect::CompileWatch& watch) {
+  DescribeAliases();
+  if (options.num_replicas == 1) return MakeSharded(client, options, watch);
+  return MakeRunner(client, options, watch);
+}
+
+Result<std::shared_ptr<Executable>> Executable::Make(Client& client,
+                                                     std::unique_ptr<hlo::Module> module,
+                                                     CompileRequest request,
+                                                     std::string fingerprint,
+                                                     inspect::CompileWatch& watch) {
+  std::shared_ptr<Executable> executable(new Executable);
+  executable->name_ = module->name();
+  executable->module_ = std::move(module);
+  executable->request_ = std::move(request);
+  executable->fingerprint_ = std::move(fingerprint);
+  if (executable->module_->entry() == nullptr || executable->module_->entry()->root() == nullptr) {
+    return InvalidArgument("compile: module ", executable->name_, " has no entry");
+  }
+  TRY(executable->DescribeArguments());
+  TRY(executable->DescribeOutputs());
+  executable->DescribeAliases();
+  compiler::CompileOptions compile = TRY(NativeOptions(client));
+  EvaluatorRunnerOptions options{.num_replicas = executable->request_.num_replicas,
+                                 .num_partitions = executable->request_.num_partitions,
+                                 .max_tensor_bytes = client.memory_limit(),
+                                 .cancel = &client.cancelled(),
+                                 .tupled_arguments = executable->request_.tupled_arguments,
+                                 .flush_subnormals = compile.cpu.flush_subnormals};
+  if (client.gpu() != nullptr) TRY(CheckCollectives(*executable->module_, executable->request_));
+  if (options.num_partitions > 1 && client.gpu() == nullptr) {
+    Status parted = executable->MakePartitioned(client, options, watch);
+    if (!parted && parted.error().code() == Code::kCancelled)
+      return std::unexpected(parted.error());
+    if (!parted) {
+      NOTE("compile", 1) << "compile " << executable->name_
+                         << ": not partitioned, runs in whole shapes: " << parted.error();
+      executable->part_ = nullptr;
+      TRY(executable->MakeWhole(client, options, watch));
+    }
+  } else if (options.num_partitions > 1 && options.num_replicas == 1) {
+    TRY(executable->MakeSharded(client, options, watch));
+  } else if (client.gpu() != nullptr && compile.cpu.native) {
+    TRY(executable->MakeDeviceRunner(client, options, watch));
+  } else {
+    TRY(executable->MakeRunner(client, options, watch));
+  }
+  executable->calls_back_ = CallsBack(*executable->module_);
+  for (const OutputInfo& output : executable->outputs_) {
+    if (__builtin_add_overflow(executable->output_bytes_, output.shape.ByteSize(),
+                               &executable->output_bytes_)) {
+      return ResourceExhausted("compile: the results of ", executable->name_,
+                               " do not fit in memory");
+    }
+  }
+  return executable;
+}
+
+Result<std::shared_ptr<Executable>> Executable::Compile(Client& client, std::string_view format,
+                                                        std::string program, CompileRequest request,
+                                                        const std::atomic<bool>* cancel,
+                                                        uint64_t caller) {
+  trace::Span span(trace::Kind::kCompile, [] { return trace::What{.name = "compile"}; });
+  span.Caller(caller);
+  metrics::Timer timer(metrics::kCompileSeconds);
+  auto compiled =
+      CompileModule(client, format, std::move(program), std::move(request), cancel, span);
+  metrics::Add(compiled ? metrics::kCompiles : metrics::kCompileErrors);
+  return compiled;
+}
+
+Result<std::shared_ptr<Executable>> Executable::CompileModule(
+    Client& client, std::string_view format, std::string program, CompileRequest request,
+    const std::atomic<bool>* cancel, trace::Span& span) {
+  Doing importing({"import", format, program});
+  FloatMode mode(/*flush=*/false);  // JAX calls with the other one; constants are to stay
+  Clock::time_point start = Clock::now();
+  TRY(CheckOverrides(request.overrides));
+  std::unique_ptr<hlo::Module> module = TRY(ImportProgram(format, program));
+  span.Rename([&] {
+    return trace::What{.name = StrCat("compile ", module->name()), .program = module->name()};
+  });
+  std::string fingerprint =
+      ProgramFingerprint(*module, request, client.options().compiler_options, client.machine());
+  const std::string name = module->name();
+  Doing compiling({"compile", name, program});
+  inspect::CompileWatch watch(*module, client.options().dump_directory,
+                              client.options().compiler_options, client.report());
+  watch.CancelBy(cancel);
+  const InCache found = FindCompiled(client, fingerprint, module);
+  if (found != InCache::kProgram) {
+    Clock::time_point before = Clock::now();
+    if (Status optimized = Optimize(*module, client, request, watch); !optimized) {
+      if (optimized.error().code() == Code::kCancelled) return std::unexpected(optimized.error());
+      // A pass that fails is our own fault and no reason not to run the program.
+      LOG(warn) << "compile " << module->name() << ": running it as it came: " << optimized.error();
+      module = TRY(ImportProgram(format, program));
+    } else if (double spent = MillisecondsSince(before);
+               client.cache() != nullptr &&
+               (spent >= kWorthStoring || found == InCache::kUnusable)) {
+      before = Clock::now();
+      std::string saved = SaveExecutable(*module, request, fingerprint);
+      if (spent >= kPipelineToWriting * MillisecondsSince(before) || found == InCache::kUnusable) {
+        client.cache()->Store(fingerprint, std::move(saved));
+      }
+    }
+  }
+  TRY(CheckCustomCalls(*module));
+  std::shared_ptr<Executable> executable =
+      TRY(Make(client, std::move(module), std::move(request), std::move(fingerprint), watch));
+  executable->DumpIfAsked(executable->request_.overrides);
+  NOTE("compile", 1) << "compile " << executable->name_ << ": " << executable->how_ << ", "
+                     << std::lround(MillisecondsSince(start)) << " ms";
+  if (program.size() <= kLargestKept) executable->input_ = program;
+  return executable;
+}
+
+const trace::What* Executable::traced_enqueue() const {
+  return enqueue_.Get(trace::Kind::kEnqueue, [this] {
+    return trace::What{.name = StrCat("enqueue ", name_), .program = name_};
+  });
+}
+
+const trace::What* Executable::traced_group() const {
+  return group_.Get(trace::Kind::kPhase, [this] {
+    return trace::What{.name = StrCat("run ", name_, " on ", request_.device_count(), " devices"),
+                       .program = name_};
+  });
+}
+
+const trace::What* Executable::traced_run() const {
+  return run_.Get(trace::Kind::kExecute, [this] {
+    std::string shapes;
+    for (const Shape& shape : parameters_) {
+      StrAppend(shapes, shapes.empty() ? "" : ", ", shape.ToStringWithoutLayout());
+    }
+    shapes += " -> ";
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      StrAppend(shapes, i > 0 ? ", " : "", outputs_[i].shape.ToStringWithoutLayout());
+    }
+    return trace::What{.name = name_,
+                       .program = name_,
+                       .op = runner_->program() != nullptr ? "native" : "evaluator",
+                       .shapes = shapes,
+                       .flops = cost().flops,
+                       .bytes = cost().bytes_accessed};
+  });
+}
+
+// What runs, where that is not the module itself: fused, with the layouts and names of the passes.
+const hlo::Module& Executable::Optimized() const {
+  const hlo::Module* compiled = runner_->compiled();
+  return compiled != nullptr ? *compiled : Local();
+}
+
+std::string Executable::OptimizedText() const {
+  return hlo::PrintModule(Optimized());
+}
+
+std::string Executable::OptimizedProto() const {
+  WireWriter more;
+  if (request_.device_count() > 1 && request_.num_partitions > 1) {
+    if (module_->entry()->root()->shape().IsTuple()) {
+      WireWriter result;
+      result.Int(1, 2);  // a tuple of them
+      for (const OutputInfo& output : outputs_) result.BytesAlways(5, output.sharding);
+      more.Message(12, result);
+    } else if (outputs_.size() == 1) {
+      more.Bytes(12, outputs_[0].sharding);
+    }
+    for (const std::string& sharding : parameter_shardings_) more.BytesAlways(14, sharding);
+  }
+  return hlo::ExportHloProtoWithConfig(Optimized(), more.str());
+}
+
+const CostAnalysis& Executable::cost() const {
+  std::call_once(analysed_, [this] { cost_ = AnalyseCost(Local()); });
+  return cost_;
+}
+
+void Executable::AnalyseMemory() const {
+  if (const program::Program* program = runner_->program()) {
+    runtime::MemoryUse use = runtime::MemoryOf(*program, runner_->temp_bytes());
+    memory_ = {.argument_bytes = use.arguments,
+               .output_bytes = use.results,
+               .alias_bytes = use.alias,
+               .temp_bytes = use.temps,
+               .peak_bytes = use.peak()};
+    return;
+  }
+  for (const Shape& shape : parameters_) memory_.argument_bytes += shape.ByteSize();
+  memory_.output_bytes = output_bytes_;
+  for (const auto& alias : Local().config().input_output_alias) {
+    size_t at = alias.output.empty() ? 0 : static_cast<size_t>(alias.output[0]);
+    if (at < outputs_.size()) memory_.alias_bytes += outputs_[at].shape.ByteSize();
+  }
+  memory_.temp_bytes = TemporaryBytes(Local());
+  memory_.peak_bytes =
+      memory_.argument_bytes + memory_.output_bytes - memory_.alias_bytes + memory_.temp_bytes;
+}
+
+const MemoryAnalysis& Executable::memory() const {
+  std::call_once(memory_analysed_, [this] { AnalyseMemory(); });
+  return memory_;
+}
+
+}  // namespace weft::client

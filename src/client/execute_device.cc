@@ -1,0 +1,117 @@
+#include "client/execute_device.h"
+
+#include <utility>
+
+#include "base/doing.h"
+#include "base/metrics.h"
+#include "base/trace.h"
+#include "client/client.h"
+#include "client/interrupt.h"
+#include "runtime/buffers.h"
+
+namespace weft::client {
+namespace {
+
+// What the device says of memory, and what the program wants it for.
+Error Explain(const Executable& executable, Error error) {
+  error.Prefix(StrCat("execute ", executable.name(), ": "));
+  if (error.code() != Code::kResourceExhausted) return error;
+  const MemoryAnalysis& memory = executable.memory();
+  error.Note(StrCat("arguments ", runtime::HumanBytes(memory.argument_bytes), ", results ",
+                    runtime::HumanBytes(memory.output_bytes), " (",
+                    runtime::HumanBytes(memory.alias_bytes), " in donated arguments), temporaries ",
+                    runtime::HumanBytes(memory.temp_bytes)));
+  error.Note("the largest buffers:");
+  const Runner& runner = executable.runner();
+  for (std::string& line : runtime::LargestBuffers(*runner.program(), 10, runner.scratch())) {
+    error.Note("  " + line);
+  }
+  error.Hint("WEFT_MEMORY_LIMIT sets the limit");
+  return error;
+}
+
+}  // namespace
+
+bool CallsOut(const DeviceRunner& runner) {
+  return runner.calls_out();
+}
+
+Result<DeviceResults> RunProgram(const std::shared_ptr<Executable>& executable,
+                                 Accelerator* accelerator, std::vector<ArrayRef>& arguments,
+                                 const std::vector<bool>& donated,
+                                 const std::atomic<bool>* cancel) {
+  metrics::Add(metrics::kExecutions);
+  for (const ArrayRef& array : arguments) TRY(array->defined()->status());
+  const DeviceRunner& runner = *executable->device_runner();
+  std::shared_ptr<Lane> spare;  // other programs go on while the host does its part
+  if (runner.calls_out()) spare = TRY(accelerator->SpareLane());
+  std::vector<Literal> copies;  // for the evaluator
+  if (runner.checks()) {
+    for (const ArrayRef& array : arguments) copies.push_back(TRY(HostValue(array)));
+  }
+  Lane& lane = spare != nullptr ? *spare : accelerator->compute();
+  auto enqueued = runner.Enqueue(*accelerator, lane, {arguments, donated}, cancel);
+  arguments.clear();
+  if (!enqueued) {
+    metrics::Add(metrics::kExecutionErrors);
+    return std::unexpected(Explain(*executable, std::move(enqueued).error()));
+  }
+  DeviceResults results{enqueued->results, nullptr};
+  if (spare != nullptr) {
+    TRY(enqueued->written->Wait());
+    if (runner.checks()) TRY(runner.CheckResults(*accelerator, copies, *enqueued));
+    results.ready = Event::Done();
+    return results;
+  }
+  results.ready = std::make_shared<Event>();
+  lane.When(
+      std::move(enqueued->written),
+      [ready = results.ready, executable, held = std::move(enqueued->held)](Status status) mutable {
+        if (!status) metrics::Add(metrics::kExecutionErrors);
+        held.clear();  // before anybody is told
+        ready->Set(std::move(status));
+      });
+  return results;
+}
+
+void DefineOutput(const ArrayRef& output, const Device& device, const DeviceBytesRef& bytes,
+                  const EventRef& ready) {
+  if (output->memory->accelerator() != nullptr) return output->Define(bytes, ready);
+  Result<Literal> value = AllocateArray(output->memory, output->shape);
+  if (!value) return output->Fulfil(std::move(value));
+  std::byte* to = value->mutable_data();
+  device.accelerator()->Download(
+      bytes, ready, 0, value->byte_size(), to, bytes,
+      [output, value = std::move(*value)](Result<const std::byte*> there) mutable {
+        if (!there) return output->Fulfil(std::unexpected(std::move(there).error()));
+        output->Fulfil(std::move(value));
+      });
+}
+
+ExecuteResult LoadedExecutable::EnqueueHere(Inputs inputs, const Device& device) const {
+  Doing doing({"run", executable_->name(), executable_->input()});
+  ExecuteResult result;
+  std::vector<std::unique_ptr<Buffer>>& outputs = result.outputs.emplace_back();
+  const std::vector<OutputInfo>& infos = executable_->outputs();
+  outputs.reserve(infos.size());
+  Result<DeviceResults> results = RunProgram(executable_, device.accelerator(), inputs.arrays,
+                                             inputs.donated, &client_->cancelled());
+  for (size_t k = 0; k < infos.size(); ++k) {
+    Memory* memory = OutputMemory(device, k);
+    if (!results) {
+      outputs.push_back(ErrorBuffer(memory, infos[k].shape, results.error()));
+    } else if (memory->accelerator() != nullptr) {
+      outputs.push_back(std::make_unique<Buffer>(
+          client_, std::make_shared<Array>(infos[k].shape, memory, std::move(results->bytes[k]),
+                                           results->ready)));
+    } else {
+      auto array = std::make_shared<Array>(infos[k].shape, memory);
+      outputs.push_back(std::make_unique<Buffer>(client_, array));
+      DefineOutput(array, device, results->bytes[k], results->ready);
+    }
+  }
+  result.done.push_back(results ? results->ready : Event::Failed(results.error()));
+  return result;
+}
+
+}  // namespace weft::client

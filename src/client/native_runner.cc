@@ -1,0 +1,287 @@
+#include "client/native_runner.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "base/doing.h"
+#include "base/float_mode.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "base/trace.h"
+#include "client/client.h"
+#include "client/custom_calls.h"
+#include "client/executor.h"
+#include "compiler/buffers/buffers.h"
+#include "compiler/lower/compile.h"
+#include "hlo/clone.h"
+#include "hlo/evaluate.h"
+#include "inspect/fault.h"
+#include "runtime/check_steps.h"
+#include "runtime/profile.h"
+#include "runtime/step_cost.h"
+
+namespace weft::client {
+namespace {
+
+// Native code takes about a quarter of a nanosecond a unit of work, less on several threads;
+// handing a task to another thread and being woken by it takes 10 to 100 us, more than what the
+// caller does meanwhile takes.
+constexpr double kTinyNativeWork = 1'200'000;  // for each core
+constexpr int64_t kMostCores = 4;
+constexpr double kStepWork = 400;
+// The caller is held for so long: always, and when it has nothing else to do.
+constexpr std::chrono::microseconds kTinyRun(300), kShortRun(10'000);
+
+// Of a program without loops; of others nothing is known.
+double WorkOf(const program::Program& program) {
+  double work = 0;
+  for (const program::Step& step : program.steps) {
+    auto cost = runtime::CostOf(program, step);
+    if (!cost || std::holds_alternative<program::WhileStep>(step.op)) return 1e18;
+    work += kStepWork + cost->flops / 2 + cost->bytes / 4;
+  }
+  return work;
+}
+
+// Whether devices that run it wait for each other.
+bool Meets(const program::Program& program) {
+  bool meets = false;
+  program::ForEachStep(program.steps, [&](const program::Step& step) {
+    const auto* library = std::get_if<program::LibraryStep>(&step.op);
+    meets |= std::holds_alternative<program::CollectiveStep>(step.op);
+    meets |= library != nullptr && library->routine.starts_with("device_");
+  });
+  return meets;
+}
+
+}  // namespace
+
+NativeRunner::~NativeRunner() = default;
+
+Result<std::unique_ptr<NativeRunner>> NativeRunner::Create(Client& client,
+                                                           const hlo::Module& module,
+                                                           const compiler::CompileOptions& options,
+                                                           inspect::CompileWatch& watch) {
+  runtime::Device* device = client.native_device();
+  if (device == nullptr) return Unimplemented("this build has no native code");
+  std::unique_ptr<NativeRunner> runner(new NativeRunner);
+  compiler::Compiled compiled =
+      TRY(compiler::Compile(module, options, device->target(), watch.Hooks()));
+  watch.Lowered(compiled);
+  runner->module_ = std::move(compiled.module);
+  runtime::LoadOptions load;
+  load.cache = client.object_cache();
+  load.show = watch.ShowCode();
+  load.cancel = watch.cancel();
+  load.progress = watch.ShowProgress();
+  runner->program_ = TRY(device->Load(std::move(compiled.program), load));
+  runner->literals_ = std::make_unique<runtime::LiteralRunner>(*runner->program_);
+  runner->client_ = &client;
+  runner->options_ = options;
+  if (client.options().check) runner->input_ = hlo::CloneModule(module);
+  runner->DescribeLeaves(module);
+  EvaluatorRunnerOptions eval{.max_tensor_bytes = client.memory_limit(),
+                              .cancel = &client.cancelled(),
+                              .flush_subnormals = options.cpu.flush_subnormals};
+  runner->eval_options_ = EvalOptionsFor(eval);
+  runner->calls_ =
+      TRY(HostCalls::Create(*runner->module_, runner->program_->program(), runner->eval_options_));
+  runner->calls_out_ = CallsOut(module);
+  runner->meets_ = Meets(runner->program_->program());
+  double tiny = kTinyNativeWork *
+                static_cast<double>(std::clamp<int64_t>(device->target().cores, 1, kMostCores));
+  runner->may_be_tiny_ = !CallsOutBeyondLapack(module);
+  runner->tiny_ = runner->may_be_tiny_ && WorkOf(runner->program_->program()) < tiny;
+  if (detail::LogIsOn("cache", 1)) runner->ExplainCache(client, module, options);
+  return runner;
+}
+
+// A tuple's leaves are the program's parameters, as separate ones are.
+void NativeRunner::DescribeLeaves(const hlo::Module& module) {
+  const hlo::Computation& entry = *module.entry();
+  for (const hlo::Instruction* p : entry.parameters()) {
+    compiler::ForEachLeaf(p->shape(), [&](const Shape& shape) {
+      parameter_is_token_.push_back(!shape.IsArray());
+      has_tokens_ |= !shape.IsArray();
+    });
+  }
+  compiler::ForEachLeaf(entry.root()->shape(), [&](const Shape& shape) {
+    result_is_token_.push_back(!shape.IsArray());
+    has_tokens_ |= !shape.IsArray();
+  });
+}
+
+// One line: what the cache had, and where it had not all, what changed.
+void NativeRunner::ExplainCache(Client& client, const hlo::Module& module,
+                                const compiler::CompileOptions& options) const {
+  std::string why = client.history().Explain(
+      module.name(), FactsOf(module, compiler::CacheKey(options), client.machine()),
+      client.cache());
+  const runtime::LoadStats& found = stats();
+  std::string decision;
+  if (found.compiled + found.from_cache == 0) {
+    decision = "nothing to compile";
+  } else if (client.object_cache() == nullptr) {
+    decision = StrCat("off, compiled: ", why);
+  } else if (found.compiled == 0) {
+    decision = StrCat("hit, ", found.from_cache, " of ", found.from_cache);
+  } else {
+    decision =
+        StrCat("miss, ", found.compiled, " of ", found.compiled + found.from_cache, ": ", why);
+  }
+  NOTE("cache", 1) << "cache " << module.name() << ": " << decision;
+}
+
+// A line for each kernel and native region, and each other step.
+Result<std::vector<Literal>> NativeRunner::RunShowingSteps(std::vector<Literal>& arguments,
+                                                           runtime::Call call) const {
+  const runtime::Roofline& roofline = client_->roofline();
+  std::function<Status(const program::Step&, double, std::span<const std::span<std::byte>>)> after =
+      [&](const program::Step& step, double seconds, std::span<const std::span<std::byte>>) {
+        NOTE("step", 2) << "step " << module_->name() << " "
+                        << runtime::StepLine(program_->program(), step, seconds, roofline);
+        return Status();
+      };
+  call.after_step = &after;
+  return literals_->Run(arguments, call);
+}
+
+// Every step beside the interpreter, the results beside the evaluator's.
+Result<std::vector<Literal>> NativeRunner::RunChecked(std::vector<Literal>& arguments,
+                                                      runtime::Call call) const {
+  std::vector<Literal> kept = arguments;
+  runtime::StepChecker checker(program_->program(), call.device);
+  checker.Watch(call);
+  Result<std::vector<Literal>> results = literals_->Run(arguments, call);
+  if (!results && checker.failed() == nullptr) return results;  // its own error
+  inspect::FaultRequest request{.module = *input_,
+                                .options = options_,
+                                .device = *client_->native_device(),
+                                .arguments = kept,
+                                .eval = eval_options_,
+                                .call = &calls_->hook()};
+  std::string what = results ? "" : results.error().ToString();
+  // What calls out is not called twice; what one of several devices gets depends on the others.
+  if (results && !calls_out_ && call.group == nullptr) {
+    std::vector<Literal> wanted, own = inspect::ArgumentsFromLeaves(*input_, kept);
+    inspect::AppendArrays(TRY(hlo::Evaluate(*input_, own, eval_options_)), wanted);
+    FloatMode mode(options_.cpu.flush_subnormals);
+    what = inspect::CompareResults(wanted, *results);
+    if (!what.empty()) {
+      Result<inspect::Fault> fault = inspect::FindFault(request);
+      what = fault && fault->kind != inspect::FaultKind::kNone ? fault->ToString() : what;
+    }
+  }
+  if (what.empty()) {
+    NOTE("check", 1) << "check " << module_->name() << ": " << checker.checked()
+                     << " steps as the interpreter"
+                     << (call.group == nullptr ? ", results as the evaluator" : "")
+                     << (checker.left_out() > 0 ? StrCat(", ", checker.left_out(), " left out")
+                                                : "");
+    return results;
+  }
+  const std::string& dump = client_->options().dump_directory;
+  std::string folder =
+      inspect::WriteFaultFolder(dump.empty() ? "weft-faults" : dump, request, what);
+  Error error(Code::kInternal, StrCat("WEFT_CHECK: ", module_->name(), ": ", what));
+  error.Hint(StrCat("to see it again: ", folder, "/REPRO"));
+  return std::unexpected(std::move(error));
+}
+
+Result<std::vector<Literal>> NativeRunner::RunArrays(std::vector<Literal>& arguments,
+                                                     runtime::Call call) const {
+  call.call = &calls_->hook();
+  if (input_ != nullptr) return RunChecked(arguments, call);
+  if (detail::LogIsOn("step", 2)) return RunShowingSteps(arguments, call);
+  return literals_->Run(arguments, call);
+}
+
+bool NativeRunner::IsTiny() const {
+  return tiny_ || (may_be_tiny_ && last_run_.load(std::memory_order_relaxed) < kTinyRun);
+}
+
+bool NativeRunner::IsShort() const {
+  return may_be_tiny_ && last_run_.load(std::memory_order_relaxed) < kShortRun;
+}
+
+Result<std::vector<Literal>> NativeRunner::RunAlone(std::vector<Literal>& arguments,
+                                                    const std::atomic<bool>* cancel) const {
+  runtime::Call call;
+  call.cancel = cancel;
+  if (tiny_) return RunOn(arguments, call);
+  auto start = std::chrono::steady_clock::now();
+  auto results = RunOn(arguments, call);
+  auto taken = std::chrono::steady_clock::now() - start;
+  last_run_.store(std::chrono::duration_cast<std::chrono::microseconds>(taken),
+                  std::memory_order_relaxed);
+  return results;
+}
+
+// One device, as `call` says.
+Result<std::vector<Literal>> NativeRunner::RunOn(std::vector<Literal>& arguments,
+                                                 const runtime::Call& call) const {
+  if (!has_tokens_) return RunArrays(arguments, call);
+  std::vector<Literal> arrays;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (!parameter_is_token_[i]) arrays.push_back(std::move(arguments[i]));
+  }
+  std::vector<Literal> results = TRY(RunArrays(arrays, call)), all;
+  size_t next = 0;
+  for (bool token : result_is_token_) {
+    all.push_back(token ? Literal(TokenStandIn()) : std::move(results[next++]));
+  }
+  return all;
+}
+
+Status NativeRunner::RunAll(int64_t devices, runtime::DeviceGroup& group,
+                            const std::function<Status(int64_t)>& run) const {
+  KeptThreads& threads = client_->device_threads();
+  if (meets_ || calls_out_) return group.RunAll(run, &threads);
+  // Parts that wait for nobody take turns on as many threads as there are cores.
+  const int64_t at_once = tiny_ ? 1 : std::min(devices, client_->native_device()->target().cores);
+  std::atomic<int64_t> next = 0;
+  std::vector<Status> done(static_cast<size_t>(devices));
+  const bool flush = FloatMode::Flushes();
+  const Doing* doing = Doing::Top();
+  threads.Run(at_once, [&](int64_t) {
+    FloatMode mode(flush);
+    Doing::Helping helping(doing);
+    for (int64_t d = next.fetch_add(1); d < devices; d = next.fetch_add(1)) {
+      done[static_cast<size_t>(d)] = run(d);
+    }
+  });
+  for (size_t d = 0; d < done.size(); ++d) {
+    if (done[d]) continue;
+    done[d].error().Note(StrCat("on device ", d));
+    return done[d];
+  }
+  return {};
+}
+
+Result<std::vector<std::vector<Literal>>> NativeRunner::Run(
+    std::span<std::vector<Literal>> arguments, const std::atomic<bool>* cancel) const {
+  std::vector<std::vector<Literal>> results(arguments.size());
+  if (arguments.size() == 1) {
+    results[0] = TRY(RunAlone(arguments[0], cancel));
+    return results;
+  }
+  Executor::BlockingScope blocking;  // the devices run on threads of their own
+  runtime::DeviceGroup group(std::ssize(arguments));
+  TRY(RunAll(std::ssize(arguments), group, [&](int64_t device) -> Status {
+    trace::Span span(trace::Kind::kExecute, [&] {
+      return trace::What{.name = module_->name(), .program = module_->name(), .op = "native"};
+    });
+    span.Device(device);
+    runtime::Call call;
+    call.device = device;
+    call.cancel = cancel;
+    call.group = &group;
+    size_t d = static_cast<size_t>(device);
+    results[d] = TRY(RunOn(arguments[d], call));
+    return {};
+  }));
+  return results;
+}
+
+}  // namespace weft::client

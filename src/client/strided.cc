@@ -1,0 +1,130 @@
+#include "client/strided.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+namespace weft::client {
+namespace {
+
+struct CopyDim {
+  int64_t size, to, from;  // strides in bytes
+};
+
+// Tiles of a transposing copy: both sides of one tile stay in the first-level cache.
+constexpr int64_t kCopyTile = 32;
+
+template <size_t kBytes>
+void CopyRow(int64_t n, std::byte* to, int64_t to_stride, const std::byte* from,
+             int64_t from_stride) {
+  for (int64_t i = 0; i < n; ++i) {
+    std::memcpy(to + i * to_stride, from + i * from_stride, kBytes);
+  }
+}
+
+template <size_t kBytes>
+void CopyPlane(const CopyDim& a, const CopyDim& b, std::byte* to, const std::byte* from) {
+  for (int64_t i = 0; i < a.size; i += kCopyTile) {
+    for (int64_t j = 0; j < b.size; j += kCopyTile) {
+      int64_t rows = std::min(kCopyTile, a.size - i), columns = std::min(kCopyTile, b.size - j);
+      for (int64_t r = i; r < i + rows; ++r) {
+        CopyRow<kBytes>(columns, to + r * a.to + j * b.to, b.to, from + r * a.from + j * b.from,
+                        b.from);
+      }
+    }
+  }
+}
+
+// The last one or two dimensions at once.
+template <size_t kBytes>
+void CopyInner(std::span<const CopyDim> dims, std::byte* to, const std::byte* from) {
+  constexpr int64_t kWidth = kBytes;
+  if (dims.empty()) {
+    std::memcpy(to, from, kBytes);
+  } else if (const CopyDim& last = dims.back(); dims.size() == 1) {
+    if (last.to == kWidth && last.from == kWidth) {
+      std::memcpy(to, from, static_cast<size_t>(last.size * kWidth));
+    } else {
+      CopyRow<kBytes>(last.size, to, last.to, from, last.from);
+    }
+  } else if (last.to == kWidth && last.from == kWidth) {
+    const CopyDim& rows = dims[dims.size() - 2];
+    for (int64_t i = 0; i < rows.size; ++i) {
+      std::memcpy(to + i * rows.to, from + i * rows.from, static_cast<size_t>(last.size * kWidth));
+    }
+  } else {
+    CopyPlane<kBytes>(dims[dims.size() - 2], last, to, from);
+  }
+}
+
+template <size_t kBytes>
+void CopyDims(std::span<const CopyDim> dims, std::byte* to, const std::byte* from) {
+  if (dims.size() <= 2) return CopyInner<kBytes>(dims, to, from);
+  for (int64_t i = 0; i < dims[0].size; ++i) {
+    CopyDims<kBytes>(dims.subspan(1), to + i * dims[0].to, from + i * dims[0].from);
+  }
+}
+
+// Without dimensions of size 1, and neighbours joined where both sides allow it.
+std::vector<CopyDim> Collapse(std::span<const int64_t> dims, std::span<const int64_t> to,
+                              std::span<const int64_t> from) {
+  std::vector<CopyDim> out;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (dims[d] == 1) continue;
+    CopyDim dim{dims[d], to[d], from[d]};
+    if (!out.empty() && out.back().to == dim.to * dim.size &&
+        out.back().from == dim.from * dim.size) {
+      dim.size *= out.back().size;
+      out.back() = dim;
+    } else {
+      out.push_back(dim);
+    }
+  }
+  // The dimension that lies densest in the source becomes the second last, for the tiles.
+  if (out.size() > 2) {
+    auto densest = std::min_element(out.begin(), out.end() - 1, [](const auto& a, const auto& b) {
+      return std::abs(a.from) < std::abs(b.from);
+    });
+    if (std::abs(densest->from) < std::abs(out.back().from)) {
+      std::rotate(densest, densest + 1, out.end() - 1);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+Dims RowMajorStrides(std::span<const int64_t> dims, int64_t element_bytes) {
+  Dims strides(dims.size(), element_bytes);
+  for (size_t d = dims.size(); d-- > 1;) strides[d - 1] = strides[d] * dims[d];
+  return strides;
+}
+
+bool IsRowMajor(std::span<const int64_t> dims, std::span<const int64_t> byte_strides,
+                int64_t element_bytes) {
+  int64_t expected = element_bytes;
+  bool same = true;
+  for (size_t d = dims.size(); d-- > 0;) {
+    if (dims[d] == 0) return true;
+    if (dims[d] != 1 && byte_strides[d] != expected) same = false;
+    expected *= dims[d];
+  }
+  return same;
+}
+
+void CopyStrided(std::span<const int64_t> dims, int64_t element_bytes, std::byte* to,
+                 std::span<const int64_t> to_strides, const std::byte* from,
+                 std::span<const int64_t> from_strides) {
+  if (std::find(dims.begin(), dims.end(), 0) != dims.end()) return;
+  std::vector<CopyDim> collapsed = Collapse(dims, to_strides, from_strides);
+  switch (element_bytes) {
+    case 1: return CopyDims<1>(collapsed, to, from);
+    case 2: return CopyDims<2>(collapsed, to, from);
+    case 4: return CopyDims<4>(collapsed, to, from);
+    case 8: return CopyDims<8>(collapsed, to, from);
+    default: return CopyDims<16>(collapsed, to, from);
+  }
+}
+
+}  // namespace weft::client

@@ -1,0 +1,104 @@
+// Host callbacks: a custom call whose work a Python function does.
+#include <atomic>
+#include <cstring>
+
+#include "base/float_mode.h"
+#include "base/metrics.h"
+#include "base/trace.h"
+#include "client/custom_calls.h"
+#include "client/executor.h"
+#include "hlo/attrs.h"
+#include "pjrt/api.h"
+#include "pjrt/ffi/ffi.h"
+#include "pjrt/ffi/ffi_internal.h"
+
+namespace weft::pjrt {
+namespace {
+
+std::atomic<CallbackTrampoline>& Trampoline() {
+  static constinit std::atomic<CallbackTrampoline> trampoline = nullptr;
+  return trampoline;
+}
+std::atomic<bool>& HostViewsFlag() {
+  static constinit std::atomic<bool> allowed = true;
+  return allowed;
+}
+
+Result<std::vector<CallbackArray>> DescribeLeaves(std::span<Literal* const> leaves, bool writable) {
+  std::vector<CallbackArray> arrays;
+  for (Literal* leaf : leaves) {
+    const Shape& shape = leaf->shape();
+    const PJRT_Buffer_Type type = ToBufferType(shape.dtype());
+    if (type == PJRT_Buffer_Type_INVALID) {
+      return Unimplemented("host callback: an operand or result ", shape);
+    }
+    void* data = nullptr;
+    if (shape.IsArray()) {
+      data = writable ? leaf->mutable_data() : const_cast<std::byte*>(leaf->data());
+    }
+    arrays.push_back({data, shape.dims().data(), shape.rank(), type, 0});
+  }
+  return arrays;
+}
+
+}  // namespace
+
+void SetHostViews(bool allowed) {
+  HostViewsFlag() = allowed;
+}
+bool HostViews() {
+  return HostViewsFlag().load(std::memory_order_relaxed);
+}
+
+void SetCallbackTrampoline(CallbackTrampoline trampoline) {
+  Trampoline() = trampoline;
+}
+
+Status TellPython(uint64_t id, std::string_view bytes) {
+  CallbackTrampoline trampoline = Trampoline();
+  if (trampoline == nullptr) return {};  // nobody is there to be told
+  std::string copy(bytes);
+  const int64_t size = static_cast<int64_t>(copy.size());
+  const CallbackArray argument{copy.data(), &size, 1, PJRT_Buffer_Type_U8, 0};
+  std::vector<char> message(64 << 10);
+  int32_t code = trampoline(id, 1, &argument, 0, nullptr, message.data(),
+                            static_cast<int64_t>(message.size()));
+  if (code == 0) return {};
+  return std::unexpected(FromC(code, message.data(), strnlen(message.data(), message.size())));
+}
+
+Result<Literal> RunHostCallback(const hlo::Instruction& call, std::span<Literal> operands) {
+  std::unique_ptr<FfiAttributes> attributes = TRY(FfiAttributes::Parse(BackendConfig(call)));
+  const std::optional<uint64_t> id = attributes->FindInteger("id");
+  if (!id) return InvalidArgument("host callback: no id in backend_config");
+  Literal result = TRY(AllocateResult(call.shape()));
+  std::vector<Literal*> operand_leaves, result_leaves;
+  for (Literal& operand : operands) CollectLeaves(operand, operand_leaves);
+  CollectLeaves(result, result_leaves);
+  const std::vector<CallbackArray> arguments = TRY(DescribeLeaves(operand_leaves, false));
+  const std::vector<CallbackArray> results = TRY(DescribeLeaves(result_leaves, true));
+
+  std::vector<char> message(64 << 10);
+  int32_t code = 0;
+  {
+    Executor::BlockingScope blocking;
+    trace::Span span(trace::Kind::kCallback, [&] {
+      return trace::What{.name = StrCat("python callback ", call.name()),
+                         .op_name = call.metadata() ? call.metadata()->op_name : "",
+                         .source = call.SourceLocation()};
+    });
+    metrics::Add(metrics::kCallbacks);
+    CallbackTrampoline trampoline = Trampoline();
+    if (trampoline == nullptr) {
+      return FailedPrecondition("host callback: Python is not there to run it");
+    }
+    FloatMode mode(/*flush=*/false);  // NumPy computes as it does elsewhere
+    code = trampoline(*id, static_cast<int32_t>(arguments.size()), arguments.data(),
+                      static_cast<int32_t>(results.size()), results.data(), message.data(),
+                      static_cast<int64_t>(message.size()));
+  }
+  if (code == 0) return result;
+  return std::unexpected(FromC(code, message.data(), strnlen(message.data(), message.size())));
+}
+
+}  // namespace weft::pjrt
