@@ -288,6 +288,7 @@ Status Executable::MakePartitioned(Client& client, const EvaluatorRunnerOptions&
     outputs_[i].sharding = SerializeSharding(program.results[i]);
   }
   part_ = std::move(program.module);
+  DescribeDonation();
   DescribeAliases();
   TRY(MakeRunner(client, options, watch));
   how_ = StrCat("a part on each of ", request_.device_count(), " devices, ", how_);
@@ -309,15 +310,6 @@ Status Executable::DescribeArguments() {
   bool tupled = request_.tupled_arguments && entry.parameters().size() == 1 &&
                 entry.parameter(0)->shape().IsTuple();
   request_.tupled_arguments = tupled;
-  donated_.assign(leaves.size(), false);
-  auto donate = [&](int64_t parameter, const ShapeIndex& index) {
-    if (tupled) parameter = index.empty() ? -1 : index[0];
-    if (parameter < 0 || parameter >= static_cast<int64_t>(leaves.size())) return;
-    donated_[static_cast<size_t>(parameter)] = donates_ = true;
-  };
-  for (const auto& alias : config.input_output_alias)
-    donate(alias.parameter, alias.parameter_index);
-  for (const auto& donor : config.buffer_donors) donate(donor.parameter, donor.index);
   std::vector<std::string> kinds = hlo::EntryList(*module_, "parameter_memory_kinds");
   std::vector<std::string> modes = hlo::EntryList(*module_, "parameter_layout_modes");
   for (size_t i = 0; i < leaves.size(); ++i) {
@@ -328,7 +320,24 @@ Status Executable::DescribeArguments() {
   }
   parameter_shardings_.resize(leaves.size());
   parameters_ = std::move(leaves);
+  DescribeDonation();
   return {};
+}
+
+// Which arguments the program may take for its own.
+void Executable::DescribeDonation() {
+  const hlo::ModuleConfig& config = Local().config();
+  donated_.assign(parameters_.size(), false);
+  donates_ = false;
+  auto donate = [&](int64_t parameter, const ShapeIndex& index) {
+    if (request_.tupled_arguments) parameter = index.empty() ? -1 : index[0];
+    if (parameter < 0 || parameter >= static_cast<int64_t>(parameters_.size())) return;
+    donated_[static_cast<size_t>(parameter)] = donates_ = true;
+  };
+  for (const auto& alias : config.input_output_alias) {
+    donate(alias.parameter, alias.parameter_index);
+  }
+  for (const auto& donor : config.buffer_donors) donate(donor.parameter, donor.index);
 }
 
 Status Executable::DescribeOutputs() {
@@ -409,6 +418,7 @@ Status Executable::MakeSharded(Client& client, const EvaluatorRunnerOptions& opt
 
 Status Executable::MakeWhole(Client& client, const EvaluatorRunnerOptions& options,
                              inspect::CompileWatch& watch) {
+  DescribeDonation();
   DescribeAliases();
   if (options.num_replicas == 1) return MakeSharded(client, options, watch);
   return MakeRunner(client, options, watch);

@@ -139,6 +139,7 @@ class Executable {
   void DumpIfAsked(const CompileOverrides& asked) const;  // xla_dump_to
   void AnalyseMemory() const;
   Status DescribeArguments();
+  void DescribeDonation();
   Status DescribeOutputs();
   void DescribeAliases();
   std::string name_, fingerprint_, input_;

@@ -3,14 +3,14 @@
 #include <utility>
 
 #include "base/str.h"
+#include "client/custom_calls.h"
+#include "client/evaluator_runner.h"
 #include "compiler/pipeline.h"
 #include "compiler/spmd/joined.h"
 #include "hlo/builder.h"
 #include "hlo/clone.h"
 #include "hlo/text.h"
 #include "hlo/verify.h"
-#include "client/evaluator_runner.h"
-#include "client/custom_calls.h"
 
 namespace weft::client {
 namespace {
@@ -106,6 +106,36 @@ Result<std::vector<Shards>> TakeNoted(hlo::Module& module, std::string_view key,
   return MakeError(Code::kInternal, "partition: no ", key, " for ", leaves.size(), " arrays");
 }
 
+// Shapes of parts decide whether a donated argument can be a result's place; one that cannot stays
+// its owner's.
+void MatchDonors(hlo::Module& module) {
+  hlo::ModuleConfig& config = module.config();
+  const Shape& root = module.entry()->root()->shape();
+  const int64_t outputs = root.IsTuple() ? root.tuple_size() : 1;
+  std::vector<bool> taken(static_cast<size_t>(outputs), false);
+  for (const hlo::InputOutputAlias& alias : config.input_output_alias) {
+    const size_t output = alias.output.empty() ? 0 : static_cast<size_t>(alias.output[0]);
+    if (output < taken.size()) taken[output] = true;
+  }
+  for (const auto& donor : config.buffer_donors) {
+    if (!donor.index.empty()) continue;
+    const Shape& from = module.entry()->parameter(donor.parameter)->shape();
+    for (int64_t k = 0; k < outputs; ++k) {
+      const Shape& to = root.IsTuple() ? root.tuple_element(k) : root;
+      if (taken[static_cast<size_t>(k)] || !to.IsArray() || !from.IsArray() ||
+          from.dtype() != to.dtype() || !Shape::SameDims(from, to)) {
+        continue;
+      }
+      taken[static_cast<size_t>(k)] = true;
+      hlo::InputOutputAlias& alias = config.input_output_alias.emplace_back();
+      alias.parameter = donor.parameter;
+      if (root.IsTuple()) alias.output = {k};
+      break;
+    }
+  }
+  std::erase_if(config.buffer_donors, [](const auto& donor) { return donor.index.empty(); });
+}
+
 }  // namespace
 
 Result<PartitionedProgram> PartitionProgram(const hlo::Module& module,
@@ -130,6 +160,7 @@ Result<PartitionedProgram> PartitionProgram(const hlo::Module& module,
   TRY(TellAndRemove(*program.module, devices));
   TRY(CutResultsEvenly(*program.module));
   TRY(run("partition"));
+  MatchDonors(*program.module);
   TRY(hlo::Verify(*program.module));
   std::vector<const Shape*> leaves;
   for (const Instruction* p : module.entry()->parameters()) {

@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "base/error.h"
+#include "client/compile_options.h"
+#include "client/shards.h"
 #include "compiler/options.h"
 #include "hlo/module.h"
 #include "inspect/compile_watch.h"
-#include "client/compile_options.h"
-#include "client/shards.h"
 #include "runtime/device.h"
 
 namespace weft::client {

@@ -105,6 +105,7 @@ class ComputationPartitioner {
 
   // The value in a form that it may have to be brought into.
   Result<hlo::Instruction*> Get(LocalValue& value, const Form& form);
+  Result<hlo::Instruction*> GetPlaced(LocalValue& value, const Form& wanted);
   Result<hlo::Instruction*> Build(const Shape& shape, std::span<LocalValue> leaves,
                                   std::span<const Form> forms, size_t& at);
   Result<hlo::Instruction*> BuildAll(const hlo::Instruction* whole, std::span<const Form> forms);
