@@ -1,6 +1,5 @@
 #include "base/device_threads.h"
 
-#include <thread>
 #include <utility>
 
 #include "base/doing.h"
@@ -12,19 +11,16 @@ namespace weft {
 DeviceThreads::DeviceThreads(int64_t devices)
     : devices_(devices), state_(static_cast<size_t>(devices)), running_(devices) {}
 
-Status DeviceThreads::RunThreads(const std::function<Status(int64_t)>& fn) {
-  std::vector<std::thread> threads;
+Status DeviceThreads::RunThreads(const std::function<Status(int64_t)>& fn, KeptThreads* kept) {
+  KeptThreads own;
   const bool flush = FloatMode::Flushes();
   const Doing* doing = Doing::Top();
-  for (int64_t d = 0; d < devices_; ++d) {
-    threads.emplace_back([&, d] {
-      FloatMode mode(flush);
-      Doing::Helping helping(doing);
-      Status status = fn(d);
-      Finish(d, status ? nullptr : &status.error());
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  (kept != nullptr ? *kept : own).Run(devices_, [&](int64_t d) {
+    FloatMode mode(flush);
+    Doing::Helping helping(doing);
+    Status status = fn(d);
+    Finish(d, status ? nullptr : &status.error());
+  });
   MutexLock lock(mutex_);
   if (error_) return std::unexpected(*error_);
   return {};
@@ -32,7 +28,7 @@ Status DeviceThreads::RunThreads(const std::function<Status(int64_t)>& fn) {
 
 void DeviceThreads::Fail(Error error) {
   if (!error_) error_ = std::move(error);
-  changed_.notify_all();
+  for (int64_t d = 0; d < devices_; ++d) Nudge(d);
 }
 
 void DeviceThreads::Finish(int64_t device, const Error* error) {
@@ -65,7 +61,25 @@ void DeviceThreads::CheckDeadlock() {
 void DeviceThreads::Wake(int64_t device) {
   if (std::exchange(state_[device].waits_at, nullptr) == nullptr) return;
   ++running_;
-  changed_.notify_all();
+  Nudge(device);
+}
+
+void DeviceThreads::Nudge(int64_t device) {
+  std::atomic<uint32_t>& news = state_[static_cast<size_t>(device)].news;
+  news.fetch_add(1, std::memory_order_release);
+  news.notify_one();
+}
+
+void DeviceThreads::Sleep(int64_t device) {
+  const std::atomic<uint32_t>& news = state_[static_cast<size_t>(device)].news;
+  const uint32_t seen = news.load(std::memory_order_acquire);
+  mutex_.Unlock();
+  news.wait(seen, std::memory_order_acquire);
+  mutex_.Lock();
+}
+
+void DeviceThreads::WaitRegardless(int64_t device, const std::function<bool()>& done) {
+  while (!done()) Sleep(device);
 }
 
 Status DeviceThreads::WaitUntil(int64_t device, const std::string& where,
@@ -76,7 +90,7 @@ Status DeviceThreads::WaitUntil(int64_t device, const std::string& where,
       --running_;
       CheckDeadlock();
     } else {
-      mutex_.Wait(changed_);
+      Sleep(device);
     }
   }
   Wake(device);

@@ -3,7 +3,7 @@
 // releases all others.
 #pragma once
 
-#include <condition_variable>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/kept_threads.h"
 #include "base/mutex.h"
 
 namespace weft {
@@ -22,14 +23,19 @@ class DeviceThreads {
   int64_t devices() const { return devices_; }
 
  protected:
-  // Runs fn(device) on all devices at once; the first error. To be called once.
-  Status RunThreads(const std::function<Status(int64_t)>& fn) WEFT_EXCLUDES(mutex_);
+  // Runs fn(device) on all devices at once; the first error. To be called once. `kept`: whose
+  // threads do it; null: new ones.
+  Status RunThreads(const std::function<Status(int64_t)>& fn, KeptThreads* kept = nullptr)
+      WEFT_EXCLUDES(mutex_);
 
   // Waits until `ready`, which whoever makes it so announces with Wake. Ready counts for more than
   // an error: those who met go on together. `where` is the name of a step.
   Status WaitUntil(int64_t device, const std::string& where, const std::function<bool()>& ready)
       WEFT_REQUIRES(mutex_);
   void Wake(int64_t device) WEFT_REQUIRES(mutex_);
+  // Waits until `done`, whatever goes wrong elsewhere; whoever makes it so calls Nudge.
+  void WaitRegardless(int64_t device, const std::function<bool()>& done) WEFT_REQUIRES(mutex_);
+  void Nudge(int64_t device) WEFT_REQUIRES(mutex_);
 
   // How often the device has come to this meeting place before.
   int64_t CountVisit(int64_t device, const std::vector<int64_t>& place) WEFT_REQUIRES(mutex_);
@@ -37,10 +43,12 @@ class DeviceThreads {
   const std::optional<Error>& error() const WEFT_REQUIRES(mutex_) { return error_; }
 
   Mutex mutex_;
-  std::condition_variable changed_;
 
  private:
   struct Device {
+    // Counts up when there is something new for the device. Each sleeps on its own, so that nobody
+    // is woken for what others wait for.
+    std::atomic<uint32_t> news = 0;
     const std::string* waits_at = nullptr;
     bool finished = false;
     std::map<std::vector<int64_t>, int64_t> visits;  // by meeting place
@@ -48,6 +56,7 @@ class DeviceThreads {
   void Finish(int64_t device, const Error* error) WEFT_EXCLUDES(mutex_);
   void Fail(Error error) WEFT_REQUIRES(mutex_);
   void CheckDeadlock() WEFT_REQUIRES(mutex_);
+  void Sleep(int64_t device) WEFT_REQUIRES(mutex_);
 
   const int64_t devices_;
   std::vector<Device> state_ WEFT_GUARDED_BY(mutex_);

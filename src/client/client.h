@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/kept_threads.h"
 #include "base/metrics.h"
 #include "client/accelerator.h"
 #include "client/cancel.h"
@@ -84,6 +85,8 @@ class Client {
   runtime::Device* gpu() const { return gpu_.get(); }
   const std::string& machine() const { return machine_; }               // what code is made for
   runtime::ObjectCache* object_cache() { return object_cache_.get(); }  // null: none
+  // For programs whose devices wait for each other.
+  KeptThreads& device_threads() { return device_threads_; }
   CompileHistory& history() { return history_; }
   // What this machine does at best; measured when first asked for.
   const runtime::Roofline& roofline();
@@ -112,6 +115,7 @@ class Client {
   std::atomic<bool> cancelled_ = false;
   std::shared_ptr<CancelList> cancels_ = std::make_shared<CancelList>();
   std::shared_ptr<TaskGate> gate_;
+  KeptThreads device_threads_;
   std::unique_ptr<Executor> executor_, compilers_;  // their tasks use the rest
   std::unique_ptr<metrics::Source> gauges_;         // last: reads the rest
 };

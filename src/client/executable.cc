@@ -19,6 +19,7 @@
 #include "client/evaluator_runner.h"
 #include "client/executable_bytes.h"
 #include "client/native_runner.h"
+#include "client/partitioned.h"
 #include "client/sharded_runner.h"
 #include "compiler/pipeline.h"
 #include "hlo/clone.h"
@@ -248,7 +249,7 @@ Status Executable::MakeRunner(Client& client, const EvaluatorRunnerOptions& opti
   compiler::CompileOptions compile = TRY(NativeOptions(client));
   if (compile.cpu.native && client.gpu() == nullptr) {
     bool several = request_.device_count() > 1;
-    std::unique_ptr<hlo::Module> own = several ? ForDevices(*module_, options) : nullptr;
+    std::unique_ptr<hlo::Module> own = several ? ForDevices(Local(), options) : nullptr;
     Result<std::unique_ptr<NativeRunner>> native =
         NativeRunner::Create(client, several ? *own : *module_, compile, watch);
     how_ = HowMade(native);
@@ -265,7 +266,32 @@ Status Executable::MakeRunner(Client& client, const EvaluatorRunnerOptions& opti
   } else {
     how_ = "the evaluator runs it: cpu.native=false";
   }
-  runner_ = TRY(EvaluatorRunner::Create(*module_, options));
+  runner_ = TRY(EvaluatorRunner::Create(Local(), options));
+  return {};
+}
+
+Status Executable::MakePartitioned(Client& client, const EvaluatorRunnerOptions& options,
+                                   inspect::CompileWatch& watch) {
+  compiler::CompileOptions compile = TRY(NativeOptions(client));
+  PartitionedProgram program =
+      TRY(PartitionProgram(*module_, request_, compile, client.native_device(), watch));
+  if (program.parameters.size() != parameters_.size() ||
+      program.results.size() != outputs_.size()) {
+    return Unimplemented("nested tuples at the boundary of a program on several devices");
+  }
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    parameters_[i] = program.parameters[i].ShardShape(parameters_[i]);
+    parameter_shardings_[i] = SerializeSharding(program.parameters[i]);
+  }
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    outputs_[i].shape = program.results[i].ShardShape(outputs_[i].shape);
+    outputs_[i].sharding = SerializeSharding(program.results[i]);
+  }
+  part_ = std::move(program.module);
+  DescribeDonation();
+  DescribeAliases();
+  TRY(MakeRunner(client, options, watch));
+  how_ = StrCat("a part on each of ", request_.device_count(), " devices, ", how_);
   return {};
 }
 
@@ -284,15 +310,6 @@ Status Executable::DescribeArguments() {
   bool tupled = request_.tupled_arguments && entry.parameters().size() == 1 &&
                 entry.parameter(0)->shape().IsTuple();
   request_.tupled_arguments = tupled;
-  donated_.assign(leaves.size(), false);
-  auto donate = [&](int64_t parameter, const ShapeIndex& index) {
-    if (tupled) parameter = index.empty() ? -1 : index[0];
-    if (parameter < 0 || parameter >= static_cast<int64_t>(leaves.size())) return;
-    donated_[static_cast<size_t>(parameter)] = donates_ = true;
-  };
-  for (const auto& alias : config.input_output_alias)
-    donate(alias.parameter, alias.parameter_index);
-  for (const auto& donor : config.buffer_donors) donate(donor.parameter, donor.index);
   std::vector<std::string> kinds = hlo::EntryList(*module_, "parameter_memory_kinds");
   std::vector<std::string> modes = hlo::EntryList(*module_, "parameter_layout_modes");
   for (size_t i = 0; i < leaves.size(); ++i) {
@@ -303,7 +320,24 @@ Status Executable::DescribeArguments() {
   }
   parameter_shardings_.resize(leaves.size());
   parameters_ = std::move(leaves);
+  DescribeDonation();
   return {};
+}
+
+// Which arguments the program may take for its own.
+void Executable::DescribeDonation() {
+  const hlo::ModuleConfig& config = Local().config();
+  donated_.assign(parameters_.size(), false);
+  donates_ = false;
+  auto donate = [&](int64_t parameter, const ShapeIndex& index) {
+    if (request_.tupled_arguments) parameter = index.empty() ? -1 : index[0];
+    if (parameter < 0 || parameter >= static_cast<int64_t>(parameters_.size())) return;
+    donated_[static_cast<size_t>(parameter)] = donates_ = true;
+  };
+  for (const auto& alias : config.input_output_alias) {
+    donate(alias.parameter, alias.parameter_index);
+  }
+  for (const auto& donor : config.buffer_donors) donate(donor.parameter, donor.index);
 }
 
 Status Executable::DescribeOutputs() {
@@ -329,7 +363,7 @@ Status Executable::DescribeOutputs() {
 void Executable::DescribeAliases() {
   aliases_.assign(outputs_.size(), -1);
   bool tuple = module_->entry()->root()->shape().IsTuple();
-  for (const auto& alias : module_->config().input_output_alias) {
+  for (const auto& alias : Local().config().input_output_alias) {
     int64_t parameter = alias.parameter, output = 0;
     const ShapeIndex& leaf = alias.parameter_index;
     if (request_.tupled_arguments) parameter = leaf.size() == 1 ? leaf[0] : -1;
@@ -382,6 +416,14 @@ Status Executable::MakeSharded(Client& client, const EvaluatorRunnerOptions& opt
   return {};
 }
 
+Status Executable::MakeWhole(Client& client, const EvaluatorRunnerOptions& options,
+                             inspect::CompileWatch& watch) {
+  DescribeDonation();
+  DescribeAliases();
+  if (options.num_replicas == 1) return MakeSharded(client, options, watch);
+  return MakeRunner(client, options, watch);
+}
+
 Result<std::shared_ptr<Executable>> Executable::Make(Client& client,
                                                      std::unique_ptr<hlo::Module> module,
                                                      CompileRequest request,
@@ -406,7 +448,17 @@ Result<std::shared_ptr<Executable>> Executable::Make(Client& client,
                                  .tupled_arguments = executable->request_.tupled_arguments,
                                  .flush_subnormals = compile.cpu.flush_subnormals};
   if (client.gpu() != nullptr) TRY(CheckCollectives(*executable->module_, executable->request_));
-  if (options.num_partitions > 1 && options.num_replicas == 1) {
+  if (options.num_partitions > 1 && client.gpu() == nullptr) {
+    Status parted = executable->MakePartitioned(client, options, watch);
+    if (!parted && parted.error().code() == Code::kCancelled)
+      return std::unexpected(parted.error());
+    if (!parted) {
+      NOTE("compile", 1) << "compile " << executable->name_
+                         << ": not partitioned, runs in whole shapes: " << parted.error();
+      executable->part_ = nullptr;
+      TRY(executable->MakeWhole(client, options, watch));
+    }
+  } else if (options.num_partitions > 1 && options.num_replicas == 1) {
     TRY(executable->MakeSharded(client, options, watch));
   } else if (client.gpu() != nullptr && compile.cpu.native) {
     TRY(executable->MakeDeviceRunner(client, options, watch));
@@ -518,7 +570,7 @@ const trace::What* Executable::traced_run() const {
 // What runs, where that is not the module itself: fused, with the layouts and names of the passes.
 const hlo::Module& Executable::Optimized() const {
   const hlo::Module* compiled = runner_->compiled();
-  return compiled != nullptr ? *compiled : *module_;
+  return compiled != nullptr ? *compiled : Local();
 }
 
 std::string Executable::OptimizedText() const {
@@ -542,7 +594,7 @@ std::string Executable::OptimizedProto() const {
 }
 
 const CostAnalysis& Executable::cost() const {
-  std::call_once(analysed_, [this] { cost_ = AnalyseCost(*module_); });
+  std::call_once(analysed_, [this] { cost_ = AnalyseCost(Local()); });
   return cost_;
 }
 
@@ -558,11 +610,11 @@ void Executable::AnalyseMemory() const {
   }
   for (const Shape& shape : parameters_) memory_.argument_bytes += shape.ByteSize();
   memory_.output_bytes = output_bytes_;
-  for (const auto& alias : module_->config().input_output_alias) {
+  for (const auto& alias : Local().config().input_output_alias) {
     size_t at = alias.output.empty() ? 0 : static_cast<size_t>(alias.output[0]);
     if (at < outputs_.size()) memory_.alias_bytes += outputs_[at].shape.ByteSize();
   }
-  memory_.temp_bytes = TemporaryBytes(*module_);
+  memory_.temp_bytes = TemporaryBytes(Local());
   memory_.peak_bytes =
       memory_.argument_bytes + memory_.output_bytes - memory_.alias_bytes + memory_.temp_bytes;
 }

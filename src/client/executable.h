@@ -121,6 +121,12 @@ class Executable {
                                                            CompileRequest request,
                                                            const std::atomic<bool>* cancel,
                                                            trace::Span& span);
+  // Each device runs its part of the program.
+  Status MakePartitioned(Client& client, const EvaluatorRunnerOptions& options,
+                         inspect::CompileWatch& watch);
+  // What cannot be partitioned: once, in whole shapes.
+  Status MakeWhole(Client& client, const EvaluatorRunnerOptions& options,
+                   inspect::CompileWatch& watch);
   Status MakeSharded(Client& client, const EvaluatorRunnerOptions& options,
                      inspect::CompileWatch& watch);
   Status MakeDeviceRunner(Client& client, const EvaluatorRunnerOptions& options,
@@ -128,14 +134,18 @@ class Executable {
   Status MakeRunner(Client& client, const EvaluatorRunnerOptions& options,
                     inspect::CompileWatch& watch);
   const hlo::Module& Optimized() const;
+  // What one device runs, before native code is made of it.
+  const hlo::Module& Local() const { return part_ ? *part_ : *module_; }
   void DumpIfAsked(const CompileOverrides& asked) const;  // xla_dump_to
   void AnalyseMemory() const;
   Status DescribeArguments();
+  void DescribeDonation();
   Status DescribeOutputs();
   void DescribeAliases();
   std::string name_, fingerprint_, input_;
   CompileRequest request_;
   std::unique_ptr<hlo::Module> module_;
+  std::unique_ptr<hlo::Module> part_;  // of one device, where the program is partitioned
   std::vector<Shape> parameters_;
   std::vector<std::string> parameter_memory_kinds_, parameter_shardings_;
   std::vector<OutputInfo> outputs_;

@@ -4,8 +4,10 @@
 #include <chrono>
 #include <cstring>
 
+#include "base/doing.h"
 #include "base/float_mode.h"
 #include "base/log.h"
+#include "base/str.h"
 #include "base/trace.h"
 #include "client/client.h"
 #include "client/custom_calls.h"
@@ -16,7 +18,6 @@
 #include "hlo/evaluate.h"
 #include "inspect/fault.h"
 #include "runtime/check_steps.h"
-#include "runtime/device_group.h"
 #include "runtime/profile.h"
 #include "runtime/step_cost.h"
 
@@ -41,6 +42,17 @@ double WorkOf(const program::Program& program) {
     work += kStepWork + cost->flops / 2 + cost->bytes / 4;
   }
   return work;
+}
+
+// Whether devices that run it wait for each other.
+bool Meets(const program::Program& program) {
+  bool meets = false;
+  program::ForEachStep(program.steps, [&](const program::Step& step) {
+    const auto* library = std::get_if<program::LibraryStep>(&step.op);
+    meets |= std::holds_alternative<program::CollectiveStep>(step.op);
+    meets |= library != nullptr && library->routine.starts_with("device_");
+  });
+  return meets;
 }
 
 }  // namespace
@@ -76,6 +88,7 @@ Result<std::unique_ptr<NativeRunner>> NativeRunner::Create(Client& client,
   runner->calls_ =
       TRY(HostCalls::Create(*runner->module_, runner->program_->program(), runner->eval_options_));
   runner->calls_out_ = CallsOut(module);
+  runner->meets_ = Meets(runner->program_->program());
   double tiny = kTinyNativeWork *
                 static_cast<double>(std::clamp<int64_t>(device->target().cores, 1, kMostCores));
   runner->may_be_tiny_ = !CallsOutBeyondLapack(module);
@@ -221,6 +234,31 @@ Result<std::vector<Literal>> NativeRunner::RunOn(std::vector<Literal>& arguments
   return all;
 }
 
+Status NativeRunner::RunAll(int64_t devices, runtime::DeviceGroup& group,
+                            const std::function<Status(int64_t)>& run) const {
+  KeptThreads& threads = client_->device_threads();
+  if (meets_ || calls_out_) return group.RunAll(run, &threads);
+  // Parts that wait for nobody take turns on as many threads as there are cores.
+  const int64_t at_once = tiny_ ? 1 : std::min(devices, client_->native_device()->target().cores);
+  std::atomic<int64_t> next = 0;
+  std::vector<Status> done(static_cast<size_t>(devices));
+  const bool flush = FloatMode::Flushes();
+  const Doing* doing = Doing::Top();
+  threads.Run(at_once, [&](int64_t) {
+    FloatMode mode(flush);
+    Doing::Helping helping(doing);
+    for (int64_t d = next.fetch_add(1); d < devices; d = next.fetch_add(1)) {
+      done[static_cast<size_t>(d)] = run(d);
+    }
+  });
+  for (size_t d = 0; d < done.size(); ++d) {
+    if (done[d]) continue;
+    done[d].error().Note(StrCat("on device ", d));
+    return done[d];
+  }
+  return {};
+}
+
 Result<std::vector<std::vector<Literal>>> NativeRunner::Run(
     std::span<std::vector<Literal>> arguments, const std::atomic<bool>* cancel) const {
   std::vector<std::vector<Literal>> results(arguments.size());
@@ -230,7 +268,7 @@ Result<std::vector<std::vector<Literal>>> NativeRunner::Run(
   }
   Executor::BlockingScope blocking;  // the devices run on threads of their own
   runtime::DeviceGroup group(std::ssize(arguments));
-  TRY(group.RunAll([&](int64_t device) -> Status {
+  TRY(RunAll(std::ssize(arguments), group, [&](int64_t device) -> Status {
     trace::Span span(trace::Kind::kExecute, [&] {
       return trace::What{.name = module_->name(), .program = module_->name(), .op = "native"};
     });

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 
 #include "client/evaluator_runner.h"
@@ -11,6 +12,7 @@
 #include "compiler/options.h"
 #include "hlo/evaluate.h"
 #include "runtime/device.h"
+#include "runtime/device_group.h"
 #include "runtime/literals.h"
 
 namespace weft::client {
@@ -64,7 +66,11 @@ class NativeRunner : public Runner {
   std::unique_ptr<HostCalls> calls_;
   std::vector<bool> parameter_is_token_, result_is_token_;
   hlo::EvalOptions eval_options_;  // of custom calls
+  // Every device's part, as `run` does it.
+  Status RunAll(int64_t devices, runtime::DeviceGroup& group,
+                const std::function<Status(int64_t)>& run) const;
   bool tiny_ = false, has_tokens_ = false, calls_out_ = false;
+  bool meets_ = false;  // its devices wait for each other
   // Nobody knows how long programs take, but the last run may tell.
   bool may_be_tiny_ = false;
   mutable std::atomic<std::chrono::microseconds> last_run_ = std::chrono::microseconds::max();

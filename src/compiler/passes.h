@@ -48,6 +48,10 @@ Result<bool> CanonicalizeDots(hlo::Module&, const PassContext&);
 // computation becomes the one or the other of what was read; needs: simplify-ranges before it, or
 // indices are not what they will be; not scheduled (else it does nothing).
 Result<bool> ChooseReads(hlo::Module&, const PassContext&);
+// Collectives that nobody reads go, equal ones of one computation become one, small all-reduces of
+// the same groups that do not depend on each other become one of several arrays. What has control
+// dependencies or scheduling annotations stays; needs: not scheduled (else it does nothing).
+Result<bool> CombineCollectives(hlo::Module&, const PassContext&);
 // Loops of known trip count that hold collectives run two iterations in one, so that a transfer of
 // the one is hidden by compute of the other; of an odd count the first iteration is peeled. Copies
 // have channels and scheduling groups of their own; needs: not scheduled (else it does nothing).

@@ -18,6 +18,7 @@ constexpr Pass kPasses[] = {
     {"canonicalize-convolutions", CanonicalizeConvolutions},
     {"canonicalize-dots", CanonicalizeDots},
     {"choose-reads", ChooseReads},
+    {"combine-collectives", CombineCollectives},
     {"double-buffer-loops", DoubleBufferLoops},
     {"eliminate-common-subexpressions", EliminateCommonSubexpressions},
     {"eliminate-dead-code", EliminateDeadCode},
@@ -84,6 +85,7 @@ constexpr std::string_view kNativeAfter[] = {
     "merge-transposed-dimensions",  // behind canonicalize-dots, which makes some
     "expand-empty-ops",
     "eliminate-common-subexpressions",
+    "combine-collectives",  // behind the merging of their operands, before unused ones go
     "eliminate-dead-code",
     "separate-computations",  // lowering gives every executed computation buffers of its own
     "simplify-ranges",        // behind separate-computations: one caller, one range

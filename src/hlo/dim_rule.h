@@ -8,8 +8,10 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "hlo/fwd.h"
 
 namespace weft::hlo {
@@ -38,9 +40,17 @@ struct DimRule {
   std::string ToString() const;  // "([i, k], [k, j]) -> ([i, j]) i=8 j=6 k=4:reduced"
 };
 
+// The frontend attribute of a custom call that says its rule, as ToString writes it.
+inline constexpr std::string_view kShardingRule = "sharding.rule";
+// The way back from ToString. Nothing is known of shapes here.
+Result<DimRule> ParseDimRule(std::string_view text);
+
 // The rule of an instruction: that of its row, or the elementwise one by trait. An op without one
 // (OpRow::no_dim_rule says why) has every dimension as a factor of its own that is needed whole.
 DimRule RuleOf(const Instruction& instruction);
+// Whether the op, as a function of this operand alone (or together with the others that it is
+// linear in), gives the sum of what it gives for summands. Rounding is not looked at.
+bool IsLinearIn(const Instruction& instruction, int64_t operand);
 // Whether the op has a rule.
 bool HasRule(const Instruction& instruction);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <complex>
 #include <cstring>
+#include <type_traits>
 
 #include "base/elements.h"
 #include "base/extremes.h"
@@ -12,38 +13,108 @@ namespace {
 
 constexpr int64_t kBlock = 1024;  // elements reduced at once
 
+// One operation on two elements of a type.
+struct AddOp {
+  template <class T>
+  T operator()(T a, T b) const {
+    if constexpr (std::is_integral_v<T>) {
+      using U = std::make_unsigned_t<T>;
+      return static_cast<T>(static_cast<U>(static_cast<U>(a) + static_cast<U>(b)));
+    } else {
+      return a + b;
+    }
+  }
+};
+struct MulOp {
+  template <class T>
+  T operator()(T a, T b) const {
+    if constexpr (std::is_integral_v<T>) {
+      return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+    } else {
+      return a * b;
+    }
+  }
+};
+struct MinOp {
+  template <class T>
+  T operator()(T a, T b) const {
+    if constexpr (std::is_floating_point_v<T>) return Minimum(a, b);
+    if constexpr (std::is_integral_v<T>) return b < a ? b : a;
+    return a;
+  }
+};
+struct MaxOp {
+  template <class T>
+  T operator()(T a, T b) const {
+    if constexpr (std::is_floating_point_v<T>) return Maximum(a, b);
+    if constexpr (std::is_integral_v<T>) return a < b ? b : a;
+    return a;
+  }
+};
+struct AndOp {
+  template <class T>
+  T operator()(T a, T b) const {
+    if constexpr (std::is_integral_v<T>) return static_cast<T>(a & b);
+    return a;
+  }
+};
+struct OrOp {
+  template <class T>
+  T operator()(T a, T b) const {
+    if constexpr (std::is_integral_v<T>) return static_cast<T>(a | b);
+    return a;
+  }
+};
+
+// Calls fn with the operation as a type, so that loops over it are vector code.
+template <class Fn>
+void WithOp(ReduceOp op, const Fn& fn) {
+  switch (op) {
+    case ReduceOp::kMul: return fn(MulOp());
+    case ReduceOp::kMin: return fn(MinOp());
+    case ReduceOp::kMax: return fn(MaxOp());
+    case ReduceOp::kAnd: return fn(AndOp());
+    case ReduceOp::kOr: return fn(OrOp());
+    default: return fn(AddOp());
+  }
+}
+
+// Of zeroes and ones.
+ReduceOp OfPreds(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kMul:
+    case ReduceOp::kMin:
+    case ReduceOp::kAnd: return ReduceOp::kAnd;
+    default: return ReduceOp::kOr;
+  }
+}
+
+// Elements that lie in memory as the processor computes on them.
 template <class T>
-T ReduceFloats(ReduceOp op, T a, T b) {
-  switch (op) {
-    case ReduceOp::kMul: return a * b;
-    case ReduceOp::kMin: return Minimum(a, b);
-    case ReduceOp::kMax: return Maximum(a, b);
-    default: return a + b;
-  }
+void ReduceDirect(ReduceOp op, std::span<const std::byte* const> inputs, int64_t n,
+                  std::byte* out) {
+  WithOp(op, [&](auto combine) {
+    T* sum = reinterpret_cast<T*>(out);
+    const T* first = reinterpret_cast<const T*>(inputs[0]);
+    std::copy(first, first + n, sum);
+    for (const std::byte* input : inputs.subspan(1)) {
+      const T* next = reinterpret_cast<const T*>(input);
+      for (int64_t j = 0; j < n; ++j) sum[j] = combine(sum[j], next[j]);
+    }
+  });
 }
 
-int64_t ReduceInts(ReduceOp op, DType dtype, int64_t a, int64_t b) {
-  uint64_t x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
-  bool less = IsSigned(dtype) ? a < b : x < y;
-  switch (op) {
-    // For pred, add is or and mul is and.
-    case ReduceOp::kAdd: return dtype == DType::kPred ? a | b : static_cast<int64_t>(x + y);
-    case ReduceOp::kMul: return static_cast<int64_t>(x * y);
-    case ReduceOp::kMin: return less ? a : b;
-    case ReduceOp::kMax: return less ? b : a;
-    case ReduceOp::kAnd: return a & b;
-    default: return a | b;
-  }
-}
-
-template <class T, class Load, class Store, class Combine>
-void ReduceAs(std::span<const std::byte* const> inputs, int64_t n, Load load, Store store,
-              Combine combine, std::byte* out) {
+// Others are widened, and rounded once.
+template <class T, class Load, class Store>
+void ReduceWidened(ReduceOp op, std::span<const std::byte* const> inputs, int64_t n, Load load,
+                   Store store, std::byte* out) {
   T sum[kBlock], next[kBlock];
   load(inputs[0], n, sum);
   for (const std::byte* input : inputs.subspan(1)) {
     load(input, n, next);
-    for (int64_t j = 0; j < n; ++j) sum[j] = combine(sum[j], next[j]);
+    WithOp(op, [&](auto combine) {
+      for (int64_t j = 0; j < n; ++j) sum[j] = combine(sum[j], next[j]);
+    });
   }
   store(sum, n, out);
 }
@@ -51,26 +122,33 @@ void ReduceAs(std::span<const std::byte* const> inputs, int64_t n, Load load, St
 // At most kBlock elements of all inputs, in the order of the group.
 void ReduceBlock(ReduceOp op, DType dtype, std::span<const std::byte* const> inputs, int64_t n,
                  std::byte* out) {
-  auto floats = [&](auto a, auto b) { return ReduceFloats(op, a, b); };
+  switch (dtype) {
+    case DType::kPred: return ReduceDirect<uint8_t>(OfPreds(op), inputs, n, out);
+    case DType::kS8: return ReduceDirect<int8_t>(op, inputs, n, out);
+    case DType::kU8: return ReduceDirect<uint8_t>(op, inputs, n, out);
+    case DType::kS16: return ReduceDirect<int16_t>(op, inputs, n, out);
+    case DType::kU16: return ReduceDirect<uint16_t>(op, inputs, n, out);
+    case DType::kS32: return ReduceDirect<int32_t>(op, inputs, n, out);
+    case DType::kU32: return ReduceDirect<uint32_t>(op, inputs, n, out);
+    case DType::kS64: return ReduceDirect<int64_t>(op, inputs, n, out);
+    case DType::kU64: return ReduceDirect<uint64_t>(op, inputs, n, out);
+    case DType::kF32: return ReduceDirect<float>(op, inputs, n, out);
+    case DType::kF64: return ReduceDirect<double>(op, inputs, n, out);
+    default: break;
+  }
   if (IsComplex(dtype)) {
     using C = std::complex<double>;
-    ReduceAs<C>(
-        inputs, n, [&](const std::byte* p, int64_t m, C* v) { LoadC128(dtype, p, m, v); },
-        [&](const C* v, int64_t m, std::byte* p) { StoreC128(dtype, v, m, p); },
-        [&](C a, C b) { return op == ReduceOp::kMul ? a * b : a + b; }, out);
-  } else if (dtype == DType::kF64) {
-    ReduceAs<double>(
-        inputs, n, [&](const std::byte* p, int64_t m, double* v) { LoadF64(dtype, p, m, v); },
-        [&](const double* v, int64_t m, std::byte* p) { StoreF64(dtype, v, m, p); }, floats, out);
+    ReduceWidened<C>(
+        op, inputs, n, [&](const std::byte* p, int64_t m, C* v) { LoadC128(dtype, p, m, v); },
+        [&](const C* v, int64_t m, std::byte* p) { StoreC128(dtype, v, m, p); }, out);
   } else if (IsFloat(dtype)) {
-    ReduceAs<float>(
-        inputs, n, [&](const std::byte* p, int64_t m, float* v) { LoadF32(dtype, p, m, v); },
-        [&](const float* v, int64_t m, std::byte* p) { StoreF32(dtype, v, m, p); }, floats, out);
+    ReduceWidened<float>(
+        op, inputs, n, [&](const std::byte* p, int64_t m, float* v) { LoadF32(dtype, p, m, v); },
+        [&](const float* v, int64_t m, std::byte* p) { StoreF32(dtype, v, m, p); }, out);
   } else {
-    ReduceAs<int64_t>(
-        inputs, n, [&](const std::byte* p, int64_t m, int64_t* v) { LoadI64(dtype, p, m, v); },
-        [&](const int64_t* v, int64_t m, std::byte* p) { StoreI64(dtype, v, m, p); },
-        [&](int64_t a, int64_t b) { return ReduceInts(op, dtype, a, b); }, out);
+    ReduceWidened<int64_t>(
+        op, inputs, n, [&](const std::byte* p, int64_t m, int64_t* v) { LoadI64(dtype, p, m, v); },
+        [&](const int64_t* v, int64_t m, std::byte* p) { StoreI64(dtype, v, m, p); }, out);
   }
 }
 
@@ -79,7 +157,7 @@ template <class Emit>
 void ReduceElements(ReduceOp op, DType dtype, std::span<const CollectiveWork::Memory> all, size_t k,
                     int64_t begin, int64_t end, Emit emit) {
   int64_t width = ByteWidth(dtype);
-  std::byte block[kBlock * sizeof(std::complex<double>)];
+  alignas(64) std::byte block[kBlock * sizeof(std::complex<double>)];
   std::vector<const std::byte*> inputs(all.size());
   for (int64_t first = begin; first < end; first += kBlock) {
     int64_t n = std::min(kBlock, end - first);
@@ -140,9 +218,15 @@ Status CollectiveWork::CheckSameSizes(std::span<const Memory> all) const {
   return {};
 }
 
-// Each device reduces a part, for all of them.
-void CollectiveWork::AllReduce(std::span<const Memory> all, size_t k) const {
+// Each device reduces a part, for all of them; or all of it, for itself.
+void CollectiveWork::AllReduce(std::span<const Memory> all, size_t k, bool alone) const {
   int64_t elements = step_.uses[k].slice.size / ByteWidth(TypeOf(k));
+  if (alone) {
+    std::byte* out = all[place_][operands_ + k].data();
+    ReduceElements(op_.reduce, TypeOf(k), all, k, 0, elements,
+                   [&](int64_t at, auto block) { CopyTo(out + at, block); });
+    return;
+  }
   int64_t n = static_cast<int64_t>(group_.size()), me = static_cast<int64_t>(place_);
   int64_t part = (elements + n - 1) / n;
   ReduceElements(op_.reduce, TypeOf(k), all, k, std::min(me * part, elements),
@@ -181,21 +265,29 @@ void CollectiveWork::Gather(std::span<const Memory> all, size_t k, std::byte* ou
   }
 }
 
-void CollectiveWork::Run(std::span<const Memory> all) {
-  const Memory& mine = all[place_];
+// Where output k is written until all have read the inputs.
+std::span<std::byte> CollectiveWork::OutputOf(Memory mine, size_t k) {
+  std::span<std::byte> out = mine[operands_ + k];
+  if (!Overlap(Resolve(program_, step_.uses[k].slice),
+               Resolve(program_, step_.uses[operands_ + k].slice))) {
+    return out;
+  }
+  aside_[k].resize(out.size());
+  return aside_[k];
+}
+
+void CollectiveWork::Run(std::span<const Memory> all, bool alone) {
   for (size_t k = 0; k < operands_; ++k) {
     if (op_.kind == CollectiveKind::kAllReduce) {
-      AllReduce(all, k);
-      continue;
+      AllReduce(all, k, alone);
+    } else {
+      Gather(all, k, OutputOf(all[place_], k).data());
     }
-    std::span<std::byte> out = mine[operands_ + k];
-    if (Overlap(Resolve(program_, step_.uses[k].slice),
-                Resolve(program_, step_.uses[operands_ + k].slice))) {
-      aside_[k].resize(out.size());
-      out = aside_[k];
-    }
-    Gather(all, k, out.data());
   }
+}
+
+void CollectiveWork::Receive(Memory source, Memory mine) {
+  for (size_t k = 0; k < operands_; ++k) CopyTo(OutputOf(mine, k).data(), source[k]);
 }
 
 void CollectiveWork::Finish(Memory mine) {

@@ -27,14 +27,17 @@ class CollectiveWork {
   void FillZeroes(Memory mine) const;
   // Steps that meet by channel may differ; what they bring must not. The same answer for all.
   Status CheckSameSizes(std::span<const Memory> all) const;
-  // `all`: by place in the group. Writes the outputs of this device; of an all-reduce, a part of
-  // the outputs of all. All devices may do so at once. An output that lies on its input is kept
-  // aside until Finish, when all have run.
-  void Run(std::span<const Memory> all);
+  // `all`: by place in the group. Writes the outputs of this device; of an all-reduce, unless
+  // `alone`, a part of the outputs of all. All devices may do so at once. An output that lies on
+  // its input is kept aside until Finish, when all have run.
+  void Run(std::span<const Memory> all, bool alone = false);
+  // What a permute's source brings to this device.
+  void Receive(Memory source, Memory mine);
   void Finish(Memory mine);
 
  private:
-  void AllReduce(std::span<const Memory> all, size_t k) const;
+  void AllReduce(std::span<const Memory> all, size_t k, bool alone) const;
+  std::span<std::byte> OutputOf(Memory mine, size_t k);
   void Gather(std::span<const Memory> all, size_t k, std::byte* out) const;
   DType TypeOf(size_t k) const;
 

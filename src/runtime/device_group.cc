@@ -13,43 +13,150 @@ using program::CollectiveKind;
 using program::CollectiveStep;
 using program::Step;
 
+namespace {
+
+// Copying so much costs less than another meeting, to say that inputs have been read.
+constexpr size_t kSmall = 4096;  // bytes a device
+
+std::vector<int64_t> PlaceOf(const CollectiveStep& op, const Step& step) {
+  return {op.channel, op.channel != 0 ? 0 : reinterpret_cast<intptr_t>(&step)};
+}
+
+}  // namespace
+
+bool DeviceGroup::IsSmall(const CollectiveStep&, Memory memory) {
+  size_t bytes = 0;
+  for (std::span<std::byte> use : memory.first(memory.size() / 2)) bytes += use.size();
+  return bytes <= kSmall;
+}
+
+void DeviceGroup::Bring(Memory memory, bool copy, Brought& brought) {
+  brought.memory = memory;
+  if (!copy) return;
+  const size_t operands = memory.size() / 2;
+  size_t bytes = 0, at = 0;
+  for (std::span<std::byte> use : memory.first(operands)) bytes += use.size();
+  brought.copies.resize(bytes);
+  brought.spans.assign(memory.begin(), memory.end());
+  for (std::span<std::byte>& use : std::span(brought.spans).first(operands)) {
+    std::span<std::byte> to = std::span(brought.copies).subspan(at, use.size());
+    std::copy(use.begin(), use.end(), to.begin());
+    use = to;
+    at += to.size();
+  }
+  brought.memory = brought.spans;
+}
+
 Status DeviceGroup::Collective(const program::Program& program, const Step& step, int64_t device,
                                Memory memory) {
   const auto& op = std::get<CollectiveStep>(step.op);
-  std::vector<int64_t> group = program::GroupOf(op, device, devices());
-  auto place = std::find(group.begin(), group.end(), device);
+  if (op.kind == CollectiveKind::kPermute) return Permute(program, step, device, memory);
+  return Meet(program, step, device, memory, program::GroupOf(op, device, devices()));
+}
+
+Status DeviceGroup::Meet(const program::Program& program, const Step& step, int64_t device,
+                         Memory memory, const std::vector<int64_t>& group) {
+  const auto& op = std::get<CollectiveStep>(step.op);
+  const size_t place = static_cast<size_t>(std::ranges::find(group, device) - group.begin());
+  const bool small = IsSmall(op, memory);
   program::CollectiveWork work(program, step, group, device);
-  if (place == group.end()) {  // no pair of a permute names it
-    work.FillZeroes(memory);
-    return {};
-  }
-  std::vector<int64_t> key = {op.channel, op.channel != 0 ? 0 : reinterpret_cast<intptr_t>(&step)};
+  std::vector<int64_t> key = PlaceOf(op, step);
   key.insert(key.end(), group.begin(), group.end());
   Meeting* meeting = nullptr;
+  std::vector<Memory> all;
   {
     MutexLock lock(mutex_);
     if (error()) return std::unexpected(*error());  // those who came before may be gone
     key.push_back(CountVisit(device, key));
     meeting = &meetings_[key];
-    meeting->memory.resize(group.size());
-    Memory& mine = meeting->memory[static_cast<size_t>(place - group.begin())];
-    mine = memory;
+    meeting->brought.resize(group.size());
+    Bring(memory, small, meeting->brought[place]);
     if (++meeting->arrived == group.size()) {
       for (int64_t other : group) Wake(other);
     }
     TRY(WaitUntil(device, step.name, [&] { return meeting->arrived == group.size(); }));
+    for (const Brought& brought : meeting->brought) all.push_back(brought.memory);
   }
-  TRY(work.CheckSameSizes(meeting->memory));
-  work.Run(meeting->memory);
+  TRY(work.CheckSameSizes(all));
+  work.Run(all, small);
   {
-    // Whatever happens elsewhere: the others read this device's memory until they are done.
     MutexLock lock(mutex_);
-    if (++meeting->done == group.size()) changed_.notify_all();
-    while (meeting->done < group.size()) mutex_.Wait(changed_);
+    // Whatever happens elsewhere: the others read this device's memory until they are done.
+    if (!small) {
+      if (++meeting->done == group.size()) {
+        for (int64_t other : group) Nudge(other);
+      }
+      WaitRegardless(device, [&] { return meeting->done == group.size(); });
+    }
     if (++meeting->left == group.size()) meetings_.erase(key);
   }
   work.Finish(memory);
   return {};
+}
+
+// Each meets those it sends to and the one that sends to it, and nobody else.
+Status DeviceGroup::Permute(const program::Program& program, const Step& step, int64_t device,
+                            Memory memory) {
+  const auto& op = std::get<CollectiveStep>(step.op);
+  std::optional<int64_t> source;
+  std::vector<int64_t> targets;
+  for (const std::vector<int64_t>& pair : op.groups) {
+    if (pair[0] == device) targets.push_back(pair[1]);
+    if (pair[1] == device) source = pair[0];
+  }
+  const int64_t ends[] = {source.value_or(device), device};
+  program::CollectiveWork work(program, step, ends, device);
+  if (!source) work.FillZeroes(memory);
+  if (!source && targets.empty()) return {};
+  const bool small = IsSmall(op, memory);
+  auto key_of = [&](int64_t sender, int64_t visit) {
+    std::vector<int64_t> key = PlaceOf(op, step);
+    key.insert(key.end(), {sender, visit});
+    return key;
+  };
+  Offer* from = nullptr;
+  std::vector<int64_t> mine, theirs;
+  {
+    MutexLock lock(mutex_);
+    if (error()) return std::unexpected(*error());
+    const int64_t visit = CountVisit(device, key_of(-1, 0));
+    mine = key_of(device, visit);
+    if (!targets.empty()) {
+      Offer& offer = offers_[mine];
+      Bring(memory, small, offer.brought);
+      offer.readers = targets.size();
+      offer.there = true;
+      for (int64_t target : targets) Wake(target);
+    }
+    if (source) {
+      theirs = key_of(*source, visit);
+      from = &offers_[theirs];
+      TRY(WaitUntil(device, step.name, [&] { return from->there; }));
+    }
+  }
+  Status sizes;
+  if (source) {
+    const Memory both[] = {from->brought.memory, memory};
+    sizes = work.CheckSameSizes(both);
+    if (sizes) work.Receive(from->brought.memory, memory);
+  }
+  {
+    MutexLock lock(mutex_);
+    if (source && --from->readers == 0) {
+      if (small) {
+        offers_.erase(theirs);
+      } else {
+        Nudge(*source);
+      }
+    }
+    if (!small && !targets.empty()) {
+      Offer& offer = offers_[mine];
+      WaitRegardless(device, [&] { return offer.readers == 0; });
+      offers_.erase(mine);
+    }
+  }
+  work.Finish(memory);
+  return sizes;
 }
 
 namespace {

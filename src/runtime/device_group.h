@@ -21,8 +21,11 @@ class DeviceGroup : private DeviceThreads {
 
   using DeviceThreads::DeviceThreads;
 
-  // Runs fn(device) on all devices at once; the first error. To be called once.
-  Status RunAll(const std::function<Status(int64_t)>& fn) { return RunThreads(fn); }
+  // Runs fn(device) on all devices at once; the first error. To be called once. `kept`: whose
+  // threads do it; null: new ones.
+  Status RunAll(const std::function<Status(int64_t)>& fn, KeptThreads* kept = nullptr) {
+    return RunThreads(fn, kept);
+  }
 
   // A CollectiveStep on one of the devices: waits for the others of its group, then writes what
   // this device gets. The inputs of all stay as they are until every one has read them.
@@ -33,14 +36,36 @@ class DeviceGroup : private DeviceThreads {
   Status Receive(const program::Step& step, int64_t device, std::span<std::byte> data);
 
  private:
+  // What a device brings: its own memory, or copies of inputs that are small, so that nobody need
+  // wait until others have read them.
+  struct Brought {
+    Memory memory;
+    std::vector<std::span<std::byte>> spans;  // of `memory` where inputs are copies
+    std::vector<std::byte> copies;
+  };
   struct Meeting {
-    std::vector<Memory> memory;  // by place in the group
+    std::vector<Brought> brought;  // by place in the group
     size_t arrived = 0, done = 0, left = 0;
   };
+  // What a device has for those that a permute's pairs send it to.
+  struct Offer {
+    Brought brought;
+    size_t readers = 0;  // who have not read it
+    bool there = false;
+  };
+
+  static bool IsSmall(const program::CollectiveStep& op, Memory memory);
+  static void Bring(Memory memory, bool copy, Brought& brought);
+  Status Permute(const program::Program& program, const program::Step& step, int64_t device,
+                 Memory memory);
+  Status Meet(const program::Program& program, const program::Step& step, int64_t device,
+              Memory memory, const std::vector<int64_t>& group);
 
   // Devices meet by channel (or, without one, step), by who takes part and by how often they have
   // come here before.
   std::map<std::vector<int64_t>, Meeting> meetings_ WEFT_GUARDED_BY(mutex_);
+  // By channel or step, sender and how often it has been here.
+  std::map<std::vector<int64_t>, Offer> offers_ WEFT_GUARDED_BY(mutex_);
   // By channel, sender and receiver, -1 where anybody may be.
   std::map<std::vector<int64_t>, std::deque<std::vector<std::byte>>> mail_ WEFT_GUARDED_BY(mutex_);
 };

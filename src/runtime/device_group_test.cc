@@ -5,6 +5,8 @@
 #include <array>
 #include <cstring>
 
+#include "base/literal.h"
+
 namespace weft::runtime {
 namespace {
 
@@ -66,6 +68,65 @@ TEST(DeviceGroup, InPlace) {
             (std::vector<Array>{sum, sum, sum, sum}));
   EXPECT_EQ(RunStep(MakeProgram(2, "all_to_all(read x, write y)", kInPlace), true),
             (std::vector<Array>{{0, 10, 1, 11}, {20, 30, 21, 31}}));
+}
+
+TEST(DeviceGroup, PermutesMeetInPairs) {
+  // Device 2 never comes: nobody's pair names it together with the others.
+  Program program = MakeProgram(4, "permute(read x, write y) pairs [[0, 1], [1, 0], [2, 3]]");
+  DeviceGroup group(4);
+  std::vector<Array> y(4);
+  Status status = group.RunAll([&](int64_t device) -> Status {
+    if (device >= 2) return {};
+    Array x = {static_cast<float>(device + 1)};
+    std::span<std::byte> memory[] = {BytesOf(x), BytesOf(y[static_cast<size_t>(device)])};
+    return group.Collective(program, program.steps[0], device, memory);
+  });
+  ASSERT_TRUE(status.has_value()) << status.error().ToString();
+  EXPECT_EQ(y[0][0], 2);
+  EXPECT_EQ(y[1][0], 1);
+}
+
+// Many elements of every kind of type, on threads that stay: each device's own copy of the sum.
+TEST(DeviceGroup, LargeReductionsOfEveryType) {
+  KeptThreads threads;
+  for (std::string_view type : {"s8", "u8", "s16", "s32", "u64", "f32", "f64", "bf16", "f16"}) {
+    for (int64_t n : {3, 5000}) {
+      auto program = Parse(
+          StrCat("program p devices 3 buffer x: ", type, "[", n, "] parameter 0 buffer y: ", type,
+                 "[", n, "] result 0 steps { meet: collective all_reduce add(read x, write y) }"));
+      ASSERT_TRUE(program.has_value()) << program.error().ToString();
+      const Shape shape = program->buffers[0].shape;
+      std::vector<Literal> x, y;
+      for (int64_t d = 0; d < 3; ++d) {
+        x.emplace_back(shape), y.emplace_back(shape);
+        for (int64_t k = 0; k < n; ++k) {
+          if (IsFloat(shape.dtype())) {
+            x.back().SetDouble(k, static_cast<double>(d + k % 7));
+          } else {
+            x.back().SetInt(k, d + k % 7);
+          }
+        }
+      }
+      DeviceGroup group(3);
+      Status status = group.RunAll(
+          [&](int64_t device) -> Status {
+            Literal &in = x[static_cast<size_t>(device)], &out = y[static_cast<size_t>(device)];
+            const size_t bytes = static_cast<size_t>(in.byte_size());
+            std::span<std::byte> memory[] = {{in.mutable_data(), bytes},
+                                             {out.mutable_data(), bytes}};
+            return group.Collective(*program, program->steps[0], device, memory);
+          },
+          &threads);
+      ASSERT_TRUE(status.has_value()) << status.error().ToString();
+      for (const Literal& sum : y) {
+        for (int64_t k = 0; k < n; ++k) {
+          const double got =
+              IsFloat(shape.dtype()) ? sum.GetDouble(k) : static_cast<double>(sum.GetInt(k));
+          ASSERT_EQ(got, static_cast<double>(3 + 3 * (k % 7))) << type << " " << k;
+        }
+      }
+    }
+  }
 }
 
 TEST(DeviceGroup, FailureReleasesTheOthers) {

@@ -25,6 +25,7 @@ def run(code, devices=4):
                         WEFT_CACHE="0", WEFT_DEBUG="compile=1")
     assert done.returncode == 0, done.stderr[-4000:]
     assert "the evaluator runs it" not in done.stderr, done.stderr[-4000:]
+    assert "runs in whole shapes" not in done.stderr, done.stderr[-4000:]
     return done.stdout
 
 
@@ -143,4 +144,101 @@ def test_a_device_that_fails_releases_the_others():
         except Exception as e:
             assert "had enough" in str(e), e
         assert float(jax.jit(jnp.sum)(jnp.ones(3))) == 3
+    """)
+
+
+def test_each_device_computes_its_part():
+    run("""
+        x = jax.device_put(np.arange(64, dtype=np.float32).reshape(16, 4), NamedSharding(mesh, P("x")))
+        w = jax.device_put(np.ones((4, 8), np.float32), NamedSharding(mesh, P("x", None)))
+        f = jax.jit(lambda x, w: (jnp.tanh(x @ w), x.sum()))
+        one, parts = jax.jit(lambda x, w: x @ w), f.lower(x, w).compile()
+        assert "f32[4,4]" in parts.as_text() and "f32[16,4]" not in parts.as_text(), parts.as_text()
+        assert "all-gather" in parts.as_text() and "all-reduce" in parts.as_text(), parts.as_text()
+        assert parts.output_shardings[0].spec == P("x"), parts.output_shardings
+        assert parts.memory_analysis().argument_size_in_bytes == (4 * 4 + 1 * 8) * 4
+        a, b = f(x, w)
+        np.testing.assert_allclose(np.asarray(a), np.tanh(np.asarray(x) @ np.ones((4, 8))), rtol=1e-5)
+        assert float(b) == 2016
+    """)
+
+
+def test_donated_shards_are_overwritten():
+    run("""
+        place = NamedSharding(mesh, P("x"))
+        x = jax.jit(lambda: jnp.arange(1 << 20, dtype=np.float32), out_shardings=place)()
+        before = [s.data.unsafe_buffer_pointer() for s in x.addressable_shards]
+        y = jax.jit(lambda x: x * 2 + 1, donate_argnums=0)(x)
+        assert [s.data.unsafe_buffer_pointer() for s in y.addressable_shards] == before
+        assert x.is_deleted()
+        # No result has the shape of its parts: it stays its owner's.
+        z = jax.device_put(np.ones((8, 2), np.float32), place)
+        jax.block_until_ready(jax.jit(lambda z: z @ z.T, donate_argnums=0)(z))
+        assert not z.is_deleted()
+    """)
+
+
+def test_callbacks_of_split_programs():
+    run("""
+        from jax.experimental import io_callback
+
+        calls = []
+        def seen(v):
+            calls.append(v.shape)
+            return v * 2
+
+        x = jax.device_put(np.arange(8, dtype=np.float32), NamedSharding(mesh, P("x")))
+        once = jax.jit(lambda x: io_callback(seen, jax.ShapeDtypeStruct((8,), np.float32), x + 1) + 1)
+        np.testing.assert_array_equal(np.asarray(once(x)), (np.arange(8) + 1) * 2 + 1)
+        assert calls == [(8,)], calls
+        pure = jax.jit(lambda x: jax.pure_callback(seen, jax.ShapeDtypeStruct((8,), np.float32), x) + x)
+        np.testing.assert_array_equal(np.asarray(pure(x)), np.arange(8) * 3)
+        calls.clear()
+        ordered = jax.jit(lambda x: io_callback(lambda v: calls.append(float(v)), None, x.sum(), ordered=True))
+        ordered(x), ordered(x * 2)
+        jax.effects_barrier()
+        assert calls == [28, 56], calls
+        calls.clear()
+        each = jax.jit(lambda x: jax.debug.callback(lambda v: calls.append(v.shape), x, partitioned=True))
+        each(x)
+        jax.effects_barrier()
+        assert calls == [(2,)] * 4, calls
+    """)
+
+
+def test_summands_are_added_up_once():
+    run("""
+        from jax.sharding import AxisType, reshard
+        mesh = jax.make_mesh((4,), ("x",), axis_types=(AxisType.Explicit,))
+        with jax.set_mesh(mesh):
+            x = jax.device_put(np.arange(32, dtype=np.float32).reshape(4, 8), P(None, "x"))
+            y = jax.device_put(np.ones((8, 4), np.float32), P("x", None))
+
+            @jax.jit
+            def f(x, y):
+                d = jnp.dot(x, y, out_sharding=P(None, None, unreduced={"x"}))
+                return reshard(d.T + d.T, P())
+
+            text = f.lower(x, y).compile().as_text()
+            assert text.count("all-reduce(") == 1, text
+            np.testing.assert_array_equal(np.asarray(f(x, y)), 2 * (np.asarray(x) @ np.ones((8, 4))).T)
+            shards = jax.jit(lambda v: v, out_shardings=P(unreduced={"x"}))(jax.device_put(np.arange(4.), P("x")))
+            assert [s.data.tolist() for s in shards.addressable_shards] == [
+                [0, 0, 0, 0], [0, 1, 0, 0], [0, 0, 2, 0], [0, 0, 0, 3]]
+    """)
+
+
+def test_linear_algebra_along_batches():
+    run("""
+        a = np.random.default_rng(0).standard_normal((8, 5, 5)).astype(np.float32)
+        a = a @ a.transpose(0, 2, 1) + 5 * np.eye(5, dtype=np.float32)
+        f = jax.jit(jnp.linalg.eigh)
+        sharded = jax.device_put(a, NamedSharding(mesh, P("x")))
+        assert "all-gather" not in f.lower(sharded).compile().as_text()
+        w, v = f(sharded)
+        assert w.sharding.spec == P("x"), w.sharding
+        np.testing.assert_allclose(np.asarray(w), np.linalg.eigvalsh(a), rtol=1e-4)
+        by_rows = jax.device_put(a[0][:4, :4], NamedSharding(mesh, P("x")))
+        assert "all-gather" in f.lower(by_rows).compile().as_text()
+        np.testing.assert_allclose(np.asarray(f(by_rows)[0]), np.linalg.eigvalsh(a[0][:4, :4]), rtol=1e-4)
     """)

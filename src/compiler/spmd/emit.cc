@@ -65,6 +65,22 @@ Result<Instruction*> Emitter::Cut(Instruction* x, int64_t dim, std::span<const i
   return b.Add(Op::kDynamicSlice, operands, Attrs(std::move(attrs)));
 }
 
+Result<Instruction*> Emitter::Place(Instruction* x, int64_t dim, int64_t size,
+                                    std::span<const int> axes) {
+  const int64_t part = x->shape().dim(dim);
+  Instruction* index = TRY(IndexAlong(axes));
+  Builder b = builder();
+  Shape whole(x->shape().dtype(), x->shape().dims());
+  whole.set_dim(dim, part * mesh().SizeOf(axes));
+  Instruction* start =
+      TRY(b.Add(Op::kMultiply, {index, b.ScalarConstant(DType::kS32, static_cast<double>(part))}));
+  Instruction* zero = b.ScalarConstant(DType::kS32, 0);
+  std::vector<Instruction*> operands = {TRY(ZeroesOf(b, whole)), x};
+  for (int64_t d = 0; d < whole.rank(); ++d) operands.push_back(d == dim ? start : zero);
+  Instruction* placed = TRY(b.Add(Op::kDynamicUpdateSlice, operands, Attrs(hlo::NoAttrs{})));
+  return TrimTo(placed, dim, size);
+}
+
 Result<Instruction*> Emitter::MaskPadding(Instruction* x, int64_t dim, int64_t size,
                                           std::span<const int> axes, Instruction* fill) {
   const int64_t part = x->shape().dim(dim);
@@ -161,6 +177,15 @@ Result<Instruction*> Emitter::AllToAll(Instruction* x, int64_t cut, int64_t join
   }
   Instruction* turned = TRY(TransposeTo(b, moved, order));
   return ReshapeTo(b, turned, joined);
+}
+
+Result<Instruction*> Emitter::Broadcast(Instruction* x, int64_t device) {
+  hlo::CollectiveBroadcastAttrs attrs;
+  attrs.channel_id = state_.next_channel++;
+  std::vector<int64_t>& group = attrs.replica_groups.groups.emplace_back();
+  for (int64_t d = 0; d < mesh().devices; ++d) group.push_back((device + d) % mesh().devices);
+  Shape shape(x->shape().dtype(), x->shape().dims());
+  return builder().Add(Op::kCollectiveBroadcast, std::span(&x, 1), Attrs(std::move(attrs)), &shape);
 }
 
 Result<Instruction*> Emitter::Permute(Instruction* x, hlo::IntPairs pairs) {

@@ -41,6 +41,9 @@ class Emitter {
   // size does not divide.
   Result<hlo::Instruction*> Cut(hlo::Instruction* x, int64_t dim, std::span<const int> axes);
   Result<hlo::Instruction*> PadTo(hlo::Instruction* x, int64_t dim, int64_t size);
+  // The part at its place of a whole of `size`, zeroes elsewhere: what Cut undoes.
+  Result<hlo::Instruction*> Place(hlo::Instruction* x, int64_t dim, int64_t size,
+                                  std::span<const int> axes);
   Result<hlo::Instruction*> TrimTo(hlo::Instruction* x, int64_t dim, int64_t size);
   // Elements of the part that are beyond the whole's `size` become `fill`, a scalar.
   Result<hlo::Instruction*> MaskPadding(hlo::Instruction* x, int64_t dim, int64_t size,
@@ -55,6 +58,8 @@ class Emitter {
   Result<hlo::Instruction*> AllToAll(hlo::Instruction* x, int64_t cut, int64_t join,
                                      std::span<const int> axes);
   Result<hlo::Instruction*> Permute(hlo::Instruction* x, hlo::IntPairs pairs);
+  // The value that one device has, on all.
+  Result<hlo::Instruction*> Broadcast(hlo::Instruction* x, int64_t device);
 
  private:
   hlo::ReplicaGroups GroupsOf(std::span<const int> axes, bool all_replicas) const;

@@ -54,6 +54,7 @@ std::vector<Form> Partitioner::FormsOf(const Instruction* i) const {
 }
 
 bool Partitioner::IsManual(const Instruction* i) const {
+  if (table_.ManualOf(i->parent()) != 0) return true;
   for (int id : table_.ValuesOf(i)) {
     const ShardedValue& value = table_.values()[static_cast<size_t>(id)];
     if ((value.form.manual | value.banned) != 0) return true;

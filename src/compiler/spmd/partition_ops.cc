@@ -46,6 +46,17 @@ void FitAttributes(const Instruction& whole, Instruction& local) {
       return;
     }
     case Op::kReshape: local.mutable_attrs<hlo::ReshapeAttrs>().inferred_dimension = {}; return;
+    case Op::kCustomCall: {
+      std::vector<Shape>& shapes =
+          local.mutable_attrs<hlo::CustomCallAttrs>().operand_layout_constraints;
+      for (size_t k = 0; k < shapes.size(); ++k) {
+        const Shape& operand = local.operand(static_cast<int64_t>(k))->shape();
+        for (int64_t d = 0; operand.IsArray() && d < operand.rank(); ++d) {
+          shapes[k].set_dim(d, operand.dim(d));
+        }
+      }
+      return;
+    }
     default: return;
   }
 }
@@ -127,6 +138,36 @@ std::vector<IndexedOp::CutDim> IndexedDims(const Instruction& i, const Cut& cut,
     if (!axes.empty()) dims.push_back({d, from.dim(d), local->shape().dim(d), std::move(axes)});
   }
   return dims;
+}
+
+// Axes along which the op computes on summands: its result is to hold them, and so does an operand
+// that it is linear in.
+AxisSet SummandAxes(const Instruction& i, const Cut& cut, std::span<const Form> operands,
+                    std::span<const Form> results) {
+  if (results.size() != 1 || !cut.reduced.empty()) return 0;
+  const Form& result = results[0];
+  if (result.reduction == hlo::ReductionKind::kMax ||
+      result.reduction == hlo::ReductionKind::kMin) {
+    return 0;
+  }
+  AxisSet axes = 0;
+  for (size_t k = 0; k < operands.size(); ++k) {
+    if (!hlo::IsLinearIn(i, static_cast<int64_t>(k))) continue;
+    axes |= operands[k].unreduced & result.unreduced;
+  }
+  for (const std::vector<int>& list : cut.axes) {
+    for (int axis : list) axes &= ~BitOf(axis);
+  }
+  return axes;
+}
+
+// Of products, one factor is in summands; of all else, every operand that the op is linear in.
+bool TakesSummands(const Instruction& i, int64_t operand, std::span<const Form> operands,
+                   AxisSet summands) {
+  if (summands == 0 || !hlo::IsLinearIn(i, operand)) return false;
+  if (i.op() != Op::kMultiply && i.op() != Op::kDot) return true;
+  const bool first = (operands[0].unreduced & summands) != 0;
+  return operand == (first ? 0 : 1);
 }
 
 // The kind of summands that parts of a reduction are; none: no such kind.
@@ -311,6 +352,7 @@ Status ComputationPartitioner::EmitOp(const Instruction& i) {
   for (const LocalValue& leaf : leaves) results.push_back(leaf.declared);
   const Cut cut = ChooseCut(i, wanted, results, mesh_);
   LogGathered(i, cut, wanted, mesh_);
+  const AxisSet summands = SummandAxes(i, cut, wanted, results);
   std::vector<Instruction*> operands;
   for (size_t k = 0; k < wanted.size(); ++k) {
     const Instruction* operand = i.operand(static_cast<int64_t>(k));
@@ -321,6 +363,10 @@ Status ComputationPartitioner::EmitOp(const Instruction& i) {
     std::vector<Form> forms;
     if (operand->shape().IsArray()) {
       forms.push_back(cut.FormOf(cut.rule.operands[k], mesh_));
+      if (TakesSummands(i, static_cast<int64_t>(k), wanted, summands)) {
+        forms.back().unreduced = summands;
+        forms.back().reduction = hlo::ReductionKind::kSum;
+      }
     } else {
       for (const Shape* shape : LeavesOf(operand->shape())) {
         forms.push_back(Form::Replicated(shape->IsArray() ? shape->rank() : 0));
@@ -331,6 +377,10 @@ Status ComputationPartitioner::EmitOp(const Instruction& i) {
   std::vector<Form> made;
   for (size_t k = 0; k < leaves.size(); ++k) {
     made.push_back(cut.FormOf(cut.rule.results[k], mesh_));
+    if (summands != 0) {
+      made.back().unreduced = summands;
+      made.back().reduction = hlo::ReductionKind::kSum;
+    }
   }
   Instruction* local = TRY(EmitLocal(i, cut, made, std::move(operands)));
   if (IsUnderWay(i)) return {};

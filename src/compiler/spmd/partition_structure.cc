@@ -102,6 +102,41 @@ Status ComputationPartitioner::EmitParameter(const Instruction& i) {
   return {};
 }
 
+// Parts become summands without anything that moves: each at its place, zeroes elsewhere. Null: no
+// form that is there is cut, beyond what is wanted, by axes of summands alone.
+Result<Instruction*> ComputationPartitioner::GetPlaced(LocalValue& value, const Form& wanted) {
+  const bool sums =
+      wanted.reduction == hlo::ReductionKind::kNone || wanted.reduction == hlo::ReductionKind::kSum;
+  if (wanted.unreduced == 0 || !sums) return nullptr;
+  for (const auto& [have, part] : value.forms) {
+    AxisSet placed = have.unreduced;
+    bool fits = have.order.empty() && (have.unreduced & ~wanted.unreduced) == 0;
+    for (size_t d = 0; fits && d < wanted.dims.size(); ++d) {
+      const std::vector<int>& own = have.dims[d].axes;
+      const std::vector<int>& to = wanted.dims[d].axes;
+      fits = own.size() >= to.size() && std::ranges::equal(to, std::span(own).first(to.size()));
+      for (size_t k = to.size(); fits && k < own.size(); ++k) placed |= BitOf(own[k]);
+    }
+    if (!fits || placed != wanted.unreduced || placed == have.unreduced) continue;
+    Instruction* x = part;
+    const Shape local = LocalShape(*value.whole, wanted, mesh_);
+    for (size_t d = 0; d < wanted.dims.size(); ++d) {
+      const std::span<const int> more =
+          std::span(have.dims[d].axes).subspan(wanted.dims[d].axes.size());
+      if (more.empty()) continue;
+      const int64_t dim = static_cast<int64_t>(d);
+      // Padding is anything; it would be added to what others have there.
+      if (value.whole->dim(dim) % mesh_.SizeOf(have.dims[d].axes) != 0) return nullptr;
+      x = TRY(emitter_.Place(x, dim, local.dim(dim), more));
+    }
+    Form form = wanted;
+    form.reduction = hlo::ReductionKind::kSum;
+    value.forms.emplace_back(std::move(form), x);
+    return x;
+  }
+  return nullptr;
+}
+
 // The value as `form` says, from the form it has that is nearest.
 Result<Instruction*> ComputationPartitioner::Get(LocalValue& value, const Form& form) {
   if (!value.whole->IsArray()) return value.forms[0].second;
@@ -112,6 +147,7 @@ Result<Instruction*> ComputationPartitioner::Get(LocalValue& value, const Form& 
     if (have.SameAs(wanted)) return part;
     summands |= have.unreduced;
   }
+  if (Instruction* placed = TRY(GetPlaced(value, wanted))) return placed;
   // No device but the first along an axis holds a summand that is not zero.
   const AxisSet zeroed = wanted.unreduced & ~summands;
   wanted.unreduced &= summands;
@@ -185,6 +221,7 @@ Status ComputationPartitioner::EmitInstruction(const Instruction& i) {
     return EmitCalls(i);
   }
   if (i.op() == Op::kConstant || i.op() == Op::kIota) return EmitSource(i);
+  if (i.op() == Op::kCustomCall) return EmitCustomCall(i);
   return EmitOp(i);
 }
 
@@ -214,6 +251,7 @@ Status ComputationPartitioner::EmitStructure(const Instruction& i, bool& done) {
       hand_on(std::span(tuple).subspan(at));
       return {};
     }
+    case Op::kCopy:
     case Op::kDomain: hand_on(Leaves(values_[i.operand(0)])); return {};
     case Op::kOptBarrier: {
       const std::vector<Form> forms = program_.FormsOf(&i);
@@ -261,6 +299,26 @@ Status ComputationPartitioner::EmitCalls(const Instruction& i) {
   return Bind(i, local, forms);
 }
 
+namespace {
+
+// Along axes that are left to us, what goes in stays cut as it is: behind the manual axes.
+void KeepAutomaticCuts(const Form& whole, const Form& by_hand, AxisSet manual, const Shape& local,
+                       const DeviceMesh& mesh, Form& part) {
+  for (size_t d = 0; d < part.dims.size(); ++d) {
+    const std::vector<int>& axes = whole.dims[d].axes;
+    const std::vector<int>& first = by_hand.dims[d].axes;
+    if (!part.dims[d].axes.empty() || axes.size() <= first.size()) continue;
+    if (!std::ranges::equal(first, std::span(axes).first(first.size()))) continue;
+    const std::span<const int> rest = std::span(axes).subspan(first.size());
+    const bool ours =
+        std::ranges::none_of(rest, [&](int axis) { return (manual & BitOf(axis)) != 0; });
+    if (!ours || local.dim(static_cast<int64_t>(d)) % mesh.SizeOf(rest) != 0) continue;
+    part.dims[d].axes.assign(rest.begin(), rest.end());
+  }
+}
+
+}  // namespace
+
 // Into and out of manual computations nothing moves once the whole value lies as the boundary says:
 // only the shape that the part is taken for changes.
 Status ComputationPartitioner::EmitBoundary(const Instruction& i) {
@@ -294,6 +352,7 @@ Status ComputationPartitioner::EmitBoundary(const Instruction& i) {
                            whole.ToStringWithoutLayout(), " has parts ",
                            expected.ToStringWithoutLayout());
   }
+  if (into) KeepAutomaticCuts(operand.declared, all, manual, given, mesh_, part);
   for (size_t d = 0; d < all.dims.size(); ++d) {
     const std::vector<int>& rest = part.dims[d].axes;
     all.dims[d].axes.insert(all.dims[d].axes.end(), rest.begin(), rest.end());

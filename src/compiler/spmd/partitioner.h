@@ -87,6 +87,9 @@ class ComputationPartitioner {
   Status EmitBoundary(const hlo::Instruction& i);
   Status EmitSource(const hlo::Instruction& i);
   Status EmitOp(const hlo::Instruction& i);
+  Status EmitCustomCall(const hlo::Instruction& i);
+  Status EmitOnce(const hlo::Instruction& i, int64_t device);
+  Result<hlo::Computation*> OnceBranch(const hlo::Instruction& i, const Shape& operands, bool runs);
   Result<hlo::Instruction*> EmitLocal(const hlo::Instruction& i, const Cut& cut,
                                       std::span<const Form> made,
                                       std::vector<hlo::Instruction*> operands);
@@ -102,6 +105,7 @@ class ComputationPartitioner {
 
   // The value in a form that it may have to be brought into.
   Result<hlo::Instruction*> Get(LocalValue& value, const Form& form);
+  Result<hlo::Instruction*> GetPlaced(LocalValue& value, const Form& wanted);
   Result<hlo::Instruction*> Build(const Shape& shape, std::span<LocalValue> leaves,
                                   std::span<const Form> forms, size_t& at);
   Result<hlo::Instruction*> BuildAll(const hlo::Instruction* whole, std::span<const Form> forms);

@@ -37,21 +37,28 @@ class Propagation {
     for (const ShardedValue& value : table_.values()) {
       for (const DimForm& dim : value.form.dims) rounds.insert(dim.priority);
     }
-    for (int64_t round : rounds) Spread(round);
+    for (int64_t round : rounds) {
+      Spread(round, /*all=*/false);
+      Spread(round, /*all=*/true);
+    }
   }
 
  private:
-  void Spread(int64_t priority) {
+  // To a fixed point; not `all`: only where every dimension goes through, so that what is stated
+  // reaches the values that are nearest to it before ops that choose between operands decide.
+  void Spread(int64_t priority, bool all) {
     std::deque<size_t> work;
     std::vector<bool> queued(table_.constraints().size(), true);
-    for (size_t c = 0; c < queued.size(); ++c) work.push_back(c);
+    for (size_t c = 0; c < queued.size(); ++c) {
+      if (all || table_.constraints()[c].passes) work.push_back(c);
+    }
     while (!work.empty()) {
       const size_t c = work.front();
       work.pop_front();
       queued[c] = false;
       for (int value : Apply(table_.constraints()[c], priority)) {
         for (size_t other : readers_[static_cast<size_t>(value)]) {
-          if (queued[other]) continue;
+          if (queued[other] || (!all && !table_.constraints()[other].passes)) continue;
           queued[other] = true;
           work.push_back(other);
         }
@@ -132,7 +139,7 @@ class Propagation {
       return false;
     }
     const int64_t parts = mesh_.SizeOf(wanted);
-    if (size % parts == 0) return true;
+    if (size % parts == 0 || to.even) return size % parts == 0;
     // Padding goes along where the dimension is the same one.
     return parts <= size && factors.size() == 1 &&
            c.rule.factors[static_cast<size_t>(factors[0])].kind != FactorKind::kPermuted;
@@ -153,7 +160,13 @@ bool WriteShardings(const ValueTable& table, std::vector<ShardedValue>& values,
       if (ids.empty() || IsCallOf(*i, kFullToShard)) continue;
       hlo::Sharding sharding;
       std::vector<hlo::Sharding> leaves;
-      for (int id : ids) {
+      for (size_t leaf = 0; leaf < ids.size(); ++leaf) {
+        const int id = ids[leaf];
+        const hlo::Sharding* stated = LeafSharding(i->sharding(), i->shape(), leaf);
+        if (stated != nullptr && stated->kind == hlo::Sharding::Kind::kMaximal) {
+          leaves.push_back(*stated);  // where it runs, too
+          continue;
+        }
         Form form = values[static_cast<size_t>(id)].form;
         for (DimForm& dim : form.dims) dim.open = false, dim.priority = 0;
         const bool array = values[static_cast<size_t>(id)].shape->IsArray();

@@ -1,6 +1,7 @@
 #include "compiler/spmd/values.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/str.h"
 
@@ -14,21 +15,29 @@ bool IsCallOf(const Instruction& i, std::string_view target) {
   return i.op() == Op::kCustomCall && i.attrs<hlo::CustomCallAttrs>().custom_call_target == target;
 }
 
+namespace {
+
+// The axes that the frontend attribute `manual.axes` names; none where it is not there.
+AxisSet NamedManualAxes(const Instruction& i, const DeviceMesh& mesh) {
+  const std::string* names = i.FrontendAttributeValue("manual.axes");
+  AxisSet set = 0;
+  for (size_t at = 0; names != nullptr && at < names->size();) {
+    const size_t end = std::min(names->find(',', at), names->size());
+    const std::string_view name = std::string_view(*names).substr(at, end - at);
+    for (size_t k = 0; k < mesh.pieces.size(); ++k) {
+      const size_t axis = static_cast<size_t>(mesh.pieces[k].axis);
+      if (mesh.axes[axis].name == name) set |= BitOf(static_cast<int>(k));
+    }
+    at = end + 1;
+  }
+  return set;
+}
+
+}  // namespace
+
 Result<AxisSet> ManualAxes(const Instruction& boundary, const DeviceMesh& mesh) {
   const std::string* names = boundary.FrontendAttributeValue("manual.axes");
-  AxisSet set = 0;
-  if (names != nullptr && !names->empty()) {
-    for (size_t at = 0; at <= names->size();) {
-      const size_t end = std::min(names->find(',', at), names->size());
-      const std::string_view name = std::string_view(*names).substr(at, end - at);
-      for (size_t k = 0; k < mesh.pieces.size(); ++k) {
-        const size_t axis = static_cast<size_t>(mesh.pieces[k].axis);
-        if (mesh.axes[axis].name == name) set |= BitOf(static_cast<int>(k));
-      }
-      at = end + 1;
-    }
-    return set;
-  }
+  if (names != nullptr && !names->empty()) return NamedManualAxes(boundary, mesh);
   // The side that is of one device says so itself.
   const Instruction& local = IsCallOf(boundary, kFullToShard) ? boundary : *boundary.operand(0);
   const hlo::Sharding* stated = LeafSharding(local.sharding(), local.shape(), 0);
@@ -40,9 +49,10 @@ Result<AxisSet> ManualAxes(const Instruction& boundary, const DeviceMesh& mesh) 
 Result<ValueTable> ValueTable::Of(const hlo::Module& module, const DeviceMesh& mesh) {
   ValueTable table(mesh);
   table.entry_ = module.entry();
-  TRY(table.Visit(*module.entry(), {}));
+  TRY(table.Visit(*module.entry(), {}, 0));
   table.JoinGroups();
   table.FlowManual();
+  table.FlowUnreduced();
   return table;
 }
 
@@ -51,9 +61,16 @@ std::span<const int> ValueTable::ValuesOf(const Instruction* i) const {
   return it != of_.end() ? std::span<const int>(it->second) : std::span<const int>();
 }
 
+AxisSet ValueTable::ManualOf(const Computation* computation) const {
+  auto it = manual_of_.find(computation);
+  return it != manual_of_.end() ? it->second : 0;
+}
+
 Status ValueTable::Visit(const Computation& computation,
-                         std::span<const std::vector<int>> parameters) {
+                         std::span<const std::vector<int>> parameters, AxisSet manual) {
   computations_.push_back(&computation);
+  const AxisSet outer = std::exchange(manual_, manual);
+  manual_of_[&computation] = manual;
   for (const Instruction* i : computation) {
     const bool given =
         i->IsParameter() && static_cast<size_t>(i->parameter_number()) < parameters.size();
@@ -64,6 +81,7 @@ Status ValueTable::Visit(const Computation& computation,
       TRY(VisitInstruction(*i));
     }
   }
+  manual_ = outer;
   return {};
 }
 
@@ -73,7 +91,8 @@ Status ValueTable::AddValues(const Instruction& i) {
     ids.push_back(static_cast<int>(values_.size()));
     values_.push_back({.instruction = &i,
                        .shape = shape,
-                       .form = Form::Replicated(shape->IsArray() ? shape->rank() : 0, true)});
+                       .form = Form::Replicated(shape->IsArray() ? shape->rank() : 0, true),
+                       .banned = manual_});
   }
   of_[&i] = std::move(ids);
   return ReadStated(i);
@@ -115,6 +134,7 @@ Status ValueTable::ReadStated(const Instruction& i) {
         return std::unexpected(form.error());
       }
       value.form = std::move(*form);
+      value.stated = stated->kind != hlo::Sharding::Kind::kUnknown;
       // Parts would need run-time sizes of their own.
       if (value.shape->HasDynamicDims() && value.form.cut() != 0) {
         return Unimplemented("a sharded array with dynamic dimensions: ", i.ToString());
@@ -125,6 +145,7 @@ Status ValueTable::ReadStated(const Instruction& i) {
       }
     }
     const hlo::ModuleConfig& config = i.parent()->module()->config();
+    if (i.parent() == entry_ && (i.IsParameter() || i.IsRoot())) value.even = true;
     if (stated == nullptr && i.IsParameter() && i.parent() == entry_) {
       const size_t number = static_cast<size_t>(i.parameter_number());
       if (!MayPropagate(config.propagate_sharding_to_parameters, number)) {
@@ -182,15 +203,16 @@ Status ValueTable::VisitCalls(const Instruction& i) {
   if (i.op() == Op::kWhile) {
     Link(i, of_[i.operand(0)], own);
     const auto& attrs = i.attrs<hlo::WhileAttrs>();
-    TRY(Visit(*attrs.condition, std::span(&own, 1)));
-    TRY(Visit(*attrs.body, std::span(&own, 1)));
+    TRY(Visit(*attrs.condition, std::span(&own, 1), manual_));
+    TRY(Visit(*attrs.body, std::span(&own, 1), manual_));
     Link(i, of_[attrs.body->root()], own);
     return {};
   }
   const bool branches = i.op() == Op::kConditional;
   const auto called = i.called_computations();
+  const AxisSet manual = manual_ | NamedManualAxes(i, mesh_);
   for (size_t k = 0; k < called.size(); ++k) {
-    TRY(Visit(*called[k], {}));
+    TRY(Visit(*called[k], {}, manual));
     if (branches) {
       const Instruction* operand = i.operand(static_cast<int64_t>(k) + 1);
       Link(i, of_[operand], of_[called[k]->parameter(0)]);
@@ -207,7 +229,10 @@ Status ValueTable::VisitCalls(const Instruction& i) {
 // Whole values and parts of them are different values; a boundary says how the whole is cut.
 Status ValueTable::VisitBoundary(const Instruction& i) {
   const AxisSet manual = TRY(ManualAxes(i, mesh_));
-  if (IsCallOf(i, kShardToFull)) return {};
+  if (IsCallOf(i, kShardToFull)) {
+    LinkBoundary(i, of_[&i][0], of_[i.operand(0)][0], manual);
+    return {};
+  }
   values_[static_cast<size_t>(of_[&i][0])].form.manual = manual;
   const hlo::Sharding* stated = LeafSharding(i.sharding(), i.shape(), 0);
   if (stated == nullptr || i.FrontendAttributeValue("manual.axes") == nullptr) return {};
@@ -217,7 +242,33 @@ Status ValueTable::VisitBoundary(const Instruction& i) {
                      .shape = &whole->shape(),
                      .form = TRY(ReadForm(*stated, whole->shape(), mesh_))});
   Link(i, std::span(&wanted, 1), of_[whole]);
+  LinkBoundary(i, wanted, of_[&i][0], manual);
   return {};
+}
+
+// Along axes that are left to us, whole and part lie alike: a dimension of the whole is the manual
+// parts, major, times what one device has.
+void ValueTable::LinkBoundary(const Instruction& i, int whole, int local, AxisSet manual) {
+  if (manual == mesh_.all()) return;
+  const Shape& from = *values_[static_cast<size_t>(whole)].shape;
+  const Shape& to = *values_[static_cast<size_t>(local)].shape;
+  if (!from.IsArray() || !to.IsArray() || from.rank() != to.rank()) return;
+  Constraint link{.at = &i, .rule = {}, .values = {whole, local}, .operands = 0, .passes = true};
+  hlo::DimRule::Tensor outside, inside;
+  for (int64_t d = 0; d < from.rank(); ++d) {
+    if (to.dim(d) == 0 || from.dim(d) % to.dim(d) != 0) return;
+    const int64_t parts = from.dim(d) / to.dim(d);
+    hlo::DimRule::Dim& dim = outside.emplace_back();
+    if (parts > 1) {
+      dim.push_back(static_cast<int>(link.rule.factors.size()));
+      link.rule.factors.push_back({parts, hlo::FactorKind::kParallel});
+    }
+    dim.push_back(static_cast<int>(link.rule.factors.size()));
+    inside.push_back({dim.back()});
+    link.rule.factors.push_back({to.dim(d), hlo::FactorKind::kParallel});
+  }
+  link.rule.results = {std::move(outside), std::move(inside)};
+  constraints_.push_back(std::move(link));
 }
 
 void ValueTable::Link(const Instruction& at, std::span<const int> from, std::span<const int> to) {
@@ -225,7 +276,8 @@ void ValueTable::Link(const Instruction& at, std::span<const int> from, std::spa
     const Shape& shape = *values_[static_cast<size_t>(to[k])].shape;
     const Shape& other = *values_[static_cast<size_t>(from[k])].shape;
     if (!shape.IsArray() || !Shape::SameDims(shape, other)) continue;
-    Constraint link{.at = &at, .rule = {}, .values = {from[k], to[k]}, .operands = 1};
+    Constraint link{
+        .at = &at, .rule = {}, .values = {from[k], to[k]}, .operands = 1, .passes = true};
     hlo::DimRule::Tensor tensor;
     for (int64_t d = 0; d < shape.rank(); ++d) {
       tensor.push_back({static_cast<int>(d)});
@@ -237,8 +289,20 @@ void ValueTable::Link(const Instruction& at, std::span<const int> from, std::spa
   }
 }
 
+namespace {
+
+bool PassesThrough(const Instruction& i) {
+  return hlo::IsElementwise(i.op()) || i.op() == Op::kTranspose || i.op() == Op::kCopy;
+}
+
+}  // namespace
+
 void ValueTable::AddRule(const Instruction& i) {
-  Constraint rule{.at = &i, .rule = hlo::RuleOf(i), .values = {}, .operands = i.operand_count()};
+  Constraint rule{.at = &i,
+                  .rule = hlo::RuleOf(i),
+                  .values = {},
+                  .operands = i.operand_count(),
+                  .passes = PassesThrough(i)};
   for (const Instruction* operand : i.operands()) {
     const std::vector<int>& ids = of_[operand];
     rule.values.push_back(ids.size() == 1 ? ids[0] : -1);
@@ -289,6 +353,35 @@ void ValueTable::FlowManual() {
     value.banned |= more;
     return true;
   });
+}
+
+// Summands stay summands through what is linear in them, until a value is stated to lie otherwise.
+void ValueTable::FlowUnreduced() {
+  auto sums = [](const Form& form) {
+    return form.reduction == hlo::ReductionKind::kNone ||
+           form.reduction == hlo::ReductionKind::kSum;
+  };
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const Constraint& c : constraints_) {
+      const size_t result = static_cast<size_t>(c.operands);
+      if (c.operands == 0 || c.values.size() != result + 1 || c.values[result] < 0) continue;
+      ShardedValue& to = values_[static_cast<size_t>(c.values[result])];
+      if (to.stated || !to.shape->IsArray()) continue;
+      for (size_t k = 0; k < result; ++k) {
+        if (c.values[k] < 0) continue;
+        const ShardedValue& from = values_[static_cast<size_t>(c.values[k])];
+        const AxisSet more = from.form.unreduced & ~(to.form.used() | to.banned);
+        if (more == 0 || !sums(from.form)) continue;
+        const bool link = c.operands == 1 && c.rule.operands[0] == c.rule.results[0] && c.passes;
+        const bool own = to.instruction == c.at && c.at->operand_count() == c.operands;
+        if (!link && !(own && hlo::IsLinearIn(*c.at, static_cast<int64_t>(k)))) continue;
+        to.form.unreduced |= more;
+        to.form.reduction = hlo::ReductionKind::kSum;
+        changed = true;
+      }
+    }
+  }
 }
 
 }  // namespace weft::compiler::spmd

@@ -21,7 +21,9 @@ struct ShardedValue {
   const hlo::Instruction* instruction = nullptr;
   const Shape* shape = nullptr;
   Form form;
-  AxisSet banned = 0;  // axes that may not cut it: a user is manual along them
+  AxisSet banned = 0;   // axes that may not cut it: a user is manual along them
+  bool stated = false;  // by the program
+  bool even = false;    // propagation cuts it into equal parts only: what callers see
 };
 
 // Values whose dimensions go together: an op with its rule, or two that lie alike.
@@ -30,6 +32,7 @@ struct Constraint {
   hlo::DimRule rule;
   std::vector<int> values;  // by tensor of the rule, operands first; -1: none
   int64_t operands = 0;
+  bool passes = false;  // every dimension goes through: links, elementwise ops, transposes
   const hlo::DimRule::Tensor& tensor(size_t k) const {
     const size_t n = rule.operands.size();
     return k < n ? rule.operands[k] : rule.results[k - n];
@@ -51,12 +54,16 @@ class ValueTable {
   std::vector<ShardedValue>& values() { return values_; }
   std::vector<Constraint>& constraints() { return constraints_; }
   std::span<const int> ValuesOf(const hlo::Instruction* i) const;
+  // The axes along which a computation is of one device; none where it was not visited.
+  AxisSet ManualOf(const hlo::Computation* computation) const;
   // Executed computations, callers first.
   const std::vector<const hlo::Computation*>& computations() const { return computations_; }
 
  private:
   explicit ValueTable(const DeviceMesh& mesh) : mesh_(mesh) {}
-  Status Visit(const hlo::Computation& computation, std::span<const std::vector<int>> parameters);
+  // `manual`: the axes along which the computation is of one device.
+  Status Visit(const hlo::Computation& computation, std::span<const std::vector<int>> parameters,
+               AxisSet manual);
   Status VisitInstruction(const hlo::Instruction& i);
   Status AddValues(const hlo::Instruction& i);
   Status ReadStated(const hlo::Instruction& i);
@@ -66,14 +73,18 @@ class ValueTable {
   void AddRule(const hlo::Instruction& i);
   void JoinGroups();
   void FlowManual();
+  void FlowUnreduced();
+  void LinkBoundary(const hlo::Instruction& i, int whole, int local, AxisSet manual);
 
   const DeviceMesh& mesh_;
   const hlo::Computation* entry_ = nullptr;
+  AxisSet manual_ = 0;  // of the computation that is visited
   std::vector<ShardedValue> values_;
   std::vector<Constraint> constraints_;
   std::unordered_map<const hlo::Instruction*, std::vector<int>> of_;  // looked up only
   std::vector<const hlo::Computation*> computations_;
-  std::vector<std::pair<int64_t, int>> groups_;  // group, value
+  std::unordered_map<const hlo::Computation*, AxisSet> manual_of_;  // looked up only
+  std::vector<std::pair<int64_t, int>> groups_;                     // group, value
 };
 
 }  // namespace weft::compiler::spmd

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "hlo/dim_rule.h"
 #include "hlo/import/tree.h"
 #include "hlo/module.h"
 
@@ -90,6 +91,7 @@ class Converter {
   // Meshes and shardings.
   Result<Mesh> MeshOf(const Attr& mesh_or_name);
   Result<Sharding> ShardingOf(const Attr& attr);  // sdy.sharding, or HLO text
+  Result<DimRule> ShardingRuleOf(const Attr& attr);
   Result<std::vector<AxisRef>> AxesOf(const Mesh& mesh, const Attr& list);
 
  private:

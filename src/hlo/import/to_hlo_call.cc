@@ -13,6 +13,9 @@ Status Converter::ApplyDiscardable(const Operation& op, Instruction* value) {
         value->mutable_extras().frontend_attributes.push_back(
             {std::string(attr.value->names[i]), std::string(attr.value->elements[i]->text)});
       }
+    } else if (attr.name == "sdy.sharding_rule" && value->op() == Op::kCustomCall) {
+      value->mutable_extras().frontend_attributes.push_back(
+          {std::string(kShardingRule), TRY(ShardingRuleOf(*attr.value)).ToString()});
     } else if (attr.name == "mhlo.sharding" || attr.name == "sdy.sharding") {
       if (value->sharding() != nullptr || value->IsParameter()) continue;
       const Attr* shardings = attr.value->Find("shardings");

@@ -128,6 +128,53 @@ Result<Sharding> Converter::ShardingOf(const Attr& attr) {
   return sharding;
 }
 
+Result<DimRule> Converter::ShardingRuleOf(const Attr& attr) {
+  auto list = [&](std::string_view name) -> Result<Ints> {
+    const Attr* ints = attr.Find(name);
+    if (ints == nullptr) return Ints();
+    return IntsOf(*ints);
+  };
+  DimRule rule;
+  for (int64_t size : TRY(list("factor_sizes"))) rule.factors.push_back({.size = size});
+  auto mark = [&](std::string_view name, FactorKind kind) -> Status {
+    for (int64_t f : TRY(list(name))) {
+      if (f < 0 || f >= std::ssize(rule.factors)) {
+        return InvalidArgument("sharding rule: ", name, " names factor ", f, " of ",
+                               rule.factors.size());
+      }
+      rule.factors[static_cast<size_t>(f)].kind = kind;
+    }
+    return {};
+  };
+  TRY(mark("reduction_factors", FactorKind::kReduced));
+  TRY(mark("permutation_factors", FactorKind::kPermuted));
+  TRY(mark("need_replication_factors", FactorKind::kWhole));
+  auto tensors = [&](std::string_view name, std::vector<DimRule::Tensor>& to) -> Status {
+    const Attr* all = attr.Find(name);
+    if (all == nullptr) return {};
+    for (const Attr* one : ItemsOf(*all)) {
+      DimRule::Tensor& tensor = to.emplace_back();
+      const Attr* dims = one->Find("dim_mappings");
+      if (dims == nullptr) continue;
+      for (const Attr* dim : ItemsOf(*dims)) {
+        DimRule::Dim& factors = tensor.emplace_back();
+        const Attr* indices = dim->Find("factor_indices");
+        if (indices == nullptr) continue;
+        for (int64_t f : TRY(IntsOf(*indices))) {
+          if (f < 0 || f >= std::ssize(rule.factors)) {
+            return InvalidArgument("sharding rule: factor ", f, " of ", rule.factors.size());
+          }
+          factors.push_back(static_cast<int>(f));
+        }
+      }
+    }
+    return {};
+  };
+  TRY(tensors("operand_mappings", rule.operands));
+  TRY(tensors("result_mappings", rule.results));
+  return rule;
+}
+
 namespace {
 
 // Whether everything is on one device, so that shardings say nothing.

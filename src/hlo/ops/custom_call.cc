@@ -5,6 +5,7 @@
 #include "hlo/instruction.h"
 #include "hlo/op.h"
 #include "hlo/ops/called.h"
+#include "hlo/ops/dim_rules.h"
 
 namespace weft::hlo {
 namespace {
@@ -65,7 +66,7 @@ OpRow Define<Op::kCustomCall>() {
           .infer = InferCustomCall,
           .check = CheckCustomCall,
           .evaluate = EvaluateCustomCall,
-          .no_dim_rule = "only the callee knows"};
+          .dim_rule = RuleCustomCall};
 }
 
 }  // namespace weft::hlo

@@ -103,6 +103,35 @@ bool HasRule(const Instruction& i) {
   return i.def().dim_rule != nullptr || IsElementwise(i.op());
 }
 
+bool IsLinearIn(const Instruction& i, int64_t operand) {
+  const DType from =
+      i.operand(operand)->shape().IsArray() ? i.operand(operand)->shape().dtype() : DType::kPred;
+  if (from == DType::kPred || !i.shape().IsArray() || i.shape().dtype() == DType::kPred) {
+    return false;
+  }
+  switch (i.op()) {
+    case Op::kAdd:
+    case Op::kBroadcast:
+    case Op::kConcatenate:
+    case Op::kCopy:
+    case Op::kDot:
+    case Op::kMultiply:
+    case Op::kNegate:
+    case Op::kReshape:
+    case Op::kReverse:
+    case Op::kSlice:
+    case Op::kSubtract:
+    case Op::kTranspose: return true;
+    case Op::kConvert: return IsFloat(from) == IsFloat(i.shape().dtype());
+    case Op::kDivide: return operand == 0 && IsFloat(from);
+    case Op::kDynamicSlice:
+    case Op::kGather: return operand == 0;
+    case Op::kDynamicUpdateSlice: return operand < 2;
+    case Op::kSelect: return operand > 0;
+    default: return false;
+  }
+}
+
 DimRule RuleOf(const Instruction& i) {
   if (i.def().dim_rule != nullptr) return i.def().dim_rule(i);
   if (IsElementwise(i.op())) return RuleElementwise(i);

@@ -57,6 +57,9 @@ DimRule RuleFft(const Instruction& i);
 DimRule RuleCholesky(const Instruction& i);
 DimRule RuleTriangularSolve(const Instruction& i);
 DimRule RuleBatchNorm(const Instruction& i);
+// By the call's sharding rule (kShardingRule), by its number of batch dimensions, or by what its
+// target is known to do; else every dimension is needed whole.
+DimRule RuleCustomCall(const Instruction& i);
 // Collectives that move or combine parts along `dimensions`.
 DimRule RuleCollectiveDims(const Instruction& i);
 
