@@ -106,8 +106,8 @@ Result<std::vector<Shards>> TakeNoted(hlo::Module& module, std::string_view key,
   return MakeError(Code::kInternal, "partition: no ", key, " for ", leaves.size(), " arrays");
 }
 
-// Shapes of parts decide whether a donated argument can be a result's place; one that cannot stays
-// its owner's.
+// Sizes of parts decide whether a donated argument can be a result's place; one that cannot stays
+// its owner's. Where the shapes are the same too, the result is promised that place.
 void MatchDonors(hlo::Module& module) {
   hlo::ModuleConfig& config = module.config();
   const Shape& root = module.entry()->root()->shape();
@@ -117,23 +117,31 @@ void MatchDonors(hlo::Module& module) {
     const size_t output = alias.output.empty() ? 0 : static_cast<size_t>(alias.output[0]);
     if (output < taken.size()) taken[output] = true;
   }
-  for (const auto& donor : config.buffer_donors) {
-    if (!donor.index.empty()) continue;
-    const Shape& from = module.entry()->parameter(donor.parameter)->shape();
-    for (int64_t k = 0; k < outputs; ++k) {
+  // The first result that is free and fits; -1: none.
+  auto take = [&](const Shape& from, bool same_shape) -> int64_t {
+    for (int64_t k = 0; from.IsArray() && k < outputs; ++k) {
       const Shape& to = root.IsTuple() ? root.tuple_element(k) : root;
-      if (taken[static_cast<size_t>(k)] || !to.IsArray() || !from.IsArray() ||
-          from.dtype() != to.dtype() || !Shape::SameDims(from, to)) {
-        continue;
-      }
+      if (taken[static_cast<size_t>(k)] || !to.IsArray()) continue;
+      const bool same = from.dtype() == to.dtype() && Shape::SameDims(from, to);
+      if (same_shape ? !same : from.ByteSize() != to.ByteSize()) continue;
       taken[static_cast<size_t>(k)] = true;
-      hlo::InputOutputAlias& alias = config.input_output_alias.emplace_back();
-      alias.parameter = donor.parameter;
-      if (root.IsTuple()) alias.output = {k};
-      break;
+      return k;
     }
-  }
-  std::erase_if(config.buffer_donors, [](const auto& donor) { return donor.index.empty(); });
+    return -1;
+  };
+  std::erase_if(config.buffer_donors, [&](const auto& donor) {
+    if (!donor.index.empty()) return false;
+    const int64_t k = take(module.entry()->parameter(donor.parameter)->shape(), true);
+    if (k < 0) return false;
+    hlo::InputOutputAlias& alias = config.input_output_alias.emplace_back();
+    alias.parameter = donor.parameter;
+    if (root.IsTuple()) alias.output = {k};
+    return true;
+  });
+  std::erase_if(config.buffer_donors, [&](const auto& donor) {
+    return donor.index.empty() &&
+           take(module.entry()->parameter(donor.parameter)->shape(), false) < 0;
+  });
 }
 
 }  // namespace

@@ -171,7 +171,11 @@ def test_donated_shards_are_overwritten():
         y = jax.jit(lambda x: x * 2 + 1, donate_argnums=0)(x)
         assert [s.data.unsafe_buffer_pointer() for s in y.addressable_shards] == before
         assert x.is_deleted()
-        # No result has the shape of its parts: it stays its owner's.
+        # Of one size, of another shape.
+        y = jax.device_put(np.ones((8, 2), np.float32), place)
+        jax.block_until_ready(jax.jit(lambda y: y.reshape(16), out_shardings=place, donate_argnums=0)(y))
+        assert y.is_deleted()
+        # No result has the size of its parts: it stays its owner's.
         z = jax.device_put(np.ones((8, 2), np.float32), place)
         jax.block_until_ready(jax.jit(lambda z: z @ z.T, donate_argnums=0)(z))
         assert not z.is_deleted()
