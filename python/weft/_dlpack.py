@@ -60,8 +60,8 @@ _set_name = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
 
 
 @_Deleter
-def _delete(address):
-    _exported.pop(address, None)
+def _delete(address, pop=_exported.pop):  # bound: the module's names may be gone at exit
+    pop(address, None)
 
 
 @ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
@@ -186,6 +186,37 @@ def _release(address, deleter):
         _Deleter(deleter)(address)
 
 
+class _HostSide:
+    """A GPU as the device that memory of the host goes to: whoever owns that has no streams."""
+
+    def __init__(self, device):
+        self.device = device
+
+    def __getattr__(self, name):
+        return getattr(self.device, name)
+
+    def __eq__(self, other):
+        return self.device == getattr(other, "device", other)
+
+    def __hash__(self):
+        return hash(self.device)
+
+    def get_stream_for_external_ready_events(self):
+        from jax._src.lib import _jax
+        raise _jax.JaxRuntimeError("UNIMPLEMENTED: memory of the host")
+
+
+class _HostSideBackend:
+    def __init__(self, backend):
+        self.backend = backend
+
+    def __getattr__(self, name):
+        return getattr(self.backend, name)
+
+    def device_from_local_hardware_id(self, number):
+        return _HostSide(self.backend.device_from_local_hardware_id(number))
+
+
 def _platform_of(thing):
     """The platform of a device or of a JAX array; None of anything else."""
     platform = getattr(thing, "platform", None)
@@ -214,6 +245,7 @@ def _exchange(library):
         return to_capsule(buffer, *args, **more)
 
     def dlpack_managed_tensor_to_buffer(capsule, device, stream=None, copy=None, *more):
+        device = device.device if isinstance(device, _HostSide) else device
         if getattr(device, "platform", None) not in PLATFORMS:
             return from_capsule(capsule, device, stream, copy, *more)
         tensor = _open(capsule)[1].tensor
@@ -242,7 +274,8 @@ def _exchange(library):
             caller = sys._getframe(1).f_locals  # of from_dlpack or to_dlpack
             named = (caller.get(name) for name in ("device", "external_array", "x"))
             if "cpu" not in map(_platform_of, named):
-                platform = PLATFORM
+                backend = xla_bridge.get_backend(PLATFORM)
+                return backend if is_on_cpu(PLATFORM) else _HostSideBackend(backend)
         return xla_bridge.get_backend(platform)
 
     dlpack_device = array.ArrayImpl.__dlpack_device__

@@ -81,7 +81,7 @@ class Lane {
   const Time max_delay_;
   std::vector<std::atomic<Time>> costs_;  // read by anybody
   std::vector<Time> deviations_;
-  uint64_t id_ = 0;                       // given when it first gets a task
+  uint64_t id_ = 0;  // given when it first gets a task
   int64_t rows_ = 0;
   std::array<std::set<TaskRef, Earlier>, kPriorities> queues_;
   std::set<std::pair<Time, uint64_t>> arrivals_;

@@ -177,6 +177,7 @@ void Maker::RngAny(Scope& scope) {
   Instruction* operands[] = {low.at, high.at};
   // Made of a logarithm and a cosine, of which f64 shows the last digits.
   Known known = normal && t == DType::kF64 ? Inexact(8, t, 100) : Unknown(t);
+  known.ulps = 0;  // where the cosine is small its error is not relative
   known.magnitude = normal ? 100 : 9;
   known.whole = !IsFloat(t);
   Push(scope,
