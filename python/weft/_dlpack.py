@@ -308,7 +308,7 @@ def _interface(library):
     theirs = array.ArrayImpl.__cuda_array_interface__
     convert = _jax.cuda_array_interface_to_buffer
     from_capsule = _jax.dlpack_managed_tensor_to_buffer
-    array_constructors._jax  # what is replaced must be there
+    xc = array_constructors.xc
 
     def describe(self):
         if self.platform() not in PLATFORMS or is_on_cpu(self.platform()) or (
@@ -339,8 +339,11 @@ def _interface(library):
 
     array.ArrayImpl.unsafe_buffer_pointer = unsafe_buffer_pointer
     array.ArrayImpl.__cuda_array_interface__ = property(describe)
-    array_constructors._jax = _patched.Module(
-        array_constructors._jax, cuda_array_interface_to_buffer=cuda_array_interface_to_buffer)
+    replaced = _patched.Module(_jax, cuda_array_interface_to_buffer=cuda_array_interface_to_buffer)
+    if hasattr(array_constructors, "_jax"):
+        array_constructors._jax = replaced
+    else:  # JAX 0.10.1
+        array_constructors.xc = _patched.Module(xc, _xla=replaced)
 
 
 FEATURES = {"DLPack": _exchange, "__cuda_array_interface__": _interface}

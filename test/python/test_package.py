@@ -187,7 +187,7 @@ jax._src.lib._jax: register_custom_call_target register_custom_type cuda_array_i
 jax._src.lib.xla_client: register_custom_call_handler register_custom_type_handler
 jax._src.lib.xla_client: register_custom_call_target custom_call_targets
 jax._src.lib.xla_client: OpSharding.ParseFromString HloSharding.from_proto encode_inspect_sharding_callback
-jax._src.numpy.array_constructors: _get_platform _jax
+jax._src.numpy.array_constructors: _get_platform xc
 jax._src.sharding_impls: SdyArray SdyArrayList ShardingContext
 jax._src.tree_util: tree_unflatten
 jax._src.util: split_list
