@@ -15,6 +15,7 @@
 
 #include "base/hash.h"
 #include "base/mutex.h"
+#include "base/trace_track.h"
 
 namespace weft::trace {
 namespace {
@@ -102,6 +103,9 @@ struct Recorder {
   int sessions WEFT_GUARDED_BY(mutex) = 0;
   int64_t next_limit WEFT_GUARDED_BY(mutex) = kMostEvents;
   std::vector<std::shared_ptr<Log>> logs WEFT_GUARDED_BY(mutex);
+  Mutex late_mutex;  // taken before the other
+  std::vector<LateSource*> late WEFT_GUARDED_BY(late_mutex);
+  int64_t tracks WEFT_GUARDED_BY(mutex) = 0;
   Mutex whats_mutex;
   std::unordered_set<What, WhatHash> whats WEFT_GUARDED_BY(whats_mutex);  // never iterated
 };
@@ -159,6 +163,19 @@ Chunk* RoomIn(Log& log, Recorder& recorder, int64_t slots) {
   log.last = chunk;
   (last == nullptr ? log.first : last->next).store(chunk, std::memory_order_release);
   return chunk;
+}
+
+void Append(Log& log, Recorder& recorder, const Event& event) {
+  const bool has_more = (event.from | event.to | event.caller) != 0 || event.bytes != 0;
+  Chunk* chunk = RoomIn(log, recorder, has_more ? 2 : 1);
+  if (chunk == nullptr) {
+    recorder.dropped.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  int64_t at = chunk->count.load(std::memory_order_relaxed);
+  chunk->slots[at++].event = {event.begin, event.end, event.what, event.device, has_more};
+  if (has_more) chunk->slots[at++].more = {event.from, event.to, event.caller, event.bytes};
+  chunk->count.store(at, std::memory_order_release);
 }
 
 // What a reader finds at `slot`, which is moved to the next event.
@@ -233,16 +250,7 @@ void Record(const Event& event) {
     if (this_thread.log == nullptr) this_thread.log = recorder.AddLog();
     this_log = this_thread.log.get();
   }
-  const bool has_more = (event.from | event.to | event.caller) != 0 || event.bytes != 0;
-  Chunk* chunk = RoomIn(*this_log, recorder, has_more ? 2 : 1);
-  if (chunk == nullptr) {
-    recorder.dropped.fetch_add(1, std::memory_order_relaxed);
-    return;
-  }
-  int64_t at = chunk->count.load(std::memory_order_relaxed);
-  chunk->slots[at++].event = {event.begin, event.end, event.what, event.device, has_more};
-  if (has_more) chunk->slots[at++].more = {event.from, event.to, event.caller, event.bytes};
-  chunk->count.store(at, std::memory_order_release);
+  Append(*this_log, recorder, event);
 }
 
 uint64_t NewFlow() {
@@ -300,6 +308,10 @@ Session::~Session() {
 
 Capture Session::Take() const {
   Recorder& recorder = Recorder::Get();
+  {
+    MutexLock lock(recorder.late_mutex);
+    for (LateSource* source : recorder.late) source->flush_();
+  }
   MutexLock lock(recorder.mutex);  // no new generation meanwhile
   const Moment now = This();
   const double rate = static_cast<double>(now.nanoseconds - begin_.nanoseconds) /
@@ -330,6 +342,41 @@ Capture Session::Take() const {
   std::sort(capture.threads.begin(), capture.threads.end(),
             [](const ThreadEvents& a, const ThreadEvents& b) { return a.id < b.id; });
   return capture;
+}
+
+struct Track::Line {
+  std::shared_ptr<Log> log = std::make_shared<Log>();
+  Mutex mutex;  // one at a time writes to the log
+};
+
+Track::Track(std::string name) : line_(std::make_unique<Line>()) {
+  constexpr int64_t kFirstNumber = 1'000'000'000;  // beyond all threads
+  Recorder& recorder = Recorder::Get();
+  MutexLock lock(recorder.mutex);
+  Log& log = *line_->log;
+  log.id = log.hash = kFirstNumber + recorder.tracks++;
+  log.name = std::move(name);
+  recorder.logs.push_back(line_->log);
+}
+
+Track::~Track() {
+  line_->log->retired.store(true, std::memory_order_release);
+}
+
+void Track::Record(const Event& event) {
+  if (!IsOn()) return;
+  MutexLock lock(line_->mutex);
+  Append(*line_->log, Recorder::Get(), event);
+}
+
+LateSource::LateSource(std::function<void()> flush) : flush_(std::move(flush)) {
+  MutexLock lock(Recorder::Get().late_mutex);
+  Recorder::Get().late.push_back(this);
+}
+
+LateSource::~LateSource() {
+  MutexLock lock(Recorder::Get().late_mutex);
+  std::erase(Recorder::Get().late, this);
 }
 
 void SetMostEvents(int64_t events) {

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/str.h"
+#include "base/trace_track.h"
 
 namespace weft::trace {
 namespace {
@@ -178,6 +179,21 @@ TEST(Trace, FlowsAreNumbered) {
   }
   EXPECT_EQ(to, flow);
   EXPECT_EQ(from, flow);
+}
+
+// What a device did is known later, and lies on a line of its own.
+TEST(Trace, TracksAndLateSources) {
+  Track track("gpu:0 compute");
+  const What* kernel = Intern({.kind = Kind::kStep, .name = "kernel"});
+  track.Record({.begin = Now(), .end = Now(), .what = kernel});  // nobody records
+  Session session;
+  const int64_t begin = Now();
+  LateSource late([&] { track.Record({.begin = begin, .end = begin + 1, .what = kernel}); });
+  Capture capture = session.Take();
+  ASSERT_EQ(capture.threads.size(), 1u);
+  EXPECT_EQ(capture.threads[0].name, "gpu:0 compute");
+  EXPECT_EQ(capture.threads[0].events.size(), 1u);
+  EXPECT_EQ(CountOf(session.Take()), 2);
 }
 
 }  // namespace

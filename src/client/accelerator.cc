@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <deque>
 #include <utility>
 #include <vector>
 
+#include "base/metrics.h"
 #include "base/str.h"
-#include "base/thread_pool.h"
+#include "client/host_copy.h"
 
 namespace weft::client {
 namespace {
@@ -38,18 +38,6 @@ bool Soon(std::chrono::microseconds limit, const Done& done) {
     std::this_thread::yield();
   }
   return true;
-}
-
-// By several threads where it takes one longer than waking another.
-void CopyOnHost(std::byte* to, const std::byte* from, int64_t bytes) {
-  constexpr int64_t kGrain = int64_t{1} << 18;
-  if (bytes < 2 * kGrain) {
-    if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
-    return;
-  }
-  DefaultPool().ParallelFor(bytes, kGrain, [&](int64_t begin, int64_t end) {
-    std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin));
-  });
 }
 
 }  // namespace
@@ -172,6 +160,7 @@ Status Accelerator::EnqueueUpload(std::byte* to, const std::byte* from, int64_t 
   for (int64_t at = 0; at < bytes; at += kPiece) {
     const int64_t size = std::min(kPiece, bytes - at);
     if (std::ssize(under_way) == kPiecesUnderWay) {
+      metrics::Add(metrics::kDeviceSyncs);
       TRY(under_way.front()->Wait());
       under_way.pop_front();
     }
@@ -252,6 +241,7 @@ class Accelerator::PieceByPiece : public std::enable_shared_from_this<PieceByPie
     }
     pending_ = std::ssize(events);
     if (pending_ == 0) return Finish();
+    ExpectWrites(request_.to, request_.bytes);  // while the first pieces are on their way
     for (size_t i = 0; i < events.size(); ++i) {
       Await(std::move(events[i]), static_cast<int64_t>(i) * kPiece, std::move(memory[i]));
     }

@@ -45,6 +45,9 @@ Result<std::unique_ptr<DeviceRunner>> DeviceRunner::Create(Client& client,
   if (client.options().check) runner->input_ = hlo::CloneModule(module);
   runner->calls_ =
       TRY(HostCalls::Create(*runner->module_, runner->program_->program(), runner->eval_options_));
+  program::ForEachStep(runner->program_->program().steps, [&](const program::Step& step) {
+    runner->loops_ |= std::holds_alternative<program::WhileStep>(step.op);
+  });
   TRY(runner->DescribeBuffers());
   runner->DescribeLeaves(module);
   return runner;
@@ -176,6 +179,7 @@ Result<DeviceRunner::Enqueued> DeviceRunner::Enqueue(Accelerator& on, Lane& lane
   call.parameters = frame.in;
   call.results = frame.out;
   call.cancel = cancel;
+  call.flow = arguments.flow;
   if (!calls_->empty()) call.call = &calls_->hook();
   TRY(program_->Enqueue(call, stream));
   enqueued.written = TRY(stream.Record());

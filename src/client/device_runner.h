@@ -31,6 +31,7 @@ class DeviceRunner : public Runner {
   struct Arguments {
     std::span<ArrayRef> arrays;
     const std::vector<bool>& donated;  // empty: none
+    uint64_t flow = 0;                 // timelines: from the request
   };
   struct Enqueued {
     std::vector<DeviceBytesRef> results;  // by output; tokens have no bytes
@@ -41,6 +42,8 @@ class DeviceRunner : public Runner {
   // On the device's compute stream, or on one of its own where the host takes part.
   Result<Enqueued> Enqueue(Accelerator& on, Lane& lane, Arguments arguments,
                            const std::atomic<bool>* cancel) const;
+  // Some steps are loops: a run may take long, or for ever, and looks whether it is cancelled.
+  bool loops() const { return loops_; }
   // Some steps are the host's, or its results are checked: enqueueing waits for the device, and may
   // take long.
   bool calls_out() const { return !calls_->empty() || checks(); }
@@ -80,6 +83,7 @@ class DeviceRunner : public Runner {
   hlo::EvalOptions eval_options_;
   std::unique_ptr<runtime::LoadedProgram> program_;
   std::unique_ptr<HostCalls> calls_;
+  bool loops_ = false;
   std::vector<Parameter> parameters_;  // of the program, which has no tokens
   std::vector<Output> outputs_;        // likewise
   std::vector<bool> parameter_is_token_, result_is_token_;

@@ -1,11 +1,16 @@
 // Arrays and programs on a device with memory of its own: the pretend GPU.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <thread>
 #include <vector>
 
+#include "base/metrics.h"
+#include "base/trace.h"
 #include "client/accelerator.h"
+#include "client/cancel.h"
 #include "client/test_util.h"
 
 namespace weft::client {
@@ -190,6 +195,141 @@ TEST(Device, NothingIsLeftInUse) {
   }
   EXPECT_EQ(client->devices()[0]->default_memory()->use().bytes, 0);
   EXPECT_EQ(client->gpu()->memory().in_use, 0);
+}
+
+// A loop that only ends when it is cancelled.
+constexpr char kForever[] = R"(HloModule forever
+body {
+  p = (s32[], f32[4]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  x = f32[4] get-tuple-element(p), index=1
+  one = s32[] constant(1)
+  more = s32[] add(i, one)
+  mask = s32[] constant(1023)
+  j = s32[] and(more, mask)
+  y = f32[4] add(x, x)
+  ROOT t = (s32[], f32[4]) tuple(j, y)
+}
+condition {
+  p = (s32[], f32[4]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  n = s32[] constant(1024)
+  ROOT r = pred[] compare(i, n), direction=LT
+}
+ENTRY main {
+  x = f32[4] parameter(0)
+  zero = s32[] constant(0)
+  t = (s32[], f32[4]) tuple(zero, x)
+  w = (s32[], f32[4]) while(t), condition=condition, body=body
+  ROOT r = f32[4] get-tuple-element(w), index=1
+})";
+
+TEST(Device, CancelEndsALoopAndWhatWaitsForIt) {
+  using Clock = std::chrono::steady_clock;
+  auto client = PretendClient();
+  auto forever = CompileText(*client, kForever), add = CompileText(*client, kAddOne);
+  auto x = F32(*client, {1, 2, 3, 4}, {4});
+  for (int round = 0; round < 3; ++round) {
+    auto first = RunOne(*forever, {x.get()});
+    auto second = RunOne(*add, {first.get()});
+    std::vector<float> out(4);
+    EventRef copied = second->CopyToHost(out.data(), 16);
+    auto begin = Clock::now();
+    CancelAll({copied});
+    ASSERT_TRUE(first->IsDeleted() || first->ready()->IsReady());
+    EXPECT_EQ(second->ready()->Await().error().code(), Code::kCancelled);
+    EXPECT_EQ(copied->Await().error().code(), Code::kCancelled);
+    EXPECT_LT(Clock::now() - begin, std::chrono::milliseconds(200));
+    // The argument is as it was, and the stream goes on.
+    EXPECT_EQ(Floats(*x), (std::vector<float>{1, 2, 3, 4}));
+    auto next = std::move(Call(*add, {x.get()}, {0})->outputs[0][0]);
+    EXPECT_EQ(Floats(*next), (std::vector<float>{2, 3, 4, 5}));
+  }
+}
+
+TEST(Device, CancelReachesWhatWasLaunchedLater) {
+  auto client = PretendClient();
+  auto forever = CompileText(*client, kForever), add = CompileText(*client, kAddOne);
+  auto transfer =
+      HostTransfer::Create(client->devices()[0]->default_memory(), {Shape(DType::kF32, {4})});
+  ASSERT_TRUE(transfer.has_value());
+  auto x = (*transfer)->TakeBuffer(0);
+  ASSERT_TRUE(x.has_value());
+  // Launched when the argument is defined, by another thread.
+  auto first = RunOne(*forever, {x->get()});
+  auto second = RunOne(*add, {first.get()});
+  float values[] = {1, 2, 3, 4};
+  ASSERT_TRUE((*transfer)->TransferRaw(0, values, 0, 16, true).has_value());
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(second->ready()->IsReady());
+  CancelAll({second->ready()});
+  EXPECT_EQ(second->ready()->Await().error().code(), Code::kCancelled);
+  EXPECT_EQ(Floats(**x), (std::vector<float>{1, 2, 3, 4}));
+}
+
+TEST(Device, LoopsEndWithTheirClient) {
+  auto client = PretendClient();
+  auto forever = CompileText(*client, kForever);
+  auto x = F32(*client, {1, 2, 3, 4}, {4});
+  EventRef ready = RunOne(*forever, {x.get()})->ready();
+  x.reset();
+  forever.reset();
+  client.reset();
+  EXPECT_EQ(ready->Await().error().code(), Code::kCancelled);
+}
+
+// The events of one track of a timeline.
+std::vector<trace::Event> TrackOf(const trace::Capture& capture, std::string_view name) {
+  std::vector<trace::Event> events;
+  for (const trace::ThreadEvents& thread : capture.threads) {
+    if (thread.name == name)
+      events.insert(events.end(), thread.events.begin(), thread.events.end());
+  }
+  return events;
+}
+
+TEST(Device, ACopyToTheHostOverlapsAProgramOnAnotherArray) {
+  auto client = PretendClient();
+  auto forever = CompileText(*client, kForever);
+  auto x = F32(*client, {1, 2, 3, 4}, {4}), other = F32(*client, {5, 6, 7, 8}, {4});
+  ASSERT_TRUE(x->ready()->Await() && other->ready()->Await());
+  trace::Session session;
+  auto running = RunOne(*forever, {x.get()});
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(Floats(*other)[0], 5);
+  EXPECT_FALSE(running->ready()->IsReady());
+  CancelAll({running->ready()});
+  running.reset();
+  EXPECT_EQ(Floats(*RunOne(*CompileText(*client, kAddOne), {x.get()}))[0], 2);  // behind the loop
+  trace::Capture capture = session.Take();
+  std::vector<trace::Event> copies = TrackOf(capture, "pretend:0 to host");
+  std::vector<trace::Event> work = TrackOf(capture, "pretend:0 compute");
+  auto named = [](std::string_view name) {
+    return [name](const trace::Event& event) { return event.what->name == name; };
+  };
+  auto loop = std::ranges::find_if(work, named("forever"));
+  ASSERT_NE(loop, work.end());
+  EXPECT_EQ(loop->what->kind, trace::Kind::kExecute);
+  EXPECT_NE(loop->from, 0u);  // the request
+  EXPECT_GT(std::ranges::count_if(work, [](auto& e) { return e.what->kind == trace::Kind::kStep; }),
+            0);
+  EXPECT_GT(std::ranges::count_if(copies,
+                                  [&](const trace::Event& copy) {
+                                    return copy.what->name == "copy to host" && copy.bytes == 16 &&
+                                           copy.begin > loop->begin && copy.end < loop->end;
+                                  }),
+            0);
+}
+
+TEST(Device, AThousandDonatedStepsWaitForNothing) {
+  auto client = PretendClient();
+  auto program = CompileText(*client, kAddOne);
+  auto x = F32(*client, {0, 0, 0, 0}, {4});
+  const int64_t syncs = metrics::ValueOf(metrics::kDeviceSyncs);
+  const int64_t waits = metrics::ValueOf(metrics::kWaits);
+  for (int i = 0; i < 1000; ++i) x = RunOne(*program, {x.get()});
+  EXPECT_EQ(metrics::ValueOf(metrics::kDeviceSyncs), syncs);
+  EXPECT_EQ(metrics::ValueOf(metrics::kWaits), waits);
+  EXPECT_EQ(Floats(*x)[0], 1000);
 }
 
 TEST(Device, ThreadsShareAStream) {

@@ -205,7 +205,7 @@ class LoadedExecutable {
   // `flow`: from the request, for timelines.
   ExecuteResult RunHere(Inputs inputs, std::span<Device* const> devices, uint64_t flow) const;
   ExecuteResult RunLater(Inputs inputs, std::span<Device* const> devices, uint64_t flow) const;
-  ExecuteResult EnqueueHere(Inputs inputs, const Device& device) const;
+  ExecuteResult EnqueueHere(Inputs inputs, const Device& device, uint64_t flow) const;
   Memory* OutputMemory(const Device& device, size_t output) const;
   Client* client_;
   std::shared_ptr<Executable> executable_;

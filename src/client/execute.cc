@@ -219,8 +219,8 @@ Status CheckMemory(const Executable& executable, const Client& client, size_t de
 
 }  // namespace
 
-// Kept alive by the events it waits for, then by its task.
-struct LoadedExecutable::Launch : Cancellable {
+// Kept alive by the events it waits for, then by its task, then by the device's event.
+struct LoadedExecutable::Launch : Cancellable, std::enable_shared_from_this<Launch> {
   std::shared_ptr<Executable> executable;
   std::shared_ptr<TaskGate> gate;
   std::shared_ptr<CancelList> cancels;
@@ -229,7 +229,8 @@ struct LoadedExecutable::Launch : Cancellable {
   size_t devices = 1;
   EventRef done = std::make_shared<Event>();
   std::atomic<int64_t> waiting = 1;  // inputs not there, and the one who sets it up
-  std::vector<EventRef> before;      // those inputs
+  std::vector<EventRef> before;      // inputs that are not ready, for who cancels
+  std::shared_ptr<DeviceRun> run;    // on a device with memory of its own; else null
   std::atomic<bool> cancelled = false;
   std::atomic<bool> settled = false;  // somebody sets the events, or has
 
@@ -249,6 +250,7 @@ struct LoadedExecutable::Launch : Cancellable {
   void Cancel(std::vector<EventRef>& earlier) override {
     if (cancelled.exchange(true)) return;
     earlier.insert(earlier.end(), before.begin(), before.end());
+    if (run != nullptr) run->Cancel(earlier);
     Fail(Error(Code::kCancelled, StrCat("execute ", executable->name(), ": interrupted")));
   }
 
@@ -300,10 +302,10 @@ struct LoadedExecutable::Launch : Cancellable {
 
   // The host's part of it, and of some programs all that the device does too.
   void RunOnDevice() {
+    run->EndWith(cancels);
     auto results = [this]() -> Result<DeviceResults> {
-      CancelList::Entry entry(*cancels, cancelled);
       Executor::BlockingScope blocking;
-      return RunProgram(executable, on->accelerator(), inputs.arrays, inputs.donated, &cancelled);
+      return RunProgram(executable, on->accelerator(), inputs.arrays, inputs.donated, run, flow);
     }();
     inputs.arrays.clear();
     if (!results) return Fail(results.error());
@@ -311,7 +313,10 @@ struct LoadedExecutable::Launch : Cancellable {
     for (size_t k = 0; k < outputs.size(); ++k) {
       DefineOutput(outputs[k], *on, results->bytes[k], results->ready);
     }
-    results->ready->OnReady([done = done](const Status& status) { done->Set(status); });
+    outputs.clear();
+    // Until then it can be cancelled.
+    results->ready->OnReady(
+        [launch = shared_from_this()](const Status& status) { launch->done->Set(status); });
   }
 
   void Run() {
@@ -505,6 +510,9 @@ ExecuteResult LoadedExecutable::RunLater(Inputs inputs, std::span<Device* const>
   launch->flow = flow;
   launch->device = devices[0]->id();
   launch->on = devices[0];
+  if (executable_->device_runner() != nullptr) {
+    launch->run = std::make_shared<DeviceRun>(executable_);
+  }
   ExecuteResult result;
   for (const Device* device : devices) {
     std::vector<std::unique_ptr<Buffer>>& outputs = result.outputs.emplace_back();
@@ -527,12 +535,12 @@ ExecuteResult LoadedExecutable::RunLater(Inputs inputs, std::span<Device* const>
     }
   };
   if (!launch->inputs.ready) {
-    std::vector<EventRef>& pending = launch->before;
-    // What runs on the device waits there.
-    const bool here = executable_->device_runner() == nullptr;
+    std::vector<EventRef> pending;
     for (const ArrayRef& input : launch->inputs.arrays) {
-      const EventRef& event = here ? input->ready : input->defined();
+      // What runs on the device waits there.
+      const EventRef& event = launch->run == nullptr ? input->ready : input->defined();
       if (!event->IsReady()) pending.push_back(event);
+      if (!input->ready->IsReady()) launch->before.push_back(input->ready);
     }
     launch->waiting.fetch_add(static_cast<int64_t>(pending.size()), std::memory_order_relaxed);
     for (const EventRef& event : pending) event->OnReady(arrived);
@@ -566,7 +574,7 @@ Result<ExecuteResult> LoadedExecutable::Execute(const ExecuteRequest& request) {
   span.To(flow);
   if (const DeviceRunner* runner = executable_->device_runner();
       runner != nullptr && inputs.defined && !CallsOut(*runner)) {
-    return EnqueueHere(std::move(inputs), *devices[0]);
+    return EnqueueHere(std::move(inputs), *devices[0], flow);
   }
   inputs.ready &= client_->gpu() == nullptr;  // what is there is the host's to see
   if (inputs.ready && devices.size() == 1 && executable_->runner().IsTiny()) {

@@ -32,6 +32,39 @@ Error Explain(const Executable& executable, Error error) {
 
 }  // namespace
 
+void DeviceRun::Cancel(std::vector<EventRef>& earlier) {
+  if (cancel.exchange(true)) return;
+  earlier.insert(earlier.end(), before.begin(), before.end());
+  Settle(MakeError(Code::kCancelled, "execute ", executable->name(), ": interrupted"));
+}
+
+void DeviceRun::Settle(Status status) {
+  if (!settled.exchange(true, std::memory_order_acq_rel)) ready->Set(std::move(status));
+}
+
+void DeviceRun::EndWith(std::shared_ptr<CancelList> list) {
+  list_ = std::move(list);
+  entry_.emplace(*list_, cancel);
+}
+
+std::shared_ptr<DeviceRun> CancellableRun(const std::shared_ptr<Executable>& executable,
+                                          std::span<const ArrayRef> arguments,
+                                          const std::shared_ptr<CancelList>& list) {
+  std::vector<EventRef> before;
+  for (const ArrayRef& array : arguments) {
+    if (!array->ready->IsReady() && !array->ready->source().expired()) {
+      before.push_back(array->ready);
+    }
+  }
+  const bool loops = executable->device_runner()->loops();
+  if (!loops && before.empty()) return nullptr;
+  auto run = std::make_shared<DeviceRun>(executable);
+  run->before = std::move(before);
+  run->ready->SetSource(run);
+  if (loops) run->EndWith(list);
+  return run;
+}
+
 bool CallsOut(const DeviceRunner& runner) {
   return runner.calls_out();
 }
@@ -39,7 +72,7 @@ bool CallsOut(const DeviceRunner& runner) {
 Result<DeviceResults> RunProgram(const std::shared_ptr<Executable>& executable,
                                  Accelerator* accelerator, std::vector<ArrayRef>& arguments,
                                  const std::vector<bool>& donated,
-                                 const std::atomic<bool>* cancel) {
+                                 const std::shared_ptr<DeviceRun>& run, uint64_t flow) {
   metrics::Add(metrics::kExecutions);
   for (const ArrayRef& array : arguments) TRY(array->defined()->status());
   const DeviceRunner& runner = *executable->device_runner();
@@ -50,7 +83,8 @@ Result<DeviceResults> RunProgram(const std::shared_ptr<Executable>& executable,
     for (const ArrayRef& array : arguments) copies.push_back(TRY(HostValue(array)));
   }
   Lane& lane = spare != nullptr ? *spare : accelerator->compute();
-  auto enqueued = runner.Enqueue(*accelerator, lane, {arguments, donated}, cancel);
+  auto enqueued = runner.Enqueue(*accelerator, lane, {arguments, donated, flow},
+                                 run != nullptr ? &run->cancel : nullptr);
   arguments.clear();
   if (!enqueued) {
     metrics::Add(metrics::kExecutionErrors);
@@ -63,14 +97,15 @@ Result<DeviceResults> RunProgram(const std::shared_ptr<Executable>& executable,
     results.ready = Event::Done();
     return results;
   }
-  results.ready = std::make_shared<Event>();
-  lane.When(
-      std::move(enqueued->written),
-      [ready = results.ready, executable, held = std::move(enqueued->held)](Status status) mutable {
-        if (!status) metrics::Add(metrics::kExecutionErrors);
-        held.clear();  // before anybody is told
-        ready->Set(std::move(status));
-      });
+  results.ready = run != nullptr ? run->ready : std::make_shared<Event>();
+  lane.When(std::move(enqueued->written),
+            [ready = results.ready, run, executable,
+             held = std::move(enqueued->held)](Status status) mutable {
+              if (!status) metrics::Add(metrics::kExecutionErrors);
+              held.clear();  // before anybody is told
+              if (run != nullptr) return run->Settle(std::move(status));
+              ready->Set(std::move(status));
+            });
   return results;
 }
 
@@ -88,14 +123,19 @@ void DefineOutput(const ArrayRef& output, const Device& device, const DeviceByte
        }});
 }
 
-ExecuteResult LoadedExecutable::EnqueueHere(Inputs inputs, const Device& device) const {
+ExecuteResult LoadedExecutable::EnqueueHere(Inputs inputs, const Device& device,
+                                            uint64_t flow) const {
   Doing doing({"run", executable_->name(), executable_->input()});
   ExecuteResult result;
   std::vector<std::unique_ptr<Buffer>>& outputs = result.outputs.emplace_back();
   const std::vector<OutputInfo>& infos = executable_->outputs();
   outputs.reserve(infos.size());
-  Result<DeviceResults> results = RunProgram(executable_, device.accelerator(), inputs.arrays,
-                                             inputs.donated, &client_->cancelled());
+  std::shared_ptr<DeviceRun> run = CancellableRun(executable_, inputs.arrays, client_->cancels());
+  // Enqueueing may wait for the device, round by round.
+  if (executable_->device_runner()->loops()) AboutToWait(run->ready);
+  Result<DeviceResults> results =
+      RunProgram(executable_, device.accelerator(), inputs.arrays, inputs.donated, run, flow);
+  if (!results && run != nullptr) run->Settle(std::unexpected(results.error()));
   for (size_t k = 0; k < infos.size(); ++k) {
     Memory* memory = OutputMemory(device, k);
     if (!results) {

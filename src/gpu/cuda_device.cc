@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "base/metrics.h"
 #include "base/str.h"
 #include "gpu/cuda_program.h"
 #include "gpu/cuda_stream.h"
@@ -29,6 +30,7 @@ CudaCore::~CudaCore() {
   if (MakeCurrent()) {
     cuda->CtxSynchronize();
     libraries.reset();
+    timeline.reset();
     MutexLock lock(mutex_);
     for (const Pinned& pinned : kept_) cuda->MemFreeHost(pinned.address);
     MutexLock events_lock(event_mutex_);
@@ -55,6 +57,7 @@ Status CudaCore::Start() {
   TRY(cuda->Check(cuda->MemPoolCreate(&pool, &properties), "memory pool"));
   uint64_t keep = UINT64_MAX;  // what is freed stays with the pool
   TRY(cuda->Check(cuda->MemPoolSetAttribute(pool, kPoolReleaseThreshold, &keep), "memory pool"));
+  if (cuda->EventElapsed != nullptr) timeline = std::make_unique<GpuTimeline>(*cuda, context);
   major = attribute(kCapabilityMajor);
   minor = attribute(kCapabilityMinor);
   limits = {attribute(kMaxThreadsPerBlock), attribute(kMaxGridX), attribute(kRegistersPerBlock),
@@ -82,15 +85,21 @@ Result<std::byte*> CudaCore::TakeDevice(CudaStream& stream, int64_t bytes) {
   int code = cuda->MemAllocFromPoolAsync(&address, n, pool, stream.handle());
   if (code == kCudaOutOfMemory) {
     // Once all that was freed has come back, in one piece.
+    metrics::Add(metrics::kDeviceSyncs);
     TRY(cuda->Check(cuda->CtxSynchronize(), "allocate"));
     cuda->MemPoolTrimTo(pool, 0);
     code = cuda->MemAllocFromPoolAsync(&address, n, pool, stream.handle());
   }
   if (code == kCudaOutOfMemory) {
     size_t free = 0, total = 0;
+    uint64_t reserved = 0;
     cuda->MemGetInfo(&free, &total);
+    cuda->MemPoolGetAttribute(pool, kPoolReservedBytes, &reserved);
+    const int64_t holes =
+        std::max<int64_t>(static_cast<int64_t>(reserved) - ledger.stats().in_use + bytes, 0);
     return std::unexpected(
-        ledger.Exhausted(bytes, StrCat("the GPU has ", free >> 20, " MB free, of ", total >> 20)));
+        ledger.Exhausted(bytes, StrCat("the GPU has ", free >> 20, " MB free, of ", total >> 20,
+                                       "; holes between ", "arrays have ", holes >> 20, " MB")));
   }
   TRY(cuda->Check(code, "allocate"));
   return reinterpret_cast<std::byte*>(static_cast<uintptr_t>(address));

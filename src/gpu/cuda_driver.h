@@ -77,6 +77,7 @@ struct CudaPoolProperties;
   F(cuGraphInstantiateWithFlags, GraphInstantiate,                         \
     (void** executable, void* graph, unsigned long long flags))            \
   F(cuGraphLaunch, GraphLaunch, (void* executable, void* stream))          \
+  F(cuEventElapsedTime, EventElapsed, (float* ms, void* begin, void* end)) \
   F(cuGraphExecDestroy, GraphExecDestroy, (void* executable))              \
   F(cuGraphDestroy, GraphDestroy, (void* graph))
 

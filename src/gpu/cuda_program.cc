@@ -9,7 +9,9 @@
 
 #include "base/digest.h"
 #include "base/float_mode.h"
+#include "base/metrics.h"
 #include "base/str.h"
+#include "gpu/gpu_timeline.h"
 #include "gpu/loop_graph.h"
 #include "gpu/render_program.h"
 #include "gpu/routines/routine.h"
@@ -79,20 +81,23 @@ class CudaLoadedProgram : public runtime::LoadedProgram {
   Allocation constants_;
   runtime::LoadStats stats_;
   mutable LoopGraphs graphs_;
+  const runtime::StepTraces traces_{program_};
 };
 
 // Enqueues the steps of one run. Where the host has to know something, it waits for the stream.
 class StepEnqueuer {
  public:
+  // `timeline` may be null.
   StepEnqueuer(const CudaLoadedProgram& loaded, const Call& call, CudaStream& stream,
-               std::vector<std::byte*> addresses, std::byte* scratch)
+               std::vector<std::byte*> addresses, std::byte* scratch, RunTimeline* timeline)
       : loaded_(loaded),
         program_(loaded.program_),
         call_(call),
         stream_(stream),
         cuda_(*loaded.core_->cuda),
         addresses_(std::move(addresses)),
-        scratch_(scratch) {}
+        scratch_(scratch),
+        timeline_(timeline) {}
 
   Status RunList(const Steps& steps) {
     for (const Step& step : steps) {
@@ -100,7 +105,10 @@ class StepEnqueuer {
         return MakeError(Code::kCancelled, "program ", program_.name, " was cancelled");
       }
       Status status = std::visit([&](const auto& op) { return RunOp(step, op); }, step.op);
-      if (status) continue;
+      if (status) {
+        if (timeline_ != nullptr && !HasParts(step)) timeline_->End(step);
+        continue;
+      }
       Error error = status.error();
       if (!step.name.empty()) error.Prefix(StrCat(step.name, ": "));
       if (!step.source.empty()) error.Source(step.source);
@@ -110,6 +118,11 @@ class StepEnqueuer {
   }
 
  private:
+  // Its steps are enqueued one by one, and are in timelines themselves.
+  bool HasParts(const Step& step) const {
+    return std::holds_alternative<program::ConditionalStep>(step.op) ||
+           (std::holds_alternative<program::WhileStep>(step.op) && !loaded_.loops_.contains(&step));
+  }
   std::byte* At(const program::Use& use) const {
     return addresses_[use.slice.buffer] + use.slice.offset;
   }
@@ -130,6 +143,10 @@ class StepEnqueuer {
   // What the device has written so far.
   Status Fetch(std::byte* to, const std::byte* from, int64_t bytes) {
     TRY(stream_.Copy(CopyKind::kToHost, to, from, bytes));
+    return WaitHere();
+  }
+  Status WaitHere() {
+    metrics::Add(metrics::kDeviceSyncs);
     return cuda_.Check(cuda_.StreamSynchronize(stream_.handle()), "wait");
   }
 
@@ -180,7 +197,7 @@ class StepEnqueuer {
       if (!Reads(use.access)) continue;
       TRY(stream_.Copy(CopyKind::kToHost, copies.back().address(), At(use), use.slice.size));
     }
-    TRY(cuda_.Check(cuda_.StreamSynchronize(stream_.handle()), "wait"));
+    TRY(WaitHere());
     {
       FloatMode mode(program_.flush_subnormals);
       TRY(routine != nullptr ? routine->interpret(program_, step, call_.device, memory)
@@ -225,12 +242,14 @@ class StepEnqueuer {
       work.rounds = std::clamp<int64_t>(kGraphLaunches / launches, 1, trips);
       work.addresses = AddressesOf(op.body);
       work.enqueue_round = [&](CudaStream& recorder) {
-        return StepEnqueuer(loaded_, call_, recorder, addresses_, scratch_).RunList(op.body);
+        StepEnqueuer round(loaded_, call_, recorder, addresses_, scratch_, nullptr);
+        return round.RunList(op.body);
       };
       stream_.NoteWork(step.name);
       int64_t times = trips / work.rounds;
       if (TRY(loaded_.graphs_.Launch(work, times, stream_, call_.cancel))) {
         done = times * work.rounds;
+        if (timeline_ != nullptr) timeline_->End(step);
       }
     }
     for (; done < trips; ++done) TRY(RunList(op.body));
@@ -288,6 +307,7 @@ class StepEnqueuer {
   const CudaDriver& cuda_;
   const std::vector<std::byte*> addresses_;
   std::byte* const scratch_;
+  RunTimeline* const timeline_;
 };
 
 CudaLoadedProgram::~CudaLoadedProgram() {
@@ -407,9 +427,11 @@ Status CudaLoadedProgram::Enqueue(const Call& call, runtime::Stream& any_stream)
     temps = TRY(core_->Allocate(*stream, temp_bytes(), runtime::MemorySpace::kDevice,
                                 StrCat("temps of ", program_.name)));
   }
+  RunTimeline timeline(*stream, traces_, call);
   StepEnqueuer enqueuer(*this, call, *stream,
                         binding_.Bind(call, temps.address(), constants_.address()),
-                        temps.address() == nullptr ? nullptr : temps.address() + scratch_at());
+                        temps.address() == nullptr ? nullptr : temps.address() + scratch_at(),
+                        stream->is_traced() ? &timeline : nullptr);
   Status status = enqueuer.RunList(program_.steps);
   if (!status) stream->Report(status.error());
   return {};

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/metrics.h"
 #include "base/str.h"
 
 namespace weft::gpu {
@@ -131,6 +132,29 @@ Status CudaStream::Copy(CopyKind kind, std::byte* to, const std::byte* from, int
   TRY(runtime::CheckCopy(to, from, bytes));
   if (bytes == 0) return {};
   TRY(core_->MakeCurrent());
+  // Copies on the device are steps, or small.
+  if (kind == CopyKind::kOnDevice || !is_traced()) return CopyNow(kind, to, from, bytes);
+  GpuTimeline& timeline = *core_->timeline;
+  GpuTimeline::MomentPtr begin = timeline.Mark(handle_);
+  TRY(CopyNow(kind, to, from, bytes));
+  timeline.Add({.what = runtime::TracedCopy(kind),
+                .begin = std::move(begin),
+                .end = timeline.Mark(handle_),
+                .track = track(),
+                .bytes = bytes});
+  return {};
+}
+
+std::shared_ptr<trace::Track> CudaStream::track() {
+  MutexLock lock(mutex_);
+  if (track_ == nullptr) {
+    track_ = std::make_shared<trace::Track>(
+        StrCat(core_->name, " ", runtime::NameOf(kind_), " (stream ", number_, ")"));
+  }
+  return track_;
+}
+
+Status CudaStream::CopyNow(CopyKind kind, std::byte* to, const std::byte* from, int64_t bytes) {
   const CudaDriver& cuda = *core_->cuda;
   auto n = static_cast<size_t>(bytes);
   switch (kind) {
@@ -161,6 +185,7 @@ Status CudaStream::Fill(std::byte* to, int64_t bytes, std::span<const std::byte>
     std::vector<std::byte> all(static_cast<size_t>(bytes));
     runtime::FillBytes(all, pattern);
     TRY(cuda.Check(cuda.MemcpyToDevice(AddressOf(to), all.data(), all.size(), handle_), "fill"));
+    metrics::Add(metrics::kDeviceSyncs);
     return cuda.Check(cuda.StreamSynchronize(handle_), "fill");
   }
   uint32_t words[4] = {};
@@ -244,6 +269,7 @@ Status CudaStream::WaitFor(EventPtr event) {
 }
 
 Status CudaStream::Synchronize() {
+  metrics::Add(metrics::kDeviceSyncs);
   return TRY(Record())->Wait();
 }
 

@@ -13,6 +13,7 @@
 #include "base/mutex.h"
 #include "gpu/cuda_driver.h"
 #include "gpu/cuda_machines.h"
+#include "gpu/gpu_timeline.h"
 #include "gpu/nvrtc.h"
 #include "program/target.h"
 #include "runtime/memory.h"
@@ -56,7 +57,8 @@ class CudaCore {
   void *context = nullptr, *pool = nullptr;
   CudaLimits limits;
   program::TargetInfo target;
-  std::unique_ptr<Libraries> libraries;  // what routines of its programs share
+  std::unique_ptr<Libraries> libraries;   // what routines of its programs share
+  std::unique_ptr<GpuTimeline> timeline;  // null: the driver has no times of events
 
   // Pinned memory is dear to get: what is freed is kept for the next who asks.
   struct Pinned {
@@ -145,6 +147,11 @@ class CudaStream : public runtime::Stream {
   void Report(Error error);
   void NoteWork(std::string_view name);  // for errors that do not say where they come from
 
+  // Whether what it does goes to a timeline now, and to which line of it.
+  bool is_traced() const { return trace::IsOn() && traced_ && core_->timeline != nullptr; }
+  void LeaveOutOfTimelines() { traced_ = false; }  // its work is recorded for a graph
+  std::shared_ptr<trace::Track> track() WEFT_EXCLUDES(mutex_);
+
  protected:
   void Free(std::byte* address, runtime::MemorySpace space) override;
 
@@ -155,15 +162,18 @@ class CudaStream : public runtime::Stream {
         number_(core_->NextStream()),
         scope_(std::make_shared<FaultScope>()) {}
   Status LaunchCall(std::string name, std::function<Status()> fn, bool always);
+  Status CopyNow(runtime::CopyKind kind, std::byte* to, const std::byte* from, int64_t bytes);
 
   const runtime::StreamKind kind_;
   const std::shared_ptr<CudaCore> core_;
   const int64_t number_;  // of the core's streams
   void* handle_ = nullptr;
+  bool traced_ = true;
   Mutex mutex_;  // places are in the order of the device's queue
   std::shared_ptr<FaultScope> scope_ WEFT_GUARDED_BY(mutex_);
   int64_t place_ WEFT_GUARDED_BY(mutex_) = 0;
   std::string last_ WEFT_GUARDED_BY(mutex_);
+  std::shared_ptr<trace::Track> track_ WEFT_GUARDED_BY(mutex_);
 };
 
 }  // namespace weft::gpu

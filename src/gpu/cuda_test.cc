@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <cstdio>
 #include <memory>
 #include <string>
 #include <thread>
 
+#include "base/trace.h"
 #include "gpu/cuda_device.h"
 #include "gpu/cuda_driver.h"
 #include "gpu/cuda_machines.h"
@@ -254,6 +257,121 @@ TEST(CudaGraphs, RoundsOfALoopAreLaunchedTogether) {
   EXPECT_EQ(FakeGraphLaunches() - before, 12 * 2);  // of 96 rounds each; the rest one by one
 }
 
+// What was launched before runs to its end; the stream has the error, and goes on.
+TEST(CudaGraphs, ALoopLooksWhetherItIsCancelled) {
+  static const std::string kPackages[] = {".venv/lib/python3*/site-packages/nvidia/*/lib"};
+  CudaOptions options;
+  options.driver = MakeFakeDriver(int64_t{64} << 20);
+  options.nvrtc_folders = kPackages;
+  auto device = CreateCudaDevice(options);
+  if (!device) GTEST_SKIP() << device.error().ToString();
+  constexpr int64_t kBytes = int64_t{1} << 19, kEndless = int64_t{1} << 40;
+  auto loaded = (*device)->Load(CountedLoop(kEndless), {});
+  ASSERT_TRUE(loaded) << loaded.error().ToString();
+  auto stream = *(*device)->NewStream(runtime::StreamKind::kCompute);
+  auto x = *(*device)->AllocateOn(*stream, kBytes, runtime::MemorySpace::kDevice);
+  auto y = *(*device)->AllocateOn(*stream, kBytes, runtime::MemorySpace::kDevice);
+  std::byte *parameters[] = {x.address()}, *results[] = {y.address()};
+  std::atomic<bool> cancel = false;
+  runtime::Call call;
+  call.parameters = parameters;
+  call.results = results;
+  call.cancel = &cancel;
+  std::thread interrupt([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    cancel = true;
+  });
+  const int64_t before = FakeGraphLaunches();
+  ASSERT_TRUE((*loaded)->Enqueue(call, *stream));
+  interrupt.join();
+  Status status = stream->Synchronize();
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code(), Code::kCancelled);
+  EXPECT_GT(FakeGraphLaunches() - before, 0);
+  ASSERT_TRUE(stream->ForgetError());
+  EXPECT_TRUE(stream->Synchronize());
+}
+
+// A fault ends the context: an error that names the work, whatever is asked next.
+TEST(CudaStreams, AFaultNamesTheWork) {
+  static const std::string kPackages[] = {".venv/lib/python3*/site-packages/nvidia/*/lib"};
+  CudaOptions options;
+  options.driver = MakeFakeDriver(int64_t{64} << 20);
+  options.nvrtc_folders = kPackages;
+  auto device = CreateCudaDevice(options);
+  if (!device) GTEST_SKIP() << device.error().ToString();
+  constexpr int64_t kBytes = int64_t{1} << 19, kIllegalAddress = 700;
+  program::Program program = CountedLoop(200);
+  program.steps.back().name = "while.7";
+  auto loaded = (*device)->Load(std::move(program), {});
+  ASSERT_TRUE(loaded) << loaded.error().ToString();
+  auto stream = *(*device)->NewStream(runtime::StreamKind::kCompute);
+  auto x = *(*device)->AllocateOn(*stream, kBytes, runtime::MemorySpace::kDevice);
+  auto y = *(*device)->AllocateOn(*stream, kBytes, runtime::MemorySpace::kDevice);
+  std::byte *parameters[] = {x.address()}, *results[] = {y.address()};
+  runtime::Call call;
+  call.parameters = parameters;
+  call.results = results;
+  ASSERT_TRUE((*loaded)->Enqueue(call, *stream));
+  SetFakeFault(kIllegalAddress);
+  for (int i = 0; i < 2; ++i) {
+    Status status = stream->Synchronize();
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().message(), "cuda: in or before while.7: FAKE_ERROR (made up)");
+  }
+  SetFakeFault(0);
+}
+
+// Spans are at the times at which the device came by, on lines of the streams.
+TEST(CudaTimeline, StepsAndCopies) {
+  static const std::string kPackages[] = {".venv/lib/python3*/site-packages/nvidia/*/lib"};
+  CudaOptions options;
+  options.driver = MakeFakeDriver(int64_t{64} << 20);
+  options.nvrtc_folders = kPackages;
+  auto device = CreateCudaDevice(options);
+  if (!device) GTEST_SKIP() << device.error().ToString();
+  constexpr int64_t kBytes = int64_t{1} << 19;
+  auto loaded = (*device)->Load(CountedLoop(200), {});
+  ASSERT_TRUE(loaded) << loaded.error().ToString();
+  auto stream = *(*device)->NewStream(runtime::StreamKind::kCompute);
+  auto x = *(*device)->AllocateOn(*stream, kBytes, runtime::MemorySpace::kDevice);
+  auto y = *(*device)->AllocateOn(*stream, kBytes, runtime::MemorySpace::kDevice);
+  std::vector<std::byte> out(kBytes);
+  std::byte *parameters[] = {x.address()}, *results[] = {y.address()};
+  runtime::Call call;
+  call.parameters = parameters;
+  call.results = results;
+  call.flow = 77;
+  trace::Session session;
+  ASSERT_TRUE((*loaded)->Enqueue(call, *stream));
+  ASSERT_TRUE(stream->Copy(runtime::CopyKind::kToHost, out.data(), y.address(), kBytes));
+  ASSERT_TRUE(stream->Synchronize());
+  trace::Capture capture = session.Take();
+  std::vector<trace::Event> events;
+  for (const trace::ThreadEvents& thread : capture.threads) {
+    if (thread.name.starts_with("cuda:0 compute")) events = thread.events;
+  }
+  auto find = [&](std::string_view name) {
+    return std::ranges::find_if(events, [name](auto& event) { return event.what->name == name; });
+  };
+  auto run = find("counted"), copy = find("copy to host");
+  ASSERT_NE(run, events.end());
+  ASSERT_NE(copy, events.end());
+  EXPECT_EQ(run->from, 77u);
+  EXPECT_EQ(copy->bytes, kBytes);
+  EXPECT_LE(run->end, copy->begin);
+  EXPECT_LE(capture.begin, run->begin);
+  EXPECT_GE(capture.end, copy->end);
+  // A copy, the graphs, 8 rounds of two copies; nothing that was recorded for the graph.
+  EXPECT_EQ(std::ranges::count_if(events,
+                                  [&](const trace::Event& event) {
+                                    return event.what->kind != trace::Kind::kTransfer &&
+                                           &event != &*run && event.begin >= run->begin &&
+                                           event.end <= run->end;
+                                  }),
+            1 + 1 + 8 * 2);
+}
+
 TEST(CudaStreams, OfOtherLibraries) {
   static const std::string kPackages[] = {".venv/lib/python3*/site-packages/nvidia/*/lib"};
   CudaOptions options;
@@ -315,6 +433,29 @@ TEST_F(CudaGpu, DynamicSharedMemoryRuns) {
   EXPECT_EQ(out[0], 16383.0f);
   EXPECT_EQ(out[16384], 32767.0f);
   EXPECT_EQ(out[32767], 16384.0f);
+}
+
+// What a program with one kernel takes of the GPU beyond the context: code, constants, the pool.
+TEST_F(CudaGpu, TheFirstProgramTakesLittleMemory) {
+  auto driver = CudaDriver::Load();
+  ASSERT_TRUE(driver);
+  size_t before = 0, after = 0, total = 0;
+  ASSERT_EQ((*driver)->MemGetInfo(&before, &total), 0);
+  auto loaded = device_->Load(LargeTile(), {});
+  ASSERT_TRUE(loaded) << loaded.error().ToString();
+  const int64_t bytes = *ByteSize((*loaded)->program().buffers[0]);
+  auto x = *device_->AllocateOn(*stream_, bytes, runtime::MemorySpace::kDevice);
+  auto y = *device_->AllocateOn(*stream_, bytes, runtime::MemorySpace::kDevice);
+  std::byte *parameters[] = {x.address()}, *results[] = {y.address()};
+  runtime::Call call;
+  call.parameters = parameters;
+  call.results = results;
+  ASSERT_TRUE((*loaded)->Enqueue(call, *stream_));
+  ASSERT_TRUE(stream_->Synchronize());
+  ASSERT_EQ((*driver)->MemGetInfo(&after, &total), 0);
+  const double taken = (static_cast<double>(before) - static_cast<double>(after)) / (1 << 20);
+  std::printf("the first program takes %.1f MiB beyond the context\n", taken);
+  EXPECT_LE(taken, 64);
 }
 
 // The driver itself has no more: trimmed, tried again, then said.

@@ -1,6 +1,7 @@
 #include "gpu/fake_driver.h"
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
@@ -20,10 +21,12 @@ struct FakePlace {
   Mutex mutex;
   std::condition_variable changed;
   bool done WEFT_GUARDED_BY(mutex) = false;
+  std::chrono::steady_clock::time_point time WEFT_GUARDED_BY(mutex);
 
   void Set() {
     MutexLock lock(mutex);
     done = true;
+    time = std::chrono::steady_clock::now();
     changed.notify_all();
   }
   bool IsDone() {
@@ -33,6 +36,10 @@ struct FakePlace {
   void Wait() {
     MutexLock lock(mutex);
     while (!done) mutex.Wait(changed);
+  }
+  std::chrono::steady_clock::time_point Time() {
+    MutexLock lock(mutex);
+    return time;
   }
 };
 struct FakeEvent {
@@ -57,7 +64,13 @@ class FakeStream {
     Add([place] { place->Set(); });
     return place;
   }
-  void Wait() { Mark(std::make_shared<FakePlace>())->Wait(); }
+  void Wait() {
+    {
+      MutexLock lock(mutex_);
+      if (recording_ != nullptr) return;  // nothing of it runs
+    }
+    Mark(std::make_shared<FakePlace>())->Wait();
+  }
   // What is added from now on becomes a graph, and does not run.
   void Record() {
     MutexLock lock(mutex_);
@@ -89,6 +102,16 @@ class FakeStream {
   std::thread thread_;
 };
 
+// All streams that there are.
+struct FakeContext {
+  static FakeContext& Get() {
+    static FakeContext context;
+    return context;
+  }
+  Mutex mutex;
+  std::vector<FakeStream*> streams WEFT_GUARDED_BY(mutex);
+};
+
 FakeStream& At(void* stream) {
   return *static_cast<FakeStream*>(stream);
 }
@@ -99,6 +122,7 @@ std::byte* At(CudaAddress address) {
 int64_t fake_total = 0;
 std::atomic<int64_t> fake_graph_launches = 0;
 std::atomic<int64_t> fake_used = 0;
+std::atomic<int> fake_fault = 0;
 constexpr size_t kHead = 256;  // before each allocation: its size
 
 int AllocateFake(CudaAddress* address, size_t bytes) {
@@ -197,8 +221,19 @@ void SetMemory(CudaDriver& d) {
 }
 
 void SetStreams(CudaDriver& d) {
-  d.StreamCreate = [](void** stream, unsigned) { return *stream = new FakeStream, 0; };
-  d.StreamDestroy = [](void* stream) { return delete &At(stream), 0; };
+  d.StreamCreate = [](void** stream, unsigned) {
+    auto* made = new FakeStream;
+    MutexLock lock(FakeContext::Get().mutex);
+    FakeContext::Get().streams.push_back(made);
+    return *stream = made, 0;
+  };
+  d.StreamDestroy = [](void* stream) {
+    {
+      MutexLock lock(FakeContext::Get().mutex);
+      std::erase(FakeContext::Get().streams, &At(stream));
+    }
+    return delete &At(stream), 0;
+  };
   d.StreamSynchronize = [](void* stream) {
     if (stream != kDefaultStream) At(stream).Wait();
     return 0;
@@ -235,7 +270,15 @@ void SetStreams(CudaDriver& d) {
   d.EventQuery = [](void* event) -> int {
     return static_cast<FakeEvent*>(event)->place->IsDone() ? kCudaSuccess : kCudaNotReady;
   };
-  d.EventSynchronize = [](void* event) { return static_cast<FakeEvent*>(event)->place->Wait(), 0; };
+  d.EventElapsed = [](float* ms, void* begin, void* end) {
+    auto time = [](void* event) { return static_cast<FakeEvent*>(event)->place->Time(); };
+    *ms = std::chrono::duration<float, std::milli>(time(end) - time(begin)).count();
+    return 0;
+  };
+  d.EventSynchronize = [](void* event) -> int {
+    static_cast<FakeEvent*>(event)->place->Wait();
+    return fake_fault;
+  };
 }
 
 void SetDevice(CudaDriver& d) {
@@ -249,7 +292,11 @@ void SetDevice(CudaDriver& d) {
   d.PrimaryCtxRetain = [](void** context, int) { return *context = &fake_total, 0; };
   d.PrimaryCtxRelease = [](int) { return 0; };
   d.CtxSetCurrent = [](void*) { return 0; };
-  d.CtxSynchronize = [] { return 0; };
+  d.CtxSynchronize = [] {
+    MutexLock lock(FakeContext::Get().mutex);
+    for (FakeStream* stream : FakeContext::Get().streams) stream->Wait();
+    return 0;
+  };
   d.ModuleLoadData = [](void** module, const void*) { return *module = &fake_total, 0; };
   d.ModuleUnload = [](void*) { return 0; };
   d.ModuleGetFunction = [](void** function, void*, const char*) {
@@ -264,6 +311,10 @@ void SetDevice(CudaDriver& d) {
 }
 
 }  // namespace
+
+void SetFakeFault(int code) {
+  fake_fault = code;
+}
 
 int64_t FakeGraphLaunches() {
   return fake_graph_launches;

@@ -10,6 +10,8 @@ namespace weft::gpu {
 
 // With `bytes` of memory.
 std::shared_ptr<const CudaDriver> MakeFakeDriver(int64_t bytes);
-int64_t FakeGraphLaunches();  // so far
+int64_t FakeGraphLaunches();
+// What waits for events gets this code from now on, as after a fault of a kernel; 0: none.
+void SetFakeFault(int code);  // so far
 
 }  // namespace weft::gpu

@@ -1,8 +1,10 @@
 #include "gpu/loop_graph.h"
 
 #include <algorithm>
+#include <deque>
 
 #include "base/log.h"
+#include "base/metrics.h"
 #include "base/str.h"
 
 namespace weft::gpu {
@@ -10,6 +12,9 @@ namespace {
 
 // Of one loop: results of successive runs lie at a few places in turn.
 constexpr int64_t kGraphsKept = 8;
+// Launched and not done. What the device has been given cannot be taken back: a loop that is
+// cancelled ends when these have run, and shorter ones make nobody wait.
+constexpr int64_t kGraphsUnderWay = 32;
 
 }  // namespace
 
@@ -40,6 +45,7 @@ Result<void*> LoopGraphs::Capture(const Work& work) {
   const CudaDriver& cuda = *core_->cuda;
   if (recorder_ == nullptr) {
     recorder_ = TRY(CudaStream::Create(runtime::StreamKind::kCompute, core_));
+    recorder_->LeaveOutOfTimelines();
   }
   TRY(cuda.Check(cuda.StreamBeginCapture(recorder_->handle(), kRelaxed), "begin of a graph"));
   Status status;
@@ -75,12 +81,28 @@ Result<bool> LoopGraphs::Launch(const Work& work, int64_t times, CudaStream& str
     }
     graph = &graphs_.emplace_back(work.loop, work.addresses, work.rounds, *made, nullptr);
   }
-  for (int64_t i = 0; i < times; ++i) {
-    if (cancel != nullptr && *cancel) return MakeError(Code::kCancelled, "the loop was cancelled");
-    TRY(cuda.Check(cuda.GraphLaunch(graph->executable, stream.handle()), "launch of rounds"));
-  }
+  Status launched = LaunchPaced(graph->executable, times, stream, cancel);
   graph->last = TRY(stream.Record());
+  TRY(launched);
   return true;
+}
+
+Status LoopGraphs::LaunchPaced(void* executable, int64_t times, CudaStream& stream,
+                               const std::atomic<bool>* cancel) const {
+  const CudaDriver& cuda = *core_->cuda;
+  const bool paced = times > kGraphsUnderWay;
+  std::deque<runtime::EventPtr> under_way;
+  for (int64_t i = 0; i < times; ++i) {
+    if (std::ssize(under_way) == kGraphsUnderWay) {
+      metrics::Add(metrics::kDeviceSyncs);
+      TRY(under_way.front()->Wait());
+      under_way.pop_front();
+    }
+    if (cancel != nullptr && *cancel) return MakeError(Code::kCancelled, "the loop was cancelled");
+    TRY(cuda.Check(cuda.GraphLaunch(executable, stream.handle()), "launch of rounds"));
+    if (paced) under_way.push_back(TRY(stream.Record()));
+  }
+  return {};
 }
 
 void LoopGraphs::Clear() {

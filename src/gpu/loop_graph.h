@@ -45,6 +45,8 @@ class LoopGraphs {
   Graph* Find(const Work& work) WEFT_REQUIRES(mutex_);
   bool MakeRoom(const program::Step* loop) WEFT_REQUIRES(mutex_);
   Result<void*> Capture(const Work& work) WEFT_REQUIRES(mutex_);
+  Status LaunchPaced(void* executable, int64_t times, CudaStream& stream,
+                     const std::atomic<bool>* cancel) const;
 
   const std::shared_ptr<CudaCore> core_;
   Mutex mutex_;

@@ -38,6 +38,11 @@ void CopyInLayout(const Shape& shape, const std::byte* from, std::byte* to, bool
   }
 }
 
+bool HasSteps(const Step& step) {
+  return std::holds_alternative<WhileStep>(step.op) ||
+         std::holds_alternative<ConditionalStep>(step.op);
+}
+
 // One device: its memory and where it is in the steps.
 class DeviceState {
  public:
@@ -102,6 +107,7 @@ class DeviceState {
           if (!step.source.empty()) error.Source(step.source);
           return std::unexpected(std::move(error));
         }
+        if (options_.after_step && !HasSteps(step)) options_.after_step(step);
         continue;
       }
       Frame done = frame;
@@ -297,7 +303,7 @@ Result<std::vector<std::vector<Literal>>> InterpretDevices(
                            arguments.size());
   }
   FloatMode mode(program.flush_subnormals);
-  detail::Budget budget{options.max_instructions, options.max_bytes};
+  detail::Budget budget{options.max_instructions, options.max_bytes, options.cancel};
   std::vector<DeviceState> devices;
   for (int64_t d = 0; d < program.devices; ++d) {
     devices.emplace_back(program, d, options, budget);
@@ -335,7 +341,7 @@ Result<std::vector<std::vector<Literal>>> InterpretDevices(
 Status InterpretOn(const Program& program, int64_t device, std::span<std::byte* const> addresses,
                    const InterpretOptions& options) {
   FloatMode mode(program.flush_subnormals);
-  detail::Budget budget{options.max_instructions, options.max_bytes};
+  detail::Budget budget{options.max_instructions, options.max_bytes, options.cancel};
   DeviceState state(program, device, options, budget);
   TRY(state.StartOn(addresses));
   TRY(state.Run());

@@ -1,6 +1,7 @@
 // Runs a Program slowly and obviously, with every access checked: what backends are compared with.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -18,6 +19,9 @@ struct InterpretOptions {
   int64_t max_bytes = int64_t{1} << 30;      // memory of all devices
   // Also finds iterations of concurrent loops that touch what another one writes. Slower.
   bool check_races = false;
+  const std::atomic<bool>* cancel = nullptr;  // set: ends with an error
+  // Called behind each step that is neither a loop nor a conditional; of those, behind each inside.
+  std::function<void(const Step&)> after_step;
   // Channels to the host. Absent: such steps are an error.
   std::function<Status(int64_t device, int64_t channel, std::span<const std::byte>)> send;
   std::function<Status(int64_t device, int64_t channel, std::span<std::byte>)> recv;
@@ -48,6 +52,7 @@ namespace detail {
 
 struct Budget {
   int64_t instructions, bytes;
+  const std::atomic<bool>* cancel = nullptr;
   Status Spend(int64_t n);    // instructions
   Status Reserve(int64_t n);  // bytes
 };

@@ -13,6 +13,9 @@ namespace weft::program::detail {
 Status Budget::Spend(int64_t n) {
   if (n > instructions) return ResourceExhausted("interpreter: too many instructions");
   instructions -= n;
+  if (cancel != nullptr && cancel->load(std::memory_order_relaxed)) {
+    return MakeError(Code::kCancelled, "interpreter: cancelled");
+  }
   return {};
 }
 

@@ -36,6 +36,7 @@ struct Call {
   int64_t device = 0;                         // number of the one that runs, of the program's
   DeviceGroup* group = nullptr;               // where its devices meet; null: there is only one
   const std::atomic<bool>* cancel = nullptr;  // set: loops end with an error
+  uint64_t flow = 0;                          // timelines: from the request to the run
   // Routines that the device does not know (custom calls, callbacks): one span for each use.
   const std::function<Status(const program::Step&, std::span<const std::span<std::byte>>)>* call =
       nullptr;

@@ -73,4 +73,25 @@ trace::What DescribeStep(const Program& program, const Step& step) {
   return what;
 }
 
+void StepTraces::Make() const {
+  std::call_once(once_, [this] {
+    run_ = trace::Intern(
+        {.kind = trace::Kind::kExecute, .name = program_.name, .program = program_.name});
+    program::ForEachStep(program_.steps, [this](const Step& step) {
+      steps_[&step] = trace::Intern(DescribeStep(program_, step));
+    });
+  });
+}
+
+const trace::What* StepTraces::Of(const Step& step) const {
+  Make();
+  auto found = steps_.find(&step);
+  return found != steps_.end() ? found->second : run_;
+}
+
+const trace::What* StepTraces::Run() const {
+  Make();
+  return run_;
+}
+
 }  // namespace weft::runtime

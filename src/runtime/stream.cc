@@ -2,6 +2,25 @@
 
 namespace weft::runtime {
 
+std::string_view NameOf(StreamKind kind) {
+  switch (kind) {
+    case StreamKind::kCompute: return "compute";
+    case StreamKind::kToDevice: return "to device";
+    case StreamKind::kToHost: return "to host";
+  }
+  return "";
+}
+
+const trace::What* TracedCopy(CopyKind kind) {
+  static const trace::CachedWhat copies[3];
+  return copies[static_cast<size_t>(kind)].Get(
+      kind == CopyKind::kOnDevice ? trace::Kind::kCopy : trace::Kind::kTransfer, [kind] {
+        return trace::What{.name = kind == CopyKind::kToDevice ? "copy to device"
+                                   : kind == CopyKind::kToHost ? "copy to host"
+                                                               : "copy on device"};
+      });
+}
+
 Status CheckCopy(const std::byte* to, const std::byte* from, int64_t bytes) {
   if (bytes < 0) return InvalidArgument("copy: ", bytes, " bytes");
   if (bytes == 0) return {};

@@ -16,12 +16,16 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/trace.h"
 #include "runtime/memory.h"
 
 namespace weft::runtime {
 
 enum class StreamKind : uint8_t { kCompute, kToDevice, kToHost };
 enum class CopyKind : uint8_t { kToDevice, kToHost, kOnDevice };
+std::string_view NameOf(StreamKind kind);  // "to host"
+// What timelines say of a copy; only while one is recorded.
+const trace::What* TracedCopy(CopyKind kind);
 
 // A place in a stream.
 class Event {

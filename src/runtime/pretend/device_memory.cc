@@ -98,6 +98,17 @@ void DeviceMemory::Settle(const Freed& freed) {
   settled_.notify_all();
 }
 
+DeviceMemory::Holes DeviceMemory::holes() {
+  MutexLock lock(mutex_);
+  Holes holes;
+  for (auto [offset, bytes] : free_) {
+    holes.bytes += bytes;
+    ++holes.count;
+    holes.largest = std::max(holes.largest, bytes);
+  }
+  return holes;
+}
+
 void DeviceMemory::WaitSettled() {
   MutexLock lock(mutex_);
   int64_t until = released_;

@@ -39,6 +39,11 @@ class DeviceMemory {
   };
   Freed Release(std::byte* address, const void* stream);
   void Settle(const Freed& freed);
+  // What is free lies in so many pieces.
+  struct Holes {
+    int64_t bytes = 0, count = 0, largest = 0;
+  };
+  Holes holes() WEFT_EXCLUDES(mutex_);
   // Until everything freed before now has been settled.
   void WaitSettled();
 

@@ -5,7 +5,10 @@
 #include <cstring>
 #include <vector>
 
+#include "base/metrics.h"
 #include "base/str.h"
+#include "base/trace.h"
+#include "runtime/buffers.h"
 
 namespace weft::runtime {
 namespace {
@@ -68,12 +71,16 @@ Result<Allocation> PretendCore::Allocate(PretendStream& stream, int64_t bytes, M
   std::byte* address = memory->Take(bytes, &stream);
   if (address == nullptr) {
     // What other streams have freed is on its way.
+    metrics::Add(metrics::kDeviceSyncs);
     memory->WaitSettled();
     address = memory->Take(bytes, &stream);
   }
   if (address == nullptr) {
     ledger.Untake(bytes);
-    return std::unexpected(ledger.Exhausted(bytes, "no block is as large"));
+    DeviceMemory::Holes holes = memory->holes();
+    return std::unexpected(ledger.Exhausted(
+        bytes, StrCat("no block is as large: ", HumanBytes(holes.bytes), " are free in ",
+                      holes.count, " holes, the largest has ", HumanBytes(holes.largest))));
   }
   ledger.Add(address, bytes, label);
   if (options.runs) {
@@ -89,7 +96,10 @@ Result<Allocation> PretendCore::Allocate(PretendStream& stream, int64_t bytes, M
 PretendStream::PretendStream(StreamKind kind, std::shared_ptr<PretendCore> core)
     : kind_(kind), core_(std::move(core)), queue_(std::make_shared<Queue>()) {
   uint64_t seed = core_->options.seed * 0x9e3779b97f4a7c15ull + ++core_->streams;
-  thread_ = std::thread(RunQueue, queue_, core_, seed);
+  thread_ = std::thread([queue = queue_, core = core_, seed, kind] {
+    trace::NameThread(StrCat(core->name, " ", NameOf(kind)));
+    RunQueue(queue, core, seed);
+  });
 }
 
 // What was enqueued still runs.
@@ -158,7 +168,9 @@ Status PretendStream::Copy(CopyKind kind, std::byte* to, const std::byte* from, 
   ++core_->counts.copies;
   core_->counts.copied_bytes += bytes;
   if (!core_->options.runs || bytes == 0) return {};
-  Enqueue([target, source, bytes]() -> Status {
+  Enqueue([target, source, bytes, kind]() -> Status {
+    trace::Span span(trace::IsOn() ? TracedCopy(kind) : nullptr);
+    span.Bytes(bytes);
     std::memmove(target, source, static_cast<size_t>(bytes));
     return {};
   });
@@ -204,6 +216,7 @@ Status PretendStream::WaitFor(EventPtr event) {
 }
 
 Status PretendStream::Synchronize() {
+  metrics::Add(metrics::kDeviceSyncs);
   return TRY(Record())->Wait();
 }
 

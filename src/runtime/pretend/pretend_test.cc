@@ -110,6 +110,25 @@ TEST(Pretend, FreedMemoryIsPoisonedInOrder) {
   EXPECT_EQ(used[3], std::byte{1});
 }
 
+// There is enough, but not in one piece.
+TEST(Pretend, AnErrorSaysWhatTheHolesAre) {
+  auto device = MakePretend({.memory_bytes = 1 << 20});
+  auto stream = *device->NewStream(StreamKind::kCompute);
+  std::vector<Allocation> held;
+  for (int i = 0; i < 4; ++i) {
+    held.push_back(*device->AllocateOn(*stream, 1 << 18, MemorySpace::kDevice, "quarter"));
+  }
+  held[0].Free();
+  held[2].Free();
+  auto result = device->AllocateOn(*stream, 1 << 19, MemorySpace::kDevice);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code(), Code::kResourceExhausted);
+  std::string text = result.error().ToString();
+  EXPECT_TRUE(text.contains("524.29 KB are free in 2 holes, the largest has 262.14 KB")) << text;
+  EXPECT_TRUE(text.contains("quarter")) << text;
+  EXPECT_TRUE(text.contains("in use")) << text;
+}
+
 TEST(Pretend, ProgramsMustBeEnqueued) {
   auto device = MakePretend({});
   auto program =

@@ -1,0 +1,61 @@
+#include "client/host_copy.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "base/thread_pool.h"
+#include "base/trace.h"
+
+namespace weft::client {
+namespace {
+
+constexpr int64_t kCopyGrain = int64_t{1} << 18;  // bytes that a thread copies at least
+// Less than this is mostly memory that malloc had before.
+constexpr int64_t kFreshBytes = int64_t{4} << 20;
+constexpr int64_t kLargePage = int64_t{2} << 20;
+#if defined(MADV_POPULATE_WRITE)
+constexpr int kPopulateWrite = MADV_POPULATE_WRITE;
+#else
+constexpr int kPopulateWrite = 23;  // Linux 5.14; older ones refuse it
+#endif
+
+// The whole pages of a range; advice is a hint, and who does not take it is as before.
+void Advise(std::byte* to, int64_t bytes, int64_t page, int advice) {
+  const auto begin = reinterpret_cast<uintptr_t>(to), size = static_cast<uintptr_t>(page);
+  const uintptr_t first = (begin + size - 1) / size * size;
+  const uintptr_t end = (begin + static_cast<uintptr_t>(bytes)) / size * size;
+  if (first < end) madvise(reinterpret_cast<void*>(first), end - first, advice);
+}
+
+}  // namespace
+
+void CopyOnHost(std::byte* to, const std::byte* from, int64_t bytes) {
+  static const trace::CachedWhat copy;
+  trace::Span span(copy.Get(trace::Kind::kTransfer,
+                            [] { return trace::What{.name = "copy in memory of the host"}; }));
+  span.Bytes(bytes);
+  if (bytes < 2 * kCopyGrain) {
+    if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
+    return;
+  }
+  DefaultPool().ParallelFor(bytes, kCopyGrain, [&](int64_t begin, int64_t end) {
+    std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin));
+  });
+}
+
+void ExpectWrites(std::byte* to, int64_t bytes) {
+  if (bytes < kFreshBytes) return;
+  static const trace::CachedWhat expect;
+  trace::Span span(expect.Get(trace::Kind::kTransfer,
+                              [] { return trace::What{.name = "pages of the result"}; }));
+  span.Bytes(bytes);
+  Advise(to, bytes, kLargePage, MADV_HUGEPAGE);
+  const int64_t page = sysconf(_SC_PAGESIZE);
+  DefaultPool().ParallelFor(bytes, kFreshBytes, [&](int64_t begin, int64_t end) {
+    Advise(to + begin, end - begin, page, kPopulateWrite);
+  });
+}
+
+}  // namespace weft::client
