@@ -27,12 +27,13 @@ def arguments(argv):
       epilog="parts:\n" + "\n".join(f"  {part.name:10} {part.seconds:4} s  {part.__doc__}" for part in parts.ALL) +
       "\n\nStatus 1: something failed. What had no time is no failure, and is in the table.")
   parser.add_argument("--minutes", type=float, default=8, metavar="M", help="for everything (8)")
-  parser.add_argument("--parts", default="", metavar="A,B", help="only these; all but `suite` and those for --dry when none is named")
+  parser.add_argument("--parts", default="", metavar="A,B", help="only these; when none is named all but `suite`, `baseline`, `races` and those for --dry")
   parser.add_argument("--bundle", nargs="?", const="dist/weft-gpu-check.tar.xz", metavar="FILE",
                       help="run nothing: build without LLVM and pack what another machine needs (50 MB at most)")
   parser.add_argument("--dry", action="store_true", help="what can be found out without a GPU: the pretend device, NVRTC, resources of kernels")
   parser.add_argument("--device", choices=["gpu", "pretend"], default="gpu", help="pretend: the parts themselves are tried, on any machine")
   parser.add_argument("--part", default="1/1", metavar="I/N", help="of JAX's tests: every Nth file from the Ith on")
+  parser.add_argument("--sample", type=int, default=40, metavar="N", help="of JAX's tests: cases a file (40; 0: all)")
   parser.add_argument("--jax", metavar="PATH", help="a checkout of jax, for its tests")
   parser.add_argument("--count", type=int, default=0, metavar="N", help="random modules (2000; pretend 60)")
   parser.add_argument("--seed", type=int, default=1, metavar="S", help="of the first random module (1)")

@@ -1,6 +1,8 @@
 """The parts of gpu-check: commands, their time limits, and what their output says."""
 
 import collections
+import concurrent.futures
+import json
 import os
 import pathlib
 import re
@@ -34,8 +36,17 @@ class Setting:
     python = os.pathsep.join(filter(None, [str(self.root / "python"), os.environ.get("PYTHONPATH", "")]))
     return {**os.environ, "PYTHONPATH": python, "WEFT_LIBRARY": str(self.options.build / "libpjrt_weft.so"), "WEFT_CACHE": "0", **more}
 
-  def command(self, name, command, read, env=None, seconds=None):
-    """A row: what `read(output, status)` makes of (passed, failed). A command over its time is ended with its children."""
+  def together(self, name, commands, read, seconds=None):
+    """One row of several commands, as many at once as --jobs says."""
+    with concurrent.futures.ThreadPoolExecutor(max(1, self.options.jobs)) as pool:
+      rows = list(pool.map(lambda command: self.command(name, command, read, seconds=seconds), commands))
+    worst = next((o for o in ("failed", "timeout", "ok") if any(row.outcome == o for row in rows)), "ok")
+    detail = "\n".join(row.detail for row in rows if row.outcome != "ok")
+    return Row(name, detail[-DETAIL:], worst, sum(r.passed for r in rows), sum(r.failed for r in rows), max(r.seconds for r in rows))
+
+  def command(self, name, command, read, env=None, seconds=None, show=False):
+    """A row: what `read(output, status)` makes of (passed, failed). A command over its time is ended with its children.
+    `show`: what it prints is of interest whatever comes out."""
     begin = time.monotonic()
     try:
       child = subprocess.Popen([str(word) for word in command], cwd=self.root, env=self.environment(**(env or {})), text=True, errors="replace",
@@ -53,7 +64,9 @@ class Setting:
     if not timeout and child.returncode != 0:
       failed = max(failed, 1)
     outcome = "failed" if failed else "timeout" if timeout else "ok"
-    return Row(name, output[-DETAIL:] if outcome != "ok" else "", outcome, passed, failed, time.monotonic() - begin)
+    if show:
+      print(output, file=sys.stderr, flush=True)
+    return Row(name, output[-DETAIL:] if show or outcome != "ok" else "", outcome, passed, failed, time.monotonic() - begin)
 
 
 # What programs print.
@@ -103,7 +116,7 @@ class DeviceTests(Part):
   name = "device"
 
   def run(self, s):
-    tests = [("gpu_test", "*Cuda*:*Routine*"), ("runtime_test", "*")]
+    tests = [("gpu_test", "*Cuda*:*Routine*-*NearlyAllMemory/Cuda"), ("runtime_test", "*")]
     return [s.command(name, [s.options.build / name, f"--gtest_filter={pattern}", "--gtest_brief=1"], read_gtest)
             for name, pattern in tests if (s.options.build / name).exists()]
 
@@ -167,42 +180,107 @@ class Smoke(Part):
     return [s.command("smoke.py", [s.python, "test/gpu/smoke.py"], read_text_tests, env)]
 
 
+class Runtime(Part):
+  """no hidden waits, copies beside programs, Ctrl-C, memory of the first op, speed of transfers"""
+  name, dry, seconds = "runtime", True, 90
+
+  def run(self, s):
+    if subprocess.run([s.python, "-c", "import jax"], capture_output=True).returncode != 0:
+      return [Row("runtime.py", "no JAX for " + s.python, "skipped")]
+    env = {"JAX_PLATFORMS": "weft", "WEFT_PLATFORM": s.device}
+    return [s.command("runtime.py", [s.python, "test/gpu/runtime.py"], read_text_tests, env, show=s.device == "gpu")]
+
+
+class Soak(Part):
+  """10,000 allocations of up to 95 % of memory, what the first program takes, programs and clients by the thousand"""
+  name, seconds = "soak", 200
+
+  def run(self, s):
+    rows = []
+    if (s.options.build / "gpu_test").exists() and s.device == "gpu":
+      pattern = "Gpu/*NearlyAllMemory/Cuda:CudaGpu.TheFirst*"
+      rows.append(s.command("memory", [s.options.build / "gpu_test", f"--gtest_filter={pattern}"], read_gtest, seconds=60, show=True))
+    if (s.options.build / "pjrt_stress").exists():
+      # Each cycle compiles.
+      cycles, clients, rounds = (10_000, 200, 20) if s.device == "gpu" else (100, 8, 1)
+      rows.append(s.command("pjrt_stress", [s.options.build / "pjrt_stress", "--cycles", cycles, "--clients", clients, "--rounds", rounds],
+                            read_status, {"WEFT_PLATFORM": s.device}, show=True))
+    return rows or [Row("soak", "not built", "skipped")]
+
+
+class Training(Part):
+  """examples/train_transformer.py: the GPU beside XLA:GPU and beside a CPU"""
+  name, seconds = "train", 120
+
+  def run(self, s):
+    if s.device != "gpu":
+      return [Row("train_transformer.py", "not on this machine", "skipped")]
+    env = {"JAX_PLATFORMS": "weft,cuda,cpu", "WEFT_PLATFORM": "gpu", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    return [s.command(f"weft and {other}", [s.python, "examples/train_transformer.py", "--platforms", f"weft,{other}", "--seconds", "40"],
+                      read_status, env, show=True) for other in ("cuda", "cpu")]
+
+
+class Baseline(Part):
+  """JAX's own tests on XLA:GPU, recorded in test/jax/baseline-gpu.json (--jax PATH, --part I/N, --sample N)"""
+  name, usual, seconds = "baseline", False, 540
+
+  def run(self, s):
+    return [jax_suite(s, "cuda", ["--write-baseline"])]
+
+
 class JaxTests(Part):
   """JAX's own tests (--jax PATH, --part I/N)"""
   name, usual, seconds = "suite", False, 540
 
   def run(self, s):
-    index, of = map(int, s.options.part.split("/"))
-    if not s.options.jax:
-      return [Row(f"part {index}/{of}", "--jax PATH names a checkout", "skipped")]
-    files = sorted(path.stem for path in pathlib.Path(s.options.jax, "tests").glob("*_test.py"))[index - 1::of]
-    command = [sys.executable, "test/jax/suite.py", "--platform", f"weft-{s.device}", "--jax", s.options.jax, "--any-version", "--minutes",
-               f"{s.left() / 60 - 0.5:.1f}", "--workers", s.options.jobs, "--out", s.root / "jax-suite", "--resume", *files]
+    return [jax_suite(s, f"weft-{s.device}", [])]
 
-    def read(output, _):
-      return count(r"(\d+) passed", output), count(r"(\d+) failed", output)
 
-    return [s.command(f"part {index}/{of}", command, read)]
+def jax_suite(s, platform, more):
+  index, of = map(int, s.options.part.split("/"))
+  name = f"{platform} part {index}/{of}"
+  if not s.options.jax:
+    return Row(name, "--jax PATH names a checkout", "skipped")
+  groups = json.loads((s.root / "test" / "jax" / "groups.json").read_text())
+  files = sorted(file for some in groups.values() for file in some)[index - 1::of]
+  command = [sys.executable, "test/jax/suite.py", "--platform", platform, "--jax", s.options.jax, "--any-version", "--minutes",
+             f"{s.left() / 60 - 0.5:.1f}", "--workers", s.options.jobs, "--sample", s.options.sample, "--out", s.root / "jax-suite", "--resume",
+             *more, *files]
+
+  def read(output, _):
+    return count(r"(\d+) passed", output), count(r"(\d+) failed", output)
+
+  return s.command(name, command, read)
 
 
 class Sanitizers(Part):
-  """compute-sanitizer: memcheck, racecheck, initcheck, synccheck on text tests and random modules"""
-  name, seconds = "sanitize", 240
+  """compute-sanitizer: memcheck, initcheck, synccheck, racecheck on text tests and 200 random modules, several processes at once"""
+  name, seconds, checks = "sanitize", 400, ("memcheck", "initcheck", "synccheck", "racecheck")
 
   def run(self, s):
     tool = shutil.which("compute-sanitizer") or shutil.which("compute-sanitizer", path="/usr/local/cuda/bin")
     if tool is None or s.device != "gpu":
       return [Row("compute-sanitizer", "not on this machine", "skipped")]
     rows = []
-    for check in ("memcheck", "racecheck", "initcheck", "synccheck"):
+    files = sorted(str(path.relative_to(s.root)) for path in (s.root / "test" / "run").rglob("*.hlo"))
+    jobs = max(1, s.options.jobs)
+    for check in self.checks:
       watched = [tool, "--tool", check, "--target-processes", "all", "--print-limit", "5"]
-      share = s.left() / (8 - len(rows))
+      share = s.left() / (2 * len(self.checks) - len(rows))
       # Libraries store by ways that it does not see.
       options = ["--options=gpu.clear_outputs=true"] if check == "initcheck" else []
-      rows.append(s.command(f"{check} test/run", [*watched, s.weft, "test", "--device=gpu", *options, "test/run"], read_sanitizer, seconds=share))
-      rows.append(s.command(f"{check} random", [*watched, s.weft, "random", "--device=gpu", *options, "--count", "200", "--seed", "1", "--jobs", "4"],
-                            read_sanitizer, seconds=share))
+      slices = [files[i::jobs] for i in range(jobs) if files[i::jobs]]
+      rows.append(s.together(f"{check} test/run", [[*watched, s.weft, "test", "--device=gpu", *options, *some] for some in slices], read_sanitizer, share))
+      each = -(-200 // jobs)
+      seeds = [[*watched, s.weft, "random", "--device=gpu", *options, "--count", min(each, 200 - first), "--seed", 1 + first, "--jobs", 1]
+               for first in range(0, 200, each)]
+      rows.append(s.together(f"{check} random", seeds, read_sanitizer, share))
     return rows
+
+
+class Races(Sanitizers):
+  """compute-sanitizer's racecheck alone, which takes longest"""
+  name, usual, seconds, checks = "races", False, 400, ("racecheck",)
 
 
 class Benches(Part):
@@ -226,4 +304,5 @@ class Compiled(Part):
     return resources.rows(s)
 
 
-ALL = [part() for part in (DeviceTests, TextTests, RandomModules, KernelsAsCpp, SameBits, Smoke, Compiled, Sanitizers, Benches, JaxTests)]
+ALL = [part() for part in (DeviceTests, TextTests, RandomModules, KernelsAsCpp, SameBits, Smoke, Runtime, Soak, Training, Compiled, Sanitizers, Races, Benches,
+                              JaxTests, Baseline)]

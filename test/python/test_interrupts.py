@@ -69,6 +69,17 @@ def interrupt(code, times=1, **variables):
     return done
 
 
+def test_a_loop_on_a_gpu():
+    """Undonated arguments stay, what waits for the loop is cancelled with it, and the stream goes on."""
+    interrupt("""
+for _ in range(2):
+    interrupted(lambda: go_round(-1, x).block_until_ready())
+    check_that_all_works(x)
+interrupted(lambda: np.asarray(jax.jit(lambda v: v + 1)(go_round(-1, x))))
+check_that_all_works(x)
+""", times=3, WEFT_PLATFORM="pretend", JAX_PLATFORMS="weft")
+
+
 @pytest.mark.parametrize("options", ["", "cpu.native=false"])
 def test_waiting_for_a_result(options):
     interrupt("""
