@@ -239,7 +239,7 @@ TEST(Device, CancelEndsALoopAndWhatWaitsForIt) {
     ASSERT_TRUE(first->IsDeleted() || first->ready()->IsReady());
     EXPECT_EQ(second->ready()->Await().error().code(), Code::kCancelled);
     EXPECT_EQ(copied->Await().error().code(), Code::kCancelled);
-    EXPECT_LT(Clock::now() - begin, std::chrono::milliseconds(200));
+    EXPECT_LT(Clock::now() - begin, std::chrono::seconds(5));  // a quiet machine takes 1 ms
     // The argument is as it was, and the stream goes on.
     EXPECT_EQ(Floats(*x), (std::vector<float>{1, 2, 3, 4}));
     auto next = std::move(Call(*add, {x.get()}, {0})->outputs[0][0]);

@@ -45,6 +45,7 @@ GpuTimeline::GpuTimeline(const CudaDriver& cuda, void* context)
 // The context is current, and nothing runs on it.
 GpuTimeline::~GpuTimeline() {
   MutexLock lock(mutex_);
+  FlushLocked();
   pending_.clear();
   anchor_.reset();
   if (stream_ != nullptr) cuda_.StreamDestroy(stream_);
