@@ -1,5 +1,5 @@
 // AMX: tiles of 16 rows of 64 bytes. Four of them are the sums of 32 x 32 elements, two are the
-// rows of a, two the columns of b.
+// rows of a, two the columns of b: one load of a tile for each multiplication.
 #include "cpu/routines/machine.h"
 #include "cpu/routines/narrow_kernels.h"
 
@@ -13,6 +13,9 @@ namespace {
 
 #if defined(__x86_64__)
 constexpr int64_t kTileBytes = 1024, kTileRow = 64, kTilePair = 2 * kTileRow;
+// Panels of a stream through L1, one after the other in memory: what comes two steps later is asked
+// for now. The panel of b stays.
+constexpr int64_t kTilesAhead = 4;
 
 WEFT_AMX void ConfigureTiles() {
   struct alignas(64) {
@@ -31,8 +34,12 @@ WEFT_AMX void ReleaseTiles() {
   _tile_release();
 }
 
+[[gnu::always_inline]] inline void PrefetchTile(const std::byte* tile) {
+  for (int64_t at = 0; at < kTileBytes; at += kTileRow) __builtin_prefetch(tile + at);
+}
+
 // Tiles are named by literals in both compilers, so that this is no template.
-#define WEFT_AMX_KERNEL(NAME, DOT, STEP)                                                           \
+#define WEFT_AMX_KERNEL(NAME, DOT, STEP, ASKS)                                                     \
   WEFT_AMX void NAME(int64_t k, const std::byte* a, const std::byte* b, std::byte* c, int64_t ldc, \
                      bool adds) {                                                                  \
     int64_t row = ldc * 4;                                                                         \
@@ -51,9 +58,11 @@ WEFT_AMX void ReleaseTiles() {
     for (int64_t p = 0; p < k; p += STEP) {                                                        \
       _tile_loadd(6, b, kTilePair);                                                                \
       _tile_loadd(4, a, kTileRow);                                                                 \
+      if (ASKS) PrefetchTile(a + kTilesAhead * kTileBytes);                                        \
       _tile_loadd(7, b + kTileRow, kTilePair);                                                     \
       DOT(0, 4, 6);                                                                                \
       _tile_loadd(5, a + kTileBytes, kTileRow);                                                    \
+      if (ASKS) PrefetchTile(a + (kTilesAhead + 1) * kTileBytes);                                  \
       DOT(1, 4, 7);                                                                                \
       DOT(2, 5, 6);                                                                                \
       DOT(3, 5, 7);                                                                                \
@@ -66,11 +75,14 @@ WEFT_AMX void ReleaseTiles() {
     _tile_stored(3, below + kTileRow, row);                                                        \
   }
 
-WEFT_AMX_KERNEL(AmxBf16, _tile_dpbf16ps, 32)
-WEFT_AMX_KERNEL(AmxSS, _tile_dpbssd, 64)
-WEFT_AMX_KERNEL(AmxSU, _tile_dpbsud, 64)
-WEFT_AMX_KERNEL(AmxUS, _tile_dpbusd, 64)
-WEFT_AMX_KERNEL(AmxUU, _tile_dpbuud, 64)
+#define WEFT_AMX_KERNELS(SUFFIX, ASKS)                       \
+  WEFT_AMX_KERNEL(AmxBf16##SUFFIX, _tile_dpbf16ps, 32, ASKS) \
+  WEFT_AMX_KERNEL(AmxSS##SUFFIX, _tile_dpbssd, 64, ASKS)     \
+  WEFT_AMX_KERNEL(AmxSU##SUFFIX, _tile_dpbsud, 64, ASKS)     \
+  WEFT_AMX_KERNEL(AmxUS##SUFFIX, _tile_dpbusd, 64, ASKS)     \
+  WEFT_AMX_KERNEL(AmxUU##SUFFIX, _tile_dpbuud, 64, ASKS)
+WEFT_AMX_KERNELS(Ahead, true)
+WEFT_AMX_KERNELS(Plain, false)
 
 bool HasAmxBf16() {
   return HostFeatures().amx_bf16;
@@ -79,18 +91,30 @@ bool HasAmxInt8() {
   return HostFeatures().amx_int8;
 }
 
+constexpr double kBf16Speed = 1000, kInt8Speed = 2000;
+
 constexpr NarrowKernel AmxOf(std::string_view name, bool a_signed, bool b_signed,
                              decltype(NarrowKernel::run) run) {
-  return {name, NarrowElement::kInt8, a_signed,     b_signed,  32, 32, 64, 4, 64,
-          run,  ConfigureTiles,       ReleaseTiles, HasAmxInt8};
+  return {name, NarrowElement::kInt8, a_signed, b_signed,       32,           32,        64, 4,
+          64,   kInt8Speed,           run,      ConfigureTiles, ReleaseTiles, HasAmxInt8};
+}
+constexpr NarrowKernel AmxBf16Of(decltype(NarrowKernel::run) run) {
+  return {"amx bf16", NarrowElement::kBf16, true, true,           32,           32,        32, 2,
+          32,         kBf16Speed,           run,  ConfigureTiles, ReleaseTiles, HasAmxBf16};
 }
 constexpr NarrowKernel kAmxKernels[] = {
-    {"amx bf16", NarrowElement::kBf16, true, true, 32, 32, 32, 2, 32, AmxBf16, ConfigureTiles,
-     ReleaseTiles, HasAmxBf16},
-    AmxOf("amx s8 x s8", true, true, AmxSS),
-    AmxOf("amx s8 x u8", true, false, AmxSU),
-    AmxOf("amx u8 x s8", false, true, AmxUS),
-    AmxOf("amx u8 x u8", false, false, AmxUU),
+    AmxBf16Of(AmxBf16Ahead),
+    AmxOf("amx s8 x s8", true, true, AmxSSAhead),
+    AmxOf("amx s8 x u8", true, false, AmxSUAhead),
+    AmxOf("amx u8 x s8", false, true, AmxUSAhead),
+    AmxOf("amx u8 x u8", false, false, AmxUUAhead),
+};
+constexpr NarrowKernel kAmxKernelsPlain[] = {
+    AmxBf16Of(AmxBf16Plain),
+    AmxOf("amx s8 x s8", true, true, AmxSSPlain),
+    AmxOf("amx s8 x u8", true, false, AmxSUPlain),
+    AmxOf("amx u8 x s8", false, true, AmxUSPlain),
+    AmxOf("amx u8 x u8", false, false, AmxUUPlain),
 };
 #endif
 
@@ -100,6 +124,13 @@ namespace detail {
 std::span<const NarrowKernel> AmxKernels() {
 #if defined(__x86_64__)
   return kAmxKernels;
+#else
+  return {};
+#endif
+}
+std::span<const NarrowKernel> AmxKernelsWithoutPrefetch() {
+#if defined(__x86_64__)
+  return kAmxKernelsPlain;
 #else
   return {};
 #endif

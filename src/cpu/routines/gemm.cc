@@ -309,9 +309,9 @@ int64_t ScratchOfOne(OneProduct s, int64_t threads) {
     }
     case Way::kPacked:
       if (const NarrowKernel* kernel = NarrowKernelFor<T>(s)) {
-        return PackedScratch<T>(NarrowForm(*kernel), {s.m, s.n, s.k}, s.c_type, threads);
+        return PackedScratch<T>(NarrowForm(*kernel), {s.m, s.n, s.k}, threads);
       }
-      return MultiplyScratch<T>(s.m, s.n, s.k, threads, s.c_type);
+      return MultiplyScratch<T>(s.m, s.n, s.k, threads);
   }
   return elements * int64_t{sizeof(T)};
 }

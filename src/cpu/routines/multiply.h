@@ -63,6 +63,7 @@ struct PanelForm {
   int64_t element;         // bytes of a packed element
   int64_t a_head, b_head;  // bytes before the elements
   int64_t sum;             // bytes of an accumulator
+  double speed;            // multiplications a nanosecond, about
 
   int64_t PanelBytes(bool is_left, int64_t k) const {
     int64_t bytes = (k + step - 1) / step * step * (is_left ? rows : cols) * element;
@@ -104,13 +105,11 @@ Status Multiply(const Means& means, int64_t m, int64_t n, int64_t k, const Panel
                 const PanelSource<T>& b, T* c, int64_t ldc, T alpha, T beta,
                 const RowsDone& done = {});
 
-// Bytes of scratch that these take, on so many threads; 1 without a pool. Results of T unless said.
+// Bytes of scratch that these take, on so many threads; 1 without a pool.
 template <class T>
-int64_t PackedScratch(const PanelForm& form, const ProductSizes& sizes, DType result,
-                      int64_t threads);
+int64_t PackedScratch(const PanelForm& form, const ProductSizes& sizes, int64_t threads);
 template <class T>
-int64_t MultiplyScratch(int64_t m, int64_t n, int64_t k, int64_t threads,
-                        DType result = DType::kInvalid);
+int64_t MultiplyScratch(int64_t m, int64_t n, int64_t k, int64_t threads);
 
 // Elements in memory: element p of vector i is at i * vector_stride + p * k_stride, converted to T.
 template <class T>

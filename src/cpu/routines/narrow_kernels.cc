@@ -139,12 +139,12 @@ std::vector<NarrowKernel> AllKernels() {
   std::vector<NarrowKernel> all;
   for (const NarrowKernel& kernel : detail::AmxKernels()) all.push_back(kernel);
 #if defined(__x86_64__)
-  all.push_back({"avx512-bf16", NarrowElement::kBf16, true, true, kRows512, kCols512, 2, 2, 2,
+  all.push_back({"avx512-bf16", NarrowElement::kBf16, true, true, kRows512, kCols512, 2, 2, 2, 40,
                  DotBf16, nullptr, nullptr, HasBf16});
   all.push_back({"avx512-vnni int8", NarrowElement::kUnsigned, true, true, kRows512, kCols512, 4, 4,
-                 4, VnniInt8, nullptr, nullptr, HasVnni});
+                 4, 300, VnniInt8, nullptr, nullptr, HasVnni});
   all.push_back({"avx2 int8 as int16", NarrowElement::kInt16, true, true, kRows256, kCols256, 2, 2,
-                 2, MaddInt16, nullptr, nullptr, HasMadd});
+                 2, 50, MaddInt16, nullptr, nullptr, HasMadd});
 #endif
   return all;
 }

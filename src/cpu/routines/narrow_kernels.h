@@ -27,6 +27,7 @@ struct NarrowKernel {
   int rows, cols;           // of a tile
   int a_group, b_group;     // elements of a vector that lie together
   int step;                 // k is a multiple of it; the rest is zero
+  double speed;             // multiplications a nanosecond, about
 
   // A panel of k elements of each vector is [k / group][vectors][group]. With kUnsigned an s32 for
   // each vector stands before it: what is added to every sum of that row, or column.
@@ -68,8 +69,9 @@ int64_t NarrowHead(const NarrowKernel& kernel, bool is_left);
 int64_t NarrowPanelBytes(const NarrowKernel& kernel, bool is_left, int64_t k);
 
 namespace detail {
-// The kernels of amx_kernels.cc.
+// The kernels of amx_kernels.cc, and the same ones without what they ask for in advance.
 std::span<const NarrowKernel> AmxKernels();
+std::span<const NarrowKernel> AmxKernelsWithoutPrefetch();
 }  // namespace detail
 
 }  // namespace weft::cpu

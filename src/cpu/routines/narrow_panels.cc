@@ -16,6 +16,7 @@ namespace {
 
 constexpr int64_t kChunk = 512;       // bytes of a vector that are packed at once
 constexpr int64_t kMostVectors = 64;  // of a panel
+constexpr int64_t kMostRun = 4096;    // bytes of vectors beside each other that go at once
 constexpr int64_t kWord = 4, kTileLine = 64;
 
 // Words of count vectors that lie beside each other: rows[q] has element q of each of them.
@@ -48,24 +49,102 @@ enum class Words : uint8_t { kPairs, kQuads, kSignedPairs, kUnsignedPairs };
   }
 }
 
-void InterleaveAny(Words form, const std::byte* const* rows, int64_t count, uint32_t* out) {
-  InterleaveWords(form, rows, count, out);
+// The words of one row of panels: `count` vectors, `width` a panel, panels so many words apart.
+struct WordRun {
+  Words form;
+  int64_t count, width, panel;
+};
+
+[[gnu::always_inline]] inline void InterleavePanels(const WordRun& run,
+                                                    const std::byte* const* rows, uint32_t* out) {
+  int64_t from_bytes = run.form == Words::kPairs ? 2 : 1;
+  const std::byte* at[4] = {rows[0], rows[1], rows[2], rows[3]};
+  for (int64_t i = 0; i < run.count; i += run.width, out += run.panel) {
+    int64_t n = std::min(run.width, run.count - i);
+    InterleaveWords(run.form, at, n, out);
+    std::fill(out + n, out + run.width, 0U);
+    for (const std::byte*& row : at) row += run.width * from_bytes;
+  }
+}
+
+void InterleaveAny(const WordRun& run, const std::byte* const* rows, uint32_t* out) {
+  InterleavePanels(run, rows, out);
 }
 #if defined(__x86_64__)
-__attribute__((target("avx2"))) void InterleaveAvx2(Words form, const std::byte* const* rows,
-                                                    int64_t count, uint32_t* out) {
-  InterleaveWords(form, rows, count, out);
+#define WEFT_AVX2_PACK __attribute__((target("avx2")))
+#define WEFT_AVX512_PACK __attribute__((target("avx512f,avx512bw,avx512vl")))
+
+WEFT_AVX2_PACK inline __m256i LoadHalf(const std::byte* from) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
 }
-__attribute__((target("avx512f,avx512bw,avx512vl"))) void InterleaveAvx512(
-    Words form, const std::byte* const* rows, int64_t count, uint32_t* out) {
-  InterleaveWords(form, rows, count, out);
+WEFT_AVX2_PACK inline void StoreHalf(uint32_t* to, __m256i words) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), words);
+}
+
+// 16 words of two rows of 16 bits.
+WEFT_AVX2_PACK inline void InterleavePairs16(const std::byte* const* rows, int64_t at,
+                                             uint32_t* out) {
+  __m256i a = LoadHalf(rows[0] + 2 * at), b = LoadHalf(rows[1] + 2 * at);
+  __m256i low = _mm256_unpacklo_epi16(a, b), high = _mm256_unpackhi_epi16(a, b);
+  StoreHalf(out, _mm256_permute2x128_si256(low, high, 0x20));
+  StoreHalf(out + 8, _mm256_permute2x128_si256(low, high, 0x31));
+}
+
+// 16 words of four rows of bytes.
+WEFT_AVX2_PACK inline void InterleaveQuads16(const std::byte* const* rows, int64_t at,
+                                             uint32_t* out) {
+  auto load = [&](int q) WEFT_AVX2_PACK {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(rows[q] + at));
+  };
+  __m128i a = load(0), b = load(1), c = load(2), d = load(3);
+  __m128i ab_low = _mm_unpacklo_epi8(a, b), ab_high = _mm_unpackhi_epi8(a, b);
+  __m128i cd_low = _mm_unpacklo_epi8(c, d), cd_high = _mm_unpackhi_epi8(c, d);
+  auto* to = reinterpret_cast<__m128i*>(out);
+  _mm_storeu_si128(to, _mm_unpacklo_epi16(ab_low, cd_low));
+  _mm_storeu_si128(to + 1, _mm_unpackhi_epi16(ab_low, cd_low));
+  _mm_storeu_si128(to + 2, _mm_unpacklo_epi16(ab_high, cd_high));
+  _mm_storeu_si128(to + 3, _mm_unpackhi_epi16(ab_high, cd_high));
+}
+
+WEFT_AVX2_PACK void InterleaveWhole(const WordRun& run, const std::byte* const* rows,
+                                    uint32_t* out) {
+  bool pairs = run.form == Words::kPairs;
+  for (int64_t i = 0; i < run.count; i += run.width, out += run.panel) {
+    for (int64_t j = 0; j < run.width; j += 16) {
+      if (pairs) InterleavePairs16(rows, i + j, out + j);
+      if (!pairs) InterleaveQuads16(rows, i + j, out + j);
+    }
+  }
+}
+
+// Whole panels of elements that are not widened, then what is left.
+template <void (*kRest)(const WordRun&, const std::byte* const*, uint32_t*)>
+void InterleaveFast(const WordRun& run, const std::byte* const* rows, uint32_t* out) {
+  bool as_is = run.form == Words::kPairs || run.form == Words::kQuads;
+  int64_t whole = as_is && run.width % 16 == 0 ? run.count / run.width * run.width : 0;
+  if (whole > 0) InterleaveWhole({run.form, whole, run.width, run.panel}, rows, out);
+  if (whole == run.count) return;
+  int64_t skip = whole * (run.form == Words::kPairs ? 2 : 1);
+  const std::byte* left[4];
+  for (int q = 0; q < 4; ++q) left[q] = rows[q] + skip;
+  kRest({run.form, run.count - whole, run.width, run.panel}, left,
+        out + whole / run.width * run.panel);
+}
+
+WEFT_AVX2_PACK void InterleaveAvx2(const WordRun& run, const std::byte* const* rows,
+                                   uint32_t* out) {
+  InterleavePanels(run, rows, out);
+}
+WEFT_AVX512_PACK void InterleaveAvx512(const WordRun& run, const std::byte* const* rows,
+                                       uint32_t* out) {
+  InterleavePanels(run, rows, out);
 }
 #endif
 
 auto FindInterleave() {
 #if defined(__x86_64__)
-  if (HostFeatures().avx512) return InterleaveAvx512;
-  if (HostFeatures().avx2) return InterleaveAvx2;
+  if (HostFeatures().avx512) return InterleaveFast<InterleaveAvx512>;
+  if (HostFeatures().avx2) return InterleaveFast<InterleaveAvx2>;
 #endif
   return InterleaveAny;
 }
@@ -136,21 +215,24 @@ void PackAlong(const NarrowPanel& s) {
                            reinterpret_cast<uint32_t*>(out));
       continue;
     }
+    // More rows than a processor's prefetcher follows.
+    constexpr int64_t kAhead = 4 * kTileLine;
     for (int64_t line = 0; line < bytes; line += kTileLine) {
       for (int64_t i = 0; i < s.width; ++i, out += kTileLine) {
+        __builtin_prefetch(rows[i] + line + kAhead);
         std::memcpy(out, rows[i] + line, kTileLine);
       }
     }
   }
 }
 
-// Rows of elements that lie beside each other, of which so many make up a word; zeroes past the
-// end.
-void WordRows(const NarrowPanel& s, int64_t word, const std::byte** rows) {
-  static constexpr std::byte kZeroes[2 * kMostVectors] = {};
-  for (int64_t q = 0; q < s.kernel.b_group; ++q) {
+// Rows of elements that lie beside each other, of which so many make up a word, from some vector
+// on; zeroes past the end.
+void WordRows(const NarrowPanel& s, int64_t word, int64_t vector, const std::byte** rows) {
+  static constexpr std::byte kZeroes[kMostRun] = {};
+  for (int64_t q = 0; q < 4; ++q) {
     int64_t p = word * s.kernel.b_group + q;
-    rows[q] = p < s.kn ? s.At(0, p) : kZeroes;
+    rows[q] = q < s.kernel.b_group && p < s.kn ? s.At(vector, p) : kZeroes;
   }
 }
 
@@ -163,9 +245,8 @@ void PackBesideInLines(const NarrowPanel& s) {
   for (int64_t word = 0; word < s.padded / s.kernel.b_group; ++word) {
     uint32_t* to = line + word % kLineWords * s.width;
     const std::byte* rows[4];
-    WordRows(s, word, rows);
-    interleave(WordsOf(s.kernel, s.source.dtype), rows, s.count, to);
-    std::fill(to + s.count, to + s.width, 0U);
+    WordRows(s, word, 0, rows);
+    interleave({WordsOf(s.kernel, s.source.dtype), s.count, s.width, 0}, rows, to);
     if (word % kLineWords != kLineWords - 1) continue;
     const uint32_t* words[kLineWords];
     for (int64_t w = 0; w < kLineWords; ++w) words[w] = line + w * s.width;
@@ -181,22 +262,18 @@ void PackBeside(const NarrowPanel& s, int64_t panel) {
   constexpr int64_t kWordsAhead = 2;
   Words form = WordsOf(s.kernel, s.source.dtype);
   int64_t bytes = ByteWidth(s.source.dtype), of_word = s.kernel.b_group;
+  int64_t most = kMostRun / bytes / s.width * s.width;
   for (int64_t word = 0; word < s.padded / of_word; ++word) {
-    const std::byte* rows[4];
-    WordRows(s, word, rows);
     for (int64_t q = 0; q < of_word && (word + kWordsAhead + 1) * of_word <= s.kn; ++q) {
       const std::byte* ahead = s.At(0, (word + kWordsAhead) * of_word + q);
       for (int64_t at = 0; at < s.count * bytes; at += 64) __builtin_prefetch(ahead + at);
     }
-    std::byte* out = s.out + word * s.width * kWord;
-    for (int64_t at = 0; at < s.count; at += s.width, out += panel) {
-      auto* to = reinterpret_cast<uint32_t*>(out);
-      int64_t n = std::min(s.width, s.count - at);
-      interleave(form, rows, n, to);
-      std::fill(to + n, to + s.width, 0U);
-      for (int64_t q = 0; q < of_word; ++q) {
-        if (word * of_word + q < s.kn) rows[q] += s.width * bytes;
-      }
+    for (int64_t at = 0; at < s.count; at += most) {
+      const std::byte* rows[4];
+      WordRows(s, word, at, rows);
+      auto* out =
+          reinterpret_cast<uint32_t*>(s.out + at / s.width * panel + word * s.width * kWord);
+      interleave({form, std::min(most, s.count - at), s.width, panel / kWord}, rows, out);
     }
   }
 }

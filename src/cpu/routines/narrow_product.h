@@ -13,7 +13,8 @@ inline PanelForm NarrowForm(const NarrowKernel& kernel) {
           kernel.element_bytes(),
           NarrowHead(kernel, true),
           NarrowHead(kernel, false),
-          4};
+          4,
+          kernel.speed};
 }
 
 // T: float for bf16, uint32_t for int8. alpha is 1, beta is 0 or 1.

@@ -34,12 +34,15 @@ class ScratchRoom {
   std::vector<Part> free_ WEFT_GUARDED_BY(mutex_);  // in order, none next to another
 };
 
+struct ProductTrial;  // blocking.h
+
 // What a routine works with.
 struct Means {
-  ThreadPool* pool = nullptr;   // null: this thread alone
-  ScratchRoom* room = nullptr;  // null: none
+  ThreadPool* pool = nullptr;     // null: this thread alone
+  ScratchRoom* room = nullptr;    // null: none
+  ProductTrial* trial = nullptr;  // of a benchmark
 
-  Means Alone() const { return {nullptr, room}; }
+  Means Alone() const { return {nullptr, room, trial}; }
 };
 
 template <class T>

@@ -1,0 +1,141 @@
+#include "cpu/routines/blocking.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "cpu/routines/machine.h"
+
+namespace weft::cpu {
+namespace {
+
+constexpr int64_t kTasks = 32;             // for many threads, as long as each is worth one
+constexpr int64_t kShallow = 64;           // depth below which writing the result takes longest
+constexpr int64_t kShallowCols = 2048;     // of a task then
+constexpr int64_t kShallowWork = 1 << 21;  // multiplications that are worth a task then
+constexpr int64_t kMostPacked = 32 << 20;  // bytes of an operand that are packed at once
+constexpr int64_t kMostDepth = 512;        // of a panel: f32 sums of so many are added elsewhere
+// Threads among which tasks of equal size divide evenly; so they do among fewer, by halves.
+constexpr int64_t kEvenOver = 16;
+constexpr double kTaskStart = 2e3;  // nanoseconds that a task takes beside its work
+// Rows (and columns) of a task that take as long to fetch from the last cache as to multiply.
+constexpr double kFetchedRows = 64;
+
+int64_t FirstCache() {
+  return std::max<int64_t>(HostCaches().l1, 32 << 10);
+}
+int64_t SecondCache() {
+  return std::max<int64_t>(HostCaches().l2, 256 << 10);
+}
+
+// Depth of panels: one of b is read again for every panel of a. Between two readings all of a panel
+// of a passes, so that both, and the sums, have to fit in L1 for b to be still there. Even parts.
+void CutDepth(const PanelForm& form, int64_t k, int64_t wish, Blocking& cut) {
+  int64_t room = FirstCache() * 15 / 16 - form.rows * form.cols * form.sum;
+  int64_t fits = room / ((form.rows + form.cols) * form.element);
+  int64_t unit = std::max<int64_t>(form.step, 16);
+  int64_t most = std::clamp(fits / unit * unit, unit, std::max(kMostDepth, unit));
+  if (wish > 0) most = RoundUp(wish, unit);
+  cut.panels = std::max<int64_t>(1, CeilDiv(k, most));
+  cut.depth = std::max(unit, RoundUp(CeilDiv(k, cut.panels), unit));
+  cut.panels = std::max<int64_t>(1, CeilDiv(k, cut.depth));
+}
+
+int64_t EvenPart(int64_t all, int64_t parts, int64_t unit) {
+  return RoundUp(CeilDiv(all, parts), unit);
+}
+
+// Tasks of a shallow product write long runs of rows.
+void CutShallow(const PanelForm& form, const ProductSizes& s, int64_t side, Blocking& cut) {
+  int64_t rows = RoundUp(std::min(s.m, side / 4), form.rows);
+  int64_t cols = RoundUp(std::min(s.n, kShallowCols), form.cols);
+  rows = EvenPart(s.m, CeilDiv(s.m, rows), form.rows);
+  cols = EvenPart(s.n, CeilDiv(s.n, cols), form.cols);
+  while (CeilDiv(s.m, rows) * CeilDiv(s.n, cols) < kTasks && rows * cols * s.k > kShallowWork) {
+    bool rows_go = rows > form.rows && rows >= cols;
+    if (!rows_go && cols <= form.cols) {
+      if (rows <= form.rows) break;
+      rows_go = true;
+    }
+    int64_t& part = rows_go ? rows : cols;
+    part = RoundUp(CeilDiv(part, 2), rows_go ? form.rows : form.cols);
+  }
+  cut.task_rows = rows;
+  cut.task_cols = cols;
+}
+
+// What tasks of that size take, on one thread and on many, in nanoseconds.
+double CostOfTasks(const PanelForm& form, const ProductSizes& s, int64_t rows, int64_t cols) {
+  auto row_part = static_cast<double>(rows), col_part = static_cast<double>(cols);
+  int64_t tasks = CeilDiv(s.m, rows) * CeilDiv(s.n, cols);
+  double fetch = 1 + kFetchedRows * (1 / row_part + 1 / col_part);
+  double one = row_part * col_part * static_cast<double>(s.k) / form.speed * fetch + kTaskStart;
+  auto rounds = static_cast<double>(CeilDiv(tasks, kEvenOver));
+  return one * (rounds + static_cast<double>(tasks) / kEvenOver);
+}
+
+// Tasks whose sums fill half of L2, beside the panels of one depth; or smaller ones, where these
+// divide better among threads.
+void CutTasks(const PanelForm& form, const ProductSizes& s, Blocking& cut) {
+  constexpr int64_t kQuarters[] = {4, 5, 6, 8, 12, 16, 24, 32, 48, 64};  // as many parts more
+  auto side = static_cast<int64_t>(std::sqrt(static_cast<double>(SecondCache() / 2 / form.sum)));
+  cut.by_rows = s.k <= kShallow;
+  if (cut.by_rows) return CutShallow(form, s, side * 7 / 10, cut);
+  int64_t row_parts = CeilDiv(s.m, RoundUp(side, form.rows));
+  int64_t col_parts = CeilDiv(s.n, RoundUp(side, form.cols));
+  double best = 0;
+  for (int64_t more_rows : kQuarters) {
+    int64_t rows = EvenPart(s.m, CeilDiv(row_parts * more_rows, 4), form.rows);
+    for (int64_t more_cols : kQuarters) {
+      int64_t cols = EvenPart(s.n, CeilDiv(col_parts * more_cols, 4), form.cols);
+      double cost = CostOfTasks(form, s, rows, cols);
+      if (best == 0 || cost < best) {
+        best = cost;
+        cut.task_rows = rows;
+        cut.task_cols = cols;
+      }
+      if (cols <= form.cols) break;
+    }
+    if (rows <= form.rows) break;
+  }
+}
+
+}  // namespace
+
+Blocking BlockingOf(const PanelForm& form, const ProductSizes& s, const ProductTrial* trial) {
+  Blocking cut;
+  CutDepth(form, s.k, trial != nullptr ? trial->depth : 0, cut);
+  CutTasks(form, s, cut);
+  if (trial != nullptr && trial->task_rows > 0) {
+    cut.task_rows = RoundUp(std::min(s.m, trial->task_rows), form.rows);
+  }
+  if (trial != nullptr && trial->task_cols > 0) {
+    cut.task_cols = RoundUp(std::min(s.n, trial->task_cols), form.cols);
+  }
+  cut.a_in_tasks = s.n <= cut.task_cols;
+  cut.b_in_tasks = s.m <= cut.task_rows;
+  int64_t vectors = kMostPacked / (cut.depth * cut.panels * form.element);
+  auto outer = [&](int64_t all, int64_t part, bool in_tasks) {
+    return in_tasks ? all : std::min(all, std::max<int64_t>(1, vectors / part) * part);
+  };
+  cut.outer_rows = outer(s.m, cut.task_rows, cut.a_in_tasks);
+  cut.outer_cols = outer(s.n, cut.task_cols, cut.b_in_tasks);
+  return cut;
+}
+
+int64_t SharedBytes(const PanelForm& form, const Blocking& cut, bool is_left, int64_t vectors) {
+  int64_t width = is_left ? form.rows : form.cols;
+  return CeilDiv(vectors, width) * form.PanelBytes(is_left, cut.depth) * cut.panels;
+}
+
+int64_t OwnBytes(const PanelForm& form, const Blocking& cut, bool is_left) {
+  int64_t vectors = is_left ? cut.task_rows : cut.task_cols,
+          width = is_left ? form.rows : form.cols;
+  return CeilDiv(vectors, width) * form.PanelBytes(is_left, cut.depth);
+}
+
+int64_t KeptSums(const PanelForm& form, const Blocking& cut) {
+  if (cut.panels == 1) return 0;
+  return RoundUp(cut.task_rows, form.rows) * RoundUp(cut.task_cols, form.cols);
+}
+
+}  // namespace weft::cpu
