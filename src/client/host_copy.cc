@@ -13,8 +13,9 @@ namespace {
 
 constexpr int64_t kCopyGrain = int64_t{1} << 18;  // bytes that a thread copies at least
 // Less than this is mostly memory that malloc had before.
-constexpr int64_t kFreshBytes = int64_t{4} << 20;
-constexpr int64_t kLargePage = int64_t{2} << 20;
+constexpr int64_t kFreshBytes = int64_t{1} << 18;
+// From a few of them on. 2 MiB on x86_64 and on arm64 with pages of 4 KiB.
+constexpr int64_t kLargePage = int64_t{2} << 20, kManyBytes = 2 * kLargePage;
 #if defined(MADV_POPULATE_WRITE)
 constexpr int kPopulateWrite = MADV_POPULATE_WRITE;
 #else
@@ -51,7 +52,7 @@ void ExpectWrites(std::byte* to, int64_t bytes) {
   trace::Span span(expect.Get(trace::Kind::kTransfer,
                               [] { return trace::What{.name = "pages of the result"}; }));
   span.Bytes(bytes);
-  Advise(to, bytes, kLargePage, MADV_HUGEPAGE);
+  if (bytes >= kManyBytes) Advise(to, bytes, kLargePage, MADV_HUGEPAGE);
   const int64_t page = sysconf(_SC_PAGESIZE);
   DefaultPool().ParallelFor(bytes, kFreshBytes, [&](int64_t begin, int64_t end) {
     Advise(to + begin, end - begin, page, kPopulateWrite);

@@ -202,8 +202,10 @@ class Soak(Part):
       rows.append(s.command("memory", [s.options.build / "gpu_test", f"--gtest_filter={pattern}"], read_gtest, seconds=60, show=True))
     if (s.options.build / "pjrt_stress").exists():
       # Each cycle compiles.
-      cycles, clients, rounds = (10_000, 200, 20) if s.device == "gpu" else (100, 8, 1)
-      rows.append(s.command("pjrt_stress", [s.options.build / "pjrt_stress", "--cycles", cycles, "--clients", clients, "--rounds", rounds],
+      numbers = ["--cycles", 10_000, "--clients", 40, "--rounds", 10, "--endless", 100_000]
+      if s.device != "gpu":
+        numbers = ["--cycles", 100, "--clients", 8, "--rounds", 1]
+      rows.append(s.command("pjrt_stress", [s.options.build / "pjrt_stress", *numbers],
                             read_status, {"WEFT_PLATFORM": s.device}, show=True))
     return rows or [Row("soak", "not built", "skipped")]
 

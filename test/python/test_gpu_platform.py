@@ -218,6 +218,30 @@ def test_memory_runs_out():
     assert "RESOURCE_EXHAUSTED" in done.stdout and "out of memory" in done.stdout, done.stdout + done.stderr
 
 
+def test_streams_have_tracks_in_timelines(tmp_path):
+    check(f"""
+    import json, weft
+    f = jax.jit(lambda x: jnp.sin(x) @ x)
+    x = jnp.ones((8, 8))
+    f(x).block_until_ready()
+    with weft.trace('{tmp_path}/trace.json'):
+        np.asarray(f(x))
+    events = json.load(open('{tmp_path}/trace.json'))['traceEvents']
+    names = {{e['tid']: e['args']['name'] for e in events if e['name'] == 'thread_name'}}
+    spans = {{(names[e['tid']], e['cat']) for e in events if e['ph'] == 'X'}}
+    assert {{('pretend:0 compute', 'execute'), ('pretend:0 compute', 'step'), ('pretend:0 to host', 'transfer')}} <= spans, spans
+    flows = {{e['ph']: e['id'] for e in events if e['ph'] in 'sf'}}
+    assert flows['s'] == flows['f'], flows  # from the request to the run
+    with jax.profiler.trace('{tmp_path}'):
+        f(x).block_until_ready()
+    from pathlib import Path
+    profile, = Path('{tmp_path}').rglob('*.xplane.pb')
+    planes = {{p.name: p for p in jax.profiler.ProfileData.from_file(str(profile)).planes}}
+    lines = {{line.name: [e.name for e in line.events] for line in planes['/device:TPU:0'].lines}}
+    assert len(lines['XLA Modules']) == 1 and len(lines['XLA Ops']) >= 2, lines
+    """)
+
+
 def test_memory_stats():
     check("""
     device, = jax.devices()

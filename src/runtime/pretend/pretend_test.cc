@@ -124,7 +124,7 @@ TEST(Pretend, AnErrorSaysWhatTheHolesAre) {
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().code(), Code::kResourceExhausted);
   std::string text = result.error().ToString();
-  EXPECT_TRUE(text.contains("524.29 KB are free in 2 holes, the largest has 262.14 KB")) << text;
+  EXPECT_TRUE(text.contains("524.3 kB are free in 2 holes, the largest has 262.1 kB")) << text;
   EXPECT_TRUE(text.contains("quarter")) << text;
   EXPECT_TRUE(text.contains("in use")) << text;
 }
