@@ -30,34 +30,35 @@
 namespace weft {
 namespace {
 
-constexpr size_t kStackBytes = 8 << 20;  // as threads have; pages that are not touched cost nothing
-constexpr size_t kGuardBytes = 64 << 10;  // a page at least, whatever pages are
-constexpr size_t kKeptStacks = 64;
+constexpr size_t kFiberStackBytes =
+    8 << 20;  // as threads have; pages that are not touched cost nothing
+constexpr size_t kFiberGuardBytes = 64 << 10;  // a page at least, whatever pages are
+constexpr size_t kKeptFiberStacks = 64;
 
-void* NewStack() {
-  void* memory = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE,
+void* NewFiberStack() {
+  void* memory = mmap(nullptr, kFiberStackBytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
   CHECK(memory != MAP_FAILED) << "no memory for the stack of a fiber";
-  mprotect(memory, kGuardBytes, PROT_NONE);
+  mprotect(memory, kFiberGuardBytes, PROT_NONE);
   return memory;
 }
 
 // Stacks that nobody runs on, for the next who needs some.
-class StackStore {
+class FiberStacks {
  public:
   void* Take() {
     std::lock_guard lock(mutex_);
-    if (kept_.empty()) return NewStack();
+    if (kept_.empty()) return NewFiberStack();
     void* stack = kept_.back();
     kept_.pop_back();
     return stack;
   }
   void Give(void* stack) {
     std::lock_guard lock(mutex_);
-    if (kept_.size() < kKeptStacks) {
+    if (kept_.size() < kKeptFiberStacks) {
       kept_.push_back(stack);
     } else {
-      munmap(stack, kStackBytes);
+      munmap(stack, kFiberStackBytes);
     }
   }
 
@@ -66,8 +67,8 @@ class StackStore {
   std::vector<void*> kept_;
 };
 
-StackStore& Stacks() {
-  static StackStore* store = new StackStore;  // threads may end after static objects have
+FiberStacks& FreeStacks() {
+  static FiberStacks* store = new FiberStacks;  // threads may end after static objects have
   return *store;
 }
 
@@ -109,7 +110,7 @@ Fibers::~Fibers() {
 #ifdef WEFT_FIBERS_TSAN
     __tsan_destroy_fiber(fiber->tsan);
 #endif
-    Stacks().Give(fiber->stack);
+    FreeStacks().Give(fiber->stack);
   }
 }
 
@@ -165,10 +166,10 @@ void Fibers::Enter() {
 }
 
 void Fibers::Start(Fiber& fiber) {
-  fiber.stack = Stacks().Take();
+  fiber.stack = FreeStacks().Take();
   getcontext(&fiber.context);
-  fiber.context.uc_stack.ss_sp = static_cast<char*>(fiber.stack) + kGuardBytes;
-  fiber.context.uc_stack.ss_size = kStackBytes - kGuardBytes;
+  fiber.context.uc_stack.ss_sp = static_cast<char*>(fiber.stack) + kFiberGuardBytes;
+  fiber.context.uc_stack.ss_size = kFiberStackBytes - kFiberGuardBytes;
   fiber.context.uc_link = nullptr;
   makecontext(&fiber.context, &Enter, 0);
 #ifdef WEFT_FIBERS_TSAN

@@ -173,7 +173,7 @@ struct LargeArrays {
 TEST(DeviceGroup, WhoFailsInAPermuteKeepsWhatOthersRead) {
   Program program = MakeProgram(3, "permute(read x, write y) pairs [[0, 1], [2, 0]]", kLarge);
   KeptThreads kept;
-  for (int round = 0; round < 60; ++round) {
+  for (int round = 0; round < 40; ++round) {
     DeviceGroup group(3);
     std::vector<LargeArrays> arrays(3);
     bool received = false;
@@ -249,10 +249,10 @@ TEST(DeviceGroup, ManyCollectivesWithoutGrowth) {
       [&](int64_t device) -> Status {
         Array x = {}, y = {};
         std::span<std::byte> memory[] = {BytesOf(x), BytesOf(y)};
-        for (int i = 0; i < 25000; ++i) {
+        for (int i = 0; i < 10000; ++i) {
           TRY(group.Collective(sum, sum.steps[0], device, memory));
           TRY(group.Collective(turn, turn.steps[0], device, memory));
-          if (i == 2500 && device == 0) before = ResidentPages();
+          if (i == 1000 && device == 0) before = ResidentPages();
         }
         if (device == 0) after = ResidentPages();
         return {};
