@@ -7,6 +7,7 @@
 #include "hlo/text.h"
 #include "input.h"
 #include "same_results.h"
+#include "target.h"
 
 namespace weft::tools {
 namespace {
@@ -33,10 +34,13 @@ Result<int> RunOpt(Args args) {
   bool print_changed = args.Flag("--print-changed"), brief = args.Flag("--short");
   bool same_results = args.Flag("--same-results");
   double tolerance = args.Number("--tolerance", 1e-5);
+  std::optional<std::string> target_name = args.Value("--target");
   std::vector<std::string> files = TRY(args.Finish(1, 1));
   std::vector<const compiler::Pass*> list =
       TRY(passes ? compiler::FindPasses(*passes) : compiler::DefaultPipeline());
 
+  program::TargetInfo target;
+  if (target_name) target = TRY(FindTarget(*target_name));
   hlo::PrintOptions print = brief ? hlo::PrintOptions::Short() : hlo::PrintOptions::Full();
   compiler::RunnerHooks hooks;
   if (print_changed) {
@@ -51,7 +55,7 @@ Result<int> RunOpt(Args args) {
   Status status = [&]() -> Status {
     std::unique_ptr<hlo::Module> module = TRY(LoadModule(files[0]));
     std::unique_ptr<hlo::Module> before = same_results ? hlo::CloneModule(*module) : nullptr;
-    TRY(compiler::RunPasses(*module, list, options, hooks));
+    TRY(compiler::RunPasses(*module, list, options, hooks, target));
     if (before != nullptr) {
       std::string what = FindDifference(*before, *module, tolerance);
       if (!what.empty()) return MakeError(Code::kInternal, "the passes change results: ", what);
@@ -69,7 +73,7 @@ Result<int> RunOpt(Args args) {
 constexpr Command kOptCommand = {
     "opt", "runs passes on a module and prints it",
     R"(usage: weft opt [--passes=a,b] [--print-changed] [--short] [--options=k=v,...]
-                [--same-results] FILE
+                [--same-results] [--target=cpu|h200] FILE
 
 Runs the passes in the order given (without --passes: the whole pipeline), checks the module after
 each one, and prints the result.
@@ -80,6 +84,7 @@ each one, and prints the result.
   --options=k=v,... compile options, such as pipeline.disable=simplify
   --same-results    evaluate before and after on the same arguments, and fail when results differ
                     by more than --tolerance T * max(1, |x|) (default 1e-5; 0: any bit)
+  --target=T        the machine whose costs the passes count with
   --list            print the names of all passes
 
 examples:

@@ -11,15 +11,32 @@ namespace weft {
 DeviceThreads::DeviceThreads(int64_t devices)
     : devices_(devices), state_(static_cast<size_t>(devices)), running_(devices) {}
 
-Status DeviceThreads::RunThreads(const std::function<Status(int64_t)>& fn, KeptThreads* kept) {
+// Neighbours share a thread.
+void DeviceThreads::MakeCrews(int64_t threads) {
+  MutexLock lock(mutex_);
+  std::vector<int64_t> pieces;
+  for (int64_t thread = 0, d = 0; thread < threads; ++thread) {
+    pieces.clear();
+    for (; d < devices_ && d * threads / devices_ == thread; ++d) pieces.push_back(d);
+    crews_.push_back(std::make_unique<Fibers>(pieces));
+    for (int64_t piece : pieces) state_[static_cast<size_t>(piece)].crew = crews_.back().get();
+  }
+}
+
+Status DeviceThreads::RunThreads(const std::function<Status(int64_t)>& fn, KeptThreads* kept,
+                                 int64_t threads) {
   KeptThreads own;
+  if (threads <= 0 || threads > devices_) threads = devices_;
+  MakeCrews(threads);
   const bool flush = FloatMode::Flushes();
   const Doing* doing = Doing::Top();
-  (kept != nullptr ? *kept : own).Run(devices_, [&](int64_t d) {
-    FloatMode mode(flush);
-    Doing::Helping helping(doing);
-    Status status = fn(d);
-    Finish(d, status ? nullptr : &status.error());
+  (kept != nullptr ? *kept : own).Run(threads, [&](int64_t thread) {
+    crews_[static_cast<size_t>(thread)]->Run([&](int64_t d) {
+      FloatMode mode(flush);
+      Doing::Helping helping(doing);
+      Status status = fn(d);
+      Finish(d, status ? nullptr : &status.error());
+    });
   });
   MutexLock lock(mutex_);
   if (error_) return std::unexpected(*error_);
@@ -65,16 +82,15 @@ void DeviceThreads::Wake(int64_t device) {
 }
 
 void DeviceThreads::Nudge(int64_t device) {
-  std::atomic<uint32_t>& news = state_[static_cast<size_t>(device)].news;
-  news.fetch_add(1, std::memory_order_release);
-  news.notify_one();
+  Device& state = state_[static_cast<size_t>(device)];
+  state.crew->Tell(state.news);
 }
 
 void DeviceThreads::Sleep(int64_t device) {
-  const std::atomic<uint32_t>& news = state_[static_cast<size_t>(device)].news;
-  const uint32_t seen = news.load(std::memory_order_acquire);
+  Device& state = state_[static_cast<size_t>(device)];
+  const uint32_t seen = state.news.load(std::memory_order_acquire);
   mutex_.Unlock();
-  news.wait(seen, std::memory_order_acquire);
+  state.crew->Wait(state.news, seen);
   mutex_.Lock();
 }
 

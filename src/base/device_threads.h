@@ -1,17 +1,19 @@
-// Threads that stand for devices and wait for each other. Any state in which every one that still
-// runs waits is a deadlock and becomes an error that names what they wait at; one that fails
-// releases all others.
+// What stands for devices that wait for each other, on a thread each or on few. Any state in which
+// every one that still runs waits is a deadlock and becomes an error that names what they wait at;
+// one that fails releases all others.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "base/fibers.h"
 #include "base/kept_threads.h"
 #include "base/mutex.h"
 
@@ -24,9 +26,10 @@ class DeviceThreads {
 
  protected:
   // Runs fn(device) on all devices at once; the first error. To be called once. `kept`: whose
-  // threads do it; null: new ones.
-  Status RunThreads(const std::function<Status(int64_t)>& fn, KeptThreads* kept = nullptr)
-      WEFT_EXCLUDES(mutex_);
+  // threads do it; null: new ones. `threads`: so many of them, on which devices take turns where
+  // they wait for each other; 0: one each, for what blocks in other ways too.
+  Status RunThreads(const std::function<Status(int64_t)>& fn, KeptThreads* kept = nullptr,
+                    int64_t threads = 0) WEFT_EXCLUDES(mutex_);
 
   // Waits until `ready`, which whoever makes it so announces with Wake. Ready counts for more than
   // an error: those who met go on together. `where` is the name of a step.
@@ -51,14 +54,17 @@ class DeviceThreads {
     std::atomic<uint32_t> news = 0;
     const std::string* waits_at = nullptr;
     bool finished = false;
+    Fibers* crew = nullptr;                          // those with whom it shares a thread
     std::map<std::vector<int64_t>, int64_t> visits;  // by meeting place
   };
   void Finish(int64_t device, const Error* error) WEFT_EXCLUDES(mutex_);
   void Fail(Error error) WEFT_REQUIRES(mutex_);
   void CheckDeadlock() WEFT_REQUIRES(mutex_);
   void Sleep(int64_t device) WEFT_REQUIRES(mutex_);
+  void MakeCrews(int64_t threads) WEFT_EXCLUDES(mutex_);
 
   const int64_t devices_;
+  std::vector<std::unique_ptr<Fibers>> crews_;  // by thread
   std::vector<Device> state_ WEFT_GUARDED_BY(mutex_);
   int64_t running_ WEFT_GUARDED_BY(mutex_);  // neither finished nor waiting for others to come
   std::optional<Error> error_ WEFT_GUARDED_BY(mutex_);

@@ -237,9 +237,11 @@ Result<std::vector<Literal>> NativeRunner::RunOn(std::vector<Literal>& arguments
 Status NativeRunner::RunAll(int64_t devices, runtime::DeviceGroup& group,
                             const std::function<Status(int64_t)>& run) const {
   KeptThreads& threads = client_->device_threads();
-  if (meets_ || calls_out_) return group.RunAll(run, &threads);
-  // Parts that wait for nobody take turns on as many threads as there are cores.
+  if (calls_out_) return group.RunAll(run, &threads);  // calls may block
+  // Devices take turns on as many threads as there are cores: where they meet if they do, else one
+  // after the other. Events of a timeline nest by thread.
   const int64_t at_once = tiny_ ? 1 : std::min(devices, client_->native_device()->target().cores);
+  if (meets_) return group.RunAll(run, &threads, trace::IsOn() ? 0 : at_once);
   std::atomic<int64_t> next = 0;
   std::vector<Status> done(static_cast<size_t>(devices));
   const bool flush = FloatMode::Flushes();

@@ -7,6 +7,7 @@
 
 #include "base/elements.h"
 #include "base/extremes.h"
+#include "base/stream_copy.h"
 
 namespace weft::program {
 namespace {
@@ -229,10 +230,15 @@ void CollectiveWork::AllReduce(std::span<const Memory> all, size_t k, bool alone
   }
   int64_t n = static_cast<int64_t>(group_.size()), me = static_cast<int64_t>(place_);
   int64_t part = (elements + n - 1) / n;
+  const bool streamed = all[0][k].size() >= kStreamedBytes;
   ReduceElements(op_.reduce, TypeOf(k), all, k, std::min(me * part, elements),
                  std::min((me + 1) * part, elements), [&](int64_t at, auto block) {
-                   for (const Memory& of : all) CopyTo(of[operands_ + k].data() + at, block);
+                   for (const Memory& of : all) {
+                     std::byte* to = of[operands_ + k].data() + at;
+                     streamed ? StreamCopy(to, block) : CopyTo(to, block);
+                   }
                  });
+  if (streamed) EndStreamCopies();
 }
 
 // Everything but an all-reduce: what comes to this device.

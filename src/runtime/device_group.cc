@@ -24,7 +24,7 @@ std::vector<int64_t> PlaceOf(const CollectiveStep& op, const Step& step) {
 
 }  // namespace
 
-bool DeviceGroup::IsSmall(const CollectiveStep&, Memory memory) {
+bool DeviceGroup::IsSmall(Memory memory) {
   size_t bytes = 0;
   for (std::span<std::byte> use : memory.first(memory.size() / 2)) bytes += use.size();
   return bytes <= kSmall;
@@ -58,7 +58,7 @@ Status DeviceGroup::Meet(const program::Program& program, const Step& step, int6
                          Memory memory, const std::vector<int64_t>& group) {
   const auto& op = std::get<CollectiveStep>(step.op);
   const size_t place = static_cast<size_t>(std::ranges::find(group, device) - group.begin());
-  const bool small = IsSmall(op, memory);
+  const bool small = IsSmall(memory);
   program::CollectiveWork work(program, step, group, device);
   std::vector<int64_t> key = PlaceOf(op, step);
   key.insert(key.end(), group.begin(), group.end());
@@ -77,12 +77,13 @@ Status DeviceGroup::Meet(const program::Program& program, const Step& step, int6
     TRY(WaitUntil(device, step.name, [&] { return meeting->arrived == group.size(); }));
     for (const Brought& brought : meeting->brought) all.push_back(brought.memory);
   }
-  TRY(work.CheckSameSizes(all));
-  work.Run(all, small);
+  const Status sizes = work.CheckSameSizes(all);
+  if (sizes) work.Run(all, small);
   {
     MutexLock lock(mutex_);
-    // Whatever happens elsewhere: the others read this device's memory until they are done.
-    if (!small) {
+    // Whatever happens elsewhere: the others read this device's memory until they are done, if only
+    // to see how much it is.
+    if (!small || !sizes) {
       if (++meeting->done == group.size()) {
         for (int64_t other : group) Nudge(other);
       }
@@ -90,8 +91,44 @@ Status DeviceGroup::Meet(const program::Program& program, const Step& step, int6
     }
     if (++meeting->left == group.size()) meetings_.erase(key);
   }
+  TRY(sizes);
   work.Finish(memory);
   return {};
+}
+
+void DeviceGroup::MakeOffer(const Key& key, Memory memory, const std::vector<int64_t>& targets) {
+  Offer& offer = offers_[key];
+  offer.copied = IsSmall(memory);
+  Bring(memory, offer.copied, offer.brought);
+  offer.readers = targets.size();
+  offer.there = true;
+  for (int64_t target : targets) Wake(target);
+}
+
+void DeviceGroup::HasRead(const Key& key, Offer& offer, int64_t source) {
+  --offer.reading;
+  --offer.readers;
+  if (!offer.copied) {
+    Wake(source);
+    Nudge(source);  // where it waits regardless
+  } else if (offer.readers == 0) {
+    offers_.erase(key);
+  }
+}
+
+// A target that fails never comes: the offer is withdrawn then, and only who reads it already is
+// waited for.
+Status DeviceGroup::EndOffer(const Key& key, int64_t device, const std::string& where,
+                             bool withdraw) {
+  auto found = offers_.find(key);
+  if (found == offers_.end() || found->second.copied) return {};
+  Offer& offer = found->second;
+  Status read;
+  if (!withdraw) read = WaitUntil(device, where, [&] { return offer.readers == 0; });
+  offer.there = false;
+  WaitRegardless(device, [&] { return offer.reading == 0; });
+  if (offer.readers == 0) offers_.erase(found);  // else some hold on to it, to see it is withdrawn
+  return read;
 }
 
 // Each meets those it sends to and the one that sends to it, and nobody else.
@@ -108,55 +145,45 @@ Status DeviceGroup::Permute(const program::Program& program, const Step& step, i
   program::CollectiveWork work(program, step, ends, device);
   if (!source) work.FillZeroes(memory);
   if (!source && targets.empty()) return {};
-  const bool small = IsSmall(op, memory);
   auto key_of = [&](int64_t sender, int64_t visit) {
-    std::vector<int64_t> key = PlaceOf(op, step);
+    Key key = PlaceOf(op, step);
     key.insert(key.end(), {sender, visit});
     return key;
   };
   Offer* from = nullptr;
-  std::vector<int64_t> mine, theirs;
+  Key mine, theirs;
   {
     MutexLock lock(mutex_);
     if (error()) return std::unexpected(*error());
     const int64_t visit = CountVisit(device, key_of(-1, 0));
     mine = key_of(device, visit);
-    if (!targets.empty()) {
-      Offer& offer = offers_[mine];
-      Bring(memory, small, offer.brought);
-      offer.readers = targets.size();
-      offer.there = true;
-      for (int64_t target : targets) Wake(target);
-    }
+    if (!targets.empty()) MakeOffer(mine, memory, targets);
     if (source) {
       theirs = key_of(*source, visit);
       from = &offers_[theirs];
-      TRY(WaitUntil(device, step.name, [&] { return from->there; }));
+      Status came = WaitUntil(device, step.name, [&] { return from->there; });
+      if (!came) {
+        TRY(EndOffer(mine, device, step.name, true));
+        return came;
+      }
+      ++from->reading;
     }
   }
-  Status sizes;
+  Status done;
   if (source) {
     const Memory both[] = {from->brought.memory, memory};
-    sizes = work.CheckSameSizes(both);
-    if (sizes) work.Receive(from->brought.memory, memory);
+    done = work.CheckSameSizes(both);
+    if (done) work.Receive(from->brought.memory, memory);
   }
   {
     MutexLock lock(mutex_);
-    if (source && --from->readers == 0) {
-      if (small) {
-        offers_.erase(theirs);
-      } else {
-        Nudge(*source);
-      }
-    }
-    if (!small && !targets.empty()) {
-      Offer& offer = offers_[mine];
-      WaitRegardless(device, [&] { return offer.readers == 0; });
-      offers_.erase(mine);
-    }
+    if (source) HasRead(theirs, *from, *source);
+    Status read = EndOffer(mine, device, step.name, false);
+    if (done) done = read;
   }
+  TRY(done);
   work.Finish(memory);
-  return sizes;
+  return {};
 }
 
 namespace {

@@ -1,4 +1,4 @@
-// The devices of one run of a Program for several: one thread each, meeting at collectives.
+// The devices of one run of a Program for several, meeting at collectives.
 #pragma once
 
 #include <cstddef>
@@ -22,9 +22,11 @@ class DeviceGroup : private DeviceThreads {
   using DeviceThreads::DeviceThreads;
 
   // Runs fn(device) on all devices at once; the first error. To be called once. `kept`: whose
-  // threads do it; null: new ones.
-  Status RunAll(const std::function<Status(int64_t)>& fn, KeptThreads* kept = nullptr) {
-    return RunThreads(fn, kept);
+  // threads do it; null: new ones. `threads`: so many (what never blocks but here may share
+  // them); 0: one each.
+  Status RunAll(const std::function<Status(int64_t)>& fn, KeptThreads* kept = nullptr,
+                int64_t threads = 0) {
+    return RunThreads(fn, kept, threads);
   }
 
   // A CollectiveStep on one of the devices: waits for the others of its group, then writes what
@@ -50,14 +52,25 @@ class DeviceGroup : private DeviceThreads {
   // What a device has for those that a permute's pairs send it to.
   struct Offer {
     Brought brought;
-    size_t readers = 0;  // who have not read it
-    bool there = false;
+    size_t readers = 0;   // who have not read it
+    size_t reading = 0;   // who do so now
+    bool there = false;   // and not withdrawn
+    bool copied = false;  // nobody reads the device's own memory
   };
+  using Key = std::vector<int64_t>;
 
-  static bool IsSmall(const program::CollectiveStep& op, Memory memory);
+  static bool IsSmall(Memory memory);
   static void Bring(Memory memory, bool copy, Brought& brought);
   Status Permute(const program::Program& program, const program::Step& step, int64_t device,
                  Memory memory);
+  // Of a permute: what the device has is there for its targets ...
+  void MakeOffer(const Key& key, Memory memory, const std::vector<int64_t>& targets)
+      WEFT_REQUIRES(mutex_);
+  // ... a target has read it ...
+  void HasRead(const Key& key, Offer& offer, int64_t source) WEFT_REQUIRES(mutex_);
+  // ... and all have, or no more of them will: the device may let go of its memory.
+  Status EndOffer(const Key& key, int64_t device, const std::string& where, bool withdraw)
+      WEFT_REQUIRES(mutex_);
   Status Meet(const program::Program& program, const program::Step& step, int64_t device,
               Memory memory, const std::vector<int64_t>& group);
 

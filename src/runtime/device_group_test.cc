@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
+#include <fstream>
 
 #include "base/literal.h"
 
@@ -33,19 +35,21 @@ std::span<std::byte> BytesOf(Array& array) {
 }
 
 // What each device gets when device d brings {d, d + 10, d + 20, d + 30}.
-std::vector<Array> RunStep(const Program& program, bool in_place = false) {
+std::vector<Array> RunStep(const Program& program, bool in_place = false, int64_t threads = 0) {
   size_t n = static_cast<size_t>(program.devices);
   std::vector<Array> x(n), y(n);
   DeviceGroup group(program.devices);
-  Status status = group.RunAll([&](int64_t device) -> Status {
-    Array& mine = x[static_cast<size_t>(device)];
-    for (size_t i = 0; i < 4; ++i) {
-      mine[i] = static_cast<float>(device) + 10 * static_cast<float>(i);
-    }
-    Array& out = in_place ? mine : y[static_cast<size_t>(device)];
-    std::span<std::byte> memory[] = {BytesOf(mine), BytesOf(out)};
-    return group.Collective(program, program.steps[0], device, memory);
-  });
+  Status status = group.RunAll(
+      [&](int64_t device) -> Status {
+        Array& mine = x[static_cast<size_t>(device)];
+        for (size_t i = 0; i < 4; ++i) {
+          mine[i] = static_cast<float>(device) + 10 * static_cast<float>(i);
+        }
+        Array& out = in_place ? mine : y[static_cast<size_t>(device)];
+        std::span<std::byte> memory[] = {BytesOf(mine), BytesOf(out)};
+        return group.Collective(program, program.steps[0], device, memory);
+      },
+      nullptr, threads);
   EXPECT_TRUE(status.has_value()) << status.error().ToString();
   return in_place ? x : y;
 }
@@ -60,6 +64,18 @@ TEST(DeviceGroup, Kinds) {
             (std::vector<Array>{{0, 10, 1, 11}, {20, 30, 21, 31}}));
   EXPECT_EQ(RunStep(MakeProgram(3, "permute(read x, write y) pairs [[2, 0], [2, 1]]")),
             (std::vector<Array>{{2, 12, 22, 32}, {2, 12, 22, 32}, {}}));
+}
+
+// Devices that share threads change over where they wait.
+TEST(DeviceGroup, FewThreads) {
+  for (int64_t threads : {1, 2, 3}) {
+    Array sum = {6, 46, 86, 126};
+    EXPECT_EQ(RunStep(MakeProgram(4, "all_reduce add(read x, write y)"), false, threads),
+              (std::vector<Array>{sum, sum, sum, sum}));
+    EXPECT_EQ(RunStep(MakeProgram(4, "permute(read x, write y) pairs [[3, 0], [0, 1], [1, 3]]"),
+                      false, threads),
+              (std::vector<Array>{{3, 13, 23, 33}, {0, 10, 20, 30}, {}, {1, 11, 21, 31}}));
+  }
 }
 
 TEST(DeviceGroup, InPlace) {
@@ -141,6 +157,109 @@ TEST(DeviceGroup, FailureReleasesTheOthers) {
   ASSERT_FALSE(status.has_value());
   EXPECT_EQ(status.error().message(), "no luck");
   EXPECT_TRUE(status.error().ToString().contains("on device 1")) << status.error().ToString();
+}
+
+// x and y too large to be copied on the way.
+constexpr char kLarge[] = "buffer x: f32[40000] parameter 0 buffer y: f32[40000] result 0";
+
+struct LargeArrays {
+  std::vector<float> x = std::vector<float>(40000, 1), y = std::vector<float>(40000, 0);
+  std::array<std::span<std::byte>, 2> memory() {
+    return {std::as_writable_bytes(std::span(x)), std::as_writable_bytes(std::span(y))};
+  }
+};
+
+// Device 0 sends to 1 and would get from 2, which fails: 0 keeps its memory until 1 has read it.
+TEST(DeviceGroup, WhoFailsInAPermuteKeepsWhatOthersRead) {
+  Program program = MakeProgram(3, "permute(read x, write y) pairs [[0, 1], [2, 0]]", kLarge);
+  KeptThreads kept;
+  for (int round = 0; round < 40; ++round) {
+    DeviceGroup group(3);
+    std::vector<LargeArrays> arrays(3);
+    bool received = false;
+    Status status = group.RunAll(
+        [&](int64_t device) -> Status {
+          if (device == 2) return InvalidArgument("no luck");
+          LargeArrays& own = arrays[static_cast<size_t>(device)];
+          Status done = group.Collective(program, program.steps[0], device, own.memory());
+          if (device == 0) std::ranges::fill(own.x, -1.0f);  // its own again
+          if (device == 1) received = done.has_value();
+          return done;
+        },
+        &kept);
+    ASSERT_FALSE(status.has_value());
+    EXPECT_EQ(status.error().message(), "no luck");
+    if (received) EXPECT_EQ(arrays[1].y, std::vector<float>(40000, 1));
+  }
+}
+
+// A device does not wait for targets that never come.
+TEST(DeviceGroup, APermutesTargetFails) {
+  Program program = MakeProgram(2, "permute(read x, write y) pairs [[0, 1]]", kLarge);
+  for (bool fails : {false, true}) {
+    DeviceGroup group(2);
+    LargeArrays arrays;
+    Status status = group.RunAll([&](int64_t device) -> Status {
+      if (device == 1) return fails ? Status(InvalidArgument("no luck")) : Status();
+      return group.Collective(program, program.steps[0], device, arrays.memory());
+    });
+    ASSERT_FALSE(status.has_value());
+    EXPECT_EQ(status.error().message(),
+              fails ? "no luck" : "deadlock: device 0 waits at meet, 1 finished");
+  }
+}
+
+// Steps that meet by channel and bring different sizes: an error for all, after all have looked.
+TEST(DeviceGroup, DifferentSizes) {
+  for (std::string_view kind : {"all_reduce add", "permute"}) {
+    const std::string_view pairs = kind == "permute" ? " pairs [[0, 1], [1, 0]]" : "";
+    auto program = Parse(StrCat(
+        "program p devices 2 buffer x: f32[4] parameter 0 buffer y: f32[4] result 0 "
+        "buffer v: f32[40000] parameter 1 buffer w: f32[40000] result 1 steps { meet: collective ",
+        kind, "(read x, write y)", pairs, " channel 1 also: collective ", kind, "(read v, write w)",
+        pairs, " channel 1 }"));
+    ASSERT_TRUE(program.has_value()) << program.error().ToString();
+    DeviceGroup group(2);
+    Status status = group.RunAll([&](int64_t device) -> Status {
+      LargeArrays large;
+      Array x = {}, y = {};
+      std::span<std::byte> small[] = {BytesOf(x), BytesOf(y)};
+      if (device == 0) return group.Collective(*program, program->steps[0], device, small);
+      return group.Collective(*program, program->steps[1], device, large.memory());
+    });
+    ASSERT_FALSE(status.has_value());
+    EXPECT_EQ(status.error().message(), "collective: devices meet with arrays of different sizes");
+  }
+}
+
+int64_t ResidentPages() {
+  std::ifstream file("/proc/self/statm");
+  int64_t size = 0, resident = 0;
+  file >> size >> resident;
+  return resident;
+}
+
+// Meetings leave nothing behind.
+TEST(DeviceGroup, ManyCollectivesWithoutGrowth) {
+  Program sum = MakeProgram(4, "all_reduce add(read x, write y)");
+  Program turn = MakeProgram(4, "permute(read x, write y) pairs [[0, 1], [1, 2], [2, 3], [3, 0]]");
+  DeviceGroup group(4);
+  int64_t before = 0, after = 0;
+  Status status = group.RunAll(
+      [&](int64_t device) -> Status {
+        Array x = {}, y = {};
+        std::span<std::byte> memory[] = {BytesOf(x), BytesOf(y)};
+        for (int i = 0; i < 10000; ++i) {
+          TRY(group.Collective(sum, sum.steps[0], device, memory));
+          TRY(group.Collective(turn, turn.steps[0], device, memory));
+          if (i == 1000 && device == 0) before = ResidentPages();
+        }
+        if (device == 0) after = ResidentPages();
+        return {};
+      },
+      nullptr, 1);
+  EXPECT_TRUE(status.has_value());
+  EXPECT_LT(after - before, 64);  // pages
 }
 
 TEST(DeviceGroup, WhoNeverComesIsADeadlock) {

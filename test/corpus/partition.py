@@ -20,11 +20,12 @@ WEFT = pathlib.Path(os.environ.get("WEFT_BUILD_DIR", ROOT / "build")).resolve() 
 FOLDERS = ["xla/service/spmd/", "xla/service/sharding_propagation_test/"]
 SKIPPED = {"xla-rejects", "maybe-negative", "substituted"}
 PASSES = "--passes=propagate-shardings,partition"
+SECONDS_EACH = 30
 
 
 def run(*arguments):
     try:
-        done = subprocess.run([str(WEFT), *arguments], cwd=CORPUS, capture_output=True, text=True, errors="replace", timeout=10)
+        done = subprocess.run([str(WEFT), *arguments], cwd=CORPUS, capture_output=True, text=True, errors="replace", timeout=SECONDS_EACH)
         return done.returncode, done.stdout + done.stderr
     except subprocess.TimeoutExpired:
         return 124, "timeout"

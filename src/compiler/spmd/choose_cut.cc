@@ -3,6 +3,7 @@
 
 #include "compiler/analysis/collectives.h"
 #include "compiler/spmd/partitioner.h"
+#include "compiler/spmd/window.h"
 #include "hlo/evaluate.h"
 
 namespace weft::compiler::spmd {
@@ -55,7 +56,8 @@ std::vector<FactorFacts> FactsOf(const Instruction& i, const DimRule& rule,
   const bool reducible = HasRepeatableReduction(i);
   for (size_t f = 0; f < facts.size(); ++f) {
     const FactorKind kind = rule.factors[f].kind;
-    facts[f].usable = kind == FactorKind::kParallel || (kind == FactorKind::kReduced && reducible);
+    facts[f].usable = kind == FactorKind::kParallel ||
+                      (kind == FactorKind::kReduced && reducible) || kind == FactorKind::kPermuted;
   }
   for (const Subject& s : subjects) {
     for (size_t d = 0; d < s.tensor->size(); ++d) {
@@ -64,7 +66,8 @@ std::vector<FactorFacts> FactsOf(const Instruction& i, const DimRule& rule,
         const int64_t dim = static_cast<int64_t>(d);
         if (s.shape->HasDynamicDims()) fact.usable = false;
         if ((*s.tensor)[d].size() > 1) fact.even = true;
-        if (s.shape->dim(dim) != rule.factors[static_cast<size_t>(factor)].size) fact.even = true;
+        const hlo::Factor& own = rule.factors[static_cast<size_t>(factor)];
+        if (s.shape->dim(dim) != own.size && own.kind != FactorKind::kPermuted) fact.even = true;
         if (s.is_result) fact.in_result = true;
         if (!s.is_result) fact.operand_bytes += s.shape->ByteSize();
       }
@@ -108,6 +111,20 @@ void TakeCommonReductions(const DimRule& rule, std::span<const Subject> subjects
       axes[f].push_back(axis);
       used |= BitOf(axis);
     }
+  }
+}
+
+// As many of the axes as are free and cut the factor as it must be.
+void TakeAxes(const DimRule& rule, size_t f, const FactorFacts& facts, const std::vector<int>& from,
+              const DeviceMesh& mesh, AxisSet& used, std::vector<int>& axes) {
+  int64_t parts = 1;
+  for (int axis : from) {
+    const int64_t finer = parts * mesh.size(axis);
+    if ((used & BitOf(axis)) != 0) break;
+    if (facts.even && rule.factors[f].size % finer != 0) break;
+    axes.push_back(axis);
+    used |= BitOf(axis);
+    parts = finer;
   }
 }
 
@@ -179,24 +196,26 @@ Cut ChooseCut(const Instruction& i, std::span<const Form> operands, std::span<co
   AxisSet used = 0;
   for (const Subject& s : subjects) used |= s.form->manual;
   TakeCommonReductions(cut.rule, subjects, facts, mesh, used, cut.axes);
-  FactorAxes own;
+  FactorAxes own, of_results(cut.axes.size());
   for (const Subject& s : subjects) {
     ReadFactors(cut.rule, *s.tensor, *s.form, mesh, INT64_MAX, own);
     for (size_t f = 0; f < own.size(); ++f) {
       if (!facts[f].usable || own[f].empty() || !cut.axes[f].empty()) continue;
+      // Elements move from where the operand lies; whole ones are there already.
+      const bool moves = cut.rule.factors[f].kind == FactorKind::kPermuted;
+      if (moves && s.is_result) of_results[f] = own[f];
+      if (moves && s.is_result) continue;
       // A result that should be whole is gathered only when it is smaller than what it is made of.
-      if (!s.is_result && facts[f].in_result && i.shape().ByteSize() > facts[f].operand_bytes) {
+      const bool asked = moves && !of_results[f].empty() && of_results[f][0] == own[f][0];
+      if (!s.is_result && facts[f].in_result && !asked &&
+          i.shape().ByteSize() > facts[f].operand_bytes) {
         continue;
       }
-      int64_t parts = 1;
-      for (int axis : own[f]) {
-        const int64_t finer = parts * mesh.size(axis);
-        if ((used & BitOf(axis)) != 0) break;
-        if (facts[f].even && cut.rule.factors[f].size % finer != 0) break;
-        cut.axes[f].push_back(axis);
-        used |= BitOf(axis);
-        parts = finer;
-      }
+      TakeAxes(cut.rule, f, facts[f], own[f], mesh, used, cut.axes[f]);
+      if (!moves || cut.axes[f].empty()) continue;
+      if (MovesCheaply(i, cut.rule, static_cast<int>(f), mesh.SizeOf(cut.axes[f]))) continue;
+      for (int axis : cut.axes[f]) used &= ~BitOf(axis);
+      cut.axes[f].clear();
     }
   }
   DropStranded(cut.rule, mesh, cut.axes);

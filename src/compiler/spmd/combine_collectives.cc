@@ -1,12 +1,14 @@
 // Collectives as functions of their groups: those that nobody reads go, equal ones become one, and
-// small all-reduces that do not depend on each other become one that takes them all.
+// all-reduces, all-gathers and reduce-scatters that do not depend on each other become one that
+// takes several of them.
 #include <algorithm>
 #include <map>
-#include <tuple>
+#include <string>
 #include <unordered_map>
 
 #include "compiler/analysis/collectives.h"
 #include "compiler/passes.h"
+#include "compiler/spmd/reshard.h"
 #include "hlo/builder.h"
 #include "hlo/clone.h"
 
@@ -17,9 +19,14 @@ using hlo::Attrs;
 using hlo::Instruction;
 using hlo::Op;
 
-// A meeting costs tens of microseconds, as long as moving so many bytes takes.
-constexpr int64_t kMostBytes = 256 << 10;   // of one all-reduce that is combined
-constexpr int64_t kMostCombined = 4 << 20;  // of all together: they are held at once
+// As many bytes as the link moves while so many collectives begin are combined at most: beyond that
+// little is gained, and all of them are held at once.
+constexpr int64_t kMostLatencies = 32;
+
+int64_t MostBytes(const program::TargetInfo& target) {
+  const spmd::LinkModel link = spmd::LinkModel::Of(target);
+  return static_cast<int64_t>(kMostLatencies * link.seconds * link.bytes_per_second);
+}
 
 // Halves of asynchronous ops and what is annotated or ordered stay as they are.
 bool IsFree(const Instruction& i) {
@@ -71,32 +78,62 @@ bool MergeEqual(hlo::Computation& computation) {
   return changed;
 }
 
-bool MayCombine(const Instruction& i) {
-  return i.op() == Op::kAllReduce && IsFree(i) && i.operand_count() == 1 && i.shape().IsArray() &&
-         !i.shape().HasDynamicDims() && i.shape().ByteSize() <= kMostBytes &&
-         SimpleReduction(*i.attrs<hlo::AllReduceAttrs>().to_apply).has_value();
+// What is gathered or reduced, on one device.
+int64_t CombinedBytes(const Instruction& i) {
+  return std::max(i.shape().ByteSize(), i.operand(0)->shape().ByteSize());
 }
 
-// All-reduces with as many others on the longest path to them cannot depend on each other.
-using Alike = std::tuple<int64_t, std::string, DType, int, bool, bool>;
+bool MayCombine(const Instruction& i, int64_t most_bytes) {
+  if (!IsFree(i) || i.operand_count() != 1 || !i.shape().IsArray() || i.shape().HasDynamicDims() ||
+      CombinedBytes(i) > most_bytes) {
+    return false;
+  }
+  switch (i.op()) {
+    case Op::kAllGather: return true;
+    case Op::kAllReduce:
+      return SimpleReduction(*i.attrs<hlo::AllReduceAttrs>().to_apply).has_value();
+    case Op::kReduceScatter:
+      return SimpleReduction(*i.attrs<hlo::ReduceScatterAttrs>().to_apply).has_value();
+    default: return false;
+  }
+}
 
-std::map<Alike, std::vector<Instruction*>> FindAlike(const hlo::Computation& computation) {
+// Those that one instruction can do: what they do aside from the function's name and the channel.
+std::string MeetingKind(const Instruction& i) {
+  const hlo::CollectiveAttrs& attrs = *i.attrs().Collective();
+  std::string kind =
+      StrCat(Mnemonic(i.op()), " ", attrs.replica_groups.ToString(), " ", Name(i.shape().dtype()),
+             attrs.channel_id ? " channel" : "", attrs.use_global_device_ids ? " global" : "");
+  auto add = [&](const hlo::Computation* function, const hlo::Ints& dimensions) {
+    if (function != nullptr) StrAppend(kind, " ", static_cast<int>(*SimpleReduction(*function)));
+    for (int64_t d : dimensions) StrAppend(kind, " along ", d);
+  };
+  if (i.op() == Op::kAllReduce) add(i.attrs<hlo::AllReduceAttrs>().to_apply, {});
+  if (i.op() == Op::kAllGather) add(nullptr, i.attrs<hlo::AllGatherAttrs>().dimensions);
+  if (i.op() == Op::kReduceScatter) {
+    const auto& own = i.attrs<hlo::ReduceScatterAttrs>();
+    add(own.to_apply, own.dimensions);
+  }
+  return kind;
+}
+
+// Those with as many others on the longest path to them cannot depend on each other, also not once
+// others have become one.
+using Alike = std::pair<int64_t, std::string>;
+
+std::map<Alike, std::vector<Instruction*>> FindAlike(const hlo::Computation& computation,
+                                                     int64_t most_bytes) {
   std::map<Alike, std::vector<Instruction*>> alike;
   std::unordered_map<const Instruction*, int64_t> depth;
   for (Instruction* i : computation) {
     int64_t deepest = 0;
     auto follow = [&](const Instruction* from) {
-      deepest = std::max(deepest, depth[from] + (MayCombine(*from) ? 1 : 0));
+      deepest = std::max(deepest, depth[from] + (MayCombine(*from, most_bytes) ? 1 : 0));
     };
     for (const Instruction* operand : i->operands()) follow(operand);
     for (const Instruction* before : i->control_predecessors()) follow(before);
     depth[i] = deepest;
-    if (!MayCombine(*i)) continue;
-    const auto& attrs = i->attrs<hlo::AllReduceAttrs>();
-    alike[{deepest, attrs.replica_groups.ToString(), i->shape().dtype(),
-           static_cast<int>(*SimpleReduction(*attrs.to_apply)), attrs.use_global_device_ids,
-           attrs.channel_id.has_value()}]
-        .push_back(i);
+    if (MayCombine(*i, most_bytes)) alike[{deepest, MeetingKind(*i)}].push_back(i);
   }
   return alike;
 }
@@ -110,7 +147,7 @@ Status Combine(hlo::Computation& computation, std::span<Instruction* const> memb
   }
   hlo::Builder b(computation, nullptr, members[0]);
   Shape shape = Shape::Tuple(std::move(shapes));
-  Instruction* all = TRY(b.Add(Op::kAllReduce, operands, members[0]->attrs(), &shape));
+  Instruction* all = TRY(b.Add(members[0]->op(), operands, members[0]->attrs(), &shape));
   for (size_t k = 0; k < members.size(); ++k) {
     Instruction* member = members[k];
     Instruction* part = TRY(
@@ -123,14 +160,14 @@ Status Combine(hlo::Computation& computation, std::span<Instruction* const> memb
   return {};
 }
 
-Result<bool> CombineSmall(hlo::Computation& computation) {
+Result<bool> CombineSmall(hlo::Computation& computation, int64_t most_bytes) {
   bool changed = false;
-  for (const auto& [key, members] : FindAlike(computation)) {
+  for (const auto& [key, members] : FindAlike(computation, most_bytes)) {
     for (size_t first = 0; first < members.size();) {
       int64_t bytes = 0;
       size_t end = first;
-      while (end < members.size() && bytes + members[end]->shape().ByteSize() <= kMostCombined) {
-        bytes += members[end++]->shape().ByteSize();
+      while (end < members.size() && bytes + CombinedBytes(*members[end]) <= most_bytes) {
+        bytes += CombinedBytes(*members[end++]);
       }
       if (end - first > 1) {
         TRY(Combine(computation, std::span(members).subspan(first, end - first)));
@@ -140,20 +177,20 @@ Result<bool> CombineSmall(hlo::Computation& computation) {
     }
   }
   if (changed) {
-    CHECK(computation.SortTopologically()) << "all-reduces that depend on each other";
+    CHECK(computation.SortTopologically()) << "collectives that depend on each other";
   }
   return changed;
 }
 
 }  // namespace
 
-Result<bool> CombineCollectives(hlo::Module& module, const PassContext&) {
+Result<bool> CombineCollectives(hlo::Module& module, const PassContext& context) {
   if (module.config().is_scheduled) return false;
   bool changed = false;
   for (const auto& computation : module.computations()) {
     changed |= RemoveUnused(*computation);
     changed |= MergeEqual(*computation);
-    changed |= TRY(CombineSmall(*computation));
+    changed |= TRY(CombineSmall(*computation, MostBytes(context.target)));
   }
   return changed;
 }

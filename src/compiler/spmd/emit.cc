@@ -9,23 +9,36 @@ using hlo::Builder;
 using hlo::Instruction;
 using hlo::Op;
 
+// The element of a table that is this device's.
+Result<Instruction*> Emitter::ByDevice(Literal table) {
+  Builder b(into_);
+  if (device_ == nullptr) device_ = TRY(b.Add(Op::kPartitionId, {}));
+  Instruction* places = b.Constant(std::move(table));
+  Instruction* one = TRY(b.Add(Op::kDynamicSlice, {places, device_},
+                               hlo::DynamicSliceAttrs{.dynamic_slice_sizes = {1}}));
+  return b.Reshape(one, {});
+}
+
 Result<Instruction*> Emitter::IndexAlong(std::span<const int> axes) {
   std::vector<int> key(axes.begin(), axes.end());
   for (const auto& [known, index] : indices_) {
     if (known == key) return index;
   }
-  Builder b(into_);
-  if (device_ == nullptr) device_ = TRY(b.Add(Op::kPartitionId, {}));
   Literal table(Shape(DType::kS32, {mesh().devices}));
   for (int64_t place = 0; place < mesh().devices; ++place) {
     table.SetInt(mesh().DeviceAt(place), mesh().IndexOf(place, axes));
   }
-  Instruction* places = b.Constant(std::move(table));
-  Instruction* one = TRY(b.Add(Op::kDynamicSlice, {places, device_},
-                               hlo::DynamicSliceAttrs{.dynamic_slice_sizes = {1}}));
-  Instruction* index = TRY(b.Reshape(one, {}));
+  Instruction* index = TRY(ByDevice(std::move(table)));
   indices_.emplace_back(std::move(key), index);
   return index;
+}
+
+Result<Instruction*> Emitter::LookUp(std::span<const int> axes, std::span<const int64_t> values) {
+  Literal table(Shape(DType::kS32, {mesh().devices}));
+  for (int64_t place = 0; place < mesh().devices; ++place) {
+    table.SetInt(mesh().DeviceAt(place), values[static_cast<size_t>(mesh().IndexOf(place, axes))]);
+  }
+  return ByDevice(std::move(table));
 }
 
 Result<Instruction*> Emitter::PadTo(Instruction* x, int64_t dim, int64_t size) {
@@ -38,13 +51,17 @@ Result<Instruction*> Emitter::PadTo(Instruction* x, int64_t dim, int64_t size) {
   return b.Add(Op::kPad, {x, zero}, std::move(attrs));
 }
 
-Result<Instruction*> Emitter::TrimTo(Instruction* x, int64_t dim, int64_t size) {
-  if (x->shape().dim(dim) == size) return x;
+Result<Instruction*> Emitter::SliceAlong(Instruction* x, int64_t dim, int64_t begin, int64_t end) {
+  if (begin == 0 && end == x->shape().dim(dim)) return x;
   hlo::SliceAttrs attrs;
   for (int64_t d = 0; d < x->shape().rank(); ++d) {
-    attrs.slice.push_back({0, d == dim ? size : x->shape().dim(d), 1});
+    attrs.slice.push_back({d == dim ? begin : 0, d == dim ? end : x->shape().dim(d), 1});
   }
   return builder().Add(Op::kSlice, {x}, std::move(attrs));
+}
+
+Result<Instruction*> Emitter::TrimTo(Instruction* x, int64_t dim, int64_t size) {
+  return SliceAlong(x, dim, 0, size);
 }
 
 Result<Instruction*> Emitter::Cut(Instruction* x, int64_t dim, std::span<const int> axes) {

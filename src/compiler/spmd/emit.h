@@ -37,6 +37,8 @@ class Emitter {
 
   // This device's number along axes, s32[].
   Result<hlo::Instruction*> IndexAlong(std::span<const int> axes);
+  // The value at this device's number along axes, s32[].
+  Result<hlo::Instruction*> LookUp(std::span<const int> axes, std::span<const int64_t> values);
   // This device's part of dimension `dim` when it is cut by axes; filled up with zeroes where the
   // size does not divide.
   Result<hlo::Instruction*> Cut(hlo::Instruction* x, int64_t dim, std::span<const int> axes);
@@ -44,6 +46,8 @@ class Emitter {
   // The part at its place of a whole of `size`, zeroes elsewhere: what Cut undoes.
   Result<hlo::Instruction*> Place(hlo::Instruction* x, int64_t dim, int64_t size,
                                   std::span<const int> axes);
+  Result<hlo::Instruction*> SliceAlong(hlo::Instruction* x, int64_t dim, int64_t begin,
+                                       int64_t end);
   Result<hlo::Instruction*> TrimTo(hlo::Instruction* x, int64_t dim, int64_t size);
   // Elements of the part that are beyond the whole's `size` become `fill`, a scalar.
   Result<hlo::Instruction*> MaskPadding(hlo::Instruction* x, int64_t dim, int64_t size,
@@ -63,6 +67,7 @@ class Emitter {
 
  private:
   hlo::ReplicaGroups GroupsOf(std::span<const int> axes, bool all_replicas) const;
+  Result<hlo::Instruction*> ByDevice(Literal table);
   void Fill(hlo::CollectiveAttrs& attrs, std::span<const int> axes, bool global);
 
   ProgramState& state_;

@@ -25,6 +25,16 @@ Instruction* IntConstant(Builder& b, DType dtype, int64_t value) {
   return b.Constant(std::move(literal));
 }
 
+// The index in integers of that width; of u64, those beyond s64 are the largest of these.
+Result<Instruction*> Widened(Builder& b, Instruction* index, DType wide) {
+  if (index->shape().dtype() == DType::kU64) {
+    Instruction* most = IntConstant(b, DType::kU64, INT64_MAX);
+    const Shape shape(DType::kU64, index->shape().dims());
+    index = TRY(b.Add(Op::kMinimum, {index, TRY(FillWith(b, most, shape))}));
+  }
+  return b.Convert(index, wide);
+}
+
 Result<Instruction*> FillLike(Builder& b, Instruction* scalar, const Instruction* like) {
   return FillWith(b, scalar, Shape(scalar->shape().dtype(), like->shape().dims()));
 }
@@ -60,7 +70,7 @@ Result<Instruction*> PadBoth(Builder& b, Instruction* x, int64_t dim, int64_t by
 // Start indices as dynamic-slice takes them, in [0, limit], wide.
 Result<Instruction*> ClampedStart(Builder& b, Instruction* start, int64_t limit) {
   const DType wide = WideIndex(start->shape().dtype());
-  Instruction* x = TRY(b.Convert(start, wide));
+  Instruction* x = TRY(Widened(b, start, wide));
   return b.Add(Op::kClamp, {IntConstant(b, wide, 0), x, IntConstant(b, wide, limit)});
 }
 
@@ -74,12 +84,45 @@ Result<Instruction*> PlacesFrom(Builder& b, Instruction* first, const Shape& lik
 
 }  // namespace
 
+std::vector<IndexedOp::CutDim> IndexedOp::CutDims(const Instruction& i, const spmd::Cut& cut,
+                                                  const Instruction* local,
+                                                  const DeviceMesh& mesh) {
+  std::vector<IndexedOp::CutDim> dims;
+  auto named = [](const hlo::Ints& list, int64_t d) {
+    return std::ranges::find(list, d) != list.end();
+  };
+  const Shape& from = i.operand(0)->shape();
+  for (int64_t d = 0; d < from.rank(); ++d) {
+    bool indexed = false;
+    switch (i.op()) {
+      case Op::kDynamicSlice: indexed = i.shape().dim(d) != from.dim(d); break;
+      case Op::kDynamicUpdateSlice: indexed = i.operand(1)->shape().dim(d) != from.dim(d); break;
+      case Op::kGather: {
+        const auto& a = i.attrs<hlo::GatherAttrs>();
+        indexed = named(a.start_index_map, d) && a.slice_sizes[static_cast<size_t>(d)] == 1;
+        break;
+      }
+      case Op::kScatter: {
+        const auto& a = i.attrs<hlo::ScatterAttrs>();
+        indexed = named(a.scatter_dims_to_operand_dims, d) && named(a.inserted_window_dims, d);
+        break;
+      }
+      default: break;
+    }
+    if (!indexed) continue;
+    std::vector<int> axes =
+        AxesOfDim(cut.rule, cut.rule.operands[0][static_cast<size_t>(d)], cut.axes, mesh);
+    if (!axes.empty()) dims.push_back({d, from.dim(d), local->shape().dim(d), std::move(axes)});
+  }
+  return dims;
+}
+
 Result<std::vector<Instruction*>> IndexedOp::StartsAsWide(size_t first) {
   Builder b = e_.builder();
   std::vector<Instruction*> starts;
   for (size_t k = first; k < operands_.size(); ++k) {
     const Instruction* whole = i_.operand(static_cast<int64_t>(k));
-    starts.push_back(TRY(b.Convert(operands_[k], WideIndex(whole->shape().dtype()))));
+    starts.push_back(TRY(Widened(b, operands_[k], WideIndex(whole->shape().dtype()))));
   }
   return starts;
 }
@@ -187,7 +230,7 @@ Status IndexedOp::ShiftIndices(size_t operand, int64_t vector_dim, const hlo::In
   const Instruction* whole = i_.operand(static_cast<int64_t>(operand));
   const DType wide = WideIndex(whole->shape().dtype());
   Builder b = e_.builder();
-  Instruction* indices = TRY(b.Convert(operands_[operand], wide));
+  Instruction* indices = TRY(Widened(b, operands_[operand], wide));
   std::vector<Instruction*> lows, limits, starts, parts;
   for (int64_t dim : map) {
     auto c = std::ranges::find(dims_, dim, &CutDim::dim);

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "compiler/spmd/emit.h"
+#include "compiler/spmd/partitioner.h"
 
 namespace weft::compiler::spmd {
 
@@ -17,6 +18,9 @@ class IndexedOp {
     int64_t dim, size, part;  // of the whole, of the part
     std::vector<int> axes;
   };
+  // Those of an op whose operand 0 is `local`.
+  static std::vector<CutDim> CutDims(const hlo::Instruction& i, const Cut& cut,
+                                     const hlo::Instruction* local, const DeviceMesh& mesh);
   // `operands`: parts, which Prepare* put in order.
   IndexedOp(Emitter& emitter, const hlo::Instruction& i, std::vector<hlo::Instruction*>& operands,
             std::vector<CutDim> dims)

@@ -5,6 +5,7 @@
 #include "compiler/analysis/collectives.h"
 #include "compiler/spmd/partition_indexed.h"
 #include "compiler/spmd/partitioner.h"
+#include "compiler/spmd/window.h"
 
 namespace weft::compiler::spmd {
 namespace {
@@ -105,39 +106,6 @@ bool MeetsHost(Op op) {
 // The first half of an asynchronous op: a handle for the second, not a value.
 bool IsUnderWay(const Instruction& i) {
   return HasTrait(i.op(), hlo::kAsyncStart) || i.op() == Op::kAsyncUpdate;
-}
-
-// Dimensions of operand 0 that are cut and along which the op has indices.
-std::vector<IndexedOp::CutDim> IndexedDims(const Instruction& i, const Cut& cut,
-                                           const Instruction* local, const DeviceMesh& mesh) {
-  std::vector<IndexedOp::CutDim> dims;
-  auto named = [](const hlo::Ints& list, int64_t d) {
-    return std::ranges::find(list, d) != list.end();
-  };
-  const Shape& from = i.operand(0)->shape();
-  for (int64_t d = 0; d < from.rank(); ++d) {
-    bool indexed = false;
-    switch (i.op()) {
-      case Op::kDynamicSlice: indexed = i.shape().dim(d) != from.dim(d); break;
-      case Op::kDynamicUpdateSlice: indexed = i.operand(1)->shape().dim(d) != from.dim(d); break;
-      case Op::kGather: {
-        const auto& a = i.attrs<hlo::GatherAttrs>();
-        indexed = named(a.start_index_map, d) && a.slice_sizes[static_cast<size_t>(d)] == 1;
-        break;
-      }
-      case Op::kScatter: {
-        const auto& a = i.attrs<hlo::ScatterAttrs>();
-        indexed = named(a.scatter_dims_to_operand_dims, d) && named(a.inserted_window_dims, d);
-        break;
-      }
-      default: break;
-    }
-    if (!indexed) continue;
-    std::vector<int> axes =
-        AxesOfDim(cut.rule, cut.rule.operands[0][static_cast<size_t>(d)], cut.axes, mesh);
-    if (!axes.empty()) dims.push_back({d, from.dim(d), local->shape().dim(d), std::move(axes)});
-  }
-  return dims;
 }
 
 // Axes along which the op computes on summands: its result is to hold them, and so does an operand
@@ -303,15 +271,20 @@ Result<Instruction*> ComputationPartitioner::EmitLocal(const Instruction& i, con
   const Shape shape = LocalShapeOf(i.shape(), made, at, mesh_);
   std::vector<IndexedOp::CutDim> dims;
   if (!operands.empty() && i.operand(0)->shape().IsArray()) {
-    dims = IndexedDims(i, cut, operands[0], mesh_);
+    dims = IndexedOp::CutDims(i, cut, operands[0], mesh_);
   }
   IndexedOp indexed(emitter_, i, operands, std::move(dims));
   if (i.op() == Op::kDynamicUpdateSlice && indexed.IsCut()) return indexed.EmitUpdate();
   if (i.op() == Op::kDynamicSlice) TRY(indexed.PrepareSlice());
   if (i.op() == Op::kGather) TRY(indexed.PrepareGather());
   if (i.op() == Op::kScatter) TRY(indexed.PrepareScatter(cut.reduced));
+  WindowedOp windowed(emitter_, i, cut, shape);
+  const bool moves = windowed.IsCut();
+  if (moves) TRY(windowed.Prepare(operands));
+  if (moves && i.op() == Op::kConcatenate) return windowed.Join(operands);
   Instruction* local = Clone(i, shape, operands);
   FitAttributes(i, *local);
+  if (moves) windowed.FitAttributes(*local);
   if (i.op() == Op::kDynamicSlice) return indexed.FinishSlice(local);
   if (i.op() == Op::kGather) return indexed.FinishGather(local);
   return local;
@@ -337,6 +310,35 @@ Result<Instruction*> ComputationPartitioner::KeepFirst(const Instruction& i, Ins
   return b.Add(Op::kSelect, {TRY(FillWith(b, first, shape)), local, TRY(ZeroesOf(b, shape))});
 }
 
+// Sums of values that are there as summands alone: added before they are reduced, so that one
+// all-reduce does for all. Ops that move elements leave them so where nobody else reads them.
+void ComputationPartitioner::KeepSummands(const Instruction& i, std::vector<Form>& operands,
+                                          Form& result) {
+  const bool sum = i.op() == Op::kAdd || i.op() == Op::kSubtract;
+  const bool moves = i.op() == Op::kReshape || i.op() == Op::kTranspose || i.op() == Op::kNegate ||
+                     i.op() == Op::kCopy;
+  if (!sum && (!moves || i.operand(0)->users().size() != 1 || i.IsRoot())) return;
+  const Form* common = nullptr;
+  for (const Instruction* operand : i.operands()) {
+    const Leaves& leaves = values_[operand];
+    if (leaves.size() != 1 || leaves[0].forms.size() != 1) return;
+    const Form& form = leaves[0].forms[0].first;
+    const bool sums = form.reduction != hlo::ReductionKind::kMax &&
+                      form.reduction != hlo::ReductionKind::kMin && form.unreduced != 0;
+    if (!sums || (common != nullptr && !form.SameAs(*common))) return;
+    common = &form;
+  }
+  if (sum && i.operand(0) == i.operand(1)) return;
+  // Those that are to be scattered are so once they are added up.
+  if (moves && (common->unreduced & (operands[0].cut() | result.cut())) != 0) return;
+  for (Form& operand : operands) {
+    if (sum) operand = *common;
+    operand.unreduced = common->unreduced;
+  }
+  if (sum) result = *common;
+  result.unreduced = common->unreduced;
+}
+
 Status ComputationPartitioner::EmitOp(const Instruction& i) {
   if (MeetsHost(i.op())) return Unimplemented(Mnemonic(i.op()), ": in a partitioned program");
   if (i.op() == Op::kPartitionId && !program_.IsManual(&i)) {
@@ -350,6 +352,7 @@ Status ComputationPartitioner::EmitOp(const Instruction& i) {
   Leaves leaves = NewLeaves(i);
   std::vector<Form> results;
   for (const LocalValue& leaf : leaves) results.push_back(leaf.declared);
+  if (results.size() == 1) KeepSummands(i, wanted, results[0]);
   const Cut cut = ChooseCut(i, wanted, results, mesh_);
   LogGathered(i, cut, wanted, mesh_);
   const AxisSet summands = SummandAxes(i, cut, wanted, results);

@@ -87,6 +87,7 @@ class ComputationPartitioner {
   Status EmitBoundary(const hlo::Instruction& i);
   Status EmitSource(const hlo::Instruction& i);
   Status EmitOp(const hlo::Instruction& i);
+  void KeepSummands(const hlo::Instruction& i, std::vector<Form>& operands, Form& result);
   Status EmitCustomCall(const hlo::Instruction& i);
   Status EmitOnce(const hlo::Instruction& i, int64_t device);
   Result<hlo::Computation*> OnceBranch(const hlo::Instruction& i, const Shape& operands, bool runs);

@@ -90,10 +90,12 @@ DimRule RuleConvolution(const Instruction& i) {
     maker.Operand(0, d.input_feature, input);
     maker.Operand(1, d.kernel_input, input);
   }
-  // Positions whose windows are one element are independent.
+  // Positions whose windows are one element are independent; other windows reach over.
   for (size_t s = 0; s < a.window.dims.size(); ++s) {
-    if (!IsTrivial(a.window.dims[s])) continue;
-    const int spatial = maker.Add(i.shape().dim(d.output_spatial[s]));
+    const bool alone = IsTrivial(a.window.dims[s]);
+    if (!alone && a.window.dims[s].base_dilation != 1) continue;
+    const int spatial = maker.Add(i.shape().dim(d.output_spatial[s]),
+                                  alone ? FactorKind::kParallel : FactorKind::kPermuted);
     maker.Operand(0, d.input_spatial[s], spatial);
     maker.Result(0, d.output_spatial[s], spatial);
   }
@@ -120,8 +122,10 @@ DimRule RuleReduceWindow(const Instruction& i) {
   RuleMaker maker(i);
   const Window& window = i.attrs<ReduceWindowAttrs>().window;
   for (size_t d = 0; d < window.dims.size(); ++d) {
-    if (!IsTrivial(window.dims[d])) continue;
-    maker.Along(static_cast<int64_t>(d), FactorKind::kParallel, 0, i.operand_count() / 2);
+    const bool alone = IsTrivial(window.dims[d]);
+    if (!alone && window.dims[d].base_dilation != 1) continue;
+    maker.Along(static_cast<int64_t>(d), alone ? FactorKind::kParallel : FactorKind::kPermuted, 0,
+                i.operand_count() / 2);
   }
   return maker.Take();
 }

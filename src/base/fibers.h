@@ -1,0 +1,45 @@
+// Work that is under way all at once on one thread: each piece has a stack of its own, and one that
+// waits hands the thread to the next that need not. Changing over costs a fraction of a
+// microsecond; waking a thread costs ten times as much and more.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace weft {
+
+class Fibers {
+ public:
+  explicit Fibers(std::span<const int64_t> pieces);
+  ~Fibers();
+  Fibers(const Fibers&) = delete;
+
+  // Calls fn(piece) for all pieces on this thread; returns when all have. To be called once. A
+  // piece stays on the thread; what it keeps per thread (Doing, FloatMode) is its own.
+  void Run(const std::function<void(int64_t)>& fn);
+  // Within a piece: returns when `news` is no longer `seen`.
+  void Wait(const std::atomic<uint32_t>& news, uint32_t seen);
+  // From any thread: changes the news of one of the pieces.
+  void Tell(std::atomic<uint32_t>& news);
+
+ private:
+  struct Fiber;
+  static void Enter();
+  void Start(Fiber& fiber);
+  void RunOne(Fiber& fiber);
+  Fiber* NextReady(size_t after);
+  void SwitchTo(Fiber& from, Fiber& to);
+
+  std::atomic<uint32_t> bell_ = 0;
+  std::vector<std::unique_ptr<Fiber>> fibers_;
+  std::unique_ptr<Fiber> caller_;  // the thread's own stack
+  Fiber* current_ = nullptr;
+  const std::function<void(int64_t)>* fn_ = nullptr;
+  size_t left_ = 0;
+};
+
+}  // namespace weft

@@ -1,0 +1,64 @@
+#include "base/fibers.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "base/doing.h"
+#include "base/float_mode.h"
+
+namespace weft {
+namespace {
+
+// Pieces hand a number round; each adds one.
+TEST(Fibers, TakeTurns) {
+  constexpr int64_t kPieces = 5, kRounds = 1000;
+  const std::vector<int64_t> pieces = {0, 1, 2, 3, 4};
+  Fibers fibers(pieces);
+  std::vector<std::atomic<uint32_t>> news(kPieces);
+  int64_t count = 0;
+  fibers.Run([&](int64_t piece) {
+    for (int64_t round = 0; round < kRounds; ++round) {
+      if (piece != 0 || round != 0) {
+        fibers.Wait(news[static_cast<size_t>(piece)],
+                    static_cast<uint32_t>(piece == 0 ? round - 1 : round));
+      }
+      EXPECT_EQ(count++, round * kPieces + piece);
+      fibers.Tell(news[static_cast<size_t>((piece + 1) % kPieces)]);
+    }
+  });
+  EXPECT_EQ(count, kPieces * kRounds);
+}
+
+// What a piece waits for may come from another thread.
+TEST(Fibers, OtherThreadsTell) {
+  const std::vector<int64_t> pieces = {0, 1};
+  Fibers fibers(pieces);
+  std::vector<std::atomic<uint32_t>> news(2);
+  std::thread other([&] {
+    for (std::atomic<uint32_t>& one : news) fibers.Tell(one);
+  });
+  fibers.Run([&](int64_t piece) { fibers.Wait(news[static_cast<size_t>(piece)], 0); });
+  other.join();
+}
+
+// What a thread keeps is each piece's own.
+TEST(Fibers, KeepStateOfTheThread) {
+  const std::vector<int64_t> pieces = {0, 1};
+  Fibers fibers(pieces);
+  std::vector<std::atomic<uint32_t>> news(2);
+  const Doing* outer = Doing::Top();
+  fibers.Run([&](int64_t piece) {
+    Doing doing({"run", piece == 0 ? "first" : "second"});
+    FloatMode mode(piece == 0);
+    fibers.Tell(news[static_cast<size_t>(1 - piece)]);
+    fibers.Wait(news[static_cast<size_t>(piece)], 0);
+    EXPECT_EQ(Doing::Top(), &doing);
+    EXPECT_EQ(FloatMode::Flushes(), piece == 0);
+  });
+  EXPECT_EQ(Doing::Top(), outer);
+  EXPECT_FALSE(FloatMode::Flushes());
+}
+
+}  // namespace
+}  // namespace weft
