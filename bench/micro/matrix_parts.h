@@ -65,14 +65,13 @@ void MeasureStreams(const Peaks& peaks, int threads) {
     const char* peak;
   };
   std::vector<Choice> choices;
-  auto plain = detail::AmxKernelsWithoutPrefetch();
-  if (HostFeatures().amx_bf16) {
-    choices.push_back({"amx bf16, asks ahead", &NarrowKernels()[0], PeakOfBf16()});
-    choices.push_back({"amx bf16, plain", plain.data(), PeakOfBf16()});
+  for (const detail::AmxVariant& variant : detail::AmxVariants()) {
+    if (!HostFeatures().amx_bf16) continue;
+    choices.push_back({variant.name.data(), &variant.kernels[0], PeakOfBf16()});
   }
-  if (HostFeatures().amx_int8) {
-    choices.push_back({"amx s8, asks ahead", &NarrowKernels()[1], PeakOfInt8()});
-    choices.push_back({"amx s8, plain", &plain[1], PeakOfInt8()});
+  for (const detail::AmxVariant& variant : detail::AmxVariants()) {
+    if (!HostFeatures().amx_int8) continue;
+    choices.push_back({variant.name.data(), &variant.kernels[1], PeakOfInt8()});
   }
   const NarrowKernel* any = FindNarrowKernel(DType::kS8, DType::kS8);
   if (choices.empty() && any != nullptr) {
@@ -86,7 +85,7 @@ void MeasureStreams(const Peaks& peaks, int threads) {
       for (SumsIn sums : {SumsIn::kOneTile, SumsIn::kTiles, SumsIn::kRowsApart}) {
         double one = StreamRate(1, kernel, depth, 512, sums);
         double all = sums == SumsIn::kTiles ? StreamRate(threads, kernel, depth, 512, sums) : 0;
-        std::printf("stream %-22s depth %4ld sums in %-10s %5.1f %% of %s, %d threads %5.1f %%\n",
+        std::printf("stream %-12s depth %4ld sums in %-10s %5.1f %% of %s, %d threads %5.1f %%\n",
                     choice.name, depth,
                     sums == SumsIn::kOneTile ? "one tile"
                     : sums == SumsIn::kTiles ? "tiles"

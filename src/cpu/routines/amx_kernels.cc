@@ -11,6 +11,8 @@
 namespace weft::cpu {
 namespace {
 
+using detail::AmxVariant;
+
 #if defined(__x86_64__)
 constexpr int64_t kTileBytes = 1024, kTileRow = 64, kTilePair = 2 * kTileRow;
 // Panels of a stream through L1, one after the other in memory: what comes two steps later is asked
@@ -39,7 +41,7 @@ WEFT_AMX void ReleaseTiles() {
 }
 
 // Tiles are named by literals in both compilers, so that this is no template.
-#define WEFT_AMX_KERNEL(NAME, DOT, STEP, ASKS)                                                     \
+#define WEFT_AMX_KERNEL(NAME, DOT, STEP, LOAD_A, ASKS)                                             \
   WEFT_AMX void NAME(int64_t k, const std::byte* a, const std::byte* b, std::byte* c, int64_t ldc, \
                      bool adds) {                                                                  \
     int64_t row = ldc * 4;                                                                         \
@@ -57,11 +59,11 @@ WEFT_AMX void ReleaseTiles() {
     }                                                                                              \
     for (int64_t p = 0; p < k; p += STEP) {                                                        \
       _tile_loadd(6, b, kTilePair);                                                                \
-      _tile_loadd(4, a, kTileRow);                                                                 \
+      LOAD_A(4, a, kTileRow);                                                                      \
       if (ASKS) PrefetchTile(a + kTilesAhead * kTileBytes);                                        \
       _tile_loadd(7, b + kTileRow, kTilePair);                                                     \
       DOT(0, 4, 6);                                                                                \
-      _tile_loadd(5, a + kTileBytes, kTileRow);                                                    \
+      LOAD_A(5, a + kTileBytes, kTileRow);                                                         \
       if (ASKS) PrefetchTile(a + (kTilesAhead + 1) * kTileBytes);                                  \
       DOT(1, 4, 7);                                                                                \
       DOT(2, 5, 6);                                                                                \
@@ -75,14 +77,15 @@ WEFT_AMX void ReleaseTiles() {
     _tile_stored(3, below + kTileRow, row);                                                        \
   }
 
-#define WEFT_AMX_KERNELS(SUFFIX, ASKS)                       \
-  WEFT_AMX_KERNEL(AmxBf16##SUFFIX, _tile_dpbf16ps, 32, ASKS) \
-  WEFT_AMX_KERNEL(AmxSS##SUFFIX, _tile_dpbssd, 64, ASKS)     \
-  WEFT_AMX_KERNEL(AmxSU##SUFFIX, _tile_dpbsud, 64, ASKS)     \
-  WEFT_AMX_KERNEL(AmxUS##SUFFIX, _tile_dpbusd, 64, ASKS)     \
-  WEFT_AMX_KERNEL(AmxUU##SUFFIX, _tile_dpbuud, 64, ASKS)
-WEFT_AMX_KERNELS(Ahead, true)
-WEFT_AMX_KERNELS(Plain, false)
+#define WEFT_AMX_KERNELS(SUFFIX, LOAD_A, ASKS)                       \
+  WEFT_AMX_KERNEL(AmxBf16##SUFFIX, _tile_dpbf16ps, 32, LOAD_A, ASKS) \
+  WEFT_AMX_KERNEL(AmxSS##SUFFIX, _tile_dpbssd, 64, LOAD_A, ASKS)     \
+  WEFT_AMX_KERNEL(AmxSU##SUFFIX, _tile_dpbsud, 64, LOAD_A, ASKS)     \
+  WEFT_AMX_KERNEL(AmxUS##SUFFIX, _tile_dpbusd, 64, LOAD_A, ASKS)     \
+  WEFT_AMX_KERNEL(AmxUU##SUFFIX, _tile_dpbuud, 64, LOAD_A, ASKS)
+WEFT_AMX_KERNELS(Ahead, _tile_loadd, true)
+WEFT_AMX_KERNELS(Plain, _tile_loadd, false)
+WEFT_AMX_KERNELS(Stream, _tile_stream_loadd, false)
 
 bool HasAmxBf16() {
   return HostFeatures().amx_bf16;
@@ -102,35 +105,27 @@ constexpr NarrowKernel AmxBf16Of(decltype(NarrowKernel::run) run) {
   return {"amx bf16", NarrowElement::kBf16, true, true,           32,           32,        32, 2,
           32,         kBf16Speed,           run,  ConfigureTiles, ReleaseTiles, HasAmxBf16};
 }
-constexpr NarrowKernel kAmxKernels[] = {
-    AmxBf16Of(AmxBf16Ahead),
-    AmxOf("amx s8 x s8", true, true, AmxSSAhead),
-    AmxOf("amx s8 x u8", true, false, AmxSUAhead),
-    AmxOf("amx u8 x s8", false, true, AmxUSAhead),
-    AmxOf("amx u8 x u8", false, false, AmxUUAhead),
-};
-constexpr NarrowKernel kAmxKernelsPlain[] = {
-    AmxBf16Of(AmxBf16Plain),
-    AmxOf("amx s8 x s8", true, true, AmxSSPlain),
-    AmxOf("amx s8 x u8", true, false, AmxSUPlain),
-    AmxOf("amx u8 x s8", false, true, AmxUSPlain),
-    AmxOf("amx u8 x u8", false, false, AmxUUPlain),
-};
+#define WEFT_AMX_LIST(SUFFIX)                            \
+  {                                                      \
+      AmxBf16Of(AmxBf16##SUFFIX),                        \
+      AmxOf("amx s8 x s8", true, true, AmxSS##SUFFIX),   \
+      AmxOf("amx s8 x u8", true, false, AmxSU##SUFFIX),  \
+      AmxOf("amx u8 x s8", false, true, AmxUS##SUFFIX),  \
+      AmxOf("amx u8 x u8", false, false, AmxUU##SUFFIX), \
+  }
+constexpr NarrowKernel kAmxAhead[] = WEFT_AMX_LIST(Ahead);
+constexpr NarrowKernel kAmxPlain[] = WEFT_AMX_LIST(Plain);
+constexpr NarrowKernel kAmxStream[] = WEFT_AMX_LIST(Stream);
+constexpr AmxVariant kAmxVariants[] = {
+    {"asks ahead", kAmxAhead}, {"plain", kAmxPlain}, {"streams a", kAmxStream}};
 #endif
 
 }  // namespace
 
 namespace detail {
-std::span<const NarrowKernel> AmxKernels() {
+std::span<const AmxVariant> AmxVariants() {
 #if defined(__x86_64__)
-  return kAmxKernels;
-#else
-  return {};
-#endif
-}
-std::span<const NarrowKernel> AmxKernelsWithoutPrefetch() {
-#if defined(__x86_64__)
-  return kAmxKernelsPlain;
+  return kAmxVariants;
 #else
   return {};
 #endif

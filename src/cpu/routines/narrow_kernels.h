@@ -69,9 +69,12 @@ int64_t NarrowHead(const NarrowKernel& kernel, bool is_left);
 int64_t NarrowPanelBytes(const NarrowKernel& kernel, bool is_left, int64_t k);
 
 namespace detail {
-// The kernels of amx_kernels.cc, and the same ones without what they ask for in advance.
-std::span<const NarrowKernel> AmxKernels();
-std::span<const NarrowKernel> AmxKernelsWithoutPrefetch();
+// The kernels of amx_kernels.cc: the same ones by how they read a, first what products use.
+struct AmxVariant {
+  std::string_view name;
+  std::span<const NarrowKernel> kernels;
+};
+std::span<const AmxVariant> AmxVariants();
 }  // namespace detail
 
 }  // namespace weft::cpu
