@@ -11,8 +11,6 @@
 namespace weft::cpu {
 namespace {
 
-using detail::AmxVariant;
-
 #if defined(__x86_64__)
 constexpr int64_t kTileBytes = 1024, kTileRow = 64, kTilePair = 2 * kTileRow;
 // Panels of a stream through L1, one after the other in memory: what comes two steps later is asked
@@ -41,7 +39,7 @@ WEFT_AMX void ReleaseTiles() {
 }
 
 // Tiles are named by literals in both compilers, so that this is no template.
-#define WEFT_AMX_KERNEL(NAME, DOT, STEP, LOAD_A, ASKS)                                             \
+#define WEFT_AMX_KERNEL(NAME, DOT, STEP)                                                           \
   WEFT_AMX void NAME(int64_t k, const std::byte* a, const std::byte* b, std::byte* c, int64_t ldc, \
                      bool adds) {                                                                  \
     int64_t row = ldc * 4;                                                                         \
@@ -59,12 +57,12 @@ WEFT_AMX void ReleaseTiles() {
     }                                                                                              \
     for (int64_t p = 0; p < k; p += STEP) {                                                        \
       _tile_loadd(6, b, kTilePair);                                                                \
-      LOAD_A(4, a, kTileRow);                                                                      \
-      if (ASKS) PrefetchTile(a + kTilesAhead * kTileBytes);                                        \
+      _tile_loadd(4, a, kTileRow);                                                                 \
+      PrefetchTile(a + kTilesAhead * kTileBytes);                                                  \
       _tile_loadd(7, b + kTileRow, kTilePair);                                                     \
       DOT(0, 4, 6);                                                                                \
-      LOAD_A(5, a + kTileBytes, kTileRow);                                                         \
-      if (ASKS) PrefetchTile(a + (kTilesAhead + 1) * kTileBytes);                                  \
+      _tile_loadd(5, a + kTileBytes, kTileRow);                                                    \
+      PrefetchTile(a + (kTilesAhead + 1) * kTileBytes);                                            \
       DOT(1, 4, 7);                                                                                \
       DOT(2, 5, 6);                                                                                \
       DOT(3, 5, 7);                                                                                \
@@ -77,15 +75,11 @@ WEFT_AMX void ReleaseTiles() {
     _tile_stored(3, below + kTileRow, row);                                                        \
   }
 
-#define WEFT_AMX_KERNELS(SUFFIX, LOAD_A, ASKS)                       \
-  WEFT_AMX_KERNEL(AmxBf16##SUFFIX, _tile_dpbf16ps, 32, LOAD_A, ASKS) \
-  WEFT_AMX_KERNEL(AmxSS##SUFFIX, _tile_dpbssd, 64, LOAD_A, ASKS)     \
-  WEFT_AMX_KERNEL(AmxSU##SUFFIX, _tile_dpbsud, 64, LOAD_A, ASKS)     \
-  WEFT_AMX_KERNEL(AmxUS##SUFFIX, _tile_dpbusd, 64, LOAD_A, ASKS)     \
-  WEFT_AMX_KERNEL(AmxUU##SUFFIX, _tile_dpbuud, 64, LOAD_A, ASKS)
-WEFT_AMX_KERNELS(Ahead, _tile_loadd, true)
-WEFT_AMX_KERNELS(Plain, _tile_loadd, false)
-WEFT_AMX_KERNELS(Stream, _tile_stream_loadd, false)
+WEFT_AMX_KERNEL(AmxBf16, _tile_dpbf16ps, 32)
+WEFT_AMX_KERNEL(AmxSS, _tile_dpbssd, 64)
+WEFT_AMX_KERNEL(AmxSU, _tile_dpbsud, 64)
+WEFT_AMX_KERNEL(AmxUS, _tile_dpbusd, 64)
+WEFT_AMX_KERNEL(AmxUU, _tile_dpbuud, 64)
 
 bool HasAmxBf16() {
   return HostFeatures().amx_bf16;
@@ -101,31 +95,22 @@ constexpr NarrowKernel AmxOf(std::string_view name, bool a_signed, bool b_signed
   return {name, NarrowElement::kInt8, a_signed, b_signed,       32,           32,        64, 4,
           64,   kInt8Speed,           run,      ConfigureTiles, ReleaseTiles, HasAmxInt8};
 }
-constexpr NarrowKernel AmxBf16Of(decltype(NarrowKernel::run) run) {
-  return {"amx bf16", NarrowElement::kBf16, true, true,           32,           32,        32, 2,
-          32,         kBf16Speed,           run,  ConfigureTiles, ReleaseTiles, HasAmxBf16};
-}
-#define WEFT_AMX_LIST(SUFFIX)                            \
-  {                                                      \
-      AmxBf16Of(AmxBf16##SUFFIX),                        \
-      AmxOf("amx s8 x s8", true, true, AmxSS##SUFFIX),   \
-      AmxOf("amx s8 x u8", true, false, AmxSU##SUFFIX),  \
-      AmxOf("amx u8 x s8", false, true, AmxUS##SUFFIX),  \
-      AmxOf("amx u8 x u8", false, false, AmxUU##SUFFIX), \
-  }
-constexpr NarrowKernel kAmxAhead[] = WEFT_AMX_LIST(Ahead);
-constexpr NarrowKernel kAmxPlain[] = WEFT_AMX_LIST(Plain);
-constexpr NarrowKernel kAmxStream[] = WEFT_AMX_LIST(Stream);
-constexpr AmxVariant kAmxVariants[] = {
-    {"asks ahead", kAmxAhead}, {"plain", kAmxPlain}, {"streams a", kAmxStream}};
+constexpr NarrowKernel kAmxKernels[] = {
+    {"amx bf16", NarrowElement::kBf16, true, true, 32, 32, 32, 2, 32, kBf16Speed, AmxBf16,
+     ConfigureTiles, ReleaseTiles, HasAmxBf16},
+    AmxOf("amx s8 x s8", true, true, AmxSS),
+    AmxOf("amx s8 x u8", true, false, AmxSU),
+    AmxOf("amx u8 x s8", false, true, AmxUS),
+    AmxOf("amx u8 x u8", false, false, AmxUU),
+};
 #endif
 
 }  // namespace
 
 namespace detail {
-std::span<const AmxVariant> AmxVariants() {
+std::span<const NarrowKernel> AmxKernels() {
 #if defined(__x86_64__)
-  return kAmxVariants;
+  return kAmxKernels;
 #else
   return {};
 #endif

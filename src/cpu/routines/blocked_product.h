@@ -218,8 +218,9 @@ class BlockedProduct {
     int64_t width = ByteWidth(result_.dtype);
     std::byte* to = result_.data + ((part.i + i) * result_.row + part.j + j) * width;
     bool whole = rows == form_.rows && cols == form_.cols;
-    if (cut_.panels == 1 && whole && IsStoredAs<T>(result_.dtype)) {
-      return product_.Run(k, a, b, reinterpret_cast<T*>(to), result_.row, alpha_, beta_);
+    if ((cut_.panels == 1 || cut_.in_place) && whole && IsStoredAs<T>(result_.dtype)) {
+      return product_.Run(k, a, b, reinterpret_cast<T*>(to), result_.row, alpha_,
+                          panel == 0 ? beta_ : T(1));
     }
     alignas(64) T once[kMostTile];
     if (cut_.panels == 1) kept = once;

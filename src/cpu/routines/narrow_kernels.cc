@@ -137,8 +137,7 @@ bool HasMadd() {
 
 std::vector<NarrowKernel> AllKernels() {
   std::vector<NarrowKernel> all;
-  auto variants = detail::AmxVariants();
-  if (!variants.empty()) all.assign(variants[0].kernels.begin(), variants[0].kernels.end());
+  for (const NarrowKernel& kernel : detail::AmxKernels()) all.push_back(kernel);
 #if defined(__x86_64__)
   all.push_back({"avx512-bf16", NarrowElement::kBf16, true, true, kRows512, kCols512, 2, 2, 2, 40,
                  DotBf16, nullptr, nullptr, HasBf16});

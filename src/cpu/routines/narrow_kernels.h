@@ -69,12 +69,8 @@ int64_t NarrowHead(const NarrowKernel& kernel, bool is_left);
 int64_t NarrowPanelBytes(const NarrowKernel& kernel, bool is_left, int64_t k);
 
 namespace detail {
-// The kernels of amx_kernels.cc: the same ones by how they read a, first what products use.
-struct AmxVariant {
-  std::string_view name;
-  std::span<const NarrowKernel> kernels;
-};
-std::span<const AmxVariant> AmxVariants();
+// The kernels of amx_kernels.cc.
+std::span<const NarrowKernel> AmxKernels();
 }  // namespace detail
 
 }  // namespace weft::cpu
