@@ -13,9 +13,6 @@ namespace {
 
 #if defined(__x86_64__)
 constexpr int64_t kTileBytes = 1024, kTileRow = 64, kTilePair = 2 * kTileRow;
-// Panels of a stream through L1, one after the other in memory: what comes two steps later is asked
-// for now. The panel of b stays.
-constexpr int64_t kTilesAhead = 4;
 
 WEFT_AMX void ConfigureTiles() {
   struct alignas(64) {
@@ -38,7 +35,9 @@ WEFT_AMX void ReleaseTiles() {
   for (int64_t at = 0; at < kTileBytes; at += kTileRow) __builtin_prefetch(tile + at);
 }
 
-// Tiles are named by literals in both compilers, so that this is no template.
+// Tiles are named by literals in both compilers, so that this is no template. Panels of a stream
+// through L1, one after the other in memory: what comes two steps later is asked for now. The panel
+// of b stays.
 #define WEFT_AMX_KERNEL(NAME, DOT, STEP)                                                           \
   WEFT_AMX void NAME(int64_t k, const std::byte* a, const std::byte* b, std::byte* c, int64_t ldc, \
                      bool adds) {                                                                  \
@@ -58,11 +57,11 @@ WEFT_AMX void ReleaseTiles() {
     for (int64_t p = 0; p < k; p += STEP) {                                                        \
       _tile_loadd(6, b, kTilePair);                                                                \
       _tile_loadd(4, a, kTileRow);                                                                 \
-      PrefetchTile(a + kTilesAhead * kTileBytes);                                                  \
+      PrefetchTile(a + 4 * kTileBytes);                                                            \
       _tile_loadd(7, b + kTileRow, kTilePair);                                                     \
       DOT(0, 4, 6);                                                                                \
       _tile_loadd(5, a + kTileBytes, kTileRow);                                                    \
-      PrefetchTile(a + (kTilesAhead + 1) * kTileBytes);                                            \
+      PrefetchTile(a + 5 * kTileBytes);                                                            \
       DOT(1, 4, 7);                                                                                \
       DOT(2, 5, 6);                                                                                \
       DOT(3, 5, 7);                                                                                \
@@ -88,16 +87,14 @@ bool HasAmxInt8() {
   return HostFeatures().amx_int8;
 }
 
-constexpr double kBf16Speed = 1000, kInt8Speed = 2000;
-
 constexpr NarrowKernel AmxOf(std::string_view name, bool a_signed, bool b_signed,
                              decltype(NarrowKernel::run) run) {
-  return {name, NarrowElement::kInt8, a_signed, b_signed,       32,           32,        64, 4,
-          64,   kInt8Speed,           run,      ConfigureTiles, ReleaseTiles, HasAmxInt8};
+  return {name, NarrowElement::kInt8, a_signed,     b_signed,  32, 32, 64, 4, 64, 2000,
+          run,  ConfigureTiles,       ReleaseTiles, HasAmxInt8};
 }
 constexpr NarrowKernel kAmxKernels[] = {
-    {"amx bf16", NarrowElement::kBf16, true, true, 32, 32, 32, 2, 32, kBf16Speed, AmxBf16,
-     ConfigureTiles, ReleaseTiles, HasAmxBf16},
+    {"amx bf16", NarrowElement::kBf16, true, true, 32, 32, 32, 2, 32, 1000, AmxBf16, ConfigureTiles,
+     ReleaseTiles, HasAmxBf16},
     AmxOf("amx s8 x s8", true, true, AmxSS),
     AmxOf("amx s8 x u8", true, false, AmxSU),
     AmxOf("amx u8 x s8", false, true, AmxUS),

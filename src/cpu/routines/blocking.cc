@@ -14,11 +14,6 @@ constexpr int64_t kShallowCols = 2048;     // of a task then
 constexpr int64_t kShallowWork = 1 << 21;  // multiplications that are worth a task then
 constexpr int64_t kMostPacked = 32 << 20;  // bytes of an operand that are packed at once
 constexpr int64_t kMostDepth = 512;        // of a panel: f32 sums of so many are added elsewhere
-constexpr double kThreads = 16;            // that tasks are to keep busy, whatever each one's speed
-constexpr int64_t kTaskBytes = 256 << 10;  // of sums
-constexpr double kTaskStart = 2e3;         // nanoseconds that a task takes beside its work
-// Rows (and columns) of a task that take as long to fetch from the last cache as to multiply.
-constexpr double kFetchedRows = 64;
 
 int64_t FirstCache() {
   return std::max<int64_t>(HostCaches().l1, 32 << 10);
@@ -68,17 +63,18 @@ void CutShallow(const PanelForm& form, const ProductSizes& s, int64_t side, Bloc
 double CostOfTasks(const PanelForm& form, const ProductSizes& s, int64_t rows, int64_t cols) {
   auto row_part = static_cast<double>(rows), col_part = static_cast<double>(cols);
   int64_t tasks = CeilDiv(s.m, rows) * CeilDiv(s.n, cols);
-  double fetch = 1 + kFetchedRows * (1 / row_part + 1 / col_part);
-  double one = row_part * col_part * static_cast<double>(s.k) / form.speed * fetch + kTaskStart;
-  return one * (2 * static_cast<double>(tasks) / kThreads + 1);
+  // Panels come from the last cache: for a task of one tile, about as slowly as they are
+  // multiplied.
+  double fetch = 1 + static_cast<double>(form.rows + form.cols) * (1 / row_part + 1 / col_part);
+  double one = row_part * col_part * static_cast<double>(s.k) / form.speed * fetch;
+  return one * (4 * static_cast<double>(tasks) / kTasks + 1);
 }
 
 // Tasks whose sums fill no more than a quarter of L2, beside the panels of one depth; or smaller
 // ones, where these divide better among threads.
 void CutTasks(const PanelForm& form, const ProductSizes& s, Blocking& cut) {
   constexpr int64_t kQuarters[] = {4, 5, 6, 8, 12, 16, 24, 32, 48, 64};  // as many parts more
-  int64_t bytes = std::min(SecondCache() / 4, kTaskBytes);
-  auto side = static_cast<int64_t>(std::sqrt(static_cast<double>(bytes / form.sum)));
+  auto side = static_cast<int64_t>(std::sqrt(static_cast<double>(SecondCache() / 4 / form.sum)));
   cut.by_rows = s.k <= kShallow;
   if (cut.by_rows) return CutShallow(form, s, side, cut);
   int64_t row_parts = CeilDiv(s.m, RoundUp(side, form.rows));
