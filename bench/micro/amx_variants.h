@@ -39,13 +39,18 @@ struct AmxVariant {
   _tile_stored(2, below, row);  \
   _tile_stored(3, below + 64, row);
 
-// Every load where it is needed.
-#define WEFT_AMX_PLAIN(NAME, LOAD_A)                                                      \
+inline void AskFor(const std::byte* tiles, int64_t bytes) {
+  for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(tiles + at);
+}
+
+// Every load where it is needed; what comes in two steps may be asked for.
+#define WEFT_AMX_PLAIN(NAME, LOAD_A, AHEAD)                                               \
   WEFT_AMX_TRY void NAME(int64_t k, const std::byte* a, const std::byte* b, std::byte* c, \
                          int64_t ldc, bool adds) {                                        \
     WEFT_AMX_SUMS_IN                                                                      \
     for (int64_t p = 0; p < k; p += 32, a += 2048, b += 2048) {                           \
       _tile_loadd(6, b, 128);                                                             \
+      AskFor(a + 4096, AHEAD);                                                            \
       LOAD_A(4, a, 64);                                                                   \
       _tile_loadd(7, b + 64, 128);                                                        \
       _tile_dpbf16ps(0, 4, 6);                                                            \
@@ -56,11 +61,11 @@ struct AmxVariant {
     }                                                                                     \
     WEFT_AMX_SUMS_OUT                                                                     \
   }
-WEFT_AMX_PLAIN(AmxPlain, _tile_loadd)
-WEFT_AMX_PLAIN(AmxStream, _tile_stream_loadd)
+WEFT_AMX_PLAIN(AmxPlain, _tile_loadd, 0)
+WEFT_AMX_PLAIN(AmxAhead, _tile_loadd, 2048)
+WEFT_AMX_PLAIN(AmxStream, _tile_stream_loadd, 0)
 
-// Every load right behind the last use of its register, and long before the next one: steps in
-// turn begin with different products. k is a multiple of 64.
+// As products, without asking for anything. k is a multiple of 64.
 WEFT_AMX_TRY void AmxPipelined(int64_t k, const std::byte* a, const std::byte* b, std::byte* c,
                                int64_t ldc, bool adds) {
   if (k % 64 != 0) return AmxPlain(k, a, b, c, ldc, adds);
@@ -92,8 +97,10 @@ WEFT_AMX_TRY void AmxPipelined(int64_t k, const std::byte* a, const std::byte* b
   WEFT_AMX_SUMS_OUT
 }
 
-constexpr AmxVariant kAmxVariants[] = {
-    {"plain", AmxPlain}, {"streams a", AmxStream}, {"pipelined", AmxPipelined}};
+constexpr AmxVariant kAmxVariants[] = {{"not pipelined", AmxPlain},
+                                       {"not pipelined, asks ahead", AmxAhead},
+                                       {"not pipelined, streams a", AmxStream},
+                                       {"asks for nothing", AmxPipelined}};
 #else
 constexpr AmxVariant kAmxVariants[] = {{"none", nullptr}};
 #endif

@@ -35,13 +35,15 @@ WEFT_AMX void ReleaseTiles() {
   for (int64_t at = 0; at < kTileBytes; at += kTileRow) __builtin_prefetch(tile + at);
 }
 
-// Tiles are named by literals in both compilers, so that this is no template. Panels of a stream
-// through L1, one after the other in memory: what comes two steps later is asked for now. The panel
-// of b stays.
+// Software pipelining: a tile is loaded right behind the last use of its register and long before
+// the next one, so that loads overlap products where the processor has no registers to rename tiles
+// to, as when two threads share a core. Two steps in turn begin with different products. Panels of
+// a stream through L1, one after the other in memory: what the next two steps load is asked for
+// now. Tiles are named by literals in both compilers, so that this is no template.
 #define WEFT_AMX_KERNEL(NAME, DOT, STEP)                                                           \
   WEFT_AMX void NAME(int64_t k, const std::byte* a, const std::byte* b, std::byte* c, int64_t ldc, \
                      bool adds) {                                                                  \
-    int64_t row = ldc * 4;                                                                         \
+    int64_t row = ldc * 4, steps = k / STEP;                                                       \
     std::byte* below = c + 16 * row;                                                               \
     if (adds) {                                                                                    \
       _tile_loadd(0, c, row);                                                                      \
@@ -54,19 +56,48 @@ WEFT_AMX void ReleaseTiles() {
       _tile_zero(2);                                                                               \
       _tile_zero(3);                                                                               \
     }                                                                                              \
-    for (int64_t p = 0; p < k; p += STEP) {                                                        \
-      _tile_loadd(6, b, kTilePair);                                                                \
+    if (steps > 0) {                                                                               \
       _tile_loadd(4, a, kTileRow);                                                                 \
-      PrefetchTile(a + 4 * kTileBytes);                                                            \
+      _tile_loadd(6, b, kTilePair);                                                                \
       _tile_loadd(7, b + kTileRow, kTilePair);                                                     \
-      DOT(0, 4, 6);                                                                                \
       _tile_loadd(5, a + kTileBytes, kTileRow);                                                    \
-      PrefetchTile(a + 5 * kTileBytes);                                                            \
+      for (; steps > 2; steps -= 2, a += 4 * kTileBytes, b += 4 * kTileBytes) {                    \
+        DOT(0, 4, 6);                                                                              \
+        DOT(1, 4, 7);                                                                              \
+        _tile_loadd(4, a + 2 * kTileBytes, kTileRow);                                              \
+        PrefetchTile(a + 6 * kTileBytes);                                                          \
+        DOT(3, 5, 7);                                                                              \
+        _tile_loadd(7, b + 2 * kTileBytes + kTileRow, kTilePair);                                  \
+        PrefetchTile(a + 7 * kTileBytes);                                                          \
+        DOT(2, 5, 6);                                                                              \
+        _tile_loadd(5, a + 3 * kTileBytes, kTileRow);                                              \
+        _tile_loadd(6, b + 2 * kTileBytes, kTilePair);                                             \
+        DOT(1, 4, 7);                                                                              \
+        DOT(0, 4, 6);                                                                              \
+        _tile_loadd(4, a + 4 * kTileBytes, kTileRow);                                              \
+        PrefetchTile(a + 8 * kTileBytes);                                                          \
+        DOT(2, 5, 6);                                                                              \
+        _tile_loadd(6, b + 4 * kTileBytes, kTilePair);                                             \
+        PrefetchTile(a + 9 * kTileBytes);                                                          \
+        DOT(3, 5, 7);                                                                              \
+        _tile_loadd(5, a + 5 * kTileBytes, kTileRow);                                              \
+        _tile_loadd(7, b + 4 * kTileBytes + kTileRow, kTilePair);                                  \
+      }                                                                                            \
+      bool two = steps == 2; /* the first of which is loaded */                                    \
+      DOT(0, 4, 6);                                                                                \
       DOT(1, 4, 7);                                                                                \
-      DOT(2, 5, 6);                                                                                \
+      if (two) _tile_loadd(4, a + 2 * kTileBytes, kTileRow);                                       \
       DOT(3, 5, 7);                                                                                \
-      a += 2 * kTileBytes;                                                                         \
-      b += 2 * kTileBytes;                                                                         \
+      if (two) _tile_loadd(7, b + 2 * kTileBytes + kTileRow, kTilePair);                           \
+      DOT(2, 5, 6);                                                                                \
+      if (two) {                                                                                   \
+        _tile_loadd(5, a + 3 * kTileBytes, kTileRow);                                              \
+        _tile_loadd(6, b + 2 * kTileBytes, kTilePair);                                             \
+        DOT(1, 4, 7);                                                                              \
+        DOT(0, 4, 6);                                                                              \
+        DOT(2, 5, 6);                                                                              \
+        DOT(3, 5, 7);                                                                              \
+      }                                                                                            \
     }                                                                                              \
     _tile_stored(0, c, row);                                                                       \
     _tile_stored(1, c + kTileRow, row);                                                            \
