@@ -1,7 +1,8 @@
 // Peaks of the processor and of every micro-kernel, then whole products as a part of them:
 // matrix_speed [--peaks | --streams | --parts | --quick] [threads]. One thread and all of them; the
-// best of several runs. --streams: micro-kernels as tasks run them, a from L2, b from L1, by depth.
-// --parts: where the time of a product goes, for several ways to cut it. --quick: few products.
+// best of several runs. --streams: micro-kernels as tasks run them, a from L2, b from L1, by depth
+// and by variant, in turn. --parts: where the time of a product goes, for several ways to cut it,
+// in turn. --quick: few products.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

@@ -13,9 +13,6 @@ namespace {
 
 #if defined(__x86_64__)
 constexpr int64_t kTileBytes = 1024, kTileRow = 64, kTilePair = 2 * kTileRow;
-// Panels of a stream through L1, one after the other in memory: what comes two steps later is asked
-// for now. The panel of b stays.
-constexpr int64_t kTilesAhead = 4;
 
 WEFT_AMX void ConfigureTiles() {
   struct alignas(64) {
@@ -38,11 +35,15 @@ WEFT_AMX void ReleaseTiles() {
   for (int64_t at = 0; at < kTileBytes; at += kTileRow) __builtin_prefetch(tile + at);
 }
 
-// Tiles are named by literals in both compilers, so that this is no template.
-#define WEFT_AMX_KERNEL(NAME, DOT, STEP, ASKS)                                                     \
+// Software pipelining: a tile is loaded right behind the last use of its register and long before
+// the next one, so that loads overlap products where the processor has no registers to rename tiles
+// to, as when two threads share a core. Two steps in turn begin with different products. Panels of
+// a stream through L1, one after the other in memory: what the next two steps load is asked for
+// now. Tiles are named by literals in both compilers, so that this is no template.
+#define WEFT_AMX_KERNEL(NAME, DOT, STEP)                                                           \
   WEFT_AMX void NAME(int64_t k, const std::byte* a, const std::byte* b, std::byte* c, int64_t ldc, \
                      bool adds) {                                                                  \
-    int64_t row = ldc * 4;                                                                         \
+    int64_t row = ldc * 4, steps = k / STEP;                                                       \
     std::byte* below = c + 16 * row;                                                               \
     if (adds) {                                                                                    \
       _tile_loadd(0, c, row);                                                                      \
@@ -55,19 +56,48 @@ WEFT_AMX void ReleaseTiles() {
       _tile_zero(2);                                                                               \
       _tile_zero(3);                                                                               \
     }                                                                                              \
-    for (int64_t p = 0; p < k; p += STEP) {                                                        \
-      _tile_loadd(6, b, kTilePair);                                                                \
+    if (steps > 0) {                                                                               \
       _tile_loadd(4, a, kTileRow);                                                                 \
-      if (ASKS) PrefetchTile(a + kTilesAhead * kTileBytes);                                        \
+      _tile_loadd(6, b, kTilePair);                                                                \
       _tile_loadd(7, b + kTileRow, kTilePair);                                                     \
-      DOT(0, 4, 6);                                                                                \
       _tile_loadd(5, a + kTileBytes, kTileRow);                                                    \
-      if (ASKS) PrefetchTile(a + (kTilesAhead + 1) * kTileBytes);                                  \
+      for (; steps > 2; steps -= 2, a += 4 * kTileBytes, b += 4 * kTileBytes) {                    \
+        DOT(0, 4, 6);                                                                              \
+        DOT(1, 4, 7);                                                                              \
+        _tile_loadd(4, a + 2 * kTileBytes, kTileRow);                                              \
+        PrefetchTile(a + 6 * kTileBytes);                                                          \
+        DOT(3, 5, 7);                                                                              \
+        _tile_loadd(7, b + 2 * kTileBytes + kTileRow, kTilePair);                                  \
+        PrefetchTile(a + 7 * kTileBytes);                                                          \
+        DOT(2, 5, 6);                                                                              \
+        _tile_loadd(5, a + 3 * kTileBytes, kTileRow);                                              \
+        _tile_loadd(6, b + 2 * kTileBytes, kTilePair);                                             \
+        DOT(1, 4, 7);                                                                              \
+        DOT(0, 4, 6);                                                                              \
+        _tile_loadd(4, a + 4 * kTileBytes, kTileRow);                                              \
+        PrefetchTile(a + 8 * kTileBytes);                                                          \
+        DOT(2, 5, 6);                                                                              \
+        _tile_loadd(6, b + 4 * kTileBytes, kTilePair);                                             \
+        PrefetchTile(a + 9 * kTileBytes);                                                          \
+        DOT(3, 5, 7);                                                                              \
+        _tile_loadd(5, a + 5 * kTileBytes, kTileRow);                                              \
+        _tile_loadd(7, b + 4 * kTileBytes + kTileRow, kTilePair);                                  \
+      }                                                                                            \
+      bool two = steps == 2; /* the first of which is loaded */                                    \
+      DOT(0, 4, 6);                                                                                \
       DOT(1, 4, 7);                                                                                \
-      DOT(2, 5, 6);                                                                                \
+      if (two) _tile_loadd(4, a + 2 * kTileBytes, kTileRow);                                       \
       DOT(3, 5, 7);                                                                                \
-      a += 2 * kTileBytes;                                                                         \
-      b += 2 * kTileBytes;                                                                         \
+      if (two) _tile_loadd(7, b + 2 * kTileBytes + kTileRow, kTilePair);                           \
+      DOT(2, 5, 6);                                                                                \
+      if (two) {                                                                                   \
+        _tile_loadd(5, a + 3 * kTileBytes, kTileRow);                                              \
+        _tile_loadd(6, b + 2 * kTileBytes, kTilePair);                                             \
+        DOT(1, 4, 7);                                                                              \
+        DOT(0, 4, 6);                                                                              \
+        DOT(2, 5, 6);                                                                              \
+        DOT(3, 5, 7);                                                                              \
+      }                                                                                            \
     }                                                                                              \
     _tile_stored(0, c, row);                                                                       \
     _tile_stored(1, c + kTileRow, row);                                                            \
@@ -75,14 +105,11 @@ WEFT_AMX void ReleaseTiles() {
     _tile_stored(3, below + kTileRow, row);                                                        \
   }
 
-#define WEFT_AMX_KERNELS(SUFFIX, ASKS)                       \
-  WEFT_AMX_KERNEL(AmxBf16##SUFFIX, _tile_dpbf16ps, 32, ASKS) \
-  WEFT_AMX_KERNEL(AmxSS##SUFFIX, _tile_dpbssd, 64, ASKS)     \
-  WEFT_AMX_KERNEL(AmxSU##SUFFIX, _tile_dpbsud, 64, ASKS)     \
-  WEFT_AMX_KERNEL(AmxUS##SUFFIX, _tile_dpbusd, 64, ASKS)     \
-  WEFT_AMX_KERNEL(AmxUU##SUFFIX, _tile_dpbuud, 64, ASKS)
-WEFT_AMX_KERNELS(Ahead, true)
-WEFT_AMX_KERNELS(Plain, false)
+WEFT_AMX_KERNEL(AmxBf16, _tile_dpbf16ps, 32)
+WEFT_AMX_KERNEL(AmxSS, _tile_dpbssd, 64)
+WEFT_AMX_KERNEL(AmxSU, _tile_dpbsud, 64)
+WEFT_AMX_KERNEL(AmxUS, _tile_dpbusd, 64)
+WEFT_AMX_KERNEL(AmxUU, _tile_dpbuud, 64)
 
 bool HasAmxBf16() {
   return HostFeatures().amx_bf16;
@@ -91,30 +118,18 @@ bool HasAmxInt8() {
   return HostFeatures().amx_int8;
 }
 
-constexpr double kBf16Speed = 1000, kInt8Speed = 2000;
-
 constexpr NarrowKernel AmxOf(std::string_view name, bool a_signed, bool b_signed,
                              decltype(NarrowKernel::run) run) {
-  return {name, NarrowElement::kInt8, a_signed, b_signed,       32,           32,        64, 4,
-          64,   kInt8Speed,           run,      ConfigureTiles, ReleaseTiles, HasAmxInt8};
-}
-constexpr NarrowKernel AmxBf16Of(decltype(NarrowKernel::run) run) {
-  return {"amx bf16", NarrowElement::kBf16, true, true,           32,           32,        32, 2,
-          32,         kBf16Speed,           run,  ConfigureTiles, ReleaseTiles, HasAmxBf16};
+  return {name, NarrowElement::kInt8, a_signed,     b_signed,  32, 32, 64, 4, 64, 2000,
+          run,  ConfigureTiles,       ReleaseTiles, HasAmxInt8};
 }
 constexpr NarrowKernel kAmxKernels[] = {
-    AmxBf16Of(AmxBf16Ahead),
-    AmxOf("amx s8 x s8", true, true, AmxSSAhead),
-    AmxOf("amx s8 x u8", true, false, AmxSUAhead),
-    AmxOf("amx u8 x s8", false, true, AmxUSAhead),
-    AmxOf("amx u8 x u8", false, false, AmxUUAhead),
-};
-constexpr NarrowKernel kAmxKernelsPlain[] = {
-    AmxBf16Of(AmxBf16Plain),
-    AmxOf("amx s8 x s8", true, true, AmxSSPlain),
-    AmxOf("amx s8 x u8", true, false, AmxSUPlain),
-    AmxOf("amx u8 x s8", false, true, AmxUSPlain),
-    AmxOf("amx u8 x u8", false, false, AmxUUPlain),
+    {"amx bf16", NarrowElement::kBf16, true, true, 32, 32, 32, 2, 32, 1000, AmxBf16, ConfigureTiles,
+     ReleaseTiles, HasAmxBf16},
+    AmxOf("amx s8 x s8", true, true, AmxSS),
+    AmxOf("amx s8 x u8", true, false, AmxSU),
+    AmxOf("amx u8 x s8", false, true, AmxUS),
+    AmxOf("amx u8 x u8", false, false, AmxUU),
 };
 #endif
 
@@ -124,13 +139,6 @@ namespace detail {
 std::span<const NarrowKernel> AmxKernels() {
 #if defined(__x86_64__)
   return kAmxKernels;
-#else
-  return {};
-#endif
-}
-std::span<const NarrowKernel> AmxKernelsWithoutPrefetch() {
-#if defined(__x86_64__)
-  return kAmxKernelsPlain;
 #else
   return {};
 #endif

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cpu/routines/blocking.h"
+#include "cpu/routines/machine.h"
 #include "cpu/routines/multiply.h"
 
 namespace weft::cpu {
@@ -90,9 +91,8 @@ class BlockedProduct {
   // Panels that are packed together: neighbours in memory where operands lie across, so that rows
   // are read in runs that a processor's prefetcher notices.
   int64_t PackUnit(bool is_left) const {
-    constexpr int64_t kPanels = 8, kRun = 1024;
-    int64_t width = is_left ? form_.rows : form_.cols;
-    return std::max(kPanels, kRun / (width * form_.element)) * width;
+    constexpr int64_t kPanels = 16;  // packed at once
+    return kPanels * (is_left ? form_.rows : form_.cols);
   }
 
   // Everything that tasks share, at once: some panels, one depth after the other.
@@ -194,13 +194,14 @@ class BlockedProduct {
       }
       return;
     }
-    int64_t ahead = CeilDiv(CeilDiv(b_panel, a_count), kLine) * kLine;
+    int64_t line = std::max<int64_t>(HostCaches().line, 32);
+    int64_t ahead = RoundUp(CeilDiv(b_panel, a_count), line);
     for (int64_t y = 0; y < b_count; ++y) {
       for (int64_t x = 0; x < a_count; ++x) {
         // The next panel of b comes in the meantime.
         const std::byte* next = b + (y + 1) * b_panel;
         for (int64_t at = x * ahead; y + 1 < b_count && at < std::min(b_panel, (x + 1) * ahead);
-             at += kLine) {
+             at += line) {
           __builtin_prefetch(next + at, 0, 2);
         }
         tile(x, y);
@@ -218,8 +219,9 @@ class BlockedProduct {
     int64_t width = ByteWidth(result_.dtype);
     std::byte* to = result_.data + ((part.i + i) * result_.row + part.j + j) * width;
     bool whole = rows == form_.rows && cols == form_.cols;
-    if (cut_.panels == 1 && whole && IsStoredAs<T>(result_.dtype)) {
-      return product_.Run(k, a, b, reinterpret_cast<T*>(to), result_.row, alpha_, beta_);
+    if ((cut_.panels == 1 || cut_.in_place) && whole && IsStoredAs<T>(result_.dtype)) {
+      return product_.Run(k, a, b, reinterpret_cast<T*>(to), result_.row, alpha_,
+                          panel == 0 ? beta_ : T(1));
     }
     alignas(64) T once[kMostTile];
     if (cut_.panels == 1) kept = once;
@@ -240,8 +242,6 @@ class BlockedProduct {
       StoreRun<T>(result_.dtype, old, cols, to);
     }
   }
-
-  static constexpr int64_t kLine = 64;
 
   const Means& means_;
   ProductSizes sizes_;

@@ -14,11 +14,6 @@ constexpr int64_t kShallowCols = 2048;     // of a task then
 constexpr int64_t kShallowWork = 1 << 21;  // multiplications that are worth a task then
 constexpr int64_t kMostPacked = 32 << 20;  // bytes of an operand that are packed at once
 constexpr int64_t kMostDepth = 512;        // of a panel: f32 sums of so many are added elsewhere
-// Threads among which tasks of equal size divide evenly; so they do among fewer, by halves.
-constexpr int64_t kEvenOver = 16;
-constexpr double kTaskStart = 2e3;  // nanoseconds that a task takes beside its work
-// Rows (and columns) of a task that take as long to fetch from the last cache as to multiply.
-constexpr double kFetchedRows = 64;
 
 int64_t FirstCache() {
   return std::max<int64_t>(HostCaches().l1, 32 << 10);
@@ -63,23 +58,25 @@ void CutShallow(const PanelForm& form, const ProductSizes& s, int64_t side, Bloc
   cut.task_cols = cols;
 }
 
-// What tasks of that size take, on one thread and on many, in nanoseconds.
+// What tasks of that size take, on one thread and on many, in nanoseconds. Threads take up tasks as
+// they come: the last one that is taken up is waited for.
 double CostOfTasks(const PanelForm& form, const ProductSizes& s, int64_t rows, int64_t cols) {
   auto row_part = static_cast<double>(rows), col_part = static_cast<double>(cols);
   int64_t tasks = CeilDiv(s.m, rows) * CeilDiv(s.n, cols);
-  double fetch = 1 + kFetchedRows * (1 / row_part + 1 / col_part);
-  double one = row_part * col_part * static_cast<double>(s.k) / form.speed * fetch + kTaskStart;
-  auto rounds = static_cast<double>(CeilDiv(tasks, kEvenOver));
-  return one * (rounds + static_cast<double>(tasks) / kEvenOver);
+  // Panels come from the last cache: for a task of one tile, about as slowly as they are
+  // multiplied.
+  double fetch = 1 + static_cast<double>(form.rows + form.cols) * (1 / row_part + 1 / col_part);
+  double one = row_part * col_part * static_cast<double>(s.k) / form.speed * fetch;
+  return one * (4 * static_cast<double>(tasks) / kTasks + 1);
 }
 
-// Tasks whose sums fill half of L2, beside the panels of one depth; or smaller ones, where these
-// divide better among threads.
+// Tasks whose sums fill no more than a quarter of L2, beside the panels of one depth; or smaller
+// ones, where these divide better among threads.
 void CutTasks(const PanelForm& form, const ProductSizes& s, Blocking& cut) {
   constexpr int64_t kQuarters[] = {4, 5, 6, 8, 12, 16, 24, 32, 48, 64};  // as many parts more
-  auto side = static_cast<int64_t>(std::sqrt(static_cast<double>(SecondCache() / 2 / form.sum)));
+  auto side = static_cast<int64_t>(std::sqrt(static_cast<double>(SecondCache() / 4 / form.sum)));
   cut.by_rows = s.k <= kShallow;
-  if (cut.by_rows) return CutShallow(form, s, side * 7 / 10, cut);
+  if (cut.by_rows) return CutShallow(form, s, side, cut);
   int64_t row_parts = CeilDiv(s.m, RoundUp(side, form.rows));
   int64_t col_parts = CeilDiv(s.n, RoundUp(side, form.cols));
   double best = 0;
@@ -111,6 +108,7 @@ Blocking BlockingOf(const PanelForm& form, const ProductSizes& s, const ProductT
   if (trial != nullptr && trial->task_cols > 0) {
     cut.task_cols = RoundUp(std::min(s.n, trial->task_cols), form.cols);
   }
+  cut.in_place = trial != nullptr && trial->in_place;
   cut.a_in_tasks = s.n <= cut.task_cols;
   cut.b_in_tasks = s.m <= cut.task_rows;
   int64_t vectors = kMostPacked / (cut.depth * cut.panels * form.element);

@@ -15,11 +15,13 @@ struct Blocking {
   int64_t outer_rows, outer_cols;  // whose panels are there at once
   bool a_in_tasks, b_in_tasks;     // panels that no other task needs are packed where they are used
   bool by_rows;                    // a task goes along rows of tiles
+  bool in_place;                   // whole tiles are summed up in the result at every depth
 };
 
 // What a benchmark tries and measures; a product without one measures nothing.
 struct ProductTrial {
   int64_t depth = 0, task_rows = 0, task_cols = 0;  // 0: as ever
+  bool in_place = false;
   // Nanoseconds: of the caller, waiting included, and of all threads while they work.
   std::atomic<int64_t> pack_wall = 0, pack_busy = 0, task_wall = 0, task_busy = 0;
 };

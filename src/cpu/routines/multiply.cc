@@ -173,8 +173,8 @@ class TileProduct : public PackedProduct<T> {
   TileProduct(int64_t n, const PanelSource<T>& a, const PanelSource<T>& b)
       : kernel_(TileKernelFor<T>(n)), a_(a), b_(b) {}
   static PanelForm FormOf(const TileKernel<T>& kernel) {
-    constexpr double kOfLane = std::is_floating_point_v<T> ? 5 : 2;  // a nanosecond
-    return {kernel.rows, kernel.cols, 1, sizeof(T), 0, 0, sizeof(T), kOfLane * kernel.lanes};
+    double speed = (std::is_floating_point_v<T> ? 5.0 : 2.0) * kernel.lanes;
+    return {kernel.rows, kernel.cols, 1, sizeof(T), 0, 0, sizeof(T), speed};
   }
   PanelForm form() const override { return FormOf(kernel_); }
   void Pack(bool is_left, int64_t first, int64_t count, int64_t k0, int64_t kn, int64_t panel,

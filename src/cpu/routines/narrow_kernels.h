@@ -69,9 +69,8 @@ int64_t NarrowHead(const NarrowKernel& kernel, bool is_left);
 int64_t NarrowPanelBytes(const NarrowKernel& kernel, bool is_left, int64_t k);
 
 namespace detail {
-// The kernels of amx_kernels.cc, and the same ones without what they ask for in advance.
+// The kernels of amx_kernels.cc.
 std::span<const NarrowKernel> AmxKernels();
-std::span<const NarrowKernel> AmxKernelsWithoutPrefetch();
 }  // namespace detail
 
 }  // namespace weft::cpu

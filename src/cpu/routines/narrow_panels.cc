@@ -16,7 +16,6 @@ namespace {
 
 constexpr int64_t kChunk = 512;       // bytes of a vector that are packed at once
 constexpr int64_t kMostVectors = 64;  // of a panel
-constexpr int64_t kMostRun = 4096;    // bytes of vectors beside each other that go at once
 constexpr int64_t kWord = 4, kTileLine = 64;
 
 // Words of count vectors that lie beside each other: rows[q] has element q of each of them.
@@ -216,10 +215,9 @@ void PackAlong(const NarrowPanel& s) {
       continue;
     }
     // More rows than a processor's prefetcher follows.
-    constexpr int64_t kAhead = 4 * kTileLine;
     for (int64_t line = 0; line < bytes; line += kTileLine) {
       for (int64_t i = 0; i < s.width; ++i, out += kTileLine) {
-        __builtin_prefetch(rows[i] + line + kAhead);
+        __builtin_prefetch(rows[i] + line + 4 * kTileLine);
         std::memcpy(out, rows[i] + line, kTileLine);
       }
     }
@@ -229,7 +227,7 @@ void PackAlong(const NarrowPanel& s) {
 // Rows of elements that lie beside each other, of which so many make up a word, from some vector
 // on; zeroes past the end.
 void WordRows(const NarrowPanel& s, int64_t word, int64_t vector, const std::byte** rows) {
-  static constexpr std::byte kZeroes[kMostRun] = {};
+  static constexpr std::byte kZeroes[8 * kChunk] = {};  // as many bytes go at once
   for (int64_t q = 0; q < 4; ++q) {
     int64_t p = word * s.kernel.b_group + q;
     rows[q] = q < s.kernel.b_group && p < s.kn ? s.At(vector, p) : kZeroes;
@@ -262,7 +260,7 @@ void PackBeside(const NarrowPanel& s, int64_t panel) {
   constexpr int64_t kWordsAhead = 2;
   Words form = WordsOf(s.kernel, s.source.dtype);
   int64_t bytes = ByteWidth(s.source.dtype), of_word = s.kernel.b_group;
-  int64_t most = kMostRun / bytes / s.width * s.width;
+  int64_t most = 8 * kChunk / bytes / s.width * s.width;
   for (int64_t word = 0; word < s.padded / of_word; ++word) {
     for (int64_t q = 0; q < of_word && (word + kWordsAhead + 1) * of_word <= s.kn; ++q) {
       const std::byte* ahead = s.At(0, (word + kWordsAhead) * of_word + q);
