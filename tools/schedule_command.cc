@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "commands.h"
 #include "compiler/schedule/certificate.h"
+#include "compiler/schedule/plan.h"
 #include "compiler/schedule/scheduler.h"
 #include "hlo/text.h"
 #include "input.h"
@@ -56,21 +57,44 @@ struct ScheduleRequest {
   sched::Profile profile;
   sched::SchedulerOptions options;
   std::string memory, perfetto, out, emit;
-  bool check = false, as_is = false;
+  bool check = false, as_is = false, partitioned = false;
 };
 
 // Bytes, or `1.1x`: so many times what the module's own order takes.
-Result<int64_t> MemoryLimit(const ScheduleRequest& r, const hlo::Module& module) {
-  if (r.memory.empty()) return 0;
-  bool is_ratio = r.memory.ends_with("x");
+struct MemoryLimit {
+  int64_t bytes = 0;
+  double ratio = 0;
+};
+Result<MemoryLimit> ParseMemory(const std::string& text) {
+  if (text.empty()) return MemoryLimit{};
+  bool is_ratio = text.ends_with("x");
   std::optional<double> number =
-      ParseDouble(std::string_view(r.memory).substr(0, r.memory.size() - is_ratio));
+      ParseDouble(std::string_view(text).substr(0, text.size() - is_ratio));
   if (!number || !(*number > 0) || *number > 1e18) {
-    return InvalidArgument("--memory: not a number of bytes, nor `1.1x`: ", r.memory);
+    return InvalidArgument("--memory: not a number of bytes, nor `1.1x`: ", text);
   }
-  if (!is_ratio) return static_cast<int64_t>(*number);
-  sched::Certificate before = TRY(sched::Certify(module, r.machine, &r.profile));
-  return static_cast<int64_t>(*number * static_cast<double>(before.peak));
+  if (is_ratio) return MemoryLimit{.ratio = *number};
+  return MemoryLimit{.bytes = static_cast<int64_t>(*number)};
+}
+
+// Partitions the module first where nobody has.
+Result<std::unique_ptr<hlo::Module>> MakeSchedule(const ScheduleRequest& r,
+                                                  std::unique_ptr<hlo::Module> module) {
+  sched::PlanOptions options{.scheduler = r.options};
+  MemoryLimit memory = TRY(ParseMemory(r.memory));
+  options.scheduler.memory_limit = memory.bytes;
+  if (!r.partitioned && sched::NeedsPartition(*module)) {
+    options.memory_ratio = memory.ratio;
+    sched::Plan plan = TRY(sched::MakePlan(std::move(module), r.machine, &r.profile, options));
+    return std::move(plan.module);
+  }
+  if (memory.ratio > 0) {
+    sched::Certificate before = TRY(sched::Certify(*module, r.machine, &r.profile));
+    options.scheduler.memory_limit =
+        static_cast<int64_t>(memory.ratio * static_cast<double>(before.peak));
+  }
+  TRY(sched::ScheduleModule(*module, r.machine, &r.profile, options.scheduler));
+  return module;
 }
 
 Status Write(const ScheduleRequest& r, const std::string& text) {
@@ -91,10 +115,7 @@ Status ScheduleFile(ScheduleRequest& r, const std::string& file) {
     return {};
   }
   std::unique_ptr<hlo::Module> module = TRY(LoadModule(file));
-  if (!r.as_is) {
-    r.options.memory_limit = TRY(MemoryLimit(r, *module));
-    TRY(sched::ScheduleModule(*module, r.machine, &r.profile, r.options));
-  }
+  if (!r.as_is) module = TRY(MakeSchedule(r, std::move(module)));
   sched::Certificate c = TRY(sched::Certify(*module, r.machine, &r.profile));
   if (!r.perfetto.empty()) TRY(WriteFile(r.perfetto, PerfettoOf(c)));
   if (r.emit == "timeline") return Write(r, sched::PrintTimeline(c));
@@ -113,8 +134,11 @@ Result<int> RunSchedule(Args args) {
   r.emit = args.Value("--emit").value_or("hlo");
   r.check = args.Flag("--check");
   r.as_is = args.Flag("--as-is");
+  r.partitioned = args.Flag("--partitioned");
   r.options.keep_sync = args.Values("--keep-sync");
   r.options.unroll = args.Int("--unroll", r.options.unroll, 0, 1'000'000);
+  std::string groups = args.Value("--groups").value_or("error");
+  r.options.groups.selective = args.Flag("--selective-groups");
   std::string metric = args.Value("--metric").value_or("queues");
   std::vector<std::string> files = TRY(args.Finish(1, 1));
   if (r.emit != "hlo" && r.emit != "certificate" && r.emit != "timeline") {
@@ -123,6 +147,10 @@ Result<int> RunSchedule(Args args) {
   if (metric != "queues" && metric != "in-flight") {
     return InvalidArgument("--metric: not queues or in-flight: ", metric);
   }
+  if (groups != "error" && groups != "drop") {
+    return InvalidArgument("--groups: not error or drop: ", groups);
+  }
+  if (groups == "drop") r.options.groups.on_bad = sched::OnBadGroup::kDrop;
   if (metric == "in-flight") r.options.metric = sched::Metric::kInFlight;
   r.machine = TRY(sched::FindMachine(target));
   if (profile) {
@@ -147,14 +175,16 @@ constexpr Command kScheduleCommand = {
     "schedule", "orders a module so that communication is hidden, with a certificate",
     R"(usage: weft schedule [--target=T] [--memory=N] [--profile FILE] [--emit=hlo|certificate|timeline]
                      [--perfetto FILE] [--out FILE] [--metric=queues|in-flight] [--unroll=N]
-                     [--keep-sync KIND] [--as-is] FILE
+                     [--keep-sync KIND] [--groups=error|drop] [--selective-groups]
+                     [--as-is] [--partitioned] FILE
        weft schedule --check [--profile FILE] FILE
 
 Reads a partitioned module, makes its collectives asynchronous, unrolls loops that hold some, and
 orders its instructions so that transfers run beside compute. Prints the scheduled module behind a
 certificate: length on the model of the target, lower bound and which one it is, what each
 collective leaves exposed and what waits for it, peak memory. --check computes all of it again from
-the printed text.
+the printed text. A module of all devices, with shardings, is partitioned and optimised for the
+target first; its loops are unrolled, pipelined or kept, whichever is shortest on the model.
 
   --target=T       cpu or h200xN, N devices (default h200x8); changes: h200x8,link=260e9,overlap=2
   --memory=N       at most N bytes, or 1.1x: times what the order of FILE takes
@@ -165,7 +195,10 @@ the printed text.
   --metric=M       queues: a transfer waits for its turn on the wire (default); in-flight: XLA's walk
   --unroll=N       instructions that unrolling may make (default 20000; 0: loops stay)
   --keep-sync KIND all-reduce and the like, or all: stays synchronous
+  --groups=WHAT    a scheduling group that cannot be placed is an error (default), or is dropped
+  --selective-groups  annotations of transfers and matrix products count, others do not
   --as-is          the certificate of the order that FILE has
+  --partitioned    FILE is the program of one device, whatever shardings it notes
 
 examples:
   weft schedule step.hlo --memory=1.1x --out scheduled.hlo

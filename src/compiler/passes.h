@@ -83,6 +83,9 @@ Result<bool> FoldConstants(hlo::Module&, const PassContext&);
 // Groups of ops become `fusion`s: what one loop kernel computes; every refusal is logged with its
 // reason (WEFT_DEBUG=fuse=2); needs: separate-computations, row-major layouts.
 Result<bool> Fuse(hlo::Module&, const PassContext&);
+// Transposes of what a collective makes of a dot go before the collective, where simplify takes them
+// into the dot; needs: not scheduled (else it does nothing).
+Result<bool> HoistTransposes(hlo::Module&, const PassContext&);
 // `call` becomes the called instructions, composites excepted; needs: not scheduled (else it does
 // nothing).
 Result<bool> InlineCalls(hlo::Module&, const PassContext&);
@@ -121,6 +124,10 @@ Result<bool> PipelineCollectives(hlo::Module&, const PassContext&);
 // parameters and results that state none get one as the module's propagate_sharding_to_* allow;
 // needs: none.
 Result<bool> PropagateShardings(hlo::Module&, const PassContext&);
+// Sums over the same devices that are only added to each other are added first and summed over
+// devices once: floats are rounded in other places. What has control dependencies or scheduling
+// annotations stays; needs: not scheduled (else it does nothing).
+Result<bool> ReassociateAllReduces(hlo::Module&, const PassContext&);
 // Calls of composites with the name of a function, such as chlo.cosh, are its op where that is
 // faster than the formula; needs: none.
 Result<bool> RecognizeComposites(hlo::Module&, const PassContext&);

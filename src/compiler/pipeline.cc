@@ -27,6 +27,7 @@ constexpr Pass kPasses[] = {
     {"expand-ops", ExpandOps},
     {"fold-constants", FoldConstants},
     {"fuse", Fuse},
+    {"hoist-transposes", HoistTransposes},
     {"inline-calls", InlineCalls},
     {"make-collectives-async", MakeCollectivesAsync},
     {"make-collectives-sync", MakeCollectivesSync},
@@ -35,6 +36,7 @@ constexpr Pass kPasses[] = {
     {"partition", Partition},
     {"pipeline-collectives", PipelineCollectives},
     {"propagate-shardings", PropagateShardings},
+    {"reassociate-all-reduces", ReassociateAllReduces},
     {"recognize-composites", RecognizeComposites},
     {"recognize-functions", RecognizeFunctions},
     {"recognize-loop-ends", RecognizeLoopEnds},
@@ -67,6 +69,7 @@ constexpr std::string_view kNativeBefore[] = {
     "recognize-composites",
     "inline-calls",
     "normalize-layouts",  // before expand-ops, whose ops have no layouts
+    "hoist-transposes",   // before expand-ops, which cuts leading dimensions only
     "expand-ops",
     "bound-dynamic-shapes",  // the others know static shapes alone
     "expand-linalg",

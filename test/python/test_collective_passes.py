@@ -126,16 +126,29 @@ ENTRY e {{ x = f32[8,8] parameter(0)
 """
 
 
+LOOP_PASSES = ["pipeline-collectives", "sink-all-reduces", "double-buffer-loops",
+               "sink-all-reduces,pipeline-collectives,double-buffer-loops,make-collectives-async"]  # fmt: skip
+
+
 def test_random_loops(tmp_path):
-    """Through each pass, and through all of them in turn."""
-    count = int(os.environ.get("WEFT_RANDOM_LOOPS", "25"))
-    changed = 0
+    """Each pass changes them, and channels stay apart."""
+    count, changed = 8, 0
     for seed in range(count):
         (tmp_path / "loop.hlo").write_text(random_loop(random.Random(seed)))
-        for passes in ["pipeline-collectives", "sink-all-reduces", "double-buffer-loops",
-                       "sink-all-reduces,pipeline-collectives,double-buffer-loops,make-collectives-async"]:  # fmt: skip
+        for passes in LOOP_PASSES:
             result = compare(tmp_path / "loop.hlo", passes, tmp_path)
             changed += result is not None
             assert result is None or result[0], (seed, passes, result[1])
-    print(f"{count} loops, {changed} changes, all agree")
     assert changed >= 2 * count
+
+
+@pytest.mark.parametrize("passes", LOOP_PASSES)
+def test_many_random_loops(passes, tmp_path):
+    """The same results on 4 devices before and after, all of them in one process; WEFT_RANDOM_LOOPS=10000 for more."""
+    count = int(os.environ.get("WEFT_RANDOM_LOOPS", "150"))
+    header = "// test: run devices=4 inputs=random tolerance=1e-4\n// tolerance: sums over devices and rounds in another order\n"
+    loops = [random_loop(random.Random(seed)) for seed in range(count)]
+    (tmp_path / "loops.hlo").write_text(header + "// -----\n".join(loops))
+    for arguments in [], [f"--passes=separate-computations,{passes}"]:  # all of them run as they are
+        done = weft("test", *arguments, tmp_path / "loops.hlo")
+        assert done.returncode == 0, done.stdout[-2000:]

@@ -69,7 +69,7 @@ Result<Certificate> Certify(const hlo::Module& module, const Machine& machine,
   Certificate c;
   c.target = machine.name;
   c.trace = TRY(Execute(module, costs));
-  c.line = Simulate(c.trace, machine.overlap);
+  c.line = Simulate(c.trace, machine.overlap, costs.rules());
   c.bounds = LowerBounds(c.trace, machine.overlap);
   c.walk = InFlightWalk(c.trace);
   c.peak = c.trace.Peak();

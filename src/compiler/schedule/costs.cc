@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "compiler/analysis/collectives.h"
+#include "compiler/schedule/resources.h"
 
 namespace weft::compiler::schedule {
 namespace {
@@ -185,7 +186,7 @@ const Instruction& Started(const Instruction& start) {
   const Computation* c = Callee(start);
   if (c == nullptr) return start;
   for (const Instruction* i : *c) {
-    if (IsCollective(i->op())) return *i;
+    if (IsCollective(i->op()) || IsMarkedCollective(*i)) return *i;
   }
   return *c->root();
 }
@@ -201,7 +202,10 @@ Shape ResultOfStart(const Instruction& i) {
 }
 
 Costs::Costs(const hlo::Module& module, const Machine& machine, const Profile* profile)
-    : machine_(machine), profile_(profile), devices_(DeviceCount(module)) {}
+    : machine_(machine),
+      profile_(profile),
+      devices_(DeviceCount(module)),
+      rules_(machine, devices_) {}
 
 std::vector<AliasedResult> Costs::InPlace(const Instruction& i) const {
   std::vector<AliasedResult> found;
@@ -345,13 +349,15 @@ OpCost Costs::Of(const Instruction& i) {
   const Instruction& inner = Started(i);
   bool is_start = HasTrait(i.op(), hlo::kAsyncStart);
   OpCost cost;
-  bool is_wire = IsCollective(inner.op()) || i.op() == Op::kSend || i.op() == Op::kRecv;
+  bool is_wire = IsCollective(inner.op()) || IsMarkedCollective(inner) || i.op() == Op::kSend ||
+                 i.op() == Op::kRecv;
   if (is_wire) {
     cost = Collective(inner);
     std::string_view sync = ConfigValue(i, "is_sync");
     cost.is_sync_pair = is_start && sync.find_first_not_of(" \"\\") != sync.npos &&
                         sync.substr(sync.find_first_not_of(" \"\\")).starts_with("true");
     cost.is_async = is_start && !cost.is_sync_pair;
+    if (!rules_.empty()) cost.wire_class = rules_.ClassOf(inner);
   } else {
     bool is_copy = i.op() == Op::kCopyStart ||
                    (i.op() == Op::kAsyncStart && Callee(i) != nullptr && IsPureCopy(*Callee(i)));
@@ -360,6 +366,9 @@ OpCost Costs::Of(const Instruction& i) {
     cost.is_async = is_copy;
     cost.flops = work.flops;
     cost.seconds = std::max(work.seconds, Traffic(inner) / machine_.memory) + machine_.launch;
+  }
+  if (const std::string* told = i.FrontendAttributeValue("latency_metadata")) {
+    if (std::optional<double> ns = ParseDouble(*told); ns && *ns >= 0) cost.seconds = *ns * 1e-9;
   }
   if (profile_ != nullptr) {
     if (const double* measured = profile_->Find(i.name())) cost.seconds = *measured;

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "compiler/analysis/backend_config.h"
 #include "compiler/schedule/machine.h"
+#include "compiler/schedule/wire_rules.h"
 #include "hlo/module.h"
 
 namespace weft::compiler::schedule {
@@ -42,6 +43,7 @@ struct OpCost {
   hlo::Op collective = hlo::Op::kAdd;  // of the wire
   int64_t group = 0;                   // devices that take part
   int64_t bytes = 0;                   // the whole gathered or unreduced buffer
+  int32_t wire_class = -1;             // where the machine has rules for transfers
 };
 
 struct AliasedResult {
@@ -54,6 +56,8 @@ class Costs {
   Costs(const hlo::Module& module, const Machine& machine, const Profile* profile = nullptr);
 
   const Machine& machine() const { return machine_; }
+  // Classes of all transfers that were asked for.
+  const WireRules& rules() const { return rules_; }
   // Of an instruction that runs as one op: not free, not control flow, no done.
   OpCost Of(const hlo::Instruction& i);
   // Results that overwrite an operand: updates, and what aliasing attributes say.
@@ -72,6 +76,7 @@ class Costs {
   const Machine machine_;
   const Profile* profile_;
   int64_t devices_;
+  WireRules rules_;
   std::set<std::string> warnings_;
 };
 

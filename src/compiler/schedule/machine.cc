@@ -72,6 +72,15 @@ Status Change(Machine& machine, std::string_view item) {
     machine.overlap = static_cast<int64_t>(*value);
     return {};
   }
+  if (key == "topology" && (*value == 0 || *value == 1)) {
+    machine.topology = *value == 1;
+    return {};
+  }
+  if (std::optional<Resource> kind = FindResource(key); kind && *kind < Resource::kCopy) {
+    if (*value < 1 || *value > 64) return InvalidArgument("target: not 1 to 64 at once: ", item);
+    machine.limits[static_cast<size_t>(*kind)] = static_cast<int64_t>(*value);
+    return {};
+  }
   for (const Setting& s : kSettings) {
     if (s.key != key) continue;
     bool is_rate = key != "launch" && key != "latency" && key != "node_latency";
@@ -81,8 +90,8 @@ Status Change(Machine& machine, std::string_view item) {
   }
   auto error = InvalidArgument("target: unknown setting or value: ", item);
   error.error().Hint(
-      "settings are memory, launch, link, latency, node_link, node_latency, f64, f32, f16, f8 and "
-      "overlap (1 to 64)");
+      "settings are memory, launch, link, latency, node_link, node_latency, f64, f32, f16, f8, "
+      "overlap (1 to 64), topology (0 or 1), and kinds of collectives (all-gather=1)");
   return error;
 }
 

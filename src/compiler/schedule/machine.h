@@ -8,6 +8,7 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
+#include "compiler/schedule/resources.h"
 #include "hlo/op.h"
 
 namespace weft::compiler::schedule {
@@ -23,6 +24,9 @@ struct Machine {
   int64_t node_devices = 0;
   int64_t overlap = 1;                       // collectives on the wire at once, each at full speed
   double f64 = 0, f32 = 0, f16 = 0, f8 = 0;  // FLOP per second of matrix products
+
+  ResourceCounts limits{};  // of each kind on the wire at once; 0: as many as `overlap` says
+  bool topology = false;    // two at once share at most one device of any two of their groups
 
   double FlopRate(DType dtype) const;
 };

@@ -43,9 +43,11 @@ Result<int64_t> MakeAsync(hlo::Module& module, const std::vector<std::string>& d
   int64_t made = 0;
   for (Computation* c : ExecutedComputations(module)) {
     for (Instruction* i : c->Snapshot()) {
-      if (!IsCollective(i->op()) || HasTrait(i->op(), hlo::kAsyncStart)) continue;
+      bool is_marked =
+          IsMarkedCollective(*i) && !i->attrs<hlo::CustomCallAttrs>().custom_call_has_side_effect;
+      if (!(IsCollective(i->op()) || is_marked) || HasTrait(i->op(), hlo::kAsyncStart)) continue;
       auto stays = [&](const std::string& name) {
-        return name == "all" || name == Mnemonic(i->op());
+        return name == "all" || name == Mnemonic(i->op()) || (is_marked && name == "custom");
       };
       if (std::any_of(disabled.begin(), disabled.end(), stays)) continue;
       TRY(AddAsyncPair(i));
@@ -68,6 +70,27 @@ Status WriteOutGroups(hlo::Module& module) {
     }
   }
   return {};
+}
+
+Result<bool> RenameReshapes(hlo::Module& module) {
+  auto is_row_major = [](const Shape& shape) {
+    return shape.IsArray() && !shape.HasDynamicDims() &&
+           (shape.layout() == nullptr || *shape.layout() == Layout::RowMajor(shape.rank()));
+  };
+  return RewriteEach(module, [&](Instruction* i) -> Result<bool> {
+    if (i->op() != Op::kReshape || !is_row_major(i->shape()) ||
+        !is_row_major(i->operand(0)->shape())) {
+      return false;
+    }
+    Builder b(*i->parent(), i, i);
+    Shape shape = i->shape();
+    Instruction* operand = i->operand(0);
+    Instruction* bitcast =
+        TRY(b.Add(Op::kBitcast, std::span(&operand, 1), hlo::Attrs(hlo::GetOp(Op::kBitcast).attrs),
+                  &shape, i->name()));
+    hlo::ReplaceInstruction(i, bitcast);
+    return true;
+  });
 }
 
 Result<bool> SplitTuples(hlo::Module& module) {

@@ -19,6 +19,10 @@ Result<int64_t> MakeAsync(hlo::Module& module, const std::vector<std::string>& d
 // tuple becomes a barrier of each element: none of them waits for its neighbours.
 Result<bool> SplitTuples(hlo::Module& module);
 
+// Reshapes of row-major arrays, which move nothing, become bitcasts: what says so to every reader
+// of the text.
+Result<bool> RenameReshapes(hlo::Module& module);
+
 // Groups of collectives as lists of devices, whatever form they were written in: whoever reads the
 // text needs no mesh.
 Status WriteOutGroups(hlo::Module& module);

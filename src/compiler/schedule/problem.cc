@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/analysis/in_place.h"
+#include "compiler/schedule/resources.h"
 #include "compiler/schedule/timeline.h"
 
 namespace weft::compiler::schedule {
@@ -23,7 +24,9 @@ class ProblemBuilder {
     ShareBuffers();
     Link();
     problem_.overlap = costs_.machine().overlap;
+    problem_.rules = costs_.rules();
     problem_.FindTails();
+    ContractGroups(problem_);
     return std::move(problem_);
   }
 
@@ -111,11 +114,13 @@ class ProblemBuilder {
     bool is_control = i.op() == Op::kWhile || i.op() == Op::kConditional || i.op() == Op::kCall;
     if (is_control) {
       job.seconds = InsideOf(i);
+      job.wires_inside = use_.Inside(i)[static_cast<size_t>(Resource::kWire)];
     } else if (!HasTrait(i.op(), hlo::kAsyncDone)) {
       OpCost cost = costs_.Of(i);
       job.stream = cost.stream;
       job.is_async = cost.is_async;
       job.seconds = cost.seconds;
+      job.wire_class = cost.wire_class;
     }
     if (HasOrderedEffect(i)) {
       if (last_effect_ >= 0) Merge(known.jobs, {last_effect_});
@@ -208,6 +213,7 @@ class ProblemBuilder {
   Computation& computation_;
   Costs& costs_;
   const Lengths& lengths_;
+  ResourceUse use_;
   Problem problem_;
   std::unordered_map<const Instruction*, Known> known_;
   std::unordered_map<const Instruction*, int32_t> job_of_;         // starts
@@ -241,6 +247,12 @@ bool HasOrderedEffect(const Instruction& i) {
 
 Problem MakeProblem(Computation& computation, Costs& costs, const Lengths& lengths) {
   return ProblemBuilder(computation, costs, lengths).Run();
+}
+
+bool Problem::HasMoreRules() const {
+  return !rules.empty() ||
+         (metric == Metric::kInFlight &&
+          std::any_of(jobs.begin(), jobs.end(), [](const Job& j) { return j.wires_inside > 0; }));
 }
 
 void Problem::FindTails() {

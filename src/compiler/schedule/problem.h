@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "compiler/schedule/costs.h"
+#include "compiler/schedule/wire_rules.h"
 #include "hlo/module.h"
 
 namespace weft::compiler::schedule {
@@ -21,8 +22,11 @@ struct Job {
   Stream stream = Stream::kCompute;
   bool is_async = false;
   double seconds = 0;
-  std::vector<int32_t> preds, succs;  // each once, ascending
-  std::vector<int32_t> reads, makes;  // buffers, each once
+  int32_t wire_class = -1;               // where the machine has rules for transfers
+  int64_t wires_inside = 0;              // of control flow: collectives in flight at once
+  std::vector<hlo::Instruction*> group;  // a scheduling group, as it is placed; else empty
+  std::vector<int32_t> preds, succs;     // each once, ascending
+  std::vector<int32_t> reads, makes;     // buffers, each once
 };
 
 // What decides which of two orders is the better one.
@@ -41,9 +45,13 @@ struct Problem {
   static constexpr int32_t kKept = 0x7fffffff;
   std::vector<double> tail;  // by job: the longest path from its end
   int64_t overlap = 1;
+  WireRules rules;
   Metric metric = Metric::kQueues;
 
   size_t size() const { return jobs.size(); }
+  // Lanes of the wire are not all that limits transfers: branch and bound does not know of the
+  // rest.
+  bool HasMoreRules() const;
   void FindTails();
 };
 
@@ -51,6 +59,11 @@ struct Problem {
 using Lengths = std::unordered_map<const hlo::Computation*, double>;
 
 Problem MakeProblem(hlo::Computation& computation, Costs& costs, const Lengths& lengths);
+
+// Members of a scheduling group become one job, and hints (`scheduler_hint`: force_early,
+// force_delay, force_delay_async; `scheduler_delay_priority`) become precedence. True: there were
+// some. Groups are legal (groups.h).
+bool ContractGroups(Problem& problem);
 
 // Whether an instruction has an effect that keeps its place among others: not so collectives, which
 // are functions of their groups.
@@ -96,7 +109,7 @@ class Walker {
                                    std::vector<std::pair<double, int32_t>>, std::greater<>>;
   void Close(int32_t job);
   void CloseFinished();
-  void MakeRoom();
+  void MakeRoom(int64_t needed);
   void Free(int32_t number);
   void NoteRelease(int32_t buffer);
 
@@ -104,6 +117,7 @@ class Walker {
   const bool follows_ready_;
   double now_ = 0, length_ = 0;
   std::vector<double> wire_, copy_;  // when each lane is free
+  WireGate gate_;
   double last_wire_ = 0, last_copy_ = 0;
   std::vector<double> end_;
   std::vector<int32_t> waiting_, left_, left_set_, fresh_, released_, events_;

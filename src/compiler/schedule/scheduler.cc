@@ -83,7 +83,9 @@ void WriteOrder(Computation& c, const Problem& problem, const Order& order) {
   Emitter emitter(c);
   for (int32_t event : walker.events()) {
     const Job& job = problem.jobs[static_cast<size_t>(event < 0 ? ~event : event)];
-    if (event >= 0) {
+    if (event >= 0 && !job.group.empty()) {
+      for (Instruction* member : job.group) emitter.Emit(member);
+    } else if (event >= 0) {
       emitter.Emit(job.op);
     } else if (job.done != nullptr) {
       emitter.Emit(job.done);
@@ -131,12 +133,14 @@ Result<std::vector<ScheduledComputation>> ScheduleModule(hlo::Module& module,
                                                          const Profile* profile,
                                                          const SchedulerOptions& options) {
   TRY(WriteOutGroups(module));
+  TRY(RenameReshapes(module));
   TRY(SplitTuples(module));
   if (options.unroll > 0) {
     TRY(UnrollLoops(module, options.unroll));
     TRY(SplitTuples(module));
   }
   TRY(MakeAsync(module, options.keep_sync));
+  TRY(LegalizeGroups(module, options.groups));
   Costs costs(module, machine, profile);
   Lengths lengths;
   std::vector<ScheduledComputation> done;

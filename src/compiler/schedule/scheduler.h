@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "compiler/schedule/costs.h"
+#include "compiler/schedule/groups.h"
 #include "compiler/schedule/search.h"
 #include "hlo/module.h"
 
@@ -17,6 +18,7 @@ struct SchedulerOptions {
   int64_t memory_limit = 0;            // bytes of the whole program; 0: none
   int64_t unroll = 20'000;             // instructions that unrolling may make of a module; 0: none
   std::vector<std::string> keep_sync;  // collectives that stay synchronous, or "all"
+  GroupOptions groups;
   SearchOptions search;
 };
 

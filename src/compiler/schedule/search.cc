@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "base/log.h"
+#include "compiler/schedule/priorities.h"
 
 namespace weft::compiler::schedule {
 namespace {
@@ -27,24 +28,6 @@ struct Random {
     return static_cast<double>(state >> 11) * 0x1p-52 - 1;
   }
 };
-
-// Of transfers: the compute that the list has before the first job that reads the result.
-std::vector<double> NeedTimes(const Problem& p, const std::vector<int32_t>& order) {
-  std::vector<double> at(p.size(), 0), need(p.size(), kForever);
-  double done = 0;
-  for (int32_t job : order) {
-    auto n = static_cast<size_t>(job);
-    at[n] = done;
-    if (p.jobs[n].stream == Stream::kCompute) done += p.jobs[n].seconds;
-  }
-  for (size_t n = p.size(); n-- > 0;) {
-    for (int32_t s : p.jobs[n].succs) {
-      auto k = static_cast<size_t>(s);
-      need[n] = std::min(need[n], p.jobs[k].is_async ? need[k] - p.jobs[k].seconds : at[k]);
-    }
-  }
-  return need;
-}
 
 class OrderSearch {
  public:
@@ -119,7 +102,7 @@ class OrderSearch {
     std::vector<int32_t> natural(p_.size());
     for (size_t n = 0; n < p_.size(); ++n) natural[n] = static_cast<int32_t>(n);
     std::vector<double> need = NeedTimes(p_, natural);
-    std::vector<Choice> choices = Priorities(need);
+    std::vector<PriorityChoice> choices = PriorityChoices(p_, base_, need);
     std::vector<ListRules> sets;
     if (options_.memory_limit > 0) RulesUnderLimit(choices, longest, sets);
     for (double limit : {1.0, 0.97, 0.93, 0.88}) {  // reruns under a tighter limit
@@ -149,7 +132,7 @@ class OrderSearch {
       rules.priority = choices[rules.choice].priority;
       rules.need = need;
       if (rules.part > 0) {
-        rules.fallback = choices[kModuleOrder].priority;
+        rules.fallback = choices[kModuleOrderChoice].priority;
         rules.allowed = AllowedBytes(base, rules.part);
       }
       Order o = ListSchedule(p_, rules);
@@ -158,33 +141,10 @@ class OrderSearch {
     }
   }
 
-  struct Choice {
-    std::string_view name;
-    std::vector<double> priority;
-  };
-  static constexpr size_t kModuleOrder = 2;  // of what Priorities returns
-  std::vector<Choice> Priorities(const std::vector<double>& need) const {
-    std::vector<double> by_base(p_.size());
-    for (size_t k = 0; k < base_.size(); ++k) {
-      by_base[static_cast<size_t>(base_[k])] = -static_cast<double>(k);
-    }
-    std::vector<double> listed = position_, tails = p_.tail;
-    for (size_t n = 0; n < p_.size(); ++n) tails[n] += p_.jobs[n].seconds;
-    std::vector<double> needed = tails;
-    // Transfers compete among themselves: what is needed first goes first.
-    for (size_t n = 0; n < p_.size(); ++n) {
-      if (p_.jobs[n].is_async) needed[n] = listed[n] = by_base[n] = -std::min(need[n], 1e9);
-    }
-    return {{"critical path", std::move(tails)},
-            {"critical path, transfers by need", std::move(needed)},
-            {"module order", std::move(listed)},
-            {"memory order", std::move(by_base)}};
-  }
-
   // By the priorities while there is memory, in the module's order when it becomes scarce.
-  static void RulesUnderLimit(const std::vector<Choice>& choices, double longest,
+  static void RulesUnderLimit(const std::vector<PriorityChoice>& choices, double longest,
                               std::vector<ListRules>& sets) {
-    for (size_t c = 0; c <= kModuleOrder && c < choices.size(); ++c) {
+    for (size_t c = 0; c <= kModuleOrderChoice && c < choices.size(); ++c) {
       for (double part : {1.0, 0.9, 0.8, 0.65, 0.5, 0.3, 0.15}) {
         for (double horizon : {1.5, 4.0, 10.0, 40.0, kForever}) {
           for (bool thrifty : {true, false}) {
@@ -231,7 +191,7 @@ class OrderSearch {
 
   // From both ends: which one is the harder depends on where the scarce stream is.
   void Branch(std::initializer_list<size_t> widths) {
-    if (p_.size() > 200 || options_.memory_limit != 0) return;
+    if (p_.size() > 200 || options_.memory_limit != 0 || p_.HasMoreRules()) return;
     for (size_t width : widths) {
       if (Done() || best_.is_optimal || states_ >= options_.states) return;
       BranchResult found = BranchAndBound(p_, best_.value.length, width, options_.states - states_);
@@ -293,7 +253,7 @@ class OrderSearch {
   // Branch and bound of windows around the longest waits, what is before and behind them as it is.
   // True: something became shorter.
   bool Windows() {
-    if (Done() || best_.is_optimal || p_.size() <= kWindow) return false;
+    if (Done() || best_.is_optimal || p_.size() <= kWindow || p_.HasMoreRules()) return false;
     std::vector<std::pair<double, size_t>> waits;
     Walker walker(p_);
     for (size_t k = 0; k < best_.jobs.size(); ++k) {

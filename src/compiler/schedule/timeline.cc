@@ -11,20 +11,22 @@ struct Queue {
   std::vector<double> free;  // when each lane is
   std::vector<int32_t> issued;
 
-  double Take(double now, double last_begin, double seconds) {
+  double Take(double now, double last_begin, const OpCost& cost, WireGate& gate) {
     auto lane = std::min_element(free.begin(), free.end());
-    double begin = std::max({now, last_begin, *lane});
-    *lane = begin + seconds;
+    double begin = gate.Earliest(cost.wire_class, std::max({now, last_begin, *lane}));
+    *lane = begin + cost.seconds;
+    gate.Take(cost.wire_class, begin + cost.seconds);
     return begin;
   }
 };
 
 }  // namespace
 
-Timeline Simulate(const Trace& trace, int64_t overlap) {
+Timeline Simulate(const Trace& trace, int64_t overlap, const WireRules& rules) {
   Timeline line;
   line.ops.resize(trace.ops.size());
   Queue wire(overlap), copy(1);
+  WireGate gate(rules);
   auto at = [&](int32_t n) -> TimedOp& { return line.ops[static_cast<size_t>(n)]; };
   double now = 0;
   for (size_t n = 0; n < trace.ops.size(); ++n) {
@@ -42,7 +44,7 @@ Timeline Simulate(const Trace& trace, int64_t overlap) {
     } else {
       (queue == &wire ? line.wire : line.copy) += cost.seconds;
       double last = queue->issued.empty() ? 0 : at(queue->issued.back()).begin;
-      op.begin = queue->Take(now, last, cost.seconds);
+      op.begin = queue->Take(now, last, cost, gate);
       queue->issued.push_back(static_cast<int32_t>(n));
       if (!cost.is_async) target = static_cast<int32_t>(n);
     }

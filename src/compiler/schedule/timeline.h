@@ -23,7 +23,8 @@ struct Timeline {
   double copy_wait = 0;
 };
 
-Timeline Simulate(const Trace& trace, int64_t overlap);
+// `rules`: of the costs that the trace was made with.
+Timeline Simulate(const Trace& trace, int64_t overlap, const WireRules& rules = {});
 
 // XLA's statistics walk: a transfer begins at its start whatever is under way, its limit counts
 // from start to done.

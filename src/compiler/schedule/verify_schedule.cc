@@ -99,29 +99,34 @@ class ScheduleVerifier {
     return {};
   }
 
-  static bool IsWire(const Instruction& i) {
-    if (IsCollective(i.op())) return true;
-    if (i.op() != Op::kAsyncStart || i.attrs<hlo::AsyncAttrs>().calls == nullptr) return false;
-    for (const Instruction* inside : *i.attrs<hlo::AsyncAttrs>().calls) {
-      if (IsCollective(inside->op())) return true;
-    }
-    return false;
+  bool IsLimited() const {
+    return rules_.in_flight > 0 || std::any_of(rules_.limits.most.begin(), rules_.limits.most.end(),
+                                               [](int64_t most) { return most >= 0; });
   }
 
-  Status CheckLimits() const {
-    if (rules_.in_flight == 0) return {};
-    int64_t now = 0;
-    std::vector<int64_t> ends(order_.size(), 0);
-    for (size_t n = 0; n < order_.size(); ++n) {
-      now -= ends[n];
-      const Instruction& i = *order_[n];
-      if (!HasTrait(i.op(), hlo::kAsyncStart) || !IsWire(i)) continue;
-      if (++now > rules_.in_flight) {
-        return Fail(i, "is in flight with ", now - 1, " others: the limit is ", rules_.in_flight);
+  Status CheckCounts(const Instruction& i, const ResourceCounts& counts) const {
+    for (size_t k = 0; k < kResources; ++k) {
+      int64_t most = rules_.limits.most[k];
+      if (most >= 0 && counts[k] > most) {
+        return Fail(i, counts[k], " of ", ResourceName(static_cast<Resource>(k)),
+                    " are in flight at once: the limit is ", most);
       }
-      if (done_[n] >= 0) ++ends[static_cast<size_t>(done_[n])];
+    }
+    int64_t wires = counts[static_cast<size_t>(Resource::kWire)];
+    if (rules_.in_flight > 0 && wires > rules_.in_flight) {
+      return Fail(i, "is in flight with ", wires - 1, " others: the limit is ", rules_.in_flight);
     }
     return {};
+  }
+
+  // What is between start and done at each place, with what loops and branches have there inside.
+  Status CheckLimits() const {
+    Status status;
+    if (!IsLimited()) return status;
+    ResourceUse().Walk(order_, [&](const Instruction& i, const ResourceCounts& counts) {
+      if (status) status = CheckCounts(i, counts);
+    });
+    return status;
   }
 
   // The array behind names.

@@ -6,12 +6,14 @@
 #include <span>
 
 #include "base/error.h"
+#include "compiler/schedule/resources.h"
 #include "hlo/module.h"
 
 namespace weft::compiler::schedule {
 
 struct ScheduleRules {
-  int64_t in_flight = 0;  // collectives between start and done at once; 0: any number
+  int64_t in_flight = 0;    // collectives between start and done at once; 0: any number
+  ResourceLimits limits{};  // and of each kind, loops and branches included
 };
 
 // Every instruction exactly once; operands and control predecessors first; each async start has one

@@ -17,6 +17,7 @@ Walker::Walker(const Problem& problem, bool follows_ready)
       follows_ready_(follows_ready),
       wire_(static_cast<size_t>(problem.overlap), 0.0),
       copy_(1, 0.0),
+      gate_(problem.rules),
       end_(problem.size(), -1),
       left_(problem.readers),
       is_open_(problem.size(), 0) {
@@ -94,11 +95,13 @@ void Walker::CloseFinished() {
   }
 }
 
-// Waits for the transfers that end first, where as many as may be are between start and done.
-void Walker::MakeRoom() {
-  while (flying_ >= problem_.overlap) {
-    int32_t first = open_wires_.top().second;
+// Waits for the transfers that end first, where with those to come more than may be would be
+// between start and done.
+void Walker::MakeRoom(int64_t needed) {
+  while (flying_ > 0 && flying_ + needed > problem_.overlap && !open_wires_.empty()) {
+    auto [end, first] = open_wires_.top();
     open_wires_.pop();
+    if (is_open_[static_cast<size_t>(first)]) now_ = std::max(now_, end);
     Close(first);
   }
 }
@@ -111,6 +114,7 @@ void Walker::Place(int32_t number) {
   for (int32_t p : job.preds) Close(p);
   double end = 0;
   if (job.stream == Stream::kCompute) {
+    if (job.wires_inside > 0 && problem_.metric == Metric::kInFlight) MakeRoom(job.wires_inside);
     CloseFinished();
     end = now_ += job.seconds;
   } else {
@@ -121,15 +125,18 @@ void Walker::Place(int32_t number) {
     double begin = 0;
     if (problem_.metric == Metric::kQueues) {
       begin = std::max({now_, last, *lane});
+      if (!is_copy) begin = gate_.Earliest(job.wire_class, begin);
     } else if (is_copy) {
       begin = now_;
     } else {
-      begin = now_ = std::max(now_, *lane);
-      MakeRoom();
+      now_ = gate_.Earliest(job.wire_class, std::max(now_, *lane));
+      MakeRoom(1);
+      begin = now_;
     }
     last = begin;
     end = begin + job.seconds;
     *lane = std::max(*lane, end);
+    if (!is_copy) gate_.Take(job.wire_class, end);
     if (!job.is_async) now_ = end;
   }
   end_[static_cast<size_t>(number)] = end;

@@ -1,0 +1,121 @@
+#include "compiler/schedule/plan.h"
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "compiler/passes/collectives/loop_copies.h"
+#include "compiler/pipeline.h"
+#include "compiler/schedule/certificate.h"
+#include "compiler/schedule/prepare.h"
+#include "hlo/clone.h"
+
+namespace weft::compiler::schedule {
+namespace {
+
+using hlo::Instruction;
+using hlo::Op;
+
+constexpr std::string_view kToDevices =
+    "propagate-shardings,partition,inline-calls,separate-computations,reassociate-all-reduces,"
+    "eliminate-dead-code";
+
+// What is done to loops before they are optimised.
+struct LoopPlan {
+  std::string_view name;
+  bool unrolls = false;
+  std::string_view passes;
+};
+constexpr LoopPlan kLoopPlans[] = {
+    {"unrolled", true, ""},
+    {"pipelined", false, "simplify-while,sink-all-reduces,pipeline-collectives"},
+    {"kept", false, ""},
+};
+
+program::TargetInfo DeviceOf(const Machine& machine) {
+  return machine.name.starts_with("h200") ? program::TargetInfo::H200()
+                                          : program::TargetInfo::GenericCpu();
+}
+
+bool HasLoopsWithCollectives(const hlo::Module& module) {
+  for (const auto& c : module.computations()) {
+    for (const Instruction* i : *c) {
+      if (i->op() == Op::kWhile && HoldsCollectives(*i->attrs<hlo::WhileAttrs>().body)) return true;
+    }
+  }
+  return false;
+}
+
+Status Run(hlo::Module& module, std::string_view passes, const program::TargetInfo& device) {
+  if (passes.empty()) return {};
+  TRY(RunPasses(module, TRY(FindPasses(passes)), CompileOptions(), {}, device));
+  return {};
+}
+
+Result<std::unique_ptr<hlo::Module>> Optimize(const hlo::Module& partitioned, const LoopPlan& plan,
+                                              const program::TargetInfo& device, int64_t unroll) {
+  std::unique_ptr<hlo::Module> module = hlo::CloneModule(partitioned);
+  if (plan.unrolls) TRY(UnrollLoops(*module, unroll));
+  TRY(Run(*module, plan.passes, device));
+  TRY(RunPasses(*module, TRY(NativePipeline()), CompileOptions(), {}, device));
+  return module;
+}
+
+struct Candidate {
+  Plan plan;
+  int64_t peak = 0;
+};
+
+bool IsBetter(const Candidate& a, const Candidate& b, int64_t limit) {
+  bool a_fits = limit == 0 || a.peak <= limit, b_fits = limit == 0 || b.peak <= limit;
+  if (a_fits != b_fits) return a_fits;
+  return a_fits ? a.plan.length < b.plan.length : a.peak < b.peak;
+}
+
+}  // namespace
+
+bool NeedsPartition(const hlo::Module& module) {
+  if (module.config().num_partitions < 2 || module.config().is_scheduled) return false;
+  bool has_shardings = false, has_collectives = false, is_manual = false;
+  for (const auto& c : module.computations()) {
+    for (const Instruction* i : *c) {
+      has_shardings |= i->sharding() != nullptr;
+      has_collectives |= IsCollective(i->op());
+      is_manual |= i->op() == Op::kCustomCall &&
+                   i->attrs<hlo::CustomCallAttrs>().custom_call_target == "SPMDFullToShardShape";
+    }
+  }
+  return has_shardings && (is_manual || !has_collectives);
+}
+
+Result<Plan> MakePlan(std::unique_ptr<hlo::Module> module, const Machine& machine,
+                      const Profile* profile, const PlanOptions& options) {
+  const program::TargetInfo device = DeviceOf(machine);
+  TRY(Run(*module, kToDevices, device));
+  SchedulerOptions scheduler = options.scheduler;
+  if (options.memory_ratio > 0) {
+    std::unique_ptr<hlo::Module> kept = TRY(Optimize(*module, kLoopPlans[2], device, 0));
+    Certificate before = TRY(Certify(*kept, machine, profile));
+    scheduler.memory_limit =
+        static_cast<int64_t>(options.memory_ratio * static_cast<double>(before.peak));
+  }
+  const bool has_loops = HasLoopsWithCollectives(*module);
+  Candidate best;
+  for (const LoopPlan& plan : kLoopPlans) {
+    if (!has_loops && plan.name != "kept") continue;
+    if (plan.unrolls && scheduler.unroll == 0) continue;
+    std::unique_ptr<hlo::Module> own = TRY(Optimize(*module, plan, device, scheduler.unroll));
+    SchedulerOptions how = scheduler;
+    if (!plan.unrolls) how.unroll = 0;
+    TRY(ScheduleModule(*own, machine, profile, how));
+    Certificate made = TRY(Certify(*own, machine, profile));
+    VLOG("schedule", 1) << "loops " << plan.name << ": " << made.line.length * 1e3 << " ms, "
+                        << made.peak << " bytes";
+    Candidate candidate{{std::move(own), plan.name, made.line.length}, made.peak};
+    if (best.plan.module == nullptr || IsBetter(candidate, best, scheduler.memory_limit)) {
+      best = std::move(candidate);
+    }
+  }
+  return std::move(best.plan);
+}
+
+}  // namespace weft::compiler::schedule
