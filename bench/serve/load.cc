@@ -1,9 +1,10 @@
-// Load for weft-serve: requests of one model over gRPC (Open Inference) or in process, open loop
-// (at times drawn beforehand, whatever the answers do) or closed loop (so many at once). Latency
-// counts from when a request was due. Prints one line of JSON.
-#include <grpcpp/grpcpp.h>
+// Load for weft-serve: requests of one model or of several, over gRPC (Open Inference) or in
+// process, open loop (at times drawn beforehand, whatever the answers do) or closed loop (so many
+// at once). Latency counts from when a request was due. Prints one line of JSON.
+#include <sys/prctl.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -15,7 +16,7 @@
 #include <vector>
 
 #include "base/str.h"
-#include "inference.grpc.pb.h"
+#include "senders.h"
 #include "serve/client_backend.h"
 #include "serve/server.h"
 
@@ -23,33 +24,47 @@ namespace weft::serve {
 namespace {
 
 struct LoadOptions {
-  std::string target, in_process, model = "m", input = "x", shape = "1,64";
-  double rate = 0;  // requests a second; 0: closed loop
-  int64_t clients = 1, threads = 1;
+  std::string target;               // host:port; empty: in process, from these folders
+  std::string models = "m:x:1,64";  // NAME:INPUT:DIMS;..., of which each request takes one
+  std::string folder;               // in process: FOLDER/NAME
+  double rate = 0;                  // requests a second; 0: closed loop
+  int64_t clients = 1;              // closed loop: requests at once
+  int64_t threads = 1;              // open loop; each with a connection
+  int64_t channels = 4;             // closed loop: connections, at most one for each client
   double seconds = 5, warm_up = 0.5, high = 0;  // high: the part of high priority
-  double timeout_ms = 0;
+  double timeout_ms = 0, spin_us = 0;
+  bool batching = true, echo = false;
 };
 
 struct Sample {
+  size_t target = 0;
   bool high = false;
   int code = 0;
   Time latency = 0;
 };
 
+std::vector<std::string_view> SplitAt(std::string_view text, char mark) {
+  std::vector<std::string_view> parts;
+  while (!text.empty()) {
+    size_t end = std::min(text.find(mark), text.size());
+    parts.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return parts;
+}
+
 Result<LoadOptions> ParseLoad(int argc, char** argv) {
   LoadOptions options;
-  std::map<std::string_view, std::string*> texts = {{"target", &options.target},
-                                                    {"in_process", &options.in_process},
-                                                    {"model", &options.model},
-                                                    {"input", &options.input},
-                                                    {"shape", &options.shape}};
-  std::map<std::string_view, double*> numbers = {{"rate", &options.rate},
-                                                 {"seconds", &options.seconds},
-                                                 {"warm_up", &options.warm_up},
-                                                 {"high", &options.high},
-                                                 {"timeout_ms", &options.timeout_ms}};
+  std::map<std::string_view, std::string*> texts = {
+      {"target", &options.target}, {"models", &options.models}, {"folder", &options.folder}};
+  std::map<std::string_view, double*> numbers = {
+      {"rate", &options.rate}, {"seconds", &options.seconds},       {"warm_up", &options.warm_up},
+      {"high", &options.high}, {"timeout_ms", &options.timeout_ms}, {"spin_us", &options.spin_us}};
   std::map<std::string_view, int64_t*> counts = {{"clients", &options.clients},
-                                                 {"threads", &options.threads}};
+                                                 {"threads", &options.threads},
+                                                 {"channels", &options.channels}};
+  std::map<std::string_view, bool*> flags = {{"batching", &options.batching},
+                                             {"echo", &options.echo}};
   for (int i = 1; i < argc; ++i) {
     std::string_view word = argv[i];
     size_t equals = word.find('=');
@@ -63,7 +78,9 @@ Result<LoadOptions> ParseLoad(int argc, char** argv) {
     } else if (numbers.contains(name)) {
       *numbers[name] = ParseDouble(value).value_or(0);
     } else if (counts.contains(name)) {
-      *counts[name] = ParseInt(value).value_or(1);
+      *counts[name] = std::max<int64_t>(ParseInt(value).value_or(1), 1);
+    } else if (flags.contains(name)) {
+      *flags[name] = value == "1" || value == "true";
     } else {
       return InvalidArgument("unknown flag: ", word);
     }
@@ -71,217 +88,233 @@ Result<LoadOptions> ParseLoad(int argc, char** argv) {
   return options;
 }
 
-std::vector<int64_t> DimsOf(std::string_view text) {
-  std::vector<int64_t> dims;
-  while (!text.empty()) {
-    size_t comma = std::min(text.find(','), text.size());
-    dims.push_back(ParseInt(text.substr(0, comma)).value_or(1));
-    text.remove_prefix(std::min(comma + 1, text.size()));
+Result<std::vector<LoadTarget>> ParseTargets(const LoadOptions& options) {
+  std::vector<LoadTarget> targets;
+  for (std::string_view text : SplitAt(options.models, ';')) {
+    std::vector<std::string_view> parts = SplitAt(text, ':');
+    if (parts.size() != 3) return InvalidArgument("--models: NAME:INPUT:DIMS: ", text);
+    LoadTarget& target = targets.emplace_back(std::string(parts[0]), std::string(parts[1]));
+    for (std::string_view dim : SplitAt(parts[2], ','))
+      target.dims.push_back(ParseInt(dim).value_or(1));
   }
-  return dims;
+  if (targets.empty()) return InvalidArgument("--models: none");
+  return targets;
 }
 
-// One way to send a request; `done` gets the status code.
-class Sender {
- public:
-  virtual ~Sender() = default;
-  virtual void Send(bool high, std::function<void(int)> done) = 0;
-};
-
-class GrpcSender final : public Sender {
- public:
-  explicit GrpcSender(const LoadOptions& options) : options_(options) {
-    grpc::ChannelArguments arguments;
-    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    stub_ = inference::GRPCInferenceService::NewStub(
-        grpc::CreateCustomChannel(options.target, grpc::InsecureChannelCredentials(), arguments));
-    std::vector<int64_t> dims = DimsOf(options.shape);
-    int64_t elements = 1;
-    auto* input = request_.add_inputs();
-    input->set_name(options.input);
-    input->set_datatype("FP32");
-    for (int64_t dim : dims) input->add_shape(dim), elements *= dim;
-    request_.set_model_name(options.model);
-    std::vector<float> values(static_cast<size_t>(elements), 0.5f);
-    request_.add_raw_input_contents(values.data(), values.size() * sizeof(float));
-  }
-  void Send(bool high, std::function<void(int)> done) override {
-    struct Call {
-      grpc::ClientContext context;
-      inference::ModelInferResponse response;
-    };
-    auto call = std::make_shared<Call>();
-    if (high) call->context.AddMetadata("x-weft-priority", "high");
-    if (options_.timeout_ms > 0) {
-      call->context.set_deadline(
-          std::chrono::system_clock::now() +
-          std::chrono::microseconds(static_cast<int64_t>(options_.timeout_ms * 1e3)));
-    }
-    stub_->async()->ModelInfer(
-        &call->context, &request_, &call->response,
-        [call, done = std::move(done)](const grpc::Status& status) { done(status.error_code()); });
-  }
-
- private:
-  const LoadOptions& options_;
-  std::unique_ptr<inference::GRPCInferenceService::Stub> stub_;
-  inference::ModelInferRequest request_;
-};
-
-class LocalSender final : public Sender {
- public:
-  LocalSender(const LoadOptions& options, Server& server)
-      : options_(options), server_(server), value_(Shape(DType::kF32, DimsOf(options.shape))) {}
-  void Send(bool high, std::function<void(int)> done) override {
-    InferRequest request;
-    request.model.name = options_.model;
-    request.inputs.push_back({options_.input, value_});
-    if (high) request.priority = Priority::kHigh;
-    request.received = Now();
-    if (options_.timeout_ms > 0) {
-      request.deadline = request.received + static_cast<Time>(options_.timeout_ms * 1e6);
-    }
-    server_.Infer(std::move(request), [done = std::move(done)](Result<InferResponse> response) {
-      done(response ? 0 : static_cast<int>(response.error().code()));
-    });
-  }
-
- private:
-  const LoadOptions& options_;
-  Server& server_;
-  Literal value_;
-};
-
-void SleepUntil(Time when) {
-  // The last bit is spun: a timer is late by more than some requests take.
-  constexpr Time kSpin = 60 * kMicrosecond;
+void SleepUntil(Time when, Time spin) {
   Time now = Now();
-  if (when - now > kSpin) std::this_thread::sleep_for(std::chrono::nanoseconds(when - now - kSpin));
+  if (when - now > spin) std::this_thread::sleep_for(std::chrono::nanoseconds(when - now - spin));
   while (Now() < when) {
   }
 }
 
+// Samples of many threads, each to a list that few share.
 class Recorder {
  public:
   void Add(Sample sample) {
-    MutexLock lock(mutex_);
-    samples_.push_back(sample);
+    Shard& shard = shards_[std::hash<std::thread::id>()(std::this_thread::get_id()) % kShards];
+    MutexLock lock(shard.mutex);
+    shard.samples.push_back(sample);
   }
   std::vector<Sample> Take() {
-    MutexLock lock(mutex_);
-    return std::move(samples_);
+    std::vector<Sample> all;
+    for (Shard& shard : shards_) {
+      MutexLock lock(shard.mutex);
+      all.insert(all.end(), shard.samples.begin(), shard.samples.end());
+    }
+    return all;
   }
 
  private:
-  Mutex mutex_;
-  std::vector<Sample> samples_ WEFT_GUARDED_BY(mutex_);
+  static constexpr size_t kShards = 16;
+  struct Shard {
+    Mutex mutex;
+    std::vector<Sample> samples WEFT_GUARDED_BY(mutex);
+  };
+  std::array<Shard, kShards> shards_;
+};
+
+struct Schedule {
+  Time begin = 0, counted = 0, end = 0;
 };
 
 // Sends at the times of a Poisson process.
-void OpenLoop(const LoadOptions& options, Sender& sender, uint64_t seed, Time begin, Recorder& to) {
+void OpenLoop(const LoadOptions& options, size_t targets, Sender& sender, uint64_t seed,
+              const Schedule& when, Recorder& to) {
+  prctl(PR_SET_TIMERSLACK, 1);
   std::mt19937_64 random(seed);
   std::exponential_distribution<double> gap(options.rate / static_cast<double>(options.threads));
   std::uniform_real_distribution<double> part;
   std::atomic<int64_t> out = 0;
-  Time counted = begin + static_cast<Time>(options.warm_up * 1e9);
-  Time end = counted + static_cast<Time>(options.seconds * 1e9);
+  Time spin = static_cast<Time>(options.spin_us * 1e3);
   for (double at = gap(random);; at += gap(random)) {
-    Time due = begin + static_cast<Time>(at * 1e9);
-    if (due >= end) break;
-    SleepUntil(due);
+    Time due = when.begin + static_cast<Time>(at * 1e9);
+    if (due >= when.end) break;
+    SleepUntil(due, spin);
     bool high = part(random) < options.high;
+    size_t target = random() % targets;
     ++out;
-    sender.Send(high, [&, due, high](int code) {
-      if (due >= counted) to.Add({high, code, Now() - due});
+    sender.Send(target, high, [&, due, high, target](int code) {
+      if (due >= when.counted) to.Add({target, high, code, Now() - due});
       --out;
     });
   }
   while (out > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-// One request at a time.
-void ClosedLoop(const LoadOptions& options, Sender& sender, Time begin, Recorder& to) {
-  Time counted = begin + static_cast<Time>(options.warm_up * 1e9);
-  Time end = counted + static_cast<Time>(options.seconds * 1e9);
-  for (Time start = Now(); start < end; start = Now()) {
+// One request at a time, waited for: what a caller sees.
+void Caller(size_t targets, Sender& sender, uint64_t seed, const Schedule& when, Recorder& to) {
+  std::mt19937_64 random(seed);
+  for (Time start = Now(); start < when.end; start = Now()) {
     std::atomic<int> code = -1;
-    sender.Send(false, [&](int c) {
+    size_t target = random() % targets;
+    sender.Send(target, false, [&](int c) {
       code = c;
       code.notify_one();
     });
     code.wait(-1);
-    if (start >= counted) to.Add({false, code, Now() - start});
+    if (start >= when.counted) to.Add({target, false, code, Now() - start});
   }
 }
 
-std::string Summary(std::vector<Sample> samples, double seconds) {
-  std::string out = StrCat("{\"seconds\": ", seconds);
-  for (bool high : {false, true}) {
-    std::vector<Time> good, shed;
-    std::map<int, int64_t> codes;
+// One request at a time, the next one sent where the answer arrives: no thread waits.
+class Chain {
+ public:
+  Chain(size_t targets, Sender& sender, uint64_t seed, const Schedule& when, Recorder& to,
+        std::atomic<int64_t>& left)
+      : targets_(targets), sender_(sender), random_(seed), when_(when), to_(to), left_(left) {}
+  void Next() {
+    Time start = Now();
+    if (start >= when_.end) {
+      left_.fetch_sub(1);
+      return;
+    }
+    size_t target = random_() % targets_;
+    sender_.Send(target, false, [this, start, target](int code) {
+      if (start >= when_.counted) to_.Add({target, false, code, Now() - start});
+      Next();
+    });
+  }
+
+ private:
+  const size_t targets_;
+  Sender& sender_;
+  std::mt19937_64 random_;
+  const Schedule& when_;
+  Recorder& to_;
+  std::atomic<int64_t>& left_;
+};
+
+std::string SummaryOf(const std::vector<Sample>& samples, double seconds) {
+  std::vector<Time> good, shed;
+  std::map<int, int64_t> codes;
+  for (const Sample& sample : samples) {
+    ++codes[sample.code];
+    if (sample.code == 0) good.push_back(sample.latency);
+    if (sample.code == static_cast<int>(Code::kResourceExhausted)) shed.push_back(sample.latency);
+  }
+  auto at = [](std::vector<Time>& times, double q) {
+    if (times.empty()) return 0.0;
+    std::ranges::sort(times);
+    size_t index = static_cast<size_t>(q * static_cast<double>(times.size() - 1));
+    return static_cast<double>(times[index]) * 1e-3;
+  };
+  std::string out = StrCat("{\"rate\": ", static_cast<double>(good.size()) / seconds,
+                           ", \"p50_us\": ", at(good, 0.5), ", \"p90_us\": ", at(good, 0.9),
+                           ", \"p99_us\": ", at(good, 0.99), ", \"p999_us\": ", at(good, 0.999),
+                           ", \"shed_p50_us\": ", at(shed, 0.5),
+                           ", \"shed_p99_us\": ", at(shed, 0.99), ", \"codes\": {");
+  bool first = true;
+  for (const auto& [code, count] : codes) {
+    StrAppend(out, first ? "" : ", ", "\"", code, "\": ", count);
+    first = false;
+  }
+  return out + "}}";
+}
+
+std::string Summary(const std::vector<LoadTarget>& targets, const std::vector<Sample>& samples,
+                    double seconds) {
+  auto where = [&](auto keep) {
+    std::vector<Sample> some;
     for (const Sample& sample : samples) {
-      if (sample.high != high) continue;
-      ++codes[sample.code];
-      if (sample.code == 0) good.push_back(sample.latency);
-      if (sample.code == static_cast<int>(Code::kResourceExhausted)) shed.push_back(sample.latency);
+      if (keep(sample)) some.push_back(sample);
     }
-    if (codes.empty()) continue;
-    auto at = [](std::vector<Time>& times, double q) {
-      if (times.empty()) return 0.0;
-      std::ranges::sort(times);
-      size_t index = static_cast<size_t>(q * static_cast<double>(times.size() - 1));
-      return static_cast<double>(times[index]) * 1e-3;
-    };
-    StrAppend(out, ", \"", high ? "high" : "normal",
-              "\": {\"rate\": ", static_cast<double>(good.size()) / seconds,
-              ", \"p50_us\": ", at(good, 0.5), ", \"p99_us\": ", at(good, 0.99),
-              ", \"p999_us\": ", at(good, 0.999), ", \"shed_p99_us\": ", at(shed, 0.99),
-              ", \"codes\": {");
-    bool first = true;
-    for (const auto& [code, count] : codes) {
-      StrAppend(out, first ? "" : ", ", "\"", code, "\": ", count);
-      first = false;
-    }
-    out += "}}";
+    return SummaryOf(some, seconds);
+  };
+  std::string out = StrCat("{\"seconds\": ", seconds,
+                           ", \"normal\": ", where([](const Sample& s) { return !s.high; }),
+                           ", \"high\": ", where([](const Sample& s) { return s.high; }));
+  for (size_t t = 0; targets.size() > 1 && t < targets.size(); ++t) {
+    StrAppend(out, ", \"", targets[t].model,
+              "\": ", where([&](const Sample& s) { return s.target == t; }));
   }
   return out + "}\n";
 }
 
-int Main(int argc, char** argv) {
-  Result<LoadOptions> options = ParseLoad(argc, argv);
-  if (!options) return std::fprintf(stderr, "%s\n", options.error().ToString().c_str()), 2;
-  std::unique_ptr<Server> server;
-  if (!options->in_process.empty()) {
-    auto backend = MakeClientBackend();
-    if (!backend) return std::fprintf(stderr, "%s\n", backend.error().ToString().c_str()), 1;
-    server = std::make_unique<Server>(std::move(*backend), DefaultServerOptions());
-    Status status = server->models().SetConfig({{options->model, options->in_process}});
-    if (!status) return std::fprintf(stderr, "%s\n", status.error().ToString().c_str()), 1;
-  }
-  Recorder recorder;
+void RunLoad(const LoadOptions& options, const std::vector<LoadTarget>& targets, Server* server,
+             Recorder& recorder) {
+  const bool open = options.rate > 0;
+  int64_t clients = open ? options.threads : options.clients;
+  int64_t connections = open || server != nullptr ? clients : std::min(clients, options.channels);
+  Time timeout = static_cast<Time>(options.timeout_ms * 1e6);
   std::vector<std::unique_ptr<Sender>> senders;
+  for (int64_t i = 0; i < connections; ++i) {
+    senders.push_back(server != nullptr ? MakeLocalSender(*server, targets, timeout)
+                                        : MakeGrpcSender(options.target, targets, timeout));
+  }
+  Schedule when;
+  when.begin = Now();
+  when.counted = when.begin + static_cast<Time>(options.warm_up * 1e9);
+  when.end = when.counted + static_cast<Time>(options.seconds * 1e9);
   std::vector<std::thread> threads;
-  int64_t count = options->rate > 0 ? options->threads : options->clients;
-  for (int64_t i = 0; i < count; ++i) {
-    if (server != nullptr) {
-      senders.push_back(std::make_unique<LocalSender>(*options, *server));
+  std::vector<std::unique_ptr<Chain>> chains;
+  std::atomic<int64_t> left = 0;
+  for (int64_t i = 0; i < clients; ++i) {
+    Sender& sender = *senders[static_cast<size_t>(i % connections)];
+    uint64_t seed = static_cast<uint64_t>(i) + 1;
+    if (open) {
+      threads.emplace_back(
+          [&, seed] { OpenLoop(options, targets.size(), sender, seed, when, recorder); });
+    } else if (server != nullptr || clients == 1) {
+      threads.emplace_back([&, seed] { Caller(targets.size(), sender, seed, when, recorder); });
     } else {
-      senders.push_back(std::make_unique<GrpcSender>(*options));
+      ++left;
+      chains.push_back(std::make_unique<Chain>(targets.size(), sender, seed, when, recorder, left));
     }
   }
-  Time begin = Now();
-  for (int64_t i = 0; i < count; ++i) {
-    threads.emplace_back([&, i] {
-      Sender& sender = *senders[static_cast<size_t>(i)];
-      if (options->rate > 0) {
-        OpenLoop(*options, sender, static_cast<uint64_t>(i) + 1, begin, recorder);
-      } else {
-        ClosedLoop(*options, sender, begin, recorder);
-      }
-    });
-  }
+  for (const auto& chain : chains) chain->Next();
   for (std::thread& thread : threads) thread.join();
-  std::string text = Summary(recorder.Take(), options->seconds);
+  while (left > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+int Fail(const Error& error) {
+  std::fprintf(stderr, "%s\n", error.ToString().c_str());
+  return 1;
+}
+
+int Main(int argc, char** argv) {
+  Result<LoadOptions> options = ParseLoad(argc, argv);
+  if (!options) return Fail(options.error());
+  if (options->echo) return ServeEcho();
+  Result<std::vector<LoadTarget>> targets = ParseTargets(*options);
+  if (!targets) return Fail(targets.error());
+  std::unique_ptr<Server> server;
+  if (options->target.empty()) {
+    auto backend = MakeClientBackend();
+    if (!backend) return Fail(backend.error());
+    ServerOptions server_options = DefaultServerOptions();
+    server_options.batching.enabled = options->batching;
+    server = std::make_unique<Server>(std::move(*backend), server_options);
+    std::vector<ModelConfig> models;
+    for (const LoadTarget& target : *targets) {
+      models.push_back({target.model, StrCat(options->folder, "/", target.model)});
+    }
+    if (Status status = server->models().SetConfig(std::move(models)); !status)
+      return Fail(status.error());
+  }
+  Recorder recorder;
+  RunLoad(*options, *targets, server.get(), recorder);
+  std::string text = Summary(*targets, recorder.Take(), options->seconds);
   std::fputs(text.c_str(), stdout);
   return 0;
 }

@@ -1,78 +1,219 @@
 #!/usr/bin/env python3
-"""weft-serve under load, on this machine: latency, batching, overload. One JSON object on standard output.
+"""weft-serve under load, on this machine: latency, batching, overload. A table on standard error, one JSON object on standard output.
 
-    ./dev bench serve [--seconds N]
+    ./dev bench serve [--seconds N] [--server-cores 0-7 --load-cores 8-15] [--only echo,mixed,batching,overload,throughput,reload]
 
-The server and the load share the cores, so that figures are of the pair; they are compared within one run only.
+Without cores the server and the load share all of them, so that figures are of the pair. Figures are compared within one run only.
+--export DIR writes the models and ends; --models DIR takes them from there, which needs neither JAX nor Weft's Python package.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
+import re
+import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path[:0] = [str(ROOT / "python"), str(ROOT / "test" / "python")]
-os.environ.setdefault("JAX_PLATFORMS", "cpu")
-
-import jax  # noqa: E402
-import numpy as np  # noqa: E402
-import serve_process  # noqa: E402
-
-import weft.serve  # noqa: E402
-
-LOAD = serve_process.BUILD / "serve_load"
+WIDTHS = {"small": 64, "wide": 256, "medium": 512, "flat": 128}
+KINDS = ("echo", "mixed", "batching", "overload", "throughput", "reload")
 
 
-def load(**flags):
-    command = [str(LOAD)] + [f"--{name}={value}" for name, value in flags.items()]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=dict(os.environ, WEFT_CACHE="0"))
-    return json.loads(done.stdout)
+def target(*names):
+    return ";".join(f"{name}:x:1,{WIDTHS[name]}" for name in names)
+
+
+class Bench:
+    def __init__(self, options, models):
+        self.options, self.models = options, models
+        self.results, self.rows = {}, []
+
+    def _pinned(self, cores, command):
+        return (["taskset", "-c", cores] if cores else []) + [str(c) for c in command]
+
+    def load(self, label, *names, cores=None, **flags):
+        flags = dict(models=target(*names), seconds=self.options.seconds, spin_us=60 if self.options.load_cores else 0, **flags)
+        command = [self.options.bin / "serve_load"] + [f"--{name}={value}" for name, value in flags.items()]
+        done = subprocess.run(self._pinned(cores or self.options.load_cores, command), stdout=subprocess.PIPE, text=True, check=True,
+                              env=dict(os.environ, WEFT_CACHE="0"))
+        self.results[label] = json.loads(done.stdout)
+        return self.results[label]
+
+    def in_process(self, label, *names, **flags):
+        return self.load(label, *names, cores=self.options.server_cores, folder=self.models, **flags)
+
+    @contextlib.contextmanager
+    def serving(self, *names, flags=(), models=None):
+        command = [self.options.bin / "weft-serve", "--host=127.0.0.1", "--port=0", "--rest_api_port=0", "--file_system_poll_wait_seconds=0.1",
+                   *(f"--model={name}={models or self.models}/{name}" for name in names), *flags]
+        process = subprocess.Popen(self._pinned(self.options.server_cores, command), stderr=subprocess.PIPE, text=True,
+                                   env=dict(os.environ, WEFT_CACHE="0"))
+        try:
+            for line in process.stderr:
+                ports = re.search(r"ready: .*gRPC at port (\d+), HTTP at port (\d+)", line)
+                if ports:
+                    break
+            else:
+                raise RuntimeError("weft-serve did not start")
+            threading.Thread(target=process.stderr.read, daemon=True).start()
+            yield f"127.0.0.1:{ports[1]}", int(ports[2])
+        finally:
+            process.terminate()
+            process.wait()
+
+    @contextlib.contextmanager
+    def echo(self):
+        process = subprocess.Popen(self._pinned(self.options.server_cores, [self.options.bin / "serve_load", "--echo=1"]),
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        try:
+            yield f"127.0.0.1:{process.stdout.readline().strip()}"
+        finally:
+            process.stdin.close()
+            process.wait()
+
+    def row(self, what, value, unit, wanted=None, at_most=True):
+        good = wanted is None or (value <= wanted if at_most else value >= wanted)
+        sign = "" if wanted is None else f"{'<=' if at_most else '>='} {wanted:g}"
+        self.rows.append({"what": what, "value": value, "unit": unit, "wanted": sign, "good": good})
+        print(f"{what:62s} {value:10.1f} {unit:5s} {sign:10s} {'' if good else '(not met)'}", file=sys.stderr, flush=True)
+
+
+def added_latency(bench):
+    """What the server adds to a call, beside what the wire alone costs: interleaved, medians of rounds."""
+    rounds = [[], [], [], []]
+    with bench.serving("small") as (grpc, _), bench.echo() as echo:
+        local = bench.in_process("small: in process, 1 client", "small")["normal"]
+        for i in range(3):
+            bare = bench.load(f"small: echo {i}", "small", target=echo)["normal"]
+            full = bench.load(f"small: gRPC {i}", "small", target=grpc)["normal"]
+            for to, value in zip(rounds, (bare["p50_us"], bare["p99_us"], full["p50_us"], full["p99_us"])):
+                to.append(value)
+    bare50, bare99, full50, full99 = map(statistics.median, rounds)
+    bench.row("small: in process, median", local["p50_us"], "us")
+    bench.row("bare gRPC echo, median", bare50, "us")
+    bench.row("bare gRPC echo, p99", bare99, "us")
+    bench.row("small: gRPC, median", full50, "us")
+    bench.row("small: added beyond the echo, median", full50 - bare50 - local["p50_us"], "us", 30)
+    bench.row("small: added by server and wire, median", full50 - local["p50_us"], "us", 60)
+    bench.row("small: added by server and wire, p99", full99 - local["p99_us"], "us", 150)
+
+
+def throughput(bench):
+    """Over gRPC and in process, the same cores; batching off, so that both run the same programs."""
+    for name in ("wide", "medium", "flat"):
+        clients = 2 * bench.options.cores
+        local = bench.in_process(f"{name}: in process, {clients} clients", name, clients=clients, batching=0)["normal"]
+        with bench.serving(name, flags=["--enable_batching=false"]) as (grpc, _):
+            remote = bench.load(f"{name}: gRPC, {clients} clients", name, target=grpc, clients=clients)["normal"]
+        bench.row(f"{name}: calls a second in process", local["rate"], "/s")
+        bench.row(f"{name}: over gRPC, of that", 100 * remote["rate"] / local["rate"], "%", 90, False)
+
+
+def mixed(bench):
+    """Four shapes at once, at half of what the server reaches: the tail of each."""
+    names = list(WIDTHS)
+    with bench.serving(*names) as (grpc, _):
+        best = bench.load("mixed: closed loop", *names, target=grpc, clients=4 * bench.options.cores)["normal"]["rate"]
+        half = bench.load("mixed: 50 % load", *names, target=grpc, rate=best / 2, threads=2)
+    for name in names:
+        bench.row(f"mixed at 50 %: {name}: p99 of p50", half[name]["p99_us"] / half[name]["p50_us"], "x", 1.5)
+
+
+def batching(bench):
+    clients = 64
+    with bench.serving("flat", flags=["--enable_batching=false"]) as (grpc, _):
+        alone = bench.load("flat: no batching, closed loop", "flat", target=grpc, clients=clients)["normal"]["rate"]
+        low = alone / 10
+        calm_alone = bench.load("flat: no batching, 10 % load", "flat", target=grpc, rate=low)["normal"]
+    with bench.serving("flat") as (grpc, _):
+        joined = bench.load("flat: batching, closed loop", "flat", target=grpc, clients=clients)["normal"]["rate"]
+        calm = bench.load("flat: batching, 10 % load", "flat", target=grpc, rate=low)["normal"]
+    bench.row("flat: batching against none", joined / alone, "x", 5, False)
+    bench.row("flat: median at low load, batching against none", calm["p50_us"] / calm_alone["p50_us"], "x", 1.1)
+
+
+def overload(bench):
+    """Twice the load that it can take, a tenth of high priority, without joining: work does not get cheaper by waiting."""
+    name, deadline = "medium", 100
+    with bench.serving(name, flags=["--enable_batching=false"]) as (grpc, _):
+        best = bench.load(f"{name}: closed loop", name, target=grpc, clients=4 * bench.options.cores)["normal"]["rate"]
+        calm = bench.load(f"{name}: unloaded", name, target=grpc, rate=best / 20, high=1, threads=1)["high"]
+        storm = bench.load(f"{name}: 200 % load", name, target=grpc, rate=2 * best, high=0.1, threads=2, timeout_ms=deadline)
+    high, rest = storm["high"], storm["normal"]
+    bench.row("overload: best closed loop", best, "/s")
+    bench.row("overload: high, p99 unloaded", calm["p99_us"], "us")
+    bench.row("overload: high, p99 of unloaded", high["p99_us"] / calm["p99_us"], "x", 1.5)
+    bench.row("overload: the rest, of spare capacity", 100 * rest["rate"] / (best - high["rate"]), "%", 90, False)
+    bench.row("overload: turned away in, p99", rest["shed_p99_us"], "us", 1000)
+    asked = sum(high["codes"].values())
+    bench.row("overload: high, answered", 100 * high["codes"].get("0", 0) / asked, "%", 99.9, False)
+
+
+def reload(bench):
+    """The tail of one model while versions of another come and go."""
+    with tempfile.TemporaryDirectory() as base:
+        shutil.copytree(f"{bench.models}/wide", f"{base}/wide")
+        shutil.copytree(f"{bench.models}/medium", f"{base}/medium")
+        with bench.serving("wide", "medium", models=base) as (grpc, _):
+            best = bench.load("wide: closed loop", "wide", target=grpc, clients=2 * bench.options.cores)["normal"]["rate"]
+            calm = bench.load("wide: nothing loads", "wide", target=grpc, rate=best / 4)["normal"]
+            stop = threading.Event()
+
+            def versions():
+                number = 1
+                while not stop.is_set():
+                    number += 1
+                    shutil.copytree(f"{bench.models}/medium/1", f"{base}/new")
+                    os.rename(f"{base}/new", f"{base}/medium/{number}")
+                    time.sleep(0.3)
+
+            thread = threading.Thread(target=versions)
+            thread.start()
+            busy = bench.load("wide: another model loads", "wide", target=grpc, rate=best / 4)["normal"]
+            stop.set()
+            thread.join()
+    bench.row("wide: p99 while another model loads, of calm", busy["p99_us"] / calm["p99_us"], "x", 1.2)
+    bench.row("wide: answers other than OK meanwhile", sum(busy["codes"].values()) - busy["codes"].get("0", 0), "", 0)
 
 
 def export(base):
-    random = np.random.default_rng(0)
+    sys.path[:0] = [str(ROOT / "python"), str(ROOT / "bench" / "serve")]
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    import models
 
-    def mlp(p, x):
-        for w in p:
-            x = jax.numpy.tanh(x @ w)
-        return x
-
-    def weights(*sizes):
-        return [random.normal(size=s).astype(np.float32) / 16 for s in zip(sizes, sizes[1:])]
-
-    models = {"small": (weights(64, 64, 64), 64, (1, 8, 32)), "medium": (weights(512, 1024, 1024, 512), 512, (1, 8, 32))}
-    for name, (params, width, buckets) in models.items():
-        weft.serve.export(mlp, params, {"x": np.ones((1, width), np.float32)}, f"{base}/{name}", buckets=buckets)
-    return {name: width for name, (_, width, _) in models.items()}
+    models.write(base)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=5)
-    seconds = parser.parse_args().seconds
-    results = {}
+    parser.add_argument("--seconds", type=float, default=3)
+    parser.add_argument("--server-cores", default="")
+    parser.add_argument("--load-cores", default="")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--bin", type=pathlib.Path, default=os.environ.get("WEFT_BUILD_DIR", ROOT / "build"))
+    parser.add_argument("--models", default="")
+    parser.add_argument("--export", default="")
+    options = parser.parse_args()
+    if options.export:
+        return export(options.export)
+    first, _, last = options.server_cores.partition("-")
+    options.cores = int(last or first) - int(first) + 1 if first else len(os.sched_getaffinity(0))
+    steps = {"echo": added_latency, "throughput": throughput, "mixed": mixed, "batching": batching, "overload": overload, "reload": reload}
+    only = options.only.split(",") if options.only else KINDS
     with tempfile.TemporaryDirectory() as base:
-        widths = export(base)
-        for name, width in widths.items():
-            facts = dict(model=name, shape=f"1,{width}", seconds=seconds)
-            results[f"{name}: in process, 1 client"] = load(in_process=f"{base}/{name}", clients=1, **facts)
-            with serve_process.serving(f"--model={name}={base}/{name}") as server:
-                facts["target"] = f"127.0.0.1:{server.grpc}"
-                results[f"{name}: gRPC, 1 client"] = load(clients=1, **facts)
-                many = results[f"{name}: gRPC, 32 clients"] = load(clients=32, **facts)
-                best = many["normal"]["rate"]
-                results[f"{name}: 50 % load"] = load(rate=best / 2, threads=1, high=0.1, **facts)
-                results[f"{name}: 200 % load"] = load(rate=best * 2, threads=1, high=0.1, timeout_ms=200, **facts)
-            with serve_process.serving(f"--model={name}={base}/{name}", "--enable_batching=false") as server:
-                facts["target"] = f"127.0.0.1:{server.grpc}"
-                results[f"{name}: gRPC, 32 clients, no batching"] = load(clients=32, **facts)
-    for name, result in results.items():
-        print(f"{name:40s}", json.dumps(result), file=sys.stderr)
-    print(json.dumps(results, indent=1))
+        if not options.models:
+            export(base)
+        bench = Bench(options, options.models or base)
+        for name in only:
+            steps[name](bench)
+    print(json.dumps({"figures": bench.rows, "runs": bench.results}, indent=1))
 
 
 if __name__ == "__main__":

@@ -152,6 +152,7 @@ class _Graph:
         import jax
 
         self.name, self.fn, self.variables = name, fn, variables
+        self.platform = getattr(fn, "platform", None) or _platform()
         self.by_name = isinstance(examples, dict)
         if not self.by_name:
             examples = examples if isinstance(examples, (tuple, list)) else (examples,)
@@ -242,7 +243,7 @@ class _Graph:
 
         for values in itertools.product(*self.symbols.values()):
             sizes = dict(zip(self.symbols, values))
-            yield sizes, jax.export.export(jax.jit(self.call), platforms=[_platform()])(*self.arguments(sizes))
+            yield sizes, jax.export.export(jax.jit(self.call), platforms=[self.platform])(*self.arguments(sizes))
 
     def signature(self, files):
         spec = {"name": self.name}
@@ -256,9 +257,25 @@ class _Graph:
         return spec
 
 
+def _refined(exported):
+    """The module's text with all sizes known, where it calls a shape-polymorphic export; else None."""
+    text = exported.mlir_module()
+    if "jax.uses_shape_polymorphism = true" not in text:
+        return None
+    from jax._src.interpreters import mlir
+    from jax._src.lib.mlir import ir
+
+    with mlir.make_ir_context():
+        return str(mlir.refine_polymorphic_shapes(ir.Module.parse(text)))
+
+
 def _save_program(folder, stem, exported):
     """What jax.export writes, where the package that it needs is installed; else the module alone, with
     the arguments that it takes. Returns the signature's entry."""
+    refined = _refined(exported)
+    if refined is not None:
+        (folder / f"{stem}.mlir").write_text(refined)
+        return {"file": f"{stem}.mlir", "kept": list(exported.module_kept_var_idx)}
     try:
         import flatbuffers  # noqa: F401
     except ImportError:
@@ -280,6 +297,22 @@ def _platform():
 
 
 # ---- the folder ----------------------------------------------------------------------------------
+
+
+def _function_of(fn):
+    """What jax.export gave back is called as it was exported: fn(params, *inputs)."""
+    import jax.export
+
+    if not isinstance(fn, jax.export.Exported):
+        return fn
+
+    def call(params, *inputs, **named):
+        if len(named) > 1:
+            raise ValueError("weft.serve: an exported function takes its inputs in order: give the examples as a tuple")
+        return fn.call(params, *inputs, *named.values())
+
+    call.platform = fn.platforms[0]
+    return call
 
 
 def _next_version(base):
@@ -310,7 +343,8 @@ def export(fn, params, examples, path, *, version=None, buckets=None, shapes=Non
     """Writes the folder `path`/`version` and returns its path.
 
     fn: fn(params, **examples) or fn(params, *examples); or {graph's name: function} for several graphs
-        that share params, with examples, buckets and shapes by name too.
+        that share params, with examples, buckets and shapes by name too. What jax.export gave back is taken as
+        well; one with symbolic shapes is refined for each bucket.
     params: any tree of arrays; what is not an array (equinox's functions, say) is part of the program.
     examples: inputs of the types and shapes that vary no further: a dict, a tuple, or one array.
     version: a number; default: one more than the largest there is.
@@ -324,7 +358,7 @@ def export(fn, params, examples, path, *, version=None, buckets=None, shapes=Non
         return value[graph] if isinstance(fn, dict) and value is not None else value
 
     variables = _Variables(params)
-    graphs = [_Graph(graph, f, variables, of(examples, graph), of(buckets, graph), of(shapes, graph))
+    graphs = [_Graph(graph, _function_of(f), variables, of(examples, graph), of(buckets, graph), of(shapes, graph))
               for graph, f in graphs.items()]
     base = pathlib.Path(path)
     base.mkdir(parents=True, exist_ok=True)

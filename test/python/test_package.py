@@ -174,7 +174,7 @@ jax._src.dtypes: canonicalize_value
 jax._src.export._export: call_exported_p
 jax._src.ffi: build_ffi_lowering_function ffi_lowering
 jax._src.interpreters.mlir: _platforms_with_donation _platform_specific_lowerings _lowerings register_lowering set_sharding
-jax._src.interpreters.mlir: LoweringRuleEntry
+jax._src.interpreters.mlir: LoweringRuleEntry make_ir_context refine_polymorphic_shapes
 jax._src.interpreters.mlir: ModuleContext.add_host_callback ModuleContext.add_keepalive get_constant_handler lower_fun register_constant_handler
 jax._src.interpreters.pxla: MeshComputation.cost_analysis MeshComputation.hlo
 jax._src.lax.control_flow: loops conditionals
@@ -182,6 +182,7 @@ jax._src.lax.control_flow.conditionals: platform_index_p cond_p
 jax._src.lax.control_flow.loops: xb
 jax._src.lax.linalg: initialize_lapack
 jax._src.lib: _jax xla_client
+jax._src.lib.mlir: ir
 jax._src.lib._jax: Client.compile_and_load buffer_to_dlpack_managed_tensor dlpack_managed_tensor_to_buffer JaxRuntimeError
 jax._src.lib._jax: register_custom_call_target register_custom_type cuda_array_interface_to_buffer
 jax._src.lib.xla_client: register_custom_call_handler register_custom_type_handler

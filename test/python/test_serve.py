@@ -126,6 +126,25 @@ def test_several_graphs_sizes_and_types(tmp_path):
 
 
 @needs_server
+def test_a_shape_polymorphic_export_is_refined_by_bucket(tmp_path):
+    def mean(params, x):
+        return jnp.tanh(x @ params["w"]) - jnp.arange(x.shape[0])[:, None] * 0 + x.shape[1]
+
+    params = {"w": np.arange(12, dtype=np.float32).reshape(4, 3) / 8}
+    import jax.export
+
+    rows, = jax.export.symbolic_shape("b")
+    abstract = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), params)
+    exported = jax.export.export(jax.jit(mean))(abstract, jax.ShapeDtypeStruct((rows, 4), np.float32))
+    path = weft.serve.export(exported, params, {"x": np.ones((1, 4), np.float32)}, tmp_path / "m", buckets=(1, 8))
+    assert "tensor<8x4xf32>" in (path / "model-serving_default-b8.mlir").read_text()
+    x = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
+    with serve_process.serving(f"--model=m={tmp_path}/m") as server:
+        answer = server.ask("/v1/models/m:predict", {"instances": x.tolist()})[1]
+        np.testing.assert_allclose(answer["predictions"], mean(params, x), rtol=1e-5, atol=1e-5)
+
+
+@needs_server
 def test_a_program_alone_and_other_formats(tmp_path):
     text = jax.jit(lambda x: x * 2 + 1).lower(jnp.ones((2,), jnp.float32)).as_text()
     folder = tmp_path / "m" / "3"

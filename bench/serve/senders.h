@@ -1,0 +1,38 @@
+// Ways to send a request to a model server: over gRPC, or in process. And a bare gRPC server that
+// answers at once, for what the wire alone costs.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "serve/server.h"
+
+namespace weft::serve {
+
+// A model and the shape of its one input, f32.
+struct LoadTarget {
+  std::string model, input;
+  std::vector<int64_t> dims;
+};
+
+class Sender {
+ public:
+  virtual ~Sender() = default;
+  // `done` gets the status code, on any thread, maybe before this returns.
+  virtual void Send(size_t target, bool high, std::function<void(int)> done) = 0;
+};
+
+// A connection of its own. `timeout`: nanoseconds; 0: none.
+std::unique_ptr<Sender> MakeGrpcSender(const std::string& address,
+                                       const std::vector<LoadTarget>& targets, Time timeout);
+std::unique_ptr<Sender> MakeLocalSender(Server& server, const std::vector<LoadTarget>& targets,
+                                        Time timeout);
+
+// Answers ModelInfer with what came, until standard input ends; the port is printed.
+int ServeEcho();
+
+}  // namespace weft::serve
