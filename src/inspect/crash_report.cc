@@ -16,6 +16,7 @@
 
 #include "base/check.h"
 #include "base/doing.h"
+#include "base/mutex.h"
 
 namespace weft::inspect {
 namespace {
@@ -200,8 +201,10 @@ void Handle(int number, siginfo_t* info, void* context) {
   PassOn(number, info, context);
 }
 
+// Nothing is written where it says so already: other threads may look at it.
 void Keep(const std::string& text, char* to, size_t room) {
   size_t n = std::min(text.size(), room - 1);
+  if (std::string_view(to) == std::string_view(text).substr(0, n)) return;
   std::memcpy(to, text.data(), n);
   to[n] = '\0';
 }
@@ -216,6 +219,8 @@ void Keep(const std::string& text, char* to, size_t room) {
 }  // namespace
 
 void InstallCrashReport(const CrashReportOptions& options) {
+  static constinit Mutex mutex;  // clients are made by several threads
+  MutexLock lock(mutex);
   Keep(options.directory, state.directory, sizeof(state.directory));
   Keep(options.provoke, state.provoke, sizeof(state.provoke));
   if (state.installed.exchange(true)) return;
