@@ -268,7 +268,7 @@ Result<std::vector<std::vector<Literal>>> NativeRunner::Run(
     results[0] = TRY(RunAlone(arguments[0], cancel));
     return results;
   }
-  Executor::BlockingScope blocking;  // the devices run on threads of their own
+  Executor::BlockingScope blocking;  // the devices run on threads kept for them
   runtime::DeviceGroup group(std::ssize(arguments));
   TRY(RunAll(std::ssize(arguments), group, [&](int64_t device) -> Status {
     trace::Span span(trace::Kind::kExecute, [&] {
