@@ -44,6 +44,22 @@ double WorkOf(const program::Program& program) {
   return work;
 }
 
+// Of all steps, those of loops and branches counted once: more than is done between two meetings.
+double WorkOnce(const program::Program& program) {
+  double work = 0;
+  program::ForEachStep(program.steps, [&](const program::Step& step) {
+    if (std::holds_alternative<program::WhileStep>(step.op) ||
+        std::holds_alternative<program::ConditionalStep>(step.op)) {
+      return;
+    }
+    const auto* library = std::get_if<program::LibraryStep>(&step.op);
+    const bool small = library != nullptr && library->routine.starts_with("device_");
+    auto cost = small ? runtime::StepCost() : runtime::CostOf(program, step);
+    work += cost ? kStepWork + cost->flops / 2 + cost->bytes / 4 : 1e18;
+  });
+  return work;
+}
+
 // Whether devices that run it wait for each other.
 bool Meets(const program::Program& program) {
   bool meets = false;
@@ -89,6 +105,7 @@ Result<std::unique_ptr<NativeRunner>> NativeRunner::Create(Client& client,
       TRY(HostCalls::Create(*runner->module_, runner->program_->program(), runner->eval_options_));
   runner->calls_out_ = CallsOut(module);
   runner->meets_ = Meets(runner->program_->program());
+  runner->work_once_ = WorkOnce(runner->program_->program());
   double tiny = kTinyNativeWork *
                 static_cast<double>(std::clamp<int64_t>(device->target().cores, 1, kMostCores));
   runner->may_be_tiny_ = !CallsOutBeyondLapack(module);
@@ -239,8 +256,11 @@ Status NativeRunner::RunAll(int64_t devices, runtime::DeviceGroup& group,
   KeptThreads& threads = client_->device_threads();
   if (calls_out_) return group.RunAll(run, &threads);  // calls may block
   // Devices take turns on as many threads as there are cores: where they meet if they do, else one
-  // after the other. Events of a timeline nest by thread.
-  const int64_t at_once = tiny_ ? 1 : std::min(devices, client_->native_device()->target().cores);
+  // after the other. What all of them do between meetings may be less than waking a thread is.
+  // Events of a timeline nest by thread.
+  const bool little = meets_ && work_once_ * static_cast<double>(devices) < kTinyNativeWork;
+  const int64_t at_once =
+      tiny_ || little ? 1 : std::min(devices, client_->native_device()->target().cores);
   if (meets_) return group.RunAll(run, &threads, trace::IsOn() ? 0 : at_once);
   std::atomic<int64_t> next = 0;
   std::vector<Status> done(static_cast<size_t>(devices));
@@ -268,7 +288,7 @@ Result<std::vector<std::vector<Literal>>> NativeRunner::Run(
     results[0] = TRY(RunAlone(arguments[0], cancel));
     return results;
   }
-  Executor::BlockingScope blocking;  // the devices run on threads of their own
+  Executor::BlockingScope blocking;  // the devices run on threads kept for them
   runtime::DeviceGroup group(std::ssize(arguments));
   TRY(RunAll(std::ssize(arguments), group, [&](int64_t device) -> Status {
     trace::Span span(trace::Kind::kExecute, [&] {

@@ -70,7 +70,8 @@ class NativeRunner : public Runner {
   Status RunAll(int64_t devices, runtime::DeviceGroup& group,
                 const std::function<Status(int64_t)>& run) const;
   bool tiny_ = false, has_tokens_ = false, calls_out_ = false;
-  bool meets_ = false;  // its devices wait for each other
+  bool meets_ = false;    // its devices wait for each other
+  double work_once_ = 0;  // of its steps, those of loops counted once
   // Nobody knows how long programs take, but the last run may tell.
   bool may_be_tiny_ = false;
   mutable std::atomic<std::chrono::microseconds> last_run_ = std::chrono::microseconds::max();

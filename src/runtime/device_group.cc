@@ -143,8 +143,10 @@ Status DeviceGroup::Permute(const program::Program& program, const Step& step, i
   }
   const int64_t ends[] = {source.value_or(device), device};
   program::CollectiveWork work(program, step, ends, device);
-  if (!source) work.FillZeroes(memory);
-  if (!source && targets.empty()) return {};
+  if (!source && targets.empty()) {
+    work.FillZeroes(memory);
+    return {};
+  }
   auto key_of = [&](int64_t sender, int64_t visit) {
     Key key = PlaceOf(op, step);
     key.insert(key.end(), {sender, visit});
@@ -182,6 +184,7 @@ Status DeviceGroup::Permute(const program::Program& program, const Step& step, i
     if (done) done = read;
   }
   TRY(done);
+  if (!source) work.FillZeroes(memory);  // what was sent may have lain there
   work.Finish(memory);
   return {};
 }

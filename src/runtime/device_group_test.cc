@@ -84,6 +84,9 @@ TEST(DeviceGroup, InPlace) {
             (std::vector<Array>{sum, sum, sum, sum}));
   EXPECT_EQ(RunStep(MakeProgram(2, "all_to_all(read x, write y)", kInPlace), true),
             (std::vector<Array>{{0, 10, 1, 11}, {20, 30, 21, 31}}));
+  // Who sends and gets nothing has zeroes only once what it sends is read.
+  EXPECT_EQ(RunStep(MakeProgram(2, "permute(read x, write y) pairs [[0, 1]]", kInPlace), true),
+            (std::vector<Array>{{}, {0, 10, 20, 30}}));
 }
 
 TEST(DeviceGroup, PermutesMeetInPairs) {

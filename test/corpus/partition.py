@@ -3,7 +3,7 @@
 
     partition.py [FOLDER...]   folders of the corpus, by default those of the tests of partitioning and propagation
 
-Prints failures with their cause, then how many partition, of these how many evaluate whole on random inputs, and
+Prints failures with their cause, then how many are programs of no one number of devices, how many partition, of these how many evaluate whole on random inputs, and
 how many of those agree. WEFT_CORPUS and WEFT_BUILD_DIR as in check.py.
 """
 
@@ -21,6 +21,8 @@ FOLDERS = ["xla/service/spmd/", "xla/service/sharding_propagation_test/"]
 SKIPPED = {"xla-rejects", "maybe-negative", "substituted"}
 PASSES = "--passes=propagate-shardings,partition"
 SECONDS_EACH = 30
+# Shardings of tests of propagation alone: of some devices of a program, or of several numbers of them.
+OUTSIDE = re.compile(r"sharding: (of \d+ devices in a program|device \d+ of \d+ is not there)|a manual region of")
 
 
 def run(*arguments):
@@ -51,6 +53,10 @@ def main():
         status, text = run("opt", PASSES, path)
         if status != 0:
             cause = next((line for line in text.splitlines() if "error" in line), text[:200])
+            if OUTSIDE.search(cause):
+                counts["outside"] += 1
+                print(f"{path}: not a program of one number of devices: {cause}")
+                continue
             causes[re.sub(r"\d+", "N", cause.split("error: ")[-1])] += 1
             print(f"{path}: not partitioned: {cause}")
             continue
@@ -65,7 +71,7 @@ def main():
             print(f"{path}: {next((line for line in text.splitlines() if 'error' in line), text[:300])}")
     for cause, count in causes.most_common(20):
         print(f"{count:5} {cause}")
-    print(", ".join(f"{counts[key]} {key}" for key in ("modules", "partitioned", "evaluated", "agreeing")))
+    print(", ".join(f"{counts[key]} {key}" for key in ("modules", "outside", "partitioned", "evaluated", "agreeing")))
     return 0
 
 

@@ -157,15 +157,37 @@ Status WindowedOp::Prepare(std::vector<Instruction*>& operands) {
   return {};
 }
 
+// Operands of one element lie whole everywhere: they fill the stretch, of which one place is
+// theirs.
 Result<Instruction*> WindowedOp::Join(std::span<Instruction* const> operands) {
-  Instruction* all = operands[0];
-  for (int64_t k = 1; k < i_.operand_count(); ++k) {
-    const Moved moved = MovedDims(k)[0];
+  const int64_t dim = i_.attrs<hlo::DimensionsAttrs>().dimensions[0];
+  const size_t factor = static_cast<size_t>(cut_.rule.results[0][static_cast<size_t>(dim)][0]);
+  Instruction* all = nullptr;
+  for (int64_t k = 0; k < i_.operand_count(); ++k) {
+    const int64_t size = i_.operand(k)->shape().dim(dim);
+    if (size == 0) continue;
+    Moved moved{.dim = dim, .axes = cut_.axes[factor], .stretch = {}};
+    CHECK(StretchOf(i_, k, dim, shape_.dim(dim), moved.stretch)) << i_.name();
     Instruction* x = operands[static_cast<size_t>(k)];
-    Instruction* inside = TRY(Inside(moved, x->shape(), i_.operand(k)->shape().dim(moved.dim)));
+    if (size == 1) x = TRY(Spread(x, dim));
+    Instruction* inside = all == nullptr ? nullptr : TRY(Inside(moved, x->shape(), size));
     all = inside == nullptr ? x : TRY(e_.builder().Add(Op::kSelect, {inside, x, all}));
   }
   return all;
+}
+
+// The one element along the dimension, in all of the result's part.
+Result<Instruction*> WindowedOp::Spread(Instruction* x, int64_t dim) {
+  Builder b = e_.builder();
+  Dims dims;
+  hlo::Ints to;
+  for (int64_t d = 0; d < x->shape().rank(); ++d) {
+    if (d == dim) continue;
+    dims.push_back(x->shape().dim(d));
+    to.push_back(d);
+  }
+  Instruction* rest = TRY(b.Reshape(x, dims));
+  return b.Broadcast(rest, Shape(x->shape().dtype(), shape_.dims()), std::move(to));
 }
 
 void WindowedOp::FitAttributes(Instruction& local) const {

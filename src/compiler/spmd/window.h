@@ -70,6 +70,7 @@ class WindowedOp {
   Result<hlo::Instruction*> Permuted(hlo::Instruction* x, const std::vector<int>& axes,
                                      const WindowPlan::Round& round, int64_t parts);
   Result<hlo::Instruction*> Inside(const Moved& moved, const Shape& like, int64_t size);
+  Result<hlo::Instruction*> Spread(hlo::Instruction* x, int64_t dim);
   hlo::Instruction* FillOf(int64_t operand, std::span<hlo::Instruction* const> operands);
 
   Emitter& e_;

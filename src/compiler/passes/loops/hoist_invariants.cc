@@ -73,6 +73,13 @@ bool IsFactorization(const Instruction& i) {
           target == "ProductOfElementaryHouseholderReflectors");
 }
 
+// A meeting of devices is a function of what its group brings; annotated ones stay where they are.
+bool IsMeeting(const Instruction& i) {
+  return hlo::IsCollective(i.op()) && !HasTrait(i.op(), hlo::kAsyncStart | hlo::kAsyncDone) &&
+         i.shape().IsArray() && i.FrontendAttributeValue("_scheduling_group_id") == nullptr &&
+         i.FrontendAttributeValue("_xla_stream_annotation") == nullptr;
+}
+
 // Several results of one costly instruction.
 bool IsCostlyTuple(const Instruction& i) {
   return i.shape().IsTuple() &&
@@ -107,7 +114,7 @@ bool MayMove(const Instruction& i, const Effects& effects) {
   if (!i.shape().IsArray() && !IsCostlyTuple(i)) return false;
   if (!i.shape().IsStatic() || HasControlDependencies(i)) return false;
   if (i.IsParameter() || i.sharding() != nullptr) return false;
-  if (IsFactorization(i)) return true;
+  if (IsFactorization(i) || IsMeeting(i)) return true;
   if (!effects.IsFunction(i)) return false;
   switch (i.op()) {
     case Op::kAddDependency:
@@ -146,6 +153,7 @@ class Hoister {
       Instruction* element = changed.Next(std::ssize(kept) + static_cast<int64_t>(n));
       changed.body->MoveBefore(element, changed.body_state->next());
       moved[n]->ReplaceAllUsesWith(element);
+      if (IsMeeting(*moved[n])) changed.body->Remove(moved[n]);  // nobody else takes it away
     }
     return changed;
   }
@@ -171,6 +179,7 @@ class Hoister {
   }
 
   bool IsWorthMoving(const Instruction& i) const {
+    if (IsMeeting(i)) return i.shape().ByteSize() <= spare_bytes_ && trips_ > 1;
     // The results of a tuple are moved together, whatever each of them is.
     bool part = i.op() == Op::kGetTupleElement && i.operand(0) != loop_.body_state;
     const Instruction& work = part ? *i.operand(0) : i;
