@@ -52,3 +52,21 @@ def test_scaled_dot(name):
         a, b, lhs_scale=s, preferred_element_type=jnp.float32))(a, a_scale, b)
     want = a_exact @ np.asarray(b, np.float64)
     np.testing.assert_allclose(np.asarray(got, np.float64), want, rtol=1e-2, atol=5e-2)
+
+
+@pytest.mark.parametrize("mode, tolerance", [("mxfp8", 0.1), ("nvfp4", 0.3)])
+def test_scaled_dot_general_and_its_gradient(mode, tolerance):
+    rng = np.random.default_rng(2)
+    a = jnp.asarray(rng.standard_normal((2, 64, 64)), jnp.float32)
+    b = jnp.asarray(rng.standard_normal((2, 32, 64)), jnp.float32)
+    configs = [jax.nn.get_scaled_dot_general_config(mode)] * 3
+
+    def multiply(a, b):
+        return jax.nn.scaled_dot_general(a, b, (((2,), (2,)), ((0,), (0,))),
+                                         preferred_element_type=jnp.float32, configs=configs)
+
+    want = jnp.einsum("bmk,bnk->bmn", a, b)
+    assert jnp.abs(jax.jit(multiply)(a, b) - want).max() <= tolerance * jnp.abs(want).max()
+    gradient = jax.jit(jax.grad(lambda a: multiply(a, b).sum()))(a)
+    exact = jnp.broadcast_to(b.sum(1, keepdims=True), a.shape)
+    assert jnp.abs(gradient - exact).max() <= tolerance * jnp.abs(exact).max()
