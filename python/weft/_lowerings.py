@@ -96,6 +96,19 @@ def _interpret_pallas(library):
         mlir._platform_specific_lowerings[platform].by_name["pallas_call"] = rule
 
 
+def _multiply_scaled_blocks(library):
+    """jax.nn.scaled_matmul and scaled_dot_general: the rule of cuda makes a custom call, which Weft
+    knows on all of its platforms."""
+    del library
+    from jax._src.interpreters import mlir
+
+    def rule(primitive):
+        return mlir._platform_specific_lowerings["cuda"][primitive]
+
+    for platform in PLATFORMS:
+        mlir._platform_specific_lowerings[platform].by_name["scaled_matmul"] = rule
+
+
 def _choose_algorithms(library):
     """Jacobi and the like are refused by the rules of cpu."""
     del library
@@ -276,6 +289,7 @@ FEATURES = {
     "algorithms of eigh and svd": _choose_algorithms,
     "memory kinds in jit": _place_in_memories,
     "Pallas": _interpret_pallas,
+    "block-scaled products": _multiply_scaled_blocks,
     "platform_dependent": _share_branches_of_cpu,
     "programs exported for cpu": _call_programs_exported_for_cpu,
     "asarray without copy": _accept_buffers_without_copy,

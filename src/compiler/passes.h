@@ -75,7 +75,7 @@ Result<bool> ExpandLinalg(hlo::Module&, const PassContext&);
 // scans with bodies that are not elementwise (loops), collectives of one device, forms of
 // collectives that lowering does not take, partition-id and
 // replica-id of one, domain, add-dependency (control dependencies of its users), custom calls that
-// annotate or name an op; needs: normalize-layouts.
+// annotate or name an op, or are about block-scaled numbers; needs: normalize-layouts.
 Result<bool> ExpandOps(hlo::Module&, const PassContext&);
 // Pure ops on constants become constants, within `optimize.fold_*`; needs: not scheduled (else it
 // does nothing).

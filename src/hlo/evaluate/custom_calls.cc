@@ -4,6 +4,8 @@
 #include <bit>
 #include <numeric>
 
+#include "hlo/evaluate/block_scaling.h"
+#include "hlo/evaluate/block_scaling.h"
 #include "hlo/evaluate/linalg.h"
 #include "hlo/evaluate/strided.h"
 #include "hlo/module.h"
@@ -317,7 +319,7 @@ bool IsKnownCustomCall(std::string_view target) {
                                            "SliceToDynamic",
                                            "GetRngSeed",
                                            "weft.lu"};
-  return IsIdentity(target) || MathOp(target) ||
+  return IsIdentity(target) || MathOp(target) || IsBlockScalingCall(target) ||
          std::find(std::begin(kTargets), std::end(kTargets), target) != std::end(kTargets);
 }
 
@@ -334,6 +336,9 @@ Result<Known> EvaluateKnownCustomCall(EvalContext& context, const Instruction& i
   }
   if (target == "ApproxTopK" || target == "PartialReduce") {
     return ApproxTopK(instruction, operands);
+  }
+  if (IsBlockScalingCall(target)) {
+    return TRY(EvaluateBlockScaling(context, instruction, operands));
   }
   if (target == "shape_assertion") return ShapeAssertion(instruction, operands);
   if (target == "Qr" && operands.size() == 1) return QrFactors(operands[0]);

@@ -3,6 +3,7 @@
 
 #include "compiler/passes/expand/expand_ops.h"
 #include "hlo/clone.h"
+#include "hlo/evaluate/block_scaling.h"
 #include "hlo/evaluate/custom_calls.h"
 #include "hlo/ops/called.h"
 #include "hlo/verify.h"
@@ -111,6 +112,7 @@ Result<bool> ExpandCustomCalls(Instruction* i) {
       target == "ApproxTopK" || target == "PartialReduce") {
     return ExpandTopKCall(i, target);
   }
+  if (hlo::IsBlockScalingCall(target)) return ExpandBlockScaling(i, target);
   if (target == "AllocateBuffer" || target == "CreateBuffer") {
     if (!i->shape().IsArray() || !i->shape().IsStatic()) return false;
     Builder b(*i->parent(), i, i);

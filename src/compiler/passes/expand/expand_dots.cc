@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/float_formats.h"
 #include "compiler/passes/expand/dots.h"
 #include "hlo/clone.h"
 #include "hlo/evaluate/contract.h"
@@ -169,7 +170,20 @@ Result<Instruction*> RaggedContractingDot(Builder& b, const Instruction& dot,
   return b.Add(Op::kDot, operands, std::move(attrs), &shape);
 }
 
-// value * scale in f32 or f64, where one element of the scale covers a block of the value.
+// Whether the product of any two numbers of these types has no more bits than bf16, whose range is
+// that of f32: then the product of matrices takes bf16, which matrix units have.
+bool IsProductInBf16(DType a, DType b) {
+  FloatFormat x = FormatOf(a), y = FormatOf(b);
+  if (x.bits == 0 || y.bits == 0) return false;
+  auto significant = [](const FloatFormat& f) {
+    return f.specials == FloatSpecials::kExponentOnly ? 0 : f.mantissa_bits + 1;
+  };
+  return x.exponent_bits <= 8 && y.exponent_bits <= 8 &&
+         significant(x) + significant(y) <= FormatOf(DType::kBF16).mantissa_bits + 1;
+}
+
+// value * scale in f32 or f64, where one element of the scale covers a block of the value; as bf16
+// where that is exact.
 Result<Instruction*> Scaled(Builder& b, Instruction* value, Instruction* scale) {
   const Shape &of = value->shape(), &by = scale->shape();
   if (by.rank() != of.rank() || by.IsScalar() || of.elements() == 0) return value;
@@ -187,7 +201,8 @@ Result<Instruction*> Scaled(Builder& b, Instruction* value, Instruction* scale) 
     factors = TRY(b.Broadcast(factors, blocks, dims));
     factors = TRY(ReshapeTo(b, factors, of.dims()));
   }
-  return b.Add(Op::kMultiply, {TRY(b.Convert(value, dtype)), factors});
+  Instruction* product = TRY(b.Add(Op::kMultiply, {TRY(b.Convert(value, dtype)), factors}));
+  return IsProductInBf16(of.dtype(), by.dtype()) ? TRY(b.Convert(product, DType::kBF16)) : product;
 }
 
 }  // namespace

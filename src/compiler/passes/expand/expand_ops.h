@@ -26,6 +26,8 @@ Result<bool> ExpandPermuteSlices(hlo::Instruction* i);
 Result<hlo::Instruction*> OfThisDevice(hlo::Builder& b, const hlo::Module& module, Literal table);
 // Custom calls that only annotate: their operand. Those that are an op by another name: the op.
 Result<bool> ExpandCustomCalls(hlo::Instruction* i);
+// The custom calls of block-scaled numbers.
+Result<bool> ExpandBlockScaling(hlo::Instruction* call, std::string_view target);
 // tuples of constants, states of rng-bit-generator that are too long, domain, add-dependency (as
 // control dependencies), get-dimension-size, set-dimension-size and dynamic-reshape of static
 // shapes.
