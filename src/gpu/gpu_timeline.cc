@@ -120,6 +120,8 @@ void GpuTimeline::Flush() {
 
 void GpuTimeline::FlushLocked() {
   std::deque<Pending> later;
+  // One look at the clocks for all, so that what begins together does so in the timeline.
+  const int64_t count_now = trace::Now(), nanoseconds_now = Nanoseconds();
   for (Pending& p : pending_) {
     const Anchor& anchor = *p.anchor;
     const int code = cuda_.EventQuery(p.span.end->event);
@@ -133,8 +135,8 @@ void GpuTimeline::FlushLocked() {
         cuda_.EventElapsed(&end, anchor.moment->event, p.span.end->event) != kCudaSuccess) {
       continue;
     }
-    const double rate = static_cast<double>(trace::Now() - anchor.count) /
-                        static_cast<double>(Nanoseconds() - anchor.nanoseconds);
+    const double rate = static_cast<double>(count_now - anchor.count) /
+                        static_cast<double>(nanoseconds_now - anchor.nanoseconds);
     auto count = [&](float ms) {
       return anchor.count + static_cast<int64_t>(static_cast<double>(ms) * 1e6 * rate);
     };
