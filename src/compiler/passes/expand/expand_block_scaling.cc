@@ -6,7 +6,6 @@
 #include "hlo/clone.h"
 #include "hlo/evaluate/block_scaling.h"
 #include "hlo/ops/called.h"
-#include "hlo/verify.h"
 
 namespace weft::compiler {
 namespace {
@@ -23,12 +22,11 @@ int64_t MinorDim(const Instruction* i) {
 // The value with so many rows and columns: what is beyond is cut off, what is missing is `fill`.
 Result<Instruction*> Resized(Builder& b, Instruction* value, int64_t rows, int64_t cols,
                              double fill) {
-  Shape shape = value->shape();
+  const Shape shape = value->shape();
   int64_t rank = shape.rank();
   hlo::SliceAttrs cut;
   hlo::PadAttrs pad;
   bool cuts = false, pads = false;
-  Shape cut_shape(shape.dtype(), shape.dims()), pad_shape = cut_shape;
   for (int64_t d = 0; d < rank; ++d) {
     int64_t want = d == rank - 1 ? cols : d == rank - 2 ? rows : shape.dim(d);
     int64_t kept = std::min(want, shape.dim(d));
@@ -36,15 +34,13 @@ Result<Instruction*> Resized(Builder& b, Instruction* value, int64_t rows, int64
     pad.padding.push_back({0, want - kept, 0});
     cuts = cuts || kept < shape.dim(d);
     pads = pads || want > kept;
-    cut_shape.set_dim(d, kept);
-    pad_shape.set_dim(d, want);
   }
   if (cuts) value = TRY(b.Add(Op::kSlice, {value}, std::move(cut)));
   if (!pads) return value;
   return b.Add(Op::kPad, {value, b.ScalarConstant(shape.dtype(), fill)}, std::move(pad));
 }
 
-// A scale for each block of `size` elements of an operand of k.
+// A scale for each block of an operand of k elements that is `padded` to whole blocks.
 Result<Instruction*> ScaleFor(Builder& b, Instruction* scale, int64_t rows, int64_t k,
                               int64_t padded, int64_t block) {
   int64_t blocks = (k + block - 1) / block;
