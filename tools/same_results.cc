@@ -13,7 +13,6 @@ namespace weft::tools {
 namespace {
 
 constexpr int64_t kMaxArgumentBytes = int64_t{16} << 20;
-constexpr int64_t kMaxDevices = 16;  // threads of the evaluator
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kEdgeFloats[] = {0.0, -0.0, 1.0,  -1.0,  kInfinity, -kInfinity, kNan, 0.5,
@@ -74,89 +73,36 @@ std::string CompareLiterals(const Literal& x, const Literal& y, double tolerance
   return "";
 }
 
-// Devices that a module runs on: what it says, or else as many as its collectives name.
-int64_t DevicesOf(const hlo::Module& module) {
-  const hlo::ModuleConfig& config = module.config();
-  int64_t devices = config.replica_count * config.num_partitions;
-  if (devices > 1) return devices;
-  auto name = [&](int64_t device) { devices = std::max(devices, device + 1); };
-  for (const auto& c : module.computations()) {
-    for (const hlo::Instruction* i : *c) {
-      const hlo::CollectiveAttrs* attrs = i->attrs().Collective();
-      if (attrs == nullptr) continue;
-      if (auto groups = attrs->replica_groups.Expand(0)) {
-        for (const auto& group : *groups) std::for_each(group.begin(), group.end(), name);
-      }
-      if (!i->attrs().Is<hlo::CollectivePermuteAttrs>()) continue;
-      for (auto [from, to] : i->attrs<hlo::CollectivePermuteAttrs>().source_target_pairs) {
-        name(from), name(to);
-      }
-    }
-  }
-  return devices;
-}
-
-using ByDevice = std::vector<std::vector<Literal>>;
-
-// Other arguments on each device.
-Result<ByDevice> ArgumentsOf(const hlo::Module& module, uint64_t round, int64_t devices) {
-  ByDevice arguments;
-  for (int64_t d = 0; d < devices; ++d) {
-    uint64_t seed = round + 4 * static_cast<uint64_t>(d);
-    arguments.push_back(TRY(hlo::RandomArguments(*module.entry(), seed)));
-    int64_t turn = static_cast<int64_t>(seed);
-    for (Literal& argument : arguments.back()) {
-      if (round >= 2) FillWithEdges(argument, turn);
-    }
-  }
-  return arguments;
-}
-
-Result<std::vector<Literal>> EvaluateEach(const hlo::Module& module, const ByDevice& arguments,
-                                          const hlo::EvalOptions& options) {
-  if (arguments.size() > 1) return hlo::EvaluateOnDevices(module, arguments, options);
-  return std::vector{TRY(hlo::Evaluate(module, arguments[0], options))};
-}
-
 }  // namespace
 
 std::string FindDifference(const hlo::Module& before, const hlo::Module& after, double tolerance) {
   // A whole program that was partitioned is compared with what its devices compute together.
   const bool joined =
       compiler::spmd::IsPartitioned(after) && !compiler::spmd::IsPartitioned(before);
-  const int64_t devices = joined ? 1 : DevicesOf(before);
-  if (devices > kMaxDevices) return "";
+  const bool alone = before.config().replica_count == 1 && before.config().num_partitions == 1;
+  if (!alone && !joined) return "";
   int64_t bytes = 0;
   for (const hlo::Instruction* p : before.entry()->parameters()) {
     bytes += std::min(p->shape().ByteSize(), kMaxArgumentBytes + 1);
   }
-  if (bytes * devices > kMaxArgumentBytes) return "";
+  if (bytes > kMaxArgumentBytes) return "";
   hlo::EvalOptions options;
   options.max_loop_steps = 10'000;
   options.max_tensor_bytes = int64_t{256} << 20;
-  const hlo::ModuleConfig& config = before.config();
-  if (config.replica_count * config.num_partitions == 1) options.num_partitions = devices;
   for (uint64_t round = 0; round < (tolerance > 0 ? 2 : 4); ++round) {
-    Result<ByDevice> arguments = ArgumentsOf(before, round, devices);
+    Result<std::vector<Literal>> arguments = hlo::RandomArguments(*before.entry(), round);
     if (!arguments) return "";
-    Result<std::vector<Literal>> x = EvaluateEach(before, *arguments, options);
+    int64_t turn = static_cast<int64_t>(round);
+    for (Literal& argument : *arguments) {
+      if (round >= 2) FillWithEdges(argument, turn);
+    }
+    Result<Literal> x = hlo::Evaluate(before, *arguments, options);
     if (!x) continue;
-    Result<std::vector<Literal>> y;
-    if (joined) {
-      y = [&]() -> Result<std::vector<Literal>> {
-        return std::vector{
-            TRY(compiler::spmd::EvaluateJoined(before, after, (*arguments)[0], options))};
-      }();
-    } else {
-      y = EvaluateEach(after, *arguments, options);
-    }
+    Result<Literal> y = joined ? compiler::spmd::EvaluateJoined(before, after, *arguments, options)
+                               : hlo::Evaluate(after, *arguments, options);
     if (!y) return StrCat("the result does not evaluate: ", y.error().message());
-    for (size_t d = 0; d < x->size(); ++d) {
-      std::string what = CompareLiterals((*x)[d], (*y)[d], tolerance);
-      if (what.empty()) continue;
-      std::string where = x->size() > 1 ? StrCat(" of device ", d) : "";
-      return StrCat("another value on arguments ", round, where, ": ", what);
-    }
+    std::string what = CompareLiterals(*x, *y, tolerance);
+    if (!what.empty()) return StrCat("another value on arguments ", round, ": ", what);
   }
   return "";
 }

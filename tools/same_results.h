@@ -11,8 +11,7 @@ namespace weft::tools {
 // both signs, infinities, NaN, the least and the greatest integers) and says what differs; empty:
 // nothing. A NaN equals any other NaN. With a tolerance > 0, floats may differ by tolerance *
 // max(1, |x|) and edge values are not tried. Arguments that `before` cannot be evaluated on (host
-// transfers, endless loops, more than a few million elements) are left out. Programs of several
-// devices are evaluated on as many as they say, or as their collectives name.
+// transfers, endless loops, several devices, more than a few million elements) are left out.
 std::string FindDifference(const hlo::Module& before, const hlo::Module& after, double tolerance);
 
 }  // namespace weft::tools

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "compiler/schedule/scheduler.h"
 #include "hlo/text.h"

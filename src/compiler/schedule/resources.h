@@ -27,7 +27,7 @@ enum class Resource : uint8_t {
   kCompute,  // other async computations
   kWire,     // all that goes between devices, together
 };
-inline constexpr size_t kResources = 11;
+inline constexpr size_t kResources = static_cast<size_t>(Resource::kWire) + 1;
 std::string_view ResourceName(Resource resource);
 std::optional<Resource> FindResource(std::string_view name);
 

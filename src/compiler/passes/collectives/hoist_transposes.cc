@@ -2,6 +2,7 @@
 // leading dimension only, so that one along another dimension costs a copy before and one behind
 // it; a product that is made transposed at once costs none.
 #include <algorithm>
+#include <utility>
 
 #include "compiler/passes.h"
 #include "compiler/passes/effects.h"
@@ -27,6 +28,27 @@ bool MovesPastTranspose(const Instruction& i) {
          !HasControlDependencies(i);
 }
 
+// The same product with its operands in the other order, which transposes it; null: the transpose
+// does something else.
+Result<Instruction*> SwappedDot(Instruction* dot, const hlo::Ints& permutation, hlo::Builder& b) {
+  const auto& attrs = dot->attrs<hlo::DotAttrs>();
+  if (dot->operand_count() != 2 || !attrs.lhs_batch_dims.empty()) return nullptr;
+  const int64_t rank = dot->shape().rank();
+  const int64_t left = dot->operand(0)->shape().rank() - std::ssize(attrs.lhs_contracting_dims);
+  for (int64_t d = 0; d < rank; ++d) {
+    if (permutation[static_cast<size_t>(d)] != (d + left) % rank) return nullptr;
+  }
+  hlo::DotAttrs swapped = attrs;
+  std::swap(swapped.lhs_contracting_dims, swapped.rhs_contracting_dims);
+  std::reverse(swapped.operand_precision.begin(), swapped.operand_precision.end());
+  Shape shape = dot->shape();
+  for (int64_t d = 0; d < rank; ++d) {
+    shape.set_dim(d, dot->shape().dim(permutation[static_cast<size_t>(d)]));
+  }
+  Instruction* operands[] = {dot->operand(1), dot->operand(0)};
+  return b.Add(Op::kDot, operands, hlo::Attrs(std::move(swapped)), &shape, dot->name());
+}
+
 Result<bool> HoistTranspose(Instruction* transpose) {
   if (transpose->op() != Op::kTranspose || HasControlDependencies(*transpose)) return false;
   Instruction* collective = transpose->operand(0);
@@ -35,7 +57,8 @@ Result<bool> HoistTranspose(Instruction* transpose) {
   if (product->op() != Op::kDot || product->users().size() != 1) return false;
   const hlo::Ints permutation = transpose->attrs<hlo::DimensionsAttrs>().dimensions;
   hlo::Builder b(*transpose->parent(), collective, transpose);
-  Instruction* turned = TRY(b.Transpose(product, permutation));
+  Instruction* turned = TRY(SwappedDot(product, permutation, b));
+  if (turned == nullptr) return false;
   hlo::Attrs attrs = collective->attrs();
   if (int64_t* dimension = CutDimension(attrs, collective->op())) {
     auto at = std::find(permutation.begin(), permutation.end(), *dimension);
@@ -48,6 +71,7 @@ Result<bool> HoistTranspose(Instruction* transpose) {
   transpose->ReplaceAllUsesWith(moved);
   transpose->parent()->Remove(transpose);
   collective->parent()->Remove(collective);
+  product->parent()->Remove(product);
   return true;
 }
 
