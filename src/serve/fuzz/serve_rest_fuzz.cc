@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <future>
 #include <string>
 
@@ -38,8 +39,8 @@ class EchoBackend final : public Backend {
 
 // With one model, `m`: bodies that are right go all the way.
 Server* MakeServer() {
-  char folder[] = "/tmp/weft-rest-fuzz-XXXXXX";
-  if (mkdtemp(folder) == nullptr) std::abort();
+  std::string folder = (std::filesystem::temp_directory_path() / "weft-rest-fuzz-XXXXXX").string();
+  if (mkdtemp(folder.data()) == nullptr) std::abort();
   std::string version = StrCat(folder, "/1");
   mkdir(version.c_str(), 0700);
   constexpr std::string_view kTensor = "\"dtype\": \"f32\", \"shape\": [\"b\", 2]}], ";
