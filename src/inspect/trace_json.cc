@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <set>
 #include <utility>
@@ -30,7 +31,8 @@ void AppendTime(std::string& out, int64_t nanoseconds) {
 
 class JsonWriter {
  public:
-  JsonWriter(const trace::Capture& capture, std::FILE* file) : capture_(capture), file_(file) {}
+  JsonWriter(const trace::Capture& capture, std::FILE* file, std::span<const AsyncSpan> spans = {})
+      : capture_(capture), spans_(spans), file_(file) {}
 
   // Whether all of it was written.
   bool Write() {
@@ -49,6 +51,7 @@ class JsonWriter {
       }
       Write(thread);
     }
+    WriteSpans();
     out_ += "\n]}\n";
     Flush();
     return good_;
@@ -90,6 +93,33 @@ class JsonWriter {
     }
   }
 
+  // Of neighbours with the same number the first one is around the others: it ends last.
+  void WriteSpans() {
+    for (size_t i = 0; i < spans_.size();) {
+      size_t end = i + 1;
+      while (end < spans_.size() && spans_[end].id == spans_[i].id) ++end;
+      Write(spans_[i], true);
+      for (size_t k = i + 1; k < end; ++k) Write(spans_[k], true), Write(spans_[k], false);
+      Write(spans_[i], false);
+      i = end;
+    }
+  }
+
+  // What began before the recording did begins with it.
+  void Write(const AsyncSpan& span, bool begins) {
+    if (out_.size() > kPiece) Flush();
+    int64_t begin = std::max(span.begin, capture_.begin);
+    Begin(begins ? "b" : "e", 0, span.name);
+    StrAppend(out_, ", \"cat\": \"request\", \"id\": ", span.id);
+    Time("ts", (begins ? begin : std::max(span.end, begin)) - capture_.begin);
+    if (begins && !span.note.empty()) {
+      out_ += ", \"args\": {\"note\": ";
+      AppendJsonString(out_, span.note);
+      out_ += "}";
+    }
+    out_ += "}";
+  }
+
   // Bound to the event that begins at that time.
   void Flow(std::string_view phase, int64_t thread, uint64_t id, int64_t time) {
     Begin(phase, thread, "flow");
@@ -129,6 +159,7 @@ class JsonWriter {
   }
 
   const trace::Capture& capture_;
+  const std::span<const AsyncSpan> spans_;
   std::FILE* const file_;
   std::string out_;
   bool first_ = true, good_ = true;
@@ -142,6 +173,18 @@ Status WriteTraceJson(const trace::Capture& capture, const std::string& path) {
   if (file != nullptr && std::fclose(file) != 0) good = false;
   if (good) return {};
   return InvalidArgument("trace: cannot write ", path, ": ", std::strerror(errno));
+}
+
+Result<std::string> TraceJson(const trace::Capture& capture, std::span<const AsyncSpan> spans) {
+  char* text = nullptr;
+  size_t size = 0;
+  std::FILE* file = open_memstream(&text, &size);
+  bool good = file != nullptr && JsonWriter(capture, file, spans).Write();
+  if (file != nullptr && std::fclose(file) != 0) good = false;
+  std::string json(text != nullptr ? text : "", good ? size : 0);
+  std::free(text);
+  if (good) return json;
+  return MakeError(Code::kResourceExhausted, "trace: no memory for the text");
 }
 
 TraceFile::TraceFile(std::string path) : path_(std::move(path)), process_(getpid()) {}

@@ -50,6 +50,8 @@ class Backend {
   virtual std::string description() const = 0;  // "Weft CPU"
   virtual bool is_gpu() const = 0;
   virtual Result<DeviceValueRef> Place(Literal value) = 0;
+  // Whether a placed value of the same shape has these elements, bit by bit.
+  virtual Result<bool> Holds(const DeviceValue& placed, const Literal& value) const = 0;
   virtual Result<std::shared_ptr<const Program>> Compile(const ProgramText& program) = 0;
 };
 

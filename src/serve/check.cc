@@ -67,7 +67,8 @@ Result<CheckReport> CheckFolder(const std::string& path, Backend& backend) {
   if (!folder.spec.weights.empty()) {
     weights = TRY(WeightsFile::Open(StrCat(folder.path, "/", folder.spec.weights)));
   }
-  Variables variables(backend, weights);
+  WeightStore store(backend);
+  Variables variables(store, weights);
   for (const VariableSpec& variable : folder.spec.variables) {
     if (Status status = variables.Register(variable); !status)
       AppendProblem(report, status.error());

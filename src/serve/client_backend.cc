@@ -1,6 +1,7 @@
 #include "serve/client_backend.h"
 
 #include <chrono>
+#include <cstring>
 #include <utility>
 
 #include "base/doing.h"
@@ -143,6 +144,18 @@ class ClientBackend final : public Backend {
     if (const Status& ready = buffer->ready()->Await(); !ready)
       return std::unexpected(ready.error());
     return std::make_shared<PlacedBuffer>(std::move(buffer));
+  }
+
+  Result<bool> Holds(const DeviceValue& placed, const Literal& value) const override {
+    Literal there;
+    if (is_gpu()) {
+      there = TRY(client::HostValue(TRY(static_cast<const PlacedBuffer&>(placed).buffer->Get())));
+    } else {
+      there = static_cast<const HostValue&>(placed).value;
+    }
+    if (there.byte_size() != value.byte_size()) return false;
+    return there.data() == value.data() ||
+           std::memcmp(there.data(), value.data(), static_cast<size_t>(value.byte_size())) == 0;
   }
 
   Result<std::shared_ptr<const Program>> Compile(const ProgramText& program) override {

@@ -51,10 +51,67 @@ const Flag kFlags[] = {
      &F::max_queue_delay_ms},
     {"max_request_bytes", "N", "larger requests are refused (268435456)", &F::max_request_bytes},
     {"max_connections", "N", "of HTTP, at once (20000)", &F::max_connections},
+    {"max_inflight_bytes", "N", "inputs of requests that wait or run, together; 0: no limit (0)",
+     &F::max_inflight_bytes},
+    {"max_weights_bytes", "N", "weights of all versions together; 0: no limit (0)",
+     &F::max_weights_bytes},
+    {"tls_cert", "FILE", "the server's certificates, PEM: TLS for HTTP and gRPC", &F::tls_cert},
+    {"tls_key", "FILE", "the key of the certificate, PEM", &F::tls_key},
+    {"tls_client_ca", "FILE", "clients must have a certificate of this authority, PEM",
+     &F::tls_client_ca},
+    {"ssl_config_file", "FILE", "the same as TF Serving's SSLConfig, protobuf text",
+     &F::ssl_config_file},
+    {"bearer_token_file", "FILE", "clients must send one of these tokens, one a line",
+     &F::bearer_token_file},
+    {"access_log", "FILE",
+     "a line of JSON for each request; -: standard output; SIGHUP opens it anew", &F::access_log},
+    {"enable_shared_memory", "BOOL", "clients may name shared memory of this machine (false)",
+     &F::enable_shared_memory},
+    {"rest_api_timeout_in_ms", "N", "a deadline for REST requests that have none; 0: none (0)",
+     &F::rest_api_timeout_in_ms},
+    {"grpc_socket_path", "PATH", "a Unix socket for gRPC, beside the port", &F::grpc_socket_path},
+    {"batching_parameters_file", "FILE", "TF Serving's BatchingParameters, protobuf text",
+     &F::batching_parameters_file},
+    {"model_config_file_poll_wait_seconds", "S", "how often that file is read anew; 0: never (0)",
+     &F::model_config_file_poll_wait_seconds},
     {"drain_seconds", "N", "for requests under way when the server is told to end (30)",
      &F::drain_seconds},
     {"help", "", "this text", &F::help},
     {"version", "", "which version this is", &F::version},
+};
+
+// Of TF Serving: accepted, so that its command lines work, and said to mean nothing.
+constexpr std::string_view kWithoutMeaning[] = {
+    "allow_version_labels_for_unavailable_models",
+    "enable_grpc_healthcheck_service",
+    "enable_model_warmup",
+    "enable_profiler",
+    "enable_signature_method_name_check",
+    "flush_filesystem_caches",
+    "grpc_channel_arguments",
+    "grpc_max_threads",
+    "load_retry_interval_micros",
+    "max_num_load_retries",
+    "mixed_precision",
+    "monitoring_config_file",
+    "num_load_threads",
+    "num_request_iterations_for_warmup",
+    "num_tflite_interpreters_per_pool",
+    "num_tflite_pools",
+    "num_unload_threads",
+    "per_process_gpu_memory_fraction",
+    "platform_config_file",
+    "prefer_tflite_model",
+    "remove_unused_fields_from_bundle_metagraph",
+    "rest_api_enable_cors_support",
+    "saved_model_tags",
+    "skip_initialize_tpu",
+    "tensorflow_inter_op_parallelism",
+    "tensorflow_intra_op_parallelism",
+    "tensorflow_session_config_file",
+    "tensorflow_session_parallelism",
+    "thread_pool_factory_config_file",
+    "xla_cpu_compilation_enabled",
 };
 
 const Flag* FindFlag(std::string_view name) {
@@ -119,6 +176,10 @@ Result<ServeFlags> ParseFlags(std::span<const char* const> arguments) {
     size_t equals = word.find('=');
     std::string_view name = word.substr(0, equals);
     const Flag* flag = FindFlag(name);
+    if (std::ranges::count(kWithoutMeaning, name) > 0) {
+      flags.without_meaning.emplace_back(name);
+      continue;
+    }
     if (flag == nullptr) return InvalidArgument("unknown flag: --", name, DidYouMean(name, known));
     bool is_bool = std::holds_alternative<bool ServeFlags::*>(flag->target);
     std::string_view value = "true";

@@ -25,6 +25,15 @@ struct ServeFlags {
   int64_t rest_api_num_threads = 0, max_request_bytes = int64_t{256} << 20,
           max_connections = 20'000;
   int64_t drain_seconds = 30;
+  std::string tls_cert, tls_key, tls_client_ca, ssl_config_file;
+  std::string bearer_token_file, access_log;
+  bool enable_shared_memory = false;
+  int64_t max_inflight_bytes = 0, max_weights_bytes = 0;
+  std::string grpc_socket_path, batching_parameters_file;
+  int64_t rest_api_timeout_in_ms = 0;
+  double model_config_file_poll_wait_seconds = 0;
+  // Flags of TF Serving that mean nothing here, as they were given.
+  std::vector<std::string> without_meaning;
   bool help = false, version = false;
 };
 

@@ -164,6 +164,13 @@ Status Graph::CheckProgram(const ProgramSpec& spec, const ProgramText& text,
 Result<std::shared_ptr<const Graph::Bound>> Graph::Compile(size_t index) {
   const ProgramSpec& spec = spec_.programs[index];
   ProgramText text = TRY(ReadProgram(folder_, spec_, spec, backend_.is_gpu()));
+  // Weights are read while the program is compiled.
+  std::vector<std::string> needed;
+  for (int64_t kept : text.kept) {
+    const ArgumentSpec& argument = spec_.arguments[static_cast<size_t>(kept)];
+    if (argument.is_variable) needed.push_back(folder_.spec.variables[argument.index].name);
+  }
+  variables_.Prefetch(std::move(needed));
   auto bound = std::make_shared<Bound>();
   Status status = [&]() -> Status {
     bound->program = TRY(backend_.Compile(text));

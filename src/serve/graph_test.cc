@@ -96,7 +96,8 @@ TEST(VariablesTest, RegisteredOnceAndReadWhenAskedFor) {
   std::string path = folder.path() + "/weights.safetensors";
   ASSERT_TRUE(WriteFile(path, testing::SafetensorsScalars({{"a", 1}, {"b", 2}})));
   auto backend = testing::TestBackend();
-  Variables variables(*backend, *WeightsFile::Open(path));
+  WeightStore store(*backend);
+  Variables variables(store, *WeightsFile::Open(path));
   Shape scalar = Shape::Scalar(DType::kF32);
   EXPECT_TRUE(variables.Register({"a", scalar}));
   EXPECT_TRUE(variables.Register({"a", scalar}));
@@ -110,6 +111,90 @@ TEST(VariablesTest, RegisteredOnceAndReadWhenAskedFor) {
   EXPECT_EQ(*first, *second);
   EXPECT_EQ(variables.loaded_bytes(), 4);  // b was not needed
   EXPECT_EQ(variables.registered_bytes(), 8);
+  // Its type is known without its elements.
+  EXPECT_EQ(variables.ShapeOf("b")->ToString(), "f32[]");
+  EXPECT_EQ(variables.ShapeOf("c").error().code(), Code::kNotFound);
+}
+
+TEST(VariablesTest, ClustersAreReadAtOnceAndOneThatFailsHoldsUpNobody) {
+  testing::TempFolder folder;
+  std::string path = folder.path() + "/weights.safetensors";
+  std::vector<std::pair<std::string, float>> values;
+  for (int i = 0; i < 9; ++i) values.emplace_back(StrCat("v", i), static_cast<float>(i));
+  ASSERT_TRUE(WriteFile(path, testing::SafetensorsScalars(values)));
+
+  // A device that has no room for one of them.
+  class Full final : public Backend {
+   public:
+    std::string description() const override { return "full"; }
+    bool is_gpu() const override { return false; }
+    Result<DeviceValueRef> Place(Literal value) override {
+      ++asked;
+      if (value.values<float>()[0] == 3) return MakeError(Code::kResourceExhausted, "no room");
+      return std::make_shared<DeviceValue>();
+    }
+    Result<bool> Holds(const DeviceValue&, const Literal&) const override { return false; }
+    Result<std::shared_ptr<const Program>> Compile(const ProgramText&) override {
+      return Unimplemented("no programs");
+    }
+    std::atomic<int> asked = 0;
+  } backend;
+  WeightStore store(backend);
+  Variables variables(store, *WeightsFile::Open(path));
+  std::vector<std::string> names;
+  for (const auto& [name, value] : values) {
+    ASSERT_TRUE(variables.Register({name, Shape::Scalar(DType::kF32)}));
+    names.push_back(name);
+  }
+  names.push_back("v1");  // twice, and one that nobody registered
+  names.push_back("none");
+  variables.Prefetch(names);
+  for (const auto& [name, value] : values) {
+    Result<DeviceValueRef> got = variables.Get(name);
+    EXPECT_EQ(got.has_value(), value != 3) << name;
+    if (!got) EXPECT_EQ(got.error().message(), path + ": tensor v3: no room");
+  }
+  EXPECT_GE(backend.asked, 9);
+  EXPECT_EQ(variables.loaded_bytes(), 32);
+}
+
+// Two inputs and two outputs whose names would be the same if they were joined.
+TEST(GraphTest, NamesInAnyOrderAndResultsAsAsked) {
+  testing::TempFolder folder;
+  testing::MakeFolder(folder.path() + "/1");
+  ASSERT_TRUE(WriteFile(folder.path() + "/1/p.hlo",
+                        "ENTRY main {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n"
+                        "  s = f32[] subtract(a, b)\n  m = f32[] multiply(a, b)\n"
+                        "  ROOT r = (f32[], f32[]) tuple(s, m)\n}\n"));
+  auto tensor = [](std::string_view name) {
+    return StrCat("{\"name\": \"", name, "\", \"dtype\": \"f32\", \"shape\": []}");
+  };
+  ASSERT_TRUE(WriteFile(
+      folder.path() + "/1/signature.json",
+      StrCat("{\"format\": \"weft-serve/1\", \"variables\": [], \"graphs\": [{\"name\": \"g\", ",
+             "\"inputs\": [", tensor("x-y"), ", ", tensor("x"), "], \"outputs\": [", tensor("z-y"),
+             ", ", tensor("a"), "], \"arguments\": [{\"input\": \"x-y\"}, ",
+             "{\"input\": \"x\"}], \"programs\": [{\"file\": \"p.hlo\", \"sizes\": {}}]}]}")));
+  Server server(testing::TestBackend(), DefaultServerOptions());
+  ASSERT_TRUE(server.models().SetConfig({{"m", folder.path()}}));
+  auto ask = [&](std::vector<std::string> inputs, std::vector<std::string> outputs) {
+    InferRequest request{.model = {"m"}};
+    for (const std::string& name : inputs)
+      request.inputs.push_back({name, Literal::Scalar<float>(DType::kF32, name == "x" ? 2 : 7)});
+    request.outputs = std::move(outputs);
+    auto response = server.InferAndWait(std::move(request));
+    if (!response) return response.error().message();
+    std::string out;
+    for (const NamedTensor& o : response->outputs)
+      StrAppend(out, o.name, "=", o.value.ToString(), " ");
+    return out;
+  };
+  EXPECT_EQ(ask({"x", "x-y"}, {}), "z-y=5 a=14 ");
+  EXPECT_EQ(ask({"x-y", "x"}, {"a", "z-y"}), "a=14 z-y=5 ");
+  EXPECT_EQ(ask({"x-y", "x"}, {"a"}), "a=14 ");
+  EXPECT_EQ(ask({"x"}, {}), "input x-y: missing: g takes x-y, x");
+  EXPECT_EQ(ask({"x", "x"}, {}), "input x: twice");
+  EXPECT_EQ(ask({"x", "x-y"}, {"b"}), "output b: g has no such output, it has z-y, a");
 }
 
 }  // namespace

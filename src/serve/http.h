@@ -16,6 +16,7 @@ struct HttpRequest {
   std::vector<std::pair<std::string, std::string>> headers = {};  // names in lower case
   std::string body = {};
   Time received = 0;
+  std::string peer = {};  // who asks; empty: not known
 
   // Empty: it is not there.
   std::string_view Header(std::string_view name) const {

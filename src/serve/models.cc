@@ -79,7 +79,9 @@ Status Models::Poll() {
   std::vector<ModelConfig> configs;
   {
     MutexLock lock(mutex_);
-    for (const auto& [name, model] : models_) configs.push_back(model.config);
+    for (const auto& [name, model] : models_) {
+      if (!model.unloaded) configs.push_back(model.config);
+    }
   }
   Status first;
   for (const ModelConfig& config : configs) {
@@ -114,18 +116,17 @@ Status Models::LoadVersion(const ModelConfig& config, int64_t version) {
   {
     MutexLock lock(mutex_);
     auto model = models_.find(config.name);
-    if (model == models_.end() || stopping_) return {};
+    if (model == models_.end() || model->second.unloaded || stopping_) return {};
     Version& entry = model->second.versions[version];
     if (entry.state == VersionState::kAvailable) return {};
     if (entry.error && entry.stamp == stamp) return std::unexpected(*entry.error);
     entry = {};
     entry.state = VersionState::kLoading;
   }
-  Result<std::shared_ptr<Servable>> loaded =
-      Servable::Load(config.name, version, path, backend_, stats_.Of(config.name), batching_);
+  Result<std::shared_ptr<Servable>> loaded = LoadServable(config, version, path);
   MutexLock lock(mutex_);
   auto model = models_.find(config.name);
-  if (model == models_.end()) return {};
+  if (model == models_.end() || model->second.unloaded) return {};
   Version& entry = model->second.versions[version];
   if (loaded) {
     entry.state = VersionState::kAvailable;
@@ -137,6 +138,70 @@ Status Models::LoadVersion(const ModelConfig& config, int64_t version) {
   entry.error = loaded.error();
   entry.stamp = stamp;
   return std::unexpected(loaded.error());
+}
+
+// Weights beyond the limit are refused before any are read.
+Result<std::shared_ptr<Servable>> Models::LoadServable(const ModelConfig& config, int64_t version,
+                                                       const std::string& path) {
+  int64_t left = limits_.weights_bytes == 0 ? 0 : limits_.weights_bytes - weights_bytes();
+  if (limits_.weights_bytes != 0 && left <= 0) {
+    return MakeError(Code::kResourceExhausted, "no room for weights: ", weights_bytes(), " of ",
+                     limits_.weights_bytes, " bytes are taken");
+  }
+  return Servable::Load({.name = config.name, .version = version, .path = path, .most_bytes = left},
+                        backend_, store_, stats_.Of(config.name), batching_);
+}
+
+int64_t Models::weights_bytes() const {
+  MutexLock lock(mutex_);
+  int64_t bytes = 0;
+  for (const auto& [name, model] : models_) {
+    for (const auto& [number, version] : model.versions) {
+      if (version.servable != nullptr) bytes += version.servable->variables().loaded_bytes();
+    }
+  }
+  return bytes;
+}
+
+Status Models::LoadModel(const std::string& name) {
+  MutexLock loading(loading_);
+  ModelConfig config;
+  {
+    MutexLock lock(mutex_);
+    auto model = models_.find(name);
+    if (model == models_.end()) {
+      // One folder of the repository, not a path.
+      if (limits_.repository.empty() || name.empty() || name[0] == '.' ||
+          name.find('/') != name.npos || name.find('\0') != name.npos) {
+        return NotFound("model ", name, ": not configured");
+      }
+      model = models_.try_emplace(name).first;
+      model->second.config = {name, StrCat(limits_.repository, "/", name)};
+    }
+    model->second.unloaded = false;
+    for (auto& [number, version] : model->second.versions) version.stamp = 0;
+    config = model->second.config;
+  }
+  Status status = PollModel(config);
+  if (!status) {
+    // What never was there is not kept.
+    MutexLock lock(mutex_);
+    auto model = models_.find(name);
+    if (model != models_.end() && model->second.versions.empty()) models_.erase(model);
+  }
+  return status;
+}
+
+Status Models::UnloadModel(const std::string& name) {
+  MutexLock loading(loading_);
+  {
+    MutexLock lock(mutex_);
+    auto model = models_.find(name);
+    if (model == models_.end()) return NotFound("model ", name, ": not served");
+    model->second.unloaded = true;
+  }
+  Unload(name, {}, {});
+  return {};
 }
 
 void Models::Unload(const std::string& name, const std::set<int64_t>& keep,
@@ -242,6 +307,7 @@ std::vector<std::string> Models::Names() const {
 bool Models::Ready() const {
   MutexLock lock(mutex_);
   return std::ranges::all_of(models_, [](const auto& model) {
+    if (model.second.unloaded) return true;
     return std::ranges::any_of(model.second.versions,
                                [](const auto& v) { return v.second.servable != nullptr; });
   });

@@ -53,10 +53,15 @@ struct ModelQuery {
   std::string label = {};
 };
 
+struct ModelLimits {
+  int64_t weights_bytes = 0;  // of all versions together; 0: no limit
+  std::string repository;     // where models that are not configured may be loaded from; or none
+};
+
 class Models {
  public:
-  Models(Backend& backend, ServerStats& stats, BatchingOptions batching)
-      : backend_(backend), stats_(stats), batching_(batching) {}
+  Models(Backend& backend, ServerStats& stats, BatchingOptions batching, ModelLimits limits = {})
+      : backend_(backend), stats_(stats), batching_(batching), limits_(limits), store_(backend) {}
   ~Models();
   Models(const Models&) = delete;
 
@@ -65,6 +70,11 @@ class Models {
   // Looks at the folders once: new versions are loaded, then those that the policy does not want
   // any more are let go of. A version that fails is tried again when its folder changes.
   Status Poll() WEFT_EXCLUDES(mutex_, loading_);
+  // As asked for by name: what failed is tried again, what was unloaded is served again. A model
+  // that is not configured comes from the repository.
+  Status LoadModel(const std::string& name) WEFT_EXCLUDES(mutex_, loading_);
+  // Lets go of all versions, until it is loaded again; the model stays known.
+  Status UnloadModel(const std::string& name) WEFT_EXCLUDES(mutex_, loading_);
   // Polls from now on, on a thread of its own.
   void Watch(Time interval) WEFT_EXCLUDES(mutex_);
 
@@ -72,7 +82,10 @@ class Models {
   Result<std::shared_ptr<Servable>> Find(const ModelQuery& query) const WEFT_EXCLUDES(mutex_);
   Result<std::vector<VersionStatus>> StatusOf(const ModelQuery& query) const WEFT_EXCLUDES(mutex_);
   std::vector<std::string> Names() const WEFT_EXCLUDES(mutex_);
-  // Every model has a version that is available.
+  // Weights that another version had already.
+  int64_t shared_weights() const { return store_.shared(); }
+  int64_t weights_bytes() const WEFT_EXCLUDES(mutex_);
+  // Every model has a version that is available, but for those that were unloaded.
   bool Ready() const WEFT_EXCLUDES(mutex_);
 
  private:
@@ -86,7 +99,11 @@ class Models {
   struct Model {
     ModelConfig config;
     std::map<int64_t, Version> versions;
+    bool unloaded = false;
   };
+  Result<std::shared_ptr<Servable>> LoadServable(const ModelConfig& config, int64_t version,
+                                                 const std::string& path) WEFT_REQUIRES(loading_)
+      WEFT_EXCLUDES(mutex_);
   Status PollModel(const ModelConfig& config) WEFT_REQUIRES(loading_) WEFT_EXCLUDES(mutex_);
   Status LoadVersion(const ModelConfig& config, int64_t version) WEFT_REQUIRES(loading_)
       WEFT_EXCLUDES(mutex_);
@@ -97,6 +114,8 @@ class Models {
   Backend& backend_;
   ServerStats& stats_;
   const BatchingOptions batching_;
+  const ModelLimits limits_;
+  WeightStore store_;
   Mutex loading_;  // one loads at a time; requests go on
   mutable Mutex mutex_;
   std::map<std::string, Model, std::less<>> models_ WEFT_GUARDED_BY(mutex_);

@@ -4,11 +4,19 @@
 #include <utility>
 
 #include "serve/json.h"
+#include "serve/status.h"
 
 namespace weft::serve {
 namespace {
 
 constexpr int kWrongMethod = 405;
+
+// What probes ask for: open to everybody.
+bool IsProbe(std::string_view target) {
+  return target.starts_with("/v2/health/");
+}
+
+}  // namespace
 
 bool TakePrefix(std::string_view& text, std::string_view prefix) {
   if (!text.starts_with(prefix)) return false;
@@ -16,7 +24,6 @@ bool TakePrefix(std::string_view& text, std::string_view prefix) {
   return true;
 }
 
-// Percent-decoded.
 Result<std::string> DecodePath(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -46,8 +53,6 @@ HttpResponse WrongMethod(std::string_view wanted) {
 HttpResponse JsonResponse(std::string body) {
   return {.status = 200, .body = std::move(body)};
 }
-
-}  // namespace
 
 int HttpStatusOf(Code code) {
   switch (code) {
@@ -80,6 +85,9 @@ HttpResponse ErrorResponse(const Error& error) {
   response.body = "{\"error\":";
   AppendJsonText(response.body, error.ToString());
   response.body += "}";
+  if (error.code() == Code::kUnauthenticated) {
+    response.headers.emplace_back("WWW-Authenticate", "Bearer");
+  }
   if (std::optional<int64_t> wait = RetryAfter(error)) {
     response.headers.emplace_back("Retry-After", StrCat((*wait + 999) / 1000));
     response.headers.emplace_back("X-Weft-Retry-After-Ms", StrCat(*wait));
@@ -102,6 +110,7 @@ Result<Priority> ReadPriority(std::string_view text) {
 
 Status ReadRequestHeaders(const HttpRequest& http, InferRequest& request) {
   request.received = http.received;
+  request.trace = ParseTraceparent(http.Header("traceparent"));
   if (std::string_view text = http.Header("x-weft-priority"); !text.empty()) {
     request.priority = TRY(ReadPriority(text));
   }
@@ -173,7 +182,7 @@ Status RestApi::HandleV2(HttpRequest& request, HttpDone& done) const {
   if (path == "/v2") return done(JsonResponse(ServerMetadata())), Status();
   if (path == "/v2/health/live") return probe(true), Status();
   if (path == "/v2/health/ready") return probe(server_.Ready()), Status();
-  if (path == "/v2/repository/index") return done(JsonResponse(RepositoryIndex())), Status();
+  if (TRY(Manage(path, request, done))) return {};
   if (!TakePrefix(path, "/v2/models/")) return NotFound("no such path: ", request.target);
   Target target = TRY(ParseTarget(path));
   if (target.action == "infer") {
@@ -187,24 +196,61 @@ Status RestApi::HandleV2(HttpRequest& request, HttpDone& done) const {
     std::string body = TRY(ModelStatistics(target));
     return done(JsonResponse(std::move(body))), Status();
   }
+  if (target.action == "config") {
+    std::string body = TRY(ModelConfiguration(target));
+    return done(JsonResponse(std::move(body))), Status();
+  }
   if (!target.action.empty()) return NotFound("no such path: ", request.target);
   std::string body = TRY(ModelMetadata(target));
   return done(JsonResponse(std::move(body))), Status();
 }
 
+Status RestApi::Dispatch(HttpRequest& request, HttpDone& done) const {
+  // The page itself says nothing: it asks for what it shows, with a token where one is wanted.
+  if (request.target == "/" || request.target == "/status") {
+    done({.status = 200,
+          .body = std::string(StatusPage()),
+          .content_type = "text/html; charset=utf-8",
+          .headers = {{"Content-Security-Policy",
+                       "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
+                       "connect-src 'self'; img-src data:"},
+                      {"Cache-Control", "no-store"}}});
+    return {};
+  }
+  if (gate_ != nullptr && !IsProbe(request.target)) {
+    TRY(gate_->Check(request.Header("authorization")));
+  }
+  if (request.target == "/metrics" || request.target == "/monitoring/prometheus/metrics") {
+    done({.status = 200,
+          .body = server_.PrometheusText(),
+          .content_type = "text/plain; version=0.0.4"});
+    return {};
+  }
+  if (request.target.starts_with("/v1")) return HandleV1(request, done);
+  if (request.target.starts_with("/v2")) return HandleV2(request, done);
+  return NotFound("no such path: ", request.target);
+}
+
 void RestApi::Handle(HttpRequest request, HttpDone done) const {
   if (request.received == 0) request.received = Now();
-  Status status = [&]() -> Status {
-    if (request.target == "/metrics") {
-      return done({.status = 200,
-                   .body = server_.PrometheusText(),
-                   .content_type = "text/plain; version=0.0.4"}),
-             Status();
-    }
-    if (request.target.starts_with("/v1")) return HandleV1(request, done);
-    if (request.target.starts_with("/v2")) return HandleV2(request, done);
-    return NotFound("no such path: ", request.target);
-  }();
+  std::optional<TraceContext> trace = ParseTraceparent(request.Header("traceparent"));
+  AccessLog* log = gate_ != nullptr ? gate_->log() : nullptr;
+  if (trace || log != nullptr) {
+    AccessEntry entry{"http", request.method, request.target, request.peer};
+    entry.request_bytes = request.body.size();
+    entry.trace = trace;
+    done = [log, entry = std::move(entry), received = request.received,
+            done = std::move(done)](HttpResponse response) mutable {
+      if (entry.trace)
+        response.headers.emplace_back("traceparent", entry.trace->Child().ToString());
+      entry.status = response.status;
+      entry.response_bytes = response.body.size();
+      entry.took = Now() - received;
+      if (log != nullptr) log->Write(entry);
+      done(std::move(response));
+    };
+  }
+  Status status = Dispatch(request, done);
   if (!status) done(ErrorResponse(status.error()));
 }
 

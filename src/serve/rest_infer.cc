@@ -22,6 +22,7 @@ struct Parameters {
   std::optional<Priority> priority;
   std::optional<int64_t> timeout;  // microseconds
   std::string graph;
+  SharedSlice shared;  // no region: none
 };
 
 Result<Parameters> ReadParameters(JsonReader& json) {
@@ -42,6 +43,12 @@ Result<Parameters> ReadParameters(JsonReader& json) {
       parameters.timeout = TRY(json.Int());
     } else if (key == "signature_name") {
       parameters.graph = TRY(json.String());
+    } else if (key == "shared_memory_region") {
+      parameters.shared.region = TRY(json.String());
+    } else if (key == "shared_memory_offset") {
+      parameters.shared.offset = TRY(json.Int());
+    } else if (key == "shared_memory_byte_size") {
+      parameters.shared.size = TRY(json.Int());
     } else {
       TRY(json.Skip());
     }
@@ -54,11 +61,13 @@ struct InferInput {
   std::vector<int64_t> dims;
   std::string_view data;  // JSON; empty: binary
   int64_t binary_size = -1;
+  SharedSlice shared;
 };
 
 struct InferOutput {
   std::string name;
   bool binary = false, said = false;
+  SharedSlice shared;
 };
 
 struct InferBody {
@@ -87,7 +96,9 @@ Result<InferInput> ReadInput(JsonReader& json) {
     } else if (key == "data") {
       input.data = TRY(json.Skip());
     } else if (key == "parameters") {
-      input.binary_size = TRY(ReadParameters(json)).binary_size;
+      Parameters parameters = TRY(ReadParameters(json));
+      input.binary_size = parameters.binary_size;
+      input.shared = std::move(parameters.shared);
     } else {
       TRY(json.Skip());
     }
@@ -106,6 +117,7 @@ Result<InferOutput> ReadOutput(JsonReader& json) {
       Parameters parameters = TRY(ReadParameters(json));
       output.binary = parameters.binary;
       output.said = parameters.binary_said;
+      output.shared = std::move(parameters.shared);
     } else {
       TRY(json.Skip());
     }
@@ -137,11 +149,20 @@ Result<InferBody> ReadInferBody(std::string_view text) {
   return body;
 }
 
-// The element type by the protocol's name, and the elements, from JSON or from the bytes behind it.
-Result<Literal> ReadInputTensor(const InferInput& input, std::string_view& binary) {
+// Truth values are 0 or 1, whatever bytes came.
+void Normalize(Literal& value) {
+  if (value.dtype() != DType::kPred) return;
+  for (bool& b : value.values<bool>()) b = *reinterpret_cast<const unsigned char*>(&b) != 0;
+}
+
+// The element type by the protocol's name, and the elements: from JSON, from the bytes behind it or
+// from shared memory.
+Result<Literal> ReadInputTensor(const InferInput& input, const SharedMemory& memory,
+                                std::string_view& binary) {
   std::optional<DType> type = TypeFromInference(input.datatype);
   if (!type) return InvalidArgument("unknown datatype ", input.datatype);
   Shape shape(*type, input.dims);
+  if (!input.shared.region.empty()) return ReadShared(memory, input.shared, shape);
   if (input.binary_size < 0) {
     if (input.data.empty()) return InvalidArgument("neither data nor binary_data_size");
     TensorReader reader(*type);
@@ -160,11 +181,7 @@ Result<Literal> ReadInputTensor(const InferInput& input, std::string_view& binar
   }
   Literal value = TRY(Literal::AllocateUnset(shape));
   if (bytes > 0) std::memcpy(value.mutable_data(), binary.data(), static_cast<size_t>(bytes));
-  if (*type == DType::kPred) {
-    for (bool& b : value.values<bool>()) {
-      b = *reinterpret_cast<const unsigned char*>(&b) != 0;
-    }
-  }
+  Normalize(value);
   binary.remove_prefix(static_cast<size_t>(bytes));
   return value;
 }
@@ -175,15 +192,18 @@ struct Answer {
   bool all_binary = false;
   std::vector<InferOutput> outputs;
 
+  const InferOutput* Find(const std::string& name) const {
+    auto found = std::ranges::find(outputs, name, &InferOutput::name);
+    return found != outputs.end() ? &*found : nullptr;
+  }
   bool IsBinary(const std::string& name) const {
-    for (const InferOutput& output : outputs) {
-      if (output.name == name && output.said) return output.binary;
-    }
-    return all_binary;
+    const InferOutput* output = Find(name);
+    return output != nullptr && output->said ? output->binary : all_binary;
   }
 };
 
-HttpResponse WriteAnswer(const Answer& answer, const InferResponse& response) {
+Result<HttpResponse> WriteAnswer(const Answer& answer, const SharedMemory& memory,
+                                 const InferResponse& response) {
   std::string out = "{\"model_name\":", bytes;
   AppendJsonText(out, response.model);
   StrAppend(out, ",\"model_version\":\"", response.version, "\"");
@@ -196,7 +216,14 @@ HttpResponse WriteAnswer(const Answer& answer, const InferResponse& response) {
     AppendJsonText(out, output.name);
     StrAppend(out, ",\"datatype\":\"", type != nullptr ? type->inference : "", "\",\"shape\":[",
               StrJoin(output.value.shape().dims(), ","), "],");
-    if (answer.IsBinary(output.name)) {
+    const InferOutput* asked = answer.Find(output.name);
+    if (asked != nullptr && !asked->shared.region.empty()) {
+      TRY(memory.Write(asked->shared,
+                       {output.value.data(), static_cast<size_t>(output.value.byte_size())}));
+      AppendJsonText(out += "\"parameters\":{\"shared_memory_region\":", asked->shared.region);
+      StrAppend(out, ",\"shared_memory_offset\":", asked->shared.offset,
+                ",\"shared_memory_byte_size\":", output.value.byte_size(), "}}");
+    } else if (answer.IsBinary(output.name)) {
       StrAppend(out, "\"parameters\":{\"binary_data_size\":", output.value.byte_size(), "}}");
       bytes.append(reinterpret_cast<const char*>(output.value.data()),
                    static_cast<size_t>(output.value.byte_size()));
@@ -241,6 +268,7 @@ void AppendDuration(std::string& out, std::string_view name, int64_t count, Time
 Status RestApi::Infer(const Target& target, HttpRequest& http, HttpDone& done) const {
   InferRequest request;
   TRY(ReadRequestHeaders(http, request));
+  if (request.deadline == kNever && timeout_ != kNever) request.deadline = http.received + timeout_;
   std::string_view text = http.body, binary;
   if (std::string_view length = http.Header(kHeaderLength); !length.empty()) {
     std::optional<int64_t> size = ParseInt(length);
@@ -259,15 +287,18 @@ Status RestApi::Infer(const Target& target, HttpRequest& http, HttpDone& done) c
     request.deadline = std::min(request.deadline, http.received + most * kMicrosecond);
   }
   for (const InferInput& input : body.inputs) {
-    Result<Literal> value = ReadInputTensor(input, binary);
+    Result<Literal> value = ReadInputTensor(input, server_.shared_memory(), binary);
     if (!value) return std::unexpected(value.error().Prefix(StrCat("input ", input.name, ": ")));
     request.inputs.push_back({input.name, std::move(*value)});
   }
   if (!binary.empty()) return InvalidArgument(binary.size(), " bytes behind the inputs");
   for (const InferOutput& output : body.outputs) request.outputs.push_back(output.name);
   Answer answer{std::move(body.id), body.parameters.binary, std::move(body.outputs)};
-  server_.Infer(std::move(request), [answer, done](Result<InferResponse> response) {
-    done(response ? WriteAnswer(answer, *response) : ErrorResponse(response.error()));
+  const SharedMemory& memory = server_.shared_memory();
+  server_.Infer(std::move(request), [answer, &memory, done](Result<InferResponse> response) {
+    if (!response) return done(ErrorResponse(response.error()));
+    Result<HttpResponse> http = WriteAnswer(answer, memory, *response);
+    done(http ? std::move(*http) : ErrorResponse(http.error()));
   });
   return {};
 }
@@ -275,25 +306,7 @@ Status RestApi::Infer(const Target& target, HttpRequest& http, HttpDone& done) c
 std::string RestApi::ServerMetadata() const {
   return StrCat("{\"name\":\"weft-serve\",\"version\":\"", kServerVersion,
                 "\",\"extensions\":[\"binary_tensor_data\",\"schedule_policy\",\"statistics\",",
-                "\"model_repository\"]}");
-}
-
-std::string RestApi::RepositoryIndex() const {
-  std::string out = "[";
-  for (const std::string& name : server_.models().Names()) {
-    Result<std::vector<VersionStatus>> versions = server_.models().StatusOf({name});
-    if (!versions) continue;
-    for (const VersionStatus& version : *versions) {
-      out += out.size() > 1 ? ",{\"name\":" : "{\"name\":";
-      AppendJsonText(out, name);
-      bool ready = version.state == VersionState::kAvailable;
-      StrAppend(out, ",\"version\":\"", version.version, "\",\"state\":\"",
-                ready ? "READY" : NameOf(version.state), "\",\"reason\":");
-      AppendJsonText(out, version.error ? version.error->message() : "");
-      out += '}';
-    }
-  }
-  return out + "]";
+                "\"model_repository\",\"model_configuration\",\"system_shared_memory\"]}");
 }
 
 Result<std::string> RestApi::ModelMetadata(const Target& target) const {

@@ -179,6 +179,7 @@ void AppendTensorInfo(std::string& out, const std::vector<TensorSpec>& tensors) 
 Status RestApi::Predict(const Target& target, HttpRequest& http, HttpDone& done) const {
   InferRequest request;
   TRY(ReadRequestHeaders(http, request));
+  if (request.deadline == kNever && timeout_ != kNever) request.deadline = http.received + timeout_;
   PredictBody body = TRY(ReadPredictBody(http.body));
   request.servable = TRY(server_.models().Find(target.model));
   Graph* graph = TRY(request.servable->Find(body.graph));

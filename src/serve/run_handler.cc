@@ -1,5 +1,8 @@
 #include "serve/run_handler.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -8,6 +11,8 @@
 
 namespace weft::serve {
 namespace {
+
+constexpr int kBehind = 10;  // by nice(2): a tenth of the share of threads at 0
 
 std::chrono::steady_clock::time_point ToClock(Time time) {
   return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(time));
@@ -41,9 +46,12 @@ Time Now() {
 RunHandler::RunHandler(SchedulerOptions options, TaskRunner& runner)
     : runner_(runner), scheduler_(options) {
   for (int i = 0; i < options.slots; ++i) {
-    threads_.emplace_back([this, i] {
-      trace::NameThread(StrCat("serve ", i));
-      Work();
+    bool high = i < options.reserved;
+    threads_.emplace_back([this, i, high] {
+      trace::NameThread(StrCat(high ? "serve high " : "serve ", i));
+      // Of this thread alone, as Linux has it. Where it is refused, all are equal.
+      if (!high) setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kBehind);
+      Work(high);
     });
   }
 }
@@ -55,6 +63,7 @@ RunHandler::~RunHandler() {
     stopping_ = true;
   }
   wake_.notify_all();
+  wake_high_.notify_all();
   for (std::thread& thread : threads_) thread.join();
 }
 
@@ -82,8 +91,21 @@ void RunHandler::Submit(TaskRef task, bool here) {
   if (admission.verdict != Scheduler::Verdict::kAdmitted) {
     return runner_.Refuse(*kept, TurnedAway(admission.verdict, admission.retry_after));
   }
-  if (decision.batch || !decision.expired.empty()) return Carry(decision);
-  wake_.notify_one();
+  if (!decision.batch && decision.expired.empty()) return WakeOne();
+  Carry(decision);
+  WakeOne();
+}
+
+void RunHandler::WakeOne() {
+  bool high = false, other = false;
+  {
+    MutexLock lock(mutex_);
+    if (scheduler_.queued() == 0) return;
+    high = scheduler_.queued(Priority::kHigh) > 0 && waiting_high_ > 0;
+    other = !high && waiting_ > 0;
+  }
+  if (high) wake_high_.notify_one();
+  if (other) wake_.notify_one();
 }
 
 void RunHandler::Cancel(Task& task) {
@@ -102,35 +124,36 @@ void RunHandler::Carry(Scheduler::Decision& decision) {
   }
   if (!decision.batch) return;
   runner_.Run(*decision.batch);
-  bool more = false, idle = false;
+  bool idle = false;
   {
     MutexLock lock(mutex_);
     scheduler_.Done(*decision.batch, Now());
-    more = scheduler_.queued() > 0;
     idle = scheduler_.Idle();
   }
-  if (more) wake_.notify_one();
   if (idle) idle_.notify_all();
 }
 
-void RunHandler::Work() {
+void RunHandler::Work(bool high) {
+  std::condition_variable& wake = high ? wake_high_ : wake_;
   for (;;) {
     Scheduler::Decision decision;
     {
       MutexLock lock(mutex_);
-      decision = scheduler_.Next(Now());
+      decision = scheduler_.Next(Now(), high);
       if (!decision.batch && decision.expired.empty()) {
         if (stopping_) return;
+        int& waiting = high ? waiting_high_ : waiting_;
+        ++waiting;
         if (decision.wake == kNever) {
-          mutex_.Wait(wake_);
+          mutex_.Wait(wake);
         } else {
-          mutex_.WaitUntil(wake_, ToClock(decision.wake));
+          mutex_.WaitUntil(wake, ToClock(decision.wake));
         }
+        --waiting;
         continue;
       }
     }
-    // Another slot may be free for what is left.
-    wake_.notify_one();
+    WakeOne();  // another slot may be free for what is left
     Carry(decision);
   }
 }
@@ -156,6 +179,7 @@ RunHandler::Load RunHandler::load() const {
   for (int c = 0; c < kPriorities; ++c)
     load.queued[c] = scheduler_.queued(static_cast<Priority>(c));
   load.running = scheduler_.running();
+  load.limit = scheduler_.limit();
   return load;
 }
 

@@ -24,6 +24,9 @@ class TaskRunner {
   virtual void Refuse(Task& task, Error error) = 0;
 };
 
+// As many threads as slots. Those of the reserved slots run the high class alone, and the system
+// prefers them and the threads of protocols to the others: where there are more runs than cores,
+// the high class and whoever is turned away do not wait for a core.
 class RunHandler {
  public:
   RunHandler(SchedulerOptions options, TaskRunner& runner);
@@ -40,19 +43,22 @@ class RunHandler {
 
   struct Load {
     size_t queued[kPriorities] = {};
-    int running = 0;
+    int running = 0, limit = 0;
   };
   Load load() const WEFT_EXCLUDES(mutex_);
 
  private:
-  void Work() WEFT_EXCLUDES(mutex_);
+  void Work(bool high) WEFT_EXCLUDES(mutex_);
   // Runs and refuses what was decided, then says that it is done.
   void Carry(Scheduler::Decision& decision) WEFT_EXCLUDES(mutex_);
+  // A thread that has nothing to do, for what waits.
+  void WakeOne() WEFT_EXCLUDES(mutex_);
 
   TaskRunner& runner_;
   mutable Mutex mutex_;
-  std::condition_variable wake_, idle_;
+  std::condition_variable wake_, wake_high_, idle_;
   Scheduler scheduler_ WEFT_GUARDED_BY(mutex_);
+  int waiting_ WEFT_GUARDED_BY(mutex_) = 0, waiting_high_ WEFT_GUARDED_BY(mutex_) = 0;
   bool draining_ WEFT_GUARDED_BY(mutex_) = false, stopping_ WEFT_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };

@@ -8,7 +8,9 @@ namespace weft::serve {
 namespace {
 
 constexpr std::string_view kPriorityNames[kPriorities] = {"high", "normal", "low"};
-constexpr int kMostSkipped = 64;  // tasks of a lane that do not fit into a batch
+constexpr int kMostSkipped = 64;   // tasks of a lane that do not fit into a batch
+constexpr double kBearable = 2.5;  // a run's slowdown up to which more of them at once are fine
+constexpr double kSmoothing = 1.0 / 16;  // of slowdowns and of the limit
 
 }  // namespace
 
@@ -28,7 +30,8 @@ Lane::Lane(std::vector<int64_t> buckets, bool alone, Time max_delay)
       alone_(alone),
       max_delay_(max_delay),
       costs_(buckets_.size()),
-      deviations_(buckets_.size(), 0) {
+      deviations_(buckets_.size(), 0),
+      best_(buckets_.size(), 0) {
   CHECK(!buckets_.empty() && std::ranges::is_sorted(buckets_));
 }
 
@@ -39,7 +42,7 @@ size_t Lane::BucketFor(int64_t rows) const {
 }
 
 // Quick to rise, slow to fall: an estimate that is too low lets in what cannot be done.
-void Lane::Learn(size_t bucket, Time took) {
+void Lane::Learn(size_t bucket, Time took, bool alone) {
   Time cost = Cost(bucket);
   took = std::max<Time>(took, 1);
   if (cost != 0) {
@@ -48,6 +51,17 @@ void Lane::Learn(size_t bucket, Time took) {
   }
   cost = cost == 0 ? took : cost + (took - cost) / (took > cost ? 4 : 8);
   costs_[bucket].store(cost, std::memory_order_relaxed);
+  Time& best = best_[bucket];
+  if (best == 0 || took < best) {
+    best = took;
+  } else if (alone) {
+    best += (took - best) / 16;  // the machine may have become slower
+  }
+}
+
+double Lane::Slowdown(size_t bucket, Time took) const {
+  if (best_[bucket] == 0) return 1;
+  return static_cast<double>(std::max<Time>(took, 1)) / static_cast<double>(best_[bucket]);
 }
 
 // A request's share of the runs to come: of full batches, where it shares them.
@@ -59,7 +73,7 @@ Time Lane::CostOfRows(int64_t rows) const {
   return alone == 0 ? share : std::min(alone, share);
 }
 
-Scheduler::Scheduler(SchedulerOptions options) : options_(options) {
+Scheduler::Scheduler(SchedulerOptions options) : options_(options), limit_(options.slots) {
   CHECK(options_.slots > options_.reserved && options_.reserved >= 0);
 }
 
@@ -70,8 +84,8 @@ Time Scheduler::EstimatedWait(Priority priority, Time now) const {
   bool free = MayStart(priority);
   if (free && work == 0) return 0;
   for (const auto& [id, run] : running_) work += std::max<Time>(run.expected_end - now, 0);
-  int slots = priority == Priority::kHigh ? options_.slots : options_.slots - options_.reserved;
-  return work / slots;
+  int slots = priority == Priority::kHigh ? limit() : limit() - options_.reserved;
+  return work / std::max(slots, 1);
 }
 
 void Scheduler::Insert(TaskRef task) {
@@ -81,6 +95,7 @@ void Scheduler::Insert(TaskRef task) {
   active_.emplace(lane.id_, &lane);
   lane.arrivals_.emplace(task->arrival, task->sequence_);
   lane.rows_ += task->rows;
+  if (lane.rows_ >= lane.largest()) lane.full_since_ = std::min(lane.full_since_, task->arrival);
   queued_cost_[c] += task->cost_;
   ++queued_by_[c], ++queued_;
   if (task->deadline != kNever) deadlines_.emplace(task->deadline, task->sequence_);
@@ -95,6 +110,7 @@ TaskRef Scheduler::Remove(Lane& lane, Priority priority,
   lane.queues_[c].erase(at);
   lane.arrivals_.erase({task->arrival, task->sequence_});
   lane.rows_ -= task->rows;
+  if (lane.rows_ < lane.largest()) lane.full_since_ = kNever;
   queued_cost_[c] -= task->cost_;
   --queued_by_[c], --queued_;
   if (task->deadline != kNever) deadlines_.erase({task->deadline, task->sequence_});
@@ -143,10 +159,10 @@ Scheduler::Admission Scheduler::Admit(TaskRef task, Time now) {
 }
 
 bool Scheduler::MayStart(Priority priority) const {
-  if (running() >= options_.slots) return false;
-  if (priority == Priority::kHigh) return true;
+  if (priority == Priority::kHigh) return running() < options_.slots;
+  if (running() >= limit()) return false;
   int others = running() - running_by_[static_cast<size_t>(Priority::kHigh)];
-  return others < options_.slots - options_.reserved;
+  return others < limit() - options_.reserved;
 }
 
 int Scheduler::EffectiveClass(const Task& task, Time now) const {
@@ -190,6 +206,7 @@ Scheduler::Batch Scheduler::Build(Lane& lane, Priority first, Time now) {
   batch.priority = first;
   batch.started = now;
   batch.id = next_batch_++;
+  batch.ripe = std::min(lane.arrivals_.begin()->first + lane.max_delay_, lane.full_since_);
   auto add = [&](Priority priority, std::set<TaskRef, Lane::Earlier>::iterator at) {
     batch.rows += (*at)->rows;
     batch.priority = std::min(batch.priority, priority);
@@ -214,7 +231,7 @@ Scheduler::Batch Scheduler::Build(Lane& lane, Priority first, Time now) {
   return batch;
 }
 
-Scheduler::Decision Scheduler::Next(Time now) {
+Scheduler::Decision Scheduler::Next(Time now, bool high) {
   Decision decision;
   while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
     decision.expired.push_back(Withdraw(*waiting_.at(deadlines_.begin()->second)));
@@ -228,7 +245,7 @@ Scheduler::Decision Scheduler::Next(Time now) {
       decision.wake = std::min(decision.wake, ripe);
       continue;
     }
-    for (int c = 0; c < kPriorities; ++c) {
+    for (int c = 0; c < (high ? 1 : kPriorities); ++c) {
       const auto& queue = lane->queues_[static_cast<size_t>(c)];
       Priority priority = static_cast<Priority>(c);
       if (queue.empty() || !MayStart(priority)) continue;
@@ -248,8 +265,21 @@ Scheduler::Decision Scheduler::Next(Time now) {
   return decision;
 }
 
+// Down while runs are slowed down more than is bearable, up again by a slot at a time. Only what is
+// in use says something about the limit.
+void Scheduler::Adapt(double slowdown) {
+  if (options_.least_slots <= 0) return;
+  slowdown_ += (slowdown - slowdown_) * kSmoothing;
+  if (running() * 2 < limit()) return;
+  double gradient = std::clamp(kBearable / slowdown_, 0.5, 1.0);
+  limit_ += (limit_ * gradient + 1 - limit_) * kSmoothing;
+  limit_ = std::clamp<double>(limit_, std::max(options_.least_slots, options_.reserved + 1),
+                              options_.slots);
+}
+
 void Scheduler::Done(const Batch& batch, Time now) {
-  batch.lane->Learn(batch.bucket, now - batch.started);
+  batch.lane->Learn(batch.bucket, now - batch.started, running() == 1);
+  Adapt(batch.lane->Slowdown(batch.bucket, now - batch.started));
   running_.erase(batch.id);
   --running_by_[static_cast<size_t>(batch.priority)];
 }

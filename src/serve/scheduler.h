@@ -3,8 +3,9 @@
 //
 // Requests have a class (priority). Inside a class the earliest deadline goes first; one that
 // waited longer than `ageing` is ordered as one class higher, and so on. `reserved` slots are for
-// the high class alone. A batch takes its best request, and others of the same lane as far as they
-// fit.
+// the high class alone. Of all slots as many are used as runs bear: where they take much longer
+// than at their best, the limit comes down, and up again when they do not. A batch takes its best
+// request, and others of the same lane as far as they fit.
 #pragma once
 
 #include <array>
@@ -64,7 +65,10 @@ class Lane {
   // The same for all but a few runs: a request that begins later than this before its deadline is
   // likely to be late.
   Time CostBound(size_t bucket) const { return Cost(bucket) + 4 * deviations_[bucket]; }
-  void Learn(size_t bucket, Time took);  // one at a time
+  // One at a time. `alone`: nothing ran beside it.
+  void Learn(size_t bucket, Time took, bool alone = true);
+  // How much longer than at its best a run of the bucket took.
+  double Slowdown(size_t bucket, Time took) const;
 
  private:
   friend class Scheduler;
@@ -81,8 +85,10 @@ class Lane {
   const Time max_delay_;
   std::vector<std::atomic<Time>> costs_;  // read by anybody
   std::vector<Time> deviations_;
-  uint64_t id_ = 0;  // given when it first gets a task
+  std::vector<Time> best_;  // the least; of late, where it ran alone
+  uint64_t id_ = 0;         // given when it first gets a task
   int64_t rows_ = 0;
+  Time full_since_ = kNever;  // its rows are a whole run's
   std::array<std::set<TaskRef, Earlier>, kPriorities> queues_;
   std::set<std::pair<Time, uint64_t>> arrivals_;
 };
@@ -93,6 +99,9 @@ struct SchedulerOptions {
   size_t max_queue = 1000;         // requests that wait
   Time max_queue_delay = kSecond;  // of requests without a deadline
   Time ageing = 100 * kMillisecond;
+  // Fewer slots are used while runs take much longer than at their best, down to this many; 0: all
+  // are, always.
+  int least_slots = 0;
 };
 
 // Not thread-safe.
@@ -115,6 +124,7 @@ class Scheduler {
     int64_t rows = 0;
     Priority priority = Priority::kLow;  // the highest of its members
     Time started = 0, expected = 0;
+    Time ripe = 0;  // from when on it waited for a slot, no longer for others
     uint64_t id = 0;
   };
   struct Decision {
@@ -122,7 +132,8 @@ class Scheduler {
     std::vector<TaskRef> expired;  // while they waited
     Time wake = kNever;            // nothing changes before, unless a task comes or a batch ends
   };
-  Decision Next(Time now);
+  // `high`: only of the high class.
+  Decision Next(Time now, bool high = false);
   // The task, which does not run then; null: it waits no longer.
   TaskRef Withdraw(Task& task);
   // `now`: when the run ended; the lane learns how long it took.
@@ -131,6 +142,8 @@ class Scheduler {
   size_t queued() const { return queued_; }
   size_t queued(Priority priority) const { return queued_by_[static_cast<size_t>(priority)]; }
   int running() const { return static_cast<int>(running_.size()); }
+  // Slots that are used at most, as adapted.
+  int limit() const { return static_cast<int>(limit_); }
   bool Idle() const { return queued_ == 0 && running_.empty(); }
   // How long one of the class that comes now would wait.
   Time EstimatedWait(Priority priority, Time now) const;
@@ -148,6 +161,7 @@ class Scheduler {
   TaskRef TakeLastOfLower(Priority than);
   Batch Build(Lane& lane, Priority first, Time now);
   void ShrinkToPay(Batch& batch);
+  void Adapt(double slowdown);
 
   const SchedulerOptions options_;
   std::map<uint64_t, Lane*> active_;               // lanes with tasks, by their number
@@ -158,6 +172,7 @@ class Scheduler {
   std::array<size_t, kPriorities> queued_by_{};
   std::array<int, kPriorities> running_by_{};
   size_t queued_ = 0;
+  double limit_ = 1, slowdown_ = 1;
   uint64_t next_lane_ = 1, next_sequence_ = 1, next_batch_ = 1;
 };
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -56,6 +57,56 @@ class SchedulerTest : public ::testing::Test {
   std::string expired_;
   Time now_ = 0, wake_ = 0;
 };
+
+// Runs take as long as there are others beside them on two cores.
+TEST_F(SchedulerTest, UsesAsManySlotsAsRunsBear) {
+  SchedulerOptions options;
+  options.slots = 32;
+  options.least_slots = 1;
+  options.max_queue_delay = kNever / 2;
+  Make(options);
+  EXPECT_EQ(scheduler_->limit(), 32);
+  Lane lane({1}, true);
+  lane.Learn(0, kMillisecond);
+  for (int i = 0; i < 4000; ++i) {
+    while (scheduler_->queued() < 40) Admit("x", lane);
+    while (Next() != "-") {
+    }
+    int at_once = static_cast<int>(running_.size());
+    now_ = running_[0].started + kMillisecond * std::max(at_once, 2) / 2;
+    Done();
+    for (auto& batch : running_) batch.started = std::max(batch.started, now_ - 20 * kMillisecond);
+  }
+  // As many as make a run take some two and a half times as long, not sixteen times.
+  EXPECT_LE(scheduler_->limit(), 10);
+  EXPECT_GE(scheduler_->limit(), 2);
+  // Calm again: all are used.
+  for (int i = 0; i < 4000; ++i) {
+    while (scheduler_->queued() < 40) Admit("x", lane);
+    while (Next() != "-") {
+    }
+    now_ += kMillisecond;
+    for (auto& batch : running_) batch.started = now_ - kMillisecond;
+    Done();
+  }
+  EXPECT_EQ(scheduler_->limit(), 32);
+}
+
+TEST_F(SchedulerTest, TellsWaitingForOthersFromWaitingForASlot) {
+  Make({.slots = 1});
+  Lane lane({1, 4}, false, 5 * kMillisecond);
+  Admit("a", lane);
+  EXPECT_EQ(Next(), "-");
+  now_ = 2 * kMillisecond;
+  Admit("b", lane, {.rows = 3});
+  EXPECT_EQ(Next(), "ab");
+  EXPECT_EQ(running_[0].ripe, 2 * kMillisecond);  // full
+  Admit("c", lane);
+  now_ = 9 * kMillisecond;
+  Done();
+  EXPECT_EQ(Next(), "c");
+  EXPECT_EQ(running_[0].ripe, 7 * kMillisecond);  // its patience ended
+}
 
 constexpr NewTask kHigh{.priority = Priority::kHigh}, kLow{.priority = Priority::kLow};
 

@@ -12,23 +12,29 @@ constexpr int kWarmUpRuns = 2;  // the first one touches memory, the second says
 
 }  // namespace
 
-Result<std::shared_ptr<Servable>> Servable::Load(std::string name, int64_t version,
-                                                 std::string path, Backend& backend,
+Result<std::shared_ptr<Servable>> Servable::Load(Source source, Backend& backend,
+                                                 WeightStore& store,
                                                  std::shared_ptr<ModelStats> stats,
                                                  const BatchingOptions& batching) {
   std::shared_ptr<Servable> servable(new Servable);
-  servable->name_ = std::move(name);
-  servable->version_ = version;
+  servable->name_ = std::move(source.name);
+  servable->version_ = source.version;
   servable->stats_ = std::move(stats);
-  servable->folder_ = TRY(ReadModelFolder(path));
+  servable->folder_ = TRY(ReadModelFolder(source.path));
   const ModelSpec& spec = servable->folder_.spec;
   std::shared_ptr<const WeightsFile> weights;
-  if (!spec.weights.empty()) weights = TRY(WeightsFile::Open(StrCat(path, "/", spec.weights)));
-  servable->variables_ = std::make_unique<Variables>(backend, std::move(weights));
+  if (!spec.weights.empty())
+    weights = TRY(WeightsFile::Open(StrCat(source.path, "/", spec.weights)));
+  servable->variables_ = std::make_unique<Variables>(store, std::move(weights));
   for (const VariableSpec& variable : spec.variables) TRY(servable->variables_->Register(variable));
+  int64_t bytes = servable->variables_->registered_bytes();
+  if (source.most_bytes != 0 && bytes > source.most_bytes) {
+    return MakeError(Code::kResourceExhausted, source.path, ": ", bytes,
+                     " bytes of weights: there is room for ", source.most_bytes);
+  }
   Time begin = Now();
   TRY(servable->MakeGraphs(backend, batching));
-  LOG(info) << servable->name_ << ": version " << version << ": " << servable->compiles()
+  LOG(info) << servable->name_ << ": version " << source.version << ": " << servable->compiles()
             << " programs ready in " << (Now() - begin) / kMillisecond << " ms";
   return servable;
 }

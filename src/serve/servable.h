@@ -22,9 +22,15 @@ struct BatchingOptions {
 
 class Servable {
  public:
+  struct Source {
+    std::string name;
+    int64_t version = 0;
+    std::string path;
+    int64_t most_bytes = 0;  // of weights; 0: any number
+  };
   // Reads, compiles and runs every program once with zeros, so that no request pays for any of it.
-  static Result<std::shared_ptr<Servable>> Load(std::string name, int64_t version, std::string path,
-                                                Backend& backend, std::shared_ptr<ModelStats> stats,
+  static Result<std::shared_ptr<Servable>> Load(Source source, Backend& backend, WeightStore& store,
+                                                std::shared_ptr<ModelStats> stats,
                                                 const BatchingOptions& batching);
 
   const std::string& name() const { return name_; }

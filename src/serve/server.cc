@@ -28,6 +28,7 @@ ServerOptions DefaultServerOptions() {
   int cores = std::max(AvailableCores(), 1);
   options.scheduler.reserved = std::max(cores / 4, 1);
   options.scheduler.slots = cores + options.scheduler.reserved;
+  options.scheduler.least_slots = std::max(cores / 2, 1) + options.scheduler.reserved;
   return options;
 }
 
@@ -38,12 +39,64 @@ struct Server::InferTask : Task {
   std::vector<size_t> outputs;  // wanted
   InferDone done;
   Time received = 0;
+  Time ripe = 0, began = 0;  // 0: it did not run
+  RunTimes times;
+  std::optional<TraceContext> trace;
+  Server* server = nullptr;
+  int64_t held_bytes = 0;  // of its inputs
+
+  ~InferTask() override {
+    server->inflight_bytes_.fetch_sub(held_bytes, std::memory_order_relaxed);
+  }
 
   void Finish(Result<InferResponse> response) {
     ModelStats& stats = servable->stats();
-    stats.Count(priority, response ? Outcome::kOk : OutcomeOf(response.error()));
-    stats.Observe(priority, Phase::kTotal, Now() - received);
+    Outcome outcome = response ? Outcome::kOk : OutcomeOf(response.error());
+    stats.Count(priority, outcome);
+    Time now = Now();
+    stats.Observe(priority, Phase::kTotal, now - received);
+    if (server->request_trace_.on()) server->request_trace_.Add(Spans(outcome, now));
     std::exchange(done, nullptr)(std::move(response));
+  }
+
+  // Begins to run. A batch that waited for others was not ripe yet.
+  void Begin(Time now, Time batch_ripe) {
+    began = now;
+    ripe = std::clamp(batch_ripe, arrival, now);
+    servable->stats().Observe(priority, Phase::kBatchWait, ripe - arrival);
+    servable->stats().Observe(priority, Phase::kQueue, began - ripe);
+  }
+
+  void Observe(const RunTimes& run) {
+    times = run;
+    ModelStats& stats = servable->stats();
+    stats.Observe(priority, Phase::kToDevice, run.to_device);
+    stats.Observe(priority, Phase::kRun, run.run);
+    stats.Observe(priority, Phase::kToHost, run.to_host);
+  }
+
+  // The request and its phases, one after the other.
+  std::vector<inspect::AsyncSpan> Spans(Outcome outcome, Time now) const {
+    std::string note = StrCat(NameOf(priority), ", ", rows, " rows, ", NameOf(outcome));
+    if (trace) StrAppend(note, ", trace ", trace->TraceId());
+    std::vector<inspect::AsyncSpan> spans = {
+        {0, StrCat("request ", servable->name()), received, now, std::move(note)}};
+    Time at = received;
+    auto add = [&](Phase phase, Time end) {
+      if (end > at) spans.push_back({0, std::string(NameOf(phase)), at, std::min(end, now)});
+      at = std::max(at, end);
+    };
+    add(Phase::kAdmission, arrival);
+    if (began == 0) {
+      add(Phase::kQueue, now);
+      return spans;
+    }
+    add(Phase::kBatchWait, ripe);
+    add(Phase::kQueue, began);
+    add(Phase::kToDevice, at + times.to_device);
+    add(Phase::kRun, at + times.run);
+    add(Phase::kToHost, at + times.to_host);
+    return spans;
   }
 
   InferResponse Response() {
@@ -93,7 +146,7 @@ struct Server::Split {
 Server::Server(std::unique_ptr<Backend> backend, const ServerOptions& options)
     : options_(options),
       backend_(std::move(backend)),
-      models_(*backend_, stats_, options.batching),
+      models_(*backend_, stats_, options.batching, options.models),
       handler_(new RunHandler(options.scheduler, *this)) {}
 
 Server::~Server() {
@@ -109,6 +162,8 @@ void Server::Ticket::Cancel() const {
 Result<std::vector<std::shared_ptr<Server::InferTask>>> Server::Plan(InferRequest request,
                                                                      InferDone& done) {
   auto task = std::make_shared<InferTask>();
+  task->server = this;
+  task->trace = request.trace;
   task->servable = std::move(request.servable);
   if (task->servable == nullptr) task->servable = TRY(models_.Find(request.model));
   Graph* graph = TRY(task->servable->Find(request.graph));
@@ -118,6 +173,7 @@ Result<std::vector<std::shared_ptr<Server::InferTask>>> Server::Plan(InferReques
   std::vector<const Shape*> shapes;
   for (const Literal& input : task->member.inputs) shapes.push_back(&input.shape());
   task->member.sizes = TRY(spec.SizesOf(shapes));
+  TRY(Hold(*task));
   task->way = TRY(task->servable->WayFor(*graph, task->member.sizes));
   task->lane = &task->way->lane;
   task->priority = request.priority;
@@ -130,6 +186,22 @@ Result<std::vector<std::shared_ptr<Server::InferTask>>> Server::Plan(InferReques
   return SplitRows(std::move(task), rows, most);
 }
 
+// Counts the bytes of its inputs for as long as the task is there.
+Status Server::Hold(InferTask& task) {
+  int64_t bytes = 0;
+  for (const Literal& input : task.member.inputs) bytes += input.byte_size();
+  int64_t all = inflight_bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+  task.held_bytes = bytes;
+  if (options_.max_inflight_bytes == 0 || all <= options_.max_inflight_bytes || all == bytes)
+    return {};
+  task.servable->stats().Count(task.priority, Outcome::kShed);
+  Error error(Code::kResourceExhausted,
+              StrCat("overloaded: inputs of ", all, " bytes would be held, at most ",
+                     options_.max_inflight_bytes, " may be"));
+  error.Hint("retry after 10 ms");
+  return std::unexpected(std::move(error));
+}
+
 std::vector<std::shared_ptr<Server::InferTask>> Server::SplitRows(std::shared_ptr<InferTask> whole,
                                                                   int64_t rows, int64_t most) {
   auto split = std::make_shared<Split>();
@@ -138,6 +210,10 @@ std::vector<std::shared_ptr<Server::InferTask>> Server::SplitRows(std::shared_pt
   size_t batch = static_cast<size_t>(whole->way->graph->spec().batch);
   for (int64_t row = 0; row < rows; row += most) {
     auto part = std::make_shared<InferTask>();
+    part->server = whole->server;
+    part->trace = whole->trace;
+    // The first one holds the bytes for all.
+    if (row == 0) part->held_bytes = std::exchange(whole->held_bytes, 0);
     part->servable = whole->servable;
     part->way = whole->way;
     part->lane = whole->lane;
@@ -200,8 +276,7 @@ void Server::Run(const Scheduler::Batch& batch) {
   Time began = Now();
   for (size_t i = 0; i < batch.tasks.size(); ++i) {
     members.push_back(&task_at(i).member);
-    task_at(i).servable->stats().Observe(task_at(i).priority, Phase::kQueue,
-                                         began - task_at(i).arrival);
+    task_at(i).Begin(began, batch.ripe);
   }
   Servable::Way& way = *task_at(0).way;
   trace::Span span(trace::Kind::kPhase, [&] {
@@ -220,9 +295,7 @@ void Server::Run(const Scheduler::Batch& batch) {
       task.Finish(std::unexpected(status.error()));
       continue;
     }
-    stats.Observe(task.priority, Phase::kToDevice, times.to_device);
-    stats.Observe(task.priority, Phase::kRun, times.run);
-    stats.Observe(task.priority, Phase::kToHost, times.to_host);
+    task.Observe(times);
     task.Finish(task.Response());
   }
 }
@@ -249,6 +322,15 @@ std::string Server::PrometheusText() const {
   StrAppend(out, "# HELP weft_serve_running_batches runs of programs under way\n",
             "# TYPE weft_serve_running_batches gauge\nweft_serve_running_batches ", now.running,
             "\n");
+  StrAppend(out, "# HELP weft_serve_slots runs that may be under way, as adapted to their times\n",
+            "# TYPE weft_serve_slots gauge\nweft_serve_slots ", now.limit, "\n");
+  StrAppend(out, "# HELP weft_serve_inflight_bytes inputs of requests that wait or run\n",
+            "# TYPE weft_serve_inflight_bytes gauge\nweft_serve_inflight_bytes ",
+            inflight_bytes_.load(), "\n");
+  StrAppend(out,
+            "# HELP weft_serve_shared_weights_total weights that another version had already\n",
+            "# TYPE weft_serve_shared_weights_total counter\nweft_serve_shared_weights_total ",
+            models_.shared_weights(), "\n");
   return out;
 }
 

@@ -15,8 +15,11 @@
 #include "base/error.h"
 #include "serve/graph.h"
 #include "serve/models.h"
+#include "serve/request_trace.h"
 #include "serve/run_handler.h"
+#include "serve/shared_memory.h"
 #include "serve/stats.h"
+#include "serve/trace_context.h"
 
 namespace weft::serve {
 
@@ -27,6 +30,9 @@ struct ServerOptions {
   BatchingOptions batching = {};
   // Runs that take less may be done on the thread that brings the request.
   Time run_here_below = 200 * kMicrosecond;
+  // Bytes of inputs that wait or run, of all requests; more are turned away. 0: no limit.
+  int64_t max_inflight_bytes = 0;
+  ModelLimits models = {};
 };
 // For this machine: as many slots as cores, and some for the high class.
 ServerOptions DefaultServerOptions();
@@ -40,6 +46,7 @@ struct InferRequest {
   Priority priority = Priority::kNormal;
   Time received = 0;  // of Now(); 0: now
   Time deadline = kNever;
+  std::optional<TraceContext> trace = std::nullopt;
 };
 
 struct InferResponse {
@@ -57,6 +64,10 @@ class Server : private TaskRunner {
 
   Models& models() { return models_; }
   ServerStats& stats() { return stats_; }
+  RequestTrace& request_trace() { return request_trace_; }
+  SharedMemory& shared_memory() { return shared_memory_; }
+  Time started() const { return started_; }
+  int64_t inflight_bytes() const { return inflight_bytes_; }
   const Backend& backend() const { return *backend_; }
   RunHandler::Load load() const { return handler_->load(); }
 
@@ -87,12 +98,17 @@ class Server : private TaskRunner {
   void Run(const Scheduler::Batch& batch) override;
   void Refuse(Task& task, Error error) override;
   Result<std::vector<std::shared_ptr<InferTask>>> Plan(InferRequest request, InferDone& done);
+  Status Hold(InferTask& task);
   static std::vector<std::shared_ptr<InferTask>> SplitRows(std::shared_ptr<InferTask> whole,
                                                            int64_t rows, int64_t most);
 
   const ServerOptions options_;
   std::unique_ptr<Backend> backend_;
+  const Time started_ = Now();
   ServerStats stats_;
+  RequestTrace request_trace_;
+  SharedMemory shared_memory_;
+  std::atomic<int64_t> inflight_bytes_ = 0;
   Models models_;
   std::atomic<bool> draining_ = false;
   std::unique_ptr<RunHandler> handler_;  // last: its threads use the rest

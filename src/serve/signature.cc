@@ -40,6 +40,14 @@ bool GraphSpec::IsBatched() const {
          std::ranges::all_of(outputs, first_only);
 }
 
+int64_t GraphSpec::LargestBatch() const {
+  int64_t most = 0;
+  for (const ProgramSpec& program : programs) {
+    if (batch >= 0) most = std::max(most, program.sizes[static_cast<size_t>(batch)]);
+  }
+  return most;
+}
+
 Result<std::vector<int64_t>> GraphSpec::SizesOf(std::span<const Shape* const> shapes) const {
   std::vector<int64_t> sizes(symbols.size(), 0);
   for (size_t i = 0; i < inputs.size(); ++i) {

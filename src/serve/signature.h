@@ -66,6 +66,7 @@ struct GraphSpec {
   std::vector<ProgramSpec> programs;    // smaller sizes first
   // Requests may share a run: every input and output has the batch first, and nowhere else.
   bool IsBatched() const;
+  int64_t LargestBatch() const;  // of the programs; 0: there is no batch
   // The values that inputs of these shapes give to the symbols. Errors name the input.
   Result<std::vector<int64_t>> SizesOf(std::span<const Shape* const> shapes) const;
 };

@@ -7,8 +7,8 @@
 namespace weft::serve {
 namespace {
 
-constexpr std::string_view kPhaseNames[kPhases] = {"admission", "queue",   "to_device",
-                                                   "run",       "to_host", "total"};
+constexpr std::string_view kPhaseNames[kPhases] = {"admission", "batch_wait", "queue", "to_device",
+                                                   "run",       "to_host",    "total"};
 constexpr std::string_view kOutcomeNames[kOutcomes] = {"ok", "failed", "shed", "expired",
                                                        "cancelled"};
 constexpr int kFirstBits = 12;  // 4096 ns
@@ -16,6 +16,34 @@ constexpr int kFirstBits = 12;  // 4096 ns
 void AppendHeader(std::string& out, std::string_view family, std::string_view type,
                   std::string_view help) {
   StrAppend(out, "# HELP ", family, " ", help, "\n# TYPE ", family, " ", type, "\n");
+}
+
+// Under the names that dashboards of Triton ask for.
+void AppendTritonNames(std::string& out, const std::string& model, const ModelStats& stats) {
+  int64_t outcomes[kOutcomes] = {};
+  Time sums[kPhases] = {};
+  for (int c = 0; c < kPriorities; ++c) {
+    Priority priority = static_cast<Priority>(c);
+    for (int o = 0; o < kOutcomes; ++o)
+      outcomes[o] += stats.count(priority, static_cast<Outcome>(o));
+    for (int p = 0; p < kPhases; ++p)
+      sums[p] += stats.histogram(priority, static_cast<Phase>(p)).sum();
+  }
+  int64_t failed = 0;
+  for (int o = 1; o < kOutcomes; ++o) failed += outcomes[o];
+  auto line = [&](std::string_view family, int64_t value) {
+    StrAppend(out, "nv_inference_", family, "{model=\"", LabelValue(model), "\"} ", value, "\n");
+  };
+  auto micros = [&](Phase phase) { return sums[static_cast<int>(phase)] / kMicrosecond; };
+  line("request_success", outcomes[static_cast<int>(Outcome::kOk)]);
+  line("request_failure", failed);
+  line("count", stats.rows());
+  line("exec_count", stats.batches());
+  line("request_duration_us", micros(Phase::kTotal));
+  line("queue_duration_us", micros(Phase::kQueue) + micros(Phase::kBatchWait));
+  line("compute_input_duration_us", micros(Phase::kToDevice));
+  line("compute_infer_duration_us", micros(Phase::kRun));
+  line("compute_output_duration_us", micros(Phase::kToHost));
 }
 
 }  // namespace
@@ -96,12 +124,13 @@ std::string LabelValue(std::string_view text) {
   return out;
 }
 
+std::map<std::string, std::shared_ptr<ModelStats>, std::less<>> ServerStats::All() const {
+  MutexLock lock(mutex_);
+  return models_;
+}
+
 std::string ServerStats::PrometheusText() const {
-  std::map<std::string, std::shared_ptr<ModelStats>, std::less<>> models;
-  {
-    MutexLock lock(mutex_);
-    models = models_;
-  }
+  auto models = All();
   std::string out;
   auto each = [&](auto fn) {
     for (const auto& [name, stats] : models) {
@@ -140,6 +169,7 @@ std::string ServerStats::PrometheusText() const {
   counter("weft_serve_rows_total", "rows of requests that ran", [](auto& s) { return s.rows(); });
   counter("weft_serve_padded_rows_total", "rows added up to the size of a bucket",
           [](auto& s) { return s.padded_rows(); });
+  for (const auto& [name, stats] : models) AppendTritonNames(out, name, *stats);
   return out;
 }
 

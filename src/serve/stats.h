@@ -15,8 +15,9 @@
 
 namespace weft::serve {
 
-enum class Phase : uint8_t { kAdmission, kQueue, kToDevice, kRun, kToHost, kTotal };
-inline constexpr int kPhases = 6;
+// kQueue: for a slot; kBatchWait: for others, before that.
+enum class Phase : uint8_t { kAdmission, kBatchWait, kQueue, kToDevice, kRun, kToHost, kTotal };
+inline constexpr int kPhases = 7;
 std::string_view NameOf(Phase phase);
 
 enum class Outcome : uint8_t { kOk, kFailed, kShed, kExpired, kCancelled };
@@ -31,6 +32,9 @@ class Histogram {
   void Observe(Time time);
   int64_t count() const;
   Time sum() const { return sum_.load(std::memory_order_relaxed); }
+  int64_t bucket_count(int bucket) const {  // kBuckets: what is longer than all
+    return counts_[static_cast<size_t>(bucket)].load(std::memory_order_relaxed);
+  }
   Time Quantile(double q) const;  // the upper end of the bucket that it falls into
   void AppendTo(std::string& out, std::string_view family, std::string_view labels) const;
 
@@ -57,6 +61,7 @@ class ModelStats {
     return outcomes_[static_cast<size_t>(priority)][static_cast<size_t>(outcome)];
   }
   int64_t batches() const { return batches_; }
+  int64_t batched_requests() const { return batched_requests_; }
   int64_t rows() const { return rows_; }
   int64_t padded_rows() const { return padded_; }
 
@@ -70,6 +75,7 @@ class ModelStats {
 class ServerStats {
  public:
   std::shared_ptr<ModelStats> Of(const std::string& model) WEFT_EXCLUDES(mutex_);
+  std::map<std::string, std::shared_ptr<ModelStats>, std::less<>> All() const WEFT_EXCLUDES(mutex_);
   // Prometheus' text format, without what the process counts beside.
   std::string PrometheusText() const WEFT_EXCLUDES(mutex_);
 

@@ -1,8 +1,16 @@
 #include "serve/variables.h"
 
+#include <algorithm>
+#include <functional>
 #include <utility>
 
 namespace weft::serve {
+namespace {
+
+constexpr size_t kMostClusters =
+    4;  // reading is bound by memory or disk: more threads gain nothing
+
+}  // namespace
 
 Status Variables::Register(const VariableSpec& variable) {
   if (file_ == nullptr) return NotFound("variable ", variable.name, ": the model has no weights");
@@ -31,7 +39,7 @@ Result<Shape> Variables::ShapeOf(std::string_view name) const {
 
 Variables::Value Variables::Load(std::string_view name, const Shape& shape) {
   Literal value = TRY(file_->Read(name, shape));
-  Value placed = backend_.Place(std::move(value));
+  Value placed = store_.Place(std::move(value));
   if (!placed) placed.error().Prefix(StrCat(file_->path(), ": tensor ", name, ": "));
   return placed;
 }
@@ -56,6 +64,44 @@ Result<DeviceValueRef> Variables::Get(std::string_view name) {
   }
   mine.set_value(value);
   return value;
+}
+
+Variables::~Variables() {
+  std::vector<std::jthread> threads;
+  {
+    MutexLock lock(mutex_);
+    threads = std::move(fetching_);
+  }
+}
+
+void Variables::Prefetch(std::vector<std::string> names) {
+  struct Cluster {
+    int64_t bytes = 0;
+    std::vector<std::string> names;
+  };
+  std::vector<std::pair<int64_t, std::string>> wanted;
+  {
+    MutexLock lock(mutex_);
+    for (std::string& name : names) {
+      auto found = entries_.find(name);
+      if (found == entries_.end() || found->second.value.valid()) continue;
+      wanted.emplace_back(found->second.shape.ByteSize(), std::move(name));
+    }
+  }
+  // The largest first, each to the cluster that has least.
+  std::ranges::sort(wanted, std::greater());
+  std::vector<Cluster> clusters(std::min(wanted.size(), kMostClusters));
+  for (auto& [bytes, name] : wanted) {
+    Cluster& least = *std::ranges::min_element(clusters, {}, &Cluster::bytes);
+    least.bytes += bytes;
+    least.names.push_back(std::move(name));
+  }
+  MutexLock lock(mutex_);
+  for (Cluster& cluster : clusters) {
+    fetching_.emplace_back([this, mine = std::move(cluster.names)] {
+      for (const std::string& name : mine) (void)Get(name);
+    });
+  }
 }
 
 int64_t Variables::registered_bytes() const {

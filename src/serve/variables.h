@@ -1,5 +1,6 @@
 // The weights of one version. Registered by name, type and shape before anything is read; read and
-// placed on the device when a graph first needs them, once, whoever asks.
+// placed on the device when a graph first needs them, once, whoever asks; bytes that another
+// version has already are shared with it.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +9,14 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <thread>
+#include <vector>
 
 #include "base/error.h"
 #include "base/mutex.h"
 #include "serve/backend.h"
 #include "serve/signature.h"
+#include "serve/weight_store.h"
 #include "serve/weights.h"
 
 namespace weft::serve {
@@ -20,8 +24,10 @@ namespace weft::serve {
 class Variables {
  public:
   // `file` may be null where nothing is registered.
-  Variables(Backend& backend, std::shared_ptr<const WeightsFile> file)
-      : backend_(backend), file_(std::move(file)) {}
+  Variables(WeightStore& store, std::shared_ptr<const WeightsFile> file)
+      : store_(store), file_(std::move(file)) {}
+  ~Variables();  // waits for what is being read
+  Variables(const Variables&) = delete;
 
   // The same name again is fine, with another type or shape it is refused. The file must have it,
   // as it says where the format does.
@@ -30,6 +36,10 @@ class Variables {
   Result<Shape> ShapeOf(std::string_view name) const WEFT_EXCLUDES(mutex_);
   // Waits for who reads it already. An error is not kept: the next one tries again.
   Result<DeviceValueRef> Get(std::string_view name) WEFT_EXCLUDES(mutex_);
+
+  // Reads and places these on threads of its own, in clusters of similar size; Get waits for what
+  // is under way. What fails is an error of Get, which tries again; the others are not held up.
+  void Prefetch(std::vector<std::string> names) WEFT_EXCLUDES(mutex_);
 
   int64_t registered_bytes() const WEFT_EXCLUDES(mutex_);
   int64_t loaded_bytes() const WEFT_EXCLUDES(mutex_);  // of those that a graph asked for
@@ -41,10 +51,11 @@ class Variables {
     std::shared_future<Value> value;  // invalid: nobody asked yet
   };
   Value Load(std::string_view name, const Shape& shape);
-  Backend& backend_;
+  WeightStore& store_;
   std::shared_ptr<const WeightsFile> file_;
   mutable Mutex mutex_;
   std::map<std::string, Entry, std::less<>> entries_ WEFT_GUARDED_BY(mutex_);
+  std::vector<std::jthread> fetching_ WEFT_GUARDED_BY(mutex_);  // last: they use the rest
 };
 
 }  // namespace weft::serve

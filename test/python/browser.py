@@ -78,16 +78,18 @@ class Browser:
             watchdog.cancel()
 
     def open(self, path, seconds=60):
-        """A page of its own, loaded."""
+        """A page of its own, loaded: a file, or an address."""
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         page = Page(self, self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"])
-        page.load(pathlib.Path(path).resolve().as_uri(), seconds)
+        if str(path).startswith("http://"):
+            page.home = str(path)
+        page.load(page.home or pathlib.Path(path).resolve().as_uri(), seconds)
         return page
 
 
 class Page:
     def __init__(self, browser, session):
-        self.browser, self.session = browser, session
+        self.browser, self.session, self.home = browser, session, None
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
         if browser.dark:
@@ -138,6 +140,7 @@ class Page:
                 found.append(parameters["entry"]["text"])
             elif method == "Page.javascriptDialogOpening":
                 found.append(parameters)
-            elif method == "Network.requestWillBeSent" and not parameters["request"]["url"].startswith("file:"):
+            elif method == "Network.requestWillBeSent" and not parameters["request"]["url"].startswith(
+                    (self.home, "data:") if self.home else "file:"):
                 found.append(parameters["request"]["url"])
         return found

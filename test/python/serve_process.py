@@ -25,7 +25,7 @@ def has_clients():
 
 class Process:
     def __init__(self, *flags, **variables):
-        env = dict(os.environ, WEFT_CACHE="0", **variables)
+        env = {**os.environ, "WEFT_CACHE": "0", **variables}
         self.process = subprocess.Popen(
             [str(BINARY), "--host=127.0.0.1", "--port=0", "--rest_api_port=0", "--file_system_poll_wait_seconds=0.1",
              *map(str, flags)], env=env, stderr=subprocess.PIPE, text=True)

@@ -13,19 +13,58 @@ grpc::Status ToGrpcStatus(const Error& error) {
   return grpc::Status(static_cast<grpc::StatusCode>(error.code()), error.ToString());
 }
 
-Status ReadCallFacts(const grpc::CallbackServerContext& context, InferRequest& request) {
-  request.received = Now();
-  const auto& metadata = context.client_metadata();
-  if (auto found = metadata.find("x-weft-priority"); found != metadata.end()) {
-    request.priority = TRY(ReadPriority({found->second.data(), found->second.size()}));
+Result<ModelQuery> ToModelQuery(const std::string& name, const std::string& version) {
+  ModelQuery query{name};
+  if (version.empty()) return query;
+  query.version = ParseInt(version);
+  if (!query.version) return InvalidArgument("version '", version, "': not a number");
+  return query;
+}
+
+CallFacts::CallFacts(const Gate* gate, grpc::CallbackServerContext* context,
+                     std::string_view method)
+    : gate_(gate), context_(context), method_(method), received_(Now()) {
+  if (std::string_view text = Metadata("traceparent"); !text.empty()) {
+    trace_ = ParseTraceparent(text);
   }
-  auto deadline = context.deadline();
-  auto left = deadline - std::chrono::system_clock::now();
+}
+
+std::string_view CallFacts::Metadata(const char* name) const {
+  const auto& metadata = context_->client_metadata();
+  auto found = metadata.find(name);
+  if (found == metadata.end()) return {};
+  return {found->second.data(), found->second.size()};
+}
+
+Status CallFacts::Check() const {
+  if (gate_ == nullptr || !gate_->asks()) return {};
+  return gate_->Check(Metadata("authorization"));
+}
+
+Status CallFacts::Read(InferRequest& request) const {
+  request.received = received_;
+  request.trace = trace_;
+  if (std::string_view text = Metadata("x-weft-priority"); !text.empty()) {
+    request.priority = TRY(ReadPriority(text));
+  }
+  auto left = context_->deadline() - std::chrono::system_clock::now();
   if (left < std::chrono::hours(24)) {
     request.deadline =
         request.received + std::chrono::duration_cast<std::chrono::nanoseconds>(left).count();
   }
   return {};
+}
+
+void CallFacts::End(const Status& status, size_t request_bytes, size_t response_bytes) const {
+  if (trace_) context_->AddInitialMetadata("traceparent", trace_->Child().ToString());
+  if (!logs()) return;
+  AccessEntry entry{"grpc", "POST", std::string(method_), context_->peer()};
+  entry.status = status ? 0 : static_cast<int>(status.error().code());
+  entry.took = Now() - received_;
+  entry.request_bytes = request_bytes;
+  entry.response_bytes = response_bytes;
+  entry.trace = trace_;
+  gate_->log()->Write(entry);
 }
 
 void InferReactor::End(const Status& status) {

@@ -18,10 +18,21 @@ namespace {
 constexpr auto kShutdownGrace = std::chrono::seconds(5);
 constexpr auto kHealthInterval = std::chrono::milliseconds(100);
 
+std::shared_ptr<grpc::ServerCredentials> Credentials(const TlsOptions& tls) {
+  if (!tls.on()) return grpc::InsecureServerCredentials();
+  grpc::SslServerCredentialsOptions options(
+      tls.client_authority.empty() ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
+                                   : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  options.pem_root_certs = tls.client_authority;
+  options.pem_key_cert_pairs.push_back({tls.key, tls.certificates});
+  return grpc::SslServerCredentials(options);
+}
+
 }  // namespace
 
 struct GrpcServer::State {
-  explicit State(Server& s) : server(s), prediction(s), models(s), inference(s) {}
+  State(Server& s, const Gate* gate)
+      : server(s), prediction(s, gate), models(s, gate), inference(s, gate) {}
 
   // grpc.health.v1: serving while the server is ready, of each service by name and as a whole.
   void WatchHealth() {
@@ -62,13 +73,17 @@ void GrpcServer::Shutdown() {
 }
 
 Result<std::unique_ptr<GrpcServer>> GrpcServer::Start(const GrpcServerOptions& options,
-                                                      Server& server) {
-  auto state = std::make_unique<State>(server);
+                                                      Server& server, const Gate* gate) {
+  auto state = std::make_unique<State>(server, gate);
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   std::string address = StrCat(options.address, ":", options.port);
-  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &state->port);
+  builder.AddListeningPort(address, Credentials(options.tls), &state->port);
+  if (!options.socket_path.empty()) {
+    builder.AddListeningPort(StrCat("unix:", options.socket_path),
+                             grpc::InsecureServerCredentials());
+  }
   // A second server at the same port is an error, not half of the requests.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   int64_t most = std::min<int64_t>(options.max_request_bytes, std::numeric_limits<int>::max());

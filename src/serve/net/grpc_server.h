@@ -6,6 +6,8 @@
 #include <string>
 
 #include "base/error.h"
+#include "serve/gate.h"
+#include "serve/net/tls.h"
 #include "serve/server.h"
 
 namespace weft::serve {
@@ -14,12 +16,15 @@ struct GrpcServerOptions {
   std::string address = "0.0.0.0";
   int port = 8500;  // 0: one that is free
   int64_t max_request_bytes = int64_t{256} << 20;
+  std::string socket_path = {};  // a Unix socket beside; empty: none
+  TlsOptions tls = {};
 };
 
 class GrpcServer {
  public:
-  static Result<std::unique_ptr<GrpcServer>> Start(const GrpcServerOptions& options,
-                                                   Server& server);
+  // `gate` may be null.
+  static Result<std::unique_ptr<GrpcServer>> Start(const GrpcServerOptions& options, Server& server,
+                                                   const Gate* gate);
   ~GrpcServer();
   GrpcServer(const GrpcServer&) = delete;
   int port() const;

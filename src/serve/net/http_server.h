@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "serve/net/tls.h"
 #include "serve/rest.h"
 
 namespace weft::serve {
@@ -17,7 +18,9 @@ struct HttpServerOptions {
   int64_t max_request_bytes = int64_t{256} << 20;
   int max_connections = 20'000;
   int idle_seconds = 600;     // for a connection without a request
-  int request_seconds = 120;  // for a request to arrive, and for an answer to leave
+  int header_seconds = 20;    // from a request's first byte to the end of its header
+  int request_seconds = 120;  // for a body to arrive, and for an answer to leave
+  TlsOptions tls = {};
 };
 
 class HttpServer {

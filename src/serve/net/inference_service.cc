@@ -13,14 +13,6 @@ namespace {
 namespace oip = inference;
 using OipParameters = google::protobuf::Map<std::string, oip::InferParameter>;
 
-Result<ModelQuery> ToModelQuery(const std::string& name, const std::string& version) {
-  ModelQuery query{name};
-  if (version.empty()) return query;
-  query.version = ParseInt(version);
-  if (!query.version) return InvalidArgument("version '", version, "': not a number");
-  return query;
-}
-
 Result<Shape> ShapeOfInput(const oip::ModelInferRequest::InferInputTensor& input) {
   std::optional<DType> type = TypeFromInference(input.datatype());
   if (!type) return InvalidArgument("unknown datatype ", input.datatype());
@@ -112,17 +104,44 @@ Status ReadInferParameters(const OipParameters& parameters, InferRequest& reques
   return {};
 }
 
-Status ReadInferRequest(const oip::ModelInferRequest& request, InferRequest& infer) {
+// The slice of shared memory that parameters name; without a region: none.
+SharedSlice SliceOf(const OipParameters& parameters) {
+  SharedSlice slice;
+  if (auto found = parameters.find("shared_memory_region"); found != parameters.end())
+    slice.region = found->second.string_param();
+  if (auto found = parameters.find("shared_memory_offset"); found != parameters.end())
+    slice.offset = NumberOf(found->second);
+  if (auto found = parameters.find("shared_memory_byte_size"); found != parameters.end())
+    slice.size = NumberOf(found->second);
+  return slice;
+}
+
+Result<Literal> ReadSharedInput(const oip::ModelInferRequest::InferInputTensor& input,
+                                const SharedMemory& memory, const SharedSlice& slice) {
+  return ReadShared(memory, slice, TRY(ShapeOfInput(input)));
+}
+
+Status ReadInferRequest(const oip::ModelInferRequest& request, const SharedMemory& memory,
+                        InferRequest& infer) {
   infer.model = TRY(ToModelQuery(request.model_name(), request.model_version()));
   TRY(ReadInferParameters(request.parameters(), infer));
-  int raw = request.raw_input_contents_size();
-  if (raw != 0 && raw != request.inputs_size()) {
-    return InvalidArgument(raw, " raw_input_contents for ", request.inputs_size(),
+  std::vector<SharedSlice> slices;
+  int carried = 0;  // inputs that are in the message
+  for (const auto& input : request.inputs()) {
+    if (slices.emplace_back(SliceOf(input.parameters())).region.empty()) ++carried;
+  }
+  int raw = request.raw_input_contents_size(), next = 0;
+  if (raw != 0 && raw != carried) {
+    return InvalidArgument(raw, " raw_input_contents for ", carried,
                            " inputs: all or none are given so");
   }
   for (int i = 0; i < request.inputs_size(); ++i) {
+    const SharedSlice& slice = slices[static_cast<size_t>(i)];
+    bool shared = !slice.region.empty();
     Result<Literal> value =
-        ReadInferInput(request.inputs(i), raw != 0 ? &request.raw_input_contents(i) : nullptr);
+        shared ? ReadSharedInput(request.inputs(i), memory, slice)
+               : ReadInferInput(request.inputs(i),
+                                raw != 0 ? &request.raw_input_contents(next++) : nullptr);
     if (!value) {
       return std::unexpected(
           value.error().Prefix(StrCat("input ", request.inputs(i).name(), ": ")));
@@ -133,11 +152,18 @@ Status ReadInferRequest(const oip::ModelInferRequest& request, InferRequest& inf
   return {};
 }
 
-void FillInferResponse(const InferResponse& result, const std::string& id,
-                       oip::ModelInferResponse& response) {
+SharedSlice SliceAsked(const oip::ModelInferRequest& request, const std::string& output) {
+  for (const auto& asked : request.outputs()) {
+    if (asked.name() == output) return SliceOf(asked.parameters());
+  }
+  return {};
+}
+
+Status FillInferResponse(const InferResponse& result, const oip::ModelInferRequest& request,
+                         const SharedMemory& memory, oip::ModelInferResponse& response) {
   response.set_model_name(result.model);
   response.set_model_version(StrCat(result.version));
-  response.set_id(id);
+  response.set_id(request.id());
   for (const NamedTensor& output : result.outputs) {
     auto& tensor = *response.add_outputs();
     const TypeNames* type = FindType(output.value.dtype());
@@ -145,9 +171,19 @@ void FillInferResponse(const InferResponse& result, const std::string& id,
     tensor.set_datatype(type != nullptr ? std::string(type->inference) : "");
     for (int64_t d = 0; d < output.value.shape().rank(); ++d)
       tensor.add_shape(output.value.shape().dim(d));
-    response.add_raw_output_contents(output.value.data(),
-                                     static_cast<size_t>(output.value.byte_size()));
+    const size_t bytes = static_cast<size_t>(output.value.byte_size());
+    SharedSlice slice = SliceAsked(request, output.name);
+    if (slice.region.empty()) {
+      response.add_raw_output_contents(output.value.data(), bytes);
+      continue;
+    }
+    TRY(memory.Write(slice, {output.value.data(), bytes}));
+    auto& parameters = *tensor.mutable_parameters();
+    parameters["shared_memory_region"].set_string_param(slice.region);
+    parameters["shared_memory_offset"].set_int64_param(slice.offset);
+    parameters["shared_memory_byte_size"].set_int64_param(output.value.byte_size());
   }
+  return {};
 }
 
 void AddMetadata(const TensorSpec& tensor, oip::ModelMetadataResponse::TensorMetadata& to) {
@@ -172,44 +208,6 @@ Status FillModelMetadata(Server& server, const oip::ModelMetadataRequest& reques
   return {};
 }
 
-void FillStatistics(const Servable& servable, oip::ModelStatistics& to) {
-  const ModelStats& stats = servable.stats();
-  auto fill = [&](Phase phase, oip::StatisticDuration* duration) {
-    for (int c = 0; c < kPriorities; ++c) {
-      const Histogram& histogram = stats.histogram(static_cast<Priority>(c), phase);
-      duration->set_count(duration->count() + static_cast<uint64_t>(histogram.count()));
-      duration->set_ns(duration->ns() + static_cast<uint64_t>(histogram.sum()));
-    }
-  };
-  to.set_name(servable.name());
-  to.set_version(StrCat(servable.version()));
-  to.set_inference_count(static_cast<uint64_t>(stats.rows()));
-  to.set_execution_count(static_cast<uint64_t>(stats.batches()));
-  oip::InferStatistics& all = *to.mutable_inference_stats();
-  fill(Phase::kTotal, all.mutable_success());
-  fill(Phase::kQueue, all.mutable_queue());
-  fill(Phase::kToDevice, all.mutable_compute_input());
-  fill(Phase::kRun, all.mutable_compute_infer());
-  fill(Phase::kToHost, all.mutable_compute_output());
-  uint64_t failed = 0, good = 0;
-  for (int c = 0; c < kPriorities; ++c) {
-    for (int o = 0; o < kOutcomes; ++o) {
-      auto count =
-          static_cast<uint64_t>(stats.count(static_cast<Priority>(c), static_cast<Outcome>(o)));
-      (static_cast<Outcome>(o) == Outcome::kOk ? good : failed) += count;
-    }
-  }
-  all.mutable_fail()->set_count(failed);
-  all.mutable_success()->set_count(good);
-}
-
-grpc::ServerUnaryReactor* AnswerNow(grpc::CallbackServerContext* context,
-                                    const Status& status = {}) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  reactor->Finish(status ? grpc::Status::OK : ToGrpcStatus(status.error()));
-  return reactor;
-}
-
 }  // namespace
 
 using Reactor = grpc::ServerUnaryReactor;
@@ -217,88 +215,60 @@ using Context = grpc::CallbackServerContext;
 
 Reactor* InferenceService::ServerLive(Context* context, const oip::ServerLiveRequest*,
                                       oip::ServerLiveResponse* response) {
-  response->set_live(true);
-  return AnswerNow(context);
+  return AnswerCall(
+      gate_, context, "/inference.GRPCInferenceService/ServerLive",
+      [&]() -> Status {
+        response->set_live(true);
+        return {};
+      },
+      true);
 }
 
 Reactor* InferenceService::ServerReady(Context* context, const oip::ServerReadyRequest*,
                                        oip::ServerReadyResponse* response) {
-  response->set_ready(server_.Ready());
-  return AnswerNow(context);
+  return AnswerCall(
+      gate_, context, "/inference.GRPCInferenceService/ServerReady",
+      [&]() -> Status {
+        response->set_ready(server_.Ready());
+        return {};
+      },
+      true);
 }
 
 Reactor* InferenceService::ModelReady(Context* context, const oip::ModelReadyRequest* request,
                                       oip::ModelReadyResponse* response) {
-  Result<ModelQuery> query = ToModelQuery(request->name(), request->version());
-  if (!query) return AnswerNow(context, std::unexpected(query.error()));
-  response->set_ready(server_.models().Find(*query).has_value());
-  return AnswerNow(context);
-}
-
-Reactor* InferenceService::ServerMetadata(Context* context, const oip::ServerMetadataRequest*,
-                                          oip::ServerMetadataResponse* response) {
-  response->set_name("weft-serve");
-  response->set_version(std::string(kServerVersion));
-  for (const char* name :
-       {"binary_tensor_data", "schedule_policy", "statistics", "model_repository"}) {
-    response->add_extensions(name);
-  }
-  return AnswerNow(context);
+  return AnswerCall(gate_, context, "/inference.GRPCInferenceService/ModelReady", [&]() -> Status {
+    ModelQuery query = TRY(ToModelQuery(request->name(), request->version()));
+    response->set_ready(server_.models().Find(query).has_value());
+    return {};
+  });
 }
 
 Reactor* InferenceService::ModelMetadata(Context* context, const oip::ModelMetadataRequest* request,
                                          oip::ModelMetadataResponse* response) {
-  return AnswerNow(context, FillModelMetadata(server_, *request, *response));
+  return AnswerCall(gate_, context, "/inference.GRPCInferenceService/ModelMetadata",
+                    [&] { return FillModelMetadata(server_, *request, *response); });
 }
 
 Reactor* InferenceService::ModelInfer(Context* context, const oip::ModelInferRequest* request,
                                       oip::ModelInferResponse* response) {
+  constexpr std::string_view kMethod = "/inference.GRPCInferenceService/ModelInfer";
   InferRequest infer;
-  Status status = ReadCallFacts(*context, infer);
-  if (status) status = ReadInferRequest(*request, infer);
-  if (!status) return AnswerNow(context, status);
-  auto* reactor = new InferReactor(context);
-  reactor->Start(server_, std::move(infer),
-                 [response, id = request->id()](const InferResponse& result) -> Status {
-                   FillInferResponse(result, id, *response);
-                   return {};
-                 });
+  CallFacts facts(gate_, context, kMethod);
+  Status status = facts.Check();
+  if (status) status = facts.Read(infer);
+  if (status) status = ReadInferRequest(*request, server_.shared_memory(), infer);
+  if (!status) return AnswerCall(gate_, context, kMethod, [&] { return status; }, true);
+  auto* reactor = new InferReactor(context, facts);
+  // The request lives as long as the call.
+  auto fill = [this, request, response](const InferResponse& result) {
+    return FillInferResponse(result, *request, server_.shared_memory(), *response);
+  };
+  auto sizes = [request, response] {
+    return std::pair(request->ByteSizeLong(), response->ByteSizeLong());
+  };
+  reactor->Start(server_, std::move(infer), fill, sizes);
   return reactor;
-}
-
-Reactor* InferenceService::ModelStatistics(Context* context,
-                                           const oip::ModelStatisticsRequest* request,
-                                           oip::ModelStatisticsResponse* response) {
-  std::vector<std::string> names = {request->name()};
-  if (request->name().empty()) names = server_.models().Names();
-  for (const std::string& name : names) {
-    Result<ModelQuery> query = ToModelQuery(name, request->version());
-    if (!query) return AnswerNow(context, std::unexpected(query.error()));
-    auto servable = server_.models().Find(*query);
-    if (!servable && !request->name().empty())
-      return AnswerNow(context, std::unexpected(servable.error()));
-    if (servable) FillStatistics(**servable, *response->add_model_stats());
-  }
-  return AnswerNow(context);
-}
-
-Reactor* InferenceService::RepositoryIndex(Context* context,
-                                           const oip::RepositoryIndexRequest* request,
-                                           oip::RepositoryIndexResponse* response) {
-  for (const std::string& name : server_.models().Names()) {
-    auto versions = server_.models().StatusOf({name});
-    if (!versions) continue;
-    for (const VersionStatus& version : *versions) {
-      bool ready = version.state == VersionState::kAvailable;
-      if (request->ready() && !ready) continue;
-      auto& model = *response->add_models();
-      model.set_name(name);
-      model.set_version(StrCat(version.version));
-      model.set_state(ready ? "READY" : std::string(NameOf(version.state)));
-      if (version.error) model.set_reason(version.error->message());
-    }
-  }
-  return AnswerNow(context);
 }
 
 }  // namespace weft::serve

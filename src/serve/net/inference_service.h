@@ -1,14 +1,15 @@
-// inference.GRPCInferenceService.
+// inference.GRPCInferenceService: inference here, what manages the server in manage_service.cc.
 #pragma once
 
 #include "inference.grpc.pb.h"
+#include "serve/gate.h"
 #include "serve/server.h"
 
 namespace weft::serve {
 
 class InferenceService final : public inference::GRPCInferenceService::CallbackService {
  public:
-  explicit InferenceService(Server& server) : server_(server) {}
+  InferenceService(Server& server, const Gate* gate) : server_(server), gate_(gate) {}
 
 #define WEFT_INFERENCE_METHOD(name)                                       \
   grpc::ServerUnaryReactor* name(grpc::CallbackServerContext* context,    \
@@ -21,11 +22,21 @@ class InferenceService final : public inference::GRPCInferenceService::CallbackS
   WEFT_INFERENCE_METHOD(ModelMetadata)
   WEFT_INFERENCE_METHOD(ModelInfer)
   WEFT_INFERENCE_METHOD(ModelStatistics)
+  WEFT_INFERENCE_METHOD(ModelConfig)
   WEFT_INFERENCE_METHOD(RepositoryIndex)
+  WEFT_INFERENCE_METHOD(RepositoryModelLoad)
+  WEFT_INFERENCE_METHOD(RepositoryModelUnload)
+  WEFT_INFERENCE_METHOD(SystemSharedMemoryStatus)
+  WEFT_INFERENCE_METHOD(SystemSharedMemoryRegister)
+  WEFT_INFERENCE_METHOD(SystemSharedMemoryUnregister)
+  WEFT_INFERENCE_METHOD(CudaSharedMemoryStatus)
+  WEFT_INFERENCE_METHOD(CudaSharedMemoryRegister)
+  WEFT_INFERENCE_METHOD(CudaSharedMemoryUnregister)
 #undef WEFT_INFERENCE_METHOD
 
  private:
   Server& server_;
+  const Gate* gate_;
 };
 
 }  // namespace weft::serve

@@ -3,19 +3,23 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <span>
+#include <thread>
 
 #include "base/cores.h"
 #include "base/log.h"
 #include "serve/client_backend.h"
 #include "serve/flags.h"
+#include "serve/gate.h"
 #include "serve/net/grpc_server.h"
 #include "serve/net/http_server.h"
 #include "serve/net/model_config.h"
+#include "serve/net/tls.h"
 #include "serve/rest.h"
 #include "serve/server.h"
 
@@ -38,8 +42,79 @@ ServerOptions OptionsOf(const ServeFlags& flags) {
   scheduler.max_queue_delay = std::max<int64_t>(flags.max_queue_delay_ms, 1) * kMillisecond;
   options.batching.enabled = flags.enable_batching;
   options.batching.max_delay = std::max<int64_t>(flags.batch_timeout_micros, 0) * kMicrosecond;
+  scheduler.least_slots = std::min(scheduler.least_slots, scheduler.slots);
+  options.max_inflight_bytes = std::max<int64_t>(flags.max_inflight_bytes, 0);
+  options.models.weights_bytes = std::max<int64_t>(flags.max_weights_bytes, 0);
+  options.models.repository = flags.model_repository;
   return options;
 }
+
+Status ReadBatchingFile(const std::string& path, ServeFlags& flags) {
+  if (path.empty()) return {};
+  tensorflow::serving::BatchingParameters batching;
+  TRY(ReadTextProto(path, "BatchingParameters", batching));
+  flags.enable_batching = true;
+  if (batching.has_batch_timeout_micros())
+    flags.batch_timeout_micros = batching.batch_timeout_micros().value();
+  if (batching.has_max_enqueued_batches()) {
+    int64_t most = batching.has_max_batch_size() ? batching.max_batch_size().value() : 1;
+    flags.max_queue = batching.max_enqueued_batches().value() * std::max<int64_t>(most, 1);
+  }
+  if (batching.has_num_batch_threads()) flags.slots = batching.num_batch_threads().value();
+  return {};
+}
+
+Status OpenGate(const ServeFlags& flags, Gate& gate) {
+  if (!flags.bearer_token_file.empty()) TRY(gate.ReadTokens(flags.bearer_token_file));
+  if (!flags.access_log.empty()) gate.SetLog(TRY(AccessLog::Open(flags.access_log)));
+  return {};
+}
+
+Result<TlsOptions> TlsOf(const ServeFlags& flags) {
+  if (!flags.ssl_config_file.empty()) return ReadSslConfig(flags.ssl_config_file);
+  return ReadTls(flags.tls_cert, flags.tls_key, flags.tls_client_ca);
+}
+
+Result<std::vector<ModelConfig>> AllModels(const ServeFlags& flags) {
+  std::vector<ModelConfig> models = TRY(ModelsOf(flags));
+  if (!flags.model_config_file.empty()) {
+    for (ModelConfig& config : TRY(ReadConfigFile(flags.model_config_file))) {
+      models.push_back(std::move(config));
+    }
+  }
+  return models;
+}
+
+// Reads the file of models anew while it lives. What is wrong with it is said, and what is served
+// stays.
+class ConfigWatch {
+ public:
+  ConfigWatch(const ServeFlags& flags, Server& server) {
+    double seconds = flags.model_config_file_poll_wait_seconds;
+    if (seconds <= 0 || flags.model_config_file.empty()) return;
+    thread_ = std::jthread([&flags, &server, seconds](const std::stop_token& stop) {
+      Time next = Now();
+      while (!stop.stop_requested()) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        if (Now() < next) continue;
+        next = Now() + static_cast<Time>(seconds * 1e9);
+        Result<std::vector<ModelConfig>> models = AllModels(flags);
+        Status status;
+        if (models) {
+          status = server.models().SetConfig(std::move(*models));
+        } else {
+          status = std::unexpected(models.error());
+        }
+        if (!status) {
+          LOG(warn) << status.error();
+        }
+      }
+    });
+  }
+
+ private:
+  std::jthread thread_;
+};
 
 // The line that scripts wait for.
 void SayReady(const Server& server, const HttpServer* http, const GrpcServer* grpc) {
@@ -51,14 +126,18 @@ void SayReady(const Server& server, const HttpServer* http, const GrpcServer* gr
 }
 
 Result<int> Serve(const ServeFlags& flags, const sigset_t& signals) {
-  std::vector<ModelConfig> models = TRY(ModelsOf(flags));
-  if (!flags.model_config_file.empty()) {
-    for (ModelConfig& config : TRY(ReadConfigFile(flags.model_config_file))) {
-      models.push_back(std::move(config));
-    }
+  for (const std::string& name : flags.without_meaning) {
+    std::fprintf(stderr, "weft-serve: --%s: of TF Serving, means nothing here\n", name.c_str());
   }
+  std::vector<ModelConfig> models = TRY(AllModels(flags));
+  TlsOptions tls = TRY(TlsOf(flags));
+  Gate gate;
+  TRY(OpenGate(flags, gate));
   Server server(TRY(MakeClientBackend()), OptionsOf(flags));
-  RestApi rest(server);
+  if (flags.enable_shared_memory) server.shared_memory().Enable();
+  RestApi rest(server, &gate);
+  if (flags.rest_api_timeout_in_ms > 0)
+    rest.SetTimeout(flags.rest_api_timeout_in_ms * kMillisecond);
   std::unique_ptr<HttpServer> http;
   std::unique_ptr<GrpcServer> grpc;
   // Open from the start: a server that loads is alive, but not ready.
@@ -70,11 +149,13 @@ Result<int> Serve(const ServeFlags& flags, const sigset_t& signals) {
                                                      : std::max(AvailableCores(), 2);
     options.max_request_bytes = flags.max_request_bytes;
     options.max_connections = static_cast<int>(flags.max_connections);
+    options.tls = tls;
     http = TRY(HttpServer::Start(options, rest));
   }
   if (flags.port >= 0) {
-    grpc = TRY(GrpcServer::Start(
-        {flags.host, static_cast<int>(flags.port), flags.max_request_bytes}, server));
+    grpc = TRY(GrpcServer::Start({flags.host, static_cast<int>(flags.port), flags.max_request_bytes,
+                                  flags.grpc_socket_path, tls},
+                                 server, &gate));
   }
   if (Status status = server.models().SetConfig(std::move(models)); !status) {
     std::fprintf(stderr, "weft-serve: %s\n", status.error().ToString().c_str());
@@ -83,9 +164,13 @@ Result<int> Serve(const ServeFlags& flags, const sigset_t& signals) {
   if (flags.file_system_poll_wait_seconds > 0) {
     server.models().Watch(static_cast<Time>(flags.file_system_poll_wait_seconds * 1e9));
   }
+  ConfigWatch watch(flags, server);
   SayReady(server, http.get(), grpc.get());
   int signal = 0;
-  sigwait(&signals, &signal);
+  do {
+    sigwait(&signals, &signal);
+    if (signal == SIGHUP && gate.log() != nullptr) gate.log()->Reopen();
+  } while (signal == SIGHUP);
   std::fprintf(stderr, "weft-serve: %s: draining\n", strsignal(signal));
   if (http != nullptr) http->StopAccepting();
   bool all = server.Drain(Now() + std::max<int64_t>(flags.drain_seconds, 0) * kSecond + 1);
@@ -113,9 +198,13 @@ int Main(std::span<const char* const> arguments) {
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
-  Result<int> status = Serve(*flags, signals);
+  Result<int> status = [&]() -> Result<int> {
+    TRY(ReadBatchingFile(flags->batching_parameters_file, *flags));
+    return Serve(*flags, signals);
+  }();
   if (status) return *status;
   std::fprintf(stderr, "weft-serve: %s\n", status.error().ToString().c_str());
   return status.error().code() == Code::kInvalidArgument ? kExitUsage : kExitFailed;

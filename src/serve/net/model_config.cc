@@ -47,17 +47,21 @@ Result<std::vector<ModelConfig>> FromConfigProto(const tfs::ModelServerConfig& p
   return configs;
 }
 
-Result<std::vector<ModelConfig>> ReadConfigFile(const std::string& path) {
+Status ReadTextProto(const std::string& path, std::string_view type,
+                     google::protobuf::Message& proto) {
   std::string text = TRY(ReadFile(path));
-  tfs::ModelServerConfig proto;
   google::protobuf::TextFormat::Parser parser;
   FirstError error;
   parser.RecordErrorsTo(&error);
   // Fields of TF Serving that mean nothing here (logging, platform types) are no error.
   parser.AllowUnknownField(true);
-  if (!parser.ParseFromString(text, &proto)) {
-    return InvalidArgument(path, ":", error.text.value_or("not a ModelServerConfig"));
-  }
+  if (parser.ParseFromString(text, &proto)) return {};
+  return InvalidArgument(path, ":", error.text.value_or(StrCat("not a ", type)));
+}
+
+Result<std::vector<ModelConfig>> ReadConfigFile(const std::string& path) {
+  tfs::ModelServerConfig proto;
+  TRY(ReadTextProto(path, "ModelServerConfig", proto));
   return FromConfigProto(proto);
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -13,7 +14,9 @@ namespace weft::serve {
 
 Result<std::vector<ModelConfig>> FromConfigProto(
     const tensorflow::serving::ModelServerConfig& proto);
-// Errors name the file, line and column.
+// A file of protobuf text; errors name the file, line and column.
+Status ReadTextProto(const std::string& path, std::string_view type,
+                     google::protobuf::Message& proto);
 Result<std::vector<ModelConfig>> ReadConfigFile(const std::string& path);
 
 }  // namespace weft::serve

@@ -1,7 +1,6 @@
 #include "serve/net/tf_service.h"
 
 #include <cstring>
-#include <thread>
 #include <utility>
 
 #include "serve/net/grpc_call.h"
@@ -146,23 +145,23 @@ Status FillMetadata(Server& server, const tfs::GetModelMetadataRequest& request,
   return {};
 }
 
-grpc::ServerUnaryReactor* EndNow(grpc::CallbackServerContext* context, const Status& status) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  reactor->Finish(status ? grpc::Status::OK : ToGrpcStatus(status.error()));
-  return reactor;
-}
-
 }  // namespace
 
 grpc::ServerUnaryReactor* PredictionService::Predict(grpc::CallbackServerContext* context,
                                                      const tfs::PredictRequest* request,
                                                      tfs::PredictResponse* response) {
+  constexpr std::string_view kMethod = "/tensorflow.serving.PredictionService/Predict";
   InferRequest infer;
-  Status status = ReadCallFacts(*context, infer);
+  CallFacts facts(gate_, context, kMethod);
+  Status status = facts.Check();
+  if (status) status = facts.Read(infer);
   if (status) status = ReadPredict(*request, infer);
-  if (!status) return EndNow(context, status);
-  auto* reactor = new InferReactor(context);
-  reactor->Start(server_, std::move(infer), [response](const InferResponse& result) -> Status {
+  if (!status) return AnswerCall(gate_, context, kMethod, [&] { return status; }, true);
+  auto* reactor = new InferReactor(context, facts);
+  auto sizes = [request, response] {
+    return std::pair(request->ByteSizeLong(), response->ByteSizeLong());
+  };
+  auto fill = [response](const InferResponse& result) -> Status {
     for (const NamedTensor& output : result.outputs) {
       ToTensorProto(output.value, (*response->mutable_outputs())[output.name]);
     }
@@ -170,50 +169,53 @@ grpc::ServerUnaryReactor* PredictionService::Predict(grpc::CallbackServerContext
     response->mutable_model_spec()->mutable_version()->set_value(result.version);
     response->mutable_model_spec()->set_signature_name(result.graph);
     return {};
-  });
+  };
+  reactor->Start(server_, std::move(infer), fill, sizes);
   return reactor;
 }
 
 grpc::ServerUnaryReactor* PredictionService::GetModelMetadata(
     grpc::CallbackServerContext* context, const tfs::GetModelMetadataRequest* request,
     tfs::GetModelMetadataResponse* response) {
-  return EndNow(context, FillMetadata(server_, *request, *response));
+  return AnswerCall(gate_, context, "/tensorflow.serving.PredictionService/GetModelMetadata",
+                    [&] { return FillMetadata(server_, *request, *response); });
 }
 
 grpc::ServerUnaryReactor* ModelService::GetModelStatus(grpc::CallbackServerContext* context,
                                                        const tfs::GetModelStatusRequest* request,
                                                        tfs::GetModelStatusResponse* response) {
-  auto versions = server_.models().StatusOf(ToQuery(request->model_spec()));
-  if (!versions) return EndNow(context, std::unexpected(versions.error()));
-  for (const VersionStatus& version : *versions) {
-    tfs::ModelVersionStatus& status = *response->add_model_version_status();
-    status.set_version(version.version);
-    status.set_state(static_cast<tfs::ModelVersionStatus::State>(version.state));
-    status.mutable_status();
-    if (!version.error) continue;
-    status.mutable_status()->set_error_code(static_cast<int>(version.error->code()));
-    status.mutable_status()->set_error_message(version.error->ToString());
-  }
-  return EndNow(context, {});
+  return AnswerCall(
+      gate_, context, "/tensorflow.serving.ModelService/GetModelStatus", [&]() -> Status {
+        for (const VersionStatus& version :
+             TRY(server_.models().StatusOf(ToQuery(request->model_spec())))) {
+          tfs::ModelVersionStatus& status = *response->add_model_version_status();
+          status.set_version(version.version);
+          status.set_state(static_cast<tfs::ModelVersionStatus::State>(version.state));
+          status.mutable_status();
+          if (!version.error) continue;
+          status.mutable_status()->set_error_code(static_cast<int>(version.error->code()));
+          status.mutable_status()->set_error_message(version.error->ToString());
+        }
+        return {};
+      });
 }
 
-// The client waits until the models are there, as with TF Serving; the threads of gRPC do not.
+// The client waits until the models are there, as with TF Serving. What is wrong with them is in
+// the answer.
 grpc::ServerUnaryReactor* ModelService::HandleReloadConfigRequest(
     grpc::CallbackServerContext* context, const tfs::ReloadConfigRequest* request,
     tfs::ReloadConfigResponse* response) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  // Request and response live until Finish, for which a server that shuts down waits.
-  std::thread([this, request, response, reactor] {
-    Status status = [&]() -> Status {
-      return server_.models().SetConfig(TRY(FromConfigProto(request->config())));
-    }();
-    if (!status) {
-      response->mutable_status()->set_error_code(static_cast<int>(status.error().code()));
-      response->mutable_status()->set_error_message(status.error().ToString());
-    }
-    reactor->Finish(grpc::Status::OK);
-  }).detach();
-  return reactor;
+  return AnswerLater(gate_, context, "/tensorflow.serving.ModelService/HandleReloadConfigRequest",
+                     [this, request, response]() -> Status {
+                       Status status = [&]() -> Status {
+                         return server_.models().SetConfig(TRY(FromConfigProto(request->config())));
+                       }();
+                       if (status) return {};
+                       const Error& error = status.error();
+                       response->mutable_status()->set_error_code(static_cast<int>(error.code()));
+                       response->mutable_status()->set_error_message(error.ToString());
+                       return {};
+                     });
 }
 
 }  // namespace weft::serve

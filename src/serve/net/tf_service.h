@@ -1,6 +1,7 @@
 // tensorflow.serving.PredictionService and ModelService.
 #pragma once
 
+#include "serve/gate.h"
 #include "serve/server.h"
 #include "tensorflow_serving.grpc.pb.h"
 
@@ -8,7 +9,7 @@ namespace weft::serve {
 
 class PredictionService final : public tensorflow::serving::PredictionService::CallbackService {
  public:
-  explicit PredictionService(Server& server) : server_(server) {}
+  PredictionService(Server& server, const Gate* gate) : server_(server), gate_(gate) {}
   grpc::ServerUnaryReactor* Predict(grpc::CallbackServerContext* context,
                                     const tensorflow::serving::PredictRequest* request,
                                     tensorflow::serving::PredictResponse* response) override;
@@ -19,11 +20,12 @@ class PredictionService final : public tensorflow::serving::PredictionService::C
 
  private:
   Server& server_;
+  const Gate* gate_;
 };
 
 class ModelService final : public tensorflow::serving::ModelService::CallbackService {
  public:
-  explicit ModelService(Server& server) : server_(server) {}
+  ModelService(Server& server, const Gate* gate) : server_(server), gate_(gate) {}
   grpc::ServerUnaryReactor* GetModelStatus(
       grpc::CallbackServerContext* context,
       const tensorflow::serving::GetModelStatusRequest* request,
@@ -34,6 +36,7 @@ class ModelService final : public tensorflow::serving::ModelService::CallbackSer
 
  private:
   Server& server_;
+  const Gate* gate_;
 };
 
 }  // namespace weft::serve
