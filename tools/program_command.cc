@@ -66,7 +66,7 @@ Status CheckEmit(std::string_view emit, const program::TargetInfo& target) {
   bool known = emit == "program" || emit == "llvm" || emit == "cuda";
   if (!known) return InvalidArgument("unknown form: ", emit, "; known are program, llvm, cuda");
   if (emit == "llvm" && !on_cpu) return InvalidArgument("--emit=llvm is for CPUs");
-  if (emit == "cuda" && on_cpu) return InvalidArgument("--emit=cuda is for --target=h200");
+  if (emit == "cuda" && on_cpu) return InvalidArgument("--emit=cuda is for GPUs: --target=h200");
   return {};
 }
 
@@ -115,8 +115,8 @@ Runs the passes, lowers the module and prints the Program: buffers, kernels, ste
 that is made of it.
 
   --target=T        the machine: cpu (this one, the default), generic (any CPU), cpu-avx512,
-                    cpu-neon, h200
-  --emit=F          program (the default), llvm (LLVM IR, for cpu), cuda (CUDA C, for h200)
+                    cpu-neon, a100, h200, b200, rtx5090
+  --emit=F          program (the default), llvm (LLVM IR, for cpu), cuda (CUDA C, for GPUs)
   --copies          instead, a line for each copy that the program makes: bytes, place, reason
   --why             instead, how each instruction is lowered: the row of the target's table that
                     took it and its reason, then why the rows before it refused

@@ -5,19 +5,13 @@
 
 #include "base/elements.h"
 #include "base/float_formats.h"
+#include "base/packing.h"
 #include "base/storage.h"
 
 namespace weft {
 namespace {
 
 constexpr int64_t kMaxLiteralBytes = int64_t{1} << 39;  // no machine has room for more
-
-// Bytes of n packed elements.
-int64_t PackedSize(DType t, int64_t n) {
-  if (!IsSubByte(t)) return n * ByteWidth(t);
-  int64_t bits = BitWidth(t);
-  return n / 8 * bits + (n % 8 * bits + 7) / 8;
-}
 
 }  // namespace
 
@@ -192,21 +186,8 @@ bool Literal::operator==(const Literal& other) const {
 
 std::vector<std::byte> Literal::Pack() const {
   CHECK(shape_.IsArray()) << shape_;
-  if (!IsSubByte(dtype())) return std::vector<std::byte>(data(), data() + byte_size());
-  std::vector<std::byte> packed(static_cast<size_t>(PackedSize(dtype(), elements_)));
-  unsigned bits = static_cast<unsigned>(BitWidth(dtype())), mask = (1u << bits) - 1;
-  unsigned pending = 0, filled = 0;  // bits not yet written
-  size_t next = 0;
-  for (int64_t i = 0; i < elements_; ++i) {
-    pending |= (static_cast<unsigned>(data()[i]) & mask) << filled;
-    filled += bits;
-    if (filled >= 8) {
-      packed[next++] = static_cast<std::byte>(pending);
-      pending >>= 8;
-      filled -= 8;
-    }
-  }
-  if (filled > 0) packed[next] = static_cast<std::byte>(pending);
+  std::vector<std::byte> packed(static_cast<size_t>(PackedBytes(dtype(), elements_)));
+  PackElements(dtype(), data(), elements_, packed.data());
   return packed;
 }
 
@@ -217,7 +198,7 @@ Result<Literal> Literal::Unpack(Shape shape, std::span<const std::byte> packed) 
     return InvalidArgument("unpack: no value can have shape ", shape);
   }
   DType type = shape.dtype();
-  int64_t expected = PackedSize(type, *count);
+  int64_t expected = PackedBytes(type, *count);
   if (expected != static_cast<int64_t>(packed.size())) {
     return InvalidArgument("unpack: ", shape, " takes ", expected, " bytes, not ", packed.size());
   }
@@ -226,23 +207,8 @@ Result<Literal> Literal::Unpack(Shape shape, std::span<const std::byte> packed) 
   std::byte* out = literal.mutable_data();
   if (type == DType::kPred) {
     for (size_t i = 0; i < packed.size(); ++i) out[i] = std::byte{packed[i] != std::byte{0}};
-  } else if (!IsSubByte(type)) {
-    if (!packed.empty()) std::memcpy(out, packed.data(), packed.size());
   } else {
-    unsigned bits = static_cast<unsigned>(BitWidth(type)), mask = (1u << bits) - 1;
-    unsigned sign = IsSigned(type) ? 1u << (bits - 1) : 0;
-    unsigned pending = 0, filled = 0;  // bits read and not yet used
-    size_t next = 0;
-    for (int64_t i = 0; i < literal.elements_; ++i) {
-      if (filled < bits) {
-        pending |= static_cast<unsigned>(packed[next++]) << filled;
-        filled += 8;
-      }
-      unsigned value = pending & mask;
-      out[i] = static_cast<std::byte>((value ^ sign) - sign);
-      pending >>= bits;
-      filled -= bits;
-    }
+    UnpackElements(type, packed.data(), literal.elements_, out);
   }
   return literal;
 }

@@ -8,6 +8,7 @@
 #include "base/trace.h"
 #include "client/client.h"
 #include "client/interrupt.h"
+#include "client/packed_transfer.h"
 #include "client/strided.h"
 
 namespace weft::client {
@@ -56,12 +57,12 @@ void FetchNow(const ArrayRef& array, Range range, const EventRef& done,
   trace::Span span(trace::Kind::kTransfer, [&] { return ToHost("device to host", *array); });
   span.Bytes(range.bytes).Device(array->memory->device()->id());
   metrics::Add(metrics::kBytesToHost, range.bytes);
-  array->memory->device()->accelerator()->Download(
-      {array->device, array->ready, range.offset, range.bytes, range.to, array,
-       [done, to = range.to, copy = std::move(copy)](Result<const std::byte*> from) {
-         if (from && to == nullptr) copy(*from);
-         done->Set(from ? Status() : Status(std::unexpected(std::move(from).error())));
-       }});
+  DownloadElements(*array->memory->device()->accelerator(), array->shape,
+                   {array->device, array->ready, range.offset, range.bytes, range.to, array,
+                    [done, to = range.to, copy = std::move(copy)](Result<const std::byte*> from) {
+                      if (from && to == nullptr) copy(*from);
+                      done->Set(from ? Status() : Status(std::unexpected(std::move(from).error())));
+                    }});
 }
 
 EventRef Fetch(Client* client, ArrayRef array, Range range,
@@ -147,7 +148,7 @@ Array::Array(Shape shape, Memory* memory, DeviceBytesRef bytes, EventRef ready)
       device(std::move(bytes)),
       ready(std::move(ready)),
       defined_(Event::Done()) {
-  Account(this->shape.ByteSize());
+  Account(DeviceByteSize(this->shape));
 }
 
 Array::~Array() {
@@ -166,8 +167,9 @@ void Array::Fulfil(Result<Literal> result) {
     if (!result) return Define(std::unexpected(std::move(result).error()), nullptr);
     if (!result->HasDynamicSizes()) {
       EventRef written;
-      auto bytes = memory->accelerator()->Upload(
-          result->data(), result->byte_size(), "array", [held = *result] { (void)held; }, &written);
+      auto bytes = UploadElements(
+          *memory->accelerator(), result->shape(), result->data(), "array",
+          [held = *result] { (void)held; }, &written);
       return Define(std::move(bytes), written);
     }
   }
@@ -190,7 +192,7 @@ void Array::Define(Result<DeviceBytesRef> bytes, const EventRef& written) {
     return event->Set(std::unexpected(std::move(bytes).error()));
   }
   device = std::move(*bytes);
-  Account(shape.ByteSize());
+  Account(DeviceByteSize(shape));
   first->Set({});
   written->OnReady([event](const Status& status) { event->Set(status); });
 }
@@ -340,13 +342,14 @@ Result<std::unique_ptr<Buffer>> Buffer::CopyOnDevice(Memory* memory, ArrayRef fr
     if (target != nullptr && &source->device() == &target->device()) {
       EventRef written;
       auto bytes =
-          target->Duplicate(from->device, from->ready, from->shape.ByteSize(), from, &written);
+          target->Duplicate(from->device, from->ready, DeviceByteSize(from->shape), from, &written);
       return copy->Define(std::move(bytes), written);
     }
     Result<Literal> value = AllocateArray(memory, from->shape);
     if (!value) return copy->Fulfil(std::move(value));
     std::byte* to = value->mutable_data();
-    source->Download({from->device, from->ready, 0, value->byte_size(), to, from,
+    DownloadElements(*source, from->shape,
+                     {from->device, from->ready, 0, value->byte_size(), to, from,
                       [copy, value = std::move(*value)](Result<const std::byte*> there) {
                         if (there) return copy->Fulfil(value);
                         copy->Fulfil(std::unexpected(std::move(there).error()));

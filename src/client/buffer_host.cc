@@ -7,6 +7,7 @@
 #include "base/trace.h"
 #include "client/buffer.h"
 #include "client/client.h"
+#include "client/packed_transfer.h"
 #include "client/strided.h"
 
 namespace weft::client {
@@ -109,14 +110,16 @@ Result<std::unique_ptr<Buffer>> BufferOnDevice(Memory* memory, const HostArray& 
   const std::string label = host.shape.ToStringWithoutLayout();
   if (LiesAsOnDevice(host)) {
     metrics::Add(metrics::kBytesToDevice, bytes);
-    made = TRY(to.Upload(
-        static_cast<const std::byte*>(host.data), bytes, label, [done] { done->Set({}); }, &ready));
+    made = TRY(UploadElements(
+        to, host.shape, static_cast<const std::byte*>(host.data), label, [done] { done->Set({}); },
+        &ready));
     (void)done->Await();  // callers who write to it early are not told apart
   } else {
     Literal value = TRY(AllocateArray(memory, host.shape));
     CopyFromHost(host, *memory, 0, value);
     done->Set({});
-    made = TRY(to.Upload(value.data(), bytes, label, [value] { (void)value; }, &ready));
+    made =
+        TRY(UploadElements(to, host.shape, value.data(), label, [value] { (void)value; }, &ready));
   }
   return std::make_unique<Buffer>(
       memory->client(),
@@ -190,6 +193,10 @@ Result<std::unique_ptr<Buffer>> BufferFromView(Memory* memory, Shape shape, void
     return InvalidArgument("view of host memory: no data for ", shape.ToStringWithoutLayout());
   }
   if (Accelerator* on = memory->accelerator()) {
+    if (DeviceByteSize(shape) != shape.ByteSize()) {
+      return Unimplemented("view of device memory: elements of ", Name(shape.dtype()),
+                           " lie packed in memory of Weft's");
+    }
     auto lent = std::make_shared<DeviceBytes>();
     EventRef ready = Event::Done();
     if (native_stream != nullptr) {
@@ -219,7 +226,7 @@ std::unique_ptr<Buffer> BufferFromLiteral(Memory* memory, Literal value) {
 Result<std::unique_ptr<Buffer>> UninitializedBuffer(Memory* memory, Shape shape) {
   if (Accelerator* on = memory->accelerator()) {
     TRY(CheckHostShape(shape));
-    DeviceBytesRef bytes = TRY(on->Allocate(shape.ByteSize(), shape.ToStringWithoutLayout()));
+    DeviceBytesRef bytes = TRY(on->Allocate(DeviceByteSize(shape), shape.ToStringWithoutLayout()));
     return std::make_unique<Buffer>(
         memory->client(),
         std::make_shared<Array>(std::move(shape), memory, std::move(bytes), Event::Done()));

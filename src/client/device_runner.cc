@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "client/client.h"
 #include "client/evaluator_runner.h"
+#include "client/packed_transfer.h"
 #include "compiler/buffers/buffers.h"
 #include "compiler/lower/compile.h"
 #include "hlo/clone.h"
@@ -60,10 +61,10 @@ Status DeviceRunner::DescribeBuffers() {
     size_t number = static_cast<size_t>(b.index) + 1;
     if (b.kind == BufferKind::kParameter) {
       if (parameters_.size() < number) parameters_.resize(number);
-      parameters_[number - 1] = {b.shape.ByteSize(), b.donation != program::Donation::kNone};
+      parameters_[number - 1] = {*ByteSize(b), b.donation != program::Donation::kNone};
     } else if (b.kind == BufferKind::kResult) {
       if (outputs_.size() < number) outputs_.resize(number);
-      outputs_[number - 1].bytes = b.shape.ByteSize();
+      outputs_[number - 1].bytes = *ByteSize(b);
       if (b.base >= 0) outputs_[number - 1].parameter = program.buffers[b.base].index;
     }
   }
@@ -91,7 +92,7 @@ class DeviceRunner::Frame {
 
   Status TakeArgument(size_t parameter, ArrayRef& array, bool donated) {
     const Parameter& expected = runner_.parameters_[parameter];
-    if (array->shape.ByteSize() != expected.bytes) {
+    if (DeviceByteSize(array->shape) != expected.bytes) {
       return InvalidArgument("argument ", parameter, " is ", array->shape.ToStringWithoutLayout(),
                              ", the program takes ", expected.bytes, " bytes");
     }
@@ -140,10 +141,15 @@ class DeviceRunner::Frame {
     return {};
   }
   Status CopyIn(size_t parameter, const ArrayRef& array) {
-    TRY(Fresh(parameter, array->value.byte_size()));
-    held.push_back(array->value.storage());
-    return stream_.Copy(CopyKind::kToDevice, in.back(), array->value.data(),
-                        array->value.byte_size());
+    int64_t bytes = DeviceByteSize(array->shape);
+    TRY(Fresh(parameter, bytes));
+    if (bytes == array->value.byte_size()) {
+      held.push_back(array->value.storage());
+      return stream_.Copy(CopyKind::kToDevice, in.back(), array->value.data(), bytes);
+    }
+    auto packed = std::make_shared<std::vector<std::byte>>(array->value.Pack());
+    held.push_back(packed);
+    return stream_.Copy(CopyKind::kToDevice, in.back(), packed->data(), bytes);
   }
 
   const DeviceRunner& runner_;
@@ -221,10 +227,11 @@ Result<std::vector<Literal>> DeviceRunner::Fetch(Accelerator& on, const Enqueued
     }
     Literal value = TRY(Literal::AllocateUnset(shapes[k]));
     auto done = std::make_shared<Event>();
-    on.Download({enqueued.results[k], Event::Done(), 0, value.byte_size(), value.mutable_data(),
-                 nullptr, [done](Result<const std::byte*> there) {
-                   done->Set(there ? Status() : Status(std::unexpected(there.error())));
-                 }});
+    DownloadElements(on, shapes[k],
+                     {enqueued.results[k], Event::Done(), 0, value.byte_size(),
+                      value.mutable_data(), nullptr, [done](Result<const std::byte*> there) {
+                        done->Set(there ? Status() : Status(std::unexpected(there.error())));
+                      }});
     if (const Status& status = done->Await(); !status) return std::unexpected(status.error());
     results.push_back(std::move(value));
   }

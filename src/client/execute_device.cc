@@ -7,6 +7,7 @@
 #include "base/trace.h"
 #include "client/client.h"
 #include "client/interrupt.h"
+#include "client/packed_transfer.h"
 #include "runtime/buffers.h"
 
 namespace weft::client {
@@ -115,12 +116,12 @@ void DefineOutput(const ArrayRef& output, const Device& device, const DeviceByte
   Result<Literal> value = AllocateArray(output->memory, output->shape);
   if (!value) return output->Fulfil(std::move(value));
   std::byte* to = value->mutable_data();
-  device.accelerator()->Download(
-      {bytes, ready, 0, value->byte_size(), to, bytes,
-       [output, value = std::move(*value)](Result<const std::byte*> there) mutable {
-         if (!there) return output->Fulfil(std::unexpected(std::move(there).error()));
-         output->Fulfil(std::move(value));
-       }});
+  DownloadElements(*device.accelerator(), output->shape,
+                   {bytes, ready, 0, value->byte_size(), to, bytes,
+                    [output, value = std::move(*value)](Result<const std::byte*> there) mutable {
+                      if (!there) return output->Fulfil(std::unexpected(std::move(there).error()));
+                      output->Fulfil(std::move(value));
+                    }});
 }
 
 ExecuteResult LoadedExecutable::EnqueueHere(Inputs inputs, const Device& device,

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "gpu/narrow_indices.h"
 #include "gpu/render_ops.h"
 #include "program/cost.h"
 
@@ -631,13 +632,15 @@ void RenderKernel(const Kernel& kernel, std::string_view name, std::string& out)
   }
   text.Open("extern \"C\" __global__ void __launch_bounds__(", launch.threads, ") ", name, "(",
             parameters, ") {");
-  KernelRenderer(kernel, launch.threads, false, text).Render();
+  Kernel narrow = NarrowIndices(kernel);
+  KernelRenderer(narrow, launch.threads, false, text).Render();
   text.Close();
   out += text.text();
 }
 
 void RenderInBlock(const Kernel& kernel, int64_t threads, CudaText& text) {
-  KernelRenderer(kernel, threads, true, text).Render();
+  Kernel narrow = NarrowIndices(kernel);
+  KernelRenderer(narrow, threads, true, text).Render();
 }
 
 }  // namespace weft::gpu

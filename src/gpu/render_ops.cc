@@ -94,6 +94,13 @@ std::string_view Infix(Op op, DType type) {
   }
 }
 
+// The same of integers that fit: what wraps around is undefined in C.
+std::string_view PlainInfix(const Instr& instr) {
+  bool plain = instr.nowrap && (instr.type.dtype == DType::kS32 || instr.type.dtype == DType::kS64);
+  if (!plain) return "";
+  return instr.op == Op::kAdd ? "+" : instr.op == Op::kSub ? "-" : instr.op == Op::kMul ? "*" : "";
+}
+
 // The function of lib/numbers.cuh.
 std::string_view LibraryFunction(Op op) {
   switch (op) {
@@ -133,6 +140,9 @@ std::string RenderOp(const Instr& instr, std::span<const std::string> args,
       if (!IsFloat(type) && args[0] == "0") return StrCat("Neg(", args[1], ")");
       break;
     default: break;
+  }
+  if (std::string_view op = PlainInfix(instr); !op.empty()) {
+    return StrCat(args[0], " ", op, " ", args[1]);
   }
   if (std::string_view op = Infix(instr.op, types[0].dtype); !op.empty()) {
     return StrCat(args[0], " ", op, " ", args[1]);

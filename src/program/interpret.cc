@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/float_mode.h"
+#include "base/packing.h"
 #include "base/str.h"
 #include "program/collective.h"
 #include "program/library.h"
@@ -43,6 +44,16 @@ bool HasSteps(const Step& step) {
          std::holds_alternative<ConditionalStep>(step.op);
 }
 
+// Elements of the host's to and from the memory of a buffer.
+void ToBuffer(const Buffer& buffer, const std::byte* elements, std::byte* to) {
+  if (!buffer.packed) return CopyInLayout(buffer.shape, elements, to, true);
+  PackElements(buffer.shape.dtype(), elements, buffer.shape.elements(), to);
+}
+void FromBuffer(const Buffer& buffer, const std::byte* from, std::byte* elements) {
+  if (!buffer.packed) return CopyInLayout(buffer.shape, from, elements, false);
+  UnpackElements(buffer.shape.dtype(), from, buffer.shape.elements(), elements);
+}
+
 // One device: its memory and where it is in the steps.
 class DeviceState {
  public:
@@ -68,7 +79,7 @@ class DeviceState {
         return InvalidArgument("argument ", buffer.index, " is ", argument.shape(), ", not ",
                                buffer.shape);
       }
-      CopyInLayout(buffer.shape, argument.data(), memory_[i].data(), true);
+      ToBuffer(buffer, argument.data(), memory_[i].data());
     }
     if (parameters != arguments.size()) {
       return InvalidArgument("program takes ", parameters, " arguments, has ", arguments.size());
@@ -165,7 +176,7 @@ class DeviceState {
                  {static_cast<BufferId>(&buffer - program_.buffers.data()), 0, *ByteSize(buffer)}};
       Literal literal(buffer.shape);
       if (use.slice.size > 0) {
-        CopyInLayout(buffer.shape, MemoryOf(use).data(), literal.mutable_data(), false);
+        FromBuffer(buffer, MemoryOf(use).data(), literal.mutable_data());
       }
       results[buffer.index] = std::move(literal);
     }
@@ -188,7 +199,7 @@ class DeviceState {
     memory_[i] =
         storage_.emplace_back(std::vector<std::byte>(static_cast<size_t>(bytes), std::byte{0xcd}));
     if (bytes > 0 && buffer.kind == BufferKind::kConstant) {
-      CopyInLayout(buffer.shape, buffer.value.data(), memory_[i].data(), true);
+      ToBuffer(buffer, buffer.value.data(), memory_[i].data());
     }
     return {};
   }
@@ -353,7 +364,7 @@ Status InterpretOn(const Program& program, int64_t device, std::span<std::byte* 
 
 std::vector<std::byte> ConstantBytes(const Buffer& buffer) {
   std::vector<std::byte> bytes(static_cast<size_t>(*ByteSize(buffer)));
-  if (!bytes.empty()) CopyInLayout(buffer.shape, buffer.value.data(), bytes.data(), true);
+  if (!bytes.empty()) ToBuffer(buffer, buffer.value.data(), bytes.data());
   return bytes;
 }
 

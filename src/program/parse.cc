@@ -101,7 +101,9 @@ class ProgramParser {
 
   Result<Literal> ParseLiteral(const Buffer& buffer) {
     const Shape& shape = buffer.shape;
-    std::optional<int64_t> bytes = ByteSize(buffer);
+    Buffer plain;  // constants are written an element at a time, packed or not
+    plain.shape = shape;
+    std::optional<int64_t> bytes = ByteSize(plain);
     if (!bytes) return lexer_.Fail(buffer.pos, "constant is too large");
     Position pos = lexer_.peek().pos;
     if (lexer_.Accept("hex")) {
@@ -143,6 +145,7 @@ class ProgramParser {
     buffer.name = TRY(lexer_.Name("a buffer name"));
     TRY(lexer_.Expect(":"));
     buffer.shape = TRY(ParseShape());
+    buffer.packed = lexer_.Accept("packed");
     if (lexer_.Accept("parameter")) {
       buffer.kind = BufferKind::kParameter;
       buffer.index = TRY(lexer_.Size("a parameter number"));

@@ -79,7 +79,7 @@ void AppendAttr(std::string& out, const Attr& attr) {
 void AppendBuffer(std::string& out, const Program& program, const Buffer& buffer) {
   out.append("buffer ");
   AppendName(out, buffer.name);
-  StrAppend(out, ": ", buffer.shape);
+  StrAppend(out, ": ", buffer.shape, buffer.packed ? " packed" : "");
   switch (buffer.kind) {
     case BufferKind::kTemp: out.append(" temp"); break;
     case BufferKind::kParameter: StrAppend(out, " parameter ", buffer.index); break;

@@ -2,12 +2,15 @@
 
 #include <array>
 
+#include "base/packing.h"
+
 namespace weft::program {
 
 std::optional<int64_t> ByteSize(const Buffer& buffer) {
   if (!buffer.shape.IsArray() || buffer.shape.HasDynamicDims()) return std::nullopt;
   std::optional<int64_t> elements = buffer.shape.CheckedElements();
   int64_t bytes;
+  if (elements && buffer.packed) return PackedBytes(buffer.shape.dtype(), *elements);
   if (!elements || __builtin_mul_overflow(*elements, ByteWidth(buffer.shape.dtype()), &bytes)) {
     return std::nullopt;
   }

@@ -48,6 +48,9 @@ enum class Donation : uint8_t { kNone, kMay, kMust };
 struct Buffer {
   std::string name;
   Shape shape;  // static array; with a layout where the outside cares
+  // Elements of two or four bits lie four or two to a byte, the first in its lowest bits, in
+  // row-major order. Kernels see such a buffer as the bytes that it is.
+  bool packed = false;
   BufferKind kind = BufferKind::kTemp;
   int64_t index = 0;  // number of the parameter or result
   // Of a parameter or result s32[]: the run-time size of dimension `size_dim` of that parameter or
@@ -87,7 +90,7 @@ enum class ReduceOp : uint8_t { kAdd, kMul, kMin, kMax, kAnd, kOr };
 
 struct Step;
 // Uses of a KernelStep: one for each parameter of the kernel, same access, byte size and dtype (or
-// the complex type over it). No two overlap unless both are read.
+// the complex type over it; u8 for a packed buffer). No two overlap unless both are read.
 struct KernelStep {
   int32_t kernel = -1;  // index into Program::kernels
 };

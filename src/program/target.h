@@ -84,11 +84,32 @@ struct TargetInfo {
   // together.
   int64_t MostChunks() const { return std::clamp<int64_t>(8 * cores, 16, 256); }
 
+  // Arguments and results lie in memory that the host does not read: elements of two and four bits
+  // come packed. On CPUs they are the host's own arrays, an element a byte.
+  bool PacksArguments() const { return HasThreadGrid(); }
+
+  // Rematerialisation: arrays of at least `bytes` whose elements cost no more than `cost`
+  // (ElementCost) are computed again by each of up to `readers` consumers, through up to `depth`
+  // of them behind each other. On GPUs, where arithmetic costs less than memory, an exponential
+  // (12) for arrays beyond half of the L2 of an H200, as its layer norms and softmaxes showed.
+  struct Recomputation {
+    int64_t bytes;
+    double cost;
+    int64_t readers, depth;
+  };
+  Recomputation LargeRecomputation() const {
+    if (!HasThreadGrid()) return {.bytes = INT64_MAX, .cost = 1, .readers = 3, .depth = 3};
+    return {.bytes = int64_t{32} << 20, .cost = 12, .readers = 8, .depth = 8};
+  }
+
   // Machines that tests and plans name, whatever machine they run on.
   static TargetInfo GenericCpu() { return {}; }
   static TargetInfo CpuAvx512();  // a server of 16 Sapphire Rapids cores
   static TargetInfo CpuNeon();    // two Neoverse V1 cores
+  static TargetInfo A100();       // SXM, 80 GB
   static TargetInfo H200();
+  static TargetInfo B200();
+  static TargetInfo Rtx5090();
 
  private:
   double Speed() const { return static_cast<double>(std::max<int64_t>(vector_bits, 128)) / 128; }

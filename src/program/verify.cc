@@ -4,6 +4,7 @@
 #include <map>
 #include <unordered_set>
 
+#include "base/packing.h"
 #include "base/stack.h"
 #include "base/str.h"
 #include "program/library.h"
@@ -167,6 +168,13 @@ class ProgramVerifier {
   Status CheckBuffer(const Buffer& buffer) const {
     std::optional<int64_t> size = ByteSize(buffer);
     if (!size) return Fail(buffer.pos, "buffer '", buffer.name, "' has shape ", buffer.shape);
+    if (buffer.packed && !IsPackable(buffer.shape.dtype())) {
+      return Fail(buffer.pos, "buffer '", buffer.name, "' cannot be packed: elements of ",
+                  weft::Name(buffer.shape.dtype()), " are not two or four to a byte");
+    }
+    if (buffer.packed && buffer.shape.layout() && !buffer.shape.layout()->IsRowMajor()) {
+      return Fail(buffer.pos, "packed buffer '", buffer.name, "' is not row-major: ", buffer.shape);
+    }
     if (!IsAlignment(buffer.align)) {
       return Fail(buffer.pos, "alignment ", buffer.align, " is not a power of two");
     }
@@ -292,6 +300,12 @@ class ProgramVerifier {
           end > size) {
         return Fail(step, "slice ", Show(s), " does not fit its buffer of ", size, " bytes");
       }
+      bool by_bytes = std::holds_alternative<KernelStep>(step.op) ||
+                      std::holds_alternative<CopyStep>(step.op) ||
+                      std::holds_alternative<FillStep>(step.op);
+      if (program_.buffers[s.buffer].packed && !by_bytes) {
+        return Fail(step, Show(s), " is packed, which only kernels, copies and fills take");
+      }
       Slice resolved = Resolve(program_, s);
       const Buffer& root = program_.buffers[resolved.buffer];
       if (Writes(use.access) && root.kind == BufferKind::kConstant) {
@@ -371,7 +385,8 @@ class ProgramVerifier {
   }
 
   Status CheckArgument(const Step& step, const Use& use, const Memory& param) const {
-    DType dtype = BufferOf(use).shape.dtype();
+    // Of packed elements a kernel has the bytes.
+    DType dtype = BufferOf(use).packed ? DType::kU8 : BufferOf(use).shape.dtype();
     if (use.access != param.access) {
       return Fail(step, "parameter '", param.name, "' is a ", Name(param.access), ", ",
                   Show(use.slice), " a ", Name(use.access));

@@ -70,7 +70,10 @@ Status StepChecker::After(const Step& step, Memory memory) {
 
 Status StepChecker::CompareStep(const Step& step, Memory wanted, Memory got) {
   double scale = 0;
-  auto dtype = [&](size_t i) { return program_.buffers[step.uses[i].slice.buffer].shape.dtype(); };
+  auto dtype = [&](size_t i) {
+    const program::Buffer& buffer = program_.buffers[step.uses[i].slice.buffer];
+    return buffer.packed ? DType::kU8 : buffer.shape.dtype();
+  };
   for (size_t i = 0; i < step.uses.size(); ++i) {
     scale = std::max(scale, LargestOf(dtype(i), wanted[i]));
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/packing.h"
 #include "base/str.h"
 #include "runtime/device_group.h"
 
@@ -26,10 +27,11 @@ LiteralSignature::LiteralSignature(const program::Program& program) {
       sizes[given ? 0 : 1].push_back({b.index, {static_cast<size_t>(b.size_of), b.size_dim}});
     } else if (b.kind == BufferKind::kParameter) {
       if (parameters.size() < number) parameters.resize(number);
-      parameters[number - 1] = {b.shape, b.donation != program::Donation::kNone};
+      parameters[number - 1] = {b.shape, b.donation != program::Donation::kNone, b.packed};
     } else if (b.kind == BufferKind::kResult) {
       if (results.size() < number) results.resize(number);
       results[number - 1].shape = b.shape;
+      results[number - 1].packed = b.packed;
       if (b.base >= 0) results[number - 1].parameter = program.buffers[b.base].index;
     }
   }
@@ -40,6 +42,10 @@ LiteralSignature::LiteralSignature(const program::Program& program) {
       if (k == 1) results[size.array].shape.set_dynamic(size.dim, true);
     }
   }
+}
+
+int64_t LiteralSignature::BytesOf(const Shape& shape, bool packed) {
+  return packed ? PackedBytes(shape.dtype(), shape.elements()) : shape.ByteSize();
 }
 
 Status LiteralSignature::Check(std::span<const Literal> arguments) const {
@@ -55,8 +61,58 @@ Status LiteralSignature::Check(std::span<const Literal> arguments) const {
   return {};
 }
 
+Result<std::vector<Literal>> LiteralRunner::RunPacked(std::span<Literal> arguments,
+                                                      Call call) const {
+  std::vector<Literal> memory;  // bytes, of all arguments and then of all results
+  InlineVec<std::byte*, 16> in, out;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const LiteralSignature::Parameter& p = signature_.parameters[i];
+    if (p.packed) {
+      int64_t bytes = LiteralSignature::BytesOf(p.shape, true);
+      memory.push_back(TRY(Literal::AllocateUnset(Shape(DType::kU8, {bytes}))));
+      PackElements(p.shape.dtype(), arguments[i].data(), p.shape.elements(),
+                   memory.back().mutable_data());
+    } else {
+      memory.push_back(std::move(arguments[i]));
+    }
+    in.push_back(memory.back().mutable_data());
+  }
+  for (const LiteralSignature::Output& r : signature_.results) {
+    memory.push_back(Literal());
+    if (r.parameter < 0) {
+      int64_t bytes = LiteralSignature::BytesOf(r.shape, r.packed);
+      memory.back() = TRY(Literal::AllocateUnset(Shape(DType::kU8, {bytes})));
+    }
+    out.push_back(r.parameter >= 0 ? in[static_cast<size_t>(r.parameter)]
+                                   : memory.back().mutable_data());
+  }
+  call.parameters = std::span(in.data(), in.size());
+  call.results = std::span(out.data(), out.size());
+  TRY(program_.Run(call));
+  std::vector<Literal> results;
+  for (size_t i = 0; i < signature_.results.size(); ++i) {
+    const LiteralSignature::Output& r = signature_.results[i];
+    results.push_back(TRY(Literal::AllocateUnset(r.shape)));
+    std::byte* to = results.back().mutable_data();
+    if (r.packed) {
+      UnpackElements(r.shape.dtype(), out[i], r.shape.elements(), to);
+    } else {
+      std::copy_n(out[i], results.back().byte_size(), to);
+    }
+  }
+  return results;
+}
+
 Result<std::vector<Literal>> LiteralRunner::Run(std::span<Literal> arguments, Call call) const {
   TRY(signature_.Check(arguments));
+  auto packed = [](const auto& array) { return array.packed; };
+  if (std::ranges::any_of(signature_.parameters, packed) ||
+      std::ranges::any_of(signature_.results, packed)) {
+    if (signature_.parameter_sizes.empty() && signature_.result_sizes.empty()) {
+      return RunPacked(arguments, call);
+    }
+    return Unimplemented("packed arguments or results beside run-time sizes");
+  }
   InlineVec<std::byte*, 16> in, out;
   for (size_t i = 0; i < arguments.size(); ++i) {
     // Only what is donated is written to; a copy is made when somebody else holds it.

@@ -19,11 +19,15 @@ struct LiteralSignature {
   struct Parameter {
     Shape shape;
     bool donated = false;
+    bool packed = false;  // in the program's memory; Literals have an element a byte
   };
   struct Output {
     Shape shape;
     int64_t parameter = -1;  // whose memory it takes
+    bool packed = false;
   };
+  // Bytes of an array in the program's memory.
+  static int64_t BytesOf(const Shape& shape, bool packed);
   struct Size {  // of a dynamic dimension: a buffer of its own, behind the arrays
     size_t array;
     int64_t dim;
@@ -48,6 +52,9 @@ class LiteralRunner {
                                                          const Call& call) const;
 
  private:
+  // The same where an argument or a result is packed: on packed copies.
+  Result<std::vector<Literal>> RunPacked(std::span<Literal> arguments, Call call) const;
+
   const LoadedProgram& program_;
   const LiteralSignature signature_;
 };

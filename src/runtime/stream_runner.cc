@@ -1,5 +1,6 @@
 #include "runtime/stream_runner.h"
 
+#include "base/packing.h"
 #include "base/str.h"
 
 namespace weft::runtime {
@@ -37,7 +38,7 @@ Status StreamRunner::Allocate(Device& device) {
   };
   std::vector<MemorySpace> spaces = SpacesOf(program_->program(), program::BufferKind::kParameter);
   for (const LiteralSignature::Parameter& p : signature_.parameters) {
-    int64_t bytes = p.shape.ByteSize();
+    int64_t bytes = LiteralSignature::BytesOf(p.shape, p.packed);
     MemorySpace space = spaces[parameters_.size()];
     parameters_.push_back(TRY(take(bytes, space, "argument")));
     fresh_.push_back(p.donated ? TRY(take(bytes, space, "argument to be donated")) : Allocation());
@@ -50,7 +51,8 @@ Status StreamRunner::Allocate(Device& device) {
   for (const LiteralSignature::Output& r : signature_.results) {
     bool own = r.parameter < 0;
     MemorySpace space = spaces[results_.size()];
-    results_.push_back(own ? TRY(take(r.shape.ByteSize(), space, "result")) : Allocation());
+    int64_t bytes = LiteralSignature::BytesOf(r.shape, r.packed);
+    results_.push_back(own ? TRY(take(bytes, space, "result")) : Allocation());
   }
   while (results_.size() < spaces.size()) {
     MemorySpace space = spaces[results_.size()];
@@ -61,9 +63,17 @@ Status StreamRunner::Allocate(Device& device) {
 
 Status StreamRunner::Upload(std::span<const Literal> arguments) {
   TRY(signature_.Check(arguments));
+  std::vector<std::vector<std::byte>> packed;  // until the copies have ended
   for (size_t i = 0; i < arguments.size(); ++i) {
     std::byte* to = (fresh_[i] ? fresh_[i] : parameters_[i]).address();
-    TRY(stream_->Copy(CopyKind::kToDevice, to, arguments[i].data(), arguments[i].byte_size()));
+    const std::byte* from = arguments[i].data();
+    int64_t bytes = arguments[i].byte_size();
+    if (signature_.parameters[i].packed) {
+      packed.push_back(arguments[i].Pack());
+      from = packed.back().data();
+      bytes = std::ssize(packed.back());
+    }
+    TRY(stream_->Copy(CopyKind::kToDevice, to, from, bytes));
   }
   std::vector<int32_t> sizes;
   for (const LiteralSignature::Size& size : signature_.parameter_sizes) {
@@ -96,18 +106,27 @@ Status StreamRunner::Enqueue(Call call) {
 Result<std::vector<Literal>> StreamRunner::Download() {
   std::vector<Literal> results;
   std::vector<int32_t> sizes(signature_.result_sizes.size());
+  std::vector<std::vector<std::byte>> packed;  // by result
   for (const LiteralSignature::Output& r : signature_.results) {
     const Allocation& from =
         r.parameter >= 0 ? parameters_[static_cast<size_t>(r.parameter)] : results_[results.size()];
     results.push_back(TRY(Literal::AllocateUnset(r.shape)));
-    TRY(stream_->Copy(CopyKind::kToHost, results.back().mutable_data(), from.address(),
-                      results.back().byte_size()));
+    std::vector<std::byte>& bytes = packed.emplace_back();
+    if (r.packed) bytes.resize(static_cast<size_t>(LiteralSignature::BytesOf(r.shape, true)));
+    std::byte* to = r.packed ? bytes.data() : results.back().mutable_data();
+    TRY(stream_->Copy(CopyKind::kToHost, to, from.address(),
+                      r.packed ? std::ssize(bytes) : results.back().byte_size()));
   }
   for (size_t k = 0; k < sizes.size(); ++k) {
     TRY(stream_->Copy(CopyKind::kToHost, reinterpret_cast<std::byte*>(&sizes[k]),
                       results_[results.size() + k].address(), kSizeBytes));
   }
   TRY(stream_->Synchronize());
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (!signature_.results[i].packed) continue;
+    UnpackElements(results[i].dtype(), packed[i].data(), results[i].size(),
+                   results[i].mutable_data());
+  }
   for (size_t k = 0; k < sizes.size(); ++k) {
     const LiteralSignature::Size& size = signature_.result_sizes[k];
     results[size.array].set_dynamic_size(size.dim, sizes[k]);

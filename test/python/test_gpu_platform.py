@@ -57,6 +57,29 @@ def test_arrays_there_and_back(dtype):
     """)
 
 
+@pytest.mark.parametrize("dtype, each", [("int4", 2), ("uint4", 2), ("int2", 4), ("uint2", 4), ("float4_e2m1fn", 2)])
+def test_narrow_elements_lie_packed(dtype, each):
+    check(f"""
+    dtype = jnp.dtype('{dtype}')
+    device = jax.devices()[0]
+    before = device.memory_stats()['bytes_in_use']
+    large = jax.device_put(np.ones(1 << 20, dtype))
+    large.block_until_ready()
+    taken = device.memory_stats()['bytes_in_use'] - before
+    assert (1 << 20) // {each} <= taken <= (1 << 20) // {each} + 4096, taken
+    for shape in ((3, 5), (7,), (), (4, 4, 3), (0, 3)):
+        x = (np.arange(np.prod(shape, dtype=int)).reshape(shape) % 2).astype(dtype)
+        there = jax.device_put(x)
+        np.testing.assert_array_equal(np.asarray(there), x)
+        flipped = jax.jit(lambda a: jnp.flip(a.reshape(-1)), donate_argnums=0)(jax.device_put(x))
+        np.testing.assert_array_equal(np.asarray(flipped), np.flip(x.reshape(-1)))
+        np.testing.assert_array_equal(np.asarray(jax.jit(lambda a: a.astype(jnp.float32) * 3)(there)), x.astype(np.float32) * 3)
+        np.testing.assert_array_equal(np.asarray(there + there), (x.astype(np.float32) * 2).astype(np.int8 if 'int' in '{dtype}' else np.float32).astype(dtype))
+        pinned = jax.device_put(there, there.sharding.with_memory_kind('pinned_host'))
+        np.testing.assert_array_equal(np.asarray(jax.device_put(pinned, there.sharding)), x)
+    """)
+
+
 def test_what_the_host_changes_later_is_not_seen():
     check("""
     for size in (3, 1 << 20):

@@ -4,6 +4,7 @@
 #include <climits>
 
 #include "base/check.h"
+#include "base/packing.h"
 #include "base/str.h"
 #include "compiler/buffers/buffers.h"
 #include "program/builder.h"
@@ -79,6 +80,7 @@ std::vector<Memory::Room> Memory::FindRooms() const {
   for (const Value& value : values_) {
     bool writable = value.result >= 0 || (value.parameter >= 0 && value.donated);
     if (value.parent >= 0 || !writable || value.live.empty()) continue;
+    if (IsPackable(value.shape.dtype())) continue;  // may be shorter than it seems (packing.h)
     int64_t bytes = value.shape.ByteSize() / kAlign * kAlign;
     if (bytes < kRoomBytes) continue;
     Room room;

@@ -8,6 +8,7 @@
 #include "base/trace.h"
 #include "compiler/analysis/in_place.h"
 #include "compiler/lower/lower.h"
+#include "compiler/lower/packing.h"
 #include "compiler/passes.h"
 #include "hlo/call_graph.h"
 #include "hlo/clone.h"
@@ -83,6 +84,7 @@ Result<program::Program> LowerWith(const hlo::Module& module, const CompileOptio
   own.slow_subnormals &= !options.cpu.flush_subnormals;
   own.tf32 &= options.gpu.tf32;
   program::Program program = TRY(Lower(module, own, notes));
+  PackNarrowElements(program, own);
   program.flush_subnormals = options.cpu.flush_subnormals;
   if (target.kind == program::TargetKind::kCpu) program::ChooseRegions(program);
   if (target.HasThreadGrid() && options.gpu.clear_outputs) ClearOutputs(program.steps);

@@ -21,8 +21,14 @@ namespace {
 
 using program::BufferKind;
 
-// Elements in the order of the shape's layout.
+// Elements in the order of the shape's layout, packed where the buffer is.
 Literal InLayout(const program::Buffer& buffer) {
+  if (buffer.packed) {
+    std::vector<std::byte> bytes = buffer.value.Pack();
+    Literal packed = Literal::Uninitialized(Shape(DType::kU8, {std::ssize(bytes)}));
+    std::copy(bytes.begin(), bytes.end(), packed.mutable_data());
+    return packed;
+  }
   const Layout* layout = buffer.shape.layout();
   if (!layout || layout->IsRowMajor() || buffer.value.size() == 0) return buffer.value;
   const Shape& shape = buffer.shape;

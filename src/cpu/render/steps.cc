@@ -11,6 +11,7 @@
 #include "cpu/render/critical_path.h"
 #include "cpu/render/kernel.h"
 #include "program/cost.h"
+#include "program/interpret.h"
 #include "program/target.h"
 
 namespace weft::cpu {
@@ -579,7 +580,7 @@ void RenderConstants(const Program& program, const Plan& plan, std::string& out)
   }
   for (BufferId id : constants) {
     const program::Buffer& buffer = program.buffers[id];
-    std::span<const std::byte> bytes(buffer.value.data(), plan.places[id].bytes);
+    std::vector<std::byte> bytes = program::ConstantBytes(buffer);
     StrAppend(out, "@constant_", id, " = private unnamed_addr constant [", bytes.size(),
               " x i8] c\"");
     for (std::byte b : bytes) {

@@ -181,16 +181,23 @@ __device__ inline void CountDigits(const typename Order::Raw* keys, Rows s, int 
 #pragma unroll
   for (int e = 0; e < kItems; ++e) {
     int i = ItemAt<Order>(e);
-    digits[e] = i < count ? DigitOf<Order>(keys[i], shift) : 255u;
+    digits[e] = i < count ? DigitOf<Order>(keys[i], shift) : kNobody;
   }
   for (int w = 0; w < kWarps; ++w) own[w][t] = 0;
   __syncthreads();
+  // Counts come out the same in any order, so that no ranks are wanted as they are to distribute.
+  // Equal digits behind each other are one addition: many lanes with one digit wait for each other.
+  u32 run = 0;
 #pragma unroll
-  for (int e = 0; e < kItems; ++e) RankInWarp(own[t / 32], digits[e]);
+  for (int e = 0; e < kItems; ++e) {
+    ++run;
+    if (e + 1 < kItems && digits[e + 1] == digits[e]) continue;
+    if (digits[e] != kNobody) atomicAdd(&own[t / 32][digits[e]], run);
+    run = 0;
+  }
   __syncthreads();
   u32 sum = 0;
   for (int w = 0; w < kWarps; ++w) sum += own[w][t];
-  if (t == 255) sum -= u32(kTile - count);
   counts[(row * 256 + t) * tiles + tile] = sum;
 }
 

@@ -59,7 +59,10 @@ class Fuser {
   // `not_fused`: gets what stays apart, and why; may be null.
   Fuser(hlo::Computation& computation, const program::TargetInfo& target,
         std::vector<FusionNote>* not_fused)
-      : computation_(computation), on_gpu_(target.HasThreadGrid()), not_fused_(not_fused) {}
+      : computation_(computation),
+        on_gpu_(target.HasThreadGrid()),
+        large_(target.LargeRecomputation()),
+        not_fused_(not_fused) {}
   Result<bool> Run();
 
  private:
@@ -98,6 +101,7 @@ class Fuser {
 
   hlo::Computation& computation_;
   const bool on_gpu_;
+  const program::TargetInfo::Recomputation large_;
   std::vector<FusionNote>* const not_fused_;
   std::unordered_map<const hlo::Instruction*, int32_t> position_;
   std::unordered_map<const hlo::Instruction*, std::vector<int32_t>> in_;

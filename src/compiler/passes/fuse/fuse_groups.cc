@@ -16,15 +16,9 @@ namespace {
 
 constexpr int64_t kSmallTranspose = 8192;  // elements: cheap to read across
 constexpr int kMaxRepeatDepth = 3;         // consumers that compute it again, behind each other
-// On a GPU, where arithmetic costs less than memory: rematerialisation of arrays that no cache
-// holds.
-constexpr int64_t kLargeOnGpu = int64_t{32} << 20;  // bytes
-constexpr double kCheapOnGpu = 12;                  // an exponential
-constexpr int kMaxRepeatDepthOnGpu = 8;             // consumers
-constexpr size_t kMaxReadersOnGpu = 8;              // readers
-constexpr int64_t kWholeLine = 64;                  // bytes
-constexpr size_t kMaxScatterMembers = 40;           // instructions of a scatter's kernel
-constexpr double kNoLimit = 1e30;                   // times that an element may be computed
+constexpr int64_t kWholeLine = 64;         // bytes
+constexpr size_t kMaxScatterMembers = 40;  // instructions of a scatter's kernel
+constexpr double kNoLimit = 1e30;          // times that an element may be computed
 
 // Computed in a few steps from positions, numbers and small arrays, as masks are: that is no more
 // than reading it would be.
@@ -258,12 +252,12 @@ bool Fuser::Repeats(const Instruction& i, std::span<const int32_t> groups, bool 
   };
   if (nearly_free || (!must && IsOfPositions(i))) return all_fit(kNoLimit);
   // Cheap, and made of one array: reading that one is no more than reading the result would be.
-  bool large = on_gpu_ && i.shape().ByteSize() >= kLargeOnGpu;
+  bool large = i.shape().ByteSize() >= large_.bytes;
   bool moves_rows = large && i.op() == Op::kTranspose && MovesRows(i);
-  return !must && (hlo::IsElementwise(i.op()) || moves_rows) && cost <= (large ? kCheapOnGpu : 1) &&
-         groups.size() <= (large ? kMaxReadersOnGpu : 3) &&
-         RepeatDepth(i) < (large ? kMaxRepeatDepthOnGpu : kMaxRepeatDepth) &&
-         LargeOperands(i) <= 1 && all_fit(2);
+  return !must && (hlo::IsElementwise(i.op()) || moves_rows) && cost <= (large ? large_.cost : 1) &&
+         std::ssize(groups) <= (large ? large_.readers : 3) &&
+         RepeatDepth(i) < (large ? large_.depth : kMaxRepeatDepth) && LargeOperands(i) <= 1 &&
+         all_fit(2);
 }
 
 // A small part of a large array that is computed here: taken out at once, so that the array need
