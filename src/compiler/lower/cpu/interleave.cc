@@ -114,7 +114,8 @@ void StoreRows(ElementEmitter& e, KernelBuilder::MemoryId memory, DType dtype, c
 namespace {
 
 Decision MatchPeriodic(Subject& subject) {
-  constexpr int64_t kLongest = 8, kFewRows = 64;
+  constexpr int64_t kLongest = 8;   // elements of the row that repeats
+  constexpr int64_t kFewRows = 64;  // rows
   const KernelBody& body = subject.body();
   if (!body.outputs[0].inside->shape().IsArray()) return Refuse("the results are a tuple");
   const LoopShape& whole = subject.shape();
