@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Numeric limits in the compiler and the CPU backend that are not facts of a target: python3 tools/limits.py [--bare].
 
-Machine facts belong into src/program/target.h (TargetInfo), with units. What stays are limits of algorithms (how much code,
+Machine facts belong into src/program/target.h (TargetInfo) or target_facts.h (what all CPUs share), with units. What stays are limits of algorithms (how much code,
 how deep a search); each has its unit in a comment on its line or above it. --bare lists those without one.
 """
 

@@ -47,42 +47,19 @@ std::vector<Literal> ArraysOf(const Literal& value) {
   return leaves;
 }
 
-// The distance from |x| to the next number of the format.
-double UlpOf(DType t, double x) {
-  int digits = 3, least = -9;  // of the mantissa; the exponent of the least number
-  switch (t) {
-    case DType::kF64:
-    case DType::kC128: digits = 52, least = -1074; break;
-    case DType::kF32:
-    case DType::kC64: digits = 23, least = -149; break;
-    case DType::kBF16: digits = 7, least = -133; break;
-    case DType::kF16: digits = 10, least = -24; break;
-    case DType::kF8E3M4: digits = 4, least = -6; break;
-    case DType::kF8E5M2:
-    case DType::kF8E5M2FNUZ: digits = 2, least = -17; break;
-    case DType::kF6E2M3FN: digits = 3, least = -3; break;
-    case DType::kF6E3M2FN: digits = 2, least = -4; break;
-    case DType::kF4E2M1FN: digits = 1, least = -1; break;
-    default: break;
-  }
-  int exponent = x == 0 ? least : std::ilogb(x) - digits;
-  return std::ldexp(1.0, std::max(exponent, least));
+// What a result may be off, as the one comparison of results takes it.
+runtime::Tolerance AllowedOf(DType t, const hlo::ResultTolerance& tolerance) {
+  constexpr double kTiny = 1e-37;  // ten times the least normal f32
+  if (tolerance.ulps == 0) return {.absolute = tolerance.error};
+  // An ULP of f8e8m0fnu is the number itself, a power of two; f8's three bits are what it may be
+  // off.
+  double ulps = t == DType::kF8E8M0FNU ? tolerance.ulps / 8 : tolerance.ulps;
+  return {
+      .ulps = ulps, .absolute = std::isinf(tolerance.error) ? tolerance.error : 0, .tiny = kTiny};
 }
 
-bool IsClose(DType t, double want, double got, const hlo::ResultTolerance& tolerance) {
-  if (std::isinf(tolerance.error) && tolerance.ulps == 0) return true;  // may overflow or not
-  // The least number of this type is subnormal in f32, and zero is NaN.
-  if (FloatMode::Flushes() && t == DType::kF8E8M0FNU && !(want > 0x1p-126) && !(got > 0x1p-126)) {
-    return true;
-  }
-  if (std::isnan(want) || std::isnan(got)) return std::isnan(want) == std::isnan(got);
-  if (want == got) return true;  // of zeros contracted products and empty sums may choose the sign
-  double off = std::abs(want - got);
-  if (FloatMode::Flushes() && off <= runtime::SmallestNormal(t)) return true;
-  // Below the normal numbers functions may flush or lose digits.
-  if (tolerance.ulps > 0 && std::abs(want) < 1e-37 && off < 1e-37) return true;
-  if (tolerance.ulps > 0 && std::isfinite(want)) return off <= tolerance.ulps * UlpOf(t, want);
-  return off <= tolerance.error;
+std::span<const std::byte> DenseBytes(const Literal& value) {
+  return {value.data(), static_cast<size_t>(value.byte_size())};
 }
 
 std::string Differ(const Literal& want, const Literal& got, const hlo::ResultTolerance& tolerance) {
@@ -90,26 +67,13 @@ std::string Differ(const Literal& want, const Literal& got, const hlo::ResultTol
     return StrCat("shape ", want.shape(), " became ", got.shape());
   }
   DType t = want.dtype();
-  int64_t bad = 0, first = -1;
-  for (int64_t i = 0; i < want.size(); ++i) {
-    bool same;
-    if (IsFloat(t) || IsComplex(t)) {
-      std::complex<double> x = want.GetComplex(i), y = got.GetComplex(i);
-      same = IsClose(t, x.real(), y.real(), tolerance) && IsClose(t, x.imag(), y.imag(), tolerance);
-    } else {
-      same = want.GetInt(i) == got.GetInt(i);
-    }
-    if (same) continue;
-    if (bad++ == 0) first = i;
-  }
-  if (bad == 0) return "";
-  std::string out =
-      StrCat(want.shape().ToStringWithoutLayout(), ", ", bad, " differ, first at ", first, ": ");
-  want.AppendElement(out, first);
-  out += " became ";
-  got.AppendElement(out, first);
-  StrAppend(out, " (tolerance ", tolerance.error, ", ulps ", tolerance.ulps, ")");
-  return out;
+  bool floats = IsFloat(t) || IsComplex(t);
+  if (floats && std::isinf(tolerance.error) && tolerance.ulps == 0) return "";  // anything will do
+  runtime::Difference difference =
+      runtime::Compare(t, DenseBytes(want), DenseBytes(got), AllowedOf(t, tolerance));
+  if (!difference.any()) return "";
+  return StrCat(want.shape().ToStringWithoutLayout(), ": ", difference.ToString(want.size()),
+                " (tolerance ", tolerance.error, ", ulps ", tolerance.ulps, ")");
 }
 
 using ByDevice = std::vector<std::vector<Literal>>;

@@ -1,4 +1,6 @@
 // Slots of devices, their descriptions and memories.
+#include <algorithm>
+
 #include "pjrt/api.h"
 
 namespace weft::pjrt::slot {
@@ -86,6 +88,9 @@ Status Device_MemoryStats(PJRT_Device_MemoryStats_Args& args) {
   // A GPU counts what programs take for themselves too.
   const Accelerator* gpu = args.device->device->accelerator();
   if (gpu != nullptr) stats = gpu->device().memory();
+  // Devices of the host take from one memory: what each may take if all of them do.
+  auto devices = static_cast<int64_t>(args.device->client->client->devices().size());
+  int64_t own = gpu != nullptr ? stats.limit : stats.limit / std::max<int64_t>(devices, 1);
   args.bytes_in_use = stats.in_use;
 #define WEFT_STAT(field, value, is_set)  \
   if (HAS_FIELD(args, field##_is_set)) { \
@@ -98,7 +103,7 @@ Status Device_MemoryStats(PJRT_Device_MemoryStats_Args& args) {
   WEFT_STAT(bytes_limit, stats.limit, stats.limit > 0)
   WEFT_STAT(bytes_reserved, stats.reserved, gpu != nullptr)
   WEFT_STAT(peak_bytes_reserved, 0, false)
-  WEFT_STAT(bytes_reservable_limit, 0, false)
+  WEFT_STAT(bytes_reservable_limit, own, own > 0)
   WEFT_STAT(largest_free_block_bytes, 0, false)
   WEFT_STAT(pool_bytes, stats.reserved, gpu != nullptr)
   WEFT_STAT(peak_pool_bytes, 0, false)

@@ -145,6 +145,11 @@ TEST_F(ApiTest, DevicesAndMemories) {
   stats.struct_size = 88;  // an older framework's: what lies behind must not be written
   CALL_OK(Device_MemoryStats, stats);
   EXPECT_EQ(stats.peak_allocated_bytes, static_cast<int64_t>(0xa5a5a5a5a5a5a5a5));
+  stats = New<PJRT_Device_MemoryStats_Args>();
+  stats.device = d;
+  CALL_OK(Device_MemoryStats, stats);
+  EXPECT_TRUE(stats.bytes_reservable_limit_is_set);  // of one device: all there is
+  EXPECT_EQ(stats.bytes_reservable_limit, stats.bytes_limit);
 }
 
 TEST_F(ApiTest, DefaultAssignment) {

@@ -78,18 +78,28 @@ struct Distance {
   double far = 0, ulps = 0;
 };
 
+// The least number of f8e8m0fnu is subnormal in f32, with which it is computed, and zero is NaN.
+bool AreBelowNormal(DType dtype, double x, double y) {
+  double least = SmallestNormal(dtype);
+  return dtype == DType::kF8E8M0FNU && !(x > least) && !(y > least);
+}
+
 Distance DistanceOf(DType dtype, double x, double y, const Tolerance& tolerance) {
   if (x == y || (std::isnan(x) && std::isnan(y))) return {};
   Distance d{.far = std::abs(x - y)};
-  if (FloatMode::Flushes() && d.far <= SmallestNormal(dtype)) return {};
+  if (FloatMode::Flushes() && (d.far <= SmallestNormal(dtype) || AreBelowNormal(dtype, x, y))) {
+    return {};
+  }
+  double absolute = tolerance.ulps > 0 && std::isfinite(x) ? 0 : tolerance.absolute;
   if (!std::isfinite(d.far)) {
-    return {true, d.far, std::numeric_limits<double>::infinity()};
+    return {!(d.far <= absolute), d.far, std::numeric_limits<double>::infinity()};
   }
   d.ulps = d.far / UlpAt(dtype, x);
   double size = std::max(std::abs(x), tolerance.scale);
   double units = tolerance.ulps > 0 ? tolerance.ulps * UlpAt(dtype, size) : 0;
   double part = tolerance.relative * std::max(1.0, std::abs(x));
-  d.differs = !(d.far <= std::max(units, part));
+  bool lost = std::abs(x) < tolerance.tiny && d.far < tolerance.tiny;
+  d.differs = !lost && !(d.far <= std::max({units, part, absolute}));
   return d;
 }
 

@@ -28,7 +28,10 @@ inline constexpr double kFunctionUlps = 4;
 struct Tolerance {
   double ulps = 0;      // units in the last place of the largest of |x| and `scale`,
   double scale = 0;     // the size of the numbers that the value was computed from; or
-  double relative = 0;  // this part of the largest of |x| and 1
+  double relative = 0;  // this part of the largest of |x| and 1; or
+  // this much, where `ulps` is 0 or x infinite (infinite: it may overflow or not)
+  double absolute = 0;
+  double tiny = 0;  // below this, functions may flush or lose digits
 };
 
 // The one comparison of results. Integers and bits must be equal, floats within the tolerance; an

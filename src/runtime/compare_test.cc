@@ -46,6 +46,21 @@ TEST(Compare, RelativeToAtLeastOne) {
   EXPECT_TRUE(CompareNumbers(DType::kF32, 100, 100.01, {.relative = 1e-5}).any());
 }
 
+TEST(Compare, AbsoluteErrorsAndOverflow) {
+  EXPECT_FALSE(CompareNumbers(DType::kF32, 1, 1.25, {.absolute = 0.25}).any());
+  EXPECT_TRUE(CompareNumbers(DType::kF32, 1, 1.5, {.absolute = 0.25}).any());
+  EXPECT_TRUE(CompareNumbers(DType::kF32, 1, 1.25, {.ulps = 4, .absolute = 0.25}).any());
+  Tolerance overflows{.ulps = 4, .absolute = kComparedInfinity};
+  EXPECT_FALSE(CompareNumbers(DType::kF32, kComparedInfinity, 3e38, overflows).any());
+  EXPECT_TRUE(CompareNumbers(DType::kF32, 1e30, kComparedInfinity, overflows).any());
+  EXPECT_TRUE(CompareNumbers(DType::kF32, kComparedInfinity, std::nan(""), overflows).any());
+}
+
+TEST(Compare, DigitsLostBelowTheNormalNumbers) {
+  EXPECT_FALSE(CompareNumbers(DType::kF32, 1e-38, 3e-38, {.ulps = 4, .tiny = 1e-37}).any());
+  EXPECT_TRUE(CompareNumbers(DType::kF32, 2e-37, 2.5e-37, {.ulps = 4, .tiny = 1e-37}).any());
+}
+
 TEST(Compare, WhatNoToleranceAllows) {
   Tolerance wide{.ulps = 1e6, .relative = 1};
   EXPECT_TRUE(CompareNumbers(DType::kF32, kComparedInfinity, 3e38, wide).any());

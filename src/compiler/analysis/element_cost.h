@@ -2,6 +2,7 @@
 #pragma once
 
 #include "hlo/instruction.h"
+#include "program/target_facts.h"
 
 namespace weft::compiler {
 
@@ -9,7 +10,13 @@ namespace weft::compiler {
 inline constexpr int64_t kShortReduce = 16;
 
 // From so many on, elements that lie together in memory are reduced as vectors.
-inline constexpr int64_t kVectorReduce = 8;
+inline constexpr int64_t kVectorReduce = program::TargetFacts::kUsualLanes;
+
+// Elements of a row; shorter ones are lanes, not rows.
+inline constexpr int64_t kLeastRowElements = 4;
+
+// Terms of one element that are written out, not a loop.
+inline constexpr int64_t kUnrolledTerms = 32;
 
 // Costs nothing worth counting: where an element comes from, not how it is computed.
 bool IsFree(const hlo::Instruction& instruction);
@@ -19,6 +26,7 @@ bool TakesElements(const hlo::Instruction& gather);
 
 // In units of about a quarter nanosecond.
 inline constexpr double kWorkPerSecond = 4e9;
+inline constexpr double kCheapElement = 6;   // rather computed several times than kept
 inline constexpr double kWorkOfValue = 0.2;  // of a number that is there already
 double ElementCost(const hlo::Instruction& instruction);
 

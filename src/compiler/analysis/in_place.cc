@@ -7,6 +7,7 @@
 #include "compiler/analysis/element_cost.h"
 #include "compiler/analysis/tiles.h"
 #include "hlo/computation.h"
+#include "program/target_facts.h"
 
 namespace weft::compiler {
 
@@ -166,7 +167,8 @@ std::vector<InPlace> OfUpdate(const hlo::Computation& body) {
 }  // namespace
 
 bool IsStraightUpdate(const Instruction& update, std::span<const Instruction* const> members) {
-  constexpr int64_t kFew = 8;  // elements that stay in registers until all are there
+  constexpr int64_t kFew =
+      program::TargetFacts::kUsualLanes;  // stay in registers until all are there
   return members.size() > 1 &&
          std::all_of(members.begin(), members.end(),
                      [&](const Instruction* i) {

@@ -10,7 +10,6 @@ using hlo::Op;
 
 namespace {
 
-constexpr int64_t kMinRow = 4;           // elements of a row; shorter ones are lanes, not rows
 constexpr int64_t kManyShortRows = 64;   // fewer are not worth a kernel of their kind
 constexpr int64_t kMaxRow = 16'384;      // elements, so that a row stays in a cache close by
 constexpr int64_t kMinRows = 8;          // below that rows are worth cutting, unless all is small
@@ -49,7 +48,7 @@ std::optional<RowSpace> RowSpaceOfReduce(const Instruction& reduce) {
     (d < space.kept ? space.rows : space.length) *= space.wide[d];
   }
   if (space.IsShort() && space.rows < kManyShortRows) return std::nullopt;
-  if (space.wide.back() == 1 || space.length < kMinRow || space.length > kMaxRow)
+  if (space.wide.back() == 1 || space.length < kLeastRowElements || space.length > kMaxRow)
     return std::nullopt;
   if (space.rows < kMinRows && space.rows * space.length > kSmallArray) return std::nullopt;
   return space;

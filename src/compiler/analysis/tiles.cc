@@ -4,13 +4,11 @@
 #include <algorithm>
 
 #include "hlo/computation.h"
+#include "program/target_facts.h"
 
 namespace weft::compiler {
 namespace {
 
-constexpr int64_t kTileBytes = 64;  // of a row of a tile
-// Elements; fewer are in the first-level cache either way.
-constexpr int64_t kMinTiledElements = 4096;
 constexpr int64_t kTileElements = 512;  // of a tile of few rows
 
 size_t MinorDim(const Dims& dims) {
@@ -24,7 +22,9 @@ size_t MinorDim(const Dims& dims) {
 std::optional<TileDims> TiledDims(const hlo::Instruction& transpose) {
   const Dims& dims = transpose.shape().dims();
   DType type = transpose.shape().dtype();
-  if (dims.size() < 2 || transpose.shape().elements() < kMinTiledElements) return std::nullopt;
+  if (dims.size() < 2 || transpose.shape().elements() < program::TargetFacts::kCachedNumbers) {
+    return std::nullopt;  // in the first-level cache either way
+  }
   const auto& from = transpose.attrs<hlo::DimensionsAttrs>().dimensions;
   TileDims tile;
   tile.along = MinorDim(dims);
@@ -37,7 +37,8 @@ std::optional<TileDims> TiledDims(const hlo::Instruction& transpose) {
   }
   // Lanes that lie a few elements apart, in the operand or in the result, need no tile where there
   // are enough of them.
-  constexpr int64_t kFew = 4, kLanes = 16;
+  constexpr int64_t kFew = program::TargetFacts::kNarrowLanes;
+  constexpr int64_t kLanes = 2 * program::TargetFacts::kUsualLanes;
   bool beside = static_cast<size_t>(from[tile.along]) + 1 == minor;
   bool real = !IsComplex(type);
   if ((real && beside && dims[tile.across] <= kFew && dims[tile.along] >= kLanes) ||
@@ -45,7 +46,7 @@ std::optional<TileDims> TiledDims(const hlo::Instruction& transpose) {
        dims[tile.across] >= kLanes)) {
     return std::nullopt;
   }
-  int64_t size = kTileBytes / std::max<int64_t>(ByteWidth(type), 1);
+  int64_t size = program::TargetFacts::kLineBytes / std::max<int64_t>(ByteWidth(type), 1);
   tile.most = size;
   tile.rows = std::min(size, dims[tile.across]);
   tile.columns = std::min(size, dims[tile.along]);

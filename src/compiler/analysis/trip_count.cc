@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "compiler/analysis/search.h"
 #include "compiler/passes/simplify/simplify_rules.h"
 #include "hlo/computation.h"
 
@@ -179,8 +180,7 @@ class StateLines {
 
   // What an integer of the body is, where it is a line and no iteration leaves 32 bits.
   std::optional<Line> Find(const Seen& i, int depth = 0) const {
-    constexpr int kMaxDepth = 8;  // operations behind each other
-    if (depth > kMaxDepth || !i.op->shape().IsScalar() || !IsInteger(i.op->shape().dtype())) {
+    if (depth > kMaxTree || !i.op->shape().IsScalar() || !IsInteger(i.op->shape().dtype())) {
       return std::nullopt;
     }
     std::optional<Line> line = FindAny(i, depth);

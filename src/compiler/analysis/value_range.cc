@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "compiler/analysis/search.h"
 #include "compiler/analysis/trip_count.h"
 #include "compiler/passes/simplify/simplify_rules.h"
 #include "hlo/computation.h"
@@ -16,11 +17,8 @@ using hlo::Direction;
 using hlo::Instruction;
 using hlo::Op;
 
-constexpr int kMaxRangeDepth = 64;           // operations behind each other
-constexpr int kMaxPredicateDepth = 8;        // of and, or, not: both operands are followed
-constexpr int64_t kMaxRangeVisits = 4000;    // for one question
-constexpr int64_t kMaxRangeLiteral = 65536;  // elements looked at
-constexpr size_t kMaxThresholds = 12;        // constants that a state is compared with
+constexpr int64_t kMaxRangeVisits = 4000;  // for one question
+constexpr size_t kMaxThresholds = 12;      // constants that a state is compared with
 
 using Int128 = __int128;
 
@@ -135,7 +133,7 @@ const Instruction* ValueRanges::BranchOperand(const Instruction& parameter) cons
 // only as far as it is the same single number.
 const Instruction& ValueRanges::Peel(const Instruction& instruction, bool one) const {
   const Instruction* i = &instruction;
-  for (int n = 0; n < kMaxRangeDepth; ++n) {
+  for (int n = 0; n < kMaxChain; ++n) {
     const Instruction* next = nullptr;
     switch (i->op()) {
       case Op::kFusion: next = i->attrs<hlo::FusionAttrs>().calls->root(); break;
@@ -201,7 +199,7 @@ std::optional<ValueRange> ValueRanges::Of(const Instruction& instruction) {
   }
   if (auto it = local_.find(&i); it != local_.end()) return refined(it->second);
   if (depth_ == 0) budget_ = kMaxRangeVisits;
-  if (--budget_ < 0 || depth_ > kMaxRangeDepth) return full;
+  if (--budget_ < 0 || depth_ > kMaxChain) return full;
   ++depth_;
   ValueRange range = Compute(i, *full);
   --depth_;
@@ -212,7 +210,7 @@ std::optional<ValueRange> ValueRanges::Of(const Instruction& instruction) {
 
 std::optional<bool> ValueRanges::Outcome(const Instruction& instruction, int depth) {
   const Instruction& compare = Peel(instruction);
-  if (compare.shape().dtype() != DType::kPred || depth > kMaxPredicateDepth) return std::nullopt;
+  if (compare.shape().dtype() != DType::kPred || depth > kMaxTree) return std::nullopt;
   if (compare.op() == Op::kNot) {
     std::optional<bool> inner = Outcome(*compare.operand(0), depth + 1);
     return inner ? std::optional(!*inner) : std::nullopt;
@@ -256,8 +254,7 @@ ValueRange ValueRanges::Compute(const Instruction& i, ValueRange full) {
   switch (i.op()) {
     case Op::kConstant: {
       const Literal& literal = i.literal();
-      if (!literal.IsValid() || literal.size() == 0 || literal.size() > kMaxRangeLiteral)
-        return full;
+      if (!literal.IsValid() || literal.size() == 0 || literal.size() > kMaxLookedAt) return full;
       ValueRange range{literal.GetInt(0), literal.GetInt(0)};
       for (int64_t k = 1; k < literal.size(); ++k) {
         range = RangeUnion(range, {literal.GetInt(k), literal.GetInt(k)});
@@ -387,7 +384,7 @@ ValueRange ValueRanges::OfSelect(const Instruction& select) {
 
 void ValueRanges::Assume(const Instruction& condition, bool value) {
   const Instruction& i = Peel(condition, true);
-  if (i.shape().elements() != 1 || refined_.size() > kMaxRangeDepth) return;
+  if (i.shape().elements() != 1 || refined_.size() > kMaxChain) return;
   if (i.op() == Op::kNot) return Assume(*i.operand(0), !value);
   if (i.op() == (value ? Op::kAnd : Op::kOr)) {
     Assume(*i.operand(0), value);

@@ -8,21 +8,18 @@
 #include "base/str.h"
 #include "compiler/buffers/buffers.h"
 #include "program/builder.h"
+#include "program/target_facts.h"
 
 namespace weft::compiler {
 
 using program::BufferId;
 using program::BufferKind;
+using program::TargetFacts;
 
 namespace {
 
-constexpr int64_t kOwnStorageBytes = 64;        // of temporaries outside of loops
-constexpr int64_t kLoopOwnStorageBytes = 4096;  // inside, where they may become registers
-constexpr int64_t kAlign = 64;                  // bytes: a cache line, and the widest vector
-constexpr int64_t kRoomBytes = 4096;            // smaller results do not make room for temporaries
-
 int64_t RoundUp(int64_t n) {
-  return (n + kAlign - 1) / kAlign * kAlign;
+  return (n + TargetFacts::kLineBytes - 1) / TargetFacts::kLineBytes * TargetFacts::kLineBytes;
 }
 
 }  // namespace
@@ -81,8 +78,9 @@ std::vector<Memory::Room> Memory::FindRooms() const {
     bool writable = value.result >= 0 || (value.parameter >= 0 && value.donated);
     if (value.parent >= 0 || !writable || value.live.empty()) continue;
     if (IsPackable(value.shape.dtype())) continue;  // may be shorter than it seems (packing.h)
-    int64_t bytes = value.shape.ByteSize() / kAlign * kAlign;
-    if (bytes < kRoomBytes) continue;
+    int64_t bytes = value.shape.ByteSize() / TargetFacts::kLineBytes * TargetFacts::kLineBytes;
+    // Small results do not make room for temporaries.
+    if (bytes < TargetFacts::kLeastPageBytes) continue;
     Room room;
     room.buffer = value.buffer;
     room.bytes = bytes;
@@ -112,7 +110,8 @@ void Memory::Place(program::Program& program) {
       continue;
     }
     int64_t bytes = value.shape.ByteSize();
-    if (bytes <= (value.in_loop ? kLoopOwnStorageBytes : kOwnStorageBytes)) {
+    // Inside of loops small ones may become registers.
+    if (bytes <= (value.in_loop ? TargetFacts::kLeastPageBytes : TargetFacts::kLineBytes)) {
       value.buffer = AddBuffer(program, StrCat("t", v), value.shape, BufferKind::kTemp);
       continue;
     }

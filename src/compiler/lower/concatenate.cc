@@ -38,10 +38,23 @@ KernelBody PartOf(const KernelBody& body, const Instruction& operand,
   return part;
 }
 
+// An input of the kernel, or a part of one in one piece: where that begins, in bytes; none: it has
+// to be computed.
+std::optional<int64_t> CopiedFrom(
+    const Instruction& operand,
+    const std::unordered_map<const Instruction*, size_t>& input_numbers) {
+  if (input_numbers.contains(&operand)) return 0;
+  if (operand.op() != HloOp::kSlice || !input_numbers.contains(operand.operand(0))) {
+    return std::nullopt;
+  }
+  return StartOfPart(operand);
+}
+
 // Whether operands lie one behind the other, and are so many and so small that a copy of each is
 // better than code for each.
 bool IsJoinedByCopies(const Instruction& concatenate) {
-  constexpr int64_t kManyOperands = 32, kSmallBytes = 1 << 14;
+  constexpr int64_t kManyOperands = 32;     // operands
+  constexpr int64_t kSmallBytes = 1 << 14;  // bytes of one: half of a first-level cache
   const Shape& shape = concatenate.shape();
   int64_t rows = 1, d = concatenate.attrs<hlo::DimensionsAttrs>().dimensions[0];
   for (int64_t k = 0; k < d; ++k) rows *= shape.dim(k);
@@ -63,10 +76,11 @@ Status LowerConcatenate(Subject& subject) {
   for (const Instruction* operand : root.operands()) {
     if (operand->shape().elements() == 0) continue;
     int64_t bytes = operand->shape().elements() * ByteWidth(operand->shape().dtype());
-    auto input = input_numbers.find(operand);
-    if (copies && input != input_numbers.end()) {
-      CopyInto(cx, cx.Buffer(body.inputs[input->second].value), bytes,
-               cx.Buffer(body.outputs[0].value), bytes_before, *body.instruction, steps);
+    std::optional<int64_t> start = CopiedFrom(*operand, input_numbers);
+    if (copies && start) {
+      const Instruction* from = input_numbers.contains(operand) ? operand : operand->operand(0);
+      CopyInto(cx, cx.Buffer(body.inputs[input_numbers.at(from)].value), bytes,
+               cx.Buffer(body.outputs[0].value), bytes_before, *body.instruction, steps, *start);
       bytes_before += bytes, offset += operand->shape().dim(d);
       continue;
     }

@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "hlo/computation.h"
 #include "hlo/module.h"
+#include "program/target_facts.h"
 
 namespace weft::compiler {
 
@@ -23,7 +24,7 @@ namespace {
 
 // Elements without any loop, in serial kernels: scalars that LLVM may keep in registers from one
 // kernel to the next, unless each is so much work that vectors pay.
-constexpr int64_t kStraightLine = 16, kShortVector = 8;
+constexpr int64_t kStraightLine = 16;
 constexpr double kStraightCost = 30;  // work of an element (ElementCost)
 
 }  // namespace
@@ -207,7 +208,7 @@ int KernelDraft::RowLanes(const Dims& dims) const {
   if (target_.LaneBits() == 0 || dims.empty()) return 1;
   int64_t row = dims.back(), rows = 1;
   for (size_t d = 0; d + 1 < dims.size(); ++d) rows *= dims[d];
-  int64_t least = rows > 1 ? 4 : kShortVector;
+  int64_t least = rows > 1 ? 4 : program::TargetFacts::kUsualLanes;
   bool even = row >= least && std::has_single_bit(static_cast<uint64_t>(row));
   return even ? static_cast<int>(std::min<int64_t>(row, kStraightLine)) : 1;
 }
@@ -374,15 +375,14 @@ Status KernelDraft::ForNest(const LoopShape& shape, const Body& body) {
   int64_t n = 1;
   for (int64_t d : dims) n *= d;
   int64_t row = dims[minor];
-  constexpr int64_t kShortRow = 4;  // elements
-  int lanes = shape.scalar || row < kShortRow ? 1 : LanesFor(shape.width, row);
+  int lanes = shape.scalar || row < kLeastRowElements ? 1 : LanesFor(shape.width, row);
   CHECK(shape.cuts.empty() || (shape.cuts.front() > 0 && shape.cuts.back() < row));
   bool cheap = shape.cost < kStraightCost && !shape.in_place;
   std::optional<RowPart> part;  // of every row
   auto over_row = [&](const Index& outer) -> Status {
     Index index = outer;
     for (size_t d = minor + 1; d < rank; ++d) index.coords[d] = elements_.Constant(0);
-    if (row < kShortRow) {
+    if (row < kLeastRowElements) {
       for (int64_t i = 0; i < row; ++i) {
         index.coords[minor] = elements_.Constant(i);
         TRY(body(index));

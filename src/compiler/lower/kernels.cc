@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "compiler/lower/lowering.h"
+#include "program/target_facts.h"
 
 namespace weft::compiler {
 
@@ -137,7 +138,7 @@ LoopShape ShapeOf(const LowerContext& cx, const KernelBody& body, const Dims& di
     double times = std::max(1.0, static_cast<double>(made.elements()) / elements);
     // Powers are computed in f64, each lane in two registers: where there are few elements, half
     // the code to compile is worth more than lanes.
-    constexpr double kFewElements = 4096;
+    constexpr double kFewElements = program::TargetFacts::kCachedNumbers;
     bool wide = i->op() == HloOp::kPower && IsFloat(i->shape().dtype()) && !cx.serial &&
                 elements <= kFewElements;
     DType dtype = wide ? DType::kF64 : i->shape().dtype();

@@ -14,7 +14,7 @@ namespace {
 // Steps that wait for each other, more of them than a processor looks ahead, with few values on the
 // way: twice the lanes keep it busy.
 bool IsLongChain(const KernelBody& body) {
-  constexpr int kLong = 48, kFewValues = 5;
+  constexpr int kLong = 48, kFewValues = 5;  // operations; values that live at once
   std::unordered_map<const Instruction*, int> depth;
   std::unordered_map<const Instruction*, size_t> last_use;
   auto counts = [](const Instruction& i) {

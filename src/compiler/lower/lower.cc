@@ -24,15 +24,32 @@ BufferId LowerContext::Scratch(const Shape& shape, std::string_view name) {
 
 // Bytes of the first into the second, from `offset` on.
 void CopyInto(LowerContext& cx, BufferId from, int64_t bytes, BufferId to, int64_t offset,
-              const Instruction& at, Steps& steps) {
+              const Instruction& at, Steps& steps, int64_t start) {
   Step step;
   step.op = program::CopyStep{};
   step.uses = {In(cx.program, from), Out(cx.program, to)};
   step.uses[0].slice.size = step.uses[1].slice.size = bytes;
+  step.uses[0].slice.offset = start;
   step.uses[1].slice.offset = offset;
   step.name = at.name();
   step.source = at.SourceLocation();
   steps.push_back(std::move(step));
+}
+
+std::optional<int64_t> StartOfPart(const Instruction& slice) {
+  const Shape &from = slice.operand(0)->shape(), &to = slice.shape();
+  if (BitWidth(to.dtype()) < 8 || to.elements() == 0) return std::nullopt;
+  const auto& parts = slice.attrs<hlo::SliceAttrs>().slice;
+  int64_t start = 0;
+  bool runs = false;  // a dimension before has several elements: whatever follows must be whole
+  for (int64_t d = 0; d < from.rank(); ++d) {
+    const auto& part = parts[static_cast<size_t>(d)];
+    if (runs && to.dim(d) != from.dim(d)) return std::nullopt;
+    if (to.dim(d) > 1 && part.stride != 1) return std::nullopt;
+    runs |= to.dim(d) > 1;
+    start = start * from.dim(d) + part.start;
+  }
+  return start * ByteWidth(to.dtype());
 }
 
 void CopyBytes(LowerContext& cx, BufferId from, BufferId to, std::string_view reason,

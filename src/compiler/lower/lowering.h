@@ -85,9 +85,12 @@ LoopShape ShapeOf(const LowerContext& cx, const KernelBody& body, const Dims& di
 KernelDraft NewDraft(LowerContext& cx, const KernelBody& body);
 void Finish(LowerContext& cx, KernelDraft& draft, const KernelBody& body, Steps& steps);
 
-// lower.cc: bytes of the first into the second, from `offset` on.
+// lower.cc: bytes of the first, from `start` on, into the second, from `offset` on.
 void CopyInto(LowerContext& cx, program::BufferId from, int64_t bytes, program::BufferId to,
-              int64_t offset, const hlo::Instruction& at, Steps& steps);
+              int64_t offset, const hlo::Instruction& at, Steps& steps, int64_t start = 0);
+// Where the part of its operand begins that a slice takes, in bytes; none: its elements do not
+// follow each other there.
+std::optional<int64_t> StartOfPart(const hlo::Instruction& slice);
 void CopyBytes(LowerContext& cx, program::BufferId from, program::BufferId to,
                std::string_view reason, const hlo::Instruction& at, Steps& steps);
 void Copy(LowerContext& cx, MemValue from, MemValue to, std::string_view reason,

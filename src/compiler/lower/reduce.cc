@@ -13,12 +13,6 @@ using hlo::Instruction;
 using program::Op;
 using HloOp = hlo::Op;
 
-namespace {
-
-constexpr int64_t kVectorsAtOnce = 4;  // vectors that are added by pairs
-
-}  // namespace
-
 std::optional<PlainReducer> AsPlainReducer(const hlo::Computation& computation, DType dtype,
                                            int64_t leaf) {
   const Instruction* root = computation.root();
@@ -75,13 +69,13 @@ ReduceDims SplitDims(const Instruction& reduce) {
     if (from[d] > 1) split.minor = is_reduced;
   }
   // Few columns: lanes are better off along the rows, at a distance of each other.
-  constexpr int64_t kFewColumns = 4, kLongRow = 16;
+  constexpr int64_t kLongRow = 16;
   int64_t columns = 1;
   for (size_t d = from.size(); d-- > 0 && !split.minor;) {
     bool is_reduced = std::find(split.reduced.begin(), split.reduced.end(),
                                 static_cast<int64_t>(d)) != split.reduced.end();
     if (is_reduced && from[d] > 1) {
-      split.minor = columns <= kFewColumns && from[d] >= kLongRow;
+      split.minor = columns <= kLeastRowElements && from[d] >= kLongRow;
       break;
     }
     if (!is_reduced) columns *= from[d];
@@ -201,12 +195,12 @@ Result<std::vector<Element>> RowReducer::Terms(const Index& index) {
   return value;
 }
 
-// Vectors [0, main) of a row, kVectorsAtOnce of them by pairs before one is added to what came
+// Vectors [0, main) of a row, kAddedByPairs of them by pairs before one is added to what came
 // before: that waits for fewer additions, and rounds less often. What is left comes one by one.
 Result<std::vector<Element>> RowReducer::VectorsByPairs(const Index& row, ValueId begin,
                                                         int64_t main, int lanes,
                                                         std::vector<Element> acc) {
-  int64_t step = kVectorsAtOnce * lanes, whole = main - main % step;
+  int64_t step = kAddedByPairs * lanes, whole = main - main % step;
   e_.set_lanes(lanes);
   auto at = [&](ValueId first, int64_t more) {
     return Coord{b_.Add(begin, b_.Add(first, b_.Int(more))), 1, lanes, 0, dims_.length - 1};
@@ -214,7 +208,7 @@ Result<std::vector<Element>> RowReducer::VectorsByPairs(const Index& row, ValueI
   auto body = [&](ValueId first,
                   const KernelBuilder::Carry& so_far) -> Result<KernelBuilder::Carry> {
     std::vector<std::vector<Element>> terms;
-    for (int64_t u = 0; u < kVectorsAtOnce; ++u) {
+    for (int64_t u = 0; u < kAddedByPairs; ++u) {
       terms.push_back(TRY(Terms(At(row, at(first, u * lanes)))));
     }
     for (size_t n = terms.size(); n > 1; n /= 2) {
@@ -234,8 +228,7 @@ Result<std::vector<Element>> RowReducer::VectorsByPairs(const Index& row, ValueI
 }
 
 bool RowReducer::TakesPairs(int64_t vectors) const {
-  constexpr double kCheap = 6;  // an element that is written out several times
-  return cost_ <= kCheap && vectors >= 2 * kVectorsAtOnce && !also_ &&
+  return cost_ <= kCheapElement && vectors >= 2 * kAddedByPairs && !also_ &&
          std::ranges::all_of(plain_, [](const auto& plain) { return plain.has_value(); }) &&
          std::ranges::find(sums_, true) != sums_.end();
 }

@@ -18,7 +18,7 @@ class RowPlan {
  public:
   // What costs less than `worth` an element is computed again; no more is kept than `most_bytes`.
   RowPlan(const KernelBody& body, const RowSpace& space, bool outputs_last,
-          double worth = kWorthKeeping, int64_t most_bytes = kMaxKeptBytes)
+          double worth = kCheapElement, int64_t most_bytes = kMaxKeptBytes)
       : space_(space), worth_(worth), most_bytes_(most_bytes) {
     for (size_t k = body.members.size(); k-- > 0;) {
       if (IsReadByRows(*body.members[k], body)) by_rows_.insert(body.members[k]);
@@ -60,7 +60,6 @@ class RowPlan {
   std::span<const hlo::Instruction* const> Kept(int stage) const { return At(kept_, stage); }
 
  private:
-  static constexpr double kWorthKeeping = 6;  // cost of an element that is not computed twice
   static constexpr int64_t kMaxKeptBytes = 96 * 1024;  // of one row
 
   template <class T>

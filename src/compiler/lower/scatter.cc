@@ -9,6 +9,7 @@
 #include "compiler/lower/scatter_loops.h"
 #include "compiler/lower/sums.h"
 #include "compiler/lower/table.h"
+#include "program/target_facts.h"
 
 namespace weft::compiler {
 
@@ -20,9 +21,7 @@ using HloOp = hlo::Op;
 
 namespace {
 
-constexpr int64_t kWindowPiece = 64;    // elements of the minor window dimension a thread takes
-constexpr int64_t kScatterChunks = 16;  // of updates that do not meet
-constexpr int64_t kMaxOwnArrays = 16;   // copies of the array, one for a thread
+constexpr int64_t kWindowPiece = 64;  // elements of the minor window dimension a thread takes
 // Sums of f32 are kept in f64 until all updates are added (sums.h), where that costs little: arrays
 // that stay in a cache, or far more updates than places for them.
 constexpr int64_t kSmallArray = 1 << 16, kUpdatesPerPlace = 16, kMostPlaces = 1 << 20;
@@ -81,7 +80,7 @@ int64_t OwnArrays(const LowerContext& cx, const Instruction& scatter, const Scat
   if (!AsPlainReducer(*attrs.to_apply, shape.dtype(), 0)) return 0;
   // Filling and joining them is a small part of the work.
   double room = work / (16 * static_cast<double>(shape.elements()));
-  int64_t arrays = std::min(static_cast<int64_t>(room), kMaxOwnArrays);
+  int64_t arrays = std::min(static_cast<int64_t>(room), program::TargetFacts::kJoinedArrays);
   return arrays >= 2 && dims.updates >= 64 * arrays ? arrays : 0;
 }
 
@@ -133,14 +132,17 @@ Status ScatterBy(Subject& subject, int64_t piece) {
   ScatterLoops loops(draft, scatter, dims, std::move(memory));
   ValueId first = b.Int(0), last = b.Int(dims.updates);
   bool chunked = attrs.unique_indices && !cx.serial && pieces == 1 &&
-                 WorkOf(dims) > cx.target.WorkOfPiece() && dims.updates >= 64 * kScatterChunks;
+                 WorkOf(dims) > cx.target.WorkOfPiece() &&
+                 dims.updates >= 64 * program::TargetFacts::kJoinedArrays;
   loops.set_columns(b.Int(0), piece);
   if (pieces > 1) {
     ValueId p = b.BeginLoop(LoopKind::kParallel, b.Int(0), b.Int(pieces), b.Int(1))[0];
     loops.set_columns(b.Mul(p, b.Int(piece)), piece);
   } else if (chunked) {
-    int64_t chunk = (dims.updates + kScatterChunks - 1) / kScatterChunks;
-    ValueId c = b.BeginLoop(LoopKind::kParallel, b.Int(0), b.Int(kScatterChunks), b.Int(1))[0];
+    int64_t chunk = (dims.updates + program::TargetFacts::kJoinedArrays - 1) /
+                    program::TargetFacts::kJoinedArrays;
+    ValueId c = b.BeginLoop(LoopKind::kParallel, b.Int(0),
+                            b.Int(program::TargetFacts::kJoinedArrays), b.Int(1))[0];
     first = b.Mul(c, b.Int(chunk));
     last = b.Min(b.Add(first, b.Int(chunk)), b.Int(dims.updates));
   }

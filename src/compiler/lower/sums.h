@@ -17,7 +17,9 @@
 
 namespace weft::compiler {
 
-inline constexpr int64_t kSumRun = 32, kSumRuns = 16;
+inline constexpr int64_t kSumRun = 32, kSumRuns = 16;  // terms, and sums of them: see above
+// Vectors or rows that are added by pairs before one is added to an accumulator.
+inline constexpr int64_t kAddedByPairs = 4;
 
 // Whether leaf number `leaf` of what the computation returns is the sum of two parameters, in f32
 // or in complex numbers of them.

@@ -109,6 +109,26 @@ TEST(Table, Reductions) {
             "a thread for each result keeps the machine busy");
 }
 
+TEST(Table, PartsInOnePiece) {
+  std::string rows = Entry(
+      "  x = f32[8,100] parameter(0)\n"
+      "  ROOT y = f32[2,100] slice(x), slice={[3:5], [0:100]}");
+  EXPECT_EQ(RowOf(rows, kCpu), "copy of a part");
+  EXPECT_EQ(RowOf(rows, kGpu), "loop");
+  std::string part_of_a_row = Entry(
+      "  x = f32[8,100] parameter(0)\n"
+      "  ROOT y = f32[1,7] slice(x), slice={[3:4], [90:97]}");
+  EXPECT_EQ(RowOf(part_of_a_row, kCpu), "copy of a part");
+  std::string columns = Entry(
+      "  x = f32[8,100] parameter(0)\n"
+      "  ROOT y = f32[8,10] slice(x), slice={[0:8], [0:10]}");
+  EXPECT_EQ(Refusal(columns, kCpu, "copy of a part"), "its elements do not follow each other");
+  std::string strided = Entry(
+      "  x = f32[100] parameter(0)\n"
+      "  ROOT y = f32[50] slice(x), slice={[0:100:2]}");
+  EXPECT_EQ(Refusal(strided, kCpu, "copy of a part"), "its elements do not follow each other");
+}
+
 TEST(Table, Kernels) {
   EXPECT_EQ(RowOf(Entry("  x = f32[100] parameter(0)\n  ROOT y = f32[100] tanh(x)"), kCpu), "loop");
   EXPECT_EQ(RowOf(Entry("  x = f32[256,256] parameter(0)\n"

@@ -172,11 +172,11 @@ class ColumnScan {
 
 // Enough elements follow each other in a row for blocks of them.
 bool HasLongRows(const Instruction& scan) {
-  constexpr int64_t kLongRow = 256, kFewRows = 4;
+  constexpr int64_t kFewRows = 4;  // rows
   const Shape& shape = scan.operand(0)->shape();
   int64_t dim = scan.attrs<hlo::ScanAttrs>().dimensions[0], row = 1;
   for (int64_t d = dim + 1; d < shape.rank(); ++d) row *= shape.dim(d);
-  return row >= kLongRow && shape.dim(dim) >= kFewRows;
+  return row >= kLeastBlock && shape.dim(dim) >= kFewRows;
 }
 
 Decision MatchColumnScan(Subject& subject) {

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "compiler/lower/table.h"
+#include "program/target_facts.h"
 
 namespace weft::compiler {
 
@@ -17,8 +18,7 @@ using HloOp = hlo::Op;
 
 namespace {
 
-constexpr int64_t kLeastRowsInLanes = 8;  // rows: the lanes of a vector of 32 bytes
-constexpr size_t kMaxRowCode = 640;       // operations of a row, all in one block
+constexpr size_t kMaxRowCode = 640;  // operations of a row, all in one block
 
 // The width that gives each element of a row one register.
 int64_t OneRegister(int64_t width) {
@@ -114,7 +114,8 @@ void StoreRows(ElementEmitter& e, KernelBuilder::MemoryId memory, DType dtype, c
 namespace {
 
 Decision MatchPeriodic(Subject& subject) {
-  constexpr int64_t kLongest = 8, kFewRows = 64;
+  constexpr int64_t kLongest = 8;   // elements of the row that repeats
+  constexpr int64_t kFewRows = 64;  // rows
   const KernelBody& body = subject.body();
   if (!body.outputs[0].inside->shape().IsArray()) return Refuse("the results are a tuple");
   const LoopShape& whole = subject.shape();
@@ -201,7 +202,8 @@ Decision MatchInterleaved(Subject& subject) {
   // Four elements that lie together are a vector of their own.
   int64_t most = body.outputs[0].inside->op() == HloOp::kConcatenate ? 16 : 3;
   if (dims.back() < 2 || dims.back() > most) return Refuse("the minor dimension is not short");
-  if (dims[dims.size() - 2] < kLeastRowsInLanes) return Refuse("there are too few rows for lanes");
+  if (dims[dims.size() - 2] < program::TargetFacts::kUsualLanes)
+    return Refuse("there are too few rows for lanes");
   for (const KernelOutput& output : body.outputs) {
     const Shape& shape = output.inside->shape();
     if (!shape.IsArray() || shape.dims() != dims) return Refuse("results are of several shapes");

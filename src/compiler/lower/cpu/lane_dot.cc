@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/lower/dot.h"
+#include "program/target_facts.h"
 
 namespace weft::compiler {
 
@@ -12,10 +13,6 @@ namespace {
 
 constexpr int64_t kMaxProducts = 64;      // of a whole small matrix, when lanes go along the batch
 constexpr int64_t kMaxRowProducts = 128;  // of a row or column of the result
-constexpr int64_t kMaxRow = 16;           // elements of it
-constexpr int64_t kLong = 8;              // of a contraction
-// One product of so few is better off with scalars and rows that stay in registers.
-constexpr int64_t kStraightProducts = 512;
 
 // What lanes go along in a product of small matrices.
 enum class DotLanes { kNone, kBatch, kRows, kColumns };
@@ -23,15 +20,15 @@ enum class DotLanes { kNone, kBatch, kRows, kColumns };
 DotLanes LanesOfDot(const LowerContext& cx, const Instruction& dot, const DotSizes& s) {
   DType type = program::ComputeType(dot.shape().dtype());
   int64_t lanes = cx.target.vector_bits / 8 / ByteWidth(type);
-  bool rows_fit = s.n <= kMaxRow && s.n * s.k <= kMaxRowProducts;
-  bool columns_fit = s.m <= kMaxRow && s.m * s.k <= kMaxRowProducts;
+  bool rows_fit = s.n <= kFewDotColumns && s.n * s.k <= kMaxRowProducts;
+  bool columns_fit = s.m <= kFewDotColumns && s.m * s.k <= kMaxRowProducts;
   if (s.m * s.n * s.k <= kMaxProducts && s.batch >= 2 * lanes) return DotLanes::kBatch;
   if (cx.serial || s.batch * s.m * s.n * s.k <= kStraightProducts) return DotLanes::kNone;
   // Rows that lie along the contraction are turned, which pays where it is short, or each element
   // is used more than once.
   if (columns_fit && s.n >= lanes && s.n >= s.m && !s.trans_b) return DotLanes::kColumns;
-  rows_fit &= s.trans_a || s.n > 1 || s.k < kLong;
-  columns_fit &= !s.trans_b || s.m > 1 || s.k < kLong;
+  rows_fit &= s.trans_a || s.n > 1 || s.k < program::TargetFacts::kUsualLanes;
+  columns_fit &= !s.trans_b || s.m > 1 || s.k < program::TargetFacts::kUsualLanes;
   if (rows_fit && s.m >= (s.trans_a ? lanes : 2 * lanes)) return DotLanes::kRows;
   if (columns_fit && s.n >= 2 * lanes) return DotLanes::kColumns;
   return DotLanes::kNone;

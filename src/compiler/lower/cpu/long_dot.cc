@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "compiler/lower/dot.h"
 #include "compiler/lower/sums.h"
+#include "program/target_facts.h"
 
 namespace weft::compiler {
 
@@ -15,9 +16,7 @@ using program::LoopKind;
 
 namespace {
 
-constexpr int64_t kMostColumns = 16;   // of either operand
-constexpr int64_t kLeastRows = 64;     // of the contraction
-constexpr int64_t kPiecesOfRows = 32;  // pieces that threads sum, at most
+constexpr int64_t kLeastRows = 64;  // of the contraction
 
 // A stretch of a row's elements that lie in one register.
 struct Stretch {
@@ -44,7 +43,7 @@ Decision MatchTallDot(Subject& subject) {
   for (const Instruction* operand : dot.operands()) same &= operand->shape().dtype() == type;
   if (!same) return Refuse("it is not of f32 or f64 throughout");
   if (s.batch != 1 || !s.trans_a || s.trans_b) return Refuse("rows of operands are not contracted");
-  if (s.m > kMostColumns || s.n > kMostColumns || s.k < kLeastRows) {
+  if (s.m > kFewDotColumns || s.n > kFewDotColumns || s.k < kLeastRows) {
     return Refuse("operands are not tall and narrow");
   }
   return Take("two tall matrices with few columns");
@@ -60,7 +59,7 @@ struct TallDotPlan {
     beside = std::max<int64_t>(1, sums / (tile * per_row) / 2);
     double products = static_cast<double>(s.m * s.n) * static_cast<double>(s.k);
     int64_t wanted = static_cast<int64_t>(products / cx.target.WorkOfPiece());
-    pieces = cx.serial ? 1 : std::clamp<int64_t>(wanted, 1, kPiecesOfRows);
+    pieces = cx.serial ? 1 : std::clamp<int64_t>(wanted, 1, program::TargetFacts::kJoinedPieces);
     piece = (s.k + pieces - 1) / pieces;
     piece = (piece + beside - 1) / beside * beside;
     pieces = (s.k + piece - 1) / piece;

@@ -5,15 +5,13 @@
 
 #include "compiler/lower/dot.h"
 #include "compiler/lower/sums.h"
+#include "program/target_facts.h"
 
 namespace weft::compiler {
 
 using hlo::Instruction;
 
 namespace {
-
-constexpr int64_t kLeastColumns = 8;     // elements of a row of the result
-constexpr int64_t kLeastProducts = 512;  // multiplications in all
 
 Decision MatchDotAlongColumns(Subject& subject) {
   const Instruction& dot = subject.instruction;
@@ -22,7 +20,8 @@ Decision MatchDotAlongColumns(Subject& subject) {
   if (!IsInlineDot(subject.cx, dot, s)) return Refuse("there are enough products for the library");
   if (!IsComputedInOneFloat(dot)) return Refuse("it is not computed in f32 or f64 throughout");
   if (s.trans_b) return Refuse("rows of the right side do not lie along the result's");
-  if (s.n < kLeastColumns || s.m * s.n * s.k < kLeastProducts) return Refuse("it is too small");
+  if (s.n < program::TargetFacts::kUsualLanes || s.m * s.n * s.k < kStraightProducts)
+    return Refuse("it is too small");
   return Take("rows of the right side lie along the result's");
 }
 

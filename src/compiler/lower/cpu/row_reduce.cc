@@ -4,6 +4,7 @@
 
 #include "base/str.h"
 #include "compiler/lower/cpu/reduce_ways.h"
+#include "program/target_facts.h"
 
 namespace weft::compiler {
 
@@ -12,7 +13,7 @@ using HloOp = hlo::Op;
 
 namespace {
 
-constexpr int64_t kPieces = 32, kEnoughRows = 8;
+constexpr int64_t kEnoughRows = 8;  // rows, each one thread's
 
 Decision MatchRowReduce(Subject& subject) {
   if (Decision reduces = TakesReduces(subject); !reduces.taken) return reduces;
@@ -76,7 +77,7 @@ Status LowerSplitReduce(Subject& subject) {
   const auto& [reduces, wanted, count, dims, same_dims, shape] = *subject.reduces();
   Steps& steps = subject.steps;
   int64_t unit = dims.reduced.size() > 1 ? dims.reduced_sizes.back() : 64;
-  int64_t piece = (dims.length / kPieces + unit - 1) / unit * unit;
+  int64_t piece = (dims.length / program::TargetFacts::kJoinedPieces + unit - 1) / unit * unit;
   piece = std::min(std::max(piece, unit), dims.length);
   int64_t pieces = dims.length / piece, rest = dims.length - pieces * piece;
   KernelDraft draft = NewDraft(cx, body);

@@ -5,6 +5,7 @@ namespace weft::compiler {
 
 extern const LoweringRow kInterchangedLoop;     // loop_interchange.cc
 extern const LoweringRow kRunningSum;           // running_sum.cc
+extern const LoweringRow kPartCopy;             // part_copy.cc
 extern const LoweringRow kColumnScan;           // column_scan.cc
 extern const LoweringRow kDotInLanes;           // lane_dot.cc
 extern const LoweringRow kTallDot;              // long_dot.cc
@@ -22,6 +23,7 @@ LoweringTable CpuTable() {
       &kInterchangedLoop,
       &kRunningSum,
       &kColumnScan,
+      &kPartCopy,
       // Products too small for the library's packing.
       &kDotInLanes,
       &kTallDot,

@@ -89,134 +89,189 @@ Decision MatchTiles(Subject& subject) {
   return Take("a transpose changes the minor dimension");
 }
 
-Status LowerTiles(Subject& subject) {
-  LowerContext& cx = subject.cx;
-  const KernelBody& body = subject.body();
-  Steps& steps = subject.steps;
-  const Instruction& transpose = *TiledTranspose(body);
-  const Instruction& operand = *transpose.operand(0);
-  const Dims& dims = transpose.shape().dims();
-  const auto& from = transpose.attrs<hlo::DimensionsAttrs>().dimensions;
-  TileDims tile = *TiledDims(transpose);
-  DType type = transpose.shape().dtype(), compute = program::ComputeType(RealType(type));
-  int64_t rows = tile.rows, columns = tile.columns;
-  int64_t turned = TurnedOf(rows, columns, ByteWidth(compute), operand);
-  KernelDraft draft = NewDraft(cx, body);
-  draft.Declare(body.inputs, body.outputs);
-  KernelBuilder& b = draft.builder();
-  ElementEmitter& e = draft.elements();
-  LoopShape shape = ShapeOf(cx, body, dims);
-  // All dimensions but those two, then the tiles.
-  Dims grid;
-  std::vector<size_t> outer;
-  for (size_t d = 0; d < dims.size(); ++d) {
-    if (d == tile.across || d == tile.along) continue;
-    outer.push_back(d);
-    grid.push_back(dims[d]);
+// Tiles that are read by rows of the operand, some of which are turned in registers at a time, and
+// stored by rows of the result, through an array unless rows are few.
+class TransposeByTiles {
+ public:
+  explicit TransposeByTiles(Subject& subject)
+      : cx_(subject.cx),
+        body_(subject.body()),
+        transpose_(*TiledTranspose(body_)),
+        dims_(transpose_.shape().dims()),
+        type_(transpose_.shape().dtype()),
+        compute_(program::ComputeType(RealType(type_))),
+        tile_(*TiledDims(transpose_)),
+        turned_(TurnedOf(tile_.rows, tile_.columns, ByteWidth(compute_), *transpose_.operand(0))),
+        draft_(NewDraft(cx_, body_)),
+        b_(draft_.builder()),
+        e_(draft_.elements()) {
+    draft_.Declare(body_.inputs, body_.outputs);
+    shape_ = ShapeOf(cx_, body_, dims_);
+    // Few rows, or rows of few elements, are stored as soon as they are there; so are complex
+    // numbers.
+    bool few = tile_.rows < tile_.most || tile_.columns < tile_.most || IsComplex(type_);
+    direct_ = few && StoresAtOnce(body_, transpose_);
   }
-  // What is left at an end is one more tile, which overlaps the last whole one: whoever stores that
-  // one stores it, too, so that no two threads store the same element.
-  int64_t tiles = dims[tile.across] / rows;
-  int64_t band = BandOf(tiles, dims[tile.across] * ByteWidth(type), cx.target.page_bytes);
-  grid.push_back(tiles / band);
-  grid.push_back(dims[tile.along] / columns);
-  grid.push_back(band);
-  double cost = shape.cost * static_cast<double>(rows * columns);
-  // Few rows, or rows of few elements, are stored as soon as they are there; so are complex
-  // numbers.
-  bool few = rows < tile.most || columns < tile.most || IsComplex(type);
-  bool direct = few && StoresAtOnce(body, transpose);
-  KernelBuilder::MemoryId array = -1;
-  TRY(draft.ForEachRow(grid, cost, cx.serial, [&](const Index& at) -> Status {
-    if (!direct) array = b.Array("tile", compute, rows * columns);
-    int open = 0;  // loops over a tile and what is left
-    auto start = [&](const Coord& number, int64_t step, int64_t all) -> Coord {
-      if (all % step == 0) return {b.Mul(number.base, b.Int(step)), 0, step, 0, all - step};
-      ValueId last = b.Emit(program::Op::kEq, {number.base, b.Int(all / step - 1)});
-      ValueId end = b.Add(number.base, b.Select(last, b.Int(2), b.Int(1)));
-      ValueId n = b.BeginLoop(LoopKind::kSerial, number.base, end, b.Int(1))[0];
-      ++open;
-      return {b.Min(b.Mul(n, b.Int(step)), b.Int(all - step)), 0, 1, 0, all - step};
-    };
-    auto close = [&] {
-      for (; open > 0; --open) b.End();
-      return Status();
-    };
-    Coord number = e.Add(e.Scale(at.coords[grid.size() - 3], band), at.coords.back());
-    Coord i0 = start(number, rows, dims[tile.across]);
-    Coord j0 = start(at.coords[grid.size() - 2], columns, dims[tile.along]);
-    Index index;
-    index.coords.resize(dims.size());
-    for (size_t k = 0; k < outer.size(); ++k) index.coords[outer[k]] = at.coords[k];
-    // Into the tile, `turned` rows of the operand at a time. The last may overlap those before.
-    ValueId j = b.BeginLoop(LoopKind::kSerial, b.Int(0), b.Int(columns), b.Int(turned))[0];
-    bool whole = columns % turned == 0;
-    if (!whole) j = b.Min(j, b.Int(columns - turned));
-    e.set_lanes(static_cast<int>(turned));
-    for (int64_t next = 0; next < rows; next += turned) {
-      int64_t i = std::min(next, rows - turned);
-      std::vector<ValueId> vectors, imaginary;
-      auto whole_vector = [&](ValueId v) {
-        return b.type(v).lanes == turned ? v : b.Splat(v, static_cast<int>(turned));
-      };
-      for (int64_t u = 0; u < turned; ++u) {
-        Coord along = {j, 0, whole ? turned : 1, 0, columns - turned};
-        index.coords[tile.along] = e.AddConstant(e.Add(j0, along), u);
-        Coord across = e.AddConstant(i0, i);
-        across.step = turned > 1 ? 1 : 0;
-        across.high = dims[tile.across] - 1;
-        index.coords[tile.across] = across;
-        Index moved;
-        moved.coords.resize(dims.size());
-        for (size_t d = 0; d < dims.size(); ++d) {
-          moved.coords[static_cast<size_t>(from[d])] = index.coords[d];
-        }
-        Element element = TRY(e.Emit(operand, moved));
-        vectors.push_back(whole_vector(element.re));
-        if (element.im >= 0) imaginary.push_back(whole_vector(element.im));
-      }
-      if (turned > 1) TurnGroups(b, vectors);
-      if (turned > 1 && !imaginary.empty()) TurnGroups(b, imaginary);
-      for (int64_t u = 0; u < turned; ++u) {
-        ValueId vector = vectors[static_cast<size_t>(u)];
-        if (!direct) {
-          b.Store(array, b.Add(j, b.Int((i + u) * columns)), vector);
-          continue;
-        }
-        index.coords[tile.across] = e.AddConstant(i0, i + u);
-        index.coords[tile.along] = e.Add(j0, {j, turned > 1 ? 1 : 0, 1, 0, columns - turned});
-        MemValue to = body.outputs[0].value;
-        ValueId im = imaginary.empty() ? -1 : imaginary[static_cast<size_t>(u)];
-        e.StoreAt(draft.MemoryOf(to), type, e.Linear(dims, index), {vector, im});
-      }
+
+  Status Lower(Steps& steps) {
+    Dims grid = Grid();
+    double cost = shape_.cost * static_cast<double>(tile_.rows * tile_.columns);
+    TRY(draft_.ForEachRow(grid, cost, cx_.serial,
+                          [&](const Index& at) { return EmitTile(at, grid.back()); }));
+    Finish(cx_, draft_, body_, steps);
+    return {};
+  }
+
+ private:
+  // All dimensions but those two, then the tiles. What is left at an end is one more tile, which
+  // overlaps the last whole one: whoever stores that one stores it, too, so that no two threads
+  // store the same element.
+  Dims Grid() {
+    Dims grid;
+    for (size_t d = 0; d < dims_.size(); ++d) {
+      if (d == tile_.across || d == tile_.along) continue;
+      outer_.push_back(d);
+      grid.push_back(dims_[d]);
     }
-    e.set_lanes(1);
-    b.End();
-    if (direct) return close();
-    // Out of it, row by row.
-    ValueId i = b.BeginLoop(LoopKind::kSerial, b.Int(0), b.Int(rows), b.Int(1))[0];
-    index.coords[tile.across] = e.Add(i0, {i, 0, 1, 0, rows - 1});
-    int lanes = draft.LanesFor(shape.width, columns);
-    TRY(draft.OverLanes(columns, lanes, shape.in_place, [&](Coord c) -> Status {
-      index.coords[tile.along] = e.Add(j0, c);
-      e.BindAt(transpose, array,
-               [&](const Index&) { return e.Add(e.Scale({i, 0, 1, 0, rows - 1}, columns), c); });
-      std::vector<Element> values;
-      for (const KernelOutput& output : body.outputs) {
-        values.push_back(TRY(e.Emit(*output.inside, index)));
+    int64_t tiles = dims_[tile_.across] / tile_.rows;
+    int64_t band = BandOf(tiles, dims_[tile_.across] * ByteWidth(type_), cx_.target.page_bytes);
+    grid.push_back(tiles / band);
+    grid.push_back(dims_[tile_.along] / tile_.columns);
+    grid.push_back(band);
+    return grid;
+  }
+
+  // Where tile number `number` begins; the last may be two of them, by a loop that stays open.
+  Coord Start(const Coord& number, int64_t step, int64_t all) {
+    if (all % step == 0) return {b_.Mul(number.base, b_.Int(step)), 0, step, 0, all - step};
+    ValueId last = b_.Emit(program::Op::kEq, {number.base, b_.Int(all / step - 1)});
+    ValueId end = b_.Add(number.base, b_.Select(last, b_.Int(2), b_.Int(1)));
+    ValueId n = b_.BeginLoop(LoopKind::kSerial, number.base, end, b_.Int(1))[0];
+    ++open_;
+    return {b_.Min(b_.Mul(n, b_.Int(step)), b_.Int(all - step)), 0, 1, 0, all - step};
+  }
+
+  Status EmitTile(const Index& at, int64_t band) {
+    if (!direct_) array_ = b_.Array("tile", compute_, tile_.rows * tile_.columns);
+    open_ = 0;
+    size_t tiles = at.coords.size() - 3;  // the first coordinate of tiles
+    Coord number = e_.Add(e_.Scale(at.coords[tiles], band), at.coords.back());
+    i0_ = Start(number, tile_.rows, dims_[tile_.across]);
+    j0_ = Start(at.coords[tiles + 1], tile_.columns, dims_[tile_.along]);
+    Index index;
+    index.coords.resize(dims_.size());
+    for (size_t k = 0; k < outer_.size(); ++k) index.coords[outer_[k]] = at.coords[k];
+    TRY(Fill(index));
+    if (!direct_) TRY(Drain(index));
+    for (; open_ > 0; --open_) b_.End();
+    return {};
+  }
+
+  // Into the tile, `turned_` rows of the operand at a time. The last may overlap those before.
+  Status Fill(Index index) {
+    int64_t columns = tile_.columns;
+    ValueId j = b_.BeginLoop(LoopKind::kSerial, b_.Int(0), b_.Int(columns), b_.Int(turned_))[0];
+    bool whole = columns % turned_ == 0;
+    if (!whole) j = b_.Min(j, b_.Int(columns - turned_));
+    e_.set_lanes(static_cast<int>(turned_));
+    for (int64_t next = 0; next < tile_.rows; next += turned_) {
+      int64_t i = std::min(next, tile_.rows - turned_);
+      TRY(FillSquare(index, i, {j, 0, whole ? turned_ : 1, 0, columns - turned_}));
+    }
+    e_.set_lanes(1);
+    b_.End();
+    return {};
+  }
+
+  // Rows [i, i + turned_) of the tile, at the columns from `along` on.
+  Status FillSquare(Index& index, int64_t i, const Coord& along) {
+    std::vector<ValueId> vectors, imaginary;
+    auto whole_vector = [&](ValueId v) {
+      return b_.type(v).lanes == turned_ ? v : b_.Splat(v, static_cast<int>(turned_));
+    };
+    for (int64_t u = 0; u < turned_; ++u) {
+      index.coords[tile_.along] = e_.AddConstant(e_.Add(j0_, along), u);
+      Coord across = e_.AddConstant(i0_, i);
+      across.step = turned_ > 1 ? 1 : 0;
+      across.high = dims_[tile_.across] - 1;
+      index.coords[tile_.across] = across;
+      Element element = TRY(e_.Emit(*transpose_.operand(0), InOperand(index)));
+      vectors.push_back(whole_vector(element.re));
+      if (element.im >= 0) imaginary.push_back(whole_vector(element.im));
+    }
+    if (turned_ > 1) TurnGroups(b_, vectors);
+    if (turned_ > 1 && !imaginary.empty()) TurnGroups(b_, imaginary);
+    for (int64_t u = 0; u < turned_; ++u) {
+      ValueId vector = vectors[static_cast<size_t>(u)];
+      if (!direct_) {
+        b_.Store(array_, b_.Add(along.base, b_.Int((i + u) * tile_.columns)), vector);
+        continue;
       }
-      for (size_t k = 0; k < body.outputs.size(); ++k) {
-        MemValue to = body.outputs[k].value;
-        e.StoreAt(draft.MemoryOf(to), cx.memory.shape(to).dtype(), e.Linear(dims, index),
-                  values[k]);
+      index.coords[tile_.across] = e_.AddConstant(i0_, i + u);
+      index.coords[tile_.along] =
+          e_.Add(j0_, {along.base, turned_ > 1 ? 1 : 0, 1, 0, tile_.columns - turned_});
+      ValueId im = imaginary.empty() ? -1 : imaginary[static_cast<size_t>(u)];
+      e_.StoreAt(draft_.MemoryOf(body_.outputs[0].value), type_, e_.Linear(dims_, index),
+                 {vector, im});
+    }
+    return {};
+  }
+
+  Index InOperand(const Index& index) const {
+    const auto& from = transpose_.attrs<hlo::DimensionsAttrs>().dimensions;
+    Index moved;
+    moved.coords.resize(dims_.size());
+    for (size_t d = 0; d < dims_.size(); ++d) {
+      moved.coords[static_cast<size_t>(from[d])] = index.coords[d];
+    }
+    return moved;
+  }
+
+  // Out of the tile, row by row.
+  Status Drain(Index index) {
+    int64_t rows = tile_.rows, columns = tile_.columns;
+    ValueId i = b_.BeginLoop(LoopKind::kSerial, b_.Int(0), b_.Int(rows), b_.Int(1))[0];
+    index.coords[tile_.across] = e_.Add(i0_, {i, 0, 1, 0, rows - 1});
+    int lanes = draft_.LanesFor(shape_.width, columns);
+    TRY(draft_.OverLanes(columns, lanes, shape_.in_place, [&](Coord c) -> Status {
+      index.coords[tile_.along] = e_.Add(j0_, c);
+      e_.BindAt(transpose_, array_,
+                [&](const Index&) { return e_.Add(e_.Scale({i, 0, 1, 0, rows - 1}, columns), c); });
+      std::vector<Element> values;
+      for (const KernelOutput& output : body_.outputs) {
+        values.push_back(TRY(e_.Emit(*output.inside, index)));
+      }
+      for (size_t k = 0; k < body_.outputs.size(); ++k) {
+        MemValue to = body_.outputs[k].value;
+        e_.StoreAt(draft_.MemoryOf(to), cx_.memory.shape(to).dtype(), e_.Linear(dims_, index),
+                   values[k]);
       }
       return {};
     }));
-    b.End();
-    return close();
-  }));
-  Finish(cx, draft, body, steps);
-  return {};
+    b_.End();
+    return {};
+  }
+
+  LowerContext& cx_;
+  const KernelBody& body_;
+  const Instruction& transpose_;
+  const Dims& dims_;
+  DType type_, compute_;
+  TileDims tile_;
+  int64_t turned_;
+  KernelDraft draft_;
+  KernelBuilder& b_;
+  ElementEmitter& e_;
+  LoopShape shape_;
+  bool direct_ = false;
+  std::vector<size_t> outer_;
+  KernelBuilder::MemoryId array_ = -1;
+  Coord i0_, j0_;  // where the tile begins, in the result
+  int open_ = 0;   // loops over a tile and what is left
+};
+
+Status LowerTiles(Subject& subject) {
+  return TransposeByTiles(subject).Lower(subject.steps);
 }
 
 }  // namespace

@@ -5,13 +5,13 @@
 #include <numeric>
 
 #include "compiler/lower/element/element.h"
+#include "program/target_facts.h"
 
 namespace weft::compiler {
 
 namespace {
 
 constexpr int64_t kLongestRow = 64;  // elements
-constexpr int kTurned = 4;           // rows and columns of what is turned at once
 
 // Lanes 0, 1, .. of every group of `size` lanes of a and b in turn: from its first half or second.
 ValueId Zip(KernelBuilder& b, ValueId x, ValueId y, int size, bool second) {
@@ -47,7 +47,10 @@ bool LieTogether(int64_t length, int lanes) {
 }
 
 int TurnedAtOnce(int64_t length, int lanes) {
-  return length >= kTurned && lanes % kTurned == 0 ? kTurned : 2;
+  return length >= program::TargetFacts::kNarrowLanes &&
+                 lanes % program::TargetFacts::kNarrowLanes == 0
+             ? program::TargetFacts::kNarrowLanes
+             : 2;
 }
 
 }  // namespace
@@ -96,7 +99,7 @@ ValueId ElementEmitter::LoadColumn(KernelBuilder::MemoryId memory, const Coord& 
   }
   int size = TurnedAtOnce(length, lanes_);
   int64_t first = std::min<int64_t>(column - column % size, length - size);
-  std::array<ValueId, kTurned> turned = {};
+  std::array<ValueId, program::TargetFacts::kNarrowLanes> turned = {};
   for (int row = 0; row < size; ++row) {
     ValueId from = b_.Add(begin, b_.Int(row * length));
     turned[static_cast<size_t>(row)] = PiecesOfRows(memory, from, length, first, size);

@@ -15,10 +15,6 @@ using program::Type;
 
 namespace {
 
-constexpr int64_t kUnrolledReduce = 16;  // terms
-constexpr int64_t kUnrolledDot = 32;     // products
-constexpr int64_t kUnrolledWindow = 32;  // elements of a window
-
 bool Contains(std::span<const int64_t> list, int64_t x) {
   return std::find(list.begin(), list.end(), x) != list.end();
 }
@@ -109,7 +105,7 @@ Result<Element> ElementEmitter::EmitReduce(const Instruction& reduce, int64_t ou
     return Call(*attrs.to_apply, args);
   };
   std::vector<Element> acc =
-      TRY(Fold(total, kUnrolledReduce, std::move(init), SumsOf(reduce, *attrs.to_apply), step));
+      TRY(Fold(total, kShortReduce, std::move(init), SumsOf(reduce, *attrs.to_apply), step));
   return acc[static_cast<size_t>(output)];
 }
 
@@ -173,7 +169,7 @@ Result<Element> ElementEmitter::EmitDot(const Instruction& dot, const Index& ind
     }
     return std::vector<Element>{sum};
   };
-  Element acc = TRY(Fold(total, kUnrolledDot, {Zero(type)}, {part == DType::kF32}, step))[0];
+  Element acc = TRY(Fold(total, kUnrolledTerms, {Zero(type)}, {part == DType::kF32}, step))[0];
   if (!IsComplex(type)) acc.re = Round(acc.re, type);
   return acc;
 }
@@ -232,7 +228,7 @@ Result<Element> ElementEmitter::EmitReduceWindow(const Instruction& op, int64_t 
     return next;
   };
   std::vector<Element> acc =
-      TRY(Fold(total, kUnrolledWindow, std::move(init), SumsOf(op, *attrs.to_apply), step));
+      TRY(Fold(total, kUnrolledTerms, std::move(init), SumsOf(op, *attrs.to_apply), step));
   return acc[static_cast<size_t>(output)];
 }
 

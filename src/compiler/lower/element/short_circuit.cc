@@ -1,6 +1,7 @@
 // Short-circuit evaluation of `and` and `or` in conditions of loops.
 #include <algorithm>
 
+#include "compiler/analysis/search.h"
 #include "compiler/lower/element/element.h"
 #include "hlo/computation.h"
 
@@ -10,9 +11,8 @@ using hlo::Instruction;
 using HloOp = hlo::Op;
 
 bool ElementEmitter::ReadsAtIndex(const Instruction& instruction) const {
-  constexpr size_t kMostLookedAt = 32;  // instructions
   std::vector<const Instruction*> reached = {&instruction};
-  for (size_t i = 0; i < reached.size() && i < kMostLookedAt; ++i) {
+  for (size_t i = 0; i < reached.size() && i < kMaxBucket; ++i) {
     if (bound_.contains(reached[i])) continue;
     HloOp op = reached[i]->op();
     if (op == HloOp::kDynamicSlice || op == HloOp::kGather) return true;

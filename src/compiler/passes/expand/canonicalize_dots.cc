@@ -6,6 +6,7 @@
 #include "compiler/passes/expand/dots.h"
 #include "compiler/passes/rewrite.h"
 #include "hlo/clone.h"
+#include "program/target_facts.h"
 
 namespace weft::compiler {
 namespace {
@@ -196,7 +197,7 @@ Result<bool> CanonicalizeDot(Instruction* dot) {
 // A dot without free dimensions is a sum of products, which is fused with what makes its operands
 // and runs on all cores. Small ones stay: they are unrolled where they stand.
 Result<bool> DotToSum(Instruction* dot, ScalarFunctions& functions) {
-  constexpr int64_t kLeastElements = 4096;  // elements; fewer are summed in place
+  constexpr int64_t kLeastElements = program::TargetFacts::kCachedNumbers;  // else summed in place
   const DotAttrs& a = dot->attrs<DotAttrs>();
   Instruction *lhs = dot->operand(0), *rhs = dot->operand(1);
   DType dtype = dot->shape().dtype();

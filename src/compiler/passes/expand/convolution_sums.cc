@@ -17,7 +17,6 @@ using hlo::Ints;
 using hlo::Op;
 using hlo::WindowDim;
 
-constexpr int64_t kMaxProducts = 32;  // of an element of the result
 constexpr int64_t kFewFeatures = 64;  // of the result, where all are made of the same input
 
 bool HasSameOrder(const ConvDims& d) {
@@ -41,7 +40,7 @@ bool IsSmallConvolution(const Instruction& conv) {
     products *= w.size;
   }
   bool each_channel = kernel.dim(d.kernel_input) == 1 && features == a.feature_group_count;
-  return products <= kMaxProducts && conv.shape().elements() > 0 &&
+  return products <= kUnrolledTerms && conv.shape().elements() > 0 &&
          (each_channel || (a.feature_group_count == 1 && features <= kFewFeatures));
 }
 

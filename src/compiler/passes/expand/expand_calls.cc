@@ -1,3 +1,4 @@
+#include "compiler/analysis/search.h"
 #include "compiler/passes/expand/expand_ops.h"
 #include "compiler/passes/expand/inline.h"
 #include "hlo/clone.h"
@@ -10,8 +11,6 @@ using hlo::AsyncAttrs;
 using hlo::Builder;
 using hlo::Instruction;
 using hlo::Op;
-
-constexpr int64_t kMostInstructions = 4'000'000;  // of the module, inlined
 
 // The start's users read a tuple of its shape; its facts go to `op`, which does the work.
 Status ReplaceStart(Builder& b, Instruction* start, Instruction* op,
@@ -141,8 +140,8 @@ Result<bool> ExpandCall(Instruction* call) {
   hlo::Computation* callee = call->attrs<hlo::CallAttrs>().to_apply;
   if (callee == nullptr) return false;
   int64_t size = call->parent()->size() + callee->size();
-  if (size > kMostInstructions) {
-    return ResourceExhausted("call: inlined, the module has more than ", kMostInstructions,
+  if (size > kMaxInstructions) {
+    return ResourceExhausted("call: inlined, the module has more than ", kMaxInstructions,
                              " instructions");
   }
   InlineCallee(call, *callee);

@@ -1,11 +1,13 @@
 // Instructions to groups: which join those of their users, which are repeated, which start one.
 #include <algorithm>
+#include <limits>
 #include <unordered_set>
 
 #include "base/log.h"
 #include "compiler/analysis/element_cost.h"
 #include "compiler/analysis/in_place.h"
 #include "compiler/passes/fuse/fuse.h"
+#include "program/target_facts.h"
 
 namespace weft::compiler {
 
@@ -16,15 +18,13 @@ namespace {
 
 constexpr int64_t kSmallTranspose = 8192;  // elements: cheap to read across
 constexpr int kMaxRepeatDepth = 3;         // consumers that compute it again, behind each other
-constexpr int64_t kWholeLine = 64;         // bytes
 constexpr size_t kMaxScatterMembers = 40;  // instructions of a scatter's kernel
-constexpr double kNoLimit = 1e30;          // times that an element may be computed
+constexpr int64_t kMuchSmaller = 8;        // times, of two arrays
 
 // Computed in a few steps from positions, numbers and small arrays, as masks are: that is no more
 // than reading it would be.
 bool IsOfPositions(const Instruction& i) {
-  constexpr size_t kFewSteps = 4;       // instructions
-  constexpr int64_t kTimesSmaller = 8;  // what is read beside what is made
+  constexpr size_t kFewSteps = 4;  // instructions
   std::vector<const Instruction*> steps = {&i};
   for (size_t at = 0; at < steps.size(); ++at) {
     const Instruction& step = *steps[at];
@@ -34,7 +34,7 @@ bool IsOfPositions(const Instruction& i) {
       if (operand->op() == Op::kBroadcast) {
         const Instruction& from = *operand->operand(0);
         if (from.op() == Op::kIota) continue;
-        if (from.shape().elements() * kTimesSmaller <= i.shape().elements()) continue;
+        if (from.shape().elements() * kMuchSmaller <= i.shape().elements()) continue;
         return false;
       }
       if (std::find(steps.begin(), steps.end(), operand) == steps.end()) steps.push_back(operand);
@@ -47,7 +47,7 @@ bool IsOfPositions(const Instruction& i) {
 // How often an element may be computed in one group instead of once.
 double RepeatLimit(const Instruction& i) {
   constexpr double kViewLimit = 64;  // times that an element may be read
-  if (IsFree(i) || IsOfPositions(i)) return kNoLimit;
+  if (IsFree(i) || IsOfPositions(i)) return std::numeric_limits<double>::max();
   // Reading through a slice costs no more than reading what it would have been copied to.
   if (i.op() == Op::kSlice || i.op() == Op::kReverse) return kViewLimit;
   double cost = i.op() == Op::kReduce ? static_cast<double>(ReduceLength(i)) : ElementCost(i);
@@ -60,7 +60,7 @@ bool MovesRows(const Instruction& transpose) {
   const Shape& shape = transpose.shape();
   int64_t minor = shape.rank() - 1;
   return minor >= 0 && from[static_cast<size_t>(minor)] == minor &&
-         shape.dim(minor) * ByteWidth(shape.dtype()) >= kWholeLine;
+         shape.dim(minor) * ByteWidth(shape.dtype()) >= program::TargetFacts::kLineBytes;
 }
 
 }  // namespace
@@ -250,7 +250,8 @@ bool Fuser::Repeats(const Instruction& i, std::span<const int32_t> groups, bool 
   auto all_fit = [&](double limit) {
     return std::all_of(groups.begin(), groups.end(), [&](int32_t g) { return Fits(i, g, limit); });
   };
-  if (nearly_free || (!must && IsOfPositions(i))) return all_fit(kNoLimit);
+  if (nearly_free || (!must && IsOfPositions(i)))
+    return all_fit(std::numeric_limits<double>::max());
   // Cheap, and made of one array: reading that one is no more than reading the result would be.
   bool large = i.shape().ByteSize() >= large_.bytes;
   bool moves_rows = large && i.op() == Op::kTranspose && MovesRows(i);
@@ -263,11 +264,11 @@ bool Fuser::Repeats(const Instruction& i, std::span<const int32_t> groups, bool 
 // A small part of a large array that is computed here: taken out at once, so that the array need
 // not be kept until the part is used.
 bool Fuser::ShedsMemory(const Instruction& i) {
-  constexpr int64_t kLargeBytes = 1 << 20, kTimes = 8;
+  constexpr int64_t kLargeBytes = 1 << 20;  // worth shedding: a second-level cache
   if (i.op() != Op::kSlice && i.op() != Op::kDynamicSlice && i.op() != Op::kGather) return false;
   const Instruction& from = *i.operand(0);
   if (from.shape().ByteSize() < kLargeBytes || from.users().size() != 1) return false;
-  if (i.shape().ByteSize() * kTimes > from.shape().ByteSize()) return false;
+  if (i.shape().ByteSize() * kMuchSmaller > from.shape().ByteSize()) return false;
   if (from.op() == Op::kGetTupleElement) return !from.operand(0)->IsParameter();
   return GroupKindOf(from) == GroupKind::kNone && !from.IsParameter() && !from.IsConstant();
 }
@@ -395,10 +396,9 @@ bool Fuser::CanWorkOnRows(const FusionGroup& group, const RowSpace& space) const
   // Lone results of short rows are better off with a row in each lane, where the rows do not fill
   // vectors or much is computed from their results.
   if (space.IsShort() && !wide) {
-    constexpr double kLittle = 6;  // work of an element (ElementCost)
     double cost = 0;
     for (const Instruction* m : group.members) cost += IsFree(*m) ? 0 : ElementCost(*m);
-    if (space.length < kVectorReduce || cost > kLittle) return false;
+    if (space.length < kVectorReduce || cost > kCheapElement) return false;
   }
   for (const Instruction* m : group.members) {
     auto own = m->op() == Op::kReduce ? RowSpaceOfReduce(*m) : std::nullopt;

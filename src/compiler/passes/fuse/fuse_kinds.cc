@@ -68,7 +68,8 @@ bool IsUnrolledAlong(const Instruction& i, int64_t dimension) {
 // lanes loops are cut where operands meet, if those are not many and not short; else elements of
 // all of them are computed and one is chosen.
 FusionEdge ConcatenateEdge(const Instruction& concatenate, int64_t k) {
-  constexpr int64_t kShortRun = 32, kManyOperands = 8;
+  constexpr int64_t kShortRun = 32;     // elements of an operand along it
+  constexpr int64_t kManyOperands = 8;  // operands: pieces of a loop
   const Shape& shape = concatenate.shape();
   int64_t along = concatenate.attrs<hlo::DimensionsAttrs>().dimensions[0], minor = shape.rank() - 1;
   while (minor > 0 && shape.dim(minor) == 1) --minor;

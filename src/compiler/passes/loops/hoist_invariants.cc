@@ -6,6 +6,8 @@
 #include "compiler/analysis/work.h"
 #include "hlo/builder.h"
 #include "hlo/clone.h"
+#include "program/target.h"
+#include "program/target_facts.h"
 
 namespace weft::compiler {
 namespace {
@@ -16,7 +18,7 @@ using hlo::Op;
 // Of the machine's memory, all that is moved out of one loop: the rest is the program's.
 constexpr int64_t kPartOfMemory = 8;
 // Results up to this size are moved though they are larger than what they are computed from.
-constexpr int64_t kSmallBytes = 4096;
+constexpr int64_t kSmallBytes = program::TargetFacts::kLeastPageBytes;
 
 // Costs more than loading the result.
 bool IsCostly(const Instruction& i) {

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "compiler/analysis/in_place.h"
+#include "compiler/analysis/search.h"
 #include "compiler/passes.h"
 #include "compiler/passes/effects.h"
 #include "compiler/passes/memory/schedule_graph.h"
@@ -21,7 +22,6 @@ using hlo::Op;
 
 constexpr int64_t kWorthOrdering = 1 << 18;  // bytes held at once
 constexpr double kWorthChanging = 0.95;      // of them
-constexpr int64_t kMostDelays = 4'000'000;   // nodes looked at for one computation
 
 // Operands first, the ones whose operands hold the most before the others.
 ScheduleOrder DepthFirst(const ScheduleGraph& graph, bool largest_first) {
@@ -164,7 +164,7 @@ class Delays {
   bool Delay(int32_t node, int32_t behind) {
     size_t begin = At(node), end = At(behind) + 1;
     work_ += static_cast<int64_t>(end - begin);
-    if (work_ > kMostDelays) return false;
+    if (work_ > kMaxInstructions) return false;
     std::vector<int32_t> stay, move;
     std::vector<bool> moves(end - begin, false);
     for (size_t p = begin; p < end; ++p) {

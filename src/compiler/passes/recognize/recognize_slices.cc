@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "compiler/analysis/search.h"
 #include "compiler/passes.h"
 #include "compiler/passes/effects.h"
 #include "compiler/passes/rewrite.h"
@@ -17,10 +18,8 @@ using hlo::Instruction;
 using hlo::Ints;
 using hlo::Op;
 
-constexpr int64_t kMaxKnownElements = 1 << 16;  // of one array of places
-constexpr int kMaxKnownDepth = 64;              // operations behind each other
-constexpr size_t kMaxRuns = 4;                  // each is a piece of a loop of its own
-constexpr int64_t kLongRun = 16;                // elements that are worth a piece: a vector of them
+constexpr size_t kMaxRuns = 4;    // each is a piece of a loop of its own
+constexpr int64_t kLongRun = 16;  // elements that are worth a piece: a vector of them
 
 bool IsKnownFunction(const Instruction& i) {
   switch (i.op()) {
@@ -127,14 +126,14 @@ std::optional<Literal> KnownIntegers::Of(const Instruction& i) {
 }
 
 std::optional<Literal> KnownIntegers::Compute(const Instruction& i) {
-  if (depth_ > kMaxKnownDepth || !IsKnownFunction(i) || !i.shape().IsArray() ||
-      !i.shape().IsStatic() || HasControlDependencies(i)) {
+  if (depth_ > kMaxChain || !IsKnownFunction(i) || !i.shape().IsArray() || !i.shape().IsStatic() ||
+      HasControlDependencies(i)) {
     return std::nullopt;
   }
   DType dtype = i.shape().dtype();
   int64_t elements = i.shape().elements();
   if (!IsInteger(dtype) && dtype != DType::kPred) return std::nullopt;
-  if (elements > kMaxKnownElements || elements > work_left_) return std::nullopt;
+  if (elements > kMaxLookedAt || elements > work_left_) return std::nullopt;
   std::vector<Literal> operands;
   for (const Instruction* operand : i.operands()) {
     std::optional<Literal> value = Of(*operand);

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "compiler/analysis/search.h"
 #include "compiler/passes.h"
 #include "compiler/passes/effects.h"
 #include "compiler/passes/simplify/equality.h"
@@ -10,10 +11,6 @@ namespace {
 
 using hlo::Instruction;
 using hlo::Op;
-
-// More instructions of one hash are not remembered: attributes that the hash leaves out could make
-// it very many.
-constexpr int kMaxEqualHashes = 32;
 
 bool MayMerge(const Instruction& i, const Effects& effects) {
   if (i.IsParameter() || effects.Has(i) || HasControlDependencies(i)) return false;
@@ -59,7 +56,7 @@ bool MergeEqual(hlo::Computation& computation, const Effects& effects,
       if (SameOperands(*other, *i) && classes.SameButOperands(*other, *i)) first = other;
     }
     if (first == nullptr) {
-      if (candidates < kMaxEqualHashes) seen.emplace(hash, i);
+      if (candidates < kMaxBucket) seen.emplace(hash, i);
       continue;
     }
     i->ReplaceAllUsesWith(first);

@@ -3,6 +3,7 @@
 #include <unordered_map>
 
 #include "base/hash.h"
+#include "compiler/analysis/search.h"
 #include "hlo/call_graph.h"
 
 namespace weft::compiler {
@@ -12,10 +13,6 @@ using hlo::Computation;
 using hlo::FieldRef;
 using hlo::FieldType;
 using hlo::Instruction;
-
-// More computations of one hash are not remembered: attributes that the hash leaves out could make
-// it very many.
-constexpr int kMaxCandidates = 32;
 
 // A computation with its instructions numbered.
 struct Numbered {
@@ -79,7 +76,7 @@ ComputationClasses::ComputationClasses(const hlo::Module& module) {
       found = SameComputation(it->second, numbered, *this);
       if (found) classes_[static_cast<size_t>(c->id())] = Of(it->second.computation);
     }
-    if (!found && candidates < kMaxCandidates) seen.emplace(hash, std::move(numbered));
+    if (!found && candidates < kMaxBucket) seen.emplace(hash, std::move(numbered));
   }
 }
 

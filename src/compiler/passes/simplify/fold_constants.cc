@@ -9,6 +9,7 @@
 #include "compiler/passes/simplify/simplify_rules.h"
 #include "hlo/clone.h"
 #include "hlo/evaluate.h"
+#include "program/target_facts.h"
 
 namespace weft::compiler {
 namespace {
@@ -20,7 +21,7 @@ using hlo::Op;
 // would trade cheap arithmetic for memory.
 constexpr int64_t kMaxFillElements = 1024;
 // Results of more bytes than this are not made from operands of fewer: the op takes less memory.
-constexpr int64_t kMaxGrownBytes = 4096;
+constexpr int64_t kMaxGrownBytes = program::TargetFacts::kLeastPageBytes;
 
 // Cheaper to compute than to store.
 bool IsFill(const Instruction& i) {

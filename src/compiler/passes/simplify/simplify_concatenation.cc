@@ -11,10 +11,6 @@ using hlo::Instruction;
 using hlo::Op;
 using hlo::SliceDims;
 
-// Flattened concatenations have at most so many operands: longer lists would be copied again and
-// again.
-constexpr int64_t kMaxFlattenedOperands = 256;
-
 Result<Instruction*> Concatenate(Builder& b, std::span<Instruction* const> parts, int64_t along) {
   if (parts.size() == 1) return parts[0];
   return b.Add(Op::kConcatenate, parts, hlo::DimensionsAttrs{.dimensions = {along}});
@@ -72,26 +68,23 @@ bool IsNested(const Instruction& x, const Instruction& i) {
   return std::count(readers.begin(), readers.end(), &x) == 1;
 }
 
-// Its user will take in its operands.
+// Its user will take in its operands: those of a tree or chain are gathered once, at the root.
 bool WillBeFlattened(const Instruction& i) {
   if (!IsReadOnce(i)) return false;
   const Instruction& user = *i.users()[0];
   return user.op() == Op::kConcatenate && IsStaticArray(user) &&
-         user.shape().dtype() == i.shape().dtype() && IsNested(i, user) &&
-         i.operand_count() + user.operand_count() <= kMaxFlattenedOperands;
+         user.shape().dtype() == i.shape().dtype() && IsNested(i, user);
 }
 
 // The operands, those of nested concatenations instead of these, those without elements left out.
 std::vector<Instruction*> FlatParts(const Instruction& i) {
   std::vector<Instruction*> parts, stack(i.operands().rbegin(), i.operands().rend());
-  int64_t count = i.operand_count();
   bool flatten = !WillBeFlattened(i);
   while (!stack.empty()) {
     Instruction* x = stack.back();
     stack.pop_back();
     if (x->shape().elements() == 0) continue;
-    if (flatten && IsNested(*x, i) && count + x->operand_count() <= kMaxFlattenedOperands) {
-      count += x->operand_count();
+    if (flatten && IsNested(*x, i)) {
       stack.insert(stack.end(), x->operands().rbegin(), x->operands().rend());
     } else {
       parts.push_back(x);
