@@ -149,7 +149,7 @@ def overload(bench):
     high, rest = storm["high"], storm["normal"]
     bench.row("overload: best closed loop", best, "/s")
     bench.row("overload: high, p99 unloaded", calm["p99_us"], "us")
-    bench.row("overload: high, p99 of unloaded", high["p99_us"] / calm["p99_us"], "x", 1.5)
+    bench.row("overload: high, p99 of unloaded", high["p99_us"] / max(calm["p99_us"], 1), "x", 1.5)
     bench.row("overload: the rest, of spare capacity", 100 * rest["rate"] / (best - high["rate"]), "%", 90, False)
     bench.row("overload: turned away in, p99", rest["shed_p99_us"], "us", 1000)
     asked = sum(high["codes"].values())

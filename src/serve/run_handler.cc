@@ -1,8 +1,5 @@
 #include "serve/run_handler.h"
 
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -11,8 +8,6 @@
 
 namespace weft::serve {
 namespace {
-
-constexpr int kBehind = 10;  // by nice(2): a tenth of the share of threads at 0
 
 std::chrono::steady_clock::time_point ToClock(Time time) {
   return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(time));
@@ -49,8 +44,6 @@ RunHandler::RunHandler(SchedulerOptions options, TaskRunner& runner)
     bool high = i < options.reserved;
     threads_.emplace_back([this, i, high] {
       trace::NameThread(StrCat(high ? "serve high " : "serve ", i));
-      // Of this thread alone, as Linux has it. Where it is refused, all are equal.
-      if (!high) setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kBehind);
       Work(high);
     });
   }

@@ -24,9 +24,9 @@ class TaskRunner {
   virtual void Refuse(Task& task, Error error) = 0;
 };
 
-// As many threads as slots. Those of the reserved slots run the high class alone, and the system
-// prefers them and the threads of protocols to the others: where there are more runs than cores,
-// the high class and whoever is turned away do not wait for a core.
+// As many threads as slots; those of the reserved slots run the high class alone. All have the same
+// priority of the system: threads of a kernel's loops wait for each other, and one that is put
+// behind holds up all of them.
 class RunHandler {
  public:
   RunHandler(SchedulerOptions options, TaskRunner& runner);
