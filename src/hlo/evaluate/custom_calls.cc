@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include "hlo/evaluate/block_scaling.h"
-#include "hlo/evaluate/block_scaling.h"
 #include "hlo/evaluate/linalg.h"
 #include "hlo/evaluate/strided.h"
 #include "hlo/module.h"
