@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <thread>
@@ -26,14 +28,26 @@ constexpr std::chrono::milliseconds kLookAgain(20);
 constexpr std::chrono::seconds kLastPatience(20);
 constexpr size_t kManyWaits = 64;
 
+// Another's handler of a signal.
+struct Handler {
+  void* address = nullptr;
+  intptr_t with_info = 0;
+  bool operator==(const Handler&) const = default;
+};
+constexpr int kMostHandlers = 8;
+
 // Of the process, as signals are.
 struct State {
   std::atomic<pid_t> main_thread = 0;
   std::atomic<AskInterrupt> ask = nullptr;
-  sem_t wake;                                 // posted by the handler, and by who has looked
-  std::atomic<bool> signalled = false;        // by the handler
-  std::atomic<void (*)(int)> next = nullptr;  // the handler that was there before
-  std::atomic<void (*)(int, siginfo_t*, void*)> next_action = nullptr;
+  sem_t wake;                           // posted by the handler, and by who has looked
+  std::atomic<bool> signalled = false;  // by the handler
+  // Handlers that were there before ours, the oldest first. One that was set over ours may call
+  // ours in turn, which then goes on with the one before it.
+  std::array<Handler, kMostHandlers> handlers = {};
+  std::atomic<int> handler_count = 0;
+  std::atomic<pid_t> handling = 0;       // the thread that is in our handler
+  std::atomic<int> depth = 0;            // how often: handlers that call ours
   std::atomic<intptr_t> seen = 0;        // the last turn that the main thread has seen
   std::atomic<bool> running = false;     // the main thread runs a program itself ...
   std::atomic<bool> cancel_run = false;  // ... which shall end
@@ -59,14 +73,36 @@ thread_local const pid_t this_thread = gettid();
 void OnSignal(int number, siginfo_t* info, void* context) {
   int error = errno;
   State& state = State::Get();  // made before the handler was
-  state.signalled = true;
-  sem_post(&state.wake);
-  if (auto* action = state.next_action.load()) {
-    action(number, info, context);
-  } else if (auto* handler = state.next.load()) {
-    handler(number);
+  const pid_t here = gettid();
+  const bool again = state.handling == here;
+  const int depth = again ? ++state.depth : 0;
+  if (!again) {
+    state.handling = here;
+    state.depth = 0;
+    state.signalled = true;
+    sem_post(&state.wake);
   }
+  if (int index = state.handler_count - 1 - depth; index >= 0) {
+    Handler next = state.handlers[static_cast<size_t>(index)];
+    if (next.with_info) {
+      reinterpret_cast<void (*)(int, siginfo_t*, void*)>(next.address)(number, info, context);
+    } else {
+      reinterpret_cast<void (*)(int)>(next.address)(number);
+    }
+  }
+  if (!again) state.handling = 0;
   errno = error;
+}
+
+// A handler that was there before is the newest again: who set later ones has taken them back.
+void Remember(State& state, const Handler& handler) {
+  int count = 0;
+  while (count < state.handler_count && state.handlers[static_cast<size_t>(count)] != handler) {
+    ++count;
+  }
+  count = std::min(count, kMostHandlers - 1);
+  state.handlers[static_cast<size_t>(count)] = handler;
+  state.handler_count = count + 1;
 }
 
 int32_t SeenByMain(void* turn) {
@@ -146,16 +182,19 @@ void SeeThatSignalsCome(State& state) {
   if (sigaction(SIGINT, nullptr, &now) != 0) return;
   bool with_info = (now.sa_flags & SA_SIGINFO) != 0;
   if (!with_info && (now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN)) return;
-  {
-    MutexLock lock(state.mutex);
-    if (state.watched != getpid()) {
-      state.watched = getpid();
-      std::thread(Watch).detach();
-    }
+  MutexLock lock(state.mutex);
+  if (state.watched != getpid()) {
+    state.watched = getpid();
+    std::thread(Watch).detach();
   }
+  // Looked at again: another thread may have been here meanwhile.
+  if (sigaction(SIGINT, nullptr, &now) != 0) return;
+  with_info = (now.sa_flags & SA_SIGINFO) != 0;
   if (with_info && now.sa_sigaction == OnSignal) return;
-  state.next_action = with_info ? now.sa_sigaction : nullptr;
-  state.next = with_info ? nullptr : now.sa_handler;
+  if (!with_info && (now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN)) return;
+  Remember(state, {with_info ? reinterpret_cast<void*>(now.sa_sigaction)
+                             : reinterpret_cast<void*>(now.sa_handler),
+                   with_info ? 1 : 0});
   struct sigaction own = now;
   own.sa_sigaction = OnSignal;
   own.sa_flags |= SA_SIGINFO;

@@ -42,6 +42,11 @@ TEST_P(DeviceConformance, AlternatingAllocationsOfNearlyAllMemory) {
       held.push_back(std::move(*next));
     }
     FreeInOrder(held, round);
+    // Memory in one piece: what is allocated while others are still given back may lie in the
+    // middle of it.
+    if (GetParam().limit == 0 && computes()) continue;
+    ASSERT_TRUE(compute_->Synchronize());
+    ASSERT_TRUE(to_device_->Synchronize());
   }
   EXPECT_EQ(device_->memory().in_use, 0);
 }

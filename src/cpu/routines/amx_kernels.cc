@@ -43,7 +43,7 @@ WEFT_AMX void ReleaseTiles() {
 #define WEFT_AMX_KERNEL(NAME, DOT, STEP)                                                           \
   WEFT_AMX void NAME(int64_t k, const std::byte* a, const std::byte* b, std::byte* c, int64_t ldc, \
                      bool adds) {                                                                  \
-    int64_t row = ldc * 4, steps = k / STEP;                                                       \
+    int64_t row = ldc * 4, steps = (k + STEP - 1) / STEP; /* panels are filled up with zeros */    \
     std::byte* below = c + 16 * row;                                                               \
     if (adds) {                                                                                    \
       _tile_loadd(0, c, row);                                                                      \
