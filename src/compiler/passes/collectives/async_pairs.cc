@@ -140,9 +140,10 @@ Result<bool> MakeCollectivesSync(hlo::Module& module, const PassContext&) {
   if (module.config().is_scheduled) return false;
   bool changed = false;
   for (Computation* c : ExecutedComputations(module)) {
-    for (Instruction* i : c->Snapshot()) {
-      if (HasTrait(i->op(), hlo::kAsyncStart)) changed |= TRY(JoinPair(i));
-    }
+    // A done goes with its start: only starts are looked at later.
+    std::vector<Instruction*> starts = c->Snapshot();
+    std::erase_if(starts, [](Instruction* i) { return !HasTrait(i->op(), hlo::kAsyncStart); });
+    for (Instruction* start : starts) changed |= TRY(JoinPair(start));
   }
   if (changed) module.RemoveUnusedComputations();
   return changed;
