@@ -1,6 +1,6 @@
-// Work that is under way all at once on one thread: each piece has a stack of its own, and one that
-// waits hands the thread to the next that need not. Changing over costs a fraction of a
-// microsecond; waking a thread costs ten times as much and more.
+// Fibers, cooperative multitasking: work that is under way all at once on one thread. Each piece
+// has a stack of its own, and one that waits hands the thread to the next that need not. Changing
+// over costs a fraction of a microsecond; waking a thread costs ten times as much and more.
 #pragma once
 
 #include <atomic>

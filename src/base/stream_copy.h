@@ -1,4 +1,5 @@
-// Copies of what nobody reads soon: past the caches, without reading first what is overwritten.
+// Copies by non-temporal stores, of what nobody reads soon: past the caches, without reading first
+// what is overwritten.
 #pragma once
 
 #include <cstddef>

@@ -20,6 +20,22 @@
 #include "program/builder.h"
 #include "runtime/device_conformance.h"
 
+namespace weft::gpu {
+namespace {
+
+const std::string kNvidiaPackages[] = {".venv/lib/python3*/site-packages/nvidia/*/lib"};
+
+// All but kernels, on any machine that has NVRTC.
+auto FakeGpu(int64_t bytes) {
+  CudaOptions options;
+  options.driver = MakeFakeDriver(bytes);
+  options.nvrtc_folders = kNvidiaPackages;
+  return CreateCudaDevice(options);
+}
+
+}  // namespace
+}  // namespace weft::gpu
+
 namespace weft::runtime {
 namespace {
 
@@ -32,14 +48,9 @@ DeviceCase CudaCase(std::string name, int64_t limit) {
   return {std::move(name), make, true, limit};
 }
 
-// All but kernels, on any machine that has NVRTC.
 DeviceCase FakeCase() {
   auto make = []() -> Result<std::shared_ptr<Device>> {
-    static const std::string kPackages[] = {".venv/lib/python3*/site-packages/nvidia/*/lib"};
-    gpu::CudaOptions options;
-    options.driver = gpu::MakeFakeDriver(int64_t{64} << 20);
-    options.nvrtc_folders = kPackages;
-    return std::shared_ptr<Device>(TRY(gpu::CreateCudaDevice(options)));
+    return std::shared_ptr<Device>(TRY(gpu::FakeGpu(int64_t{64} << 20)));
   };
   return {.name = "FakeDriver", .make = make, .computes = false};
 }
@@ -104,8 +115,7 @@ TEST(CudaMachines, PtxVersions) {
 
 // Names that this machine's compiler knows are those in the table.
 TEST(CudaMachines, NvrtcTakesTheNames) {
-  static const std::string kPackages[] = {".venv/lib/python3*/site-packages/nvidia/*/lib"};
-  auto nvrtc = Nvrtc::Load(kPackages);
+  auto nvrtc = Nvrtc::Load(kNvidiaPackages);
   if (!nvrtc) GTEST_SKIP() << nvrtc.error().ToString();
   for (const MachineCase& c : kMachines) {
     CudaMachine machine = MachineFor(c.major, c.minor, (*nvrtc)->version());
@@ -192,8 +202,7 @@ TEST(CudaLaunch, DynamicSharedMemoryCompiles) {
   CudaProgram cuda = RenderProgram(program);
   ASSERT_EQ(cuda.functions.size(), 1u);
   EXPECT_EQ(cuda.functions[0].launch.shared_bytes, 65536);
-  static const std::string kPackages[] = {".venv/lib/python3*/site-packages/nvidia/*/lib"};
-  auto nvrtc = Nvrtc::Load(kPackages);
+  auto nvrtc = Nvrtc::Load(kNvidiaPackages);
   if (!nvrtc) GTEST_SKIP() << nvrtc.error().ToString();
   auto code = (*nvrtc)->Compile(cuda.text, "tile.cu", "sm_90a");
   EXPECT_TRUE(code) << code.error().ToString() << cuda.text;
@@ -226,11 +235,7 @@ program::Program CountedLoop(int64_t trips) {
 }
 
 TEST(CudaGraphs, RoundsOfALoopAreLaunchedTogether) {
-  static const std::string kPackages[] = {".venv/lib/python3*/site-packages/nvidia/*/lib"};
-  CudaOptions options;
-  options.driver = MakeFakeDriver(int64_t{64} << 20);
-  options.nvrtc_folders = kPackages;
-  auto device = CreateCudaDevice(options);
+  auto device = FakeGpu(int64_t{64} << 20);
   if (!device) GTEST_SKIP() << device.error().ToString();
   constexpr int64_t kBytes = int64_t{1} << 19;
   auto loaded = (*device)->Load(CountedLoop(200), {});
@@ -259,11 +264,7 @@ TEST(CudaGraphs, RoundsOfALoopAreLaunchedTogether) {
 
 // What was launched before runs to its end; the stream has the error, and goes on.
 TEST(CudaGraphs, ALoopLooksWhetherItIsCancelled) {
-  static const std::string kPackages[] = {".venv/lib/python3*/site-packages/nvidia/*/lib"};
-  CudaOptions options;
-  options.driver = MakeFakeDriver(int64_t{64} << 20);
-  options.nvrtc_folders = kPackages;
-  auto device = CreateCudaDevice(options);
+  auto device = FakeGpu(int64_t{64} << 20);
   if (!device) GTEST_SKIP() << device.error().ToString();
   constexpr int64_t kBytes = int64_t{1} << 19, kEndless = int64_t{1} << 40;
   auto loaded = (*device)->Load(CountedLoop(kEndless), {});
@@ -294,11 +295,7 @@ TEST(CudaGraphs, ALoopLooksWhetherItIsCancelled) {
 
 // A fault ends the context: an error that names the work, whatever is asked next.
 TEST(CudaStreams, AFaultNamesTheWork) {
-  static const std::string kPackages[] = {".venv/lib/python3*/site-packages/nvidia/*/lib"};
-  CudaOptions options;
-  options.driver = MakeFakeDriver(int64_t{64} << 20);
-  options.nvrtc_folders = kPackages;
-  auto device = CreateCudaDevice(options);
+  auto device = FakeGpu(int64_t{64} << 20);
   if (!device) GTEST_SKIP() << device.error().ToString();
   constexpr int64_t kBytes = int64_t{1} << 19, kIllegalAddress = 700;
   program::Program program = CountedLoop(200);
@@ -324,11 +321,7 @@ TEST(CudaStreams, AFaultNamesTheWork) {
 
 // Spans are at the times at which the device came by, on lines of the streams.
 TEST(CudaTimeline, StepsAndCopies) {
-  static const std::string kPackages[] = {".venv/lib/python3*/site-packages/nvidia/*/lib"};
-  CudaOptions options;
-  options.driver = MakeFakeDriver(int64_t{64} << 20);
-  options.nvrtc_folders = kPackages;
-  auto device = CreateCudaDevice(options);
+  auto device = FakeGpu(int64_t{64} << 20);
   if (!device) GTEST_SKIP() << device.error().ToString();
   constexpr int64_t kBytes = int64_t{1} << 19;
   auto loaded = (*device)->Load(CountedLoop(200), {});
@@ -373,11 +366,7 @@ TEST(CudaTimeline, StepsAndCopies) {
 }
 
 TEST(CudaStreams, OfOtherLibraries) {
-  static const std::string kPackages[] = {".venv/lib/python3*/site-packages/nvidia/*/lib"};
-  CudaOptions options;
-  options.driver = MakeFakeDriver(int64_t{1} << 20);
-  options.nvrtc_folders = kPackages;
-  auto device = CreateCudaDevice(options);
+  auto device = FakeGpu(int64_t{1} << 20);
   if (!device) GTEST_SKIP() << device.error().ToString();
   auto own = *(*device)->NewStream(runtime::StreamKind::kCompute);
   ASSERT_NE(own->native_handle(), nullptr);

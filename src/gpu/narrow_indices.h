@@ -1,5 +1,6 @@
-// Indices in 32 bits. Kernels compute indices in s64; where their ranges allow it, 32 bits do, for
-// which a GPU has instructions of one cycle, and half the registers.
+// Integer narrowing by value-range analysis: indices in 32 bits. Kernels compute indices in s64;
+// where their ranges allow it, 32 bits do, for which a GPU has instructions of one cycle, and half
+// the registers.
 #pragma once
 
 #include "program/kernel.h"

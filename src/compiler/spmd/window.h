@@ -1,5 +1,5 @@
-// Elements that move along a dimension that is cut: each device gets a stretch of the dimension
-// that begins elsewhere than its part does (halo exchange, slices, padding, reversal), by
+// Halo exchange: elements that move along a dimension that is cut. Each device gets a stretch of
+// the dimension that begins elsewhere than its part does (windows, slices, padding, reversal), by
 // collective-permutes of the parts that hold it.
 #pragma once
 

@@ -1,5 +1,5 @@
-// How a product is cut: depth of panels, tasks, what is packed at once. It depends on the sizes and
-// on the caches, never on threads.
+// Cache blocking of a matrix product, how it is cut: depth of panels, tasks, what is packed at
+// once. It depends on the sizes and on the caches, never on threads.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,5 @@
-// Slices whose elements follow each other in memory: a copy, for which no code is compiled.
+// Contiguous slices, whose elements follow each other in memory: a memcpy, for which no code is
+// compiled.
 #include "compiler/lower/table.h"
 
 namespace weft::compiler {
