@@ -1,8 +1,8 @@
-# module(NAME DEPS a b SOURCES x.cc y.cc TESTS x_test.cc)
+# module(NAME DEPS a b SOURCES x.cc y.cc TESTS x_test.cc [COLD])
 # One static library per folder of src/, include root src/, and one gtest binary NAME_test for its tests.
-# DEPS is also what tools/layers.py checks #include lines against.
+# DEPS is also what tools/layers.py checks #include lines against. COLD: see weft_cold.
 function(module name)
-  cmake_parse_arguments(M "" "" "DEPS;SOURCES;TESTS;LINK" ${ARGN})
+  cmake_parse_arguments(M "COLD" "" "DEPS;SOURCES;TESTS;LINK" ${ARGN})
   if(NOT M_SOURCES)  # headers only
     add_library(weft_${name} INTERFACE)
     target_include_directories(weft_${name} INTERFACE ${CMAKE_SOURCE_DIR}/src)
@@ -13,6 +13,9 @@ function(module name)
   endif()
   add_library(weft_${name} STATIC ${M_SOURCES})
   weft_target(weft_${name})
+  if(M_COLD)
+    weft_cold(weft_${name})
+  endif()
   target_include_directories(weft_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
   foreach(dep ${M_DEPS})
     target_link_libraries(weft_${name} PUBLIC weft_${dep})
@@ -53,6 +56,11 @@ function(weft_target target)
   if(WEFT_UNITY)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${WEFT_UNITY})
   endif()
+endfunction()
+
+# Code that runs once a file or a request: it takes longer to optimise than it would ever win back.
+function(weft_cold target)
+  target_compile_options(${target} PRIVATE -O1)
 endfunction()
 
 # A libFuzzer target, run by `./dev fuzz`.

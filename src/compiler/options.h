@@ -23,6 +23,7 @@ struct OptimizeOptions {
   int64_t inline_max_instructions = 1'000'000;
   int64_t unroll_max_trips = 8;
   int64_t unroll_max_instructions = 512;
+  bool select_by_masks = false;
 };
 
 struct CpuOptions {
@@ -73,6 +74,9 @@ struct CompileOptions {
     v("optimize.unroll_max_instructions", optimize.unroll_max_instructions, kOutput,
       "Loops that would become more instructions than this stay loops. Lower it when programs with "
       "many short loops take long to compile.");
+    v("optimize.select_by_masks", optimize.select_by_masks, kOutput,
+      "x * convert(mask) is x where the mask is true and 0 elsewhere, even where x is infinite or "
+      "NaN. For JAX it is on, as in XLA; turn it off there for products as IEEE has them.");
     v("cpu.native", cpu.native, kOutput,
       "Programs become native code. Turn off to run them by the evaluator, for comparing.");
     v("cpu.flush_subnormals", cpu.flush_subnormals, kOutput,

@@ -45,6 +45,7 @@ constexpr Pass kPasses[] = {
     {"recognize-slices", RecognizeSlices},
     {"recognize-topk", RecognizeTopK},
     {"schedule", Schedule},
+    {"select-by-masks", SelectByMasks},
     {"separate-computations", SeparateComputations},
     {"simplify", Simplify},
     {"simplify-conditionals", SimplifyConditionals},
@@ -58,6 +59,7 @@ constexpr std::string_view kPipeline[] = {
     "recognize-composites",  // before their formulas are inlined
     "inline-calls",          // before the rest, which does not look into callees
     "simplify",              // before the next two: fewer and more canonical ops
+    "select-by-masks",       // after it: a mask times a constant is folded, conversions are merged
     "fold-constants",
     "eliminate-common-subexpressions",
     "simplify",             // merged operands and new constants make more identities hold

@@ -10,9 +10,14 @@ if(NOT LLVM_FOUND)
   return()
 endif()
 message(STATUS "LLVM ${LLVM_PACKAGE_VERSION}")
-set(WEFT_LLVM_SOURCE llvm/llvm.cc llvm/guard_passes.cc llvm/codegen.cc llvm/link.cc llvm/loop_passes.cc llvm/minmax_passes.cc)
-# Names of LLVM's C++ headers stay among themselves; its classes have no type information.
-set_source_files_properties(llvm/guard_passes.cc llvm/codegen.cc llvm/link.cc llvm/loop_passes.cc llvm/minmax_passes.cc PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON COMPILE_OPTIONS -fno-rtti)
+# Names of LLVM's C++ headers stay among themselves, in a batch of their own, which reads those headers once; its classes have
+# no type information.
+add_library(weft_llvm_passes OBJECT llvm/codegen.cc llvm/guard_passes.cc llvm/link.cc llvm/loop_passes.cc llvm/minmax_passes.cc)
+weft_target(weft_llvm_passes)
+target_compile_options(weft_llvm_passes PRIVATE -fno-rtti)
+target_include_directories(weft_llvm_passes PRIVATE ${CMAKE_SOURCE_DIR}/src)
+target_include_directories(weft_llvm_passes SYSTEM PRIVATE ${LLVM_INCLUDE_DIRS})
+set(WEFT_LLVM_SOURCE llvm/llvm.cc $<TARGET_OBJECTS:weft_llvm_passes>)
 set(WEFT_LLVM_LIBRARIES LLVM)
 if(WEFT_STATIC_LLVM)
   # The exported interface of LLVMSupport names z3 and shared libraries of compression, which nothing here needs.

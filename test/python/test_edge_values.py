@@ -67,8 +67,20 @@ for dtype in (np.float16, ml_dtypes.bfloat16):
     assert (numbers.view(np.uint16)[number] == bits[number]).all() and (back[number] == bits[number]).all(), dtype
 """
 
+MASKS = """
+x = np.array([np.nan, 1, -2, np.inf, -np.inf, -0.0])
+mask = np.array([False, True, False, False, False, True])
+for dtype in (np.float64, np.float32):
+    v = x.astype(dtype)
+    same(jax.jit(lambda v, m: v * m)(v, mask), np.where(mask, v, 0))
+    same(jax.jit(lambda v, m: m * v)(v, mask), np.where(mask, v, 0))
+    same(jax.jit(lambda v, m: jnp.sum(v * m))(v, mask), 1)
+    same(jax.jit(lambda v: v * (v > 0))(v), [0, 1, 0, np.inf, 0, 0])
+    same(jax.jit(jax.grad(jnp.max))(v[:2]), [0, 0])
+"""
 
-@pytest.mark.parametrize("text", [ZEROS, QUOTIENTS, BITS], ids=["zeros", "quotients", "bits"])
+
+@pytest.mark.parametrize("text", [ZEROS, QUOTIENTS, BITS, MASKS], ids=["zeros", "quotients", "bits", "masks"])
 def test_edge_values(text):
     done = run(HEADER + text, timeout=600, JAX_PLATFORMS="weft")
     assert done.returncode == 0, done.stderr[-2000:]
