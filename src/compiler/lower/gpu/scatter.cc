@@ -243,7 +243,12 @@ class ParallelScatter {
     sort.name = StrCat(body_.instruction->name(), ".sort");
     sort.source = body_.instruction->SourceLocation();
     subject_.steps.push_back(std::move(sort));
-    Between read[] = {{sorted, Access::kRead}, {ordered, Access::kRead}};
+    // Where the segment that begins at each ends, found once for all elements of a window.
+    program::BufferId ends = cx_.Scratch(numbers, "ends");
+    Between found[] = {{sorted, Access::kRead}, {ends, Access::kWrite}};
+    TRY(Kernel(".ends", found, false,
+               [&](KernelDraft& draft, ScatterLoops&) { return EndsOfSegments(draft); }));
+    Between read[] = {{ends, Access::kRead}, {ordered, Access::kRead}};
     return Kernel("", read, true, [&](KernelDraft& draft, ScatterLoops& loops) {
       return WalkSegments(draft, loops);
     });
@@ -268,6 +273,23 @@ class ParallelScatter {
     });
   }
 
+  // 0 for all but the first of each place.
+  Status EndsOfSegments(KernelDraft& draft) {
+    KernelBuilder& b = draft.builder();
+    return draft.ForEachOnGrid({dims_.updates}, false, [&](const Index& thread) -> Status {
+      ValueId i = thread.coords[0].base;
+      ValueId key = b.Load(memory_[0], i);
+      ValueId before = b.Load(memory_[0], b.Max(b.Sub(i, b.Int(1)), b.Int(0)));
+      ValueId first =
+          b.Emit(Op::kOr, {b.Emit(Op::kEq, {i, b.Int(0)}), b.Emit(Op::kNe, {key, before})});
+      ValueId somewhere = b.Emit(Op::kNe, {key, b.Int(kNowhere, {DType::kS32, 1})});
+      ValueId end =
+          b.Select(b.Emit(Op::kAnd, {first, somewhere}), EndOfSegment(b, i, key), b.Int(0));
+      b.Store(memory_[1], i, b.Cast(end, DType::kS32));
+      return {};
+    });
+  }
+
   // The first of each place puts all of them together, in their order.
   Status WalkSegments(KernelDraft& draft, ScatterLoops& loops) {
     KernelBuilder& b = draft.builder();
@@ -278,13 +300,9 @@ class ParallelScatter {
       ValueId i = thread.coords[0].base;
       Index w;
       for (size_t d = 1; d < grid.size(); ++d) w.coords.push_back(thread.coords[d]);
-      ValueId key = b.Load(memory_[0], i);
-      ValueId before = b.Load(memory_[0], b.Max(b.Sub(i, b.Int(1)), b.Int(0)));
-      ValueId first =
-          b.Emit(Op::kOr, {b.Emit(Op::kEq, {i, b.Int(0)}), b.Emit(Op::kNe, {key, before})});
-      ValueId somewhere = b.Emit(Op::kNe, {key, b.Int(kNowhere, {DType::kS32, 1})});
-      b.BeginIf(b.Emit(Op::kAnd, {first, somewhere}));
-      TRY(WalkSegment(draft, loops, i, EndOfSegment(b, i, key), w));
+      ValueId end = b.Load(memory_[0], i);
+      b.BeginIf(b.Emit(Op::kNe, {end, b.Int(0, {DType::kS32, 1})}));
+      TRY(WalkSegment(draft, loops, i, b.Cast(end, DType::kS64), w));
       b.End();
       return {};
     });
