@@ -11,6 +11,7 @@
 #include "gpu/loaded_program.h"
 #include "gpu/routines/gemm_epilogue.h"
 #include "gpu/step_enqueuer.h"
+#include "gpu/strided_operands.h"
 #include "program/library.h"
 
 namespace weft::gpu {
@@ -204,6 +205,7 @@ Result<std::unique_ptr<runtime::LoadedProgram>> LoadCudaProgram(Program program,
   TRY(program::Verify(program));
   TRY(runtime::CheckSpaces(program));
   TRY(CheckSteps(program));
+  program = ReadThroughTransposes(std::move(program), core->target);
   auto loaded = std::make_unique<CudaLoadedProgram>(std::move(program), std::move(core));
   TRY(loaded->Compile(options, nvrtc, machine));
   return loaded;
