@@ -183,9 +183,9 @@ Result<bool> SimplifyRanges(hlo::Module&, const PassContext&);
 // are taken in another order; needs: separate-computations (bodies of several loops stay), not
 // scheduled (else it does nothing).
 Result<bool> SinkAllReduces(hlo::Module&, const PassContext&);
-// Loops that run never, once or a few times (`optimize.unroll_*`) become straight code; state that
-// is not used, constant or there twice goes; costly invariant ops move out; needs: not scheduled
-// (else it does nothing).
+// Loops of few rounds (`optimize.unroll_*`) become straight code; state that is not used, constant
+// or there twice goes; costly invariant ops move out, and so do products of scanned rows with
+// invariants, as one product of all rows; needs: not scheduled (else it does nothing).
 Result<bool> SimplifyWhile(hlo::Module&, const PassContext&);
 
 }  // namespace weft::compiler

@@ -7,6 +7,7 @@
 #include "base/doing.h"
 #include "base/file.h"
 #include "base/trace.h"
+#include "compiler/passes/fuse/permute_rows.h"
 #include "hlo/text.h"
 #include "hlo/verify.h"
 
@@ -34,6 +35,7 @@ constexpr Pass kPasses[] = {
     {"merge-transposed-dimensions", MergeTransposedDimensions},
     {"normalize-layouts", NormalizeLayouts},
     {"partition", Partition},
+    {"permute-rows", PermuteRows},
     {"pipeline-collectives", PipelineCollectives},
     {"propagate-shardings", PropagateShardings},
     {"reassociate-all-reduces", ReassociateAllReduces},
@@ -87,6 +89,7 @@ constexpr std::string_view kNativeBefore[] = {
 };
 constexpr std::string_view kNativeAfter[] = {
     "canonicalize-dots",            // behind simplify, which takes transposes into dots
+    "permute-rows",                 // behind canonicalize-dots, which makes transposes of rows
     "merge-transposed-dimensions",  // behind canonicalize-dots, which makes some
     "expand-empty-ops",
     "eliminate-common-subexpressions",

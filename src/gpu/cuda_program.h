@@ -22,6 +22,9 @@ Result<std::unique_ptr<runtime::LoadedProgram>> LoadCudaProgram(program::Program
 // Routines of a program loaded so that run on the host, one for each step.
 std::span<const std::string> HostRoutinesOf(const runtime::LoadedProgram& program);
 
+// Kernels of its steps that run as part of the product before them.
+int64_t FusedKernelsOf(const runtime::LoadedProgram& program);
+
 // What a compiled kernel takes of a block's resources.
 struct KernelUse {
   int64_t registers = 0;      // of a thread

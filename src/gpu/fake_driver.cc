@@ -1,5 +1,6 @@
 #include "gpu/fake_driver.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -42,7 +43,9 @@ struct FakePlace {
     return time;
   }
 };
+class FakeStream;
 struct FakeEvent {
+  FakeStream* recorder = nullptr;  // where it is part of a graph
   std::shared_ptr<FakePlace> place = std::make_shared<FakePlace>();
 };
 
@@ -56,6 +59,7 @@ class FakeStream {
   using Graph = std::vector<std::function<void()>>;
   void Add(std::function<void()> work) {
     MutexLock lock(mutex_);
+    if (joined_ != nullptr) return joined_->Add(std::move(work));
     if (recording_ != nullptr) return recording_->push_back(std::move(work));
     work_.push_back(std::move(work));
     changed_.notify_all();
@@ -77,8 +81,29 @@ class FakeStream {
     recording_ = std::make_unique<Graph>();
   }
   Graph* EndRecord() {
+    std::vector<FakeStream*> sides;
+    Graph* graph = nullptr;
+    {
+      MutexLock lock(mutex_);
+      sides.swap(sides_);
+      graph = recording_.release();
+    }
+    for (FakeStream* side : sides) side->Join(nullptr);
+    return graph;
+  }
+  // The stream whose graph this one's work goes to; null: it runs.
+  FakeStream* recorder() {
     MutexLock lock(mutex_);
-    return recording_.release();
+    return joined_ != nullptr ? joined_ : recording_ != nullptr ? this : nullptr;
+  }
+  // It waits for what is recorded on another one.
+  void JoinGraphOf(FakeStream& recorder) {
+    if (&recorder == this) return;
+    Join(&recorder);
+    MutexLock lock(recorder.mutex_);
+    if (std::ranges::find(recorder.sides_, this) == recorder.sides_.end()) {
+      recorder.sides_.push_back(this);
+    }
   }
 
  private:
@@ -95,7 +120,13 @@ class FakeStream {
       work();
     }
   }
+  void Join(FakeStream* recorder) {
+    MutexLock lock(mutex_);
+    joined_ = recorder;
+  }
   Mutex mutex_;
+  FakeStream* joined_ WEFT_GUARDED_BY(mutex_) = nullptr;
+  std::vector<FakeStream*> sides_ WEFT_GUARDED_BY(mutex_);
   std::condition_variable changed_;
   std::deque<std::function<void()>> work_ WEFT_GUARDED_BY(mutex_);
   std::unique_ptr<Graph> recording_ WEFT_GUARDED_BY(mutex_);
@@ -164,6 +195,7 @@ int FakeAttribute(int which) {
     case kRegistersPerBlock:
     case kRegistersPerMultiprocessor: return 65536;
     case kSharedPerBlockOptIn: return 232448;
+    case kSharedPerMultiprocessor: return 233472;
     case kCapabilityMajor: return 9;
     default: return which == kCapabilityMinor ? 0 : 1;
   }
@@ -253,7 +285,9 @@ void SetStreams(CudaDriver& d) {
   d.GraphExecDestroy = [](void* graph) { return delete static_cast<FakeStream::Graph*>(graph), 0; };
   d.GraphDestroy = d.GraphExecDestroy;
   d.StreamWaitEvent = [](void* stream, void* event, unsigned) {
-    At(stream).Add([place = static_cast<FakeEvent*>(event)->place] { place->Wait(); });
+    auto& fake = *static_cast<FakeEvent*>(event);
+    if (fake.recorder != nullptr) At(stream).JoinGraphOf(*fake.recorder);
+    At(stream).Add([place = fake.place] { place->Wait(); });
     return 0;
   };
   d.LaunchHostFunc = [](void* stream, void (*function)(void*), void* data) {
@@ -263,8 +297,9 @@ void SetStreams(CudaDriver& d) {
   d.EventCreate = [](void** event, unsigned) { return *event = new FakeEvent, 0; };
   d.EventDestroy = [](void* event) { return delete static_cast<FakeEvent*>(event), 0; };
   d.EventRecord = [](void* event, void* stream) {
-    auto& place = static_cast<FakeEvent*>(event)->place;  // an event may be recorded again
-    At(stream).Mark(place = std::make_shared<FakePlace>());
+    auto& fake = *static_cast<FakeEvent*>(event);  // an event may be recorded again
+    fake.recorder = At(stream).recorder();
+    At(stream).Mark(fake.place = std::make_shared<FakePlace>());
     return 0;
   };
   d.EventQuery = [](void* event) -> int {

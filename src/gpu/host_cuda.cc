@@ -216,12 +216,38 @@ struct F16 {
 };
 )cuda";
 
+// matrix.cuh likewise: fragments of a warp's tiles are exchanged in memory.
+constexpr std::string_view kHostMatrix = R"cuda(
+static inline void CopyAsync16(void* to, const void* from) { std::memcpy(to, from, 16); }
+static inline void CommitCopies() {}
+static inline void WaitForCopiesBefore() {}
+static u32 host_fragments[1024][6];
+template <class Half>
+static void MultiplyTile(Half, f32 (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+  unsigned self = threadIdx.x, first = self / 32 * 32, g = self % 32 / 4, t = self % 4;
+  for (int i = 0; i < 4; ++i) host_fragments[self][i] = a[i];
+  for (int i = 0; i < 2; ++i) host_fragments[self][4 + i] = b[i];
+  __syncwarp();
+  auto number = [&](unsigned row, unsigned k, unsigned part) {
+    u32 pair = host_fragments[first + row * 4 + k % 8 / 2][part];
+    return Half::Decode(u16(k % 2 ? pair >> 16 : pair));
+  };
+  for (unsigned i = 0; i < 4; ++i) {
+    for (unsigned k = 0; k < 16; ++k) {
+      d[i] += number(g, k, i / 2 + k / 8 * 2) * number(2 * t + i % 2, k, 4 + k / 8);
+    }
+  }
+  __syncwarp();
+}
+)cuda";
+
 void ReplaceText(std::string& text, std::string_view from, std::string_view to) {
   if (size_t at = text.find(from); at != text.npos) text.replace(at, from.size(), to);
 }
 
 std::string HostText(std::string text) {
   ReplaceText(text, kHalvesText, kHostHalves);
+  ReplaceText(text, kMatrixText, kHostMatrix);
   ReplaceText(text,
               R"(asm("{ .reg .b32 t; not.b32 t, %1; add.s32 %0, t, 1; }" : "=r"(r) : "r"(a));)",
               "r = 0u - a;");

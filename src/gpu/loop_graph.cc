@@ -45,11 +45,12 @@ Result<void*> LoopGraphs::Capture(const Work& work) {
   const CudaDriver& cuda = *core_->cuda;
   if (recorder_ == nullptr) {
     recorder_ = TRY(CudaStream::Create(runtime::StreamKind::kCompute, core_));
+    side_ = TRY(CudaStream::Create(runtime::StreamKind::kCompute, core_));
     recorder_->LeaveOutOfTimelines();
+    side_->LeaveOutOfTimelines();
   }
   TRY(cuda.Check(cuda.StreamBeginCapture(recorder_->handle(), kRelaxed), "begin of a graph"));
-  Status status;
-  for (int64_t i = 0; i < work.rounds && status; ++i) status = work.enqueue_round(*recorder_);
+  Status status = work.enqueue_rounds(*recorder_, *side_);
   void *graph = nullptr, *executable = nullptr;
   Status ended = cuda.Check(cuda.StreamEndCapture(recorder_->handle(), &graph), "end of a graph");
   if (status) status = ended;
@@ -59,6 +60,7 @@ Result<void*> LoopGraphs::Capture(const Work& work) {
   if (graph != nullptr) cuda.GraphDestroy(graph);
   if (status) return executable;
   recorder_.reset();
+  side_.reset();
   return std::unexpected(std::move(status).error());
 }
 

@@ -27,7 +27,8 @@ class LoopGraphs {
     const program::Step* loop;
     std::vector<const std::byte*> addresses;
     int64_t rounds;  // in a graph
-    std::function<Status(CudaStream&)> enqueue_round;
+    // On streams of their own: the one that is captured, and one beside it.
+    std::function<Status(CudaStream& recorder, CudaStream& side)> enqueue_rounds;
   };
   // Launches the graph so many times. False: there is none, and nothing was enqueued.
   Result<bool> Launch(const Work& work, int64_t times, CudaStream& stream,
@@ -50,7 +51,8 @@ class LoopGraphs {
 
   const std::shared_ptr<CudaCore> core_;
   Mutex mutex_;
-  std::shared_ptr<CudaStream> recorder_ WEFT_GUARDED_BY(mutex_);  // nobody else enqueues there
+  // Nobody else enqueues there.
+  std::shared_ptr<CudaStream> recorder_ WEFT_GUARDED_BY(mutex_), side_ WEFT_GUARDED_BY(mutex_);
   std::vector<Graph> graphs_ WEFT_GUARDED_BY(mutex_);
   std::set<const program::Step*> refused_ WEFT_GUARDED_BY(mutex_);
 };

@@ -175,6 +175,8 @@ std::vector<RoutineCase> SortCases(bool few) {
         StrCat("rows = ", rows, ", n = ", n, ", k = ", k, largest ? "" : ", largest = false"), 0));
   };
   topk("bf16", 3, 200, 7, true);
+  topk("s8", 2, 1500, 3, true);      // many that are equal
+  topk("f32", 1, 9001, 200, false);  // by several stages
   if (few) return cases;
   for (const char* type : {"pred", "s4", "u4", "s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64",
                            "f8e4m3fn", "f8e5m2", "f16", "bf16", "f32", "f64"}) {

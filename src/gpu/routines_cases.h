@@ -14,10 +14,12 @@ struct RoutineCase {
   double slack = 0;  // units in the last place of the largest result
   bool donates = false;
   std::function<void(Literal& argument, int64_t number)> prepare = nullptr;
+  int64_t fused = 0;  // kernels that are part of a product's launch
 };
 
 // `few`: a small choice, where running takes long.
 std::vector<RoutineCase> GemmCases(bool few);
+std::vector<RoutineCase> EpilogueCases(bool few);
 std::vector<RoutineCase> FftCases();  // where there is cuFFT
 std::vector<RoutineCase> SortCases(bool few);
 std::vector<RoutineCase> RandomCases(bool few);

@@ -127,6 +127,7 @@ void Routine::ExpectLikeInterpreter(const RoutineCase& c) {
   auto loaded = device_->Load(*program, load_);
   ASSERT_TRUE(loaded) << loaded.error().ToString();
   EXPECT_TRUE(HostRoutinesOf(**loaded).empty()) << "on the host: " << HostRoutinesOf(**loaded)[0];
+  EXPECT_EQ(FusedKernelsOf(**loaded), c.fused);
   for (int round = 0; round < 2; ++round) {  // the second finds what the first has left
     std::vector<Literal> got;
     for (const Literal& literal : *wanted) got.emplace_back(literal.shape());
@@ -147,6 +148,12 @@ void Routine::ExpectLikeInterpreter(const RoutineCase& c) {
 
 TEST_P(Routine, Gemm) {
   for (const RoutineCase& c : GemmCases(GetParam().host)) {
+    SCOPED_TRACE(c.name);
+    ExpectLikeInterpreter(c);
+  }
+}
+TEST_P(Routine, GemmWithEpilogue) {
+  for (const RoutineCase& c : EpilogueCases(GetParam().host)) {
     SCOPED_TRACE(c.name);
     ExpectLikeInterpreter(c);
   }

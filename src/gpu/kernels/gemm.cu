@@ -1,10 +1,18 @@
 // c = alpha a b + beta c for any types: a block of 256 threads computes 64 x 64 elements of c, each
 // thread 4 x 4 of them. Element (i, j) of a matrix lies at i * row + j * column. Sums are in the
 // order of k.
+// Matrix b of an operand begins at b / inner_count * outer + b % inner_count * inner.
+struct GemmBatch {
+  s64 inner_count, inner, outer;
+  __device__ inline s64 At(s64 number) const {
+    return number / inner_count * outer + number % inner_count * inner;
+  }
+};
 struct GemmSizes {
   s64 m, n, k;
   s64 a_row, a_column, b_row, b_column;
   f64 alpha, beta;
+  GemmBatch a_batch, b_batch;
 };
 
 template <class A, class B, class C>
@@ -17,8 +25,8 @@ __device__ inline void Gemm(const typename A::Storage* a, const typename B::Stor
   s64 tiles_m = (s.m + kTile - 1) / kTile, tiles_n = (s.n + kTile - 1) / kTile;
   s64 tile = blockIdx.x, number = tile / (tiles_m * tiles_n);
   s64 row0 = tile / tiles_n % tiles_m * kTile, column0 = tile % tiles_n * kTile;
-  a += number * s.m * s.k;
-  b += number * s.k * s.n;
+  a += s.a_batch.At(number);
+  b += s.b_batch.At(number);
   c += number * s.m * s.n;
   int t = threadIdx.x, ty = t / 16, tx = t % 16;
   T sum[kEach][kEach];

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "gpu/routines/routine.h"
+#include "gpu/strided_operands.h"
 
 namespace weft::gpu {
 
@@ -13,7 +15,8 @@ struct GemmForm {
   int64_t m, n, k, batch;
   bool trans_a, trans_b;
   double alpha, beta;
-  std::string_view precision;  // see program/library.h
+  std::string_view precision;                // see program/library.h
+  std::optional<MatrixView> a_view, b_view;  // where an operand does not lie matrix by matrix
 
   bool empty() const { return m == 0 || n == 0 || batch == 0; }
   std::string ToString() const;  // "8 x 16 x 4", with the batch before

@@ -1,5 +1,6 @@
 // gemm by cuBLASLt. Matrices here are row-major and there column-major: c^T = op(b)^T op(a)^T.
 // Types that the library does not multiply are converted before and behind, where that is exact.
+#include <algorithm>
 #include <optional>
 
 #include "base/str.h"
@@ -83,7 +84,9 @@ class CublasLtGemm : public PreparedRoutine {
   int64_t scratch_bytes() const override { return scratch_.bytes(); }
 
  private:
-  Status MakeLayout(int which, DType dtype, int64_t rows, int64_t columns);
+  Status MakeLayout(int which, DType dtype, int64_t rows, int64_t columns,
+                    const std::optional<MatrixView>& view);
+  void SplitBatch();
   Status Choose(const RoutineInputs& inputs);
   std::string Described() const {
     return StrCat("gemm ", form_.ToString(), " of ", Name(types_.a), ", ", Name(types_.b), " to ",
@@ -94,21 +97,38 @@ class CublasLtGemm : public PreparedRoutine {
   const GemmForm form_;
   const LtTypes types_;
   void *operation_ = nullptr, *layouts_[3] = {};  // of a, b, c
+  // The batch of a call, and the calls: one, or where a batch has two levels one for each of the
+  // fewer, for which operands begin so many bytes behind each other.
+  int64_t batch_ = 1, calls_ = 1, between_[3] = {}, inner_count_ = 1;
   CublasLtHeuristic choice_ = {};
   Conversion before_[3], after_;
   int64_t places_[3] = {-1, -1, -1}, workspace_ = 0;  // in the scratch memory; -1: as it is
   ScratchPlan scratch_;
 };
 
-Status CublasLtGemm::MakeLayout(int which, DType dtype, int64_t rows, int64_t columns) {
+void CublasLtGemm::SplitBatch() {
+  batch_ = inner_count_ = form_.batch;
+  for (const auto* view : {&form_.a_view, &form_.b_view}) {
+    if (*view) inner_count_ = (*view)->inner_count;
+  }
+  calls_ = std::min(inner_count_, form_.batch / inner_count_);
+  batch_ = form_.batch / calls_;
+}
+
+Status CublasLtGemm::MakeLayout(int which, DType dtype, int64_t rows, int64_t columns,
+                                const std::optional<MatrixView>& view) {
   // Row-major rows x columns.
   TRY(lt_.Check(
       lt_.LayoutCreate(&layouts_[which], *CudaDataType(dtype), static_cast<uint64_t>(columns),
-                       static_cast<uint64_t>(rows), columns),
+                       static_cast<uint64_t>(rows), view ? view->row : columns),
       Described()));
   if (form_.batch == 1) return {};
-  auto count = static_cast<int32_t>(form_.batch);
-  int64_t stride = rows * columns;
+  auto count = static_cast<int32_t>(batch_);
+  int64_t inner = view ? view->inner : rows * columns;
+  int64_t outer = view ? view->outer : inner * inner_count_;
+  bool calls_inner = calls_ > 1 && calls_ == inner_count_;
+  int64_t stride = calls_ == 1 || !calls_inner ? inner : outer;
+  between_[which] = (calls_inner ? inner : outer) * ByteWidth(dtype);
   TRY(lt_.Check(lt_.LayoutSet(layouts_[which], kLtLayoutBatchCount, &count, sizeof(count)),
                 Described()));
   return lt_.Check(lt_.LayoutSet(layouts_[which], kLtLayoutBatchStride, &stride, sizeof(stride)),
@@ -122,7 +142,9 @@ Status CublasLtGemm::Choose(const RoutineInputs& inputs) {
     lt_.PreferenceSet(preference, attribute, &value, sizeof(value));
   };
   auto align = [&](size_t use) {
-    return static_cast<uint32_t>(places_[use] >= 0 ? 256 : inputs.alignment(use));
+    int64_t bytes = places_[use] >= 0 ? 256 : inputs.alignment(use);
+    while (calls_ > 1 && between_[use] % bytes != 0) bytes /= 2;
+    return static_cast<uint32_t>(bytes);
   };
   set(kLtPreferenceWorkspace, kMostWorkspace);
   set(kLtPreferenceReductions, kLtReduceInComputeType);
@@ -158,9 +180,10 @@ Status CublasLtGemm::Prepare(const RoutineInputs& inputs) {
   TRY(set(kLtOperationTransB, int32_t{form_.trans_a}));
   if (types_.fast_accumulation) TRY(set(kLtOperationFastAccumulation, int8_t{1}));
   const GemmForm& f = form_;
-  TRY(MakeLayout(0, types_.a, f.trans_a ? f.k : f.m, f.trans_a ? f.m : f.k));
-  TRY(MakeLayout(1, types_.b, f.trans_b ? f.n : f.k, f.trans_b ? f.k : f.n));
-  TRY(MakeLayout(2, types_.c, f.m, f.n));
+  SplitBatch();
+  TRY(MakeLayout(0, types_.a, f.trans_a ? f.k : f.m, f.trans_a ? f.m : f.k, f.a_view));
+  TRY(MakeLayout(1, types_.b, f.trans_b ? f.n : f.k, f.trans_b ? f.k : f.n, f.b_view));
+  TRY(MakeLayout(2, types_.c, f.m, f.n, std::nullopt));
   TRY(Choose(inputs));
   workspace_ = scratch_.Add(static_cast<int64_t>(choice_.workspace));
   return {};
@@ -180,10 +203,15 @@ Status CublasLtGemm::Enqueue(const RoutineCall& call) const {
   const void *alpha = alpha_f32, *beta = beta_f32;
   if (types_.compute == kCublasComputeF64) alpha = alpha_f64, beta = beta_f64;
   if (types_.compute == kCublasComputeS32) alpha = &alpha_s32, beta = &beta_s32;
-  int code = lt_.Matmul(lt_.handle(), operation_, alpha, at[1], layouts_[1], at[0], layouts_[0],
-                        beta, at[2], layouts_[2], at[2], layouts_[2], &choice_.algorithm,
-                        call.scratch + workspace_, choice_.workspace, call.stream.handle());
-  TRY(lt_.Check(code, Described()));
+  const std::byte *a = at[0], *b = at[1];
+  std::byte* c = at[2];
+  for (int64_t i = 0; i < calls_; ++i) {
+    int code = lt_.Matmul(lt_.handle(), operation_, alpha, b, layouts_[1], a, layouts_[0], beta, c,
+                          layouts_[2], c, layouts_[2], &choice_.algorithm,
+                          call.scratch + workspace_, choice_.workspace, call.stream.handle());
+    TRY(lt_.Check(code, Described()));
+    a += between_[0], b += between_[1], c += between_[2];
+  }
   return after_.Enqueue(call, at[2], call.memory[2]);
 }
 

@@ -17,7 +17,9 @@ GemmForm GemmFormOf(const program::LibraryStep& call) {
           BoolAttr(call, "trans_b", false),
           DoubleAttr(call, "alpha", 1.0),
           DoubleAttr(call, "beta", 0.0),
-          StringAttr(call, "precision", "highest")};
+          StringAttr(call, "precision", "highest"),
+          MatrixViewOf(call, "a_view"),
+          MatrixViewOf(call, "b_view")};
 }
 
 std::string GemmForm::ToString() const {
@@ -33,24 +35,38 @@ class NoWork : public PreparedRoutine {
 };
 
 // As kernels/gemm.cu declares them.
+struct GemmKernelBatch {
+  int64_t inner_count, inner, outer;
+};
 struct GemmKernelSizes {
   int64_t m, n, k;
   int64_t a_row, a_column, b_row, b_column;
   double alpha, beta;
+  GemmKernelBatch a_batch, b_batch;
 };
+
+GemmKernelBatch BatchOf(const std::optional<MatrixView>& view, int64_t matrix, int64_t batch) {
+  if (view) return {view->inner_count, view->inner, view->outer};
+  return {batch, matrix, 0};
+}
 
 class GemmByKernel : public PreparedRoutine {
  public:
   GemmByKernel(RoutineKernel kernel, const GemmForm& f) : kernel_(std::move(kernel)) {
+    // Of a matrix as it lies.
+    int64_t a_row = f.a_view ? f.a_view->row : f.trans_a ? f.m : f.k;
+    int64_t b_row = f.b_view ? f.b_view->row : f.trans_b ? f.k : f.n;
     sizes_ = {f.m,
               f.n,
               f.k,
-              f.trans_a ? 1 : f.k,
-              f.trans_a ? f.m : 1,
-              f.trans_b ? 1 : f.n,
-              f.trans_b ? f.k : 1,
+              f.trans_a ? 1 : a_row,
+              f.trans_a ? a_row : 1,
+              f.trans_b ? 1 : b_row,
+              f.trans_b ? b_row : 1,
               f.alpha,
-              f.beta};
+              f.beta,
+              BatchOf(f.a_view, f.m * f.k, f.batch),
+              BatchOf(f.b_view, f.k * f.n, f.batch)};
     constexpr int64_t kTile = 64;  // of kernels/gemm.cu
     blocks_ = f.batch * BlocksFor(f.m, kTile) * BlocksFor(f.n, kTile);
   }

@@ -2,6 +2,10 @@
 // threads.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <filesystem>
+
+#include "base/file.h"
 #include "base/str.h"
 #include "compiler/lower/compile.h"
 #include "hlo/text.h"
@@ -13,8 +17,15 @@ namespace {
 constexpr int64_t kMuch = 400'000;  // instructions: 100'000 elements of a few each
 constexpr int64_t kLeastThreads = 1024;
 
-// Whatever runs on fewer threads than it should.
-std::string TooFewThreads(std::string_view text) {
+// Elements of the largest array that it reads or writes.
+int64_t ElementsOf(const program::Kernel& kernel) {
+  int64_t most = 0;
+  for (const program::Memory& m : kernel.memories) most = std::max(most, m.count);
+  return most;
+}
+
+// Whatever runs on fewer threads than it should, of kernels of at least so many elements.
+std::string TooFewThreads(std::string_view text, int64_t elements = 0) {
   auto module = hlo::ParseModule(text);
   EXPECT_TRUE(module) << module.error().ToString();
   auto compiled = Compile(**module, {}, program::TargetInfo::H200(), {});
@@ -26,6 +37,7 @@ std::string TooFewThreads(std::string_view text) {
     const program::Kernel& kernel = compiled->program.kernels[launch->kernel];
     int64_t threads = GridSize(kernel) * Extents(kernel).threads;
     if (WorkOf(kernel) < kMuch || threads >= kLeastThreads) return;
+    if (ElementsOf(kernel) < elements) return;
     StrAppend(found, kernel.name, ": ", WorkOf(kernel), " instructions on ", threads, " threads\n");
   });
   return found;
@@ -130,6 +142,39 @@ TEST_P(GpuLaunch, UsesTheMachine) {
 }
 INSTANTIATE_TEST_SUITE_P(Kernels, GpuLaunch, testing::ValuesIn(kCases),
                          [](const auto& info) { return std::string(info.param.name); });
+
+// The cases of a text test, or a module.
+std::vector<std::string> ModulesIn(const std::filesystem::path& path) {
+  auto text = ReadFile(path.string());
+  EXPECT_TRUE(text) << path;
+  std::vector<std::string> modules;
+  for (std::string rest = *text; !rest.empty();) {
+    size_t end = rest.find("\n// -----");
+    modules.push_back(
+        rest.substr(0, rest.find("\n// expect") < end ? rest.find("\n// expect") : end));
+    rest = end == rest.npos ? "" : rest.substr(end + 1);
+  }
+  return modules;
+}
+
+// What text tests run, and what JAX sends for bench/gpu/programs.py at full size.
+TEST(GpuLaunch, ProgramsOfTheRepositoryUseTheMachine) {
+  // Where arrays are small, much work is a guess: loops of which nobody knows how long they are.
+  constexpr int64_t kElements = 100'000;
+  int compiled = 0;
+  for (const char* folder : {"test/gpu/programs", "test/run", "test/lower"}) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      if (entry.path().extension() != ".hlo") continue;
+      for (const std::string& text : ModulesIn(entry.path())) {
+        auto module = hlo::ParseModule(text);
+        if (!module || !Compile(**module, {}, program::TargetInfo::H200(), {})) continue;
+        EXPECT_EQ(TooFewThreads(text, kElements), "") << entry.path();
+        ++compiled;
+      }
+    }
+  }
+  EXPECT_GT(compiled, 150);  // not those of several devices, and what the evaluator alone runs
+}
 
 // What the program keeps for itself while it runs.
 int64_t TempBytes(std::string_view text) {

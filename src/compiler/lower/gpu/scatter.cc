@@ -2,10 +2,10 @@
 // of integers, which atomics add up exactly, are a thread's each; of those that only replace, the
 // last one to each place is found first; all others are sorted by place and put together there in
 // their order (sort-then-segment).
-#include <algorithm>
 #include <bit>
 
 #include "base/str.h"
+#include "compiler/lower/gpu/scatter_way.h"
 #include "compiler/lower/scatter_loops.h"
 #include "compiler/lower/sums.h"
 #include "compiler/lower/table.h"
@@ -19,68 +19,6 @@ using program::Op;
 using HloOp = hlo::Op;
 
 namespace {
-
-enum class ScatterWay { kNone, kApart, kAtomic, kLast, kSegments };
-
-// The atomic that does what the computation does, exactly and in any order.
-std::optional<Op> AtomicOf(const Instruction& scatter) {
-  DType type = scatter.operand(0)->shape().dtype();
-  bool takes = IsInteger(type) && (BitWidth(type) == 32 || BitWidth(type) == 64);
-  if (!takes || scatter.operand_count() != 3) return std::nullopt;
-  const hlo::Computation& f = *scatter.attrs<hlo::ScatterAttrs>().to_apply;
-  const Instruction* root = f.root();
-  if (root->operand_count() != 2 || root->operand(0) == root->operand(1) ||
-      !root->operand(0)->IsParameter() || !root->operand(1)->IsParameter()) {
-    return std::nullopt;
-  }
-  switch (root->op()) {
-    case HloOp::kAdd: return Op::kAdd;
-    case HloOp::kMinimum: return Op::kMin;
-    case HloOp::kMaximum: return Op::kMax;
-    case HloOp::kAnd: return Op::kAnd;
-    case HloOp::kOr: return Op::kOr;
-    case HloOp::kXor: return Op::kXor;
-    default: return std::nullopt;
-  }
-}
-
-// What is there does not matter: only updates reach the results.
-bool Replaces(const Instruction& scatter) {
-  const hlo::Computation& f = *scatter.attrs<hlo::ScatterAttrs>().to_apply;
-  int64_t n = (scatter.operand_count() - 1) / 2;
-  auto is_update = [&](const Instruction* i) {
-    return i->IsParameter() && i->parameter_number() >= n;
-  };
-  const Instruction* root = f.root();
-  if (root->op() != HloOp::kTuple) return is_update(root);
-  return std::ranges::all_of(root->operands(), is_update);
-}
-
-// The dimensions of the operand that indices are of.
-Dims IndexedDims(const Instruction& scatter) {
-  const auto& attrs = scatter.attrs<hlo::ScatterAttrs>();
-  Dims dims;
-  for (int64_t d = 0; d < scatter.operand(0)->shape().rank(); ++d) {
-    if (ScatterDims::Holds(attrs.scatter_dims_to_operand_dims, d) ||
-        ScatterDims::Holds(attrs.input_batching_dims, d)) {
-      dims.push_back(d);
-    }
-  }
-  return dims;
-}
-
-ScatterWay WayOf(const Instruction& scatter, const ScatterDims& dims) {
-  if (dims.updates == 1 || scatter.attrs<hlo::ScatterAttrs>().unique_indices) {
-    return ScatterWay::kApart;
-  }
-  if (AtomicOf(scatter)) return ScatterWay::kAtomic;
-  int64_t places = 1;
-  for (int64_t d : IndexedDims(scatter)) places *= scatter.operand(0)->shape().dim(d);
-  if (!dims.MeetWhole(scatter) || !FitsS32(places) || !FitsS32(dims.updates)) {
-    return ScatterWay::kNone;
-  }
-  return Replaces(scatter) ? ScatterWay::kLast : ScatterWay::kSegments;
-}
 
 class ParallelScatter {
  public:
@@ -97,7 +35,7 @@ class ParallelScatter {
   Status Lower() {
     CopyScattered(cx_, subject_.instruction, scatter_, body_, subject_.steps);
     if (!HasUpdates(scatter_)) return {};
-    switch (WayOf(scatter_, dims_)) {
+    switch (ScatterWayOf(scatter_, dims_)) {
       case ScatterWay::kAtomic: return Atomics();
       case ScatterWay::kLast: return LastOfEach();
       case ScatterWay::kSegments: return Segments();
@@ -183,7 +121,7 @@ class ParallelScatter {
                                const Index& start, const Index& w) -> Status {
                              ElementEmitter& e = d.elements();
                              Element term = TRY(e.Emit(*scatter_.operand(2), l.UpdateIndex(at, w)));
-                             d.builder().Atomic(*AtomicOf(scatter_), l.memory(0),
+                             d.builder().Atomic(*ScatterAtomicOf(scatter_), l.memory(0),
                                                 l.PlaceOf(start, w).base, term.re);
                              return {};
                            });
@@ -243,7 +181,12 @@ class ParallelScatter {
     sort.name = StrCat(body_.instruction->name(), ".sort");
     sort.source = body_.instruction->SourceLocation();
     subject_.steps.push_back(std::move(sort));
-    Between read[] = {{sorted, Access::kRead}, {ordered, Access::kRead}};
+    // Where the segment that begins at each ends, found once for all elements of a window.
+    program::BufferId ends = cx_.Scratch(numbers, "ends");
+    Between found[] = {{sorted, Access::kRead}, {ends, Access::kWrite}};
+    TRY(Kernel(".ends", found, false,
+               [&](KernelDraft& draft, ScatterLoops&) { return EndsOfSegments(draft); }));
+    Between read[] = {{ends, Access::kRead}, {ordered, Access::kRead}};
     return Kernel("", read, true, [&](KernelDraft& draft, ScatterLoops& loops) {
       return WalkSegments(draft, loops);
     });
@@ -268,6 +211,23 @@ class ParallelScatter {
     });
   }
 
+  // 0 for all but the first of each place.
+  Status EndsOfSegments(KernelDraft& draft) {
+    KernelBuilder& b = draft.builder();
+    return draft.ForEachOnGrid({dims_.updates}, false, [&](const Index& thread) -> Status {
+      ValueId i = thread.coords[0].base;
+      ValueId key = b.Load(memory_[0], i);
+      ValueId before = b.Load(memory_[0], b.Max(b.Sub(i, b.Int(1)), b.Int(0)));
+      ValueId first =
+          b.Emit(Op::kOr, {b.Emit(Op::kEq, {i, b.Int(0)}), b.Emit(Op::kNe, {key, before})});
+      ValueId somewhere = b.Emit(Op::kNe, {key, b.Int(kNowhere, {DType::kS32, 1})});
+      ValueId end =
+          b.Select(b.Emit(Op::kAnd, {first, somewhere}), EndOfSegment(b, i, key), b.Int(0));
+      b.Store(memory_[1], i, b.Cast(end, DType::kS32));
+      return {};
+    });
+  }
+
   // The first of each place puts all of them together, in their order.
   Status WalkSegments(KernelDraft& draft, ScatterLoops& loops) {
     KernelBuilder& b = draft.builder();
@@ -278,13 +238,9 @@ class ParallelScatter {
       ValueId i = thread.coords[0].base;
       Index w;
       for (size_t d = 1; d < grid.size(); ++d) w.coords.push_back(thread.coords[d]);
-      ValueId key = b.Load(memory_[0], i);
-      ValueId before = b.Load(memory_[0], b.Max(b.Sub(i, b.Int(1)), b.Int(0)));
-      ValueId first =
-          b.Emit(Op::kOr, {b.Emit(Op::kEq, {i, b.Int(0)}), b.Emit(Op::kNe, {key, before})});
-      ValueId somewhere = b.Emit(Op::kNe, {key, b.Int(kNowhere, {DType::kS32, 1})});
-      b.BeginIf(b.Emit(Op::kAnd, {first, somewhere}));
-      TRY(WalkSegment(draft, loops, i, EndOfSegment(b, i, key), w));
+      ValueId end = b.Load(memory_[0], i);
+      b.BeginIf(b.Emit(Op::kNe, {end, b.Int(0, {DType::kS32, 1})}));
+      TRY(WalkSegment(draft, loops, i, b.Cast(end, DType::kS64), w));
       b.End();
       return {};
     });
@@ -376,7 +332,7 @@ class ParallelScatter {
 Decision MatchParallelScatter(Subject& subject) {
   const Instruction& scatter = ScatterOf(subject.instruction);
   if (subject.cx.serial) return Refuse("part of a loop that one thread runs");
-  switch (WayOf(scatter, ScatterDims(scatter))) {
+  switch (ScatterWayOf(scatter, ScatterDims(scatter))) {
     case ScatterWay::kApart: return Take("no two updates meet");
     case ScatterWay::kAtomic: return Take("atomics of integers are exact in any order");
     case ScatterWay::kLast: return Take("of updates that replace the last to each place is found");

@@ -15,8 +15,6 @@ namespace {
 using hlo::Instruction;
 using hlo::Op;
 
-// Of the machine's memory, all that is moved out of one loop: the rest is the program's.
-constexpr int64_t kPartOfMemory = 8;
 // Results up to this size are moved though they are larger than what they are computed from.
 constexpr int64_t kSmallBytes = program::TargetFacts::kLeastPageBytes;
 
@@ -140,7 +138,7 @@ class Hoister {
         trips_(trips ? static_cast<double>(*trips) : kLikelyTrips),
         effects_(effects),
         target_(target),
-        spare_bytes_(target.memory_bytes / kPartOfMemory) {}
+        spare_bytes_(target.memory_bytes / kHoistedPartOfMemory) {}
 
   Result<std::optional<Loop>> Run() {
     FindMovable();

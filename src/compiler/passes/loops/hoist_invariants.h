@@ -10,6 +10,9 @@
 
 namespace weft::compiler {
 
+// Of the machine's memory, what is moved out of one loop may take: the rest is the program's.
+inline constexpr int64_t kHoistedPartOfMemory = 8;
+
 // Moves what the body computes anew in every iteration though it depends on invariant elements and
 // constants alone to before the loop, as new elements of its state. Only what would be written to
 // memory in each iteration or costs more than reading it back (contractions, reductions,

@@ -7,6 +7,7 @@
 #include "compiler/passes.h"
 #include "compiler/passes/effects.h"
 #include "compiler/passes/expand/callers.h"
+#include "compiler/passes/loops/batch_scanned_dots.h"
 #include "compiler/passes/loops/hoist_invariants.h"
 #include "compiler/passes/loops/loop_state.h"
 #include "compiler/passes/recognize/recognize_slices.h"
@@ -364,6 +365,7 @@ class LoopSimplifier {
         loop = hoisted;
         changed = true;
       }
+      if (trips && TRY(BatchScannedDots(*loop, *trips, effects_, target_))) changed = true;
     }
     return changed;
   }
