@@ -284,6 +284,7 @@ ExecuteResult LoadedExecutable::RunHere(Inputs inputs, std::span<Device* const> 
   ExecuteResult result;
   const EventRef done = values ? Event::Done() : Event::Failed(values.error());
   result.done.assign(devices.size(), done);
+  result.outputs.reserve(devices.size());
   const std::vector<OutputInfo>& infos = executable_->outputs();
   for (size_t d = 0; d < devices.size(); ++d) {
     std::vector<std::unique_ptr<Buffer>>& outputs = result.outputs.emplace_back();

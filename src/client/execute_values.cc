@@ -182,10 +182,8 @@ Result<std::vector<std::vector<Literal>>> RunOnInputs(const Executable& executab
   if (client != nullptr) TRY(CheckMemory(executable, *client, devices));
   std::vector<std::vector<Literal>> arguments =
       TRY(TakeArguments(executable, arrays, donated, devices));
-  std::vector<std::vector<Literal>> held;
-  for (const auto& own : arguments) {
-    held.push_back(HoldDonated(executable, own, donated));
-  }
+  std::vector<std::vector<Literal>> held(devices);
+  for (size_t d = 0; d < devices; ++d) held[d] = HoldDonated(executable, arguments[d], donated);
   std::vector<std::vector<Literal>> results = TRY(executable.runner().Run(arguments, cancel));
   arguments.clear();
   arrays.clear();  // what only this call held is the results' own now

@@ -104,18 +104,19 @@ struct AsBf16 {
   static float Load(uint16_t stored) {
     return std::bit_cast<float>(static_cast<uint32_t>(stored) << 16);
   }
-  // To nearest even; NaNs are quiet ones without payload, as base/float_formats.h has them.
+  // To nearest even. What is combined has 16 low bits of zero, and so has a NaN that comes of it:
+  // nothing is carried into its upper half.
   static float Round(float value) {
     const uint32_t bits = std::bit_cast<uint32_t>(value);
-    const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) & 0xffff0000u;
-    const uint32_t nan = (bits & 0x80000000u) | 0x7fc00000u;
-    return std::bit_cast<float>((bits & 0x7fffffff) > 0x7f800000 ? nan : rounded);
+    return std::bit_cast<float>((bits + 0x7fff + ((bits >> 16) & 1)) & 0xffff0000u);
   }
+  // NaNs are quiet ones without payload, as base/float_formats.h has them.
   static uint16_t Store(float rounded) {
-    return static_cast<uint16_t>(std::bit_cast<uint32_t>(rounded) >> 16);
+    const uint32_t bits = std::bit_cast<uint32_t>(rounded);
+    const uint32_t nan = (bits & 0x80000000u) | 0x7fc00000u;
+    return static_cast<uint16_t>(((bits & 0x7fffffff) > 0x7f800000 ? nan : bits) >> 16);
   }
 };
-
 struct AsF16 {
   using Stored = uint16_t;
   using Value = float;
@@ -130,7 +131,7 @@ struct AsF16 {
 
 // What is combined in vector registers before anything is written: a cache line of each input is
 // read, then the next, so that all inputs are streams that the processor reads ahead.
-constexpr int64_t kRegisterBytes = 128;
+constexpr int64_t kRegisterBytes = 128;  // bytes of values, in 2 to 8 registers
 
 template <class Format, class Op>
 [[gnu::always_inline]] inline void CombineRun(std::span<const std::byte* const> inputs,
@@ -154,7 +155,7 @@ template <class Format, class Op>
     if (what.streamed) {
       StreamCopy(output + at, values);
     } else if (!values.empty()) {
-      std::memcpy(output + at, values.data(), values.size());
+      std::memmove(output + at, values.data(), values.size());
     }
   }
 }
@@ -267,7 +268,12 @@ void Reduce(const ArrayReduction& what) {
 }  // namespace
 
 void ReduceArrays(const ArrayReduction& what) {
-  Reduce(what);
+  if (what.inputs.size() == 1) {
+    const int64_t bytes = what.elements * ByteWidth(what.dtype);
+    WriteAll(what, 0, {what.inputs[0], static_cast<size_t>(bytes)});
+  } else {
+    Reduce(what);
+  }
   if (what.streamed) EndStreamCopies();
 }
 
