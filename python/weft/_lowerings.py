@@ -3,8 +3,6 @@ costs."""
 
 import dataclasses
 
-import numpy as np
-
 from weft import HAS_GPU, PLATFORM, PLATFORMS, _patched, is_on_cpu
 
 # Primitives whose rule for cpu works around XLA:CPU or suits it only: their common rule is used.
@@ -227,62 +225,6 @@ def _analyse_cost(library):
     pxla.MeshComputation.cost_analysis = cost_analysis
 
 
-def _compute_custom_partitioning_whole(library):
-    """Programs on several devices are evaluated in whole shapes: what stands in the function that
-    `custom_partitioning` decorates is what is computed."""
-    del library
-    from jax._src import core, custom_partitioning
-    from jax._src.interpreters import mlir
-
-    primitive = custom_partitioning.custom_partitioning_p
-    _patched.check_parameters(mlir._lowerings[primitive].rule, "call", "in_tree", "out_tree",
-                              "partition", "static_args")
-
-    def lower(ctx, *values, call, in_tree, out_tree, partition, static_args, **_):
-        _check_partition(ctx.module_context.axis_context, call, in_tree, out_tree,
-                         lambda *args: partition(*static_args, *args))
-        return mlir.lower_fun(core.jaxpr_as_fun(call), multiple_results=True)(ctx, *values)
-
-    for platform in PLATFORMS:
-        mlir.register_lowering(primitive, lower, platform=platform)
-
-
-def _check_partition(axis_context, call, in_tree, out_tree, partition):
-    """Asks for the partition of replicated operands, to find one whose shapes cannot be right."""
-    import jax
-    from jax._src import sharding_impls
-
-    if not isinstance(axis_context, sharding_impls.ShardingContext):
-        return
-    devices, abstract = axis_context.device_assignment, axis_context.abstract_mesh
-    if devices is None or len(devices) == 1 or abstract is None or abstract.empty:
-        return
-    mesh = jax.sharding.Mesh(np.array(devices).reshape(abstract.axis_sizes), abstract.axis_names)
-
-    def replicated(avals):
-        return [jax.ShapeDtypeStruct(
-            a.shape, a.dtype,
-            sharding=jax.NamedSharding(mesh, jax.P(*[None] * len(a.shape)))) for a in avals]
-
-    def shards(avals, shardings):
-        return [jax.ShapeDtypeStruct(sharding.shard_shape(a.shape), a.dtype)
-                for a, sharding in zip(avals, jax.tree.leaves(shardings), strict=True)]
-
-    try:
-        mesh, function, result_shardings, argument_shardings = partition(
-            mesh, in_tree.unflatten(replicated(call.in_avals)),
-            out_tree.unflatten(replicated(call.out_avals)))
-        arguments = shards(call.in_avals, argument_shardings)
-        wanted = [(a.shape, a.dtype) for a in shards(call.out_avals, result_shardings)]
-        results = jax.make_jaxpr(function, axis_env=list(mesh.shape.items()))(
-            *in_tree.unflatten(arguments)).out_avals
-    except Exception:  # pylint: disable=broad-except
-        return  # it need not take such operands
-    given = [(a.shape, a.dtype) for a in results]
-    if given != wanted:
-        raise ValueError(f"Mismatch in result shapes. {given} vs {wanted}")
-
-
 FEATURES = {
     "donation": _donate,
     "rules of cpu": _share_rules_of_cpu,
@@ -293,6 +235,5 @@ FEATURES = {
     "platform_dependent": _share_branches_of_cpu,
     "programs exported for cpu": _call_programs_exported_for_cpu,
     "asarray without copy": _accept_buffers_without_copy,
-    "custom_partitioning": _compute_custom_partitioning_whole,
     "cost analysis": _analyse_cost,
 }

@@ -73,6 +73,7 @@ std::vector<std::unique_ptr<KeptThreads::Worker>> KeptThreads::Take(int64_t n) {
 
 void KeptThreads::Run(int64_t n, const std::function<void(int64_t)>& fn) {
   if (n <= 0) return;
+  if (n == 1) return fn(0);
   std::vector<std::unique_ptr<Worker>> workers = Take(n - 1);
   auto join = std::make_shared<Join>(n - 1);
   for (int64_t k = 1; k < n; ++k) {

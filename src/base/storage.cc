@@ -78,16 +78,25 @@ class BlockCache {
     return block;
   }
   void Give(void* block, size_t size) WEFT_EXCLUDES(mutex_) {
-    if (size > kKeptStorageBytes) return FreeBlock(block, size);
     std::vector<Free> too_many;
     {
       MutexLock lock(mutex_);
-      while (kept_ + size > kKeptStorageBytes) {
-        too_many.push_back(TakeOldest());
-        kept_ -= too_many.back().size;
+      if (size > most_) {
+        too_many.push_back({block, size, 0});
+      } else {
+        too_many = MakeRoom(size);
+        kept_ += size;
+        blocks_[IndexOf(size)].push_back({block, size, given_++});
       }
-      kept_ += size;
-      blocks_[IndexOf(size)].push_back({block, size, given_++});
+    }
+    for (const Free& old : too_many) FreeBlock(old.block, old.size);
+  }
+  void Keep(size_t most) WEFT_EXCLUDES(mutex_) {
+    std::vector<Free> too_many;
+    {
+      MutexLock lock(mutex_);
+      most_ = most;
+      too_many = MakeRoom(0);
     }
     for (const Free& old : too_many) FreeBlock(old.block, old.size);
   }
@@ -104,6 +113,16 @@ class BlockCache {
     return power * kSteps + (size - (size_t{1} << power)) / ((size_t{1} << power) / kSteps);
   }
 
+  // The blocks that have to go so that one more of this size can be kept.
+  std::vector<Free> MakeRoom(size_t size) WEFT_REQUIRES(mutex_) {
+    std::vector<Free> gone;
+    while (kept_ + size > most_) {
+      gone.push_back(TakeOldest());
+      kept_ -= gone.back().size;
+    }
+    return gone;
+  }
+
   Free TakeOldest() WEFT_REQUIRES(mutex_) {
     std::deque<Free>* oldest = nullptr;
     for (std::deque<Free>& blocks : blocks_) {
@@ -118,7 +137,7 @@ class BlockCache {
 
   Mutex mutex_;
   std::deque<Free> blocks_[64 * kSteps] WEFT_GUARDED_BY(mutex_);  // the newest last
-  size_t kept_ WEFT_GUARDED_BY(mutex_) = 0;
+  size_t kept_ WEFT_GUARDED_BY(mutex_) = 0, most_ WEFT_GUARDED_BY(mutex_) = kKeptStorageBytes;
   uint64_t given_ WEFT_GUARDED_BY(mutex_) = 0;
 };
 
@@ -166,6 +185,10 @@ std::shared_ptr<std::byte[]> AllocateStorage(size_t bytes, bool zero) {
   std::byte* elements = static_cast<std::byte*>(block) + OffsetIn(block, size);
   if (zero && !fresh) std::memset(elements, 0, bytes);
   return std::shared_ptr<std::byte[]>(elements, [](std::byte*) {}, InBlock<std::byte>(block, size));
+}
+
+void KeepStorage(size_t bytes) {
+  Cache().Keep(bytes);
 }
 
 }  // namespace weft

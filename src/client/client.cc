@@ -6,6 +6,7 @@
 
 #include "base/cores.h"
 #include "base/log.h"
+#include "base/storage.h"
 #include "base/thread_pool.h"
 #include "client/build.h"
 #include "client/cache.h"
@@ -20,6 +21,13 @@
 
 namespace weft::client {
 namespace {
+
+// Free blocks of arrays that stay with the process: a sixteenth of its memory, so that a program
+// that runs again finds the place of its results without pages to be cleared.
+size_t KeptOf(int64_t memory) {
+  constexpr size_t kShare = 16, kMost = size_t{1} << 30;  // parts; bytes
+  return std::clamp(static_cast<size_t>(memory) / kShare, kKeptStorageBytes, kMost);
+}
 
 // Native code among the compiled programs of the cache. The device's keys say all but which
 // compiler it was.
@@ -161,6 +169,7 @@ Result<std::unique_ptr<Client>> Client::Create(ClientOptions options) {
   }
   bool limited = chosen.memory_limit > 0 && client->gpu_ == nullptr;
   client->memory_limit_ = limited ? chosen.memory_limit : AvailableMemory();
+  KeepStorage(KeptOf(client->memory_limit_));
   client->executor_ =
       std::make_unique<Executor>(chosen.threads > 0 ? chosen.threads : AvailableCores());
   client->compilers_ = std::make_unique<Executor>(kMaxThreads);  // as many as callers ask

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -40,6 +41,8 @@ class ForeignCalls {
   // Tells the framework's function `id` something at compile time: bytes, which it gets as an
   // array.
   virtual Status Tell(uint64_t id, std::string_view bytes) const = 0;
+  // The same for a function that answers.
+  virtual Result<std::string> Ask(uint64_t id, std::string_view bytes) const = 0;
 };
 // One for the process, which stays for good; null: none.
 void SetForeignCalls(const ForeignCalls* calls);
@@ -68,6 +71,7 @@ bool CallsBack(const hlo::Module& module);
 // A host callback that is called on every device with its part of the operands.
 bool IsPartitionedCallback(const hlo::Instruction& instruction);
 Status TellFramework(uint64_t id, std::string_view bytes);
+Result<std::string> AskFramework(uint64_t id, std::string_view bytes);
 
 // Array and token leaves of a value, in order.
 void CollectLeaves(Literal& value, std::vector<Literal*>& leaves);

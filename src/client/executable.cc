@@ -15,6 +15,7 @@
 #include "client/client.h"
 #include "client/cost.h"
 #include "client/custom_calls.h"
+#include "client/custom_partitioning.h"
 #include "client/device_runner.h"
 #include "client/evaluator_runner.h"
 #include "client/executable_bytes.h"
@@ -451,8 +452,11 @@ Result<std::shared_ptr<Executable>> Executable::Make(Client& client,
   if (client.gpu() != nullptr) TRY(CheckCollectives(*executable->module_, executable->request_));
   if (options.num_partitions > 1 && client.gpu() == nullptr) {
     Status parted = executable->MakePartitioned(client, options, watch);
-    if (!parted && parted.error().code() == Code::kCancelled)
+    // What asks Python for the part of a device is nothing as a whole.
+    if (!parted && (parted.error().code() == Code::kCancelled ||
+                    HasCustomPartitioning(*executable->module_))) {
       return std::unexpected(parted.error());
+    }
     if (!parted) {
       NOTE("compile", 1) << "compile " << executable->name_
                          << ": not partitioned, runs in whole shapes: " << parted.error();

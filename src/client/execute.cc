@@ -2,122 +2,24 @@
 // executor once the arguments are there.
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <new>
 #include <optional>
 #include <utility>
 
 #include "base/doing.h"
-#include "base/metrics.h"
 #include "base/trace.h"
 #include "client/cancel.h"
 #include "client/client.h"
 #include "client/executable.h"
 #include "client/execute_device.h"
+#include "client/execute_values.h"
 #include "client/interrupt.h"
-#include "runtime/buffers.h"
 
 namespace weft::client {
 
 namespace {
 
-constexpr size_t kShownBuffers = 10;  // when memory is short
 constexpr size_t kFewArguments = 32;  // compared one by one
-
-// The argument as the program gets it: the sole holder of its bytes where it was donated and nobody
-// else reads them, so that they may be overwritten. For a token any buffer will do.
-Literal TakeArgument(ArrayRef& array, const Shape& parameter, bool donated) {
-  if (parameter.IsToken()) return Literal::Token();
-  Literal value = array->value;
-  if (donated && !IsReadOnlyHostMemory(value)) array.reset();
-  return value;
-}
-
-// An array of its own for an output that shares its bytes with an argument, a constant or another
-// output.
-Result<Literal> OwnBytes(Literal value, Memory* memory) {
-  if (value.storage() == nullptr || value.OwnsStorage()) return value;
-  Literal copy = TRY(AllocateArray(memory, value.shape()));
-  if (copy.byte_size() > 0) {
-    std::memcpy(copy.mutable_data(), value.data(), static_cast<size_t>(copy.byte_size()));
-  }
-  if (value.HasDynamicSizes()) {
-    for (int64_t d = 0; d < value.shape().rank(); ++d) {
-      if (value.shape().is_dynamic(d)) copy.set_dynamic_size(d, value.dynamic_size(d));
-    }
-  }
-  return copy;
-}
-
-// The donated arguments of one device whose place an output takes, held while the program runs. Of
-// larger ones that is up to the runner, which may write where nobody else holds the bytes.
-constexpr int64_t kLargestHeld = 16 << 10;
-
-std::vector<Literal> HoldDonated(const Executable& executable, std::span<const Literal> arguments,
-                                 const std::vector<bool>& donated) {
-  std::vector<Literal> held;
-  if (donated.empty()) return held;
-  const std::vector<int64_t>& aliases = executable.aliases();
-  for (size_t k = 0; k < aliases.size(); ++k) {
-    size_t i = static_cast<size_t>(aliases[k]);
-    if (aliases[k] < 0 || !donated[i] || arguments[i].storage() == nullptr ||
-        arguments[i].byte_size() > kLargestHeld || IsReadOnlyHostMemory(arguments[i])) {
-      continue;
-    }
-    held.resize(aliases.size());
-    held[k] = arguments[i];
-  }
-  return held;
-}
-
-// Moves outputs that were computed elsewhere into the arguments held for them, where nobody else
-// holds those.
-void FillDonated(std::vector<Literal> held, std::span<Literal> outputs) {
-  for (size_t k = 0; k < held.size() && k < outputs.size(); ++k) {
-    std::shared_ptr<std::byte[]> place = held[k].TakeStorage();
-    Literal& value = outputs[k];
-    if (place == nullptr || value.storage() == nullptr || value.HasDynamicSizes() ||
-        value.storage() == place || !IsSoleOwner(place) ||
-        value.byte_size() != held[k].byte_size()) {
-      continue;
-    }
-    std::memcpy(place.get(), value.data(), static_cast<size_t>(value.byte_size()));
-    value.PutStorage(std::move(place));
-  }
-}
-
-// Counts a run and takes its time.
-class CountedRun {
- public:
-  explicit CountedRun(const Executable& executable) : timer_(metrics::kExecuteSeconds) {
-    bool native = executable.runner().program() != nullptr;
-    metrics::Add(native ? metrics::kExecutions : metrics::kEvaluations);
-  }
-  template <class Results>
-  Results Keep(Results results) {
-    if (!results) metrics::Add(metrics::kExecutionErrors);
-    return results;
-  }
-
- private:
-  metrics::Timer timer_;
-};
-
-void HintAtMemory(Error& error) {
-  if (error.code() == Code::kResourceExhausted) error.Hint("WEFT_MEMORY_LIMIT sets the limit");
-}
-
-Status CheckOutputs(const Executable& executable, std::span<const Literal> values) {
-  const std::vector<OutputInfo>& outputs = executable.outputs();
-  bool same = outputs.size() == values.size();
-  for (size_t i = 0; same && i < values.size(); ++i) {
-    same = values[i].dtype() == outputs[i].shape.dtype() &&
-           Shape::SameDims(values[i].shape(), outputs[i].shape);
-  }
-  if (same) return {};
-  return MakeError(Code::kInternal, "execute ", executable.name(),
-                   ": the results are not of the shapes that were promised");
-}
 
 // Position of an array that occurs before, else -1. Sorted when there are many.
 int64_t FirstDuplicateOfDonated(std::span<const ArrayRef> arrays, const std::vector<bool>& donated,
@@ -153,68 +55,6 @@ int64_t FirstDuplicateOfDonated(std::span<const ArrayRef> arrays, const std::vec
     --k;
   }
   return -1;
-}
-
-// The instruction with the largest array; null when there is none.
-const hlo::Instruction* LargestValue(const hlo::Module& module) {
-  const hlo::Instruction* largest = nullptr;
-  int64_t bytes = 0;
-  for (const auto& computation : module.computations()) {
-    for (const hlo::Instruction* instruction : *computation) {
-      if (!instruction->shape().IsArray() || instruction->shape().ByteSize() <= bytes) continue;
-      largest = instruction;
-      bytes = instruction->shape().ByteSize();
-    }
-  }
-  return largest;
-}
-
-Status CheckProgramMemory(const Executable& executable, const Client& client, size_t devices) {
-  const MemoryAnalysis& memory = executable.memory();
-  int64_t more = memory.output_bytes - memory.alias_bytes + memory.temp_bytes;
-  if (__builtin_mul_overflow(more, static_cast<int64_t>(devices), &more)) more = INT64_MAX;
-  Status fits = client.CheckMemory(more);
-  if (fits) return {};
-  fits.error().Prefix(StrCat("execute ", executable.name(), ": "));
-  fits.error().Note(StrCat("arguments ", runtime::HumanBytes(memory.argument_bytes), ", results ",
-                           runtime::HumanBytes(memory.output_bytes), " (",
-                           runtime::HumanBytes(memory.alias_bytes), " in donated arguments), ",
-                           "temporaries ", runtime::HumanBytes(memory.temp_bytes)));
-  fits.error().Note("the largest buffers:");
-  const Runner& runner = executable.runner();
-  for (std::string& line :
-       runtime::LargestBuffers(*runner.program(), kShownBuffers, runner.scratch())) {
-    fits.error().Note("  " + line);
-  }
-  return fits;
-}
-
-// What is temporary is an estimate from above: it is refused where it could not fit even alone.
-Status CheckEstimatedMemory(const Executable& executable, const Client& client) {
-  int64_t results = executable.output_bytes(), bytes = 0;
-  int64_t temporary = executable.memory().temp_bytes;
-  if (Status fits = client.CheckMemory(results); !fits) {
-    fits.error().Prefix(StrCat("results of ", executable.name(), ": "));
-    return fits;
-  }
-  if (!__builtin_add_overflow(results, temporary, &bytes) && bytes <= client.memory_limit()) {
-    return {};
-  }
-  Error error(Code::kResourceExhausted,
-              StrCat("execute ", executable.name(), ": out of memory: results of ", results,
-                     " bytes and temporary values of ", temporary, " bytes do not fit into ",
-                     client.memory_limit(), " bytes"));
-  if (const hlo::Instruction* largest = LargestValue(executable.module())) {
-    error.Note(StrCat("the largest is ", largest->ToString()));
-    error.Source(largest->SourceLocation());
-  }
-  return std::unexpected(std::move(error));
-}
-
-// Results and temporaries must fit beside all that is in use, before anything runs.
-Status CheckMemory(const Executable& executable, const Client& client, size_t devices) {
-  if (executable.runner().program() == nullptr) return CheckEstimatedMemory(executable, client);
-  return CheckProgramMemory(executable, client, devices);
 }
 
 }  // namespace
@@ -260,35 +100,12 @@ struct LoadedExecutable::Launch : Cancellable, std::enable_shared_from_this<Laun
         return std::unexpected(status.error());
       }
     }
-    if (!outputs.empty()) TRY(CheckMemory(*executable, *outputs[0]->memory->client(), devices));
-    size_t parameters = inputs.arrays.size() / devices;
-    std::vector<std::vector<Literal>> arguments(devices);
-    for (size_t i = 0; i < inputs.arrays.size(); ++i) {
-      bool donated = !inputs.donated.empty() && inputs.donated[i];
-      Literal& argument = arguments[i / std::max<size_t>(parameters, 1)].emplace_back();
-      if (inputs.arrays[i]->device != nullptr) {
-        Executor::BlockingScope blocking;
-        argument = TRY(HostValue(inputs.arrays[i]));
-      } else {
-        argument =
-            TakeArgument(inputs.arrays[i], executable->parameters()[i % parameters], donated);
-      }
-    }
-    std::vector<std::vector<Literal>> held;
-    for (const auto& own : arguments) held.push_back(HoldDonated(*executable, own, inputs.donated));
+    const Client* client = outputs.empty() ? nullptr : outputs[0]->memory->client();
     CancelList::Entry entry(*cancels, cancelled);
-    auto results = TRY(executable->runner().Run(arguments, &cancelled));
-    arguments.clear();
-    inputs.arrays.clear();  // what only this call held is the results' own now
-    for (const auto& values : results) TRY(CheckOutputs(*executable, values));
-    size_t next = 0;
-    for (size_t d = 0; d < results.size(); ++d) FillDonated(std::move(held[d]), results[d]);
-    for (auto& values : results) {
-      for (Literal& value : values) {
-        value = TRY(OwnBytes(std::move(value), outputs[next++]->memory));
-      }
-    }
-    return results;
+    const size_t count = executable->outputs().size();
+    return RunOnInputs(
+        *executable, client, inputs.arrays, inputs.donated, devices,
+        [&](size_t device, size_t k) { return outputs[device * count + k]->memory; }, &cancelled);
   }
 
   // Nobody above catches on a worker.
@@ -444,58 +261,45 @@ Result<LoadedExecutable::Inputs> LoadedExecutable::TakeInputs(
   return inputs;
 }
 
+// All devices at once or in turns, as the runner has it; the caller has the results when it is
+// back.
 ExecuteResult LoadedExecutable::RunHere(Inputs inputs, std::span<Device* const> devices,
                                         uint64_t flow) const {
-  const Device& device = *devices[0];
-  std::vector<Literal> arguments;
-  arguments.reserve(inputs.arrays.size());
-  for (size_t i = 0; i < inputs.arrays.size(); ++i) {
-    arguments.push_back(TakeArgument(inputs.arrays[i], executable_->parameters()[i],
-                                     !inputs.donated.empty() && inputs.donated[i]));
-  }
-  ExecuteResult result;
-  std::vector<std::unique_ptr<Buffer>>& outputs = result.outputs.emplace_back();
-  const std::vector<OutputInfo>& infos = executable_->outputs();
-  outputs.reserve(infos.size());
-  std::vector<Literal> held = HoldDonated(*executable_, arguments, inputs.donated);
   Doing doing({"run", executable_->name(), executable_->input()});
   std::optional<InterruptibleRun> run;
   if (!executable_->runner().EndsSoon()) run.emplace();
   const std::atomic<bool>* cancel = run ? run->cancel() : nullptr;
-  auto values = [&]() -> Result<std::vector<Literal>> {
-    TRY(CheckMemory(*executable_, *client_, 1));
-    trace::Span span(executable_->traced_run());
-    span.From(flow).Device(device.id());
+  auto values = [&] {
+    trace::Span span(devices.size() == 1 ? executable_->traced_run() : executable_->traced_group());
+    span.From(flow).Device(devices[0]->id());
     CountedRun counted(*executable_);
-    return counted.Keep(
-        executable_->runner().RunAlone(arguments, cancel ? cancel : &client_->cancelled()));
+    return counted.Keep(RunOnInputs(
+        *executable_, client_, inputs.arrays, inputs.donated, devices.size(),
+        [&](size_t device, size_t k) { return OutputMemory(*devices[device], k); },
+        cancel ? cancel : &client_->cancelled()));
   }();
   run.reset();
-  if (!values) HintAtMemory(values.error());
-  arguments.clear();
   inputs.arrays.clear();
-  Status status = values ? CheckOutputs(*executable_, *values)
-                         : Status(std::unexpected(std::move(values).error()));
-  if (status) FillDonated(std::move(held), *values);
-  for (size_t k = 0; status && k < infos.size(); ++k) {
-    Memory* memory = OutputMemory(device, k);
-    Result<Literal> own = OwnBytes(std::move((*values)[k]), memory);
-    if (own && infos[k].shape.layout() != nullptr) own = own->WithShape(infos[k].shape);
-    if (own) {
-      outputs.push_back(BufferFromLiteral(memory, std::move(*own)));
-    } else {
-      status = std::unexpected(std::move(own).error());
+  if (!values) HintAtMemory(values.error());
+  ExecuteResult result;
+  const EventRef done = values ? Event::Done() : Event::Failed(values.error());
+  result.done.assign(devices.size(), done);
+  result.outputs.reserve(devices.size());
+  const std::vector<OutputInfo>& infos = executable_->outputs();
+  for (size_t d = 0; d < devices.size(); ++d) {
+    std::vector<std::unique_ptr<Buffer>>& outputs = result.outputs.emplace_back();
+    outputs.reserve(infos.size());
+    for (size_t k = 0; k < infos.size(); ++k) {
+      Memory* memory = OutputMemory(*devices[d], k);
+      if (!values) {
+        outputs.push_back(ErrorBuffer(memory, infos[k].shape, values.error()));
+        continue;
+      }
+      Literal& value = (*values)[d][k];
+      if (infos[k].shape.layout() != nullptr) value = value.WithShape(infos[k].shape);
+      outputs.push_back(BufferFromLiteral(memory, std::move(value)));
     }
   }
-  if (status) {
-    result.done.push_back(Event::Done());
-    return result;
-  }
-  outputs.clear();
-  for (size_t k = 0; k < infos.size(); ++k) {
-    outputs.push_back(ErrorBuffer(OutputMemory(device, k), infos[k].shape, status.error()));
-  }
-  result.done.push_back(Event::Failed(status.error()));
   return result;
 }
 
@@ -577,10 +381,10 @@ Result<ExecuteResult> LoadedExecutable::Execute(const ExecuteRequest& request) {
     return EnqueueHere(std::move(inputs), *devices[0], flow);
   }
   inputs.ready &= client_->gpu() == nullptr;  // what is there is the host's to see
-  if (inputs.ready && devices.size() == 1 && executable_->runner().IsTiny()) {
+  if (inputs.ready && executable_->runner().IsTiny()) {
     return RunHere(std::move(inputs), devices, flow);
   }
-  bool here = callers_.Begin() && inputs.ready && devices.size() == 1;
+  bool here = callers_.Begin() && inputs.ready;
   here = here && executable_->runner().IsShort();
   ExecuteResult result =
       here ? RunHere(std::move(inputs), devices, flow) : RunLater(std::move(inputs), devices, flow);

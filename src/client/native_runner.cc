@@ -33,7 +33,7 @@ constexpr double kStepWork = 400;
 // The caller is held for so long: always, and when it has nothing else to do.
 constexpr std::chrono::microseconds kTinyRun(300), kShortRun(10'000);
 
-// Of a program without loops; of others nothing is known.
+// On one device, of a program without loops; of others nothing is known.
 double WorkOf(const program::Program& program) {
   double work = 0;
   for (const program::Step& step : program.steps) {
@@ -109,7 +109,8 @@ Result<std::unique_ptr<NativeRunner>> NativeRunner::Create(Client& client,
   double tiny = kTinyNativeWork *
                 static_cast<double>(std::clamp<int64_t>(device->target().cores, 1, kMostCores));
   runner->may_be_tiny_ = !CallsOutBeyondLapack(module);
-  runner->tiny_ = runner->may_be_tiny_ && WorkOf(runner->program_->program()) < tiny;
+  const auto devices = static_cast<double>(runner->program_->program().devices);
+  runner->tiny_ = runner->may_be_tiny_ && WorkOf(runner->program_->program()) * devices < tiny;
   if (detail::LogIsOn("cache", 1)) runner->ExplainCache(client, module, options);
   return runner;
 }
@@ -180,7 +181,8 @@ Result<std::vector<Literal>> NativeRunner::RunChecked(std::vector<Literal>& argu
                                 .call = &calls_->hook()};
   std::string what = results ? "" : results.error().ToString();
   // What calls out is not called twice; what one of several devices gets depends on the others.
-  if (results && !calls_out_ && call.group == nullptr) {
+  const bool alone = program_->program().devices == 1;
+  if (results && !calls_out_ && alone) {
     std::vector<Literal> wanted, own = inspect::ArgumentsFromLeaves(*input_, kept);
     inspect::AppendArrays(TRY(hlo::Evaluate(*input_, own, eval_options_)), wanted);
     FloatMode mode(options_.cpu.flush_subnormals);
@@ -192,8 +194,7 @@ Result<std::vector<Literal>> NativeRunner::RunChecked(std::vector<Literal>& argu
   }
   if (what.empty()) {
     NOTE("check", 1) << "check " << module_->name() << ": " << checker.checked()
-                     << " steps as the interpreter"
-                     << (call.group == nullptr ? ", results as the evaluator" : "")
+                     << " steps as the interpreter" << (alone ? ", results as the evaluator" : "")
                      << (checker.left_out() > 0 ? StrCat(", ", checker.left_out(), " left out")
                                                 : "");
     return results;
@@ -222,17 +223,28 @@ bool NativeRunner::IsShort() const {
   return may_be_tiny_ && last_run_.load(std::memory_order_relaxed) < kShortRun;
 }
 
+// What a run takes is kept, to know of the next one.
+class NativeRunner::TimedRun {
+ public:
+  explicit TimedRun(const NativeRunner& runner) : runner_(runner) {}
+  ~TimedRun() {
+    if (runner_.tiny_) return;  // known
+    auto taken = std::chrono::steady_clock::now() - start_;
+    runner_.last_run_.store(std::chrono::duration_cast<std::chrono::microseconds>(taken),
+                            std::memory_order_relaxed);
+  }
+
+ private:
+  const NativeRunner& runner_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
 Result<std::vector<Literal>> NativeRunner::RunAlone(std::vector<Literal>& arguments,
                                                     const std::atomic<bool>* cancel) const {
   runtime::Call call;
   call.cancel = cancel;
-  if (tiny_) return RunOn(arguments, call);
-  auto start = std::chrono::steady_clock::now();
-  auto results = RunOn(arguments, call);
-  auto taken = std::chrono::steady_clock::now() - start;
-  last_run_.store(std::chrono::duration_cast<std::chrono::microseconds>(taken),
-                  std::memory_order_relaxed);
-  return results;
+  TimedRun timed(*this);
+  return RunOn(arguments, call);
 }
 
 // One device, as `call` says.
@@ -251,33 +263,42 @@ Result<std::vector<Literal>> NativeRunner::RunOn(std::vector<Literal>& arguments
   return all;
 }
 
-Status NativeRunner::RunAll(int64_t devices, runtime::DeviceGroup& group,
-                            const std::function<Status(int64_t)>& run) const {
+Status NativeRunner::RunMeeting(int64_t devices, const RunDevice& run) const {
   KeptThreads& threads = client_->device_threads();
-  if (calls_out_) return group.RunAll(run, &threads);  // calls may block
-  // Devices take turns on as many threads as there are cores: where they meet if they do, else one
-  // after the other. What all of them do between meetings may be less than waking a thread is.
-  // Events of a timeline nest by thread.
-  const bool little = meets_ && work_once_ * static_cast<double>(devices) < kTinyNativeWork;
+  runtime::DeviceGroup group(devices);
+  auto one = [&](int64_t device) { return run(device, &group); };
+  if (calls_out_) return group.RunAll(one, &threads);  // calls may block
+  // Devices take turns, where they meet, on as many threads as there are cores. What all of them do
+  // between meetings may be less than waking a thread is. Events of a timeline nest by thread.
+  const bool little = work_once_ * static_cast<double>(devices) < kTinyNativeWork;
   const int64_t at_once =
       tiny_ || little ? 1 : std::min(devices, client_->native_device()->target().cores);
-  if (meets_) return group.RunAll(run, &threads, trace::IsOn() ? 0 : at_once);
+  return group.RunAll(one, &threads, trace::IsOn() ? 0 : at_once);
+}
+
+Status NativeRunner::RunApart(int64_t devices, const RunDevice& run) const {
+  auto one = [&](int64_t device) -> Status {
+    Status status = run(device, nullptr);
+    if (!status) status.error().Note(StrCat("on device ", device));
+    return status;
+  };
+  if (tiny_) {
+    for (int64_t d = 0; d < devices; ++d) TRY(one(d));
+    return {};
+  }
   std::atomic<int64_t> next = 0;
   std::vector<Status> done(static_cast<size_t>(devices));
   const bool flush = FloatMode::Flushes();
   const Doing* doing = Doing::Top();
-  threads.Run(at_once, [&](int64_t) {
+  const int64_t at_once = std::min(devices, client_->native_device()->target().cores);
+  client_->device_threads().Run(at_once, [&](int64_t) {
     FloatMode mode(flush);
     Doing::Helping helping(doing);
     for (int64_t d = next.fetch_add(1); d < devices; d = next.fetch_add(1)) {
-      done[static_cast<size_t>(d)] = run(d);
+      done[static_cast<size_t>(d)] = one(d);
     }
   });
-  for (size_t d = 0; d < done.size(); ++d) {
-    if (done[d]) continue;
-    done[d].error().Note(StrCat("on device ", d));
-    return done[d];
-  }
+  for (Status& status : done) TRY(std::move(status));
   return {};
 }
 
@@ -288,9 +309,9 @@ Result<std::vector<std::vector<Literal>>> NativeRunner::Run(
     results[0] = TRY(RunAlone(arguments[0], cancel));
     return results;
   }
+  TimedRun timed(*this);
   Executor::BlockingScope blocking;  // the devices run on threads kept for them
-  runtime::DeviceGroup group(std::ssize(arguments));
-  TRY(RunAll(std::ssize(arguments), group, [&](int64_t device) -> Status {
+  auto run = [&](int64_t device, runtime::DeviceGroup* group) -> Status {
     trace::Span span(trace::Kind::kExecute, [&] {
       return trace::What{.name = module_->name(), .program = module_->name(), .op = "native"};
     });
@@ -298,11 +319,13 @@ Result<std::vector<std::vector<Literal>>> NativeRunner::Run(
     runtime::Call call;
     call.device = device;
     call.cancel = cancel;
-    call.group = &group;
+    call.group = group;
     size_t d = static_cast<size_t>(device);
     results[d] = TRY(RunOn(arguments[d], call));
     return {};
-  }));
+  };
+  TRY(meets_ || calls_out_ ? RunMeeting(std::ssize(arguments), run)
+                           : RunApart(std::ssize(arguments), run));
   return results;
 }
 

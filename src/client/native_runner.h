@@ -66,9 +66,12 @@ class NativeRunner : public Runner {
   std::unique_ptr<HostCalls> calls_;
   std::vector<bool> parameter_is_token_, result_is_token_;
   hlo::EvalOptions eval_options_;  // of custom calls
-  // Every device's part, as `run` does it.
-  Status RunAll(int64_t devices, runtime::DeviceGroup& group,
-                const std::function<Status(int64_t)>& run) const;
+  // All devices, each by `run`; those of a group wait for each other.
+  using RunDevice = std::function<Status(int64_t device, runtime::DeviceGroup* group)>;
+  Status RunMeeting(int64_t devices, const RunDevice& run) const;
+  Status RunApart(int64_t devices, const RunDevice& run) const;
+  class TimedRun;
+  // Tiny: all devices together.
   bool tiny_ = false, has_tokens_ = false, calls_out_ = false;
   bool meets_ = false;    // its devices wait for each other
   double work_once_ = 0;  // of its steps, those of loops counted once

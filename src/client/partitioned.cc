@@ -4,6 +4,7 @@
 
 #include "base/str.h"
 #include "client/custom_calls.h"
+#include "client/custom_partitioning.h"
 #include "client/evaluator_runner.h"
 #include "compiler/pipeline.h"
 #include "compiler/spmd/joined.h"
@@ -165,6 +166,7 @@ Result<PartitionedProgram> PartitionProgram(const hlo::Module& module,
     return {};
   };
   TRY(run("propagate-shardings"));
+  if (TRY(SplitCustomPartitioning(*program.module, devices))) TRY(run("propagate-shardings"));
   TRY(TellAndRemove(*program.module, devices));
   TRY(CutResultsEvenly(*program.module));
   TRY(run("partition"));

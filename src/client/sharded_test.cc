@@ -1,6 +1,7 @@
 // Programs on several devices.
 #include <gtest/gtest.h>
 
+#include "base/str.h"
 #include "client/shards.h"
 #include "client/test_util.h"
 #include "hlo/text.h"
@@ -188,6 +189,33 @@ ENTRY main {
   ASSERT_TRUE(result.has_value()) << result.error().ToString();
   EXPECT_EQ(Floats(*result->outputs[0][0]), (std::vector<float>{4, 6}));
   EXPECT_EQ(Floats(*result->outputs[1][0]), (std::vector<float>{4, 6}));
+}
+
+// All devices of a tiny program take turns on the caller's thread, whether they meet or not.
+TEST(Sharded, TinyProgramsRunHere) {
+  ClientOptions options;
+  options.cpu_devices = 2;
+  auto client = MakeClient(options);
+  CompileRequest request;
+  request.num_replicas = 2;
+  for (std::string_view root :
+       {"add(x, x)", "all-reduce(x), replica_groups={{0,1}}, to_apply=sum"}) {
+    auto program = CompileText(*client,
+                               StrCat(R"(HloModule tiny, replica_count=2
+sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
+ENTRY main { x = f32[2] parameter(0) ROOT r = f32[2] )",
+                                      root, " }"),
+                               request);
+    ASSERT_NE(program, nullptr);
+    auto a = F32(*client, {1, 2}, {2}, 0), b = F32(*client, {1, 2}, {2}, 1);
+    auto result = CallOn(*program, {{a.get()}, {b.get()}});
+    ASSERT_TRUE(result.has_value()) << result.error().ToString();
+    for (size_t d = 0; d < 2; ++d) {
+      EXPECT_TRUE(result->done[d]->IsReady());
+      EXPECT_EQ(Floats(*result->outputs[d][0]), (std::vector<float>{2, 4}));
+      EXPECT_EQ(result->outputs[d][0]->device()->id(), static_cast<int64_t>(d));
+    }
+  }
 }
 
 }  // namespace

@@ -56,6 +56,7 @@ Status LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& args) {
   std::vector<Buffer*> buffers;
   buffers.reserve(args.num_devices * args.num_args);
   std::vector<Buffer* const*> lists;
+  lists.reserve(args.num_devices);
   for (size_t d = 0; d < args.num_devices; ++d) {
     lists.push_back(buffers.data() + buffers.size());
     for (size_t i = 0; i < args.num_args; ++i) {

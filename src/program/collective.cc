@@ -1,171 +1,23 @@
 #include "program/collective.h"
 
 #include <algorithm>
-#include <complex>
 #include <cstring>
-#include <type_traits>
 
-#include "base/elements.h"
-#include "base/extremes.h"
 #include "base/stream_copy.h"
+#include "program/reduce_arrays.h"
 
 namespace weft::program {
 namespace {
 
-constexpr int64_t kBlock = 1024;  // elements reduced at once
+// Parts of an all-reduce begin at cache lines, whatever the type.
+constexpr int64_t kLineElements = 64;
 
-// One operation on two elements of a type.
-struct AddOp {
-  template <class T>
-  T operator()(T a, T b) const {
-    if constexpr (std::is_integral_v<T>) {
-      using U = std::make_unsigned_t<T>;
-      return static_cast<T>(static_cast<U>(static_cast<U>(a) + static_cast<U>(b)));
-    } else {
-      return a + b;
-    }
-  }
-};
-struct MulOp {
-  template <class T>
-  T operator()(T a, T b) const {
-    if constexpr (std::is_integral_v<T>) {
-      return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
-    } else {
-      return a * b;
-    }
-  }
-};
-struct MinOp {
-  template <class T>
-  T operator()(T a, T b) const {
-    if constexpr (std::is_floating_point_v<T>) return Minimum(a, b);
-    if constexpr (std::is_integral_v<T>) return b < a ? b : a;
-    return a;
-  }
-};
-struct MaxOp {
-  template <class T>
-  T operator()(T a, T b) const {
-    if constexpr (std::is_floating_point_v<T>) return Maximum(a, b);
-    if constexpr (std::is_integral_v<T>) return a < b ? b : a;
-    return a;
-  }
-};
-struct AndOp {
-  template <class T>
-  T operator()(T a, T b) const {
-    if constexpr (std::is_integral_v<T>) return static_cast<T>(a & b);
-    return a;
-  }
-};
-struct OrOp {
-  template <class T>
-  T operator()(T a, T b) const {
-    if constexpr (std::is_integral_v<T>) return static_cast<T>(a | b);
-    return a;
-  }
-};
-
-// Calls fn with the operation as a type, so that loops over it are vector code.
-template <class Fn>
-void WithOp(ReduceOp op, const Fn& fn) {
-  switch (op) {
-    case ReduceOp::kMul: return fn(MulOp());
-    case ReduceOp::kMin: return fn(MinOp());
-    case ReduceOp::kMax: return fn(MaxOp());
-    case ReduceOp::kAnd: return fn(AndOp());
-    case ReduceOp::kOr: return fn(OrOp());
-    default: return fn(AddOp());
-  }
-}
-
-// Of zeroes and ones.
-ReduceOp OfPreds(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::kMul:
-    case ReduceOp::kMin:
-    case ReduceOp::kAnd: return ReduceOp::kAnd;
-    default: return ReduceOp::kOr;
-  }
-}
-
-// Elements that lie in memory as the processor computes on them.
-template <class T>
-void ReduceDirect(ReduceOp op, std::span<const std::byte* const> inputs, int64_t n,
-                  std::byte* out) {
-  WithOp(op, [&](auto combine) {
-    T* sum = reinterpret_cast<T*>(out);
-    const T* first = reinterpret_cast<const T*>(inputs[0]);
-    std::copy(first, first + n, sum);
-    for (const std::byte* input : inputs.subspan(1)) {
-      const T* next = reinterpret_cast<const T*>(input);
-      for (int64_t j = 0; j < n; ++j) sum[j] = combine(sum[j], next[j]);
-    }
-  });
-}
-
-// Others are widened, and rounded once.
-template <class T, class Load, class Store>
-void ReduceWidened(ReduceOp op, std::span<const std::byte* const> inputs, int64_t n, Load load,
-                   Store store, std::byte* out) {
-  T sum[kBlock], next[kBlock];
-  load(inputs[0], n, sum);
-  for (const std::byte* input : inputs.subspan(1)) {
-    load(input, n, next);
-    WithOp(op, [&](auto combine) {
-      for (int64_t j = 0; j < n; ++j) sum[j] = combine(sum[j], next[j]);
-    });
-  }
-  store(sum, n, out);
-}
-
-// At most kBlock elements of all inputs, in the order of the group.
-void ReduceBlock(ReduceOp op, DType dtype, std::span<const std::byte* const> inputs, int64_t n,
-                 std::byte* out) {
-  switch (dtype) {
-    case DType::kPred: return ReduceDirect<uint8_t>(OfPreds(op), inputs, n, out);
-    case DType::kS8: return ReduceDirect<int8_t>(op, inputs, n, out);
-    case DType::kU8: return ReduceDirect<uint8_t>(op, inputs, n, out);
-    case DType::kS16: return ReduceDirect<int16_t>(op, inputs, n, out);
-    case DType::kU16: return ReduceDirect<uint16_t>(op, inputs, n, out);
-    case DType::kS32: return ReduceDirect<int32_t>(op, inputs, n, out);
-    case DType::kU32: return ReduceDirect<uint32_t>(op, inputs, n, out);
-    case DType::kS64: return ReduceDirect<int64_t>(op, inputs, n, out);
-    case DType::kU64: return ReduceDirect<uint64_t>(op, inputs, n, out);
-    case DType::kF32: return ReduceDirect<float>(op, inputs, n, out);
-    case DType::kF64: return ReduceDirect<double>(op, inputs, n, out);
-    default: break;
-  }
-  if (IsComplex(dtype)) {
-    using C = std::complex<double>;
-    ReduceWidened<C>(
-        op, inputs, n, [&](const std::byte* p, int64_t m, C* v) { LoadC128(dtype, p, m, v); },
-        [&](const C* v, int64_t m, std::byte* p) { StoreC128(dtype, v, m, p); }, out);
-  } else if (IsFloat(dtype)) {
-    ReduceWidened<float>(
-        op, inputs, n, [&](const std::byte* p, int64_t m, float* v) { LoadF32(dtype, p, m, v); },
-        [&](const float* v, int64_t m, std::byte* p) { StoreF32(dtype, v, m, p); }, out);
-  } else {
-    ReduceWidened<int64_t>(
-        op, inputs, n, [&](const std::byte* p, int64_t m, int64_t* v) { LoadI64(dtype, p, m, v); },
-        [&](const int64_t* v, int64_t m, std::byte* p) { StoreI64(dtype, v, m, p); }, out);
-  }
-}
-
-// Elements [begin, end) of use `k` of all devices; `emit` takes each block and its first element.
-template <class Emit>
-void ReduceElements(ReduceOp op, DType dtype, std::span<const CollectiveWork::Memory> all, size_t k,
-                    int64_t begin, int64_t end, Emit emit) {
-  int64_t width = ByteWidth(dtype);
-  alignas(64) std::byte block[kBlock * sizeof(std::complex<double>)];
-  std::vector<const std::byte*> inputs(all.size());
-  for (int64_t first = begin; first < end; first += kBlock) {
-    int64_t n = std::min(kBlock, end - first);
-    for (size_t i = 0; i < all.size(); ++i) inputs[i] = all[i][k].data() + first * width;
-    ReduceBlock(op, dtype, inputs, n, block);
-    emit(first * width, std::span<const std::byte>(block, static_cast<size_t>(n * width)));
-  }
+// Use `k` of all devices from this byte on.
+std::vector<const std::byte*> InputsAt(std::span<const CollectiveWork::Memory> all, size_t k,
+                                       int64_t byte) {
+  std::vector<const std::byte*> inputs;
+  for (const CollectiveWork::Memory& of : all) inputs.push_back(of[k].data() + byte);
+  return inputs;
 }
 
 void CopyTo(std::byte* to, std::span<const std::byte> from) {
@@ -221,34 +73,34 @@ Status CollectiveWork::CheckSameSizes(std::span<const Memory> all) const {
 
 // Each device reduces a part, for all of them; or all of it, for itself.
 void CollectiveWork::AllReduce(std::span<const Memory> all, size_t k, bool alone) const {
-  int64_t elements = step_.uses[k].slice.size / ByteWidth(TypeOf(k));
-  if (alone) {
-    std::byte* out = all[place_][operands_ + k].data();
-    ReduceElements(op_.reduce, TypeOf(k), all, k, 0, elements,
-                   [&](int64_t at, auto block) { CopyTo(out + at, block); });
-    return;
+  const int64_t width = ByteWidth(TypeOf(k)), elements = step_.uses[k].slice.size / width;
+  const int64_t n = alone ? 1 : static_cast<int64_t>(group_.size());
+  const int64_t me = alone ? 0 : static_cast<int64_t>(place_);
+  const int64_t lines = (elements + n * kLineElements - 1) / (n * kLineElements);
+  const int64_t part = lines * kLineElements, first = std::min(me * part, elements);
+  std::vector<std::byte*> outputs;
+  for (const Memory& of : alone ? all.subspan(place_, 1) : all) {
+    outputs.push_back(of[operands_ + k].data() + first * width);
   }
-  int64_t n = static_cast<int64_t>(group_.size()), me = static_cast<int64_t>(place_);
-  int64_t part = (elements + n - 1) / n;
-  const bool streamed = all[0][k].size() >= kStreamedBytes;
-  ReduceElements(op_.reduce, TypeOf(k), all, k, std::min(me * part, elements),
-                 std::min((me + 1) * part, elements), [&](int64_t at, auto block) {
-                   for (const Memory& of : all) {
-                     std::byte* to = of[operands_ + k].data() + at;
-                     streamed ? StreamCopy(to, block) : CopyTo(to, block);
-                   }
-                 });
-  if (streamed) EndStreamCopies();
+  ReduceArrays({.op = op_.reduce,
+                .dtype = TypeOf(k),
+                .inputs = InputsAt(all, k, first * width),
+                .outputs = outputs,
+                .elements = std::min(part, elements - first),
+                .streamed = !alone && all[0][k].size() >= kStreamedBytes});
 }
 
 // Everything but an all-reduce: what comes to this device.
 void CollectiveWork::Gather(std::span<const Memory> all, size_t k, std::byte* out) const {
   switch (op_.kind) {
     case CollectiveKind::kReduceScatter: {
-      int64_t part = step_.uses[operands_ + k].slice.size / ByteWidth(TypeOf(k));
-      int64_t first = static_cast<int64_t>(place_) * part, start = first * ByteWidth(TypeOf(k));
-      ReduceElements(op_.reduce, TypeOf(k), all, k, first, first + part,
-                     [&](int64_t at, auto block) { CopyTo(out + (at - start), block); });
+      const int64_t bytes = step_.uses[operands_ + k].slice.size;
+      ReduceArrays({.op = op_.reduce,
+                    .dtype = TypeOf(k),
+                    .inputs = InputsAt(all, k, static_cast<int64_t>(place_) * bytes),
+                    .outputs = {&out, 1},
+                    .elements = bytes / ByteWidth(TypeOf(k)),
+                    .streamed = false});
       return;
     }
     case CollectiveKind::kPermute: {

@@ -166,7 +166,7 @@ jax._src.callback: emit_python_callback xb
 jax._src.compilation_cache: is_cache_used
 jax._src.config: use_shardy_partitioner.value transfer_guard_device_to_host._add_hooks
 jax._src.core: abstract_token
-jax._src.custom_partitioning: custom_partitioning_p
+jax._src.custom_partitioning: custom_partitioning_p _custom_partitioning_lowering_rule _custom_partitioning_partition xc
 jax._src.debugging: xla_bridge xc _inspect_sharding_lowering_rule inspect_sharding_p
 jax._src.dispatch: device_put_p _tpu_gpu_device_put_lowering runtime_tokens.block_until_ready
 jax._src.dlpack: _jax xla_bridge DLDeviceType.kDLCPU DLDeviceType.kDLCUDA
@@ -188,6 +188,7 @@ jax._src.lib._jax: register_custom_call_target register_custom_type cuda_array_i
 jax._src.lib.xla_client: register_custom_call_handler register_custom_type_handler
 jax._src.lib.xla_client: register_custom_call_target custom_call_targets
 jax._src.lib.xla_client: OpSharding.ParseFromString HloSharding.from_proto encode_inspect_sharding_callback
+jax._src.lib.xla_client: HloSharding.tuple_sharding HloSharding.tuple_elements Shape.array_shape Shape.tuple_shape
 jax._src.numpy.array_constructors: _get_platform xc
 jax._src.sharding_impls: SdyArray SdyArrayList ShardingContext
 jax._src.tree_util: tree_unflatten

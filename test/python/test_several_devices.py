@@ -246,3 +246,51 @@ def test_linear_algebra_along_batches():
         assert "all-gather" in f.lower(by_rows).compile().as_text()
         np.testing.assert_allclose(np.asarray(f(by_rows)[0]), np.linalg.eigvalsh(a[0][:4, :4]), rtol=1e-4)
     """)
+
+
+def test_custom_partitioning_calls_partition():
+    run("""
+        from jax.experimental.custom_partitioning import custom_partitioning
+        seen = []
+
+        @partial(custom_partitioning, static_argnums=(2,))
+        def scaled_dot(x, w, scale):
+            return scale * (x @ w), x.sum(1)
+
+        def partition(scale, mesh, arguments, results):
+            seen.append(([a.sharding.spec for a in arguments], [r.sharding.spec for r in results]))
+            x, w = (a.sharding for a in arguments)
+            rows = x.spec[0]
+
+            def on_device(x, w):  # Columns of x and rows of w are cut by "y".
+                return lax.psum(scale * (x @ w) + 1, "y"), lax.psum(x.sum(1), "y")
+
+            on = partial(NamedSharding, mesh)
+            return mesh, on_device, (on(P(rows, None)), on(P(rows))), (on(P(rows, "y")), on(P("y", None)))
+
+        scaled_dot.def_partition(partition, sharding_rule="i k, k j -> i j, i", reduction_factors=("k",))
+        mesh = jax.make_mesh((2, 2), ("x", "y"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+        x = np.arange(32, dtype=np.float32).reshape(4, 8)
+        w = np.ones((8, 6), np.float32)
+        f = jax.jit(lambda x, w: scaled_dot(2 * x, w, 3.0))
+        with jax.set_mesh(mesh):
+            args = jax.device_put(x, NamedSharding(mesh, P("x", "y"))), jax.device_put(w, NamedSharding(mesh, P("y")))
+            text = f.lower(*args).compile().as_text()
+            product, rows = f(*args)
+        assert seen[0][0] == [P("x", "y"), P("y", None)], seen
+        assert "all-reduce" in text and "f32[4,8]" not in text, text
+        assert product.sharding.shard_shape(product.shape) == (2, 6), product.sharding
+        np.testing.assert_allclose(np.asarray(product), 6 * (x @ w) + 2)  # the 1 of each part
+        np.testing.assert_allclose(np.asarray(rows), 2 * x.sum(1))
+    """)
+
+
+def test_custom_partitioning_that_is_wrong_says_so():
+    done = weft_jax.run(START + textwrap.dedent("""
+        from jax.experimental.custom_partitioning import custom_partitioning
+        f = custom_partitioning(lambda x: x * 2)
+        f.def_partition(lambda mesh, args, result: (mesh, lambda x: x[:1], result.sharding, (args[0].sharding,)), sharding_rule="i -> i")
+        with jax.set_mesh(mesh):
+            jax.jit(f)(jax.device_put(np.ones(8, np.float32), NamedSharding(mesh, P("x"))))
+    """), JAX_PLATFORMS="weft", WEFT_CPU_DEVICES=4, WEFT_CACHE="0")
+    assert done.returncode != 0 and "Mismatch in result shapes" in done.stderr, done.stderr[-4000:]

@@ -66,6 +66,9 @@ class Propagation {
     }
   }
 
+  static bool IsOperand(const Constraint& c, size_t tensor) {
+    return tensor < c.rule.operands.size();
+  }
   ShardedValue& value(int id) { return table_.values()[static_cast<size_t>(id)]; }
 
   // The axes that each factor should be cut by: the longest list that a tensor has for it. Where
@@ -74,7 +77,7 @@ class Propagation {
     FactorAxes best(c.rule.factors.size()), own;
     std::vector<int64_t> bytes(c.rule.factors.size(), -1);
     for (size_t t = 0; t < c.values.size(); ++t) {
-      if (c.values[t] < 0) continue;
+      if (c.values[t] < 0 || !(IsOperand(c, t) ? c.forward : c.backward)) continue;
       const ShardedValue& from = value(c.values[t]);
       ReadFactors(c.rule, c.tensor(t), from.form, mesh_, priority, own);
       const int64_t size = from.shape->ByteSize();
@@ -101,6 +104,7 @@ class Propagation {
     std::vector<int> changed;
     if (std::ranges::all_of(axes, [](const Axes& list) { return list.empty(); })) return changed;
     for (size_t t = 0; t < c.values.size(); ++t) {
+      if (!(IsOperand(c, t) ? c.backward : c.forward)) continue;
       if (c.values[t] >= 0 && Extend(c, c.tensor(t), axes, value(c.values[t]))) {
         changed.push_back(c.values[t]);
       }

@@ -212,10 +212,12 @@ Outcome CheckRandom(uint64_t seed, const DeviceMesh& mesh) {
 }
 
 TEST(Partition, RandomModules) {
-  const DeviceMesh meshes[] = {MeshOf({{"x", 2}}), MeshOf({{"x", 4}}), MeshOf({{"x", 8}}),
-                               MeshOf({{"x", 2}, {"y", 2}}), MeshOf({{"x", 2}, {"y", 4}})};
+  const DeviceMesh meshes[] = {
+      MeshOf({{"x", 2}}),           MeshOf({{"x", 4}}),
+      MeshOf({{"x", 8}}),           MeshOf({{"x", 2}, {"y", 2}}),
+      MeshOf({{"x", 2}, {"y", 4}}), MeshOf({{"x", 2}, {"y", 2}, {"z", 2}})};
   // --gtest_random_seed=K: the K-th lot of seeds.
-  constexpr uint64_t kLot = 60;
+  constexpr uint64_t kLot = 50;
   const uint64_t first = kLot * static_cast<uint64_t>(GTEST_FLAG_GET(random_seed));
   const uint64_t end = first + kLot;
   int64_t compared = 0, failed = 0;

@@ -303,6 +303,12 @@ void ValueTable::AddRule(const Instruction& i) {
                   .values = {},
                   .operands = i.operand_count(),
                   .passes = PassesThrough(i)};
+  // Of a copy alone, sdy's propagation_barrier.
+  if (const std::string* allowed = i.FrontendAttributeValue("sharding.barrier");
+      allowed != nullptr && i.op() == Op::kCopy) {
+    rule.forward = *allowed == "FORWARD";
+    rule.backward = *allowed == "BACKWARD";
+  }
   for (const Instruction* operand : i.operands()) {
     const std::vector<int>& ids = of_[operand];
     rule.values.push_back(ids.size() == 1 ? ids[0] : -1);

@@ -33,6 +33,8 @@ struct Constraint {
   std::vector<int> values;  // by tensor of the rule, operands first; -1: none
   int64_t operands = 0;
   bool passes = false;  // every dimension goes through: links, elementwise ops, transposes
+  // From operands to results, and from results to operands: what a barrier allows.
+  bool forward = true, backward = true;
   const hlo::DimRule::Tensor& tensor(size_t k) const {
     const size_t n = rule.operands.size();
     return k < n ? rule.operands[k] : rule.results[k - n];

@@ -11,7 +11,7 @@ namespace {
 //   %      a value                     %*    values with commas between, maybe none
 //   %,*    values, each with a comma behind it
 //   $n/k   the attribute n of kind k   {}    the other attributes
-//   ?x     when x comes: all up to /?
+//   ?x     when x, a sign or a word, comes: all up to /?
 //   :k     `:` and types by the rule k
 // Anything else stands for itself.
 struct PrettyForm {
@@ -112,6 +112,7 @@ constexpr std::array kForms = {
 static_assert(std::ranges::is_sorted(kForms, {}, &PrettyForm::name));
 
 constexpr std::array kSdyForms = {
+    PrettyForm{"sdy.data_flow_edge", "% ?sharding = $sharding/sharding /? {} :same"},
     PrettyForm{"sdy.mesh", "$sym_name/symbol = $mesh/mesh {}"},
     PrettyForm{"sdy.propagation_barrier", "% allowed_direction = $allowed_direction/enum {} :same"},
     PrettyForm{"sdy.reshard", "% $sharding/sharding {} :same"},
@@ -190,7 +191,7 @@ Status TextReader::ReadForm(Operation& op, std::string_view form) {
     } else if (word.size() > 1 && word[0] == ':') {
       TRY(ReadFormTypes(op, word.substr(1)));
     } else if (word[0] == '?') {
-      if (Take(word[1])) continue;
+      if (word.size() == 2 ? Take(word[1]) : TakeName(word.substr(1))) continue;
       while (NextWord(form) != "/?") {
       }
     } else if (word == "/?") {

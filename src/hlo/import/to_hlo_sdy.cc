@@ -217,6 +217,26 @@ Status ConvertIdentity(Converter& c, const Operation& op) {
   return c.BindEach(op, TRY(c.Operands(op)));
 }
 
+// What an edge of the data flow states holds for the value that comes along it.
+Status ConvertEdge(Converter& c, const Operation& op) {
+  return op.Find("sharding") != nullptr ? ConvertConstraint(c, op) : ConvertIdentity(c, op);
+}
+
+// A copy that says in which direction shardings go through it: FORWARD, BACKWARD, BOTH or NONE.
+Status ConvertBarrier(Converter& c, const Operation& op) {
+  Instruction* operand = TRY(c.Operand(op, 0));
+  const std::string_view direction = TextAttr(op, "allowed_direction");
+  if (direction == "BOTH") return c.BindEach(op, std::span(&operand, 1));
+  if (direction != "FORWARD" && direction != "BACKWARD" && direction != "NONE") {
+    return InvalidArgument("allowed_direction is '", direction, "'");
+  }
+  Shape shape = operand->shape();
+  Instruction* copy = c.Emit(Op::kCopy, {operand}, Attrs(), std::move(shape));
+  copy->mutable_extras().frontend_attributes.push_back(
+      {"sharding.barrier", std::string(direction)});
+  return c.BindEach(op, std::span(&copy, 1));
+}
+
 Status ConvertNothing(Converter&, const Operation&) {
   return {};
 }
@@ -321,11 +341,11 @@ constexpr HandlerRow kShardyRows[] = {
     {"sdy.collective_permute", ConvertReshard},
     {"sdy.constant",
      [](Converter& c, const Operation& op) { return FindHandler("constant")(c, op); }},
-    {"sdy.data_flow_edge", ConvertIdentity},
+    {"sdy.data_flow_edge", ConvertEdge},
     {"sdy.manual_computation", ConvertManual},
     {"sdy.mesh", ConvertNothing},
     {"sdy.named_computation", ConvertNamedComputation},
-    {"sdy.propagation_barrier", ConvertIdentity},
+    {"sdy.propagation_barrier", ConvertBarrier},
     {"sdy.reduce_scatter", ConvertReshard},
     {"sdy.replicated_to_unreduced", ConvertReshard},
     {"sdy.reshard", ConvertConstraint},

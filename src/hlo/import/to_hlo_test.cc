@@ -163,6 +163,25 @@ TEST(ToHlo, EntryAttributes) {
   EXPECT_EQ(module->entry()->parameter(1)->sharding(), nullptr);
 }
 
+TEST(ToHlo, PropagationBarriersAndEdges) {
+  std::unique_ptr<Module> module = ImportText(R"(
+    module @jit_f attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32} {
+      sdy.mesh @mesh = <["x"=2]>
+      func.func public @main(%a: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+        %b = sdy.propagation_barrier %a allowed_direction=BACKWARD : tensor<4xf32>
+        %c = sdy.data_flow_edge %a sharding=<@mesh, [{"x"}]> : tensor<4xf32>
+        return %b, %c : tensor<4xf32>, tensor<4xf32>
+      }
+    })");
+  ASSERT_NE(module, nullptr);
+  const Instruction* root = module->entry()->root();
+  const std::string* direction = root->operand(0)->FrontendAttributeValue("sharding.barrier");
+  ASSERT_NE(direction, nullptr);
+  EXPECT_EQ(*direction, "BACKWARD");
+  ASSERT_NE(root->operand(1)->sharding(), nullptr);
+  EXPECT_EQ(root->operand(1)->sharding()->ToString(), "{mesh[\"x\"=2], [{\"x\"}]}");
+}
+
 TEST(ToHlo, DynamicFormsWithConstants) {
   Literal result = EvaluateText(R"(
     module @m {

@@ -54,17 +54,49 @@ void SetCallbackTrampoline(CallbackTrampoline trampoline) {
   Trampoline() = trampoline;
 }
 
+namespace {
+
+CallbackArray Describe(char* bytes, const int64_t& size) {
+  return {bytes, &size, 1, PJRT_Buffer_Type_U8, 0};
+}
+
+// At compile time: what there is to be said, and room for what is answered.
+Status CallPython(CallbackTrampoline trampoline, uint64_t id,
+                  std::span<const CallbackArray> arguments,
+                  std::span<const CallbackArray> results) {
+  std::vector<char> message(64 << 10);
+  const int32_t code = trampoline(id, static_cast<int32_t>(arguments.size()), arguments.data(),
+                                  static_cast<int32_t>(results.size()), results.data(),
+                                  message.data(), static_cast<int64_t>(message.size()));
+  if (code == 0) return {};
+  return std::unexpected(FromC(code, message.data(), strnlen(message.data(), message.size())));
+}
+
+}  // namespace
+
 Status TellPython(uint64_t id, std::string_view bytes) {
   CallbackTrampoline trampoline = Trampoline();
   if (trampoline == nullptr) return {};  // nobody is there to be told
   std::string copy(bytes);
   const int64_t size = static_cast<int64_t>(copy.size());
-  const CallbackArray argument{copy.data(), &size, 1, PJRT_Buffer_Type_U8, 0};
-  std::vector<char> message(64 << 10);
-  int32_t code = trampoline(id, 1, &argument, 0, nullptr, message.data(),
-                            static_cast<int64_t>(message.size()));
-  if (code == 0) return {};
-  return std::unexpected(FromC(code, message.data(), strnlen(message.data(), message.size())));
+  const CallbackArray argument = Describe(copy.data(), size);
+  return CallPython(trampoline, id, {&argument, 1}, {});
+}
+
+Result<std::string> AskPython(uint64_t id, std::string_view bytes) {
+  CallbackTrampoline trampoline = Trampoline();
+  if (trampoline == nullptr) return FailedPrecondition("Python is not there to be asked");
+  std::string copy(bytes), answer;
+  const int64_t size = static_cast<int64_t>(copy.size()), one = 1;
+  int64_t room = 0;
+  const CallbackArray argument = Describe(copy.data(), size);
+  const CallbackArray length{&room, &one, 1, PJRT_Buffer_Type_S64, 0};
+  TRY(CallPython(trampoline, id, {&argument, 1}, {&length, 1}));
+  if (room < 0) return InvalidArgument("an answer of ", room, " bytes");
+  answer.resize(static_cast<size_t>(room));
+  const CallbackArray result = Describe(answer.data(), room);
+  TRY(CallPython(trampoline, id, {}, {&result, 1}));
+  return answer;
 }
 
 Result<Literal> RunHostCallback(const hlo::Instruction& call, std::span<Literal> operands) {

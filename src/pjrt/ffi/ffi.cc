@@ -24,6 +24,9 @@ class FfiCalls : public client::ForeignCalls {
     return attributes && (*attributes)->FindInteger("partitioned").value_or(0) != 0;
   }
   Status Tell(uint64_t id, std::string_view bytes) const override { return TellPython(id, bytes); }
+  Result<std::string> Ask(uint64_t id, std::string_view bytes) const override {
+    return AskPython(id, bytes);
+  }
 };
 
 }  // namespace

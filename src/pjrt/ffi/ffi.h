@@ -73,6 +73,9 @@ bool HostViews();
 
 // Tells the Python function `id` something at compile time: bytes, which it gets as an array.
 Status TellPython(uint64_t id, std::string_view bytes);
+// The same for a function that answers. It is called twice: with the bytes, for the size of its
+// answer, and without arguments on the same thread, for the answer.
+Result<std::string> AskPython(uint64_t id, std::string_view bytes);
 
 // The custom call client::kCallbackTarget.
 Result<Literal> RunHostCallback(const hlo::Instruction& call, std::span<Literal> operands);
