@@ -1,9 +1,13 @@
 #include "serve/run_handler.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
+#include "base/thread_limit.h"
 #include "base/trace.h"
 
 namespace weft::serve {
@@ -11,6 +15,15 @@ namespace {
 
 std::chrono::steady_clock::time_point ToClock(Time time) {
   return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(time));
+}
+
+// Of the system's priorities (nice): a tenth of the weight of the threads that do not stand behind.
+constexpr int kBehind = 10;
+
+void StandBehind() {
+  id_t self = static_cast<id_t>(gettid());
+  // Where it is refused all are alike.
+  (void)setpriority(PRIO_PROCESS, self, getpriority(PRIO_PROCESS, self) + kBehind);
 }
 
 // Milliseconds, rounded up: what a client is told to wait.
@@ -60,21 +73,14 @@ RunHandler::~RunHandler() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void RunHandler::Submit(TaskRef task, bool here) {
+void RunHandler::Submit(TaskRef task) {
   Scheduler::Admission admission;
-  Scheduler::Decision decision;
-  Time now = Now();
   bool draining = false;
   TaskRef kept = task;
   {
     MutexLock lock(mutex_);
     draining = draining_;
-    // With others waiting, the best batch may be one that takes long: that is for the threads.
-    here = here && scheduler_.queued() == 0;
-    if (!draining) admission = scheduler_.Admit(std::move(task), now);
-    if (here && !draining && admission.verdict == Scheduler::Verdict::kAdmitted) {
-      decision = scheduler_.Next(now);
-    }
+    if (!draining) admission = scheduler_.Admit(std::move(task), Now());
   }
   if (draining) return runner_.Refuse(*kept, Error(Code::kUnavailable, "the server shuts down"));
   if (admission.displaced != nullptr) {
@@ -84,9 +90,18 @@ void RunHandler::Submit(TaskRef task, bool here) {
   if (admission.verdict != Scheduler::Verdict::kAdmitted) {
     return runner_.Refuse(*kept, TurnedAway(admission.verdict, admission.retry_after));
   }
-  if (!decision.batch && decision.expired.empty()) return WakeOne();
-  Carry(decision);
   WakeOne();
+}
+
+bool RunHandler::RunHere(const TaskRef& task) {
+  std::optional<Scheduler::Batch> batch;
+  {
+    MutexLock lock(mutex_);
+    if (!draining_) batch = scheduler_.StartAtOnce(task, Now());
+  }
+  if (!batch) return false;
+  if (RunBatch(*batch)) WakeOne();  // its slot is free for what came meanwhile
+  return true;
 }
 
 void RunHandler::WakeOne() {
@@ -111,23 +126,25 @@ void RunHandler::Cancel(Task& task) {
     runner_.Refuse(task, Error(Code::kCancelled, "the request was cancelled"));
 }
 
-void RunHandler::Carry(Scheduler::Decision& decision) {
-  for (const TaskRef& task : decision.expired) {
-    runner_.Refuse(*task, TurnedAway(Scheduler::Verdict::kExpired, 0));
+bool RunHandler::RunBatch(const Scheduler::Batch& batch) {
+  {
+    ThreadLimit limit(batch.threads);
+    runner_.Run(batch);
   }
-  if (!decision.batch) return;
-  runner_.Run(*decision.batch);
-  bool idle = false;
+  bool idle = false, more = false;
   {
     MutexLock lock(mutex_);
-    scheduler_.Done(*decision.batch, Now());
-    idle = scheduler_.Idle();
+    scheduler_.Done(batch, Now());
+    idle = draining_ && scheduler_.Idle();
+    more = scheduler_.queued() > 0;
   }
   if (idle) idle_.notify_all();
+  return more;
 }
 
 void RunHandler::Work(bool high) {
   std::condition_variable& wake = high ? wake_high_ : wake_;
+  if (!high) StandBehind();
   for (;;) {
     Scheduler::Decision decision;
     {
@@ -147,7 +164,10 @@ void RunHandler::Work(bool high) {
       }
     }
     WakeOne();  // another slot may be free for what is left
-    Carry(decision);
+    for (const TaskRef& task : decision.expired) {
+      runner_.Refuse(*task, TurnedAway(Scheduler::Verdict::kExpired, 0));
+    }
+    if (decision.batch) RunBatch(*decision.batch);
   }
 }
 

@@ -11,6 +11,11 @@ constexpr std::string_view kPriorityNames[kPriorities] = {"high", "normal", "low
 constexpr int kMostSkipped = 64;   // tasks of a lane that do not fit into a batch
 constexpr double kBearable = 2.5;  // a run's slowdown up to which more of them at once are fine
 constexpr double kSmoothing = 1.0 / 16;  // of slowdowns and of the limit
+// Runs that one thread does sooner than this do not gain by more: waking one takes up to 50 us.
+constexpr Time kWorthThreads = 200 * kMicrosecond;
+// Of what is left until a deadline, that may be waited: an answer that is computed at the last
+// moment comes too late, and a longer queue does not get more done.
+constexpr double kPartToWait = 0.5;
 
 }  // namespace
 
@@ -42,7 +47,7 @@ size_t Lane::BucketFor(int64_t rows) const {
 }
 
 // Quick to rise, slow to fall: an estimate that is too low lets in what cannot be done.
-void Lane::Learn(size_t bucket, Time took, bool alone) {
+void Lane::Learn(size_t bucket, Time took, bool alone, int threads) {
   Time cost = Cost(bucket);
   took = std::max<Time>(took, 1);
   if (cost != 0) {
@@ -51,6 +56,7 @@ void Lane::Learn(size_t bucket, Time took, bool alone) {
   }
   cost = cost == 0 ? took : cost + (took - cost) / (took > cost ? 4 : 8);
   costs_[bucket].store(cost, std::memory_order_relaxed);
+  if (threads > 1) return;
   Time& best = best_[bucket];
   if (best == 0 || took < best) {
     best = took;
@@ -145,7 +151,10 @@ Scheduler::Admission Scheduler::Admit(TaskRef task, Time now) {
   task->order_ = std::min(task->deadline, task->arrival + options_.max_queue_delay);
   Time wait = EstimatedWait(task->priority, now);
   Time bound = task->lane->CostBound(task->lane->BucketFor(task->rows));
-  Time limit = task->deadline == kNever ? options_.max_queue_delay : task->deadline - now - bound;
+  Time limit = options_.max_queue_delay;
+  if (task->deadline != kNever) {
+    limit = static_cast<Time>(kPartToWait * static_cast<double>(task->deadline - now - bound));
+  }
   // With nothing before it, it is tried: the estimate may be wrong.
   if (wait > 0 && wait > limit) return {Verdict::kTooLate, wait, nullptr};
   Admission admission;
@@ -227,7 +236,37 @@ Scheduler::Batch Scheduler::Build(Lane& lane, Priority first, Time now) {
   }
   batch.bucket = lane.BucketFor(batch.rows);
   ShrinkToPay(batch);
-  batch.expected = now + lane.Cost(batch.bucket);
+  return batch;
+}
+
+// Beside others each run has its part of the cores: the threads of a loop wait for each other, and
+// on busy cores they wait long. The high class has half of them in any case.
+int Scheduler::ThreadsFor(const Batch& batch) const {
+  Time best = batch.lane->Best(batch.bucket);
+  if (best != 0 && best < kWorthThreads) return 1;
+  size_t others = static_cast<size_t>(running()) + queued_;
+  int share = options_.cores / static_cast<int>(std::min<size_t>(others + 1, 1024));
+  if (batch.priority == Priority::kHigh) share = std::max(share, (options_.cores + 1) / 2);
+  return std::max(share, 1);
+}
+
+void Scheduler::Begin(Batch& batch) {
+  batch.expected = batch.started + batch.lane->Cost(batch.bucket);
+  batch.threads = ThreadsFor(batch);
+  running_.emplace(batch.id, Running{batch.priority, batch.expected});
+  ++running_by_[static_cast<size_t>(batch.priority)];
+}
+
+std::optional<Scheduler::Batch> Scheduler::StartAtOnce(const TaskRef& task, Time now) {
+  Lane& lane = *task->lane;
+  bool waits = !lane.alone_ && lane.max_delay_ > 0 && task->rows < lane.largest();
+  if (queued_ != 0 || waits || task->deadline <= now || !MayStart(task->priority)) return {};
+  Batch batch{.lane = &lane, .tasks = {task}, .bucket = lane.BucketFor(task->rows)};
+  batch.rows = task->rows;
+  batch.priority = task->priority;
+  batch.started = batch.ripe = now;
+  batch.id = next_batch_++;
+  Begin(batch);
   return batch;
 }
 
@@ -257,8 +296,7 @@ Scheduler::Decision Scheduler::Next(Time now, bool high) {
   }
   if (best != nullptr) {
     Batch batch = Build(*best, best_class, now);
-    running_.emplace(batch.id, Running{batch.priority, batch.expected});
-    ++running_by_[static_cast<size_t>(batch.priority)];
+    Begin(batch);
     decision.batch = std::move(batch);
   }
   if (!deadlines_.empty()) decision.wake = std::min(decision.wake, deadlines_.begin()->first);
@@ -278,8 +316,9 @@ void Scheduler::Adapt(double slowdown) {
 }
 
 void Scheduler::Done(const Batch& batch, Time now) {
-  batch.lane->Learn(batch.bucket, now - batch.started, running() == 1);
-  Adapt(batch.lane->Slowdown(batch.bucket, now - batch.started));
+  Time took = now - batch.started;
+  batch.lane->Learn(batch.bucket, took, running() == 1, batch.threads);
+  if (batch.threads == 1) Adapt(batch.lane->Slowdown(batch.bucket, took));
   running_.erase(batch.id);
   --running_by_[static_cast<size_t>(batch.priority)];
 }

@@ -5,7 +5,8 @@
 // waited longer than `ageing` is ordered as one class higher, and so on. `reserved` slots are for
 // the high class alone. Of all slots as many are used as runs bear: where they take much longer
 // than at their best, the limit comes down, and up again when they do not. A batch takes its best
-// request, and others of the same lane as far as they fit.
+// request, and others of the same lane as far as they fit. Runs share the cores: one that is alone
+// has all of them, beside others it has its part.
 #pragma once
 
 #include <array>
@@ -65,9 +66,11 @@ class Lane {
   // The same for all but a few runs: a request that begins later than this before its deadline is
   // likely to be late.
   Time CostBound(size_t bucket) const { return Cost(bucket) + 4 * deviations_[bucket]; }
-  // One at a time. `alone`: nothing ran beside it.
-  void Learn(size_t bucket, Time took, bool alone = true);
-  // How much longer than at its best a run of the bucket took.
+  // One at a time. `alone`: nothing ran beside it. `threads`: as many it had.
+  void Learn(size_t bucket, Time took, bool alone = true, int threads = 1);
+  // The least of a run with one thread, as far as known; 0: not.
+  Time Best(size_t bucket) const { return best_[bucket]; }
+  // How much longer than at its best a run of the bucket with one thread took.
   double Slowdown(size_t bucket, Time took) const;
 
  private:
@@ -85,7 +88,7 @@ class Lane {
   const Time max_delay_;
   std::vector<std::atomic<Time>> costs_;  // read by anybody
   std::vector<Time> deviations_;
-  std::vector<Time> best_;  // the least; of late, where it ran alone
+  std::vector<Time> best_;  // the least with one thread; of late, where it ran alone
   uint64_t id_ = 0;         // given when it first gets a task
   int64_t rows_ = 0;
   Time full_since_ = kNever;  // its rows are a whole run's
@@ -99,6 +102,7 @@ struct SchedulerOptions {
   size_t max_queue = 1000;         // requests that wait
   Time max_queue_delay = kSecond;  // of requests without a deadline
   Time ageing = 100 * kMillisecond;
+  int cores = 1;  // that runs share
   // Fewer slots are used while runs take much longer than at their best, down to this many; 0: all
   // are, always.
   int least_slots = 0;
@@ -125,6 +129,7 @@ class Scheduler {
     Priority priority = Priority::kLow;  // the highest of its members
     Time started = 0, expected = 0;
     Time ripe = 0;  // from when on it waited for a slot, no longer for others
+    int threads = 1;
     uint64_t id = 0;
   };
   struct Decision {
@@ -132,6 +137,9 @@ class Scheduler {
     std::vector<TaskRef> expired;  // while they waited
     Time wake = kNever;            // nothing changes before, unless a task comes or a batch ends
   };
+  // A run for this task at once, where none waits and there is a free slot: it never gets into a
+  // queue. None: it is to be admitted as any other.
+  std::optional<Batch> StartAtOnce(const TaskRef& task, Time now);
   // `high`: only of the high class.
   Decision Next(Time now, bool high = false);
   // The task, which does not run then; null: it waits no longer.
@@ -161,6 +169,8 @@ class Scheduler {
   TaskRef TakeLastOfLower(Priority than);
   Batch Build(Lane& lane, Priority first, Time now);
   void ShrinkToPay(Batch& batch);
+  int ThreadsFor(const Batch& batch) const;
+  void Begin(Batch& batch);
   void Adapt(double slowdown);
 
   const SchedulerOptions options_;

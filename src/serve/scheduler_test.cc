@@ -243,6 +243,80 @@ TEST_F(SchedulerTest, WhatCannotBeDoneInTimeIsTurnedAwayAtOnce) {
             Verdict::kAdmitted);
 }
 
+// What would begin just in time is answered too late: half of what is left may be waited.
+TEST_F(SchedulerTest, ADeadlineIsNotWaitedFor) {
+  Make({.slots = 1});
+  Lane lane({1});
+  lane.Learn(0, 10 * kMillisecond);
+  Admit("a", lane);
+  EXPECT_EQ(Next(), "a");
+  for (int i = 0; i < 3; ++i) Admit("b", lane);
+  // 40 ms of work are before it.
+  EXPECT_EQ(Admit("c", lane, {.deadline = 80 * kMillisecond}).verdict, Verdict::kTooLate);
+  EXPECT_EQ(Admit("d", lane, {.deadline = 95 * kMillisecond}).verdict, Verdict::kAdmitted);
+}
+
+TEST_F(SchedulerTest, RunsShareTheCores) {
+  Make({.slots = 8, .reserved = 1, .cores = 8});
+  Lane lane({1}, true);
+  lane.Learn(0, kMillisecond);
+  auto threads = [&] { return running_.back().threads; };
+  Admit("a", lane);
+  EXPECT_EQ(Next(), "a");
+  EXPECT_EQ(threads(), 8);
+  Admit("b", lane);
+  Admit("c", lane);
+  EXPECT_EQ(Next(), "b");  // a runs and c waits beside it
+  EXPECT_EQ(threads(), 2);
+  for (int i = 0; i < 20; ++i) Admit("d", lane);
+  EXPECT_EQ(Next(), "c");
+  EXPECT_EQ(threads(), 1);
+  Admit("h", lane, kHigh);
+  EXPECT_EQ(Next(), "h");
+  EXPECT_EQ(threads(), 4);
+  // What several threads did says nothing about how runs with one slow each other down.
+  EXPECT_EQ(lane.Best(0), kMillisecond);
+  now_ = kMicrosecond;
+  Done(0);
+  EXPECT_EQ(lane.Best(0), kMillisecond);
+  // Too short for more than one thread.
+  Make({.slots = 8, .cores = 8});
+  Lane small({1}, true);
+  small.Learn(0, 20 * kMicrosecond);
+  Admit("s", small);
+  EXPECT_EQ(Next(), "s");
+  EXPECT_EQ(threads(), 1);
+}
+
+TEST_F(SchedulerTest, StartsAtOnceWhereNobodyWaits) {
+  Make({.slots = 2, .reserved = 1});
+  Lane lane({1, 4}), patient({1, 4}, false, kMillisecond);
+  auto start = [&](Lane& to, NewTask with = {}) {
+    auto task = std::make_shared<Named>();
+    task->lane = &to;
+    task->rows = with.rows;
+    task->priority = with.priority;
+    task->deadline = with.deadline;
+    return scheduler_->StartAtOnce(task, now_);
+  };
+  now_ = kMillisecond;
+  EXPECT_FALSE(start(lane, {.deadline = now_}));  // expired
+  EXPECT_FALSE(start(patient));                   // others may come
+  auto batch = start(lane, {.rows = 3});
+  ASSERT_TRUE(batch);
+  EXPECT_EQ(batch->bucket, 1u);
+  EXPECT_EQ(scheduler_->running(), 1);
+  EXPECT_FALSE(start(lane));  // the other slot is reserved
+  auto high = start(lane, kHigh);
+  ASSERT_TRUE(high);
+  scheduler_->Done(*high, now_);
+  Admit("a", lane);
+  EXPECT_FALSE(start(lane, kHigh));  // somebody waits
+  scheduler_->Done(*batch, now_ + 7);
+  EXPECT_EQ(lane.Cost(1), 7);
+  EXPECT_EQ(Next(), "a");
+}
+
 TEST_F(SchedulerTest, AFullQueueTurnsAwayTheLastOfTheLowestClass) {
   Make({.slots = 1, .max_queue = 2});
   Lane lane({1});
