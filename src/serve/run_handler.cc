@@ -52,14 +52,22 @@ Time Now() {
 }
 
 RunHandler::RunHandler(SchedulerOptions options, TaskRunner& runner)
-    : runner_(runner), scheduler_(options) {
-  for (int i = 0; i < options.slots; ++i) {
-    bool high = i < options.reserved;
-    threads_.emplace_back([this, i, high] {
-      trace::NameThread(StrCat(high ? "serve high " : "serve ", i));
-      Work(high);
-    });
+    : runner_(runner),
+      scheduler_(options),
+      others_only_(options.reserved > 0 && options.high_slots > 0) {
+  auto start = [&](int count, std::string_view name, Scheduler::Takes takes) {
+    for (int i = 0; i < count; ++i) {
+      threads_.emplace_back([this, label = StrCat(name, i), takes] {
+        trace::NameThread(label);
+        Work(takes);
+      });
+    }
+  };
+  using Takes = Scheduler::Takes;
+  if (options.reserved > 0) {
+    start(std::max(options.reserved, options.high_slots), "serve high ", Takes::kHigh);
   }
+  start(options.slots - options.reserved, "serve ", others_only_ ? Takes::kOthers : Takes::kAll);
 }
 
 RunHandler::~RunHandler() {
@@ -109,8 +117,10 @@ void RunHandler::WakeOne() {
   {
     MutexLock lock(mutex_);
     if (scheduler_.queued() == 0) return;
-    high = scheduler_.queued(Priority::kHigh) > 0 && waiting_high_ > 0;
-    other = !high && waiting_ > 0;
+    high = waiting_high_ > 0 && scheduler_.MayTake(Scheduler::Takes::kHigh);
+    other =
+        waiting_ > 0 && (scheduler_.MayTake(Scheduler::Takes::kOthers) ||
+                         (!high && !others_only_ && scheduler_.MayTake(Scheduler::Takes::kHigh)));
   }
   if (high) wake_high_.notify_one();
   if (other) wake_.notify_one();
@@ -142,14 +152,15 @@ bool RunHandler::RunBatch(const Scheduler::Batch& batch) {
   return more;
 }
 
-void RunHandler::Work(bool high) {
+void RunHandler::Work(Scheduler::Takes takes) {
+  const bool high = takes == Scheduler::Takes::kHigh;
   std::condition_variable& wake = high ? wake_high_ : wake_;
   if (!high) StandBehind();
   for (;;) {
     Scheduler::Decision decision;
     {
       MutexLock lock(mutex_);
-      decision = scheduler_.Next(Now(), high);
+      decision = scheduler_.Next(Now(), takes);
       if (!decision.batch && decision.expired.empty()) {
         if (stopping_) return;
         int& waiting = high ? waiting_high_ : waiting_;
@@ -167,7 +178,7 @@ void RunHandler::Work(bool high) {
     for (const TaskRef& task : decision.expired) {
       runner_.Refuse(*task, TurnedAway(Scheduler::Verdict::kExpired, 0));
     }
-    if (decision.batch) RunBatch(*decision.batch);
+    if (decision.batch && RunBatch(*decision.batch)) WakeOne();
   }
 }
 

@@ -168,10 +168,19 @@ Scheduler::Admission Scheduler::Admit(TaskRef task, Time now) {
 }
 
 bool Scheduler::MayStart(Priority priority) const {
-  if (priority == Priority::kHigh) return running() < options_.slots;
+  const int high = running_by_[static_cast<size_t>(Priority::kHigh)];
+  if (priority == Priority::kHigh) {
+    return options_.high_slots > 0 ? high < options_.high_slots : running() < options_.slots;
+  }
   if (running() >= limit()) return false;
-  int others = running() - running_by_[static_cast<size_t>(Priority::kHigh)];
+  int others = running() - high;
   return others < limit() - options_.reserved;
+}
+
+bool Scheduler::MayTake(Takes takes) const {
+  bool high = queued(Priority::kHigh) > 0 && MayStart(Priority::kHigh);
+  bool others = queued_ > queued(Priority::kHigh) && MayStart(Priority::kNormal);
+  return takes == Takes::kHigh ? high : takes == Takes::kOthers ? others : high || others;
 }
 
 int Scheduler::EffectiveClass(const Task& task, Time now) const {
@@ -209,7 +218,7 @@ void Scheduler::ShrinkToPay(Batch& batch) {
   for (const TaskRef& task : batch.tasks) batch.priority = std::min(batch.priority, task->priority);
 }
 
-Scheduler::Batch Scheduler::Build(Lane& lane, Priority first, Time now) {
+Scheduler::Batch Scheduler::Build(Lane& lane, Priority first, Time now, int classes_from) {
   Batch batch;
   batch.lane = &lane;
   batch.priority = first;
@@ -223,7 +232,7 @@ Scheduler::Batch Scheduler::Build(Lane& lane, Priority first, Time now) {
   };
   add(first, lane.queues_[static_cast<size_t>(first)].begin());
   int skipped = 0;
-  for (int c = 0; !lane.alone_ && c < kPriorities && skipped < kMostSkipped; ++c) {
+  for (int c = classes_from; !lane.alone_ && c < kPriorities && skipped < kMostSkipped; ++c) {
     auto& queue = lane.queues_[static_cast<size_t>(c)];
     for (auto at = queue.begin(); at != queue.end() && skipped < kMostSkipped;) {
       auto here = at++;
@@ -270,8 +279,9 @@ std::optional<Scheduler::Batch> Scheduler::StartAtOnce(const TaskRef& task, Time
   return batch;
 }
 
-Scheduler::Decision Scheduler::Next(Time now, bool high) {
+Scheduler::Decision Scheduler::Next(Time now, Takes takes) {
   Decision decision;
+  const int first = takes == Takes::kOthers ? 1 : 0, end = takes == Takes::kHigh ? 1 : kPriorities;
   while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
     decision.expired.push_back(Withdraw(*waiting_.at(deadlines_.begin()->second)));
   }
@@ -284,7 +294,7 @@ Scheduler::Decision Scheduler::Next(Time now, bool high) {
       decision.wake = std::min(decision.wake, ripe);
       continue;
     }
-    for (int c = 0; c < (high ? 1 : kPriorities); ++c) {
+    for (int c = first; c < end; ++c) {
       const auto& queue = lane->queues_[static_cast<size_t>(c)];
       Priority priority = static_cast<Priority>(c);
       if (queue.empty() || !MayStart(priority)) continue;
@@ -295,7 +305,7 @@ Scheduler::Decision Scheduler::Next(Time now, bool high) {
     }
   }
   if (best != nullptr) {
-    Batch batch = Build(*best, best_class, now);
+    Batch batch = Build(*best, best_class, now, first);
     Begin(batch);
     decision.batch = std::move(batch);
   }

@@ -103,6 +103,9 @@ struct SchedulerOptions {
   Time max_queue_delay = kSecond;  // of requests without a deadline
   Time ageing = 100 * kMillisecond;
   int cores = 1;  // that runs share
+  // Runs of the high class at once, whatever else runs: for threads that the system puts before the
+  // others. 0: they take slots as the others do.
+  int high_slots = 0;
   // Fewer slots are used while runs take much longer than at their best, down to this many; 0: all
   // are, always.
   int least_slots = 0;
@@ -140,8 +143,11 @@ class Scheduler {
   // A run for this task at once, where none waits and there is a free slot: it never gets into a
   // queue. None: it is to be admitted as any other.
   std::optional<Batch> StartAtOnce(const TaskRef& task, Time now);
-  // `high`: only of the high class.
-  Decision Next(Time now, bool high = false);
+  // Requests that the asker takes: all, only the high class, or all but that.
+  enum class Takes : uint8_t { kAll, kHigh, kOthers };
+  Decision Next(Time now, Takes takes = Takes::kAll);
+  // Whether there may be something to take: requests wait, and a slot is free for them.
+  bool MayTake(Takes takes) const;
   // The task, which does not run then; null: it waits no longer.
   TaskRef Withdraw(Task& task);
   // `now`: when the run ended; the lane learns how long it took.
@@ -167,7 +173,7 @@ class Scheduler {
   void Insert(TaskRef task);
   TaskRef Remove(Lane& lane, Priority priority, std::set<TaskRef, Lane::Earlier>::iterator at);
   TaskRef TakeLastOfLower(Priority than);
-  Batch Build(Lane& lane, Priority first, Time now);
+  Batch Build(Lane& lane, Priority first, Time now, int classes_from);
   void ShrinkToPay(Batch& batch);
   int ThreadsFor(const Batch& batch) const;
   void Begin(Batch& batch);

@@ -8,55 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "serve/scheduler_fixture.h"
+
 namespace weft::serve {
 namespace {
-
-using Verdict = Scheduler::Verdict;
-
-struct Named : Task {
-  std::string name;
-};
-
-struct NewTask {
-  Priority priority = Priority::kNormal;
-  int64_t rows = 1;
-  Time deadline = kNever;
-};
-
-class SchedulerTest : public ::testing::Test {
- protected:
-  void Make(SchedulerOptions options) { scheduler_ = std::make_unique<Scheduler>(options); }
-  Scheduler::Admission Admit(std::string name, Lane& lane, NewTask with = {}) {
-    auto task = std::make_shared<Named>();
-    task->name = std::move(name);
-    task->lane = &lane;
-    task->rows = with.rows;
-    task->priority = with.priority;
-    task->arrival = now_;
-    task->deadline = with.deadline;
-    return scheduler_->Admit(task, now_);
-  }
-  // The names in the next batch; what expired goes to expired_.
-  std::string Next() {
-    Scheduler::Decision decision = scheduler_->Next(now_);
-    wake_ = decision.wake;
-    for (const TaskRef& task : decision.expired) expired_ += static_cast<Named&>(*task).name;
-    if (!decision.batch) return "-";
-    std::string names;
-    for (const TaskRef& task : decision.batch->tasks) names += static_cast<Named&>(*task).name;
-    running_.push_back(std::move(*decision.batch));
-    return names;
-  }
-  void Done(size_t index = 0) {
-    scheduler_->Done(running_[index], now_);
-    running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(index));
-  }
-
-  std::unique_ptr<Scheduler> scheduler_;
-  std::vector<Scheduler::Batch> running_;
-  std::string expired_;
-  Time now_ = 0, wake_ = 0;
-};
 
 // Runs take as long as there are others beside them on two cores.
 TEST_F(SchedulerTest, UsesAsManySlotsAsRunsBear) {
@@ -107,8 +62,6 @@ TEST_F(SchedulerTest, TellsWaitingForOthersFromWaitingForASlot) {
   EXPECT_EQ(Next(), "c");
   EXPECT_EQ(running_[0].ripe, 7 * kMillisecond);  // its patience ended
 }
-
-constexpr NewTask kHigh{.priority = Priority::kHigh}, kLow{.priority = Priority::kLow};
 
 TEST_F(SchedulerTest, HighFirstThenByDeadlineThenByArrival) {
   Make({.slots = 1});
@@ -254,67 +207,6 @@ TEST_F(SchedulerTest, ADeadlineIsNotWaitedFor) {
   // 40 ms of work are before it.
   EXPECT_EQ(Admit("c", lane, {.deadline = 80 * kMillisecond}).verdict, Verdict::kTooLate);
   EXPECT_EQ(Admit("d", lane, {.deadline = 95 * kMillisecond}).verdict, Verdict::kAdmitted);
-}
-
-TEST_F(SchedulerTest, RunsShareTheCores) {
-  Make({.slots = 8, .reserved = 1, .cores = 8});
-  Lane lane({1}, true);
-  lane.Learn(0, kMillisecond);
-  auto threads = [&] { return running_.back().threads; };
-  Admit("a", lane);
-  EXPECT_EQ(Next(), "a");
-  EXPECT_EQ(threads(), 8);
-  Admit("b", lane);
-  Admit("c", lane);
-  EXPECT_EQ(Next(), "b");  // a runs and c waits beside it
-  EXPECT_EQ(threads(), 2);
-  for (int i = 0; i < 20; ++i) Admit("d", lane);
-  EXPECT_EQ(Next(), "c");
-  EXPECT_EQ(threads(), 1);
-  Admit("h", lane, kHigh);
-  EXPECT_EQ(Next(), "h");
-  EXPECT_EQ(threads(), 4);
-  // What several threads did says nothing about how runs with one slow each other down.
-  EXPECT_EQ(lane.Best(0), kMillisecond);
-  now_ = kMicrosecond;
-  Done(0);
-  EXPECT_EQ(lane.Best(0), kMillisecond);
-  // Too short for more than one thread.
-  Make({.slots = 8, .cores = 8});
-  Lane small({1}, true);
-  small.Learn(0, 20 * kMicrosecond);
-  Admit("s", small);
-  EXPECT_EQ(Next(), "s");
-  EXPECT_EQ(threads(), 1);
-}
-
-TEST_F(SchedulerTest, StartsAtOnceWhereNobodyWaits) {
-  Make({.slots = 2, .reserved = 1});
-  Lane lane({1, 4}), patient({1, 4}, false, kMillisecond);
-  auto start = [&](Lane& to, NewTask with = {}) {
-    auto task = std::make_shared<Named>();
-    task->lane = &to;
-    task->rows = with.rows;
-    task->priority = with.priority;
-    task->deadline = with.deadline;
-    return scheduler_->StartAtOnce(task, now_);
-  };
-  now_ = kMillisecond;
-  EXPECT_FALSE(start(lane, {.deadline = now_}));  // expired
-  EXPECT_FALSE(start(patient));                   // others may come
-  auto batch = start(lane, {.rows = 3});
-  ASSERT_TRUE(batch);
-  EXPECT_EQ(batch->bucket, 1u);
-  EXPECT_EQ(scheduler_->running(), 1);
-  EXPECT_FALSE(start(lane));  // the other slot is reserved
-  auto high = start(lane, kHigh);
-  ASSERT_TRUE(high);
-  scheduler_->Done(*high, now_);
-  Admit("a", lane);
-  EXPECT_FALSE(start(lane, kHigh));  // somebody waits
-  scheduler_->Done(*batch, now_ + 7);
-  EXPECT_EQ(lane.Cost(1), 7);
-  EXPECT_EQ(Next(), "a");
 }
 
 TEST_F(SchedulerTest, AFullQueueTurnsAwayTheLastOfTheLowestClass) {

@@ -26,7 +26,7 @@ Outcome OutcomeOf(const Error& error) {
 ServerOptions DefaultServerOptions() {
   ServerOptions options;
   int cores = std::max(AvailableCores(), 1);
-  options.scheduler.cores = cores;
+  options.scheduler.cores = options.scheduler.high_slots = cores;
   options.scheduler.reserved = std::max(cores / 4, 1);
   options.scheduler.slots = cores + options.scheduler.reserved;
   options.scheduler.least_slots = std::max(cores / 2, 1) + options.scheduler.reserved;
