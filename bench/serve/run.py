@@ -109,10 +109,10 @@ def added_latency(bench):
 def throughput(bench):
     """Over gRPC and in process, the same cores; batching off, so that both run the same programs."""
     for name in ("wide", "medium", "flat"):
-        clients = 2 * bench.options.cores
+        clients = 8 * bench.options.cores  # enough for all slots while others are on the wire
         local = bench.in_process(f"{name}: in process, {clients} clients", name, clients=clients, batching=0)["normal"]
         with bench.serving(name, flags=["--enable_batching=false"]) as (grpc, _):
-            remote = bench.load(f"{name}: gRPC, {clients} clients", name, target=grpc, clients=clients)["normal"]
+            remote = bench.load(f"{name}: gRPC, {clients} clients", name, target=grpc, clients=clients, channels=2 * bench.options.cores)["normal"]
         bench.row(f"{name}: calls a second in process", local["rate"], "/s")
         bench.row(f"{name}: over gRPC, of that", 100 * remote["rate"] / local["rate"], "%", 90, False)
 
@@ -128,13 +128,14 @@ def mixed(bench):
 
 
 def batching(bench):
-    clients = 64
+    clients = 64 * bench.options.cores  # two batches for each core
+    many = dict(clients=clients, channels=2 * bench.options.cores)
     with bench.serving("flat", flags=["--enable_batching=false"]) as (grpc, _):
-        alone = bench.load("flat: no batching, closed loop", "flat", target=grpc, clients=clients)["normal"]["rate"]
+        alone = bench.load("flat: no batching, closed loop", "flat", target=grpc, **many)["normal"]["rate"]
         low = alone / 10
         calm_alone = bench.load("flat: no batching, 10 % load", "flat", target=grpc, rate=low)["normal"]
     with bench.serving("flat") as (grpc, _):
-        joined = bench.load("flat: batching, closed loop", "flat", target=grpc, clients=clients)["normal"]["rate"]
+        joined = bench.load("flat: batching, closed loop", "flat", target=grpc, **many)["normal"]["rate"]
         calm = bench.load("flat: batching, 10 % load", "flat", target=grpc, rate=low)["normal"]
     bench.row("flat: batching against none", joined / alone, "x", 5, False)
     bench.row("flat: median at low load, batching against none", calm["p50_us"] / calm_alone["p50_us"], "x", 1.1)
