@@ -13,15 +13,20 @@ def mlp(p, x):
     return x
 
 
-def flat(p, x):
+def flat(p, x, steps=400):
     """What a batch costs hardly depends on its rows: the largest singular value of the weights is found in every call."""
     def step(_, v):
         u = p @ v
         u = u / jnp.sqrt((u * u).sum())
         v = u @ p
         return v / jnp.sqrt((v * v).sum())
-    v = jax.lax.fori_loop(0, 400, step, jnp.ones(p.shape[1], p.dtype))
+    v = jax.lax.fori_loop(0, steps, step, jnp.ones(p.shape[1], p.dtype))
     return x @ (p / jnp.sqrt(((p @ v) ** 2).sum()))
+
+
+def long(p, x):
+    """Some milliseconds of work that one thread does."""
+    return flat(p, x, 2000)
 
 
 def write(base):
@@ -36,6 +41,7 @@ def write(base):
         "wide": (mlp, weights(256, 512, 256), 256),
         "medium": (mlp, weights(512, 1024, 1024, 512), 512),
         "flat": (flat, weights(128, 128)[0], 128),
+        "long": (long, weights(128, 128)[0], 128),
     }
     for name, (function, params, width) in models.items():
         weft.serve.export(function, params, {"x": np.ones((1, width), np.float32)}, f"{base}/{name}", buckets=buckets)

@@ -22,7 +22,8 @@ import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-WIDTHS = {"small": 64, "wide": 256, "medium": 512, "flat": 128}
+WIDTHS = {"small": 64, "wide": 256, "medium": 512, "flat": 128, "long": 128}
+MIXED = ("small", "wide", "medium", "flat")
 KINDS = ("echo", "mixed", "batching", "overload", "throughput", "reload")
 
 
@@ -108,17 +109,17 @@ def added_latency(bench):
 def throughput(bench):
     """Over gRPC and in process, the same cores; batching off, so that both run the same programs."""
     for name in ("wide", "medium", "flat"):
-        clients = 2 * bench.options.cores
+        clients = 8 * bench.options.cores  # enough for all slots while others are on the wire
         local = bench.in_process(f"{name}: in process, {clients} clients", name, clients=clients, batching=0)["normal"]
         with bench.serving(name, flags=["--enable_batching=false"]) as (grpc, _):
-            remote = bench.load(f"{name}: gRPC, {clients} clients", name, target=grpc, clients=clients)["normal"]
+            remote = bench.load(f"{name}: gRPC, {clients} clients", name, target=grpc, clients=clients, channels=2 * bench.options.cores)["normal"]
         bench.row(f"{name}: calls a second in process", local["rate"], "/s")
         bench.row(f"{name}: over gRPC, of that", 100 * remote["rate"] / local["rate"], "%", 90, False)
 
 
 def mixed(bench):
     """Four shapes at once, at half of what the server reaches: the tail of each."""
-    names = list(WIDTHS)
+    names = MIXED
     with bench.serving(*names) as (grpc, _):
         best = bench.load("mixed: closed loop", *names, target=grpc, clients=4 * bench.options.cores)["normal"]["rate"]
         half = bench.load("mixed: 50 % load", *names, target=grpc, rate=best / 2, threads=2)
@@ -127,21 +128,23 @@ def mixed(bench):
 
 
 def batching(bench):
-    clients = 64
+    clients = 64 * bench.options.cores  # two batches for each core
+    many = dict(clients=clients, channels=2 * bench.options.cores)
     with bench.serving("flat", flags=["--enable_batching=false"]) as (grpc, _):
-        alone = bench.load("flat: no batching, closed loop", "flat", target=grpc, clients=clients)["normal"]["rate"]
+        alone = bench.load("flat: no batching, closed loop", "flat", target=grpc, **many)["normal"]["rate"]
         low = alone / 10
         calm_alone = bench.load("flat: no batching, 10 % load", "flat", target=grpc, rate=low)["normal"]
     with bench.serving("flat") as (grpc, _):
-        joined = bench.load("flat: batching, closed loop", "flat", target=grpc, clients=clients)["normal"]["rate"]
+        joined = bench.load("flat: batching, closed loop", "flat", target=grpc, **many)["normal"]["rate"]
         calm = bench.load("flat: batching, 10 % load", "flat", target=grpc, rate=low)["normal"]
     bench.row("flat: batching against none", joined / alone, "x", 5, False)
     bench.row("flat: median at low load, batching against none", calm["p50_us"] / calm_alone["p50_us"], "x", 1.1)
 
 
 def overload(bench):
-    """Twice the load that it can take, a tenth of high priority, without joining: work does not get cheaper by waiting."""
-    name, deadline = "medium", 100
+    """Twice the load that it can take, a tenth of high priority, without joining: work does not get cheaper by waiting.
+    Requests of some milliseconds: of shorter ones half of the machine's time goes into receiving what is turned away."""
+    name, deadline = "long", 100
     with bench.serving(name, flags=["--enable_batching=false"]) as (grpc, _):
         best = bench.load(f"{name}: closed loop", name, target=grpc, clients=4 * bench.options.cores)["normal"]["rate"]
         calm = bench.load(f"{name}: unloaded", name, target=grpc, rate=best / 20, high=1, threads=1)["high"]

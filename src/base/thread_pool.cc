@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <limits>
 #include <memory>
 #include <span>
 
 #include "base/doing.h"
 #include "base/float_mode.h"
+#include "base/thread_limit.h"
 
 namespace weft {
 namespace {
@@ -23,6 +25,8 @@ constexpr std::chrono::microseconds kTurn(500);
 // Waking a thread takes 5 to 50 us: twice as long one that has nothing to do looks for more first.
 // Loops follow each other within a few microseconds, and the last pieces of one end together.
 constexpr auto kLookFor = std::chrono::microseconds(100);
+
+thread_local int thread_limit = std::numeric_limits<int>::max();
 
 // While one lives, the threads but the caller do not start on its core, unless they have no other.
 class OffThisCore {
@@ -62,6 +66,18 @@ void Pause() {
 }
 
 }  // namespace
+
+ThreadLimit::ThreadLimit(int threads) : outer_(thread_limit) {
+  thread_limit = std::min(outer_, std::max(threads, 1));
+}
+
+ThreadLimit::~ThreadLimit() {
+  thread_limit = outer_;
+}
+
+int ThreadLimit::current() {
+  return thread_limit;
+}
 
 // One ParallelFor. Helpers that come late find no piece left and never touch `fn`.
 struct ThreadPool::Loop {
@@ -243,7 +259,8 @@ void ThreadPool::Run(int64_t n, int64_t grain, const void* fn, RangeFn call) {
   if (n <= 0) return;
   int64_t size = PieceSize(n, grain);
   int64_t pieces = n / size + (n % size != 0 ? 1 : 0);
-  int helpers = pieces == 1 ? 0 : static_cast<int>(std::min<int64_t>(limit(), pieces)) - 1;
+  int most = std::min(limit(), thread_limit);
+  int helpers = pieces == 1 ? 0 : static_cast<int>(std::min<int64_t>(most, pieces)) - 1;
   if (helpers == 0) {
     for (int64_t i = 0; i < pieces; ++i) {
       call(fn, i * size, i * size + std::min(size, n - i * size));

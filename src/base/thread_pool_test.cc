@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "base/file.h"
+#include "base/thread_limit.h"
 
 namespace weft {
 namespace {
@@ -50,6 +51,28 @@ TEST(ThreadPool, PiecesDependOnTheRangeAlone) {
   EXPECT_EQ(pieces(16, 16), want);
   EXPECT_EQ(pieces(16, 3), want);
   EXPECT_EQ(ThreadPool::PieceSize(INT64_MAX, 1), INT64_MAX / 1024 + 1);
+}
+
+TEST(ThreadPool, ALimitHoldsForTheLoopsOfOneThread) {
+  ThreadPool pool(4);
+  auto helped = [&] {
+    std::atomic<bool> other = false;
+    std::thread::id self = std::this_thread::get_id();
+    pool.ParallelFor(64, 1, [&](int64_t, int64_t) {
+      if (std::this_thread::get_id() != self) other = true;
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    });
+    return other.load();
+  };
+  EXPECT_TRUE(helped());
+  {
+    ThreadLimit one(1);
+    ThreadLimit more(3);  // the outer one holds
+    EXPECT_EQ(ThreadLimit::current(), 1);
+    EXPECT_FALSE(helped());
+    std::async(std::launch::async, [&] { EXPECT_TRUE(helped()); }).get();
+  }
+  EXPECT_TRUE(helped());
 }
 
 TEST(ThreadPool, NestsAndRunsFromManyThreads) {

@@ -38,7 +38,8 @@ Graph::Graph(const ModelFolder& folder, const GraphSpec& spec, Variables& variab
       variables_(variables),
       backend_(backend),
       input_names_(SortedNames(spec.inputs)),
-      output_names_(SortedNames(spec.outputs)) {
+      output_names_(SortedNames(spec.outputs)),
+      ready_(spec.programs.size()) {
   for (const ProgramSpec& program : spec.programs) {
     ProgramKey& key = keys_.emplace_back(spec.name);
     for (const auto& [name, index] : input_names_) {
@@ -231,7 +232,11 @@ Status Graph::Scatter(std::vector<Literal> results, std::span<GraphMember* const
 
 Status Graph::Run(size_t index, std::span<GraphMember* const> members,
                   const std::atomic<bool>* cancel, RunTimes* times) {
-  std::shared_ptr<const Bound> bound = TRY(Bind(index));
+  const Bound* bound = ready_[index].load(std::memory_order_acquire);
+  if (bound == nullptr) {
+    bound = TRY(Bind(index)).get();
+    ready_[index].store(bound, std::memory_order_release);
+  }
   std::vector<RunArgument> arguments = TRY(Gather(*bound, spec_.programs[index].sizes, members));
   std::vector<Literal> results = TRY(bound->program->Run(std::move(arguments), cancel, times));
   return Scatter(std::move(results), members);

@@ -2,6 +2,7 @@
 // requests at once.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -79,6 +80,8 @@ class Graph {
   std::vector<std::pair<std::string_view, size_t>> input_names_, output_names_;  // sorted
   std::vector<ProgramKey> keys_;                                                 // by program
   ProgramCache<Bound> programs_;
+  // Those that are there, by program, kept by the cache: a run looks nothing up.
+  std::vector<std::atomic<const Bound*>> ready_;
 };
 
 }  // namespace weft::serve

@@ -110,8 +110,7 @@ TEST_F(ManageTest, TensorsInSharedMemory) {
   };
   EXPECT_EQ(infer(8, 32),
             "200 {\"model_name\":\"half\",\"model_version\":\"1\",\"outputs\":[{\"name\":\"y\","
-            "\"datatype\":\"FP32\",\"shape\":[1,2],\"parameters\":{\"shared_memory_region\":\"r\","
-            "\"shared_memory_offset\":32,\"shared_memory_byte_size\":8}}]}");
+            "\"datatype\":\"FP32\",\"shape\":[1,2]}]}");
   ASSERT_EQ(pread(file, y, 8, 40), 8);
   EXPECT_EQ(y[0], 2.5f);
   EXPECT_EQ(y[1], 3.0f);

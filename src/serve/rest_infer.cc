@@ -215,20 +215,18 @@ Result<HttpResponse> WriteAnswer(const Answer& answer, const SharedMemory& memor
     out += k > 0 ? ",{\"name\":" : "{\"name\":";
     AppendJsonText(out, output.name);
     StrAppend(out, ",\"datatype\":\"", type != nullptr ? type->inference : "", "\",\"shape\":[",
-              StrJoin(output.value.shape().dims(), ","), "],");
+              StrJoin(output.value.shape().dims(), ","), "]");
     const InferOutput* asked = answer.Find(output.name);
     if (asked != nullptr && !asked->shared.region.empty()) {
       TRY(memory.Write(asked->shared,
                        {output.value.data(), static_cast<size_t>(output.value.byte_size())}));
-      AppendJsonText(out += "\"parameters\":{\"shared_memory_region\":", asked->shared.region);
-      StrAppend(out, ",\"shared_memory_offset\":", asked->shared.offset,
-                ",\"shared_memory_byte_size\":", output.value.byte_size(), "}}");
+      out += '}';  // Triton's clients take any parameters as a size of binary data
     } else if (answer.IsBinary(output.name)) {
-      StrAppend(out, "\"parameters\":{\"binary_data_size\":", output.value.byte_size(), "}}");
+      StrAppend(out, ",\"parameters\":{\"binary_data_size\":", output.value.byte_size(), "}}");
       bytes.append(reinterpret_cast<const char*>(output.value.data()),
                    static_cast<size_t>(output.value.byte_size()));
     } else {
-      out += "\"data\":";
+      out += ",\"data\":";
       AppendTensor(out, output.value, true);
       out += '}';
     }

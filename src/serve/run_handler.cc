@@ -1,9 +1,13 @@
 #include "serve/run_handler.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
+#include "base/thread_limit.h"
 #include "base/trace.h"
 
 namespace weft::serve {
@@ -11,6 +15,15 @@ namespace {
 
 std::chrono::steady_clock::time_point ToClock(Time time) {
   return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(time));
+}
+
+// Of the system's priorities (nice): a tenth of the weight of the threads that do not stand behind.
+constexpr int kBehind = 10;
+
+void StandBehind() {
+  id_t self = static_cast<id_t>(gettid());
+  // Where it is refused all are alike.
+  (void)setpriority(PRIO_PROCESS, self, getpriority(PRIO_PROCESS, self) + kBehind);
 }
 
 // Milliseconds, rounded up: what a client is told to wait.
@@ -39,14 +52,22 @@ Time Now() {
 }
 
 RunHandler::RunHandler(SchedulerOptions options, TaskRunner& runner)
-    : runner_(runner), scheduler_(options) {
-  for (int i = 0; i < options.slots; ++i) {
-    bool high = i < options.reserved;
-    threads_.emplace_back([this, i, high] {
-      trace::NameThread(StrCat(high ? "serve high " : "serve ", i));
-      Work(high);
-    });
+    : runner_(runner),
+      scheduler_(options),
+      others_only_(options.reserved > 0 && options.high_slots > 0) {
+  auto start = [&](int count, std::string_view name, Scheduler::Takes takes) {
+    for (int i = 0; i < count; ++i) {
+      threads_.emplace_back([this, label = StrCat(name, i), takes] {
+        trace::NameThread(label);
+        Work(takes);
+      });
+    }
+  };
+  using Takes = Scheduler::Takes;
+  if (options.reserved > 0) {
+    start(std::max(options.reserved, options.high_slots), "serve high ", Takes::kHigh);
   }
+  start(options.slots - options.reserved, "serve ", others_only_ ? Takes::kOthers : Takes::kAll);
 }
 
 RunHandler::~RunHandler() {
@@ -60,21 +81,14 @@ RunHandler::~RunHandler() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void RunHandler::Submit(TaskRef task, bool here) {
+void RunHandler::Submit(TaskRef task) {
   Scheduler::Admission admission;
-  Scheduler::Decision decision;
-  Time now = Now();
   bool draining = false;
   TaskRef kept = task;
   {
     MutexLock lock(mutex_);
     draining = draining_;
-    // With others waiting, the best batch may be one that takes long: that is for the threads.
-    here = here && scheduler_.queued() == 0;
-    if (!draining) admission = scheduler_.Admit(std::move(task), now);
-    if (here && !draining && admission.verdict == Scheduler::Verdict::kAdmitted) {
-      decision = scheduler_.Next(now);
-    }
+    if (!draining) admission = scheduler_.Admit(std::move(task), Now());
   }
   if (draining) return runner_.Refuse(*kept, Error(Code::kUnavailable, "the server shuts down"));
   if (admission.displaced != nullptr) {
@@ -84,9 +98,18 @@ void RunHandler::Submit(TaskRef task, bool here) {
   if (admission.verdict != Scheduler::Verdict::kAdmitted) {
     return runner_.Refuse(*kept, TurnedAway(admission.verdict, admission.retry_after));
   }
-  if (!decision.batch && decision.expired.empty()) return WakeOne();
-  Carry(decision);
   WakeOne();
+}
+
+bool RunHandler::RunHere(const TaskRef& task) {
+  std::optional<Scheduler::Batch> batch;
+  {
+    MutexLock lock(mutex_);
+    if (!draining_) batch = scheduler_.StartAtOnce(task, Now());
+  }
+  if (!batch) return false;
+  if (RunBatch(*batch)) WakeOne();  // its slot is free for what came meanwhile
+  return true;
 }
 
 void RunHandler::WakeOne() {
@@ -94,8 +117,10 @@ void RunHandler::WakeOne() {
   {
     MutexLock lock(mutex_);
     if (scheduler_.queued() == 0) return;
-    high = scheduler_.queued(Priority::kHigh) > 0 && waiting_high_ > 0;
-    other = !high && waiting_ > 0;
+    high = waiting_high_ > 0 && scheduler_.MayTake(Scheduler::Takes::kHigh);
+    other =
+        waiting_ > 0 && (scheduler_.MayTake(Scheduler::Takes::kOthers) ||
+                         (!high && !others_only_ && scheduler_.MayTake(Scheduler::Takes::kHigh)));
   }
   if (high) wake_high_.notify_one();
   if (other) wake_.notify_one();
@@ -111,28 +136,31 @@ void RunHandler::Cancel(Task& task) {
     runner_.Refuse(task, Error(Code::kCancelled, "the request was cancelled"));
 }
 
-void RunHandler::Carry(Scheduler::Decision& decision) {
-  for (const TaskRef& task : decision.expired) {
-    runner_.Refuse(*task, TurnedAway(Scheduler::Verdict::kExpired, 0));
+bool RunHandler::RunBatch(const Scheduler::Batch& batch) {
+  {
+    ThreadLimit limit(batch.threads);
+    runner_.Run(batch);
   }
-  if (!decision.batch) return;
-  runner_.Run(*decision.batch);
-  bool idle = false;
+  bool idle = false, more = false;
   {
     MutexLock lock(mutex_);
-    scheduler_.Done(*decision.batch, Now());
-    idle = scheduler_.Idle();
+    scheduler_.Done(batch, Now());
+    idle = draining_ && scheduler_.Idle();
+    more = scheduler_.queued() > 0;
   }
   if (idle) idle_.notify_all();
+  return more;
 }
 
-void RunHandler::Work(bool high) {
+void RunHandler::Work(Scheduler::Takes takes) {
+  const bool high = takes == Scheduler::Takes::kHigh;
   std::condition_variable& wake = high ? wake_high_ : wake_;
+  if (!high) StandBehind();
   for (;;) {
     Scheduler::Decision decision;
     {
       MutexLock lock(mutex_);
-      decision = scheduler_.Next(Now(), high);
+      decision = scheduler_.Next(Now(), takes);
       if (!decision.batch && decision.expired.empty()) {
         if (stopping_) return;
         int& waiting = high ? waiting_high_ : waiting_;
@@ -147,7 +175,10 @@ void RunHandler::Work(bool high) {
       }
     }
     WakeOne();  // another slot may be free for what is left
-    Carry(decision);
+    for (const TaskRef& task : decision.expired) {
+      runner_.Refuse(*task, TurnedAway(Scheduler::Verdict::kExpired, 0));
+    }
+    if (decision.batch && RunBatch(*decision.batch)) WakeOne();
   }
 }
 

@@ -24,17 +24,21 @@ class TaskRunner {
   virtual void Refuse(Task& task, Error error) = 0;
 };
 
-// As many threads as slots; those of the reserved slots run the high class alone. All have the same
-// priority of the system: threads of a kernel's loops wait for each other, and one that is put
-// behind holds up all of them.
+// As many threads as slots; the high class has its own where slots are reserved for it. The others
+// stand behind for the system (nice): threads that receive, answer and turn away come first, and so
+// do runs of the high class, which the system puts in the place of others that have begun. A run
+// that shares the cores with others has few threads, so that none of a loop's waits long for one
+// that was put behind.
 class RunHandler {
  public:
   RunHandler(SchedulerOptions options, TaskRunner& runner);
   ~RunHandler();  // takes no more, waits for what is there
   RunHandler(const RunHandler&) = delete;
 
-  // `here`: the caller's thread may run it, where there is a free slot and nothing else waits.
-  void Submit(TaskRef task, bool here) WEFT_EXCLUDES(mutex_);
+  void Submit(TaskRef task) WEFT_EXCLUDES(mutex_);
+  // Runs it on the caller's thread, where there is a free slot and nothing else waits: no queue and
+  // no other thread is between. False: it is to be submitted.
+  bool RunHere(const TaskRef& task) WEFT_EXCLUDES(mutex_);
   // The task does not run, if it did not begin: refused with CANCELLED.
   void Cancel(Task& task) WEFT_EXCLUDES(mutex_);
   // From now on tasks are refused with UNAVAILABLE; returns when nothing waits or runs, or at the
@@ -48,10 +52,10 @@ class RunHandler {
   Load load() const WEFT_EXCLUDES(mutex_);
 
  private:
-  void Work(bool high) WEFT_EXCLUDES(mutex_);
-  // Runs and refuses what was decided, then says that it is done.
-  void Carry(Scheduler::Decision& decision) WEFT_EXCLUDES(mutex_);
-  // A thread that has nothing to do, for what waits.
+  void Work(Scheduler::Takes takes) WEFT_EXCLUDES(mutex_);
+  // Runs it, then says that it is done. Whether others wait.
+  bool RunBatch(const Scheduler::Batch& batch) WEFT_EXCLUDES(mutex_);
+  // A thread of each kind that has nothing to do, for what waits and may start.
   void WakeOne() WEFT_EXCLUDES(mutex_);
 
   TaskRunner& runner_;
@@ -59,6 +63,7 @@ class RunHandler {
   std::condition_variable wake_, wake_high_, idle_;
   Scheduler scheduler_ WEFT_GUARDED_BY(mutex_);
   int waiting_ WEFT_GUARDED_BY(mutex_) = 0, waiting_high_ WEFT_GUARDED_BY(mutex_) = 0;
+  const bool others_only_;  // threads that are not the high class's do not run it
   bool draining_ WEFT_GUARDED_BY(mutex_) = false, stopping_ WEFT_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };

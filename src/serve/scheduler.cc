@@ -11,6 +11,11 @@ constexpr std::string_view kPriorityNames[kPriorities] = {"high", "normal", "low
 constexpr int kMostSkipped = 64;   // tasks of a lane that do not fit into a batch
 constexpr double kBearable = 2.5;  // a run's slowdown up to which more of them at once are fine
 constexpr double kSmoothing = 1.0 / 16;  // of slowdowns and of the limit
+// Runs that one thread does sooner than this do not gain by more: waking one takes up to 50 us.
+constexpr Time kWorthThreads = 200 * kMicrosecond;
+// Of what is left until a deadline, that may be waited: an answer that is computed at the last
+// moment comes too late, and a longer queue does not get more done.
+constexpr double kPartToWait = 0.5;
 
 }  // namespace
 
@@ -42,7 +47,7 @@ size_t Lane::BucketFor(int64_t rows) const {
 }
 
 // Quick to rise, slow to fall: an estimate that is too low lets in what cannot be done.
-void Lane::Learn(size_t bucket, Time took, bool alone) {
+void Lane::Learn(size_t bucket, Time took, bool alone, int threads) {
   Time cost = Cost(bucket);
   took = std::max<Time>(took, 1);
   if (cost != 0) {
@@ -51,6 +56,7 @@ void Lane::Learn(size_t bucket, Time took, bool alone) {
   }
   cost = cost == 0 ? took : cost + (took - cost) / (took > cost ? 4 : 8);
   costs_[bucket].store(cost, std::memory_order_relaxed);
+  if (threads > 1) return;
   Time& best = best_[bucket];
   if (best == 0 || took < best) {
     best = took;
@@ -145,7 +151,10 @@ Scheduler::Admission Scheduler::Admit(TaskRef task, Time now) {
   task->order_ = std::min(task->deadline, task->arrival + options_.max_queue_delay);
   Time wait = EstimatedWait(task->priority, now);
   Time bound = task->lane->CostBound(task->lane->BucketFor(task->rows));
-  Time limit = task->deadline == kNever ? options_.max_queue_delay : task->deadline - now - bound;
+  Time limit = options_.max_queue_delay;
+  if (task->deadline != kNever) {
+    limit = static_cast<Time>(kPartToWait * static_cast<double>(task->deadline - now - bound));
+  }
   // With nothing before it, it is tried: the estimate may be wrong.
   if (wait > 0 && wait > limit) return {Verdict::kTooLate, wait, nullptr};
   Admission admission;
@@ -159,10 +168,19 @@ Scheduler::Admission Scheduler::Admit(TaskRef task, Time now) {
 }
 
 bool Scheduler::MayStart(Priority priority) const {
-  if (priority == Priority::kHigh) return running() < options_.slots;
+  const int high = running_by_[static_cast<size_t>(Priority::kHigh)];
+  if (priority == Priority::kHigh) {
+    return options_.high_slots > 0 ? high < options_.high_slots : running() < options_.slots;
+  }
   if (running() >= limit()) return false;
-  int others = running() - running_by_[static_cast<size_t>(Priority::kHigh)];
+  int others = running() - high;
   return others < limit() - options_.reserved;
+}
+
+bool Scheduler::MayTake(Takes takes) const {
+  bool high = queued(Priority::kHigh) > 0 && MayStart(Priority::kHigh);
+  bool others = queued_ > queued(Priority::kHigh) && MayStart(Priority::kNormal);
+  return takes == Takes::kHigh ? high : takes == Takes::kOthers ? others : high || others;
 }
 
 int Scheduler::EffectiveClass(const Task& task, Time now) const {
@@ -200,7 +218,7 @@ void Scheduler::ShrinkToPay(Batch& batch) {
   for (const TaskRef& task : batch.tasks) batch.priority = std::min(batch.priority, task->priority);
 }
 
-Scheduler::Batch Scheduler::Build(Lane& lane, Priority first, Time now) {
+Scheduler::Batch Scheduler::Build(Lane& lane, Priority first, Time now, int classes_from) {
   Batch batch;
   batch.lane = &lane;
   batch.priority = first;
@@ -214,7 +232,7 @@ Scheduler::Batch Scheduler::Build(Lane& lane, Priority first, Time now) {
   };
   add(first, lane.queues_[static_cast<size_t>(first)].begin());
   int skipped = 0;
-  for (int c = 0; !lane.alone_ && c < kPriorities && skipped < kMostSkipped; ++c) {
+  for (int c = classes_from; !lane.alone_ && c < kPriorities && skipped < kMostSkipped; ++c) {
     auto& queue = lane.queues_[static_cast<size_t>(c)];
     for (auto at = queue.begin(); at != queue.end() && skipped < kMostSkipped;) {
       auto here = at++;
@@ -227,12 +245,43 @@ Scheduler::Batch Scheduler::Build(Lane& lane, Priority first, Time now) {
   }
   batch.bucket = lane.BucketFor(batch.rows);
   ShrinkToPay(batch);
-  batch.expected = now + lane.Cost(batch.bucket);
   return batch;
 }
 
-Scheduler::Decision Scheduler::Next(Time now, bool high) {
+// Beside others each run has its part of the cores: the threads of a loop wait for each other, and
+// on busy cores they wait long. The high class has half of them in any case.
+int Scheduler::ThreadsFor(const Batch& batch) const {
+  Time best = batch.lane->Best(batch.bucket);
+  if (best != 0 && best < kWorthThreads) return 1;
+  size_t others = static_cast<size_t>(running()) + queued_;
+  int share = options_.cores / static_cast<int>(std::min<size_t>(others + 1, 1024));
+  if (batch.priority == Priority::kHigh) share = std::max(share, (options_.cores + 1) / 2);
+  return std::max(share, 1);
+}
+
+void Scheduler::Begin(Batch& batch) {
+  batch.expected = batch.started + batch.lane->Cost(batch.bucket);
+  batch.threads = ThreadsFor(batch);
+  running_.emplace(batch.id, Running{batch.priority, batch.expected});
+  ++running_by_[static_cast<size_t>(batch.priority)];
+}
+
+std::optional<Scheduler::Batch> Scheduler::StartAtOnce(const TaskRef& task, Time now) {
+  Lane& lane = *task->lane;
+  bool waits = !lane.alone_ && lane.max_delay_ > 0 && task->rows < lane.largest();
+  if (queued_ != 0 || waits || task->deadline <= now || !MayStart(task->priority)) return {};
+  Batch batch{.lane = &lane, .tasks = {task}, .bucket = lane.BucketFor(task->rows)};
+  batch.rows = task->rows;
+  batch.priority = task->priority;
+  batch.started = batch.ripe = now;
+  batch.id = next_batch_++;
+  Begin(batch);
+  return batch;
+}
+
+Scheduler::Decision Scheduler::Next(Time now, Takes takes) {
   Decision decision;
+  const int first = takes == Takes::kOthers ? 1 : 0, end = takes == Takes::kHigh ? 1 : kPriorities;
   while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
     decision.expired.push_back(Withdraw(*waiting_.at(deadlines_.begin()->second)));
   }
@@ -245,7 +294,7 @@ Scheduler::Decision Scheduler::Next(Time now, bool high) {
       decision.wake = std::min(decision.wake, ripe);
       continue;
     }
-    for (int c = 0; c < (high ? 1 : kPriorities); ++c) {
+    for (int c = first; c < end; ++c) {
       const auto& queue = lane->queues_[static_cast<size_t>(c)];
       Priority priority = static_cast<Priority>(c);
       if (queue.empty() || !MayStart(priority)) continue;
@@ -256,9 +305,8 @@ Scheduler::Decision Scheduler::Next(Time now, bool high) {
     }
   }
   if (best != nullptr) {
-    Batch batch = Build(*best, best_class, now);
-    running_.emplace(batch.id, Running{batch.priority, batch.expected});
-    ++running_by_[static_cast<size_t>(batch.priority)];
+    Batch batch = Build(*best, best_class, now, first);
+    Begin(batch);
     decision.batch = std::move(batch);
   }
   if (!deadlines_.empty()) decision.wake = std::min(decision.wake, deadlines_.begin()->first);
@@ -278,8 +326,9 @@ void Scheduler::Adapt(double slowdown) {
 }
 
 void Scheduler::Done(const Batch& batch, Time now) {
-  batch.lane->Learn(batch.bucket, now - batch.started, running() == 1);
-  Adapt(batch.lane->Slowdown(batch.bucket, now - batch.started));
+  Time took = now - batch.started;
+  batch.lane->Learn(batch.bucket, took, running() == 1, batch.threads);
+  if (batch.threads == 1) Adapt(batch.lane->Slowdown(batch.bucket, took));
   running_.erase(batch.id);
   --running_by_[static_cast<size_t>(batch.priority)];
 }

@@ -5,7 +5,8 @@
 // waited longer than `ageing` is ordered as one class higher, and so on. `reserved` slots are for
 // the high class alone. Of all slots as many are used as runs bear: where they take much longer
 // than at their best, the limit comes down, and up again when they do not. A batch takes its best
-// request, and others of the same lane as far as they fit.
+// request, and others of the same lane as far as they fit. Runs share the cores: one that is alone
+// has all of them, beside others it has its part.
 #pragma once
 
 #include <array>
@@ -65,9 +66,11 @@ class Lane {
   // The same for all but a few runs: a request that begins later than this before its deadline is
   // likely to be late.
   Time CostBound(size_t bucket) const { return Cost(bucket) + 4 * deviations_[bucket]; }
-  // One at a time. `alone`: nothing ran beside it.
-  void Learn(size_t bucket, Time took, bool alone = true);
-  // How much longer than at its best a run of the bucket took.
+  // One at a time. `alone`: nothing ran beside it. `threads`: as many it had.
+  void Learn(size_t bucket, Time took, bool alone = true, int threads = 1);
+  // The least of a run with one thread, as far as known; 0: not.
+  Time Best(size_t bucket) const { return best_[bucket]; }
+  // How much longer than at its best a run of the bucket with one thread took.
   double Slowdown(size_t bucket, Time took) const;
 
  private:
@@ -85,7 +88,7 @@ class Lane {
   const Time max_delay_;
   std::vector<std::atomic<Time>> costs_;  // read by anybody
   std::vector<Time> deviations_;
-  std::vector<Time> best_;  // the least; of late, where it ran alone
+  std::vector<Time> best_;  // the least with one thread; of late, where it ran alone
   uint64_t id_ = 0;         // given when it first gets a task
   int64_t rows_ = 0;
   Time full_since_ = kNever;  // its rows are a whole run's
@@ -99,6 +102,10 @@ struct SchedulerOptions {
   size_t max_queue = 1000;         // requests that wait
   Time max_queue_delay = kSecond;  // of requests without a deadline
   Time ageing = 100 * kMillisecond;
+  int cores = 1;  // that runs share
+  // Runs of the high class at once, whatever else runs: for threads that the system puts before the
+  // others. 0: they take slots as the others do.
+  int high_slots = 0;
   // Fewer slots are used while runs take much longer than at their best, down to this many; 0: all
   // are, always.
   int least_slots = 0;
@@ -125,6 +132,7 @@ class Scheduler {
     Priority priority = Priority::kLow;  // the highest of its members
     Time started = 0, expected = 0;
     Time ripe = 0;  // from when on it waited for a slot, no longer for others
+    int threads = 1;
     uint64_t id = 0;
   };
   struct Decision {
@@ -132,8 +140,14 @@ class Scheduler {
     std::vector<TaskRef> expired;  // while they waited
     Time wake = kNever;            // nothing changes before, unless a task comes or a batch ends
   };
-  // `high`: only of the high class.
-  Decision Next(Time now, bool high = false);
+  // A run for this task at once, where none waits and there is a free slot: it never gets into a
+  // queue. None: it is to be admitted as any other.
+  std::optional<Batch> StartAtOnce(const TaskRef& task, Time now);
+  // Requests that the asker takes: all, only the high class, or all but that.
+  enum class Takes : uint8_t { kAll, kHigh, kOthers };
+  Decision Next(Time now, Takes takes = Takes::kAll);
+  // Whether there may be something to take: requests wait, and a slot is free for them.
+  bool MayTake(Takes takes) const;
   // The task, which does not run then; null: it waits no longer.
   TaskRef Withdraw(Task& task);
   // `now`: when the run ended; the lane learns how long it took.
@@ -159,8 +173,10 @@ class Scheduler {
   void Insert(TaskRef task);
   TaskRef Remove(Lane& lane, Priority priority, std::set<TaskRef, Lane::Earlier>::iterator at);
   TaskRef TakeLastOfLower(Priority than);
-  Batch Build(Lane& lane, Priority first, Time now);
+  Batch Build(Lane& lane, Priority first, Time now, int classes_from);
   void ShrinkToPay(Batch& batch);
+  int ThreadsFor(const Batch& batch) const;
+  void Begin(Batch& batch);
   void Adapt(double slowdown);
 
   const SchedulerOptions options_;

@@ -8,55 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "serve/scheduler_fixture.h"
+
 namespace weft::serve {
 namespace {
-
-using Verdict = Scheduler::Verdict;
-
-struct Named : Task {
-  std::string name;
-};
-
-struct NewTask {
-  Priority priority = Priority::kNormal;
-  int64_t rows = 1;
-  Time deadline = kNever;
-};
-
-class SchedulerTest : public ::testing::Test {
- protected:
-  void Make(SchedulerOptions options) { scheduler_ = std::make_unique<Scheduler>(options); }
-  Scheduler::Admission Admit(std::string name, Lane& lane, NewTask with = {}) {
-    auto task = std::make_shared<Named>();
-    task->name = std::move(name);
-    task->lane = &lane;
-    task->rows = with.rows;
-    task->priority = with.priority;
-    task->arrival = now_;
-    task->deadline = with.deadline;
-    return scheduler_->Admit(task, now_);
-  }
-  // The names in the next batch; what expired goes to expired_.
-  std::string Next() {
-    Scheduler::Decision decision = scheduler_->Next(now_);
-    wake_ = decision.wake;
-    for (const TaskRef& task : decision.expired) expired_ += static_cast<Named&>(*task).name;
-    if (!decision.batch) return "-";
-    std::string names;
-    for (const TaskRef& task : decision.batch->tasks) names += static_cast<Named&>(*task).name;
-    running_.push_back(std::move(*decision.batch));
-    return names;
-  }
-  void Done(size_t index = 0) {
-    scheduler_->Done(running_[index], now_);
-    running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(index));
-  }
-
-  std::unique_ptr<Scheduler> scheduler_;
-  std::vector<Scheduler::Batch> running_;
-  std::string expired_;
-  Time now_ = 0, wake_ = 0;
-};
 
 // Runs take as long as there are others beside them on two cores.
 TEST_F(SchedulerTest, UsesAsManySlotsAsRunsBear) {
@@ -107,8 +62,6 @@ TEST_F(SchedulerTest, TellsWaitingForOthersFromWaitingForASlot) {
   EXPECT_EQ(Next(), "c");
   EXPECT_EQ(running_[0].ripe, 7 * kMillisecond);  // its patience ended
 }
-
-constexpr NewTask kHigh{.priority = Priority::kHigh}, kLow{.priority = Priority::kLow};
 
 TEST_F(SchedulerTest, HighFirstThenByDeadlineThenByArrival) {
   Make({.slots = 1});
@@ -241,6 +194,19 @@ TEST_F(SchedulerTest, WhatCannotBeDoneInTimeIsTurnedAwayAtOnce) {
   // The high class does not wait for them.
   EXPECT_EQ(Admit("h", lane, {.priority = Priority::kHigh, .deadline = 50 * kMillisecond}).verdict,
             Verdict::kAdmitted);
+}
+
+// What would begin just in time is answered too late: half of what is left may be waited.
+TEST_F(SchedulerTest, ADeadlineIsNotWaitedFor) {
+  Make({.slots = 1});
+  Lane lane({1});
+  lane.Learn(0, 10 * kMillisecond);
+  Admit("a", lane);
+  EXPECT_EQ(Next(), "a");
+  for (int i = 0; i < 3; ++i) Admit("b", lane);
+  // 40 ms of work are before it.
+  EXPECT_EQ(Admit("c", lane, {.deadline = 80 * kMillisecond}).verdict, Verdict::kTooLate);
+  EXPECT_EQ(Admit("d", lane, {.deadline = 95 * kMillisecond}).verdict, Verdict::kAdmitted);
 }
 
 TEST_F(SchedulerTest, AFullQueueTurnsAwayTheLastOfTheLowestClass) {

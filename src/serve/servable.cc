@@ -1,14 +1,19 @@
 #include "serve/servable.h"
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "base/log.h"
+#include "base/thread_limit.h"
 #include "serve/run_handler.h"
 
 namespace weft::serve {
 namespace {
 
-constexpr int kWarmUpRuns = 2;  // the first one touches memory, the second says how long it takes
+// The first one touches memory, the next says how long it takes with all threads, the last with
+// one.
+constexpr int kWarmUpRuns = 3;
 
 }  // namespace
 
@@ -45,16 +50,25 @@ Status Servable::MakeGraphs(Backend& backend, const BatchingOptions& batching) {
         *graphs_.emplace_back(std::make_unique<Graph>(folder_, spec, *variables_, backend));
     for (const ProgramSpec& program : spec.programs) {
       std::vector<size_t> programs = TRY(graph.Buckets(program.sizes));
-      std::unique_ptr<Way>& way = ways_[{spec.name, programs}];
-      if (way != nullptr) continue;
+      bool known = std::ranges::any_of(ways_, [&](const std::unique_ptr<Way>& way) {
+        return way->graph == &graph && way->programs == programs;
+      });
+      if (known) continue;
       std::vector<int64_t> rows;
       for (size_t p : programs) {
         rows.push_back(spec.batch < 0 ? 1
                                       : spec.programs[p].sizes[static_cast<size_t>(spec.batch)]);
       }
       bool alone = !batching.enabled || !spec.IsBatched();
-      way = std::make_unique<Way>(&graph, programs, std::move(rows), alone, batching.max_delay);
+      auto way =
+          std::make_unique<Way>(&graph, programs, std::move(rows), alone, batching.max_delay);
+      for (size_t s = 0; s < program.sizes.size(); ++s) {
+        if (static_cast<int64_t>(s) != spec.batch)
+          way->volume *= static_cast<double>(program.sizes[s]);
+      }
       TRY(WarmUp(*way));
+      auto volume = [](const std::unique_ptr<Way>& other) { return other->volume; };
+      ways_.insert(std::ranges::upper_bound(ways_, way->volume, {}, volume), std::move(way));
     }
     graph.Freeze();
   }
@@ -73,9 +87,12 @@ Status Servable::WarmUp(Way& way) {
     TRY(way.graph->Prepare(way.programs[bucket]));
     for (int run = 0; run < kWarmUpRuns; ++run) {
       RunTimes times;
+      const bool one = run == kWarmUpRuns - 1;
+      std::optional<ThreadLimit> limit;
+      if (one) limit.emplace(1);
       Time begin = Now();
       TRY(way.graph->Run(way.programs[bucket], members, nullptr, &times));
-      if (run > 0) way.lane.Learn(bucket, Now() - begin);
+      if (run > 0) way.lane.Learn(bucket, Now() - begin, true, one ? 1 : 2);
     }
   }
   return {};
@@ -98,10 +115,22 @@ Result<Graph*> Servable::Find(std::string_view graph) const {
                   ", there are: ", known);
 }
 
+bool Servable::Way::Holds(std::span<const int64_t> sizes) const {
+  const GraphSpec& spec = graph->spec();
+  const std::vector<int64_t>& largest = spec.programs[programs.back()].sizes;
+  for (size_t s = 0; s < sizes.size(); ++s) {
+    bool split = static_cast<int64_t>(s) == spec.batch && spec.IsBatched();
+    if (!split && sizes[s] > largest[s]) return false;
+  }
+  return true;
+}
+
 Result<Servable::Way*> Servable::WayFor(Graph& graph, std::span<const int64_t> sizes) const {
-  auto found = ways_.find({graph.spec().name, TRY(graph.Buckets(sizes))});
-  CHECK(found != ways_.end());
-  return found->second.get();
+  for (const auto& way : ways_) {
+    if (way->graph == &graph && way->Holds(sizes)) return way.get();
+  }
+  TRY(graph.Buckets(sizes));  // says what there is
+  return MakeError(Code::kInternal, graph.spec().name, ": no way for sizes that have programs");
 }
 
 }  // namespace weft::serve

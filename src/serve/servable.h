@@ -2,8 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,8 +47,11 @@ class Servable {
   struct Way {
     Way(Graph* g, std::vector<size_t> p, std::vector<int64_t> buckets, bool alone, Time max_delay)
         : graph(g), programs(std::move(p)), lane(std::move(buckets), alone, max_delay) {}
+    // Whether all sizes fit; the batch need not, where it can be split.
+    bool Holds(std::span<const int64_t> sizes) const;
     Graph* graph;
     std::vector<size_t> programs;
+    double volume = 1;  // of the sizes but for the batch
     Lane lane;
   };
   Result<Way*> WayFor(Graph& graph, std::span<const int64_t> sizes) const;
@@ -64,7 +67,7 @@ class Servable {
   std::unique_ptr<Variables> variables_;
   std::shared_ptr<ModelStats> stats_;
   std::vector<std::unique_ptr<Graph>> graphs_;
-  std::map<std::pair<std::string, std::vector<size_t>>, std::unique_ptr<Way>> ways_;
+  std::vector<std::unique_ptr<Way>> ways_;  // the smallest first
 };
 
 }  // namespace weft::serve

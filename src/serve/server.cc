@@ -26,6 +26,7 @@ Outcome OutcomeOf(const Error& error) {
 ServerOptions DefaultServerOptions() {
   ServerOptions options;
   int cores = std::max(AvailableCores(), 1);
+  options.scheduler.cores = options.scheduler.high_slots = cores;
   options.scheduler.reserved = std::max(cores / 4, 1);
   options.scheduler.slots = cores + options.scheduler.reserved;
   options.scheduler.least_slots = std::max(cores / 2, 1) + options.scheduler.reserved;
@@ -242,6 +243,11 @@ std::vector<std::shared_ptr<Server::InferTask>> Server::SplitRows(std::shared_pt
   return parts;
 }
 
+bool Server::MayRunHere(const InferTask& task) const {
+  Time cost = task.lane->Cost(task.lane->BucketFor(task.rows));
+  return cost > 0 && cost <= options_.run_here_below;
+}
+
 Server::Ticket Server::Infer(InferRequest request, InferDone done) {
   if (request.received == 0) request.received = Now();
   Ticket ticket;
@@ -252,15 +258,14 @@ Server::Ticket Server::Infer(InferRequest request, InferDone done) {
     done(std::unexpected(tasks.error()));
     return ticket;
   }
-  for (const auto& task : *tasks) ticket.tasks_.push_back(task);
   for (auto& task : *tasks) {
-    Time now = Now();
-    task->servable->stats().Observe(priority, Phase::kAdmission, now - task->received);
-    task->arrival = now;
-    Time cost = task->lane->Cost(task->lane->BucketFor(task->rows));
-    bool here = tasks->size() == 1 && cost > 0 && cost <= options_.run_here_below;
-    handler_->Submit(std::move(task), here);
+    task->arrival = Now();
+    task->servable->stats().Observe(priority, Phase::kAdmission, task->arrival - task->received);
   }
+  if (tasks->size() == 1 && MayRunHere(*tasks->front()) && handler_->RunHere(tasks->front()))
+    return ticket;
+  for (const auto& task : *tasks) ticket.tasks_.push_back(task);
+  for (auto& task : *tasks) handler_->Submit(std::move(task));
   return ticket;
 }
 

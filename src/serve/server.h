@@ -99,6 +99,7 @@ class Server : private TaskRunner {
   void Refuse(Task& task, Error error) override;
   Result<std::vector<std::shared_ptr<InferTask>>> Plan(InferRequest request, InferDone& done);
   Status Hold(InferTask& task);
+  bool MayRunHere(const InferTask& task) const;
   static std::vector<std::shared_ptr<InferTask>> SplitRows(std::shared_ptr<InferTask> whole,
                                                            int64_t rows, int64_t most);
 

@@ -19,7 +19,8 @@ CLIENTS = ROOT / ".venv-serve" / "bin" / "python"
 
 
 def has_clients():
-    probe = [str(CLIENTS), "-c", "import tritonclient.http, tritonclient.grpc, grpc_reflection, flax, equinox, flatbuffers"]
+    probe = [str(CLIENTS), "-c", "import tritonclient.http, tritonclient.grpc, grpc_reflection, flax, equinox, flatbuffers, importlib.util;"
+             "assert importlib.util.find_spec('keras')"]  # whose import wants a backend
     return CLIENTS.exists() and subprocess.run(probe, capture_output=True, check=False).returncode == 0
 
 
