@@ -8,6 +8,7 @@
 
 namespace weft::program {
 
+Routine AttentionRoutine();
 Routine CholeskyRoutine();
 Routine LuRoutine();
 Routine ConvolutionRoutine();

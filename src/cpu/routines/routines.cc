@@ -4,6 +4,7 @@ namespace weft::cpu {
 
 const Routine* FindRoutine(std::string_view name) {
   static constexpr Routine kRoutines[] = {
+      {"attention", PrepareAttention},
       {"cholesky", PrepareCholesky},
       {"convolution", PrepareConvolution},
       {"fft", PrepareFft},
