@@ -52,7 +52,6 @@ class FewAttention {
   void RunBlock(const Task& task, KeyRange keys, const Sums& to) const;
   void Score(const Task& task, KeyRange keys) const;
   void AddValues(const Task& task, KeyRange keys) const;
-  void LoadKeyed(DType dtype, const std::byte* from, int64_t stride, int64_t n, float* row) const;
   void Store(const Task& task, double* parts, int64_t outer) const;
   // Rows of an operand from `key` on: where they lie, or converted.
   struct Rows {
@@ -89,8 +88,8 @@ FewAttention::Task FewAttention::NewTask(float* scratch, int64_t outer) const {
   AttentionPlaces base = plan_.Outer(outer);
   for (int64_t c = 0; c < plan_.columns; ++c) {
     task.at[c] = base + plan_.Column(c);
-    StridedPanels<float>(plan_.q, memory_.q + task.at[c].q * ByteWidth(plan_.q), 0, form_.q.element)
-        .Pack(0, 1, 0, form_.depth, 1, task.q + c * form_.depth);
+    LoadElements(plan_.q, memory_.q + task.at[c].q * ByteWidth(plan_.q), form_.q.element,
+                 form_.depth, task.q + c * form_.depth);
   }
   return task;
 }
@@ -104,15 +103,9 @@ FewAttention::Rows FewAttention::RowsOf(DType dtype, const std::byte* data, int6
     return {reinterpret_cast<const float*>(from), operand.key};
   }
   for (int64_t s = 0; s < keys.end - keys.begin; ++s, from += operand.key * bytes) {
-    StridedPanels<float>(dtype, from, 0, operand.element)
-        .Pack(0, 1, 0, elements, 1, to + s * elements);
+    LoadElements(dtype, from, operand.element, elements, to + s * elements);
   }
   return {to, elements};
-}
-
-void FewAttention::LoadKeyed(DType dtype, const std::byte* from, int64_t stride, int64_t n,
-                             float* row) const {
-  StridedPanels<float>(dtype, from, 0, stride).Pack(0, 1, 0, n, 1, row);
 }
 
 // Scores of a block of keys, [columns][key_block].
@@ -127,8 +120,8 @@ void FewAttention::Score(const Task& task, KeyRange keys) const {
                             scores, 1, static_cast<float>(form_.scale), 0);
     if (form_.has_bias) {
       int64_t place = at.bias + keys.begin * form_.bias.key;
-      LoadKeyed(plan_.bias, memory_.bias + place * ByteWidth(plan_.bias), form_.bias.key, n,
-                task.row);
+      LoadElements(plan_.bias, memory_.bias + place * ByteWidth(plan_.bias), form_.bias.key, n,
+                   task.row);
       for (int64_t s = 0; s < n; ++s) scores[s] += task.row[s];
     }
     if (form_.has_mask) {

@@ -1,104 +1,15 @@
-// Attention by panels of queries. Scores lie [keys][queries]: a vector has neighbouring queries, so
-// that nothing is reduced across lanes, and weights are a packed operand of the product with values
-// as they are.
-#include <algorithm>
-#include <cmath>
-#include <cstring>
+// Packing, and one block of keys after the other.
+#include "cpu/routines/attention_panels.h"
 
-#include "cpu/routines/attention_ways.h"
-#include "cpu/routines/blocking.h"
-#include "cpu/routines/softmax_kernels.h"
-#include "cpu/routines/tiles.h"
+#include <algorithm>
+#include <cstring>
 
 namespace weft::cpu {
 namespace {
 
 constexpr float kNoScore = -std::numeric_limits<float>::infinity();
 
-// Elements of f32 that are one after the other in one allocation, each part aligned.
-class PartsOfScratch {
- public:
-  explicit PartsOfScratch(float* data) : data_(data) {}
-  float* Take(int64_t n) {
-    float* part = data_ + used_;
-    used_ += RoundUp(n, 16);
-    return part;
-  }
-  int64_t used() const { return used_; }
-
- private:
-  float* data_;
-  int64_t used_ = 0;
-};
-
-// The queries of a panel.
-struct QueryPanel {
-  int64_t first, count;  // columns
-  float* q;              // [depth][width]
-  AttentionPlaces* at;   // [width]; beyond count: of the first
-  int32_t *low, *high;   // [width]: keys within bounds
-  float* largest;        // [width]: maxima and sums of weights so far
-  double* sums;
-  float* out;    // [value_rows][width]
-  bool started;  // out holds something
-};
-
-class PanelAttention {
- public:
-  PanelAttention(const Means& means, const AttentionPlan& plan, const AttentionMemory& memory)
-      : means_(means),
-        plan_(plan),
-        form_(plan.form),
-        memory_(memory),
-        tile_(TileKernelFor<float>(plan.columns)),
-        softmax_(FindSoftmaxKernel()) {}
-
-  Status Run();
-  // What is shared, and what each task takes.
-  static int64_t SharedElements(const AttentionPlan& plan);
-  static int64_t TaskElements(const AttentionPlan& plan);
-  static int64_t ChunkElements(const AttentionPlan& plan);
-
- private:
-  struct Task {
-    float *scores, *factors, *rows, *turned;
-    std::vector<QueryPanel> panels;
-    std::vector<AttentionPlaces> places;
-  };
-
-  int64_t blocks() const { return CeilDiv(form_.keys, plan_.key_block); }
-  float* Keys(int64_t outer, int64_t key) const {
-    return keys_ + (outer * plan_.key_groups() * plan_.rows + key) * form_.depth;
-  }
-  float* Values(int64_t outer, int64_t key) const {
-    return values_ + (outer * form_.keys + key) * plan_.value_rows();
-  }
-  void PackBlock(int64_t outer, int64_t block);
-  bool MayLeaveOut(int64_t outer) const;
-  Task NewTask(float* scratch, int64_t outer, int64_t group) const;
-  void LoadQueries(Task& task, QueryPanel& panel, int64_t outer) const;
-  void RunKeys(Task& task, int64_t outer, KeyRange keys, bool leaves_out) const;
-  void RunBlock(Task& task, QueryPanel& panel, int64_t outer, KeyRange keys) const;
-  void ChangeScores(Task& task, QueryPanel& panel, KeyRange keys) const;
-  // out[s * width + i] = element s of the keys of the operand's row for column i.
-  template <class T>
-  void TurnRows(Task& task, const QueryPanel& panel, KeyRange keys, DType dtype,
-                const std::byte* data, int64_t AttentionPlaces::* place, int64_t stride,
-                T* out) const;
-  bool IsExact(const QueryPanel& panel) const;
-  void Store(Task& task, const QueryPanel& panel) const;
-  Status RunTasks();
-  Status RunChunks();
-
-  const Means& means_;
-  const AttentionPlan& plan_;
-  const program::AttentionForm& form_;
-  const AttentionMemory& memory_;
-  const TileKernel<float>& tile_;
-  const SoftmaxKernel& softmax_;
-  float *keys_ = nullptr, *values_ = nullptr, *parts_ = nullptr;
-  std::vector<uint8_t> not_finite_;  // [outers][blocks]: values that are inf or NaN
-};
+}  // namespace
 
 int64_t PanelAttention::SharedElements(const AttentionPlan& plan) {
   const auto& form = plan.form;
@@ -189,8 +100,8 @@ void PanelAttention::LoadQueries(Task& task, QueryPanel& panel, int64_t outer) c
     int64_t n = std::min(plan_.key_block, form_.depth - p);
     for (int64_t i = 0; i < w; ++i) {
       float* row = task.rows + i * plan_.key_block;
-      StridedPanels<float>(plan_.q, memory_.q + panel.at[i].q * width, 0, form_.q.element)
-          .Pack(0, 1, p, n, 1, row);
+      LoadElements(plan_.q, memory_.q + (panel.at[i].q + p * form_.q.element) * width,
+                   form_.q.element, n, row);
       rows[i] = row;
     }
     PackAcross<float>(rows, n, w, panel.q + p * w);
@@ -309,121 +220,6 @@ void PanelAttention::Store(Task& task, const QueryPanel& panel) const {
       StoreRun<float>(plan_.out, row + j, 1, to + j * form_.out.element * bytes);
     }
   }
-}
-
-Status PanelAttention::RunTasks() {
-  double cost = static_cast<double>(form_.keys * plan_.width * plan_.at_once) *
-                static_cast<double>(form_.depth + form_.values + 16) / 20;
-  int64_t groups = plan_.groups();
-  return TryPieces(
-      means_.pool, plan_.outers * groups, cost, [&](int64_t begin, int64_t end) -> Status {
-        auto scratch = TRY(Scratch<float>::New(means_, TaskElements(plan_)));
-        for (int64_t i = begin; i < end; ++i) {
-          // Late queries, which meet most keys where these are bounded, come first.
-          int64_t outer = i / groups, group = groups - 1 - i % groups;
-          Task task = NewTask(scratch.data(), outer, group);
-          bool leaves_out = MayLeaveOut(outer);
-          RunKeys(task, outer, {0, form_.keys}, leaves_out);
-          auto inexact = [&](const QueryPanel& panel) { return !IsExact(panel); };
-          if (leaves_out && std::any_of(task.panels.begin(), task.panels.end(), inexact)) {
-            RunKeys(task, outer, {0, form_.keys}, false);
-          }
-          for (const QueryPanel& panel : task.panels) Store(task, panel);
-        }
-        return {};
-      });
-}
-
-// Sums over each chunk of keys, then of these.
-Status PanelAttention::RunChunks() {
-  int64_t groups = plan_.groups(), w = plan_.width, size = ChunkElements(plan_);
-  int64_t sums_size = RoundUp(w * int64_t{sizeof(ChunkSums)} / 4, 16);
-  double cost = static_cast<double>(plan_.chunk * w * plan_.at_once) *
-                static_cast<double>(form_.depth + form_.values + 16) / 20;
-  auto part = [&](int64_t outer, int64_t panel, int64_t chunk) {
-    return parts_ + ((outer * plan_.panels + panel) * plan_.chunks + chunk) * size;
-  };
-  TRY(TryPieces(means_.pool, plan_.outers * groups * plan_.chunks, cost,
-                [&](int64_t begin, int64_t end) -> Status {
-                  auto scratch = TRY(Scratch<float>::New(means_, TaskElements(plan_)));
-                  for (int64_t i = begin; i < end; ++i) {
-                    int64_t chunk = i % plan_.chunks, group = i / plan_.chunks % groups;
-                    int64_t outer = i / plan_.chunks / groups, from = chunk * plan_.chunk;
-                    Task task = NewTask(scratch.data(), outer, group);
-                    RunKeys(task, outer, {from, std::min(form_.keys, from + plan_.chunk)},
-                            MayLeaveOut(outer));
-                    for (const QueryPanel& panel : task.panels) {
-                      float* to = part(outer, panel.first / w, chunk);
-                      auto* sums = reinterpret_cast<ChunkSums*>(to);
-                      for (int64_t c = 0; c < w; ++c) {
-                        sums[c] = {panel.largest[c], panel.sums[c]};
-                      }
-                      std::copy_n(panel.out, plan_.value_rows() * w, to + sums_size);
-                    }
-                  }
-                  return {};
-                }));
-  double each = static_cast<double>(plan_.chunks * plan_.value_rows() * w * plan_.at_once);
-  return TryPieces(
-      means_.pool, plan_.outers * groups, each, [&](int64_t begin, int64_t end) -> Status {
-        auto scratch = TRY(Scratch<float>::New(means_, TaskElements(plan_)));
-        std::vector<double> factors(static_cast<size_t>(w * plan_.chunks));
-        for (int64_t i = begin; i < end; ++i) {
-          int64_t outer = i / groups;
-          Task task = NewTask(scratch.data(), outer, i % groups);
-          bool exact = true;
-          for (QueryPanel& panel : task.panels) {
-            const float* from = part(outer, panel.first / w, 0);
-            for (int64_t c = 0; c < w; ++c) {
-              ChunkSums all =
-                  CombineChunks(reinterpret_cast<const ChunkSums*>(from) + c, plan_.chunks,
-                                size * 4, factors.data() + c * plan_.chunks);
-              panel.largest[c] = all.largest;
-              panel.sums[c] = all.sum;
-            }
-            for (int64_t j = 0; j < plan_.value_rows() * w; ++j) {
-              double sum = 0;
-              for (int64_t chunk = 0; chunk < plan_.chunks; ++chunk) {
-                sum += factors[static_cast<size_t>(j % w * plan_.chunks + chunk)] *
-                       from[chunk * size + sums_size + j];
-              }
-              panel.out[j] = static_cast<float>(sum);
-            }
-            exact &= IsExact(panel);
-          }
-          if (MayLeaveOut(outer) && !exact) RunKeys(task, outer, {0, form_.keys}, false);
-          for (const QueryPanel& panel : task.panels) Store(task, panel);
-        }
-        return {};
-      });
-}
-
-Status PanelAttention::Run() {
-  int64_t parts = plan_.outers * plan_.panels * plan_.chunks * ChunkElements(plan_);
-  auto shared = TRY(Scratch<float>::New(means_, SharedElements(plan_) + parts));
-  keys_ = shared.data();
-  values_ = keys_ + RoundUp(plan_.outers * plan_.key_groups() * plan_.rows * form_.depth, 16);
-  parts_ = values_ + RoundUp(plan_.outers * form_.keys * plan_.value_rows(), 16);
-  not_finite_.resize(static_cast<size_t>(plan_.outers * blocks()));
-  double cost = static_cast<double>(plan_.key_block * (form_.depth + form_.values)) / 2;
-  ForPieces(means_.pool, plan_.outers * blocks(), cost, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) PackBlock(i / blocks(), i % blocks());
-  });
-  return plan_.chunks == 1 ? RunTasks() : RunChunks();
-}
-
-}  // namespace
-
-Status AttendByPanels(const Means& means, const AttentionPlan& plan,
-                      const AttentionMemory& memory) {
-  return PanelAttention(means, plan, memory).Run();
-}
-
-int64_t PanelsScratch(const AttentionPlan& plan, int64_t threads) {
-  int64_t tasks = plan.outers * plan.groups() * plan.chunks;
-  int64_t parts = plan.outers * plan.panels * plan.chunks * PanelAttention::ChunkElements(plan);
-  return 4 * (PanelAttention::SharedElements(plan) + parts +
-              std::min(threads, tasks) * PanelAttention::TaskElements(plan));
 }
 
 }  // namespace weft::cpu

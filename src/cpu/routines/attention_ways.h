@@ -33,6 +33,14 @@ inline KeyRange WithinBounds(const program::AttentionForm& form, int64_t positio
           std::clamp<int64_t>(position + form.last + 1, 0, form.keys)};
 }
 
+// n elements of an operand, `stride` apart, as f32.
+inline void LoadElements(DType dtype, const std::byte* from, int64_t stride, int64_t n, float* to) {
+  if (stride == 1) return LoadRun<float>(dtype, from, n, to);
+  for (int64_t i = 0; i < n; ++i) {
+    LoadRun<float>(dtype, from + i * stride * ByteWidth(dtype), 1, to + i);
+  }
+}
+
 Status AttendByPanels(const Means& means, const AttentionPlan& plan, const AttentionMemory& memory);
 Status AttendFew(const Means& means, const AttentionPlan& plan, const AttentionMemory& memory);
 
