@@ -104,6 +104,7 @@ const Routine* FindRoutine(std::string_view name) {
       HouseholderQrRoutine(),
       RngBitGeneratorRoutine(),
       RngRoutine(),
+      ScaledGemmRoutine(),
       SortRoutine(),
       TopKRoutine(),
       TriangularSolveRoutine(),
