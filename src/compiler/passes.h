@@ -42,7 +42,8 @@ Result<bool> CanonicalizeConvolutions(hlo::Module&, const PassContext&);
 // Dots become dots of one form, [batch..., m, k] by [batch..., k, n] to [batch..., m, n]: batch
 // dimensions first and in order, one dimension each of m, k and n, k and its neighbour in either
 // order; operands of one type, no pred and no type below 8 bits (floats: 16). ragged-dot and
-// scaled-dot become such dots. Dots of dynamic shapes stay; needs: normalize-layouts.
+// scaled-dot become such dots, but for those that a routine of the target takes as they are
+// (analysis/scaled_product.h). Dots of dynamic shapes stay; needs: normalize-layouts.
 Result<bool> CanonicalizeDots(hlo::Module&, const PassContext&);
 // An element read at one of two places, as a select says, that are both read in the same
 // computation becomes the one or the other of what was read; needs: simplify-ranges before it, or
@@ -133,6 +134,13 @@ Result<bool> PropagateShardings(hlo::Module&, const PassContext&);
 // devices once: floats are rounded in other places. What has control dependencies or scheduling
 // annotations stays; needs: not scheduled (else it does nothing).
 Result<bool> ReassociateAllReduces(hlo::Module&, const PassContext&);
+// Attention written plainly, softmax(scale * Q K^T + bias) V with a mask or without, becomes one
+// custom call weft.attention (hlo/attention_call.h) where nothing else reads scores or weights:
+// masks that compare places along two axes become bounds, others are an operand. Weights are
+// divided by their sum behind the product with V, and are not rounded to a narrow type before it;
+// WEFT_DEBUG=attention=3 says why not. Nothing for GPUs; needs: simplify, not scheduled (else it
+// does nothing); before canonicalize-dots, so that operands are read as they lie.
+Result<bool> RecognizeAttention(hlo::Module&, const PassContext&);
 // Calls of composites with the name of a function, such as chlo.cosh, are its op where that is
 // faster than the formula; needs: none.
 Result<bool> RecognizeComposites(hlo::Module&, const PassContext&);

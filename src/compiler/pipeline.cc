@@ -39,6 +39,7 @@ constexpr Pass kPasses[] = {
     {"pipeline-collectives", PipelineCollectives},
     {"propagate-shardings", PropagateShardings},
     {"reassociate-all-reduces", ReassociateAllReduces},
+    {"recognize-attention", RecognizeAttention},
     {"recognize-composites", RecognizeComposites},
     {"recognize-functions", RecognizeFunctions},
     {"recognize-loop-ends", RecognizeLoopEnds},
@@ -88,6 +89,7 @@ constexpr std::string_view kNativeBefore[] = {
     "recognize-point-updates",  // behind simplify-while; simplify takes their slices further
 };
 constexpr std::string_view kNativeAfter[] = {
+    "recognize-attention",          // behind simplify; dots as they were written
     "canonicalize-dots",            // behind simplify, which takes transposes into dots
     "permute-rows",                 // behind canonicalize-dots, which makes transposes of rows
     "merge-transposed-dimensions",  // behind canonicalize-dots, which makes some

@@ -94,6 +94,7 @@ Status CheckAccess(const Step& step, std::initializer_list<Access> accesses,
 const Routine* FindRoutine(std::string_view name) {
   static const Routine kRoutines[] = {
       {"device_id", VerifyDeviceId, UnitCost, InterpretDeviceId},
+      AttentionRoutine(),
       CholeskyRoutine(),
       LuRoutine(),
       ConvolutionRoutine(),
@@ -103,6 +104,7 @@ const Routine* FindRoutine(std::string_view name) {
       HouseholderQrRoutine(),
       RngBitGeneratorRoutine(),
       RngRoutine(),
+      ScaledGemmRoutine(),
       SortRoutine(),
       TopKRoutine(),
       TriangularSolveRoutine(),

@@ -14,6 +14,28 @@
 //            epilogue_result; its other parameters are the step's further uses, in order. Rounds of
 //            its grid have equal parts of the result, in order, and touch no other part of it: they
 //            may run as soon as theirs is complete.
+// scaled_gemm
+//            (read a, read b [, read a scale] [, read b scale], write c) {m, n, k [, batch = 1]
+//            [, trans_a = false] [, trans_b = false] [, a_block] [, b_block]}
+//            gemm of block-scaled numbers: floats up to 32 bits and integers up to 8, times their
+//            scales, which are there where blocks are given: how many rows of op(a) (columns of
+//            op(b)) and how many elements along k one scale covers. Scales lie in memory as their
+//            operands do. Sums are in f32; c is f32, bf16 or f16.
+// attention  (read q, read k, read v [, read bias] [, read pred mask], write out) {axes, keys,
+// depth,
+//            values, q, k, v, out [, bias] [, mask] [, scale = 1.0] [, fill = -inf]
+//            [, query_axis = 0] [, first] [, last]}
+//            Scaled dot-product attention: the rows of `values` numbers
+//              out[x] = sum over s of w[x, s] v[x, s] / sum over s of w[x, s], where
+//              w[x, s] = exp(score[x, s] - max over s of score[x, s]) and
+//              score[x, s] = scale * q[x] . k[x, s] + bias[x, s], or `fill` where the mask is
+//              false,
+//            for each index x of the axes (batches, heads, positions: their sizes) and s < keys.
+//            With p the index along query_axis: where s < p + first or s > p + last the mask is
+//            false too. The lists q, k, v, bias, mask and out are strides in elements: of each of
+//            the axes (0: it does not have that one), of keys (not of q and out), of depth or
+//            values (not of bias and mask). Floats up to 32 bits; scores are f32, weights f32 or of
+//            the type of v, before they are divided by their sum.
 // device_id  (write u32 or s32 scalar) {[divide = 1] [, modulo]}
 //            The number of the device that runs the step, divided, then the rest by `modulo`.
 // device_send, device_recv
@@ -116,6 +138,28 @@ struct EpilogueForm {
   int64_t elements = 0;            // of the result in each
 };
 EpilogueForm EpilogueFormOf(const Program& program, const Step& step);
+
+// The attributes of an attention that verifies.
+struct AttentionForm {
+  // Strides of one operand; 0 along what it does not have.
+  struct Operand {
+    std::vector<int64_t> axes;
+    int64_t key = 0, element = 0;
+  };
+  std::vector<int64_t> axes;  // sizes
+  int64_t keys = 0, depth = 0, values = 0;
+  Operand q, k, v, bias, mask, out;
+  bool has_bias = false, has_mask = false;
+  double scale = 1, fill = 0;
+  int64_t query_axis = 0;
+  int64_t first = 0, last = 0;  // bounds of key - query; saturated where there is none
+
+  bool bounds_first() const { return first > -kNoBound; }
+  bool bounds_last() const { return last < kNoBound; }
+  int64_t queries() const;  // of all axes
+  static constexpr int64_t kNoBound = int64_t{1} << 40;
+};
+AttentionForm AttentionFormOf(const LibraryStep& call);
 
 // The attributes of an rng that verifies.
 struct RngForm {

@@ -8,6 +8,7 @@
 
 namespace weft::program {
 
+Routine AttentionRoutine();
 Routine CholeskyRoutine();
 Routine LuRoutine();
 Routine ConvolutionRoutine();
@@ -17,6 +18,7 @@ Routine HouseholderProductRoutine();
 Routine HouseholderQrRoutine();
 Routine RngBitGeneratorRoutine();
 Routine RngRoutine();
+Routine ScaledGemmRoutine();
 Routine SortRoutine();
 Routine TopKRoutine();
 Routine TriangularSolveRoutine();

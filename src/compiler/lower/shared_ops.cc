@@ -14,6 +14,7 @@ extern const LoweringRow kUnrolledLu, kLoopedLu, kLibraryLu;
 // routines.cc
 extern const LoweringRow kFft, kTopK, kRng, kRngBitGenerator, kConvolution;
 extern const LoweringRow kHouseholder, kCustomCall;
+extern const LoweringRow kAttention, kScaledGemm;
 // collectives.cc
 extern const LoweringRow kDeviceId, kCollective, kSend, kRecv, kRecvDone;
 
@@ -25,8 +26,8 @@ std::span<const LoweringRow* const> SharedOps() {
       // By size: unrolled, loops, the library.
       &kUnrolledCholesky, &kLoopedCholesky, &kLibraryCholesky, &kUnrolledSolve, &kLoopedSolve,
       &kLibrarySolve, &kUnrolledLu, &kLoopedLu, &kLibraryLu, &kFft, &kRng, &kRngBitGenerator,
-      &kConvolution, &kHouseholder, &kCustomCall, &kDeviceId, &kCollective, &kSend, &kRecv,
-      &kRecvDone};
+      &kConvolution, &kHouseholder, &kAttention, &kScaledGemm, &kCustomCall, &kDeviceId,
+      &kCollective, &kSend, &kRecv, &kRecvDone};
   return kRowsOfAll;
 }
 

@@ -9,6 +9,7 @@
 
 namespace weft::cpu {
 
+Result<std::unique_ptr<PreparedRoutine>> PrepareAttention(const RoutineInputs& inputs);
 Result<std::unique_ptr<PreparedRoutine>> PrepareCholesky(const RoutineInputs& inputs);
 Result<std::unique_ptr<PreparedRoutine>> PrepareConvolution(const RoutineInputs& inputs);
 Result<std::unique_ptr<PreparedRoutine>> PrepareFft(const RoutineInputs& inputs);
@@ -18,6 +19,7 @@ Result<std::unique_ptr<PreparedRoutine>> PrepareHouseholderQr(const RoutineInput
 Result<std::unique_ptr<PreparedRoutine>> PrepareLu(const RoutineInputs& inputs);
 Result<std::unique_ptr<PreparedRoutine>> PrepareRng(const RoutineInputs& inputs);
 Result<std::unique_ptr<PreparedRoutine>> PrepareRngBitGenerator(const RoutineInputs& inputs);
+Result<std::unique_ptr<PreparedRoutine>> PrepareScaledGemm(const RoutineInputs& inputs);
 Result<std::unique_ptr<PreparedRoutine>> PrepareSort(const RoutineInputs& inputs);
 Result<std::unique_ptr<PreparedRoutine>> PrepareTopK(const RoutineInputs& inputs);
 Result<std::unique_ptr<PreparedRoutine>> PrepareTriangularSolve(const RoutineInputs& inputs);

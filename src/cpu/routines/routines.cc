@@ -4,6 +4,7 @@ namespace weft::cpu {
 
 const Routine* FindRoutine(std::string_view name) {
   static constexpr Routine kRoutines[] = {
+      {"attention", PrepareAttention},
       {"cholesky", PrepareCholesky},
       {"convolution", PrepareConvolution},
       {"fft", PrepareFft},
@@ -13,6 +14,7 @@ const Routine* FindRoutine(std::string_view name) {
       {"lu", PrepareLu},
       {"rng", PrepareRng},
       {"rng_bit_generator", PrepareRngBitGenerator},
+      {"scaled_gemm", PrepareScaledGemm},
       {"sort", PrepareSort},
       {"topk", PrepareTopK},
       {"triangular_solve", PrepareTriangularSolve},

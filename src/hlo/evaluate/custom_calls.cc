@@ -4,6 +4,8 @@
 #include <bit>
 #include <numeric>
 
+#include "hlo/attention_call.h"
+#include "hlo/evaluate/attention.h"
 #include "hlo/evaluate/block_scaling.h"
 #include "hlo/evaluate/linalg.h"
 #include "hlo/evaluate/strided.h"
@@ -317,6 +319,7 @@ bool IsKnownCustomCall(std::string_view target) {
                                            "PadToStatic",
                                            "SliceToDynamic",
                                            "GetRngSeed",
+                                           "weft.attention",
                                            "weft.lu"};
   return IsIdentity(target) || MathOp(target) || IsBlockScalingCall(target) ||
          std::find(std::begin(kTargets), std::end(kTargets), target) != std::end(kTargets);
@@ -343,6 +346,9 @@ Result<Known> EvaluateKnownCustomCall(EvalContext& context, const Instruction& i
   if (target == "Qr" && operands.size() == 1) return QrFactors(operands[0]);
   if (target == "ProductOfElementaryHouseholderReflectors" && operands.size() == 2) {
     return HouseholderProduct(operands[0], operands[1]);
+  }
+  if (target == kAttentionTarget) {
+    return TRY(EvaluateAttention(context, instruction, operands));
   }
   if (target == "weft.lu" && operands.size() == 1) return LuFactors(operands[0]);
   if (target == "PadToStatic") return Pad(instruction, operands);

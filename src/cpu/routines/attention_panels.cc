@@ -1,0 +1,225 @@
+// Packing, and one block of keys after the other.
+#include "cpu/routines/attention_panels.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace weft::cpu {
+namespace {
+
+constexpr float kNoScore = -std::numeric_limits<float>::infinity();
+
+}  // namespace
+
+int64_t PanelAttention::SharedElements(const AttentionPlan& plan) {
+  const auto& form = plan.form;
+  return plan.outers *
+             (plan.key_groups() * plan.rows * form.depth + form.keys * plan.value_rows()) +
+         32;
+}
+
+int64_t PanelAttention::TaskElements(const AttentionPlan& plan) {
+  int64_t w = RoundUp(plan.width, 16);
+  int64_t block = plan.key_block * w;
+  int64_t panel = (plan.form.depth + plan.value_rows() + 8) * w;
+  return 3 * block + 2 * w + std::max(plan.form.values, plan.value_rows()) * w +
+         plan.at_once * panel + 256;
+}
+
+// Of one panel of one chunk: maxima and sums as ChunkSums, then what they are of.
+int64_t PanelAttention::ChunkElements(const AttentionPlan& plan) {
+  if (plan.chunks == 1) return 0;
+  return RoundUp(plan.width * int64_t{sizeof(ChunkSums)} / 4, 16) + plan.value_rows() * plan.width;
+}
+
+void PanelAttention::PackBlock(int64_t outer, int64_t block) {
+  AttentionPlaces at = plan_.Outer(outer);
+  int64_t key = block * plan_.key_block, count = std::min(plan_.key_block, form_.keys - key);
+  StridedPanels<float> keys(plan_.k, memory_.k + at.k * ByteWidth(plan_.k), form_.k.key,
+                            form_.k.element);
+  keys.PackMany(key, count, 0, form_.depth, plan_.rows, plan_.rows * form_.depth, Keys(outer, key));
+  StridedPanels<float> values(plan_.v, memory_.v + at.v * ByteWidth(plan_.v), form_.v.element,
+                              form_.v.key);
+  float* to = Values(outer, key);
+  values.PackMany(0, form_.values, key, count, plan_.rows, plan_.rows * count, to);
+  if (!plan_.has_bounds()) return;
+  uint32_t largest = 0;
+  for (int64_t i = 0; i < count * plan_.value_rows(); ++i) {
+    uint32_t bits;
+    std::memcpy(&bits, to + i, sizeof(bits));
+    largest = std::max(largest, bits & 0x7FFFFFFFU);
+  }
+  not_finite_[static_cast<size_t>(outer * blocks() + block)] = largest >= 0x7F800000U;
+}
+
+bool PanelAttention::MayLeaveOut(int64_t outer) const {
+  if (!plan_.has_bounds()) return false;
+  auto begin = not_finite_.begin() + outer * blocks();
+  return std::find(begin, begin + blocks(), 1) == begin + blocks();
+}
+
+PanelAttention::Task PanelAttention::NewTask(float* scratch, int64_t outer, int64_t group) const {
+  Task task;
+  PartsOfScratch parts(scratch);
+  int64_t w = plan_.width;
+  task.scores = parts.Take(plan_.key_block * w);
+  task.rows = parts.Take(plan_.key_block * w);
+  task.turned = parts.Take(std::max(plan_.key_block, plan_.value_rows()) * w);
+  task.factors = parts.Take(w);
+  task.places.resize(static_cast<size_t>(plan_.at_once * w));
+  int64_t first = group * plan_.at_once;
+  for (int64_t p = first; p < std::min(first + plan_.at_once, plan_.panels); ++p) {
+    QueryPanel panel;
+    panel.first = p * w;
+    panel.count = std::min(w, plan_.columns - panel.first);
+    panel.q = parts.Take(form_.depth * w);
+    panel.at = task.places.data() + (p - first) * w;
+    panel.low = reinterpret_cast<int32_t*>(parts.Take(w));
+    panel.high = reinterpret_cast<int32_t*>(parts.Take(w));
+    panel.sums = reinterpret_cast<double*>(parts.Take(2 * w));
+    panel.largest = parts.Take(w);
+    panel.out = parts.Take(plan_.value_rows() * w);
+    LoadQueries(task, panel, outer);
+    task.panels.push_back(panel);
+  }
+  return task;
+}
+
+void PanelAttention::LoadQueries(Task& task, QueryPanel& panel, int64_t outer) const {
+  int64_t w = plan_.width, width = ByteWidth(plan_.q);
+  AttentionPlaces base = plan_.Outer(outer);
+  for (int64_t i = 0; i < w; ++i) {
+    panel.at[i] = base + plan_.Column(panel.first + (i < panel.count ? i : 0));
+    KeyRange within = WithinBounds(form_, panel.at[i].position);
+    panel.low[i] = static_cast<int32_t>(within.begin);
+    panel.high[i] = static_cast<int32_t>(within.end - 1);
+  }
+  // Some elements of every query at a time, turned.
+  const float* rows[64];
+  for (int64_t p = 0; p < form_.depth; p += plan_.key_block) {
+    int64_t n = std::min(plan_.key_block, form_.depth - p);
+    for (int64_t i = 0; i < w; ++i) {
+      float* row = task.rows + i * plan_.key_block;
+      LoadElements(plan_.q, memory_.q + (panel.at[i].q + p * form_.q.element) * width,
+                   form_.q.element, n, row);
+      rows[i] = row;
+    }
+    PackAcross<float>(rows, n, w, panel.q + p * w);
+  }
+}
+
+// All panels of the task, one block of keys after the other.
+void PanelAttention::RunKeys(Task& task, int64_t outer, KeyRange keys, bool leaves_out) const {
+  for (QueryPanel& panel : task.panels) {
+    panel.started = false;
+    std::fill_n(panel.largest, plan_.width, kNoScore);
+    std::fill_n(panel.sums, plan_.width, 0.0);
+  }
+  for (int64_t key = keys.begin; key < keys.end; key += plan_.key_block) {
+    KeyRange block = {key, std::min(key + plan_.key_block, keys.end)};
+    for (QueryPanel& panel : task.panels) {
+      if (leaves_out) {
+        int64_t low = *std::min_element(panel.low, panel.low + plan_.width);
+        int64_t high = *std::max_element(panel.high, panel.high + plan_.width);
+        if (block.end <= low || block.begin > high) continue;
+      }
+      RunBlock(task, panel, outer, block);
+    }
+  }
+  for (QueryPanel& panel : task.panels) {
+    if (!panel.started) std::fill_n(panel.out, plan_.value_rows() * plan_.width, 0.0F);
+  }
+}
+
+void PanelAttention::RunBlock(Task& task, QueryPanel& panel, int64_t outer, KeyRange keys) const {
+  int64_t w = plan_.width, count = keys.end - keys.begin;
+  for (int64_t i = 0; i < count; i += plan_.rows) {
+    tile_.packed(form_.depth, Keys(outer, keys.begin + i), panel.q, task.scores + i * w, w,
+                 static_cast<float>(form_.scale), 0);
+  }
+  ChangeScores(task, panel, keys);
+  softmax_.step(count, w, task.scores, panel.largest, task.factors, panel.sums);
+  bool changed = std::any_of(task.factors, task.factors + w, [](float f) { return f != 1; });
+  if (panel.started && changed) {
+    softmax_.scale(plan_.value_rows(), w, task.factors, panel.out);
+  }
+  const float* values = Values(outer, keys.begin);
+  for (int64_t i = 0; i < plan_.value_rows(); i += plan_.rows) {
+    tile_.packed(count, values + i * count, task.scores, panel.out + i * w, w, 1,
+                 panel.started ? 1 : 0);
+  }
+  panel.started = true;
+}
+
+template <class T>
+void PanelAttention::TurnRows(Task& task, const QueryPanel& panel, KeyRange keys, DType dtype,
+                              const std::byte* data, int64_t AttentionPlaces::* place,
+                              int64_t stride, T* out) const {
+  int64_t count = keys.end - keys.begin, bytes = ByteWidth(dtype);
+  const T* rows[64];
+  for (int64_t i = 0; i < plan_.width; ++i) {
+    T* row = reinterpret_cast<T*>(task.rows) + i * plan_.key_block;
+    const std::byte* from = data + (panel.at[i].*place + keys.begin * stride) * bytes;
+    rows[i] = row;
+    // Queries that share a row, such as those of one mask for all.
+    if (i > 0 && panel.at[i].*place == panel.at[i - 1].*place) {
+      rows[i] = rows[i - 1];
+    } else if (stride == 1) {
+      LoadRun<T>(dtype, from, count, row);
+    } else {
+      for (int64_t s = 0; s < count; ++s) LoadRun<T>(dtype, from + s * stride * bytes, 1, row + s);
+    }
+  }
+  PackAcross<T>(rows, count, plan_.width, out);
+}
+
+// Bias, mask and bounds.
+void PanelAttention::ChangeScores(Task& task, QueryPanel& panel, KeyRange keys) const {
+  int64_t w = plan_.width, count = keys.end - keys.begin;
+  float fill = static_cast<float>(form_.fill);
+  if (form_.has_bias) {
+    TurnRows<float>(task, panel, keys, plan_.bias, memory_.bias, &AttentionPlaces::bias,
+                    form_.bias.key, task.turned);
+    softmax_.add(count * w, task.turned, task.scores);
+  }
+  if (form_.has_mask) {
+    auto* kept = reinterpret_cast<uint32_t*>(task.turned);
+    TurnRows<uint32_t>(task, panel, keys, DType::kU8, memory_.mask, &AttentionPlaces::mask,
+                       form_.mask.key, kept);
+    softmax_.choose(count * w, kept, fill, task.scores);
+  }
+  if (!plan_.has_bounds()) return;
+  bool inside = true;
+  for (int64_t i = 0; i < w; ++i) {
+    inside &= keys.begin >= panel.low[i] && keys.end - 1 <= panel.high[i];
+  }
+  if (inside) return;
+  softmax_.bound(count, w, static_cast<int32_t>(keys.begin), panel.low, panel.high, fill,
+                 task.scores);
+}
+
+bool PanelAttention::IsExact(const QueryPanel& panel) const {
+  float fill = static_cast<float>(form_.fill);
+  return std::all_of(panel.largest, panel.largest + panel.count,
+                     [&](float largest) { return VanishesBelow(largest, fill); });
+}
+
+void PanelAttention::Store(Task& task, const QueryPanel& panel) const {
+  int64_t w = plan_.width, n = form_.values, bytes = ByteWidth(plan_.out);
+  for (int64_t i = 0; i < w; ++i) task.factors[i] = static_cast<float>(1 / panel.sums[i]);
+  softmax_.scale(n, w, task.factors, panel.out);
+  for (int64_t i = 0; i < panel.count; ++i) {
+    float* row = task.turned;
+    for (int64_t j = 0; j < n; ++j) row[j] = panel.out[j * w + i];
+    std::byte* to = memory_.out + panel.at[i].out * bytes;
+    if (form_.out.element == 1) {
+      StoreRun<float>(plan_.out, row, n, to);
+      continue;
+    }
+    for (int64_t j = 0; j < n; ++j) {
+      StoreRun<float>(plan_.out, row + j, 1, to + j * form_.out.element * bytes);
+    }
+  }
+}
+
+}  // namespace weft::cpu

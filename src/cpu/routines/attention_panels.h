@@ -1,0 +1,114 @@
+// Attention by panels of queries. Scores lie [keys][queries]: a vector has neighbouring queries, so
+// that nothing is reduced across lanes, and weights are a packed operand of the product with values
+// as they are.
+#pragma once
+
+#include <vector>
+
+#include "cpu/routines/attention_ways.h"
+#include "cpu/routines/blocking.h"
+#include "cpu/routines/softmax_kernels.h"
+#include "cpu/routines/tiles.h"
+
+namespace weft::cpu {
+
+// Elements of f32 that are one after the other in one allocation, each part aligned.
+class PartsOfScratch {
+ public:
+  explicit PartsOfScratch(float* data) : data_(data) {}
+  float* Take(int64_t n) {
+    float* part = data_ + used_;
+    used_ += RoundUp(n, 16);
+    return part;
+  }
+  int64_t used() const { return used_; }
+
+ private:
+  float* data_;
+  int64_t used_ = 0;
+};
+
+// The queries of a panel.
+struct QueryPanel {
+  int64_t first, count;  // columns
+  float* q;              // [depth][width]
+  AttentionPlaces* at;   // [width]; beyond count: of the first
+  int32_t *low, *high;   // [width]: keys within bounds
+  float* largest;        // [width]: maxima and sums of weights so far
+  double* sums;
+  float* out;    // [value_rows][width]
+  bool started;  // out holds something
+};
+
+class PanelAttention {
+ public:
+  PanelAttention(const Means& means, const AttentionPlan& plan, const AttentionMemory& memory)
+      : means_(means),
+        plan_(plan),
+        form_(plan.form),
+        memory_(memory),
+        tile_(TileKernelFor<float>(plan.columns)),
+        softmax_(FindSoftmaxKernel()) {}
+
+  Status Run();
+  // What is shared, and what each task takes.
+  static int64_t SharedElements(const AttentionPlan& plan);
+  static int64_t TaskElements(const AttentionPlan& plan);
+  static int64_t ChunkElements(const AttentionPlan& plan);
+
+ private:
+  struct Task {
+    float *scores, *factors, *rows, *turned;
+    std::vector<QueryPanel> panels;
+    std::vector<AttentionPlaces> places;
+  };
+
+  int64_t blocks() const { return CeilDiv(form_.keys, plan_.key_block); }
+  float* Keys(int64_t outer, int64_t key) const {
+    return keys_ + (outer * plan_.key_groups() * plan_.rows + key) * form_.depth;
+  }
+  float* Values(int64_t outer, int64_t key) const {
+    return values_ + (outer * form_.keys + key) * plan_.value_rows();
+  }
+  void PackBlock(int64_t outer, int64_t block);
+  bool MayLeaveOut(int64_t outer) const;
+  Task NewTask(float* scratch, int64_t outer, int64_t group) const;
+  void LoadQueries(Task& task, QueryPanel& panel, int64_t outer) const;
+  void RunKeys(Task& task, int64_t outer, KeyRange keys, bool leaves_out) const;
+  void RunBlock(Task& task, QueryPanel& panel, int64_t outer, KeyRange keys) const;
+  void ChangeScores(Task& task, QueryPanel& panel, KeyRange keys) const;
+  // out[s * width + i] = element s of the keys of the operand's row for column i.
+  template <class T>
+  void TurnRows(Task& task, const QueryPanel& panel, KeyRange keys, DType dtype,
+                const std::byte* data, int64_t AttentionPlaces::* place, int64_t stride,
+                T* out) const;
+  bool IsExact(const QueryPanel& panel) const;
+  void Store(Task& task, const QueryPanel& panel) const;
+  Status RunTasks();
+  // Sums over each chunk of keys, then of these.
+  Status RunChunks();
+  void KeepChunk(const Task& task, int64_t outer, int64_t chunk) const;
+  void CombinePanel(QueryPanel& panel, int64_t outer) const;
+  int64_t SumsElements() const {  // of a panel's maxima and sums
+    return RoundUp(plan_.width * int64_t{sizeof(ChunkSums)} / 4, 16);
+  }
+  float* Part(int64_t outer, const QueryPanel& panel, int64_t chunk) const {
+    int64_t number = outer * plan_.panels + panel.first / plan_.width;
+    return parts_ + (number * plan_.chunks + chunk) * ChunkElements(plan_);
+  }
+  double CostOf(int64_t keys) const {  // nanoseconds of a task
+    return static_cast<double>(keys * plan_.width * plan_.at_once) *
+           static_cast<double>(form_.depth + form_.values + 16) / 20;
+  }
+
+  const Means& means_;
+  const AttentionPlan& plan_;
+  const program::AttentionForm& form_;
+  const AttentionMemory& memory_;
+  const TileKernel<float>& tile_;
+  const SoftmaxKernel& softmax_;
+  float *keys_ = nullptr, *values_ = nullptr, *parts_ = nullptr;
+  std::vector<uint8_t> not_finite_;  // [outers][blocks]: values that are inf or NaN
+};
+
+}  // namespace weft::cpu

@@ -1,0 +1,61 @@
+#include "cpu/routines/attention_plan.h"
+
+#include <algorithm>
+
+#include "cpu/routines/blocking.h"
+#include "cpu/routines/tiles.h"
+
+namespace weft::cpu {
+namespace {
+
+// Limits of the algorithm: sums are cut by them, so that they are the same on every machine.
+constexpr int64_t kFewColumns = 4;     // a panel of so few would be empty for the most part
+constexpr int64_t kKeyBlock = 128;     // keys whose scores are there at once: they stay in L1
+constexpr int64_t kMostChunk = 8192;   // keys that are added up in f32
+constexpr int64_t kLeastChunk = 1024;  // below, combining costs more than another thread gains
+constexpr int64_t kManyTasks = 64;     // enough for the threads of most machines
+constexpr int64_t kMostAtOnce = 4;     // panels that one reading of keys and values serves
+
+}  // namespace
+
+AttentionPlaces AttentionPlan::PlacesAt(const std::vector<size_t>& axes, int64_t index) const {
+  AttentionPlaces at;
+  for (size_t i = axes.size(); i-- > 0;) {
+    size_t axis = axes[i];
+    int64_t x = index % form.axes[axis];
+    index /= form.axes[axis];
+    at.q += x * form.q.axes[axis];
+    at.k += x * form.k.axes[axis];
+    at.v += x * form.v.axes[axis];
+    at.out += x * form.out.axes[axis];
+    if (form.has_bias) at.bias += x * form.bias.axes[axis];
+    if (form.has_mask) at.mask += x * form.mask.axes[axis];
+    if (static_cast<int64_t>(axis) == form.query_axis) at.position += x;
+  }
+  return at;
+}
+
+AttentionPlan PlanAttention(const program::AttentionForm& form) {
+  AttentionPlan plan;
+  plan.form = form;
+  for (size_t i = 0; i < form.axes.size(); ++i) {
+    bool differs = form.axes[i] > 1 && (form.k.axes[i] != 0 || form.v.axes[i] != 0);
+    (differs ? plan.outer_axes : plan.column_axes).push_back(i);
+    (differs ? plan.outers : plan.columns) *= form.axes[i];
+  }
+  plan.few = plan.columns <= kFewColumns;
+  const TileKernel<float>& tile = TileKernelFor<float>(plan.columns);
+  plan.width = plan.few ? plan.columns : tile.cols;
+  plan.rows = plan.few ? 1 : tile.rows;
+  plan.panels = CeilDiv(plan.columns, plan.width);
+  plan.at_once = std::clamp<int64_t>(plan.outers * plan.panels / (2 * kManyTasks), 1, kMostAtOnce);
+  plan.key_block = RoundUp(kKeyBlock, plan.rows);
+  int64_t tasks = plan.outers * plan.groups();
+  int64_t wanted = CeilDiv(form.keys * tasks, kManyTasks);
+  plan.chunk = RoundUp(std::clamp(wanted, kLeastChunk, kMostChunk), plan.key_block);
+  if (tasks >= kManyTasks) plan.chunk = RoundUp(kMostChunk, plan.key_block);
+  plan.chunks = CeilDiv(form.keys, plan.chunk);
+  return plan;
+}
+
+}  // namespace weft::cpu

@@ -1,0 +1,16 @@
+// The custom call "weft.attention" (hlo/attention_call.h).
+#pragma once
+
+#include <span>
+
+#include "base/error.h"
+#include "base/literal.h"
+#include "hlo/evaluate.h"
+#include "hlo/instruction.h"
+
+namespace weft::hlo {
+
+Result<Literal> EvaluateAttention(EvalContext& context, const Instruction& call,
+                                  std::span<Literal> operands);
+
+}  // namespace weft::hlo
