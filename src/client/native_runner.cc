@@ -105,6 +105,7 @@ Result<std::unique_ptr<NativeRunner>> NativeRunner::Create(Client& client,
       TRY(HostCalls::Create(*runner->module_, runner->program_->program(), runner->eval_options_));
   runner->calls_out_ = CallsOut(module);
   runner->meets_ = Meets(runner->program_->program());
+  runner->async_ = runtime::HasAsyncCollectives(runner->program_->program());
   runner->work_once_ = WorkOnce(runner->program_->program());
   double tiny = kTinyNativeWork *
                 static_cast<double>(std::clamp<int64_t>(device->target().cores, 1, kMostCores));
@@ -254,14 +255,16 @@ Result<std::vector<Literal>> NativeRunner::RunOn(std::vector<Literal>& arguments
 Status NativeRunner::RunAll(int64_t devices, runtime::DeviceGroup& group,
                             const std::function<Status(int64_t)>& run) const {
   KeptThreads& threads = client_->device_threads();
-  if (calls_out_) return group.RunAll(run, &threads);  // calls may block
+  // A link of so many Mbit/s, in bytes.
+  group.SimulateLink(static_cast<double>(options_.collectives.link) * 1e6 / 8);
+  if (calls_out_) return group.RunAll(run, &threads, 0, async_);  // calls may block
   // Devices take turns on as many threads as there are cores: where they meet if they do, else one
   // after the other. What all of them do between meetings may be less than waking a thread is.
   // Events of a timeline nest by thread.
   const bool little = meets_ && work_once_ * static_cast<double>(devices) < kTinyNativeWork;
   const int64_t at_once =
       tiny_ || little ? 1 : std::min(devices, client_->native_device()->target().cores);
-  if (meets_) return group.RunAll(run, &threads, trace::IsOn() ? 0 : at_once);
+  if (meets_) return group.RunAll(run, &threads, trace::IsOn() ? 0 : at_once, async_);
   std::atomic<int64_t> next = 0;
   std::vector<Status> done(static_cast<size_t>(devices));
   const bool flush = FloatMode::Flushes();

@@ -25,6 +25,11 @@ struct OptimizeOptions {
   int64_t unroll_max_instructions = 512;
 };
 
+struct CollectiveOptions {
+  bool async = true;
+  int64_t link = 0;
+};
+
 struct CpuOptions {
   bool native = true;
   bool flush_subnormals = false;
@@ -47,6 +52,7 @@ enum class FieldRole : uint8_t { kOutput, kDiagnostic };
 struct CompileOptions {
   PipelineOptions pipeline;
   OptimizeOptions optimize;
+  CollectiveOptions collectives;
   CpuOptions cpu;
   GpuOptions gpu;
   DumpOptions dump;
@@ -73,6 +79,12 @@ struct CompileOptions {
     v("optimize.unroll_max_instructions", optimize.unroll_max_instructions, kOutput,
       "Loops that would become more instructions than this stay loops. Lower it when programs with "
       "many short loops take long to compile.");
+    v("collectives.async", collectives.async, kOutput,
+      "Collectives of several CPU devices run beside the compute that does not need them, which is "
+      "put in an order that leaves them the time. Turn off to have each end where it begins.");
+    v("collectives.link", collectives.link, kOutput,
+      "Collectives of CPU devices take the time that a link of so many Mbit/s between them would; "
+      "0: that of copying. Set it to see what a program does on machines that are connected so.");
     v("cpu.native", cpu.native, kOutput,
       "Programs become native code. Turn off to run them by the evaluator, for comparing.");
     v("cpu.flush_subnormals", cpu.flush_subnormals, kOutput,

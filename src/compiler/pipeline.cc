@@ -33,6 +33,7 @@ constexpr Pass kPasses[] = {
     {"make-collectives-sync", MakeCollectivesSync},
     {"merge-transposed-dimensions", MergeTransposedDimensions},
     {"normalize-layouts", NormalizeLayouts},
+    {"overlap-collectives", OverlapCollectives},
     {"partition", Partition},
     {"pipeline-collectives", PipelineCollectives},
     {"propagate-shardings", PropagateShardings},
@@ -97,7 +98,8 @@ constexpr std::string_view kNativeAfter[] = {
     "eliminate-dead-code",
     "fuse",
     "eliminate-dead-code",
-    "schedule",  // last: of what really runs
+    "schedule",             // of what really runs
+    "overlap-collectives",  // last: what it makes asynchronous stays where it is
 };
 
 bool IsDisabled(const Pass& pass, const CompileOptions& options) {

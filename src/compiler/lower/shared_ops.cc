@@ -15,7 +15,8 @@ extern const LoweringRow kUnrolledLu, kLoopedLu, kLibraryLu;
 extern const LoweringRow kFft, kTopK, kRng, kRngBitGenerator, kConvolution;
 extern const LoweringRow kHouseholder, kCustomCall;
 // collectives.cc
-extern const LoweringRow kDeviceId, kCollective, kSend, kRecv, kRecvDone;
+extern const LoweringRow kDeviceId, kCollective, kCollectiveStart, kCollectiveDone;
+extern const LoweringRow kSend, kRecv, kRecvDone;
 
 std::span<const LoweringRow* const> SharedOps() {
   static constexpr const LoweringRow* kRowsOfAll[] = {
@@ -25,8 +26,8 @@ std::span<const LoweringRow* const> SharedOps() {
       // By size: unrolled, loops, the library.
       &kUnrolledCholesky, &kLoopedCholesky, &kLibraryCholesky, &kUnrolledSolve, &kLoopedSolve,
       &kLibrarySolve, &kUnrolledLu, &kLoopedLu, &kLibraryLu, &kFft, &kRng, &kRngBitGenerator,
-      &kConvolution, &kHouseholder, &kCustomCall, &kDeviceId, &kCollective, &kSend, &kRecv,
-      &kRecvDone};
+      &kConvolution, &kHouseholder, &kCustomCall, &kDeviceId, &kCollective, &kCollectiveStart,
+      &kCollectiveDone, &kSend, &kRecv, &kRecvDone};
   return kRowsOfAll;
 }
 

@@ -56,7 +56,9 @@ Result<std::unique_ptr<hlo::Module>> Optimize(const hlo::Module& partitioned, co
   std::unique_ptr<hlo::Module> module = hlo::CloneModule(partitioned);
   if (plan.unrolls) TRY(UnrollLoops(*module, unroll));
   TRY(Run(*module, plan.passes, device));
-  TRY(RunPasses(*module, TRY(NativePipeline()), CompileOptions(), {}, device));
+  CompileOptions options;
+  options.collectives.async = false;  // that is the scheduler's part
+  TRY(RunPasses(*module, TRY(NativePipeline()), options, {}, device));
   return module;
 }
 

@@ -3,6 +3,7 @@
 // slices of the padded input by elements of the kernel, added up, which fuse like other ops.
 #include <algorithm>
 
+#include "compiler/analysis/element_cost.h"
 #include "compiler/passes/expand/dots.h"
 #include "hlo/clone.h"
 
