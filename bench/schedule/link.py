@@ -26,7 +26,7 @@ class Sizes:
     width: int = 256
     hidden: int = 1024
     heads: int = 8
-    layers: int = 4
+    layers: int = 8
     batch: int = 8
     tokens: int = 192
 

@@ -188,5 +188,9 @@ Result<bool> SinkAllReduces(hlo::Module&, const PassContext&);
 // is not used, constant or there twice goes; costly invariant ops move out; needs: not scheduled
 // (else it does nothing).
 Result<bool> SimplifyWhile(hlo::Module&, const PassContext&);
+// Loops of known trip count that hold collectives are unrolled, whole or by a factor, as long as
+// the module stays small: what is behind a barrier crosses no iteration otherwise; needs:
+// separate-computations, not scheduled (else it does nothing).
+Result<bool> UnrollCollectiveLoops(hlo::Module&, const PassContext&);  // schedule/overlap.cc
 
 }  // namespace weft::compiler

@@ -52,6 +52,7 @@ constexpr Pass kPasses[] = {
     {"simplify-ranges", SimplifyRanges},
     {"simplify-while", SimplifyWhile},
     {"sink-all-reduces", SinkAllReduces},
+    {"unroll-collective-loops", UnrollCollectiveLoops},
 };
 
 // The order in which they run.

@@ -81,8 +81,8 @@ void ClearOutputs(std::vector<program::Step>& steps) {
 // A link is worth moving collectives to other iterations of their loops; copies within memory are
 // not.
 constexpr std::string_view kAcrossIterations =
-    "inline-calls,separate-computations,reassociate-all-reduces,eliminate-dead-code,simplify-while,"
-    "sink-all-reduces,pipeline-collectives";
+    "inline-calls,separate-computations,reassociate-all-reduces,eliminate-dead-code,"
+    "unroll-collective-loops,simplify-while,sink-all-reduces,pipeline-collectives";
 
 bool MovesAcrossIterations(const hlo::Module& module, const CompileOptions& options,
                            const program::TargetInfo& target) {

@@ -1,4 +1,5 @@
-// The pass overlap-collectives: what `weft schedule` does, for programs that run here.
+// The passes overlap-collectives and unroll-collective-loops: what `weft schedule` does, for
+// programs that run here.
 #include <algorithm>
 #include <map>
 
@@ -7,6 +8,7 @@
 #include "compiler/passes/collectives/async_pairs.h"
 #include "compiler/passes/collectives/loop_copies.h"
 #include "compiler/passes/effects.h"
+#include "compiler/schedule/prepare.h"
 #include "compiler/schedule/scheduler.h"
 #include "compiler/schedule/verify_schedule.h"
 #include "hlo/call_graph.h"
@@ -22,6 +24,7 @@ namespace {
 // Programs are compiled while somebody waits: a tenth of what `weft schedule` spends.
 constexpr SearchOptions kQuickSearch = {
     .work = 160'000, .moves = 2'000'000, .states = 4'000, .window_states = 2'000};
+constexpr int64_t kUnrolledInstructions = 4'000;  // of a module: a few seconds of compile time
 constexpr double kMemoryGrowth = 1.1;  // of a computation's peak, and two transfers' results
 
 // One of the devices that share the cores and the memory of this machine.
@@ -95,6 +98,11 @@ int64_t MemoryLimit(const Problem& problem) {
 
 }  // namespace
 }  // namespace schedule
+
+Result<bool> UnrollCollectiveLoops(hlo::Module& module, const PassContext&) {
+  if (module.config().is_scheduled) return false;
+  return TRY(schedule::UnrollLoops(module, schedule::kUnrolledInstructions)) > 0;
+}
 
 Result<bool> OverlapCollectives(hlo::Module& module, const PassContext& context) {
   using namespace schedule;
