@@ -24,13 +24,19 @@ void DeviceThreads::MakeCrews(int64_t threads) {
 }
 
 Status DeviceThreads::RunThreads(const std::function<Status(int64_t)>& fn, KeptThreads* kept,
-                                 int64_t threads) {
+                                 int64_t threads, const std::function<void()>* beside) {
   KeptThreads own;
   if (threads <= 0 || threads > devices_) threads = devices_;
   MakeCrews(threads);
   const bool flush = FloatMode::Flushes();
   const Doing* doing = Doing::Top();
-  (kept != nullptr ? *kept : own).Run(threads, [&](int64_t thread) {
+  const int64_t all = threads + (beside != nullptr ? 1 : 0);
+  (kept != nullptr ? *kept : own).Run(all, [&](int64_t thread) {
+    if (thread == threads) {
+      FloatMode mode(flush);
+      Doing::Helping helping(doing);
+      return (*beside)();
+    }
     crews_[static_cast<size_t>(thread)]->Run([&](int64_t d) {
       FloatMode mode(flush);
       Doing::Helping helping(doing);
@@ -112,6 +118,15 @@ Status DeviceThreads::WaitUntil(int64_t device, const std::string& where,
   Wake(device);
   if (!ready()) return std::unexpected(*error_);
   return {};
+}
+
+void DeviceThreads::Yield(int64_t device) {
+  Fibers* crew = nullptr;
+  {
+    MutexLock lock(mutex_);
+    crew = state_[static_cast<size_t>(device)].crew;
+  }
+  crew->Yield();
 }
 
 int64_t DeviceThreads::CountVisit(int64_t device, const std::vector<int64_t>& place) {

@@ -27,9 +27,11 @@ class DeviceThreads {
  protected:
   // Runs fn(device) on all devices at once; the first error. To be called once. `kept`: whose
   // threads do it; null: new ones. `threads`: so many of them, on which devices take turns where
-  // they wait for each other; 0: one each, for what blocks in other ways too.
+  // they wait for each other; 0: one each, for what blocks in other ways too. `beside`: runs on a
+  // thread of its own meanwhile; it has to end when all devices have.
   Status RunThreads(const std::function<Status(int64_t)>& fn, KeptThreads* kept = nullptr,
-                    int64_t threads = 0) WEFT_EXCLUDES(mutex_);
+                    int64_t threads = 0, const std::function<void()>* beside = nullptr)
+      WEFT_EXCLUDES(mutex_);
 
   // Waits until `ready`, which whoever makes it so announces with Wake. Ready counts for more than
   // an error: those who met go on together. `where` is the name of a step.
@@ -39,6 +41,15 @@ class DeviceThreads {
   // Waits until `done`, whatever goes wrong elsewhere; whoever makes it so calls Nudge.
   void WaitRegardless(int64_t device, const std::function<bool()>& done) WEFT_REQUIRES(mutex_);
   void Nudge(int64_t device) WEFT_REQUIRES(mutex_);
+
+  // What goes on beside the devices for those that wait: no deadlock until it has ended.
+  void BeginBeside() WEFT_REQUIRES(mutex_) { ++running_; }
+  void EndBeside() WEFT_REQUIRES(mutex_) {
+    --running_;
+    CheckDeadlock();
+  }
+  // Lets the devices that share its thread run until they wait or yield.
+  void Yield(int64_t device) WEFT_EXCLUDES(mutex_);
 
   // How often the device has come to this meeting place before.
   int64_t CountVisit(int64_t device, const std::vector<int64_t>& place) WEFT_REQUIRES(mutex_);
@@ -66,7 +77,8 @@ class DeviceThreads {
   const int64_t devices_;
   std::vector<std::unique_ptr<Fibers>> crews_;  // by thread
   std::vector<Device> state_ WEFT_GUARDED_BY(mutex_);
-  int64_t running_ WEFT_GUARDED_BY(mutex_);  // neither finished nor waiting for others to come
+  // Neither finished nor waiting for others to come; and what goes on beside them.
+  int64_t running_ WEFT_GUARDED_BY(mutex_);
   std::optional<Error> error_ WEFT_GUARDED_BY(mutex_);
 };
 

@@ -23,6 +23,8 @@ class Fibers {
   void Run(const std::function<void(int64_t)>& fn);
   // Within a piece: returns when `news` is no longer `seen`.
   void Wait(const std::atomic<uint32_t>& news, uint32_t seen);
+  // Within a piece: lets the others run until each of them waits or yields.
+  void Yield();
   // From any thread: changes the news of one of the pieces.
   void Tell(std::atomic<uint32_t>& news);
 

@@ -105,6 +105,7 @@ Result<std::unique_ptr<NativeRunner>> NativeRunner::Create(Client& client,
       TRY(HostCalls::Create(*runner->module_, runner->program_->program(), runner->eval_options_));
   runner->calls_out_ = CallsOut(module);
   runner->meets_ = Meets(runner->program_->program());
+  runner->async_ = runtime::HasAsyncCollectives(runner->program_->program());
   runner->work_once_ = WorkOnce(runner->program_->program());
   double tiny = kTinyNativeWork *
                 static_cast<double>(std::clamp<int64_t>(device->target().cores, 1, kMostCores));
@@ -266,14 +267,16 @@ Result<std::vector<Literal>> NativeRunner::RunOn(std::vector<Literal>& arguments
 Status NativeRunner::RunMeeting(int64_t devices, const RunDevice& run) const {
   KeptThreads& threads = client_->device_threads();
   runtime::DeviceGroup group(devices);
+  // A link of so many Mbit/s, in bytes.
+  group.SimulateLink(static_cast<double>(options_.collectives.link) * 1e6 / 8);
   auto one = [&](int64_t device) { return run(device, &group); };
-  if (calls_out_) return group.RunAll(one, &threads);  // calls may block
+  if (calls_out_) return group.RunAll(one, &threads, 0, async_);  // calls may block
   // Devices take turns, where they meet, on as many threads as there are cores. What all of them do
   // between meetings may be less than waking a thread is. Events of a timeline nest by thread.
   const bool little = work_once_ * static_cast<double>(devices) < kTinyNativeWork;
   const int64_t at_once =
       tiny_ || little ? 1 : std::min(devices, client_->native_device()->target().cores);
-  return group.RunAll(one, &threads, trace::IsOn() ? 0 : at_once);
+  return group.RunAll(one, &threads, trace::IsOn() ? 0 : at_once, async_);
 }
 
 Status NativeRunner::RunApart(int64_t devices, const RunDevice& run) const {

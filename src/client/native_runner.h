@@ -74,6 +74,7 @@ class NativeRunner : public Runner {
   // Tiny: all devices together.
   bool tiny_ = false, has_tokens_ = false, calls_out_ = false;
   bool meets_ = false;    // its devices wait for each other
+  bool async_ = false;    // ... and compute while collectives are under way
   double work_once_ = 0;  // of its steps, those of loops counted once
   // Nobody knows how long programs take, but the last run may tell.
   bool may_be_tiny_ = false;

@@ -26,6 +26,11 @@ struct OptimizeOptions {
   bool select_by_masks = false;
 };
 
+struct CollectiveOptions {
+  bool async = true;
+  int64_t link = 0;
+};
+
 struct CpuOptions {
   bool native = true;
   bool flush_subnormals = false;
@@ -48,6 +53,7 @@ enum class FieldRole : uint8_t { kOutput, kDiagnostic };
 struct CompileOptions {
   PipelineOptions pipeline;
   OptimizeOptions optimize;
+  CollectiveOptions collectives;
   CpuOptions cpu;
   GpuOptions gpu;
   DumpOptions dump;
@@ -77,6 +83,12 @@ struct CompileOptions {
     v("optimize.select_by_masks", optimize.select_by_masks, kOutput,
       "x * convert(mask) is x where the mask is true and 0 elsewhere, even where x is infinite or "
       "NaN. For JAX it is on, as in XLA; turn it off there for products as IEEE has them.");
+    v("collectives.async", collectives.async, kOutput,
+      "Collectives of several CPU devices run beside the compute that does not need them, which is "
+      "put in an order that leaves them the time. Turn off to have each end where it begins.");
+    v("collectives.link", collectives.link, kOutput,
+      "Collectives of CPU devices take the time that a link of so many Mbit/s between them would; "
+      "0: that of copying. Set it to see what a program does on machines that are connected so.");
     v("cpu.native", cpu.native, kOutput,
       "Programs become native code. Turn off to run them by the evaluator, for comparing.");
     v("cpu.flush_subnormals", cpu.flush_subnormals, kOutput,

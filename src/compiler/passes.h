@@ -106,6 +106,11 @@ Result<bool> MakeCollectivesSync(hlo::Module&, const PassContext&);
 // and written lies in longer rows; needs: row-major layouts; behind simplify, whose rules know
 // transposes as the user wrote them.
 Result<bool> MergeTransposedDimensions(hlo::Module&, const PassContext&);
+// Collectives of CPU devices whose transfer takes longer than its latency become async pairs, and
+// computations that hold some are put in an order that hides them behind compute, by the model of
+// schedule/machine.h, within a tenth more memory and what two of them take; needs: flat collectives
+// (expand-ops); behind schedule, whose order is kept elsewhere.
+Result<bool> OverlapCollectives(hlo::Module&, const PassContext&);  // schedule/overlap.cc
 // No shape has a layout afterwards, except results of custom calls that constrain the layouts of
 // their operands (the callee's interface) and what no other op can say (bitcasts of dynamic shapes,
 // buffers and complex parts). `bitcast` becomes transposes, a reshape, a bitcast-convert; a copy
@@ -195,5 +200,9 @@ Result<bool> SinkAllReduces(hlo::Module&, const PassContext&);
 // or there twice goes; costly invariant ops move out, and so do products of scanned rows with
 // invariants, as one product of all rows; needs: not scheduled (else it does nothing).
 Result<bool> SimplifyWhile(hlo::Module&, const PassContext&);
+// Loops of known trip count that hold collectives are unrolled, whole or by a factor, as long as
+// the module stays small: what is behind a barrier crosses no iteration otherwise; needs:
+// separate-computations, not scheduled (else it does nothing).
+Result<bool> UnrollCollectiveLoops(hlo::Module&, const PassContext&);  // schedule/overlap.cc
 
 }  // namespace weft::compiler

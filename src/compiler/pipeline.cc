@@ -34,6 +34,7 @@ constexpr Pass kPasses[] = {
     {"make-collectives-sync", MakeCollectivesSync},
     {"merge-transposed-dimensions", MergeTransposedDimensions},
     {"normalize-layouts", NormalizeLayouts},
+    {"overlap-collectives", OverlapCollectives},
     {"partition", Partition},
     {"permute-rows", PermuteRows},
     {"pipeline-collectives", PipelineCollectives},
@@ -55,6 +56,7 @@ constexpr Pass kPasses[] = {
     {"simplify-ranges", SimplifyRanges},
     {"simplify-while", SimplifyWhile},
     {"sink-all-reduces", SinkAllReduces},
+    {"unroll-collective-loops", UnrollCollectiveLoops},
 };
 
 // The order in which they run.
@@ -104,7 +106,8 @@ constexpr std::string_view kNativeAfter[] = {
     "eliminate-dead-code",
     "fuse",
     "eliminate-dead-code",
-    "schedule",  // last: of what really runs
+    "schedule",             // of what really runs
+    "overlap-collectives",  // last: what it makes asynchronous stays where it is
 };
 
 bool IsDisabled(const Pass& pass, const CompileOptions& options) {

@@ -143,8 +143,7 @@ class Planner {
       } else if (auto* branches = std::get_if<program::ConditionalStep>(&step.op)) {
         open = false;
         for (const auto& branch : branches->branches) Walk(branch);
-      } else if (!std::holds_alternative<program::WaitStep>(step.op) &&
-                 !absorbed_.contains(&step)) {
+      } else if (!absorbed_.contains(&step) && !IsIdle(step)) {
         if (!open) {
           plan_.sequence_numbers[&step] = static_cast<int32_t>(plan_.sequences.size());
           plan_.sequences.emplace_back();
@@ -154,6 +153,11 @@ class Planner {
         AddToSequence(step);
       }
     }
+  }
+
+  // A wait where everything runs in place: only collectives of several devices do not.
+  bool IsIdle(const Step& step) const {
+    return std::holds_alternative<program::WaitStep>(step.op) && program_.devices == 1;
   }
 
   void WalkLoop(const Step& step, const program::WhileStep& loop) {

@@ -40,7 +40,8 @@ struct Plan {
   int64_t arena_bytes = 0;
   std::vector<std::vector<const program::Step*>> sequences;
   std::map<const program::Step*, int32_t> sequence_numbers;  // by first step
-  std::vector<const program::Step*> calls;  // steps of sequences: routines, collectives, channels
+  std::vector<const program::Step*>
+      calls;  // steps of sequences: routines, collectives, channels, waits
   std::map<const program::Step*, int32_t> call_numbers;
   std::vector<Region> regions;
   std::map<const program::Step*, int32_t> region_numbers;

@@ -103,7 +103,7 @@ class DeviceState {
     return {};
   }
 
-  // Runs until the end (then waits_at is null) or a collective.
+  // Runs until the end (then waits_at is null), a collective, or a wait for one.
   Status Run() {
     waits_at_ = nullptr;
     while (!frames_.empty() && !waits_at_) {
@@ -160,6 +160,13 @@ class DeviceState {
   }
 
   const Step* waits_at() const { return waits_at_; }
+  // Whether the device has come to the collective, and not gone on from it.
+  bool IsAt(const Step& step) const { return waits_at_ == &step || IsUnderWay(step); }
+  // The collective has run: true if the device was waiting for it.
+  bool Leave(const Step& step) {
+    std::erase(under_way_, &step);
+    return std::exchange(waits_at_, waits_at_ == &step ? nullptr : waits_at_) == &step;
+  }
 
   Bytes MemoryOf(const Use& use) {
     Slice slice = Resolve(program_, use.slice);
@@ -245,11 +252,25 @@ class DeviceState {
     if (!options_.recv) return Unimplemented("interpreter: no host to receive from");
     return options_.recv(number_, op.channel, MemoryOf(step.uses[0]));
   }
+  // An asynchronous one is done as late as it may be, so that whoever touches its memory on the way
+  // is found out.
   Status RunOp(const Step& step, const CollectiveStep&) {
-    waits_at_ = &step;
+    if (step.event.empty()) {
+      waits_at_ = &step;
+    } else {
+      under_way_.push_back(&step);
+    }
     return {};
   }
-  Status RunOp(const Step&, const WaitStep&) { return {}; }
+  Status RunOp(const Step&, const WaitStep& op) {
+    for (const Step* step : under_way_) {
+      if (step->event == op.event) waits_at_ = step;
+    }
+    return {};
+  }
+  bool IsUnderWay(const Step& step) const {
+    return std::find(under_way_.begin(), under_way_.end(), &step) != under_way_.end();
+  }
   Status RunOp(const Step& step, const WhileStep& op) {
     frames_.push_back({&op.condition, 0, &step, false});
     return {};
@@ -278,6 +299,7 @@ class DeviceState {
   std::vector<std::vector<std::byte>> storage_;  // what of it is our own
   std::vector<Frame> frames_;
   const Step* waits_at_ = nullptr;
+  std::vector<const Step*> under_way_;  // asynchronous collectives
 };
 
 // Exchanges data if all devices of the group have come to the step.
@@ -285,7 +307,7 @@ bool TryCollective(const Program& program, const Step& step, std::span<const int
                    std::vector<DeviceState>& devices) {
   std::vector<std::vector<Bytes>> memory;
   for (int64_t device : group) {
-    if (devices[device].waits_at() != &step) return false;
+    if (!devices[device].IsAt(step)) return false;
     memory.emplace_back();
     for (const Use& use : step.uses) memory.back().push_back(devices[device].MemoryOf(use));
   }
@@ -336,7 +358,9 @@ Result<std::vector<std::vector<Literal>>> InterpretDevices(
         continue;
       }
       progress = true;
-      for (int64_t member : group) TRY(devices[member].Run());
+      for (int64_t member : group) {
+        if (devices[member].Leave(*step)) TRY(devices[member].Run());
+      }
     }
     if (!stuck) break;
     if (!progress) {

@@ -18,11 +18,11 @@ namespace {
 // Copying so much costs less than another meeting, to say that inputs have been read.
 constexpr size_t kSmall = 4096;  // bytes a device
 
-std::vector<int64_t> PlaceOf(const CollectiveStep& op, const Step& step) {
+}  // namespace
+
+DeviceGroup::Key DeviceGroup::PlaceOf(const CollectiveStep& op, const Step& step) {
   return {op.channel, op.channel != 0 ? 0 : reinterpret_cast<intptr_t>(&step)};
 }
-
-}  // namespace
 
 bool DeviceGroup::IsSmall(Memory memory) {
   size_t bytes = 0;
@@ -50,6 +50,10 @@ void DeviceGroup::Bring(Memory memory, bool copy, Brought& brought) {
 Status DeviceGroup::Collective(const program::Program& program, const Step& step, int64_t device,
                                Memory memory) {
   const auto& op = std::get<CollectiveStep>(step.op);
+  if (link_ > 0) {
+    TRY(Start(program, step, device, memory));
+    return Wait(step.event, device);
+  }
   if (op.kind == CollectiveKind::kPermute) return Permute(program, step, device, memory);
   return Meet(program, step, device, memory, program::GroupOf(op, device, devices()));
 }

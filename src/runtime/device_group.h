@@ -1,12 +1,16 @@
 // The devices of one run of a Program for several, meeting at collectives.
 #pragma once
 
+#include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/device_threads.h"
@@ -15,24 +19,38 @@
 
 namespace weft::runtime {
 
+// Whether the program has collectives that go on beside the steps behind them.
+bool HasAsyncCollectives(const program::Program& program);
+
 class DeviceGroup : private DeviceThreads {
  public:
   using Memory = std::span<const std::span<std::byte>>;  // one span for each use of a step
 
-  using DeviceThreads::DeviceThreads;
+  explicit DeviceGroup(int64_t devices);
+  ~DeviceGroup();
 
   // Runs fn(device) on all devices at once; the first error. To be called once. `kept`: whose
   // threads do it; null: new ones. `threads`: so many (what never blocks but here may share
-  // them); 0: one each.
+  // them); 0: one each. `transfers`: one more runs asynchronous collectives; without it, and
+  // without a simulated link, who waits for one runs it.
   Status RunAll(const std::function<Status(int64_t)>& fn, KeptThreads* kept = nullptr,
-                int64_t threads = 0) {
-    return RunThreads(fn, kept, threads);
-  }
+                int64_t threads = 0, bool transfers = false);
+  // Collectives take the time that a link of so many bytes a second and direction would, one for
+  // each device: nothing is computed, nobody's thread sleeps. 0: none. Before RunAll, which then
+  // needs `transfers`.
+  void SimulateLink(double bytes_per_second) { link_ = bytes_per_second; }
 
   // A CollectiveStep on one of the devices: waits for the others of its group, then writes what
   // this device gets. The inputs of all stay as they are until every one has read them.
   Status Collective(const program::Program& program, const program::Step& step, int64_t device,
                     Memory memory);
+  // An asynchronous one: the device goes on at once, and `memory` is the collective's until the
+  // wait for the step's event.
+  Status Start(const program::Program& program, const program::Step& step, int64_t device,
+               Memory memory);
+  Status Wait(const std::string& event, int64_t device);
+  // A run that ends without its waits: what is under way no longer touches the device's memory.
+  void Abandon(int64_t device);
   // The routines device_send and device_recv (program/library.h).
   Status Send(const program::Step& step, int64_t device, std::span<const std::byte> data);
   Status Receive(const program::Step& step, int64_t device, std::span<std::byte> data);
@@ -58,6 +76,8 @@ class DeviceGroup : private DeviceThreads {
     bool copied = false;  // nobody reads the device's own memory
   };
   using Key = std::vector<int64_t>;
+  struct Transfer;  // device_group_async.cc
+  struct Pending;
 
   static bool IsSmall(Memory memory);
   static void Bring(Memory memory, bool copy, Brought& brought);
@@ -74,6 +94,15 @@ class DeviceGroup : private DeviceThreads {
   Status Meet(const program::Program& program, const program::Step& step, int64_t device,
               Memory memory, const std::vector<int64_t>& group);
 
+  static Key PlaceOf(const program::CollectiveStep& op, const program::Step& step);
+  void Arrive(const Key& key, size_t size, size_t place, int64_t device, Pending& pending)
+      WEFT_REQUIRES(mutex_);
+  std::chrono::steady_clock::time_point Occupy(const Transfer& transfer) WEFT_REQUIRES(mutex_);
+  void Ripen(Transfer& transfer) WEFT_REQUIRES(mutex_);
+  void RunPart(Transfer& transfer) WEFT_REQUIRES(mutex_);
+  void Retire(const Transfer& transfer) WEFT_REQUIRES(mutex_);
+  void RunTransfers() WEFT_EXCLUDES(mutex_);
+
   // Devices meet by channel (or, without one, step), by who takes part and by how often they have
   // come here before.
   std::map<std::vector<int64_t>, Meeting> meetings_ WEFT_GUARDED_BY(mutex_);
@@ -81,6 +110,18 @@ class DeviceGroup : private DeviceThreads {
   std::map<std::vector<int64_t>, Offer> offers_ WEFT_GUARDED_BY(mutex_);
   // By channel, sender and receiver, -1 where anybody may be.
   std::map<std::vector<int64_t>, std::deque<std::vector<std::byte>>> mail_ WEFT_GUARDED_BY(mutex_);
+
+  // Asynchronous collectives: those for which not all have come, by place and visit; those that are
+  // under way, in the order in which they began; by device, those it has not waited for, by event.
+  std::map<Key, std::shared_ptr<Transfer>> gathering_ WEFT_GUARDED_BY(mutex_);
+  std::deque<std::shared_ptr<Transfer>> queue_ WEFT_GUARDED_BY(mutex_);
+  std::vector<std::map<std::string, std::unique_ptr<Pending>>> pending_ WEFT_GUARDED_BY(mutex_);
+  std::condition_variable queue_changed_;
+  int64_t finished_ WEFT_GUARDED_BY(mutex_) = 0;  // devices
+  double link_ = 0;                               // bytes a second
+  // When the link of each device is free again, by direction.
+  std::vector<std::chrono::steady_clock::time_point> sends_until_ WEFT_GUARDED_BY(mutex_);
+  std::vector<std::chrono::steady_clock::time_point> receives_until_ WEFT_GUARDED_BY(mutex_);
 };
 
 }  // namespace weft::runtime

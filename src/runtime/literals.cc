@@ -153,13 +153,14 @@ Result<std::vector<std::vector<Literal>>> LiteralRunner::RunOnDevices(
     std::span<std::vector<Literal>> arguments, const Call& call) const {
   std::vector<std::vector<Literal>> results(arguments.size());
   DeviceGroup group(std::ssize(arguments));
-  TRY(group.RunAll([&](int64_t device) -> Status {
+  auto run = [&](int64_t device) -> Status {
     Call own = call;
     own.device = device;
     own.group = &group;
     results[static_cast<size_t>(device)] = TRY(Run(arguments[static_cast<size_t>(device)], own));
     return {};
-  }));
+  };
+  TRY(group.RunAll(run, nullptr, 0, HasAsyncCollectives(program_.program())));
   return results;
 }
 

@@ -126,7 +126,11 @@ Status Memory::Walk(const hlo::Computation& computation, bool in_loop) {
       continue;
     }
     std::vector<MemValue> mine;
-    if (IsForwarding(*i)) {
+    if (i->op() == HloOp::kAsyncStart) {
+      mine = WalkStart(*i, in_loop);
+    } else if (i->op() == HloOp::kAsyncDone) {
+      mine = WalkDone(*i);
+    } else if (IsForwarding(*i)) {
       mine = ForwardedLeaves(*i, [&](const Instruction& x) -> const auto& { return Leaves(x); });
     } else if (i->IsConstant()) {
       ForEachLeaf(i->shape(), [&](const Shape& shape) {
@@ -162,6 +166,35 @@ Status Memory::Walk(const hlo::Computation& computation, bool in_loop) {
     leaves_[i] = std::move(mine);
   }
   return {};
+}
+
+// (operands, result ...): the operands under their own names, and what is written from here on.
+std::vector<MemValue> Memory::WalkStart(const Instruction& start, bool in_loop) {
+  const int32_t at = NextMoment(start);
+  std::vector<MemValue> mine;
+  for (const Instruction* operand : start.operands()) {
+    for (MemValue v : Leaves(*operand)) {
+      UseAt(v, at);
+      mine.push_back(v);
+    }
+  }
+  const size_t operands = mine.size();
+  size_t leaf = 0;
+  ForEachLeaf(start.shape(), [&](const Shape& shape) {
+    if (leaf++ < operands) return;
+    const MemValue v = NewValue(shape, &start, in_loop);
+    DefineAt(v, at);
+    mine.push_back(v);
+  });
+  return mine;
+}
+
+// What the start reads and writes is its own up to here.
+std::vector<MemValue> Memory::WalkDone(const Instruction& done) {
+  const int32_t at = NextMoment(done);
+  const std::vector<MemValue>& all = Leaves(*done.operand(0));
+  for (MemValue v : all) UseAt(v, at + 1);
+  return {all.end() - LeafCount(done.shape()), all.end()};
 }
 
 Status Memory::WalkWhile(const Instruction& loop, bool in_loop) {

@@ -91,6 +91,8 @@ class Memory {
   };
 
   Status Walk(const hlo::Computation& computation, bool in_loop);
+  std::vector<MemValue> WalkStart(const hlo::Instruction& start, bool in_loop);
+  std::vector<MemValue> WalkDone(const hlo::Instruction& done);
   Status WalkWhile(const hlo::Instruction& loop, bool in_loop);
   Status WalkConditional(const hlo::Instruction& conditional, bool in_loop);
   MemValue NewValue(const Shape& shape, const hlo::Instruction* def, bool in_loop);

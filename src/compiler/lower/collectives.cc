@@ -1,6 +1,8 @@
 // Steps in which devices meet, and their numbers.
 #include "compiler/analysis/collectives.h"
 
+#include <algorithm>
+
 #include "compiler/lower/table.h"
 #include "hlo/evaluate/collectives.h"
 
@@ -58,12 +60,9 @@ Status CheckSizes(const Instruction& i, const program::CollectiveStep& op, const
                          " does not go together with groups of ", group, " devices");
 }
 
-// expand-ops leaves collectives whose parts lie one after the other.
-Status LowerCollective(Subject& subject) {
-  LowerContext& cx = subject.cx;
-  const Instruction& i = subject.instruction;
-  Steps& steps = subject.steps;
-  Step step = Routine(cx, "", i, {});
+// expand-ops leaves collectives whose parts lie one after the other. `step` has the uses; none are
+// left where there is nothing to send.
+Status MakeCollective(const Instruction& i, Step& step) {
   // Arrays without elements are nobody's to send.
   size_t n = step.uses.size() / 2;
   std::vector<program::Use> uses;
@@ -74,8 +73,8 @@ Status LowerCollective(Subject& subject) {
       }
     }
   }
-  if (uses.empty()) return {};
   step.uses = std::move(uses);
+  if (step.uses.empty()) return {};
   if (!IsFlatCollective(i)) {
     return Unimplemented(hlo::Mnemonic(i.op()), ": no native lowering of this form");
   }
@@ -97,7 +96,52 @@ Status LowerCollective(Subject& subject) {
   op.groups = TRY(pairs ? DevicePairs(i) : DeviceGroups(i));
   TRY(CheckSizes(i, op, step));
   step.op = std::move(op);
-  steps.push_back(std::move(step));
+  return {};
+}
+
+Status LowerCollective(Subject& subject) {
+  Step step = Routine(subject.cx, "", subject.instruction, {});
+  TRY(MakeCollective(subject.instruction, step));
+  if (!step.uses.empty()) subject.steps.push_back(std::move(step));
+  return {};
+}
+
+// The collective that an async pair is of.
+Decision MatchAsyncCollective(Subject& subject) {
+  const hlo::Computation* calls = subject.instruction.attrs<hlo::AsyncAttrs>().calls;
+  if (calls == nullptr || calls->root()->attrs().Collective() == nullptr) {
+    return Refuse("it is no collective");
+  }
+  return Take("it begins here and ends at its done");
+}
+
+// (operands, result): the operands are there already.
+Status LowerCollectiveStart(Subject& subject) {
+  LowerContext& cx = subject.cx;
+  const Instruction& start = subject.instruction;
+  Step step = Routine(cx, "", start, {});
+  const auto operands = step.uses.begin() + std::ssize(step.uses) / 3;
+  const Instruction& collective = *start.attrs<hlo::AsyncAttrs>().calls->root();
+  if (step.uses.size() % 3 != 0) return Unimplemented("async-start: operands and results differ");
+  step.uses.erase(operands, operands + std::ssize(step.uses) / 3);
+  TRY(MakeCollective(collective, step));
+  step.event = start.name();
+  step.stream = 1;
+  if (!step.uses.empty()) subject.steps.push_back(std::move(step));
+  return {};
+}
+
+Status LowerCollectiveDone(Subject& subject) {
+  const Instruction& done = subject.instruction;
+  const std::string& event = done.operand(0)->name();
+  const bool is_started = std::any_of(subject.steps.rbegin(), subject.steps.rend(),
+                                      [&](const Step& s) { return s.event == event; });
+  if (!is_started) return {};
+  Step step;
+  step.op = program::WaitStep{event};
+  step.name = done.name();
+  step.source = done.SourceLocation();
+  subject.steps.push_back(std::move(step));
   return {};
 }
 
@@ -202,6 +246,10 @@ extern constinit const LoweringRow kCollective = {
      HloOp::kCollectivePermute, HloOp::kReduceScatter},
     MatchOnlyWay,
     LowerCollective};
+extern constinit const LoweringRow kCollectiveStart = {
+    "asynchronous collective", {HloOp::kAsyncStart}, MatchAsyncCollective, LowerCollectiveStart};
+extern constinit const LoweringRow kCollectiveDone = {
+    "wait for a collective", {HloOp::kAsyncDone}, MatchAsyncCollective, LowerCollectiveDone};
 extern constinit const LoweringRow kSend = {"send", {HloOp::kSend}, MatchOnlyWay, LowerSend};
 extern constinit const LoweringRow kRecv = {"recv", {HloOp::kRecv}, MatchOnlyWay, LowerRecv};
 extern constinit const LoweringRow kRecvDone = {

@@ -6,12 +6,14 @@
 
 #include "base/metrics.h"
 #include "base/trace.h"
+#include "compiler/analysis/collectives.h"
 #include "compiler/analysis/in_place.h"
 #include "compiler/lower/lower.h"
 #include "compiler/lower/packing.h"
 #include "compiler/passes.h"
 #include "hlo/call_graph.h"
 #include "hlo/clone.h"
+#include "program/builder.h"
 #include "program/regions.h"
 
 namespace weft::compiler {
@@ -76,6 +78,18 @@ void ClearOutputs(std::vector<program::Step>& steps) {
   steps = std::move(all);
 }
 
+// A link is worth moving collectives to other iterations of their loops; copies within memory are
+// not.
+constexpr std::string_view kAcrossIterations =
+    "inline-calls,separate-computations,reassociate-all-reduces,eliminate-dead-code,"
+    "unroll-collective-loops,simplify-while,sink-all-reduces,pipeline-collectives";
+
+bool MovesAcrossIterations(const hlo::Module& module, const CompileOptions& options,
+                           const program::TargetInfo& target) {
+  return options.collectives.async && options.collectives.link > 0 && target.RunsOnHost() &&
+         DeviceCount(module) > 1;
+}
+
 }  // namespace
 
 Result<program::Program> LowerWith(const hlo::Module& module, const CompileOptions& options,
@@ -100,6 +114,10 @@ Result<Compiled> Compile(const hlo::Module& module, const CompileOptions& option
   // The order of the list is decided anew.
   compiled.module->config().is_scheduled = false;
   std::vector<const Pass*> passes = TRY(NativePipeline());
+  if (MovesAcrossIterations(*compiled.module, options, target)) {
+    const std::vector<const Pass*> first = TRY(FindPasses(kAcrossIterations));
+    passes.insert(passes.begin(), first.begin(), first.end());
+  }
   {
     metrics::Timer timer(metrics::kPassSeconds);
     trace::Span span(trace::Kind::kPhase,

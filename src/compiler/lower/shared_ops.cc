@@ -16,7 +16,8 @@ extern const LoweringRow kFft, kTopK, kRng, kRngBitGenerator, kConvolution;
 extern const LoweringRow kHouseholder, kCustomCall;
 extern const LoweringRow kAttention, kScaledGemm;
 // collectives.cc
-extern const LoweringRow kDeviceId, kCollective, kSend, kRecv, kRecvDone;
+extern const LoweringRow kDeviceId, kCollective, kCollectiveStart, kCollectiveDone;
+extern const LoweringRow kSend, kRecv, kRecvDone;
 
 std::span<const LoweringRow* const> SharedOps() {
   static constexpr const LoweringRow* kRowsOfAll[] = {
@@ -27,7 +28,7 @@ std::span<const LoweringRow* const> SharedOps() {
       &kUnrolledCholesky, &kLoopedCholesky, &kLibraryCholesky, &kUnrolledSolve, &kLoopedSolve,
       &kLibrarySolve, &kUnrolledLu, &kLoopedLu, &kLibraryLu, &kFft, &kRng, &kRngBitGenerator,
       &kConvolution, &kHouseholder, &kAttention, &kScaledGemm, &kCustomCall, &kDeviceId,
-      &kCollective, &kSend, &kRecv, &kRecvDone};
+      &kCollective, &kCollectiveStart, &kCollectiveDone, &kSend, &kRecv, &kRecvDone};
   return kRowsOfAll;
 }
 

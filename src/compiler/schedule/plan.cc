@@ -52,11 +52,15 @@ Status Run(hlo::Module& module, std::string_view passes, const program::TargetIn
 }
 
 Result<std::unique_ptr<hlo::Module>> Optimize(const hlo::Module& partitioned, const LoopPlan& plan,
-                                              const program::TargetInfo& device, int64_t unroll) {
+                                              const program::TargetInfo& device, int64_t unroll,
+                                              bool combines = true) {
   std::unique_ptr<hlo::Module> module = hlo::CloneModule(partitioned);
   if (plan.unrolls) TRY(UnrollLoops(*module, unroll));
   TRY(Run(*module, plan.passes, device));
-  TRY(RunPasses(*module, TRY(NativePipeline()), CompileOptions(), {}, device));
+  CompileOptions options;
+  options.collectives.async = false;  // that is the scheduler's part
+  if (!combines) options.pipeline.disable = {"combine-collectives"};
+  TRY(RunPasses(*module, TRY(NativePipeline()), options, {}, device));
   return module;
 }
 
@@ -100,21 +104,30 @@ Result<Plan> MakePlan(std::unique_ptr<hlo::Module> module, const Machine& machin
   }
   const bool has_loops = HasLoopsWithCollectives(*module);
   Candidate best;
-  for (const LoopPlan& plan : kLoopPlans) {
-    if (!has_loops && plan.name != "kept") continue;
-    if (plan.unrolls && scheduler.unroll == 0) continue;
-    std::unique_ptr<hlo::Module> own = TRY(Optimize(*module, plan, device, scheduler.unroll));
+  const LoopPlan* chosen = nullptr;
+  auto consider = [&](const LoopPlan& plan, bool combines) -> Status {
+    std::unique_ptr<hlo::Module> own =
+        TRY(Optimize(*module, plan, device, scheduler.unroll, combines));
     SchedulerOptions how = scheduler;
     if (!plan.unrolls) how.unroll = 0;
     TRY(ScheduleModule(*own, machine, profile, how));
     Certificate made = TRY(Certify(*own, machine, profile));
-    VLOG("schedule", 1) << "loops " << plan.name << ": " << made.line.length * 1e3 << " ms, "
-                        << made.peak << " bytes";
+    VLOG("schedule", 1) << "loops " << plan.name << (combines ? "" : ", collectives apart") << ": "
+                        << made.line.length * 1e3 << " ms, " << made.peak << " bytes";
     Candidate candidate{{std::move(own), plan.name, made.line.length}, made.peak};
-    if (best.plan.module == nullptr || IsBetter(candidate, best, scheduler.memory_limit)) {
+    if (chosen == nullptr || IsBetter(candidate, best, scheduler.memory_limit)) {
       best = std::move(candidate);
+      chosen = &plan;
     }
+    return {};
+  };
+  for (const LoopPlan& plan : kLoopPlans) {
+    if (!has_loops && plan.name != "kept") continue;
+    if (plan.unrolls && scheduler.unroll == 0) continue;
+    TRY(consider(plan, true));
   }
+  // Combined ones save latency and hold more memory at once.
+  TRY(consider(*chosen, false));
   return std::move(best.plan);
 }
 

@@ -9,13 +9,11 @@
 #include "hlo/verify.h"
 
 namespace weft::compiler::schedule {
-namespace {
 
 using hlo::Computation;
 using hlo::Instruction;
 using hlo::Op;
 
-// Callees before callers.
 std::vector<Computation*> RunOrder(hlo::Module& module) {
   std::vector<uint8_t> runs(static_cast<size_t>(module.id_limit()), 0);
   runs[static_cast<size_t>(module.entry()->id())] = 1;
@@ -33,6 +31,8 @@ std::vector<Computation*> RunOrder(hlo::Module& module) {
   }
   return found;
 }
+
+namespace {
 
 // Writes the order into the list. Free instructions come right before what first needs them.
 class Emitter {
@@ -76,6 +76,8 @@ class Emitter {
   std::vector<Instruction*> work_, order_;
 };
 
+}  // namespace
+
 void WriteOrder(Computation& c, const Problem& problem, const Order& order) {
   Walker walker(problem);
   for (int32_t job : order.jobs) walker.Place(job);
@@ -93,6 +95,8 @@ void WriteOrder(Computation& c, const Problem& problem, const Order& order) {
   }
   emitter.Finish();
 }
+
+namespace {
 
 // Arguments and constants, which the model holds throughout; what is left of the limit is for the
 // jobs.

@@ -36,4 +36,9 @@ Result<std::vector<ScheduledComputation>> ScheduleModule(hlo::Module& module,
                                                          const Profile* profile,
                                                          const SchedulerOptions& options);
 
+// Computations that run, callees before callers.
+std::vector<hlo::Computation*> RunOrder(hlo::Module& module);
+// Writes the order of jobs into the list of the computation.
+void WriteOrder(hlo::Computation& computation, const Problem& problem, const Order& order);
+
 }  // namespace weft::compiler::schedule

@@ -135,8 +135,14 @@ Status NativeProgram::RunCall(Context& context, int64_t number, std::byte* const
   } else if (collective && program_.devices == 1) {
     RunAlone(*collective, MemoryOf(step, addresses));
   } else if (collective && context.run->group != nullptr) {
-    status = context.run->group->Collective(program_, step, context.run->device,
-                                            MemoryOf(step, addresses));
+    const bool is_async = !step.event.empty() && !context.in_place;
+    auto run = is_async ? &runtime::DeviceGroup::Start : &runtime::DeviceGroup::Collective;
+    status =
+        (context.run->group->*run)(program_, step, context.run->device, MemoryOf(step, addresses));
+  } else if (auto* wait = std::get_if<program::WaitStep>(&step.op)) {
+    if (context.run->group != nullptr) {
+      status = context.run->group->Wait(wait->event, context.run->device);
+    }
   } else if (call && context.run->group != nullptr && call->routine == "device_send") {
     status = context.run->group->Send(step, context.run->device, MemoryOf(step, addresses)[0]);
   } else if (call && context.run->group != nullptr && call->routine == "device_recv") {
@@ -226,6 +232,7 @@ Status NativeProgram::Run(const runtime::Call& call) const {
   } else if (!sequences_.empty()) {
     code = SequenceFromCode(&context, 0, table.data());
   }
+  if (code != 0 && call.group != nullptr) call.group->Abandon(call.device);
   if (arena) KeepArena(std::move(arena));
   if (code == kRunCancelled) return Cancelled(program_);
   return code == 0 ? Status() : std::move(context.status);

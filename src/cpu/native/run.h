@@ -18,6 +18,7 @@ struct NativeProgram::Context : NativeContext {
   std::optional<ScratchRoom> room;  // of routines; none: they take none
   Status status;                    // why a step failed
   Doing* doing = nullptr;
+  bool in_place = false;     // asynchronous steps too
   int64_t region_begin = 0;  // of the one that runs; regions do not nest
 };
 

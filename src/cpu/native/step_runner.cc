@@ -19,6 +19,7 @@ class StepRunner {
     context_.program = &program;
     context_.run = &call;
     context_.pool = call.pool ? call.pool : &DefaultPool();
+    context_.in_place = true;  // what a step has made is there when it is reported
   }
 
   Status Run() {

@@ -80,11 +80,14 @@ bool IsProductCall(const Step& step) {
 
 // Steps without steps inside, neither of which writes what the other uses.
 bool MayChangePlaces(const program::Program& program, const Step& a, const Step& b) {
+  // Between start and wait a collective is in nobody's way but its memory's.
+  const bool is_async = std::holds_alternative<program::WaitStep>(b.op) ||
+                        std::holds_alternative<program::CollectiveStep>(b.op);
   bool plain = std::holds_alternative<program::KernelStep>(b.op) ||
                std::holds_alternative<program::CopyStep>(b.op) ||
                std::holds_alternative<program::FillStep>(b.op) ||
                std::holds_alternative<program::LibraryStep>(b.op);
-  if (!plain || !b.event.empty()) return false;
+  if (!is_async && (!plain || !b.event.empty())) return false;
   for (const program::Use& x : a.uses) {
     for (const program::Use& y : b.uses) {
       if (!Writes(x.access) && !Writes(y.access)) continue;

@@ -65,6 +65,34 @@ Result<Instruction*> SimplifyDynamicSlice(Instruction& i, Builder& b) {
   return nullptr;
 }
 
+// Store-to-load forwarding: slice(dynamic-update-slice(x, u, constants)) = slice(u) of what lies in
+// the update, through other updates that have nothing of it. What none of them wrote stays a slice
+// of the last: x would have to outlive its updates.
+Result<Instruction*> SliceOfUpdate(Instruction& i, Builder& b) {
+  for (Instruction* at = i.operand(0);
+       at->op() == Op::kDynamicUpdateSlice && HasScalarStarts(*at, 2, at->shape().rank());
+       at = at->operand(0)) {
+    if (!IsStaticArray(*at) || !IsStaticArray(*at->operand(1))) return nullptr;
+    const Shape& part = at->operand(1)->shape();
+    const std::optional<Ints> known = KnownStarts(StartsOf(*at, 2), at->shape(), part);
+    if (!known) return nullptr;
+    hlo::SliceDims slice = i.attrs<hlo::SliceAttrs>().slice;
+    bool is_inside = true, is_apart = false;
+    for (size_t d = 0; d < known->size(); ++d) {
+      const int64_t begin = (*known)[d], end = begin + part.dim(static_cast<int64_t>(d));
+      is_inside &= slice[d].start >= begin && slice[d].limit <= end;
+      is_apart |= slice[d].limit <= begin || slice[d].start >= end;
+      slice[d].start -= begin;
+      slice[d].limit -= begin;
+    }
+    if (is_inside) {
+      return b.Add(Op::kSlice, {at->operand(1)}, hlo::SliceAttrs{.slice = std::move(slice)});
+    }
+    if (!is_apart) return nullptr;
+  }
+  return nullptr;
+}
+
 // update of everything = the update;  of nothing = the array;  update(update(x, u, s), v, s) =
 // update(x, v, s) of one size;  update(x, dynamic-slice(x, s), s) = x
 Result<Instruction*> SimplifyUpdate(Instruction& i, Builder& b) {
@@ -256,6 +284,7 @@ Result<Instruction*> SimplifyIndexing(Instruction& i, Builder& b) {
   if (i.operand(0)->shape().dtype() != i.shape().dtype()) return nullptr;
   switch (i.op()) {
     case Op::kDynamicSlice: return SimplifyDynamicSlice(i, b);
+    case Op::kSlice: return SliceOfUpdate(i, b);
     case Op::kDynamicUpdateSlice: return SimplifyUpdate(i, b);
     case Op::kGather: return SimplifyGather(i, b);
     case Op::kScatter: return SimplifyScatter(i, b);

@@ -1,0 +1,134 @@
+// The passes overlap-collectives and unroll-collective-loops: what `weft schedule` does, for
+// programs that run here.
+#include <algorithm>
+#include <map>
+
+#include "compiler/analysis/collectives.h"
+#include "compiler/passes.h"
+#include "compiler/passes/collectives/async_pairs.h"
+#include "compiler/passes/collectives/loop_copies.h"
+#include "compiler/passes/effects.h"
+#include "compiler/schedule/prepare.h"
+#include "compiler/schedule/scheduler.h"
+#include "compiler/schedule/verify_schedule.h"
+#include "hlo/call_graph.h"
+
+namespace weft::compiler {
+
+using hlo::Computation;
+using hlo::Instruction;
+
+namespace schedule {
+namespace {
+
+// Programs are compiled while somebody waits: a tenth of what `weft schedule` spends.
+constexpr SearchOptions kQuickSearch = {
+    .work = 160'000, .moves = 2'000'000, .states = 4'000, .window_states = 2'000};
+constexpr int64_t kUnrolledInstructions = 4'000;  // of a module: a few seconds of compile time
+constexpr double kMemoryGrowth = 1.1;  // of a computation's peak, and two transfers' results
+
+// One of the devices that share the cores and the memory of this machine.
+Machine MachineOf(const program::TargetInfo& target, const CollectiveOptions& options,
+                  int64_t devices) {
+  Machine machine = *FindMachine("cpu");
+  const auto share = static_cast<double>(devices);
+  machine.memory = target.bytes_per_second / share;
+  machine.launch = target.launch_seconds;
+  machine.f64 = target.f32_flops / 2 / share;
+  machine.f32 = target.f32_flops / share;
+  machine.f16 = std::max(target.f32_flops, target.bf16_matrix_flops) / share;
+  machine.f8 = machine.f16;
+  machine.node_devices = devices;
+  machine.link = machine.memory / 2;  // read and written
+  if (options.link > 0) machine.link = static_cast<double>(options.link) * 1e6 / 8;
+  return machine;
+}
+
+// Channels that several instructions name are met by all of them in one way: these stay as they
+// are.
+std::map<int64_t, int64_t> ChannelUses(const hlo::Module& module) {
+  std::map<int64_t, int64_t> uses;
+  for (const auto& c : module.computations()) {
+    for (const Instruction* i : *c) {
+      const hlo::CollectiveAttrs* attrs = i->attrs().Collective();
+      if (attrs != nullptr && attrs->channel_id) ++uses[*attrs->channel_id];
+    }
+  }
+  return uses;
+}
+
+Result<bool> MakeLongOnesAsync(hlo::Module& module, Costs& costs) {
+  const std::map<int64_t, int64_t> uses = ChannelUses(module);
+  bool changed = false;
+  for (Computation* c : RunOrder(module)) {
+    for (Instruction* i : c->Snapshot()) {
+      if (!IsCollective(i->op()) || HasTrait(i->op(), hlo::kAsyncStart) || !IsFlatCollective(*i)) {
+        continue;
+      }
+      const std::optional<int64_t> channel = i->attrs().Collective()->channel_id;
+      if (channel && uses.at(*channel) > 1) continue;
+      if (costs.Of(*i).seconds < 2 * costs.machine().latency) continue;
+      TRY(AddAsyncPair(i));
+      changed = true;
+    }
+  }
+  return changed;
+}
+
+bool HasStarts(const Computation& c) {
+  for (const Instruction* i : c) {
+    if (HasTrait(i->op(), hlo::kAsyncStart)) return true;
+  }
+  return false;
+}
+
+// Besides what the list takes as it stands.
+int64_t MemoryLimit(const Problem& problem) {
+  std::vector<int32_t> listed(problem.size());
+  for (size_t n = 0; n < listed.size(); ++n) listed[n] = static_cast<int32_t>(n);
+  int64_t most = 0;
+  for (const Job& job : problem.jobs) {
+    int64_t bytes = 0;
+    for (int32_t b : job.makes) bytes += problem.bytes[static_cast<size_t>(b)];
+    if (job.is_async) most = std::max(most, bytes);
+  }
+  const auto peak = static_cast<double>(Evaluate(problem, listed).peak);
+  return static_cast<int64_t>(kMemoryGrowth * peak) + 2 * most;
+}
+
+}  // namespace
+}  // namespace schedule
+
+Result<bool> UnrollCollectiveLoops(hlo::Module& module, const PassContext&) {
+  if (module.config().is_scheduled) return false;
+  return TRY(schedule::UnrollLoops(module, schedule::kUnrolledInstructions)) > 0;
+}
+
+Result<bool> OverlapCollectives(hlo::Module& module, const PassContext& context) {
+  using namespace schedule;
+  const CollectiveOptions& options = context.options.collectives;
+  const int64_t devices = DeviceCount(module);
+  if (!options.async || devices < 2 || !context.target.RunsOnHost()) return false;
+  const Machine machine = MachineOf(context.target, options, devices);
+  Costs costs(module, machine);
+  if (!TRY(MakeLongOnesAsync(module, costs))) return false;
+  Lengths lengths;
+  for (Computation* c : RunOrder(module)) {
+    Problem problem = MakeProblem(*c, costs, lengths);
+    if (!HasStarts(*c)) {
+      std::vector<int32_t> listed(problem.size());
+      for (size_t n = 0; n < listed.size(); ++n) listed[n] = static_cast<int32_t>(n);
+      lengths[c] = Evaluate(problem, listed).length;
+      continue;
+    }
+    SearchOptions search = kQuickSearch;
+    search.memory_limit = MemoryLimit(problem);
+    const Order best = FindOrder(problem, search);
+    WriteOrder(*c, problem, best);
+    lengths[c] = best.value.length;
+  }
+  TRY(VerifySchedules(module));
+  return true;
+}
+
+}  // namespace weft::compiler
