@@ -1,8 +1,9 @@
-# module(NAME DEPS a b SOURCES x.cc y.cc TESTS x_test.cc [COLD])
+# module(NAME DEPS a b SOURCES x.cc y.cc TESTS x_test.cc [COLD] [NO_PCH])
 # One static library per folder of src/, include root src/, and one gtest binary NAME_test for its tests.
-# DEPS is also what tools/layers.py checks #include lines against. COLD: see weft_cold.
+# DEPS is also what tools/layers.py checks #include lines against. COLD: see weft_cold. NO_PCH: some sources have flags of
+# their own, which the precompiled header has not.
 function(module name)
-  cmake_parse_arguments(M "COLD" "" "DEPS;SOURCES;TESTS;LINK" ${ARGN})
+  cmake_parse_arguments(M "COLD;NO_PCH" "" "DEPS;SOURCES;TESTS;LINK" ${ARGN})
   if(NOT M_SOURCES)  # headers only
     add_library(weft_${name} INTERFACE)
     target_include_directories(weft_${name} INTERFACE ${CMAKE_SOURCE_DIR}/src)
@@ -15,6 +16,8 @@ function(module name)
   weft_target(weft_${name})
   if(M_COLD)
     weft_cold(weft_${name})
+  elseif(NOT M_NO_PCH)
+    weft_precompiled(weft_${name} weft_pch)
   endif()
   target_include_directories(weft_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
   foreach(dep ${M_DEPS})
@@ -25,7 +28,8 @@ function(module name)
     add_executable(${name}_test ${M_TESTS})
     weft_target(${name}_test)
     # The tests' own code is not worth optimising: it takes longer to compile than to run.
-    target_compile_options(${name}_test PRIVATE -O0)
+    target_compile_options(${name}_test PRIVATE -O0 -fPIC)
+    weft_precompiled(${name}_test weft_test_pch)
     target_link_libraries(${name}_test PRIVATE weft_${name} GTest::gtest_main)
     add_test(NAME unit.${name} COMMAND ${name}_test --gtest_brief=1 WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
     set_tests_properties(unit.${name} PROPERTIES LABELS unit)
@@ -61,6 +65,10 @@ endfunction()
 # Code that runs once a file or a request: it takes longer to optimise than it would ever win back.
 function(weft_cold target)
   target_compile_options(${target} PRIVATE -O1)
+  get_target_property(type ${target} TYPE)
+  if(NOT type STREQUAL EXECUTABLE)  # compiled as position-independent in another way
+    weft_precompiled(${target} weft_cold_pch)
+  endif()
 endfunction()
 
 # A libFuzzer target, run by `./dev fuzz`.
@@ -69,4 +77,29 @@ function(weft_fuzz target library source)
   weft_target(${target})
   target_link_libraries(${target} PRIVATE ${library})
   target_link_options(${target} PRIVATE -fsanitize=fuzzer)
+endfunction()
+
+# What nearly every source includes, parsed once for each set of flags: libraries, cold ones, tests.
+set(WEFT_STANDARD_HEADERS <algorithm> <array> <atomic> <bit> <chrono> <cmath> <condition_variable> <cstdint> <cstring> <deque>
+  <expected> <functional> <limits> <map> <memory> <mutex> <numeric> <optional> <set> <span> <string> <string_view> <thread>
+  <unordered_map> <unordered_set> <utility> <variant> <vector>)
+function(weft_add_precompiled name)
+  file(WRITE ${CMAKE_BINARY_DIR}/${name}.cc "")
+  add_library(${name} OBJECT ${CMAKE_BINARY_DIR}/${name}.cc)
+  weft_target(${name})
+  target_compile_options(${name} PRIVATE ${ARGN} -Xclang -fno-pch-timestamp)
+  target_precompile_headers(${name} PRIVATE ${WEFT_STANDARD_HEADERS})
+endfunction()
+if(WEFT_PCH AND CMAKE_CXX_COMPILER_ID MATCHES Clang)
+  weft_add_precompiled(weft_pch)
+  weft_add_precompiled(weft_cold_pch -O1)
+  if(GTest_FOUND)
+    weft_add_precompiled(weft_test_pch -O0 -fPIC)
+    target_precompile_headers(weft_test_pch PRIVATE <gtest/gtest.h>)
+  endif()
+endif()
+function(weft_precompiled target header)
+  if(TARGET ${header})
+    target_precompile_headers(${target} REUSE_FROM ${header})
+  endif()
 endfunction()
