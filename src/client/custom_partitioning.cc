@@ -140,6 +140,10 @@ Status ReplaceByPart(Instruction* call, Answer answer) {
   }
   Instruction* result =
       wholes.size() == 1 && !call->shape().IsTuple() ? wholes[0] : TRY(b.Tuple(wholes));
+  // What the program gives lies as was asked for, whatever the part does.
+  if (call->IsRoot() && call->sharding() != nullptr && !result->shape().IsTuple()) {
+    result = TRY(Annotate(b, "Sharding", result, result->shape(), *call->sharding()));
+  }
   call->ReplaceAllUsesWith(result);
   call->parent()->Remove(call);
   return {};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/storage.h"
 #include "base/stream_copy.h"
 #include "program/reduce_arrays.h"
 
@@ -10,7 +11,7 @@ namespace weft::program {
 namespace {
 
 // Parts of an all-reduce begin at cache lines, whatever the type.
-constexpr int64_t kLineElements = 64;
+constexpr int64_t kLineElements = static_cast<int64_t>(kStorageAlignment);
 
 // Use `k` of all devices from this byte on.
 std::vector<const std::byte*> InputsAt(std::span<const CollectiveWork::Memory> all, size_t k,

@@ -8,6 +8,7 @@
 
 #include "base/elements.h"
 #include "base/extremes.h"
+#include "base/storage.h"
 #include "base/stream_copy.h"
 
 namespace weft::program {
@@ -131,7 +132,7 @@ struct AsF16 {
 
 // What is combined in vector registers before anything is written: a cache line of each input is
 // read, then the next, so that all inputs are streams that the processor reads ahead.
-constexpr int64_t kRegisterBytes = 128;  // bytes of values, in 2 to 8 registers
+constexpr int64_t kRegisterBytes = 2 * static_cast<int64_t>(kStorageAlignment);
 
 template <class Format, class Op>
 [[gnu::always_inline]] inline void CombineRun(std::span<const std::byte* const> inputs,

@@ -282,6 +282,14 @@ def test_custom_partitioning_calls_partition():
         assert product.sharding.shard_shape(product.shape) == (2, 6), product.sharding
         np.testing.assert_allclose(np.asarray(product), 6 * (x @ w) + 2)  # the 1 of each part
         np.testing.assert_allclose(np.asarray(rows), 2 * x.sum(1))
+
+        # Results lie as the program is asked for, whatever the part does.
+        twice = custom_partitioning(lambda x: 2 * x)
+        whole = NamedSharding(mesh, P(None))
+        twice.def_partition(lambda mesh, args, result: (mesh, lambda x: 2 * x, whole, (whole,)), sharding_rule="i -> i")
+        out = jax.jit(twice, out_shardings=NamedSharding(mesh, P("x")))(jax.device_put(np.arange(8.0), NamedSharding(mesh, P("x"))))
+        assert out.sharding.shard_shape(out.shape) == (4,), out.sharding
+        np.testing.assert_array_equal(np.asarray(out), 2 * np.arange(8.0))
     """)
 
 
