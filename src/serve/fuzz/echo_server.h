@@ -3,8 +3,9 @@
 
 #include <sys/stat.h>
 
+#include <cstdio>
 #include <cstdlib>
-#include <filesystem>
+#include <memory>
 #include <string>
 
 #include "base/file.h"
@@ -38,7 +39,7 @@ class EchoBackend final : public Backend {
 
 // With one model, `m`: bodies that are right go all the way.
 inline Server* MakeEchoServer() {
-  std::string folder = (std::filesystem::temp_directory_path() / "weft-serve-fuzz-XXXXXX").string();
+  std::string folder = P_tmpdir "/weft-serve-fuzz-XXXXXX";
   if (mkdtemp(folder.data()) == nullptr) std::abort();
   std::string version = StrCat(folder, "/1");
   mkdir(version.c_str(), 0700);

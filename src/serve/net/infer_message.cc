@@ -183,6 +183,7 @@ Status FillInferResponse(const InferResponse& result, const inference::ModelInfe
       continue;
     }
     TRY(memory.Write(slice, {output.value.data(), bytes}));
+    response.add_raw_output_contents();  // empty: clients count them as they count outputs
     auto& parameters = *tensor.mutable_parameters();
     parameters["shared_memory_region"].set_string_param(slice.region);
     parameters["shared_memory_offset"].set_int64_param(slice.offset);
