@@ -223,6 +223,22 @@ TEST(Interpret, AsyncCopy) {
   }
 }
 
+// Three rounds of a loop, each with a reduction under way beside a kernel.
+TEST(Interpret, AsyncAllReduceInALoop) {
+  std::vector<std::vector<Literal>> arguments;
+  for (double d : {1.0, 10.0}) {
+    arguments.push_back({Numbers(DType::kF32, {4}, {d, 2 * d, 3 * d, 4 * d}),
+                         Numbers(DType::kF32, {4}, {d, d, d, d})});
+  }
+  auto out = InterpretDevices(LoadProgram("async_all_reduce"), arguments);
+  ASSERT_TRUE(out) << out.error().ToString();
+  for (int64_t d = 0; d < 2; ++d) {
+    const double eight = d == 0 ? 8 : 80;
+    EXPECT_TRUE((*out)[d][0] == Numbers(DType::kF32, {4}, {11, 22, 33, 44}));
+    EXPECT_TRUE((*out)[d][1] == Numbers(DType::kF32, {4}, {eight, eight, eight, eight}));
+  }
+}
+
 TEST(Interpret, AllReduceOnTwoDevices) {
   std::vector<std::vector<Literal>> arguments = {{Numbers(DType::kF32, {4}, {1, 2, 3, 4})},
                                                  {Numbers(DType::kF32, {4}, {10, 20, 30, 40})}};
