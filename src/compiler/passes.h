@@ -122,6 +122,10 @@ Result<bool> NormalizeLayouts(hlo::Module&, const PassContext&);
 // why). How parameters and results are cut is kept in the module's frontend attributes; needs:
 // propagate-shardings, or ops without shardings are gathered; not scheduled.
 Result<bool> Partition(hlo::Module&, const PassContext&);
+// GPUs: what reduces rows and is then transposed, rows as a whole, is computed in the order of the
+// transpose's result, and its operands are transposed; needs: canonicalize-dots, before
+// merge-transposed-dimensions; not scheduled (else it does nothing).
+Result<bool> PermuteRows(hlo::Module&, const PassContext&);
 // Collectives cross iterations of their loop, which nothing in an iteration then waits for. What is
 // computed from the counter and from state that stays, such as gathered weights, is computed for
 // the next iteration, and the last one is peeled; what ends in an update of an array that the loop

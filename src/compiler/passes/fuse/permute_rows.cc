@@ -1,7 +1,6 @@
 // Rows in the order of who reads them: what is computed row by row (softmax, norms) and then
 // transposed, rows as a whole, is computed in the order of the transpose's result. Its operands are
 // transposed instead, which costs nothing: kernels read rows wherever they lie.
-#include "compiler/passes/fuse/permute_rows.h"
 
 #include <algorithm>
 #include <ranges>
