@@ -14,7 +14,7 @@ extern const LoweringRow kUnrolledLu, kLoopedLu, kLibraryLu;
 // routines.cc
 extern const LoweringRow kFft, kTopK, kRng, kRngBitGenerator, kConvolution;
 extern const LoweringRow kHouseholder, kCustomCall;
-extern const LoweringRow kAttention, kScaledGemm;
+extern const LoweringRow kAttention;
 // collectives.cc
 extern const LoweringRow kDeviceId, kCollective, kSend, kRecv, kRecvDone;
 
@@ -26,7 +26,7 @@ std::span<const LoweringRow* const> SharedOps() {
       // By size: unrolled, loops, the library.
       &kUnrolledCholesky, &kLoopedCholesky, &kLibraryCholesky, &kUnrolledSolve, &kLoopedSolve,
       &kLibrarySolve, &kUnrolledLu, &kLoopedLu, &kLibraryLu, &kFft, &kRng, &kRngBitGenerator,
-      &kConvolution, &kHouseholder, &kAttention, &kScaledGemm, &kCustomCall, &kDeviceId,
+      &kConvolution, &kHouseholder, &kAttention, &kCustomCall, &kDeviceId,
       &kCollective, &kSend, &kRecv, &kRecvDone};
   return kRowsOfAll;
 }
