@@ -42,8 +42,7 @@ Result<bool> CanonicalizeConvolutions(hlo::Module&, const PassContext&);
 // Dots become dots of one form, [batch..., m, k] by [batch..., k, n] to [batch..., m, n]: batch
 // dimensions first and in order, one dimension each of m, k and n, k and its neighbour in either
 // order; operands of one type, no pred and no type below 8 bits (floats: 16). ragged-dot and
-// scaled-dot become such dots, but for those that a routine of the target takes as they are
-// (analysis/scaled_product.h). Dots of dynamic shapes stay; needs: normalize-layouts.
+// scaled-dot become such dots. Dots of dynamic shapes stay; needs: normalize-layouts.
 Result<bool> CanonicalizeDots(hlo::Module&, const PassContext&);
 // An element read at one of two places, as a select says, that are both read in the same
 // computation becomes the one or the other of what was read; needs: simplify-ranges before it, or

@@ -104,7 +104,6 @@ const Routine* FindRoutine(std::string_view name) {
       HouseholderQrRoutine(),
       RngBitGeneratorRoutine(),
       RngRoutine(),
-      ScaledGemmRoutine(),
       SortRoutine(),
       TopKRoutine(),
       TriangularSolveRoutine(),

@@ -14,13 +14,6 @@
 //            epilogue_result; its other parameters are the step's further uses, in order. Rounds of
 //            its grid have equal parts of the result, in order, and touch no other part of it: they
 //            may run as soon as theirs is complete.
-// scaled_gemm
-//            (read a, read b [, read a scale] [, read b scale], write c) {m, n, k [, batch = 1]
-//            [, trans_a = false] [, trans_b = false] [, a_block] [, b_block]}
-//            gemm of block-scaled numbers: floats up to 32 bits and integers up to 8, times their
-//            scales, which are there where blocks are given: how many rows of op(a) (columns of
-//            op(b)) and how many elements along k one scale covers. Scales lie in memory as their
-//            operands do. Sums are in f32; c is f32, bf16 or f16.
 // attention  (read q, read k, read v [, read bias] [, read pred mask], write out) {axes, keys,
 // depth,
 //            values, q, k, v, out [, bias] [, mask] [, scale = 1.0] [, fill = -inf]

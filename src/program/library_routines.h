@@ -18,7 +18,6 @@ Routine HouseholderProductRoutine();
 Routine HouseholderQrRoutine();
 Routine RngBitGeneratorRoutine();
 Routine RngRoutine();
-Routine ScaledGemmRoutine();
 Routine SortRoutine();
 Routine TopKRoutine();
 Routine TriangularSolveRoutine();

@@ -14,7 +14,7 @@ extern const LoweringRow kUnrolledLu, kLoopedLu, kLibraryLu;
 // routines.cc
 extern const LoweringRow kFft, kTopK, kRng, kRngBitGenerator, kConvolution;
 extern const LoweringRow kHouseholder, kCustomCall;
-extern const LoweringRow kAttention, kScaledGemm;
+extern const LoweringRow kAttention;
 // collectives.cc
 extern const LoweringRow kDeviceId, kCollective, kCollectiveStart, kCollectiveDone;
 extern const LoweringRow kSend, kRecv, kRecvDone;
@@ -27,8 +27,8 @@ std::span<const LoweringRow* const> SharedOps() {
       // By size: unrolled, loops, the library.
       &kUnrolledCholesky, &kLoopedCholesky, &kLibraryCholesky, &kUnrolledSolve, &kLoopedSolve,
       &kLibrarySolve, &kUnrolledLu, &kLoopedLu, &kLibraryLu, &kFft, &kRng, &kRngBitGenerator,
-      &kConvolution, &kHouseholder, &kAttention, &kScaledGemm, &kCustomCall, &kDeviceId,
-      &kCollective, &kCollectiveStart, &kCollectiveDone, &kSend, &kRecv, &kRecvDone};
+      &kConvolution, &kHouseholder, &kAttention, &kCustomCall, &kDeviceId, &kCollective,
+      &kCollectiveStart, &kCollectiveDone, &kSend, &kRecv, &kRecvDone};
   return kRowsOfAll;
 }
 

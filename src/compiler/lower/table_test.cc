@@ -96,15 +96,6 @@ TEST(Table, Products) {
   EXPECT_EQ(RowOf(vector, kCpu), "dot along the contraction");
 }
 
-TEST(Table, BlockScaledProducts) {
-  std::string scaled = Entry(
-      "  a = bf16[16,64] parameter(0)\n  w = f8e4m3fn[96,64] parameter(1)\n"
-      "  s = f8e8m0fnu[96,2] parameter(2)\n  one = bf16[] constant(1)\n"
-      "  ROOT c = f32[16,96] scaled-dot(a, w, one, s), lhs_contracting_dims={1}, "
-      "rhs_contracting_dims={1}");
-  EXPECT_EQ(RowOf(scaled, kCpu), "scaled gemm");
-}
-
 TEST(Table, Reductions) {
   EXPECT_EQ(RowOf(Reduce("f32[64,80]", "f32[80]", 0), kCpu), "column reduction");
   EXPECT_EQ(RowOf(Reduce("f32[64,80]", "f32[80]", 0), kGpu), "reduction by blocks");

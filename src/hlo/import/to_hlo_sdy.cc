@@ -223,7 +223,7 @@ Status ConvertEdge(Converter& c, const Operation& op) {
 }
 
 // A copy that says in which direction shardings go through it: FORWARD, BACKWARD, BOTH or NONE.
-Status ConvertBarrier(Converter& c, const Operation& op) {
+Status ConvertPropagationBarrier(Converter& c, const Operation& op) {
   Instruction* operand = TRY(c.Operand(op, 0));
   const std::string_view direction = TextAttr(op, "allowed_direction");
   if (direction == "BOTH") return c.BindEach(op, std::span(&operand, 1));
@@ -345,7 +345,7 @@ constexpr HandlerRow kShardyRows[] = {
     {"sdy.manual_computation", ConvertManual},
     {"sdy.mesh", ConvertNothing},
     {"sdy.named_computation", ConvertNamedComputation},
-    {"sdy.propagation_barrier", ConvertBarrier},
+    {"sdy.propagation_barrier", ConvertPropagationBarrier},
     {"sdy.reduce_scatter", ConvertReshard},
     {"sdy.replicated_to_unreduced", ConvertReshard},
     {"sdy.reshard", ConvertConstraint},

@@ -2,7 +2,6 @@
 #include <limits>
 #include <numeric>
 
-#include "compiler/analysis/scaled_product.h"
 #include "compiler/passes.h"
 #include "compiler/passes/expand/dots.h"
 #include "compiler/passes/rewrite.h"
@@ -222,15 +221,12 @@ Result<bool> DotToSum(Instruction* dot, ScalarFunctions& functions) {
 
 }  // namespace
 
-Result<bool> CanonicalizeDots(hlo::Module& module, const PassContext& context) {
+Result<bool> CanonicalizeDots(hlo::Module& module, const PassContext&) {
   ScalarFunctions functions(module);
   bool changed = TRY(RewriteEach(module, [&](Instruction* i) -> Result<bool> {
     if (!IsStaticallyShaped(*i)) return false;
     if (i->op() == Op::kRaggedDot) return ExpandRaggedDot(i, functions);
-    if (i->op() == Op::kScaledDot) {
-      if (ScaledProductOf(*i, context.target)) return false;  // as the library has it
-      return ExpandScaledDot(i);
-    }
+    if (i->op() == Op::kScaledDot) return ExpandScaledDot(i);
     if (i->op() == Op::kDot) return DotToSum(i, functions);
     return false;
   }));
