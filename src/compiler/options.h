@@ -84,8 +84,9 @@ struct CompileOptions {
       "x * convert(mask) is x where the mask is true and 0 elsewhere, even where x is infinite or "
       "NaN. For JAX it is on, as in XLA; turn it off there for products as IEEE has them.");
     v("collectives.async", collectives.async, kOutput,
-      "Collectives of several CPU devices run beside the compute that does not need them, which is "
-      "put in an order that leaves them the time. Turn off to have each end where it begins.");
+      "Collectives of CPU devices with a link between them run beside the compute that does not "
+      "need them, which is put in an order that leaves them the time. Turn off to have each end "
+      "where it begins.");
     v("collectives.link", collectives.link, kOutput,
       "Collectives of CPU devices take the time that a link of so many Mbit/s between them would; "
       "0: that of copying. Set it to see what a program does on machines that are connected so.");

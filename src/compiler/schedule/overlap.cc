@@ -39,8 +39,7 @@ Machine MachineOf(const program::TargetInfo& target, const CollectiveOptions& op
   machine.f16 = std::max(target.f32_flops, target.bf16_matrix_flops) / share;
   machine.f8 = machine.f16;
   machine.node_devices = devices;
-  machine.link = machine.memory / 2;  // read and written
-  if (options.link > 0) machine.link = static_cast<double>(options.link) * 1e6 / 8;
+  machine.link = static_cast<double>(options.link) * 1e6 / 8;
   return machine;
 }
 
@@ -108,7 +107,10 @@ Result<bool> OverlapCollectives(hlo::Module& module, const PassContext& context)
   using namespace schedule;
   const CollectiveOptions& options = context.options.collectives;
   const int64_t devices = DeviceCount(module);
-  if (!options.async || devices < 2 || !context.target.RunsOnHost()) return false;
+  // Without a link a transfer is a copy by the cores that compute: it hides behind nothing, and the
+  // buffers in flight are memory for nothing (8 to 31 % more, no faster).
+  if (!options.async || options.link <= 0) return false;
+  if (devices < 2 || !context.target.RunsOnHost()) return false;
   const Machine machine = MachineOf(context.target, options, devices);
   Costs costs(module, machine);
   if (!TRY(MakeLongOnesAsync(module, costs))) return false;
