@@ -81,8 +81,8 @@ struct CompileOptions {
       "Loops that would become more instructions than this stay loops. Lower it when programs with "
       "many short loops take long to compile.");
     v("optimize.select_by_masks", optimize.select_by_masks, kOutput,
-      "x * convert(mask) is x where the mask is true and 0 elsewhere, even where x is infinite or "
-      "NaN. For JAX it is on, as in XLA; turn it off there for products as IEEE has them.");
+      "A product x * convert(mask) is x where the mask is true and 0 elsewhere, even where x is "
+      "infinite or NaN. For JAX it is on, as in XLA; turn it off for products as IEEE has them.");
     v("collectives.async", collectives.async, kOutput,
       "Collectives of CPU devices with a link between them run beside the compute that does not "
       "need them, which is put in an order that leaves them the time. Turn off to have each end "

@@ -65,9 +65,9 @@ Result<bool> EliminateDeadCode(hlo::Module&, const PassContext&);
 // calls: they become constants, and ops that read them what they give on nothing; needs: static
 // shapes (others stay).
 Result<bool> ExpandEmptyOps(hlo::Module&, const PassContext&);
-// x * convert(mask) becomes select(mask, x, 0) where optimize.select_by_masks asks for it; the value
-// changes where x is infinite, NaN or negative and the mask is false; needs: static shapes (others
-// stay).
+// x * convert(mask) becomes select(mask, x, 0) where optimize.select_by_masks asks for it; the
+// value changes where x is infinite, NaN or negative and the mask is false; needs: static shapes
+// (others stay).
 Result<bool> SelectByMasks(hlo::Module&, const PassContext&);
 // Custom calls of LAPACK's potrf, trsm and getrf become cholesky, triangular-solve and the custom
 // call weft.lu, all on row-major arrays; geqrf and orgqr of small matrices the custom calls Qr and

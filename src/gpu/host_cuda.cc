@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <map>
+#include <mutex>
 #include <regex>
 #include <string>
 #include <vector>
@@ -278,8 +280,6 @@ struct HostLaunch {
   unsigned blocks, threads;
 };
 
-constexpr std::string_view kHostFlags = " -std=c++20 -O0 -w -ffp-contract=off -fPIC ";
-
 // The one that built this, or the machine's own; empty: there is none.
 const std::string& HostCompiler() {
   static const std::string compiler = [] {
@@ -291,6 +291,18 @@ const std::string& HostCompiler() {
     return std::string();
   }();
   return compiler;
+}
+
+// GCC's unique symbols are those of the first module that has them, and keep it loaded for ever.
+const std::string& HostFlags() {
+  static const std::string flags = [] {
+    std::string all = " -std=c++20 -O0 -w -ffp-contract=off -fPIC ";
+    std::string unique = "-fno-gnu-unique ";
+    std::string trial =
+        StrCat(HostCompiler(), " ", unique, "-x c++ -fsyntax-only /dev/null 2> /dev/null");
+    return std::system(trial.c_str()) == 0 ? all + unique : all;
+  }();
+  return flags;
 }
 
 std::string NewFolder() {
@@ -305,7 +317,7 @@ class PreludeFile {
   PreludeFile() : folder_(NewFolder()) {
     if (folder_.empty() || !WriteFile(file(), kHostPrelude)) return;
     (void)std::system(
-        StrCat(HostCompiler(), kHostFlags, "-x c++-header -o ", file(), ".gch ", file()).c_str());
+        StrCat(HostCompiler(), HostFlags(), "-x c++-header -o ", file(), ".gch ", file()).c_str());
   }
   ~PreludeFile() {
     std::error_code ignored;
@@ -317,18 +329,54 @@ class PreludeFile {
   const std::string folder_;
 };
 
+// Folders of loaded modules. A file stays as long as its module: dlopen knows modules by device and
+// inode, and where the number of a removed file is used again it would give the old one.
+class HostModules {
+ public:
+  void Add(void* module, std::string folder) {
+    std::lock_guard lock(mutex_);
+    folders_[module] = std::move(folder);
+  }
+  int Unload(void* module) {
+    int code = dlclose(module);
+    std::lock_guard lock(mutex_);
+    auto found = folders_.find(module);
+    if (found == folders_.end()) return code;
+    Remove(found->second);
+    folders_.erase(found);
+    return code;
+  }
+  static void Remove(const std::string& folder) {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder, ignored);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<void*, std::string> folders_;
+};
+
+HostModules& Modules() {
+  static auto* modules = new HostModules;  // never destroyed: drivers may unload at exit
+  return *modules;
+}
+
 int LoadHostModule(void** module, const void* image) {
   static const PreludeFile prelude;
   std::string base = NewFolder();
   if (base.empty()) return 1;
   std::string text = HostText(static_cast<const char*>(image));
   if (!WriteFile(base + "/k.cc", text)) return 1;
-  std::string command = StrCat(HostCompiler(), kHostFlags, "-include ", prelude.file(),
+  std::string command = StrCat(HostCompiler(), HostFlags(), "-include ", prelude.file(),
                                " -shared -Wl,-Bsymbolic -o ", base, "/k.so ", base, "/k.cc");
   int code = std::system(command.c_str());
   if (code == 0) *module = dlopen((base + "/k.so").c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (*module == nullptr) return 1;
-  return std::system(StrCat("rm -r ", base).c_str()) == 0 ? 0 : 1;
+  if (*module == nullptr) {
+    HostModules::Remove(base);
+    return 1;
+  }
+  Modules().Add(*module, std::move(base));
+  return 0;
 }
 
 }  // namespace
@@ -342,7 +390,7 @@ std::shared_ptr<const CudaDriver> MakeHostCudaDriver(int64_t bytes) {
   static const CudaDriver* base = nullptr;
   base = driver.get();
   driver->ModuleLoadData = LoadHostModule;
-  driver->ModuleUnload = [](void* module) { return dlclose(module); };
+  driver->ModuleUnload = [](void* module) { return Modules().Unload(module); };
   driver->ModuleGetFunction = [](void** function, void* module, const char* name) {
     auto bind = reinterpret_cast<decltype(HostFunction::bind)>(
         dlsym(module, StrCat("bind_", name).c_str()));

@@ -1,6 +1,7 @@
 #include "serve/variables.h"
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <utility>
 
@@ -115,7 +116,10 @@ int64_t Variables::loaded_bytes() const {
   MutexLock lock(mutex_);
   int64_t bytes = 0;
   for (const auto& [name, entry] : entries_) {
-    if (entry.value.valid()) bytes += entry.shape.ByteSize();
+    // Not those that are being read: one of them may fail.
+    const bool there = entry.value.valid() &&
+                       entry.value.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+    if (there) bytes += entry.shape.ByteSize();
   }
   return bytes;
 }
