@@ -6,8 +6,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
-#include <map>
-#include <mutex>
 #include <regex>
 #include <string>
 #include <vector>
@@ -293,7 +291,8 @@ const std::string& HostCompiler() {
   return compiler;
 }
 
-// GCC's unique symbols are those of the first module that has them, and keep it loaded for ever.
+// GCC's unique symbols are those of the first module that has them: shared memory of a template,
+// static here, would be that of another kernel, of another size.
 const std::string& HostFlags() {
   static const std::string flags = [] {
     std::string all = " -std=c++20 -O0 -w -ffp-contract=off -fPIC ";
@@ -329,38 +328,6 @@ class PreludeFile {
   const std::string folder_;
 };
 
-// Folders of loaded modules. A file stays as long as its module: dlopen knows modules by device and
-// inode, and where the number of a removed file is used again it would give the old one.
-class HostModules {
- public:
-  void Add(void* module, std::string folder) {
-    std::lock_guard lock(mutex_);
-    folders_[module] = std::move(folder);
-  }
-  int Unload(void* module) {
-    int code = dlclose(module);
-    std::lock_guard lock(mutex_);
-    auto found = folders_.find(module);
-    if (found == folders_.end()) return code;
-    Remove(found->second);
-    folders_.erase(found);
-    return code;
-  }
-  static void Remove(const std::string& folder) {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder, ignored);
-  }
-
- private:
-  std::mutex mutex_;
-  std::map<void*, std::string> folders_;
-};
-
-HostModules& Modules() {
-  static auto* modules = new HostModules;  // never destroyed: drivers may unload at exit
-  return *modules;
-}
-
 int LoadHostModule(void** module, const void* image) {
   static const PreludeFile prelude;
   std::string base = NewFolder();
@@ -371,12 +338,8 @@ int LoadHostModule(void** module, const void* image) {
                                " -shared -Wl,-Bsymbolic -o ", base, "/k.so ", base, "/k.cc");
   int code = std::system(command.c_str());
   if (code == 0) *module = dlopen((base + "/k.so").c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (*module == nullptr) {
-    HostModules::Remove(base);
-    return 1;
-  }
-  Modules().Add(*module, std::move(base));
-  return 0;
+  if (*module == nullptr) return 1;
+  return std::system(StrCat("rm -r ", base).c_str()) == 0 ? 0 : 1;
 }
 
 }  // namespace
@@ -390,7 +353,7 @@ std::shared_ptr<const CudaDriver> MakeHostCudaDriver(int64_t bytes) {
   static const CudaDriver* base = nullptr;
   base = driver.get();
   driver->ModuleLoadData = LoadHostModule;
-  driver->ModuleUnload = [](void* module) { return Modules().Unload(module); };
+  driver->ModuleUnload = [](void* module) { return dlclose(module); };
   driver->ModuleGetFunction = [](void** function, void* module, const char* name) {
     auto bind = reinterpret_cast<decltype(HostFunction::bind)>(
         dlsym(module, StrCat("bind_", name).c_str()));
