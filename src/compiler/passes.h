@@ -105,10 +105,11 @@ Result<bool> MakeCollectivesSync(hlo::Module&, const PassContext&);
 // and written lies in longer rows; needs: row-major layouts; behind simplify, whose rules know
 // transposes as the user wrote them.
 Result<bool> MergeTransposedDimensions(hlo::Module&, const PassContext&);
-// Collectives of CPU devices whose transfer takes longer than its latency become async pairs, and
-// computations that hold some are put in an order that hides them behind compute, by the model of
-// schedule/machine.h, within a tenth more memory and what two of them take; needs: flat collectives
-// (expand-ops); behind schedule, whose order is kept elsewhere.
+// Collectives of CPU devices with a link between them (collectives.link) whose transfer takes
+// longer than its latency become async pairs, and computations that hold some are put in an order
+// that hides them behind compute, by the model of schedule/machine.h, within a tenth more memory
+// and what two of them take; needs: flat collectives (expand-ops); behind schedule, whose order is
+// kept elsewhere.
 Result<bool> OverlapCollectives(hlo::Module&, const PassContext&);  // schedule/overlap.cc
 // No shape has a layout afterwards, except results of custom calls that constrain the layouts of
 // their operands (the callee's interface) and what no other op can say (bitcasts of dynamic shapes,
