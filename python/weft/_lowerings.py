@@ -107,6 +107,54 @@ def _multiply_scaled_blocks(library):
         mlir._platform_specific_lowerings[platform].by_name["scaled_matmul"] = rule
 
 
+def _spread(rows, columns, count, transpose):
+    """(where a product's rows go, where they come from, how many there are) of a sparse matrix's entries."""
+    return (columns, rows, count[1]) if transpose else (rows, columns, count[0])
+
+
+def _multiply_coo(data, rows, columns, x, *, transpose, shape):
+    import jax
+
+    to, source, count = _spread(rows, columns, shape, transpose)
+    products = data[:, None] * x[source] if x.ndim == 2 else data * x[source]
+    return jax.numpy.zeros((count, *x.shape[1:]), x.dtype).at[to].add(products)
+
+
+def _multiply_csr(data, columns, starts, x, *, transpose, shape):
+    import jax
+
+    # The row of an entry: how many rows have begun before it.
+    entries = jax.numpy.arange(data.shape[0], dtype=starts.dtype)
+    rows = jax.numpy.searchsorted(starts, entries, side="right").astype(starts.dtype) - 1
+    return _multiply_coo(data, rows, columns, x, transpose=transpose, shape=shape)
+
+
+def _multiply_sparse(library):
+    """cuSPARSE's primitives of jax.experimental.sparse, and collective-broadcast: rules are there for cuda alone."""
+    del library
+    from jax._src.interpreters import mlir
+
+    def rule_of(multiply):
+        def rule(primitive):
+            tables = mlir._platform_specific_lowerings
+            of_cpu = tables["cpu"].get(primitive)
+
+            def lower(ctx, *args, **params):
+                if of_cpu is not None and not params:
+                    return of_cpu.rule(ctx, *args)
+                return mlir.lower_fun(multiply, multiple_results=False)(ctx, *args, **params)
+
+            return dataclasses.replace(of_cpu or tables["cuda"][primitive], rule=lower)
+
+        return rule
+
+    for platform in PLATFORMS:
+        by_name = mlir._platform_specific_lowerings[platform].by_name
+        by_name["coo_spmv"] = by_name["coo_spmm"] = rule_of(_multiply_coo)
+        by_name["csr_spmv"] = by_name["csr_spmm"] = rule_of(_multiply_csr)
+        by_name["pbroadcast"] = lambda primitive: mlir._platform_specific_lowerings["cuda"][primitive]
+
+
 def _choose_algorithms(library):
     """Jacobi and the like are refused by the rules of cpu."""
     del library
@@ -232,6 +280,7 @@ FEATURES = {
     "memory kinds in jit": _place_in_memories,
     "Pallas": _interpret_pallas,
     "block-scaled products": _multiply_scaled_blocks,
+    "sparse products": _multiply_sparse,
     "platform_dependent": _share_branches_of_cpu,
     "programs exported for cpu": _call_programs_exported_for_cpu,
     "asarray without copy": _accept_buffers_without_copy,

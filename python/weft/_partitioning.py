@@ -30,7 +30,8 @@ def _partition(library):
             return mlir.lower_fun(core.jaxpr_as_fun(call), multiple_results=True)(ctx, *values)
         results = rule(ctx, *values, call=call, **parameters)
         made = results[0].owner if results else None
-        if made is None or made.name != "stablehlo.custom_call":
+        # An argument of a block is what a function gives back that does nothing.
+        if getattr(made, "name", None) != "stablehlo.custom_call":
             return results  # one device, or all by hand: the function itself
         key = ir.StringAttr(made.attributes["backend_config"]).value
         callback = Callback(_Answers(custom_partitioning, call, key))

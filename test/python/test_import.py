@@ -127,3 +127,22 @@ def test_import(name, form):
     contents = portable(lowered) if form == "bytecode" else lowered.as_text(debug_info=True)
     want = [np.asarray(x) for x in jax.tree_util.tree_leaves(jax.jit(f)(*args))]
     compare(evaluate(contents, *kept(lowered, args)), want, **tolerances)
+
+
+@pytest.mark.parametrize("kind", ["max", "min", "sum"])
+def test_parts_of_an_unreduced_value_are_put_together_as_the_sharding_says(kind):
+    op = {"max": "maximum", "min": "minimum", "sum": "add"}[kind]
+    text = f"""module @m attributes {{mhlo.num_partitions = 2 : i32}} {{
+      sdy.mesh @mesh = <["x"=2]>
+      func.func public @main(%a: tensor<8xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}]>}}) -> tensor<f32> {{
+        %c = stablehlo.constant dense<0.0> : tensor<f32>
+        %0 = stablehlo.reduce(%a init: %c) applies stablehlo.{op} across dimensions = [0] : (tensor<8xf32>, tensor<f32>) -> tensor<f32>
+        %1 = sdy.sharding_constraint %0 <@mesh, [], unreduced={kind}{{"x"}}> : tensor<f32>
+        %2 = sdy.sharding_constraint %1 <@mesh, []> : tensor<f32>
+        return %2 : tensor<f32>
+      }}
+    }}"""
+    done = subprocess.run([str(WEFT), "opt", "--passes=propagate-shardings,partition", "-"],
+                          input=text.encode(), capture_output=True, check=True)
+    reduced = [line for line in done.stdout.decode().splitlines() if "all-reduce(" in line]
+    assert len(reduced) == 1 and f"to_apply=%{op}" in reduced[0], done.stdout.decode()

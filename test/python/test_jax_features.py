@@ -566,3 +566,28 @@ def test_callbacks_keep_subnormal_numbers():
     small = np.full(3, 2e-38, np.float32)
     assert np.all(jax.jit(lambda x: jax.pure_callback(halve, shape, x))(small) == small / 2)
     assert not np.any(jax.jit(lambda x: jax.pure_callback(halve, shape, x) * 2)(small))
+
+
+@pytest.mark.parametrize("transpose", [False, True])
+def test_sparse_products_that_are_registered_for_cuda(transpose):
+    from jax.experimental.sparse import _lowerings
+
+    dense = matrix(5, 7) * (RNG.random((5, 7)) < 0.4)
+    rows, columns = (i.astype(np.int32) for i in np.nonzero(dense))
+    starts = np.searchsorted(rows, np.arange(6)).astype(np.int32)
+    data = dense[rows, columns]
+    known = dict(transpose=transpose, shape=dense.shape)
+    left = dense.T if transpose else dense
+    for x, coo, csr in [(matrix(left.shape[1]), _lowerings.coo_spmv_p, _lowerings.csr_spmv_p),
+                        (matrix(left.shape[1], 3), _lowerings.coo_spmm_p, _lowerings.csr_spmm_p)]:
+        close(coo.bind(*map(jnp.asarray, (data, rows, columns, x)), **known), left @ x)
+        close(csr.bind(*map(jnp.asarray, (data, columns, starts, x)), **known), left @ x)
+
+
+def test_pinned_buffers():
+    primitives = pytest.importorskip("jax._src.state.primitives")
+    if not hasattr(primitives, "unpin"):
+        pytest.skip("this JAX pins nothing")
+    program = jax.jit(lambda x: primitives.unpin(primitives.pin(x)) + 1)
+    assert "memref" in program.lower(np.arange(3.)).as_text()
+    np.testing.assert_array_equal(program(jnp.arange(3.)), [1, 2, 3])

@@ -226,6 +226,8 @@ def test_summands_are_added_up_once():
             text = f.lower(x, y).compile().as_text()
             assert text.count("all-reduce(") == 1, text
             np.testing.assert_array_equal(np.asarray(f(x, y)), 2 * (np.asarray(x) @ np.ones((8, 4))).T)
+            cast = jax.shard_map(lambda v: jax.lax.pbroadcast(v, "x", 2), out_specs=P("x"), check_vma=False)
+            np.testing.assert_array_equal(np.asarray(jax.jit(cast)(jax.device_put(np.arange(4.), P("x")))), [2, 2, 2, 2])
             shards = jax.jit(lambda v: v, out_shardings=P(unreduced={"x"}))(jax.device_put(np.arange(4.), P("x")))
             assert [s.data.tolist() for s in shards.addressable_shards] == [
                 [0, 0, 0, 0], [0, 1, 0, 0], [0, 0, 2, 0], [0, 0, 0, 3]]

@@ -225,7 +225,11 @@ const Type* DecodeVhloType(EntryReader& r) {
     case 24:
     case 30: return r.Fail("quantized types are not supported");
     case 25: return r.Fail("tensors without a rank are not supported");
-    case 41: return r.Fail("buffer types are not supported");
+    case 41: {  // A buffer, which custom calls pin and unpin: values go through as those of
+                // tensors.
+      std::vector<int64_t> dims = r.SignedInts();
+      return MakeTensor(r, std::move(dims), r.TypeRef(), nullptr);
+    }
     case 9:
     case 22:
     case 33: {

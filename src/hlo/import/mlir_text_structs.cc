@@ -1,4 +1,6 @@
 // Attributes of the dialects stablehlo, mhlo, chlo and sdy.
+#include <algorithm>
+
 #include "hlo/import/mlir_text.h"
 
 namespace weft::hlo::mlir {
@@ -194,7 +196,12 @@ Result<const Attr*> TextReader::ReadSharding() {
     if (key != "replicated" && key != "unreduced") return Fail("unknown part of a sharding: ", key);
     Take('=');
     if (token().kind == Tok::kName) {
-      if (!AtName("sum")) return Fail("unreduced axes whose reduction is ", token().text);
+      constexpr std::string_view kReductions[] = {"sum", "max", "min"};
+      const auto* known = std::ranges::find(kReductions, token().text);
+      if (known == std::end(kReductions)) {
+        return Fail("unreduced axes whose reduction is ", token().text);
+      }
+      AddField(sharding, "reduction_op", Int(known - kReductions));
       lexer_.Advance();
     }
     (key == "replicated" ? replicated : unreduced) = TRY(ReadAxes());

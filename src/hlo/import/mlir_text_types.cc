@@ -66,7 +66,8 @@ Result<const Type*> TextReader::ReadType() {
 
 Result<const Type*> TextReader::ReadNamedType() {
   std::string_view name = token().text;
-  if (name == "tensor") return ReadTensorType();
+  // Buffers, which custom calls pin and unpin: their values go through as those of tensors.
+  if (name == "tensor" || name == "memref") return ReadTensorType();
   if (const Type* element = TRY(ElementType(name))) {
     lexer_.Advance();
     return element;
@@ -95,9 +96,8 @@ Result<const Type*> TextReader::ReadNamedType() {
     }));
     return type;
   }
-  if (name == "memref" || name == "vector") {
-    return FailAt(token().offset,
-                  Error(Code::kUnimplemented, StrCat("types of ", name, " are not supported")));
+  if (name == "vector") {
+    return FailAt(token().offset, Error(Code::kUnimplemented, "types of vector are not supported"));
   }
   return FailExpected("a type");
 }

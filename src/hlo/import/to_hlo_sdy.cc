@@ -125,6 +125,13 @@ Result<Sharding> Converter::ShardingOf(const Attr& attr) {
   if (const Attr* axes = attr.Find("unreduced_axes")) {
     named.unreduced = TRY(AxesOf(named.mesh, *axes));
   }
+  // How the parts are put together: Shardy's numbers are those of XLA's message, one less than
+  // ours.
+  if (const Attr* reduction = attr.Find("reduction_op"); reduction && !named.unreduced.empty()) {
+    const int64_t kind = IntOf(*reduction).value_or(0);
+    if (kind < 0 || kind > 2) return InvalidArgument("a sharding's reduction: ", kind);
+    if (kind > 0) named.unreduced_kind = static_cast<ReductionKind>(kind + 1);
+  }
   return sharding;
 }
 
