@@ -8,6 +8,7 @@
                          call, no host I/O, no tensor over 2 GiB, no endless loop). A sample of
                          WEFT_CORPUS_SAMPLE files (default 250; 0: all)
     check.py native      of those that evaluate in a few seconds, enough run as native code with the same results
+    check.py both        eval and native over the same files: what native code was compared with has been evaluated
 
 Prints each failure with its cause. WEFT_CORPUS names another folder with a manifest.tsv.
 """
@@ -21,6 +22,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 CORPUS = pathlib.Path(os.environ.get("WEFT_CORPUS", ROOT.parent / "shared/corpus/hlo"))
@@ -67,12 +69,17 @@ def check_many(arguments, files):
 def run_each(arguments, files, seconds):
     """One process per file: {file: (status, standard error)}; status None: too slow."""
 
+    took = {}
+
     def one(file):
+        begun = time.monotonic()
         try:
             done = subprocess.run([str(WEFT), *arguments, file], cwd=CORPUS, capture_output=True, text=True, errors="replace", timeout=seconds)
             return done.returncode, done.stderr
         except subprocess.TimeoutExpired:
             return None, f"no answer within {seconds} s"
+        finally:
+            took[file] = time.monotonic() - begun
 
     workers = len(os.sched_getaffinity(0))
     results = {}
@@ -83,6 +90,8 @@ def run_each(arguments, files, seconds):
                 print(f"\r{len(results)} of {len(files)}", end="", file=sys.stderr)
     if sys.stderr.isatty():
         print(file=sys.stderr)
+    longest = sorted(took, key=took.get, reverse=True)[:5]
+    print(f"{arguments[0]}: {sum(took.values()):.0f} s for {len(files)} files; longest:", ", ".join(f"{f} {took[f]:.1f} s" for f in longest))
     return results
 
 
@@ -137,14 +146,24 @@ def evaluated_files():
     return files
 
 
-def check_eval():
+EVALUATE = ["eval", "--max-elements", "0", "--max-loop-steps", "100000"]
+
+
+def counted_files():
+    """Files of the sample that verify; how many do not."""
     files = evaluated_files()
     rejected = set(check_many(["verify"], files))
+    return [f for f in files if f not in rejected], len(rejected)
+
+
+def check_eval():
+    counted, rejected = counted_files()
+    return report_evaluated(len(counted), rejected, run_each(EVALUATE, counted, SECONDS_EACH))
+
+
+def report_evaluated(total, rejected, results):
     failures, excused = {}, collections.Counter()
-    excused["does not verify"] = len(rejected)
-    counted = [f for f in files if f not in rejected]
-    results = run_each(["eval", "--max-elements", "0", "--max-loop-steps", "100000"], counted, SECONDS_EACH)
-    total = len(counted)
+    excused["does not verify"] = rejected
     for file, (status, text) in results.items():
         if status == 0:
             continue
@@ -167,13 +186,11 @@ def kind_of(text):
     return re.sub(r"[\w.-]*\d[\w.-]*|\"[^\"]*\"|'[^']*'", "#", text)[:100]
 
 
-def check_native():
-    files = evaluated_files()
-    rejected = set(check_many(["verify"], files))
-    counted = [f for f in files if f not in rejected]
+def check_native(with_eval=False):
+    counted, rejected = counted_files()
     results = run_each(["run", "--check", "--tolerance", "1e-3"], counted, 10)
     failed = [f for f, (status, _) in results.items() if status != 0]
-    evaluated = run_each(["eval", "--max-elements", "0", "--max-loop-steps", "100000"], failed, SECONDS_EACH)
+    evaluated = run_each(EVALUATE, failed, SECONDS_EACH)
     # Where the comparison took too long, the evaluator did if native code alone is done in time.
     slow = [f for f in failed if results[f][0] is None]
     alone = run_each(["run", "--max-elements", "0"], slow, 60)
@@ -189,12 +206,14 @@ def check_native():
     status = report("native", total, failures)
     for kind, count in kinds.most_common():
         print(f"{count:5}  {kind}")
+    if with_eval:
+        status = max(status, report_evaluated(len(counted), rejected, evaluated))
     return status
 
 
 def main():
     mode = sys.argv[1] if len(sys.argv) == 2 else ""
-    if mode not in ("roundtrip", "verify", "reject", "eval", "native"):
+    if mode not in ("roundtrip", "verify", "reject", "eval", "native", "both"):
         sys.exit(__doc__)
     if not (CORPUS / "manifest.tsv").exists():
         print("SKIPPED: there is no corpus beside the repository (WEFT_CORPUS names another folder)")
@@ -203,6 +222,8 @@ def main():
         return check_positive(mode, ["parse", "--roundtrip"])
     if mode == "verify":
         return check_positive(mode, ["verify"])
+    if mode == "both":
+        return check_native(with_eval=True)
     return {"reject": check_reject, "eval": check_eval, "native": check_native}[mode]()
 
 
