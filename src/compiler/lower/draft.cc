@@ -11,6 +11,7 @@
 #include "hlo/computation.h"
 #include "hlo/module.h"
 #include "program/target_facts.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler {
 
@@ -24,7 +25,7 @@ namespace {
 
 // Elements without any loop, in serial kernels: scalars that LLVM may keep in registers from one
 // kernel to the next, unless each is so much work that vectors pay.
-constexpr int64_t kStraightLine = 16;
+constexpr int64_t kStraightLine = program::CodeBounds::kWrittenOut;
 constexpr double kStraightCost = 30;  // work of an element (ElementCost)
 
 }  // namespace
@@ -61,7 +62,8 @@ void KernelDraft::Declare(std::span<const KernelInput> inputs,
     p.id = builder_.Param(StrCat("m", &p - parameters_.data()), RealType(shape.dtype()),
                           shape.elements() * parts, p.access, AlignOf(p.buffer));
   }
-  constexpr int64_t kFewNumbers = 64;  // that are written into the code
+  // That are written into the code.
+  constexpr int64_t kFewNumbers = program::CodeBounds::kShortLoop;
   for (const KernelInput& input : inputs) {
     elements_.Bind(*input.inside, MemoryOf(input.value));
     const program::Buffer& buffer = program_.buffers[memory_.Buffer(program_, input.value)];
@@ -416,7 +418,9 @@ Status KernelDraft::ForNest(const LoopShape& shape, const Body& body) {
   if (shape.serial || chunks <= 1) return NestFrom(shape, 0, minor, index, over_rows);
   // Few long rows are done side by side, a part of all at a time: threads have the same to do, and
   // rows that read the same memory, as those of a transpose do, find it in the caches.
-  constexpr int64_t kFewRows = 16, kPartBytes = 128 << 10, kLeastPart = 1024;
+  constexpr int64_t kFewRows = 2 * program::TargetFacts::kUsualThreads,
+                    kPartBytes = program::TargetFacts::kSecondLevelBytes / 8,
+                    kLeastPart = program::TargetFacts::kLeastPageBytes / sizeof(float);
   int64_t rows = n / row, unit = std::max<int64_t>(lanes, 64);
   int64_t size = std::max(kPartBytes / (rows * shape.width) / unit * unit, kLeastPart);
   if (rows > 1 && rows <= kFewRows && row >= 2 * chunks * size && shape.cuts.empty() &&

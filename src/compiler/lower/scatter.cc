@@ -10,6 +10,7 @@
 #include "compiler/lower/sums.h"
 #include "compiler/lower/table.h"
 #include "program/target_facts.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler {
 
@@ -21,10 +22,13 @@ using HloOp = hlo::Op;
 
 namespace {
 
-constexpr int64_t kWindowPiece = 64;  // elements of the minor window dimension a thread takes
+// Elements of the minor window dimension a thread takes.
+constexpr int64_t kWindowPiece = program::CodeBounds::kShortLoop;
 // Sums of f32 are kept in f64 until all updates are added (sums.h), where that costs little: arrays
 // that stay in a cache, or far more updates than places for them.
-constexpr int64_t kSmallArray = 1 << 16, kUpdatesPerPlace = 16, kMostPlaces = 1 << 20;
+constexpr int64_t kSmallArray = program::TargetFacts::kSecondLevelBytes / 2 / sizeof(double),
+                  kUpdatesPerPlace = 16,
+                  kMostPlaces = program::TargetFacts::kThirdLevelBytes / 4 / sizeof(double);
 constexpr int64_t kFewUpdates = 2 * kSumRun;  // terms that f32 adds exactly enough (sums.h)
 constexpr double kWideCost = 4;  // of an element of f64 that is filled or joined: mostly memory
 

@@ -14,6 +14,8 @@
 #include "cpu/render/outline.h"
 #include "cpu/render/slow_path.h"
 #include "program/combine.h"
+#include "program/target_facts.h"
+#include "program/work_bounds.h"
 
 namespace weft::cpu {
 namespace {
@@ -28,9 +30,9 @@ using program::Type;
 using program::ValueId;
 
 // Larger arrays are allocated, not on the stack: a thread has 8 MB.
-constexpr int64_t kMaxStackBytes = 256 << 10;
+constexpr int64_t kMaxStackBytes = program::TargetFacts::kThreadStackBytes / 32;
 // An `unroll` loop is written out when that makes no more instructions than this.
-constexpr int64_t kMaxUnrolled = 4096;
+constexpr int64_t kMaxUnrolled = program::TargetFacts::kDecodedOps;
 
 class KernelRenderer {
  public:
@@ -475,7 +477,7 @@ class KernelRenderer {
       return number < kLarge && number > -kLarge ? std::optional(std::abs(number)) : std::nullopt;
     }
     const Instr* made = access_.Definition(id);
-    constexpr int kDeep = 6;  // operations behind each other
+    constexpr int kDeep = program::WorkBounds::kTree;  // operations behind each other
     if (made == nullptr || depth == kDeep) return std::nullopt;
     bool counts = made->op == Op::kLoop && made->results[0] == id;
     if (!counts && made->op != Op::kAdd && made->op != Op::kMul) return std::nullopt;
