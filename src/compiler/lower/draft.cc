@@ -28,6 +28,16 @@ namespace {
 constexpr int64_t kStraightLine = program::CodeBounds::kWrittenOut;
 constexpr double kStraightCost = 30;  // work of an element (ElementCost)
 
+// Elements of a row between two cuts, at most.
+int64_t LongestStretch(std::span<const int64_t> cuts, int64_t row) {
+  int64_t longest = 0, begin = 0;
+  for (int64_t cut : cuts) {
+    longest = std::max(longest, cut - begin);
+    begin = cut;
+  }
+  return std::max(longest, row - begin);
+}
+
 }  // namespace
 
 KernelDraft::KernelDraft(std::string name, program::Program& program, Memory& memory,
@@ -396,8 +406,10 @@ Status KernelDraft::ForNest(const LoopShape& shape, const Body& body) {
       return body(index);
     };
     if (part) return OverPart(*part, row, lanes, shape.in_place, at);
-    if (shape.serial && row <= target_.VectorsAtOnce() * lanes)
+    bool gathers = shape.cuts_gather && LongestStretch(shape.cuts, row) >= lanes;
+    if (shape.serial && row <= target_.VectorsAtOnce() * lanes && !gathers) {
       return StraightLanes(row, lanes, at);
+    }
     int64_t begin = 0;
     for (size_t k = 0; k <= shape.cuts.size(); ++k) {
       int64_t end = k < shape.cuts.size() ? shape.cuts[k] : row;

@@ -60,6 +60,7 @@ struct LoopShape {
   // Coordinates of the innermost dimension (of more than one element) where a case distinction in
   // the body changes: loops stop there. Sorted, inside the dimension.
   std::vector<int64_t> cuts;
+  bool cuts_gather = false;     // lanes on both sides of a cut would be read one by one
   std::vector<IndexSet> outer;  // those of one dimension do not overlap
 };
 

@@ -164,6 +164,13 @@ std::vector<int64_t> MinorSplitPoints(std::span<const Instruction* const> member
   return finder.Cuts(1);
 }
 
+bool HasShortWindows(std::span<const Instruction* const> members, const Dims& dims) {
+  return std::ranges::any_of(members, [&](const Instruction* i) {
+    if (i->op() != HloOp::kDynamicUpdateSlice || i->shape().dims() != dims) return false;
+    return i->operand(1)->shape().dims().back() < dims.back();
+  });
+}
+
 std::vector<IndexSet> OuterIndexSets(std::span<const Instruction* const> members,
                                      std::span<const Instruction* const> roots, const Dims& dims,
                                      size_t cuts) {
