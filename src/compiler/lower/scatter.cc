@@ -102,6 +102,13 @@ bool SumsInF64(const Instruction& scatter, const ScatterDims& dims, bool in_loop
          (dims.updates >= kUpdatesPerPlace * places && shape.elements() <= kMostPlaces);
 }
 
+// Arrays that a thread takes turns with, where filling and joining one more costs little.
+int64_t ChainsOf(const Instruction& scatter, const ScatterDims& dims, int64_t threads) {
+  int64_t each = dims.updates / (threads * std::max<int64_t>(1, scatter.shape().elements()));
+  if (each >= kUpdatesPerPlace * program::CodeBounds::kCopies) return program::CodeBounds::kCopies;
+  return each >= kUpdatesPerPlace ? program::CodeBounds::kCopies / 2 : 1;
+}
+
 double WorkOf(const ScatterDims& dims) {
   return static_cast<double>(dims.updates) * static_cast<double>(dims.window_elements);
 }
@@ -218,14 +225,54 @@ Status ScatterBy(Subject& subject, const ScatterShare& share) {
   return {};
 }
 
+// How many arrays of their own threads scatter into; 0: none. `wide`: of f64 for sums of f32.
+// `chains`: arrays of one thread, which takes one update for each in turn: updates of one place
+// that follow each other, as those of sorted indices do, wait for the store before them otherwise.
+struct OwnArrayPlan {
+  int64_t arrays;
+  bool wide;
+  int64_t chains = 1;
+};
+
+// Parts of the updates, one for each array, `plan.chains` of them in one loop.
+Status UpdateOwnArrays(KernelBuilder& b, ScatterLoops& loops, const ScatterDims& dims,
+                       const OwnArrayPlan& plan, int64_t size) {
+  int64_t arrays = plan.arrays, chains = plan.chains, part = (dims.updates + arrays - 1) / arrays;
+  bool shared = arrays > chains;
+  ValueId c = b.Int(0);
+  if (shared) c = b.BeginLoop(LoopKind::kParallel, c, b.Int(arrays / chains), b.Int(1))[0];
+  ValueId first = b.Mul(c, b.Int(chains * part)), base = b.Mul(c, b.Int(chains * size));
+  auto set_base = [&](int64_t q) {
+    loops.set_base({b.Add(base, b.Int(q * size)), 0, size, 0, (arrays - 1) * size});
+  };
+  if (chains == 1) {
+    set_base(0);
+    TRY(loops.Range(first, b.Min(b.Add(first, b.Int(part)), b.Int(dims.updates))));
+  } else {
+    ValueId i = b.BeginLoop(LoopKind::kSerial, b.Int(0), b.Int(part), b.Int(1))[0];
+    for (int64_t q = 0; q < chains; ++q) {
+      set_base(q);
+      ValueId number = b.Add(b.Add(first, b.Int(q * part)), i);
+      bool ends = (arrays - chains + q + 1) * part > dims.updates;  // before the part does
+      if (ends) b.BeginIf(b.Emit(Op::kLt, {number, b.Int(dims.updates)}), program::Branch::kLikely);
+      TRY(loops.Update(number));
+      if (ends) b.End();
+    }
+    b.End();
+  }
+  if (shared) b.End();
+  return {};
+}
+
 // Arrays that begin with the reduction's identity, each updated by one part of the updates; then
 // all of them, in order, are joined with the operand. `wide`: arrays of f64 for sums of f32. Of one
 // array threads take their share.
 Status ScatterToOwnArrays(LowerContext& cx, const KernelBody& body, const Instruction& scatter,
-                          int64_t arrays, bool wide, const ScatterShare& share, Steps& steps) {
+                          const OwnArrayPlan& plan, const ScatterShare& share, Steps& steps) {
   const Shape& shape = scatter.shape();
   DType type = shape.dtype();
-  int64_t size = shape.elements();
+  int64_t size = shape.elements(), arrays = plan.arrays;
+  bool wide = plan.wide;
   const hlo::Computation& to_apply = *scatter.attrs<hlo::ScatterAttrs>().to_apply;
   PlainReducer reducer = *AsPlainReducer(to_apply, type, 0);
   DType own_type = wide ? DType::kF64 : type;
@@ -257,12 +304,7 @@ Status ScatterToOwnArrays(LowerContext& cx, const KernelBody& body, const Instru
     KernelBuilder& b = draft.builder();
     loops.set_columns(b.Int(0), dims.minor());
     if (arrays > 1) {
-      int64_t chunk = (dims.updates + arrays - 1) / arrays;
-      ValueId c = b.BeginLoop(LoopKind::kParallel, b.Int(0), b.Int(arrays), b.Int(1))[0];
-      loops.set_base({b.Mul(c, b.Int(size)), 0, size, 0, (arrays - 1) * size});
-      ValueId first = b.Mul(c, b.Int(chunk));
-      TRY(loops.Range(first, b.Min(b.Add(first, b.Int(chunk)), b.Int(dims.updates))));
-      b.End();
+      TRY(UpdateOwnArrays(b, loops, dims, plan, size));
     } else {
       TRY(SharedUpdates(b, loops, dims, share, b.Int(0), b.Int(dims.updates)));
     }
@@ -297,18 +339,15 @@ Status ScatterToOwnArrays(LowerContext& cx, const KernelBody& body, const Instru
   return {};
 }
 
-// How many arrays of their own threads scatter into; 0: none. `wide`: of f64 for sums of f32.
-struct OwnArrayPlan {
-  int64_t arrays;
-  bool wide;
-};
 OwnArrayPlan PlanOwnArrays(const LowerContext& cx, const Instruction& scatter,
                            const ScatterDims& dims) {
   bool wide = SumsInF64(scatter, dims, cx.serial);
   bool shared = !cx.serial && ColumnsOfThread(cx, scatter, dims) == dims.minor();
   if (scatter.attrs<hlo::ScatterAttrs>().unique_indices || (!wide && !shared)) return {0, wide};
   int64_t arrays = cx.serial ? 0 : OwnArrays(cx, scatter, dims, WorkOf(dims));
-  return {wide ? std::max<int64_t>(arrays, 1) : arrays, wide};
+  arrays = wide ? std::max<int64_t>(arrays, 1) : arrays;
+  int64_t chains = wide && dims.window_elements == 1 ? ChainsOf(scatter, dims, arrays) : 1;
+  return {arrays * chains, wide, chains};
 }
 
 Decision MatchScatterToOwnArrays(Subject& subject) {
@@ -327,8 +366,7 @@ Status LowerScatterToOwnArrays(Subject& subject) {
   CopyScattered(cx, subject.instruction, scatter, body, subject.steps);
   ScatterDims dims(scatter);
   OwnArrayPlan plan = PlanOwnArrays(cx, scatter, dims);
-  return ScatterToOwnArrays(cx, body, scatter, plan.arrays, plan.wide, ShareOf(cx, scatter, dims),
-                            subject.steps);
+  return ScatterToOwnArrays(cx, body, scatter, plan, ShareOf(cx, scatter, dims), subject.steps);
 }
 
 Decision MatchScatter(Subject& subject) {
