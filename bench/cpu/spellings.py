@@ -6,6 +6,8 @@ A kind is an algorithm, its programs do the same work: their times beside each o
 import sys
 
 import harness
+import spelling_kinds  # this and the next add to the list
+import spelling_steps
 from spelling_programs import PROGRAMS
 
 if __name__ == "__main__":

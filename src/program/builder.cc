@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/str.h"
+#include "program/work_bounds.h"
 
 namespace weft::program {
 
@@ -88,7 +89,7 @@ bool KernelBuilder::IsOpen(int64_t block) const {
 }
 
 const Instr* KernelBuilder::DefinitionOf(ValueId id) const {
-  constexpr size_t kLookedAt = 64;
+  constexpr size_t kLookedAt = WorkBounds::kPath;
   size_t code = kernel_.code.size();
   for (size_t i = code; i-- > code - std::min(code, kLookedAt);) {
     const Instr& instr = kernel_.code[i];

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <bit>
 
+#include "program/target.h"
+#include "program/target_facts.h"
+
 namespace weft::program {
 
 int64_t WorkOf(const Kernel& kernel) {
-  constexpr double kLimit = 1e15;
+  constexpr double kLimit = 0x1p50;
   double work = 0;
   std::vector<double> times = {1};
   for (const Instr& instr : kernel.code) {
@@ -92,7 +95,7 @@ namespace {
 
 // Instructions of steps between two polls, at most.
 double WorkBetweenPolls(const Program& program, const std::vector<Step>& steps) {
-  constexpr double kBytesAtOnce = 16;  // of copies and fills
+  constexpr double kBytesAtOnce = TargetInfo::kNarrowVectorBytes;  // of copies and fills
   double work = 0;
   for (const Step& step : steps) {
     if (auto* launch = std::get_if<KernelStep>(&step.op)) {
@@ -118,7 +121,7 @@ double WorkBetweenPolls(const Program& program, const std::vector<Step>& steps) 
 }  // namespace
 
 CancelPolling CancelPollingOf(const Program& program, const WhileStep& loop) {
-  constexpr double kShortWork = 1 << 26;  // instructions; some 20 ms
+  constexpr double kShortWork = TargetFacts::kWorkPerSecond / 60;  // instructions; some 20 ms
   CancelPolling polling;
   polling.of_iteration +=
       WorkBetweenPolls(program, loop.condition) + WorkBetweenPolls(program, loop.body);

@@ -31,9 +31,9 @@ int LoopDepth(const std::vector<Step>& steps);  // loops within loops
 // How often a loop polls whether the run is cancelled. Those known to end soon do not; others do
 // after some 20 ms of work, and every 1024th iteration at least.
 struct CancelPolling {
-  static constexpr int64_t kMostIterations = 1024;
-  static constexpr int64_t kShortLoop = 1 << 16;  // iterations
-  double of_iteration = 1;                        // instructions between polls of loops inside
+  static constexpr int64_t kMostIterations = 1024;             // some 20 ms of 20 us each
+  static constexpr int64_t kShortLoop = 64 * kMostIterations;  // iterations
+  double of_iteration = 1;  // instructions between polls of loops inside
   bool poll = true;
   int64_t every = kMostIterations;  // after how many iterations; a power of two
 };

@@ -57,12 +57,16 @@
 #include "base/dtype.h"
 #include "base/inline_vec.h"
 #include "program/ops.h"
+#include "program/target_facts.h"
+#include "program/work_bounds.h"
 
 namespace weft::program {
 
-inline constexpr int kMaxLanes = 64;          // lanes of a value, a power of two
-inline constexpr int kMaxNesting = 64;        // blocks within blocks of a kernel
-inline constexpr int64_t kMaxThreads = 1024;  // product of the nested thread loops
+// Lanes of a value: bytes of the widest vector.
+inline constexpr int kMaxLanes = TargetFacts::kLineBytes;
+inline constexpr int kMaxNesting = WorkBounds::kPath;  // blocks within blocks of a kernel
+// Product of the nested thread loops.
+inline constexpr int64_t kMaxThreads = TargetFacts::kBlockThreads;
 
 struct Position {  // where it stood in the text; 0: built in memory
   int line = 0, column = 0;

@@ -200,7 +200,7 @@ Result<int64_t> Lexer::Size(std::string_view what) {
 }
 
 std::unexpected<Error> Lexer::Expected(std::string_view what) const {
-  constexpr size_t kShown = 40;
+  constexpr size_t kShown = 40;  // characters
   std::string_view text = token_.text.substr(0, kShown);
   switch (token_.kind) {
     case TokenKind::kEnd: return Fail(token_.pos, "expected ", what, ", found end of text");

@@ -149,8 +149,8 @@ struct AttentionForm {
 
   bool bounds_first() const { return first > -kNoBound; }
   bool bounds_last() const { return last < kNoBound; }
-  int64_t queries() const;  // of all axes
-  static constexpr int64_t kNoBound = int64_t{1} << 40;
+  int64_t queries() const;                               // of all axes
+  static constexpr int64_t kNoBound = int64_t{1} << 40;  // beyond every index
 };
 AttentionForm AttentionFormOf(const LibraryStep& call);
 

@@ -1,9 +1,11 @@
 #include "program/races.h"
 
+#include "program/work_bounds.h"
+
 namespace weft::program::detail {
 
 namespace {
-constexpr size_t kMaxTasks = 1 << 24;  // after that it gives up looking
+constexpr size_t kMaxTasks = 4 * WorkBounds::kModule;  // after that it gives up looking
 }  // namespace
 
 void RaceDetector::BeginLoop(int64_t counter) {

@@ -10,6 +10,7 @@
 #include "base/extremes.h"
 #include "base/storage.h"
 #include "base/stream_copy.h"
+#include "program/target_facts.h"
 
 namespace weft::program {
 namespace {
@@ -220,7 +221,7 @@ bool ReduceNarrow(const ArrayReduction& what) {
 // All other types by way of a wider one.
 template <class Value, auto kLoad, auto kStore>
 void ReduceWidened(const ArrayReduction& what) {
-  constexpr int64_t kBlock = 512;  // elements
+  constexpr int64_t kBlock = TargetFacts::kLeastPageBytes / sizeof(double);  // elements
   const int64_t width = ByteWidth(what.dtype);
   alignas(64) std::byte stored[kBlock * sizeof(Value)];
   Value sum[kBlock], next[kBlock];

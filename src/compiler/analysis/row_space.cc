@@ -3,6 +3,9 @@
 
 #include <algorithm>
 
+#include "program/target_facts.h"
+#include "program/work_bounds.h"
+
 namespace weft::compiler {
 
 using hlo::Instruction;
@@ -10,10 +13,14 @@ using hlo::Op;
 
 namespace {
 
-constexpr int64_t kManyShortRows = 64;   // fewer are not worth a kernel of their kind
-constexpr int64_t kMaxRow = 16'384;      // elements, so that a row stays in a cache close by
-constexpr int64_t kMinRows = 8;          // below that rows are worth cutting, unless all is small
-constexpr int64_t kSmallArray = 32'768;  // elements
+// Fewer are not worth a kernel of their kind.
+constexpr int64_t kManyShortRows = program::CodeBounds::kShortLoop;
+// Elements, so that a row stays in a cache close by.
+constexpr int64_t kMaxRow = 2 * program::TargetFacts::kFirstLevelBytes / sizeof(float);
+// Below that rows are worth cutting, unless all is small.
+constexpr int64_t kMinRows = program::TargetFacts::kUsualThreads;
+// Elements.
+constexpr int64_t kSmallArray = program::TargetFacts::kSecondLevelBytes / 8 / sizeof(float);
 
 Dims WithoutOnes(std::span<const int64_t> dims) {
   Dims result;

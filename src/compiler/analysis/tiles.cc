@@ -9,7 +9,8 @@
 namespace weft::compiler {
 namespace {
 
-constexpr int64_t kTileElements = 512;  // of a tile of few rows
+// Of a tile of few rows.
+constexpr int64_t kTileElements = program::TargetFacts::kFirstLevelBytes / 16 / sizeof(float);
 
 size_t MinorDim(const Dims& dims) {
   size_t d = dims.empty() ? 0 : dims.size() - 1;

@@ -8,6 +8,7 @@
 #include "compiler/analysis/trip_count.h"
 #include "compiler/passes/simplify/simplify_rules.h"
 #include "hlo/computation.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler {
 namespace {
@@ -17,8 +18,9 @@ using hlo::Direction;
 using hlo::Instruction;
 using hlo::Op;
 
-constexpr int64_t kMaxRangeVisits = 4000;  // for one question
-constexpr size_t kMaxThresholds = 12;      // constants that a state is compared with
+constexpr int64_t kMaxRangeVisits = program::WorkBounds::kVisits;  // for one question
+// Constants that a state is compared with.
+constexpr size_t kMaxThresholds = program::WorkBounds::kAlternatives;
 
 using Int128 = __int128;
 

@@ -17,6 +17,9 @@
 
 namespace weft::compiler {
 
+// Factors of terms, and growth in one round of a loop: products of three stay far from 64 bits.
+inline constexpr int64_t kLargestFactor = int64_t{1} << 20;
+
 struct ValueRange {
   int64_t low, high;
   bool operator==(const ValueRange&) const = default;

@@ -7,6 +7,7 @@
 #include "compiler/analysis/trip_count.h"
 #include "compiler/analysis/value_range.h"
 #include "hlo/computation.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler {
 
@@ -15,9 +16,10 @@ using hlo::Op;
 
 namespace {
 
-constexpr int kMaxGrowthDepth = 24;      // operations behind each other
-constexpr size_t kMaxGroup = 4;          // states that are computed from each other
-constexpr int64_t kMaxGrowth = 1 << 20;  // in a round
+constexpr int kMaxGrowthDepth = program::WorkBounds::kPath;  // operations behind each other
+// States that are computed from each other.
+constexpr size_t kMaxGroup = program::WorkBounds::kTree / 2;
+constexpr int64_t kMaxGrowth = kLargestFactor;  // in a round
 
 }  // namespace
 

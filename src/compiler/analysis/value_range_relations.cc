@@ -10,6 +10,7 @@
 
 #include "compiler/analysis/value_range.h"
 #include "hlo/computation.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler {
 
@@ -20,9 +21,8 @@ using hlo::Op;
 
 namespace {
 
-constexpr size_t kMaxTerms = 6;                       // terms of a sum, and facts
-constexpr int kMaxSumDepth = 12;                      // sums within each other
-constexpr int64_t kLargestFactor = int64_t{1} << 20;  // of a term: products stay far from 64 bits
+constexpr size_t kMaxTerms = program::WorkBounds::kTree;   // terms of a sum, and facts
+constexpr int kMaxSumDepth = program::WorkBounds::kDepth;  // sums within each other
 
 }  // namespace
 

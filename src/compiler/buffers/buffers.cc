@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "compiler/lower/cpu/epilogue.h"
 #include "hlo/computation.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler {
 
@@ -98,7 +99,7 @@ void Memory::EnterBranch(MemValue value, int32_t at) {
 // reads. Arguments and loop state may be written over all the same: what is made of them belongs
 // there.
 void Memory::KeepForEpilogue(const Instruction& instruction, int32_t at) {
-  constexpr int32_t kNear = 8;  // slots
+  constexpr int32_t kNear = program::WorkBounds::kTree;  // slots
   for (int64_t k : ProductOperands(instruction)) {
     const Value& product = values_[static_cast<size_t>(Leaf(*instruction.operand(k)))];
     if (product.live.empty() || at - product.live.back().begin > kNear) continue;

@@ -8,6 +8,7 @@
 #include "compiler/analysis/trip_count.h"
 #include "compiler/buffers/buffers.h"
 #include "hlo/computation.h"
+#include "program/target_facts.h"
 
 namespace weft::compiler {
 
@@ -15,8 +16,10 @@ using hlo::Instruction;
 
 namespace {
 
-constexpr int64_t kDoubleBufferedBytes = 2048;  // copies of less are not worth twice the code
-constexpr int64_t kTestedDoubleBufferedBytes = 1 << 16;  // ... and a test between the rounds
+// Copies of less are not worth twice the code.
+constexpr int64_t kDoubleBufferedBytes = 32 * program::TargetFacts::kLineBytes;
+// ... and a test between the rounds.
+constexpr int64_t kTestedDoubleBufferedBytes = 2 * program::TargetFacts::kFirstLevelBytes;
 
 // Whether testing once more does no harm.
 bool MayTestTwice(const Instruction& loop) {

@@ -4,6 +4,8 @@
 #include <unordered_set>
 
 #include "compiler/lower/table.h"
+#include "program/target_facts.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler {
 
@@ -53,8 +55,9 @@ std::optional<int64_t> CopiedFrom(
 // Whether operands lie one behind the other, and are so many and so small that a copy of each is
 // better than code for each.
 bool IsJoinedByCopies(const Instruction& concatenate) {
-  constexpr int64_t kManyOperands = 32;     // operands
-  constexpr int64_t kSmallBytes = 1 << 14;  // bytes of one: half of a first-level cache
+  constexpr int64_t kManyOperands = program::CodeBounds::kTerms;  // operands
+  // Bytes of one: half of a first-level cache.
+  constexpr int64_t kSmallBytes = program::TargetFacts::kFirstLevelBytes / 2;
   const Shape& shape = concatenate.shape();
   int64_t rows = 1, d = concatenate.attrs<hlo::DimensionsAttrs>().dimensions[0];
   for (int64_t k = 0; k < d; ++k) rows *= shape.dim(k);

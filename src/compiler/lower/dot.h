@@ -5,14 +5,16 @@
 #include <vector>
 
 #include "compiler/lower/table.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler {
 
 // Products below this many multiplications are loops of their own kernel.
 inline constexpr int64_t kInlineDot = 16'384;
 // One product of so few is better off with scalars and rows that stay in registers.
-inline constexpr int64_t kStraightProducts = 512;  // multiplications
-inline constexpr int64_t kFewDotColumns = 16;      // elements of a row that accumulators hold
+inline constexpr int64_t kStraightProducts = 4 * program::CodeBounds::kStraight;  // multiplications
+// Elements of a row that accumulators hold.
+inline constexpr int64_t kFewDotColumns = program::CodeBounds::kWrittenOut;
 // Whether a call of the library would cost more than the product, or cannot be had.
 bool IsInlineDot(const LowerContext& cx, const hlo::Instruction& dot, const DotSizes& sizes);
 // The attribute `precision` of a gemm or convolution on targets whose matrix units may take less

@@ -11,6 +11,7 @@
 #include "hlo/computation.h"
 #include "hlo/module.h"
 #include "program/target_facts.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler {
 
@@ -24,8 +25,7 @@ namespace {
 
 // Elements without any loop, in serial kernels: scalars that LLVM may keep in registers from one
 // kernel to the next, unless each is so much work that vectors pay.
-constexpr int64_t kStraightLine = 16;
-constexpr double kStraightCost = 30;  // work of an element (ElementCost)
+constexpr int64_t kStraightLine = program::CodeBounds::kWrittenOut;
 
 }  // namespace
 
@@ -61,7 +61,8 @@ void KernelDraft::Declare(std::span<const KernelInput> inputs,
     p.id = builder_.Param(StrCat("m", &p - parameters_.data()), RealType(shape.dtype()),
                           shape.elements() * parts, p.access, AlignOf(p.buffer));
   }
-  constexpr int64_t kFewNumbers = 64;  // that are written into the code
+  // That are written into the code.
+  constexpr int64_t kFewNumbers = program::CodeBounds::kShortLoop;
   for (const KernelInput& input : inputs) {
     elements_.Bind(*input.inside, MemoryOf(input.value));
     const program::Buffer& buffer = program_.buffers[memory_.Buffer(program_, input.value)];
@@ -323,130 +324,6 @@ KernelDraft::RowPart KernelDraft::PartOf(ValueId number, int64_t parts, int64_t 
   ValueId begin = b.Mul(number, b.Int(size));
   ValueId last = b.Emit(Op::kEq, {number, b.Int(parts - 1)});
   return {begin, b.Select(last, b.Int(n), b.Add(begin, b.Int(size))), last};
-}
-
-// Loops over dimensions [d, end) and the body inside.
-Status KernelDraft::NestFrom(const LoopShape& shape, size_t d, size_t end, Index& index,
-                             const Body& body) {
-  if (d == end) return body(index);
-  int64_t size = shape.dims[d];
-  if (size == 1) {
-    index.coords[d] = elements_.Constant(0);
-    return NestFrom(shape, d + 1, end, index, body);
-  }
-  ValueId i = builder_.BeginLoop(LoopKind::kSerial, builder_.Int(0), builder_.Int(size),
-                                 builder_.Int(1))[0];
-  index.coords[d] = {i, 0, 1, 0, size - 1};
-  TRY(NestFrom(shape, d + 1, end, index, body));
-  builder_.End();
-  return {};
-}
-
-// Where a coordinate lies in a piece, the body knows so.
-Status KernelDraft::OverPieces(const LoopShape& shape, size_t next, const Index& index,
-                               const Body& body) {
-  if (next == shape.outer.size()) return body(index);
-  const IndexSet& piece = shape.outer[next];
-  const Coord& c = index.coords[piece.dim];
-  KernelBuilder& b = builder_;
-  if (c.low >= piece.begin && c.high < piece.end) return OverPieces(shape, next + 1, index, body);
-  if (c.high < piece.begin || c.low >= piece.end) return OverPieces(shape, next + 1, index, body);
-  ValueId inside = -1;
-  if (c.low < piece.begin) inside = b.Emit(Op::kGe, {c.base, b.Int(piece.begin)});
-  if (c.high >= piece.end) {
-    ValueId below = b.Emit(Op::kLt, {c.base, b.Int(piece.end)});
-    inside = inside < 0 ? below : b.Emit(Op::kAnd, {inside, below});
-  }
-  Index known = index;
-  known.coords[piece.dim].low = std::max(c.low, piece.begin);
-  known.coords[piece.dim].high = std::min(c.high, piece.end - 1);
-  b.BeginIf(inside, program::Branch::kLikely);
-  TRY(OverPieces(shape, next + 1, known, body));
-  b.BeginElse({});
-  TRY(OverPieces(shape, next + 1, index, body));
-  b.End();
-  return {};
-}
-
-Status KernelDraft::ForNest(const LoopShape& shape, const Body& body) {
-  const Dims& dims = shape.dims;
-  size_t rank = dims.size(), minor = rank - 1;
-  while (minor > 0 && dims[minor] == 1) --minor;
-  int64_t n = 1;
-  for (int64_t d : dims) n *= d;
-  int64_t row = dims[minor];
-  int lanes = shape.scalar || row < kLeastRowElements ? 1 : LanesFor(shape.width, row);
-  CHECK(shape.cuts.empty() || (shape.cuts.front() > 0 && shape.cuts.back() < row));
-  bool cheap = shape.cost < kStraightCost && !shape.in_place;
-  std::optional<RowPart> part;  // of every row
-  auto over_row = [&](const Index& outer) -> Status {
-    Index index = outer;
-    for (size_t d = minor + 1; d < rank; ++d) index.coords[d] = elements_.Constant(0);
-    if (row < kLeastRowElements) {
-      for (int64_t i = 0; i < row; ++i) {
-        index.coords[minor] = elements_.Constant(i);
-        TRY(body(index));
-      }
-      return Status();
-    }
-    auto at = [&](Coord c) {
-      index.coords[minor] = c;
-      return body(index);
-    };
-    if (part) return OverPart(*part, row, lanes, shape.in_place, at);
-    if (shape.serial && row <= target_.VectorsAtOnce() * lanes)
-      return StraightLanes(row, lanes, at);
-    int64_t begin = 0;
-    for (size_t k = 0; k <= shape.cuts.size(); ++k) {
-      int64_t end = k < shape.cuts.size() ? shape.cuts[k] : row;
-      int own = shape.scalar ? 1 : std::min(LanesFor(shape.width, end - begin), lanes);
-      bool two = own > 1 && end - begin > own && end - begin <= 2 * own;
-      TRY(two && cheap ? OverTwo(begin, end, own, at)
-                       : OverLanes(begin, end, own, shape.in_place, at));
-      begin = end;
-    }
-    return Status();
-  };
-  auto over_rows = [&](const Index& outer) { return OverPieces(shape, 0, outer, over_row); };
-  Index index;
-  index.coords.resize(rank);
-  double work = static_cast<double>(n) * shape.cost;
-  int64_t chunks = ChunksOf(work);
-  if (shape.by_rows) chunks = n / row;
-  if (shape.serial || chunks <= 1) return NestFrom(shape, 0, minor, index, over_rows);
-  // Few long rows are done side by side, a part of all at a time: threads have the same to do, and
-  // rows that read the same memory, as those of a transpose do, find it in the caches.
-  constexpr int64_t kFewRows = 16, kPartBytes = 128 << 10, kLeastPart = 1024;
-  int64_t rows = n / row, unit = std::max<int64_t>(lanes, 64);
-  int64_t size = std::max(kPartBytes / (rows * shape.width) / unit * unit, kLeastPart);
-  if (rows > 1 && rows <= kFewRows && row >= 2 * chunks * size && shape.cuts.empty() &&
-      !shape.by_rows) {
-    int64_t parts = row / size;
-    return OverChunks(parts, (parts + chunks - 1) / chunks, [&](ValueId p) {
-      part = PartOf(p, parts, size, row);
-      return NestFrom(shape, 0, minor, index, over_rows);
-    });
-  }
-  // The outermost dimensions, as many as give enough chunks, make the grid.
-  size_t split = 0;
-  int64_t grid = 1;
-  while (split < minor && grid < chunks) grid *= dims[split++];
-  if (grid == 1) {
-    // One long row: by its number.
-    LoopShape flat = shape;
-    return ForFlat(
-        flat, [&](const Index& linear) { return body(elements_.Coordinates(shape.dims, linear)); });
-  }
-  chunks = std::min(chunks, grid);
-  int64_t chunk = (grid + chunks - 1) / chunks;
-  return OverChunks(grid, chunk, [&](ValueId g) -> Status {
-    Index linear;
-    linear.is_linear = true;
-    linear.linear = {g, 0, 1, 0, grid - 1};
-    Index outer = elements_.Coordinates(std::span(dims.data(), split), linear);
-    for (size_t d = 0; d < split; ++d) index.coords[d] = outer.coords[d];
-    return NestFrom(shape, split, minor, index, over_rows);
-  });
 }
 
 // Numbers below n, `chunk` of them one after the other, the chunks in parallel.

@@ -48,6 +48,9 @@ struct IndexSet {
   int64_t begin, end;
 };
 
+// Work of an element (ElementCost) from which on vectors pay for few of them, too.
+inline constexpr double kStraightCost = 30;
+
 struct LoopShape {
   Dims dims;              // of what is iterated over
   double cost = 1;        // of one element
@@ -60,6 +63,7 @@ struct LoopShape {
   // Coordinates of the innermost dimension (of more than one element) where a case distinction in
   // the body changes: loops stop there. Sorted, inside the dimension.
   std::vector<int64_t> cuts;
+  bool cuts_gather = false;     // lanes on both sides of a cut would be read one by one
   std::vector<IndexSet> outer;  // those of one dimension do not overlap
 };
 
@@ -118,7 +122,12 @@ class KernelDraft {
                   const std::function<Status(Coord)>& body);
   Status OverTwo(int64_t begin, int64_t end, int lanes, const std::function<Status(Coord)>& body);
   Status ForFlat(const LoopShape& shape, const Body& body);
+  // loop_nest.cc
+  struct Nest;
   Status ForNest(const LoopShape& shape, const Body& body);
+  Status OverRow(const Nest& nest, const Index& outer);
+  Status OverRows(const Nest& nest, size_t from, Index& index);
+  int64_t PartOfRows(const Nest& nest, int64_t chunks) const;
   Status OverPieces(const LoopShape& shape, size_t next, const Index& index, const Body& body);
   Status OverChunks(int64_t n, int64_t chunk, const std::function<Status(ValueId)>& body);
   Status NestFrom(const LoopShape& shape, size_t d, size_t end, Index& index, const Body& body);

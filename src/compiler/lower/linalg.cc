@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "compiler/lower/matrix.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler {
 
@@ -17,12 +18,13 @@ using HloOp = hlo::Op;
 
 namespace {
 
-constexpr int64_t kUnrolledOrder = 8;  // rows of a matrix
+constexpr int64_t kUnrolledOrder = program::CodeBounds::kWrittenOut / 2;  // rows of a matrix
 // Operations of straight-line code: more of them are loops, so that what surrounds them can still
 // be one function with them.
-constexpr int64_t kUnrolledLuWork = 5 * 5 * 5;
-constexpr int64_t kUnrolledSolveWork = 128;  // multiplications
-constexpr int64_t kLoopedOrder = 32;         // outside of loops: larger ones are routines
+constexpr int64_t kUnrolledLuWork = program::CodeBounds::kStraight;
+constexpr int64_t kUnrolledSolveWork = program::CodeBounds::kStraight;  // multiplications
+// Outside of loops: larger ones are routines.
+constexpr int64_t kLoopedOrder = program::CodeBounds::kTerms;
 
 using Matrix = std::vector<std::vector<Element>>;
 

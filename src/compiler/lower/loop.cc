@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "program/work_bounds.h"
+
 namespace weft::compiler {
 
 using hlo::Instruction;
@@ -14,7 +16,8 @@ namespace {
 // Steps that wait for each other, more of them than a processor looks ahead, with few values on the
 // way: twice the lanes keep it busy.
 bool IsLongChain(const KernelBody& body) {
-  constexpr int kLong = 48, kFewValues = 5;  // operations; values that live at once
+  // Operations; values that live at once.
+  constexpr int kLong = program::CodeBounds::kLongBody, kFewValues = 5;
   std::unordered_map<const Instruction*, int> depth;
   std::unordered_map<const Instruction*, size_t> last_use;
   auto counts = [](const Instruction& i) {
@@ -88,6 +91,7 @@ Status EmitLoop(Subject& subject, KernelDraft& draft, bool by_rows) {
     std::vector<const Instruction*> roots;
     for (const KernelOutput& output : body.outputs) roots.push_back(output.inside);
     shape.cuts = MinorSplitPoints(body.members, roots, shape.dims);
+    shape.cuts_gather = !shape.cuts.empty() && HasShortWindows(body.members, shape.dims);
     shape.outer = OuterIndexSets(body.members, roots, shape.dims, shape.cuts.size());
   }
   TRY(draft.ForEach(shape, [&](const Index& index) -> Status {

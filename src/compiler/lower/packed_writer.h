@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "program/kernel.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler {
 
@@ -91,7 +92,7 @@ class PackedWriter {
 
   // Whether an index is a multiple of a power of two, as far as its definition shows.
   bool IsMultiple(program::ValueId id, int64_t of, int depth = 0) const {
-    constexpr int kDefinitions = 8;  // that are looked through
+    constexpr int kDefinitions = program::WorkBounds::kTree;  // that are looked through
     const program::Value& value = kernel_.value(id);
     if (value.is_constant) return value.AsInt() % of == 0;
     int at = static_cast<size_t>(id) < defined_.size() ? defined_[static_cast<size_t>(id)] : -1;

@@ -6,6 +6,8 @@
 #include <limits>
 
 #include "hlo/computation.h"
+#include "program/target_facts.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler {
 
@@ -69,7 +71,7 @@ ReduceDims SplitDims(const Instruction& reduce) {
     if (from[d] > 1) split.minor = is_reduced;
   }
   // Few columns: lanes are better off along the rows, at a distance of each other.
-  constexpr int64_t kLongRow = 16;
+  constexpr int64_t kLongRow = 2 * program::TargetFacts::kUsualLanes;
   int64_t columns = 1;
   for (size_t d = from.size(); d-- > 0 && !split.minor;) {
     bool is_reduced = std::find(split.reduced.begin(), split.reduced.end(),
@@ -84,7 +86,7 @@ ReduceDims SplitDims(const Instruction& reduce) {
 }
 
 KeptTogether KeptInside(const ReduceDims& dims) {
-  constexpr int64_t kMostTogether = 4;  // results beside each other
+  constexpr int64_t kMostTogether = program::CodeBounds::kCopies;  // results beside each other
   KeptTogether together;
   for (size_t k = 0; k < dims.kept.size(); ++k) {
     if (dims.reduced.empty() || dims.kept[k] < dims.reduced.back() || dims.kept_sizes[k] == 1) {
@@ -275,7 +277,7 @@ std::vector<Element> RowReducer::Unpack(std::span<const ValueId> values) {
 
 Result<std::vector<Element>> RowReducer::Pieces(
     int64_t count, const std::function<Element(const Coord& piece, size_t i)>& load) {
-  constexpr int64_t kFewPieces = 4;  // written out
+  constexpr int64_t kFewPieces = program::CodeBounds::kCopies;  // written out
   auto add = [&](const Coord& piece, std::vector<Element> acc) {
     std::vector<Element> value;
     for (size_t i = 0; i < types_.size(); ++i) value.push_back(load(piece, i));

@@ -10,6 +10,7 @@
 
 #include "compiler/analysis/row_space.h"
 #include "compiler/lower/lowering.h"
+#include "program/target_facts.h"
 
 namespace weft::compiler {
 
@@ -60,7 +61,8 @@ class RowPlan {
   std::span<const hlo::Instruction* const> Kept(int stage) const { return At(kept_, stage); }
 
  private:
-  static constexpr int64_t kMaxKeptBytes = 96 * 1024;  // of one row
+  // Of one row.
+  static constexpr int64_t kMaxKeptBytes = 3 * program::TargetFacts::kFirstLevelBytes;
 
   template <class T>
   static std::span<const T> At(const std::map<int, std::vector<T>>& map, int stage) {

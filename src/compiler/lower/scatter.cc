@@ -1,8 +1,9 @@
 // scatter: updates at places that the program computes, one after the other.
 //
-// Threads share the work in one of three ways, whichever suits, so that the order at each element
-// is the same for any number of them: by columns of the windows; by updates, where no two meet; by
-// updates into arrays of their own, which are joined in the end, where the result is small.
+// Threads share the work in one of four ways, whichever suits, so that the order at each element
+// is the same for any number of them: by columns of the windows; by ranges of places, each thread
+// going through all indices; by updates, where no two meet; by updates into arrays of their own,
+// which are joined in the end, where the result is small.
 #include <algorithm>
 
 #include "base/str.h"
@@ -10,6 +11,7 @@
 #include "compiler/lower/sums.h"
 #include "compiler/lower/table.h"
 #include "program/target_facts.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler {
 
@@ -21,10 +23,13 @@ using HloOp = hlo::Op;
 
 namespace {
 
-constexpr int64_t kWindowPiece = 64;  // elements of the minor window dimension a thread takes
+// Elements of the minor window dimension a thread takes.
+constexpr int64_t kWindowPiece = program::CodeBounds::kShortLoop;
 // Sums of f32 are kept in f64 until all updates are added (sums.h), where that costs little: arrays
 // that stay in a cache, or far more updates than places for them.
-constexpr int64_t kSmallArray = 1 << 16, kUpdatesPerPlace = 16, kMostPlaces = 1 << 20;
+constexpr int64_t kSmallArray = program::TargetFacts::kSecondLevelBytes / 2 / sizeof(double),
+                  kUpdatesPerPlace = 16,
+                  kMostPlaces = program::TargetFacts::kThirdLevelBytes / 4 / sizeof(double);
 constexpr int64_t kFewUpdates = 2 * kSumRun;  // terms that f32 adds exactly enough (sums.h)
 constexpr double kWideCost = 4;  // of an element of f64 that is filled or joined: mostly memory
 
@@ -97,13 +102,26 @@ bool SumsInF64(const Instruction& scatter, const ScatterDims& dims, bool in_loop
          (dims.updates >= kUpdatesPerPlace * places && shape.elements() <= kMostPlaces);
 }
 
+// Arrays that a thread takes turns with, where filling and joining one more costs little.
+int64_t ChainsOf(const Instruction& scatter, const ScatterDims& dims, int64_t threads) {
+  int64_t each = dims.updates / (threads * std::max<int64_t>(1, scatter.shape().elements()));
+  if (each >= kUpdatesPerPlace * program::CodeBounds::kCopies) return program::CodeBounds::kCopies;
+  return each >= kUpdatesPerPlace ? program::CodeBounds::kCopies / 2 : 1;
+}
+
 double WorkOf(const ScatterDims& dims) {
   return static_cast<double>(dims.updates) * static_cast<double>(dims.window_elements);
 }
 
-// Columns of the windows that a thread takes, of `dims.minor()`.
-int64_t PieceOfWindows(const LowerContext& cx, const Instruction& scatter,
-                       const ScatterDims& dims) {
+// How threads share the updates. At most one of both cuts them.
+struct ScatterShare {
+  int64_t columns;             // of the windows that a thread takes, of `dims.minor()`
+  int64_t dim = -1;            // of the operand, cut in
+  int64_t ranges = 1, size{};  // so many ranges of so many places
+};
+
+int64_t ColumnsOfThread(const LowerContext& cx, const Instruction& scatter,
+                        const ScatterDims& dims) {
   int64_t minor = dims.minor();
   bool shared = !cx.serial && WorkOf(dims) > 4 * cx.target.WorkOfPiece() &&
                 minor >= 2 * kWindowPiece && minor % kWindowPiece == 0 &&
@@ -111,8 +129,67 @@ int64_t PieceOfWindows(const LowerContext& cx, const Instruction& scatter,
   return shared ? kWindowPiece : minor;
 }
 
-// One kernel for all updates, threads taking `piece` columns of the windows each.
-Status ScatterBy(Subject& subject, int64_t piece) {
+// The longest dimension that indices move windows of one element along: updates of one place along
+// it never meet those of another. -1: there is none.
+int64_t DimensionOfPlaces(const Instruction& scatter, const ScatterDims& dims) {
+  const auto& attrs = scatter.attrs<hlo::ScatterAttrs>();
+  const Shape& shape = scatter.operand(0)->shape();
+  int64_t longest = -1;
+  for (int64_t d : attrs.scatter_dims_to_operand_dims) {
+    if (!dims.IsOneAlong(d)) continue;
+    if (longest < 0 || shape.dim(d) > shape.dim(longest)) longest = d;
+  }
+  return longest;
+}
+
+// Whether a thread gets an update is a branch, which is mispredicted unless indices are sorted: the
+// windows must be worth it.
+ScatterShare ShareOf(const LowerContext& cx, const Instruction& scatter, const ScatterDims& dims) {
+  constexpr double kWorkOfIndex = program::TargetFacts::kUsualLanes;  // beside its window's
+  ScatterShare share{ColumnsOfThread(cx, scatter, dims)};
+  const auto& attrs = scatter.attrs<hlo::ScatterAttrs>();
+  double work = WorkOf(dims) + kWorkOfIndex * static_cast<double>(dims.updates);
+  int64_t least = attrs.indices_are_sorted ? program::TargetFacts::kUsualLanes
+                                           : 4 * program::TargetFacts::kUsualLanes;
+  if (cx.serial || attrs.unique_indices || share.columns < dims.minor() ||
+      dims.window_elements < least || work < 4 * cx.target.WorkOfPiece()) {
+    return share;
+  }
+  int64_t dim = DimensionOfPlaces(scatter, dims);
+  if (dim < 0) return share;
+  int64_t places = scatter.operand(0)->shape().dim(dim);
+  int64_t ranges = std::min({cx.target.cores, program::TargetFacts::kJoinedPieces,
+                             places / program::TargetFacts::kUsualLanes});
+  if (ranges < 2) return share;
+  share.dim = dim;
+  share.ranges = ranges;
+  share.size = (places + ranges - 1) / ranges;
+  return share;
+}
+
+// All updates, in a parallel loop over the parts of the threads.
+Status SharedUpdates(KernelBuilder& b, ScatterLoops& loops, const ScatterDims& dims,
+                     const ScatterShare& share, ValueId first, ValueId last) {
+  int64_t parts = std::max(dims.minor() / share.columns, share.ranges);
+  if (parts > 1) {
+    ValueId p = b.BeginLoop(LoopKind::kParallel, b.Int(0), b.Int(parts), b.Int(1))[0];
+    if (share.ranges > 1) {
+      loops.set_range(share.dim, b.Mul(p, b.Int(share.size)), share.size);
+    } else {
+      loops.set_columns(b.Mul(p, b.Int(share.columns)), share.columns);
+    }
+  }
+  if (dims.updates > 1) {
+    TRY(loops.Range(first, last));
+  } else {
+    TRY(loops.Update(b.Int(0)));
+  }
+  if (parts > 1) b.End();
+  return {};
+}
+
+// One kernel for all updates.
+Status ScatterBy(Subject& subject, const ScatterShare& share) {
   LowerContext& cx = subject.cx;
   Steps& steps = subject.steps;
   const Instruction& scatter = ScatterOf(subject.instruction);
@@ -121,7 +198,6 @@ Status ScatterBy(Subject& subject, int64_t piece) {
   CopyScattered(cx, subject.instruction, scatter, body, steps);
   if (!HasUpdates(scatter)) return {};
   ScatterDims dims(scatter);
-  int64_t pieces = dims.minor() / piece;
   KernelDraft draft = NewDraft(cx, body);
   draft.Declare(body.inputs, {});
   std::vector<KernelBuilder::MemoryId> memory;
@@ -131,14 +207,11 @@ Status ScatterBy(Subject& subject, int64_t piece) {
   KernelBuilder& b = draft.builder();
   ScatterLoops loops(draft, scatter, dims, std::move(memory));
   ValueId first = b.Int(0), last = b.Int(dims.updates);
-  bool chunked = attrs.unique_indices && !cx.serial && pieces == 1 &&
+  bool chunked = attrs.unique_indices && !cx.serial && share.columns == dims.minor() &&
                  WorkOf(dims) > cx.target.WorkOfPiece() &&
                  dims.updates >= 64 * program::TargetFacts::kJoinedArrays;
-  loops.set_columns(b.Int(0), piece);
-  if (pieces > 1) {
-    ValueId p = b.BeginLoop(LoopKind::kParallel, b.Int(0), b.Int(pieces), b.Int(1))[0];
-    loops.set_columns(b.Mul(p, b.Int(piece)), piece);
-  } else if (chunked) {
+  loops.set_columns(b.Int(0), share.columns);
+  if (chunked) {
     int64_t chunk = (dims.updates + program::TargetFacts::kJoinedArrays - 1) /
                     program::TargetFacts::kJoinedArrays;
     ValueId c = b.BeginLoop(LoopKind::kParallel, b.Int(0),
@@ -146,24 +219,60 @@ Status ScatterBy(Subject& subject, int64_t piece) {
     first = b.Mul(c, b.Int(chunk));
     last = b.Min(b.Add(first, b.Int(chunk)), b.Int(dims.updates));
   }
-  if (dims.updates > 1) {
-    TRY(loops.Range(first, last));
-  } else {
-    TRY(loops.Update(b.Int(0)));
-  }
-  if (chunked || pieces > 1) b.End();
+  TRY(SharedUpdates(b, loops, dims, share, first, last));
+  if (chunked) b.End();
   Finish(cx, draft, body, steps);
+  return {};
+}
+
+// How many arrays of their own threads scatter into; 0: none. `wide`: of f64 for sums of f32.
+// `chains`: arrays of one thread, which takes one update for each in turn: updates of one place
+// that follow each other, as those of sorted indices do, wait for the store before them otherwise.
+struct OwnArrayPlan {
+  int64_t arrays;
+  bool wide;
+  int64_t chains = 1;
+};
+
+// Parts of the updates, one for each array, `plan.chains` of them in one loop.
+Status UpdateOwnArrays(KernelBuilder& b, ScatterLoops& loops, const ScatterDims& dims,
+                       const OwnArrayPlan& plan, int64_t size) {
+  int64_t arrays = plan.arrays, chains = plan.chains, part = (dims.updates + arrays - 1) / arrays;
+  bool shared = arrays > chains;
+  ValueId c = b.Int(0);
+  if (shared) c = b.BeginLoop(LoopKind::kParallel, c, b.Int(arrays / chains), b.Int(1))[0];
+  ValueId first = b.Mul(c, b.Int(chains * part)), base = b.Mul(c, b.Int(chains * size));
+  auto set_base = [&](int64_t q) {
+    loops.set_base({b.Add(base, b.Int(q * size)), 0, size, 0, (arrays - 1) * size});
+  };
+  if (chains == 1) {
+    set_base(0);
+    TRY(loops.Range(first, b.Min(b.Add(first, b.Int(part)), b.Int(dims.updates))));
+  } else {
+    ValueId i = b.BeginLoop(LoopKind::kSerial, b.Int(0), b.Int(part), b.Int(1))[0];
+    for (int64_t q = 0; q < chains; ++q) {
+      set_base(q);
+      ValueId number = b.Add(b.Add(first, b.Int(q * part)), i);
+      bool ends = (arrays - chains + q + 1) * part > dims.updates;  // before the part does
+      if (ends) b.BeginIf(b.Emit(Op::kLt, {number, b.Int(dims.updates)}), program::Branch::kLikely);
+      TRY(loops.Update(number));
+      if (ends) b.End();
+    }
+    b.End();
+  }
+  if (shared) b.End();
   return {};
 }
 
 // Arrays that begin with the reduction's identity, each updated by one part of the updates; then
 // all of them, in order, are joined with the operand. `wide`: arrays of f64 for sums of f32. Of one
-// array threads take `piece` columns of the windows each.
+// array threads take their share.
 Status ScatterToOwnArrays(LowerContext& cx, const KernelBody& body, const Instruction& scatter,
-                          int64_t arrays, bool wide, int64_t piece, Steps& steps) {
+                          const OwnArrayPlan& plan, const ScatterShare& share, Steps& steps) {
   const Shape& shape = scatter.shape();
   DType type = shape.dtype();
-  int64_t size = shape.elements();
+  int64_t size = shape.elements(), arrays = plan.arrays;
+  bool wide = plan.wide;
   const hlo::Computation& to_apply = *scatter.attrs<hlo::ScatterAttrs>().to_apply;
   PlainReducer reducer = *AsPlainReducer(to_apply, type, 0);
   DType own_type = wide ? DType::kF64 : type;
@@ -195,20 +304,9 @@ Status ScatterToOwnArrays(LowerContext& cx, const KernelBody& body, const Instru
     KernelBuilder& b = draft.builder();
     loops.set_columns(b.Int(0), dims.minor());
     if (arrays > 1) {
-      int64_t chunk = (dims.updates + arrays - 1) / arrays;
-      ValueId c = b.BeginLoop(LoopKind::kParallel, b.Int(0), b.Int(arrays), b.Int(1))[0];
-      loops.set_base({b.Mul(c, b.Int(size)), 0, size, 0, (arrays - 1) * size});
-      ValueId first = b.Mul(c, b.Int(chunk));
-      TRY(loops.Range(first, b.Min(b.Add(first, b.Int(chunk)), b.Int(dims.updates))));
-      b.End();
+      TRY(UpdateOwnArrays(b, loops, dims, plan, size));
     } else {
-      int64_t pieces = dims.minor() / piece;
-      if (pieces > 1) {
-        ValueId p = b.BeginLoop(LoopKind::kParallel, b.Int(0), b.Int(pieces), b.Int(1))[0];
-        loops.set_columns(b.Mul(p, b.Int(piece)), piece);
-      }
-      TRY(loops.Range(b.Int(0), b.Int(dims.updates)));
-      if (pieces > 1) b.End();
+      TRY(SharedUpdates(b, loops, dims, share, b.Int(0), b.Int(dims.updates)));
     }
     Finish(cx, draft, body, steps);
   }
@@ -241,18 +339,15 @@ Status ScatterToOwnArrays(LowerContext& cx, const KernelBody& body, const Instru
   return {};
 }
 
-// How many arrays of their own threads scatter into; 0: none. `wide`: of f64 for sums of f32.
-struct OwnArrayPlan {
-  int64_t arrays;
-  bool wide;
-};
 OwnArrayPlan PlanOwnArrays(const LowerContext& cx, const Instruction& scatter,
                            const ScatterDims& dims) {
   bool wide = SumsInF64(scatter, dims, cx.serial);
-  bool shared = !cx.serial && PieceOfWindows(cx, scatter, dims) == dims.minor();
+  bool shared = !cx.serial && ColumnsOfThread(cx, scatter, dims) == dims.minor();
   if (scatter.attrs<hlo::ScatterAttrs>().unique_indices || (!wide && !shared)) return {0, wide};
   int64_t arrays = cx.serial ? 0 : OwnArrays(cx, scatter, dims, WorkOf(dims));
-  return {wide ? std::max<int64_t>(arrays, 1) : arrays, wide};
+  arrays = wide ? std::max<int64_t>(arrays, 1) : arrays;
+  int64_t chains = wide && dims.window_elements == 1 ? ChainsOf(scatter, dims, arrays) : 1;
+  return {arrays * chains, wide, chains};
 }
 
 Decision MatchScatterToOwnArrays(Subject& subject) {
@@ -271,18 +366,21 @@ Status LowerScatterToOwnArrays(Subject& subject) {
   CopyScattered(cx, subject.instruction, scatter, body, subject.steps);
   ScatterDims dims(scatter);
   OwnArrayPlan plan = PlanOwnArrays(cx, scatter, dims);
-  return ScatterToOwnArrays(cx, body, scatter, plan.arrays, plan.wide,
-                            PieceOfWindows(cx, scatter, dims), subject.steps);
+  return ScatterToOwnArrays(cx, body, scatter, plan, ShareOf(cx, scatter, dims), subject.steps);
 }
 
-Decision MatchScatter(Subject&) {
+Decision MatchScatter(Subject& subject) {
+  const Instruction& scatter = ScatterOf(subject.instruction);
+  if (ShareOf(subject.cx, scatter, ScatterDims(scatter)).ranges > 1) {
+    return Take("updates one after the other, each thread those of its own range of places");
+  }
   return Take("updates one after the other, by columns or chunks where threads do not meet");
 }
 
 Status LowerScatter(Subject& subject) {
   const Instruction& scatter = ScatterOf(subject.instruction);
   ScatterDims dims(scatter);
-  return ScatterBy(subject, PieceOfWindows(subject.cx, scatter, dims));
+  return ScatterBy(subject, ShareOf(subject.cx, scatter, dims));
 }
 
 Decision MatchScatterByColumns(Subject&) {
@@ -292,7 +390,7 @@ Decision MatchScatterByColumns(Subject&) {
 Status LowerScatterByColumns(Subject& subject) {
   const Instruction& scatter = ScatterOf(subject.instruction);
   ScatterDims dims(scatter);
-  return ScatterBy(subject, dims.ColumnsApart(scatter) ? 1 : dims.minor());
+  return ScatterBy(subject, {dims.ColumnsApart(scatter) ? 1 : dims.minor()});
 }
 
 }  // namespace

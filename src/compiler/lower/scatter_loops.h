@@ -42,6 +42,11 @@ struct ScatterDims {
     }
     return true;
   }
+  // Windows have one element along a dimension of the operand.
+  bool IsOneAlong(int64_t dim) const {
+    auto found = std::ranges::find(covered, dim);
+    return found == covered.end() || window_sizes[found - covered.begin()] == 1;
+  }
   // Columns of the windows never meet others: no index moves them along the minor dimension.
   bool ColumnsApart(const hlo::Instruction& instruction) const {
     const auto& attrs = instruction.attrs<hlo::ScatterAttrs>();
@@ -77,6 +82,8 @@ class ScatterLoops {
     column_ = column;
     piece_ = piece;
   }
+  // Updates of places [first, first + size) along a dimension of the operand; others are left out.
+  void set_range(int64_t dim, ValueId first, int64_t size) { range_ = {dim, first, size}; }
   // The arrays are of f64, what is added of f32.
   void set_wide() {
     wide_ = true;
@@ -99,6 +106,7 @@ class ScatterLoops {
     linear.linear = {number, 0, 1, 0, dims_.updates - 1};
     Index at = e_.Coordinates(dims_.scatter_sizes, linear), start;
     ValueId inside = TRY(Start(at, start));
+    if (range_.dim >= 0) inside = InRange(start, inside);
     if (inside >= 0) b_.BeginIf(inside);
     TRY(Window(at, start));
     if (inside >= 0) b_.End();
@@ -254,6 +262,14 @@ class ScatterLoops {
     return chosen[1];
   }
 
+  ValueId InRange(const Index& start, ValueId inside) {
+    program::Type wide{DType::kU64, 1};
+    ValueId place = b_.Sub(start.coords[static_cast<size_t>(range_.dim)].base, range_.first);
+    ValueId own =
+        b_.Emit(program::Op::kLt, {b_.Cast(place, wide.dtype), b_.Int(range_.size, wide)});
+    return inside < 0 ? own : b_.Emit(program::Op::kAnd, {inside, own});
+  }
+
   Status Window(const Index& at, const Index& start) {
     Index w;
     w.coords.resize(dims_.window.size(), e_.Constant(0));
@@ -312,6 +328,11 @@ class ScatterLoops {
   int64_t piece_ = 1;
   bool wide_ = false;
   std::optional<Coord> base_;
+  struct {
+    int64_t dim = -1;
+    ValueId first = -1;
+    int64_t size = 0;
+  } range_;
 };
 
 // scatter.cc: the scatter of an instruction: itself, or the root of a fusion.

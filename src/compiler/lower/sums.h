@@ -1,11 +1,5 @@
 // Loops that sum f32 numbers, cut in runs: however many terms there are, a sum of equal ones is
-// within 1e-6 of exact.
-//
-// An accumulator that n equal terms are added to one by one is off by up to n * 2^-26 of the sum:
-// half of the terms meet its last binade, where each is rounded by half a unit of 2^-23. So no f32
-// accumulator takes more than kSumRun terms (5e-7), their sums go to another one, up to kSumRuns of
-// them (2e-7), and the sums of those to one of f64, which adds nothing to that. Cuts depend on
-// shapes and lanes alone.
+// within 1e-6 of exact. Cuts depend on shapes and lanes alone (program/sum_order.h).
 #pragma once
 
 #include <functional>
@@ -14,12 +8,13 @@
 #include "base/error.h"
 #include "hlo/computation.h"
 #include "program/builder.h"
+#include "program/sum_order.h"
 
 namespace weft::compiler {
 
-inline constexpr int64_t kSumRun = 32, kSumRuns = 16;  // terms, and sums of them: see above
+inline constexpr int64_t kSumRun = program::SumOrder::kRun, kSumRuns = program::SumOrder::kRuns;
 // Vectors or rows that are added by pairs before one is added to an accumulator.
-inline constexpr int64_t kAddedByPairs = 4;
+inline constexpr int64_t kAddedByPairs = program::SumOrder::kPairs;
 
 // Whether leaf number `leaf` of what the computation returns is the sum of two parameters, in f32
 // or in complex numbers of them.

@@ -5,15 +5,17 @@
 #include <limits>
 
 #include "compiler/schedule/search.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler::schedule {
 namespace {
 
-constexpr size_t kMostPulled = 16;      // jobs that one fill may need
-constexpr size_t kMostRefused = 8;      // fills of a wait that are tried against memory
-constexpr double kPrefetch = 2;         // transfers are issued so many times their length ahead
-constexpr int64_t kScannedPerJob = 30;  // candidates looked at, in all
-constexpr int64_t kLeastScanned = 20'000;
+constexpr size_t kMostPulled = program::WorkBounds::kAlternatives;  // jobs that one fill may need
+// Fills of a wait that are tried against memory.
+constexpr size_t kMostRefused = program::WorkBounds::kAlternatives / 2;
+constexpr double kPrefetch = 2;            // transfers are issued so many times their length ahead
+constexpr int64_t kScannedPerJob = 30;     // candidates looked at, in all
+constexpr int64_t kLeastScanned = 20'000;  // of a small problem
 
 // Bytes by place; adding to a range and asking for the most of one take O(log n).
 class LiveTree {

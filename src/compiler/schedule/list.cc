@@ -9,12 +9,13 @@
 #include "base/log.h"
 #include "compiler/schedule/rank_set.h"
 #include "compiler/schedule/search.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler::schedule {
 namespace {
 
 // Candidates of the best priority that are asked whether they fit in memory.
-constexpr int kMostTried = 16;
+constexpr int kMostTried = program::WorkBounds::kAlternatives;
 
 using Rank = std::pair<double, int32_t>;  // the least first
 using Ranking = std::set<Rank>;

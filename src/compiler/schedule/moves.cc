@@ -5,14 +5,16 @@
 #include <cmath>
 
 #include "compiler/schedule/search.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler::schedule {
 namespace {
 
 constexpr double kFirstThreshold = 0.01;  // of the length
-constexpr int64_t kFarthest = 16;         // places that a job is moved, but for one in four
-constexpr int64_t kPeakWork = 10;         // placing a job with memory takes so many times as long
-constexpr double kSameTime = 1e-14;       // seconds
+// Places that a job is moved, but for one in four.
+constexpr int64_t kFarthest = program::WorkBounds::kAlternatives;
+constexpr int64_t kPeakWork = 10;    // placing a job with memory takes so many times as long
+constexpr double kSameTime = 1e-14;  // seconds
 
 class Moves {
  public:

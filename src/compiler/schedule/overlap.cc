@@ -12,6 +12,7 @@
 #include "compiler/schedule/scheduler.h"
 #include "compiler/schedule/verify_schedule.h"
 #include "hlo/call_graph.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler {
 
@@ -24,7 +25,8 @@ namespace {
 // Programs are compiled while somebody waits: a tenth of what `weft schedule` spends.
 constexpr SearchOptions kQuickSearch = {
     .work = 160'000, .moves = 2'000'000, .states = 4'000, .window_states = 2'000};
-constexpr int64_t kUnrolledInstructions = 4'000;  // of a module: a few seconds of compile time
+// Of a module: a few seconds of compile time.
+constexpr int64_t kUnrolledInstructions = program::WorkBounds::kVisits;
 constexpr double kMemoryGrowth = 1.1;  // of a computation's peak, and two transfers' results
 
 // One of the devices that share the cores and the memory of this machine.

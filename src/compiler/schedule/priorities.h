@@ -13,7 +13,7 @@ struct PriorityChoice {
   std::string_view name;
   std::vector<double> priority;  // by job, the largest first
 };
-inline constexpr size_t kModuleOrderChoice = 2;  // of what PriorityChoices returns
+enum : size_t { kModuleOrderChoice = 2 };  // of what PriorityChoices returns
 
 // Of transfers: the compute that the list has before the first job that reads the result.
 std::vector<double> NeedTimes(const Problem& problem, const std::vector<int32_t>& order);

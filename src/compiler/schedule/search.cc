@@ -10,12 +10,13 @@
 
 #include "base/log.h"
 #include "compiler/schedule/priorities.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler::schedule {
 namespace {
 
-constexpr size_t kWindow = 64;       // jobs
-constexpr size_t kMostWindows = 12;  // a round
+constexpr size_t kWindow = program::WorkBounds::kPath;  // jobs
+constexpr size_t kMostWindows = 12;                     // a round
 constexpr double kForever = std::numeric_limits<double>::infinity();
 
 // A generator of its own, the same everywhere.

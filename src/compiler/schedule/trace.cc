@@ -5,6 +5,8 @@
 #include <span>
 #include <unordered_map>
 
+#include "program/work_bounds.h"
+
 namespace weft::compiler::schedule {
 namespace {
 
@@ -12,7 +14,7 @@ using hlo::Computation;
 using hlo::Instruction;
 using hlo::Op;
 
-constexpr size_t kMostOps = 4'000'000;  // of one trace, some 400 bytes each
+constexpr size_t kMostOps = program::WorkBounds::kModule;  // of one trace, some 400 bytes each
 
 // An array or token, a tuple, or what an async start makes.
 struct TraceValue {

@@ -3,14 +3,15 @@
 #include <functional>
 
 #include "compiler/spmd/form.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler::spmd {
 namespace {
 
 using hlo::Sharding;
 
-constexpr int64_t kMaxDevices = 1 << 16;
-constexpr size_t kMaxPieces = 60;
+constexpr int64_t kMaxDevices = program::WorkBounds::kLiteral;
+constexpr size_t kMaxPieces = 60;  // axes of prime size
 
 void VisitShardings(const Sharding& sharding, const std::function<void(const Sharding&)>& visit) {
   for (const Sharding& element : sharding.elements) VisitShardings(element, visit);

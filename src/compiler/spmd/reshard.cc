@@ -5,6 +5,7 @@
 #include <queue>
 
 #include "base/dtype.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler::spmd {
 namespace {
@@ -12,7 +13,7 @@ namespace {
 using hlo::Instruction;
 using Axes = std::vector<int>;
 
-constexpr int64_t kMaxForms = 3000;  // looked at in one search
+constexpr int64_t kMaxForms = program::WorkBounds::kVisits;  // looked at in one search
 
 bool IsPrefix(std::span<const int> a, std::span<const int> b) {
   return a.size() <= b.size() && std::equal(a.begin(), a.end(), b.begin());

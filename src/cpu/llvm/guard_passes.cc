@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "cpu/llvm/passes.h"
+#include "program/work_bounds.h"
 
 namespace weft::cpu {
 namespace {
@@ -116,7 +117,7 @@ class LoopVersioning : public llvm::PassInfoMixin<LoopVersioning> {
   }
 
   static std::vector<Check> Find(const llvm::Loop& loop, llvm::ScalarEvolution& evolution) {
-    constexpr size_t kMost = 200;  // instructions
+    constexpr size_t kMost = program::WorkBounds::kBlock;  // instructions
     std::vector<Check> checks;
     size_t instructions = 0;
     for (llvm::BasicBlock* block : loop.blocks()) {
@@ -212,7 +213,7 @@ class GuardWidening : public llvm::PassInfoMixin<GuardWidening> {
 
   static std::optional<Iteration> Find(llvm::Loop& loop, llvm::DominatorTree& order,
                                        llvm::AAResults& aliases, llvm::ScalarEvolution& evolution) {
-    constexpr size_t kMost = 400;  // instructions
+    constexpr size_t kMost = 2 * program::WorkBounds::kBlock;  // instructions
     if (!loop.isInnermost() || loop.getLoopLatch() == nullptr) return std::nullopt;
     Iteration iteration{loop.getHeader(), loop.getLoopLatch(), loop.getBlocks().vec(), {}, {}, {}};
     if (iteration.header == iteration.latch || loop.getExitingBlock() != iteration.latch)

@@ -22,6 +22,8 @@
 #include <vector>
 
 #include "cpu/llvm/passes.h"
+#include "program/target_facts.h"
+#include "program/work_bounds.h"
 
 namespace weft::cpu {
 
@@ -62,7 +64,8 @@ bool IsNumber(const llvm::Type& type) {
 std::vector<llvm::LoadInst*> StridedLoadsOf(const llvm::Loop& loop,
                                             const llvm::TargetTransformInfo& machine,
                                             llvm::ScalarEvolution& evolution) {
-  constexpr int64_t kNear = 8;  // elements: what shuffles may take out of wide loads
+  // Elements: what shuffles may take out of wide loads.
+  constexpr int64_t kNear = program::TargetFacts::kUsualLanes;
   std::vector<llvm::LoadInst*> found;
   for (llvm::BasicBlock* block : loop.blocks()) {
     for (llvm::Instruction& i : *block) {
@@ -133,7 +136,8 @@ class StridedLoads : public llvm::PassInfoMixin<StridedLoads> {
   }
 
  private:
-  static constexpr unsigned kLanes = 4, kBits = 32;
+  static constexpr unsigned kLanes = program::TargetFacts::kNarrowLanes,
+                            kBits = 8 * sizeof(int32_t);
 
   // Operations and loads in the recurrences of the loop, if all of these are integers; else 0.
   static size_t Computed(const llvm::Loop& loop, llvm::ScalarEvolution& evolution) {
@@ -174,7 +178,7 @@ class AvoidIfConversion : public llvm::PassInfoMixin<AvoidIfConversion> {
 
  private:
   static bool IsLong(const llvm::Loop& loop, const llvm::DominatorTree& order) {
-    constexpr size_t kLong = 32;  // instructions
+    constexpr size_t kLong = program::CodeBounds::kTerms;  // instructions
     size_t instructions = 0;
     for (const llvm::BasicBlock* block : loop.blocks()) {
       if (!order.dominates(block, loop.getLoopLatch())) instructions += block->size();
@@ -265,7 +269,8 @@ class SplitSelectCondition : public llvm::PassInfoMixin<SplitSelectCondition> {
  private:
   // An `and` or `or` of conditions, used by a few selects of integers alone.
   static bool IsToChoose(const llvm::BinaryOperator& both) {
-    constexpr unsigned kMostChoices = 3;  // branches on the condition
+    constexpr unsigned kMostChoices =
+        program::CodeBounds::kCopies - 1;  // branches on the condition
     bool joins =
         both.getOpcode() == llvm::Instruction::And || both.getOpcode() == llvm::Instruction::Or;
     if (!joins || !both.getType()->isIntegerTy(1) || both.hasNUsesOrMore(kMostChoices + 1)) {
@@ -280,7 +285,7 @@ class SplitSelectCondition : public llvm::PassInfoMixin<SplitSelectCondition> {
 
   // Latency, about, from what the block begins with.
   static int DepthOf(const llvm::Value* value, const llvm::BasicBlock* block, int depth = 0) {
-    constexpr int kDeepest = 8, kLoad = 5;
+    constexpr int kDeepest = program::WorkBounds::kTree, kLoad = program::TargetFacts::kLoadCycles;
     const auto* i = llvm::dyn_cast<llvm::Instruction>(value);
     bool counts = i != nullptr && i->getParent() == block && !llvm::isa<llvm::PHINode>(i);
     if (!counts || depth > kDeepest) return 0;

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "cpu/llvm/passes.h"
+#include "program/work_bounds.h"
 
 namespace weft::cpu {
 namespace {
@@ -65,7 +66,7 @@ bool IsZero(const Value& value, bool negative) {
 class NegativeZeros {
  public:
   bool Never(const Value& value) {
-    constexpr size_t kMost = 64;
+    constexpr size_t kMost = program::WorkBounds::kPath;
     if (IsNeverZero(value) || IsZero(value, false)) return true;
     const auto* i = llvm::dyn_cast<llvm::Instruction>(&value);
     if (i == nullptr || seen_.size() >= kMost) return false;
@@ -153,8 +154,8 @@ class MinMaxWriter {
   }
 
  private:
-  static constexpr unsigned kMin = 4, kMax = 5;  // with the sign that is compared
-  static constexpr unsigned kNoRounding = 4;
+  // Immediates of VRANGE: which one, with the sign that is compared; and that nothing is rounded.
+  enum : unsigned { kMin = 4, kMax = 5, kNoRounding = 4 };
 
   // VRANGE: -0 is less than +0, and NaNs are passed over.
   Value* Range(Value* x, Value* y) {
@@ -300,7 +301,7 @@ class BranchOnNanMinMax : public llvm::PassInfoMixin<BranchOnNanMinMax> {
   // What is computed of it in the loop, in this iteration and the next ones.
   static llvm::SmallPtrSet<const Value*, 16> UsesInLoop(const llvm::Instruction& from,
                                                         const llvm::Loop& loop) {
-    constexpr size_t kMost = 256;
+    constexpr size_t kMost = program::WorkBounds::kBlock;
     llvm::SmallPtrSet<const Value*, 16> seen;
     std::vector<const Value*> left = {&from};
     while (!left.empty() && seen.size() < kMost) {

@@ -9,6 +9,7 @@
 #include "base/trace.h"
 #include "cpu/native/call.h"
 #include "program/library.h"
+#include "program/target_facts.h"
 #include "runtime/device_group.h"
 
 namespace weft::cpu {
@@ -16,8 +17,10 @@ namespace {
 
 using Bytes = std::span<std::byte>;
 
-constexpr size_t kKeptArenas = 4;             // arenas: runs of one program at once
-constexpr int64_t kKeptArenaBytes = 1 << 20;  // larger ones go back to where all can reuse them
+constexpr size_t kKeptArenas =
+    program::TargetFacts::kUsualThreads / 2;  // arenas: runs of one program at once
+// Larger ones go back to where all can reuse them.
+constexpr int64_t kKeptArenaBytes = program::TargetFacts::kSecondLevelBytes;
 const std::byte kNeverCancelled{0};
 static_assert(sizeof(std::atomic<bool>) == 1);
 

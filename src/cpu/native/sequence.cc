@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "program/target_facts.h"
+
 namespace weft::cpu {
 
 std::vector<SequenceStep::Argument> ArgumentsOf(const program::Program& program, const Plan& plan,
@@ -17,7 +19,8 @@ std::vector<SequenceStep::Argument> ArgumentsOf(const program::Program& program,
 }
 
 void CopyMemory(ThreadPool& pool, std::byte* to, const std::byte* from, int64_t bytes) {
-  constexpr int64_t kPiece = int64_t{1} << 18;  // bytes that a thread copies at once
+  // Bytes that a thread copies at once.
+  constexpr int64_t kPiece = program::TargetFacts::kSecondLevelBytes / 4;
   if (bytes < 4 * kPiece) {
     if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
     return;

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 
+#include "program/work_bounds.h"
+
 namespace weft::cpu {
 namespace {
 
 // Scopes that stores may name: of many arrays nothing is said.
-constexpr size_t kMostScopes = 4096;
+constexpr size_t kMostScopes = program::WorkBounds::kVisits;
 
 }  // namespace
 

@@ -5,6 +5,8 @@
 
 #include "base/hash.h"
 #include "program/target.h"
+#include "program/target_facts.h"
+#include "program/work_bounds.h"
 
 namespace weft::cpu {
 namespace {
@@ -17,14 +19,17 @@ using program::ValueId;
 // In machine instructions, about. A call costs a few of them and keeps values in memory that would
 // have stayed in registers: that has to be little beside the function, and code that is not long
 // compiles fast enough without.
-constexpr int64_t kLongKernel = 1000;
-constexpr int64_t kLongFunction = 48;     // weight of what is outlined, in instructions
-constexpr size_t kFewestTimes = 4;        // equal stretches
-constexpr size_t kWindow = 8;             // instructions by which equal stretches are found
-constexpr size_t kLongestFunction = 400;  // instructions
+constexpr int64_t kLongKernel = program::TargetFacts::kDecodedOps / 4;
+// Weight of what is outlined, in instructions.
+constexpr int64_t kLongFunction = program::CodeBounds::kLongBody;
+constexpr size_t kFewestTimes = program::CodeBounds::kCopies;  // equal stretches
+// Instructions by which equal stretches are found.
+constexpr size_t kWindow = program::WorkBounds::kTree;
+constexpr size_t kLongestFunction = program::CodeBounds::kMembers;  // instructions
 // Vector registers for arguments and results (x86-64 and arm64 calls).
-constexpr int64_t kArgumentRegisters = 8;
-constexpr size_t kSample = 16;  // stretches looked at to choose how long they are
+constexpr int64_t kArgumentRegisters = program::TargetFacts::kArgumentRegisters;
+// Stretches looked at to choose how long they are.
+constexpr size_t kSample = program::WorkBounds::kAlternatives;
 
 int64_t Registers(program::Type type) {
   return std::max<int64_t>(

@@ -6,6 +6,8 @@
 #include "cpu/render/kernel.h"
 #include "cpu/render/steps.h"
 #include "program/cost.h"
+#include "program/target_facts.h"
+#include "program/work_bounds.h"
 
 namespace weft::cpu {
 namespace {
@@ -15,9 +17,10 @@ using program::Program;
 
 // Kernels of fewer instructions than this are not worth another module beside those of others,
 // which another thread compiles, and beside the control flow.
-constexpr size_t kCodePerModule = 50;
-constexpr size_t kCodeBesideMain = 200;  // instructions that are compiled with the main function
-constexpr size_t kCallCode = 5;          // what a kernel costs beside its instructions
+constexpr size_t kCodePerModule = program::CodeBounds::kLongBody;
+// Instructions that are compiled with the main function.
+constexpr size_t kCodeBesideMain = 4 * program::CodeBounds::kLongBody;
+constexpr size_t kCallCode = 5;  // what a kernel costs beside its instructions
 
 // Loops that are lanes of vectors, which LLVM has to make.
 bool HasVectorLoop(const Kernel& kernel) {
@@ -64,7 +67,7 @@ bool ComputesAtMost(int most, const Kernel& kernel) {
 
 // Whether the kernel waits for what it writes, which is more than a cache holds.
 bool WritesMuch(const Kernel& kernel) {
-  constexpr int64_t kLarge = 8 << 20;  // bytes
+  constexpr int64_t kLarge = program::TargetFacts::kThirdLevelBytes / 4;  // bytes
   int64_t written = 0;
   for (const program::Memory& memory : kernel.memories) {
     if (memory.access == program::Access::kWrite) written += memory.count * ByteWidth(memory.dtype);

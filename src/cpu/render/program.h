@@ -28,7 +28,7 @@ struct NativeContext {
 };
 using TaskFunction = void (*)(std::byte* const* parameters, int64_t begin, int64_t end);
 using RunFunction = int32_t (*)(NativeContext* context, std::byte* const* addresses);
-inline constexpr int32_t kRunCancelled = 1, kRunFailed = 2;  // what RunFunction returns, 0: fine
+enum RunStatus : int32_t { kRunFine, kRunCancelled, kRunFailed };  // what RunFunction returns
 
 struct RenderedModule {
   std::string name, text;

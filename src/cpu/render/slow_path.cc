@@ -6,6 +6,8 @@
 
 #include "cpu/render/kernel.h"
 #include "cpu/render/ops.h"
+#include "program/target_facts.h"
+#include "program/work_bounds.h"
 
 namespace weft::cpu {
 namespace {
@@ -17,9 +19,12 @@ using program::OpClass;
 using program::Type;
 using program::ValueId;
 
-constexpr size_t kFewInstructions = 16;  // not worth a call
-constexpr int kLanesAtOnce = 4;          // lanes of a vector that the slow path takes at once
-constexpr int64_t kArgumentBytes = 512;  // of arrays that a slow path is given
+constexpr size_t kFewInstructions = program::CodeBounds::kWrittenOut;  // not worth a call
+// Lanes of a vector that the slow path takes at once.
+constexpr int kLanesAtOnce = program::TargetFacts::kNarrowLanes;
+// Of arrays that a slow path is given.
+constexpr int64_t kArgumentBytes =
+    program::TargetFacts::kArgumentRegisters * program::TargetFacts::kLineBytes;
 
 bool WorksByLane(const Instr& instr) {
   OpClass cls = Info(instr.op).cls;

@@ -13,6 +13,8 @@
 #include "program/cost.h"
 #include "program/interpret.h"
 #include "program/target.h"
+#include "program/target_facts.h"
+#include "program/work_bounds.h"
 
 namespace weft::cpu {
 namespace {
@@ -23,13 +25,18 @@ using program::Program;
 using program::Slice;
 using program::Step;
 
-constexpr int64_t kUnrolledIterations = 4;           // iterations of a loop with little code
-constexpr int64_t kManyRegisters = 64;               // registers of invariant loads
-constexpr int64_t kManyPointers = 24;                // buffers of a region
-constexpr size_t kTinyCode = 50, kLittleCode = 160;  // instructions of an iteration
-constexpr int64_t kManyIterations = 64;              // iterations
+// Iterations of a loop with little code.
+constexpr int64_t kUnrolledIterations = program::CodeBounds::kCopies;
+// Registers of invariant loads.
+constexpr int64_t kManyRegisters = 4 * program::TargetFacts::kGeneralRegisters;
+constexpr int64_t kManyPointers =
+    3 * program::TargetFacts::kGeneralRegisters / 2;  // buffers of a region
+// Instructions of an iteration.
+constexpr size_t kTinyCode = program::CodeBounds::kLongBody,
+                 kLittleCode = program::CodeBounds::kLargeBody;
+constexpr int64_t kManyIterations = program::CodeBounds::kShortLoop;  // iterations
 // Fills of as many elements are written out.
-constexpr int64_t kUnrolledFill = 8;
+constexpr int64_t kUnrolledFill = program::CodeBounds::kWrittenOut / 2;
 
 // Strip mining: a number of iterations, about `every`, of which `trips` is a multiple; 0: there is
 // none.
@@ -515,7 +522,7 @@ class FunctionRenderer {
     std::string set = ir_.Def("icmp ne i8 ", value, ", 0");
     ir_.Branch(set, stop, go_on, ", !prof !1");
     ir_.Begin(stop);
-    ir_.Line("ret i32 ", kRunCancelled);
+    ir_.Line("ret i32 ", static_cast<int32_t>(kRunCancelled));
     ir_.Begin(go_on);
   }
 
@@ -600,7 +607,7 @@ RenderedModule RenderMain(const Program& program, const Plan& plan, const Render
   RenderedModule module;
   module.name = "main";
   // Passes for loops look at each loop from all those around it.
-  constexpr int kDeepLoops = 32;
+  constexpr int kDeepLoops = program::WorkBounds::kPath / 2;
   module.loops = !plan.regions.empty() && LoopDepth(program.steps) <= kDeepLoops;
   module.integers = true;
   module.kernels = static_cast<int64_t>(kernels.size());

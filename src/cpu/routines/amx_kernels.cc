@@ -2,6 +2,7 @@
 // rows of a, two the columns of b: one load of a tile for each multiplication.
 #include "cpu/routines/machine.h"
 #include "cpu/routines/narrow_kernels.h"
+#include "program/target_facts.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -12,7 +13,9 @@ namespace weft::cpu {
 namespace {
 
 #if defined(__x86_64__)
-constexpr int64_t kTileBytes = 1024, kTileRow = 64, kTilePair = 2 * kTileRow;
+constexpr int64_t kTileBytes =
+                      program::TargetFacts::kTileRows * program::TargetFacts::kTileRowBytes,
+                  kTileRow = program::TargetFacts::kTileRowBytes, kTilePair = 2 * kTileRow;
 
 WEFT_AMX void ConfigureTiles() {
   struct alignas(64) {

@@ -6,11 +6,12 @@
 #include "cpu/routines/attention_ways.h"
 #include "cpu/routines/softmax_kernels.h"
 #include "cpu/routines/tiles.h"
+#include "program/work_bounds.h"
 
 namespace weft::cpu {
 namespace {
 
-constexpr int64_t kMostFew = 4;  // queries
+constexpr int64_t kMostFew = program::CodeBounds::kCopies;  // queries
 
 class FewAttention {
  public:

@@ -4,17 +4,25 @@
 
 #include "cpu/routines/blocking.h"
 #include "cpu/routines/tiles.h"
+#include "program/sum_order.h"
+#include "program/target_facts.h"
+#include "program/work_bounds.h"
 
 namespace weft::cpu {
 namespace {
 
 // Limits of the algorithm: sums are cut by them, so that they are the same on every machine.
-constexpr int64_t kFewColumns = 4;     // a panel of so few would be empty for the most part
-constexpr int64_t kKeyBlock = 128;     // keys whose scores are there at once: they stay in L1
-constexpr int64_t kMostChunk = 8192;   // keys that are added up in f32
-constexpr int64_t kLeastChunk = 1024;  // below, combining costs more than another thread gains
-constexpr int64_t kManyTasks = 64;     // enough for the threads of most machines
-constexpr int64_t kMostAtOnce = 4;     // panels that one reading of keys and values serves
+// A panel of so few would be empty for the most part.
+constexpr int64_t kFewColumns = program::TargetFacts::kNarrowLanes;
+// Keys whose scores are there at once: they stay in L1.
+constexpr int64_t kKeyBlock = program::SumOrder::kPairs * program::SumOrder::kRun;
+constexpr int64_t kMostChunk = 16 * program::SumOrder::kBlock;  // keys that are added up in f32
+// Below, combining costs more than another thread gains.
+constexpr int64_t kLeastChunk = 2 * program::SumOrder::kBlock;
+// Enough for the threads of most machines.
+constexpr int64_t kManyTasks = 8 * program::TargetFacts::kUsualThreads;
+// Panels that one reading of keys and values serves.
+constexpr int64_t kMostAtOnce = program::CodeBounds::kCopies;
 
 }  // namespace
 

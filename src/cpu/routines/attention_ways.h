@@ -22,7 +22,7 @@ struct KeyRange {
 // then they may be left out. Otherwise (no key is within, or scores are as low as the fill) they
 // count.
 inline bool VanishesBelow(float largest, float fill) {
-  constexpr float kVanishes = 104;  // exp(-kVanishes) is 0
+  constexpr float kVanishes = 0x1.ap6F;  // exp(-kVanishes) is 0
   return fill == -std::numeric_limits<float>::infinity() ? largest > fill
                                                          : largest - fill > kVanishes;
 }

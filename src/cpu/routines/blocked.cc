@@ -10,7 +10,7 @@
 namespace weft::cpu {
 namespace {
 
-constexpr int64_t kUpdateColumns = 192;  // of the part that a step changes, at a time
+constexpr int64_t kUpdateColumns = 4 * kFactorBlock;  // of the part that a step changes, at a time
 
 template <class T>
 StridedPanels<T> PanelsOf(const T* data, int64_t vector_stride, int64_t k_stride) {

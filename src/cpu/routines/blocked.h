@@ -3,11 +3,12 @@
 #pragma once
 
 #include "base/error.h"
+#include "cpu/routines/factor_tiles.h"
 #include "cpu/routines/scratch.h"
 
 namespace weft::cpu {
 
-inline constexpr int64_t kBlockedOrder = 96;  // from here on it pays
+inline constexpr int64_t kBlockedOrder = 2 * kFactorBlock;  // from here on it pays
 
 // The lower factor in place of the lower triangle; what is above the diagonal becomes undefined.
 // False: not positive definite.

@@ -11,6 +11,7 @@
 #include "cpu/routines/blocking.h"
 #include "cpu/routines/machine.h"
 #include "cpu/routines/multiply.h"
+#include "program/target_facts.h"
 
 namespace weft::cpu {
 
@@ -91,7 +92,7 @@ class BlockedProduct {
   // Panels that are packed together: neighbours in memory where operands lie across, so that rows
   // are read in runs that a processor's prefetcher notices.
   int64_t PackUnit(bool is_left) const {
-    constexpr int64_t kPanels = 16;  // packed at once
+    constexpr int64_t kPanels = 2 * program::TargetFacts::kUsualThreads;  // packed at once
     return kPanels * (is_left ? form_.rows : form_.cols);
   }
 

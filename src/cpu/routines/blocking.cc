@@ -4,16 +4,24 @@
 #include <cmath>
 
 #include "cpu/routines/machine.h"
+#include "program/sum_order.h"
+#include "program/target_facts.h"
+#include "program/work_bounds.h"
 
 namespace weft::cpu {
 namespace {
 
-constexpr int64_t kTasks = 32;             // for many threads, as long as each is worth one
-constexpr int64_t kShallow = 64;           // depth below which writing the result takes longest
-constexpr int64_t kShallowCols = 2048;     // of a task then
+// For many threads, as long as each is worth one.
+constexpr int64_t kTasks = 4 * program::TargetFacts::kUsualThreads;
+// Depth below which writing the result takes longest.
+constexpr int64_t kShallow = program::CodeBounds::kShortLoop;
+// Of a task then.
+constexpr int64_t kShallowCols = program::TargetFacts::kFirstLevelBytes / 4 / sizeof(float);
 constexpr int64_t kShallowWork = 1 << 21;  // multiplications that are worth a task then
-constexpr int64_t kMostPacked = 32 << 20;  // bytes of an operand that are packed at once
-constexpr int64_t kMostDepth = 512;        // of a panel: f32 sums of so many are added elsewhere
+// Bytes of an operand that are packed at once.
+constexpr int64_t kMostPacked = program::TargetFacts::kThirdLevelBytes;
+// Of a panel: f32 sums of so many are added elsewhere.
+constexpr int64_t kMostDepth = program::SumOrder::kBlock;
 
 int64_t FirstCache() {
   return std::max<int64_t>(HostCaches().l1, 32 << 10);

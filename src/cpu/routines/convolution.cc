@@ -9,15 +9,21 @@
 #include "cpu/routines/multiply.h"
 #include "cpu/routines/prepare.h"
 #include "cpu/routines/tiles.h"
+#include "program/sum_order.h"
+#include "program/target_facts.h"
+#include "program/work_bounds.h"
 
 namespace weft::cpu {
 namespace {
 
 using program::ConvolutionForm;
 
-constexpr int64_t kMostAxes = 8;
-constexpr int64_t kMostPanel = 64;  // vectors in a packed panel
-constexpr int64_t kTapRun = 64;     // taps that one accumulator of f32 takes (kLongSum)
+constexpr int64_t kMostAxes = 8;  // spatial dimensions
+// Vectors in a packed panel.
+constexpr int64_t kMostPanel =
+    program::CodeBounds::kCopies * program::TargetFacts::kLineBytes / sizeof(float);
+// Taps that one accumulator of f32 takes (kLongSum).
+constexpr int64_t kTapRun = 2 * program::SumOrder::kRun;
 
 // Where a window lies: digits of a number, one for each axis, the last one first to change.
 struct Digits {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "program/target_facts.h"
+
 namespace weft::cpu {
 namespace {
 
@@ -92,7 +94,7 @@ void SubtractRows(int64_t columns, int64_t depth, const T* l, int64_t l_stride, 
 template <class T, int64_t kColumns>
 void SolveSomeColumns(const T* t, int64_t t_stride, int64_t n, bool lower, bool unit, T* b,
                       int64_t b_stride) {
-  constexpr int64_t kFew = 8;
+  constexpr int64_t kFew = program::TargetFacts::kUsualLanes;
   if (n <= kFew) return SolveFewRows<T, kColumns>(t, t_stride, n, lower, unit, b, b_stride);
   int64_t half = (n / 2 + 3) / 4 * 4, first = lower ? 0 : half, second = lower ? half : 0;
   int64_t count = lower ? half : n - half;

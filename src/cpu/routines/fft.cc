@@ -8,6 +8,7 @@
 #include "cpu/routines/fft_plan.h"
 #include "cpu/routines/multiply.h"
 #include "cpu/routines/prepare.h"
+#include "program/target_facts.h"
 
 namespace weft::cpu {
 namespace {
@@ -96,14 +97,15 @@ class Fft : public PreparedRoutine {
 
   // What a task works on stays in the caches, and is whole lines of them where it can.
   static int64_t ColumnsAtOnce(const Plan& plan) {
-    constexpr int64_t kCache = int64_t{128} << 10, kLeast = 64 / (2 * kBytes), kMost = 4 * kLeast;
+    constexpr int64_t kCache = program::TargetFacts::kSecondLevelBytes / 8,
+                      kLeast = 64 / (2 * kBytes), kMost = 4 * kLeast;
     return std::clamp(kCache / (2 * kBytes * plan.size()) / kLeast * kLeast, kLeast, kMost);
   }
   int64_t RowsAtOnce() const {
     const Plan& plan = *plans_.back();
     int64_t twice = paired_ ? 2 : 1, vector = plan.kernels().lanes;
     if (plan.fills_vectors_alone() || rows_ < vector * twice) return twice;
-    constexpr int64_t kCache = int64_t{16} << 10;
+    constexpr int64_t kCache = program::TargetFacts::kFirstLevelBytes / 2;
     int64_t lanes = 4 * vector;
     while (lanes > vector && lanes * plan.size() * 2 * kBytes > kCache) lanes /= 2;
     return lanes * twice;

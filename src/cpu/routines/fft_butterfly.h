@@ -9,8 +9,8 @@
 
 namespace weft::cpu {
 
-inline constexpr int kMostUnrolledRadix = 13;
-inline constexpr int kMostRadix = 61;  // prime factors beyond take the way of the chirp
+inline constexpr int kMostUnrolledRadix = 13;  // points whose butterfly is straight code
+inline constexpr int kMostRadix = 61;          // prime factors beyond take the way of the chirp
 
 // Complex numbers. V: a vector of the compilers' extension, or a number.
 template <class V>

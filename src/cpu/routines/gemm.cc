@@ -8,18 +8,27 @@
 #include "cpu/routines/narrow_product.h"
 #include "cpu/routines/prepare.h"
 #include "cpu/routines/tiles.h"
+#include "program/sum_order.h"
+#include "program/target_facts.h"
+#include "program/work_bounds.h"
 
 namespace weft::cpu {
 namespace {
 
 constexpr int64_t kSmallWork = 72 * 72 * 72;  // multiplications that are done without packing b
-constexpr int64_t kSmallDepth = 512, kMostRows = 8;
-constexpr int64_t kFewTiles = 2;    // side by side in one task: their part of b stays in L2
-constexpr int64_t kDotRows = 8;     // dot products at once
-constexpr int64_t kStreamRows = 8;  // rows of a that one reading of b serves
-constexpr int64_t kNarrowStreamRows = 2;
-constexpr int64_t kStreamCols = 1024;  // of b at once: sums stay in L1
-constexpr int64_t kStreamRun = 128;    // rows of b, four of which are one addition to a sum
+constexpr int64_t kSmallDepth = program::SumOrder::kBlock,
+                  kMostRows = program::TargetFacts::kVectorRegisters / 2;
+constexpr int64_t kFewTiles =
+    program::CodeBounds::kCopies / 2;  // side by side in one task: their part of b stays in L2
+constexpr int64_t kDotRows = program::TargetFacts::kVectorRegisters / 2;  // dot products at once
+// Rows of a that one reading of b serves.
+constexpr int64_t kStreamRows = program::TargetFacts::kVectorRegisters / 2;
+constexpr int64_t kNarrowStreamRows = kStreamRows / 4;
+// Of b at once: sums stay in L1.
+constexpr int64_t kStreamCols =
+    program::TargetFacts::kFirstLevelBytes / kStreamRows / sizeof(float);
+// Rows of b, four of which are one addition to a sum.
+constexpr int64_t kStreamRun = program::SumOrder::kPairs * program::SumOrder::kRun;
 
 int64_t CeilDivide(int64_t a, int64_t b) {
   return (a + b - 1) / b;
@@ -394,7 +403,8 @@ OneProduct RealProduct(const OneProduct& s, T* left, T* sums) {
 }
 
 bool IsOfFewComplexRows(const OneProduct& s) {
-  constexpr int64_t kComplexRows = 16;  // beyond, a second copy of b in panels does not count
+  // Beyond, a second copy of b in panels does not count.
+  constexpr int64_t kComplexRows = program::TargetFacts::kVectorRegisters;
   return s.m <= kComplexRows && (s.bs.col == 1 || s.bs.row == 1);
 }
 

@@ -9,6 +9,7 @@
 #include "cpu/routines/field.h"
 #include "cpu/routines/multiply.h"
 #include "cpu/routines/prepare.h"
+#include "program/target_facts.h"
 
 namespace weft::cpu {
 namespace {
@@ -213,13 +214,13 @@ class TriangularSolve : public PreparedRoutine {
  private:
   int64_t Order() const { return f_.left_side ? f_.m : f_.n; }
   int64_t Columns() const { return f_.left_side ? f_.n : f_.m; }
-  static constexpr int64_t kFewColumns = 8;
+  static constexpr int64_t kFewColumns = program::TargetFacts::kUsualLanes;
   bool IsReal() const { return f_.dtype == DType::kF32 || f_.dtype == DType::kF64; }
   bool IsBlocked() const {
     return Order() >= kBlockedOrder && Columns() >= kFewColumns && IsReal();
   }
   bool IsFew() const {
-    constexpr int64_t kLeastOrder = 24;  // below, in double precision
+    constexpr int64_t kLeastOrder = kFactorBlock / 2;  // below, in double precision
     return Order() >= kLeastOrder && Columns() < kFewColumns && IsReal();
   }
 

@@ -10,11 +10,13 @@
 #include "cpu/routines/field.h"
 #include "cpu/routines/multiply.h"
 #include "cpu/routines/prepare.h"
+#include "program/target_facts.h"
 
 namespace weft::cpu {
 namespace {
 
-constexpr int64_t kPanelColumns = 48, kPanelPart = 8;  // columns factored at a time
+// Columns factored at a time.
+constexpr int64_t kPanelColumns = kFactorBlock, kPanelPart = program::TargetFacts::kUsualLanes;
 
 template <class T>
 auto PivotSizeOf(T x) {

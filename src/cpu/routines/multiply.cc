@@ -7,14 +7,19 @@
 #include "cpu/routines/blocked_product.h"
 #include "cpu/routines/blocking.h"
 #include "cpu/routines/tiles.h"
+#include "program/sum_order.h"
+#include "program/target_facts.h"
 
 namespace weft::cpu {
 namespace {
 
 // Of a contraction that is shared out because the result is small.
-constexpr int64_t kSplitDepth = 1024, kMostSplits = 16, kSplitTasks = 8;
+constexpr int64_t kSplitDepth = 2 * program::SumOrder::kBlock,
+                  kMostSplits = program::TargetFacts::kJoinedArrays,
+                  kSplitTasks = program::TargetFacts::kUsualThreads;
 // Of a product whose contraction is long, so much is summed elsewhere at once.
-constexpr int64_t kLongRows = 1024, kLongCols = 4096;
+constexpr int64_t kLongRows = 2 * program::SumOrder::kBlock,
+                  kLongCols = program::TargetFacts::kCachedNumbers;
 
 // A part of a product: from some row, column and element of the contraction on.
 template <class T>
@@ -58,7 +63,7 @@ ResultMatrix PartMatrix(T* data, int64_t row) {
 template <class T>
 void StoreSums(const ResultMatrix& result, int64_t i, int64_t j, int64_t n, const PartSum<T>* sums,
                T alpha, T beta) {
-  constexpr int64_t kAtOnce = 256;
+  constexpr int64_t kAtOnce = program::TargetFacts::kLeastPageBytes / 16;
   using Sum = PartSum<T>;
   for (int64_t x = 0; x < n; x += kAtOnce) {
     T row[kAtOnce];
@@ -104,7 +109,7 @@ Status MultiplySplit(const Means& means, const ProductSizes& s, int64_t splits,
     return {};
   }));
   ForPieces(means.pool, s.m, static_cast<double>(s.n * splits), [&](int64_t begin, int64_t end) {
-    constexpr int64_t kAtOnce = 256;
+    constexpr int64_t kAtOnce = program::TargetFacts::kLeastPageBytes / 16;
     PartSum<T> sums[kAtOnce];
     for (int64_t i = begin; i < end; ++i) {
       for (int64_t j = 0; j < s.n; j += kAtOnce) {

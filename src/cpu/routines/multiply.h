@@ -11,6 +11,8 @@
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "cpu/routines/scratch.h"
+#include "program/sum_order.h"
+#include "program/target_facts.h"
 
 namespace weft::cpu {
 
@@ -36,7 +38,7 @@ class PanelSource {
 // Products whose sums of f32 may be added up one by one, some hundreds at a time: a longer
 // contraction is cut in parts, which are added in f64, so that equal products add up to within 1e-6
 // of exact.
-inline constexpr int64_t kLongSum = 8192;
+inline constexpr int64_t kLongSum = 16 * program::SumOrder::kBlock;
 
 // Told of every row of a result once, when it is complete; from several threads. Empty: nobody
 // asks.
@@ -54,7 +56,9 @@ struct ResultMatrix {
   int64_t row;
 };
 
-inline constexpr int64_t kMostTile = 1024;  // elements of a micro-kernel's tile
+// Elements of a micro-kernel's tile.
+inline constexpr int64_t kMostTile =
+    program::TargetFacts::kTileRows * program::TargetFacts::kTileRowBytes;
 
 // What a micro-kernel asks of packed operands.
 struct PanelForm {
@@ -176,7 +180,8 @@ bool IsStoredAs(DType dtype) {
 // one and the whole is worth it.
 template <class Fn>
 void ForPieces(ThreadPool* pool, int64_t n, double nanoseconds_each, const Fn& fn) {
-  constexpr double kWorthIt = 50e3, kPiece = 20e3;
+  constexpr double kWorthIt = 2.5 * program::TargetFacts::kPieceNanoseconds,
+                   kPiece = program::TargetFacts::kPieceNanoseconds;
   if (n <= 0) return;
   if (pool == nullptr || n == 1 || static_cast<double>(n) * nanoseconds_each < kWorthIt) {
     return fn(int64_t{0}, n);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cpu/routines/machine.h"
+#include "program/target_facts.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -29,7 +30,8 @@ int32_t WordAt(const std::byte* p) {
   return word;
 }
 
-constexpr int kRows512 = 8, kVectors512 = 3, kCols512 = 16 * kVectors512;
+constexpr int kRows512 = program::TargetFacts::kWideTileRows,
+              kVectors512 = program::TargetFacts::kWideTileVectors, kCols512 = 16 * kVectors512;
 
 WEFT_VNNI void VnniInt8(int64_t k, const std::byte* a, const std::byte* b, std::byte* c,
                         int64_t ldc, bool adds) {
@@ -90,7 +92,8 @@ WEFT_BF16 void DotBf16(int64_t k, const std::byte* a, const std::byte* b, std::b
   }
 }
 
-constexpr int kRows256 = 6, kVectors256 = 2, kCols256 = 8 * kVectors256;
+constexpr int kRows256 = program::TargetFacts::kNarrowTileRows,
+              kVectors256 = program::TargetFacts::kNarrowTileVectors, kCols256 = 8 * kVectors256;
 
 WEFT_AVX2_ONLY inline __m256i Load256(const std::byte* p) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
@@ -175,7 +178,7 @@ const NarrowKernel* FindNarrowKernel(DType a, DType b) {
 }
 
 int64_t NarrowHead(const NarrowKernel& kernel, bool is_left) {
-  constexpr int64_t kLine = 64;
+  constexpr int64_t kLine = program::TargetFacts::kLineBytes;
   if (!kernel.corrects()) return 0;
   return ((is_left ? kernel.rows : kernel.cols) * 4 + kLine - 1) / kLine * kLine;
 }

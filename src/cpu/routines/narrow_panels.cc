@@ -6,6 +6,8 @@
 #include "cpu/routines/machine.h"
 #include "cpu/routines/narrow_kernels.h"
 #include "cpu/routines/tiles.h"
+#include "program/target_facts.h"
+#include "program/work_bounds.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -14,9 +16,12 @@
 namespace weft::cpu {
 namespace {
 
-constexpr int64_t kChunk = 512;       // bytes of a vector that are packed at once
-constexpr int64_t kMostVectors = 64;  // of a panel
-constexpr int64_t kWord = 4, kTileLine = 64;
+// Bytes of a vector that are packed at once.
+constexpr int64_t kChunk = 8 * program::TargetFacts::kLineBytes;
+// Of a panel.
+constexpr int64_t kMostVectors =
+    program::CodeBounds::kCopies * program::TargetFacts::kLineBytes / sizeof(float);
+constexpr int64_t kWord = sizeof(uint32_t), kTileLine = program::TargetFacts::kTileRowBytes;
 
 // Words of count vectors that lie beside each other: rows[q] has element q of each of them.
 template <class From, class To, int kGroup>
@@ -257,7 +262,7 @@ void PackBesideInLines(const NarrowPanel& s) {
 // asked for in time.
 void PackBeside(const NarrowPanel& s, int64_t panel) {
   static const auto interleave = FindInterleave();
-  constexpr int64_t kWordsAhead = 2;
+  constexpr int64_t kWordsAhead = program::TargetFacts::kLinesAhead / 2;
   Words form = WordsOf(s.kernel, s.source.dtype);
   int64_t bytes = ByteWidth(s.source.dtype), of_word = s.kernel.b_group;
   int64_t most = 8 * kChunk / bytes / s.width * s.width;
@@ -307,7 +312,7 @@ __attribute__((target("avx512f,avx512bw,avx512vnni"))) void SumColumnsVnni(const
 // u8 as b - 128, which both is a flip of the upper bit:
 // sum(a b) = sum(a' b') + right * sum(a') - left * sum(b') - k * left * right.
 void Correct(const NarrowPanel& s, bool is_left, DType other) {
-  constexpr int32_t kHalf = 128;
+  constexpr int32_t kHalf = -INT8_MIN;
   DType left_type = is_left ? s.source.dtype : other, right_type = is_left ? other : s.source.dtype;
   int32_t left = left_type == DType::kS8 ? kHalf : 0, right = right_type == DType::kU8 ? kHalf : 0;
   int64_t bytes = s.padded * s.width;

@@ -7,11 +7,15 @@
 #include "cpu/routines/convert_runs.h"
 #include "cpu/routines/multiply.h"
 #include "cpu/routines/tiles.h"
+#include "program/target_facts.h"
+#include "program/work_bounds.h"
 
 namespace weft::cpu {
 namespace {
 
-constexpr int64_t kMostWidth = 64;  // of a panel
+// Of a panel.
+constexpr int64_t kMostWidth =
+    program::CodeBounds::kCopies * program::TargetFacts::kLineBytes / sizeof(float);
 
 template <class T>
 void PackAcrossAny(const T* from, int64_t stride, int64_t count, int64_t kn, int64_t width,
@@ -95,7 +99,7 @@ void StridedPanels<T>::Pack(int64_t first, int64_t count, int64_t k0, int64_t kn
     return;
   }
   // Runs of each vector are converted, then turned.
-  constexpr int64_t kRun = 64;
+  constexpr int64_t kRun = program::TargetFacts::kLineBytes;
   alignas(64) T runs[kMostWidth * kRun];
   const T* rows[kMostWidth];
   CHECK(width <= kMostWidth);
@@ -121,7 +125,8 @@ void StridedPanels<T>::Pack(int64_t first, int64_t count, int64_t k0, int64_t kn
 template <class T>
 void StridedPanels<T>::PackMany(int64_t first, int64_t count, int64_t k0, int64_t kn, int64_t width,
                                 int64_t panel, T* out) const {
-  constexpr int64_t kRowsAhead = 4, kLine = 64;
+  constexpr int64_t kRowsAhead = program::TargetFacts::kLinesAhead,
+                    kLine = program::TargetFacts::kLineBytes;
   if (vector_stride_ != 1 || k_stride_ == 1) {
     return PanelSource<T>::PackMany(first, count, k0, kn, width, panel, out);
   }
@@ -171,7 +176,8 @@ void ComplexPanels<T>::Pack(int64_t first, int64_t count, int64_t k0, int64_t kn
 template <class T>
 void ComplexPanels<T>::PackSquares(int64_t first, int64_t count, int64_t k0, int64_t kn,
                                    int64_t width, T* out) const {
-  constexpr int64_t kAtOnce = 8;  // of vectors that do not lie beside each other: whole lines
+  // Of vectors that do not lie beside each other: whole lines.
+  constexpr int64_t kAtOnce = program::TargetFacts::kLineBytes / sizeof(double);
   auto square = [&](const T* x, T* to) {
     T real = x[0], imaginary = x[1];
     to[0] = real;

@@ -6,13 +6,16 @@
 #include "base/elements.h"
 #include "cpu/routines/multiply.h"
 #include "cpu/routines/prepare.h"
+#include "program/target_facts.h"
+#include "program/work_bounds.h"
 
 namespace weft::cpu {
 namespace {
 
-constexpr int64_t kCounters = 64;  // in a block
-constexpr int kLanes = 8;          // of a vector of Philox
-constexpr int kManyLanes = 32;     // of Threefry, whose rounds wait for each other
+constexpr int64_t kCounters = program::CodeBounds::kShortLoop;  // in a block
+constexpr int kLanes = program::TargetFacts::kUsualLanes;       // of a vector of Philox
+// Of Threefry, whose rounds wait for each other.
+constexpr int kManyLanes = 4 * program::TargetFacts::kUsualLanes;
 
 typedef uint32_t Words __attribute__((vector_size(4 * kLanes)));
 typedef uint64_t WideWords __attribute__((vector_size(8 * kLanes)));

@@ -4,11 +4,12 @@
 
 #include "cpu/routines/multiply.h"
 #include "cpu/routines/prepare.h"
+#include "program/target_facts.h"
 
 namespace weft::cpu {
 namespace {
 
-constexpr int64_t kNumbersAtOnce = 1024;
+constexpr int64_t kNumbersAtOnce = program::TargetFacts::kLeastPageBytes / sizeof(float);
 
 class RngNumbers : public PreparedRoutine {
  public:

@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include "program/sum_order.h"
+
 // Vectors are the compilers' extension, as in tiles.cc.
 #define WEFT_SOFTMAX_INLINE [[gnu::always_inline]] inline
 
@@ -9,7 +11,8 @@ namespace weft::cpu {
 namespace {
 
 constexpr float kLowest = -std::numeric_limits<float>::infinity();
-constexpr int64_t kSumRun = 32;  // weights that a sum of f32 takes before it goes on in f64
+// Weights that a sum of f32 takes before it goes on in f64.
+constexpr int64_t kSumRun = program::SumOrder::kRun;
 
 template <int kBytes>
 struct Lanes {
@@ -32,9 +35,9 @@ template <int kBytes>
 WEFT_SOFTMAX_INLINE typename Lanes<kBytes>::Floats ExpOf(typename Lanes<kBytes>::Floats x) {
   using Floats = typename Lanes<kBytes>::Floats;
   using Ints = typename Lanes<kBytes>::Ints;
-  constexpr float kLog2E = 1.44269504088896341F, kRound = 12582912.0F;  // 1.5 * 2^23
-  constexpr float kLn2High = 0.693359375F, kLn2Low = -2.12194440e-4F;
-  constexpr float kSmallest = -87.3F;  // below, the result is no normal number
+  constexpr float kLog2E = 0x1.715476p0F, kRound = 0x1.8p23F;  // 1.5 * 2^23
+  constexpr float kLn2High = 0x1.63p-1F, kLn2Low = -0x1.bd0106p-13F;
+  constexpr float kSmallest = -0x1.5d3334p6F;  // below, the result is no normal number
   Floats shifted = x * kLog2E + kRound;
   Floats n = shifted - kRound;
   Floats r = (x - n * kLn2High) - n * kLn2Low;

@@ -9,14 +9,17 @@
 #include "cpu/routines/multiply.h"
 #include "cpu/routines/prepare.h"
 #include "cpu/routines/sort_items.h"
+#include "program/target_facts.h"
+#include "program/work_bounds.h"
 
 namespace weft::cpu {
 namespace {
 
-constexpr int64_t kShortRow = 40;       // sorted by comparisons
-constexpr int64_t kLongRow = 1 << 16;   // worth the whole pool
-constexpr int64_t kComparatorRun = 8;   // what merging by a comparator starts from
-constexpr double kComparisonCost = 10;  // nanoseconds
+constexpr int64_t kShortRow = 40;                                           // sorted by comparisons
+constexpr int64_t kLongRow = program::TargetFacts::kSecondLevelBytes / 16;  // worth the whole pool
+// What merging by a comparator starts from.
+constexpr int64_t kComparatorRun = program::CodeBounds::kWrittenOut / 2;
+constexpr double kComparisonCost = program::TargetFacts::kMispredictedWork / 4;  // nanoseconds
 
 struct SortShape {
   int64_t outer, n, inner;

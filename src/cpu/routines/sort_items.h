@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/thread_pool.h"
+#include "program/target_facts.h"
 
 namespace weft::cpu {
 
@@ -101,7 +102,7 @@ void RadixSort(Item* items, Item* spare, int64_t n, int key_bits, const Key& key
 
 template <class Item, class Bits>
 bool HasSpecial(const Item* items, int64_t n, const KeyOrder<Bits>& order) {
-  constexpr int64_t kBlock = 1024;
+  constexpr int64_t kBlock = program::TargetFacts::kLeastPageBytes / 4;
   for (int64_t at = 0; at < n; at += kBlock) {
     bool any = false;
     for (int64_t i = at; i < std::min(n, at + kBlock); ++i) {
@@ -153,7 +154,7 @@ void MergeItems(const Item* a, int64_t na, const Item* b, int64_t nb, Item* out,
 template <class Item, class Key>
 void SortItemsInParallel(ThreadPool& pool, Item* items, Item* spare, int64_t n, int key_bits,
                          const Key& key) {
-  constexpr int64_t kPart = 1 << 15;
+  constexpr int64_t kPart = program::TargetFacts::kSecondLevelBytes / 32;
   int64_t pieces = 1;
   while (pieces < pool.limit() && n / (2 * pieces) >= kPart) pieces *= 2;
   if (pieces == 1) return SortItems(items, spare, n, key_bits, key);

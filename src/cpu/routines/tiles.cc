@@ -4,6 +4,9 @@
 #include <type_traits>
 #include <vector>
 
+#include "program/sum_order.h"
+#include "program/work_bounds.h"
+
 // Vectors are the compilers' extension, so that one body serves every width. Bodies are inlined
 // into functions that carry the target attribute; multiplications and additions are contracted
 // (the option is set for this file alone).
@@ -24,7 +27,8 @@ constexpr int64_t kRun = INT64_MAX;
 template <>
 constexpr int64_t kRun<float> = 64;
 
-constexpr int64_t kDotRun = 32;  // of the accumulators of dot products, which are many
+// Of the accumulators of dot products, which are many.
+constexpr int64_t kDotRun = program::SumOrder::kRun;
 
 template <class T>
 WEFT_INLINE T Combined(T sum, T alpha, T beta, T old) {
@@ -166,7 +170,8 @@ WEFT_INLINE void DotRows(int64_t k, const T* a, int64_t a_row, const T* x, T* su
   using Sum = SumOf<T>;
   typedef T Vector __attribute__((vector_size(kBytes)));
   typedef Sum Wide __attribute__((vector_size(kBytes * sizeof(Sum) / sizeof(T))));
-  constexpr int kLanes = kBytes / static_cast<int>(sizeof(T)), kVectors = 4;
+  constexpr int kLanes = kBytes / static_cast<int>(sizeof(T)),
+                kVectors = program::CodeBounds::kCopies;
   constexpr int64_t kAtOnce = kVectors * kLanes;
   Wide all[kRows];
   WEFT_UNROLL for (int i = 0; i < kRows; ++i) all[i] = Wide{};

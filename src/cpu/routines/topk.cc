@@ -5,6 +5,7 @@
 #include "cpu/routines/key_format.h"
 #include "cpu/routines/multiply.h"
 #include "cpu/routines/prepare.h"
+#include "program/work_bounds.h"
 
 namespace weft::cpu {
 namespace {
@@ -18,8 +19,8 @@ struct TopEntry {
   }
 };
 
-constexpr int64_t kTopKBlock =
-    64;  // elements looked at together: most have none that is good enough
+// Elements looked at together: most have none that is good enough.
+constexpr int64_t kTopKBlock = program::CodeBounds::kShortLoop;
 
 class TopK : public PreparedRoutine {
  public:

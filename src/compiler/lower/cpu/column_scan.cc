@@ -7,6 +7,8 @@
 #include "base/str.h"
 #include "compiler/analysis/scan_body.h"
 #include "compiler/lower/table.h"
+#include "program/target_facts.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler {
 
@@ -18,7 +20,7 @@ namespace {
 // Of the columns of one block: so many that rows are read in long runs, and that the next row,
 // which may lie a page behind what was stored last, is not taken for that; few enough that what is
 // carried stays in the first cache.
-constexpr int64_t kLeastBlock = 256;
+constexpr int64_t kLeastBlock = 16 * program::TargetFacts::kLineBytes / sizeof(float);
 
 class ColumnScan {
  public:
@@ -172,7 +174,7 @@ class ColumnScan {
 
 // Enough elements follow each other in a row for blocks of them.
 bool HasLongRows(const Instruction& scan) {
-  constexpr int64_t kFewRows = 4;  // rows
+  constexpr int64_t kFewRows = program::CodeBounds::kCopies;  // rows
   const Shape& shape = scan.operand(0)->shape();
   int64_t dim = scan.attrs<hlo::ScanAttrs>().dimensions[0], row = 1;
   for (int64_t d = dim + 1; d < shape.rank(); ++d) row *= shape.dim(d);

@@ -7,6 +7,7 @@
 
 #include "base/str.h"
 #include "compiler/lower/cpu/column_emitter.h"
+#include "program/sum_order.h"
 #include "program/target_facts.h"
 
 namespace weft::compiler {
@@ -16,8 +17,9 @@ using HloOp = hlo::Op;
 
 namespace {
 
-constexpr int64_t kColumnBlock = 1024;  // accumulators of one block
-constexpr int64_t kMinPieceRows = 32;   // rows of a piece
+// Accumulators of one block.
+constexpr int64_t kColumnBlock = program::TargetFacts::kLeastPageBytes / sizeof(float);
+constexpr int64_t kMinPieceRows = program::SumOrder::kRun;  // rows of a piece
 
 ColumnDims SplitColumns(const Dims& full, const ReduceDims& dims) {
   ColumnDims split;

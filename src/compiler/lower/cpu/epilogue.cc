@@ -8,6 +8,8 @@
 #include "base/str.h"
 #include "compiler/lower/loop.h"
 #include "program/library.h"
+#include "program/target_facts.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler {
 
@@ -17,8 +19,10 @@ using HloOp = hlo::Op;
 
 namespace {
 
-constexpr int64_t kShortEpilogueRow = 32;  // vectors would be few and the rest of rows many
-constexpr size_t kStepsBetween = 8;        // of a product and its epilogue, that may change places
+// Vectors would be few and the rest of rows many.
+constexpr int64_t kShortEpilogueRow = 4 * program::TargetFacts::kUsualLanes;
+// Of a product and its epilogue, that may change places.
+constexpr size_t kStepsBetween = program::WorkBounds::kTree;
 
 // A small difference of the operand makes a small one of the result, so that a product may be
 // compared with another one, whose sums were in another order, by what is computed from it.

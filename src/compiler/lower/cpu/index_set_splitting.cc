@@ -6,6 +6,7 @@
 
 #include "compiler/lower/lowering.h"
 #include "compiler/passes/simplify/simplify_rules.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler {
 
@@ -14,9 +15,12 @@ using HloOp = hlo::Op;
 
 namespace {
 
-constexpr size_t kMaxCuts = 8;               // of one dimension; each is one more copy of the loop
-constexpr int64_t kLongStretch = 8;          // parts of a dimension that are worth their own loop
-constexpr size_t kMaxRepeatedMembers = 800;  // instructions emitted for all parts together
+// Of one dimension; each is one more copy of the loop.
+constexpr size_t kMaxCuts = 2 * program::CodeBounds::kCopies;
+// Parts of a dimension that are worth their own loop.
+constexpr int64_t kLongStretch = program::CodeBounds::kMinorPart;
+// Instructions emitted for all parts together.
+constexpr size_t kMaxRepeatedMembers = 2 * program::CodeBounds::kMembers;
 
 class CutFinder {
  public:
@@ -158,6 +162,13 @@ std::vector<int64_t> MinorSplitPoints(std::span<const Instruction* const> member
     }
   }
   return finder.Cuts(1);
+}
+
+bool HasShortWindows(std::span<const Instruction* const> members, const Dims& dims) {
+  return std::ranges::any_of(members, [&](const Instruction* i) {
+    if (i->op() != HloOp::kDynamicUpdateSlice || i->shape().dims() != dims) return false;
+    return i->operand(1)->shape().dims().back() < dims.back();
+  });
 }
 
 std::vector<IndexSet> OuterIndexSets(std::span<const Instruction* const> members,

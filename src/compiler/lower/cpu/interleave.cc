@@ -10,6 +10,7 @@
 
 #include "compiler/lower/table.h"
 #include "program/target_facts.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler {
 
@@ -18,7 +19,8 @@ using HloOp = hlo::Op;
 
 namespace {
 
-constexpr size_t kMaxRowCode = 640;  // operations of a row, all in one block
+// Operations of a row, all in one block.
+constexpr size_t kMaxRowCode = program::CodeBounds::kCopies * program::CodeBounds::kLargeBody;
 
 // The width that gives each element of a row one register.
 int64_t OneRegister(int64_t width) {
@@ -114,8 +116,9 @@ void StoreRows(ElementEmitter& e, KernelBuilder::MemoryId memory, DType dtype, c
 namespace {
 
 Decision MatchPeriodic(Subject& subject) {
-  constexpr int64_t kLongest = 8;   // elements of the row that repeats
-  constexpr int64_t kFewRows = 64;  // rows
+  // Elements of the row that repeats.
+  constexpr int64_t kLongest = program::TargetFacts::kUsualLanes;
+  constexpr int64_t kFewRows = program::CodeBounds::kShortLoop;  // rows
   const KernelBody& body = subject.body();
   if (!body.outputs[0].inside->shape().IsArray()) return Refuse("the results are a tuple");
   const LoopShape& whole = subject.shape();

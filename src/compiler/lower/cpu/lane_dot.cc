@@ -4,6 +4,7 @@
 
 #include "compiler/lower/dot.h"
 #include "program/target_facts.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler {
 
@@ -11,8 +12,10 @@ using hlo::Instruction;
 
 namespace {
 
-constexpr int64_t kMaxProducts = 64;      // of a whole small matrix, when lanes go along the batch
-constexpr int64_t kMaxRowProducts = 128;  // of a row or column of the result
+// Of a whole small matrix, when lanes go along the batch.
+constexpr int64_t kMaxProducts = program::CodeBounds::kStraight / 2;
+// Of a row or column of the result.
+constexpr int64_t kMaxRowProducts = program::CodeBounds::kStraight;
 
 // What lanes go along in a product of small matrices.
 enum class DotLanes { kNone, kBatch, kRows, kColumns };

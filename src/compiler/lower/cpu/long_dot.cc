@@ -8,6 +8,7 @@
 #include "compiler/lower/dot.h"
 #include "compiler/lower/sums.h"
 #include "program/target_facts.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler {
 
@@ -16,7 +17,7 @@ using program::LoopKind;
 
 namespace {
 
-constexpr int64_t kLeastRows = 64;  // of the contraction
+constexpr int64_t kLeastRows = program::CodeBounds::kShortLoop;  // of the contraction
 
 // A stretch of a row's elements that lie in one register.
 struct Stretch {

@@ -8,6 +8,9 @@
 #include "base/str.h"
 #include "compiler/analysis/trip_count.h"
 #include "compiler/lower/while.h"
+#include "program/cost.h"
+#include "program/target_facts.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler {
 
@@ -17,14 +20,15 @@ using HloOp = hlo::Op;
 
 namespace {
 
-constexpr int64_t kLeastElements = 256;   // elements of its arrays
-constexpr int64_t kMostRounds = 1 << 16;  // iterations
+constexpr int64_t kLeastElements = 4 * program::CodeBounds::kShortLoop;  // elements of its arrays
+constexpr int64_t kMostRounds = program::CancelPolling::kShortLoop;      // iterations
 // A run is cancelled between steps: a long loop is several, of this much work (units of
 // ElementCost, some 50 ms on one core), each of enough rounds for loads and stores not to count.
-constexpr double kStepCost = 2e8;
-constexpr int64_t kLeastRounds = 256;  // iterations of a step
-constexpr size_t kMostMembers = 200;   // instructions of the body
-constexpr size_t kMostStates = 8;      // arrays that are carried
+constexpr double kStepCost = program::TargetFacts::kWorkPerSecond / 20;
+constexpr int64_t kLeastRounds = 4 * program::CodeBounds::kShortLoop;  // iterations of a step
+constexpr size_t kMostMembers = program::CodeBounds::kMembers / 2;     // instructions of the body
+// Arrays that are carried.
+constexpr size_t kMostStates = program::TargetFacts::kGeneralRegisters / 2;
 
 // What the body computes, looked at from its results: every element from those at the same index.
 class ElementwiseBody {

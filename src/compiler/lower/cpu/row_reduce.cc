@@ -13,7 +13,7 @@ using HloOp = hlo::Op;
 
 namespace {
 
-constexpr int64_t kEnoughRows = 8;  // rows, each one thread's
+constexpr int64_t kEnoughRows = program::TargetFacts::kUsualThreads;  // rows, each one thread's
 
 Decision MatchRowReduce(Subject& subject) {
   if (Decision reduces = TakesReduces(subject); !reduces.taken) return reduces;

@@ -4,6 +4,7 @@
 
 #include "compiler/lower/sort_order.h"
 #include "compiler/lower/table.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler {
 
@@ -14,7 +15,7 @@ using program::Type;
 
 namespace {
 
-constexpr int64_t kFewExchanges = 160;  // of single values
+constexpr int64_t kFewExchanges = program::CodeBounds::kLargeBody;  // of single values
 
 // What is in one place: an element of every operand, and what says where it belongs.
 struct Item {

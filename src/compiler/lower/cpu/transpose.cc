@@ -8,6 +8,7 @@
 #include "compiler/analysis/tiles.h"
 #include "compiler/lower/table.h"
 #include "compiler/lower/tiled_transpose.h"
+#include "program/target_facts.h"
 
 namespace weft::compiler {
 
@@ -55,7 +56,7 @@ namespace {
 // How many tiles that lie side by side in the operand are turned one after the other. Where its
 // rows are on other pages, more than a tile is read of each; a divisor of the number of all tiles.
 int64_t BandOf(int64_t tiles, int64_t row_bytes, int64_t page_bytes) {
-  constexpr int64_t kMaxBand = 8;  // tiles of a band
+  constexpr int64_t kMaxBand = program::TargetFacts::kFirstLevelWays;  // tiles of a band
   int64_t band = row_bytes < page_bytes ? 1 : std::min(kMaxBand, tiles);
   while (tiles % band != 0) --band;
   return band;

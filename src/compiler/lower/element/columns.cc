@@ -6,12 +6,13 @@
 
 #include "compiler/lower/element/element.h"
 #include "program/target_facts.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler {
 
 namespace {
 
-constexpr int64_t kLongestRow = 64;  // elements
+constexpr int64_t kLongestRow = program::CodeBounds::kShortLoop;  // elements
 
 // Lanes 0, 1, .. of every group of `size` lanes of a and b in turn: from its first half or second.
 ValueId Zip(KernelBuilder& b, ValueId x, ValueId y, int size, bool second) {

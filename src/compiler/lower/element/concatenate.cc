@@ -6,6 +6,7 @@
 
 #include "compiler/lower/element/element.h"
 #include "hlo/computation.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler {
 
@@ -15,7 +16,7 @@ using HloOp = hlo::Op;
 
 namespace {
 
-constexpr int kMaxOpenTests = 16;  // of concatenations, within each other
+constexpr int kMaxOpenTests = program::WorkBounds::kDepth;  // of concatenations, within each other
 
 }  // namespace
 

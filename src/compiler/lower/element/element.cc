@@ -9,6 +9,8 @@
 #include "compiler/passes/simplify/simplify_rules.h"
 #include "hlo/computation.h"
 #include "program/math.h"
+#include "program/target_facts.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler {
 
@@ -21,9 +23,11 @@ using HloOp = hlo::Op;
 
 namespace {
 
-constexpr int kMaxDepth = 800;     // of nested element computations
-constexpr int kChainDepth = 32;    // where elementwise chains are no longer walked by recursion
-constexpr int64_t kNearLanes = 4;  // distance of lanes that are read by runs
+constexpr int kMaxDepth = 2 * program::CodeBounds::kMembers;  // of nested element computations
+// Where elementwise chains are no longer walked by recursion.
+constexpr int kChainDepth = program::WorkBounds::kPath / 2;
+// Distance of lanes that are read by runs.
+constexpr int64_t kNearLanes = program::TargetFacts::kNarrowLanes;
 
 bool SameCoord(const Coord& a, const Coord& b) {
   return a.base == b.base && a.step == b.step && a.each == b.each;

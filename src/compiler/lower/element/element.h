@@ -17,6 +17,7 @@
 #include "compiler/analysis/value_range.h"
 #include "hlo/instruction.h"
 #include "program/builder.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler {
 
@@ -236,9 +237,10 @@ class ElementEmitter {
   std::unordered_map<const hlo::Instruction*, std::vector<Cached>> cache_;
   std::unordered_map<ValueId, int64_t> at_most_;  // what chosen indices are at most
   int depth_ = 0;
-  static constexpr int kMaxBranches = 2;  // within each other: each one doubles the code
-  int branches_ = 0;                      // of EmitEither that have code twice, open
-  int open_tests_ = 0;                    // of EmitConcatenateRange
+  // Within each other: each one doubles the code.
+  static constexpr int kMaxBranches = program::CodeBounds::kCopies / 2;
+  int branches_ = 0;    // of EmitEither that have code twice, open
+  int open_tests_ = 0;  // of EmitConcatenateRange
 };
 
 }  // namespace weft::compiler

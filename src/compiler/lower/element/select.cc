@@ -5,6 +5,8 @@
 #include "compiler/analysis/element_cost.h"
 #include "compiler/lower/element/element.h"
 #include "hlo/computation.h"
+#include "program/target_facts.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler {
 
@@ -36,7 +38,7 @@ Result<Element> ElementEmitter::EmitEither(ValueId condition,
 // What computing a side of a select takes that nothing else asks for; 0 where much of it is shared.
 double ElementEmitter::OwnCost(const Instruction& side, const Instruction& select,
                                const Index& index) {
-  constexpr size_t kMost = 300;  // instructions looked at
+  constexpr size_t kMost = program::WorkBounds::kBlock;  // instructions looked at
   std::vector<const Instruction*> reached = {&side};
   std::unordered_set<const Instruction*> seen = {&side, &select};
   for (size_t at = 0; at < reached.size() && reached.size() < kMost; ++at) {
@@ -59,7 +61,8 @@ double ElementEmitter::OwnCost(const Instruction& side, const Instruction& selec
 // One condition for all lanes, and sides that are work: only the one that is chosen is computed.
 Result<std::optional<Element>> ElementEmitter::EmitOneSide(const Instruction& select,
                                                            const Index& index) {
-  constexpr double kMuchWork = 40;  // of an element (ElementCost): more than a mispredicted branch
+  // Of an element (ElementCost): more than a mispredicted branch.
+  constexpr double kMuchWork = program::TargetFacts::kMispredictedWork;
   const Instruction& condition = *select.operand(0);
   bool one = condition.shape().IsScalar() ||
              (condition.op() == HloOp::kBroadcast && condition.operand(0)->shape().IsScalar());

@@ -6,6 +6,8 @@
 #include "base/str.h"
 #include "compiler/lower/gpu/block_reduce.h"
 #include "compiler/lower/table.h"
+#include "program/target_facts.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler {
 
@@ -17,12 +19,16 @@ using HloOp = hlo::Op;
 
 namespace {
 
-constexpr int64_t kRowThreads = 256;  // of a block that reduces a row, at most
-constexpr int64_t kColumnSlices = 8;  // threads that share a column
-constexpr int64_t kPerThread = 4;     // elements of a row worth another thread
-constexpr int64_t kPerThreadOfMany = 32;
-constexpr int64_t kThreadRow = 64;      // rows that one thread reduces
-constexpr int64_t kPieceElements = 16;  // elements of each thread that are worth another block
+// Of a block that reduces a row, at most.
+constexpr int64_t kRowThreads = program::TargetFacts::kBlockThreads / 4;
+// Threads that share a column.
+constexpr int64_t kColumnSlices = kRowThreads / program::TargetFacts::kWarpThreads;
+// Elements of a row worth another thread.
+constexpr int64_t kPerThread = program::TargetFacts::kAccessBytes / sizeof(float);
+constexpr int64_t kPerThreadOfMany = program::CodeBounds::kTerms;
+constexpr int64_t kThreadRow = program::CodeBounds::kShortLoop;  // rows that one thread reduces
+// Elements of each thread that are worth another block.
+constexpr int64_t kPieceElements = program::CodeBounds::kWrittenOut;
 
 int64_t RoundUp(int64_t a, int64_t b) {
   return (a + b - 1) / b;

@@ -8,6 +8,8 @@
 #include "compiler/lower/gpu/block_reduce.h"
 #include "compiler/lower/row_plan.h"
 #include "compiler/lower/table.h"
+#include "program/target_facts.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler {
 
@@ -17,9 +19,11 @@ using program::Op;
 
 namespace {
 
-constexpr int64_t kRowPerThread = 16;   // elements of a row
-constexpr int64_t kShortestRow = 8;     // shorter ones are a thread's
-constexpr int64_t kKeptOfThread = 256;  // bytes in registers
+constexpr int64_t kRowPerThread = program::CodeBounds::kWrittenOut;  // elements of a row
+// Shorter ones are a thread's.
+constexpr int64_t kShortestRow = program::TargetFacts::kWarpThreads / 4;
+// Bytes in registers.
+constexpr int64_t kKeptOfThread = program::TargetFacts::kThreadRegisterBytes / 4;
 
 int64_t ThreadsOfRow(int64_t length, const program::TargetInfo& target) {
   uint64_t wanted = static_cast<uint64_t>((length + kRowPerThread - 1) / kRowPerThread);

@@ -6,6 +6,8 @@
 
 #include "base/str.h"
 #include "compiler/lower/table.h"
+#include "program/target_facts.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler {
 
@@ -17,14 +19,15 @@ using HloOp = hlo::Op;
 
 namespace {
 
-constexpr int64_t kScanThreads = 256;  // of a block
-constexpr int64_t kScanEach = 8;       // neighbouring elements that a thread takes
+constexpr int64_t kScanThreads = program::TargetFacts::kBlockThreads / 4;  // of a block
+// Neighbouring elements that a thread takes.
+constexpr int64_t kScanEach = program::CodeBounds::kWrittenOut / 2;
 constexpr int64_t kScanTile = kScanThreads * kScanEach;
-constexpr int64_t kMostPieces = 1024;  // that one block scans
-constexpr int64_t kBlocksOfCore = 8;
-constexpr int64_t kShortScan = 128;  // one thread walks along it
-constexpr int64_t kLeastColumnPiece = 16;
-constexpr int64_t kMostColumnPieces = 128;  // that one thread scans
+constexpr int64_t kMostPieces = program::TargetFacts::kBlockThreads;  // that one block scans
+constexpr int64_t kBlocksOfCore = 2 * program::TargetFacts::kBlockThreads / kScanThreads;
+constexpr int64_t kShortScan = 2 * program::CodeBounds::kShortLoop;  // one thread walks along it
+constexpr int64_t kLeastColumnPiece = program::CodeBounds::kWrittenOut;
+constexpr int64_t kMostColumnPieces = kShortScan;  // that one thread scans
 
 // Scans whose steps may be put together in any way: the next value is op(carry, x).
 struct PrefixForm {

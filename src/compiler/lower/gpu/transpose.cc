@@ -5,6 +5,7 @@
 #include "compiler/analysis/tiles.h"
 #include "compiler/lower/table.h"
 #include "compiler/lower/tiled_transpose.h"
+#include "program/target_facts.h"
 
 namespace weft::compiler {
 
@@ -14,8 +15,11 @@ using program::Op;
 
 namespace {
 
-constexpr int64_t kTurnedRows = 8;    // of a tile that threads take at once
-constexpr int64_t kLeastTurned = 16;  // elements of either dimension: fewer leave threads idle
+// Of a tile that threads take at once.
+constexpr int64_t kTurnedRows =
+    program::TargetFacts::kBlockThreads / 4 / program::TargetFacts::kWarpThreads;
+// Elements of either dimension: fewer leave threads idle.
+constexpr int64_t kLeastTurned = program::TargetFacts::kWarpThreads / 2;
 
 Decision MatchSharedTiles(Subject& subject) {
   const KernelBody& body = subject.body();

@@ -6,6 +6,7 @@
 #include "compiler/analysis/element_cost.h"
 #include "compiler/passes/expand/dots.h"
 #include "hlo/clone.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler {
 namespace {
@@ -18,7 +19,8 @@ using hlo::Ints;
 using hlo::Op;
 using hlo::WindowDim;
 
-constexpr int64_t kFewFeatures = 64;  // of the result, where all are made of the same input
+// Of the result, where all are made of the same input.
+constexpr int64_t kFewFeatures = program::CodeBounds::kShortLoop;
 
 bool HasSameOrder(const ConvDims& d) {
   return d.input_batch == d.output_batch && d.input_feature == d.output_feature &&

@@ -4,6 +4,7 @@
 #include "hlo/evaluate/custom_calls.h"
 #include "hlo/ops/called.h"
 #include "hlo/verify.h"
+#include "program/target_facts.h"
 
 namespace weft::compiler {
 namespace {
@@ -121,7 +122,7 @@ Result<bool> ExpandGetrf(Instruction* call) {
 }
 
 // Factors of small matrices, where a call costs more than the work.
-constexpr int64_t kSmallReflectors = 64 * 64;
+constexpr int64_t kSmallReflectors = program::TargetFacts::kCachedNumbers;
 
 // geqrf: (factors, taus); orgqr and ungqr: the product of reflectors.
 Result<bool> ExpandReflectors(Instruction* call, std::string_view target, int64_t operands,

@@ -16,11 +16,15 @@
 #include "hlo/computation.h"
 #include "hlo/instruction.h"
 #include "program/target.h"
+#include "program/target_facts.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler {
 
-inline constexpr size_t kMaxFusionMembers = 400;  // instructions of a kernel
-inline constexpr size_t kMaxFusionOutputs = 16;   // arrays that a kernel writes
+// Instructions of a kernel.
+inline constexpr size_t kMaxFusionMembers = program::CodeBounds::kMembers;
+// Arrays that a kernel writes.
+inline constexpr size_t kMaxFusionOutputs = program::TargetFacts::kGeneralRegisters;
 
 enum class GroupKind : uint8_t {
   kNone,     // a step of its own: library calls, control flow, scatter, ...

@@ -8,6 +8,7 @@
 #include "compiler/analysis/in_place.h"
 #include "compiler/passes/fuse/fuse.h"
 #include "program/target_facts.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler {
 
@@ -16,15 +17,17 @@ using hlo::Op;
 
 namespace {
 
-constexpr int64_t kSmallTranspose = 8192;  // elements: cheap to read across
-constexpr int kMaxRepeatDepth = 3;         // consumers that compute it again, behind each other
-constexpr size_t kMaxScatterMembers = 40;  // instructions of a scatter's kernel
-constexpr int64_t kMuchSmaller = 8;        // times, of two arrays
+// Elements: cheap to read across.
+constexpr int64_t kSmallTranspose = program::TargetFacts::kFirstLevelBytes / sizeof(float);
+constexpr int kMaxRepeatDepth = 3;  // consumers that compute it again, behind each other
+// Instructions of a scatter's kernel.
+constexpr size_t kMaxScatterMembers = program::CodeBounds::kMembers / 10;
+constexpr int64_t kMuchSmaller = program::CodeBounds::kMinorPart;  // times, of two arrays
 
 // Computed in a few steps from positions, numbers and small arrays, as masks are: that is no more
 // than reading it would be.
 bool IsOfPositions(const Instruction& i) {
-  constexpr size_t kFewSteps = 4;  // instructions
+  constexpr size_t kFewSteps = program::WorkBounds::kTree / 2;  // instructions
   std::vector<const Instruction*> steps = {&i};
   for (size_t at = 0; at < steps.size(); ++at) {
     const Instruction& step = *steps[at];
@@ -46,7 +49,8 @@ bool IsOfPositions(const Instruction& i) {
 
 // How often an element may be computed in one group instead of once.
 double RepeatLimit(const Instruction& i) {
-  constexpr double kViewLimit = 64;  // times that an element may be read
+  // Times that an element may be read.
+  constexpr double kViewLimit = program::CodeBounds::kShortLoop;
   if (IsFree(i) || IsOfPositions(i)) return std::numeric_limits<double>::max();
   // Reading through a slice costs no more than reading what it would have been copied to.
   if (i.op() == Op::kSlice || i.op() == Op::kReverse) return kViewLimit;
@@ -122,7 +126,7 @@ namespace {
 // below it, or of what that array was before the updates that made it. Where most of the array is
 // new that does not matter.
 bool SpoilsUpdate(const Instruction& i, const Instruction& update) {
-  constexpr int kMaxUpdates = 16;  // updates behind each other
+  constexpr int kMaxUpdates = program::WorkBounds::kAlternatives;  // updates behind each other
   bool scatters = update.op() == Op::kScatter;
   if (!scatters && 2 * update.operand(1)->shape().elements() > update.shape().elements()) {
     return false;
@@ -264,7 +268,8 @@ bool Fuser::Repeats(const Instruction& i, std::span<const int32_t> groups, bool 
 // A small part of a large array that is computed here: taken out at once, so that the array need
 // not be kept until the part is used.
 bool Fuser::ShedsMemory(const Instruction& i) {
-  constexpr int64_t kLargeBytes = 1 << 20;  // worth shedding: a second-level cache
+  // Worth shedding: a second-level cache.
+  constexpr int64_t kLargeBytes = program::TargetFacts::kSecondLevelBytes;
   if (i.op() != Op::kSlice && i.op() != Op::kDynamicSlice && i.op() != Op::kGather) return false;
   const Instruction& from = *i.operand(0);
   if (from.shape().ByteSize() < kLargeBytes || from.users().size() != 1) return false;

@@ -3,6 +3,8 @@
 
 #include "compiler/analysis/element_cost.h"
 #include "compiler/passes/fuse/fuse.h"
+#include "program/target_facts.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler {
 
@@ -68,8 +70,9 @@ bool IsUnrolledAlong(const Instruction& i, int64_t dimension) {
 // lanes loops are cut where operands meet, if those are not many and not short; else elements of
 // all of them are computed and one is chosen.
 FusionEdge ConcatenateEdge(const Instruction& concatenate, int64_t k) {
-  constexpr int64_t kShortRun = 32;     // elements of an operand along it
-  constexpr int64_t kManyOperands = 8;  // operands: pieces of a loop
+  // Elements of an operand along it.
+  constexpr int64_t kShortRun = 4 * program::TargetFacts::kUsualLanes;
+  constexpr int64_t kManyOperands = 2 * program::CodeBounds::kCopies;  // operands: pieces of a loop
   const Shape& shape = concatenate.shape();
   int64_t along = concatenate.attrs<hlo::DimensionsAttrs>().dimensions[0], minor = shape.rank() - 1;
   while (minor > 0 && shape.dim(minor) == 1) --minor;

@@ -7,11 +7,12 @@
 #include "compiler/passes/effects.h"
 #include "compiler/passes/loops/loop_state.h"
 #include "program/target.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler {
 
 // Of the machine's memory, what is moved out of one loop may take: the rest is the program's.
-inline constexpr int64_t kHoistedPartOfMemory = 8;
+inline constexpr int64_t kHoistedPartOfMemory = program::CodeBounds::kMinorPart;
 
 // Moves what the body computes anew in every iteration though it depends on invariant elements and
 // constants alone to before the loop, as new elements of its state. Only what would be written to

@@ -14,6 +14,7 @@
 #include "hlo/builder.h"
 #include "hlo/clone.h"
 #include "hlo/computation.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler {
 namespace {
@@ -23,7 +24,7 @@ using hlo::Computation;
 using hlo::Instruction;
 using hlo::Op;
 
-constexpr int kMaxQuestionDepth = 16;  // operations behind each other
+constexpr int kMaxQuestionDepth = program::WorkBounds::kDepth;  // operations behind each other
 
 // A comparison behind a loop that repeats a part of its condition.
 struct Repeated {

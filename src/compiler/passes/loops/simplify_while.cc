@@ -15,6 +15,8 @@
 #include "hlo/builder.h"
 #include "hlo/call_graph.h"
 #include "hlo/clone.h"
+#include "program/target_facts.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler {
 namespace {
@@ -24,9 +26,9 @@ using hlo::Instruction;
 using hlo::Op;
 
 // Constants up to this size are written into body and condition instead of being carried along.
-constexpr int64_t kMaxCopiedConstantBytes = 1024;
+constexpr int64_t kMaxCopiedConstantBytes = 16 * program::TargetFacts::kLineBytes;
 // Elements that start as the same value are compared with so many others.
-constexpr size_t kMaxTwins = 8;
+constexpr size_t kMaxTwins = program::WorkBounds::kAlternatives / 2;
 
 // A constant, or what fills an array without reading one: may be computed anew in the loop.
 bool IsCheapConstant(const Instruction& i) {

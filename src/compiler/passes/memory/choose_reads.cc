@@ -11,6 +11,7 @@
 #include "hlo/builder.h"
 #include "hlo/clone.h"
 #include "hlo/computation.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler {
 namespace {
@@ -19,7 +20,7 @@ using hlo::Builder;
 using hlo::Instruction;
 using hlo::Op;
 
-constexpr size_t kMostReads = 64;  // of an array, that are looked through
+constexpr size_t kMostReads = program::WorkBounds::kPath;  // of an array, that are looked through
 
 // Those of one computation, from its beginning on.
 class Reads {

@@ -12,6 +12,7 @@
 #include "compiler/passes/effects.h"
 #include "compiler/passes/memory/schedule_graph.h"
 #include "hlo/computation.h"
+#include "program/target_facts.h"
 
 namespace weft::compiler {
 namespace {
@@ -20,8 +21,9 @@ using hlo::Computation;
 using hlo::Instruction;
 using hlo::Op;
 
-constexpr int64_t kWorthOrdering = 1 << 18;  // bytes held at once
-constexpr double kWorthChanging = 0.95;      // of them
+// Bytes held at once.
+constexpr int64_t kWorthOrdering = program::TargetFacts::kSecondLevelBytes / 4;
+constexpr double kWorthChanging = 0.95;  // of them
 
 // Operands first, the ones whose operands hold the most before the others.
 ScheduleOrder DepthFirst(const ScheduleGraph& graph, bool largest_first) {

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "hlo/module.h"
+#include "program/target_facts.h"
 
 namespace weft::compiler {
 namespace {
@@ -19,7 +20,7 @@ using hlo::Ints;
 using hlo::Op;
 
 // Below, the scores stay in cache and the calls of products cost as much as they gain.
-constexpr int64_t kFewestScores = 64 * 64;
+constexpr int64_t kFewestScores = program::TargetFacts::kFirstLevelBytes / 2 / sizeof(float);
 
 bool IsListed(const Ints& list, int64_t d) {
   return std::find(list.begin(), list.end(), d) != list.end();

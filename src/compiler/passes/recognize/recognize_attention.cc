@@ -1,5 +1,6 @@
 // Attention written plainly as one custom call.
 #include <algorithm>
+#include <vector>
 
 #include "base/log.h"
 #include "compiler/passes.h"
@@ -138,7 +139,17 @@ Result<bool> RecognizeProduct(Instruction* dot) {
 Result<bool> RecognizeAttention(hlo::Module& module, const PassContext& context) {
   // GPUs have no such routine yet.
   if (context.target.HasThreadGrid() || module.config().is_scheduled) return false;
-  return RewriteEach(module, RecognizeProduct);
+  // A transpose behind the product goes with it: the walk is over products, none of which another
+  // one's rewrite removes.
+  std::vector<Instruction*> products;
+  for (const auto& computation : module.computations()) {
+    for (Instruction* i : *computation) {
+      if (i->op() == Op::kDot) products.push_back(i);
+    }
+  }
+  bool changed = false;
+  for (Instruction* product : products) changed |= TRY(RecognizeProduct(product));
+  return changed;
 }
 
 }  // namespace weft::compiler

@@ -9,6 +9,8 @@
 #include "compiler/passes/rewrite.h"
 #include "hlo/clone.h"
 #include "hlo/evaluate.h"
+#include "program/target_facts.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler {
 namespace {
@@ -18,8 +20,9 @@ using hlo::Instruction;
 using hlo::Ints;
 using hlo::Op;
 
-constexpr size_t kMaxRuns = 4;    // each is a piece of a loop of its own
-constexpr int64_t kLongRun = 16;  // elements that are worth a piece: a vector of them
+constexpr size_t kMaxRuns = program::CodeBounds::kCopies;  // each is a piece of a loop of its own
+// Elements that are worth a piece: a vector of them.
+constexpr int64_t kLongRun = 2 * program::TargetFacts::kUsualLanes;
 
 bool IsKnownFunction(const Instruction& i) {
   switch (i.op()) {

@@ -19,7 +19,7 @@ using hlo::Op;
 
 // Results up to this size are also computed from broadcasts and iotas of constants; larger ones
 // would trade cheap arithmetic for memory.
-constexpr int64_t kMaxFillElements = 1024;
+constexpr int64_t kMaxFillElements = program::TargetFacts::kLeastPageBytes / sizeof(float);
 // Results of more bytes than this are not made from operands of fewer: the op takes less memory.
 constexpr int64_t kMaxGrownBytes = program::TargetFacts::kLeastPageBytes;
 

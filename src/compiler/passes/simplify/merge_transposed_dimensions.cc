@@ -3,6 +3,7 @@
 
 #include "compiler/passes.h"
 #include "compiler/passes/rewrite.h"
+#include "program/target_facts.h"
 
 namespace weft::compiler {
 namespace {
@@ -12,7 +13,7 @@ using hlo::Instruction;
 using hlo::Op;
 
 // Smaller ones may be computed where they are used.
-constexpr int64_t kMinElements = 1 << 14;
+constexpr int64_t kMinElements = 2 * program::TargetFacts::kFirstLevelBytes / sizeof(float);
 
 // A transpose as one of groups of the operand's dimensions.
 struct Merged {

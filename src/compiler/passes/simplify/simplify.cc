@@ -10,6 +10,7 @@
 #include "compiler/passes/effects.h"
 #include "compiler/passes/simplify/simplify_rules.h"
 #include "hlo/clone.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler {
 namespace {
@@ -20,7 +21,7 @@ using hlo::Op;
 
 // Each rule makes a module smaller or more canonical; the limit guards against two that undo each
 // other.
-constexpr int64_t kMaxRewritesPerInstruction = 20;
+constexpr int64_t kMaxRewritesPerInstruction = program::WorkBounds::kCandidates;
 
 bool SameLayouts(const Shape& a, const Shape& b) {
   if (a.IsTuple() || a.IsBuffer()) {

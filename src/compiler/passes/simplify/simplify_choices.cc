@@ -5,6 +5,7 @@
 
 #include "compiler/passes/simplify/simplify_rules.h"
 #include "hlo/computation.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler {
 namespace {
@@ -14,8 +15,9 @@ using hlo::Direction;
 using hlo::Instruction;
 using hlo::Op;
 
-constexpr int64_t kMostConditions = 32;  // operands of the concatenation
-constexpr int kMostNumbers = 33;         // that a chain of selects chooses from
+// Operands of the concatenation.
+constexpr int64_t kMostConditions = program::WorkBounds::kCandidates;
+constexpr int kMostNumbers = 1 + kMostConditions;  // that a chain of selects chooses from
 
 bool Holds(Direction d, int64_t x, int64_t y) {
   switch (d) {

@@ -11,6 +11,8 @@
 #include "hlo/builder.h"
 #include "hlo/call_graph.h"
 #include "hlo/clone.h"
+#include "program/target_facts.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler {
 namespace {
@@ -23,10 +25,11 @@ using hlo::Op;
 // All branches are computed and one chosen by select when none has more than so many ops that cost
 // so much (less than a jump that is not foreseen), on so many elements each, and there are so
 // many branches.
-constexpr int64_t kMaxSelectedOps = 8;
-constexpr double kMaxSelectedCost = 10;       // work of an element (ElementCost) of all branches
-constexpr int64_t kMaxSelectedElements = 16;  // elements of an array
-constexpr size_t kMaxSelectedBranches = 4;    // branches
+constexpr int64_t kMaxSelectedOps = program::CodeBounds::kWrittenOut / 2;
+// Work of an element (ElementCost) of all branches.
+constexpr double kMaxSelectedCost = program::TargetFacts::kMispredictedWork / 4;
+constexpr int64_t kMaxSelectedElements = program::CodeBounds::kWrittenOut;  // elements of an array
+constexpr size_t kMaxSelectedBranches = program::CodeBounds::kCopies;       // branches
 
 void SetBranches(Instruction& conditional, const std::vector<Computation*>& branches) {
   auto& attrs = conditional.mutable_attrs<hlo::ConditionalAttrs>();

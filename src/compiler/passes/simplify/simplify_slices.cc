@@ -106,6 +106,23 @@ Result<Instruction*> SliceOfTranspose(Instruction& i, Builder& b) {
   return b.Transpose(TRY(SliceWith(b, inner.operand(0), std::move(slice))), permutation);
 }
 
+// slice(reverse(x)) = reverse(slice(x)): fewer elements are moved; none where only one is left
+Result<Instruction*> SliceOfReverse(Instruction& i, Builder& b) {
+  Instruction& inner = *i.operand(0);
+  SliceDims slice = SliceOf(i);
+  Ints left;
+  for (int64_t d : inner.attrs<hlo::DimensionsAttrs>().dimensions) {
+    SliceDim& at = slice[static_cast<size_t>(d)];
+    int64_t count = i.shape().dim(d), last = at.start + (count - 1) * at.stride;
+    at = Range(inner.shape().dim(d) - 1 - last, at.stride, count);
+    if (count > 1) left.push_back(d);
+  }
+  if (!left.empty() && !IsReadOnce(inner)) return nullptr;
+  Instruction* x = TRY(SliceWith(b, inner.operand(0), std::move(slice)));
+  if (left.empty()) return x;
+  return b.Add(Op::kReverse, {x}, hlo::DimensionsAttrs{.dimensions = std::move(left)});
+}
+
 // slice(iota) = iota, when it takes the first elements along the counted dimension
 Result<Instruction*> SliceOfIota(Instruction& i, Builder& b) {
   int64_t along = i.operand(0)->attrs<hlo::IotaAttrs>().iota_dimension;
@@ -124,6 +141,7 @@ Result<Instruction*> SimplifySlice(Instruction& i, Builder& b) {
     case Op::kPad: return SliceOfPad(i, b);
     case Op::kBroadcast: return SliceOfBroadcast(i, b);
     case Op::kTranspose: return SliceOfTranspose(i, b);
+    case Op::kReverse: return SliceOfReverse(i, b);
     case Op::kIota: return SliceOfIota(i, b);
     default: return nullptr;
   }
