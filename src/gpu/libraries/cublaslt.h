@@ -65,6 +65,8 @@ enum CublasLtAttribute : int {
   kLtLayoutBatchStride = 6,  // s64, elements
   kLtOperationTransA = 3,    // s32
   kLtOperationTransB = 4,
+  kLtOperationEpilogue = 7,           // s32, of kLtEpilogue...
+  kLtOperationBiasPointer = 8,        // one number a row of the library's result
   kLtOperationFastAccumulation = 25,  // s8
   kLtPreferenceWorkspace = 1,         // u64
   kLtPreferenceReductions = 3,        // u32, a mask
@@ -73,6 +75,7 @@ enum CublasLtAttribute : int {
   kLtPreferenceAlignC = 7,
   kLtPreferenceAlignD = 8,
 };
+enum CublasLtEpilogue : int { kLtEpilogueNone = 1, kLtEpilogueRelu = 2, kLtEpilogueBias = 4 };
 // Parts of a sum may be added up in the type that it is computed in, in a fixed order.
 inline constexpr uint32_t kLtReduceInComputeType = 2;
 

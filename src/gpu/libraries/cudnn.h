@@ -34,6 +34,7 @@ namespace weft::gpu {
 
 // Numbers of the ABI: kinds of descriptors, ...
 enum CudnnKind : int {
+  kDnnPointwise = 0,
   kDnnConvolution = 1,
   kDnnEngine = 2,
   kDnnEngineConfig = 3,
@@ -42,6 +43,7 @@ enum CudnnKind : int {
   kDnnForward = 10,
   kDnnBackwardFilter = 11,
   kDnnBackwardData = 12,
+  kDnnPointwiseOperation = 13,
   kDnnGraph = 15,
   kDnnVariantPack = 16,
   kDnnTensor = 17,
@@ -50,17 +52,23 @@ enum CudnnKind : int {
 enum CudnnType : int {
   kDnnHandle = 0,
   kDnnDataType = 1,
+  kDnnBoolean = 2,
   kDnnInt64 = 3,
   kDnnFloat = 4,
   kDnnDouble = 5,
   kDnnPointer = 6,
   kDnnConvolutionMode = 7,
   kDnnHeuristicMode = 8,
+  kDnnNanPropagation = 10,
   kDnnNumericalNote = 11,
+  kDnnPointwiseMode = 14,
   kDnnDescriptor = 15,
 };
 // ... and attributes.
 enum CudnnAttribute : int {
+  kDnnPointwiseModeOf = 0,
+  kDnnPointwiseCompute = 1,
+  kDnnPointwiseNan = 2,
   kDnnConvolutionCompute = 100,
   kDnnConvolutionConvMode = 101,
   kDnnConvolutionDilations = 102,
@@ -79,6 +87,10 @@ enum CudnnAttribute : int {
   kDnnForwardFirst = 700,
   kDnnBackwardDataFirst = 706,
   kDnnBackwardFilterFirst = 712,
+  kDnnPointwiseOf = 750,
+  kDnnPointwiseX = 751,
+  kDnnPointwiseB = 752,
+  kDnnPointwiseY = 753,
   kDnnGraphHandle = 800,
   kDnnGraphOperations = 801,
   kDnnTensorAlignment = 900,
@@ -86,11 +98,13 @@ enum CudnnAttribute : int {
   kDnnTensorDimensions = 902,
   kDnnTensorStrides = 903,
   kDnnTensorId = 906,
+  kDnnTensorVirtual = 907,
   kDnnPackIds = 1000,
   kDnnPackPointers = 1001,
   kDnnPackWorkspace = 1003,
   kDnnEngineNumericalNote = 1303,
 };
+enum CudnnPointwise : int { kDnnAdd = 0, kDnnRelu = 100 };
 enum CudnnNote : int {
   kDnnNoteTensorCore = 0,
   kDnnNoteDownConvert = 1,
