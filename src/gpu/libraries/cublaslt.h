@@ -90,6 +90,7 @@ class CublasLt {
 
   void* handle() const { return handle_; }
   Status Check(int code, std::string_view what) const;
+  size_t version() const { return version_ == nullptr ? 0 : version_(); }
 
   WEFT_CUBLASLT_FUNCTIONS(WEFT_DECLARE_SYMBOL)
 
@@ -99,6 +100,7 @@ class CublasLt {
 
   std::unique_ptr<DynamicLibrary> library_;
   const char* (*status_name_)(int code) = nullptr;
+  size_t (*version_)() = nullptr;
   void* handle_ = nullptr;
 };
 

@@ -125,6 +125,7 @@ class Cudnn {
 
   Status Check(int code, std::string_view what) const;
   void* handle() const { return handle_; }
+  size_t version() const { return version_ == nullptr ? 0 : version_(); }
   // In the stream's order. The handle has one stream at a time.
   Status Run(void* plan, void* pack, void* stream, std::string_view what) const;
 
@@ -136,6 +137,7 @@ class Cudnn {
 
   std::unique_ptr<DynamicLibrary> library_;
   const char* (*error_string_)(int code) = nullptr;
+  size_t (*version_)() = nullptr;
   void* handle_ = nullptr;
   mutable Mutex mutex_;
 };
@@ -187,5 +189,21 @@ class CudnnObject {
   void* descriptor_ = nullptr;
   int code_ = 0;
 };
+
+enum CudnnHeuristicMode : int { kDnnHeuristicFallback = 2, kDnnHeuristicA = 3 };
+
+// An engine with its knobs, ready to run a graph.
+struct CudnnPlan {
+  CudnnObject config, plan;
+  int64_t workspace_bytes = 0;
+};
+struct CudnnPlanning {
+  CudnnHeuristicMode mode;
+  bool exact;   // full f32
+  size_t most;  // plans
+};
+// For engines that give the same bits in every run, in the order of the heuristics; at least one.
+Result<std::vector<CudnnPlan>> MakeCudnnPlans(const Cudnn& dnn, const CudnnObject& graph,
+                                              const CudnnPlanning& how, const std::string& what);
 
 }  // namespace weft::gpu

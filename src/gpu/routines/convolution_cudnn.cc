@@ -9,6 +9,7 @@
 #include "gpu/routines/gemm.h"
 #include "gpu/routines/library_epilogue.h"
 #include "gpu/routines/permute.h"
+#include "gpu/routines/tune.h"
 #include "gpu/routines/ways.h"
 #include "program/library.h"
 
@@ -18,7 +19,7 @@ namespace {
 
 using Dims = DnnProblem::Dims;
 
-constexpr int64_t kMostConvWorkspace = int64_t{1} << 30;
+constexpr size_t kMostPlans = 4;  // that are tried: making one takes long
 
 class ConvolutionByCudnn : public PreparedRoutine {
  public:
@@ -37,9 +38,9 @@ class ConvolutionByCudnn : public PreparedRoutine {
   Status MakeEpilogue(const RoutineInputs& inputs);
   Status AddPointwise(int mode, const CudnnObject* other, CudnnObject to);
   Status MakeGraph(const RoutineInputs& inputs);
-  Status ChoosePlan(bool exact);
-  Status TryPlans(int mode, bool exact);
-  bool Allowed(const CudnnObject& config, bool exact) const;
+  double SecondsAtBest(const RoutineInputs& inputs) const;
+  Status ChoosePlan(const RoutineInputs& inputs, bool exact);
+  Status Convolve(const RoutineCall& call, const CudnnPlan& plan) const;
   CudnnObject MakeTensor(int64_t id, const RoutineInputs& inputs, const Dims& dims,
                          const Dims& strides);
   CudnnObject MakeVirtual(int64_t id) const;
@@ -50,11 +51,12 @@ class ConvolutionByCudnn : public PreparedRoutine {
   std::string described_;
   Dims packed_;          // strides of w as the library sees it
   PermuteStep permute_;  // of w, before or behind
-  int64_t w_at_ = -1, workspace_ = 0, workspace_bytes_ = 0;
+  int64_t w_at_ = -1, workspace_ = 0;
   ScratchPlan scratch_;
   LibraryEpilogue epilogue_;
   int64_t added_alignment_ = 0;
-  CudnnObject tensors_[3], convolution_, graph_, config_, plan_;
+  CudnnObject tensors_[3], convolution_, graph_;
+  CudnnPlan plan_;
   CudnnObject added_;                     // what the epilogue reads
   std::vector<CudnnObject> steps_;        // the convolution, then what is done to each element
   std::vector<CudnnObject> descriptors_;  // of those
@@ -228,65 +230,49 @@ Status ConvolutionByCudnn::MakeConvolution(const RoutineInputs& inputs, const Cu
   return {};
 }
 
-// Same bits in every run; and full f32 where that is asked for.
-bool ConvolutionByCudnn::Allowed(const CudnnObject& config, bool exact) const {
-  CudnnObject engine(dnn_, kDnnEngine);
-  void* at = engine.get();
-  int64_t count = 0;
-  if (dnn_.GetAttribute(config.get(), kDnnEngineConfigEngine, kDnnDescriptor, 1, &count, &at) !=
-      0) {
-    return false;
-  }
-  int notes[kDnnNoteCount] = {};
-  if (dnn_.GetAttribute(engine.get(), kDnnEngineNumericalNote, kDnnNumericalNote, kDnnNoteCount,
-                        &count, notes) != 0) {
-    return false;
-  }
-  for (int64_t i = 0; i < count; ++i) {
-    if (notes[i] == kDnnNoteNondeterministic || notes[i] == kDnnNoteReducedReduction) return false;
-    bool rounds = notes[i] == kDnnNoteTensorCore || notes[i] == kDnnNoteDownConvert ||
-                  notes[i] == kDnnNoteFft || notes[i] == kDnnNoteWinograd;
-    if (exact && rounds) return false;
-  }
-  return true;
+double ConvolutionByCudnn::SecondsAtBest(const RoutineInputs& inputs) const {
+  double bytes = 0, flops = 2;
+  for (const program::Use& use : inputs.step.uses) bytes += static_cast<double>(use.slice.size);
+  for (int64_t size : p_.y) flops *= static_cast<double>(size);
+  for (size_t d = 1; d < p_.w.size(); ++d) flops *= static_cast<double>(p_.w[d]);
+  return std::max(bytes / inputs.core.target.bytes_per_second,
+                  flops / inputs.core.target.bf16_matrix_flops);
 }
 
-Status ConvolutionByCudnn::TryPlans(int mode, bool exact) {
-  CudnnObject heuristic(dnn_, kDnnHeuristic);
-  heuristic.Set(kDnnHeuristicGraph, graph_).Set(kDnnHeuristicModeOf, kDnnHeuristicMode, mode);
-  TRY(heuristic.Finish(described_));
-  constexpr int64_t kMostConfigs = 16;
-  std::vector<CudnnObject> configs;
-  std::vector<void*> pointers;
-  for (int64_t i = 0; i < kMostConfigs; ++i) {
-    configs.emplace_back(dnn_, kDnnEngineConfig);
-    pointers.push_back(configs.back().get());
+Status ConvolutionByCudnn::ChoosePlan(const RoutineInputs& inputs, bool exact) {
+  TuneRequest request;
+  request.seconds = SecondsAtBest(inputs);
+  const size_t most = IsWorthTuning(inputs, request.seconds) ? kMostPlans : 1;
+  auto plans = MakeCudnnPlans(dnn_, graph_, {kDnnHeuristicA, exact, most}, described_);
+  if (!plans) plans = MakeCudnnPlans(dnn_, graph_, {kDnnHeuristicFallback, exact, 1}, described_);
+  if (!plans) return std::unexpected(plans.error());
+  workspace_ = scratch_.bytes();
+  request.key =
+      StrCat("cuDNN ", dnn_.version(), ": ", described_, ", ", StrJoin(p_.strides, " x "), ", ",
+             StrJoin(p_.dilations, " x "), ", ", StrJoin(p_.pre, " x "), ", ",
+             StrJoin(p_.x_strides, " x "), ", ", Name(inputs.type(0)), exact ? " f32" : "");
+  for (size_t i = 0; i < 3; ++i) {
+    request.operands.push_back({inputs.type(i), inputs.step.uses[i].slice.size});
   }
-  int64_t count = 0;
-  TRY(dnn_.Check(dnn_.GetAttribute(heuristic.get(), kDnnHeuristicResults, kDnnDescriptor,
-                                   kMostConfigs, &count, pointers.data()),
-                 described_));
-  for (int64_t i = 0; i < std::min(count, kMostConfigs); ++i) {
-    CudnnObject& config = configs[static_cast<size_t>(i)];
-    if (!Allowed(config, exact)) continue;
-    CudnnObject plan(dnn_, kDnnPlan);
-    plan.Set(kDnnPlanHandle, kDnnHandle, dnn_.handle()).Set(kDnnPlanEngineConfig, config);
-    if (!plan.Finish(described_)) continue;
-    int64_t bytes = 0, got = 0;
-    dnn_.GetAttribute(plan.get(), kDnnPlanWorkspace, kDnnInt64, 1, &got, &bytes);
-    if (bytes > kMostConvWorkspace) continue;
-    config_ = std::move(config);
-    plan_ = std::move(plan);
-    workspace_bytes_ = bytes;
-    return {};
+  request.result = static_cast<size_t>(p_.operation == kDnnForward        ? p_.uses[2]
+                                       : p_.operation == kDnnBackwardData ? p_.uses[0]
+                                                                          : p_.uses[1]);
+  if (epilogue_.added >= 0) {  // behind the uses that come before it
+    int64_t bytes =
+        epilogue_.by_column ? p_.y[1] * ByteWidth(inputs.type(2)) : request.operands[2].bytes;
+    request.operands.resize(3 + static_cast<size_t>(epilogue_.added), {DType::kU8, 0});
+    request.operands.push_back({inputs.type(2), bytes});
   }
-  return Unimplemented(described_, ": no engine of ", count);
-}
-
-Status ConvolutionByCudnn::ChoosePlan(bool exact) {
-  constexpr int kModeA = 3, kModeFallback = 2;
-  if (TryPlans(kModeA, exact)) return {};
-  return TryPlans(kModeFallback, exact);
+  request.candidates = std::ssize(*plans);
+  for (const CudnnPlan& plan : *plans) {
+    request.scratch_bytes = std::max(request.scratch_bytes, workspace_ + plan.workspace_bytes);
+  }
+  request.run = [&](int64_t candidate, const RoutineCall& call) {
+    return Convolve(call, (*plans)[static_cast<size_t>(candidate)]);
+  };
+  plan_ = std::move((*plans)[static_cast<size_t>(FastestOf(inputs, request))]);
+  scratch_.Add(plan_.workspace_bytes);
+  return {};
 }
 
 Status ConvolutionByCudnn::Prepare(const RoutineInputs& inputs) {
@@ -299,13 +285,16 @@ Status ConvolutionByCudnn::Prepare(const RoutineInputs& inputs) {
   bool f32 = inputs.type(0) == DType::kF32;
   bool exact = f32 && StringAttr(inputs.call(), "precision", "highest") == "highest";
   Status status = MakeGraph(inputs);
-  if (status) status = ChoosePlan(exact);
+  if (status) status = ChoosePlan(inputs, exact);
   if (!status) return Unimplemented(status.error().message());
-  workspace_ = scratch_.Add(workspace_bytes_);
   return {};
 }
 
 Status ConvolutionByCudnn::Enqueue(const RoutineCall& call) const {
+  return Convolve(call, plan_);
+}
+
+Status ConvolutionByCudnn::Convolve(const RoutineCall& call, const CudnnPlan& plan) const {
   std::byte* w = call.memory[static_cast<size_t>(p_.uses[1])];
   std::byte* packed = w_at_ < 0 ? w : call.scratch + w_at_;
   bool filter = p_.operation == kDnnBackwardFilter;
@@ -323,7 +312,7 @@ Status ConvolutionByCudnn::Enqueue(const RoutineCall& call) const {
       .SetMany(kDnnPackPointers, kDnnPointer, std::ssize(pointers), pointers.data())
       .Set(kDnnPackWorkspace, kDnnPointer, workspace);
   TRY(pack.Finish(described_));
-  TRY(dnn_.Run(plan_.get(), pack.get(), call.stream.handle(), described_));
+  TRY(dnn_.Run(plan.plan.get(), pack.get(), call.stream.handle(), described_));
   return filter ? permute_.Enqueue(call, packed, w) : Status();
 }
 

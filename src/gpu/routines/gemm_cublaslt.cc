@@ -8,11 +8,13 @@
 #include "gpu/routines/gemm.h"
 #include "gpu/routines/kernels.h"
 #include "gpu/routines/library_epilogue.h"
+#include "gpu/routines/tune.h"
 #include "gpu/routines/ways.h"
 
 namespace weft::gpu {
 namespace {
 
+constexpr int kMostAlgorithms = 8;                       // that are tried
 constexpr uint64_t kMostWorkspace = uint64_t{32} << 20;  // what NVIDIA recommends for Hopper
 
 // What the library is asked to multiply.
@@ -95,7 +97,10 @@ class CublasLtGemm : public PreparedRoutine {
   Status MakeLayout(int which, DType dtype, int64_t rows, int64_t columns,
                     const std::optional<MatrixView>& view);
   void SplitBatch();
+  Result<std::vector<CublasLtHeuristic>> Recommended(const RoutineInputs& inputs) const;
   Status Choose(const RoutineInputs& inputs);
+  TuneRequest TuningOf(const RoutineInputs& inputs) const;
+  Status Multiply(const RoutineCall& call, const CublasLtHeuristic& choice) const;
   Result<void*> MakeOperation(const std::byte* bias) const;
   bool has_bias() const { return epilogue_.added >= 0 && epilogue_.by_column; }
   bool has_residual() const { return epilogue_.added >= 0 && !epilogue_.by_column; }
@@ -149,7 +154,9 @@ Status CublasLtGemm::MakeLayout(int which, DType dtype, int64_t rows, int64_t co
                    Described());
 }
 
-Status CublasLtGemm::Choose(const RoutineInputs& inputs) {
+// Algorithms, the one that the library takes for the best first.
+Result<std::vector<CublasLtHeuristic>> CublasLtGemm::Recommended(
+    const RoutineInputs& inputs) const {
   void* preference = nullptr;
   TRY(lt_.Check(lt_.PreferenceCreate(&preference), Described()));
   auto set = [&](int attribute, auto value) {
@@ -167,13 +174,59 @@ Status CublasLtGemm::Choose(const RoutineInputs& inputs) {
   set(kLtPreferenceAlignC, has_residual() ? static_cast<uint32_t>(added_alignment_) : align(2));
   set(kLtPreferenceAlignD, align(2));
   int found = 0;
+  std::vector<CublasLtHeuristic> all(kMostAlgorithms);
   int code = lt_.GetHeuristic(lt_.handle(), operation_, layouts_[1], layouts_[0], layouts_[2],
-                              layouts_[2], preference, 1, &choice_, &found);
+                              layouts_[2], preference, kMostAlgorithms, all.data(), &found);
   lt_.PreferenceDestroy(preference);
-  if (code == 0 && found > 0) code = choice_.state;
-  if (code == 0 && found > 0) return {};
+  all.resize(static_cast<size_t>(code == 0 ? found : 0));
+  if (!all.empty()) code = all[0].state;
+  std::erase_if(all, [](const CublasLtHeuristic& h) { return h.state != 0; });
+  if (code == 0 && !all.empty()) return all;
   Status status = lt_.Check(code == 0 ? 15 : code, Described());  // 15: not supported
   return Unimplemented(status.error().message());
+}
+
+TuneRequest CublasLtGemm::TuningOf(const RoutineInputs& inputs) const {
+  TuneRequest request;
+  request.key = StrCat("cuBLASLt ", lt_.version(), ": ", Described(), form_.trans_a ? ", a^T" : "",
+                       form_.trans_b ? ", b^T" : "", ", ", types_.compute, ", ", form_.precision);
+  for (size_t i = 0; i < 3; ++i) {
+    request.operands.push_back({inputs.type(i), inputs.step.uses[i].slice.size});
+    StrAppend(request.key, ", ", inputs.alignment(i));
+  }
+  request.result = 2;
+  auto number = [](int64_t x) { return static_cast<double>(x); };
+  double bytes = number(request.operands[0].bytes) + number(request.operands[1].bytes) +
+                 number(request.operands[2].bytes);
+  double flops = 2 * number(form_.m) * number(form_.n) * number(form_.k) * number(form_.batch);
+  request.seconds = std::max(bytes / inputs.core.target.bytes_per_second,
+                             flops / inputs.core.target.bf16_matrix_flops);
+  if (epilogue_.added >= 0) {  // behind the uses that come before it
+    request.operands.resize(3 + static_cast<size_t>(epilogue_.added), {DType::kU8, 0});
+    request.operands.push_back(
+        {types_.c, has_bias() ? form_.n * ByteWidth(types_.c) : request.operands[2].bytes});
+  }
+  return request;
+}
+
+Status CublasLtGemm::Choose(const RoutineInputs& inputs) {
+  std::vector<CublasLtHeuristic> all = TRY(Recommended(inputs));
+  choice_ = all[0];
+  // Operands that are converted, or lie apart, are not tried: small ones, or few calls.
+  bool plain = std::ranges::all_of(places_, [](int64_t at) { return at < 0; }) && calls_ == 1 &&
+               IsFloat(types_.a) && BitWidth(types_.a) >= 16 &&
+               (form_.beta == 0 || has_residual()) && !form_.a_view && !form_.b_view;
+  if (!plain) return {};
+  TuneRequest request = TuningOf(inputs);
+  request.candidates = std::ssize(all);
+  for (const CublasLtHeuristic& h : all) {
+    request.scratch_bytes = std::max(request.scratch_bytes, static_cast<int64_t>(h.workspace));
+  }
+  request.run = [&](int64_t candidate, const RoutineCall& call) {
+    return Multiply(call, all[static_cast<size_t>(candidate)]);
+  };
+  choice_ = all[static_cast<size_t>(FastestOf(inputs, request))];
+  return {};
 }
 
 // A description has the address of the bias: one for each call then.
@@ -221,6 +274,10 @@ Status CublasLtGemm::Prepare(const RoutineInputs& inputs) {
 }
 
 Status CublasLtGemm::Enqueue(const RoutineCall& call) const {
+  return Multiply(call, choice_);
+}
+
+Status CublasLtGemm::Multiply(const RoutineCall& call, const CublasLtHeuristic& choice) const {
   std::byte* at[3];
   for (size_t i = 0; i < 3; ++i) {
     at[i] = places_[i] < 0 ? call.memory[i] : call.scratch + places_[i];
@@ -242,8 +299,8 @@ Status CublasLtGemm::Enqueue(const RoutineCall& call) const {
   int code = 0;
   for (int64_t i = 0; i < calls_ && code == 0; ++i) {
     code = lt_.Matmul(lt_.handle(), operation, alpha, b, layouts_[1], a, layouts_[0], beta,
-                      has_residual() ? added : c, layouts_[2], c, layouts_[2], &choice_.algorithm,
-                      call.scratch + workspace_, choice_.workspace, call.stream.handle());
+                      has_residual() ? added : c, layouts_[2], c, layouts_[2], &choice.algorithm,
+                      call.scratch + workspace_, choice.workspace, call.stream.handle());
     a += between_[0], b += between_[1], c += between_[2];
   }
   if (operation != operation_) lt_.OperationDestroy(operation);

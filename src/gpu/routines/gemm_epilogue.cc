@@ -10,6 +10,7 @@
 #include "gpu/routines/kernels.h"
 #include "gpu/routines/library_epilogue.h"
 #include "program/cost.h"
+#include "program/target_gpu.h"
 
 namespace weft::gpu {
 namespace {
@@ -152,13 +153,13 @@ struct FusedPlan {
 };
 
 // Reading and writing take longer than multiplying, at what such a kernel reaches of the matrix
-// units: at 28 and more FLOP a byte it lost to cuBLASLt and a kernel (an H200, a bottleneck block:
-// 934 against 830 us).
+// units.
 bool IsMemoryBound(const GemmForm& f, int64_t others, const program::TargetInfo& target) {
   auto number = [](int64_t x) { return static_cast<double>(x); };
   double flops = 2 * number(f.m) * number(f.n) * number(f.k);
   double bytes = 2 * (number(f.m) * number(f.k) + number(f.m) * number(f.n) * number(1 + others));
-  return flops / (target.bf16_matrix_flops / 12) < bytes / target.bytes_per_second;
+  return flops / (target.bf16_matrix_flops * program::GpuFigures::kOwnMatrixShare) <
+         bytes / target.bytes_per_second;
 }
 
 Result<FusedPlan> PlanFused(const RoutineInputs& inputs, int64_t others) {

@@ -24,7 +24,7 @@ class EpilogueReader {
   enum class Kind { kOther, kIndex, kValue, kAdded };
   struct Fact {
     Kind kind = Kind::kOther;
-    std::vector<int64_t> strides;  // kIndex: of the counters, outermost first
+    std::vector<int64_t> strides = {};  // kIndex: of the counters, outermost first
     // kValue: what has been done to the result.
     bool has_added = false, has_relu = false;
     int32_t memory = -1;  // kAdded
