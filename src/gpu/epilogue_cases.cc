@@ -37,12 +37,12 @@ std::string AbsoluteText(int64_t m, int64_t n, int64_t k, bool by_place) {
 
 // A kernel that adds a number for each column, or an element each, and takes the maximum with 0.
 std::string LibraryKernelText(std::string_view type, int64_t rows, int64_t columns, bool bias) {
-  std::string round = type == "f32" ? "" : StrCat("      %6 = narrow ", type, " f32 %6a\n");
+  std::string round = type == "f32" ? "" : StrCat("      %6 = narrow ", type, " f32 %sum\n");
   return StrCat("kernel behind(update m0: ", type, "[", rows * columns, "], read m1: ", type, "[",
                 bias ? columns : rows * columns, "]) {\n  parallel %0 = 0..", rows,
                 " {\n    parallel %1 = 0..", columns, " {\n      %2 = mul s64 %0, ", columns,
                 "\n      %3 = add s64 %2, %1\n      %4 = load f32 m0[%3]\n      %5 = load f32 m1[",
-                bias ? "%1" : "%3", "]\n      ", round.empty() ? "%6" : "%6a",
+                bias ? "%1" : "%3", "]\n      ", round.empty() ? "%6" : "%sum",
                 " = add f32 %4, %5\n", round,
                 "      %7 = max f32 %6, 0\n      store f32 m0[%3], %7\n    }\n  }\n}\n");
 }
@@ -89,19 +89,18 @@ std::vector<RoutineCase> EpilogueCases(bool few) {
   std::vector<RoutineCase> cases;
   for (const char* type : {"bf16", "f16", "f32"}) {
     for (bool bias : {false, true}) {
+      if (few) continue;  // on the host there is no library
       std::string name = StrCat(type, bias ? " bias" : " residual");
-      cases.push_back({.name = name,
-                       .text = LibraryGemmText(type, 64, 32, 16, bias),
-                       .slack = kSlack,
-                       .prepare = PutNan,
-                       .fused_by_library = 1});
-      if (few) continue;                                                // slow without a library
+      auto add = [&](const std::string& suffix, std::string text, double slack) {
+        cases.push_back({.name = name + suffix,
+                         .text = std::move(text),
+                         .slack = slack,
+                         .prepare = PutNan,
+                         .fused_by_library = 1});
+      };
+      add("", LibraryGemmText(type, 64, 32, 16, bias), kSlack);
       double slack = std::string_view(type) == "f32" ? 40000 : kSlack;  // TF32
-      cases.push_back({.name = name + " of images",
-                       .text = LibraryConvolutionText(type, 64, bias),
-                       .slack = slack,
-                       .prepare = PutNan,
-                       .fused_by_library = 1});
+      add(" of images", LibraryConvolutionText(type, 64, bias), slack);
     }
   }
   std::vector<RoutineCase> kernels = {
