@@ -189,7 +189,8 @@ Result<std::vector<CublasLtHeuristic>> CublasLtGemm::Recommended(
 TuneRequest CublasLtGemm::TuningOf(const RoutineInputs& inputs) const {
   TuneRequest request;
   request.key = StrCat("cuBLASLt ", lt_.version(), ": ", Described(), form_.trans_a ? ", a^T" : "",
-                       form_.trans_b ? ", b^T" : "", ", ", types_.compute, ", ", form_.precision);
+                       form_.trans_b ? ", b^T" : "", ", ", types_.compute, ", ", form_.precision,
+                       ", ", added_alignment_);
   for (size_t i = 0; i < 3; ++i) {
     request.operands.push_back({inputs.type(i), inputs.step.uses[i].slice.size});
     StrAppend(request.key, ", ", inputs.alignment(i));
@@ -216,8 +217,10 @@ Status CublasLtGemm::Choose(const RoutineInputs& inputs) {
   bool plain = std::ranges::all_of(places_, [](int64_t at) { return at < 0; }) && calls_ == 1 &&
                IsFloat(types_.a) && BitWidth(types_.a) >= 16 &&
                (form_.beta == 0 || has_residual()) && !form_.a_view && !form_.b_view;
-  if (!plain) return {};
   TuneRequest request = TuningOf(inputs);
+  request.keeps_nan = epilogue_.relu;
+  if (!plain && epilogue_.relu) return Unimplemented(Described(), ": ReLU of what is not tried");
+  if (!plain) return {};
   request.candidates = std::ssize(all);
   for (const CublasLtHeuristic& h : all) {
     request.scratch_bytes = std::max(request.scratch_bytes, static_cast<int64_t>(h.workspace));
@@ -225,7 +228,7 @@ Status CublasLtGemm::Choose(const RoutineInputs& inputs) {
   request.run = [&](int64_t candidate, const RoutineCall& call) {
     return Multiply(call, all[static_cast<size_t>(candidate)]);
   };
-  choice_ = all[static_cast<size_t>(FastestOf(inputs, request))];
+  choice_ = all[static_cast<size_t>(TRY(FastestOf(inputs, request)))];
   return {};
 }
 
@@ -336,7 +339,8 @@ Result<PreparedPtr> PrepareCublasLtGemm(const RoutineInputs& inputs) {
   return PrepareLtGemm(inputs, GemmFormOf(inputs.call()), nullptr, 0);
 }
 
-// Its ReLU has NaN stay NaN, as HLO's maximum does (seen on an H200). Of 16 bits the product is not
+// Its ReLU has to let NaN stay NaN, as HLO's maximum does: algorithms for 16 bits do (seen on an
+// H200), those for f32 do not, so they are asked (tune.h). Of 16 bits the product is not
 // rounded before it is added to: closer to the exact sum, by less than the product may be off.
 Result<PreparedPtr> PrepareCublasLtGemmWithEpilogue(const RoutineInputs& inputs,
                                                     const program::Step& next) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <optional>
@@ -50,13 +51,15 @@ std::vector<std::byte> RandomElements(DType dtype, int64_t count) {
 // A stream and operands of its own to try candidates with.
 class Tuner {
  public:
-  Tuner(const RoutineInputs& inputs, const TuneRequest& request)
-      : core_(inputs.core), request_(request) {}
+  Tuner(const RoutineInputs& inputs, const TuneRequest& request, bool timed)
+      : core_(inputs.core), request_(request), timed_(timed) {}
   Status Prepare();
   Result<int64_t> Choose();
 
  private:
   Status Fill(std::byte* to, const TuneRequest::Operand& operand);
+  RoutineCall call() const { return {*stream_, addresses_, memory_.back().address(), 0}; }
+  Result<bool> KeepsNan(int64_t candidate);
   Result<double> Time(int64_t candidate);
   Result<std::vector<std::byte>> Sample();
   Status Wait() {
@@ -65,12 +68,14 @@ class Tuner {
 
   CudaCore& core_;
   const TuneRequest& request_;
+  const bool timed_;  // else the first that will do is taken
   std::shared_ptr<CudaStream> stream_;
   std::vector<runtime::Allocation> memory_;
   std::vector<std::byte*> addresses_;
 };
 
 Status Tuner::Prepare() {
+  const std::byte zeros[] = {std::byte{0}};
   int64_t bytes = request_.scratch_bytes;
   for (const TuneRequest::Operand& operand : request_.operands) bytes += operand.bytes;
   if (bytes > core_.target.memory_bytes / kMemoryShare) {
@@ -81,7 +86,8 @@ Status Tuner::Prepare() {
     memory_.push_back(
         TRY(core_.Allocate(*stream_, operand.bytes, MemorySpace::kDevice, "autotuning")));
     addresses_.push_back(memory_.back().address());
-    TRY(Fill(addresses_.back(), operand));
+    TRY(timed_ ? Fill(addresses_.back(), operand)
+               : stream_->Fill(addresses_.back(), operand.bytes, zeros));
   }
   memory_.push_back(
       TRY(core_.Allocate(*stream_, request_.scratch_bytes, MemorySpace::kDevice, "autotuning")));
@@ -103,13 +109,12 @@ Status Tuner::Fill(std::byte* to, const TuneRequest::Operand& operand) {
 }
 
 Result<double> Tuner::Time(int64_t candidate) {
-  const RoutineCall call = {*stream_, addresses_, memory_.back().address(), 0};
-  TRY(request_.run(candidate, call));  // what it loads when it first runs is not timed
+  TRY(request_.run(candidate, call()));  // what it loads when it first runs is not timed
   TRY(Wait());
   double best = std::numeric_limits<double>::infinity();
   for (int i = 0; i < kTimedRuns; ++i) {
     auto start = std::chrono::steady_clock::now();
-    TRY(request_.run(candidate, call));
+    TRY(request_.run(candidate, call()));
     TRY(Wait());
     best = std::min(best, SecondsSince(start));
   }
@@ -126,24 +131,43 @@ Result<std::vector<std::byte>> Tuner::Sample() {
   return sample;
 }
 
+// Most of the result: windows of a convolution may lie outside of the image.
+Result<bool> Tuner::KeepsNan(int64_t candidate) {
+  const TuneRequest::Operand &from = request_.operands[0], &to = request_.operands[request_.result];
+  const std::byte ones[] = {std::byte{0xff}};  // NaN of every type
+  TRY(stream_->Fill(addresses_[0], from.bytes, ones));
+  TRY(request_.run(candidate, call()));
+  std::vector<std::byte> sample = TRY(Sample());
+  if (timed_) TRY(Fill(addresses_[0], from));
+  std::vector<double> numbers(sample.size() / static_cast<size_t>(ByteWidth(to.dtype)));
+  LoadF64(to.dtype, sample.data(), std::ssize(numbers), numbers.data());
+  return 2 * std::ranges::count_if(numbers, [](double x) { return std::isnan(x); }) >
+         std::ssize(numbers);
+}
+
 Result<int64_t> Tuner::Choose() {
   auto start = std::chrono::steady_clock::now();
-  int64_t chosen = 0;
+  int64_t chosen = -1;
   double best = 0, first = 0;
   std::vector<std::byte> wanted;
   for (int64_t i = 0; i < request_.candidates && SecondsSince(start) < kMostTuning; ++i) {
+    if (request_.keeps_nan) {
+      Result<bool> keeps = KeepsNan(i);
+      if (!keeps || !*keeps) continue;
+    }
+    if (!timed_) return i;
     Result<double> seconds = Time(i);
-    if (!seconds && i == 0) return std::unexpected(seconds.error());
     if (!seconds) continue;
     std::vector<std::byte> got = TRY(Sample());
     VLOG("gpu", 3) << request_.key << ": candidate " << i << ": " << *seconds * 1e6 << " us"
-                   << (i > 0 && got != wanted ? ", other bits" : "");
-    if (i == 0) {
-      wanted = std::move(got), first = best = *seconds;
+                   << (chosen >= 0 && got != wanted ? ", other bits" : "");
+    if (chosen < 0) {
+      chosen = i, wanted = std::move(got), first = best = *seconds;
     } else if (got == wanted && *seconds < best && *seconds < kClearlyFaster * first) {
       chosen = i, best = *seconds;
     }
   }
+  if (chosen < 0) return Unimplemented("no algorithm of ", request_.candidates, " keeps NaN");
   VLOG("gpu", 2) << request_.key << ": the library's number " << chosen << ", " << best * 1e6
                  << " us, its first " << first * 1e6 << " us";
   return chosen;
@@ -155,27 +179,45 @@ bool IsWorthTuning(const RoutineInputs& inputs, double seconds) {
   return inputs.libraries.tunes() && seconds >= kWorthTuning;
 }
 
-int64_t FastestOf(const RoutineInputs& inputs, const TuneRequest& request) {
-  if (request.candidates < 2 || !IsWorthTuning(inputs, request.seconds)) return 0;
-  const std::string key = Digest::Hex(
-      StrCat("autotuned\n", inputs.compiler.machine.name, "\n", inputs.core.target.cores, "\n",
-             inputs.core.cuda->version(), "\n", request.candidates, "\n", request.key));
-  runtime::ObjectCache* cache = inputs.compiler.options.cache;
+namespace {
+
+std::string CacheKeyOf(const RoutineInputs& inputs, const TuneRequest& request) {
+  return Digest::Hex(StrCat("autotuned\n", inputs.compiler.machine.name, "\n",
+                            inputs.core.target.cores, "\n", inputs.core.cuda->version(), "\n",
+                            IsWorthTuning(inputs, request.seconds), request.keeps_nan, "\n",
+                            request.key));
+}
+
+}  // namespace
+
+std::optional<int64_t> KnownChoice(const RoutineInputs& inputs, const TuneRequest& request) {
+  const std::string key = CacheKeyOf(inputs, request);
   std::optional<int64_t> chosen = inputs.libraries.FindChoice(key);
-  if (!chosen && cache != nullptr) {
+  if (runtime::ObjectCache* cache = inputs.compiler.options.cache; !chosen && cache != nullptr) {
     if (std::optional<std::string> kept = cache->Find(key)) chosen = ParseInt(*kept);
   }
-  if (!chosen || *chosen < 0 || *chosen >= request.candidates) {
-    Tuner tuner(inputs, request);
+  if (chosen && (*chosen < kNoChoice || *chosen > INT32_MAX)) return std::nullopt;
+  return chosen;
+}
+
+Result<int64_t> FastestOf(const RoutineInputs& inputs, const TuneRequest& request) {
+  const bool timed = request.candidates > 1 && IsWorthTuning(inputs, request.seconds);
+  if (!timed && !request.keeps_nan) return 0;
+  std::optional<int64_t> chosen = KnownChoice(inputs, request);
+  if (!chosen || *chosen >= request.candidates) {
+    Tuner tuner(inputs, request, timed);
     Status prepared = tuner.Prepare();
     Result<int64_t> found = prepared ? tuner.Choose() : std::unexpected(prepared.error());
     if (!found) {
       VLOG("gpu", 1) << request.key << ": not tuned: " << found.error();
     }
-    chosen = found ? *found : 0;
-    if (found && cache != nullptr) cache->Store(key, StrCat(*chosen));
+    chosen = found ? *found : request.keeps_nan ? kNoChoice : 0;
+    const std::string key = CacheKeyOf(inputs, request);
+    runtime::ObjectCache* cache = inputs.compiler.options.cache;
+    if (prepared) inputs.libraries.KeepChoice(key, *chosen);
+    if (prepared && cache != nullptr) cache->Store(key, StrCat(*chosen));
   }
-  inputs.libraries.KeepChoice(key, *chosen);
+  if (*chosen == kNoChoice) return Unimplemented(request.key, ": ReLU makes 0 of NaN");
   return *chosen;
 }
 
