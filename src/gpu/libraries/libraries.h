@@ -45,7 +45,7 @@ class Libraries {
   Result<const Cufft*> cufft();
   Result<const Cusolver*> cusolver();
   // Autotuning (routines/tune.h): whether algorithms are tried, and what was chosen, by its key.
-  bool tunes() const { return with_nvidia_ && tunes_; }
+  bool tunes() const { return tunes_; }
   void set_tunes(bool tunes) { tunes_ = tunes; }
   std::optional<int64_t> FindChoice(const std::string& key);
   void KeepChoice(const std::string& key, int64_t choice);
