@@ -68,6 +68,7 @@ Result<std::shared_ptr<runtime::Device>> FindGpu(const ClientOptions& options) {
   if (!any && options.platform != Platform::kGpu) return nullptr;
   gpu::CudaOptions cuda;
   cuda.memory_limit = options.memory_limit;
+  cuda.tunes = options.gpu_tune;
   Result<std::unique_ptr<runtime::Device>> device = gpu::CreateCudaDevice(cuda);
   if (device) return std::shared_ptr<runtime::Device>(std::move(*device));
   if (any) {
@@ -120,6 +121,7 @@ Result<ClientOptions> ClientOptions::FromEnvironment() {
   options.platform = environment.platform;
   options.cpu_devices = environment.cpu_devices;
   options.gpu_devices = environment.gpu_devices;
+  options.gpu_tune = environment.gpu_tune;
   options.threads = environment.threads;
   options.memory_limit = environment.memory_limit;
   options.cache_directory = std::move(environment.cache);

@@ -34,6 +34,7 @@ struct ClientOptions {
   Platform platform = Platform::kAny;  // what the devices are
   int cpu_devices = 1;
   int gpu_devices = 1;                 // logical ones, all on one GPU
+  bool gpu_tune = true;                // algorithms of NVIDIA's libraries are tried (gpu/)
   int threads = 0;                     // 0: as many as cores
   int64_t memory_limit = 0;            // bytes; 0: the smaller of cgroup and RAM
   std::string cache_directory;         // empty: no persistent cache

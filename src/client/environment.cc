@@ -100,6 +100,9 @@ Result<bool> ReadMemoryLimit(std::string_view text, Environment& to) {
   if (bytes) to.memory_limit = *bytes;
   return bytes.has_value();
 }
+Result<bool> ReadGpuTune(std::string_view text, Environment& to) {
+  return ReadSwitch(text, to.gpu_tune);
+}
 Result<bool> ReadOptions(std::string_view text, Environment& to) {
   to.options = text;
   compiler::CompileOptions options;
@@ -153,6 +156,11 @@ constexpr Variable kVariables[] = {
      ReadDump},
     {"WEFT_GPU_DEVICES", "a whole number from 1 to 64", "1",
      "How many devices JAX sees where they are a GPU; they share it.", ReadGpuDevices},
+    {"WEFT_GPU_TUNE", "0 or 1", "1",
+     "The first time a long product or convolution is loaded, algorithms of NVIDIA's libraries "
+     "that "
+     "give the same bits are tried; the cache keeps which is the fastest.",
+     ReadGpuTune},
     {"WEFT_LIBRARY", "the path of libpjrt_weft.so", "the one in the Python package",
      "The plugin that JAX loads.", ReadLibrary},
     {"WEFT_MEMORY_LIMIT", "a number of bytes, with a unit or without: 8GiB, 512MB, 1.5g",

@@ -23,6 +23,7 @@ struct Environment {
   Platform platform = Platform::kAny;
   int cpu_devices = 1;        //
   int gpu_devices = 1;        // logical ones on one GPU
+  bool gpu_tune = true;       // algorithms of libraries are tried when a program is loaded
   int threads = 0;            // 0: as many as cores
   int64_t memory_limit = 0;   // bytes; 0: the smaller of cgroup and RAM
   std::string cache;          // the folder of the persistent cache; empty: none

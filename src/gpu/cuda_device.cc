@@ -256,6 +256,7 @@ Result<std::unique_ptr<runtime::Device>> CreateCudaDevice(const CudaOptions& opt
   auto libraries = std::make_unique<Libraries>(
       *driver, options.driver == nullptr,
       std::vector<std::string>(options.nvrtc_folders.begin(), options.nvrtc_folders.end()));
+  libraries->set_tunes(options.tunes);
   auto core = std::make_shared<CudaCore>(driver, options.number, options.memory_limit,
                                          std::move(libraries));
   TRY(core->Start());

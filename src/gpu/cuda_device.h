@@ -16,6 +16,7 @@ class CudaDriver;
 struct CudaOptions {
   int number = 0;                              // of the GPU
   int64_t memory_limit = 0;                    // bytes; 0: all there is
+  bool tunes = true;                           // tries algorithms of libraries
   std::span<const std::string> nvrtc_folders;  // as Nvrtc::Load; for NVIDIA's other libraries too
   std::shared_ptr<const CudaDriver> driver;    // null: the one of this machine
 };

@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "gpu/loaded_program.h"
-#include "gpu/routines/gemm_epilogue.h"
 #include "gpu/step_enqueuer.h"
 #include "gpu/strided_operands.h"
 #include "program/library.h"
@@ -95,7 +94,11 @@ Status CudaLoadedProgram::FindFunctions() {
   return {};
 }
 
-// Products with the kernel that is the next step, where one launch does both.
+void CudaLoadedProgram::NoteScratch(const Step& step, const PreparedRoutine& routine) {
+  if (routine.scratch_bytes() > scratch_.bytes) scratch_ = {routine.scratch_bytes(), &step};
+}
+
+// Products and convolutions with the kernel that is the next step, where one launch does both.
 void CudaLoadedProgram::FuseEpilogues(const Steps& steps, const KernelCompiler& compiler) {
   for (size_t i = 0; i < steps.size(); ++i) {
     const Step& step = steps[i];
@@ -103,17 +106,12 @@ void CudaLoadedProgram::FuseEpilogues(const Steps& steps, const KernelCompiler& 
     if (auto* choice = std::get_if<program::ConditionalStep>(&step.op)) {
       for (const Steps& branch : choice->branches) FuseEpilogues(branch, compiler);
     }
-    auto* call = std::get_if<program::LibraryStep>(&step.op);
-    if (call == nullptr || call->routine != "gemm" || i + 1 == steps.size()) continue;
+    if (!std::holds_alternative<program::LibraryStep>(step.op) || i + 1 == steps.size()) continue;
     const Step& next = steps[i + 1];
-    auto fused =
-        PrepareGemmWithEpilogue({program_, step, *core_, *core_->libraries, compiler}, next);
-    if (!fused) {
-      VLOG("gpu", 2) << "gemm " << step.name << ": alone: " << fused.error().message();
-      continue;
-    }
-    VLOG("gpu", 2) << "gemm " << step.name << ": matrix units, with " << next.name;
-    routines_[&step] = std::move(*fused);
+    auto fused = PrepareWithEpilogue({program_, step, *core_, *core_->libraries, compiler}, next);
+    if (fused == nullptr) continue;
+    NoteScratch(step, *fused);
+    routines_[&step] = std::move(fused);
     epilogues_[&step] = &next;
     absorbed_.insert(&next);
   }
@@ -134,9 +132,7 @@ Status CudaLoadedProgram::PrepareRoutines(const KernelCompiler& compiler) {
     } else if (*prepared == nullptr) {
       host_routines_.push_back(call->routine);
     } else {
-      if ((*prepared)->scratch_bytes() > scratch_.bytes) {
-        scratch_ = {(*prepared)->scratch_bytes(), &step};
-      }
+      NoteScratch(step, **prepared);
       routines_[&step] = std::move(*prepared);
     }
   });

@@ -37,7 +37,7 @@ struct CudaLimits {
 };
 
 // The device, as long as anything of it is in use: its primary context and a pool of memory.
-class CudaCore {
+class CudaCore : public std::enable_shared_from_this<CudaCore> {
  public:
   CudaCore(std::shared_ptr<const CudaDriver> driver, int number, int64_t memory_limit,
            std::unique_ptr<Libraries> shared_libraries);

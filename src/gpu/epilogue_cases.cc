@@ -1,4 +1,7 @@
 // Products and the kernels behind them.
+#include <limits>
+
+#include "base/elements.h"
 #include "base/str.h"
 #include "gpu/routines_cases.h"
 
@@ -32,17 +35,84 @@ std::string AbsoluteText(int64_t m, int64_t n, int64_t k, bool by_place) {
                 ", k = ", k, ", trans_b = true}\n  launch absolute(update y)\n}\n");
 }
 
+// A kernel that adds a number for each column, or an element each, and takes the maximum with 0.
+std::string LibraryKernelText(std::string_view type, int64_t rows, int64_t columns, bool bias) {
+  std::string round = type == "f32" ? "" : StrCat("      %6 = narrow ", type, " f32 %sum\n");
+  return StrCat("kernel behind(update m0: ", type, "[", rows * columns, "], read m1: ", type, "[",
+                bias ? columns : rows * columns, "]) {\n  parallel %0 = 0..", rows,
+                " {\n    parallel %1 = 0..", columns, " {\n      %2 = mul s64 %0, ", columns,
+                "\n      %3 = add s64 %2, %1\n      %4 = load f32 m0[%3]\n      %5 = load f32 m1[",
+                bias ? "%1" : "%3", "]\n      ", round.empty() ? "%6" : "%sum",
+                " = add f32 %4, %5\n", round,
+                "      %7 = max f32 %6, 0\n      store f32 m0[%3], %7\n    }\n  }\n}\n");
+}
+
+std::string LibraryGemmText(std::string_view type, int64_t m, int64_t n, int64_t k, bool bias) {
+  std::string added = bias ? StrCat("[", n, "]") : StrCat("[", m, ",", n, "]");
+  return StrCat("program p\nbuffer a: ", type, "[", m, ",", k, "] parameter 0\nbuffer b: ", type,
+                "[", k, ",", n, "] parameter 1\nbuffer x: ", type, added,
+                " parameter 2\nbuffer y: ", type, "[", m, ",", n, "] result 0\n",
+                LibraryKernelText(type, m, n, bias),
+                "steps {\n  call \"gemm\"(read a, read b, write y) {m = ", m, ", n = ", n,
+                ", k = ", k, "}\n  launch behind(update y, read x)\n}\n");
+}
+
+// Images of 14 x 16 with features beside each other.
+std::string LibraryConvolutionText(std::string_view type, int64_t features, bool bias) {
+  std::string image = StrCat("[2,14,16,", features, "]"), square = StrCat(features, ",", features);
+  return StrCat("program p\nbuffer a: ", type, image, " parameter 0\nbuffer b: ", type, "[3,3,",
+                square, "] parameter 1\nbuffer x: ", type,
+                bias ? StrCat("[", features, "]") : image, " parameter 2\nbuffer y: ", type, image,
+                " result 0\n", LibraryKernelText(type, 2 * 14 * 16, features, bias),
+                "steps {\n  call \"convolution\"(read a, read b, write y) {input_shape = ", image,
+                ", kernel_shape = [3, 3, ", square, "], output_shape = ", image,
+                ", input_layout = [0, 3, 1, 2], kernel_layout = [2, 3, 0, 1], output_layout = [0, "
+                "3, 1, 2], pads = [1, 1]",
+                type == "f32" ? ", precision = \"default\"" : "",
+                "}\n  launch behind(update y, read x)\n}\n");
+}
+
+// NaN among the operands, and in what is added: libraries have to let them through.
+void PutNan(Literal& argument, int64_t number) {
+  if (number == 1) return;
+  double nan = std::numeric_limits<double>::quiet_NaN();
+  DType type = argument.shape().dtype();
+  StoreF64(type, &nan, 1, argument.mutable_data() + 5 * ByteWidth(type));
+}
+
 }  // namespace
 
 std::vector<RoutineCase> EpilogueCases(bool few) {
   // Sums in another order: a unit of the rounded product, and one of what is computed from it.
   constexpr double kSlack = 4;
   const int64_t rows = 64 * (few ? 3 : 265);  // a tile more than blocks: those of an H200, or two
-  return {
+  std::vector<RoutineCase> cases;
+  for (const char* type : {"bf16", "f16", "f32"}) {
+    for (bool bias : {false, true}) {
+      if (few) continue;  // on the host there is no library
+      std::string name = StrCat(type, bias ? " bias" : " residual");
+      auto add = [&](const std::string& suffix, std::string text, double slack) {
+        cases.push_back({.name = name + suffix,
+                         .text = std::move(text),
+                         .slack = slack,
+                         .prepare = PutNan,
+                         .fused_by_library = 1});
+      };
+      add("", LibraryGemmText(type, 64, 32, 16, bias), kSlack);
+      double slack = std::string_view(type) == "f32" ? 40000 : kSlack;  // TF32
+      add(" of images", LibraryConvolutionText(type, 64, bias), slack);
+    }
+  }
+  std::vector<RoutineCase> kernels = {
       {.name = "residual", .text = ResidualText(rows, 128, 16), .slack = kSlack, .fused = 1},
-      {.name = "few_rows", .text = ResidualText(64, 128, 16), .slack = kSlack, .fused = 0},
+      {.name = "few_rows",
+       .text = ResidualText(64, 128, 16),
+       .slack = kSlack,
+       .fused_by_library = 1},
       {.name = "scalars", .text = AbsoluteText(rows, 64, 16, false), .slack = kSlack, .fused = 1},
-      {.name = "by_place", .text = AbsoluteText(rows, 64, 16, true), .slack = kSlack, .fused = 0}};
+      {.name = "by_place", .text = AbsoluteText(rows, 64, 16, true), .slack = kSlack}};
+  cases.insert(cases.end(), kernels.begin(), kernels.end());
+  return cases;
 }
 
 }  // namespace weft::gpu

@@ -50,6 +50,7 @@ class CudaLoadedProgram : public runtime::LoadedProgram {
   Status FindFunctions();
   Status PlaceConstants();
   Status PrepareRoutines(const KernelCompiler& compiler);
+  void NoteScratch(const Step& step, const PreparedRoutine& routine);
   void FuseEpilogues(const Steps& steps, const KernelCompiler& compiler);
   // Scratch memory of routines lies behind the temps.
   int64_t scratch_at() const {
@@ -65,7 +66,7 @@ class CudaLoadedProgram : public runtime::LoadedProgram {
   std::vector<LoadedFunction> kernels_;  // by kernel
   std::map<const Step*, LoadedFunction> loops_;
   std::map<const Step*, PreparedPtr> routines_;   // those not listed run on the host
-  std::map<const Step*, const Step*> epilogues_;  // of gemms, the kernels that run as part of them
+  std::map<const Step*, const Step*> epilogues_;  // kernels that run as part of a routine
   std::set<const Step*> absorbed_;                // these kernels
   std::vector<std::string> host_routines_;
   runtime::Scratch scratch_;

@@ -14,7 +14,8 @@ struct RoutineCase {
   double slack = 0;  // units in the last place of the largest result
   bool donates = false;
   std::function<void(Literal& argument, int64_t number)> prepare = nullptr;
-  int64_t fused = 0;  // kernels that are part of a product's launch
+  int64_t fused = 0;             // kernels that are part of a product's launch
+  int64_t fused_by_library = 0;  // more of them where there are NVIDIA's libraries
 };
 
 // `few`: a small choice, where running takes long.

@@ -15,6 +15,7 @@
 #include "gpu/host_cuda.h"
 #include "gpu/nvrtc.h"
 #include "gpu/routines/convolution_cudnn.h"
+#include "gpu/routines/library_epilogue.h"
 #include "gpu/routines_cases.h"
 #include "program/interpret.h"
 #include "runtime/compare.h"
@@ -127,7 +128,7 @@ void Routine::ExpectLikeInterpreter(const RoutineCase& c) {
   auto loaded = device_->Load(*program, load_);
   ASSERT_TRUE(loaded) << loaded.error().ToString();
   EXPECT_TRUE(HostRoutinesOf(**loaded).empty()) << "on the host: " << HostRoutinesOf(**loaded)[0];
-  EXPECT_EQ(FusedKernelsOf(**loaded), c.fused);
+  EXPECT_EQ(FusedKernelsOf(**loaded), c.fused + (GetParam().host ? 0 : c.fused_by_library));
   for (int round = 0; round < 2; ++round) {  // the second finds what the first has left
     std::vector<Literal> got;
     for (const Literal& literal : *wanted) got.emplace_back(literal.shape());
@@ -193,6 +194,65 @@ TEST_P(Routine, Convolution) {
 INSTANTIATE_TEST_SUITE_P(On, Routine,
                          testing::Values(RoutineDevice{"Host", true}, RoutineDevice{"Gpu", false}),
                          [](const auto& info) { return std::string(info.param.name); });
+
+// A kernel over a product of 8 x 4, `c`, as an epilogue: its name, or "".
+std::string EpilogueNameOf(std::string_view parameters, std::string_view body) {
+  std::string text = StrCat("program p\nbuffer b: f32[1] result 0\nkernel k(", parameters, ") {\n",
+                            body, "}\nsteps {\n}\n");
+  auto program = program::Parse(text);
+  EXPECT_TRUE(program) << program.error().ToString();
+  if (!program) return "no program";
+  const program::Kernel& kernel = program->kernels[0];
+  int32_t result = kernel.memories[0].name == "c" ? 0 : 1;
+  auto found = LibraryEpilogueOf(kernel, result, 4);
+  if (found && found->added >= 0) EXPECT_EQ(found->added, 1 - result);
+  return std::string(found ? found->name() : "");
+}
+
+TEST(LibraryEpilogue, Reads) {
+  const std::string
+      flat = "parallel %0 = 0..8 {\n%1 = mul s64 %0, 4\n",
+      rows =
+          "parallel %0 = 0..8 {\nparallel %1 = 0..4 {\n%2 = mul s64 %0, 4\n%3 = add s64 %2, %1\n";
+  const std::string c = "update c: bf16[32] align 16", both = c + ", read x: bf16[32] align 16";
+  const std::string load = "%4 = load f32x4 c[%1] align 8\n%5 = load f32x4 x[%1] align 8\n";
+  const std::string sum = "%6 = add f32x4 %5, %4\n%7 = narrow bf16 f32x4 %6\n";
+  EXPECT_EQ(EpilogueNameOf(c, flat + "%2 = load f32x4 c[%1] align 8\n%3 = max f32x4 0, %2\n"
+                                     "store f32x4 c[%1], %3 align 8\n}\n"),
+            "ReLU");
+  EXPECT_EQ(EpilogueNameOf(both, flat + load + sum + "store f32x4 c[%1], %7 align 8\n}\n"),
+            "residual");
+  EXPECT_EQ(EpilogueNameOf(both, flat + load + sum +
+                                     "%8 = max f32x4 %7, 0\nstore f32x4 c[%1], %8 align 8\n}\n"),
+            "residual and ReLU");
+  EXPECT_EQ(EpilogueNameOf("read x: f32[4], update c: f32[32]",
+                           rows + "%4 = load f32 c[%3]\n%5 = load f32 x[%1]\n%6 = add f32 %4, %5\n"
+                                  "%7 = max f32 %6, 0\nstore f32 c[%3], %7\n}\n}\n"),
+            "bias and ReLU");
+  // Rows of images, a column by four lanes.
+  EXPECT_EQ(EpilogueNameOf("read x: f32[4], update c: f32[32]",
+                           "parallel %0 = 0..2 {\nparallel %1 = 0..4 {\nparallel %2 = 0..1 {\n"
+                           "%3 = mul s64 %2, 4\n%4 = mul s64 %1, 4\n%5 = add s64 %4, %3\n"
+                           "%6 = mul s64 %0, 16\n%7 = add s64 %6, %5\n%8 = load f32x4 c[%7]\n"
+                           "%9 = load f32x4 x[%3]\n%10 = add f32x4 %8, %9\n"
+                           "store f32x4 c[%7], %10\n}\n}\n}\n"),
+            "bias");
+  // A number a row, a maximum of something else, ReLU before the sum, a sum that is not stored.
+  EXPECT_EQ(EpilogueNameOf("read x: f32[8], update c: f32[32]",
+                           rows + "%4 = load f32 c[%3]\n%5 = load f32 x[%0]\n%6 = add f32 %4, %5\n"
+                                  "store f32 c[%3], %6\n}\n}\n"),
+            "");
+  EXPECT_EQ(EpilogueNameOf(c, flat + "%2 = load f32x4 c[%1] align 8\n%3 = max f32x4 1, %2\n"
+                                     "store f32x4 c[%1], %3 align 8\n}\n"),
+            "");
+  EXPECT_EQ(EpilogueNameOf(both, flat + load +
+                                     "%6 = max f32x4 %4, 0\n%7 = add f32x4 %5, %6\n"
+                                     "store f32x4 c[%1], %7 align 8\n}\n"),
+            "");
+  EXPECT_EQ(EpilogueNameOf(both, flat + load + sum +
+                                     "%8 = max f32x4 %4, 0\nstore f32x4 c[%1], %8 align 8\n}\n"),
+            "");
+}
 
 // What cuDNN is asked for, computed from its own definition of a forward convolution.
 struct SlowDnn {

@@ -110,6 +110,7 @@ class KernelDraft {
  private:
   int64_t AlignOf(program::BufferId buffer) const;
   int GridLanes(const LoopShape& shape) const;
+  int64_t WidestOf(int64_t n) const;
   // Loops begun now are the grid of a GPU.
   bool UsesGrid() const { return target_.HasThreadGrid() && builder_.block() == 0; }
   Status ForFew(const LoopShape& shape, int64_t n, const Body& body);

@@ -27,6 +27,7 @@ std::optional<int> CudaDataType(DType dtype) {
 Status CublasLt::FindAll() {
   WEFT_CUBLASLT_FUNCTIONS(WEFT_FIND_SYMBOL)
   status_name_ = reinterpret_cast<decltype(status_name_)>(library_->Find("cublasLtGetStatusName"));
+  version_ = reinterpret_cast<decltype(version_)>(library_->Find("cublasLtGetVersion"));
   return {};
 }
 

@@ -65,6 +65,8 @@ enum CublasLtAttribute : int {
   kLtLayoutBatchStride = 6,  // s64, elements
   kLtOperationTransA = 3,    // s32
   kLtOperationTransB = 4,
+  kLtOperationEpilogue = 7,           // s32, of kLtEpilogue...
+  kLtOperationBiasPointer = 8,        // one number a row of the library's result
   kLtOperationFastAccumulation = 25,  // s8
   kLtPreferenceWorkspace = 1,         // u64
   kLtPreferenceReductions = 3,        // u32, a mask
@@ -73,6 +75,7 @@ enum CublasLtAttribute : int {
   kLtPreferenceAlignC = 7,
   kLtPreferenceAlignD = 8,
 };
+enum CublasLtEpilogue : int { kLtEpilogueNone = 1, kLtEpilogueRelu = 2, kLtEpilogueBias = 4 };
 // Parts of a sum may be added up in the type that it is computed in, in a fixed order.
 inline constexpr uint32_t kLtReduceInComputeType = 2;
 
@@ -87,6 +90,7 @@ class CublasLt {
 
   void* handle() const { return handle_; }
   Status Check(int code, std::string_view what) const;
+  size_t version() const { return version_ == nullptr ? 0 : version_(); }
 
   WEFT_CUBLASLT_FUNCTIONS(WEFT_DECLARE_SYMBOL)
 
@@ -96,6 +100,7 @@ class CublasLt {
 
   std::unique_ptr<DynamicLibrary> library_;
   const char* (*status_name_)(int code) = nullptr;
+  size_t (*version_)() = nullptr;
   void* handle_ = nullptr;
 };
 

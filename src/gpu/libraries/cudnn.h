@@ -34,6 +34,7 @@ namespace weft::gpu {
 
 // Numbers of the ABI: kinds of descriptors, ...
 enum CudnnKind : int {
+  kDnnPointwise = 0,
   kDnnConvolution = 1,
   kDnnEngine = 2,
   kDnnEngineConfig = 3,
@@ -42,6 +43,7 @@ enum CudnnKind : int {
   kDnnForward = 10,
   kDnnBackwardFilter = 11,
   kDnnBackwardData = 12,
+  kDnnPointwiseOperation = 13,
   kDnnGraph = 15,
   kDnnVariantPack = 16,
   kDnnTensor = 17,
@@ -50,17 +52,23 @@ enum CudnnKind : int {
 enum CudnnType : int {
   kDnnHandle = 0,
   kDnnDataType = 1,
+  kDnnBoolean = 2,
   kDnnInt64 = 3,
   kDnnFloat = 4,
   kDnnDouble = 5,
   kDnnPointer = 6,
   kDnnConvolutionMode = 7,
   kDnnHeuristicMode = 8,
+  kDnnNanPropagation = 10,
   kDnnNumericalNote = 11,
+  kDnnPointwiseMode = 14,
   kDnnDescriptor = 15,
 };
 // ... and attributes.
 enum CudnnAttribute : int {
+  kDnnPointwiseModeOf = 0,
+  kDnnPointwiseCompute = 1,
+  kDnnPointwiseNan = 2,
   kDnnConvolutionCompute = 100,
   kDnnConvolutionConvMode = 101,
   kDnnConvolutionDilations = 102,
@@ -79,6 +87,10 @@ enum CudnnAttribute : int {
   kDnnForwardFirst = 700,
   kDnnBackwardDataFirst = 706,
   kDnnBackwardFilterFirst = 712,
+  kDnnPointwiseOf = 750,
+  kDnnPointwiseX = 751,
+  kDnnPointwiseB = 752,
+  kDnnPointwiseY = 753,
   kDnnGraphHandle = 800,
   kDnnGraphOperations = 801,
   kDnnTensorAlignment = 900,
@@ -86,11 +98,13 @@ enum CudnnAttribute : int {
   kDnnTensorDimensions = 902,
   kDnnTensorStrides = 903,
   kDnnTensorId = 906,
+  kDnnTensorVirtual = 907,
   kDnnPackIds = 1000,
   kDnnPackPointers = 1001,
   kDnnPackWorkspace = 1003,
   kDnnEngineNumericalNote = 1303,
 };
+enum CudnnPointwise : int { kDnnAdd = 0, kDnnRelu = 100 };
 enum CudnnNote : int {
   kDnnNoteTensorCore = 0,
   kDnnNoteDownConvert = 1,
@@ -111,6 +125,7 @@ class Cudnn {
 
   Status Check(int code, std::string_view what) const;
   void* handle() const { return handle_; }
+  size_t version() const { return version_ == nullptr ? 0 : version_(); }
   // In the stream's order. The handle has one stream at a time.
   Status Run(void* plan, void* pack, void* stream, std::string_view what) const;
 
@@ -122,6 +137,7 @@ class Cudnn {
 
   std::unique_ptr<DynamicLibrary> library_;
   const char* (*error_string_)(int code) = nullptr;
+  size_t (*version_)() = nullptr;
   void* handle_ = nullptr;
   mutable Mutex mutex_;
 };
@@ -173,5 +189,21 @@ class CudnnObject {
   void* descriptor_ = nullptr;
   int code_ = 0;
 };
+
+enum CudnnHeuristicMode : int { kDnnHeuristicFallback = 2, kDnnHeuristicA = 3 };
+
+// An engine with its knobs, ready to run a graph.
+struct CudnnPlan {
+  CudnnObject config, plan;
+  int64_t workspace_bytes = 0;
+};
+struct CudnnPlanning {
+  CudnnHeuristicMode mode;
+  bool exact;   // full f32
+  size_t most;  // plans
+};
+// For engines that give the same bits in every run, in the order of the heuristics; at least one.
+Result<std::vector<CudnnPlan>> MakeCudnnPlans(const Cudnn& dnn, const CudnnObject& graph,
+                                              const CudnnPlanning& how, const std::string& what);
 
 }  // namespace weft::gpu

@@ -45,6 +45,18 @@ Result<const Cufft*> Libraries::cufft() {
   return Get(cufft_);
 }
 
+std::optional<int64_t> Libraries::FindChoice(const std::string& key) {
+  MutexLock lock(mutex_);
+  auto found = choices_.find(key);
+  if (found == choices_.end()) return std::nullopt;
+  return found->second;
+}
+
+void Libraries::KeepChoice(const std::string& key, int64_t choice) {
+  MutexLock lock(mutex_);
+  choices_[key] = choice;
+}
+
 Result<void*> Libraries::Function(const KernelCompiler& compiler, const std::string& name,
                                   const std::string& text, const std::string& function) {
   std::string key = Digest::Hex(

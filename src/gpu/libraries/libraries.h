@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,6 +44,11 @@ class Libraries {
   Result<const Cudnn*> cudnn();
   Result<const Cufft*> cufft();
   Result<const Cusolver*> cusolver();
+  // Autotuning (routines/tune.h): whether algorithms are tried, and what was chosen, by its key.
+  bool tunes() const { return tunes_; }
+  void set_tunes(bool tunes) { tunes_ = tunes; }
+  std::optional<int64_t> FindChoice(const std::string& key);
+  void KeepChoice(const std::string& key, int64_t choice);
   // A function of a text; equal texts are compiled and loaded once.
   Result<void*> Function(const KernelCompiler& compiler, const std::string& name,
                          const std::string& text, const std::string& function);
@@ -58,6 +64,7 @@ class Libraries {
 
   const CudaDriver& cuda_;
   const bool with_nvidia_;
+  bool tunes_ = true;
   const std::vector<std::string> folders_;
   Mutex mutex_;
   Once<Cublas> cublas_ WEFT_GUARDED_BY(mutex_);
@@ -65,6 +72,7 @@ class Libraries {
   Once<Cudnn> cudnn_ WEFT_GUARDED_BY(mutex_);
   Once<Cufft> cufft_ WEFT_GUARDED_BY(mutex_);
   Once<Cusolver> cusolver_ WEFT_GUARDED_BY(mutex_);
+  std::map<std::string, int64_t> choices_ WEFT_GUARDED_BY(mutex_);
   std::map<std::string, void*> modules_ WEFT_GUARDED_BY(mutex_);  // by the digest of the text
 };
 

@@ -7,133 +7,65 @@
 
 #include "base/str.h"
 #include "gpu/routines/gemm.h"
+#include "gpu/routines/library_epilogue.h"
 #include "gpu/routines/permute.h"
+#include "gpu/routines/tune.h"
 #include "gpu/routines/ways.h"
 #include "program/library.h"
 
 namespace weft::gpu {
 
+namespace {
+
 using Dims = DnnProblem::Dims;
 
-namespace {
-
-constexpr int64_t kMostConvWorkspace = int64_t{1} << 30;
-
-// What has to be padded behind, for so many positions; -1: no padding does that.
-int64_t PostPadding(int64_t in, int64_t pre, int64_t extent, int64_t stride, int64_t out) {
-  auto gives = [&](int64_t post) {
-    int64_t room = in + pre + post - extent;
-    return room >= 0 && room / stride + 1 == out;
-  };
-  if (gives(pre)) return pre;  // more engines take padding that is the same on both sides
-  if (gives(0)) return 0;
-  int64_t least = (out - 1) * stride + extent - in - pre;
-  return least >= 0 && gives(least) ? least : -1;
-}
-
-}  // namespace
-
-Result<DnnProblem> DnnProblemOf(const program::ConvolutionForm& f) {
-  if (f.axes.empty() || f.axes.size() > 3) return Unimplemented(f.axes.size(), " dimensions");
-  int64_t positions = 1, taps = 1;
-  bool holes = false, strided = false, reversed = f.axes[0].reversal;
-  for (const auto& a : f.axes) {
-    positions *= a.out;
-    taps *= a.window;
-    holes |= a.base_dilation > 1;
-    strided |= a.stride > 1;
-    if (a.reversal != reversed) return Unimplemented("some dimensions are reversed");
-  }
-  DnnProblem p;
-  if (holes) {
-    if (strided || f.batch_groups > 1) return Unimplemented("holes with strides or batch groups");
-    int64_t per = f.out_features / f.feature_groups;
-    p.operation = kDnnBackwardData;
-    p.y = {f.batch_in, f.in_features}, p.y_strides = {f.in_batch_stride, f.in_feature_stride};
-    p.x = {f.batch, f.out_features}, p.x_strides = {f.out_batch_stride, f.out_feature_stride};
-    p.w = {f.in_features, per}, p.w_strides = {f.kernel_in_stride, f.kernel_out_stride};
-    p.groups = f.feature_groups, p.per_group = f.kernel_in;
-    p.group_stride = per * f.kernel_out_stride;
-    p.flipped = !reversed;
-    p.uses[0] = 2, p.uses[1] = 1, p.uses[2] = 0;
-  } else if (taps > positions && f.feature_groups == 1 && !reversed) {
-    p.operation = kDnnBackwardFilter;
-    p.x = {f.in_features, f.batch_in}, p.x_strides = {f.in_feature_stride, f.in_batch_stride};
-    p.y = {f.kernel_in, f.kernel_out}, p.y_strides = {f.kernel_in_stride, f.kernel_out_stride};
-    p.w = {f.out_features, f.batch}, p.w_strides = {f.out_feature_stride, f.out_batch_stride};
-    p.uses[0] = 0, p.uses[1] = 2, p.uses[2] = 1;
-  } else {
-    if (f.batch_groups > 1) return Unimplemented("batch groups");
-    p.x = {f.batch_in, f.in_features}, p.x_strides = {f.in_batch_stride, f.in_feature_stride};
-    p.y = {f.batch, f.out_features}, p.y_strides = {f.out_batch_stride, f.out_feature_stride};
-    p.w = {f.kernel_out, f.kernel_in}, p.w_strides = {f.kernel_out_stride, f.kernel_in_stride};
-    p.flipped = reversed;
-    p.uses[0] = 0, p.uses[1] = 1, p.uses[2] = 2;
-  }
-  bool forward = p.operation == kDnnForward, filter = p.operation == kDnnBackwardFilter;
-  auto add = [&](int64_t in, int64_t in_stride, int64_t out, int64_t out_stride, int64_t window,
-                 int64_t window_stride) {
-    p.x.push_back(in), p.x_strides.push_back(in_stride);
-    p.y.push_back(out), p.y_strides.push_back(out_stride);
-    p.w.push_back(window), p.w_strides.push_back(window_stride);
-  };
-  for (const auto& a : f.axes) {
-    int64_t pad = a.pad;
-    if (forward) {
-      add(a.in, a.in_stride, a.out, a.out_stride, a.window, a.window_stride);
-      p.strides.push_back(a.stride), p.dilations.push_back(a.window_dilation);
-    } else if (filter) {
-      add(a.in, a.in_stride, a.window, a.window_stride, a.out, a.out_stride);
-      p.strides.push_back(a.window_dilation), p.dilations.push_back(a.stride);
-    } else {
-      add(a.out, a.out_stride, a.in, a.in_stride, a.window, a.window_stride);
-      p.strides.push_back(a.base_dilation), p.dilations.push_back(a.window_dilation);
-      pad = (a.window - 1) * a.window_dilation - a.pad;
-    }
-    int64_t extent = (p.w.back() - 1) * p.dilations.back() + 1;
-    int64_t post = PostPadding(p.x.back(), pad, extent, p.strides.back(), p.y.back());
-    if (pad < 0 || post < 0) return Unimplemented("padding of ", pad, " and ", post);
-    p.pre.push_back(pad), p.post.push_back(post);
-  }
-  if (f.axes.size() > 1) return p;
-  // The library has two spatial dimensions at least: one of size 1 comes first.
-  auto widen = [](Dims& dims, Dims& strides) {
-    strides.insert(strides.begin() + 2, dims[2] * strides[2]);
-    dims.insert(dims.begin() + 2, 1);
-  };
-  widen(p.x, p.x_strides), widen(p.y, p.y_strides), widen(p.w, p.w_strides);
-  for (Dims* ones : {&p.strides, &p.dilations}) ones->insert(ones->begin(), 1);
-  for (Dims* zeros : {&p.pre, &p.post}) zeros->insert(zeros->begin(), 0);
-  return p;
-}
-
-namespace {
+constexpr size_t kMostPlans = 2;  // that are tried: making one takes 0.3 s
 
 class ConvolutionByCudnn : public PreparedRoutine {
  public:
   ConvolutionByCudnn(const Cudnn& dnn, DnnProblem problem) : dnn_(dnn), p_(std::move(problem)) {}
+  // Before it is prepared. `alignment`: of what the epilogue adds.
+  void Fuse(const LibraryEpilogue& epilogue, int64_t alignment) {
+    epilogue_ = epilogue, added_alignment_ = alignment;
+  }
   Status Prepare(const RoutineInputs& inputs);
   Status Enqueue(const RoutineCall& call) const override;
   int64_t scratch_bytes() const override { return scratch_.bytes(); }
 
  private:
   Status PrepareKernel(const RoutineInputs& inputs);
+  Status MakeConvolution(const RoutineInputs& inputs, const CudnnObject& result);
+  Status MakeEpilogue(const RoutineInputs& inputs);
+  Status AddPointwise(int mode, const CudnnObject* other, CudnnObject to);
   Status MakeGraph(const RoutineInputs& inputs);
-  Status ChoosePlan(bool exact);
-  Status TryPlans(int mode, bool exact);
-  bool Allowed(const CudnnObject& config, bool exact) const;
+  double SecondsAtBest(const RoutineInputs& inputs) const;
+  TuneRequest TuningOf(const RoutineInputs& inputs, bool exact) const;
+  Status ChoosePlan(const RoutineInputs& inputs, bool exact);
+  Status Convolve(const RoutineCall& call, const CudnnPlan& plan) const;
   CudnnObject MakeTensor(int64_t id, const RoutineInputs& inputs, const Dims& dims,
                          const Dims& strides);
+  CudnnObject MakeVirtual(int64_t id) const;
+  CudnnObject MakeAdded(DType dtype) const;
 
   const Cudnn& dnn_;
   const DnnProblem p_;
   std::string described_;
   Dims packed_;          // strides of w as the library sees it
   PermuteStep permute_;  // of w, before or behind
-  int64_t w_at_ = -1, workspace_ = 0, workspace_bytes_ = 0;
+  int64_t w_at_ = -1, workspace_ = 0;
   ScratchPlan scratch_;
-  CudnnObject tensors_[3], convolution_, operation_, graph_, config_, plan_;
+  LibraryEpilogue epilogue_;
+  int64_t added_alignment_ = 0;
+  CudnnObject tensors_[3], convolution_, graph_;
+  CudnnPlan plan_;
+  CudnnObject added_;                     // what the epilogue reads
+  std::vector<CudnnObject> steps_;        // the convolution, then what is done to each element
+  std::vector<CudnnObject> descriptors_;  // of those
+  std::vector<CudnnObject> between_;      // what they leave to the next one
 };
+
+// Numbers of tensors; those of operands are 1 to 3.
+constexpr int64_t kAddedId = 4, kFirstVirtualId = 5;
 
 // w as [feature of y][spatial][feature of x] where the images are so, else with the features of x
 // before the spatial dimensions.
@@ -185,11 +117,87 @@ CudnnObject ConvolutionByCudnn::MakeTensor(int64_t id, const RoutineInputs& inpu
   return tensor;
 }
 
+// A result that is kept in registers, as it is computed.
+CudnnObject ConvolutionByCudnn::MakeVirtual(int64_t id) const {
+  CudnnObject tensor(dnn_, kDnnTensor);
+  tensor.Set(kDnnTensorDataType, kDnnDataType, *CudnnDataType(DType::kF32))
+      .Set(kDnnTensorDimensions, p_.y)
+      .Set(kDnnTensorStrides, p_.y_strides)
+      .Set(kDnnTensorId, kDnnInt64, id)
+      .Set(kDnnTensorAlignment, kDnnInt64, int64_t{16})
+      .Set(kDnnTensorVirtual, kDnnBoolean, true);
+  return tensor;
+}
+
+CudnnObject ConvolutionByCudnn::MakeAdded(DType dtype) const {
+  Dims dims = p_.y, strides = p_.y_strides;
+  if (epilogue_.by_column) {  // one number a feature
+    dims.assign(p_.y.size(), 1), strides.assign(p_.y.size(), p_.y[1]);
+    dims[1] = p_.y[1], strides[1] = 1;
+  }
+  CudnnObject tensor(dnn_, kDnnTensor);
+  tensor.Set(kDnnTensorDataType, kDnnDataType, *CudnnDataType(dtype))
+      .Set(kDnnTensorDimensions, dims)
+      .Set(kDnnTensorStrides, strides)
+      .Set(kDnnTensorId, kDnnInt64, kAddedId)
+      .Set(kDnnTensorAlignment, kDnnInt64, added_alignment_);
+  return tensor;
+}
+
+// One more operation on the last result; `to`: where it goes, the step's own result if empty.
+Status ConvolutionByCudnn::AddPointwise(int mode, const CudnnObject* other, CudnnObject to) {
+  constexpr int kPropagateNan = 1;
+  CudnnObject pointwise(dnn_, kDnnPointwise);
+  pointwise.Set(kDnnPointwiseModeOf, kDnnPointwiseMode, mode)
+      .Set(kDnnPointwiseCompute, kDnnDataType, *CudnnDataType(DType::kF32));
+  if (mode == kDnnRelu) pointwise.Set(kDnnPointwiseNan, kDnnNanPropagation, kPropagateNan);
+  TRY(pointwise.Finish(described_));
+  CudnnObject operation(dnn_, kDnnPointwiseOperation);
+  operation.Set(kDnnPointwiseOf, pointwise).Set(kDnnPointwiseX, between_.back());
+  if (other != nullptr) operation.Set(kDnnPointwiseB, *other);
+  if (to.get() == nullptr) {
+    operation.Set(kDnnPointwiseY, tensors_[2]);
+  } else {
+    TRY(to.Finish(described_));
+    operation.Set(kDnnPointwiseY, to);
+    between_.push_back(std::move(to));
+  }
+  TRY(operation.Finish(described_));
+  descriptors_.push_back(std::move(pointwise));
+  steps_.push_back(std::move(operation));
+  return {};
+}
+
+Status ConvolutionByCudnn::MakeEpilogue(const RoutineInputs& inputs) {
+  if (epilogue_.added >= 0) {
+    added_ = MakeAdded(inputs.type(2));
+    TRY(added_.Finish(described_));
+    TRY(AddPointwise(kDnnAdd, &added_,
+                     epilogue_.relu ? MakeVirtual(kFirstVirtualId + 1) : CudnnObject()));
+  }
+  return epilogue_.relu ? AddPointwise(kDnnRelu, nullptr, CudnnObject()) : Status();
+}
+
 Status ConvolutionByCudnn::MakeGraph(const RoutineInputs& inputs) {
   tensors_[0] = MakeTensor(1, inputs, p_.x, p_.x_strides);
   tensors_[1] = MakeTensor(2, inputs, p_.w, packed_);
   tensors_[2] = MakeTensor(3, inputs, p_.y, p_.y_strides);
   for (CudnnObject& tensor : tensors_) TRY(tensor.Finish(described_));
+  if (epilogue_.any()) {
+    between_.push_back(MakeVirtual(kFirstVirtualId));
+    TRY(between_.back().Finish(described_));
+  }
+  TRY(MakeConvolution(inputs, epilogue_.any() ? between_.back() : tensors_[2]));
+  TRY(MakeEpilogue(inputs));
+  std::vector<void*> operations;
+  for (const CudnnObject& step : steps_) operations.push_back(step.get());
+  graph_ = CudnnObject(dnn_, kDnnGraph);
+  graph_.SetMany(kDnnGraphOperations, kDnnDescriptor, std::ssize(operations), operations.data())
+      .Set(kDnnGraphHandle, kDnnHandle, dnn_.handle());
+  return graph_.Finish(described_);
+}
+
+Status ConvolutionByCudnn::MakeConvolution(const RoutineInputs& inputs, const CudnnObject& result) {
   bool wide = inputs.type(0) == DType::kF64;
   int compute = *CudnnDataType(wide ? DType::kF64 : DType::kF32);
   constexpr int kCrossCorrelation = 1;
@@ -202,7 +210,7 @@ Status ConvolutionByCudnn::MakeGraph(const RoutineInputs& inputs) {
       .Set(kDnnConvolutionPrePaddings, p_.pre)
       .Set(kDnnConvolutionPostPaddings, p_.post);
   TRY(convolution_.Finish(described_));
-  operation_ = CudnnObject(dnn_, p_.operation);
+  CudnnObject operation(dnn_, p_.operation);
   // Attributes of the three operations: alpha, beta, convolution, then w x y, w dx dy, dw x dy.
   int first = p_.operation == kDnnForward        ? kDnnForwardFirst
               : p_.operation == kDnnBackwardData ? kDnnBackwardDataFirst
@@ -210,116 +218,118 @@ Status ConvolutionByCudnn::MakeGraph(const RoutineInputs& inputs) {
   double one = 1, zero = 0;
   float single_one = 1, single_zero = 0;
   if (wide) {
-    operation_.Set(first, kDnnDouble, one).Set(first + 1, kDnnDouble, zero);
+    operation.Set(first, kDnnDouble, one).Set(first + 1, kDnnDouble, zero);
   } else {
-    operation_.Set(first, kDnnFloat, single_one).Set(first + 1, kDnnFloat, single_zero);
+    operation.Set(first, kDnnFloat, single_one).Set(first + 1, kDnnFloat, single_zero);
   }
-  operation_.Set(first + 2, convolution_)
+  operation.Set(first + 2, convolution_)
       .Set(first + 3, tensors_[1])
       .Set(first + 4, tensors_[0])
-      .Set(first + 5, tensors_[2]);
-  TRY(operation_.Finish(described_));
-  graph_ = CudnnObject(dnn_, kDnnGraph);
-  graph_.Set(kDnnGraphOperations, operation_).Set(kDnnGraphHandle, kDnnHandle, dnn_.handle());
-  return graph_.Finish(described_);
+      .Set(first + 5, result);
+  TRY(operation.Finish(described_));
+  steps_.push_back(std::move(operation));
+  return {};
 }
 
-// Same bits in every run; and full f32 where that is asked for.
-bool ConvolutionByCudnn::Allowed(const CudnnObject& config, bool exact) const {
-  CudnnObject engine(dnn_, kDnnEngine);
-  void* at = engine.get();
-  int64_t count = 0;
-  if (dnn_.GetAttribute(config.get(), kDnnEngineConfigEngine, kDnnDescriptor, 1, &count, &at) !=
-      0) {
-    return false;
-  }
-  int notes[kDnnNoteCount] = {};
-  if (dnn_.GetAttribute(engine.get(), kDnnEngineNumericalNote, kDnnNumericalNote, kDnnNoteCount,
-                        &count, notes) != 0) {
-    return false;
-  }
-  for (int64_t i = 0; i < count; ++i) {
-    if (notes[i] == kDnnNoteNondeterministic || notes[i] == kDnnNoteReducedReduction) return false;
-    bool rounds = notes[i] == kDnnNoteTensorCore || notes[i] == kDnnNoteDownConvert ||
-                  notes[i] == kDnnNoteFft || notes[i] == kDnnNoteWinograd;
-    if (exact && rounds) return false;
-  }
-  return true;
+double ConvolutionByCudnn::SecondsAtBest(const RoutineInputs& inputs) const {
+  double bytes = 0, flops = 2;
+  for (const program::Use& use : inputs.step.uses) bytes += static_cast<double>(use.slice.size);
+  for (int64_t size : p_.y) flops *= static_cast<double>(size);
+  for (size_t d = 1; d < p_.w.size(); ++d) flops *= static_cast<double>(p_.w[d]);
+  return std::max(bytes / inputs.core.target.bytes_per_second,
+                  flops / inputs.core.target.bf16_matrix_flops);
 }
 
-Status ConvolutionByCudnn::TryPlans(int mode, bool exact) {
-  CudnnObject heuristic(dnn_, kDnnHeuristic);
-  heuristic.Set(kDnnHeuristicGraph, graph_).Set(kDnnHeuristicModeOf, kDnnHeuristicMode, mode);
-  TRY(heuristic.Finish(described_));
-  constexpr int64_t kMostConfigs = 16;
-  std::vector<CudnnObject> configs;
-  std::vector<void*> pointers;
-  for (int64_t i = 0; i < kMostConfigs; ++i) {
-    configs.emplace_back(dnn_, kDnnEngineConfig);
-    pointers.push_back(configs.back().get());
+TuneRequest ConvolutionByCudnn::TuningOf(const RoutineInputs& inputs, bool exact) const {
+  TuneRequest request;
+  request.seconds = SecondsAtBest(inputs);
+  request.keeps_nan = epilogue_.relu;
+  request.key = StrCat("cuDNN ", dnn_.version(), ": ", described_, ", ", Name(inputs.type(0)),
+                       exact ? " f32, " : ", ", added_alignment_);
+  for (const Dims* dims : {&p_.strides, &p_.dilations, &p_.pre, &p_.x_strides, &p_.y_strides}) {
+    StrAppend(request.key, ", ", StrJoin(*dims, " x "));
   }
-  int64_t count = 0;
-  TRY(dnn_.Check(dnn_.GetAttribute(heuristic.get(), kDnnHeuristicResults, kDnnDescriptor,
-                                   kMostConfigs, &count, pointers.data()),
-                 described_));
-  for (int64_t i = 0; i < std::min(count, kMostConfigs); ++i) {
-    CudnnObject& config = configs[static_cast<size_t>(i)];
-    if (!Allowed(config, exact)) continue;
-    CudnnObject plan(dnn_, kDnnPlan);
-    plan.Set(kDnnPlanHandle, kDnnHandle, dnn_.handle()).Set(kDnnPlanEngineConfig, config);
-    if (!plan.Finish(described_)) continue;
-    int64_t bytes = 0, got = 0;
-    dnn_.GetAttribute(plan.get(), kDnnPlanWorkspace, kDnnInt64, 1, &got, &bytes);
-    if (bytes > kMostConvWorkspace) continue;
-    config_ = std::move(config);
-    plan_ = std::move(plan);
-    workspace_bytes_ = bytes;
-    return {};
+  for (size_t i = 0; i < 3; ++i) {
+    request.operands.push_back({inputs.type(i), inputs.step.uses[i].slice.size});
+    StrAppend(request.key, ", ", inputs.alignment(i));
   }
-  return Unimplemented(described_, ": no engine of ", count);
+  request.result = static_cast<size_t>(p_.operation == kDnnForward        ? p_.uses[2]
+                                       : p_.operation == kDnnBackwardData ? p_.uses[0]
+                                                                          : p_.uses[1]);
+  if (epilogue_.added >= 0) {  // behind the uses that come before it
+    int64_t bytes =
+        epilogue_.by_column ? p_.y[1] * ByteWidth(inputs.type(2)) : request.operands[2].bytes;
+    request.operands.resize(3 + static_cast<size_t>(epilogue_.added), {DType::kU8, 0});
+    request.operands.push_back({inputs.type(2), bytes});
+  }
+  return request;
 }
 
-Status ConvolutionByCudnn::ChoosePlan(bool exact) {
-  constexpr int kModeA = 3, kModeFallback = 2;
-  if (TryPlans(kModeA, exact)) return {};
-  return TryPlans(kModeFallback, exact);
+Status ConvolutionByCudnn::ChoosePlan(const RoutineInputs& inputs, bool exact) {
+  TuneRequest request = TuningOf(inputs, exact);
+  size_t most = IsWorthTuning(inputs, request.seconds) ? kMostPlans : 1;
+  if (auto known = KnownChoice(inputs, request)) {  // no more than that one are made
+    if (*known == kNoChoice) return Unimplemented(described_, ": ReLU makes 0 of NaN");
+    most = static_cast<size_t>(*known) + 1;
+  }
+  auto plans = MakeCudnnPlans(dnn_, graph_, {kDnnHeuristicA, exact, most}, described_);
+  if (!plans) plans = MakeCudnnPlans(dnn_, graph_, {kDnnHeuristicFallback, exact, 1}, described_);
+  if (!plans) return std::unexpected(plans.error());
+  workspace_ = scratch_.bytes();
+  request.candidates = std::ssize(*plans);
+  for (const CudnnPlan& plan : *plans) {
+    request.scratch_bytes = std::max(request.scratch_bytes, workspace_ + plan.workspace_bytes);
+  }
+  request.run = [&](int64_t candidate, const RoutineCall& call) {
+    return Convolve(call, (*plans)[static_cast<size_t>(candidate)]);
+  };
+  plan_ = std::move((*plans)[static_cast<size_t>(TRY(FastestOf(inputs, request)))]);
+  scratch_.Add(plan_.workspace_bytes);
+  return {};
 }
 
 Status ConvolutionByCudnn::Prepare(const RoutineInputs& inputs) {
   const char* kind = p_.operation == kDnnForward        ? "forward "
                      : p_.operation == kDnnBackwardData ? "dgrad "
                                                         : "wgrad ";
-  described_ = StrCat("convolution ", kind, StrJoin(p_.x, " x "), " by ", StrJoin(p_.w, " x "));
+  described_ = StrCat("convolution ", kind, StrJoin(p_.x, " x "), " by ", StrJoin(p_.w, " x "),
+                      epilogue_.any() ? " with " : "", epilogue_.any() ? epilogue_.name() : "");
   TRY(PrepareKernel(inputs));
   bool f32 = inputs.type(0) == DType::kF32;
   bool exact = f32 && StringAttr(inputs.call(), "precision", "highest") == "highest";
   Status status = MakeGraph(inputs);
-  if (status) status = ChoosePlan(exact);
+  if (status) status = ChoosePlan(inputs, exact);
   if (!status) return Unimplemented(status.error().message());
-  workspace_ = scratch_.Add(workspace_bytes_);
   return {};
 }
 
 Status ConvolutionByCudnn::Enqueue(const RoutineCall& call) const {
+  return Convolve(call, plan_);
+}
+
+Status ConvolutionByCudnn::Convolve(const RoutineCall& call, const CudnnPlan& plan) const {
   std::byte* w = call.memory[static_cast<size_t>(p_.uses[1])];
   std::byte* packed = w_at_ < 0 ? w : call.scratch + w_at_;
   bool filter = p_.operation == kDnnBackwardFilter;
   if (!filter) TRY(permute_.Enqueue(call, w, packed));
-  void* pointers[] = {call.memory[static_cast<size_t>(p_.uses[0])], packed,
-                      call.memory[static_cast<size_t>(p_.uses[2])]};
+  Dims ids = {1, 2, 3};
+  std::vector<void*> pointers = {call.memory[static_cast<size_t>(p_.uses[0])], packed,
+                                 call.memory[static_cast<size_t>(p_.uses[2])]};
+  if (epilogue_.added >= 0) {
+    ids.push_back(kAddedId);
+    pointers.push_back(call.memory[3 + static_cast<size_t>(epilogue_.added)]);
+  }
   void* workspace = call.scratch + workspace_;
   CudnnObject pack(dnn_, kDnnVariantPack);
-  pack.Set(kDnnPackIds, Dims{1, 2, 3})
-      .SetMany(kDnnPackPointers, kDnnPointer, 3, pointers)
+  pack.Set(kDnnPackIds, ids)
+      .SetMany(kDnnPackPointers, kDnnPointer, std::ssize(pointers), pointers.data())
       .Set(kDnnPackWorkspace, kDnnPointer, workspace);
   TRY(pack.Finish(described_));
-  TRY(dnn_.Run(plan_.get(), pack.get(), call.stream.handle(), described_));
+  TRY(dnn_.Run(plan.plan.get(), pack.get(), call.stream.handle(), described_));
   return filter ? permute_.Enqueue(call, packed, w) : Status();
 }
 
-}  // namespace
-
-Result<PreparedPtr> PrepareCudnnConvolution(const RoutineInputs& inputs) {
+Result<DnnProblem> CudnnProblemOf(const RoutineInputs& inputs) {
   for (size_t i = 0; i < 3; ++i) {
     if (inputs.elements(i) == 0) return Unimplemented("nothing to convolve");
     if (!CudnnDataType(inputs.type(i)) || inputs.type(i) != inputs.type(0)) {
@@ -327,9 +337,34 @@ Result<PreparedPtr> PrepareCudnnConvolution(const RoutineInputs& inputs) {
                            Name(inputs.type(2)));
     }
   }
-  DnnProblem problem = TRY(DnnProblemOf(program::ConvolutionFormOf(inputs.call())));
+  return DnnProblemOf(program::ConvolutionFormOf(inputs.call()));
+}
+
+}  // namespace
+
+Result<PreparedPtr> PrepareCudnnConvolution(const RoutineInputs& inputs) {
+  DnnProblem problem = TRY(CudnnProblemOf(inputs));
   const Cudnn* dnn = TRY(inputs.libraries.cudnn());
   auto convolution = std::make_unique<ConvolutionByCudnn>(*dnn, std::move(problem));
+  TRY(convolution->Prepare(inputs));
+  return convolution;
+}
+
+// Rounds as cuBLASLt with an epilogue does.
+Result<PreparedPtr> PrepareCudnnConvolutionWithEpilogue(const RoutineInputs& inputs,
+                                                        const program::Step& next) {
+  DnnProblem problem = TRY(CudnnProblemOf(inputs));
+  // Columns are features where these lie beside each other.
+  int64_t columns = problem.y_strides[1] == 1 ? problem.y[1] : 0;
+  LibraryEpilogue epilogue = TRY(LibraryEpilogueBehind(inputs, next, columns));
+  if (problem.operation != kDnnForward || inputs.type(2) == DType::kF64) {
+    return Unimplemented("a convolution that has no epilogue");
+  }
+  const Cudnn* dnn = TRY(inputs.libraries.cudnn());
+  auto convolution = std::make_unique<ConvolutionByCudnn>(*dnn, std::move(problem));
+  convolution->Fuse(
+      epilogue,
+      epilogue.added < 0 ? 0 : inputs.alignment(next.uses[static_cast<size_t>(epilogue.added)]));
   TRY(convolution->Prepare(inputs));
   return convolution;
 }

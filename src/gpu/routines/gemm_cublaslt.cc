@@ -7,11 +7,14 @@
 #include "gpu/routines/convert.h"
 #include "gpu/routines/gemm.h"
 #include "gpu/routines/kernels.h"
+#include "gpu/routines/library_epilogue.h"
+#include "gpu/routines/tune.h"
 #include "gpu/routines/ways.h"
 
 namespace weft::gpu {
 namespace {
 
+constexpr int kMostAlgorithms = 8;                       // that are tried
 constexpr uint64_t kMostWorkspace = uint64_t{32} << 20;  // what NVIDIA recommends for Hopper
 
 // What the library is asked to multiply.
@@ -71,12 +74,19 @@ class CublasLtGemm : public PreparedRoutine {
  public:
   CublasLtGemm(const CublasLt& lt, const GemmForm& form, const LtTypes& types)
       : lt_(lt), form_(form), types_(types) {}
+  // Before it is prepared.
+  void Fuse(const LibraryEpilogue& epilogue, int64_t alignment) {
+    epilogue_ = epilogue, added_alignment_ = alignment;
+    if (has_residual()) form_.beta = 1;
+  }
   ~CublasLtGemm() override {
     for (void* layout : layouts_) {
       if (layout != nullptr) lt_.LayoutDestroy(layout);
     }
     if (operation_ != nullptr) lt_.OperationDestroy(operation_);
   }
+  CublasLtGemm(const CublasLtGemm&) = delete;
+  CublasLtGemm& operator=(const CublasLtGemm&) = delete;
 
   Status Prepare(const RoutineInputs& inputs);
   bool capturable() const override { return true; }
@@ -87,20 +97,29 @@ class CublasLtGemm : public PreparedRoutine {
   Status MakeLayout(int which, DType dtype, int64_t rows, int64_t columns,
                     const std::optional<MatrixView>& view);
   void SplitBatch();
+  Result<std::vector<CublasLtHeuristic>> Recommended(const RoutineInputs& inputs) const;
   Status Choose(const RoutineInputs& inputs);
+  TuneRequest TuningOf(const RoutineInputs& inputs) const;
+  Status Multiply(const RoutineCall& call, const CublasLtHeuristic& choice) const;
+  Result<void*> MakeOperation(const std::byte* bias) const;
+  bool has_bias() const { return epilogue_.added >= 0 && epilogue_.by_column; }
+  bool has_residual() const { return epilogue_.added >= 0 && !epilogue_.by_column; }
   std::string Described() const {
     return StrCat("gemm ", form_.ToString(), " of ", Name(types_.a), ", ", Name(types_.b), " to ",
-                  Name(types_.c));
+                  Name(types_.c), epilogue_.any() ? " with " : "",
+                  epilogue_.any() ? epilogue_.name() : "");
   }
 
   const CublasLt& lt_;
-  const GemmForm form_;
+  GemmForm form_;
   const LtTypes types_;
   void *operation_ = nullptr, *layouts_[3] = {};  // of a, b, c
   // The batch of a call, and the calls: one, or where a batch has two levels one for each of the
   // fewer, for which operands begin so many bytes behind each other.
   int64_t batch_ = 1, calls_ = 1, between_[3] = {}, inner_count_ = 1;
   CublasLtHeuristic choice_ = {};
+  LibraryEpilogue epilogue_;
+  int64_t added_alignment_ = 0;
   Conversion before_[3], after_;
   int64_t places_[3] = {-1, -1, -1}, workspace_ = 0;  // in the scratch memory; -1: as it is
   ScratchPlan scratch_;
@@ -135,7 +154,9 @@ Status CublasLtGemm::MakeLayout(int which, DType dtype, int64_t rows, int64_t co
                    Described());
 }
 
-Status CublasLtGemm::Choose(const RoutineInputs& inputs) {
+// Algorithms, the one that the library takes for the best first.
+Result<std::vector<CublasLtHeuristic>> CublasLtGemm::Recommended(
+    const RoutineInputs& inputs) const {
   void* preference = nullptr;
   TRY(lt_.Check(lt_.PreferenceCreate(&preference), Described()));
   auto set = [&](int attribute, auto value) {
@@ -150,37 +171,103 @@ Status CublasLtGemm::Choose(const RoutineInputs& inputs) {
   set(kLtPreferenceReductions, kLtReduceInComputeType);
   set(kLtPreferenceAlignA, align(1));
   set(kLtPreferenceAlignB, align(0));
-  set(kLtPreferenceAlignC, align(2));
+  set(kLtPreferenceAlignC, has_residual() ? static_cast<uint32_t>(added_alignment_) : align(2));
   set(kLtPreferenceAlignD, align(2));
   int found = 0;
+  std::vector<CublasLtHeuristic> all(kMostAlgorithms);
   int code = lt_.GetHeuristic(lt_.handle(), operation_, layouts_[1], layouts_[0], layouts_[2],
-                              layouts_[2], preference, 1, &choice_, &found);
+                              layouts_[2], preference, kMostAlgorithms, all.data(), &found);
   lt_.PreferenceDestroy(preference);
-  if (code == 0 && found > 0) code = choice_.state;
-  if (code == 0 && found > 0) return {};
+  all.resize(static_cast<size_t>(code == 0 ? found : 0));
+  if (!all.empty()) code = all[0].state;
+  std::erase_if(all, [](const CublasLtHeuristic& h) { return h.state != 0; });
+  if (code == 0 && !all.empty()) return all;
   Status status = lt_.Check(code == 0 ? 15 : code, Described());  // 15: not supported
   return Unimplemented(status.error().message());
+}
+
+TuneRequest CublasLtGemm::TuningOf(const RoutineInputs& inputs) const {
+  TuneRequest request;
+  request.key = StrCat("cuBLASLt ", lt_.version(), ": ", Described(), form_.trans_a ? ", a^T" : "",
+                       form_.trans_b ? ", b^T" : "", ", ", types_.compute, ", ", form_.precision,
+                       ", ", added_alignment_);
+  for (size_t i = 0; i < 3; ++i) {
+    request.operands.push_back({inputs.type(i), inputs.step.uses[i].slice.size});
+    StrAppend(request.key, ", ", inputs.alignment(i));
+  }
+  request.result = 2;
+  auto number = [](int64_t x) { return static_cast<double>(x); };
+  double bytes = number(request.operands[0].bytes) + number(request.operands[1].bytes) +
+                 number(request.operands[2].bytes);
+  double flops = 2 * number(form_.m) * number(form_.n) * number(form_.k) * number(form_.batch);
+  request.seconds = std::max(bytes / inputs.core.target.bytes_per_second,
+                             flops / inputs.core.target.bf16_matrix_flops);
+  if (epilogue_.added >= 0) {  // behind the uses that come before it
+    request.operands.resize(3 + static_cast<size_t>(epilogue_.added), {DType::kU8, 0});
+    request.operands.push_back(
+        {types_.c, has_bias() ? form_.n * ByteWidth(types_.c) : request.operands[2].bytes});
+  }
+  return request;
+}
+
+Status CublasLtGemm::Choose(const RoutineInputs& inputs) {
+  std::vector<CublasLtHeuristic> all = TRY(Recommended(inputs));
+  choice_ = all[0];
+  // Operands that are converted, or lie apart, are not tried: small ones, or few calls.
+  bool plain = std::ranges::all_of(places_, [](int64_t at) { return at < 0; }) && calls_ == 1 &&
+               IsFloat(types_.a) && BitWidth(types_.a) >= 16 &&
+               (form_.beta == 0 || has_residual()) && !form_.a_view && !form_.b_view;
+  TuneRequest request = TuningOf(inputs);
+  request.keeps_nan = epilogue_.relu;
+  if (!plain && epilogue_.relu) return Unimplemented(Described(), ": ReLU of what is not tried");
+  if (!plain) return {};
+  request.candidates = std::ssize(all);
+  for (const CublasLtHeuristic& h : all) {
+    request.scratch_bytes = std::max(request.scratch_bytes, static_cast<int64_t>(h.workspace));
+  }
+  request.run = [&](int64_t candidate, const RoutineCall& call) {
+    return Multiply(call, all[static_cast<size_t>(candidate)]);
+  };
+  choice_ = all[static_cast<size_t>(TRY(FastestOf(inputs, request)))];
+  return {};
+}
+
+// A description has the address of the bias: one for each call then.
+Result<void*> CublasLtGemm::MakeOperation(const std::byte* bias) const {
+  void* operation = nullptr;
+  TRY(lt_.Check(lt_.OperationCreate(&operation, types_.compute, types_.scale), Described()));
+  int code = 0;
+  auto set = [&](int attribute, auto value) {
+    if (code == 0) code = lt_.OperationSet(operation, attribute, &value, sizeof(value));
+  };
+  set(kLtOperationTransA, int32_t{form_.trans_b});
+  set(kLtOperationTransB, int32_t{form_.trans_a});
+  if (types_.fast_accumulation) set(kLtOperationFastAccumulation, int8_t{1});
+  int32_t kinds = (epilogue_.relu ? kLtEpilogueRelu : 0) | (has_bias() ? kLtEpilogueBias : 0);
+  if (kinds != 0) set(kLtOperationEpilogue, kinds);
+  if (has_bias()) set(kLtOperationBiasPointer, bias);
+  Status status = lt_.Check(code, Described());
+  if (status) return operation;
+  lt_.OperationDestroy(operation);
+  return std::unexpected(status.error());
 }
 
 Status CublasLtGemm::Prepare(const RoutineInputs& inputs) {
   const DType wanted[3] = {types_.a, types_.b, types_.c};
   for (size_t i = 0; i < 3; ++i) {
     if (inputs.type(i) == wanted[i]) continue;
+    if (epilogue_.any() && i == 2) return Unimplemented(Described(), ": a result of another type");
     places_[i] = scratch_.Add(inputs.elements(i) * ByteWidth(wanted[i]));
     if (i < 2 || form_.beta != 0) {
       before_[i] = TRY(MakeConversion(inputs, inputs.type(i), wanted[i], inputs.elements(i)));
     }
     if (i == 2) after_ = TRY(MakeConversion(inputs, wanted[i], inputs.type(i), inputs.elements(i)));
   }
-  TRY(lt_.Check(lt_.OperationCreate(&operation_, types_.compute, types_.scale), Described()));
-  auto set = [&](int attribute, auto value) {
-    return lt_.Check(lt_.OperationSet(operation_, attribute, &value, sizeof(value)), Described());
-  };
-  TRY(set(kLtOperationTransA, int32_t{form_.trans_b}));
-  TRY(set(kLtOperationTransB, int32_t{form_.trans_a}));
-  if (types_.fast_accumulation) TRY(set(kLtOperationFastAccumulation, int8_t{1}));
+  // The choice of an algorithm asks for some address of the bias, and looks at its alignment only.
+  operation_ = TRY(MakeOperation(reinterpret_cast<const std::byte*>(added_alignment_)));
   const GemmForm& f = form_;
   SplitBatch();
+  if (calls_ > 1 && epilogue_.any()) return Unimplemented(Described(), ": in several calls");
   TRY(MakeLayout(0, types_.a, f.trans_a ? f.k : f.m, f.trans_a ? f.m : f.k, f.a_view));
   TRY(MakeLayout(1, types_.b, f.trans_b ? f.n : f.k, f.trans_b ? f.k : f.n, f.b_view));
   TRY(MakeLayout(2, types_.c, f.m, f.n, std::nullopt));
@@ -190,6 +277,10 @@ Status CublasLtGemm::Prepare(const RoutineInputs& inputs) {
 }
 
 Status CublasLtGemm::Enqueue(const RoutineCall& call) const {
+  return Multiply(call, choice_);
+}
+
+Status CublasLtGemm::Multiply(const RoutineCall& call, const CublasLtHeuristic& choice) const {
   std::byte* at[3];
   for (size_t i = 0; i < 3; ++i) {
     at[i] = places_[i] < 0 ? call.memory[i] : call.scratch + places_[i];
@@ -205,20 +296,24 @@ Status CublasLtGemm::Enqueue(const RoutineCall& call) const {
   if (types_.compute == kCublasComputeS32) alpha = &alpha_s32, beta = &beta_s32;
   const std::byte *a = at[0], *b = at[1];
   std::byte* c = at[2];
-  for (int64_t i = 0; i < calls_; ++i) {
-    int code = lt_.Matmul(lt_.handle(), operation_, alpha, b, layouts_[1], a, layouts_[0], beta, c,
-                          layouts_[2], c, layouts_[2], &choice_.algorithm,
-                          call.scratch + workspace_, choice_.workspace, call.stream.handle());
-    TRY(lt_.Check(code, Described()));
+  const std::byte* added =
+      epilogue_.added < 0 ? nullptr : call.memory[3 + static_cast<size_t>(epilogue_.added)];
+  void* operation = has_bias() ? TRY(MakeOperation(added)) : operation_;
+  int code = 0;
+  for (int64_t i = 0; i < calls_ && code == 0; ++i) {
+    code = lt_.Matmul(lt_.handle(), operation, alpha, b, layouts_[1], a, layouts_[0], beta,
+                      has_residual() ? added : c, layouts_[2], c, layouts_[2], &choice.algorithm,
+                      call.scratch + workspace_, choice.workspace, call.stream.handle());
     a += between_[0], b += between_[1], c += between_[2];
   }
+  if (operation != operation_) lt_.OperationDestroy(operation);
+  TRY(lt_.Check(code, Described()));
   return after_.Enqueue(call, at[2], call.memory[2]);
 }
 
-}  // namespace
-
-Result<PreparedPtr> PrepareCublasLtGemm(const RoutineInputs& inputs) {
-  GemmForm form = GemmFormOf(inputs.call());
+// `epilogue`: nothing behind it if null; `alignment`: of what that reads.
+Result<PreparedPtr> PrepareLtGemm(const RoutineInputs& inputs, const GemmForm& form,
+                                  const LibraryEpilogue* epilogue, int64_t alignment) {
   if (form.empty()) return NothingToDo();
   if (form.k == 0) return Unimplemented("a sum of nothing");
   if (form.batch > INT32_MAX) return Unimplemented("a batch of ", form.batch);
@@ -230,11 +325,33 @@ Result<PreparedPtr> PrepareCublasLtGemm(const RoutineInputs& inputs) {
   Status last;
   for (const LtTypes& types : all) {
     auto gemm = std::make_unique<CublasLtGemm>(*lt, form, types);
+    if (epilogue != nullptr) gemm->Fuse(*epilogue, alignment);
     last = gemm->Prepare(inputs);
     if (last) return gemm;
     if (last.error().code() != Code::kUnimplemented) break;
   }
   return std::unexpected(last.error());
+}
+
+}  // namespace
+
+Result<PreparedPtr> PrepareCublasLtGemm(const RoutineInputs& inputs) {
+  return PrepareLtGemm(inputs, GemmFormOf(inputs.call()), nullptr, 0);
+}
+
+// Its ReLU has to let NaN stay NaN, as HLO's maximum does: algorithms for 16 bits do (seen on an
+// H200), those for f32 do not, so they are asked (tune.h). Of 16 bits the product is not
+// rounded before it is added to: closer to the exact sum, by less than the product may be off.
+Result<PreparedPtr> PrepareCublasLtGemmWithEpilogue(const RoutineInputs& inputs,
+                                                    const program::Step& next) {
+  GemmForm form = GemmFormOf(inputs.call());
+  LibraryEpilogue epilogue = TRY(LibraryEpilogueBehind(inputs, next, form.n));
+  if (form.empty() || form.beta != 0 || !IsFloat(inputs.type(2))) {
+    return Unimplemented("a product that has no epilogue");
+  }
+  int64_t alignment =
+      epilogue.added < 0 ? 0 : inputs.alignment(next.uses[static_cast<size_t>(epilogue.added)]);
+  return PrepareLtGemm(inputs, form, &epilogue, alignment);
 }
 
 }  // namespace weft::gpu

@@ -8,7 +8,9 @@
 #include "gpu/render_cuda.h"
 #include "gpu/routines/gemm.h"
 #include "gpu/routines/kernels.h"
+#include "gpu/routines/library_epilogue.h"
 #include "program/cost.h"
+#include "program/target_gpu.h"
 
 namespace weft::gpu {
 namespace {
@@ -151,13 +153,13 @@ struct FusedPlan {
 };
 
 // Reading and writing take longer than multiplying, at what such a kernel reaches of the matrix
-// units: at 28 and more FLOP a byte it lost to cuBLASLt and a kernel (an H200, a bottleneck block:
-// 934 against 830 us).
+// units.
 bool IsMemoryBound(const GemmForm& f, int64_t others, const program::TargetInfo& target) {
   auto number = [](int64_t x) { return static_cast<double>(x); };
   double flops = 2 * number(f.m) * number(f.n) * number(f.k);
   double bytes = 2 * (number(f.m) * number(f.k) + number(f.m) * number(f.n) * number(1 + others));
-  return flops / (target.bf16_matrix_flops / 12) < bytes / target.bytes_per_second;
+  return flops / (target.bf16_matrix_flops * program::GpuFigures::kOwnMatrixShare) <
+         bytes / target.bytes_per_second;
 }
 
 Result<FusedPlan> PlanFused(const RoutineInputs& inputs, int64_t others) {
@@ -243,24 +245,10 @@ std::string FusedText(const FusedPlan& plan, const Kernel& over, std::string_vie
 
 Result<PreparedPtr> PrepareGemmWithEpilogue(const RoutineInputs& inputs,
                                             const program::Step& next) {
-  auto* launch = std::get_if<program::KernelStep>(&next.op);
-  if (launch == nullptr || inputs.step.uses.size() != 3)
-    return Unimplemented("no kernel behind it");
-  int32_t product = -1;
-  const program::Slice result = Resolve(inputs.program, inputs.step.uses[2].slice);
-  for (size_t p = 0; p < next.uses.size(); ++p) {
-    program::Slice slice = Resolve(inputs.program, next.uses[p].slice);
-    bool same =
-        slice.buffer == result.buffer && slice.offset == result.offset && slice.size == result.size;
-    if (same && product < 0) {
-      product = static_cast<int32_t>(p);
-    } else if (Overlap(slice, result)) {
-      return Unimplemented("a kernel that reads the product otherwise");
-    }
-  }
-  if (product < 0) return Unimplemented("a kernel of something else");
+  int32_t product = TRY(ResultParameter(inputs, next));
   FusedPlan plan = TRY(PlanFused(inputs, std::ssize(next.uses) - 1));
-  const Kernel& kernel = inputs.program.kernels[static_cast<size_t>(launch->kernel)];
+  const auto& launch = std::get<program::KernelStep>(next.op);
+  const Kernel& kernel = inputs.program.kernels[static_cast<size_t>(launch.kernel)];
   std::optional<Kernel> over = KernelOverTile(
       kernel, product, {plan.rows, kTileColumns, plan.form.n, kTileColumns + kPadding});
   if (!over || kernel.memories[static_cast<size_t>(product)].dtype != plan.dtype) {

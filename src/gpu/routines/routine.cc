@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/str.h"
+#include "gpu/routines/gemm_epilogue.h"
 #include "gpu/routines/ways.h"
 #include "program/library.h"
 
@@ -17,8 +18,8 @@ int64_t RoutineInputs::elements(size_t use) const {
   return step.uses[use].slice.size / ByteWidth(type(use));
 }
 
-int64_t RoutineInputs::alignment(size_t use) const {
-  program::Slice slice = Resolve(program, step.uses[use].slice);
+int64_t RoutineInputs::alignment(const program::Use& use) const {
+  program::Slice slice = Resolve(program, use.slice);
   const program::Buffer& buffer = program.buffers[static_cast<size_t>(slice.buffer)];
   // Arguments may be memory of the user's own (runtime::Call).
   bool ours = buffer.kind == program::BufferKind::kTemp;
@@ -73,6 +74,30 @@ Result<PreparedPtr> PrepareRoutine(const RoutineInputs& inputs) {
   VLOG("gpu", 1) << name << " " << inputs.step.name << ": runs on the host: "
                  << (reasons.empty() ? "GPUs have no such routine" : reasons);
   return PreparedPtr();
+}
+
+PreparedPtr PrepareWithEpilogue(const RoutineInputs& inputs, const program::Step& next) {
+  static constexpr EpilogueWay kWays[] = {
+      {"gemm", "cuBLASLt", PrepareCublasLtGemmWithEpilogue},
+      {"gemm", "matrix units", PrepareGemmWithEpilogue},
+      {"convolution", "cuDNN", PrepareCudnnConvolutionWithEpilogue},
+  };
+  const std::string& name = inputs.call().routine;
+  std::string reasons;
+  for (const EpilogueWay& way : kWays) {
+    if (way.name != name) continue;
+    auto prepared = way.prepare(inputs, next);
+    if (prepared) {
+      VLOG("gpu", 2) << name << " " << inputs.step.name << ": " << way.way << ", with "
+                     << next.name;
+      return std::move(*prepared);
+    }
+    StrAppend(reasons, reasons.empty() ? "" : "; ", way.way, ": ", prepared.error().message());
+  }
+  if (!reasons.empty()) {
+    VLOG("gpu", 2) << name << " " << inputs.step.name << ": alone: " << reasons;
+  }
+  return nullptr;
 }
 
 }  // namespace weft::gpu

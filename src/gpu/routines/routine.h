@@ -45,7 +45,8 @@ struct RoutineInputs {
   DType type(size_t use) const;
   int64_t elements(size_t use) const;
   // The largest power of two, up to 256, that the address of the use is surely a multiple of.
-  int64_t alignment(size_t use) const;
+  int64_t alignment(size_t use) const { return alignment(step.uses[use]); }
+  int64_t alignment(const program::Use& use) const;
 };
 
 // One way to run a routine. `prepare` refuses with UNIMPLEMENTED, NOT_FOUND or UNAVAILABLE what it
@@ -58,5 +59,14 @@ std::span<const RoutineWay> RoutineWays();
 
 // The first way that takes the step; null: none does, and why is logged.
 Result<PreparedPtr> PrepareRoutine(const RoutineInputs& inputs);
+
+// The step with the kernel of the step behind it as one launch (epilogue fusion). The routine's
+// memory is the uses of the step, then those of `next`.
+struct EpilogueWay {
+  std::string_view name, way;
+  Result<PreparedPtr> (*prepare)(const RoutineInputs& inputs, const program::Step& next);
+};
+// Null: no way takes them together, and why is logged.
+PreparedPtr PrepareWithEpilogue(const RoutineInputs& inputs, const program::Step& next);
 
 }  // namespace weft::gpu

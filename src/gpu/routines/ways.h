@@ -26,4 +26,10 @@ Result<PreparedPtr> PrepareSortKernel(const RoutineInputs& inputs);
 Result<PreparedPtr> PrepareTopKKernel(const RoutineInputs& inputs);
 Result<PreparedPtr> PrepareTriangularSolveKernel(const RoutineInputs& inputs);
 
+// With the kernel of the next step (library_epilogue.h).
+Result<PreparedPtr> PrepareCublasLtGemmWithEpilogue(const RoutineInputs& inputs,
+                                                    const program::Step& next);
+Result<PreparedPtr> PrepareCudnnConvolutionWithEpilogue(const RoutineInputs& inputs,
+                                                        const program::Step& next);
+
 }  // namespace weft::gpu

@@ -217,5 +217,38 @@ TEST(GpuFusion, RowsThatChangePlacesAreReadThrough) {
   EXPECT_LT(TempBytes(StrCat(kFunctions, kLines)), int64_t{8} << 20);
 }
 
+// Bytes that a thread reads at once of the first parameter of the one kernel.
+int64_t BytesReadAtOnce(std::string_view lines) {
+  auto module = hlo::ParseModule(StrCat(kFunctions, lines));
+  EXPECT_TRUE(module) << module.error().ToString();
+  auto compiled = Compile(**module, {}, program::TargetInfo::H200(), {});
+  EXPECT_TRUE(compiled) << compiled.error().ToString();
+  const program::Kernel& kernel = compiled->program.kernels[0];
+  for (const program::Instr& i : kernel.code) {
+    if (i.op != program::Op::kLoad || i.memory != 0) continue;
+    EXPECT_EQ(i.align, i.type.lanes * ByteWidth(kernel.memories[0].dtype));
+    return i.align;
+  }
+  return 0;
+}
+
+// Of f32 and of 16 bits alike, where enough threads are left and not much is computed.
+TEST(GpuAccess, ReadsSixteenBytesAtOnce) {
+  EXPECT_EQ(BytesReadAtOnce("x = f32[4194304] parameter(0)\nROOT r = f32[4194304] negate(x)\n}"),
+            16);
+  EXPECT_EQ(BytesReadAtOnce("x = bf16[4194304] parameter(0)\nROOT r = bf16[4194304] negate(x)\n}"),
+            16);
+  EXPECT_EQ(BytesReadAtOnce("x = bf16[64,65536] parameter(0)\nb = bf16[65536] parameter(1)\n"
+                            "y = bf16[64,65536] broadcast(b), dimensions={1}\n"
+                            "ROOT r = bf16[64,65536] add(x, y)\n}"),
+            16);
+  // Half as many elements: eight a thread would leave too few threads.
+  EXPECT_EQ(BytesReadAtOnce("x = bf16[2097152] parameter(0)\nROOT r = bf16[2097152] negate(x)\n}"),
+            8);
+  // An array of f32 beside it has 16 bytes for four.
+  EXPECT_EQ(BytesReadAtOnce("x = bf16[4194304] parameter(0)\nROOT r = f32[4194304] convert(x)\n}"),
+            8);
+}
+
 }  // namespace
 }  // namespace weft::compiler

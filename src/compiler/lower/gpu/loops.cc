@@ -75,16 +75,36 @@ Status KernelDraft::ForEachOnGrid(const Dims& dims, bool flat, const Body& body,
 // Elements that a thread takes at once: those of one access, where enough threads are left and
 // little is computed. By rows, where they consist of whole ones and have no parts of their own.
 int KernelDraft::GridLanes(const LoopShape& shape) const {
-  constexpr double kCheap = 64;  // of an element
+  constexpr double kCheap = 64;  // of an element, where four of them are computed at once
   int64_t n = 1;
   for (int64_t d : shape.dims) n *= d;
-  int64_t lanes = std::min<int64_t>(target_.AccessBytes() / std::max<int64_t>(shape.width, 1), 8);
-  if (lanes <= 1 || shape.scalar || shape.cost > kCheap || shape.dims.empty()) return 1;
-  int64_t minor = shape.dims[shape.dims.size() - 1];
-  bool whole =
-      shape.flat ? n % lanes == 0 : minor % lanes == 0 && shape.cuts.empty() && shape.outer.empty();
-  bool pays = whole && n / lanes >= target_.cores * target_.threads_per_core;
-  return pays ? static_cast<int>(lanes) : 1;
+  if (shape.scalar || shape.dims.empty()) return 1;
+  const int64_t minor = shape.dims[shape.dims.size() - 1];
+  auto pays = [&](int64_t lanes) {
+    bool whole = shape.flat ? n % lanes == 0
+                            : minor % lanes == 0 && shape.cuts.empty() && shape.outer.empty();
+    double cheap = lanes > 4 && shape.width > 2 ? kCheap / 2 : kCheap;
+    return whole && shape.cost <= cheap && n / lanes >= target_.cores * target_.threads_per_core;
+  };
+  int64_t computed = target_.AccessBytes() / std::max<int64_t>(shape.width, 1);
+  // Arrays of 16 bits that are computed in f32: one access has twice as many of them.
+  int64_t stored = target_.AccessBytes() / std::min(shape.width, WidestOf(n));
+  for (int64_t lanes : {stored, computed}) {
+    lanes = std::min<int64_t>(lanes, 8);
+    if (lanes > 1 && pays(lanes)) return static_cast<int>(lanes);
+  }
+  return 1;
+}
+
+// Bytes of an element, in memory, of the widest array with n of them or more.
+int64_t KernelDraft::WidestOf(int64_t n) const {
+  int64_t widest = 0;
+  for (const Parameter& p : parameters_) {
+    const Shape& shape = program_.buffers[p.buffer].shape;
+    if (shape.elements() >= n) widest = std::max<int64_t>(widest, ByteWidth(shape.dtype()));
+  }
+  // Those narrower than 16 bits are widened by several steps.
+  return widest == 0 ? INT64_MAX : std::max<int64_t>(widest, 2);
 }
 
 namespace {
