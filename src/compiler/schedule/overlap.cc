@@ -23,7 +23,7 @@ namespace {
 
 // Programs are compiled while somebody waits: a tenth of what `weft schedule` spends.
 constexpr SearchOptions kQuickSearch = {
-    .work = 160'000, .moves = 2'000'000, .states = 4'000, .window_states = 2'000};
+    .work = 160'000, .moves = 2'000'000, .blocks = 1'000'000, .states = 4'000, .window_states = 2'000};
 constexpr int64_t kUnrolledInstructions = 4'000;  // of a module: a few seconds of compile time
 constexpr double kMemoryGrowth = 1.1;  // of a computation's peak, and two transfers' results
 

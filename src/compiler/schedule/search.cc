@@ -16,6 +16,7 @@ namespace {
 
 constexpr size_t kWindow = 64;       // jobs
 constexpr size_t kMostWindows = 12;  // a round
+constexpr size_t kMostInBlocks = 400;  // jobs: tabu search has a table of pairs
 constexpr double kForever = std::numeric_limits<double>::infinity();
 
 // A generator of its own, the same everywhere.
@@ -54,6 +55,7 @@ class OrderSearch {
     Perturb(options_.work * 4 / 5);
     FillBest(options_.work);
     Move();
+    CriticalBlocks();
     Branch({512, 2048});
     for (int round = 0; round < 3 && Windows(); ++round) {
     }
@@ -239,6 +241,14 @@ class OrderSearch {
     MoveOptions options{options_.moves, options_.moves / 2,
                         InLimit(best_) ? options_.memory_limit : 0, bound_};
     TakeJobs(ImproveByMoves(p_, best_.jobs, options), "moves of single jobs");
+  }
+
+  void CriticalBlocks() {
+    if (Done() || best_.is_optimal || options_.memory_limit != 0 || p_.size() > kMostInBlocks) {
+      return;
+    }
+    MoveOptions options{options_.blocks, options_.blocks, 0, bound_};
+    TakeJobs(ImproveByCriticalBlocks(p_, best_.jobs, options), "tabu search of critical blocks");
   }
 
   void TakeJobs(std::vector<int32_t> jobs, std::string_view rule) {

@@ -16,6 +16,7 @@ struct SearchOptions {
   int64_t memory_limit = 0;        // bytes besides what is there throughout; 0: none
   int64_t work = 1'600'000;        // jobs placed by list scheduling, about 0.3 us each
   int64_t moves = 20'000'000;      // jobs placed by local search, about 15 ns each
+  int64_t blocks = 40'000'000;     // jobs looked at by tabu search, about 10 ns each
   int64_t states = 120'000;        // expanded by branch and bound, about 10 us each at 100 jobs
   int64_t window_states = 40'000;  // and of windows, about 5 us each
 };
@@ -77,6 +78,13 @@ struct MoveOptions {
 std::vector<int32_t> ImproveByMoves(const Problem& problem, std::vector<int32_t> order,
                                     const MoveOptions& options);
 
+// Tabu search over critical blocks, of problems with one transfer at a time. Looks at length alone:
+// whether the result is shorter, and what memory it takes, has to be looked at. Empty: it does not
+// apply.
+std::vector<int32_t> ImproveByCriticalBlocks(const Problem& problem,
+                                             const std::vector<int32_t>& order,
+                                             const MoveOptions& options);
+
 struct FillOptions {
   int64_t memory_limit = 0;  // 0: none
   double bound = 0;          // waits of less than a millionth of it are left
@@ -95,5 +103,7 @@ Problem Reversed(const Problem& problem);
 // transfer before it allow.
 std::vector<int32_t> FromReversed(const Problem& problem, const Problem& reversed,
                                   const std::vector<int32_t>& jobs);
+// The order of a timeline, given when each job begins.
+std::vector<int32_t> OrderOfBegins(const Problem& problem, const std::vector<double>& begin);
 
 }  // namespace weft::compiler::schedule
