@@ -9,10 +9,9 @@
 namespace weft::compiler::schedule {
 namespace {
 
-constexpr double kFirstThreshold = 0.01;  // of the length
-constexpr int64_t kFarthest = 16;         // places that a job is moved, but for one in four
-constexpr int64_t kWalkWork = 10;         // a walk takes so many times as long as a move, a job
-constexpr double kSameTime = 1e-14;       // seconds
+constexpr int64_t kFarthest = 16;    // places that a job is moved, but for one in four
+constexpr int64_t kWalkWork = 10;    // a walk takes so many times as long as a move, a job
+constexpr double kSameTime = 1e-14;  // seconds
 
 // The most bytes live at once, from places and times that are known already: what Walker finds by
 // placing each job, in a thirtieth of its time.
@@ -129,7 +128,7 @@ class Moves {
         Shift(from, to);
         Rerun(std::min(from, to), std::max(from, to) + 1);
         double next = Length();
-        bool accept = next <= length + kFirstThreshold * left * left * shortest;
+        bool accept = next <= length + options_.threshold * left * left * shortest;
         if (accept && options_.memory_limit > 0) accept = Peak() <= options_.memory_limit;
         if (accept) {
           length = next;

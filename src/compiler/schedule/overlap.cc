@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/log.h"
 #include "compiler/analysis/collectives.h"
 #include "compiler/passes.h"
 #include "compiler/passes/collectives/async_pairs.h"
@@ -22,8 +23,11 @@ namespace schedule {
 namespace {
 
 // Programs are compiled while somebody waits: a tenth of what `weft schedule` spends.
-constexpr SearchOptions kQuickSearch = {
-    .work = 160'000, .moves = 2'000'000, .blocks = 1'000'000, .states = 4'000, .window_states = 2'000};
+constexpr SearchOptions kQuickSearch = {.work = 160'000,
+                                        .moves = 2'000'000,
+                                        .blocks = 1'000'000,
+                                        .states = 4'000,
+                                        .window_states = 2'000};
 constexpr int64_t kUnrolledInstructions = 4'000;  // of a module: a few seconds of compile time
 constexpr double kMemoryGrowth = 1.1;  // of a computation's peak, and two transfers' results
 
@@ -126,6 +130,10 @@ Result<bool> OverlapCollectives(hlo::Module& module, const PassContext& context)
     SearchOptions search = kQuickSearch;
     search.memory_limit = MemoryLimit(problem);
     const Order best = FindOrder(problem, search);
+    VLOG("schedule", 1) << c->name() << ": " << problem.size() << " jobs, "
+                        << best.value.length * 1e3 << " ms by " << best.rule << ", bound "
+                        << LowerBound(problem) * 1e3 << " ms, " << best.value.peak << " bytes of "
+                        << search.memory_limit;
     WriteOrder(*c, problem, best);
     lengths[c] = best.value.length;
   }

@@ -14,8 +14,8 @@
 namespace weft::compiler::schedule {
 namespace {
 
-constexpr size_t kWindow = 64;       // jobs
-constexpr size_t kMostWindows = 12;  // a round
+constexpr size_t kWindow = 64;         // jobs
+constexpr size_t kMostWindows = 12;    // a round
 constexpr size_t kMostInBlocks = 400;  // jobs: tabu search has a table of pairs
 constexpr double kForever = std::numeric_limits<double>::infinity();
 
@@ -236,18 +236,21 @@ class OrderSearch {
     }
   }
 
+  // Where memory is scarce most of what a large threshold lets through is never made good again.
   void Move() {
-    if (Done() || best_.is_optimal) return;
-    MoveOptions options{options_.moves, options_.moves / 2,
-                        InLimit(best_) ? options_.memory_limit : 0, bound_};
-    TakeJobs(ImproveByMoves(p_, best_.jobs, options), "moves of single jobs");
+    for (double threshold : {0.001, options_.memory_limit == 0 ? 0.01 : 0.0003}) {
+      if (Done() || best_.is_optimal) return;
+      MoveOptions options{options_.moves / 2, options_.moves / 2,
+                          InLimit(best_) ? options_.memory_limit : 0, bound_, threshold};
+      TakeJobs(ImproveByMoves(p_, best_.jobs, options), "moves of single jobs");
+    }
   }
 
   void CriticalBlocks() {
     if (Done() || best_.is_optimal || options_.memory_limit != 0 || p_.size() > kMostInBlocks) {
       return;
     }
-    MoveOptions options{options_.blocks, options_.blocks, 0, bound_};
+    MoveOptions options{options_.blocks, options_.blocks, 0, bound_, 0};
     TakeJobs(ImproveByCriticalBlocks(p_, best_.jobs, options), "tabu search of critical blocks");
   }
 

@@ -73,6 +73,7 @@ struct MoveOptions {
   int64_t patience = 0;      // of it, since something became shorter
   int64_t memory_limit = 0;  // 0: none
   double bound = 0;          // where it may stop
+  double threshold = 0.01;   // how much longer a move may make it at first, of the length
 };
 // Local search by moves of single jobs; never longer than the order it begins with.
 std::vector<int32_t> ImproveByMoves(const Problem& problem, std::vector<int32_t> order,

@@ -1,6 +1,7 @@
 // Tabu search over critical blocks, as of job shops. One order a stream makes a graph; its longest
 // path is the length, and only moves within a run of jobs of one stream on that path can shorten
-// it. The best such move is made even if it lengthens, and may not be undone for a while.
+// it. The best such move is made even if it lengthens, and may not be undone for a while. Where
+// that leads nowhere it goes on from a changed order, and then from another one altogether.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -11,8 +12,11 @@
 namespace weft::compiler::schedule {
 namespace {
 
-constexpr int64_t kLongestTenure = 16;  // iterations that a move may not be undone, besides n / 12
-constexpr int64_t kPatience = 1'500;    // iterations without anything shorter, then from the best
+// Iterations that a move may not be undone: few, so that blocks are put in order, not only stirred.
+constexpr uint64_t kLeastTenure = 2, kMostTenure = 7;
+constexpr int64_t kPatience = 300;  // iterations without anything shorter
+constexpr int64_t kMostKicks = 10;  // that did not help, then from somewhere else
+constexpr uint64_t kKick = 12;      // moves at random, or up to twice as many
 constexpr int32_t kNoJob = -1;
 
 class CriticalBlocks {
@@ -31,27 +35,28 @@ class CriticalBlocks {
   std::vector<double> Run(const std::vector<int32_t>& order) {
     for (int32_t job : order) streams_[Of(job)].push_back(job);
     Number();
-    double shortest = Time();
+    double shortest = Time(), here = shortest;
     std::vector<double> best = head_;
-    std::array<std::vector<int32_t>, 3> kept = streams_;
-    int64_t since = 0;
+    std::array<std::vector<int32_t>, 3> kept = streams_;  // the shortest since the last start
+    int64_t since = 0, kicks = 0;
     while (work_ < options_.work && shortest > options_.bound * (1 + 1e-9)) {
       ++iteration_;
-      if (!Step()) {
+      const bool moved = Step();
+      const double length = Time();
+      ++since;
+      if (length < here * (1 - 1e-12)) here = length, kept = streams_, since = kicks = 0;
+      if (length < shortest * (1 - 1e-12)) shortest = length, best = head_;
+      if (moved && since < kPatience) continue;
+      since = 0;
+      if (++kicks <= kMostKicks) {
         streams_ = kept;
         Number();
-        Time();
         Kick();
-      }
-      double length = Time();
-      if (length < shortest * (1 - 1e-12)) {
-        shortest = length, best = head_, kept = streams_, since = 0;
-      } else if (++since % kPatience == 0) {
-        streams_ = kept;
-        Number();
-        Time();
-        Kick();
-        Time();
+      } else {
+        kicks = 0;
+        StartAnywhere();
+        here = Time();
+        kept = streams_;
       }
     }
     return best;
@@ -249,8 +254,8 @@ class CriticalBlocks {
   void Make(const Shift& m) {
     std::vector<int32_t>& s = streams_[static_cast<size_t>(m.stream)];
     int32_t moved = s[static_cast<size_t>(m.from)];
-    int64_t until = iteration_ + 4 + static_cast<int64_t>(n_) / 12 +
-                    static_cast<int64_t>(Next() % static_cast<uint64_t>(kLongestTenure));
+    auto until =
+        iteration_ + static_cast<int64_t>(kLeastTenure + Next() % (kMostTenure - kLeastTenure + 1));
     auto begin = s.begin();
     if (m.from < m.to) {
       for (int64_t k = m.from + 1; k <= m.to; ++k) {
@@ -269,7 +274,8 @@ class CriticalBlocks {
   // A few moves at random, so that it goes another way this time.
   void Kick() {
     std::fill(forbidden_.begin(), forbidden_.end(), 0);
-    for (uint64_t left = 3 + Next() % 8; left > 0; --left) {
+    Time();
+    for (uint64_t left = kKick + Next() % kKick; left > 0; --left) {
       auto job = static_cast<int32_t>(Next() % n_);
       int32_t next = Behind(job);
       if (next == kNoJob) continue;
@@ -281,6 +287,27 @@ class CriticalBlocks {
       Make(swap);
       Time();
     }
+  }
+
+  // Some order that keeps to what jobs need.
+  void StartAnywhere() {
+    std::fill(forbidden_.begin(), forbidden_.end(), 0);
+    for (std::vector<int32_t>& s : streams_) s.clear();
+    std::vector<int32_t> ready;
+    for (size_t n = 0; n < n_; ++n) {
+      waiting_[n] = static_cast<int32_t>(p_.jobs[n].preds.size());
+      if (waiting_[n] == 0) ready.push_back(static_cast<int32_t>(n));
+    }
+    while (!ready.empty()) {
+      std::swap(ready[Next() % ready.size()], ready.back());
+      int32_t job = ready.back();
+      ready.pop_back();
+      streams_[Of(job)].push_back(job);
+      for (int32_t s : At(job).succs) {
+        if (--waiting_[static_cast<size_t>(s)] == 0) ready.push_back(s);
+      }
+    }
+    Number();
   }
 
   const Problem& p_;

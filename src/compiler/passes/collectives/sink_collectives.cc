@@ -2,6 +2,7 @@
 // of an array leave the loop. It stacks their operands instead; behind it stands one collective on
 // the stack, and what formatted its result, with one more dimension.
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
@@ -14,6 +15,7 @@
 #include "compiler/passes/collectives/own_loop.h"
 #include "compiler/passes/effects.h"
 #include "compiler/passes/rewrite.h"
+#include "compiler/spmd/reshard.h"
 #include "hlo/builder.h"
 #include "hlo/clone.h"
 
@@ -22,11 +24,8 @@ namespace {
 
 using hlo::Builder;
 using hlo::Instruction;
+using hlo::Ints;
 using hlo::Op;
-
-// A limit of the algorithm: with more elements than this a collective is not bound by latency, and
-// waits for the last rounds.
-constexpr int64_t kSmallElements = 1 << 16;
 
 // What stands between the operands that are stacked and the update of a row.
 struct Sunk {
@@ -74,8 +73,8 @@ bool IsLiftable(const Instruction& i) {
 
 class SunkFinder {
  public:
-  SunkFinder(const Loop& loop, int64_t element, bool only_small)
-      : loop_(loop), element_(element), only_small_(only_small) {}
+  SunkFinder(const Loop& loop, int64_t element, int64_t most_bytes)
+      : loop_(loop), element_(element), most_bytes_(most_bytes) {}
 
   std::optional<Sunk> Find() {
     std::optional<LoopBounds> bounds = FindLoopBounds(*loop_.op);
@@ -114,9 +113,9 @@ class SunkFinder {
     }
     for (const Instruction* i : found.ops) {
       for (Instruction* operand : i->operands()) {
-        bool is_new = !moved.contains(operand) && !operand->IsConstant() &&
-                      std::find(found.stacks.begin(), found.stacks.end(), operand) ==
-                          found.stacks.end();
+        bool is_new =
+            !moved.contains(operand) && !operand->IsConstant() &&
+            std::find(found.stacks.begin(), found.stacks.end(), operand) == found.stacks.end();
         if (!is_new) continue;
         if (!IsPlain(operand->shape())) return false;
         found.stacks.push_back(operand);
@@ -138,13 +137,12 @@ class SunkFinder {
   bool IsCandidate(const Instruction& i) const {
     if (HasControlDependencies(i) || !IsPlain(i.shape())) return false;
     if (!IsSinkable(i)) return IsLiftable(i);
-    int64_t most = std::max(i.shape().elements(), i.operand(0)->shape().elements());
-    return !only_small_ || most <= kSmallElements;
+    return std::max(i.shape().ByteSize(), i.operand(0)->shape().ByteSize()) <= most_bytes_;
   }
 
   const Loop& loop_;
   const int64_t element_;
-  const bool only_small_;
+  const int64_t most_bytes_;                       // of a collective that is small enough for now
   std::unordered_set<const Instruction*> inside_;  // lookups only
 };
 
@@ -175,7 +173,9 @@ void LiftAttrs(Instruction& i, int64_t trips) {
     case Op::kReduce: AddOne(i.mutable_attrs<hlo::ReduceAttrs>().dimensions); return;
     case Op::kReverse:
     case Op::kConcatenate: AddOne(i.mutable_attrs<hlo::DimensionsAttrs>().dimensions); return;
-    case Op::kTranspose: AddOneWithFirst(i.mutable_attrs<hlo::DimensionsAttrs>().dimensions); return;
+    case Op::kTranspose:
+      AddOneWithFirst(i.mutable_attrs<hlo::DimensionsAttrs>().dimensions);
+      return;
     case Op::kBroadcast: AddOneWithFirst(i.mutable_attrs<hlo::BroadcastAttrs>().dimensions); return;
     case Op::kReshape: i.mutable_attrs<hlo::ReshapeAttrs>().inferred_dimension = {}; return;
     case Op::kSlice: {
@@ -218,8 +218,8 @@ class Lifter {
       lifted_[i] = copy;
     }
     Builder b(into_, before_, sunk_.update);
-    Instruction* rows = TRY(b.Reshape(lifted_.at(sunk_.update->operand(1)),
-                                      sunk_.update->shape().dims()));
+    Instruction* rows =
+        TRY(b.Reshape(lifted_.at(sunk_.update->operand(1)), sunk_.update->shape().dims()));
     rows->mutable_shape() = sunk_.update->shape();
     return rows;
   }
@@ -234,8 +234,8 @@ class Lifter {
     Builder b(into_, before_, &operand);
     Ints dimensions;
     for (int64_t d = 0; d < operand.shape().rank(); ++d) dimensions.push_back(d + 1);
-    return lifted_[&operand] = TRY(b.Broadcast(
-               Constant(operand), Stacked(operand.shape(), sunk_.trips), dimensions));
+    return lifted_[&operand] = TRY(
+               b.Broadcast(Constant(operand), Stacked(operand.shape(), sunk_.trips), dimensions));
   }
 
   const Sunk& sunk_;
@@ -297,15 +297,17 @@ Result<bool> SinkCollectives(hlo::Module& module, const PassContext& context) {
   if (module.config().is_scheduled) return false;
   FreshIds ids(module);
   bool changed = false;
+  const spmd::LinkModel link = spmd::LinkModel::Of(context.target);
+  const auto small = static_cast<int64_t>(link.seconds * link.bytes_per_second);
   for (Instruction* op : OwnLoops(module)) {
-    // Level by level: what feeds a collective that was sunk is sunk in the next round. Large ones
-    // wait until no small one is left.
-    for (bool only_small : {true, false}) {
+    // Level by level: what feeds a collective that was sunk is sunk in the next round. Those that
+    // are not bound by latency wait until no other is left.
+    for (int64_t most_bytes : {small, std::numeric_limits<int64_t>::max()}) {
       for (bool again = true; again;) {
         again = false;
         std::optional<Loop> loop = FindLoop(op);
         for (int64_t k = 0; loop && k < loop->size() && !again; ++k) {
-          std::optional<Sunk> sunk = SunkFinder(*loop, k, only_small).Find();
+          std::optional<Sunk> sunk = SunkFinder(*loop, k, most_bytes).Find();
           if (!sunk) continue;
           op = TRY(SinkRows(*loop, *sunk, ids));
           again = changed = true;
