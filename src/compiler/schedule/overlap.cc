@@ -99,6 +99,18 @@ int64_t MemoryLimit(const Problem& problem) {
   return static_cast<int64_t>(kMemoryGrowth * peak) + 2 * most;
 }
 
+void Explain(const Computation& c, const Problem& problem, const SearchOptions& search,
+             const Order& best) {
+  double compute = 0, wire = 0;
+  for (const Job& job : problem.jobs) {
+    (job.stream == Stream::kCompute ? compute : wire) += job.seconds;
+  }
+  VLOG("schedule", 1) << c.name() << ": " << problem.size() << " jobs, " << best.value.length * 1e3
+                      << " ms by " << best.rule << ", bound " << LowerBound(problem) * 1e3
+                      << " ms, compute " << compute * 1e3 << " ms, wire " << wire * 1e3 << " ms, "
+                      << best.value.peak << " bytes of " << search.memory_limit;
+}
+
 }  // namespace
 }  // namespace schedule
 
@@ -130,10 +142,7 @@ Result<bool> OverlapCollectives(hlo::Module& module, const PassContext& context)
     SearchOptions search = kQuickSearch;
     search.memory_limit = MemoryLimit(problem);
     const Order best = FindOrder(problem, search);
-    VLOG("schedule", 1) << c->name() << ": " << problem.size() << " jobs, "
-                        << best.value.length * 1e3 << " ms by " << best.rule << ", bound "
-                        << LowerBound(problem) * 1e3 << " ms, " << best.value.peak << " bytes of "
-                        << search.memory_limit;
+    Explain(*c, problem, search, best);
     WriteOrder(*c, problem, best);
     lengths[c] = best.value.length;
   }
