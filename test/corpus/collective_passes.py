@@ -19,7 +19,7 @@ import collectives
 
 LOOP_PASSES = ["pipeline-collectives", "sink-all-reduces", "sink-collectives", "sink-collectives,simplify-while,sink-all-reduces,pipeline-collectives",
                "double-buffer-loops", "unroll-collective-loops"]  # fmt: skip
-PASSES = ["make-collectives-async", "make-collectives-async,make-collectives-sync", "reassociate-all-reduces", "hoist-transposes", "combine-collectives"]
+PASSES = ["make-collectives-async", "make-collectives-async,make-collectives-sync", "reassociate-all-reduces", "hoist-transposes"]
 
 
 def weft(*arguments):
@@ -70,6 +70,8 @@ def check(text, devices, passes, runs):
     if not runs():
         return "does not run"
     status, out = diff(text, after, devices)
+    if status == 124:
+        return "does not run"  # in the time that it is given
     return "equal" if status == 0 else collectives.cause_of(out) or "differs"
 
 

@@ -94,6 +94,10 @@ Result<bool> JoinPair(Instruction* start) {
   if (wrapped == nullptr || start->users().size() != 1 || start->IsRoot()) return false;
   Instruction* done = start->users()[0];
   if (!HasTrait(done->op(), hlo::kAsyncDone)) return false;
+  // Starts may send tuples; what is synchronous takes arrays.
+  for (const Instruction* operand : start->operands()) {
+    if (!operand->shape().IsArray()) return false;
+  }
   Builder b(*start->parent(), start, start);
   std::vector<Instruction*> operands(start->operands().begin(), start->operands().end());
   Shape shape = done->shape();
