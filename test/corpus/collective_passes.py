@@ -85,7 +85,7 @@ def modules(paths):
         if replicas * partitions > collectives.MOST_DEVICES:
             continue
         status, text = weft("print", collectives.with_counts(text, replicas, partitions))
-        if status == 0:
+        if status == 0 and weft("verify", text)[0] == 0:
             yield path, text, replicas * partitions
 
 

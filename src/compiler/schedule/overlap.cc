@@ -29,7 +29,7 @@ constexpr SearchOptions kQuickSearch = {.work = 160'000,
                                         .states = 4'000,
                                         .window_states = 2'000};
 constexpr int64_t kUnrolledInstructions = 4'000;  // of a module: a few seconds of compile time
-constexpr double kMemoryGrowth = 1.1;  // of a computation's peak, and two transfers' results
+constexpr double kMemoryGrowth = 1.25;  // of a computation's peak, and two transfers' results
 
 // One of the devices that share the cores and the memory of this machine.
 Machine MachineOf(const program::TargetInfo& target, const CollectiveOptions& options,
