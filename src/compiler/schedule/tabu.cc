@@ -17,6 +17,7 @@ constexpr uint64_t kLeastTenure = 2, kMostTenure = 7;
 constexpr int64_t kPatience = 300;  // iterations without anything shorter
 constexpr int64_t kMostKicks = 10;  // that did not help, then from somewhere else
 constexpr uint64_t kKick = 12;      // moves at random, or up to twice as many
+constexpr int64_t kNear = 20;       // places of a stream within which a cycle is looked for
 constexpr int32_t kNoJob = -1;
 
 class CriticalBlocks {
@@ -29,7 +30,8 @@ class CriticalBlocks {
         head_(n_),
         tail_(n_),
         forbidden_(n_ * n_, 0),
-        waiting_(n_) {}
+        waiting_(n_),
+        seen_(n_, 0) {}
 
   // Begins of jobs of the shortest that was found.
   std::vector<double> Run(const std::vector<int32_t>& order) {
@@ -195,21 +197,43 @@ class CriticalBlocks {
     }
   }
 
-  // Only moves that surely close no cycle.
+  // Only moves that close no cycle. Most are seen to by times: what begins a longer way to the end
+  // is not behind what begins a shorter one. Of the others those near by are looked at.
   void Consider(Shift m) {
     const std::vector<int32_t>& s = streams_[static_cast<size_t>(m.stream)];
     int32_t moved = s[static_cast<size_t>(m.from)], other = s[static_cast<size_t>(m.to)];
+    const bool is_near = std::abs(m.from - m.to) <= kNear;
     if (m.from < m.to) {
       for (int32_t q : At(moved).succs) {
-        if (From(q) >= From(other)) return;
+        if (From(q) >= From(other) && (!is_near || Reaches(q, other))) return;
       }
     } else {
       for (int32_t q : At(moved).preds) {
-        if (End(q) >= End(other)) return;
+        if (End(q) >= End(other) && (!is_near || Reaches(other, q))) return;
       }
     }
     m.length = Estimate(m);
     moves_.push_back(m);
+  }
+
+  bool Reaches(int32_t from, int32_t to) {
+    ++stamp_;
+    reached_.assign(1, from);
+    while (!reached_.empty()) {
+      int32_t job = reached_.back();
+      reached_.pop_back();
+      if (job == to) return true;
+      // What stands before it ends before it begins, and has a longer way to the end.
+      if (End(job) > Head(to) * (1 + 1e-12) || From(job) < From(to) ||
+          seen_[static_cast<size_t>(job)] == stamp_) {
+        continue;
+      }
+      seen_[static_cast<size_t>(job)] = stamp_;
+      ++work_;
+      reached_.insert(reached_.end(), At(job).succs.begin(), At(job).succs.end());
+      if (int32_t next = Behind(job); next != kNoJob) reached_.push_back(next);
+    }
+    return false;
   }
 
   // The longest path through what is moved, heads before it and tails behind it as they are.
@@ -317,9 +341,10 @@ class CriticalBlocks {
   std::vector<int64_t> place_;                   // in its stream
   std::vector<double> head_, tail_, begins_;
   std::vector<int64_t> forbidden_;  // of pairs: the iteration until which a may not go before b
-  std::vector<int32_t> waiting_, topological_, moved_;
+  std::vector<int32_t> waiting_, topological_, moved_, reached_;
   std::vector<Shift> moves_;
-  int64_t iteration_ = 0, work_ = 0;
+  std::vector<int64_t> seen_;  // by job: the last search that came by
+  int64_t iteration_ = 0, work_ = 0, stamp_ = 0;
   uint64_t state_ = 0x9e3779b97f4a7c15;
 };
 
