@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """Training steps on 8 CPU devices of one process, with a link simulated between them: what asynchronous collectives hide.
 
-    link.py [--link MBIT] [--kinds fsdp,fsdp_tp,...] [--tokens N] [--out FILE]
+    link.py [--link MBIT] [--kinds fsdp,fsdp_tp,...] [--tokens N] [--out FILE] [--model]
 
 A small transformer of f32 (each block under jax.checkpoint, gradient descent), its weights cut over 8 devices (fsdp), over heads and hidden units (tp) or
 both ways (fsdp_tp); layers unrolled or scanned (fsdp_scan). Each way runs in a process of its own: without a link, which is what computing takes, and with
 one, collectives asynchronous and not. What the wire takes is the difference of two synchronous runs, one with a link half as fast. Printed is the step
 beside the larger of computing and wire. The simulated link sleeps and computes nothing (`weft help options`: collectives.link).
+
+--model: nothing is run. Printed is what the order takes on the model that it was made for (rates of this machine, devices that share it), beside its lower
+bound, what computing and wire take, and both one after the other; then the same with the link at which computing and wire take equally long.
 """
 
 import argparse
@@ -14,6 +17,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import time
@@ -92,6 +96,8 @@ def measure(kind, sizes, seconds):
     begin = time.perf_counter()
     compiled = step.lower(*arguments).compile()
     compile_s = time.perf_counter() - begin
+    if seconds < 0:  # what was said while it was compiled is all that is asked for
+        return
     out, times, begin = jax.block_until_ready(compiled(*arguments)), [], time.perf_counter()
     while len(times) < 3 or (time.perf_counter() - begin < seconds and len(times) < 50):
         at = time.perf_counter()
@@ -103,15 +109,44 @@ def measure(kind, sizes, seconds):
                       "temp": getattr(analysis, "temp_size_in_bytes", None)}))  # fmt: skip
 
 
-def run(kind, a, **options):
+def environment(options):
     env = dict(os.environ, JAX_PLATFORMS="weft", WEFT_CPU_DEVICES="8", WEFT_CACHE="0", PYTHONPATH=str(ROOT / "python"),
                WEFT_OPTIONS=",".join(f"collectives.{k}={v}" for k, v in options.items()))  # fmt: skip
     env.setdefault("WEFT_LIBRARY", str(ROOT / "build" / "libpjrt_weft.so"))
+    return env
+
+
+def run(kind, a, **options):
+    env = environment(options)
     done = subprocess.run([sys.executable, __file__, "--one", kind, "--tokens", str(a.tokens), "--seconds", str(a.seconds)], env=env,
                           capture_output=True, text=True, check=False)  # fmt: skip
     if done.returncode != 0:
         sys.exit(done.stderr)
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def model(kind, a, link):
+    """Milliseconds of the order by the model: length, bound, compute, wire."""
+    env = environment({"link": link}) | {"WEFT_DEBUG": "schedule=1"}
+    done = subprocess.run([sys.executable, __file__, "--one", kind, "--tokens", str(a.tokens), "--seconds", "-1"], env=env, capture_output=True, text=True,
+                          check=False)  # fmt: skip
+    found = re.findall(r"schedule: .* jobs, ([\d.]+) ms by .*?, bound ([\d.]+) ms, compute ([\d.]+) ms, wire ([\d.]+) ms", done.stderr)
+    if done.returncode != 0 or not found:
+        sys.exit(done.stderr or f"{kind}: nothing was ordered")
+    return max([*map(float, row)] for row in found)
+
+
+def models(a):
+    print(f"{'step':14} {'Mbit/s':>7} {'compute':>8} {'wire':>8} {'bound':>8} {'async':>8}  {'x larger':>8} {'x faster':>8} {'x bound':>8}   (ms, on the model)")
+    for kind in a.kinds.split(","):
+        link, rows = a.link, []
+        for _ in range(2):
+            length, bound, compute, wire = model(kind, a, link)
+            rows.append((link, compute, wire, bound, length))
+            link = max(1, round(link * wire / compute))
+        for link, compute, wire, bound, length in rows:
+            print(f"{kind:14} {link:7} {compute:8.1f} {wire:8.1f} {bound:8.1f} {length:8.1f}  {length / max(compute, wire):8.2f} "
+                  f"{(compute + wire) / length:8.2f} {length / bound:8.3f}", flush=True)  # fmt: skip
 
 
 def main():
@@ -121,10 +156,13 @@ def main():
     ap.add_argument("--tokens", type=int, default=Sizes.tokens)
     ap.add_argument("--seconds", type=float, default=3, help="of each measurement")
     ap.add_argument("--out")
+    ap.add_argument("--model", action="store_true", help="the figures of the model alone")
     ap.add_argument("--one", help=argparse.SUPPRESS)
     a = ap.parse_args()
     if a.one:
         return measure(a.one, Sizes(tokens=a.tokens), a.seconds)
+    if a.model:
+        return models(a)
     rows = []
     print(f"{'step':14} {'compute':>8} {'wire':>8} {'sync':>8} {'async':>8}  {'x larger':>8} {'x faster':>8}   (ms, link {a.link} Mbit/s)")
     for kind in a.kinds.split(","):

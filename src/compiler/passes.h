@@ -200,6 +200,10 @@ Result<bool> SimplifyRanges(hlo::Module&, const PassContext&);
 // are taken in another order; needs: separate-computations (bodies of several loops stay), not
 // scheduled (else it does nothing).
 Result<bool> SinkAllReduces(hlo::Module&, const PassContext&);
+// Collectives whose results, formatted, a loop only writes to the rows of an array that it fills
+// are done once behind the loop, on a stack of their operands (forward-sink): small ones level by
+// level, then large ones; needs: separate-computations, not scheduled (else it does nothing).
+Result<bool> SinkCollectives(hlo::Module&, const PassContext&);
 // Loops of few rounds (`optimize.unroll_*`) become straight code; state that is not used, constant
 // or there twice goes; costly invariant ops move out, and so do products of scanned rows with
 // invariants, as one product of all rows; needs: not scheduled (else it does nothing).

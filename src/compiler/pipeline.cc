@@ -55,6 +55,7 @@ constexpr Pass kPasses[] = {
     {"simplify-ranges", SimplifyRanges},
     {"simplify-while", SimplifyWhile},
     {"sink-all-reduces", SinkAllReduces},
+    {"sink-collectives", SinkCollectives},
     {"unroll-collective-loops", UnrollCollectiveLoops},
 };
 

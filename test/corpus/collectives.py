@@ -84,16 +84,20 @@ def with_counts(text, replicas, partitions):
     return f"{name[0]}, replica_count={replicas}, num_partitions={partitions}{header[name.end():]}\n{rest}"
 
 
+def run_file(arguments):
+    try:
+        done = subprocess.run([str(WEFT), *map(str, arguments)], capture_output=True, text=True, errors="replace", timeout=SECONDS_EACH)
+    except subprocess.TimeoutExpired:
+        return 124, "timeout"
+    return done.returncode, done.stdout + done.stderr
+
+
 def run(text, *arguments):
     with tempfile.NamedTemporaryFile("w", suffix=".hlo") as file:
         file.write(text)
         file.flush()
-        try:
-            command = [str(WEFT), *arguments, file.name]
-            done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=SECONDS_EACH)
-        except subprocess.TimeoutExpired:
-            return 124, "timeout"
-        return done.returncode, (done.stdout + done.stderr).replace(file.name, "FILE")
+        status, out = run_file([*arguments, file.name])
+        return status, out.replace(file.name, "FILE")
 
 
 def cause_of(text):

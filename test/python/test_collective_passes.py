@@ -17,7 +17,7 @@ FOLDERS = ["service/collective_pipeliner_test", "tests/collective_pipeliner_exec
            "backends/gpu/transforms/double_buffer_loop_unrolling_test", "service/while_loop_pipeline_unroller_test",
            "backends/gpu/tests/collective_pipeline_parallelism_test"]  # fmt: skip
 PASSES = ["make-collectives-async", "make-collectives-async,make-collectives-sync", "pipeline-collectives", "sink-all-reduces",
-          "double-buffer-loops"]  # fmt: skip
+          "sink-collectives", "double-buffer-loops"]  # fmt: skip
 
 
 def weft(*arguments):
@@ -102,8 +102,16 @@ def random_loop(rng):
         lines += ["k = f32[2,8] reshape(l)"]
     lines += [f"g = f32[8,8] all-gather(k), channel_id=1, {attributes}, dimensions={{0}}",
               "y = f32[8,8] dot(x, g), lhs_contracting_dims={1}, rhs_contracting_dims={0}", "z = f32[8,8] tanh(y)",
-              "c = f32[] constant(0)", "v = f32[8] reduce(z, c), dimensions={0}, to_apply=sum",
-              f"r = f32[8] all-reduce(v), channel_id=2, {attributes}, to_apply=sum"]  # fmt: skip
+              "c = f32[] constant(0)", "v = f32[8] reduce(z, c), dimensions={0}, to_apply=sum"]  # fmt: skip
+    way = rng.random()
+    if way < 0.4:
+        lines += [f"r = f32[8] all-reduce(v), channel_id=2, {attributes}, to_apply=sum"]
+    elif way < 0.8:  # two levels, and what stands between them
+        lines += [f"p = f32[2] reduce-scatter(v), channel_id=2, {attributes}, dimensions={{0}}, to_apply=sum",
+                  rng.choice(["p2 = f32[2] reverse(p), dimensions={0}", "p2 = f32[2] sine(p)", "p2 = f32[2] opt-barrier(p)"]),
+                  f"r = f32[8] all-gather(p2), channel_id=4, {attributes}, dimensions={{0}}"]  # fmt: skip
+    else:  # with a value that no collective has a part in
+        lines += ["p = f32[8] collective-permute(v), channel_id=2, source_target_pairs={{0,1},{1,2},{2,3},{3,0}}", "r = f32[8] add(p, v)"]
     if rng.random() < 0.5:
         lines += ["f = f32[8,1] reshape(r)", "row = f32[1,8] transpose(f), dimensions={1,0}"]
     else:
@@ -142,8 +150,8 @@ ENTRY e {{ x = f32[8,8] parameter(0)
 """
 
 
-LOOP_PASSES = ["pipeline-collectives", "sink-all-reduces", "double-buffer-loops",
-               "sink-all-reduces,pipeline-collectives,double-buffer-loops,make-collectives-async"]  # fmt: skip
+LOOP_PASSES = ["pipeline-collectives", "sink-all-reduces", "sink-collectives", "double-buffer-loops",
+               "sink-collectives,simplify-while,sink-all-reduces,pipeline-collectives,double-buffer-loops,make-collectives-async"]  # fmt: skip
 
 
 def test_random_loops(tmp_path):

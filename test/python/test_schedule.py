@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import random
 import re
 import subprocess
 import sys
@@ -49,7 +50,7 @@ def test_the_model_is_the_scorers(name, tmp_path):
 
 
 @there
-@pytest.mark.parametrize("name, most", [(NAMES[0], 1.02), (NAMES[1], 1.02)])
+@pytest.mark.parametrize("name, most", [(NAMES[0], 1.01), (NAMES[1], 1.01)])
 def test_same_ops(name, most, tmp_path):
     """XLA's ops in another order: near the bound, with at most 1.1 times the memory; the scorer agrees."""
     before = figures(weft("schedule", "--as-is", "--emit=certificate", SCHEDULES / name).stdout)
@@ -184,6 +185,16 @@ def test_choices_are_told(tmp_path):
                           env={**os.environ, "WEFT_DEBUG": "schedule=2"})  # fmt: skip
     assert "schedule: target h200x8" in done.stderr
     assert re.search(r"schedule: at [\d.e+-]+ us: \S+ before \S+: (priority|less waiting|memory)", done.stderr)
+
+
+@pytest.mark.parametrize("seed, number, best", [(226, 1, 1462), (245, 2, 1510)])
+def test_hard_graphs(seed, number, best):
+    """Graphs that local search and branch and bound end 1.3 and 1.7 % above; their optima are CP-SAT's, in microseconds."""
+    sys.path.insert(0, str(ROOT / "test/schedule"))
+    import graphs
+
+    rng = random.Random(f"{seed} {number} layered 1")
+    assert best <= graphs.weft(graphs.layered(rng, rng.randint(8, 150)), 1, "queues") <= 1.002 * best
 
 
 def test_distance_from_the_optimum():

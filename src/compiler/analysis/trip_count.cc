@@ -209,6 +209,25 @@ class StateLines {
         __int128 sign = i.op->op() == Op::kAdd ? 1 : -1;
         return Line{a->first + sign * b->first, a->step + sign * b->step};
       }
+      case Op::kNegate: {
+        std::optional<Line> a = Find(i.operand(0), depth + 1);
+        if (!a) return std::nullopt;
+        return Line{-a->first, -a->step};
+      }
+      case Op::kMultiply: {
+        std::optional<Line> a = Find(i.operand(0), depth + 1), b = Find(i.operand(1), depth + 1);
+        if (!a || !b || (a->step != 0 && b->step != 0)) return std::nullopt;
+        return Line{a->first * b->first, a->first * b->step + a->step * b->first};
+      }
+      case Op::kMaximum:
+      case Op::kMinimum: {
+        std::optional<Line> a = Find(i.operand(0), depth + 1), b = Find(i.operand(1), depth + 1);
+        return i.op->op() == Op::kMaximum ? Larger(a, b) : Smaller(a, b);
+      }
+      case Op::kClamp: {
+        std::optional<Line> low = Find(i.operand(0), depth + 1), x = Find(i.operand(1), depth + 1);
+        return Smaller(Larger(x, low), Find(i.operand(2), depth + 1));
+      }
       case Op::kSelect: {
         std::optional<bool> chosen = IsLess(i.operand(0), depth + 1);
         if (!chosen) return std::nullopt;
@@ -224,6 +243,21 @@ class StateLines {
     std::optional<int64_t> step = FindStep(loop_, Seen::Of(*root_.operand(k)), k);
     if (!first || !step) return std::nullopt;
     return Line{*first, *step};
+  }
+
+  // The one of two lines that is never the smaller one: lines that do not cross between the first
+  // and the last iteration do not cross at all.
+  std::optional<Line> Larger(const std::optional<Line>& a, const std::optional<Line>& b) const {
+    if (!a || !b) return std::nullopt;
+    if (a->first >= b->first && Last(*a) >= Last(*b)) return a;
+    if (b->first >= a->first && Last(*b) >= Last(*a)) return b;
+    return std::nullopt;
+  }
+  std::optional<Line> Smaller(const std::optional<Line>& a, const std::optional<Line>& b) const {
+    if (!a || !b) return std::nullopt;
+    if (a->first <= b->first && Last(*a) <= Last(*b)) return a;
+    if (b->first <= a->first && Last(*b) <= Last(*a)) return b;
+    return std::nullopt;
   }
 
   // Of a comparison that comes out the same in all iterations.

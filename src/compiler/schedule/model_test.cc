@@ -185,5 +185,68 @@ TEST(FillWaits, FillsWithinTheLimit) {
   EXPECT_EQ(FindOrder(p, {}).value.length, 5);
 }
 
+// A chain of products, and products that fill waits at the cost of memory; every third product is
+// waited for by a transfer.
+Problem FilledChain(int32_t size) {
+  Problem p;
+  auto add = [&](Stream stream, double seconds, std::vector<int32_t> preds, int64_t bytes) {
+    auto n = static_cast<int32_t>(p.size());
+    Job job;
+    job.stream = stream, job.is_async = stream != Stream::kCompute, job.seconds = seconds;
+    job.preds = job.reads = preds;
+    job.makes = {n};
+    for (int32_t q : preds) {
+      p.jobs[static_cast<size_t>(q)].succs.push_back(n);
+      ++p.readers[static_cast<size_t>(q)];
+      p.reader_set[static_cast<size_t>(q)] ^= n;
+    }
+    p.jobs.push_back(std::move(job));
+    p.bytes.push_back(bytes);
+    p.readers.push_back(0);
+    p.reader_set.push_back(0);
+    return n;
+  };
+  int32_t last = add(Stream::kCompute, 1e-4, {}, 100);
+  std::vector<int32_t> kept;
+  for (int32_t k = 1; k < size; ++k) {
+    kept.push_back(add(Stream::kCompute, 4e-5, {last}, 30 + k % 7));
+    last = add(Stream::kCompute, 1e-4, {last}, 100);
+    if (k % 3 == 0) last = add(Stream::kWire, 1e-4, {last}, 100);
+  }
+  for (size_t k = kept.size(); k-- > 0;) last = add(Stream::kCompute, 3e-5, {kept[k], last}, 100);
+  p.FindTails();
+  return p;
+}
+
+TEST(Search, MovesKeepToTheMemoryLimit) {
+  Problem p = FilledChain(40);
+  std::vector<int32_t> listed(p.size());
+  for (size_t n = 0; n < listed.size(); ++n) listed[n] = static_cast<int32_t>(n);
+  const Evaluation before = Evaluate(p, listed);
+  for (double part : {0.75, 0.9, 1.0, 1.1}) {
+    MoveOptions options{400'000, 400'000, static_cast<int64_t>(part * double(before.peak)), 0,
+                        1e-3};
+    const Evaluation after = Evaluate(p, ImproveByMoves(p, listed, options));
+    EXPECT_LE(after.length, before.length * (1 + 1e-12));
+    // The peak of places is the walk's: no order of more is taken.
+    if (part >= 1) EXPECT_LE(after.peak, options.memory_limit);
+    if (part >= 1) EXPECT_LT(after.length, before.length);
+  }
+}
+
+TEST(Search, CriticalBlocksAreReordered) {
+  Problem p = FilledChain(30);
+  std::vector<int32_t> listed(p.size());
+  for (size_t n = 0; n < listed.size(); ++n) listed[n] = static_cast<int32_t>(n);
+  const double bound = LowerBound(p);
+  MoveOptions options{8'000'000, 8'000'000, 0, bound, 0};
+  std::vector<int32_t> jobs = ImproveByCriticalBlocks(p, listed, options);
+  EXPECT_EQ(std::set<int32_t>(jobs.begin(), jobs.end()).size(), p.size());
+  EXPECT_LE(Evaluate(p, jobs).length, bound * 1.01);
+  EXPECT_EQ(jobs, ImproveByCriticalBlocks(p, listed, options));  // the same in every run
+  p.overlap = 2;
+  EXPECT_TRUE(ImproveByCriticalBlocks(p, listed, options).empty());
+}
+
 }  // namespace
 }  // namespace weft::compiler::schedule

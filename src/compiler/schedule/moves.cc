@@ -10,11 +10,95 @@
 namespace weft::compiler::schedule {
 namespace {
 
-constexpr double kFirstThreshold = 0.01;  // of the length
 // Places that a job is moved, but for one in four.
 constexpr int64_t kFarthest = program::WorkBounds::kAlternatives;
-constexpr int64_t kPeakWork = 10;    // placing a job with memory takes so many times as long
+constexpr int64_t kWalkWork = 10;    // a walk takes so many times as long as a move, a job
 constexpr double kSameTime = 1e-14;  // seconds
+
+// The most bytes live at once, from places and times that are known already: what Walker finds by
+// placing each job, in a thirtieth of its time.
+class PeakOfPlaces {
+ public:
+  explicit PeakOfPlaces(const Problem& p) : p_(p), delta_(p.size() + 1), close_(p.size()) {
+    for (size_t n = 0; n < p.size(); ++n) {
+      if (p.jobs[n].is_async) asyncs_.push_back(static_cast<int32_t>(n));
+    }
+    std::vector<std::vector<int32_t>> readers(p.bytes.size());
+    for (size_t n = 0; n < p.size(); ++n) {
+      for (int32_t b : p.jobs[n].reads) {
+        readers[static_cast<size_t>(b)].push_back(static_cast<int32_t>(n));
+      }
+    }
+    for (size_t n = 0; n < p.size(); ++n) {
+      for (int32_t made : p.jobs[n].makes) {
+        auto b = static_cast<size_t>(made);
+        if (p.bytes[b] == 0) continue;
+        bool is_kept = p.readers[b] > std::ssize(readers[b]);
+        buffers_.push_back({p.bytes[b], static_cast<int32_t>(n), is_kept, readers_.size(), 0});
+        readers_.insert(readers_.end(), readers[b].begin(), readers[b].end());
+        buffers_.back().end = readers_.size();
+      }
+    }
+  }
+
+  // `place` by job; `ready(k)`: when the job at place k has what it reads.
+  template <class Ready>
+  int64_t Peak(const std::vector<int32_t>& order, const std::vector<int64_t>& place,
+               const std::vector<double>& end, const Ready& ready) {
+    for (int32_t job : asyncs_) FindClose(job, order, place, end, ready);
+    std::fill(delta_.begin(), delta_.end(), 0);
+    const auto size = static_cast<int64_t>(order.size());
+    for (const Buffer& b : buffers_) {
+      int64_t first = place[static_cast<size_t>(b.maker)], last = b.is_kept ? size - 1 : first;
+      for (size_t k = b.begin; k < b.end && !b.is_kept; ++k) {
+        auto reader = static_cast<size_t>(readers_[k]);
+        last = std::max(last, p_.jobs[reader].is_async ? close_[reader] - 1 : place[reader]);
+      }
+      delta_[static_cast<size_t>(first)] += b.bytes;
+      delta_[static_cast<size_t>(last) + 1] -= b.bytes;
+    }
+    int64_t live = 0, peak = 0;
+    for (int64_t change : delta_) peak = std::max(peak, live += change);
+    return peak;
+  }
+
+ private:
+  struct Buffer {
+    int64_t bytes;
+    int32_t maker;
+    bool is_kept;
+    size_t begin, end;  // readers
+  };
+
+  // At the first job that waits for it, or where compute goes on when it has surely ended.
+  template <class Ready>
+  void FindClose(int32_t job, const std::vector<int32_t>& order, const std::vector<int64_t>& place,
+                 const std::vector<double>& end, const Ready& ready) {
+    auto n = static_cast<size_t>(job);
+    auto last = static_cast<int64_t>(order.size());
+    for (int32_t s : p_.jobs[n].succs) last = std::min(last, place[static_cast<size_t>(s)]);
+    double over = end[n] + kDoneSlack * p_.jobs[n].seconds;
+    int64_t low = place[n] + 1, high = last;
+    while (low < high) {
+      int64_t middle = (low + high) / 2;
+      if (ready(middle) >= over) {
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    while (low < last && At(order, low).stream != Stream::kCompute) ++low;
+    close_[n] = low;
+  }
+  const Job& At(const std::vector<int32_t>& order, int64_t k) const {
+    return p_.jobs[static_cast<size_t>(order[static_cast<size_t>(k)])];
+  }
+
+  const Problem& p_;
+  std::vector<Buffer> buffers_;
+  std::vector<int32_t> readers_, asyncs_;
+  std::vector<int64_t> delta_, close_;
+};
 
 class Moves {
  public:
@@ -46,11 +130,8 @@ class Moves {
         Shift(from, to);
         Rerun(std::min(from, to), std::max(from, to) + 1);
         double next = Length();
-        bool accept = next <= length + kFirstThreshold * left * left * shortest;
-        if (accept && options_.memory_limit > 0) {
-          spent_ += kPeakWork * n;
-          accept = Evaluate(p_, order_).peak <= options_.memory_limit;
-        }
+        bool accept = next <= length + options_.threshold * left * left * shortest;
+        if (accept && options_.memory_limit > 0) accept = Peak() <= options_.memory_limit;
         if (accept) {
           length = next;
           if (length < shortest * (1 - 1e-12)) shortest = length, best = order_, since = 0;
@@ -97,6 +178,19 @@ class Moves {
     for (int64_t k = std::min(from, to); k <= std::max(from, to); ++k) {
       place_[static_cast<size_t>(order_[static_cast<size_t>(k)])] = k;
     }
+  }
+
+  int64_t Peak() {
+    auto n = static_cast<int64_t>(p_.size());
+    if (p_.metric != Metric::kQueues) {
+      spent_ += kWalkWork * n;
+      return Evaluate(p_, order_).peak;
+    }
+    spent_ += n / 2;
+    return peak_.Peak(order_, place_, end_, [&](int64_t k) {
+      const Job& job = p_.jobs[static_cast<size_t>(order_[static_cast<size_t>(k)])];
+      return job.is_async ? State(k + 1)[0] : State(k + 1)[0] - job.seconds;
+    });
   }
 
   // The streams before place k: now, begin of the last transfer and copy, end of copies, lanes.
@@ -164,6 +258,7 @@ class Moves {
   const Problem& p_;
   const MoveOptions& options_;
   const size_t stride_;
+  PeakOfPlaces peak_{p_};
   std::vector<int32_t> order_;
   std::vector<double> end_, now_;
   std::vector<int64_t> place_;

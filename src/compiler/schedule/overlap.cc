@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/log.h"
 #include "compiler/analysis/collectives.h"
 #include "compiler/passes.h"
 #include "compiler/passes/collectives/async_pairs.h"
@@ -22,12 +23,15 @@ using hlo::Instruction;
 namespace schedule {
 namespace {
 
-// Programs are compiled while somebody waits: a tenth of what `weft schedule` spends.
-constexpr SearchOptions kQuickSearch = {
-    .work = 160'000, .moves = 2'000'000, .states = 4'000, .window_states = 2'000};
+// Programs are compiled while somebody waits: a tenth of what `weft schedule` spends, moves aside.
+constexpr SearchOptions kQuickSearch = {.work = 160'000,
+                                        .moves = 8'000'000,
+                                        .blocks = 1'000'000,
+                                        .states = 4'000,
+                                        .window_states = 2'000};
 // Of a module: a few seconds of compile time.
 constexpr int64_t kUnrolledInstructions = program::WorkBounds::kVisits;
-constexpr double kMemoryGrowth = 1.1;  // of a computation's peak, and two transfers' results
+constexpr double kMemoryGrowth = 1.25;  // of a computation's peak, and two transfers' results
 
 // One of the devices that share the cores and the memory of this machine.
 Machine MachineOf(const program::TargetInfo& target, const CollectiveOptions& options,
@@ -97,6 +101,18 @@ int64_t MemoryLimit(const Problem& problem) {
   return static_cast<int64_t>(kMemoryGrowth * peak) + 2 * most;
 }
 
+void Explain(const Computation& c, const Problem& problem, const SearchOptions& search,
+             const Order& best) {
+  double compute = 0, wire = 0;
+  for (const Job& job : problem.jobs) {
+    (job.stream == Stream::kCompute ? compute : wire) += job.seconds;
+  }
+  VLOG("schedule", 1) << c.name() << ": " << problem.size() << " jobs, " << best.value.length * 1e3
+                      << " ms by " << best.rule << ", bound " << LowerBound(problem) * 1e3
+                      << " ms, compute " << compute * 1e3 << " ms, wire " << wire * 1e3 << " ms, "
+                      << best.value.peak << " bytes of " << search.memory_limit;
+}
+
 }  // namespace
 }  // namespace schedule
 
@@ -114,8 +130,11 @@ Result<bool> OverlapCollectives(hlo::Module& module, const PassContext& context)
   if (!options.async || options.link <= 0) return false;
   if (devices < 2 || !context.target.RunsOnHost()) return false;
   const Machine machine = MachineOf(context.target, options, devices);
+  Costs of_collectives(module, machine);
+  if (!TRY(MakeLongOnesAsync(module, of_collectives))) return false;
+  // What is rematerialised need not wait for the gradient that stands in the same barrier.
+  TRY(SplitTuples(module));
   Costs costs(module, machine);
-  if (!TRY(MakeLongOnesAsync(module, costs))) return false;
   Lengths lengths;
   for (Computation* c : RunOrder(module)) {
     Problem problem = MakeProblem(*c, costs, lengths);
@@ -128,6 +147,7 @@ Result<bool> OverlapCollectives(hlo::Module& module, const PassContext& context)
     SearchOptions search = kQuickSearch;
     search.memory_limit = MemoryLimit(problem);
     const Order best = FindOrder(problem, search);
+    Explain(*c, problem, search, best);
     WriteOrder(*c, problem, best);
     lengths[c] = best.value.length;
   }

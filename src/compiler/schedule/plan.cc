@@ -24,11 +24,15 @@ struct LoopPlan {
   std::string_view name;
   bool unrolls = false;
   std::string_view passes;
+  std::string_view only_if = "";  // this pass finds something to do
 };
 constexpr LoopPlan kLoopPlans[] = {
     {"unrolled", true, ""},
     {"pipelined", false, "simplify-while,sink-all-reduces,pipeline-collectives"},
     {"kept", false, ""},
+    {"sunk", false,
+     "simplify-while,sink-all-reduces,sink-collectives,simplify-while,pipeline-collectives",
+     "sink-collectives"},
 };
 
 program::TargetInfo DeviceOf(const Machine& machine) {
@@ -49,6 +53,16 @@ Status Run(hlo::Module& module, std::string_view passes, const program::TargetIn
   if (passes.empty()) return {};
   TRY(RunPasses(module, TRY(FindPasses(passes)), CompileOptions(), {}, device));
   return {};
+}
+
+Result<bool> Applies(const hlo::Module& partitioned, const LoopPlan& plan,
+                     const program::TargetInfo& device) {
+  if (plan.only_if.empty()) return true;
+  std::unique_ptr<hlo::Module> module = hlo::CloneModule(partitioned);
+  std::vector<PassRun> runs =
+      TRY(RunPasses(*module, TRY(FindPasses(plan.passes)), CompileOptions(), {}, device));
+  return std::any_of(runs.begin(), runs.end(),
+                     [&](const PassRun& run) { return run.pass == plan.only_if && run.changed; });
 }
 
 Result<std::unique_ptr<hlo::Module>> Optimize(const hlo::Module& partitioned, const LoopPlan& plan,
@@ -124,6 +138,7 @@ Result<Plan> MakePlan(std::unique_ptr<hlo::Module> module, const Machine& machin
   for (const LoopPlan& plan : kLoopPlans) {
     if (!has_loops && plan.name != "kept") continue;
     if (plan.unrolls && scheduler.unroll == 0) continue;
+    if (!TRY(Applies(*module, plan, device))) continue;
     TRY(consider(plan, true));
   }
   // Combined ones save latency and hold more memory at once.

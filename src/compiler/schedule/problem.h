@@ -129,6 +129,10 @@ class Walker {
   int64_t live_ = 0, peak_ = 0;
 };
 
+// A done that nothing waits for is put where its transfer has ended even if the link is slower than
+// the model says by this part of it.
+inline constexpr double kDoneSlack = 0.3;
+
 struct Evaluation {
   double length = 0;
   int64_t peak = 0;

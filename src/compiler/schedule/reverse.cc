@@ -1,4 +1,4 @@
-// Problems with time running backwards.
+// Problems with time running backwards; orders from times.
 #include <algorithm>
 #include <cmath>
 
@@ -29,11 +29,15 @@ std::vector<int32_t> FromReversed(const Problem& p, const Problem& r,
   for (int32_t job : jobs) walker.Place(job);
   auto last = static_cast<int32_t>(p.size()) - 1;
   std::vector<double> begin(p.size());
-  std::vector<int32_t> order;
   for (int32_t n = 0; n <= last; ++n) {
     begin[static_cast<size_t>(n)] = walker.length() - walker.end(last - n);
-    order.push_back(n);
   }
+  return OrderOfBegins(p, begin);
+}
+
+std::vector<int32_t> OrderOfBegins(const Problem& p, const std::vector<double>& begin) {
+  std::vector<int32_t> order(p.size());
+  for (size_t n = 0; n < p.size(); ++n) order[n] = static_cast<int32_t>(n);
   std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
     double x = begin[static_cast<size_t>(a)], y = begin[static_cast<size_t>(b)];
     return x != y ? x < y : a < b;

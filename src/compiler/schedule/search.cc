@@ -16,7 +16,8 @@ namespace weft::compiler::schedule {
 namespace {
 
 constexpr size_t kWindow = program::WorkBounds::kPath;  // jobs
-constexpr size_t kMostWindows = 12;                     // a round
+constexpr size_t kMostWindows = 12;    // a round
+constexpr size_t kMostInBlocks = 400;  // jobs: tabu search has a table of pairs
 constexpr double kForever = std::numeric_limits<double>::infinity();
 
 // A generator of its own, the same everywhere.
@@ -55,6 +56,7 @@ class OrderSearch {
     Perturb(options_.work * 4 / 5);
     FillBest(options_.work);
     Move();
+    CriticalBlocks();
     Branch({512, 2048});
     for (int round = 0; round < 3 && Windows(); ++round) {
     }
@@ -235,11 +237,22 @@ class OrderSearch {
     }
   }
 
+  // Where memory is scarce most of what a large threshold lets through is never made good again.
   void Move() {
-    if (Done() || best_.is_optimal) return;
-    MoveOptions options{options_.moves, options_.moves / 2,
-                        InLimit(best_) ? options_.memory_limit : 0, bound_};
-    TakeJobs(ImproveByMoves(p_, best_.jobs, options), "moves of single jobs");
+    for (double threshold : {0.001, options_.memory_limit == 0 ? 0.01 : 0.0003}) {
+      if (Done() || best_.is_optimal) return;
+      MoveOptions options{options_.moves / 2, options_.moves / 2,
+                          InLimit(best_) ? options_.memory_limit : 0, bound_, threshold};
+      TakeJobs(ImproveByMoves(p_, best_.jobs, options), "moves of single jobs");
+    }
+  }
+
+  void CriticalBlocks() {
+    if (Done() || best_.is_optimal || options_.memory_limit != 0 || p_.size() > kMostInBlocks) {
+      return;
+    }
+    MoveOptions options{options_.blocks, options_.blocks, 0, bound_, 0};
+    TakeJobs(ImproveByCriticalBlocks(p_, best_.jobs, options), "tabu search of critical blocks");
   }
 
   void TakeJobs(std::vector<int32_t> jobs, std::string_view rule) {

@@ -16,6 +16,7 @@ struct SearchOptions {
   int64_t memory_limit = 0;        // bytes besides what is there throughout; 0: none
   int64_t work = 1'600'000;        // jobs placed by list scheduling, about 0.3 us each
   int64_t moves = 20'000'000;      // jobs placed by local search, about 15 ns each
+  int64_t blocks = 40'000'000;     // jobs looked at by tabu search, about 10 ns each
   int64_t states = 120'000;        // expanded by branch and bound, about 10 us each at 100 jobs
   int64_t window_states = 40'000;  // and of windows, about 5 us each
 };
@@ -72,10 +73,18 @@ struct MoveOptions {
   int64_t patience = 0;      // of it, since something became shorter
   int64_t memory_limit = 0;  // 0: none
   double bound = 0;          // where it may stop
+  double threshold = 0.01;   // how much longer a move may make it at first, of the length
 };
 // Local search by moves of single jobs; never longer than the order it begins with.
 std::vector<int32_t> ImproveByMoves(const Problem& problem, std::vector<int32_t> order,
                                     const MoveOptions& options);
+
+// Tabu search over critical blocks, of problems with one transfer at a time. Looks at length alone:
+// whether the result is shorter, and what memory it takes, has to be looked at. Empty: it does not
+// apply.
+std::vector<int32_t> ImproveByCriticalBlocks(const Problem& problem,
+                                             const std::vector<int32_t>& order,
+                                             const MoveOptions& options);
 
 struct FillOptions {
   int64_t memory_limit = 0;  // 0: none
@@ -95,5 +104,7 @@ Problem Reversed(const Problem& problem);
 // transfer before it allow.
 std::vector<int32_t> FromReversed(const Problem& problem, const Problem& reversed,
                                   const std::vector<int32_t>& jobs);
+// The order of a timeline, given when each job begins.
+std::vector<int32_t> OrderOfBegins(const Problem& problem, const std::vector<double>& begin);
 
 }  // namespace weft::compiler::schedule

@@ -4,13 +4,6 @@
 #include "compiler/schedule/problem.h"
 
 namespace weft::compiler::schedule {
-namespace {
-
-// A done that nothing waits for is put where its transfer has ended even if the link is slower than
-// the model says by this part of it.
-constexpr double kDoneSlack = 0.3;
-
-}  // namespace
 
 Walker::Walker(const Problem& problem, bool follows_ready)
     : problem_(problem),

@@ -94,11 +94,21 @@ Result<bool> JoinPair(Instruction* start) {
   if (wrapped == nullptr || start->users().size() != 1 || start->IsRoot()) return false;
   Instruction* done = start->users()[0];
   if (!HasTrait(done->op(), hlo::kAsyncDone)) return false;
+  // Starts may send tuples; what is synchronous takes arrays.
+  for (const Instruction* operand : start->operands()) {
+    if (!operand->shape().IsArray()) return false;
+  }
   Builder b(*start->parent(), start, start);
   std::vector<Instruction*> operands(start->operands().begin(), start->operands().end());
   Shape shape = done->shape();
-  Instruction* op = TRY(b.Add(is_generic ? wrapped->op() : SyncOp(start->op()), operands,
-                              wrapped->attrs(), &shape, wrapped->name()));
+  Instruction* op = nullptr;
+  if (is_generic) {  // as it was written, whatever shape would be inferred
+    hlo::CloneMap map;
+    hlo::CloneChanges changes{.name = {}, .shape = shape, .operands = operands};
+    op = CloneInstruction(*wrapped, *start->parent(), map, start, changes);
+  } else {
+    op = TRY(b.Add(SyncOp(start->op()), operands, wrapped->attrs(), &shape, wrapped->name()));
+  }
   if (const hlo::InstructionExtras* extras = start->extras()) {
     op->mutable_extras().backend_config = extras->backend_config;
     op->mutable_extras().frontend_attributes = extras->frontend_attributes;

@@ -68,6 +68,15 @@ Result<std::vector<Instruction*>> CopyBody(const Computation& body, Instruction*
   return next;
 }
 
+// Control edges to the end of an iteration, which stay edges to the end of all of them.
+static void CollectEnds(const Computation& body, const hlo::CloneMap& map,
+                        std::vector<Instruction*>& ends) {
+  for (Instruction* p : body.root()->control_predecessors()) {
+    Instruction* copy = map.Find(p);
+    if (copy != p) ends.push_back(copy);
+  }
+}
+
 Status UnrollWhole(Instruction* loop, int64_t trips, FreshIds& ids) {
   const Computation& body = *loop->attrs<hlo::WhileAttrs>().body;
   Builder b(*loop->parent(), loop);
@@ -75,11 +84,14 @@ Status UnrollWhole(Instruction* loop, int64_t trips, FreshIds& ids) {
   for (int64_t k = 0; k < loop->shape().tuple_size(); ++k) {
     state.push_back(TRY(ElementOf(b, loop->operand(0), k)));
   }
+  std::vector<Instruction*> ends;
   for (int64_t t = 0; t < trips; ++t) {
     hlo::CloneMap map;
     state = TRY(CopyBody(body, loop, std::move(state), ids, map));
+    CollectEnds(body, map, ends);
   }
   Instruction* result = TRY(b.Tuple(state));
+  for (Instruction* end : ends) result->AddControlPredecessor(end);
   loop->ReplaceAllUsesWith(result);
   loop->parent()->Remove(loop);
   return {};
@@ -96,11 +108,14 @@ Status UnrollBy(Instruction* loop, int64_t trips, int64_t factor, FreshIds& ids)
     state.push_back(TRY(b.GetTupleElement(p, k)));
   }
   Instruction* end = TRY(b.Tuple(state));  // a place to put the copies before
+  std::vector<Instruction*> ends;
   for (int64_t t = 0; t < factor; ++t) {
     hlo::CloneMap map;
     state = TRY(CopyBody(body, end, std::move(state), ids, map));
+    CollectEnds(body, map, ends);
   }
   Instruction* root = TRY(b.Tuple(state));
+  for (Instruction* last : ends) root->AddControlPredecessor(last);
   wide->set_root(root);
   wide->Remove(end);
   loop->mutable_attrs<hlo::WhileAttrs>().body = wide;

@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""Runs the passes for collectives on every module of the corpus that has some; what a pass changes gives the same results on simulated devices.
+
+    collective_passes.py [--passes A;B,C;...] [N]   every module, or a sample of N
+
+A pass for loops is tried on the modules with loops. Printed are a table of counts (tried, changed, equal before and after, not comparable because the
+module itself does not run) and every module that differs. Of a changed module, the keys of frontend attributes, scheduling groups and control edges have
+to be there still, and channels that were apart stay apart. WEFT_CORPUS and WEFT_BUILD_DIR as in check.py.
+"""
+
+import collections
+import pathlib
+import random
+import re
+import sys
+import tempfile
+
+import collectives
+
+LOOP_PASSES = ["pipeline-collectives", "sink-all-reduces", "sink-collectives", "sink-collectives,simplify-while,sink-all-reduces,pipeline-collectives",
+               "double-buffer-loops", "unroll-collective-loops"]  # fmt: skip
+PASSES = ["make-collectives-async", "make-collectives-async,make-collectives-sync", "reassociate-all-reduces", "hoist-transposes"]
+
+
+def weft(*arguments):
+    with tempfile.NamedTemporaryFile("w", suffix=".hlo") as file:
+        file.write(arguments[-1])
+        file.flush()
+        return collectives.run_file([*arguments[:-1], file.name])
+
+
+def diff(before, after, devices):
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [pathlib.Path(folder) / name for name in ("before.hlo", "after.hlo")]
+        for path, text in zip(paths, (before, after)):
+            path.write_text(text)
+        # Sums are taken in another order, and rounded to what the type holds.
+        tolerance = "5e-2" if re.search(r"\b(bf16|f16|f8\w+)\[", before) else "1e-3"
+        return collectives.run_file(["diff", f"--tolerance={tolerance}", f"--devices={devices}", *paths])
+
+
+def facts(text):
+    """What a pass has to leave: keys of frontend attributes, how many control edges; channels with how often each is named."""
+    keys = {key for attributes in re.findall(r"frontend_attributes=\{(.*?)\}", text) for key in re.findall(r'([\w.-]+)="', attributes)}
+    edges = sum(len(names.split(",")) for names in re.findall(r"control-predecessors=\{(.+?)\}", text))
+    return keys, edges, collections.Counter(re.findall(r"channel_id=(\d+)", text))
+
+
+def lost(before, after, passes):
+    old, new = facts(before), facts(after)
+    if old[0] - new[0]:
+        return f"frontend attributes are gone: {', '.join(sorted(old[0] - new[0]))}"
+    if new[1] < old[1]:
+        return f"control edges: {old[1]} before, {new[1]} after"
+    if passes == "pipeline-collectives" and max(old[2].values(), default=1) == 1 and max(new[2].values(), default=1) > 1:
+        return "two collectives have one channel"
+    return None
+
+
+def check(text, devices, passes, runs):
+    """unchanged, equal, "does not run", or why not."""
+    status, after = weft("opt", f"--passes=separate-computations,{passes}", text)
+    if status != 0:
+        return collectives.cause_of(after)
+    if after == text:
+        return "unchanged"
+    gone = lost(text, after, passes)
+    if gone:
+        return gone
+    if not runs():
+        return "does not run"
+    status, out = diff(text, after, devices)
+    if status == 124:
+        return "does not run"  # in the time that it is given
+    return "equal" if status == 0 else collectives.cause_of(out) or "differs"
+
+
+def modules(paths):
+    for path in paths:
+        source = (collectives.CORPUS / path).read_text(errors="replace")
+        status, text = weft("opt", "--passes=separate-computations", source)
+        if status != 0:
+            continue
+        replicas, partitions = collectives.counts(text)
+        if replicas * partitions > collectives.MOST_DEVICES:
+            continue
+        status, text = weft("print", collectives.with_counts(text, replicas, partitions))
+        if status == 0 and weft("verify", text)[0] == 0:
+            yield path, text, replicas * partitions
+
+
+def main():
+    if not collectives.CORPUS.exists():
+        print(f"skipped: there is no corpus at {collectives.CORPUS}")
+        return 0
+    chosen = [a.split("=", 1)[1].split(";") for a in sys.argv[1:] if a.startswith("--passes=")]
+    size = [int(a) for a in sys.argv[1:] if a.isdigit()]
+    passes = chosen[0] if chosen else LOOP_PASSES + PASSES
+    paths = [p for p in collectives.files() if " while(" in (collectives.CORPUS / p).read_text(errors="replace") or not set(passes) <= set(LOOP_PASSES)]
+    if size:
+        paths = sorted(random.Random(0).sample(paths, min(size[0], len(paths))))
+    totals, wrong = {p: collections.Counter() for p in passes}, 0
+    for path, text, devices in modules(paths):
+        known = []
+
+        def runs():
+            if not known:
+                known.append(diff(text, text, devices)[0] == 0)
+            return known[0]
+
+        for p in passes:
+            if p in LOOP_PASSES and " while(" not in text:
+                continue
+            result = check(text, devices, p, runs)
+            totals[p]["tried"] += 1
+            if result not in ("unchanged", "equal", "does not run"):
+                print(f"{path}: {p}: {result}", flush=True)
+                wrong += 1
+                result = "wrong"
+            totals[p][result] += 1
+    for p, t in totals.items():
+        changed = t["tried"] - t["unchanged"]
+        print(f"{p}: {t['tried']} tried, {changed} changed, {t['equal']} equal before and after, {t['does not run']} do not run, {t['wrong']} wrong")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
