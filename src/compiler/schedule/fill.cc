@@ -13,9 +13,10 @@ namespace {
 constexpr size_t kMostPulled = program::WorkBounds::kAlternatives;  // jobs that one fill may need
 // Fills of a wait that are tried against memory.
 constexpr size_t kMostRefused = program::WorkBounds::kAlternatives / 2;
-constexpr double kPrefetch = 2;            // transfers are issued so many times their length ahead
-constexpr int64_t kScannedPerJob = 30;     // candidates looked at, in all
-constexpr int64_t kLeastScanned = 20'000;  // of a small problem
+constexpr double kPrefetch = 2;  // transfers are issued so many times their length ahead
+// Looked at, in all and of a small problem.
+constexpr int64_t kScannedPerJob = program::WorkBounds::kCandidates;
+constexpr int64_t kLeastScanned = 5 * program::WorkBounds::kVisits;
 
 // Bytes by place; adding to a range and asking for the most of one take O(log n).
 class LiveTree {

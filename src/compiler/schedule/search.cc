@@ -16,8 +16,9 @@ namespace weft::compiler::schedule {
 namespace {
 
 constexpr size_t kWindow = program::WorkBounds::kPath;  // jobs
-constexpr size_t kMostWindows = 12;    // a round
-constexpr size_t kMostInBlocks = 400;  // jobs: tabu search has a table of pairs
+constexpr size_t kMostWindows = 12;                     // a round
+// Jobs: tabu search has a table of pairs.
+constexpr size_t kMostInBlocks = 2 * program::WorkBounds::kBlock;
 constexpr double kForever = std::numeric_limits<double>::infinity();
 
 // A generator of its own, the same everywhere.

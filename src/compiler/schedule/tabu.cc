@@ -8,16 +8,19 @@
 #include <span>
 
 #include "compiler/schedule/search.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler::schedule {
 namespace {
 
 // Iterations that a move may not be undone: few, so that blocks are put in order, not only stirred.
 constexpr uint64_t kLeastTenure = 2, kMostTenure = 7;
-constexpr int64_t kPatience = 300;  // iterations without anything shorter
-constexpr int64_t kMostKicks = 10;  // that did not help, then from somewhere else
-constexpr uint64_t kKick = 12;      // moves at random, or up to twice as many
-constexpr int64_t kNear = 20;       // places of a stream within which a cycle is looked for
+// Iterations without anything shorter; kicks that did not help, then from somewhere else.
+constexpr int64_t kPatience = program::WorkBounds::kBlock;
+constexpr int64_t kMostKicks = program::WorkBounds::kAlternatives;
+constexpr uint64_t kKick = 12;  // moves at random, or up to twice as many
+// Places of a stream within which a cycle is looked for.
+constexpr int64_t kNear = program::WorkBounds::kCandidates;
 constexpr int32_t kNoJob = -1;
 
 class CriticalBlocks {
