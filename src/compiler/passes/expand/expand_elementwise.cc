@@ -68,9 +68,30 @@ Result<bool> ExpandStochasticConvert(Instruction* i) {
   return true;
 }
 
+// Elements that become another kind of float where they are moved: converted, then moved.
+Result<bool> ExpandMixedMove(Instruction* i) {
+  switch (i->op()) {
+    case Op::kBroadcast:
+    case Op::kCopy:
+    case Op::kDynamicSlice:
+    case Op::kReshape:
+    case Op::kReverse:
+    case Op::kSlice:
+    case Op::kTranspose: break;
+    default: return false;
+  }
+  const Shape& from = i->operand(0)->shape();
+  if (!from.IsArray() || !i->shape().IsArray() || from.dtype() == i->shape().dtype()) return false;
+  if (!IsFloat(from.dtype()) || !IsFloat(i->shape().dtype())) return false;
+  Builder b(*i->parent(), i, i);
+  i->ReplaceOperand(0, TRY(b.Convert(i->operand(0), i->shape().dtype())));
+  return true;
+}
+
 }  // namespace
 
 Result<bool> ExpandElementwise(Instruction* i) {
+  if (TRY(ExpandMixedMove(i))) return true;
   if (i->op() == Op::kMap) return ExpandMap(i);
   if (i->op() == Op::kStochasticConvert) return ExpandStochasticConvert(i);
   return false;
