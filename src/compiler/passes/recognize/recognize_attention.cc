@@ -138,7 +138,14 @@ Result<bool> RecognizeProduct(Instruction* dot) {
 Result<bool> RecognizeAttention(hlo::Module& module, const PassContext& context) {
   // GPUs have no such routine yet.
   if (context.target.HasThreadGrid() || module.config().is_scheduled) return false;
-  return RewriteEach(module, RecognizeProduct);
+  // Dots only: the transposes behind them, which go too, come later in a snapshot of all.
+  bool changed = false;
+  for (const auto& computation : module.computations()) {
+    std::vector<Instruction*> dots = computation->Snapshot();
+    std::erase_if(dots, [](const Instruction* i) { return i->op() != Op::kDot; });
+    for (Instruction* dot : dots) changed |= TRY(RecognizeProduct(dot));
+  }
+  return changed;
 }
 
 }  // namespace weft::compiler
