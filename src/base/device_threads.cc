@@ -89,7 +89,7 @@ void DeviceThreads::Wake(int64_t device) {
 
 void DeviceThreads::Nudge(int64_t device) {
   Device& state = state_[static_cast<size_t>(device)];
-  state.crew->Tell(state.news);
+  if (state.crew != nullptr) state.crew->Tell(state.news);  // null: one that nobody runs beside
 }
 
 void DeviceThreads::Sleep(int64_t device) {

@@ -30,8 +30,9 @@ constexpr size_t kHugePage = size_t{1} << 21;
 constexpr size_t kHugeBlock = 2 * kHugePage;
 constexpr size_t kColors = 8, kColorStep = 4096 + 512;
 
-// Zeroed. The size is a whole number of pages, as those of large blocks are.
-void* NewHugeBlock(size_t size) {
+// Zeroed. The size is a whole number of pages, as those of large blocks are. Large pages are for
+// what is `needed` alone: the last one would be there as a whole though little of it is used.
+void* NewHugeBlock(size_t size, size_t needed) {
   size_t mapped = size + kHugePage;
   if (mapped < size) return nullptr;
   void* memory = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -41,13 +42,13 @@ void* NewHugeBlock(size_t size) {
   if (before > 0) munmap(first, before);
   munmap(first + before + size, kHugePage - before);
 #ifdef MADV_HUGEPAGE
-  madvise(first + before, size, MADV_HUGEPAGE);  // a wish
+  madvise(first + before, needed / kHugePage * kHugePage, MADV_HUGEPAGE);  // a wish
 #endif
   return first + before;
 }
 
-void* NewBlock(size_t size, bool zero) {
-  if (size >= kHugeBlock) return NewHugeBlock(size);
+void* NewBlock(size_t size, size_t needed, bool zero) {
+  if (size >= kHugeBlock) return NewHugeBlock(size, needed);
   return zero ? std::calloc(size, 1) : std::malloc(size);
 }
 
@@ -173,6 +174,7 @@ std::shared_ptr<std::byte[]> AllocateStorage(size_t bytes, bool zero) {
   size_t size = bytes + kControlBytes + kStorageAlignment;
   if (size + kColors * kColorStep >= kHugeBlock) size += kColors * kColorStep;
   if (size < bytes) return nullptr;
+  const size_t needed = size;
   void* block = nullptr;
   bool fresh = true;
   if (size >= kLargeBlock) {
@@ -180,7 +182,7 @@ std::shared_ptr<std::byte[]> AllocateStorage(size_t bytes, bool zero) {
     block = Cache().Take(size);
     fresh = block == nullptr;
   }
-  if (fresh) block = NewBlock(size, zero);
+  if (fresh) block = NewBlock(size, needed, zero);
   if (block == nullptr) return nullptr;
   std::byte* elements = static_cast<std::byte*>(block) + OffsetIn(block, size);
   if (zero && !fresh) std::memset(elements, 0, bytes);

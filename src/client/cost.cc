@@ -123,6 +123,7 @@ class CostWalk {
  private:
   static void Add(CostAnalysis& to, const CostAnalysis& more, double times = 1) {
     to.flops += times * more.flops;
+    to.dot_flops += times * more.dot_flops;
     to.transcendentals += times * more.transcendentals;
     to.bytes_accessed += times * more.bytes_accessed;
   }
@@ -147,7 +148,7 @@ class CostWalk {
       cost.bytes_accessed += Bytes(operand->shape());
     }
     switch (op) {
-      case Op::kDot: cost.flops = DotFlops(instruction); break;
+      case Op::kDot: cost.flops = cost.dot_flops = DotFlops(instruction); break;
       case Op::kConvolution: cost.flops = ConvolutionFlops(instruction); break;
       case Op::kReduce: AddApplied(cost, instruction, std::max(0.0, in - out)); break;
       case Op::kReduceWindow: {

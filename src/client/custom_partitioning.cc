@@ -165,15 +165,6 @@ bool IsCustomPartitioning(const Instruction& call) {
          BackendConfig(call).starts_with(kAskId);
 }
 
-bool HasCustomPartitioning(const hlo::Module& module) {
-  for (const auto& computation : module.computations()) {
-    for (const Instruction* i : *computation) {
-      if (IsCustomPartitioning(*i)) return true;
-    }
-  }
-  return false;
-}
-
 Result<bool> SplitCustomPartitioning(hlo::Module& module, int64_t devices) {
   std::vector<Instruction*> calls;
   for (const auto& computation : module.computations()) {
@@ -185,7 +176,6 @@ Result<bool> SplitCustomPartitioning(hlo::Module& module, int64_t devices) {
     const std::string where = call->SourceLocation();
     Status split = SplitOne(call, devices);
     if (split) continue;
-    // Nothing else can run it: Unimplemented would have it tried in whole shapes.
     Error error(Code::kInvalidArgument, StrCat("custom_partitioning: ", split.error().message()));
     if (!where.empty()) error.Source(where);
     return std::unexpected(std::move(error));

@@ -10,7 +10,6 @@
 
 namespace weft::client {
 
-bool HasCustomPartitioning(const hlo::Module& module);
 // A call that somebody answers for.
 bool IsCustomPartitioning(const hlo::Instruction& call);
 

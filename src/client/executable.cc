@@ -15,13 +15,10 @@
 #include "client/client.h"
 #include "client/cost.h"
 #include "client/custom_calls.h"
-#include "client/custom_partitioning.h"
 #include "client/device_runner.h"
 #include "client/evaluator_runner.h"
 #include "client/executable_bytes.h"
 #include "client/native_runner.h"
-#include "client/partitioned.h"
-#include "client/sharded_runner.h"
 #include "compiler/pipeline.h"
 #include "hlo/clone.h"
 #include "hlo/import/import.h"
@@ -195,23 +192,6 @@ std::string HowMade(const Result<std::unique_ptr<RunnerType>>& made) {
   return StrCat(stats.compiled, " compiled, ", stats.from_cache, " from cache");
 }
 
-// Devices of a GPU client do not talk to each other yet.
-Status CheckCollectives(const hlo::Module& module, const CompileRequest& request) {
-  if (request.device_count() == 1) return {};
-  for (const auto& computation : module.computations()) {
-    for (const hlo::Instruction* i : *computation) {
-      if (!hlo::IsCollective(i->op())) continue;
-      Error error(Code::kUnimplemented,
-                  StrCat(i->def().mnemonic, ": between ", request.device_count(),
-                         " devices of a GPU client: not implemented yet"));
-      error.Source(i->SourceLocation());
-      error.Hint("WEFT_PLATFORM=cpu runs it on devices of the processor");
-      return std::unexpected(std::move(error));
-    }
-  }
-  return {};
-}
-
 // The module, saying how many devices it is compiled for.
 std::unique_ptr<hlo::Module> ForDevices(const hlo::Module& module,
                                         const EvaluatorRunnerOptions& options) {
@@ -227,8 +207,8 @@ std::unique_ptr<hlo::Module> ForDevices(const hlo::Module& module,
 Status Executable::MakeDeviceRunner(Client& client, const EvaluatorRunnerOptions& options,
                                     inspect::CompileWatch& watch) {
   compiler::CompileOptions compile = TRY(NativeOptions(client));
-  Result<std::unique_ptr<DeviceRunner>> made = Unimplemented("several replicas on one GPU");
-  if (request_.device_count() == 1) made = DeviceRunner::Create(client, *module_, compile, watch);
+  Result<std::unique_ptr<DeviceRunner>> made =
+      DeviceRunner::Create(client, *module_, compile, watch);
   how_ = HowMade(made);
   if (made) {
     device_runner_ = made->get();
@@ -269,31 +249,6 @@ Status Executable::MakeRunner(Client& client, const EvaluatorRunnerOptions& opti
     how_ = "the evaluator runs it: cpu.native=false";
   }
   runner_ = TRY(EvaluatorRunner::Create(Local(), options));
-  return {};
-}
-
-Status Executable::MakePartitioned(Client& client, const EvaluatorRunnerOptions& options,
-                                   inspect::CompileWatch& watch) {
-  compiler::CompileOptions compile = TRY(NativeOptions(client));
-  PartitionedProgram program =
-      TRY(PartitionProgram(*module_, request_, compile, client.native_device(), watch));
-  if (program.parameters.size() != parameters_.size() ||
-      program.results.size() != outputs_.size()) {
-    return Unimplemented("nested tuples at the boundary of a program on several devices");
-  }
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    parameters_[i] = program.parameters[i].ShardShape(parameters_[i]);
-    parameter_shardings_[i] = SerializeSharding(program.parameters[i]);
-  }
-  for (size_t i = 0; i < outputs_.size(); ++i) {
-    outputs_[i].shape = program.results[i].ShardShape(outputs_[i].shape);
-    outputs_[i].sharding = SerializeSharding(program.results[i]);
-  }
-  part_ = std::move(program.module);
-  DescribeDonation();
-  DescribeAliases();
-  TRY(MakeRunner(client, options, watch));
-  how_ = StrCat("a part on each of ", request_.device_count(), " devices, ", how_);
   return {};
 }
 
@@ -379,53 +334,6 @@ void Executable::DescribeAliases() {
   }
 }
 
-Status Executable::MakeSharded(Client& client, const EvaluatorRunnerOptions& options,
-                               inspect::CompileWatch& watch) {
-  compiler::CompileOptions compile = TRY(NativeOptions(client));
-  auto native = [&](const hlo::Module& module, int64_t devices) -> Result<std::unique_ptr<Runner>> {
-    if (!compile.cpu.native) return Unimplemented("cpu.native=false");
-    if (client.gpu() != nullptr) {
-      Result<std::unique_ptr<DeviceRunner>> whole = Unimplemented("parts by hand on one GPU");
-      if (devices == 1) whole = DeviceRunner::Create(client, module, compile, watch);
-      how_ = HowMade(whole);
-      if (whole) return std::unique_ptr<Runner>(std::move(*whole));
-      return std::unexpected(whole.error());
-    }
-    EvaluatorRunnerOptions on = options;
-    on.num_partitions = devices;
-    std::unique_ptr<hlo::Module> own = ForDevices(module, on);
-    Result<std::unique_ptr<NativeRunner>> made = NativeRunner::Create(client, *own, compile, watch);
-    how_ = HowMade(made);
-    if (made) return std::unique_ptr<Runner>(std::move(*made));
-    return std::unexpected(made.error());
-  };
-  how_ = "the evaluator runs it: cpu.native=false";
-  TRY(MakeSynchronous(*module_));
-  std::unique_ptr<ShardedRunner> runner = TRY(ShardedRunner::Create(*module_, options, native));
-  if (runner->parameters().size() != parameters_.size() ||
-      runner->results().size() != outputs_.size()) {
-    return Unimplemented("compile: ", name_, " has nested tuples and runs on several devices");
-  }
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    parameters_[i] = runner->parameters()[i].ShardShape(parameters_[i]);
-    parameter_shardings_[i] = SerializeSharding(runner->parameters()[i]);
-  }
-  for (size_t i = 0; i < outputs_.size(); ++i) {
-    outputs_[i].shape = runner->results()[i].ShardShape(outputs_[i].shape);
-    outputs_[i].sharding = SerializeSharding(runner->results()[i]);
-  }
-  runner_ = std::move(runner);
-  return {};
-}
-
-Status Executable::MakeWhole(Client& client, const EvaluatorRunnerOptions& options,
-                             inspect::CompileWatch& watch) {
-  DescribeDonation();
-  DescribeAliases();
-  if (options.num_replicas == 1) return MakeSharded(client, options, watch);
-  return MakeRunner(client, options, watch);
-}
-
 Result<std::shared_ptr<Executable>> Executable::Make(Client& client,
                                                      std::unique_ptr<hlo::Module> module,
                                                      CompileRequest request,
@@ -449,26 +357,17 @@ Result<std::shared_ptr<Executable>> Executable::Make(Client& client,
                                  .cancel = &client.cancelled(),
                                  .tupled_arguments = executable->request_.tupled_arguments,
                                  .flush_subnormals = compile.cpu.flush_subnormals};
-  if (client.gpu() != nullptr) TRY(CheckCollectives(*executable->module_, executable->request_));
-  if (options.num_partitions > 1 && client.gpu() == nullptr) {
-    Status parted = executable->MakePartitioned(client, options, watch);
-    // What asks Python for the part of a device is nothing as a whole.
-    if (!parted && (parted.error().code() == Code::kCancelled ||
-                    HasCustomPartitioning(*executable->module_))) {
-      return std::unexpected(parted.error());
-    }
-    if (!parted) {
-      NOTE("compile", 1) << "compile " << executable->name_
-                         << ": not partitioned, runs in whole shapes: " << parted.error();
-      executable->part_ = nullptr;
-      TRY(executable->MakeWhole(client, options, watch));
-    }
-  } else if (options.num_partitions > 1 && options.num_replicas == 1) {
-    TRY(executable->MakeSharded(client, options, watch));
+  if (options.num_partitions > 1) TRY(executable->SplitModule(client, compile, watch));
+  if (client.gpu() != nullptr && executable->request_.device_count() > 1) {
+    TRY(executable->MakeParts(client, watch));
   } else if (client.gpu() != nullptr && compile.cpu.native) {
     TRY(executable->MakeDeviceRunner(client, options, watch));
   } else {
     TRY(executable->MakeRunner(client, options, watch));
+  }
+  if (executable->part_ != nullptr) {
+    executable->how_ = StrCat("a part on each of ", executable->request_.device_count(),
+                              " devices, ", executable->how_);
   }
   executable->calls_back_ = CallsBack(*executable->module_);
   for (const OutputInfo& output : executable->outputs_) {
@@ -565,7 +464,7 @@ const trace::What* Executable::traced_run() const {
     }
     return trace::What{.name = name_,
                        .program = name_,
-                       .op = runner_->program() != nullptr ? "native" : "evaluator",
+                       .op = runner().program() != nullptr ? "native" : "evaluator",
                        .shapes = shapes,
                        .flops = cost().flops,
                        .bytes = cost().bytes_accessed};
@@ -574,7 +473,7 @@ const trace::What* Executable::traced_run() const {
 
 // What runs, where that is not the module itself: fused, with the layouts and names of the passes.
 const hlo::Module& Executable::Optimized() const {
-  const hlo::Module* compiled = runner_->compiled();
+  const hlo::Module* compiled = runner().compiled();
   return compiled != nullptr ? *compiled : Local();
 }
 
@@ -604,8 +503,8 @@ const CostAnalysis& Executable::cost() const {
 }
 
 void Executable::AnalyseMemory() const {
-  if (const program::Program* program = runner_->program()) {
-    runtime::MemoryUse use = runtime::MemoryOf(*program, runner_->temp_bytes());
+  if (const program::Program* program = runner().program()) {
+    runtime::MemoryUse use = runtime::MemoryOf(*program, runner().temp_bytes());
     memory_ = {.argument_bytes = use.arguments,
                .output_bytes = use.results,
                .alias_bytes = use.alias,

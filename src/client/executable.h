@@ -54,6 +54,7 @@ class Runner {
 
 struct CostAnalysis {
   double flops = 0, transcendentals = 0, bytes_accessed = 0;
+  double dot_flops = 0;  // those of matrix products
 };
 struct MemoryAnalysis {
   int64_t code_bytes = 0, argument_bytes = 0, output_bytes = 0, alias_bytes = 0, temp_bytes = 0,
@@ -101,9 +102,11 @@ class Executable {
   const CostAnalysis& cost() const;  // worked out when first asked for
   // Exact for native code; for the evaluator the temporaries are an estimate from above.
   const MemoryAnalysis& memory() const;
-  const Runner& runner() const { return *runner_; }
+  const Runner& runner() const { return parts_.empty() ? *runner_ : parts_[0]->runner(); }
   // The same where it runs on a device with memory of its own; else null.
   const DeviceRunner* device_runner() const { return device_runner_; }
+  // What each device of a GPU runs by itself; empty: all is one run.
+  const std::vector<std::shared_ptr<Executable>>& parts() const { return parts_; }
   // What a timeline says of asking for it and of running it.
   const trace::What* traced_enqueue() const;
   const trace::What* traced_run() const;
@@ -121,14 +124,11 @@ class Executable {
                                                            CompileRequest request,
                                                            const std::atomic<bool>* cancel,
                                                            trace::Span& span);
-  // Each device runs its part of the program.
-  Status MakePartitioned(Client& client, const EvaluatorRunnerOptions& options,
-                         inspect::CompileWatch& watch);
-  // What cannot be partitioned: once, in whole shapes.
-  Status MakeWhole(Client& client, const EvaluatorRunnerOptions& options,
-                   inspect::CompileWatch& watch);
-  Status MakeSharded(Client& client, const EvaluatorRunnerOptions& options,
+  // The program of one device, where it has several partitions.
+  Status SplitModule(Client& client, const compiler::CompileOptions& options,
                      inspect::CompileWatch& watch);
+  // On a GPU that is several devices: an executable for each of them.
+  Status MakeParts(Client& client, inspect::CompileWatch& watch);
   Status MakeDeviceRunner(Client& client, const EvaluatorRunnerOptions& options,
                           inspect::CompileWatch& watch);
   Status MakeRunner(Client& client, const EvaluatorRunnerOptions& options,
@@ -160,6 +160,7 @@ class Executable {
   mutable MemoryAnalysis memory_;
   std::unique_ptr<Runner> runner_;
   const DeviceRunner* device_runner_ = nullptr;  // it, or null
+  std::vector<std::shared_ptr<Executable>> parts_;
   trace::CachedWhat enqueue_, run_, group_;
 };
 
@@ -206,10 +207,12 @@ class LoadedExecutable {
   ExecuteResult RunHere(Inputs inputs, std::span<Device* const> devices, uint64_t flow) const;
   ExecuteResult RunLater(Inputs inputs, std::span<Device* const> devices, uint64_t flow) const;
   ExecuteResult EnqueueHere(Inputs inputs, const Device& device, uint64_t flow) const;
+  Result<ExecuteResult> ExecuteParts(const ExecuteRequest& request);
   Memory* OutputMemory(const Device& device, size_t output) const;
   Client* client_;
   std::shared_ptr<Executable> executable_;
   std::vector<Device*> devices_;
+  std::vector<std::unique_ptr<LoadedExecutable>> parts_;  // as those of the executable
   std::atomic<bool> deleted_ = false;
   WaitHabit callers_;
 };

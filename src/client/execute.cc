@@ -173,6 +173,10 @@ Result<std::unique_ptr<LoadedExecutable>> LoadedExecutable::Load(
   }
   std::unique_ptr<LoadedExecutable> loaded(new LoadedExecutable(&client, std::move(executable)));
   for (int64_t id : ids) loaded->devices_.push_back(TRY(client.FindDevice(id)));
+  for (const std::shared_ptr<Executable>& part : loaded->executable_->parts()) {
+    auto& one = loaded->parts_.emplace_back(new LoadedExecutable(&client, part));
+    one->devices_ = {loaded->devices_[loaded->parts_.size() - 1]};
+  }
   return loaded;
 }
 
@@ -373,6 +377,7 @@ Result<ExecuteResult> LoadedExecutable::Execute(const ExecuteRequest& request) {
     return InvalidArgument("execute ", executable_->name(), ": ", request.argument_count,
                            " arguments, the program takes ", executable_->parameters().size());
   }
+  if (!parts_.empty()) return ExecuteParts(request);
   Inputs inputs = TRY(TakeInputs(request, devices));
   uint64_t flow = trace::NewFlow();
   span.To(flow);

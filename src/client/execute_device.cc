@@ -155,4 +155,17 @@ ExecuteResult LoadedExecutable::EnqueueHere(Inputs inputs, const Device& device,
   return result;
 }
 
+// Devices of a GPU that wait for nobody: each run is its own.
+Result<ExecuteResult> LoadedExecutable::ExecuteParts(const ExecuteRequest& request) {
+  ExecuteResult all;
+  for (size_t d = 0; d < parts_.size(); ++d) {
+    ExecuteRequest one = request;
+    one.arguments = request.arguments.subspan(d, 1);
+    ExecuteResult result = TRY(parts_[d]->Execute(one));
+    all.outputs.push_back(std::move(result.outputs[0]));
+    all.done.push_back(std::move(result.done[0]));
+  }
+  return all;
+}
+
 }  // namespace weft::client

@@ -36,20 +36,6 @@ TEST(Shards, TilesAndMeshes) {
   EXPECT_FALSE(Shards::Of(&*wrong, Shape(DType::kF32, {8}), 4).has_value());
 }
 
-TEST(Shards, CutAndJoin) {
-  for (std::string_view text :
-       {"{devices=[2,2]<=[4]}", "{devices=[1,4]<=[4]}", "{devices=[4,1]<=[4]}", "{replicated}"}) {
-    Shards shards = ShardsOf(text, {5, 6}, 4);
-    Literal whole(Shape(DType::kF32, {5, 6}));
-    for (int64_t i = 0; i < 30; ++i) whole.SetDouble(i, static_cast<double>(i));
-    std::vector<Literal> pieces;
-    std::vector<const Literal*> pointers;
-    for (int64_t d = 0; d < 4; ++d) pieces.push_back(*TakeShard(whole, shards, d));
-    for (const Literal& piece : pieces) pointers.push_back(&piece);
-    EXPECT_EQ(*JoinShards(whole.shape(), shards, pointers), whole) << text;
-  }
-}
-
 TEST(Shards, Unreduced) {
   EXPECT_EQ(SerializeSharding(ShardsOf("{unreduced}", {4}, 2)), "\x08\x06");
   Shards shards = ShardsOf("{devices=[2,1,2]<=[4] last_tile_dims={unreduced}}", {4, 3}, 4);
@@ -58,41 +44,6 @@ TEST(Shards, Unreduced) {
   EXPECT_EQ(shards.ShardShape(Shape(DType::kF32, {4, 3})), Shape(DType::kF32, {2, 3}));
   EXPECT_EQ(SerializeSharding(shards),
             std::string("\x08\x03\x1a\x03\x02\x01\x02\x22\x04\x00\x01\x02\x03\x42\x01\x06", 16));
-  Literal whole(Shape(DType::kF32, {4, 3}));
-  for (int64_t i = 0; i < 12; ++i) whole.SetDouble(i, static_cast<double>(i + 1));
-  std::vector<Literal> pieces;
-  std::vector<const Literal*> pointers;
-  for (int64_t d = 0; d < 4; ++d) pieces.push_back(*TakeShard(whole, shards, d));
-  for (const Literal& piece : pieces) pointers.push_back(&piece);
-  EXPECT_EQ(pieces[1].GetDouble(0), 0);
-  EXPECT_EQ(*JoinShards(whole.shape(), shards, pointers), whole);
-  pieces[3].SetDouble(0, 5);
-  EXPECT_EQ(JoinShards(whole.shape(), shards, pointers)->GetDouble(6), 12);
-}
-
-TEST(Shards, ResultsLieAsTheirOperandsDo) {
-  auto module = hlo::ParseModule(R"(HloModule m
-sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
-twice { p = f32[4,6] parameter(0) ROOT q = f32[4,6] add(p, p) }
-ENTRY main {
-  x = f32[4,6] parameter(0)
-  w = f32[6,8] parameter(1)
-  y = f32[4,6] call(x), to_apply=twice
-  t = f32[6,4] transpose(y), dimensions={1,0}
-  d = f32[4,8] dot(y, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-  zero = f32[] constant(0)
-  r = f32[6] reduce(y, zero), dimensions={0}, to_apply=sum
-  ROOT all = (f32[6,4], f32[4,8], f32[6]) tuple(t, d, r)
-})");
-  ASSERT_TRUE(module.has_value()) << module.error().ToString();
-  Shards x = ShardsOf("{devices=[2,1]<=[2]}", {4, 6}, 2);
-  std::vector<Shards> results =
-      PropagateShards(*(*module)->entry(), std::vector<Shards>{x, Shards::Replicated(2, 2)}, 2);
-  ASSERT_EQ(results.size(), 3u);
-  EXPECT_EQ(results[0].counts, (Dims{1, 2}));
-  EXPECT_EQ(results[0].blocks[1], (Dims{0, 1}));
-  EXPECT_EQ(results[1].counts, (Dims{2, 1}));
-  EXPECT_TRUE(results[2].IsReplicated());
 }
 
 Result<ExecuteResult> CallOn(LoadedExecutable& program,
@@ -168,6 +119,51 @@ ENTRY main {
   // The root has the sharding of its last operation.
   EXPECT_EQ(Floats(*result->outputs[0][0]), (std::vector<float>{10, 12, 14}));
   EXPECT_EQ(Floats(*result->outputs[3][0]), (std::vector<float>{50, 52, 54}));
+}
+
+// Devices of the region stand in another order than the program's.
+TEST(Sharded, ManualComputationInAnotherOrder) {
+  ClientOptions options;
+  options.cpu_devices = 2;
+  auto client = MakeClient(options);
+  CompileRequest request;
+  request.num_partitions = 2;
+  auto program = CompileText(*client, R"(HloModule order, num_partitions=2
+ENTRY main {
+  x = f32[4] parameter(0), sharding={devices=[2]<=[2]}
+  y = f32[4] custom-call(x), custom_call_target="Sharding", sharding={devices=[2]1,0}
+  a = f32[2] custom-call(y), custom_call_target="SPMDFullToShardShape", sharding={manual}
+  id = u32[] partition-id(), sharding={manual}
+  ten = f32[] constant(10), sharding={manual}
+  number = f32[] convert(id), sharding={manual}
+  more = f32[] multiply(number, ten), sharding={manual}
+  all = f32[2] broadcast(more), dimensions={}, sharding={manual}
+  b = f32[2] add(a, all), sharding={manual}
+  c = f32[4] custom-call(b), custom_call_target="SPMDShardToFullShape", sharding={devices=[2]1,0}
+  ROOT r = f32[4] negate(c), sharding={devices=[2]<=[2]}
+})",
+                             request);
+  ASSERT_NE(program, nullptr);
+  auto x0 = F32(*client, {1, 2}, {2}, 0), x1 = F32(*client, {3, 4}, {2}, 1);
+  auto result = CallOn(*program, {{x0.get()}, {x1.get()}});
+  ASSERT_TRUE(result.has_value()) << result.error().ToString();
+  EXPECT_EQ(Floats(*result->outputs[0][0]), (std::vector<float>{-11, -12}));
+  EXPECT_EQ(Floats(*result->outputs[1][0]), (std::vector<float>{-3, -4}));
+}
+
+// What has no part on one device is an error that says so.
+TEST(Sharded, WhatHasNoParts) {
+  ClientOptions options;
+  options.cpu_devices = 2;
+  auto client = MakeClient(options);
+  CompileRequest request;
+  request.num_partitions = 2;
+  auto program = Executable::Compile(*client, "hlo", R"(HloModule ids, num_partitions=2
+ENTRY main { ROOT id = u32[] partition-id() })",
+                                     request);
+  ASSERT_FALSE(program.has_value());
+  EXPECT_EQ(program.error().code(), Code::kUnimplemented);
+  EXPECT_TRUE(program.error().message().contains("partition-id: outside of a manual computation"));
 }
 
 TEST(Sharded, Replicas) {

@@ -1,11 +1,8 @@
 #include "client/shards.h"
 
 #include <algorithm>
-#include <cstring>
-#include <map>
-#include <type_traits>
 
-#include "base/extremes.h"
+#include "base/str.h"
 #include "base/wire.h"
 #include "client/strided.h"
 
@@ -124,8 +121,7 @@ Shards Unreduced(const Shape& whole, int64_t devices) {
   return shards;
 }
 
-Result<Shards> OfMesh(const hlo::NamedSharding& named, const Shape& whole, int64_t devices,
-                      std::span<const std::string> axes) {
+Result<Shards> OfMesh(const hlo::NamedSharding& named, const Shape& whole, int64_t devices) {
   Shards shards = Shards::Replicated(whole.rank(), devices);
   const hlo::Mesh& mesh = named.mesh;
   if (named.form == hlo::NamedSharding::Form::kUnreduced) return Unreduced(whole, devices);
@@ -159,22 +155,13 @@ Result<Shards> OfMesh(const hlo::NamedSharding& named, const Shape& whole, int64
         return InvalidArgument("sharding: axis ", ref.axis, " of a mesh of ", sizes.size());
       }
       size_t axis = static_cast<size_t>(ref.axis);
-      const std::string& name = mesh.axes[axis].name;
-      if (!axes.empty() && std::find(axes.begin(), axes.end(), name) == axes.end()) continue;
       TRY(ApplyAxis(mesh, ref, i / strides[axis] % sizes[axis], count, at));
     }
     return {};
   };
-  std::map<std::vector<int64_t>, std::vector<int64_t>> groups;  // by the other axes' coordinates
   for (int64_t i = 0; i < size; ++i) {
     int64_t device = mesh.devices ? ids[static_cast<size_t>(i)] : i;
     if (device < 0 || device >= devices) return InvalidArgument("sharding: no device ", device);
-    std::vector<int64_t> others;
-    for (size_t axis = 0; axis < sizes.size(); ++axis) {
-      if (std::find(axes.begin(), axes.end(), mesh.axes[axis].name) != axes.end()) continue;
-      others.push_back(i / strides[axis] % sizes[axis]);
-    }
-    if (!axes.empty()) groups[others].push_back(device);
     for (size_t d = 0; d < named.dims.size(); ++d) {
       int64_t count = 1, at = 0;
       TRY(apply(named.dims[d].axes, i, count, at));
@@ -185,26 +172,7 @@ Result<Shards> OfMesh(const hlo::NamedSharding& named, const Shape& whole, int64
     shards.parts = 1;
     TRY(apply(named.unreduced, i, shards.parts, shards.part_of[static_cast<size_t>(device)]));
   }
-  for (auto& [others, group] : groups) shards.groups.push_back(std::move(group));
   return shards;
-}
-
-// Copies the block of a device between the whole array and its shard.
-struct Block {
-  Dims sizes;          // of what there is, without padding
-  int64_t offset = 0;  // bytes into the whole array
-};
-
-Block BlockOf(const Shape& whole, const Shards& shards, int64_t device) {
-  Block block;
-  Dims strides = RowMajorStrides(whole.dims(), ByteWidth(whole.dtype()));
-  for (int64_t d = 0; d < whole.rank(); ++d) {
-    int64_t size = shards.BlockSize(whole, d);
-    int64_t start = std::min(shards.blocks[static_cast<size_t>(device)][d] * size, whole.dim(d));
-    block.sizes.push_back(std::min(size, whole.dim(d) - start));
-    block.offset += start * strides[d];
-  }
-  return block;
 }
 
 }  // namespace
@@ -216,14 +184,13 @@ Shards Shards::Replicated(int64_t rank, int64_t devices) {
   return shards;
 }
 
-Result<Shards> Shards::Of(const Sharding* sharding, const Shape& whole, int64_t devices,
-                          std::span<const std::string> axes) {
+Result<Shards> Shards::Of(const Sharding* sharding, const Shape& whole, int64_t devices) {
   if (sharding == nullptr || !whole.IsArray()) return Replicated(whole.rank(), devices);
   switch (sharding->kind) {
     case Sharding::Kind::kTiled: return OfTiles(*sharding, whole, devices);
-    case Sharding::Kind::kNamed: return OfMesh(*sharding->named, whole, devices, axes);
+    case Sharding::Kind::kNamed: return OfMesh(*sharding->named, whole, devices);
     case Sharding::Kind::kTuple:
-      if (sharding->elements.size() == 1) return Of(&sharding->elements[0], whole, devices, axes);
+      if (sharding->elements.size() == 1) return Of(&sharding->elements[0], whole, devices);
       return InvalidArgument("sharding: ", *sharding, " of an array");
     case Sharding::Kind::kUnreduced: return Unreduced(whole, devices);
     default: return Replicated(whole.rank(), devices);
@@ -242,76 +209,6 @@ Shape Shards::ShardShape(const Shape& whole) const {
   Shape shape = whole;
   for (int64_t d = 0; d < whole.rank(); ++d) shape.set_dim(d, BlockSize(whole, d));
   return shape;
-}
-
-Result<Literal> TakeShard(const Literal& whole, const Shards& shards, int64_t device) {
-  if (shards.IsReplicated()) return whole;
-  int64_t width = ByteWidth(whole.dtype());
-  Literal shard = TRY(Literal::Allocate(shards.ShardShape(whole.shape())));
-  if (shards.part(static_cast<size_t>(device)) != 0 &&
-      shards.reduction == hlo::ReductionKind::kSum) {
-    return shard;
-  }
-  Block block = BlockOf(whole.shape(), shards, device);
-  CopyStrided(block.sizes, width, shard.mutable_data(),
-              RowMajorStrides(shard.shape().dims(), width), whole.data() + block.offset,
-              RowMajorStrides(whole.shape().dims(), width));
-  return shard;
-}
-
-namespace {
-
-// One part of the whole array: all of it, when it is reduced.
-Result<Literal> JoinPart(const Shape& whole, const Shards& shards, int64_t part,
-                         std::span<const Literal* const> by_device) {
-  int64_t width = ByteWidth(whole.dtype());
-  Literal joined = TRY(Literal::Allocate(whole));
-  std::vector<Dims> done;
-  for (size_t i = 0; i < by_device.size(); ++i) {
-    if (shards.part(i) != part) continue;
-    if (std::find(done.begin(), done.end(), shards.blocks[i]) != done.end()) continue;
-    done.push_back(shards.blocks[i]);
-    Block block = BlockOf(whole, shards, static_cast<int64_t>(i));
-    CopyStrided(block.sizes, width, joined.mutable_data() + block.offset,
-                RowMajorStrides(whole.dims(), width), by_device[i]->data(),
-                RowMajorStrides(by_device[i]->shape().dims(), width));
-  }
-  return joined;
-}
-
-template <class T>
-T Combine(T a, T b, hlo::ReductionKind reduction) {
-  bool max = reduction == hlo::ReductionKind::kMax, min = reduction == hlo::ReductionKind::kMin;
-  if constexpr (std::is_integral_v<T>) {
-    if (max || min) return (a < b) == max ? b : a;
-    return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-  } else {
-    return max ? Maximum(a, b) : min ? Minimum(a, b) : a + b;
-  }
-}
-
-void CombineInto(Literal& to, const Literal& from, hlo::ReductionKind reduction) {
-  for (int64_t i = 0; i < to.size(); ++i) {
-    if (IsComplex(to.dtype())) {
-      to.SetComplex(i, to.GetComplex(i) + from.GetComplex(i));
-    } else if (IsFloat(to.dtype())) {
-      to.SetDouble(i, Combine(to.GetDouble(i), from.GetDouble(i), reduction));
-    } else {
-      to.SetInt(i, Combine(to.GetInt(i), from.GetInt(i), reduction));
-    }
-  }
-}
-
-}  // namespace
-
-Result<Literal> JoinShards(const Shape& whole, const Shards& shards,
-                           std::span<const Literal* const> by_device) {
-  if (shards.IsReplicated()) return *by_device[0];
-  Literal joined = TRY(JoinPart(whole, shards, 0, by_device));
-  for (int64_t part = 1; part < shards.parts; ++part) {
-    CombineInto(joined, TRY(JoinPart(whole, shards, part, by_device)), shards.reduction);
-  }
-  return joined;
 }
 
 // Tiles, then devices that hold copies, then parts.

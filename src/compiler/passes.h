@@ -177,6 +177,10 @@ Result<bool> RecognizeSlices(hlo::Module&, const PassContext&);
 // Stable sorts of an array, alone or with the places of its elements, of which only the first few
 // (at most half) are read become topk; needs: eliminate-dead-code after it.
 Result<bool> RecognizeTopK(hlo::Module&, const PassContext&);
+// An all-reduce of which every device reads its own part alone (a dynamic-slice at a place that
+// follows from the device's number) becomes a reduce-scatter. What has control dependencies or
+// annotations stays; needs: not scheduled (else it does nothing).
+Result<bool> ScatterAllReduces(hlo::Module&, const PassContext&);
 // The instructions of executed computations in an order that holds little memory at once, and in
 // which arrays are updated after everything else that reads them has run, where that is possible;
 // effects keep their order; needs: separate-computations, not scheduled (else it does nothing).

@@ -47,6 +47,7 @@ constexpr Pass kPasses[] = {
     {"recognize-scans", RecognizeScans},
     {"recognize-slices", RecognizeSlices},
     {"recognize-topk", RecognizeTopK},
+    {"scatter-all-reduces", ScatterAllReduces},
     {"schedule", Schedule},
     {"select-by-masks", SelectByMasks},
     {"separate-computations", SeparateComputations},
@@ -75,8 +76,9 @@ constexpr std::string_view kPipeline[] = {
 constexpr std::string_view kNativeBefore[] = {
     "recognize-composites",
     "inline-calls",
-    "normalize-layouts",  // before expand-ops, whose ops have no layouts
-    "hoist-transposes",   // before expand-ops, which cuts leading dimensions only
+    "normalize-layouts",    // before expand-ops, whose ops have no layouts
+    "scatter-all-reduces",  // before expand-ops, which knows what is scattered
+    "hoist-transposes",     // before expand-ops, which cuts leading dimensions only
     "expand-ops",
     "bound-dynamic-shapes",  // the others know static shapes alone
     "expand-linalg",

@@ -56,6 +56,7 @@ const NamedValues& ExecutableView::Costs() const {
     const CostAnalysis& cost = executable->cost();
     costs_.AddFloat("flops", cost.flops);
     costs_.AddFloat("transcendentals", cost.transcendentals);
+    costs_.AddFloat("dot flops", cost.dot_flops);
     costs_.AddFloat("bytes accessed", cost.bytes_accessed);
   });
   return costs_;

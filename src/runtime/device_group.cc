@@ -147,10 +147,6 @@ Status DeviceGroup::Permute(const program::Program& program, const Step& step, i
   }
   const int64_t ends[] = {source.value_or(device), device};
   program::CollectiveWork work(program, step, ends, device);
-  if (!source && targets.empty()) {
-    work.FillZeroes(memory);
-    return {};
-  }
   auto key_of = [&](int64_t sender, int64_t visit) {
     Key key = PlaceOf(op, step);
     key.insert(key.end(), {sender, visit});
@@ -161,6 +157,7 @@ Status DeviceGroup::Permute(const program::Program& program, const Step& step, i
   {
     MutexLock lock(mutex_);
     if (error()) return std::unexpected(*error());
+    // Those without a part count it too: other permutes of the channel may have other pairs.
     const int64_t visit = CountVisit(device, key_of(-1, 0));
     mine = key_of(device, visit);
     if (!targets.empty()) MakeOffer(mine, memory, targets);
@@ -174,6 +171,10 @@ Status DeviceGroup::Permute(const program::Program& program, const Step& step, i
       }
       ++from->reading;
     }
+  }
+  if (!source && targets.empty()) {
+    work.FillZeroes(memory);
+    return {};
   }
   Status done;
   if (source) {

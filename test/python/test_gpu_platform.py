@@ -293,7 +293,13 @@ def test_several_logical_devices():
     np.testing.assert_array_equal(np.asarray(jax.device_put(x + 1, a)), np.arange(6.) + 1)
     from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
     y = jax.device_put(np.arange(8.), NamedSharding(Mesh(np.array([a, b]), 'x'), P('x')))
-    np.testing.assert_array_equal(np.asarray(jax.jit(lambda v: v * 2 + v.sum())(y)), np.arange(8.) * 2 + 28)
+    f = jax.jit(lambda v: (v * 2 + jnp.arange(8.), jax.random.uniform(jax.random.key(0), (8,))), donate_argnums=0)
+    doubled, bits = f(y)  # each device computes its part, and knows which one it is
+    np.testing.assert_array_equal(np.asarray(doubled), np.arange(8.) * 3)
+    assert doubled.sharding.shard_shape((8,)) == (4,) and {s.device for s in doubled.addressable_shards} == {a, b}
+    np.testing.assert_array_equal(np.asarray(bits), np.asarray(jax.random.uniform(jax.random.key(0), (8,))))
+    z = jax.pmap(lambda v: v + jax.lax.axis_index('i'), axis_name='i')(jnp.zeros((2, 3)))
+    np.testing.assert_array_equal(np.asarray(z), [[0] * 3, [1] * 3])
     """, WEFT_GPU_DEVICES=2)
 
 
@@ -324,6 +330,17 @@ def test_collectives_are_refused():
     """, WEFT_GPU_DEVICES=2)
     assert done.returncode != 0
     assert "all-reduce: between 2 devices of a GPU client" in done.stderr, done.stderr
+
+
+def test_collectives_of_the_partitioner_are_refused():
+    done = on_gpu("""
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+    y = jax.device_put(np.arange(8.), NamedSharding(Mesh(np.array(jax.devices()), 'x'), P('x')))
+    jax.jit(lambda v: v * 2 + v.sum())(y)
+    """, WEFT_GPU_DEVICES=2)
+    assert done.returncode != 0
+    assert "all-reduce: between 2 devices of a GPU client" in done.stderr, done.stderr
+    assert "hint: WEFT_PLATFORM=cpu" in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("name, value, allowed", [("WEFT_PLATFORM", "tpu", "expected cpu, gpu or pretend"),

@@ -333,6 +333,18 @@ Result<Form> ReadForm(const Sharding& sharding, const Shape& shape, const Device
   return InvalidArgument("sharding: one of a tuple for ", shape.ToStringWithoutLayout());
 }
 
+Result<const Form*> FormReader::Read(const Sharding& sharding, const Shape& shape) {
+  for (size_t k = 0; k < known_.size(); ++k) {
+    if (known_[k].rank != shape.rank() || !(*known_[k].sharding == sharding)) continue;
+    if (k > 0) std::swap(known_[k], known_[k - 1]);
+    return &known_[k > 0 ? k - 1 : 0].form;
+  }
+  Form form = TRY(ReadForm(sharding, shape, mesh_));
+  if (std::ssize(known_) > mesh_.devices) known_.pop_back();
+  known_.push_back({&sharding, shape.rank(), std::move(form)});
+  return &known_.back().form;
+}
+
 Shape LocalShape(const Shape& shape, const Form& form, const DeviceMesh& mesh) {
   Shape local = shape;
   for (int64_t d = 0; shape.IsArray() && d < shape.rank(); ++d) {

@@ -89,6 +89,22 @@ struct Form {
 
 // Reads a sharding (not of a tuple) of a value with this shape.
 Result<Form> ReadForm(const hlo::Sharding& sharding, const Shape& shape, const DeviceMesh& mesh);
+// Reads many of one mesh: programs have few, most instructions that of their neighbours.
+class FormReader {
+ public:
+  explicit FormReader(const DeviceMesh& mesh) : mesh_(mesh) {}
+  // The form is there until the next call, the sharding stays for as long as the reader lives.
+  Result<const Form*> Read(const hlo::Sharding& sharding, const Shape& shape);
+
+ private:
+  struct Known {
+    const hlo::Sharding* sharding;
+    int64_t rank;
+    Form form;
+  };
+  const DeviceMesh& mesh_;
+  std::vector<Known> known_;  // what is asked for often comes first
+};
 // Prints it: by names when the mesh has them, else as a tile assignment.
 hlo::Sharding PrintForm(const Form& form, const DeviceMesh& mesh);
 hlo::Sharding PrintNamed(const Form& form, const DeviceMesh& mesh);

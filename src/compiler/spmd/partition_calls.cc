@@ -125,4 +125,38 @@ Status ComputationPartitioner::EmitCustomCall(const Instruction& i) {
   return EmitOp(i);
 }
 
+namespace {
+
+// Ops that meet the host once a program, not once a device.
+bool MeetsHost(Op op) {
+  switch (op) {
+    case Op::kInfeed:
+    case Op::kOutfeed:
+    case Op::kSend:
+    case Op::kSendDone:
+    case Op::kRecv:
+    case Op::kRecvDone: return true;
+    default: return false;
+  }
+}
+
+}  // namespace
+
+Status CheckHasParts(const Instruction& i, bool manual) {
+  if (MeetsHost(i.op())) {
+    Error error(
+        Code::kUnimplemented,
+        StrCat(Mnemonic(i.op()), ": from or to the host in a program of several partitions"));
+    error.Hint("jax.pure_callback and jax.experimental.io_callback can be partitioned");
+    return std::unexpected(std::move(error));
+  }
+  if (i.op() == Op::kPartitionId && !manual) {
+    Error error(Code::kUnimplemented,
+                "partition-id: outside of a manual computation: devices would differ");
+    error.Hint("jax.lax.axis_index within jax.shard_map tells which device it is");
+    return std::unexpected(std::move(error));
+  }
+  return {};
+}
+
 }  // namespace weft::compiler::spmd

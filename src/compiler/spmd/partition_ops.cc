@@ -90,19 +90,6 @@ void LogGathered(const Instruction& i, const Cut& cut, std::span<const Form> ope
   }
 }
 
-// Ops that meet the host once a program, not once a device.
-bool MeetsHost(Op op) {
-  switch (op) {
-    case Op::kInfeed:
-    case Op::kOutfeed:
-    case Op::kSend:
-    case Op::kSendDone:
-    case Op::kRecv:
-    case Op::kRecvDone: return true;
-    default: return false;
-  }
-}
-
 // The first half of an asynchronous op: a handle for the second, not a value.
 bool IsUnderWay(const Instruction& i) {
   return HasTrait(i.op(), hlo::kAsyncStart) || i.op() == Op::kAsyncUpdate;
@@ -340,10 +327,6 @@ void ComputationPartitioner::KeepSummands(const Instruction& i, std::vector<Form
 }
 
 Status ComputationPartitioner::EmitOp(const Instruction& i) {
-  if (MeetsHost(i.op())) return Unimplemented(Mnemonic(i.op()), ": in a partitioned program");
-  if (i.op() == Op::kPartitionId && !program_.IsManual(&i)) {
-    return Unimplemented("partition-id: outside of a manual computation: devices would differ");
-  }
   std::vector<Form> wanted;
   for (const Instruction* operand : i.operands()) {
     const Leaves& leaves = values_[operand];

@@ -27,7 +27,7 @@ Status ComputationPartitioner::Run(std::span<const Form> root) {
     emitter_.SetLike(i);
     Status done = EmitInstruction(*i);
     if (!done) {
-      done.error().Note(StrCat("at ", i->ToString()));
+      done.error().Source(i->SourceLocation()).Note(StrCat("at ", i->ToString()));
       return done;
     }
   }
@@ -222,6 +222,8 @@ Status ComputationPartitioner::EmitInstruction(const Instruction& i) {
   }
   if (i.op() == Op::kConstant || i.op() == Op::kIota) return EmitSource(i);
   if (i.op() == Op::kCustomCall) return EmitCustomCall(i);
+  if (i.op() == Op::kRngBitGenerator) return EmitRandomBits(i);
+  TRY(CheckHasParts(i, program_.IsManual(&i)));
   return EmitOp(i);
 }
 
@@ -328,14 +330,15 @@ Status ComputationPartitioner::EmitBoundary(const Instruction& i) {
   Form part = into ? program_.FormsOf(&i)[0] : operand.declared;
   const Shape& whole = into ? i.operand(0)->shape() : i.shape();
   const bool stated = i.FrontendAttributeValue("manual.axes") != nullptr || !into;
-  Form cut = operand.declared;
+  Form cut = program_.FormOf(i.operand(0), 0);
   if (stated) {
     const hlo::Sharding* sharding = LeafSharding(i.sharding(), i.shape(), 0);
     if (sharding == nullptr) return InvalidArgument("no sharding at the edge of a manual region");
     cut = TRY(ReadForm(*sharding, whole, mesh_));
-    if (!cut.order.empty()) {
-      return Unimplemented("a manual region whose devices stand in another order than the mesh's");
-    }
+  }
+  if (!cut.order.empty() && manual != mesh_.all()) {
+    return Unimplemented(
+        "a manual region of some axes whose devices stand in another order than the mesh's");
   }
   Form all = Form::Replicated(whole.rank());
   all.unreduced = cut.unreduced & manual;
@@ -358,6 +361,11 @@ Status ComputationPartitioner::EmitBoundary(const Instruction& i) {
     all.dims[d].axes.insert(all.dims[d].axes.end(), rest.begin(), rest.end());
   }
   Instruction* x = TRY(Get(operand, into ? all : part));
+  if (!cut.order.empty() && !all.IsReplicated()) {  // as in the region, or as everywhere else
+    Form theirs = all;
+    theirs.order = cut.order;
+    x = TRY(emitter_.Permute(x, OrderPairs(into ? all : theirs, into ? theirs : all, mesh_)));
+  }
   return Bind(i, x, std::span(into ? &part : &all, 1));
 }
 

@@ -89,6 +89,7 @@ class ComputationPartitioner {
   Status EmitOp(const hlo::Instruction& i);
   void KeepSummands(const hlo::Instruction& i, std::vector<Form>& operands, Form& result);
   Status EmitCustomCall(const hlo::Instruction& i);
+  Status EmitRandomBits(const hlo::Instruction& i);
   Status EmitOnce(const hlo::Instruction& i, int64_t device);
   Result<hlo::Computation*> OnceBranch(const hlo::Instruction& i, const Shape& operands, bool runs);
   Result<hlo::Instruction*> EmitLocal(const hlo::Instruction& i, const Cut& cut,
@@ -128,5 +129,8 @@ class ComputationPartitioner {
 // The shape of a value whose leaves lie as `forms` say, on one device.
 Shape LocalShapeOf(const Shape& shape, std::span<const Form> forms, size_t& at,
                    const DeviceMesh& mesh);
+
+// An error for what means nothing in the program of one of several devices.
+Status CheckHasParts(const hlo::Instruction& i, bool manual);
 
 }  // namespace weft::compiler::spmd

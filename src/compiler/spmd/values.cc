@@ -128,12 +128,12 @@ Status ValueTable::ReadStated(const Instruction& i) {
     ShardedValue& value = values_[static_cast<size_t>(ids[leaf])];
     const hlo::Sharding* stated = LeafSharding(i.sharding(), i.shape(), leaf);
     if (stated != nullptr && !boundary && value.shape->IsArray()) {
-      Result<Form> form = ReadForm(*stated, *value.shape, mesh_);
+      Result<const Form*> form = reader_.Read(*stated, *value.shape);
       if (!form) {
         form.error().Note(StrCat("at ", i.ToString()));
         return std::unexpected(form.error());
       }
-      value.form = std::move(*form);
+      value.form = **form;
       value.stated = stated->kind != hlo::Sharding::Kind::kUnknown;
       // Parts would need run-time sizes of their own.
       if (value.shape->HasDynamicDims() && value.form.cut() != 0) {

@@ -87,6 +87,7 @@ class ValueTable {
   std::vector<const hlo::Computation*> computations_;
   std::unordered_map<const hlo::Computation*, AxisSet> manual_of_;  // looked up only
   std::vector<std::pair<int64_t, int>> groups_;                     // group, value
+  FormReader reader_{mesh_};
 };
 
 }  // namespace weft::compiler::spmd

@@ -76,7 +76,9 @@ OpRow Define<Op::kRngBitGenerator>() {
               "state, by Threefry-2x32 or Philox-4x32 (the default).",
           .infer = InferRngBitGenerator,
           .evaluate = EvaluateRngBitGenerator,
-          .no_dim_rule = "bits depend on places in the whole result: made whole on every device"};
+          .no_dim_rule =
+              "bits depend on places in the whole result: made whole on every device, "
+              "or as runs of counters (compiler/spmd/partition_random.cc)"};
 }
 
 template <>

@@ -32,16 +32,56 @@ Result<Instruction*> OperandsAsOne(Builder& b, const Instruction& start) {
   return b.Tuple(start.operands());
 }
 
+Status AppendArrays(Builder& b, Instruction* value, std::vector<Instruction*>& arrays) {
+  if (!value->shape().IsTuple()) {
+    arrays.push_back(value);
+    return {};
+  }
+  for (int64_t k = 0; k < value->shape().tuple_size(); ++k) {
+    TRY(AppendArrays(b, TRY(ElementOf(b, value, k)), arrays));
+  }
+  return {};
+}
+
+// A value of this shape, its arrays the elements of `flat` from `next` on.
+Result<Instruction*> NestArrays(Builder& b, const Shape& shape, Instruction* flat, int64_t& next) {
+  if (!shape.IsTuple()) return ElementOf(b, flat, next++);
+  std::vector<Instruction*> elements;
+  for (const Shape& element : shape.elements_of_tuple()) {
+    elements.push_back(TRY(NestArrays(b, element, flat, next)));
+  }
+  return b.Tuple(elements);
+}
+
+// Only starts take tuples: all of their arrays go in one collective.
+Result<bool> ExpandStartOfTuples(Instruction* start, Op op) {
+  Builder b(*start->parent(), start, start);
+  std::vector<Instruction*> arrays;
+  std::vector<Shape> shapes;
+  for (Instruction* operand : start->operands()) TRY(AppendArrays(b, operand, arrays));
+  if (op != Op::kCollectivePermute || arrays.empty()) return false;
+  for (const Instruction* array : arrays) shapes.push_back(hlo::StripLayout(array->shape()));
+  if (arrays.size() == 1) arrays.push_back(arrays[0]), shapes.push_back(shapes[0]);
+  const Shape all = Shape::Tuple(std::move(shapes));
+  Instruction* moved = TRY(b.Add(op, arrays, start->attrs(), &all));
+  int64_t next = 0;
+  const Shape& result = start->shape().tuple_element(1);
+  Instruction* elements[] = {TRY(OperandsAsOne(b, *start)),
+                             TRY(NestArrays(b, result, moved, next))};
+  TRY(ReplaceStart(b, start, moved, elements));
+  return true;
+}
+
 // (operands, results, contexts ...)
 Result<bool> ExpandCollectiveStart(Instruction* start, Op op) {
+  const bool in_place = op == Op::kCollectivePermute &&
+                        !start->attrs<hlo::CollectivePermuteAttrs>().slice_sizes.empty();
   for (const Instruction* operand : start->operands()) {
-    if (!operand->shape().IsArray()) return false;  // only the start takes tuples
+    if (!in_place && !operand->shape().IsArray()) return ExpandStartOfTuples(start, op);
   }
   Builder b(*start->parent(), start, start);
   Shape shape = hlo::StripLayout(start->shape().tuple_element(1));
   Instruction* value = TRY(b.Add(op, start->operands(), start->attrs(), &shape));
-  bool in_place = op == Op::kCollectivePermute &&
-                  !start->attrs<hlo::CollectivePermuteAttrs>().slice_sizes.empty();
   Instruction* first = in_place ? start->operand(0) : TRY(OperandsAsOne(b, *start));
   Instruction* elements[] = {first, value};
   TRY(ReplaceStart(b, start, value, elements));

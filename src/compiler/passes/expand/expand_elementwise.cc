@@ -68,9 +68,45 @@ Result<bool> ExpandStochasticConvert(Instruction* i) {
   return true;
 }
 
+// Ops that give what they are given, moved or summed over devices.
+bool KeepsType(const Instruction& i) {
+  switch (i.op()) {
+    case Op::kBroadcast:
+    case Op::kCopy:
+    case Op::kDynamicSlice:
+    case Op::kReshape:
+    case Op::kReverse:
+    case Op::kSlice:
+    case Op::kTranspose: return true;
+    default:
+      return hlo::IsCollective(i.op()) && !HasTrait(i.op(), hlo::kAsyncStart) &&
+             !HasTrait(i.op(), hlo::kAsyncDone);
+  }
+}
+
+// Elements that become another kind of float on the way: converted first.
+Result<bool> ExpandMixedMove(Instruction* i) {
+  if (!KeepsType(*i)) return false;
+  const bool tuple = i->shape().IsTuple();
+  const int64_t count = tuple ? i->shape().tuple_size() : 1;
+  if (count > i->operand_count()) return false;
+  bool changed = false;
+  for (int64_t k = 0; k < count; ++k) {
+    const Shape& from = i->operand(k)->shape();
+    const Shape& to = tuple ? i->shape().tuple_element(k) : i->shape();
+    if (!from.IsArray() || !to.IsArray() || from.dtype() == to.dtype()) continue;
+    if (!IsFloat(from.dtype()) || !IsFloat(to.dtype())) continue;
+    Builder b(*i->parent(), i, i);
+    i->ReplaceOperand(k, TRY(b.Convert(i->operand(k), to.dtype())));
+    changed = true;
+  }
+  return changed;
+}
+
 }  // namespace
 
 Result<bool> ExpandElementwise(Instruction* i) {
+  if (TRY(ExpandMixedMove(i))) return true;
   if (i->op() == Op::kMap) return ExpandMap(i);
   if (i->op() == Op::kStochasticConvert) return ExpandStochasticConvert(i);
   return false;
