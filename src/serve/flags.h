@@ -22,7 +22,7 @@ struct ServeFlags {
   bool enable_batching = true;
   int64_t batch_timeout_micros = 0;
   int64_t slots = 0, reserved_slots = -1, max_queue = 1000, max_queue_delay_ms = 1000;
-  int64_t rest_api_num_threads = 0, max_request_bytes = int64_t{256} << 20,
+  int64_t rest_api_num_threads = 0, grpc_max_threads = 0, max_request_bytes = int64_t{256} << 20,
           max_connections = 20'000;
   int64_t drain_seconds = 30;
   std::string tls_cert, tls_key, tls_client_ca, ssl_config_file;

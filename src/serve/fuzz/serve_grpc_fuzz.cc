@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "serve/fuzz/echo_server.h"
-#include "serve/net/infer_message.h"
+#include "serve/infer_message.h"
 #include "serve/net/predict_message.h"
 
 namespace weft::serve {
@@ -27,16 +27,13 @@ void Answer(InferRequest infer, Fill fill) {
 }
 
 void FuzzInfer(const std::string& bytes) {
-  inference::ModelInferRequest request;
-  if (!request.ParseFromString(bytes)) return;
+  InferReply reply;
   InferRequest infer;
   infer.received = Now();
   const SharedMemory& memory = EchoServer().shared_memory();
-  if (!ReadInferRequest(request, memory, infer)) return;
-  Answer(std::move(infer), [&](const InferResponse& result) {
-    inference::ModelInferResponse response;
-    if (FillInferResponse(result, request, memory, response)) response.SerializeAsString();
-  });
+  if (!ReadInferRequest(bytes, memory, infer, reply)) return;
+  Answer(std::move(infer),
+         [&](const InferResponse& result) { (void)WriteInferResponse(result, reply, memory, 0); });
 }
 
 void FuzzPredict(const std::string& bytes) {
