@@ -253,7 +253,7 @@ Server::Ticket Server::Infer(InferRequest request, InferDone done) {
   Ticket ticket;
   ticket.handler_ = handler_.get();
   Priority priority = request.priority;
-  const bool may_run_here = !request.has_followers;
+  const bool may_run_here = !request.thread_is_wanted;
   Result<std::vector<std::shared_ptr<InferTask>>> tasks = Plan(std::move(request), done);
   if (!tasks) {
     done(std::unexpected(tasks.error()));

@@ -47,8 +47,8 @@ struct InferRequest {
   Time received = 0;  // of Now(); 0: now
   Time deadline = kNever;
   std::optional<TraceContext> trace = std::nullopt;
-  // Others came with it, and wait for the thread that brings it: it is not run there.
-  bool has_followers = false;
+  // The thread that brings it is wanted for others: it is not run there.
+  bool thread_is_wanted = false;
 };
 
 struct InferResponse {

@@ -27,7 +27,7 @@ Status CallFacts::Read(InferRequest& request) const {
   request.received = call_->received();
   request.deadline = call_->deadline();
   request.trace = trace_;
-  request.has_followers = call_->has_followers();
+  request.thread_is_wanted = call_->thread_is_wanted();
   if (std::string_view text = call_->Metadata("x-weft-priority"); !text.empty()) {
     request.priority = TRY(ReadPriority(text));
   }

@@ -28,7 +28,11 @@ void Watch(int poll, int operation, int descriptor, uint32_t events, uint64_t ke
 }  // namespace
 
 void Connection::Wake() const {
-  Watch(poll_, EPOLL_CTL_MOD, descriptor(), kEdges, key_);
+  Watch(loop_->poll_, EPOLL_CTL_MOD, descriptor(), kEdges, key_);
+}
+
+bool Connection::IsLastReceiver() const {
+  return loop_ != nullptr && loop_->busy_.load(std::memory_order_relaxed) >= loop_->receivers_;
 }
 
 Result<std::unique_ptr<EventLoop>> EventLoop::Make(int max_connections) {
@@ -57,6 +61,7 @@ void EventLoop::Listen(int descriptor, Open open) {
 }
 
 void EventLoop::Start(int threads, std::function<void()> tick) {
+  receivers_ = threads;
   for (int i = 0; i < threads; ++i) {
     threads_.emplace_back([this, i] {
       trace::NameThread(StrCat("receive ", i));
@@ -72,7 +77,9 @@ void EventLoop::Work() {
     if (epoll_wait(poll_, &event, 1, -1) < 1) continue;
     const uint64_t key = event.data.u64;
     if (key >= kFirstConnection) {
+      busy_.fetch_add(1, std::memory_order_relaxed);
       Serve(key, (event.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0);
+      busy_.fetch_sub(1, std::memory_order_relaxed);
     } else if (key == static_cast<uint64_t>(wake_)) {
       return;
     } else {
@@ -95,7 +102,7 @@ void EventLoop::Accept(int listener) {
     // Beyond the limit connections are closed at once.
     if (!accepting_ || static_cast<int>(connections_.size()) >= max_connections_) return;
     key = next_key_++;
-    connection->poll_ = poll_;
+    connection->loop_ = this;
     connection->key_ = key;
     connections_.emplace(key, std::move(connection));
   }

@@ -17,6 +17,8 @@
 
 namespace weft::serve {
 
+class EventLoop;
+
 class Connection {
  public:
   virtual ~Connection() = default;
@@ -33,10 +35,13 @@ class Connection {
  protected:
   // Serve is called soon, whether or not anything comes.
   void Wake() const;
+  // Whether all other threads have something to do: whoever keeps this one stops all that arrives,
+  // and who would be turned away is not told.
+  bool IsLastReceiver() const;
 
  private:
   friend class EventLoop;
-  int poll_ = -1;
+  const EventLoop* loop_ = nullptr;
   uint64_t key_ = 0;
 };
 
@@ -67,6 +72,9 @@ class EventLoop {
   const int max_connections_;
   int poll_ = -1, wake_ = -1;
   std::map<int, Open> listeners_;  // settled before the start
+  friend class Connection;
+  int receivers_ = 0;
+  std::atomic<int> busy_ = 0;  // of them
   std::atomic<bool> accepting_ = true, stopping_ = false;
   std::vector<std::thread> threads_;
   Mutex mutex_;

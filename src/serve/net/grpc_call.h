@@ -36,8 +36,8 @@ class Call {
   Time received() const { return received_; }
   Time deadline() const { return deadline_; }
   const std::string& peer() const;
-  // Whether others came with it: it should not keep its thread for long.
-  bool has_followers() const { return has_followers_; }
+  // Others came with it, or no other thread is left to receive: it should not keep its thread.
+  bool thread_is_wanted() const { return thread_is_wanted_; }
 
   // The next may be called from any thread. A message begins with NewMessage().
   void Send(std::string message);
@@ -60,7 +60,7 @@ class Call {
   std::string body_;
   std::string_view message_;
   Time received_ = 0, deadline_ = kNever;
-  bool has_followers_ = false;
+  bool thread_is_wanted_ = false;
 };
 using CallRef = std::shared_ptr<Call>;
 

@@ -153,7 +153,7 @@ bool GrpcConnection::Serve(bool ending) {
     for (const auto& cancel : cancelled) cancel();
     for (size_t i = 0; i < calls.size(); ++i) {
       const bool last = i + 1 == calls.size();
-      calls[i]->has_followers_ = more || !last;
+      calls[i]->thread_is_wanted_ = more || !last || IsLastReceiver();
       if (i == 0 && !last) HoldWrites();
       if (i > 0 && last) ReleaseWrites();  // before the one that may run here
       handler_.Handle(calls[i]);

@@ -114,6 +114,7 @@ bool HttpConnection::Serve(bool ending) {
   }
   request.received = Now();
   request.peer = peer_;
+  request.thread_is_wanted = IsLastReceiver();
   shared_->api.Handle(std::move(request), [self = shared_from_this()](HttpResponse response) {
     self->Answer(std::move(response));
   });
