@@ -126,7 +126,8 @@ struct SessionCallbacks {
     stream.out_at = 0;
     if (!stream.ended) {
       stream.deferred = count == 0;
-      return count == 0 ? NGHTTP2_ERR_DEFERRED : static_cast<ssize_t>(count);
+      if (count == 0) return NGHTTP2_ERR_DEFERRED;
+      return static_cast<ssize_t>(count);
     }
     *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
     std::vector<nghttp2_nv> fields;

@@ -12,7 +12,7 @@
 namespace weft::serve {
 namespace {
 
-namespace pb = google::protobuf;
+namespace proto = google::protobuf;
 
 enum HealthState : int64_t { kServing = 1, kNotServing = 2, kServiceUnknown = 3 };
 
@@ -48,47 +48,47 @@ std::string_view ServiceIn(std::string_view request) {
 }
 
 // The file and all that it imports, each before those that import it.
-void AddFiles(const pb::FileDescriptor& file, std::vector<const pb::FileDescriptor*>& to) {
+void AddFiles(const proto::FileDescriptor& file, std::vector<const proto::FileDescriptor*>& to) {
   if (std::ranges::find(to, &file) != to.end()) return;
   for (int i = 0; i < file.dependency_count(); ++i) AddFiles(*file.dependency(i), to);
   to.push_back(&file);
 }
 
 // FileDescriptorResponse; empty: there is no such file.
-std::string FileResponse(const pb::FileDescriptor* file) {
+std::string FileResponse(const proto::FileDescriptor* file) {
   if (file == nullptr) return {};
-  std::vector<const pb::FileDescriptor*> files;
+  std::vector<const proto::FileDescriptor*> files;
   AddFiles(*file, files);
   WireWriter writer;
   // The one asked for comes first.
   for (auto at = files.rbegin(); at != files.rend(); ++at) {
-    pb::FileDescriptorProto proto;
-    (*at)->CopyTo(&proto);
-    writer.BytesAlways(1, proto.SerializeAsString());
+    proto::FileDescriptorProto text;
+    (*at)->CopyTo(&text);
+    writer.BytesAlways(1, text.SerializeAsString());
   }
   return writer.Take();
 }
 
-const pb::FileDescriptor* HealthFile() {
-  static const pb::FileDescriptor* const file = [] {
-    static pb::DescriptorPool pool;
-    pb::FileDescriptorProto proto;
-    pb::TextFormat::ParseFromString(std::string(kHealthFile), &proto);
-    return pool.BuildFile(proto);
+const proto::FileDescriptor* HealthFile() {
+  static const proto::FileDescriptor* const file = [] {
+    static proto::DescriptorPool pool;
+    proto::FileDescriptorProto text;
+    proto::TextFormat::ParseFromString(std::string(kHealthFile), &text);
+    return pool.BuildFile(text);
   }();
   return file;
 }
 
-const pb::FileDescriptor* FileNamed(const std::string& name) {
+const proto::FileDescriptor* FileNamed(const std::string& name) {
   if (name == HealthFile()->name()) return HealthFile();
-  return pb::DescriptorPool::generated_pool()->FindFileByName(name);
+  return proto::DescriptorPool::generated_pool()->FindFileByName(name);
 }
 
-const pb::FileDescriptor* FileWith(const std::string& symbol) {
+const proto::FileDescriptor* FileWith(const std::string& symbol) {
   if (symbol.starts_with(HealthFile()->package())) {
     return HealthFile()->pool()->FindFileContainingSymbol(symbol);
   }
-  return pb::DescriptorPool::generated_pool()->FindFileContainingSymbol(symbol);
+  return proto::DescriptorPool::generated_pool()->FindFileContainingSymbol(symbol);
 }
 
 std::string ServiceList(const std::vector<std::string>& services) {
