@@ -22,6 +22,8 @@ std::chrono::steady_clock::time_point ToClock(Time time) {
 constexpr int kBehind = 10;
 
 void StandBehind() {
+  sched_param none = {};
+  if (sched_setscheduler(0, SCHED_IDLE, &none) == 0) return;
   id_t self = static_cast<id_t>(gettid());
   // Where it is refused all are alike.
   (void)setpriority(PRIO_PROCESS, self, getpriority(PRIO_PROCESS, self) + kBehind);
@@ -32,11 +34,6 @@ constexpr Time kCrowded = kSecond;
 // Runs on leftover cores that take so much longer than at their best: somebody else has the cores.
 constexpr double kStarved = 8;
 constexpr Time kStarvedPause = 10 * kSecond;
-
-void TakeLeftover() {
-  sched_param none = {};
-  (void)sched_setscheduler(0, SCHED_IDLE, &none);
-}
 
 // Milliseconds, rounded up: what a client is told to wait.
 int64_t RetryMilliseconds(Time wait) {
@@ -101,9 +98,12 @@ void RunHandler::Submit(TaskRef task) {
     MutexLock lock(mutex_);
     draining = draining_;
     Time now = Now();
+    bool crowded = kept->priority == Priority::kHigh &&
+                   scheduler_.queued() > scheduler_.queued(Priority::kHigh);
     if (!draining) admission = scheduler_.Admit(std::move(task), now);
-    if (admission.verdict != Scheduler::Verdict::kAdmitted || admission.displaced != nullptr)
-      crowded_until_ = now + kCrowded;
+    crowded = crowded || admission.verdict != Scheduler::Verdict::kAdmitted ||
+              admission.displaced != nullptr;
+    if (crowded) crowded_until_ = now + kCrowded;
   }
   if (draining) return runner_.Refuse(*kept, Error(Code::kUnavailable, "the server shuts down"));
   if (admission.displaced != nullptr) {
@@ -211,8 +211,7 @@ std::optional<Scheduler::Decision> RunHandler::NextFor(Crew crew, bool& ends) {
 }
 
 void RunHandler::Work(Crew crew) {
-  if (crew != Crew::kHigh) StandBehind();
-  if (crew == Crew::kLeftover) TakeLeftover();  // where it is refused both are alike
+  if (crew == Crew::kLeftover) StandBehind();
   for (bool ends = false; !ends;) {
     std::optional<Scheduler::Decision> decision = NextFor(crew, ends);
     if (!decision) continue;

@@ -25,16 +25,15 @@ class TaskRunner {
   virtual void Refuse(Task& task, Error error) = 0;
 };
 
-// As many threads as slots; the high class has its own where slots are reserved for it. The others
-// stand behind for the system (nice): threads that receive, answer and turn away come first, and so
-// do runs of the high class, which the system puts in the place of others that have begun. A run
-// that shares the cores with others has few threads, so that none of a loop's waits long for one
-// that was put behind.
-// While requests are turned away, the others run on threads of their own that take only what is
-// left (SCHED_IDLE): a core that runs one of these counts as free when the system looks for a place
-// for a thread that wakes, so that no two of the high class share a core beside one that could be
-// had. A thread cannot come back from there, so there are two sets. Where runs hardly get on so,
-// since somebody else takes the cores, the first set goes on.
+// As many threads as slots; the high class has its own where slots are reserved for it. While
+// requests are turned away, or one of the high class comes upon a queue, the others run on threads
+// that take only what is left (SCHED_IDLE): threads that receive, answer and turn away come first,
+// and so do runs of the high class, which the system puts in the place of others that have begun. A
+// core that runs one of these counts as free when the system looks for a place for a thread that
+// wakes, so that no two of the high class share a core beside one that could be had. A thread
+// cannot come back from there, so there are two sets of them. Where runs hardly get on so, since
+// other programs take the cores, the first set goes on. A run that shares the cores with others has
+// few threads, so that none of a loop's waits long for one that was put behind.
 class RunHandler {
  public:
   RunHandler(SchedulerOptions options, TaskRunner& runner);

@@ -1,5 +1,7 @@
 #include "serve/net/grpc_connection.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -20,6 +22,13 @@ struct HeldWrites {
   std::vector<std::shared_ptr<GrpcConnection>> connections;
 };
 thread_local HeldWrites held_writes;
+
+// Whether this thread takes only what others leave: with a connection's lock it may stand still for
+// long, and all of the connection's calls with it.
+bool IsBehindOthers() {
+  thread_local const bool behind = sched_getscheduler(0) == SCHED_IDLE;
+  return behind;
+}
 
 }  // namespace
 
@@ -144,6 +153,7 @@ bool GrpcConnection::Serve(bool ending) {
     {
       MutexLock lock(mutex_);
       if (over_) return false;
+      TakeEndings();
       more = ReadSome(ending);
       Write();
       over = over_;
@@ -161,6 +171,16 @@ bool GrpcConnection::Serve(bool ending) {
     if (over) return false;
     if (!more) return true;
   }
+}
+
+void GrpcConnection::TakeEndings() {
+  std::vector<Ending> endings;
+  {
+    MutexLock lock(endings_mutex_);
+    endings.swap(endings_);
+  }
+  for (Ending& end : endings)
+    session_->Finish(end.stream, end.status, std::move(end.message), end.first, end.last);
 }
 
 void GrpcConnection::RefuseCalls() {
@@ -196,6 +216,16 @@ void GrpcConnection::Send(int32_t stream, std::string message) {
 
 void GrpcConnection::Finish(int32_t stream, const Status& status, std::string message,
                             const Call::Pairs& first, const Call::Pairs& last) {
+  if (IsBehindOthers()) {
+    bool first_one = false;
+    {
+      MutexLock lock(endings_mutex_);
+      first_one = endings_.empty();
+      endings_.push_back({stream, status, std::move(message), first, last});
+    }
+    if (first_one) Wake();
+    return;
+  }
   MutexLock lock(mutex_);
   if (over_) return;
   session_->Finish(stream, status, std::move(message), first, last);

@@ -57,6 +57,14 @@ class GrpcConnection final : public Connection,
  private:
   GrpcConnection(int descriptor, std::shared_ptr<TlsContext> tls, const GrpcLimits& limits,
                  CallHandler& handler);
+  struct Ending {
+    int32_t stream;
+    Status status;
+    std::string message;
+    Call::Pairs first, last;
+  };
+  // Ends of calls that others left to whoever serves it.
+  void TakeEndings() WEFT_REQUIRES(mutex_);
   // Reads what is there, up to a limit; whether more may be.
   bool ReadSome(bool ending) WEFT_REQUIRES(mutex_);
   void Write() WEFT_REQUIRES(mutex_);
@@ -74,6 +82,8 @@ class GrpcConnection final : public Connection,
   size_t out_at_ WEFT_GUARDED_BY(mutex_) = 0;
   Time progress_ WEFT_GUARDED_BY(mutex_) = 0;
   bool over_ WEFT_GUARDED_BY(mutex_) = false;
+  Mutex endings_mutex_;  // held for a moment only, by threads that others may displace
+  std::vector<Ending> endings_ WEFT_GUARDED_BY(endings_mutex_);
 };
 
 }  // namespace weft::serve
