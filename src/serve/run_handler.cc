@@ -21,9 +21,12 @@ std::chrono::steady_clock::time_point ToClock(Time time) {
 // Of the system's priorities (nice): a tenth of the weight of the threads that do not stand behind.
 constexpr int kBehind = 10;
 
-void StandBehind() {
+thread_local bool stands_behind = false;
+
+void StandBehind(bool own_cores) {
+  stands_behind = true;
   sched_param none = {};
-  if (sched_setscheduler(0, SCHED_IDLE, &none) == 0) return;
+  if (own_cores && sched_setscheduler(0, SCHED_IDLE, &none) == 0) return;
   id_t self = static_cast<id_t>(gettid());
   // Where it is refused all are alike.
   (void)setpriority(PRIO_PROCESS, self, getpriority(PRIO_PROCESS, self) + kBehind);
@@ -60,9 +63,14 @@ Time Now() {
       .count();
 }
 
+bool StandsBehind() {
+  return stands_behind;
+}
+
 RunHandler::RunHandler(SchedulerOptions options, TaskRunner& runner)
     : runner_(runner),
       scheduler_(options),
+      own_cores_(options.own_cores),
       others_only_(options.reserved > 0 && options.high_slots > 0) {
   auto start = [&](int count, std::string_view name, Crew crew) {
     for (int i = 0; i < count; ++i) {
@@ -211,7 +219,7 @@ std::optional<Scheduler::Decision> RunHandler::NextFor(Crew crew, bool& ends) {
 }
 
 void RunHandler::Work(Crew crew) {
-  if (crew == Crew::kLeftover) StandBehind();
+  if (crew == Crew::kLeftover) StandBehind(own_cores_);
   for (bool ends = false; !ends;) {
     std::optional<Scheduler::Decision> decision = NextFor(crew, ends);
     if (!decision) continue;

@@ -16,6 +16,10 @@ namespace weft::serve {
 // Nanoseconds of a steady clock.
 Time Now();
 
+// Whether this thread stands behind others, who may displace it: with a lock that they want it
+// would hold them up.
+bool StandsBehind();
+
 // What the run handler does with tasks; implemented by whoever knows what is in them.
 class TaskRunner {
  public:
@@ -27,13 +31,14 @@ class TaskRunner {
 
 // As many threads as slots; the high class has its own where slots are reserved for it. While
 // requests are turned away, or one of the high class comes upon a queue, the others run on threads
-// that take only what is left (SCHED_IDLE): threads that receive, answer and turn away come first,
-// and so do runs of the high class, which the system puts in the place of others that have begun. A
-// core that runs one of these counts as free when the system looks for a place for a thread that
-// wakes, so that no two of the high class share a core beside one that could be had. A thread
-// cannot come back from there, so there are two sets of them. Where runs hardly get on so, since
-// other programs take the cores, the first set goes on. A run that shares the cores with others has
-// few threads, so that none of a loop's waits long for one that was put behind.
+// that stand behind for the system (nice): threads that receive, answer and turn away come first,
+// and so do runs of the high class, which the system puts in the place of others that have begun.
+// Where the cores are the server's own these threads take only what is left (SCHED_IDLE): a core
+// that runs one of them counts as free when the system looks for a place for a thread that wakes.
+// Beside other programs they would starve. A thread cannot come back from either, so there are two
+// sets of them. Where runs hardly get on behind, the first set goes on for a while. A run that
+// shares the cores with others has few threads, so that none of a loop's waits long for one that
+// was put behind.
 class RunHandler {
  public:
   RunHandler(SchedulerOptions options, TaskRunner& runner);
@@ -78,6 +83,7 @@ class RunHandler {
   std::array<int, kCrews> waiting_ WEFT_GUARDED_BY(mutex_) = {};
   // Until then the leftover does the others; not before then, where it hardly got on.
   Time crowded_until_ WEFT_GUARDED_BY(mutex_) = 0, leftover_from_ WEFT_GUARDED_BY(mutex_) = 0;
+  const bool own_cores_;
   const bool others_only_;  // threads that are not the high class's do not run it
   bool draining_ WEFT_GUARDED_BY(mutex_) = false, stopping_ WEFT_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;

@@ -1,7 +1,5 @@
 #include "serve/net/grpc_connection.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -22,13 +20,6 @@ struct HeldWrites {
   std::vector<std::shared_ptr<GrpcConnection>> connections;
 };
 thread_local HeldWrites held_writes;
-
-// Whether this thread takes only what others leave: with a connection's lock it may stand still for
-// long, and all of the connection's calls with it.
-bool IsBehindOthers() {
-  thread_local const bool behind = sched_getscheduler(0) == SCHED_IDLE;
-  return behind;
-}
 
 }  // namespace
 
@@ -216,7 +207,7 @@ void GrpcConnection::Send(int32_t stream, std::string message) {
 
 void GrpcConnection::Finish(int32_t stream, const Status& status, std::string message,
                             const Call::Pairs& first, const Call::Pairs& last) {
-  if (IsBehindOthers()) {
+  if (StandsBehind()) {
     bool first_one = false;
     {
       MutexLock lock(endings_mutex_);

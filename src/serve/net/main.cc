@@ -39,6 +39,7 @@ ServerOptions OptionsOf(const ServeFlags& flags) {
   if (flags.slots > 0) scheduler.slots = static_cast<int>(flags.slots);
   scheduler.reserved = std::min(scheduler.reserved, scheduler.slots - 1);
   scheduler.max_queue = static_cast<size_t>(std::max<int64_t>(flags.max_queue, 1));
+  scheduler.own_cores = flags.dedicated_cores;
   scheduler.max_queue_delay = std::max<int64_t>(flags.max_queue_delay_ms, 1) * kMillisecond;
   options.batching.enabled = flags.enable_batching;
   options.batching.max_delay = std::max<int64_t>(flags.batch_timeout_micros, 0) * kMicrosecond;
