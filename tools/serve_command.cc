@@ -31,8 +31,8 @@ namespace {
   execvp("weft-serve", argv.data());
   std::fprintf(
       stderr,
-      "weft serve: weft-serve cannot be started: %s\n  hint: it is built where libboost-dev, "
-      "libgrpc++-dev, libprotobuf-dev and protobuf-compiler-grpc are installed\n",
+      "weft serve: weft-serve cannot be started: %s\n  hint: it is built where libnghttp2-dev, "
+      "libprotobuf-dev, protobuf-compiler, libssl-dev and zlib1g-dev are installed\n",
       std::strerror(errno));
   std::exit(kFailed);
 }

@@ -54,6 +54,8 @@ class Bench:
     def serving(self, *names, flags=(), models=None):
         command = [self.options.bin / "weft-serve", "--host=127.0.0.1", "--port=0", "--rest_api_port=0", "--file_system_poll_wait_seconds=0.1",
                    *(f"--model={name}={models or self.models}/{name}" for name in names), *flags]
+        if self.options.server_cores:
+            command.append("--dedicated_cores")
         process = subprocess.Popen(self._pinned(self.options.server_cores, command), stderr=subprocess.PIPE, text=True,
                                    env=dict(os.environ, WEFT_CACHE="0"))
         try:

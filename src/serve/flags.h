@@ -19,10 +19,10 @@ struct ServeFlags {
   std::vector<std::string> labels;  // NAME:LABEL=VERSION
   std::string version_policy = "latest:1";
   double file_system_poll_wait_seconds = 1;
-  bool enable_batching = true;
+  bool enable_batching = true, dedicated_cores = false;
   int64_t batch_timeout_micros = 0;
   int64_t slots = 0, reserved_slots = -1, max_queue = 1000, max_queue_delay_ms = 1000;
-  int64_t rest_api_num_threads = 0, max_request_bytes = int64_t{256} << 20,
+  int64_t rest_api_num_threads = 0, grpc_max_threads = 0, max_request_bytes = int64_t{256} << 20,
           max_connections = 20'000;
   int64_t drain_seconds = 30;
   std::string tls_cert, tls_key, tls_client_ca, ssl_config_file;

@@ -1,5 +1,6 @@
 #include "serve/run_handler.h"
 
+#include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -20,11 +21,22 @@ std::chrono::steady_clock::time_point ToClock(Time time) {
 // Of the system's priorities (nice): a tenth of the weight of the threads that do not stand behind.
 constexpr int kBehind = 10;
 
-void StandBehind() {
+thread_local bool stands_behind = false;
+
+void StandBehind(bool own_cores) {
+  stands_behind = true;
+  sched_param none = {};
+  if (own_cores && sched_setscheduler(0, SCHED_IDLE, &none) == 0) return;
   id_t self = static_cast<id_t>(gettid());
   // Where it is refused all are alike.
   (void)setpriority(PRIO_PROCESS, self, getpriority(PRIO_PROCESS, self) + kBehind);
 }
+
+// How long after a request was turned away the server counts as crowded.
+constexpr Time kCrowded = kSecond;
+// Runs on leftover cores that take so much longer than at their best: somebody else has the cores.
+constexpr double kStarved = 8;
+constexpr Time kStarvedPause = 10 * kSecond;
 
 // Milliseconds, rounded up: what a client is told to wait.
 int64_t RetryMilliseconds(Time wait) {
@@ -51,23 +63,29 @@ Time Now() {
       .count();
 }
 
+bool StandsBehind() {
+  return stands_behind;
+}
+
 RunHandler::RunHandler(SchedulerOptions options, TaskRunner& runner)
     : runner_(runner),
       scheduler_(options),
+      own_cores_(options.own_cores),
       others_only_(options.reserved > 0 && options.high_slots > 0) {
-  auto start = [&](int count, std::string_view name, Scheduler::Takes takes) {
+  auto start = [&](int count, std::string_view name, Crew crew) {
     for (int i = 0; i < count; ++i) {
-      threads_.emplace_back([this, label = StrCat(name, i), takes] {
+      threads_.emplace_back([this, label = StrCat(name, i), crew] {
         trace::NameThread(label);
-        Work(takes);
+        Work(crew);
       });
     }
   };
-  using Takes = Scheduler::Takes;
+  const int others = options.slots - options.reserved;
   if (options.reserved > 0) {
-    start(std::max(options.reserved, options.high_slots), "serve high ", Takes::kHigh);
+    start(std::max(options.reserved, options.high_slots), "serve high ", Crew::kHigh);
   }
-  start(options.slots - options.reserved, "serve ", others_only_ ? Takes::kOthers : Takes::kAll);
+  start(others, "serve ", Crew::kOthers);
+  if (others_only_) start(others, "serve leftover ", Crew::kLeftover);
 }
 
 RunHandler::~RunHandler() {
@@ -76,8 +94,7 @@ RunHandler::~RunHandler() {
     MutexLock lock(mutex_);
     stopping_ = true;
   }
-  wake_.notify_all();
-  wake_high_.notify_all();
+  for (std::condition_variable& wake : wake_) wake.notify_all();
   for (std::thread& thread : threads_) thread.join();
 }
 
@@ -88,7 +105,13 @@ void RunHandler::Submit(TaskRef task) {
   {
     MutexLock lock(mutex_);
     draining = draining_;
-    if (!draining) admission = scheduler_.Admit(std::move(task), Now());
+    Time now = Now();
+    bool crowded = kept->priority == Priority::kHigh &&
+                   scheduler_.queued() > scheduler_.queued(Priority::kHigh);
+    if (!draining) admission = scheduler_.Admit(std::move(task), now);
+    crowded = crowded || admission.verdict != Scheduler::Verdict::kAdmitted ||
+              admission.displaced != nullptr;
+    if (crowded) crowded_until_ = now + kCrowded;
   }
   if (draining) return runner_.Refuse(*kept, Error(Code::kUnavailable, "the server shuts down"));
   if (admission.displaced != nullptr) {
@@ -112,18 +135,26 @@ bool RunHandler::RunHere(const TaskRef& task) {
   return true;
 }
 
+RunHandler::Crew RunHandler::CrewOfOthers(Time now) const {
+  bool crowded = others_only_ && now < crowded_until_ && now >= leftover_from_;
+  return crowded ? Crew::kLeftover : Crew::kOthers;
+}
+
 void RunHandler::WakeOne() {
   bool high = false, other = false;
+  size_t crew = 0;
   {
     MutexLock lock(mutex_);
     if (scheduler_.queued() == 0) return;
-    high = waiting_high_ > 0 && scheduler_.MayTake(Scheduler::Takes::kHigh);
-    other =
-        waiting_ > 0 && (scheduler_.MayTake(Scheduler::Takes::kOthers) ||
-                         (!high && !others_only_ && scheduler_.MayTake(Scheduler::Takes::kHigh)));
+    crew = static_cast<size_t>(CrewOfOthers(Now()));
+    high = waiting_[static_cast<size_t>(Crew::kHigh)] > 0 &&
+           scheduler_.MayTake(Scheduler::Takes::kHigh);
+    other = waiting_[crew] > 0 &&
+            (scheduler_.MayTake(Scheduler::Takes::kOthers) ||
+             (!high && !others_only_ && scheduler_.MayTake(Scheduler::Takes::kHigh)));
   }
-  if (high) wake_high_.notify_one();
-  if (other) wake_.notify_one();
+  if (high) wake_[static_cast<size_t>(Crew::kHigh)].notify_one();
+  if (other) wake_[crew].notify_one();
 }
 
 void RunHandler::Cancel(Task& task) {
@@ -152,33 +183,54 @@ bool RunHandler::RunBatch(const Scheduler::Batch& batch) {
   return more;
 }
 
-void RunHandler::Work(Scheduler::Takes takes) {
-  const bool high = takes == Scheduler::Takes::kHigh;
-  std::condition_variable& wake = high ? wake_high_ : wake_;
-  if (!high) StandBehind();
-  for (;;) {
-    Scheduler::Decision decision;
-    {
-      MutexLock lock(mutex_);
-      decision = scheduler_.Next(Now(), takes);
-      if (!decision.batch && decision.expired.empty()) {
-        if (stopping_) return;
-        int& waiting = high ? waiting_high_ : waiting_;
-        ++waiting;
-        if (decision.wake == kNever) {
-          mutex_.Wait(wake);
-        } else {
-          mutex_.WaitUntil(wake, ToClock(decision.wake));
-        }
-        --waiting;
-        continue;
-      }
-    }
+// Its runs hardly get on: the others go on, for a while.
+void RunHandler::JudgeLeftover(const Scheduler::Batch& batch) {
+  Time now = Now();
+  MutexLock lock(mutex_);
+  if (batch.lane->Slowdown(batch.bucket, now - batch.started) < kStarved) return;
+  leftover_from_ = now + kStarvedPause;
+}
+
+// What is next for a thread of the crew; nothing: it was waited, or it is to end.
+std::optional<Scheduler::Decision> RunHandler::NextFor(Crew crew, bool& ends) {
+  using Takes = Scheduler::Takes;
+  const size_t index = static_cast<size_t>(crew);
+  Takes takes = crew == Crew::kHigh ? Takes::kHigh : others_only_ ? Takes::kOthers : Takes::kAll;
+  MutexLock lock(mutex_);
+  Time now = Now(), until = kNever;
+  Crew turn = crew == Crew::kHigh ? crew : CrewOfOthers(now);
+  if (turn == crew) {
+    Scheduler::Decision decision = scheduler_.Next(now, takes);
+    if (decision.batch || !decision.expired.empty()) return decision;
+    until = decision.wake;
+  } else if (scheduler_.queued() > 0) {
+    wake_[static_cast<size_t>(turn)].notify_one();
+  }
+  ends = stopping_;
+  if (ends) return std::nullopt;
+  ++waiting_[index];
+  if (until == kNever) {
+    mutex_.Wait(wake_[index]);
+  } else {
+    mutex_.WaitUntil(wake_[index], ToClock(until));
+  }
+  --waiting_[index];
+  return std::nullopt;
+}
+
+void RunHandler::Work(Crew crew) {
+  if (crew == Crew::kLeftover) StandBehind(own_cores_);
+  for (bool ends = false; !ends;) {
+    std::optional<Scheduler::Decision> decision = NextFor(crew, ends);
+    if (!decision) continue;
     WakeOne();  // another slot may be free for what is left
-    for (const TaskRef& task : decision.expired) {
+    for (const TaskRef& task : decision->expired) {
       runner_.Refuse(*task, TurnedAway(Scheduler::Verdict::kExpired, 0));
     }
-    if (decision.batch && RunBatch(*decision.batch)) WakeOne();
+    if (!decision->batch) continue;
+    bool more = RunBatch(*decision->batch);
+    if (crew == Crew::kLeftover) JudgeLeftover(*decision->batch);
+    if (more) WakeOne();
   }
 }
 

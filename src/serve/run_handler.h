@@ -1,6 +1,7 @@
 // Threads and time around the scheduler: tasks come in, batches run, whoever does not run is told.
 #pragma once
 
+#include <array>
 #include <condition_variable>
 #include <functional>
 #include <thread>
@@ -15,6 +16,10 @@ namespace weft::serve {
 // Nanoseconds of a steady clock.
 Time Now();
 
+// Whether this thread stands behind others, who may displace it: with a lock that they want it
+// would hold them up.
+bool StandsBehind();
+
 // What the run handler does with tasks; implemented by whoever knows what is in them.
 class TaskRunner {
  public:
@@ -24,11 +29,16 @@ class TaskRunner {
   virtual void Refuse(Task& task, Error error) = 0;
 };
 
-// As many threads as slots; the high class has its own where slots are reserved for it. The others
-// stand behind for the system (nice): threads that receive, answer and turn away come first, and so
-// do runs of the high class, which the system puts in the place of others that have begun. A run
-// that shares the cores with others has few threads, so that none of a loop's waits long for one
-// that was put behind.
+// As many threads as slots; the high class has its own where slots are reserved for it. While
+// requests are turned away, or one of the high class comes upon a queue, the others run on threads
+// that stand behind for the system (nice): threads that receive, answer and turn away come first,
+// and so do runs of the high class, which the system puts in the place of others that have begun.
+// Where the cores are the server's own these threads take only what is left (SCHED_IDLE): a core
+// that runs one of them counts as free when the system looks for a place for a thread that wakes.
+// Beside other programs they would starve. A thread cannot come back from either, so there are two
+// sets of them. Where runs hardly get on behind, the first set goes on for a while. A run that
+// shares the cores with others has few threads, so that none of a loop's waits long for one that
+// was put behind.
 class RunHandler {
  public:
   RunHandler(SchedulerOptions options, TaskRunner& runner);
@@ -52,7 +62,14 @@ class RunHandler {
   Load load() const WEFT_EXCLUDES(mutex_);
 
  private:
-  void Work(Scheduler::Takes takes) WEFT_EXCLUDES(mutex_);
+  // Threads of one kind, and what wakes them.
+  enum class Crew : uint8_t { kHigh, kOthers, kLeftover };
+  static constexpr int kCrews = 3;
+  void Work(Crew crew) WEFT_EXCLUDES(mutex_);
+  // Which of the two does the runs that are not of the high class.
+  Crew CrewOfOthers(Time now) const WEFT_REQUIRES(mutex_);
+  std::optional<Scheduler::Decision> NextFor(Crew crew, bool& ends) WEFT_EXCLUDES(mutex_);
+  void JudgeLeftover(const Scheduler::Batch& batch) WEFT_EXCLUDES(mutex_);
   // Runs it, then says that it is done. Whether others wait.
   bool RunBatch(const Scheduler::Batch& batch) WEFT_EXCLUDES(mutex_);
   // A thread of each kind that has nothing to do, for what waits and may start.
@@ -60,9 +77,13 @@ class RunHandler {
 
   TaskRunner& runner_;
   mutable Mutex mutex_;
-  std::condition_variable wake_, wake_high_, idle_;
+  std::array<std::condition_variable, kCrews> wake_;
+  std::condition_variable idle_;
   Scheduler scheduler_ WEFT_GUARDED_BY(mutex_);
-  int waiting_ WEFT_GUARDED_BY(mutex_) = 0, waiting_high_ WEFT_GUARDED_BY(mutex_) = 0;
+  std::array<int, kCrews> waiting_ WEFT_GUARDED_BY(mutex_) = {};
+  // Until then the leftover does the others; not before then, where it hardly got on.
+  Time crowded_until_ WEFT_GUARDED_BY(mutex_) = 0, leftover_from_ WEFT_GUARDED_BY(mutex_) = 0;
+  const bool own_cores_;
   const bool others_only_;  // threads that are not the high class's do not run it
   bool draining_ WEFT_GUARDED_BY(mutex_) = false, stopping_ WEFT_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;

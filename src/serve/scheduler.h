@@ -102,7 +102,8 @@ struct SchedulerOptions {
   size_t max_queue = 1000;         // requests that wait
   Time max_queue_delay = kSecond;  // of requests without a deadline
   Time ageing = 100 * kMillisecond;
-  int cores = 1;  // that runs share
+  int cores = 1;           // that runs share
+  bool own_cores = false;  // no other program uses them
   // Runs of the high class at once, whatever else runs: for threads that the system puts before the
   // others. 0: they take slots as the others do.
   int high_slots = 0;

@@ -253,6 +253,7 @@ Server::Ticket Server::Infer(InferRequest request, InferDone done) {
   Ticket ticket;
   ticket.handler_ = handler_.get();
   Priority priority = request.priority;
+  const bool may_run_here = !request.thread_is_wanted;
   Result<std::vector<std::shared_ptr<InferTask>>> tasks = Plan(std::move(request), done);
   if (!tasks) {
     done(std::unexpected(tasks.error()));
@@ -262,7 +263,8 @@ Server::Ticket Server::Infer(InferRequest request, InferDone done) {
     task->arrival = Now();
     task->servable->stats().Observe(priority, Phase::kAdmission, task->arrival - task->received);
   }
-  if (tasks->size() == 1 && MayRunHere(*tasks->front()) && handler_->RunHere(tasks->front()))
+  if (may_run_here && tasks->size() == 1 && MayRunHere(*tasks->front()) &&
+      handler_->RunHere(tasks->front()))
     return ticket;
   for (const auto& task : *tasks) ticket.tasks_.push_back(task);
   for (auto& task : *tasks) handler_->Submit(std::move(task));
@@ -294,6 +296,8 @@ void Server::Run(const Scheduler::Batch& batch) {
   ModelStats& stats = task_at(0).servable->stats();
   stats.CountBatch(static_cast<int64_t>(members.size()), batch.rows,
                    way.lane.buckets()[batch.bucket] - batch.rows);
+  const bool several = batch.tasks.size() > 1;
+  if (several && hooks_.begin) hooks_.begin();
   for (size_t i = 0; i < batch.tasks.size(); ++i) {
     InferTask& task = task_at(i);
     if (!status) {
@@ -303,6 +307,7 @@ void Server::Run(const Scheduler::Batch& batch) {
     task.Observe(times);
     task.Finish(task.Response());
   }
+  if (several && hooks_.end) hooks_.end();
 }
 
 void Server::Refuse(Task& task, Error error) {

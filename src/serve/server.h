@@ -47,6 +47,8 @@ struct InferRequest {
   Time received = 0;  // of Now(); 0: now
   Time deadline = kNever;
   std::optional<TraceContext> trace = std::nullopt;
+  // The thread that brings it is wanted for others: it is not run there.
+  bool thread_is_wanted = false;
 };
 
 struct InferResponse {
@@ -56,6 +58,12 @@ struct InferResponse {
 };
 
 using InferDone = std::function<void(Result<InferResponse>)>;
+
+// Called on the thread that ran a batch, before and behind the answers of its requests: what goes
+// to one connection may leave at once.
+struct AnswerHooks {
+  std::function<void()> begin, end;
+};
 
 class Server : private TaskRunner {
  public:
@@ -75,12 +83,15 @@ class Server : private TaskRunner {
   class Ticket {
    public:
     void Cancel() const;  // it is answered with CANCELLED unless it has begun
+    bool MayCancel() const { return !tasks_.empty(); }  // it may not be over yet
 
    private:
     friend class Server;
     RunHandler* handler_ = nullptr;
     std::vector<std::weak_ptr<Task>> tasks_;
   };
+  // Before the first request.
+  void SetAnswerHooks(AnswerHooks hooks) { hooks_ = std::move(hooks); }
   // `done` is called once, on this thread or another, maybe before this returns.
   Ticket Infer(InferRequest request, InferDone done);
   Result<InferResponse> InferAndWait(InferRequest request);
@@ -111,6 +122,7 @@ class Server : private TaskRunner {
   SharedMemory shared_memory_;
   std::atomic<int64_t> inflight_bytes_ = 0;
   Models models_;
+  AnswerHooks hooks_;
   std::atomic<bool> draining_ = false;
   std::unique_ptr<RunHandler> handler_;  // last: its threads use the rest
 };

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <future>
 #include <thread>
 
 #include "serve/test_model.h"
@@ -55,6 +56,28 @@ TEST_F(ServerTest, Answers) {
   InferRequest twice = Request(Floats({1, 2}, {2, 4}));
   twice.graph = "double";
   EXPECT_EQ(Answer(std::move(twice)), "{ { 4, 8 } }");
+}
+
+TEST_F(ServerTest, RunsNothingOnAThreadThatIsWanted) {
+  WriteLinear(version(1), 0.5, 2);
+  ServerOptions options = DefaultServerOptions();
+  options.run_here_below = kSecond;  // whatever the machine is like
+  Start(options);
+  ASSERT_TRUE(Serve());
+  // Where it ran.
+  auto thread_of = [&](bool wanted) {
+    InferRequest request = Request(Floats({1, 2}, {2, 4}));
+    request.thread_is_wanted = wanted;
+    std::promise<std::thread::id> where;
+    server_->Infer(std::move(request), [&](auto response) {
+      EXPECT_TRUE(response.has_value());
+      where.set_value(std::this_thread::get_id());
+    });
+    return where.get_future().get();
+  };
+  (void)thread_of(true);  // from now on it is known how long it takes
+  EXPECT_EQ(thread_of(false), std::this_thread::get_id());
+  EXPECT_NE(thread_of(true), std::this_thread::get_id());
 }
 
 TEST_F(ServerTest, SaysWhatIsWrong) {

@@ -259,3 +259,25 @@ def test_examples_use_flags_that_exist():
         flags = re.findall(r"--([a-z]+_[a-z_]+)", text)
         assert flags or name == "Containerfile", name
         assert not [flag for flag in flags if f"--{flag}" not in known], name
+
+
+def test_the_port_of_grpc_withstands_what_is_not_grpc(models):
+    """Garbage, half a greeting, frames that are wrong, connections that say nothing: each ends or waits, and others are served."""
+    greeting = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+    settings = b"\0\0\0\4\0\0\0\0\0"
+    with serve_process.serving(f"--model=double={models}/double", "--grpc_max_threads=1") as server:
+        def connect(sent):
+            connection = socket.create_connection(("127.0.0.1", server.grpc), timeout=20)
+            connection.sendall(sent)
+            return connection
+
+        idle = [connect(greeting[:i % len(greeting)]) for i in range(300)]
+        for wrong in (b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01" * 100, greeting + b"\xff" * 100, greeting + settings + b"\0\0\1\0\0\0\0\0\0x"):
+            with connect(wrong) as connection:
+                while connection.recv(1000):  # until the server has had enough
+                    pass
+        with connect(greeting + settings) as connection:
+            assert connection.recv(1000)[3:4] == b"\4"  # its settings
+        assert server.ask("/v1/models/double:predict", PREDICT)[0] == 200
+        for connection in idle:
+            connection.close()

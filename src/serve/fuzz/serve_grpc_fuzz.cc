@@ -1,10 +1,15 @@
-// Messages of gRPC: Open Inference's and TF Serving's requests against a server with one model.
+// gRPC: Open Inference's and TF Serving's requests against a server with one model, and bytes of
+// connections.
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <future>
 #include <string>
 #include <utility>
 
 #include "serve/fuzz/echo_server.h"
-#include "serve/net/infer_message.h"
+#include "serve/infer_message.h"
+#include "serve/net/grpc_connection.h"
 #include "serve/net/predict_message.h"
 
 namespace weft::serve {
@@ -27,16 +32,13 @@ void Answer(InferRequest infer, Fill fill) {
 }
 
 void FuzzInfer(const std::string& bytes) {
-  inference::ModelInferRequest request;
-  if (!request.ParseFromString(bytes)) return;
+  InferReply reply;
   InferRequest infer;
   infer.received = Now();
   const SharedMemory& memory = EchoServer().shared_memory();
-  if (!ReadInferRequest(request, memory, infer)) return;
-  Answer(std::move(infer), [&](const InferResponse& result) {
-    inference::ModelInferResponse response;
-    if (FillInferResponse(result, request, memory, response)) response.SerializeAsString();
-  });
+  if (!ReadInferRequest(bytes, memory, infer, reply)) return;
+  Answer(std::move(infer),
+         [&](const InferResponse& result) { (void)WriteInferResponse(result, reply, memory, 0); });
 }
 
 void FuzzPredict(const std::string& bytes) {
@@ -51,14 +53,45 @@ void FuzzPredict(const std::string& bytes) {
   });
 }
 
+// Answers each call with what it sent.
+class EchoHandler final : public CallHandler {
+ public:
+  CallKind KindOf(std::string_view method) const override {
+    return method.size() % 3 == 0 ? CallKind::kConversation : CallKind::kUnary;
+  }
+  void Handle(const CallRef& call) override {
+    call->Finish({}, NewMessage() + std::string(call->message()));
+  }
+  std::string Converse(const CallRef&, std::string_view message) override {
+    return NewMessage() + std::string(message);
+  }
+};
+
+// A client that says this and goes; its begin is as it has to be.
+void FuzzConnection(const std::string& bytes) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) != 0) return;
+  constexpr std::string_view kBegin("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0", 33);
+  std::string all = std::string(kBegin) + bytes;
+  (void)!write(ends[1], all.data(), all.size());
+  EchoHandler handler;
+  auto connection = GrpcConnection::Make(ends[0], nullptr, {.max_request_bytes = 4096}, handler);
+  connection->Serve(false);
+  connection->RefuseCalls();
+  close(ends[1]);
+  connection->Serve(true);
+}
+
 }  // namespace
 }  // namespace weft::serve
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   std::string bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
-  if (data[0] % 2 == 0) {
+  if (data[0] % 3 == 0) {
     weft::serve::FuzzInfer(bytes);
+  } else if (data[0] % 3 == 1) {
+    weft::serve::FuzzConnection(bytes);
   } else {
     weft::serve::FuzzPredict(bytes);
   }

@@ -1,67 +1,84 @@
 #include "serve/net/grpc_server.h"
 
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
-#include <grpcpp/grpcpp.h>
-#include <grpcpp/health_check_service_interface.h>
-
-#include <chrono>
-#include <limits>
-#include <thread>
 #include <utility>
+#include <vector>
 
-#include "serve/net/inference_service.h"
-#include "serve/net/tf_service.h"
+#include "serve/net/event_loop.h"
+#include "serve/net/grpc_connection.h"
+#include "serve/net/health_service.h"
+#include "serve/net/services.h"
 
 namespace weft::serve {
 namespace {
 
-constexpr auto kShutdownGrace = std::chrono::seconds(5);
-constexpr auto kHealthInterval = std::chrono::milliseconds(100);
+constexpr Time kShutdownGrace = 5 * kSecond;
+constexpr std::string_view kWatchMethod = "/grpc.health.v1.Health/Watch";
 
-std::shared_ptr<grpc::ServerCredentials> Credentials(const TlsOptions& tls) {
-  if (!tls.on()) return grpc::InsecureServerCredentials();
-  grpc::SslServerCredentialsOptions options(
-      tls.client_authority.empty() ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
-                                   : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
-  options.pem_root_certs = tls.client_authority;
-  options.pem_key_cert_pairs.push_back({tls.key, tls.certificates});
-  return grpc::SslServerCredentials(options);
+bool IsReflection(std::string_view method) {
+  return method == "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo" ||
+         method == "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
 }
 
 }  // namespace
 
-struct GrpcServer::State {
-  State(Server& s, const Gate* gate)
-      : server(s), prediction(s, gate), models(s, gate), inference(s, gate) {}
-
-  // grpc.health.v1: serving while the server is ready, of each service by name and as a whole.
-  void WatchHealth() {
-    grpc::HealthCheckServiceInterface* health = grpc->GetHealthCheckService();
-    bool told = true;
-    health->SetServingStatus(told = false);
-    while (!stopping) {
-      bool ready = server.Ready();
-      if (ready != told) health->SetServingStatus(told = ready);
-      std::this_thread::sleep_for(kHealthInterval);
-    }
+struct GrpcServer::State final : CallHandler {
+  State(const GrpcServerOptions& o, Server& s, const Gate* gate)
+      : options(o),
+        services({"tensorflow.serving.PredictionService", "tensorflow.serving.ModelService",
+                  "inference.GRPCInferenceService", std::string(kHealthService),
+                  "grpc.reflection.v1alpha.ServerReflection"}),
+        methods(gate),
+        health(s, services) {
+    AddInferenceMethods(methods, s);
+    AddManageMethods(methods, s);
+    AddTfMethods(methods, s);
+    health.AddMethods(methods);
+    limits.max_request_bytes = options.max_request_bytes;
   }
 
-  Server& server;
-  PredictionService prediction;
-  ModelService models;
-  InferenceService inference;
-  std::unique_ptr<grpc::Server> grpc;
-  std::atomic<bool> stopping = false;
-  std::thread health;
+  CallKind KindOf(std::string_view method) const override {
+    if (IsReflection(method)) return CallKind::kConversation;
+    return method == kWatchMethod ? CallKind::kWatch : CallKind::kUnary;
+  }
+
+  void Handle(const CallRef& call) override {
+    const Methods::Method* method = methods.Find(call->method());
+    if (method != nullptr) return (*method)(call);
+    call->Finish(Unimplemented("no method ", call->method()));
+  }
+
+  std::string Converse(const CallRef& call, std::string_view message) override {
+    return IsReflection(call->method()) ? Reflect(services, message) : health.Watch(call, message);
+  }
+
+  Status Open() {
+    std::shared_ptr<TlsContext> tls;
+    if (options.tls.on()) tls = TRY(TlsContext::Make(options.tls, "h2"));
+    loop = TRY(EventLoop::Make(options.max_connections));
+    port = options.port;
+    loop->Listen(TRY(ListenTcp(options.address, port)), [this, tls](int descriptor) {
+      return GrpcConnection::Make(descriptor, tls, limits, *this);
+    });
+    if (options.socket_path.empty()) return {};
+    loop->Listen(TRY(ListenUnix(options.socket_path)), [this](int descriptor) {
+      return GrpcConnection::Make(descriptor, nullptr, limits, *this);
+    });
+    return {};
+  }
+
+  const GrpcServerOptions options;
+  GrpcLimits limits;
+  const std::vector<std::string> services;
+  Methods methods;
+  HealthService health;
   int port = 0;
+  std::unique_ptr<EventLoop> loop;  // last: its threads use the rest
 };
 
 GrpcServer::GrpcServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 GrpcServer::~GrpcServer() {
   Shutdown();
-  state_->stopping = true;
-  if (state_->health.joinable()) state_->health.join();
 }
 
 int GrpcServer::port() const {
@@ -69,35 +86,15 @@ int GrpcServer::port() const {
 }
 
 void GrpcServer::Shutdown() {
-  state_->grpc->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
+  state_->loop->Stop(kShutdownGrace);
 }
 
 Result<std::unique_ptr<GrpcServer>> GrpcServer::Start(const GrpcServerOptions& options,
                                                       Server& server, const Gate* gate) {
-  auto state = std::make_unique<State>(server, gate);
-  grpc::EnableDefaultHealthCheckService(true);
-  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-  grpc::ServerBuilder builder;
-  std::string address = StrCat(options.address, ":", options.port);
-  builder.AddListeningPort(address, Credentials(options.tls), &state->port);
-  if (!options.socket_path.empty()) {
-    builder.AddListeningPort(StrCat("unix:", options.socket_path),
-                             grpc::InsecureServerCredentials());
-  }
-  // A second server at the same port is an error, not half of the requests.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  int64_t most = std::min<int64_t>(options.max_request_bytes, std::numeric_limits<int>::max());
-  builder.SetMaxReceiveMessageSize(static_cast<int>(most));
-  builder.SetMaxSendMessageSize(-1);
-  builder.RegisterService(&state->prediction);
-  builder.RegisterService(&state->models);
-  builder.RegisterService(&state->inference);
-  state->grpc = builder.BuildAndStart();
-  if (state->grpc == nullptr || state->port == 0) {
-    return MakeError(Code::kUnavailable, address, ": cannot be listened at");
-  }
-  State* raw = state.get();
-  state->health = std::thread([raw] { raw->WatchHealth(); });
+  auto state = std::make_unique<State>(options, server, gate);
+  TRY(state->Open());
+  server.SetAnswerHooks({GrpcConnection::HoldWrites, GrpcConnection::ReleaseWrites});
+  state->loop->Start(options.threads, [raw = state.get()] { raw->health.Tell(); });
   return std::unique_ptr<GrpcServer>(new GrpcServer(std::move(state)));
 }
 

@@ -15,7 +15,9 @@ namespace weft::serve {
 struct GrpcServerOptions {
   std::string address = "0.0.0.0";
   int port = 8500;  // 0: one that is free
+  int threads = 2;  // that receive, and run what is short
   int64_t max_request_bytes = int64_t{256} << 20;
+  int max_connections = 20'000;
   std::string socket_path = {};  // a Unix socket beside; empty: none
   TlsOptions tls = {};
 };

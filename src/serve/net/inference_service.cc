@@ -1,9 +1,9 @@
-#include "serve/net/inference_service.h"
-
+#include <memory>
 #include <utility>
 
-#include "serve/net/grpc_call.h"
-#include "serve/net/infer_message.h"
+#include "inference.pb.h"
+#include "serve/infer_message.h"
+#include "serve/net/services.h"
 #include "serve/types.h"
 
 namespace weft::serve {
@@ -33,67 +33,51 @@ Status FillModelMetadata(Server& server, const oip::ModelMetadataRequest& reques
   return {};
 }
 
-}  // namespace
-
-using Reactor = grpc::ServerUnaryReactor;
-using Context = grpc::CallbackServerContext;
-
-Reactor* InferenceService::ServerLive(Context* context, const oip::ServerLiveRequest*,
-                                      oip::ServerLiveResponse* response) {
-  return AnswerCall(
-      gate_, context, "/inference.GRPCInferenceService/ServerLive",
-      [&]() -> Status {
-        response->set_live(true);
-        return {};
-      },
-      true);
-}
-
-Reactor* InferenceService::ServerReady(Context* context, const oip::ServerReadyRequest*,
-                                       oip::ServerReadyResponse* response) {
-  return AnswerCall(
-      gate_, context, "/inference.GRPCInferenceService/ServerReady",
-      [&]() -> Status {
-        response->set_ready(server_.Ready());
-        return {};
-      },
-      true);
-}
-
-Reactor* InferenceService::ModelReady(Context* context, const oip::ModelReadyRequest* request,
-                                      oip::ModelReadyResponse* response) {
-  return AnswerCall(gate_, context, "/inference.GRPCInferenceService/ModelReady", [&]() -> Status {
-    ModelQuery query = TRY(ToModelQuery(request->name(), request->version()));
-    response->set_ready(server_.models().Find(query).has_value());
-    return {};
-  });
-}
-
-Reactor* InferenceService::ModelMetadata(Context* context, const oip::ModelMetadataRequest* request,
-                                         oip::ModelMetadataResponse* response) {
-  return AnswerCall(gate_, context, "/inference.GRPCInferenceService/ModelMetadata",
-                    [&] { return FillModelMetadata(server_, *request, *response); });
-}
-
-Reactor* InferenceService::ModelInfer(Context* context, const oip::ModelInferRequest* request,
-                                      oip::ModelInferResponse* response) {
-  constexpr std::string_view kMethod = "/inference.GRPCInferenceService/ModelInfer";
+void Infer(Server& server, const Gate* gate, const CallRef& call) {
+  CallFacts facts(gate, call);
   InferRequest infer;
-  CallFacts facts(gate_, context, kMethod);
+  InferReply reply;
   Status status = facts.Check();
   if (status) status = facts.Read(infer);
-  if (status) status = ReadInferRequest(*request, server_.shared_memory(), infer);
-  if (!status) return AnswerCall(gate_, context, kMethod, [&] { return status; }, true);
-  auto* reactor = new InferReactor(context, facts);
-  // The request lives as long as the call.
-  auto fill = [this, request, response](const InferResponse& result) {
-    return FillInferResponse(result, *request, server_.shared_memory(), *response);
-  };
-  auto sizes = [request, response] {
-    return std::pair(request->ByteSizeLong(), response->ByteSizeLong());
-  };
-  reactor->Start(server_, std::move(infer), fill, sizes);
-  return reactor;
+  if (status) status = ReadInferRequest(call->message(), server.shared_memory(), infer, reply);
+  if (!status) return facts.End(status, {});
+  InferCall(server, facts, std::move(infer),
+            [&server, reply = std::move(reply)](const InferResponse& result) {
+              return WriteInferResponse(result, reply, server.shared_memory(), kMessagePrefix);
+            });
+}
+
+}  // namespace
+
+void AddInferenceMethods(Methods& methods, Server& server) {
+  using How = Methods::How;
+  const std::string service = "/inference.GRPCInferenceService/";
+  methods.Add(service + "ModelInfer",
+              [&server, gate = methods.gate()](const CallRef& call) { Infer(server, gate, call); });
+  methods.Unary<oip::ServerLiveRequest, oip::ServerLiveResponse>(
+      service + "ServerLive",
+      [](const auto&, auto& response) -> Status {
+        response.set_live(true);
+        return {};
+      },
+      How::kOpen);
+  methods.Unary<oip::ServerReadyRequest, oip::ServerReadyResponse>(
+      service + "ServerReady",
+      [&server](const auto&, auto& response) -> Status {
+        response.set_ready(server.Ready());
+        return {};
+      },
+      How::kOpen);
+  methods.Unary<oip::ModelReadyRequest, oip::ModelReadyResponse>(
+      service + "ModelReady", [&server](const auto& request, auto& response) -> Status {
+        ModelQuery query = TRY(ToModelQuery(request.name(), request.version()));
+        response.set_ready(server.models().Find(query).has_value());
+        return {};
+      });
+  methods.Unary<oip::ModelMetadataRequest, oip::ModelMetadataResponse>(
+      service + "ModelMetadata", [&server](const auto& request, auto& response) {
+        return FillModelMetadata(server, request, response);
+      });
 }
 
 }  // namespace weft::serve

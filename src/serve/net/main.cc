@@ -39,6 +39,7 @@ ServerOptions OptionsOf(const ServeFlags& flags) {
   if (flags.slots > 0) scheduler.slots = static_cast<int>(flags.slots);
   scheduler.reserved = std::min(scheduler.reserved, scheduler.slots - 1);
   scheduler.max_queue = static_cast<size_t>(std::max<int64_t>(flags.max_queue, 1));
+  scheduler.own_cores = flags.dedicated_cores;
   scheduler.max_queue_delay = std::max<int64_t>(flags.max_queue_delay_ms, 1) * kMillisecond;
   options.batching.enabled = flags.enable_batching;
   options.batching.max_delay = std::max<int64_t>(flags.batch_timeout_micros, 0) * kMicrosecond;
@@ -153,9 +154,16 @@ Result<int> Serve(const ServeFlags& flags, const sigset_t& signals) {
     http = TRY(HttpServer::Start(options, rest));
   }
   if (flags.port >= 0) {
-    grpc = TRY(GrpcServer::Start({flags.host, static_cast<int>(flags.port), flags.max_request_bytes,
-                                  flags.grpc_socket_path, tls},
-                                 server, &gate));
+    GrpcServerOptions options;
+    options.address = flags.host;
+    options.port = static_cast<int>(flags.port);
+    options.threads = flags.grpc_max_threads > 0 ? static_cast<int>(flags.grpc_max_threads)
+                                                 : std::max(AvailableCores(), 2);
+    options.max_request_bytes = flags.max_request_bytes;
+    options.max_connections = static_cast<int>(flags.max_connections);
+    options.socket_path = flags.grpc_socket_path;
+    options.tls = tls;
+    grpc = TRY(GrpcServer::Start(options, server, &gate));
   }
   if (Status status = server.models().SetConfig(std::move(models)); !status) {
     std::fprintf(stderr, "weft-serve: %s\n", status.error().ToString().c_str());

@@ -2,8 +2,9 @@
 // shared memory.
 #include <utility>
 
-#include "serve/net/grpc_call.h"
-#include "serve/net/inference_service.h"
+#include "inference.pb.h"
+#include "serve/infer_message.h"
+#include "serve/net/services.h"
 #include "serve/types.h"
 
 namespace weft::serve {
@@ -98,119 +99,91 @@ void FillIndex(Server& server, bool only_ready, pb::RepositoryIndexResponse& res
   }
 }
 
+Status FillRegions(Server& server, const pb::SystemSharedMemoryStatusRequest& request,
+                   pb::SystemSharedMemoryStatusResponse& response) {
+  for (const auto& [name, facts] : TRY(server.shared_memory().Regions(request.name()))) {
+    auto& region = (*response.mutable_regions())[name];
+    region.set_name(name);
+    region.set_key(facts.key);
+    region.set_offset(static_cast<uint64_t>(facts.offset));
+    region.set_byte_size(static_cast<uint64_t>(facts.size));
+  }
+  return {};
+}
+
+const std::string kService = "/inference.GRPCInferenceService/";
+
+void AddSharedMemoryMethods(Methods& methods, Server& server) {
+  methods.Unary<pb::SystemSharedMemoryStatusRequest, pb::SystemSharedMemoryStatusResponse>(
+      kService + "SystemSharedMemoryStatus", [&server](const auto& request, auto& response) {
+        return FillRegions(server, request, response);
+      });
+  methods.Unary<pb::SystemSharedMemoryRegisterRequest, pb::SystemSharedMemoryRegisterResponse>(
+      kService + "SystemSharedMemoryRegister", [&server](const auto& request, auto&) {
+        return server.shared_memory().Register(
+            request.name(), {request.key(), static_cast<int64_t>(request.offset()),
+                             static_cast<int64_t>(request.byte_size())});
+      });
+  methods.Unary<pb::SystemSharedMemoryUnregisterRequest, pb::SystemSharedMemoryUnregisterResponse>(
+      kService + "SystemSharedMemoryUnregister", [&server](const auto& request, auto&) {
+        return server.shared_memory().Unregister(request.name());
+      });
+  // There is none of a GPU: nothing to list, nothing to give back.
+  methods.Unary<pb::CudaSharedMemoryStatusRequest, pb::CudaSharedMemoryStatusResponse>(
+      kService + "CudaSharedMemoryStatus", [](const auto&, auto&) { return Status(); });
+  methods.Unary<pb::CudaSharedMemoryRegisterRequest, pb::CudaSharedMemoryRegisterResponse>(
+      kService + "CudaSharedMemoryRegister", [](const auto&, auto&) -> Status {
+        return Unimplemented("shared memory of a GPU: use system shared memory");
+      });
+  methods.Unary<pb::CudaSharedMemoryUnregisterRequest, pb::CudaSharedMemoryUnregisterResponse>(
+      kService + "CudaSharedMemoryUnregister", [](const auto&, auto&) { return Status(); });
+}
+
+void AddRepositoryMethods(Methods& methods, Server& server) {
+  using How = Methods::How;
+  methods.Unary<pb::RepositoryIndexRequest, pb::RepositoryIndexResponse>(
+      kService + "RepositoryIndex", [&server](const auto& request, auto& response) -> Status {
+        FillIndex(server, request.ready(), response);
+        return {};
+      });
+  methods.Unary<pb::RepositoryModelLoadRequest, pb::RepositoryModelLoadResponse>(
+      kService + "RepositoryModelLoad",
+      [&server](const auto& request, auto&) {
+        return server.models().LoadModel(request.model_name());
+      },
+      How::kLater);
+  methods.Unary<pb::RepositoryModelUnloadRequest, pb::RepositoryModelUnloadResponse>(
+      kService + "RepositoryModelUnload",
+      [&server](const auto& request, auto&) {
+        return server.models().UnloadModel(request.model_name());
+      },
+      How::kLater);
+}
+
 }  // namespace
 
-using Unary = grpc::ServerUnaryReactor;
-using CallContext = grpc::CallbackServerContext;
-
-Unary* InferenceService::ServerMetadata(CallContext* context, const pb::ServerMetadataRequest*,
-                                        pb::ServerMetadataResponse* response) {
-  return AnswerCall(gate_, context, "/inference.GRPCInferenceService/ServerMetadata",
-                    [&]() -> Status {
-                      response->set_name("weft-serve");
-                      response->set_version(std::string(kServerVersion));
-                      for (const char* name :
-                           {"binary_tensor_data", "schedule_policy", "statistics",
-                            "model_repository", "model_configuration", "system_shared_memory"}) {
-                        response->add_extensions(name);
-                      }
-                      return {};
-                    });
-}
-
-Unary* InferenceService::ModelConfig(CallContext* context, const pb::ModelConfigRequest* request,
-                                     pb::ModelConfigResponse* response) {
-  return AnswerCall(gate_, context, "/inference.GRPCInferenceService/ModelConfig",
-                    [&] { return FillConfig(server_, *request, *response->mutable_config()); });
-}
-
-Unary* InferenceService::ModelStatistics(CallContext* context,
-                                         const pb::ModelStatisticsRequest* request,
-                                         pb::ModelStatisticsResponse* response) {
-  return AnswerCall(gate_, context, "/inference.GRPCInferenceService/ModelStatistics",
-                    [&] { return FillAllStatistics(server_, *request, *response); });
-}
-
-Unary* InferenceService::RepositoryIndex(CallContext* context,
-                                         const pb::RepositoryIndexRequest* request,
-                                         pb::RepositoryIndexResponse* response) {
-  return AnswerCall(gate_, context, "/inference.GRPCInferenceService/RepositoryIndex",
-                    [&]() -> Status {
-                      FillIndex(server_, request->ready(), *response);
-                      return {};
-                    });
-}
-
-Unary* InferenceService::RepositoryModelLoad(CallContext* context,
-                                             const pb::RepositoryModelLoadRequest* request,
-                                             pb::RepositoryModelLoadResponse*) {
-  return AnswerLater(gate_, context, "/inference.GRPCInferenceService/RepositoryModelLoad",
-                     [this, request] { return server_.models().LoadModel(request->model_name()); });
-}
-
-Unary* InferenceService::RepositoryModelUnload(CallContext* context,
-                                               const pb::RepositoryModelUnloadRequest* request,
-                                               pb::RepositoryModelUnloadResponse*) {
-  return AnswerLater(
-      gate_, context, "/inference.GRPCInferenceService/RepositoryModelUnload",
-      [this, request] { return server_.models().UnloadModel(request->model_name()); });
-}
-
-Unary* InferenceService::SystemSharedMemoryStatus(
-    CallContext* context, const pb::SystemSharedMemoryStatusRequest* request,
-    pb::SystemSharedMemoryStatusResponse* response) {
-  return AnswerCall(
-      gate_, context, "/inference.GRPCInferenceService/SystemSharedMemoryStatus", [&]() -> Status {
-        for (const auto& [name, facts] : TRY(server_.shared_memory().Regions(request->name()))) {
-          auto& region = (*response->mutable_regions())[name];
-          region.set_name(name);
-          region.set_key(facts.key);
-          region.set_offset(static_cast<uint64_t>(facts.offset));
-          region.set_byte_size(static_cast<uint64_t>(facts.size));
+void AddManageMethods(Methods& methods, Server& server) {
+  methods.Unary<pb::ServerMetadataRequest, pb::ServerMetadataResponse>(
+      kService + "ServerMetadata", [](const auto&, auto& response) -> Status {
+        response.set_name("weft-serve");
+        response.set_version(std::string(kServerVersion));
+        for (const char* name :
+             {"binary_tensor_data", "schedule_policy", "statistics", "model_repository",
+              "model_configuration", "system_shared_memory"}) {
+          response.add_extensions(name);
         }
         return {};
       });
-}
-
-Unary* InferenceService::SystemSharedMemoryRegister(
-    CallContext* context, const pb::SystemSharedMemoryRegisterRequest* request,
-    pb::SystemSharedMemoryRegisterResponse*) {
-  return AnswerCall(gate_, context, "/inference.GRPCInferenceService/SystemSharedMemoryRegister",
-                    [&] {
-                      return server_.shared_memory().Register(
-                          request->name(), {request->key(), static_cast<int64_t>(request->offset()),
-                                            static_cast<int64_t>(request->byte_size())});
-                    });
-}
-
-Unary* InferenceService::SystemSharedMemoryUnregister(
-    CallContext* context, const pb::SystemSharedMemoryUnregisterRequest* request,
-    pb::SystemSharedMemoryUnregisterResponse*) {
-  return AnswerCall(gate_, context, "/inference.GRPCInferenceService/SystemSharedMemoryUnregister",
-                    [&] { return server_.shared_memory().Unregister(request->name()); });
-}
-
-// There is none: nothing to list, nothing to give back.
-Unary* InferenceService::CudaSharedMemoryStatus(CallContext* context,
-                                                const pb::CudaSharedMemoryStatusRequest*,
-                                                pb::CudaSharedMemoryStatusResponse*) {
-  return AnswerCall(gate_, context, "/inference.GRPCInferenceService/CudaSharedMemoryStatus",
-                    [] { return Status(); });
-}
-
-Unary* InferenceService::CudaSharedMemoryRegister(CallContext* context,
-                                                  const pb::CudaSharedMemoryRegisterRequest*,
-                                                  pb::CudaSharedMemoryRegisterResponse*) {
-  return AnswerCall(
-      gate_, context, "/inference.GRPCInferenceService/CudaSharedMemoryRegister",
-      []() -> Status { return Unimplemented("shared memory of a GPU: use system shared memory"); });
-}
-
-Unary* InferenceService::CudaSharedMemoryUnregister(CallContext* context,
-                                                    const pb::CudaSharedMemoryUnregisterRequest*,
-                                                    pb::CudaSharedMemoryUnregisterResponse*) {
-  return AnswerCall(gate_, context, "/inference.GRPCInferenceService/CudaSharedMemoryUnregister",
-                    [] { return Status(); });
+  methods.Unary<pb::ModelConfigRequest, pb::ModelConfigResponse>(
+      kService + "ModelConfig", [&server](const auto& request, auto& response) {
+        return FillConfig(server, request, *response.mutable_config());
+      });
+  methods.Unary<pb::ModelStatisticsRequest, pb::ModelStatisticsResponse>(
+      kService + "ModelStatistics", [&server](const auto& request, auto& response) {
+        return FillAllStatistics(server, request, response);
+      });
+  AddRepositoryMethods(methods, server);
+  AddSharedMemoryMethods(methods, server);
 }
 
 }  // namespace weft::serve

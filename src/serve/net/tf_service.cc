@@ -1,10 +1,8 @@
-#include "serve/net/tf_service.h"
-
 #include <utility>
 
-#include "serve/net/grpc_call.h"
 #include "serve/net/model_config.h"
 #include "serve/net/predict_message.h"
+#include "serve/net/services.h"
 #include "serve/types.h"
 
 namespace weft::serve {
@@ -51,72 +49,72 @@ Status FillMetadata(Server& server, const tfs::GetModelMetadataRequest& request,
   return {};
 }
 
-}  // namespace
-
-grpc::ServerUnaryReactor* PredictionService::Predict(grpc::CallbackServerContext* context,
-                                                     const tfs::PredictRequest* request,
-                                                     tfs::PredictResponse* response) {
-  constexpr std::string_view kMethod = "/tensorflow.serving.PredictionService/Predict";
-  InferRequest infer;
-  CallFacts facts(gate_, context, kMethod);
-  Status status = facts.Check();
-  if (status) status = facts.Read(infer);
-  if (status) status = ReadPredict(*request, infer);
-  if (!status) return AnswerCall(gate_, context, kMethod, [&] { return status; }, true);
-  auto* reactor = new InferReactor(context, facts);
-  auto sizes = [request, response] {
-    return std::pair(request->ByteSizeLong(), response->ByteSizeLong());
-  };
-  auto fill = [response](const InferResponse& result) -> Status {
-    FillPredict(result, *response);
-    return {};
-  };
-  reactor->Start(server_, std::move(infer), fill, sizes);
-  return reactor;
-}
-
-grpc::ServerUnaryReactor* PredictionService::GetModelMetadata(
-    grpc::CallbackServerContext* context, const tfs::GetModelMetadataRequest* request,
-    tfs::GetModelMetadataResponse* response) {
-  return AnswerCall(gate_, context, "/tensorflow.serving.PredictionService/GetModelMetadata",
-                    [&] { return FillMetadata(server_, *request, *response); });
-}
-
-grpc::ServerUnaryReactor* ModelService::GetModelStatus(grpc::CallbackServerContext* context,
-                                                       const tfs::GetModelStatusRequest* request,
-                                                       tfs::GetModelStatusResponse* response) {
-  return AnswerCall(
-      gate_, context, "/tensorflow.serving.ModelService/GetModelStatus", [&]() -> Status {
-        for (const VersionStatus& version :
-             TRY(server_.models().StatusOf(ToQuery(request->model_spec())))) {
-          tfs::ModelVersionStatus& status = *response->add_model_version_status();
-          status.set_version(version.version);
-          status.set_state(static_cast<tfs::ModelVersionStatus::State>(version.state));
-          status.mutable_status();
-          if (!version.error) continue;
-          status.mutable_status()->set_error_code(static_cast<int>(version.error->code()));
-          status.mutable_status()->set_error_message(version.error->ToString());
-        }
-        return {};
-      });
+void FillStatus(const VersionStatus& version, tfs::ModelVersionStatus& status) {
+  status.set_version(version.version);
+  status.set_state(static_cast<tfs::ModelVersionStatus::State>(version.state));
+  status.mutable_status();
+  if (!version.error) return;
+  status.mutable_status()->set_error_code(static_cast<int>(version.error->code()));
+  status.mutable_status()->set_error_message(version.error->ToString());
 }
 
 // The client waits until the models are there, as with TF Serving. What is wrong with them is in
 // the answer.
-grpc::ServerUnaryReactor* ModelService::HandleReloadConfigRequest(
-    grpc::CallbackServerContext* context, const tfs::ReloadConfigRequest* request,
-    tfs::ReloadConfigResponse* response) {
-  return AnswerLater(gate_, context, "/tensorflow.serving.ModelService/HandleReloadConfigRequest",
-                     [this, request, response]() -> Status {
-                       Status status = [&]() -> Status {
-                         return server_.models().SetConfig(TRY(FromConfigProto(request->config())));
-                       }();
-                       if (status) return {};
-                       const Error& error = status.error();
-                       response->mutable_status()->set_error_code(static_cast<int>(error.code()));
-                       response->mutable_status()->set_error_message(error.ToString());
-                       return {};
-                     });
+Status Reload(Server& server, const tfs::ReloadConfigRequest& request,
+              tfs::ReloadConfigResponse& response) {
+  Status status = [&]() -> Status {
+    return server.models().SetConfig(TRY(FromConfigProto(request.config())));
+  }();
+  if (status) return {};
+  const Error& error = status.error();
+  response.mutable_status()->set_error_code(static_cast<int>(error.code()));
+  response.mutable_status()->set_error_message(error.ToString());
+  return {};
+}
+
+void Predict(Server& server, const Gate* gate, const CallRef& call) {
+  CallFacts facts(gate, call);
+  InferRequest infer;
+  Status status = facts.Check();
+  if (status) status = facts.Read(infer);
+  std::string_view bytes = call->message();
+  tfs::PredictRequest request;
+  if (status && !request.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
+    status = InvalidArgument("not a PredictRequest");
+  if (status) status = ReadPredict(request, infer);
+  if (!status) return facts.End(status, {});
+  InferCall(server, facts, std::move(infer),
+            [](const InferResponse& result) -> Result<std::string> {
+              tfs::PredictResponse response;
+              FillPredict(result, response);
+              return ToMessage(response);
+            });
+}
+
+}  // namespace
+
+void AddTfMethods(Methods& methods, Server& server) {
+  const std::string prediction = "/tensorflow.serving.PredictionService/";
+  const std::string models = "/tensorflow.serving.ModelService/";
+  methods.Add(prediction + "Predict", [&server, gate = methods.gate()](const CallRef& call) {
+    Predict(server, gate, call);
+  });
+  methods.Unary<tfs::GetModelMetadataRequest, tfs::GetModelMetadataResponse>(
+      prediction + "GetModelMetadata", [&server](const auto& request, auto& response) {
+        return FillMetadata(server, request, response);
+      });
+  methods.Unary<tfs::GetModelStatusRequest, tfs::GetModelStatusResponse>(
+      models + "GetModelStatus", [&server](const auto& request, auto& response) -> Status {
+        for (const VersionStatus& version :
+             TRY(server.models().StatusOf(ToQuery(request.model_spec())))) {
+          FillStatus(version, *response.add_model_version_status());
+        }
+        return {};
+      });
+  methods.Unary<tfs::ReloadConfigRequest, tfs::ReloadConfigResponse>(
+      models + "HandleReloadConfigRequest",
+      [&server](const auto& request, auto& response) { return Reload(server, request, response); },
+      Methods::How::kLater);
 }
 
 }  // namespace weft::serve

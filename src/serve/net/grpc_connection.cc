@@ -1,0 +1,234 @@
+#include "serve/net/grpc_connection.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "serve/net/grpc_session.h"
+#include "serve/run_handler.h"
+
+namespace weft::serve {
+namespace {
+
+constexpr size_t kReadBytes = 64 << 10;  // at once
+constexpr int kMostReads = 16;           // before calls are handed on
+constexpr size_t kWriteBytes = 256 << 10;
+
+// Connections that wait to write, of this thread.
+struct HeldWrites {
+  bool on = false;
+  std::vector<std::shared_ptr<GrpcConnection>> connections;
+};
+thread_local HeldWrites held_writes;
+
+}  // namespace
+
+Call::Call(std::shared_ptr<GrpcConnection> connection, int32_t stream)
+    : connection_(std::move(connection)), stream_(stream) {}
+
+Call::~Call() = default;
+
+std::string_view Call::Metadata(std::string_view name) const {
+  for (const auto& [key, value] : metadata_) {
+    if (key == name) return value;
+  }
+  return {};
+}
+
+const std::string& Call::peer() const {
+  return connection_->peer();
+}
+
+void Call::Send(std::string message) {
+  connection_->Send(stream_, std::move(message));
+}
+
+void Call::Finish(const Status& status, std::string message, const Pairs& first,
+                  const Pairs& last) {
+  connection_->Finish(stream_, status, std::move(message), first, last);
+}
+
+void Call::OnCancel(std::function<void()> cancel) {
+  connection_->OnCancel(stream_, std::move(cancel));
+}
+
+GrpcConnection::GrpcConnection(int descriptor, std::shared_ptr<TlsContext> tls,
+                               const GrpcLimits& limits, CallHandler& handler)
+    : limits_(limits),
+      handler_(handler),
+      opened_(Now()),
+      wire_(descriptor, std::move(tls)),
+      peer_(wire_.Peer()),
+      progress_(opened_) {}
+
+GrpcConnection::~GrpcConnection() = default;
+
+std::shared_ptr<GrpcConnection> GrpcConnection::Make(int descriptor,
+                                                     std::shared_ptr<TlsContext> tls,
+                                                     const GrpcLimits& limits,
+                                                     CallHandler& handler) {
+  std::shared_ptr<GrpcConnection> made(
+      new GrpcConnection(descriptor, std::move(tls), limits, handler));
+  MutexLock lock(made->mutex_);
+  made->session_ = std::make_unique<GrpcSession>(*made, made->limits_, handler);
+  return made;
+}
+
+bool GrpcConnection::ReadSome(bool ending) {
+  thread_local std::array<char, kReadBytes> buffer;
+  for (int i = 0; i < kMostReads && !over_; ++i) {
+    ssize_t got = wire_.Read(buffer);
+    if (got == 0) return false;
+    if (got > 0) progress_ = Now();
+    if (got < 0 || !session_->Feed({buffer.data(), static_cast<size_t>(got)})) {
+      Write();  // what is to be said about it
+      End();
+      return false;
+    }
+    if (!ending && wire_.IsDrained(static_cast<size_t>(got), buffer.size())) return false;
+  }
+  return !over_;
+}
+
+// What the session has goes to the socket, as far as that takes it.
+void GrpcConnection::Write() {
+  while (!over_) {
+    while (out_.size() - out_at_ < kWriteBytes) {
+      std::string_view bytes = session_->NextBytes();
+      if (bytes.empty()) break;
+      out_ += bytes;
+    }
+    if (out_at_ == out_.size()) break;
+    ssize_t sent = wire_.Write(std::string_view(out_).substr(out_at_));
+    if (sent < 0) return wire_.Shutdown();  // whoever reads sees the end
+    if (sent == 0) return;
+    progress_ = Now();
+    out_at_ += static_cast<size_t>(sent);
+    if (out_at_ < out_.size()) continue;
+    out_.clear();
+    out_at_ = 0;
+  }
+  if (!over_ && !session_->WantsMore()) wire_.Shutdown();
+}
+
+void GrpcConnection::WriteOrHold() {
+  if (!held_writes.on) return Write();
+  auto& waiting = held_writes.connections;
+  bool there = std::ranges::any_of(waiting, [this](const auto& c) { return c.get() == this; });
+  if (!there) waiting.push_back(shared_from_this());
+}
+
+void GrpcConnection::HoldWrites() {
+  held_writes.on = true;
+}
+
+void GrpcConnection::ReleaseWrites() {
+  held_writes.on = false;
+  for (const auto& connection : std::exchange(held_writes.connections, {})) {
+    MutexLock lock(connection->mutex_);
+    connection->Write();
+  }
+}
+
+void GrpcConnection::End() {
+  over_ = true;
+  wire_.Shutdown();
+  session_->Abandon();
+}
+
+bool GrpcConnection::Serve(bool ending) {
+  for (;;) {
+    std::vector<CallRef> calls;
+    std::vector<std::function<void()>> cancelled;
+    bool more = false, over = false;
+    {
+      MutexLock lock(mutex_);
+      if (over_) return false;
+      TakeEndings();
+      more = ReadSome(ending);
+      Write();
+      over = over_;
+      calls = session_->TakeCalls();
+      cancelled = session_->TakeCancelled();
+    }
+    for (const auto& cancel : cancelled) cancel();
+    for (size_t i = 0; i < calls.size(); ++i) {
+      const bool last = i + 1 == calls.size();
+      calls[i]->thread_is_wanted_ = more || !last || IsLastReceiver();
+      if (i == 0 && !last) HoldWrites();
+      if (i > 0 && last) ReleaseWrites();  // before the one that may run here
+      handler_.Handle(calls[i]);
+    }
+    if (over) return false;
+    if (!more) return true;
+  }
+}
+
+void GrpcConnection::TakeEndings() {
+  std::vector<Ending> endings;
+  {
+    MutexLock lock(endings_mutex_);
+    endings.swap(endings_);
+  }
+  for (Ending& end : endings)
+    session_->Finish(end.stream, end.status, std::move(end.message), end.first, end.last);
+}
+
+void GrpcConnection::RefuseCalls() {
+  MutexLock lock(mutex_);
+  if (over_) return;
+  session_->RefuseCalls();
+  Write();
+}
+
+void GrpcConnection::Shutdown() {
+  MutexLock lock(mutex_);
+  wire_.Shutdown();
+}
+
+bool GrpcConnection::Check(Time now) {
+  MutexLock lock(mutex_);
+  if (over_) return true;
+  const bool idle = session_->idle() && out_.empty();
+  bool late = !session_->opened() && now - opened_ > limits_.open_seconds * kSecond;
+  // Calls that run are not the client's to move on.
+  bool stalled = !out_.empty() || session_->Receiving();
+  late = late || (stalled && now - progress_ > limits_.stall_seconds * kSecond);
+  if (late) wire_.Shutdown();
+  return idle;
+}
+
+void GrpcConnection::Send(int32_t stream, std::string message) {
+  MutexLock lock(mutex_);
+  if (over_) return;
+  session_->Send(stream, std::move(message));
+  Write();
+}
+
+void GrpcConnection::Finish(int32_t stream, const Status& status, std::string message,
+                            const Call::Pairs& first, const Call::Pairs& last) {
+  if (StandsBehind()) {
+    bool first_one = false;
+    {
+      MutexLock lock(endings_mutex_);
+      first_one = endings_.empty();
+      endings_.push_back({stream, status, std::move(message), first, last});
+    }
+    if (first_one) Wake();
+    return;
+  }
+  MutexLock lock(mutex_);
+  if (over_) return;
+  session_->Finish(stream, status, std::move(message), first, last);
+  WriteOrHold();
+}
+
+void GrpcConnection::OnCancel(int32_t stream, std::function<void()> cancel) {
+  {
+    MutexLock lock(mutex_);
+    if (!over_ && session_->OnCancel(stream, cancel)) return;
+  }
+  cancel();
+}
+
+}  // namespace weft::serve
