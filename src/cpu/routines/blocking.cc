@@ -70,6 +70,15 @@ double CostOfTasks(const PanelForm& form, const ProductSizes& s, int64_t rows, i
   return one * (4 * static_cast<double>(tasks) / kTasks + 1);
 }
 
+// All rows, and as many columns as half of L2 holds panels of one depth of: rows of b are read in
+// long runs, which a processor's prefetcher follows.
+void CutReading(const PanelForm& form, const ProductSizes& s, Blocking& cut) {
+  int64_t most = SecondCache() / 2 / (cut.depth * form.element) / form.cols * form.cols;
+  cut.by_rows = false;
+  cut.task_rows = RoundUp(s.m, form.rows);
+  cut.task_cols = EvenPart(s.n, CeilDiv(s.n, std::max(most, form.cols)), form.cols);
+}
+
 // Tasks whose sums fill no more than a quarter of L2, beside the panels of one depth; or smaller
 // ones, where these divide better among threads.
 void CutTasks(const PanelForm& form, const ProductSizes& s, Blocking& cut) {
@@ -101,7 +110,11 @@ void CutTasks(const PanelForm& form, const ProductSizes& s, Blocking& cut) {
 Blocking BlockingOf(const PanelForm& form, const ProductSizes& s, const ProductTrial* trial) {
   Blocking cut;
   CutDepth(form, s.k, trial != nullptr ? trial->depth : 0, cut);
-  CutTasks(form, s, cut);
+  if (s.reads_once) {
+    CutReading(form, s, cut);
+  } else {
+    CutTasks(form, s, cut);
+  }
   if (trial != nullptr && trial->task_rows > 0) {
     cut.task_rows = RoundUp(std::min(s.m, trial->task_rows), form.rows);
   }

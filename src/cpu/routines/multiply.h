@@ -45,6 +45,7 @@ using RowsDone = std::function<void(int64_t begin, int64_t end)>;
 // c of m x n is a of m x k times b of k x n.
 struct ProductSizes {
   int64_t m, n, k;
+  bool reads_once = false;  // b comes from memory for a few rows: tasks take long runs of it
 };
 
 // Where results go, and what they are there; rows are so many elements apart.
