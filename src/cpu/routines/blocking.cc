@@ -67,7 +67,10 @@ double CostOfTasks(const PanelForm& form, const ProductSizes& s, int64_t rows, i
   // multiplied.
   double fetch = 1 + static_cast<double>(form.rows + form.cols) * (1 / row_part + 1 / col_part);
   double one = row_part * col_part * static_cast<double>(s.k) / form.speed * fetch;
-  return one * (4 * static_cast<double>(tasks) / kTasks + 1);
+  // Panels that tasks share are written, and come back from the last cache.
+  int64_t vectors = (rows < s.m ? s.n : 0) + (cols < s.n ? s.m : 0);
+  double share = 2 * static_cast<double>(vectors * s.k * form.element) / kCoreReads;
+  return one * (4 * static_cast<double>(tasks) / kTasks + 1) + 4 * share / kTasks;
 }
 
 // All rows, and as many columns as half of L2 holds panels of one depth of: rows of b are read in
@@ -86,11 +89,8 @@ void CutTasks(const PanelForm& form, const ProductSizes& s, Blocking& cut) {
   auto side = static_cast<int64_t>(std::sqrt(static_cast<double>(SecondCache() / 4 / form.sum)));
   cut.by_rows = s.k <= kShallow;
   if (cut.by_rows) return CutShallow(form, s, side, cut);
-  int64_t row_parts = CeilDiv(s.m, RoundUp(side, form.rows));
-  int64_t col_parts = CeilDiv(s.n, RoundUp(side, form.cols));
   double best = 0;
-  for (int64_t more_rows : kQuarters) {
-    int64_t rows = EvenPart(s.m, CeilDiv(row_parts * more_rows, 4), form.rows);
+  auto try_rows = [&](int64_t rows, int64_t col_parts) {
     for (int64_t more_cols : kQuarters) {
       int64_t cols = EvenPart(s.n, CeilDiv(col_parts * more_cols, 4), form.cols);
       double cost = CostOfTasks(form, s, rows, cols);
@@ -101,8 +101,16 @@ void CutTasks(const PanelForm& form, const ProductSizes& s, Blocking& cut) {
       }
       if (cols <= form.cols) break;
     }
+  };
+  int64_t row_parts = CeilDiv(s.m, RoundUp(side, form.rows));
+  for (int64_t more_rows : kQuarters) {
+    int64_t rows = EvenPart(s.m, CeilDiv(row_parts * more_rows, 4), form.rows);
+    try_rows(rows, CeilDiv(s.n, RoundUp(side, form.cols)));
     if (rows <= form.rows) break;
   }
+  // All rows of some columns: no other task needs those of b.
+  int64_t rows = RoundUp(s.m, form.rows), cols = side * side / rows / form.cols * form.cols;
+  if (row_parts > 1 && cols > 0) try_rows(rows, CeilDiv(s.n, cols));
 }
 
 }  // namespace
