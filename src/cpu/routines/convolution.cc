@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/elements.h"
-#include "cpu/routines/convolution_panels.h"
+#include "cpu/routines/convolution_narrow.h"
 #include "cpu/routines/epilogue.h"
 #include "cpu/routines/multiply.h"
 #include "cpu/routines/prepare.h"
@@ -51,6 +51,10 @@ class Convolution : public PreparedRoutine {
     if (IsComplex(types_[2]) || IsDepthwise()) return;
     for (ConvolutionPhase& phase : PhasesOf(f_)) {
       if (phase.positions > 0) plans_.push_back(PlanOf(std::move(phase), per_group_));
+    }
+    if (types_[0] == types_[1]) narrow_ = FindNarrowKernel(types_[0], types_[1]);
+    for (const PhasePlan& plan : plans_) {
+      if (narrow_ != nullptr && !TakesWindows(*narrow_, plan)) narrow_ = nullptr;
     }
   }
 
@@ -107,13 +111,16 @@ class Convolution : public PreparedRoutine {
   template <class T>
   int64_t ScratchAs(int64_t threads) const {
     int64_t kernel_size = taps_ * f_.kernel_in * f_.out_features, elements = 0, most = 0;
-    if (!IsStoredAs<T>(types_[0])) elements += input_size_;
-    if (!IsStoredAs<T>(types_[1])) elements += kernel_size;
+    if (Widens<T>(0)) elements += input_size_;
+    if (Widens<T>(1)) elements += kernel_size;
     if (!IsStoredAs<T>(types_[2])) elements += output_size_;
     for (const PhasePlan& plan : plans_) {
       auto [m, n, k, _] = plan.Sizes(per_group_);
       bool whole = IsWhole(plan), scattered = plan.form == ProductForm::kScattered;
       int64_t one = MultiplyScratch<T>(m, n, k, whole ? 1 : threads);
+      if (narrow_ != nullptr) {
+        one = PackedScratch<T>(NarrowForm(*narrow_), {m, n, k}, whole ? 1 : threads) + k * n * 4;
+      }
       if (scattered) one += m * n * int64_t{sizeof(T)};
       most = std::max(most, one * (whole ? std::min(threads, ProductsOf(plan)) : 1));
     }
@@ -123,18 +130,17 @@ class Convolution : public PreparedRoutine {
   template <class T>
   Status RunAs(const RoutineContext& context, const EpilogueRun* epilogue) const {
     int64_t kernel_size = taps_ * f_.kernel_in * f_.out_features;
-    auto wide_input =
-        TRY(Scratch<T>::New(context.means(), IsStoredAs<T>(types_[0]) ? 0 : input_size_));
-    auto wide_kernel =
-        TRY(Scratch<T>::New(context.means(), IsStoredAs<T>(types_[1]) ? 0 : kernel_size));
+    auto wide_input = TRY(Scratch<T>::New(context.means(), Widens<T>(0) ? input_size_ : 0));
+    auto wide_kernel = TRY(Scratch<T>::New(context.means(), Widens<T>(1) ? kernel_size : 0));
     auto wide_output =
         TRY(Scratch<T>::New(context.means(), IsStoredAs<T>(types_[2]) ? 0 : output_size_));
-    const T* input = Widened<T>(context, 0, input_size_, wide_input.data());
-    const T* kernel = Widened<T>(context, 1, kernel_size, wide_kernel.data());
+    const std::byte* input = Widened<T>(context, 0, input_size_, wide_input.data());
+    const std::byte* kernel = Widened<T>(context, 1, kernel_size, wide_kernel.data());
     bool as_is = IsStoredAs<T>(types_[2]);
     T* output = as_is ? reinterpret_cast<T*>(context.memory[2]) : wide_output.data();
     if (IsDepthwise()) {
-      Depthwise<T>(context, input, kernel, output);
+      Depthwise<T>(context, reinterpret_cast<const T*>(input), reinterpret_cast<const T*>(kernel),
+                   output);
     } else {
       for (const PhasePlan& plan : plans_) {
         TRY(Products<T>(context, plan, input, kernel, output, epilogue));
@@ -149,13 +155,17 @@ class Convolution : public PreparedRoutine {
   }
 
   template <class T>
-  const T* Widened(const RoutineContext& context, size_t use, int64_t n, T* room) const {
+  bool Widens(size_t use) const {
+    return narrow_ == nullptr && !IsStoredAs<T>(types_[use]);
+  }
+  template <class T>
+  const std::byte* Widened(const RoutineContext& context, size_t use, int64_t n, T* room) const {
     const std::byte* from = context.memory[use];
-    if (IsStoredAs<T>(types_[use])) return reinterpret_cast<const T*>(from);
+    if (!Widens<T>(use)) return from;
     ForPieces(&context.pool, n, 1.0, [&](int64_t begin, int64_t end) {
       LoadRun<T>(types_[use], from + begin * ByteWidth(types_[use]), end - begin, room + begin);
     });
-    return room;
+    return reinterpret_cast<const std::byte*>(room);
   }
 
   // Of element k = tap * features + feature.
@@ -169,8 +179,8 @@ class Convolution : public PreparedRoutine {
 
   // All products of a phase: one for each group, or for each group and image.
   template <class T>
-  Status Products(const RoutineContext& context, const PhasePlan& plan, const T* input,
-                  const T* kernel, T* output, const EpilogueRun* epilogue) const {
+  Status Products(const RoutineContext& context, const PhasePlan& plan, const std::byte* input,
+                  const std::byte* kernel, T* output, const EpilogueRun* epilogue) const {
     Means means = context.means();
     const ConvolutionForm& f = plan.phase.form;
     bool whole = IsWhole(plan), of_images = plan.form == ProductForm::kColumnsOfImages;
@@ -178,14 +188,15 @@ class Convolution : public PreparedRoutine {
     auto piece = [&](int64_t begin, int64_t end) -> Status {
       for (int64_t item = begin; item < end; ++item) {
         int64_t group = of_images ? item / f.batch : item, image = of_images ? item % f.batch : 0;
-        const T* from = input + image * f.in_batch_stride;
+        int64_t from = image * f.in_batch_stride;
         if (f.feature_groups > 1) from += group * f.kernel_in * f.in_feature_stride;
         if (f.batch_groups > 1) from += group * f.batch * f.in_batch_stride;
         int64_t to = image * f.out_batch_stride;
         ProductSizes sizes = plan.Sizes(per_group_);
         RowsDone done = epilogue ? epilogue->OnRows(to, sizes.n) : RowsDone();
-        TRY(RunProduct<T>(whole ? means.Alone() : means, plan, from,
-                          kernel + group * per_group_ * f.kernel_out_stride,
+        int64_t width = narrow_ != nullptr ? narrow_->element_bytes() : int64_t{sizeof(T)};
+        TRY(RunProduct<T>(whole ? means.Alone() : means, plan, input + from * width,
+                          kernel + group * per_group_ * f.kernel_out_stride * width,
                           output + to + group * per_group_ * f.out_feature_stride, done));
       }
       return {};
@@ -193,23 +204,40 @@ class Convolution : public PreparedRoutine {
     return TryPieces(whole ? &context.pool : nullptr, ProductsOf(plan), CostOfProduct(plan), piece);
   }
 
+  // The product of windows and filters, as rows so far apart, or as columns.
   template <class T>
-  Status RunProduct(const Means& means, const PhasePlan& plan, const T* input, const T* kernel,
-                    T* output, const RowsDone& done) const {
+  Status Multiplied(const Means& means, const PhasePlan& plan, const std::byte* input,
+                    const std::byte* kernel, T* to, int64_t pitch, const RowsDone& done) const {
     auto [m, n, k, _] = plan.Sizes(per_group_);
-    WindowPanels<T> windows(plan.phase, plan.order, input);
-    FilterPanels<T> filters(plan.phase, plan.order, kernel);
-    bool scattered = plan.form == ProductForm::kScattered;
-    if (k > 0 && plan.form == ProductForm::kRows) {
-      return Multiply<T>(means, m, n, k, windows, filters, output, plan.pitch, T(1), T(0), done);
+    if constexpr (sizeof(T) == 4) {
+      if (narrow_ != nullptr) {
+        auto dense = TRY(Scratch<std::byte>::New(means, k * n * narrow_->element_bytes()));
+        GatherFilters(means, plan, n, kernel, narrow_->element_bytes(), dense.data());
+        NarrowConvolution<T> product(*narrow_, plan, types_[0], input,
+                                     {types_[0], dense.data(), 1, n});
+        ResultMatrix result = {std::is_same_v<T, float> ? DType::kF32 : DType::kU32,
+                               reinterpret_cast<std::byte*>(to), pitch};
+        return MultiplyPacked<T>(means, {m, n, k}, product, result, T(1), T(0), done);
+      }
     }
+    WindowPanels<T> windows(plan.phase, plan.order, reinterpret_cast<const T*>(input));
+    FilterPanels<T> filters(plan.phase, plan.order, reinterpret_cast<const T*>(kernel));
+    if (plan.form == ProductForm::kRows || plan.form == ProductForm::kScattered) {
+      return Multiply<T>(means, m, n, k, windows, filters, to, pitch, T(1), T(0), done);
+    }
+    return Multiply<T>(means, m, n, k, filters, windows, to, pitch, T(1), T(0), done);
+  }
+
+  template <class T>
+  Status RunProduct(const Means& means, const PhasePlan& plan, const std::byte* input,
+                    const std::byte* kernel, T* output, const RowsDone& done) const {
+    auto [m, n, k, _] = plan.Sizes(per_group_);
+    bool scattered = plan.form == ProductForm::kScattered;
     if (k > 0 && !scattered) {
-      return Multiply<T>(means, m, n, k, filters, windows, output, plan.pitch, T(1), T(0), done);
+      return Multiplied<T>(means, plan, input, kernel, output, plan.pitch, done);
     }
     auto product = TRY(Scratch<T>::New(means, k > 0 ? m * n : 0));
-    if (k > 0) {
-      TRY(Multiply<T>(means, m, n, k, windows, filters, product.data(), n, T(1), T(0)));
-    }
+    if (k > 0) TRY(Multiplied<T>(means, plan, input, kernel, product.data(), n, {}));
     int64_t rows =
         plan.phase.positions * (plan.form == ProductForm::kColumnsOfImages ? 1 : f_.batch);
     ForPieces(means.pool, rows, static_cast<double>(per_group_), [&](int64_t begin, int64_t end) {
@@ -327,7 +355,8 @@ class Convolution : public PreparedRoutine {
   DType types_[3];
   Epilogue epilogue_;
   int64_t positions_ = 1, taps_ = 1, groups_, per_group_, input_size_, output_size_;
-  std::vector<PhasePlan> plans_;  // of products
+  std::vector<PhasePlan> plans_;          // of products
+  const NarrowKernel* narrow_ = nullptr;  // the micro-kernel that takes operands as they are
 };
 
 }  // namespace

@@ -15,14 +15,23 @@ class WindowPanels : public PanelSource<T> {
   WindowPanels(const ConvolutionPhase& phase, WindowOrder order, const T* input);
   void Pack(int64_t first, int64_t count, int64_t k0, int64_t kn, int64_t width,
             T* out) const override;
+  // Lines of kLine elements of each window in turn, for features that are neighbours and whole
+  // lines.
+  void PackLines(int64_t first, int64_t count, int64_t k0, int64_t kn, int64_t width, T* out) const;
+  static constexpr int64_t kLine = 64 / int64_t{sizeof(T)};
 
  private:
   struct Place;
   struct Taps;
-  Place PlaceOf(int64_t number) const;
+  struct Segment;
+  void PlacesOf(int64_t first, int64_t count, Place* places) const;
   Taps TapsAt(int64_t tap) const;
-  void PackAcrossRuns(int64_t first, int64_t count, int64_t k0, int64_t kn, int64_t width,
-                      T* out) const;
+  // emit(rows, n, to): n elements of each of `width` rows.
+  template <class Emit>
+  void ForRuns(int64_t first, int64_t count, int64_t k0, int64_t kn, int64_t width, T* out,
+               const Emit& emit) const;
+  void PackRun(const Segment& segment, const Taps& taps, int64_t feature, int64_t n, int64_t width,
+               T* out) const;
   void PackSegments(int64_t first, int64_t count, int64_t k0, int64_t kn, int64_t width,
                     T* out) const;
 

@@ -90,7 +90,8 @@ TEST(Convolution, AllForms) {
       {0, 5, 10, {7, 7}, {3, 3}},
       {1, 0, 3, {4}, {2}},
       {2, 64, 17, {10, 11}, {1, 1}},
-      {2, 3, 8, {11, 9}, {7, 5}, {2, 2}, {3, 2}},  // taps side by side
+      {2, 3, 8, {11, 9}, {7, 5}, {2, 2}, {3, 2}},   // taps side by side
+      {1, 64, 20, {6, 5}, {3, 3}, {1, 1}, {1, 1}},  // whole lines of bf16 and int8
       // Transposed: phases with taps, and some without; strides and dilations beside.
       {2, 6, 5, {5, 6}, {4, 3}, {1, 1}, {1, 1}, {2, 3}},
       {2, 3, 4, {5}, {2}, {1}, {0}, {3}},

@@ -327,66 +327,6 @@ const TileKernel<T>& For(int64_t n) {
   });
 }
 
-// Four vectors of four, or two of two, turned.
-template <class T>
-WEFT_INLINE void TurnBlock(const T* const* rows, int64_t p, T* out, int64_t width) {
-  typedef T Vector __attribute__((vector_size(16)));
-  if constexpr (sizeof(T) == 4) {
-    Vector r0, r1, r2, r3;
-    __builtin_memcpy(&r0, rows[0] + p, 16);
-    __builtin_memcpy(&r1, rows[1] + p, 16);
-    __builtin_memcpy(&r2, rows[2] + p, 16);
-    __builtin_memcpy(&r3, rows[3] + p, 16);
-    Vector a = __builtin_shufflevector(r0, r1, 0, 4, 1, 5);
-    Vector b = __builtin_shufflevector(r2, r3, 0, 4, 1, 5);
-    Vector c = __builtin_shufflevector(r0, r1, 2, 6, 3, 7);
-    Vector d = __builtin_shufflevector(r2, r3, 2, 6, 3, 7);
-    r0 = __builtin_shufflevector(a, b, 0, 1, 4, 5);
-    r1 = __builtin_shufflevector(a, b, 2, 3, 6, 7);
-    r2 = __builtin_shufflevector(c, d, 0, 1, 4, 5);
-    r3 = __builtin_shufflevector(c, d, 2, 3, 6, 7);
-    __builtin_memcpy(out, &r0, 16);
-    __builtin_memcpy(out + width, &r1, 16);
-    __builtin_memcpy(out + 2 * width, &r2, 16);
-    __builtin_memcpy(out + 3 * width, &r3, 16);
-  } else {
-    Vector r0, r1;
-    __builtin_memcpy(&r0, rows[0] + p, 16);
-    __builtin_memcpy(&r1, rows[1] + p, 16);
-    Vector a = __builtin_shufflevector(r0, r1, 0, 2), b = __builtin_shufflevector(r0, r1, 1, 3);
-    __builtin_memcpy(out, &a, 16);
-    __builtin_memcpy(out + width, &b, 16);
-  }
-}
-
-// Rows need not be aligned.
-template <class T>
-WEFT_INLINE T ElementAt(const T* row, int64_t p) {
-  T x;
-  __builtin_memcpy(&x, row + p, sizeof(x));
-  return x;
-}
-
-template <class T>
-void PackAcrossBlocks(const T* const* rows, int64_t kn, int64_t width, T* out) {
-  constexpr int64_t kBlock = 16 / int64_t{sizeof(T)};
-  // More rows than a processor's prefetcher follows: lines are asked for some time before.
-  constexpr int64_t kLine = 64 / int64_t{sizeof(T)}, kAhead = 4 * kLine;
-  int64_t whole = width / kBlock * kBlock, p = 0;
-  for (; p + kBlock <= kn; p += kBlock) {
-    for (int64_t i = 0; p % kLine == 0 && i < width; ++i) __builtin_prefetch(rows[i] + p + kAhead);
-    for (int64_t i = 0; i < whole; i += kBlock) {
-      TurnBlock(rows + i, p, out + p * width + i, width);
-    }
-    for (int64_t i = whole; i < width; ++i) {
-      for (int64_t q = 0; q < kBlock; ++q) out[(p + q) * width + i] = ElementAt(rows[i], p + q);
-    }
-  }
-  for (; p < kn; ++p) {
-    for (int64_t i = 0; i < width; ++i) out[p * width + i] = ElementAt(rows[i], p);
-  }
-}
-
 }  // namespace
 
 template <class T>
@@ -397,15 +337,9 @@ template <class T>
 const TileKernel<T>& TileKernelFor(int64_t n) {
   return For<T>(n);
 }
-template <class T>
-void PackAcross(const T* const* rows, int64_t kn, int64_t width, T* out) {
-  PackAcrossBlocks(rows, kn, width, out);
-}
-
 #define WEFT_INSTANTIATE(T)                                 \
   template const TileKernel<T>* FindTileKernel<T>(int64_t); \
-  template const TileKernel<T>& TileKernelFor<T>(int64_t);  \
-  template void PackAcross<T>(const T* const*, int64_t, int64_t, T*);
+  template const TileKernel<T>& TileKernelFor<T>(int64_t);
 WEFT_INSTANTIATE(float)
 WEFT_INSTANTIATE(double)
 WEFT_INSTANTIATE(uint32_t)
