@@ -73,6 +73,14 @@ double CostOfTasks(const PanelForm& form, const ProductSizes& s, int64_t rows, i
   return one * (4 * static_cast<double>(tasks) / kTasks + 1) + 4 * share / kTasks;
 }
 
+// Panels that another core wrote last come from there: those of a task that reads b once are small,
+// an eighth of L2.
+int64_t DepthOfReading(const PanelForm& form, const ProductSizes& s) {
+  constexpr int64_t kLeast = 64;  // elements, so that sums are not read and written too often
+  int64_t most = SecondCache() / 8 / (RoundUp(s.n, form.cols) * form.element);
+  return std::clamp(most / kLeast * kLeast, kLeast, kMostDepth);
+}
+
 // All rows, and as many columns as half of L2 holds panels of one depth of: rows of b are read in
 // long runs, which a processor's prefetcher follows.
 void CutReading(const PanelForm& form, const ProductSizes& s, Blocking& cut) {
@@ -118,6 +126,9 @@ void CutTasks(const PanelForm& form, const ProductSizes& s, Blocking& cut) {
 Blocking BlockingOf(const PanelForm& form, const ProductSizes& s, const ProductTrial* trial) {
   Blocking cut;
   CutDepth(form, s.k, trial != nullptr ? trial->depth : 0, cut);
+  if (s.reads_once && cut.depth > DepthOfReading(form, s)) {
+    CutDepth(form, s.k, DepthOfReading(form, s), cut);
+  }
   if (s.reads_once) {
     CutReading(form, s, cut);
   } else {

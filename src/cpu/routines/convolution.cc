@@ -18,6 +18,8 @@ namespace {
 
 using program::ConvolutionForm;
 
+// Columns of a product for which packing windows takes longer than it gains.
+constexpr int64_t kFewFilters = 256;
 constexpr int64_t kTapRun = 64;  // taps that one accumulator of f32 takes (kLongSum)
 
 // Sums of no elements.
@@ -115,14 +117,15 @@ class Convolution : public PreparedRoutine {
     if (Widens<T>(1)) elements += kernel_size;
     if (!IsStoredAs<T>(types_[2])) elements += output_size_;
     for (const PhasePlan& plan : plans_) {
-      auto [m, n, k, _] = plan.Sizes(per_group_);
+      auto [m, n, k, once, along] = plan.Sizes(per_group_);
       bool whole = IsWhole(plan), scattered = plan.form == ProductForm::kScattered;
       int64_t one = MultiplyScratch<T>(m, n, k, whole ? 1 : threads);
       if (narrow_ != nullptr) {
         one = PackedScratch<T>(NarrowForm(*narrow_), {m, n, k}, whole ? 1 : threads) + k * n * 4;
       }
       if (scattered) one += m * n * int64_t{sizeof(T)};
-      most = std::max(most, one * (whole ? std::min(threads, ProductsOf(plan)) : 1));
+      bool at_once = whole || plan.form == ProductForm::kColumnsOfImages;
+      most = std::max(most, one * (at_once ? std::min(threads, ProductsOf(plan)) : 1));
     }
     return elements * int64_t{sizeof(T)} + most;
   }
@@ -201,29 +204,37 @@ class Convolution : public PreparedRoutine {
       }
       return {};
     };
-    return TryPieces(whole ? &context.pool : nullptr, ProductsOf(plan), CostOfProduct(plan), piece);
+    // Products of images go side by side, their tasks among those of the others.
+    bool at_once = whole || of_images;
+    return TryPieces(at_once ? &context.pool : nullptr, ProductsOf(plan), CostOfProduct(plan),
+                     piece);
   }
 
   // The product of windows and filters, as rows so far apart, or as columns.
   template <class T>
   Status Multiplied(const Means& means, const PhasePlan& plan, const std::byte* input,
                     const std::byte* kernel, T* to, int64_t pitch, const RowsDone& done) const {
-    auto [m, n, k, _] = plan.Sizes(per_group_);
+    auto [m, n, k, once, along] = plan.Sizes(per_group_);
     if constexpr (sizeof(T) == 4) {
       if (narrow_ != nullptr) {
         auto dense = TRY(Scratch<std::byte>::New(means, k * n * narrow_->element_bytes()));
         GatherFilters(means, plan, n, kernel, narrow_->element_bytes(), dense.data());
         NarrowConvolution<T> product(*narrow_, plan, types_[0], input,
                                      {types_[0], dense.data(), 1, n});
-        ResultMatrix result = {std::is_same_v<T, float> ? DType::kF32 : DType::kU32,
-                               reinterpret_cast<std::byte*>(to), pitch};
+        ResultMatrix result = {kStoredType<T>, reinterpret_cast<std::byte*>(to), pitch};
         return MultiplyPacked<T>(means, {m, n, k}, product, result, T(1), T(0), done);
       }
     }
     WindowPanels<T> windows(plan.phase, plan.order, reinterpret_cast<const T*>(input));
     FilterPanels<T> filters(plan.phase, plan.order, reinterpret_cast<const T*>(kernel));
     if (plan.form == ProductForm::kRows || plan.form == ProductForm::kScattered) {
-      return Multiply<T>(means, m, n, k, windows, filters, to, pitch, T(1), T(0), done);
+      const TileKernel<T>& tile = TileKernelFor<T>(n);
+      if (n > kFewFilters || tile.from_rows == nullptr || !windows.HasRuns()) {
+        return Multiply<T>(means, m, n, k, windows, filters, to, pitch, T(1), T(0), done);
+      }
+      WindowProduct<T> product(tile, TileForm<T>(n), windows, filters);
+      ResultMatrix result = {kStoredType<T>, reinterpret_cast<std::byte*>(to), pitch};
+      return MultiplyPacked<T>(means, {m, n, k}, product, result, T(1), T(0), done);
     }
     return Multiply<T>(means, m, n, k, filters, windows, to, pitch, T(1), T(0), done);
   }
@@ -231,7 +242,7 @@ class Convolution : public PreparedRoutine {
   template <class T>
   Status RunProduct(const Means& means, const PhasePlan& plan, const std::byte* input,
                     const std::byte* kernel, T* output, const RowsDone& done) const {
-    auto [m, n, k, _] = plan.Sizes(per_group_);
+    auto [m, n, k, once, along] = plan.Sizes(per_group_);
     bool scattered = plan.form == ProductForm::kScattered;
     if (k > 0 && !scattered) {
       return Multiplied<T>(means, plan, input, kernel, output, plan.pitch, done);

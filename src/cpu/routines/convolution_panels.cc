@@ -14,12 +14,6 @@ using program::ConvolutionForm;
 constexpr int64_t kMostPanel = 64;  // vectors in a packed panel
 constexpr int64_t kMergedRun = 64;  // elements of taps side by side that are taken as one run
 
-template <class T>
-constexpr DType kTypeOf = std::is_same_v<T, float>    ? DType::kF32
-                          : std::is_same_v<T, double> ? DType::kF64
-                          : sizeof(T) == 4            ? DType::kU32
-                                                      : DType::kU64;
-
 bool IsWithin(int64_t x, int64_t size) {
   return static_cast<uint64_t>(x) < static_cast<uint64_t>(size);
 }
@@ -114,31 +108,57 @@ void WindowPanels<T>::Pack(int64_t first, int64_t count, int64_t k0, int64_t kn,
   bool across = f_.in_feature_stride == 1 && !order_.features_outer &&
                 (f_.kernel_in * merged_ >= kLeastRun || f_.axes.empty());
   if (!across) return PackSegments(first, count, k0, kn, width, out);
-  ForRuns(first, count, k0, kn, width, out,
-          [width](const T* const* rows, int64_t n, T* to) { PackAcross<T>(rows, n, width, to); });
+  ForRuns(first, count, k0, kn, width, [=](const T* const* rows, int64_t n, int64_t done) {
+    PackAcross<T>(rows, n, width, out + done * width);
+  });
 }
 
 template <class T>
 void WindowPanels<T>::PackLines(int64_t first, int64_t count, int64_t k0, int64_t kn, int64_t width,
                                 T* out) const {
-  ForRuns(first, count, k0, kn, width, out, [width](const T* const* rows, int64_t n, T* to) {
+  ForRuns(first, count, k0, kn, width, [=](const T* const* rows, int64_t n, int64_t done) {
+    T* to = out + done * width;
     for (int64_t p = 0; p < n; p += kLine) {
       for (int64_t i = 0; i < width; ++i, to += kLine) std::memcpy(to, rows[i] + p, 64);
     }
   });
 }
 
+template <class T>
+bool WindowPanels<T>::HasRuns() const {
+  constexpr int64_t kLeastRun = 16;  // elements: a table of runs is no larger than a panel then
+  return f_.in_feature_stride == 1 && !order_.features_outer && merged_ == 1 &&
+         f_.kernel_in >= kLeastRun;
+}
+
+template <class T>
+void WindowPanels<T>::PackTable(int64_t first, int64_t count, int64_t k0, int64_t kn, int64_t width,
+                                const void** out) const {
+  auto as_pointer = [](int64_t n) {
+    return reinterpret_cast<const void*>(static_cast<intptr_t>(n));
+  };
+  int64_t runs = 0;
+  const void** next = out + 1;
+  ForRuns(first, count, k0, kn, width, [&](const T* const* rows, int64_t n, int64_t) {
+    for (int64_t p = 0; p < n; p += kMostInRun, ++runs) {
+      *next++ = as_pointer(std::min(kMostInRun, n - p));
+      for (int64_t i = 0; i < width; ++i) *next++ = rows[i] + p;
+    }
+  });
+  out[0] = as_pointer(runs);
+}
+
 // Runs of elements that lie together in each window.
 template <class T>
 template <class Emit>
 void WindowPanels<T>::ForRuns(int64_t first, int64_t count, int64_t k0, int64_t kn, int64_t width,
-                              T* out, const Emit& emit) const {
+                              const Emit& emit) const {
   constexpr int64_t kMostRun = 512;  // elements at once: as many zeroes stand for padding
   alignas(64) static constexpr T kNothing[kMostRun] = {};
   Place places[kMostPanel];
   PlacesOf(first, count, places);
   T edge[kMostPanel][kMergedRun];  // runs that are partly in padding
-  int64_t run = f_.kernel_in * merged_, at = k0 % run;
+  int64_t run = f_.kernel_in * merged_, at = k0 % run, done = 0;
   size_t whole_axes = f_.axes.size() - (merged_ > 1 ? 1 : 0);
   for (int64_t number = k0 / run; kn > 0; ++number, at = 0) {
     Taps taps = TapsAt(number * merged_);
@@ -162,8 +182,8 @@ void WindowPanels<T>::ForRuns(int64_t first, int64_t count, int64_t k0, int64_t 
         for (int64_t p = low; p < high; ++p) edge[i][p] = row[p];
         rows[i] = edge[i];
       }
-      emit(rows, n, out);
-      out += n * width;
+      emit(rows, n, done);
+      done += n;
       at += n;
       kn -= n;
     }
@@ -303,7 +323,7 @@ template <class T>
 void FilterPanels<T>::Pack(int64_t first, int64_t count, int64_t k0, int64_t kn, int64_t width,
                            T* out) const {
   ForRuns(k0, kn, [&](int64_t offset, int64_t at, int64_t n) {
-    StridedPanels<T>(kTypeOf<T>, reinterpret_cast<const std::byte*>(kernel_ + offset),
+    StridedPanels<T>(kStoredType<T>, reinterpret_cast<const std::byte*>(kernel_ + offset),
                      vector_stride_, digits_.back().stride)
         .Pack(first, count, 0, n, width, out + at * width);
   });
@@ -313,7 +333,7 @@ template <class T>
 void FilterPanels<T>::PackMany(int64_t first, int64_t count, int64_t k0, int64_t kn, int64_t width,
                                int64_t panel, T* out) const {
   ForRuns(k0, kn, [&](int64_t offset, int64_t at, int64_t n) {
-    StridedPanels<T>(kTypeOf<T>, reinterpret_cast<const std::byte*>(kernel_ + offset),
+    StridedPanels<T>(kStoredType<T>, reinterpret_cast<const std::byte*>(kernel_ + offset),
                      vector_stride_, digits_.back().stride)
         .PackMany(first, count, 0, n, width, panel, out + at * width);
   });

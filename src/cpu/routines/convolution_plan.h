@@ -19,6 +19,13 @@ struct ConvolutionPhase {
 };
 std::vector<ConvolutionPhase> PhasesOf(const program::ConvolutionForm& form);
 
+// What an array of T is.
+template <class T>
+inline constexpr DType kStoredType = std::is_same_v<T, float>    ? DType::kF32
+                                     : std::is_same_v<T, double> ? DType::kF64
+                                     : sizeof(T) == 4            ? DType::kU32
+                                                                 : DType::kU64;
+
 // In which order windows are numbered, and the elements of each.
 struct WindowOrder {
   bool images_inner = false;    // position * images + image, not image * positions + position

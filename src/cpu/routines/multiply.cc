@@ -86,11 +86,12 @@ struct ProductParts {
 };
 
 // Whether reading b takes longer than multiplying it: few rows by a matrix that no cache of a core
-// holds.
+// holds. Columns that are consecutive are long runs as they are.
 bool IsBoundByReading(const PanelForm& form, const ProductSizes& s) {
   constexpr int64_t kMostRows = 64;  // panels of a are packed for every part, which is little then
   auto rows = static_cast<double>(RoundUp(s.m, form.rows));
-  return s.m <= kMostRows && s.n >= 8 * s.m && s.n * s.k * form.element > HostCaches().l2 &&
+  return !s.b_along && s.m <= kMostRows && s.n >= 8 * s.m &&
+         s.n * s.k * form.element > HostCaches().l2 &&
          rows / form.speed < static_cast<double>(form.element) / kCoreReads;
 }
 
@@ -290,9 +291,14 @@ Status Multiply(const Means& means, int64_t m, int64_t n, int64_t k, const Panel
 }
 
 template <class T>
-int64_t MultiplyScratch(int64_t m, int64_t n, int64_t k, int64_t threads) {
-  if (m <= 0 || n <= 0) return 0;
-  return PackedScratch<T>(TileProduct<T>::FormOf(TileKernelFor<T>(n)), {m, n, k}, threads);
+PanelForm TileForm(int64_t n) {
+  return TileProduct<T>::FormOf(TileKernelFor<T>(n));
+}
+
+template <class T>
+int64_t MultiplyScratch(const ProductSizes& s, int64_t threads) {
+  if (s.m <= 0 || s.n <= 0) return 0;
+  return PackedScratch<T>(TileForm<T>(s.n), s, threads);
 }
 
 #define WEFT_INSTANTIATE(T)                                                                       \
@@ -303,7 +309,8 @@ int64_t MultiplyScratch(int64_t m, int64_t n, int64_t k, int64_t threads) {
                               const PanelSource<T>&, const ResultMatrix&, T, T, const RowsDone&); \
   template Status Multiply<T>(const Means&, int64_t, int64_t, int64_t, const PanelSource<T>&,     \
                               const PanelSource<T>&, T*, int64_t, T, T, const RowsDone&);         \
-  template int64_t MultiplyScratch<T>(int64_t, int64_t, int64_t, int64_t);
+  template PanelForm TileForm<T>(int64_t);                                                        \
+  template int64_t MultiplyScratch<T>(const ProductSizes&, int64_t);
 WEFT_INSTANTIATE(float)
 WEFT_INSTANTIATE(double)
 WEFT_INSTANTIATE(uint32_t)
