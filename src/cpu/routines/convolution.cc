@@ -124,8 +124,7 @@ class Convolution : public PreparedRoutine {
         one = PackedScratch<T>(NarrowForm(*narrow_), {m, n, k}, whole ? 1 : threads) + k * n * 4;
       }
       if (scattered) one += m * n * int64_t{sizeof(T)};
-      bool at_once = whole || plan.form == ProductForm::kColumnsOfImages;
-      most = std::max(most, one * (at_once ? std::min(threads, ProductsOf(plan)) : 1));
+      most = std::max(most, one * (whole ? std::min(threads, ProductsOf(plan)) : 1));
     }
     return elements * int64_t{sizeof(T)} + most;
   }
@@ -204,10 +203,7 @@ class Convolution : public PreparedRoutine {
       }
       return {};
     };
-    // Products of images go side by side, their tasks among those of the others.
-    bool at_once = whole || of_images;
-    return TryPieces(at_once ? &context.pool : nullptr, ProductsOf(plan), CostOfProduct(plan),
-                     piece);
+    return TryPieces(whole ? &context.pool : nullptr, ProductsOf(plan), CostOfProduct(plan), piece);
   }
 
   // The product of windows and filters, as rows so far apart, or as columns.
