@@ -17,7 +17,7 @@ TYPES = {
     "c64": dict(operand=np.complex64, result=np.complex64, tolerance=1e-5),
 }
 SQUARES = (64, 128, 256, 512, 1024, 2048, 4096)
-ROWS = (1, 4, 16, 64)  # times a matrix of 4096 x 4096
+ROWS = (1, 4, 16, 64, 512)  # times a matrix of 4096 x 4096
 OUTER = (16, 64)  # the contraction of two matrices with 4096 rows
 BATCHES = (32, 64, 128)  # 512 squares of that size
 ODD = (1000, 777, 513)

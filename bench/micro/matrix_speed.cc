@@ -85,6 +85,7 @@ void MeasureProducts(const Peaks& peaks, int threads, bool quick) {
     cases.push_back({in, out, 16, 4096, 4096, false, peak});
     cases.push_back({in, out, 16, 4096, 4096, true, peak});
     cases.push_back({in, out, 64, 4096, 4096, false, peak});
+    cases.push_back({in, out, 512, 4096, 4096, false, peak});
     cases.push_back({in, out, 4096, 4096, 16, false, peak});
   }
   for (const SpeedCase& s : cases) {

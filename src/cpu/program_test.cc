@@ -8,6 +8,7 @@
 
 #include "base/str.h"
 #include "cpu/llvm/llvm.h"
+#include "cpu/native/sequence.h"
 #include "cpu/native/testing.h"
 #include "cpu/plan.h"
 
@@ -639,6 +640,40 @@ TEST(Program, ChunksAlwaysRun) {
 }
 
 // Kernels that take a while are compiled beside each other, if there are threads for it.
+// Kernels join one parallel region up to the first that needs what another one of them writes, or
+// writes what another one reads.
+TEST(Program, IndependentKernelsTogether) {
+  std::string text =
+      "program p\nbuffer a: f32[64] parameter 0\nbuffer b: f32[64] parameter 1\n"
+      "buffer r: f32[64] result 0\nbuffer s: f32[64] result 1\nbuffer t: f32[64] temp\n"
+      "buffer u: f32[64] temp\n"
+      "kernel k(read x: f32[64], write y: f32[64]) {\n  parallel %p = 0..4 {\n"
+      "    %b = mul s64 %p, 16\n    %e = add s64 %b, 16\n    serial %i = %b..%e {\n"
+      "      %v = load f32 x[%i]\n      %w = mul f32 %v, 3\n      store f32 y[%i], %w\n"
+      "    }\n  }\n}\nsteps {\n"
+      "  launch k(read a, write t)\n  launch k(read b, write u)\n  launch k(read a, write r)\n"
+      "  launch k(read t, write s)\n"  // what the first one wrote
+      "  launch k(read u, write t)\n"  // what the last one read
+      "  launch k(read t, write s)\n"  // both of it
+      "  launch k(read b, write r)\n}\n";
+  Program program = FromText(text);
+  Plan plan = *MakePlan(program, {});
+  std::vector<SequenceStep> steps;
+  for (const program::Step& step : program.steps) {
+    steps.push_back(
+        {SequenceStep::Kind::kKernel, nullptr, 4, ArgumentsOf(program, plan, step), {}, &step});
+  }
+  JoinIndependentKernels(steps);
+  std::vector<int64_t> together;
+  for (const SequenceStep& step : steps) together.push_back(step.together);
+  EXPECT_EQ(together, (std::vector<int64_t>{3, 1, 1, 1, 1, 2, 1}));
+  for (SequenceStep& step : steps) step.n = step.together = 1;
+  JoinIndependentKernels(steps);  // nothing that threads would share
+  for (const SequenceStep& step : steps) EXPECT_EQ(step.together, 1);
+  Literal a = RandomLiteral(Shape(DType::kF32, {64}), 1);
+  ExpectLikeInterpreter(program, {a, RandomLiteral(Shape(DType::kF32, {64}), 2)}, 0, "together");
+}
+
 TEST(Program, ModulesForThreads) {
   auto modules = [](int operations, int parts) {
     std::string text = "program p\nbuffer a: f32[64] parameter 0\n";

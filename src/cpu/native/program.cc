@@ -154,6 +154,7 @@ Status NativeProgram::PrepareSequences() {
       most_arguments_ = std::max(most_arguments_, next.arguments.size());
       if (next.n > 0 || next.kind == Kind::kCall) sequence.push_back(std::move(next));
     }
+    JoinIndependentKernels(sequence);
   }
   return {};
 }

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,8 @@ class NativeProgram : public runtime::LoadedProgram {
   Status CheckCall(const runtime::Call& call) const;
   Status RunCall(Context& context, int64_t number, std::byte* const* addresses) const;
   Status RunSequence(Context& context, int64_t number, std::byte* const* table) const;
+  void RunTogether(Context& context, std::span<const SequenceStep> kernels,
+                   std::byte* const* table) const;
   static int32_t SequenceFromCode(NativeContext* context, int64_t number, std::byte* const* table);
   static void RegionFromCode(NativeContext* context, int64_t number, int64_t is_end);
   const StepTraces& Traces() const;

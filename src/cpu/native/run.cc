@@ -1,5 +1,6 @@
 #include "cpu/native/run.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -68,7 +69,17 @@ Status NativeProgram::RunSequence(Context& context, int64_t number, std::byte* c
   std::byte** addresses = storage.data();
   const trace::What* const* traced = trace::IsOn() ? Traces().sequences[number].data() : nullptr;
   trace::Steps timeline(traced != nullptr, context.run->device);
-  for (const SequenceStep& step : sequences_[number]) {
+  const std::vector<SequenceStep>& sequence = sequences_[number];
+  for (size_t at = 0; at < sequence.size(); ++at) {
+    const SequenceStep& step = sequence[at];
+    // A timeline shows each of them.
+    if (step.together > 1 && !timeline.on()) {
+      if (IsCancelled(*context.run)) return Cancelled(program_);
+      auto count = static_cast<size_t>(step.together);
+      RunTogether(context, std::span(sequence).subspan(at, count), table);
+      at += count - 1;
+      continue;
+    }
     std::byte** next = addresses;
     for (const SequenceStep::Argument& argument : step.arguments) {
       *next++ = table[argument.slot] + argument.offset;
@@ -94,6 +105,33 @@ Status NativeProgram::RunSequence(Context& context, int64_t number, std::byte* c
     if (timeline.on()) timeline.End(*traced++);
   }
   return {};
+}
+
+// One range over the grids of all of them, one behind the other.
+void NativeProgram::RunTogether(Context& context, std::span<const SequenceStep> kernels,
+                                std::byte* const* table) const {
+  InlineVec<std::byte*, 256> addresses;
+  InlineVec<int64_t, 64> first_address, first_piece;
+  int64_t pieces = 0;
+  for (const SequenceStep& step : kernels) {
+    first_address.push_back(static_cast<int64_t>(addresses.size()));
+    first_piece.push_back(pieces);
+    for (const SequenceStep::Argument& argument : step.arguments) {
+      addresses.push_back(table[argument.slot] + argument.offset);
+    }
+    pieces += step.n;
+  }
+  context.doing->At(&kernels.front().item);
+  context.pool->ParallelFor(pieces, 1, [&](int64_t begin, int64_t end) {
+    size_t kernel = kernels.size() - 1;
+    while (first_piece[kernel] > begin) --kernel;
+    for (; begin < end && !IsCancelled(*context.run); ++kernel) {
+      int64_t first = first_piece[kernel], last = std::min(end, first + kernels[kernel].n);
+      CallNative(kernels[kernel].task, addresses.data() + first_address[kernel], begin - first,
+                 last - first);
+      begin = last;
+    }
+  });
 }
 
 int32_t NativeProgram::SequenceFromCode(NativeContext* context, int64_t number,

@@ -6,6 +6,47 @@
 #include "program/target_facts.h"
 
 namespace weft::cpu {
+namespace {
+
+constexpr int64_t kMostTogether = 64;  // kernels: each is compared with all of them
+
+// Whether one of both writes what the other one uses.
+bool Conflict(const SequenceStep& a, const SequenceStep& b) {
+  for (size_t i = 0; i < a.arguments.size(); ++i) {
+    const program::Use& x = a.step->uses[i];
+    for (size_t j = 0; j < b.arguments.size(); ++j) {
+      const program::Use& y = b.step->uses[j];
+      if (a.arguments[i].slot != b.arguments[j].slot) continue;
+      if (x.access == program::Access::kRead && y.access == program::Access::kRead) continue;
+      int64_t p = a.arguments[i].offset, q = b.arguments[j].offset;
+      if (p < q + y.slice.size && q < p + x.slice.size) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+void JoinIndependentKernels(std::vector<SequenceStep>& steps) {
+  auto is_kernel = [](const SequenceStep& s) { return s.kind == SequenceStep::Kind::kKernel; };
+  for (size_t first = 0; first < steps.size();) {
+    size_t end = first + 1;
+    bool parallel = steps[first].n > 1;
+    auto joins = [&](const SequenceStep& next) {
+      return is_kernel(next) &&
+             std::none_of(steps.begin() + static_cast<ptrdiff_t>(first),
+                          steps.begin() + static_cast<ptrdiff_t>(end),
+                          [&](const SequenceStep& s) { return Conflict(s, next); });
+    };
+    while (is_kernel(steps[first]) && end < steps.size() &&
+           static_cast<int64_t>(end - first) < kMostTogether && joins(steps[end])) {
+      parallel |= steps[end++].n > 1;
+    }
+    // Kernels of one piece each are over before another thread is awake.
+    if (parallel) steps[first].together = static_cast<int64_t>(end - first);
+    first = end;
+  }
+}
 
 std::vector<SequenceStep::Argument> ArgumentsOf(const program::Program& program, const Plan& plan,
                                                 const program::Step& step) {

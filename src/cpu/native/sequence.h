@@ -28,11 +28,17 @@ struct SequenceStep {
   std::vector<std::byte> pattern;  // kFill
   const program::Step* step = nullptr;
   DoingItem item = {};  // the step
+  // Kernels from this one on that share one parallel region, since none needs another's results.
+  int64_t together = 1;
 };
 
 // Where a step's uses lie.
 std::vector<SequenceStep::Argument> ArgumentsOf(const program::Program& program, const Plan& plan,
                                                 const program::Step& step);
+// Neighbouring kernels that do not depend on each other become one parallel region: threads wake
+// and meet once, and those of a small one do not wait for its last piece.
+void JoinIndependentKernels(std::vector<SequenceStep>& steps);
+
 // By several threads where it pays.
 void CopyMemory(ThreadPool& pool, std::byte* to, const std::byte* from, int64_t bytes);
 void FillMemory(std::byte* to, int64_t bytes, std::span<const std::byte> pattern);

@@ -49,7 +49,7 @@ class BlockedProduct {
         cut_(BlockingOf(form_, sizes, means.trial)) {}
 
   Status Run() {
-    auto [m, n, k] = sizes_;
+    int64_t m = sizes_.m, n = sizes_.n;
     auto a = TRY(Scratch<std::byte>::New(
         means_, cut_.a_in_tasks ? 0 : SharedBytes(form_, cut_, true, cut_.outer_rows)));
     auto b = TRY(Scratch<std::byte>::New(

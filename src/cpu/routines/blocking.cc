@@ -75,7 +75,27 @@ double CostOfTasks(const PanelForm& form, const ProductSizes& s, int64_t rows, i
   // multiplied.
   double fetch = 1 + static_cast<double>(form.rows + form.cols) * (1 / row_part + 1 / col_part);
   double one = row_part * col_part * static_cast<double>(s.k) / form.speed * fetch;
-  return one * (4 * static_cast<double>(tasks) / kTasks + 1);
+  // Panels that tasks share are written, and come back from the last cache.
+  int64_t vectors = (rows < s.m ? s.n : 0) + (cols < s.n ? s.m : 0);
+  double share = 2 * static_cast<double>(vectors * s.k * form.element) / kCoreReads;
+  return one * (4 * static_cast<double>(tasks) / kTasks + 1) + 4 * share / kTasks;
+}
+
+// Panels that another core wrote last come from there: those of a task that reads b once are small,
+// an eighth of L2.
+int64_t DepthOfReading(const PanelForm& form, const ProductSizes& s) {
+  constexpr int64_t kLeast = 64;  // elements, so that sums are not read and written too often
+  int64_t most = SecondCache() / 8 / (RoundUp(s.n, form.cols) * form.element);
+  return std::clamp(most / kLeast * kLeast, kLeast, kMostDepth);
+}
+
+// All rows, and as many columns as half of L2 holds panels of one depth of: rows of b are read in
+// long runs, which a processor's prefetcher follows.
+void CutReading(const PanelForm& form, const ProductSizes& s, Blocking& cut) {
+  int64_t most = SecondCache() / 2 / (cut.depth * form.element) / form.cols * form.cols;
+  cut.by_rows = false;
+  cut.task_rows = RoundUp(s.m, form.rows);
+  cut.task_cols = EvenPart(s.n, CeilDiv(s.n, std::max(most, form.cols)), form.cols);
 }
 
 // Tasks whose sums fill no more than a quarter of L2, beside the panels of one depth; or smaller
@@ -85,11 +105,8 @@ void CutTasks(const PanelForm& form, const ProductSizes& s, Blocking& cut) {
   auto side = static_cast<int64_t>(std::sqrt(static_cast<double>(SecondCache() / 4 / form.sum)));
   cut.by_rows = s.k <= kShallow;
   if (cut.by_rows) return CutShallow(form, s, side, cut);
-  int64_t row_parts = CeilDiv(s.m, RoundUp(side, form.rows));
-  int64_t col_parts = CeilDiv(s.n, RoundUp(side, form.cols));
   double best = 0;
-  for (int64_t more_rows : kQuarters) {
-    int64_t rows = EvenPart(s.m, CeilDiv(row_parts * more_rows, 4), form.rows);
+  auto try_rows = [&](int64_t rows, int64_t col_parts) {
     for (int64_t more_cols : kQuarters) {
       int64_t cols = EvenPart(s.n, CeilDiv(col_parts * more_cols, 4), form.cols);
       double cost = CostOfTasks(form, s, rows, cols);
@@ -100,8 +117,16 @@ void CutTasks(const PanelForm& form, const ProductSizes& s, Blocking& cut) {
       }
       if (cols <= form.cols) break;
     }
+  };
+  int64_t row_parts = CeilDiv(s.m, RoundUp(side, form.rows));
+  for (int64_t more_rows : kQuarters) {
+    int64_t rows = EvenPart(s.m, CeilDiv(row_parts * more_rows, 4), form.rows);
+    try_rows(rows, CeilDiv(s.n, RoundUp(side, form.cols)));
     if (rows <= form.rows) break;
   }
+  // All rows of some columns: no other task needs those of b.
+  int64_t rows = RoundUp(s.m, form.rows), cols = side * side / rows / form.cols * form.cols;
+  if (row_parts > 1 && cols > 0) try_rows(rows, CeilDiv(s.n, cols));
 }
 
 }  // namespace
@@ -109,7 +134,14 @@ void CutTasks(const PanelForm& form, const ProductSizes& s, Blocking& cut) {
 Blocking BlockingOf(const PanelForm& form, const ProductSizes& s, const ProductTrial* trial) {
   Blocking cut;
   CutDepth(form, s.k, trial != nullptr ? trial->depth : 0, cut);
-  CutTasks(form, s, cut);
+  if (s.reads_once && cut.depth > DepthOfReading(form, s)) {
+    CutDepth(form, s.k, DepthOfReading(form, s), cut);
+  }
+  if (s.reads_once) {
+    CutReading(form, s, cut);
+  } else {
+    CutTasks(form, s, cut);
+  }
   if (trial != nullptr && trial->task_rows > 0) {
     cut.task_rows = RoundUp(std::min(s.m, trial->task_rows), form.rows);
   }

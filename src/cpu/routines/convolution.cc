@@ -1,10 +1,13 @@
 // convolution: implicit im2col, a product of the matrix of windows, packed a tile at a time, and
-// the kernel's.
+// that of filters; one product for each phase of a transposed convolution.
 #include <algorithm>
 #include <complex>
+#include <cstdlib>
+#include <utility>
 #include <vector>
 
 #include "base/elements.h"
+#include "cpu/routines/convolution_narrow.h"
 #include "cpu/routines/epilogue.h"
 #include "cpu/routines/multiply.h"
 #include "cpu/routines/prepare.h"
@@ -18,89 +21,10 @@ namespace {
 
 using program::ConvolutionForm;
 
-constexpr int64_t kMostAxes = 8;  // spatial dimensions
-// Vectors in a packed panel.
-constexpr int64_t kMostPanel =
-    program::CodeBounds::kCopies * program::TargetFacts::kLineBytes / sizeof(float);
+// Columns of a product for which packing windows takes longer than it gains.
+constexpr int64_t kFewFilters = 256;
 // Taps that one accumulator of f32 takes (kLongSum).
 constexpr int64_t kTapRun = 2 * program::SumOrder::kRun;
-
-// Where a window lies: digits of a number, one for each axis, the last one first to change.
-struct Digits {
-  int64_t at[kMostAxes] = {};
-};
-
-// The windows of one group and image range as vectors: number = image * positions + position, and
-// element = tap * features + feature.
-template <class T>
-class WindowPanels : public PanelSource<T> {
- public:
-  // `zeros`: as many as a group has input features.
-  WindowPanels(const ConvolutionForm& form, const T* input, const T* zeros)
-      : f_(form), input_(input), zeros_(zeros) {
-    for (const auto& a : f_.axes) positions_ *= a.out;
-  }
-
-  void Pack(int64_t first, int64_t count, int64_t k0, int64_t kn, int64_t width,
-            T* out) const override {
-    const T* images[kMostPanel];
-    Digits where[kMostPanel];
-    for (int64_t i = 0; i < count; ++i) {
-      int64_t position = (first + i) % positions_;
-      images[i] = input_ + (first + i) / positions_ * f_.in_batch_stride;
-      for (size_t d = f_.axes.size(); d-- > 0; position /= f_.axes[d].out) {
-        where[i].at[d] = position % f_.axes[d].out;
-      }
-    }
-    int64_t feature = k0 % f_.kernel_in;
-    for (int64_t tap = k0 / f_.kernel_in; kn > 0; ++tap, feature = 0) {
-      const T* rows[kMostPanel];
-      for (int64_t i = 0; i < width; ++i) {
-        const T* row = i < count ? RowOf(images[i], where[i], tap) : nullptr;
-        rows[i] = row == nullptr ? nullptr : row + feature * f_.in_feature_stride;
-      }
-      int64_t n = std::min(kn, f_.kernel_in - feature);
-      PackTap(rows, n, count, width, out);
-      out += n * width;
-      kn -= n;
-    }
-  }
-
- private:
-  // The features under a tap of a window; null in padding and holes.
-  const T* RowOf(const T* image, const Digits& where, int64_t tap) const {
-    for (size_t d = f_.axes.size(); d-- > 0; tap /= f_.axes[d].window) {
-      const auto& a = f_.axes[d];
-      int64_t index = ConvolutionForm::InputIndex(a, where.at[d], tap % a.window);
-      if (index < 0) return nullptr;
-      image += index * a.in_stride;
-    }
-    return image;
-  }
-
-  void PackTap(const T** rows, int64_t n, int64_t count, int64_t width, T* out) const {
-    int64_t stride = f_.in_feature_stride;
-    if (stride == 1) {
-      for (int64_t i = 0; i < width; ++i) {
-        if (rows[i] == nullptr) rows[i] = zeros_;
-      }
-      return PackAcross<T>(rows, n, width, out);
-    }
-    bool neighbours = count == width && rows[0] != nullptr;
-    for (int64_t i = 1; i < width && neighbours; ++i) neighbours = rows[i] == rows[0] + i;
-    for (int64_t p = 0; p < n; ++p, out += width) {
-      if (neighbours) {
-        std::copy_n(rows[0] + p * stride, width, out);
-        continue;
-      }
-      for (int64_t i = 0; i < width; ++i) out[i] = rows[i] == nullptr ? T(0) : rows[i][p * stride];
-    }
-  }
-
-  const ConvolutionForm& f_;
-  const T *input_, *zeros_;
-  int64_t positions_ = 1;
-};
 
 // Sums of no elements.
 class AllZeroes : public PreparedRoutine {
@@ -130,11 +54,19 @@ class Convolution : public PreparedRoutine {
     input_size_ = f_.batch_in * f_.in_features;
     for (const auto& a : f_.axes) input_size_ *= a.in;
     output_size_ = f_.batch * f_.out_features * positions_;
+    if (IsComplex(types_[2]) || IsDepthwise()) return;
+    for (ConvolutionPhase& phase : PhasesOf(f_)) {
+      if (phase.positions > 0) plans_.push_back(PlanOf(std::move(phase), per_group_));
+    }
+    if (types_[0] == types_[1]) narrow_ = FindNarrowKernel(types_[0], types_[1]);
+    for (const PhasePlan& plan : plans_) {
+      if (narrow_ != nullptr && !TakesWindows(*narrow_, plan)) narrow_ = nullptr;
+    }
   }
 
   Status Run(const RoutineContext& context) const override {
     EpilogueRun epilogue(epilogue_, context);
-    bool by_rows = MakesRows() && epilogue.TakesRows(FeaturesLast() ? per_group_ : positions_);
+    bool by_rows = MakesRows() && epilogue.TakesRows(plans_[0].Sizes(per_group_).n);
     if (types_[2] == DType::kC64) {
       TRY(RunComplex<float>(context));
     } else if (types_[2] == DType::kC128) {
@@ -153,19 +85,6 @@ class Convolution : public PreparedRoutine {
   }
 
  private:
-  // Whether the output is rows of features (one for each image and position), or of positions (one
-  // for each image and feature).
-  bool FeaturesLast() const {
-    return f_.out_feature_stride == 1 && DenseInOrder(f_.out_features, f_.batch);
-  }
-  bool PositionsLast() const { return DenseInOrder(1, 1); }
-  // Positions are `step` apart in row-major order; with `images` > 1, so are the images.
-  bool DenseInOrder(int64_t step, int64_t images) const {
-    for (size_t d = f_.axes.size(); d-- > 0; step *= f_.axes[d].out) {
-      if (f_.axes[d].out != 1 && f_.axes[d].out_stride != step) return false;
-    }
-    return images == 1 || f_.out_batch_stride == step;
-  }
   // One input feature and one output feature in each group, all as neighbours.
   bool IsDepthwise() const {
     return f_.feature_groups > 1 && f_.kernel_in == 1 && per_group_ == 1 &&
@@ -175,55 +94,63 @@ class Convolution : public PreparedRoutine {
   // Whether rows of the result come out of products one after the other, as they lie in memory.
   bool MakesRows() const {
     bool as_is = WithSumType(types_[2], [&]<class T>() { return IsStoredAs<T>(types_[2]); });
-    return as_is && !IsComplex(types_[2]) && groups_ == 1 && !IsDepthwise() &&
-           (FeaturesLast() || (PositionsLast() && f_.out_feature_stride == positions_));
+    if (!as_is || groups_ != 1 || plans_.size() != 1) return false;
+    const PhasePlan& plan = plans_[0];
+    return plan.form != ProductForm::kScattered && plan.pitch == plan.Sizes(per_group_).n;
   }
 
-  bool IsWhole() const { return groups_ > 1 && (CostOfGroup() < 200e3 || groups_ >= 32); }
-  double CostOfGroup() const {
-    return static_cast<double>(f_.batch * positions_ * per_group_) *
-           static_cast<double>(taps_ * f_.kernel_in) / 20;
+  // Products of a phase, each of them whole on one thread where they are small or many.
+  int64_t ProductsOf(const PhasePlan& plan) const {
+    return groups_ * (plan.form == ProductForm::kColumnsOfImages ? f_.batch : 1);
+  }
+  double CostOfProduct(const PhasePlan& plan) const {
+    ProductSizes s = plan.Sizes(per_group_);
+    return static_cast<double>(s.m * s.n) * static_cast<double>(s.k) / 20;
+  }
+  bool IsWhole(const PhasePlan& plan) const {
+    constexpr double kLong = 200e3;  // nanoseconds
+    constexpr int64_t kMany = 32;
+    int64_t products = ProductsOf(plan);
+    return products > 1 && (CostOfProduct(plan) < kLong || products >= kMany);
   }
 
   template <class T>
   int64_t ScratchAs(int64_t threads) const {
-    int64_t kernel_size = taps_ * f_.kernel_in * f_.out_features, elements = 0;
-    if (!IsStoredAs<T>(types_[0])) elements += input_size_;
-    if (!IsStoredAs<T>(types_[1])) elements += kernel_size;
+    int64_t kernel_size = taps_ * f_.kernel_in * f_.out_features, elements = 0, most = 0;
+    if (Widens<T>(0)) elements += input_size_;
+    if (Widens<T>(1)) elements += kernel_size;
     if (!IsStoredAs<T>(types_[2])) elements += output_size_;
-    if (IsDepthwise()) return elements * int64_t{sizeof(T)};
-    elements += kernel_size + f_.kernel_in;
-    int64_t rows = f_.batch * positions_, depth = taps_ * f_.kernel_in;
-    int64_t at_once = IsWhole() ? std::min(threads, groups_) : 1, inner = IsWhole() ? 1 : threads;
-    int64_t product;
-    if (FeaturesLast()) {
-      product = MultiplyScratch<T>(rows, per_group_, depth, inner);
-    } else if (PositionsLast()) {
-      product = MultiplyScratch<T>(per_group_, positions_, depth, inner);
-    } else {
-      product = MultiplyScratch<T>(rows, per_group_, depth, inner) +
-                rows * per_group_ * int64_t{sizeof(T)};
+    for (const PhasePlan& plan : plans_) {
+      auto [m, n, k, once, along] = plan.Sizes(per_group_);
+      bool whole = IsWhole(plan), scattered = plan.form == ProductForm::kScattered;
+      int64_t one = MultiplyScratch<T>(m, n, k, whole ? 1 : threads);
+      if (narrow_ != nullptr) {
+        one = PackedScratch<T>(NarrowForm(*narrow_), {m, n, k}, whole ? 1 : threads) + k * n * 4;
+      }
+      if (scattered) one += m * n * int64_t{sizeof(T)};
+      most = std::max(most, one * (whole ? std::min(threads, ProductsOf(plan)) : 1));
     }
-    return elements * int64_t{sizeof(T)} + at_once * product;
+    return elements * int64_t{sizeof(T)} + most;
   }
 
   template <class T>
   Status RunAs(const RoutineContext& context, const EpilogueRun* epilogue) const {
     int64_t kernel_size = taps_ * f_.kernel_in * f_.out_features;
-    auto wide_input =
-        TRY(Scratch<T>::New(context.means(), IsStoredAs<T>(types_[0]) ? 0 : input_size_));
-    auto wide_kernel =
-        TRY(Scratch<T>::New(context.means(), IsStoredAs<T>(types_[1]) ? 0 : kernel_size));
+    auto wide_input = TRY(Scratch<T>::New(context.means(), Widens<T>(0) ? input_size_ : 0));
+    auto wide_kernel = TRY(Scratch<T>::New(context.means(), Widens<T>(1) ? kernel_size : 0));
     auto wide_output =
         TRY(Scratch<T>::New(context.means(), IsStoredAs<T>(types_[2]) ? 0 : output_size_));
-    const T* input = Widened<T>(context, 0, input_size_, wide_input.data());
-    const T* kernel = Widened<T>(context, 1, kernel_size, wide_kernel.data());
+    const std::byte* input = Widened<T>(context, 0, input_size_, wide_input.data());
+    const std::byte* kernel = Widened<T>(context, 1, kernel_size, wide_kernel.data());
     bool as_is = IsStoredAs<T>(types_[2]);
     T* output = as_is ? reinterpret_cast<T*>(context.memory[2]) : wide_output.data();
     if (IsDepthwise()) {
-      Depthwise<T>(context, input, kernel, output);
+      Depthwise<T>(context, reinterpret_cast<const T*>(input), reinterpret_cast<const T*>(kernel),
+                   output);
     } else {
-      TRY(Grouped<T>(context, input, kernel, output, epilogue));
+      for (const PhasePlan& plan : plans_) {
+        TRY(Products<T>(context, plan, input, kernel, output, epilogue));
+      }
     }
     if (as_is) return {};
     ForPieces(&context.pool, output_size_, 1.0, [&](int64_t begin, int64_t end) {
@@ -234,31 +161,19 @@ class Convolution : public PreparedRoutine {
   }
 
   template <class T>
-  const T* Widened(const RoutineContext& context, size_t use, int64_t n, T* room) const {
+  bool Widens(size_t use) const {
+    return narrow_ == nullptr && !IsStoredAs<T>(types_[use]);
+  }
+  template <class T>
+  const std::byte* Widened(const RoutineContext& context, size_t use, int64_t n, T* room) const {
     const std::byte* from = context.memory[use];
-    if (IsStoredAs<T>(types_[use])) return reinterpret_cast<const T*>(from);
+    if (!Widens<T>(use)) return from;
     ForPieces(&context.pool, n, 1.0, [&](int64_t begin, int64_t end) {
       LoadRun<T>(types_[use], from + begin * ByteWidth(types_[use]), end - begin, room + begin);
     });
-    return room;
+    return reinterpret_cast<const std::byte*>(room);
   }
 
-  // The kernel as [tap][input feature][output feature].
-  template <class T>
-  Result<Scratch<T>> KernelMatrix(const RoutineContext& context, const T* kernel) const {
-    auto matrix = TRY(Scratch<T>::New(context.means(), taps_ * f_.kernel_in * f_.out_features));
-    ForPieces(&context.pool, taps_ * f_.kernel_in, static_cast<double>(f_.out_features),
-              [&](int64_t begin, int64_t end) {
-                for (int64_t k = begin; k < end; ++k) {
-                  const T* from = kernel + KernelOffset(k);
-                  T* to = matrix.data() + k * f_.out_features;
-                  for (int64_t j = 0; j < f_.out_features; ++j) {
-                    to[j] = from[j * f_.kernel_out_stride];
-                  }
-                }
-              });
-    return matrix;
-  }
   // Of element k = tap * features + feature.
   int64_t KernelOffset(int64_t k) const {
     int64_t offset = k % f_.kernel_in * f_.kernel_in_stride, tap = k / f_.kernel_in;
@@ -268,66 +183,99 @@ class Convolution : public PreparedRoutine {
     return offset;
   }
 
+  // All products of a phase: one for each group, or for each group and image.
   template <class T>
-  Status Grouped(const RoutineContext& context, const T* input, const T* kernel, T* output,
-                 const EpilogueRun* epilogue) const {
+  Status Products(const RoutineContext& context, const PhasePlan& plan, const std::byte* input,
+                  const std::byte* kernel, T* output, const EpilogueRun* epilogue) const {
     Means means = context.means();
-    Scratch<T> matrix = TRY(KernelMatrix<T>(context, kernel));
-    auto zeros = TRY(Scratch<T>::New(context.means(), f_.kernel_in));
-    std::fill_n(zeros.data(), f_.kernel_in, T(0));
-    double cost = CostOfGroup();
-    bool whole = IsWhole();
+    const ConvolutionForm& f = plan.phase.form;
+    bool whole = IsWhole(plan), of_images = plan.form == ProductForm::kColumnsOfImages;
+    output += plan.phase.out_offset;
     auto piece = [&](int64_t begin, int64_t end) -> Status {
-      for (int64_t group = begin; group < end; ++group) {
-        const T* from = input;
-        if (f_.feature_groups > 1) from += group * f_.kernel_in * f_.in_feature_stride;
-        if (f_.batch_groups > 1) from += group * f_.batch * f_.in_batch_stride;
-        TRY(OneGroup<T>(whole ? means.Alone() : means, from, zeros.data(),
-                        matrix.data() + group * per_group_,
-                        output + group * per_group_ * f_.out_feature_stride, epilogue));
+      for (int64_t item = begin; item < end; ++item) {
+        int64_t group = of_images ? item / f.batch : item, image = of_images ? item % f.batch : 0;
+        int64_t from = image * f.in_batch_stride;
+        if (f.feature_groups > 1) from += group * f.kernel_in * f.in_feature_stride;
+        if (f.batch_groups > 1) from += group * f.batch * f.in_batch_stride;
+        int64_t to = image * f.out_batch_stride;
+        ProductSizes sizes = plan.Sizes(per_group_);
+        RowsDone done = epilogue ? epilogue->OnRows(to, sizes.n) : RowsDone();
+        int64_t width = narrow_ != nullptr ? narrow_->element_bytes() : int64_t{sizeof(T)};
+        TRY(RunProduct<T>(whole ? means.Alone() : means, plan, input + from * width,
+                          kernel + group * per_group_ * f.kernel_out_stride * width,
+                          output + to + group * per_group_ * f.out_feature_stride, done));
       }
       return {};
     };
-    return TryPieces(whole ? &context.pool : nullptr, groups_, cost, piece);
+    return TryPieces(whole ? &context.pool : nullptr, ProductsOf(plan), CostOfProduct(plan), piece);
+  }
+
+  // The product of windows and filters, as rows so far apart, or as columns.
+  template <class T>
+  Status Multiplied(const Means& means, const PhasePlan& plan, const std::byte* input,
+                    const std::byte* kernel, T* to, int64_t pitch, const RowsDone& done) const {
+    auto [m, n, k, once, along] = plan.Sizes(per_group_);
+    if constexpr (sizeof(T) == 4) {
+      if (narrow_ != nullptr) {
+        auto dense = TRY(Scratch<std::byte>::New(means, k * n * narrow_->element_bytes()));
+        GatherFilters(means, plan, n, kernel, narrow_->element_bytes(), dense.data());
+        NarrowConvolution<T> product(*narrow_, plan, types_[0], input,
+                                     {types_[0], dense.data(), 1, n});
+        ResultMatrix result = {kStoredType<T>, reinterpret_cast<std::byte*>(to), pitch};
+        return MultiplyPacked<T>(means, {m, n, k}, product, result, T(1), T(0), done);
+      }
+    }
+    WindowPanels<T> windows(plan.phase, plan.order, reinterpret_cast<const T*>(input));
+    FilterPanels<T> filters(plan.phase, plan.order, reinterpret_cast<const T*>(kernel));
+    if (plan.form == ProductForm::kRows || plan.form == ProductForm::kScattered) {
+      const TileKernel<T>& tile = TileKernelFor<T>(n);
+      if (n > kFewFilters || tile.from_rows == nullptr || !windows.HasRuns()) {
+        return Multiply<T>(means, m, n, k, windows, filters, to, pitch, T(1), T(0), done);
+      }
+      WindowProduct<T> product(tile, TileForm<T>(n), windows, filters);
+      ResultMatrix result = {kStoredType<T>, reinterpret_cast<std::byte*>(to), pitch};
+      return MultiplyPacked<T>(means, {m, n, k}, product, result, T(1), T(0), done);
+    }
+    return Multiply<T>(means, m, n, k, filters, windows, to, pitch, T(1), T(0), done);
   }
 
   template <class T>
-  Status OneGroup(const Means& means, const T* input, const T* zeros, const T* matrix, T* output,
-                  const EpilogueRun* epilogue) const {
-    int64_t rows = f_.batch * positions_, depth = taps_ * f_.kernel_in;
-    constexpr bool kFloat = std::is_floating_point_v<T>;
-    DType dtype = sizeof(T) == 8 ? (kFloat ? DType::kF64 : DType::kU64)
-                                 : (kFloat ? DType::kF32 : DType::kU32);
-    StridedPanels<T> filters(dtype, reinterpret_cast<const std::byte*>(matrix), 1, f_.out_features);
-    WindowPanels<T> windows(f_, input, zeros);
-    if (FeaturesLast()) {
-      return Multiply<T>(means, rows, per_group_, depth, windows, filters, output, f_.out_features,
-                         T(1), T(0), epilogue ? epilogue->OnRows(0, per_group_) : RowsDone());
+  Status RunProduct(const Means& means, const PhasePlan& plan, const std::byte* input,
+                    const std::byte* kernel, T* output, const RowsDone& done) const {
+    auto [m, n, k, once, along] = plan.Sizes(per_group_);
+    bool scattered = plan.form == ProductForm::kScattered;
+    if (k > 0 && !scattered) {
+      return Multiplied<T>(means, plan, input, kernel, output, plan.pitch, done);
     }
-    if (PositionsLast()) {
-      for (int64_t image = 0; image < f_.batch; ++image) {
-        WindowPanels<T> of_image(f_, input + image * f_.in_batch_stride, zeros);
-        TRY(Multiply<T>(
-            means, per_group_, positions_, depth, filters, of_image,
-            output + image * f_.out_batch_stride, f_.out_feature_stride, T(1), T(0),
-            epilogue ? epilogue->OnRows(image * f_.out_batch_stride, positions_) : RowsDone()));
-      }
-      return {};
-    }
-    auto product = TRY(Scratch<T>::New(means, rows * per_group_));
-    TRY(Multiply<T>(means, rows, per_group_, depth, windows, filters, product.data(), per_group_,
-                    T(1), T(0)));
+    auto product = TRY(Scratch<T>::New(means, k > 0 ? m * n : 0));
+    if (k > 0) TRY(Multiplied<T>(means, plan, input, kernel, product.data(), n, {}));
+    int64_t rows =
+        plan.phase.positions * (plan.form == ProductForm::kColumnsOfImages ? 1 : f_.batch);
     ForPieces(means.pool, rows, static_cast<double>(per_group_), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
-        T* to = output + OutputOffset(row);
+        T* to = output + OutputOffset(plan, row);
         for (int64_t j = 0; j < per_group_; ++j) {
-          to[j * f_.out_feature_stride] = product.data()[row * per_group_ + j];
+          to[j * f_.out_feature_stride] = k > 0 ? product.data()[row * n + j] : T(0);
         }
       }
     });
     return {};
   }
 
+  // Of a window, by its number.
+  int64_t OutputOffset(const PhasePlan& plan, int64_t row) const {
+    const ConvolutionForm& f = plan.phase.form;
+    int64_t position = row % plan.phase.positions, image = row / plan.phase.positions;
+    if (plan.order.images_inner) {
+      position = row / f.batch;
+      image = row % f.batch;
+    }
+    int64_t offset = image * f.out_batch_stride;
+    for (size_t d = f.axes.size(); d-- > 0; position /= f.axes[d].out) {
+      offset += position % f.axes[d].out * f.axes[d].out_stride;
+    }
+    return offset;
+  }
   // Of row = image * positions + position.
   int64_t OutputOffset(int64_t row) const {
     int64_t offset = row / positions_ * f_.out_batch_stride, position = row % positions_;
@@ -418,6 +366,8 @@ class Convolution : public PreparedRoutine {
   DType types_[3];
   Epilogue epilogue_;
   int64_t positions_ = 1, taps_ = 1, groups_, per_group_, input_size_, output_size_;
+  std::vector<PhasePlan> plans_;          // of products
+  const NarrowKernel* narrow_ = nullptr;  // the micro-kernel that takes operands as they are
 };
 
 }  // namespace

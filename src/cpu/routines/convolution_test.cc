@@ -30,8 +30,7 @@ std::pair<Sizes, Sizes> Laid(Random& random, Sizes canonical, int form) {
 }
 
 // form: 0 NHWC with HWIO, 1 NCHW with IOHW, 2 any order.
-void CheckConvolution(Random& random, ConvolutionCase c, DType in, DType out, int form,
-                      double tolerance) {
+CallUnderTest ConvolutionCall(Random& random, ConvolutionCase c, DType in, DType out, int form) {
   size_t rank = c.in.size();
   auto fill = [&](Sizes& list, int64_t value) {
     if (list.empty()) list.assign(rank, value);
@@ -67,10 +66,15 @@ void CheckConvolution(Random& random, ConvolutionCase c, DType in, DType out, in
                 {"batch_groups", c.batch_groups}};
   call.inputs = {RandomLiteral(random, in, input_shape), RandomLiteral(random, in, kernel_shape)};
   call.outputs = {Shape(out, output_shape)};
-  Check(
-      call, tolerance,
-      StrCat("convolution ", Name(in), " form ", form, " rank ", rank, " features ", c.in_features,
-             " to ", c.out_features, " groups ", c.feature_groups, " and ", c.batch_groups));
+  return call;
+}
+
+void CheckConvolution(Random& random, const ConvolutionCase& c, DType in, DType out, int form,
+                      double tolerance) {
+  Check(ConvolutionCall(random, c, in, out, form), tolerance,
+        StrCat("convolution ", Name(in), " form ", form, " rank ", c.in.size(), " features ",
+               c.in_features, " to ", c.out_features, " groups ", c.feature_groups, " and ",
+               c.batch_groups));
 }
 
 TEST(Convolution, AllForms) {
@@ -90,6 +94,14 @@ TEST(Convolution, AllForms) {
       {0, 5, 10, {7, 7}, {3, 3}},
       {1, 0, 3, {4}, {2}},
       {2, 64, 17, {10, 11}, {1, 1}},
+      {2, 3, 8, {11, 9}, {7, 5}, {2, 2}, {3, 2}},   // taps side by side
+      {1, 64, 20, {6, 5}, {3, 3}, {1, 1}, {1, 1}},  // whole lines of bf16 and int8
+      // Transposed: phases with taps, and some without; strides and dilations beside.
+      {2, 6, 5, {5, 6}, {4, 3}, {1, 1}, {1, 1}, {2, 3}},
+      {2, 3, 4, {5}, {2}, {1}, {0}, {3}},
+      {1, 4, 6, {7, 8}, {3, 2}, {2, 3}, {1, 0}, {3, 2}, {2, 3}, {1, 0}},
+      {2, 5, 9, {6}, {4}, {4}, {2}, {6}, {3}, {1}},
+      {2, 9, 6, {4, 3}, {3, 3}, {1, 1}, {1, 1}, {2, 2}, {}, {}, 3},
   };
   Random random(1);
   for (const ConvolutionCase& c : cases) {
@@ -110,6 +122,27 @@ TEST(Convolution, LargeEnoughForThreads) {
                      form, 2e-5);
     CheckConvolution(random, {4, 64, 64, {20, 20}, {3, 3}, {}, {1, 1}, {}, {}, {}, 64}, DType::kF32,
                      DType::kF32, form, 2e-5);
+  }
+}
+
+TEST(Convolution, SameBitsForAnyNumberOfThreads) {
+  Random random(3);
+  ConvolutionCase cases[] = {{2, 32, 48, {20, 20}, {3, 3}, {}, {1, 1}},
+                             {4, 16, 24, {9, 9}, {4, 4}, {}, {2, 2}, {2, 2}},
+                             {32, 4, 40, {12, 12}, {10, 10}, {}, {1, 1}}};  // a weight gradient
+  for (const ConvolutionCase& c : cases) {
+    for (int form : {0, 1}) {
+      for (DType dtype : {DType::kF32, DType::kBF16}) {
+        CallUnderTest call = ConvolutionCall(random, c, dtype, dtype, form);
+        auto one = RunRoutine(call, 1);
+        ASSERT_TRUE(one) << one.error().ToString();
+        for (int threads : {2, 7}) {
+          auto more = RunRoutine(call, threads);
+          ASSERT_TRUE(more) << more.error().ToString();
+          ExpectNear((*more)[0], (*one)[0], 0, StrCat(Name(dtype), " on ", threads));
+        }
+      }
+    }
   }
 }
 

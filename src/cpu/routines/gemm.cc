@@ -289,6 +289,10 @@ bool ComesInParts(const OneProduct& s) {
   return std::is_same_v<T, float> && s.k > kLongSum && (way == Way::kSmall || way == Way::kFew);
 }
 
+ProductSizes PackedSizes(const OneProduct& s) {
+  return {s.m, s.n, s.k, false, s.bs.row == 1};
+}
+
 // What MultiplyOne takes beside the operands.
 template <class T>
 int64_t ScratchOfOne(OneProduct s, int64_t threads) {
@@ -318,9 +322,9 @@ int64_t ScratchOfOne(OneProduct s, int64_t threads) {
     }
     case Way::kPacked:
       if (const NarrowKernel* kernel = NarrowKernelFor<T>(s)) {
-        return PackedScratch<T>(NarrowForm(*kernel), {s.m, s.n, s.k}, threads);
+        return PackedScratch<T>(NarrowForm(*kernel), PackedSizes(s), threads);
       }
-      return MultiplyScratch<T>(s.m, s.n, s.k, threads);
+      return MultiplyScratch<T>(PackedSizes(s), threads);
   }
   return elements * int64_t{sizeof(T)};
 }
@@ -376,12 +380,12 @@ Status MultiplyOne(const Means& means, OneProduct s, const RowsDone& done) {
     if (const NarrowKernel* kernel = NarrowKernelFor<T>(s)) {
       NarrowProduct<T> product(*kernel, {s.a_type, s.a, s.as.row, s.as.col},
                                {s.b_type, s.b, s.bs.col, s.bs.row});
-      return MultiplyPacked<T>(means, {s.m, s.n, s.k}, product, result, alpha, beta, done);
+      return MultiplyPacked<T>(means, PackedSizes(s), product, result, alpha, beta, done);
     }
   }
   StridedPanels<T> left(s.a_type, s.a, s.as.row, s.as.col);
   StridedPanels<T> right(s.b_type, s.b, s.bs.col, s.bs.row);
-  return Multiply<T>(means, {s.m, s.n, s.k}, left, right, result, alpha, beta, done);
+  return Multiply<T>(means, PackedSizes(s), left, right, result, alpha, beta, done);
 }
 
 // Few rows of complex elements: as a product of real matrices with twice as many rows, so that b

@@ -135,6 +135,18 @@ TEST(Gemm, LongContractions) {
   }
 }
 
+// Few rows by a matrix that no cache of a core holds: parts of columns and of the contraction.
+TEST(Gemm, BoundByReading) {
+  Random random(9);
+  for (bool trans_b : {false, true}) {
+    CheckGemm(random, {9, 800, 900, 1, false, trans_b, 2.0}, DType::kF32, DType::kF32,
+              ToleranceOf(DType::kF32));
+    CheckGemm(random, {3, 2000, 1100, 1, true, trans_b}, DType::kS8, DType::kS32, 0);
+    CheckGemm(random, {3, 1000, 1100, 1, false, trans_b}, DType::kBF16, DType::kBF16,
+              ToleranceOf(DType::kBF16));
+  }
+}
+
 TEST(Gemm, FewComplexRows) {
   Random random(8);
   for (DType dtype : {DType::kC64, DType::kC128}) {

@@ -6,6 +6,7 @@
 
 #include "cpu/routines/blocked_product.h"
 #include "cpu/routines/blocking.h"
+#include "cpu/routines/machine.h"
 #include "cpu/routines/tiles.h"
 #include "program/sum_order.h"
 #include "program/target_facts.h"
@@ -79,50 +80,100 @@ void StoreSums(const ResultMatrix& result, int64_t i, int64_t j, int64_t n, cons
   }
 }
 
-// How many parts the contraction of a small result comes in; 1: it does not.
-int64_t SplitsOf(const PanelForm& form, const ProductSizes& s) {
-  if (s.k < 2 * kSplitDepth) return 1;
-  int64_t tasks = CeilDiv(s.m, 4 * form.rows) * CeilDiv(s.n, 2 * form.cols);
-  if (tasks > kSplitTasks) return 1;
-  int64_t splits = std::min(kMostSplits, s.k / kSplitDepth);
-  return std::max(splits, CeilDiv(s.k, kLongSum));
+// Parts of a product that are shared out: of the contraction, whose results are added in order, and
+// of the columns.
+struct ProductParts {
+  int64_t depths = 1, depth, col_parts = 1, cols;
+  bool reads_once = false;
+
+  bool are_one() const { return depths == 1 && col_parts == 1; }
+  ProductSizes Largest(const ProductSizes& s) const { return {s.m, cols, depth, reads_once}; }
+};
+
+// Whether reading b takes longer than multiplying it: few rows by a matrix that no cache of a core
+// holds. Columns that are consecutive are long runs as they are.
+bool IsBoundByReading(const PanelForm& form, const ProductSizes& s) {
+  constexpr int64_t kMostRows = 64;  // panels of a are packed for every part, which is little then
+  auto rows = static_cast<double>(RoundUp(s.m, form.rows));
+  return !s.b_along && s.m <= kMostRows && s.n >= 8 * s.m &&
+         s.n * s.k * form.element > HostCaches().l2 &&
+         rows / form.speed < static_cast<double>(form.element) / kCoreReads;
 }
 
-// A small result of a long contraction: parts of that are shared out, their results are added in
-// order.
+// Rows of b are read in runs that a processor's prefetcher follows, so that parts are of columns
+// and of the contraction; sums on the way stay an eighth of what b is, in bytes.
+ProductParts PartsForReading(const PanelForm& form, const ProductSizes& s) {
+  constexpr int64_t kRun = 2048;        // bytes of a row
+  constexpr int64_t kParts = 32;        // for many threads
+  constexpr int64_t kLeastDepth = 256;  // of a part
+  int64_t by_run = CeilDiv(s.n, RoundUp(kRun / form.element, form.cols));
+  int64_t by_sums = s.k * form.element / (8 * s.m * form.sum);
+  int64_t most = std::max<int64_t>(1, std::min({kMostSplits, by_sums, s.k / kLeastDepth}));
+  ProductParts parts;
+  parts.reads_once = true;
+  parts.depths = std::max(std::min(most, CeilDiv(kParts, by_run)), CeilDiv(s.k, kLongSum));
+  parts.depth = RoundUp(CeilDiv(s.k, parts.depths), 64);
+  parts.depths = CeilDiv(s.k, parts.depth);
+  parts.col_parts = std::max(by_run, CeilDiv(kParts, parts.depths));
+  parts.cols = RoundUp(CeilDiv(s.n, parts.col_parts), form.cols);
+  parts.col_parts = CeilDiv(s.n, parts.cols);
+  return parts;
+}
+
+ProductParts PartsOf(const PanelForm& form, const ProductSizes& s) {
+  if (IsBoundByReading(form, s)) return PartsForReading(form, s);
+  ProductParts parts;
+  parts.depth = s.k;
+  parts.cols = s.n;
+  int64_t tasks = CeilDiv(s.m, 4 * form.rows) * CeilDiv(s.n, 2 * form.cols);
+  if (s.k < 2 * kSplitDepth || tasks > kSplitTasks) return parts;
+  int64_t depths = std::max(std::min(kMostSplits, s.k / kSplitDepth), CeilDiv(s.k, kLongSum));
+  parts.depth = RoundUp(CeilDiv(s.k, depths), 64);
+  parts.depths = CeilDiv(s.k, parts.depth);
+  return parts;
+}
+
+// Adds the results of parts of the contraction, in order.
 template <class T>
-Status MultiplySplit(const Means& means, const ProductSizes& s, int64_t splits,
+void AddParts(const Means& means, const ProductSizes& s, int64_t depths, const T* parts,
+              const ResultMatrix& result, T alpha, T beta) {
+  constexpr int64_t kAtOnce = 256;
+  int64_t runs = CeilDiv(s.n, kAtOnce);
+  double cost = static_cast<double>(kAtOnce * depths);
+  ForPieces(means.pool, s.m * runs, cost, [&](int64_t begin, int64_t end) {
+    PartSum<T> sums[kAtOnce];
+    for (int64_t item = begin; item < end; ++item) {
+      int64_t i = item / runs, j = item % runs * kAtOnce, n = std::min(kAtOnce, s.n - j);
+      std::fill_n(sums, n, PartSum<T>(0));
+      for (int64_t part = 0; part < depths; ++part) {
+        const T* from = parts + (part * s.m + i) * s.n + j;
+        for (int64_t x = 0; x < n; ++x) sums[x] += static_cast<PartSum<T>>(from[x]);
+      }
+      StoreSums<T>(result, i, j, n, sums, alpha, beta);
+    }
+  });
+}
+
+// Split-K: the result is small, or b is large and few rows are multiplied by it.
+template <class T>
+Status MultiplySplit(const Means& means, const ProductSizes& s, const ProductParts& cut,
                      const PackedProduct<T>& product, const ResultMatrix& result, T alpha, T beta) {
-  int64_t size = s.m * s.n, depth = RoundUp(CeilDiv(s.k, splits), 64);
-  splits = CeilDiv(s.k, depth);
-  auto parts = TRY(Scratch<T>::New(means, splits * size));
-  double cost = static_cast<double>(size) * static_cast<double>(depth) / 40;
-  TRY(TryPieces(means.pool, splits, cost, [&](int64_t begin, int64_t end) -> Status {
+  int64_t size = s.m * s.n;
+  auto parts = TRY(Scratch<T>::New(means, cut.depths * size));
+  double cost = static_cast<double>(s.m * cut.cols) * static_cast<double>(cut.depth) / 40;
+  int64_t count = cut.depths * cut.col_parts;
+  TRY(TryPieces(means.pool, count, cost, [&](int64_t begin, int64_t end) -> Status {
     for (int64_t part = begin; part < end; ++part) {
-      int64_t k = part * depth;
-      ProductSizes sizes = {s.m, s.n, std::min(depth, s.k - k)};
-      PartOfProduct<T> one(product, 0, 0, k);
-      TRY(BlockedProduct<T>(means.Alone(), sizes, one, PartMatrix(parts.data() + part * size, s.n),
-                            T(1), T(0), {})
-              .Run());
+      int64_t k = part / cut.col_parts * cut.depth, j = part % cut.col_parts * cut.cols;
+      ProductSizes sizes = {s.m, std::min(cut.cols, s.n - j), std::min(cut.depth, s.k - k),
+                            cut.reads_once};
+      PartOfProduct<T> one(product, 0, j, k);
+      T* to = parts.data() + part / cut.col_parts * size + j;
+      TRY(BlockedProduct<T>(means.Alone(), sizes, one, PartMatrix(to, s.n), T(1), T(0), {}).Run());
     }
     return {};
   }));
-  ForPieces(means.pool, s.m, static_cast<double>(s.n * splits), [&](int64_t begin, int64_t end) {
-    constexpr int64_t kAtOnce = program::TargetFacts::kLeastPageBytes / 16;
-    PartSum<T> sums[kAtOnce];
-    for (int64_t i = begin; i < end; ++i) {
-      for (int64_t j = 0; j < s.n; j += kAtOnce) {
-        int64_t n = std::min(kAtOnce, s.n - j);
-        std::fill_n(sums, n, PartSum<T>(0));
-        for (int64_t part = 0; part < splits; ++part) {
-          const T* from = parts.data() + part * size + i * s.n + j;
-          for (int64_t x = 0; x < n; ++x) sums[x] += static_cast<PartSum<T>>(from[x]);
-        }
-        StoreSums<T>(result, i, j, n, sums, alpha, beta);
-      }
-    }
-  });
+  AddParts<T>(means, s, cut.depths, parts.data(), result, alpha, beta);
   return {};
 }
 
@@ -206,12 +257,12 @@ Status MultiplyPacked(const Means& means, const ProductSizes& sizes,
                       const PackedProduct<T>& product, const ResultMatrix& result, T alpha, T beta,
                       const RowsDone& done) {
   if (sizes.m <= 0 || sizes.n <= 0) return {};
-  int64_t splits = SplitsOf(product.form(), sizes);
-  if (splits == 1 && sizes.k <= kLongSum) {
+  ProductParts parts = PartsOf(product.form(), sizes);
+  if (parts.are_one() && sizes.k <= kLongSum) {
     return BlockedProduct<T>(means, sizes, product, result, alpha, beta, done).Run();
   }
-  TRY(splits > 1 ? MultiplySplit<T>(means, sizes, splits, product, result, alpha, beta)
-                 : MultiplyLong<T>(means, sizes, product, result, alpha, beta));
+  TRY(parts.are_one() ? MultiplyLong<T>(means, sizes, product, result, alpha, beta)
+                      : MultiplySplit<T>(means, sizes, parts, product, result, alpha, beta));
   if (done) ForPieces(means.pool, sizes.m, static_cast<double>(sizes.n), done);
   return {};
 }
@@ -219,11 +270,11 @@ Status MultiplyPacked(const Means& means, const ProductSizes& sizes,
 template <class T>
 int64_t PackedScratch(const PanelForm& form, const ProductSizes& s, int64_t threads) {
   if (s.m <= 0 || s.n <= 0) return 0;
-  int64_t splits = SplitsOf(form, s);
-  if (splits > 1) {
-    ProductSizes part = {s.m, s.n, RoundUp(CeilDiv(s.k, splits), 64)};
-    return splits * s.m * s.n * int64_t{sizeof(T)} +
-           std::min(threads, splits) * BlockedScratch<T>(form, part, 1);
+  ProductParts parts = PartsOf(form, s);
+  if (!parts.are_one()) {
+    return parts.depths * s.m * s.n * int64_t{sizeof(T)} +
+           std::min(threads, parts.depths * parts.col_parts) *
+               BlockedScratch<T>(form, parts.Largest(s), 1);
   }
   if (s.k <= kLongSum) return BlockedScratch<T>(form, s, threads);
   ProductSizes part = {std::min(s.m, kLongRows), std::min(s.n, kLongCols), kLongSum};
@@ -245,9 +296,14 @@ Status Multiply(const Means& means, int64_t m, int64_t n, int64_t k, const Panel
 }
 
 template <class T>
-int64_t MultiplyScratch(int64_t m, int64_t n, int64_t k, int64_t threads) {
-  if (m <= 0 || n <= 0) return 0;
-  return PackedScratch<T>(TileProduct<T>::FormOf(TileKernelFor<T>(n)), {m, n, k}, threads);
+PanelForm TileForm(int64_t n) {
+  return TileProduct<T>::FormOf(TileKernelFor<T>(n));
+}
+
+template <class T>
+int64_t MultiplyScratch(const ProductSizes& s, int64_t threads) {
+  if (s.m <= 0 || s.n <= 0) return 0;
+  return PackedScratch<T>(TileForm<T>(s.n), s, threads);
 }
 
 #define WEFT_INSTANTIATE(T)                                                                       \
@@ -258,7 +314,8 @@ int64_t MultiplyScratch(int64_t m, int64_t n, int64_t k, int64_t threads) {
                               const PanelSource<T>&, const ResultMatrix&, T, T, const RowsDone&); \
   template Status Multiply<T>(const Means&, int64_t, int64_t, int64_t, const PanelSource<T>&,     \
                               const PanelSource<T>&, T*, int64_t, T, T, const RowsDone&);         \
-  template int64_t MultiplyScratch<T>(int64_t, int64_t, int64_t, int64_t);
+  template PanelForm TileForm<T>(int64_t);                                                        \
+  template int64_t MultiplyScratch<T>(const ProductSizes&, int64_t);
 WEFT_INSTANTIATE(float)
 WEFT_INSTANTIATE(double)
 WEFT_INSTANTIATE(uint32_t)

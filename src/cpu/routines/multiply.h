@@ -47,6 +47,8 @@ using RowsDone = std::function<void(int64_t begin, int64_t end)>;
 // c of m x n is a of m x k times b of k x n.
 struct ProductSizes {
   int64_t m, n, k;
+  bool reads_once = false;  // b comes from memory for a few rows: tasks take long runs of it
+  bool b_along = false;     // elements of a column of b are consecutive
 };
 
 // Where results go, and what they are there; rows are so many elements apart.
@@ -113,7 +115,15 @@ Status Multiply(const Means& means, int64_t m, int64_t n, int64_t k, const Panel
 template <class T>
 int64_t PackedScratch(const PanelForm& form, const ProductSizes& sizes, int64_t threads);
 template <class T>
-int64_t MultiplyScratch(int64_t m, int64_t n, int64_t k, int64_t threads);
+int64_t MultiplyScratch(const ProductSizes& sizes, int64_t threads);
+template <class T>
+int64_t MultiplyScratch(int64_t m, int64_t n, int64_t k, int64_t threads) {
+  return MultiplyScratch<T>({m, n, k}, threads);
+}
+
+// Of the tile for packed operands that takes least time over n columns.
+template <class T>
+PanelForm TileForm(int64_t n);
 
 // Elements in memory: element p of vector i is at i * vector_stride + p * k_stride, converted to T.
 template <class T>

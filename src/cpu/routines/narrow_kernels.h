@@ -64,6 +64,10 @@ void PackNarrow(const NarrowKernel& kernel, bool is_left, const NarrowSource& so
                 int64_t first, int64_t count, int64_t k0, int64_t kn, int64_t panel,
                 std::byte* out);
 
+// What corrects() asks for, of a panel of k elements that was packed elsewhere.
+void CorrectNarrow(const NarrowKernel& kernel, bool is_left, DType dtype, DType other, int64_t k,
+                   std::byte* panel);
+
 // Of such a panel: k rounded up, with what stands before it.
 int64_t NarrowHead(const NarrowKernel& kernel, bool is_left);
 int64_t NarrowPanelBytes(const NarrowKernel& kernel, bool is_left, int64_t k);

@@ -362,4 +362,14 @@ void PackNarrow(const NarrowKernel& kernel, bool is_left, const NarrowSource& so
   }
 }
 
+void CorrectNarrow(const NarrowKernel& kernel, bool is_left, DType dtype, DType other, int64_t k,
+                   std::byte* panel) {
+  if (!kernel.corrects()) return;
+  NarrowSource source = {dtype, nullptr, 0, 0};
+  int64_t width = is_left ? kernel.rows : kernel.cols, step = kernel.step;
+  Correct({kernel, source, width, kernel.a_group, 0, width, 0, k, (k + step - 1) / step * step,
+           panel + NarrowHead(kernel, is_left)},
+          is_left, other);
+}
+
 }  // namespace weft::cpu

@@ -25,7 +25,14 @@ namespace {
 template <class T>
 constexpr int64_t kRun = INT64_MAX;
 template <>
-constexpr int64_t kRun<float> = 64;
+constexpr int64_t kRun<float> = kMostInRun;
+
+// Rows of a tile that are read where they lie: each has a pointer in a register.
+#if defined(__x86_64__)
+constexpr int kMostPointers = 12;
+#else
+constexpr int kMostPointers = 0;  // lanes of packed vectors are operands there
+#endif
 
 // Of the accumulators of dot products, which are many.
 constexpr int64_t kDotRun = program::SumOrder::kRun;
@@ -35,13 +42,37 @@ WEFT_INLINE T Combined(T sum, T alpha, T beta, T old) {
   return alpha * sum + beta * old;
 }
 
+template <class T, int kBytes, int kRows, int kVectors, class Sums>
+WEFT_INLINE void StoreTileSums(const Sums& sums, T* c, int64_t ldc, T alpha, T beta, int used,
+                               int skip) {
+  typedef T Vector __attribute__((vector_size(kBytes)));
+  constexpr int kLanes = kBytes / static_cast<int>(sizeof(T));
+  WEFT_UNROLL for (int i = 0; i < kRows; ++i) {
+    WEFT_UNROLL for (int v = 0; v < kVectors; ++v) {
+      if (i >= used) continue;
+      T* to = c + i * ldc + v * kLanes;
+      Vector out = sums[i][v] * alpha;
+      if (beta != 0) {
+        Vector old;
+        __builtin_memcpy(&old, to, sizeof(old));
+        out += old * beta;
+      }
+      if (skip == 0) {
+        __builtin_memcpy(to, &out, sizeof(out));
+      } else {
+        for (int lane = skip; lane < kLanes; ++lane) to[lane] = out[lane];
+      }
+    }
+  }
+}
+
 // kRows rows of c, of which `used` are stored, and kVectors vectors of columns. a is packed; rows
 // of b are b_k apart. Lanes below `skip` are not stored: they were done before.
 template <class T, int kBytes, int kRows, int kVectors>
 WEFT_INLINE void Tile(int64_t k, const T* a, const T* b, int64_t b_k, T* c, int64_t ldc, T alpha,
                       T beta, int used, int skip) {
   typedef T Vector __attribute__((vector_size(kBytes)));
-  constexpr int kLanes = kBytes / static_cast<int>(sizeof(T));
+  [[maybe_unused]] constexpr int kLanes = kBytes / static_cast<int>(sizeof(T));
   Vector sums[kRows][kVectors], before[kRows][kVectors];
   for (bool first = true;; first = false) {
     WEFT_UNROLL for (int i = 0; i < kRows; ++i) {
@@ -79,23 +110,50 @@ WEFT_INLINE void Tile(int64_t k, const T* a, const T* b, int64_t b_k, T* c, int6
     __builtin_memcpy(before, sums, sizeof(before));
     asm volatile("" : : "r"(&before) : "memory");  // in memory: sums take all registers
   }
-  WEFT_UNROLL for (int i = 0; i < kRows; ++i) {
-    WEFT_UNROLL for (int v = 0; v < kVectors; ++v) {
-      if (i >= used) continue;
-      T* to = c + i * ldc + v * kLanes;
-      Vector out = sums[i][v] * alpha;
-      if (beta != 0) {
-        Vector old;
-        __builtin_memcpy(&old, to, sizeof(old));
-        out += old * beta;
+  StoreTileSums<T, kBytes, kRows, kVectors>(sums, c, ldc, alpha, beta, used, skip);
+}
+
+// The same with rows of a as they lie; b is packed. Indices count up to zero, so that no register
+// has to hold their end.
+template <class T, int kBytes, int kRows, int kVectors>
+WEFT_INLINE void TileFromRows(int64_t runs, const void* const* table, const T* b, T* c, int64_t ldc,
+                              T alpha, T beta) {
+  typedef T Vector __attribute__((vector_size(kBytes)));
+  Vector sums[kRows][kVectors] = {}, before[kRows][kVectors];
+  bool kept = false;
+  int64_t since = 0;
+  auto add_before = [&] {
+    WEFT_UNROLL for (int i = 0; i < kRows; ++i) {
+      WEFT_UNROLL for (int v = 0; v < kVectors; ++v) sums[i][v] += before[i][v];
+    }
+  };
+  for (; runs > 0; --runs, table += 1 + kRows) {
+    int64_t n = static_cast<int64_t>(reinterpret_cast<intptr_t>(table[0]));
+    if (n > kRun<T> - since) {
+      if (kept) add_before();
+      __builtin_memcpy(before, sums, sizeof(before));
+      asm volatile("" : : "r"(&before) : "memory");
+      WEFT_UNROLL for (int i = 0; i < kRows; ++i) {
+        WEFT_UNROLL for (int v = 0; v < kVectors; ++v) sums[i][v] = Vector{};
       }
-      if (skip == 0) {
-        __builtin_memcpy(to, &out, sizeof(out));
-      } else {
-        for (int lane = skip; lane < kLanes; ++lane) to[lane] = out[lane];
+      kept = true;
+      since = 0;
+    }
+    since += n;
+    const T* end[kRows];
+    WEFT_UNROLL for (int i = 0; i < kRows; ++i) end[i] = static_cast<const T*>(table[1 + i]) + n;
+    for (int64_t p = -n; p < 0; ++p) {
+      Vector row[kVectors];
+      __builtin_memcpy(row, b, sizeof(row));
+      b += kVectors * kBytes / static_cast<int>(sizeof(T));
+      WEFT_UNROLL for (int i = 0; i < kRows; ++i) {
+        T x = end[i][p];
+        WEFT_UNROLL for (int v = 0; v < kVectors; ++v) sums[i][v] += row[v] * x;
       }
     }
   }
+  if (kept) add_before();
+  StoreTileSums<T, kBytes, kRows, kVectors>(sums, c, ldc, alpha, beta, kRows, 0);
 }
 
 template <class T, int kBytes, int kRows, int kVectors>
@@ -231,7 +289,14 @@ WEFT_INLINE void RowsTimesVector(int64_t m, int64_t k, const T* a, int64_t a_row
                            T beta) {                                                              \
     Tile<T, BYTES, ROWS, VECTORS>(k, a, b, VECTORS * BYTES / int{sizeof(T)}, c, ldc, alpha, beta, \
                                   ROWS, 0);                                                       \
-  }
+  }                                                                                               \
+  template <class T>                                                                              \
+  TARGET void FromRows##NAME(int64_t runs, const void* const* table, const T* b, T* c,            \
+                             int64_t ldc, T alpha, T beta) {                                      \
+    TileFromRows<T, BYTES, ROWS, VECTORS>(runs, table, b, c, ldc, alpha, beta);                   \
+  }                                                                                               \
+  template <class T>                                                                              \
+  constexpr auto kFromRows##NAME = ROWS <= kMostPointers ? FromRows##NAME<T> : nullptr;
 #define WEFT_PACKED_TILES(NAME, TARGET, BYTES, ROWS, VECTORS)               \
   WEFT_PACKED_TILE(NAME, TARGET, BYTES, ROWS, VECTORS)                      \
   template <class T>                                                        \
@@ -239,6 +304,7 @@ WEFT_INLINE void RowsTimesVector(int64_t m, int64_t k, const T* a, int64_t a_row
                                           ROWS,                             \
                                           VECTORS * BYTES / int{sizeof(T)}, \
                                           Packed##NAME<T>,                  \
+                                          kFromRows##NAME<T>,               \
                                           nullptr,                          \
                                           nullptr,                          \
                                           nullptr};
@@ -264,6 +330,7 @@ WEFT_INLINE void RowsTimesVector(int64_t m, int64_t k, const T* a, int64_t a_row
                                           ROWS,                                             \
                                           VECTORS * BYTES / int{sizeof(T)},                 \
                                           Packed##NAME<T>,                                  \
+                                          kFromRows##NAME<T>,                               \
                                           Direct##NAME<T>,                                  \
                                           Grow##NAME<T>,                                    \
                                           Rows##NAME<T>};
@@ -332,66 +399,6 @@ const TileKernel<T>& For(int64_t n) {
   });
 }
 
-// Four vectors of four, or two of two, turned.
-template <class T>
-WEFT_INLINE void TurnBlock(const T* const* rows, int64_t p, T* out, int64_t width) {
-  typedef T Vector __attribute__((vector_size(16)));
-  if constexpr (sizeof(T) == 4) {
-    Vector r0, r1, r2, r3;
-    __builtin_memcpy(&r0, rows[0] + p, 16);
-    __builtin_memcpy(&r1, rows[1] + p, 16);
-    __builtin_memcpy(&r2, rows[2] + p, 16);
-    __builtin_memcpy(&r3, rows[3] + p, 16);
-    Vector a = __builtin_shufflevector(r0, r1, 0, 4, 1, 5);
-    Vector b = __builtin_shufflevector(r2, r3, 0, 4, 1, 5);
-    Vector c = __builtin_shufflevector(r0, r1, 2, 6, 3, 7);
-    Vector d = __builtin_shufflevector(r2, r3, 2, 6, 3, 7);
-    r0 = __builtin_shufflevector(a, b, 0, 1, 4, 5);
-    r1 = __builtin_shufflevector(a, b, 2, 3, 6, 7);
-    r2 = __builtin_shufflevector(c, d, 0, 1, 4, 5);
-    r3 = __builtin_shufflevector(c, d, 2, 3, 6, 7);
-    __builtin_memcpy(out, &r0, 16);
-    __builtin_memcpy(out + width, &r1, 16);
-    __builtin_memcpy(out + 2 * width, &r2, 16);
-    __builtin_memcpy(out + 3 * width, &r3, 16);
-  } else {
-    Vector r0, r1;
-    __builtin_memcpy(&r0, rows[0] + p, 16);
-    __builtin_memcpy(&r1, rows[1] + p, 16);
-    Vector a = __builtin_shufflevector(r0, r1, 0, 2), b = __builtin_shufflevector(r0, r1, 1, 3);
-    __builtin_memcpy(out, &a, 16);
-    __builtin_memcpy(out + width, &b, 16);
-  }
-}
-
-// Rows need not be aligned.
-template <class T>
-WEFT_INLINE T ElementAt(const T* row, int64_t p) {
-  T x;
-  __builtin_memcpy(&x, row + p, sizeof(x));
-  return x;
-}
-
-template <class T>
-void PackAcrossBlocks(const T* const* rows, int64_t kn, int64_t width, T* out) {
-  constexpr int64_t kBlock = 16 / int64_t{sizeof(T)};
-  // More rows than a processor's prefetcher follows: lines are asked for some time before.
-  constexpr int64_t kLine = 64 / int64_t{sizeof(T)}, kAhead = 4 * kLine;
-  int64_t whole = width / kBlock * kBlock, p = 0;
-  for (; p + kBlock <= kn; p += kBlock) {
-    for (int64_t i = 0; p % kLine == 0 && i < width; ++i) __builtin_prefetch(rows[i] + p + kAhead);
-    for (int64_t i = 0; i < whole; i += kBlock) {
-      TurnBlock(rows + i, p, out + p * width + i, width);
-    }
-    for (int64_t i = whole; i < width; ++i) {
-      for (int64_t q = 0; q < kBlock; ++q) out[(p + q) * width + i] = ElementAt(rows[i], p + q);
-    }
-  }
-  for (; p < kn; ++p) {
-    for (int64_t i = 0; i < width; ++i) out[p * width + i] = ElementAt(rows[i], p);
-  }
-}
-
 }  // namespace
 
 template <class T>
@@ -402,15 +409,9 @@ template <class T>
 const TileKernel<T>& TileKernelFor(int64_t n) {
   return For<T>(n);
 }
-template <class T>
-void PackAcross(const T* const* rows, int64_t kn, int64_t width, T* out) {
-  PackAcrossBlocks(rows, kn, width, out);
-}
-
 #define WEFT_INSTANTIATE(T)                                 \
   template const TileKernel<T>* FindTileKernel<T>(int64_t); \
-  template const TileKernel<T>& TileKernelFor<T>(int64_t);  \
-  template void PackAcross<T>(const T* const*, int64_t, int64_t, T*);
+  template const TileKernel<T>& TileKernelFor<T>(int64_t);
 WEFT_INSTANTIATE(float)
 WEFT_INSTANTIATE(double)
 WEFT_INSTANTIATE(uint32_t)

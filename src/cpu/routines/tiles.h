@@ -6,6 +6,8 @@
 
 namespace weft::cpu {
 
+inline constexpr int64_t kMostInRun = 64;  // elements: an accumulator of f32 takes as many
+
 // T: float, double, uint32_t, uint64_t.
 template <class T>
 struct TileKernel {
@@ -15,6 +17,12 @@ struct TileKernel {
   // rows x cols of c = alpha * sum + beta * c, with the sum over p < k of a[p * rows + i] *
   // b[p * cols + j]. c is not read when beta is 0.
   void (*packed)(int64_t k, const T* a, const T* b, T* c, int64_t ldc, T alpha, T beta);
+
+  // The same with rows of a where they lie, in `runs` runs of consecutive elements: for each the
+  // number of elements, kMostInRun at most, and where it begins in every row. Null: too many rows
+  // for the registers.
+  void (*from_rows)(int64_t runs, const void* const* table, const T* b, T* c, int64_t ldc, T alpha,
+                    T beta);
 
   // The same for `used` rows and n >= lanes columns, with rows of b as they lie in memory, b_k
   // apart.

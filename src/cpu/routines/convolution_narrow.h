@@ -1,0 +1,84 @@
+// A convolution of bf16 or int8 by one of the micro-kernels for them: windows are packed in words,
+// as many neighbouring features as an instruction takes for one lane.
+#pragma once
+
+#include "cpu/routines/convolution_panels.h"
+#include "cpu/routines/narrow_product.h"
+
+namespace weft::cpu {
+
+// The phase in words of four bytes instead of features.
+inline ConvolutionPhase InWords(ConvolutionPhase phase, int64_t of_word) {
+  phase.form.kernel_in /= of_word;
+  phase.form.in_features /= of_word;
+  phase.form.in_batch_stride /= of_word;
+  for (auto& a : phase.form.axes) a.in_stride /= of_word;
+  return phase;
+}
+
+// Whether the kernel takes the windows of a phase: rows, of whole groups of features that are
+// neighbours in memory.
+inline bool TakesWindows(const NarrowKernel& kernel, const PhasePlan& plan) {
+  bool as_is = kernel.element != NarrowElement::kInt16;
+  bool rows = plan.form == ProductForm::kRows || plan.form == ProductForm::kScattered;
+  const program::ConvolutionForm& f = plan.phase.form;
+  return as_is && rows && f.in_feature_stride == 1 && !plan.order.features_outer &&
+         f.kernel_in % std::max(kernel.a_group, kernel.step) == 0;
+}
+
+// The filters of a phase as [tap][feature][n columns], elements of so many bytes.
+void GatherFilters(const Means& means, const PhasePlan& plan, int64_t n, const std::byte* kernel,
+                   int64_t bytes, std::byte* to);
+
+// T: float for bf16, uint32_t for int8.
+template <class T>
+class NarrowConvolution : public PackedProduct<T> {
+ public:
+  // `filters`: as [tap][feature][column].
+  NarrowConvolution(const NarrowKernel& kernel, const PhasePlan& plan, DType dtype,
+                    const std::byte* input, const NarrowSource& filters)
+      : kernel_(kernel),
+        dtype_(dtype),
+        of_word_(4 / kernel.element_bytes()),
+        phase_(InWords(plan.phase, of_word_)),
+        windows_(phase_, plan.order, reinterpret_cast<const uint32_t*>(input)),
+        filters_(filters) {}
+  PanelForm form() const override { return NarrowForm(kernel_); }
+  void Pack(bool is_left, int64_t first, int64_t count, int64_t k0, int64_t kn, int64_t panel,
+            std::byte* out) const override {
+    if (!is_left) {
+      return PackNarrow(kernel_, false, filters_, dtype_, first, count, k0, kn, panel, out);
+    }
+    int64_t width = kernel_.rows;
+    for (int64_t at = 0; at < count; at += width, out += panel) {
+      int64_t used = std::min(width, count - at);
+      auto* to = reinterpret_cast<uint32_t*>(out + NarrowHead(kernel_, true));
+      if (kernel_.a_group == of_word_) {
+        windows_.Pack(first + at, used, k0 / of_word_, kn / of_word_, width, to);
+      } else {
+        windows_.PackLines(first + at, used, k0 / of_word_, kn / of_word_, width, to);
+      }
+      CorrectNarrow(kernel_, true, dtype_, dtype_, kn, out);
+    }
+  }
+  void Run(int64_t k, const std::byte* a, const std::byte* b, T* c, int64_t ldc, T /*alpha*/,
+           T beta) const override {
+    kernel_.run(k, a, b, reinterpret_cast<std::byte*>(c), ldc, beta != 0);
+  }
+  void Enter() const override {
+    if (kernel_.enter != nullptr) kernel_.enter();
+  }
+  void Leave() const override {
+    if (kernel_.leave != nullptr) kernel_.leave();
+  }
+
+ private:
+  const NarrowKernel& kernel_;
+  DType dtype_;
+  int64_t of_word_;
+  ConvolutionPhase phase_;
+  WindowPanels<uint32_t> windows_;
+  NarrowSource filters_;
+};
+
+}  // namespace weft::cpu
