@@ -4,11 +4,13 @@
 #include <cstring>
 
 #include "program/target_facts.h"
+#include "program/work_bounds.h"
 
 namespace weft::cpu {
 namespace {
 
-constexpr int64_t kMostTogether = 64;  // kernels: each is compared with all of them
+// Kernels: each is compared with all of them.
+constexpr int64_t kMostTogether = program::WorkBounds::kPath;
 
 // Whether one of both writes what the other one uses.
 bool Conflict(const SequenceStep& a, const SequenceStep& b) {

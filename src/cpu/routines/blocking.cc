@@ -84,7 +84,8 @@ double CostOfTasks(const PanelForm& form, const ProductSizes& s, int64_t rows, i
 // Panels that another core wrote last come from there: those of a task that reads b once are small,
 // an eighth of L2.
 int64_t DepthOfReading(const PanelForm& form, const ProductSizes& s) {
-  constexpr int64_t kLeast = 64;  // elements, so that sums are not read and written too often
+  // Elements, so that sums are not read and written too often.
+  constexpr int64_t kLeast = 2 * program::SumOrder::kRun;
   int64_t most = SecondCache() / 8 / (RoundUp(s.n, form.cols) * form.element);
   return std::clamp(most / kLeast * kLeast, kLeast, kMostDepth);
 }

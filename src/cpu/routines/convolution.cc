@@ -108,8 +108,8 @@ class Convolution : public PreparedRoutine {
     return static_cast<double>(s.m * s.n) * static_cast<double>(s.k) / 20;
   }
   bool IsWhole(const PhasePlan& plan) const {
-    constexpr double kLong = 200e3;  // nanoseconds
-    constexpr int64_t kMany = 32;
+    constexpr double kLong = 10 * program::TargetFacts::kPieceNanoseconds;
+    constexpr int64_t kMany = program::TargetFacts::kJoinedPieces;
     int64_t products = ProductsOf(plan);
     return products > 1 && (CostOfProduct(plan) < kLong || products >= kMany);
   }

@@ -5,14 +5,20 @@
 
 #include "cpu/routines/convolution_narrow.h"
 #include "cpu/routines/tiles.h"
+#include "program/sum_order.h"
+#include "program/target_facts.h"
+#include "program/work_bounds.h"
 
 namespace weft::cpu {
 namespace {
 
 using program::ConvolutionForm;
 
-constexpr int64_t kMostPanel = 64;  // vectors in a packed panel
-constexpr int64_t kMergedRun = 64;  // elements of taps side by side that are taken as one run
+// Vectors in a packed panel.
+constexpr int64_t kMostPanel =
+    program::CodeBounds::kCopies * program::TargetFacts::kLineBytes / sizeof(float);
+// Elements of taps side by side that are taken as one run.
+constexpr int64_t kMergedRun = kMostInRun;
 
 bool IsWithin(int64_t x, int64_t size) {
   return static_cast<uint64_t>(x) < static_cast<uint64_t>(size);
@@ -104,7 +110,8 @@ auto WindowPanels<T>::TapsAt(int64_t tap) const -> Taps {
 template <class T>
 void WindowPanels<T>::Pack(int64_t first, int64_t count, int64_t k0, int64_t kn, int64_t width,
                            T* out) const {
-  constexpr int64_t kLeastRun = 4;  // elements that are worth turning
+  // Elements that are worth turning.
+  constexpr int64_t kLeastRun = program::TargetFacts::kNarrowLanes;
   bool across = f_.in_feature_stride == 1 && !order_.features_outer &&
                 (f_.kernel_in * merged_ >= kLeastRun || f_.axes.empty());
   if (!across) return PackSegments(first, count, k0, kn, width, out);
@@ -126,7 +133,8 @@ void WindowPanels<T>::PackLines(int64_t first, int64_t count, int64_t k0, int64_
 
 template <class T>
 bool WindowPanels<T>::HasRuns() const {
-  constexpr int64_t kLeastRun = 16;  // elements: a table of runs is no larger than a panel then
+  // Elements: a table of runs is no larger than a panel then.
+  constexpr int64_t kLeastRun = program::TargetFacts::kLineBytes / sizeof(float);
   return f_.in_feature_stride == 1 && !order_.features_outer && merged_ == 1 &&
          f_.kernel_in >= kLeastRun;
 }
@@ -153,7 +161,8 @@ template <class T>
 template <class Emit>
 void WindowPanels<T>::ForRuns(int64_t first, int64_t count, int64_t k0, int64_t kn, int64_t width,
                               const Emit& emit) const {
-  constexpr int64_t kMostRun = 512;  // elements at once: as many zeroes stand for padding
+  // Elements at once: as many zeroes stand for padding.
+  constexpr int64_t kMostRun = program::SumOrder::kBlock;
   alignas(64) static constexpr T kNothing[kMostRun] = {};
   Place places[kMostPanel];
   PlacesOf(first, count, places);

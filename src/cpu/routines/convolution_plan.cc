@@ -6,6 +6,8 @@
 #include <span>
 #include <utility>
 
+#include "program/target_facts.h"
+
 namespace weft::cpu {
 namespace {
 
@@ -69,7 +71,8 @@ int64_t PitchOf(std::span<const std::pair<int64_t, int64_t>> digits) {
 // Elements of windows are numbered as they lie in the filters, unless features are neighbours in
 // the input, where runs of them are turned.
 bool NumbersFeaturesFirst(const ConvolutionForm& f) {
-  constexpr int64_t kRun = 4;  // features that make a run
+  // Features that make a run.
+  constexpr int64_t kRun = program::TargetFacts::kNarrowLanes;
   if (f.kernel_in == 1 || (f.in_feature_stride == 1 && f.kernel_in >= kRun)) return false;
   if (f.in_feature_stride == 1 && !f.axes.empty() && f.axes.back().in_stride == f.kernel_in) {
     return false;
@@ -107,7 +110,8 @@ std::vector<ConvolutionPhase> PhasesOf(const ConvolutionForm& form) {
 }
 
 PhasePlan PlanOf(ConvolutionPhase phase, int64_t per_group) {
-  constexpr int64_t kFewFeatures = 8;  // rather rows of the product than columns
+  // Rather rows of the product than columns.
+  constexpr int64_t kFewFeatures = program::TargetFacts::kUsualLanes;
   PhasePlan plan;
   plan.phase = std::move(phase);
   const ConvolutionForm& f = plan.phase.form;

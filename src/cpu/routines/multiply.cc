@@ -93,7 +93,8 @@ struct ProductParts {
 // Whether reading b takes longer than multiplying it: few rows by a matrix that no cache of a core
 // holds. Columns that are consecutive are long runs as they are.
 bool IsBoundByReading(const PanelForm& form, const ProductSizes& s) {
-  constexpr int64_t kMostRows = 64;  // panels of a are packed for every part, which is little then
+  // Panels of a are packed for every part, which is little then.
+  constexpr int64_t kMostRows = 4 * program::TargetFacts::kTileRows;
   auto rows = static_cast<double>(RoundUp(s.m, form.rows));
   return !s.b_along && s.m <= kMostRows && s.n >= 8 * s.m &&
          s.n * s.k * form.element > HostCaches().l2 &&
@@ -103,9 +104,10 @@ bool IsBoundByReading(const PanelForm& form, const ProductSizes& s) {
 // Rows of b are read in runs that a processor's prefetcher follows, so that parts are of columns
 // and of the contraction; sums on the way stay an eighth of what b is, in bytes.
 ProductParts PartsForReading(const PanelForm& form, const ProductSizes& s) {
-  constexpr int64_t kRun = 2048;        // bytes of a row
-  constexpr int64_t kParts = 32;        // for many threads
-  constexpr int64_t kLeastDepth = 256;  // of a part
+  // Bytes of a row, parts for many threads, elements of the contraction of a part.
+  constexpr int64_t kRun = program::TargetFacts::kLeastPageBytes / 2;
+  constexpr int64_t kParts = program::TargetFacts::kJoinedPieces;
+  constexpr int64_t kLeastDepth = program::SumOrder::kBlock / 2;
   int64_t by_run = CeilDiv(s.n, RoundUp(kRun / form.element, form.cols));
   int64_t by_sums = s.k * form.element / (8 * s.m * form.sum);
   int64_t most = std::max<int64_t>(1, std::min({kMostSplits, by_sums, s.k / kLeastDepth}));
@@ -137,7 +139,7 @@ ProductParts PartsOf(const PanelForm& form, const ProductSizes& s) {
 template <class T>
 void AddParts(const Means& means, const ProductSizes& s, int64_t depths, const T* parts,
               const ResultMatrix& result, T alpha, T beta) {
-  constexpr int64_t kAtOnce = 256;
+  constexpr int64_t kAtOnce = program::TargetFacts::kLeastPageBytes / 16;
   int64_t runs = CeilDiv(s.n, kAtOnce);
   double cost = static_cast<double>(kAtOnce * depths);
   ForPieces(means.pool, s.m * runs, cost, [&](int64_t begin, int64_t end) {

@@ -3,6 +3,7 @@
 
 #include "cpu/routines/machine.h"
 #include "cpu/routines/tiles.h"
+#include "program/target_facts.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -97,7 +98,8 @@ WEFT_TURN512 inline __m512i LoadLanes(const void* const* rows, int64_t apart, in
 // out is in order.
 template <class T>
 WEFT_TURN512 void TurnAvx512(const T* const* rows, int64_t kn, int64_t width, T* out) {
-  constexpr int64_t kBlock = 16 / int64_t{sizeof(T)}, kLanes = 4;
+  constexpr int64_t kBlock = 16 / int64_t{sizeof(T)};
+  constexpr int64_t kLanes = program::TargetFacts::kLineBytes / 16;
   const auto* from = reinterpret_cast<const void* const*>(rows);
   for (int64_t p = 0; p < kn; p += kBlock) {
     AskForRows(rows, p, width);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "program/sum_order.h"
+#include "program/target_facts.h"
 #include "program/work_bounds.h"
 
 // Vectors are the compilers' extension, so that one body serves every width. Bodies are inlined
@@ -29,10 +30,12 @@ constexpr int64_t kRun<float> = kMostInRun;
 
 // Rows of a tile that are read where they lie: each has a pointer in a register.
 #if defined(__x86_64__)
-constexpr int kMostPointers = 12;
+constexpr bool kReadsRows = true;
 #else
-constexpr int kMostPointers = 0;  // lanes of packed vectors are operands there
+constexpr bool kReadsRows = false;  // lanes of packed vectors are operands there
 #endif
+constexpr int kMostPointers =
+    kReadsRows ? static_cast<int>(program::TargetFacts::kGeneralRegisters) - 4 : 0;
 
 // Of the accumulators of dot products, which are many.
 constexpr int64_t kDotRun = program::SumOrder::kRun;

@@ -6,7 +6,8 @@
 
 namespace weft::cpu {
 
-inline constexpr int64_t kMostInRun = 64;  // elements: an accumulator of f32 takes as many
+// Elements: an accumulator of f32 takes as many.
+inline constexpr int64_t kMostInRun = 2 * program::SumOrder::kRun;
 
 // T: float, double, uint32_t, uint64_t.
 template <class T>
