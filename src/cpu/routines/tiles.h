@@ -4,6 +4,8 @@
 
 #include <stdint.h>
 
+#include "program/sum_order.h"
+
 namespace weft::cpu {
 
 // Elements: an accumulator of f32 takes as many.
