@@ -220,11 +220,15 @@ TEST(LibraryEpilogue, Reads) {
   EXPECT_EQ(EpilogueNameOf(c, flat + "%2 = load f32x4 c[%1] align 8\n%3 = max f32x4 0, %2\n"
                                      "store f32x4 c[%1], %3 align 8\n}\n"),
             "ReLU");
-  EXPECT_EQ(EpilogueNameOf(both, flat + load + sum + "store f32x4 c[%1], %7 align 8\n}\n"),
+  EXPECT_EQ(EpilogueNameOf("update c: f32[32], read x: f32[32]",
+                           flat + "%4 = load f32x4 c[%1]\n%5 = load f32x4 x[%1]\n"
+                                  "%6 = add f32x4 %5, %4\nstore f32x4 c[%1], %6\n}\n"),
             "residual");
+  // Of 16 bits the product is rounded before it is added.
+  EXPECT_EQ(EpilogueNameOf(both, flat + load + sum + "store f32x4 c[%1], %7 align 8\n}\n"), "");
   EXPECT_EQ(EpilogueNameOf(both, flat + load + sum +
                                      "%8 = max f32x4 %7, 0\nstore f32x4 c[%1], %8 align 8\n}\n"),
-            "residual and ReLU");
+            "");
   EXPECT_EQ(EpilogueNameOf("read x: f32[4], update c: f32[32]",
                            rows + "%4 = load f32 c[%3]\n%5 = load f32 x[%1]\n%6 = add f32 %4, %5\n"
                                   "%7 = max f32 %6, 0\nstore f32 c[%3], %7\n}\n}\n"),

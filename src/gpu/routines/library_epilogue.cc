@@ -116,10 +116,13 @@ bool EpilogueReader::TakeLoad(const Instr& i) {
 }
 
 bool EpilogueReader::TakeAdd(const Instr& i) {
+  // Of 16 bits the product is to be rounded before the sum; libraries round once, behind it, and
+  // where both cancel that is far from what HLO says.
+  const bool rounds = BitWidth(TypeOf(result_)) < BitWidth(DType::kF32);
   for (size_t k : {0, 1}) {
     const Fact &value = fact(i.args[k]), &other = fact(i.args[1 - k]);
     if (value.kind != Kind::kValue || other.kind != Kind::kAdded) continue;
-    if (value.has_added || value.has_relu) return false;
+    if (value.has_added || value.has_relu || rounds) return false;
     found_.added = other.memory, found_.by_column = other.by_column;
     fact(i.results[0]) = {.kind = Kind::kValue, .has_added = true};
     return true;
@@ -156,7 +159,7 @@ bool EpilogueReader::Take(const Instr& i) {
     case Op::kMax: return TakeMax(i);
     case Op::kStore: return TakeStore(i);
     case Op::kEnd: return true;
-    case Op::kNarrow:  // libraries round once, behind the sum
+    case Op::kNarrow:  // ReLU and rounding may change places
       fact(i.results[0]) = fact(i.args[0]);
       return i.format == TypeOf(result_) && fact(i.args[0]).kind == Kind::kValue;
     default: return false;
