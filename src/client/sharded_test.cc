@@ -38,6 +38,8 @@ TEST(Shards, TilesAndMeshes) {
 
 TEST(Shards, Unreduced) {
   EXPECT_EQ(SerializeSharding(ShardsOf("{unreduced}", {4}, 2)), "\x08\x06");
+  EXPECT_EQ(SerializeSharding(ShardsOf(R"({mesh["x"=2], [{}], unreduced=max{"x"}})", {4}, 2)),
+            "\x08\x06\x3a\x18\x0a\x11sdy::reduction_op\x12\x03MAX");
   Shards shards = ShardsOf("{devices=[2,1,2]<=[4] last_tile_dims={unreduced}}", {4, 3}, 4);
   EXPECT_EQ(shards.parts, 2);
   EXPECT_EQ(shards.part_of, (std::vector<int64_t>{0, 1, 0, 1}));

@@ -212,6 +212,20 @@ Shape Shards::ShardShape(const Shape& whole) const {
 }
 
 // Tiles, then devices that hold copies, then parts.
+namespace {
+
+// XLA's messages have no field for how parts are put together where it is not by adding them up:
+// it is among the metadata.
+void WriteReduction(WireWriter& out, const Shards& shards) {
+  if (shards.parts == 1 || shards.reduction == hlo::ReductionKind::kSum) return;
+  WireWriter metadata;
+  metadata.Bytes(1, "sdy::reduction_op");
+  metadata.Bytes(2, shards.reduction == hlo::ReductionKind::kMax ? "MAX" : "MIN");
+  out.Message(7, metadata);
+}
+
+}  // namespace
+
 std::string SerializeSharding(const Shards& shards) {
   constexpr int64_t kReplicated = 0, kUnreduced = 6;  // of OpSharding::Type
   WireWriter out;
@@ -221,9 +235,11 @@ std::string SerializeSharding(const Shards& shards) {
   }
   if (shards.parts == static_cast<int64_t>(shards.blocks.size())) {
     out.Int(1, kUnreduced);
+    WriteReduction(out, shards);
     return out.Take();
   }
   out.Int(1, 3);  // OTHER: tiled
+  WriteReduction(out, shards);
   int64_t tiles = shards.parts, devices = static_cast<int64_t>(shards.blocks.size());
   std::vector<int64_t> dims(shards.counts.begin(), shards.counts.end());
   for (int64_t n : dims) tiles *= n;
