@@ -146,10 +146,10 @@ class Library:
         function = self._slot(EXTENSION_WEFT, 4)
         if function is None:
             raise NotImplementedError("the plugin cannot analyse programs")
-        costs = (ctypes.c_double * 3)()
+        costs = (ctypes.c_double * 4)()
         call = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int64, ctypes.c_void_p)
         self._check(call(function)(program, len(program), ctypes.addressof(costs)))
-        return dict(zip(("flops", "transcendentals", "bytes accessed"), costs))
+        return dict(zip(("flops", "transcendentals", "bytes accessed", "dot flops"), costs))
 
     def set_interrupts(self, main_thread, ask):
         """Ctrl-C while the thread of this number waits in the plugin; None: as it comes."""

@@ -187,6 +187,7 @@ Status AnalyseCostOf(std::string_view program, double* costs) {
   costs[0] = cost.flops;
   costs[1] = cost.transcendentals;
   costs[2] = cost.bytes_accessed;
+  costs[3] = cost.dot_flops;
   return {};
 }
 PJRT_Error* AnalyseCostSlot(const char* program, int64_t program_size, double* costs) {
