@@ -192,7 +192,7 @@ def check_native(with_eval=False):
     failed = [f for f, (status, _) in results.items() if status != 0]
     evaluated = run_each(EVALUATE, failed, SECONDS_EACH)
     # Where the comparison took too long, the evaluator did if native code alone is done in time.
-    slow = [f for f in failed if results[f][0] is None]
+    slow = [f for f in failed if results[f][0] is None and evaluated[f][0] == 0]
     alone = run_each(["run", "--max-elements", "0"], slow, 60)
     failures = {}
     for file in failed:
