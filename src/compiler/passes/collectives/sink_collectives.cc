@@ -306,7 +306,8 @@ Result<bool> SinkCollectives(hlo::Module& module, const PassContext& context) {
       for (bool again = true; again;) {
         again = false;
         std::optional<Loop> loop = FindLoop(op);
-        for (int64_t k = 0; loop && k < loop->size() && !again; ++k) {
+        // `again` first: a loop that was rebuilt is gone.
+        for (int64_t k = 0; !again && loop && k < loop->size(); ++k) {
           std::optional<Sunk> sunk = SunkFinder(*loop, k, most_bytes).Find();
           if (!sunk) continue;
           op = TRY(SinkRows(*loop, *sunk, ids));
