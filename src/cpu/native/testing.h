@@ -26,6 +26,14 @@ inline runtime::Device& TestDevice() {
   return **device;
 }
 
+// The program with its regions chosen, as it is rendered.
+inline program::Program FromText(const std::string& text) {
+  auto program = program::Parse(text);
+  CHECK(program) << program.error().ToString("test");
+  ChooseRegions(*program);
+  return std::move(*program);
+}
+
 inline Result<std::unique_ptr<runtime::LoadedProgram>> LoadForTest(program::Program program) {
   program::ChooseRegions(program);
   return TestDevice().Load(program, {});

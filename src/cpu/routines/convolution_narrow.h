@@ -32,18 +32,17 @@ void GatherFilters(const Means& means, const PhasePlan& plan, int64_t n, const s
 
 // T: float for bf16, uint32_t for int8.
 template <class T>
-class NarrowConvolution : public PackedProduct<T> {
+class NarrowConvolution : public NarrowPanelProduct<T> {
  public:
   // `filters`: as [tap][feature][column].
   NarrowConvolution(const NarrowKernel& kernel, const PhasePlan& plan, DType dtype,
                     const std::byte* input, const NarrowSource& filters)
-      : kernel_(kernel),
+      : NarrowPanelProduct<T>(kernel),
         dtype_(dtype),
         of_word_(4 / kernel.element_bytes()),
         phase_(InWords(plan.phase, of_word_)),
         windows_(phase_, plan.order, reinterpret_cast<const uint32_t*>(input)),
         filters_(filters) {}
-  PanelForm form() const override { return NarrowForm(kernel_); }
   void Pack(bool is_left, int64_t first, int64_t count, int64_t k0, int64_t kn, int64_t panel,
             std::byte* out) const override {
     if (!is_left) {
@@ -61,19 +60,9 @@ class NarrowConvolution : public PackedProduct<T> {
       CorrectNarrow(kernel_, true, dtype_, dtype_, kn, out);
     }
   }
-  void Run(int64_t k, const std::byte* a, const std::byte* b, T* c, int64_t ldc, T /*alpha*/,
-           T beta) const override {
-    kernel_.run(k, a, b, reinterpret_cast<std::byte*>(c), ldc, beta != 0);
-  }
-  void Enter() const override {
-    if (kernel_.enter != nullptr) kernel_.enter();
-  }
-  void Leave() const override {
-    if (kernel_.leave != nullptr) kernel_.leave();
-  }
 
  private:
-  const NarrowKernel& kernel_;
+  using NarrowPanelProduct<T>::kernel_;
   DType dtype_;
   int64_t of_word_;
   ConvolutionPhase phase_;

@@ -141,28 +141,24 @@ Result<int> Serve(const ServeFlags& flags, const sigset_t& signals) {
     rest.SetTimeout(flags.rest_api_timeout_in_ms * kMillisecond);
   std::unique_ptr<HttpServer> http;
   std::unique_ptr<GrpcServer> grpc;
-  // Open from the start: a server that loads is alive, but not ready.
-  if (flags.rest_api_port >= 0) {
-    HttpServerOptions options;
+  auto set = [&](auto& options, int64_t port, int64_t threads) {
     options.address = flags.host;
-    options.port = static_cast<int>(flags.rest_api_port);
-    options.threads = flags.rest_api_num_threads > 0 ? static_cast<int>(flags.rest_api_num_threads)
-                                                     : std::max(AvailableCores(), 2);
+    options.port = static_cast<int>(port);
+    options.threads = threads > 0 ? static_cast<int>(threads) : std::max(AvailableCores(), 2);
     options.max_request_bytes = flags.max_request_bytes;
     options.max_connections = static_cast<int>(flags.max_connections);
     options.tls = tls;
+  };
+  // Open from the start: a server that loads is alive, but not ready.
+  if (flags.rest_api_port >= 0) {
+    HttpServerOptions options;
+    set(options, flags.rest_api_port, flags.rest_api_num_threads);
     http = TRY(HttpServer::Start(options, rest));
   }
   if (flags.port >= 0) {
     GrpcServerOptions options;
-    options.address = flags.host;
-    options.port = static_cast<int>(flags.port);
-    options.threads = flags.grpc_max_threads > 0 ? static_cast<int>(flags.grpc_max_threads)
-                                                 : std::max(AvailableCores(), 2);
-    options.max_request_bytes = flags.max_request_bytes;
-    options.max_connections = static_cast<int>(flags.max_connections);
+    set(options, flags.port, flags.grpc_max_threads);
     options.socket_path = flags.grpc_socket_path;
-    options.tls = tls;
     grpc = TRY(GrpcServer::Start(options, server, &gate));
   }
   if (Status status = server.models().SetConfig(std::move(models)); !status) {
