@@ -11,7 +11,7 @@ namespace weft::cpu {
 inline constexpr int64_t kMostAxes = 8;  // of a convolution's space
 
 // A convolution without holes in its input: one residue of the positions by the base dilation, with
-// the taps that do not fall into holes (the phases of a transposed convolution).
+// the taps that do not fall into holes (polyphase decomposition).
 struct ConvolutionPhase {
   program::ConvolutionForm form;  // base_dilation 1, no reversal; window strides may be negative
   int64_t kernel_offset = 0, out_offset = 0;
