@@ -164,6 +164,58 @@ std::vector<InPlace> OfUpdate(const hlo::Computation& body) {
   return {{0, below->parameter_number()}};
 }
 
+// Whether the fusion reads the parameter's elements where it writes, and nowhere else.
+bool IsReadInPlace(const Instruction& parameter, const Instruction* root) {
+  std::vector<const Instruction*> work = {&parameter};
+  bool same = true;
+  for (size_t at = 0; at < work.size() && same; ++at) {
+    for (const Instruction* user : work[at]->users()) {
+      if (user == root && root->op() == HloOp::kTuple) continue;
+      same &= ReadsSameElement(*user, *work[at]);
+      if (std::find(work.begin(), work.end(), user) == work.end()) work.push_back(user);
+    }
+    if (work.size() > 200) same = false;
+  }
+  return same;
+}
+
+std::vector<InPlace> OfFusion(const hlo::Computation& body) {
+  std::vector<InPlace> result;
+  const Instruction* root = body.root();
+  if (root->op() == HloOp::kDynamicUpdateSlice) return OfUpdate(body);
+  if (root->op() == HloOp::kScatter) {
+    const Instruction* below = root->operand(0);
+    bool only_updated = below->IsParameter() && below->users().size() == 1 &&
+                        root->operand(1) != below && root->operand(2) != below;
+    if (only_updated) result.push_back({0, below->parameter_number()});
+    return result;
+  }
+  std::vector<const Instruction*> roots;
+  if (root->op() == HloOp::kTuple) {
+    roots.assign(root->operands().begin(), root->operands().end());
+  } else {
+    roots.push_back(root);
+  }
+  // Tiles of a transpose that overlap at the edges would read what is already written.
+  for (const Instruction* i : body) {
+    if (i->op() == HloOp::kTranspose && !TilesEvenly(*i)) return {};
+  }
+  const Dims dims = roots[0]->shape().dims();
+  for (const Instruction* r : roots) {
+    if (!hlo::IsElementwise(r->op()) || r->shape().dims() != dims) return {};
+  }
+  for (const Instruction* parameter : body.parameters()) {
+    if (parameter->shape().dims() != dims) continue;
+    if (!IsReadInPlace(*parameter, root)) continue;
+    for (size_t k = 0; k < roots.size(); ++k) {
+      if (roots[k]->shape().dtype() == parameter->shape().dtype()) {
+        result.push_back({static_cast<int64_t>(k), parameter->parameter_number()});
+      }
+    }
+  }
+  return result;
+}
+
 }  // namespace
 
 bool IsStraightUpdate(const Instruction& update, std::span<const Instruction* const> members) {
@@ -190,7 +242,6 @@ bool ReadsElsewhere(const Instruction& reader, const Instruction& update) {
 // else, or if it is the array that an update writes into.
 std::vector<InPlace> InPlaceOperands(const Instruction& instruction) {
   std::vector<InPlace> result;
-  const Instruction* root = &instruction;
   HloOp op = instruction.op();
   if (op == HloOp::kDynamicUpdateSlice) {
     if (instruction.operand(0) == instruction.operand(1)) return {};
@@ -210,51 +261,7 @@ std::vector<InPlace> InPlaceOperands(const Instruction& instruction) {
     }
     return result;
   }
-  if (op != HloOp::kFusion) return {};
-  const hlo::Computation& body = *instruction.attrs<hlo::FusionAttrs>().calls;
-  root = body.root();
-  if (root->op() == HloOp::kDynamicUpdateSlice) return OfUpdate(body);
-  if (root->op() == HloOp::kScatter) {
-    const Instruction* below = root->operand(0);
-    bool only_updated = below->IsParameter() && below->users().size() == 1 &&
-                        root->operand(1) != below && root->operand(2) != below;
-    if (only_updated) result.push_back({0, below->parameter_number()});
-    return result;
-  }
-  std::vector<const Instruction*> roots;
-  if (root->op() == HloOp::kTuple) {
-    roots.assign(root->operands().begin(), root->operands().end());
-  } else {
-    roots.push_back(root);
-  }
-  // Tiles of a transpose that overlap at the edges would read what is already written.
-  for (const Instruction* i : body) {
-    if (i->op() == HloOp::kTranspose && !TilesEvenly(*i)) return {};
-  }
-  const Dims dims = roots[0]->shape().dims();
-  for (const Instruction* r : roots) {
-    if (!hlo::IsElementwise(r->op()) || r->shape().dims() != dims) return {};
-  }
-  for (const Instruction* parameter : body.parameters()) {
-    if (parameter->shape().dims() != dims) continue;
-    std::vector<const Instruction*> work = {parameter};
-    bool same = true;
-    for (size_t at = 0; at < work.size() && same; ++at) {
-      for (const Instruction* user : work[at]->users()) {
-        if (user == root && root->op() == HloOp::kTuple) continue;
-        same &= ReadsSameElement(*user, *work[at]);
-        if (std::find(work.begin(), work.end(), user) == work.end()) work.push_back(user);
-      }
-      if (work.size() > 200) same = false;
-    }
-    if (!same) continue;
-    for (size_t k = 0; k < roots.size(); ++k) {
-      if (roots[k]->shape().dtype() == parameter->shape().dtype()) {
-        result.push_back({static_cast<int64_t>(k), parameter->parameter_number()});
-      }
-    }
-  }
-  return result;
+  return op == HloOp::kFusion ? OfFusion(*instruction.attrs<hlo::FusionAttrs>().calls) : result;
 }
 
 }  // namespace weft::compiler

@@ -5,8 +5,8 @@
 #include <limits>
 #include <vector>
 
+#include "compiler/analysis/queries.h"
 #include "compiler/analysis/search.h"
-#include "compiler/passes/simplify/simplify_rules.h"
 #include "hlo/computation.h"
 
 namespace weft::compiler {

@@ -1,12 +1,13 @@
-// Value-range analysis: transfer functions and fixed points of loop state.
+// Value-range analysis: transfer functions and assumptions.
 #include "compiler/analysis/value_range.h"
 
 #include <algorithm>
 #include <limits>
 
+#include "compiler/analysis/queries.h"
 #include "compiler/analysis/search.h"
 #include "compiler/analysis/trip_count.h"
-#include "compiler/passes/simplify/simplify_rules.h"
+#include "compiler/analysis/value_range_math.h"
 #include "hlo/computation.h"
 #include "program/work_bounds.h"
 
@@ -19,88 +20,6 @@ using hlo::Instruction;
 using hlo::Op;
 
 constexpr int64_t kMaxRangeVisits = program::WorkBounds::kVisits;  // for one question
-// Constants that a state is compared with.
-constexpr size_t kMaxThresholds = program::WorkBounds::kAlternatives;
-
-using Int128 = __int128;
-
-std::optional<ValueRange> FullRangeOf(DType dtype) {
-  if (dtype == DType::kPred) return ValueRange{0, 1};
-  if (!IsInteger(dtype) || dtype == DType::kU64) return std::nullopt;
-  int bits = BitWidth(dtype);
-  if (IsUnsigned(dtype)) return ValueRange{0, (int64_t{1} << bits) - 1};
-  int64_t high = static_cast<int64_t>((uint64_t{1} << (bits - 1)) - 1);
-  return ValueRange{-high - 1, high};
-}
-
-ValueRange RangeWithin(Int128 low, Int128 high, ValueRange full) {
-  if (low < full.low || high > full.high) return full;
-  return {static_cast<int64_t>(low), static_cast<int64_t>(high)};
-}
-
-ValueRange RangeUnion(ValueRange a, ValueRange b) {
-  return {std::min(a.low, b.low), std::max(a.high, b.high)};
-}
-
-// The empty range, of code that does not run, is any of the two.
-ValueRange RangeIntersection(ValueRange a, ValueRange b) {
-  ValueRange both{std::max(a.low, b.low), std::min(a.high, b.high)};
-  return both.low <= both.high ? both : a;
-}
-
-bool RangeContains(ValueRange outer, ValueRange inner) {
-  return outer.low <= inner.low && inner.high <= outer.high;
-}
-
-ValueRange RangeProduct(ValueRange a, ValueRange b, ValueRange full) {
-  Int128 all[] = {Int128{a.low} * b.low, Int128{a.low} * b.high, Int128{a.high} * b.low,
-                  Int128{a.high} * b.high};
-  return RangeWithin(*std::min_element(all, all + 4), *std::max_element(all, all + 4), full);
-}
-
-// What x is, where `x direction y`.
-ValueRange RangeWhere(Direction direction, ValueRange y, ValueRange x) {
-  constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
-  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
-  switch (direction) {
-    case Direction::kLt: return {x.low, y.high == kMin ? x.high : std::min(x.high, y.high - 1)};
-    case Direction::kLe: return {x.low, std::min(x.high, y.high)};
-    case Direction::kGt: return {y.low == kMax ? x.low : std::max(x.low, y.low + 1), x.high};
-    case Direction::kGe: return {std::max(x.low, y.low), x.high};
-    case Direction::kEq: return RangeIntersection(x, y);
-    default: {
-      if (y.low != y.high || x.low == x.high) return x;
-      return {x.low == y.low ? x.low + 1 : x.low, x.high == y.low ? x.high - 1 : x.high};
-    }
-  }
-}
-
-std::optional<bool> DecideByRanges(Direction direction, ValueRange x, ValueRange y) {
-  bool apart = x.high < y.low || y.high < x.low;
-  bool equal = x.low == x.high && x == y;
-  switch (direction) {
-    case Direction::kLt:
-      return x.high < y.low    ? std::optional(true)
-             : x.low >= y.high ? std::optional(false)
-                               : std::nullopt;
-    case Direction::kLe:
-      return x.high <= y.low  ? std::optional(true)
-             : x.low > y.high ? std::optional(false)
-                              : std::nullopt;
-    case Direction::kGt: return DecideByRanges(Direction::kLt, y, x);
-    case Direction::kGe: return DecideByRanges(Direction::kLe, y, x);
-    case Direction::kEq:
-      return equal ? std::optional(true) : apart ? std::optional(false) : std::nullopt;
-    default: return equal ? std::optional(false) : apart ? std::optional(true) : std::nullopt;
-  }
-}
-
-// 2^n - 1, at least x.
-int64_t AllBitsUpTo(int64_t x) {
-  int64_t mask = 0;
-  while (mask < x) mask = mask * 2 + 1;
-  return mask;
-}
 
 }  // namespace
 
@@ -434,150 +353,6 @@ void ValueRanges::AssumeWithin(const Instruction& number, ValueRange range) {
     }
     i = &Peel(*i->operand(0), true);
   }
-}
-
-ValueRange ValueRanges::OfLoopValue(const Instruction& get, ValueRange full) {
-  const Instruction& from = *get.operand(0);
-  int64_t k = get.tuple_index();
-  if (from.op() == Op::kConditional) return OfBranches(from, k, full);
-  if (from.op() == Op::kWhile) return AfterLoop(from, k, full);
-  if (!from.IsParameter()) return full;
-  const Instruction* caller = CallerOf(from);
-  if (!caller || caller->op() != Op::kWhile) return full;
-  StateRange range = OfState(*caller, k, full);
-  return caller->attrs<hlo::WhileAttrs>().body == get.parent() ? range.body : range.condition;
-}
-
-// What the condition sees, where it says that the loop is over.
-ValueRange ValueRanges::AfterLoop(const Instruction& loop, int64_t k, ValueRange full) {
-  ValueRange range = OfState(loop, k, full).condition;
-  const Computation& condition = *loop.attrs<hlo::WhileAttrs>().condition;
-  ValueRange last = RangeIntersection(range, Limit(*condition.root(), false, condition, k, full));
-  return last.low <= last.high ? last : range;
-}
-
-ValueRanges::StateRange ValueRanges::OfState(const Instruction& loop, int64_t k, ValueRange full) {
-  StateKey key{&loop, k};
-  if (auto it = open_.find(key); it != open_.end()) return it->second;
-  if (auto it = states_.find(key); it != states_.end()) return it->second;
-  // What is assumed in a branch holds there, not in other iterations.
-  auto refined = std::exchange(refined_, {});
-  auto conditions = std::exchange(conditions_, {});
-  Cache local = std::exchange(local_, {});
-  StateRange range = FindState(loop, k, full);
-  open_.erase(key);
-  refined_ = std::move(refined);
-  conditions_ = std::move(conditions);
-  local_ = std::move(local);
-  if (open_.empty() && budget_ >= 0) states_.emplace(key, range);
-  return range;
-}
-
-ValueRanges::StateRange ValueRanges::FindState(const Instruction& loop, int64_t k,
-                                               ValueRange full) {
-  StateKey key{&loop, k};
-  const auto& attrs = loop.attrs<hlo::WhileAttrs>();
-  const Instruction &init = *loop.operand(0), &root = *attrs.body->root();
-  if (init.op() != Op::kTuple || root.op() != Op::kTuple) return {full, full};
-  const Instruction& next = *root.operand(k);
-  // A loop around this one may ask for this state, with an assumption about its own.
-  ValueRange first = *Of(*init.operand(k));
-  open_[key] = {full, full};
-  if (StateElement(next, *attrs.body) == k) return {first, first};
-  // A counter beside the one that ends the loop.
-  const Instruction& sum = Peel(next);
-  std::optional<int64_t> trips = TripCount(loop);
-  bool adds = sum.op() == Op::kAdd && StateElement(*sum.operand(0), *attrs.body) == k;
-  if (trips && adds) {
-    if (*trips == 0) return {first, first};
-    ValueRange step = *Of(*sum.operand(1));
-    auto after = [&](Int128 n) {
-      return RangeWithin(first.low + std::min(Int128{0}, n * step.low),
-                         first.high + std::max(Int128{0}, n * step.high), full);
-    };
-    ValueRange last = after(*trips);
-    if (last != full) return {last, after(Int128{*trips} - 1)};
-  }
-  ValueRange limit = Limit(*attrs.condition->root(), true, *attrs.condition, k, full), most = full;
-  if (std::optional<Limits> limits = LimitsByGrowth(loop, k)) {
-    most.high = std::min(most.high, std::max(limits->after, first.high));
-    if (limits->before >= limit.low) limit.high = std::min(limit.high, limits->before);
-  }
-  auto assume = [&](ValueRange range) {
-    open_[key] = {range, RangeIntersection(range, limit)};
-    local_.clear();
-    return RangeIntersection(*Of(next), most);
-  };
-  std::vector<int64_t> thresholds = Thresholds(loop);
-  ValueRange range = first;
-  for (size_t round = 0; round < 2 * thresholds.size() + 4; ++round) {
-    ValueRange reached = assume(range);
-    if (RangeContains(range, reached)) {
-      ValueRange narrow = RangeUnion(first, reached);
-      return {narrow, RangeIntersection(narrow, limit)};
-    }
-    // Beyond what it reached so far, to the next number that something is compared with.
-    if (reached.low < range.low) {
-      auto above = std::upper_bound(thresholds.begin(), thresholds.end(), reached.low);
-      range.low = above == thresholds.begin() ? full.low : *std::prev(above);
-    }
-    if (reached.high > range.high) {
-      auto next_one = std::lower_bound(thresholds.begin(), thresholds.end(), reached.high);
-      range.high = next_one == thresholds.end() ? full.high : *next_one;
-    }
-    range = {std::max(range.low, full.low), std::min(range.high, most.high)};
-  }
-  return {most, RangeIntersection(most, limit)};
-}
-
-// Numbers in the body that others are compared with, and their neighbours: where the state of a
-// loop may stop to grow. In order.
-std::vector<int64_t> ValueRanges::Thresholds(const Instruction& loop) const {
-  std::vector<int64_t> found;
-  auto look = [&](const Computation& c) {
-    for (const Instruction* i : c) {
-      if (i->op() != Op::kCompare && i->op() != Op::kMinimum && i->op() != Op::kMaximum) continue;
-      for (const Instruction* operand : i->operands()) {
-        const Instruction& number = Peel(*operand, true);
-        if (number.op() != Op::kConstant || number.shape().elements() != 1) continue;
-        if (!FullRangeOf(number.shape().dtype())) continue;
-        if (!number.literal().IsValid() || found.size() >= kMaxThresholds) continue;
-        int64_t value = number.literal().GetInt(0);
-        for (int64_t near : {value - 1, value, value + 1}) found.push_back(near);
-      }
-    }
-  };
-  const Computation& body = *loop.attrs<hlo::WhileAttrs>().body;
-  look(body);
-  for (const Instruction* i : body) {
-    if (i->op() == Op::kFusion) look(*i->attrs<hlo::FusionAttrs>().calls);
-  }
-  std::sort(found.begin(), found.end());
-  found.erase(std::unique(found.begin(), found.end()), found.end());
-  return found;
-}
-
-// What the k-th element of the state is where the condition is true, or false.
-ValueRange ValueRanges::Limit(const Instruction& condition, bool value, const Computation& c,
-                              int64_t k, ValueRange full) {
-  const Instruction& i = Peel(condition);
-  if (i.op() == (value ? Op::kAnd : Op::kOr)) {
-    return RangeIntersection(Limit(*i.operand(0), value, c, k, full),
-                             Limit(*i.operand(1), value, c, k, full));
-  }
-  if (i.op() == Op::kNot) return Limit(*i.operand(0), !value, c, k, full);
-  if (i.op() != Op::kCompare) return full;
-  Direction direction = i.attrs<hlo::CompareAttrs>().direction;
-  if (!value) direction = hlo::Negated(direction);
-  for (int64_t side : {0, 1}) {
-    const Instruction& number = Peel(*i.operand(side), true);
-    if (number.op() != Op::kGetTupleElement || StateElement(number, c) != k) continue;
-    std::optional<ValueRange> other = Of(*i.operand(1 - side));
-    if (!other) return full;
-    ValueRange range = RangeWhere(side == 0 ? direction : Swapped(direction), *other, full);
-    return range.low <= range.high ? range : full;
-  }
-  return full;
 }
 
 }  // namespace weft::compiler

@@ -1,4 +1,4 @@
-#include "compiler/passes/simplify/simplify_rules.h"
+#include "compiler/analysis/queries.h"
 
 #include <algorithm>
 #include <cstring>

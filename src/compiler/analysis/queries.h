@@ -1,0 +1,38 @@
+// What passes and lowering ask about single instructions and shapes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "hlo/module.h"
+
+namespace weft::compiler {
+
+// One instruction reads it, and it is no result.
+bool IsReadOnce(const hlo::Instruction& i);
+bool IsStaticArray(const hlo::Instruction& i);
+// A broadcast that keeps the element type, of static shapes; its result dimensions ascend.
+bool IsOrderedBroadcast(const hlo::Instruction& i);
+// The value of a scalar constant, or of the one that is broadcast; null when there is none.
+const Literal* SplatValue(const hlo::Instruction& i);
+// All elements of an array are the same bits.
+bool IsSplat(const Literal& l);
+// The scalar (a constant or not) that fills an array, or the scalar itself; null: none.
+hlo::Instruction* FillScalar(hlo::Instruction& i);
+// The integer that a scalar constant holds; unsigned 64-bit ones as their bits.
+std::optional<int64_t> IntegerValue(const hlo::Instruction& i);
+// The op that a computation (x, y) -> op(x, y) applies; nullopt: it is another one.
+std::optional<hlo::Op> BinaryReducer(const hlo::Computation& c);
+Shape WithoutLayoutOf(const Shape& shape);
+
+// Two shapes of as many elements, cut into the shortest runs of dimensions with equal products:
+// dimensions [from.begin, from.end) of one are [to.begin, to.end) of the other. Dimensions of size
+// 1 are in some run or other. Empty when a shape has no elements.
+struct DimRun {
+  int64_t from_begin, from_end, to_begin, to_end;
+};
+std::vector<DimRun> MatchDims(std::span<const int64_t> from, std::span<const int64_t> to);
+
+}  // namespace weft::compiler
