@@ -293,54 +293,60 @@ Status Memory::WalkConditional(const Instruction& conditional, bool in_loop) {
   return {};
 }
 
-Result<Memory> Memory::Analyse(const hlo::Module& module, bool epilogues) {
-  Memory memory;
-  memory.module_ = &module;
-  memory.epilogues_ = epilogues;
-  const hlo::Computation& entry = *module.entry();
-  std::vector<MemValue> parameters;
-  int32_t at = memory.NextMoment(*entry.root());
+namespace {
+
+// The number of a leaf, depth first; -1: there is no such leaf.
+int64_t LeafAt(const Shape& shape, std::span<const int64_t> index) {
+  const Shape* s = &shape;
+  int64_t leaf = 0;
+  for (int64_t i : index) {
+    if (!s->IsTuple() || i >= s->tuple_size()) return -1;
+    for (int64_t k = 0; k < i; ++k) leaf += LeafCount(s->tuple_element(k));
+    s = &s->tuple_element(i);
+  }
+  return s->IsTuple() ? -1 : leaf;
+}
+
+}  // namespace
+
+void Memory::DefineParameters() {
+  const hlo::Computation& entry = *module_->entry();
+  int64_t next = 0;
+  int32_t at = NextMoment(*entry.root());
   for (const Instruction* p : entry.parameters()) {
     std::vector<MemValue> mine;
     ForEachLeaf(p->shape(), [&](const Shape& shape) {
-      MemValue v = memory.NewValue(shape, p, false);
+      MemValue v = NewValue(shape, p, false);
       if (v >= 0) {
-        memory.values_[static_cast<size_t>(v)].parameter = static_cast<int64_t>(parameters.size());
-        memory.DefineAt(v, at);
-        parameters.push_back(v);
+        values_[static_cast<size_t>(v)].parameter = next++;
+        DefineAt(v, at);
       }
       mine.push_back(v);
     });
-    memory.leaves_[p] = mine;
+    leaves_[p] = mine;
   }
-  auto leaf_of = [](const Shape& shape, std::span<const int64_t> index) {
-    const Shape* s = &shape;
-    int64_t leaf = 0;
-    for (int64_t i : index) {
-      if (!s->IsTuple() || i >= s->tuple_size()) return int64_t{-1};
-      for (int64_t k = 0; k < i; ++k) leaf += LeafCount(s->tuple_element(k));
-      s = &s->tuple_element(i);
-    }
-    return s->IsTuple() ? int64_t{-1} : leaf;
-  };
-  auto donate = [&](int64_t parameter, const ShapeIndex& index) -> MemValue {
-    if (parameter < 0 || parameter >= static_cast<int64_t>(entry.parameters().size())) return -1;
-    const Instruction& p = *entry.parameter(parameter);
-    int64_t leaf = leaf_of(p.shape(), index);
-    if (leaf < 0) return -1;
-    MemValue v = memory.Leaf(p, leaf);
-    if (v >= 0) memory.values_[static_cast<size_t>(v)].donated = true;
-    return v;
-  };
-  for (const auto& donor : module.config().buffer_donors) donate(donor.parameter, donor.index);
-  TRY(memory.Walk(entry, false));
-  // Results.
-  int32_t end = memory.NextMoment(*entry.root());
-  const auto roots = memory.Leaves(*entry.root());
+}
+
+// The leaf of a parameter, which the program may take for its own; -1: there is none.
+MemValue Memory::Donate(int64_t parameter, const ShapeIndex& index) {
+  const hlo::Computation& entry = *module_->entry();
+  if (parameter < 0 || parameter >= static_cast<int64_t>(entry.parameters().size())) return -1;
+  const Instruction& p = *entry.parameter(parameter);
+  int64_t leaf = LeafAt(p.shape(), index);
+  if (leaf < 0) return -1;
+  MemValue v = Leaf(p, leaf);
+  if (v >= 0) values_[static_cast<size_t>(v)].donated = true;
+  return v;
+}
+
+void Memory::DefineResults() {
+  const Instruction& root = *module_->entry()->root();
+  int32_t end = NextMoment(root);
+  const auto roots = Leaves(root);
   std::vector<MemValue> by_leaf;
   int64_t next_result = 0;
   std::vector<Shape> root_shapes;
-  ForEachLeaf(entry.root()->shape(), [&](const Shape& s) { root_shapes.push_back(s); });
+  ForEachLeaf(root.shape(), [&](const Shape& s) { root_shapes.push_back(s); });
   for (size_t k = 0; k < roots.size(); ++k) {
     MemValue from = roots[k];
     if (from < 0) {
@@ -348,22 +354,33 @@ Result<Memory> Memory::Analyse(const hlo::Module& module, bool epilogues) {
       continue;
     }
     const Shape& shape = root_shapes[k];
-    MemValue v = memory.NewValue(shape, entry.root(), false);
-    memory.values_[static_cast<size_t>(v)].result = next_result++;
-    memory.DefineAt(v, end + 1);
-    memory.UseAt(from, end);
-    memory.candidates_.push_back({from, v, shape.ByteSize(), Why::kResult});
-    memory.results_.push_back(v);
+    MemValue v = NewValue(shape, &root, false);
+    values_[static_cast<size_t>(v)].result = next_result++;
+    DefineAt(v, end + 1);
+    UseAt(from, end);
+    candidates_.push_back({from, v, shape.ByteSize(), Why::kResult});
+    results_.push_back(v);
     by_leaf.push_back(v);
   }
-  for (const auto& alias : module.config().input_output_alias) {
-    MemValue parameter = donate(alias.parameter, alias.parameter_index);
-    int64_t leaf = leaf_of(entry.root()->shape(), alias.output);
+  for (const auto& alias : module_->config().input_output_alias) {
+    MemValue parameter = Donate(alias.parameter, alias.parameter_index);
+    int64_t leaf = LeafAt(root.shape(), alias.output);
     if (parameter < 0 || leaf < 0 || by_leaf[static_cast<size_t>(leaf)] < 0) continue;
-    memory.candidates_.push_back(
-        {parameter, by_leaf[static_cast<size_t>(leaf)], 0,
-         alias.kind == hlo::AliasKind::kMust ? Why::kMustAlias : Why::kMayAlias});
+    candidates_.push_back({parameter, by_leaf[static_cast<size_t>(leaf)], 0,
+                           alias.kind == hlo::AliasKind::kMust ? Why::kMustAlias : Why::kMayAlias});
   }
+}
+
+Result<Memory> Memory::Analyse(const hlo::Module& module, bool epilogues) {
+  Memory memory;
+  memory.module_ = &module;
+  memory.epilogues_ = epilogues;
+  memory.DefineParameters();
+  for (const auto& donor : module.config().buffer_donors) {
+    memory.Donate(donor.parameter, donor.index);
+  }
+  TRY(memory.Walk(*module.entry(), false));
+  memory.DefineResults();
   // A result keeps its buffer from the moment that the value in it is there.
   std::vector<size_t> order(memory.candidates_.size());
   std::iota(order.begin(), order.end(), size_t{0});

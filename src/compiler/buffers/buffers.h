@@ -90,6 +90,9 @@ class Memory {
     Why why;
   };
 
+  void DefineParameters();
+  MemValue Donate(int64_t parameter, const ShapeIndex& index);
+  void DefineResults();
   Status Walk(const hlo::Computation& computation, bool in_loop);
   std::vector<MemValue> WalkStart(const hlo::Instruction& start, bool in_loop);
   std::vector<MemValue> WalkDone(const hlo::Instruction& done);

@@ -91,18 +91,18 @@ Status LowerConcatenate(Subject& subject) {
     KernelDraft draft = NewDraft(cx, body);
     KernelBody part = PartOf(body, *operand, input_numbers);
     draft.Declare(part.inputs, part.outputs);
-    ElementEmitter& e = draft.elements();
+    ElementContext& e = draft.elements();
     LoopShape shape = ShapeOf(cx, part, operand->shape().dims());
     shape.flat = false;
     shape.cuts =
         MinorSplitPoints(part.members, std::vector<const Instruction*>{operand}, shape.dims);
     TRY(draft.ForEach(shape, [&](const Index& index) -> Status {
-      Element value = TRY(e.Emit(*operand, index));
-      Index to = e.Coordinates(operand->shape().dims(), index);
+      Element value = TRY(EmitElement(e, *operand, index));
+      Index to = Coordinates(e, operand->shape().dims(), index);
       Coord& c = to.coords[static_cast<size_t>(d)];
-      c = e.AddConstant(c, offset);
-      e.StoreAt(draft.MemoryOf(part.outputs[0].value), root.shape().dtype(),
-                e.Linear(root.shape().dims(), to), value);
+      c = AddConstant(e, c, offset);
+      StoreAt(e, draft.MemoryOf(part.outputs[0].value), root.shape().dtype(),
+              LinearCoord(e, root.shape().dims(), to), value);
       return {};
     }));
     Finish(cx, draft, part, steps);

@@ -124,13 +124,14 @@ Status KernelDraft::OverLanes(int64_t size, int lanes, bool in_place,
 
 Status KernelDraft::OverLanes(int64_t begin, int64_t end, int lanes, bool in_place,
                               const std::function<Status(Coord)>& body) {
-  int before = elements_.lanes();
+  int before = elements_.lanes;
   auto run = [&](ValueId at, int n, int64_t multiple) -> Status {
-    elements_.set_lanes(n);
+    elements_.lanes = n;
     Coord c{at, n > 1 ? 1 : 0, multiple, begin, end - 1};
-    if (auto number = builder_.IntConstant(at); number && n == 1) c = elements_.Constant(*number);
+    if (auto number = builder_.IntConstant(at); number && n == 1)
+      c = ConstantCoord(elements_, *number);
     Status status = body(c);
-    elements_.set_lanes(before);
+    elements_.lanes = before;
     return status;
   };
   int64_t size = end - begin;
@@ -181,9 +182,9 @@ Status KernelDraft::OverLanes(int64_t begin, int64_t end, int lanes, bool in_pla
 Status KernelDraft::OverTwo(int64_t begin, int64_t end, int lanes,
                             const std::function<Status(Coord)>& body) {
   for (int64_t at : {begin, end - lanes}) {
-    elements_.set_lanes(lanes);
+    elements_.lanes = lanes;
     Status status = body({builder_.Int(at), 1, std::gcd(lanes, at), at, at + lanes - 1});
-    elements_.set_lanes(1);
+    elements_.lanes = 1;
     TRY(std::move(status));
   }
   return {};
@@ -191,13 +192,13 @@ Status KernelDraft::OverTwo(int64_t begin, int64_t end, int lanes,
 
 Status KernelDraft::StraightLanes(int64_t size, int lanes,
                                   const std::function<Status(Coord)>& body) {
-  int before = elements_.lanes();
+  int before = elements_.lanes;
   for (int64_t at = 0; at < size; at += lanes) {
     while (at + lanes > size) lanes /= 2;
-    elements_.set_lanes(lanes);
+    elements_.lanes = lanes;
     Status status = body(
         {builder_.Int(at), lanes > 1 ? 1 : 0, at == 0 ? int64_t{lanes} : at, at, at + lanes - 1});
-    elements_.set_lanes(before);
+    elements_.lanes = before;
     TRY(std::move(status));
   }
   return {};
@@ -232,11 +233,11 @@ Status KernelDraft::ForFew(const LoopShape& shape, int64_t n, const Body& body) 
     for (int64_t i = 0; i < n; i += lanes) {
       Index index;
       index.is_linear = true;
-      index.linear = elements_.Constant(i);
+      index.linear = ConstantCoord(elements_, i);
       if (lanes > 1) index.linear = {builder_.Int(i), 1, lanes, i, i + lanes - 1};
-      elements_.set_lanes(lanes);
+      elements_.lanes = lanes;
       Status status = body(index);
-      elements_.set_lanes(1);
+      elements_.lanes = 1;
       TRY(std::move(status));
     }
     return {};
@@ -279,9 +280,9 @@ Status KernelDraft::ForFlat(const LoopShape& shape, const Body& body) {
       ValueId from = b.Max(begin, b.Int(first)), to = b.Min(end, b.Int(stop));
       ValueId i =
           b.BeginLoop(LoopKind::kSerial, from, b.Sub(to, b.Int(lanes - 1)), b.Int(lanes))[0];
-      elements_.set_lanes(lanes);
+      elements_.lanes = lanes;
       TRY(at({i, lanes > 1 ? 1 : 0, 1, first, stop - 1}));
-      elements_.set_lanes(1);
+      elements_.lanes = 1;
       b.End();
       ValueId size = b.Max(b.Sub(to, from), b.Int(0));
       ValueId rest = b.Add(from, b.Sub(size, b.Rem(size, b.Int(lanes))));
@@ -306,9 +307,9 @@ Status KernelDraft::OverPart(const RowPart& part, int64_t n, int lanes, bool in_
   ValueId stop = tail ? b.Select(part.is_last, b.Int(n - n % lanes), part.end) : part.end;
   ValueId i = b.BeginLoop(LoopKind::kSerial, part.begin, stop, b.Int(lanes))[0];
   if (overlaps) i = b.Min(i, b.Int(n - lanes));
-  elements_.set_lanes(lanes);
+  elements_.lanes = lanes;
   TRY(body({i, lanes > 1 ? 1 : 0, overlaps ? 1 : lanes, 0, n - 1}));
-  elements_.set_lanes(1);
+  elements_.lanes = 1;
   b.End();
   if (tail) {
     ValueId j = b.BeginLoop(LoopKind::kSerial, stop, part.end, b.Int(1))[0];
@@ -356,7 +357,7 @@ Status KernelDraft::ForEachRow(const Dims& rows, double cost_of_row, bool serial
     Index linear;
     linear.is_linear = true;
     linear.linear = {r, 0, 1, 0, n - 1};
-    return body(elements_.Coordinates(rows, linear));
+    return body(Coordinates(elements_, rows, linear));
   };
   if (n == 1) return at(b.Int(0));
   int64_t chunks = std::min(ChunksOf(static_cast<double>(n) * cost_of_row), n);

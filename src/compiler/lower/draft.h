@@ -21,7 +21,7 @@ namespace weft::compiler {
 // What a kernel is made of. For a lone instruction inputs are its operands; for a fusion, the
 // parameters of the fused computation stand for the fusion's operands.
 struct KernelInput {
-  const hlo::Instruction* inside;  // what the element emitter meets
+  const hlo::Instruction* inside;  // what code for elements meets
   MemValue value;
 };
 struct KernelOutput {
@@ -80,7 +80,7 @@ class KernelDraft {
   // One more parameter, for a buffer that is not a value's. After Declare.
   KernelBuilder::MemoryId DeclareBuffer(program::BufferId buffer, program::Access access);
   KernelBuilder& builder() { return builder_; }
-  ElementEmitter& elements() { return elements_; }
+  ElementContext& elements() { return elements_; }
   KernelBuilder::MemoryId MemoryOf(MemValue value) const;
 
   // Calls body for every index, lanes set in elements(), in parallel chunks where it pays.
@@ -137,7 +137,7 @@ class KernelDraft {
   Memory& memory_;
   const program::TargetInfo& target_;
   KernelBuilder builder_;
-  ElementEmitter elements_;
+  ElementContext elements_;
   struct Parameter {
     program::BufferId buffer;
     program::Access access;

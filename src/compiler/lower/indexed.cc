@@ -12,7 +12,7 @@ using program::LoopKind;
 using program::Op;
 
 Result<ValueId> EmitSelectedPlace(KernelDraft& draft, const Instruction& op, const Index& at) {
-  ElementEmitter& e = draft.elements();
+  ElementContext& e = draft.elements();
   KernelBuilder& b = draft.builder();
   const auto& attrs = op.attrs<hlo::SelectAndScatterAttrs>();
   const Instruction& operand = *op.operand(0);
@@ -24,7 +24,7 @@ Result<ValueId> EmitSelectedPlace(KernelDraft& draft, const Instruction& op, con
     total *= w.size;
   }
   // The place of the best element so far (-1: none yet) and its value.
-  Element zero = e.Zero(shape.dtype());
+  Element zero = ZeroElement(e, shape.dtype());
   KernelBuilder::Carry carry = {b.Int(-1), zero.re};
   if (zero.im >= 0) carry.push_back(zero.im);
   std::vector<ValueId> inside =
@@ -33,24 +33,26 @@ Result<ValueId> EmitSelectedPlace(KernelDraft& draft, const Instruction& op, con
   Index inner;
   inner.is_linear = true;
   inner.linear = {inside[0], 0, 1};
-  Index k = e.Coordinates(sizes, inner), from;
+  Index k = Coordinates(e, sizes, inner), from;
   ValueId valid = b.Pred(true);
   for (size_t d = 0; d < sizes.size(); ++d) {
     const hlo::WindowDim& w = attrs.window.dims[d];
-    Coord c = e.Add(e.Scale(at.coords[d], w.stride), e.Scale(k.coords[d], w.window_dilation));
-    c = e.AddConstant(c, -w.pad_low);
+    Coord c = AddCoords(e, ScaleCoord(e, at.coords[d], w.stride),
+                        ScaleCoord(e, k.coords[d], w.window_dilation));
+    c = AddConstant(e, c, -w.pad_low);
     ValueId low = b.Emit(Op::kGe, {c.base, b.Int(0)});
     ValueId high = b.Emit(Op::kLt, {c.base, b.Int(shape.dims()[d])});
     valid = b.Emit(Op::kAnd, {valid, b.Emit(Op::kAnd, {low, high})});
-    from.coords.push_back(e.Clamp(c, 0, shape.dims()[d] - 1));
+    from.coords.push_back(ClampCoord(e, c, 0, shape.dims()[d] - 1));
   }
-  Element value = TRY(e.Emit(operand, from));
-  std::vector<Element> keeps = TRY(e.Call(*attrs.select, std::vector<Element>{best, value}));
+  Element value = TRY(EmitElement(e, operand, from));
+  std::vector<Element> keeps =
+      TRY(CallComputation(e, *attrs.select, std::vector<Element>{best, value}));
   ValueId first = b.Emit(Op::kLt, {inside[1], b.Int(0)});
   ValueId better = b.Emit(Op::kOr, {first, b.Emit(Op::kNot, {keeps[0].re})});
   ValueId takes = b.Emit(Op::kAnd, {valid, better});
-  Coord place = e.Linear(shape.dims(), from);
-  Element chosen = e.Select(takes, value, best);
+  Coord place = LinearCoord(e, shape.dims(), from);
+  Element chosen = SelectElement(e, takes, value, best);
   KernelBuilder::Carry yield = {b.Select(takes, place.base, inside[1]), chosen.re};
   if (zero.im >= 0) yield.push_back(chosen.im);
   return b.End(yield)[0];
@@ -87,10 +89,10 @@ Status LowerSelectAndScatter(Subject& subject) {
     loop.flat = true;
     loop.serial = cx.serial;
     loop.width = std::max<int64_t>(4, ByteWidth(shape.dtype()));
-    ElementEmitter& e = fill.elements();
+    ElementContext& e = fill.elements();
     TRY(fill.ForEach(loop, [&](const Index& index) -> Status {
-      e.StoreAt(fill.MemoryOf(result), shape.dtype(), e.Linear(shape.dims(), index),
-                TRY(e.Emit(init, Index())));
+      StoreAt(e, fill.MemoryOf(result), shape.dtype(), LinearCoord(e, shape.dims(), index),
+              TRY(EmitElement(e, init, Index())));
       return {};
     }));
     Finish(cx, fill, body, steps);
@@ -98,20 +100,21 @@ Status LowerSelectAndScatter(Subject& subject) {
   KernelDraft draft = NewDraft(cx, body);
   draft.Declare(body.inputs, {});
   KernelBuilder::MemoryId out = draft.DeclareBuffer(cx.Buffer(result), Access::kReadWrite);
-  ElementEmitter& e = draft.elements();
+  ElementContext& e = draft.elements();
   KernelBuilder& b = draft.builder();
   int64_t windows = source.shape().elements();
   ValueId number = b.BeginLoop(LoopKind::kSerial, b.Int(0), b.Int(windows), b.Int(1))[0];
   Index linear;
   linear.is_linear = true;
   linear.linear = {number, 0, 1};
-  Index at = e.Coordinates(source.shape().dims(), linear);
+  Index at = Coordinates(e, source.shape().dims(), linear);
   ValueId chosen = TRY(EmitSelectedPlace(draft, op, at));
   b.BeginIf(b.Emit(Op::kGe, {chosen, b.Int(0)}));
-  Element old = e.LoadAt(out, shape.dtype(), {chosen, 0, 1});
-  Element add = TRY(e.Emit(source, at));
-  std::vector<Element> sum = TRY(e.Call(*attrs.scatter, std::vector<Element>{old, add}));
-  e.StoreAt(out, shape.dtype(), {chosen, 0, 1}, sum[0]);
+  Element old = LoadAt(e, out, shape.dtype(), {chosen, 0, 1});
+  Element add = TRY(EmitElement(e, source, at));
+  std::vector<Element> sum =
+      TRY(CallComputation(e, *attrs.scatter, std::vector<Element>{old, add}));
+  StoreAt(e, out, shape.dtype(), {chosen, 0, 1}, sum[0]);
   b.End();
   b.End();
   Finish(cx, draft, body, steps);

@@ -165,7 +165,7 @@ LoopShape ShapeOf(const LowerContext& cx, const KernelBody& body, const Dims& di
 
 KernelDraft NewDraft(LowerContext& cx, const KernelBody& body) {
   KernelDraft draft(body.instruction->name(), cx.program, cx.memory, cx.target, &cx.value_ranges);
-  if (cx.in_condition) draft.elements().ShortCircuit();
+  if (cx.in_condition) draft.elements().short_circuit = true;
   return draft;
 }
 

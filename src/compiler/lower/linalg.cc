@@ -34,30 +34,31 @@ int64_t BatchOf(const Shape& shape) {
   return batch;
 }
 
-Index ElementAt(ElementEmitter& e, ValueId base, int64_t offset) {
+Index ElementAt(ElementContext& e, ValueId base, int64_t offset) {
   Index index;
   index.is_linear = true;
-  index.linear = {e.builder().Add(base, e.builder().Int(offset)), 0, 1};
+  index.linear = {e.b.Add(base, e.b.Int(offset)), 0, 1};
   return index;
 }
 
 // The elements of an operand's matrix that begins at element `base`.
-Result<Matrix> LoadSmallMatrix(ElementEmitter& e, const Instruction& operand, ValueId base,
+Result<Matrix> LoadSmallMatrix(ElementContext& e, const Instruction& operand, ValueId base,
                                int64_t m, int64_t n) {
   Matrix a(static_cast<size_t>(m));
   for (int64_t i = 0; i < m; ++i) {
     for (int64_t j = 0; j < n; ++j) {
-      a[static_cast<size_t>(i)].push_back(TRY(e.Emit(operand, ElementAt(e, base, i * n + j))));
+      a[static_cast<size_t>(i)].push_back(
+          TRY(EmitElement(e, operand, ElementAt(e, base, i * n + j))));
     }
   }
   return a;
 }
 
-void StoreSmallMatrix(ElementEmitter& e, KernelBuilder::MemoryId memory, DType dtype, ValueId base,
+void StoreSmallMatrix(ElementContext& e, KernelBuilder::MemoryId memory, DType dtype, ValueId base,
                       const Matrix& a) {
   int64_t at = 0;
   for (const auto& row : a) {
-    for (const Element& x : row) e.StoreAt(memory, dtype, ElementAt(e, base, at++).linear, x);
+    for (const Element& x : row) StoreAt(e, memory, dtype, ElementAt(e, base, at++).linear, x);
   }
 }
 
@@ -121,8 +122,8 @@ struct SmallLu {
 };
 
 // Row swaps are selects: every index is constant.
-SmallLu FactorSmallLu(const Field& f, ElementEmitter& e, Matrix& a) {
-  KernelBuilder& b = e.builder();
+SmallLu FactorSmallLu(const Field& f, ElementContext& e, Matrix& a) {
+  KernelBuilder& b = e.b;
   auto number = [&](size_t i) { return b.Int(static_cast<int64_t>(i), {DType::kS32, 1}); };
   size_t m = a.size(), n = a[0].size();
   SmallLu result{{}, number(0)};
@@ -138,8 +139,8 @@ SmallLu FactorSmallLu(const Field& f, ElementEmitter& e, Matrix& a) {
     for (size_t i = k + 1; i < m; ++i) {
       ValueId chosen = b.Emit(Op::kEq, {row, number(i + 1)});
       for (size_t j = 0; j < n; ++j) {
-        a[k][j] = e.Select(chosen, a[i][j], a[k][j]);
-        a[i][j] = e.Select(chosen, top[j], a[i][j]);
+        a[k][j] = SelectElement(e, chosen, a[i][j], a[k][j]);
+        a[i][j] = SelectElement(e, chosen, top[j], a[i][j]);
       }
     }
     result.pivots.push_back(row);
@@ -148,7 +149,7 @@ SmallLu FactorSmallLu(const Field& f, ElementEmitter& e, Matrix& a) {
     result.info = b.Select(first, number(k + 1), result.info);
     // Where the pivot is 0 so is all below it: 0 / 1 leaves the rest of the matrix as it is.
     Element one = f.FromReal(b.Float(1, b.type(a[k][k].re)));
-    Element divisor = e.Select(singular, one, a[k][k]);
+    Element divisor = SelectElement(e, singular, one, a[k][k]);
     for (size_t i = k + 1; i < m; ++i) {
       Element factor = a[i][k] = f.Divide(a[i][k], divisor);
       for (size_t j = k + 1; j < n; ++j) a[i][j] = f.SubtractProduct(a[i][j], factor, a[k][j]);
@@ -182,22 +183,22 @@ Status LowerUnrolledCholesky(Subject& subject) {
   KernelBody body = BodyOf(cx, cholesky);
   KernelDraft draft = NewDraft(cx, body);
   draft.Declare(body.inputs, body.outputs);
-  ElementEmitter& e = draft.elements();
+  ElementContext& e = draft.elements();
   Field f(e, shape.dtype());
   TRY(draft.ForEachRow(
       {batch}, static_cast<double>(n * n * n), cx.serial, [&](const Index& row) -> Status {
-        ValueId base = e.Scale(row.coords[0], n * n).base;
+        ValueId base = ScaleCoord(e, row.coords[0], n * n).base;
         Matrix a = TRY(LoadSmallMatrix(e, *cholesky.operand(0), base, n, n)), out = a;
         size_t size = a.size();
         for (size_t i = 0; i < size && !lower; ++i) {
           for (size_t j = 0; j <= i; ++j) a[i][j] = f.Conjugate(out[j][i]);
         }
-        ValueId ok = FactorSmall(f, e.builder(), a);
+        ValueId ok = FactorSmall(f, e.b, a);
         for (size_t i = 0; i < size; ++i) {
           for (size_t j = 0; j < size; ++j) {
             Element x =
                 lower ? (j <= i ? a[i][j] : f.Zero()) : (j >= i ? f.Conjugate(a[j][i]) : f.Zero());
-            out[i][j] = e.Select(ok, x, f.NotANumber());
+            out[i][j] = SelectElement(e, ok, x, f.NotANumber());
           }
         }
         StoreSmallMatrix(e, draft.MemoryOf(cx.memory.Leaf(cholesky)), shape.dtype(), base, out);
@@ -263,32 +264,34 @@ Status LowerUnrolledSolve(Subject& subject) {
   KernelBody body = BodyOf(cx, solve);
   KernelDraft draft = NewDraft(cx, body);
   draft.Declare(body.inputs, body.outputs);
-  ElementEmitter& e = draft.elements();
+  ElementContext& e = draft.elements();
   Field f(e, shape.dtype());
   Triangle triangle(attrs);
   auto one_batch = [&](const Index& row) -> Status {
-    ValueId a_base = e.Scale(row.coords[0], n * n).base, base = e.Scale(row.coords[0], n * m).base;
+    ValueId a_base = ScaleCoord(e, row.coords[0], n * n).base,
+            base = ScaleCoord(e, row.coords[0], n * m).base;
     Matrix a = TRY(LoadSmallMatrix(e, *solve.operand(0), a_base, n, n));
     // Entry i of column c of what is solved for, c possibly one for each lane.
     auto at = [&](int64_t i, const Coord& c) {
-      Coord place = attrs.left_side ? e.AddConstant(c, i * m) : e.AddConstant(e.Scale(c, n), i);
+      Coord place =
+          attrs.left_side ? AddConstant(e, c, i * m) : AddConstant(e, ScaleCoord(e, c, n), i);
       Index index;
       index.is_linear = true;
-      index.linear = e.Add({base, 0, 1}, place);
+      index.linear = AddCoords(e, {base, 0, 1}, place);
       return index;
     };
     auto column = [&](const Coord& c) -> Status {
       std::vector<Element> x;
-      for (int64_t i = 0; i < n; ++i) x.push_back(TRY(e.Emit(*solve.operand(1), at(i, c))));
+      for (int64_t i = 0; i < n; ++i) x.push_back(TRY(EmitElement(e, *solve.operand(1), at(i, c))));
       SolveSmall(f, triangle, a, x);
       for (int64_t i = 0; i < n; ++i) {
-        e.StoreAt(draft.MemoryOf(cx.memory.Leaf(solve)), shape.dtype(), at(i, c).linear,
-                  x[static_cast<size_t>(i)]);
+        StoreAt(e, draft.MemoryOf(cx.memory.Leaf(solve)), shape.dtype(), at(i, c).linear,
+                x[static_cast<size_t>(i)]);
       }
       return {};
     };
     if (n * n * m <= kUnrolledSolveWork && !(attrs.left_side && m >= 4 && (m & (m - 1)) == 0)) {
-      for (int64_t c = 0; c < m; ++c) TRY(column(e.Constant(c)));
+      for (int64_t c = 0; c < m; ++c) TRY(column(ConstantCoord(e, c)));
       return {};
     }
     int lanes = attrs.left_side ? draft.LanesFor(ByteWidth(shape.dtype()), m) : 1;
@@ -362,23 +365,23 @@ Status LowerUnrolledLu(Subject& subject) {
     body.outputs = {body.outputs[2]};
   }
   draft.Declare(body.inputs, body.outputs);
-  ElementEmitter& e = draft.elements();
+  ElementContext& e = draft.elements();
   Field f(e, shape.dtype());
   TRY(draft.ForEachRow(
       {batch}, static_cast<double>(m * n * pivots), cx.serial, [&](const Index& row) -> Status {
-        SmallLu lu{{}, e.builder().Int(0, {DType::kS32, 1})};
+        SmallLu lu{{}, e.b.Int(0, {DType::kS32, 1})};
         if (pivots > 0) {
-          ValueId base = e.Scale(row.coords[0], m * n).base;
+          ValueId base = ScaleCoord(e, row.coords[0], m * n).base;
           Matrix a = TRY(LoadSmallMatrix(e, *call.operand(0), base, m, n));
           lu = FactorSmallLu(f, e, a);
           StoreSmallMatrix(e, draft.MemoryOf(leaves[0]), shape.dtype(), base, a);
-          ValueId first = e.Scale(row.coords[0], pivots).base;
+          ValueId first = ScaleCoord(e, row.coords[0], pivots).base;
           for (int64_t k = 0; k < pivots; ++k) {
-            e.StoreAt(draft.MemoryOf(leaves[1]), DType::kS32, ElementAt(e, first, k).linear,
-                      {lu.pivots[static_cast<size_t>(k)], -1});
+            StoreAt(e, draft.MemoryOf(leaves[1]), DType::kS32, ElementAt(e, first, k).linear,
+                    {lu.pivots[static_cast<size_t>(k)], -1});
           }
         }
-        e.StoreAt(draft.MemoryOf(leaves[2]), DType::kS32, row.coords[0], {lu.info, -1});
+        StoreAt(e, draft.MemoryOf(leaves[2]), DType::kS32, row.coords[0], {lu.info, -1});
         return {};
       }));
   Finish(cx, draft, body, subject.steps);

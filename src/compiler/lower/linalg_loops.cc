@@ -56,13 +56,13 @@ Status LowerCholeskyLoops(LowerContext& cx, const Instruction& cholesky, Steps& 
   KernelDraft draft = NewDraft(cx, body);
   draft.Declare({}, {});
   KernelBuilder::MemoryId memory = draft.DeclareBuffer(cx.Buffer(result), Access::kReadWrite);
-  ElementEmitter& e = draft.elements();
+  ElementContext& e = draft.elements();
   KernelBuilder& b = draft.builder();
   Field f(e, shape.dtype());
   ValueId zero = b.Int(0), size = b.Int(n);
   TRY(draft.ForEachRow(
       {MatricesOf(shape)}, static_cast<double>(n * n * n), true, [&](const Index& row) -> Status {
-        MatrixMemory a{e, memory, shape.dtype(), e.Scale(row.coords[0], n * n).base, n};
+        MatrixMemory a{e, memory, shape.dtype(), ScaleCoord(e, row.coords[0], n * n).base, n};
         // The lower factor; an upper one lies transposed and conjugated.
         auto load = [&](ValueId i, ValueId j) {
           return lower ? a.Load(i, j) : f.Conjugate(a.Load(j, i));
@@ -115,28 +115,29 @@ Status LowerSolveLoops(LowerContext& cx, const Instruction& solve, Steps& steps)
   KernelDraft draft = NewDraft(cx, body);
   draft.Declare(body.inputs, {});
   KernelBuilder::MemoryId memory = draft.DeclareBuffer(cx.Buffer(result), Access::kReadWrite);
-  ElementEmitter& e = draft.elements();
+  ElementContext& e = draft.elements();
   KernelBuilder& b = draft.builder();
   Field f(e, shape.dtype());
   ValueId zero = b.Int(0), size = b.Int(n);
   TRY(draft.ForEachRow(
       {MatricesOf(shape)}, static_cast<double>(n * n * m), true, [&](const Index& row) -> Status {
         MatrixMemory a{e, draft.MemoryOf(body.inputs[0].value), shape.dtype(),
-                       e.Scale(row.coords[0], n * n).base, n};
-        ValueId base = e.Scale(row.coords[0], n * m).base;
+                       ScaleCoord(e, row.coords[0], n * n).base, n};
+        ValueId base = ScaleCoord(e, row.coords[0], n * m).base;
         auto triangle = [&](ValueId i, ValueId k) {
-          int lanes = e.lanes();
-          e.set_lanes(1);
+          int lanes = e.lanes;
+          e.lanes = 1;
           Element x = swap ? a.Load(k, i) : a.Load(i, k);
-          e.set_lanes(lanes);
+          e.lanes = lanes;
           return conjugate ? f.Conjugate(x) : x;
         };
         auto place = [&](ValueId i, const Coord& c) {
           Coord at = attrs.left_side ? Coord{b.Mul(i, b.Int(m)), 0, 1} : Coord{i, 0, 1};
-          return e.Add(e.Add({base, 0, 1}, at), attrs.left_side ? c : e.Scale(c, n));
+          return AddCoords(e, AddCoords(e, {base, 0, 1}, at),
+                           attrs.left_side ? c : ScaleCoord(e, c, n));
         };
         auto column = [&](const Coord& c) -> Status {
-          auto load = [&](ValueId i) { return e.LoadAt(memory, shape.dtype(), place(i, c)); };
+          auto load = [&](ValueId i) { return LoadAt(e, memory, shape.dtype(), place(i, c)); };
           SerialLoop over_i(b, zero, size);
           ValueId i = over_i.counter();
           if (!lower) i = b.Sub(b.Int(n - 1), i);
@@ -144,7 +145,7 @@ Status LowerSolveLoops(LowerContext& cx, const Instruction& solve, Steps& steps)
               f, b, load(i), lower ? zero : b.Add(i, b.Int(1)), lower ? i : size,
               [&](ValueId k) { return triangle(i, k); }, load);
           if (!attrs.unit_diagonal) x = f.Divide(x, triangle(i, i));
-          e.StoreAt(memory, shape.dtype(), place(i, c), x);
+          StoreAt(e, memory, shape.dtype(), place(i, c), x);
           over_i.End();
           return {};
         };
@@ -167,14 +168,14 @@ Status LowerLuLoops(LowerContext& cx, const Instruction& call, Steps& steps) {
   KernelDraft draft = NewDraft(cx, body);
   draft.Declare({}, body.outputs);
   KernelBuilder::MemoryId memory = draft.DeclareBuffer(cx.Buffer(leaves[0]), Access::kReadWrite);
-  ElementEmitter& e = draft.elements();
+  ElementContext& e = draft.elements();
   KernelBuilder& b = draft.builder();
   Field f(e, shape.dtype());
   ValueId zero = b.Int(0), none = b.Int(0, {DType::kS32, 1});
   TRY(draft.ForEachRow(
       {MatricesOf(shape)}, static_cast<double>(m * n * pivots), cx.serial,
       [&](const Index& row) -> Status {
-        MatrixMemory a{e, memory, shape.dtype(), e.Scale(row.coords[0], m * n).base, n};
+        MatrixMemory a{e, memory, shape.dtype(), ScaleCoord(e, row.coords[0], m * n).base, n};
         SerialLoop over_k(b, zero, b.Int(pivots), {none});
         ValueId k = over_k.counter(), below = b.Add(k, b.Int(1));
         SerialLoop search(b, below, b.Int(m), {f.PivotSize(a.Load(k, k)), k});
@@ -182,9 +183,9 @@ Status LowerLuLoops(LowerContext& cx, const Instruction& call, Steps& steps) {
         ValueId larger = b.Emit(Op::kGt, {size, search.inside[1]});
         ValueId best = search.End({b.Select(larger, size, search.inside[1]),
                                    b.Select(larger, search.counter(), search.inside[2])})[1];
-        e.StoreAt(draft.MemoryOf(leaves[1]), DType::kS32,
-                  e.Add(e.Scale(row.coords[0], pivots), {k, 0, 1}),
-                  {b.Cast(b.Add(best, b.Int(1)), DType::kS32), -1});
+        StoreAt(e, draft.MemoryOf(leaves[1]), DType::kS32,
+                AddCoords(e, ScaleCoord(e, row.coords[0], pivots), {k, 0, 1}),
+                {b.Cast(b.Add(best, b.Int(1)), DType::kS32), -1});
         SerialLoop swap(b, zero, b.Int(n));
         Element upper = a.Load(k, swap.counter()), chosen = a.Load(best, swap.counter());
         a.Store(best, swap.counter(), upper);
@@ -206,7 +207,7 @@ Status LowerLuLoops(LowerContext& cx, const Instruction& call, Steps& steps) {
         over_i.End();
         b.End();
         info = over_k.End({info})[0];
-        e.StoreAt(draft.MemoryOf(leaves[2]), DType::kS32, row.coords[0], {info, -1});
+        StoreAt(e, draft.MemoryOf(leaves[2]), DType::kS32, row.coords[0], {info, -1});
         return {};
       }));
   Finish(cx, draft, body, steps);

@@ -83,7 +83,7 @@ Status EmitLoop(Subject& subject, KernelDraft& draft, bool by_rows) {
   LowerContext& cx = subject.cx;
   const KernelBody& body = subject.body();
   draft.Declare(body.inputs, body.outputs);
-  ElementEmitter& e = draft.elements();
+  ElementContext& e = draft.elements();
   LoopShape shape = LoopShapeOf(subject);
   shape.by_rows = by_rows;
   if (shape.by_rows) shape.flat = false;
@@ -98,13 +98,13 @@ Status EmitLoop(Subject& subject, KernelDraft& draft, bool by_rows) {
     std::vector<Element> values;
     for (const KernelOutput& output : body.outputs) {
       values.push_back(TRY(output.inside->shape().IsTuple()
-                               ? e.EmitLeaf(*output.inside, output.leaf, index)
-                               : e.Emit(*output.inside, index)));
+                               ? EmitLeaf(e, *output.inside, output.leaf, index)
+                               : EmitElement(e, *output.inside, index)));
     }
     for (size_t k = 0; k < body.outputs.size(); ++k) {
       const Shape& to = cx.memory.shape(body.outputs[k].value);
-      e.StoreAt(draft.MemoryOf(body.outputs[k].value), to.dtype(), e.Linear(shape.dims, index),
-                values[k]);
+      StoreAt(e, draft.MemoryOf(body.outputs[k].value), to.dtype(),
+              LinearCoord(e, shape.dims, index), values[k]);
     }
     return {};
   }));

@@ -42,7 +42,7 @@ Status KernelDraft::NestFrom(const LoopShape& shape, size_t d, size_t end, Index
   if (d == end) return body(index);
   int64_t size = shape.dims[d];
   if (size == 1) {
-    index.coords[d] = elements_.Constant(0);
+    index.coords[d] = ConstantCoord(elements_, 0);
     return NestFrom(shape, d + 1, end, index, body);
   }
   ValueId i = builder_.BeginLoop(LoopKind::kSerial, builder_.Int(0), builder_.Int(size),
@@ -84,14 +84,14 @@ Status KernelDraft::OverRow(const Nest& nest, const Index& outer) {
   int64_t row = nest.row;
   Index index = outer;
   for (size_t d = nest.minor + 1; d < shape.dims.size(); ++d) {
-    index.coords[d] = elements_.Constant(0);
+    index.coords[d] = ConstantCoord(elements_, 0);
   }
   auto at = [&](Coord c) {
     index.coords[nest.minor] = c;
     return nest.body(index);
   };
   if (row < kLeastRowElements) {
-    for (int64_t i = 0; i < row; ++i) TRY(at(elements_.Constant(i)));
+    for (int64_t i = 0; i < row; ++i) TRY(at(ConstantCoord(elements_, i)));
     return {};
   }
   if (nest.part) return OverPart(*nest.part, row, nest.lanes, shape.in_place, at);
@@ -158,14 +158,14 @@ Status KernelDraft::ForNest(const LoopShape& shape, const Body& body) {
   if (grid == 1) {
     // One long row: by its number.
     return ForFlat(shape,
-                   [&](const Index& linear) { return body(elements_.Coordinates(dims, linear)); });
+                   [&](const Index& linear) { return body(Coordinates(elements_, dims, linear)); });
   }
   chunks = std::min(chunks, grid);
   return OverChunks(grid, (grid + chunks - 1) / chunks, [&](ValueId g) {
     Index linear;
     linear.is_linear = true;
     linear.linear = {g, 0, 1, 0, grid - 1};
-    Index outer = elements_.Coordinates(std::span(dims.data(), split), linear);
+    Index outer = Coordinates(elements_, std::span(dims.data(), split), linear);
     for (size_t d = 0; d < split; ++d) index.coords[d] = outer.coords[d];
     return OverRows(nest, split, index);
   });

@@ -46,10 +46,10 @@ std::vector<IndexSet> OuterIndexSets(std::span<const hlo::Instruction* const> me
 
 // interleave.cc: whole rows, a row for each lane, from element `first` on; `columns` may be
 // scalars.
-void StoreRows(ElementEmitter& e, KernelBuilder::MemoryId memory, DType dtype, const Coord& first,
+void StoreRows(ElementContext& e, KernelBuilder::MemoryId memory, DType dtype, const Coord& first,
                std::vector<ValueId> columns);
 // row.cc: the index of a value of one element a row, whatever dimensions of size 1 its shape has.
-Index NarrowIndex(ElementEmitter& e, const RowSpace& space, const Shape& shape, const Index& row);
+Index NarrowIndex(ElementContext& e, const RowSpace& space, const Shape& shape, const Index& row);
 
 // What all parts of one lowering share.
 struct LowerContext {

@@ -9,9 +9,9 @@ namespace weft::compiler {
 
 using program::Op;
 
-Field::Field(ElementEmitter& elements, DType dtype)
+Field::Field(ElementContext& elements, DType dtype)
     : e_(elements),
-      b_(elements.builder()),
+      b_(elements.b),
       dtype_(dtype),
       complex_(IsComplex(dtype)),
       real_{program::ComputeType(RealType(dtype)), 1},
@@ -26,30 +26,30 @@ Element Field::Conjugate(Element x) const {
 }
 
 Element Field::Subtract(Element x, Element y) const {
-  e_.Match(x.re, y.re);
+  MatchLanes(e_, x.re, y.re);
   if (!complex_) return {b_.Sub(x.re, y.re), -1};
-  e_.Match(x.im, y.im);
+  MatchLanes(e_, x.im, y.im);
   return {b_.Sub(x.re, y.re), b_.Sub(x.im, y.im)};
 }
 
 Element Field::Multiply(Element x, Element y) const {
-  e_.Match(x.re, y.re);
+  MatchLanes(e_, x.re, y.re);
   if (!complex_) return {b_.Mul(x.re, y.re), -1};
-  e_.Match(x.im, y.im);
+  MatchLanes(e_, x.im, y.im);
   return {b_.Sub(b_.Mul(x.re, y.re), b_.Mul(x.im, y.im)),
           b_.Add(b_.Mul(x.re, y.im), b_.Mul(x.im, y.re))};
 }
 
 Element Field::Divide(Element x, Element y) const {
-  e_.Match(x.re, y.re);
+  MatchLanes(e_, x.re, y.re);
   if (!complex_) return {b_.Div(x.re, y.re), -1};
-  e_.Match(x.im, y.im);
+  MatchLanes(e_, x.im, y.im);
   program::math::Complex q = program::math::Div(b_, {x.re, x.im}, {y.re, y.im});
   return {q.re, q.im};
 }
 
 Element Field::DivideByReal(Element x, ValueId y) const {
-  e_.Match(x.re, y);
+  MatchLanes(e_, x.re, y);
   return {b_.Div(x.re, y), complex_ ? b_.Div(x.im, y) : -1};
 }
 
@@ -80,7 +80,7 @@ Element Field::Take(const std::vector<ValueId>& values, size_t& next) const {
 }
 
 Coord MatrixMemory::At(ValueId i, ValueId j) const {
-  KernelBuilder& b = e.builder();
+  KernelBuilder& b = e.b;
   return {b.Add(b.Add(base, b.Mul(i, b.Int(columns))), j), 0, 1};
 }
 

@@ -9,7 +9,7 @@ namespace weft::compiler {
 
 class Field {
  public:
-  Field(ElementEmitter& elements, DType dtype);
+  Field(ElementContext& elements, DType dtype);
 
   bool is_complex() const { return complex_; }
   DType dtype() const { return dtype_; }
@@ -35,7 +35,7 @@ class Field {
   Element Take(const std::vector<ValueId>& values, size_t& next) const;
 
  private:
-  ElementEmitter& e_;
+  ElementContext& e_;
   KernelBuilder& b_;
   DType dtype_;
   bool complex_;
@@ -45,15 +45,15 @@ class Field {
 
 // A matrix in memory, row after row.
 struct MatrixMemory {
-  ElementEmitter& e;
+  ElementContext& e;
   KernelBuilder::MemoryId memory;
   DType dtype;
   ValueId base;  // number of its first element
   int64_t columns;
 
   Coord At(ValueId i, ValueId j) const;
-  Element Load(ValueId i, ValueId j) const { return e.LoadAt(memory, dtype, At(i, j)); }
-  void Store(ValueId i, ValueId j, Element x) const { e.StoreAt(memory, dtype, At(i, j), x); }
+  Element Load(ValueId i, ValueId j) const { return LoadAt(e, memory, dtype, At(i, j)); }
+  void Store(ValueId i, ValueId j, Element x) const { StoreAt(e, memory, dtype, At(i, j), x); }
 };
 
 }  // namespace weft::compiler

@@ -127,8 +127,8 @@ bool RowReducer::IsInOrder() const {
   if (!dims_.kept.empty() && dims_.kept.back() > dims_.reduced.front()) return false;
   return std::ranges::all_of(reduces_, [&](const Instruction* reduce) {
     auto operands = reduce->operands().first(static_cast<size_t>(reduce->operand_count()) / 2);
-    return std::ranges::all_of(operands,
-                               [&](const Instruction* operand) { return e_.IsInOrder(*operand); });
+    return std::ranges::all_of(
+        operands, [&](const Instruction* operand) { return ReadsInOrder(e_, *operand); });
   });
 }
 
@@ -138,11 +138,12 @@ Index RowReducer::At(const Index& row, const Coord& j) {
   linear.linear = j;
   if (IsInOrder()) {
     if (dims_.rows > 1) {
-      linear.linear = e_.Add(e_.Scale(e_.Linear(dims_.kept_sizes, row), dims_.length), j);
+      linear.linear =
+          AddCoords(e_, ScaleCoord(e_, LinearCoord(e_, dims_.kept_sizes, row), dims_.length), j);
     }
     return linear;
   }
-  Index inner = e_.Coordinates(dims_.reduced_sizes, linear), index;
+  Index inner = Coordinates(e_, dims_.reduced_sizes, linear), index;
   index.coords.resize(dims_.kept.size() + dims_.reduced.size());
   for (size_t k = 0; k < dims_.kept.size(); ++k) {
     index.coords[static_cast<size_t>(dims_.kept[k])] = row.coords[k];
@@ -163,7 +164,8 @@ Result<std::vector<Element>> RowReducer::Combine(std::vector<Element> acc,
                               acc.begin() + static_cast<int64_t>(at + n));
     args.insert(args.end(), value.begin() + static_cast<int64_t>(at),
                 value.begin() + static_cast<int64_t>(at + n));
-    std::vector<Element> made = TRY(e_.Call(*reduce->attrs<hlo::ReduceAttrs>().to_apply, args));
+    std::vector<Element> made =
+        TRY(CallComputation(e_, *reduce->attrs<hlo::ReduceAttrs>().to_apply, args));
     next.insert(next.end(), made.begin(), made.end());
     at += n;
   }
@@ -188,10 +190,10 @@ Result<std::vector<Element>> RowReducer::Terms(const Index& index) {
   for (size_t r = 0; r < reduces_.size(); ++r) {
     if (together_.dimension >= 0) {
       at.coords[static_cast<size_t>(together_.dimension)] =
-          e_.Constant(static_cast<int64_t>(r / each));
+          ConstantCoord(e_, static_cast<int64_t>(r / each));
     }
     for (int64_t i = 0; i < reduces_[r]->operand_count() / 2; ++i) {
-      value.push_back(TRY(e_.Emit(*reduces_[r]->operand(i), at)));
+      value.push_back(TRY(EmitElement(e_, *reduces_[r]->operand(i), at)));
     }
   }
   return value;
@@ -203,7 +205,7 @@ Result<std::vector<Element>> RowReducer::VectorsByPairs(const Index& row, ValueI
                                                         int64_t main, int lanes,
                                                         std::vector<Element> acc) {
   int64_t step = kAddedByPairs * lanes, whole = main - main % step;
-  e_.set_lanes(lanes);
+  e_.lanes = lanes;
   auto at = [&](ValueId first, int64_t more) {
     return Coord{b_.Add(begin, b_.Add(first, b_.Int(more))), 1, lanes, 0, dims_.length - 1};
   };
@@ -225,7 +227,7 @@ Result<std::vector<Element>> RowReducer::VectorsByPairs(const Index& row, ValueI
   for (int64_t i = whole; i < main; i += lanes) {
     acc = Unpack(Pack(TRY(Accumulate(row, at(b_.Int(i), 0), std::move(acc))), lanes));
   }
-  e_.set_lanes(1);
+  e_.lanes = 1;
   return acc;
 }
 
@@ -239,7 +241,8 @@ Result<std::vector<Element>> RowReducer::Inits() {
   std::vector<Element> inits;
   for (const Instruction* reduce : reduces_) {
     int64_t n = reduce->operand_count() / 2;
-    for (int64_t i = 0; i < n; ++i) inits.push_back(TRY(e_.Emit(*reduce->operand(n + i), Index())));
+    for (int64_t i = 0; i < n; ++i)
+      inits.push_back(TRY(EmitElement(e_, *reduce->operand(n + i), Index())));
   }
   return inits;
 }
@@ -285,10 +288,10 @@ Result<std::vector<Element>> RowReducer::Pieces(
   };
   std::vector<Element> acc = TRY(Inits());
   if (count <= kFewPieces) {
-    for (int64_t p = 0; p < count; ++p) acc = TRY(add(e_.Constant(p), std::move(acc)));
+    for (int64_t p = 0; p < count; ++p) acc = TRY(add(ConstantCoord(e_, p), std::move(acc)));
     return acc;
   }
-  int lanes = e_.lanes();
+  int lanes = e_.lanes;
   return Unpack(TRY(EmitWideSumLoop(
       b_, {b_.Int(0), b_.Int(count), 1, count}, Pack(acc, lanes), sums_,
       [&](ValueId at, const KernelBuilder::Carry& so_far) -> Result<KernelBuilder::Carry> {
@@ -315,14 +318,14 @@ Result<std::vector<Element>> RowReducer::CombineLanes(std::vector<Element> acc, 
       a.push_back({part(e.re, low), e.im < 0 ? -1 : part(e.im, low)});
       b.push_back({part(e.re, high), e.im < 0 ? -1 : part(e.im, high)});
     }
-    e_.set_lanes(half);
+    e_.lanes = half;
     acc = Unpack(Pack(TRY(Combine(a, b)), half));
     if (rest == nullptr || ((rest->to - at) & half) == 0) continue;
     Coord j{b_.Add(rest->begin, b_.Int(at)), half > 1 ? 1 : 0, half, 0, dims_.length - 1};
     acc = Unpack(Pack(TRY(Accumulate(*rest->row, j, std::move(acc))), half));
     at += half;
   }
-  e_.set_lanes(1);
+  e_.lanes = 1;
   return acc;
 }
 
@@ -341,7 +344,7 @@ Result<std::vector<Element>> RowReducer::ByUnits(const Index& row, ValueId begin
     Index linear;
     linear.is_linear = true;
     linear.linear = {b_.Add(b_.Div(begin, b_.Int(unit)), number), 0, 1, 0, dims_.length / unit - 1};
-    Index outer = e_.Coordinates(outer_sizes, linear);
+    Index outer = Coordinates(e_, outer_sizes, linear);
     outer.coords.push_back({});
     Index index;
     index.coords.resize(dims_.kept.size() + dims_.reduced.size());
@@ -354,7 +357,7 @@ Result<std::vector<Element>> RowReducer::ByUnits(const Index& row, ValueId begin
       for (size_t i = 0; i < start.size(); ++i) {
         if (sums_[i]) start[i] = b_.Number(-0.0, b_.type(start[i]));
       }
-      e_.set_lanes(n);
+      e_.lanes = n;
       auto after = EmitSumLoop(b_, {b_.Int(from), b_.Int(to), n, (to - from) / n}, start, sums_,
                                [&](ValueId at, const Carry& added) -> Result<Carry> {
                                  outer.coords.back() = {at, n > 1 ? 1 : 0, n, 0, unit - 1};
@@ -364,7 +367,7 @@ Result<std::vector<Element>> RowReducer::ByUnits(const Index& row, ValueId begin
                                  }
                                  return Pack(TRY(AccumulateAt(index, Unpack(added))), n);
                                });
-      e_.set_lanes(1);
+      e_.lanes = 1;
       return after;
     };
     auto first = std::span(so_far).first(wide.size()),
@@ -398,7 +401,7 @@ Result<std::vector<Element>> RowReducer::Row(const Index& row, ValueId begin, in
   std::vector<Element> acc = partial ? TRY(Starts()) : TRY(Inits());
   auto loop = [&](int64_t from, int64_t to, int n,
                   std::vector<Element> start) -> Result<std::vector<Element>> {
-    e_.set_lanes(n);
+    e_.lanes = n;
     SumRange range{b_.Int(from), b_.Int(to), n, (to - from) / n};
     auto after = TRY(EmitSumLoop(
         b_, range, Pack(start, n), sums_,
@@ -406,14 +409,14 @@ Result<std::vector<Element>> RowReducer::Row(const Index& row, ValueId begin, in
           Coord j{b_.Add(begin, at), n > 1 ? 1 : 0, n, 0, dims_.length - 1};
           return Pack(TRY(Accumulate(row, j, Unpack(so_far))), n);
         }));
-    e_.set_lanes(1);
+    e_.lanes = 1;
     return Unpack(after);
   };
   if (by_units) return ByUnits(row, begin, size, lanes, std::move(acc));
   if (main > 0) {
     std::vector<Element> lanes_acc = TRY(Starts());
     if (main == lanes) {
-      e_.set_lanes(lanes);
+      e_.lanes = lanes;
       Coord j{begin, 1, lanes, 0, dims_.length - 1};
       lanes_acc = Unpack(Pack(TRY(Accumulate(row, j, std::move(lanes_acc))), lanes));
     } else if (TakesPairs(main / lanes)) {

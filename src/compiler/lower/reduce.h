@@ -92,7 +92,7 @@ class RowReducer {
   Result<std::vector<Element>> AccumulateAt(const Index& index, std::vector<Element> acc);
 
   KernelDraft& draft_;
-  ElementEmitter& e_;
+  ElementContext& e_;
   KernelBuilder& b_;
   std::vector<const hlo::Instruction*> reduces_;  // again for each element kept together
   KeptTogether together_;

@@ -286,11 +286,11 @@ Status ScatterToOwnArrays(LowerContext& cx, const KernelBody& body, const Instru
     KernelBuilder::MemoryId to = fill.DeclareBuffer(own, Access::kWrite);
     all.dims = {arrays * size};
     all.cost = wide ? kWideCost : 1;
-    ElementEmitter& e = fill.elements();
+    ElementContext& e = fill.elements();
     TRY(fill.ForEach(all, [&](const Index& index) -> Status {
       ValueId identity =
           fill.builder().Number(reducer.identity, {program::ComputeType(own_type), 1});
-      e.StoreAt(to, own_type, e.Linear(all.dims, index), {identity, -1});
+      StoreAt(e, to, own_type, LinearCoord(e, all.dims, index), {identity, -1});
       return {};
     }));
     Finish(cx, fill, body, steps);
@@ -317,22 +317,22 @@ Status ScatterToOwnArrays(LowerContext& cx, const KernelBody& body, const Instru
   all.dims = {size};
   all.in_place = true;
   all.cost = static_cast<double>(arrays) * (wide ? 2 * kWideCost : 2);
-  ElementEmitter& e = join.elements();
+  ElementContext& e = join.elements();
   TRY(join.ForEach(all, [&](const Index& index) -> Status {
-    Coord at = e.Linear(all.dims, index);
-    Element sum = e.LoadAt(to, type, at);
+    Coord at = LinearCoord(e, all.dims, index);
+    Element sum = LoadAt(e, to, type, at);
     KernelBuilder& b = join.builder();
     if (wide) sum.re = b.Cast(sum.re, own_type);
     for (int64_t k = 0; k < arrays; ++k) {
-      Element part = e.LoadAt(from, own_type, e.AddConstant(at, k * size));
+      Element part = LoadAt(e, from, own_type, AddConstant(e, at, k * size));
       if (wide) {
         sum.re = b.Add(sum.re, part.re);
       } else {
-        sum = TRY(e.Call(to_apply, std::vector<Element>{sum, part}))[0];
+        sum = TRY(CallComputation(e, to_apply, std::vector<Element>{sum, part}))[0];
       }
     }
     if (wide) sum.re = b.Cast(sum.re, type);
-    e.StoreAt(to, type, at, sum);
+    StoreAt(e, to, type, at, sum);
     return {};
   }));
   Finish(cx, join, body, steps);

@@ -104,7 +104,7 @@ class ScatterLoops {
     Index linear;
     linear.is_linear = true;
     linear.linear = {number, 0, 1, 0, dims_.updates - 1};
-    Index at = e_.Coordinates(dims_.scatter_sizes, linear), start;
+    Index at = Coordinates(e_, dims_.scatter_sizes, linear), start;
     ValueId inside = TRY(Start(at, start));
     if (range_.dim >= 0) inside = InRange(start, inside);
     if (inside >= 0) b_.BeginIf(inside);
@@ -116,13 +116,13 @@ class ScatterLoops {
   // Where the window begins; whether it lies within the operand (-1: always).
   Result<ValueId> Start(const Index& at, Index& start) {
     const hlo::Instruction& indices = *scatter_.operand(n_);
-    start.coords.resize(static_cast<size_t>(operand().rank()), e_.Constant(0));
+    start.coords.resize(static_cast<size_t>(operand().rank()), ConstantCoord(e_, 0));
     auto index_at = [&](int64_t component) {
       Index i;
       size_t next = 0;
       for (int64_t d = 0; d < indices.shape().rank(); ++d) {
         bool is_vector = d == attrs_.index_vector_dim;
-        i.coords.push_back(is_vector ? e_.Constant(component) : at.coords[next++]);
+        i.coords.push_back(is_vector ? ConstantCoord(e_, component) : at.coords[next++]);
       }
       return i;
     };
@@ -135,7 +135,7 @@ class ScatterLoops {
     ValueId inside = -1;
     for (size_t k = 0; k < attrs_.scatter_dims_to_operand_dims.size(); ++k) {
       int64_t d = attrs_.scatter_dims_to_operand_dims[k];
-      Coord c = TRY(e_.EmitCoord(indices, index_at(static_cast<int64_t>(k))));
+      Coord c = TRY(EmitCoord(e_, indices, index_at(static_cast<int64_t>(k))));
       int64_t size = 1;
       for (size_t w = 0; w < dims_.covered.size(); ++w) {
         if (dims_.covered[w] == d) size = dims_.window_sizes[w];
@@ -161,10 +161,10 @@ class ScatterLoops {
     Index from = UpdateIndex(at, w);
     Coord place = PlaceOf(start, w);
     if (wide_) {
-      Element sum = e_.LoadAt(memory_[0], DType::kF64, place);
-      ValueId term = b_.Cast(TRY(e_.Emit(*scatter_.operand(2), from)).re, DType::kF64);
-      if (b_.type(term).lanes != b_.type(sum.re).lanes) term = b_.Splat(term, e_.lanes());
-      e_.StoreAt(memory_[0], DType::kF64, place, {b_.Add(sum.re, term), -1});
+      Element sum = LoadAt(e_, memory_[0], DType::kF64, place);
+      ValueId term = b_.Cast(TRY(EmitElement(e_, *scatter_.operand(2), from)).re, DType::kF64);
+      if (b_.type(term).lanes != b_.type(sum.re).lanes) term = b_.Splat(term, e_.lanes);
+      StoreAt(e_, memory_[0], DType::kF64, place, {b_.Add(sum.re, term), -1});
       return {};
     }
     std::vector<Element> args = Load(place);
@@ -191,28 +191,29 @@ class ScatterLoops {
     Index to = start;
     for (size_t k = 0; k < dims_.window.size(); ++k) {
       Coord& c = to.coords[static_cast<size_t>(dims_.covered[k])];
-      c = e_.Add(c, w.coords[k]);
+      c = AddCoords(e_, c, w.coords[k]);
     }
-    Coord place = e_.Linear(operand().dims(), to);
-    if (base_) place = e_.Add(*base_, place);
+    Coord place = LinearCoord(e_, operand().dims(), to);
+    if (base_) place = AddCoords(e_, *base_, place);
     return place;
   }
   std::vector<Element> Load(const Coord& place) {
     std::vector<Element> values;
     for (int64_t i = 0; i < n_; ++i) {
-      values.push_back(e_.LoadAt(memory_[static_cast<size_t>(i)], TypeOf(i), place));
+      values.push_back(LoadAt(e_, memory_[static_cast<size_t>(i)], TypeOf(i), place));
     }
     return values;
   }
   Result<std::vector<Element>> Apply(std::vector<Element> args, const Index& from) {
     for (int64_t i = 0; i < n_; ++i) {
-      args.push_back(TRY(e_.Emit(*scatter_.operand(n_ + 1 + i), from)));
+      args.push_back(TRY(EmitElement(e_, *scatter_.operand(n_ + 1 + i), from)));
     }
-    return e_.Call(*attrs_.to_apply, args);
+    return CallComputation(e_, *attrs_.to_apply, args);
   }
   void Store(const Coord& place, std::span<const Element> values) {
     for (int64_t i = 0; i < n_; ++i) {
-      e_.StoreAt(memory_[static_cast<size_t>(i)], TypeOf(i), place, values[static_cast<size_t>(i)]);
+      StoreAt(e_, memory_[static_cast<size_t>(i)], TypeOf(i), place,
+              values[static_cast<size_t>(i)]);
     }
   }
 
@@ -272,7 +273,7 @@ class ScatterLoops {
 
   Status Window(const Index& at, const Index& start) {
     Index w;
-    w.coords.resize(dims_.window.size(), e_.Constant(0));
+    w.coords.resize(dims_.window.size(), ConstantCoord(e_, 0));
     if (dims_.window_elements == 1) return Elements(at, start, w);
     LoopShape outer;
     outer.dims = Dims(std::span(dims_.window_sizes.data(), dims_.window_sizes.size() - 1));
@@ -280,10 +281,10 @@ class ScatterLoops {
     outer.scalar = true;  // lanes are of the row inside
     int lanes = dims_.minor() >= 4 ? draft_.LanesFor(width_, piece_) : 1;
     return draft_.ForEach(outer, [&](const Index& o) {
-      Index index = e_.Coordinates(outer.dims, o);
+      Index index = Coordinates(e_, outer.dims, o);
       index.coords.push_back({});
       return draft_.OverLanes(piece_, lanes, true, [&](Coord c) {
-        index.coords.back() = e_.Add({column_, 0, piece_}, c);
+        index.coords.back() = AddCoords(e_, {column_, 0, piece_}, c);
         return Elements(at, start, index);
       });
     });
@@ -317,7 +318,7 @@ class ScatterLoops {
   }
 
   KernelDraft& draft_;
-  ElementEmitter& e_;
+  ElementContext& e_;
   KernelBuilder& b_;
   const hlo::Instruction& scatter_;
   const hlo::ScatterAttrs& attrs_;

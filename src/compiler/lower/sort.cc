@@ -68,12 +68,12 @@ Status LowerSort(Subject& subject) {
                              IsComplex(type) ? 2 : 1, Access::kRead));
   }
   KernelBuilder::MemoryId out = b.Param("before", DType::kPred, 1, Access::kWrite);
-  ElementEmitter e(b);
+  ElementContext e(b);
   for (size_t i = 0; i < memory.size(); ++i) {
-    args.push_back(e.LoadAt(memory[i], compare.parameter(static_cast<int64_t>(i))->shape().dtype(),
-                            e.Constant(0)));
+    args.push_back(LoadAt(e, memory[i], compare.parameter(static_cast<int64_t>(i))->shape().dtype(),
+                          ConstantCoord(e, 0)));
   }
-  Element before = TRY(e.Call(compare, args))[0];
+  Element before = TRY(CallComputation(e, compare, args))[0];
   b.Store(out, b.Int(0), before.re);
   int32_t kernel = cx.kernels.Add(cx.program, std::move(b).Build());
   list.push_back({"comparator", cx.program.kernels[static_cast<size_t>(kernel)].name});

@@ -55,21 +55,21 @@ Status LowerUpdate(Subject& subject) {
   if (!read) part.inputs.erase(part.inputs.begin() + (input - body.inputs.data()));
   KernelDraft draft = NewDraft(cx, part);
   draft.Declare(part.inputs, part.outputs);
-  ElementEmitter& e = draft.elements();
+  ElementContext& e = draft.elements();
   LoopShape shape = ShapeOf(cx, part, slice.shape().dims());
   shape.flat = false;
   auto place = [&](const Index& index) -> Result<Coord> {
-    Index to = e.Coordinates(slice.shape().dims(), index);
+    Index to = Coordinates(e, slice.shape().dims(), index);
     for (int64_t d = 0; d < root.shape().rank(); ++d) {
       int64_t room = root.shape().dim(d) - slice.shape().dim(d);
       if (room == 0) continue;
       Coord& c = to.coords[static_cast<size_t>(d)];
-      c = e.Add(c, TRY(e.EmitStart(*root.operand(d + 2), room)));
+      c = AddCoords(e, c, TRY(EmitStart(e, *root.operand(d + 2), room)));
     }
-    return e.Linear(root.shape().dims(), to);
+    return LinearCoord(e, root.shape().dims(), to);
   };
   auto store = [&](Coord at, const Element& value) {
-    e.StoreAt(draft.MemoryOf(result), root.shape().dtype(), at, value);
+    StoreAt(e, draft.MemoryOf(result), root.shape().dtype(), at, value);
   };
   if (IsStraightUpdate(root, body.members)) {
     // What is stored may be read for another element: all are computed first.
@@ -77,14 +77,14 @@ Status LowerUpdate(Subject& subject) {
     for (int64_t n = 0; n < slice.shape().elements(); ++n) {
       Index index;
       index.is_linear = true;
-      index.linear = e.Constant(n);
-      Element value = TRY(e.Emit(slice, index));
+      index.linear = ConstantCoord(e, n);
+      Element value = TRY(EmitElement(e, slice, index));
       stores.emplace_back(TRY(place(index)), value);
     }
     for (const auto& [at, value] : stores) store(at, value);
   } else {
     TRY(draft.ForEach(shape, [&](const Index& index) -> Status {
-      Element value = TRY(e.Emit(slice, index));
+      Element value = TRY(EmitElement(e, slice, index));
       store(TRY(place(index)), value);
       return {};
     }));

@@ -57,9 +57,9 @@ class ColumnEmitter {
     if (lanes_ > 1) {
       ValueId j = b_.BeginLoop(program::LoopKind::kSerial, begin, b_.Sub(end, b_.Int(lanes_ - 1)),
                                b_.Int(lanes_))[0];
-      e_.set_lanes(lanes_);
+      e_.lanes = lanes_;
       TRY(body({j, 1, lanes_, 0, high}));
-      e_.set_lanes(1);
+      e_.lanes = 1;
       b_.End();
     }
     if (lanes_ > 1 && columns_.count % lanes_ == 0) return {};
@@ -88,7 +88,7 @@ class ColumnEmitter {
         TRY(EmitBroadcasts(rows.back()));
       }
       TRY(OverColumns(begin, end, [&](Coord j) -> Status {
-        Coord at = e_.Add(j, e_.Scale({begin, 0, lanes_}, -1));
+        Coord at = AddCoords(e_, j, ScaleCoord(e_, {begin, 0, lanes_}, -1));
         for (int64_t c = 0; c < columns_.minor; ++c) {
           std::vector<Element> values = Load(Minor(acc, c), at);
           std::vector<std::vector<Element>> terms;
@@ -97,7 +97,7 @@ class ColumnEmitter {
             std::vector<Element>& next = terms.emplace_back();
             for (const hlo::Instruction* reduce : reduces_) {
               for (int64_t i = 0; i < reduce->operand_count() / 2; ++i) {
-                next.push_back(TRY(e_.Emit(*reduce->operand(i), row)));
+                next.push_back(TRY(EmitElement(e_, *reduce->operand(i), row)));
               }
             }
           }
@@ -128,16 +128,16 @@ class ColumnEmitter {
     if (divisor % run != 0) to = b_.Min(to, last);
     TRY(Rows(outer, r, to, std::gcd(divisor, run), begin, end, acc));
     TRY(OverColumns(begin, end, [&](Coord j) -> Status {
-      Coord at = e_.Add(j, e_.Scale({begin, 0, lanes_}, -1));
+      Coord at = AddCoords(e_, j, ScaleCoord(e_, {begin, 0, lanes_}, -1));
       for (size_t i = 0; i < acc.size(); ++i) {
         size_t operand = i % reducer.operand_count();
         if (!sums_[operand]) continue;
         DType type = reducer.type(operand);
-        Element sum = Widen(e_.LoadAt(acc[i], type, at)), all = LoadWide(wide[i], type, at);
+        Element sum = Widen(LoadAt(e_, acc[i], type, at)), all = LoadWide(wide[i], type, at);
         all.re = b_.Add(all.re, sum.re);
         if (sum.im >= 0) all.im = b_.Add(all.im, sum.im);
         StoreWide(wide[i], type, at, all);
-        e_.StoreAt(acc[i], type, at, Nothing(type));
+        StoreAt(e_, acc[i], type, at, Nothing(type));
       }
       return {};
     }));
@@ -151,10 +151,10 @@ class ColumnEmitter {
   }
   Element Widen(Element x) { return Recast(x, DType::kF64); }
   Element LoadWide(KernelBuilder::MemoryId wide, DType type, const Coord& at) {
-    return e_.LoadAt(wide, IsComplex(type) ? DType::kC128 : DType::kF64, at);
+    return LoadAt(e_, wide, IsComplex(type) ? DType::kC128 : DType::kF64, at);
   }
   void StoreWide(KernelBuilder::MemoryId wide, DType type, const Coord& at, const Element& x) {
-    e_.StoreAt(wide, IsComplex(type) ? DType::kC128 : DType::kF64, at, x);
+    StoreAt(e_, wide, IsComplex(type) ? DType::kC128 : DType::kF64, at, x);
   }
   Element Recast(Element x, DType part) {
     return {b_.Cast(x.re, part), x.im < 0 ? -1 : b_.Cast(x.im, part)};
@@ -169,14 +169,14 @@ class ColumnEmitter {
   std::vector<Element> Load(std::span<const KernelBuilder::MemoryId> memory, const Coord& at) {
     std::vector<Element> values;
     for (size_t i = 0; i < memory.size(); ++i) {
-      values.push_back(e_.LoadAt(memory[i], reducer.type(i), at));
+      values.push_back(LoadAt(e_, memory[i], reducer.type(i), at));
     }
     return values;
   }
   void Store(std::span<const KernelBuilder::MemoryId> memory, const Coord& at,
              std::span<const Element> values) {
     for (size_t i = 0; i < memory.size(); ++i) {
-      e_.StoreAt(memory[i], reducer.type(i), at, values[i]);
+      StoreAt(e_, memory[i], reducer.type(i), at, values[i]);
     }
   }
 
@@ -185,8 +185,8 @@ class ColumnEmitter {
     Index linear, index;
     linear.is_linear = true;
     linear.linear = r;
-    Index reduced = e_.Coordinates(dims_.reduced_sizes, linear);
-    index.coords.resize(full_.size(), e_.Constant(0));
+    Index reduced = Coordinates(e_, dims_.reduced_sizes, linear);
+    index.coords.resize(full_.size(), ConstantCoord(e_, 0));
     for (size_t k = 0; k < dims_.reduced.size(); ++k) {
       index.coords[static_cast<size_t>(dims_.reduced[k])] = reduced.coords[k];
     }
@@ -201,10 +201,10 @@ class ColumnEmitter {
     Index linear;
     linear.is_linear = true;
     linear.linear = j;
-    Index inner = e_.Coordinates(columns_.lane_sizes, linear);
+    Index inner = Coordinates(e_, columns_.lane_sizes, linear);
     for (size_t k = 0; k < columns_.inner.size(); ++k) {
       bool short_minor = columns_.lane_sizes[k] != columns_.inner_sizes[k];
-      index.coords[columns_.inner[k]] = short_minor ? e_.Constant(c) : inner.coords[k];
+      index.coords[columns_.inner[k]] = short_minor ? ConstantCoord(e_, c) : inner.coords[k];
     }
   }
 
@@ -219,12 +219,12 @@ class ColumnEmitter {
         varies |= from[k] > 1 && std::find(columns_.inner.begin(), columns_.inner.end(),
                                            static_cast<size_t>(dims[k])) != columns_.inner.end();
       }
-      if (!varies) TRY(e_.Emit(*m, row));
+      if (!varies) TRY(EmitElement(e_, *m, row));
     }
     return {};
   }
 
-  ElementEmitter& e_;
+  ElementContext& e_;
   KernelBuilder& b_;
   const KernelBody& body_;
   std::span<const hlo::Instruction* const> reduces_;

@@ -81,19 +81,20 @@ class ColumnScan {
       for (size_t c = 0; c < carried_.size(); ++c) {
         const Instruction& init = Initial(c);
         Index index = init.shape().IsScalar() ? Index() : SliceIndex(column);
-        e_.StoreAt(carried_[c], init.shape().dtype(), InBlock(column), TRY(e_.Emit(init, index)));
+        StoreAt(e_, carried_[c], init.shape().dtype(), InBlock(column),
+                TRY(EmitElement(e_, init, index)));
       }
       return {};
     }));
     ValueId t = b_.BeginLoop(LoopKind::kSerial, b_.Int(0), b_.Int(length_), b_.Int(1))[0];
     Coord row{t, 0, 1, 0, length_ - 1};
-    if (attrs_.is_reverse) row = e_.AddConstant(e_.Scale(row, -1), length_ - 1);
+    if (attrs_.is_reverse) row = AddConstant(e_, ScaleCoord(e_, row, -1), length_ - 1);
     TRY(OverColumns([&](const Coord& column) { return Step(row, column); }));
     b_.End();
     size_t outputs = results_.size() - carried_.size();
     return OverColumns([&](const Coord& column) -> Status {
       for (size_t c = 0; c < carried_.size(); ++c) {
-        Element last = e_.LoadAt(carried_[c], Initial(c).shape().dtype(), InBlock(column));
+        Element last = LoadAt(e_, carried_[c], Initial(c).shape().dtype(), InBlock(column));
         Store(outputs + c, SliceIndex(column), last);
       }
       return {};
@@ -105,16 +106,16 @@ class ColumnScan {
     index.coords.insert_at(outer_.size(), row);
     std::vector<Element> args;
     for (int64_t i = 0; i < inputs_; ++i) {
-      args.push_back(TRY(e_.Emit(*scan_.operand(i), index)));
+      args.push_back(TRY(EmitElement(e_, *scan_.operand(i), index)));
     }
     for (size_t c = 0; c < carried_.size(); ++c) {
-      args.push_back(e_.LoadAt(carried_[c], Initial(c).shape().dtype(), InBlock(column)));
+      args.push_back(LoadAt(e_, carried_[c], Initial(c).shape().dtype(), InBlock(column)));
     }
-    std::vector<Element> made = TRY(e_.Call(*attrs_.to_apply, args));
+    std::vector<Element> made = TRY(CallComputation(e_, *attrs_.to_apply, args));
     size_t outputs = made.size() - carried_.size();
     for (size_t k = 0; k < outputs; ++k) Store(k, index, made[k]);
     for (size_t c = 0; c < carried_.size(); ++c) {
-      e_.StoreAt(carried_[c], Initial(c).shape().dtype(), InBlock(column), made[outputs + c]);
+      StoreAt(e_, carried_[c], Initial(c).shape().dtype(), InBlock(column), made[outputs + c]);
     }
     return {};
   }
@@ -126,9 +127,9 @@ class ColumnScan {
       rest = end_;
       if (columns_ % lanes_ != 0) rest = b_.Sub(end_, b_.Rem(b_.Sub(end_, begin_), b_.Int(lanes_)));
       ValueId j = b_.BeginLoop(LoopKind::kSerial, begin_, rest, b_.Int(lanes_))[0];
-      e_.set_lanes(lanes_);
+      e_.lanes = lanes_;
       TRY(body({j, 1, lanes_, 0, columns_ - 1}));
-      e_.set_lanes(1);
+      e_.lanes = 1;
       b_.End();
       if (columns_ % lanes_ == 0) return {};
     }
@@ -142,23 +143,23 @@ class ColumnScan {
     return *scan_.operand(inputs_ + static_cast<int64_t>(c));
   }
   Coord InBlock(const Coord& column) {
-    return e_.Add(column, e_.Scale({begin_, 0, kLeastBlock}, -1));
+    return AddCoords(e_, column, ScaleCoord(e_, {begin_, 0, kLeastBlock}, -1));
   }
   Index SliceIndex(const Coord& column) {
     Index linear, index = outer_at_;
     linear.is_linear = true;
     linear.linear = column;
-    Index inside = e_.Coordinates(inner_, linear);
+    Index inside = Coordinates(e_, inner_, linear);
     for (const Coord& c : inside.coords) index.coords.push_back(c);
     return index;
   }
   void Store(size_t k, const Index& index, const Element& value) {
     const Shape& to = memory_.shape(results_[k]);
-    e_.StoreAt(draft_.MemoryOf(results_[k]), to.dtype(), e_.Linear(to.dims(), index), value);
+    StoreAt(e_, draft_.MemoryOf(results_[k]), to.dtype(), LinearCoord(e_, to.dims(), index), value);
   }
 
   KernelDraft& draft_;
-  ElementEmitter& e_;
+  ElementContext& e_;
   KernelBuilder& b_;
   Memory& memory_;
   const Instruction& scan_;

@@ -59,8 +59,8 @@ void StoreColumnResults(Subject& subject, KernelDraft& draft, const Coord& place
   const KernelBody& body = subject.body();
   for (size_t k = 0; k < body.outputs.size(); ++k) {
     MemValue out = body.outputs[k].value;
-    draft.elements().StoreAt(draft.MemoryOf(out), subject.cx.memory.shape(out).dtype(), place,
-                             values[subject.reduces()->wanted[k]]);
+    StoreAt(draft.elements(), draft.MemoryOf(out), subject.cx.memory.shape(out).dtype(), place,
+            values[subject.reduces()->wanted[k]]);
   }
 }
 
@@ -76,7 +76,7 @@ Status JoinColumnPieces(Subject& subject, int64_t pieces,
   std::vector<KernelBuilder::MemoryId> from;
   for (program::BufferId p : partial) from.push_back(last.DeclareBuffer(p, program::Access::kRead));
   RowReducer join(last, group.reduces, group.shape.width);
-  ElementEmitter& e = last.elements();
+  ElementContext& e = last.elements();
   LoopShape loop;
   loop.dims = {dims.rows};
   loop.flat = true;
@@ -84,7 +84,7 @@ Status JoinColumnPieces(Subject& subject, int64_t pieces,
   loop.cost = static_cast<double>(pieces);
   TRY(last.ForEach(loop, [&](const Index& at) -> Status {
     std::vector<Element> acc = TRY(join.Pieces(pieces, [&](const Coord& p, size_t i) {
-      return e.LoadAt(from[i], join.type(i), e.Add(at.linear, e.Scale(p, dims.rows)));
+      return LoadAt(e, from[i], join.type(i), AddCoords(e, at.linear, ScaleCoord(e, p, dims.rows)));
     }));
     StoreColumnResults(subject, last, at.linear, acc);
     return {};
@@ -167,11 +167,14 @@ class ColumnTask {
     TRY(emitter_.IsLongSum(cut_.piece)
             ? emitter_.LongRows(outer, first, last, divisor, begin_, end_, acc_, wide_)
             : emitter_.Rows(outer, first, last, divisor, begin_, end_, acc_));
-    return StoreResults(e_.Scale(e_.Linear(columns_.outer_sizes, outer), cut_.all_columns));
+    return StoreResults(
+        ScaleCoord(e_, LinearCoord(e_, columns_.outer_sizes, outer), cut_.all_columns));
   }
 
  private:
-  Coord InBlock(const Coord& j) { return e_.Add(j, e_.Scale({begin_, 0, cut_.lanes}, -1)); }
+  Coord InBlock(const Coord& j) {
+    return AddCoords(e_, j, ScaleCoord(e_, {begin_, 0, cut_.lanes}, -1));
+  }
 
   void DeclareAccumulators() {
     acc_.clear();
@@ -199,7 +202,7 @@ class ColumnTask {
           emitter_.StoreWide(wide_[i], type, InBlock(j), emitter_.Widen(start));
           start = emitter_.Nothing(type);
         }
-        e_.StoreAt(acc_[i], type, InBlock(j), start);
+        StoreAt(e_, acc_[i], type, InBlock(j), start);
       }
       return {};
     });
@@ -216,13 +219,13 @@ class ColumnTask {
           Element sum = emitter_.LoadWide(from, emitter_.reducer.type(i), InBlock(j));
           values[i] = emitter_.Recast(sum, DType::kF32);
         }
-        Coord place = e_.AddConstant(e_.Add(above, e_.Scale(j, columns_.minor)), c);
+        Coord place = AddConstant(e_, AddCoords(e_, above, ScaleCoord(e_, j, columns_.minor)), c);
         if (cut_.pieces == 1) {
           StoreColumnResults(subject_, draft_, place, values);
           continue;
         }
-        Coord piece = e_.Scale({number_, 0, 1}, cut_.outer * cut_.all_columns);
-        emitter_.Store(partial_, e_.Add(place, piece), values);
+        Coord piece = ScaleCoord(e_, {number_, 0, 1}, cut_.outer * cut_.all_columns);
+        emitter_.Store(partial_, AddCoords(e_, place, piece), values);
       }
       return {};
     });
@@ -231,7 +234,7 @@ class ColumnTask {
   Subject& subject_;
   KernelDraft& draft_;
   KernelBuilder& b_;
-  ElementEmitter& e_;
+  ElementContext& e_;
   const ReduceDims& dims_;
   const ColumnDims& columns_;
   const ColumnCut& cut_;

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <set>
 
+#include "compiler/analysis/queries.h"
 #include "compiler/lower/lowering.h"
-#include "compiler/passes/simplify/simplify_rules.h"
 #include "program/work_bounds.h"
 
 namespace weft::compiler {

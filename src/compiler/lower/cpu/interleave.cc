@@ -52,17 +52,17 @@ ValueId InterleavedPart(KernelBuilder& b, std::span<const ValueId> parts, int la
 // All columns of a row at `outer`, of each of the arrays, before any is stored.
 Status ComputeRows(KernelDraft& draft, std::span<const KernelOutput> outputs, const Dims& dims,
                    Index index) {
-  ElementEmitter& e = draft.elements();
+  ElementContext& e = draft.elements();
   index.coords.push_back({});
   std::vector<std::vector<ValueId>> values(outputs.size());
   for (int64_t k = 0; k < dims.back(); ++k) {
-    index.coords.back() = e.Constant(k);
+    index.coords.back() = ConstantCoord(e, k);
     for (size_t o = 0; o < outputs.size(); ++o) {
-      values[o].push_back(TRY(e.Emit(*outputs[o].inside, index)).re);
+      values[o].push_back(TRY(EmitElement(e, *outputs[o].inside, index)).re);
     }
   }
-  index.coords.back() = e.Constant(0);
-  Coord first = e.Linear(dims, index);
+  index.coords.back() = ConstantCoord(e, 0);
+  Coord first = LinearCoord(e, dims, index);
   for (size_t o = 0; o < outputs.size(); ++o) {
     StoreRows(e, draft.MemoryOf(outputs[o].value), outputs[o].inside->shape().dtype(), first,
               std::move(values[o]));
@@ -96,20 +96,20 @@ bool FitsPeriod(const Instruction& i, const Dims& dims) {
 
 }  // namespace
 
-void StoreRows(ElementEmitter& e, KernelBuilder::MemoryId memory, DType dtype, const Coord& first,
+void StoreRows(ElementContext& e, KernelBuilder::MemoryId memory, DType dtype, const Coord& first,
                std::vector<ValueId> columns) {
-  KernelBuilder& b = e.builder();
-  int lanes = e.lanes();
+  KernelBuilder& b = e.b;
+  int lanes = e.lanes;
   for (ValueId& column : columns) {
     if (b.type(column).lanes != lanes) column = b.Splat(column, lanes);
   }
-  if (columns.size() == 1) return e.StoreAt(memory, dtype, first, {columns[0], -1});
-  if (lanes > 1 && columns.size() != 3) return e.StoreColumns(memory, first.base, columns);
+  if (columns.size() == 1) return StoreAt(e, memory, dtype, first, {columns[0], -1});
+  if (lanes > 1 && columns.size() != 3) return StoreColumns(e, memory, first.base, columns);
   for (size_t k = 0; k < columns.size(); ++k) {
     int64_t number = static_cast<int64_t>(k);
     ValueId part = lanes == 1 ? columns[k] : InterleavedPart(b, columns, lanes, number);
     Coord at{b.Add(first.base, b.Int(number * lanes)), lanes > 1 ? 1 : 0};
-    e.StoreAt(memory, dtype, at, {part, -1});
+    StoreAt(e, memory, dtype, at, {part, -1});
   }
 }
 
@@ -149,7 +149,7 @@ Status LowerPeriodic(Subject& subject) {
   Steps& steps = subject.steps;
   KernelDraft draft = NewDraft(cx, body);
   draft.Declare(body.inputs, body.outputs);
-  ElementEmitter& e = draft.elements();
+  ElementContext& e = draft.elements();
   KernelBuilder& b = draft.builder();
   int64_t period = whole.dims.back(), size = 1;
   for (int64_t d : whole.dims) size *= d;
@@ -175,20 +175,20 @@ Status LowerPeriodic(Subject& subject) {
     ValueId first = b.Mul(index.linear.base, b.Int(group));
     if (size % group != 0) first = b.Min(first, b.Int(size - group));
     for (int64_t v = 0; v < vectors; ++v) {
-      e.set_lanes(static_cast<int>(lanes));
+      e.lanes = static_cast<int>(lanes);
       Index at;
       at.is_linear = true;
       at.linear = {b.Add(first, b.Int(v * lanes)), 1, 1, 0, size - 1, period, v * lanes % period};
       std::vector<Element> values;
       for (const KernelOutput& output : body.outputs) {
-        values.push_back(TRY(e.Emit(*output.inside, at)));
+        values.push_back(TRY(EmitElement(e, *output.inside, at)));
       }
       for (size_t k = 0; k < body.outputs.size(); ++k) {
         MemValue to = body.outputs[k].value;
-        e.StoreAt(draft.MemoryOf(to), cx.memory.shape(to).dtype(), at.linear, values[k]);
+        StoreAt(e, draft.MemoryOf(to), cx.memory.shape(to).dtype(), at.linear, values[k]);
       }
     }
-    e.set_lanes(1);
+    e.lanes = 1;
     return {};
   }));
   Finish(cx, draft, body, steps);
@@ -228,7 +228,7 @@ Status LowerInterleaved(Subject& subject) {
   shape.flat = false;
   if (whole.dims.back() > 4) shape.width = OneRegister(shape.width);
   TRY(draft.ForEach(shape, [&](const Index& outer) -> Status {
-    Index index = draft.elements().Coordinates(shape.dims, outer);
+    Index index = Coordinates(draft.elements(), shape.dims, outer);
     return ComputeRows(draft, body.outputs, whole.dims, std::move(index));
   }));
   Finish(cx, draft, body, steps);
@@ -260,7 +260,7 @@ Status LowerRowsInLanes(Subject& subject) {
   Steps& steps = subject.steps;
   KernelDraft draft = NewDraft(cx, body);
   draft.Declare(body.inputs, body.outputs);
-  ElementEmitter& e = draft.elements();
+  ElementContext& e = draft.elements();
   LoopShape shape = ShapeOf(cx, body, space.wide);
   shape.dims = Dims(std::span(space.wide.data(), space.kept));
   shape.cost *= static_cast<double>(space.length);
@@ -271,18 +271,18 @@ Status LowerRowsInLanes(Subject& subject) {
     (space.IsWide(output.inside->shape()) ? wide : narrow).push_back(output);
   }
   TRY(draft.ForEach(shape, [&](const Index& outer) -> Status {
-    Index row = e.Coordinates(shape.dims, outer);
+    Index row = Coordinates(e, shape.dims, outer);
     std::vector<Element> values;
     std::vector<Index> places;
     for (const KernelOutput& output : narrow) {
       places.push_back(NarrowIndex(e, space, output.inside->shape(), row));
-      values.push_back(TRY(e.Emit(*output.inside, places.back())));
+      values.push_back(TRY(EmitElement(e, *output.inside, places.back())));
     }
     TRY(ComputeRows(draft, wide, space.wide, row));
     for (size_t k = 0; k < narrow.size(); ++k) {
       const Shape& to = narrow[k].inside->shape();
-      e.StoreAt(draft.MemoryOf(narrow[k].value), to.dtype(), e.Linear(to.dims(), places[k]),
-                values[k]);
+      StoreAt(e, draft.MemoryOf(narrow[k].value), to.dtype(), LinearCoord(e, to.dims(), places[k]),
+              values[k]);
     }
     return {};
   }));

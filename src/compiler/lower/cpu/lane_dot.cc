@@ -58,7 +58,7 @@ Status LowerDotInLanes(Subject& subject) {
   KernelDraft draft = NewDraft(cx, body);
   draft.Declare(body.inputs, body.outputs);
   KernelBuilder& b = draft.builder();
-  ElementEmitter& e = draft.elements();
+  ElementContext& e = draft.elements();
   auto memory_of = [&](const Instruction* i) { return draft.MemoryOf(cx.memory.Leaf(*i)); };
   KernelBuilder::MemoryId left = memory_of(dot.operand(0)), right = memory_of(dot.operand(1));
   KernelBuilder::MemoryId out = memory_of(&dot);
@@ -77,37 +77,35 @@ Status LowerDotInLanes(Subject& subject) {
   int64_t room = cx.target.ValuesOfLane();
   shape.width = ByteWidth(type) * (values > room / 2 ? 4 : values > room / 4 ? 2 : 1);
   TRY(draft.ForEach(shape, [&](const Index& index) -> Status {
-    Index at = e.Coordinates(shape.dims, index);
+    Index at = Coordinates(e, shape.dims, index);
     const Coord* i = along == DotLanes::kRows ? &at.coords[1] : nullptr;
     const Coord* j = along == DotLanes::kColumns ? &at.coords[1] : nullptr;
     // Of a matrix in the batch: at a lane's row or column, or none, and so many elements on.
     auto place = [&](int64_t size, const Coord* lane, int64_t stride, int64_t more) {
-      Coord c = e.Scale(at.coords[0], size);
-      if (lane != nullptr) c = e.Add(c, e.Scale(*lane, stride));
-      return e.AddConstant(c, more);
+      Coord c = ScaleCoord(e, at.coords[0], size);
+      if (lane != nullptr) c = AddCoords(e, c, ScaleCoord(e, *lane, stride));
+      return AddConstant(e, c, more);
     };
-    auto spread = [&](ValueId v) {
-      return b.type(v).lanes == e.lanes() ? v : b.Splat(v, e.lanes());
-    };
+    auto spread = [&](ValueId v) { return b.type(v).lanes == e.lanes ? v : b.Splat(v, e.lanes); };
     int64_t left_row = s.trans_a ? 1 : s.k, left_k = s.trans_a ? s.m : 1;
     int64_t right_column = s.trans_b ? s.k : 1, right_k = s.trans_b ? 1 : s.n;
     std::vector<ValueId> results;
     for (int64_t row = 0; row < rows; ++row) {
       for (int64_t column = 0; column < columns; ++column) {
-        ValueId sum = b.Number(0, {type, e.lanes()});
+        ValueId sum = b.Number(0, {type, e.lanes});
         for (int64_t k = 0; k < s.k; ++k) {
           Coord x = place(s.m * s.k, i, left_row, row * left_row + k * left_k);
           Coord y = place(s.k * s.n, j, right_column, column * right_column + k * right_k);
-          sum = b.Fma(spread(e.LoadAt(left, dot.operand(0)->shape().dtype(), x).re),
-                      spread(e.LoadAt(right, dot.operand(1)->shape().dtype(), y).re), sum);
+          sum = b.Fma(spread(LoadAt(e, left, dot.operand(0)->shape().dtype(), x).re),
+                      spread(LoadAt(e, right, dot.operand(1)->shape().dtype(), y).re), sum);
         }
         results.push_back(stored == type ? sum : b.Narrow(sum, stored));
       }
     }
     if (along == DotLanes::kColumns) {
       for (int64_t row = 0; row < rows; ++row) {
-        e.StoreAt(out, stored, place(s.m * s.n, j, 1, row * s.n),
-                  {results[static_cast<size_t>(row)], -1});
+        StoreAt(e, out, stored, place(s.m * s.n, j, 1, row * s.n),
+                {results[static_cast<size_t>(row)], -1});
       }
       return {};
     }

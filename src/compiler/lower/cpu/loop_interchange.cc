@@ -172,7 +172,7 @@ bool IsReadBy(std::span<const Instruction* const> reads, int64_t k) {
 Status EmitRounds(LowerContext& cx, KernelDraft& draft, const Instruction& loop,
                   std::span<const Instruction* const> reads, bool arrays, int64_t trips,
                   const Index& index) {
-  ElementEmitter& e = draft.elements();
+  ElementContext& e = draft.elements();
   KernelBuilder& b = draft.builder();
   const auto& state = cx.memory.State(loop);
   const Instruction& root = *loop.attrs<hlo::WhileAttrs>().body->root();
@@ -184,7 +184,7 @@ Status EmitRounds(LowerContext& cx, KernelDraft& draft, const Instruction& loop,
       carried.push_back(k);
     }
   }
-  int lanes = e.lanes();
+  int lanes = e.lanes;
   auto at = [&](int64_t k) { return root.operand(k)->shape().IsScalar() ? Index() : index; };
   std::vector<ValueId> values;
   auto push = [&](Element element, int64_t k) {
@@ -196,11 +196,11 @@ Status EmitRounds(LowerContext& cx, KernelDraft& draft, const Instruction& loop,
   for (int64_t k : carried) {
     const Shape& shape = root.operand(k)->shape();
     if (!IsReadBy(reads, k)) {
-      push(e.Zero(shape.dtype()), k);
+      push(ZeroElement(e, shape.dtype()), k);
       continue;
     }
-    push(e.LoadAt(draft.MemoryOf(state[static_cast<size_t>(k)]), shape.dtype(),
-                  e.Linear(shape.dims(), at(k))),
+    push(LoadAt(e, draft.MemoryOf(state[static_cast<size_t>(k)]), shape.dtype(),
+                LinearCoord(e, shape.dims(), at(k))),
          k);
   }
   auto each = [&](std::span<const ValueId> from, const auto& use) {
@@ -219,12 +219,12 @@ Status EmitRounds(LowerContext& cx, KernelDraft& draft, const Instruction& loop,
     }
   });
   values.clear();
-  for (int64_t k : carried) push(TRY(e.Emit(*root.operand(k), at(k))), k);
+  for (int64_t k : carried) push(TRY(EmitElement(e, *root.operand(k), at(k))), k);
   each(b.End(values), [&](int64_t k, Element element) {
     const Shape& shape = root.operand(k)->shape();
     if (shape.IsScalar() == arrays) return;
-    e.StoreAt(draft.MemoryOf(state[static_cast<size_t>(k)]), shape.dtype(),
-              e.Linear(shape.dims(), at(k)), element);
+    StoreAt(e, draft.MemoryOf(state[static_cast<size_t>(k)]), shape.dtype(),
+            LinearCoord(e, shape.dims(), at(k)), element);
   });
   return {};
 }

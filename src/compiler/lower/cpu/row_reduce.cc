@@ -41,13 +41,14 @@ Status LowerRowReduce(Subject& subject) {
     if (dims.kept[k] == together.dimension) rows[inside = k] = 1;
   }
   auto store = [&](KernelDraft& draft, Index row, std::span<const Element> values) {
-    ElementEmitter& e = draft.elements();
+    ElementContext& e = draft.elements();
     for (int64_t v = 0; v < together.size; ++v) {
-      if (together.dimension >= 0) row.coords[inside] = e.Constant(v);
+      if (together.dimension >= 0) row.coords[inside] = ConstantCoord(e, v);
       for (size_t k = 0; k < body.outputs.size(); ++k) {
         MemValue to = body.outputs[k].value;
-        e.StoreAt(draft.MemoryOf(to), cx.memory.shape(to).dtype(), e.Linear(dims.kept_sizes, row),
-                  values[static_cast<size_t>(v) * group.count + group.wanted[k]]);
+        StoreAt(e, draft.MemoryOf(to), cx.memory.shape(to).dtype(),
+                LinearCoord(e, dims.kept_sizes, row),
+                values[static_cast<size_t>(v) * group.count + group.wanted[k]]);
       }
     }
   };
@@ -70,6 +71,45 @@ Decision MatchSplitReduce(Subject& subject) {
   return Take("there are few rows, and they are long");
 }
 
+// The results of pieces of rows together, and the rest of the rows.
+Status JoinSplit(Subject& subject, std::span<const program::BufferId> partial, int64_t pieces,
+                 int64_t piece) {
+  LowerContext& cx = subject.cx;
+  const KernelBody& body = subject.body();
+  const auto& [reduces, wanted, count, dims, same_dims, shape] = *subject.reduces();
+  int64_t rest = dims.length - pieces * piece;
+  Dims grid = dims.kept_sizes;
+  grid.push_back(pieces);
+  KernelDraft last(StrCat(body.instruction->name(), ".join"), cx.program, cx.memory, cx.target);
+  // The rest of the rows, and initial values, are read here.
+  last.Declare(body.inputs, body.outputs);
+  std::vector<KernelBuilder::MemoryId> memory;
+  for (program::BufferId p : partial)
+    memory.push_back(last.DeclareBuffer(p, program::Access::kRead));
+  RowReducer join(last, reduces, shape.width);
+  ElementContext& e = last.elements();
+  TRY(last.ForEachRow(dims.kept_sizes, 1, true, [&](const Index& row) -> Status {
+    std::vector<Element> acc = TRY(join.Pieces(pieces, [&](const Coord& p, size_t i) {
+      Index at = row;
+      at.coords.push_back(p);
+      return LoadAt(e, memory[i], join.type(i), LinearCoord(e, grid, at));
+    }));
+    if (rest > 0) {
+      std::vector<Element> value =
+          TRY(join.Row(row, last.builder().Int(pieces * piece), rest, true));
+      acc = TRY(join.Combine(std::move(acc), value));
+    }
+    for (size_t k = 0; k < body.outputs.size(); ++k) {
+      MemValue to = body.outputs[k].value;
+      StoreAt(e, last.MemoryOf(to), cx.memory.shape(to).dtype(),
+              LinearCoord(e, dims.kept_sizes, row), acc[wanted[k]]);
+    }
+    return {};
+  }));
+  Finish(cx, last, body, subject.steps);
+  return {};
+}
+
 // Few long rows: pieces of them in parallel, then the pieces together.
 Status LowerSplitReduce(Subject& subject) {
   LowerContext& cx = subject.cx;
@@ -79,7 +119,7 @@ Status LowerSplitReduce(Subject& subject) {
   int64_t unit = dims.reduced.size() > 1 ? dims.reduced_sizes.back() : 64;
   int64_t piece = (dims.length / program::TargetFacts::kJoinedPieces + unit - 1) / unit * unit;
   piece = std::min(std::max(piece, unit), dims.length);
-  int64_t pieces = dims.length / piece, rest = dims.length - pieces * piece;
+  int64_t pieces = dims.length / piece;
   KernelDraft draft = NewDraft(cx, body);
   std::vector<program::BufferId> partial;
   {
@@ -97,49 +137,21 @@ Status LowerSplitReduce(Subject& subject) {
   Dims grid = dims.kept_sizes;
   grid.push_back(pieces);
   KernelBuilder& b = draft.builder();
-  ElementEmitter& e = draft.elements();
-  TRY(draft.ForEachRow(grid, shape.cost * static_cast<double>(piece), false,
-                       [&](const Index& at) -> Status {
-                         Index row = at;
-                         ValueId number = at.coords.back().base;
-                         row.coords.pop_back();
-                         std::vector<Element> values =
-                             TRY(reducer.Row(row, b.Mul(number, b.Int(piece)), piece, true));
-                         for (size_t i = 0; i < values.size(); ++i) {
-                           e.StoreAt(memory[i], reducer.type(i), e.Linear(grid, at), values[i]);
-                         }
-                         return {};
-                       }));
+  ElementContext& e = draft.elements();
+  TRY(draft.ForEachRow(
+      grid, shape.cost * static_cast<double>(piece), false, [&](const Index& at) -> Status {
+        Index row = at;
+        ValueId number = at.coords.back().base;
+        row.coords.pop_back();
+        std::vector<Element> values =
+            TRY(reducer.Row(row, b.Mul(number, b.Int(piece)), piece, true));
+        for (size_t i = 0; i < values.size(); ++i) {
+          StoreAt(e, memory[i], reducer.type(i), LinearCoord(e, grid, at), values[i]);
+        }
+        return {};
+      }));
   Finish(cx, draft, body, steps);
-
-  KernelDraft last(StrCat(body.instruction->name(), ".join"), cx.program, cx.memory, cx.target);
-  // The rest of the rows, and initial values, are read here.
-  last.Declare(body.inputs, body.outputs);
-  memory.clear();
-  for (program::BufferId p : partial)
-    memory.push_back(last.DeclareBuffer(p, program::Access::kRead));
-  RowReducer join(last, reduces, shape.width);
-  ElementEmitter& f = last.elements();
-  TRY(last.ForEachRow(dims.kept_sizes, 1, true, [&](const Index& row) -> Status {
-    std::vector<Element> acc = TRY(join.Pieces(pieces, [&](const Coord& p, size_t i) {
-      Index at = row;
-      at.coords.push_back(p);
-      return f.LoadAt(memory[i], join.type(i), f.Linear(grid, at));
-    }));
-    if (rest > 0) {
-      std::vector<Element> value =
-          TRY(join.Row(row, last.builder().Int(pieces * piece), rest, true));
-      acc = TRY(join.Combine(std::move(acc), value));
-    }
-    for (size_t k = 0; k < body.outputs.size(); ++k) {
-      MemValue to = body.outputs[k].value;
-      f.StoreAt(last.MemoryOf(to), cx.memory.shape(to).dtype(), f.Linear(dims.kept_sizes, row),
-                acc[wanted[k]]);
-    }
-    return {};
-  }));
-  Finish(cx, last, body, steps);
-  return {};
+  return JoinSplit(subject, partial, pieces, piece);
 }
 
 }  // namespace

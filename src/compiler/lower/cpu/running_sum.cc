@@ -87,7 +87,7 @@ Status LowerRunningSum(Subject& subject) {
   KernelBody body = BodyOf(cx, scan);
   KernelDraft draft = NewDraft(cx, body);
   draft.Declare(body.inputs, body.outputs);
-  ElementEmitter& e = draft.elements();
+  ElementContext& e = draft.elements();
   KernelBuilder& b = draft.builder();
   int lanes = VectorOfSums(cx.target);
   LoopShape shape;
@@ -96,22 +96,23 @@ Status LowerRunningSum(Subject& subject) {
   shape.scalar = true;
   shape.cost = 2 * static_cast<double>(length);
   TRY(draft.ForEach(shape, [&](const Index& linear) -> Status {
-    Index outer = e.Coordinates(slice, linear);
-    ValueId total = TRY(e.Emit(init, init.shape().IsScalar() ? Index() : outer)).re;
+    Index outer = Coordinates(e, slice, linear);
+    ValueId total = TRY(EmitElement(e, init, init.shape().IsScalar() ? Index() : outer)).re;
     // The next `n` elements in the order of the sum; what they add.
     auto vector = [&](ValueId at, int n, ValueId before) -> Result<ValueId> {
       Coord t{at, n > 1 ? 1 : 0, n, 0, length - 1};
       if (attrs.is_reverse) t = {b.Sub(b.Int(length - n), at), t.step, 1, 0, length - 1};
       Index index = outer;
       index.coords.push_back(t);
-      e.set_lanes(n);
-      ValueId x = TRY(e.Emit(input, index)).re;
+      e.lanes = n;
+      ValueId x = TRY(EmitElement(e, input, index)).re;
       if (b.type(x).lanes != n) x = b.Splat(x, n);
       ValueId sums = SumsOfLanes(b, x, attrs.is_reverse);
       ValueId first = b.Cast(before, DType::kF32);
       ValueId value = b.Add(n > 1 ? b.Splat(first, n) : first, sums);
-      e.StoreAt(draft.MemoryOf(results[0]), DType::kF32, e.Linear(whole, index), {value, -1});
-      e.set_lanes(1);
+      StoreAt(e, draft.MemoryOf(results[0]), DType::kF32, LinearCoord(e, whole, index),
+              {value, -1});
+      e.lanes = 1;
       if (n > 1) sums = b.Extract(sums, attrs.is_reverse ? 0 : n - 1);
       return b.Add(before, b.Cast(sums, DType::kF64));
     };
@@ -126,7 +127,8 @@ Status LowerRunningSum(Subject& subject) {
       at = end;
     }
     const Shape& last = cx.memory.shape(results[1]);
-    e.StoreAt(draft.MemoryOf(results[1]), last.dtype(), e.Linear(last.dims(), outer), {total, -1});
+    StoreAt(e, draft.MemoryOf(results[1]), last.dtype(), LinearCoord(e, last.dims(), outer),
+            {total, -1});
     return {};
   }));
   Finish(cx, draft, body, subject.steps);

@@ -68,20 +68,20 @@ ValueId IsBefore(KernelBuilder& b, const Item& x, const Item& y, bool descending
 }
 
 // The same, as the comparator says.
-Result<ValueId> IsBefore(ElementEmitter& e, const Item& x, const Item& y,
+Result<ValueId> IsBefore(ElementContext& e, const Item& x, const Item& y,
                          const hlo::Computation& comparator) {
   std::vector<Element> args;
   for (size_t i = 0; i < x.values.size(); ++i) {
     args.insert(args.end(), {x.values[i], y.values[i]});
   }
-  return TRY(e.Call(comparator, args))[0].re;
+  return TRY(CallComputation(e, comparator, args))[0].re;
 }
 
 // The item where the predicate is true, the other one elsewhere.
-Item Choose(ElementEmitter& e, KernelBuilder& b, ValueId which, const Item& x, const Item& y) {
+Item Choose(ElementContext& e, KernelBuilder& b, ValueId which, const Item& x, const Item& y) {
   Item chosen;
   for (size_t k = 0; k < x.values.size(); ++k) {
-    chosen.values.push_back(e.Select(which, x.values[k], y.values[k]));
+    chosen.values.push_back(SelectElement(e, which, x.values[k], y.values[k]));
   }
   for (size_t k = 0; k < x.keys.size(); ++k) {
     chosen.keys.push_back(b.Select(which, x.keys[k], y.keys[k]));
@@ -173,7 +173,7 @@ Status LowerSortingNetwork(Subject& subject) {
   const auto& results = cx.memory.Leaves(sort);
   KernelDraft draft = NewDraft(cx, body);
   draft.Declare(body.inputs, body.outputs);
-  ElementEmitter& e = draft.elements();
+  ElementContext& e = draft.elements();
   KernelBuilder& b = draft.builder();
   LoopShape shape;
   shape.dims = slice;
@@ -191,20 +191,20 @@ Status LowerSortingNetwork(Subject& subject) {
     return IsFloatBefore(b, x.values[key_at].re, y.values[key_at].re, descending);
   };
   TRY(draft.ForEach(shape, [&](const Index& linear) -> Status {
-    Index at = e.Coordinates(slice, linear);
+    Index at = Coordinates(e, slice, linear);
     auto place = [&](int64_t k) {
       Index full = at;
-      full.coords.insert_at(few.dim, e.Constant(k));
+      full.coords.insert_at(few.dim, ConstantCoord(e, k));
       return full;
     };
     std::vector<Item> items(static_cast<size_t>(few.n));
     for (int64_t k = 0; k < few.n; ++k) {
       Item& item = items[static_cast<size_t>(k)];
       for (const Instruction* operand : sort.operands()) {
-        item.values.push_back(TRY(e.Emit(*operand, place(k))));
+        item.values.push_back(TRY(EmitElement(e, *operand, place(k))));
       }
       if (sort.op() == HloOp::kTopK) {
-        item.values.push_back({b.Int(k, {DType::kS32, e.lanes()}), -1});
+        item.values.push_back({b.Int(k, {DType::kS32, e.lanes}), -1});
       }
       if (!few.order || floats) continue;
       for (int64_t key : few.order->keys) {
@@ -222,8 +222,8 @@ Status LowerSortingNetwork(Subject& subject) {
     for (int64_t k = 0; k < few.best; ++k) {
       for (size_t i = 0; i < results.size(); ++i) {
         const Shape& to = cx.memory.shape(results[i]);
-        e.StoreAt(draft.MemoryOf(results[i]), to.dtype(), e.Linear(to.dims(), place(k)),
-                  items[static_cast<size_t>(k)].values[i]);
+        StoreAt(e, draft.MemoryOf(results[i]), to.dtype(), LinearCoord(e, to.dims(), place(k)),
+                items[static_cast<size_t>(k)].values[i]);
       }
     }
     return {};

@@ -156,7 +156,7 @@ class TransposeByTiles {
     if (!direct_) array_ = b_.Array("tile", compute_, tile_.rows * tile_.columns);
     open_ = 0;
     size_t tiles = at.coords.size() - 3;  // the first coordinate of tiles
-    Coord number = e_.Add(e_.Scale(at.coords[tiles], band), at.coords.back());
+    Coord number = AddCoords(e_, ScaleCoord(e_, at.coords[tiles], band), at.coords.back());
     i0_ = Start(number, tile_.rows, dims_[tile_.across]);
     j0_ = Start(at.coords[tiles + 1], tile_.columns, dims_[tile_.along]);
     Index index;
@@ -174,12 +174,12 @@ class TransposeByTiles {
     ValueId j = b_.BeginLoop(LoopKind::kSerial, b_.Int(0), b_.Int(columns), b_.Int(turned_))[0];
     bool whole = columns % turned_ == 0;
     if (!whole) j = b_.Min(j, b_.Int(columns - turned_));
-    e_.set_lanes(static_cast<int>(turned_));
+    e_.lanes = static_cast<int>(turned_);
     for (int64_t next = 0; next < tile_.rows; next += turned_) {
       int64_t i = std::min(next, tile_.rows - turned_);
       TRY(FillSquare(index, i, {j, 0, whole ? turned_ : 1, 0, columns - turned_}));
     }
-    e_.set_lanes(1);
+    e_.lanes = 1;
     b_.End();
     return {};
   }
@@ -191,12 +191,12 @@ class TransposeByTiles {
       return b_.type(v).lanes == turned_ ? v : b_.Splat(v, static_cast<int>(turned_));
     };
     for (int64_t u = 0; u < turned_; ++u) {
-      index.coords[tile_.along] = e_.AddConstant(e_.Add(j0_, along), u);
-      Coord across = e_.AddConstant(i0_, i);
+      index.coords[tile_.along] = AddConstant(e_, AddCoords(e_, j0_, along), u);
+      Coord across = AddConstant(e_, i0_, i);
       across.step = turned_ > 1 ? 1 : 0;
       across.high = dims_[tile_.across] - 1;
       index.coords[tile_.across] = across;
-      Element element = TRY(e_.Emit(*transpose_.operand(0), InOperand(index)));
+      Element element = TRY(EmitElement(e_, *transpose_.operand(0), InOperand(index)));
       vectors.push_back(whole_vector(element.re));
       if (element.im >= 0) imaginary.push_back(whole_vector(element.im));
     }
@@ -208,12 +208,12 @@ class TransposeByTiles {
         b_.Store(array_, b_.Add(along.base, b_.Int((i + u) * tile_.columns)), vector);
         continue;
       }
-      index.coords[tile_.across] = e_.AddConstant(i0_, i + u);
+      index.coords[tile_.across] = AddConstant(e_, i0_, i + u);
       index.coords[tile_.along] =
-          e_.Add(j0_, {along.base, turned_ > 1 ? 1 : 0, 1, 0, tile_.columns - turned_});
+          AddCoords(e_, j0_, {along.base, turned_ > 1 ? 1 : 0, 1, 0, tile_.columns - turned_});
       ValueId im = imaginary.empty() ? -1 : imaginary[static_cast<size_t>(u)];
-      e_.StoreAt(draft_.MemoryOf(body_.outputs[0].value), type_, e_.Linear(dims_, index),
-                 {vector, im});
+      StoreAt(e_, draft_.MemoryOf(body_.outputs[0].value), type_, LinearCoord(e_, dims_, index),
+              {vector, im});
     }
     return {};
   }
@@ -232,20 +232,21 @@ class TransposeByTiles {
   Status Drain(Index index) {
     int64_t rows = tile_.rows, columns = tile_.columns;
     ValueId i = b_.BeginLoop(LoopKind::kSerial, b_.Int(0), b_.Int(rows), b_.Int(1))[0];
-    index.coords[tile_.across] = e_.Add(i0_, {i, 0, 1, 0, rows - 1});
+    index.coords[tile_.across] = AddCoords(e_, i0_, {i, 0, 1, 0, rows - 1});
     int lanes = draft_.LanesFor(shape_.width, columns);
     TRY(draft_.OverLanes(columns, lanes, shape_.in_place, [&](Coord c) -> Status {
-      index.coords[tile_.along] = e_.Add(j0_, c);
-      e_.BindAt(transpose_, array_,
-                [&](const Index&) { return e_.Add(e_.Scale({i, 0, 1, 0, rows - 1}, columns), c); });
+      index.coords[tile_.along] = AddCoords(e_, j0_, c);
+      e_.BindAt(transpose_, array_, [&](const Index&) {
+        return AddCoords(e_, ScaleCoord(e_, {i, 0, 1, 0, rows - 1}, columns), c);
+      });
       std::vector<Element> values;
       for (const KernelOutput& output : body_.outputs) {
-        values.push_back(TRY(e_.Emit(*output.inside, index)));
+        values.push_back(TRY(EmitElement(e_, *output.inside, index)));
       }
       for (size_t k = 0; k < body_.outputs.size(); ++k) {
         MemValue to = body_.outputs[k].value;
-        e_.StoreAt(draft_.MemoryOf(to), cx_.memory.shape(to).dtype(), e_.Linear(dims_, index),
-                   values[k]);
+        StoreAt(e_, draft_.MemoryOf(to), cx_.memory.shape(to).dtype(),
+                LinearCoord(e_, dims_, index), values[k]);
       }
       return {};
     }));
@@ -262,7 +263,7 @@ class TransposeByTiles {
   int64_t turned_;
   KernelDraft draft_;
   KernelBuilder& b_;
-  ElementEmitter& e_;
+  ElementContext& e_;
   LoopShape shape_;
   bool direct_ = false;
   std::vector<size_t> outer_;

@@ -4,7 +4,7 @@
 #include <array>
 #include <numeric>
 
-#include "compiler/lower/element/element.h"
+#include "compiler/lower/element/memory.h"
 #include "program/target_facts.h"
 #include "program/work_bounds.h"
 
@@ -54,6 +54,16 @@ int TurnedAtOnce(int64_t length, int lanes) {
              : 2;
 }
 
+// `size` elements of a row, from column `first` on, of rows `begin`, `begin` + size, ..
+ValueId PiecesOfRows(ElementContext& e, KernelBuilder::MemoryId memory, ValueId begin,
+                     int64_t length, int64_t first, int size) {
+  std::vector<ValueId> pieces;
+  for (int64_t row = 0; row < e.lanes; row += size) {
+    pieces.push_back(e.b.Load(memory, e.b.Add(begin, e.b.Int(row * length + first)), size));
+  }
+  return JoinAll(e.b, std::move(pieces));
+}
+
 }  // namespace
 
 void TurnGroups(KernelBuilder& b, std::span<ValueId> v) {
@@ -69,73 +79,63 @@ void TurnGroups(KernelBuilder& b, std::span<ValueId> v) {
   }
 }
 
-// `size` elements of a row, from column `first` on, of rows `begin`, `begin` + size, ..
-ValueId ElementEmitter::PiecesOfRows(KernelBuilder::MemoryId memory, ValueId begin, int64_t length,
-                                     int64_t first, int size) {
-  std::vector<ValueId> pieces;
-  for (int64_t row = 0; row < lanes_; row += size) {
-    pieces.push_back(b_.Load(memory, b_.Add(begin, b_.Int(row * length + first)), size));
-  }
-  return JoinAll(b_, std::move(pieces));
-}
-
-ValueId ElementEmitter::LoadColumn(KernelBuilder::MemoryId memory, const Coord& at) {
+ValueId LoadColumn(ElementContext& e, KernelBuilder::MemoryId memory, const Coord& at) {
   int64_t length = at.step;
-  if (lanes_ < 2 || at.each != 1 || b_.type(at.base).lanes > 1) return -1;
+  if (e.lanes < 2 || at.each != 1 || e.b.type(at.base).lanes > 1) return -1;
   if (length < 2 || length == 3 || length > kLongestRow) return -1;
   int64_t modulus = std::max(at.modulus, at.multiple);
   int64_t column = at.modulus >= at.multiple ? at.residue % length : 0;
   // All of the rows must lie in memory.
   if (modulus % length != 0 || at.low < column) return -1;
-  if (at.high - column + length - 1 >= b_.count(memory)) return -1;
+  if (at.high - column + length - 1 >= e.b.count(memory)) return -1;
   ValueId origin = at.origin >= 0 ? at.origin : at.base;
-  ValueId begin = b_.Add(origin, b_.Int(at.offset - column));
-  if (LieTogether(length, lanes_)) {
-    ValueId rows = b_.Load(memory, begin, static_cast<int>(length) * lanes_);
+  ValueId begin = e.b.Add(origin, e.b.Int(at.offset - column));
+  if (LieTogether(length, e.lanes)) {
+    ValueId rows = e.b.Load(memory, begin, static_cast<int>(length) * e.lanes);
     std::vector<int32_t> from;
-    for (int64_t lane = 0; lane < lanes_; ++lane) {
+    for (int64_t lane = 0; lane < e.lanes; ++lane) {
       from.push_back(static_cast<int32_t>(lane * length + column));
     }
-    return b_.Shuffle(rows, rows, from);
+    return e.b.Shuffle(rows, rows, from);
   }
-  int size = TurnedAtOnce(length, lanes_);
+  int size = TurnedAtOnce(length, e.lanes);
   int64_t first = std::min<int64_t>(column - column % size, length - size);
   std::array<ValueId, program::TargetFacts::kNarrowLanes> turned = {};
   for (int row = 0; row < size; ++row) {
-    ValueId from = b_.Add(begin, b_.Int(row * length));
-    turned[static_cast<size_t>(row)] = PiecesOfRows(memory, from, length, first, size);
+    ValueId from = e.b.Add(begin, e.b.Int(row * length));
+    turned[static_cast<size_t>(row)] = PiecesOfRows(e, memory, from, length, first, size);
   }
-  TurnGroups(b_, std::span(turned.data(), static_cast<size_t>(size)));
+  TurnGroups(e.b, std::span(turned.data(), static_cast<size_t>(size)));
   return turned[static_cast<size_t>(column - first)];
 }
 
-void ElementEmitter::StoreColumns(KernelBuilder::MemoryId memory, ValueId begin,
-                                  std::span<const ValueId> columns) {
+void StoreColumns(ElementContext& e, KernelBuilder::MemoryId memory, ValueId begin,
+                  std::span<const ValueId> columns) {
   int64_t length = static_cast<int64_t>(columns.size());
-  if (LieTogether(length, lanes_)) {
+  if (LieTogether(length, e.lanes)) {
     std::vector<int32_t> from;
-    for (int64_t place = 0; place < length * lanes_; ++place) {
-      from.push_back(static_cast<int32_t>(place % length * lanes_ + place / length));
+    for (int64_t place = 0; place < length * e.lanes; ++place) {
+      from.push_back(static_cast<int32_t>(place % length * e.lanes + place / length));
     }
     size_t half = columns.size() / 2;
-    ValueId x = JoinAll(b_, {columns.begin(), columns.begin() + static_cast<int64_t>(half)});
-    ValueId y = JoinAll(b_, {columns.begin() + static_cast<int64_t>(half), columns.end()});
-    b_.Store(memory, begin, b_.Shuffle(x, y, from));
+    ValueId x = JoinAll(e.b, {columns.begin(), columns.begin() + static_cast<int64_t>(half)});
+    ValueId y = JoinAll(e.b, {columns.begin() + static_cast<int64_t>(half), columns.end()});
+    e.b.Store(memory, begin, e.b.Shuffle(x, y, from));
     return;
   }
-  int size = TurnedAtOnce(length, lanes_);
+  int size = TurnedAtOnce(length, e.lanes);
   for (int64_t first = 0; first < length; first += size) {
     first = std::min<int64_t>(first, length - size);
     std::vector<ValueId> turned(columns.begin() + first, columns.begin() + first + size);
-    TurnGroups(b_, turned);
-    for (int64_t row = 0; row < lanes_; ++row) {
+    TurnGroups(e.b, turned);
+    for (int64_t row = 0; row < e.lanes; ++row) {
       ValueId piece = turned[static_cast<size_t>(row % size)];
-      if (lanes_ > size) {
+      if (e.lanes > size) {
         std::vector<int32_t> from(static_cast<size_t>(size));
         std::iota(from.begin(), from.end(), static_cast<int32_t>(row - row % size));
-        piece = b_.Shuffle(piece, piece, from);
+        piece = e.b.Shuffle(piece, piece, from);
       }
-      b_.Store(memory, b_.Add(begin, b_.Int(row * length + first)), piece);
+      e.b.Store(memory, e.b.Add(begin, e.b.Int(row * length + first)), piece);
     }
   }
 }

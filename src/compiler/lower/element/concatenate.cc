@@ -4,7 +4,7 @@
 // reaches over an edge is gathered.
 #include <algorithm>
 
-#include "compiler/lower/element/element.h"
+#include "compiler/lower/element/ops.h"
 #include "hlo/computation.h"
 #include "program/work_bounds.h"
 
@@ -18,54 +18,72 @@ namespace {
 
 constexpr int kMaxOpenTests = program::WorkBounds::kDepth;  // of concatenations, within each other
 
-}  // namespace
+struct Operands {  // [begin, end) of a concatenation; where the first begins
+  int64_t begin, end, offset;
+};
 
-// Lanes go along dimension d, one element each.
-bool ElementEmitter::IsRun(const Index& at, size_t d) const {
-  if (lanes_ == 1) return false;
-  for (size_t i = 0; i < at.coords.size(); ++i) {
-    const Coord& c = at.coords[i];
-    if (b_.type(c.base).lanes > 1 || c.step != (i == d ? 1 : 0) || c.each != 1) {
-      return false;
-    }
-  }
-  return true;
-}
-
-Element ElementEmitter::Spread(Element value) {
-  auto spread = [&](ValueId v) {
-    return v < 0 || b_.type(v).lanes == lanes_ ? v : b_.Splat(v, lanes_);
-  };
-  return {spread(value.re), spread(value.im)};
-}
-
-Result<Element> ElementEmitter::EmitConcatenate(const Instruction& concatenate,
-                                                const Index& index) {
-  size_t d = static_cast<size_t>(concatenate.attrs<hlo::DimensionsAttrs>().dimensions[0]);
-  Index at = Coordinates(concatenate.shape().dims(), index);
+// Operands [begin, end), which of them is asked for not being known: halves, one of them behind a
+// test where the coordinate is the same in all lanes, else both.
+Result<Element> EmitConcatenateRange(ElementContext& e, const Instruction& concatenate, size_t d,
+                                     const Index& at, Operands range) {
   const Coord along = at.coords[d];
-  std::optional<int64_t> first = b_.IntConstant(along.base);
-  if (!IsRun(at, d)) {
-    bool one = b_.type(along.base).lanes == 1 && (along.step == 0 || lanes_ == 1);
-    if (!one || !first) return EmitConcatenateChosen(concatenate, d, at);
-    for (const Instruction* operand : concatenate.operands()) {
-      int64_t size = operand->shape().dim(static_cast<int64_t>(d));
-      if (*first < size) {
-        at.coords[d] = Constant(*first);
-        return Emit(*operand, at);
-      }
-      *first -= size;
-    }
-    return EmitConcatenateChosen(concatenate, d, at);
+  auto size_of = [&](int64_t k) {
+    return concatenate.operand(k)->shape().dim(static_cast<int64_t>(d));
+  };
+  while (range.end - range.begin > 1 && along.low >= range.offset + size_of(range.begin)) {
+    range.offset += size_of(range.begin++);
   }
-  if (first) return EmitConcatenateAt(concatenate, d, at, *first);
-  return EmitConcatenateRun(concatenate, d, at, {});
+  int64_t middle = (range.begin + range.end) / 2, offset = range.offset;
+  for (int64_t k = range.begin; k < middle; ++k) offset += size_of(k);
+  while (middle > range.begin && along.high < offset) {
+    range.end = middle;
+    offset -= size_of(--middle);
+  }
+  if (middle == range.begin) {
+    const Instruction& operand = *concatenate.operand(range.begin);
+    Index moved = at;
+    moved.coords[d] =
+        ClampCoord(e, AddConstant(e, along, -range.offset), 0, size_of(range.begin) - 1);
+    return EmitElement(e, operand, moved);
+  }
+  auto part = [&](bool first) {
+    Index in = at;
+    Coord& c = in.coords[d];
+    if (first) {
+      c.high = std::min(c.high, offset - 1);
+    } else {
+      c.low = std::max(c.low, offset);
+    }
+    return EmitConcatenateRange(
+        e, concatenate, d, in,
+        first ? Operands{range.begin, middle, range.offset} : Operands{middle, range.end, offset});
+  };
+  ValueId inside = IsWithin(e, along, 0, offset, concatenate.shape().dims()[d] + 1);
+  bool loads = e.lanes == 1 && middle - range.begin == 1 && range.end - middle == 1 &&
+               e.IsBound(*concatenate.operand(range.begin)) &&
+               e.IsBound(*concatenate.operand(middle));
+  if (e.b.type(inside).lanes == 1 && !loads && e.open_tests < kMaxOpenTests) {
+    ++e.open_tests;
+    auto value = EmitEither(e, inside, [&] { return part(true); }, [&] { return part(false); });
+    --e.open_tests;
+    return value;
+  }
+  // Both are computed: neither may count on being asked for.
+  Element left =
+      TRY(EmitConcatenateRange(e, concatenate, d, at, {range.begin, middle, range.offset}));
+  Element right = TRY(EmitConcatenateRange(e, concatenate, d, at, {middle, range.end, offset}));
+  return SelectElement(e, inside, left, right);
+}
+
+Result<Element> EmitConcatenateChosen(ElementContext& e, const Instruction& concatenate, size_t d,
+                                      const Index& at) {
+  return EmitConcatenateRange(e, concatenate, d, at, {0, concatenate.operand_count(), 0});
 }
 
 // A run of lanes that lies within one operand is read as one, the largest tried first; `tried` are
 // those that it does not lie within.
-Result<Element> ElementEmitter::EmitConcatenateRun(const Instruction& concatenate, size_t d,
-                                                   const Index& at, std::vector<int64_t> tried) {
+Result<Element> EmitConcatenateRun(ElementContext& e, const Instruction& concatenate, size_t d,
+                                   const Index& at, std::vector<int64_t> tried) {
   const Coord along = at.coords[d];
   int64_t offset = 0, most = -1, begin = 0, which = -1;
   for (int64_t k = 0; k < concatenate.operand_count(); ++k) {
@@ -78,39 +96,40 @@ Result<Element> ElementEmitter::EmitConcatenateRun(const Instruction& concatenat
     }
     offset += size;
   }
-  if (most < 2 * lanes_ || branches_ >= kMaxBranches) {
-    return EmitConcatenateChosen(concatenate, d, at);
+  if (most < 2 * e.lanes || e.branches >= ElementContext::kMaxBranches) {
+    return EmitConcatenateChosen(e, concatenate, d, at);
   }
   ValueId inside = -1;
-  if (along.low < begin) inside = b_.Emit(Op::kGe, {along.base, b_.Int(begin)});
+  if (along.low < begin) inside = e.b.Emit(Op::kGe, {along.base, e.b.Int(begin)});
   if (along.high >= begin + most) {
-    ValueId below = b_.Emit(Op::kLe, {along.base, b_.Int(begin + most - lanes_)});
-    inside = inside < 0 ? below : b_.Emit(Op::kAnd, {inside, below});
+    ValueId below = e.b.Emit(Op::kLe, {along.base, e.b.Int(begin + most - e.lanes)});
+    inside = inside < 0 ? below : e.b.Emit(Op::kAnd, {inside, below});
   }
   Index moved = at;
   auto within = [&]() -> Result<Element> {
-    Coord& c = moved.coords[d] = AddConstant(along, -begin);
+    Coord& c = moved.coords[d] = AddConstant(e, along, -begin);
     c.low = std::max(c.low, int64_t{0});
     c.high = std::min(c.high, most - 1);
-    return Emit(*concatenate.operand(which), moved);
+    return EmitElement(e, *concatenate.operand(which), moved);
   };
   if (inside < 0) return within();
   tried.push_back(which);
-  ++branches_;
-  auto value = EmitEither(inside, within,
-                          [&] { return EmitConcatenateRun(concatenate, d, at, std::move(tried)); });
-  --branches_;
+  ++e.branches;
+  auto value = EmitEither(e, inside, within, [&] {
+    return EmitConcatenateRun(e, concatenate, d, at, std::move(tried));
+  });
+  --e.branches;
   return value;
 }
 
 // Lanes [first, first + lanes), which operands they come from being known: runs of the operands,
 // moved to their lanes.
-Result<Element> ElementEmitter::EmitConcatenateAt(const Instruction& concatenate, size_t d,
-                                                  const Index& at, int64_t first) {
-  int lanes = lanes_;
+Result<Element> EmitConcatenateAt(ElementContext& e, const Instruction& concatenate, size_t d,
+                                  const Index& at, int64_t first) {
+  int lanes = e.lanes;
   auto shuffle = [&](Element a, Element b, const std::vector<int32_t>& from) {
-    Element result{b_.Shuffle(a.re, b.re, from), -1};
-    if (a.im >= 0) result.im = b_.Shuffle(a.im, b.im, from);
+    Element result{e.b.Shuffle(a.re, b.re, from), -1};
+    if (a.im >= 0) result.im = e.b.Shuffle(a.im, b.im, from);
     return result;
   };
   auto blend = [&](Element a, Element b, int64_t begin, int64_t end) {
@@ -131,9 +150,9 @@ Result<Element> ElementEmitter::EmitConcatenateAt(const Instruction& concatenate
     Element part;
     if (size >= lanes) {
       int64_t from = std::min(begin, size - lanes), shift = begin - from - lane;
-      moved.coords[d] = {b_.Int(from), 1, from == 0 ? int64_t{lanes} : from, from,
+      moved.coords[d] = {e.b.Int(from), 1, from == 0 ? int64_t{lanes} : from, from,
                          from + lanes - 1};
-      part = Spread(TRY(Emit(*operand, moved)));
+      part = SpreadToLanes(e, TRY(EmitElement(e, *operand, moved)));
       if (shift != 0) {
         std::vector<int32_t> lane_from;
         for (int64_t l = 0; l < lanes; ++l) {
@@ -143,11 +162,11 @@ Result<Element> ElementEmitter::EmitConcatenateAt(const Instruction& concatenate
       }
     } else {
       for (int64_t i = begin; i < end; ++i) {
-        moved.coords[d] = Constant(i);
-        lanes_ = 1;
-        auto one = Emit(*operand, moved);
-        lanes_ = lanes;
-        Element value = Spread(TRY(std::move(one)));
+        moved.coords[d] = ConstantCoord(e, i);
+        e.lanes = 1;
+        auto one = EmitElement(e, *operand, moved);
+        e.lanes = lanes;
+        Element value = SpreadToLanes(e, TRY(std::move(one)));
         int64_t l = lane + i - begin;
         part = part.re < 0 ? value : blend(part, value, l, l + 1);
       }
@@ -157,59 +176,41 @@ Result<Element> ElementEmitter::EmitConcatenateAt(const Instruction& concatenate
   return result;
 }
 
-// Operands [begin, end), which of them is asked for not being known: halves, one of them behind a
-// test where the coordinate is the same in all lanes, else both.
-Result<Element> ElementEmitter::EmitConcatenateRange(const Instruction& concatenate, size_t d,
-                                                     const Index& at, Operands range) {
-  const Coord along = at.coords[d];
-  auto size_of = [&](int64_t k) {
-    return concatenate.operand(k)->shape().dim(static_cast<int64_t>(d));
-  };
-  while (range.end - range.begin > 1 && along.low >= range.offset + size_of(range.begin)) {
-    range.offset += size_of(range.begin++);
-  }
-  int64_t middle = (range.begin + range.end) / 2, offset = range.offset;
-  for (int64_t k = range.begin; k < middle; ++k) offset += size_of(k);
-  while (middle > range.begin && along.high < offset) {
-    range.end = middle;
-    offset -= size_of(--middle);
-  }
-  if (middle == range.begin) {
-    const Instruction& operand = *concatenate.operand(range.begin);
-    Index moved = at;
-    moved.coords[d] = Clamp(AddConstant(along, -range.offset), 0, size_of(range.begin) - 1);
-    return Emit(operand, moved);
-  }
-  auto part = [&](bool first) {
-    Index in = at;
-    Coord& c = in.coords[d];
-    if (first) {
-      c.high = std::min(c.high, offset - 1);
-    } else {
-      c.low = std::max(c.low, offset);
+}  // namespace
+
+// Lanes go along dimension d, one element each.
+bool IsLaneRun(const ElementContext& e, const Index& at, size_t d) {
+  if (e.lanes == 1) return false;
+  for (size_t i = 0; i < at.coords.size(); ++i) {
+    const Coord& c = at.coords[i];
+    if (e.b.type(c.base).lanes > 1 || c.step != (i == d ? 1 : 0) || c.each != 1) {
+      return false;
     }
-    return EmitConcatenateRange(
-        concatenate, d, in,
-        first ? Operands{range.begin, middle, range.offset} : Operands{middle, range.end, offset});
-  };
-  ValueId inside = IsWithin(along, 0, offset, concatenate.shape().dims()[d] + 1);
-  bool loads = lanes_ == 1 && middle - range.begin == 1 && range.end - middle == 1 &&
-               IsBound(*concatenate.operand(range.begin)) && IsBound(*concatenate.operand(middle));
-  if (b_.type(inside).lanes == 1 && !loads && open_tests_ < kMaxOpenTests) {
-    ++open_tests_;
-    auto value = EmitEither(inside, [&] { return part(true); }, [&] { return part(false); });
-    --open_tests_;
-    return value;
   }
-  // Both are computed: neither may count on being asked for.
-  Element left = TRY(EmitConcatenateRange(concatenate, d, at, {range.begin, middle, range.offset}));
-  Element right = TRY(EmitConcatenateRange(concatenate, d, at, {middle, range.end, offset}));
-  return Select(inside, left, right);
+  return true;
 }
 
-Result<Element> ElementEmitter::EmitConcatenateChosen(const Instruction& concatenate, size_t d,
-                                                      const Index& at) {
-  return EmitConcatenateRange(concatenate, d, at, {0, concatenate.operand_count(), 0});
+Result<Element> EmitConcatenate(ElementContext& e, const Instruction& concatenate,
+                                const Index& index) {
+  size_t d = static_cast<size_t>(concatenate.attrs<hlo::DimensionsAttrs>().dimensions[0]);
+  Index at = Coordinates(e, concatenate.shape().dims(), index);
+  const Coord along = at.coords[d];
+  std::optional<int64_t> first = e.b.IntConstant(along.base);
+  if (!IsLaneRun(e, at, d)) {
+    bool one = e.b.type(along.base).lanes == 1 && (along.step == 0 || e.lanes == 1);
+    if (!one || !first) return EmitConcatenateChosen(e, concatenate, d, at);
+    for (const Instruction* operand : concatenate.operands()) {
+      int64_t size = operand->shape().dim(static_cast<int64_t>(d));
+      if (*first < size) {
+        at.coords[d] = ConstantCoord(e, *first);
+        return EmitElement(e, *operand, at);
+      }
+      *first -= size;
+    }
+    return EmitConcatenateChosen(e, concatenate, d, at);
+  }
+  if (first) return EmitConcatenateAt(e, concatenate, d, at, *first);
+  return EmitConcatenateRun(e, concatenate, d, at, {});
 }
 
 }  // namespace weft::compiler

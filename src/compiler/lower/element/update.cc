@@ -1,7 +1,7 @@
 // Elements of an updated array (dynamic-update-slice): of the update, or of what is below.
 #include <algorithm>
 
-#include "compiler/lower/element/element.h"
+#include "compiler/lower/element/ops.h"
 #include "hlo/computation.h"
 
 namespace weft::compiler {
@@ -10,17 +10,17 @@ using hlo::Instruction;
 using program::Op;
 
 // Dimensions in which all lanes are known to lie inside or outside the update ask nothing.
-Result<Element> ElementEmitter::EmitDynamicUpdateSlice(const Instruction& update,
-                                                       const Index& index) {
+Result<Element> EmitDynamicUpdateSlice(ElementContext& e, const Instruction& update,
+                                       const Index& index) {
   const Instruction &operand = *update.operand(0), &slice = *update.operand(1);
-  Index at = Coordinates(update.shape().dims(), index), from = at, inner = at;
+  Index at = Coordinates(e, update.shape().dims(), index), from = at, inner = at;
   int64_t rank = operand.shape().rank();
   size_t minor = static_cast<size_t>(rank) - 1;
-  bool run = rank > 0 && IsRun(at, minor) && branches_ < kMaxBranches &&
-             slice.shape().dims()[minor] >= 2 * lanes_;
+  bool run = rank > 0 && IsLaneRun(e, at, minor) && e.branches < ElementContext::kMaxBranches &&
+             slice.shape().dims()[minor] >= 2 * e.lanes;
   auto both = [&](ValueId& a, ValueId b) {
-    if (a >= 0) Match(a, b);
-    a = a < 0 ? b : b_.Emit(Op::kAnd, {a, b});
+    if (a >= 0) MatchLanes(e, a, b);
+    a = a < 0 ? b : e.b.Emit(Op::kAnd, {a, b});
   };
   std::vector<int64_t> asked;     // dimensions
   ValueId inside = -1, all = -1;  // each lane; all lanes
@@ -28,16 +28,16 @@ Result<Element> ElementEmitter::EmitDynamicUpdateSlice(const Instruction& update
     int64_t size = slice.shape().dim(d), room = operand.shape().dim(d) - size;
     if (room == 0) continue;
     size_t i = static_cast<size_t>(d);
-    Coord start = TRY(EmitStart(*update.operand(d + 2), room));
-    Coord& c = from.coords[i] = Add(at.coords[i], Scale(start, -1));
-    if (c.high < 0 || c.low >= size) return Emit(operand, at);
+    Coord start = TRY(EmitStart(e, *update.operand(d + 2), room));
+    Coord& c = from.coords[i] = AddCoords(e, at.coords[i], ScaleCoord(e, start, -1));
+    if (c.high < 0 || c.low >= size) return EmitElement(e, operand, at);
     inner.coords[i] = c;
     if (c.low >= 0 && c.high < size) continue;
     asked.push_back(d);
     if (run) {
-      int64_t last = i == minor ? size - lanes_ : size - 1;
-      if (c.low < 0) both(all, b_.Emit(Op::kGe, {c.base, b_.Int(0)}));
-      if (c.high >= size) both(all, b_.Emit(Op::kLe, {c.base, b_.Int(last)}));
+      int64_t last = i == minor ? size - e.lanes : size - 1;
+      if (c.low < 0) both(all, e.b.Emit(Op::kGe, {c.base, e.b.Int(0)}));
+      if (c.high >= size) both(all, e.b.Emit(Op::kLe, {c.base, e.b.Int(last)}));
     }
   }
   auto chosen = [&]() -> Result<Element> {
@@ -45,16 +45,16 @@ Result<Element> ElementEmitter::EmitDynamicUpdateSlice(const Instruction& update
       int64_t size = slice.shape().dim(d);
       size_t i = static_cast<size_t>(d);
       const Coord& c = from.coords[i];
-      bool wide = b_.type(c.base).lanes > 1 || (c.step != 0 && lanes_ > 1);
-      ValueId x = wide ? LaneValue(c, DType::kS64) : c.base;
-      both(inside, b_.Emit(Op::kAnd, {b_.Emit(Op::kGe, {x, b_.Int(0, b_.type(x))}),
-                                      b_.Emit(Op::kLt, {x, b_.Int(size, b_.type(x))})}));
-      inner.coords[i] = Clamp(c, 0, size - 1);
+      bool wide = e.b.type(c.base).lanes > 1 || (c.step != 0 && e.lanes > 1);
+      ValueId x = wide ? LaneValue(e, c, DType::kS64) : c.base;
+      both(inside, e.b.Emit(Op::kAnd, {e.b.Emit(Op::kGe, {x, e.b.Int(0, e.b.type(x))}),
+                                       e.b.Emit(Op::kLt, {x, e.b.Int(size, e.b.type(x))})}));
+      inner.coords[i] = ClampCoord(e, c, 0, size - 1);
     }
-    Element value = TRY(Emit(slice, inner));
+    Element value = TRY(EmitElement(e, slice, inner));
     if (inside < 0) return value;
-    Element old = TRY(Emit(operand, at));
-    return Select(inside, value, old);
+    Element old = TRY(EmitElement(e, operand, at));
+    return SelectElement(e, inside, value, old);
   };
   if (!run || all < 0) return chosen();
   auto within = [&]() -> Result<Element> {
@@ -64,11 +64,11 @@ Result<Element> ElementEmitter::EmitDynamicUpdateSlice(const Instruction& update
       c.low = std::max(c.low, int64_t{0});
       c.high = std::min(c.high, slice.shape().dim(d) - 1);
     }
-    return Emit(slice, moved);
+    return EmitElement(e, slice, moved);
   };
-  ++branches_;
-  auto value = EmitEither(all, within, chosen);
-  --branches_;
+  ++e.branches;
+  auto value = EmitEither(e, all, within, chosen);
+  --e.branches;
   return value;
 }
 

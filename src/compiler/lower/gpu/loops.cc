@@ -45,7 +45,7 @@ Status KernelDraft::ForEachOnGrid(const Dims& dims, bool flat, const Body& body,
   Index index;
   int open = 0;
   auto loop = [&](int64_t size) -> Coord {
-    if (size == 1) return elements_.Constant(0);
+    if (size == 1) return ConstantCoord(elements_, 0);
     ++open;
     return {b.BeginLoop(LoopKind::kParallel, b.Int(0), b.Int(size), b.Int(1))[0], 0, 1};
   };
@@ -54,7 +54,7 @@ Status KernelDraft::ForEachOnGrid(const Dims& dims, bool flat, const Body& body,
     index.linear = loop(n / lanes);
     if (lanes > 1) {
       index.linear = {b.Mul(index.linear.base, b.Int(lanes)), 1, lanes, 0, n - 1};
-      elements_.set_lanes(lanes);
+      elements_.lanes = lanes;
     }
   } else {
     for (size_t d = 0; d < dims.size(); ++d) {
@@ -63,11 +63,11 @@ Status KernelDraft::ForEachOnGrid(const Dims& dims, bool flat, const Body& body,
       if (!by_lanes) continue;
       Coord& minor = index.coords.back();
       minor = {b.Mul(minor.base, b.Int(lanes)), 1, lanes, 0, dims[d] - 1};
-      elements_.set_lanes(lanes);
+      elements_.lanes = lanes;
     }
   }
   TRY(body(index));
-  elements_.set_lanes(1);
+  elements_.lanes = 1;
   for (; open > 0; --open) b.End();
   return {};
 }
@@ -237,7 +237,7 @@ Result<std::vector<Element>> AccumulateStrided(KernelDraft& draft, RowReducer& r
   SumRange range{places.first, places.end, places.step, places.trips};
   if (places.even) range = {b.Int(0), b.Int(places.trips), 1, places.trips};
   KernelBuilder::Carry start = reducer.Pack(TRY(reducer.Starts()), lanes);
-  draft.elements().set_lanes(lanes);
+  draft.elements().lanes = lanes;
   std::vector<Element> all = reducer.Unpack(TRY(EmitSumLoop(
       b, range, start, reducer.sums(),
       [&](ValueId at, const KernelBuilder::Carry& so_far) -> Result<KernelBuilder::Carry> {
@@ -246,7 +246,7 @@ Result<std::vector<Element>> AccumulateStrided(KernelDraft& draft, RowReducer& r
         if (lanes > 1) j = {b.Mul(at, b.Int(lanes)), 1, lanes, 0, places.row - 1};
         return reducer.Pack(TRY(accumulate(j, reducer.Unpack(so_far))), lanes);
       })));
-  draft.elements().set_lanes(1);
+  draft.elements().lanes = 1;
   return lanes == 1 ? all : reducer.CombineLanes(std::move(all), lanes);
 }
 
@@ -343,11 +343,11 @@ Status StoreReduced(Subject& subject, KernelDraft& draft, RowReducer& reducer, c
   const KernelBody& body = subject.body();
   const ReduceGroup& group = *subject.reduces();
   values = TRY(reducer.Combine(TRY(reducer.Inits()), values));
-  ElementEmitter& e = draft.elements();
+  ElementContext& e = draft.elements();
   for (size_t k = 0; k < body.outputs.size(); ++k) {
     MemValue out = body.outputs[k].value;
-    e.StoreAt(draft.MemoryOf(out), subject.cx.memory.shape(out).dtype(),
-              e.Linear(group.dims.kept_sizes, row), values[group.wanted[k]]);
+    StoreAt(e, draft.MemoryOf(out), subject.cx.memory.shape(out).dtype(),
+            LinearCoord(e, group.dims.kept_sizes, row), values[group.wanted[k]]);
   }
   return {};
 }
@@ -364,14 +364,14 @@ Status JoinPieces(Subject& subject, const GpuReduceShape& how,
   for (program::BufferId id : partial) memory.push_back(last.DeclareBuffer(id, Access::kRead));
   RowReducer join(last, subject.reduces()->reduces, subject.reduces()->shape.width);
   KernelBuilder& b = last.builder();
-  ElementEmitter& e = last.elements();
+  ElementContext& e = last.elements();
   bool by_block = dims.rows < kThreadRow;
   TRY(last.ForEachOnGrid(dims.kept_sizes, false, [&](const Index& row) -> Status {
     Accumulate accumulate = [&](const Coord& j, std::vector<Element> acc) {
-      Coord at = e.Add(e.Scale(j, dims.rows), e.Linear(dims.kept_sizes, row));
+      Coord at = AddCoords(e, ScaleCoord(e, j, dims.rows), LinearCoord(e, dims.kept_sizes, row));
       std::vector<Element> value;
       for (size_t i = 0; i < memory.size(); ++i) {
-        value.push_back(e.LoadAt(memory[i], join.type(i), at));
+        value.push_back(LoadAt(e, memory[i], join.type(i), at));
       }
       return join.Combine(std::move(acc), value);
     };
@@ -412,13 +412,14 @@ Status LowerBlockReduce(Subject& subject) {
   for (program::BufferId id : partial) memory.push_back(draft.DeclareBuffer(id, Access::kWrite));
   RowReducer reducer(draft, reduces, shape.width);
   KernelBuilder& b = draft.builder();
-  ElementEmitter& e = draft.elements();
+  ElementContext& e = draft.elements();
   // A row's result: to the outputs, or to the partial ones.
   auto finish = [&](const Index& row, ValueId piece, std::vector<Element> values) -> Status {
     if (!split) return StoreReduced(subject, draft, reducer, row, std::move(values));
-    Coord at = e.Add(e.Scale({piece, 0, 1}, dims.rows), e.Linear(dims.kept_sizes, row));
+    Coord at =
+        AddCoords(e, ScaleCoord(e, {piece, 0, 1}, dims.rows), LinearCoord(e, dims.kept_sizes, row));
     for (size_t i = 0; i < values.size(); ++i) {
-      e.StoreAt(memory[i], reducer.type(i), at, values[i]);
+      StoreAt(e, memory[i], reducer.type(i), at, values[i]);
     }
     return {};
   };

@@ -71,11 +71,11 @@ class BlockRow {
   Status Emit(const Index& row) {
     for (const Instruction* m : body_.members) {
       bool scalar = m->shape().IsScalar() && !m->IsConstant() && !space_.IsNarrow(m->shape());
-      if (scalar) TRY(e_.Emit(*m, Index()));
+      if (scalar) TRY(EmitElement(e_, *m, Index()));
     }
     for (int stage = 0; stage <= plan_.last(); ++stage) {
       for (const Instruction* m : plan_.Narrow(stage)) {
-        e_.SetValue(*m, TRY(e_.Emit(*m, NarrowIndex(e_, space_, m->shape(), row))));
+        e_.SetValue(*m, TRY(EmitElement(e_, *m, NarrowIndex(e_, space_, m->shape(), row))));
       }
       TRY(Stage(stage, row));
     }
@@ -83,9 +83,9 @@ class BlockRow {
       const Instruction& root = *output.inside;
       if (space_.IsWide(root.shape())) continue;
       Index index = NarrowIndex(e_, space_, root.shape(), row);
-      Element value = TRY(e_.Emit(root, index));
-      e_.StoreAt(draft_.MemoryOf(output.value), root.shape().dtype(),
-                 e_.Linear(root.shape().dims(), index), value);
+      Element value = TRY(EmitElement(e_, root, index));
+      StoreAt(e_, draft_.MemoryOf(output.value), root.shape().dtype(),
+              LinearCoord(e_, root.shape().dims(), index), value);
     }
     return {};
   }
@@ -113,7 +113,7 @@ class BlockRow {
             std::vector<Element> terms;
             for (const Instruction* reduce : reduces) {
               for (int64_t i = 0; i < reduce->operand_count() / 2; ++i) {
-                terms.push_back(TRY(e_.Emit(*reduce->operand(i), index)));
+                terms.push_back(TRY(EmitElement(e_, *reduce->operand(i), index)));
               }
             }
             return reducer.Pack(TRY(reducer.Combine(reducer.Unpack(so_far), terms)), lanes_);
@@ -147,25 +147,25 @@ class BlockRow {
   Status Store(int stage, std::span<const KernelBuilder::MemoryId> kept, const Index& index) {
     for (size_t k = 0; k < kept.size(); ++k) {
       const Instruction& m = *plan_.Kept(stage)[k];
-      e_.StoreAt(kept[k], m.shape().dtype(), round_, TRY(e_.Emit(m, index)));
+      StoreAt(e_, kept[k], m.shape().dtype(), round_, TRY(EmitElement(e_, m, index)));
     }
     std::vector<Element> values;
     for (size_t k : plan_.Outputs(stage)) {
-      values.push_back(TRY(e_.Emit(*body_.outputs[k].inside, index)));
+      values.push_back(TRY(EmitElement(e_, *body_.outputs[k].inside, index)));
     }
     for (size_t k = 0; k < values.size(); ++k) {
       MemValue to = body_.outputs[plan_.Outputs(stage)[k]].value;
-      e_.StoreAt(draft_.MemoryOf(to), cx_.memory.shape(to).dtype(), e_.Linear(space_.wide, index),
-                 values[k]);
+      StoreAt(e_, draft_.MemoryOf(to), cx_.memory.shape(to).dtype(),
+              LinearCoord(e_, space_.wide, index), values[k]);
     }
     return {};
   }
 
   Result<Carry> OverColumns(const Index& row, ValueId t, Carry carry,
                             const std::function<Result<Carry>(const Index&, Carry)>& body) {
-    e_.set_lanes(lanes_);
+    e_.lanes = lanes_;
     Result<Carry> after = OverPlaces(row, t, std::move(carry), body);
-    e_.set_lanes(1);
+    e_.lanes = 1;
     return after;
   }
   // Places t, t + threads, ..., each of as many columns as there are lanes: whole rounds, then one
@@ -184,11 +184,11 @@ class BlockRow {
         linear.linear = {scaled(linear.linear.base), 1, lanes_, 0, space_.length - 1};
         round_ = {scaled(round.base), 1, lanes_, 0, (whole + 1) * lanes_ - 1};
       }
-      for (const Coord& c : e_.Coordinates(columns_, linear).coords) index.coords.push_back(c);
+      for (const Coord& c : Coordinates(e_, columns_, linear).coords) index.coords.push_back(c);
       return index;
     };
     if (whole == 1) {
-      carry = TRY(body(at(e_.Constant(0)), carry));
+      carry = TRY(body(at(ConstantCoord(e_, 0)), carry));
     } else if (whole > 1) {
       std::vector<ValueId> inside =
           b_.BeginLoop(LoopKind::kUnroll, b_.Int(0), b_.Int(whole), b_.Int(1), carry);
@@ -198,7 +198,7 @@ class BlockRow {
     }
     if (rest == 0) return carry;
     b_.BeginIf(b_.Emit(Op::kLt, {t, b_.Int(rest)}));
-    Carry last = TRY(body(at(e_.Constant(whole)), carry));
+    Carry last = TRY(body(at(ConstantCoord(e_, whole)), carry));
     if (carry.empty()) {
       b_.End();
       return carry;
@@ -211,7 +211,7 @@ class BlockRow {
   const KernelBody& body_;
   const RowSpace& space_;
   KernelDraft& draft_;
-  ElementEmitter& e_;
+  ElementContext& e_;
   KernelBuilder& b_;
   const RowPlan& plan_;
   const LoopShape& shape_;

@@ -155,7 +155,7 @@ class PrefixScan {
     return {};
   }
   KernelBuilder& b() { return draft_->builder(); }
-  ElementEmitter& e() { return draft_->elements(); }
+  ElementContext& e() { return draft_->elements(); }
 
   ValueId Join(ValueId a, ValueId b_value) { return b().Emit(form_.op, {a, b_value}); }
   // Element number s in the order of the scan.
@@ -167,15 +167,15 @@ class PrefixScan {
     return full;
   }
   Result<ValueId> Term(const Index& line, ValueId s) {
-    return b().Cast(TRY(e().Emit(*scan_.operand(0), At(line, s))).re, form_.carried);
+    return b().Cast(TRY(EmitElement(e(), *scan_.operand(0), At(line, s))).re, form_.carried);
   }
   // As many as there are lanes, from number s on.
   Result<ValueId> Terms(const Index& line, ValueId s) {
     Index full = line;
     full.coords.insert_at(cuts_.dim, Coord{s, 1, cuts_.lanes, 0, cuts_.length - 1});
-    e().set_lanes(cuts_.lanes);
-    ValueId x = b().Cast(TRY(e().Emit(*scan_.operand(0), full)).re, form_.carried);
-    e().set_lanes(1);
+    e().lanes = cuts_.lanes;
+    ValueId x = b().Cast(TRY(EmitElement(e(), *scan_.operand(0), full)).re, form_.carried);
+    e().lanes = 1;
     return b().type(x).lanes == cuts_.lanes ? x : b().Splat(x, cuts_.lanes);
   }
   ValueId LaneOf(ValueId values, int lane) {
@@ -183,12 +183,13 @@ class PrefixScan {
   }
   Result<ValueId> Initial(const Index& line) {
     const Instruction& init = *scan_.operand(1);
-    return TRY(e().Emit(init, init.shape().IsScalar() ? Index() : line)).re;
+    return TRY(EmitElement(e(), init, init.shape().IsScalar() ? Index() : line)).re;
   }
   void StoreRunning(const Index& line, ValueId s, ValueId sum) {
     const Shape& to = cx_.memory.shape(results_[0]);
-    e().StoreAt(draft_->MemoryOf(results_[0]), to.dtype(), e().Linear(to.dims(), At(line, s)),
-                {b().Cast(sum, program::ComputeType(to.dtype())), -1});
+    StoreAt(e(), draft_->MemoryOf(results_[0]), to.dtype(),
+            LinearCoord(e(), to.dims(), At(line, s)),
+            {b().Cast(sum, program::ComputeType(to.dtype())), -1});
   }
   // Running values of the thread from number k on, as many as there are lanes.
   void StoreSome(const Index& line, ValueId from, int64_t k) {
@@ -197,14 +198,15 @@ class PrefixScan {
     full.coords.insert_at(cuts_.dim,
                           Coord{b().Add(from, b().Int(k)), 1, cuts_.lanes, 0, cuts_.length - 1});
     ValueId values = b().Load(mine_, b().Int(k), cuts_.lanes);
-    e().set_lanes(cuts_.lanes);
-    e().StoreAt(draft_->MemoryOf(results_[0]), to.dtype(), e().Linear(to.dims(), full),
-                {b().Cast(values, program::ComputeType(to.dtype())), -1});
-    e().set_lanes(1);
+    e().lanes = cuts_.lanes;
+    StoreAt(e(), draft_->MemoryOf(results_[0]), to.dtype(), LinearCoord(e(), to.dims(), full),
+            {b().Cast(values, program::ComputeType(to.dtype())), -1});
+    e().lanes = 1;
   }
   void StoreLast(const Index& line, ValueId sum) {
     const Shape& to = cx_.memory.shape(results_[1]);
-    e().StoreAt(draft_->MemoryOf(results_[1]), to.dtype(), e().Linear(to.dims(), line), {sum, -1});
+    StoreAt(e(), draft_->MemoryOf(results_[1]), to.dtype(), LinearCoord(e(), to.dims(), line),
+            {sum, -1});
   }
   ValueId Within(ValueId s) { return b().Min(s, b().Int(cuts_.length - 1)); }
 
@@ -221,7 +223,7 @@ class PrefixScan {
   }
   // Where the value of a piece lies between the kernels.
   ValueId Place(const Index& line, ValueId piece) {
-    ValueId number = e().Linear(cuts_.slice, line).base;
+    ValueId number = LinearCoord(e(), cuts_.slice, line).base;
     if (cuts_.by_columns) return b().Add(b().Mul(piece, b().Int(cuts_.lines)), number);
     return b().Add(b().Mul(number, b().Int(cuts_.pieces)), piece);
   }

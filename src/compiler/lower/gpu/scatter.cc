@@ -91,7 +91,7 @@ class ParallelScatter {
     Index linear, start;
     linear.is_linear = true;
     linear.linear = {number, 0, 1, 0, dims_.updates - 1};
-    Index at = draft.elements().Coordinates(dims_.scatter_sizes, linear);
+    Index at = Coordinates(draft.elements(), dims_.scatter_sizes, linear);
     ValueId inside = TRY(loops.Start(at, start));
     if (inside >= 0) draft.builder().BeginIf(inside);
     TRY(body(at, start));
@@ -102,7 +102,7 @@ class ParallelScatter {
   ValueId PlaceNumber(KernelDraft& draft, const Index& start) const {
     Index index;
     for (int64_t d : indexed_) index.coords.push_back(start.coords[static_cast<size_t>(d)]);
-    return draft.elements().Linear(places_, index).base;
+    return LinearCoord(draft.elements(), places_, index).base;
   }
 
   Status Apart() {
@@ -119,8 +119,9 @@ class ParallelScatter {
       return ForEachUpdate(draft, loops, true,
                            [&](KernelDraft& d, ScatterLoops& l, const Index& at, ValueId,
                                const Index& start, const Index& w) -> Status {
-                             ElementEmitter& e = d.elements();
-                             Element term = TRY(e.Emit(*scatter_.operand(2), l.UpdateIndex(at, w)));
+                             ElementContext& e = d.elements();
+                             Element term =
+                                 TRY(EmitElement(e, *scatter_.operand(2), l.UpdateIndex(at, w)));
                              d.builder().Atomic(*ScatterAtomicOf(scatter_), l.memory(0),
                                                 l.PlaceOf(start, w).base, term.re);
                              return {};
@@ -201,7 +202,7 @@ class ParallelScatter {
       Index linear, start;
       linear.is_linear = true;
       linear.linear = {number, 0, 1, 0, dims_.updates - 1};
-      Index at = draft.elements().Coordinates(dims_.scatter_sizes, linear);
+      Index at = Coordinates(draft.elements(), dims_.scatter_sizes, linear);
       ValueId inside = TRY(loops.Start(at, start));
       ValueId key = b.Cast(PlaceNumber(draft, start), DType::kS32);
       if (inside >= 0) key = b.Select(inside, key, b.Int(kNowhere, {DType::kS32, 1}));
@@ -285,7 +286,7 @@ class ParallelScatter {
     Index from = loops.UpdateIndex(at, w);
     KernelBuilder::Carry next;
     if (wide) {
-      Element term = TRY(draft.elements().Emit(*scatter_.operand(2), from));
+      Element term = TRY(EmitElement(draft.elements(), *scatter_.operand(2), from));
       next.push_back(b.Add(inside[1], b.Cast(term.re, DType::kF64)));
     } else {
       std::vector<Element> so_far = Unpack(there, std::span(inside).subspan(1));
@@ -315,7 +316,7 @@ class ParallelScatter {
     Index linear;
     linear.is_linear = true;
     linear.linear = {draft.builder().Cast(number, DType::kS64), 0, 1, 0, dims_.updates - 1};
-    at = draft.elements().Coordinates(dims_.scatter_sizes, linear);
+    at = Coordinates(draft.elements(), dims_.scatter_sizes, linear);
     TRY(loops.Start(at, start));
     return {};
   }

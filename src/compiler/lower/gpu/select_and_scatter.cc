@@ -55,7 +55,7 @@ class SelectThenCollect {
     KernelBuilder::MemoryId to = select.DeclareBuffer(selected, Access::kWrite);
     TRY(select.ForEachOnGrid(source.dims(), false, [&](const Index& at) -> Status {
       ValueId place = TRY(EmitSelectedPlace(select, op_, at));
-      select.builder().Store(to, select.elements().Linear(source.dims(), at).base, place);
+      select.builder().Store(to, LinearCoord(select.elements(), source.dims(), at).base, place);
       return {};
     }));
     Finish(cx_, select, body_, subject_.steps);
@@ -68,13 +68,13 @@ class SelectThenCollect {
     KernelDraft draft = NewDraft(cx_, body_);
     draft.Declare(body_.inputs, body_.outputs);
     from_ = draft.DeclareBuffer(selected, Access::kRead);
-    ElementEmitter& e = draft.elements();
+    ElementContext& e = draft.elements();
     TRY(draft.ForEachOnGrid(shape.dims(), false, [&](const Index& at) -> Status {
-      Coord here = e.Linear(shape.dims(), at);
-      Element sum = TRY(e.Emit(*op_.operand(2), Index()));
+      Coord here = LinearCoord(e, shape.dims(), at);
+      Element sum = TRY(EmitElement(e, *op_.operand(2), Index()));
       Index window;
       sum = TRY(Along(draft, 0, at, here, window, sum));
-      e.StoreAt(draft.MemoryOf(body_.outputs[0].value), shape.dtype(), here, sum);
+      StoreAt(e, draft.MemoryOf(body_.outputs[0].value), shape.dtype(), here, sum);
       return {};
     }));
     Finish(cx_, draft, body_, subject_.steps);
@@ -105,13 +105,13 @@ class SelectThenCollect {
 
   Result<Element> Take(KernelDraft& draft, const Coord& here, const Index& window, Element sum) {
     KernelBuilder& b = draft.builder();
-    ElementEmitter& e = draft.elements();
+    ElementContext& e = draft.elements();
     const Instruction& source = *op_.operand(1);
-    ValueId place = b.Load(from_, e.Linear(source.shape().dims(), window).base);
+    ValueId place = b.Load(from_, LinearCoord(e, source.shape().dims(), window).base);
     b.BeginIf(b.Emit(Op::kEq, {place, here.base}));
-    Element value = TRY(e.Emit(source, window));
+    Element value = TRY(EmitElement(e, source, window));
     const auto& attrs = op_.attrs<hlo::SelectAndScatterAttrs>();
-    Element next = TRY(e.Call(*attrs.scatter, std::vector<Element>{sum, value}))[0];
+    Element next = TRY(CallComputation(e, *attrs.scatter, std::vector<Element>{sum, value}))[0];
     KernelBuilder::Carry yes = {next.re}, no = {sum.re};
     if (sum.im >= 0) {
       yes.push_back(next.im);

@@ -111,7 +111,7 @@ class SharedTiles {
       for (size_t d = 0; d < dims_.size(); ++d) {
         moved.coords[static_cast<size_t>(from[d])] = index.coords[d];
       }
-      b_.Store(array_, place, TRY(e_.Emit(*transpose_.operand(0), moved)).re);
+      b_.Store(array_, place, TRY(EmitElement(e_, *transpose_.operand(0), moved)).re);
       return {};
     });
   }
@@ -123,12 +123,12 @@ class SharedTiles {
                 [=](const Index&) { return Coord{place, 0, 1, 0, places - 1}; });
       std::vector<Element> values;
       for (const KernelOutput& output : body_.outputs) {
-        values.push_back(TRY(e_.Emit(*output.inside, index)));
+        values.push_back(TRY(EmitElement(e_, *output.inside, index)));
       }
       for (size_t k = 0; k < body_.outputs.size(); ++k) {
         MemValue to = body_.outputs[k].value;
-        e_.StoreAt(draft_.MemoryOf(to), cx_.memory.shape(to).dtype(), e_.Linear(dims_, index),
-                   values[k]);
+        StoreAt(e_, draft_.MemoryOf(to), cx_.memory.shape(to).dtype(),
+                LinearCoord(e_, dims_, index), values[k]);
       }
       return {};
     });
@@ -137,7 +137,7 @@ class SharedTiles {
   LowerContext& cx_;
   const KernelBody& body_;
   KernelDraft& draft_;
-  ElementEmitter& e_;
+  ElementContext& e_;
   KernelBuilder& b_;
   const Instruction& transpose_;
   const Dims& dims_;
