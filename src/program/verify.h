@@ -13,6 +13,10 @@
 
 namespace weft::program {
 
+inline bool IsPowerOfTwo(int64_t n) {
+  return n > 0 && (n & (n - 1)) == 0;
+}
+
 // An InvalidArgument at a position of `text` (which may be empty).
 std::unexpected<Error> VerifyError(std::string_view text, Position pos, std::string message);
 
