@@ -1,0 +1,68 @@
+// Launch configurations: blocks, threads and shared memory of kernels.
+#include <algorithm>
+
+#include "gpu/kernel_renderer.h"
+#include "program/cost.h"
+
+namespace weft::gpu {
+
+using program::Instr;
+using program::Kernel;
+using program::LoopKind;
+using program::Memory;
+using program::Op;
+
+namespace {
+
+constexpr int64_t kFlatThreads = 256;  // of a block without thread loops
+
+}  // namespace
+
+bool HasThreadLoops(const Kernel& kernel) {
+  return std::any_of(kernel.code.begin(), kernel.code.end(), [](const Instr& i) {
+    return i.op == Op::kLoop && i.loop == LoopKind::kThread;
+  });
+}
+
+bool RunsByWarps(const Kernel& kernel) {
+  int64_t grid = GridSize(kernel);
+  return HasThreadLoops(kernel) && Extents(kernel).threads <= kWarp && grid >= kWarpsOfBlock &&
+         grid <= kMaxBlocks && SharedArrayBytes(kernel) * kWarpsOfBlock <= kStaticShared;
+}
+
+int64_t SharedArrayBytes(const Kernel& kernel) {
+  if (!HasThreadLoops(kernel)) return 0;
+  int64_t bytes = 0;
+  std::vector<bool> open;  // blocks; whether they are inside a thread loop
+  for (const Instr& instr : kernel.code) {
+    bool inside = !open.empty() && open.back();
+    if (instr.op == Op::kLoop) open.push_back(inside || instr.loop == LoopKind::kThread);
+    if (instr.op == Op::kIf) open.push_back(inside);
+    if (instr.op == Op::kEnd) open.pop_back();
+    if (instr.op != Op::kArray || inside) continue;
+    const Memory& m = kernel.memories[instr.memory];
+    if (!m.per_thread) bytes += (m.count * ByteWidth(m.dtype) + 127) / 128 * 128;
+  }
+  return bytes;
+}
+
+Launch LaunchOf(const Kernel& kernel) {
+  Launch launch;
+  int64_t grid = GridSize(kernel);
+  launch.blocks = std::min(grid, kMaxBlocks);
+  if (RunsByWarps(kernel)) {
+    launch.threads = kWarp * kWarpsOfBlock;
+    launch.blocks = (grid + kWarpsOfBlock - 1) / kWarpsOfBlock;
+  } else if (HasThreadLoops(kernel)) {
+    // Whole warps: those that shuffle must all be there.
+    launch.threads = std::max<int64_t>((Extents(kernel).threads + kWarp - 1) / kWarp * kWarp, 1);
+    int64_t shared = SharedArrayBytes(kernel);
+    if (shared > kStaticShared) launch.shared_bytes = shared;
+  } else if (grid > 1) {
+    launch.threads = std::min(kFlatThreads, (grid + 31) / 32 * 32);
+    launch.blocks = std::min((grid + launch.threads - 1) / launch.threads, kMaxBlocks);
+  }
+  return launch;
+}
+
+}  // namespace weft::gpu
