@@ -70,6 +70,7 @@ class TextReader {
   // --- mlir_text_types.cc
   Result<const Type*> ReadType();
   Result<const Type*> ReadNamedType();
+  Status ReadDims(Type& type);
   Result<const Type*> ReadTensorType();
   Result<const Type*> ReadDialectType();
   Status ReadEncoding(Type& type);

@@ -102,23 +102,9 @@ Result<const Type*> TextReader::ReadNamedType() {
   return FailExpected("a type");
 }
 
-Result<const Type*> TextReader::ReadTensorType() {
+// `8x?xf32` has tokens of its own: sizes are read by the character.
+Status TextReader::ReadDims(Type& type) {
   std::string_view source = lexer_.source();
-  size_t start = token().offset;
-  size_t end = source.find('>', start);
-  std::string_view key;
-  if (end != std::string_view::npos) {
-    key = source.substr(start, end + 1 - start);
-    if (auto it = tensor_types_.find(key); it != tensor_types_.end()) {
-      lexer_.Seek(end + 1);
-      return it->second;
-    }
-  }
-  lexer_.Advance();
-  if (!At('<')) return FailExpected("'<'");
-  Type* type = tree_.NewType();
-  type->kind = Type::Kind::kTensor;
-  // `8x?xf32` has tokens of its own: sizes are read by the character.
   size_t at = lexer_.position();
   auto skip_space = [&] {
     while (at < source.size() && source[at] == ' ') ++at;
@@ -142,13 +128,33 @@ Result<const Type*> TextReader::ReadTensorType() {
     }
     ++at;
     skip_space();
-    if (type->dims.size() == static_cast<size_t>(kMaxRank)) {
+    if (type.dims.size() == static_cast<size_t>(kMaxRank)) {
       return FailAt(from, Error(Code::kInvalidArgument,
                                 StrCat("a tensor of more than ", kMaxRank, " dimensions")));
     }
-    type->dims.push_back(size);
+    type.dims.push_back(size);
   }
   lexer_.Seek(at);
+  return {};
+}
+
+Result<const Type*> TextReader::ReadTensorType() {
+  std::string_view source = lexer_.source();
+  size_t start = token().offset;
+  size_t end = source.find('>', start);
+  std::string_view key;
+  if (end != std::string_view::npos) {
+    key = source.substr(start, end + 1 - start);
+    if (auto it = tensor_types_.find(key); it != tensor_types_.end()) {
+      lexer_.Seek(end + 1);
+      return it->second;
+    }
+  }
+  lexer_.Advance();
+  if (!At('<')) return FailExpected("'<'");
+  Type* type = tree_.NewType();
+  type->kind = Type::Kind::kTensor;
+  TRY(ReadDims(*type));
   if (At('*')) return Fail("unranked tensors are not supported");
   const Type* element = TRY(ReadType());
   if (element->kind == Type::Kind::kIndex) {

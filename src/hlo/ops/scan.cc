@@ -42,6 +42,28 @@ Shape InsertDim(const Shape& shape, int64_t at, int64_t size) {
   return result;
 }
 
+// Outputs with the scanned dimension put in, then carries.
+Result<std::vector<Shape>> ScanResults(const InferArgs& args, std::span<const Shape> roots,
+                                       int64_t outputs, int64_t length) {
+  int64_t dim = args.attrs.As<ScanAttrs>().dimensions[0];
+  std::vector<Shape> shapes;
+  for (int64_t i = 0; i < static_cast<int64_t>(roots.size()); ++i) {
+    const Shape& root = roots[static_cast<size_t>(i)];
+    if (i < outputs) {
+      TRY(ExpectArray(args.op, "output", root));
+      if (dim > root.rank() || root.rank() >= kMaxRank) {
+        return InvalidArgument("scan: output ", root.ToStringWithoutLayout(), " has no dimension ",
+                               dim);
+      }
+      shapes.push_back(InsertDim(root, dim, length));
+    } else {
+      shapes.push_back(root);
+      shapes.back().ClearLayout();
+    }
+  }
+  return shapes;
+}
+
 Result<Shape> InferScan(const InferArgs& args) {
   const auto& attrs = args.attrs.As<ScanAttrs>();
   if (attrs.dimensions.size() != 1 || attrs.dimensions[0] < 0) {
@@ -82,21 +104,7 @@ Result<Shape> InferScan(const InferArgs& args) {
                              roots[outputs + i - inputs].ToStringWithoutLayout());
     }
   }
-  std::vector<Shape> shapes;
-  for (int64_t i = 0; i < results; ++i) {
-    const Shape& root = roots[static_cast<size_t>(i)];
-    if (i < outputs) {
-      TRY(ExpectArray(args.op, "output", root));
-      if (dim > root.rank() || root.rank() >= kMaxRank) {
-        return InvalidArgument("scan: output ", root.ToStringWithoutLayout(), " has no dimension ",
-                               dim);
-      }
-      shapes.push_back(InsertDim(root, dim, length));
-    } else {
-      shapes.push_back(root);
-      shapes.back().ClearLayout();
-    }
-  }
+  std::vector<Shape> shapes = TRY(ScanResults(args, roots, outputs, length));
   bool tuple = args.declared != nullptr && args.declared->IsValid()
                    ? args.declared->IsTuple()
                    : attrs.to_apply->root()->shape().IsTuple();

@@ -138,38 +138,40 @@ Status Parser::ReadBools(std::vector<bool>& bools) {
   return one();
 }
 
+// {a=1 b=2}: all of the names, in any order, commas optional.
+Status Parser::ReadFrameFields(
+    std::initializer_list<std::pair<std::string_view, int32_t*>> wanted) {
+  const char* at = lexer_.token().begin;
+  TRY(Expect(Tok::kLeftBrace));
+  uint32_t seen = 0;
+  while (!Eat(Tok::kRightBrace)) {
+    Eat(Tok::kComma);
+    const char* name_at = lexer_.token().begin;
+    std::string_view name;
+    TRY(ReadAttrName(name));
+    uint32_t bit = 1;
+    int32_t* value = nullptr;
+    for (const auto& [field, target] : wanted) {
+      if (field == name) {
+        value = target;
+        break;
+      }
+      bit <<= 1;
+    }
+    if (value == nullptr) return FailAt(name_at, "unknown attribute ", name);
+    if ((seen & bit) != 0) return FailAt(name_at, "attribute ", name, " twice");
+    seen |= bit;
+    TRY(ReadInt32(*value));
+  }
+  if (seen != (1u << wanted.size()) - 1) return FailAt(at, "an attribute is missing here");
+  return {};
+}
+
 Status Parser::ReadStackFrames() {
   if (!EatWord("FileNames")) return {};
   StackFrames& tables = module_->stack_frames();
   auto strings = [&](std::vector<std::string>& list) -> Status {
     while (Eat(Tok::kInt)) TRY(ReadString(list.emplace_back()));
-    return {};
-  };
-  // {a=1 b=2}: all of the names, in any order, commas optional.
-  auto fields = [&](std::initializer_list<std::pair<std::string_view, int32_t*>> wanted) -> Status {
-    const char* at = lexer_.token().begin;
-    TRY(Expect(Tok::kLeftBrace));
-    uint32_t seen = 0;
-    while (!Eat(Tok::kRightBrace)) {
-      Eat(Tok::kComma);
-      const char* name_at = lexer_.token().begin;
-      std::string_view name;
-      TRY(ReadAttrName(name));
-      uint32_t bit = 1;
-      int32_t* value = nullptr;
-      for (const auto& [field, target] : wanted) {
-        if (field == name) {
-          value = target;
-          break;
-        }
-        bit <<= 1;
-      }
-      if (value == nullptr) return FailAt(name_at, "unknown attribute ", name);
-      if ((seen & bit) != 0) return FailAt(name_at, "attribute ", name, " twice");
-      seen |= bit;
-      TRY(ReadInt32(*value));
-    }
-    if (seen != (1u << wanted.size()) - 1) return FailAt(at, "an attribute is missing here");
     return {};
   };
   auto word = [&](std::string_view w) -> Status {
@@ -182,7 +184,7 @@ Status Parser::ReadStackFrames() {
   TRY(word("FileLocations"));
   while (Eat(Tok::kInt)) {
     FileLocation& l = tables.locations.emplace_back();
-    TRY(fields({{"file_name_id", &l.file},
+    TRY(ReadFrameFields({{"file_name_id", &l.file},
                 {"function_name_id", &l.function},
                 {"line", &l.line},
                 {"end_line", &l.end_line},
@@ -193,7 +195,7 @@ Status Parser::ReadStackFrames() {
   while (Eat(Tok::kInt)) {
     const char* at = lexer_.token().begin;
     StackFrame& f = tables.frames.emplace_back();
-    TRY(fields({{"file_location_id", &f.location}, {"parent_frame_id", &f.parent}}));
+    TRY(ReadFrameFields({{"file_location_id", &f.location}, {"parent_frame_id", &f.parent}}));
     if (f.parent < 1) return FailAt(at, "parent_frame_id starts at 1, which means none");
     --f.parent;  // the text counts from 1 for none
   }

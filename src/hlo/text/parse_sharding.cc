@@ -67,6 +67,18 @@ Status ValueReader::ReadSingleSharding(Sharding& s) {
   return {};
 }
 
+// [2,2]<=[4], or [2,2]0,1,2,3.
+Status ValueReader::ReadShardingDevices(Sharding& s, const char* at) {
+  if (!s.tile_dims.empty()) return FailAt(at, "sharding: devices= twice");
+  TRY(ReadIntList(Tok::kLeftSquare, Tok::kRightSquare, s.tile_dims));
+  if (s.tile_dims.empty()) return FailAt(at, "sharding: devices=[] has no tiles");
+  if (Eat(Tok::kLessEqual)) return ReadIota(s.devices.iota.emplace());
+  do {
+    TRY(ReadInt(s.devices.ids.emplace_back()));
+  } while (Eat(Tok::kComma));
+  return {};
+}
+
 Status ValueReader::ReadShardingPart(Sharding& s, bool& has_kind, bool& has_device) {
   using Kind = Sharding::Kind;
   static constexpr std::pair<std::string_view, Kind> kKinds[] = {{"replicated", Kind::kReplicated},
@@ -106,16 +118,7 @@ Status ValueReader::ReadShardingPart(Sharding& s, bool& has_kind, bool& has_devi
     has_device = true;
     return ReadInt(s.device);
   }
-  if (name == "devices") {
-    if (!s.tile_dims.empty()) return FailAt(at, "sharding: devices= twice");
-    TRY(ReadIntList(Tok::kLeftSquare, Tok::kRightSquare, s.tile_dims));
-    if (s.tile_dims.empty()) return FailAt(at, "sharding: devices=[] has no tiles");
-    if (Eat(Tok::kLessEqual)) return ReadIota(s.devices.iota.emplace());
-    do {
-      TRY(ReadInt(s.devices.ids.emplace_back()));
-    } while (Eat(Tok::kComma));
-    return {};
-  }
+  if (name == "devices") return ReadShardingDevices(s, at);
   if (name == "metadata") return ReadMetadataList(s.metadata);
   if (name == "last_tile_dims") {
     return ReadList(Tok::kLeftBrace, Tok::kRightBrace, [&]() -> Status {

@@ -48,6 +48,8 @@ class Parser : public ValueReader {
   Status ReadBufferDonors();
   Status ReadEntryLayout();
   Status ReadBools(std::vector<bool>& bools);
+  Status ReadFrameFields(
+      std::initializer_list<std::pair<std::string_view, int32_t*>> wanted);
   Status ReadStackFrames();
   Status ReadComputations();
   Status ReadSingleInstruction();

@@ -41,6 +41,7 @@ class ValueReader : public Reader {
 
   // parse_sharding.cc
   Status ReadSingleSharding(Sharding& sharding);  // after `{`, through `}`
+  Status ReadShardingDevices(Sharding& sharding, const char* at);
   Status ReadShardingPart(Sharding& sharding, bool& has_kind, bool& has_device);
   Status ReadPriority(DimSharding& dim);
   Status ReadNamedSharding(Sharding& sharding);
