@@ -304,7 +304,9 @@ Result<Instruction*> FillBeyond(Builder& b, Instruction* value, const Sizes& siz
     there = there == nullptr ? below : TRY(b.Add(Op::kAnd, {there, below}));
   }
   if (there == nullptr) return value;
-  return b.Add(Op::kSelect, {there, value, TRY(FillWith(b, fill, value->shape()))});
+  bool each = fill->shape().rank() == value->shape().rank();  // an element for each, not a scalar
+  Instruction* filler = each ? fill : TRY(FillWith(b, fill, value->shape()));
+  return b.Add(Op::kSelect, {there, value, filler});
 }
 
 Result<BoundValue> BoundOp(Instruction* i, const KnownSizes& known) {
