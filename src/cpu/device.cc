@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/str.h"
+#include "cpu/native/compile.h"
 #include "cpu/native/program.h"
 #include "cpu/processors.h"
 #include "runtime/host_device.h"
@@ -37,7 +38,7 @@ Result<std::string> LlvmText(const program::Program& program, const program::Tar
   Plan plan = TRY(MakePlan(program, render));
   std::string text;
   for (const RenderedModule& module : RenderProgram(program, plan, render, 1, false)) {
-    StrAppend(text, "; ", module.name, ".ll\n", module.text);
+    StrAppend(text, "; ", module.name, ".ll\n; passes: ", PassesOf(module), "\n", module.text);
   }
   return text;
 }

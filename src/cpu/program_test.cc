@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/str.h"
+#include "cpu/device.h"
 #include "cpu/llvm/llvm.h"
 #include "cpu/native/sequence.h"
 #include "cpu/native/testing.h"
@@ -439,6 +440,13 @@ TEST(Program, DividedIntegers) {
   EXPECT_FALSE(integers("    %w = add s32 %v, 3\n"));
   EXPECT_TRUE(integers("    %w = div s32 %v, 3\n"));
   EXPECT_TRUE(integers("    %z = cast s64 from s32 %v\n    %w = cast s32 from s64 %z\n"));
+}
+
+// What LLVM does to a module is printed with it.
+TEST(Program, TextSaysWhichPassesRun) {
+  auto text = LlvmText(FromText(CountTo(1)), HostTarget());
+  ASSERT_TRUE(text) << text.error().ToString();
+  EXPECT_NE(text->find("; passes: always-inline"), std::string::npos);
 }
 
 TEST(Program, TwoThreadsAtOnce) {

@@ -48,12 +48,6 @@ constexpr std::string_view kLoopPasses =
     "loop-mssa(licm<allowspeculation>),simplifycfg,weft-split-select-condition,"
     "weft-avoid-conditional-increment,weft-branch-on-nan-minmax,weft-lower-ieee-minmax)";
 
-std::string PassesOf(const RenderedModule& module) {
-  if (module.loops) return std::string(kLoopPasses);
-  if (module.kernels == 0) return std::string(kStepPasses);
-  return std::string(module.integers ? kIntegerPasses : kKernelPasses);
-}
-
 CodeEffort EffortOf(const RenderedModule& module) {
   return module.loops ? CodeEffort::kLoops : CodeEffort::kKernels;
 }
@@ -86,6 +80,12 @@ Result<std::string> CompileOne(CompilerPool& pool, const std::string& program,
 }
 
 }  // namespace
+
+std::string PassesOf(const RenderedModule& module) {
+  if (module.loops) return std::string(kLoopPasses);
+  if (module.kernels == 0) return std::string(kStepPasses);
+  return std::string(module.integers ? kIntegerPasses : kKernelPasses);
+}
 
 Result<std::unique_ptr<Compiler>> CompilerPool::Take() {
   {

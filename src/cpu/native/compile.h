@@ -27,6 +27,9 @@ class CompilerPool {
   std::vector<std::unique_ptr<Compiler>> idle_ WEFT_GUARDED_BY(mutex_);
 };
 
+// The pipeline of LLVM passes that the module is compiled with.
+std::string PassesOf(const RenderedModule& module);
+
 // One object file for each module; counts what was made and found in `stats`. `program`: its name,
 // for timelines.
 Result<std::vector<std::string>> CompileModules(CompilerPool& pool, const std::string& program,
