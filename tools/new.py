@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Skeletons: `./dev new op NAME FAMILY` and `./dev new pass FOLDER NAME`."""
+"""Skeletons: `./dev new op NAME FAMILY`, `./dev new pass FOLDER NAME`, `./dev new row TARGET NAME OP`."""
 
 import pathlib
 import re
@@ -32,14 +32,44 @@ def write_new(path, text):
     print(f"{path.relative_to(ROOT)}: new")
 
 
+ELEMENTWISE_ROW = """template <>
+OpRow Define<Op::k{pascal}>() {{
+  return {{.doc = "TODO: one sentence.",
+          .infer = InferSame<kTakesNumbers>,
+          .evaluate = EvaluateElementwise}};
+}}
+
+"""
+
+# An op that is not elementwise says how its dimensions go together, or why they do not.
+OTHER_ROW = """Result<Shape> Infer{pascal}(const InferArgs& args) {{
+  return args.operand(0);
+}}
+
+Result<Literal> Evaluate{pascal}(EvalContext&, const Instruction&, std::span<Literal>) {{
+  return Unimplemented("{name}: TODO");
+}}
+
+template <>
+OpRow Define<Op::k{pascal}>() {{
+  return {{.doc = "TODO: one sentence.",
+          .infer = Infer{pascal},
+          .evaluate = Evaluate{pascal},
+          .no_dim_rule = "TODO: why its dimensions do not go together, or a dim_rule"}};
+}}
+
+"""
+
+
 def new_op(name, family):
     ops = ROOT / "src/hlo/ops.def"
     source = ROOT / f"src/hlo/ops/{family}.cc"
     if f'"{name}"' in ops.read_text():
         sys.exit(f"{name} is in ops.def already")
-    if not source.exists():
-        families = sorted(p.stem for p in source.parent.glob("*.cc"))
-        sys.exit(f"no family {family}; there are: {', '.join(families)}")
+    families = sorted(p.stem for p in source.parent.glob("*.cc") if "OpRow Define<" in p.read_text())
+    if family not in families:
+        sys.exit(f"no family {family}; those with rows are: {', '.join(families)}")
+    elementwise = family.startswith("elementwise")
     write_new(
         ROOT / f"test/run/{name}.hlo",
         f"""// test: run
@@ -51,21 +81,18 @@ ENTRY main {{
     )
     insert_sorted(
         ops,
-        f'OP(k{pascal(name)}, "{name}", 1, NoAttrs, kElementwise)',
+        f'OP(k{pascal(name)}, "{name}", 1, NoAttrs, {"kElementwise" if elementwise else "kNone"})',
         lambda s: s.startswith("OP("),
         lambda s: re.search(r'"([^"]+)"', s)[1],
     )
-    row = f"""template <>
-OpRow Define<Op::k{pascal(name)}>() {{
-  // doc: one sentence. infer: the result shape. evaluate: what it means. fold: local identities.
-  return {{.doc = "TODO"}};
-}}
-
-"""
+    row = (ELEMENTWISE_ROW if elementwise else OTHER_ROW).format(name=name, pascal=pascal(name))
     text = source.read_text()
     end = text.rindex("}  // namespace weft::hlo")
     source.write_text(text[:end] + row + text[end:])
-    print(f"{source.relative_to(ROOT)}: a row to fill in\nthen: ./dev bless test/run/{name}.hlo")
+    print(f"{source.relative_to(ROOT)}: a row to fill in")
+    if elementwise:
+        print(f"src/hlo/evaluate/lanes_*.cc: add `case Op::k{pascal(name)}`, a line for each class of number it takes")
+    print(f"then: ./dev bless test/run/{name}.hlo")
 
 
 def new_pass(folder, name):
@@ -76,18 +103,27 @@ def new_pass(folder, name):
     compiler = ROOT / "src/compiler"
     write_new(
         compiler / f"passes/{folder}/{stem}.cc",
-        f"""#include "compiler/passes.h"
+        f"""// TODO: what becomes what, by its standard term.
+#include "compiler/passes.h"
+#include "compiler/passes/rewrite.h"
 
 namespace weft::compiler {{
+namespace {{
+
+using hlo::Instruction;
+
+// Whether it changed something. New instructions come from hlo::Builder b(*i->parent(), i, i), which
+// carries facts over; ReplaceWithValue(i, value) puts what was there before in its place.
+Result<bool> {function}In(Instruction* i) {{
+  (void)i;
+  return false;
+}}
+
+}}  // namespace
 
 Result<bool> {function}(hlo::Module& module, const PassContext&) {{
-  bool changed = false;
-  for (const auto& computation : module.computations()) {{
-    for (hlo::Instruction* i : computation->Snapshot()) {{
-      (void)i;
-    }}
-  }}
-  return changed;
+  if (module.config().is_scheduled) return false;
+  return RewriteEach(module, {function}In);
 }}
 
 }}  // namespace weft::compiler
@@ -108,7 +144,7 @@ ENTRY main {{
         f"Result<bool> {function}(hlo::Module&, const PassContext&);",
         lambda s: s.startswith("Result<bool> "),
         lambda s: s,
-        above=["// TODO: what it does; needs: none."],
+        above=["// TODO: what it does; needs: not scheduled (else it does nothing)."],
     )
     insert_sorted(
         compiler / "pipeline.cc",
@@ -122,7 +158,69 @@ ENTRY main {{
         lambda s: s.startswith("    passes/"),
         lambda s: s,
     )
-    print("then: write its contract in passes.h, its place in kPipeline, ./dev bless test/pass")
+    print("pipeline.cc: its place in kPipeline (all programs), or in kNativeBefore or kNativeAfter (native code)")
+    print(f"then: write the rule, its contract in passes.h, cases, ./dev bless test/pass/{stem}.hlo")
+
+
+def new_row(target, name, op):
+    if target not in ("cpu", "gpu"):
+        sys.exit(f"new: '{target}' is no target: cpu, gpu")
+    opcode = re.search(rf'^OP\((k\w+), "{re.escape(op)}"', (ROOT / "src/hlo/ops.def").read_text(), re.M)
+    if not opcode:
+        sys.exit(f"new: '{op}' is not in src/hlo/ops.def")
+    stem, row, lower = name.replace("-", "_"), pascal(name), ROOT / "src/compiler/lower"
+    write_new(
+        lower / f"{target}/{stem}.cc",
+        f"""// TODO: what becomes what, by its standard term, and where that pays.
+#include "compiler/lower/table.h"
+
+namespace weft::compiler {{
+
+namespace {{
+
+Decision Match{row}(Subject&) {{
+  return Refuse("TODO: half a sentence about the instruction");
+}}
+
+Status Lower{row}(Subject& subject) {{
+  return Unimplemented(hlo::Mnemonic(subject.instruction.op()), ": TODO");
+}}
+
+}}  // namespace
+
+extern constinit const LoweringRow k{row} = {{
+    "{name.replace('-', ' ')}", {{hlo::Op::{opcode[1]}}}, Match{row}, Lower{row}}};
+
+}}  // namespace weft::compiler
+""",
+    )
+    write_new(
+        ROOT / f"test/lower/{stem}.hlo",
+        f"""// TODO: one case that the row takes, and one that it just refuses.
+// test: lower target={'cpu-neon' if target == 'cpu' else 'h200'}
+HloModule m
+ENTRY main {{
+  x = f32[64] parameter(0)
+  ROOT r = f32[64] {op}(x)
+}}
+""",
+    )
+    insert_sorted(
+        lower / "CMakeLists.txt",
+        f"    {target}/{stem}.cc",
+        lambda s: s.startswith(f"    {target}/") and not s.endswith("_test.cc"),
+        lambda s: s,
+    )
+    table = lower / target / "table.cc"
+    text = table.read_text()
+    at = text.index(f"LoweringTable {target.capitalize()}Table()")
+    text = text[:at] + f"extern const LoweringRow k{row};  // {stem}.cc\n\n" + text[at:]
+    text = text.replace(";\n\nextern const LoweringRow k" + row, ";\nextern const LoweringRow k" + row)
+    first = "kOps[] = {\n"
+    text = text.replace(first, f"{first}      &k{row},\n", 1)
+    table.write_text(text)
+    print(f"{table.relative_to(ROOT)}: first of the rows for opcodes; of fusions, move it to kKernels")
+    print(f"then: write both functions, a line in table_test.cc, ./dev bless test/lower/{stem}.hlo")
 
 
 def main(args):
@@ -130,8 +228,10 @@ def main(args):
         new_op(args[1], args[2])
     elif len(args) == 3 and args[0] == "pass":
         new_pass(args[1], args[2])
+    elif len(args) == 4 and args[0] == "row":
+        new_row(*args[1:])
     else:
-        print("usage: ./dev new op NAME FAMILY | ./dev new pass FOLDER NAME", file=sys.stderr)
+        print("usage: ./dev new op NAME FAMILY | new pass FOLDER NAME | new row cpu|gpu NAME OP", file=sys.stderr)
         sys.exit(2)
 
 
