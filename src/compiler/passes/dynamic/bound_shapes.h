@@ -36,7 +36,7 @@ std::vector<Shape> LeavesOf(const Shape& shape);
 
 // The size as a value: the bound as a constant where there is none.
 hlo::Instruction* SizeValue(hlo::Builder& b, const Sizes& sizes, const Shape& shape, int64_t dim);
-// `fill` in the place of filler.
+// `fill`, a scalar or an array of the same shape, in the place of filler.
 Result<hlo::Instruction*> FillBeyond(hlo::Builder& b, hlo::Instruction* value, const Sizes& sizes,
                                      hlo::Instruction* fill);
 
