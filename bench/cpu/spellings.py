@@ -6,7 +6,10 @@ A kind is an algorithm, its programs do the same work: their times beside each o
 import sys
 
 import harness
-import spelling_kinds  # this and the next add to the list
+import spelling_arrays  # this and the next add to the list
+import spelling_kinds
+import spelling_matrices
+import spelling_numbers
 import spelling_steps
 from spelling_programs import PROGRAMS
 
