@@ -3,6 +3,7 @@
 // A vector of lanes mostly comes from one of them: then it is read as a run, and only one that
 // reaches over an edge is gathered.
 #include <algorithm>
+#include <bit>
 
 #include "compiler/lower/element/element.h"
 #include "hlo/computation.h"
@@ -103,6 +104,40 @@ Result<Element> ElementEmitter::EmitConcatenateRun(const Instruction& concatenat
   return value;
 }
 
+// Elements of an operand that is shorter than a vector, in their lanes: two shorter vectors that
+// overlap, not one element after the other.
+Result<Element> ElementEmitter::EmitShortRun(const Instruction& operand, Index at, size_t d,
+                                             ShortRun run) {
+  const int lanes = lanes_;
+  const auto count = static_cast<uint64_t>(run.end - run.begin);
+  const int width = static_cast<int>(std::bit_floor(count));
+  Element result;
+  for (int64_t from : {run.begin, run.end - width}) {
+    if (result.re >= 0 && static_cast<uint64_t>(width) == count) break;
+    Coord whole{b_.Int(from), 1, from == 0 ? int64_t{width} : from, from, from + width - 1};
+    at.coords[d] = width == 1 ? Constant(from) : whole;
+    lanes_ = width;
+    auto emitted = Emit(operand, at);
+    if (emitted) *emitted = Spread(*emitted);
+    lanes_ = lanes;
+    Element part = TRY(std::move(emitted));
+    int64_t lane = run.lane + from - run.begin;
+    std::vector<int32_t> spread, blend;
+    for (int64_t l = 0; l < lanes; ++l) {
+      int64_t place = std::clamp<int64_t>(l - lane, 0, width - 1);
+      spread.push_back(static_cast<int32_t>(place));
+      blend.push_back(static_cast<int32_t>(place == l - lane ? lanes + l : l));
+    }
+    auto widen = [&](ValueId v, ValueId before) {
+      if (v < 0) return v;
+      ValueId wide = width == 1 ? b_.Splat(v, lanes) : b_.Shuffle(v, v, spread);
+      return before < 0 ? wide : b_.Shuffle(before, wide, blend);
+    };
+    result = {widen(part.re, result.re), widen(part.im, result.im)};
+  }
+  return result;
+}
+
 // Lanes [first, first + lanes), which operands they come from being known: runs of the operands,
 // moved to their lanes.
 Result<Element> ElementEmitter::EmitConcatenateAt(const Instruction& concatenate, size_t d,
@@ -142,15 +177,7 @@ Result<Element> ElementEmitter::EmitConcatenateAt(const Instruction& concatenate
         part = shuffle(part, part, lane_from);
       }
     } else {
-      for (int64_t i = begin; i < end; ++i) {
-        moved.coords[d] = Constant(i);
-        lanes_ = 1;
-        auto one = Emit(*operand, moved);
-        lanes_ = lanes;
-        Element value = Spread(TRY(std::move(one)));
-        int64_t l = lane + i - begin;
-        part = part.re < 0 ? value : blend(part, value, l, l + 1);
-      }
+      part = TRY(EmitShortRun(*operand, moved, d, {begin, end, lane}));
     }
     result = result.re < 0 ? part : blend(result, part, lane, lane + end - begin);
   }

@@ -148,6 +148,11 @@ class ElementEmitter {
   Result<Element> EmitPad(const hlo::Instruction& pad, const Index& index);
   Result<Element> EmitConcatenate(const hlo::Instruction& concatenate, const Index& index);
   // concatenate.cc
+  struct ShortRun {
+    int64_t begin, end;  // of elements
+    int64_t lane;        // of the first of them
+  };
+  Result<Element> EmitShortRun(const hlo::Instruction& operand, Index at, size_t d, ShortRun run);
   Result<Element> EmitConcatenateAt(const hlo::Instruction& concatenate, size_t d, const Index& at,
                                     int64_t first);
   Result<Element> EmitConcatenateRun(const hlo::Instruction& concatenate, size_t d, const Index& at,
