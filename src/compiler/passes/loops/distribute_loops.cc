@@ -160,14 +160,28 @@ class LoopDistributor {
            all.shape().dim(0) == rows_ && IsOneNumber(i);
   }
 
+  // An element of an array that stays as it is, at a place that is computed.
+  bool IsElementRead(const Instruction& i) const {
+    if (i.op() != Op::kDynamicSlice || i.operand_count() != 2 || IsRowRead(i)) return false;
+    const Instruction& all = *i.operand(0);
+    bool stays = IsState(all) && loop_.IsInvariant(all.tuple_index());
+    return (stays || all.op() == Op::kConstant) && IsOneNumber(i) && all.shape().IsStatic();
+  }
+
+  // What is batched with it.
+  auto InputsOf(const Instruction& i) const {
+    return i.operands().subspan(IsElementRead(i) ? 1 : 0);
+  }
+
   // Computed element by element from such, whichever round it is.
   bool IsBatched(const Instruction& i) const {
     if (!IsOneNumber(i) || !IsPlain(i)) return false;
     bool same = i.op() == Op::kReshape || i.op() == Op::kBroadcast;
     bool computed =
         hlo::IsElementwise(i.op()) && i.operand_count() > 0 && i.called_computations().empty();
-    return (same || computed) &&
-           std::ranges::all_of(i.operands(), [](const Instruction* o) { return IsOneNumber(*o); });
+    bool known = same || computed || IsElementRead(i);
+    return known &&
+           std::ranges::all_of(InputsOf(i), [](const Instruction* o) { return IsOneNumber(*o); });
   }
 
   // Known behind the loop without being kept.
@@ -175,7 +189,7 @@ class LoopDistributor {
     for (const Instruction* i : *loop_.body) {
       bool leaf = IsOneNumber(*i) && (i->op() == Op::kConstant || IsCounter(*i) ||
                                       (IsState(*i) && loop_.IsInvariant(i->tuple_index())));
-      bool computed = IsBatched(*i) && std::ranges::all_of(i->operands(), [&](Instruction* o) {
+      bool computed = IsBatched(*i) && std::ranges::all_of(InputsOf(*i), [&](Instruction* o) {
                         return available_.contains(o);
                       });
       if (leaf || computed || IsRowRead(*i)) available_.insert(i);
@@ -189,7 +203,7 @@ class LoopDistributor {
       for (Instruction* i = loop_.body->last(); i != nullptr; i = i->prev()) {
         if (!needed.contains(i) || IsStack(*i) || IsLeaf(*i)) continue;
         if (!IsBatched(*i)) return true;
-        for (const Instruction* operand : i->operands()) needed.insert(operand);
+        for (const Instruction* operand : InputsOf(*i)) needed.insert(operand);
       }
       bool moves = !carried_.contains(store.value);
       if (moves) moved_.insert(needed.begin(), needed.end());
@@ -265,9 +279,26 @@ class LoopDistributor {
     if (IsState(i)) return InAllRows(b, TRY(ReadInit(loop_, i.tuple_index())));
     if (IsRowRead(i)) return ReadInit(loop_, i.operand(0)->tuple_index());
     if (i.op() == Op::kReshape || i.op() == Op::kBroadcast) return behind_.Find(i.operand(0));
+    if (IsElementRead(i)) return GatherRows(b, i);
     std::vector<Instruction*> operands;
     for (Instruction* operand : i.operands()) operands.push_back(behind_.Find(operand));
     return b.Add(i.op(), operands, i.attrs(), &shape);
+  }
+
+  // Places beyond the ends are the ends, for both.
+  Result<Instruction*> GatherRows(Builder& b, const Instruction& read) {
+    Instruction* all = read.operand(0);
+    if (all->op() == Op::kConstant) {
+      hlo::CloneMap map;
+      all = hlo::CloneInstruction(*all, *loop_.op->parent(), map, loop_.op);
+    } else {
+      all = TRY(ReadInit(loop_, all->tuple_index()));
+    }
+    hlo::GatherAttrs attrs;
+    attrs.collapsed_slice_dims = attrs.start_index_map = {0};
+    attrs.index_vector_dim = 1;
+    attrs.slice_sizes = {1};
+    return b.Add(Op::kGather, {all, behind_.Find(read.operand(1))}, std::move(attrs));
   }
 
   Status ComputeBehind() {
@@ -349,6 +380,7 @@ Result<bool> DistributeLoops(hlo::Module& module, const PassContext& context) {
       changed |= TRY(LoopDistributor(*loop, *bounds, effects, context.target).Run());
     }
   }
+  if (changed) TRY(RecognizeSlices(module, context));  // places that follow from the counter
   return changed;
 }
 
