@@ -308,8 +308,9 @@ class ScatterLoops {
       return hlo::IsElementwise(Within(*operand).op());
     });
   }
-  // What lies where the element is put.
+  // What lies where the element is put, or may: a number read elsewhere.
   bool IsOld(const hlo::Instruction& read) const {
+    if (read.op() == hlo::Op::kParameter) return true;
     if (read.op() != hlo::Op::kDynamicSlice || read.operand(0) != scatter_.operand(0)) return false;
     const hlo::Instruction& places = Within(*scatter_.operand(1));
     bool several = places.op() == hlo::Op::kConcatenate;
