@@ -140,7 +140,8 @@ Result<Instruction*> InterleavePads(Instruction& i, Builder& b) {
     last = TRY(b.Add(Op::kSlice, {first}, hlo::SliceAttrs{.slice = end}));
     first = TRY(b.Add(Op::kSlice, {first}, hlo::SliceAttrs{.slice = all}));
   }
-  Dims split = second->shape().dims(), flat = second->shape().dims();
+  Dims flat = second->shape().dims();
+  hlo::Ints split(flat.begin(), flat.end());
   split.insert(split.begin() + along + 1, 1);
   flat[static_cast<size_t>(along)] *= 2;
   Instruction* columns[] = {TRY(b.Reshape(first, split)), TRY(b.Reshape(second, split))};
