@@ -271,7 +271,7 @@ def say(text):
     print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
 
 
-def run(suite, programs, description, compiled_c="", extend=lambda parser: None):
+def run(suite, programs, description, compiled_c="", extend=lambda parser: None, summarize=lambda table, platforms: None):
   options = arguments_of(description, extend)
   platforms = options.platforms
   if options.probe:
@@ -313,6 +313,7 @@ def run(suite, programs, description, compiled_c="", extend=lambda parser: None)
     worker.close()
   means = {name: by_kind(programs, {key: row[name][1] for key, row in table.items() if name in row}) for name in ratios}
   report(suite, programs, table, means, copy, compiled_c, options)
+  summarize(table, platforms)
   for key, row in table.items():
     for name in columns:
       if isinstance(row.get(name), str):

@@ -14,7 +14,7 @@ STEPS, DT = 2000, 0.01
 
 
 def slope(x, y, z):
-  return 10 * (y - x), x * (28 - z) - y, x * y - 8 / 3 * z
+  return 10 * (y - x), x * (14 - z) - y, x * y - 8 / 3 * z
 
 
 @spelling("lorenz", tolerance=1e-2)

@@ -6,9 +6,28 @@ A kind is an algorithm, its programs do the same work: their times beside each o
 import sys
 
 import harness
-import spelling_kinds  # this and the next add to the list
+import spelling_arrays  # this and the next add to the list
+import spelling_kinds
+import spelling_matrices
+import spelling_numbers
 import spelling_steps
 from spelling_programs import PROGRAMS
 
+
+
+def spread(table, platforms):
+  """By algorithm: the best and the worst spelling, how far they are apart, and the best of the other platform."""
+  kinds = {}
+  for name, row in table.items():
+    if isinstance(row.get(platforms[0]), list):
+      kinds.setdefault(row["kind"], []).append((row[platforms[0]][0], row.get(platforms[-1]), name.split("__")[1]))
+  print(f"{'ms (lower quartiles)':24}{'best':>10}{'worst':>10}{'ratio':>8}{platforms[-1]:>10}  best and worst spelling")
+  for kind, rows in sorted(kinds.items()):
+    best, worst = min(rows), max(rows)
+    others = [other[0] for _, other, _ in rows if isinstance(other, list)]
+    other = f"{1e3 * min(others):10.3f}" if others else f"{'-':>10}"
+    print(f"{kind:24}{1e3 * best[0]:10.3f}{1e3 * worst[0]:10.3f}{worst[0] / best[0]:8.1f}{other}  {best[2]}, {worst[2]}")
+
+
 if __name__ == "__main__":
-  sys.exit(harness.run("spellings", PROGRAMS, __doc__))
+  sys.exit(harness.run("spellings", PROGRAMS, __doc__, summarize=spread))

@@ -19,6 +19,7 @@ constexpr Pass kPasses[] = {
     {"canonicalize-dots", CanonicalizeDots},
     {"choose-reads", ChooseReads},
     {"combine-collectives", CombineCollectives},
+    {"distribute-loops", DistributeLoops},
     {"double-buffer-loops", DoubleBufferLoops},
     {"eliminate-common-subexpressions", EliminateCommonSubexpressions},
     {"eliminate-dead-code", EliminateDeadCode},
@@ -103,6 +104,7 @@ constexpr std::string_view kNativeAfter[] = {
     "eliminate-dead-code",
     "separate-computations",  // lowering gives every executed computation buffers of its own
     "simplify-ranges",        // behind separate-computations: one caller, one range
+    "distribute-loops",       // behind simplify-ranges: the counter itself is the index
     "choose-reads",  // these behind simplify-ranges: indices that are the same look the same
     "recognize-loop-ends",
     "eliminate-dead-code",

@@ -290,19 +290,38 @@ class ScatterLoops {
     });
   }
 
-  // One element is the least or the greatest seen of what is computed: loops that go on find fewer
-  // and fewer new ones, and what is not stored need not be waited for by whoever reads it next. Not
-  // of two elements, which are put in order: that is as often one as the other.
+  // One element becomes the least or the greatest of itself and what is computed: loops that go on
+  // find fewer and fewer new ones, and what is not stored need not be waited for by whoever reads
+  // it next. Not of two elements, which are put in order: that is as often one as the other.
   bool MostlyKeeps() const {
     if (n_ != 1 || dims_.updates != 1 || dims_.window_elements != 1) return false;
     if (IsComplex(operand().dtype())) return false;
     const hlo::Instruction* value = attrs_.to_apply->root();
-    if (value == attrs_.to_apply->parameter(1)) value = scatter_.operand(2);
+    bool replaces = value == attrs_.to_apply->parameter(1);
+    if (replaces) value = scatter_.operand(2);
     value = &Within(*value);
     if (value->op() != hlo::Op::kMinimum && value->op() != hlo::Op::kMaximum) return false;
+    bool of_itself = std::ranges::any_of(value->operands(), [&](const hlo::Instruction* operand) {
+      return IsOld(Within(*operand));
+    });
+    if (replaces && !of_itself) return false;
     return std::ranges::any_of(value->operands(), [&](const hlo::Instruction* operand) {
       return hlo::IsElementwise(Within(*operand).op());
     });
+  }
+  // What lies where the element is put, or may: a number read elsewhere.
+  bool IsOld(const hlo::Instruction& read) const {
+    if (read.op() == hlo::Op::kParameter) return true;
+    if (read.op() != hlo::Op::kDynamicSlice || read.operand(0) != scatter_.operand(0)) return false;
+    const hlo::Instruction& places = Within(*scatter_.operand(1));
+    bool several = places.op() == hlo::Op::kConcatenate;
+    int64_t count = several ? places.operand_count() : 1;
+    if (count != read.operand_count() - 1) return false;
+    for (int64_t k = 0; k < count; ++k) {
+      const hlo::Instruction& place = several ? Within(*places.operand(k)) : places;
+      if (&place != &Within(*read.operand(k + 1))) return false;
+    }
+    return true;
   }
   static const hlo::Instruction& Within(const hlo::Instruction& value) {
     const hlo::Instruction* inside = &value;

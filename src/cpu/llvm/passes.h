@@ -13,7 +13,9 @@ namespace weft::cpu {
 
 // Adds the pass of that name; false: there is none.
 bool AddGuardPass(llvm::StringRef name, llvm::FunctionPassManager& passes);  // guard_passes.cc
-bool AddLoopPass(llvm::StringRef name, llvm::FunctionPassManager& passes);   // loop_passes.cc
+bool AddInductionPass(llvm::StringRef name,
+                      llvm::FunctionPassManager& passes);                   // induction_passes.cc
+bool AddLoopPass(llvm::StringRef name, llvm::FunctionPassManager& passes);  // loop_passes.cc
 bool AddMinMaxPass(llvm::StringRef name, const llvm::TargetMachine* machine,
                    llvm::FunctionPassManager& passes);  // minmax_passes.cc
 

@@ -462,6 +462,39 @@ end:
   EXPECT_EQ(plain.find("csinc"), std::string::npos) << plain;
   EXPECT_NE(plain.find("csel"), std::string::npos) << plain;
 }
+
+// A hash of the counter is no address: LSR, which would split its sums in all ways, leaves it.
+TEST(Loops, HashedCounters) {
+  std::string rounds;
+  for (int r = 0; r < 8; ++r) {
+    StrAppend(rounds, "  %a", r + 1, " = add i32 %a", r, ", %b", r, "\n");
+    StrAppend(rounds, "  %t", r, " = call i32 @llvm.fshl.i32(i32 %b", r, ", i32 %b", r, ", i32 ",
+              5 + r, ")\n  %b", r + 1, " = xor i32 %t", r, ", %a", r + 1, "\n");
+  }
+  std::string hash = StrCat(R"(
+declare i32 @llvm.fshl.i32(i32, i32, i32)
+define i32 @hash(i32 %key, i32 %trips) {
+entry:
+  br label %body
+body:
+  %k = phi i32 [ 0, %entry ], [ %next, %body ]
+  %total = phi i32 [ 0, %entry ], [ %more, %body ]
+  %a0 = add i32 %k, %key
+  %b0 = xor i32 %k, %key
+)",
+                            rounds, R"(
+  %more = xor i32 %total, %a8
+  %next = add nuw nsw i32 %k, 1
+  %done = icmp eq i32 %next, %trips
+  br i1 %done, label %end, label %body
+end:
+  ret i32 %more
+}
+)");
+  std::string split = CodeForNeoverse(hash, "function(loop-simplify)");
+  std::string kept = CodeForNeoverse(hash, "function(loop-simplify,weft-hide-hashed-induction)");
+  EXPECT_LT(kept.size(), split.size()) << split << kept;
+}
 #endif
 
 }  // namespace

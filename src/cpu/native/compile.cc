@@ -46,7 +46,8 @@ constexpr std::string_view kLoopPasses =
     "loop-load-elim,vector-combine,"
     "loop-unroll<O2>,sroa<preserve-cfg>,instcombine<max-iterations=1;no-verify-fixpoint>,"
     "loop-mssa(licm<allowspeculation>),simplifycfg,weft-split-select-condition,"
-    "weft-avoid-conditional-increment,weft-branch-on-nan-minmax,weft-lower-ieee-minmax)";
+    "weft-avoid-conditional-increment,weft-branch-on-nan-minmax,weft-lower-ieee-minmax,"
+    "weft-hide-hashed-induction)";
 
 CodeEffort EffortOf(const RenderedModule& module) {
   return module.loops ? CodeEffort::kLoops : CodeEffort::kKernels;

@@ -3,6 +3,7 @@
 // A vector of lanes mostly comes from one of them: then it is read as a run, and only one that
 // reaches over an edge is gathered.
 #include <algorithm>
+#include <bit>
 
 #include "compiler/lower/element/ops.h"
 #include "hlo/computation.h"
@@ -122,6 +123,44 @@ Result<Element> EmitConcatenateRun(ElementContext& e, const Instruction& concate
   return value;
 }
 
+// Elements of an operand that is shorter than a vector, in their lanes: two shorter vectors that
+// overlap, not one element after the other.
+struct ShortRun {
+  int64_t begin, end;  // of elements
+  int64_t lane;        // of the first of them
+};
+Result<Element> EmitShortRun(ElementContext& e, const Instruction& operand, Index at, size_t d,
+                             ShortRun run) {
+  const int lanes = e.lanes;
+  const auto count = static_cast<uint64_t>(run.end - run.begin);
+  const int width = static_cast<int>(std::bit_floor(count));
+  Element result;
+  for (int64_t from : {run.begin, run.end - width}) {
+    if (result.re >= 0 && static_cast<uint64_t>(width) == count) break;
+    Coord whole{e.b.Int(from), 1, from == 0 ? int64_t{width} : from, from, from + width - 1};
+    at.coords[d] = width == 1 ? ConstantCoord(e, from) : whole;
+    e.lanes = width;
+    auto emitted = EmitElement(e, operand, at);
+    if (emitted) *emitted = SpreadToLanes(e, *emitted);
+    e.lanes = lanes;
+    Element part = TRY(std::move(emitted));
+    int64_t lane = run.lane + from - run.begin;
+    std::vector<int32_t> spread, blend;
+    for (int64_t l = 0; l < lanes; ++l) {
+      int64_t place = std::clamp<int64_t>(l - lane, 0, width - 1);
+      spread.push_back(static_cast<int32_t>(place));
+      blend.push_back(static_cast<int32_t>(place == l - lane ? lanes + l : l));
+    }
+    auto widen = [&](ValueId v, ValueId before) {
+      if (v < 0) return v;
+      ValueId wide = width == 1 ? e.b.Splat(v, lanes) : e.b.Shuffle(v, v, spread);
+      return before < 0 ? wide : e.b.Shuffle(before, wide, blend);
+    };
+    result = {widen(part.re, result.re), widen(part.im, result.im)};
+  }
+  return result;
+}
+
 // Lanes [first, first + lanes), which operands they come from being known: runs of the operands,
 // moved to their lanes.
 Result<Element> EmitConcatenateAt(ElementContext& e, const Instruction& concatenate, size_t d,
@@ -161,15 +200,7 @@ Result<Element> EmitConcatenateAt(ElementContext& e, const Instruction& concaten
         part = shuffle(part, part, lane_from);
       }
     } else {
-      for (int64_t i = begin; i < end; ++i) {
-        moved.coords[d] = ConstantCoord(e, i);
-        e.lanes = 1;
-        auto one = EmitElement(e, *operand, moved);
-        e.lanes = lanes;
-        Element value = SpreadToLanes(e, TRY(std::move(one)));
-        int64_t l = lane + i - begin;
-        part = part.re < 0 ? value : blend(part, value, l, l + 1);
-      }
+      part = TRY(EmitShortRun(e, *operand, moved, d, {begin, end, lane}));
     }
     result = result.re < 0 ? part : blend(result, part, lane, lane + end - begin);
   }

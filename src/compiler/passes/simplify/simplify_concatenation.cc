@@ -1,5 +1,7 @@
 // Rules of simplify about concatenate.
 #include <algorithm>
+#include <cmath>
+#include <complex>
 
 #include "compiler/passes/simplify/simplify_rules.h"
 
@@ -93,11 +95,73 @@ std::vector<Instruction*> FlatParts(const Instruction& i) {
   return parts;
 }
 
+// The dimension along which two pads leave every second place to the other one, the first place to
+// the first; -1: they are others.
+int64_t InterleavedDim(const Instruction& x, const Instruction& y) {
+  const auto &a = x.attrs<hlo::PadAttrs>().padding, &z = y.attrs<hlo::PadAttrs>().padding;
+  int64_t along = -1;
+  for (size_t d = 0; d < a.size(); ++d) {
+    if (a[d] == hlo::PaddingDim() && z[d] == hlo::PaddingDim()) continue;
+    int64_t dim = static_cast<int64_t>(d);
+    int64_t more = x.operand(0)->shape().dim(dim) - y.operand(0)->shape().dim(dim);
+    bool fits = a[d] == hlo::PaddingDim{0, 1 - more, 1} && z[d] == hlo::PaddingDim{1, more, 1};
+    if (along >= 0 || !fits || more < 0 || more > 1) return -1;
+    along = dim;
+  }
+  return along;
+}
+
+// Zero, and of floats the one that is no -0.
+bool IsPlainZero(const Literal& value) {
+  std::complex<double> zero = value.GetComplex(0);
+  return zero == 0.0 && !std::signbit(zero.real()) && !std::signbit(zero.imag());
+}
+
+// pad(x, 0) + pad(y, 0), each with holes where the other has elements, as associative_scan writes
+// it, is x and y interleaved: columns of a matrix of two, plus the zeroes, which -0 is not.
+Result<Instruction*> InterleavePads(Instruction& i, Builder& b) {
+  Instruction *x = i.operand(0), *y = i.operand(1);
+  if (x->op() != Op::kPad || y->op() != Op::kPad || !IsStaticArray(i)) return nullptr;
+  if (!IsStaticArray(*x->operand(0)) || !IsStaticArray(*y->operand(0))) return nullptr;
+  for (const Instruction* pad : {x, y}) {
+    const Literal* value = SplatValue(*pad->operand(1));
+    if (value == nullptr || !IsPlainZero(*value)) return nullptr;
+  }
+  int64_t along = InterleavedDim(*x, *y);
+  if (along < 0) std::swap(x, y), along = InterleavedDim(*x, *y);
+  if (along < 0 || y->operand(0)->shape().elements() == 0) return nullptr;
+  Instruction *first = x->operand(0), *second = y->operand(0), *last = nullptr;
+  const int64_t pairs = second->shape().dim(along);
+  if (first->shape().dim(along) != pairs) {
+    SliceDims all;
+    for (int64_t size : first->shape().dims()) all.push_back({.start = 0, .limit = size});
+    SliceDims end = all;
+    all[static_cast<size_t>(along)].limit = end[static_cast<size_t>(along)].start = pairs;
+    last = TRY(b.Add(Op::kSlice, {first}, hlo::SliceAttrs{.slice = end}));
+    first = TRY(b.Add(Op::kSlice, {first}, hlo::SliceAttrs{.slice = all}));
+  }
+  Dims flat = second->shape().dims();
+  hlo::Ints split(flat.begin(), flat.end());
+  split.insert(split.begin() + along + 1, 1);
+  flat[static_cast<size_t>(along)] *= 2;
+  Instruction* columns[] = {TRY(b.Reshape(first, split)), TRY(b.Reshape(second, split))};
+  Instruction* both = TRY(Concatenate(b, columns, along + 1));
+  auto add_zeroes = [&](Instruction* value) -> Result<Instruction*> {
+    if (i.op() == Op::kOr || IsInteger(i.shape().dtype())) return value;
+    return b.Add(Op::kAdd, {value, TRY(b.Broadcast(x->operand(1), value->shape(), {}))});
+  };
+  both = TRY(b.Reshape(TRY(add_zeroes(both)), flat));
+  if (last == nullptr) return both;
+  Instruction* parts[] = {both, TRY(add_zeroes(last))};
+  return Concatenate(b, parts, along);
+}
+
 }  // namespace
 
 // concatenate(a, none, b) = concatenate(a, b);  concatenate(concatenate(a, b), c) =
 // concatenate(a, b, c);  slices of one array, and fills, that lie side by side are one
 Result<Instruction*> SimplifyConcatenation(Instruction& i, Builder& b) {
+  if (i.op() == Op::kAdd || i.op() == Op::kOr) return InterleavePads(i, b);
   if (i.op() != Op::kConcatenate || !IsStaticArray(i) || i.shape().elements() == 0) return nullptr;
   for (const Instruction* x : i.operands()) {
     if (!IsStaticArray(*x) || x->shape().dtype() != i.shape().dtype()) return nullptr;

@@ -1,4 +1,7 @@
 // Rules of simplify about updates of arrays.
+#include <algorithm>
+
+#include "compiler/passes/effects.h"
 #include "compiler/passes/simplify/simplify_rules.h"
 
 namespace weft::compiler {
@@ -59,9 +62,75 @@ Result<Instruction*> ChooseScatter(Instruction& i, Instruction& scatter, Builder
                scatter.attrs(), &result);
 }
 
+// Elements [begin, end) of the dimension along which an update goes, whole in all others.
+struct Extent {
+  int64_t dim, begin, end;
+};
+
+std::optional<Extent> ExtentOf(const Instruction& update) {
+  if (update.op() != Op::kDynamicUpdateSlice || !IsStaticArray(update)) return std::nullopt;
+  const Shape &whole = update.shape(), &part = update.operand(1)->shape();
+  std::optional<Extent> extent;
+  for (int64_t d = 0; d < whole.rank(); ++d) {
+    if (part.dim(d) == whole.dim(d)) continue;
+    std::optional<int64_t> start = IntegerValue(*update.operand(2 + d));
+    if (extent || !start || part.dim(d) == 0) return std::nullopt;
+    int64_t begin = std::clamp<int64_t>(*start, 0, whole.dim(d) - part.dim(d));
+    extent = Extent{d, begin, begin + part.dim(d)};
+  }
+  return extent;
+}
+
+// What of an update is seen: elements [begin, end) of the dimension, none later overwrote them.
+struct Piece {
+  Instruction* update;
+  int64_t begin, end, from;  // `from`: where the update begins
+};
+
+// zeros.at[0].set(a).at[1].set(b) is the concatenation of a and b: updates at constant places that
+// leave nothing of what they update.
+Result<Instruction*> JoinUpdates(Instruction& i, Builder& b) {
+  std::optional<Extent> last = ExtentOf(i);
+  if (!last ||
+      (i.users().size() == 1 && ExtentOf(*i.users()[0]) && i.users()[0]->operand(0) == &i)) {
+    return nullptr;  // the last of a chain has them all
+  }
+  std::vector<Extent> open = {{last->dim, 0, i.shape().dim(last->dim)}};
+  std::vector<Piece> pieces;
+  for (Instruction* u = &i; !open.empty(); u = u->operand(0)) {
+    std::optional<Extent> extent = ExtentOf(*u);
+    if (!extent || extent->dim != last->dim || HasControlDependencies(*u)) return nullptr;
+    std::vector<Extent> rest;
+    for (const Extent& part : open) {
+      int64_t begin = std::max(part.begin, extent->begin), end = std::min(part.end, extent->end);
+      if (begin >= end) {
+        rest.push_back(part);
+        continue;
+      }
+      pieces.push_back({u->operand(1), begin, end, extent->begin});
+      if (part.begin < begin) rest.push_back({part.dim, part.begin, begin});
+      if (end < part.end) rest.push_back({part.dim, end, part.end});
+    }
+    open = std::move(rest);
+  }
+  std::ranges::sort(pieces, {}, &Piece::begin);
+  std::vector<Instruction*> operands;
+  for (const Piece& piece : pieces) {
+    const Shape& shape = piece.update->shape();
+    hlo::SliceAttrs seen;
+    for (int64_t size : shape.dims()) seen.slice.push_back({.start = 0, .limit = size});
+    seen.slice[static_cast<size_t>(last->dim)] = {.start = piece.begin - piece.from,
+                                                  .limit = piece.end - piece.from};
+    bool all = piece.end - piece.begin == shape.dim(last->dim);
+    operands.push_back(all ? piece.update : TRY(b.Add(Op::kSlice, {piece.update}, seen)));
+  }
+  return b.Add(Op::kConcatenate, operands, hlo::DimensionsAttrs{.dimensions = {last->dim}});
+}
+
 }  // namespace
 
 Result<Instruction*> SimplifyUpdates(Instruction& i, Builder& b) {
+  if (i.op() == Op::kDynamicUpdateSlice) return JoinUpdates(i, b);
   if (i.op() != Op::kSelect || !IsStaticArray(i)) return nullptr;
   for (int64_t k : {1, 2}) {
     Instruction &update = *i.operand(k), &other = *i.operand(3 - k);
