@@ -159,8 +159,10 @@ bool HasRepeatableReduction(const Instruction& i) {
     return i.operand_count() == 3 && op == program::ReduceOp::kAdd &&
            i.shape().dtype() != DType::kPred;
   }
-  if (i.op() != Op::kReduce) return i.shape().dtype() != DType::kPred;
-  const hlo::Computation* function = i.attrs<hlo::ReduceAttrs>().to_apply;
+  const bool window = i.op() == Op::kReduceWindow;
+  if (i.op() != Op::kReduce && !window) return i.shape().dtype() != DType::kPred;
+  const hlo::Computation* function =
+      window ? i.attrs<hlo::ReduceWindowAttrs>().to_apply : i.attrs<hlo::ReduceAttrs>().to_apply;
   const int64_t inputs = i.operand_count() / 2;
   std::vector<Literal> arguments;
   for (int64_t k = inputs; k < 2 * inputs; ++k) {

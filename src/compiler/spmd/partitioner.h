@@ -87,6 +87,13 @@ class ComputationPartitioner {
   Status EmitBoundary(const hlo::Instruction& i);
   Status EmitSource(const hlo::Instruction& i);
   Status EmitOp(const hlo::Instruction& i);
+  // False: it is no such op.
+  Result<bool> EmitNarrowSlice(const hlo::Instruction& i, const Cut& cut, const Form& from);
+  Result<bool> EmitSortedFront(const hlo::Instruction& i, const Cut& cut,
+                               std::span<const Form> operands);
+  Result<hlo::Instruction*> EmitCumulative(const hlo::Instruction& i, const Cut& cut,
+                                           const Shape& shape,
+                                           std::span<hlo::Instruction* const> operands);
   void KeepSummands(const hlo::Instruction& i, std::vector<Form>& operands, Form& result);
   Status EmitCustomCall(const hlo::Instruction& i);
   Status EmitRandomBits(const hlo::Instruction& i);

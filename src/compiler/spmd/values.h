@@ -23,7 +23,7 @@ struct ShardedValue {
   Form form;
   AxisSet banned = 0;   // axes that may not cut it: a user is manual along them
   bool stated = false;  // by the program
-  bool even = false;    // propagation cuts it into equal parts only: what callers see
+  bool even = false;    // propagation cuts it into equal parts, by whole axes: callers see it
 };
 
 // Values whose dimensions go together: an op with its rule, or two that lie alike.

@@ -120,6 +120,11 @@ bool StretchOf(const Instruction& i, int64_t operand, int64_t dim, int64_t part,
 bool MovesCheaply(const Instruction& i, const hlo::DimRule& rule, int factor, int64_t parts) {
   const int64_t result = ResultSize(i, rule, factor);
   if (result == 0) return false;
+  const int64_t cumulative = CumulativeDim(i);
+  if (cumulative >= 0 &&
+      rule.operands[0][static_cast<size_t>(cumulative)] == hlo::DimRule::Dim{factor}) {
+    return HasRepeatableReduction(i);
+  }
   double moved = 0, gathered = 0;
   for (size_t k = 0; k < rule.operands.size(); ++k) {
     const Shape& shape = i.operand(static_cast<int64_t>(k))->shape();

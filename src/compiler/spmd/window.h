@@ -40,6 +40,9 @@ WindowPlan PlanWindow(int64_t part, int64_t parts, const Stretch& stretch);
 // needs, `part` elements of `size` along dimension `result_dim`; false: it is none.
 bool StretchOf(const hlo::Instruction& i, int64_t operand, int64_t dim, int64_t part,
                Stretch& stretch);
+// The dimension along which the op is cumulative, each element with all before or behind it; -1:
+// none.
+int64_t CumulativeDim(const hlo::Instruction& i);
 // Whether elements move along the factor more cheaply than all of it is gathered, when it is cut by
 // these axes.
 bool MovesCheaply(const hlo::Instruction& i, const hlo::DimRule& rule, int factor, int64_t parts);
