@@ -189,9 +189,9 @@ Form Cut::FormOf(const DimRule::Tensor& tensor, const DeviceMesh& mesh) const {
   return form;
 }
 
-Cut ChooseCut(const Instruction& i, std::span<const Form> operands, std::span<const Form> results,
-              const DeviceMesh& mesh) {
-  Cut cut{.rule = hlo::RuleOf(i), .axes = {}, .reduced = {}};
+Cut ChooseCut(const Instruction& i, const DimRule& rule, std::span<const Form> operands,
+              std::span<const Form> results, const DeviceMesh& mesh) {
+  Cut cut{.rule = rule, .axes = {}, .reduced = {}};
   cut.axes.resize(cut.rule.factors.size());
   const std::vector<Subject> subjects = SubjectsOf(i, cut.rule, operands, results);
   const std::vector<FactorFacts> facts = FactsOf(i, cut.rule, subjects);

@@ -351,7 +351,8 @@ Status ComputationPartitioner::EmitOp(const Instruction& i) {
   std::vector<Form> results;
   for (const LocalValue& leaf : leaves) results.push_back(leaf.declared);
   if (results.size() == 1) KeepSummands(i, wanted, results[0]);
-  const Cut cut = ChooseCut(i, wanted, results, mesh_);
+  DimRule own;
+  const Cut cut = ChooseCut(i, program_.RuleOf(i, own), wanted, results, mesh_);
   if (i.op() == Op::kSlice && TRY(EmitNarrowSlice(i, cut, wanted[0]))) return {};
   if (i.op() == Op::kSort && TRY(EmitSortedFront(i, cut, wanted))) return {};
   LogGathered(i, cut, wanted, mesh_);

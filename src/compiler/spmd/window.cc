@@ -69,13 +69,16 @@ WindowPlan PlanWindow(int64_t part, int64_t parts, const Stretch& stretch) {
     WindowPlan::Round round;
     round.begin = r == 0 ? begin : 0;
     round.end = r + 1 == rounds ? end : part;
-    round.local = true;
     for (int64_t k = 0; k < parts; ++k) {
       const int64_t start = stretch.Start(k), from = FloorDiv(start, part) + r;
       if (from < 0 || from >= parts || from * part >= start + stretch.length) continue;
-      round.local &= from == k;
-      AddPair(round, from, k);
+      if (from == k) {
+        round.own.push_back(k);
+      } else {
+        AddPair(round, from, k);
+      }
     }
+    round.local = round.pairs.empty();
     if (!round.local) {
       plan.moved += std::ssize(round.pairs) * (round.end - round.begin);
     }

@@ -29,6 +29,7 @@ struct WindowPlan {
     // Numbers along the axes, sender and receiver; several lists where a part has several
     // receivers, since a collective-permute sends it once.
     std::vector<std::vector<std::pair<int64_t, int64_t>>> pairs;
+    std::vector<int64_t> own;  // receivers whose own part it is
   };
   std::vector<Round> rounds;
   std::vector<int64_t> offsets;

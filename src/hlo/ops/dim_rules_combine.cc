@@ -94,9 +94,9 @@ DimRule RuleConvolution(const Instruction& i) {
   if (a.feature_group_count > 1) maker.Operand(0, d.input_feature, group);
   maker.Operand(0, d.input_feature, input);
   maker.Operand(1, d.kernel_input, input);
-  if (groups > 1) maker.Operand(1, d.kernel_output, group);
+  maker.Operand(1, d.kernel_output, group);
   maker.Operand(1, d.kernel_output, output);
-  if (groups > 1) maker.Result(0, d.output_feature, group);
+  maker.Result(0, d.output_feature, group);
   maker.Result(0, d.output_feature, output);
   // Positions whose windows are one element are independent; other windows reach over.
   for (size_t s = 0; s < a.window.dims.size(); ++s) {
