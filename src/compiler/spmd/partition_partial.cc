@@ -47,7 +47,7 @@ std::vector<NarrowDim> NarrowDims(const Instruction& i, const Cut& cut, const Fo
   for (int64_t d = 0; d < whole.rank(); ++d) {
     const size_t at = static_cast<size_t>(d);
     const std::vector<int>& axes = from.dims[at].axes;
-    if (axes.empty() || i.shape().dim(d) == whole.dim(d) || i.shape().dim(d) == 0) continue;
+    if (axes.empty() || i.shape().dim(d) == whole.dim(d)) continue;
     for (int factor : cut.rule.operands[0][at]) {
       if (!cut.axes[static_cast<size_t>(factor)].empty()) return {};
     }
@@ -133,6 +133,7 @@ Result<bool> ComputationPartitioner::EmitSortedFront(const Instruction& i, const
 Result<bool> ComputationPartitioner::EmitNarrowSlice(const Instruction& i, const Cut& cut,
                                                      const Form& from) {
   if (i.shape().dtype() == DType::kPred || i.shape().HasDynamicDims()) return false;
+  if (i.shape().elements() == 0) return false;
   Form form = Form::Replicated(i.shape().rank());
   for (size_t d = 0; d < form.dims.size(); ++d) form.dims[d].axes = from.dims[d].axes;
   const Shape part = LocalShape(i.operand(0)->shape(), form, mesh_);
