@@ -304,3 +304,47 @@ def test_custom_partitioning_that_is_wrong_says_so():
             jax.jit(f)(jax.device_put(np.ones(8, np.float32), NamedSharding(mesh, P("x"))))
     """), JAX_PLATFORMS="weft", WEFT_CPU_DEVICES=4, WEFT_CACHE="0")
     assert done.returncode != 0 and "Mismatch in result shapes" in done.stderr, done.stderr[-4000:]
+
+
+def test_results_are_cut_by_whole_axes():
+    run("""
+        x = jax.device_put(np.arange(96.0, dtype=np.float32).reshape(16, 6), NamedSharding(mesh, P("x")))
+        # Four devices have no equal parts of 6 or 10 rows; halves of the axis are nothing that JAX could name.
+        for f in (lambda v: v[:10], lambda v: v.reshape(6, 16), lambda v: jnp.cumsum(v[3:9], 0)):
+            got = jax.jit(f)(x)
+            assert got.sharding.is_fully_replicated, got.sharding
+            np.testing.assert_allclose(np.asarray(got), np.asarray(f(np.asarray(x))), rtol=1e-6)
+        assert jax.jit(lambda v: v[:8])(x).sharding.spec == P("x")
+    """)
+
+
+def test_sums_along_manual_axes_beside_automatic_ones():
+    run("""
+        mesh = jax.make_mesh((2, 2), ("x", "y"))
+        x = jax.device_put(np.arange(32.0, dtype=np.float32).reshape(8, 4), NamedSharding(mesh, P("x", "y")))
+        f = jax.shard_map(lambda b: b + lax.psum(b.sum(), "x"), mesh=mesh, in_specs=P("x"), out_specs=P("x"), axis_names={"x"})
+        np.testing.assert_allclose(np.asarray(jax.jit(f)(x)), np.asarray(x) + 496)
+    """)
+
+
+def test_little_is_gathered():
+    """Rotations, cumulative ops and top-k along a dimension that is cut."""
+    run("""
+        import re
+        x = np.random.default_rng(0).standard_normal((4, 64)).astype(np.float32)
+        cut = jax.device_put(x, NamedSharding(mesh, P(None, "x")))
+
+        def check(f, largest):
+            done = jax.jit(f).lower(cut).compile()
+            for got, expected in zip(jax.tree.leaves(done(cut)), jax.tree.leaves(f(jnp.asarray(x)))):
+                np.testing.assert_allclose(np.asarray(got), np.asarray(expected), rtol=1e-4, atol=1e-5)
+            for dims in re.findall(r"\\w+\\[([\\d,]*)\\]\\S* all-gather\\(", done.as_text()):
+                assert np.prod([int(d) for d in dims.split(",")]) <= largest, dims
+
+        check(lambda v: lax.with_sharding_constraint(jnp.roll(v, 1, 1), cut.sharding), 0)
+        check(lambda v: v[:, 17], 0)
+        check(lambda v: jnp.cumsum(v, 1), 16)
+        check(lambda v: lax.cummax(v, axis=1, reverse=True), 16)
+        check(lambda v: lax.cumlogsumexp(v, axis=1), 16)
+        check(lambda v: lax.top_k(v, 3), 48)
+    """)

@@ -159,8 +159,10 @@ bool HasRepeatableReduction(const Instruction& i) {
     return i.operand_count() == 3 && op == program::ReduceOp::kAdd &&
            i.shape().dtype() != DType::kPred;
   }
-  if (i.op() != Op::kReduce) return i.shape().dtype() != DType::kPred;
-  const hlo::Computation* function = i.attrs<hlo::ReduceAttrs>().to_apply;
+  const bool window = i.op() == Op::kReduceWindow;
+  if (i.op() != Op::kReduce && !window) return i.shape().dtype() != DType::kPred;
+  const hlo::Computation* function =
+      window ? i.attrs<hlo::ReduceWindowAttrs>().to_apply : i.attrs<hlo::ReduceAttrs>().to_apply;
   const int64_t inputs = i.operand_count() / 2;
   std::vector<Literal> arguments;
   for (int64_t k = inputs; k < 2 * inputs; ++k) {
@@ -187,9 +189,9 @@ Form Cut::FormOf(const DimRule::Tensor& tensor, const DeviceMesh& mesh) const {
   return form;
 }
 
-Cut ChooseCut(const Instruction& i, std::span<const Form> operands, std::span<const Form> results,
-              const DeviceMesh& mesh) {
-  Cut cut{.rule = hlo::RuleOf(i), .axes = {}, .reduced = {}};
+Cut ChooseCut(const Instruction& i, const DimRule& rule, std::span<const Form> operands,
+              std::span<const Form> results, const DeviceMesh& mesh) {
+  Cut cut{.rule = rule, .axes = {}, .reduced = {}};
   cut.axes.resize(cut.rule.factors.size());
   const std::vector<Subject> subjects = SubjectsOf(i, cut.rule, operands, results);
   const std::vector<FactorFacts> facts = FactsOf(i, cut.rule, subjects);

@@ -55,6 +55,8 @@ struct DeviceMesh {
   // Devices that differ in `axes` alone, in their order, major to minor.
   std::vector<std::vector<int64_t>> Groups(std::span<const int> axes) const;
   AxisSet all() const { return (AxisSet{1} << pieces.size()) - 1; }
+  // Whether they are all pieces of the named axes that they are of: callers know no others.
+  bool AreWholeAxes(std::span<const int> pieces) const;
   // "x", "y":(2)2: for messages.
   std::string NameOf(std::span<const int> axes) const;
 };

@@ -166,6 +166,19 @@ int64_t DeviceMesh::SizeOf(AxisSet set) const {
   return product;
 }
 
+bool DeviceMesh::AreWholeAxes(std::span<const int> list) const {
+  int64_t done = 1, axis = -1;  // of `axis`, its first `done` parts are there
+  for (int k : list) {
+    const Piece& piece = pieces[static_cast<size_t>(k)];
+    const bool whole = axis < 0 || done == axes[static_cast<size_t>(axis)].size;
+    if (axes[static_cast<size_t>(piece.axis)].name.empty()) return true;
+    if (piece.axis == axis ? piece.pre != done : !whole || piece.pre != 1) return false;
+    done = piece.axis == axis ? done * piece.size : piece.size;
+    axis = piece.axis;
+  }
+  return axis < 0 || done == axes[static_cast<size_t>(axis)].size;
+}
+
 int64_t DeviceMesh::IndexOf(int64_t place, std::span<const int> axes) const {
   int64_t index = 0;
   for (int axis : axes) {

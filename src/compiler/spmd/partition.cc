@@ -132,11 +132,40 @@ Status Partitioner::Run() {
 
 }  // namespace spmd
 
+namespace {
+
+// Shardings of scalars in functions of reductions say nothing (JAX states them where a manual
+// computation leaves axes to the compiler), and the functions would be no plain sums.
+Result<bool> DropScalarShardings(hlo::Module& module) {
+  std::vector<const hlo::Computation*> functions;
+  for (const auto& computation : module.computations()) {
+    for (const hlo::Instruction* i : *computation) {
+      const bool calls = i->op() == hlo::Op::kCall || i->op() == hlo::Op::kWhile ||
+                         i->op() == hlo::Op::kConditional || HasTrait(i->op(), hlo::kAsyncStart);
+      if (calls) continue;
+      for (const hlo::Computation* function : i->called_computations()) {
+        functions.push_back(function);
+      }
+    }
+  }
+  std::ranges::sort(functions);
+  return RewriteEach(module, [&](hlo::Instruction* i) -> Result<bool> {
+    const bool stated = spmd::IsCallOf(*i, spmd::kSharding) && i->shape().IsArray();
+    if (!stated || i->shape().rank() != 0) return false;
+    if (!std::ranges::binary_search(functions, i->parent())) return false;
+    ReplaceWithValue(i, i->operand(0));
+    return true;
+  });
+}
+
+}  // namespace
+
 Result<bool> Partition(hlo::Module& module, const PassContext& context) {
   if (module.config().is_scheduled) return InvalidArgument("partition: the module is scheduled");
   const spmd::DeviceMesh mesh = TRY(spmd::DeviceMesh::Of(module));
   if (mesh.devices == 1) return false;
   TRY(SeparateComputations(module, context));
+  TRY(DropScalarShardings(module));
   spmd::ValueTable table = TRY(spmd::ValueTable::Of(module, mesh));
   spmd::Partitioner program(module, mesh, table, spmd::LinkModel::Of(context.target));
   TRY(program.Run());

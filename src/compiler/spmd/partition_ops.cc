@@ -46,6 +46,19 @@ void FitAttributes(const Instruction& whole, Instruction& local) {
       }
       return;
     }
+    case Op::kConvolution: {
+      auto& a = local.mutable_attrs<hlo::ConvolutionAttrs>();
+      const hlo::ConvDims& d = a.dim_labels;
+      const Shape& input = local.operand(0)->shape();
+      if (a.feature_group_count > 1) {
+        a.feature_group_count =
+            input.dim(d.input_feature) / local.operand(1)->shape().dim(d.kernel_input);
+      }
+      if (a.batch_group_count > 1) {
+        a.batch_group_count = input.dim(d.input_batch) / local.shape().dim(d.output_batch);
+      }
+      return;
+    }
     case Op::kReshape: local.mutable_attrs<hlo::ReshapeAttrs>().inferred_dimension = {}; return;
     case Op::kCustomCall: {
       std::vector<Shape>& shapes =
@@ -75,9 +88,10 @@ void LogGathered(const Instruction& i, const Cut& cut, std::span<const Form> ope
         if (stays) continue;
         const std::string_view why = !hlo::HasRule(i)                ? i.def().no_dim_rule
                                      : kind == FactorKind::kPermuted ? "elements move along it"
-                                     : kind == FactorKind::kReduced
-                                         ? "its initial value may count once only"
-                                         : "the op needs all of it";
+                                     : kind != FactorKind::kReduced  ? "the op needs all of it"
+                                     : HasRepeatableReduction(i)
+                                         ? "the axes cut another dimension of the op"
+                                         : "its initial value may count once only";
         VLOG("compiler", 1) << Mnemonic(i.op()) << " " << i.name() << ": dimension "
                             << static_cast<int64_t>(d) << " of operand " << static_cast<int64_t>(k)
                             << " is gathered: "
@@ -267,6 +281,7 @@ Result<Instruction*> ComputationPartitioner::EmitLocal(const Instruction& i, con
   if (i.op() == Op::kScatter) TRY(indexed.PrepareScatter(cut.reduced));
   WindowedOp windowed(emitter_, i, cut, shape);
   const bool moves = windowed.IsCut();
+  if (moves && CumulativeDim(i) >= 0) return EmitCumulative(i, cut, shape, operands);
   if (moves) TRY(windowed.Prepare(operands));
   if (moves && i.op() == Op::kConcatenate) return windowed.Join(operands);
   Instruction* local = Clone(i, shape, operands);
@@ -336,7 +351,10 @@ Status ComputationPartitioner::EmitOp(const Instruction& i) {
   std::vector<Form> results;
   for (const LocalValue& leaf : leaves) results.push_back(leaf.declared);
   if (results.size() == 1) KeepSummands(i, wanted, results[0]);
-  const Cut cut = ChooseCut(i, wanted, results, mesh_);
+  DimRule own;
+  const Cut cut = ChooseCut(i, program_.RuleOf(i, own), wanted, results, mesh_);
+  if (i.op() == Op::kSlice && TRY(EmitNarrowSlice(i, cut, wanted[0]))) return {};
+  if (i.op() == Op::kSort && TRY(EmitSortedFront(i, cut, wanted))) return {};
   LogGathered(i, cut, wanted, mesh_);
   const AxisSet summands = SummandAxes(i, cut, wanted, results);
   std::vector<Instruction*> operands;

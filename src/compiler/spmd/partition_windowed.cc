@@ -50,7 +50,7 @@ Result<Instruction*> WindowedOp::StartOf(const std::vector<int>& axes, const Str
 // What the senders have, at the receivers; of several lists each receiver takes its own.
 Result<Instruction*> WindowedOp::Permuted(Instruction* x, const std::vector<int>& axes,
                                           const WindowPlan::Round& round, int64_t parts) {
-  Instruction* all = nullptr;
+  Instruction* all = round.own.empty() ? nullptr : x;
   for (const auto& list : round.pairs) {
     hlo::IntPairs pairs;
     for (const std::vector<int64_t>& group : e_.mesh().Groups(axes)) {

@@ -30,12 +30,13 @@ struct LocalValue {
 // What each factor of an op is cut by on the way to its result, no axis twice. Factors that the op
 // needs whole have none.
 struct Cut {
-  hlo::DimRule rule;
+  const hlo::DimRule& rule;
   FactorAxes axes;
   std::vector<int> reduced;  // axes of factors that are reduced
   Form FormOf(const hlo::DimRule::Tensor& tensor, const DeviceMesh& mesh) const;
 };
-Cut ChooseCut(const hlo::Instruction& i, std::span<const Form> operands,
+// The cut refers to the rule.
+Cut ChooseCut(const hlo::Instruction& i, const hlo::DimRule& rule, std::span<const Form> operands,
               std::span<const Form> results, const DeviceMesh& mesh);
 // Whether parts of the op's reduction can be reduced one after the other: its initial values may
 // count more than once.
@@ -53,6 +54,11 @@ class Partitioner {
   // How leaf k of what an instruction makes lies by its sharding.
   Form FormOf(const hlo::Instruction* i, size_t leaf) const;
   std::vector<Form> FormsOf(const hlo::Instruction* i) const;
+  // The rule that the table has, or the op's in `own`.
+  const hlo::DimRule& RuleOf(const hlo::Instruction& i, hlo::DimRule& own) const {
+    const hlo::DimRule* known = table_.FindRule(&i);
+    return known != nullptr ? *known : own = hlo::RuleOf(i);
+  }
   // Whether it is part of a manual computation.
   bool IsManual(const hlo::Instruction* i) const;
   // The program of one device for a computation, whose result lies as `root` says; it stands before
@@ -87,6 +93,13 @@ class ComputationPartitioner {
   Status EmitBoundary(const hlo::Instruction& i);
   Status EmitSource(const hlo::Instruction& i);
   Status EmitOp(const hlo::Instruction& i);
+  // False: it is no such op.
+  Result<bool> EmitNarrowSlice(const hlo::Instruction& i, const Cut& cut, const Form& from);
+  Result<bool> EmitSortedFront(const hlo::Instruction& i, const Cut& cut,
+                               std::span<const Form> operands);
+  Result<hlo::Instruction*> EmitCumulative(const hlo::Instruction& i, const Cut& cut,
+                                           const Shape& shape,
+                                           std::span<hlo::Instruction* const> operands);
   void KeepSummands(const hlo::Instruction& i, std::vector<Form>& operands, Form& result);
   Status EmitCustomCall(const hlo::Instruction& i);
   Status EmitRandomBits(const hlo::Instruction& i);

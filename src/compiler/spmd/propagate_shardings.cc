@@ -143,7 +143,8 @@ class Propagation {
       return false;
     }
     const int64_t parts = mesh_.SizeOf(wanted);
-    if (size % parts == 0 || to.even) return size % parts == 0;
+    if (to.even) return size % parts == 0 && mesh_.AreWholeAxes(wanted);
+    if (size % parts == 0) return true;
     // Padding goes along where the dimension is the same one.
     return parts <= size && factors.size() == 1 &&
            c.rule.factors[static_cast<size_t>(factors[0])].kind != FactorKind::kPermuted;

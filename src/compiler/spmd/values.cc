@@ -314,6 +314,7 @@ void ValueTable::AddRule(const Instruction& i) {
     rule.values.push_back(ids.size() == 1 ? ids[0] : -1);
   }
   for (int id : of_[&i]) rule.values.push_back(id);
+  rules_[&i] = constraints_.size();
   constraints_.push_back(std::move(rule));
 }
 
@@ -329,6 +330,8 @@ void ValueTable::JoinGroups() {
 // What is made from values of one device is of one device too. Values that such ops read besides
 // may not be cut along the same axes.
 void ValueTable::FlowManual() {
+  auto manual = [](const ShardedValue& value) { return (value.form.manual | value.banned) != 0; };
+  if (std::ranges::none_of(values_, manual)) return;
   auto flow = [&](auto&& step) {
     for (bool changed = true; changed;) {
       changed = false;

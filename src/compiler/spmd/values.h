@@ -23,7 +23,7 @@ struct ShardedValue {
   Form form;
   AxisSet banned = 0;   // axes that may not cut it: a user is manual along them
   bool stated = false;  // by the program
-  bool even = false;    // propagation cuts it into equal parts only: what callers see
+  bool even = false;    // propagation cuts it into equal parts, by whole axes: callers see it
 };
 
 // Values whose dimensions go together: an op with its rule, or two that lie alike.
@@ -56,6 +56,11 @@ class ValueTable {
   std::vector<ShardedValue>& values() { return values_; }
   std::vector<Constraint>& constraints() { return constraints_; }
   std::span<const int> ValuesOf(const hlo::Instruction* i) const;
+  // The rule of an op; null: it has none of its own (structure, boundaries).
+  const hlo::DimRule* FindRule(const hlo::Instruction* i) const {
+    auto it = rules_.find(i);
+    return it != rules_.end() ? &constraints_[it->second].rule : nullptr;
+  }
   // The axes along which a computation is of one device; none where it was not visited.
   AxisSet ManualOf(const hlo::Computation* computation) const;
   // Executed computations, callers first.
@@ -84,6 +89,7 @@ class ValueTable {
   std::vector<ShardedValue> values_;
   std::vector<Constraint> constraints_;
   std::unordered_map<const hlo::Instruction*, std::vector<int>> of_;  // looked up only
+  std::unordered_map<const hlo::Instruction*, size_t> rules_;  // constraints; looked up only
   std::vector<const hlo::Computation*> computations_;
   std::unordered_map<const hlo::Computation*, AxisSet> manual_of_;  // looked up only
   std::vector<std::pair<int64_t, int>> groups_;                     // group, value

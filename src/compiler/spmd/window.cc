@@ -69,13 +69,16 @@ WindowPlan PlanWindow(int64_t part, int64_t parts, const Stretch& stretch) {
     WindowPlan::Round round;
     round.begin = r == 0 ? begin : 0;
     round.end = r + 1 == rounds ? end : part;
-    round.local = true;
     for (int64_t k = 0; k < parts; ++k) {
       const int64_t start = stretch.Start(k), from = FloorDiv(start, part) + r;
       if (from < 0 || from >= parts || from * part >= start + stretch.length) continue;
-      round.local &= from == k;
-      AddPair(round, from, k);
+      if (from == k) {
+        round.own.push_back(k);
+      } else {
+        AddPair(round, from, k);
+      }
     }
+    round.local = round.pairs.empty();
     if (!round.local) {
       plan.moved += std::ssize(round.pairs) * (round.end - round.begin);
     }
@@ -120,6 +123,11 @@ bool StretchOf(const Instruction& i, int64_t operand, int64_t dim, int64_t part,
 bool MovesCheaply(const Instruction& i, const hlo::DimRule& rule, int factor, int64_t parts) {
   const int64_t result = ResultSize(i, rule, factor);
   if (result == 0) return false;
+  const int64_t cumulative = CumulativeDim(i);
+  if (cumulative >= 0 &&
+      rule.operands[0][static_cast<size_t>(cumulative)] == hlo::DimRule::Dim{factor}) {
+    return HasRepeatableReduction(i);
+  }
   double moved = 0, gathered = 0;
   for (size_t k = 0; k < rule.operands.size(); ++k) {
     const Shape& shape = i.operand(static_cast<int64_t>(k))->shape();

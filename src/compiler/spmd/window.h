@@ -29,6 +29,7 @@ struct WindowPlan {
     // Numbers along the axes, sender and receiver; several lists where a part has several
     // receivers, since a collective-permute sends it once.
     std::vector<std::vector<std::pair<int64_t, int64_t>>> pairs;
+    std::vector<int64_t> own;  // receivers whose own part it is
   };
   std::vector<Round> rounds;
   std::vector<int64_t> offsets;
@@ -40,6 +41,9 @@ WindowPlan PlanWindow(int64_t part, int64_t parts, const Stretch& stretch);
 // needs, `part` elements of `size` along dimension `result_dim`; false: it is none.
 bool StretchOf(const hlo::Instruction& i, int64_t operand, int64_t dim, int64_t part,
                Stretch& stretch);
+// The dimension along which the op is cumulative, each element with all before or behind it; -1:
+// none.
+int64_t CumulativeDim(const hlo::Instruction& i);
 // Whether elements move along the factor more cheaply than all of it is gathered, when it is cut by
 // these axes.
 bool MovesCheaply(const hlo::Instruction& i, const hlo::DimRule& rule, int factor, int64_t parts);

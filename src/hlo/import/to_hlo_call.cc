@@ -153,8 +153,26 @@ void SetBackendConfig(const Operation& op, Instruction* call) {
   if (!to.text.empty()) call->mutable_extras().backend_config = std::move(to);
 }
 
+// JAX has no operation of StableHLO for it: groups and channel stand in the call's dictionary.
+Status ConvertRaggedAllToAll(Converter& c, const Operation& op, const Attr& config) {
+  RaggedAllToAllAttrs attrs;
+  if (const Attr* groups = config.Find("replica_groups")) {
+    attrs.replica_groups.groups = TRY(IntRowsOf(*groups));
+  }
+  if (const Attr* channel = config.Find("channel_id")) {
+    const int64_t id = IntOf(*channel).value_or(0);
+    if (id > 0) attrs.channel_id = id;
+  }
+  return c.EmitAndBind(op, Op::kRaggedAllToAll, std::move(attrs));
+}
+
 Status ConvertCustomCall(Converter& c, const Operation& op) {
   std::vector<Instruction*> operands = TRY(c.Operands(op));
+  if (const Attr* config = op.Find("backend_config");
+      TextAttr(op, "call_target_name") == "ragged_all_to_all" && operands.size() == 6 &&
+      config != nullptr && config->kind == Attr::Kind::kDict) {
+    return ConvertRaggedAllToAll(c, op, *config);
+  }
   CustomCallAttrs attrs;
   attrs.custom_call_target = TextAttr(op, "call_target_name");
   attrs.custom_call_has_side_effect = BoolAttr(op, "has_side_effect");

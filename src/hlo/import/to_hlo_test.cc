@@ -270,6 +270,26 @@ TEST(ToHlo, ManualComputations) {
   EXPECT_TRUE(ParseSharding(*call->FrontendAttributeValue("manual.in")).has_value());
 }
 
+// JAX's lax.ragged_all_to_all.
+TEST(ToHlo, RaggedAllToAllIsACollective) {
+  std::unique_ptr<Module> module = ImportText(R"(
+module @m attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32} {
+  func.func public @main(%x: tensor<4xf32>, %o: tensor<4xf32>, %i: tensor<2xi32>) -> tensor<4xf32> {
+    %r = stablehlo.custom_call @ragged_all_to_all(%x, %o, %i, %i, %i, %i) {
+        api_version = 4 : i32,
+        backend_config = {channel_id = 1 : i64, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}}
+        : (tensor<4xf32>, tensor<4xf32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>) -> tensor<4xf32>
+    return %r : tensor<4xf32>
+  }
+})");
+  ASSERT_NE(module, nullptr);
+  const Instruction* root = module->entry()->root();
+  ASSERT_EQ(root->op(), Op::kRaggedAllToAll);
+  EXPECT_EQ(root->attrs<RaggedAllToAllAttrs>().channel_id, 1);
+  EXPECT_EQ(root->attrs<RaggedAllToAllAttrs>().replica_groups.groups,
+            (std::vector<Ints>{{0, 1}}));
+}
+
 // f0 calls f1 calls f2 ...: an answer, whatever the length of the chain.
 TEST(ToHlo, DeepCallChainsAreAnswered) {
   for (int length : {50, 5000}) {

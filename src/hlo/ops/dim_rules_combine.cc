@@ -78,18 +78,26 @@ DimRule RuleConvolution(const Instruction& i) {
   const Shape& lhs = i.operand(0)->shape();
   const bool labelled = d.input_rank == lhs.rank() && i.operand_count() == 2 &&
                         a.convolution_kind == ConvKind::kUnset;
-  if (!labelled || a.batch_group_count != 1) return maker.Take();
-  const int batch = maker.Add(lhs.dim(d.input_batch));
+  if (!labelled) return maker.Take();
+  // Groups come first in what they divide: features of input and output, or the batch.
+  const int64_t groups = a.feature_group_count * a.batch_group_count;
+  const int64_t outputs = i.shape().dim(d.output_feature);
+  if (groups < 1 || (a.feature_group_count > 1 && a.batch_group_count > 1)) return maker.Take();
+  if (outputs % groups != 0) return maker.Take();
+  const int group = maker.Add(groups);
+  const int batch = maker.Add(i.shape().dim(d.output_batch));
+  const int output = maker.Add(outputs / groups);
+  const int input = maker.Add(i.operand(1)->shape().dim(d.kernel_input), FactorKind::kReduced);
+  if (a.batch_group_count > 1) maker.Operand(0, d.input_batch, group);
   maker.Operand(0, d.input_batch, batch);
   maker.Result(0, d.output_batch, batch);
-  if (a.feature_group_count == 1) {
-    const int output = maker.Add(i.shape().dim(d.output_feature));
-    maker.Operand(1, d.kernel_output, output);
-    maker.Result(0, d.output_feature, output);
-    const int input = maker.Add(lhs.dim(d.input_feature), FactorKind::kReduced);
-    maker.Operand(0, d.input_feature, input);
-    maker.Operand(1, d.kernel_input, input);
-  }
+  if (a.feature_group_count > 1) maker.Operand(0, d.input_feature, group);
+  maker.Operand(0, d.input_feature, input);
+  maker.Operand(1, d.kernel_input, input);
+  maker.Operand(1, d.kernel_output, group);
+  maker.Operand(1, d.kernel_output, output);
+  maker.Result(0, d.output_feature, group);
+  maker.Result(0, d.output_feature, output);
   // Positions whose windows are one element are independent; other windows reach over.
   for (size_t s = 0; s < a.window.dims.size(); ++s) {
     const bool alone = IsTrivial(a.window.dims[s]);
