@@ -52,10 +52,11 @@ struct Range {
 };
 
 // Runs `copy` on the bytes, fetched from the device, and sets the event. The array is defined.
-void FetchNow(const ArrayRef& array, Range range, const EventRef& done,
+// `flow`: from the request, where that was on another thread.
+void FetchNow(const ArrayRef& array, Range range, uint64_t flow, const EventRef& done,
               std::function<void(const std::byte*)> copy) {
   trace::Span span(trace::Kind::kTransfer, [&] { return ToHost("device to host", *array); });
-  span.Bytes(range.bytes).Device(array->memory->device()->id());
+  span.From(flow).Bytes(range.bytes).Device(array->memory->device()->id());
   metrics::Add(metrics::kBytesToHost, range.bytes);
   DownloadElements(*array->memory->device()->accelerator(), array->shape,
                    {array->device, array->ready, range.offset, range.bytes, range.to, array,
@@ -71,12 +72,16 @@ EventRef Fetch(Client* client, ArrayRef array, Range range,
   done->SetSource(array->ready->source());
   if (array->defined()->IsReady()) {
     if (!array->defined()->status()) return array->defined();
-    FetchNow(array, range, done, std::move(copy));
+    FetchNow(array, range, 0, done, std::move(copy));
     return done;
   }
+  uint64_t flow = trace::NewFlow();
+  trace::Span span(trace::Kind::kTransfer,
+                   [&] { return ToHost("enqueue device to host", *array); });
+  span.To(flow);
   array->defined()->OnReady([=, gate = client->gate(), copy = std::move(copy)](const Status& is) {
     if (!is) return done->Set(is);
-    if (!gate->Schedule([=] { FetchNow(array, range, done, copy); })) {
+    if (!gate->Schedule([=] { FetchNow(array, range, flow, done, copy); })) {
       done->Set(MakeError(Code::kCancelled, "copy to host: the client is gone"));
     }
   });
@@ -205,7 +210,7 @@ Result<Literal> HostValue(const ArrayRef& array) {
   Literal value = TRY(Literal::AllocateUnset(array->shape));
   auto done = std::make_shared<Event>();
   Range range{.bytes = value.byte_size(), .to = value.mutable_data()};
-  FetchNow(array, range, done, nullptr);
+  FetchNow(array, range, 0, done, nullptr);
   if (const Status& status = done->Await(); !status) return std::unexpected(status.error());
   return value;
 }

@@ -138,6 +138,10 @@ Result<std::unique_ptr<Buffer>> BufferFromView(Memory* memory, Shape shape, void
                                                void* native_stream = nullptr);
 // An array that is there.
 std::unique_ptr<Buffer> BufferFromLiteral(Memory* memory, Literal value);
+// The same for several, of which small ones go to a device's memory in one copy. That memory is
+// freed when the last of them is gone.
+std::vector<std::unique_ptr<Buffer>> BuffersFromLiterals(Memory* memory,
+                                                         std::vector<Literal> values);
 Result<std::unique_ptr<Buffer>> UninitializedBuffer(Memory* memory, Shape shape);
 std::unique_ptr<Buffer> ErrorBuffer(Memory* memory, Shape shape, Error error);
 

@@ -1,7 +1,9 @@
 // Buffers over and from memory of the host.
 #include <cstdlib>
 #include <cstring>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "base/metrics.h"
 #include "base/trace.h"
@@ -9,6 +11,7 @@
 #include "client/client.h"
 #include "client/packed_transfer.h"
 #include "client/strided.h"
+#include "runtime/memory.h"
 
 namespace weft::client {
 namespace {
@@ -221,6 +224,69 @@ std::unique_ptr<Buffer> BufferFromLiteral(Memory* memory, Literal value) {
   }
   return std::make_unique<Buffer>(memory->client(),
                                   std::make_shared<Array>(std::move(value), memory));
+}
+
+namespace {
+
+// Up to this many bytes an array costs its copy's start more than its bytes.
+constexpr int64_t kPackedArray = 64 << 10;
+
+// One copy for all of these, each a part of the device's memory that it fills.
+Result<std::vector<std::unique_ptr<Buffer>>> UploadTogether(
+    Memory* memory, std::span<const Literal* const> values) {
+  std::vector<int64_t> offsets;
+  int64_t bytes = 0;
+  for (const Literal* value : values) {
+    offsets.push_back(bytes);
+    constexpr int64_t kAlign = runtime::kDeviceAlignment;
+    bytes += (value->byte_size() + kAlign - 1) / kAlign * kAlign;
+  }
+  std::vector<std::byte> staged(static_cast<size_t>(bytes));
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values[i]->byte_size() == 0) continue;
+    std::memcpy(staged.data() + offsets[i], values[i]->data(),
+                static_cast<size_t>(values[i]->byte_size()));
+  }
+  EventRef ready;
+  DeviceBytesRef all = TRY(
+      memory->accelerator()->Upload(staged.data(), bytes, "arrays in one copy", nullptr, &ready));
+  std::vector<std::unique_ptr<Buffer>> buffers;
+  for (size_t i = 0; i < values.size(); ++i) {
+    auto part = std::make_shared<DeviceBytes>();
+    part->address = all->address + offsets[i];
+    part->written = all->written;
+    part->on_delete = [all] {};
+    buffers.push_back(std::make_unique<Buffer>(
+        memory->client(),
+        std::make_shared<Array>(values[i]->shape(), memory, std::move(part), ready)));
+  }
+  return buffers;
+}
+
+}  // namespace
+
+std::vector<std::unique_ptr<Buffer>> BuffersFromLiterals(Memory* memory,
+                                                         std::vector<Literal> values) {
+  std::vector<std::unique_ptr<Buffer>> buffers(values.size());
+  std::vector<const Literal*> small;
+  std::vector<size_t> places;
+  for (size_t i = 0; memory->accelerator() != nullptr && i < values.size(); ++i) {
+    if (values[i].byte_size() > kPackedArray || values[i].HasDynamicSizes() ||
+        DeviceByteSize(values[i].shape()) != values[i].byte_size())
+      continue;
+    small.push_back(&values[i]);
+    places.push_back(i);
+  }
+  if (small.size() > 1) {
+    // Where there is no room for all of them, each says so itself.
+    if (auto together = UploadTogether(memory, small)) {
+      for (size_t k = 0; k < places.size(); ++k) buffers[places[k]] = std::move((*together)[k]);
+    }
+  }
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (buffers[i] == nullptr) buffers[i] = BufferFromLiteral(memory, std::move(values[i]));
+  }
+  return buffers;
 }
 
 Result<std::unique_ptr<Buffer>> UninitializedBuffer(Memory* memory, Shape shape) {

@@ -97,19 +97,26 @@ class DeviceProgram final : public ClientProgram {
                                    RunTimes* times) const override {
     int64_t begin = Nanoseconds();
     client::Memory* memory = loaded_->devices()[0]->default_memory();
-    std::vector<std::unique_ptr<client::Buffer>> own;
-    std::vector<client::Buffer*> buffers;
-    auto bring = [&](const Literal& value) {
-      own.push_back(client::BufferFromLiteral(memory, value));
-      buffers.push_back(own.back().get());
-    };
-    if (platform_.IsValid()) bring(platform_);
-    for (const RunArgument& argument : arguments) {
+    // All of the host's values at once: small ones share a copy.
+    std::vector<Literal> brought;
+    std::vector<client::Buffer*> buffers;  // null: the next that is brought
+    if (platform_.IsValid()) {
+      brought.push_back(platform_);
+      buffers.push_back(nullptr);
+    }
+    for (RunArgument& argument : arguments) {
       if (argument.placed == nullptr) {
-        bring(argument.host);
+        brought.push_back(std::move(argument.host));
+        buffers.push_back(nullptr);
       } else {
         buffers.push_back(static_cast<const PlacedBuffer*>(argument.placed)->buffer.get());
       }
+    }
+    std::vector<std::unique_ptr<client::Buffer>> own =
+        client::BuffersFromLiterals(memory, std::move(brought));
+    size_t next = 0;
+    for (client::Buffer*& buffer : buffers) {
+      if (buffer == nullptr) buffer = own[next++].get();
     }
     client::Buffer* const* list = buffers.data();
     std::vector<int64_t> not_donated(buffers.size());

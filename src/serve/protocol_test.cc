@@ -1,15 +1,12 @@
 // Bytes of the protocols: requests of HTTP/1.1 as they come, and ModelInfer of Open Inference.
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cstring>
 #include <string>
-#include <thread>
 
 #include "base/wire.h"
 #include "serve/http_parser.h"
 #include "serve/infer_message.h"
-#include "serve/run_handler.h"
 #include "serve/test_model.h"
 
 namespace weft::serve {
@@ -187,39 +184,6 @@ TEST(InferMessage, WritesWhatClientsRead) {
   }
   EXPECT_TRUE(reader.ok());
   EXPECT_EQ(seen, "1:m 2:7 3:me 2d 6:8 ");
-}
-
-// Runs take a while; whoever runs or is refused is counted.
-struct SlowRunner final : TaskRunner {
-  void Run(const Scheduler::Batch& batch) override {
-    Time until = Now() + kMillisecond;
-    while (Now() < until) {
-    }
-    ran += static_cast<int>(batch.tasks.size());
-  }
-  void Refuse(Task&, Error) override { ++refused; }
-  std::atomic<int> ran = 0, refused = 0;
-};
-
-// While requests are turned away the runs change over to other threads, and back: none is lost.
-TEST(RunHandler, LosesNobodyWhileItIsCrowded) {
-  SlowRunner runner;
-  SchedulerOptions options{.slots = 3, .reserved = 1, .max_queue = 4, .cores = 2, .high_slots = 2};
-  Lane lane({1}, true);
-  {
-    RunHandler handler(options, runner);
-    for (int i = 0; i < 100; ++i) {
-      auto task = std::make_shared<Task>();
-      task->lane = &lane;
-      task->priority = i % 10 == 0 ? Priority::kHigh : Priority::kNormal;
-      task->arrival = Now();
-      handler.Submit(std::move(task));
-      if (i % 20 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(3));
-    }
-    EXPECT_TRUE(handler.Drain(Now() + 20 * kSecond));
-  }
-  EXPECT_EQ(runner.ran + runner.refused, 100);
-  EXPECT_GT(runner.refused, 0);
 }
 
 }  // namespace

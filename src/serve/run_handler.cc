@@ -1,35 +1,18 @@
 #include "serve/run_handler.h"
 
-#include <sched.h>
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include "base/thread_limit.h"
 #include "base/trace.h"
+#include "serve/thread_class.h"
 
 namespace weft::serve {
 namespace {
 
 std::chrono::steady_clock::time_point ToClock(Time time) {
   return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(time));
-}
-
-// Of the system's priorities (nice): a tenth of the weight of the threads that do not stand behind.
-constexpr int kBehind = 10;
-
-thread_local bool stands_behind = false;
-
-void StandBehind(bool own_cores) {
-  stands_behind = true;
-  sched_param none = {};
-  if (own_cores && sched_setscheduler(0, SCHED_IDLE, &none) == 0) return;
-  id_t self = static_cast<id_t>(gettid());
-  // Where it is refused all are alike.
-  (void)setpriority(PRIO_PROCESS, self, getpriority(PRIO_PROCESS, self) + kBehind);
 }
 
 // How long after a request was turned away the server counts as crowded.
@@ -63,29 +46,37 @@ Time Now() {
       .count();
 }
 
-bool StandsBehind() {
-  return stands_behind;
-}
-
 RunHandler::RunHandler(SchedulerOptions options, TaskRunner& runner)
     : runner_(runner),
       scheduler_(options),
+      cores_(options.cores),
       own_cores_(options.own_cores),
       others_only_(options.reserved > 0 && options.high_slots > 0) {
   auto start = [&](int count, std::string_view name, Crew crew) {
     for (int i = 0; i < count; ++i) {
       threads_.emplace_back([this, label = StrCat(name, i), crew] {
         trace::NameThread(label);
-        Work(crew);
+        Work(crew, -1);
       });
     }
   };
   const int others = options.slots - options.reserved;
-  if (options.reserved > 0) {
-    start(std::max(options.reserved, options.high_slots), "serve high ", Crew::kHigh);
-  }
+  if (options.reserved > 0) StartHigh(std::max(options.reserved, options.high_slots));
   start(others, "serve ", Crew::kOthers);
   if (others_only_) start(others, "serve leftover ", Crew::kLeftover);
+}
+
+// One for each core, where the cores are the server's own: first those that receivers leave.
+void RunHandler::StartHigh(int count) {
+  const int kept = own_cores_ ? CoresForReceivers(cores_) : 0;
+  for (int i = 0; i < count; ++i) {
+    const int core = kept > 0 ? (kept + i) % cores_ : -1;
+    const Crew crew = kept > 0 && i >= cores_ - kept ? Crew::kHighToo : Crew::kHigh;
+    threads_.emplace_back([this, i, crew, core] {
+      trace::NameThread(StrCat("serve high ", i));
+      Work(crew, core);
+    });
+  }
 }
 
 RunHandler::~RunHandler() {
@@ -113,6 +104,8 @@ void RunHandler::Submit(TaskRef task) {
               admission.displaced != nullptr;
     if (crowded) crowded_until_ = now + kCrowded;
   }
+  if (own_cores_ && admission.verdict != Scheduler::Verdict::kAdmitted)
+    KeepToReceiverCores(cores_, Now() + kCrowded);
   if (draining) return runner_.Refuse(*kept, Error(Code::kUnavailable, "the server shuts down"));
   if (admission.displaced != nullptr) {
     runner_.Refuse(*admission.displaced,
@@ -128,7 +121,8 @@ bool RunHandler::RunHere(const TaskRef& task) {
   std::optional<Scheduler::Batch> batch;
   {
     MutexLock lock(mutex_);
-    if (!draining_) batch = scheduler_.StartAtOnce(task, Now());
+    Time now = Now();
+    if (!draining_) batch = scheduler_.StartAtOnce(task, now, MayPass(now));
   }
   if (!batch) return false;
   if (RunBatch(*batch)) WakeOne();  // its slot is free for what came meanwhile
@@ -142,18 +136,20 @@ RunHandler::Crew RunHandler::CrewOfOthers(Time now) const {
 
 void RunHandler::WakeOne() {
   bool high = false, other = false;
-  size_t crew = 0;
+  size_t crew = 0, high_crew = static_cast<size_t>(Crew::kHigh);
   {
     MutexLock lock(mutex_);
     if (scheduler_.queued() == 0) return;
-    crew = static_cast<size_t>(CrewOfOthers(Now()));
-    high = waiting_[static_cast<size_t>(Crew::kHigh)] > 0 &&
-           scheduler_.MayTake(Scheduler::Takes::kHigh);
+    Time now = Now();
+    crew = static_cast<size_t>(CrewOfOthers(now));
+    const bool free = scheduler_.MayTake(Scheduler::Takes::kOthers);
+    if (waiting_[high_crew] == 0) high_crew = static_cast<size_t>(Crew::kHighToo);
+    high = waiting_[high_crew] > 0 && (scheduler_.MayTake(Scheduler::Takes::kHigh) ||
+                                       (!free && MayPass(now) && scheduler_.MayPassRuns(now)));
     other = waiting_[crew] > 0 &&
-            (scheduler_.MayTake(Scheduler::Takes::kOthers) ||
-             (!high && !others_only_ && scheduler_.MayTake(Scheduler::Takes::kHigh)));
+            (free || (!high && !others_only_ && scheduler_.MayTake(Scheduler::Takes::kHigh)));
   }
-  if (high) wake_[static_cast<size_t>(Crew::kHigh)].notify_one();
+  if (high) wake_[high_crew].notify_one();
   if (other) wake_[crew].notify_one();
 }
 
@@ -195,12 +191,13 @@ void RunHandler::JudgeLeftover(const Scheduler::Batch& batch) {
 std::optional<Scheduler::Decision> RunHandler::NextFor(Crew crew, bool& ends) {
   using Takes = Scheduler::Takes;
   const size_t index = static_cast<size_t>(crew);
-  Takes takes = crew == Crew::kHigh ? Takes::kHigh : others_only_ ? Takes::kOthers : Takes::kAll;
+  Takes takes = IsHigh(crew) ? Takes::kHigh : others_only_ ? Takes::kOthers : Takes::kAll;
   MutexLock lock(mutex_);
   Time now = Now(), until = kNever;
-  Crew turn = crew == Crew::kHigh ? crew : CrewOfOthers(now);
+  Crew turn = IsHigh(crew) ? crew : CrewOfOthers(now);
   if (turn == crew) {
-    Scheduler::Decision decision = scheduler_.Next(now, takes);
+    bool pass = IsHigh(crew) && MayPass(now);
+    Scheduler::Decision decision = scheduler_.Next(now, takes, pass);
     if (decision.batch || !decision.expired.empty()) return decision;
     until = decision.wake;
   } else if (scheduler_.queued() > 0) {
@@ -218,10 +215,13 @@ std::optional<Scheduler::Decision> RunHandler::NextFor(Crew crew, bool& ends) {
   return std::nullopt;
 }
 
-void RunHandler::Work(Crew crew) {
+void RunHandler::Work(Crew crew, int core) {
   if (crew == Crew::kLeftover) StandBehind(own_cores_);
+  if (IsHigh(crew)) UseSlices(kHighSlice);
   for (bool ends = false; !ends;) {
+    if (core >= 0) UseCores(core, 1);
     std::optional<Scheduler::Decision> decision = NextFor(crew, ends);
+    if (core >= 0) UseCores(0, 0);  // a pool that it begins is on all of them
     if (!decision) continue;
     WakeOne();  // another slot may be free for what is left
     for (const TaskRef& task : decision->expired) {

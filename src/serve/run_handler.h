@@ -16,10 +16,6 @@ namespace weft::serve {
 // Nanoseconds of a steady clock.
 Time Now();
 
-// Whether this thread stands behind others, who may displace it: with a lock that they want it
-// would hold them up.
-bool StandsBehind();
-
 // What the run handler does with tasks; implemented by whoever knows what is in them.
 class TaskRunner {
  public:
@@ -46,8 +42,9 @@ class RunHandler {
   RunHandler(const RunHandler&) = delete;
 
   void Submit(TaskRef task) WEFT_EXCLUDES(mutex_);
-  // Runs it on the caller's thread, where there is a free slot and nothing else waits: no queue and
-  // no other thread is between. False: it is to be submitted.
+  // Runs it, which is short, on the caller's thread, where there is a free slot and nothing else
+  // waits, or where only what is longer stands before it: no queue and no other thread is between.
+  // False: it is to be submitted.
   bool RunHere(const TaskRef& task) WEFT_EXCLUDES(mutex_);
   // The task does not run, if it did not begin: refused with CANCELLED.
   void Cancel(Task& task) WEFT_EXCLUDES(mutex_);
@@ -63,11 +60,21 @@ class RunHandler {
 
  private:
   // Threads of one kind, and what wakes them.
-  enum class Crew : uint8_t { kHigh, kOthers, kLeftover };
-  static constexpr int kCrews = 3;
-  void Work(Crew crew) WEFT_EXCLUDES(mutex_);
+  enum class Crew : uint8_t {
+    kHigh,
+    kHighToo,  // woken when all of those have something to do
+    kOthers,
+    kLeftover,
+  };
+  static constexpr int kCrews = 4;
+  static bool IsHigh(Crew crew) { return crew == Crew::kHigh || crew == Crew::kHighToo; }
+  void StartHigh(int count);
+  // `core`: where it begins its runs; -1: anywhere.
+  void Work(Crew crew, int core) WEFT_EXCLUDES(mutex_);
   // Which of the two does the runs that are not of the high class.
   Crew CrewOfOthers(Time now) const WEFT_REQUIRES(mutex_);
+  // While requests are turned away all that runs is in a slot.
+  bool MayPass(Time now) const WEFT_REQUIRES(mutex_) { return now >= crowded_until_; }
   std::optional<Scheduler::Decision> NextFor(Crew crew, bool& ends) WEFT_EXCLUDES(mutex_);
   void JudgeLeftover(const Scheduler::Batch& batch) WEFT_EXCLUDES(mutex_);
   // Runs it, then says that it is done. Whether others wait.
@@ -83,6 +90,7 @@ class RunHandler {
   std::array<int, kCrews> waiting_ WEFT_GUARDED_BY(mutex_) = {};
   // Until then the leftover does the others; not before then, where it hardly got on.
   Time crowded_until_ WEFT_GUARDED_BY(mutex_) = 0, leftover_from_ WEFT_GUARDED_BY(mutex_) = 0;
+  const int cores_;
   const bool own_cores_;
   const bool others_only_;  // threads that are not the high class's do not run it
   bool draining_ WEFT_GUARDED_BY(mutex_) = false, stopping_ WEFT_GUARDED_BY(mutex_) = false;

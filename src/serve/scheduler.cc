@@ -1,6 +1,7 @@
 #include "serve/scheduler.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "base/check.h"
 
@@ -16,6 +17,11 @@ constexpr Time kWorthThreads = 200 * kMicrosecond;
 // Of what is left until a deadline, that may be waited: an answer that is computed at the last
 // moment comes too late, and a longer queue does not get more done.
 constexpr double kPartToWait = 0.5;
+// A request without a deadline is ordered as if it had to begin within so many times its run: each
+// waits in proportion to what it takes, and what is long is passed for so long only.
+constexpr Time kWaitOfRun = 10;
+// What takes so much less than each of the runs under way does not wait for them.
+constexpr Time kMuchShorter = 4;
 
 }  // namespace
 
@@ -148,7 +154,10 @@ Scheduler::Admission Scheduler::Admit(TaskRef task, Time now) {
   if (task->deadline <= now) return {Verdict::kExpired, 0, nullptr};
   task->cost_ = task->lane->CostOfRows(task->rows);
   task->sequence_ = next_sequence_++;
-  task->order_ = std::min(task->deadline, task->arrival + options_.max_queue_delay);
+  Time patience = task->cost_ > 0 ? std::min(kWaitOfRun * task->cost_, options_.max_queue_delay)
+                                  : options_.max_queue_delay;
+  bool pressing = task->deadline < task->arrival + options_.max_queue_delay;
+  task->order_ = pressing ? task->deadline : task->arrival + patience;
   Time wait = EstimatedWait(task->priority, now);
   Time bound = task->lane->CostBound(task->lane->BucketFor(task->rows));
   Time limit = options_.max_queue_delay;
@@ -252,7 +261,7 @@ Scheduler::Batch Scheduler::Build(Lane& lane, Priority first, Time now, int clas
 // on busy cores they wait long. The high class has half of them in any case.
 int Scheduler::ThreadsFor(const Batch& batch) const {
   Time best = batch.lane->Best(batch.bucket);
-  if (best != 0 && best < kWorthThreads) return 1;
+  if (batch.slotless || (best != 0 && best < kWorthThreads)) return 1;
   size_t others = static_cast<size_t>(running()) + queued_;
   int share = options_.cores / static_cast<int>(std::min<size_t>(others + 1, 1024));
   if (batch.priority == Priority::kHigh) share = std::max(share, (options_.cores + 1) / 2);
@@ -262,24 +271,65 @@ int Scheduler::ThreadsFor(const Batch& batch) const {
 void Scheduler::Begin(Batch& batch) {
   batch.expected = batch.started + batch.lane->Cost(batch.bucket);
   batch.threads = ThreadsFor(batch);
-  running_.emplace(batch.id, Running{batch.priority, batch.expected});
-  ++running_by_[static_cast<size_t>(batch.priority)];
+  running_.emplace(batch.id,
+                   Running{batch.priority, batch.expected, batch.expected - batch.started});
+  ++batch.lane->running_;
+  if (batch.slotless) {
+    ++slotless_;
+  } else {
+    ++running_by_[static_cast<size_t>(batch.priority)];
+  }
 }
 
-std::optional<Scheduler::Batch> Scheduler::StartAtOnce(const TaskRef& task, Time now) {
+bool Scheduler::MayPass(const Task& task) const {
+  const Lane& lane = *task.lane;
+  if (slotless_ >= options_.cores || !lane.Empty()) return false;
+  if (!lane.alone_ && lane.running_ > 0) return false;  // the next ones are joined
+  for (int c = 0; c < static_cast<int>(task.priority); ++c) {
+    if (queued_by_[static_cast<size_t>(c)] > 0) return false;
+  }
+  return true;
+}
+
+std::optional<Scheduler::Batch> Scheduler::StartAtOnce(const TaskRef& task, Time now, bool pass) {
   Lane& lane = *task->lane;
   bool waits = !lane.alone_ && lane.max_delay_ > 0 && task->rows < lane.largest();
-  if (queued_ != 0 || waits || task->deadline <= now || !MayStart(task->priority)) return {};
+  if (waits || task->deadline <= now) return {};
+  const bool free = queued_ == 0 && MayStart(task->priority);
+  if (!free && !(pass && MayPass(*task))) return {};
   Batch batch{.lane = &lane, .tasks = {task}, .bucket = lane.BucketFor(task->rows)};
   batch.rows = task->rows;
   batch.priority = task->priority;
   batch.started = batch.ripe = now;
+  batch.slotless = !free;
   batch.id = next_batch_++;
   Begin(batch);
   return batch;
 }
 
-Scheduler::Decision Scheduler::Next(Time now, Takes takes) {
+bool Scheduler::IsRipe(const Lane& lane, Time now) const {
+  return lane.rows_ >= lane.largest() || lane.arrivals_.begin()->first + lane.max_delay_ <= now;
+}
+
+// The shortest of what may begin beside the slots, as a lane and a class of it.
+std::pair<Lane*, Priority> Scheduler::ToPassRuns(Time now) const {
+  std::pair<Lane*, Priority> found(nullptr, Priority::kLow);
+  if (slotless_ >= std::max(options_.cores / 2, 1) || running_.empty()) return found;
+  Time least = kNever;
+  for (const auto& [id, run] : running_) least = std::min(least, run.cost);
+  for (const auto& [id, lane] : active_) {
+    Time cost = lane->Cost(lane->BucketFor(std::min(lane->rows_, lane->largest())));
+    if (cost == 0 || cost > least / kMuchShorter || !IsRipe(*lane, now)) continue;
+    size_t c = 1;  // the high class has its own
+    while (c < kPriorities && lane->queues_[c].empty()) ++c;
+    if (c == kPriorities) continue;
+    least = cost * kMuchShorter;
+    found = {lane, static_cast<Priority>(c)};
+  }
+  return found;
+}
+
+Scheduler::Decision Scheduler::Next(Time now, Takes takes, bool pass) {
   Decision decision;
   const int first = takes == Takes::kOthers ? 1 : 0, end = takes == Takes::kHigh ? 1 : kPriorities;
   while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
@@ -289,9 +339,8 @@ Scheduler::Decision Scheduler::Next(Time now, Takes takes) {
   Priority best_class = Priority::kLow;
   Candidate best_key;
   for (const auto& [id, lane] : active_) {
-    Time ripe = lane->arrivals_.begin()->first + lane->max_delay_;
-    if (lane->rows_ < lane->largest() && ripe > now) {
-      decision.wake = std::min(decision.wake, ripe);
+    if (!IsRipe(*lane, now)) {
+      decision.wake = std::min(decision.wake, lane->arrivals_.begin()->first + lane->max_delay_);
       continue;
     }
     for (int c = first; c < end; ++c) {
@@ -299,13 +348,18 @@ Scheduler::Decision Scheduler::Next(Time now, Takes takes) {
       Priority priority = static_cast<Priority>(c);
       if (queue.empty() || !MayStart(priority)) continue;
       const Task& task = **queue.begin();
-      Candidate key({EffectiveClass(task, now), task.order_}, task.sequence_);
+      const int effective = EffectiveClass(task, now);
+      // One that rose is there by its age.
+      Candidate key({effective, effective < c ? task.arrival : task.order_}, task.sequence_);
       if (best != nullptr && key > best_key) continue;
       best = lane, best_class = priority, best_key = key;
     }
   }
+  const bool slotless = best == nullptr && pass;
+  if (slotless) std::tie(best, best_class) = ToPassRuns(now);
   if (best != nullptr) {
-    Batch batch = Build(*best, best_class, now, first);
+    Batch batch = Build(*best, best_class, now, slotless ? 1 : first);
+    batch.slotless = slotless;
     Begin(batch);
     decision.batch = std::move(batch);
   }
@@ -327,10 +381,15 @@ void Scheduler::Adapt(double slowdown) {
 
 void Scheduler::Done(const Batch& batch, Time now) {
   Time took = now - batch.started;
-  batch.lane->Learn(batch.bucket, took, running() == 1, batch.threads);
+  batch.lane->Learn(batch.bucket, took, running_.size() == 1, batch.threads);
   if (batch.threads == 1) Adapt(batch.lane->Slowdown(batch.bucket, took));
   running_.erase(batch.id);
-  --running_by_[static_cast<size_t>(batch.priority)];
+  --batch.lane->running_;
+  if (batch.slotless) {
+    --slotless_;
+  } else {
+    --running_by_[static_cast<size_t>(batch.priority)];
+  }
 }
 
 }  // namespace weft::serve

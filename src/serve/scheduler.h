@@ -1,7 +1,8 @@
 // Who runs next, with whom in one batch, who is turned away: policy alone, without threads and
 // without a clock. Times are nanoseconds of whatever clock the caller has.
 //
-// Requests have a class (priority). Inside a class the earliest deadline goes first; one that
+// Requests have a class (priority). Inside a class the earliest deadline goes first; who has none
+// gets one by how long it takes, so that what is short does not wait for what is long. One that
 // waited longer than `ageing` is ordered as one class higher, and so on. `reserved` slots are for
 // the high class alone. Of all slots as many are used as runs bear: where they take much longer
 // than at their best, the limit comes down, and up again when they do not. A batch takes its best
@@ -92,6 +93,7 @@ class Lane {
   uint64_t id_ = 0;         // given when it first gets a task
   int64_t rows_ = 0;
   Time full_since_ = kNever;  // its rows are a whole run's
+  int running_ = 0;
   std::array<std::set<TaskRef, Earlier>, kPriorities> queues_;
   std::set<std::pair<Time, uint64_t>> arrivals_;
 };
@@ -134,6 +136,7 @@ class Scheduler {
     Time started = 0, expected = 0;
     Time ripe = 0;  // from when on it waited for a slot, no longer for others
     int threads = 1;
+    bool slotless = false;  // beside the slots
     uint64_t id = 0;
   };
   struct Decision {
@@ -141,14 +144,20 @@ class Scheduler {
     std::vector<TaskRef> expired;  // while they waited
     Time wake = kNever;            // nothing changes before, unless a task comes or a batch ends
   };
-  // A run for this task at once, where none waits and there is a free slot: it never gets into a
-  // queue. None: it is to be admitted as any other.
-  std::optional<Batch> StartAtOnce(const TaskRef& task, Time now);
+  // A run for this task, which is short, at once, where none waits and there is a free slot: it
+  // never gets into a queue. With `pass` it goes by requests of other lanes, and needs no slot, so
+  // that it does not wait for what is long: as many as cores may, one of a lane whose requests
+  // could be joined instead, none past a higher class. None: it is to be admitted as any other.
+  std::optional<Batch> StartAtOnce(const TaskRef& task, Time now, bool pass = false);
   // Requests that the asker takes: all, only the high class, or all but that.
   enum class Takes : uint8_t { kAll, kHigh, kOthers };
-  Decision Next(Time now, Takes takes = Takes::kAll);
+  // With `pass` a thread of the high class that has nothing else takes what is much shorter than
+  // all that runs, beside the slots.
+  Decision Next(Time now, Takes takes = Takes::kAll, bool pass = false);
   // Whether there may be something to take: requests wait, and a slot is free for them.
   bool MayTake(Takes takes) const;
+  // Whether Next would find something by `pass`.
+  bool MayPassRuns(Time now) const { return ToPassRuns(now).first != nullptr; }
   // The task, which does not run then; null: it waits no longer.
   TaskRef Withdraw(Task& task);
   // `now`: when the run ended; the lane learns how long it took.
@@ -156,7 +165,8 @@ class Scheduler {
 
   size_t queued() const { return queued_; }
   size_t queued(Priority priority) const { return queued_by_[static_cast<size_t>(priority)]; }
-  int running() const { return static_cast<int>(running_.size()); }
+  // Slots in use.
+  int running() const { return static_cast<int>(running_.size()) - slotless_; }
   // Slots that are used at most, as adapted.
   int limit() const { return static_cast<int>(limit_); }
   bool Idle() const { return queued_ == 0 && running_.empty(); }
@@ -166,10 +176,13 @@ class Scheduler {
  private:
   struct Running {
     Priority priority;
-    Time expected_end;
+    Time expected_end, cost;
   };
   using Candidate = std::pair<std::pair<int, Time>, uint64_t>;  // class with age, order, sequence
   bool MayStart(Priority priority) const;
+  bool MayPass(const Task& task) const;
+  bool IsRipe(const Lane& lane, Time now) const;
+  std::pair<Lane*, Priority> ToPassRuns(Time now) const;
   int EffectiveClass(const Task& task, Time now) const;
   void Insert(TaskRef task);
   TaskRef Remove(Lane& lane, Priority priority, std::set<TaskRef, Lane::Earlier>::iterator at);
@@ -189,6 +202,7 @@ class Scheduler {
   std::array<size_t, kPriorities> queued_by_{};
   std::array<int, kPriorities> running_by_{};
   size_t queued_ = 0;
+  int slotless_ = 0;  // of the runs
   double limit_ = 1, slowdown_ = 1;
   uint64_t next_lane_ = 1, next_sequence_ = 1, next_batch_ = 1;
 };

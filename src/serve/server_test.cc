@@ -2,11 +2,13 @@
 #include "serve/server.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <future>
 #include <thread>
 
+#include "base/file.h"
 #include "serve/test_model.h"
 
 namespace weft::serve {
@@ -56,6 +58,36 @@ TEST_F(ServerTest, Answers) {
   InferRequest twice = Request(Floats({1, 2}, {2, 4}));
   twice.graph = "double";
   EXPECT_EQ(Answer(std::move(twice)), "{ { 4, 8 } }");
+}
+
+// Four gigabytes, nearly all of them a hole in the file: who reads them all is not ready soon.
+TEST_F(ServerTest, ReadyWithoutTheWeightsThatNoGraphNeeds) {
+  WriteLinear(version(1), 0.5, 2);
+  constexpr int64_t kElements = int64_t{1} << 30;
+  std::string header =
+      StrCat(R"({"a":{"dtype":"F32","shape":[],"data_offsets":[0,4]},)",
+             R"("b":{"dtype":"F32","shape":[],"data_offsets":[4,8]},"c":{"dtype":"F32","shape":[)",
+             kElements, R"(],"data_offsets":[8,)", 8 + 4 * kElements, "]}}");
+  uint64_t size = header.size();
+  const float scalars[] = {3, 1};
+  std::string begin(reinterpret_cast<const char*>(&size), 8);
+  begin += header;
+  begin.append(reinterpret_cast<const char*>(scalars), sizeof(scalars));
+  const std::string weights = version(1) + "/weights.safetensors";
+  ASSERT_TRUE(WriteFile(weights, begin));
+  ASSERT_EQ(truncate(weights.c_str(), static_cast<off_t>(begin.size()) + 4 * kElements), 0);
+  std::string signature = *ReadFile(version(1) + "/signature.json");
+  constexpr std::string_view kVariables = "\"variables\": [";
+  signature.insert(signature.find(kVariables) + kVariables.size(),
+                   StrCat(R"({"name": "c", "dtype": "f32", "shape": [)", kElements, "]}, "));
+  ASSERT_TRUE(WriteFile(version(1) + "/signature.json", signature));
+  Start();
+  ASSERT_TRUE(Serve());
+  EXPECT_EQ(Answer(Request(Floats({1, 2}, {2, 4}))), "{ { 7, 13 } }");
+  auto servable = server_->models().Find({"linear"});
+  ASSERT_TRUE(servable);
+  EXPECT_EQ((*servable)->variables().registered_bytes(), 4 * kElements + 8);
+  EXPECT_EQ((*servable)->variables().loaded_bytes(), 8);
 }
 
 TEST_F(ServerTest, RunsNothingOnAThreadThatIsWanted) {

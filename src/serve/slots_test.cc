@@ -97,5 +97,75 @@ TEST_F(SlotsTest, StartsAtOnceWhereNobodyWaits) {
   EXPECT_EQ(Next(), "a");
 }
 
+TEST_F(SlotsTest, WhatIsShortGoesByWhatIsLong) {
+  Make({.slots = 2, .reserved = 1, .cores = 2, .high_slots = 2});
+  Lane slow({1}), quick({1, 4}), alone({1}, true);
+  slow.Learn(0, 2 * kMillisecond);
+  auto start = [&](Lane& to, bool pass, NewTask with = {}) {
+    auto task = std::make_shared<Named>();
+    task->lane = &to;
+    task->priority = with.priority;
+    return scheduler_->StartAtOnce(task, now_, pass);
+  };
+  Admit("a", slow), Admit("b", slow);
+  EXPECT_EQ(Next(), "a");
+  EXPECT_FALSE(start(quick, false));
+  auto first = start(quick, true);
+  ASSERT_TRUE(first);
+  EXPECT_EQ(scheduler_->running(), 1);     // it has no slot
+  EXPECT_FALSE(start(quick, true));        // one is under way: the next ones are joined
+  EXPECT_FALSE(start(alone, true, kLow));  // "b" is of a higher class
+  auto second = start(alone, true);
+  ASSERT_TRUE(second);
+  EXPECT_FALSE(start(alone, true));  // as many as cores
+  scheduler_->Done(*first, now_), scheduler_->Done(*second, now_);
+  Admit("c", quick);
+  EXPECT_FALSE(start(quick, true));  // goes with "c"
+  EXPECT_EQ(scheduler_->running(), 1);
+  EXPECT_FALSE(scheduler_->Idle());
+}
+
+TEST_F(SlotsTest, AThreadOfTheHighClassTakesWhatIsMuchShorter) {
+  using Takes = Scheduler::Takes;
+  Make({.slots = 2, .reserved = 1, .cores = 4, .high_slots = 2});
+  Lane slow({1}), quick({1}), new_one({1});
+  slow.Learn(0, 2 * kMillisecond), quick.Learn(0, 400 * kMicrosecond);
+  Admit("a", slow);
+  EXPECT_EQ(Next(Takes::kOthers), "a");
+  Admit("b", slow), Admit("n", new_one), Admit("q", quick);
+  EXPECT_EQ(Next(Takes::kOthers), "-");
+  EXPECT_EQ(Next(Takes::kHigh), "-");
+  EXPECT_TRUE(scheduler_->MayPassRuns(now_));
+  Scheduler::Decision passed = scheduler_->Next(now_, Takes::kHigh, true);
+  ASSERT_TRUE(passed.batch);
+  EXPECT_EQ(passed.batch->lane, &quick);
+  EXPECT_TRUE(passed.batch->slotless);
+  EXPECT_EQ(passed.batch->threads, 1);
+  Admit("r", quick);  // no shorter than what runs now
+  EXPECT_FALSE(scheduler_->MayPassRuns(now_));
+  scheduler_->Done(*passed.batch, now_ + 400 * kMicrosecond);
+  EXPECT_TRUE(scheduler_->MayPassRuns(now_));
+  Admit("h", slow, kHigh);
+  EXPECT_FALSE(scheduler_->Next(now_, Takes::kHigh, true).batch->slotless);  // first its own
+}
+
+TEST_F(SlotsTest, WithoutDeadlinesTheShortGoFirstForATime) {
+  Make({.slots = 1});
+  Lane slow({1}), quick({1});
+  slow.Learn(0, kMillisecond), quick.Learn(0, 10 * kMicrosecond);
+  Admit("x", slow);
+  EXPECT_EQ(Next(), "x");
+  Admit("s", slow);
+  now_ = kMillisecond;
+  Admit("q", quick);
+  Done();
+  EXPECT_EQ(Next(), "q");
+  // The long one waited ten times what it takes: no more go by.
+  now_ = 10 * kMillisecond;
+  Admit("r", quick);
+  Done();
+  EXPECT_EQ(Next(), "s");
+}
+
 }  // namespace
 }  // namespace weft::serve

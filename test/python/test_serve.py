@@ -232,6 +232,28 @@ def test_idle_and_slow_connections_harm_nobody(tmp_path):
 
 
 @needs_server
+def test_connections_beyond_the_soft_limit_of_descriptors(tmp_path):
+    import resource
+    import socket
+
+    weft.serve.export(linear, PARAMS, np.ones((1, 2), np.float32), tmp_path / "m", buckets=(1,))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (128, hard))  # as the server's shell has it
+    try:
+        serving = serve_process.serving(f"--model=m={tmp_path}/m")
+        server = serving.__enter__()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    try:
+        idle = [socket.create_connection(("127.0.0.1", server.http)) for _ in range(200)]
+        assert server.ask("/v1/models/m:predict", {"inputs": [[1, 2]]})[0] == 200
+        for connection in idle:
+            connection.close()
+    finally:
+        serving.__exit__(None, None, None)
+
+
+@needs_server
 def test_wrong_flags_and_missing_folders(tmp_path):
     import subprocess
 

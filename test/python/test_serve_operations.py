@@ -163,6 +163,17 @@ def test_flags_of_tf_serving(models, tmp_path):
             pass
 
 
+def test_a_start_with_a_filled_cache_is_soon_ready(models, tmp_path):
+    """By processor time, which other programs do not change much: half a second of one core."""
+    def start():
+        with serve_process.serving(f"--model=double={models}/double", WEFT_CACHE=str(tmp_path / "cache")) as server:
+            fields = pathlib.Path(f"/proc/{server.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+            return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+
+    first, second = start(), start()
+    assert second <= 0.5, (first, second)
+
+
 @pytest.mark.parametrize("moment", ["loading", "serving", "reloading"])
 def test_killed_at_any_moment_the_next_start_is_fine(models, tmp_path, moment):
     """Also while the cache of programs is written: it is filled by every start."""

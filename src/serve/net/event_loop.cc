@@ -11,6 +11,7 @@
 
 #include "base/trace.h"
 #include "serve/run_handler.h"
+#include "serve/thread_class.h"
 
 namespace weft::serve {
 namespace {
@@ -72,6 +73,7 @@ void EventLoop::Start(int threads, std::function<void()> tick) {
 }
 
 void EventLoop::Work() {
+  BecomeReceiver();
   for (;;) {
     epoll_event event = {};
     if (epoll_wait(poll_, &event, 1, -1) < 1) continue;
@@ -80,6 +82,7 @@ void EventLoop::Work() {
       busy_.fetch_add(1, std::memory_order_relaxed);
       Serve(key, (event.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0);
       busy_.fetch_sub(1, std::memory_order_relaxed);
+      LeaveReceiverCores();
     } else if (key == static_cast<uint64_t>(wake_)) {
       return;
     } else {

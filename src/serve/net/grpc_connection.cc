@@ -6,6 +6,7 @@
 
 #include "serve/net/grpc_session.h"
 #include "serve/run_handler.h"
+#include "serve/thread_class.h"
 
 namespace weft::serve {
 namespace {

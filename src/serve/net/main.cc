@@ -2,6 +2,7 @@
 // way are finished.
 #include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
 
 #include <chrono>
 #include <cstdio>
@@ -185,6 +186,14 @@ Result<int> Serve(const ServeFlags& flags, const sigset_t& signals) {
   return 0;
 }
 
+// Connections are descriptors: as many as the system lets this process have, not the few of shells.
+void RaiseDescriptorLimit() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int Main(std::span<const char* const> arguments) {
   Result<ServeFlags> flags = ParseFlags(arguments.subspan(1));
   if (!flags) {
@@ -205,6 +214,7 @@ int Main(std::span<const char* const> arguments) {
   sigaddset(&signals, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
+  RaiseDescriptorLimit();
   Result<int> status = [&]() -> Result<int> {
     TRY(ReadBatchingFile(flags->batching_parameters_file, *flags));
     return Serve(*flags, signals);
