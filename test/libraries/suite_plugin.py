@@ -1,6 +1,6 @@
 """What runs inside pytest for suites.py: chooses cases, limits their time and writes one JSON line for each.
 
-Settings come in the variable LIBRARY_SUITE as JSON: `out` (the file of results), `platform`, `limit` (seconds for one
+The variable LIBRARY_SUITE names a JSON file of settings: `out` (the file of results), `platform`, `limit` (seconds for one
 case), `total` (seconds of processor time for the process, 0: no limit), `deadline` (no case begins after that time),
 `sample` (cases of a file, chosen by the hash of their id; 0: all), `only` (ids, or null), `done` (ids that have a result), `again` (kept
 in the results) and `claims` (a folder in which processes with the same files claim cases, or null).
@@ -12,9 +12,10 @@ import faulthandler
 import hashlib
 import json
 import os
+import pathlib
 import time
 
-SETTINGS = json.loads(os.environ["LIBRARY_SUITE"])
+SETTINGS = json.loads(pathlib.Path(os.environ["LIBRARY_SUITE"]).read_text())
 
 
 def write(**message):

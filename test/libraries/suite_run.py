@@ -19,7 +19,9 @@ GRACE_SECONDS = 20  # For a case that runs when the time is over.
 
 
 def environment(options, platform, settings):
-  env = dict(os.environ, LIBRARY_SUITE=json.dumps(settings))
+  path = options.out / f"{options.name}.{platform}.{options.job}.settings"  # One variable cannot hold the ids of a large suite.
+  path.write_text(json.dumps(settings))
+  env = dict(os.environ, LIBRARY_SUITE=str(path))
   env["JAX_PLATFORMS"] = "cpu" if platform == "cpu" else f"{platform},cpu"
   env["PYTHONPATH"] = os.pathsep.join([str(HERE), *filter(None, [env.get("PYTHONPATH")])])
   for assignment in options.env:

@@ -3,6 +3,7 @@
 import argparse
 import importlib.util
 import json
+import pathlib
 import re
 import subprocess
 import sys
@@ -19,6 +20,7 @@ sys.path.insert(0, str(FOLDER))
 
 import suite_jobs  # pylint: disable=wrong-import-position
 import suite_results  # pylint: disable=wrong-import-position
+import suite_run  # pylint: disable=wrong-import-position
 import suite_sources  # pylint: disable=wrong-import-position
 import suites  # pylint: disable=wrong-import-position
 
@@ -52,6 +54,14 @@ def test_example(name):
     done = subprocess.run([sys.executable, str(FOLDER / "run.py"), name], env=weft_jax.environment(),
                           capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_many_results_reach_the_runner(tmp_path):
+    """Ids of 10^5 cases that are done: more than one environment variable may hold."""
+    options = argparse.Namespace(out=tmp_path, name="large", job=0, env=[])
+    env = suite_run.environment(options, "weft", dict(done=[f"tests/some_test.py::test_case[{k}]" for k in range(10**5)]))
+    assert subprocess.run([sys.executable, "-c", ""], env=env, check=False).returncode == 0
+    assert len(json.loads(pathlib.Path(env["LIBRARY_SUITE"]).read_text())["done"]) == 10**5
 
 
 @pytest.mark.skipif(not weft_jax.LIBRARY.exists(), reason="the plugin is not built")
