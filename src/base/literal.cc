@@ -91,6 +91,13 @@ Literal Literal::FromStorage(Shape shape, std::shared_ptr<std::byte[]> storage) 
   return literal;
 }
 
+Literal Literal::FromPackedStorage(Shape shape, std::shared_ptr<std::byte[]> storage) {
+  CHECK(IsPackable(shape.dtype())) << shape;
+  Literal literal = FromStorage(std::move(shape), std::move(storage));
+  literal.packed_ = true;
+  return literal;
+}
+
 Literal Literal::Tuple(std::vector<Literal> elements) {
   Literal literal;
   std::vector<Shape> shapes;
@@ -162,7 +169,8 @@ void Literal::set_dynamic_size(int64_t dim, int64_t size) {
 
 Literal Literal::WithShape(Shape shape) const {
   CHECK(shape.IsArray() && shape.CheckedElements() == elements_ &&
-        ByteWidth(shape.dtype()) == ByteWidth(dtype()))
+        ByteWidth(shape.dtype()) == ByteWidth(dtype()) &&
+        (!packed_ || BitWidth(shape.dtype()) == BitWidth(dtype())))
       << shape_ << " to " << shape;
   Literal result = *this;
   if (!Shape::SameDims(shape, shape_)) result.dynamic_.clear();
@@ -177,6 +185,7 @@ bool Literal::operator==(const Literal& other) const {
       if (dynamic_size(d) != other.dynamic_size(d)) return false;
     }
   }
+  if (packed_ != other.packed_) return Pack() == other.Pack();
   if (elements_ > 0 && data() != other.data() &&
       std::memcmp(data(), other.data(), static_cast<size_t>(byte_size())) != 0) {
     return false;
@@ -186,6 +195,7 @@ bool Literal::operator==(const Literal& other) const {
 
 std::vector<std::byte> Literal::Pack() const {
   CHECK(shape_.IsArray()) << shape_;
+  if (packed_) return {data(), data() + byte_size()};
   std::vector<std::byte> packed(static_cast<size_t>(PackedBytes(dtype(), elements_)));
   PackElements(dtype(), data(), elements_, packed.data());
   return packed;
@@ -211,6 +221,30 @@ Result<Literal> Literal::Unpack(Shape shape, std::span<const std::byte> packed) 
     UnpackElements(type, packed.data(), literal.elements_, out);
   }
   return literal;
+}
+
+Result<Literal> Literal::Packed() const {
+  if (packed_ || !shape_.IsArray() || !IsPackable(dtype()) || storage_ == nullptr) return *this;
+  Literal result = *this;
+  result.packed_ = true;
+  result.storage_ = NewStorage(result.byte_size());
+  if (result.storage_ == nullptr) {
+    return ResourceExhausted("no memory for ", result.byte_size(), " bytes of shape ", shape_);
+  }
+  PackElements(dtype(), data(), elements_, result.storage_.get());
+  return result;
+}
+
+Result<Literal> Literal::Unpacked() const {
+  if (!packed_) return *this;
+  Literal result = *this;
+  result.packed_ = false;
+  result.storage_ = NewStorage(result.byte_size());
+  if (result.storage_ == nullptr) {
+    return ResourceExhausted("no memory for ", result.byte_size(), " bytes of shape ", shape_);
+  }
+  UnpackElements(dtype(), data(), elements_, result.storage_.get());
+  return result;
 }
 
 }  // namespace weft

@@ -1,8 +1,8 @@
 // Values: a shape and its elements. Arrays are stored densely in row-major order whatever the
 // shape's layout says (a layout is a fact about device memory; `bitcast` in the evaluator
-// looks at it). One byte holds one element of a sub-byte type; Pack/Unpack convert to the packed
-// form used at the edges. Copying a Literal shares its bytes; writing copies them first when they
-// are shared.
+// looks at it). One byte holds one element of a sub-byte type, unless the literal is packed: then it
+// can be kept, copied and moved, and whoever wants to see its elements takes Unpacked(). Copying a
+// Literal shares its bytes; writing copies them first when they are shared.
 #pragma once
 
 #include <complex>
@@ -16,6 +16,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/packing.h"
 #include "base/shape.h"
 #include "base/sole_owner.h"
 
@@ -33,6 +34,8 @@ class Literal {
   // byte for an element of a sub-byte type. Nothing is copied; where the literal is the only holder
   // of the storage, writing to the literal writes there.
   static Literal FromStorage(Shape shape, std::shared_ptr<std::byte[]> storage);
+  // The same for elements of two or four bits that lie packed in it.
+  static Literal FromPackedStorage(Shape shape, std::shared_ptr<std::byte[]> storage);
   static Literal Tuple(std::vector<Literal> elements);
   static Literal Token() { return Literal(Shape::Token()); }
   template <class T>
@@ -46,7 +49,10 @@ class Literal {
   DType dtype() const { return shape_.dtype(); }
   bool IsValid() const { return shape_.IsValid(); }
   int64_t size() const { return elements_; }  // number of elements of an array
-  int64_t byte_size() const { return elements_ * ByteWidth(dtype()); }
+  int64_t byte_size() const {
+    return packed_ ? PackedBytes(dtype(), elements_) : elements_ * ByteWidth(dtype());
+  }
+  bool packed() const { return packed_; }  // several elements of two or four bits lie in a byte
 
   // Elements in storage form (dtype.h's last column).
   const std::byte* data() const { return storage_.get(); }
@@ -65,12 +71,12 @@ class Literal {
   void PutStorage(std::shared_ptr<std::byte[]> storage) { storage_ = std::move(storage); }
   template <class T>
   std::span<const T> values() const {
-    CHECK(static_cast<int64_t>(sizeof(T)) == ByteWidth(dtype())) << shape_;
+    CHECK(!packed_ && static_cast<int64_t>(sizeof(T)) == ByteWidth(dtype())) << shape_;
     return {reinterpret_cast<const T*>(data()), static_cast<size_t>(elements_)};
   }
   template <class T>
   std::span<T> values() {
-    CHECK(static_cast<int64_t>(sizeof(T)) == ByteWidth(dtype())) << shape_;
+    CHECK(!packed_ && static_cast<int64_t>(sizeof(T)) == ByteWidth(dtype())) << shape_;
     return {reinterpret_cast<T*>(mutable_data()), static_cast<size_t>(elements_)};
   }
 
@@ -115,6 +121,9 @@ class Literal {
   // Sub-byte elements packed little end first (element 0 in the low bits); other types as they are.
   std::vector<std::byte> Pack() const;
   static Result<Literal> Unpack(Shape shape, std::span<const std::byte> packed);
+  // The same value packed, where its type is one that memory holds so; with an element a byte.
+  Result<Literal> Packed() const;
+  Result<Literal> Unpacked() const;
 
  private:
   Status Init(Shape shape, bool zero);
@@ -122,6 +131,7 @@ class Literal {
 
   Shape shape_;
   int64_t elements_ = 0;
+  bool packed_ = false;
   std::shared_ptr<std::byte[]> storage_;
   std::vector<Literal> tuple_;
   Dims dynamic_;  // run-time sizes; empty: those of the shape

@@ -111,6 +111,11 @@ TEST(Literal, PackAndUnpack) {
       Result<Literal> back = Literal::Unpack(l.shape(), packed);
       ASSERT_TRUE(back.has_value()) << back.error().ToString();
       EXPECT_TRUE(*back == l) << Name(t) << " " << n;
+      Literal kept = *l.Packed();
+      EXPECT_EQ(kept.packed(), IsPackable(t));
+      EXPECT_EQ(kept.byte_size(), IsPackable(t) ? std::ssize(packed) : l.byte_size());
+      EXPECT_TRUE(kept == l && kept.Pack() == packed && !kept.Unpacked()->packed()) << Name(t);
+      EXPECT_EQ(kept.Unpacked()->ToString(), l.ToString());
       packed.emplace_back();
       EXPECT_FALSE(Literal::Unpack(l.shape(), packed).has_value());
     }

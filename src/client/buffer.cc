@@ -96,21 +96,23 @@ EventRef WhenThere(Client* client, ArrayRef array, Range range,
   }
   int64_t bytes = range.bytes;
   // The copy ties in with the request for it, on whichever thread it is made.
-  auto now = [range, copy = std::move(copy)](const Array& array, uint64_t flow) {
+  auto now = [range, copy = std::move(copy)](const Array& array, uint64_t flow) -> Status {
     trace::Span span(trace::Kind::kTransfer, [&] { return ToHost("device to host", array); });
     span.From(flow).Bytes(range.bytes).Device(array.memory->device()->id());
     metrics::Add(metrics::kBytesToHost, range.bytes);
-    const std::byte* from = array.value.data() + range.offset;
+    const Literal elements = TRY(array.value.Unpacked());
+    const std::byte* from = elements.data() + range.offset;
     if (range.to == nullptr) {
       copy(from);
     } else if (range.bytes > 0) {
       std::memcpy(range.to, from, static_cast<size_t>(range.bytes));
     }
+    return {};
   };
   if (array->ready->IsReady()) {
     if (!array->ready->status()) return array->ready;
-    now(*array, 0);
-    return Event::Done();
+    Status copied = now(*array, 0);
+    return copied ? Event::Done() : Event::Failed(std::move(copied).error());
   }
   auto done = std::make_shared<Event>();
   done->SetSource(array->ready->source());
@@ -119,8 +121,7 @@ EventRef WhenThere(Client* client, ArrayRef array, Range range,
                    [&] { return ToHost("enqueue device to host", *array); });
   span.To(flow);
   auto finish = [array, done, flow, now = std::move(now)] {
-    now(*array, flow);
-    done->Set({});
+    done->Set(now(*array, flow));
   };
   array->ready->OnReady(
       [gate = client->gate(), bytes, done, finish = std::move(finish)](const Status& status) {
@@ -144,6 +145,7 @@ Array::Array(Shape shape, Memory* memory)
 
 Array::Array(Literal literal, Memory* memory)
     : shape(literal.shape()), memory(memory), value(std::move(literal)), ready(Event::Done()) {
+  CHECK(value.packed() || !IsPackable(shape.dtype())) << shape;
   Account(value.byte_size());
 }
 
@@ -172,14 +174,17 @@ void Array::Fulfil(Result<Literal> result) {
     if (!result) return Define(std::unexpected(std::move(result).error()), nullptr);
     if (!result->HasDynamicSizes()) {
       EventRef written;
+      Result<Literal> elements = result->Unpacked();
+      if (!elements) return Define(std::unexpected(std::move(elements).error()), nullptr);
       auto bytes = UploadElements(
-          *memory->accelerator(), result->shape(), result->data(), "array",
-          [held = *result] { (void)held; }, &written);
+          *memory->accelerator(), elements->shape(), elements->data(), "array",
+          [held = *elements] { (void)held; }, &written);
       return Define(std::move(bytes), written);
     }
   }
   EventRef first = defined_, event = ready;  // this array may be gone before Set returns
   Status status;
+  if (result) result = result->Packed();
   if (result) {
     value = std::move(*result);
     Account(value.byte_size());
@@ -206,7 +211,7 @@ Result<Literal> HostValue(const ArrayRef& array) {
   if (const Status& status = array->defined()->status(); !status) {
     return std::unexpected(status.error());
   }
-  if (array->device == nullptr) return array->value;
+  if (array->device == nullptr) return array->value.Unpacked();
   Literal value = TRY(Literal::AllocateUnset(array->shape));
   auto done = std::make_shared<Event>();
   Range range{.bytes = value.byte_size(), .to = value.mutable_data()};
@@ -255,9 +260,10 @@ Status Buffer::AddExternalReference() {
   ArrayRef array = TRY(Get());
   AboutToWait(array->ready);
   if (const Status& status = array->ready->Await(); !status) return status;
+  Literal value = TRY(array->value.Unpacked());  // who looks at elements has a byte for each
   MutexLock lock(mutex_);
   if (external_references_++ == 0) {
-    held_ = array->value;
+    held_ = std::move(value);
     held_device_ = array->device;
   }
   return {};
@@ -390,7 +396,7 @@ Result<std::unique_ptr<Buffer>> Buffer::CopyTo(Memory* memory) {
     if (!from->ready->status()) {
       return copy->Fulfil(std::unexpected(from->ready->status().error()));
     }
-    Result<Literal> value = AllocateArray(copy->memory, from->shape);
+    Result<Literal> value = AllocateLike(copy->memory, from->value);
     if (value && value->byte_size() > 0) {
       trace::Span span(trace::Kind::kTransfer, [&] { return ToHost("device to device", *from); });
       span.From(flow).Bytes(value->byte_size()).Device(copy->memory->device()->id());

@@ -25,7 +25,7 @@ namespace weft::client {
 //  - ready: it is done. Errors of the device arrive here; there is nothing to see when it failed.
 struct Array {
   Array(Shape shape, Memory* memory);    // pending
-  Array(Literal value, Memory* memory);  // there, on the host
+  Array(Literal value, Memory* memory);  // there, on the host, packed where its type is
   // Defined. `ready`, which arrays may share, is set when the device has come by.
   Array(Shape shape, Memory* memory, DeviceBytesRef device, EventRef ready);
   ~Array();  // gives its bytes back to memory->use()
@@ -38,7 +38,7 @@ struct Array {
 
   Shape shape;
   Memory* memory;
-  Literal value;
+  Literal value;          // elements of two and four bits packed, as in memory of a device
   DeviceBytesRef device;  // null: `value`
   EventRef ready;
 
@@ -65,6 +65,8 @@ Result<Literal> HostValue(const ArrayRef& array);
 // Memory of the host for an array of this shape, not set, or RESOURCE_EXHAUSTED. For pinned memory
 // of a GPU it is pinned.
 Result<Literal> AllocateArray(Memory* memory, const Shape& shape);
+// The same for a copy of an array's value, packed where that is.
+Result<Literal> AllocateLike(Memory* memory, const Literal& value);
 
 class Buffer {
  public:

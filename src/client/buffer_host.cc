@@ -159,6 +159,12 @@ Result<Literal> AllocateArray(Memory* memory, const Shape& shape) {
                                                                   [](void* p) { std::free(p); }));
 }
 
+Result<Literal> AllocateLike(Memory* memory, const Literal& value) {
+  if (!value.packed()) return AllocateArray(memory, value.shape());
+  Literal bytes = TRY(AllocateArray(memory, Shape(DType::kU8, {value.byte_size()})));
+  return Literal::FromPackedStorage(value.shape(), bytes.TakeStorage());
+}
+
 Result<std::unique_ptr<Buffer>> BufferFromHost(Memory* memory, const HostArray& host,
                                                EventRef* done_with_host) {
   TRY(CheckHostShape(host.shape));
@@ -222,8 +228,10 @@ std::unique_ptr<Buffer> BufferFromLiteral(Memory* memory, Literal value) {
     array->Fulfil(std::move(value));
     return std::make_unique<Buffer>(memory->client(), std::move(array));
   }
+  Result<Literal> packed = value.Packed();
+  if (!packed) return ErrorBuffer(memory, value.shape(), std::move(packed).error());
   return std::make_unique<Buffer>(memory->client(),
-                                  std::make_shared<Array>(std::move(value), memory));
+                                  std::make_shared<Array>(*std::move(packed), memory));
 }
 
 namespace {

@@ -143,13 +143,8 @@ class DeviceRunner::Frame {
   Status CopyIn(size_t parameter, const ArrayRef& array) {
     int64_t bytes = DeviceByteSize(array->shape);
     TRY(Fresh(parameter, bytes));
-    if (bytes == array->value.byte_size()) {
-      held.push_back(array->value.storage());
-      return stream_.Copy(CopyKind::kToDevice, in.back(), array->value.data(), bytes);
-    }
-    auto packed = std::make_shared<std::vector<std::byte>>(array->value.Pack());
-    held.push_back(packed);
-    return stream_.Copy(CopyKind::kToDevice, in.back(), packed->data(), bytes);
+    held.push_back(array->value.storage());
+    return stream_.Copy(CopyKind::kToDevice, in.back(), array->value.data(), bytes);
   }
 
   const DeviceRunner& runner_;
@@ -204,7 +199,8 @@ Result<std::vector<std::vector<Literal>>> DeviceRunner::Run(
   std::vector<ArrayRef> arrays;
   for (Literal& value : arguments[0]) {
     arrays.push_back(std::make_shared<Array>(TokenStandIn(), memory));
-    if (value.shape().IsArray()) arrays.back() = std::make_shared<Array>(std::move(value), memory);
+    if (!value.shape().IsArray()) continue;
+    arrays.back() = std::make_shared<Array>(TRY(value.Packed()), memory);
   }
   std::shared_ptr<Lane> spare = TRY(on.SpareLane());
   Enqueued enqueued = TRY(Enqueue(on, *spare, {arrays, {}}, cancel));

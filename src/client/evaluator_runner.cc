@@ -22,6 +22,14 @@ void FlattenInto(Literal value, std::vector<Literal>& leaves) {
   for (Literal& element : std::move(value).TakeTuple()) FlattenInto(std::move(element), leaves);
 }
 
+// Elements of two and four bits lie packed in arrays; the evaluator has a byte for each.
+Status UnpackAll(std::vector<Literal>& values) {
+  for (Literal& value : values) {
+    if (value.packed()) value = TRY(value.Unpacked());
+  }
+  return {};
+}
+
 // The arguments as the one tuple (of any depth) that the entry takes.
 Literal TupleUp(const Shape& shape, std::vector<Literal>& leaves, size_t& next) {
   if (!shape.IsTuple()) {
@@ -83,6 +91,7 @@ Result<std::unique_ptr<EvaluatorRunner>> EvaluatorRunner::Create(
 
 Result<std::vector<Literal>> EvaluatorRunner::RunAlone(std::vector<Literal>& arguments,
                                                        const std::atomic<bool>* cancel) const {
+  TRY(UnpackAll(arguments));
   if (tupled_arguments_) {
     size_t next = 0;
     Literal tuple = TupleUp(evaluator_->module().entry()->parameter(0)->shape(), arguments, next);
@@ -110,7 +119,10 @@ Result<std::vector<std::vector<Literal>>> EvaluatorRunner::Run(
   // The devices run on threads of their own while this one waits.
   std::optional<Executor::BlockingScope> blocking;
   if (calls_out_) blocking.emplace();
-  for (std::vector<Literal>& of_device : arguments) PutTokens(of_device);
+  for (std::vector<Literal>& of_device : arguments) {
+    TRY(UnpackAll(of_device));
+    PutTokens(of_device);
+  }
   std::vector<Literal> values = TRY(evaluator_->RunOnDevices(arguments, cancel));
   for (Literal& value : values) results.push_back(FlattenResult(std::move(value)));
   return results;

@@ -24,7 +24,7 @@ Literal TakeArgument(ArrayRef& array, const Shape& parameter, bool donated) {
 // output.
 Result<Literal> OwnBytes(Literal value, size_t device, size_t output, MemoryOfOutput memory_of) {
   if (value.storage() == nullptr || value.OwnsStorage()) return value;
-  Literal copy = TRY(AllocateArray(memory_of(device, output), value.shape()));
+  Literal copy = TRY(AllocateLike(memory_of(device, output), value));
   if (copy.byte_size() > 0) {
     std::memcpy(copy.mutable_data(), value.data(), static_cast<size_t>(copy.byte_size()));
   }

@@ -92,7 +92,8 @@ Result<std::unique_ptr<NativeRunner>> NativeRunner::Create(Client& client,
   load.cancel = watch.cancel();
   load.progress = watch.ShowProgress();
   runner->program_ = TRY(device->Load(std::move(compiled.program), load));
-  runner->literals_ = std::make_unique<runtime::LiteralRunner>(*runner->program_);
+  runner->literals_ = std::make_unique<runtime::LiteralRunner>(
+      *runner->program_, runtime::LiteralRunner::Results::kAsInMemory);
   runner->client_ = &client;
   runner->options_ = options;
   if (client.options().check) runner->input_ = hlo::CloneModule(module);
@@ -169,7 +170,8 @@ Result<std::vector<Literal>> NativeRunner::RunShowingSteps(std::vector<Literal>&
 // Every step beside the interpreter, the results beside the evaluator's.
 Result<std::vector<Literal>> NativeRunner::RunChecked(std::vector<Literal>& arguments,
                                                       runtime::Call call) const {
-  std::vector<Literal> kept = arguments;
+  std::vector<Literal> kept;
+  for (const Literal& argument : arguments) kept.push_back(TRY(argument.Unpacked()));
   runtime::StepChecker checker(program_->program(), call.device);
   checker.Watch(call);
   Result<std::vector<Literal>> results = literals_->Run(arguments, call);
@@ -187,7 +189,9 @@ Result<std::vector<Literal>> NativeRunner::RunChecked(std::vector<Literal>& argu
     std::vector<Literal> wanted, own = inspect::ArgumentsFromLeaves(*input_, kept);
     inspect::AppendArrays(TRY(hlo::Evaluate(*input_, own, eval_options_)), wanted);
     FloatMode mode(options_.cpu.flush_subnormals);
-    what = inspect::CompareResults(wanted, *results);
+    std::vector<Literal> got;
+    for (const Literal& result : *results) got.push_back(TRY(result.Unpacked()));
+    what = inspect::CompareResults(wanted, got);
     if (!what.empty()) {
       Result<inspect::Fault> fault = inspect::FindFault(request);
       what = fault && fault->kind != inspect::FaultKind::kNone ? fault->ToString() : what;

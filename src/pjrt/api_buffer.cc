@@ -376,7 +376,9 @@ Status Buffer_Bitcast(PJRT_Buffer_Bitcast_Args& args) {
   ArrayRef from = TRY(args.buffer->buffer->Get());
   if (!from->shape.IsArray() || !shape.IsArray() || shape.layout() != nullptr ||
       from->shape.layout() != nullptr || shape.elements() != from->shape.elements() ||
-      ByteWidth(shape.dtype()) != ByteWidth(from->shape.dtype())) {
+      ByteWidth(shape.dtype()) != ByteWidth(from->shape.dtype()) ||
+      ((IsPackable(shape.dtype()) || IsPackable(from->shape.dtype())) &&
+       BitWidth(shape.dtype()) != BitWidth(from->shape.dtype()))) {
     return Unimplemented("PJRT_Buffer_Bitcast: from ", from->shape, " to ", shape);
   }
   auto to = std::make_shared<Array>(std::move(shape), from->memory);

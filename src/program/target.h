@@ -84,10 +84,6 @@ struct TargetInfo {
   // together.
   int64_t MostChunks() const { return std::clamp<int64_t>(8 * cores, 16, 256); }
 
-  // Arguments and results lie in memory that the host does not read: elements of two and four bits
-  // come packed. On CPUs they are the host's own arrays, an element a byte.
-  bool PacksArguments() const { return HasThreadGrid(); }
-
   // Rematerialisation: arrays of at least `bytes` whose elements cost no more than `cost`
   // (ElementCost) are computed again by each of up to `readers` consumers, through up to `depth`
   // of them behind each other. On GPUs, where arithmetic costs less than memory, an exponential

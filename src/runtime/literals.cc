@@ -16,6 +16,11 @@ struct alignas(64) AlignedSize {
   int32_t value = 0;
 };
 
+Literal ResultIn(const LiteralSignature::Output& result, std::shared_ptr<std::byte[]> storage) {
+  if (!result.packed) return Literal::FromStorage(result.shape, std::move(storage));
+  return Literal::FromPackedStorage(result.shape, std::move(storage));
+}
+
 }  // namespace
 
 LiteralSignature::LiteralSignature(const program::Program& program) {
@@ -54,65 +59,32 @@ Status LiteralSignature::Check(std::span<const Literal> arguments) const {
                            arguments.size());
   }
   for (size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i].byte_size() == parameters[i].shape.ByteSize()) continue;
+    if (BytesOf(arguments[i].shape(), false) == parameters[i].shape.ByteSize()) continue;
     return InvalidArgument("argument ", i, " is ", arguments[i].shape().ToStringWithoutLayout(),
                            ", the program takes ", parameters[i].shape.ToStringWithoutLayout());
   }
   return {};
 }
 
-Result<std::vector<Literal>> LiteralRunner::RunPacked(std::span<Literal> arguments,
-                                                      Call call) const {
-  std::vector<Literal> memory;  // bytes, of all arguments and then of all results
-  InlineVec<std::byte*, 16> in, out;
+LiteralRunner::LiteralRunner(const LoadedProgram& program, Results results)
+    : program_(program), signature_(program.program()), results_(results) {
+  for (const program::Buffer& b : program.program().buffers) {
+    any_packed_ |= IsPackable(b.shape.dtype());  // arguments may be, where the program's are not
+  }
+}
+
+Status LiteralRunner::TakeAsInMemory(std::span<Literal> arguments) const {
   for (size_t i = 0; i < arguments.size(); ++i) {
-    const LiteralSignature::Parameter& p = signature_.parameters[i];
-    if (p.packed) {
-      int64_t bytes = LiteralSignature::BytesOf(p.shape, true);
-      memory.push_back(TRY(Literal::AllocateUnset(Shape(DType::kU8, {bytes}))));
-      PackElements(p.shape.dtype(), arguments[i].data(), p.shape.elements(),
-                   memory.back().mutable_data());
-    } else {
-      memory.push_back(std::move(arguments[i]));
-    }
-    in.push_back(memory.back().mutable_data());
+    const bool packed = signature_.parameters[i].packed;
+    if (packed == arguments[i].packed()) continue;
+    arguments[i] = TRY(packed ? arguments[i].Packed() : arguments[i].Unpacked());
   }
-  for (const LiteralSignature::Output& r : signature_.results) {
-    memory.push_back(Literal());
-    if (r.parameter < 0) {
-      int64_t bytes = LiteralSignature::BytesOf(r.shape, r.packed);
-      memory.back() = TRY(Literal::AllocateUnset(Shape(DType::kU8, {bytes})));
-    }
-    out.push_back(r.parameter >= 0 ? in[static_cast<size_t>(r.parameter)]
-                                   : memory.back().mutable_data());
-  }
-  call.parameters = std::span(in.data(), in.size());
-  call.results = std::span(out.data(), out.size());
-  TRY(program_.Run(call));
-  std::vector<Literal> results;
-  for (size_t i = 0; i < signature_.results.size(); ++i) {
-    const LiteralSignature::Output& r = signature_.results[i];
-    results.push_back(TRY(Literal::AllocateUnset(r.shape)));
-    std::byte* to = results.back().mutable_data();
-    if (r.packed) {
-      UnpackElements(r.shape.dtype(), out[i], r.shape.elements(), to);
-    } else {
-      std::copy_n(out[i], results.back().byte_size(), to);
-    }
-  }
-  return results;
+  return {};
 }
 
 Result<std::vector<Literal>> LiteralRunner::Run(std::span<Literal> arguments, Call call) const {
   TRY(signature_.Check(arguments));
-  auto packed = [](const auto& array) { return array.packed; };
-  if (std::ranges::any_of(signature_.parameters, packed) ||
-      std::ranges::any_of(signature_.results, packed)) {
-    if (signature_.parameter_sizes.empty() && signature_.result_sizes.empty()) {
-      return RunPacked(arguments, call);
-    }
-    return Unimplemented("packed arguments or results beside run-time sizes");
-  }
+  if (any_packed_) TRY(TakeAsInMemory(arguments));
   InlineVec<std::byte*, 16> in, out;
   for (size_t i = 0; i < arguments.size(); ++i) {
     // Only what is donated is written to; a copy is made when somebody else holds it.
@@ -132,7 +104,13 @@ Result<std::vector<Literal>> LiteralRunner::Run(std::span<Literal> arguments, Ca
     if (r.parameter >= 0) {
       Literal& from = arguments[static_cast<size_t>(r.parameter)];
       out.push_back(in[static_cast<size_t>(r.parameter)]);
-      results.push_back(Literal::FromStorage(r.shape, from.TakeStorage()));
+      results.push_back(ResultIn(r, from.TakeStorage()));
+    } else if (r.packed) {
+      results.push_back(ResultIn(r, Literal::NewStorage(LiteralSignature::BytesOf(r.shape, true))));
+      if (results.back().data() == nullptr) {
+        return ResourceExhausted("no memory for a result of ", r.shape.ToStringWithoutLayout());
+      }
+      out.push_back(results.back().mutable_data());
     } else {
       results.push_back(TRY(Literal::AllocateUnset(r.shape)));
       out.push_back(results.back().mutable_data());
@@ -145,6 +123,9 @@ Result<std::vector<Literal>> LiteralRunner::Run(std::span<Literal> arguments, Ca
   for (size_t k = 0; k < signature_.result_sizes.size(); ++k) {
     results[signature_.result_sizes[k].array].set_dynamic_size(signature_.result_sizes[k].dim,
                                                                got[k].value);
+  }
+  if (any_packed_ && results_ == Results::kUnpacked) {
+    for (Literal& result : results) result = TRY(result.Unpacked());
   }
   return results;
 }

@@ -19,7 +19,7 @@ struct LiteralSignature {
   struct Parameter {
     Shape shape;
     bool donated = false;
-    bool packed = false;  // in the program's memory; Literals have an element a byte
+    bool packed = false;  // in the program's memory
   };
   struct Output {
     Shape shape;
@@ -40,8 +40,10 @@ struct LiteralSignature {
 // At once, where the host sees the device's memory; else stream_runner.h.
 class LiteralRunner {
  public:
-  explicit LiteralRunner(const LoadedProgram& program)
-      : program_(program), signature_(program.program()) {}
+  // How results come whose elements lie packed in the program's memory; arguments may come in
+  // either form.
+  enum class Results : uint8_t { kUnpacked, kAsInMemory };
+  explicit LiteralRunner(const LoadedProgram& program, Results results = Results::kUnpacked);
 
   // Arguments by parameter number, sizes excepted: those come with the arrays, and results have
   // theirs. Arguments are consumed: a donated one that nobody else holds is overwritten,
@@ -52,11 +54,13 @@ class LiteralRunner {
                                                          const Call& call) const;
 
  private:
-  // The same where an argument or a result is packed: on packed copies.
-  Result<std::vector<Literal>> RunPacked(std::span<Literal> arguments, Call call) const;
+  // Packs and unpacks arguments that do not lie as the program wants them.
+  Status TakeAsInMemory(std::span<Literal> arguments) const;
 
   const LoadedProgram& program_;
   const LiteralSignature signature_;
+  const Results results_;
+  bool any_packed_ = false;
 };
 
 }  // namespace weft::runtime

@@ -436,6 +436,49 @@ def test_narrow_integers_from_numpy_keep_their_sign():
     assert (-x).astype(jnp.int8).tolist()[:4] == [-1, 2, 3, -4]
 
 
+@pytest.mark.parametrize("dtype, each", [("int4", 2), ("uint4", 2), ("int2", 4), ("uint2", 4), ("float4_e2m1fn", 2)])
+def test_narrow_elements_lie_packed(dtype, each):
+    dtype, device = jnp.dtype(dtype), jax.devices()[0]
+    gc.collect()
+    before = device.memory_stats()["bytes_in_use"]
+    large = jax.block_until_ready(jax.device_put(np.ones(1 << 20, dtype)))
+    taken = device.memory_stats()["bytes_in_use"] - before
+    assert (1 << 20) // each <= taken <= (1 << 20) // each + 4096
+    analysis = jax.jit(lambda a: a[::-1]).lower(large).compile().memory_analysis()
+    assert analysis.argument_size_in_bytes == analysis.output_size_in_bytes == (1 << 20) // each
+    for shape in ((3, 5), (7,), (), (4, 4, 3), (0, 3)):
+        x = (np.arange(np.prod(shape, dtype=int)).reshape(shape) % 2).astype(dtype)
+        there = jax.device_put(x)
+        np.testing.assert_array_equal(np.asarray(there), x)
+        np.testing.assert_array_equal(np.asarray(jax.device_put(there, jax.devices()[-1])), x)
+        np.testing.assert_array_equal(np.asarray(there), np.asarray(there.copy()))
+        flipped = jax.jit(lambda a: jnp.flip(a.reshape(-1)), donate_argnums=0)(jax.device_put(x))
+        np.testing.assert_array_equal(np.asarray(flipped), np.flip(x.reshape(-1)))
+        np.testing.assert_array_equal(jax.jit(lambda a: a.astype(jnp.float32) * 3)(there), x.astype(np.float32) * 3)
+        seen = jax.pure_callback(lambda a: np.asarray(a), there, there)
+        np.testing.assert_array_equal(np.asarray(seen), x)
+
+
+def test_packed_arrays_in_loops_products_and_updates():
+    weights = RNG.integers(-8, 8, (33, 17)).astype(np.int8)
+    there = jnp.asarray(weights.astype(jnp.int4))
+    x = RNG.integers(-4, 5, (5, 33)).astype(np.float32)
+    np.testing.assert_array_equal(jax.jit(lambda x, w: x @ w.astype(jnp.float32))(x, there), x @ weights)
+    row = jax.jit(lambda w, i: jax.lax.dynamic_slice_in_dim(w, i, 3).astype(jnp.int8))(there, 29)
+    np.testing.assert_array_equal(row, weights[29:32])
+
+    def step(w, i):  # carried, read and written
+        return w.at[i, 2].set(w[i, 3]), w[i].astype(jnp.int32).sum()
+
+    last, sums = jax.jit(lambda w: jax.lax.scan(step, w, jnp.arange(33)), donate_argnums=0)(there)
+    wanted = weights.copy()
+    wanted[:, 2] = wanted[:, 3]
+    np.testing.assert_array_equal(np.asarray(last).astype(np.int8), wanted)
+    np.testing.assert_array_equal(sums, weights.astype(np.int32).sum(1))
+    order = jax.jit(lambda w: jnp.sort(w, 0))(last)
+    np.testing.assert_array_equal(np.asarray(order).astype(np.int8), np.sort(wanted, 0))
+
+
 def test_platform_dependent_takes_its_own_branch_or_that_of_cpu():
     f = jax.jit(lambda x: jax.lax.platform_dependent(x, cpu=lambda x: x + 1, default=lambda x: x * 7))
     assert float(f(2.0)) == 3

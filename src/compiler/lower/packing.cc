@@ -30,8 +30,7 @@ namespace {
 
 class Packer {
  public:
-  Packer(Program& program, const program::TargetInfo& target)
-      : program_(program), target_(target), ways_(program.buffers.size()) {
+  explicit Packer(Program& program) : program_(program), ways_(program.buffers.size()) {
     for (const Kernel& kernel : program.kernels) names_.insert(kernel.name);
   }
 
@@ -83,8 +82,8 @@ class Packer {
       const Buffer& b = program_.buffers[i];
       if (!IsPackable(b.shape.dtype()) || b.shape.elements() == 0) continue;
       bool argument = b.kind == BufferKind::kParameter || b.kind == BufferKind::kResult;
-      ways_[i].candidate = !argument || target_.PacksArguments();
-      ways_[i].outside = argument && target_.PacksArguments();
+      ways_[i].candidate = true;
+      ways_[i].outside = argument;
     }
     // Another view of an argument's bytes.
     for (size_t i = 0; i < ways_.size(); ++i) {
@@ -284,7 +283,6 @@ class Packer {
   }
 
   Program& program_;
-  const program::TargetInfo& target_;
   std::vector<Way> ways_;  // by buffer
   std::unordered_set<std::string> names_;
   std::map<std::pair<int32_t, PackedParams>, int32_t> made_;
@@ -293,8 +291,8 @@ class Packer {
 
 }  // namespace
 
-void PackNarrowElements(Program& program, const program::TargetInfo& target) {
-  Packer(program, target).Run();
+void PackNarrowElements(Program& program) {
+  Packer(program).Run();
 }
 
 }  // namespace weft::compiler
