@@ -3,6 +3,7 @@
 #include "compiler/analysis/collectives.h"
 #include "compiler/passes.h"
 #include "compiler/passes/collectives/window_dots.h"
+#include "compiler/pipeline.h"
 #include "compiler/schedule/overlap.h"
 #include "compiler/schedule/prepare.h"
 #include "compiler/schedule/scheduler.h"
@@ -12,38 +13,24 @@ namespace weft::compiler {
 namespace schedule {
 namespace {
 
-using hlo::Instruction;
-using hlo::Op;
-
 // A few list schedules: enough to tell ways apart.
-constexpr SearchOptions kEstimate = {.work = 40'000, .moves = 0, .blocks = 0, .states = 0,
-                                     .window_states = 0};
+constexpr SearchOptions kEstimate = {
+    .work = 40'000, .moves = 0, .blocks = 0, .states = 0, .window_states = 0};
 
-// Nothing is fused yet: what a fusion will do in passing counts as nothing.
-bool WillBeFused(const Instruction& i) {
-  switch (i.op()) {
-    case Op::kBroadcast:
-    case Op::kCopy:
-    case Op::kIota:
-    case Op::kReshape:
-    case Op::kTranspose: return true;
-    default: return IsElementwise(i.op());
-  }
-}
-
-// Seconds of the entry's order on the machine.
-Result<double> Estimate(const hlo::Module& from, const Machine& machine) {
+// Seconds of the entry's order on the machine, once it is fused.
+Result<double> Estimate(const hlo::Module& from, const PassContext& context,
+                        const Machine& machine) {
   std::unique_ptr<hlo::Module> module = hlo::CloneModule(from);
+  CompileOptions options = context.options;
+  options.collectives.async = false;  // nothing is ordered yet
+  options.dump = {};
+  TRY(RunPasses(*module, TRY(NativePipeline()), options, {}, context.target));
   TRY(SplitTuples(*module));
   TRY(MakeAsync(*module, {}));
   Costs costs(*module, machine);
   Lengths lengths;
   for (hlo::Computation* c : RunOrder(*module)) {
-    Problem problem = MakeProblem(*c, costs, lengths);
-    for (Job& job : problem.jobs) {
-      if (!job.is_async && job.op != nullptr && WillBeFused(*job.op)) job.seconds = 0;
-    }
-    problem.FindTails();
+    const Problem problem = MakeProblem(*c, costs, lengths);
     SearchOptions search = kEstimate;
     search.memory_limit = MemoryLimit(problem);
     lengths[c] = FindOrder(problem, search).value.length;
@@ -67,13 +54,13 @@ Result<bool> DecomposeCollectives(hlo::Module& module, const PassContext& contex
   if (!options.async || options.link <= 0 || module.config().is_scheduled) return false;
   if (devices < 2 || !context.target.RunsOnHost()) return false;
   const Machine machine = MachineOf(context.target, options, devices);
-  double best = TRY(Estimate(module, machine));
+  double best = TRY(Estimate(module, context, machine));
   VLOG("schedule", 1) << "collectives as they are: about " << best * 1e3 << " ms";
   const Way* chosen = nullptr;
   for (const Way& way : kWays) {
     std::unique_ptr<hlo::Module> other = hlo::CloneModule(module);
     if (!TRY(way.run(*other, context))) continue;
-    const double seconds = TRY(Estimate(*other, machine));
+    const double seconds = TRY(Estimate(*other, context, machine));
     VLOG("schedule", 1) << way.name << ": about " << seconds * 1e3 << " ms";
     if (seconds >= best) continue;
     best = seconds;
