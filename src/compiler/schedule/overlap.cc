@@ -1,5 +1,7 @@
 // The passes overlap-collectives and unroll-collective-loops: what `weft schedule` does, for
 // programs that run here.
+#include "compiler/schedule/overlap.h"
+
 #include <algorithm>
 #include <map>
 
@@ -9,7 +11,6 @@
 #include "compiler/passes/collectives/async_pairs.h"
 #include "compiler/passes/collectives/loop_copies.h"
 #include "compiler/passes/effects.h"
-#include "compiler/schedule/overlap.h"
 #include "compiler/schedule/prepare.h"
 #include "compiler/schedule/scheduler.h"
 #include "compiler/schedule/verify_schedule.h"

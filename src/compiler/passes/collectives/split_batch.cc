@@ -64,8 +64,8 @@ class Splitter {
     hlo::Builder b(computation_, value->next(), value);
     hlo::DimensionsAttrs along;
     along.dimensions = {made->second.dim};
-    whole = TRY(b.Add(Op::kConcatenate, made->second.parts, hlo::Attrs(std::move(along)),
-                      &value->shape()));
+    whole = TRY(
+        b.Add(Op::kConcatenate, made->second.parts, hlo::Attrs(std::move(along)), &value->shape()));
     return whole;
   }
 

@@ -33,7 +33,8 @@ bool IsPlainCollective(const Instruction& i) {
 // Ops whose attributes have a form for a part of the operands.
 bool MaySplit(const Instruction& i) {
   const bool is_marked = i.FrontendAttributeValue("_scheduling_group_id") != nullptr;
-  if (!i.shape().IsArray() || i.shape().HasDynamicDims() || HasControlDependencies(i) || is_marked) {
+  if (!i.shape().IsArray() || i.shape().HasDynamicDims() || HasControlDependencies(i) ||
+      is_marked) {
     return false;
   }
   for (const Instruction* operand : i.operands()) {
@@ -140,7 +141,8 @@ std::vector<const Instruction*> BetweenProducts(const hlo::Computation& computat
     for (const Instruction* user : (*it)->users()) {
       if (is_product(*user) || before.contains(user)) before.insert(*it);
     }
-    if (IsPlainCollective(**it) && behind.contains(*it) && before.contains(*it)) found.push_back(*it);
+    if (IsPlainCollective(**it) && behind.contains(*it) && before.contains(*it))
+      found.push_back(*it);
   }
   std::reverse(found.begin(), found.end());
   return found;

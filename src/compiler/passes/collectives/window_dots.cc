@@ -1,6 +1,8 @@
 // Windowed einsum: the product of what an all-gather brings is done part by part, each as it comes
 // around the ring, and that of what a reduce-scatter adds up in the order in which the ring takes
 // the parts. Straight-line: the scheduler sees every transfer and every part.
+#include "compiler/passes/collectives/window_dots.h"
+
 #include <algorithm>
 #include <numeric>
 #include <optional>
@@ -9,7 +11,6 @@
 #include "compiler/analysis/collectives.h"
 #include "compiler/passes.h"
 #include "compiler/passes/collectives/fresh_ids.h"
-#include "compiler/passes/collectives/window_dots.h"
 #include "compiler/passes/effects.h"
 #include "compiler/passes/expand/expand_ops.h"
 #include "compiler/passes/rewrite.h"
@@ -75,9 +76,8 @@ class Ring {
  public:
   static std::optional<Ring> Of(const Instruction& i) {
     const hlo::Module& module = *i.parent()->module();
-    const bool is_plain = i.operand_count() == 1 && i.shape().IsArray() &&
-                          IsStaticallyShaped(i) && !HasControlDependencies(i) &&
-                          !i.attrs().Collective()->constrain_layout &&
+    const bool is_plain = i.operand_count() == 1 && i.shape().IsArray() && IsStaticallyShaped(i) &&
+                          !HasControlDependencies(i) && !i.attrs().Collective()->constrain_layout &&
                           (i.extras() == nullptr || i.extras()->frontend_attributes.empty());
     // Numbers in a permute's pairs are those of devices where one of the two is 1.
     const bool is_flat = module.config().replica_count <= 1 || module.config().num_partitions <= 1;
