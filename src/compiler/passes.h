@@ -67,6 +67,10 @@ Result<bool> EliminateCommonSubexpressions(hlo::Module&, const PassContext&);
 // Unused instructions without side effects and computations that the entry does not reach go;
 // parameters stay; needs: none.
 Result<bool> EliminateDeadCode(hlo::Module&, const PassContext&);
+// Collectives that a link would leave exposed are taken apart (split-batch, window-dots) where the
+// order of the result is shorter on the model of it; without a link it does nothing; needs:
+// inline-calls, not scheduled (else it does nothing).
+Result<bool> DecomposeCollectives(hlo::Module&, const PassContext&);
 // No op makes or reads arrays without elements, but for tuples, loops, calls, effects and custom
 // calls: they become constants, and ops that read them what they give on nothing; needs: static
 // shapes (others stay).
@@ -214,6 +218,15 @@ Result<bool> SinkAllReduces(hlo::Module&, const PassContext&);
 // are done once behind the loop, on a stack of their operands (forward-sink): small ones level by
 // level, then large ones; needs: separate-computations, not scheduled (else it does nothing).
 Result<bool> SinkCollectives(hlo::Module&, const PassContext&);
+// Collectives between products, and what they wait for, are done for each half of a dimension (the
+// batch) by itself, so that a transfer of one half runs beside compute of the other; what needs
+// both halves gets them put together, products over the dimension become sums of two: floats are
+// rounded in other places. The dimension is that of the most bytes sent, less those copied for it;
+// needs: inline-calls, not scheduled (else it does nothing).
+Result<bool> SplitBatch(hlo::Module&, const PassContext&);
+// The frontend attribute of a collective that says which half it is of: other halves are not
+// combined with it.
+inline constexpr std::string_view kPartOfBatch = "weft.part_of_batch";
 // Loops of few rounds (`optimize.unroll_*`) become straight code; state that is not used, constant
 // or there twice goes; costly invariant ops move out, and so do products of scanned rows with
 // invariants, as one product of all rows; needs: not scheduled (else it does nothing).

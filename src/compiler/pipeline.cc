@@ -7,6 +7,7 @@
 #include "base/doing.h"
 #include "base/file.h"
 #include "base/trace.h"
+#include "compiler/passes/collectives/window_dots.h"
 #include "hlo/text.h"
 #include "hlo/verify.h"
 
@@ -19,6 +20,7 @@ constexpr Pass kPasses[] = {
     {"canonicalize-dots", CanonicalizeDots},
     {"choose-reads", ChooseReads},
     {"combine-collectives", CombineCollectives},
+    {"decompose-collectives", DecomposeCollectives},
     {"distribute-loops", DistributeLoops},
     {"double-buffer-loops", DoubleBufferLoops},
     {"eliminate-common-subexpressions", EliminateCommonSubexpressions},
@@ -58,7 +60,9 @@ constexpr Pass kPasses[] = {
     {"simplify-while", SimplifyWhile},
     {"sink-all-reduces", SinkAllReduces},
     {"sink-collectives", SinkCollectives},
+    {"split-batch", SplitBatch},
     {"unroll-collective-loops", UnrollCollectiveLoops},
+    {"window-dots", WindowDots},
 };
 
 // The order in which they run.

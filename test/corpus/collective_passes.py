@@ -19,7 +19,8 @@ import collectives
 
 LOOP_PASSES = ["pipeline-collectives", "sink-all-reduces", "sink-collectives", "sink-collectives,simplify-while,sink-all-reduces,pipeline-collectives",
                "double-buffer-loops", "unroll-collective-loops"]  # fmt: skip
-PASSES = ["make-collectives-async", "make-collectives-async,make-collectives-sync", "reassociate-all-reduces", "hoist-transposes"]
+PASSES = ["make-collectives-async", "make-collectives-async,make-collectives-sync", "reassociate-all-reduces", "hoist-transposes", "split-batch", "window-dots",
+          "combine-collectives"]  # fmt: skip
 
 
 def weft(*arguments):

@@ -169,10 +169,11 @@ def test_random_loops(tmp_path):
 
 @pytest.mark.parametrize("passes", LOOP_PASSES)
 def test_many_random_loops(passes, tmp_path):
-    """The same results on 4 devices before and after, all of them in one process; WEFT_RANDOM_LOOPS=10000 for more."""
+    """The same results on 4 devices before and after, all of them in one process; WEFT_RANDOM_LOOPS=10000 for more, WEFT_RANDOM_SEED for others."""
     count = int(os.environ.get("WEFT_RANDOM_LOOPS", "150"))
     header = "// test: run devices=4 inputs=random tolerance=1e-4\n// tolerance: sums over devices and rounds in another order\n"
-    loops = [random_loop(random.Random(seed)) for seed in range(count)]
+    first = int(os.environ.get("WEFT_RANDOM_SEED", "0"))
+    loops = [random_loop(random.Random(seed)) for seed in range(first, first + count)]
     (tmp_path / "loops.hlo").write_text(header + "// -----\n".join(loops))
     for arguments in [], [f"--passes=separate-computations,{passes}"]:  # all of them run as they are
         done = weft("test", *arguments, tmp_path / "loops.hlo")

@@ -209,3 +209,22 @@ def test_distance_from_the_optimum():
     print(done.stdout)
     optimal, mean, most = map(float, re.search(r"all: .*optimal ([\d.]+)%, mean gap (-?[\d.]+)%, max ([\d.]+)%", done.stdout).groups())
     assert optimal >= 95 and mean <= 0.2 and most <= 1
+
+
+LHS = SCHEDULES.parent / "corpus/hlo/xla/service/latency_hiding_scheduler_test"
+
+
+@pytest.mark.skipif(not LHS.exists(), reason=f"no corpus at {LHS}")
+def test_latency_hiding_graphs_are_optimal():
+    """XLA's own test graphs: each order is as long as its bound, or proven by exhaustion in every computation."""
+    proven = 0
+    for path in sorted(LHS.glob("*.hlo")):
+        done = subprocess.run([WEFT, "schedule", "--emit=certificate", "--groups=drop", path], capture_output=True, text=True, check=False,
+                              env={**os.environ, "WEFT_DEBUG": "schedule=1"})  # fmt: skip
+        if done.returncode != 0:
+            continue  # malformed on purpose, or by its age
+        orders = re.findall(r"schedule: .*: [1-9]\d* jobs, .*", done.stderr)
+        at_bound = re.search(r"gap 0\.000 %", done.stdout)
+        assert at_bound or (orders and all(o.endswith(", optimal") for o in orders)), (path.name, done.stdout.splitlines()[1], orders)
+        proven += 1
+    assert proven >= 30

@@ -82,7 +82,8 @@ void ClearOutputs(std::vector<program::Step>& steps) {
 // not.
 constexpr std::string_view kAcrossIterations =
     "inline-calls,separate-computations,reassociate-all-reduces,eliminate-dead-code,"
-    "unroll-collective-loops,simplify-while,sink-all-reduces,pipeline-collectives";
+    "unroll-collective-loops,simplify-while,sink-all-reduces,pipeline-collectives,simplify,"
+    "eliminate-dead-code,decompose-collectives";
 
 bool MovesAcrossIterations(const hlo::Module& module, const CompileOptions& options,
                            const program::TargetInfo& target) {

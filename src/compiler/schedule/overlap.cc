@@ -1,5 +1,7 @@
 // The passes overlap-collectives and unroll-collective-loops: what `weft schedule` does, for
 // programs that run here.
+#include "compiler/schedule/overlap.h"
+
 #include <algorithm>
 #include <map>
 
@@ -33,7 +35,8 @@ constexpr SearchOptions kQuickSearch = {.work = 160'000,
 constexpr int64_t kUnrolledInstructions = program::WorkBounds::kVisits;
 constexpr double kMemoryGrowth = 1.25;  // of a computation's peak, and two transfers' results
 
-// One of the devices that share the cores and the memory of this machine.
+}  // namespace
+
 Machine MachineOf(const program::TargetInfo& target, const CollectiveOptions& options,
                   int64_t devices) {
   Machine machine = *FindMachine("cpu");
@@ -48,6 +51,8 @@ Machine MachineOf(const program::TargetInfo& target, const CollectiveOptions& op
   machine.link = static_cast<double>(options.link) * 1e6 / 8;
   return machine;
 }
+
+namespace {
 
 // Channels that several instructions name are met by all of them in one way: these stay as they
 // are.
@@ -87,7 +92,8 @@ bool HasStarts(const Computation& c) {
   return false;
 }
 
-// Besides what the list takes as it stands.
+}  // namespace
+
 int64_t MemoryLimit(const Problem& problem) {
   std::vector<int32_t> listed(problem.size());
   for (size_t n = 0; n < listed.size(); ++n) listed[n] = static_cast<int32_t>(n);
@@ -100,6 +106,8 @@ int64_t MemoryLimit(const Problem& problem) {
   const auto peak = static_cast<double>(Evaluate(problem, listed).peak);
   return static_cast<int64_t>(kMemoryGrowth * peak) + 2 * most;
 }
+
+namespace {
 
 void Explain(const Computation& c, const Problem& problem, const SearchOptions& search,
              const Order& best) {

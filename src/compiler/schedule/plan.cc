@@ -65,15 +65,25 @@ Result<bool> Applies(const hlo::Module& partitioned, const LoopPlan& plan,
                      [&](const PassRun& run) { return run.pass == plan.only_if && run.changed; });
 }
 
+// What else is tried once it is known what is done to loops.
+struct Variation {
+  bool combines = true;             // collectives
+  std::string_view decompose = "";  // the pass that takes collectives apart
+};
+
 Result<std::unique_ptr<hlo::Module>> Optimize(const hlo::Module& partitioned, const LoopPlan& plan,
                                               const program::TargetInfo& device, int64_t unroll,
-                                              bool combines = true) {
+                                              const Variation& variation = {}) {
   std::unique_ptr<hlo::Module> module = hlo::CloneModule(partitioned);
   if (plan.unrolls) TRY(UnrollLoops(*module, unroll));
   TRY(Run(*module, plan.passes, device));
+  if (!variation.decompose.empty()) {
+    // Rows that unrolled loops read are what was written before they are taken apart.
+    TRY(Run(*module, StrCat("simplify,eliminate-dead-code,", variation.decompose), device));
+  }
   CompileOptions options;
   options.collectives.async = false;  // that is the scheduler's part
-  if (!combines) options.pipeline.disable = {"combine-collectives"};
+  if (!variation.combines) options.pipeline.disable = {"combine-collectives"};
   TRY(RunPasses(*module, TRY(NativePipeline()), options, {}, device));
   return module;
 }
@@ -81,6 +91,7 @@ Result<std::unique_ptr<hlo::Module>> Optimize(const hlo::Module& partitioned, co
 struct Candidate {
   Plan plan;
   int64_t peak = 0;
+  double excess = 0;  // seconds above the lower bound
 };
 
 bool IsBetter(const Candidate& a, const Candidate& b, int64_t limit) {
@@ -119,16 +130,20 @@ Result<Plan> MakePlan(std::unique_ptr<hlo::Module> module, const Machine& machin
   const bool has_loops = HasLoopsWithCollectives(*module);
   Candidate best;
   const LoopPlan* chosen = nullptr;
-  auto consider = [&](const LoopPlan& plan, bool combines) -> Status {
+  auto consider = [&](const LoopPlan& plan, const Variation& variation) -> Status {
     std::unique_ptr<hlo::Module> own =
-        TRY(Optimize(*module, plan, device, scheduler.unroll, combines));
+        TRY(Optimize(*module, plan, device, scheduler.unroll, variation));
     SchedulerOptions how = scheduler;
     if (!plan.unrolls) how.unroll = 0;
     TRY(ScheduleModule(*own, machine, profile, how));
     Certificate made = TRY(Certify(*own, machine, profile));
-    VLOG("schedule", 1) << "loops " << plan.name << (combines ? "" : ", collectives apart") << ": "
+    VLOG("schedule", 1) << "loops " << plan.name
+                        << (variation.combines ? "" : ", collectives apart")
+                        << (variation.decompose.empty() ? "" : ", ") << variation.decompose << ": "
                         << made.line.length * 1e3 << " ms, " << made.peak << " bytes";
-    Candidate candidate{{std::move(own), plan.name, made.line.length}, made.peak};
+    Candidate candidate{{std::move(own), plan.name, made.line.length},
+                        made.peak,
+                        made.line.length - made.bounds.best};
     if (chosen == nullptr || IsBetter(candidate, best, scheduler.memory_limit)) {
       best = std::move(candidate);
       chosen = &plan;
@@ -139,10 +154,15 @@ Result<Plan> MakePlan(std::unique_ptr<hlo::Module> module, const Machine& machin
     if (!has_loops && plan.name != "kept") continue;
     if (plan.unrolls && scheduler.unroll == 0) continue;
     if (!TRY(Applies(*module, plan, device))) continue;
-    TRY(consider(plan, true));
+    TRY(consider(plan, {}));
   }
   // Combined ones save latency and hold more memory at once.
-  TRY(consider(*chosen, false));
+  TRY(consider(*chosen, {.combines = false}));
+  // Transfers that no order of these ops hides are taken apart.
+  for (std::string_view pass : {"split-batch", "window-dots"}) {
+    if (best.excess <= machine.latency) break;
+    TRY(consider(*chosen, {.decompose = pass}));
+  }
   return std::move(best.plan);
 }
 

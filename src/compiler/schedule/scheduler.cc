@@ -111,7 +111,8 @@ int64_t HeldBytes(const Computation& c) {
 void ExplainConfiguration(const Computation& c, const Problem& p, const SchedulerOptions& o,
                           const Machine& m, const Order& best) {
   VLOG("schedule", 1) << c.name() << ": " << p.size() << " jobs, " << best.value.length * 1e3
-                      << " ms by " << best.rule << ", bound " << LowerBound(p) * 1e3 << " ms";
+                      << " ms by " << best.rule << ", bound " << LowerBound(p) * 1e3 << " ms"
+                      << (best.is_optimal ? ", optimal" : "");
   VLOG("schedule", 2) << "target " << m.name << ", overlap " << m.overlap << ", memory limit "
                       << o.memory_limit << ", metric "
                       << (o.metric == Metric::kQueues ? "queues" : "in flight") << ", unroll "

@@ -55,13 +55,21 @@ Attrs WithoutChannel(const Instruction& i) {
   return attrs;
 }
 
+bool SaidAlike(const Instruction& a, const Instruction& b) {
+  static const hlo::FrontendAttributes kNothing;
+  auto said = [](const Instruction& i) -> const hlo::FrontendAttributes& {
+    return i.extras() != nullptr ? i.extras()->frontend_attributes : kNothing;
+  };
+  return said(a) == said(b);
+}
+
 bool MergeEqual(hlo::Computation& computation) {
   bool changed = false;
   std::vector<Instruction*> kept;
   for (Instruction* i : computation.Snapshot()) {
     if (!IsFree(*i)) continue;
     auto same = std::ranges::find_if(kept, [&](const Instruction* other) {
-      return other->op() == i->op() && other->shape() == i->shape() &&
+      return other->op() == i->op() && other->shape() == i->shape() && SaidAlike(*other, *i) &&
              std::ranges::equal(other->operands(), i->operands()) &&
              WithoutChannel(*other) == WithoutChannel(*i);
     });
@@ -114,6 +122,12 @@ std::string MeetingKind(const Instruction& i) {
     const auto& own = i.attrs<hlo::ReduceScatterAttrs>();
     add(own.to_apply, own.dimensions);
   }
+  // What was said of one is not said of another.
+  if (i.extras() != nullptr) {
+    for (const hlo::FrontendAttribute& said : i.extras()->frontend_attributes) {
+      StrAppend(kind, " ", said.key, "=", said.value);
+    }
+  }
   return kind;
 }
 
@@ -148,6 +162,11 @@ Status Combine(hlo::Computation& computation, std::span<Instruction* const> memb
   hlo::Builder b(computation, nullptr, members[0]);
   Shape shape = Shape::Tuple(std::move(shapes));
   Instruction* all = TRY(b.Add(members[0]->op(), operands, members[0]->attrs(), &shape));
+  if (const hlo::InstructionExtras* said = members[0]->extras()) {
+    if (!said->frontend_attributes.empty()) {
+      all->mutable_extras().frontend_attributes = said->frontend_attributes;
+    }
+  }
   for (size_t k = 0; k < members.size(); ++k) {
     Instruction* member = members[k];
     Instruction* part = TRY(
