@@ -347,7 +347,9 @@ AttentionForm AttentionFormOf(const LibraryStep& call) {
   form.dk = StridesOf(call, "dk", axes, true, true);
   form.dv = StridesOf(call, "dv", axes, true, true);
   form.scale = DoubleAttr(call, "scale", 1);
-  form.fill = DoubleAttr(call, "fill", -std::numeric_limits<double>::infinity());
+  // Scores are f32, and so is what is filled in: a row of nothing else is as large as its largest.
+  form.fill =
+      static_cast<float>(DoubleAttr(call, "fill", -std::numeric_limits<double>::infinity()));
   form.query_axis = IntAttr(call, "query_axis", 0);
   int64_t none = AttentionForm::kNoBound;
   form.first = std::max(IntAttr(call, "first", -none), -none);

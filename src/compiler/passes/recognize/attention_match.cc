@@ -103,9 +103,8 @@ std::optional<Contraction> ContractionOf(Instruction* dot, int64_t side, const A
 
 namespace {
 
-// There is a letter for each axis.
 bool HasTooManyAxes(const Shape& shape) {
-  constexpr int64_t kMostAxes = 20;
+  constexpr int64_t kMostAxes = 20;  // there is a letter for each
   return shape.rank() > kMostAxes;
 }
 
