@@ -1,6 +1,6 @@
 """Attention as people write it on Weft and on XLA:CPU in one process, interleaved; medians, in milliseconds.
 
-Scores in f32, one batch of 8 heads of 64: whole, causal, with a bias, by jax.nn.dot_product_attention; one token against a long cache.
+Scores in f32, one batch of 8 heads of 64: whole, causal, with a bias, by jax.nn.dot_product_attention; one token against a long cache; with the gradients of all operands.
 """
 
 import sys
@@ -32,11 +32,18 @@ def plainly(causal=False, bias=False):
   return attend
 
 
-def program(name, kind, dtype, queries, keys, function, heads=HEADS, bias=False, quick=False):
+def gradients(function):
+  """The forward step and the gradients of all operands, by a sum of squares."""
+  def step(q, k, v):
+    return jax.value_and_grad(lambda *x: (function(*x).astype(jnp.float32) ** 2).sum() / x[0].size, (0, 1, 2))(q, k, v)
+  return step
+
+
+def program(name, kind, dtype, queries, keys, function, heads=HEADS, bias=False, quick=False, products=2):
   def make():
     more = (np.random.default_rng(1).standard_normal((HEADS, queries, keys), np.float32),) if bias else ()
     return function, (*operands(dtype, queries, keys, heads), *more)
-  return harness.Program(name=name, kind=kind, make=make, flops=4 * HEADS * queries * keys * DEPTH, quick=quick,
+  return harness.Program(name=name, kind=kind, make=make, flops=2 * products * HEADS * queries * keys * DEPTH, quick=quick,
                          tolerance=1e-5 if dtype == np.float32 else 2e-2)
 
 
@@ -51,6 +58,11 @@ def programs():
                   lambda q, k, v: jax.nn.dot_product_attention(q, k, v, is_causal=True))
     yield program(f"{type_name}_grouped_1024", f"{type_name} grouped", dtype, 1024, 1024,
                   lambda q, k, v: jax.nn.dot_product_attention(q, k, v), heads=2)
+    for n in (1024, 4096):
+      yield program(f"{type_name}_grad_causal_{n}", f"{type_name} gradient", dtype, n, n, gradients(plainly(causal=True)),
+                    quick=n == 1024, products=7)
+    yield program(f"{type_name}_grad_jax_1024", f"{type_name} gradient", dtype, 1024, 1024,
+                  gradients(lambda q, k, v: jax.nn.dot_product_attention(q, k, v)), products=7)
     yield program(f"{type_name}_decode_8192", f"{type_name} decode", dtype, 1, 8192, plainly(), quick=True)
 
 

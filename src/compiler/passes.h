@@ -154,9 +154,9 @@ Result<bool> PropagateShardings(hlo::Module&, const PassContext&);
 // annotations stays; needs: not scheduled (else it does nothing).
 Result<bool> ReassociateAllReduces(hlo::Module&, const PassContext&);
 // Attention written plainly, softmax(scale * Q K^T + bias) V with a mask or without, becomes one
-// custom call weft.attention (hlo/attention_call.h) where nothing else reads scores or weights:
-// masks that compare places along two axes become bounds, others are an operand. Weights are
-// divided by their sum behind the product with V, and are not rounded to a narrow type before it;
+// custom call weft.attention (hlo/attention_call.h) where nothing else reads scores or weights, and
+// its gradient one weft.attention_gradient; masks that compare places along two axes become bounds.
+// Weights are divided by their sum behind the product with V, and are not rounded before it;
 // WEFT_DEBUG=attention=3 says why not. Nothing for GPUs; needs: simplify, not scheduled (else it
 // does nothing); before canonicalize-dots, so that operands are read as they lie.
 Result<bool> RecognizeAttention(hlo::Module&, const PassContext&);

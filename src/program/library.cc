@@ -94,6 +94,7 @@ Status CheckAccess(const Step& step, std::initializer_list<Access> accesses,
 const Routine* FindRoutine(std::string_view name) {
   static const Routine kRoutines[] = {
       {"device_id", VerifyDeviceId, UnitCost, InterpretDeviceId},
+      AttentionGradientRoutine(),
       AttentionRoutine(),
       CholeskyRoutine(),
       LuRoutine(),

@@ -14,10 +14,9 @@
 //            epilogue_result; its other parameters are the step's further uses, in order. Rounds of
 //            its grid have equal parts of the result, in order, and touch no other part of it: they
 //            may run as soon as theirs is complete.
-// attention  (read q, read k, read v [, read bias] [, read pred mask], write out) {axes, keys,
-// depth,
-//            values, q, k, v, out [, bias] [, mask] [, scale = 1.0] [, fill = -inf]
-//            [, query_axis = 0] [, first] [, last]}
+// attention  (read q, read k, read v [, read bias] [, read pred mask], write out
+//            [, write statistics]) {axes, keys, depth, values, q, k, v, out [, bias] [, mask]
+//            [, scale = 1.0] [, fill = -inf] [, query_axis = 0] [, first] [, last]}
 //            Scaled dot-product attention: the rows of `values` numbers
 //              out[x] = sum over s of w[x, s] v[x, s] / sum over s of w[x, s], where
 //              w[x, s] = exp(score[x, s] - max over s of score[x, s]) and
@@ -28,7 +27,17 @@
 //            false too. The lists q, k, v, bias, mask and out are strides in elements: of each of
 //            the axes (0: it does not have that one), of keys (not of q and out), of depth or
 //            values (not of bias and mask). Floats up to 32 bits; scores are f32, weights f32 or of
-//            the type of v, before they are divided by their sum.
+//            the type of v, before they are divided by their sum. Statistics are f32, two for each
+//            x in order: the largest score, and 1 over the sum of w.
+// attention_gradient
+//            (read q, read k, read v [, read bias] [, read pred mask], read out, read statistics,
+//            read dout [, write dq] [, write dk] [, write dv]) {as attention, dout [, dq] [, dk]
+//            [, dv]}
+//            With w[x, s] = exp(score[x, s] - the largest) * the second of the statistics and
+//            ds[x, s] = w[x, s] * (dout[x] . v[x, s] - dout[x] . out[x]), 0 where the mask is
+//            false: dq = scale * sum of ds k, dk = scale * sum of ds q, dv = sum of w dout, over
+//            what each does not have. Its lists are strides like those of q, k and v; q has every
+//            axis, k and v have the same ones. Sums are f32, in an order that sizes alone decide.
 // device_id  (write u32 or s32 scalar) {[divide = 1] [, modulo]}
 //            The number of the device that runs the step, divided, then the rest by `modulo`.
 // device_send, device_recv
@@ -142,6 +151,7 @@ struct AttentionForm {
   std::vector<int64_t> axes;  // sizes
   int64_t keys = 0, depth = 0, values = 0;
   Operand q, k, v, bias, mask, out;
+  Operand dout, dq, dk, dv;  // of a gradient; no strides: not asked for
   bool has_bias = false, has_mask = false;
   double scale = 1, fill = 0;
   int64_t query_axis = 0;
@@ -149,7 +159,11 @@ struct AttentionForm {
 
   bool bounds_first() const { return first > -kNoBound; }
   bool bounds_last() const { return last < kNoBound; }
-  int64_t queries() const;                               // of all axes
+  int64_t queries() const;  // of all axes
+  // Numbers of uses.
+  size_t bias_use() const { return 3; }
+  size_t mask_use() const { return size_t{3} + has_bias; }
+  size_t out_use() const { return size_t{3} + has_bias + has_mask; }
   static constexpr int64_t kNoBound = int64_t{1} << 40;  // beyond every index
 };
 AttentionForm AttentionFormOf(const LibraryStep& call);

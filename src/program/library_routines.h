@@ -8,6 +8,7 @@
 
 namespace weft::program {
 
+Routine AttentionGradientRoutine();
 Routine AttentionRoutine();
 Routine CholeskyRoutine();
 Routine LuRoutine();

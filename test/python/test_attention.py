@@ -61,3 +61,77 @@ def test_attention():
     lines = result.stdout.splitlines()
     assert len(lines) == 18 and not [line for line in lines if " good " not in line], result.stdout
     assert "is not attention" not in result.stderr, result.stderr
+
+
+GRADIENTS = r"""
+import jax, jax.numpy as jnp, numpy as np
+
+def reference(q, k, v, dout, mask=None):
+  q, k, v, dout = (np.asarray(x, np.float64) for x in (q, k, v, dout))
+  groups, scale = k.shape[2], q.shape[-1] ** -0.5
+  k, v = (np.repeat(x, q.shape[2] // groups, 2) for x in (k, v))
+  scores = np.einsum("bthd,bshd->bhts", q, k) * scale
+  if mask is not None: scores = np.where(mask, scores, -1e30)
+  weights = np.exp(scores - scores.max(-1, keepdims=True))
+  weights /= weights.sum(-1, keepdims=True)
+  out = np.einsum("bhts,bshd->bthd", weights, v)
+  dweights = np.einsum("bthd,bshd->bhts", dout, v)
+  dscores = weights * (dweights - (weights * dweights).sum(-1, keepdims=True)) * scale
+  add = lambda x: x.reshape(*x.shape[:2], groups, -1, x.shape[-1]).sum(3)
+  return (out, np.einsum("bhts,bshd->bthd", dscores, k), add(np.einsum("bhts,bthd->bshd", dscores, q)),
+          add(np.einsum("bhts,bthd->bshd", weights, dout)))
+
+def operands(dtype, t=128, heads=4, groups=4, d=16):
+  random = np.random.default_rng(0)
+  shapes = (2, t, heads, d), (2, t, groups, d), (2, t, groups, d), (2, t, heads, d)
+  return tuple(jnp.asarray(random.standard_normal(shape), dtype) for shape in shapes)
+
+def plainly(q, k, v):
+  scores = jnp.einsum("bthd,bshd->bhts", q, k, preferred_element_type=jnp.float32) * q.shape[-1] ** -0.5
+  scores = jnp.where(jnp.tril(jnp.ones(scores.shape[-2:], bool)), scores, -1e30)
+  return jnp.einsum("bhts,bshd->bthd", jax.nn.softmax(scores, axis=-1).astype(v.dtype), v)
+
+attend = jax.nn.dot_product_attention
+causal = lambda q, k, v: attend(q, k, v, is_causal=True)
+places = np.arange(128)
+lower = places[None, :] <= places[:, None]
+mask = (np.random.default_rng(2).random((2, 1, 128, 128)) < 0.7) | np.eye(128, dtype=bool)
+CASES = {
+    "plainly": (plainly, {}, lower),
+    "whole": (attend, {}, None),
+    "causal": (causal, {}, lower),
+    "masked": (lambda q, k, v: attend(q, k, v, mask=jnp.asarray(mask)), {}, mask),
+    "grouped": (causal, dict(groups=2), lower),
+    "remat": (jax.checkpoint(causal), {}, lower),
+    "vmap": (jax.vmap(lambda q, k, v: causal(q[None], k[None], v[None])[0]), {}, lower),
+}
+for name, (function, sizes, keep) in CASES.items():
+  for dtype, tolerance in ((jnp.float32, 4e-6), (jnp.bfloat16, 2e-2)):
+    q, k, v, dout = operands(dtype, **sizes)
+    def step(q, k, v, dout):
+      out, vjp = jax.vjp(function, q, k, v)
+      return (out, *vjp(dout))
+    compiled = jax.jit(step).lower(q, k, v, dout).compile()
+    for part, got, want in zip(("out", "dq", "dk", "dv"), compiled(q, k, v, dout), reference(q, k, v, dout, keep)):
+      error = np.abs(np.asarray(got, np.float64) - want).max() / np.abs(want).max()
+      print(name, dtype.__name__, part, "good" if error <= tolerance else "bad", error)
+
+def layers(x, weights):
+  @jax.checkpoint
+  def layer(x, w):
+    return x + causal(*(jnp.einsum("bthd,de->bthe", x, w[i]) for i in range(3))), None
+  return (jax.lax.scan(layer, x, weights)[0] ** 2).sum()
+x, weights = operands(jnp.float32, t=512)[0], np.random.default_rng(3).standard_normal((3, 3, 16, 16)).astype(np.float32) / 4
+compiled = jax.jit(jax.grad(layers, (0, 1))).lower(x, weights).compile()
+# The scores of a layer are 8 MB.
+print("scan", compiled.memory_analysis().temp_size_in_bytes < 8e6 and "good", compiled.memory_analysis().temp_size_in_bytes)
+compiled(x, weights)
+"""
+
+
+def test_attention_gradients():
+    result = run(GRADIENTS, JAX_PLATFORMS="weft", WEFT_DEBUG="attention=3")
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert len(lines) == 57 and not [line for line in lines if " good " not in line], result.stdout
+    assert "is not " not in result.stderr, result.stderr

@@ -1,5 +1,6 @@
 """The benchmarks' own machinery, and that the suites agree with XLA:CPU where that is quick to find out."""
 
+import json
 import os
 import pathlib
 import sys
@@ -14,11 +15,14 @@ pytest.importorskip("jax", reason="jax is not installed: run ./dev test")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench/cpu"))
 
+import browser as browsers  # noqa: E402
 import c_versions  # noqa: E402
 import fused_programs  # noqa: E402
 import harness  # noqa: E402
 import loop_programs  # noqa: E402
 import plot  # noqa: E402
+import report  # noqa: E402
+import scaling  # noqa: E402
 
 
 def test_difference():
@@ -65,3 +69,34 @@ def test_c_version_computes_the_same(name):
     with program.context():
         call = harness.on_device(program, jax.devices("cpu")[0])
         assert harness.difference(program.c(*program.make()[1]), call()) <= program.tolerance
+
+
+def results_in(folder):
+    """A file of each sort that the page has a part for."""
+    row = {"kind": "x", "bytes": 1e6, "flops": 1e9, "weft": [1e-3, 1e-3, 1e-3], "cpu": [2e-3, 2e-3, 2e-3], "cpu:weft": [2, 2, 2]}
+    slow = {**row, "flops": 1e7, "cpu:weft": [0.5, 0.5, 0.5]}
+    content = {"date": "2026-01-02", "copy GB/s": 10.0, "rows": {"fast": row, "behind <&>": slow}}
+    threads = {"rows": {"product": {"bound by": "compute", "threads": {"1": 8.0, "2": 7.0}, "speedup": 1.14}}}
+    for name, what in (("matrix", content), ("compile", content), ("scaling", threads), ("other", content)):
+        (folder / f"2026-01-02-{name}-aarch64-2core.json").write_text(json.dumps(what))
+    (folder / "2026-01-01-matrix-aarch64-2core.json").write_text(json.dumps({"rows": {}}))
+
+
+def test_page_of_results(tmp_path):
+    results_in(tmp_path)
+    found = report.newest(tmp_path, "")
+    assert set(found) == {(suite, "aarch64-2core") for suite in ("matrix", "compile", "scaling")}
+    assert report.newest(tmp_path, "x86_64-16core") == {}
+    (tmp_path / "page.html").write_text(report.page(found))
+    if browsers.find() is None:
+        pytest.skip(browsers.HINT)
+    with browsers.Browser() as browser:
+        opened = browser.open(tmp_path / "page.html")
+        count = lambda selector: opened.run(f"document.querySelectorAll({selector!r}).length")
+        assert [count(f"section.{name} svg") for name in ("ratios", "roofline", "scaling", "compile")] == [1, 2, 1, 1]
+        assert count("tr.behind") == 1 and "behind <&>" in opened.run("document.body.textContent")
+        assert opened.problems() == []
+
+
+def test_scaling_has_twenty_programs():
+    assert len(scaling.programs()) == 20

@@ -207,6 +207,7 @@ Status NativeProgram::PrepareRoutines() {
     auto* call = std::get_if<program::LibraryStep>(&step->op);
     const Routine* routine = call ? FindRoutine(call->routine) : nullptr;
     if (!routine) continue;
+    VLOG("cpu", 3) << step->name << ": call of " << call->routine;
     auto prepared = routine->prepare({program_, *step, kernel, task});
     if (!prepared) return std::unexpected(AtStep(*step, prepared.error()));
     routines_.back() = std::move(*prepared);

@@ -62,9 +62,9 @@ PanelAttention::Task PanelAttention::NewTask(float* scratch, int64_t outer, int6
   Task task;
   PartsOfScratch parts(scratch);
   int64_t w = plan_.width;
-  task.scores = parts.Take(plan_.key_block * w);
-  task.rows = parts.Take(plan_.key_block * w);
-  task.turned = parts.Take(std::max(plan_.key_block, plan_.value_rows()) * w);
+  task.buffers.scores = parts.Take(plan_.key_block * w);
+  task.buffers.rows = parts.Take(plan_.key_block * w);
+  task.buffers.turned = parts.Take(std::max(plan_.key_block, plan_.value_rows()) * w);
   task.factors = parts.Take(w);
   task.places.resize(static_cast<size_t>(plan_.at_once * w));
   int64_t first = group * plan_.at_once;
@@ -79,33 +79,12 @@ PanelAttention::Task PanelAttention::NewTask(float* scratch, int64_t outer, int6
     panel.sums = reinterpret_cast<double*>(parts.Take(2 * w));
     panel.largest = parts.Take(w);
     panel.out = parts.Take(plan_.value_rows() * w);
-    LoadQueries(task, panel, outer);
+    PlaceQueries(panel, outer);
+    LoadQueries(task.buffers, panel, plan_.q, memory_.q, &AttentionPlaces::q, form_.q.element,
+                form_.depth, panel.q);
     task.panels.push_back(panel);
   }
   return task;
-}
-
-void PanelAttention::LoadQueries(Task& task, QueryPanel& panel, int64_t outer) const {
-  int64_t w = plan_.width, width = ByteWidth(plan_.q);
-  AttentionPlaces base = plan_.Outer(outer);
-  for (int64_t i = 0; i < w; ++i) {
-    panel.at[i] = base + plan_.Column(panel.first + (i < panel.count ? i : 0));
-    KeyRange within = WithinBounds(form_, panel.at[i].position);
-    panel.low[i] = static_cast<int32_t>(within.begin);
-    panel.high[i] = static_cast<int32_t>(within.end - 1);
-  }
-  // Some elements of every query at a time, turned.
-  const float* rows[64];
-  for (int64_t p = 0; p < form_.depth; p += plan_.key_block) {
-    int64_t n = std::min(plan_.key_block, form_.depth - p);
-    for (int64_t i = 0; i < w; ++i) {
-      float* row = task.rows + i * plan_.key_block;
-      LoadElements(plan_.q, memory_.q + (panel.at[i].q + p * form_.q.element) * width,
-                   form_.q.element, n, row);
-      rows[i] = row;
-    }
-    PackAcross<float>(rows, n, w, panel.q + p * w);
-  }
 }
 
 // All panels of the task, one block of keys after the other.
@@ -118,11 +97,7 @@ void PanelAttention::RunKeys(Task& task, int64_t outer, KeyRange keys, bool leav
   for (int64_t key = keys.begin; key < keys.end; key += plan_.key_block) {
     KeyRange block = {key, std::min(key + plan_.key_block, keys.end)};
     for (QueryPanel& panel : task.panels) {
-      if (leaves_out) {
-        int64_t low = *std::min_element(panel.low, panel.low + plan_.width);
-        int64_t high = *std::max_element(panel.high, panel.high + plan_.width);
-        if (block.end <= low || block.begin > high) continue;
-      }
+      if (leaves_out && IsOutside(panel, block)) continue;
       RunBlock(task, panel, outer, block);
     }
   }
@@ -133,69 +108,22 @@ void PanelAttention::RunKeys(Task& task, int64_t outer, KeyRange keys, bool leav
 
 void PanelAttention::RunBlock(Task& task, QueryPanel& panel, int64_t outer, KeyRange keys) const {
   int64_t w = plan_.width, count = keys.end - keys.begin;
+  float* scores = task.buffers.scores;
   for (int64_t i = 0; i < count; i += plan_.rows) {
-    tile_.packed(form_.depth, Keys(outer, keys.begin + i), panel.q, task.scores + i * w, w,
+    tile_.packed(form_.depth, Keys(outer, keys.begin + i), panel.q, scores + i * w, w,
                  static_cast<float>(form_.scale), 0);
   }
-  ChangeScores(task, panel, keys);
-  softmax_.step(count, w, task.scores, panel.largest, task.factors, panel.sums);
+  ChangeScores(task.buffers, panel, keys);
+  softmax_.step(count, w, scores, panel.largest, task.factors, panel.sums);
   bool changed = std::any_of(task.factors, task.factors + w, [](float f) { return f != 1; });
   if (panel.started && changed) {
     softmax_.scale(plan_.value_rows(), w, task.factors, panel.out);
   }
   const float* values = Values(outer, keys.begin);
   for (int64_t i = 0; i < plan_.value_rows(); i += plan_.rows) {
-    tile_.packed(count, values + i * count, task.scores, panel.out + i * w, w, 1,
-                 panel.started ? 1 : 0);
+    tile_.packed(count, values + i * count, scores, panel.out + i * w, w, 1, panel.started ? 1 : 0);
   }
   panel.started = true;
-}
-
-template <class T>
-void PanelAttention::TurnRows(Task& task, const QueryPanel& panel, KeyRange keys, DType dtype,
-                              const std::byte* data, int64_t AttentionPlaces::* place,
-                              int64_t stride, T* out) const {
-  int64_t count = keys.end - keys.begin, bytes = ByteWidth(dtype);
-  const T* rows[64];
-  for (int64_t i = 0; i < plan_.width; ++i) {
-    T* row = reinterpret_cast<T*>(task.rows) + i * plan_.key_block;
-    const std::byte* from = data + (panel.at[i].*place + keys.begin * stride) * bytes;
-    rows[i] = row;
-    // Queries that share a row, such as those of one mask for all.
-    if (i > 0 && panel.at[i].*place == panel.at[i - 1].*place) {
-      rows[i] = rows[i - 1];
-    } else if (stride == 1) {
-      LoadRun<T>(dtype, from, count, row);
-    } else {
-      for (int64_t s = 0; s < count; ++s) LoadRun<T>(dtype, from + s * stride * bytes, 1, row + s);
-    }
-  }
-  PackAcross<T>(rows, count, plan_.width, out);
-}
-
-// Bias, mask and bounds.
-void PanelAttention::ChangeScores(Task& task, QueryPanel& panel, KeyRange keys) const {
-  int64_t w = plan_.width, count = keys.end - keys.begin;
-  float fill = static_cast<float>(form_.fill);
-  if (form_.has_bias) {
-    TurnRows<float>(task, panel, keys, plan_.bias, memory_.bias, &AttentionPlaces::bias,
-                    form_.bias.key, task.turned);
-    softmax_.add(count * w, task.turned, task.scores);
-  }
-  if (form_.has_mask) {
-    auto* kept = reinterpret_cast<uint32_t*>(task.turned);
-    TurnRows<uint32_t>(task, panel, keys, DType::kU8, memory_.mask, &AttentionPlaces::mask,
-                       form_.mask.key, kept);
-    softmax_.choose(count * w, kept, fill, task.scores);
-  }
-  if (!plan_.has_bounds()) return;
-  bool inside = true;
-  for (int64_t i = 0; i < w; ++i) {
-    inside &= keys.begin >= panel.low[i] && keys.end - 1 <= panel.high[i];
-  }
-  if (inside) return;
-  softmax_.bound(count, w, static_cast<int32_t>(keys.begin), panel.low, panel.high, fill,
-                 task.scores);
 }
 
 bool PanelAttention::IsExact(const QueryPanel& panel) const {
@@ -209,16 +137,13 @@ void PanelAttention::Store(Task& task, const QueryPanel& panel) const {
   for (int64_t i = 0; i < w; ++i) task.factors[i] = static_cast<float>(1 / panel.sums[i]);
   softmax_.scale(n, w, task.factors, panel.out);
   for (int64_t i = 0; i < panel.count; ++i) {
-    float* row = task.turned;
+    float* row = task.buffers.turned;
     for (int64_t j = 0; j < n; ++j) row[j] = panel.out[j * w + i];
-    std::byte* to = memory_.out + panel.at[i].out * bytes;
-    if (form_.out.element == 1) {
-      StoreRun<float>(plan_.out, row, n, to);
-      continue;
-    }
-    for (int64_t j = 0; j < n; ++j) {
-      StoreRun<float>(plan_.out, row + j, 1, to + j * form_.out.element * bytes);
-    }
+    StoreRow(plan_.out, row, n, form_.out.element, memory_.out + panel.at[i].out * bytes);
+    if (memory_.statistics == nullptr) continue;
+    float* statistics = memory_.statistics + 2 * panel.at[i].row;
+    statistics[0] = panel.largest[i];
+    statistics[1] = task.factors[i];
   }
 }
 

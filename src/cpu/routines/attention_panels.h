@@ -40,15 +40,54 @@ struct QueryPanel {
   bool started;  // out holds something
 };
 
-class PanelAttention {
- public:
-  PanelAttention(const Means& means, const AttentionPlan& plan, const AttentionMemory& memory)
-      : means_(means),
-        plan_(plan),
+// Scores of a panel of queries by a block of keys: what an attention and its gradient share.
+class PanelScores {
+ protected:
+  PanelScores(const AttentionPlan& plan, const AttentionMemory& memory)
+      : plan_(plan),
         form_(plan.form),
         memory_(memory),
         tile_(TileKernelFor<float>(plan.columns)),
         softmax_(FindSoftmaxKernel()) {}
+
+  // [key_block][width] each; rows and turned are for the time of a call.
+  struct Buffers {
+    float *scores, *rows, *turned;
+  };
+  // Where the queries of a panel lie, and the keys within their bounds.
+  void PlaceQueries(QueryPanel& panel, int64_t outer) const;
+  // [elements][width] of what every query has, turned.
+  void LoadQueries(const Buffers& buffers, const QueryPanel& panel, DType dtype,
+                   const std::byte* data, int64_t AttentionPlaces::* place, int64_t stride,
+                   int64_t elements, float* out) const;
+  // Bias, mask and bounds.
+  void ChangeScores(const Buffers& buffers, const QueryPanel& panel, KeyRange keys) const;
+  // x[s][i] = fill where the mask is false or bounds exclude a key.
+  void FillMasked(const Buffers& buffers, const QueryPanel& panel, KeyRange keys, float fill,
+                  float* x) const;
+  bool IsOutside(const QueryPanel& panel, KeyRange keys) const;  // of the bounds of all queries
+  // n numbers of a row to where a query's lie.
+  static void StoreRow(DType dtype, const float* row, int64_t n, int64_t stride, std::byte* to);
+
+ private:
+  // out[s * width + i] = element s of the keys of the operand's row for column i.
+  template <class T>
+  void TurnRows(const Buffers& buffers, const QueryPanel& panel, KeyRange keys, DType dtype,
+                const std::byte* data, int64_t AttentionPlaces::* place, int64_t stride,
+                T* out) const;
+
+ protected:
+  const AttentionPlan& plan_;
+  const program::AttentionForm& form_;
+  const AttentionMemory& memory_;
+  const TileKernel<float>& tile_;
+  const SoftmaxKernel& softmax_;
+};
+
+class PanelAttention : PanelScores {
+ public:
+  PanelAttention(const Means& means, const AttentionPlan& plan, const AttentionMemory& memory)
+      : PanelScores(plan, memory), means_(means) {}
 
   Status Run();
   // What is shared, and what each task takes.
@@ -58,7 +97,8 @@ class PanelAttention {
 
  private:
   struct Task {
-    float *scores, *factors, *rows, *turned;
+    Buffers buffers;
+    float* factors;
     std::vector<QueryPanel> panels;
     std::vector<AttentionPlaces> places;
   };
@@ -73,15 +113,8 @@ class PanelAttention {
   void PackBlock(int64_t outer, int64_t block);
   bool MayLeaveOut(int64_t outer) const;
   Task NewTask(float* scratch, int64_t outer, int64_t group) const;
-  void LoadQueries(Task& task, QueryPanel& panel, int64_t outer) const;
   void RunKeys(Task& task, int64_t outer, KeyRange keys, bool leaves_out) const;
   void RunBlock(Task& task, QueryPanel& panel, int64_t outer, KeyRange keys) const;
-  void ChangeScores(Task& task, QueryPanel& panel, KeyRange keys) const;
-  // out[s * width + i] = element s of the keys of the operand's row for column i.
-  template <class T>
-  void TurnRows(Task& task, const QueryPanel& panel, KeyRange keys, DType dtype,
-                const std::byte* data, int64_t AttentionPlaces::* place, int64_t stride,
-                T* out) const;
   bool IsExact(const QueryPanel& panel) const;
   void Store(Task& task, const QueryPanel& panel) const;
   Status RunTasks();
@@ -102,11 +135,6 @@ class PanelAttention {
   }
 
   const Means& means_;
-  const AttentionPlan& plan_;
-  const program::AttentionForm& form_;
-  const AttentionMemory& memory_;
-  const TileKernel<float>& tile_;
-  const SoftmaxKernel& softmax_;
   float *keys_ = nullptr, *values_ = nullptr, *parts_ = nullptr;
   std::vector<uint8_t> not_finite_;  // [outers][blocks]: values that are inf or NaN
 };

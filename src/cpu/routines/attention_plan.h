@@ -8,6 +8,8 @@
 
 #include "base/dtype.h"
 #include "program/library.h"
+#include "program/sum_order.h"
+#include "program/target_facts.h"
 
 namespace weft::cpu {
 
@@ -15,6 +17,8 @@ namespace weft::cpu {
 struct AttentionPlaces {
   int64_t q = 0, k = 0, v = 0, bias = 0, mask = 0, out = 0;
   int64_t position = 0;  // of the query, along the axis that bounds are about
+  int64_t row = 0;       // its number
+  int64_t dout = 0, dq = 0, dk = 0, dv = 0;
 
   AttentionPlaces operator+(const AttentionPlaces& o) const {
     return {q + o.q,
@@ -23,11 +27,20 @@ struct AttentionPlaces {
             bias + o.bias,
             mask + o.mask,
             out + o.out,
-            position + o.position};
+            position + o.position,
+            row + o.row,
+            dout + o.dout,
+            dq + o.dq,
+            dk + o.dk,
+            dv + o.dv};
   }
 };
 
 struct AttentionPlan {
+  static constexpr int64_t kMostChunk = 16 * program::SumOrder::kBlock;  // keys added up in f32
+  // Enough for the threads of most machines.
+  static constexpr int64_t kManyTasks = 8 * program::TargetFacts::kUsualThreads;
+
   program::AttentionForm form;
   DType q = DType::kF32, k = DType::kF32, v = DType::kF32, bias = DType::kF32, out = DType::kF32;
 
@@ -56,6 +69,7 @@ struct AttentionPlan {
   AttentionPlaces PlacesAt(const std::vector<size_t>& axes, int64_t index) const;
 };
 
-AttentionPlan PlanAttention(const program::AttentionForm& form);
+// Statistics and gradients are of panels alone.
+AttentionPlan PlanAttention(const program::AttentionForm& form, bool may_be_few);
 
 }  // namespace weft::cpu

@@ -12,6 +12,7 @@ namespace weft::cpu {
 struct AttentionMemory {
   const std::byte *q, *k, *v, *bias, *mask;
   std::byte* out;
+  float* statistics = nullptr;  // null: not asked for
 };
 
 struct KeyRange {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/elements.h"
+#include "base/log.h"
 #include "cpu/routines/convolution_narrow.h"
 #include "cpu/routines/epilogue.h"
 #include "cpu/routines/multiply.h"
@@ -57,6 +58,11 @@ class Convolution : public PreparedRoutine {
     if (IsComplex(types_[2]) || IsDepthwise()) return;
     for (ConvolutionPhase& phase : PhasesOf(f_)) {
       if (phase.positions > 0) plans_.push_back(PlanOf(std::move(phase), per_group_));
+    }
+    for (const PhasePlan& plan : plans_) {
+      VLOG("cpu", 3) << "convolution of " << plan.phase.positions << " positions by "
+                     << plan.phase.taps << " taps, " << plans_.size()
+                     << " phases: " << plan.Describe();
     }
     if (types_[0] == types_[1]) narrow_ = FindNarrowKernel(types_[0], types_[1]);
     for (const PhasePlan& plan : plans_) {

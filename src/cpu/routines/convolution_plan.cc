@@ -4,8 +4,10 @@
 #include <cstdlib>
 #include <numeric>
 #include <span>
+#include <string_view>
 #include <utility>
 
+#include "base/str.h"
 #include "program/target_facts.h"
 
 namespace weft::cpu {
@@ -145,6 +147,15 @@ PhasePlan PlanOf(ConvolutionPhase phase, int64_t per_group) {
   plan.order.images_inner = f.in_batch_stride == 1 && f.in_feature_stride != 1;
   plan.pitch = per_group;
   return plan;
+}
+
+std::string PhasePlan::Describe() const {
+  constexpr std::string_view kForms[] = {"windows are rows of the product",
+                                         "windows are columns of the product",
+                                         "windows are columns of a product for each image",
+                                         "results are put in their places afterwards"};
+  return StrCat(kForms[static_cast<size_t>(form)], order.images_inner ? ", images innermost" : "",
+                order.features_outer ? ", features before taps" : ", taps before features");
 }
 
 }  // namespace weft::cpu

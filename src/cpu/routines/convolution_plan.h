@@ -1,6 +1,7 @@
 // A convolution as products of matrices: which ones, and how they lie in the result.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "cpu/routines/multiply.h"
@@ -42,6 +43,7 @@ struct PhasePlan {
   ProductForm form = ProductForm::kScattered;
   int64_t pitch = 0;  // of rows
 
+  std::string Describe() const;
   // Rows, columns, depth.
   ProductSizes Sizes(int64_t per_group) const {
     int64_t images = form == ProductForm::kColumnsOfImages ? 1 : phase.form.batch;

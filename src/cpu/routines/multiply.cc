@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/log.h"
 #include "cpu/routines/blocked_product.h"
 #include "cpu/routines/blocking.h"
 #include "cpu/routines/machine.h"
@@ -273,6 +274,11 @@ template <class T>
 int64_t PackedScratch(const PanelForm& form, const ProductSizes& s, int64_t threads) {
   if (s.m <= 0 || s.n <= 0) return 0;
   ProductParts parts = PartsOf(form, s);
+  VLOG("cpu", 3) << "product of " << s.m << " x " << s.n << " x " << s.k << ": "
+                 << (parts.reads_once ? "bound by reading its second operand, "
+                                      : "bound by multiplying, ")
+                 << parts.col_parts << " parts of columns, " << parts.depths
+                 << " of the contraction";
   if (!parts.are_one()) {
     return parts.depths * s.m * s.n * int64_t{sizeof(T)} +
            std::min(threads, parts.depths * parts.col_parts) *

@@ -10,6 +10,7 @@
 namespace weft::cpu {
 
 Result<std::unique_ptr<PreparedRoutine>> PrepareAttention(const RoutineInputs& inputs);
+Result<std::unique_ptr<PreparedRoutine>> PrepareAttentionGradient(const RoutineInputs& inputs);
 Result<std::unique_ptr<PreparedRoutine>> PrepareCholesky(const RoutineInputs& inputs);
 Result<std::unique_ptr<PreparedRoutine>> PrepareConvolution(const RoutineInputs& inputs);
 Result<std::unique_ptr<PreparedRoutine>> PrepareFft(const RoutineInputs& inputs);

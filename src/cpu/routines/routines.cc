@@ -5,6 +5,7 @@ namespace weft::cpu {
 const Routine* FindRoutine(std::string_view name) {
   static constexpr Routine kRoutines[] = {
       {"attention", PrepareAttention},
+      {"attention_gradient", PrepareAttentionGradient},
       {"cholesky", PrepareCholesky},
       {"convolution", PrepareConvolution},
       {"fft", PrepareFft},

@@ -173,6 +173,23 @@ WEFT_SOFTMAX_INLINE void ScaleRows(int64_t rows, int64_t width, const float* fac
   }
 }
 
+template <int kBytes>
+WEFT_SOFTMAX_INLINE void Gradient(int64_t keys, int64_t width, const float* largest,
+                                  const float* inverse, const float* deltas, float* scores,
+                                  float* gradients) {
+  using L = Lanes<kBytes>;
+  using Floats = typename L::Floats;
+  for (int64_t i = 0; i < width; i += L::kCount) {
+    Floats base = BaseOf(L::Load(largest + i)), factor = L::Load(inverse + i);
+    Floats delta = L::Load(deltas + i);
+    for (int64_t s = 0; s < keys; ++s) {
+      Floats weight = ExpOf<kBytes>(L::Load(scores + s * width + i) - base) * factor;
+      L::Store(scores + s * width + i, weight);
+      L::Store(gradients + s * width + i, weight * (L::Load(gradients + s * width + i) - delta));
+    }
+  }
+}
+
 // The functions of one machine: WEFT_SOFTMAX(name, target attribute, bytes of a vector).
 #define WEFT_SOFTMAX(NAME, TARGET, BYTES)                                                       \
   TARGET void Step##NAME(int64_t keys, int64_t width, float* scores, float* largest,            \
@@ -195,8 +212,13 @@ WEFT_SOFTMAX_INLINE void ScaleRows(int64_t rows, int64_t width, const float* fac
   TARGET void Scale##NAME(int64_t rows, int64_t width, const float* factors, float* x) {        \
     ScaleRows<BYTES>(rows, width, factors, x);                                                  \
   }                                                                                             \
-  constexpr SoftmaxKernel kSoftmax##NAME = {BYTES / 4, Step##NAME,   Row##NAME,  Bound##NAME,   \
-                                            Add##NAME, Choose##NAME, Scale##NAME};
+  TARGET void Gradient##NAME(int64_t keys, int64_t width, const float* largest,                 \
+                             const float* inverse, const float* deltas, float* scores,          \
+                             float* gradients) {                                                \
+    Gradient<BYTES>(keys, width, largest, inverse, deltas, scores, gradients);                  \
+  }                                                                                             \
+  constexpr SoftmaxKernel kSoftmax##NAME = {BYTES / 4, Step##NAME,   Row##NAME,   Bound##NAME,  \
+                                            Add##NAME, Choose##NAME, Scale##NAME, Gradient##NAME};
 
 #if defined(__x86_64__)
 WEFT_SOFTMAX(Sse2, , 16)

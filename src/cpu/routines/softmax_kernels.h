@@ -28,6 +28,11 @@ struct SoftmaxKernel {
   void (*add)(int64_t n, const float* y, float* x);
   void (*choose)(int64_t n, const uint32_t* kept, float fill, float* x);
   void (*scale)(int64_t rows, int64_t width, const float* factors, float* x);
+
+  // Of the gradient: scores become weights exp(score - largest) * inverse, the gradients of weights
+  // those of scores, weight * (gradient - delta).
+  void (*gradient)(int64_t keys, int64_t width, const float* largest, const float* inverse,
+                   const float* deltas, float* scores, float* gradients);
 };
 
 // The best one for this machine.

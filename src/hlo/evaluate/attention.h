@@ -1,4 +1,4 @@
-// The custom call "weft.attention" (hlo/attention_call.h).
+// The custom calls "weft.attention" and "weft.attention_gradient" (hlo/attention_call.h).
 #pragma once
 
 #include <span>
@@ -12,5 +12,7 @@ namespace weft::hlo {
 
 Result<Literal> EvaluateAttention(EvalContext& context, const Instruction& call,
                                   std::span<Literal> operands);
+Result<Literal> EvaluateAttentionGradient(EvalContext& context, const Instruction& call,
+                                          std::span<Literal> operands);
 
 }  // namespace weft::hlo

@@ -320,6 +320,7 @@ bool IsKnownCustomCall(std::string_view target) {
                                            "SliceToDynamic",
                                            "GetRngSeed",
                                            "weft.attention",
+                                           "weft.attention_gradient",
                                            "weft.lu"};
   return IsIdentity(target) || MathOp(target) || IsBlockScalingCall(target) ||
          std::find(std::begin(kTargets), std::end(kTargets), target) != std::end(kTargets);
@@ -349,6 +350,9 @@ Result<Known> EvaluateKnownCustomCall(EvalContext& context, const Instruction& i
   }
   if (target == kAttentionTarget) {
     return TRY(EvaluateAttention(context, instruction, operands));
+  }
+  if (target == kAttentionGradientTarget) {
+    return TRY(EvaluateAttentionGradient(context, instruction, operands));
   }
   if (target == "weft.lu" && operands.size() == 1) return LuFactors(operands[0]);
   if (target == "PadToStatic") return Pad(instruction, operands);

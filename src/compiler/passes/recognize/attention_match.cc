@@ -26,14 +26,12 @@ bool IsListed(const Ints& list, int64_t d) {
   return std::find(list.begin(), list.end(), d) != list.end();
 }
 
+}  // namespace
+
 bool IsAttentionFloat(DType dtype) {
   return dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16;
 }
 
-// The operands of a product with their axes, by those of its result; contracted ones are `inner`.
-struct ProductViews {
-  AxisView lhs, rhs;
-};
 ProductViews OperandViews(Instruction* dot, const AxisList& result, int inner) {
   const auto& a = dot->attrs<DotAttrs>();
   size_t next = a.lhs_batch_dims.size();
@@ -54,7 +52,6 @@ ProductViews OperandViews(Instruction* dot, const AxisList& result, int inner) {
   return views;
 }
 
-// Products that take f32 numbers made of narrower ones take those.
 AxisView BehindWidening(AxisView view) {
   Instruction* i = view.value;
   if (i->op() == Op::kConvert && i->shape().dtype() == DType::kF32 &&
@@ -62,6 +59,53 @@ AxisView BehindWidening(AxisView view) {
     view.value = i->operand(0);
   }
   return view;
+}
+
+std::optional<Contraction> ContractionOf(Instruction* dot, int64_t side, const AxisList& axes,
+                                         int more) {
+  const auto& a = dot->attrs<DotAttrs>();
+  bool left = side == 0;
+  const Ints& batch = left ? a.lhs_batch_dims : a.rhs_batch_dims;
+  const Ints& other_batch = left ? a.rhs_batch_dims : a.lhs_batch_dims;
+  const Ints& contracting = left ? a.lhs_contracting_dims : a.rhs_contracting_dims;
+  const Ints& other_contracting = left ? a.rhs_contracting_dims : a.lhs_contracting_dims;
+  Contraction c;
+  c.other.value = dot->operand(1 - side);
+  c.other.axes.resize(static_cast<size_t>(c.other.value->shape().rank()), kUnitAxis);
+  AxisList out_own, out_more;
+  for (size_t i = 0; i < batch.size(); ++i) {
+    int axis = axes[static_cast<size_t>(batch[i])];
+    c.other.axes[static_cast<size_t>(other_batch[i])] = axis;
+    c.out.push_back(axis);
+  }
+  for (size_t i = 0; i < contracting.size(); ++i) {
+    int axis = axes[static_cast<size_t>(contracting[i])];
+    if (axis != kUnitAxis) c.contracted.push_back(axis);
+    c.other.axes[static_cast<size_t>(other_contracting[i])] = axis;
+  }
+  for (int64_t d = 0; d < std::ssize(axes); ++d) {
+    if (!IsListed(batch, d) && !IsListed(contracting, d)) {
+      out_own.push_back(axes[static_cast<size_t>(d)]);
+    }
+  }
+  for (int64_t d = 0; d < c.other.value->shape().rank(); ++d) {
+    if (IsListed(other_batch, d) || IsListed(other_contracting, d)) continue;
+    int axis = c.other.value->shape().dim(d) == 1 ? kUnitAxis : more;
+    c.other.axes[static_cast<size_t>(d)] = axis;
+    out_more.push_back(axis);
+  }
+  if (std::count(out_more.begin(), out_more.end(), more) != 1) return std::nullopt;
+  for (const AxisList* part : {left ? &out_own : &out_more, left ? &out_more : &out_own}) {
+    c.out.insert(c.out.end(), part->begin(), part->end());
+  }
+  return c;
+}
+
+namespace {
+
+bool HasTooManyAxes(const Shape& shape) {
+  constexpr int64_t kMostAxes = 20;  // there is a letter for each
+  return shape.rank() > kMostAxes;
 }
 
 class AttentionMatch {
@@ -73,9 +117,12 @@ class AttentionMatch {
 
   // Why not; empty: it is attention.
   std::string_view Match(int64_t weights_side);
+  // From exponentials up, by their axes.
+  std::string_view MatchFrom(Instruction* exponential, std::set<Instruction*>& inside);
 
  private:
   std::string_view MatchSoftmax(const AxisView& weights);
+  std::string_view MatchDifference(const AxisView& exponential);
   std::string_view MatchScores(AxisView scores);
   std::string_view MatchFirstProduct(const AxisView& scores);
   std::string_view MatchSecondProduct(int64_t weights_side);
@@ -113,8 +160,7 @@ std::string_view AttentionMatch::Match(int64_t weights_side) {
   if (std::string_view why = MatchSoftmax(weights); !why.empty()) return why;
   if (std::string_view why = MatchSecondProduct(weights_side); !why.empty()) return why;
   if (queries_ * keys_ < kFewestScores) return "there are few scores";
-  constexpr int64_t kMostAxes = 20;  // there is a letter for each
-  if (product_->operand(weights_side)->shape().rank() > kMostAxes) {
+  if (HasTooManyAxes(product_->operand(weights_side)->shape())) {
     return "there are too many dimensions";
   }
   return CheckUsers();
@@ -178,8 +224,12 @@ std::string_view AttentionMatch::MatchSoftmax(const AxisView& weights) {
   if (!IsReductionOf({divide->operand(1), weights.axes}, Op::kAdd, e)) {
     return "weights are not divided by their sum";
   }
-  AxisView difference = Step({e.value->operand(0), e.axes});
   verdict_.has_softmax = true;
+  return MatchDifference(e);
+}
+
+std::string_view AttentionMatch::MatchDifference(const AxisView& e) {
+  AxisView difference = Step({e.value->operand(0), e.axes});
   if (difference.value->op() != Op::kSubtract) return "the largest score is not subtracted";
   AxisView scores = Step({difference.value->operand(0), difference.axes});
   if (!IsReductionOf({difference.value->operand(1), difference.axes}, Op::kMaximum, scores)) {
@@ -212,6 +262,7 @@ std::string_view AttentionMatch::MatchScores(AxisView scores) {
       if (i->operand(0)->shape().rank() != i->shape().rank()) return "one predicate chooses all";
       p_.fill = fill;
       p_.mask.Add(operand(0), next == 2);
+      p_.selects.push_back({BehindBroadcasts(operand(0)), next == 2});
     } else if (i->op() == Op::kMultiply && (constants[0] || constants[1])) {
       next = constants[1] ? 0 : 1;
       p_.scale *= *constants[1 - next];
@@ -263,48 +314,29 @@ std::string_view AttentionMatch::MatchFirstProduct(const AxisView& scores) {
 }
 
 std::string_view AttentionMatch::MatchSecondProduct(int64_t weights_side) {
-  const auto& a = product_->attrs<DotAttrs>();
-  bool left = weights_side == 0;
-  const Ints& batch = left ? a.lhs_batch_dims : a.rhs_batch_dims;
-  const Ints& other_batch = left ? a.rhs_batch_dims : a.lhs_batch_dims;
-  const Ints& contracting = left ? a.lhs_contracting_dims : a.rhs_contracting_dims;
-  const Ints& other_contracting = left ? a.rhs_contracting_dims : a.lhs_contracting_dims;
   AxisList weights = NumberAxes(product_->operand(weights_side)->shape());
-  AxisView v{product_->operand(1 - weights_side), {}};
-  v.axes.resize(static_cast<size_t>(v.value->shape().rank()), kUnitAxis);
-  AxisList out_batch, out_weights, out_values;
-  for (size_t i = 0; i < batch.size(); ++i) {
-    int axis = weights[static_cast<size_t>(batch[i])];
-    v.axes[static_cast<size_t>(other_batch[i])] = axis;
-    out_batch.push_back(axis);
-  }
-  for (size_t i = 0; i < contracting.size(); ++i) {
-    int axis = weights[static_cast<size_t>(contracting[i])];
-    if (axis != p_.key && axis != kUnitAxis) return "more than keys is contracted with values";
-    v.axes[static_cast<size_t>(other_contracting[i])] = axis;
-  }
-  if (!v.Has(p_.key)) return "keys are not contracted with values";
-  for (int64_t d = 0; d < std::ssize(weights); ++d) {
-    if (!IsListed(batch, d) && !IsListed(contracting, d)) out_weights.push_back(weights[d]);
-  }
-  for (int64_t d = 0; d < v.value->shape().rank(); ++d) {
-    if (IsListed(other_batch, d) || IsListed(other_contracting, d)) continue;
-    int axis = v.value->shape().dim(d) == 1 ? kUnitAxis : p_.values;
-    v.axes[static_cast<size_t>(d)] = axis;
-    out_values.push_back(axis);
-  }
-  if (std::count(out_values.begin(), out_values.end(), p_.values) != 1) {
-    return "values are not along one dimension";
-  }
-  p_.out = out_batch;
-  for (const AxisList* part :
-       {left ? &out_weights : &out_values, left ? &out_values : &out_weights}) {
-    p_.out.insert(p_.out.end(), part->begin(), part->end());
-  }
-  p_.v = BehindWidening(std::move(v));
+  auto c = ContractionOf(product_, weights_side, weights, p_.values);
+  if (!c) return "values are not along one dimension";
+  if (!c->other.Has(p_.key)) return "keys are not contracted with values";
+  if (c->contracted != AxisList{p_.key}) return "more than keys is contracted with values";
+  p_.out = std::move(c->out);
+  p_.v = BehindWidening(std::move(c->other));
   bool floats =
       IsAttentionFloat(p_.v.value->shape().dtype()) && IsAttentionFloat(product_->shape().dtype());
   return floats ? std::string_view() : "values are no floats of 16 or 32 bits";
+}
+
+std::string_view AttentionMatch::MatchFrom(Instruction* exponential,
+                                           std::set<Instruction*>& inside) {
+  AxisView e{exponential, NumberAxes(exponential->shape())};
+  p_.depth = static_cast<int>(e.axes.size());
+  p_.values = p_.depth + 1;
+  inside_.insert(exponential);
+  if (std::string_view why = MatchDifference(e); !why.empty()) return why;
+  if (queries_ * keys_ < kFewestScores) return "there are few scores";
+  if (HasTooManyAxes(exponential->shape())) return "there are too many dimensions";
+  inside.insert(inside_.begin(), inside_.end());
+  return {};
 }
 
 // Nothing else reads what would no longer be computed.
@@ -325,6 +357,14 @@ AttentionVerdict MatchAttentionAt(Instruction* product, int64_t weights) {
   AttentionVerdict verdict;
   verdict.why_not = AttentionMatch(product, verdict).Match(weights);
   return verdict;
+}
+
+std::string_view MatchExponentials(Instruction* exponential, AttentionPattern& pattern,
+                                   std::set<Instruction*>& inside) {
+  AttentionVerdict verdict;
+  std::string_view why = AttentionMatch(nullptr, verdict).MatchFrom(exponential, inside);
+  pattern = std::move(verdict.pattern);
+  return why;
 }
 
 }  // namespace weft::compiler

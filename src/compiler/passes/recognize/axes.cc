@@ -61,6 +61,19 @@ std::optional<AxisView> BehindMove(const AxisView& view) {
   return AxisView{i->operand(0), std::move(axes)};
 }
 
+std::optional<AxisList> AxesAfterMove(const Instruction& move, const AxisList& axes) {
+  if (move.op() == Op::kCopy) return axes;
+  if (move.op() == Op::kReshape) {
+    return AxesOfReshape(move.operand(0)->shape(), axes, move.shape());
+  }
+  if (move.op() != Op::kTranspose) return std::nullopt;
+  AxisList result;
+  for (int64_t d : move.attrs<hlo::DimensionsAttrs>().dimensions) {
+    result.push_back(axes[static_cast<size_t>(d)]);
+  }
+  return result;
+}
+
 AxisView BehindMoves(AxisView view) {
   while (auto next = BehindMove(view)) view = std::move(*next);
   return view;

@@ -26,6 +26,8 @@ AxisList NumberAxes(const Shape& shape);
 // The operand of a transpose, copy or reshape that adds or removes dimensions of size 1, with the
 // axes of its dimensions; nothing for other ops.
 std::optional<AxisView> BehindMove(const AxisView& view);
+// The other way: the axes of the result of such an op, from those of its operand.
+std::optional<AxisList> AxesAfterMove(const hlo::Instruction& move, const AxisList& axes);
 // Behind all of them; and behind broadcasts too, where some axes are left out.
 AxisView BehindMoves(AxisView view);
 AxisView BehindBroadcasts(AxisView view);
