@@ -62,6 +62,13 @@ struct InstructionProto {
 };
 
 Result<InstructionProto> ReadInstructionProto(std::string_view bytes);
+// hlo_proto_attrs.cc: attributes by the names of their fields; `operand`: the type of the first.
+Status FillAttrs(const InstructionProto& proto, std::vector<Computation*> called, DType operand,
+                 Op op, Attrs& attrs);
+// hlo_proto_write_attrs.cc
+void WriteAttrsProto(const Instruction& instruction, WireWriter& to);
+
+inline constexpr int kMaxProtoDepth = 64;  // of messages within each other
 
 // xla_data.proto.
 Result<Shape> ReadShapeProto(std::string_view bytes);
