@@ -57,14 +57,18 @@ void CopyFromHost(const HostArray& host, const Memory& memory, uint64_t flow, Li
     CopyStrided(host.shape.dims(), width, value.mutable_data(),
                 RowMajorStrides(host.shape.dims(), width), from, host.byte_strides);
   }
-  if (IsSubByte(host.shape.dtype())) ExtendNarrow(host.shape.dtype(), value);
+  const DType dtype = host.shape.dtype();
+  if (IsSubByte(dtype) && !IsPackable(dtype)) ExtendNarrow(dtype, value);  // packing takes no others
+}
+
+bool LiesRowMajor(const HostArray& host) {
+  return host.byte_strides.empty() ||
+         IsRowMajor(host.shape.dims(), host.byte_strides, ByteWidth(host.shape.dtype()));
 }
 
 // Row-major, whole bytes: what the device gets is what the host has.
 bool LiesAsOnDevice(const HostArray& host) {
-  return !IsSubByte(host.shape.dtype()) &&
-         (host.byte_strides.empty() ||
-          IsRowMajor(host.shape.dims(), host.byte_strides, ByteWidth(host.shape.dtype())));
+  return !IsSubByte(host.shape.dtype()) && LiesRowMajor(host);
 }
 
 bool MayStayWhereItIs(const HostArray& host) {
@@ -76,6 +80,24 @@ Literal HostLiteral(Shape shape, const void* data, HostBytes bytes) {
   auto* elements = static_cast<std::byte*>(const_cast<void*>(data));
   return Literal::FromStorage(std::move(shape),
                               std::shared_ptr<std::byte[]>(elements, std::move(bytes)));
+}
+
+// Memory for a value of that shape, its elements packed.
+Result<Literal> AllocatePacked(Memory* memory, const Shape& shape) {
+  const int64_t bytes = PackedBytes(shape.dtype(), shape.elements());
+  Literal memory_of = TRY(AllocateArray(memory, Shape(DType::kU8, {bytes})));
+  return Literal::FromPackedStorage(shape, memory_of.TakeStorage());
+}
+
+// Two passes over memory less than a copy that is packed.
+Result<std::unique_ptr<Buffer>> PackFromHost(Memory* memory, const HostArray& host) {
+  Literal value = TRY(AllocatePacked(memory, host.shape));
+  trace::Span span(trace::Kind::kTransfer, [&] { return FromHost("host to device", host); });
+  span.Bytes(value.byte_size()).Device(memory->device()->id());
+  metrics::Add(metrics::kBytesToDevice, value.byte_size());
+  PackElements(host.shape.dtype(), static_cast<const std::byte*>(host.data), value.size(),
+               value.mutable_data());
+  return BufferFromLiteral(memory, std::move(value));
 }
 
 // Copies on the executor; the strides are the caller's, so they are kept.
@@ -160,9 +182,8 @@ Result<Literal> AllocateArray(Memory* memory, const Shape& shape) {
 }
 
 Result<Literal> AllocateLike(Memory* memory, const Literal& value) {
-  if (!value.packed()) return AllocateArray(memory, value.shape());
-  Literal bytes = TRY(AllocateArray(memory, Shape(DType::kU8, {value.byte_size()})));
-  return Literal::FromPackedStorage(value.shape(), bytes.TakeStorage());
+  return value.packed() ? AllocatePacked(memory, value.shape())
+                        : AllocateArray(memory, value.shape());
 }
 
 Result<std::unique_ptr<Buffer>> BufferFromHost(Memory* memory, const HostArray& host,
@@ -183,6 +204,10 @@ Result<std::unique_ptr<Buffer>> BufferFromHost(Memory* memory, const HostArray& 
                     .on_delete = nullptr,
                     .writable = host.semantics == HostSemantics::kMutableZeroCopy};
     return BufferFromLiteral(memory, HostLiteral(host.shape, host.data, std::move(bytes)));
+  }
+  if (IsPackable(host.shape.dtype()) && LiesRowMajor(host)) {
+    *done_with_host = Event::Done();
+    return PackFromHost(memory, host);
   }
   Literal value = TRY(AllocateArray(memory, host.shape));
   if (host.semantics != HostSemantics::kImmutableOnlyDuringCall &&
