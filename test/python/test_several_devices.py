@@ -348,3 +348,23 @@ def test_little_is_gathered():
         check(lambda v: lax.cumlogsumexp(v, axis=1), 16)
         check(lambda v: lax.top_k(v, 3), 48)
     """)
+
+
+def test_ragged_all_to_all():
+    run("""
+        def exchange(rows, sizes):
+            me = lax.axis_index("x").astype(jnp.int32)
+            starts = jnp.concatenate([jnp.zeros(1, jnp.int32), jnp.cumsum(sizes[0])[:-1]]).astype(jnp.int32)
+            ones = jnp.full(4, 3 * me, jnp.int32)
+            return lax.ragged_all_to_all(rows, jnp.full((12, 2), -1.0), starts, sizes[0], ones, lax.all_to_all(sizes, "x", 1, 0).reshape(4), axis_name="x")
+
+        sizes = np.array([[1, 2, 3, 0], [2, 2, 1, 3], [0, 0, 3, 1], [3, 1, 1, 2]], np.int32)
+        rows = np.arange(4 * 8 * 2, dtype=np.float32).reshape(32, 2)
+        got = np.asarray(jax.jit(on_mesh(exchange, in_specs=P("x"), out_specs=P("x"), check_vma=False))(rows, sizes)).reshape(4, 12, 2)
+        for to in range(4):
+            expected = np.full((12, 2), -1.0)
+            for source in range(4):
+                n, first = sizes[source, to], source * 8 + sizes[source, :to].sum()
+                expected[3 * source : 3 * source + n] = rows[first : first + n]
+            np.testing.assert_array_equal(got[to], expected)
+    """)

@@ -145,9 +145,12 @@ class Propagation {
     const int64_t parts = mesh_.SizeOf(wanted);
     if (to.even) return size % parts == 0 && mesh_.AreWholeAxes(wanted);
     if (size % parts == 0) return true;
-    // Padding goes along where the dimension is the same one.
-    return parts <= size && factors.size() == 1 &&
-           c.rule.factors[static_cast<size_t>(factors[0])].kind != FactorKind::kPermuted;
+    // Padding goes along where the dimension is the same one. Where elements move, parts have to be
+    // more than their padding: x[1:] lies as x does, x[:3] had better be whole.
+    if (parts > size || factors.size() != 1) return false;
+    const bool moves =
+        c.rule.factors[static_cast<size_t>(factors[0])].kind == FactorKind::kPermuted;
+    return !moves || size >= 2 * parts;
   }
 
   ValueTable& table_;

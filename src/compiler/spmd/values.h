@@ -89,7 +89,7 @@ class ValueTable {
   std::vector<ShardedValue> values_;
   std::vector<Constraint> constraints_;
   std::unordered_map<const hlo::Instruction*, std::vector<int>> of_;  // looked up only
-  std::unordered_map<const hlo::Instruction*, size_t> rules_;  // constraints; looked up only
+  std::unordered_map<const hlo::Instruction*, size_t> rules_;         // constraints; looked up only
   std::vector<const hlo::Computation*> computations_;
   std::unordered_map<const hlo::Computation*, AxisSet> manual_of_;  // looked up only
   std::vector<std::pair<int64_t, int>> groups_;                     // group, value

@@ -286,8 +286,7 @@ module @m attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32
   const Instruction* root = module->entry()->root();
   ASSERT_EQ(root->op(), Op::kRaggedAllToAll);
   EXPECT_EQ(root->attrs<RaggedAllToAllAttrs>().channel_id, 1);
-  EXPECT_EQ(root->attrs<RaggedAllToAllAttrs>().replica_groups.groups,
-            (std::vector<Ints>{{0, 1}}));
+  EXPECT_EQ(root->attrs<RaggedAllToAllAttrs>().replica_groups.groups, (std::vector<Ints>{{0, 1}}));
 }
 
 // f0 calls f1 calls f2 ...: an answer, whatever the length of the chain.
