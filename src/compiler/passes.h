@@ -52,6 +52,10 @@ Result<bool> ChooseReads(hlo::Module&, const PassContext&);
 // the same groups that do not depend on each other become one of several arrays. What has control
 // dependencies or scheduling annotations stays; needs: not scheduled (else it does nothing).
 Result<bool> CombineCollectives(hlo::Module&, const PassContext&);
+// Collectives that a link would leave exposed are taken apart (split-batch, window-dots) where the
+// order of the result is shorter on the model of it; without a link it does nothing; needs:
+// inline-calls, not scheduled (else it does nothing).
+Result<bool> DecomposeCollectives(hlo::Module&, const PassContext&);
 // Loop distribution: numbers that a loop of known trip count only collects, one a round in an array
 // that it does not read, are computed behind it for all rounds at once, where that is more work
 // than what stays; what they need of the rounds is collected in their place; needs: simplify-ranges
@@ -67,10 +71,6 @@ Result<bool> EliminateCommonSubexpressions(hlo::Module&, const PassContext&);
 // Unused instructions without side effects and computations that the entry does not reach go;
 // parameters stay; needs: none.
 Result<bool> EliminateDeadCode(hlo::Module&, const PassContext&);
-// Collectives that a link would leave exposed are taken apart (split-batch, window-dots) where the
-// order of the result is shorter on the model of it; without a link it does nothing; needs:
-// inline-calls, not scheduled (else it does nothing).
-Result<bool> DecomposeCollectives(hlo::Module&, const PassContext&);
 // No op makes or reads arrays without elements, but for tuples, loops, calls, effects and custom
 // calls: they become constants, and ops that read them what they give on nothing; needs: static
 // shapes (others stay).
@@ -235,5 +235,11 @@ Result<bool> SimplifyWhile(hlo::Module&, const PassContext&);
 // the module stays small: what is behind a barrier crosses no iteration otherwise; needs:
 // separate-computations, not scheduled (else it does nothing).
 Result<bool> UnrollCollectiveLoops(hlo::Module&, const PassContext&);  // schedule/overlap.cc
+// Windowed einsum: products of what an all-gather brings are done part by part as each comes around
+// the ring by collective-permutes, and parts of a product that a reduce-scatter adds up in the
+// order in which the ring takes them; floats are added in another order. Where products that do not
+// depend on the collective could hide it, it stays, as do those with annotations or control
+// dependencies; needs: inline-calls, not scheduled (else it does nothing).
+Result<bool> WindowDots(hlo::Module&, const PassContext&);
 
 }  // namespace weft::compiler

@@ -7,7 +7,6 @@
 #include "base/doing.h"
 #include "base/file.h"
 #include "base/trace.h"
-#include "compiler/passes/collectives/window_dots.h"
 #include "hlo/text.h"
 #include "hlo/verify.h"
 

@@ -2,7 +2,6 @@
 #include "base/log.h"
 #include "compiler/analysis/collectives.h"
 #include "compiler/passes.h"
-#include "compiler/passes/collectives/window_dots.h"
 #include "compiler/pipeline.h"
 #include "compiler/schedule/overlap.h"
 #include "compiler/schedule/prepare.h"

@@ -1,7 +1,6 @@
 // Windowed einsum: the product of what an all-gather brings is done part by part, each as it comes
 // around the ring, and that of what a reduce-scatter adds up in the order in which the ring takes
 // the parts. Straight-line: the scheduler sees every transfer and every part.
-#include "compiler/passes/collectives/window_dots.h"
 
 #include <algorithm>
 #include <numeric>
