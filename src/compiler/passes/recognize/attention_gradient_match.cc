@@ -43,6 +43,7 @@ class GradientMatch {
 
   std::string_view Match();
   bool HasGradients() const { return p_.dq.dot || p_.dk.dot || p_.dv.dot || g_.value; }
+  bool IsWorthAWord() const { return HasGradients() || refused_; }
 
  private:
   // Why an instruction that reads a value is no part of the pattern.
@@ -65,6 +66,7 @@ class GradientMatch {
   AttentionPattern& a_;
   std::map<Instruction*, SoftmaxValue> values_;
   std::set<Instruction*> inside_;
+  bool refused_ = false;            // something else reads weights
   AxisView g_;                      // gradients of weights
   AxisView keys_, queries_, dout_;  // as the gradients' products have them
 };
@@ -90,7 +92,11 @@ std::string_view GradientMatch::Match() {
 std::string_view GradientMatch::Read(Instruction* i) {
   if (i->op() == Op::kDot) return ReadProduct(i);
   auto value = ValueOf(i);
-  if (!value) return "scores or weights are read by another op";
+  if (!value) {
+    refused_ = true;
+    return i->op() == Op::kSelect ? "weights are masked behind the softmax, as dropout does"
+                                  : "scores or weights are read by another op";
+  }
   if (i->IsRoot()) return "scores or weights are a result";
   inside_.insert(i);
   values_[i] = std::move(*value);
@@ -346,7 +352,7 @@ GradientVerdict MatchGradientAt(Instruction* exponential) {
   GradientVerdict verdict;
   GradientMatch match(exponential, verdict);
   verdict.why_not = match.Match();
-  verdict.is_gradient = match.HasGradients();
+  verdict.is_worth_a_word = match.IsWorthAWord();
   return verdict;
 }
 

@@ -24,7 +24,7 @@ struct GradientPattern {
 
 struct GradientVerdict {
   std::string_view why_not;  // empty: it is one
-  bool is_gradient = false;  // a refusal is worth a word
+  bool is_worth_a_word = false;  // a refusal
   GradientPattern pattern;
 };
 GradientVerdict MatchGradientAt(hlo::Instruction* exponential);

@@ -203,9 +203,9 @@ Result<bool> RecognizeGradient(Instruction* exponential) {
     TRY(RewriteGradient(std::move(verdict.pattern)));
     return true;
   }
-  if (verdict.is_gradient) {
-    VLOG("attention", 3) << "the gradient through " << exponential->name()
-                         << " is not that of attention in one call: " << verdict.why_not;
+  if (verdict.is_worth_a_word) {
+    VLOG("attention", 3) << "the softmax of " << exponential->name()
+                         << " and its gradient are not attention in calls: " << verdict.why_not;
   }
   return false;
 }
