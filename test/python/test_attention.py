@@ -1,4 +1,4 @@
-"""Attention written plainly is one call on a CPU: the same numbers as by hand in f64."""
+"""Attention written plainly is one call on a CPU, and its gradient another: the same numbers as by hand in f64."""
 
 import pytest
 
@@ -141,3 +141,16 @@ def test_attention_gradients():
     lines = result.stdout.splitlines()
     assert len(lines) == 57 and not [line for line in lines if " good " not in line], result.stdout
     assert result.stderr.count("are not attention") == 1 and "as dropout does" in result.stderr, result.stderr
+
+
+def test_cuts_are_told():
+    """How a product is cut and which form a convolution has, at WEFT_DEBUG=cpu=3."""
+    code = """
+import jax, numpy as np
+jax.jit(lambda x, w: jax.lax.conv(x, w, (1, 1), "SAME"))(np.ones((1, 8, 16, 16), np.float32), np.ones((8, 8, 3, 3), np.float32))
+jax.jit(lambda a, b: a @ b)(np.ones((300, 200), np.float32), np.ones((200, 100), np.float32))
+"""
+    result = run(code, JAX_PLATFORMS="weft", WEFT_DEBUG="cpu=3", WEFT_CACHE="0")
+    assert result.returncode == 0, result.stderr
+    assert "convolution of 256 positions by 9 taps, 1 phases: windows are columns" in result.stderr, result.stderr
+    assert "product of 300 x 100 x 200: bound by multiplying" in result.stderr, result.stderr
