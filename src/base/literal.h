@@ -1,8 +1,8 @@
 // Values: a shape and its elements. Arrays are stored densely in row-major order whatever the
 // shape's layout says (a layout is a fact about device memory; `bitcast` in the evaluator
-// looks at it). One byte holds one element of a sub-byte type, unless the literal is packed: then it
-// can be kept, copied and moved, and whoever wants to see its elements takes Unpacked(). Copying a
-// Literal shares its bytes; writing copies them first when they are shared.
+// looks at it). One byte holds one element of a sub-byte type, unless the literal is packed: then
+// it can be kept, copied and moved, and whoever wants to see its elements takes Unpacked(). Copying
+// a Literal shares its bytes; writing copies them first when they are shared.
 #pragma once
 
 #include <complex>

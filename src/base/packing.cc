@@ -12,7 +12,8 @@ void PackBytes(const std::byte* elements, int64_t bytes, std::byte* packed) {
   for (int64_t i = 0; i < bytes; ++i) {
     unsigned all = 0;
     for (int k = 0; k < kOfByte; ++k) {
-      all |= (static_cast<unsigned>(elements[i * kOfByte + k]) & ((1u << kBits) - 1)) << (k * kBits);
+      all |= (static_cast<unsigned>(elements[i * kOfByte + k]) & ((1u << kBits) - 1))
+             << (k * kBits);
     }
     packed[i] = static_cast<std::byte>(all);
   }

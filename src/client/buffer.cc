@@ -120,9 +120,7 @@ EventRef WhenThere(Client* client, ArrayRef array, Range range,
   trace::Span span(trace::Kind::kTransfer,
                    [&] { return ToHost("enqueue device to host", *array); });
   span.To(flow);
-  auto finish = [array, done, flow, now = std::move(now)] {
-    done->Set(now(*array, flow));
-  };
+  auto finish = [array, done, flow, now = std::move(now)] { done->Set(now(*array, flow)); };
   array->ready->OnReady(
       [gate = client->gate(), bytes, done, finish = std::move(finish)](const Status& status) {
         if (!status) {

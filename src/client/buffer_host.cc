@@ -58,7 +58,8 @@ void CopyFromHost(const HostArray& host, const Memory& memory, uint64_t flow, Li
                 RowMajorStrides(host.shape.dims(), width), from, host.byte_strides);
   }
   const DType dtype = host.shape.dtype();
-  if (IsSubByte(dtype) && !IsPackable(dtype)) ExtendNarrow(dtype, value);  // packing takes no others
+  if (IsSubByte(dtype) && !IsPackable(dtype))
+    ExtendNarrow(dtype, value);  // packing takes no others
 }
 
 bool LiesRowMajor(const HostArray& host) {

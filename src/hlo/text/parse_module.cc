@@ -185,11 +185,11 @@ Status Parser::ReadStackFrames() {
   while (Eat(Tok::kInt)) {
     FileLocation& l = tables.locations.emplace_back();
     TRY(ReadFrameFields({{"file_name_id", &l.file},
-                {"function_name_id", &l.function},
-                {"line", &l.line},
-                {"end_line", &l.end_line},
-                {"column", &l.column},
-                {"end_column", &l.end_column}}));
+                         {"function_name_id", &l.function},
+                         {"line", &l.line},
+                         {"end_line", &l.end_line},
+                         {"column", &l.column},
+                         {"end_column", &l.end_column}}));
   }
   TRY(word("StackFrames"));
   while (Eat(Tok::kInt)) {

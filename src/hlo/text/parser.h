@@ -48,8 +48,7 @@ class Parser : public ValueReader {
   Status ReadBufferDonors();
   Status ReadEntryLayout();
   Status ReadBools(std::vector<bool>& bools);
-  Status ReadFrameFields(
-      std::initializer_list<std::pair<std::string_view, int32_t*>> wanted);
+  Status ReadFrameFields(std::initializer_list<std::pair<std::string_view, int32_t*>> wanted);
   Status ReadStackFrames();
   Status ReadComputations();
   Status ReadSingleInstruction();

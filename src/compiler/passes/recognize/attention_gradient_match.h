@@ -23,7 +23,7 @@ struct GradientPattern {
 };
 
 struct GradientVerdict {
-  std::string_view why_not;  // empty: it is one
+  std::string_view why_not;      // empty: it is one
   bool is_worth_a_word = false;  // a refusal
   GradientPattern pattern;
 };
