@@ -259,6 +259,13 @@ bool AccessRenderer::IsRounded(ValueId id, DType format) const {
   const Instr* made = Definition(id);
   if (made == nullptr) return false;
   if (made->op == Op::kLoad) return kernel_.memories[made->memory].dtype == format;
+  if (made->op == Op::kBitcast && format == DType::kBF16) {
+    // The upper half of an f32 alone is set: a conversion would flush subnormal numbers.
+    const Instr* bits = Definition(made->args[0]);
+    if (bits == nullptr || bits->op != Op::kShl) return false;
+    const program::Value& amount = kernel_.values[static_cast<size_t>(bits->args[1])];
+    return amount.is_constant && amount.bits == 16;
+  }
   return made->op == Op::kNarrow && made->format == format;
 }
 

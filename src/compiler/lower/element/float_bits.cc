@@ -65,17 +65,17 @@ ValueId NarrowFloatOfBits(KernelBuilder& b, ValueId bits, DType format) {
   FormatNumbers n(format);
   Type integer = b.type(bits), type{DType::kF32, integer.lanes};
   auto num = [&](uint64_t v) { return b.Int(static_cast<int64_t>(v & 0xffffffffu), integer); };
+  // The upper half of an f32.
+  if (format == DType::kBF16) return b.Bitcast(b.Emit(Op::kShl, {bits, num(16)}), DType::kF32);
   ValueId sign = b.Emit(Op::kAnd, {bits, num(n.f.SignMask())});
   ValueId magnitude = b.Emit(Op::kAnd, {bits, num(n.f.MagnitudeMask())});
   ValueId wide = b.Emit(
       Op::kShl, {b.Add(magnitude, num(static_cast<uint64_t>(n.rebias))), num(uint64_t(n.shift))});
-  // Subnormal numbers of bf16 are so in f32: their bits are in place; arithmetic may flush them.
-  bool in_place = n.f.exponent_bits == 8;
-  if (n.f.HasSign() && !in_place) {
+  if (n.f.HasSign()) {
     ValueId low = b.Emit(Op::kLt, {magnitude, num(uint64_t{1} << n.f.mantissa_bits)});
     ValueId small = b.Mul(b.Cast(magnitude, DType::kF32), b.Float(n.step, type));
     wide = b.Select(low, b.Bitcast(small, DType::kU32), wide);
-  } else if (!n.f.HasSign()) {
+  } else {
     ValueId none = b.Emit(Op::kEq, {magnitude, num(0)});  // 2^-127
     wide = b.Select(none, num(0x00400000u), wide);
   }
