@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/lower/dot.h"
+#include "compiler/lower/sums.h"
 #include "program/target_facts.h"
 #include "program/work_bounds.h"
 
@@ -92,13 +93,19 @@ Status LowerDotInLanes(Subject& subject) {
     std::vector<ValueId> results;
     for (int64_t row = 0; row < rows; ++row) {
       for (int64_t column = 0; column < columns; ++column) {
-        ValueId sum = b.Number(0, {type, e.lanes});
+        ValueId sum = b.Number(0, {type, e.lanes}), runs = -1;
+        auto end_run = [&] { return runs < 0 ? sum : b.Add(runs, sum); };
         for (int64_t k = 0; k < s.k; ++k) {
+          if (k > 0 && k % kSumRun == 0) {
+            runs = end_run();
+            sum = b.Number(0, {type, e.lanes});
+          }
           Coord x = place(s.m * s.k, i, left_row, row * left_row + k * left_k);
           Coord y = place(s.k * s.n, j, right_column, column * right_column + k * right_k);
           sum = b.Fma(spread(LoadAt(e, left, dot.operand(0)->shape().dtype(), x).re),
                       spread(LoadAt(e, right, dot.operand(1)->shape().dtype(), y).re), sum);
         }
+        sum = end_run();
         results.push_back(stored == type ? sum : b.Narrow(sum, stored));
       }
     }
