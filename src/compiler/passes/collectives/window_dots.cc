@@ -40,7 +40,7 @@ double Flops(const Instruction& dot) {
   return flops;
 }
 
-void Reach(Instruction* from, bool users, std::unordered_set<const Instruction*>& found) {
+void MarkReachable(Instruction* from, bool users, std::unordered_set<const Instruction*>& found) {
   std::vector<Instruction*> work = {from};
   while (!work.empty()) {
     Instruction* at = work.back();
@@ -59,8 +59,8 @@ void Reach(Instruction* from, bool users, std::unordered_set<const Instruction*>
 // Products that neither wait for the collective nor are waited for by it are less than its own.
 bool IsExposed(Instruction* collective, double own) {
   std::unordered_set<const Instruction*> related;
-  Reach(collective, true, related);
-  Reach(collective, false, related);
+  MarkReachable(collective, true, related);
+  MarkReachable(collective, false, related);
   double others = 0;
   for (const Instruction* i : *collective->parent()) {
     if (i->op() == Op::kDot && !related.contains(i)) others += Flops(*i);
