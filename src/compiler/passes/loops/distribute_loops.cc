@@ -371,14 +371,17 @@ Result<bool> DistributeLoops(hlo::Module& module, const PassContext& context) {
   if (module.config().is_scheduled || !HasOp(module, Op::kWhile)) return false;
   Effects effects(module);
   bool changed = false;
+  std::vector<Instruction*> loops;  // one that is rebuilt takes others than loops along
   for (const auto& computation : module.computations()) {
-    for (Instruction* i : computation->Snapshot()) {
-      if (i->op() != Op::kWhile) continue;
-      std::optional<Loop> loop = FindLoop(i);
-      std::optional<LoopBounds> bounds = FindLoopBounds(*i);
-      if (!loop || !bounds || bounds->step != 1 || bounds->trips <= 0) continue;
-      changed |= TRY(LoopDistributor(*loop, *bounds, effects, context.target).Run());
+    for (Instruction* i : *computation) {
+      if (i->op() == Op::kWhile) loops.push_back(i);
     }
+  }
+  for (Instruction* i : loops) {
+    std::optional<Loop> loop = FindLoop(i);
+    std::optional<LoopBounds> bounds = FindLoopBounds(*i);
+    if (!loop || !bounds || bounds->step != 1 || bounds->trips <= 0) continue;
+    changed |= TRY(LoopDistributor(*loop, *bounds, effects, context.target).Run());
   }
   if (changed) TRY(RecognizeSlices(module, context));  // places that follow from the counter
   return changed;
