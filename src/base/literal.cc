@@ -224,7 +224,7 @@ Result<Literal> Literal::Unpack(Shape shape, std::span<const std::byte> packed) 
 }
 
 Result<Literal> Literal::Packed() const {
-  if (packed_ || !shape_.IsArray() || !IsPackable(dtype()) || storage_ == nullptr) return *this;
+  if (!IsToPack() || storage_ == nullptr) return *this;
   Literal result = *this;
   result.packed_ = true;
   result.storage_ = NewStorage(result.byte_size());

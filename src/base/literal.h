@@ -122,6 +122,7 @@ class Literal {
   std::vector<std::byte> Pack() const;
   static Result<Literal> Unpack(Shape shape, std::span<const std::byte> packed);
   // The same value packed, where its type is one that memory holds so; with an element a byte.
+  bool IsToPack() const { return !packed_ && shape_.IsArray() && IsPackable(dtype()); }
   Result<Literal> Packed() const;
   Result<Literal> Unpacked() const;
 

@@ -100,7 +100,9 @@ EventRef WhenThere(Client* client, ArrayRef array, Range range,
     trace::Span span(trace::Kind::kTransfer, [&] { return ToHost("device to host", array); });
     span.From(flow).Bytes(range.bytes).Device(array.memory->device()->id());
     metrics::Add(metrics::kBytesToHost, range.bytes);
-    const Literal elements = TRY(array.value.Unpacked());
+    Literal unpacked;
+    if (array.value.packed()) unpacked = TRY(array.value.Unpacked());
+    const Literal& elements = array.value.packed() ? unpacked : array.value;
     const std::byte* from = elements.data() + range.offset;
     if (range.to == nullptr) {
       copy(from);
@@ -182,7 +184,7 @@ void Array::Fulfil(Result<Literal> result) {
   }
   EventRef first = defined_, event = ready;  // this array may be gone before Set returns
   Status status;
-  if (result) result = result->Packed();
+  if (result && result->IsToPack()) result = result->Packed();
   if (result) {
     value = std::move(*result);
     Account(value.byte_size());

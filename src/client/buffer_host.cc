@@ -254,10 +254,13 @@ std::unique_ptr<Buffer> BufferFromLiteral(Memory* memory, Literal value) {
     array->Fulfil(std::move(value));
     return std::make_unique<Buffer>(memory->client(), std::move(array));
   }
-  Result<Literal> packed = value.Packed();
-  if (!packed) return ErrorBuffer(memory, value.shape(), std::move(packed).error());
+  if (value.IsToPack()) {
+    Result<Literal> packed = value.Packed();
+    if (!packed) return ErrorBuffer(memory, value.shape(), std::move(packed).error());
+    value = *std::move(packed);
+  }
   return std::make_unique<Buffer>(memory->client(),
-                                  std::make_shared<Array>(*std::move(packed), memory));
+                                  std::make_shared<Array>(std::move(value), memory));
 }
 
 namespace {
