@@ -154,4 +154,21 @@ class RowPlan {
   int last_ = 0;
 };
 
+// Computes these outputs of the kernel at one element of the row, all of them before any is stored.
+inline Status StoreOutputs(LowerContext& cx, KernelDraft& draft, const KernelBody& body,
+                           std::span<const size_t> outputs, const RowSpace& space,
+                           const Index& index) {
+  ElementContext& e = draft.elements();
+  std::vector<Element> values;
+  for (size_t k : outputs) {
+    values.push_back(TRY(EmitElement(e, *body.outputs[k].inside, index)));
+  }
+  for (size_t k = 0; k < values.size(); ++k) {
+    MemValue to = body.outputs[outputs[k]].value;
+    StoreAt(e, draft.MemoryOf(to), cx.memory.shape(to).dtype(), LinearCoord(e, space.wide, index),
+            values[k]);
+  }
+  return {};
+}
+
 }  // namespace weft::compiler

@@ -94,16 +94,7 @@ class RowKernel {
       const Instruction& m = *plan_.Kept(stage)[k];
       StoreAt(e_, arrays[k], m.shape().dtype(), ColumnOf(index), TRY(EmitElement(e_, m, index)));
     }
-    std::vector<Element> values;
-    for (size_t k : plan_.Outputs(stage)) {
-      values.push_back(TRY(EmitElement(e_, *body_.outputs[k].inside, index)));
-    }
-    for (size_t k = 0; k < values.size(); ++k) {
-      MemValue to = body_.outputs[plan_.Outputs(stage)[k]].value;
-      StoreAt(e_, draft_.MemoryOf(to), cx_.memory.shape(to).dtype(),
-              LinearCoord(e_, space_.wide, index), values[k]);
-    }
-    return {};
+    return StoreOutputs(cx_, draft_, body_, plan_.Outputs(stage), space_, index);
   }
 
   Status EmitStage(int stage, const Index& row) {

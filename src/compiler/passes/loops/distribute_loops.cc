@@ -4,6 +4,7 @@
 #include <tuple>
 #include <unordered_set>
 
+#include "base/log.h"
 #include "compiler/analysis/element_cost.h"
 #include "compiler/analysis/trip_count.h"
 #include "compiler/passes.h"
@@ -227,8 +228,13 @@ class LoopDistributor {
       if (!IsOneNumber(*i) || IsFree(*i)) continue;
       (is_moved ? goes : stays) += ElementCost(*i);
     }
-    return goes > stays && goes > stacks * kCheapElement && bytes <= spare_bytes_ &&
-           bounds_.trips >= kVectorReduce;
+    const bool is_of_use = goes > stays && goes > stacks * kCheapElement && bytes <= spare_bytes_ &&
+                           bounds_.trips >= kVectorReduce;
+    VLOG("pass", 3) << loop_.op->name() << (is_of_use ? " is" : " is not")
+                    << " distributed: a round's cost behind it " << goes << ", in it " << stays
+                    << ", arrays between " << stacks << " of " << bytes << " bytes, "
+                    << bounds_.trips << " rounds";
+    return is_of_use;
   }
 
   // --- the change ---
