@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -21,15 +22,20 @@ using runtime::StreamKind;
 // Copies go through pinned memory, in pieces of which a few are under way: the device copies while
 // the host's threads do. The driver's own way for other memory takes several times as long.
 constexpr int64_t kPiece = int64_t{4} << 20;
-// Arrays of up to a piece go to the device in smaller ones, for the same reason: a mebibyte takes
-// the host 60 us and the device as long.
+// Arrays of up to a piece are copied in smaller ones, for the same reason: a mebibyte takes the
+// host 80 us and the device as long.
 constexpr int64_t kSmallPiece = int64_t{1} << 19;
 constexpr int64_t kPiecesUnderWay = 4;
+int64_t PieceOf(int64_t bytes) {
+  return bytes > kPiece ? kPiece : kSmallPiece;
+}
 // Up to here whoever asks for a copy waits for it in place.
 constexpr int64_t kInPlace = int64_t{1} << 20;
 // A copy through pinned memory is waited for on the caller's thread for so long, which is less than
-// being woken takes; a mebibyte is there after half of it.
+// being woken takes, and as long again as it takes a slow link (PCIe of a virtual machine) where
+// the bytes are there to be copied.
 constexpr std::chrono::microseconds kShortWait(50);
+constexpr int64_t kSlowLink = 6'000;  // bytes a microsecond
 // A lane's thread looks for more so long before it sleeps: programs come one after the other.
 constexpr std::chrono::microseconds kStayAwake(50);
 
@@ -41,6 +47,13 @@ bool Soon(std::chrono::microseconds limit, const Done& done) {
     std::this_thread::yield();
   }
   return true;
+}
+
+// How long the caller looks for the end of a copy to the host that it has just enqueued.
+std::chrono::microseconds WorthWaiting(const DeviceBytes& from, const EventRef& ready,
+                                       int64_t bytes) {
+  const bool there = ready->IsReady() || (from.written != nullptr && from.written->done());
+  return kShortWait + std::chrono::microseconds(there ? bytes / kSlowLink : 0);
 }
 
 }  // namespace
@@ -160,7 +173,7 @@ Status Accelerator::EnqueueUpload(std::byte* to, const std::byte* from, int64_t 
                                   std::string_view label) {
   runtime::Stream& stream = to_device_->stream();
   std::deque<runtime::EventPtr> under_way;
-  const int64_t piece = bytes > kPiece ? kPiece : kSmallPiece;
+  const int64_t piece = PieceOf(bytes);
   for (int64_t at = 0; at < bytes; at += piece) {
     const int64_t size = std::min(piece, bytes - at);
     if (piece == kPiece && std::ssize(under_way) == kPiecesUnderWay) {
@@ -229,13 +242,14 @@ Result<runtime::EventPtr> Accelerator::EnqueueDownload(const DeviceBytes& from,
 // functions are called one after the other, by the lane's thread once pieces are under way.
 class Accelerator::PieceByPiece : public std::enable_shared_from_this<PieceByPiece> {
  public:
-  PieceByPiece(Accelerator& on, Request request) : on_(on), request_(std::move(request)) {}
+  PieceByPiece(Accelerator& on, Request request)
+      : on_(on), request_(std::move(request)), piece_(PieceOf(request_.bytes)) {}
 
   void Begin() {
     std::vector<runtime::EventPtr> events;
     std::vector<std::shared_ptr<std::byte[]>> memory;
     while (std::ssize(events) < kPiecesUnderWay && next_ < request_.bytes && status_) {
-      auto pinned = on_.PinnedStorage(kPiece);
+      auto pinned = on_.PinnedStorage(piece_);
       if (!pinned) {
         status_ = std::unexpected(std::move(pinned).error());
       } else if (runtime::EventPtr event = Enqueue(pinned->get())) {
@@ -246,15 +260,28 @@ class Accelerator::PieceByPiece : public std::enable_shared_from_this<PieceByPie
     pending_ = std::ssize(events);
     if (pending_ == 0) return Finish();
     ExpectWrites(request_.to, request_.bytes);  // while the first pieces are on their way
-    for (size_t i = 0; i < events.size(); ++i) {
-      Await(std::move(events[i]), static_cast<int64_t>(i) * kPiece, std::move(memory[i]));
+    const size_t told = request_.bytes <= kInPlace ? TellInPlace(events, memory) : 0;
+    for (size_t i = told; i < events.size(); ++i) {
+      Await(std::move(events[i]), static_cast<int64_t>(i) * piece_, std::move(memory[i]));
     }
   }
 
  private:
+  // The first pieces that come soon enough to be waited for by the caller; there are no others
+  // behind those that are under way. Returns how many.
+  size_t TellInPlace(std::span<const runtime::EventPtr> events,
+                     std::span<const std::shared_ptr<std::byte[]>> memory) {
+    const auto limit = WorthWaiting(*request_.from, request_.ready, piece_);
+    size_t told = 0;
+    while (told < events.size() && Soon(limit, [&] { return events[told]->done(); })) {
+      Arrived(events[told]->Wait(), static_cast<int64_t>(told) * piece_, memory[told]);
+      ++told;
+    }
+    return told;
+  }
   // The next piece; null: it cannot be had, and why is the status.
   runtime::EventPtr Enqueue(std::byte* to) {
-    const int64_t size = std::min(kPiece, request_.bytes - next_);
+    const int64_t size = std::min(piece_, request_.bytes - next_);
     auto event =
         on_.EnqueueDownload(*request_.from, request_.ready, request_.offset + next_, size, to);
     next_ += size;
@@ -272,7 +299,7 @@ class Accelerator::PieceByPiece : public std::enable_shared_from_this<PieceByPie
     --pending_;
     if (status_) status_ = std::move(status);
     if (status_) {
-      CopyOnHost(request_.to + at, memory.get(), std::min(kPiece, request_.bytes - at));
+      CopyOnHost(request_.to + at, memory.get(), std::min(piece_, request_.bytes - at));
       const int64_t place = next_;
       if (place < request_.bytes) {
         if (runtime::EventPtr event = Enqueue(memory.get())) {
@@ -291,13 +318,14 @@ class Accelerator::PieceByPiece : public std::enable_shared_from_this<PieceByPie
 
   Accelerator& on_;
   Request request_;
+  const int64_t piece_;
   int64_t next_ = 0, pending_ = 0;  // the next piece's place; pieces under way
   Status status_;
 };
 
 void Accelerator::Download(Request request) {
   const bool direct = request.to != nullptr && device_->IsPinned(request.to);
-  if (request.to != nullptr && !direct && request.bytes > kPiece) {
+  if (request.to != nullptr && !direct && request.bytes > kSmallPiece) {
     return std::make_shared<PieceByPiece>(*this, std::move(request))->Begin();
   }
   std::shared_ptr<std::byte[]> staging;
@@ -307,6 +335,7 @@ void Accelerator::Download(Request request) {
     staging = std::move(*pinned);
   }
   const int64_t bytes = request.bytes;
+  const auto limit = WorthWaiting(*request.from, request.ready, bytes);
   auto event = EnqueueDownload(*request.from, request.ready, request.offset, bytes,
                                direct ? request.to : staging.get());
   if (!event) return request.then(std::unexpected(std::move(event).error()));
@@ -322,7 +351,7 @@ void Accelerator::Download(Request request) {
     }
     request.then(there);
   };
-  if (bytes <= kInPlace && Soon(kShortWait, [&] { return (*event)->done(); })) {
+  if (bytes <= kInPlace && Soon(limit, [&] { return (*event)->done(); })) {
     return finish((*event)->Wait());
   }
   to_host_->When(std::move(*event), std::move(finish));

@@ -91,12 +91,14 @@ std::vector<RoutineCase> EpilogueCases(bool few) {
     for (bool bias : {false, true}) {
       if (few) continue;  // on the host there is no library
       std::string name = StrCat(type, bias ? " bias" : " residual");
+      // A product of 16 bits is rounded before it is added, which libraries do not do.
+      const int64_t fused = std::string_view(type) == "f32" ? 1 : 0;
       auto add = [&](const std::string& suffix, std::string text, double slack) {
         cases.push_back({.name = name + suffix,
                          .text = std::move(text),
                          .slack = slack,
                          .prepare = PutNan,
-                         .fused_by_library = 1});
+                         .fused_by_library = fused});
       };
       add("", LibraryGemmText(type, 64, 32, 16, bias), kSlack);
       double slack = std::string_view(type) == "f32" ? 40000 : kSlack;  // TF32
@@ -105,10 +107,7 @@ std::vector<RoutineCase> EpilogueCases(bool few) {
   }
   std::vector<RoutineCase> kernels = {
       {.name = "residual", .text = ResidualText(rows, 128, 16), .slack = kSlack, .fused = 1},
-      {.name = "few_rows",
-       .text = ResidualText(64, 128, 16),
-       .slack = kSlack,
-       .fused_by_library = 1},
+      {.name = "few_rows", .text = ResidualText(64, 128, 16), .slack = kSlack},
       {.name = "scalars", .text = AbsoluteText(rows, 64, 16, false), .slack = kSlack, .fused = 1},
       {.name = "by_place", .text = AbsoluteText(rows, 64, 16, true), .slack = kSlack}};
   cases.insert(cases.end(), kernels.begin(), kernels.end());
