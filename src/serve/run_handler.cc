@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/log.h"
 #include "base/thread_limit.h"
 #include "base/trace.h"
 #include "serve/thread_class.h"
@@ -18,7 +19,7 @@ std::chrono::steady_clock::time_point ToClock(Time time) {
 // How long after a request was turned away the server counts as crowded.
 constexpr Time kCrowded = kSecond;
 // Runs on leftover cores that take so much longer than at their best: somebody else has the cores.
-constexpr double kStarved = 8;
+constexpr double kStarved = 8, kStarvedSmoothing = 1.0 / 16;
 constexpr Time kStarvedPause = 10 * kSecond;
 
 // Milliseconds, rounded up: what a client is told to wait.
@@ -46,6 +47,13 @@ Time Now() {
       .count();
 }
 
+bool Starvation::Add(double slowdown) {
+  slowdown_ += (slowdown - slowdown_) * kStarvedSmoothing;
+  if (slowdown_ < kStarved) return false;
+  slowdown_ = 1;
+  return true;
+}
+
 RunHandler::RunHandler(SchedulerOptions options, TaskRunner& runner)
     : runner_(runner),
       scheduler_(options),
@@ -53,6 +61,7 @@ RunHandler::RunHandler(SchedulerOptions options, TaskRunner& runner)
       own_cores_(options.own_cores),
       others_only_(options.reserved > 0 && options.high_slots > 0) {
   auto start = [&](int count, std::string_view name, Crew crew) {
+    threads_of_[static_cast<size_t>(crew)] = count;
     for (int i = 0; i < count; ++i) {
       threads_.emplace_back([this, label = StrCat(name, i), crew] {
         trace::NameThread(label);
@@ -64,6 +73,10 @@ RunHandler::RunHandler(SchedulerOptions options, TaskRunner& runner)
   if (options.reserved > 0) StartHigh(std::max(options.reserved, options.high_slots));
   start(others, "serve ", Crew::kOthers);
   if (others_only_) start(others, "serve leftover ", Crew::kLeftover);
+  for (const CrewFacts& crew : Crews()) {
+    VLOG("serve", 1) << crew.threads << " threads for runs, " << crew.name << ": " << crew.rank
+                     << ", " << crew.cores;
+  }
 }
 
 // One for each core, where the cores are the server's own: first those that receivers leave.
@@ -72,6 +85,7 @@ void RunHandler::StartHigh(int count) {
   for (int i = 0; i < count; ++i) {
     const int core = kept > 0 ? (kept + i) % cores_ : -1;
     const Crew crew = kept > 0 && i >= cores_ - kept ? Crew::kHighToo : Crew::kHigh;
+    ++threads_of_[static_cast<size_t>(crew)];
     threads_.emplace_back([this, i, crew, core] {
       trace::NameThread(StrCat("serve high ", i));
       Work(crew, core);
@@ -102,7 +116,7 @@ void RunHandler::Submit(TaskRef task) {
     if (!draining) admission = scheduler_.Admit(std::move(task), now);
     crowded = crowded || admission.verdict != Scheduler::Verdict::kAdmitted ||
               admission.displaced != nullptr;
-    if (crowded) crowded_until_ = now + kCrowded;
+    if (crowded) SetCrowded(now);
   }
   if (own_cores_ && admission.verdict != Scheduler::Verdict::kAdmitted)
     KeepToReceiverCores(cores_, Now() + kCrowded);
@@ -115,6 +129,14 @@ void RunHandler::Submit(TaskRef task) {
     return runner_.Refuse(*kept, TurnedAway(admission.verdict, admission.retry_after));
   }
   WakeOne();
+}
+
+void RunHandler::SetCrowded(Time now) {
+  if (now >= crowded_until_) {
+    starvation_.Reset();
+    VLOG("serve", 1) << "crowded: runs that are not of the high class stand behind";
+  }
+  crowded_until_ = now + kCrowded;
 }
 
 bool RunHandler::RunHere(const TaskRef& task) {
@@ -164,10 +186,12 @@ void RunHandler::Cancel(Task& task) {
 }
 
 bool RunHandler::RunBatch(const Scheduler::Batch& batch) {
+  under_way_.fetch_add(1, std::memory_order_relaxed);
   {
     ThreadLimit limit(batch.threads);
     runner_.Run(batch);
   }
+  under_way_.fetch_sub(1, std::memory_order_relaxed);
   bool idle = false, more = false;
   {
     MutexLock lock(mutex_);
@@ -183,8 +207,11 @@ bool RunHandler::RunBatch(const Scheduler::Batch& batch) {
 void RunHandler::JudgeLeftover(const Scheduler::Batch& batch) {
   Time now = Now();
   MutexLock lock(mutex_);
-  if (batch.lane->Slowdown(batch.bucket, now - batch.started) < kStarved) return;
+  const double slowdown = batch.lane->Slowdown(batch.bucket, now - batch.started);
+  if (!starvation_.Add(slowdown)) return;
   leftover_from_ = now + kStarvedPause;
+  VLOG("serve", 1) << "runs that stand behind take " << slowdown
+                   << " times as long as at their best: the usual threads go on";
 }
 
 // What is next for a thread of the crew; nothing: it was waited, or it is to end.
@@ -247,6 +274,30 @@ bool RunHandler::Drain(Time deadline) {
     }
   }
   return true;
+}
+
+std::vector<RunHandler::CrewFacts> RunHandler::Crews() const {
+  constexpr std::string_view kNames[kCrews] = {"high", "high, when those are busy", "others",
+                                               "others, while requests are turned away"};
+  const int kept = own_cores_ ? CoresForReceivers(cores_) : 0;
+  const std::string high_cores =
+      kept > 0 ? StrCat("begin on the last ", cores_ - kept) : "any core";
+  MutexLock lock(mutex_);
+  const Crew turn = CrewOfOthers(Now());
+  std::vector<CrewFacts> facts;
+  for (size_t c = 0; c < kCrews; ++c) {
+    if (threads_of_[c] == 0) continue;
+    const Crew crew = static_cast<Crew>(c);
+    CrewFacts& fact = facts.emplace_back(kNames[c], threads_of_[c], waiting_[c]);
+    fact.rank = IsHigh(crew)              ? RankWithSlices(kHighSlice)
+                : crew == Crew::kLeftover ? RankBehind(own_cores_)
+                                          : "SCHED_OTHER";
+    fact.cores = crew == Crew::kHigh      ? high_cores
+                 : crew == Crew::kHighToo ? StrCat("begin on the first ", kept)
+                                          : "any core";
+    fact.turn = IsHigh(crew) || crew == turn;
+  }
+  return facts;
 }
 
 RunHandler::Load RunHandler::load() const {

@@ -8,6 +8,7 @@
 #include "base/metrics.h"
 #include "base/trace.h"
 #include "serve/batch.h"
+#include "serve/thread_class.h"
 
 namespace weft::serve {
 namespace {
@@ -152,6 +153,18 @@ Server::Server(std::unique_ptr<Backend> backend, const ServerOptions& options)
 
 Server::~Server() {
   handler_.reset();
+}
+
+std::vector<RunHandler::CrewFacts> Server::Crews() const {
+  std::vector<RunHandler::CrewFacts> crews = handler_->Crews();
+  const int kept = own_cores() ? CoresForReceivers(options_.scheduler.cores) : 0;
+  for (const auto& [protocol, threads] : receivers_) {
+    RunHandler::CrewFacts& crew = crews.emplace_back(protocol, threads);
+    crew.rank = RankWithSlices(kReceiverSlice);
+    crew.cores = kept > 0 ? StrCat("the first ", kept, " while requests are turned away")
+                          : std::string("any core");
+  }
+  return crews;
 }
 
 void Server::Ticket::Cancel() const {

@@ -10,6 +10,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -78,6 +80,13 @@ class Server : private TaskRunner {
   int64_t inflight_bytes() const { return inflight_bytes_; }
   const Backend& backend() const { return *backend_; }
   RunHandler::Load load() const { return handler_->load(); }
+  std::vector<RunHandler::CrewFacts> Crews() const;  // of runs, and those that receive
+  bool HasIdleCore() const { return handler_->HasIdleCore(); }
+  // So many threads receive; `protocol` outlives the server. Before the first request.
+  void AddReceivers(std::string_view protocol, int threads) {
+    receivers_.emplace_back(protocol, threads);
+  }
+  bool own_cores() const { return options_.scheduler.own_cores; }
 
   // A request under way, for who wants to end it.
   class Ticket {
@@ -123,6 +132,7 @@ class Server : private TaskRunner {
   std::atomic<int64_t> inflight_bytes_ = 0;
   Models models_;
   AnswerHooks hooks_;
+  std::vector<std::pair<std::string_view, int>> receivers_;
   std::atomic<bool> draining_ = false;
   std::unique_ptr<RunHandler> handler_;  // last: its threads use the rest
 };
