@@ -63,9 +63,12 @@ RunHandler::RunHandler(SchedulerOptions options, TaskRunner& runner)
   auto start = [&](int count, std::string_view name, Crew crew) {
     threads_of_[static_cast<size_t>(crew)] = count;
     for (int i = 0; i < count; ++i) {
-      threads_.emplace_back([this, label = StrCat(name, i), crew] {
+      // A core each, where those are the server's own: two runs never share one while another
+      // idles.
+      const int core = own_cores_ && crew == Crew::kOthers && count <= cores_ ? i : -1;
+      threads_.emplace_back([this, label = StrCat(name, i), crew, core] {
         trace::NameThread(label);
-        Work(crew, -1);
+        Work(crew, core);
       });
     }
   };
@@ -245,11 +248,14 @@ std::optional<Scheduler::Decision> RunHandler::NextFor(Crew crew, bool& ends) {
 void RunHandler::Work(Crew crew, int core) {
   if (crew == Crew::kLeftover) StandBehind(own_cores_);
   if (IsHigh(crew)) UseSlices(kHighSlice);
+  bool home = false;  // on its core
   for (bool ends = false; !ends;) {
-    if (core >= 0) UseCores(core, 1);
+    if (core >= 0 && !std::exchange(home, true)) UseCores(core, 1);
     std::optional<Scheduler::Decision> decision = NextFor(crew, ends);
-    if (core >= 0) UseCores(0, 0);  // a pool that it begins is on all of them
     if (!decision) continue;
+    // Loops of several threads are on all of them.
+    const bool spreads = decision->batch && decision->batch->threads > 1;
+    if (spreads && std::exchange(home, false)) UseCores(0, 0);
     WakeOne();  // another slot may be free for what is left
     for (const TaskRef& task : decision->expired) {
       runner_.Refuse(*task, TurnedAway(Scheduler::Verdict::kExpired, 0));
@@ -294,7 +300,9 @@ std::vector<RunHandler::CrewFacts> RunHandler::Crews() const {
                                           : "SCHED_OTHER";
     fact.cores = crew == Crew::kHigh      ? high_cores
                  : crew == Crew::kHighToo ? StrCat("begin on the first ", kept)
-                                          : "any core";
+                 : crew == Crew::kOthers && own_cores_ && threads_of_[c] <= cores_
+                     ? "one each, for runs of one thread"
+                     : "any core";
     fact.turn = IsHigh(crew) || crew == turn;
   }
   return facts;

@@ -32,6 +32,8 @@ struct ServerOptions {
   BatchingOptions batching = {};
   // Runs that take less may be done on the thread that brings the request.
   Time run_here_below = 200 * kMicrosecond;
+  // The same where that thread is wanted for others.
+  Time run_wanted_below = kHandOver;
   // Bytes of inputs that wait or run, of all requests; more are turned away. 0: no limit.
   int64_t max_inflight_bytes = 0;
   ModelLimits models = {};
@@ -49,8 +51,7 @@ struct InferRequest {
   Time received = 0;  // of Now(); 0: now
   Time deadline = kNever;
   std::optional<TraceContext> trace = std::nullopt;
-  // The thread that brings it is wanted for others: it is not run there.
-  bool thread_is_wanted = false;
+  ThreadUse thread_use = ThreadUse::kFree;
 };
 
 struct InferResponse {
@@ -119,7 +120,7 @@ class Server : private TaskRunner {
   void Refuse(Task& task, Error error) override;
   Result<std::vector<std::shared_ptr<InferTask>>> Plan(InferRequest request, InferDone& done);
   Status Hold(InferTask& task);
-  bool MayRunHere(const InferTask& task) const;
+  bool MayRunHere(const InferTask& task, ThreadUse use) const;
   static std::vector<std::shared_ptr<InferTask>> SplitRows(std::shared_ptr<InferTask> whole,
                                                            int64_t rows, int64_t most);
 
