@@ -160,8 +160,9 @@ TEST(VariablesTest, ClustersAreReadAtOnceAndOneThatFailsHoldsUpNobody) {
 }
 
 // Two inputs and two outputs whose names would be the same if they were joined.
-// A program may ask for a weight in another order in memory. Elements lie row-major on every device:
-// one placed value serves programs that ask and programs that do not, and what was asked is told.
+// A program may ask for a weight in another order in memory. Elements lie row-major on every
+// device: one placed value serves programs that ask and programs that do not, and what was asked is
+// told.
 TEST(BackendTest, WeightsInTheLayoutThatAProgramAsksFor) {
   std::unique_ptr<Backend> backend = testing::TestBackend();
   ASSERT_NE(backend, nullptr);
