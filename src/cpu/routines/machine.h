@@ -13,6 +13,8 @@ struct ProcessorFeatures {
   bool avx512_bf16 = false;  // dot products of two bf16
   bool amx_bf16 = false;     // matrix units, for which the system gave permission
   bool amx_int8 = false;
+  bool bf16 = false;  // arm64: products of 2 x 4 by 4 x 2 bf16 (BFMMLA)
+  bool i8mm = false;  // and of 2 x 8 by 8 x 2 int8 (SMMLA, UMMLA, USMMLA)
 };
 
 // Asked once; for AMX that includes the request for permission to use tiles (Linux keeps their

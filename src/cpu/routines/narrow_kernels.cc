@@ -141,6 +141,7 @@ bool HasMadd() {
 std::vector<NarrowKernel> AllKernels() {
   std::vector<NarrowKernel> all;
   for (const NarrowKernel& kernel : detail::AmxKernels()) all.push_back(kernel);
+  for (const NarrowKernel& kernel : detail::MmlaKernels()) all.push_back(kernel);
 #if defined(__x86_64__)
   all.push_back({"avx512-bf16", NarrowElement::kBf16, true, true, kRows512, kCols512, 2, 2, 2, 40,
                  DotBf16, nullptr, nullptr, HasBf16});

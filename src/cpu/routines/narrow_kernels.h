@@ -75,6 +75,8 @@ int64_t NarrowPanelBytes(const NarrowKernel& kernel, bool is_left, int64_t k);
 namespace detail {
 // The kernels of amx_kernels.cc.
 std::span<const NarrowKernel> AmxKernels();
+// The kernels of mmla_kernels.cc.
+std::span<const NarrowKernel> MmlaKernels();
 }  // namespace detail
 
 }  // namespace weft::cpu

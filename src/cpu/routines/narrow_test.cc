@@ -169,8 +169,6 @@ TEST_P(NarrowKernelTest, ComputesAsItsModel) {
   CheckBoth(kernel);
 }
 
-// arm64 has none yet.
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(NarrowKernelTest);
 INSTANTIATE_TEST_SUITE_P(Kernels, NarrowKernelTest,
                          testing::ValuesIn(NarrowKernels().begin(), NarrowKernels().end()),
                          [](const auto& info) {

@@ -1,0 +1,163 @@
+// Matrix instructions of arm64 (BFMMLA, SMMLA, UMMLA, USMMLA): each adds the product of two rows
+// and two columns, of 8 bytes each, to a square of four sums in one register. 24 registers are the
+// sums of 8 x 12 elements.
+//
+// Without FEAT_EBF16, BFMMLA adds two products of bf16 (exact in f32) and then their sum to the
+// accumulator, and rounds each of the two to odd; subnormals are zero. A sum of n products is so
+// within n / 2 * 2^-23 of the sum of their magnitudes, and sums of up to 512 equal ones are exact.
+#include "cpu/routines/machine.h"
+#include "cpu/routines/narrow_kernels.h"
+
+#if defined(__aarch64__)
+#include <arm_neon.h>
+#define WEFT_MMLA __attribute__((target("arch=armv8.2-a+bf16+i8mm")))
+#endif
+
+namespace weft::cpu {
+namespace {
+
+#if defined(__aarch64__)
+#if defined(__clang__)
+#define WEFT_UNROLLED _Pragma("clang loop unroll(full)")
+#else
+#define WEFT_UNROLLED _Pragma("GCC unroll 16")
+#endif
+
+// Pairs of rows and of columns: with one vector of each pair of rows and some of columns, all
+// registers.
+constexpr int kRowPairs = 4, kColPairs = 6, kVector = 16;
+
+struct Bfmmla {
+  using Sums = float32x4_t;
+  WEFT_MMLA static Sums Dot(Sums sums, uint8x16_t a, uint8x16_t b) {
+    return vbfmmlaq_f32(sums, vreinterpretq_bf16_u8(a), vreinterpretq_bf16_u8(b));
+  }
+};
+struct Smmla {
+  using Sums = int32x4_t;
+  WEFT_MMLA static Sums Dot(Sums sums, uint8x16_t a, uint8x16_t b) {
+    return vmmlaq_s32(sums, vreinterpretq_s8_u8(a), vreinterpretq_s8_u8(b));
+  }
+};
+struct Ummla {
+  using Sums = uint32x4_t;
+  WEFT_MMLA static Sums Dot(Sums sums, uint8x16_t a, uint8x16_t b) {
+    return vmmlaq_u32(sums, a, b);
+  }
+};
+struct Usmmla {
+  using Sums = int32x4_t;
+  WEFT_MMLA static Sums Dot(Sums sums, uint8x16_t a, uint8x16_t b) {
+    return vusmmlaq_s32(sums, a, vreinterpretq_s8_u8(b));
+  }
+};
+// The unsigned operand is the first one of the instruction: sums are squares of the transpose.
+struct TurnedUsmmla {
+  using Sums = int32x4_t;
+  WEFT_MMLA static Sums Dot(Sums sums, uint8x16_t a, uint8x16_t b) {
+    return vusmmlaq_s32(sums, b, vreinterpretq_s8_u8(a));
+  }
+};
+
+template <class Sums>
+[[gnu::always_inline]] inline void StoreRow(Sums sums, std::byte* to, bool adds) {
+  Sums old;
+  if (adds) {
+    __builtin_memcpy(&old, to, sizeof(old));
+    sums += old;
+  }
+  __builtin_memcpy(to, &sums, sizeof(sums));
+}
+
+// Two rows of four columns, from two squares.
+template <class Sums, bool kTransposed>
+[[gnu::always_inline]] inline void StoreSquares(Sums left, Sums right, std::byte* c, int64_t row,
+                                                bool adds) {
+  if constexpr (kTransposed) {
+    StoreRow(__builtin_shufflevector(left, right, 0, 2, 4, 6), c, adds);
+    StoreRow(__builtin_shufflevector(left, right, 1, 3, 5, 7), c + row, adds);
+  } else {
+    StoreRow(__builtin_shufflevector(left, right, 0, 1, 4, 5), c, adds);
+    StoreRow(__builtin_shufflevector(left, right, 2, 3, 6, 7), c + row, adds);
+  }
+}
+
+// One step is 8 bytes of every row and column.
+template <class Mmla, int kStep, bool kTransposed = false>
+WEFT_MMLA void RunMmla(int64_t k, const std::byte* a, const std::byte* b, std::byte* c, int64_t ldc,
+                       bool adds) {
+  using Sums = typename Mmla::Sums;
+  Sums sums[kRowPairs][kColPairs];
+  WEFT_UNROLLED for (int i = 0; i < kRowPairs; ++i) {
+    WEFT_UNROLLED for (int j = 0; j < kColPairs; ++j) sums[i][j] = Sums{};
+  }
+  const auto* left = reinterpret_cast<const uint8_t*>(a);
+  const auto* right = reinterpret_cast<const uint8_t*>(b);
+  for (int64_t steps = (k + kStep - 1) / kStep; steps > 0; --steps) {
+    uint8x16_t rows[kRowPairs];
+    WEFT_UNROLLED for (int i = 0; i < kRowPairs; ++i) rows[i] = vld1q_u8(left + kVector * i);
+    WEFT_UNROLLED for (int j = 0; j < kColPairs; ++j) {
+      uint8x16_t col = vld1q_u8(right + kVector * j);
+      WEFT_UNROLLED for (int i = 0; i < kRowPairs; ++i) {
+        sums[i][j] = Mmla::Dot(sums[i][j], rows[i], col);
+      }
+    }
+    left += kVector * kRowPairs;
+    right += kVector * kColPairs;
+  }
+  int64_t row = ldc * 4;
+  WEFT_UNROLLED for (int i = 0; i < kRowPairs; ++i) {
+    WEFT_UNROLLED for (int j = 0; j < kColPairs; j += 2) {
+      StoreSquares<Sums, kTransposed>(sums[i][j], sums[i][j + 1], c + 2 * i * row + 2 * j * 4, row,
+                                      adds);
+    }
+  }
+}
+
+bool HasBfmmla() {
+  return HostFeatures().bf16;
+}
+bool HasI8mm() {
+  return HostFeatures().i8mm;
+}
+
+constexpr NarrowKernel MmlaOf(std::string_view name, bool a_signed, bool b_signed,
+                              decltype(NarrowKernel::run) run) {
+  return {name,
+          NarrowElement::kInt8,
+          a_signed,
+          b_signed,
+          2 * kRowPairs,
+          2 * kColPairs,
+          8,
+          8,
+          8,
+          300,
+          run,
+          nullptr,
+          nullptr,
+          HasI8mm};
+}
+constexpr NarrowKernel kMmlaKernels[] = {
+    {"bfmmla", NarrowElement::kBf16, true, true, 2 * kRowPairs, 2 * kColPairs, 4, 4, 4, 150,
+     RunMmla<Bfmmla, 4>, nullptr, nullptr, HasBfmmla},
+    MmlaOf("smmla s8 x s8", true, true, RunMmla<Smmla, 8>),
+    MmlaOf("usmmla s8 x u8", true, false, RunMmla<TurnedUsmmla, 8, true>),
+    MmlaOf("usmmla u8 x s8", false, true, RunMmla<Usmmla, 8>),
+    MmlaOf("ummla u8 x u8", false, false, RunMmla<Ummla, 8>),
+};
+#endif
+
+}  // namespace
+
+namespace detail {
+std::span<const NarrowKernel> MmlaKernels() {
+#if defined(__aarch64__)
+  return kMmlaKernels;
+#else
+  return {};
+#endif
+}
+}  // namespace detail
+
+}  // namespace weft::cpu
