@@ -7,6 +7,7 @@
 // within n / 2 * 2^-23 of the sum of their magnitudes, and sums of up to 512 equal ones are exact.
 #include "cpu/routines/machine.h"
 #include "cpu/routines/narrow_kernels.h"
+#include "program/target_facts.h"
 
 #if defined(__aarch64__)
 #include <arm_neon.h>
@@ -22,6 +23,9 @@ namespace {
 #else
 #define WEFT_UNROLLED _Pragma("GCC unroll 16")
 #endif
+
+// Panels of a stream from L2, one after the other in memory: bytes that are asked for ahead.
+constexpr int64_t kAhead = 16 * program::TargetFacts::kLineBytes;
 
 // Pairs of rows and of columns: with one vector of each pair of rows and some of columns, all
 // registers.
@@ -94,6 +98,7 @@ WEFT_MMLA void RunMmla(int64_t k, const std::byte* a, const std::byte* b, std::b
   const auto* left = reinterpret_cast<const uint8_t*>(a);
   const auto* right = reinterpret_cast<const uint8_t*>(b);
   for (int64_t steps = (k + kStep - 1) / kStep; steps > 0; --steps) {
+    __builtin_prefetch(left + kAhead);
     uint8x16_t rows[kRowPairs];
     WEFT_UNROLLED for (int i = 0; i < kRowPairs; ++i) rows[i] = vld1q_u8(left + kVector * i);
     WEFT_UNROLLED for (int j = 0; j < kColPairs; ++j) {

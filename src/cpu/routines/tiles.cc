@@ -37,6 +37,13 @@ constexpr bool kReadsRows = false;  // lanes of packed vectors are operands ther
 constexpr int kMostPointers =
     kReadsRows ? static_cast<int>(program::TargetFacts::kGeneralRegisters) - 4 : 0;
 
+// Steps of the contraction in one turn of the loop: leaving it is predicted then, run after run.
+#if defined(__aarch64__)
+constexpr int kDeep = 2 * program::CodeBounds::kCopies;
+#else
+constexpr int kDeep = 1;
+#endif
+
 // Of the accumulators of dot products, which are many.
 constexpr int64_t kDotRun = program::SumOrder::kRun;
 
@@ -71,37 +78,42 @@ WEFT_INLINE void StoreTileSums(const Sums& sums, T* c, int64_t ldc, T alpha, T b
 
 // kRows rows of c, of which `used` are stored, and kVectors vectors of columns. a is packed; rows
 // of b are b_k apart. Lanes below `skip` are not stored: they were done before.
-template <class T, int kBytes, int kRows, int kVectors>
+template <class T, int kBytes, int kRows, int kVectors, int kSteps = 1>
 WEFT_INLINE void Tile(int64_t k, const T* a, const T* b, int64_t b_k, T* c, int64_t ldc, T alpha,
                       T beta, int used, int skip) {
   typedef T Vector __attribute__((vector_size(kBytes)));
   [[maybe_unused]] constexpr int kLanes = kBytes / static_cast<int>(sizeof(T));
   Vector sums[kRows][kVectors], before[kRows][kVectors];
+  auto step = [&] [[gnu::always_inline]] {
+    Vector row[kVectors];
+    __builtin_memcpy(row, b, sizeof(row));
+#if defined(__aarch64__)
+    // Lanes of a loaded vector are operands of multiplications.
+    static_assert(kRows % kLanes == 0);
+    Vector column[kRows / kLanes];
+    __builtin_memcpy(column, a, sizeof(column));
+    WEFT_UNROLL for (int i = 0; i < kRows; ++i) {
+      T x = column[i / kLanes][i % kLanes];
+      WEFT_UNROLL for (int v = 0; v < kVectors; ++v) sums[i][v] += row[v] * x;
+    }
+#else
+    WEFT_UNROLL for (int i = 0; i < kRows; ++i) {
+      T x = a[i];
+      WEFT_UNROLL for (int v = 0; v < kVectors; ++v) sums[i][v] += row[v] * x;
+    }
+#endif
+    a += kRows;
+    b += b_k;
+  };
   for (bool first = true;; first = false) {
     WEFT_UNROLL for (int i = 0; i < kRows; ++i) {
       WEFT_UNROLL for (int v = 0; v < kVectors; ++v) sums[i][v] = Vector{};
     }
-    for (int64_t p = 0, n = k < kRun<T> ? k : kRun<T>; p < n; ++p) {
-      Vector row[kVectors];
-      __builtin_memcpy(row, b, sizeof(row));
-#if defined(__aarch64__)
-      // Lanes of a loaded vector are operands of multiplications.
-      static_assert(kRows % kLanes == 0);
-      Vector column[kRows / kLanes];
-      __builtin_memcpy(column, a, sizeof(column));
-      WEFT_UNROLL for (int i = 0; i < kRows; ++i) {
-        T x = column[i / kLanes][i % kLanes];
-        WEFT_UNROLL for (int v = 0; v < kVectors; ++v) sums[i][v] += row[v] * x;
-      }
-#else
-      WEFT_UNROLL for (int i = 0; i < kRows; ++i) {
-        T x = a[i];
-        WEFT_UNROLL for (int v = 0; v < kVectors; ++v) sums[i][v] += row[v] * x;
-      }
-#endif
-      a += kRows;
-      b += b_k;
+    int64_t p = 0, n = k < kRun<T> ? k : kRun<T>;
+    for (; p + kSteps <= n; p += kSteps) {
+      WEFT_UNROLL for (int q = 0; q < kSteps; ++q) step();
     }
+    for (; p < n; ++p) step();
     k -= kRun<T>;
     if (first && k <= 0) break;
     WEFT_UNROLL for (int i = 0; i < kRows; ++i) {
@@ -166,7 +178,7 @@ WEFT_INLINE void DirectRows(int64_t used, int64_t n, int64_t k, const T* a, cons
   int rows = static_cast<int>(used);
   int64_t j = 0;
   for (; j + kVectors * kLanes <= n; j += kVectors * kLanes) {
-    Tile<T, kBytes, kRows, kVectors>(k, a, b + j, b_k, c + j, ldc, alpha, beta, rows, 0);
+    Tile<T, kBytes, kRows, kVectors, kDeep>(k, a, b + j, b_k, c + j, ldc, alpha, beta, rows, 0);
   }
   for (; j + kLanes <= n; j += kLanes) {
     Tile<T, kBytes, kRows, 1>(k, a, b + j, b_k, c + j, ldc, alpha, beta, rows, 0);
@@ -290,8 +302,8 @@ WEFT_INLINE void RowsTimesVector(int64_t m, int64_t k, const T* a, int64_t a_row
   template <class T>                                                                              \
   TARGET void Packed##NAME(int64_t k, const T* a, const T* b, T* c, int64_t ldc, T alpha,         \
                            T beta) {                                                              \
-    Tile<T, BYTES, ROWS, VECTORS>(k, a, b, VECTORS * BYTES / int{sizeof(T)}, c, ldc, alpha, beta, \
-                                  ROWS, 0);                                                       \
+    Tile<T, BYTES, ROWS, VECTORS, kDeep>(k, a, b, VECTORS * BYTES / int{sizeof(T)}, c, ldc,       \
+                                         alpha, beta, ROWS, 0);                                   \
   }                                                                                               \
   template <class T>                                                                              \
   TARGET void FromRows##NAME(int64_t runs, const void* const* table, const T* b, T* c,            \
