@@ -6,6 +6,7 @@
 #include "cpu/routines/machine.h"
 #include "cpu/routines/multiply.h"
 #include "cpu/routines/narrow_product.h"
+#include "cpu/routines/narrow_rows.h"
 #include "cpu/routines/prepare.h"
 #include "cpu/routines/tiles.h"
 #include "program/sum_order.h"
@@ -248,7 +249,7 @@ OneProduct VectorFirst(OneProduct s) {
           s.a_type, s.b_type, s.c_type, s.alpha, s.beta};
 }
 
-enum class Way : uint8_t { kDots, kStream, kSmall, kFew, kPacked };
+enum class Way : uint8_t { kFewNarrow, kDots, kStream, kSmall, kFew, kPacked };
 
 // Packing b would take as long as the product. Rows of b that lie far apart meet in the same places
 // of a cache, so that b had better be packed when it is read more often than twice.
@@ -267,11 +268,23 @@ const NarrowKernel* NarrowKernelFor(const OneProduct& s) {
   return kSums && plain ? FindNarrowKernel(s.a_type, s.b_type) : nullptr;
 }
 
+FewRowsProduct FewRowsOf(const OneProduct& s) {
+  return {s.m,
+          s.n,
+          s.k,
+          {s.a_type, s.a, s.as.row, s.as.col},
+          {s.b_type, s.b, s.bs.col, s.bs.row},
+          {s.c_type, s.c, s.n},
+          s.beta != 0};
+}
+
 template <class T>
 Way WayOf(const OneProduct& s) {
+  const NarrowKernel* narrow = NarrowKernelFor<T>(s);
+  if (narrow != nullptr && TakesFewRows(*narrow, FewRowsOf(s))) return Way::kFewNarrow;
   if (s.m == 1 && s.bs.row == 1 && s.k >= 8) return Way::kDots;
   // One reading of a narrow b does for more rows where it need not be widened.
-  int64_t stream_rows = NarrowKernelFor<T>(s) != nullptr ? kNarrowStreamRows : kStreamRows;
+  int64_t stream_rows = narrow != nullptr ? kNarrowStreamRows : kStreamRows;
   if (s.m <= stream_rows && s.bs.col == 1 && s.n >= 16 && (s.m == 1 || s.k * s.n >= 1 << 16)) {
     return Way::kStream;
   }
@@ -305,6 +318,7 @@ int64_t ScratchOfOne(OneProduct s, int64_t threads) {
   bool b_as_is = IsStoredAs<T>(s.b_type), c_as_is = IsStoredAs<T>(s.c_type);
   int64_t elements = 0;
   switch (WayOf<T>(s)) {
+    case Way::kFewNarrow: return FewRowsScratch(*NarrowKernelFor<T>(s), FewRowsOf(s));
     case Way::kDots:
       elements = s.k;
       if (!b_as_is || !c_as_is) elements += CeilDivide(s.n, kDotRows) * kDotRows * s.k;
@@ -363,6 +377,12 @@ Status MultiplyOne(const Means& means, OneProduct s, const RowsDone& done) {
   if (ComesInParts<T>(s)) return MultiplyParts<T>(means, s, done);
   T alpha = FactorOf<T>(s.alpha), beta = FactorOf<T>(s.beta);
   switch (WayOf<T>(s)) {
+    case Way::kFewNarrow:
+      if constexpr (sizeof(T) == 4) {
+        TRY(MultiplyFewRows<T>(means, *NarrowKernelFor<T>(s), FewRowsOf(s)));
+      }
+      if (done) done(0, result_rows);
+      return {};
     case Way::kDots:
     case Way::kStream:
       TRY(WayOf<T>(s) == Way::kDots ? MultiplyDots<T>(means, s) : MultiplyStream<T>(means, s));

@@ -10,58 +10,15 @@
 #include "program/target_facts.h"
 
 #if defined(__aarch64__)
-#include <arm_neon.h>
-#define WEFT_MMLA __attribute__((target("arch=armv8.2-a+bf16+i8mm")))
+#include "cpu/routines/mmla.h"
 #endif
 
 namespace weft::cpu {
 namespace {
 
 #if defined(__aarch64__)
-#if defined(__clang__)
-#define WEFT_UNROLLED _Pragma("clang loop unroll(full)")
-#else
-#define WEFT_UNROLLED _Pragma("GCC unroll 16")
-#endif
-
 // Panels of a stream from L2, one after the other in memory: bytes that are asked for ahead.
 constexpr int64_t kAhead = 16 * program::TargetFacts::kLineBytes;
-
-// Pairs of rows and of columns: with one vector of each pair of rows and some of columns, all
-// registers.
-constexpr int kRowPairs = 4, kColPairs = 6, kVector = 16;
-
-struct Bfmmla {
-  using Sums = float32x4_t;
-  WEFT_MMLA static Sums Dot(Sums sums, uint8x16_t a, uint8x16_t b) {
-    return vbfmmlaq_f32(sums, vreinterpretq_bf16_u8(a), vreinterpretq_bf16_u8(b));
-  }
-};
-struct Smmla {
-  using Sums = int32x4_t;
-  WEFT_MMLA static Sums Dot(Sums sums, uint8x16_t a, uint8x16_t b) {
-    return vmmlaq_s32(sums, vreinterpretq_s8_u8(a), vreinterpretq_s8_u8(b));
-  }
-};
-struct Ummla {
-  using Sums = uint32x4_t;
-  WEFT_MMLA static Sums Dot(Sums sums, uint8x16_t a, uint8x16_t b) {
-    return vmmlaq_u32(sums, a, b);
-  }
-};
-struct Usmmla {
-  using Sums = int32x4_t;
-  WEFT_MMLA static Sums Dot(Sums sums, uint8x16_t a, uint8x16_t b) {
-    return vusmmlaq_s32(sums, a, vreinterpretq_s8_u8(b));
-  }
-};
-// The unsigned operand is the first one of the instruction: sums are squares of the transpose.
-struct TurnedUsmmla {
-  using Sums = int32x4_t;
-  WEFT_MMLA static Sums Dot(Sums sums, uint8x16_t a, uint8x16_t b) {
-    return vusmmlaq_s32(sums, b, vreinterpretq_s8_u8(a));
-  }
-};
 
 template <class Sums>
 [[gnu::always_inline]] inline void StoreRow(Sums sums, std::byte* to, bool adds) {
@@ -74,10 +31,10 @@ template <class Sums>
 }
 
 // Two rows of four columns, from two squares.
-template <class Sums, bool kTransposed>
+template <class Sums, bool kTurned>
 [[gnu::always_inline]] inline void StoreSquares(Sums left, Sums right, std::byte* c, int64_t row,
                                                 bool adds) {
-  if constexpr (kTransposed) {
+  if constexpr (kTurned) {
     StoreRow(__builtin_shufflevector(left, right, 0, 2, 4, 6), c, adds);
     StoreRow(__builtin_shufflevector(left, right, 1, 3, 5, 7), c + row, adds);
   } else {
@@ -87,7 +44,7 @@ template <class Sums, bool kTransposed>
 }
 
 // One step is 8 bytes of every row and column.
-template <class Mmla, int kStep, bool kTransposed = false>
+template <class Mmla>
 WEFT_MMLA void RunMmla(int64_t k, const std::byte* a, const std::byte* b, std::byte* c, int64_t ldc,
                        bool adds) {
   using Sums = typename Mmla::Sums;
@@ -97,7 +54,7 @@ WEFT_MMLA void RunMmla(int64_t k, const std::byte* a, const std::byte* b, std::b
   }
   const auto* left = reinterpret_cast<const uint8_t*>(a);
   const auto* right = reinterpret_cast<const uint8_t*>(b);
-  for (int64_t steps = (k + kStep - 1) / kStep; steps > 0; --steps) {
+  for (int64_t steps = (k + Mmla::kGroup - 1) / Mmla::kGroup; steps > 0; --steps) {
     __builtin_prefetch(left + kAhead);
     uint8x16_t rows[kRowPairs];
     WEFT_UNROLLED for (int i = 0; i < kRowPairs; ++i) rows[i] = vld1q_u8(left + kVector * i);
@@ -113,8 +70,8 @@ WEFT_MMLA void RunMmla(int64_t k, const std::byte* a, const std::byte* b, std::b
   int64_t row = ldc * 4;
   WEFT_UNROLLED for (int i = 0; i < kRowPairs; ++i) {
     WEFT_UNROLLED for (int j = 0; j < kColPairs; j += 2) {
-      StoreSquares<Sums, kTransposed>(sums[i][j], sums[i][j + 1], c + 2 * i * row + 2 * j * 4, row,
-                                      adds);
+      StoreSquares<Sums, Mmla::kTurned>(sums[i][j], sums[i][j + 1], c + 2 * i * row + 2 * j * 4,
+                                        row, adds);
     }
   }
 }
@@ -145,11 +102,11 @@ constexpr NarrowKernel MmlaOf(std::string_view name, bool a_signed, bool b_signe
 }
 constexpr NarrowKernel kMmlaKernels[] = {
     {"bfmmla", NarrowElement::kBf16, true, true, 2 * kRowPairs, 2 * kColPairs, 4, 4, 4, 150,
-     RunMmla<Bfmmla, 4>, nullptr, nullptr, HasBfmmla},
-    MmlaOf("smmla s8 x s8", true, true, RunMmla<Smmla, 8>),
-    MmlaOf("usmmla s8 x u8", true, false, RunMmla<TurnedUsmmla, 8, true>),
-    MmlaOf("usmmla u8 x s8", false, true, RunMmla<Usmmla, 8>),
-    MmlaOf("ummla u8 x u8", false, false, RunMmla<Ummla, 8>),
+     RunMmla<Bfmmla>, nullptr, nullptr, HasBfmmla},
+    MmlaOf("smmla s8 x s8", true, true, RunMmla<Smmla>),
+    MmlaOf("usmmla s8 x u8", true, false, RunMmla<TurnedUsmmla>),
+    MmlaOf("usmmla u8 x s8", false, true, RunMmla<Usmmla>),
+    MmlaOf("ummla u8 x u8", false, false, RunMmla<Ummla>),
 };
 #endif
 

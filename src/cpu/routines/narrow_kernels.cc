@@ -178,6 +178,13 @@ const NarrowKernel* FindNarrowKernel(DType a, DType b) {
   return nullptr;
 }
 
+const NarrowRows* FindNarrowRows(const NarrowKernel& kernel, DType a, DType b) {
+  auto all = detail::MmlaKernels();
+  bool is_mmla = std::any_of(all.begin(), all.end(),
+                             [&](const NarrowKernel& one) { return one.run == kernel.run; });
+  return is_mmla ? detail::MmlaRows(a, b) : nullptr;
+}
+
 int64_t NarrowHead(const NarrowKernel& kernel, bool is_left) {
   constexpr int64_t kLine = program::TargetFacts::kLineBytes;
   if (!kernel.corrects()) return 0;
