@@ -21,6 +21,14 @@ struct ProcessorFeatures {
 // state for the threads of processes that asked).
 const ProcessorFeatures& HostFeatures();
 
+// Matrix instructions of arm64: bytes of a vector, and of a row or column of its two. Pairs of rows
+// and of columns of sums that products keep in 32 registers: the others are for a vector of each
+// pair of rows and some of columns.
+struct SquareInstructions {
+  static constexpr int kVectorBytes = 16, kRowBytes = 8;
+  static constexpr int kRowPairs = 4, kColPairs = 6;
+};
+
 // Bytes; 0: not known.
 struct CacheSizes {
   int64_t l1 = 0, l2 = 0;  // of a core

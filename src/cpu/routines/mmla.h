@@ -4,6 +4,8 @@
 
 #include <arm_neon.h>
 
+#include "cpu/routines/machine.h"
+
 #define WEFT_MMLA __attribute__((target("arch=armv8.2-a+bf16+i8mm")))
 #if defined(__clang__)
 #define WEFT_UNROLLED _Pragma("clang loop unroll(full)")
@@ -14,14 +16,13 @@
 namespace weft::cpu {
 namespace {
 
-// Pairs of rows and of columns of a tile: with one vector of each pair of rows and some of columns,
-// all registers.
-constexpr int kRowPairs = 4, kColPairs = 6, kVector = 16;
+constexpr int kRowPairs = SquareInstructions::kRowPairs, kColPairs = SquareInstructions::kColPairs,
+              kVector = SquareInstructions::kVectorBytes;
 
 // kGroup: elements of a row, or column, that an instruction takes. kTurned: sums are squares of the
 // transpose.
 struct Bfmmla {
-  static constexpr int kGroup = 4;
+  static constexpr int kGroup = SquareInstructions::kRowBytes / 2;
   static constexpr bool kTurned = false;
   using Sums = float32x4_t;
   WEFT_MMLA static Sums Dot(Sums sums, uint8x16_t a, uint8x16_t b) {
@@ -29,7 +30,7 @@ struct Bfmmla {
   }
 };
 struct Smmla {
-  static constexpr int kGroup = 8;
+  static constexpr int kGroup = SquareInstructions::kRowBytes;
   static constexpr bool kTurned = false;
   using Sums = int32x4_t;
   WEFT_MMLA static Sums Dot(Sums sums, uint8x16_t a, uint8x16_t b) {
@@ -37,7 +38,7 @@ struct Smmla {
   }
 };
 struct Ummla {
-  static constexpr int kGroup = 8;
+  static constexpr int kGroup = SquareInstructions::kRowBytes;
   static constexpr bool kTurned = false;
   using Sums = uint32x4_t;
   WEFT_MMLA static Sums Dot(Sums sums, uint8x16_t a, uint8x16_t b) {
@@ -45,7 +46,7 @@ struct Ummla {
   }
 };
 struct Usmmla {
-  static constexpr int kGroup = 8;
+  static constexpr int kGroup = SquareInstructions::kRowBytes;
   static constexpr bool kTurned = false;
   using Sums = int32x4_t;
   WEFT_MMLA static Sums Dot(Sums sums, uint8x16_t a, uint8x16_t b) {
@@ -54,7 +55,7 @@ struct Usmmla {
 };
 // The unsigned operand is the first one of the instruction: sums are squares of the transpose.
 struct TurnedUsmmla {
-  static constexpr int kGroup = 8;
+  static constexpr int kGroup = SquareInstructions::kRowBytes;
   static constexpr bool kTurned = true;
   using Sums = int32x4_t;
   WEFT_MMLA static Sums Dot(Sums sums, uint8x16_t a, uint8x16_t b) {

@@ -11,9 +11,12 @@ namespace weft::cpu {
 namespace {
 
 #if defined(__aarch64__)
-constexpr int kSquares = 4;  // of a pair of rows: 8 columns at once
+constexpr int kSquares =
+    program::TargetFacts::kNarrowLanes;  // of a pair of rows: 8 columns at once
 constexpr int kCols = 2 * kSquares;
-constexpr int kGroups = 2;  // of the elements that one instruction takes: a vector of a column
+constexpr int kGroups =
+    kVector / SquareInstructions::kRowBytes;     // of the elements that one instruction takes: a
+                                                 // vector of a column
 constexpr int kPanelStep = kVector * kRowPairs;  // bytes of a panel of a for one instruction
 constexpr int64_t kLine = program::TargetFacts::kLineBytes;
 

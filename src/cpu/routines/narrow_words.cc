@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "cpu/routines/machine.h"
+#include "program/target_facts.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -131,7 +132,9 @@ WEFT_AVX512_PACK void InterleaveAvx512(const WordRun& run, const std::byte* cons
   InterleavePanels(run, rows, out);
 }
 #elif defined(__aarch64__)
-constexpr int64_t kAtOnce = 4;  // words that lie together in a panel: widths are multiples of it
+constexpr int64_t kAtOnce =
+    program::TargetFacts::kNarrowLanes;  // words that lie together in a panel: widths are multiples
+                                         // of it
 
 // 8 words of four rows of 16 bits, as two halves.
 inline void InterleaveFours8(const std::byte* const* rows, int64_t at, std::byte* const* to) {

@@ -5,9 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cpu/routines/machine.h"
+
 namespace weft::cpu {
 
-inline constexpr int kMostOfWord = 8;  // elements
+inline constexpr int kMostOfWord = SquareInstructions::kRowBytes;  // elements
 
 // The last two are words of 8 bytes: four of two bytes, or eight bytes.
 enum class Words : uint8_t { kPairs, kQuads, kSignedPairs, kUnsignedPairs, kFours, kEights };

@@ -38,11 +38,7 @@ constexpr int kMostPointers =
     kReadsRows ? static_cast<int>(program::TargetFacts::kGeneralRegisters) - 4 : 0;
 
 // Steps of the contraction in one turn of the loop: leaving it is predicted then, run after run.
-#if defined(__aarch64__)
-constexpr int kDeep = 2 * program::CodeBounds::kCopies;
-#else
-constexpr int kDeep = 1;
-#endif
+constexpr int kDeep = kReadsRows ? 1 : 2 * program::CodeBounds::kCopies;
 
 // Of the accumulators of dot products, which are many.
 constexpr int64_t kDotRun = program::SumOrder::kRun;
@@ -298,19 +294,19 @@ WEFT_INLINE void RowsTimesVector(int64_t m, int64_t k, const T* a, int64_t a_row
 
 // The functions of one machine: WEFT_TILES(name, target attribute, bytes of a vector, rows, vectors
 // of a row of the tile). WEFT_PACKED_TILES: those for packed operands alone.
-#define WEFT_PACKED_TILE(NAME, TARGET, BYTES, ROWS, VECTORS)                                      \
-  template <class T>                                                                              \
-  TARGET void Packed##NAME(int64_t k, const T* a, const T* b, T* c, int64_t ldc, T alpha,         \
-                           T beta) {                                                              \
-    Tile<T, BYTES, ROWS, VECTORS, kDeep>(k, a, b, VECTORS * BYTES / int{sizeof(T)}, c, ldc,       \
-                                         alpha, beta, ROWS, 0);                                   \
-  }                                                                                               \
-  template <class T>                                                                              \
-  TARGET void FromRows##NAME(int64_t runs, const void* const* table, const T* b, T* c,            \
-                             int64_t ldc, T alpha, T beta) {                                      \
-    TileFromRows<T, BYTES, ROWS, VECTORS>(runs, table, b, c, ldc, alpha, beta);                   \
-  }                                                                                               \
-  template <class T>                                                                              \
+#define WEFT_PACKED_TILE(NAME, TARGET, BYTES, ROWS, VECTORS)                                       \
+  template <class T>                                                                               \
+  TARGET void Packed##NAME(int64_t k, const T* a, const T* b, T* c, int64_t ldc, T alpha,          \
+                           T beta) {                                                               \
+    Tile<T, BYTES, ROWS, VECTORS, kDeep>(k, a, b, VECTORS * BYTES / int{sizeof(T)}, c, ldc, alpha, \
+                                         beta, ROWS, 0);                                           \
+  }                                                                                                \
+  template <class T>                                                                               \
+  TARGET void FromRows##NAME(int64_t runs, const void* const* table, const T* b, T* c,             \
+                             int64_t ldc, T alpha, T beta) {                                       \
+    TileFromRows<T, BYTES, ROWS, VECTORS>(runs, table, b, c, ldc, alpha, beta);                    \
+  }                                                                                                \
+  template <class T>                                                                               \
   constexpr auto kFromRows##NAME = ROWS <= kMostPointers ? FromRows##NAME<T> : nullptr;
 #define WEFT_PACKED_TILES(NAME, TARGET, BYTES, ROWS, VECTORS)               \
   WEFT_PACKED_TILE(NAME, TARGET, BYTES, ROWS, VECTORS)                      \
