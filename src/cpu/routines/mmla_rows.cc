@@ -69,6 +69,8 @@ WEFT_MMLA void GrowByRows(int64_t columns, const std::byte* a, const std::byte* 
   static_assert(kGroup * kCols * kBytes == kLine);
   const auto* left = reinterpret_cast<const uint8_t*>(a);
   auto* to = reinterpret_cast<Sums*>(sums);
+  const std::byte* row_at[kGroups * kGroup];  // of its own: stores to sums might change `rows`
+  WEFT_UNROLLED for (int q = 0; q < kGroups * kGroup; ++q) row_at[q] = rows[q];
   for (int64_t j = 0; j < columns; j += kCols, to += kPairs * kSquares) {
     // Two of the lines that the next rows have here: to L2, since rows lie apart by powers of two
     // often, and meet in few places of L1.
@@ -79,7 +81,7 @@ WEFT_MMLA void GrowByRows(int64_t columns, const std::byte* a, const std::byte* 
     __builtin_memcpy(tile, to, sizeof(tile));
     WEFT_UNROLLED for (int g = 0; g < kGroups; ++g) {
       uint8x16_t pairs[kSquares];
-      PairColumns(rows + g * kGroup, j, pairs, Mmla{});
+      PairColumns(row_at + g * kGroup, j, pairs, Mmla{});
       WEFT_UNROLLED for (int i = 0; i < kPairs; ++i) {
         uint8x16_t row = vld1q_u8(left + g * kPanelStep + kVector * i);
         WEFT_UNROLLED for (int q = 0; q < kSquares; ++q) {

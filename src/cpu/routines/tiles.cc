@@ -191,30 +191,32 @@ WEFT_INLINE void GrowRows(int64_t n, const T* a, const T* const* b, T* c, int64_
   typedef T Vector __attribute__((vector_size(kBytes)));
   constexpr int kLanes = kBytes / static_cast<int>(sizeof(T));
   const T *b0 = b[0], *b1 = b[1], *b2 = b[2], *b3 = b[3];
+  T x[4 * kRows];  // of its own: stores to c might change a
+  __builtin_memcpy(x, a, sizeof(x));
   int64_t j = 0;
   for (; j + kLanes <= n; j += kLanes) {
-    Vector x0, x1, x2, x3;
-    __builtin_memcpy(&x0, b0 + j, sizeof(x0));
-    __builtin_memcpy(&x1, b1 + j, sizeof(x1));
-    __builtin_memcpy(&x2, b2 + j, sizeof(x2));
-    __builtin_memcpy(&x3, b3 + j, sizeof(x3));
+    Vector y0, y1, y2, y3;
+    __builtin_memcpy(&y0, b0 + j, sizeof(y0));
+    __builtin_memcpy(&y1, b1 + j, sizeof(y1));
+    __builtin_memcpy(&y2, b2 + j, sizeof(y2));
+    __builtin_memcpy(&y3, b3 + j, sizeof(y3));
     WEFT_UNROLL for (int i = 0; i < kRows; ++i) {
       Vector sum;
       __builtin_memcpy(&sum, c + i * ldc + j, sizeof(sum));
-      Vector four = x0 * a[4 * i];
-      four += x1 * a[4 * i + 1];
-      four += x2 * a[4 * i + 2];
-      four += x3 * a[4 * i + 3];
+      Vector four = y0 * x[4 * i];
+      four += y1 * x[4 * i + 1];
+      four += y2 * x[4 * i + 2];
+      four += y3 * x[4 * i + 3];
       sum += four;
       __builtin_memcpy(c + i * ldc + j, &sum, sizeof(sum));
     }
   }
   for (; j < n; ++j) {
     for (int i = 0; i < kRows; ++i) {
-      T four = b0[j] * a[4 * i];
-      four += b1[j] * a[4 * i + 1];
-      four += b2[j] * a[4 * i + 2];
-      four += b3[j] * a[4 * i + 3];
+      T four = b0[j] * x[4 * i];
+      four += b1[j] * x[4 * i + 1];
+      four += b2[j] * x[4 * i + 2];
+      four += b3[j] * x[4 * i + 3];
       c[i * ldc + j] += four;
     }
   }
