@@ -232,13 +232,9 @@ WEFT_INLINE void Grow(int64_t used, int64_t n, const T* a, const T* const* b, T*
   }
 }
 
-// What the lanes of sums are added up in.
-template <class T>
-using SumOf = std::conditional_t<std::is_same_v<T, float>, double, T>;
-
 template <class T, int kBytes, int kRows>
 WEFT_INLINE void DotRows(int64_t k, const T* a, int64_t a_row, const T* x, T* sums) {
-  using Sum = SumOf<T>;
+  using Sum = DotSum<T>;
   typedef T Vector __attribute__((vector_size(kBytes)));
   typedef Sum Wide __attribute__((vector_size(kBytes * sizeof(Sum) / sizeof(T))));
   constexpr int kLanes = kBytes / static_cast<int>(sizeof(T)),
@@ -273,6 +269,45 @@ WEFT_INLINE void DotRows(int64_t k, const T* a, int64_t a_row, const T* x, T* su
     T rest = 0;
     for (int64_t q = p; q < k; ++q) rest += a[i * a_row + q] * x[q];
     sums[i] = static_cast<T>(sum + static_cast<Sum>(rest));
+  }
+}
+
+// A vector of every row at a time: each is an operand of kDotSquare multiplications.
+template <class T, int kBytes>
+WEFT_INLINE void DotSquareRows(int64_t k, const T* a, int64_t a_row, const T* b, int64_t b_row,
+                               DotSum<T>* sums) {
+  typedef T Vector __attribute__((vector_size(kBytes)));
+  constexpr int kLanes = kBytes / static_cast<int>(sizeof(T)), kSide = kDotSquare;
+  int64_t p = 0;
+  for (int64_t whole = k - k % kLanes; p < whole;) {
+    int64_t end = whole - p > kMostInRun * kLanes ? p + kMostInRun * kLanes : whole;
+    Vector parts[kSide][kSide];
+    WEFT_UNROLL for (int i = 0; i < kSide; ++i) {
+      WEFT_UNROLL for (int j = 0; j < kSide; ++j) parts[i][j] = Vector{};
+    }
+    for (; p < end; p += kLanes) {
+      Vector right[kSide];
+      WEFT_UNROLL for (int j = 0; j < kSide; ++j) {
+        __builtin_memcpy(&right[j], b + j * b_row + p, sizeof(Vector));
+      }
+      WEFT_UNROLL for (int i = 0; i < kSide; ++i) {
+        Vector left;
+        __builtin_memcpy(&left, a + i * a_row + p, sizeof(Vector));
+        WEFT_UNROLL for (int j = 0; j < kSide; ++j) parts[i][j] += left * right[j];
+      }
+    }
+    WEFT_UNROLL for (int i = 0; i < kSide; ++i) {
+      WEFT_UNROLL for (int j = 0; j < kSide; ++j) {
+        DotSum<T> sum = 0;
+        WEFT_UNROLL for (int lane = 0; lane < kLanes; ++lane) sum += parts[i][j][lane];
+        sums[i * kSide + j] += sum;
+      }
+    }
+  }
+  for (; p < k; ++p) {
+    for (int q = 0; q < kSide * kSide; ++q) {
+      sums[q] += static_cast<DotSum<T>>(a[q / kSide * a_row + p]) * b[q % kSide * b_row + p];
+    }
   }
 }
 
@@ -320,6 +355,7 @@ WEFT_INLINE void RowsTimesVector(int64_t m, int64_t k, const T* a, int64_t a_row
                                           kFromRows##NAME<T>,               \
                                           nullptr,                          \
                                           nullptr,                          \
+                                          nullptr,                          \
                                           nullptr};
 #define WEFT_TILES(NAME, TARGET, BYTES, ROWS, VECTORS)                                      \
   WEFT_PACKED_TILE(NAME, TARGET, BYTES, ROWS, VECTORS)                                      \
@@ -339,6 +375,11 @@ WEFT_INLINE void RowsTimesVector(int64_t m, int64_t k, const T* a, int64_t a_row
     RowsTimesVector<T, BYTES>(m, k, a, a_row, x, c, c_row, alpha, beta);                    \
   }                                                                                         \
   template <class T>                                                                        \
+  TARGET void Dots##NAME(int64_t k, const T* a, int64_t a_row, const T* b, int64_t b_row,   \
+                         DotSum<T>* sums) {                                                 \
+    DotSquareRows<T, BYTES>(k, a, a_row, b, b_row, sums);                                   \
+  }                                                                                         \
+  template <class T>                                                                        \
   constexpr TileKernel<T> kTiles##NAME = {BYTES / int{sizeof(T)},                           \
                                           ROWS,                                             \
                                           VECTORS * BYTES / int{sizeof(T)},                 \
@@ -346,7 +387,8 @@ WEFT_INLINE void RowsTimesVector(int64_t m, int64_t k, const T* a, int64_t a_row
                                           kFromRows##NAME<T>,                               \
                                           Direct##NAME<T>,                                  \
                                           Grow##NAME<T>,                                    \
-                                          Rows##NAME<T>};
+                                          Rows##NAME<T>,                                    \
+                                          kReadsRows ? nullptr : Dots##NAME<T>};
 
 #if defined(__x86_64__)
 WEFT_TILES(Sse2, , 16, 4, 2)
