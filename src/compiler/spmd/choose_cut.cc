@@ -115,8 +115,8 @@ void TakeCommonReductions(const DimRule& rule, std::span<const Subject> subjects
 }
 
 // As many of the axes as are free and cut the factor as it must be.
-void TakeAxes(const DimRule& rule, size_t f, const FactorFacts& facts, const std::vector<int>& from,
-              const DeviceMesh& mesh, AxisSet& used, std::vector<int>& axes) {
+void TakeAxes(const DimRule& rule, size_t f, const FactorFacts& facts, const AxisList& from,
+              const DeviceMesh& mesh, AxisSet& used, AxisList& axes) {
   int64_t parts = 1;
   for (int axis : from) {
     const int64_t finer = parts * mesh.size(axis);
@@ -136,7 +136,7 @@ void DropStranded(const DimRule& rule, const DeviceMesh& mesh, FactorAxes& axes)
       for (const DimRule::Dim& dim : tensor) {
         bool stranded = false;
         for (int factor : dim) {
-          std::vector<int>& own = axes[static_cast<size_t>(factor)];
+          AxisList& own = axes[static_cast<size_t>(factor)];
           if (stranded && !own.empty()) {
             own.clear();
             changed = true;
@@ -223,7 +223,7 @@ Cut ChooseCut(const Instruction& i, const DimRule& rule, std::span<const Form> o
   DropStranded(cut.rule, mesh, cut.axes);
   for (size_t f = 0; f < cut.axes.size(); ++f) {
     if (cut.rule.factors[f].kind != FactorKind::kReduced) continue;
-    cut.reduced.insert(cut.reduced.end(), cut.axes[f].begin(), cut.axes[f].end());
+    Append(cut.reduced, cut.axes[f]);
   }
   return cut;
 }

@@ -124,7 +124,7 @@ AxisSet SummandAxes(const Instruction& i, const Cut& cut, std::span<const Form> 
     if (!hlo::IsLinearIn(i, static_cast<int64_t>(k))) continue;
     axes |= operands[k].unreduced & result.unreduced;
   }
-  for (const std::vector<int>& list : cut.axes) {
+  for (const AxisList& list : cut.axes) {
     for (int axis : list) axes &= ~BitOf(axis);
   }
   return axes;
@@ -297,7 +297,7 @@ Result<Instruction*> ComputationPartitioner::EmitLocal(const Instruction& i, con
 Result<Instruction*> ComputationPartitioner::KeepFirst(const Instruction& i, Instruction* local,
                                                        Form& form) {
   const AxisSet axes = mesh_.all() & ~program_.FormOf(&i, 0).manual;
-  std::vector<int> list;
+  AxisList list;
   for (int k = 0; k < static_cast<int>(mesh_.pieces.size()); ++k) {
     if ((axes & BitOf(k)) != 0) list.push_back(k);
   }

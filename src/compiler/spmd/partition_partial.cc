@@ -18,7 +18,7 @@ using hlo::Op;
 // A dimension that is cut and of which a slice takes a piece.
 struct NarrowDim {
   int64_t dim, part;
-  std::vector<int> axes;
+  AxisList axes;
   hlo::SliceDim slice;
   int64_t count;
   int64_t length() const { return (count - 1) * slice.stride + 1; }
@@ -28,7 +28,7 @@ struct NarrowDim {
 };
 
 // Zeroes but on the device with that number along the axes.
-Result<Instruction*> ZeroesBut(Emitter& e, Instruction* x, const std::vector<int>& axes,
+Result<Instruction*> ZeroesBut(Emitter& e, Instruction* x, const AxisList& axes,
                                int64_t owner) {
   Instruction* index = TRY(e.IndexAlong(axes));
   Builder b = e.builder();
@@ -46,7 +46,7 @@ std::vector<NarrowDim> NarrowDims(const Instruction& i, const Cut& cut, const Fo
   const Shape& whole = i.operand(0)->shape();
   for (int64_t d = 0; d < whole.rank(); ++d) {
     const size_t at = static_cast<size_t>(d);
-    const std::vector<int>& axes = from.dims[at].axes;
+    const AxisList& axes = from.dims[at].axes;
     if (axes.empty() || i.shape().dim(d) == whole.dim(d)) continue;
     for (int factor : cut.rule.operands[0][at]) {
       if (!cut.axes[static_cast<size_t>(factor)].empty()) return {};
@@ -89,9 +89,9 @@ Result<bool> ComputationPartitioner::EmitSortedFront(const Instruction& i, const
   if (front == 0 || i.shape().HasDynamicDims()) return false;
   const auto& attrs = i.attrs<hlo::SortAttrs>();
   const int64_t dim = attrs.dimensions[0], size = i.operand(0)->shape().dim(dim);
-  const std::vector<int>& axes = operands[0].dims[static_cast<size_t>(dim)].axes;
+  const AxisList& axes = operands[0].dims[static_cast<size_t>(dim)].axes;
   const int64_t parts = mesh_.SizeOf(axes);
-  for (const std::vector<int>& taken : cut.axes) {
+  for (const AxisList& taken : cut.axes) {
     const bool clash = std::ranges::find_first_of(taken, axes) != taken.end();
     if (clash) return false;
   }
@@ -192,7 +192,7 @@ Result<Instruction*> ComputationPartitioner::EmitCumulative(
     const Instruction& i, const Cut& cut, const Shape& shape,
     std::span<Instruction* const> operands) {
   const int64_t dim = CumulativeDim(i), size = i.shape().dim(dim), part = shape.dim(dim);
-  const std::vector<int>& axes =
+  const AxisList& axes =
       cut.axes[static_cast<size_t>(cut.rule.operands[0][static_cast<size_t>(dim)][0])];
   const auto& attrs = i.attrs<hlo::ReduceWindowAttrs>();
   const bool forward = attrs.window.dims[static_cast<size_t>(dim)].pad_low > 0;

@@ -37,7 +37,7 @@ std::vector<WindowedOp::Moved> WindowedOp::MovedDims(int64_t operand) const {
   return moved;
 }
 
-Result<Instruction*> WindowedOp::StartOf(const std::vector<int>& axes, const Stretch& stretch) {
+Result<Instruction*> WindowedOp::StartOf(const AxisList& axes, const Stretch& stretch) {
   Instruction* index = TRY(e_.IndexAlong(axes));
   Builder b = e_.builder();
   auto constant = [&](int64_t value) {
@@ -48,7 +48,7 @@ Result<Instruction*> WindowedOp::StartOf(const std::vector<int>& axes, const Str
 }
 
 // What the senders have, at the receivers; of several lists each receiver takes its own.
-Result<Instruction*> WindowedOp::Permuted(Instruction* x, const std::vector<int>& axes,
+Result<Instruction*> WindowedOp::Permuted(Instruction* x, const AxisList& axes,
                                           const WindowPlan::Round& round, int64_t parts) {
   Instruction* all = round.own.empty() ? nullptr : x;
   for (const auto& list : round.pairs) {

@@ -32,7 +32,7 @@ struct LocalValue {
 struct Cut {
   const hlo::DimRule& rule;
   FactorAxes axes;
-  std::vector<int> reduced;  // axes of factors that are reduced
+  AxisList reduced;  // axes of factors that are reduced
   Form FormOf(const hlo::DimRule::Tensor& tensor, const DeviceMesh& mesh) const;
 };
 // The cut refers to the rule.

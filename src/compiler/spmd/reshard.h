@@ -24,7 +24,7 @@ struct ReshardStep {
   Kind kind = Kind::kCut;
   int64_t dim = 0;        // that is cut, gathered or (all-to-all) joined
   int64_t to_dim = 0;     // all-to-all: that is cut
-  std::vector<int> axes;  // that take part
+  AxisList axes;  // that take part
   Form after;
   std::string ToString(const DeviceMesh& mesh) const;  // "all-to-all {x} 0 -> 1"
 };

@@ -64,14 +64,14 @@ class WindowedOp {
  private:
   struct Moved {
     int64_t dim;
-    std::vector<int> axes;
+    AxisList axes;
     Stretch stretch;
   };
   std::vector<Moved> MovedDims(int64_t operand) const;
   // From where on the result of this device lies along the dimension.
-  Result<hlo::Instruction*> StartOf(const std::vector<int>& axes, const Stretch& stretch);
+  Result<hlo::Instruction*> StartOf(const AxisList& axes, const Stretch& stretch);
   Result<hlo::Instruction*> Window(hlo::Instruction* x, const Moved& moved);
-  Result<hlo::Instruction*> Permuted(hlo::Instruction* x, const std::vector<int>& axes,
+  Result<hlo::Instruction*> Permuted(hlo::Instruction* x, const AxisList& axes,
                                      const WindowPlan::Round& round, int64_t parts);
   Result<hlo::Instruction*> Inside(const Moved& moved, const Shape& like, int64_t size);
   Result<hlo::Instruction*> Spread(hlo::Instruction* x, int64_t dim);

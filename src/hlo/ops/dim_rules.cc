@@ -90,8 +90,11 @@ DimRule RuleMaker::Take() {
         } else if (dim.empty()) {
           dim.push_back(Add(size, FactorKind::kWhole));
         } else if (dim.size() > 1) {
-          std::erase_if(dim,
-                        [&](int f) { return rule_.factors[static_cast<size_t>(f)].size == 1; });
+          DimRule::Dim kept;
+          for (int f : dim) {
+            if (rule_.factors[static_cast<size_t>(f)].size != 1) kept.push_back(f);
+          }
+          dim = std::move(kept);
         }
       }
     }
