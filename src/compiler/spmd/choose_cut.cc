@@ -153,6 +153,45 @@ void DropStranded(const DimRule& rule, const DeviceMesh& mesh, FactorAxes& axes)
 
 }  // namespace
 
+void CutElsewhere(const Instruction& i, std::span<const Form> operands, const DeviceMesh& mesh,
+                  const LinkModel& link, Cut& cut) {
+  const DimRule& rule = cut.rule;
+  AxisSet used = 0;
+  for (const AxisList& axes : cut.axes) {
+    for (int axis : axes) used |= BitOf(axis);
+  }
+  // A dimension of its own in the operand and in every result, cut by nothing yet.
+  auto is_free = [&](const DimRule::Tensor& tensor, int factor) {
+    return std::ranges::find(tensor, DimRule::Dim{factor}) != tensor.end();
+  };
+  for (size_t k = 0; k < operands.size(); ++k) {
+    const Shape& shape = i.operand(static_cast<int64_t>(k))->shape();
+    if (!shape.IsArray() || shape.HasDynamicDims() || i.shape().HasDynamicDims()) continue;
+    // While one more collective begins, the link would have moved this much.
+    if (static_cast<double>(shape.ByteSize()) < link.bytes_per_second * link.seconds) continue;
+    for (size_t d = 0; d < operands[k].dims.size(); ++d) {
+      const AxisList& axes = operands[k].dims[d].axes;
+      const DimRule::Dim& dim = rule.operands[k][d];
+      if (axes.empty() || dim.size() != 1) continue;
+      const bool taken =
+          std::ranges::any_of(axes, [&](int axis) { return (used & BitOf(axis)) != 0; });
+      if (taken || rule.factors[static_cast<size_t>(dim[0])].kind != FactorKind::kWhole) continue;
+      for (size_t f = 0; f < rule.factors.size(); ++f) {
+        const int factor = static_cast<int>(f);
+        const bool free = rule.factors[f].kind == FactorKind::kParallel && cut.axes[f].empty() &&
+                          is_free(rule.operands[k], factor) &&
+                          std::ranges::all_of(rule.results, [&](const DimRule::Tensor& result) {
+                            return is_free(result, factor);
+                          });
+        if (!free || rule.factors[f].size % mesh.SizeOf(axes) != 0) continue;
+        cut.axes[f] = axes;
+        for (int axis : axes) used |= BitOf(axis);
+        break;
+      }
+    }
+  }
+}
+
 bool HasRepeatableReduction(const Instruction& i) {
   if (i.op() == Op::kScatter) {
     const auto op = SimpleReduction(*i.attrs<hlo::ScatterAttrs>().to_apply);

@@ -26,8 +26,8 @@ void ReadFactors(const hlo::DimRule& rule, const hlo::DimRule::Tensor& tensor, c
   }
 }
 
-AxisList AxesOfDim(const hlo::DimRule& rule, const hlo::DimRule::Dim& dim,
-                           const FactorAxes& axes, const DeviceMesh& mesh) {
+AxisList AxesOfDim(const hlo::DimRule& rule, const hlo::DimRule::Dim& dim, const FactorAxes& axes,
+                   const DeviceMesh& mesh) {
   AxisList all;
   for (int factor : dim) {
     const AxisList& own = axes[static_cast<size_t>(factor)];

@@ -18,7 +18,7 @@ void ReadFactors(const hlo::DimRule& rule, const hlo::DimRule::Tensor& tensor, c
 
 // The axes of a dimension whose factors are cut so. A factor counts when all before it in the
 // dimension are cut into single elements.
-AxisList AxesOfDim(const hlo::DimRule& rule, const hlo::DimRule::Dim& dim,
-                           const FactorAxes& axes, const DeviceMesh& mesh);
+AxisList AxesOfDim(const hlo::DimRule& rule, const hlo::DimRule::Dim& dim, const FactorAxes& axes,
+                   const DeviceMesh& mesh);
 
 }  // namespace weft::compiler::spmd

@@ -355,6 +355,7 @@ Shape LocalShape(const Shape& shape, const Form& form, const DeviceMesh& mesh) {
 }
 
 std::vector<const Shape*> LeavesOf(const Shape& shape) {
+  if (!shape.IsTuple()) return {&shape};
   std::vector<const Shape*> leaves;
   shape.ForEachSubShape([&](const Shape& sub, const ShapeIndex&) {
     if (!sub.IsTuple()) leaves.push_back(&sub);

@@ -69,9 +69,9 @@ struct DeviceMesh {
 };
 
 struct DimForm {
-  AxisList axes;  // pieces, major to minor
-  bool open = false;      // propagation may add to it
-  int64_t priority = 0;   // the round of propagation in which it counts
+  AxisList axes;         // pieces, major to minor
+  bool open = false;     // propagation may add to it
+  int64_t priority = 0;  // the round of propagation in which it counts
   bool operator==(const DimForm&) const = default;
 };
 

@@ -71,11 +71,10 @@ Status AppendLeaves(Builder& b, Instruction* local, std::vector<Instruction*>& l
 }  // namespace
 
 Status ComputationPartitioner::Bind(const Instruction& i, Instruction* local,
-                                    std::span<const Form> forms) {
+                                    std::span<const Form> forms, Leaves leaves) {
   std::vector<Instruction*> parts;
   Builder b = emitter_.builder();
   TRY(AppendLeaves(b, local, parts));
-  Leaves leaves = NewLeaves(i);
   for (size_t k = 0; k < leaves.size(); ++k) leaves[k].forms.emplace_back(forms[k], parts[k]);
   values_[&i] = std::move(leaves);
   return {};

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/str.h"
+#include "compiler/spmd/window.h"
 
 namespace weft::compiler::spmd {
 
@@ -66,8 +67,8 @@ AxisSet ValueTable::ManualOf(const Computation* computation) const {
   return it != manual_of_.end() ? it->second : 0;
 }
 
-Status ValueTable::Visit(const Computation& computation,
-                         std::span<const ValueIds> parameters, AxisSet manual) {
+Status ValueTable::Visit(const Computation& computation, std::span<const ValueIds> parameters,
+                         AxisSet manual) {
   computations_.push_back(&computation);
   const AxisSet outer = std::exchange(manual_, manual);
   manual_of_[&computation] = manual;
@@ -194,6 +195,8 @@ Status ValueTable::VisitInstruction(const Instruction& i) {
     return VisitBoundary(i);
   } else {
     AddRule(i);
+    // Its pieces may have no equal parts, where all of it has.
+    if (const Rotation turn = RotationOf(i); turn.of != nullptr) Link(i, of_[turn.of], of_[&i]);
   }
   return {};
 }

@@ -91,8 +91,8 @@ class ValueTable {
   AxisSet manual_ = 0;  // of the computation that is visited
   std::vector<ShardedValue> values_;
   std::vector<Constraint> constraints_;
-  std::unordered_map<const hlo::Instruction*, ValueIds> of_;  // looked up only
-  std::unordered_map<const hlo::Instruction*, size_t> rules_;         // constraints; looked up only
+  std::unordered_map<const hlo::Instruction*, ValueIds> of_;   // looked up only
+  std::unordered_map<const hlo::Instruction*, size_t> rules_;  // constraints; looked up only
   std::vector<const hlo::Computation*> computations_;
   std::unordered_map<const hlo::Computation*, AxisSet> manual_of_;  // looked up only
   std::vector<std::pair<int64_t, int>> groups_;                     // group, value

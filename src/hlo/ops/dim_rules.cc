@@ -49,6 +49,7 @@ std::string DimRule::ToString() const {
 }
 
 RuleMaker::RuleMaker(const Instruction& instruction) : i_(instruction) {
+  rule_.operands.reserve(i_.operands().size());
   for (const Instruction* operand : i_.operands()) {
     const Shape& shape = operand->shape();
     rule_.operands.emplace_back(shape.IsArray() ? static_cast<size_t>(shape.rank()) : 0);
