@@ -56,8 +56,11 @@ std::vector<FactorFacts> FactsOf(const Instruction& i, const DimRule& rule,
   const bool reducible = HasRepeatableReduction(i);
   for (size_t f = 0; f < facts.size(); ++f) {
     const FactorKind kind = rule.factors[f].kind;
-    facts[f].usable = kind == FactorKind::kParallel ||
-                      (kind == FactorKind::kReduced && reducible) || kind == FactorKind::kPermuted;
+    // What lies outside of windows does not count, unless parts are filled up with what does not
+    // change a reduction.
+    const bool moves = kind == FactorKind::kPermuted && (reducible || i.op() != Op::kReduceWindow);
+    facts[f].usable =
+        kind == FactorKind::kParallel || (kind == FactorKind::kReduced && reducible) || moves;
   }
   for (const Subject& s : subjects) {
     for (size_t d = 0; d < s.tensor->size(); ++d) {

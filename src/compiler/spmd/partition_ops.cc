@@ -298,26 +298,6 @@ Result<Instruction*> ComputationPartitioner::EmitLocal(const Instruction& i, con
   return local;
 }
 
-// What every device draws for itself becomes what the first one drew: the others' summands are
-// zero.
-Result<Instruction*> ComputationPartitioner::KeepFirst(const Instruction& i, Instruction* local,
-                                                       Form& form) {
-  const AxisSet axes = mesh_.all() & ~program_.FormOf(&i, 0).manual;
-  AxisList list;
-  for (int k = 0; k < static_cast<int>(mesh_.pieces.size()); ++k) {
-    if ((axes & BitOf(k)) != 0) list.push_back(k);
-  }
-  if (list.empty()) return local;
-  Instruction* index = TRY(emitter_.IndexAlong(list));
-  Builder b = emitter_.builder();
-  Instruction* zero = b.ScalarConstant(DType::kS32, 0);
-  Instruction* first = TRY(b.Compare(index, zero, hlo::Direction::kEq));
-  const Shape shape(local->shape().dtype(), local->shape().dims());
-  form.unreduced = axes;
-  form.reduction = hlo::ReductionKind::kSum;
-  return b.Add(Op::kSelect, {TRY(FillWith(b, first, shape)), local, TRY(ZeroesOf(b, shape))});
-}
-
 // Sums of values that are there as summands alone: added before they are reduced, so that one
 // all-reduce does for all. Ops that move elements leave them so where nobody else reads them.
 void ComputationPartitioner::KeepSummands(const Instruction& i, std::vector<Form>& operands,
