@@ -154,6 +154,21 @@ void DropStranded(const DimRule& rule, const DeviceMesh& mesh, FactorAxes& axes)
   }
 }
 
+// Where positions of a convolution are cut, each needs all of its window.
+void DropCutWindows(const Instruction& i, Cut& cut) {
+  if (i.op() != Op::kConvolution) return;
+  const hlo::ConvDims& d = i.attrs<hlo::ConvolutionAttrs>().dim_labels;
+  for (size_t s = 0; s < i.attrs<hlo::ConvolutionAttrs>().window.dims.size(); ++s) {
+    if (WindowAxes(i, cut, s).empty()) continue;
+    bool positions = false;
+    for (int factor : cut.rule.operands[0][static_cast<size_t>(d.input_spatial[s])]) {
+      positions |= !cut.axes[static_cast<size_t>(factor)].empty();
+    }
+    const int window = cut.rule.operands[1][static_cast<size_t>(d.kernel_spatial[s])][0];
+    if (positions) cut.axes[static_cast<size_t>(window)].clear();
+  }
+}
+
 }  // namespace
 
 void CutElsewhere(const Instruction& i, std::span<const Form> operands, const DeviceMesh& mesh,
@@ -263,6 +278,7 @@ Cut ChooseCut(const Instruction& i, const DimRule& rule, std::span<const Form> o
     }
   }
   DropStranded(cut.rule, mesh, cut.axes);
+  DropCutWindows(i, cut);
   for (size_t f = 0; f < cut.axes.size(); ++f) {
     if (cut.rule.factors[f].kind != FactorKind::kReduced) continue;
     Append(cut.reduced, cut.axes[f]);
