@@ -18,7 +18,7 @@ namespace {
 constexpr uint64_t kLeastTenure = 5, kMostTenure = 15;
 // Iterations without anything shorter; kicks that did not help, then from somewhere else.
 constexpr int64_t kPatience = program::WorkBounds::kBlock;
-constexpr int64_t kMostKicks = program::WorkBounds::kAlternatives / 4;
+constexpr int64_t kMostKicks = program::WorkBounds::kAlternatives;
 constexpr uint64_t kKick = 12;  // moves at random, or up to twice as many
 // Places of a stream within which a cycle is looked for.
 constexpr int64_t kNear = program::WorkBounds::kCandidates;
