@@ -84,7 +84,10 @@ std::string MatrixUnits(const program::TargetInfo& target) {
   const cpu::ProcessorFeatures& features = cpu::HostFeatures();
   std::string types = features.amx_bf16 ? "bf16" : "";
   if (features.amx_int8) StrAppend(types, types.empty() ? "" : ", ", "int8");
-  return types.empty() ? "none used" : StrCat("AMX (", types, ")");
+  if (!types.empty()) return StrCat("AMX (", types, ")");
+  types = features.bf16 ? "bfmmla" : "";
+  if (features.i8mm) StrAppend(types, types.empty() ? "" : ", ", "i8mm");
+  return types.empty() ? "none used" : StrCat("NEON (", types, ")");
 }
 
 std::string Rate(double flops, double bytes) {

@@ -14,9 +14,11 @@ namespace weft::cpu {
 namespace {
 
 const char* PeakOfInt8() {
+  if (HostFeatures().i8mm) return "i8mm unit";
   return HostFeatures().amx_int8 ? "amx int8 unit" : "vnni int8";
 }
 const char* PeakOfBf16() {
+  if (HostFeatures().bf16) return "bfmmla unit";
   return HostFeatures().amx_bf16 ? "amx bf16 unit" : "fma f32";
 }
 

@@ -18,6 +18,8 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 namespace weft::cpu {
@@ -98,6 +100,30 @@ WEFT_CHAINS(DotVnni, "avx512f,avx512vnni", __m512i, _mm512_setzero_si512(),
   }
 WEFT_AMX_CHAINS(ChainsAmxBf16, _tile_dpbf16ps)
 WEFT_AMX_CHAINS(ChainsAmxInt8, _tile_dpbssd)
+#elif defined(__aarch64__)
+constexpr int kNeonChains = 24;  // four a cycle, each 4 to 5 cycles
+#define WEFT_CHAINS(NAME, TARGET, VECTOR, STEP)                                                    \
+  __attribute__((target(TARGET))) void NAME() {                                                    \
+    VECTOR s[kNeonChains] = {};                                                                    \
+    float32x4_t x = {}, y = {};                                                                    \
+    __asm__ volatile("" : "+w"(x), "+w"(y));                                                       \
+    for (int64_t r = 0; r < kRounds; ++r) {                                                        \
+      _Pragma("GCC unroll 24") for (int i = 0; i < kNeonChains; ++i) STEP;                         \
+      __asm__ volatile(""                                                                          \
+                       : "+w"(s[0]), "+w"(s[1]), "+w"(s[2]), "+w"(s[3]), "+w"(s[4]), "+w"(s[5]),   \
+                         "+w"(s[6]), "+w"(s[7]), "+w"(s[8]), "+w"(s[9]), "+w"(s[10]), "+w"(s[11]), \
+                         "+w"(s[12]));                                                             \
+      __asm__ volatile(""                                                                          \
+                       : "+w"(s[13]), "+w"(s[14]), "+w"(s[15]), "+w"(s[16]), "+w"(s[17]),          \
+                         "+w"(s[18]), "+w"(s[19]), "+w"(s[20]), "+w"(s[21]), "+w"(s[22]),          \
+                         "+w"(s[23]));                                                             \
+    }                                                                                              \
+  }
+WEFT_CHAINS(FmaNeon, "arch=armv8-a", float32x4_t, s[i] = vfmaq_f32(s[i], x, y))
+WEFT_CHAINS(ChainsBfmmla, "arch=armv8.2-a+bf16", float32x4_t,
+            s[i] = vbfmmlaq_f32(s[i], vreinterpretq_bf16_f32(x), vreinterpretq_bf16_f32(y)))
+WEFT_CHAINS(ChainsSmmla, "arch=armv8.2-a+i8mm", int32x4_t,
+            s[i] = vmmlaq_s32(s[i], vreinterpretq_s8_f32(x), vreinterpretq_s8_f32(y)))
 #endif
 
 struct Peak {
@@ -142,6 +168,11 @@ void MeasureRegisters(Peaks& peaks) {
   };
   if (f.amx_bf16) peaks.Measure("amx bf16 unit", tiles * 16384, configured(ChainsAmxBf16));
   if (f.amx_int8) peaks.Measure("amx int8 unit", tiles * 32768, configured(ChainsAmxInt8));
+#elif defined(__aarch64__)
+  double vectors = static_cast<double>(kRounds * kNeonChains);
+  peaks.Measure("fma f32", vectors * 8, FmaNeon);
+  if (HostFeatures().bf16) peaks.Measure("bfmmla unit", vectors * 32, ChainsBfmmla);
+  if (HostFeatures().i8mm) peaks.Measure("i8mm unit", vectors * 64, ChainsSmmla);
 #else
   (void)peaks;
 #endif

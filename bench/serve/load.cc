@@ -32,7 +32,10 @@ struct LoadOptions {
   int64_t threads = 1;              // open loop; each with a connection
   int64_t channels = 4;             // closed loop: connections, at most one for each client
   double seconds = 5, warm_up = 0.5, high = 0;  // high: the part of high priority
-  double timeout_ms = 0, spin_us = 0;
+  double timeout_ms = 0;
+  double spin_us = 0;           // open loop: so long before it is due a request is waited for awake
+  double poll_us = 0;           // the same for answers, by nghttp2
+  std::string client = "wire";  // by nghttp2; "grpc": gRPC's own library
   bool batching = true, echo = false;
 };
 
@@ -41,6 +44,7 @@ struct Sample {
   bool high = false;
   int code = 0;
   Time latency = 0;
+  Time answered = 0;
 };
 
 std::vector<std::string_view> SplitAt(std::string_view text, char mark) {
@@ -55,11 +59,17 @@ std::vector<std::string_view> SplitAt(std::string_view text, char mark) {
 
 Result<LoadOptions> ParseLoad(int argc, char** argv) {
   LoadOptions options;
-  std::map<std::string_view, std::string*> texts = {
-      {"target", &options.target}, {"models", &options.models}, {"folder", &options.folder}};
-  std::map<std::string_view, double*> numbers = {
-      {"rate", &options.rate}, {"seconds", &options.seconds},       {"warm_up", &options.warm_up},
-      {"high", &options.high}, {"timeout_ms", &options.timeout_ms}, {"spin_us", &options.spin_us}};
+  std::map<std::string_view, std::string*> texts = {{"target", &options.target},
+                                                    {"models", &options.models},
+                                                    {"folder", &options.folder},
+                                                    {"client", &options.client}};
+  std::map<std::string_view, double*> numbers = {{"rate", &options.rate},
+                                                 {"seconds", &options.seconds},
+                                                 {"warm_up", &options.warm_up},
+                                                 {"high", &options.high},
+                                                 {"timeout_ms", &options.timeout_ms},
+                                                 {"spin_us", &options.spin_us},
+                                                 {"poll_us", &options.poll_us}};
   std::map<std::string_view, int64_t*> counts = {{"clients", &options.clients},
                                                  {"threads", &options.threads},
                                                  {"channels", &options.channels}};
@@ -85,6 +95,9 @@ Result<LoadOptions> ParseLoad(int argc, char** argv) {
       return InvalidArgument("unknown flag: ", word);
     }
   }
+#ifndef WEFT_GRPC_CLIENT
+  if (options.client == "grpc") return Unimplemented("--client=grpc: built without gRPC's library");
+#endif
   return options;
 }
 
@@ -155,7 +168,8 @@ void OpenLoop(const LoadOptions& options, size_t targets, Sender& sender, uint64
     size_t target = random() % targets;
     ++out;
     sender.Send(target, high, [&, due, high, target](int code) {
-      if (due >= when.counted) to.Add({target, high, code, Now() - due});
+      Time now = Now();
+      if (due >= when.counted) to.Add({target, high, code, now - due, now});
       --out;
     });
   }
@@ -173,7 +187,8 @@ void Caller(size_t targets, Sender& sender, uint64_t seed, const Schedule& when,
       code.notify_one();
     });
     code.wait(-1);
-    if (start >= when.counted) to.Add({target, false, code, Now() - start});
+    Time now = Now();
+    if (start >= when.counted) to.Add({target, false, code, now - start, now});
   }
 }
 
@@ -191,7 +206,8 @@ class Chain {
     }
     size_t target = random_() % targets_;
     sender_.Send(target, false, [this, start, target](int code) {
-      if (start >= when_.counted) to_.Add({target, false, code, Now() - start});
+      Time now = Now();
+      if (start >= when_.counted) to_.Add({target, false, code, now - start, now});
       Next();
     });
   }
@@ -204,6 +220,18 @@ class Chain {
   Recorder& to_;
   std::atomic<int64_t>& left_;
 };
+
+// The longest time between two answers that are results: what starves has none for long.
+Time LongestGap(const std::vector<Sample>& samples) {
+  std::vector<Time> times;
+  for (const Sample& sample : samples) {
+    if (sample.code == 0) times.push_back(sample.answered);
+  }
+  std::ranges::sort(times);
+  Time longest = 0;
+  for (size_t i = 1; i < times.size(); ++i) longest = std::max(longest, times[i] - times[i - 1]);
+  return longest;
+}
 
 std::string SummaryOf(const std::vector<Sample>& samples, double seconds) {
   std::vector<Time> good, shed;
@@ -222,6 +250,7 @@ std::string SummaryOf(const std::vector<Sample>& samples, double seconds) {
   std::string out = StrCat("{\"rate\": ", static_cast<double>(good.size()) / seconds,
                            ", \"p50_us\": ", at(good, 0.5), ", \"p90_us\": ", at(good, 0.9),
                            ", \"p99_us\": ", at(good, 0.99), ", \"p999_us\": ", at(good, 0.999),
+                           ", \"gap_us\": ", static_cast<double>(LongestGap(samples)) * 1e-3,
                            ", \"shed_p50_us\": ", at(shed, 0.5),
                            ", \"shed_p99_us\": ", at(shed, 0.99), ", \"codes\": {");
   bool first = true;
@@ -251,16 +280,32 @@ std::string Summary(const std::vector<LoadTarget>& targets, const std::vector<Sa
   return out + "}\n";
 }
 
+std::unique_ptr<Sender> MakeSender(const LoadOptions& options,
+                                   const std::vector<LoadTarget>& targets, Server* server) {
+  Time timeout = static_cast<Time>(options.timeout_ms * 1e6);
+  if (server != nullptr) return MakeLocalSender(*server, targets, timeout);
+#ifdef WEFT_GRPC_CLIENT
+  if (options.client == "grpc") return MakeGrpcSender(options.target, targets, timeout);
+#endif
+  return MakeWireSender(options.target, targets, timeout, static_cast<Time>(options.poll_us * 1e3));
+}
+
+int ServeEcho(const LoadOptions& options) {
+#ifdef WEFT_GRPC_CLIENT
+  if (options.client == "grpc") return ServeGrpcEcho();
+#endif
+  (void)options;
+  return ServeWireEcho();
+}
+
 void RunLoad(const LoadOptions& options, const std::vector<LoadTarget>& targets, Server* server,
              Recorder& recorder) {
   const bool open = options.rate > 0;
   int64_t clients = open ? options.threads : options.clients;
   int64_t connections = open || server != nullptr ? clients : std::min(clients, options.channels);
-  Time timeout = static_cast<Time>(options.timeout_ms * 1e6);
   std::vector<std::unique_ptr<Sender>> senders;
   for (int64_t i = 0; i < connections; ++i) {
-    senders.push_back(server != nullptr ? MakeLocalSender(*server, targets, timeout)
-                                        : MakeGrpcSender(options.target, targets, timeout));
+    senders.push_back(MakeSender(options, targets, server));
   }
   Schedule when;
   when.begin = Now();
@@ -275,7 +320,7 @@ void RunLoad(const LoadOptions& options, const std::vector<LoadTarget>& targets,
     if (open) {
       threads.emplace_back(
           [&, seed] { OpenLoop(options, targets.size(), sender, seed, when, recorder); });
-    } else if (server != nullptr || clients == 1) {
+    } else if (server != nullptr) {
       threads.emplace_back([&, seed] { Caller(targets.size(), sender, seed, when, recorder); });
     } else {
       ++left;
@@ -295,7 +340,7 @@ int Fail(const Error& error) {
 int Main(int argc, char** argv) {
   Result<LoadOptions> options = ParseLoad(argc, argv);
   if (!options) return Fail(options.error());
-  if (options->echo) return ServeEcho();
+  if (options->echo) return ServeEcho(*options);
   Result<std::vector<LoadTarget>> targets = ParseTargets(*options);
   if (!targets) return Fail(targets.error());
   std::unique_ptr<Server> server;

@@ -29,6 +29,11 @@ def long(p, x):
     return flat(p, x, 2000)
 
 
+def bulky(p, x):
+    """Two megabytes in and out, little to compute."""
+    return jnp.tanh(x * p[0]) + p[0]
+
+
 def write(base):
     random = np.random.default_rng(0)
 
@@ -45,3 +50,4 @@ def write(base):
     }
     for name, (function, params, width) in models.items():
         weft.serve.export(function, params, {"x": np.ones((1, width), np.float32)}, f"{base}/{name}", buckets=buckets)
+    weft.serve.export(bulky, weights(1, 524288), {"x": np.ones((1, 524288), np.float32)}, f"{base}/bulky", buckets=(1,))

@@ -1,5 +1,5 @@
-// Ways to send a request to a model server: over gRPC, or in process. And a bare gRPC server that
-// answers at once, for what the wire alone costs.
+// Ways to send a request to a model server: over gRPC, by nghttp2 or by gRPC's own library, or in
+// process. And bare servers that answer at once, for what the wire alone costs.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,12 @@ namespace weft::serve {
 struct LoadTarget {
   std::string model, input;
   std::vector<int64_t> dims;
+
+  int64_t elements() const {
+    int64_t count = 1;
+    for (int64_t dim : dims) count *= dim;
+    return count;
+  }
 };
 
 class Sender {
@@ -26,13 +32,20 @@ class Sender {
   virtual void Send(size_t target, bool high, std::function<void(int)> done) = 0;
 };
 
-// A connection of its own. `timeout`: nanoseconds; 0: none.
-std::unique_ptr<Sender> MakeGrpcSender(const std::string& address,
-                                       const std::vector<LoadTarget>& targets, Time timeout);
+// A connection of its own. `timeout`: nanoseconds; 0: none. `poll`: so long an answer is looked for
+// before its reader sleeps.
+std::unique_ptr<Sender> MakeWireSender(const std::string& address,
+                                       const std::vector<LoadTarget>& targets, Time timeout,
+                                       Time poll);
 std::unique_ptr<Sender> MakeLocalSender(Server& server, const std::vector<LoadTarget>& targets,
                                         Time timeout);
-
 // Answers ModelInfer with what came, until standard input ends; the port is printed.
-int ServeEcho();
+int ServeWireEcho();
+
+#ifdef WEFT_GRPC_CLIENT
+std::unique_ptr<Sender> MakeGrpcSender(const std::string& address,
+                                       const std::vector<LoadTarget>& targets, Time timeout);
+int ServeGrpcEcho();
+#endif
 
 }  // namespace weft::serve

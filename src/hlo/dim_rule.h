@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/inline_vec.h"
 #include "hlo/fwd.h"
 
 namespace weft::hlo {
@@ -30,7 +31,7 @@ struct Factor {
 };
 
 struct DimRule {
-  using Dim = std::vector<int>;     // factors, major to minor; empty: of size 1, or of no account
+  using Dim = InlineVec<int, 2>;    // factors, major to minor; empty: of size 1, or of no account
   using Tensor = std::vector<Dim>;  // by dimension
   std::vector<Factor> factors;
   std::vector<Tensor> operands;  // by operand; tokens and tuples have no dimensions

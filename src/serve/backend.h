@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/literal.h"
+#include "serve/device_selector.h"
 #include "serve/model_folder.h"
 
 namespace weft::serve {
@@ -49,6 +50,8 @@ class Backend {
   virtual ~Backend() = default;
   virtual std::string description() const = 0;  // "Weft CPU"
   virtual bool is_gpu() const = 0;
+  // What each device has, where requests are spread over several; empty: one runs all.
+  virtual std::vector<DeviceSelector::Load> DeviceLoads() const { return {}; }
   virtual Result<DeviceValueRef> Place(Literal value) = 0;
   // Whether a placed value of the same shape has these elements, bit by bit.
   virtual Result<bool> Holds(const DeviceValue& placed, const Literal& value) const = 0;

@@ -25,9 +25,9 @@ struct HostValue final : DeviceValue {
   Literal value;
 };
 
-struct PlacedBuffer final : DeviceValue {
-  explicit PlacedBuffer(std::unique_ptr<client::Buffer> b) : buffer(std::move(b)) {}
-  std::unique_ptr<client::Buffer> buffer;
+// On each of the devices.
+struct PlacedBuffers final : DeviceValue {
+  std::vector<std::unique_ptr<client::Buffer>> buffers;
 };
 
 // Programs take their platform's number as a first argument where they are for several.
@@ -89,14 +89,22 @@ class HostProgram final : public ClientProgram {
   }
 };
 
-// A device with memory of its own: inputs are copied there and results back.
+// Devices with memory of their own: inputs are copied to the one that is chosen and results back.
 class DeviceProgram final : public ClientProgram {
  public:
-  using ClientProgram::ClientProgram;
+  DeviceProgram(client::Client& client, std::unique_ptr<client::LoadedExecutable> loaded,
+                const ProgramText& text, DeviceSelector& selector)
+      : ClientProgram(client, std::move(loaded), text),
+        selector_(selector),
+        times_(static_cast<int>(client.devices().size())) {}
   Result<std::vector<Literal>> Run(std::vector<RunArgument> arguments, const std::atomic<bool>*,
                                    RunTimes* times) const override {
     int64_t begin = Nanoseconds();
-    client::Memory* memory = loaded_->devices()[0]->default_memory();
+    // Held until the results are the host's.
+    DeviceSelector::Reservation held = selector_.Reserve(times_.expected());
+    const size_t chosen = static_cast<size_t>(held.device());
+    client::Device* device = client_.devices()[chosen].get();
+    client::Memory* memory = device->default_memory();
     // All of the host's values at once: small ones share a copy.
     std::vector<Literal> brought;
     std::vector<client::Buffer*> buffers;  // null: the next that is brought
@@ -109,7 +117,8 @@ class DeviceProgram final : public ClientProgram {
         brought.push_back(std::move(argument.host));
         buffers.push_back(nullptr);
       } else {
-        buffers.push_back(static_cast<const PlacedBuffer*>(argument.placed)->buffer.get());
+        const auto& placed = static_cast<const PlacedBuffers&>(*argument.placed);
+        buffers.push_back(placed.buffers[chosen].get());
       }
     }
     std::vector<std::unique_ptr<client::Buffer>> own =
@@ -123,7 +132,8 @@ class DeviceProgram final : public ClientProgram {
     for (size_t i = 0; i < buffers.size(); ++i) not_donated[i] = static_cast<int64_t>(i);
     client::ExecuteRequest request{.arguments = std::span(&list, 1),
                                    .argument_count = static_cast<int64_t>(buffers.size()),
-                                   .not_donated = not_donated};
+                                   .not_donated = not_donated,
+                                   .device = device};
     int64_t there = Nanoseconds();
     client::ExecuteResult result = TRY(loaded_->Execute(request));
     if (const Status& status = result.done[0]->Await(); !status)
@@ -134,29 +144,43 @@ class DeviceProgram final : public ClientProgram {
       values.push_back(TRY(client::HostValue(TRY(output->Get()))));
     }
     *times = {there - begin, done - there, Nanoseconds() - done};
+    times_.Learn(held.device(), done - there);
     return values;
   }
+
+ private:
+  DeviceSelector& selector_;
+  mutable DeviceTimes times_;
 };
 
 class ClientBackend final : public Backend {
  public:
-  explicit ClientBackend(std::unique_ptr<client::Client> c) : client_(std::move(c)) {}
+  ClientBackend(std::unique_ptr<client::Client> c, const BackendOptions& options)
+      : client_(std::move(c)),
+        selector_(static_cast<int>(client_->devices().size()), options.selection) {}
   std::string description() const override { return client_->devices()[0]->kind(); }
   bool is_gpu() const override { return client_->gpu() != nullptr; }
+  std::vector<DeviceSelector::Load> DeviceLoads() const override {
+    return is_gpu() ? selector_.loads() : std::vector<DeviceSelector::Load>();
+  }
 
   Result<DeviceValueRef> Place(Literal value) override {
     if (!is_gpu()) return std::make_shared<HostValue>(std::move(value));
-    client::Memory* memory = client_->devices()[0]->default_memory();
-    std::unique_ptr<client::Buffer> buffer = client::BufferFromLiteral(memory, std::move(value));
-    if (const Status& ready = buffer->ready()->Await(); !ready)
-      return std::unexpected(ready.error());
-    return std::make_shared<PlacedBuffer>(std::move(buffer));
+    auto placed = std::make_shared<PlacedBuffers>();
+    for (const auto& device : client_->devices())
+      placed->buffers.push_back(client::BufferFromLiteral(device->default_memory(), value));
+    for (const auto& buffer : placed->buffers) {
+      if (const Status& ready = buffer->ready()->Await(); !ready)
+        return std::unexpected(ready.error());
+    }
+    return placed;
   }
 
   Result<bool> Holds(const DeviceValue& placed, const Literal& value) const override {
     Literal there;
     if (is_gpu()) {
-      there = TRY(client::HostValue(TRY(static_cast<const PlacedBuffer&>(placed).buffer->Get())));
+      const auto& buffers = static_cast<const PlacedBuffers&>(placed).buffers;
+      there = TRY(client::HostValue(TRY(buffers[0]->Get())));
     } else {
       there = static_cast<const HostValue&>(placed).value;
     }
@@ -166,23 +190,26 @@ class ClientBackend final : public Backend {
   }
 
   Result<std::shared_ptr<const Program>> Compile(const ProgramText& program) override {
+    client::CompileRequest request;
+    request.portable_executable = is_gpu();
     std::shared_ptr<client::Executable> executable =
-        TRY(client::Executable::Compile(*client_, "mlir", program.text, {}));
+        TRY(client::Executable::Compile(*client_, "mlir", program.text, request));
     bool on_device = executable->device_runner() != nullptr || is_gpu();
     auto loaded = TRY(client::LoadedExecutable::Load(*client_, std::move(executable)));
     if (!on_device) return std::make_shared<HostProgram>(*client_, std::move(loaded), program);
-    return std::make_shared<DeviceProgram>(*client_, std::move(loaded), program);
+    return std::make_shared<DeviceProgram>(*client_, std::move(loaded), program, selector_);
   }
 
  private:
   std::unique_ptr<client::Client> client_;
+  DeviceSelector selector_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Backend>> MakeClientBackend() {
-  client::ClientOptions options = TRY(client::ClientOptions::FromEnvironment());
-  return std::make_unique<ClientBackend>(TRY(client::Client::Create(std::move(options))));
+Result<std::unique_ptr<Backend>> MakeClientBackend(const BackendOptions& options) {
+  client::ClientOptions chosen = TRY(client::ClientOptions::FromEnvironment());
+  return std::make_unique<ClientBackend>(TRY(client::Client::Create(std::move(chosen))), options);
 }
 
 }  // namespace weft::serve

@@ -5,10 +5,16 @@
 
 #include "base/error.h"
 #include "serve/backend.h"
+#include "serve/device_selector.h"
 
 namespace weft::serve {
 
+struct BackendOptions {
+  // Which of several devices with memory of their own takes a request; weights are on each.
+  DeviceSelector::Policy selection = DeviceSelector::Policy::kSoonestFree;
+};
+
 // By the environment: WEFT_PLATFORM, WEFT_CACHE, WEFT_THREADS, ...
-Result<std::unique_ptr<Backend>> MakeClientBackend();
+Result<std::unique_ptr<Backend>> MakeClientBackend(const BackendOptions& options = {});
 
 }  // namespace weft::serve

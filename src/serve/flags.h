@@ -18,6 +18,7 @@ struct ServeFlags {
   std::vector<std::string> models;  // NAME=PATH
   std::vector<std::string> labels;  // NAME:LABEL=VERSION
   std::string version_policy = "latest:1";
+  std::string device_selection = "soonest_free";
   double file_system_poll_wait_seconds = 1;
   bool enable_batching = true, dedicated_cores = false;
   int64_t batch_timeout_micros = 0;

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "serve/batch.h"
 #include "serve/test_model.h"
+#include "serve/weight_store.h"
 
 namespace weft::serve {
 namespace {
@@ -159,6 +160,38 @@ TEST(VariablesTest, ClustersAreReadAtOnceAndOneThatFailsHoldsUpNobody) {
 }
 
 // Two inputs and two outputs whose names would be the same if they were joined.
+// A program may ask for a weight in another order in memory. Elements lie row-major on every
+// device: one placed value serves programs that ask and programs that do not, and what was asked is
+// told.
+TEST(BackendTest, WeightsInTheLayoutThatAProgramAsksFor) {
+  std::unique_ptr<Backend> backend = testing::TestBackend();
+  ASSERT_NE(backend, nullptr);
+  auto compile = [&](std::string_view attribute) {
+    ProgramText text;
+    text.text = StrCat("module @m {\n  func.func public @main(%w: tensor<2x3xf32>", attribute,
+                       ", %x: tensor<2x3xf32>) -> tensor<2x3xf32> {\n    %r = stablehlo.subtract ",
+                       "%x, %w : tensor<2x3xf32>\n    return %r : tensor<2x3xf32>\n  }\n}\n");
+    return backend->Compile(text);
+  };
+  auto plain = compile(""), turned = compile(" {mhlo.layout_mode = \"{0,1}\"}");
+  ASSERT_TRUE(plain) << plain.error().ToString();
+  ASSERT_TRUE(turned) << turned.error().ToString();
+  EXPECT_EQ((*plain)->parameters()[0].layout(), nullptr);
+  ASSERT_NE((*turned)->parameters()[0].layout(), nullptr);
+  EXPECT_FALSE((*turned)->parameters()[0].layout()->IsRowMajor());
+  WeightStore store(*backend);
+  DeviceValueRef weight = *store.Place(Floats({2, 3}, {1, 2, 3, 4, 5, 6}));
+  for (const auto& program : {*plain, *turned}) {
+    RunTimes times;
+    std::vector<RunArgument> arguments(2);
+    arguments[0].placed = weight.get();
+    arguments[1].host = Floats({2, 3}, {10, 20, 30, 40, 50, 60});
+    auto results = program->Run(std::move(arguments), nullptr, &times);
+    ASSERT_TRUE(results) << results.error().ToString();
+    EXPECT_EQ((*results)[0].ToString(), "{ { 9, 18, 27 }, { 36, 45, 54 } }");
+  }
+}
+
 TEST(GraphTest, NamesInAnyOrderAndResultsAsAsked) {
   testing::TempFolder folder;
   testing::MakeFolder(folder.path() + "/1");

@@ -16,8 +16,8 @@ struct HttpRequest {
   std::vector<std::pair<std::string, std::string>> headers = {};  // names in lower case
   std::string body = {};
   Time received = 0;
-  std::string peer = {};          // who asks; empty: not known
-  bool thread_is_wanted = false;  // the one that brings it, for others: nothing is run there
+  std::string peer = {};  // who asks; empty: not known
+  ThreadUse thread_use = ThreadUse::kFree;
 
   // Empty: it is not there.
   std::string_view Header(std::string_view name) const {

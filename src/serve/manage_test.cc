@@ -151,6 +151,9 @@ TEST_F(ManageTest, StatusPageAndTrace) {
             std::string::npos)
       << status;
   EXPECT_NE(status.find("\"normal\":{\"outcomes\":{\"ok\":1,"), std::string::npos) << status;
+  EXPECT_NE(status.find("\"rank\":\"SCHED_OTHER, slices of 400 us\",\"cores\":\"any core\""),
+            std::string::npos)
+      << status;
   EXPECT_EQ(Get("/v2/debug/trace?seconds=x").substr(0, 3), "400");
   std::promise<std::string> trace;
   rest_->Handle({"GET", "/v2/debug/trace?seconds=0.2"},

@@ -110,7 +110,7 @@ Result<Priority> ReadPriority(std::string_view text) {
 
 Status ReadRequestHeaders(const HttpRequest& http, InferRequest& request) {
   request.received = http.received;
-  request.thread_is_wanted = http.thread_is_wanted;
+  request.thread_use = http.thread_use;
   request.trace = ParseTraceparent(http.Header("traceparent"));
   if (std::string_view text = http.Header("x-weft-priority"); !text.empty()) {
     request.priority = TRY(ReadPriority(text));

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/log.h"
 #include "base/thread_limit.h"
 #include "base/trace.h"
 #include "serve/thread_class.h"
@@ -18,7 +19,7 @@ std::chrono::steady_clock::time_point ToClock(Time time) {
 // How long after a request was turned away the server counts as crowded.
 constexpr Time kCrowded = kSecond;
 // Runs on leftover cores that take so much longer than at their best: somebody else has the cores.
-constexpr double kStarved = 8;
+constexpr double kStarved = 8, kStarvedSmoothing = 1.0 / 16;
 constexpr Time kStarvedPause = 10 * kSecond;
 
 // Milliseconds, rounded up: what a client is told to wait.
@@ -46,6 +47,13 @@ Time Now() {
       .count();
 }
 
+bool Starvation::Add(double slowdown) {
+  slowdown_ += (slowdown - slowdown_) * kStarvedSmoothing;
+  if (slowdown_ < kStarved) return false;
+  slowdown_ = 1;
+  return true;
+}
+
 RunHandler::RunHandler(SchedulerOptions options, TaskRunner& runner)
     : runner_(runner),
       scheduler_(options),
@@ -53,10 +61,14 @@ RunHandler::RunHandler(SchedulerOptions options, TaskRunner& runner)
       own_cores_(options.own_cores),
       others_only_(options.reserved > 0 && options.high_slots > 0) {
   auto start = [&](int count, std::string_view name, Crew crew) {
+    threads_of_[static_cast<size_t>(crew)] = count;
     for (int i = 0; i < count; ++i) {
-      threads_.emplace_back([this, label = StrCat(name, i), crew] {
+      // A core each, where those are the server's own: two runs never share one while another
+      // idles.
+      const int core = own_cores_ && crew == Crew::kOthers && count <= cores_ ? i : -1;
+      threads_.emplace_back([this, label = StrCat(name, i), crew, core] {
         trace::NameThread(label);
-        Work(crew, -1);
+        Work(crew, core);
       });
     }
   };
@@ -64,6 +76,10 @@ RunHandler::RunHandler(SchedulerOptions options, TaskRunner& runner)
   if (options.reserved > 0) StartHigh(std::max(options.reserved, options.high_slots));
   start(others, "serve ", Crew::kOthers);
   if (others_only_) start(others, "serve leftover ", Crew::kLeftover);
+  for (const CrewFacts& crew : Crews()) {
+    VLOG("serve", 1) << crew.threads << " threads for runs, " << crew.name << ": " << crew.rank
+                     << ", " << crew.cores;
+  }
 }
 
 // One for each core, where the cores are the server's own: first those that receivers leave.
@@ -72,6 +88,7 @@ void RunHandler::StartHigh(int count) {
   for (int i = 0; i < count; ++i) {
     const int core = kept > 0 ? (kept + i) % cores_ : -1;
     const Crew crew = kept > 0 && i >= cores_ - kept ? Crew::kHighToo : Crew::kHigh;
+    ++threads_of_[static_cast<size_t>(crew)];
     threads_.emplace_back([this, i, crew, core] {
       trace::NameThread(StrCat("serve high ", i));
       Work(crew, core);
@@ -102,7 +119,7 @@ void RunHandler::Submit(TaskRef task) {
     if (!draining) admission = scheduler_.Admit(std::move(task), now);
     crowded = crowded || admission.verdict != Scheduler::Verdict::kAdmitted ||
               admission.displaced != nullptr;
-    if (crowded) crowded_until_ = now + kCrowded;
+    if (crowded) SetCrowded(now);
   }
   if (own_cores_ && admission.verdict != Scheduler::Verdict::kAdmitted)
     KeepToReceiverCores(cores_, Now() + kCrowded);
@@ -115,6 +132,14 @@ void RunHandler::Submit(TaskRef task) {
     return runner_.Refuse(*kept, TurnedAway(admission.verdict, admission.retry_after));
   }
   WakeOne();
+}
+
+void RunHandler::SetCrowded(Time now) {
+  if (now >= crowded_until_) {
+    starvation_.Reset();
+    VLOG("serve", 1) << "crowded: runs that are not of the high class stand behind";
+  }
+  crowded_until_ = now + kCrowded;
 }
 
 bool RunHandler::RunHere(const TaskRef& task) {
@@ -164,10 +189,12 @@ void RunHandler::Cancel(Task& task) {
 }
 
 bool RunHandler::RunBatch(const Scheduler::Batch& batch) {
+  under_way_.fetch_add(1, std::memory_order_relaxed);
   {
     ThreadLimit limit(batch.threads);
     runner_.Run(batch);
   }
+  under_way_.fetch_sub(1, std::memory_order_relaxed);
   bool idle = false, more = false;
   {
     MutexLock lock(mutex_);
@@ -183,8 +210,11 @@ bool RunHandler::RunBatch(const Scheduler::Batch& batch) {
 void RunHandler::JudgeLeftover(const Scheduler::Batch& batch) {
   Time now = Now();
   MutexLock lock(mutex_);
-  if (batch.lane->Slowdown(batch.bucket, now - batch.started) < kStarved) return;
+  const double slowdown = batch.lane->Slowdown(batch.bucket, now - batch.started);
+  if (!starvation_.Add(slowdown)) return;
   leftover_from_ = now + kStarvedPause;
+  VLOG("serve", 1) << "runs that stand behind take " << slowdown
+                   << " times as long as at their best: the usual threads go on";
 }
 
 // What is next for a thread of the crew; nothing: it was waited, or it is to end.
@@ -218,11 +248,14 @@ std::optional<Scheduler::Decision> RunHandler::NextFor(Crew crew, bool& ends) {
 void RunHandler::Work(Crew crew, int core) {
   if (crew == Crew::kLeftover) StandBehind(own_cores_);
   if (IsHigh(crew)) UseSlices(kHighSlice);
+  bool home = false;  // on its core
   for (bool ends = false; !ends;) {
-    if (core >= 0) UseCores(core, 1);
+    if (core >= 0 && !std::exchange(home, true)) UseCores(core, 1);
     std::optional<Scheduler::Decision> decision = NextFor(crew, ends);
-    if (core >= 0) UseCores(0, 0);  // a pool that it begins is on all of them
     if (!decision) continue;
+    // Loops of several threads are on all of them.
+    const bool spreads = decision->batch && decision->batch->threads > 1;
+    if (spreads && std::exchange(home, false)) UseCores(0, 0);
     WakeOne();  // another slot may be free for what is left
     for (const TaskRef& task : decision->expired) {
       runner_.Refuse(*task, TurnedAway(Scheduler::Verdict::kExpired, 0));
@@ -247,6 +280,32 @@ bool RunHandler::Drain(Time deadline) {
     }
   }
   return true;
+}
+
+std::vector<RunHandler::CrewFacts> RunHandler::Crews() const {
+  constexpr std::string_view kNames[kCrews] = {"high", "high, when those are busy", "others",
+                                               "others, while requests are turned away"};
+  const int kept = own_cores_ ? CoresForReceivers(cores_) : 0;
+  const std::string high_cores =
+      kept > 0 ? StrCat("begin on the last ", cores_ - kept) : "any core";
+  MutexLock lock(mutex_);
+  const Crew turn = CrewOfOthers(Now());
+  std::vector<CrewFacts> facts;
+  for (size_t c = 0; c < kCrews; ++c) {
+    if (threads_of_[c] == 0) continue;
+    const Crew crew = static_cast<Crew>(c);
+    CrewFacts& fact = facts.emplace_back(kNames[c], threads_of_[c], waiting_[c]);
+    fact.rank = IsHigh(crew)              ? RankWithSlices(kHighSlice)
+                : crew == Crew::kLeftover ? RankBehind(own_cores_)
+                                          : "SCHED_OTHER";
+    fact.cores = crew == Crew::kHigh      ? high_cores
+                 : crew == Crew::kHighToo ? StrCat("begin on the first ", kept)
+                 : crew == Crew::kOthers && own_cores_ && threads_of_[c] <= cores_
+                     ? "one each, for runs of one thread"
+                     : "any core";
+    fact.turn = IsHigh(crew) || crew == turn;
+  }
+  return facts;
 }
 
 RunHandler::Load RunHandler::load() const {

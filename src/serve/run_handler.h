@@ -2,8 +2,11 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <condition_variable>
 #include <functional>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -23,6 +26,18 @@ class TaskRunner {
   virtual void Run(const Scheduler::Batch& batch) = 0;
   // Turned away, expired or withdrawn: it did not run and will not.
   virtual void Refuse(Task& task, Error error) = 0;
+};
+
+// Whether runs hardly get on: on average of late, not one of them, which may have been behind
+// several of the high class.
+class Starvation {
+ public:
+  // `slowdown`: how much longer than at its best a run took. Whether they starve; begins anew then.
+  bool Add(double slowdown);
+  void Reset() { slowdown_ = 1; }
+
+ private:
+  double slowdown_ = 1;
 };
 
 // As many threads as slots; the high class has its own where slots are reserved for it. While
@@ -57,6 +72,18 @@ class RunHandler {
     int running = 0, limit = 0;
   };
   Load load() const WEFT_EXCLUDES(mutex_);
+  // Whether a core has nothing to run, as far as runs tell: a thread may look for work there
+  // without sleeping.
+  bool HasIdleCore() const { return under_way_.load(std::memory_order_relaxed) + 1 < cores_; }
+
+  // Threads of one kind: how the system ranks and places them, and whether it is their turn.
+  struct CrewFacts {
+    std::string_view name;
+    int threads = 0, waiting = 0;
+    std::string rank, cores;
+    bool turn = true;
+  };
+  std::vector<CrewFacts> Crews() const WEFT_EXCLUDES(mutex_);
 
  private:
   // Threads of one kind, and what wakes them.
@@ -69,6 +96,7 @@ class RunHandler {
   static constexpr int kCrews = 4;
   static bool IsHigh(Crew crew) { return crew == Crew::kHigh || crew == Crew::kHighToo; }
   void StartHigh(int count);
+  void SetCrowded(Time now) WEFT_REQUIRES(mutex_);
   // `core`: where it begins its runs; -1: anywhere.
   void Work(Crew crew, int core) WEFT_EXCLUDES(mutex_);
   // Which of the two does the runs that are not of the high class.
@@ -88,6 +116,9 @@ class RunHandler {
   std::condition_variable idle_;
   Scheduler scheduler_ WEFT_GUARDED_BY(mutex_);
   std::array<int, kCrews> waiting_ WEFT_GUARDED_BY(mutex_) = {};
+  std::array<int, kCrews> threads_of_ = {};        // settled at the start
+  std::atomic<int> under_way_ = 0;                 // runs
+  Starvation starvation_ WEFT_GUARDED_BY(mutex_);  // of the leftover
   // Until then the leftover does the others; not before then, where it hardly got on.
   Time crowded_until_ WEFT_GUARDED_BY(mutex_) = 0, leftover_from_ WEFT_GUARDED_BY(mutex_) = 0;
   const int cores_;

@@ -50,6 +50,33 @@ TEST(RunHandler, LosesNobodyWhileItIsCrowded) {
   EXPECT_GT(runner.refused, 0);
 }
 
+// One run that was behind others says nothing; where all hardly get on somebody else has the cores.
+TEST(RunHandler, StarvingIsJudgedByManyRuns) {
+  Starvation starvation;
+  EXPECT_FALSE(starvation.Add(60));
+  for (int i = 0; i < 100; ++i) EXPECT_FALSE(starvation.Add(i % 10 == 0 ? 20 : 1.5));
+  int runs = 1;
+  while (!starvation.Add(20)) ++runs;
+  EXPECT_LE(runs, 16);
+  EXPECT_FALSE(starvation.Add(20));  // it begins anew
+}
+
+// Threads of each kind say how they are ranked, and whose turn it is.
+TEST(RunHandler, SaysHowThreadsAreRanked) {
+  SlowRunner runner;
+  SchedulerOptions options{
+      .slots = 3, .reserved = 1, .cores = 4, .own_cores = true, .high_slots = 3};
+  RunHandler handler(options, runner);
+  std::vector<RunHandler::CrewFacts> crews = handler.Crews();
+  ASSERT_EQ(crews.size(), 4u);
+  EXPECT_EQ(crews[0].cores, "begin on the last 2");
+  EXPECT_EQ(crews[1].threads, 1);
+  EXPECT_EQ(crews[1].cores, "begin on the first 2");
+  EXPECT_TRUE(crews[2].turn);
+  EXPECT_EQ(crews[3].rank, "SCHED_IDLE");
+  EXPECT_FALSE(crews[3].turn);
+}
+
 // Short ones run where they arrive and go by long ones, threads of the high class take what is much
 // shorter, some are cancelled, some expire, and at times there is too much: none is lost. On cores
 // of its own (of which there may be fewer than it is told) threads have places.

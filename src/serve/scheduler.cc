@@ -258,11 +258,13 @@ Scheduler::Batch Scheduler::Build(Lane& lane, Priority first, Time now, int clas
 }
 
 // Beside others each run has its part of the cores: the threads of a loop wait for each other, and
-// on busy cores they wait long. The high class has half of them in any case.
+// on busy cores they wait long. What others came upon of late counts as what is there now, or runs
+// would take as long as it is quiet for the moment. The high class has half of them in any case.
 int Scheduler::ThreadsFor(const Batch& batch) const {
   Time best = batch.lane->Best(batch.bucket);
   if (batch.slotless || (best != 0 && best < kWorthThreads)) return 1;
-  size_t others = static_cast<size_t>(running()) + queued_;
+  size_t others =
+      std::max(static_cast<size_t>(running()) + queued_, static_cast<size_t>(crowd_ + 0.5));
   int share = options_.cores / static_cast<int>(std::min<size_t>(others + 1, 1024));
   if (batch.priority == Priority::kHigh) share = std::max(share, (options_.cores + 1) / 2);
   return std::max(share, 1);
@@ -270,6 +272,7 @@ int Scheduler::ThreadsFor(const Batch& batch) const {
 
 void Scheduler::Begin(Batch& batch) {
   batch.expected = batch.started + batch.lane->Cost(batch.bucket);
+  crowd_ += (static_cast<double>(static_cast<size_t>(running()) + queued_) - crowd_) * kSmoothing;
   batch.threads = ThreadsFor(batch);
   running_.emplace(batch.id,
                    Running{batch.priority, batch.expected, batch.expected - batch.started});
@@ -284,7 +287,9 @@ void Scheduler::Begin(Batch& batch) {
 bool Scheduler::MayPass(const Task& task) const {
   const Lane& lane = *task.lane;
   if (slotless_ >= options_.cores || !lane.Empty()) return false;
-  if (!lane.alone_ && lane.running_ > 0) return false;  // the next ones are joined
+  // The next ones are joined, but for what is run sooner than it waits for that.
+  const bool brief = task.cost_ > 0 && task.cost_ <= kHandOver;
+  if (!lane.alone_ && lane.running_ > (brief ? 1 : 0)) return false;
   for (int c = 0; c < static_cast<int>(task.priority); ++c) {
     if (queued_by_[static_cast<size_t>(c)] > 0) return false;
   }
@@ -295,6 +300,7 @@ std::optional<Scheduler::Batch> Scheduler::StartAtOnce(const TaskRef& task, Time
   Lane& lane = *task->lane;
   bool waits = !lane.alone_ && lane.max_delay_ > 0 && task->rows < lane.largest();
   if (waits || task->deadline <= now) return {};
+  task->cost_ = lane.Cost(lane.BucketFor(task->rows));
   const bool free = queued_ == 0 && MayStart(task->priority);
   if (!free && !(pass && MayPass(*task))) return {};
   Batch batch{.lane = &lane, .tasks = {task}, .bucket = lane.BucketFor(task->rows)};

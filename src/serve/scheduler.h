@@ -31,8 +31,18 @@ inline constexpr Time kMicrosecond = 1000, kMillisecond = 1000 * kMicrosecond,
 
 enum class Priority : uint8_t { kHigh, kNormal, kLow };
 inline constexpr int kPriorities = 3;
+// To hand a run to another thread and to wake that takes up to so long.
+inline constexpr Time kHandOver = 50 * kMicrosecond;
 std::string_view NameOf(Priority priority);  // "high"
 std::optional<Priority> ParsePriority(std::string_view text);
+
+// Whether the thread that brings a request may run it.
+enum class ThreadUse : uint8_t {
+  kFree,    // what is short
+  kWanted,  // others came with it, or no other thread is left to receive: what is sooner run than
+            // handed to another
+  kNeeded,  // nothing
+};
 
 class Lane;
 
@@ -204,6 +214,7 @@ class Scheduler {
   size_t queued_ = 0;
   int slotless_ = 0;  // of the runs
   double limit_ = 1, slowdown_ = 1;
+  double crowd_ = 0;  // runs and requests that others came upon, of late
   uint64_t next_lane_ = 1, next_sequence_ = 1, next_batch_ = 1;
 };
 

@@ -8,6 +8,7 @@
 #include "base/metrics.h"
 #include "base/trace.h"
 #include "serve/batch.h"
+#include "serve/thread_class.h"
 
 namespace weft::serve {
 namespace {
@@ -154,6 +155,18 @@ Server::~Server() {
   handler_.reset();
 }
 
+std::vector<RunHandler::CrewFacts> Server::Crews() const {
+  std::vector<RunHandler::CrewFacts> crews = handler_->Crews();
+  const int kept = own_cores() ? CoresForReceivers(options_.scheduler.cores) : 0;
+  for (const auto& [protocol, threads] : receivers_) {
+    RunHandler::CrewFacts& crew = crews.emplace_back(protocol, threads);
+    crew.rank = RankWithSlices(kReceiverSlice);
+    crew.cores = kept > 0 ? StrCat("the first ", kept, " while requests are turned away")
+                          : std::string("any core");
+  }
+  return crews;
+}
+
 void Server::Ticket::Cancel() const {
   for (const std::weak_ptr<Task>& task : tasks_) {
     if (std::shared_ptr<Task> held = task.lock()) handler_->Cancel(*held);
@@ -243,9 +256,11 @@ std::vector<std::shared_ptr<Server::InferTask>> Server::SplitRows(std::shared_pt
   return parts;
 }
 
-bool Server::MayRunHere(const InferTask& task) const {
+bool Server::MayRunHere(const InferTask& task, ThreadUse use) const {
+  if (use == ThreadUse::kNeeded) return false;
   Time cost = task.lane->Cost(task.lane->BucketFor(task.rows));
-  return cost > 0 && cost <= options_.run_here_below;
+  Time most = use == ThreadUse::kFree ? options_.run_here_below : options_.run_wanted_below;
+  return cost > 0 && cost <= most;
 }
 
 Server::Ticket Server::Infer(InferRequest request, InferDone done) {
@@ -253,7 +268,7 @@ Server::Ticket Server::Infer(InferRequest request, InferDone done) {
   Ticket ticket;
   ticket.handler_ = handler_.get();
   Priority priority = request.priority;
-  const bool may_run_here = !request.thread_is_wanted;
+  const ThreadUse use = request.thread_use;
   Result<std::vector<std::shared_ptr<InferTask>>> tasks = Plan(std::move(request), done);
   if (!tasks) {
     done(std::unexpected(tasks.error()));
@@ -263,8 +278,7 @@ Server::Ticket Server::Infer(InferRequest request, InferDone done) {
     task->arrival = Now();
     task->servable->stats().Observe(priority, Phase::kAdmission, task->arrival - task->received);
   }
-  if (may_run_here && tasks->size() == 1 && MayRunHere(*tasks->front()) &&
-      handler_->RunHere(tasks->front()))
+  if (tasks->size() == 1 && MayRunHere(*tasks->front(), use) && handler_->RunHere(tasks->front()))
     return ticket;
   for (const auto& task : *tasks) ticket.tasks_.push_back(task);
   for (auto& task : *tasks) handler_->Submit(std::move(task));

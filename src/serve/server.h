@@ -10,6 +10,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -30,6 +32,8 @@ struct ServerOptions {
   BatchingOptions batching = {};
   // Runs that take less may be done on the thread that brings the request.
   Time run_here_below = 200 * kMicrosecond;
+  // The same where that thread is wanted for others.
+  Time run_wanted_below = kHandOver;
   // Bytes of inputs that wait or run, of all requests; more are turned away. 0: no limit.
   int64_t max_inflight_bytes = 0;
   ModelLimits models = {};
@@ -47,8 +51,7 @@ struct InferRequest {
   Time received = 0;  // of Now(); 0: now
   Time deadline = kNever;
   std::optional<TraceContext> trace = std::nullopt;
-  // The thread that brings it is wanted for others: it is not run there.
-  bool thread_is_wanted = false;
+  ThreadUse thread_use = ThreadUse::kFree;
 };
 
 struct InferResponse {
@@ -78,6 +81,13 @@ class Server : private TaskRunner {
   int64_t inflight_bytes() const { return inflight_bytes_; }
   const Backend& backend() const { return *backend_; }
   RunHandler::Load load() const { return handler_->load(); }
+  std::vector<RunHandler::CrewFacts> Crews() const;  // of runs, and those that receive
+  bool HasIdleCore() const { return handler_->HasIdleCore(); }
+  // So many threads receive; `protocol` outlives the server. Before the first request.
+  void AddReceivers(std::string_view protocol, int threads) {
+    receivers_.emplace_back(protocol, threads);
+  }
+  bool own_cores() const { return options_.scheduler.own_cores; }
 
   // A request under way, for who wants to end it.
   class Ticket {
@@ -110,7 +120,7 @@ class Server : private TaskRunner {
   void Refuse(Task& task, Error error) override;
   Result<std::vector<std::shared_ptr<InferTask>>> Plan(InferRequest request, InferDone& done);
   Status Hold(InferTask& task);
-  bool MayRunHere(const InferTask& task) const;
+  bool MayRunHere(const InferTask& task, ThreadUse use) const;
   static std::vector<std::shared_ptr<InferTask>> SplitRows(std::shared_ptr<InferTask> whole,
                                                            int64_t rows, int64_t most);
 
@@ -123,6 +133,7 @@ class Server : private TaskRunner {
   std::atomic<int64_t> inflight_bytes_ = 0;
   Models models_;
   AnswerHooks hooks_;
+  std::vector<std::pair<std::string_view, int>> receivers_;
   std::atomic<bool> draining_ = false;
   std::unique_ptr<RunHandler> handler_;  // last: its threads use the rest
 };

@@ -90,16 +90,17 @@ TEST_F(ServerTest, ReadyWithoutTheWeightsThatNoGraphNeeds) {
   EXPECT_EQ((*servable)->variables().loaded_bytes(), 8);
 }
 
-TEST_F(ServerTest, RunsNothingOnAThreadThatIsWanted) {
+TEST_F(ServerTest, RunsNothingOnAThreadThatIsNeeded) {
   WriteLinear(version(1), 0.5, 2);
   ServerOptions options = DefaultServerOptions();
   options.run_here_below = kSecond;  // whatever the machine is like
+  options.run_wanted_below = kSecond / 2;
   Start(options);
   ASSERT_TRUE(Serve());
   // Where it ran.
-  auto thread_of = [&](bool wanted) {
+  auto thread_of = [&](ThreadUse use) {
     InferRequest request = Request(Floats({1, 2}, {2, 4}));
-    request.thread_is_wanted = wanted;
+    request.thread_use = use;
     std::promise<std::thread::id> where;
     server_->Infer(std::move(request), [&](auto response) {
       EXPECT_TRUE(response.has_value());
@@ -107,9 +108,24 @@ TEST_F(ServerTest, RunsNothingOnAThreadThatIsWanted) {
     });
     return where.get_future().get();
   };
-  (void)thread_of(true);  // from now on it is known how long it takes
-  EXPECT_EQ(thread_of(false), std::this_thread::get_id());
-  EXPECT_NE(thread_of(true), std::this_thread::get_id());
+  (void)thread_of(ThreadUse::kNeeded);  // from now on it is known how long it takes
+  EXPECT_EQ(thread_of(ThreadUse::kFree), std::this_thread::get_id());
+  EXPECT_EQ(thread_of(ThreadUse::kWanted), std::this_thread::get_id());
+  EXPECT_NE(thread_of(ThreadUse::kNeeded), std::this_thread::get_id());
+}
+
+TEST_F(ServerTest, HandsOnWhatIsLongerThanThat) {
+  WriteLinear(version(1), 0.5, 2);
+  ServerOptions options = DefaultServerOptions();
+  options.run_here_below = kSecond;
+  options.run_wanted_below = 0;
+  Start(options);
+  ASSERT_TRUE(Serve());
+  InferRequest request = Request(Floats({1, 2}, {2, 4}));
+  request.thread_use = ThreadUse::kWanted;
+  std::promise<std::thread::id> where;
+  server_->Infer(std::move(request), [&](auto) { where.set_value(std::this_thread::get_id()); });
+  EXPECT_NE(where.get_future().get(), std::this_thread::get_id());
 }
 
 TEST_F(ServerTest, SaysWhatIsWrong) {

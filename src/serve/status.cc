@@ -38,6 +38,27 @@ void AppendVersions(std::string& out, Server& server, const std::string& model) 
   out += ']';
 }
 
+// How the system ranks and places the threads, and which of them do the runs now; what devices
+// have.
+void AppendCrews(std::string& out, const Server& server) {
+  out += "\"threads\":[";
+  bool first = true;
+  for (const RunHandler::CrewFacts& crew : server.Crews()) {
+    StrAppend(out, first ? "" : ",", "{\"for\":\"", crew.name, "\",\"count\":", crew.threads,
+              ",\"waiting\":", crew.waiting, ",\"rank\":\"", crew.rank, "\",\"cores\":\"",
+              crew.cores, "\",\"turn\":", crew.turn ? "true}" : "false}");
+    first = false;
+  }
+  out += "],\"devices\":[";
+  first = true;
+  for (const DeviceSelector::Load& load : server.backend().DeviceLoads()) {
+    StrAppend(out, first ? "" : ",", "{\"reserved\":", load.reserved, ",\"runs\":", load.total,
+              "}");
+    first = false;
+  }
+  out += ']';
+}
+
 // Counts by bucket up to the last one that has some; the sum in nanoseconds.
 void AppendHistogram(std::string& out, const Histogram& histogram) {
   int last = Histogram::kBuckets;
@@ -76,7 +97,8 @@ std::string StatusJson(Server& server) {
   for (int c = 0; c < kPriorities; ++c) {
     StrAppend(out, c > 0 ? "," : "", "\"", NameOf(static_cast<Priority>(c)), "\":", load.queued[c]);
   }
-  StrAppend(out, "},\"first_bucket_ns\":", static_cast<int64_t>(Histogram::BucketEnd(0) * 1e9),
+  AppendCrews(out += "},", server);
+  StrAppend(out, ",\"first_bucket_ns\":", static_cast<int64_t>(Histogram::BucketEnd(0) * 1e9),
             ",\"models\":[");
   bool first = true;
   for (const std::string& name : server.models().Names()) {

@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/str.h"
 #include "serve/run_handler.h"
 
 namespace weft::serve {
@@ -16,7 +17,6 @@ constexpr int kBehind = 10;
 thread_local bool stands_behind = false;
 thread_local bool receives = false;
 thread_local Time receives_until = 0;  // on the cores for that; 0: on any
-constexpr Time kReceiverSlice = 100 * kMicrosecond;
 
 // The process's cores as they were when this was first asked, before any thread chose.
 const cpu_set_t& ProcessCores() {
@@ -61,6 +61,14 @@ void UseSlices(Time slice) {
   attributes.nice = getpriority(PRIO_PROCESS, static_cast<id_t>(gettid()));
   attributes.runtime = static_cast<uint64_t>(slice);
   (void)syscall(SYS_sched_setattr, 0, &attributes, 0);  // a hint: older systems do not know it
+}
+
+std::string RankBehind(bool own_cores) {
+  return own_cores ? "SCHED_IDLE" : StrCat("SCHED_OTHER, nice +", kBehind);
+}
+
+std::string RankWithSlices(Time slice) {
+  return StrCat("SCHED_OTHER, slices of ", slice / kMicrosecond, " us");
 }
 
 int CoresForReceivers(int cores) {

@@ -2,6 +2,8 @@
 // runs, runs of the high class before the others.
 #pragma once
 
+#include <string>
+
 #include "serve/scheduler.h"
 
 namespace weft::serve {
@@ -31,6 +33,9 @@ void BecomeReceiver();
 void KeepToReceiverCores(int cores, Time until);
 // Back on all cores, where that time is over.
 void LeaveReceiverCores();
-inline constexpr Time kHighSlice = 400 * kMicrosecond;
+inline constexpr Time kReceiverSlice = 100 * kMicrosecond, kHighSlice = 400 * kMicrosecond;
+// What the system calls the rank of a thread that stands behind, and of one with short slices.
+std::string RankBehind(bool own_cores);
+std::string RankWithSlices(Time slice);
 
 }  // namespace weft::serve

@@ -252,8 +252,13 @@ class OrderSearch {
     if (Done() || best_.is_optimal || options_.memory_limit != 0 || p_.size() > kMostInBlocks) {
       return;
     }
-    MoveOptions options{options_.blocks, options_.blocks, 0, bound_, 0};
-    TakeJobs(ImproveByCriticalBlocks(p_, best_.jobs, options), "tabu search of critical blocks");
+    MoveOptions options{options_.blocks / 2, options_.blocks / 2, 0, bound_, 0};
+    // The best may be what everything leads to that is not the optimum: the module's order first.
+    std::vector<int32_t> from(p_.size());
+    std::iota(from.begin(), from.end(), 0);
+    for (int run = 0; run < 2 && !Done(); ++run, from = best_.jobs) {
+      TakeJobs(ImproveByCriticalBlocks(p_, from, options), "tabu search of critical blocks");
+    }
   }
 
   void TakeJobs(std::vector<int32_t> jobs, std::string_view rule) {

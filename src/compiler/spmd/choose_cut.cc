@@ -56,8 +56,11 @@ std::vector<FactorFacts> FactsOf(const Instruction& i, const DimRule& rule,
   const bool reducible = HasRepeatableReduction(i);
   for (size_t f = 0; f < facts.size(); ++f) {
     const FactorKind kind = rule.factors[f].kind;
-    facts[f].usable = kind == FactorKind::kParallel ||
-                      (kind == FactorKind::kReduced && reducible) || kind == FactorKind::kPermuted;
+    // What lies outside of windows does not count, unless parts are filled up with what does not
+    // change a reduction.
+    const bool moves = kind == FactorKind::kPermuted && (reducible || i.op() != Op::kReduceWindow);
+    facts[f].usable =
+        kind == FactorKind::kParallel || (kind == FactorKind::kReduced && reducible) || moves;
   }
   for (const Subject& s : subjects) {
     for (size_t d = 0; d < s.tensor->size(); ++d) {
@@ -115,8 +118,8 @@ void TakeCommonReductions(const DimRule& rule, std::span<const Subject> subjects
 }
 
 // As many of the axes as are free and cut the factor as it must be.
-void TakeAxes(const DimRule& rule, size_t f, const FactorFacts& facts, const std::vector<int>& from,
-              const DeviceMesh& mesh, AxisSet& used, std::vector<int>& axes) {
+void TakeAxes(const DimRule& rule, size_t f, const FactorFacts& facts, const AxisList& from,
+              const DeviceMesh& mesh, AxisSet& used, AxisList& axes) {
   int64_t parts = 1;
   for (int axis : from) {
     const int64_t finer = parts * mesh.size(axis);
@@ -136,7 +139,7 @@ void DropStranded(const DimRule& rule, const DeviceMesh& mesh, FactorAxes& axes)
       for (const DimRule::Dim& dim : tensor) {
         bool stranded = false;
         for (int factor : dim) {
-          std::vector<int>& own = axes[static_cast<size_t>(factor)];
+          AxisList& own = axes[static_cast<size_t>(factor)];
           if (stranded && !own.empty()) {
             own.clear();
             changed = true;
@@ -151,7 +154,61 @@ void DropStranded(const DimRule& rule, const DeviceMesh& mesh, FactorAxes& axes)
   }
 }
 
+// Where positions of a convolution are cut, each needs all of its window.
+void DropCutWindows(const Instruction& i, Cut& cut) {
+  if (i.op() != Op::kConvolution) return;
+  const hlo::ConvDims& d = i.attrs<hlo::ConvolutionAttrs>().dim_labels;
+  for (size_t s = 0; s < i.attrs<hlo::ConvolutionAttrs>().window.dims.size(); ++s) {
+    if (WindowAxes(i, cut, s).empty()) continue;
+    bool positions = false;
+    for (int factor : cut.rule.operands[0][static_cast<size_t>(d.input_spatial[s])]) {
+      positions |= !cut.axes[static_cast<size_t>(factor)].empty();
+    }
+    const int window = cut.rule.operands[1][static_cast<size_t>(d.kernel_spatial[s])][0];
+    if (positions) cut.axes[static_cast<size_t>(window)].clear();
+  }
+}
+
 }  // namespace
+
+void CutElsewhere(const Instruction& i, std::span<const Form> operands, const DeviceMesh& mesh,
+                  const LinkModel& link, Cut& cut) {
+  const DimRule& rule = cut.rule;
+  AxisSet used = 0;
+  for (const AxisList& axes : cut.axes) {
+    for (int axis : axes) used |= BitOf(axis);
+  }
+  // A dimension of its own in the operand and in every result, cut by nothing yet.
+  auto is_free = [&](const DimRule::Tensor& tensor, int factor) {
+    return std::ranges::find(tensor, DimRule::Dim{factor}) != tensor.end();
+  };
+  for (size_t k = 0; k < operands.size(); ++k) {
+    const Shape& shape = i.operand(static_cast<int64_t>(k))->shape();
+    if (!shape.IsArray() || shape.HasDynamicDims() || i.shape().HasDynamicDims()) continue;
+    // While one more collective begins, the link would have moved this much.
+    if (static_cast<double>(shape.ByteSize()) < link.bytes_per_second * link.seconds) continue;
+    for (size_t d = 0; d < operands[k].dims.size(); ++d) {
+      const AxisList& axes = operands[k].dims[d].axes;
+      const DimRule::Dim& dim = rule.operands[k][d];
+      if (axes.empty() || dim.size() != 1) continue;
+      const bool taken =
+          std::ranges::any_of(axes, [&](int axis) { return (used & BitOf(axis)) != 0; });
+      if (taken || rule.factors[static_cast<size_t>(dim[0])].kind != FactorKind::kWhole) continue;
+      for (size_t f = 0; f < rule.factors.size(); ++f) {
+        const int factor = static_cast<int>(f);
+        const bool free = rule.factors[f].kind == FactorKind::kParallel && cut.axes[f].empty() &&
+                          is_free(rule.operands[k], factor) &&
+                          std::ranges::all_of(rule.results, [&](const DimRule::Tensor& result) {
+                            return is_free(result, factor);
+                          });
+        if (!free || rule.factors[f].size % mesh.SizeOf(axes) != 0) continue;
+        cut.axes[f] = axes;
+        for (int axis : axes) used |= BitOf(axis);
+        break;
+      }
+    }
+  }
+}
 
 bool HasRepeatableReduction(const Instruction& i) {
   if (i.op() == Op::kScatter) {
@@ -221,9 +278,10 @@ Cut ChooseCut(const Instruction& i, const DimRule& rule, std::span<const Form> o
     }
   }
   DropStranded(cut.rule, mesh, cut.axes);
+  DropCutWindows(i, cut);
   for (size_t f = 0; f < cut.axes.size(); ++f) {
     if (cut.rule.factors[f].kind != FactorKind::kReduced) continue;
-    cut.reduced.insert(cut.reduced.end(), cut.axes[f].begin(), cut.axes[f].end());
+    Append(cut.reduced, cut.axes[f]);
   }
   return cut;
 }

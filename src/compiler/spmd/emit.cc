@@ -20,7 +20,7 @@ Result<Instruction*> Emitter::ByDevice(Literal table) {
 }
 
 Result<Instruction*> Emitter::IndexAlong(std::span<const int> axes) {
-  std::vector<int> key(axes.begin(), axes.end());
+  const AxisList key(axes);
   for (const auto& [known, index] : indices_) {
     if (known == key) return index;
   }

@@ -74,7 +74,7 @@ class Emitter {
   hlo::Computation& into_;
   const hlo::Instruction* like_ = nullptr;
   hlo::Instruction* device_ = nullptr;  // partition-id
-  std::vector<std::pair<std::vector<int>, hlo::Instruction*>> indices_;
+  std::vector<std::pair<AxisList, hlo::Instruction*>> indices_;
 };
 
 }  // namespace weft::compiler::spmd

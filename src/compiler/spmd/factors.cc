@@ -26,12 +26,12 @@ void ReadFactors(const hlo::DimRule& rule, const hlo::DimRule::Tensor& tensor, c
   }
 }
 
-std::vector<int> AxesOfDim(const hlo::DimRule& rule, const hlo::DimRule::Dim& dim,
-                           const FactorAxes& axes, const DeviceMesh& mesh) {
-  std::vector<int> all;
+AxisList AxesOfDim(const hlo::DimRule& rule, const hlo::DimRule::Dim& dim, const FactorAxes& axes,
+                   const DeviceMesh& mesh) {
+  AxisList all;
   for (int factor : dim) {
-    const std::vector<int>& own = axes[static_cast<size_t>(factor)];
-    all.insert(all.end(), own.begin(), own.end());
+    const AxisList& own = axes[static_cast<size_t>(factor)];
+    Append(all, own);
     if (mesh.SizeOf(own) != rule.factors[static_cast<size_t>(factor)].size) break;
   }
   return all;

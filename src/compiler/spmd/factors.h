@@ -8,7 +8,7 @@
 
 namespace weft::compiler::spmd {
 
-using FactorAxes = std::vector<std::vector<int>>;  // by factor: the axes that cut it
+using FactorAxes = std::vector<AxisList>;  // by factor: the axes that cut it
 
 // What a tensor's form says about factors: a dimension's axes go to its factors, major to minor,
 // each until it is cut as finely as its size allows. Axes of rounds of propagation after `priority`
@@ -18,7 +18,7 @@ void ReadFactors(const hlo::DimRule& rule, const hlo::DimRule::Tensor& tensor, c
 
 // The axes of a dimension whose factors are cut so. A factor counts when all before it in the
 // dimension are cut into single elements.
-std::vector<int> AxesOfDim(const hlo::DimRule& rule, const hlo::DimRule::Dim& dim,
-                           const FactorAxes& axes, const DeviceMesh& mesh);
+AxisList AxesOfDim(const hlo::DimRule& rule, const hlo::DimRule::Dim& dim, const FactorAxes& axes,
+                   const DeviceMesh& mesh);
 
 }  // namespace weft::compiler::spmd

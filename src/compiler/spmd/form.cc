@@ -40,7 +40,7 @@ std::vector<int64_t> Arrange(std::span<const int64_t> grid, std::span<const int6
 
 // The pieces that each part is made of, when the devices stand as in the mesh.
 bool Recognize(const Assignment& a, std::span<const int64_t> places, const DeviceMesh& mesh,
-               std::vector<std::vector<int>>& parts) {
+               std::vector<AxisList>& parts) {
   parts.assign(a.parts.size(), {});
   AxisSet used = 0;
   int64_t at = 1;
@@ -56,13 +56,13 @@ bool Recognize(const Assignment& a, std::span<const int64_t> places, const Devic
       }
       if (found < 0) return false;
       used |= BitOf(found);
-      parts[part].insert(parts[part].begin(), found);
+      parts[part].insert_at(0, found);
       at *= mesh.size(found);
       rest /= mesh.size(found);
     }
   }
-  std::vector<int> all;
-  for (const std::vector<int>& part : parts) all.insert(all.end(), part.begin(), part.end());
+  AxisList all;
+  for (const AxisList& part : parts) Append(all, part);
   for (size_t k = 0; k < places.size(); ++k) {
     if (mesh.IndexOf(places[k], all) != static_cast<int64_t>(k)) return false;
   }
@@ -70,7 +70,7 @@ bool Recognize(const Assignment& a, std::span<const int64_t> places, const Devic
 }
 
 // Pieces of the right sizes, and the order of devices that makes them what the assignment says.
-Status Fit(const Assignment& a, const DeviceMesh& mesh, std::vector<std::vector<int>>& parts,
+Status Fit(const Assignment& a, const DeviceMesh& mesh, std::vector<AxisList>& parts,
            std::vector<int64_t>& order) {
   parts.assign(a.parts.size(), {});
   AxisSet used = 0;
@@ -87,8 +87,8 @@ Status Fit(const Assignment& a, const DeviceMesh& mesh, std::vector<std::vector<
                              mesh.devices, " devices");
     }
   }
-  std::vector<int> all;
-  for (const std::vector<int>& part : parts) all.insert(all.end(), part.begin(), part.end());
+  AxisList all;
+  for (const AxisList& part : parts) Append(all, part);
   order.resize(static_cast<size_t>(mesh.devices));
   for (int64_t place = 0; place < mesh.devices; ++place) {
     order[static_cast<size_t>(place)] = a.devices[static_cast<size_t>(mesh.IndexOf(place, all))];
@@ -97,7 +97,7 @@ Status Fit(const Assignment& a, const DeviceMesh& mesh, std::vector<std::vector<
 }
 
 // Pieces for every part; `order` is set when devices stand otherwise than in the mesh.
-Status ReadParts(const Assignment& a, const DeviceMesh& mesh, std::vector<std::vector<int>>& parts,
+Status ReadParts(const Assignment& a, const DeviceMesh& mesh, std::vector<AxisList>& parts,
                  std::vector<int64_t>& order) {
   if (static_cast<int64_t>(a.devices.size()) != mesh.devices) {
     return InvalidArgument("sharding: of ", a.devices.size(), " devices in a program of ",
@@ -148,7 +148,7 @@ Result<Form> ReadTiled(const Sharding& s, const Shape& shape, const DeviceMesh& 
     return InvalidArgument("sharding: ", s.ToString(), " of ", shape.ToStringWithoutLayout(),
                            ": dimensions differ in number");
   }
-  std::vector<std::vector<int>> parts;
+  std::vector<AxisList> parts;
   Form form = Form::Replicated(shape.rank());
   TRY(ReadParts(a, mesh, parts, form.order));
   for (size_t d = 0; d < form.dims.size(); ++d) form.dims[d].axes = parts[d];
@@ -256,7 +256,7 @@ Result<Form> ReadNamed(const NamedSharding& n, const Shape& shape, const DeviceM
     order = Arrange(n.mesh.devices->iota->dims, perm, {});
   }
   a.devices = Arrange(sizes, by, order);
-  std::vector<std::vector<int>> parts;
+  std::vector<AxisList> parts;
   TRY(ReadParts(a, mesh, parts, form.order));
   const size_t rank = form.dims.size();
   for (size_t d = 0; d < rank; ++d) {
@@ -303,7 +303,7 @@ std::string Form::ToString(const DeviceMesh& mesh) const {
   }
   out.push_back(']');
   auto list = [&](std::string_view name, AxisSet set) {
-    std::vector<int> axes;
+    AxisList axes;
     for (int k = 0; k < static_cast<int>(mesh.pieces.size()); ++k) {
       if ((set & BitOf(k)) != 0) axes.push_back(k);
     }
@@ -355,6 +355,7 @@ Shape LocalShape(const Shape& shape, const Form& form, const DeviceMesh& mesh) {
 }
 
 std::vector<const Shape*> LeavesOf(const Shape& shape) {
+  if (!shape.IsTuple()) return {&shape};
   std::vector<const Shape*> leaves;
   shape.ForEachSubShape([&](const Shape& sub, const ShapeIndex&) {
     if (!sub.IsTuple()) leaves.push_back(&sub);

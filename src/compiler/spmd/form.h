@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/inline_vec.h"
 #include "base/shape.h"
 #include "hlo/module.h"
 #include "hlo/sharding.h"
@@ -22,6 +23,12 @@ namespace weft::compiler::spmd {
 using AxisSet = uint64_t;  // bit k: axis k of DeviceMesh::pieces
 inline AxisSet BitOf(int axis) {
   return AxisSet{1} << axis;
+}
+
+// Pieces of a mesh's axes by number, major to minor: those that cut a dimension or form groups.
+using AxisList = InlineVec<int, 4>;
+inline void Append(AxisList& to, std::span<const int> axes) {
+  for (int axis : axes) to.push_back(axis);
 }
 
 // A piece of a named axis, "name":(pre)size, of prime size.
@@ -62,9 +69,9 @@ struct DeviceMesh {
 };
 
 struct DimForm {
-  std::vector<int> axes;  // pieces, major to minor
-  bool open = false;      // propagation may add to it
-  int64_t priority = 0;   // the round of propagation in which it counts
+  AxisList axes;         // pieces, major to minor
+  bool open = false;     // propagation may add to it
+  int64_t priority = 0;  // the round of propagation in which it counts
   bool operator==(const DimForm&) const = default;
 };
 

@@ -77,7 +77,7 @@ Status ComputationPartitioner::EmitOnce(const Instruction& i, int64_t device) {
     }
     operands.push_back(TRY(BuildAll(operand, forms)));
   }
-  std::vector<int> all;
+  AxisList all;
   int64_t place = device;
   for (int k = 0; k < static_cast<int>(mesh_.pieces.size()); ++k) all.push_back(k);
   for (int64_t p = 0; p < mesh_.devices; ++p) {

@@ -40,7 +40,7 @@ Result<Instruction*> FillLike(Builder& b, Instruction* scalar, const Instruction
 }
 
 // Where the part of this device begins.
-Result<Instruction*> StartOf(Emitter& e, const std::vector<int>& axes, int64_t part, DType dtype) {
+Result<Instruction*> StartOf(Emitter& e, const AxisList& axes, int64_t part, DType dtype) {
   Instruction* index = TRY(e.IndexAlong(axes));
   Builder b = e.builder();
   Instruction* wide = TRY(b.Convert(index, dtype));
@@ -110,7 +110,7 @@ std::vector<IndexedOp::CutDim> IndexedOp::CutDims(const Instruction& i, const sp
       default: break;
     }
     if (!indexed) continue;
-    std::vector<int> axes =
+    AxisList axes =
         AxesOfDim(cut.rule, cut.rule.operands[0][static_cast<size_t>(d)], cut.axes, mesh);
     if (!axes.empty()) dims.push_back({d, from.dim(d), local->shape().dim(d), std::move(axes)});
   }

@@ -16,7 +16,7 @@ class IndexedOp {
   // A dimension of operand 0 that is cut, and along which there are indices.
   struct CutDim {
     int64_t dim, size, part;  // of the whole, of the part
-    std::vector<int> axes;
+    AxisList axes;
   };
   // Those of an op whose operand 0 is `local`.
   static std::vector<CutDim> CutDims(const hlo::Instruction& i, const Cut& cut,

@@ -75,12 +75,18 @@ void FitAttributes(const Instruction& whole, Instruction& local) {
   }
 }
 
+bool HoldsAll(AxisSet set, const AxisList& axes) {
+  return std::ranges::all_of(axes, [&](int axis) { return (set & BitOf(axis)) != 0; });
+}
+
 // Why a dimension that is cut must be gathered, and how much that is.
 void LogGathered(const Instruction& i, const Cut& cut, std::span<const Form> operands,
                  const DeviceMesh& mesh) {
   for (size_t k = 0; k < operands.size(); ++k) {
     for (size_t d = 0; d < operands[k].dims.size(); ++d) {
       if (operands[k].dims[d].axes.empty()) continue;
+      const AxisSet kept = OperandForm(i, cut, static_cast<int64_t>(k), mesh).cut();
+      if (HoldsAll(kept, operands[k].dims[d].axes)) continue;  // an all-to-all, or halos
       for (int factor : cut.rule.operands[k][d]) {
         const FactorKind kind = cut.rule.factors[static_cast<size_t>(factor)].kind;
         const bool stays =
@@ -124,7 +130,7 @@ AxisSet SummandAxes(const Instruction& i, const Cut& cut, std::span<const Form> 
     if (!hlo::IsLinearIn(i, static_cast<int64_t>(k))) continue;
     axes |= operands[k].unreduced & result.unreduced;
   }
-  for (const std::vector<int>& list : cut.axes) {
+  for (const AxisList& list : cut.axes) {
     for (int axis : list) axes &= ~BitOf(axis);
   }
   return axes;
@@ -292,26 +298,6 @@ Result<Instruction*> ComputationPartitioner::EmitLocal(const Instruction& i, con
   return local;
 }
 
-// What every device draws for itself becomes what the first one drew: the others' summands are
-// zero.
-Result<Instruction*> ComputationPartitioner::KeepFirst(const Instruction& i, Instruction* local,
-                                                       Form& form) {
-  const AxisSet axes = mesh_.all() & ~program_.FormOf(&i, 0).manual;
-  std::vector<int> list;
-  for (int k = 0; k < static_cast<int>(mesh_.pieces.size()); ++k) {
-    if ((axes & BitOf(k)) != 0) list.push_back(k);
-  }
-  if (list.empty()) return local;
-  Instruction* index = TRY(emitter_.IndexAlong(list));
-  Builder b = emitter_.builder();
-  Instruction* zero = b.ScalarConstant(DType::kS32, 0);
-  Instruction* first = TRY(b.Compare(index, zero, hlo::Direction::kEq));
-  const Shape shape(local->shape().dtype(), local->shape().dims());
-  form.unreduced = axes;
-  form.reduction = hlo::ReductionKind::kSum;
-  return b.Add(Op::kSelect, {TRY(FillWith(b, first, shape)), local, TRY(ZeroesOf(b, shape))});
-}
-
 // Sums of values that are there as summands alone: added before they are reduced, so that one
 // all-reduce does for all. Ops that move elements leave them so where nobody else reads them.
 void ComputationPartitioner::KeepSummands(const Instruction& i, std::vector<Form>& operands,
@@ -342,6 +328,7 @@ void ComputationPartitioner::KeepSummands(const Instruction& i, std::vector<Form
 }
 
 Status ComputationPartitioner::EmitOp(const Instruction& i) {
+  if (TRY(EmitRotation(i))) return {};
   std::vector<Form> wanted;
   for (const Instruction* operand : i.operands()) {
     const Leaves& leaves = values_[operand];
@@ -352,9 +339,10 @@ Status ComputationPartitioner::EmitOp(const Instruction& i) {
   for (const LocalValue& leaf : leaves) results.push_back(leaf.declared);
   if (results.size() == 1) KeepSummands(i, wanted, results[0]);
   DimRule own;
-  const Cut cut = ChooseCut(i, program_.RuleOf(i, own), wanted, results, mesh_);
+  Cut cut = ChooseCut(i, program_.RuleOf(i, own), wanted, results, mesh_);
   if (i.op() == Op::kSlice && TRY(EmitNarrowSlice(i, cut, wanted[0]))) return {};
   if (i.op() == Op::kSort && TRY(EmitSortedFront(i, cut, wanted))) return {};
+  CutElsewhere(i, wanted, mesh_, program_.link(), cut);
   LogGathered(i, cut, wanted, mesh_);
   const AxisSet summands = SummandAxes(i, cut, wanted, results);
   std::vector<Instruction*> operands;
@@ -366,7 +354,7 @@ Status ComputationPartitioner::EmitOp(const Instruction& i) {
     }
     std::vector<Form> forms;
     if (operand->shape().IsArray()) {
-      forms.push_back(cut.FormOf(cut.rule.operands[k], mesh_));
+      forms.push_back(OperandForm(i, cut, static_cast<int64_t>(k), mesh_));
       if (TakesSummands(i, static_cast<int64_t>(k), wanted, summands)) {
         forms.back().unreduced = summands;
         forms.back().reduction = hlo::ReductionKind::kSum;
@@ -391,7 +379,7 @@ Status ComputationPartitioner::EmitOp(const Instruction& i) {
   if (i.op() == Op::kRng || i.op() == Op::kRngGetAndUpdateState) {
     local = TRY(KeepFirst(i, local, made[0]));
   }
-  if (cut.reduced.empty()) return Bind(i, local, made);
+  if (cut.reduced.empty()) return Bind(i, local, made, std::move(leaves));
   TRY(FinishReduction(i, cut, local, leaves));
   values_[&i] = std::move(leaves);
   return {};

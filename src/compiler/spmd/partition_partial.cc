@@ -18,7 +18,7 @@ using hlo::Op;
 // A dimension that is cut and of which a slice takes a piece.
 struct NarrowDim {
   int64_t dim, part;
-  std::vector<int> axes;
+  AxisList axes;
   hlo::SliceDim slice;
   int64_t count;
   int64_t length() const { return (count - 1) * slice.stride + 1; }
@@ -28,8 +28,7 @@ struct NarrowDim {
 };
 
 // Zeroes but on the device with that number along the axes.
-Result<Instruction*> ZeroesBut(Emitter& e, Instruction* x, const std::vector<int>& axes,
-                               int64_t owner) {
+Result<Instruction*> ZeroesBut(Emitter& e, Instruction* x, const AxisList& axes, int64_t owner) {
   Instruction* index = TRY(e.IndexAlong(axes));
   Builder b = e.builder();
   Instruction* number = b.ScalarConstant(DType::kS32, static_cast<double>(owner));
@@ -46,7 +45,7 @@ std::vector<NarrowDim> NarrowDims(const Instruction& i, const Cut& cut, const Fo
   const Shape& whole = i.operand(0)->shape();
   for (int64_t d = 0; d < whole.rank(); ++d) {
     const size_t at = static_cast<size_t>(d);
-    const std::vector<int>& axes = from.dims[at].axes;
+    const AxisList& axes = from.dims[at].axes;
     if (axes.empty() || i.shape().dim(d) == whole.dim(d)) continue;
     for (int factor : cut.rule.operands[0][at]) {
       if (!cut.axes[static_cast<size_t>(factor)].empty()) return {};
@@ -89,9 +88,9 @@ Result<bool> ComputationPartitioner::EmitSortedFront(const Instruction& i, const
   if (front == 0 || i.shape().HasDynamicDims()) return false;
   const auto& attrs = i.attrs<hlo::SortAttrs>();
   const int64_t dim = attrs.dimensions[0], size = i.operand(0)->shape().dim(dim);
-  const std::vector<int>& axes = operands[0].dims[static_cast<size_t>(dim)].axes;
+  const AxisList& axes = operands[0].dims[static_cast<size_t>(dim)].axes;
   const int64_t parts = mesh_.SizeOf(axes);
-  for (const std::vector<int>& taken : cut.axes) {
+  for (const AxisList& taken : cut.axes) {
     const bool clash = std::ranges::find_first_of(taken, axes) != taken.end();
     if (clash) return false;
   }
@@ -170,6 +169,55 @@ Result<bool> ComputationPartitioner::EmitNarrowSlice(const Instruction& i, const
   return true;
 }
 
+// Whether it is a rotation along a dimension that has equal parts.
+bool ComputationPartitioner::IsRotation(const Instruction& i) const {
+  const Rotation turn = RotationOf(i);
+  if (turn.of == nullptr || i.shape().HasDynamicDims()) return false;
+  const Form& form = values_.at(turn.of)[0].declared;
+  const int64_t parts = mesh_.SizeOf(form.dims[static_cast<size_t>(turn.dim)].axes);
+  return parts > 1 && i.shape().dim(turn.dim) % parts == 0;
+}
+
+// Two neighbouring parts hold what a device's part becomes: each sends its end or its beginning.
+Result<bool> ComputationPartitioner::EmitRotation(const Instruction& i) {
+  // Pieces that rotations alone read are not made: they take them from the whole.
+  auto rotates = [&](const Instruction* user) { return IsRotation(*user); };
+  if (i.op() == Op::kSlice) {
+    return !i.IsRoot() && !i.users().empty() && std::ranges::all_of(i.users(), rotates);
+  }
+  if (!IsRotation(i)) return false;
+  const Rotation turn = RotationOf(i);
+  LocalValue& value = values_[turn.of][0];
+  Form form = Form::Replicated(i.shape().rank());
+  for (size_t d = 0; d < form.dims.size(); ++d) form.dims[d].axes = value.declared.dims[d].axes;
+  const AxisList& axes = form.dims[static_cast<size_t>(turn.dim)].axes;
+  const int64_t parts = mesh_.SizeOf(axes), size = i.shape().dim(turn.dim);
+  Instruction* x = TRY(Get(value, form));
+  auto from = [&](int64_t distance, int64_t begin, int64_t end) -> Result<Instruction*> {
+    Instruction* piece = TRY(emitter_.SliceAlong(x, turn.dim, begin, end));
+    if (distance % parts == 0) return piece;
+    hlo::IntPairs pairs;
+    for (const std::vector<int64_t>& group : mesh_.Groups(axes)) {
+      for (int64_t k = 0; k < parts; ++k) {
+        pairs.push_back(
+            {group[static_cast<size_t>((k + distance) % parts)], group[static_cast<size_t>(k)]});
+      }
+    }
+    return emitter_.Permute(piece, std::move(pairs));
+  };
+  const int64_t part = size / parts, distance = turn.by / part, begin = turn.by % part;
+  Instruction* all = TRY(from(distance, begin, part));
+  if (begin > 0) {
+    Instruction* both[] = {all, TRY(from(distance + 1, 0, begin))};
+    all = TRY(emitter_.builder().Add(Op::kConcatenate, both,
+                                     Attrs(hlo::DimensionsAttrs{.dimensions = {turn.dim}})));
+  }
+  Leaves leaves = NewLeaves(i);
+  leaves[0].forms.emplace_back(std::move(form), all);
+  values_[&i] = std::move(leaves);
+  return true;
+}
+
 int64_t CumulativeDim(const Instruction& i) {
   if (i.op() != Op::kReduceWindow || i.operand_count() != 2 || !i.shape().IsArray()) return -1;
   const auto& dims = i.attrs<hlo::ReduceWindowAttrs>().window.dims;
@@ -192,7 +240,7 @@ Result<Instruction*> ComputationPartitioner::EmitCumulative(
     const Instruction& i, const Cut& cut, const Shape& shape,
     std::span<Instruction* const> operands) {
   const int64_t dim = CumulativeDim(i), size = i.shape().dim(dim), part = shape.dim(dim);
-  const std::vector<int>& axes =
+  const AxisList& axes =
       cut.axes[static_cast<size_t>(cut.rule.operands[0][static_cast<size_t>(dim)][0])];
   const auto& attrs = i.attrs<hlo::ReduceWindowAttrs>();
   const bool forward = attrs.window.dims[static_cast<size_t>(dim)].pad_low > 0;

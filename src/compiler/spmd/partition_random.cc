@@ -125,4 +125,24 @@ Status ComputationPartitioner::EmitRandomBits(const Instruction& i) {
   return Bind(i, TRY(b.Tuple(both)), forms);
 }
 
+// What every device draws for itself becomes what the first one drew: the others' summands are
+// zero.
+Result<Instruction*> ComputationPartitioner::KeepFirst(const Instruction& i, Instruction* local,
+                                                       Form& form) {
+  const AxisSet axes = mesh_.all() & ~program_.FormOf(&i, 0).manual;
+  AxisList list;
+  for (int k = 0; k < static_cast<int>(mesh_.pieces.size()); ++k) {
+    if ((axes & BitOf(k)) != 0) list.push_back(k);
+  }
+  if (list.empty()) return local;
+  Instruction* index = TRY(emitter_.IndexAlong(list));
+  Builder b = emitter_.builder();
+  Instruction* zero = b.ScalarConstant(DType::kS32, 0);
+  Instruction* first = TRY(b.Compare(index, zero, hlo::Direction::kEq));
+  const Shape shape(local->shape().dtype(), local->shape().dims());
+  form.unreduced = axes;
+  form.reduction = hlo::ReductionKind::kSum;
+  return b.Add(Op::kSelect, {TRY(FillWith(b, first, shape)), local, TRY(ZeroesOf(b, shape))});
+}
+
 }  // namespace weft::compiler::spmd

@@ -71,11 +71,10 @@ Status AppendLeaves(Builder& b, Instruction* local, std::vector<Instruction*>& l
 }  // namespace
 
 Status ComputationPartitioner::Bind(const Instruction& i, Instruction* local,
-                                    std::span<const Form> forms) {
+                                    std::span<const Form> forms, Leaves leaves) {
   std::vector<Instruction*> parts;
   Builder b = emitter_.builder();
   TRY(AppendLeaves(b, local, parts));
-  Leaves leaves = NewLeaves(i);
   for (size_t k = 0; k < leaves.size(); ++k) leaves[k].forms.emplace_back(forms[k], parts[k]);
   values_[&i] = std::move(leaves);
   return {};
@@ -112,8 +111,8 @@ Result<Instruction*> ComputationPartitioner::GetPlaced(LocalValue& value, const 
     AxisSet placed = have.unreduced;
     bool fits = have.order.empty() && (have.unreduced & ~wanted.unreduced) == 0;
     for (size_t d = 0; fits && d < wanted.dims.size(); ++d) {
-      const std::vector<int>& own = have.dims[d].axes;
-      const std::vector<int>& to = wanted.dims[d].axes;
+      const AxisList& own = have.dims[d].axes;
+      const AxisList& to = wanted.dims[d].axes;
       fits = own.size() >= to.size() && std::ranges::equal(to, std::span(own).first(to.size()));
       for (size_t k = to.size(); fits && k < own.size(); ++k) placed |= BitOf(own[k]);
     }
@@ -168,7 +167,7 @@ Result<Instruction*> ComputationPartitioner::Get(LocalValue& value, const Form& 
   wanted.reduction = from.reduction;
   value.forms.emplace_back(wanted, x);
   if (zeroed == 0) return x;
-  std::vector<int> axes;
+  AxisList axes;
   for (int k = 0; k < static_cast<int>(mesh_.pieces.size()); ++k) {
     if ((zeroed & BitOf(k)) != 0) axes.push_back(k);
   }
@@ -307,15 +306,15 @@ namespace {
 void KeepAutomaticCuts(const Form& whole, const Form& by_hand, AxisSet manual, const Shape& local,
                        const DeviceMesh& mesh, Form& part) {
   for (size_t d = 0; d < part.dims.size(); ++d) {
-    const std::vector<int>& axes = whole.dims[d].axes;
-    const std::vector<int>& first = by_hand.dims[d].axes;
+    const AxisList& axes = whole.dims[d].axes;
+    const AxisList& first = by_hand.dims[d].axes;
     if (!part.dims[d].axes.empty() || axes.size() <= first.size()) continue;
     if (!std::ranges::equal(first, std::span(axes).first(first.size()))) continue;
     const std::span<const int> rest = std::span(axes).subspan(first.size());
     const bool ours =
         std::ranges::none_of(rest, [&](int axis) { return (manual & BitOf(axis)) != 0; });
     if (!ours || local.dim(static_cast<int64_t>(d)) % mesh.SizeOf(rest) != 0) continue;
-    part.dims[d].axes.assign(rest.begin(), rest.end());
+    part.dims[d].axes = rest;
   }
 }
 
@@ -357,8 +356,8 @@ Status ComputationPartitioner::EmitBoundary(const Instruction& i) {
   }
   if (into) KeepAutomaticCuts(operand.declared, all, manual, given, mesh_, part);
   for (size_t d = 0; d < all.dims.size(); ++d) {
-    const std::vector<int>& rest = part.dims[d].axes;
-    all.dims[d].axes.insert(all.dims[d].axes.end(), rest.begin(), rest.end());
+    const AxisList& rest = part.dims[d].axes;
+    Append(all.dims[d].axes, rest);
   }
   Instruction* x = TRY(Get(operand, into ? all : part));
   if (!cut.order.empty() && !all.IsReplicated()) {  // as in the region, or as everywhere else

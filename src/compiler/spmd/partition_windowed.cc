@@ -16,7 +16,27 @@ bool WindowedOp::IsCut() const {
   for (size_t f = 0; f < cut_.axes.size(); ++f) {
     if (cut_.rule.factors[f].kind == FactorKind::kPermuted && !cut_.axes[f].empty()) return true;
   }
-  return false;
+  std::vector<Moved> moved;
+  AppendCutWindows(moved);
+  return !moved.empty();
+}
+
+void WindowedOp::AppendCutWindows(std::vector<Moved>& moved) const {
+  if (i_.op() != Op::kConvolution) return;
+  const auto& a = i_.attrs<hlo::ConvolutionAttrs>();
+  for (size_t s = 0; s < a.window.dims.size(); ++s) {
+    const AxisList& axes = WindowAxes(i_, cut_, s);
+    if (axes.empty()) continue;
+    const hlo::WindowDim& w = a.window.dims[s];
+    const int64_t parts = e_.mesh().SizeOf(axes), part = (w.size + parts - 1) / parts;
+    const int64_t results = i_.shape().dim(a.dim_labels.output_spatial[s]);
+    moved.push_back(
+        {.dim = a.dim_labels.input_spatial[s],
+         .axes = axes,
+         .stretch = {.first = -w.pad_low,
+                     .step = part * w.window_dilation,
+                     .length = (part - 1) * w.window_dilation + (results - 1) * w.stride + 1}});
+  }
 }
 
 std::vector<WindowedOp::Moved> WindowedOp::MovedDims(int64_t operand) const {
@@ -34,10 +54,11 @@ std::vector<WindowedOp::Moved> WindowedOp::MovedDims(int64_t operand) const {
     CHECK(StretchOf(i_, operand, one.dim, part, one.stretch)) << i_.name();
     moved.push_back(std::move(one));
   }
+  if (operand == 0) AppendCutWindows(moved);
   return moved;
 }
 
-Result<Instruction*> WindowedOp::StartOf(const std::vector<int>& axes, const Stretch& stretch) {
+Result<Instruction*> WindowedOp::StartOf(const AxisList& axes, const Stretch& stretch) {
   Instruction* index = TRY(e_.IndexAlong(axes));
   Builder b = e_.builder();
   auto constant = [&](int64_t value) {
@@ -48,7 +69,7 @@ Result<Instruction*> WindowedOp::StartOf(const std::vector<int>& axes, const Str
 }
 
 // What the senders have, at the receivers; of several lists each receiver takes its own.
-Result<Instruction*> WindowedOp::Permuted(Instruction* x, const std::vector<int>& axes,
+Result<Instruction*> WindowedOp::Permuted(Instruction* x, const AxisList& axes,
                                           const WindowPlan::Round& round, int64_t parts) {
   Instruction* all = round.own.empty() ? nullptr : x;
   for (const auto& list : round.pairs) {
@@ -202,7 +223,8 @@ void WindowedOp::FitAttributes(Instruction& local) const {
       case Op::kPad: local.mutable_attrs<hlo::PadAttrs>().padding[d] = {}; break;
       case Op::kReduceWindow: {
         hlo::WindowDim& w = local.mutable_attrs<hlo::ReduceWindowAttrs>().window.dims[d];
-        w.pad_low = w.pad_high = 0;
+        w.pad_low = moved.stretch.pad_low;
+        w.pad_high = moved.stretch.pad_high;
         break;
       }
       case Op::kConvolution: {
@@ -210,7 +232,9 @@ void WindowedOp::FitAttributes(Instruction& local) const {
         const auto& spatial = a.dim_labels.input_spatial;
         const auto s = std::ranges::find(spatial, moved.dim) - spatial.begin();
         hlo::WindowDim& w = a.window.dims[static_cast<size_t>(s)];
-        w.pad_low = w.pad_high = 0;
+        w.size = local.operand(1)->shape().dim(a.dim_labels.kernel_spatial[static_cast<size_t>(s)]);
+        w.pad_low = moved.stretch.pad_low;
+        w.pad_high = moved.stretch.pad_high;
         break;
       }
       default: break;

@@ -32,12 +32,16 @@ struct LocalValue {
 struct Cut {
   const hlo::DimRule& rule;
   FactorAxes axes;
-  std::vector<int> reduced;  // axes of factors that are reduced
+  AxisList reduced;  // axes of factors that are reduced
   Form FormOf(const hlo::DimRule::Tensor& tensor, const DeviceMesh& mesh) const;
 };
 // The cut refers to the rule.
 Cut ChooseCut(const hlo::Instruction& i, const hlo::DimRule& rule, std::span<const Form> operands,
               std::span<const Form> results, const DeviceMesh& mesh);
+// Axes of dimensions that the op needs whole cut another dimension of it instead, where one is
+// free: an all-to-all moves less than gathering does, and every device computes its share alone.
+void CutElsewhere(const hlo::Instruction& i, std::span<const Form> operands, const DeviceMesh& mesh,
+                  const LinkModel& link, Cut& cut);
 // Whether parts of the op's reduction can be reduced one after the other: its initial values may
 // count more than once.
 bool HasRepeatableReduction(const hlo::Instruction& i);
@@ -97,6 +101,8 @@ class ComputationPartitioner {
   Result<bool> EmitNarrowSlice(const hlo::Instruction& i, const Cut& cut, const Form& from);
   Result<bool> EmitSortedFront(const hlo::Instruction& i, const Cut& cut,
                                std::span<const Form> operands);
+  bool IsRotation(const hlo::Instruction& i) const;
+  Result<bool> EmitRotation(const hlo::Instruction& i);
   Result<hlo::Instruction*> EmitCumulative(const hlo::Instruction& i, const Cut& cut,
                                            const Shape& shape,
                                            std::span<hlo::Instruction* const> operands);
@@ -125,7 +131,11 @@ class ComputationPartitioner {
                                   std::span<const Form> forms, size_t& at);
   Result<hlo::Instruction*> BuildAll(const hlo::Instruction* whole, std::span<const Form> forms);
   // Leaves of `local`, which lie as `forms` say, become what `i` makes.
-  Status Bind(const hlo::Instruction& i, hlo::Instruction* local, std::span<const Form> forms);
+  Status Bind(const hlo::Instruction& i, hlo::Instruction* local, std::span<const Form> forms) {
+    return Bind(i, local, forms, NewLeaves(i));
+  }
+  Status Bind(const hlo::Instruction& i, hlo::Instruction* local, std::span<const Form> forms,
+              Leaves leaves);
   Leaves NewLeaves(const hlo::Instruction& i) const;
   hlo::Instruction* Clone(const hlo::Instruction& i, Shape shape,
                           std::span<hlo::Instruction* const> operands);

@@ -8,8 +8,8 @@ namespace {
 
 using hlo::Sharding;
 
-std::vector<int> ListOf(AxisSet set, const DeviceMesh& mesh) {
-  std::vector<int> axes;
+AxisList ListOf(AxisSet set, const DeviceMesh& mesh) {
+  AxisList axes;
   for (int k = 0; k < static_cast<int>(mesh.pieces.size()); ++k) {
     if ((set & BitOf(k)) != 0) axes.push_back(k);
   }
@@ -40,7 +40,7 @@ hlo::DeviceList DevicesBy(std::span<const int> axes, const Form& form, const Dev
   hlo::DeviceList list;
   if (form.order.empty() && mesh.order.empty()) {
     // Runs of neighbouring pieces are one dimension of the iota.
-    std::vector<std::vector<int>> runs;
+    std::vector<AxisList> runs;
     for (int axis : axes) {
       if (!runs.empty() && runs.back().back() + 1 == axis) {
         runs.back().push_back(axis);
@@ -85,18 +85,18 @@ Sharding PrintTiled(const Form& form, const DeviceMesh& mesh) {
   if (form.unreduced == all) s.kind = Sharding::Kind::kUnreduced;
   if (form.manual == all || form.unreduced == all) return s;
   s.kind = Sharding::Kind::kTiled;
-  std::vector<int> by;
+  AxisList by;
   for (const DimForm& dim : form.dims) {
     s.tile_dims.push_back(mesh.SizeOf(dim.axes));
-    by.insert(by.end(), dim.axes.begin(), dim.axes.end());
+    Append(by, dim.axes);
   }
   const AxisSet copies = all & ~(form.cut() | form.manual | form.unreduced);
   auto rest = [&](AxisSet set, Sharding::Kind kind) {
-    const std::vector<int> axes = ListOf(set, mesh);
+    const AxisList axes = ListOf(set, mesh);
     if (axes.empty()) return;
     s.tile_dims.push_back(mesh.SizeOf(axes));
     s.last_tile_dims.push_back(kind);
-    by.insert(by.end(), axes.begin(), axes.end());
+    Append(by, axes);
   };
   rest(form.manual, Sharding::Kind::kManual);
   rest(form.unreduced, Sharding::Kind::kUnreduced);

@@ -14,7 +14,7 @@ namespace {
 
 using hlo::FactorKind;
 using hlo::Instruction;
-using Axes = std::vector<int>;
+using Axes = AxisList;
 
 bool StartsWith(std::span<const int> list, std::span<const int> prefix) {
   return prefix.size() <= list.size() && std::equal(prefix.begin(), prefix.end(), list.begin());

@@ -11,7 +11,7 @@ namespace weft::compiler::spmd {
 namespace {
 
 using hlo::Instruction;
-using Axes = std::vector<int>;
+using Axes = AxisList;
 
 constexpr int64_t kMaxForms = program::WorkBounds::kVisits;  // looked at in one search
 
@@ -54,11 +54,14 @@ class Search {
     ReshardStep step;
     bool done = false;
   };
-  using Key = std::pair<AxisSet, std::vector<Axes>>;
+  using Key = std::pair<AxisSet, std::vector<int>>;  // axes of the dimensions, -1 behind each
 
   static Key KeyOf(const Form& form) {
     Key key{form.unreduced, {}};
-    for (const DimForm& dim : form.dims) key.second.push_back(dim.axes);
+    for (const DimForm& dim : form.dims) {
+      key.second.insert(key.second.end(), dim.axes.begin(), dim.axes.end());
+      key.second.push_back(-1);
+    }
     return key;
   }
   bool IsGoal(const Form& form) const { return KeyOf(form) == KeyOf(to_); }
@@ -169,7 +172,7 @@ class Search {
       taken.push_back(want[k]);
       Form after = form;
       Axes& axes = after.dims[static_cast<size_t>(d)].axes;
-      axes.insert(axes.end(), taken.begin(), taken.end());
+      Append(axes, taken);
       const bool last = k + 1 == want.size();
       if (Divides(d, axes) || (have.empty() && last)) {
         Step(at, ReshardStep::Kind::kCut, d, 0, taken, std::move(after));
@@ -183,7 +186,7 @@ class Search {
     if (IsPrefix(have, AxesAt(to_, d))) return;
     for (size_t keep = 0; keep < have.size(); ++keep) {
       if (keep > 0 && !Divides(d, have)) continue;
-      const Axes moved(have.begin() + static_cast<std::ptrdiff_t>(keep), have.end());
+      const Axes moved(std::span<const int>(have).subspan(keep));
       Form after = form;
       after.dims[static_cast<size_t>(d)].axes.resize(keep);
       for (int64_t e = 0; e < shape_.rank(); ++e) {
@@ -191,7 +194,7 @@ class Search {
         Form there = after;
         Axes& axes = there.dims[static_cast<size_t>(e)].axes;
         const bool even = axes.empty();
-        axes.insert(axes.end(), moved.begin(), moved.end());
+        Append(axes, moved);
         if (!IsPrefix(axes, AxesAt(to_, e)) || !(even || Divides(e, axes))) continue;
         // A part of a dimension that does not divide is not a part of its parts.
         if (!Divides(e, axes) && axes != AxesAt(to_, e)) continue;
@@ -213,10 +216,10 @@ class Search {
       for (size_t k = 0; alike && k < have.size(); ++k) {
         alike = mesh_.size(have[k]) == mesh_.size(want[k]);
       }
-      if (alike) have.assign(want.begin(), want.begin() + static_cast<std::ptrdiff_t>(have.size()));
+      if (alike) have = std::span<const int>(want).first(have.size());
       if ((used & SetOfAxes(have)) != 0) return;
       used |= SetOfAxes(have);
-      moved.insert(moved.end(), have.begin(), have.end());
+      Append(moved, have);
     }
     if ((used & form.unreduced) != 0 || KeyOf(after) == KeyOf(form)) return;
     Step(at, ReshardStep::Kind::kPermute, 0, 0, moved, std::move(after));

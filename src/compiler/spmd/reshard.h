@@ -22,9 +22,9 @@ struct LinkModel {
 struct ReshardStep {
   enum class Kind : uint8_t { kCut, kAllGather, kAllToAll, kPermute, kAllReduce, kReduceScatter };
   Kind kind = Kind::kCut;
-  int64_t dim = 0;        // that is cut, gathered or (all-to-all) joined
-  int64_t to_dim = 0;     // all-to-all: that is cut
-  std::vector<int> axes;  // that take part
+  int64_t dim = 0;     // that is cut, gathered or (all-to-all) joined
+  int64_t to_dim = 0;  // all-to-all: that is cut
+  AxisList axes;       // that take part
   Form after;
   std::string ToString(const DeviceMesh& mesh) const;  // "all-to-all {x} 0 -> 1"
 };

@@ -170,6 +170,8 @@ bool Near(const Literal& x, const Literal& y, std::span<const hlo::ResultToleran
     y.AppendElement(b, k);
     if (a == b || (a.contains("nan") && b.contains("nan"))) continue;
     const bool number = IsFloat(x.dtype()) || IsComplex(x.dtype());
+    // Sums of narrow formats may go out of range in one order and not in another.
+    if (number && std::isinf(allowed.error)) continue;
     const double p = std::abs(x.GetComplex(k)), q = std::abs(x.GetComplex(k) - y.GetComplex(k));
     if (!exact && number && q <= 2 * allowed.error + 1e-2 * std::max(1.0, p)) continue;
     if (number && q == 0) continue;  // zeroes of either sign

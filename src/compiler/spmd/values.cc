@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/str.h"
+#include "compiler/spmd/window.h"
 
 namespace weft::compiler::spmd {
 
@@ -66,8 +67,8 @@ AxisSet ValueTable::ManualOf(const Computation* computation) const {
   return it != manual_of_.end() ? it->second : 0;
 }
 
-Status ValueTable::Visit(const Computation& computation,
-                         std::span<const std::vector<int>> parameters, AxisSet manual) {
+Status ValueTable::Visit(const Computation& computation, std::span<const ValueIds> parameters,
+                         AxisSet manual) {
   computations_.push_back(&computation);
   const AxisSet outer = std::exchange(manual_, manual);
   manual_of_[&computation] = manual;
@@ -86,7 +87,7 @@ Status ValueTable::Visit(const Computation& computation,
 }
 
 Status ValueTable::AddValues(const Instruction& i) {
-  std::vector<int> ids;
+  ValueIds ids;
   for (const Shape* shape : LeavesOf(i.shape())) {
     ids.push_back(static_cast<int>(values_.size()));
     values_.push_back({.instruction = &i,
@@ -122,7 +123,7 @@ std::vector<int64_t> GroupsOf(const Instruction& i) {
 }  // namespace
 
 Status ValueTable::ReadStated(const Instruction& i) {
-  const std::vector<int>& ids = of_[&i];
+  const ValueIds& ids = of_[&i];
   const bool boundary = IsCallOf(i, kFullToShard);
   for (size_t leaf = 0; leaf < ids.size(); ++leaf) {
     ShardedValue& value = values_[static_cast<size_t>(ids[leaf])];
@@ -166,9 +167,9 @@ Status ValueTable::ReadStated(const Instruction& i) {
 Status ValueTable::VisitInstruction(const Instruction& i) {
   switch (i.op()) {
     case Op::kTuple: {
-      std::vector<int> from;
+      ValueIds from;
       for (const Instruction* operand : i.operands()) {
-        from.insert(from.end(), of_[operand].begin(), of_[operand].end());
+        Append(from, of_[operand]);
       }
       Link(i, from, of_[&i]);
       return {};
@@ -194,12 +195,14 @@ Status ValueTable::VisitInstruction(const Instruction& i) {
     return VisitBoundary(i);
   } else {
     AddRule(i);
+    // Its pieces may have no equal parts, where all of it has.
+    if (const Rotation turn = RotationOf(i); turn.of != nullptr) Link(i, of_[turn.of], of_[&i]);
   }
   return {};
 }
 
 Status ValueTable::VisitCalls(const Instruction& i) {
-  const std::vector<int> own = of_[&i];
+  const ValueIds own = of_[&i];
   if (i.op() == Op::kWhile) {
     Link(i, of_[i.operand(0)], own);
     const auto& attrs = i.attrs<hlo::WhileAttrs>();
@@ -310,7 +313,7 @@ void ValueTable::AddRule(const Instruction& i) {
     rule.backward = *allowed == "BACKWARD";
   }
   for (const Instruction* operand : i.operands()) {
-    const std::vector<int>& ids = of_[operand];
+    const ValueIds& ids = of_[operand];
     rule.values.push_back(ids.size() == 1 ? ids[0] : -1);
   }
   for (int id : of_[&i]) rule.values.push_back(id);

@@ -26,11 +26,14 @@ struct ShardedValue {
   bool even = false;    // propagation cuts it into equal parts, by whole axes: callers see it
 };
 
+// Numbers of values, such as the leaves of what an instruction makes.
+using ValueIds = InlineVec<int, 4>;
+
 // Values whose dimensions go together: an op with its rule, or two that lie alike.
 struct Constraint {
   const hlo::Instruction* at = nullptr;
   hlo::DimRule rule;
-  std::vector<int> values;  // by tensor of the rule, operands first; -1: none
+  ValueIds values;  // by tensor of the rule, operands first; -1: none
   int64_t operands = 0;
   bool passes = false;  // every dimension goes through: links, elementwise ops, transposes
   // From operands to results, and from results to operands: what a barrier allows.
@@ -69,7 +72,7 @@ class ValueTable {
  private:
   explicit ValueTable(const DeviceMesh& mesh) : mesh_(mesh) {}
   // `manual`: the axes along which the computation is of one device.
-  Status Visit(const hlo::Computation& computation, std::span<const std::vector<int>> parameters,
+  Status Visit(const hlo::Computation& computation, std::span<const ValueIds> parameters,
                AxisSet manual);
   Status VisitInstruction(const hlo::Instruction& i);
   Status AddValues(const hlo::Instruction& i);
@@ -88,8 +91,8 @@ class ValueTable {
   AxisSet manual_ = 0;  // of the computation that is visited
   std::vector<ShardedValue> values_;
   std::vector<Constraint> constraints_;
-  std::unordered_map<const hlo::Instruction*, std::vector<int>> of_;  // looked up only
-  std::unordered_map<const hlo::Instruction*, size_t> rules_;         // constraints; looked up only
+  std::unordered_map<const hlo::Instruction*, ValueIds> of_;   // looked up only
+  std::unordered_map<const hlo::Instruction*, size_t> rules_;  // constraints; looked up only
   std::vector<const hlo::Computation*> computations_;
   std::unordered_map<const hlo::Computation*, AxisSet> manual_of_;  // looked up only
   std::vector<std::pair<int64_t, int>> groups_;                     // group, value

@@ -27,11 +27,17 @@ void AddPair(WindowPlan::Round& round, int64_t from, int64_t to) {
 
 // By windows of the dimension.
 bool WindowStretch(const hlo::WindowDim& w, int64_t part, Stretch& stretch) {
-  if (w.base_dilation != 1) return false;
-  stretch = {.first = -w.pad_low,
-             .step = part * w.stride,
-             .length = (part - 1) * w.stride + (w.size - 1) * w.window_dilation + 1};
-  return true;
+  const int64_t apart = w.base_dilation, begin = -w.pad_low;
+  const int64_t end = begin + (part - 1) * w.stride + (w.size - 1) * w.window_dilation;
+  // Every device's windows have to begin alike between elements that stand apart.
+  if (part * w.stride % apart != 0) return false;
+  const int64_t first = FloorDiv(begin + apart - 1, apart), last = FloorDiv(end, apart);
+  stretch = {.first = first,
+             .step = part * w.stride / apart,
+             .length = last - first + 1,
+             .pad_low = first * apart - begin,
+             .pad_high = end - last * apart};
+  return last >= first;
 }
 
 int64_t CeilPart(int64_t size, int64_t parts) {
@@ -118,6 +124,43 @@ bool StretchOf(const Instruction& i, int64_t operand, int64_t dim, int64_t part,
     }
     default: return false;
   }
+}
+
+Rotation RotationOf(const Instruction& i) {
+  if (i.op() != Op::kConcatenate || i.operand_count() != 2) return {};
+  const int64_t dim = i.attrs<hlo::DimensionsAttrs>().dimensions[0], size = i.shape().dim(dim);
+  const Instruction *front = i.operand(0), *back = i.operand(1);
+  if (front->op() != Op::kSlice || back->op() != Op::kSlice) return {};
+  const Instruction* of = front->operand(0);
+  if (back->operand(0) != of || of->shape().dims() != i.shape().dims()) return {};
+  const int64_t by = back->shape().dim(dim);
+  const size_t d = static_cast<size_t>(dim);
+  // What they have of the other dimensions is all of them, since the sizes are the same.
+  const hlo::SliceDim &a = front->attrs<hlo::SliceAttrs>().slice[d],
+                      &z = back->attrs<hlo::SliceAttrs>().slice[d];
+  const bool turns = a.start == by && a.limit == size && a.stride == 1 && z.start == 0 &&
+                     z.limit == by && z.stride == 1;
+  return turns ? Rotation{of, dim, by} : Rotation{};
+}
+
+const AxisList& WindowAxes(const Instruction& i, const Cut& cut, size_t s) {
+  static const AxisList kNone;
+  const int64_t dim = i.attrs<hlo::ConvolutionAttrs>().dim_labels.kernel_spatial[s];
+  const hlo::DimRule::Dim& factors = cut.rule.operands[1][static_cast<size_t>(dim)];
+  if (factors.size() != 1) return kNone;
+  const size_t f = static_cast<size_t>(factors[0]);
+  return cut.rule.factors[f].kind == FactorKind::kReduced ? cut.axes[f] : kNone;
+}
+
+Form OperandForm(const Instruction& i, const Cut& cut, int64_t operand, const DeviceMesh& mesh) {
+  Form form = cut.FormOf(cut.rule.operands[static_cast<size_t>(operand)], mesh);
+  if (i.op() != Op::kConvolution || operand != 0) return form;
+  const auto& a = i.attrs<hlo::ConvolutionAttrs>();
+  for (size_t s = 0; s < a.window.dims.size(); ++s) {
+    const AxisList& axes = WindowAxes(i, cut, s);
+    if (!axes.empty()) form.dims[static_cast<size_t>(a.dim_labels.input_spatial[s])].axes = axes;
+  }
+  return form;
 }
 
 bool MovesCheaply(const Instruction& i, const hlo::DimRule& rule, int factor, int64_t parts) {

@@ -17,6 +17,8 @@ namespace weft::compiler::spmd {
 // on, of which some may lie outside of the dimension.
 struct Stretch {
   int64_t first = 0, step = 0, length = 0;
+  // Where elements stand apart (base dilation): positions before the first and behind the last.
+  int64_t pad_low = 0, pad_high = 0;
   int64_t Start(int64_t k) const { return first + k * step; }
 };
 
@@ -44,6 +46,19 @@ bool StretchOf(const hlo::Instruction& i, int64_t operand, int64_t dim, int64_t 
 // The dimension along which the op is cumulative, each element with all before or behind it; -1:
 // none.
 int64_t CumulativeDim(const hlo::Instruction& i);
+// A concatenation of two pieces of a value that turns it around: element k along the dimension is
+// its element k + by, modulo the size.
+struct Rotation {
+  const hlo::Instruction* of = nullptr;  // null: it is none
+  int64_t dim = 0, by = 0;
+};
+Rotation RotationOf(const hlo::Instruction& i);
+// The axes by which the window of a convolution is cut along spatial dimension s: each device takes
+// its part of the window over what that reaches of the input.
+const AxisList& WindowAxes(const hlo::Instruction& i, const Cut& cut, size_t s);
+// How the operand lies when the op is cut so.
+Form OperandForm(const hlo::Instruction& i, const Cut& cut, int64_t operand,
+                 const DeviceMesh& mesh);
 // Whether elements move along the factor more cheaply than all of it is gathered, when it is cut by
 // these axes.
 bool MovesCheaply(const hlo::Instruction& i, const hlo::DimRule& rule, int factor, int64_t parts);
@@ -64,14 +79,15 @@ class WindowedOp {
  private:
   struct Moved {
     int64_t dim;
-    std::vector<int> axes;
+    AxisList axes;
     Stretch stretch;
   };
   std::vector<Moved> MovedDims(int64_t operand) const;
+  void AppendCutWindows(std::vector<Moved>& moved) const;
   // From where on the result of this device lies along the dimension.
-  Result<hlo::Instruction*> StartOf(const std::vector<int>& axes, const Stretch& stretch);
+  Result<hlo::Instruction*> StartOf(const AxisList& axes, const Stretch& stretch);
   Result<hlo::Instruction*> Window(hlo::Instruction* x, const Moved& moved);
-  Result<hlo::Instruction*> Permuted(hlo::Instruction* x, const std::vector<int>& axes,
+  Result<hlo::Instruction*> Permuted(hlo::Instruction* x, const AxisList& axes,
                                      const WindowPlan::Round& round, int64_t parts);
   Result<hlo::Instruction*> Inside(const Moved& moved, const Shape& like, int64_t size);
   Result<hlo::Instruction*> Spread(hlo::Instruction* x, int64_t dim);

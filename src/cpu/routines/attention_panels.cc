@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/check.h"
+
 namespace weft::cpu {
 namespace {
 
@@ -32,12 +34,62 @@ int64_t PanelAttention::ChunkElements(const AttentionPlan& plan) {
   return RoundUp(plan.width * int64_t{sizeof(ChunkSums)} / 4, 16) + plan.value_rows() * plan.width;
 }
 
+const NarrowKernel* PanelAttention::FindNarrow(const AttentionPlan& plan) {
+  const NarrowKernel* kernel = FindNarrowKernel(plan.q, plan.k);
+  if (kernel == nullptr || kernel->element != NarrowElement::kBf16) return nullptr;
+  bool fits = kernel->rows == plan.rows && kernel->cols == plan.width && kernel->enter == nullptr &&
+              plan.form.depth % kernel->step == 0 && kernel->a_group == kernel->b_group;
+  return fits && kernel->speed > TileForm<float>(plan.columns).speed ? kernel : nullptr;
+}
+
+void PanelAttention::NarrowQueries(float* q) const {
+  constexpr int64_t kMostWords = kMostTile / 16;
+  int64_t group = narrow_->b_group, w = plan_.width;
+  auto* to = reinterpret_cast<std::byte*>(q);
+  uint16_t words[kMostWords];
+  CHECK(group * w <= kMostWords);
+  for (int64_t d = 0; d < form_.depth; d += group, to += group * w * 2) {
+    for (int64_t at = 0; at < group * w; ++at) {
+      uint32_t bits;
+      std::memcpy(&bits, q + (d + at % group) * w + at / group, sizeof(bits));
+      words[at] = static_cast<uint16_t>(bits >> 16);
+    }
+    std::memcpy(to, words, static_cast<size_t>(group * w * 2));
+  }
+}
+
+// scores[s][i] of the keys and of all queries of a panel.
+void PanelAttention::MultiplyKeys(const QueryPanel& panel, int64_t outer, KeyRange keys,
+                                  float* scores) const {
+  int64_t w = plan_.width, count = keys.end - keys.begin;
+  auto scale = static_cast<float>(form_.scale);
+  for (int64_t i = 0; i < count; i += plan_.rows) {
+    const float* rows = Keys(outer, keys.begin + i);
+    float* to = scores + i * w;
+    if (narrow_ == nullptr) {
+      tile_.packed(form_.depth, rows, panel.q, to, w, scale, 0);
+      continue;
+    }
+    narrow_->run(form_.depth, reinterpret_cast<const std::byte*>(rows),
+                 reinterpret_cast<const std::byte*>(panel.q), reinterpret_cast<std::byte*>(to), w,
+                 false);
+    for (int64_t x = 0; x < plan_.rows * w; ++x) to[x] *= scale;
+  }
+}
+
 void PanelAttention::PackBlock(int64_t outer, int64_t block) {
   AttentionPlaces at = plan_.Outer(outer);
   int64_t key = block * plan_.key_block, count = std::min(plan_.key_block, form_.keys - key);
-  StridedPanels<float> keys(plan_.k, memory_.k + at.k * ByteWidth(plan_.k), form_.k.key,
-                            form_.k.element);
-  keys.PackMany(key, count, 0, form_.depth, plan_.rows, plan_.rows * form_.depth, Keys(outer, key));
+  const std::byte* from = memory_.k + at.k * ByteWidth(plan_.k);
+  int64_t panel = plan_.rows * form_.depth;
+  if (narrow_ != nullptr) {
+    PackNarrow(*narrow_, true, {plan_.k, from, form_.k.key, form_.k.element}, plan_.q, key, count,
+               0, form_.depth, panel * int64_t{sizeof(float)},
+               reinterpret_cast<std::byte*>(Keys(outer, key)));
+  } else {
+    StridedPanels<float>(plan_.k, from, form_.k.key, form_.k.element)
+        .PackMany(key, count, 0, form_.depth, plan_.rows, panel, Keys(outer, key));
+  }
   StridedPanels<float> values(plan_.v, memory_.v + at.v * ByteWidth(plan_.v), form_.v.element,
                               form_.v.key);
   float* to = Values(outer, key);
@@ -82,6 +134,7 @@ PanelAttention::Task PanelAttention::NewTask(float* scratch, int64_t outer, int6
     PlaceQueries(panel, outer);
     LoadQueries(task.buffers, panel, plan_.q, memory_.q, &AttentionPlaces::q, form_.q.element,
                 form_.depth, panel.q);
+    if (narrow_ != nullptr) NarrowQueries(panel.q);
     task.panels.push_back(panel);
   }
   return task;
@@ -109,10 +162,7 @@ void PanelAttention::RunKeys(Task& task, int64_t outer, KeyRange keys, bool leav
 void PanelAttention::RunBlock(Task& task, QueryPanel& panel, int64_t outer, KeyRange keys) const {
   int64_t w = plan_.width, count = keys.end - keys.begin;
   float* scores = task.buffers.scores;
-  for (int64_t i = 0; i < count; i += plan_.rows) {
-    tile_.packed(form_.depth, Keys(outer, keys.begin + i), panel.q, scores + i * w, w,
-                 static_cast<float>(form_.scale), 0);
-  }
+  MultiplyKeys(panel, outer, keys, scores);
   ChangeScores(task.buffers, panel, keys);
   softmax_.step(count, w, scores, panel.largest, task.factors, panel.sums);
   bool changed = std::any_of(task.factors, task.factors + w, [](float f) { return f != 1; });

@@ -7,6 +7,7 @@
 
 #include "cpu/routines/attention_ways.h"
 #include "cpu/routines/blocking.h"
+#include "cpu/routines/narrow_kernels.h"
 #include "cpu/routines/softmax_kernels.h"
 #include "cpu/routines/tiles.h"
 
@@ -87,7 +88,7 @@ class PanelScores {
 class PanelAttention : PanelScores {
  public:
   PanelAttention(const Means& means, const AttentionPlan& plan, const AttentionMemory& memory)
-      : PanelScores(plan, memory), means_(means) {}
+      : PanelScores(plan, memory), means_(means), narrow_(FindNarrow(plan)) {}
 
   Status Run();
   // What is shared, and what each task takes.
@@ -110,6 +111,11 @@ class PanelAttention : PanelScores {
   float* Values(int64_t outer, int64_t key) const {
     return values_ + (outer * form_.keys + key) * plan_.value_rows();
   }
+  // The micro-kernel that multiplies queries and keys of bf16 as they are; null: they are widened.
+  static const NarrowKernel* FindNarrow(const AttentionPlan& plan);
+  // [depth][width] of f32 that are bf16 to words of these, in place.
+  void NarrowQueries(float* q) const;
+  void MultiplyKeys(const QueryPanel& panel, int64_t outer, KeyRange keys, float* scores) const;
   void PackBlock(int64_t outer, int64_t block);
   bool MayLeaveOut(int64_t outer) const;
   Task NewTask(float* scratch, int64_t outer, int64_t group) const;
@@ -135,6 +141,7 @@ class PanelAttention : PanelScores {
   }
 
   const Means& means_;
+  const NarrowKernel* narrow_;
   float *keys_ = nullptr, *values_ = nullptr, *parts_ = nullptr;
   std::vector<uint8_t> not_finite_;  // [outers][blocks]: values that are inf or NaN
 };

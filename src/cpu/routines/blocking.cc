@@ -30,13 +30,20 @@ int64_t SecondCache() {
   return std::max<int64_t>(HostCaches().l2, 256 << 10);
 }
 
+// Rows, or columns, of a square of sums that fills a quarter of L2.
+int64_t TaskSide(const PanelForm& form) {
+  return static_cast<int64_t>(std::sqrt(static_cast<double>(SecondCache() / 4 / form.sum)));
+}
+
 // Depth of panels: one of b is read again for every panel of a. Between two readings all of a panel
 // of a passes, so that both, and the sums, have to fit in L1 for b to be still there. Even parts.
 void CutDepth(const PanelForm& form, int64_t k, int64_t wish, Blocking& cut) {
   int64_t room = FirstCache() * 15 / 16 - form.rows * form.cols * form.sum;
   int64_t fits = room / ((form.rows + form.cols) * form.element);
   int64_t unit = std::max<int64_t>(form.step, 16);
-  int64_t most = std::clamp(fits / unit * unit, unit, std::max(kMostDepth, unit));
+  // Sums of integers may be as long as panels of as many rows as a task has fill half of L2.
+  int64_t bound = form.exact ? SecondCache() / 2 / (TaskSide(form) * form.element) : kMostDepth;
+  int64_t most = std::clamp(fits / unit * unit, unit, std::max(RoundUp(bound, unit), unit));
   if (wish > 0) most = RoundUp(wish, unit);
   cut.panels = std::max<int64_t>(1, CeilDiv(k, most));
   cut.depth = std::max(unit, RoundUp(CeilDiv(k, cut.panels), unit));
@@ -103,7 +110,7 @@ void CutReading(const PanelForm& form, const ProductSizes& s, Blocking& cut) {
 // ones, where these divide better among threads.
 void CutTasks(const PanelForm& form, const ProductSizes& s, Blocking& cut) {
   constexpr int64_t kQuarters[] = {4, 5, 6, 8, 12, 16, 24, 32, 48, 64};  // as many parts more
-  auto side = static_cast<int64_t>(std::sqrt(static_cast<double>(SecondCache() / 4 / form.sum)));
+  int64_t side = TaskSide(form);
   cut.by_rows = s.k <= kShallow;
   if (cut.by_rows) return CutShallow(form, s, side, cut);
   double best = 0;

@@ -8,6 +8,8 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 namespace weft::cpu {
@@ -65,7 +67,9 @@ void PlainF16(const std::byte* src, int64_t n, float* dst) {
   }                                                                       \
   constexpr Conversions k##NAME = {Bf16##NAME, F16, S8##NAME, U8##NAME, ToBf16##NAME};
 
+#if !defined(__aarch64__)
 WEFT_CONVERSIONS(Plain, , PlainF16)
+#endif
 #if defined(__x86_64__)
 // Processors with AVX2 have F16C.
 __attribute__((target("avx2,f16c"))) void VectorF16(const std::byte* src, int64_t n, float* dst) {
@@ -78,6 +82,28 @@ __attribute__((target("avx2,f16c"))) void VectorF16(const std::byte* src, int64_
 }
 WEFT_CONVERSIONS(Avx2, __attribute__((target("avx2"))), VectorF16)
 WEFT_CONVERSIONS(Avx512, __attribute__((target("avx512f,avx512bw,avx512vl"))), VectorF16)
+#elif defined(__aarch64__)
+void VectorF16(const std::byte* src, int64_t n, float* dst) {
+  int64_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    uint16x4_t half = vld1_u16(reinterpret_cast<const uint16_t*>(src + 2 * i));
+    vst1q_f32(dst + i, vcvt_f32_f16(vreinterpret_f16_u16(half)));
+  }
+  PlainF16(src + 2 * i, n - i, dst + i);
+}
+WEFT_CONVERSIONS(Neon, , VectorF16)
+
+// BFCVTN rounds to nearest, ties to even, and keeps NaNs quiet. Rows of tiles are short.
+__attribute__((target("arch=armv8.2-a+bf16"))) void VectorToBf16(const float* src, int64_t n,
+                                                                 std::byte* dst) {
+  int64_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    uint16x4_t half = vreinterpret_u16_bf16(vcvt_bf16_f32(vld1q_f32(src + i)));
+    vst1_u16(reinterpret_cast<uint16_t*>(dst + 2 * i), half);
+  }
+  RoundAll(src + i, n - i, dst + 2 * i);
+}
+constexpr Conversions kNeonBf16 = {Bf16Neon, VectorF16, S8Neon, U8Neon, VectorToBf16};
 #endif
 
 const Conversions& HostConversions() {
@@ -86,6 +112,8 @@ const Conversions& HostConversions() {
                                     : HostFeatures().avx2 ? kAvx2
                                                           : kPlain;
   return found;
+#elif defined(__aarch64__)
+  return HostFeatures().bf16 ? kNeonBf16 : kNeon;
 #else
   return kPlain;
 #endif

@@ -223,12 +223,9 @@ class Convolution : public PreparedRoutine {
     auto [m, n, k, once, along] = plan.Sizes(per_group_);
     if constexpr (sizeof(T) == 4) {
       if (narrow_ != nullptr) {
-        auto dense = TRY(Scratch<std::byte>::New(means, k * n * narrow_->element_bytes()));
-        GatherFilters(means, plan, n, kernel, narrow_->element_bytes(), dense.data());
-        NarrowConvolution<T> product(*narrow_, plan, types_[0], input,
-                                     {types_[0], dense.data(), 1, n});
         ResultMatrix result = {kStoredType<T>, reinterpret_cast<std::byte*>(to), pitch};
-        return MultiplyPacked<T>(means, {m, n, k}, product, result, T(1), T(0), done);
+        return MultiplyNarrow<T>(means, *narrow_, plan, {m, n, k}, types_[0], input, kernel, result,
+                                 done);
       }
     }
     WindowPanels<T> windows(plan.phase, plan.order, reinterpret_cast<const T*>(input));

@@ -6,6 +6,7 @@
 #include "cpu/routines/machine.h"
 #include "cpu/routines/multiply.h"
 #include "cpu/routines/narrow_product.h"
+#include "cpu/routines/narrow_rows.h"
 #include "cpu/routines/prepare.h"
 #include "cpu/routines/tiles.h"
 #include "program/sum_order.h"
@@ -21,6 +22,8 @@ constexpr int64_t kSmallDepth = program::SumOrder::kBlock,
 constexpr int64_t kFewTiles =
     program::CodeBounds::kCopies / 2;  // side by side in one task: their part of b stays in L2
 constexpr int64_t kDotRows = program::TargetFacts::kVectorRegisters / 2;  // dot products at once
+// Squares of dot products, one below the other.
+constexpr int64_t kMostSquares = kDotRows / kDotSquare;
 // Rows of a that one reading of b serves.
 constexpr int64_t kStreamRows = program::TargetFacts::kVectorRegisters / 2;
 constexpr int64_t kNarrowStreamRows = kStreamRows / 4;
@@ -93,6 +96,42 @@ Status MultiplyDots(const Means& means, const OneProduct& s) {
                 StoreRun<T>(s.c_type, out, count, s.c + j * c_width);
               }
             });
+  return {};
+}
+
+// Few rows by a matrix whose columns are consecutive: squares of dot products, some columns at a
+// time, so that rows of a come from L1 and columns from memory once.
+template <class T>
+Status MultiplySquares(const Means& means, const OneProduct& s) {
+  int64_t groups = CeilDivide(s.m, kDotSquare);
+  auto left = TRY(Scratch<T>::New(means, groups * kDotSquare * s.k));
+  std::fill_n(left.data() + s.m * s.k, (groups * kDotSquare - s.m) * s.k, T(0));
+  for (int64_t i = 0; i < s.m; ++i) {
+    StridedPanels<T>(s.a_type, s.a + i * s.as.row * ByteWidth(s.a_type), 0, s.as.col)
+        .Pack(0, 1, 0, s.k, 1, left.data() + i * s.k);
+  }
+  auto dots = FindTileKernel<T>(INT64_MAX)->dots;
+  const T* b = reinterpret_cast<const T*>(s.b);
+  T* c = reinterpret_cast<T*>(s.c);
+  T alpha = FactorOf<T>(s.alpha), beta = FactorOf<T>(s.beta);
+  auto run = [&](int64_t j) {
+    DotSum<T> sums[kMostSquares * kDotSquare * kDotSquare] = {};
+    for (int64_t p = 0; p < s.k; p += kSmallDepth) {
+      for (int64_t g = 0; g < groups; ++g) {
+        dots(std::min(kSmallDepth, s.k - p), left.data() + g * kDotSquare * s.k + p, s.k,
+             b + j * s.bs.col + p, s.bs.col, sums + g * kDotSquare * kDotSquare);
+      }
+    }
+    for (int64_t q = 0; q < s.m * kDotSquare; ++q) {
+      T& to = c[q / kDotSquare * s.n + j + q % kDotSquare];
+      to = static_cast<T>(alpha * static_cast<T>(sums[q]) + (beta != 0 ? beta * to : T(0)));
+    }
+  };
+  int64_t tasks = s.n / kDotSquare;
+  double cost = static_cast<double>(s.k * kDotSquare * int64_t{sizeof(T)}) / kCoreReads;
+  ForPieces(means.pool, tasks, cost, [&](int64_t begin, int64_t end) {
+    for (int64_t task = begin; task < end; ++task) run(task * kDotSquare);
+  });
   return {};
 }
 
@@ -248,7 +287,7 @@ OneProduct VectorFirst(OneProduct s) {
           s.a_type, s.b_type, s.c_type, s.alpha, s.beta};
 }
 
-enum class Way : uint8_t { kDots, kStream, kSmall, kFew, kPacked };
+enum class Way : uint8_t { kFewNarrow, kDots, kSquares, kStream, kSmall, kFew, kPacked };
 
 // Packing b would take as long as the product. Rows of b that lie far apart meet in the same places
 // of a cache, so that b had better be packed when it is read more often than twice.
@@ -267,11 +306,32 @@ const NarrowKernel* NarrowKernelFor(const OneProduct& s) {
   return kSums && plain ? FindNarrowKernel(s.a_type, s.b_type) : nullptr;
 }
 
+FewRowsProduct FewRowsOf(const OneProduct& s) {
+  return {s.m,
+          s.n,
+          s.k,
+          {s.a_type, s.a, s.as.row, s.as.col},
+          {s.b_type, s.b, s.bs.col, s.bs.row},
+          {s.c_type, s.c, s.n},
+          s.beta != 0};
+}
+
+// Packing b would take longer than the product.
+template <class T>
+bool TakesSquares(const OneProduct& s) {
+  return IsStoredAs<T>(s.b_type) && IsStoredAs<T>(s.c_type) && s.bs.row == 1 && s.k >= kDotRows &&
+         s.m <= kMostSquares * kDotSquare && s.n % kDotSquare == 0 &&
+         FindTileKernel<T>(INT64_MAX)->dots != nullptr;
+}
+
 template <class T>
 Way WayOf(const OneProduct& s) {
+  const NarrowKernel* narrow = NarrowKernelFor<T>(s);
+  if (narrow != nullptr && TakesFewRows(*narrow, FewRowsOf(s))) return Way::kFewNarrow;
   if (s.m == 1 && s.bs.row == 1 && s.k >= 8) return Way::kDots;
+  if (TakesSquares<T>(s)) return Way::kSquares;
   // One reading of a narrow b does for more rows where it need not be widened.
-  int64_t stream_rows = NarrowKernelFor<T>(s) != nullptr ? kNarrowStreamRows : kStreamRows;
+  int64_t stream_rows = narrow != nullptr ? kNarrowStreamRows : kStreamRows;
   if (s.m <= stream_rows && s.bs.col == 1 && s.n >= 16 && (s.m == 1 || s.k * s.n >= 1 << 16)) {
     return Way::kStream;
   }
@@ -305,10 +365,12 @@ int64_t ScratchOfOne(OneProduct s, int64_t threads) {
   bool b_as_is = IsStoredAs<T>(s.b_type), c_as_is = IsStoredAs<T>(s.c_type);
   int64_t elements = 0;
   switch (WayOf<T>(s)) {
+    case Way::kFewNarrow: return FewRowsScratch(*NarrowKernelFor<T>(s), FewRowsOf(s));
     case Way::kDots:
       elements = s.k;
       if (!b_as_is || !c_as_is) elements += CeilDivide(s.n, kDotRows) * kDotRows * s.k;
       break;
+    case Way::kSquares: elements = CeilDivide(s.m, kDotSquare) * kDotSquare * s.k; break;
     case Way::kStream:
       elements = s.m * (s.k + 4);
       if (!c_as_is) elements += s.m * CeilDivide(s.n, kStreamCols) * kStreamCols;
@@ -363,6 +425,16 @@ Status MultiplyOne(const Means& means, OneProduct s, const RowsDone& done) {
   if (ComesInParts<T>(s)) return MultiplyParts<T>(means, s, done);
   T alpha = FactorOf<T>(s.alpha), beta = FactorOf<T>(s.beta);
   switch (WayOf<T>(s)) {
+    case Way::kFewNarrow:
+      if constexpr (sizeof(T) == 4) {
+        TRY(MultiplyFewRows<T>(means, *NarrowKernelFor<T>(s), FewRowsOf(s)));
+      }
+      if (done) done(0, result_rows);
+      return {};
+    case Way::kSquares:
+      TRY(MultiplySquares<T>(means, s));
+      if (done) done(0, result_rows);
+      return {};
     case Way::kDots:
     case Way::kStream:
       TRY(WayOf<T>(s) == Way::kDots ? MultiplyDots<T>(means, s) : MultiplyStream<T>(means, s));

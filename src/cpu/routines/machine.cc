@@ -10,6 +10,8 @@
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
 #endif
 
 namespace weft::cpu {
@@ -56,6 +58,15 @@ ProcessorFeatures FindFeatures() {
     f.amx_bf16 = (d & kAmxBf16) != 0;
     f.amx_int8 = (d & kAmxInt8) != 0;
   }
+  return f;
+}
+#elif defined(__aarch64__) && defined(__linux__)
+ProcessorFeatures FindFeatures() {
+  constexpr unsigned long kI8mm = 1UL << 13, kBf16 = 1UL << 14;  // HWCAP2_I8MM, HWCAP2_BF16
+  unsigned long found = getauxval(AT_HWCAP2);
+  ProcessorFeatures f;
+  f.bf16 = (found & kBf16) != 0;
+  f.i8mm = (found & kI8mm) != 0;
   return f;
 }
 #else

@@ -13,11 +13,21 @@ struct ProcessorFeatures {
   bool avx512_bf16 = false;  // dot products of two bf16
   bool amx_bf16 = false;     // matrix units, for which the system gave permission
   bool amx_int8 = false;
+  bool bf16 = false;  // arm64: products of 2 x 4 by 4 x 2 bf16 (BFMMLA)
+  bool i8mm = false;  // and of 2 x 8 by 8 x 2 int8 (SMMLA, UMMLA, USMMLA)
 };
 
 // Asked once; for AMX that includes the request for permission to use tiles (Linux keeps their
 // state for the threads of processes that asked).
 const ProcessorFeatures& HostFeatures();
+
+// Matrix instructions of arm64: bytes of a vector, and of a row or column of its two. Pairs of rows
+// and of columns of sums that products keep in 32 registers: the others are for a vector of each
+// pair of rows and some of columns.
+struct SquareInstructions {
+  static constexpr int kVectorBytes = 16, kRowBytes = 8;
+  static constexpr int kRowPairs = 4, kColPairs = 6;
+};
 
 // Bytes; 0: not known.
 struct CacheSizes {

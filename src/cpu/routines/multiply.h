@@ -70,6 +70,7 @@ struct PanelForm {
   int64_t a_head, b_head;  // bytes before the elements
   int64_t sum;             // bytes of an accumulator
   double speed;            // multiplications a nanosecond, about
+  bool exact = false;      // sums of integers, as long as they may be
 
   int64_t PanelBytes(bool is_left, int64_t k) const {
     int64_t bytes = (k + step - 1) / step * step * (is_left ? rows : cols) * element;

@@ -141,6 +141,7 @@ bool HasMadd() {
 std::vector<NarrowKernel> AllKernels() {
   std::vector<NarrowKernel> all;
   for (const NarrowKernel& kernel : detail::AmxKernels()) all.push_back(kernel);
+  for (const NarrowKernel& kernel : detail::MmlaKernels()) all.push_back(kernel);
 #if defined(__x86_64__)
   all.push_back({"avx512-bf16", NarrowElement::kBf16, true, true, kRows512, kCols512, 2, 2, 2, 40,
                  DotBf16, nullptr, nullptr, HasBf16});
@@ -175,6 +176,13 @@ const NarrowKernel* FindNarrowKernel(DType a, DType b) {
     if (TakesTypes(kernel, a, b) && kernel.is_there()) return &kernel;
   }
   return nullptr;
+}
+
+const NarrowRows* FindNarrowRows(const NarrowKernel& kernel, DType a, DType b) {
+  auto all = detail::MmlaKernels();
+  bool is_mmla = std::any_of(all.begin(), all.end(),
+                             [&](const NarrowKernel& one) { return one.run == kernel.run; });
+  return is_mmla ? detail::MmlaRows(a, b) : nullptr;
 }
 
 int64_t NarrowHead(const NarrowKernel& kernel, bool is_left) {

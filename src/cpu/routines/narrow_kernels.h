@@ -45,6 +45,24 @@ struct NarrowKernel {
   bool corrects() const { return element == NarrowElement::kUnsigned; }
 };
 
+// Few rows by a matrix b that is read once, where it lies. Rows of a come as panels of the kernel,
+// filled up with zeroes to `depth` elements. Sums are squares of 2 x 2, as instructions leave them:
+// [columns / cols][pairs of rows][cols / 2][2][2], rows of a first unless `turned`.
+struct NarrowRows {
+  int depth;  // elements of the contraction at once
+  int cols;   // columns at once
+  bool turned;
+  // Sums of a multiple of cols columns grow by `depth` rows of b; those that come next lie so many
+  // bytes ahead.
+  void (*by_rows)(int64_t pairs, int64_t columns, const std::byte* a, const std::byte* const* rows,
+                  int64_t ahead, std::byte* sums);
+  // Sums of cols columns grow by k consecutive elements of each, a multiple of depth.
+  void (*by_columns)(int64_t pairs, int64_t k, const std::byte* a, const std::byte* const* columns,
+                     std::byte* sums);
+};
+// For a kernel that takes these types on this processor; null: it has none.
+const NarrowRows* FindNarrowRows(const NarrowKernel& kernel, DType a, DType b);
+
 // All that this program has, the best ones first.
 std::span<const NarrowKernel> NarrowKernels();
 
@@ -75,6 +93,10 @@ int64_t NarrowPanelBytes(const NarrowKernel& kernel, bool is_left, int64_t k);
 namespace detail {
 // The kernels of amx_kernels.cc.
 std::span<const NarrowKernel> AmxKernels();
+// The kernels of mmla_kernels.cc.
+std::span<const NarrowKernel> MmlaKernels();
+// Those of mmla_rows.cc.
+const NarrowRows* MmlaRows(DType a, DType b);
 }  // namespace detail
 
 }  // namespace weft::cpu

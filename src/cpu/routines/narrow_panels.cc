@@ -1,10 +1,10 @@
-// Packing for the micro-kernels of narrow elements. Words are the 4 bytes of elements that an
-// instruction takes for one lane.
+// Packing for the micro-kernels of narrow elements.
 #include <algorithm>
 #include <cstring>
 
 #include "cpu/routines/machine.h"
 #include "cpu/routines/narrow_kernels.h"
+#include "cpu/routines/narrow_words.h"
 #include "cpu/routines/tiles.h"
 #include "program/target_facts.h"
 #include "program/work_bounds.h"
@@ -23,141 +23,11 @@ constexpr int64_t kMostVectors =
     program::CodeBounds::kCopies * program::TargetFacts::kLineBytes / sizeof(float);
 constexpr int64_t kWord = sizeof(uint32_t), kTileLine = program::TargetFacts::kTileRowBytes;
 
-// Words of count vectors that lie beside each other: rows[q] has element q of each of them.
-template <class From, class To, int kGroup>
-[[gnu::always_inline]] inline void InterleaveAs(const std::byte* const* rows, int64_t count,
-                                                uint32_t* out) {
-  constexpr int kBits = 32 / kGroup;
-  const From* from[kGroup];
-  for (int q = 0; q < kGroup; ++q) from[q] = reinterpret_cast<const From*>(rows[q]);
-  for (int64_t i = 0; i < count; ++i) {
-    uint32_t word = 0;
-    for (int q = 0; q < kGroup; ++q) {
-      From x;
-      std::memcpy(&x, from[q] + i, sizeof(x));
-      word |= uint32_t{static_cast<To>(x)} << (q * kBits);
-    }
-    out[i] = word;
-  }
-}
-
-enum class Words : uint8_t { kPairs, kQuads, kSignedPairs, kUnsignedPairs };
-
-[[gnu::always_inline]] inline void InterleaveWords(Words form, const std::byte* const* rows,
-                                                   int64_t count, uint32_t* out) {
-  switch (form) {
-    case Words::kPairs: return InterleaveAs<uint16_t, uint16_t, 2>(rows, count, out);
-    case Words::kQuads: return InterleaveAs<uint8_t, uint8_t, 4>(rows, count, out);
-    case Words::kSignedPairs: return InterleaveAs<int8_t, uint16_t, 2>(rows, count, out);
-    case Words::kUnsignedPairs: return InterleaveAs<uint8_t, uint16_t, 2>(rows, count, out);
-  }
-}
-
-// The words of one row of panels: `count` vectors, `width` a panel, panels so many words apart.
-struct WordRun {
-  Words form;
-  int64_t count, width, panel;
-};
-
-[[gnu::always_inline]] inline void InterleavePanels(const WordRun& run,
-                                                    const std::byte* const* rows, uint32_t* out) {
-  int64_t from_bytes = run.form == Words::kPairs ? 2 : 1;
-  const std::byte* at[4] = {rows[0], rows[1], rows[2], rows[3]};
-  for (int64_t i = 0; i < run.count; i += run.width, out += run.panel) {
-    int64_t n = std::min(run.width, run.count - i);
-    InterleaveWords(run.form, at, n, out);
-    std::fill(out + n, out + run.width, 0U);
-    for (const std::byte*& row : at) row += run.width * from_bytes;
-  }
-}
-
-void InterleaveAny(const WordRun& run, const std::byte* const* rows, uint32_t* out) {
-  InterleavePanels(run, rows, out);
-}
-#if defined(__x86_64__)
-#define WEFT_AVX2_PACK __attribute__((target("avx2")))
-#define WEFT_AVX512_PACK __attribute__((target("avx512f,avx512bw,avx512vl")))
-
-WEFT_AVX2_PACK inline __m256i LoadHalf(const std::byte* from) {
-  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
-}
-WEFT_AVX2_PACK inline void StoreHalf(uint32_t* to, __m256i words) {
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), words);
-}
-
-// 16 words of two rows of 16 bits.
-WEFT_AVX2_PACK inline void InterleavePairs16(const std::byte* const* rows, int64_t at,
-                                             uint32_t* out) {
-  __m256i a = LoadHalf(rows[0] + 2 * at), b = LoadHalf(rows[1] + 2 * at);
-  __m256i low = _mm256_unpacklo_epi16(a, b), high = _mm256_unpackhi_epi16(a, b);
-  StoreHalf(out, _mm256_permute2x128_si256(low, high, 0x20));
-  StoreHalf(out + 8, _mm256_permute2x128_si256(low, high, 0x31));
-}
-
-// 16 words of four rows of bytes.
-WEFT_AVX2_PACK inline void InterleaveQuads16(const std::byte* const* rows, int64_t at,
-                                             uint32_t* out) {
-  auto load = [&](int q) WEFT_AVX2_PACK {
-    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(rows[q] + at));
-  };
-  __m128i a = load(0), b = load(1), c = load(2), d = load(3);
-  __m128i ab_low = _mm_unpacklo_epi8(a, b), ab_high = _mm_unpackhi_epi8(a, b);
-  __m128i cd_low = _mm_unpacklo_epi8(c, d), cd_high = _mm_unpackhi_epi8(c, d);
-  auto* to = reinterpret_cast<__m128i*>(out);
-  _mm_storeu_si128(to, _mm_unpacklo_epi16(ab_low, cd_low));
-  _mm_storeu_si128(to + 1, _mm_unpackhi_epi16(ab_low, cd_low));
-  _mm_storeu_si128(to + 2, _mm_unpacklo_epi16(ab_high, cd_high));
-  _mm_storeu_si128(to + 3, _mm_unpackhi_epi16(ab_high, cd_high));
-}
-
-WEFT_AVX2_PACK void InterleaveWhole(const WordRun& run, const std::byte* const* rows,
-                                    uint32_t* out) {
-  bool pairs = run.form == Words::kPairs;
-  for (int64_t i = 0; i < run.count; i += run.width, out += run.panel) {
-    for (int64_t j = 0; j < run.width; j += 16) {
-      if (pairs) InterleavePairs16(rows, i + j, out + j);
-      if (!pairs) InterleaveQuads16(rows, i + j, out + j);
-    }
-  }
-}
-
-// Whole panels of elements that are not widened, then what is left.
-template <void (*kRest)(const WordRun&, const std::byte* const*, uint32_t*)>
-void InterleaveFast(const WordRun& run, const std::byte* const* rows, uint32_t* out) {
-  bool as_is = run.form == Words::kPairs || run.form == Words::kQuads;
-  int64_t whole = as_is && run.width % 16 == 0 ? run.count / run.width * run.width : 0;
-  if (whole > 0) InterleaveWhole({run.form, whole, run.width, run.panel}, rows, out);
-  if (whole == run.count) return;
-  int64_t skip = whole * (run.form == Words::kPairs ? 2 : 1);
-  const std::byte* left[4];
-  for (int q = 0; q < 4; ++q) left[q] = rows[q] + skip;
-  kRest({run.form, run.count - whole, run.width, run.panel}, left,
-        out + whole / run.width * run.panel);
-}
-
-WEFT_AVX2_PACK void InterleaveAvx2(const WordRun& run, const std::byte* const* rows,
-                                   uint32_t* out) {
-  InterleavePanels(run, rows, out);
-}
-WEFT_AVX512_PACK void InterleaveAvx512(const WordRun& run, const std::byte* const* rows,
-                                       uint32_t* out) {
-  InterleavePanels(run, rows, out);
-}
-#endif
-
-auto FindInterleave() {
-#if defined(__x86_64__)
-  if (HostFeatures().avx512) return InterleaveFast<InterleaveAvx512>;
-  if (HostFeatures().avx2) return InterleaveFast<InterleaveAvx2>;
-#endif
-  return InterleaveAny;
-}
-
 Words WordsOf(const NarrowKernel& kernel, DType dtype) {
   switch (kernel.element) {
-    case NarrowElement::kBf16: return Words::kPairs;
+    case NarrowElement::kBf16: return kernel.b_group == 4 ? Words::kFours : Words::kPairs;
     case NarrowElement::kInt8:
-    case NarrowElement::kUnsigned: return Words::kQuads;
+    case NarrowElement::kUnsigned: return kernel.b_group == 8 ? Words::kEights : Words::kQuads;
     case NarrowElement::kInt16: break;
   }
   return dtype == DType::kS8 ? Words::kSignedPairs : Words::kUnsignedPairs;
@@ -219,6 +89,11 @@ void PackAlong(const NarrowPanel& s) {
                            reinterpret_cast<uint32_t*>(out));
       continue;
     }
+    if (s.group * element == 2 * kWord) {
+      PackAcross<uint64_t>(reinterpret_cast<const uint64_t* const*>(rows), bytes / (2 * kWord),
+                           s.width, reinterpret_cast<uint64_t*>(out));
+      continue;
+    }
     // More rows than a processor's prefetcher follows.
     for (int64_t line = 0; line < bytes; line += kTileLine) {
       for (int64_t i = 0; i < s.width; ++i, out += kTileLine) {
@@ -233,7 +108,7 @@ void PackAlong(const NarrowPanel& s) {
 // on; zeroes past the end.
 void WordRows(const NarrowPanel& s, int64_t word, int64_t vector, const std::byte** rows) {
   static constexpr std::byte kZeroes[8 * kChunk] = {};  // as many bytes go at once
-  for (int64_t q = 0; q < 4; ++q) {
+  for (int64_t q = 0; q < kMostOfWord; ++q) {
     int64_t p = word * s.kernel.b_group + q;
     rows[q] = q < s.kernel.b_group && p < s.kn ? s.At(vector, p) : kZeroes;
   }
@@ -241,15 +116,15 @@ void WordRows(const NarrowPanel& s, int64_t word, int64_t vector, const std::byt
 
 // Of vectors that lie beside each other, in lines of words of a vector.
 void PackBesideInLines(const NarrowPanel& s) {
-  static const auto interleave = FindInterleave();
   constexpr int64_t kLineWords = kTileLine / kWord;
   alignas(64) uint32_t line[kLineWords * kMostVectors];
   auto* out = reinterpret_cast<uint32_t*>(s.out);
   for (int64_t word = 0; word < s.padded / s.kernel.b_group; ++word) {
     uint32_t* to = line + word % kLineWords * s.width;
-    const std::byte* rows[4];
+    const std::byte* rows[kMostOfWord];
     WordRows(s, word, 0, rows);
-    interleave({WordsOf(s.kernel, s.source.dtype), s.count, s.width, 0}, rows, to);
+    InterleaveRows({WordsOf(s.kernel, s.source.dtype), s.count, s.width, 0}, rows,
+                   reinterpret_cast<std::byte*>(to));
     if (word % kLineWords != kLineWords - 1) continue;
     const uint32_t* words[kLineWords];
     for (int64_t w = 0; w < kLineWords; ++w) words[w] = line + w * s.width;
@@ -261,7 +136,6 @@ void PackBesideInLines(const NarrowPanel& s) {
 // Of vectors that lie beside each other: across all panels, so that rows are read in long runs, and
 // asked for in time.
 void PackBeside(const NarrowPanel& s, int64_t panel) {
-  static const auto interleave = FindInterleave();
   constexpr int64_t kWordsAhead = program::TargetFacts::kLinesAhead / 2;
   Words form = WordsOf(s.kernel, s.source.dtype);
   int64_t bytes = ByteWidth(s.source.dtype), of_word = s.kernel.b_group;
@@ -272,11 +146,10 @@ void PackBeside(const NarrowPanel& s, int64_t panel) {
       for (int64_t at = 0; at < s.count * bytes; at += 64) __builtin_prefetch(ahead + at);
     }
     for (int64_t at = 0; at < s.count; at += most) {
-      const std::byte* rows[4];
+      const std::byte* rows[kMostOfWord];
       WordRows(s, word, at, rows);
-      auto* out =
-          reinterpret_cast<uint32_t*>(s.out + at / s.width * panel + word * s.width * kWord);
-      interleave({form, std::min(most, s.count - at), s.width, panel / kWord}, rows, out);
+      InterleaveRows({form, std::min(most, s.count - at), s.width, panel}, rows,
+                     s.out + at / s.width * panel + word * s.width * WordBytes(form));
     }
   }
 }

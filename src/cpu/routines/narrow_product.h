@@ -14,7 +14,8 @@ inline PanelForm NarrowForm(const NarrowKernel& kernel) {
           NarrowHead(kernel, true),
           NarrowHead(kernel, false),
           4,
-          kernel.speed};
+          kernel.speed,
+          kernel.element != NarrowElement::kBf16};
 }
 
 // Packed panels by a micro-kernel for narrow elements, whatever they are packed from. T: float for

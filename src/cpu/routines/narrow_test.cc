@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "cpu/routines/narrow_product.h"
+#include "cpu/routines/narrow_rows.h"
 #include "cpu/routines/routine_testing.h"
 
 namespace weft::cpu {
@@ -169,8 +170,86 @@ TEST_P(NarrowKernelTest, ComputesAsItsModel) {
   CheckBoth(kernel);
 }
 
-// arm64 has none yet.
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(NarrowKernelTest);
+// b by rows and by columns, of which some are left over, results that are added to, long sums.
+template <class T>
+void CheckFewRows(const NarrowKernel& kernel, DType a_type, DType b_type) {
+  Random random(12);
+  ThreadPool pool(2);
+  for (auto [m, n, k] : {std::array<int64_t, 3>{1, 8, 1},
+                         {2, 70, 33},
+                         {3, 9, 16},
+                         {5, 530, 40},
+                         {8, 40, 520},
+                         {7, 13, 1100}}) {
+    for (int form = 0; form < 4; ++form) {
+      std::vector<std::byte> a = RandomBytes(random, a_type, m * k);
+      std::vector<std::byte> b = RandomBytes(random, b_type, k * n);
+      std::vector<T> c(m * n, T(3));
+      ResultMatrix result = {std::is_same_v<T, float> ? DType::kF32 : DType::kS32,
+                             reinterpret_cast<std::byte*>(c.data()), n};
+      FewRowsProduct s = {m,
+                          n,
+                          k,
+                          {a_type, a.data(), form % 2 ? 1 : k, form % 2 ? m : 1},
+                          {b_type, b.data(), form / 2 ? k : 1, form / 2 ? 1 : n},
+                          result,
+                          form == 1};
+      ASSERT_TRUE(TakesFewRows(kernel, s));
+      ASSERT_TRUE(MultiplyFewRows<T>({&pool}, kernel, s));
+      int64_t wide = ByteWidth(a_type);
+      for (int64_t at = 0; at < m * n; ++at) {
+        int64_t i = at / n, j = at % n;
+        double want = s.adds ? 3 : 0, size = 1;
+        for (int64_t p = 0; p < k; ++p) {
+          double x = NumberOf(a_type, &a[(i * s.a.vector_stride + p * s.a.k_stride) * wide]);
+          x *= NumberOf(b_type, &b[(j * s.b.vector_stride + p * s.b.k_stride) * wide]);
+          want += x;
+          size += std::abs(x);
+        }
+        bool floats = std::is_same_v<T, float>;
+        double got = floats ? static_cast<double>(c[at]) : static_cast<int32_t>(c[at]);
+        ASSERT_NEAR(got, want, floats ? 1e-6 * size : 0)
+            << kernel.name << " " << m << " x " << n << " x " << k << " form " << form << " at "
+            << i << ", " << j;
+      }
+    }
+  }
+}
+
+TEST_P(NarrowKernelTest, TakesFewRowsWhereTheMatrixLies) {
+  const NarrowKernel& kernel = GetParam();
+  auto [a, b] = TypesOf(kernel)[0];
+  if (!kernel.is_there() || FindNarrowRows(kernel, a, b) == nullptr) {
+    GTEST_SKIP() << kernel.name << " takes packed panels alone";
+  }
+  if (kernel.element == NarrowElement::kBf16) {
+    CheckFewRows<float>(kernel, a, b);
+  } else {
+    CheckFewRows<uint32_t>(kernel, a, b);
+  }
+}
+
+// Instructions that round to odd, or twice: equal products add up to within 1e-6 all the same.
+TEST_P(NarrowKernelTest, SumsOfEqualProductsStayNear) {
+  const NarrowKernel& kernel = GetParam();
+  if (!kernel.is_there() || kernel.element != NarrowElement::kBf16) GTEST_SKIP();
+  constexpr int64_t kRows = 3, kCols = 20, kDepth = 20000;
+  constexpr uint16_t kX = 0x3DCD, kY = 0x3EAB;  // 0.1 and 1/3, about
+  std::vector<uint16_t> a(kRows * kDepth, kX), b(kCols * kDepth, kY);
+  NarrowSource left = {DType::kBF16, reinterpret_cast<std::byte*>(a.data()), kDepth, 1};
+  NarrowSource right = {DType::kBF16, reinterpret_cast<std::byte*>(b.data()), kDepth, 1};
+  std::vector<float> c(kRows * kCols);
+  ResultMatrix result = {DType::kF32, reinterpret_cast<std::byte*>(c.data()), kCols};
+  double want = kDepth * NumberOf(DType::kBF16, left.data) * NumberOf(DType::kBF16, right.data);
+  NarrowProduct<float> product(kernel, left, right);
+  ASSERT_TRUE(MultiplyPacked<float>({}, {kRows, kCols, kDepth}, product, result, 1, 0));
+  for (float x : c) ASSERT_NEAR(static_cast<double>(x), want, 1e-6 * want);
+  FewRowsProduct few = {kRows, kCols, kDepth, left, right, result, false};
+  if (!TakesFewRows(kernel, few)) return;
+  ASSERT_TRUE(MultiplyFewRows<float>({}, kernel, few));
+  for (float x : c) ASSERT_NEAR(static_cast<double>(x), want, 1e-6 * want);
+}
+
 INSTANTIATE_TEST_SUITE_P(Kernels, NarrowKernelTest,
                          testing::ValuesIn(NarrowKernels().begin(), NarrowKernels().end()),
                          [](const auto& info) {

@@ -37,6 +37,9 @@ constexpr bool kReadsRows = false;  // lanes of packed vectors are operands ther
 constexpr int kMostPointers =
     kReadsRows ? static_cast<int>(program::TargetFacts::kGeneralRegisters) - 4 : 0;
 
+// Steps of the contraction in one turn of the loop: leaving it is predicted then, run after run.
+constexpr int kDeep = kReadsRows ? 1 : 2 * program::CodeBounds::kCopies;
+
 // Of the accumulators of dot products, which are many.
 constexpr int64_t kDotRun = program::SumOrder::kRun;
 
@@ -71,37 +74,42 @@ WEFT_INLINE void StoreTileSums(const Sums& sums, T* c, int64_t ldc, T alpha, T b
 
 // kRows rows of c, of which `used` are stored, and kVectors vectors of columns. a is packed; rows
 // of b are b_k apart. Lanes below `skip` are not stored: they were done before.
-template <class T, int kBytes, int kRows, int kVectors>
+template <class T, int kBytes, int kRows, int kVectors, int kSteps = 1>
 WEFT_INLINE void Tile(int64_t k, const T* a, const T* b, int64_t b_k, T* c, int64_t ldc, T alpha,
                       T beta, int used, int skip) {
   typedef T Vector __attribute__((vector_size(kBytes)));
   [[maybe_unused]] constexpr int kLanes = kBytes / static_cast<int>(sizeof(T));
   Vector sums[kRows][kVectors], before[kRows][kVectors];
+  auto step = [&] [[gnu::always_inline]] {
+    Vector row[kVectors];
+    __builtin_memcpy(row, b, sizeof(row));
+#if defined(__aarch64__)
+    // Lanes of a loaded vector are operands of multiplications.
+    static_assert(kRows % kLanes == 0);
+    Vector column[kRows / kLanes];
+    __builtin_memcpy(column, a, sizeof(column));
+    WEFT_UNROLL for (int i = 0; i < kRows; ++i) {
+      T x = column[i / kLanes][i % kLanes];
+      WEFT_UNROLL for (int v = 0; v < kVectors; ++v) sums[i][v] += row[v] * x;
+    }
+#else
+    WEFT_UNROLL for (int i = 0; i < kRows; ++i) {
+      T x = a[i];
+      WEFT_UNROLL for (int v = 0; v < kVectors; ++v) sums[i][v] += row[v] * x;
+    }
+#endif
+    a += kRows;
+    b += b_k;
+  };
   for (bool first = true;; first = false) {
     WEFT_UNROLL for (int i = 0; i < kRows; ++i) {
       WEFT_UNROLL for (int v = 0; v < kVectors; ++v) sums[i][v] = Vector{};
     }
-    for (int64_t p = 0, n = k < kRun<T> ? k : kRun<T>; p < n; ++p) {
-      Vector row[kVectors];
-      __builtin_memcpy(row, b, sizeof(row));
-#if defined(__aarch64__)
-      // Lanes of a loaded vector are operands of multiplications.
-      static_assert(kRows % kLanes == 0);
-      Vector column[kRows / kLanes];
-      __builtin_memcpy(column, a, sizeof(column));
-      WEFT_UNROLL for (int i = 0; i < kRows; ++i) {
-        T x = column[i / kLanes][i % kLanes];
-        WEFT_UNROLL for (int v = 0; v < kVectors; ++v) sums[i][v] += row[v] * x;
-      }
-#else
-      WEFT_UNROLL for (int i = 0; i < kRows; ++i) {
-        T x = a[i];
-        WEFT_UNROLL for (int v = 0; v < kVectors; ++v) sums[i][v] += row[v] * x;
-      }
-#endif
-      a += kRows;
-      b += b_k;
+    int64_t p = 0, n = k < kRun<T> ? k : kRun<T>;
+    for (; p + kSteps <= n; p += kSteps) {
+      WEFT_UNROLL for (int q = 0; q < kSteps; ++q) step();
     }
+    for (; p < n; ++p) step();
     k -= kRun<T>;
     if (first && k <= 0) break;
     WEFT_UNROLL for (int i = 0; i < kRows; ++i) {
@@ -166,7 +174,7 @@ WEFT_INLINE void DirectRows(int64_t used, int64_t n, int64_t k, const T* a, cons
   int rows = static_cast<int>(used);
   int64_t j = 0;
   for (; j + kVectors * kLanes <= n; j += kVectors * kLanes) {
-    Tile<T, kBytes, kRows, kVectors>(k, a, b + j, b_k, c + j, ldc, alpha, beta, rows, 0);
+    Tile<T, kBytes, kRows, kVectors, kDeep>(k, a, b + j, b_k, c + j, ldc, alpha, beta, rows, 0);
   }
   for (; j + kLanes <= n; j += kLanes) {
     Tile<T, kBytes, kRows, 1>(k, a, b + j, b_k, c + j, ldc, alpha, beta, rows, 0);
@@ -183,30 +191,32 @@ WEFT_INLINE void GrowRows(int64_t n, const T* a, const T* const* b, T* c, int64_
   typedef T Vector __attribute__((vector_size(kBytes)));
   constexpr int kLanes = kBytes / static_cast<int>(sizeof(T));
   const T *b0 = b[0], *b1 = b[1], *b2 = b[2], *b3 = b[3];
+  T x[4 * kRows];  // of its own: stores to c might change a
+  __builtin_memcpy(x, a, sizeof(x));
   int64_t j = 0;
   for (; j + kLanes <= n; j += kLanes) {
-    Vector x0, x1, x2, x3;
-    __builtin_memcpy(&x0, b0 + j, sizeof(x0));
-    __builtin_memcpy(&x1, b1 + j, sizeof(x1));
-    __builtin_memcpy(&x2, b2 + j, sizeof(x2));
-    __builtin_memcpy(&x3, b3 + j, sizeof(x3));
+    Vector y0, y1, y2, y3;
+    __builtin_memcpy(&y0, b0 + j, sizeof(y0));
+    __builtin_memcpy(&y1, b1 + j, sizeof(y1));
+    __builtin_memcpy(&y2, b2 + j, sizeof(y2));
+    __builtin_memcpy(&y3, b3 + j, sizeof(y3));
     WEFT_UNROLL for (int i = 0; i < kRows; ++i) {
       Vector sum;
       __builtin_memcpy(&sum, c + i * ldc + j, sizeof(sum));
-      Vector four = x0 * a[4 * i];
-      four += x1 * a[4 * i + 1];
-      four += x2 * a[4 * i + 2];
-      four += x3 * a[4 * i + 3];
+      Vector four = y0 * x[4 * i];
+      four += y1 * x[4 * i + 1];
+      four += y2 * x[4 * i + 2];
+      four += y3 * x[4 * i + 3];
       sum += four;
       __builtin_memcpy(c + i * ldc + j, &sum, sizeof(sum));
     }
   }
   for (; j < n; ++j) {
     for (int i = 0; i < kRows; ++i) {
-      T four = b0[j] * a[4 * i];
-      four += b1[j] * a[4 * i + 1];
-      four += b2[j] * a[4 * i + 2];
-      four += b3[j] * a[4 * i + 3];
+      T four = b0[j] * x[4 * i];
+      four += b1[j] * x[4 * i + 1];
+      four += b2[j] * x[4 * i + 2];
+      four += b3[j] * x[4 * i + 3];
       c[i * ldc + j] += four;
     }
   }
@@ -222,13 +232,9 @@ WEFT_INLINE void Grow(int64_t used, int64_t n, const T* a, const T* const* b, T*
   }
 }
 
-// What the lanes of sums are added up in.
-template <class T>
-using SumOf = std::conditional_t<std::is_same_v<T, float>, double, T>;
-
 template <class T, int kBytes, int kRows>
 WEFT_INLINE void DotRows(int64_t k, const T* a, int64_t a_row, const T* x, T* sums) {
-  using Sum = SumOf<T>;
+  using Sum = DotSum<T>;
   typedef T Vector __attribute__((vector_size(kBytes)));
   typedef Sum Wide __attribute__((vector_size(kBytes * sizeof(Sum) / sizeof(T))));
   constexpr int kLanes = kBytes / static_cast<int>(sizeof(T)),
@@ -266,6 +272,45 @@ WEFT_INLINE void DotRows(int64_t k, const T* a, int64_t a_row, const T* x, T* su
   }
 }
 
+// A vector of every row at a time: each is an operand of kDotSquare multiplications.
+template <class T, int kBytes>
+WEFT_INLINE void DotSquareRows(int64_t k, const T* a, int64_t a_row, const T* b, int64_t b_row,
+                               DotSum<T>* sums) {
+  typedef T Vector __attribute__((vector_size(kBytes)));
+  constexpr int kLanes = kBytes / static_cast<int>(sizeof(T)), kSide = kDotSquare;
+  int64_t p = 0;
+  for (int64_t whole = k - k % kLanes; p < whole;) {
+    int64_t end = whole - p > kMostInRun * kLanes ? p + kMostInRun * kLanes : whole;
+    Vector parts[kSide][kSide];
+    WEFT_UNROLL for (int i = 0; i < kSide; ++i) {
+      WEFT_UNROLL for (int j = 0; j < kSide; ++j) parts[i][j] = Vector{};
+    }
+    for (; p < end; p += kLanes) {
+      Vector right[kSide];
+      WEFT_UNROLL for (int j = 0; j < kSide; ++j) {
+        __builtin_memcpy(&right[j], b + j * b_row + p, sizeof(Vector));
+      }
+      WEFT_UNROLL for (int i = 0; i < kSide; ++i) {
+        Vector left;
+        __builtin_memcpy(&left, a + i * a_row + p, sizeof(Vector));
+        WEFT_UNROLL for (int j = 0; j < kSide; ++j) parts[i][j] += left * right[j];
+      }
+    }
+    WEFT_UNROLL for (int i = 0; i < kSide; ++i) {
+      WEFT_UNROLL for (int j = 0; j < kSide; ++j) {
+        DotSum<T> sum = 0;
+        WEFT_UNROLL for (int lane = 0; lane < kLanes; ++lane) sum += parts[i][j][lane];
+        sums[i * kSide + j] += sum;
+      }
+    }
+  }
+  for (; p < k; ++p) {
+    for (int q = 0; q < kSide * kSide; ++q) {
+      sums[q] += static_cast<DotSum<T>>(a[q / kSide * a_row + p]) * b[q % kSide * b_row + p];
+    }
+  }
+}
+
 template <class T, int kBytes>
 WEFT_INLINE void RowsTimesVector(int64_t m, int64_t k, const T* a, int64_t a_row, const T* x, T* c,
                                  int64_t c_row, T alpha, T beta) {
@@ -286,19 +331,19 @@ WEFT_INLINE void RowsTimesVector(int64_t m, int64_t k, const T* a, int64_t a_row
 
 // The functions of one machine: WEFT_TILES(name, target attribute, bytes of a vector, rows, vectors
 // of a row of the tile). WEFT_PACKED_TILES: those for packed operands alone.
-#define WEFT_PACKED_TILE(NAME, TARGET, BYTES, ROWS, VECTORS)                                      \
-  template <class T>                                                                              \
-  TARGET void Packed##NAME(int64_t k, const T* a, const T* b, T* c, int64_t ldc, T alpha,         \
-                           T beta) {                                                              \
-    Tile<T, BYTES, ROWS, VECTORS>(k, a, b, VECTORS * BYTES / int{sizeof(T)}, c, ldc, alpha, beta, \
-                                  ROWS, 0);                                                       \
-  }                                                                                               \
-  template <class T>                                                                              \
-  TARGET void FromRows##NAME(int64_t runs, const void* const* table, const T* b, T* c,            \
-                             int64_t ldc, T alpha, T beta) {                                      \
-    TileFromRows<T, BYTES, ROWS, VECTORS>(runs, table, b, c, ldc, alpha, beta);                   \
-  }                                                                                               \
-  template <class T>                                                                              \
+#define WEFT_PACKED_TILE(NAME, TARGET, BYTES, ROWS, VECTORS)                                       \
+  template <class T>                                                                               \
+  TARGET void Packed##NAME(int64_t k, const T* a, const T* b, T* c, int64_t ldc, T alpha,          \
+                           T beta) {                                                               \
+    Tile<T, BYTES, ROWS, VECTORS, kDeep>(k, a, b, VECTORS * BYTES / int{sizeof(T)}, c, ldc, alpha, \
+                                         beta, ROWS, 0);                                           \
+  }                                                                                                \
+  template <class T>                                                                               \
+  TARGET void FromRows##NAME(int64_t runs, const void* const* table, const T* b, T* c,             \
+                             int64_t ldc, T alpha, T beta) {                                       \
+    TileFromRows<T, BYTES, ROWS, VECTORS>(runs, table, b, c, ldc, alpha, beta);                    \
+  }                                                                                                \
+  template <class T>                                                                               \
   constexpr auto kFromRows##NAME = ROWS <= kMostPointers ? FromRows##NAME<T> : nullptr;
 #define WEFT_PACKED_TILES(NAME, TARGET, BYTES, ROWS, VECTORS)               \
   WEFT_PACKED_TILE(NAME, TARGET, BYTES, ROWS, VECTORS)                      \
@@ -308,6 +353,7 @@ WEFT_INLINE void RowsTimesVector(int64_t m, int64_t k, const T* a, int64_t a_row
                                           VECTORS * BYTES / int{sizeof(T)}, \
                                           Packed##NAME<T>,                  \
                                           kFromRows##NAME<T>,               \
+                                          nullptr,                          \
                                           nullptr,                          \
                                           nullptr,                          \
                                           nullptr};
@@ -329,6 +375,11 @@ WEFT_INLINE void RowsTimesVector(int64_t m, int64_t k, const T* a, int64_t a_row
     RowsTimesVector<T, BYTES>(m, k, a, a_row, x, c, c_row, alpha, beta);                    \
   }                                                                                         \
   template <class T>                                                                        \
+  TARGET void Dots##NAME(int64_t k, const T* a, int64_t a_row, const T* b, int64_t b_row,   \
+                         DotSum<T>* sums) {                                                 \
+    DotSquareRows<T, BYTES>(k, a, a_row, b, b_row, sums);                                   \
+  }                                                                                         \
+  template <class T>                                                                        \
   constexpr TileKernel<T> kTiles##NAME = {BYTES / int{sizeof(T)},                           \
                                           ROWS,                                             \
                                           VECTORS * BYTES / int{sizeof(T)},                 \
@@ -336,7 +387,8 @@ WEFT_INLINE void RowsTimesVector(int64_t m, int64_t k, const T* a, int64_t a_row
                                           kFromRows##NAME<T>,                               \
                                           Direct##NAME<T>,                                  \
                                           Grow##NAME<T>,                                    \
-                                          Rows##NAME<T>};
+                                          Rows##NAME<T>,                                    \
+                                          kReadsRows ? nullptr : Dots##NAME<T>};
 
 #if defined(__x86_64__)
 WEFT_TILES(Sse2, , 16, 4, 2)

@@ -4,12 +4,20 @@
 
 #include <stdint.h>
 
+#include <type_traits>
+
 #include "program/sum_order.h"
+#include "program/target_facts.h"
 
 namespace weft::cpu {
 
 // Elements: an accumulator of f32 takes as many.
 inline constexpr int64_t kMostInRun = 2 * program::SumOrder::kRun;
+
+// What dot products are added up in, and how many of each side are multiplied at once.
+template <class T>
+using DotSum = std::conditional_t<std::is_same_v<T, float>, double, T>;
+inline constexpr int kDotSquare = program::TargetFacts::kNarrowLanes;
 
 // T: float, double, uint32_t, uint64_t.
 template <class T>
@@ -39,6 +47,10 @@ struct TileKernel {
   // c[i * c_row] = alpha * sum + beta * c[i * c_row] for i < m: rows a[i * a_row + p] times x[p].
   void (*rows_times_vector)(int64_t m, int64_t k, const T* a, int64_t a_row, const T* x, T* c,
                             int64_t c_row, T alpha, T beta);
+
+  // sums[i * kDotSquare + j] grows by the dot product of row i of a and row j of b, for kDotSquare
+  // of each. Null: too few registers.
+  void (*dots)(int64_t k, const T* a, int64_t a_row, const T* b, int64_t b_row, DotSum<T>* sums);
 };
 
 // The best one for this machine; of those with at most `max_lanes`, for narrow matrices. Null when

@@ -49,6 +49,7 @@ std::string DimRule::ToString() const {
 }
 
 RuleMaker::RuleMaker(const Instruction& instruction) : i_(instruction) {
+  rule_.operands.reserve(i_.operands().size());
   for (const Instruction* operand : i_.operands()) {
     const Shape& shape = operand->shape();
     rule_.operands.emplace_back(shape.IsArray() ? static_cast<size_t>(shape.rank()) : 0);
@@ -90,8 +91,11 @@ DimRule RuleMaker::Take() {
         } else if (dim.empty()) {
           dim.push_back(Add(size, FactorKind::kWhole));
         } else if (dim.size() > 1) {
-          std::erase_if(dim,
-                        [&](int f) { return rule_.factors[static_cast<size_t>(f)].size == 1; });
+          DimRule::Dim kept;
+          for (int f : dim) {
+            if (rule_.factors[static_cast<size_t>(f)].size != 1) kept.push_back(f);
+          }
+          dim = std::move(kept);
         }
       }
     }

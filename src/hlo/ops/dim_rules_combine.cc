@@ -98,10 +98,14 @@ DimRule RuleConvolution(const Instruction& i) {
   maker.Operand(1, d.kernel_output, output);
   maker.Result(0, d.output_feature, group);
   maker.Result(0, d.output_feature, output);
-  // Positions whose windows are one element are independent; other windows reach over.
+  // Positions whose windows are one element are independent; other windows reach over. Parts of a
+  // window give summands.
   for (size_t s = 0; s < a.window.dims.size(); ++s) {
-    const bool alone = IsTrivial(a.window.dims[s]);
-    if (!alone && a.window.dims[s].base_dilation != 1) continue;
+    const WindowDim& w = a.window.dims[s];
+    const bool alone = IsTrivial(w);
+    if (w.base_dilation == 1 && !w.reversal) {
+      maker.Operand(1, d.kernel_spatial[s], maker.Add(w.size, FactorKind::kReduced));
+    }
     const int spatial = maker.Add(i.shape().dim(d.output_spatial[s]),
                                   alone ? FactorKind::kParallel : FactorKind::kPermuted);
     maker.Operand(0, d.input_spatial[s], spatial);

@@ -55,8 +55,8 @@ struct WeftExtension {
   // How many threads work on programs from now on.
   void (*set_threads)(int32_t threads);
   // What a program that is not compiled costs: HLO as a proto or text, StableHLO as bytecode or
-  // text. `costs` gets floating-point operations, transcendentals, bytes accessed and the operations
-  // of matrix products.
+  // text. `costs` gets floating-point operations, transcendentals, bytes accessed and the
+  // operations of matrix products.
   PJRT_Error* (*analyse_cost)(const char* program, int64_t program_size, double* costs);
   // Ctrl-C while the main thread of Python waits (interrupt.h).
   void (*set_interrupts)(int64_t main_thread, AskInterrupt ask);

@@ -1,5 +1,6 @@
 // gRPC: Open Inference's and TF Serving's requests against a server with one model, and bytes of
 // connections.
+#include <google/protobuf/stubs/logging.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -84,6 +85,12 @@ void FuzzConnection(const std::string& bytes) {
 
 }  // namespace
 }  // namespace weft::serve
+
+// Protobuf would print what is wrong with each input.
+extern "C" int LLVMFuzzerInitialize(int*, char***) {
+  google::protobuf::SetLogHandler(nullptr);
+  return 0;
+}
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;

@@ -27,7 +27,7 @@ Status CallFacts::Read(InferRequest& request) const {
   request.received = call_->received();
   request.deadline = call_->deadline();
   request.trace = trace_;
-  request.thread_is_wanted = call_->thread_is_wanted();
+  request.thread_use = call_->thread_use();
   if (std::string_view text = call_->Metadata("x-weft-priority"); !text.empty()) {
     request.priority = TRY(ReadPriority(text));
   }

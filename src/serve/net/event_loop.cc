@@ -17,6 +17,7 @@ namespace weft::serve {
 namespace {
 
 constexpr auto kTick = std::chrono::milliseconds(100);
+constexpr Time kPollFor = 2 * kReceiverSlice;             // behind an event, for the next
 constexpr int kTicksOfCheck = 10;                         // of connections that stall
 constexpr uint64_t kFirstConnection = uint64_t{1} << 32;  // behind all descriptors
 constexpr uint32_t kEdges = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
@@ -61,8 +62,9 @@ void EventLoop::Listen(int descriptor, Open open) {
   Watch(poll_, EPOLL_CTL_ADD, descriptor, EPOLLIN, static_cast<uint64_t>(descriptor));
 }
 
-void EventLoop::Start(int threads, std::function<void()> tick) {
+void EventLoop::Start(int threads, std::function<void()> tick, std::function<bool()> may_poll) {
   receivers_ = threads;
+  may_poll_ = std::move(may_poll);
   for (int i = 0; i < threads; ++i) {
     threads_.emplace_back([this, i] {
       trace::NameThread(StrCat("receive ", i));
@@ -72,11 +74,33 @@ void EventLoop::Start(int threads, std::function<void()> tick) {
   threads_.emplace_back([this, tick = std::move(tick)] { Tick(tick); });
 }
 
+// One event; whether there is one. Looked for without sleeping by one thread at a time, where the
+// last ones came as close together as that is worth it.
+bool EventLoop::Next(epoll_event& event) {
+  int got = 0;
+  if (may_poll_ != nullptr) {
+    const Time now = Now(), until = last_event_.load(std::memory_order_relaxed) + kPollFor;
+    if (close_together_.load(std::memory_order_relaxed) && now < until &&
+        !polling_.exchange(true, std::memory_order_acquire)) {
+      do {
+        got = epoll_wait(poll_, &event, 1, 0);
+      } while (got == 0 && may_poll_() && Now() < until);
+      polling_.store(false, std::memory_order_release);
+    }
+  }
+  if (got == 0) got = epoll_wait(poll_, &event, 1, -1);
+  if (got < 1) return false;
+  if (may_poll_ == nullptr) return true;
+  const Time now = Now(), last = last_event_.exchange(now, std::memory_order_relaxed);
+  close_together_.store(now - last < kPollFor, std::memory_order_relaxed);
+  return true;
+}
+
 void EventLoop::Work() {
   BecomeReceiver();
   for (;;) {
     epoll_event event = {};
-    if (epoll_wait(poll_, &event, 1, -1) < 1) continue;
+    if (!Next(event)) continue;
     const uint64_t key = event.data.u64;
     if (key >= kFirstConnection) {
       busy_.fetch_add(1, std::memory_order_relaxed);

@@ -15,6 +15,8 @@
 #include "base/mutex.h"
 #include "serve/scheduler.h"
 
+struct epoll_event;
+
 namespace weft::serve {
 
 class EventLoop;
@@ -54,8 +56,10 @@ class EventLoop {
   EventLoop(const EventLoop&) = delete;
   // Connections at the descriptor, which it takes, are opened so.
   void Listen(int descriptor, Open open);
-  // `tick`: called ten times a second; may be null.
-  void Start(int threads, std::function<void()> tick);
+  // `tick`: called ten times a second; may be null. `may_poll`: whether a core is idle, on which
+  // one thread looks for events without sleeping while they come close together; null: never. To
+  // wake a thread of a core that idles takes tens of microseconds.
+  void Start(int threads, std::function<void()> tick, std::function<bool()> may_poll = nullptr);
   void StopAccepting() WEFT_EXCLUDES(mutex_);
   // Takes no more, waits until all connections are idle or for so long, ends them. Once.
   void Stop(Time grace) WEFT_EXCLUDES(mutex_);
@@ -63,6 +67,7 @@ class EventLoop {
  private:
   explicit EventLoop(int max_connections) : max_connections_(max_connections) {}
   void Work();
+  bool Next(epoll_event& event);
   void Tick(const std::function<void()>& tick);
   void Accept(int listener) WEFT_EXCLUDES(mutex_);
   void Serve(uint64_t key, bool ending) WEFT_EXCLUDES(mutex_);
@@ -75,6 +80,10 @@ class EventLoop {
   friend class Connection;
   int receivers_ = 0;
   std::atomic<int> busy_ = 0;  // of them
+  std::function<bool()> may_poll_;
+  std::atomic<bool> polling_ = false;  // one of them does
+  std::atomic<Time> last_event_ = 0;
+  std::atomic<bool> close_together_ = false;  // the last two
   std::atomic<bool> accepting_ = true, stopping_ = false;
   std::vector<std::thread> threads_;
   Mutex mutex_;

@@ -36,8 +36,7 @@ class Call {
   Time received() const { return received_; }
   Time deadline() const { return deadline_; }
   const std::string& peer() const;
-  // Others came with it, or no other thread is left to receive: it should not keep its thread.
-  bool thread_is_wanted() const { return thread_is_wanted_; }
+  ThreadUse thread_use() const { return thread_use_; }
 
   // The next may be called from any thread. A message begins with NewMessage().
   void Send(std::string message);
@@ -60,7 +59,7 @@ class Call {
   std::string body_;
   std::string_view message_;
   Time received_ = 0, deadline_ = kNever;
-  bool thread_is_wanted_ = false;
+  ThreadUse thread_use_ = ThreadUse::kFree;
 };
 using CallRef = std::shared_ptr<Call>;
 

@@ -94,20 +94,14 @@ bool GrpcConnection::ReadSome(bool ending) {
 // What the session has goes to the socket, as far as that takes it.
 void GrpcConnection::Write() {
   while (!over_) {
-    while (out_.size() - out_at_ < kWriteBytes) {
-      std::string_view bytes = session_->NextBytes();
-      if (bytes.empty()) break;
-      out_ += bytes;
+    while (out_.size() < kWriteBytes && session_->Fill(out_)) {
     }
-    if (out_at_ == out_.size()) break;
-    ssize_t sent = wire_.Write(std::string_view(out_).substr(out_at_));
+    if (out_.empty()) break;
+    ssize_t sent = wire_.Write(out_);
     if (sent < 0) return wire_.Shutdown();  // whoever reads sees the end
     if (sent == 0) return;
     progress_ = Now();
-    out_at_ += static_cast<size_t>(sent);
-    if (out_at_ < out_.size()) continue;
-    out_.clear();
-    out_at_ = 0;
+    out_.Drop(static_cast<size_t>(sent));
   }
   if (!over_ && !session_->WantsMore()) wire_.Shutdown();
 }
@@ -153,9 +147,13 @@ bool GrpcConnection::Serve(bool ending) {
       cancelled = session_->TakeCancelled();
     }
     for (const auto& cancel : cancelled) cancel();
+    const Time until = Now() + kReceiverSlice;  // for all but the last, and what cannot be queued
     for (size_t i = 0; i < calls.size(); ++i) {
       const bool last = i + 1 == calls.size();
-      calls[i]->thread_is_wanted_ = more || !last || IsLastReceiver();
+      const bool wanted = more || !last || IsLastReceiver();
+      calls[i]->thread_use_ = !wanted         ? ThreadUse::kFree
+                              : Now() < until ? ThreadUse::kWanted
+                                              : ThreadUse::kNeeded;
       if (i == 0 && !last) HoldWrites();
       if (i > 0 && last) ReleaseWrites();  // before the one that may run here
       handler_.Handle(calls[i]);

@@ -15,6 +15,7 @@
 #include "base/mutex.h"
 #include "serve/net/event_loop.h"
 #include "serve/net/grpc_call.h"
+#include "serve/net/out_queue.h"
 #include "serve/net/socket.h"
 
 namespace weft::serve {
@@ -78,8 +79,7 @@ class GrpcConnection final : public Connection,
   Wire wire_;
   const std::string peer_;
   std::unique_ptr<GrpcSession> session_ WEFT_GUARDED_BY(mutex_);
-  std::string out_ WEFT_GUARDED_BY(mutex_);  // what the socket did not take yet
-  size_t out_at_ WEFT_GUARDED_BY(mutex_) = 0;
+  OutQueue out_ WEFT_GUARDED_BY(mutex_);  // what the socket did not take yet
   Time progress_ WEFT_GUARDED_BY(mutex_) = 0;
   bool over_ WEFT_GUARDED_BY(mutex_) = false;
   Mutex endings_mutex_;  // held for a moment only, by threads that others may displace

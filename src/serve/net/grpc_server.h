@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -20,6 +21,7 @@ struct GrpcServerOptions {
   int max_connections = 20'000;
   std::string socket_path = {};  // a Unix socket beside; empty: none
   TlsOptions tls = {};
+  std::function<bool()> may_poll = nullptr;  // see EventLoop::Start
 };
 
 class GrpcServer {

@@ -3,7 +3,6 @@
 #include <nghttp2/nghttp2.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/check.h"
 #include "base/str.h"
@@ -114,16 +113,15 @@ struct SessionCallbacks {
     return 0;
   }
 
-  // Bytes of the messages that go out; behind the last one the trailers.
-  static ssize_t Read(nghttp2_session* session, int32_t id, uint8_t* to, size_t size,
-                      uint32_t* flags, nghttp2_data_source* source, void*) {
+  // How many bytes of the messages go out next, which SendData has then; behind the last one the
+  // trailers.
+  static ssize_t Read(nghttp2_session* session, int32_t id, uint8_t*, size_t size, uint32_t* flags,
+                      nghttp2_data_source* source, void*) {
     auto& stream = *static_cast<Stream*>(source->ptr);
-    size_t count = std::min(size, stream.out.size() - stream.out_at);
-    std::memcpy(to, stream.out.data() + stream.out_at, count);
-    stream.out_at += count;
-    if (stream.out_at < stream.out.size()) return static_cast<ssize_t>(count);
-    stream.out.clear();
-    stream.out_at = 0;
+    const size_t left = stream.out.empty() ? 0 : stream.out.front()->size() - stream.out_at;
+    const size_t count = std::min(size, left);
+    if (count > 0) *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
+    if (count < left || stream.out.size() > 1) return static_cast<ssize_t>(count);
     if (!stream.ended) {
       stream.deferred = count == 0;
       if (count == 0) return NGHTTP2_ERR_DEFERRED;
@@ -136,6 +134,22 @@ struct SessionCallbacks {
     return static_cast<ssize_t>(count);
   }
 
+  static int SendData(nghttp2_session*, nghttp2_frame*, const uint8_t* head, size_t size,
+                      nghttp2_data_source* source, void* user) {
+    constexpr size_t kFrameHead = 9;
+    auto& stream = *static_cast<Stream*>(source->ptr);
+    const auto& message = stream.out.front();
+    OutQueue& out = *Of(user).filling_;
+    out.Append(View(head, kFrameHead));
+    out.Append(message, std::string_view(*message).substr(stream.out_at, size));
+    stream.out_at += size;
+    if (stream.out_at == message->size()) {
+      stream.out.pop_front();
+      stream.out_at = 0;
+    }
+    return 0;
+  }
+
   static nghttp2_session_callbacks* Table() {
     static nghttp2_session_callbacks* const table = [] {
       nghttp2_session_callbacks* made = nullptr;
@@ -145,6 +159,7 @@ struct SessionCallbacks {
       nghttp2_session_callbacks_set_on_data_chunk_recv_callback(made, OnData);
       nghttp2_session_callbacks_set_on_frame_recv_callback(made, OnFrame);
       nghttp2_session_callbacks_set_on_stream_close_callback(made, OnClose);
+      nghttp2_session_callbacks_set_send_data_callback(made, SendData);
       return made;
     }();
     return table;
@@ -173,10 +188,14 @@ bool GrpcSession::Feed(std::string_view bytes) {
   return nghttp2_session_mem_recv(session_, Bytes(bytes), bytes.size()) >= 0;
 }
 
-std::string_view GrpcSession::NextBytes() {
+bool GrpcSession::Fill(OutQueue& out) {
+  const size_t before = out.size();
   const uint8_t* data = nullptr;
+  filling_ = &out;  // frames of messages go there themselves, before what this gives back
   ssize_t size = nghttp2_session_mem_send(session_, &data);
-  return size > 0 ? View(data, static_cast<size_t>(size)) : std::string_view();
+  filling_ = nullptr;
+  if (size > 0) out.Append(View(data, static_cast<size_t>(size)));
+  return out.size() > before;
 }
 
 bool GrpcSession::WantsMore() const {
@@ -329,11 +348,7 @@ void GrpcSession::Send(int32_t id, std::string message) {
   Stream* stream = Find(id);
   if (stream == nullptr || stream->ended) return;
   WriteLength(message);
-  if (stream->out.empty()) {
-    stream->out = std::move(message);
-  } else {
-    stream->out += message;
-  }
+  stream->out.push_back(std::make_shared<const std::string>(std::move(message)));
   if (!stream->begun) return SubmitHeaders(id, *stream, {}, false);
   Resume(id, *stream);
 }
@@ -352,7 +367,7 @@ void GrpcSession::Finish(int32_t id, const Status& status, std::string message,
     stream->trailers.emplace_back("grpc-message", EscapeMessage(status.error().ToString()));
   if (!message.empty()) {
     WriteLength(message);
-    stream->out += message;
+    stream->out.push_back(std::make_shared<const std::string>(std::move(message)));
   }
   // An end without messages is one frame.
   if (!stream->begun) return SubmitHeaders(id, *stream, first, stream->out.empty());

@@ -2,6 +2,7 @@
 // and bytes out.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -12,6 +13,7 @@
 
 #include "base/error.h"
 #include "serve/net/grpc_call.h"
+#include "serve/net/out_queue.h"
 
 struct nghttp2_session;
 
@@ -28,8 +30,8 @@ class GrpcSession {
 
   // False: not HTTP/2, or over.
   bool Feed(std::string_view bytes);
-  // The next bytes to send, valid until the next call; empty: none for now.
-  std::string_view NextBytes();
+  // Appends the next bytes to send; false: none for now.
+  bool Fill(OutQueue& out);
   bool WantsMore() const;  // the connection goes on
   bool opened() const { return opened_; }
   bool idle() const;       // no request is answered; who watches does not count
@@ -54,9 +56,9 @@ class GrpcSession {
     CallRef call;
     CallKind kind = CallKind::kUnary;
     std::string encoding;
-    std::string out;  // messages that go out
-    size_t out_at = 0;
-    bool complete = false;  // the client has said all
+    std::deque<std::shared_ptr<const std::string>> out;  // messages that go out
+    size_t out_at = 0;                                   // in the first
+    bool complete = false;                               // the client has said all
     bool begun = false, ended = false, deferred = false;
     Call::Pairs trailers;
     std::function<void()> cancel;
@@ -80,6 +82,7 @@ class GrpcSession {
   const GrpcLimits& limits_;
   CallHandler& handler_;
   nghttp2_session* session_ = nullptr;
+  OutQueue* filling_ = nullptr;  // what Fill appends to
   bool opened_ = false;
   std::unordered_map<int32_t, std::unique_ptr<Stream>> streams_;
   std::vector<CallRef> calls_;

@@ -114,7 +114,7 @@ bool HttpConnection::Serve(bool ending) {
   }
   request.received = Now();
   request.peer = peer_;
-  request.thread_is_wanted = IsLastReceiver();
+  request.thread_use = IsLastReceiver() ? ThreadUse::kWanted : ThreadUse::kFree;
   shared_->api.Handle(std::move(request), [self = shared_from_this()](HttpResponse response) {
     self->Answer(std::move(response));
   });

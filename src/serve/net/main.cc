@@ -72,6 +72,13 @@ Status OpenGate(const ServeFlags& flags, Gate& gate) {
   return {};
 }
 
+Result<DeviceSelector::Policy> SelectionOf(const ServeFlags& flags) {
+  std::optional<DeviceSelector::Policy> policy = ParseSelection(flags.device_selection);
+  if (policy) return *policy;
+  return InvalidArgument("--device_selection=", flags.device_selection,
+                         ": expected soonest_free or round_robin");
+}
+
 Result<TlsOptions> TlsOf(const ServeFlags& flags) {
   if (!flags.ssl_config_file.empty()) return ReadSslConfig(flags.ssl_config_file);
   return ReadTls(flags.tls_cert, flags.tls_key, flags.tls_client_ca);
@@ -135,33 +142,32 @@ Result<int> Serve(const ServeFlags& flags, const sigset_t& signals) {
   TlsOptions tls = TRY(TlsOf(flags));
   Gate gate;
   TRY(OpenGate(flags, gate));
-  Server server(TRY(MakeClientBackend()), OptionsOf(flags));
+  Server server(TRY(MakeClientBackend({TRY(SelectionOf(flags))})), OptionsOf(flags));
   if (flags.enable_shared_memory) server.shared_memory().Enable();
   RestApi rest(server, &gate);
   if (flags.rest_api_timeout_in_ms > 0)
     rest.SetTimeout(flags.rest_api_timeout_in_ms * kMillisecond);
   std::unique_ptr<HttpServer> http;
   std::unique_ptr<GrpcServer> grpc;
-  auto set = [&](auto& options, int64_t port, int64_t threads) {
+  auto set = [&](auto& options, std::string_view protocol, int64_t port, int64_t threads) {
     options.address = flags.host;
     options.port = static_cast<int>(port);
     options.threads = threads > 0 ? static_cast<int>(threads) : std::max(AvailableCores(), 2);
     options.max_request_bytes = flags.max_request_bytes;
     options.max_connections = static_cast<int>(flags.max_connections);
     options.tls = tls;
+    if (server.own_cores()) options.may_poll = [&server] { return server.HasIdleCore(); };
+    server.AddReceivers(protocol, options.threads);
   };
+  HttpServerOptions http_options;
+  if (flags.rest_api_port >= 0)
+    set(http_options, "receiving HTTP", flags.rest_api_port, flags.rest_api_num_threads);
+  GrpcServerOptions grpc_options;
+  if (flags.port >= 0) set(grpc_options, "receiving gRPC", flags.port, flags.grpc_max_threads);
   // Open from the start: a server that loads is alive, but not ready.
-  if (flags.rest_api_port >= 0) {
-    HttpServerOptions options;
-    set(options, flags.rest_api_port, flags.rest_api_num_threads);
-    http = TRY(HttpServer::Start(options, rest));
-  }
-  if (flags.port >= 0) {
-    GrpcServerOptions options;
-    set(options, flags.port, flags.grpc_max_threads);
-    options.socket_path = flags.grpc_socket_path;
-    grpc = TRY(GrpcServer::Start(options, server, &gate));
-  }
+  if (flags.rest_api_port >= 0) http = TRY(HttpServer::Start(http_options, rest));
+  grpc_options.socket_path = flags.grpc_socket_path;
+  if (flags.port >= 0) grpc = TRY(GrpcServer::Start(grpc_options, server, &gate));
   if (Status status = server.models().SetConfig(std::move(models)); !status) {
     std::fprintf(stderr, "weft-serve: %s\n", status.error().ToString().c_str());
     if (!server.models().Ready() && flags.file_system_poll_wait_seconds <= 0) return kExitFailed;

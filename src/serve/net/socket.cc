@@ -11,6 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -195,6 +196,18 @@ ssize_t Wire::Write(std::string_view from) {
   if (tls_ != nullptr)
     return TlsResult(SSL_write(tls_, from.data(), static_cast<int>(from.size())));
   ssize_t sent = send(descriptor_, from.data(), from.size(), MSG_NOSIGNAL);
+  if (sent >= 0) return sent;
+  return errno == EAGAIN || errno == EINTR ? 0 : -1;
+}
+
+ssize_t Wire::Write(const OutQueue& from) {
+  std::array<iovec, 64> pieces;
+  const size_t count = tls_ != nullptr ? 1 : from.Pieces(pieces);
+  if (count == 1) return Write(from.front());
+  msghdr message = {};
+  message.msg_iov = pieces.data();
+  message.msg_iovlen = count;
+  ssize_t sent = sendmsg(descriptor_, &message, MSG_NOSIGNAL);
   if (sent >= 0) return sent;
   return errno == EAGAIN || errno == EINTR ? 0 : -1;
 }

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "serve/net/out_queue.h"
 #include "serve/net/tls.h"
 
 struct ssl_ctx_st;
@@ -47,6 +48,7 @@ class Wire {
   // Bytes moved; 0: none for now; -1: the connection is over.
   ssize_t Read(std::span<char> to);
   ssize_t Write(std::string_view from);
+  ssize_t Write(const OutQueue& from);  // of its begin; it is not empty
   // Whether a read of `got` of `asked` bytes took all: what comes later is an event of its own. TLS
   // may have more that it decrypted.
   bool IsDrained(size_t got, size_t asked) const { return tls_ == nullptr && got < asked; }

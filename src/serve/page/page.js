@@ -156,6 +156,15 @@ function showPhases(now, before) {
   }
 }
 
+function showThreads(now) {
+  const body = element('threads').tBodies[0];
+  body.replaceChildren();
+  for (const crew of now.threads)
+    row(body, [
+      crew.for, crew.count, crew.waiting, crew.rank, crew.cores, crew.turn ? '' : 'not their turn'
+    ]);
+}
+
 function show(now) {
   const before = samples.at(-1), past = samples[0];
   const seconds = before ? (now.uptime_ns - before.uptime_ns) * 1e-9 : 0;
@@ -183,6 +192,7 @@ function show(now) {
   plot('queue', [{values: points.queued, color: '--c1'}, {values: points.running, color: '--c0'}]);
   showModels(now, before, seconds);
   showPhases(now, past);
+  showThreads(now);
 }
 
 async function tick() {

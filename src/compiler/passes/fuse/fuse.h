@@ -51,11 +51,20 @@ struct FusionGroup {
   std::vector<hlo::Instruction*> outputs;                           // the root first
   std::vector<hlo::Instruction*> members;                           // users before what they use
   std::unordered_map<const hlo::Instruction*, double> evaluations;  // of members, a run
-  hlo::Instruction* place = nullptr;                                // where it will stand
-  int32_t position = 0;                                             // of that
-  RowSpace space;                                                   // of a kRow
-  bool dead = false;                                                // merged into another
+  // Places of members in the code, one for each index that they are read at.
+  std::unordered_map<const hlo::Instruction*, std::vector<int32_t>> sites;
+  int32_t next_site = 1;
+  double emitted = 0;                 // sites of what is not free
+  hlo::Instruction* place = nullptr;  // where it will stand
+  int32_t position = 0;               // of that
+  RowSpace space;                     // of a kRow
+  bool dead = false;                  // merged into another
 };
+
+// The places of the group's code where `i` would be emitted: its users' own where they read it at
+// their index, new ones elsewhere. They double with each slice and concatenate on the way, which
+// evaluations, halved by each branch, do not.
+std::vector<int32_t> SitesIn(const FusionGroup& group, const hlo::Instruction& i);
 
 // The fusions of one computation.
 class Fuser {
@@ -82,6 +91,7 @@ class Fuser {
   bool Fits(const hlo::Instruction& i, int32_t g, double limit) const;
   bool Repeats(const hlo::Instruction& i, std::span<const int32_t> groups, bool must) const;
   double Evaluations(const hlo::Instruction& i, const FusionGroup& group) const;
+  static bool CodeFits(const hlo::Instruction& i, const FusionGroup& group);
   bool MayEnter(const hlo::Instruction& i, const FusionGroup& group) const;
   bool CanWorkOnRows(const FusionGroup& group, const RowSpace& space) const;
   int RepeatDepth(const hlo::Instruction& i) const;

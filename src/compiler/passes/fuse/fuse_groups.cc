@@ -81,6 +81,8 @@ int32_t Fuser::OwnGroup(Instruction& i, GroupKind kind) {
                           : i.shape().IsTuple()         ? i.shape().tuple_element(0).elements()
                                                         : i.shape().elements());
   group.evaluations[&i] = elements;
+  group.sites[&i] = {0};
+  group.emitted = 1;
   group.place = &i;
   group.position = position_[&i];
   groups_.push_back(std::move(group));
@@ -93,6 +95,9 @@ void Fuser::Join(Instruction& i, int32_t g, double evaluations) {
   FusionGroup& group = groups_[static_cast<size_t>(g)];
   group.members.push_back(&i);
   group.evaluations[&i] = evaluations;
+  const std::vector<int32_t>& sites = group.sites[&i] = SitesIn(group, i);
+  if (!sites.empty()) group.next_site = std::max(group.next_site, sites.back() + 1);
+  if (!IsFree(i)) group.emitted += static_cast<double>(sites.size());
   in_[&i].push_back(g);
 }
 
@@ -157,6 +162,12 @@ bool SpoilsUpdate(const Instruction& i, const Instruction& update) {
 }
 
 }  // namespace
+
+// Whether the kernel stays of a size that compiles quickly with `i` emitted wherever it is read.
+bool Fuser::CodeFits(const Instruction& i, const FusionGroup& group) {
+  double sites = IsFree(i) ? 1 : static_cast<double>(SitesIn(group, i).size());
+  return sites <= 1 || group.emitted + sites <= static_cast<double>(kMaxFusionMembers);
+}
 
 // The group may read `i` as computed, not only from memory.
 bool Fuser::MayEnter(const Instruction& i, const FusionGroup& group) const {
@@ -240,7 +251,7 @@ bool Fuser::Fits(const Instruction& i, int32_t g, double limit) const {
       (ElementCost(i) > 1 || i.op() == Op::kReduce || group.members.size() >= kMaxScatterMembers)) {
     return false;
   }
-  return Evaluations(i, group) <= limit * elements + 0.5;
+  return CodeFits(i, group) && Evaluations(i, group) <= limit * elements + 0.5;
 }
 
 // Whether it is computed wherever it is used rather than kept.

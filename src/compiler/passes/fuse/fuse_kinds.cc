@@ -107,4 +107,22 @@ FusionEdge EdgeTo(const Instruction& user, int64_t k) {
   }
 }
 
+std::vector<int32_t> SitesIn(const FusionGroup& group, const Instruction& i) {
+  if (i.shape().IsScalar()) return {0};
+  std::vector<int32_t> sites;
+  int32_t next = group.next_site;
+  for (const Instruction* user : i.users()) {
+    auto it = group.sites.find(user);
+    if (it == group.sites.end() || sites.size() > kMaxFusionMembers) continue;
+    for (int64_t k = 0; k < user->operand_count(); ++k) {
+      if (user->operand(k) != &i) continue;
+      bool same_index = EdgeTo(*user, k).same_index;
+      for (int32_t site : it->second) sites.push_back(same_index ? site : next++);
+    }
+  }
+  std::sort(sites.begin(), sites.end());
+  sites.erase(std::unique(sites.begin(), sites.end()), sites.end());
+  return sites;
+}
+
 }  // namespace weft::compiler

@@ -134,7 +134,11 @@ bool Fuser::TryMerge(size_t a, size_t b) {
   for (Instruction* m : from.members) {
     if (!into.evaluations.contains(m)) into.members.push_back(m);
     into.evaluations[m] = std::max(into.evaluations[m], from.evaluations[m]);
+    if (into.sites.try_emplace(m, from.sites[m]).second && !IsFree(*m)) {
+      into.emitted += static_cast<double>(from.sites[m].size());
+    }
   }
+  into.next_site = std::max(into.next_site, from.next_site);
   for (Instruction* o : from.outputs) into.outputs.push_back(o);
   for (Instruction* m : from.members) {
     std::vector<int32_t>& in = in_[m];

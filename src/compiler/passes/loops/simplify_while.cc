@@ -5,6 +5,8 @@
 
 #include "compiler/analysis/trip_count.h"
 #include "compiler/passes.h"
+#include "compiler/passes/collectives/fresh_ids.h"
+#include "compiler/passes/collectives/loop_copies.h"
 #include "compiler/passes/effects.h"
 #include "compiler/passes/expand/callers.h"
 #include "compiler/passes/loops/batch_scanned_dots.h"
@@ -388,13 +390,21 @@ class LoopSimplifier {
 
   void Unroll(Instruction* op, int64_t trips) {
     const Computation& body = *op->attrs<hlo::WhileAttrs>().body;
+    // Channels and scheduling groups are of one iteration. The first takes those of a body that
+    // goes.
+    std::optional<FreshIds> ids;
+    if (HoldsCollectives(body)) ids.emplace(module_);
     Instruction* value = op->operand(0);
     for (int64_t t = 0; t < trips; ++t) {
       hlo::CloneMap map;
       map.instructions[body.parameter(0)] = value;
+      if (ids) ids->NextCopy();
+      const bool renames = ids && (t > 0 || !callers_.IsOnly(&body));
       for (const Instruction* i : body) {
         if (i->IsParameter()) continue;
-        callers_.Add(*hlo::CloneInstruction(*i, *op->parent(), map, op));
+        Instruction* copy = hlo::CloneInstruction(*i, *op->parent(), map, op);
+        if (renames) ids->Rename(*copy);
+        callers_.Add(*copy);
       }
       value = map.Find(body.root());
     }
@@ -480,7 +490,12 @@ class LoopSimplifier {
   Loop Own(Loop loop) {
     if (IsOwned(loop)) return loop;
     auto& attrs = loop.op->mutable_attrs<hlo::WhileAttrs>();
+    const Computation* shared = attrs.body;
     attrs.body = callers_.Own(attrs.body);
+    if (attrs.body != shared && HoldsCollectives(*attrs.body)) {
+      FreshIds ids(module_);
+      for (Instruction* i : *attrs.body) ids.Rename(*i);
+    }
     attrs.condition = callers_.Own(attrs.condition);
     return *FindLoop(loop.op);
   }

@@ -1,0 +1,40 @@
+// Bytes on their way to a socket, in order: small ones joined, large messages where they lie, so
+// that a tensor is copied once, into its message, and by the system.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace weft::serve {
+
+class OutQueue {
+ public:
+  void Append(std::string_view bytes);  // copied
+  // A part of a message, which is kept until it is sent; copied where that is less work.
+  void Append(const std::shared_ptr<const std::string>& message, std::string_view part);
+  size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  // The first pieces, as many as fit; how many those are.
+  size_t Pieces(std::span<iovec> to) const;
+  std::string_view front() const;  // not where it is empty
+  void Drop(size_t count);         // sent
+
+ private:
+  struct Piece {
+    std::string copied;
+    std::shared_ptr<const std::string> message;  // null: copied
+    std::string_view part;                       // of the message
+    std::string_view bytes() const { return message != nullptr ? part : copied; }
+  };
+  std::deque<Piece> pieces_;
+  size_t at_ = 0;  // in the first
+  size_t size_ = 0;
+};
+
+}  // namespace weft::serve
