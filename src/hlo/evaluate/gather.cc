@@ -6,6 +6,7 @@
 #include "hlo/evaluate/index_ops.h"
 #include "hlo/evaluate/result.h"
 #include "hlo/evaluate/strided.h"
+#include "hlo/gather_sizes.h"
 #include "hlo/instruction.h"
 
 namespace weft::hlo {
@@ -81,6 +82,15 @@ Result<Literal> EvaluateGather(EvalContext& context, const Instruction& instruct
   const GatherAttrs& a = instruction.attrs<GatherAttrs>();
   Literal from = TRY(ConvertedTo(std::move(operands[0]), instruction.shape().dtype()));
   Literal out = TRY(NewResult(context, instruction.shape()));
+  std::vector<SizeSource> sources = GatherSizes(instruction);
+  for (size_t d = 0; d < sources.size(); ++d) {
+    if (sources[d].operand < 0) continue;
+    const Literal& source = sources[d].operand == 0 ? from : operands[1];
+    int64_t size = source.dynamic_size(sources[d].dim);
+    if (size < source.shape().dim(sources[d].dim)) {
+      out.set_dynamic_size(static_cast<int64_t>(d), size);
+    }
+  }
   if (out.size() == 0) return out;
   IndexedWindows windows(
       {a.offset_dims, a.collapsed_slice_dims, a.start_index_map, a.operand_batching_dims,

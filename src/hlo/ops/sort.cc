@@ -93,6 +93,11 @@ Result<Literal> EvaluateTopK(EvalContext& context, const Instruction& instructio
   if (k > valid) return InvalidArgument("topk: k=", k, " of ", valid, " elements");
   Literal values = TRY(NewArray(context, instruction, shape));
   Literal indices = TRY(NewArray(context, instruction, WithType(shape, DType::kS32)));
+  for (int64_t d = 0; d < last; ++d) {
+    if (operand.dynamic_size(d) == operand.shape().dim(d)) continue;
+    values.set_dynamic_size(d, operand.dynamic_size(d));
+    indices.set_dynamic_size(d, operand.dynamic_size(d));
+  }
   int64_t width = ByteWidth(operand.dtype()), rows = length == 0 ? 0 : operand.size() / length;
   std::byte* value_data = values.mutable_data();
   std::span<int32_t> index_data = indices.values<int32_t>();

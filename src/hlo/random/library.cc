@@ -140,6 +140,8 @@ void Maker::TopKAny(Scope& scope) {
   if (IsComplex(x.dtype()) || x.dtype() == DType::kF8E8M0FNU || x.dtype() == DType::kPred) return;
   if (IsFloat(x.dtype()) && !std::isfinite(x.known.magnitude)) return;
   if (!HasSignedZeros(x)) return;
+  // Of fewer than there are at run time.
+  if (x.shape().is_dynamic(x.shape().rank() - 1)) return;
   int64_t n = x.shape().dim(x.shape().rank() - 1);
   TopKAttrs attrs{.k = dice_.Between(0, n), .largest = dice_.Chance(70)};
   auto made = scope.builder().Add(Op::kTopK, {x.at}, attrs);

@@ -4,6 +4,7 @@
 #include "compiler/passes/dynamic/bound_shapes.h"
 #include "compiler/passes/rewrite.h"
 #include "hlo/clone.h"
+#include "hlo/gather_sizes.h"
 
 namespace weft::compiler {
 namespace {
@@ -199,12 +200,23 @@ Result<Sizes> MovedSizes(Builder& b, const Instruction& i, const Sizes& own) {
   }
 }
 
+Sizes GatheredSizes(const Instruction& i, const KnownSizes& known) {
+  Sizes sizes = Unsized(i.shape());
+  std::vector<hlo::SizeSource> sources = hlo::GatherSizes(i);
+  for (size_t d = 0; d < sources.size(); ++d) {
+    auto [operand, dim] = sources[d];
+    if (operand >= 0) sizes[d] = known.OfArray(*i.operand(operand))[static_cast<size_t>(dim)];
+  }
+  return sizes;
+}
+
 Result<BoundValue> BoundMovement(Instruction* i, const KnownSizes& known) {
   Builder b(*i->parent(), i, i);
   Sizes own = known.OfArray(*i->operand(0));
   switch (i->op()) {
     case Op::kConcatenate: return BoundConcatenate(i, known);
     case Op::kDynamicUpdateSlice: return BoundUpdate(i, known);
+    case Op::kGather: return BoundValue{i, {GatheredSizes(*i, known)}};
     case Op::kPad: {
       if (IsSized(own)) {
         Instruction* fill = TRY(b.Convert(i->operand(1), i->operand(0)->shape().dtype()));
@@ -232,7 +244,8 @@ Result<BoundValue> BoundMovement(Instruction* i, const KnownSizes& known) {
 bool IsMovement(Op op) {
   constexpr Op kOps[] = {Op::kBroadcast, Op::kTranspose,    Op::kReshape,
                          Op::kSlice,     Op::kDynamicSlice, Op::kDynamicUpdateSlice,
-                         Op::kPad,       Op::kReverse,      Op::kConcatenate};
+                         Op::kPad,       Op::kReverse,      Op::kConcatenate,
+                         Op::kGather};
   return std::ranges::find(kOps, op) != std::end(kOps);
 }
 
