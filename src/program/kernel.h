@@ -22,7 +22,8 @@
 //            within 2 ULP, functions (exp .. pow) within 4, pow 8. round is half to even. `narrow
 //            bf16` rounds an f32 to what a bf16 holds and keeps it an f32.
 //  cast      value conversion: float -> int truncates, saturates, NaN -> 0 (marked nowrap it
-//            promises that the type holds what comes out, or that it is not used); int -> int wraps;
+//            promises that the type holds what comes out, or that it is not used); int -> int
+//            wraps;
 //            -> pred is != 0; int -> float rounds to nearest even.
 //  any       one pred from the lanes of a pred: whether one of them is true.
 //  atomic    memory[index] = op(memory[index], value) as one: add, min, max, and, or, xor of

@@ -51,6 +51,7 @@ ValueId NarrowHighProduct(KernelBuilder& b, DType from, ValueId x, ValueId y) {
 ValueId DivideSmall(ElementContext& e, const hlo::Instruction& instruction,
                     std::span<const Element> args) {
   constexpr int64_t kMost = int64_t{1} << (std::numeric_limits<float>::digits - 4);
+  if (instruction.op() != HloOp::kDivide && instruction.op() != HloOp::kRemainder) return -1;
   KernelBuilder& b = e.b;
   DType dtype = instruction.shape().dtype();
   ValueId n = args[0].re, d = args[1].re;

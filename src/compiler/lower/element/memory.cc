@@ -111,7 +111,8 @@ ValueId LookUpInBits(ElementContext& e, const Literal& table, const Coord& at) {
   }
   ValueId lane = e.b.Cast(LaneValue(e, at, DType::kS32), DType::kU32);
   Type type = e.b.type(lane);
-  ValueId shift = e.b.Emit(Op::kAnd, {e.b.Mul(lane, e.b.Int(width, type)), e.b.Int(kBits - 1, type)});
+  ValueId shift =
+      e.b.Emit(Op::kAnd, {e.b.Mul(lane, e.b.Int(width, type)), e.b.Int(kBits - 1, type)});
   ValueId bits = e.b.Emit(Op::kShr, {e.b.Int(static_cast<int64_t>(all), type), shift});
   bits = e.b.Emit(Op::kAnd, {bits, e.b.Int((int64_t{1} << width) - 1, type)});
   if (dtype != DType::kPred) return e.b.Cast(bits, program::ComputeType(dtype));

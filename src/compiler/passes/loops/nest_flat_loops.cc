@@ -108,8 +108,7 @@ Result<Computation*> AddInnerCondition(const Nest& nest, Computation& before) {
   Builder b(*condition);
   Instruction* state = TRY(b.Parameter(0, nest.loop.op->shape()));
   Instruction* counter = TRY(b.GetTupleElement(state, nest.counter));
-  Instruction* end =
-      b.ScalarConstant(counter->shape().dtype(), static_cast<double>(nest.end));
+  Instruction* end = b.ScalarConstant(counter->shape().dtype(), static_cast<double>(nest.end));
   condition->set_root(TRY(b.Compare(counter, end, Direction::kLt)));
   return condition;
 }
@@ -118,8 +117,8 @@ Result<Computation*> AddInnerCondition(const Nest& nest, Computation& before) {
 Result<Computation*> AddInnerBody(const Nest& nest, Computation& before) {
   hlo::Module& module = *before.module();
   hlo::CloneMap map;
-  Computation* body = hlo::CloneComputation(*nest.loop.body, module, map,
-                                            module.UniqueName("inner_body"), &before);
+  Computation* body =
+      hlo::CloneComputation(*nest.loop.body, module, map, module.UniqueName("inner_body"), &before);
   Instruction* root = body->root();
   root->ReplaceOperand(nest.counter, map.Find(nest.loop.Next(nest.counter)->operand(2)));
   for (int64_t k : nest.outer) {
@@ -136,9 +135,8 @@ Result<Computation*> AddOuterBody(const Nest& nest, Computation& before) {
   Computation* inner_body = TRY(AddInnerBody(nest, *body));
   Builder b(*body, nullptr, nest.loop.op);
   Instruction* state = TRY(b.Parameter(0, nest.loop.op->shape()));
-  Instruction* inner =
-      TRY(b.Add(Op::kWhile, {state},
-                hlo::WhileAttrs{.condition = inner_condition, .body = inner_body}));
+  Instruction* inner = TRY(b.Add(
+      Op::kWhile, {state}, hlo::WhileAttrs{.condition = inner_condition, .body = inner_body}));
   std::vector<Instruction*> next;
   for (int64_t k = 0; k < nest.loop.size(); ++k) {
     next.push_back(TRY(b.GetTupleElement(inner, k)));
