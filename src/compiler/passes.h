@@ -75,6 +75,9 @@ Result<bool> EliminateDeadCode(hlo::Module&, const PassContext&);
 // calls: they become constants, and ops that read them what they give on nothing; needs: static
 // shapes (others stay).
 Result<bool> ExpandEmptyOps(hlo::Module&, const PassContext&);
+// A loop with an inner counter that starts anew at its end, and an outer one that grows there,
+// becomes a loop around a counted one; needs: simplify; not scheduled (else it does nothing).
+Result<bool> NestFlatLoops(hlo::Module&, const PassContext&);
 // x * convert(mask) becomes select(mask, x, 0) where optimize.select_by_masks asks for it; the
 // value changes where x is infinite, NaN or negative and the mask is false; needs: static shapes
 // (others stay).

@@ -34,6 +34,7 @@ constexpr Pass kPasses[] = {
     {"make-collectives-async", MakeCollectivesAsync},
     {"make-collectives-sync", MakeCollectivesSync},
     {"merge-transposed-dimensions", MergeTransposedDimensions},
+    {"nest-flat-loops", NestFlatLoops},
     {"normalize-layouts", NormalizeLayouts},
     {"overlap-collectives", OverlapCollectives},
     {"partition", Partition},
@@ -93,6 +94,7 @@ constexpr std::string_view kNativeBefore[] = {
     "recognize-slices",
     "recognize-topk",
     "simplify-conditionals",
+    "nest-flat-loops",  // before simplify-while, which takes constants out of the state
     "simplify-while",
     "recognize-point-updates",  // behind simplify-while; simplify takes their slices further
 };

@@ -195,6 +195,15 @@ ValueId KernelBuilder::Cast(ValueId a, DType to) {
   return Append(std::move(instr));
 }
 
+ValueId KernelBuilder::CastNoWrap(ValueId a, DType to) {
+  Instr instr;
+  instr.op = Op::kCast;
+  instr.args = {a};
+  instr.type = {to, type(a).lanes};
+  instr.nowrap = true;
+  return Append(std::move(instr));
+}
+
 ValueId KernelBuilder::Bitcast(ValueId a, DType to) {
   if (type(a).dtype == to) return a;
   Instr instr;

@@ -84,8 +84,9 @@ class KernelBuilder {
   ValueId Max(ValueId a, ValueId b) { return Emit(Op::kMax, {a, b}); }
   ValueId Fma(ValueId a, ValueId b, ValueId c) { return Emit(Op::kFma, {a, b, c}); }
   ValueId Select(ValueId p, ValueId a, ValueId b) { return Emit(Op::kSelect, {p, a, b}); }
-  ValueId Cast(ValueId a, DType to);     // same lanes; nothing for the same type
-  ValueId Bitcast(ValueId a, DType to);  // same lanes and width
+  ValueId Cast(ValueId a, DType to);        // same lanes; nothing for the same type
+  ValueId CastNoWrap(ValueId a, DType to);  // of floats to integers that hold what comes out
+  ValueId Bitcast(ValueId a, DType to);     // same lanes and width
   ValueId Narrow(ValueId a, DType format);
   ValueId Splat(ValueId a, int lanes);  // nothing for one lane
   ValueId Iota(Type type);              // 0, 1, ... one for each lane

@@ -21,7 +21,9 @@
 //            true. sqrt, div and the conversions are correctly rounded; exp2, log2, sin, cos are
 //            within 2 ULP, functions (exp .. pow) within 4, pow 8. round is half to even. `narrow
 //            bf16` rounds an f32 to what a bf16 holds and keeps it an f32.
-//  cast      value conversion: float -> int truncates, saturates, NaN -> 0; int -> int wraps;
+//  cast      value conversion: float -> int truncates, saturates, NaN -> 0 (marked nowrap it
+//            promises that the type holds what comes out, or that it is not used); int -> int
+//            wraps;
 //            -> pred is != 0; int -> float rounds to nearest even.
 //  any       one pred from the lanes of a pred: whether one of them is true.
 //  atomic    memory[index] = op(memory[index], value) as one: add, min, max, and, or, xor of
@@ -130,7 +132,7 @@ struct Instr {
   Branch branch = Branch::kEven;      // kIf
   Op atomic = Op::kAdd;               // kAtomic: what is done to the element
   DType format = DType::kInvalid;     // kNarrow
-  bool nowrap = false;                // kAdd, kSub, kMul of integers
+  bool nowrap = false;                // kAdd, kSub, kMul of integers; kCast of floats to them
   Type type;            // result type; operand type for comparisons; element type of a store
   int32_t memory = -1;  // kLoad, kStore, kArray: index into Kernel::memories
   int32_t align = 0;    // kLoad, kStore: the address is a multiple of this; 0: the element's width

@@ -203,6 +203,11 @@ Status KernelVerifier::CheckCompute(const Instr& instr) {
 }
 
 Status KernelVerifier::CheckConvert(const Instr& instr) {
+  if (instr.nowrap && !(instr.op == Op::kCast && IsInteger(instr.type.dtype) &&
+                        instr.args.size() == 1 && IsFloat(T(instr.args[0]).dtype))) {
+    return Fail(instr.pos, Name(instr.op), " to ", instr.type,
+                " of no float never leaves the type");
+  }
   TRY(CheckArity(instr));
   Type from = T(instr.args[0]);
   if (from.lanes != instr.type.lanes) {

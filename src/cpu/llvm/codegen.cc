@@ -144,8 +144,9 @@ struct IrPasses::State {
     builder.registerPipelineParsingCallback(
         [machine](llvm::StringRef name, llvm::FunctionPassManager& passes,
                   llvm::ArrayRef<llvm::PassBuilder::PipelineElement>) {
-          return AddGuardPass(name, passes) || AddInductionPass(name, passes) ||
-                 AddLoopPass(name, passes) || AddMinMaxPass(name, machine, passes);
+          return AddBranchPass(name, passes) || AddGuardPass(name, passes) ||
+                 AddInductionPass(name, passes) || AddLoopPass(name, passes) ||
+                 AddMinMaxPass(name, machine, passes);
         });
   }
   // What is known of a module that is gone.

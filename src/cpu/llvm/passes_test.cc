@@ -1,4 +1,4 @@
-// Our passes over LLVM IR: what becomes of loops that they are for.
+// Our passes over LLVM IR: what becomes on arm64 of loops that they are for.
 #include <map>
 
 #include "base/str.h"
@@ -7,198 +7,6 @@
 
 namespace weft::cpu {
 namespace {
-
-#if defined(__x86_64__)
-// Of the greatest number so far, and of the least of it and another, the first is waited for by the
-// next round: a jump looks for NaNs there.
-TEST(Loops, ForeseenNans) {
-  constexpr std::string_view kBubbles = R"(
-define void @bubbles(ptr noalias %data, i64 %trips) {
-entry:
-  %start = load float, ptr %data, align 4
-  br label %body
-body:
-  %k = phi i64 [0, %entry], [%next, %body]
-  %most = phi float [%start, %entry], [%more, %body]
-  %next = add nuw nsw i64 %k, 1
-  %place = getelementptr inbounds float, ptr %data, i64 %next
-  %x = load float, ptr %place, align 4
-  %less = call nsz float @llvm.minimum.f32(float %most, float %x)
-  %more = call nsz float @llvm.maximum.f32(float %x, float %most)
-  %before = getelementptr inbounds float, ptr %data, i64 %k
-  store float %less, ptr %before, align 4
-  %done = icmp eq i64 %next, %trips
-  br i1 %done, label %end, label %body
-end:
-  ret void
-}
-)";
-  auto code_of = [&](const std::string& passes) {
-    auto compiler = Compiler::Create({"cascadelake", ""});
-    CHECK(compiler);
-    std::string assembly;
-    CHECK((*compiler)->Compile(std::string(kBubbles), passes, CodeEffort::kLoops, &assembly,
-                               nullptr));
-    return assembly;
-  };
-  auto count = [](const std::string& text, std::string_view word) {
-    int times = 0;
-    for (size_t at = 0; (at = text.find(word, at)) != std::string::npos; ++at) ++times;
-    return times;
-  };
-  std::string chosen = code_of("function(instcombine)");
-  EXPECT_EQ(count(chosen, "vcmpunordss"), 2) << chosen;
-  std::string foreseen = code_of("function(instcombine,weft-branch-on-nan-minmax)");
-  EXPECT_EQ(count(foreseen, "vcmpunordss"), 1) << foreseen;
-  EXPECT_EQ(count(foreseen, "vucomiss"), 1) << foreseen;
-  EXPECT_EQ(count(foreseen, "vmaxss"), 1) << foreseen;
-}
-
-// Minimum and maximum with zeros in order: as few instructions as without, and where zeros of both
-// signs cannot meet none for them.
-TEST(MinMax, OrderedZeros) {
-  auto code_of = [&](const std::string& cpu, std::string_view type, const std::string& call) {
-    std::string text = StrCat("define ", type, " @f(", type, " %x, ", type, " %y) {\n  %r = call ",
-                              type, " @llvm.", call, ")\n  ret ", type, " %r\n}\n");
-    auto compiler = Compiler::Create({cpu, ""});
-    CHECK(compiler);
-    std::string assembly;
-    CHECK((*compiler)->Compile(text, "function(weft-lower-ieee-minmax)", CodeEffort::kKernels,
-                               &assembly, nullptr));
-    return assembly;
-  };
-  auto count = [](const std::string& text, std::string_view word) {
-    int times = 0;
-    for (size_t at = 0; (at = text.find(word, at)) != std::string::npos; ++at) ++times;
-    return times;
-  };
-  constexpr std::string_view kVector = "<8 x float>";
-  std::string max = "maximum.v8f32(<8 x float> %x, <8 x float> ";
-  std::string min = "minimum.v8f32(<8 x float> %x, <8 x float> ";
-  std::string code = code_of("cascadelake", kVector, max + "%y");
-  EXPECT_EQ(count(code, "vrangeps"), 1) << code;
-  EXPECT_EQ(count(code, "vcmpunordps"), 1) << code;
-  code = code_of("cascadelake", kVector, min + "%y");
-  EXPECT_EQ(count(code, "vminps"), 2) << code;
-  EXPECT_EQ(count(code, "vorps"), 1) << code;
-  EXPECT_EQ(count(code, "vcmpunordps"), 0) << code;
-  code = code_of("haswell", kVector, max + "%y");
-  EXPECT_EQ(count(code, "vmaxps"), 2) << code;
-  EXPECT_EQ(count(code, "vrangeps"), 0) << code;
-  EXPECT_EQ(count(code, "vandps"), 1) << code;
-  for (std::string_view cpu : {"cascadelake", "haswell"}) {
-    code = code_of(std::string(cpu), kVector, max + "zeroinitializer");
-    EXPECT_EQ(count(code, "vaddps"), 1) << code;
-    EXPECT_EQ(count(code, "vmaxps"), 1) << code;
-    EXPECT_EQ(count(code, "vcmpunordps"), 0) << code;
-    code = code_of(std::string(cpu), kVector, min + "zeroinitializer");
-    EXPECT_EQ(count(code, "vminps"), 1) << code;
-    EXPECT_EQ(count(code, "vorps"), 0) << code;
-    code = code_of(std::string(cpu), kVector, max + "splat (float 1.0)");
-    EXPECT_EQ(count(code, "vmaxps"), 1) << code;
-    EXPECT_EQ(count(code, "vaddps") + count(code, "vcmpunordps"), 0) << code;
-  }
-  // Where vectors are to be narrower than the machine's, wider ones come in parts that it has.
-  auto compiler = Compiler::Create({"cascadelake", ""});
-  CHECK(compiler);
-  auto done = (*compiler)->Compile(R"(
-define void @f(ptr %p, ptr %q) "prefer-vector-width"="256" "min-legal-vector-width"="0" {
-  %x = load <32 x float>, ptr %p, align 4
-  %y = load <32 x float>, ptr %q, align 4
-  %r = call <32 x float> @llvm.maximum.v32f32(<32 x float> %x, <32 x float> %y)
-  store <32 x float> %r, ptr %p, align 4
-  ret void
-}
-)",
-                                   "function(weft-lower-ieee-minmax)", CodeEffort::kKernels, &code,
-                                   nullptr);
-  ASSERT_TRUE(done);
-  EXPECT_EQ(count(code, "vrangeps"), 4) << code;
-  EXPECT_EQ(count(code, "zmm"), 0) << code;
-}
-
-// Two choices by the same two conditions: by the one that is there at once first, and by the one
-// that waits for memory last.
-TEST(Loops, ChoicesByTwoConditions) {
-  constexpr std::string_view kLarger = R"(
-define i64 @larger(ptr noalias %data, i64 %start, i64 %trips) {
-entry:
-  br label %body
-body:
-  %k = phi i64 [%start, %entry], [%to, %body]
-  %most = phi i64 [0, %entry], [%more, %body]
-  %n = phi i64 [%trips, %entry], [%left, %body]
-  %next = add i64 %k, 1
-  %inside = icmp slt i64 %next, 1000
-  %place = getelementptr inbounds i64, ptr %data, i64 %next
-  %x = load i64, ptr %place, align 8
-  %larger = icmp sgt i64 %x, %most
-  %both = and i1 %larger, %inside
-  %more = select i1 %both, i64 %x, i64 %most
-  %to = select i1 %both, i64 %next, i64 %k
-  %left = add i64 %n, -1
-  %done = icmp eq i64 %left, 0
-  br i1 %done, label %end, label %body
-end:
-  ret i64 %more
-}
-)";
-  auto code_of = [&](const std::string& passes) {
-    auto compiler = Compiler::Create({"cascadelake", ""});
-    CHECK(compiler);
-    std::string assembly;
-    CHECK(
-        (*compiler)->Compile(std::string(kLarger), passes, CodeEffort::kLoops, &assembly, nullptr));
-    return assembly;
-  };
-  std::string joined = code_of("function(instcombine)");
-  EXPECT_NE(joined.find("set"), std::string::npos) << joined;
-  std::string twice = code_of("function(instcombine,weft-split-select-condition)");
-  EXPECT_EQ(twice.find("set"), std::string::npos) << twice;
-  size_t inside = twice.find("$1000"), loaded = twice.find("cmpq\t%", inside);
-  ASSERT_NE(inside, std::string::npos) << twice;
-  EXPECT_NE(loaded, std::string::npos) << twice;
-}
-
-// The least of sums along a column: where the instruction for gathers is slow, lanes are loaded one
-// by one from a pointer that moves, and no address comes out of a vector.
-TEST(Loops, ColumnsWithoutGathers) {
-  constexpr std::string_view kColumn = R"(
-define i32 @column(ptr %base, i64 %trips) {
-entry:
-  br label %body
-body:
-  %k = phi i64 [ 0, %entry ], [ %next, %body ]
-  %least = phi i32 [ 0, %entry ], [ %less, %body ]
-  %next = add nuw nsw i64 %k, 1
-  %at = mul nsw i64 %next, 200
-  %place = getelementptr inbounds i32, ptr %base, i64 %at
-  %x = load i32, ptr %place, align 4
-  %less = call i32 @llvm.smin.i32(i32 %least, i32 %x)
-  %done = icmp eq i64 %next, %trips
-  br i1 %done, label %end, label %body
-end:
-  ret i32 %less
-}
-)";
-  const std::string passes =
-      "function(loop-simplify,weft-pointer-induction,loop-vectorize,instcombine)";
-  auto code_for = [&](const std::string& cpu) {
-    auto compiler = Compiler::Create({cpu, ""});
-    CHECK(compiler);
-    std::string assembly;
-    CHECK(
-        (*compiler)->Compile(std::string(kColumn), passes, CodeEffort::kLoops, &assembly, nullptr));
-    return assembly;
-  };
-  std::string slow = code_for("cascadelake");
-  EXPECT_NE(slow.find("vpminsd"), std::string::npos) << slow;
-  EXPECT_NE(slow.find("vpinsrd"), std::string::npos) << slow;
-  EXPECT_EQ(slow.find("gather"), std::string::npos) << slow;
-  EXPECT_EQ(slow.find("vpextrq"), std::string::npos) << slow;
-  EXPECT_NE(code_for("sapphirerapids").find("vpgather"), std::string::npos);
-}
-#endif
 
 #if defined(__aarch64__)
 std::string CodeForNeoverse(const std::string& text, const std::string& passes) {
@@ -494,6 +302,53 @@ end:
   std::string split = CodeForNeoverse(hash, "function(loop-simplify)");
   std::string kept = CodeForNeoverse(hash, "function(loop-simplify,weft-hide-hashed-induction)");
   EXPECT_LT(kept.size(), split.size()) << split << kept;
+}
+
+// The next place hangs on a comparison of what was loaded at this one, in memory that is stored to:
+// a branch, behind which neither place nor number is selected.
+TEST(Loops, PlacesByBranches) {
+  constexpr std::string_view kInsert = R"(
+define void @insert(ptr %data) {
+entry:
+  br label %body
+body:
+  %i = phi i64 [ 1, %entry ], [ %next_i, %body ]
+  %j = phi i64 [ 1, %entry ], [ %next_j, %body ]
+  %left = add nsw i64 %j, -1
+  %left_place = getelementptr inbounds float, ptr %data, i64 %left
+  %place = getelementptr inbounds float, ptr %data, i64 %j
+  %a = load float, ptr %left_place, align 4
+  %b = load float, ptr %place, align 4
+  %larger = fcmp ogt float %a, %b
+  %inside = icmp sgt i64 %j, 0
+  %moves = and i1 %inside, %larger
+  %less = select i1 %moves, float %b, float %a
+  store float %less, ptr %left_place, align 4
+  %more = select i1 %moves, float %a, float %b
+  store float %more, ptr %place, align 4
+  %after = add nsw i64 %i, 1
+  %next_i = select i1 %moves, i64 %i, i64 %after
+  %next_j = select i1 %moves, i64 %left, i64 %after
+  %goes_on = icmp slt i64 %next_i, 256
+  br i1 %goes_on, label %body, label %end
+end:
+  ret void
+}
+)";
+  std::string selected = CodeForNeoverse(std::string(kInsert), "function(loop-simplify)");
+  EXPECT_NE(selected.find("fcsel"), std::string::npos) << selected;
+  std::string branched =
+      CodeForNeoverse(std::string(kInsert), "function(loop-simplify,weft-select-to-branch)");
+  EXPECT_EQ(branched.find("fcsel"), std::string::npos) << branched;
+  EXPECT_EQ(branched.find("csel"), std::string::npos) << branched;
+  // Memory that is only read: a search, whose comparisons come out either way.
+  std::string search(kInsert);
+  for (std::string_view store : {"  store float %less, ptr %left_place, align 4\n",
+                                 "  store float %more, ptr %place, align 4\n"}) {
+    search.erase(search.find(store), store.size());
+  }
+  std::string same = CodeForNeoverse(search, "function(loop-simplify)");
+  EXPECT_EQ(CodeForNeoverse(search, "function(loop-simplify,weft-select-to-branch)"), same);
 }
 #endif
 

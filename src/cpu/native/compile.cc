@@ -45,7 +45,8 @@ constexpr std::string_view kLoopPasses =
     "weft-avoid-if-conversion,weft-strided-loads,weft-pointer-induction,loop-vectorize,"
     "loop-load-elim,vector-combine,"
     "loop-unroll<O2>,sroa<preserve-cfg>,instcombine<max-iterations=1;no-verify-fixpoint>,"
-    "loop-mssa(licm<allowspeculation>),simplifycfg,weft-split-select-condition,"
+    "loop-mssa(licm<allowspeculation>),simplifycfg,weft-select-to-branch,weft-split-select-"
+    "condition,"
     "weft-avoid-conditional-increment,weft-branch-on-nan-minmax,weft-lower-ieee-minmax,"
     "weft-hide-hashed-induction)";
 

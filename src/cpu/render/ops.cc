@@ -109,9 +109,14 @@ std::string RenderLanesToInt(IrBody& ir, Type from, Type to, const std::string& 
   return narrow ? Convert(ir, "trunc", wide, to, result) : result;
 }
 
-std::string RenderCast(IrBody& ir, Type from, Type to, const std::string& a,
+std::string RenderCast(IrBody& ir, const Instr& instr, Type from, const std::string& a,
                        const RenderTarget& target) {
+  Type to = instr.type;
   if (from.dtype == to.dtype) return a;
+  if (instr.nowrap) {  // where it is not used it may be any number, but one
+    std::string_view name = IsSigned(to.dtype) ? "fptosi" : "fptoui";
+    return ir.Def("freeze ", IrType(to), " ", Convert(ir, name, from, to, a));
+  }
   if (to.dtype == DType::kPred) {
     if (IsFloat(from.dtype)) {
       return Plain(ir, "fcmp une", from, a,
@@ -272,7 +277,7 @@ std::string RenderOp(IrBody& ir, const Instr& instr, std::span<const Operand> ar
   switch (instr.op) {
     case Op::kSelect:
       return SelectOf(ir, args[0].type, args[0].text, t, args[1].text, args[2].text);
-    case Op::kCast: return RenderCast(ir, args[0].type, t, args[0].text, target);
+    case Op::kCast: return RenderCast(ir, instr, args[0].type, args[0].text, target);
     case Op::kBitcast:
       if (IrType(args[0].type) == IrType(t)) return args[0].text;
       return Convert(ir, "bitcast", args[0].type, t, args[0].text);

@@ -232,6 +232,7 @@ Result<Element> EmitElementwise(ElementContext& e, const Instruction& instructio
   if (op == HloOp::kConvert) return ConvertElement(e, args[0], from, to);
   if (op == HloOp::kSelect) return SelectElement(e, args[0].re, args[1], args[2]);
   if (IsComplex(from) || IsComplex(to)) return EmitComplex(e, instruction, args);
+  if (ValueId q = DivideSmall(e, instruction, args); q >= 0) return Element{q, -1};
   ValueId x = args[0].re, y = args.size() > 1 ? args[1].re : -1;
   if (y >= 0) MatchLanes(e, x, y);
   Type type = e.b.type(x);

@@ -21,6 +21,10 @@ ValueId ReducePrecision(KernelBuilder& b, const hlo::Instruction& instruction, V
 // integers.cc: the upper half of a product, of 64 bits, and of at most 32.
 ValueId HighProduct(KernelBuilder& b, ValueId x, ValueId y);
 ValueId NarrowHighProduct(KernelBuilder& b, DType from, ValueId x, ValueId y);
+// A quotient or remainder of lanes by floats, where the dividend is known to be small; -1: it is
+// not.
+ValueId DivideSmall(ElementContext& e, const hlo::Instruction& instruction,
+                    std::span<const Element> args);
 ValueId IntegerPower(KernelBuilder& b, ValueId x, ValueId y);
 ValueId EmitShift(KernelBuilder& b, hlo::Op op, DType from, ValueId x, ValueId y);
 ValueId CountBits(KernelBuilder& b, hlo::Op op, DType from, ValueId x);  // ones, leading zeros

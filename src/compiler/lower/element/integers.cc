@@ -1,5 +1,10 @@
 // Operations on integers that no single kernel operation does.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 #include "compiler/lower/element/elementwise.h"
+#include "compiler/lower/element/values.h"
 #include "program/kernel.h"
 
 namespace weft::compiler {
@@ -36,6 +41,47 @@ ValueId NarrowHighProduct(KernelBuilder& b, DType from, ValueId x, ValueId y) {
   ValueId product = b.Mul(a, c);
   ValueId high = b.Emit(Op::kShr, {product, b.Int(bits, b.type(product))});
   return b.Cast(high, type);
+}
+
+// Division by floats (strength reduction): NEON, AVX and AVX-512 divide no integers, but f32 in all
+// lanes. Magnitudes up to 2^20 and the divisor, rounded, make a correctly rounded quotient that
+// does not reach the next integer: that is further than 1 part in 2^21. A divisor that all lanes
+// share is inverted once. Raised by 3 units in the last place, the inverse is above the exact one,
+// whatever was rounded, and by less than 6 units: n < 2^20 is no multiple short of the next one.
+ValueId DivideSmall(ElementContext& e, const hlo::Instruction& instruction,
+                    std::span<const Element> args) {
+  constexpr int64_t kMost = int64_t{1} << (std::numeric_limits<float>::digits - 4);
+  if (instruction.op() != HloOp::kDivide && instruction.op() != HloOp::kRemainder) return -1;
+  KernelBuilder& b = e.b;
+  DType dtype = instruction.shape().dtype();
+  ValueId n = args[0].re, d = args[1].re;
+  int lanes = std::max(b.type(n).lanes, b.type(d).lanes);
+  bool takes = lanes > 1 && IsInteger(dtype) && BitWidth(dtype) == 32 && !b.value(d).is_constant;
+  if (!takes || e.value_ranges == nullptr) return -1;
+  std::optional<ValueRange> range = e.value_ranges->Of(*instruction.operand(0));
+  if (!range || range->low < -kMost || range->high > kMost) return -1;
+  bool shared = b.type(d).lanes == 1;
+  Type real{DType::kF32, b.type(d).lanes};
+  ValueId none = b.Emit(Op::kEq, {d, b.Int(0, b.type(d))});  // x / 0 is -1, x rem 0 is x
+  ValueId safe = b.Cast(b.Select(none, b.Int(1, b.type(d)), d), DType::kF32);
+  ValueId dividend = b.Cast(n, DType::kF32), quotient;
+  if (shared) {
+    ValueId inverse = b.Mul(b.Div(b.Float(1, real), safe), b.Float(1 + std::ldexp(3, -23), real));
+    inverse = b.Select(none, b.Float(0, real), inverse);
+    MatchLanes(e, dividend, inverse);
+    quotient = b.Mul(dividend, inverse);
+  } else {
+    MatchLanes(e, dividend, safe);
+    quotient = b.Div(dividend, safe);
+  }
+  quotient = b.CastNoWrap(quotient, dtype);
+  MatchLanes(e, n, d);
+  if (instruction.op() == HloOp::kRemainder) {
+    ValueId rest = b.Sub(n, b.Mul(quotient, d));
+    return shared ? rest : b.Select(none, n, rest);
+  }
+  if (shared) none = b.Splat(none, lanes);
+  return b.Select(none, b.Int(-1, b.type(n)), quotient);
 }
 
 ValueId IntegerPower(KernelBuilder& b, ValueId x, ValueId y) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "compiler/lower/element/coords.h"
 #include "compiler/lower/element/values.h"
@@ -12,6 +13,8 @@
 namespace weft::compiler {
 
 using hlo::Instruction;
+using program::Op;
+using program::Type;
 
 namespace {
 
@@ -84,6 +87,38 @@ int AlignOf(const ElementContext& e, KernelBuilder::MemoryId memory, const Coord
 
 }  // namespace
 
+// A lookup table of few small integers as a bitmap: their bits side by side in one number, of which
+// each lane shifts its own to the end. No machine gathers as fast. -1: they are too many or too
+// large.
+ValueId LookUpInBits(ElementContext& e, const Literal& table, const Coord& at) {
+  constexpr int64_t kBits = BitWidth(DType::kU32);
+  DType dtype = table.dtype();
+  int64_t count = table.shape().elements();
+  bool takes = IsInteger(dtype) || dtype == DType::kPred || dtype == DType::kF32;
+  if (!takes || count > kBits || count < 2 || LaneType(at) != DType::kS32) return -1;
+  int64_t most = 0;
+  uint64_t all = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    double number = table.GetDouble(i);
+    bool small = number >= 0 && number < kBits && number == std::floor(number);
+    if (!small || std::signbit(number)) return -1;
+    most = std::max(most, static_cast<int64_t>(number));
+  }
+  int64_t width = std::max<int64_t>(std::bit_width(static_cast<uint64_t>(most)), 1);
+  if (count * width > kBits) return -1;
+  for (int64_t i = 0; i < count; ++i) {
+    all |= static_cast<uint64_t>(table.GetDouble(i)) << (i * width);
+  }
+  ValueId lane = e.b.Cast(LaneValue(e, at, DType::kS32), DType::kU32);
+  Type type = e.b.type(lane);
+  ValueId shift =
+      e.b.Emit(Op::kAnd, {e.b.Mul(lane, e.b.Int(width, type)), e.b.Int(kBits - 1, type)});
+  ValueId bits = e.b.Emit(Op::kShr, {e.b.Int(static_cast<int64_t>(all), type), shift});
+  bits = e.b.Emit(Op::kAnd, {bits, e.b.Int((int64_t{1} << width) - 1, type)});
+  if (dtype != DType::kPred) return e.b.Cast(bits, program::ComputeType(dtype));
+  return e.b.Emit(Op::kNe, {bits, e.b.Int(0, type)});
+}
+
 // An element whose number is known, in all lanes or in each.
 Result<std::optional<Element>> EmitKnown(ElementContext& e, const Instruction& instruction,
                                          const Coord& at) {
@@ -95,6 +130,10 @@ Result<std::optional<Element>> EmitKnown(ElementContext& e, const Instruction& i
   if (place && one) return std::optional(TRY(ConstantElement(e, literal, *place)));
   auto lanes = e.listed.find(at.base);
   DType dtype = literal.dtype();
+  if (lanes == e.listed.end() && e.b.type(at.base).lanes > 1) {
+    ValueId bits = LookUpInBits(e, literal, at);
+    return bits < 0 ? std::optional<Element>() : std::optional(Element{bits, -1});
+  }
   if (lanes == e.listed.end() || !IsFloat(dtype) || IsComplex(dtype)) {
     return std::optional<Element>();
   }
