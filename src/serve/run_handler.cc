@@ -63,12 +63,9 @@ RunHandler::RunHandler(SchedulerOptions options, TaskRunner& runner)
   auto start = [&](int count, std::string_view name, Crew crew) {
     threads_of_[static_cast<size_t>(crew)] = count;
     for (int i = 0; i < count; ++i) {
-      // A core each, where those are the server's own: two runs never share one while another
-      // idles.
-      const int core = own_cores_ && crew == Crew::kOthers && count <= cores_ ? i : -1;
-      threads_.emplace_back([this, label = StrCat(name, i), crew, core] {
+      threads_.emplace_back([this, label = StrCat(name, i), crew] {
         trace::NameThread(label);
-        Work(crew, core);
+        Work(crew, -1);
       });
     }
   };
@@ -300,9 +297,7 @@ std::vector<RunHandler::CrewFacts> RunHandler::Crews() const {
                                           : "SCHED_OTHER";
     fact.cores = crew == Crew::kHigh      ? high_cores
                  : crew == Crew::kHighToo ? StrCat("begin on the first ", kept)
-                 : crew == Crew::kOthers && own_cores_ && threads_of_[c] <= cores_
-                     ? "one each, for runs of one thread"
-                     : "any core";
+                                          : "any core";
     fact.turn = IsHigh(crew) || crew == turn;
   }
   return facts;

@@ -258,13 +258,11 @@ Scheduler::Batch Scheduler::Build(Lane& lane, Priority first, Time now, int clas
 }
 
 // Beside others each run has its part of the cores: the threads of a loop wait for each other, and
-// on busy cores they wait long. What others came upon of late counts as what is there now, or runs
-// would take as long as it is quiet for the moment. The high class has half of them in any case.
+// on busy cores they wait long. The high class has half of them in any case.
 int Scheduler::ThreadsFor(const Batch& batch) const {
   Time best = batch.lane->Best(batch.bucket);
   if (batch.slotless || (best != 0 && best < kWorthThreads)) return 1;
-  size_t others =
-      std::max(static_cast<size_t>(running()) + queued_, static_cast<size_t>(crowd_ + 0.5));
+  size_t others = static_cast<size_t>(running()) + queued_;
   int share = options_.cores / static_cast<int>(std::min<size_t>(others + 1, 1024));
   if (batch.priority == Priority::kHigh) share = std::max(share, (options_.cores + 1) / 2);
   return std::max(share, 1);
@@ -272,7 +270,6 @@ int Scheduler::ThreadsFor(const Batch& batch) const {
 
 void Scheduler::Begin(Batch& batch) {
   batch.expected = batch.started + batch.lane->Cost(batch.bucket);
-  crowd_ += (static_cast<double>(static_cast<size_t>(running()) + queued_) - crowd_) * kSmoothing;
   batch.threads = ThreadsFor(batch);
   running_.emplace(batch.id,
                    Running{batch.priority, batch.expected, batch.expected - batch.started});

@@ -214,7 +214,6 @@ class Scheduler {
   size_t queued_ = 0;
   int slotless_ = 0;  // of the runs
   double limit_ = 1, slowdown_ = 1;
-  double crowd_ = 0;  // runs and requests that others came upon, of late
   uint64_t next_lane_ = 1, next_sequence_ = 1, next_batch_ = 1;
 };
 

@@ -142,27 +142,6 @@ TEST_F(SlotsTest, WhatIsBriefGoesByOneOfItsOwn) {
   EXPECT_FALSE(start());  // of more there is something to join
 }
 
-// On a machine that is busy of late a run has one thread, also while nothing else runs.
-TEST_F(SlotsTest, ThreadsGoByTheCrowdOfLate) {
-  Make({.slots = 8, .cores = 8});
-  Lane lane({1}, true);
-  lane.Learn(0, kMillisecond);
-  auto threads = [&](int beside) {
-    std::vector<Scheduler::Batch> runs;
-    for (int i = 0; i <= beside; ++i) {
-      Admit("x", lane);
-      runs.push_back(std::move(*scheduler_->Next(now_).batch));
-    }
-    for (const Scheduler::Batch& run : runs) scheduler_->Done(run, now_ + kMillisecond);
-    return runs.front().threads;
-  };
-  EXPECT_EQ(threads(0), 8);
-  for (int i = 0; i < 20; ++i) threads(7);
-  EXPECT_LE(threads(0), 2);
-  for (int i = 0; i < 60; ++i) threads(0);
-  EXPECT_EQ(threads(0), 8);
-}
-
 TEST_F(SlotsTest, AThreadOfTheHighClassTakesWhatIsMuchShorter) {
   using Takes = Scheduler::Takes;
   Make({.slots = 2, .reserved = 1, .cores = 4, .high_slots = 2});
