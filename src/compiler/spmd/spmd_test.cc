@@ -174,7 +174,7 @@ bool Near(const Literal& x, const Literal& y, std::span<const hlo::ResultToleran
     if (number && std::isinf(allowed.error)) continue;
     const double p = std::abs(x.GetComplex(k)), q = std::abs(x.GetComplex(k) - y.GetComplex(k));
     if (!exact && number && q <= 2 * allowed.error + 1e-2 * std::max(1.0, p)) continue;
-    if (number && q == 0) continue;  // zeroes of either sign
+    if (number && x.GetComplex(k) == y.GetComplex(k)) continue;  // zeroes of either sign
     what = StrCat("element ", k, " of leaf ", leaf - 1, ": ", a, " became ", b);
     return false;
   }
