@@ -62,7 +62,7 @@ ValueId DivideSmall(ElementContext& e, const hlo::Instruction& instruction,
   if (!range || range->low < -kMost || range->high > kMost) return -1;
   bool shared = b.type(d).lanes == 1;
   Type real{DType::kF32, b.type(d).lanes};
-  ValueId none = b.Emit(Op::kEq, {d, b.Int(0, b.type(d))});  // x / 0 is -1, x rem 0 is x
+  ValueId none = b.Emit(Op::kEq, {d, b.Int(0, b.type(d))});  // x / 0 is all ones, x rem 0 is x
   ValueId safe = b.Cast(b.Select(none, b.Int(1, b.type(d)), d), DType::kF32);
   ValueId dividend = b.Cast(n, DType::kF32), quotient;
   if (shared) {
@@ -81,7 +81,8 @@ ValueId DivideSmall(ElementContext& e, const hlo::Instruction& instruction,
     return shared ? rest : b.Select(none, n, rest);
   }
   if (shared) none = b.Splat(none, lanes);
-  return b.Select(none, b.Int(-1, b.type(n)), quotient);
+  const int64_t ones = IsSigned(dtype) ? -1 : (int64_t{1} << BitWidth(dtype)) - 1;
+  return b.Select(none, b.Int(ones, b.type(n)), quotient);
 }
 
 ValueId IntegerPower(KernelBuilder& b, ValueId x, ValueId y) {
