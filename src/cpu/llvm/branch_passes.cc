@@ -92,6 +92,14 @@ class SelectToBranch : public llvm::PassInfoMixin<SelectToBranch> {
     });
   }
 
+  // One side goes on from where the phi was, the other starts elsewhere: the back edge and the exit
+  // of a loop within, whose branch is predictable. Two ways on, such as the children of a node, are
+  // taken at random, and are better chosen than guessed.
+  static bool BeginsAnew(const llvm::SelectInst& select, const llvm::PHINode& phi,
+                         const llvm::Loop& loop) {
+    return Reaches(select.getTrueValue(), phi, loop) != Reaches(select.getFalseValue(), phi, loop);
+  }
+
   // A load, or one of those that the join brings, at an address made from the phi, of memory that
   // the loop stores to.
   static bool IsChased(const llvm::Instruction& source, const llvm::PHINode& phi,
@@ -124,6 +132,7 @@ class SelectToBranch : public llvm::PassInfoMixin<SelectToBranch> {
       for (llvm::Value* next : phi.incoming_values()) {
         auto* select = llvm::dyn_cast<llvm::SelectInst>(next);
         if (select == nullptr || !loop.contains(select)) continue;
+        if (!BeginsAnew(*select, phi, loop)) continue;
         auto* condition = llvm::dyn_cast<llvm::Instruction>(select->getCondition());
         if (condition == nullptr || !loop.contains(condition)) continue;
         Slice slice;
