@@ -242,10 +242,9 @@ Result<BoundValue> BoundMovement(Instruction* i, const KnownSizes& known) {
 }
 
 bool IsMovement(Op op) {
-  constexpr Op kOps[] = {Op::kBroadcast, Op::kTranspose,    Op::kReshape,
-                         Op::kSlice,     Op::kDynamicSlice, Op::kDynamicUpdateSlice,
-                         Op::kPad,       Op::kReverse,      Op::kConcatenate,
-                         Op::kGather};
+  constexpr Op kOps[] = {
+      Op::kBroadcast,          Op::kTranspose, Op::kReshape, Op::kSlice,       Op::kDynamicSlice,
+      Op::kDynamicUpdateSlice, Op::kPad,       Op::kReverse, Op::kConcatenate, Op::kGather};
   return std::ranges::find(kOps, op) != std::end(kOps);
 }
 
