@@ -79,13 +79,15 @@ Result<MemoryLimit> ParseMemory(const std::string& text) {
 
 // Partitions the module first where nobody has.
 Result<std::unique_ptr<hlo::Module>> MakeSchedule(const ScheduleRequest& r,
-                                                  std::unique_ptr<hlo::Module> module) {
+                                                  std::unique_ptr<hlo::Module> module,
+                                                  int64_t* memory_limit) {
   sched::PlanOptions options{.scheduler = r.options};
   MemoryLimit memory = TRY(ParseMemory(r.memory));
   options.scheduler.memory_limit = memory.bytes;
   if (!r.partitioned && sched::NeedsPartition(*module)) {
     options.memory_ratio = memory.ratio;
     sched::Plan plan = TRY(sched::MakePlan(std::move(module), r.machine, &r.profile, options));
+    *memory_limit = plan.memory_limit;
     return std::move(plan.module);
   }
   if (memory.ratio > 0) {
@@ -94,6 +96,7 @@ Result<std::unique_ptr<hlo::Module>> MakeSchedule(const ScheduleRequest& r,
         static_cast<int64_t>(memory.ratio * static_cast<double>(before.peak));
   }
   TRY(sched::ScheduleModule(*module, r.machine, &r.profile, options.scheduler));
+  *memory_limit = options.scheduler.memory_limit;
   return module;
 }
 
@@ -115,8 +118,15 @@ Status ScheduleFile(ScheduleRequest& r, const std::string& file) {
     return {};
   }
   std::unique_ptr<hlo::Module> module = TRY(LoadModule(file));
-  if (!r.as_is) module = TRY(MakeSchedule(r, std::move(module)));
+  int64_t memory_limit = 0;
+  if (!r.as_is) module = TRY(MakeSchedule(r, std::move(module), &memory_limit));
   sched::Certificate c = TRY(sched::Certify(*module, r.machine, &r.profile));
+  if (memory_limit > 0 && c.peak > memory_limit) {
+    std::fprintf(stderr,
+                 "weft: schedule: the order takes %lld bytes, more than the %lld of --memory: none "
+                 "was found that takes less\n",
+                 static_cast<long long>(c.peak), static_cast<long long>(memory_limit));
+  }
   if (!r.perfetto.empty()) TRY(WriteFile(r.perfetto, PerfettoOf(c)));
   if (r.emit == "timeline") return Write(r, sched::PrintTimeline(c));
   std::string text = sched::PrintCertificate(c);

@@ -141,7 +141,7 @@ Result<Plan> MakePlan(std::unique_ptr<hlo::Module> module, const Machine& machin
                         << (variation.combines ? "" : ", collectives apart")
                         << (variation.decompose.empty() ? "" : ", ") << variation.decompose << ": "
                         << made.line.length * 1e3 << " ms, " << made.peak << " bytes";
-    Candidate candidate{{std::move(own), plan.name, made.line.length},
+    Candidate candidate{{std::move(own), plan.name, made.line.length, scheduler.memory_limit},
                         made.peak,
                         made.line.length - made.bounds.best};
     if (chosen == nullptr || IsBetter(candidate, best, scheduler.memory_limit)) {

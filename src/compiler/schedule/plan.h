@@ -25,6 +25,7 @@ struct Plan {
   std::unique_ptr<hlo::Module> module;  // scheduled
   std::string_view loops;               // how they were treated: "unrolled", "pipelined", "kept"
   double length = 0;                    // seconds
+  int64_t memory_limit = 0;             // bytes that were allowed; 0: any number
 };
 
 // Runs propagate-shardings and partition, then for each way of treating loops the passes of native

@@ -1,6 +1,7 @@
 #include "compiler/schedule/scheduler.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/log.h"
 #include "compiler/schedule/prepare.h"
@@ -131,6 +132,74 @@ void ExplainChoices(const Problem& p, const SchedulerOptions& o) {
   ListSchedule(p, rules);
 }
 
+// Orders every computation that runs, callees first, each within `room` bytes (0: as it likes).
+std::vector<ScheduledComputation> OrderAll(hlo::Module& module, Costs& costs,
+                                           const Machine& machine, const SchedulerOptions& options,
+                                           int64_t room) {
+  Lengths lengths;
+  std::vector<ScheduledComputation> done;
+  for (Computation* c : RunOrder(module)) {
+    Problem problem = MakeProblem(*c, costs, lengths);
+    problem.metric = options.metric;
+    SchedulerOptions own = options;
+    own.memory_limit = room;
+    if (room > 0) own.search.memory_limit = std::max<int64_t>(room - HeldBytes(*c), 1);
+    Order best = FindOrder(problem, own.search);
+    ExplainConfiguration(*c, problem, own, machine, best);
+    ExplainChoices(problem, own);
+    WriteOrder(*c, problem, best);
+    lengths[c] = best.value.length;
+    done.push_back({c->name(), best.rule, static_cast<int64_t>(problem.size()), best.value.length,
+                    LowerBound(problem), best.is_optimal});
+  }
+  return done;
+}
+
+// The lists of a module's computations, to go back to.
+class KeptOrder {
+ public:
+  explicit KeptOrder(hlo::Module& module) {
+    for (Computation* c : RunOrder(module)) lists_.emplace_back(c, c->Snapshot());
+  }
+  void Restore() const {
+    for (const auto& [c, list] : lists_) {
+      for (Instruction* i : list) c->MoveBefore(i, nullptr);
+    }
+  }
+
+ private:
+  std::vector<std::pair<Computation*, std::vector<Instruction*>>> lists_;
+};
+
+// A computation keeps to the limit by itself, and does not see what a loop's body holds besides the
+// loop's state, nor the body what its caller holds. Where the whole program takes more than it may,
+// all of them are ordered again with as much less room, as long as that helps.
+Result<std::vector<ScheduledComputation>> OrderWithinLimit(hlo::Module& module, Costs& costs,
+                                                           const Machine& machine,
+                                                           const SchedulerOptions& options) {
+  const int64_t limit = options.memory_limit;
+  KeptOrder before(module);
+  std::vector<ScheduledComputation> best = OrderAll(module, costs, machine, options, limit);
+  if (limit == 0) return best;
+  int64_t peak = TRY(Execute(module, costs)).Peak();
+  for (int64_t room = limit - (peak - limit); peak > limit && room > 0;) {
+    KeptOrder kept(module);
+    before.Restore();
+    std::vector<ScheduledComputation> done = OrderAll(module, costs, machine, options, room);
+    int64_t less = TRY(Execute(module, costs)).Peak();
+    VLOG("schedule", 1) << "memory limit " << limit << ": " << peak << " bytes, with room for "
+                        << room << " in each computation " << less;
+    if (less >= peak) {
+      kept.Restore();
+      break;
+    }
+    best = std::move(done);
+    peak = less;
+    room -= peak - limit;
+  }
+  return best;
+}
+
 }  // namespace
 
 Result<std::vector<ScheduledComputation>> ScheduleModule(hlo::Module& module,
@@ -147,23 +216,7 @@ Result<std::vector<ScheduledComputation>> ScheduleModule(hlo::Module& module,
   TRY(MakeAsync(module, options.keep_sync));
   TRY(LegalizeGroups(module, options.groups));
   Costs costs(module, machine, profile);
-  Lengths lengths;
-  std::vector<ScheduledComputation> done;
-  for (Computation* c : RunOrder(module)) {
-    Problem problem = MakeProblem(*c, costs, lengths);
-    problem.metric = options.metric;
-    SchedulerOptions own = options;
-    if (options.memory_limit > 0) {
-      own.search.memory_limit = std::max<int64_t>(options.memory_limit - HeldBytes(*c), 1);
-    }
-    Order best = FindOrder(problem, own.search);
-    ExplainConfiguration(*c, problem, own, machine, best);
-    ExplainChoices(problem, own);
-    WriteOrder(*c, problem, best);
-    lengths[c] = best.value.length;
-    done.push_back({c->name(), best.rule, static_cast<int64_t>(problem.size()), best.value.length,
-                    LowerBound(problem), best.is_optimal});
-  }
+  std::vector<ScheduledComputation> done = TRY(OrderWithinLimit(module, costs, machine, options));
   module.config().is_scheduled = true;
   TRY(VerifySchedules(module));
   TRY(hlo::Verify(module));
