@@ -17,7 +17,7 @@ constexpr int64_t kFewRowsRun = program::SumOrder::kBlock;
 // Columns of a task, whose sums stay in L1.
 constexpr int64_t kFewCols = program::TargetFacts::kFirstLevelBytes / 64;
 // Elements of the contraction at once, at most, and columns.
-constexpr int64_t kMostAtOnce = program::TargetFacts::kVectorRegisters,
+constexpr int64_t kMostRowsAtOnce = program::TargetFacts::kVectorRegisters,
                   kMostCols = program::TargetFacts::kUsualLanes;
 
 int64_t PaddedDepth(const NarrowRows& rows, int64_t k) {
@@ -39,7 +39,7 @@ class FewRowsTask {
         first_(first),
         columns_(columns),
         padded_(RoundUp(columns, rows_.cols)) {
-    CHECK(rows_.depth <= kMostAtOnce && rows_.cols <= kMostCols && padded_ <= kFewCols);
+    CHECK(rows_.depth <= kMostRowsAtOnce && rows_.cols <= kMostCols && padded_ <= kFewCols);
     CHECK(s.m <= kernel.rows && kernel.rows <= kMostCols);
     ClearSums();
   }
@@ -82,8 +82,8 @@ class FewRowsTask {
   // Rows past the end meet zeroes; so do columns of the last few, which are copied.
   void GrowByRows(int64_t p) {
     static constexpr std::byte kZeroes[kFewCols * 2] = {};
-    const std::byte *rows[kMostAtOnce], *last[kMostAtOnce];
-    std::byte copies[kMostAtOnce][kMostCols * 2] = {};
+    const std::byte *rows[kMostRowsAtOnce], *last[kMostRowsAtOnce];
+    std::byte copies[kMostRowsAtOnce][kMostCols * 2] = {};
     int64_t whole = columns_ / rows_.cols * rows_.cols, rest = columns_ - whole;
     for (int64_t q = 0; q < rows_.depth; ++q) {
       rows[q] = p + q < s_.k ? At(0, p + q) : kZeroes;
@@ -98,7 +98,7 @@ class FewRowsTask {
   // Columns past the last one are that one again; elements past the end are zeroes.
   void GrowByColumns(int64_t j, int64_t k0, int64_t kn) {
     const std::byte *columns[kMostCols], *last[kMostCols];
-    std::byte copies[kMostCols][kMostAtOnce * 2] = {};
+    std::byte copies[kMostCols][kMostRowsAtOnce * 2] = {};
     int64_t whole = kn / rows_.depth * rows_.depth, rest = kn - whole;
     for (int64_t c = 0; c < rows_.cols; ++c) {
       columns[c] = At(std::min(j + c, columns_ - 1), k0);
