@@ -18,10 +18,10 @@ namespace {
 constexpr int64_t kMostBytes = int64_t{1} << 60;
 
 // Tags of messages (VLOG, NOTE) and modules whose folder is one (LOG). A test looks for others.
-constexpr std::string_view kLogTags[] = {"attention", "base",     "cache",    "check", "code",
-                                         "compile",   "compiler", "copies",   "cpu",   "fuse",
-                                         "gpu",       "inspect",  "hlo",      "pass",  "pjrt",
-                                         "program",   "runtime",  "schedule", "step",  "tools"};
+constexpr std::string_view kLogTags[] = {
+    "attention", "base",    "cache",   "check",    "code",    "compile", "compiler",
+    "copies",    "cpu",     "fuse",    "gpu",      "inspect", "hlo",     "pass",
+    "pjrt",      "program", "runtime", "schedule", "serve",   "step",    "tools"};
 
 // Of the build and the tests.
 constexpr std::string_view kOtherNames[] = {"WEFT_BUILD_DIR", "WEFT_CORPUS", "WEFT_CORPUS_SAMPLE",
