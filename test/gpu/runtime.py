@@ -117,22 +117,27 @@ def overlap():
     return jax.lax.fori_loop(0, rounds, lambda i, x: jnp.sin(x) + 1e-3, x)
 
   x, other = jnp.ones(1 << 16 if REAL else 16), jnp.ones(1 << 20 if REAL else 1 << 10)
-  fresh = [other + i for i in range(8)]  # NumPy's copy is kept, so that each is fetched once
   long(x).block_until_ready()
-  jax.block_until_ready(fresh)
 
-  def both():
-    result = long(x)
-    for array in fresh:
-      np.asarray(array)
-    result.block_until_ready()
+  def attempt():
+    fresh = [other + i for i in range(8)]  # NumPy's copy is kept, so that each is fetched once
+    jax.block_until_ready(fresh)
 
-  tracks = timeline(both)
-  runs = [e for e in on_tracks(tracks, "compute") if e["cat"] == "execute"]
-  copies = [e for e in on_tracks(tracks, "to host") if e["name"] == "copy to host"]
-  inside = [c for c in copies for r in runs if c["ts"] >= r["ts"] and c["ts"] + c["dur"] <= r["ts"] + r["dur"]]
-  print(f"overlap: {len(inside)} of {len(copies)} copies to the host inside a program of {max(r['dur'] for r in runs) / 1e3:.1f} ms")
-  assert inside
+    def both():
+      result = long(x)
+      for array in fresh:
+        np.asarray(array)
+      result.block_until_ready()
+
+    tracks = timeline(both)
+    runs = [e for e in on_tracks(tracks, "compute") if e["cat"] == "execute"]
+    copies = [e for e in on_tracks(tracks, "to host") if e["name"] == "copy to host"]
+    inside = [c for c in copies for r in runs if c["ts"] >= r["ts"] and c["ts"] + c["dur"] <= r["ts"] + r["dur"]]
+    print(f"overlap: {len(inside)} of {len(copies)} copies to the host inside a program of {max(r['dur'] for r in runs) / 1e3:.1f} ms")
+    return inside
+
+  # The pretend device's threads may begin the program when all copies are done, on a busy machine.
+  assert any(attempt() for _ in range(1 if REAL else 10))
 
 
 INTERRUPTED = """
