@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 
+#include "infer_request.h"
 #include "inference.grpc.pb.h"
 #include "senders.h"
 
@@ -19,16 +20,7 @@ class GrpcSender final : public Sender {
     channel_ = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
     channel_->WaitForConnected(std::chrono::system_clock::now() + std::chrono::seconds(10));
     stub_ = inference::GRPCInferenceService::NewStub(channel_);
-    for (const LoadTarget& target : targets) {
-      inference::ModelInferRequest& request = requests_.emplace_back();
-      request.set_model_name(target.model);
-      auto* input = request.add_inputs();
-      input->set_name(target.input);
-      input->set_datatype("FP32");
-      for (int64_t dim : target.dims) input->add_shape(dim);
-      std::vector<float> values(static_cast<size_t>(target.elements()), 0.5f);
-      request.add_raw_input_contents(values.data(), values.size() * sizeof(float));
-    }
+    for (const LoadTarget& target : targets) requests_.push_back(InferRequest(target));
   }
 
   void Send(size_t target, bool high, std::function<void(int)> done) override {

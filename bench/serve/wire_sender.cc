@@ -18,6 +18,7 @@
 
 #include "base/mutex.h"
 #include "base/str.h"
+#include "infer_request.h"
 #include "inference.pb.h"
 #include "senders.h"
 #include "serve/net/grpc_call.h"
@@ -29,16 +30,8 @@ constexpr int32_t kWindow = 64 << 20;
 constexpr int kNoStatus = static_cast<int>(Code::kUnavailable);
 
 std::string FramedRequest(const LoadTarget& target) {
-  inference::ModelInferRequest request;
-  request.set_model_name(target.model);
-  auto* input = request.add_inputs();
-  input->set_name(target.input);
-  input->set_datatype("FP32");
-  for (int64_t dim : target.dims) input->add_shape(dim);
-  std::vector<float> values(static_cast<size_t>(target.elements()), 0.5f);
-  request.add_raw_input_contents(values.data(), values.size() * sizeof(float));
   std::string text(kMessagePrefix, '\0');
-  request.AppendToString(&text);
+  InferRequest(target).AppendToString(&text);
   uint32_t length = htonl(static_cast<uint32_t>(text.size() - kMessagePrefix));
   std::memcpy(text.data() + 1, &length, sizeof(length));
   return text;

@@ -9,6 +9,12 @@ namespace weft::cpu {
 namespace {
 
 #if defined(__x86_64__)
+int CountWord(const std::string& text, std::string_view word) {
+  int times = 0;
+  for (size_t at = 0; (at = text.find(word, at)) != std::string::npos; ++at) ++times;
+  return times;
+}
+
 // Of the greatest number so far, and of the least of it and another, the first is waited for by the
 // next round: a jump looks for NaNs there.
 TEST(Loops, ForeseenNans) {
@@ -41,17 +47,12 @@ end:
                                nullptr));
     return assembly;
   };
-  auto count = [](const std::string& text, std::string_view word) {
-    int times = 0;
-    for (size_t at = 0; (at = text.find(word, at)) != std::string::npos; ++at) ++times;
-    return times;
-  };
   std::string chosen = code_of("function(instcombine)");
-  EXPECT_EQ(count(chosen, "vcmpunordss"), 2) << chosen;
+  EXPECT_EQ(CountWord(chosen, "vcmpunordss"), 2) << chosen;
   std::string foreseen = code_of("function(instcombine,weft-branch-on-nan-minmax)");
-  EXPECT_EQ(count(foreseen, "vcmpunordss"), 1) << foreseen;
-  EXPECT_EQ(count(foreseen, "vucomiss"), 1) << foreseen;
-  EXPECT_EQ(count(foreseen, "vmaxss"), 1) << foreseen;
+  EXPECT_EQ(CountWord(foreseen, "vcmpunordss"), 1) << foreseen;
+  EXPECT_EQ(CountWord(foreseen, "vucomiss"), 1) << foreseen;
+  EXPECT_EQ(CountWord(foreseen, "vmaxss"), 1) << foreseen;
 }
 
 // Minimum and maximum with zeros in order: as few instructions as without, and where zeros of both
@@ -67,36 +68,31 @@ TEST(MinMax, OrderedZeros) {
                                &assembly, nullptr));
     return assembly;
   };
-  auto count = [](const std::string& text, std::string_view word) {
-    int times = 0;
-    for (size_t at = 0; (at = text.find(word, at)) != std::string::npos; ++at) ++times;
-    return times;
-  };
   constexpr std::string_view kVector = "<8 x float>";
   std::string max = "maximum.v8f32(<8 x float> %x, <8 x float> ";
   std::string min = "minimum.v8f32(<8 x float> %x, <8 x float> ";
   std::string code = code_of("cascadelake", kVector, max + "%y");
-  EXPECT_EQ(count(code, "vrangeps"), 1) << code;
-  EXPECT_EQ(count(code, "vcmpunordps"), 1) << code;
+  EXPECT_EQ(CountWord(code, "vrangeps"), 1) << code;
+  EXPECT_EQ(CountWord(code, "vcmpunordps"), 1) << code;
   code = code_of("cascadelake", kVector, min + "%y");
-  EXPECT_EQ(count(code, "vminps"), 2) << code;
-  EXPECT_EQ(count(code, "vorps"), 1) << code;
-  EXPECT_EQ(count(code, "vcmpunordps"), 0) << code;
+  EXPECT_EQ(CountWord(code, "vminps"), 2) << code;
+  EXPECT_EQ(CountWord(code, "vorps"), 1) << code;
+  EXPECT_EQ(CountWord(code, "vcmpunordps"), 0) << code;
   code = code_of("haswell", kVector, max + "%y");
-  EXPECT_EQ(count(code, "vmaxps"), 2) << code;
-  EXPECT_EQ(count(code, "vrangeps"), 0) << code;
-  EXPECT_EQ(count(code, "vandps"), 1) << code;
+  EXPECT_EQ(CountWord(code, "vmaxps"), 2) << code;
+  EXPECT_EQ(CountWord(code, "vrangeps"), 0) << code;
+  EXPECT_EQ(CountWord(code, "vandps"), 1) << code;
   for (std::string_view cpu : {"cascadelake", "haswell"}) {
     code = code_of(std::string(cpu), kVector, max + "zeroinitializer");
-    EXPECT_EQ(count(code, "vaddps"), 1) << code;
-    EXPECT_EQ(count(code, "vmaxps"), 1) << code;
-    EXPECT_EQ(count(code, "vcmpunordps"), 0) << code;
+    EXPECT_EQ(CountWord(code, "vaddps"), 1) << code;
+    EXPECT_EQ(CountWord(code, "vmaxps"), 1) << code;
+    EXPECT_EQ(CountWord(code, "vcmpunordps"), 0) << code;
     code = code_of(std::string(cpu), kVector, min + "zeroinitializer");
-    EXPECT_EQ(count(code, "vminps"), 1) << code;
-    EXPECT_EQ(count(code, "vorps"), 0) << code;
+    EXPECT_EQ(CountWord(code, "vminps"), 1) << code;
+    EXPECT_EQ(CountWord(code, "vorps"), 0) << code;
     code = code_of(std::string(cpu), kVector, max + "splat (float 1.0)");
-    EXPECT_EQ(count(code, "vmaxps"), 1) << code;
-    EXPECT_EQ(count(code, "vaddps") + count(code, "vcmpunordps"), 0) << code;
+    EXPECT_EQ(CountWord(code, "vmaxps"), 1) << code;
+    EXPECT_EQ(CountWord(code, "vaddps") + CountWord(code, "vcmpunordps"), 0) << code;
   }
   // Where vectors are to be narrower than the machine's, wider ones come in parts that it has.
   auto compiler = Compiler::Create({"cascadelake", ""});
@@ -113,8 +109,8 @@ define void @f(ptr %p, ptr %q) "prefer-vector-width"="256" "min-legal-vector-wid
                                    "function(weft-lower-ieee-minmax)", CodeEffort::kKernels, &code,
                                    nullptr);
   ASSERT_TRUE(done);
-  EXPECT_EQ(count(code, "vrangeps"), 4) << code;
-  EXPECT_EQ(count(code, "zmm"), 0) << code;
+  EXPECT_EQ(CountWord(code, "vrangeps"), 4) << code;
+  EXPECT_EQ(CountWord(code, "zmm"), 0) << code;
 }
 
 // Two choices by the same two conditions: by the one that is there at once first, and by the one

@@ -29,33 +29,30 @@ struct Bfmmla {
     return vbfmmlaq_f32(sums, vreinterpretq_bf16_u8(a), vreinterpretq_bf16_u8(b));
   }
 };
-struct Smmla {
+struct OfBytes {
   static constexpr int kGroup = SquareInstructions::kRowBytes;
   static constexpr bool kTurned = false;
+};
+struct Smmla : OfBytes {
   using Sums = int32x4_t;
   WEFT_MMLA static Sums Dot(Sums sums, uint8x16_t a, uint8x16_t b) {
     return vmmlaq_s32(sums, vreinterpretq_s8_u8(a), vreinterpretq_s8_u8(b));
   }
 };
-struct Ummla {
-  static constexpr int kGroup = SquareInstructions::kRowBytes;
-  static constexpr bool kTurned = false;
+struct Ummla : OfBytes {
   using Sums = uint32x4_t;
   WEFT_MMLA static Sums Dot(Sums sums, uint8x16_t a, uint8x16_t b) {
     return vmmlaq_u32(sums, a, b);
   }
 };
-struct Usmmla {
-  static constexpr int kGroup = SquareInstructions::kRowBytes;
-  static constexpr bool kTurned = false;
+struct Usmmla : OfBytes {
   using Sums = int32x4_t;
   WEFT_MMLA static Sums Dot(Sums sums, uint8x16_t a, uint8x16_t b) {
     return vusmmlaq_s32(sums, a, vreinterpretq_s8_u8(b));
   }
 };
 // The unsigned operand is the first one of the instruction: sums are squares of the transpose.
-struct TurnedUsmmla {
-  static constexpr int kGroup = SquareInstructions::kRowBytes;
+struct TurnedUsmmla : OfBytes {
   static constexpr bool kTurned = true;
   using Sums = int32x4_t;
   WEFT_MMLA static Sums Dot(Sums sums, uint8x16_t a, uint8x16_t b) {

@@ -24,13 +24,9 @@ WEFT_MMLA inline uint8x16_t Zip1(uint8x8_t a, uint8x8_t b) {
   return vcombine_u8(vzip1_u8(a, b), vzip2_u8(a, b));
 }
 
-// The 8 columns of 4 rows of bf16 as pairs of columns.
-[[gnu::always_inline]] WEFT_MMLA inline void PairColumns(const std::byte* const* rows, int64_t at,
-                                                         uint8x16_t* pairs, Bfmmla) {
-  auto load = [&](int q) WEFT_MMLA {
-    return vreinterpretq_u16_u8(vld1q_u8(reinterpret_cast<const uint8_t*>(rows[q]) + 2 * at));
-  };
-  uint16x8_t a = load(0), b = load(1), c = load(2), d = load(3);
+// A transpose: the lanes of four vectors, as pairs of lanes beside each other.
+[[gnu::always_inline]] WEFT_MMLA inline void Transpose(uint16x8_t a, uint16x8_t b, uint16x8_t c,
+                                                       uint16x8_t d, uint8x16_t* pairs) {
   uint32x4_t ab0 = vreinterpretq_u32_u16(vzip1q_u16(a, b)),
              ab1 = vreinterpretq_u32_u16(vzip2q_u16(a, b)),
              cd0 = vreinterpretq_u32_u16(vzip1q_u16(c, d)),
@@ -39,6 +35,15 @@ WEFT_MMLA inline uint8x16_t Zip1(uint8x8_t a, uint8x8_t b) {
   pairs[1] = vreinterpretq_u8_u32(vzip2q_u32(ab0, cd0));
   pairs[2] = vreinterpretq_u8_u32(vzip1q_u32(ab1, cd1));
   pairs[3] = vreinterpretq_u8_u32(vzip2q_u32(ab1, cd1));
+}
+
+// The 8 columns of 4 rows of bf16 as pairs of columns.
+[[gnu::always_inline]] WEFT_MMLA inline void PairColumns(const std::byte* const* rows, int64_t at,
+                                                         uint8x16_t* pairs, Bfmmla) {
+  auto load = [&](int q) WEFT_MMLA {
+    return vreinterpretq_u16_u8(vld1q_u8(reinterpret_cast<const uint8_t*>(rows[q]) + 2 * at));
+  };
+  Transpose(load(0), load(1), load(2), load(3), pairs);
 }
 
 // The 8 columns of 8 rows of bytes.
@@ -50,15 +55,7 @@ template <class Mmla>
     uint8x8_t y = vld1_u8(reinterpret_cast<const uint8_t*>(rows[q + 1]) + at);
     return vreinterpretq_u16_u8(Zip1(x, y));
   };
-  uint16x8_t ab = zipped(0), cd = zipped(2), ef = zipped(4), gh = zipped(6);
-  uint32x4_t abcd0 = vreinterpretq_u32_u16(vzip1q_u16(ab, cd)),
-             abcd1 = vreinterpretq_u32_u16(vzip2q_u16(ab, cd)),
-             efgh0 = vreinterpretq_u32_u16(vzip1q_u16(ef, gh)),
-             efgh1 = vreinterpretq_u32_u16(vzip2q_u16(ef, gh));
-  pairs[0] = vreinterpretq_u8_u32(vzip1q_u32(abcd0, efgh0));
-  pairs[1] = vreinterpretq_u8_u32(vzip2q_u32(abcd0, efgh0));
-  pairs[2] = vreinterpretq_u8_u32(vzip1q_u32(abcd1, efgh1));
-  pairs[3] = vreinterpretq_u8_u32(vzip2q_u32(abcd1, efgh1));
+  Transpose(zipped(0), zipped(2), zipped(4), zipped(6), pairs);
 }
 
 template <class Mmla, int kPairs>

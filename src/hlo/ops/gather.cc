@@ -1,5 +1,6 @@
 #include "hlo/attrs.h"
 #include "hlo/evaluate/index_ops.h"
+#include "hlo/gather_sizes.h"
 #include "hlo/instruction.h"
 #include "hlo/op.h"
 #include "hlo/ops/dim_rules.h"
@@ -89,18 +90,12 @@ Result<Shape> InferGather(const InferArgs& args) {
   int64_t result_rank = static_cast<int64_t>(a.offset_dims.size()) + indices.rank() - 1;
   if (result_rank > kMaxRank) return InvalidArgument("gather: too many result dimensions");
   Shape to = Shape::Scalar(operand.dtype());
-  int64_t window = 0, batch = 0;
-  for (int64_t i = 0; i < result_rank; ++i) {
-    if (Contains(a.offset_dims, i)) {
-      while (Contains(a.collapsed_slice_dims, window) || Contains(a.operand_batching_dims, window))
-        ++window;
-      int64_t size = a.slice_sizes[static_cast<size_t>(window)];
-      to.AppendDim(size, size == operand.dim(window) && operand.is_dynamic(window));
-      ++window;
+  for (const auto& [source, dim] : GatherDims(a, result_rank)) {
+    if (source == 0) {
+      int64_t size = a.slice_sizes[static_cast<size_t>(dim)];
+      to.AppendDim(size, size == operand.dim(dim) && operand.is_dynamic(dim));
     } else {
-      if (batch == a.index_vector_dim) ++batch;
-      to.AppendDim(indices.dim(batch), indices.is_dynamic(batch));
-      ++batch;
+      to.AppendDim(indices.dim(dim), indices.is_dynamic(dim));
     }
   }
   return to;

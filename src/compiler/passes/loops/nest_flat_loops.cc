@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/log.h"
 #include "compiler/passes.h"
 #include "compiler/passes/loops/loop_state.h"
 #include "compiler/passes/rewrite.h"
@@ -158,6 +159,8 @@ Result<bool> NestFlatLoop(Instruction* i) {
   std::optional<Loop> loop = FindLoop(i);
   std::optional<Nest> nest = loop ? FindNest(*loop) : std::nullopt;
   if (!nest) return false;
+  VLOG("pass", 3) << "nest-flat-loops: " << i->name() << ": element " << nest->counter
+                  << " counts an inner loop to " << nest->end;
   Computation* body = TRY(AddOuterBody(*nest, *loop->body));
   i->mutable_attrs<hlo::WhileAttrs>().body = body;
   return true;
