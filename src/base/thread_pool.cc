@@ -134,17 +134,19 @@ ThreadPool::~ThreadPool() {
     stopping_ = true;
     limit_ = threads_;
     workers = std::move(workers_);
+    WakeAll();
   }
-  wake_.notify_all();
   for (std::thread& worker : workers) worker.join();
 }
 
 void ThreadPool::SetLimit(int n) {
-  {
-    MutexLock lock(mutex_);
-    limit_ = std::clamp(n, 1, threads_);
-  }
-  wake_.notify_all();
+  MutexLock lock(mutex_);
+  limit_ = std::clamp(n, 1, threads_);
+  WakeAll();
+}
+
+void ThreadPool::WakeAll() {
+  for (Sleeper& sleeper : sleepers_) sleeper.wake.notify_one();
 }
 
 void ThreadPool::Schedule(std::function<void()> task) {
@@ -159,6 +161,7 @@ void ThreadPool::Enqueue(Entry entry) {
     queue_.push_back(std::move(entry));
     while (!stopping_ && idle_ < waiting_ && static_cast<int>(workers_.size()) < AllowedWorkers()) {
       int index = static_cast<int>(workers_.size());
+      sleepers_.emplace_back(index);
       workers_.emplace_back([this, index] { Work(index); });
       ++idle_;  // until it takes its first task
     }
@@ -168,13 +171,21 @@ void ThreadPool::Enqueue(Entry entry) {
 }
 
 // Those that look for work find it themselves. Who wakes wakes others in turn: each takes its time.
-ThreadPool::ToWake ThreadPool::ThreadsToWake() const {
+// The last to fall asleep come first: their caches are warm and their cores sleep less deeply.
+ThreadPool::ToWake ThreadPool::ThreadsToWake() {
   ToWake result;
-  // Above the limit it may be the wrong ones that wake, so that all must look.
-  result.count = static_cast<int>(workers_.size()) > AllowedWorkers()
-                     ? sleeping_
-                     : std::clamp(waiting_ - (idle_ - sleeping_), 0, std::min(sleeping_, 2));
-  if (result.count > 0 && workers_.size() <= kFewWorkers) result.workers = started_;
+  const int allowed = AllowedWorkers(), looking = idle_ - static_cast<int>(asleep_.size());
+  // Above the limit it may be the wrong ones that look.
+  const bool above = static_cast<int>(workers_.size()) > allowed;
+  int count = above ? waiting_.load() : std::clamp(waiting_ - looking, 0, 2);
+  for (auto at = asleep_.end(); count > 0 && at != asleep_.begin();) {
+    --at;
+    if ((*at)->index >= allowed) continue;
+    result.sleepers.push_back(*at);
+    at = asleep_.erase(at);
+    --count;
+  }
+  if (!result.sleepers.empty() && workers_.size() <= kFewWorkers) result.workers = started_;
   return result;
 }
 
@@ -182,10 +193,9 @@ ThreadPool::ToWake ThreadPool::ThreadsToWake() const {
 // moment, and waits there for milliseconds although another core has become free. Where there are
 // many workers a core is free.
 void ThreadPool::WakeSome(const ToWake& which) {
-  if (which.count == 0) return;
+  if (which.sleepers.empty()) return;
   OffThisCore elsewhere(which.workers);
-  if (which.count > 2) return wake_.notify_all();
-  for (int i = 0; i < which.count; ++i) wake_.notify_one();
+  for (Sleeper* sleeper : which.sleepers) sleeper->wake.notify_one();
 }
 
 ThreadPool::Entry ThreadPool::Take() {
@@ -220,6 +230,7 @@ void ThreadPool::LockSoon() {
 void ThreadPool::Work(int index) {
   SignalStack stack;
   LockSoon();
+  Sleeper& self = sleepers_[static_cast<size_t>(index)];
   if (started_.size() < kFewWorkers) started_.push_back(gettid());
   while (true) {
     if (queue_.empty() && !stopping_ && index < AllowedWorkers()) {
@@ -228,9 +239,9 @@ void ThreadPool::Work(int index) {
       LockSoon();
     }
     while (!(stopping_ && queue_.empty()) && (queue_.empty() || index >= AllowedWorkers())) {
-      ++sleeping_;
-      mutex_.Wait(wake_);
-      --sleeping_;
+      asleep_.push_back(&self);
+      mutex_.Wait(self.wake);
+      std::erase(asleep_, &self);  // unless who woke it has done so
     }
     if (queue_.empty()) break;
     Entry entry = Take();

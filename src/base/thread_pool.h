@@ -55,11 +55,16 @@ class ThreadPool {
     std::shared_ptr<Loop> loop;
     int copies = 1;
   };
-  // How many sleepers to wake, and who the workers are where they are few.
+  // A worker as others wake it.
+  struct Sleeper {
+    const int index;
+    std::condition_variable wake;
+  };
+  // Whom to wake, and who the workers are where they are few.
   static constexpr int kFewWorkers = 3;
   using Workers = InlineVec<int, kFewWorkers>;
   struct ToWake {
-    int count = 0;
+    InlineVec<Sleeper*, 2> sleepers;
     Workers workers;
   };
   void Run(int64_t n, int64_t grain, const void* fn, RangeFn call);
@@ -68,19 +73,22 @@ class ThreadPool {
   Entry Take() WEFT_REQUIRES(mutex_);
   void LookForWork() const WEFT_EXCLUDES(mutex_);
   void LockSoon() WEFT_THREAD_ATTRIBUTE(acquire_capability(mutex_));
-  ToWake ThreadsToWake() const WEFT_REQUIRES(mutex_);
-  void WakeSome(const ToWake& which) WEFT_EXCLUDES(mutex_);
+  ToWake ThreadsToWake() WEFT_REQUIRES(mutex_);
+  static void WakeSome(const ToWake& which);
+  void WakeAll() WEFT_REQUIRES(mutex_);
   int AllowedWorkers() const { return std::max(1, limit_ - 1); }
 
   const int threads_;
   mutable Mutex mutex_;
-  std::condition_variable wake_;
   std::deque<Entry> queue_ WEFT_GUARDED_BY(mutex_);
   std::atomic<int> waiting_{0};  // copies in the queue; for those who look without the mutex too
   std::vector<std::thread> workers_ WEFT_GUARDED_BY(mutex_);
   Workers started_ WEFT_GUARDED_BY(mutex_);  // the first few, as the system names them
-  // Without a task, and those of them that sleep; the others are looking for one.
-  int idle_ WEFT_GUARDED_BY(mutex_) = 0, sleeping_ WEFT_GUARDED_BY(mutex_) = 0;
+  std::deque<Sleeper> sleepers_ WEFT_GUARDED_BY(mutex_);  // one for each worker, in their order
+  // Workers without a task, and those of them that sleep, the last to fall asleep last; the others
+  // are looking for one.
+  int idle_ WEFT_GUARDED_BY(mutex_) = 0;
+  std::vector<Sleeper*> asleep_ WEFT_GUARDED_BY(mutex_);
   std::atomic<int> limit_;
   bool stopping_ WEFT_GUARDED_BY(mutex_) = false;
 };

@@ -11,7 +11,7 @@
 namespace weft::client {
 namespace {
 
-constexpr int64_t kCopyGrain = int64_t{1} << 18;  // bytes that a thread copies at least
+constexpr int64_t kCopyGrain = int64_t{1} << 17;  // bytes that a thread copies at least
 // Less than this is mostly memory that malloc had before.
 constexpr int64_t kFreshBytes = int64_t{1} << 18;
 // From a few of them on. 2 MiB on x86_64 and on arm64 with pages of 4 KiB.
