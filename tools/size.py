@@ -36,7 +36,7 @@ def functions(lines):
   """(length, name) of functions, by the line that closes them at the indentation at which they begin."""
   at = 0
   while at < len(lines):
-    begins = DEFINITION.match(lines[at])
+    begins = None if lines[at].endswith("\\") else DEFINITION.match(lines[at])  # a macro's rows are no function
     opens = at
     while begins and opens < min(at + 8, len(lines) - 1) and not lines[opens].endswith(("{", ";", "}")):
       opens += 1
