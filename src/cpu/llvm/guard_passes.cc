@@ -137,19 +137,10 @@ class GuardWidening : public llvm::PassInfoMixin<GuardWidening> {
     return true;
   }
 
-  static void Part(const Iteration& iteration) {
+  // What the guards are made of, computed where the iteration begins; whether all of them hold.
+  static llvm::Value* AskAll(const Iteration& iteration, llvm::IRBuilder<>& b,
+                             llvm::ValueToValueMapTy& map) {
     const auto kMap = llvm::RF_NoModuleLevelChanges | llvm::RF_IgnoreMissingLocals;
-    llvm::Function& function = *iteration.header->getParent();
-    llvm::MDBuilder facts(function.getContext());
-    llvm::BasicBlock* begin =
-        iteration.header->splitBasicBlock(iteration.header->getFirstNonPHIIt());
-    llvm::BasicBlock* end = iteration.latch->splitBasicBlock(iteration.latch->getFirstNonPHIIt());
-    std::vector<llvm::BasicBlock*> blocks = iteration.blocks, copies;
-    std::replace(blocks.begin(), blocks.end(), iteration.header, begin);
-    auto read_later = ReadLater(blocks);
-
-    llvm::ValueToValueMapTy map;
-    llvm::IRBuilder<> b(iteration.header->getTerminator());
     for (llvm::Instruction* i : iteration.early) {
       llvm::Instruction* copy = b.Insert(i->clone());
       llvm::RemapInstruction(copy, map, kMap);
@@ -165,7 +156,22 @@ class GuardWidening : public llvm::PassInfoMixin<GuardWidening> {
       llvm::Value* holds = LikelySuccessor(*check) == 0 ? condition : b.CreateNot(condition);
       all = all == nullptr ? holds : b.CreateAnd(all, holds);
     }
+    return all;
+  }
 
+  static void Part(const Iteration& iteration) {
+    llvm::Function& function = *iteration.header->getParent();
+    llvm::MDBuilder facts(function.getContext());
+    llvm::BasicBlock* begin =
+        iteration.header->splitBasicBlock(iteration.header->getFirstNonPHIIt());
+    llvm::BasicBlock* end = iteration.latch->splitBasicBlock(iteration.latch->getFirstNonPHIIt());
+    std::vector<llvm::BasicBlock*> blocks = iteration.blocks, copies;
+    std::replace(blocks.begin(), blocks.end(), iteration.header, begin);
+    auto read_later = ReadLater(blocks);
+
+    llvm::ValueToValueMapTy map;
+    llvm::IRBuilder<> b(iteration.header->getTerminator());
+    llvm::Value* all = AskAll(iteration, b, map);
     for (llvm::BasicBlock* block : blocks) {
       llvm::BasicBlock* copy =
           llvm::BasicBlock::Create(function.getContext(), "", &function, begin);

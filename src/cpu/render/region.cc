@@ -18,7 +18,7 @@ constexpr int64_t kManyPointers =
 
 std::string Signature(const FunctionContext& cx) {
   if (!cx.region) return "i32 @weft_run(ptr %ctx, ptr %buffers)";
-  std::string text = StrCat("internal i32 @cx.region", cx.plan.region_numbers.at(cx.region->loop),
+  std::string text = StrCat("internal i32 @region_", cx.plan.region_numbers.at(cx.region->loop),
                             "(ptr nocapture readonly %ctx");
   bool shares = SharesArena(cx, *cx.region);
   if (shares) {

@@ -168,7 +168,7 @@ void RenderStep(FunctionContext& cx, const Step& step, const program::WhileStep&
   std::string running = Offset(cx, "%ctx", offsetof(NativeContext, region));
   cx.ir.Line("store i32 ", found->second, ", ptr ", running, ", align 4");
   NoteRegion(cx, found->second, false);
-  std::string code = cx.ir.Def("call i32 @cx.region", found->second, "(ptr %ctx", arguments, ")");
+  std::string code = cx.ir.Def("call i32 @region_", found->second, "(ptr %ctx", arguments, ")");
   NoteRegion(cx, found->second, true);
   cx.ir.Line("store i32 -1, ptr ", running, ", align 4");
   ReturnUnlessZero(cx, code);

@@ -80,6 +80,18 @@ struct Nest {                                // what a loop or a branch works on
   std::vector<Value> arrays;
 };
 
+template <class T>
+T PickOne(Dice& dice, const std::vector<T>& all) {
+  auto n = static_cast<int64_t>(all.size());
+  // The latest more often: they are made of the others.
+  int64_t recent = dice.Chance(50) ? std::min<int64_t>(n, 3) : n;
+  return all[static_cast<size_t>(n - 1 - dice.Below(recent))];
+}
+
+inline bool HaveSameShape(const Value& a, const Value& b) {
+  return a.dtype() == b.dtype() && a.shape().dims() == b.shape().dims();
+}
+
 struct Maker {
   Maker(uint64_t seed, Module& module);
   Status MakeEntry(RandomModule& made);
