@@ -52,7 +52,7 @@ bool SumsInF64(const Instruction& scatter, const ScatterDims& dims, bool in_loop
          (dims.updates >= kUpdatesPerPlace * places && shape.elements() <= kMostPlaces);
 }
 
-// Arrays that a thread takes turns with, where filling and joining one more costs little.
+// Arrays of one thread, updated round robin, where filling and joining one more costs little.
 int64_t ChainsOf(const Instruction& scatter, const ScatterDims& dims, int64_t threads) {
   int64_t each = dims.updates / (threads * std::max<int64_t>(1, scatter.shape().elements()));
   if (each >= kUpdatesPerPlace * program::CodeBounds::kCopies) return program::CodeBounds::kCopies;

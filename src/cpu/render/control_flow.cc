@@ -193,12 +193,12 @@ std::string LoopMetadata(KernelContext& cx, LoopKind kind) {
     cx.access.group() = cx.metadata.Add("distinct !{}");
     std::string accesses =
         cx.metadata.Add("!{!\"llvm.loop.parallel_accesses\", ", cx.access.group(), "}");
-    std::string wish = cx.metadata.Add("!{!\"llvm.loop.vectorize.enable\", i1 true}");
-    return StrCat(", !llvm.loop ", cx.metadata.AddLoop(", ", accesses, ", ", wish));
+    std::string hint = cx.metadata.Add("!{!\"llvm.loop.vectorize.enable\", i1 true}");
+    return StrCat(", !llvm.loop ", cx.metadata.AddLoop(", ", accesses, ", ", hint));
   }
   if (kind == LoopKind::kUnroll) {
-    std::string wish = cx.metadata.Add("!{!\"llvm.loop.unroll.enable\"}");
-    return StrCat(", !llvm.loop ", cx.metadata.AddLoop(", ", wish));
+    std::string hint = cx.metadata.Add("!{!\"llvm.loop.unroll.enable\"}");
+    return StrCat(", !llvm.loop ", cx.metadata.AddLoop(", ", hint));
   }
   return "";
 }
