@@ -5,6 +5,7 @@ Functions and classes are found by their indentation, which clang-format keeps.
 """
 
 import collections
+import os
 import pathlib
 import re
 
@@ -36,7 +37,8 @@ def functions(lines):
   """(length, name) of functions, by the line that closes them at the indentation at which they begin."""
   at = 0
   while at < len(lines):
-    begins = DEFINITION.match(lines[at])
+    in_macro = lines[at].endswith("\\") or lines[at - 1].endswith("\\")  # whose rows are no functions
+    begins = None if in_macro else DEFINITION.match(lines[at])
     opens = at
     while begins and opens < min(at + 8, len(lines) - 1) and not lines[opens].endswith(("{", ";", "}")):
       opens += 1
@@ -50,16 +52,22 @@ def functions(lines):
 
 def classes(files):
   """(member functions in all files, lines of the definition, name)"""
-  methods, lengths = collections.Counter(), {}
-  for _, lines in files:
+  methods, lengths, homes = collections.Counter(), {}, collections.defaultdict(list)
+  for path, lines in files:
     for number, line in enumerate(lines):
-      if found := METHOD.match(line):
-        methods[found["owner"]] += 1
       if found := CLASS.match(line):
         end = next((n for n in range(number, len(lines)) if lines[n].startswith("}")), number)
-        lengths[found["name"]] = max(lengths.get(found["name"], 0), end - number + 1)
-        methods[found["name"]] += sum(1 for inside in lines[number:end] if re.match(r"  (?! ).*\w\(.*\).*\{", inside))
-  return sorted(((count, lengths.get(name, 0), name) for name, count in methods.items() if name in lengths), reverse=True)
+        key = (found["name"], path.parent)
+        lengths[key] = max(lengths.get(key, 0), end - number + 1)
+        methods[key] += sum(1 for inside in lines[number:end] if re.match(r"  (?! ).*\w\(.*\).*\{", inside))
+        homes[found["name"]].append(path.parent)
+  for path, lines in files:
+    for found in filter(None, map(METHOD.match, lines)):
+      # Of classes of one name the one that lies nearest.
+      near = max(homes[found["owner"]], key=lambda home: len(os.path.commonpath([home, path.parent])), default=None)
+      if near:
+        methods[found["owner"], near] += 1
+  return sorted(((count, lengths[key], f"{key[0]}  {key[1].relative_to(ROOT)}") for key, count in methods.items()), reverse=True)
 
 
 def contents(folder):

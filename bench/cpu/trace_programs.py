@@ -9,13 +9,15 @@ import fused_programs
 import harness
 import loop_programs
 import networks
+import spellings
+import unseen_programs
 
 
 def main(folder):
   folder = pathlib.Path(folder)
   steps = [harness.Program(name=make.__name__, kind="network", make=make)
            for make in (networks.mlp, networks.transformer, networks.resnet18)]
-  programs = [*loop_programs.PROGRAMS, *fused_programs.PROGRAMS, *steps]
+  programs = [*loop_programs.PROGRAMS, *fused_programs.PROGRAMS, *spellings.PROGRAMS, *unseen_programs.PROGRAMS, *steps]
   failed = 0
   for program in programs:
     try:

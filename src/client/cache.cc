@@ -16,6 +16,7 @@
 #include "base/digest.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/write_all.h"
 
 namespace weft::client {
 namespace {
@@ -39,16 +40,6 @@ struct FileHandle {
   FileHandle(const FileHandle&) = delete;
   int fd;
 };
-
-bool WriteAll(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    ssize_t n = write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    bytes.remove_prefix(static_cast<size_t>(n));
-  }
-  return true;
-}
 
 bool ReadAll(int fd, std::string& bytes) {
   size_t done = 0;

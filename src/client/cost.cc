@@ -110,6 +110,18 @@ double CopiedBytes(const Instruction& update) {
   return bytes;
 }
 
+double WindowElements(const Instruction& reduce) {
+  double window = 1;
+  for (const auto& dim : reduce.attrs<hlo::ReduceWindowAttrs>().window.dims) {
+    window *= static_cast<double>(dim.size);
+  }
+  return window;
+}
+
+double LastDim(const Shape& shape) {
+  return static_cast<double>(shape.dim(shape.rank() - 1));
+}
+
 class CostWalk {
  public:
   const CostAnalysis& Of(const Computation& computation) {
@@ -137,6 +149,15 @@ class CostWalk {
     }
   }
 
+  CostAnalysis OfDearestBranch(const Instruction& conditional) {
+    CostAnalysis most;
+    for (const Computation* called : conditional.called_computations()) {
+      const CostAnalysis& one = Of(*called);
+      if (one.flops + one.bytes_accessed > most.flops + most.bytes_accessed) most = one;
+    }
+    return most;
+  }
+
   CostAnalysis Of(const Instruction& instruction) {
     CostAnalysis cost;
     Op op = instruction.op();
@@ -151,14 +172,9 @@ class CostWalk {
       case Op::kDot: cost.flops = cost.dot_flops = DotFlops(instruction); break;
       case Op::kConvolution: cost.flops = ConvolutionFlops(instruction); break;
       case Op::kReduce: AddApplied(cost, instruction, std::max(0.0, in - out)); break;
-      case Op::kReduceWindow: {
-        double window = 1;
-        for (const auto& dim : instruction.attrs<hlo::ReduceWindowAttrs>().window.dims) {
-          window *= static_cast<double>(dim.size);
-        }
-        AddApplied(cost, instruction, out * (window - 1));
+      case Op::kReduceWindow:
+        AddApplied(cost, instruction, out * (WindowElements(instruction) - 1));
         break;
-      }
       case Op::kMap: AddApplied(cost, instruction, out); break;
       case Op::kScatter:
         cost.bytes_accessed = TouchedBytes(instruction);
@@ -167,16 +183,8 @@ class CostWalk {
       case Op::kDynamicUpdateSlice: cost.bytes_accessed = TouchedBytes(instruction); break;
       case Op::kSelectAndScatter: AddApplied(cost, instruction, in); break;
       case Op::kSort: cost.flops = in * std::ceil(std::log2(std::max(in, 2.0))); break;
-      case Op::kCholesky: {
-        double n = static_cast<double>(instruction.shape().dim(instruction.shape().rank() - 1));
-        cost.flops = out * n / 3;
-        break;
-      }
-      case Op::kTriangularSolve: {
-        const Shape& a = instruction.operand(0)->shape();
-        cost.flops = out * static_cast<double>(a.dim(a.rank() - 1));
-        break;
-      }
+      case Op::kCholesky: cost.flops = out * LastDim(instruction.shape()) / 3; break;
+      case Op::kTriangularSolve: cost.flops = out * LastDim(instruction.operand(0)->shape()); break;
       case Op::kFft: cost.flops = 4 * out * std::log2(std::max(out, 2.0)); break;
       case Op::kCall:
       case Op::kFusion:
@@ -189,15 +197,7 @@ class CostWalk {
           Add(cost, one);
         }
         break;
-      case Op::kConditional: {
-        CostAnalysis most;
-        for (const Computation* called : instruction.called_computations()) {
-          const CostAnalysis& one = Of(*called);
-          if (one.flops + one.bytes_accessed > most.flops + most.bytes_accessed) most = one;
-        }
-        cost = most;
-        break;
-      }
+      case Op::kConditional: cost = OfDearestBranch(instruction); break;
       default:
         if (IsTranscendental(instruction)) {
           cost.transcendentals = out;

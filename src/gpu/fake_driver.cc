@@ -294,6 +294,9 @@ void SetStreams(CudaDriver& d) {
     At(stream).Add([=] { function(data); });
     return 0;
   };
+}
+
+void SetEvents(CudaDriver& d) {
   d.EventCreate = [](void** event, unsigned) { return *event = new FakeEvent, 0; };
   d.EventDestroy = [](void* event) { return delete static_cast<FakeEvent*>(event), 0; };
   d.EventRecord = [](void* event, void* stream) {
@@ -360,6 +363,7 @@ std::shared_ptr<const CudaDriver> MakeFakeDriver(int64_t bytes) {
   auto driver = std::make_shared<CudaDriver>(13000, 1);
   SetMemory(*driver);
   SetStreams(*driver);
+  SetEvents(*driver);
   SetDevice(*driver);
   return driver;
 }

@@ -1,7 +1,7 @@
 // Launch configurations: blocks, threads and shared memory of kernels.
 #include <algorithm>
 
-#include "gpu/kernel_renderer.h"
+#include "gpu/kernel_context.h"
 #include "program/cost.h"
 
 namespace weft::gpu {

@@ -11,6 +11,8 @@
 
 namespace weft::gpu {
 
+constexpr int64_t kLoopThreads = 256;  // for grids without thread loops
+
 // Its steps can run in one block, which is sooner done than with a launch each by all cores.
 bool CanBeNativeLoop(const program::Program& program, const program::Step& loop,
                      const program::TargetInfo& target = program::TargetInfo::H200());

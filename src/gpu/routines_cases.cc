@@ -45,6 +45,33 @@ RoutineCase GemmCase(const GemmTest& t) {
 
 }  // namespace
 
+RoutineCase CallCase(std::string name, std::string_view routine, const std::vector<OneUse>& uses,
+                     std::string_view attrs, double slack, std::string_view kernels) {
+  std::string buffers, list;
+  int64_t parameters = 0, results = 0;
+  bool donates = false;
+  for (size_t i = 0; i < uses.size(); ++i) {
+    std::string_view access = uses[i].access;
+    if (access != "write") {
+      StrAppend(buffers, "buffer b", i, ": ", uses[i].shape, " parameter ", parameters++,
+                access == "update" ? " must_donate" : "", "\n");
+    }
+    if (access == "update") {
+      StrAppend(buffers, "buffer r", i, ": ", uses[i].shape, " result ", results++, " in b", i,
+                " at 0\n");
+      donates = true;
+    }
+    if (access == "write") {
+      StrAppend(buffers, "buffer b", i, ": ", uses[i].shape, " result ", results++, "\n");
+    }
+    StrAppend(list, i > 0 ? ", " : "", access, " ", access == "update" ? "r" : "b", i);
+  }
+  return {name,
+          StrCat("program p\n", buffers, kernels, "steps {\n  call \"", routine, "\"(", list, ") {",
+                 attrs, "}\n}\n"),
+          slack, donates};
+}
+
 std::vector<RoutineCase> GemmCases(bool few) {
   std::vector<RoutineCase> cases;
   auto add = [&](const GemmTest& t) { cases.push_back(GemmCase(t)); };
@@ -93,38 +120,6 @@ std::vector<RoutineCase> GemmCases(bool few) {
 }
 
 namespace {
-
-// A step of buffers in order: "read x: f32[4]" lines become parameters and results.
-struct OneUse {
-  const char* access;  // "read", "write", "update"
-  std::string shape;
-};
-RoutineCase CallCase(std::string name, std::string_view routine, const std::vector<OneUse>& uses,
-                     std::string_view attrs, double slack, std::string_view kernels = "") {
-  std::string buffers, list;
-  int64_t parameters = 0, results = 0;
-  bool donates = false;
-  for (size_t i = 0; i < uses.size(); ++i) {
-    std::string_view access = uses[i].access;
-    if (access != "write") {
-      StrAppend(buffers, "buffer b", i, ": ", uses[i].shape, " parameter ", parameters++,
-                access == "update" ? " must_donate" : "", "\n");
-    }
-    if (access == "update") {
-      StrAppend(buffers, "buffer r", i, ": ", uses[i].shape, " result ", results++, " in b", i,
-                " at 0\n");
-      donates = true;
-    }
-    if (access == "write") {
-      StrAppend(buffers, "buffer b", i, ": ", uses[i].shape, " result ", results++, "\n");
-    }
-    StrAppend(list, i > 0 ? ", " : "", access, " ", access == "update" ? "r" : "b", i);
-  }
-  return {name,
-          StrCat("program p\n", buffers, kernels, "steps {\n  call \"", routine, "\"(", list, ") {",
-                 attrs, "}\n}\n"),
-          slack, donates};
-}
 
 constexpr std::string_view kLess =
     "kernel less(read a0: f32[1], read b0: f32[1], read a1: s32[1], read b1: s32[1], write out: "
@@ -262,128 +257,6 @@ std::vector<RoutineCase> RandomCases(bool few) {
   }
   for (const char* type : {"f32", "f64", "f16"}) numbers(type, "normal");
   for (const char* type : {"u8", "s32", "u64"}) numbers(type, "bits");
-  return cases;
-}
-
-namespace {
-
-// Adds to the diagonal, so that matrices are well conditioned and positive definite: a a^T is not
-// needed, as only one triangle is read and it is diagonally dominant.
-std::function<void(Literal&, int64_t)> Dominant(int64_t n) {
-  return [n](Literal& a, int64_t number) {
-    if (number != 0) return;
-    DType type = a.shape().dtype(), real = RealType(type);
-    int64_t width = ByteWidth(type);
-    for (int64_t e = 0; e < a.shape().elements(); ++e) {
-      if (e / n % n != e % n) continue;
-      double x[2] = {static_cast<double>(n), 0};
-      for (int64_t part = 0; part < (IsComplex(type) ? 2 : 1); ++part) {
-        StoreF64(real, &x[part], 1, a.mutable_data() + e * width + part * ByteWidth(real));
-      }
-    }
-  };
-}
-
-// Reflections whose product does not grow with their number.
-void ShrinkReflections(Literal& a, int64_t number) {
-  if (number != 0) return;
-  DType real = RealType(a.shape().dtype());
-  int64_t n = a.byte_size() / ByteWidth(real);
-  for (int64_t i = 0; i < n; ++i) {
-    double x;
-    std::byte* at = a.mutable_data() + i * ByteWidth(real);
-    LoadF64(real, at, 1, &x);
-    x /= 100;
-    StoreF64(real, &x, 1, at);
-  }
-}
-
-}  // namespace
-
-std::vector<RoutineCase> LinalgCases(bool few) {
-  std::vector<RoutineCase> cases;
-  auto matrix = [](const char* type, int64_t batch, int64_t m, int64_t n) {
-    return StrCat(type, "[", batch, ",", m, ",", n, "]");
-  };
-  auto cholesky = [&](const char* type, int64_t batch, int64_t n, bool lower, bool definite) {
-    std::string a = matrix(type, batch, n, n);
-    cases.push_back(CallCase(StrCat("cholesky_", a, lower), "cholesky", {{"read", a}, {"write", a}},
-                             StrCat("n = ", n, ", batch = ", batch, lower ? "" : ", lower = false"),
-                             64));
-    if (definite) cases.back().prepare = Dominant(n);
-  };
-  auto solve = [&](const char* type, int64_t batch, int64_t m, int64_t n, bool left,
-                   const char* attrs) {
-    int64_t order = left ? m : n;
-    std::string b = matrix(type, batch, m, n);
-    cases.push_back(
-        CallCase(StrCat("solve_", b, left, attrs), "triangular_solve",
-                 {{"read", matrix(type, batch, order, order)}, {"read", b}, {"write", b}},
-                 StrCat("m = ", m, ", n = ", n, ", batch = ", batch,
-                        left ? "" : ", left_side = false", attrs),
-                 64));
-    cases.back().prepare = Dominant(order);
-  };
-  auto lu = [&](const char* type, int64_t batch, int64_t m, int64_t n) {
-    std::string a = matrix(type, batch, m, n);
-    cases.push_back(CallCase(StrCat("lu_", a), "lu",
-                             {{"read", a},
-                              {"write", a},
-                              {"write", StrCat("s32[", batch, ",", m < n ? m : n, "]")},
-                              {"write", StrCat("s32[", batch, "]")}},
-                             StrCat("m = ", m, ", n = ", n, ", batch = ", batch), 2000));
-  };
-  auto qr = [&](const char* type, int64_t batch, int64_t m, int64_t n) {
-    std::string a = matrix(type, batch, m, n);
-    int64_t k = m < n ? m : n;
-    std::string taus = StrCat(type, "[", batch, ",", k, "]"),
-                attrs = StrCat("m = ", m, ", n = ", n, ", batch = ", batch);
-    cases.push_back(CallCase(StrCat("qr_", a), "householder_qr",
-                             {{"read", a}, {"write", a}, {"write", taus}}, attrs, 500));
-    cases.push_back(CallCase(StrCat("product_", a), "householder_product",
-                             {{"read", a}, {"read", taus}, {"write", a}},
-                             StrCat(attrs, ", k = ", k), 2000));
-    cases.back().prepare = ShrinkReflections;
-  };
-  cholesky("f32", 2, 37, true, true);
-  cholesky("c64", 1, 20, false, true);
-  cholesky("f32", 1, 5, true, false);
-  solve("f32", 2, 20, 50, true, ", transpose = true");
-  solve("c64", 1, 10, 9, false, ", conjugate = true, transpose = true, unit_diagonal = true");
-  lu("f32", 2, 30, 20);
-  qr("f32", 2, 20, 15);
-  if (few) return cases;
-  for (const char* type : {"f32", "f64", "c64", "c128", "bf16", "f16"}) {
-    for (bool lower : {false, true}) {
-      cholesky(type, 3, 33, lower, true);
-      cholesky(type, 1, 130, lower, true);
-      solve(type, 2, 40, 70, lower, "");
-      solve(type, 2, 40, 70, lower, ", lower = false");
-      solve(type, 2, 40, 7, lower, ", transpose = true, conjugate = true");
-      solve(type, 2, 140, 1, lower, ", lower = false, transpose = true, unit_diagonal = true");
-    }
-    if (std::string_view(type) == "bf16" || std::string_view(type) == "f16") continue;
-    // Few large ones, which are the libraries'.
-    cholesky(type, 2, 150, true, true);
-    cholesky(type, 1, 150, false, true);
-    cholesky(type, 1, 150, true, false);
-    for (bool left : {false, true}) {
-      solve(type, 2, 140, 160, left, "");
-      solve(type, 1, 140, 160, left, ", lower = false, transpose = true");
-      solve(type, 1, 140, 160, left, ", transpose = true, conjugate = true, unit_diagonal = true");
-      solve(type, 1, 140, 160, left, ", conjugate = true");
-    }
-    lu(type, 2, 150, 140);
-    lu(type, 1, 140, 150);
-    qr(type, 2, 150, 140);
-    qr(type, 1, 140, 150);
-    lu(type, 2, 50, 30);
-    lu(type, 1, 30, 50);
-    lu(type, 1, 100, 100);
-    qr(type, 2, 50, 30);
-    qr(type, 2, 30, 50);
-    qr(type, 1, 300, 60);
-  }
   return cases;
 }
 

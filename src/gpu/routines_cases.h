@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/literal.h"
@@ -17,6 +18,14 @@ struct RoutineCase {
   int64_t fused = 0;             // kernels that are part of a product's launch
   int64_t fused_by_library = 0;  // more of them where there are NVIDIA's libraries
 };
+
+// A step of buffers in order: "read x: f32[4]" lines become parameters and results.
+struct OneUse {
+  const char* access;  // "read", "write", "update"
+  std::string shape;
+};
+RoutineCase CallCase(std::string name, std::string_view routine, const std::vector<OneUse>& uses,
+                     std::string_view attrs, double slack, std::string_view kernels = "");
 
 // `few`: a small choice, where running takes long.
 std::vector<RoutineCase> GemmCases(bool few);

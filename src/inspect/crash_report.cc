@@ -17,6 +17,7 @@
 #include "base/check.h"
 #include "base/doing.h"
 #include "base/mutex.h"
+#include "base/write_all.h"
 
 namespace weft::inspect {
 namespace {
@@ -78,16 +79,6 @@ class Text {
   char text_[2048] = {};
   size_t size_ = 0;
 };
-
-bool WriteAll(int file, std::string_view text) {
-  while (!text.empty()) {
-    ssize_t n = write(file, text.data(), text.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    text.remove_prefix(static_cast<size_t>(n));
-  }
-  return true;
-}
 
 // What the innermost program is, and what of it runs.
 struct Place {

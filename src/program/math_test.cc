@@ -241,7 +241,7 @@ TEST(Math, OneArgumentF64) {
   for (const Function1& f : Functions()) CheckFunction<double>(f, 20000);
 }
 
-// The formulas for single numbers that are waited for.
+// The formulas for single numbers whose latency counts.
 TEST(Math, LatencyBound) {
   for (Function1 f : Functions()) {
     f.ulp_f32 = std::max(f.ulp_f32, 2.5), f.ulp_f64 = std::max(f.ulp_f64, 3.8);

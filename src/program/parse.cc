@@ -12,11 +12,6 @@ namespace weft::program {
 
 namespace {
 
-int NibbleOf(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 class ProgramParser {
  public:
   explicit ProgramParser(std::string_view text) : lexer_(text) {}
@@ -86,59 +81,6 @@ class ProgramParser {
     return shape;
   }
 
-  Result<std::vector<std::byte>> ParseHex() {
-    Position pos = lexer_.peek().pos;
-    std::string digits = TRY(lexer_.String("hex digits in quotes"));
-    std::vector<std::byte> bytes;
-    for (size_t i = 0; i + 1 < digits.size(); i += 2) {
-      int high = NibbleOf(digits[i]), low = NibbleOf(digits[i + 1]);
-      if (high < 0 || low < 0) return lexer_.Fail(pos, "hex digits are 0-9 and a-f");
-      bytes.push_back(static_cast<std::byte>(high * 16 + low));
-    }
-    if (digits.size() % 2 != 0) return lexer_.Fail(pos, "odd number of hex digits");
-    return bytes;
-  }
-
-  Result<Literal> ParseLiteral(const Buffer& buffer) {
-    const Shape& shape = buffer.shape;
-    Buffer plain;  // constants are written an element at a time, packed or not
-    plain.shape = shape;
-    std::optional<int64_t> bytes = ByteSize(plain);
-    if (!bytes) return lexer_.Fail(buffer.pos, "constant is too large");
-    Position pos = lexer_.peek().pos;
-    if (lexer_.Accept("hex")) {
-      std::vector<std::byte> data = TRY(ParseHex());
-      if (static_cast<int64_t>(data.size()) != *bytes) {
-        return lexer_.Fail(pos, "constant has ", data.size(), " bytes, ", shape, " needs ", *bytes);
-      }
-      Literal literal(shape);
-      std::copy(data.begin(), data.end(), literal.mutable_data());
-      return literal;
-    }
-    DType dtype = ComputeType(shape.dtype());
-    if (dtype == DType::kInvalid) return lexer_.Expected("hex");
-    if (dtype == DType::kPred) dtype = DType::kU8;
-    TRY(lexer_.Expect("{"));
-    std::vector<uint64_t> values;
-    while (!lexer_.Accept("}")) {
-      if (!values.empty()) TRY(lexer_.Expect(","));
-      values.push_back(TRY(ParseNumber(lexer_, dtype)));
-    }
-    if (static_cast<int64_t>(values.size()) != shape.elements()) {
-      return lexer_.Fail(pos, "constant has ", values.size(), " elements, ", shape, " needs ",
-                         shape.elements());
-    }
-    Literal literal(shape);
-    for (int64_t i = 0; i < static_cast<int64_t>(values.size()); ++i) {
-      if (IsFloat(dtype)) {
-        literal.SetDouble(i, std::bit_cast<double>(values[i]));
-      } else {
-        literal.SetInt(i, static_cast<int64_t>(values[i]));
-      }
-    }
-    return literal;
-  }
-
   Status ParseBuffer() {
     Buffer buffer;
     buffer.pos = lexer_.peek().pos;
@@ -154,7 +96,7 @@ class ProgramParser {
       buffer.index = TRY(lexer_.Size("a result number"));
     } else if (lexer_.Accept("constant")) {
       buffer.kind = BufferKind::kConstant;
-      buffer.value = TRY(ParseLiteral(buffer));
+      buffer.value = TRY(ParseConstant(lexer_, buffer));
     } else {
       if (!lexer_.Accept("temp")) return lexer_.Expected("parameter, result, constant or temp");
     }
@@ -287,7 +229,7 @@ class ProgramParser {
     if (word == "fill") {
       TRY(ParseUses(step));
       TRY(lexer_.Expect("hex"));
-      step.op = FillStep{TRY(ParseHex())};
+      step.op = FillStep{TRY(ParseHex(lexer_))};
       return {};
     }
     if (word == "send" || word == "recv") {

@@ -6,6 +6,7 @@
 
 #include "base/storage.h"
 #include "runtime/step_cost.h"
+#include "runtime/step_trace.h"
 
 namespace weft::runtime {
 namespace {
@@ -77,15 +78,6 @@ Result<double> Time(Device& device, std::string text, int64_t in, int64_t out, T
   return std::max(best, 1e-9);
 }
 
-std::string Label(const Program& program, const Step& step) {
-  if (!step.name.empty()) return step.name;
-  if (auto* launch = std::get_if<program::KernelStep>(&step.op)) {
-    return program.kernels[launch->kernel].name;
-  }
-  if (auto* call = std::get_if<program::LibraryStep>(&step.op)) return call->routine;
-  return std::string(KindName(step));
-}
-
 // "61 %": of the time that the slower of arithmetic and memory takes at best. More than that has
 // its data in the caches.
 std::string PercentOf(const StepCost& cost, double seconds, const Roofline& roofline) {
@@ -101,7 +93,7 @@ std::string RowText(const Program& program, const Step& step, double seconds,
                     const std::string& more, const std::optional<StepCost>& cost,
                     const Roofline& roofline) {
   seconds = std::max(seconds, 1e-9);
-  std::string label = Label(program, step);
+  std::string label = LabelOf(program, step);
   char text[160];
   std::snprintf(text, sizeof(text), "%-24s %-6s %10.1f us%s", label.c_str(),
                 std::string(KindName(step)).c_str(), seconds * 1e6, more.c_str());

@@ -11,15 +11,6 @@ using program::Step;
 
 constexpr int kMostParts = 64;  // that are listed of a loop
 
-std::string LabelOf(const Program& program, const Step& step) {
-  if (!step.name.empty()) return step.name;
-  if (auto* launch = std::get_if<program::KernelStep>(&step.op)) {
-    return program.kernels[launch->kernel].name;
-  }
-  if (auto* call = std::get_if<program::LibraryStep>(&step.op)) return call->routine;
-  return std::string(KindName(step));
-}
-
 // "f32[8,64], f32[64] -> f32[8,64]": what is read, and what is written.
 std::string ShapesOf(const Program& program, const Step& step) {
   std::string read, written;
@@ -51,6 +42,15 @@ std::string PartsOf(const Program& program, const Step& step) {
 }
 
 }  // namespace
+
+std::string LabelOf(const Program& program, const Step& step) {
+  if (!step.name.empty()) return step.name;
+  if (auto* launch = std::get_if<program::KernelStep>(&step.op)) {
+    return program.kernels[launch->kernel].name;
+  }
+  if (auto* call = std::get_if<program::LibraryStep>(&step.op)) return call->routine;
+  return std::string(KindName(step));
+}
 
 trace::What DescribeStep(const Program& program, const Step& step) {
   bool block = std::holds_alternative<program::WhileStep>(step.op) ||

@@ -3,11 +3,15 @@
 
 #include <map>
 #include <mutex>
+#include <string>
 
 #include "base/trace.h"
 #include "program/program.h"
 
 namespace weft::runtime {
+
+// What lists and timelines call it: its name, its kernel's or routine's, or its kind.
+std::string LabelOf(const program::Program& program, const program::Step& step);
 
 // Name, source line, scope, shapes and costs; of loops and conditionals the steps inside as well.
 trace::What DescribeStep(const program::Program& program, const program::Step& step);

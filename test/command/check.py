@@ -57,6 +57,31 @@ class CommandTest(unittest.TestCase):
         self.assertRegex(gpu, r"(?m)^d \(model.py:7\): gemm: ")
         self.assertNotIn("tall dot", gpu)
 
+    def test_every_row_of_lowering_has_a_case(self):
+        # Rows that a case for one device, compared with the evaluator, cannot have, or that passes leave nothing for.
+        elsewhere = {"collective", "wait for a collective", "asynchronous collective", "number of the device", "send", "recv",
+                     "recv-done", "custom call", "random numbers", "no elements"}
+        elsewhere_on_gpus = {"attention", "select and scatter"}  # the routine is a CPU's; `select then collect` comes first
+        lower = ROOT / "src/compiler/lower"
+        rows = {}
+        for path in lower.rglob("*.cc"):
+            rows.update(re.findall(r'const LoweringRow (k\w+) = \{\s*"([^"]+)"', path.read_text()))
+        taken = {"cpu": set(), "gpu": set()}
+        for path in sorted((ROOT / "test/lower").glob("*.hlo")):
+            targets = []
+            for number, case in enumerate(re.split(r"(?m)^// -----.*\n", path.read_text())):
+                named = re.search(r"(?m)^// test: lower target=(\S+)", case)
+                targets = named[1].split(",") if named else targets
+                module = self.file(f"{path.stem}{number}.hlo", case.split("// expect")[0])
+                for target in targets:
+                    why = self.weft("program", "--why", f"--target={target}", module).stdout
+                    taken["cpu" if target.startswith("cpu") else "gpu"] |= set(re.findall(r"(?m)^\S.*?: ([\w -]+): ", why))
+        for kind in taken:
+            sources = [lower / kind / "table.cc", lower / "table.cc", lower / "shared_ops.cc"]
+            wanted = {rows[name] for source in sources for name in re.findall(r"&(k\w+)", source.read_text()) if name in rows}
+            wanted -= elsewhere | (elsewhere_on_gpus if kind == "gpu" else set())
+            self.assertEqual(wanted - taken[kind], set(), f"{kind}: no case of test/lower takes these")
+
     def test_devices(self):
         larger = self.file("larger.hlo", LARGER)
         self.assertEqual(self.weft("run", "--device=pretend", "--check", larger).stdout, "same as the evaluator\n")

@@ -192,28 +192,24 @@ Result<std::vector<NamedPart>> FinestGrid(const NamedSharding& n,
   return grid;
 }
 
-Result<Form> ReadNamed(const NamedSharding& n, const Shape& shape, const DeviceMesh& mesh) {
-  if (n.mesh.maximal || n.mesh.axes.empty()) return Form::Replicated(shape.rank());
-  Form form = Form::Replicated(shape.rank());
-  if (n.form == NamedSharding::Form::kReplicated) return form;
-  if (n.form == NamedSharding::Form::kManual) form.manual = mesh.all();
-  if (n.form == NamedSharding::Form::kUnreduced && n.unreduced.empty()) {
-    form.unreduced = mesh.all();
+// The devices of a named mesh in the order of its axes; empty: as they are numbered.
+std::vector<int64_t> OrderOfDevices(const NamedSharding& n) {
+  std::vector<int64_t> order;
+  if (n.mesh.devices && !n.mesh.devices->iota) order = n.mesh.devices->ids;
+  if (n.mesh.devices && n.mesh.devices->iota) {
+    std::vector<int64_t> perm = n.mesh.devices->iota->perm;
+    if (perm.empty()) {
+      perm.resize(n.mesh.devices->iota->dims.size());
+      std::iota(perm.begin(), perm.end(), 0);
+    }
+    order = Arrange(n.mesh.devices->iota->dims, perm, {});
   }
-  if (n.form == NamedSharding::Form::kManual || form.unreduced != 0) return form;
-  if (n.form == NamedSharding::Form::kDims && n.dims.size() != form.dims.size()) {
-    return InvalidArgument("sharding: ", n.dims.size(), " dimensions for ",
-                           shape.ToStringWithoutLayout());
-  }
-  std::vector<std::vector<hlo::AxisRef>> lists;
-  for (const hlo::DimSharding& dim : n.dims) lists.push_back(dim.axes);
-  lists.resize(form.dims.size());
-  lists.push_back(n.replicated);
-  lists.push_back(n.unreduced);
-  lists.push_back(n.manual);
-  std::vector<hlo::AxisRef> refs;
-  for (const auto& list : lists) refs.insert(refs.end(), list.begin(), list.end());
-  const std::vector<NamedPart> grid = TRY(FinestGrid(n, refs));
+  return order;
+}
+
+// How many parts each list of axes makes, the axes of no list last, and which devices have them.
+Result<Assignment> AssignParts(const NamedSharding& n, std::span<const NamedPart> grid,
+                               std::span<const std::vector<hlo::AxisRef>> lists) {
   std::vector<bool> taken(grid.size(), false);
   std::vector<int64_t> by, sizes;
   for (const NamedPart& part : grid) sizes.push_back(part.size);
@@ -245,17 +241,33 @@ Result<Form> ReadNamed(const NamedSharding& n, const Shape& shape, const DeviceM
     rest *= grid[g].size;
   }
   a.parts.push_back(rest);
-  std::vector<int64_t> order;
-  if (n.mesh.devices && !n.mesh.devices->iota) order = n.mesh.devices->ids;
-  if (n.mesh.devices && n.mesh.devices->iota) {
-    std::vector<int64_t> perm = n.mesh.devices->iota->perm;
-    if (perm.empty()) {
-      perm.resize(n.mesh.devices->iota->dims.size());
-      std::iota(perm.begin(), perm.end(), 0);
-    }
-    order = Arrange(n.mesh.devices->iota->dims, perm, {});
+  a.devices = Arrange(sizes, by, OrderOfDevices(n));
+  return a;
+}
+
+Result<Form> ReadNamed(const NamedSharding& n, const Shape& shape, const DeviceMesh& mesh) {
+  if (n.mesh.maximal || n.mesh.axes.empty()) return Form::Replicated(shape.rank());
+  Form form = Form::Replicated(shape.rank());
+  if (n.form == NamedSharding::Form::kReplicated) return form;
+  if (n.form == NamedSharding::Form::kManual) form.manual = mesh.all();
+  if (n.form == NamedSharding::Form::kUnreduced && n.unreduced.empty()) {
+    form.unreduced = mesh.all();
   }
-  a.devices = Arrange(sizes, by, order);
+  if (n.form == NamedSharding::Form::kManual || form.unreduced != 0) return form;
+  if (n.form == NamedSharding::Form::kDims && n.dims.size() != form.dims.size()) {
+    return InvalidArgument("sharding: ", n.dims.size(), " dimensions for ",
+                           shape.ToStringWithoutLayout());
+  }
+  std::vector<std::vector<hlo::AxisRef>> lists;
+  for (const hlo::DimSharding& dim : n.dims) lists.push_back(dim.axes);
+  lists.resize(form.dims.size());
+  lists.push_back(n.replicated);
+  lists.push_back(n.unreduced);
+  lists.push_back(n.manual);
+  std::vector<hlo::AxisRef> refs;
+  for (const auto& list : lists) refs.insert(refs.end(), list.begin(), list.end());
+  const std::vector<NamedPart> grid = TRY(FinestGrid(n, refs));
+  Assignment a = TRY(AssignParts(n, grid, lists));
   std::vector<AxisList> parts;
   TRY(ReadParts(a, mesh, parts, form.order));
   const size_t rank = form.dims.size();

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "cpu/render/critical_path.h"
-#include "cpu/render/function_renderer.h"
+#include "cpu/render/function_context.h"
 #include "cpu/render/kernel.h"
 #include "program/cost.h"
 #include "program/interpret.h"
@@ -26,90 +26,91 @@ constexpr int64_t kUnrolledFill = program::CodeBounds::kWrittenOut / 2;
 
 }  // namespace
 
-void FunctionRenderer::RenderEntry(const Step& loop, std::string& out) {
-  RenderStep(loop, std::get<program::WhileStep>(loop.op));
-  ir_.Line("ret i32 0");
-  StrAppend(out, "define i32 @", RegionName(plan_.region_numbers.at(&loop)),
-            "(ptr %ctx, ptr %buffers) #0 {\nentry:\n", entry_, ir_.text(), "}\n");
+void RenderEntry(FunctionContext& cx, const Step& loop, std::string& out) {
+  RenderStep(cx, loop, std::get<program::WhileStep>(loop.op));
+  cx.ir.Line("ret i32 0");
+  StrAppend(out, "define i32 @", RegionName(cx.plan.region_numbers.at(&loop)),
+            "(ptr %ctx, ptr %buffers) #0 {\nentry:\n", cx.entry, cx.ir.text(), "}\n");
 }
 
-void FunctionRenderer::Render(std::string& out) {
-  if (region_) {
-    BeginRegion();
-    for (const Step* step : region_->prologue) {
-      std::visit([&](const auto& op) { RenderStep(*step, op); }, step->op);
+void RenderFunction(FunctionContext& cx, std::string& out) {
+  if (cx.region) {
+    BeginRegion(cx);
+    for (const Step* step : cx.region->prologue) {
+      std::visit([&](const auto& op) { RenderStep(cx, *step, op); }, step->op);
     }
-    RenderWhile(*region_->loop);
-    EndRegion();
+    RenderWhile(cx, *cx.region->loop);
+    EndRegion(cx);
   } else {
-    RenderSteps(program_.steps);
+    RenderSteps(cx, cx.program.steps);
   }
-  ir_.Line("ret i32 0");
-  StrAppend(out, "define ", Signature(), " ", attributes_, " {\nentry:\n", entry_, ir_.text(),
-            "}\n");
+  cx.ir.Line("ret i32 0");
+  StrAppend(out, "define ", Signature(cx), " ", cx.attributes, " {\nentry:\n", cx.entry,
+            cx.ir.text(), "}\n");
 }
 
-void FunctionRenderer::CopyBytes(const std::string& to, const std::string& from, int64_t bytes) {
-  ir_.Line("call void @llvm.memcpy.p0.p0.i64(ptr ", to, ", ptr ", from, ", i64 ", bytes,
-           ", i1 false)");
+void CopyBytes(FunctionContext& cx, const std::string& to, const std::string& from, int64_t bytes) {
+  cx.ir.Line("call void @llvm.memcpy.p0.p0.i64(ptr ", to, ", ptr ", from, ", i64 ", bytes,
+             ", i1 false)");
 }
 
-std::string FunctionRenderer::Offset(const std::string& pointer, int64_t bytes) {
+std::string Offset(FunctionContext& cx, const std::string& pointer, int64_t bytes) {
   if (bytes == 0) return pointer;
-  return ir_.Def("getelementptr inbounds i8, ptr ", pointer, ", i64 ", bytes);
+  return cx.ir.Def("getelementptr inbounds i8, ptr ", pointer, ", i64 ", bytes);
 }
 
-void FunctionRenderer::RenderSteps(const std::vector<Step>& steps) {
+void RenderSteps(FunctionContext& cx, const std::vector<Step>& steps) {
   for (const Step& step : steps) {
     bool block = std::holds_alternative<program::WhileStep>(step.op) ||
                  std::holds_alternative<program::ConditionalStep>(step.op);
-    if (region_ || block) {
-      std::visit([&](const auto& op) { RenderStep(step, op); }, step.op);
-    } else if (auto found = plan_.sequence_numbers.find(&step);
-               found != plan_.sequence_numbers.end()) {
-      RenderSequence(found->second);
+    if (cx.region || block) {
+      std::visit([&](const auto& op) { RenderStep(cx, step, op); }, step.op);
+    } else if (auto found = cx.plan.sequence_numbers.find(&step);
+               found != cx.plan.sequence_numbers.end()) {
+      RenderSequence(cx, found->second);
     }
   }
 }
 
-void FunctionRenderer::RenderStep(const Step& step, const program::KernelStep& op) {
-  int32_t number = plan_.same_as[op.kernel];
-  int64_t grid = GridSize(program_.kernels[number]);
+void RenderStep(FunctionContext& cx, const Step& step, const program::KernelStep& op) {
+  int32_t number = cx.plan.same_as[op.kernel];
+  int64_t grid = GridSize(cx.program.kernels[number]);
   if (grid == 0) return;
-  inlined_.insert(number);
+  cx.inlined.insert(number);
   std::string arguments;
-  for (const program::Use& use : step.uses) StrAppend(arguments, "ptr ", Address(use), ", ");
-  ir_.Line("call void @inline_", number, "(", arguments, "i64 0, i64 ", grid, ")");
+  for (const program::Use& use : step.uses) StrAppend(arguments, "ptr ", Address(cx, use), ", ");
+  cx.ir.Line("call void @inline_", number, "(", arguments, "i64 0, i64 ", grid, ")");
 }
 
-void FunctionRenderer::RenderSequence(int32_t number) {
-  std::string sequence = ir_.Def("load ptr, ptr %ctx, align 8, !invariant.load !0");
-  ReturnUnlessZero(ir_.Def("call i32 ", sequence, "(ptr %ctx, i64 ", number, ", ptr %buffers)"));
+void RenderSequence(FunctionContext& cx, int32_t number) {
+  std::string sequence = cx.ir.Def("load ptr, ptr %ctx, align 8, !invariant.load !0");
+  ReturnUnlessZero(cx,
+                   cx.ir.Def("call i32 ", sequence, "(ptr %ctx, i64 ", number, ", ptr %buffers)"));
 }
 
-void FunctionRenderer::RenderStep(const Step& step, const program::CopyStep&) {
+void RenderStep(FunctionContext& cx, const Step& step, const program::CopyStep&) {
   int64_t bytes = step.uses[0].slice.size;
   if (bytes == 0) return;
-  std::string from = Address(step.uses[0]), to = Address(step.uses[1]);
-  CopyBytes(to, from, bytes);
+  std::string from = Address(cx, step.uses[0]), to = Address(cx, step.uses[1]);
+  CopyBytes(cx, to, from, bytes);
 }
 
-void FunctionRenderer::RenderStep(const Step& step, const program::FillStep& op) {
+void RenderStep(FunctionContext& cx, const Step& step, const program::FillStep& op) {
   int64_t bytes = step.uses[0].slice.size;
   if (bytes == 0) return;
-  std::string to = Address(step.uses[0]);
+  std::string to = Address(cx, step.uses[0]);
   bool same = std::all_of(op.pattern.begin(), op.pattern.end(),
                           [&](std::byte b) { return b == op.pattern[0]; });
   if (same) {
-    ir_.Line("call void @llvm.memset.p0.i64(ptr ", to, ", i8 ", static_cast<int>(op.pattern[0]),
-             ", i64 ", bytes, ", i1 false)");
+    cx.ir.Line("call void @llvm.memset.p0.i64(ptr ", to, ", i8 ", static_cast<int>(op.pattern[0]),
+               ", i64 ", bytes, ", i1 false)");
     return;
   }
-  FillWith(to, op.pattern, bytes);
+  FillWith(cx, to, op.pattern, bytes);
 }
 
-void FunctionRenderer::FillWith(const std::string& to, const std::vector<std::byte>& pattern,
-                                int64_t bytes) {
+void FillWith(FunctionContext& cx, const std::string& to, const std::vector<std::byte>& pattern,
+              int64_t bytes) {
   int64_t width = static_cast<int64_t>(pattern.size()), count = bytes / width;
   std::string type = StrCat("<", width, " x i8>"), value;
   for (std::byte b : pattern) {
@@ -118,96 +119,96 @@ void FunctionRenderer::FillWith(const std::string& to, const std::vector<std::by
   value += ">";
   if (count <= kUnrolledFill) {
     for (int64_t i = 0; i < count; ++i) {
-      ir_.Line("store ", type, " ", value, ", ptr ", Offset(to, i * width), ", align 1");
+      cx.ir.Line("store ", type, " ", value, ", ptr ", Offset(cx, to, i * width), ", align 1");
     }
     return;
   }
-  std::string body = ir_.NewLabel(), after = ir_.NewLabel(), before = ir_.block();
-  ir_.Branch(body);
-  ir_.Begin(body);
+  std::string body = cx.ir.NewLabel(), after = cx.ir.NewLabel(), before = cx.ir.block();
+  cx.ir.Branch(body);
+  cx.ir.Begin(body);
   std::string i = StrCat("%", body, ".i"), next = StrCat("%", body, ".next");
-  ir_.Line(i, " = phi i64 [0, %", before, "], [", next, ", %", body, "]");
-  std::string at = ir_.Def("getelementptr inbounds i8, ptr ", to, ", i64 ", i);
-  ir_.Line("store ", type, " ", value, ", ptr ", at, ", align 1");
-  ir_.Line(next, " = add nuw nsw i64 ", i, ", ", width);
-  std::string again = ir_.Def("icmp ne i64 ", next, ", ", bytes);
-  ir_.Branch(again, body, after);
-  ir_.Begin(after);
+  cx.ir.Line(i, " = phi i64 [0, %", before, "], [", next, ", %", body, "]");
+  std::string at = cx.ir.Def("getelementptr inbounds i8, ptr ", to, ", i64 ", i);
+  cx.ir.Line("store ", type, " ", value, ", ptr ", at, ", align 1");
+  cx.ir.Line(next, " = add nuw nsw i64 ", i, ", ", width);
+  std::string again = cx.ir.Def("icmp ne i64 ", next, ", ", bytes);
+  cx.ir.Branch(again, body, after);
+  cx.ir.Begin(after);
 }
 
-void FunctionRenderer::ReturnUnlessZero(const std::string& code) {
-  std::string bad = ir_.NewLabel(), good = ir_.NewLabel();
-  std::string fine = ir_.Def("icmp eq i32 ", code, ", 0");
-  ir_.Branch(fine, good, bad);
-  ir_.Begin(bad);
-  ir_.Line("ret i32 ", code);
-  ir_.Begin(good);
+void ReturnUnlessZero(FunctionContext& cx, const std::string& code) {
+  std::string bad = cx.ir.NewLabel(), good = cx.ir.NewLabel();
+  std::string fine = cx.ir.Def("icmp eq i32 ", code, ", 0");
+  cx.ir.Branch(fine, good, bad);
+  cx.ir.Begin(bad);
+  cx.ir.Line("ret i32 ", code);
+  cx.ir.Begin(good);
 }
 
-void FunctionRenderer::RenderStep(const Step& step, const program::WhileStep&) {
-  auto found = plan_.region_numbers.find(&step);
-  if (region_ || found == plan_.region_numbers.end()) return RenderWhile(step);
-  const Region& region = plan_.regions[found->second];
+void RenderStep(FunctionContext& cx, const Step& step, const program::WhileStep&) {
+  auto found = cx.plan.region_numbers.find(&step);
+  if (cx.region || found == cx.plan.region_numbers.end()) return RenderWhile(cx, step);
+  const Region& region = cx.plan.regions[found->second];
   std::string arguments;
-  bool shares = SharesArena(region);
+  bool shares = SharesArena(cx, region);
   if (shares) {
-    std::string arena = ir_.Def("load ptr, ptr %buffers, align 8, !invariant.load !0");
+    std::string arena = cx.ir.Def("load ptr, ptr %buffers, align 8, !invariant.load !0");
     StrAppend(arguments, ", ptr ", arena);
   }
   for (BufferId id : region.pointers) {
-    if (!shares || !InArena(id)) StrAppend(arguments, ", ptr ", TableEntry(id));
+    if (!shares || !InArena(cx, id)) StrAppend(arguments, ", ptr ", TableEntry(cx, id));
   }
   bool looks_up = LooksUp(region);
   if (looks_up) StrAppend(arguments, ", ptr %buffers");
   for (const program::RegionLocal& local : region.locals) {
     if (looks_up || !(local.copy_in || local.copy_out)) continue;
-    StrAppend(arguments, ", ptr ", TableEntry(local.buffer));
+    StrAppend(arguments, ", ptr ", TableEntry(cx, local.buffer));
   }
   // For crash reports (base/doing.h).
-  std::string running = Offset("%ctx", offsetof(NativeContext, region));
-  ir_.Line("store i32 ", found->second, ", ptr ", running, ", align 4");
-  NoteRegion(found->second, false);
-  std::string code = ir_.Def("call i32 @region_", found->second, "(ptr %ctx", arguments, ")");
-  NoteRegion(found->second, true);
-  ir_.Line("store i32 -1, ptr ", running, ", align 4");
-  ReturnUnlessZero(code);
+  std::string running = Offset(cx, "%ctx", offsetof(NativeContext, region));
+  cx.ir.Line("store i32 ", found->second, ", ptr ", running, ", align 4");
+  NoteRegion(cx, found->second, false);
+  std::string code = cx.ir.Def("call i32 @region_", found->second, "(ptr %ctx", arguments, ")");
+  NoteRegion(cx, found->second, true);
+  cx.ir.Line("store i32 -1, ptr ", running, ", align 4");
+  ReturnUnlessZero(cx, code);
 }
 
-void FunctionRenderer::NoteRegion(int32_t number, bool is_end) {
-  std::string tell = ir_.NewLabel(), after = ir_.NewLabel();
-  std::string at = Offset("%ctx", offsetof(NativeContext, note_region));
-  std::string function = ir_.Def("load ptr, ptr ", at, ", align 8, !invariant.load !0");
-  std::string nobody = ir_.Def("icmp eq ptr ", function, ", null");
-  ir_.Branch(nobody, after, tell);
-  ir_.Begin(tell);
-  ir_.Line("call void ", function, "(ptr %ctx, i64 ", number, ", i64 ", is_end ? 1 : 0, ")");
-  ir_.Branch(after);
-  ir_.Begin(after);
+void NoteRegion(FunctionContext& cx, int32_t number, bool is_end) {
+  std::string tell = cx.ir.NewLabel(), after = cx.ir.NewLabel();
+  std::string at = Offset(cx, "%ctx", offsetof(NativeContext, note_region));
+  std::string function = cx.ir.Def("load ptr, ptr ", at, ", align 8, !invariant.load !0");
+  std::string nobody = cx.ir.Def("icmp eq ptr ", function, ", null");
+  cx.ir.Branch(nobody, after, tell);
+  cx.ir.Begin(tell);
+  cx.ir.Line("call void ", function, "(ptr %ctx, i64 ", number, ", i64 ", is_end ? 1 : 0, ")");
+  cx.ir.Branch(after);
+  cx.ir.Begin(after);
 }
 
-void FunctionRenderer::RenderStep(const Step& step, const program::ConditionalStep& op) {
-  std::string after = ir_.NewLabel();
+void RenderStep(FunctionContext& cx, const Step& step, const program::ConditionalStep& op) {
+  std::string after = cx.ir.NewLabel();
   std::vector<std::string> labels;
-  for (size_t i = 0; i < op.branches.size(); ++i) labels.push_back(ir_.NewLabel());
-  std::string address = Address(step.uses[0]);
+  for (size_t i = 0; i < op.branches.size(); ++i) labels.push_back(cx.ir.NewLabel());
+  std::string address = Address(cx, step.uses[0]);
   if (step.uses[0].slice.size == 1) {
-    std::string value = ir_.Def("load i8, ptr ", address, ", align 1");
-    std::string yes = ir_.Def("icmp ne i8 ", value, ", 0");
-    ir_.Branch(yes, labels[0], labels.size() > 1 ? labels[1] : after);
+    std::string value = cx.ir.Def("load i8, ptr ", address, ", align 1");
+    std::string yes = cx.ir.Def("icmp ne i8 ", value, ", 0");
+    cx.ir.Branch(yes, labels[0], labels.size() > 1 ? labels[1] : after);
   } else {
-    std::string value = ir_.Def("load i32, ptr ", address, ", align 4");
+    std::string value = cx.ir.Def("load i32, ptr ", address, ", align 4");
     std::string cases;
     for (size_t i = 0; i + 1 < labels.size(); ++i) {
       StrAppend(cases, " i32 ", i, ", label %", labels[i]);
     }
-    ir_.Line("switch i32 ", value, ", label %", labels.back(), " [", cases, " ]");
+    cx.ir.Line("switch i32 ", value, ", label %", labels.back(), " [", cases, " ]");
   }
   for (size_t i = 0; i < labels.size(); ++i) {
-    ir_.Begin(labels[i]);
-    RenderSteps(op.branches[i]);
-    ir_.Branch(after);
+    cx.ir.Begin(labels[i]);
+    RenderSteps(cx, op.branches[i]);
+    cx.ir.Branch(after);
   }
-  ir_.Begin(after);
+  cx.ir.Begin(after);
 }
 
 namespace {
@@ -269,16 +270,17 @@ RenderedModule RenderMain(const Program& program, const Plan& plan, const Render
   RenderConstants(program, plan, module.text);
   bool narrow = KeepsAvx512Frequency(program, plan, target);
   for (const Region& region : plan.regions) {
-    FunctionRenderer(program, plan, &region, inlined, metadata, narrow ? "#4" : "#0")
-        .Render(module.text);
+    FunctionContext cx(program, plan, &region, inlined, metadata, narrow ? "#4" : "#0");
+    RenderFunction(cx, module.text);
   }
   if (only_regions) {
     for (const Region& region : plan.regions) {
-      FunctionRenderer(program, plan, nullptr, inlined, metadata)
-          .RenderEntry(*region.loop, module.text);
+      FunctionContext cx(program, plan, nullptr, inlined, metadata);
+      RenderEntry(cx, *region.loop, module.text);
     }
   } else {
-    FunctionRenderer(program, plan, nullptr, inlined, metadata).Render(module.text);
+    FunctionContext cx(program, plan, nullptr, inlined, metadata);
+    RenderFunction(cx, module.text);
   }
   std::map<int32_t, std::vector<int64_t>> depths = DepthsOf(plan);
   for (int32_t k : inlined) {

@@ -20,6 +20,47 @@ int64_t PostPadding(int64_t in, int64_t pre, int64_t extent, int64_t stride, int
   return least >= 0 && gives(least) ? least : -1;
 }
 
+// Sizes, strides and padding of the spatial dimensions.
+Status AddAxes(const program::ConvolutionForm& f, DnnProblem& p) {
+  bool forward = p.operation == kDnnForward, filter = p.operation == kDnnBackwardFilter;
+  auto add = [&](int64_t in, int64_t in_stride, int64_t out, int64_t out_stride, int64_t window,
+                 int64_t window_stride) {
+    p.x.push_back(in), p.x_strides.push_back(in_stride);
+    p.y.push_back(out), p.y_strides.push_back(out_stride);
+    p.w.push_back(window), p.w_strides.push_back(window_stride);
+  };
+  for (const auto& a : f.axes) {
+    int64_t pad = a.pad;
+    if (forward) {
+      add(a.in, a.in_stride, a.out, a.out_stride, a.window, a.window_stride);
+      p.strides.push_back(a.stride), p.dilations.push_back(a.window_dilation);
+    } else if (filter) {
+      add(a.in, a.in_stride, a.window, a.window_stride, a.out, a.out_stride);
+      p.strides.push_back(a.window_dilation), p.dilations.push_back(a.stride);
+    } else {
+      add(a.out, a.out_stride, a.in, a.in_stride, a.window, a.window_stride);
+      p.strides.push_back(a.base_dilation), p.dilations.push_back(a.window_dilation);
+      pad = (a.window - 1) * a.window_dilation - a.pad;
+    }
+    int64_t extent = (p.w.back() - 1) * p.dilations.back() + 1;
+    int64_t post = PostPadding(p.x.back(), pad, extent, p.strides.back(), p.y.back());
+    if (pad < 0 || post < 0) return Unimplemented("padding of ", pad, " and ", post);
+    p.pre.push_back(pad), p.post.push_back(post);
+  }
+  return {};
+}
+
+// The library has two spatial dimensions at least: one of size 1 comes first.
+void WidenOneAxis(DnnProblem& p) {
+  auto widen = [](Dims& dims, Dims& strides) {
+    strides.insert(strides.begin() + 2, dims[2] * strides[2]);
+    dims.insert(dims.begin() + 2, 1);
+  };
+  widen(p.x, p.x_strides), widen(p.y, p.y_strides), widen(p.w, p.w_strides);
+  for (Dims* ones : {&p.strides, &p.dilations}) ones->insert(ones->begin(), 1);
+  for (Dims* zeros : {&p.pre, &p.post}) zeros->insert(zeros->begin(), 0);
+}
+
 }  // namespace
 
 Result<DnnProblem> DnnProblemOf(const program::ConvolutionForm& f) {
@@ -59,40 +100,8 @@ Result<DnnProblem> DnnProblemOf(const program::ConvolutionForm& f) {
     p.flipped = reversed;
     p.uses[0] = 0, p.uses[1] = 1, p.uses[2] = 2;
   }
-  bool forward = p.operation == kDnnForward, filter = p.operation == kDnnBackwardFilter;
-  auto add = [&](int64_t in, int64_t in_stride, int64_t out, int64_t out_stride, int64_t window,
-                 int64_t window_stride) {
-    p.x.push_back(in), p.x_strides.push_back(in_stride);
-    p.y.push_back(out), p.y_strides.push_back(out_stride);
-    p.w.push_back(window), p.w_strides.push_back(window_stride);
-  };
-  for (const auto& a : f.axes) {
-    int64_t pad = a.pad;
-    if (forward) {
-      add(a.in, a.in_stride, a.out, a.out_stride, a.window, a.window_stride);
-      p.strides.push_back(a.stride), p.dilations.push_back(a.window_dilation);
-    } else if (filter) {
-      add(a.in, a.in_stride, a.window, a.window_stride, a.out, a.out_stride);
-      p.strides.push_back(a.window_dilation), p.dilations.push_back(a.stride);
-    } else {
-      add(a.out, a.out_stride, a.in, a.in_stride, a.window, a.window_stride);
-      p.strides.push_back(a.base_dilation), p.dilations.push_back(a.window_dilation);
-      pad = (a.window - 1) * a.window_dilation - a.pad;
-    }
-    int64_t extent = (p.w.back() - 1) * p.dilations.back() + 1;
-    int64_t post = PostPadding(p.x.back(), pad, extent, p.strides.back(), p.y.back());
-    if (pad < 0 || post < 0) return Unimplemented("padding of ", pad, " and ", post);
-    p.pre.push_back(pad), p.post.push_back(post);
-  }
-  if (f.axes.size() > 1) return p;
-  // The library has two spatial dimensions at least: one of size 1 comes first.
-  auto widen = [](Dims& dims, Dims& strides) {
-    strides.insert(strides.begin() + 2, dims[2] * strides[2]);
-    dims.insert(dims.begin() + 2, 1);
-  };
-  widen(p.x, p.x_strides), widen(p.y, p.y_strides), widen(p.w, p.w_strides);
-  for (Dims* ones : {&p.strides, &p.dilations}) ones->insert(ones->begin(), 1);
-  for (Dims* zeros : {&p.pre, &p.post}) zeros->insert(zeros->begin(), 0);
+  TRY(AddAxes(f, p));
+  if (f.axes.size() == 1) WidenOneAxis(p);
   return p;
 }
 

@@ -104,6 +104,9 @@ bool FitsIn(const Shape& shape, int64_t limit);
 EvalPlan MakeEvalPlan(const Computation& computation, int64_t max_tensor_bytes,
                       EffectsCache& cache);
 
+// Joins elementwise steps of a plan to chains.
+void JoinChains(EvalPlan& plan);
+
 // Plans by computation, numbered from `first_number` on in the order in which they were added.
 class EvalPlans {
  public:

@@ -15,26 +15,6 @@ constexpr int64_t kTile = 32;              // reduced places gathered at a time
 constexpr int64_t kSegmentMin = 16;        // shortest piece of a reduction that is split in lanes
 constexpr int64_t kPieceLength = 1 << 16;  // elements of a long row that are folded by themselves
 
-// Walks strided dimensions in row-major order.
-class Walk {
- public:
-  explicit Walk(std::span<const StridedDim> dims) : dims_(dims), index_(dims.size(), 0) {}
-  int64_t place() const { return place_; }
-  void Next() {
-    for (size_t d = dims_.size(); d-- > 0;) {
-      place_ += dims_[d].stride;
-      if (++index_[d] < dims_[d].size) return;
-      place_ -= dims_[d].stride * dims_[d].size;
-      index_[d] = 0;
-    }
-  }
-
- private:
-  std::span<const StridedDim> dims_;
-  Dims index_;
-  int64_t place_ = 0;
-};
-
 template <class Bits>
 void GatherAs(const std::byte* src, std::span<const int64_t> bases, std::span<const int64_t> places,
               std::byte* dst) {
@@ -64,60 +44,75 @@ bool IsRun(std::span<const int64_t> bases) {
          (bases.size() < 2 || bases[1] == bases[0] + 1);
 }
 
+// Neighbouring elements of a row, one after the other.
+template <class W>
+W FoldPiece(const PlainOp<W>& op, DType type, const std::byte* src, int64_t n) {
+  W block[kBlockLanes];
+  W acc = op.identity;
+  for (int64_t i = 0; i < n; i += kBlockLanes) {
+    int64_t m = std::min(kBlockLanes, n - i);
+    LoadWide(type, src + i * ByteWidth(type), m, block);
+    W part = op.fold(block, m);
+    op.combine(&acc, &part, 1);
+  }
+  return acc;
+}
+
+// A row of neighbouring elements: long ones by pieces.
+template <class W>
+W FoldRow(const PlainOp<W>& op, DType type, const std::byte* src, int64_t length) {
+  int64_t pieces = (length + kPieceLength - 1) / kPieceLength;
+  if (pieces == 1) return FoldPiece(op, type, src, length);
+  std::vector<W> parts(static_cast<size_t>(pieces));
+  DefaultPool().ParallelFor(pieces, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end; ++p) {
+      int64_t at = p * kPieceLength, n = std::min(kPieceLength, length - at);
+      parts[static_cast<size_t>(p)] = FoldPiece(op, type, src + at * ByteWidth(type), n);
+    }
+  });
+  return op.fold(parts.data(), pieces);
+}
+
+// The minor reduced dimension is contiguous.
+template <class W>
+void ReduceRows(const PlainOp<W>& op, const Literal& array, W init,
+                std::span<const StridedDim> kept, std::span<const StridedDim> reduced,
+                Literal& out) {
+  DType type = array.dtype(), out_type = out.dtype();
+  std::byte* out_data = out.mutable_data();
+  int64_t length = reduced.back().size;
+  auto outer = reduced.first(reduced.size() - 1);
+  int64_t row_count = WalkSize(outer);
+  int64_t grain = std::max<int64_t>(1, (1 << 15) / std::max<int64_t>(1, length * row_count));
+  DefaultPool().ParallelFor(out.size(), grain, [&](int64_t begin, int64_t end) {
+    for (int64_t o = begin; o < end; ++o) {
+      W acc = op.identity;
+      int64_t base = PlaceOf(kept, o);
+      Walk walk(outer);
+      for (int64_t r = 0; r < row_count; ++r, walk.Next()) {
+        int64_t place = base + walk.place();
+        W part = FoldRow(op, type, array.data() + place * ByteWidth(type), length);
+        op.combine(&acc, &part, 1);
+      }
+      W result = init;
+      op.combine(&result, &acc, 1);
+      StoreWide(out_type, &result, 1, out_data + o * ByteWidth(out_type));
+    }
+  });
+}
+
 // Plain ops on one array.
 template <class W>
 void ReducePlain(const PlainOp<W>& op, const Literal& array, W init,
                  std::span<const StridedDim> kept, std::span<const StridedDim> reduced,
                  Literal& out) {
+  if (!reduced.empty() && reduced.back().stride == 1) {
+    return ReduceRows(op, array, init, kept, reduced, out);
+  }
   DType type = array.dtype(), out_type = out.dtype();
   int64_t width = ByteWidth(type), outputs = out.size();
   std::byte* out_data = out.mutable_data();
   const std::byte* data = array.data();
-  bool rows = !reduced.empty() && reduced.back().stride == 1;
-  if (rows) {
-    int64_t length = reduced.back().size;
-    int64_t row_count = WalkSize(reduced.first(reduced.size() - 1));
-    int64_t pieces = (length + kPieceLength - 1) / kPieceLength;
-    auto fold_piece = [&](const std::byte* src, int64_t n) {
-      W block[kBlockLanes];
-      W acc = op.identity;
-      for (int64_t i = 0; i < n; i += kBlockLanes) {
-        int64_t m = std::min(kBlockLanes, n - i);
-        LoadWide(type, src + i * width, m, block);
-        W part = op.fold(block, m);
-        op.combine(&acc, &part, 1);
-      }
-      return acc;
-    };
-    auto fold_row = [&](int64_t place) {
-      std::vector<W> parts(static_cast<size_t>(pieces));
-      DefaultPool().ParallelFor(pieces, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t p = begin; p < end; ++p) {
-          int64_t at = p * kPieceLength;
-          parts[static_cast<size_t>(p)] =
-              fold_piece(data + (place + at) * width, std::min(kPieceLength, length - at));
-        }
-      });
-      return op.fold(parts.data(), pieces);
-    };
-    int64_t grain = std::max<int64_t>(1, (1 << 15) / std::max<int64_t>(1, length * row_count));
-    DefaultPool().ParallelFor(outputs, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t o = begin; o < end; ++o) {
-        W acc = op.identity;
-        int64_t base = PlaceOf(kept, o);
-        Walk walk(reduced.first(reduced.size() - 1));
-        for (int64_t r = 0; r < row_count; ++r, walk.Next()) {
-          W part = pieces == 1 ? fold_piece(data + (base + walk.place()) * width, length)
-                               : fold_row(base + walk.place());
-          op.combine(&acc, &part, 1);
-        }
-        W result = init;
-        op.combine(&result, &acc, 1);
-        StoreWide(out_type, &result, 1, out_data + o * ByteWidth(out_type));
-      }
-    });
-    return;
-  }
   int64_t steps = WalkSize(reduced);
   int64_t grain = steps > 64 ? 64 : kBlockLanes;
   DefaultPool().ParallelFor(outputs, grain, [&](int64_t first, int64_t last) {
@@ -279,116 +274,6 @@ void ReduceLanes(const ScalarFunction& f, std::span<const Literal> arrays,
   });
 }
 
-// The reducer of argmax and argmin: of (value, index) pairs the one with the larger (smaller)
-// value, a NaN before all, and the smaller index of equal values.
-enum class Extreme : uint8_t { kNone, kMax, kMin };
-
-bool IsCompareOf(const Instruction* i, Direction direction, int64_t left, int64_t right) {
-  auto is_parameter = [&](int64_t k, int64_t number) {
-    return i->operand(k)->IsParameter() && i->operand(k)->parameter_number() == number;
-  };
-  return i->op() == Op::kCompare && i->attrs<CompareAttrs>().direction == direction &&
-         !i->attrs<CompareAttrs>().total_order() && is_parameter(0, left) && is_parameter(1, right);
-}
-
-bool IsSelectOf(const Instruction* i, const Instruction* pred, int64_t left, int64_t right) {
-  return i->op() == Op::kSelect && i->operand(0) == pred && i->operand(1)->IsParameter() &&
-         i->operand(1)->parameter_number() == left && i->operand(2)->IsParameter() &&
-         i->operand(2)->parameter_number() == right;
-}
-
-Extreme ExtremeOf(const Computation& f) {
-  const Instruction* root = f.root();
-  if (f.parameters().size() != 4 || root->op() != Op::kTuple || root->operand_count() != 2) {
-    return Extreme::kNone;
-  }
-  const Instruction *value = root->operand(0), *index = root->operand(1);
-  if (value->op() != Op::kSelect || index->op() != Op::kSelect) return Extreme::kNone;
-  const Instruction *better = value->operand(0), *pick = index->operand(0);
-  if (!IsSelectOf(value, better, 0, 2) || !IsSelectOf(index, pick, 1, 3) ||
-      better->op() != Op::kOr || pick->op() != Op::kOr || pick->operand(0) != better) {
-    return Extreme::kNone;
-  }
-  const Instruction* tie = pick->operand(1);
-  if (!IsCompareOf(better->operand(1), Direction::kNe, 0, 0) || tie->op() != Op::kAnd ||
-      !IsCompareOf(tie->operand(0), Direction::kEq, 0, 2) ||
-      !IsCompareOf(tie->operand(1), Direction::kLt, 1, 3)) {
-    return Extreme::kNone;
-  }
-  if (IsCompareOf(better->operand(0), Direction::kGt, 0, 2)) return Extreme::kMax;
-  if (IsCompareOf(better->operand(0), Direction::kLt, 0, 2)) return Extreme::kMin;
-  return Extreme::kNone;
-}
-
-template <class T, bool max>
-void FindExtremes(std::span<const Literal> arrays, std::span<const StridedDim> kept,
-                  std::span<const StridedDim> reduced, std::span<Literal> out) {
-  const T* values = reinterpret_cast<const T*>(arrays[0].data());
-  const int32_t* indices = reinterpret_cast<const int32_t*>(arrays[1].data());
-  T* best = reinterpret_cast<T*>(out[0].mutable_data());
-  int32_t* best_at = reinterpret_cast<int32_t*>(out[1].mutable_data());
-  int64_t steps = WalkSize(reduced);
-  StridedDim row = reduced.empty() ? StridedDim{1, 1} : reduced.back();
-  std::span<const StridedDim> outer = reduced.empty() ? reduced : reduced.first(reduced.size() - 1);
-  int64_t grain = std::max<int64_t>(1, (1 << 14) / steps);
-  DefaultPool().ParallelFor(out[0].size(), grain, [&](int64_t begin, int64_t end) {
-    for (int64_t o = begin; o < end; ++o) {
-      T acc = best[o];
-      int32_t acc_at = best_at[o];
-      int64_t base = PlaceOf(kept, o);
-      Walk walk(outer);
-      for (int64_t r = 0; r < steps; r += row.size, walk.Next()) {
-        int64_t place = base + walk.place();
-        for (int64_t i = 0; i < row.size; ++i, place += row.stride) {
-          T x = values[place];
-          // Most values are neither: one test.
-          if (max ? acc > x : acc < x) continue;
-          bool acc_better = acc != acc;
-          bool keep = acc_better || (acc == x && acc_at < indices[place]);
-          if (!keep) acc_at = indices[place];
-          if (!acc_better) acc = x;
-        }
-      }
-      best[o] = acc;
-      best_at[o] = acc_at;
-    }
-  });
-}
-
-bool TryFindExtremes(const Computation& function, std::span<const Literal> arrays,
-                     std::span<const StridedDim> kept, std::span<const StridedDim> reduced,
-                     std::span<Literal> out) {
-  if (arrays.size() != 2 || arrays[1].dtype() != DType::kS32 || out[1].dtype() != DType::kS32 ||
-      out[0].dtype() != arrays[0].dtype()) {
-    return false;
-  }
-  for (size_t p = 0; p < function.parameters().size(); ++p) {
-    if (function.parameter(static_cast<int64_t>(p))->shape().dtype() != arrays[p % 2].dtype()) {
-      return false;
-    }
-  }
-  Extreme extreme = ExtremeOf(function);
-  if (extreme == Extreme::kNone) return false;
-  auto run = [&]<class T>(T) {
-    extreme == Extreme::kMax ? FindExtremes<T, true>(arrays, kept, reduced, out)
-                             : FindExtremes<T, false>(arrays, kept, reduced, out);
-    return true;
-  };
-  switch (arrays[0].dtype()) {
-    case DType::kF32: return run(float());
-    case DType::kF64: return run(double());
-    case DType::kS32: return run(int32_t());
-    case DType::kU8: return run(uint8_t());
-    default: return false;
-  }
-}
-
-Literal ElementLiteral(DType from, const std::byte* element, DType to) {
-  Literal scalar = Literal::Uninitialized(Shape::Scalar(to));
-  ConvertElements(from, element, to, scalar.mutable_data(), 1);
-  return scalar;
-}
-
 }  // namespace
 
 StridedDims JoinDims(std::span<const StridedDim> dims) {
@@ -453,45 +338,6 @@ Status ReduceStrided(EvalContext& context, const Computation& function,
       }
       TRY(element.Call(in, acc));
     }
-  }
-  return {};
-}
-
-ElementFunction::ElementFunction(EvalContext& context, const Computation& computation)
-    : context_(context), computation_(computation), compiled_(context.Compiled(computation)) {}
-
-Status ElementFunction::Call(std::span<const ScalarFunction::In> in,
-                             std::span<const ScalarFunction::Out> out) {
-  if (compiled_ != nullptr) {
-    if (!frame_) frame_.emplace(*compiled_, 1);
-    compiled_->Run(*frame_, in, out, 1);
-    return {};
-  }
-  std::vector<Literal> arguments;
-  for (size_t i = 0; i < in.size(); ++i) {
-    DType to = computation_.parameter(static_cast<int64_t>(i))->shape().dtype();
-    arguments.push_back(ElementLiteral(in[i].dtype, in[i].data, to));
-  }
-  Literal result = TRY(context_.Call(computation_, arguments));
-  for (size_t i = 0; i < out.size(); ++i) {
-    const Literal& part = result.shape().IsTuple() ? result.tuple()[i] : result;
-    ConvertElements(part.dtype(), part.data(), out[i].dtype, out[i].data, 1);
-  }
-  return {};
-}
-
-Status ElementFunction::CallMany(std::span<const ScalarFunction::In> in,
-                                 std::span<const ScalarFunction::Out> out, int64_t n) {
-  if (compiled_ != nullptr) {
-    compiled_->Run(in, out, n);
-    return {};
-  }
-  std::vector<ScalarFunction::In> one_in(in.begin(), in.end());
-  std::vector<ScalarFunction::Out> one_out(out.begin(), out.end());
-  for (int64_t i = 0; i < n; ++i) {
-    TRY(Call(one_in, one_out));
-    for (auto& x : one_in) x.data += x.broadcast ? 0 : ByteWidth(x.dtype);
-    for (auto& x : one_out) x.data += ByteWidth(x.dtype);
   }
   return {};
 }

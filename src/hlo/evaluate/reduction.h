@@ -25,6 +25,32 @@ StridedDims JoinDims(std::span<const StridedDim> dims);
 int64_t PlaceOf(std::span<const StridedDim> dims, int64_t index);
 int64_t WalkSize(std::span<const StridedDim> dims);
 
+// Walks strided dimensions in row-major order.
+class Walk {
+ public:
+  explicit Walk(std::span<const StridedDim> dims) : dims_(dims), index_(dims.size(), 0) {}
+  int64_t place() const { return place_; }
+  void Next() {
+    for (size_t d = dims_.size(); d-- > 0;) {
+      place_ += dims_[d].stride;
+      if (++index_[d] < dims_[d].size) return;
+      place_ -= dims_[d].stride * dims_[d].size;
+      index_[d] = 0;
+    }
+  }
+
+ private:
+  std::span<const StridedDim> dims_;
+  Dims index_;
+  int64_t place_ = 0;
+};
+
+// argmax and argmin, if the function is the reducer of one of them and the types suit. `out` holds
+// the initial values.
+bool TryFindExtremes(const Computation& function, std::span<const Literal> arrays,
+                     std::span<const StridedDim> kept, std::span<const StridedDim> reduced,
+                     std::span<Literal> out);
+
 // out[k][o] = f(init[k], arrays[k] at kept place o + every reduced place), for all o. The function
 // takes as many accumulators, then as many values, as there are arrays.
 Status ReduceStrided(EvalContext& context, const Computation& function,

@@ -206,6 +206,99 @@ bool SumsWide(const Computation& apply, std::span<const Literal> into) {
          (type == DType::kF32 || type == DType::kC64);
 }
 
+// The first element of the window at `starts`; nothing where it does not lie inside.
+std::optional<int64_t> PlaceInside(const Dims& starts, const Dims& whole, const Dims& sizes,
+                                   const Dims& strides) {
+  int64_t at = 0;
+  for (size_t d = 0; d < starts.size(); ++d) {
+    if (starts[d] < 0 || starts[d] > whole[d] - sizes[d]) return std::nullopt;
+    at += starts[d] * strides[d];
+  }
+  return at;
+}
+
+// Windows one after the other: taken out, combined with the update by to_apply, put back.
+class WindowUpdates {
+ public:
+  WindowUpdates(const ScatterState& s, const IndexedWindows& windows, bool wide)
+      : s_(s), wide_(wide), current_(s.operands.size()), update_(s.operands.size()) {
+    const Dims& sizes = windows.sizes();
+    Dims strides = RowMajorStrides(s.operands[0].shape().dims()), dense = RowMajorStrides(sizes);
+    for (int64_t size : sizes) n_ *= size;
+    for (size_t k = 0; k < s.operands.size(); ++k) {
+      int64_t width = ByteWidth(s.operands[k].dtype());
+      take_.emplace_back(sizes, strides, dense, width);
+      put_.emplace_back(sizes, dense, strides, width);
+      take_update_.emplace_back(sizes, windows.slice_strides(), dense, width);
+      current_[k].resize(static_cast<size_t>(n_ * width));
+      update_[k].resize(current_[k].size());
+    }
+    if (wide) return;
+    function_ = s.context.Compiled(s.apply);
+    if (function_ != nullptr) frame_.emplace(*function_, std::min(n_, kBlockLanes));
+  }
+
+  Status Apply(int64_t at, int64_t from_at) {
+    for (size_t k = 0; k < s_.operands.size(); ++k) {
+      int64_t width = ByteWidth(s_.operands[k].dtype());
+      take_[k].Run(s_.operands[k].mutable_data() + at * width, current_[k].data());
+      take_update_[k].Run(s_.updates[k].data() + from_at * width, update_[k].data());
+    }
+    if (wide_) {
+      DType type = s_.operands[0].dtype();
+      for (int64_t e = 0; e < n_; ++e) {
+        CombineElement(Op::kAdd, type, current_[0].data() + e * ByteWidth(type),
+                       update_[0].data() + e * ByteWidth(type));
+      }
+    } else if (function_ != nullptr) {
+      RunFunction(*function_, *frame_, s_, current_, update_, n_);
+    } else {
+      TRY(CallForElements(s_, current_, update_, n_));
+    }
+    for (size_t k = 0; k < s_.operands.size(); ++k) {
+      int64_t width = ByteWidth(s_.operands[k].dtype());
+      put_[k].Run(current_[k].data(), s_.operands[k].mutable_data() + at * width);
+    }
+    return {};
+  }
+
+ private:
+  const ScatterState& s_;
+  bool wide_;
+  int64_t n_ = 1;  // elements of a window
+  std::vector<StridedCopy> take_, put_, take_update_;
+  ElementBytes current_, update_;
+  const ScalarFunction* function_ = nullptr;
+  std::optional<ScalarFunction::Frame> frame_;
+};
+
+// Without copies of the windows: replaced, or of one element each.
+void UpdateAtOnce(const ScatterState& s, const IndexedWindows& windows,
+                  const SimpleUpdate& simple) {
+  const Dims& whole = s.operands[0].shape().dims();
+  const Dims& sizes = windows.sizes();
+  Dims strides = RowMajorStrides(whole), starts;
+  std::vector<StridedCopy> replace;
+  for (const Literal& operand : s.operands) {
+    replace.emplace_back(sizes, windows.slice_strides(), strides, ByteWidth(operand.dtype()));
+  }
+  for (int64_t i = 0; i < windows.count(); ++i) {
+    int64_t from_at = windows.Locate(i, starts);
+    std::optional<int64_t> at = PlaceInside(starts, whole, sizes, strides);
+    if (!at) continue;
+    for (size_t k = 0; k < s.operands.size(); ++k) {
+      DType type = s.operands[k].dtype();
+      std::byte* to = s.operands[k].mutable_data() + *at * ByteWidth(type);
+      const std::byte* from = s.updates[k].data() + from_at * ByteWidth(type);
+      if (simple.kind == SimpleUpdate::kReplace) {
+        replace[k].Run(from, to);
+      } else {
+        CombineElement(simple.op, type, to, from);
+      }
+    }
+  }
+}
+
 // `wide`: the arrays are wider than what to_apply, an addition, takes.
 Status ScatterWindows(const ScatterState& s, const IndexedWindows& windows, bool wide) {
   std::optional<SimpleUpdate> simple = FindSimpleUpdate(s.apply);
@@ -214,70 +307,19 @@ Status ScatterWindows(const ScatterState& s, const IndexedWindows& windows, bool
       TryAddElements(s, windows)) {
     return {};
   }
-  size_t count = s.operands.size();
   const Dims& whole = s.operands[0].shape().dims();
   const Dims& sizes = windows.sizes();
-  Dims strides = RowMajorStrides(whole), dense = RowMajorStrides(sizes);
   int64_t n = 1;
   for (int64_t size : sizes) n *= size;
-  const bool replaces = simple && simple->kind == SimpleUpdate::kReplace;
-  const bool at_once = replaces || (simple && n == 1);  // without copies of the windows
-  std::vector<StridedCopy> take, put, take_update, replace;
-  ElementBytes current(count), update(count);
-  std::vector<std::byte*> to(count);
-  for (size_t k = 0; k < count; ++k) {
-    int64_t width = ByteWidth(s.operands[k].dtype());
-    to[k] = s.operands[k].mutable_data();
-    if (replaces) replace.emplace_back(sizes, windows.slice_strides(), strides, width);
-    if (at_once) continue;
-    take.emplace_back(sizes, strides, dense, width);
-    put.emplace_back(sizes, dense, strides, width);
-    take_update.emplace_back(sizes, windows.slice_strides(), dense, width);
-    current[k].resize(static_cast<size_t>(n * width));
-    update[k].resize(current[k].size());
+  if (simple && (n == 1 || simple->kind == SimpleUpdate::kReplace)) {
+    UpdateAtOnce(s, windows, *simple);
+    return {};
   }
-  const ScalarFunction* function = nullptr;
-  std::optional<ScalarFunction::Frame> frame;
-  if (!at_once && !wide) {
-    function = s.context.Compiled(s.apply);
-    if (function != nullptr) frame.emplace(*function, std::min(n, kBlockLanes));
-  }
-  Dims starts;
+  WindowUpdates updates(s, windows, wide);
+  Dims strides = RowMajorStrides(whole), starts;
   for (int64_t i = 0; i < windows.count(); ++i) {
-    int64_t from_at = windows.Locate(i, starts), at = 0;
-    bool inside = true;
-    for (size_t d = 0; inside && d < starts.size(); ++d) {
-      inside = starts[d] >= 0 && starts[d] <= whole[d] - sizes[d];
-      if (inside) at += starts[d] * strides[d];
-    }
-    if (!inside) continue;
-    for (size_t k = 0; k < count; ++k) {
-      int64_t width = ByteWidth(s.operands[k].dtype());
-      const std::byte* from = s.updates[k].data() + from_at * width;
-      if (replaces) {
-        replace[k].Run(from, to[k] + at * width);
-      } else if (at_once) {
-        CombineElement(simple->op, s.operands[k].dtype(), to[k] + at * width, from);
-      } else {
-        take[k].Run(to[k] + at * width, current[k].data());
-        take_update[k].Run(from, update[k].data());
-      }
-    }
-    if (at_once) continue;
-    if (wide) {
-      DType type = s.operands[0].dtype();
-      for (int64_t e = 0; e < n; ++e) {
-        CombineElement(Op::kAdd, type, current[0].data() + e * ByteWidth(type),
-                       update[0].data() + e * ByteWidth(type));
-      }
-    } else if (function) {
-      RunFunction(*function, *frame, s, current, update, n);
-    } else {
-      TRY(CallForElements(s, current, update, n));
-    }
-    for (size_t k = 0; k < count; ++k) {
-      put[k].Run(current[k].data(), to[k] + at * ByteWidth(s.operands[k].dtype()));
-    }
+    int64_t from_at = windows.Locate(i, starts);
+    if (auto at = PlaceInside(starts, whole, sizes, strides)) TRY(updates.Apply(*at, from_at));
   }
   return {};
 }

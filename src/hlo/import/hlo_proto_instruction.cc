@@ -208,6 +208,18 @@ Status ReadScatterDims(std::string_view bytes, InstructionProto& proto) {
   return {};
 }
 
+Status ReadDimLabels(std::string_view bytes, InstructionProto& proto) {
+  proto.dim_labels = TRY(ReadConvDimsProto(bytes));
+  return ReadConvLists(bytes, proto.dim_labels);
+}
+
+Status ReadParameterReplication(std::string_view bytes, InstructionProto& proto) {
+  Ints leaves;
+  TRY(ReadLists(bytes, {{1, &leaves}}, "ParameterReplication"));
+  for (int64_t leaf : leaves) proto.parameter_replication.push_back(leaf != 0);
+  return {};
+}
+
 // Fields that are messages; false when the field is none of them.
 Result<bool> ReadMessageField(WireReader& reader, InstructionProto& proto) {
   switch (reader.field()) {
@@ -215,12 +227,7 @@ Result<bool> ReadMessageField(WireReader& reader, InstructionProto& proto) {
     case 7: proto.metadata = TRY(ReadMetadataProto(reader.Bytes())); return true;
     case 8: proto.literal = TRY(ReadLiteralProto(reader.Bytes())); return true;
     case 15: proto.window = TRY(ReadWindowProto(reader.Bytes())); return true;
-    case 16: {
-      std::string_view bytes = reader.Bytes();
-      proto.dim_labels = TRY(ReadConvDimsProto(bytes));
-      TRY(ReadConvLists(bytes, proto.dim_labels));
-      return true;
-    }
+    case 16: TRY(ReadDimLabels(reader.Bytes(), proto)); return true;
     case 17: {
       SliceDim& dim = proto.slice.emplace_back(SliceDim{.start = 0, .limit = 0, .stride = 0});
       TRY(ReadNumbers(reader.Bytes(), {{1, &dim.start}, {2, &dim.limit}, {3, &dim.stride}},
@@ -248,12 +255,7 @@ Result<bool> ReadMessageField(WireReader& reader, InstructionProto& proto) {
     case 55: proto.domain_exit = TRY(ReadShardingProto(reader.Bytes())); return true;
     case 57: proto.operand_layouts.push_back(TRY(ReadShapeProto(reader.Bytes()))); return true;
     case 59: TRY(ReadTriangularSolve(reader.Bytes(), proto)); return true;
-    case 61: {
-      Ints leaves;
-      TRY(ReadLists(reader.Bytes(), {{1, &leaves}}, "ParameterReplication"));
-      for (int64_t leaf : leaves) proto.parameter_replication.push_back(leaf != 0);
-      return true;
-    }
+    case 61: TRY(ReadParameterReplication(reader.Bytes(), proto)); return true;
     case 62: {
       int64_t lower = 0;
       TRY(ReadNumbers(reader.Bytes(), {{1, &lower}}, "CholeskyOptions"));
@@ -275,66 +277,78 @@ Result<bool> ReadMessageField(WireReader& reader, InstructionProto& proto) {
   }
 }
 
+// Fields that are numbers; false when the field is none of them.
+bool ReadNumberField(WireReader& reader, InstructionProto& p) {
+  switch (reader.field()) {
+    case 9: p.parameter_number = reader.Int(); return true;
+    case 13: p.tuple_index = reader.Int(); return true;
+    case 18: p.exponent_bits = reader.Int(); return true;
+    case 19: p.mantissa_bits = reader.Int(); return true;
+    case 23: p.distribution = reader.Varint(); return true;
+    case 24: p.epsilon = static_cast<double>(reader.Float()); return true;
+    case 25: p.feature_index = reader.Int(); return true;
+    case 26: p.channel_id = reader.Int(); return true;
+    case 31: p.fft_type = reader.Varint(); return true;
+    case 35: p.id = reader.Int(); return true;
+    case 50: p.feature_group_count = reader.Int(); return true;
+    case 58: p.batch_group_count = reader.Int(); return true;
+    case 66: p.delta = reader.Int(); return true;
+    case 70: p.rng_algorithm = reader.Varint(); return true;
+    case 75: p.padding_type = reader.Varint(); return true;
+    case 76: p.schedule = reader.Varint(); return true;
+    case 77: p.api_version = reader.Varint(); return true;
+    case 80: p.cross_program_prefetch_index = reader.Int(); return true;
+    case 81: p.k = reader.Int(); return true;
+    case 95: p.num_carries = reader.Int(); return true;
+    case 96: p.is_associative = reader.Varint() == 1; return true;
+    case 97: p.conv_kind = reader.Varint(); return true;
+    default: return false;
+  }
+}
+
+// Names, flags and lists.
+void ReadOtherField(WireReader& reader, InstructionProto& p) {
+  switch (reader.field()) {
+    case 1: p.name = reader.Bytes(); break;
+    case 2: p.opcode = reader.Bytes(); break;
+    case 11: p.fusion_kind = reader.Bytes(); break;
+    case 14: reader.Ints(p.dimensions); break;
+    case 20: reader.Ints(p.dynamic_slice_sizes); break;
+    case 22: p.outfeed_config = reader.Bytes(); break;
+    case 27: p.infeed_config = reader.Bytes(); break;
+    case 28: p.custom_call_target = reader.Bytes(); break;
+    case 32: reader.Ints(p.fft_length); break;
+    case 34: reader.Ints(p.gather_slice_sizes); break;
+    case 36: reader.Ints(p.operand_ids); break;
+    case 37: reader.Ints(p.control_predecessor_ids); break;
+    case 38: reader.Ints(p.called_ids); break;
+    case 43: p.backend_config = reader.Bytes(); break;
+    case 47: p.is_host_transfer = reader.Bool(); break;
+    case 56: p.constrain_layout = reader.Bool(); break;
+    case 60: p.is_stable = reader.Bool(); break;
+    case 63: p.direction = reader.Bytes(); break;
+    case 65: p.has_side_effect = reader.Bool(); break;
+    case 67: p.indices_are_sorted = reader.Bool(); break;
+    case 69: p.unique_indices = reader.Bool(); break;
+    case 71: p.use_global_device_ids = reader.Bool(); break;
+    case 72: p.comparison_type = reader.Bytes(); break;
+    case 79: p.async_thread = reader.Bytes(); break;
+    case 85: p.largest = reader.Bool(); break;
+    case 89: p.is_composite = reader.Bool(); break;
+    case 94: p.is_reverse = reader.Bool(); break;
+    case 100: p.has_dynamic_root = reader.Bool(); break;
+    default: break;
+  }
+}
+
 }  // namespace
 
 Result<InstructionProto> ReadInstructionProto(std::string_view bytes) {
   InstructionProto p;
   WireReader reader(bytes);
   while (reader.Next()) {
-    if (TRY(ReadMessageField(reader, p))) continue;
-    switch (reader.field()) {
-      case 1: p.name = reader.Bytes(); break;
-      case 2: p.opcode = reader.Bytes(); break;
-      case 9: p.parameter_number = reader.Int(); break;
-      case 11: p.fusion_kind = reader.Bytes(); break;
-      case 13: p.tuple_index = reader.Int(); break;
-      case 14: reader.Ints(p.dimensions); break;
-      case 18: p.exponent_bits = reader.Int(); break;
-      case 19: p.mantissa_bits = reader.Int(); break;
-      case 20: reader.Ints(p.dynamic_slice_sizes); break;
-      case 22: p.outfeed_config = reader.Bytes(); break;
-      case 23: p.distribution = reader.Varint(); break;
-      case 24: p.epsilon = static_cast<double>(reader.Float()); break;
-      case 25: p.feature_index = reader.Int(); break;
-      case 26: p.channel_id = reader.Int(); break;
-      case 27: p.infeed_config = reader.Bytes(); break;
-      case 28: p.custom_call_target = reader.Bytes(); break;
-      case 31: p.fft_type = reader.Varint(); break;
-      case 32: reader.Ints(p.fft_length); break;
-      case 34: reader.Ints(p.gather_slice_sizes); break;
-      case 35: p.id = reader.Int(); break;
-      case 36: reader.Ints(p.operand_ids); break;
-      case 37: reader.Ints(p.control_predecessor_ids); break;
-      case 38: reader.Ints(p.called_ids); break;
-      case 43: p.backend_config = reader.Bytes(); break;
-      case 47: p.is_host_transfer = reader.Bool(); break;
-      case 50: p.feature_group_count = reader.Int(); break;
-      case 56: p.constrain_layout = reader.Bool(); break;
-      case 58: p.batch_group_count = reader.Int(); break;
-      case 60: p.is_stable = reader.Bool(); break;
-      case 63: p.direction = reader.Bytes(); break;
-      case 65: p.has_side_effect = reader.Bool(); break;
-      case 66: p.delta = reader.Int(); break;
-      case 67: p.indices_are_sorted = reader.Bool(); break;
-      case 69: p.unique_indices = reader.Bool(); break;
-      case 70: p.rng_algorithm = reader.Varint(); break;
-      case 71: p.use_global_device_ids = reader.Bool(); break;
-      case 72: p.comparison_type = reader.Bytes(); break;
-      case 75: p.padding_type = reader.Varint(); break;
-      case 76: p.schedule = reader.Varint(); break;
-      case 77: p.api_version = reader.Varint(); break;
-      case 79: p.async_thread = reader.Bytes(); break;
-      case 80: p.cross_program_prefetch_index = reader.Int(); break;
-      case 81: p.k = reader.Int(); break;
-      case 85: p.largest = reader.Bool(); break;
-      case 89: p.is_composite = reader.Bool(); break;
-      case 94: p.is_reverse = reader.Bool(); break;
-      case 95: p.num_carries = reader.Int(); break;
-      case 96: p.is_associative = reader.Varint() == 1; break;
-      case 97: p.conv_kind = reader.Varint(); break;
-      case 100: p.has_dynamic_root = reader.Bool(); break;
-      default: break;
-    }
+    if (TRY(ReadMessageField(reader, p)) || ReadNumberField(reader, p)) continue;
+    ReadOtherField(reader, p);
   }
   if (!reader.ok()) return MalformedProto("HloInstructionProto");
   return p;

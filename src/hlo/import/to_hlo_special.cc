@@ -8,63 +8,13 @@
 #include <numbers>
 
 #include "hlo/import/attr_values.h"
-#include "hlo/import/to_hlo.h"
+#include "hlo/import/formula.h"
 
 namespace weft::hlo::mlir {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
-class Formula;
-
-// A value of a formula, with the arithmetic of its elements.
-struct Term {
-  Formula* formula;
-  Instruction* value;
-};
-
-// Emits instructions over arrays of one shape.
-class Formula {
- public:
-  Formula(Converter& c, Shape shape) : c_(c), shape_(std::move(shape)) {}
-
-  Term Apply(Op op, std::initializer_list<Term> terms) {
-    return Typed(op, terms, NoAttrs{}, shape_);
-  }
-  Term Math(Op op, Term x) { return Typed(op, {x}, UnaryMathAttrs{}, shape_); }
-  Term Compare(Term a, Term b, Direction direction) {
-    return Typed(Op::kCompare, {a, b}, CompareAttrs{.direction = direction}, With(DType::kPred));
-  }
-  Term Logic(Op op, std::initializer_list<Term> terms) {
-    return Typed(op, terms, NoAttrs{}, With(DType::kPred));
-  }
-  Term Convert(Term x, DType dtype) { return Typed(Op::kConvert, {x}, NoAttrs{}, With(dtype)); }
-  Term Constant(double number) { return Written(Literal::Scalar<double>(DType::kF64, number)); }
-  // A literal of rank 0, everywhere.
-  Term Written(Literal literal) {
-    Shape shape = With(literal.shape().dtype());
-    Shape scalar = literal.shape();
-    Instruction* constant =
-        c_.Emit(Op::kConstant, {}, ConstantAttrs{.literal = std::move(literal)}, scalar);
-    if (shape.rank() == 0) return {this, constant};
-    return {this, c_.Emit(Op::kBroadcast, {constant}, BroadcastAttrs{}, std::move(shape))};
-  }
-  Term Typed(Op op, std::initializer_list<Term> terms, Attrs attrs, Shape shape) {
-    std::vector<Instruction*> operands;
-    for (Term term : terms) operands.push_back(term.value);
-    return {this, c_.Emit(op, operands, std::move(attrs), std::move(shape))};
-  }
-  Shape With(DType dtype) const {
-    Shape shape = shape_;
-    shape.set_dtype(dtype);
-    return shape;
-  }
-
- private:
-  Converter& c_;
-  Shape shape_;
-};
 
 // Coefficients of Chebyshev's polynomials.
 // (1 + 2x) exp(x²) erfc(x) in (x - 3.75) / (x + 3.75).
@@ -109,95 +59,6 @@ constexpr double kZetaTail[] = {
 constexpr double kDigammaTail[] = {
     0.08333333333333333,  -0.008333333333333333, 0.003968253968253968, -0.004166666666666667,
     0.007575757575757576, -0.021092796092796094, 0.08333333333333333,  -0.4432598039215686};
-
-Term operator+(Term a, Term b) {
-  return a.formula->Apply(Op::kAdd, {a, b});
-}
-Term operator-(Term a, Term b) {
-  return a.formula->Apply(Op::kSubtract, {a, b});
-}
-Term operator*(Term a, Term b) {
-  return a.formula->Apply(Op::kMultiply, {a, b});
-}
-Term operator/(Term a, Term b) {
-  return a.formula->Apply(Op::kDivide, {a, b});
-}
-Term operator-(Term a) {
-  return a.formula->Apply(Op::kNegate, {a});
-}
-Term operator+(Term a, double b) {
-  return a + a.formula->Constant(b);
-}
-Term operator-(Term a, double b) {
-  return a - a.formula->Constant(b);
-}
-Term operator*(Term a, double b) {
-  return a * a.formula->Constant(b);
-}
-Term operator/(Term a, double b) {
-  return a / a.formula->Constant(b);
-}
-Term operator-(double a, Term b) {
-  return b.formula->Constant(a) - b;
-}
-Term operator/(double a, Term b) {
-  return b.formula->Constant(a) / b;
-}
-Term operator<(Term a, Term b) {
-  return a.formula->Compare(a, b, Direction::kLt);
-}
-Term operator<(Term a, double b) {
-  return a < a.formula->Constant(b);
-}
-Term operator<=(Term a, double b) {
-  return a.formula->Compare(a, a.formula->Constant(b), Direction::kLe);
-}
-Term operator==(Term a, Term b) {
-  return a.formula->Compare(a, b, Direction::kEq);
-}
-Term operator==(Term a, double b) {
-  return a == a.formula->Constant(b);
-}
-Term operator!=(Term a, Term b) {
-  return a.formula->Compare(a, b, Direction::kNe);
-}
-Term operator&(Term a, Term b) {
-  return a.formula->Logic(Op::kAnd, {a, b});
-}
-Term operator|(Term a, Term b) {
-  return a.formula->Logic(Op::kOr, {a, b});
-}
-
-Term Select(Term chosen, Term a, Term b) {
-  return a.formula->Typed(Op::kSelect, {chosen, a, b}, NoAttrs{}, a.value->shape());
-}
-Term Select(Term chosen, double a, Term b) {
-  return Select(chosen, b.formula->Constant(a), b);
-}
-Term Abs(Term x) {
-  return x.formula->Apply(Op::kAbs, {x});
-}
-Term Floor(Term x) {
-  return x.formula->Apply(Op::kFloor, {x});
-}
-Term Sign(Term x) {
-  return x.formula->Apply(Op::kSign, {x});
-}
-Term Power(Term x, Term y) {
-  return x.formula->Apply(Op::kPower, {x, y});
-}
-Term Exp(Term x) {
-  return x.formula->Math(Op::kExponential, x);
-}
-Term Log(Term x) {
-  return x.formula->Math(Op::kLog, x);
-}
-Term Sqrt(Term x) {
-  return x.formula->Math(Op::kSqrt, x);
-}
-Term IsWhole(Term x) {
-  return Floor(x) == x;
-}
 
 // Of the coefficients of Chebyshev's polynomials, by Clenshaw's recurrence.
 Term Chebyshev(Term t, std::span<const double> coefficients) {

@@ -178,6 +178,7 @@ class Tree {
 // MLIR text of an attribute or type, e.g. for a custom call's backend_config: `{uplo = 76 : ui8}`.
 void AppendAttr(std::string& out, const Attr& attr);
 void AppendType(std::string& out, const Type& type);
+void AppendElementType(std::string& out, DType dtype);
 // The whole tree in MLIR's generic form, for debugging and tests.
 std::string PrintTree(const Tree& tree);
 

@@ -28,60 +28,70 @@ constexpr Function kFunctions[] = {
 }  // namespace
 
 // Functions that are not correctly rounded.
-bool Maker::FloatFunction(Scope& scope, const Value& x) {
-  const Function& f = kFunctions[dice_.Below(std::size(kFunctions))];
+bool FloatFunction(Maker& maker, Scope& scope, const Value& x) {
+  const Function& f = kFunctions[maker.dice.Below(std::size(kFunctions))];
   Builder b = scope.builder();
   if (f.op == Op::kAtan2) {
-    Value y = Like(scope, x.dtype(), x.shape().dims(), true);
+    Value y = maker.Like(scope, x.dtype(), x.shape().dims(), true);
     if (!x.known.exact() || !y.known.exact()) return false;
-    if (!HasSignedZeros(x) || !HasSignedZeros(y)) return false;
-    return Push(scope, b.Add(f.op, {x.at, y.at}), Inexact(f.ulps, x.dtype(), f.magnitude));
+    if (!maker.HasSignedZeros(x) || !maker.HasSignedZeros(y)) return false;
+    return maker.Push(scope, b.Add(f.op, {x.at, y.at}),
+                      maker.Inexact(f.ulps, x.dtype(), f.magnitude));
   }
-  if (edges_) {
+  if (maker.edges) {
     if (!x.known.exact()) return false;
-    return Push(scope, b.Add(f.op, {x.at}), Inexact(f.ulps, x.dtype(), kInfiniteMagnitude));
+    return maker.Push(scope, b.Add(f.op, {x.at}),
+                      maker.Inexact(f.ulps, x.dtype(), kInfiniteMagnitude));
   }
-  Value bounded = Bound(scope, x, f.largest);
+  Value bounded = maker.Bound(scope, x, f.largest);
   if (bounded.known.magnitude > f.largest) return false;
-  Known known = Inexact(f.ulps, x.dtype(), f.magnitude);
+  Known known = maker.Inexact(f.ulps, x.dtype(), f.magnitude);
   if (!bounded.known.exact()) {
     if (f.slope < 0) return false;
     known.ulps = 0;
     known.error += bounded.known.error * f.slope;
   }
-  return Push(scope, b.Add(f.op, {bounded.at}), known);
+  return maker.Push(scope, b.Add(f.op, {bounded.at}), known);
 }
 
-void Maker::Unary(Scope& scope) {
-  Value x = Any(scope);
+void IntegerUnary(Maker& maker, Scope& scope, const Value& x) {
+  constexpr Op kOps[] = {Op::kNegate,           Op::kAbs, Op::kSign, Op::kNot, Op::kPopulationCount,
+                         Op::kCountLeadingZeros};
+  Op op = maker.dice.Of(kOps);
+  DType t = x.dtype();
+  if (IsUnsigned(t) && (op == Op::kAbs || op == Op::kSign || op == Op::kNegate)) op = Op::kNot;
+  maker.Push(scope, scope.builder().Add(op, {x.at}), maker.Unknown(t));
+}
+
+void Unary(Maker& maker, Scope& scope) {
+  Value x = maker.Any(scope);
   Builder b = scope.builder();
   DType t = x.dtype();
   if (t == DType::kPred) {
-    Push(scope, b.Add(Op::kNot, {x.at}), x.known);
+    maker.Push(scope, b.Add(Op::kNot, {x.at}), x.known);
     return;
   }
-  if (IsInteger(t)) {
-    constexpr Op kOps[] = {
-        Op::kNegate, Op::kAbs, Op::kSign, Op::kNot, Op::kPopulationCount, Op::kCountLeadingZeros};
-    Op op = dice_.Of(kOps);
-    if (IsUnsigned(t) && (op == Op::kAbs || op == Op::kSign || op == Op::kNegate)) op = Op::kNot;
-    Push(scope, b.Add(op, {x.at}), Unknown(t));
-    return;
-  }
-  if (!IsUsable(x)) return;
-  Known same = x.known;
+  if (IsInteger(t)) return IntegerUnary(maker, scope, x);
+  if (!maker.IsUsable(x)) return;
   if (IsComplex(t)) {
-    Push(scope, b.Add(Op::kNegate, {x.at}), same);
+    maker.Push(scope, b.Add(Op::kNegate, {x.at}), x.known);
     return;
   }
-  if (x.known.exact() && dice_.Chance(5)) {
-    Push(scope, b.Add(Op::kIsFinite, {x.at}), Unknown(DType::kPred));
+  if (x.known.exact() && maker.dice.Chance(5)) {
+    maker.Push(scope, b.Add(Op::kIsFinite, {x.at}), maker.Unknown(DType::kPred));
     return;
   }
-  if (dice_.Chance(45)) {
-    FloatFunction(scope, x);
+  if (maker.dice.Chance(45)) {
+    FloatFunction(maker, scope, x);
     return;
   }
+  FloatUnary(maker, scope, x);
+}
+
+void FloatUnary(Maker& maker, Scope& scope, Value x) {
+  Builder b = scope.builder();
+  DType t = x.dtype();
+  Known same = x.known;
   constexpr Op kOps[] = {Op::kNegate,
                          Op::kAbs,
                          Op::kFloor,
@@ -97,7 +107,7 @@ void Maker::Unary(Scope& scope) {
                          Op::kAsin,
                          Op::kAcosh,
                          Op::kAtanh};
-  Op op = dice_.Of(kOps);
+  Op op = maker.dice.Of(kOps);
   switch (op) {
     case Op::kNegate:
     case Op::kAbs: same.ulps = 0; break;
@@ -107,7 +117,7 @@ void Maker::Unary(Scope& scope) {
       same.product = false;
       same.magnitude =
           std::isfinite(x.known.magnitude) ? x.known.magnitude + 1 : kInfiniteMagnitude;
-      if (!edges_) {  // of what is not negative
+      if (!maker.edges) {  // of what is not negative
         auto positive = b.Add(Op::kAbs, {x.at});
         if (!positive) return;
         x.at = *positive;
@@ -121,8 +131,8 @@ void Maker::Unary(Scope& scope) {
     case Op::kAsin:
     case Op::kAcosh:
     case Op::kAtanh: {
-      if (!x.known.exact() || !HasSignedZeros(x)) return;
-      same = Inexact(4, t, kInfiniteMagnitude);  // NaN, too: not to be computed with
+      if (!x.known.exact() || !maker.HasSignedZeros(x)) return;
+      same = maker.Inexact(4, t, kInfiniteMagnitude);  // NaN, too: not to be computed with
       break;
     }
     default:
@@ -131,10 +141,10 @@ void Maker::Unary(Scope& scope) {
       same.whole = true;
       same.product = false;
   }
-  Push(scope, b.Add(op, {x.at}), same);
+  maker.Push(scope, b.Add(op, {x.at}), same);
 }
 
-void Maker::IntegerBinary(Scope& scope, const Value& a) {
+void IntegerBinary(Maker& maker, Scope& scope, const Value& a) {
   constexpr Op kOps[] = {Op::kAdd,
                          Op::kSubtract,
                          Op::kMultiply,
@@ -152,20 +162,20 @@ void Maker::IntegerBinary(Scope& scope, const Value& a) {
                          Op::kPower};
   constexpr Op kPredOps[] = {Op::kAnd,     Op::kOr,  Op::kXor,     Op::kMaximum,
                              Op::kMinimum, Op::kAdd, Op::kMultiply};
-  Op op = a.dtype() == DType::kPred ? dice_.Of(kPredOps) : dice_.Of(kOps);
-  Value c = Like(scope, a.dtype(), a.shape().dims(), true);
-  Push(scope, scope.builder().Add(op, {a.at, c.at}), Unknown(a.dtype()));
+  Op op = a.dtype() == DType::kPred ? maker.dice.Of(kPredOps) : maker.dice.Of(kOps);
+  Value c = maker.Like(scope, a.dtype(), a.shape().dims(), true);
+  maker.Push(scope, scope.builder().Add(op, {a.at, c.at}), maker.Unknown(a.dtype()));
 }
 
-void Maker::Binary(Scope& scope) {
-  Value x = Any(scope);
-  if (!IsFloat(x.dtype()) && !IsComplex(x.dtype())) return IntegerBinary(scope, x);
-  Value y = Like(scope, x.dtype(), x.shape().dims(), false);
-  if (!IsUsable(x) || !IsUsable(y)) return;
+void Binary(Maker& maker, Scope& scope) {
+  Value x = maker.Any(scope);
+  if (!IsFloat(x.dtype()) && !IsComplex(x.dtype())) return IntegerBinary(maker, scope, x);
+  Value y = maker.Like(scope, x.dtype(), x.shape().dims(), false);
+  if (!maker.IsUsable(x) || !maker.IsUsable(y)) return;
   Builder b = scope.builder();
   constexpr Op kOps[] = {Op::kAdd,     Op::kAdd,     Op::kSubtract, Op::kMultiply,  Op::kMultiply,
                          Op::kMaximum, Op::kMinimum, Op::kDivide,   Op::kRemainder, Op::kPower};
-  Op op = dice_.Of(kOps);
+  Op op = maker.dice.Of(kOps);
   if (IsComplex(x.dtype()) && op >= Op::kAdd && op != Op::kMultiply && op != Op::kSubtract) {
     op = Op::kAdd;
   }
@@ -173,128 +183,131 @@ void Maker::Binary(Scope& scope) {
   switch (op) {
     case Op::kAdd:
     case Op::kSubtract: {
-      if (edges_ && (x.known.product || y.known.product)) return;
-      Push(scope, b.Add(op, {x.at, y.at}), Sum(x, y));
+      if (maker.edges && (x.known.product || y.known.product)) return;
+      maker.Push(scope, b.Add(op, {x.at, y.at}), maker.Sum(x, y));
       return;
     }
     case Op::kMultiply: {
-      if (edges_ && IsComplex(x.dtype())) return;
-      Push(scope, b.Add(op, {x.at, y.at}), Product(x, y));
+      if (maker.edges && IsComplex(x.dtype())) return;
+      maker.Push(scope, b.Add(op, {x.at, y.at}), maker.Product(x, y));
       return;
     }
     case Op::kMaximum:
     case Op::kMinimum: {
-      Known known = Union(x.known, y.known);
+      Known known = maker.Union(x.known, y.known);
       known.ulps = 0;
-      Push(scope, b.Add(op, {x.at, y.at}), known);
+      maker.Push(scope, b.Add(op, {x.at, y.at}), known);
       return;
     }
     case Op::kPower: {
-      if (!exact || !HasSignedZeros(x)) return;
-      Push(scope, b.Add(op, {x.at, y.at}), Inexact(8, x.dtype(), kInfiniteMagnitude));
+      if (!exact || !maker.HasSignedZeros(x)) return;
+      maker.Push(scope, b.Add(op, {x.at, y.at}), maker.Inexact(8, x.dtype(), kInfiniteMagnitude));
       return;
     }
     case Op::kDivide: {
-      if (!exact || !HasSignedZeros(y)) return;
-      Push(scope, b.Add(op, {x.at, y.at}), Unknown(x.dtype()));  // by zero, too
+      if (!exact || !maker.HasSignedZeros(y)) return;
+      maker.Push(scope, b.Add(op, {x.at, y.at}), maker.Unknown(x.dtype()));  // by zero, too
       return;
     }
     default: {
       if (!exact) return;
-      Known known = Unknown(x.dtype());
-      Push(scope, b.Add(op, {x.at, y.at}), known);
+      Known known = maker.Unknown(x.dtype());
+      maker.Push(scope, b.Add(op, {x.at, y.at}), known);
     }
   }
 }
 
-void Maker::CompareAndSelect(Scope& scope) {
-  Value x = Exact(scope);
-  Value y = Like(scope, x.dtype(), x.shape().dims(), true);
+void CompareAndSelect(Maker& maker, Scope& scope) {
+  Value x = maker.Exact(scope);
+  Value y = maker.Like(scope, x.dtype(), x.shape().dims(), true);
   Builder b = scope.builder();
-  auto direction = static_cast<Direction>(dice_.Below(IsComplex(x.dtype()) ? 2 : 6));
+  auto direction = static_cast<Direction>(maker.dice.Below(IsComplex(x.dtype()) ? 2 : 6));
   if (x.dtype() == DType::kF8E8M0FNU) return;
   CompareAttrs attrs{.direction = direction};
-  if (IsFloat(x.dtype()) && dice_.Chance(15)) attrs.type = ComparisonType::kTotalOrder;
+  if (IsFloat(x.dtype()) && maker.dice.Chance(15)) attrs.type = ComparisonType::kTotalOrder;
   // The sign of a NaN that an op made is not defined.
   if (attrs.total_order() &&
-      !(std::isfinite(x.known.magnitude) && std::isfinite(y.known.magnitude) && HasSignedZeros(x) &&
-        HasSignedZeros(y))) {
+      !(std::isfinite(x.known.magnitude) && std::isfinite(y.known.magnitude) &&
+        maker.HasSignedZeros(x) && maker.HasSignedZeros(y))) {
     attrs.type = ComparisonType::kUnset;
   }
   auto compared = b.Add(Op::kCompare, {x.at, y.at}, attrs);
-  if (!Push(scope, compared, Unknown(DType::kPred))) return;
-  if (dice_.Chance(25)) return;
-  Value u =
-      Find(scope, [&](const Value& v) { return v.shape().dims() == x.shape().dims(); }).value_or(x);
-  Value w = Like(scope, u.dtype(), u.shape().dims(), false);
-  Push(scope, b.Add(Op::kSelect, {*compared, u.at, w.at}), Union(u.known, w.known));
+  if (!maker.Push(scope, compared, maker.Unknown(DType::kPred))) return;
+  if (maker.dice.Chance(25)) return;
+  Value u = maker.Find(scope, [&](const Value& v) { return v.shape().dims() == x.shape().dims(); })
+                .value_or(x);
+  Value w = maker.Like(scope, u.dtype(), u.shape().dims(), false);
+  maker.Push(scope, b.Add(Op::kSelect, {*compared, u.at, w.at}), maker.Union(u.known, w.known));
 }
 
-void Maker::Clamp(Scope& scope) {
-  Value x = Exact(scope);
+void Clamp(Maker& maker, Scope& scope) {
+  Value x = maker.Exact(scope);
   if (IsComplex(x.dtype())) return;
-  bool scalar = dice_.Chance(50);
+  bool scalar = maker.dice.Chance(50);
   Dims dims = scalar ? Dims() : x.shape().dims();
-  Value low = Like(scope, x.dtype(), dims, true), high = Like(scope, x.dtype(), dims, true);
-  Known known = Union(x.known, Union(low.known, high.known));
-  Push(scope, scope.builder().Add(Op::kClamp, {low.at, x.at, high.at}), known);
+  Value low = maker.Like(scope, x.dtype(), dims, true),
+        high = maker.Like(scope, x.dtype(), dims, true);
+  Known known = maker.Union(x.known, maker.Union(low.known, high.known));
+  maker.Push(scope, scope.builder().Add(Op::kClamp, {low.at, x.at, high.at}), known);
 }
 
-void Maker::ConvertAny(Scope& scope) {
-  Value x = Exact(scope);
-  DType to = dice_.Chance(3) ? DType::kF8E8M0FNU : AnyType();
+void ConvertAny(Maker& maker, Scope& scope) {
+  Value x = maker.Exact(scope);
+  DType to = maker.dice.Chance(3) ? DType::kF8E8M0FNU : maker.AnyType();
   if (IsComplex(x.dtype()) && !IsComplex(to)) return;
   Known known = x.known;
   known.product &= IsFloat(to);
-  if (IsInteger(to) || to == DType::kPred) known = Unknown(to);
-  if (to == DType::kF8E8M0FNU || x.dtype() == DType::kF8E8M0FNU) known = Unknown(to);
+  if (IsInteger(to) || to == DType::kPred) known = maker.Unknown(to);
+  if (to == DType::kF8E8M0FNU || x.dtype() == DType::kF8E8M0FNU) known = maker.Unknown(to);
   if (IsFloat(to) && known.magnitude > LargestExact(to)) known.whole = false;
   if (IsFloat(to) && !known.whole && std::isfinite(known.magnitude)) known.magnitude *= 2;
-  Push(scope, scope.builder().Convert(x.at, to), known);
+  maker.Push(scope, scope.builder().Convert(x.at, to), known);
 }
 
-void Maker::BitcastConvert(Scope& scope) {
-  Value x = Exact(scope);
+void BitcastConvert(Maker& maker, Scope& scope) {
+  Value x = maker.Exact(scope);
   if (!std::isfinite(x.known.magnitude) && (IsFloat(x.dtype()) || IsComplex(x.dtype()))) return;
-  if (!HasSignedZeros(x)) return;
-  DType to = AnyType();
+  if (!maker.HasSignedZeros(x)) return;
+  DType to = maker.AnyType();
   if (BitWidth(to) != BitWidth(x.dtype()) || BitWidth(to) < 8 || IsComplex(to) ||
       IsComplex(x.dtype())) {
     return;
   }
   Shape shape = x.shape();
   shape.set_dtype(to);
-  Known known = Unknown(to);
-  Push(scope, scope.builder().Add(Op::kBitcastConvert, std::span(&x.at, 1), NoAttrs{}, &shape),
-       known);
+  Known known = maker.Unknown(to);
+  maker.Push(scope,
+             scope.builder().Add(Op::kBitcastConvert, std::span(&x.at, 1), NoAttrs{}, &shape),
+             known);
 }
 
-void Maker::ReducePrecision(Scope& scope) {
-  Value x = Exact(scope);
+void ReducePrecision(Maker& maker, Scope& scope) {
+  Value x = maker.Exact(scope);
   if (!IsFloat(x.dtype()) || BitWidth(x.dtype()) < 16) return;
-  ReducePrecisionAttrs attrs{.exponent_bits = dice_.Between(2, 8),
-                             .mantissa_bits = dice_.Between(1, 23)};
-  Known known = Unknown(x.dtype());
+  ReducePrecisionAttrs attrs{.exponent_bits = maker.dice.Between(2, 8),
+                             .mantissa_bits = maker.dice.Between(1, 23)};
+  Known known = maker.Unknown(x.dtype());
   known.whole = false;
   Shape shape = x.shape();
-  Push(scope, scope.builder().Add(Op::kReducePrecision, std::span(&x.at, 1), attrs, &shape), known);
+  maker.Push(scope, scope.builder().Add(Op::kReducePrecision, std::span(&x.at, 1), attrs, &shape),
+             known);
 }
 
-void Maker::ComplexOps(Scope& scope) {
+void ComplexOps(Maker& maker, Scope& scope) {
   Builder b = scope.builder();
-  auto c = Find(scope, [](const Value& v) { return IsComplex(v.dtype()); });
-  if (c && dice_.Chance(60)) {
+  auto c = maker.Find(scope, [](const Value& v) { return IsComplex(v.dtype()); });
+  if (c && maker.dice.Chance(60)) {
     Known part = c->known;
     part.ulps = 0;
-    Push(scope, b.Add(dice_.Chance(50) ? Op::kReal : Op::kImag, {c->at}), part);
+    maker.Push(scope, b.Add(maker.dice.Chance(50) ? Op::kReal : Op::kImag, {c->at}), part);
     return;
   }
-  DType t = dice_.Chance(70) ? DType::kF32 : DType::kF64;
-  Value x = Like(scope, t, Dims(AnyDims(500)), true);
-  Value y = Like(scope, t, x.shape().dims(), true);
-  Known known = Union(x.known, y.known);
+  DType t = maker.dice.Chance(70) ? DType::kF32 : DType::kF64;
+  Value x = maker.Like(scope, t, Dims(maker.AnyDims(500)), true);
+  Value y = maker.Like(scope, t, x.shape().dims(), true);
+  Known known = maker.Union(x.known, y.known);
   known.magnitude *= 2;
-  Push(scope, b.Add(Op::kComplex, {x.at, y.at}), known);
+  maker.Push(scope, b.Add(Op::kComplex, {x.at, y.at}), known);
 }
 
 }  // namespace weft::hlo::random

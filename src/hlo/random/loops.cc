@@ -45,41 +45,41 @@ Result<Instruction*> WithRow(Builder& b, Instruction* to, Instruction* row, Inst
 
 }  // namespace
 
-Known Maker::StateFacts(const Value& v) const {
-  Known known = Unknown(v.dtype());
-  if (edges_ || !(IsFloat(v.dtype()) || IsComplex(v.dtype()))) return known;
-  known.magnitude = std::min(state_bound_, LargestExact(v.dtype()));
+Known StateFacts(const Maker& maker, const Value& v) {
+  Known known = maker.Unknown(v.dtype());
+  if (maker.edges || !(IsFloat(v.dtype()) || IsComplex(v.dtype()))) return known;
+  known.magnitude = std::min(maker.state_bound, LargestExact(v.dtype()));
   known.whole = true;
   return known;
 }
 
 // What one round does: a computation of the carries and a row of each input, which gives the next
 // carries and a row of each output.
-Maker::Round Maker::MakeRound(Scope& scope, const std::vector<Value>& carries,
-                              const std::vector<Value>& inputs) {
-  Scope inner = NewScope(scope, "round");
+Round MakeRound(Maker& maker, Scope& scope, const std::vector<Value>& carries,
+                const std::vector<Value>& inputs) {
+  Scope inner = NewScope(maker, scope, "round");
   Builder b = inner.builder();
   Round round;
   std::vector<Value> state;
   int64_t number = 0;
   for (const Value& v : carries) {
-    state.push_back({*b.Parameter(number++, v.shape()), StateFacts(v)});
+    state.push_back({*b.Parameter(number++, v.shape()), StateFacts(maker, v)});
     inner.values.push_back(state.back());
   }
-  Value place{*b.Parameter(number++, Shape::Scalar(DType::kS32)), Unknown(DType::kS32)};
+  Value place{*b.Parameter(number++, Shape::Scalar(DType::kS32)), maker.Unknown(DType::kS32)};
   inner.values.push_back(place);
   for (const Value& v : inputs) {
     Dimensions row;
     for (int64_t d = 1; d < v.shape().rank(); ++d) row.push_back(v.shape().dim(d));
     inner.values.push_back({*b.Parameter(number++, ArrayShape(v.dtype(), row)), v.known});
   }
-  AddOps(inner, static_cast<int>(dice_.Between(1, 6)));
+  AddOps(maker, inner, static_cast<int>(maker.dice.Between(1, 6)));
   std::vector<Instruction*> results;
   for (size_t k = 0; k < carries.size(); ++k) {
-    results.push_back(NextState(inner, state, k, place).at);
+    results.push_back(NextState(maker, inner, state, k, place).at);
   }
-  for (int64_t n = dice_.Between(carries.empty() ? 1 : 0, 3); n > 0; --n) {
-    Value row = Any(inner);
+  for (int64_t n = maker.dice.Between(carries.empty() ? 1 : 0, 3); n > 0; --n) {
+    Value row = maker.Any(inner);
     if (!row.shape().IsArray() || row.shape().elements() > 600) continue;
     round.rows.push_back(row);
     results.push_back(row.at);
@@ -89,24 +89,26 @@ Maker::Round Maker::MakeRound(Scope& scope, const std::vector<Value>& carries,
   return round;
 }
 
-void Maker::ScanLoop(Scope& scope) {
+void ScanLoop(Maker& maker, Scope& scope) {
   if (scope.depth >= 2) return;
-  int64_t length = dice_.Between(1, 7);
+  int64_t length = maker.dice.Between(1, 7);
   std::vector<Value> carries, inputs;
-  for (int64_t n = dice_.Between(0, 2); n > 0; --n) {
-    auto v =
-        Find(scope, [&](const Value& x) { return MayBeState(x) && x.shape().elements() < 700; });
-    carries.push_back(v ? *v : NewConstant(scope, ArrayShape(AnyType(), AnyDims(60))));
+  for (int64_t n = maker.dice.Between(0, 2); n > 0; --n) {
+    auto v = maker.Find(
+        scope, [&](const Value& x) { return MayBeState(maker, x) && x.shape().elements() < 700; });
+    carries.push_back(v ? *v
+                        : maker.NewConstant(scope, ArrayShape(maker.AnyType(), maker.AnyDims(60))));
   }
-  for (int64_t n = dice_.Between(1, 2); n > 0; --n) {
-    auto v = Find(scope, [&](const Value& x) {
+  for (int64_t n = maker.dice.Between(1, 2); n > 0; --n) {
+    auto v = maker.Find(scope, [&](const Value& x) {
       return x.shape().rank() > 0 && x.shape().dim(0) == length && x.shape().elements() < 1500;
     });
     inputs.push_back(
         v ? *v
-          : Fresh(scope, AnyType(), Stacked(ArrayShape(DType::kF32, AnyDims(150)), length).dims()));
+          : maker.Fresh(scope, maker.AnyType(),
+                        Stacked(ArrayShape(DType::kF32, maker.AnyDims(150)), length).dims()));
   }
-  Round round = MakeRound(scope, carries, inputs);
+  Round round = MakeRound(maker, scope, carries, inputs);
   // The state: counter, carries, inputs, outputs.
   std::vector<Instruction*> init = {scope.builder().ScalarConstant(DType::kS32, 0)};
   for (const Value& v : carries) init.push_back(v.at);
@@ -118,12 +120,13 @@ void Maker::ScanLoop(Scope& scope) {
   }
   auto tuple = scope.builder().Tuple(init);
   if (!tuple) return;
-  Scope condition = NewScope(scope, "condition");
+  Scope condition = NewScope(maker, scope, "condition");
   Builder c = condition.builder();
   Instruction* p = *c.Parameter(0, (*tuple)->shape());
   Instruction* end = c.ScalarConstant(DType::kS32, static_cast<double>(length));
   condition.computation->set_root(*c.Compare(*c.GetTupleElement(p, 0), end, Direction::kLt));
-  auto body = MakeScanBody(scope, (*tuple)->shape(), round, carries.size(), inputs.size(), length);
+  auto body =
+      MakeScanBody(maker, scope, (*tuple)->shape(), round, carries.size(), inputs.size(), length);
   if (!body) return;
   auto loop = scope.builder().Add(Op::kWhile, {*tuple},
                                   WhileAttrs{.condition = condition.computation, .body = *body});
@@ -132,16 +135,17 @@ void Maker::ScanLoop(Scope& scope) {
     return scope.builder().GetTupleElement(*loop, static_cast<int64_t>(k));
   };
   for (size_t k = 0; k < carries.size(); ++k) {
-    Push(scope, result(1 + k), StateFacts(carries[k]));
+    maker.Push(scope, result(1 + k), StateFacts(maker, carries[k]));
   }
   for (size_t k = 0; k < round.rows.size(); ++k) {
-    Push(scope, result(1 + carries.size() + inputs.size() + k), round.rows[k].known);
+    maker.Push(scope, result(1 + carries.size() + inputs.size() + k), round.rows[k].known);
   }
 }
 
-Result<Computation*> Maker::MakeScanBody(Scope& scope, const Shape& state, const Round& round,
-                                         size_t carries, size_t inputs, int64_t length) {
-  Scope body = NewScope(scope, "body");
+Result<Computation*> MakeScanBody(Maker& maker, Scope& scope, const Shape& state,
+                                  const Round& round, size_t carries, size_t inputs,
+                                  int64_t length) {
+  Scope body = NewScope(maker, scope, "body");
   Builder b = body.builder();
   Instruction* p = TRY(b.Parameter(0, state));
   std::vector<Instruction*> now;
@@ -149,10 +153,10 @@ Result<Computation*> Maker::MakeScanBody(Scope& scope, const Shape& state, const
   Instruction* place = now[0];
   Instruction* size = b.ScalarConstant(DType::kS32, static_cast<double>(length));
   Instruction* one = b.ScalarConstant(DType::kS32, 1);
-  if (dice_.Chance(35)) {  // from the last row to the first
+  if (maker.dice.Chance(35)) {  // from the last row to the first
     place = TRY(b.Add(Op::kSubtract, {TRY(b.Add(Op::kSubtract, {size, place})), one}));
   }
-  if (dice_.Chance(50)) {  // places below zero count from the end
+  if (maker.dice.Chance(50)) {  // places below zero count from the end
     Instruction* below = TRY(b.Compare(place, b.ScalarConstant(DType::kS32, 0), Direction::kLt));
     place = TRY(b.Add(Op::kSelect, {below, TRY(b.Add(Op::kAdd, {place, size})), place}));
   }

@@ -55,23 +55,52 @@ struct Scope {
   Builder builder() const { return Builder(*computation); }
 };
 
-class Maker {
- public:
+using Dimensions = std::vector<int64_t>;
+
+// reductions.cc
+struct Combiner {
+  Op op;
+  double init;
+};
+
+struct LoopEnd {
+  Computation* condition;
+  bool by_flag;  // how many rounds is known when it runs
+};
+
+// loops.cc
+struct Round {
+  Computation* computation;
+  std::vector<Value> rows;  // of the outputs
+};
+
+// nests.cc
+struct Nest {                                // what a loop or a branch works on
+  std::vector<Instruction*> numbers, flags;  // s32[] and pred[]
+  std::vector<Value> arrays;
+};
+
+template <class T>
+T PickOne(Dice& dice, const std::vector<T>& all) {
+  auto n = static_cast<int64_t>(all.size());
+  // The latest more often: they are made of the others.
+  int64_t recent = dice.Chance(50) ? std::min<int64_t>(n, 3) : n;
+  return all[static_cast<size_t>(n - 1 - dice.Below(recent))];
+}
+
+inline bool HaveSameShape(const Value& a, const Value& b) {
+  return a.dtype() == b.dtype() && a.shape().dims() == b.shape().dims();
+}
+
+struct Maker {
   Maker(uint64_t seed, Module& module);
   Status MakeEntry(RandomModule& made);
-
- private:
-  using Dimensions = std::vector<int64_t>;
-  void AddOps(Scope& scope, int count);
-  void AddOp(Scope& scope);
-
   // Shapes and types.
   DType AnyType();
   DType AnyFloat();
   DType AnyInteger();
   int64_t AnySize();
   Dimensions AnyDims(int64_t max_elements);
-
   // Operands. Fresh: a parameter (of the entry), a constant or an iota.
   Value Fresh(Scope& scope, DType dtype, std::span<const int64_t> dims);
   Value NewParameter(Scope& scope, const Shape& shape);
@@ -81,8 +110,8 @@ class Maker {
   std::optional<Value> Find(Scope& scope, Fits fits) {
     for (int i = 0; i < 12 && !scope.values.empty(); ++i) {
       auto n = static_cast<int64_t>(scope.values.size());
-      int64_t recent = dice_.Chance(60) ? std::min<int64_t>(n, 5) : n;
-      const Value& v = scope.values[static_cast<size_t>(n - 1 - dice_.Below(recent))];
+      int64_t recent = dice.Chance(60) ? std::min<int64_t>(n, 5) : n;
+      const Value& v = scope.values[static_cast<size_t>(n - 1 - dice.Below(recent))];
       if (fits(v)) return v;
     }
     return std::nullopt;
@@ -100,7 +129,6 @@ class Maker {
   bool HasSignedZeros(const Instruction* at);
   // Brings whole values back below a bound.
   Value Bound(Scope& scope, Value v, double magnitude);
-
   // Adds the result of an op, if it can be made.
   bool Push(Scope& scope, Result<Instruction*> made, Known known);
   Known Sum(const Value& a, const Value& b) const;
@@ -109,154 +137,163 @@ class Maker {
   Known Union(const Known& a, const Known& b) const;
   Known Inexact(double ulps, DType dtype, double magnitude) const;
   Known Unknown(DType dtype) const;
-
-  // elementwise.cc
-  void Unary(Scope& scope);
-  void Binary(Scope& scope);
-  void IntegerBinary(Scope& scope, const Value& a);
-  void CompareAndSelect(Scope& scope);
-  void Clamp(Scope& scope);
-  void ConvertAny(Scope& scope);
-  void BitcastConvert(Scope& scope);
-  void ReducePrecision(Scope& scope);
-  void ComplexOps(Scope& scope);
-  bool FloatFunction(Scope& scope, const Value& x);
-  // movement.cc
-  void BroadcastAny(Scope& scope);
-  void ReshapeAny(Scope& scope);
-  void TransposeAny(Scope& scope);
-  void SliceAny(Scope& scope);
-  void PadAny(Scope& scope);
-  void ConcatenateAny(Scope& scope);
-  void ReverseAny(Scope& scope);
-  void IotaAny(Scope& scope);
-  void GatherAny(Scope& scope);
-  void DynamicSliceAny(Scope& scope);
-  void DynamicUpdateAny(Scope& scope);
-  void TupleAndBack(Scope& scope);
-  Dimensions OtherDims(int64_t elements);  // a factorisation
-  // reductions.cc
-  struct Combiner {
-    Op op;
-    double init;
-  };
-  std::optional<Combiner> AnyCombiner(const Value& v, double count);
-  Known Combined(const Combiner& combiner, const Known& known, DType dtype, double count) const;
-  Computation* BinaryComputation(Scope& scope, Op op, DType dtype);
-  Computation* SelectingComputation(Scope& scope, Op op, DType dtype);
-  void ReduceAny(Scope& scope);
-  void ReduceMany(Scope& scope);
-  void ArgMax(Scope& scope);
-  void ReduceWindowAny(Scope& scope);
-  void SelectAndScatterAny(Scope& scope);
-  void ScatterAny(Scope& scope);
-  // The results of sorting the arrays.
-  void PushSort(Scope& scope, std::span<const Value> arrays, const SortAttrs& attrs);
-  void SortAny(Scope& scope);
-  void DotAny(Scope& scope);
-  void Softmax(Scope& scope);
-  // library.cc
-  void ComplexFunctionAny(Scope& scope);
-  void ComplexDivide(Scope& scope);
-  void FftAny(Scope& scope);
-  void CholeskyAny(Scope& scope);
-  void TopKAny(Scope& scope);
-  void RandomBitsAny(Scope& scope);
-  void RngAny(Scope& scope);
-  void BatchNormAny(Scope& scope);
-  void SortMany(Scope& scope);
-  void StochasticConvertAny(Scope& scope);
-  // wrappers.cc
-  void FusionAny(Scope& scope);
-  void AsyncAny(Scope& scope);
-  void CollectiveAny(Scope& scope);
-  void LayoutAny(Scope& scope);
-  void GatherBatched(Scope& scope);
-  void ScatterBatched(Scope& scope);
-  // sized.cc
-  void SizedStep(Scope& scope, Value& x, int64_t& dim);
-  void SizedAny(Scope& scope);
-  // forms.cc
-  Instruction* KeyOf(Builder& b, Instruction* x, int64_t form) const;
-  void SortByFunction(Scope& scope);
-  void ReduceWindowMany(Scope& scope);
-  void AlgebraAny(Scope& scope);
-  void TriangularSystem(Scope& scope);
-  void BatchNormGradAny(Scope& scope);
-  void BitcastWidth(Scope& scope);
-  void MapMany(Scope& scope);
-  void TokensAny(Scope& scope);
-  void ScanMany(Scope& scope);
-  // products.cc
-  void TypedDotAny(Scope& scope);
-  void RaggedDotAny(Scope& scope);
-  void ScaledDotAny(Scope& scope);
-  void ConvolutionAny(Scope& scope);
-  // collectives.cc
-  void ChooseDevices(uint64_t seed);
-  int64_t Devices() const;
-  std::vector<std::vector<int64_t>> AnyGroups(int64_t count);
-  int64_t ChooseGroups(CollectiveAttrs& attrs, bool has_global_ids);
-  std::optional<std::pair<Computation*, Known>> AnyReducer(Scope& scope, const Value& x,
-                                                           int64_t count);
-  void ReductionOfDevices(Scope& scope, const Value& x);
-  void CollectiveForms(Scope& scope, const Value& x);
-  void PermuteSlices(Scope& scope, const Value& x);
-  void DeviceCollectiveAny(Scope& scope);
-  // control.cc
-  void WhileAny(Scope& scope);
-  void ConditionalAny(Scope& scope);
-  void CallAny(Scope& scope);
-  void MapAny(Scope& scope);
-  void ScanAny(Scope& scope);
-  Scope NewScope(const Scope& outer, std::string_view name);
-  std::vector<Value> Several(Scope& scope, int64_t count);
-  Value NextState(Scope& body, const std::vector<Value>& state, size_t k, const Value& counter);
-  bool MayBeState(const Value& v) const;
-  Known StateFacts(const Value& v) const;
-  // loops.cc
-  struct Round {
-    Computation* computation;
-    std::vector<Value> rows;  // of the outputs
-  };
-  Round MakeRound(Scope& scope, const std::vector<Value>& carries,
-                  const std::vector<Value>& inputs);
-  Result<Computation*> MakeScanBody(Scope& scope, const Shape& state, const Round& round,
-                                    size_t carries, size_t inputs, int64_t length);
-  void ScanLoop(Scope& scope);
-  // nests.cc
-  struct Nest {                                // what a loop or a branch works on
-    std::vector<Instruction*> numbers, flags;  // s32[] and pred[]
-    std::vector<Value> arrays;
-  };
-  Result<Instruction*> NestNumber(Builder& b, const Nest& nest);
-  Result<Instruction*> NestChoice(Builder& b, const Nest& nest, int depth);
-  Result<Instruction*> NestFlag(Builder& b, const Nest& nest);
-  Result<Instruction*> NestPlace(Builder& b, const Nest& nest, int64_t size);
-  Result<Value> NestElements(Builder& b, const Value& x, const Value& y);
-  Result<Value> NestUpdate(Builder& b, const Nest& nest, const Value& array);
-  Status NestRound(Scope& scope, Nest& nest, int level, int64_t actions);
-  Status NestLoop(Scope& scope, Nest& nest, int level);
-  Status NestBranches(Scope& scope, Nest& nest, int level);
-  Nest PartOfNest(const Nest& nest, bool twice);
-  static std::vector<Instruction*> LeavesOf(const Nest& nest);
-  Result<Nest> NestIn(Builder& b, Instruction* tuple, const Nest& like, int64_t first);
-  Nest NextNest(const Nest& state, const Nest& after);
-  void TakeResults(Nest& nest, const Nest& given, const Nest& results);
-  void NestAny(Scope& scope);
-
-  Dice dice_;
-  Module& module_;
-  int64_t SizeFactor() const { return large_ ? 30 : medium_ ? 16 : 1; }
-  bool large_;   // arrays that several threads work on
-  bool medium_;  // those of which loops are cut in tiles and vectors
-  bool edges_;   // arguments may be infinite, NaN, the least and greatest integers
-  double state_bound_ = 8;
-  bool rng_used_ = false;
-  int64_t parameters_ = 0, channels_ = 0;
-  std::unordered_map<const Instruction*, bool> signed_zeros_;
-  std::vector<ArgumentRange> ranges_;  // of the entry's parameters, by leaf
+  Dice dice;
+  Module& module;
+  int64_t SizeFactor() const { return large ? 30 : medium ? 16 : 1; }
+  bool large;   // arrays that several threads work on
+  bool medium;  // those of which loops are cut in tiles and vectors
+  bool edges;   // arguments may be infinite, NaN, the least and greatest integers
+  double state_bound = 8;
+  bool rng_used = false;
+  int64_t parameters = 0, channels = 0;
+  std::unordered_map<const Instruction*, bool> signed_zeros;
+  std::vector<ArgumentRange> ranges;  // of the entry's parameters, by leaf
 };
+
+void AddOps(Maker& maker, Scope& scope, int count);
+void AddOp(Maker& maker, Scope& scope);
+// elementwise.cc
+void Unary(Maker& maker, Scope& scope);
+void IntegerUnary(Maker& maker, Scope& scope, const Value& x);
+void FloatUnary(Maker& maker, Scope& scope, Value x);
+void Binary(Maker& maker, Scope& scope);
+void IntegerBinary(Maker& maker, Scope& scope, const Value& a);
+void CompareAndSelect(Maker& maker, Scope& scope);
+void Clamp(Maker& maker, Scope& scope);
+void ConvertAny(Maker& maker, Scope& scope);
+void BitcastConvert(Maker& maker, Scope& scope);
+void ReducePrecision(Maker& maker, Scope& scope);
+void ComplexOps(Maker& maker, Scope& scope);
+bool FloatFunction(Maker& maker, Scope& scope, const Value& x);
+// movement.cc
+void BroadcastAny(Maker& maker, Scope& scope);
+void ReshapeAny(Maker& maker, Scope& scope);
+void TransposeAny(Maker& maker, Scope& scope);
+void SliceAny(Maker& maker, Scope& scope);
+void PadAny(Maker& maker, Scope& scope);
+void ConcatenateAny(Maker& maker, Scope& scope);
+void ReverseAny(Maker& maker, Scope& scope);
+void IotaAny(Maker& maker, Scope& scope);
+void GatherAny(Maker& maker, Scope& scope);
+void DynamicSliceAny(Maker& maker, Scope& scope);
+void DynamicUpdateAny(Maker& maker, Scope& scope);
+void TupleAndBack(Maker& maker, Scope& scope);
+Dimensions OtherDims(Maker& maker, int64_t elements);  // a factorisation
+std::optional<Combiner> AnyCombiner(Maker& maker, const Value& v, double count);
+Known Combined(const Maker& maker, const Combiner& combiner, const Known& known, DType dtype,
+               double count);
+Computation* BinaryComputation(Maker& maker, Scope& scope, Op op, DType dtype);
+Computation* SelectingComputation(Maker& maker, Scope& scope, Op op, DType dtype);
+void ReduceAny(Maker& maker, Scope& scope);
+void ReduceMany(Maker& maker, Scope& scope);
+void ArgMax(Maker& maker, Scope& scope);
+void ReduceWindowAny(Maker& maker, Scope& scope);
+void SelectAndScatterAny(Maker& maker, Scope& scope);
+Dimensions ScatterWindowsOf(Maker& maker, const Shape& shape, ScatterAttrs& attrs);
+Computation* ScatterCombiner(Maker& maker, Scope& scope, std::span<const Value> operands,
+                             std::span<const std::optional<Op>> ops);
+void ScatterAny(Maker& maker, Scope& scope);
+// The results of sorting the arrays.
+void PushSort(Maker& maker, Scope& scope, std::span<const Value> arrays, const SortAttrs& attrs);
+void SortAny(Maker& maker, Scope& scope);
+void DotAny(Maker& maker, Scope& scope);
+void Softmax(Maker& maker, Scope& scope);
+// library.cc
+void ComplexFunctionAny(Maker& maker, Scope& scope);
+void ComplexDivide(Maker& maker, Scope& scope);
+void FftAny(Maker& maker, Scope& scope);
+void CholeskyAny(Maker& maker, Scope& scope);
+void TopKAny(Maker& maker, Scope& scope);
+void RandomBitsAny(Maker& maker, Scope& scope);
+void RngAny(Maker& maker, Scope& scope);
+void BatchNormAny(Maker& maker, Scope& scope);
+void SortMany(Maker& maker, Scope& scope);
+void StochasticConvertAny(Maker& maker, Scope& scope);
+// wrappers.cc
+void FusionAny(Maker& maker, Scope& scope);
+void AsyncAny(Maker& maker, Scope& scope);
+void CollectiveAny(Maker& maker, Scope& scope);
+void LayoutAny(Maker& maker, Scope& scope);
+void GatherBatched(Maker& maker, Scope& scope);
+void ScatterBatched(Maker& maker, Scope& scope);
+// sized.cc
+Result<Instruction*> SizedSlice(Maker& maker, Scope& scope, const Value& x, int64_t dim);
+Result<Instruction*> SizedPad(Maker& maker, Scope& scope, const Value& x, int64_t dim,
+                              Known& known);
+Result<Instruction*> SizedBroadcast(Scope& scope, const Value& x, int64_t dim);
+Result<Instruction*> SizedCollective(Maker& maker, Scope& scope, const Value& x);
+Result<Instruction*> SizedSort(Maker& maker, Scope& scope, const Value& x, int64_t dim);
+void SizedStep(Maker& maker, Scope& scope, Value& x, int64_t& dim);
+void SizedAny(Maker& maker, Scope& scope);
+// forms.cc
+Instruction* KeyOf(Builder& b, Instruction* x, int64_t form);
+void SortByFunction(Maker& maker, Scope& scope);
+void ReduceWindowMany(Maker& maker, Scope& scope);
+void AlgebraAny(Maker& maker, Scope& scope);
+void TriangularSystem(Maker& maker, Scope& scope);
+void BatchNormGradAny(Maker& maker, Scope& scope);
+void BitcastWidth(Maker& maker, Scope& scope);
+void MapMany(Maker& maker, Scope& scope);
+void TokensAny(Maker& maker, Scope& scope);
+void ScanMany(Maker& maker, Scope& scope);
+// products.cc
+void TypedDotAny(Maker& maker, Scope& scope);
+void RaggedDotAny(Maker& maker, Scope& scope);
+void ScaledDotAny(Maker& maker, Scope& scope);
+void ConvolutionAny(Maker& maker, Scope& scope);
+// collectives.cc
+void ChooseDevices(Maker& maker, uint64_t seed);
+int64_t Devices(const Maker& maker);
+std::vector<std::vector<int64_t>> AnyGroups(Maker& maker, int64_t count);
+int64_t ChooseGroups(Maker& maker, CollectiveAttrs& attrs, bool has_global_ids);
+std::optional<std::pair<Computation*, Known>> AnyReducer(Maker& maker, Scope& scope, const Value& x,
+                                                         int64_t count);
+void ReductionOfDevices(Maker& maker, Scope& scope, const Value& x);
+void AllReduceOfTwo(Maker& maker, Scope& scope, const Value& x);
+void AllReduceHalves(Maker& maker, Scope& scope, const Value& x);
+void AllGatherHalves(Maker& maker, Scope& scope, const Value& x);
+void PermuteHalves(Maker& maker, Scope& scope, const Value& x);
+void AllToAllOfMany(Maker& maker, Scope& scope, const Value& x);
+void CollectiveReduceAny(Maker& maker, Scope& scope, const Value& x);
+void CollectiveForms(Maker& maker, Scope& scope, const Value& x);
+void PermuteSlices(Maker& maker, Scope& scope, const Value& x);
+void DeviceCollectiveAny(Maker& maker, Scope& scope);
+// control.cc
+void AddInitialState(Maker& maker, Scope& scope, std::vector<Value>& init);
+LoopEnd MakeLoopEnd(Maker& maker, const Scope& scope, const Shape& state,
+                    std::span<const Value> init, bool dynamic, bool nested);
+void WhileAny(Maker& maker, Scope& scope);
+void ConditionalAny(Maker& maker, Scope& scope);
+void CallAny(Maker& maker, Scope& scope);
+void MapAny(Maker& maker, Scope& scope);
+void ScanAny(Maker& maker, Scope& scope);
+Scope NewScope(Maker& maker, const Scope& outer, std::string_view name);
+std::vector<Value> Several(Maker& maker, Scope& scope, int64_t count);
+Value NextState(Maker& maker, Scope& body, const std::vector<Value>& state, size_t k,
+                const Value& counter);
+bool MayBeState(const Maker& maker, const Value& v);
+Known StateFacts(const Maker& maker, const Value& v);
+Round MakeRound(Maker& maker, Scope& scope, const std::vector<Value>& carries,
+                const std::vector<Value>& inputs);
+Result<Computation*> MakeScanBody(Maker& maker, Scope& scope, const Shape& state,
+                                  const Round& round, size_t carries, size_t inputs,
+                                  int64_t length);
+void ScanLoop(Maker& maker, Scope& scope);
+Result<Instruction*> NestNumber(Maker& maker, Builder& b, const Nest& nest);
+Result<Instruction*> NestChoice(Maker& maker, Builder& b, const Nest& nest, int depth);
+Result<Instruction*> NestFlag(Maker& maker, Builder& b, const Nest& nest);
+Result<Instruction*> NestPlace(Maker& maker, Builder& b, const Nest& nest, int64_t size);
+Result<Value> NestElements(Maker& maker, Builder& b, const Value& x, const Value& y);
+Result<Value> NestUpdate(Maker& maker, Builder& b, const Nest& nest, const Value& array);
+Status NestRound(Maker& maker, Scope& scope, Nest& nest, int level, int64_t actions);
+Status NestLoop(Maker& maker, Scope& scope, Nest& nest, int level);
+Status NestBranches(Maker& maker, Scope& scope, Nest& nest, int level);
+Nest PartOfNest(Maker& maker, const Nest& nest, bool twice);
+std::vector<Instruction*> LeavesOf(const Nest& nest);
+Result<Nest> NestIn(Maker& maker, Builder& b, Instruction* tuple, const Nest& like, int64_t first);
+Nest NextNest(Maker& maker, const Nest& state, const Nest& after);
+void TakeResults(Maker& maker, Nest& nest, const Nest& given, const Nest& results);
+void NestAny(Maker& maker, Scope& scope);
 
 double Epsilon(DType dtype);       // the distance from 1 to the next number
 double Tiny(DType dtype);          // the least positive number

@@ -18,49 +18,38 @@ Instruction* Number(Builder& b, int64_t value) {
   return b.ScalarConstant(DType::kS32, static_cast<double>(value));
 }
 
-template <class T>
-T PickOne(Dice& dice, const std::vector<T>& all) {
-  auto n = static_cast<int64_t>(all.size());
-  // The latest more often: they are made of the others.
-  int64_t recent = dice.Chance(50) ? std::min<int64_t>(n, 3) : n;
-  return all[static_cast<size_t>(n - 1 - dice.Below(recent))];
-}
-
-bool HaveSameShape(const Value& a, const Value& b) {
-  return a.dtype() == b.dtype() && a.shape().dims() == b.shape().dims();
-}
-
 }  // namespace
 
 // One more number, made of those there are.
-Result<Instruction*> Maker::NestNumber(Builder& b, const Nest& nest) {
-  Instruction *x = PickOne(dice_, nest.numbers), *y = PickOne(dice_, nest.numbers);
-  Instruction* few = Number(b, dice_.Between(-2, 5));
-  switch (dice_.Below(11)) {
+Result<Instruction*> NestNumber(Maker& maker, Builder& b, const Nest& nest) {
+  Instruction *x = PickOne(maker.dice, nest.numbers), *y = PickOne(maker.dice, nest.numbers);
+  Instruction* few = Number(b, maker.dice.Between(-2, 5));
+  switch (maker.dice.Below(11)) {
     case 0: return b.Add(Op::kAdd, {x, y});
     case 1: return b.Add(Op::kSubtract, {x, y});
     case 2: return b.Add(Op::kAdd, {x, few});
-    case 3: return b.Add(dice_.Chance(50) ? Op::kMinimum : Op::kMaximum, {x, few});
-    case 4: return b.Add(dice_.Chance(50) ? Op::kMinimum : Op::kMaximum, {x, y});
-    case 5: return b.Add(Op::kAnd, {x, Number(b, dice_.Between(1, 7))});
+    case 3: return b.Add(maker.dice.Chance(50) ? Op::kMinimum : Op::kMaximum, {x, few});
+    case 4: return b.Add(maker.dice.Chance(50) ? Op::kMinimum : Op::kMaximum, {x, y});
+    case 5: return b.Add(Op::kAnd, {x, Number(b, maker.dice.Between(1, 7))});
     case 6: return b.Add(Op::kShiftRightArithmetic, {x, Number(b, 1)});
-    case 7: return b.Add(Op::kClamp, {Number(b, 0), x, Number(b, dice_.Between(0, 6))});
+    case 7: return b.Add(Op::kClamp, {Number(b, 0), x, Number(b, maker.dice.Between(0, 6))});
     case 8:
-      if (!nest.flags.empty()) return b.Add(Op::kSelect, {PickOne(dice_, nest.flags), x, y});
+      if (!nest.flags.empty()) return b.Add(Op::kSelect, {PickOne(maker.dice, nest.flags), x, y});
       return b.Add(Op::kMultiply, {x, few});
     case 9: {  // one of two sums, by how the numbers stand to each other
-      Instruction* less = TRY(b.Compare(x, y, dice_.Chance(50) ? Direction::kLt : Direction::kGe));
-      Instruction* up = TRY(b.Add(Op::kAdd, {PickOne(dice_, nest.numbers), few}));
-      Instruction* apart = TRY(b.Add(Op::kSubtract, {y, PickOne(dice_, nest.numbers)}));
-      return dice_.Chance(50) ? b.Add(Op::kSelect, {less, up, x})
-                              : b.Add(Op::kSelect, {less, apart, up});
+      Instruction* less =
+          TRY(b.Compare(x, y, maker.dice.Chance(50) ? Direction::kLt : Direction::kGe));
+      Instruction* up = TRY(b.Add(Op::kAdd, {PickOne(maker.dice, nest.numbers), few}));
+      Instruction* apart = TRY(b.Add(Op::kSubtract, {y, PickOne(maker.dice, nest.numbers)}));
+      return maker.dice.Chance(50) ? b.Add(Op::kSelect, {less, up, x})
+                                   : b.Add(Op::kSelect, {less, apart, up});
     }
     default: {  // an element of an array
       for (const Value& v : nest.arrays) {
         if (v.dtype() != DType::kS32 || v.shape().rank() != 1) continue;
         DynamicSliceAttrs attrs;
         attrs.dynamic_slice_sizes = {1};
-        Instruction* place = TRY(NestPlace(b, nest, v.shape().dim(0)));
+        Instruction* place = TRY(NestPlace(maker, b, nest, v.shape().dim(0)));
         return b.Reshape(TRY(b.Add(Op::kDynamicSlice, {v.at, place}, attrs)), {});
       }
       return b.Add(Op::kNegate, {x});
@@ -69,44 +58,44 @@ Result<Instruction*> Maker::NestNumber(Builder& b, const Nest& nest) {
 }
 
 // A sum that is chosen by conditions in each other, which are made of chosen numbers themselves.
-Result<Instruction*> Maker::NestChoice(Builder& b, const Nest& nest, int depth) {
+Result<Instruction*> NestChoice(Maker& maker, Builder& b, const Nest& nest, int depth) {
   auto small = [&]() -> Result<Instruction*> {
-    Instruction* x = PickOne(dice_, nest.numbers);
-    if (dice_.Chance(40)) return x;
-    return b.Add(Op::kClamp, {Number(b, 0), x, Number(b, dice_.Between(1, 9))});
+    Instruction* x = PickOne(maker.dice, nest.numbers);
+    if (maker.dice.Chance(40)) return x;
+    return b.Add(Op::kClamp, {Number(b, 0), x, Number(b, maker.dice.Between(1, 9))});
   };
   Instruction *x = TRY(small()), *y = TRY(small());
-  if (depth == 0) return b.Add(dice_.Chance(50) ? Op::kAdd : Op::kSubtract, {x, y});
+  if (depth == 0) return b.Add(maker.dice.Chance(50) ? Op::kAdd : Op::kSubtract, {x, y});
   Instruction* z = x;
-  if (dice_.Chance(60)) {
+  if (maker.dice.Chance(60)) {
     Instruction* less = TRY(b.Compare(x, y, Direction::kLt));
     z = TRY(b.Add(Op::kSelect, {less, y, TRY(small())}));
   }
   constexpr Direction kOrders[] = {Direction::kLt, Direction::kLe, Direction::kGt, Direction::kEq};
-  Instruction* chosen = TRY(b.Compare(z, y, dice_.Of(kOrders)));
-  Instruction* deeper = TRY(NestChoice(b, nest, depth - 1));
-  if (dice_.Chance(50)) std::swap(x, deeper);
+  Instruction* chosen = TRY(b.Compare(z, y, maker.dice.Of(kOrders)));
+  Instruction* deeper = TRY(NestChoice(maker, b, nest, depth - 1));
+  if (maker.dice.Chance(50)) std::swap(x, deeper);
   return b.Add(Op::kSelect, {chosen, deeper, x});
 }
 
-Result<Instruction*> Maker::NestFlag(Builder& b, const Nest& nest) {
+Result<Instruction*> NestFlag(Maker& maker, Builder& b, const Nest& nest) {
   constexpr Direction kDirections[] = {Direction::kLt, Direction::kLe, Direction::kGt,
                                        Direction::kGe, Direction::kEq, Direction::kNe};
-  if (!nest.flags.empty() && dice_.Chance(30)) {
-    Instruction *p = PickOne(dice_, nest.flags), *q = PickOne(dice_, nest.flags);
-    if (dice_.Chance(40)) return b.Add(Op::kNot, {p});
-    return b.Add(dice_.Chance(50) ? Op::kAnd : Op::kOr, {p, q});
+  if (!nest.flags.empty() && maker.dice.Chance(30)) {
+    Instruction *p = PickOne(maker.dice, nest.flags), *q = PickOne(maker.dice, nest.flags);
+    if (maker.dice.Chance(40)) return b.Add(Op::kNot, {p});
+    return b.Add(maker.dice.Chance(50) ? Op::kAnd : Op::kOr, {p, q});
   }
-  Instruction* x = PickOne(dice_, nest.numbers);
-  Instruction* y =
-      dice_.Chance(50) ? PickOne(dice_, nest.numbers) : Number(b, dice_.Between(-1, 6));
-  return b.Compare(x, y, dice_.Of(kDirections));
+  Instruction* x = PickOne(maker.dice, nest.numbers);
+  Instruction* y = maker.dice.Chance(50) ? PickOne(maker.dice, nest.numbers)
+                                         : Number(b, maker.dice.Between(-1, 6));
+  return b.Compare(x, y, maker.dice.Of(kDirections));
 }
 
 // Where in `size` elements: as it is, from the end where negative, or brought into range.
-Result<Instruction*> Maker::NestPlace(Builder& b, const Nest& nest, int64_t size) {
-  Instruction *x = PickOne(dice_, nest.numbers), *all = Number(b, size);
-  switch (dice_.Below(4)) {
+Result<Instruction*> NestPlace(Maker& maker, Builder& b, const Nest& nest, int64_t size) {
+  Instruction *x = PickOne(maker.dice, nest.numbers), *all = Number(b, size);
+  switch (maker.dice.Below(4)) {
     case 0: {
       Instruction* below = TRY(b.Compare(x, Number(b, 0), Direction::kLt));
       return b.Add(Op::kSelect, {below, TRY(b.Add(Op::kAdd, {x, all})), x});
@@ -118,177 +107,108 @@ Result<Instruction*> Maker::NestPlace(Builder& b, const Nest& nest, int64_t size
 }
 
 // Of two arrays of one shape whose elements stay what loop state may be.
-Result<Value> Maker::NestElements(Builder& b, const Value& x, const Value& y) {
+Result<Value> NestElements(Maker& maker, Builder& b, const Value& x, const Value& y) {
   DType t = x.dtype();
   bool real = IsFloat(t);
-  Known known = Union(x.known, y.known);
+  Known known = maker.Union(x.known, y.known);
   if (t == DType::kPred) {
-    return Value{TRY(b.Add(dice_.Chance(50) ? Op::kXor : Op::kOr, {x.at, y.at})), known};
+    return Value{TRY(b.Add(maker.dice.Chance(50) ? Op::kXor : Op::kOr, {x.at, y.at})), known};
   }
   if (IsComplex(t) || !(IsInteger(t) || IsComputable(t))) return y;
-  if (real && (BitWidth(t) < 16 || dice_.Chance(50))) {
-    return Value{TRY(b.Add(dice_.Chance(50) ? Op::kMaximum : Op::kMinimum, {x.at, y.at})), known};
+  if (real && (BitWidth(t) < 16 || maker.dice.Chance(50))) {
+    return Value{TRY(b.Add(maker.dice.Chance(50) ? Op::kMaximum : Op::kMinimum, {x.at, y.at})),
+                 known};
   }
-  Instruction* sum = TRY(b.Add(dice_.Chance(50) ? Op::kAdd : Op::kSubtract, {x.at, y.at}));
+  Instruction* sum = TRY(b.Add(maker.dice.Chance(50) ? Op::kAdd : Op::kSubtract, {x.at, y.at}));
   if (!real) return Value{sum, known};
-  double most = std::min(state_bound_, LargestExact(t));
+  double most = std::min(maker.state_bound, LargestExact(t));
   return Value{TRY(b.Add(Op::kClamp, {b.ScalarConstant(t, -most), sum, b.ScalarConstant(t, most)})),
                known};
 }
 
 // The array with a row of it, or of another one like it, changed at some place.
-Result<Value> Maker::NestUpdate(Builder& b, const Nest& nest, const Value& array) {
+Result<Value> NestUpdate(Maker& maker, Builder& b, const Nest& nest, const Value& array) {
   int64_t rank = array.shape().rank(), size = rank > 0 ? array.shape().dim(0) : 0;
   std::vector<Value> alike;
   for (const Value& v : nest.arrays) {
     if (HaveSameShape(v, array)) alike.push_back(v);
   }
-  if (rank == 0 || size == 0 || dice_.Chance(15)) {
-    return NestElements(b, PickOne(dice_, alike), array);
+  if (rank == 0 || size == 0 || maker.dice.Chance(15)) {
+    return NestElements(maker, b, PickOne(maker.dice, alike), array);
   }
   DynamicSliceAttrs attrs;
   for (int64_t d = 0; d < rank; ++d) {
     attrs.dynamic_slice_sizes.push_back(d == 0 ? 1 : array.shape().dim(d));
   }
   auto row = [&]() -> Result<Value> {
-    const Value from = PickOne(dice_, alike);
-    std::vector<Instruction*> operands = {from.at, TRY(NestPlace(b, nest, size))};
+    const Value from = PickOne(maker.dice, alike);
+    std::vector<Instruction*> operands = {from.at, TRY(NestPlace(maker, b, nest, size))};
     for (int64_t d = 1; d < rank; ++d) operands.push_back(Number(b, 0));
     return Value{TRY(b.Add(Op::kDynamicSlice, operands, attrs)), from.known};
   };
   Value one = TRY(row());
-  if (dice_.Chance(70)) one = TRY(NestElements(b, one, TRY(row())));
-  std::vector<Instruction*> operands = {array.at, one.at, TRY(NestPlace(b, nest, size))};
+  if (maker.dice.Chance(70)) one = TRY(NestElements(maker, b, one, TRY(row())));
+  std::vector<Instruction*> operands = {array.at, one.at, TRY(NestPlace(maker, b, nest, size))};
   for (int64_t d = 1; d < rank; ++d) operands.push_back(Number(b, 0));
   Instruction* updated = TRY(b.Add(Op::kDynamicUpdateSlice, operands, NoAttrs{}));
-  if (!nest.flags.empty() && dice_.Chance(25)) {  // or not
+  if (!nest.flags.empty() && maker.dice.Chance(25)) {  // or not
     Shape shape = ArrayShape(DType::kPred, array.shape().dims());
-    Instruction* flag = TRY(b.Broadcast(PickOne(dice_, nest.flags), shape, {}));
+    Instruction* flag = TRY(b.Broadcast(PickOne(maker.dice, nest.flags), shape, {}));
     updated = TRY(b.Add(Op::kSelect, {flag, updated, array.at}));
   }
-  return Value{updated, StateFacts(array)};
+  return Value{updated, StateFacts(maker, array)};
 }
 
 // What a round of a loop, or a branch, does.
-Status Maker::NestRound(Scope& scope, Nest& nest, int level, int64_t actions) {
+Status NestRound(Maker& maker, Scope& scope, Nest& nest, int level, int64_t actions) {
   for (; actions > 0; --actions) {
     Builder b = scope.builder();
-    int64_t action = dice_.Below(100);
+    int64_t action = maker.dice.Below(100);
     if (action < 12) {
-      Instruction* choice = TRY(NestChoice(b, nest, static_cast<int>(dice_.Between(1, 3))));
-      nest.numbers.push_back(TRY(b.Add(Op::kMaximum, {choice, Number(b, dice_.Between(-9, 0))})));
+      Instruction* choice =
+          TRY(NestChoice(maker, b, nest, static_cast<int>(maker.dice.Between(1, 3))));
+      nest.numbers.push_back(
+          TRY(b.Add(Op::kMaximum, {choice, Number(b, maker.dice.Between(-9, 0))})));
     } else if (action < 35) {
-      nest.numbers.push_back(TRY(NestNumber(b, nest)));
+      nest.numbers.push_back(TRY(NestNumber(maker, b, nest)));
     } else if (action < 45) {
-      nest.flags.push_back(TRY(NestFlag(b, nest)));
+      nest.flags.push_back(TRY(NestFlag(maker, b, nest)));
     } else if (action < 75) {
       if (nest.arrays.empty()) continue;
-      Value& array = nest.arrays[static_cast<size_t>(dice_.Below(std::ssize(nest.arrays)))];
-      array = TRY(NestUpdate(b, nest, array));
+      Value& array = nest.arrays[static_cast<size_t>(maker.dice.Below(std::ssize(nest.arrays)))];
+      array = TRY(NestUpdate(maker, b, nest, array));
     } else if (level < kNestLevels) {
-      TRY(action < 90 ? NestLoop(scope, nest, level) : NestBranches(scope, nest, level));
+      TRY(action < 90 ? NestLoop(maker, scope, nest, level)
+                      : NestBranches(maker, scope, nest, level));
     }
   }
   return {};
 }
 
-// What is handed to a loop or a branch: some of it, some of it twice, and what nobody may read.
-Maker::Nest Maker::PartOfNest(const Nest& nest, bool twice) {
-  Nest part;
-  auto some = [&](const auto& all, auto& chosen, int percent) {
-    for (const auto& one : all) {
-      if (dice_.Chance(percent)) chosen.push_back(one);
-      if (twice && !chosen.empty() && dice_.Chance(8)) chosen.push_back(chosen.back());
-    }
-  };
-  std::vector<Instruction*> numbers = nest.numbers;
-  if (numbers.size() > 5) numbers.erase(numbers.begin() + 1, numbers.end() - 4);
-  some(numbers, part.numbers, 70);
-  if (part.numbers.empty()) part.numbers.push_back(nest.numbers.back());
-  some(nest.flags, part.flags, 40);
-  some(nest.arrays, part.arrays, 85);
-  return part;
-}
-
-std::vector<Instruction*> Maker::LeavesOf(const Nest& nest) {
-  std::vector<Instruction*> leaves = nest.numbers;
-  leaves.insert(leaves.end(), nest.flags.begin(), nest.flags.end());
-  for (const Value& v : nest.arrays) leaves.push_back(v.at);
-  return leaves;
-}
-
-// The same parts as elements of a tuple, from `first` on.
-Result<Maker::Nest> Maker::NestIn(Builder& b, Instruction* tuple, const Nest& like, int64_t first) {
-  Nest nest;
-  for (size_t k = 0; k < like.numbers.size(); ++k) {
-    nest.numbers.push_back(TRY(b.GetTupleElement(tuple, first++)));
-  }
-  for (size_t k = 0; k < like.flags.size(); ++k) {
-    nest.flags.push_back(TRY(b.GetTupleElement(tuple, first++)));
-  }
-  for (const Value& v : like.arrays) {
-    nest.arrays.push_back({TRY(b.GetTupleElement(tuple, first++)), StateFacts(v)});
-  }
-  return nest;
-}
-
-// The state of the next round: as it was, updated, or another one's.
-Maker::Nest Maker::NextNest(const Nest& state, const Nest& after) {
-  Nest next = state;
-  for (Instruction*& number : next.numbers) {
-    if (!dice_.Chance(35)) number = PickOne(dice_, after.numbers);
-  }
-  for (Instruction*& flag : next.flags) {
-    if (!dice_.Chance(35)) flag = PickOne(dice_, after.flags);
-  }
-  for (size_t k = 0; k < next.arrays.size(); ++k) {
-    int64_t choice = dice_.Below(100);
-    if (choice < 15) continue;
-    next.arrays[k] = after.arrays[k];
-    for (const Value& v : after.arrays) {
-      if (choice >= 90 && HaveSameShape(v, next.arrays[k])) next.arrays[k] = v;
-    }
-  }
-  return next;
-}
-
-// What is left of a loop or a conditional: arrays take the place of those given, or do not.
-void Maker::TakeResults(Nest& nest, const Nest& given, const Nest& results) {
-  for (Instruction* number : results.numbers) {
-    if (dice_.Chance(60)) nest.numbers.push_back(number);
-  }
-  for (Instruction* flag : results.flags) {
-    if (dice_.Chance(60)) nest.flags.push_back(flag);
-  }
-  for (size_t k = 0; k < given.arrays.size(); ++k) {
-    auto it = std::find_if(nest.arrays.begin(), nest.arrays.end(),
-                           [&](const Value& v) { return v.at == given.arrays[k].at; });
-    if (it != nest.arrays.end() && dice_.Chance(80)) *it = results.arrays[k];
-  }
-}
-
 // Counts up to a bound, or down from it: a constant, or a number of what is around the loop.
-Status Maker::NestLoop(Scope& scope, Nest& nest, int level) {
+Status NestLoop(Maker& maker, Scope& scope, Nest& nest, int level) {
   const int64_t most = kNestRounds[level];
   Builder b = scope.builder();
-  Nest given = PartOfNest(nest, true);
-  Instruction* bound = Number(b, dice_.Chance(30) ? dice_.Below(2) : dice_.Between(0, most));
-  bool dynamic = dice_.Chance(50), down = dice_.Chance(30), recheck = dice_.Chance(30);
+  Nest given = PartOfNest(maker, nest, true);
+  Instruction* bound =
+      Number(b, maker.dice.Chance(30) ? maker.dice.Below(2) : maker.dice.Between(0, most));
+  bool dynamic = maker.dice.Chance(50), down = maker.dice.Chance(30),
+       recheck = maker.dice.Chance(30);
   if (dynamic) {
-    bound = PickOne(dice_, nest.numbers);
+    bound = PickOne(maker.dice, nest.numbers);
     // Brought into range here, or by the condition in every round. One below the least number
     // would be the greatest.
     if (down) bound = TRY(b.Add(Op::kMaximum, {bound, Number(b, -1)}));
     if (!recheck || down) bound = TRY(b.Add(Op::kMinimum, {bound, Number(b, most)}));
   }
-  Instruction* start =
-      down ? TRY(b.Add(Op::kSubtract, {bound, Number(b, 1)})) : Number(b, dice_.Chance(70) ? 0 : 1);
+  Instruction* start = down ? TRY(b.Add(Op::kSubtract, {bound, Number(b, 1)}))
+                            : Number(b, maker.dice.Chance(70) ? 0 : 1);
   std::vector<Instruction*> leaves = {start, bound};
   std::vector<Instruction*> parts = LeavesOf(given);
   leaves.insert(leaves.end(), parts.begin(), parts.end());
   Instruction* init = TRY(b.Tuple(leaves));
 
-  Scope condition = NewScope(scope, "condition");
+  Scope condition = NewScope(maker, scope, "condition");
   Builder c = condition.builder();
   Instruction* seen = TRY(c.Parameter(0, init->shape()));
   Instruction* end = TRY(c.GetTupleElement(seen, 1));
@@ -296,52 +216,52 @@ Status Maker::NestLoop(Scope& scope, Nest& nest, int level) {
   Instruction* count = TRY(c.GetTupleElement(seen, 0));
   Instruction* more = down ? TRY(c.Compare(count, Number(c, 0), Direction::kGe))
                            : TRY(c.Compare(count, end, Direction::kLt));
-  Nest asked = TRY(NestIn(c, seen, given, 2));
-  bool ends_early = dice_.Chance(25);
-  if (ends_early) more = TRY(c.Add(Op::kAnd, {more, TRY(NestFlag(c, asked))}));
+  Nest asked = TRY(NestIn(maker, c, seen, given, 2));
+  bool ends_early = maker.dice.Chance(25);
+  if (ends_early) more = TRY(c.Add(Op::kAnd, {more, TRY(NestFlag(maker, c, asked))}));
   condition.computation->set_root(more);
 
-  Scope body = NewScope(scope, "body");
+  Scope body = NewScope(maker, scope, "body");
   body.uniform &= !dynamic && !ends_early;
   Builder r = body.builder();
   Instruction* state = TRY(r.Parameter(0, init->shape()));
-  Nest now = TRY(NestIn(r, state, given, 2)), after = now;
+  Nest now = TRY(NestIn(maker, r, state, given, 2)), after = now;
   Instruction* counter = TRY(r.GetTupleElement(state, 0));
   Instruction* last = TRY(r.GetTupleElement(state, 1));
   after.numbers.push_back(last);
   after.numbers.push_back(counter);
-  TRY(NestRound(body, after, level + 1, dice_.Between(1, 6)));
+  TRY(NestRound(maker, body, after, level + 1, maker.dice.Between(1, 6)));
   std::vector<Instruction*> next = {TRY(r.Add(Op::kAdd, {counter, Number(r, down ? -1 : 1)})),
                                     last};
-  parts = LeavesOf(NextNest(now, after));
+  parts = LeavesOf(NextNest(maker, now, after));
   next.insert(next.end(), parts.begin(), parts.end());
   body.computation->set_root(TRY(r.Tuple(next)));
 
   Instruction* loop =
       TRY(b.Add(Op::kWhile, {init},
                 WhileAttrs{.condition = condition.computation, .body = body.computation}));
-  Nest results = TRY(NestIn(b, loop, given, 2));
+  Nest results = TRY(NestIn(maker, b, loop, given, 2));
   results.numbers.push_back(TRY(b.GetTupleElement(loop, 0)));
-  TakeResults(nest, given, results);
+  TakeResults(maker, nest, given, results);
   return {};
 }
 
 // Branches on a flag or a number; they hand some parts on as they are and change others.
-Status Maker::NestBranches(Scope& scope, Nest& nest, int level) {
+Status NestBranches(Maker& maker, Scope& scope, Nest& nest, int level) {
   Builder b = scope.builder();
-  bool by_index = nest.flags.empty() || dice_.Chance(50);
-  Nest given = PartOfNest(nest, false);
-  std::vector<Instruction*> operands = {PickOne(dice_, by_index ? nest.numbers : nest.flags)};
+  bool by_index = nest.flags.empty() || maker.dice.Chance(50);
+  Nest given = PartOfNest(maker, nest, false);
+  std::vector<Instruction*> operands = {PickOne(maker.dice, by_index ? nest.numbers : nest.flags)};
   Instruction* tuple = TRY(b.Tuple(LeavesOf(given)));
   std::vector<Computation*> branches;
-  for (int64_t k = by_index ? dice_.Between(1, 3) : 2; k > 0; --k) {
+  for (int64_t k = by_index ? maker.dice.Between(1, 3) : 2; k > 0; --k) {
     operands.push_back(tuple);
-    Scope branch = NewScope(scope, "branch");
+    Scope branch = NewScope(maker, scope, "branch");
     branch.uniform = false;
     Builder r = branch.builder();
-    Nest now = TRY(NestIn(r, TRY(r.Parameter(0, tuple->shape())), given, 0)), after = now;
-    TRY(NestRound(branch, after, level + 1, dice_.Between(0, 3)));
-    branch.computation->set_root(TRY(r.Tuple(LeavesOf(NextNest(now, after)))));
+    Nest now = TRY(NestIn(maker, r, TRY(r.Parameter(0, tuple->shape())), given, 0)), after = now;
+    TRY(NestRound(maker, branch, after, level + 1, maker.dice.Between(0, 3)));
+    branch.computation->set_root(TRY(r.Tuple(LeavesOf(NextNest(maker, now, after)))));
     branches.push_back(branch.computation);
   }
   ConditionalAttrs attrs;
@@ -352,47 +272,49 @@ Status Maker::NestBranches(Scope& scope, Nest& nest, int level) {
     attrs.false_computation = branches[1];
   }
   Instruction* made = TRY(b.Add(Op::kConditional, operands, attrs));
-  TakeResults(nest, given, TRY(NestIn(b, made, given, 0)));
+  TakeResults(maker, nest, given, TRY(NestIn(maker, b, made, given, 0)));
   return {};
 }
 
-void Maker::NestAny(Scope& scope) {
+void NestAny(Maker& maker, Scope& scope) {
   if (scope.depth >= 2) return;
   Nest nest;
-  for (int64_t n = dice_.Between(1, 3); n > 0; --n) {
-    nest.numbers.push_back(Like(scope, DType::kS32, Dims(), true).at);
+  for (int64_t n = maker.dice.Between(1, 3); n > 0; --n) {
+    nest.numbers.push_back(maker.Like(scope, DType::kS32, Dims(), true).at);
   }
-  if (dice_.Chance(50)) nest.flags.push_back(Like(scope, DType::kPred, Dims(), true).at);
-  for (int64_t n = dice_.Between(1, 4); n > 0; --n) {
-    auto v = Find(scope, [&](const Value& x) {
-      return MayBeState(x) && x.shape().elements() <= kNestElements && x.shape().rank() <= 2;
+  if (maker.dice.Chance(50)) nest.flags.push_back(maker.Like(scope, DType::kPred, Dims(), true).at);
+  for (int64_t n = maker.dice.Between(1, 4); n > 0; --n) {
+    auto v = maker.Find(scope, [&](const Value& x) {
+      return MayBeState(maker, x) && x.shape().elements() <= kNestElements && x.shape().rank() <= 2;
     });
-    Dimensions dims = {dice_.Between(1, 8)};
-    if (dice_.Chance(30)) dims.push_back(dice_.Between(1, 9));
+    Dimensions dims = {maker.dice.Between(1, 8)};
+    if (maker.dice.Chance(30)) dims.push_back(maker.dice.Between(1, 9));
     Value array =
-        v && dice_.Chance(50) ? *v : Fresh(scope, dice_.Chance(35) ? DType::kS32 : AnyType(), dims);
-    if (!MayBeState(array)) array = NewConstant(scope, array.shape());
+        v && maker.dice.Chance(50)
+            ? *v
+            : maker.Fresh(scope, maker.dice.Chance(35) ? DType::kS32 : maker.AnyType(), dims);
+    if (!MayBeState(maker, array)) array = maker.NewConstant(scope, array.shape());
     nest.arrays.push_back(array);
-    if (dice_.Chance(40)) nest.arrays.push_back(NewConstant(scope, array.shape()));
+    if (maker.dice.Chance(40)) nest.arrays.push_back(maker.NewConstant(scope, array.shape()));
   }
   // Loops that run a few rounds, mostly.
   for (Instruction*& number : nest.numbers) {
     Builder b = scope.builder();
     auto few = b.Add(Op::kClamp, {Number(b, -3), number, Number(b, 9)});
-    if (few && dice_.Chance(70)) number = *few;
+    if (few && maker.dice.Chance(70)) number = *few;
   }
   Nest given = nest;
-  if (!NestLoop(scope, nest, 0)) return;
-  if (dice_.Chance(30) && !NestRound(scope, nest, 1, dice_.Between(1, 3))) return;
+  if (!NestLoop(maker, scope, nest, 0)) return;
+  if (maker.dice.Chance(30) && !NestRound(maker, scope, nest, 1, maker.dice.Between(1, 3))) return;
   for (size_t k = given.numbers.size(); k < nest.numbers.size(); ++k) {
-    Push(scope, nest.numbers[k], Unknown(DType::kS32));
+    maker.Push(scope, nest.numbers[k], maker.Unknown(DType::kS32));
   }
   for (size_t k = given.flags.size(); k < nest.flags.size(); ++k) {
-    Push(scope, nest.flags[k], Unknown(DType::kPred));
+    maker.Push(scope, nest.flags[k], maker.Unknown(DType::kPred));
   }
   for (size_t k = 0; k < nest.arrays.size(); ++k) {
     if (nest.arrays[k].at == given.arrays[k].at) continue;
-    Push(scope, nest.arrays[k].at, StateFacts(given.arrays[k]));
+    maker.Push(scope, nest.arrays[k].at, StateFacts(maker, given.arrays[k]));
   }
 }
 

@@ -8,9 +8,9 @@
 
 namespace weft::hlo::random {
 
-void Maker::FusionAny(Scope& scope) {
-  std::vector<Value> given = Several(scope, dice_.Between(1, 3));
-  Scope inner = NewScope(scope, "fused");
+void FusionAny(Maker& maker, Scope& scope) {
+  std::vector<Value> given = Several(maker, scope, maker.dice.Between(1, 3));
+  Scope inner = NewScope(maker, scope, "fused");
   inner.depth = 3;
   std::vector<Instruction*> operands;
   for (const Value& v : given) {
@@ -18,14 +18,13 @@ void Maker::FusionAny(Scope& scope) {
     operands.push_back(v.at);
     inner.values.push_back({p, v.known});
   }
-  constexpr void (Maker::* kMakes[])(Scope&) = {
-      &Maker::Unary,        &Maker::Binary,     &Maker::CompareAndSelect, &Maker::ConvertAny,
-      &Maker::BroadcastAny, &Maker::ReshapeAny, &Maker::TransposeAny,     &Maker::SliceAny,
-      &Maker::PadAny,       &Maker::ReduceAny,  &Maker::ConcatenateAny,   &Maker::DynamicUpdateAny,
-      &Maker::ReverseAny,   &Maker::GatherAny};
-  for (int64_t n = dice_.Between(1, 6); n > 0; --n) (this->*dice_.Of(kMakes))(inner);
+  constexpr void (*kMakes[])(Maker&, Scope&) = {
+      Unary,          Binary,           CompareAndSelect, ConvertAny, BroadcastAny,
+      ReshapeAny,     TransposeAny,     SliceAny,         PadAny,     ReduceAny,
+      ConcatenateAny, DynamicUpdateAny, ReverseAny,       GatherAny};
+  for (int64_t n = maker.dice.Between(1, 6); n > 0; --n) maker.dice.Of(kMakes)(maker, inner);
   std::vector<Value> results = {inner.values.back()};
-  if (dice_.Chance(40)) results.push_back(Any(inner));
+  if (maker.dice.Chance(40)) results.push_back(maker.Any(inner));
   std::vector<Instruction*> roots;
   for (const Value& v : results) roots.push_back(v.at);
   Instruction* root = roots.size() == 1 ? roots[0] : *inner.builder().Tuple(roots);
@@ -36,25 +35,26 @@ void Maker::FusionAny(Scope& scope) {
   auto made = scope.builder().Add(Op::kFusion, operands, attrs, &shape);
   if (!made) return;
   if (results.size() == 1) {
-    Push(scope, made, results[0].known);
+    maker.Push(scope, made, results[0].known);
     return;
   }
   for (size_t k = 0; k < results.size(); ++k) {
-    Push(scope, scope.builder().GetTupleElement(*made, static_cast<int64_t>(k)), results[k].known);
+    maker.Push(scope, scope.builder().GetTupleElement(*made, static_cast<int64_t>(k)),
+               results[k].known);
   }
 }
 
-void Maker::AsyncAny(Scope& scope) {
-  Value x = Any(scope);
+void AsyncAny(Maker& maker, Scope& scope) {
+  Value x = maker.Any(scope);
   Builder b = scope.builder();
-  if (dice_.Chance(40)) {
+  if (maker.dice.Chance(40)) {
     Shape shape = Shape::Tuple({x.shape(), x.shape(), Shape::Scalar(DType::kU32)});
     auto start = b.Add(Op::kCopyStart, std::span(&x.at, 1), CopyStartAttrs{}, &shape);
     if (!start) return;
-    Push(scope, b.Add(Op::kCopyDone, {*start}), x.known);
+    maker.Push(scope, b.Add(Op::kCopyDone, {*start}), x.known);
     return;
   }
-  Scope inner = NewScope(scope, "wrapped");
+  Scope inner = NewScope(maker, scope, "wrapped");
   Instruction* p = *inner.builder().Parameter(0, x.shape());
   Instruction* copy = *inner.builder().Add(Op::kCopy, {p});
   inner.computation->set_root(copy);
@@ -64,33 +64,33 @@ void Maker::AsyncAny(Scope& scope) {
       Shape::Tuple({Shape::Tuple({x.shape()}), copy->shape(), Shape::Scalar(DType::kS32)});
   auto start = b.Add(Op::kAsyncStart, std::span(&x.at, 1), attrs, &shape);
   if (!start) return;
-  if (dice_.Chance(40)) {
+  if (maker.dice.Chance(40)) {
     Shape same = (*start)->shape();
     auto update = b.Add(Op::kAsyncUpdate, std::span(&*start, 1), attrs, &same);
     if (update) start = update;
   }
   Shape result = copy->shape();
-  Push(scope, b.Add(Op::kAsyncDone, std::span(&*start, 1), attrs, &result), x.known);
+  maker.Push(scope, b.Add(Op::kAsyncDone, std::span(&*start, 1), attrs, &result), x.known);
 }
 
-void Maker::CollectiveAny(Scope& scope) {
-  if (Devices() > 1) return DeviceCollectiveAny(scope);
-  Value x = AnyOf(scope, 1, 2000, false);
+void CollectiveAny(Maker& maker, Scope& scope) {
+  if (Devices(maker) > 1) return DeviceCollectiveAny(maker, scope);
+  Value x = maker.AnyOf(scope, 1, 2000, false);
   Builder b = scope.builder();
-  int64_t dim = dice_.Below(x.shape().rank());
-  switch (dice_.Below(7)) {
+  int64_t dim = maker.dice.Below(x.shape().rank());
+  switch (maker.dice.Below(7)) {
     case 0: {
       if (!IsComputable(x.dtype()) && !IsInteger(x.dtype())) return;
       AllReduceAttrs attrs;
-      attrs.to_apply = BinaryComputation(scope, Op::kAdd, x.dtype());
-      Push(scope, b.Add(Op::kAllReduce, {x.at}, attrs), x.known);
+      attrs.to_apply = BinaryComputation(maker, scope, Op::kAdd, x.dtype());
+      maker.Push(scope, b.Add(Op::kAllReduce, {x.at}, attrs), x.known);
       return;
     }
     case 1: {
       AllGatherAttrs attrs;
       attrs.dimensions = {dim};
       Shape shape = x.shape();
-      Push(scope, b.Add(Op::kAllGather, std::span(&x.at, 1), attrs, &shape), x.known);
+      maker.Push(scope, b.Add(Op::kAllGather, std::span(&x.at, 1), attrs, &shape), x.known);
       return;
     }
     case 2: {
@@ -98,54 +98,55 @@ void Maker::CollectiveAny(Scope& scope) {
       if (x.shape().is_dynamic(dim)) return;
       ReduceScatterAttrs attrs;
       attrs.dimensions = {dim};
-      attrs.to_apply = BinaryComputation(scope, Op::kAdd, x.dtype());
+      attrs.to_apply = BinaryComputation(maker, scope, Op::kAdd, x.dtype());
       Shape shape = x.shape();
-      Push(scope, b.Add(Op::kReduceScatter, std::span(&x.at, 1), attrs, &shape), x.known);
+      maker.Push(scope, b.Add(Op::kReduceScatter, std::span(&x.at, 1), attrs, &shape), x.known);
       return;
     }
     case 3: {
       CollectivePermuteAttrs attrs;
-      if (dice_.Chance(60)) attrs.source_target_pairs = {{0, 0}};
-      Push(scope, b.Add(Op::kCollectivePermute, {x.at}, attrs), x.known);
+      if (maker.dice.Chance(60)) attrs.source_target_pairs = {{0, 0}};
+      maker.Push(scope, b.Add(Op::kCollectivePermute, {x.at}, attrs), x.known);
       return;
     }
     case 4: {
-      Push(scope, b.Add(Op::kCollectiveBroadcast, {x.at}), x.known);
+      maker.Push(scope, b.Add(Op::kCollectiveBroadcast, {x.at}), x.known);
       return;
     }
     case 5: {
-      Push(scope, b.Add(dice_.Chance(50) ? Op::kPartitionId : Op::kReplicaId, {}),
-           Unknown(DType::kU32));
+      maker.Push(scope, b.Add(maker.dice.Chance(50) ? Op::kPartitionId : Op::kReplicaId, {}),
+                 maker.Unknown(DType::kU32));
       return;
     }
     default: {
       if (x.shape().is_dynamic(dim)) return;
       AllToAllAttrs attrs;
       attrs.dimensions = {dim};
-      Push(scope, b.Add(Op::kAllToAll, {x.at}, attrs), x.known);
+      maker.Push(scope, b.Add(Op::kAllToAll, {x.at}, attrs), x.known);
     }
   }
 }
 
 // A copy into another order of dimensions in memory, perhaps computed with in that order.
-void Maker::LayoutAny(Scope& scope) {
-  Value x = AnyOf(scope, 2, 2000, false);
+void LayoutAny(Maker& maker, Scope& scope) {
+  Value x = maker.AnyOf(scope, 2, 2000, false);
   Shape shape = x.shape();
   Layout& layout = shape.MutableLayout();
   for (size_t i = layout.minor_to_major.size(); i > 1; --i) {
     std::swap(layout.minor_to_major[static_cast<int64_t>(i) - 1],
-              layout.minor_to_major[dice_.Below(static_cast<int64_t>(i))]);
+              layout.minor_to_major[maker.dice.Below(static_cast<int64_t>(i))]);
   }
-  Push(scope, scope.builder().Add(Op::kCopy, std::span(&x.at, 1), NoAttrs{}, &shape), x.known);
+  maker.Push(scope, scope.builder().Add(Op::kCopy, std::span(&x.at, 1), NoAttrs{}, &shape),
+             x.known);
 }
 
 // Indices along one dimension for each place of another.
-void Maker::GatherBatched(Scope& scope) {
-  Value x = AnyOf(scope, 2, 1500, false);
+void GatherBatched(Maker& maker, Scope& scope) {
+  Value x = maker.AnyOf(scope, 2, 1500, false);
   int64_t rank = x.shape().rank();
-  int64_t batch = dice_.Below(rank), along = dice_.Below(rank);
+  int64_t batch = maker.dice.Below(rank), along = maker.dice.Below(rank);
   if (batch == along || x.shape().dim(along) == 0) return;
-  int64_t count = dice_.Between(1, 7), index_batch = dice_.Below(2);
+  int64_t count = maker.dice.Between(1, 7), index_batch = maker.dice.Below(2);
   Dimensions indices = {count};
   indices.insert(indices.begin() + index_batch, x.shape().dim(batch));
   GatherAttrs attrs;
@@ -160,16 +161,16 @@ void Maker::GatherBatched(Scope& scope) {
     attrs.slice_sizes.push_back(window ? x.shape().dim(d) : 1);
     if (window) attrs.offset_dims.push_back(next++);
   }
-  Value at = Index(scope, indices);
-  Push(scope, scope.builder().Add(Op::kGather, {x.at, at.at}, attrs), x.known);
+  Value at = maker.Index(scope, indices);
+  maker.Push(scope, scope.builder().Add(Op::kGather, {x.at, at.at}, attrs), x.known);
 }
 
-void Maker::ScatterBatched(Scope& scope) {
-  Value x = AnyOf(scope, 2, 1500, false);
+void ScatterBatched(Maker& maker, Scope& scope) {
+  Value x = maker.AnyOf(scope, 2, 1500, false);
   int64_t rank = x.shape().rank();
-  int64_t batch = dice_.Below(rank), along = dice_.Below(rank);
+  int64_t batch = maker.dice.Below(rank), along = maker.dice.Below(rank);
   if (batch == along) return;
-  int64_t count = dice_.Between(1, 7), index_batch = dice_.Below(2);
+  int64_t count = maker.dice.Between(1, 7), index_batch = maker.dice.Below(2);
   Dimensions indices = {count};
   indices.insert(indices.begin() + index_batch, x.shape().dim(batch));
   Dimensions updates = indices;
@@ -184,14 +185,15 @@ void Maker::ScatterBatched(Scope& scope) {
     attrs.update_window_dims.push_back(static_cast<int64_t>(updates.size()));
     updates.push_back(x.shape().dim(d));
   }
-  Value at = Index(scope, indices);
-  Value source = Like(scope, x.dtype(), Dims(updates), false);
-  auto c = AnyCombiner(x, static_cast<double>(count));
-  if (!c || !IsUsable(source) || !IsUsable(x)) return;
+  Value at = maker.Index(scope, indices);
+  Value source = maker.Like(scope, x.dtype(), Dims(updates), false);
+  auto c = AnyCombiner(maker, x, static_cast<double>(count));
+  if (!c || !maker.IsUsable(source) || !maker.IsUsable(x)) return;
   c->init = 0;
-  attrs.to_apply = BinaryComputation(scope, c->op, x.dtype());
-  Push(scope, scope.builder().Add(Op::kScatter, {x.at, at.at, source.at}, attrs),
-       Combined(*c, Union(x.known, source.known), x.dtype(), static_cast<double>(count)));
+  attrs.to_apply = BinaryComputation(maker, scope, c->op, x.dtype());
+  maker.Push(scope, scope.builder().Add(Op::kScatter, {x.at, at.at, source.at}, attrs),
+             Combined(maker, *c, maker.Union(x.known, source.known), x.dtype(),
+                      static_cast<double>(count)));
 }
 
 }  // namespace weft::hlo::random

@@ -41,34 +41,9 @@ class CutFinder {
     switch (i.op()) {
       case HloOp::kCopy:
       case HloOp::kOptBarrier: return Visit(*i.operand(0), d, shift);
-      case HloOp::kPad: {
-        const hlo::PaddingDim& p = i.attrs<hlo::PadAttrs>().padding[k];
-        int64_t size = i.operand(0)->shape().dim(d);
-        Cut(shift + p.low);
-        Cut(shift + p.low + (size - 1) * (p.interior + 1) + 1);
-        if (p.interior == 0) Visit(*i.operand(0), d, shift + p.low);
-        return;
-      }
-      case HloOp::kConcatenate: {
-        bool along = i.attrs<hlo::DimensionsAttrs>().dimensions[0] == d;
-        for (const Instruction* operand : i.operands()) {
-          Visit(*operand, d, shift);
-          if (!along) continue;
-          shift += operand->shape().dim(d);
-          Cut(shift);
-        }
-        return;
-      }
-      case HloOp::kDynamicUpdateSlice: {
-        std::optional<int64_t> start = IntegerValue(*i.operand(d + 2));
-        Visit(*i.operand(0), d, shift);
-        if (!start) return;
-        int64_t size = i.operand(1)->shape().dim(d);
-        *start = std::clamp<int64_t>(*start, 0, i.shape().dim(d) - size);
-        Cut(shift + *start);
-        Cut(shift + *start + size);
-        return Visit(*i.operand(1), d, shift + *start);
-      }
+      case HloOp::kPad: return VisitPad(i, d, shift);
+      case HloOp::kConcatenate: return VisitConcatenate(i, d, shift);
+      case HloOp::kDynamicUpdateSlice: return VisitUpdate(i, d, shift);
       case HloOp::kSlice: {
         const auto& slice = i.attrs<hlo::SliceAttrs>().slice[k];
         if (slice.stride == 1) Visit(*i.operand(0), d, shift - slice.start);
@@ -81,15 +56,7 @@ class CutFinder {
       }
       case HloOp::kTranspose:
         return Visit(*i.operand(0), i.attrs<hlo::DimensionsAttrs>().dimensions[k], shift);
-      case HloOp::kBroadcast: {
-        const auto& dims = i.attrs<hlo::BroadcastAttrs>().dimensions;
-        for (size_t j = 0; j < dims.size(); ++j) {
-          if (dims[j] == d && i.operand(0)->shape().dims()[j] == i.shape().dim(d)) {
-            Visit(*i.operand(0), static_cast<int64_t>(j), shift);
-          }
-        }
-        return;
-      }
+      case HloOp::kBroadcast: return VisitBroadcast(i, d, shift);
       case HloOp::kReshape:
       case HloOp::kBitcast: return VisitReshaped(i, k, shift);
       case HloOp::kReduce: {
@@ -125,6 +92,44 @@ class CutFinder {
   }
 
  private:
+  void VisitPad(const Instruction& pad, int64_t d, int64_t shift) {
+    const hlo::PaddingDim& p = pad.attrs<hlo::PadAttrs>().padding[static_cast<size_t>(d)];
+    int64_t size = pad.operand(0)->shape().dim(d);
+    Cut(shift + p.low);
+    Cut(shift + p.low + (size - 1) * (p.interior + 1) + 1);
+    if (p.interior == 0) Visit(*pad.operand(0), d, shift + p.low);
+  }
+
+  void VisitConcatenate(const Instruction& joined, int64_t d, int64_t shift) {
+    bool along = joined.attrs<hlo::DimensionsAttrs>().dimensions[0] == d;
+    for (const Instruction* operand : joined.operands()) {
+      Visit(*operand, d, shift);
+      if (!along) continue;
+      shift += operand->shape().dim(d);
+      Cut(shift);
+    }
+  }
+
+  void VisitUpdate(const Instruction& update, int64_t d, int64_t shift) {
+    std::optional<int64_t> start = IntegerValue(*update.operand(d + 2));
+    Visit(*update.operand(0), d, shift);
+    if (!start) return;
+    int64_t size = update.operand(1)->shape().dim(d);
+    *start = std::clamp<int64_t>(*start, 0, update.shape().dim(d) - size);
+    Cut(shift + *start);
+    Cut(shift + *start + size);
+    Visit(*update.operand(1), d, shift + *start);
+  }
+
+  void VisitBroadcast(const Instruction& i, int64_t d, int64_t shift) {
+    const auto& dims = i.attrs<hlo::BroadcastAttrs>().dimensions;
+    for (size_t j = 0; j < dims.size(); ++j) {
+      if (dims[j] == d && i.operand(0)->shape().dims()[j] == i.shape().dim(d)) {
+        Visit(*i.operand(0), static_cast<int64_t>(j), shift);
+      }
+    }
+  }
+
   // The operand's dimension of the same size and stride.
   void VisitReshaped(const Instruction& i, size_t k, int64_t shift) {
     const Dims &to = i.shape().dims(), &from = i.operand(0)->shape().dims();

@@ -50,22 +50,8 @@ Decision MatchDotInLanes(Subject& subject) {
   }
 }
 
-Status LowerDotInLanes(Subject& subject) {
-  LowerContext& cx = subject.cx;
-  const Instruction& dot = subject.instruction;
-  const DotSizes& s = *subject.dot();
-  DotLanes along = LanesOfDot(cx, dot, s);
-  KernelBody body = BodyOf(cx, dot);
-  KernelDraft draft = NewDraft(cx, body);
-  draft.Declare(body.inputs, body.outputs);
-  KernelBuilder& b = draft.builder();
-  ElementContext& e = draft.elements();
-  auto memory_of = [&](const Instruction* i) { return draft.MemoryOf(cx.memory.Leaf(*i)); };
-  KernelBuilder::MemoryId left = memory_of(dot.operand(0)), right = memory_of(dot.operand(1));
-  KernelBuilder::MemoryId out = memory_of(&dot);
-  DType stored = dot.shape().dtype(), type = program::ComputeType(stored);
-  int64_t rows = along == DotLanes::kRows ? 1 : s.m,
-          columns = along == DotLanes::kColumns ? 1 : s.n;
+LoopShape LaneLoop(const LowerContext& cx, const Instruction& dot, const DotSizes& s,
+                   DotLanes along, int64_t rows, int64_t columns) {
   LoopShape shape;
   shape.dims = {s.batch};
   if (along != DotLanes::kBatch) shape.dims.push_back(along == DotLanes::kRows ? s.m : s.n);
@@ -76,47 +62,98 @@ Status LowerDotInLanes(Subject& subject) {
   // As many registers for each value as all of a lane's leave.
   int64_t values = rows * columns + (along == DotLanes::kColumns ? 1 : s.k);
   int64_t room = cx.target.ValuesOfLane();
-  shape.width = ByteWidth(type) * (values > room / 2 ? 4 : values > room / 4 ? 2 : 1);
-  TRY(draft.ForEach(shape, [&](const Index& index) -> Status {
-    Index at = Coordinates(e, shape.dims, index);
-    const Coord* i = along == DotLanes::kRows ? &at.coords[1] : nullptr;
-    const Coord* j = along == DotLanes::kColumns ? &at.coords[1] : nullptr;
-    // Of a matrix in the batch: at a lane's row or column, or none, and so many elements on.
-    auto place = [&](int64_t size, const Coord* lane, int64_t stride, int64_t more) {
-      Coord c = ScaleCoord(e, at.coords[0], size);
-      if (lane != nullptr) c = AddCoords(e, c, ScaleCoord(e, *lane, stride));
-      return AddConstant(e, c, more);
-    };
-    auto spread = [&](ValueId v) { return b.type(v).lanes == e.lanes ? v : b.Splat(v, e.lanes); };
-    int64_t left_row = s.trans_a ? 1 : s.k, left_k = s.trans_a ? s.m : 1;
-    int64_t right_column = s.trans_b ? s.k : 1, right_k = s.trans_b ? 1 : s.n;
+  shape.width = ByteWidth(program::ComputeType(dot.shape().dtype())) * (values > room / 2   ? 4
+                                                                        : values > room / 4 ? 2
+                                                                                            : 1);
+  return shape;
+}
+
+// What one lane computes: `rows` by `columns` elements of the product.
+class LaneProduct {
+ public:
+  LaneProduct(const LowerContext& cx, KernelDraft& draft, const Instruction& dot, const DotSizes& s,
+              DotLanes along)
+      : e_(draft.elements()),
+        b_(draft.builder()),
+        dot_(dot),
+        s_(s),
+        along_(along),
+        left_(draft.MemoryOf(cx.memory.Leaf(*dot.operand(0)))),
+        right_(draft.MemoryOf(cx.memory.Leaf(*dot.operand(1)))),
+        out_(draft.MemoryOf(cx.memory.Leaf(dot))) {}
+
+  int64_t rows() const { return along_ == DotLanes::kRows ? 1 : s_.m; }
+  int64_t columns() const { return along_ == DotLanes::kColumns ? 1 : s_.n; }
+
+  void EmitAt(const Index& at) {
+    const Coord* i = along_ == DotLanes::kRows ? &at.coords[1] : nullptr;
+    const Coord* j = along_ == DotLanes::kColumns ? &at.coords[1] : nullptr;
     std::vector<ValueId> results;
-    for (int64_t row = 0; row < rows; ++row) {
-      for (int64_t column = 0; column < columns; ++column) {
-        ValueId sum = b.Number(0, {type, e.lanes}), runs = -1;
-        auto end_run = [&] { return runs < 0 ? sum : b.Add(runs, sum); };
-        for (int64_t k = 0; k < s.k; ++k) {
-          if (k > 0 && k % kSumRun == 0) {
-            runs = end_run();
-            sum = b.Number(0, {type, e.lanes});
-          }
-          Coord x = place(s.m * s.k, i, left_row, row * left_row + k * left_k);
-          Coord y = place(s.k * s.n, j, right_column, column * right_column + k * right_k);
-          sum = b.Fma(spread(LoadAt(e, left, dot.operand(0)->shape().dtype(), x).re),
-                      spread(LoadAt(e, right, dot.operand(1)->shape().dtype(), y).re), sum);
-        }
-        sum = end_run();
-        results.push_back(stored == type ? sum : b.Narrow(sum, stored));
+    for (int64_t row = 0; row < rows(); ++row) {
+      for (int64_t column = 0; column < columns(); ++column) {
+        ValueId sum = Sum(at.coords[0], i, j, row, column);
+        results.push_back(stored_ == type_ ? sum : b_.Narrow(sum, stored_));
       }
     }
-    if (along == DotLanes::kColumns) {
-      for (int64_t row = 0; row < rows; ++row) {
-        StoreAt(e, out, stored, place(s.m * s.n, j, 1, row * s.n),
-                {results[static_cast<size_t>(row)], -1});
-      }
-      return {};
+    if (along_ != DotLanes::kColumns) {
+      Coord to = Place(at.coords[0], s_.m * s_.n, i, s_.n, 0);
+      return StoreRows(e_, out_, stored_, to, std::move(results));
     }
-    StoreRows(e, out, stored, place(s.m * s.n, i, s.n, 0), std::move(results));
+    for (int64_t row = 0; row < rows(); ++row) {
+      StoreAt(e_, out_, stored_, Place(at.coords[0], s_.m * s_.n, j, 1, row * s_.n),
+              {results[static_cast<size_t>(row)], -1});
+    }
+  }
+
+ private:
+  // Of a matrix in the batch: at a lane's row or column, or none, and so many elements on.
+  Coord Place(const Coord& matrix, int64_t size, const Coord* lane, int64_t stride, int64_t more) {
+    Coord c = ScaleCoord(e_, matrix, size);
+    if (lane != nullptr) c = AddCoords(e_, c, ScaleCoord(e_, *lane, stride));
+    return AddConstant(e_, c, more);
+  }
+
+  ValueId Spread(ValueId v) { return b_.type(v).lanes == e_.lanes ? v : b_.Splat(v, e_.lanes); }
+
+  ValueId Sum(const Coord& matrix, const Coord* i, const Coord* j, int64_t row, int64_t column) {
+    int64_t left_row = s_.trans_a ? 1 : s_.k, left_k = s_.trans_a ? s_.m : 1;
+    int64_t right_column = s_.trans_b ? s_.k : 1, right_k = s_.trans_b ? 1 : s_.n;
+    ValueId sum = b_.Number(0, {type_, e_.lanes}), runs = -1;
+    auto end_run = [&] { return runs < 0 ? sum : b_.Add(runs, sum); };
+    for (int64_t k = 0; k < s_.k; ++k) {
+      if (k > 0 && k % kSumRun == 0) {
+        runs = end_run();
+        sum = b_.Number(0, {type_, e_.lanes});
+      }
+      Coord x = Place(matrix, s_.m * s_.k, i, left_row, row * left_row + k * left_k);
+      Coord y = Place(matrix, s_.k * s_.n, j, right_column, column * right_column + k * right_k);
+      sum = b_.Fma(Spread(LoadAt(e_, left_, dot_.operand(0)->shape().dtype(), x).re),
+                   Spread(LoadAt(e_, right_, dot_.operand(1)->shape().dtype(), y).re), sum);
+    }
+    return end_run();
+  }
+
+  ElementContext& e_;
+  KernelBuilder& b_;
+  const Instruction& dot_;
+  const DotSizes& s_;
+  DotLanes along_;
+  KernelBuilder::MemoryId left_, right_, out_;
+  DType stored_ = dot_.shape().dtype(), type_ = program::ComputeType(stored_);
+};
+
+Status LowerDotInLanes(Subject& subject) {
+  LowerContext& cx = subject.cx;
+  const Instruction& dot = subject.instruction;
+  const DotSizes& s = *subject.dot();
+  DotLanes along = LanesOfDot(cx, dot, s);
+  KernelBody body = BodyOf(cx, dot);
+  KernelDraft draft = NewDraft(cx, body);
+  draft.Declare(body.inputs, body.outputs);
+  LaneProduct product(cx, draft, dot, s, along);
+  LoopShape shape = LaneLoop(cx, dot, s, along, product.rows(), product.columns());
+  TRY(draft.ForEach(shape, [&](const Index& index) -> Status {
+    product.EmitAt(Coordinates(draft.elements(), shape.dims, index));
     return {};
   }));
   Finish(cx, draft, body, subject.steps);

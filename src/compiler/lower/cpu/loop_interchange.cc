@@ -242,18 +242,59 @@ Decision MatchInterchangedLoop(Subject& subject) {
   return Take("all rounds of some elements are made before the next ones");
 }
 
+// A kernel that makes some rounds of all elements, and one of the scalars alone as they are after
+// the last of them.
+Status LowerRounds(LowerContext& cx, const Instruction& loop, const ElementwiseBody& found,
+                   KernelBody& body, int64_t rounds, Steps& into) {
+  const auto& state = cx.memory.State(loop);
+  const Instruction& root = *loop.attrs<hlo::WhileAttrs>().body->root();
+  for (bool arrays : {true, false}) {
+    const std::vector<int64_t>& changed = arrays ? found.arrays : found.scalars;
+    if (changed.empty()) continue;
+    body.outputs.clear();
+    for (int64_t k : changed) {
+      body.outputs.push_back({root.operand(k), state[static_cast<size_t>(k)]});
+    }
+    LoopShape shape = ShapeOf(cx, body, arrays ? found.dims : Dims());
+    shape.in_place = true;
+    shape.cost *= static_cast<double>(rounds);
+    // Much state: fewer lanes, so that it stays in registers. But rounds that wait for what they
+    // look up have time for more.
+    bool looks_up = std::any_of(found.members.begin(), found.members.end(),
+                                [](const Instruction* m) { return m->op() == HloOp::kGather; });
+    bool much = found.arrays.size() > 2 || (found.reads.size() > 4 && !looks_up);
+    if (much) shape.width *= 2;
+    KernelDraft draft = NewDraft(cx, body);
+    draft.Declare(body.inputs, body.outputs);
+    TRY(draft.ForEach(shape, [&](const Index& index) {
+      return EmitRounds(cx, draft, loop, found.reads, arrays, rounds, index);
+    }));
+    Finish(cx, draft, body, into);
+  }
+  return {};
+}
+
+// Of one kernel: enough to be worth a step, preferably a divisor of all.
+int64_t RoundsOfPiece(double round_cost, int64_t trips) {
+  int64_t rounds = std::max(kLeastRounds, static_cast<int64_t>(kStepCost / round_cost));
+  if (rounds >= trips) return trips;
+  for (int64_t fewer = rounds; fewer > rounds / 2; --fewer) {
+    if (trips % fewer == 0) return fewer;
+  }
+  return rounds;
+}
+
 Status LowerInterchangedLoop(Subject& subject) {
   LowerContext& cx = subject.cx;
   Steps& steps = subject.steps;
   const Instruction& loop = subject.instruction;
   CopyInitialState(cx, loop, steps);
-  std::optional<int64_t> trips = TripCount(loop);
+  int64_t trips = *TripCount(loop);
   const auto& state = cx.memory.State(loop);
   ElementwiseBody found(loop, state);
   CHECK(found.Check());
   int64_t elements = 1;
   for (int64_t d : found.dims) elements *= d;
-  const Instruction& root = *loop.attrs<hlo::WhileAttrs>().body->root();
   KernelBody body;
   body.instruction = &loop;
   body.members = found.members;
@@ -261,50 +302,16 @@ Status LowerInterchangedLoop(Subject& subject) {
     MemValue value = state[static_cast<size_t>(read->tuple_index())];
     body.inputs.push_back({read, value >= 0 ? value : cx.memory.Leaf(*read)});
   }
-  // The arrays, and then the scalars alone, as they are after the last of some rounds.
-  auto run = [&](int64_t rounds, Steps& into) -> Status {
-    for (bool arrays : {true, false}) {
-      const std::vector<int64_t>& changed = arrays ? found.arrays : found.scalars;
-      if (changed.empty()) continue;
-      body.outputs.clear();
-      for (int64_t k : changed) {
-        body.outputs.push_back({root.operand(k), state[static_cast<size_t>(k)]});
-      }
-      LoopShape shape = ShapeOf(cx, body, arrays ? found.dims : Dims());
-      shape.in_place = true;
-      shape.cost *= static_cast<double>(rounds);
-      // Much state: fewer lanes, so that it stays in registers. But rounds that wait for what they
-      // look up have time for more.
-      bool looks_up = std::any_of(found.members.begin(), found.members.end(),
-                                  [](const Instruction* m) { return m->op() == HloOp::kGather; });
-      bool much = found.arrays.size() > 2 || (found.reads.size() > 4 && !looks_up);
-      if (much) shape.width *= 2;
-      KernelDraft draft = NewDraft(cx, body);
-      draft.Declare(body.inputs, body.outputs);
-      TRY(draft.ForEach(shape, [&](const Index& index) {
-        return EmitRounds(cx, draft, loop, found.reads, arrays, rounds, index);
-      }));
-      Finish(cx, draft, body, into);
-    }
-    return {};
-  };
   double round_cost = static_cast<double>(elements) * ShapeOf(cx, body, found.dims).cost;
-  int64_t rounds = std::max(kLeastRounds, static_cast<int64_t>(kStepCost / round_cost));
-  if (rounds >= *trips) {
-    return run(*trips, steps);
-  }
-  for (int64_t fewer = rounds; fewer > rounds / 2; --fewer) {  // preferably pieces of one size
-    if (*trips % fewer != 0) continue;
-    rounds = fewer;
-    break;
-  }
+  int64_t rounds = RoundsOfPiece(round_cost, trips);
+  if (rounds == trips) return LowerRounds(cx, loop, found, body, trips, steps);
   Steps piece;
-  TRY(run(rounds, piece));
-  for (int64_t i = 0; i < *trips / rounds; ++i) {
+  TRY(LowerRounds(cx, loop, found, body, rounds, piece));
+  for (int64_t i = 0; i < trips / rounds; ++i) {
     steps.insert(steps.end(), piece.begin(), piece.end());
   }
-  if (*trips % rounds > 0) TRY(run(*trips % rounds, steps));
-  return {};
+  if (trips % rounds == 0) return {};
+  return LowerRounds(cx, loop, found, body, trips % rounds, steps);
 }
 
 }  // namespace

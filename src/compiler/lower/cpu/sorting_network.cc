@@ -161,10 +161,80 @@ Decision MatchSortingNetwork(Subject& subject) {
   return Take("few elements are sorted in registers");
 }
 
+LoopShape SliceLoop(const KernelBody& body, const Dims& slice, bool along_minor) {
+  LoopShape shape;
+  shape.dims = slice;
+  shape.serial = shape.in_place = true;
+  shape.scalar = along_minor;
+  for (const KernelInput& in : body.inputs) {
+    shape.width = std::max(shape.width, ByteWidth(in.inside->shape().dtype()));
+  }
+  return shape;
+}
+
+// The elements of one slice, in registers.
+class SortedSlice {
+ public:
+  SortedSlice(ElementContext& e, const Instruction& sort, const FewSorted& few)
+      : e_(e),
+        sort_(sort),
+        few_(few),
+        key_at_(few.order ? static_cast<size_t>(few.order->keys[0]) : 0),
+        floats_(few.ComparesFloats(sort.operand(static_cast<int64_t>(key_at_))->shape().dtype())),
+        items_(static_cast<size_t>(few.n)) {}
+
+  Index Place(const Index& at, int64_t k) {
+    Index full = at;
+    full.coords.insert_at(few_.dim, ConstantCoord(e_, k));
+    return full;
+  }
+
+  Status Load(const Index& at) {
+    for (int64_t k = 0; k < few_.n; ++k) {
+      Item& item = items_[static_cast<size_t>(k)];
+      for (const Instruction* operand : sort_.operands()) {
+        item.values.push_back(TRY(EmitElement(e_, *operand, Place(at, k))));
+      }
+      if (sort_.op() == HloOp::kTopK) {
+        item.values.push_back({e_.b.Int(k, {DType::kS32, e_.lanes}), -1});
+      }
+      if (!few_.order || floats_) continue;
+      for (int64_t key : few_.order->keys) {
+        item.keys.push_back(KeyOf(e_.b, item.values[static_cast<size_t>(key)].re, *few_.order));
+      }
+    }
+    return {};
+  }
+
+  Status PutInOrder(size_t k) {
+    Item x = items_[k], y = items_[k + 1];
+    ValueId exchange = TRY(Before(y, x));
+    items_[k] = Choose(e_, e_.b, exchange, y, x);
+    items_[k + 1] = Choose(e_, e_.b, exchange, x, y);
+    return {};
+  }
+
+  const Item& item(int64_t k) const { return items_[static_cast<size_t>(k)]; }
+
+ private:
+  Result<ValueId> Before(const Item& x, const Item& y) {
+    if (!few_.order) return IsBefore(e_, x, y, *few_.comparator);
+    bool descending = few_.order->descending;
+    if (!floats_) return IsBefore(e_.b, x, y, descending);
+    return IsFloatBefore(e_.b, x.values[key_at_].re, y.values[key_at_].re, descending);
+  }
+
+  ElementContext& e_;
+  const Instruction& sort_;
+  const FewSorted& few_;
+  size_t key_at_;
+  bool floats_;
+  std::vector<Item> items_;
+};
+
 Status LowerSortingNetwork(Subject& subject) {
   LowerContext& cx = subject.cx;
   const Instruction& sort = subject.instruction;
-  Steps& steps = subject.steps;
   FewSorted few = FewSortedOf(sort);
   const Dims& whole = sort.operand(0)->shape().dims();
   Dims slice = whole;
@@ -174,61 +244,22 @@ Status LowerSortingNetwork(Subject& subject) {
   KernelDraft draft = NewDraft(cx, body);
   draft.Declare(body.inputs, body.outputs);
   ElementContext& e = draft.elements();
-  KernelBuilder& b = draft.builder();
-  LoopShape shape;
-  shape.dims = slice;
-  shape.serial = shape.in_place = true;
-  shape.scalar = few.dim + 1 == whole.size();
-  for (const KernelInput& in : body.inputs) {
-    shape.width = std::max(shape.width, ByteWidth(in.inside->shape().dtype()));
-  }
-  size_t key_at = few.order ? static_cast<size_t>(few.order->keys[0]) : 0;
-  bool floats = few.ComparesFloats(sort.operand(static_cast<int64_t>(key_at))->shape().dtype());
-  auto is_before = [&](const Item& x, const Item& y) -> Result<ValueId> {
-    if (!few.order) return IsBefore(e, x, y, *few.comparator);
-    bool descending = few.order->descending;
-    if (!floats) return IsBefore(b, x, y, descending);
-    return IsFloatBefore(b, x.values[key_at].re, y.values[key_at].re, descending);
-  };
+  LoopShape shape = SliceLoop(body, slice, few.dim + 1 == whole.size());
   TRY(draft.ForEach(shape, [&](const Index& linear) -> Status {
     Index at = Coordinates(e, slice, linear);
-    auto place = [&](int64_t k) {
-      Index full = at;
-      full.coords.insert_at(few.dim, ConstantCoord(e, k));
-      return full;
-    };
-    std::vector<Item> items(static_cast<size_t>(few.n));
-    for (int64_t k = 0; k < few.n; ++k) {
-      Item& item = items[static_cast<size_t>(k)];
-      for (const Instruction* operand : sort.operands()) {
-        item.values.push_back(TRY(EmitElement(e, *operand, place(k))));
-      }
-      if (sort.op() == HloOp::kTopK) {
-        item.values.push_back({b.Int(k, {DType::kS32, e.lanes}), -1});
-      }
-      if (!few.order || floats) continue;
-      for (int64_t key : few.order->keys) {
-        item.keys.push_back(KeyOf(b, item.values[static_cast<size_t>(key)].re, *few.order));
-      }
-    }
-    auto put_in_order = [&](size_t k) -> Status {
-      Item x = items[k], y = items[k + 1];
-      ValueId exchange = TRY(is_before(y, x));
-      items[k] = Choose(e, b, exchange, y, x);
-      items[k + 1] = Choose(e, b, exchange, x, y);
-      return {};
-    };
-    for (size_t k : few.Pairs()) TRY(put_in_order(k));
+    SortedSlice sorted(e, sort, few);
+    TRY(sorted.Load(at));
+    for (size_t k : few.Pairs()) TRY(sorted.PutInOrder(k));
     for (int64_t k = 0; k < few.best; ++k) {
       for (size_t i = 0; i < results.size(); ++i) {
         const Shape& to = cx.memory.shape(results[i]);
-        StoreAt(e, draft.MemoryOf(results[i]), to.dtype(), LinearCoord(e, to.dims(), place(k)),
-                items[static_cast<size_t>(k)].values[i]);
+        Coord place = LinearCoord(e, to.dims(), sorted.Place(at, k));
+        StoreAt(e, draft.MemoryOf(results[i]), to.dtype(), place, sorted.item(k).values[i]);
       }
     }
     return {};
   }));
-  Finish(cx, draft, body, steps);
+  Finish(cx, draft, body, subject.steps);
   return {};
 }
 

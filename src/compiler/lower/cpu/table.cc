@@ -15,7 +15,8 @@ extern const LoweringRow kRowsInLanes, kPeriodic, kInterleaved,
     kInterleavedConcatenate;             // interleave.cc
 extern const LoweringRow kColumnReduce;  // columns.cc
 extern const LoweringRow kRowReduce, kSplitReduce;
-extern const LoweringRow kScatterToOwnArrays, kScatter;  // ../scatter.cc
+extern const LoweringRow kScatterToOwnArrays;  // ../scatter_own_arrays.cc
+extern const LoweringRow kScatter;             // ../scatter.cc
 extern const LoweringRow kEpilogue;
 
 LoweringTable CpuTable() {

@@ -112,28 +112,54 @@ Result<Element> EmitReduce(ElementContext& e, const Instruction& reduce, int64_t
   return acc[static_cast<size_t>(output)];
 }
 
-// Sums are in the compute type of the result, rounded once.
-Result<Element> EmitDot(ElementContext& e, const Instruction& dot, const Index& index) {
+namespace {
+
+// The coordinates of both operands of a dot: those that the result's give, zero in the contracted
+// dimensions.
+std::pair<Index, Index> DotOperandsAt(ElementContext& e, const Instruction& dot, const Index& at) {
   const auto& attrs = dot.attrs<hlo::DotAttrs>();
-  const Shape &lhs = dot.operand(0)->shape(), &rhs = dot.operand(1)->shape();
-  Index at = Coordinates(e, dot.shape().dims(), index), left, right;
-  left.coords.resize(static_cast<size_t>(lhs.rank()), ConstantCoord(e, 0));
-  right.coords.resize(static_cast<size_t>(rhs.rank()), ConstantCoord(e, 0));
+  std::pair<Index, Index> both;
+  auto& [left, right] = both;
+  left.coords.resize(static_cast<size_t>(dot.operand(0)->shape().rank()), ConstantCoord(e, 0));
+  right.coords.resize(static_cast<size_t>(dot.operand(1)->shape().rank()), ConstantCoord(e, 0));
   size_t next = 0;
   for (size_t i = 0; i < attrs.lhs_batch_dims.size(); ++i, ++next) {
     left.coords[static_cast<size_t>(attrs.lhs_batch_dims[i])] = at.coords[next];
     right.coords[static_cast<size_t>(attrs.rhs_batch_dims[i])] = at.coords[next];
   }
-  for (int64_t d = 0; d < lhs.rank(); ++d) {
-    if (!Contains(attrs.lhs_batch_dims, d) && !Contains(attrs.lhs_contracting_dims, d)) {
-      left.coords[static_cast<size_t>(d)] = at.coords[next++];
+  auto place = [&](Index& index, const auto& batch, const auto& contracting) {
+    for (size_t d = 0; d < index.coords.size(); ++d) {
+      int64_t dim = static_cast<int64_t>(d);
+      if (Contains(batch, dim) || Contains(contracting, dim)) continue;
+      index.coords[d] = at.coords[next++];
     }
-  }
-  for (int64_t d = 0; d < rhs.rank(); ++d) {
-    if (!Contains(attrs.rhs_batch_dims, d) && !Contains(attrs.rhs_contracting_dims, d)) {
-      right.coords[static_cast<size_t>(d)] = at.coords[next++];
-    }
-  }
+  };
+  place(left, attrs.lhs_batch_dims, attrs.lhs_contracting_dims);
+  place(right, attrs.rhs_batch_dims, attrs.rhs_contracting_dims);
+  return both;
+}
+
+// sum + p * q, or sum - p * q.
+ValueId DotTerm(ElementContext& e, DType type, ValueId p, ValueId q, ValueId sum, bool negative) {
+  MatchLanes(e, p, q);
+  MatchLanes(e, p, sum);
+  MatchLanes(e, q, sum);
+  if (type == DType::kPred) return e.b.Emit(Op::kOr, {sum, e.b.Emit(Op::kAnd, {p, q})});
+  if (negative) p = e.b.Emit(Op::kNeg, {p});
+  const program::Value& so_far = e.b.value(sum);
+  if (so_far.is_constant && so_far.bits == 0) return e.b.Mul(p, q);  // the first term
+  if (IsFloat(type)) return e.b.Fma(p, q, sum);
+  return e.b.Add(sum, e.b.Mul(p, q));
+}
+
+}  // namespace
+
+// Sums are in the compute type of the result, rounded once.
+Result<Element> EmitDot(ElementContext& e, const Instruction& dot, const Index& index) {
+  const auto& attrs = dot.attrs<hlo::DotAttrs>();
+  const Shape &lhs = dot.operand(0)->shape(), &rhs = dot.operand(1)->shape();
+  Index at = Coordinates(e, dot.shape().dims(), index);
+  auto [left, right] = DotOperandsAt(e, dot, at);
   std::vector<int64_t> sizes;
   int64_t total = 1;
   for (int64_t d : attrs.lhs_contracting_dims) {
@@ -141,7 +167,8 @@ Result<Element> EmitDot(ElementContext& e, const Instruction& dot, const Index& 
     total *= lhs.dim(d);
   }
   DType type = dot.shape().dtype(), part = program::ComputeType(RealType(type));
-  auto step = [&](Coord number, std::vector<Element> sums) -> Result<std::vector<Element>> {
+  auto step = [&, &left = left, &right = right](
+                  Coord number, std::vector<Element> sums) -> Result<std::vector<Element>> {
     const Element& acc = sums[0];
     Index linear;
     linear.is_linear = true;
@@ -155,21 +182,10 @@ Result<Element> EmitDot(ElementContext& e, const Instruction& dot, const Index& 
             y = TRY(EmitElement(e, *dot.operand(1), right));
     x = ConvertElement(e, x, lhs.dtype(), IsComplex(type) ? type : part);
     y = ConvertElement(e, y, rhs.dtype(), IsComplex(type) ? type : part);
-    auto term = [&](ValueId p, ValueId q, ValueId sum, bool negative) {
-      MatchLanes(e, p, q);
-      MatchLanes(e, p, sum);
-      MatchLanes(e, q, sum);
-      if (part == DType::kPred) return e.b.Emit(Op::kOr, {sum, e.b.Emit(Op::kAnd, {p, q})});
-      if (negative) p = e.b.Emit(Op::kNeg, {p});
-      const program::Value& so_far = e.b.value(sum);
-      if (so_far.is_constant && so_far.bits == 0) return e.b.Mul(p, q);  // the first term
-      if (IsFloat(part)) return e.b.Fma(p, q, sum);
-      return e.b.Add(sum, e.b.Mul(p, q));
-    };
-    Element sum{term(x.re, y.re, acc.re, false), -1};
+    Element sum{DotTerm(e, part, x.re, y.re, acc.re, false), -1};
     if (IsComplex(type)) {
-      sum.re = term(x.im, y.im, sum.re, true);
-      sum.im = term(x.im, y.re, term(x.re, y.im, acc.im, false), false);
+      sum.re = DotTerm(e, part, x.im, y.im, sum.re, true);
+      sum.im = DotTerm(e, part, x.im, y.re, DotTerm(e, part, x.re, y.im, acc.im, false), false);
     }
     return std::vector<Element>{sum};
   };

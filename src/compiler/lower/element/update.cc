@@ -9,6 +9,24 @@ namespace weft::compiler {
 using hlo::Instruction;
 using program::Op;
 
+namespace {
+
+// `a` and `b`, where there is an `a`.
+void AndWith(ElementContext& e, ValueId& a, ValueId b) {
+  if (a >= 0) MatchLanes(e, a, b);
+  a = a < 0 ? b : e.b.Emit(Op::kAnd, {a, b});
+}
+
+// Whether lanes lie within [0, size).
+ValueId LanesWithin(ElementContext& e, const Coord& c, int64_t size) {
+  bool wide = e.b.type(c.base).lanes > 1 || (c.step != 0 && e.lanes > 1);
+  ValueId x = wide ? LaneValue(e, c, DType::kS64) : c.base;
+  return e.b.Emit(Op::kAnd, {e.b.Emit(Op::kGe, {x, e.b.Int(0, e.b.type(x))}),
+                             e.b.Emit(Op::kLt, {x, e.b.Int(size, e.b.type(x))})});
+}
+
+}  // namespace
+
 // Dimensions in which all lanes are known to lie inside or outside the update ask nothing.
 Result<Element> EmitDynamicUpdateSlice(ElementContext& e, const Instruction& update,
                                        const Index& index) {
@@ -18,10 +36,6 @@ Result<Element> EmitDynamicUpdateSlice(ElementContext& e, const Instruction& upd
   size_t minor = static_cast<size_t>(rank) - 1;
   bool run = rank > 0 && IsLaneRun(e, at, minor) && e.branches < ElementContext::kMaxBranches &&
              slice.shape().dims()[minor] >= 2 * e.lanes;
-  auto both = [&](ValueId& a, ValueId b) {
-    if (a >= 0) MatchLanes(e, a, b);
-    a = a < 0 ? b : e.b.Emit(Op::kAnd, {a, b});
-  };
   std::vector<int64_t> asked;     // dimensions
   ValueId inside = -1, all = -1;  // each lane; all lanes
   for (int64_t d = 0; d < rank; ++d) {
@@ -36,8 +50,8 @@ Result<Element> EmitDynamicUpdateSlice(ElementContext& e, const Instruction& upd
     asked.push_back(d);
     if (run) {
       int64_t last = i == minor ? size - e.lanes : size - 1;
-      if (c.low < 0) both(all, e.b.Emit(Op::kGe, {c.base, e.b.Int(0)}));
-      if (c.high >= size) both(all, e.b.Emit(Op::kLe, {c.base, e.b.Int(last)}));
+      if (c.low < 0) AndWith(e, all, e.b.Emit(Op::kGe, {c.base, e.b.Int(0)}));
+      if (c.high >= size) AndWith(e, all, e.b.Emit(Op::kLe, {c.base, e.b.Int(last)}));
     }
   }
   auto chosen = [&]() -> Result<Element> {
@@ -45,10 +59,7 @@ Result<Element> EmitDynamicUpdateSlice(ElementContext& e, const Instruction& upd
       int64_t size = slice.shape().dim(d);
       size_t i = static_cast<size_t>(d);
       const Coord& c = from.coords[i];
-      bool wide = e.b.type(c.base).lanes > 1 || (c.step != 0 && e.lanes > 1);
-      ValueId x = wide ? LaneValue(e, c, DType::kS64) : c.base;
-      both(inside, e.b.Emit(Op::kAnd, {e.b.Emit(Op::kGe, {x, e.b.Int(0, e.b.type(x))}),
-                                       e.b.Emit(Op::kLt, {x, e.b.Int(size, e.b.type(x))})}));
+      AndWith(e, inside, LanesWithin(e, c, size));
       inner.coords[i] = ClampCoord(e, c, 0, size - 1);
     }
     Element value = TRY(EmitElement(e, slice, inner));

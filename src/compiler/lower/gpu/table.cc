@@ -3,7 +3,7 @@
 
 namespace weft::compiler {
 
-extern const LoweringRow kBlockReduce;        // loops.cc
+extern const LoweringRow kBlockReduce;        // block_reduce.cc
 extern const LoweringRow kBlockRows;          // rows.cc
 extern const LoweringRow kPrefixScan;         // scan.cc
 extern const LoweringRow kParallelScatter;    // scatter.cc

@@ -254,6 +254,38 @@ Instruction* CopyChain(const Behind& b, hlo::Computation& into, Instruction* bef
   return last;
 }
 
+// What a chain needs of its iteration: the operand, then the indices.
+std::vector<Instruction*> NeedsOf(const Behind& b) {
+  std::vector<Instruction*> values = {b.collective()->operand(0)};
+  for (int64_t k = 2; k < b.update()->operand_count(); ++k) {
+    values.push_back(b.update()->operand(k));
+  }
+  return values;
+}
+
+// The first iteration in front of the loop, without the chains. What the chains need of it.
+Result<std::vector<Instruction*>> PeelFirst(const Loop& loop, std::span<const Behind> found,
+                                            FreshIds& ids) {
+  std::vector<Instruction*> state, carried;
+  for (int64_t k = 0; k < loop.size(); ++k) state.push_back(TRY(ReadInit(loop, k)));
+  hlo::CloneMap map;
+  std::vector<Instruction*> next = TRY(CopyBody(*loop.body, loop.op, state, ids, map));
+  for (const Behind& b : found) {
+    next[static_cast<size_t>(b.element)] = state[static_cast<size_t>(b.element)];
+    for (Instruction* value : NeedsOf(b)) carried.push_back(map.Find(value));
+  }
+  Builder before(*loop.op->parent(), loop.op, loop.op);
+  loop.op->ReplaceOperand(0, TRY(before.Tuple(next)));
+  Instruction* peeled = map.Find(loop.body->root());
+  if (peeled->users().empty()) peeled->parent()->Remove(peeled);
+  for (const Behind& b : found) {
+    std::vector<Instruction*> copies;
+    for (Instruction* i : b.chain) copies.push_back(map.Find(i));
+    RemoveChain(copies);
+  }
+  return carried;
+}
+
 Result<bool> PipelineForward(Instruction* op, FreshIds& ids) {
   Loop loop = *FindLoop(op);
   if (KnownTripCount(*op) < 2) return false;
@@ -263,32 +295,7 @@ Result<bool> PipelineForward(Instruction* op, FreshIds& ids) {
     if (std::optional<Behind> behind = FindBehind(loop, k)) found.push_back(*std::move(behind));
   }
   if (found.empty()) return false;
-  // What each chain needs of its iteration: the operand, then the indices.
-  auto needs = [](const Behind& b) {
-    std::vector<Instruction*> values = {b.collective()->operand(0)};
-    for (int64_t k = 2; k < b.update()->operand_count(); ++k) {
-      values.push_back(b.update()->operand(k));
-    }
-    return values;
-  };
-  // The first iteration, without the chains.
-  std::vector<Instruction*> state, carried;
-  for (int64_t k = 0; k < loop.size(); ++k) state.push_back(TRY(ReadInit(loop, k)));
-  hlo::CloneMap map;
-  std::vector<Instruction*> next = TRY(CopyBody(*loop.body, op, state, ids, map));
-  for (const Behind& b : found) {
-    next[static_cast<size_t>(b.element)] = state[static_cast<size_t>(b.element)];
-    for (Instruction* value : needs(b)) carried.push_back(map.Find(value));
-  }
-  Builder before(*op->parent(), op, op);
-  op->ReplaceOperand(0, TRY(before.Tuple(next)));
-  Instruction* peeled = map.Find(loop.body->root());
-  if (peeled->users().empty()) peeled->parent()->Remove(peeled);
-  for (const Behind& b : found) {
-    std::vector<Instruction*> copies;
-    for (Instruction* i : b.chain) copies.push_back(map.Find(i));
-    RemoveChain(copies);
-  }
+  std::vector<Instruction*> carried = TRY(PeelFirst(loop, found, ids));
   // The body does the chains of the iteration before.
   int64_t base = loop.size();
   loop = TRY(RebuildLoop(*FindLoop(op), AllElements(loop), carried));
@@ -296,7 +303,7 @@ Result<bool> PipelineForward(Instruction* op, FreshIds& ids) {
   Instruction* behind = reads.back()->next();
   int64_t at = base;
   for (const Behind& b : found) {
-    std::vector<Instruction*> values = needs(b), inside, outside;
+    std::vector<Instruction*> values = NeedsOf(b), inside, outside;
     Instruction* root = loop.body->root();
     for (size_t k = 0; k < values.size(); ++k) {
       auto element = at + static_cast<int64_t>(k);

@@ -64,6 +64,38 @@ void Fuser::Trim(FusionGroup& group) {
   }
 }
 
+namespace {
+
+// The group's members as a computation of their own; `inputs` are its parameters.
+Computation* FusedComputation(const FusionGroup& group, std::span<Instruction* const> inputs,
+                              Computation& caller) {
+  hlo::Module& module = *caller.module();
+  Computation* fused =
+      module.AddComputation(module.UniqueName(StrCat("fused.", group.root->name())), &caller);
+  hlo::CloneMap map;
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    Shape shape = inputs[k]->shape();
+    map.instructions[inputs[k]] =
+        fused->Add(Op::kParameter, module.UniqueName("p"), std::move(shape), {},
+                   hlo::ParameterAttrs{static_cast<int64_t>(k)});
+  }
+  for (Instruction* m : group.members) hlo::CloneInstruction(*m, *fused, map);
+  std::vector<Instruction*> outputs;
+  for (Instruction* o : group.outputs) outputs.push_back(map.Find(o));
+  if (outputs.size() == 1) {
+    fused->set_root(outputs[0]);
+    return fused;
+  }
+  std::vector<Shape> shapes;
+  for (Instruction* o : group.outputs) shapes.push_back(o->shape());
+  fused->set_root(fused->Add(Op::kTuple, module.UniqueName("tuple"),
+                             Shape::Tuple(std::move(shapes)), outputs,
+                             hlo::Attrs(hlo::GetOp(Op::kTuple).attrs)));
+  return fused;
+}
+
+}  // namespace
+
 Result<bool> Fuser::Materialise(FusionGroup& group) {
   if (group.dead) return false;
   KeepReached(group);
@@ -84,28 +116,8 @@ Result<bool> Fuser::Materialise(FusionGroup& group) {
   }
   hlo::Module& module = *computation_.module();
   Instruction* root = group.root;
-  Computation* fused =
-      module.AddComputation(module.UniqueName(StrCat("fused.", root->name())), &computation_);
-  hlo::CloneMap map;
-  for (size_t k = 0; k < inputs.size(); ++k) {
-    Shape shape = inputs[k]->shape();
-    map.instructions[inputs[k]] =
-        fused->Add(Op::kParameter, module.UniqueName("p"), std::move(shape), {},
-                   hlo::ParameterAttrs{static_cast<int64_t>(k)});
-  }
-  for (Instruction* m : group.members) hlo::CloneInstruction(*m, *fused, map);
-  std::vector<Instruction*> outputs;
-  for (Instruction* o : group.outputs) outputs.push_back(map.Find(o));
-  Shape shape = root->shape();
-  if (outputs.size() > 1) {
-    std::vector<Shape> shapes;
-    for (Instruction* o : group.outputs) shapes.push_back(o->shape());
-    shape = Shape::Tuple(std::move(shapes));
-    fused->set_root(fused->Add(Op::kTuple, module.UniqueName("tuple"), shape, outputs,
-                               hlo::Attrs(hlo::GetOp(Op::kTuple).attrs)));
-  } else {
-    fused->set_root(outputs[0]);
-  }
+  Computation* fused = FusedComputation(group, inputs, computation_);
+  Shape shape = group.outputs.size() > 1 ? fused->root()->shape() : root->shape();
   hlo::FusionAttrs attrs;
   attrs.kind = group.kind == GroupKind::kReduce ? hlo::FusionKind::kInput
                : group.kind == GroupKind::kRow  ? hlo::FusionKind::kOutput

@@ -54,7 +54,7 @@ Result<bool> RecognizeHyperbolic(Instruction* i) {
   return true;
 }
 
-// Single numbers are most often waited for, in a loop, and most formulas are there sooner than the
+// Single numbers are most often latency-bound, in a loop, and most formulas take less than the
 // functions that have more in parallel. The formula of erf is the better one for narrow floats, and
 // those of complex inverse functions are nearer to the last place.
 struct NamedFunction {

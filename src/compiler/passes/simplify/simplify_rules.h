@@ -12,6 +12,7 @@
 namespace weft::compiler {
 
 Result<hlo::Instruction*> SimplifyArithmetic(hlo::Instruction& i, hlo::Builder& b);
+Result<hlo::Instruction*> SimplifyConvert(hlo::Instruction& i, hlo::Builder& b);
 Result<hlo::Instruction*> SimplifyPredicates(hlo::Instruction& i, hlo::Builder& b);
 Result<hlo::Instruction*> SimplifyChoices(hlo::Instruction& i, hlo::Builder& b);
 Result<hlo::Instruction*> SimplifyMovement(hlo::Instruction& i, hlo::Builder& b);
