@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Training steps on 8 CPU devices of one process, with a link simulated between them: what asynchronous collectives hide.
 
-    link.py [--link MBIT] [--kinds fsdp,fsdp_tp,...] [--tokens N] [--out FILE] [--model]
+    link.py [--link MBIT | --balance R] [--kinds fsdp,fsdp_tp,...] [--tokens N] [--layers N] [--out FILE] [--model]
 
 A small transformer of f32 (each block under jax.checkpoint, gradient descent), its weights cut over 8 devices (fsdp), over heads and hidden units (tp) or
-both ways (fsdp_tp); layers unrolled or scanned (fsdp_scan). Each way runs in a process of its own: without a link, which is what computing takes, and with
-one, collectives asynchronous and not. What the wire takes is the difference of two synchronous runs, one with a link half as fast. Printed is the step
-beside the larger of computing and wire. The simulated link sleeps and computes nothing (`weft help options`: collectives.link).
+both ways (fsdp_tp); layers unrolled or scanned (fsdp_scan). Each way has a process of its own: without a link, which is what computing takes, and with one,
+collectives asynchronous and not. The processes step in turns, one at a time, so that what else runs on the machine meets all of them; printed are medians.
+What the wire takes are the bytes of the program by the link, as its order has it. The simulated link sleeps and computes nothing (`weft help options`:
+collectives.link). --balance R: the link at which the wire takes R times as long as computing, as measured.
 
 --model: nothing is run. Printed is what the order takes on the model that it was made for (rates of this machine, devices that share it), beside its lower
 bound, what computing and wire take, and both one after the other; then the same with the link at which computing and wire take equally long.
@@ -18,8 +19,10 @@ import json
 import os
 import pathlib
 import re
+import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -87,26 +90,24 @@ def make(kind, sizes):
     return jax.jit(step, out_shardings=(out, None)), (weights, x)
 
 
-def measure(kind, sizes, seconds):
-    """In a process of its own: prints the fastest and the median step, and what came out."""
+def serve(kind, sizes):
+    """In a process of its own: compiles, then a step for each line that comes in; prints seconds, and at the end what came out."""
     import jax
     import numpy as np
 
     step, arguments = make(kind, sizes)
     begin = time.perf_counter()
     compiled = step.lower(*arguments).compile()
-    compile_s = time.perf_counter() - begin
-    if seconds < 0:  # what was said while it was compiled is all that is asked for
-        return
-    out, times, begin = jax.block_until_ready(compiled(*arguments)), [], time.perf_counter()
-    while len(times) < 3 or (time.perf_counter() - begin < seconds and len(times) < 50):
+    print(json.dumps({"compile": time.perf_counter() - begin}), flush=True)
+    out = None
+    for line in sys.stdin:
+        if line.strip() == "end":
+            break
         at = time.perf_counter()
-        jax.block_until_ready(compiled(*arguments))
-        times.append(time.perf_counter() - at)
+        out = jax.block_until_ready(compiled(*arguments))
+        print(time.perf_counter() - at, flush=True)
     sums = [float(np.abs(np.asarray(leaf, np.float64)).sum()) for leaf in jax.tree.leaves(out)]
-    analysis = compiled.memory_analysis()
-    print(json.dumps({"best": min(times), "median": float(np.median(times)), "compile": compile_s, "sums": sums,
-                      "temp": getattr(analysis, "temp_size_in_bytes", None)}))  # fmt: skip
+    print(json.dumps({"sums": sums, "temp": getattr(compiled.memory_analysis(), "temp_size_in_bytes", None)}), flush=True)
 
 
 def environment(options):
@@ -116,20 +117,84 @@ def environment(options):
     return env
 
 
-def run(kind, a, **options):
-    env = environment(options)
-    done = subprocess.run([sys.executable, __file__, "--one", kind, "--tokens", str(a.tokens), "--seconds", str(a.seconds)], env=env,
-                          capture_output=True, text=True, check=False)  # fmt: skip
-    if done.returncode != 0:
-        sys.exit(done.stderr)
-    return json.loads(done.stdout.splitlines()[-1])
+class Way:
+    """A process that steps when it is asked to."""
+
+    def __init__(self, kind, a, **options):
+        env = environment(options) | {"WEFT_DEBUG": "schedule=1"}
+        self.errors = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen([sys.executable, __file__, "--one", kind, "--tokens", str(a.tokens), "--layers", str(a.layers)], env=env,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True)  # fmt: skip
+        self.times = []
+
+    def said(self):
+        self.errors.seek(0)
+        return self.errors.read()
+
+    def read(self):
+        line = self.process.stdout.readline()
+        if not line:
+            sys.exit(self.said())
+        return json.loads(line)
+
+    def step(self):
+        self.process.stdin.write("step\n")
+        self.process.stdin.flush()
+        self.times.append(self.read())
+
+    def median(self):
+        return statistics.median(self.times)
+
+    def end(self):
+        self.process.stdin.write("end\n")
+        self.process.stdin.flush()
+        found = self.read()
+        self.process.wait()
+        return found
+
+
+def wire_seconds(said):
+    """Of the program that was ordered: its bytes by the link."""
+    found = re.findall(r"schedule: .* jobs, .* compute ([\d.]+) ms, wire ([\d.]+) ms", said)
+    return sum(float(wire) for _, wire in found) / 1e3
+
+
+def measure(kind, a):
+    """Seconds of a step: computing, bytes by link, collectives in place, asynchronous."""
+    ways = {"alone": Way(kind, a, **{"async": "false"})}
+    link = a.link
+    if a.balance:
+        probe = Way(kind, a, link=1000)
+        for way in (ways["alone"], probe):
+            way.read()
+        for _ in range(3):
+            ways["alone"].step()
+        link = max(1, round(1000 * wire_seconds(probe.said()) / (a.balance * min(ways["alone"].times))))
+        probe.step()
+        probe.end()
+    ways |= {"sync": Way(kind, a, link=link, **{"async": "false"}), "async": Way(kind, a, link=link)}
+    for name, way in ways.items():
+        if name != "alone" or not a.balance:
+            way.read()
+        way.step()
+        way.times.clear()
+    begin = time.perf_counter()
+    while len(ways["async"].times) < 5 or (time.perf_counter() - begin < a.seconds and len(ways["async"].times) < 50):
+        for way in ways.values():
+            way.step()
+    ends = {name: way.end() for name, way in ways.items()}
+    compute, wire, sync, overlapped = ways["alone"].median(), wire_seconds(ways["async"].said()), ways["sync"].median(), ways["async"].median()
+    worst = max(abs(x - y) / max(abs(x), 1e-30) for x, y in zip(ends["sync"]["sums"], ends["async"]["sums"]))
+    return {"step": kind, "link_mbit": link, "compute": compute, "wire": wire, "sync": sync, "async": overlapped, "of_larger": overlapped / max(compute, wire),
+            "faster": sync / overlapped, "best_async": min(ways["async"].times), "rounds": len(ways["async"].times), "temp_sync": ends["sync"]["temp"],
+            "temp_async": ends["async"]["temp"], "differ": worst}  # fmt: skip
 
 
 def model(kind, a, link):
     """Milliseconds of the order by the model: length, bound, compute, wire."""
     env = environment({"link": link}) | {"WEFT_DEBUG": "schedule=1"}
-    done = subprocess.run([sys.executable, __file__, "--one", kind, "--tokens", str(a.tokens), "--seconds", "-1"], env=env, capture_output=True, text=True,
-                          check=False)  # fmt: skip
+    done = subprocess.run([sys.executable, __file__, "--one", kind, "--tokens", str(a.tokens), "--layers", str(a.layers)], env=env, capture_output=True,
+                          text=True, input="end\n", check=False)  # fmt: skip
     found = re.findall(r"schedule: .* jobs, ([\d.]+) ms by .*?, bound ([\d.]+) ms, compute ([\d.]+) ms, wire ([\d.]+) ms", done.stderr)
     if done.returncode != 0 or not found:
         sys.exit(done.stderr or f"{kind}: nothing was ordered")
@@ -154,32 +219,28 @@ def main():
     ap.add_argument("--link", type=int, default=1000, help="Mbit/s")
     ap.add_argument("--kinds", default="fsdp,fsdp_scan,tp,fsdp_tp,fsdp_tp_scan")
     ap.add_argument("--tokens", type=int, default=Sizes.tokens)
-    ap.add_argument("--seconds", type=float, default=3, help="of each measurement")
+    ap.add_argument("--layers", type=int, default=Sizes.layers)
+    ap.add_argument("--balance", type=float, default=0, help="wire over computing")
+    ap.add_argument("--seconds", type=float, default=6, help="of each step's measurement")
     ap.add_argument("--out")
     ap.add_argument("--model", action="store_true", help="the figures of the model alone")
     ap.add_argument("--one", help=argparse.SUPPRESS)
     a = ap.parse_args()
     if a.one:
-        return measure(a.one, Sizes(tokens=a.tokens), a.seconds)
+        return serve(a.one, Sizes(tokens=a.tokens, layers=a.layers))
     if a.model:
         return models(a)
     rows = []
-    print(f"{'step':14} {'compute':>8} {'wire':>8} {'sync':>8} {'async':>8}  {'x larger':>8} {'x faster':>8}   (ms, link {a.link} Mbit/s)")
+    print(f"{'step':14} {'Mbit/s':>7} {'compute':>8} {'wire':>8} {'sync':>8} {'async':>8}  {'x larger':>8} {'x faster':>8}   (ms, medians)")
     for kind in a.kinds.split(","):
-        alone, sync = run(kind, a, **{"async": "false"}), run(kind, a, **{"async": "false", "link": a.link})
-        slower, overlapped = run(kind, a, **{"async": "false", "link": a.link // 2}), run(kind, a, link=a.link)
-        compute, wire = alone["best"], slower["best"] - sync["best"]
-        row = {"step": kind, "compute": compute, "wire": wire, "sync": sync["best"], "async": overlapped["best"],
-               "of_larger": overlapped["best"] / max(compute, wire), "faster": sync["best"] / overlapped["best"],
-               "temp_sync": sync["temp"], "temp_async": overlapped["temp"], "compile_sync": sync["compile"], "compile_async": overlapped["compile"]}  # fmt: skip
+        row = measure(kind, a)
         rows.append(row)
-        worst = max(abs(x - y) / max(abs(x), 1e-30) for x, y in zip(sync["sums"], overlapped["sums"]))
-        print(f"{kind:14} {compute * 1e3:8.1f} {wire * 1e3:8.1f} {sync['best'] * 1e3:8.1f} {overlapped['best'] * 1e3:8.1f}  "
-              f"{row['of_larger']:8.2f} {row['faster']:8.2f}   results differ by {worst:.1e}", flush=True)  # fmt: skip
-        if worst > 1e-4:
+        print(f"{kind:14} {row['link_mbit']:7} {row['compute'] * 1e3:8.1f} {row['wire'] * 1e3:8.1f} {row['sync'] * 1e3:8.1f} {row['async'] * 1e3:8.1f}  "
+              f"{row['of_larger']:8.2f} {row['faster']:8.2f}   {row['rounds']} rounds, results differ by {row['differ']:.1e}", flush=True)  # fmt: skip
+        if row["differ"] > 1e-4:
             sys.exit(f"{kind}: asynchronous collectives change the results")
     if a.out:
-        pathlib.Path(a.out).write_text(json.dumps({"link_mbit": a.link, "tokens": a.tokens, "rows": rows}, indent=1) + "\n")
+        pathlib.Path(a.out).write_text(json.dumps({"tokens": a.tokens, "layers": a.layers, "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -52,3 +52,29 @@ def test_training_steps(tmp_path):
         assert started >= 3 * len(kinds), started
         for key in got.files:
             np.testing.assert_allclose(got[key], expected[key], rtol=2e-4, atol=2e-5, err_msg=f"{name} {key}")
+
+
+PEAK = """
+import sys
+sys.path.insert(0, {bench!r})
+import jax, link, pathlib, re
+step, arguments = link.make({kind!r}, link.Sizes(layers=4, tokens=96))
+compiled = step.lower(*arguments).compile()
+process = lambda field: int(re.search(rf"{{field}}:\\s+(\\d+) kB", pathlib.Path("/proc/self/status").read_text())[1]) * 1024
+pathlib.Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+before = process("VmRSS")
+jax.block_until_ready(compiled(*arguments))
+sizes = compiled.memory_analysis()
+print(process("VmHWM") - before, len(jax.devices()) * (sizes.temp_size_in_bytes + sizes.output_size_in_bytes - sizes.alias_size_in_bytes))
+"""
+
+
+@pytest.mark.skipif(not pathlib.Path("/proc/self/clear_refs").exists(), reason="the system does not count a process's peak anew")
+@pytest.mark.parametrize("kind", ["fsdp", "tp"])
+def test_peak_memory(kind):
+    """What the compiler says that a step takes is what the process takes, transfers in flight and all."""
+    done = weft_jax.run(PEAK.format(bench=str(BENCH), kind=kind), JAX_PLATFORMS="weft", WEFT_CPU_DEVICES=8, WEFT_CACHE="0",
+                        WEFT_OPTIONS="collectives.link=4000")  # fmt: skip
+    assert done.returncode == 0, done.stderr[-4000:]
+    measured, predicted = map(int, done.stdout.split())
+    assert predicted == pytest.approx(measured, rel=0.02)

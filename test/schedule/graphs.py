@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Random graphs of compute and collectives: how far `weft schedule` is from the optimum.
 
-    graphs.py [--graphs N] [--seed K] [--most NODES]
+    graphs.py [--graphs N] [--seed K] [--most NODES] [--write FILE | --read FILE]
 
 Queues are compared with OR-tools' CP-SAT (PyPI ortools), XLA's in-flight walk with exhaustive search on small graphs. Exits with
-77 where ortools is missing.
+77 where ortools is missing. --write notes lengths alone, on a machine without OR-tools, and --read compares what was noted.
 """
 
 import argparse
 import itertools
+import json
 import os
 import pathlib
 import random
@@ -181,26 +182,37 @@ def walk_optimum(graph, overlap):
     return result[0]
 
 
+def every_graph(a):
+    for n, kind, overlap, metric in itertools.product(range(a.graphs), (layered, irregular), (1, 2), ("queues", "in-flight")):
+        rng = random.Random(f"{a.seed} {n} {kind.__name__} {overlap}")
+        yield kind(rng, rng.randint(8, a.most) if metric == "queues" else rng.randint(6, 9)), overlap, metric, (n, kind.__name__)
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     ap.add_argument("--graphs", type=int, default=48)
     ap.add_argument("--seed", type=int, default=1)
     ap.add_argument("--most", type=int, default=150)
+    ap.add_argument("--write", help="what was found, as JSON, instead of comparing it")
+    ap.add_argument("--read", help="what --write noted, of the same graphs")
     a = ap.parse_args()
+    if a.write:
+        noted = [weft(graph, overlap, metric) for graph, overlap, metric, _ in every_graph(a)]
+        pathlib.Path(a.write).write_text(json.dumps(noted))
+        return 0
+    noted = iter(json.loads(pathlib.Path(a.read).read_text())) if a.read else None
     try:
         import ortools  # noqa: F401
     except ImportError:
         print("SKIPPED: no ortools")
         return 77
     rows = {}
-    for n, kind, overlap, metric in itertools.product(range(a.graphs), (layered, irregular), (1, 2), ("queues", "in-flight")):
-        rng = random.Random(f"{a.seed} {n} {kind.__name__} {overlap}")
-        graph = kind(rng, rng.randint(8, a.most) if metric == "queues" else rng.randint(6, 9))
-        found = weft(graph, overlap, metric)
+    for graph, overlap, metric, (n, kind) in every_graph(a):
+        found = weft(graph, overlap, metric) if noted is None else next(noted)
         best = optimum(graph, overlap, found) if metric == "queues" else walk_optimum(graph, overlap)
-        rows.setdefault((metric, kind.__name__, overlap), []).append(None if best is None else found / best - 1)
+        rows.setdefault((metric, kind, overlap), []).append(None if best is None else found / best - 1)
         if best is not None and found > 1.005 * best:
-            print(f"seed {a.seed}, number {n}, {kind.__name__}, limit {overlap}, {metric}: {len(graph.nodes)} nodes, {found} us, best {best}", flush=True)
+            print(f"seed {a.seed}, number {n}, {kind}, limit {overlap}, {metric}: {len(graph.nodes)} nodes, {found} us, best {best}", flush=True)
     every = []
     for key, gaps in rows.items():
         proven = [g for g in gaps if g is not None]

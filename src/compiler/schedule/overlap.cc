@@ -29,6 +29,7 @@ namespace {
 constexpr SearchOptions kQuickSearch = {.work = 160'000,
                                         .moves = 8'000'000,
                                         .blocks = 1'000'000,
+                                        .pairs = 20'000'000,
                                         .states = 4'000,
                                         .window_states = 2'000};
 // Of a module: a few seconds of compile time.

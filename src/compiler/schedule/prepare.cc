@@ -129,13 +129,14 @@ Result<int64_t> UnrollLoops(hlo::Module& module, int64_t most) {
       int64_t trips = KnownTripCount(*i);
       if (trips < 2 || !HoldsCollectives(body)) continue;
       int64_t room = most - module.instruction_count();
-      if (body.size() == 0 || room <= 0) continue;
-      if (trips <= room / body.size()) {
+      const int64_t size = ExecutedSize(body);
+      if (size == 0 || room <= 0) continue;
+      if (trips <= room / size) {
         TRY(UnrollWhole(i, trips, ids));
         ++unrolled;
         continue;
       }
-      int64_t factor = std::min<int64_t>({room / body.size(), 8, trips / 2});
+      int64_t factor = std::min<int64_t>({room / size, 8, trips / 2});
       while (factor > 1 && trips % factor != 0) --factor;
       if (factor < 2) continue;
       TRY(UnrollBy(i, trips, factor, ids));

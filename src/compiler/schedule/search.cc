@@ -18,6 +18,7 @@ namespace {
 constexpr size_t kWindow = program::WorkBounds::kPath;  // jobs
 constexpr size_t kMostWindows = 12;                     // a round
 // Jobs: tabu search has a table of pairs.
+constexpr size_t kMostInBranch = program::WorkBounds::kBlock;  // jobs
 constexpr size_t kMostInBlocks = 2 * program::WorkBounds::kBlock;
 constexpr double kForever = std::numeric_limits<double>::infinity();
 
@@ -57,6 +58,7 @@ class OrderSearch {
     Perturb(options_.work * 4 / 5);
     FillBest(options_.work);
     Move();
+    Disjunctions();
     CriticalBlocks();
     Branch({512, 2048});
     for (int round = 0; round < 3 && Windows(); ++round) {
@@ -195,7 +197,7 @@ class OrderSearch {
 
   // From both ends: which one is the harder depends on where the scarce stream is.
   void Branch(std::initializer_list<size_t> widths) {
-    if (p_.size() > 200 || options_.memory_limit != 0 || p_.HasMoreRules()) return;
+    if (p_.size() > kMostInBranch || options_.memory_limit != 0 || p_.HasMoreRules()) return;
     for (size_t width : widths) {
       if (Done() || best_.is_optimal || states_ >= options_.states) return;
       BranchResult found = BranchAndBound(p_, best_.value.length, width, options_.states - states_);
@@ -259,6 +261,18 @@ class OrderSearch {
     for (int run = 0; run < 2 && !Done(); ++run, from = best_.jobs) {
       TakeJobs(ImproveByCriticalBlocks(p_, from, options), "tabu search of critical blocks");
     }
+  }
+
+  // Local optima that windows of 64 jobs do not get out of are where few decisions, far apart, have
+  // to be other ones: targets below the best known length find those.
+  void Disjunctions() {
+    if (Done() || best_.is_optimal || options_.memory_limit != 0 || p_.size() > kMostInBranch ||
+        !HasDisjunctions(p_)) {
+      return;
+    }
+    DisjunctiveResult found = SearchDisjunctions(p_, bound_, best_.value.length, options_.pairs);
+    TakeJobs(std::move(found.jobs), "branch and bound over pairs");
+    best_.is_optimal |= best_.value.length <= found.bound * (1 + 1e-9);
   }
 
   void TakeJobs(std::vector<int32_t> jobs, std::string_view rule) {

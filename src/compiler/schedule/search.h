@@ -17,6 +17,7 @@ struct SearchOptions {
   int64_t work = 1'600'000;        // jobs placed by list scheduling, about 0.3 us each
   int64_t moves = 20'000'000;      // jobs placed by local search, about 15 ns each
   int64_t blocks = 40'000'000;     // jobs looked at by tabu search, about 10 ns each
+  int64_t pairs = 300'000'000;     // looked at by branch and bound over pairs, about 2 ns each
   int64_t states = 120'000;        // expanded by branch and bound, about 10 us each at 100 jobs
   int64_t window_states = 40'000;  // and of windows, about 5 us each
 };
@@ -79,12 +80,24 @@ struct MoveOptions {
 std::vector<int32_t> ImproveByMoves(const Problem& problem, std::vector<int32_t> order,
                                     const MoveOptions& options);
 
-// Tabu search over critical blocks, of problems with one transfer at a time. Looks at length alone:
+// One transfer at a time, and compute and transfers alone: streams are machines of a job shop.
+bool HasDisjunctions(const Problem& problem);
+
+// Tabu search over critical blocks, where HasDisjunctions. Looks at length alone:
 // whether the result is shorter, and what memory it takes, has to be looked at. Empty: it does not
 // apply.
 std::vector<int32_t> ImproveByCriticalBlocks(const Problem& problem,
                                              const std::vector<int32_t>& order,
                                              const MoveOptions& options);
+
+// Branch and bound over pairs of jobs of one stream: which is the earlier one. Where
+// HasDisjunctions. Looks at length alone.
+struct DisjunctiveResult {
+  std::vector<int32_t> jobs;  // shorter than `best`; otherwise empty
+  double bound = 0;           // no order is shorter
+};
+DisjunctiveResult SearchDisjunctions(const Problem& problem, double bound, double best,
+                                     int64_t work);
 
 struct FillOptions {
   int64_t memory_limit = 0;  // 0: none

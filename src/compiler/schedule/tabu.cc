@@ -366,12 +366,17 @@ class CriticalBlocks {
 
 }  // namespace
 
+bool HasDisjunctions(const Problem& problem) {
+  return problem.overlap == 1 && problem.metric == Metric::kQueues && !problem.HasMoreRules() &&
+         std::all_of(problem.jobs.begin(), problem.jobs.end(), [](const Job& job) {
+           return job.is_async == (job.stream != Stream::kCompute);
+         });
+}
+
 std::vector<int32_t> ImproveByCriticalBlocks(const Problem& problem,
                                              const std::vector<int32_t>& order,
                                              const MoveOptions& options) {
-  bool fits = problem.overlap == 1 && problem.metric == Metric::kQueues && !problem.HasMoreRules();
-  for (const Job& job : problem.jobs) fits &= job.is_async == (job.stream != Stream::kCompute);
-  if (!fits) return {};
+  if (!HasDisjunctions(problem)) return {};
   return OrderOfBegins(problem, CriticalBlocks(problem, options).Run(order));
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/str.h"
-#include "hlo/clone.h"
 
 namespace weft::compiler {
 
@@ -24,6 +23,11 @@ FreshIds::FreshIds(hlo::Module& module) : module_(module) {
 }
 
 void FreshIds::Rename(Instruction& i) {
+  Renumber(i);
+  if (i.op() == Op::kWhile || i.op() == Op::kConditional || i.op() == Op::kCall) CopyCallees(i);
+}
+
+void FreshIds::Renumber(Instruction& i) {
   if (hlo::CollectiveAttrs* a = i.mutable_attrs().MutableCollective()) {
     if (a->channel_id) a->channel_id = channel_++;
   }
@@ -48,7 +52,26 @@ void FreshIds::Rename(Instruction& i) {
   hlo::CloneMap map;
   attrs.calls = CloneComputation(*attrs.calls, module_, map,
                                  module_.UniqueName(attrs.calls->name()), i.parent());
-  for (Instruction* inside : *attrs.calls) Rename(*inside);
+  for (Instruction* inside : *attrs.calls) Renumber(*inside);
+}
+
+void FreshIds::CopyCallees(Instruction& i) {
+  for (hlo::Computation* callee : i.called_computations()) {
+    if (copies_.computations.contains(callee)) continue;  // both branches may be one computation
+    hlo::CloneMap map;
+    hlo::Computation* copy =
+        CloneComputation(*callee, module_, map, module_.UniqueName(callee->name()), i.parent());
+    copies_.computations[callee] = copy;
+    for (Instruction* inside : *copy) Rename(*inside);
+  }
+  for (const hlo::FieldRef& field : i.mutable_attrs().MutableFields()) {
+    if (field.type == hlo::FieldType::kComputation) {
+      auto& c = field.As<hlo::Computation*>();
+      c = copies_.Find(c);
+    } else if (field.type == hlo::FieldType::kComputationList) {
+      for (auto& c : field.As<std::vector<hlo::Computation*>>()) c = copies_.Find(c);
+    }
+  }
 }
 
 }  // namespace weft::compiler

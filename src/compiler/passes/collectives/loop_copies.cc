@@ -26,6 +26,15 @@ std::vector<Computation*> ExecutedComputations(hlo::Module& module) {
   return found;
 }
 
+int64_t ExecutedSize(const Computation& c) {
+  int64_t size = c.size();
+  for (const Instruction* i : c) {
+    if (i->op() != Op::kWhile && i->op() != Op::kConditional && i->op() != Op::kCall) continue;
+    for (const Computation* inside : i->called_computations()) size += ExecutedSize(*inside);
+  }
+  return size;
+}
+
 bool HoldsCollectives(const Computation& c) {
   for (const Instruction* i : c) {
     if (IsCollective(i->op())) return true;

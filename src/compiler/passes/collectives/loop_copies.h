@@ -13,6 +13,8 @@ namespace weft::compiler {
 
 // Computations that run as instructions do, but not what async ops wrap; callers first.
 std::vector<hlo::Computation*> ExecutedComputations(hlo::Module& module);
+// Instructions of the computation and of what it runs: what a copy takes.
+int64_t ExecutedSize(const hlo::Computation& c);
 // Whether the computation, or what it runs, has collectives.
 bool HoldsCollectives(const hlo::Computation& c);
 

@@ -117,7 +117,7 @@ class LoopSimplifier {
       for (const Instruction* i : body) {
         if (i->IsParameter()) continue;
         Instruction* copy = hlo::CloneInstruction(*i, *op->parent(), map, op);
-        if (renames) ids->Rename(*copy);
+        if (renames) ids->Renumber(*copy);
         callers_.Add(*copy);
       }
       value = map.Find(body.root());
@@ -208,7 +208,7 @@ class LoopSimplifier {
     attrs.body = callers_.Own(attrs.body);
     if (attrs.body != shared && HoldsCollectives(*attrs.body)) {
       FreshIds ids(module_);
-      for (Instruction* i : *attrs.body) ids.Rename(*i);
+      for (Instruction* i : *attrs.body) ids.Renumber(*i);
     }
     attrs.condition = callers_.Own(attrs.condition);
     return *FindLoop(loop.op);
