@@ -1,12 +1,12 @@
 #include "base/fibers.h"
 
 #include <sys/mman.h>
-#include <ucontext.h>
 
 #include <mutex>
 
 #include "base/check.h"
 #include "base/doing.h"
+#include "base/stack_switch.h"
 
 // Sanitizers are told of stacks that they did not make.
 #if defined(__SANITIZE_THREAD__)
@@ -77,7 +77,7 @@ thread_local constinit Fibers* entering = nullptr;  // whose fiber begins
 }  // namespace
 
 struct Fibers::Fiber {
-  ucontext_t context;
+  StackSwitch context;
   void* stack = nullptr;  // null: the thread's own
   int64_t piece = 0;
   size_t place = 0;
@@ -125,7 +125,7 @@ void Fibers::SwitchTo(Fiber& from, Fiber& to) {
 #ifdef WEFT_FIBERS_ASAN
   __sanitizer_start_switch_fiber(from.finished ? nullptr : &from.fake, to.bottom, to.size);
 #endif
-  swapcontext(&from.context, &to.context);
+  from.context.SwitchTo(to.context);
 #ifdef WEFT_FIBERS_ASAN
   __sanitizer_finish_switch_fiber(from.fake, nullptr, nullptr);
 #endif
@@ -167,17 +167,15 @@ void Fibers::Enter() {
 
 void Fibers::Start(Fiber& fiber) {
   fiber.stack = FreeStacks().Take();
-  getcontext(&fiber.context);
-  fiber.context.uc_stack.ss_sp = static_cast<char*>(fiber.stack) + kFiberGuardBytes;
-  fiber.context.uc_stack.ss_size = kFiberStackBytes - kFiberGuardBytes;
-  fiber.context.uc_link = nullptr;
-  makecontext(&fiber.context, &Enter, 0);
+  void* bottom = static_cast<char*>(fiber.stack) + kFiberGuardBytes;
+  constexpr size_t kBytes = kFiberStackBytes - kFiberGuardBytes;
+  fiber.context.Prepare(bottom, kBytes, &Enter);
 #ifdef WEFT_FIBERS_TSAN
   fiber.tsan = __tsan_create_fiber(0);
 #endif
 #ifdef WEFT_FIBERS_ASAN
-  fiber.bottom = fiber.context.uc_stack.ss_sp;
-  fiber.size = fiber.context.uc_stack.ss_size;
+  fiber.bottom = bottom;
+  fiber.size = kBytes;
 #endif
 }
 

@@ -15,6 +15,12 @@ namespace weft {
 // Arrays from here on leave nothing behind in a core's own caches anyway (1 to 2 MiB on servers).
 inline constexpr size_t kStreamedBytes = size_t{4} << 20;
 
+#if defined(__SSE2__)
+inline constexpr bool kHasStreamCopies = true;
+#else
+inline constexpr bool kHasStreamCopies = false;  // a plain copy is as fast: write streaming mode
+#endif
+
 inline void StreamCopy(std::byte* to, std::span<const std::byte> from) {
   if (from.empty()) return;
 #if defined(__SSE2__)

@@ -72,23 +72,21 @@ Status CollectiveWork::CheckSameSizes(std::span<const Memory> all) const {
   return {};
 }
 
-// Each device reduces a part, for all of them; or all of it, for itself.
-void CollectiveWork::AllReduce(std::span<const Memory> all, size_t k, bool alone) const {
+// For all of them: each device reduces a part, or one the whole.
+void CollectiveWork::AllReduce(std::span<const Memory> all, size_t k, bool whole) const {
   const int64_t width = ByteWidth(TypeOf(k)), elements = step_.uses[k].slice.size / width;
-  const int64_t n = alone ? 1 : static_cast<int64_t>(group_.size());
-  const int64_t me = alone ? 0 : static_cast<int64_t>(place_);
+  const int64_t n = whole ? 1 : static_cast<int64_t>(group_.size());
+  const int64_t me = whole ? 0 : static_cast<int64_t>(place_);
   const int64_t lines = (elements + n * kLineElements - 1) / (n * kLineElements);
   const int64_t part = lines * kLineElements, first = std::min(me * part, elements);
   std::vector<std::byte*> outputs;
-  for (const Memory& of : alone ? all.subspan(place_, 1) : all) {
-    outputs.push_back(of[operands_ + k].data() + first * width);
-  }
+  for (const Memory& of : all) outputs.push_back(of[operands_ + k].data() + first * width);
   ReduceArrays({.op = op_.reduce,
                 .dtype = TypeOf(k),
                 .inputs = InputsAt(all, k, first * width),
                 .outputs = outputs,
                 .elements = std::min(part, elements - first),
-                .streamed = !alone && all[0][k].size() >= kStreamedBytes});
+                .streamed = !whole && all[0][k].size() >= kStreamedBytes});
 }
 
 // Everything but an all-reduce: what comes to this device.
@@ -135,10 +133,26 @@ std::span<std::byte> CollectiveWork::OutputOf(Memory mine, size_t k) {
   return aside_[k];
 }
 
-void CollectiveWork::Run(std::span<const Memory> all, bool alone) {
+void CollectiveWork::RunForAll(std::span<const CollectivePart> parts,
+                               std::span<const int64_t> group) {
+  std::vector<Memory> all;
+  for (const CollectivePart& part : parts) all.push_back(part.memory);
+  const CollectiveWork first(*parts[0].program, *parts[0].step, group, group[0]);
+  if (first.op_.kind == CollectiveKind::kAllReduce) {
+    for (size_t k = 0; k < first.operands_; ++k) first.AllReduce(all, k, true);
+    return;
+  }
+  std::vector<CollectiveWork> works;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    works.emplace_back(*parts[i].program, *parts[i].step, group, group[i]).Run(all);
+  }
+  for (size_t i = 0; i < parts.size(); ++i) works[i].Finish(all[i]);
+}
+
+void CollectiveWork::Run(std::span<const Memory> all) {
   for (size_t k = 0; k < operands_; ++k) {
     if (op_.kind == CollectiveKind::kAllReduce) {
-      AllReduce(all, k, alone);
+      AllReduce(all, k, false);
     } else {
       Gather(all, k, OutputOf(all[place_], k).data());
     }

@@ -15,10 +15,17 @@ namespace weft::program {
 // its pairs name, ascending; the device itself need not be one of them.
 std::vector<int64_t> GroupOf(const CollectiveStep& op, int64_t device, int64_t devices);
 
+// What a device brings to a collective, and where it gets its results.
+struct CollectivePart {
+  const Program* program = nullptr;
+  const Step* step = nullptr;
+  std::span<const std::span<std::byte>> memory;  // one span for each use of the step
+};
+
 // One device's share of a collective.
 class CollectiveWork {
  public:
-  using Memory = std::span<const std::span<std::byte>>;  // one span for each use of the step
+  using Memory = std::span<const std::span<std::byte>>;
 
   CollectiveWork(const Program& program, const Step& step, std::span<const int64_t> group,
                  int64_t device);
@@ -27,16 +34,18 @@ class CollectiveWork {
   void FillZeroes(Memory mine) const;
   // Steps that meet by channel may differ; what they bring must not. The same answer for all.
   Status CheckSameSizes(std::span<const Memory> all) const;
-  // `all`: by place in the group. Writes the outputs of this device; of an all-reduce, unless
-  // `alone`, a part of the outputs of all. All devices may do so at once. An output that lies on
-  // its input is kept aside until Finish, when all have run.
-  void Run(std::span<const Memory> all, bool alone = false);
+  // `all`: by place in the group. Writes the outputs of this device; of an all-reduce a part of the
+  // outputs of all. All devices may do so at once. An output that lies on its input is kept aside
+  // until Finish, when all have run.
+  void Run(std::span<const Memory> all);
+  // The work of all of the group, by place in it, by whoever calls, while the others wait.
+  static void RunForAll(std::span<const CollectivePart> parts, std::span<const int64_t> group);
   // What a permute's source brings to this device.
   void Receive(Memory source, Memory mine);
   void Finish(Memory mine);
 
  private:
-  void AllReduce(std::span<const Memory> all, size_t k, bool alone) const;
+  void AllReduce(std::span<const Memory> all, size_t k, bool whole) const;
   std::span<std::byte> OutputOf(Memory mine, size_t k);
   void Gather(std::span<const Memory> all, size_t k, std::byte* out) const;
   DType TypeOf(size_t k) const;

@@ -278,10 +278,9 @@ bool TryCollective(const Program& program, const Step& step, std::span<const int
     memory.emplace_back();
     for (const Use& use : step.uses) memory.back().push_back(devices[device].MemoryOf(use));
   }
-  std::vector<CollectiveWork::Memory> all(memory.begin(), memory.end());
-  std::vector<CollectiveWork> works;
-  for (int64_t device : group) works.emplace_back(program, step, group, device).Run(all);
-  for (size_t i = 0; i < group.size(); ++i) works[i].Finish(all[i]);
+  std::vector<CollectivePart> parts;
+  for (const std::vector<Bytes>& of : memory) parts.push_back({&program, &step, of});
+  CollectiveWork::RunForAll(parts, group);
   return true;
 }
 

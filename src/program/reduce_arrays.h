@@ -20,7 +20,8 @@ struct ArrayReduction {
   bool streamed = false;  // past the caches: nobody reads them soon
 };
 
-// One pass over all inputs. Every combination is rounded to the type, as the evaluator has it.
+// One pass over all inputs. Floats narrower than f32 are combined as f32 and rounded once, as the
+// evaluator has it.
 void ReduceArrays(const ArrayReduction& what);
 
 }  // namespace weft::program

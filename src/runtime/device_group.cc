@@ -55,49 +55,97 @@ Status DeviceGroup::Collective(const program::Program& program, const Step& step
     return Wait(step.event, device);
   }
   if (op.kind == CollectiveKind::kPermute) return Permute(program, step, device, memory);
-  return Meet(program, step, device, memory, program::GroupOf(op, device, devices()));
+  return Meet(program, step, device, memory);
+}
+
+DeviceGroup::Place& DeviceGroup::PlaceFor(const Step& step, int64_t device) {
+  Place*& known = known_[static_cast<size_t>(device)][&step];
+  if (known != nullptr) return *known;
+  const auto& op = std::get<CollectiveStep>(step.op);
+  std::vector<int64_t> group = program::GroupOf(op, device, devices());
+  Key key = PlaceOf(op, step);
+  key.insert(key.end(), group.begin(), group.end());
+  auto [found, is_new] = places_.try_emplace(std::move(key));
+  known = &found->second;
+  if (is_new) {
+    known->visits.resize(group.size());
+    known->group = std::move(group);
+  }
+  return *known;
+}
+
+void DeviceGroup::Open(Meeting& meeting, std::span<const int64_t> group, int64_t last) {
+  mutex_.Unlock();  // the others wait
+  std::vector<Memory> all;
+  for (const program::CollectivePart& part : meeting.parts) all.push_back(part.memory);
+  const program::CollectivePart& first = meeting.parts[0];
+  const program::CollectiveWork work(*first.program, *first.step, group, group[0]);
+  Status sizes = work.CheckSameSizes(all);
+  const bool is_small = IsSmall(first.memory);
+  if (sizes && is_small) program::CollectiveWork::RunForAll(meeting.parts, group);
+  mutex_.Lock();
+  meeting.is_shared = sizes && !is_small;
+  meeting.status = std::move(sizes);
+  meeting.is_open = true;
+  for (int64_t other : group) {
+    if (other == last) continue;
+    Wake(other);
+    if (error()) Nudge(other);  // where it waits regardless
+  }
+}
+
+// Others read this device's memory until all are done, whatever happens elsewhere.
+void DeviceGroup::DoShare(Meeting& meeting, std::span<const int64_t> group, size_t at) {
+  mutex_.Unlock();
+  std::vector<Memory> all;
+  for (const program::CollectivePart& part : meeting.parts) all.push_back(part.memory);
+  const program::CollectivePart& mine = meeting.parts[at];
+  program::CollectiveWork work(*mine.program, *mine.step, group, group[at]);
+  work.Run(all);
+  mutex_.Lock();
+  if (++meeting.done == group.size()) {
+    for (int64_t other : group) Nudge(other);
+  }
+  WaitRegardless(group[at], [&] { return meeting.done == group.size(); });
+  mutex_.Unlock();
+  work.Finish(mine.memory);
+  mutex_.Lock();
+}
+
+void DeviceGroup::Leave(Place& place, Meeting& meeting) {
+  ++meeting.left;
+  while (!place.meetings.empty() && place.meetings.front().left == place.group.size()) {
+    place.meetings.pop_front();
+    ++place.first;
+  }
 }
 
 Status DeviceGroup::Meet(const program::Program& program, const Step& step, int64_t device,
-                         Memory memory, const std::vector<int64_t>& group) {
-  const auto& op = std::get<CollectiveStep>(step.op);
-  const size_t place = static_cast<size_t>(std::ranges::find(group, device) - group.begin());
-  const bool small = IsSmall(memory);
-  program::CollectiveWork work(program, step, group, device);
-  std::vector<int64_t> key = PlaceOf(op, step);
-  key.insert(key.end(), group.begin(), group.end());
-  Meeting* meeting = nullptr;
-  std::vector<Memory> all;
-  {
-    MutexLock lock(mutex_);
-    if (error()) return std::unexpected(*error());  // those who came before may be gone
-    key.push_back(CountVisit(device, key));
-    meeting = &meetings_[key];
-    meeting->brought.resize(group.size());
-    Bring(memory, small, meeting->brought[place]);
-    if (++meeting->arrived == group.size()) {
-      for (int64_t other : group) Wake(other);
-    }
-    TRY(WaitUntil(device, step.name, [&] { return meeting->arrived == group.size(); }));
-    for (const Brought& brought : meeting->brought) all.push_back(brought.memory);
+                         Memory memory) {
+  MutexLock lock(mutex_);
+  if (error()) return std::unexpected(*error());  // those who came before may be gone
+  Place& place = PlaceFor(step, device);
+  const std::vector<int64_t>& group = place.group;
+  const auto at = static_cast<size_t>(std::ranges::find(group, device) - group.begin());
+  if (at == group.size()) {  // no group has it
+    program::CollectiveWork(program, step, group, device).FillZeroes(memory);
+    return {};
   }
-  const Status sizes = work.CheckSameSizes(all);
-  if (sizes) work.Run(all, small);
-  {
-    MutexLock lock(mutex_);
-    // Whatever happens elsewhere: the others read this device's memory until they are done, if only
-    // to see how much it is.
-    if (!small || !sizes) {
-      if (++meeting->done == group.size()) {
-        for (int64_t other : group) Nudge(other);
-      }
-      WaitRegardless(device, [&] { return meeting->done == group.size(); });
-    }
-    if (++meeting->left == group.size()) meetings_.erase(key);
+  const auto visit = static_cast<size_t>(place.visits[at]++ - place.first);
+  if (visit == place.meetings.size()) place.meetings.emplace_back().parts.resize(group.size());
+  Meeting& meeting = place.meetings[visit];
+  meeting.parts[at] = {&program, &step, memory};
+  if (++meeting.arrived == group.size()) {
+    Open(meeting, group, device);
+  } else {
+    Status came = WaitUntil(device, step.name, [&] { return meeting.is_open; });
+    if (!came && meeting.arrived < group.size()) return came;
+    WaitRegardless(device, [&] { return meeting.is_open; });
   }
-  TRY(sizes);
-  work.Finish(memory);
-  return {};
+  if (meeting.is_shared) DoShare(meeting, group, at);
+  Status status = meeting.status;
+  Leave(place, meeting);
+  return status;
 }
 
 void DeviceGroup::MakeOffer(const Key& key, Memory memory, const std::vector<int64_t>& targets) {

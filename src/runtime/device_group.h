@@ -11,10 +11,12 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/device_threads.h"
 #include "base/error.h"
+#include "program/collective.h"
 #include "program/program.h"
 
 namespace weft::runtime {
@@ -63,9 +65,21 @@ class DeviceGroup : private DeviceThreads {
     std::vector<std::span<std::byte>> spans;  // of `memory` where inputs are copies
     std::vector<std::byte> copies;
   };
+  // The last to come has a look at what all bring: little is done by it alone while the others
+  // wait, of much each does a share.
   struct Meeting {
-    std::vector<Brought> brought;  // by place in the group
+    std::vector<program::CollectivePart> parts;  // by place in the group
     size_t arrived = 0, done = 0, left = 0;
+    bool is_open = false;    // the last one has come, and done what little there is
+    bool is_shared = false;  // each has a share to do
+    Status status;
+  };
+  // Where devices meet again and again: by channel (or, without one, step) and by who takes part.
+  struct Place {
+    std::vector<int64_t> group;
+    std::vector<int64_t> visits;   // how often each has been here, by place in the group
+    std::deque<Meeting> meetings;  // those that are not over, from visit `first` on
+    int64_t first = 0;
   };
   // What a device has for those that a permute's pairs send it to.
   struct Offer {
@@ -92,7 +106,12 @@ class DeviceGroup : private DeviceThreads {
   Status EndOffer(const Key& key, int64_t device, const std::string& where, bool withdraw)
       WEFT_REQUIRES(mutex_);
   Status Meet(const program::Program& program, const program::Step& step, int64_t device,
-              Memory memory, const std::vector<int64_t>& group);
+              Memory memory);
+  // ... its parts: the place; what the last one does; how one leaves.
+  Place& PlaceFor(const program::Step& step, int64_t device) WEFT_REQUIRES(mutex_);
+  void Open(Meeting& meeting, std::span<const int64_t> group, int64_t last) WEFT_REQUIRES(mutex_);
+  void DoShare(Meeting& meeting, std::span<const int64_t> group, size_t at) WEFT_REQUIRES(mutex_);
+  static void Leave(Place& place, Meeting& meeting);
 
   static Key PlaceOf(const program::CollectiveStep& op, const program::Step& step);
   void Arrive(const Key& key, size_t size, size_t place, int64_t device, Pending& pending)
@@ -103,9 +122,9 @@ class DeviceGroup : private DeviceThreads {
   void Retire(const Transfer& transfer) WEFT_REQUIRES(mutex_);
   void RunTransfers() WEFT_EXCLUDES(mutex_);
 
-  // Devices meet by channel (or, without one, step), by who takes part and by how often they have
-  // come here before.
-  std::map<std::vector<int64_t>, Meeting> meetings_ WEFT_GUARDED_BY(mutex_);
+  std::map<Key, Place> places_ WEFT_GUARDED_BY(mutex_);
+  // The same by device and step, once it has been there.
+  std::vector<std::unordered_map<const program::Step*, Place*>> known_ WEFT_GUARDED_BY(mutex_);
   // By channel or step, sender and how often it has been here.
   std::map<std::vector<int64_t>, Offer> offers_ WEFT_GUARDED_BY(mutex_);
   // By channel, sender and receiver, -1 where anybody may be.

@@ -51,6 +51,7 @@ bool HasAsyncCollectives(const program::Program& program) {
 
 DeviceGroup::DeviceGroup(int64_t devices)
     : DeviceThreads(devices),
+      known_(static_cast<size_t>(devices)),
       pending_(static_cast<size_t>(devices)),
       sends_until_(static_cast<size_t>(devices)),
       receives_until_(static_cast<size_t>(devices)) {}

@@ -121,6 +121,9 @@ Literal DeepCopy(const Literal& value) {
 
 Result<Literal> ReduceOperand(EvalContext& context, const GroupMeeting& meeting,
                               const Computation& reducer, int64_t k) {
+  std::vector<const Literal*> values;
+  for (int64_t p = 0; p < meeting.size(); ++p) values.push_back(&meeting.operand(p, k));
+  if (std::optional<Literal> sum = CombineNarrow(reducer, values)) return *std::move(sum);
   Literal sum = DeepCopy(meeting.operand(0, k));
   for (int64_t p = 1; p < meeting.size(); ++p) {
     TRY(CombineElements(context, reducer, sum, meeting.operand(p, k)));

@@ -33,6 +33,10 @@ Status CheckSameShapes(const Instruction& instruction, std::span<const Literal> 
 // accumulator[i] = reducer(accumulator[i], value[i]), element by element.
 Status CombineElements(EvalContext& context, const Computation& reducer, Literal& accumulator,
                        const Literal& value);
+// Of floats narrower than f32 by a plain reducer: as f32, in this order, rounded once. nullopt: it
+// is something else.
+std::optional<Literal> CombineNarrow(const Computation& reducer,
+                                     std::span<const Literal* const> values);
 
 // The values of the synchronous op; what the starts of the asynchronous ones carry too. Operands
 // as in OpRow.

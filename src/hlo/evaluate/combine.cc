@@ -3,6 +3,7 @@
 
 #include "base/elements.h"
 #include "hlo/evaluate/collectives.h"
+#include "hlo/evaluate/plain_op.h"
 #include "hlo/evaluate/scalar_function.h"
 
 namespace weft::hlo {
@@ -23,6 +24,33 @@ Literal ElementAt(const Literal& array, int64_t i) {
 }
 
 }  // namespace
+
+std::optional<Literal> CombineNarrow(const Computation& reducer,
+                                     std::span<const Literal* const> values) {
+  const Shape& shape = values[0]->shape();
+  if (!shape.IsArray() || !IsFloat(shape.dtype()) || BitWidth(shape.dtype()) >= 32) return {};
+  for (const Literal* value : values) {
+    if (value->dtype() != shape.dtype() || !Shape::SameDims(value->shape(), shape)) return {};
+  }
+  Result<ScalarFunction> compiled = ScalarFunction::Compile(reducer);
+  if (!compiled || !TakesType(*compiled, shape.dtype()) || !compiled->commutative_op()) return {};
+  std::optional<PlainOp<double>> op =
+      FindPlainOp<double>(*compiled->commutative_op(), shape.dtype());
+  if (!op) return {};
+  Literal result = *values[0];
+  const int64_t n = result.size();
+  std::vector<float> rounded(static_cast<size_t>(n));
+  std::vector<double> sum(rounded.size()), next(rounded.size());
+  LoadWide(shape.dtype(), result.data(), n, sum.data());
+  for (const Literal* value : values.subspan(1)) {
+    LoadWide(shape.dtype(), value->data(), n, next.data());
+    op->combine(sum.data(), next.data(), n);
+    std::ranges::copy(sum, rounded.begin());
+    std::ranges::copy(rounded, sum.begin());
+  }
+  if (n > 0) StoreWide(shape.dtype(), sum.data(), n, result.mutable_data());
+  return result;
+}
 
 Status CombineElements(EvalContext& context, const Computation& reducer, Literal& accumulator,
                        const Literal& value) {
