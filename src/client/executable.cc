@@ -85,11 +85,13 @@ Status CheckCustomCalls(const hlo::Module& module) {
   return {};
 }
 
-// JAX's programs are used to XLA's way with subnormal numbers and with masks, and so are its tests.
+// JAX's programs are used to XLA's way with subnormal numbers, masks and exponentials, and so are
+// its tests.
 compiler::CompileOptions UsualOptions(const Client& client) {
   compiler::CompileOptions options;
   options.pipeline.verify = false;
   options.optimize.select_by_masks = true;
+  options.optimize.cancel_exponentials = true;
   options.cpu.flush_subnormals = client.gpu() == nullptr;  // GPUs keep them, XLA's too
   return options;
 }

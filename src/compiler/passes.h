@@ -78,6 +78,11 @@ Result<bool> ExpandEmptyOps(hlo::Module&, const PassContext&);
 // A loop with an inner counter that starts anew at its end, and an outer one that grows there,
 // becomes a loop around a counted one; needs: simplify; not scheduled (else it does nothing).
 Result<bool> NestFlatLoops(hlo::Module&, const PassContext&);
+// log(exp(x)) becomes x, sqrt(x * x) its absolute value, products, quotients and constant powers of
+// exponentials one exponential, where optimize.cancel_exponentials asks for it; values change where
+// what was in between overflows or underflows, else by roundings; needs: static shapes (others
+// stay).
+Result<bool> CancelExponentials(hlo::Module&, const PassContext&);
 // x * convert(mask) becomes select(mask, x, 0) where optimize.select_by_masks asks for it; the
 // value changes where x is infinite, NaN or negative and the mask is false; needs: static shapes
 // (others stay).

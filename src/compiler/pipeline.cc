@@ -15,6 +15,7 @@ namespace {
 
 constexpr Pass kPasses[] = {
     {"bound-dynamic-shapes", BoundDynamicShapes},
+    {"cancel-exponentials", CancelExponentials},
     {"canonicalize-convolutions", CanonicalizeConvolutions},
     {"canonicalize-dots", CanonicalizeDots},
     {"choose-reads", ChooseReads},
@@ -71,6 +72,7 @@ constexpr std::string_view kPipeline[] = {
     "inline-calls",          // before the rest, which does not look into callees
     "simplify",              // before the next two: fewer and more canonical ops
     "select-by-masks",       // after it: a mask times a constant is folded, conversions are merged
+    "cancel-exponentials",   // before constants are folded, which would fold what overflows
     "fold-constants",
     "eliminate-common-subexpressions",
     "simplify",             // merged operands and new constants make more identities hold

@@ -101,6 +101,12 @@ void Fuser::Join(Instruction& i, int32_t g, double evaluations) {
   in_[&i].push_back(g);
 }
 
+// Of the evaluations of a member that keeps rows, those elsewhere than in its place in the row.
+static double EvaluationsOffRows(const Instruction& member, double evaluations) {
+  if (!member.shape().IsArray()) return 0;
+  return std::max(0.0, evaluations - static_cast<double>(member.shape().elements()));
+}
+
 // How often an element of `i` is computed in a group, all its uses there together.
 double Fuser::Evaluations(const Instruction& i, const FusionGroup& group) const {
   double same = 0, other = 0;
@@ -114,7 +120,8 @@ double Fuser::Evaluations(const Instruction& i, const FusionGroup& group) const 
       if (i.shape().IsScalar()) {
         same = std::max(same, 1.0);
       } else if (rows) {
-        same = std::max(same, static_cast<double>(i.shape().elements()));
+        same = std::max(same, static_cast<double>(i.shape().elements()) +
+                                  EvaluationsOffRows(*user, it->second) * edge.ratio);
       } else if (edge.same_index) {
         same = std::max(same, it->second);
       } else {

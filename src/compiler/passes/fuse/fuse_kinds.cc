@@ -66,9 +66,20 @@ bool IsUnrolledAlong(const Instruction& i, int64_t dimension) {
          });
 }
 
+// A user reads part of the dimension, from where data says.
+bool IsIndexedAlong(const Instruction& i, int64_t dimension) {
+  return std::any_of(i.users().begin(), i.users().end(), [&](const Instruction* user) {
+    if (user->operand(0) != &i) return false;
+    int64_t whole = i.shape().dim(dimension);
+    if (user->op() == Op::kDynamicSlice) return user->shape().dim(dimension) < whole;
+    if (user->op() != Op::kGather) return false;
+    return user->attrs<hlo::GatherAttrs>().slice_sizes[static_cast<size_t>(dimension)] < whole;
+  });
+}
+
 // Where the coordinate is the same in all lanes a concatenation takes one operand's element. Along
-// lanes loops are cut where operands meet, if those are not many and not short; else elements of
-// all of them are computed and one is chosen.
+// lanes loops are cut where operands meet, if those are not many and not short and lie at known
+// indices; else elements of all of them are computed and one is chosen.
 FusionEdge ConcatenateEdge(const Instruction& concatenate, int64_t k) {
   // Elements of an operand along it.
   constexpr int64_t kShortRun = 4 * program::TargetFacts::kUsualLanes;
@@ -78,7 +89,7 @@ FusionEdge ConcatenateEdge(const Instruction& concatenate, int64_t k) {
   while (minor > 0 && shape.dim(minor) == 1) --minor;
   double part = static_cast<double>(concatenate.operand(k)->shape().elements()) /
                 static_cast<double>(shape.elements());
-  bool cut = concatenate.operand_count() <= kManyOperands;
+  bool cut = concatenate.operand_count() <= kManyOperands && !IsIndexedAlong(concatenate, along);
   for (const Instruction* operand : concatenate.operands()) {
     cut &= operand->shape().dim(along) >= kShortRun;
   }
