@@ -22,6 +22,8 @@ constexpr int64_t kSmallTranspose = program::TargetFacts::kFirstLevelBytes / siz
 constexpr int kMaxRepeatDepth = 3;  // consumers that compute it again, behind each other
 // Instructions of a scatter's kernel.
 constexpr size_t kMaxScatterMembers = program::CodeBounds::kMembers / 10;
+// Cost of what is computed again for an element: more than writing and reading it takes.
+constexpr double kMostRecomputed = 2 * kCheapElement;
 constexpr int64_t kMuchSmaller = program::CodeBounds::kMinorPart;  // times, of two arrays
 
 // Computed in a few steps from positions, numbers and small arrays, as masks are: that is no more
@@ -56,6 +58,25 @@ double RepeatLimit(const Instruction& i) {
   if (i.op() == Op::kSlice || i.op() == Op::kReverse) return kViewLimit;
   double cost = i.op() == Op::kReduce ? static_cast<double>(ReduceLength(i)) : ElementCost(i);
   return cost <= 1 ? 6 : cost <= 4 ? 3 : 1.01;
+}
+
+// What computing one element of `i` takes, with what is computed for it alone or for the group too:
+// that would follow it there.
+double ConeCost(const Instruction& i, const FusionGroup& group) {
+  std::vector<const Instruction*> cone = {&i};
+  double cost = 0;
+  for (size_t at = 0; at < cone.size() && at < program::WorkBounds::kPath; ++at) {
+    if (!IsFree(*cone[at])) cost += ElementCost(*cone[at]);
+    for (const Instruction* operand : cone[at]->operands()) {
+      auto inside = [&](const Instruction* user) {
+        return group.evaluations.contains(user) || std::ranges::find(cone, user) != cone.end();
+      };
+      if (GroupKindOf(*operand) != GroupKind::kLoop || operand->shape().IsScalar()) continue;
+      if (operand->IsRoot() || !std::ranges::all_of(operand->users(), inside)) continue;
+      if (std::ranges::find(cone, operand) == cone.end()) cone.push_back(operand);
+    }
+  }
+  return cost;
 }
 
 // A transpose that keeps runs of memory: rows change places, and are read as they lie.
@@ -223,7 +244,12 @@ bool Fuser::Fits(const Instruction& i, int32_t g, double limit) const {
       (ElementCost(i) > 1 || i.op() == Op::kReduce || group.members.size() >= kMaxScatterMembers)) {
     return false;
   }
-  return CodeFits(i, group) && Evaluations(i, group) <= limit * elements + 0.5;
+  double evaluations = Evaluations(i, group);
+  if (evaluations > limit * elements + 0.5 || !CodeFits(i, group)) return false;
+  // Each op of a stencil is cheap; a stencil of a stencil computes all of them again.
+  double again = evaluations / std::max(elements, 1.0) - 1;
+  bool moves = IsFree(i) || i.op() == Op::kPad || i.op() == Op::kSlice || IsOfPositions(i);
+  return moves || on_gpu_ || again * ConeCost(i, group) <= kMostRecomputed;
 }
 
 // Whether it is computed wherever it is used rather than kept.

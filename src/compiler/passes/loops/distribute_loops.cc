@@ -1,7 +1,9 @@
-// Loop distribution (fission): what a loop only collects is computed behind it, in vectors.
+// Loop distribution (fission): what a loop only collects is computed behind it, in vectors; counted
+// loops over numbers inside of it too (outer-loop vectorization).
 #include <algorithm>
 #include <optional>
 #include <tuple>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "base/log.h"
@@ -9,6 +11,7 @@
 #include "compiler/analysis/trip_count.h"
 #include "compiler/passes.h"
 #include "compiler/passes/effects.h"
+#include "compiler/passes/loops/batch_loop.h"
 #include "compiler/passes/loops/hoist_invariants.h"
 #include "compiler/passes/loops/loop_state.h"
 #include "compiler/passes/rewrite.h"
@@ -22,10 +25,6 @@ namespace {
 using hlo::Builder;
 using hlo::Instruction;
 using hlo::Op;
-
-bool IsOneNumber(const Instruction& i) {
-  return i.shape().IsArray() && i.shape().IsStatic() && i.shape().elements() == 1;
-}
 
 Instruction* WithoutReshapes(Instruction* i) {
   while (i->op() == Op::kReshape && IsOneNumber(*i)) i = i->operand(0);
@@ -50,6 +49,7 @@ class LoopDistributor {
   Result<bool> Run() {
     FindStores();
     if (stores_.empty()) return false;
+    FindInnerLoops();
     FindCarried();
     FindAvailable();
     if (!FindMoved() || !IsOfUse()) return false;
@@ -169,14 +169,39 @@ class LoopDistributor {
     return (stays || all.op() == Op::kConstant) && IsOneNumber(i) && all.shape().IsStatic();
   }
 
+  // A loop inside, and what is read of it.
+  const NumberLoop* InnerLoop(const Instruction& i) const {
+    auto it = inner_.find(&i);
+    return it != inner_.end() ? &it->second : nullptr;
+  }
+  bool IsOfInnerLoop(const Instruction& i) const {
+    return i.op() == Op::kGetTupleElement && InnerLoop(*i.operand(0)) != nullptr;
+  }
+  bool IsArrayThatStays(const Instruction& i) const {
+    return i.IsConstant() || (IsState(i) && loop_.IsInvariant(i.tuple_index()));
+  }
+  void FindInnerLoops() {
+    for (Instruction* i : *loop_.body) {
+      std::optional<NumberLoop> numbers = FindNumberLoop(i, effects_);
+      if (!numbers) continue;
+      bool known = std::ranges::all_of(i->operand(0)->operands(), [&](const Instruction* o) {
+        return IsOneNumber(*o) || IsArrayThatStays(*o);
+      });
+      if (known) inner_.emplace(i, *numbers);
+    }
+  }
+
   // What is batched with it.
-  auto InputsOf(const Instruction& i) const {
+  std::span<Instruction* const> InputsOf(const Instruction& i) const {
+    if (InnerLoop(i) != nullptr) return i.operand(0)->operands();
     return i.operands().subspan(IsElementRead(i) ? 1 : 0);
   }
 
   // Computed element by element from such, whichever round it is.
   bool IsBatched(const Instruction& i) const {
+    if (InnerLoop(i) != nullptr) return true;
     if (!IsOneNumber(i) || !IsPlain(i)) return false;
+    if (IsOfInnerLoop(i)) return true;
     bool same = i.op() == Op::kReshape || i.op() == Op::kBroadcast;
     bool computed =
         hlo::IsElementwise(i.op()) && i.operand_count() > 0 && i.called_computations().empty();
@@ -188,8 +213,7 @@ class LoopDistributor {
   // Known behind the loop without being kept.
   void FindAvailable() {
     for (const Instruction* i : *loop_.body) {
-      bool leaf = IsOneNumber(*i) && (i->op() == Op::kConstant || IsCounter(*i) ||
-                                      (IsState(*i) && loop_.IsInvariant(i->tuple_index())));
+      bool leaf = IsArrayThatStays(*i) || (IsOneNumber(*i) && IsCounter(*i));
       bool computed = IsBatched(*i) && std::ranges::all_of(InputsOf(*i), [&](Instruction* o) {
                         return available_.contains(o);
                       });
@@ -225,8 +249,9 @@ class LoopDistributor {
     for (Instruction* i : *loop_.body) {
       bool is_moved = moved_.contains(i) && !carried_.contains(i);
       if (moved_.contains(i) && IsStack(*i)) ++stacks, bytes += rows_ * i->shape().ByteSize();
-      if (!IsOneNumber(*i) || IsFree(*i)) continue;
-      (is_moved ? goes : stays) += ElementCost(*i);
+      const NumberLoop* inner = InnerLoop(*i);
+      if (inner == nullptr && (!IsOneNumber(*i) || IsFree(*i))) continue;
+      (is_moved ? goes : stays) += inner != nullptr ? inner->cost : ElementCost(*i);
     }
     const bool is_of_use = goes > stays && goes > stacks * kCheapElement && bytes <= spare_bytes_ &&
                            bounds_.trips >= kVectorReduce;
@@ -265,46 +290,44 @@ class LoopDistributor {
     return {};
   }
 
-  Result<Instruction*> InAllRows(Builder& b, Instruction* number) {
-    return b.Broadcast(TRY(ReshapeTo(b, number, {})), Shape(number->shape().dtype(), {rows_}), {});
-  }
-
   Result<Instruction*> Rows(Builder& b, Instruction& i) {
-    Shape shape(i.shape().dtype(), {rows_});
-    if (i.op() == Op::kConstant) {
-      hlo::CloneMap map;
-      Instruction* copy = hlo::CloneInstruction(i, *loop_.op->parent(), map, loop_.op);
-      return InAllRows(b, copy);
+    if (const NumberLoop* inner = InnerLoop(i)) return InnerRows(b, *inner);
+    if (IsOfInnerLoop(i)) {
+      const std::vector<Instruction*>& last = inner_rows_.at(i.operand(0));
+      return InAllRows(b, last[static_cast<size_t>(i.tuple_index())], rows_);
     }
+    Shape shape(i.shape().dtype(), {rows_});
+    if (i.IsConstant()) return InAllRows(b, TRY(Whole(i)), rows_);
     if (IsCounter(i)) {
       Instruction* row = TRY(b.Add(Op::kIota, {}, hlo::IotaAttrs{.iota_dimension = 0}, &shape));
       if (!reversed_from_) return row;
       Instruction* from = TRY(b.Fill(shape, static_cast<double>(*reversed_from_)));
       return b.Add(Op::kSubtract, {from, row});
     }
-    if (IsState(i)) return InAllRows(b, TRY(ReadInit(loop_, i.tuple_index())));
+    if (IsState(i)) return InAllRows(b, TRY(Whole(i)), rows_);
     if (IsRowRead(i)) return ReadInit(loop_, i.operand(0)->tuple_index());
     if (i.op() == Op::kReshape || i.op() == Op::kBroadcast) return behind_.Find(i.operand(0));
-    if (IsElementRead(i)) return GatherRows(b, i);
+    if (IsElementRead(i)) {
+      return GatherRows(b, TRY(Whole(*i.operand(0))), behind_.Find(i.operand(1)));
+    }
     std::vector<Instruction*> operands;
     for (Instruction* operand : i.operands()) operands.push_back(behind_.Find(operand));
     return b.Add(i.op(), operands, i.attrs(), &shape);
   }
 
-  // Places beyond the ends are the ends, for both.
-  Result<Instruction*> GatherRows(Builder& b, const Instruction& read) {
-    Instruction* all = read.operand(0);
-    if (all->op() == Op::kConstant) {
-      hlo::CloneMap map;
-      all = hlo::CloneInstruction(*all, *loop_.op->parent(), map, loop_.op);
-    } else {
-      all = TRY(ReadInit(loop_, all->tuple_index()));
+  // A constant, or state that stays, as it is outside.
+  Result<Instruction*> Whole(const Instruction& i) {
+    if (!i.IsConstant()) return ReadInit(loop_, i.tuple_index());
+    hlo::CloneMap map;
+    return hlo::CloneInstruction(i, *loop_.op->parent(), map, loop_.op);
+  }
+
+  Result<Instruction*> InnerRows(Builder& b, const NumberLoop& inner) {
+    std::vector<Instruction*> init;
+    for (Instruction* o : inner.loop.op->operand(0)->operands()) {
+      init.push_back(IsArrayThatStays(*o) ? TRY(Whole(*o)) : behind_.Find(o));
     }
-    hlo::GatherAttrs attrs;
-    attrs.collapsed_slice_dims = attrs.start_index_map = {0};
-    attrs.index_vector_dim = 1;
-    attrs.slice_sizes = {1};
-    return b.Add(Op::kGather, {all, behind_.Find(read.operand(1))}, std::move(attrs));
+    return (inner_rows_[inner.loop.op] = TRY(BatchLoop(b, inner, rows_, init)))[0];
   }
 
   Status ComputeBehind() {
@@ -368,6 +391,8 @@ class LoopDistributor {
   std::optional<int64_t> reversed_from_;  // it is so much less the counter
   std::unordered_set<const Instruction*> carried_, available_, moved_;
   std::vector<Instruction*> kept_;
+  std::unordered_map<const Instruction*, NumberLoop> inner_;
+  std::unordered_map<const Instruction*, std::vector<Instruction*>> inner_rows_;  // behind
   hlo::CloneMap behind_;
 };
 

@@ -1,0 +1,43 @@
+// Outer-loop vectorization: a counted loop over numbers, run for many of them at once.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "compiler/analysis/trip_count.h"
+#include "compiler/passes/effects.h"
+#include "compiler/passes/loops/loop_state.h"
+#include "hlo/builder.h"
+
+namespace weft::compiler {
+
+// A loop of known trip count whose state is numbers, computed element by element from each other
+// and from elements of arrays that stay as they are.
+struct NumberLoop {
+  Loop loop;
+  LoopBounds bounds;
+  double cost = 0;  // of all rounds, for one set of numbers
+};
+std::optional<NumberLoop> FindNumberLoop(hlo::Instruction* while_op, const Effects& effects);
+
+// The loop for `rows` sets of numbers, added with `b`: the state behind it. `init`: of each element
+// a number for all of them, f32[rows] and the like for one of each, or the array that stays. A
+// number of the result likewise.
+Result<std::vector<hlo::Instruction*>> BatchLoop(hlo::Builder& b, const NumberLoop& numbers,
+                                                 int64_t rows,
+                                                 std::span<hlo::Instruction* const> init);
+
+// A number in all rows; what has rows stays.
+Result<hlo::Instruction*> InAllRows(hlo::Builder& b, hlo::Instruction* number, int64_t rows);
+
+// Elements of an array, one for each row; places beyond the ends are the ends.
+Result<hlo::Instruction*> GatherRows(hlo::Builder& b, hlo::Instruction* array,
+                                     hlo::Instruction* places);
+
+inline bool IsOneNumber(const hlo::Instruction& i) {
+  return i.shape().IsArray() && i.shape().IsStatic() && i.shape().elements() == 1;
+}
+
+}  // namespace weft::compiler
