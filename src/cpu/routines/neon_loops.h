@@ -96,5 +96,44 @@ inline void NeonSteps(int64_t n, const double*& a, const double*& b, int64_t str
              WEFT_STEP_F64(0, 32, "add %[a], %[a], #64\n", ""));
 }
 
+// A step of matrix instructions: pairs of rows of a in registers 0 to 3, pairs of columns of b in 4
+// to 7, two at a time. OP(R, ROWS, COLS): the square of sums in register R.
+#define WEFT_COL(OP, R0, R1, R2, R3, COLS) OP(R0, 0, COLS) OP(R1, 1, COLS) OP(R2, 2, COLS) OP(R3, 3, COLS)
+#define WEFT_LOAD(R0, R1, FROM, AT) "ldp q" #R0 ", q" #R1 ", [%[" #FROM "], #" #AT "]\n"
+#define WEFT_SQUARES(OP, A0, A1, B0, B1, B2, AHEAD, FIFTH, LAST0, LAST1)              \
+  WEFT_LOAD(0, 1, a, A0) WEFT_LOAD(4, 5, b, B0) WEFT_LOAD(2, 3, a, A1)                \
+  WEFT_COL(OP, 8, 14, 20, 26, 4) WEFT_LOAD(6, 7, b, B1)                               \
+  WEFT_COL(OP, 9, 15, 21, 27, 5)                                                      \
+  OP(10, 0, 6) OP(16, 1, 6) WEFT_LOAD(4, 5, b, B2) OP(22, 2, 6) AHEAD OP(28, 3, 6)    \
+  WEFT_COL(OP, 11, 17, 23, 29, 7) FIFTH                                               \
+  OP(12, 0, 4) OP(18, 1, 4) LAST0 OP(24, 2, 4) OP(30, 3, 4) LAST1                     \
+  WEFT_COL(OP, 13, 19, 25, 31, 5)
+#define WEFT_AHEAD(AT) "prfm pldl1keep, [%[a], #" #AT "]\n"
+
+// sums[i * 6 + j], in vectors: the square of two rows and two columns, over `steps` steps.
+#define WEFT_MMLA_STEPS(OP)                                                                    \
+  int64_t quads = steps / 4, left = steps % 4;                                                 \
+  __asm__ volatile(                                                                            \
+      WEFT_ZERO_SUMS                                                                           \
+      "cbz %[quads], 2f\n"                                                                     \
+      ".p2align 5\n"                                                                           \
+      "1:\n"                                                                                   \
+      WEFT_SQUARES(OP, 0, 32, 0, 32, 64, WEFT_AHEAD(1024), "", "", "")                         \
+      WEFT_SQUARES(OP, 64, 96, 96, 128, 160, WEFT_AHEAD(1088), "", "", "")                     \
+      WEFT_SQUARES(OP, 128, 160, 192, 224, 256, WEFT_AHEAD(1152), "", "", "")                  \
+      WEFT_SQUARES(OP, 192, 224, 288, 320, 352, WEFT_AHEAD(1216), "add %[b], %[b], #384\n",    \
+                   "add %[a], %[a], #256\n", "subs %[quads], %[quads], #1\n")                  \
+      "b.ne 1b\n"                                                                              \
+      "2:\n"                                                                                   \
+      "cbz %[left], 4f\n"                                                                      \
+      "3:\n"                                                                                   \
+      WEFT_SQUARES(OP, 0, 32, 0, 32, 64, "", "add %[b], %[b], #96\n", "add %[a], %[a], #64\n", \
+                   "subs %[left], %[left], #1\n")                                              \
+      "b.ne 3b\n"                                                                              \
+      "4:\n" WEFT_STORE_SUMS                                                                   \
+      : [a] "+r"(a), [b] "+r"(b), [quads] "+r"(quads), [left] "+r"(left)                       \
+      : [sums] "r"(sums)                                                                       \
+      : "cc", "memory", WEFT_ALL_VECTORS)
+
 }  // namespace
 }  // namespace weft::cpu
