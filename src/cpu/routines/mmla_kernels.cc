@@ -7,18 +7,38 @@
 // within n / 2 * 2^-23 of the sum of their magnitudes, and sums of up to 512 equal ones are exact.
 #include "cpu/routines/machine.h"
 #include "cpu/routines/narrow_kernels.h"
-#include "program/target_facts.h"
 
 #if defined(__aarch64__)
 #include "cpu/routines/mmla.h"
+#include "cpu/routines/neon_loops.h"
 #endif
 
 namespace weft::cpu {
 namespace {
 
 #if defined(__aarch64__)
-// Panels of a stream from L2, one after the other in memory: bytes that are asked for ahead.
-constexpr int64_t kAhead = 16 * program::TargetFacts::kLineBytes;
+static_assert(kRowPairs * kColPairs == kNeonSums);
+
+// Steps of 8 bytes of every row and column: panels of a stream from L2, one after the other in
+// memory, and are asked for 16 lines ahead.
+template <class Mmla>
+void AddSteps(int64_t steps, const std::byte* a, const std::byte* b, typename Mmla::Sums* sums);
+#define WEFT_MMLA_LOOP(MMLA, OP)                                                              \
+  template <>                                                                                 \
+  WEFT_MMLA void AddSteps<MMLA>(int64_t steps, const std::byte* a, const std::byte* b,        \
+                                MMLA::Sums* sums) {                                           \
+    WEFT_MMLA_STEPS(OP);                                                                      \
+  }
+#define WEFT_BFMMLA(R, ROWS, COLS) "bfmmla v" #R ".4s, v" #ROWS ".8h, v" #COLS ".8h\n"
+#define WEFT_SMMLA(R, ROWS, COLS) "smmla v" #R ".4s, v" #ROWS ".16b, v" #COLS ".16b\n"
+#define WEFT_UMMLA(R, ROWS, COLS) "ummla v" #R ".4s, v" #ROWS ".16b, v" #COLS ".16b\n"
+#define WEFT_USMMLA(R, ROWS, COLS) "usmmla v" #R ".4s, v" #ROWS ".16b, v" #COLS ".16b\n"
+#define WEFT_TURNED_USMMLA(R, ROWS, COLS) WEFT_USMMLA(R, COLS, ROWS)
+WEFT_MMLA_LOOP(Bfmmla, WEFT_BFMMLA)
+WEFT_MMLA_LOOP(Smmla, WEFT_SMMLA)
+WEFT_MMLA_LOOP(Ummla, WEFT_UMMLA)
+WEFT_MMLA_LOOP(Usmmla, WEFT_USMMLA)
+WEFT_MMLA_LOOP(TurnedUsmmla, WEFT_TURNED_USMMLA)
 
 template <class Sums>
 [[gnu::always_inline]] inline void StoreRow(Sums sums, std::byte* to, bool adds) {
@@ -43,30 +63,12 @@ template <class Sums, bool kTurned>
   }
 }
 
-// One step is 8 bytes of every row and column.
 template <class Mmla>
 WEFT_MMLA void RunMmla(int64_t k, const std::byte* a, const std::byte* b, std::byte* c, int64_t ldc,
                        bool adds) {
   using Sums = typename Mmla::Sums;
   Sums sums[kRowPairs][kColPairs];
-  WEFT_UNROLLED for (int i = 0; i < kRowPairs; ++i) {
-    WEFT_UNROLLED for (int j = 0; j < kColPairs; ++j) sums[i][j] = Sums{};
-  }
-  const auto* left = reinterpret_cast<const uint8_t*>(a);
-  const auto* right = reinterpret_cast<const uint8_t*>(b);
-  for (int64_t steps = (k + Mmla::kGroup - 1) / Mmla::kGroup; steps > 0; --steps) {
-    __builtin_prefetch(left + kAhead);
-    uint8x16_t rows[kRowPairs];
-    WEFT_UNROLLED for (int i = 0; i < kRowPairs; ++i) rows[i] = vld1q_u8(left + kVector * i);
-    WEFT_UNROLLED for (int j = 0; j < kColPairs; ++j) {
-      uint8x16_t col = vld1q_u8(right + kVector * j);
-      WEFT_UNROLLED for (int i = 0; i < kRowPairs; ++i) {
-        sums[i][j] = Mmla::Dot(sums[i][j], rows[i], col);
-      }
-    }
-    left += kVector * kRowPairs;
-    right += kVector * kColPairs;
-  }
+  AddSteps<Mmla>((k + Mmla::kGroup - 1) / Mmla::kGroup, a, b, &sums[0][0]);
   int64_t row = ldc * 4;
   WEFT_UNROLLED for (int i = 0; i < kRowPairs; ++i) {
     WEFT_UNROLLED for (int j = 0; j < kColPairs; j += 2) {

@@ -8,6 +8,10 @@
 #include "program/target_facts.h"
 #include "program/work_bounds.h"
 
+#if defined(__aarch64__)
+#include "cpu/routines/neon_loops.h"
+#endif
+
 // Vectors are the compilers' extension, so that one body serves every width. Bodies are inlined
 // into functions that carry the target attribute; multiplications and additions are contracted
 // (the option is set for this file alone).
@@ -72,11 +76,35 @@ WEFT_INLINE void StoreTileSums(const Sums& sums, T* c, int64_t ldc, T alpha, T b
   }
 }
 
+#if defined(__aarch64__)
+template <class T, int kRows, int kVectors>
+constexpr bool kHasLoop =
+    std::is_floating_point_v<T> && kRows == kNeonRows && kVectors == kNeonVectors;
+
+// Tile by the loop in machine code.
+template <class T>
+WEFT_INLINE void NeonTile(int64_t k, const T* a, const T* b, int64_t b_k, T* c, int64_t ldc,
+                          T alpha, T beta, int used, int skip) {
+  typedef T Vector __attribute__((vector_size(16)));
+  Vector sums[kNeonRows][kNeonVectors];
+  for (int64_t adds = 0; adds == 0 || k > 0; adds = 1, k -= kRun<T>) {
+    NeonSteps(k < kRun<T> ? k : kRun<T>, a, b, b_k * int64_t{sizeof(T)},
+              reinterpret_cast<T*>(sums), adds);
+  }
+  StoreTileSums<T, 16, kNeonRows, kNeonVectors>(sums, c, ldc, alpha, beta, used, skip);
+}
+#endif
+
 // kRows rows of c, of which `used` are stored, and kVectors vectors of columns. a is packed; rows
 // of b are b_k apart. Lanes below `skip` are not stored: they were done before.
 template <class T, int kBytes, int kRows, int kVectors, int kSteps = 1>
 WEFT_INLINE void Tile(int64_t k, const T* a, const T* b, int64_t b_k, T* c, int64_t ldc, T alpha,
                       T beta, int used, int skip) {
+#if defined(__aarch64__)
+  if constexpr (kHasLoop<T, kRows, kVectors>) {
+    return NeonTile<T>(k, a, b, b_k, c, ldc, alpha, beta, used, skip);
+  }
+#endif
   typedef T Vector __attribute__((vector_size(kBytes)));
   [[maybe_unused]] constexpr int kLanes = kBytes / static_cast<int>(sizeof(T));
   Vector sums[kRows][kVectors], before[kRows][kVectors];
