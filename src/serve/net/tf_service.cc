@@ -84,7 +84,7 @@ void Predict(Server& server, const Gate* gate, const CallRef& call) {
   if (status) status = ReadPredict(request, infer);
   if (!status) return facts.End(status, {});
   InferCall(server, facts, std::move(infer),
-            [](const InferResponse& result) -> Result<std::string> {
+            [](const InferResponse& result) -> Result<Message> {
               tfs::PredictResponse response;
               FillPredict(result, response);
               return ToMessage(response);
