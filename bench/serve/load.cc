@@ -250,13 +250,13 @@ std::string SummaryOf(const std::vector<Sample>& samples, double seconds) {
     size_t index = static_cast<size_t>(q * static_cast<double>(times.size() - 1));
     return static_cast<double>(times[index]) * 1e-3;
   };
-  std::string out = StrCat("{\"rate\": ", static_cast<double>(good.size()) / seconds,
-                           ", \"p50_us\": ", at(good, 0.5), ", \"p90_us\": ", at(good, 0.9),
-                           ", \"p99_us\": ", at(good, 0.99), ", \"p999_us\": ", at(good, 0.999),
-                           ", \"gap_us\": ", static_cast<double>(LongestGap(samples)) * 1e-3,
-                           ", \"late_p99_us\": ", at(late, 0.99),
-                           ", \"shed_p50_us\": ", at(shed, 0.5),
-                           ", \"shed_p99_us\": ", at(shed, 0.99), ", \"codes\": {");
+  std::string out =
+      StrCat("{\"rate\": ", static_cast<double>(good.size()) / seconds,
+             ", \"p50_us\": ", at(good, 0.5), ", \"p90_us\": ", at(good, 0.9),
+             ", \"p99_us\": ", at(good, 0.99), ", \"p999_us\": ", at(good, 0.999),
+             ", \"gap_us\": ", static_cast<double>(LongestGap(samples)) * 1e-3,
+             ", \"late_p99_us\": ", at(late, 0.99), ", \"shed_p50_us\": ", at(shed, 0.5),
+             ", \"shed_p99_us\": ", at(shed, 0.99), ", \"codes\": {");
   bool first = true;
   for (const auto& [code, count] : codes) {
     StrAppend(out, first ? "" : ", ", "\"", code, "\": ", count);

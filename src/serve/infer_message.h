@@ -27,10 +27,9 @@ struct InferReply {
 // `infer` has what metadata said already; inputs may lie in shared memory.
 // `storage`: what the bytes lie in, which inputs keep that are read in place; null: all are copied.
 Status ReadInferRequest(std::string_view bytes, const SharedMemory& memory, InferRequest& infer,
-                        InferReply& reply,
-                        const std::shared_ptr<std::byte[]>& storage = nullptr);
+                        InferReply& reply, const std::shared_ptr<std::byte[]>& storage = nullptr);
 // Behind `prefix` bytes, left for the caller. Large tensors stay where they lie.
 Result<Message> WriteInferResponse(const InferResponse& result, const InferReply& reply,
-                                       const SharedMemory& memory, size_t prefix);
+                                   const SharedMemory& memory, size_t prefix);
 
 }  // namespace weft::serve

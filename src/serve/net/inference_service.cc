@@ -40,8 +40,8 @@ void Infer(Server& server, const Gate* gate, const CallRef& call) {
   Status status = facts.Check();
   if (status) status = facts.Read(infer);
   if (status) {
-    status = ReadInferRequest(call->message(), server.shared_memory(), infer, reply,
-                              call->storage());
+    status =
+        ReadInferRequest(call->message(), server.shared_memory(), infer, reply, call->storage());
   }
   if (!status) return facts.End(status, {});
   InferCall(server, facts, std::move(infer),
