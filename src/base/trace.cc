@@ -259,6 +259,8 @@ uint64_t NewFlow() {
 
 void NameThread(std::string_view name) {
   this_thread.name = name;
+  constexpr size_t kSystemName = 15;  // bytes that the system keeps: for top and perf
+  pthread_setname_np(pthread_self(), std::string(name.substr(0, kSystemName)).c_str());
   if (this_thread.log == nullptr) return;
   MutexLock lock(Recorder::Get().mutex);
   this_thread.log->name = name;

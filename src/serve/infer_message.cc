@@ -176,8 +176,15 @@ Status FillTypedContents(Literal& value, std::string_view contents) {
   }
 }
 
-// `raw`: its bytes; none: in the input itself.
-Result<Literal> ReadInferInput(const InputPart& input, std::optional<std::string_view> raw) {
+// Whether a program may read these bytes of a message in place.
+bool IsReadable(const Shape& shape, std::string_view raw) {
+  return !raw.empty() && shape.dtype() != DType::kPred &&
+         reinterpret_cast<uintptr_t>(raw.data()) % kReadInPlace == 0;
+}
+
+// `raw`: its bytes, in `storage`; none: in the input itself.
+Result<Literal> ReadInferInput(const InputPart& input, std::optional<std::string_view> raw,
+                               const std::shared_ptr<std::byte[]>& storage) {
   Shape shape = TRY(ShapeOfInput(input));
   std::optional<int64_t> elements = shape.CheckedElements();
   int64_t bytes = 0;
@@ -188,6 +195,10 @@ Result<Literal> ReadInferInput(const InputPart& input, std::optional<std::string
   // Lists hold at least a byte for an element: a shape beyond that is wrong before it is allocated.
   if (!raw && *elements > static_cast<int64_t>(input.contents.size())) {
     return InvalidArgument("too few elements for ", shape.ToStringWithoutLayout());
+  }
+  if (storage != nullptr && raw && IsReadable(shape, *raw)) {
+    auto* place = reinterpret_cast<std::byte*>(const_cast<char*>(raw->data()));
+    return Literal::FromStorage(shape, std::shared_ptr<std::byte[]>(storage, place));
   }
   Literal value = TRY(Literal::AllocateUnset(shape));
   if (!raw) {
@@ -207,7 +218,8 @@ Result<Literal> ReadSharedInput(const InputPart& input, const SharedMemory& memo
 }
 
 Status AddInputs(const std::vector<InputPart>& inputs, const std::vector<std::string_view>& raw,
-                 const SharedMemory& memory, InferRequest& infer) {
+                 const SharedMemory& memory, const std::shared_ptr<std::byte[]>& storage,
+                 InferRequest& infer) {
   auto shared = [](const InputPart& input) { return !input.slice.region.empty(); };
   const size_t carried = inputs.size() - static_cast<size_t>(std::ranges::count_if(inputs, shared));
   if (!raw.empty() && raw.size() != carried) {
@@ -219,7 +231,7 @@ Status AddInputs(const std::vector<InputPart>& inputs, const std::vector<std::st
     std::optional<std::string_view> bytes;
     if (!shared(input) && !raw.empty()) bytes = raw[next++];
     Result<Literal> value =
-        shared(input) ? ReadSharedInput(input, memory) : ReadInferInput(input, bytes);
+        shared(input) ? ReadSharedInput(input, memory) : ReadInferInput(input, bytes, storage);
     if (!value) return std::unexpected(value.error().Prefix(StrCat("input ", input.name, ": ")));
     infer.inputs.push_back({std::string(input.name), std::move(*value)});
   }
@@ -262,14 +274,13 @@ WireWriter HeadOf(const InferResponse& result, const InferReply& reply) {
   return head;
 }
 
-void AppendBytesField(std::string& out, uint32_t field, std::string_view bytes) {
+void AppendBytesHead(std::string& out, uint32_t field, size_t count) {
   out += static_cast<char>(field << 3 | 2);
-  for (uint64_t size = bytes.size();; size >>= 7) {
+  for (uint64_t size = count;; size >>= 7) {
     bool last = size < 0x80;
     out += static_cast<char>((size & 0x7f) | (last ? 0 : 0x80));
     if (last) break;
   }
-  out += bytes;
 }
 
 }  // namespace
@@ -283,7 +294,7 @@ Result<ModelQuery> ToModelQuery(std::string_view name, std::string_view version)
 }
 
 Status ReadInferRequest(std::string_view bytes, const SharedMemory& memory, InferRequest& infer,
-                        InferReply& reply) {
+                        InferReply& reply, const std::shared_ptr<std::byte[]>& storage) {
   std::string_view model, version;
   std::vector<InputPart> inputs;
   std::vector<std::string_view> raw;
@@ -304,17 +315,20 @@ Status ReadInferRequest(std::string_view bytes, const SharedMemory& memory, Infe
   }
   if (!reader.ok()) return NotAMessage();
   infer.model = TRY(ToModelQuery(model, version));
-  return AddInputs(inputs, raw, memory, infer);
+  return AddInputs(inputs, raw, memory, storage, infer);
 }
 
-Result<std::string> WriteInferResponse(const InferResponse& result, const InferReply& reply,
-                                       const SharedMemory& memory, size_t prefix) {
+Result<Message> WriteInferResponse(const InferResponse& result, const InferReply& reply,
+                                   const SharedMemory& memory, size_t prefix) {
   WireWriter head = HeadOf(result, reply);
   constexpr size_t kMostOfTag = 11;
   size_t size = prefix + head.str().size();
-  for (const NamedTensor& output : result.outputs)
-    size += static_cast<size_t>(output.value.byte_size()) + kMostOfTag;
-  std::string out;
+  for (const NamedTensor& output : result.outputs) {
+    const size_t bytes = static_cast<size_t>(output.value.byte_size());
+    size += (bytes < kWorthKeeping ? bytes : 0) + kMostOfTag;
+  }
+  Message message;
+  std::string& out = message.text;
   out.reserve(size);
   out.resize(prefix);
   out += head.str();
@@ -327,9 +341,14 @@ Result<std::string> WriteInferResponse(const InferResponse& result, const InferR
       TRY(memory.Write(shared->second, {output.value.data(), bytes}));
       raw = {};  // empty: clients count them as they count outputs
     }
-    AppendBytesField(out, response_field::kRaw, raw);
+    AppendBytesHead(out, response_field::kRaw, raw.size());
+    if (raw.size() < kWorthKeeping) {
+      out += raw;
+    } else {
+      message.slices.push_back({out.size(), output.value.storage(), raw});
+    }
   }
-  return out;
+  return message;
 }
 
 }  // namespace weft::serve

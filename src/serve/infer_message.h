@@ -2,12 +2,14 @@
 // the message into literals and back without a copy between.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "serve/message.h"
 #include "serve/server.h"
 #include "serve/shared_memory.h"
 
@@ -23,10 +25,11 @@ struct InferReply {
 };
 
 // `infer` has what metadata said already; inputs may lie in shared memory.
+// `storage`: what the bytes lie in, which inputs keep that are read in place; null: all are copied.
 Status ReadInferRequest(std::string_view bytes, const SharedMemory& memory, InferRequest& infer,
-                        InferReply& reply);
-// Behind `prefix` bytes, left for the caller.
-Result<std::string> WriteInferResponse(const InferResponse& result, const InferReply& reply,
-                                       const SharedMemory& memory, size_t prefix);
+                        InferReply& reply, const std::shared_ptr<std::byte[]>& storage = nullptr);
+// Behind `prefix` bytes, left for the caller. Large tensors stay where they lie.
+Result<Message> WriteInferResponse(const InferResponse& result, const InferReply& reply,
+                                   const SharedMemory& memory, size_t prefix);
 
 }  // namespace weft::serve

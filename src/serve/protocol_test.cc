@@ -162,12 +162,67 @@ TEST(InferMessage, SaysWhatIsWrong) {
   EXPECT_FALSE(ReadInferRequest("\x0a\xff", memory, infer, reply));
 }
 
+// A large tensor of a message is read where it lies, whatever is in front of it, and what a program
+// wrote goes out from there.
+TEST(InferMessage, LargeTensorsAreNotCopied) {
+  constexpr int64_t kElements = 5000;
+  for (size_t name : {1u, 2u, 17u, 40u}) {
+    std::vector<float> values(kElements, 3);
+    WireWriter message;
+    message.Bytes(1, std::string(name, 'm'));
+    message.Message(5, TensorX("FP32", {1, kElements}));
+    message.Bytes(7, {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)});
+    const std::string sent = "01234" + message.str();
+    MessageBody body;
+    body.Expect(sent.size(), 5);
+    for (size_t at = 0; at < sent.size(); at += 1000)
+      ASSERT_TRUE(body.Append(std::string_view(sent).substr(at, 1000)));
+    ASSERT_EQ(body.view(), sent);
+    SharedMemory memory;
+    InferRequest infer;
+    InferReply reply;
+    ASSERT_TRUE(ReadInferRequest(body.view().substr(5), memory, infer, reply, body.storage()));
+    const Literal& input = infer.inputs.at(0).value;
+    const auto* begin = reinterpret_cast<const std::byte*>(body.view().data());
+    EXPECT_TRUE(input.data() > begin && input.data() < begin + body.size()) << name;
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(input.data()) % 64, 0u) << name;
+    EXPECT_EQ(input.values<float>()[kElements - 1], 3);
+
+    InferResponse response{"m", "g", 7, {{"y", input}}};
+    Result<Message> answer = WriteInferResponse(response, {}, memory, 5);
+    ASSERT_TRUE(answer);
+    ASSERT_EQ(answer->slices.size(), 1u);
+    EXPECT_EQ(answer->slices[0].bytes.data(), reinterpret_cast<const char*>(input.data()));
+    EXPECT_EQ(answer->Joined().size(), answer->size());
+    std::string parts;
+    Message::ForParts(std::make_shared<const Message>(std::move(*answer)),
+                      [&](const auto&, std::string_view bytes) { parts += bytes; });
+    EXPECT_TRUE(parts.ends_with(message.str().substr(message.str().size() - 4 * kElements)));
+  }
+  EXPECT_EQ(LongestFieldIn(""), 0u);
+  EXPECT_EQ(LongestFieldIn("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"), 0u);
+  EXPECT_EQ(LongestFieldIn(std::string("\x0a\x01m\x12\x05", 5)), 5u);  // the bytes are to come
+}
+
+// Grows beyond what was announced, and keeps what it has.
+TEST(MessageBody, TakesMoreThanWasAnnounced) {
+  MessageBody body;
+  body.Expect(3, 0);
+  std::string all;
+  for (int i = 0; i < 300; ++i) {
+    ASSERT_TRUE(body.Append("abcdefg"));
+    all += "abcdefg";
+  }
+  EXPECT_EQ(body.view(), all);
+}
+
 TEST(InferMessage, WritesWhatClientsRead) {
   InferResponse response{"m", "g", 7, {{"y", Floats({1, 2}, {3, 4})}}};
   SharedMemory memory;
-  Result<std::string> bytes = WriteInferResponse(response, {.id = "me", .shared = {}}, memory, 5);
-  ASSERT_TRUE(bytes);
-  WireReader reader(std::string_view(*bytes).substr(5));
+  Result<Message> message = WriteInferResponse(response, {.id = "me", .shared = {}}, memory, 5);
+  ASSERT_TRUE(message);
+  const std::string bytes = message->Joined();
+  WireReader reader(std::string_view(bytes).substr(5));
   std::string seen;
   while (reader.Next()) {
     if (reader.field() == 5) {

@@ -9,11 +9,10 @@
 #include <cstring>
 
 #include "base/npy.h"
+#include "serve/message.h"
 
 namespace weft::serve {
 namespace {
-
-constexpr uintptr_t kMappedAlignment = 16;  // of arrays that programs read in place
 
 std::unexpected<Error> SystemError(std::string_view path, std::string_view what) {
   int number = errno;
@@ -89,7 +88,7 @@ Result<Literal> WeightsFile::ReadAs(const StoredTensor& tensor, const Shape& sha
     }
   }
   auto* data = reinterpret_cast<std::byte*>(const_cast<char*>(bytes.data()));
-  if (!bytes.empty() && reinterpret_cast<uintptr_t>(data) % kMappedAlignment == 0) {
+  if (!bytes.empty() && reinterpret_cast<uintptr_t>(data) % kReadInPlace == 0) {
     return Literal::FromStorage(shape, std::shared_ptr<std::byte[]>(file_, data));
   }
   Literal value = TRY(Literal::AllocateUnset(shape));

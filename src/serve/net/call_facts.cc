@@ -34,12 +34,12 @@ Status CallFacts::Read(InferRequest& request) const {
   return {};
 }
 
-void CallFacts::End(const Status& status, std::string message) const {
+void CallFacts::End(const Status& status, Message message) const {
   const size_t bytes = message.size();
   Call::Pairs first, last;
   if (trace_) first.emplace_back("traceparent", trace_->Child().ToString());
   if (!status) {
-    message.clear();
+    message = {};
     // As gRPC's own clients understand it when they retry.
     if (std::optional<int64_t> wait = RetryAfter(status.error()))
       last.emplace_back("grpc-retry-pushback-ms", StrCat(*wait));
@@ -71,7 +71,7 @@ void Methods::AddUnary(std::string name, const Proto& request, const Proto& resp
     } else {
       status = InvalidArgument("not a ", asked->GetTypeName());
     }
-    facts.End(status, status ? ToMessage(*said) : "");
+    facts.End(status, status ? ToMessage(*said) : std::string());
   };
   Add(std::move(name), [this, answer, how](const CallRef& call) {
     CallFacts facts(gate_, call);
@@ -85,11 +85,11 @@ void Methods::AddUnary(std::string name, const Proto& request, const Proto& resp
 }
 
 void InferCall(Server& server, const CallFacts& facts, InferRequest request,
-               std::function<Result<std::string>(const InferResponse&)> write) {
+               std::function<Result<Message>(const InferResponse&)> write) {
   Server::Ticket ticket = server.Infer(
       std::move(request), [facts, write = std::move(write)](Result<InferResponse> response) {
         if (!response) return facts.End(std::unexpected(response.error()), {});
-        Result<std::string> message = write(*response);
+        Result<Message> message = write(*response);
         if (!message) return facts.End(std::unexpected(message.error()), {});
         facts.End({}, std::move(*message));
       });

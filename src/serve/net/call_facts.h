@@ -32,7 +32,7 @@ class CallFacts {
   // x-weft-priority, traceparent, and the call's deadline.
   Status Read(InferRequest& request) const;
   // Ends the call with this message, or with the error.
-  void End(const Status& status, std::string message) const;
+  void End(const Status& status, Message message) const;
   const CallRef& call() const { return call_; }
 
  private:
@@ -78,6 +78,6 @@ class Methods {
 
 // Runs `request`; `write` makes the message of its response. A client that goes withdraws it.
 void InferCall(Server& server, const CallFacts& facts, InferRequest request,
-               std::function<Result<std::string>(const InferResponse&)> write);
+               std::function<Result<Message>(const InferResponse&)> write);
 
 }  // namespace weft::serve

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "serve/message.h"
 #include "serve/scheduler.h"
 
 namespace weft::serve {
@@ -38,11 +39,14 @@ class Call {
   const std::string& peer() const;
   ThreadUse thread_use() const { return thread_use_; }
 
+  // What the message lies in.
+  const std::shared_ptr<std::byte[]>& storage() const { return body_.storage(); }
+
   // The next may be called from any thread. A message begins with NewMessage().
   void Send(std::string message);
   // The end; once. `message`: the last one; empty: none. `first`: metadata before the messages,
   // `last`: behind them.
-  void Finish(const Status& status, std::string message = {}, const Pairs& first = {},
+  void Finish(const Status& status, Message message = {}, const Pairs& first = {},
               const Pairs& last = {});
   // When the client goes before the end; at once, where it has gone.
   void OnCancel(std::function<void()> cancel);
@@ -56,7 +60,7 @@ class Call {
   // Settled before services see it.
   std::string method_;
   Pairs metadata_;
-  std::string body_;
+  MessageBody body_;
   std::string_view message_;
   Time received_ = 0, deadline_ = kNever;
   ThreadUse thread_use_ = ThreadUse::kFree;

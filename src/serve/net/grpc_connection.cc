@@ -44,8 +44,7 @@ void Call::Send(std::string message) {
   connection_->Send(stream_, std::move(message));
 }
 
-void Call::Finish(const Status& status, std::string message, const Pairs& first,
-                  const Pairs& last) {
+void Call::Finish(const Status& status, Message message, const Pairs& first, const Pairs& last) {
   connection_->Finish(stream_, status, std::move(message), first, last);
 }
 
@@ -204,7 +203,7 @@ void GrpcConnection::Send(int32_t stream, std::string message) {
   Write();
 }
 
-void GrpcConnection::Finish(int32_t stream, const Status& status, std::string message,
+void GrpcConnection::Finish(int32_t stream, const Status& status, Message message,
                             const Call::Pairs& first, const Call::Pairs& last) {
   if (StandsBehind()) {
     bool first_one = false;

@@ -51,7 +51,7 @@ class GrpcConnection final : public Connection,
 
   // Of calls.
   void Send(int32_t stream, std::string message) WEFT_EXCLUDES(mutex_);
-  void Finish(int32_t stream, const Status& status, std::string message, const Call::Pairs& first,
+  void Finish(int32_t stream, const Status& status, Message message, const Call::Pairs& first,
               const Call::Pairs& last) WEFT_EXCLUDES(mutex_);
   void OnCancel(int32_t stream, std::function<void()> cancel) WEFT_EXCLUDES(mutex_);
 
@@ -61,7 +61,7 @@ class GrpcConnection final : public Connection,
   struct Ending {
     int32_t stream;
     Status status;
-    std::string message;
+    Message message;
     Call::Pairs first, last;
   };
   // Ends of calls that others left to whoever serves it.

@@ -14,10 +14,9 @@ namespace weft::serve {
 namespace {
 
 constexpr uint32_t kMaxStreams = 10'000;         // calls of one connection at once
-constexpr uint32_t kStreamWindow = 1 << 20;      // bytes of one call on the way to us
+constexpr uint32_t kStreamWindow = 4 << 20;      // bytes of one call on the way to us
 constexpr int32_t kConnectionWindow = 16 << 20;  // of all calls
 constexpr uint32_t kFrameBytes = 256 << 10;      // that we take in one
-constexpr size_t kReserve = 16 << 20;            // at most, for what a prefix announces
 constexpr std::string_view kContentType = "application/grpc";
 
 uint8_t* Bytes(std::string_view text) {
@@ -65,9 +64,9 @@ uint32_t LengthIn(std::string_view prefix) {
   return length;
 }
 
-void WriteLength(std::string& message) {
+void WriteLength(Message& message) {
   size_t length = message.size() - kMessagePrefix;
-  for (size_t i = 0; i < 4; ++i) message[4 - i] = static_cast<char>(length >> (8 * i) & 0xff);
+  for (size_t i = 0; i < 4; ++i) message.text[4 - i] = static_cast<char>(length >> (8 * i) & 0xff);
 }
 
 }  // namespace
@@ -118,10 +117,9 @@ struct SessionCallbacks {
   static ssize_t Read(nghttp2_session* session, int32_t id, uint8_t*, size_t size, uint32_t* flags,
                       nghttp2_data_source* source, void*) {
     auto& stream = *static_cast<Stream*>(source->ptr);
-    const size_t left = stream.out.empty() ? 0 : stream.out.front()->size() - stream.out_at;
-    const size_t count = std::min(size, left);
+    const size_t count = std::min(size, stream.out_bytes);
     if (count > 0) *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
-    if (count < left || stream.out.size() > 1) return static_cast<ssize_t>(count);
+    if (count < stream.out_bytes) return static_cast<ssize_t>(count);
     if (!stream.ended) {
       stream.deferred = count == 0;
       if (count == 0) return NGHTTP2_ERR_DEFERRED;
@@ -138,14 +136,16 @@ struct SessionCallbacks {
                       nghttp2_data_source* source, void* user) {
     constexpr size_t kFrameHead = 9;
     auto& stream = *static_cast<Stream*>(source->ptr);
-    const auto& message = stream.out.front();
     OutQueue& out = *Of(user).filling_;
     out.Append(View(head, kFrameHead));
-    out.Append(message, std::string_view(*message).substr(stream.out_at, size));
-    stream.out_at += size;
-    if (stream.out_at == message->size()) {
-      stream.out.pop_front();
-      stream.out_at = 0;
+    stream.out_bytes -= size;
+    while (size > 0) {
+      Stream::Part& part = stream.out.front();
+      const std::string_view next = part.bytes.substr(0, size);
+      out.Append(part.owner, next);
+      size -= next.size();
+      part.bytes.remove_prefix(next.size());
+      if (part.bytes.empty()) stream.out.pop_front();
     }
     return 0;
   }
@@ -253,10 +253,12 @@ void GrpcSession::AddHeader(Stream& stream, std::string_view name, std::string_v
 
 void GrpcSession::AddData(int32_t id, Stream& stream, std::string_view bytes) {
   if (stream.ended) return;
-  std::string& body = stream.call->body_;
+  MessageBody& body = stream.call->body_;
   if (body.empty() && bytes.size() >= kMessagePrefix)
-    body.reserve(std::min<size_t>(LengthIn(bytes) + kMessagePrefix, kReserve));
-  body.append(bytes);
+    body.Expect(LengthIn(bytes) + kMessagePrefix, kMessagePrefix);
+  if (!body.Append(bytes)) {
+    return Refuse(id, stream, Error(Code::kResourceExhausted, "no memory for the request"));
+  }
   if (static_cast<int64_t>(body.size()) > limits_.max_request_bytes + int64_t{kMessagePrefix}) {
     return Refuse(id, stream,
                   Error(Code::kResourceExhausted, StrCat("the request is larger than ",
@@ -286,23 +288,25 @@ void GrpcSession::Complete(int32_t id, Stream& stream) {
   if (stream.ended || stream.kind == CallKind::kWatch) return;
   if (stream.kind == CallKind::kConversation) return Finish(id, {}, {}, {}, {});
   Call& call = *stream.call;
-  std::string_view bytes = call.body_, message;
+  std::string_view bytes = call.body_.view(), message;
   std::string unpacked;
   Result<bool> whole = TakeMessage(stream, bytes, unpacked, message);
   if (!whole) return Refuse(id, stream, whole.error());
   if (!*whole || !bytes.empty())
     return Refuse(id, stream, Error(Code::kInternal, "not one whole message"));
   if (message.data() == unpacked.data()) {
-    call.body_ = std::move(unpacked);
-    message = call.body_;
+    call.body_ = {};
+    if (!call.body_.Append(unpacked))
+      return Refuse(id, stream, Error(Code::kResourceExhausted, "no memory for the request"));
+    message = call.body_.view();
   }
   call.message_ = message;
   calls_.push_back(stream.call);
 }
 
 void GrpcSession::Converse(int32_t id, Stream& stream) {
-  std::string body = std::exchange(stream.call->body_, {});
-  std::string_view bytes = body, message;
+  MessageBody body = std::exchange(stream.call->body_, {});
+  std::string_view bytes = body.view(), message;
   for (;;) {
     std::string unpacked;
     Result<bool> whole = TakeMessage(stream, bytes, unpacked, message);
@@ -311,7 +315,8 @@ void GrpcSession::Converse(int32_t id, Stream& stream) {
     std::string answer = handler_.Converse(stream.call, message);
     if (!answer.empty()) Send(id, std::move(answer));
   }
-  stream.call->body_ = bytes;
+  if (!stream.call->body_.Append(bytes))
+    Refuse(id, stream, Error(Code::kResourceExhausted, "no memory for the request"));
 }
 
 void GrpcSession::Close(int32_t id) {
@@ -344,16 +349,25 @@ void GrpcSession::Resume(int32_t id, Stream& stream) {
   if (std::exchange(stream.deferred, false)) nghttp2_session_resume_data(session_, id);
 }
 
+// Its tensors go out from where they lie.
+void GrpcSession::Queue(Stream& stream, Message message) {
+  WriteLength(message);
+  stream.out_bytes += message.size();
+  auto kept = std::make_shared<const Message>(std::move(message));
+  Message::ForParts(kept, [&](std::shared_ptr<const void> owner, std::string_view bytes) {
+    if (!bytes.empty()) stream.out.push_back({std::move(owner), bytes});
+  });
+}
+
 void GrpcSession::Send(int32_t id, std::string message) {
   Stream* stream = Find(id);
   if (stream == nullptr || stream->ended) return;
-  WriteLength(message);
-  stream->out.push_back(std::make_shared<const std::string>(std::move(message)));
+  Queue(*stream, std::move(message));
   if (!stream->begun) return SubmitHeaders(id, *stream, {}, false);
   Resume(id, *stream);
 }
 
-void GrpcSession::Finish(int32_t id, const Status& status, std::string message,
+void GrpcSession::Finish(int32_t id, const Status& status, Message message,
                          const Call::Pairs& first, const Call::Pairs& last) {
   Stream* stream = Find(id);
   if (stream == nullptr || stream->ended) return;
@@ -365,10 +379,7 @@ void GrpcSession::Finish(int32_t id, const Status& status, std::string message,
   stream->trailers.emplace_back("grpc-status", StrCat(code));
   if (!status)
     stream->trailers.emplace_back("grpc-message", EscapeMessage(status.error().ToString()));
-  if (!message.empty()) {
-    WriteLength(message);
-    stream->out.push_back(std::make_shared<const std::string>(std::move(message)));
-  }
+  if (!message.empty()) Queue(*stream, std::move(message));
   // An end without messages is one frame.
   if (!stream->begun) return SubmitHeaders(id, *stream, first, stream->out.empty());
   Resume(id, *stream);

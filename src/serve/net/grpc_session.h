@@ -41,7 +41,7 @@ class GrpcSession {
   void Abandon();
 
   void Send(int32_t stream, std::string message);
-  void Finish(int32_t stream, const Status& status, std::string message, const Call::Pairs& first,
+  void Finish(int32_t stream, const Status& status, Message message, const Call::Pairs& first,
               const Call::Pairs& last);
   // False: the stream is gone, and `cancel` is left as it is.
   bool OnCancel(int32_t stream, std::function<void()>& cancel);
@@ -56,15 +56,20 @@ class GrpcSession {
     CallRef call;
     CallKind kind = CallKind::kUnary;
     std::string encoding;
-    std::deque<std::shared_ptr<const std::string>> out;  // messages that go out
-    size_t out_at = 0;                                   // in the first
-    bool complete = false;                               // the client has said all
+    struct Part {
+      std::shared_ptr<const void> owner;
+      std::string_view bytes;
+    };
+    std::deque<Part> out;   // of messages that go out
+    size_t out_bytes = 0;   // of all
+    bool complete = false;  // the client has said all
     bool begun = false, ended = false, deferred = false;
     Call::Pairs trailers;
     std::function<void()> cancel;
   };
 
   Stream* Find(int32_t id);
+  static void Queue(Stream& stream, Message message);
   void Begin(int32_t id);
   void AddHeader(Stream& stream, std::string_view name, std::string_view value);
   void AddData(int32_t id, Stream& stream, std::string_view bytes);

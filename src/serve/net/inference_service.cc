@@ -39,7 +39,10 @@ void Infer(Server& server, const Gate* gate, const CallRef& call) {
   InferReply reply;
   Status status = facts.Check();
   if (status) status = facts.Read(infer);
-  if (status) status = ReadInferRequest(call->message(), server.shared_memory(), infer, reply);
+  if (status) {
+    status =
+        ReadInferRequest(call->message(), server.shared_memory(), infer, reply, call->storage());
+  }
   if (!status) return facts.End(status, {});
   InferCall(server, facts, std::move(infer),
             [&server, reply = std::move(reply)](const InferResponse& result) {

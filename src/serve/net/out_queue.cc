@@ -2,10 +2,11 @@
 
 #include <algorithm>
 
+#include "serve/message.h"
+
 namespace weft::serve {
 namespace {
 
-constexpr size_t kWorthKeeping = 4096;  // bytes: less is copied sooner than described to the system
 constexpr size_t kMostJoined = 64 << 10;  // of small ones in one piece
 
 }  // namespace
@@ -13,16 +14,16 @@ constexpr size_t kMostJoined = 64 << 10;  // of small ones in one piece
 void OutQueue::Append(std::string_view bytes) {
   if (bytes.empty()) return;
   size_ += bytes.size();
-  const bool joined = !pieces_.empty() && pieces_.back().message == nullptr &&
+  const bool joined = !pieces_.empty() && pieces_.back().owner == nullptr &&
                       pieces_.back().copied.size() + bytes.size() <= kMostJoined;
   if (!joined) pieces_.emplace_back();
   pieces_.back().copied += bytes;
 }
 
-void OutQueue::Append(const std::shared_ptr<const std::string>& message, std::string_view part) {
+void OutQueue::Append(const std::shared_ptr<const void>& owner, std::string_view part) {
   if (part.size() < kWorthKeeping) return Append(part);
   size_ += part.size();
-  pieces_.push_back({{}, message, part});
+  pieces_.push_back({{}, owner, part});
 }
 
 std::string_view OutQueue::front() const {

@@ -1,5 +1,5 @@
-// Bytes on their way to a socket, in order: small ones joined, large messages where they lie, so
-// that a tensor is copied once, into its message, and by the system.
+// Bytes on their way to a socket, in order: small ones joined, tensors where they lie, so that only
+// the system copies them.
 #pragma once
 
 #include <sys/uio.h>
@@ -16,8 +16,8 @@ namespace weft::serve {
 class OutQueue {
  public:
   void Append(std::string_view bytes);  // copied
-  // A part of a message, which is kept until it is sent; copied where that is less work.
-  void Append(const std::shared_ptr<const std::string>& message, std::string_view part);
+  // A part of a message, whose owner is kept until it is sent; copied where that is less work.
+  void Append(const std::shared_ptr<const void>& owner, std::string_view part);
   size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
   // The first pieces, as many as fit; how many those are.
@@ -28,9 +28,9 @@ class OutQueue {
  private:
   struct Piece {
     std::string copied;
-    std::shared_ptr<const std::string> message;  // null: copied
-    std::string_view part;                       // of the message
-    std::string_view bytes() const { return message != nullptr ? part : copied; }
+    std::shared_ptr<const void> owner;  // of the part; null: copied
+    std::string_view part;
+    std::string_view bytes() const { return owner != nullptr ? part : copied; }
   };
   std::deque<Piece> pieces_;
   size_t at_ = 0;  // in the first

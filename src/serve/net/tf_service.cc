@@ -83,12 +83,11 @@ void Predict(Server& server, const Gate* gate, const CallRef& call) {
     status = InvalidArgument("not a PredictRequest");
   if (status) status = ReadPredict(request, infer);
   if (!status) return facts.End(status, {});
-  InferCall(server, facts, std::move(infer),
-            [](const InferResponse& result) -> Result<std::string> {
-              tfs::PredictResponse response;
-              FillPredict(result, response);
-              return ToMessage(response);
-            });
+  InferCall(server, facts, std::move(infer), [](const InferResponse& result) -> Result<Message> {
+    tfs::PredictResponse response;
+    FillPredict(result, response);
+    return ToMessage(response);
+  });
 }
 
 }  // namespace
