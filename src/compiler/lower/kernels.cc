@@ -108,6 +108,11 @@ double Combined(const Instruction& i) {
   }
 }
 
+// What a gather reads lies in several arrays, in which of them is known of each lane only.
+bool ReadsFromConcatenate(const Instruction& gather) {
+  return gather.operand(0)->op() == HloOp::kConcatenate;
+}
+
 }  // namespace
 
 LoopShape ShapeOf(const LowerContext& cx, const KernelBody& body, const Dims& dims) {
@@ -142,6 +147,9 @@ LoopShape ShapeOf(const LowerContext& cx, const KernelBody& body, const Dims& di
     bool wide = i->op() == HloOp::kPower && IsFloat(i->shape().dtype()) && !cx.serial &&
                 elements <= kFewElements;
     DType dtype = wide ? DType::kF64 : i->shape().dtype();
+    // Lanes are read one by one, each at an index of 32 bits.
+    bool scattered = i->op() == HloOp::kGather && ReadsFromConcatenate(*i);
+    if (scattered && ByteWidth(dtype) < ByteWidth(DType::kS32)) dtype = DType::kS32;
     if (!i->shape().IsScalar()) note(dtype, times * ElementCost(*i));
     cost += times * ElementCost(*i);
   }
