@@ -1,6 +1,7 @@
 // Asynchronous collectives: the same results as in place, while devices go on.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <numeric>
 
@@ -162,6 +163,95 @@ TEST(AsyncCollective, WhoNeverComesIsADeadlock) {
       nullptr, 0, true);
   ASSERT_FALSE(status.has_value());
   EXPECT_EQ(status.error().message(), "deadlock: device 0 waits at meet, 1 finished");
+}
+
+// A step as schedules have it: the weights of the next layer are gathered while this one computes,
+// the gradients of the last are scattered behind it. Several transfers of a device are in flight.
+class ShardedStep {
+ public:
+  static constexpr size_t kLayers = 4, kShard = 512, kDevices = 8;
+
+  ShardedStep() : program_(*program::Parse(Text())) {
+    for (Arrays& a : arrays_) {
+      a.resize(3 * kLayers);
+      for (size_t l = 0; l < kLayers; ++l) {
+        a[3 * l].resize(kShard);
+        a[3 * l + 1].resize(kDevices * kShard);
+        a[3 * l + 2].resize(kShard);
+      }
+    }
+  }
+
+  // Weights of device d, layer l, round r are d + l + r; gradients twice that of their owner.
+  Status Run(DeviceGroup& group, int64_t device, int round) {
+    Arrays& a = arrays_[static_cast<size_t>(device)];
+    auto start = [&](size_t l, bool gathers) {
+      auto bytes = [&](size_t k) { return std::as_writable_bytes(std::span(a[k])); };
+      std::span<std::byte> memory[] = {bytes(gathers ? 3 * l : 3 * l + 1),
+                                       bytes(gathers ? 3 * l + 1 : 3 * l + 2)};
+      return group.Start(program_, program_.steps[4 * l + (gathers ? 0 : 2)], device, memory);
+    };
+    auto begin = [&](size_t l) {
+      std::ranges::fill(a[3 * l], static_cast<float>(static_cast<size_t>(device) + l) +
+                                      static_cast<float>(round));
+      return start(l, true);
+    };
+    TRY(begin(0));
+    for (size_t l = 0; l < kLayers; ++l) {
+      if (l + 1 < kLayers) TRY(begin(l + 1));
+      TRY(group.Wait(StrCat("g", l), device));
+      for (float& x : a[3 * l + 1]) x *= 2;
+      TRY(start(l, false));
+      if (l > 0) TRY(Check(group, device, l - 1, round));
+    }
+    return Check(group, device, kLayers - 1, round);
+  }
+
+ private:
+  using Arrays = std::vector<std::vector<float>>;
+  static std::string Text() {
+    std::string buffers, steps;
+    for (size_t l = 0; l < kLayers; ++l) {
+      StrAppend(buffers, " buffer w", l, ": f32[", kShard, "] parameter ", l);
+      StrAppend(buffers, " buffer f", l, ": f32[", kDevices * kShard, "] temp");
+      StrAppend(buffers, " buffer s", l, ": f32[", kShard, "] result ", l);
+      StrAppend(steps, " async g", l, " gather", l, ": collective all_gather(read w", l,
+                ", write f", l, ") channel ", 2 * l + 1, " wait g", l);
+      StrAppend(steps, " async s", l, " scatter", l, ": collective reduce_scatter add(read f", l,
+                ", write s", l, ") channel ", 2 * l + 2, " wait s", l);
+    }
+    return StrCat("program p devices ", kDevices, buffers, " steps {", steps, " }");
+  }
+  Status Check(DeviceGroup& group, int64_t device, size_t l, int round) {
+    TRY(group.Wait(StrCat("s", l), device));
+    const float want =
+        2 * static_cast<float>(kDevices) *
+        (static_cast<float>(static_cast<size_t>(device) + l) + static_cast<float>(round));
+    for (float x : arrays_[static_cast<size_t>(device)][3 * l + 2]) {
+      if (x != want) return InvalidArgument("layer ", l, ": ", x, " instead of ", want);
+    }
+    return {};
+  }
+
+  Program program_;
+  std::array<Arrays, kDevices> arrays_;
+};
+
+TEST(AsyncCollective, StepsWithSeveralTransfersInFlight) {
+  for (double link : {0.0, 5e7}) {
+    for (int64_t threads : {0, 1, 3}) {
+      ShardedStep step;
+      DeviceGroup group(ShardedStep::kDevices);
+      group.SimulateLink(link);
+      Status status = group.RunAll(
+          [&](int64_t device) -> Status {
+            for (int round = 0; round < 10; ++round) TRY(step.Run(group, device, round));
+            return {};
+          },
+          nullptr, threads, true);
+      EXPECT_TRUE(status.has_value()) << status.error().ToString();
+    }
+  }
 }
 
 }  // namespace

@@ -56,4 +56,25 @@ std::vector<PriorityChoice> PriorityChoices(const Problem& p, const std::vector<
   return choices;
 }
 
+void RulesUnderLimit(const std::vector<PriorityChoice>& choices, double longest,
+                     std::vector<ListRules>& sets) {
+  for (size_t c = 0; c <= kModuleOrderChoice && c < choices.size(); ++c) {
+    for (double part : {1.0, 0.9, 0.8, 0.65, 0.5, 0.3, 0.15}) {
+      for (double horizon : {1.5, 4.0, 10.0, 40.0, std::numeric_limits<double>::infinity()}) {
+        for (bool thrifty : {true, false}) {
+          ListRules rules;
+          rules.name =
+              thrifty ? "critical path within memory, thrifty" : "critical path within memory";
+          rules.choice = c;
+          rules.part = part;
+          rules.horizon = horizon * longest;
+          rules.tight_horizon = 1.5 * longest;
+          rules.thrifty = thrifty;
+          sets.push_back(std::move(rules));
+        }
+      }
+    }
+  }
+}
+
 }  // namespace weft::compiler::schedule

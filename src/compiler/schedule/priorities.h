@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compiler/schedule/problem.h"
+#include "compiler/schedule/search.h"
 
 namespace weft::compiler::schedule {
 
@@ -22,5 +23,10 @@ std::vector<double> NeedTimes(const Problem& problem, const std::vector<int32_t>
 std::vector<PriorityChoice> PriorityChoices(const Problem& problem,
                                             const std::vector<int32_t>& base,
                                             const std::vector<double>& need);
+
+// Adds rule sets by the priorities while there is memory, in the module's order when it becomes
+// scarce.
+void RulesUnderLimit(const std::vector<PriorityChoice>& choices, double longest,
+                     std::vector<ListRules>& sets);
 
 }  // namespace weft::compiler::schedule
