@@ -38,6 +38,17 @@ Status InterpretDeviceId(const Program&, const Step& step, int64_t device,
   return {};
 }
 
+Status VerifyHostRecv(const Program&, const Step& step) {
+  return CheckAccess(step, {Access::kWrite}, "host_recv", "(write data)");
+}
+
+Status InterpretHostRecv(const Program&, const Step&, int64_t,
+                         std::span<const std::span<std::byte>>) {
+  auto error = Unimplemented("the host sends nothing");
+  error.error().Hint("give the data to the program as an argument, or call the host back");
+  return error;
+}
+
 int64_t UnitCost(const Program&, const Step&) {
   return 1;
 }
@@ -94,6 +105,7 @@ Status CheckAccess(const Step& step, std::initializer_list<Access> accesses,
 const Routine* FindRoutine(std::string_view name) {
   static const Routine kRoutines[] = {
       {"device_id", VerifyDeviceId, UnitCost, InterpretDeviceId},
+      {"host_recv", VerifyHostRecv, UnitCost, InterpretHostRecv},
       AttentionGradientRoutine(),
       AttentionRoutine(),
       CholeskyRoutine(),

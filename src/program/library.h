@@ -45,6 +45,9 @@
 //            Messages between the devices of a run, in order: to the target that a pair names for
 //            this device, or to whoever receives; a device that no pair names receives zeroes. Not
 //            known to the interpreter.
+// host_recv  (write data) {}
+//            What the host sends to a running program: an error where it is reached, as nobody
+//            there does.
 // sort       (read x0, x1, ..., write y0, y1, ...) {n [, outer = 1] [, inner = 1] [, order = "asc"]
 //            [, keys = 1] [, zeros_equal = false] [, nans_equal = false] [, comparator = "kernel"]}
 //            Operands are [outer, n, inner]; sorts the tuples of all operands along n, stably. By

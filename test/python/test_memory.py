@@ -104,3 +104,31 @@ def test_prediction_with_transfers_in_flight():
     print(f"predicted {predicted / 1e6:.1f} MB, measured {measured / 1e6:.1f} MB, {100 * (measured / predicted - 1):+.2f} %")
     assert predicted >= 256 << 20
     assert abs(measured - predicted) <= 0.02 * predicted, (predicted, measured)
+
+
+DONATED = """
+import jax, jax.numpy as jnp, numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+def status(what):
+    for line in open('/proc/self/status'):
+        if line.startswith(what): return int(line.split()[1]) * 1024
+cut, n = NamedSharding(Mesh(np.array(jax.devices()), ("d",)), P("d")), 1 << 26
+compiled = jax.jit(lambda x: jnp.sin(x) * 2 + x, donate_argnums=0).lower(jax.ShapeDtypeStruct((n,), jnp.float32, sharding=cut)).compile()
+x = jax.jit(lambda: jnp.arange(n, dtype=jnp.float32), out_shardings=cut)().block_until_ready()
+before = status('VmHWM')
+pointers = {shard.data.unsafe_buffer_pointer() for shard in x.addressable_shards}
+y = compiled(x).block_until_ready()
+assert x.is_deleted() and pointers == {shard.data.unsafe_buffer_pointer() for shard in y.addressable_shards}
+print(y.nbytes, status('VmHWM') - before)
+"""
+
+
+def test_donated_shards():
+    """An elementwise program over 8 devices writes where its donated argument lies: the process hardly grows."""
+    if free_memory() < NEEDED:
+        pytest.skip(f"needs {NEEDED >> 30} GB of free memory, there are {free_memory() / 2**30:.1f}")
+    done = run(DONATED, timeout=600, JAX_PLATFORMS="weft", WEFT_CACHE="0", WEFT_CPU_DEVICES=8)
+    assert done.returncode == 0, done.stderr
+    size, grown = map(int, done.stdout.split())
+    print(f"array {size / 1e6:.1f} MB, grown by {grown / 1e6:.1f} MB, {100 * grown / size:+.2f} %")
+    assert grown <= 0.05 * size, (size, grown)

@@ -206,15 +206,31 @@ Status LowerSend(Subject& subject) {
   return {};
 }
 
-// Nothing has come yet.
+Step LibraryCall(LowerContext& cx, const Instruction& at, program::LibraryStep call, MemValue out) {
+  Step step;
+  step.op = std::move(call);
+  step.uses = {Out(cx.program, cx.Buffer(out))};
+  step.name = at.name();
+  step.source = at.SourceLocation();
+  return step;
+}
+
+// Nothing has come yet. From the host nothing ever does, which is an error where it is reached.
 Status LowerRecv(Subject& subject) {
   LowerContext& cx = subject.cx;
   const Instruction& recv = subject.instruction;
   Steps& steps = subject.steps;
-  if (recv.attrs<hlo::ChannelAttrs>().is_host_transfer || cx.program.devices == 1) {
-    return Unimplemented("recv: no native lowering of transfers from the host");
+  const bool from_host = recv.attrs<hlo::ChannelAttrs>().is_host_transfer;
+  if (!from_host && cx.program.devices == 1) {
+    return Unimplemented("recv: no native lowering on one device");
   }
-  for (MemValue v : cx.memory.Leaves(recv)) FillZeroes(cx, v, recv, steps);
+  const auto made = cx.memory.Leaves(recv);
+  for (MemValue v : made) FillZeroes(cx, v, recv, steps);
+  for (size_t k = 0; from_host && k < made.size(); ++k) {
+    if (made[k] < 0) continue;
+    steps.push_back(LibraryCall(cx, recv, {"host_recv", {}, true}, made[k]));
+    break;
+  }
   return {};
 }
 
@@ -227,12 +243,12 @@ Status LowerRecvDone(Subject& subject) {
   if (start.op() != HloOp::kRecv || made.size() != 2 || made[0] < 0) {
     return Unimplemented("recv-done: no native lowering of this form");
   }
-  Step step;
-  step.op = program::LibraryStep{"device_recv", TRY(ChannelAttrsOf(done, start)), true};
-  step.uses = {Out(cx.program, cx.Buffer(made[0]))};
-  step.name = done.name();
-  step.source = done.SourceLocation();
-  steps.push_back(std::move(step));
+  if (start.attrs<hlo::ChannelAttrs>().is_host_transfer) {
+    FillZeroes(cx, made[0], done, steps);  // not reached
+    return {};
+  }
+  auto attrs = TRY(ChannelAttrsOf(done, start));
+  steps.push_back(LibraryCall(cx, done, {"device_recv", std::move(attrs), true}, made[0]));
   return {};
 }
 
