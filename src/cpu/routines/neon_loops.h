@@ -41,6 +41,9 @@ constexpr int kNeonSums = 24, kNeonRows = 8, kNeonVectors = 3;
       "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27",  \
       "v28", "v29", "v30", "v31"
 
+// Panels of a stream from L2, one after the other in memory: so many bytes ahead.
+#define WEFT_AHEAD(AT) "prfm pldl1keep, [%[a], #" #AT "]\n"
+
 // A row of sums grows by three vectors of b times an element of a.
 #define WEFT_ROW(T, R0, R1, R2, X)            \
   "fmla v" #R0 "." T ", v0." T ", " X "\n"    \
@@ -49,19 +52,19 @@ constexpr int kNeonSums = 24, kNeonRows = 8, kNeonVectors = 3;
 #define WEFT_B "ldp q0, q1, [%[b]]\nldr q2, [%[b], #32]\n"
 #define WEFT_NEXT_B "add %[b], %[b], %[stride]\n"
 
-// One step: all rows, with what is done after the fourth and the fifth.
-#define WEFT_STEP(T, X0, X1, X2, X3, X4, X5, X6, X7, FOURTH, FIFTH)                          \
+// One step: all rows, with what is done after the fourth, the fifth and the sixth.
+#define WEFT_STEP(T, X0, X1, X2, X3, X4, X5, X6, X7, FOURTH, FIFTH, SIXTH)                          \
   WEFT_B WEFT_ROW(T, 8, 9, 10, X0) WEFT_ROW(T, 11, 12, 13, X1) WEFT_ROW(T, 14, 15, 16, X2)   \
   WEFT_NEXT_B WEFT_ROW(T, 17, 18, 19, X3) FOURTH WEFT_ROW(T, 20, 21, 22, X4) FIFTH           \
-  WEFT_ROW(T, 23, 24, 25, X5) WEFT_ROW(T, 26, 27, 28, X6) WEFT_ROW(T, 29, 30, 31, X7)
+  WEFT_ROW(T, 23, 24, 25, X5) SIXTH WEFT_ROW(T, 26, 27, 28, X6) WEFT_ROW(T, 29, 30, 31, X7)
 #define WEFT_STEP_F32(AT, FOURTH, FIFTH)                                                  \
   "ldp q3, q4, [%[a], #" #AT "]\n"                                                        \
   WEFT_STEP("4s", "v3.s[0]", "v3.s[1]", "v3.s[2]", "v3.s[3]", "v4.s[0]", "v4.s[1]",       \
-            "v4.s[2]", "v4.s[3]", FOURTH, FIFTH)
-#define WEFT_STEP_F64(AT, MORE, FOURTH, FIFTH)                                            \
+            "v4.s[2]", "v4.s[3]", FOURTH, FIFTH, "")
+#define WEFT_STEP_F64(AT, MORE, FOURTH, FIFTH, SIXTH)                                            \
   "ldp q3, q4, [%[a], #" #AT "]\nldp q5, q6, [%[a], #" #MORE "]\n"                        \
   WEFT_STEP("2d", "v3.d[0]", "v3.d[1]", "v4.d[0]", "v4.d[1]", "v5.d[0]", "v5.d[1]",       \
-            "v6.d[0]", "v6.d[1]", FOURTH, FIFTH)
+            "v6.d[0]", "v6.d[1]", FOURTH, FIFTH, SIXTH)
 
 // FIRST and SECOND: the steps of an iteration; ONE: the last of an odd number.
 #define WEFT_STEPS(T, FIRST, SECOND, ONE)                                                      \
@@ -91,9 +94,10 @@ inline void NeonSteps(int64_t n, const float*& a, const float*& b, int64_t strid
 inline void NeonSteps(int64_t n, const double*& a, const double*& b, int64_t stride, double* sums,
                       int64_t adds) {
   int64_t pairs = n / 2;
-  WEFT_STEPS("2d", WEFT_STEP_F64(0, 32, "", ""),
-             WEFT_STEP_F64(64, 96, "add %[a], %[a], #128\n", "subs %[pairs], %[pairs], #1\n"),
-             WEFT_STEP_F64(0, 32, "add %[a], %[a], #64\n", ""));
+  WEFT_STEPS("2d", WEFT_STEP_F64(0, 32, "", "", WEFT_AHEAD(1024)),
+             WEFT_STEP_F64(64, 96, "add %[a], %[a], #128\n", "subs %[pairs], %[pairs], #1\n",
+                           WEFT_AHEAD(960)),
+             WEFT_STEP_F64(0, 32, "add %[a], %[a], #64\n", "", ""));
 }
 
 // A step of matrix instructions: pairs of rows of a in registers 0 to 3, pairs of columns of b in 4
@@ -108,7 +112,6 @@ inline void NeonSteps(int64_t n, const double*& a, const double*& b, int64_t str
   WEFT_COL(OP, 11, 17, 23, 29, 7) FIFTH                                               \
   OP(12, 0, 4) OP(18, 1, 4) LAST0 OP(24, 2, 4) OP(30, 3, 4) LAST1                     \
   WEFT_COL(OP, 13, 19, 25, 31, 5)
-#define WEFT_AHEAD(AT) "prfm pldl1keep, [%[a], #" #AT "]\n"
 
 // sums[i * 6 + j], in vectors: the square of two rows and two columns, over `steps` steps.
 #define WEFT_MMLA_STEPS(OP)                                                                    \

@@ -201,8 +201,14 @@ WEFT_INLINE void DirectRows(int64_t used, int64_t n, int64_t k, const T* a, cons
   constexpr int kLanes = kBytes / static_cast<int>(sizeof(T));
   int rows = static_cast<int>(used);
   int64_t j = 0;
-  for (; j + kVectors * kLanes <= n; j += kVectors * kLanes) {
+  // The last four vectors by two and two: sums of one do not keep the units busy.
+  constexpr int kHalves = kVectors == 3 ? 2 : kVectors;
+  auto leaves_one = [&] { return kVectors == 3 && (n - j) / kLanes == 2 * kHalves; };
+  for (; j + kVectors * kLanes <= n && !leaves_one(); j += kVectors * kLanes) {
     Tile<T, kBytes, kRows, kVectors, kDeep>(k, a, b + j, b_k, c + j, ldc, alpha, beta, rows, 0);
+  }
+  for (; j + kHalves * kLanes <= n; j += kHalves * kLanes) {
+    Tile<T, kBytes, kRows, kHalves, kDeep>(k, a, b + j, b_k, c + j, ldc, alpha, beta, rows, 0);
   }
   for (; j + kLanes <= n; j += kLanes) {
     Tile<T, kBytes, kRows, 1>(k, a, b + j, b_k, c + j, ldc, alpha, beta, rows, 0);
