@@ -35,8 +35,8 @@ int64_t TaskSide(const PanelForm& form) {
   return static_cast<int64_t>(std::sqrt(static_cast<double>(SecondCache() / 4 / form.sum)));
 }
 
-// Rows of a task: their panels of one depth, which every panel of b meets again, fill no more than a
-// quarter of L2.
+// Rows of a task: their panels of one depth, which every panel of b meets again, fill no more than
+// a quarter of L2.
 int64_t TaskRows(const PanelForm& form, int64_t depth) {
   int64_t fits = SecondCache() / 4 / (depth * form.element) / form.rows * form.rows;
   return std::clamp(fits, form.rows, RoundUp(TaskSide(form), form.rows));

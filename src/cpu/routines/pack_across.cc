@@ -16,9 +16,9 @@ namespace {
 
 // More rows than a processor's prefetcher follows: lines are asked for some time before.
 template <class T>
-WEFT_TURN_INLINE void AskForRows(const T* const* rows, int64_t p, int64_t kn, int64_t width) {
+WEFT_TURN_INLINE void AskForRows(const T* const* rows, int64_t p, int64_t width) {
   constexpr int64_t kLine = 64 / int64_t{sizeof(T)};
-  if (p % kLine != 0 || p + 4 * kLine >= kn) return;
+  if (p % kLine != 0) return;
   for (int64_t i = 0; i < width; ++i) __builtin_prefetch(rows[i] + p + 4 * kLine);
 }
 
@@ -67,7 +67,7 @@ void TurnAny(const T* const* rows, int64_t kn, int64_t width, T* out) {
   constexpr int64_t kBlock = 16 / int64_t{sizeof(T)};
   int64_t whole = width / kBlock * kBlock;
   for (int64_t p = 0; p < kn; p += kBlock) {
-    AskForRows(rows, p, kn, width);
+    AskForRows(rows, p, width);
     for (int64_t i = 0; i < whole; i += kBlock) {
       TurnBlock(rows + i, p, out + p * width + i, width);
     }
@@ -102,7 +102,7 @@ WEFT_TURN512 void TurnAvx512(const T* const* rows, int64_t kn, int64_t width, T*
   constexpr int64_t kLanes = program::TargetFacts::kLineBytes / 16;
   const auto* from = reinterpret_cast<const void* const*>(rows);
   for (int64_t p = 0; p < kn; p += kBlock) {
-    AskForRows(rows, p, kn, width);
+    AskForRows(rows, p, width);
     int64_t bytes = p * int64_t{sizeof(T)};
     for (int64_t i = 0; i < width; i += kLanes * kBlock) {
       int64_t lanes = std::min(kLanes, (width - i) / kBlock);

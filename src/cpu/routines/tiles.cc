@@ -87,10 +87,16 @@ WEFT_INLINE void NeonTile(int64_t k, const T* a, const T* b, int64_t b_k, T* c, 
                           T alpha, T beta, int used, int skip) {
   typedef T Vector __attribute__((vector_size(16)));
   Vector sums[kNeonRows][kNeonVectors];
-  for (int64_t adds = 0; adds == 0 || k > 0; adds = 1, k -= kRun<T>) {
-    NeonSteps(k < kRun<T> ? k : kRun<T>, a, b, b_k * int64_t{sizeof(T)},
-              reinterpret_cast<T*>(sums), adds);
+  T *kept = reinterpret_cast<T*>(sums), *before = nullptr;
+  bool plain = alpha == 1 && beta == 0 && used == kNeonRows && skip == 0;
+  int64_t stride = b_k * int64_t{sizeof(T)};
+  for (bool last = false; !last; before = kept, k -= kRun<T>) {
+    last = k <= kRun<T>;
+    bool to_c = last && plain;
+    NeonSteps(last ? k : kRun<T>, a, b, stride, before, to_c ? c : kept,
+              to_c ? ldc * int64_t{sizeof(T)} : int64_t{sizeof(sums[0])});
   }
+  if (plain) return;
   StoreTileSums<T, 16, kNeonRows, kNeonVectors>(sums, c, ldc, alpha, beta, used, skip);
 }
 #endif
