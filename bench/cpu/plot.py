@@ -1,6 +1,7 @@
 """Charts without packages: bars and lines on logarithmic axes, as SVG and as text."""
 
 import html
+import itertools
 import math
 
 FONT = 'font-family="sans-serif" font-size="12"'
@@ -70,7 +71,7 @@ def write_lines(path, title, x_name, y_name, series):
   for tick in ys:
     out.append(f'<line x1="{left}" y1="{up(tick):.1f}" x2="{left + width}" y2="{up(tick):.1f}" stroke="#ddd"/>')
     out.append(f'<text x="{left - 6}" y="{up(tick) + 4:.1f}" text-anchor="end">{label(tick)}</text>')
-  for (name, curve), color in zip(series.items(), COLORS):
+  for (name, curve), color in zip(series.items(), itertools.cycle(COLORS)):
     if not curve:
       continue
     line = " ".join(f"{across(x):.1f},{up(y):.1f}" for x, y in curve)

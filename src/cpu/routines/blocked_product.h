@@ -232,6 +232,12 @@ class BlockedProduct {
 
   void StoreTile(const T* sums, int64_t rows, int64_t cols, std::byte* to) const {
     int64_t row = result_.row * ByteWidth(result_.dtype);
+    if (beta_ == 0 && IsStoredAs<T>(result_.dtype)) {
+      for (int64_t i = 0; i < rows; ++i, sums += form_.cols, to += row) {
+        CopyRow(sums, cols, reinterpret_cast<T*>(to));
+      }
+      return;
+    }
     for (int64_t i = 0; i < rows; ++i, sums += form_.cols, to += row) {
       if (beta_ == 0) {
         StoreRun<T>(result_.dtype, sums, cols, to);

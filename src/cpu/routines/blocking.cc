@@ -35,6 +35,13 @@ int64_t TaskSide(const PanelForm& form) {
   return static_cast<int64_t>(std::sqrt(static_cast<double>(SecondCache() / 4 / form.sum)));
 }
 
+// Rows of a task: their panels of one depth, which every panel of b meets again, fill no more than
+// a quarter of L2.
+int64_t TaskRows(const PanelForm& form, int64_t depth) {
+  int64_t fits = SecondCache() / 4 / (depth * form.element) / form.rows * form.rows;
+  return std::clamp(fits, form.rows, RoundUp(TaskSide(form), form.rows));
+}
+
 // Depth of panels: one of b is read again for every panel of a. Between two readings all of a panel
 // of a passes, so that both, and the sums, have to fit in L1 for b to be still there. Even parts.
 void CutDepth(const PanelForm& form, int64_t k, int64_t wish, Blocking& cut) {
@@ -126,7 +133,7 @@ void CutTasks(const PanelForm& form, const ProductSizes& s, Blocking& cut) {
       if (cols <= form.cols) break;
     }
   };
-  int64_t row_parts = CeilDiv(s.m, RoundUp(side, form.rows));
+  int64_t row_parts = CeilDiv(s.m, TaskRows(form, cut.depth));
   for (int64_t more_rows : kQuarters) {
     int64_t rows = EvenPart(s.m, CeilDiv(row_parts * more_rows, 4), form.rows);
     try_rows(rows, CeilDiv(s.n, RoundUp(side, form.cols)));

@@ -57,6 +57,7 @@ struct OneProduct {
   OperandStrides as, bs;
   DType a_type, b_type, c_type;
   double alpha, beta;
+  bool more = false;  // operands of another one follow in memory
 };
 
 template <class T>
@@ -225,6 +226,21 @@ Status MultiplyStream(const Means& means, const OneProduct& s) {
   return {};
 }
 
+// Operands of the next product of a batch, which would come from memory one line after the other:
+// as much as belongs to rows [begin, end) of this one.
+void AskForNext(const OneProduct& s, int64_t begin, int64_t end) {
+  constexpr int64_t kLine = program::TargetFacts::kLineBytes;
+  auto ask = [&](const std::byte* data, int64_t elements, DType type) {
+    int64_t bytes = elements * ByteWidth(type);
+    if (bytes <= program::TargetFacts::kLeastPageBytes) return;  // a prefetcher goes so far
+    for (int64_t at = bytes * begin / s.m; at < bytes * end / s.m; at += kLine) {
+      __builtin_prefetch(data + bytes + at, 0, 2);
+    }
+  };
+  ask(s.a, s.m * s.k, s.a_type);
+  ask(s.b, s.k * s.n, s.b_type);
+}
+
 // A small product: only a is packed, a few rows at a time.
 template <class T>
 void MultiplySmall(const TileKernel<T>& kernel, const OneProduct& s, const RowsDone& done) {
@@ -235,6 +251,7 @@ void MultiplySmall(const TileKernel<T>& kernel, const OneProduct& s, const RowsD
   T alpha = FactorOf<T>(s.alpha), beta = FactorOf<T>(s.beta);
   for (int64_t i = 0; i < s.m; i += kernel.rows) {
     int64_t used = std::min<int64_t>(kernel.rows, s.m - i);
+    if (s.more) AskForNext(s, i, i + used);
     for (int64_t p = 0; p == 0 || p < s.k; p += kSmallDepth) {
       int64_t kn = std::min(kSmallDepth, s.k - p);
       left.Pack(i, used, p, kn, kernel.rows, panel);
@@ -603,6 +620,7 @@ class Gemm : public PreparedRoutine {
     OneProduct one = Product(context.memory[0] + i * s.m * s.k * ByteWidth(s.a),
                              context.memory[1] + i * s.k * s.n * ByteWidth(s.b),
                              context.memory[2] + i * s.m * s.n * ByteWidth(s.c));
+    one.more = i + 1 < s.batch;
     if (s.c == DType::kC64) return MultiplyComplex<float>(means, one, done);
     if (s.c == DType::kC128) return MultiplyComplex<double>(means, one, done);
     return WithSumType(s.c, [&]<class T>() { return MultiplyOne<T>(means, one, done); });

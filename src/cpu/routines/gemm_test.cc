@@ -1,4 +1,5 @@
 #include "cpu/routines/routine_testing.h"
+#include "cpu/routines/tiles.h"
 
 namespace weft::cpu {
 namespace {
@@ -74,6 +75,42 @@ TEST(Gemm, AllShapes) {
                     ToleranceOf(dtype));
         }
       }
+    }
+  }
+}
+
+// Small whole numbers, so that sums are exact in any order: at every depth around a run of sums,
+// and b in panels or where it lies with more columns than are asked for.
+template <class T>
+void CheckTile(int64_t k, T alpha, T beta) {
+  const TileKernel<T>& tile = *FindTileKernel<T>(INT64_MAX);
+  int64_t rows = tile.rows, cols = tile.cols, apart = cols + 5;
+  auto value = [](int64_t i) { return static_cast<T>(i * 7 % 11 - 5); };
+  std::vector<T> a(static_cast<size_t>(rows * k)), packed(static_cast<size_t>(cols * k)),
+      lies(static_cast<size_t>(apart * k)), want(static_cast<size_t>(rows * cols));
+  for (size_t i = 0; i < a.size(); ++i) a[i] = value(static_cast<int64_t>(i));
+  for (int64_t p = 0; p < k; ++p) {
+    for (int64_t j = 0; j < cols; ++j) {
+      T x = value(3 * p + j);
+      packed[static_cast<size_t>(p * cols + j)] = lies[static_cast<size_t>(p * apart + j)] = x;
+      for (int64_t i = 0; i < rows; ++i) {
+        want[static_cast<size_t>(i * cols + j)] += a[static_cast<size_t>(p * rows + i)] * x;
+      }
+    }
+  }
+  for (T& x : want) x = alpha * x + beta * 3;
+  std::vector<T> from_panels(want.size(), 3), from_rows(want.size(), 3);
+  tile.packed(k, a.data(), packed.data(), from_panels.data(), cols, alpha, beta);
+  tile.direct(rows, cols, k, a.data(), lies.data(), apart, from_rows.data(), cols, alpha, beta);
+  EXPECT_EQ(from_panels, want) << "panels, " << k << " deep";
+  EXPECT_EQ(from_rows, want) << "where b lies, " << k << " deep";
+}
+
+TEST(Gemm, TilesOfEveryDepth) {
+  for (int64_t k : {0, 1, 2, 3, 8, 63, 64, 65, 66, 127, 128, 129, 200}) {
+    for (int beta : {0, 1, 2}) {
+      CheckTile<float>(k, 2, static_cast<float>(beta));
+      CheckTile<double>(k, 2, beta);
     }
   }
 }

@@ -23,11 +23,11 @@ static_assert(kRowPairs * kColPairs == kNeonSums);
 // memory, and are asked for 16 lines ahead.
 template <class Mmla>
 void AddSteps(int64_t steps, const std::byte* a, const std::byte* b, typename Mmla::Sums* sums);
-#define WEFT_MMLA_LOOP(MMLA, OP)                                                              \
-  template <>                                                                                 \
-  WEFT_MMLA void AddSteps<MMLA>(int64_t steps, const std::byte* a, const std::byte* b,        \
-                                MMLA::Sums* sums) {                                           \
-    WEFT_MMLA_STEPS(OP);                                                                      \
+#define WEFT_MMLA_LOOP(MMLA, OP)                                                       \
+  template <>                                                                          \
+  WEFT_MMLA void AddSteps<MMLA>(int64_t steps, const std::byte* a, const std::byte* b, \
+                                MMLA::Sums* sums) {                                    \
+    WEFT_MMLA_STEPS(OP);                                                               \
   }
 #define WEFT_BFMMLA(R, ROWS, COLS) "bfmmla v" #R ".4s, v" #ROWS ".8h, v" #COLS ".8h\n"
 #define WEFT_SMMLA(R, ROWS, COLS) "smmla v" #R ".4s, v" #ROWS ".16b, v" #COLS ".16b\n"

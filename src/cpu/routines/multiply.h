@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 
@@ -162,6 +163,19 @@ class ComplexPanels : public PanelSource<T> {
   int64_t vector_stride_, k_stride_;
   bool square_;
 };
+
+// n elements, as often as not those of a row of a tile: copied in vectors, a call takes longer.
+template <class T>
+[[gnu::always_inline]] inline void CopyRow(const void* from, int64_t n, T* to) {
+  constexpr int64_t kVector = program::TargetFacts::kNarrowLanes * int64_t{sizeof(float)};
+  switch (n * int64_t{sizeof(T)}) {
+    case kVector: std::memcpy(to, from, kVector); return;
+    case 2 * kVector: std::memcpy(to, from, 2 * kVector); return;
+    case 3 * kVector: std::memcpy(to, from, 3 * kVector); return;
+    case 4 * kVector: std::memcpy(to, from, 4 * kVector); return;
+    default: std::memcpy(to, from, static_cast<size_t>(n) * sizeof(T)); return;
+  }
+}
 
 // n consecutive elements to T, and back.
 template <class T>

@@ -8,6 +8,7 @@
 #include "cpu/routines/machine.h"
 #include "program/sum_order.h"
 #include "program/target_facts.h"
+#include "program/work_bounds.h"
 
 namespace weft::cpu {
 namespace {
@@ -20,8 +21,23 @@ constexpr int64_t kFewCols = program::TargetFacts::kFirstLevelBytes / 64;
 constexpr int64_t kMostRowsAtOnce = program::TargetFacts::kVectorRegisters,
                   kMostCols = program::TargetFacts::kUsualLanes;
 
+// Groups of as many rows as a panel has: what one has read of b comes from L1 for the next.
+constexpr int64_t kMostGroups = program::CodeBounds::kCopies / 2;
+
+int64_t GroupsOf(const NarrowKernel& kernel, const FewRowsProduct& s) {
+  return CeilDiv(s.m, kernel.rows);
+}
 int64_t PaddedDepth(const NarrowRows& rows, int64_t k) {
   return RoundUp(k, rows.depth);
+}
+// Bytes of the panel of a group.
+int64_t GroupBytes(const NarrowKernel& kernel, const FewRowsProduct& s) {
+  const NarrowRows& rows = *FindNarrowRows(kernel, s.a.dtype, s.b.dtype);
+  return kernel.rows * PaddedDepth(rows, s.k) * kernel.element_bytes();
+}
+// Of a task: sums of all groups stay in L1.
+int64_t ColumnsOf(const NarrowKernel& kernel, const FewRowsProduct& s) {
+  return kFewCols / GroupsOf(kernel, s);
 }
 
 // Sums of a task: of some columns, by every row.
@@ -33,14 +49,15 @@ class FewRowsTask {
       : s_(s),
         rows_(*FindNarrowRows(kernel, s.a.dtype, s.b.dtype)),
         tile_rows_(kernel.rows),
-        pairs_(CeilDiv(s.m, 2)),
+        groups_(GroupsOf(kernel, s)),
         element_(kernel.element_bytes()),
         panel_(panel),
+        panel_bytes_(GroupBytes(kernel, s)),
         first_(first),
         columns_(columns),
         padded_(RoundUp(columns, rows_.cols)) {
-    CHECK(rows_.depth <= kMostRowsAtOnce && rows_.cols <= kMostCols && padded_ <= kFewCols);
-    CHECK(s.m <= kernel.rows && kernel.rows <= kMostCols);
+    CHECK(rows_.depth <= kMostRowsAtOnce && rows_.cols <= kMostCols);
+    CHECK(groups_ * padded_ <= kFewCols && kernel.rows <= kMostCols);
     ClearSums();
   }
 
@@ -62,11 +79,17 @@ class FewRowsTask {
   // Those of integers are exact.
   static constexpr bool kSumsElsewhere = std::is_same_v<T, float>;
 
-  int64_t sum_count() const { return pairs_ * 2 * padded_; }
-  std::byte* SumsAt(int64_t column) {
-    return reinterpret_cast<std::byte*>(sums_ + pairs_ * 2 * column);
+  int64_t sum_count() const { return groups_ * tile_rows_ * padded_; }
+  int64_t PairsOf(int64_t group) const {
+    return CeilDiv(std::min(tile_rows_, s_.m - group * tile_rows_), 2);
   }
-  const std::byte* PanelAt(int64_t p) const { return panel_ + p * tile_rows_ * element_; }
+  std::byte* SumsAt(int64_t group, int64_t column) {
+    int64_t at = group * tile_rows_ * padded_ + PairsOf(group) * 2 * column;
+    return reinterpret_cast<std::byte*>(sums_ + at);
+  }
+  const std::byte* PanelAt(int64_t group, int64_t p) const {
+    return panel_ + group * panel_bytes_ + p * tile_rows_ * element_;
+  }
   const std::byte* At(int64_t column, int64_t p) const {
     return s_.b.data + ((first_ + column) * s_.b.vector_stride + p * s_.b.k_stride) * element_;
   }
@@ -91,8 +114,11 @@ class FewRowsTask {
       std::memcpy(copies[q], rows[q] + whole * element_, static_cast<size_t>(rest * element_));
     }
     int64_t ahead = p + 2 * rows_.depth <= s_.k ? rows_.depth * s_.b.k_stride * element_ : 0;
-    rows_.by_rows(pairs_, whole, PanelAt(p), rows, ahead, SumsAt(0));
-    if (rest > 0) rows_.by_rows(pairs_, rows_.cols, PanelAt(p), last, 0, SumsAt(whole));
+    for (int64_t g = 0; g < groups_; ++g) {
+      int64_t pairs = PairsOf(g);
+      rows_.by_rows(pairs, whole, PanelAt(g, p), rows, g == 0 ? ahead : 0, SumsAt(g, 0));
+      if (rest > 0) rows_.by_rows(pairs, rows_.cols, PanelAt(g, p), last, 0, SumsAt(g, whole));
+    }
   }
 
   // Columns past the last one are that one again; elements past the end are zeroes.
@@ -105,8 +131,12 @@ class FewRowsTask {
       last[c] = copies[c];
       std::memcpy(copies[c], columns[c] + whole * element_, static_cast<size_t>(rest * element_));
     }
-    rows_.by_columns(pairs_, whole, PanelAt(k0), columns, SumsAt(j));
-    if (rest > 0) rows_.by_columns(pairs_, rows_.depth, PanelAt(k0 + whole), last, SumsAt(j));
+    for (int64_t g = 0; g < groups_; ++g) {
+      int64_t pairs = PairsOf(g);
+      rows_.by_columns(pairs, whole, PanelAt(g, k0), columns, SumsAt(g, j));
+      if (rest == 0) continue;
+      rows_.by_columns(pairs, rows_.depth, PanelAt(g, k0 + whole), last, SumsAt(g, j));
+    }
   }
 
   void StoreRow(int64_t i) {
@@ -114,9 +144,11 @@ class FewRowsTask {
     int64_t bytes = ByteWidth(s_.result.dtype);
     std::byte* to = s_.result.data + (i * s_.result.row + first_) * bytes;
     T out[kFewCols], old[kFewCols];
+    int64_t group = i / tile_rows_, row = i % tile_rows_, pairs = PairsOf(group);
     for (int64_t j = 0; j < columns_; ++j) {
-      int64_t square = (j / rows_.cols * pairs_ + i / 2) * rows_.cols / 2 + j % rows_.cols / 2;
-      int64_t at = 4 * square + (rows_.turned ? j % 2 * 2 + i % 2 : i % 2 * 2 + j % 2);
+      int64_t square = (j / rows_.cols * pairs + row / 2) * rows_.cols / 2 + j % rows_.cols / 2;
+      int64_t at = 4 * square + (rows_.turned ? j % 2 * 2 + row % 2 : row % 2 * 2 + j % 2);
+      at += group * tile_rows_ * padded_;
       out[j] = elsewhere ? static_cast<T>(totals_[at]) : sums_[at];
     }
     if (s_.adds) {
@@ -128,9 +160,9 @@ class FewRowsTask {
 
   const FewRowsProduct& s_;
   const NarrowRows& rows_;
-  int64_t tile_rows_, pairs_, element_;
+  int64_t tile_rows_, groups_, element_;
   const std::byte* panel_;
-  int64_t first_, columns_, padded_;
+  int64_t panel_bytes_, first_, columns_, padded_;
   alignas(64) T sums_[kFewCols * kMostCols];
   double totals_[kSumsElsewhere ? kFewCols * kMostCols : 1];
 };
@@ -138,13 +170,13 @@ class FewRowsTask {
 }  // namespace
 
 bool TakesFewRows(const NarrowKernel& kernel, const FewRowsProduct& s) {
-  return s.m <= kernel.rows && s.n >= kMostCols && (s.b.vector_stride == 1 || s.b.k_stride == 1) &&
-         FindNarrowRows(kernel, s.a.dtype, s.b.dtype) != nullptr;
+  bool by_rows = s.b.vector_stride == 1;
+  return GroupsOf(kernel, s) <= (by_rows ? kMostGroups : 1) && s.n >= kMostCols &&
+         (by_rows || s.b.k_stride == 1) && FindNarrowRows(kernel, s.a.dtype, s.b.dtype) != nullptr;
 }
 
 int64_t FewRowsScratch(const NarrowKernel& kernel, const FewRowsProduct& s) {
-  const NarrowRows& rows = *FindNarrowRows(kernel, s.a.dtype, s.b.dtype);
-  return kernel.rows * PaddedDepth(rows, s.k) * kernel.element_bytes();
+  return GroupsOf(kernel, s) * GroupBytes(kernel, s);
 }
 
 template <class T>
@@ -152,13 +184,17 @@ Status MultiplyFewRows(const Means& means, const NarrowKernel& kernel, const Few
   int64_t bytes = FewRowsScratch(kernel, s);
   auto panel = TRY(Scratch<std::byte>::New(means, bytes));
   std::fill_n(panel.data(), bytes, std::byte{0});
-  PackNarrow(kernel, true, s.a, s.b.dtype, 0, s.m, 0, s.k, bytes, panel.data());
-  int64_t tasks = CeilDiv(s.n, kFewCols);
-  double cost = static_cast<double>(s.k * kFewCols * kernel.element_bytes()) / kCoreReads;
+  int64_t group = GroupBytes(kernel, s);
+  for (int64_t i = 0; i < s.m; i += kernel.rows) {
+    PackNarrow(kernel, true, s.a, s.b.dtype, i, std::min<int64_t>(kernel.rows, s.m - i), 0, s.k,
+               group, panel.data() + i / kernel.rows * group);
+  }
+  int64_t columns = ColumnsOf(kernel, s), tasks = CeilDiv(s.n, columns);
+  double cost = static_cast<double>(s.k * columns * kernel.element_bytes()) / kCoreReads;
   ForPieces(means.pool, tasks, cost, [&](int64_t begin, int64_t end) {
     for (int64_t task = begin; task < end; ++task) {
-      int64_t first = task * kFewCols;
-      FewRowsTask<T>(kernel, s, panel.data(), first, std::min(kFewCols, s.n - first)).Run();
+      int64_t first = task * columns;
+      FewRowsTask<T>(kernel, s, panel.data(), first, std::min(columns, s.n - first)).Run();
     }
   });
   return {};

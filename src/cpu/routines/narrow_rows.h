@@ -12,8 +12,9 @@ struct FewRowsProduct {
   bool adds;  // to what is there
 };
 
-// Whether the rows are those of one panel, one stride of b is 1, and the processor has what it
-// takes: more rows are multiplied no slower by packed panels.
+// Whether the rows are those of one panel, or of two by a matrix whose rows are consecutive, one
+// stride of b is 1, and the processor has what it takes: more rows are multiplied no slower by
+// packed panels.
 bool TakesFewRows(const NarrowKernel& kernel, const FewRowsProduct& s);
 // T: float for bf16, uint32_t for int8. The order of sums depends on k alone.
 template <class T>

@@ -130,7 +130,8 @@ void StridedPanels<T>::PackMany(int64_t first, int64_t count, int64_t k0, int64_
   if (vector_stride_ != 1 || k_stride_ == 1) {
     return PanelSource<T>::PackMany(first, count, k0, kn, width, panel, out);
   }
-  int64_t bytes = ByteWidth(dtype_);
+  int64_t bytes = ByteWidth(dtype_), whole = count / width * width;
+  bool as_is = IsStoredAs<T>(dtype_);
   const std::byte* from = data_ + (first + k0 * k_stride_) * bytes;
   for (int64_t p = 0; p < kn; ++p, from += k_stride_ * bytes) {
     const std::byte* ahead = from + kRowsAhead * k_stride_ * bytes;
@@ -138,7 +139,9 @@ void StridedPanels<T>::PackMany(int64_t first, int64_t count, int64_t k0, int64_
       __builtin_prefetch(ahead + at);
     }
     T* to = out + p * width;
-    for (int64_t at = 0; at < count; at += width, to += panel) {
+    int64_t at = 0;
+    for (; as_is && at < whole; at += width, to += panel) CopyRow(from + at * bytes, width, to);
+    for (; at < count; at += width, to += panel) {
       int64_t n = std::min(width, count - at);
       LoadRun<T>(dtype_, from + at * bytes, n, to);
       std::fill(to + n, to + width, T(0));

@@ -87,10 +87,16 @@ WEFT_INLINE void NeonTile(int64_t k, const T* a, const T* b, int64_t b_k, T* c, 
                           T alpha, T beta, int used, int skip) {
   typedef T Vector __attribute__((vector_size(16)));
   Vector sums[kNeonRows][kNeonVectors];
-  for (int64_t adds = 0; adds == 0 || k > 0; adds = 1, k -= kRun<T>) {
-    NeonSteps(k < kRun<T> ? k : kRun<T>, a, b, b_k * int64_t{sizeof(T)},
-              reinterpret_cast<T*>(sums), adds);
+  T *kept = reinterpret_cast<T*>(sums), *before = nullptr;
+  bool plain = alpha == 1 && beta == 0 && used == kNeonRows && skip == 0;
+  int64_t stride = b_k * int64_t{sizeof(T)};
+  for (bool last = false; !last; before = kept, k -= kRun<T>) {
+    last = k <= kRun<T>;
+    bool to_c = last && plain;
+    NeonSteps(last ? k : kRun<T>, a, b, stride, before, to_c ? c : kept,
+              to_c ? ldc * int64_t{sizeof(T)} : int64_t{sizeof(sums[0])});
   }
+  if (plain) return;
   StoreTileSums<T, 16, kNeonRows, kNeonVectors>(sums, c, ldc, alpha, beta, used, skip);
 }
 #endif
@@ -201,8 +207,14 @@ WEFT_INLINE void DirectRows(int64_t used, int64_t n, int64_t k, const T* a, cons
   constexpr int kLanes = kBytes / static_cast<int>(sizeof(T));
   int rows = static_cast<int>(used);
   int64_t j = 0;
-  for (; j + kVectors * kLanes <= n; j += kVectors * kLanes) {
+  // The last four vectors by two and two: sums of one do not keep the units busy.
+  constexpr int kHalves = kVectors == 3 ? 2 : kVectors;
+  auto leaves_one = [&] { return kVectors == 3 && (n - j) / kLanes == 2 * kHalves; };
+  for (; j + kVectors * kLanes <= n && !leaves_one(); j += kVectors * kLanes) {
     Tile<T, kBytes, kRows, kVectors, kDeep>(k, a, b + j, b_k, c + j, ldc, alpha, beta, rows, 0);
+  }
+  for (; j + kHalves * kLanes <= n; j += kHalves * kLanes) {
+    Tile<T, kBytes, kRows, kHalves, kDeep>(k, a, b + j, b_k, c + j, ldc, alpha, beta, rows, 0);
   }
   for (; j + kLanes <= n; j += kLanes) {
     Tile<T, kBytes, kRows, 1>(k, a, b + j, b_k, c + j, ldc, alpha, beta, rows, 0);
