@@ -64,7 +64,7 @@ RunHandler::RunHandler(SchedulerOptions options, TaskRunner& runner)
   auto start = [&](int count, std::string_view name, Crew crew) {
     threads_of_[static_cast<size_t>(crew)] = count;
     for (int i = 0; i < count; ++i) {
-      const int core = own_cores_ && crew == Crew::kOthers && count <= cores_ ? i : -1;
+      const int core = own_cores_ && crew == Crew::kLeftover && count <= cores_ ? i : -1;
       threads_.emplace_back([this, label = StrCat(name, i), crew, core] {
         trace::NameThread(label);
         Work(crew, core);
@@ -159,8 +159,8 @@ bool RunHandler::RunHere(const TaskRef& task) {
 }
 
 RunHandler::Crew RunHandler::CrewOfOthers(Time now) const {
-  bool crowded = others_only_ && now < crowded_until_ && now >= leftover_from_;
-  return crowded ? Crew::kLeftover : Crew::kOthers;
+  const bool behind = own_cores_ || now < crowded_until_;
+  return others_only_ && behind && now >= leftover_from_ ? Crew::kLeftover : Crew::kOthers;
 }
 
 int RunHandler::UsersOf(int core) const {
@@ -308,7 +308,7 @@ bool RunHandler::Drain(Time deadline) {
 
 std::vector<RunHandler::CrewFacts> RunHandler::Crews() const {
   constexpr std::string_view kNames[kCrews] = {"high", "high, when those are busy", "others",
-                                               "others, while requests are turned away"};
+                                               "others, behind"};
   const int kept = own_cores_ ? CoresForReceivers(cores_) : 0;
   const std::string high_cores =
       kept > 0 ? StrCat("begin on the last ", cores_ - kept) : "any core";
@@ -325,7 +325,7 @@ std::vector<RunHandler::CrewFacts> RunHandler::Crews() const {
                                           : "SCHED_OTHER";
     fact.cores = crew == Crew::kHigh      ? high_cores
                  : crew == Crew::kHighToo ? StrCat("begin on the first ", kept)
-                 : crew == Crew::kOthers && own_cores_ && threads_of_[c] <= cores_
+                 : crew == Crew::kLeftover && own_cores_ && threads_of_[c] <= cores_
                      ? "one each, for runs of one thread"
                      : "any core";
     fact.turn = IsHigh(crew) || crew == turn;

@@ -51,10 +51,10 @@ class Starvation {
 // shares the cores with others has few threads, so that none of a loop's waits long for one that
 // was put behind.
 //
-// Where the cores are the server's own each thread of the first set, and of the high class, keeps
-// to one, and whoever wakes one of them takes the thread of a core on which nothing runs and nobody
-// receives: the system would put a thread that wakes behind a run although another core idles, and
-// would let a run displace a thread that receives.
+// Where the cores are the server's own the others always run on threads that stand behind: a thread
+// that receives never waits for a run, and is not displaced by one. Each of these threads, and of
+// the high class, keeps to a core, and whoever wakes one takes that of a core on which nothing runs
+// and nobody receives: the system would put two runs on one core while another idles.
 class RunHandler {
  public:
   RunHandler(SchedulerOptions options, TaskRunner& runner);
@@ -79,7 +79,7 @@ class RunHandler {
   Load load() const WEFT_EXCLUDES(mutex_);
   // Whether a core has nothing to run, as far as runs tell: a thread may look for work there
   // without sleeping.
-  bool HasIdleCore() const { return under_way_.load(std::memory_order_relaxed) < cores_; }
+  bool HasIdleCore() const { return under_way_.load(std::memory_order_relaxed) + 1 < cores_; }
 
   // Threads of one kind: how the system ranks and places them, and whether it is their turn.
   struct CrewFacts {

@@ -23,7 +23,8 @@ constexpr double kPartToWait = 0.5;
 // A request without a deadline is ordered as if it had to begin within so many times its run: each
 // waits in proportion to what it takes, and what is long is passed for so long only.
 constexpr Time kWaitOfRun = 10;
-// What takes so much less than each of the runs under way does not wait for them.
+// What takes so much less than each of the runs under way does not wait for them; nobody waits
+// longer than that part of its own run for the last core.
 constexpr Time kMuchShorter = 4;
 
 }  // namespace
@@ -338,7 +339,7 @@ Time Scheduler::LastCoreFrom(const Task& task) const {
   const bool last = static_cast<int>(running_.size()) + 1 >= options_.cores;
   if (!options_.own_cores || options_.cores < kFewCores || !last) return 0;
   const bool brief = task.cost_ <= kWorthThreads;
-  return brief || task.priority == Priority::kHigh ? 0 : task.arrival + task.cost_;
+  return brief || task.priority == Priority::kHigh ? 0 : task.arrival + task.cost_ / kMuchShorter;
 }
 
 // The shortest of what may begin beside the slots, as a lane and a class of it.

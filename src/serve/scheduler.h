@@ -9,7 +9,7 @@
 // request, and others of the same lane as far as they fit. Runs share the cores: one that is alone
 // has all of them where it gains by that, beside others it has its part. Where the cores are the
 // server's own, the last one that is free is left to receiving and to what is short, unless who
-// waits has waited for as long as it runs: a run never has to give way to what arrives.
+// waits has waited for a part of its own run: runs seldom have to give way to what arrives.
 #pragma once
 
 #include <array>
