@@ -2,7 +2,6 @@
 #include "serve/run_handler.h"
 
 #include <gtest/gtest.h>
-#include <sched.h>
 
 #include <array>
 #include <atomic>
@@ -12,9 +11,6 @@
 #include <random>
 #include <thread>
 #include <vector>
-
-#include "base/cores.h"
-#include "serve/thread_class.h"
 
 namespace weft::serve {
 namespace {
@@ -76,45 +72,9 @@ TEST(RunHandler, SaysHowThreadsAreRanked) {
   EXPECT_EQ(crews[0].cores, "begin on the last 2");
   EXPECT_EQ(crews[1].threads, 1);
   EXPECT_EQ(crews[1].cores, "begin on the first 2");
-  EXPECT_FALSE(crews[2].turn);
+  EXPECT_TRUE(crews[2].turn);
   EXPECT_EQ(crews[3].rank, "SCHED_IDLE");
-  EXPECT_EQ(crews[3].cores, "one each, for runs of one thread");
-  EXPECT_TRUE(crews[3].turn);
-}
-
-// On cores of the server's own a run begins where nobody receives, though its thread slept last.
-TEST(RunHandler, RunsKeepOffCoresThatReceive) {
-  if (AvailableCores() < 2) GTEST_SKIP() << "one core";
-  struct Places final : TaskRunner {
-    void Run(const Scheduler::Batch&) override { core = sched_getcpu(), ran = true; }
-    void Refuse(Task&, Error) override {}
-    std::atomic<int> core = -1;
-    std::atomic<bool> ran = false;
-  } runner;
-  Lane lane({1}, true);
-  lane.Learn(0, kMillisecond);
-  RunHandler handler({.slots = 3, .reserved = 1, .cores = 2, .own_cores = true, .high_slots = 2},
-                     runner);
-  auto all_sleep = [&] {
-    for (const RunHandler::CrewFacts& crew : handler.Crews()) {
-      if (crew.waiting < crew.threads) return false;
-    }
-    return true;
-  };
-  for (int turn = 0; turn < 8; ++turn) {
-    std::thread([&] {
-      UseCores(turn % 2, 1);
-      while (!all_sleep()) std::this_thread::yield();
-      Receiving here;
-      auto task = std::make_shared<Task>();
-      task->lane = &lane;
-      task->arrival = Now();
-      runner.ran = false;
-      handler.Submit(std::move(task));
-      while (!runner.ran) std::this_thread::yield();
-      EXPECT_NE(runner.core, sched_getcpu());
-    }).join();
-  }
+  EXPECT_FALSE(crews[3].turn);
 }
 
 // Short ones run where they arrive and go by long ones, threads of the high class take what is much

@@ -42,51 +42,6 @@ TEST_F(SlotsTest, RunsShareTheCores) {
   EXPECT_EQ(threads(), 1);
 }
 
-// Several threads are tried, and given up where they bring little.
-TEST_F(SlotsTest, SeveralThreadsHaveToPay) {
-  auto threads_after = [&](Time wide) {
-    Make({.slots = 8, .cores = 8});
-    Lane lane({1}, true);
-    lane.Learn(0, kMillisecond);
-    for (int i = 0; i < 10; ++i) {
-      Admit("a", lane);
-      EXPECT_EQ(Next(), "a");
-      now_ += running_.back().threads > 1 ? wide : kMillisecond;
-      Done();
-    }
-    Admit("a", lane);
-    EXPECT_EQ(Next(), "a");
-    const int threads = running_.back().threads;
-    Done();
-    return threads;
-  };
-  EXPECT_EQ(threads_after(900 * kMicrosecond), 1);
-  EXPECT_EQ(threads_after(300 * kMicrosecond), 8);
-}
-
-// Where the cores are the server's own, one is left to receiving and to what is short, until who
-// waits has waited for a quarter of its run.
-TEST_F(SlotsTest, TheLastCoreIsLeftToWhatIsShort) {
-  Make({.slots = 5, .reserved = 1, .cores = 4, .own_cores = true, .high_slots = 4});
-  Lane lane({1}, true), brief({1}, true);
-  lane.Learn(0, kMillisecond);
-  brief.Learn(0, 20 * kMicrosecond);
-  for (int i = 0; i < 4; ++i) Admit(std::string(1, static_cast<char>('a' + i)), lane);
-  EXPECT_EQ(Next(), "a");
-  EXPECT_EQ(Next(), "b");
-  EXPECT_EQ(Next(), "c");
-  EXPECT_EQ(Next(), "-");
-  EXPECT_EQ(wake_, kMillisecond / 4);
-  Admit("s", brief);
-  EXPECT_EQ(Next(), "s");
-  Done(3);
-  Admit("h", lane, kHigh);
-  EXPECT_EQ(Next(), "h");
-  Done(3);
-  now_ = kMillisecond / 4;
-  EXPECT_EQ(Next(), "d");
-}
-
 // Runs of microseconds whose answers take long do not take slots from the others.
 TEST_F(SlotsTest, SlotsGoByTheTimeThatIsLost) {
   Make({.slots = 8, .cores = 8, .least_slots = 2});
