@@ -371,14 +371,12 @@ Scheduler::Decision Scheduler::Next(Time now, Takes takes, bool pass) {
 }
 
 // Down while runs are slowed down more than is bearable, up again by a slot at a time. Only what is
-// in use says something about the limit. Times are summed: of a run of microseconds most is its
-// answer, which says nothing about the cores.
-void Scheduler::Adapt(Time took, Time best) {
-  if (options_.least_slots <= 0 || best == 0) return;
-  took_ += (static_cast<double>(took) - took_) * kSmoothing;
-  best_ += (static_cast<double>(best) - best_) * kSmoothing;
+// in use says something about the limit.
+void Scheduler::Adapt(double slowdown) {
+  if (options_.least_slots <= 0) return;
+  slowdown_ += (slowdown - slowdown_) * kSmoothing;
   if (running() * 2 < limit()) return;
-  double gradient = std::clamp(kBearable * best_ / took_, 0.5, 1.0);
+  double gradient = std::clamp(kBearable / slowdown_, 0.5, 1.0);
   limit_ += (limit_ * gradient + 1 - limit_) * kSmoothing;
   limit_ = std::clamp<double>(limit_, std::max(options_.least_slots, options_.reserved + 1),
                               options_.slots);
@@ -387,7 +385,7 @@ void Scheduler::Adapt(Time took, Time best) {
 void Scheduler::Done(const Batch& batch, Time now) {
   Time took = now - batch.started;
   batch.lane->Learn(batch.bucket, took, running_.size() == 1, batch.threads);
-  if (batch.threads == 1) Adapt(std::max<Time>(took, 1), batch.lane->Best(batch.bucket));
+  if (batch.threads == 1) Adapt(batch.lane->Slowdown(batch.bucket, took));
   running_.erase(batch.id);
   --batch.lane->running_;
   if (batch.slotless) {

@@ -201,7 +201,7 @@ class Scheduler {
   void ShrinkToPay(Batch& batch);
   int ThreadsFor(const Batch& batch) const;
   void Begin(Batch& batch);
-  void Adapt(Time took, Time best);
+  void Adapt(double slowdown);
 
   const SchedulerOptions options_;
   std::map<uint64_t, Lane*> active_;               // lanes with tasks, by their number
@@ -213,8 +213,7 @@ class Scheduler {
   std::array<int, kPriorities> running_by_{};
   size_t queued_ = 0;
   int slotless_ = 0;  // of the runs
-  double limit_ = 1;
-  double took_ = 0, best_ = 0;  // of runs of late, their sums fading: long ones say more
+  double limit_ = 1, slowdown_ = 1;
   uint64_t next_lane_ = 1, next_sequence_ = 1, next_batch_ = 1;
 };
 

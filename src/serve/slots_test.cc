@@ -42,25 +42,6 @@ TEST_F(SlotsTest, RunsShareTheCores) {
   EXPECT_EQ(threads(), 1);
 }
 
-// Runs of microseconds whose answers take long do not take slots from the others.
-TEST_F(SlotsTest, SlotsGoByTheTimeThatIsLost) {
-  Make({.slots = 8, .cores = 8, .least_slots = 2});
-  Lane lane({1}, true), brief({1}, true);
-  lane.Learn(0, kMillisecond);
-  brief.Learn(0, 2 * kMicrosecond);
-  for (int i = 0; i < 200; ++i) {
-    for (int k = 0; k < 6; ++k) Admit("x", k % 2 == 0 ? lane : brief);
-    for (int k = 0; k < 6; ++k) ASSERT_EQ(Next(), "x");
-    const Time begin = now_;
-    for (int k = 5; k >= 0; --k) {
-      now_ = begin + (running_.back().lane == &brief ? 20 * kMicrosecond : kMillisecond);
-      Done(static_cast<size_t>(k));
-    }
-    now_ = begin + kMillisecond;
-  }
-  EXPECT_EQ(scheduler_->limit(), 8);
-}
-
 // Threads of the high class come before the others for the system: they need not wait for a slot.
 TEST_F(SlotsTest, TheHighClassHasSlotsOfItsOwn) {
   using Takes = Scheduler::Takes;
