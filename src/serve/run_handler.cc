@@ -57,17 +57,15 @@ bool Starvation::Add(double slowdown) {
 RunHandler::RunHandler(SchedulerOptions options, TaskRunner& runner)
     : runner_(runner),
       scheduler_(options),
-      runs_on_(static_cast<size_t>(std::max(options.cores, 1)), 0),
       cores_(options.cores),
       own_cores_(options.own_cores),
       others_only_(options.reserved > 0 && options.high_slots > 0) {
   auto start = [&](int count, std::string_view name, Crew crew) {
     threads_of_[static_cast<size_t>(crew)] = count;
     for (int i = 0; i < count; ++i) {
-      const int core = own_cores_ && crew == Crew::kOthers && count <= cores_ ? i : -1;
-      threads_.emplace_back([this, label = StrCat(name, i), crew, core] {
+      threads_.emplace_back([this, label = StrCat(name, i), crew] {
         trace::NameThread(label);
-        Work(crew, core);
+        Work(crew, -1);
       });
     }
   };
@@ -101,12 +99,7 @@ RunHandler::~RunHandler() {
     MutexLock lock(mutex_);
     stopping_ = true;
   }
-  {
-    MutexLock lock(mutex_);
-    for (auto& crew : sleepers_) {
-      for (Sleeper* sleeper : std::exchange(crew, {})) sleeper->wake.notify_one();
-    }
-  }
+  for (std::condition_variable& wake : wake_) wake.notify_all();
   for (std::thread& thread : threads_) thread.join();
 }
 
@@ -163,40 +156,23 @@ RunHandler::Crew RunHandler::CrewOfOthers(Time now) const {
   return crowded ? Crew::kLeftover : Crew::kOthers;
 }
 
-int RunHandler::UsersOf(int core) const {
-  return core < 0 ? 0 : runs_on_[static_cast<size_t>(core)] + ReceiversOn(core);
-}
-
-// Of those on the least used cores the last to sleep: its core is the quickest to wake.
-RunHandler::Sleeper* RunHandler::TakeSleeper(Crew crew) {
-  auto& all = sleepers_[static_cast<size_t>(crew)];
-  Sleeper* best = nullptr;
-  int least = 0;
-  for (Sleeper* sleeper : all) {
-    const int users = UsersOf(sleeper->core);
-    if (best == nullptr || users <= least) best = sleeper, least = users;
-  }
-  std::erase(all, best);
-  return best;
-}
-
 void RunHandler::WakeOne() {
-  Sleeper *high = nullptr, *other = nullptr;
+  bool high = false, other = false;
+  size_t crew = 0, high_crew = static_cast<size_t>(Crew::kHigh);
   {
     MutexLock lock(mutex_);
     if (scheduler_.queued() == 0) return;
     Time now = Now();
+    crew = static_cast<size_t>(CrewOfOthers(now));
     const bool free = scheduler_.MayTake(Scheduler::Takes::kOthers);
-    const bool for_high = scheduler_.MayTake(Scheduler::Takes::kHigh);
-    if (for_high || (!free && MayPass(now) && scheduler_.MayPassRuns(now))) {
-      high = TakeSleeper(Crew::kHigh);
-      if (high == nullptr) high = TakeSleeper(Crew::kHighToo);
-    }
-    if (free || (high == nullptr && !others_only_ && for_high))
-      other = TakeSleeper(CrewOfOthers(now));
+    if (waiting_[high_crew] == 0) high_crew = static_cast<size_t>(Crew::kHighToo);
+    high = waiting_[high_crew] > 0 && (scheduler_.MayTake(Scheduler::Takes::kHigh) ||
+                                       (!free && MayPass(now) && scheduler_.MayPassRuns(now)));
+    other = waiting_[crew] > 0 &&
+            (free || (!high && !others_only_ && scheduler_.MayTake(Scheduler::Takes::kHigh)));
   }
-  if (high != nullptr) high->wake.notify_one();
-  if (other != nullptr) other->wake.notify_one();
+  if (high) wake_[high_crew].notify_one();
+  if (other) wake_[crew].notify_one();
 }
 
 void RunHandler::Cancel(Task& task) {
@@ -209,7 +185,7 @@ void RunHandler::Cancel(Task& task) {
     runner_.Refuse(task, Error(Code::kCancelled, "the request was cancelled"));
 }
 
-bool RunHandler::RunBatch(const Scheduler::Batch& batch, int core) {
+bool RunHandler::RunBatch(const Scheduler::Batch& batch) {
   under_way_.fetch_add(1, std::memory_order_relaxed);
   {
     ThreadLimit limit(batch.threads);
@@ -220,7 +196,6 @@ bool RunHandler::RunBatch(const Scheduler::Batch& batch, int core) {
   {
     MutexLock lock(mutex_);
     scheduler_.Done(batch, Now());
-    if (core >= 0) --runs_on_[static_cast<size_t>(core)];
     idle = draining_ && scheduler_.Idle();
     more = scheduler_.queued() > 0;
   }
@@ -240,7 +215,7 @@ void RunHandler::JudgeLeftover(const Scheduler::Batch& batch) {
 }
 
 // What is next for a thread of the crew; nothing: it was waited, or it is to end.
-std::optional<Scheduler::Decision> RunHandler::NextFor(Crew crew, Sleeper& self, bool& ends) {
+std::optional<Scheduler::Decision> RunHandler::NextFor(Crew crew, bool& ends) {
   using Takes = Scheduler::Takes;
   const size_t index = static_cast<size_t>(crew);
   Takes takes = IsHigh(crew) ? Takes::kHigh : others_only_ ? Takes::kOthers : Takes::kAll;
@@ -250,32 +225,30 @@ std::optional<Scheduler::Decision> RunHandler::NextFor(Crew crew, Sleeper& self,
   if (turn == crew) {
     bool pass = IsHigh(crew) && MayPass(now);
     Scheduler::Decision decision = scheduler_.Next(now, takes, pass);
-    if (decision.batch && self.core >= 0) ++runs_on_[static_cast<size_t>(self.core)];
     if (decision.batch || !decision.expired.empty()) return decision;
     until = decision.wake;
   } else if (scheduler_.queued() > 0) {
-    if (Sleeper* other = TakeSleeper(turn)) other->wake.notify_one();
+    wake_[static_cast<size_t>(turn)].notify_one();
   }
   ends = stopping_;
   if (ends) return std::nullopt;
-  sleepers_[index].push_back(&self);
+  ++waiting_[index];
   if (until == kNever) {
-    mutex_.Wait(self.wake);
+    mutex_.Wait(wake_[index]);
   } else {
-    mutex_.WaitUntil(self.wake, ToClock(until));
+    mutex_.WaitUntil(wake_[index], ToClock(until));
   }
-  std::erase(sleepers_[index], &self);  // nobody woke it: it was time
+  --waiting_[index];
   return std::nullopt;
 }
 
 void RunHandler::Work(Crew crew, int core) {
   if (crew == Crew::kLeftover) StandBehind(own_cores_);
   if (IsHigh(crew)) UseSlices(kHighSlice);
-  Sleeper self{core, {}};
   bool home = false;  // on its core
   for (bool ends = false; !ends;) {
     if (core >= 0 && !std::exchange(home, true)) UseCores(core, 1);
-    std::optional<Scheduler::Decision> decision = NextFor(crew, self, ends);
+    std::optional<Scheduler::Decision> decision = NextFor(crew, ends);
     if (!decision) continue;
     // Loops of several threads are on all of them.
     const bool spreads = decision->batch && decision->batch->threads > 1;
@@ -285,7 +258,7 @@ void RunHandler::Work(Crew crew, int core) {
       runner_.Refuse(*task, TurnedAway(Scheduler::Verdict::kExpired, 0));
     }
     if (!decision->batch) continue;
-    bool more = RunBatch(*decision->batch, core);
+    bool more = RunBatch(*decision->batch);
     if (crew == Crew::kLeftover) JudgeLeftover(*decision->batch);
     if (more) WakeOne();
   }
@@ -318,16 +291,13 @@ std::vector<RunHandler::CrewFacts> RunHandler::Crews() const {
   for (size_t c = 0; c < kCrews; ++c) {
     if (threads_of_[c] == 0) continue;
     const Crew crew = static_cast<Crew>(c);
-    CrewFacts& fact =
-        facts.emplace_back(kNames[c], threads_of_[c], static_cast<int>(sleepers_[c].size()));
+    CrewFacts& fact = facts.emplace_back(kNames[c], threads_of_[c], waiting_[c]);
     fact.rank = IsHigh(crew)              ? RankWithSlices(kHighSlice)
                 : crew == Crew::kLeftover ? RankBehind(own_cores_)
                                           : "SCHED_OTHER";
     fact.cores = crew == Crew::kHigh      ? high_cores
                  : crew == Crew::kHighToo ? StrCat("begin on the first ", kept)
-                 : crew == Crew::kOthers && own_cores_ && threads_of_[c] <= cores_
-                     ? "one each, for runs of one thread"
-                     : "any core";
+                                          : "any core";
     fact.turn = IsHigh(crew) || crew == turn;
   }
   return facts;

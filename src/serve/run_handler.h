@@ -50,11 +50,6 @@ class Starvation {
 // sets of them. Where runs hardly get on behind, the first set goes on for a while. A run that
 // shares the cores with others has few threads, so that none of a loop's waits long for one that
 // was put behind.
-//
-// Where the cores are the server's own each thread of the first set, and of the high class, keeps
-// to one, and whoever wakes one of them takes the thread of a core on which nothing runs and nobody
-// receives: the system would put a thread that wakes behind a run although another core idles, and
-// would let a run displace a thread that receives.
 class RunHandler {
  public:
   RunHandler(SchedulerOptions options, TaskRunner& runner);
@@ -79,7 +74,7 @@ class RunHandler {
   Load load() const WEFT_EXCLUDES(mutex_);
   // Whether a core has nothing to run, as far as runs tell: a thread may look for work there
   // without sleeping.
-  bool HasIdleCore() const { return under_way_.load(std::memory_order_relaxed) < cores_; }
+  bool HasIdleCore() const { return under_way_.load(std::memory_order_relaxed) + 1 < cores_; }
 
   // Threads of one kind: how the system ranks and places them, and whether it is their turn.
   struct CrewFacts {
@@ -91,49 +86,39 @@ class RunHandler {
   std::vector<CrewFacts> Crews() const WEFT_EXCLUDES(mutex_);
 
  private:
-  // Threads of one kind.
+  // Threads of one kind, and what wakes them.
   enum class Crew : uint8_t {
     kHigh,
     kHighToo,  // woken when all of those have something to do
     kOthers,
     kLeftover,
   };
-  // A thread with nothing to do.
-  struct Sleeper {
-    const int core;  // where it begins its runs; -1: anywhere
-    std::condition_variable wake;
-  };
   static constexpr int kCrews = 4;
   static bool IsHigh(Crew crew) { return crew == Crew::kHigh || crew == Crew::kHighToo; }
   void StartHigh(int count);
   void SetCrowded(Time now) WEFT_REQUIRES(mutex_);
+  // `core`: where it begins its runs; -1: anywhere.
   void Work(Crew crew, int core) WEFT_EXCLUDES(mutex_);
   // Which of the two does the runs that are not of the high class.
   Crew CrewOfOthers(Time now) const WEFT_REQUIRES(mutex_);
   // While requests are turned away all that runs is in a slot.
   bool MayPass(Time now) const WEFT_REQUIRES(mutex_) { return now >= crowded_until_; }
-  std::optional<Scheduler::Decision> NextFor(Crew crew, Sleeper& self, bool& ends)
-      WEFT_EXCLUDES(mutex_);
-  // The one of them to wake, which is told by the caller; null: none sleeps.
-  Sleeper* TakeSleeper(Crew crew) WEFT_REQUIRES(mutex_);
-  // Runs and threads that receive on the core.
-  int UsersOf(int core) const WEFT_REQUIRES(mutex_);
+  std::optional<Scheduler::Decision> NextFor(Crew crew, bool& ends) WEFT_EXCLUDES(mutex_);
   void JudgeLeftover(const Scheduler::Batch& batch) WEFT_EXCLUDES(mutex_);
-  // Runs it, then says that it is done. Whether others wait. `core`: that the thread keeps to.
-  bool RunBatch(const Scheduler::Batch& batch, int core = -1) WEFT_EXCLUDES(mutex_);
+  // Runs it, then says that it is done. Whether others wait.
+  bool RunBatch(const Scheduler::Batch& batch) WEFT_EXCLUDES(mutex_);
   // A thread of each kind that has nothing to do, for what waits and may start.
   void WakeOne() WEFT_EXCLUDES(mutex_);
 
   TaskRunner& runner_;
   mutable Mutex mutex_;
+  std::array<std::condition_variable, kCrews> wake_;
   std::condition_variable idle_;
   Scheduler scheduler_ WEFT_GUARDED_BY(mutex_);
-  std::array<std::vector<Sleeper*>, kCrews> sleepers_
-      WEFT_GUARDED_BY(mutex_);                        // the last to sleep last
-  std::vector<int> runs_on_ WEFT_GUARDED_BY(mutex_);  // of threads that keep to a core, by core
-  std::array<int, kCrews> threads_of_ = {};           // settled at the start
-  std::atomic<int> under_way_ = 0;                    // runs
-  Starvation starvation_ WEFT_GUARDED_BY(mutex_);     // of the leftover
+  std::array<int, kCrews> waiting_ WEFT_GUARDED_BY(mutex_) = {};
+  std::array<int, kCrews> threads_of_ = {};        // settled at the start
+  std::atomic<int> under_way_ = 0;                 // runs
+  Starvation starvation_ WEFT_GUARDED_BY(mutex_);  // of the leftover
   // Until then the leftover does the others; not before then, where it hardly got on.
   Time crowded_until_ WEFT_GUARDED_BY(mutex_) = 0, leftover_from_ WEFT_GUARDED_BY(mutex_) = 0;
   const int cores_;

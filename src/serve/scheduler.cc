@@ -14,9 +14,6 @@ constexpr double kBearable = 2.5;  // a run's slowdown up to which more of them 
 constexpr double kSmoothing = 1.0 / 16;  // of slowdowns and of the limit
 // Runs that one thread does sooner than this do not gain by more: waking one takes up to 50 us.
 constexpr Time kWorthThreads = 200 * kMicrosecond;
-// More threads must bring that much; so many runs tell.
-constexpr double kGain = 1.25;
-constexpr int kTriedWide = 4;
 // Of what is left until a deadline, that may be waited: an answer that is computed at the last
 // moment comes too late, and a longer queue does not get more done.
 constexpr double kPartToWait = 0.5;
@@ -45,8 +42,7 @@ Lane::Lane(std::vector<int64_t> buckets, bool alone, Time max_delay)
       max_delay_(max_delay),
       costs_(buckets_.size()),
       deviations_(buckets_.size(), 0),
-      best_(buckets_.size(), 0),
-      wide_(buckets_.size()) {
+      best_(buckets_.size(), 0) {
   CHECK(!buckets_.empty() && std::ranges::is_sorted(buckets_));
 }
 
@@ -66,24 +62,13 @@ void Lane::Learn(size_t bucket, Time took, bool alone, int threads) {
   }
   cost = cost == 0 ? took : cost + (took - cost) / (took > cost ? 4 : 8);
   costs_[bucket].store(cost, std::memory_order_relaxed);
-  if (threads > 1) {
-    Wide& wide = wide_[bucket];
-    wide.best = wide.runs == 0 ? took : std::min(wide.best, took);
-    wide.runs = std::min(wide.runs + 1, kTriedWide);
-    return;
-  }
+  if (threads > 1) return;
   Time& best = best_[bucket];
   if (best == 0 || took < best) {
     best = took;
   } else if (alone) {
     best += (took - best) / 16;  // the machine may have become slower
   }
-}
-
-bool Lane::GainsByThreads(size_t bucket) const {
-  const Wide& wide = wide_[bucket];
-  if (wide.runs < kTriedWide || best_[bucket] == 0) return true;
-  return static_cast<double>(wide.best) * kGain <= static_cast<double>(best_[bucket]);
 }
 
 double Lane::Slowdown(size_t bucket, Time took) const {
@@ -277,9 +262,6 @@ Scheduler::Batch Scheduler::Build(Lane& lane, Priority first, Time now, int clas
 int Scheduler::ThreadsFor(const Batch& batch) const {
   Time best = batch.lane->Best(batch.bucket);
   if (batch.slotless || (best != 0 && best < kWorthThreads)) return 1;
-  // With one thread first, to compare with.
-  if (best == 0 && batch.lane->Cost(batch.bucket) != 0) return 1;
-  if (!batch.lane->GainsByThreads(batch.bucket)) return 1;
   size_t others = static_cast<size_t>(running()) + queued_;
   int share = options_.cores / static_cast<int>(std::min<size_t>(others + 1, 1024));
   if (batch.priority == Priority::kHigh) share = std::max(share, (options_.cores + 1) / 2);
@@ -332,15 +314,6 @@ bool Scheduler::IsRipe(const Lane& lane, Time now) const {
   return lane.rows_ >= lane.largest() || lane.arrivals_.begin()->first + lane.max_delay_ <= now;
 }
 
-// Of few cores one is too much to leave.
-Time Scheduler::LastCoreFrom(const Task& task) const {
-  constexpr int kFewCores = 4;
-  const bool last = static_cast<int>(running_.size()) + 1 >= options_.cores;
-  if (!options_.own_cores || options_.cores < kFewCores || !last) return 0;
-  const bool brief = task.cost_ <= kWorthThreads;
-  return brief || task.priority == Priority::kHigh ? 0 : task.arrival + task.cost_;
-}
-
 // The shortest of what may begin beside the slots, as a lane and a class of it.
 std::pair<Lane*, Priority> Scheduler::ToPassRuns(Time now) const {
   std::pair<Lane*, Priority> found(nullptr, Priority::kLow);
@@ -378,10 +351,6 @@ Scheduler::Decision Scheduler::Next(Time now, Takes takes, bool pass) {
       Priority priority = static_cast<Priority>(c);
       if (queue.empty() || !MayStart(priority)) continue;
       const Task& task = **queue.begin();
-      if (Time from = LastCoreFrom(task); from > now) {
-        decision.wake = std::min(decision.wake, from);
-        continue;
-      }
       const int effective = EffectiveClass(task, now);
       // One that rose is there by its age.
       Candidate key({effective, effective < c ? task.arrival : task.order_}, task.sequence_);
@@ -402,14 +371,12 @@ Scheduler::Decision Scheduler::Next(Time now, Takes takes, bool pass) {
 }
 
 // Down while runs are slowed down more than is bearable, up again by a slot at a time. Only what is
-// in use says something about the limit. Times are summed: of a run of microseconds most is its
-// answer, which says nothing about the cores.
-void Scheduler::Adapt(Time took, Time best) {
-  if (options_.least_slots <= 0 || best == 0) return;
-  took_ += (static_cast<double>(took) - took_) * kSmoothing;
-  best_ += (static_cast<double>(best) - best_) * kSmoothing;
+// in use says something about the limit.
+void Scheduler::Adapt(double slowdown) {
+  if (options_.least_slots <= 0) return;
+  slowdown_ += (slowdown - slowdown_) * kSmoothing;
   if (running() * 2 < limit()) return;
-  double gradient = std::clamp(kBearable * best_ / took_, 0.5, 1.0);
+  double gradient = std::clamp(kBearable / slowdown_, 0.5, 1.0);
   limit_ += (limit_ * gradient + 1 - limit_) * kSmoothing;
   limit_ = std::clamp<double>(limit_, std::max(options_.least_slots, options_.reserved + 1),
                               options_.slots);
@@ -418,7 +385,7 @@ void Scheduler::Adapt(Time took, Time best) {
 void Scheduler::Done(const Batch& batch, Time now) {
   Time took = now - batch.started;
   batch.lane->Learn(batch.bucket, took, running_.size() == 1, batch.threads);
-  if (batch.threads == 1) Adapt(std::max<Time>(took, 1), batch.lane->Best(batch.bucket));
+  if (batch.threads == 1) Adapt(batch.lane->Slowdown(batch.bucket, took));
   running_.erase(batch.id);
   --batch.lane->running_;
   if (batch.slotless) {

@@ -7,9 +7,7 @@
 // the high class alone. Of all slots as many are used as runs bear: where they take much longer
 // than at their best, the limit comes down, and up again when they do not. A batch takes its best
 // request, and others of the same lane as far as they fit. Runs share the cores: one that is alone
-// has all of them where it gains by that, beside others it has its part. Where the cores are the
-// server's own, the last one that is free is left to receiving and to what is short, unless who
-// waits has waited for as long as it runs: a run never has to give way to what arrives.
+// has all of them, beside others it has its part.
 #pragma once
 
 #include <array>
@@ -83,9 +81,6 @@ class Lane {
   void Learn(size_t bucket, Time took, bool alone = true, int threads = 1);
   // The least of a run with one thread, as far as known; 0: not.
   Time Best(size_t bucket) const { return best_[bucket]; }
-  // Whether runs with several threads are quicker than with one by what that is worth; unknown:
-  // they are tried.
-  bool GainsByThreads(size_t bucket) const;
   // How much longer than at its best a run of the bucket with one thread took.
   double Slowdown(size_t bucket, Time took) const;
 
@@ -105,12 +100,7 @@ class Lane {
   std::vector<std::atomic<Time>> costs_;  // read by anybody
   std::vector<Time> deviations_;
   std::vector<Time> best_;  // the least with one thread; of late, where it ran alone
-  struct Wide {
-    int runs = 0;  // with several threads; up to as many as are tried
-    Time best = 0;
-  };
-  std::vector<Wide> wide_;
-  uint64_t id_ = 0;  // given when it first gets a task
+  uint64_t id_ = 0;         // given when it first gets a task
   int64_t rows_ = 0;
   Time full_since_ = kNever;  // its rows are a whole run's
   int running_ = 0;
@@ -202,8 +192,6 @@ class Scheduler {
   bool MayStart(Priority priority) const;
   bool MayPass(const Task& task) const;
   bool IsRipe(const Lane& lane, Time now) const;
-  // When it may have the last core; 0: it may, or there are more.
-  Time LastCoreFrom(const Task& task) const;
   std::pair<Lane*, Priority> ToPassRuns(Time now) const;
   int EffectiveClass(const Task& task, Time now) const;
   void Insert(TaskRef task);
@@ -213,7 +201,7 @@ class Scheduler {
   void ShrinkToPay(Batch& batch);
   int ThreadsFor(const Batch& batch) const;
   void Begin(Batch& batch);
-  void Adapt(Time took, Time best);
+  void Adapt(double slowdown);
 
   const SchedulerOptions options_;
   std::map<uint64_t, Lane*> active_;               // lanes with tasks, by their number
@@ -225,8 +213,7 @@ class Scheduler {
   std::array<int, kPriorities> running_by_{};
   size_t queued_ = 0;
   int slotless_ = 0;  // of the runs
-  double limit_ = 1;
-  double took_ = 0, best_ = 0;  // of runs of late, their sums fading: long ones say more
+  double limit_ = 1, slowdown_ = 1;
   uint64_t next_lane_ = 1, next_sequence_ = 1, next_batch_ = 1;
 };
 

@@ -5,11 +5,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <vector>
-
 #include "base/str.h"
 #include "serve/run_handler.h"
 
@@ -32,21 +27,6 @@ const cpu_set_t& ProcessCores() {
     return set;
   }();
   return all;
-}
-
-// By the system's number.
-std::array<std::atomic<int>, CPU_SETSIZE> receivers_on = {};
-
-// The process's cores, by the system's numbers.
-const std::vector<int>& CoreNumbers() {
-  static const std::vector<int> numbers = [] {
-    std::vector<int> found;
-    for (int core = 0; core < CPU_SETSIZE; ++core) {
-      if (CPU_ISSET(core, &ProcessCores())) found.push_back(core);
-    }
-    return found;
-  }();
-  return numbers;
 }
 
 // The kernel's sched_attr, which C libraries know only of late.
@@ -97,31 +77,19 @@ int CoresForReceivers(int cores) {
 
 void UseCores(int first, int count) {
   const cpu_set_t& all = ProcessCores();
-  const int known = static_cast<int>(CoreNumbers().size());
   cpu_set_t some;
   CPU_ZERO(&some);
-  for (int i = first; i < std::min(first + count, known); ++i)
-    CPU_SET(static_cast<size_t>(CoreNumbers()[static_cast<size_t>(i)]), &some);
+  for (int core = 0, index = 0; core < CPU_SETSIZE; ++core) {
+    if (!CPU_ISSET(core, &all)) continue;
+    if (index >= first && index < first + count) CPU_SET(core, &some);
+    ++index;
+  }
   (void)sched_setaffinity(0, sizeof(some), CPU_COUNT(&some) > 0 ? &some : &all);
 }
 
 void BecomeReceiver() {
   receives = true;
   UseSlices(kReceiverSlice);
-}
-
-Receiving::Receiving() : core_(std::clamp(sched_getcpu(), 0, CPU_SETSIZE - 1)) {
-  receivers_on[static_cast<size_t>(core_)].fetch_add(1, std::memory_order_relaxed);
-}
-
-Receiving::~Receiving() {
-  receivers_on[static_cast<size_t>(core_)].fetch_sub(1, std::memory_order_relaxed);
-}
-
-int ReceiversOn(int core) {
-  if (core < 0 || core >= static_cast<int>(CoreNumbers().size())) return 0;
-  const int number = CoreNumbers()[static_cast<size_t>(core)];
-  return receivers_on[static_cast<size_t>(number)].load(std::memory_order_relaxed);
 }
 
 void KeepToReceiverCores(int cores, Time until) {

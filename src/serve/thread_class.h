@@ -29,18 +29,6 @@ int CoresForReceivers(int cores);
 void UseCores(int first, int count);
 // This thread receives: it has short slices.
 void BecomeReceiver();
-// While one lives, this thread receives on the core that it is on: runs keep off it.
-class Receiving {
- public:
-  Receiving();
-  ~Receiving();
-  Receiving(const Receiving&) = delete;
-
- private:
-  const int core_;
-};
-// Threads that receive at this of the process's cores.
-int ReceiversOn(int core);
 // One that receives, and turned somebody away, keeps to its half until then. Others do not.
 void KeepToReceiverCores(int cores, Time until);
 // Back on all cores, where that time is over.

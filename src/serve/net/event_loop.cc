@@ -82,7 +82,6 @@ bool EventLoop::Next(epoll_event& event) {
     const Time now = Now(), until = last_event_.load(std::memory_order_relaxed) + kPollFor;
     if (close_together_.load(std::memory_order_relaxed) && now < until &&
         !polling_.exchange(true, std::memory_order_acquire)) {
-      Receiving here;
       do {
         got = epoll_wait(poll_, &event, 1, 0);
       } while (got == 0 && may_poll_() && Now() < until);
@@ -104,7 +103,6 @@ void EventLoop::Work() {
     if (!Next(event)) continue;
     const uint64_t key = event.data.u64;
     if (key >= kFirstConnection) {
-      Receiving here;
       busy_.fetch_add(1, std::memory_order_relaxed);
       Serve(key, (event.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0);
       busy_.fetch_sub(1, std::memory_order_relaxed);
