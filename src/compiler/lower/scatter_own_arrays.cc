@@ -14,6 +14,7 @@ namespace weft::compiler {
 using hlo::Instruction;
 using program::Access;
 using program::LoopKind;
+using program::Op;
 using HloOp = hlo::Op;
 
 namespace {

@@ -142,86 +142,127 @@ bool CutsStream(const OneProduct& s) {
   return std::is_same_v<T, float> && s.k > kStreamRun;
 }
 
-// A few rows times a matrix that is read once, row by row.
+// The left side of a product by a stream: [k / 4][m][4], times alpha.
 template <class T>
-Status MultiplyStream(const Means& means, const OneProduct& s) {
-  auto left = TRY(Scratch<T>::New(means, s.m * (s.k + 4)));  // [k / 4][m][4]
-  T alpha = FactorOf<T>(s.alpha), beta = FactorOf<T>(s.beta);
+void PackStreamLeft(const OneProduct& s, T* left) {
+  T alpha = FactorOf<T>(s.alpha);
   for (int64_t p = 0; p < s.k; p += 4) {
     T quad[4 * kStreamRows] = {};
     int64_t kn = std::min<int64_t>(4, s.k - p);
     StridedPanels<T>(s.a_type, s.a, s.as.row, s.as.col).Pack(0, s.m, p, kn, s.m, quad);
-    T* to = left.data() + p * s.m;
+    T* to = left + p * s.m;
     for (int64_t i = 0; i < s.m; ++i) {
       for (int64_t q = 0; q < 4; ++q) to[4 * i + q] = q < kn ? alpha * quad[q * s.m + i] : T(0);
     }
   }
-  const TileKernel<T>& kernel = *FindTileKernel<T>(INT64_MAX);
-  bool b_as_is = IsStoredAs<T>(s.b_type), c_as_is = IsStoredAs<T>(s.c_type);
-  int64_t width = ByteWidth(s.b_type), c_width = ByteWidth(s.c_type);
-  int64_t blocks = CeilDivide(s.n, kStreamCols);
-  auto sums = TRY(Scratch<T>::New(means, c_as_is ? 0 : s.m * blocks * kStreamCols));
-  bool cut = CutsStream<T>(s);
-  auto totals = TRY(Scratch<double>::New(means, cut ? s.m * s.n : 0));
-  auto run = [&](int64_t block) {
-    int64_t j = block * kStreamCols, n = std::min(kStreamCols, s.n - j);
-    T* c = c_as_is ? reinterpret_cast<T*>(s.c) + j : sums.data() + s.m * j;
-    int64_t ldc = c_as_is ? s.n : kStreamCols;
-    auto start = [&](int64_t i, T factor) {
-      T* row = c + i * ldc;
-      for (int64_t x = 0; x < n; ++x) row[x] = factor != 0 ? static_cast<T>(factor * row[x]) : T(0);
-    };
-    for (int64_t i = 0; i < s.m; ++i) {
-      if (beta != 0) LoadRun<T>(s.c_type, s.c + (i * s.n + j) * c_width, n, c + i * ldc);
-      start(i, beta);
-    }
-    // What was summed so far, where that is long.
-    double* so_far = totals.data() + (cut ? s.m * j : 0);
-    auto move_sums = [&](bool is_first) {
-      for (int64_t i = 0; i < s.m; ++i) {
-        const T* row = c + i * ldc;
-        double* to = so_far + i * n;
-        for (int64_t x = 0; x < n; ++x) {
-          to[x] = static_cast<double>(row[x]) + (is_first ? 0.0 : to[x]);
-        }
-      }
-    };
+}
+
+// Some columns of the result, from all rows of the right side.
+template <class T>
+class StreamBlock {
+ public:
+  // `sums`: of the block where the result is of another type. `so_far`: what was summed before,
+  // where sums are cut.
+  StreamBlock(const OneProduct& s, const T* left, int64_t j, T* sums, double* so_far)
+      : s_(s), left_(left), j_(j), n_(std::min(kStreamCols, s.n - j)), so_far_(so_far) {
+    bool as_is = IsStoredAs<T>(s.c_type);
+    c_ = as_is ? reinterpret_cast<T*>(s.c) + j : sums;
+    ldc_ = as_is ? s.n : kStreamCols;
+  }
+
+  void Run(const TileKernel<T>& kernel) {
+    Begin();
     T wide[4 * kStreamCols];
-    for (int64_t p = 0; p < s.k; p += 4) {
-      if (cut && p > 0 && p % kStreamRun == 0) {
-        move_sums(p == kStreamRun);
-        for (int64_t i = 0; i < s.m; ++i) start(i, T(0));
+    for (int64_t p = 0; p < s_.k; p += 4) {
+      if (CutsStream<T>(s_) && p > 0 && p % kStreamRun == 0) {
+        MoveSums(p == kStreamRun);
+        for (int64_t i = 0; i < s_.m; ++i) Start(i, T(0));
       }
       const T* rows[4];
-      for (int64_t q = 0; q < 4; ++q) {
-        // Rows past the end meet zeroes, which must not touch what is not a number.
-        if (p + q >= s.k) {
-          std::fill_n(wide + q * kStreamCols, n, T(0));
-          rows[q] = wide + q * kStreamCols;
-          continue;
-        }
-        const std::byte* from = s.b + ((p + q) * s.bs.row + j) * width;
-        if (!b_as_is) LoadRun<T>(s.b_type, from, n, wide + q * kStreamCols);
-        rows[q] = b_as_is ? reinterpret_cast<const T*>(from) : wide + q * kStreamCols;
-      }
-      for (int64_t i = 0; i < s.m; i += 4) {
-        kernel.grow(std::min<int64_t>(4, s.m - i), n, left.data() + p * s.m + 4 * i, rows,
-                    c + i * ldc, ldc);
+      for (int64_t q = 0; q < 4; ++q) rows[q] = Row(p + q, wide + q * kStreamCols);
+      for (int64_t i = 0; i < s_.m; i += 4) {
+        kernel.grow(std::min<int64_t>(4, s_.m - i), n_, left_ + p * s_.m + 4 * i, rows,
+                    c_ + i * ldc_, ldc_);
       }
     }
-    if (cut) {
-      move_sums(false);
-      for (int64_t i = 0; i < s.m; ++i) {
-        for (int64_t x = 0; x < n; ++x) c[i * ldc + x] = static_cast<T>(so_far[i * n + x]);
+    End();
+  }
+
+ private:
+  void Start(int64_t i, T factor) {
+    T* row = c_ + i * ldc_;
+    for (int64_t x = 0; x < n_; ++x) row[x] = factor != 0 ? static_cast<T>(factor * row[x]) : T(0);
+  }
+
+  std::byte* Result(int64_t i) const { return s_.c + (i * s_.n + j_) * ByteWidth(s_.c_type); }
+
+  void Begin() {
+    T beta = FactorOf<T>(s_.beta);
+    for (int64_t i = 0; i < s_.m; ++i) {
+      if (beta != 0) LoadRun<T>(s_.c_type, Result(i), n_, c_ + i * ldc_);
+      Start(i, beta);
+    }
+  }
+
+  // Rows past the end meet zeroes, which must not touch what is not a number.
+  const T* Row(int64_t p, T* wide) const {
+    if (p >= s_.k) {
+      std::fill_n(wide, n_, T(0));
+      return wide;
+    }
+    const std::byte* from = s_.b + (p * s_.bs.row + j_) * ByteWidth(s_.b_type);
+    if (IsStoredAs<T>(s_.b_type)) return reinterpret_cast<const T*>(from);
+    LoadRun<T>(s_.b_type, from, n_, wide);
+    return wide;
+  }
+
+  void MoveSums(bool is_first) {
+    for (int64_t i = 0; i < s_.m; ++i) {
+      const T* row = c_ + i * ldc_;
+      double* to = so_far_ + i * n_;
+      for (int64_t x = 0; x < n_; ++x) {
+        to[x] = static_cast<double>(row[x]) + (is_first ? 0.0 : to[x]);
       }
     }
-    for (int64_t i = 0; !c_as_is && i < s.m; ++i) {
-      StoreRun<T>(s.c_type, c + i * ldc, n, s.c + (i * s.n + j) * c_width);
+  }
+
+  void End() {
+    if (CutsStream<T>(s_)) {
+      MoveSums(false);
+      for (int64_t i = 0; i < s_.m; ++i) {
+        for (int64_t x = 0; x < n_; ++x) c_[i * ldc_ + x] = static_cast<T>(so_far_[i * n_ + x]);
+      }
     }
-  };
+    if (IsStoredAs<T>(s_.c_type)) return;
+    for (int64_t i = 0; i < s_.m; ++i) StoreRun<T>(s_.c_type, c_ + i * ldc_, n_, Result(i));
+  }
+
+  const OneProduct& s_;
+  const T* left_;
+  int64_t j_, n_;  // columns [j, j + n)
+  double* so_far_;
+  T* c_;
+  int64_t ldc_;
+};
+
+// A few rows times a matrix that is read once, row by row.
+template <class T>
+Status MultiplyStream(const Means& means, const OneProduct& s) {
+  auto left = TRY(Scratch<T>::New(means, s.m * (s.k + 4)));
+  PackStreamLeft(s, left.data());
+  const TileKernel<T>& kernel = *FindTileKernel<T>(INT64_MAX);
+  int64_t blocks = CeilDivide(s.n, kStreamCols);
+  bool as_is = IsStoredAs<T>(s.c_type), cut = CutsStream<T>(s);
+  auto sums = TRY(Scratch<T>::New(means, as_is ? 0 : s.m * blocks * kStreamCols));
+  auto totals = TRY(Scratch<double>::New(means, cut ? s.m * s.n : 0));
   ForPieces(means.pool, blocks, static_cast<double>(s.k * kStreamCols * s.m) / 8,
             [&](int64_t begin, int64_t end) {
-              for (int64_t block = begin; block < end; ++block) run(block);
+              for (int64_t block = begin; block < end; ++block) {
+                int64_t j = block * kStreamCols;
+                StreamBlock<T>(s, left.data(), j, as_is ? nullptr : sums.data() + s.m * j,
+                               totals.data() + (cut ? s.m * j : 0))
+                    .Run(kernel);
+              }
             });
   return {};
 }

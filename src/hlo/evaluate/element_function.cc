@@ -1,5 +1,6 @@
 #include <vector>
 
+#include "base/elements.h"
 #include "hlo/evaluate.h"
 #include "hlo/evaluate/reduction.h"
 

@@ -1,4 +1,5 @@
 // Conversions between types.
+#include "base/float_formats.h"
 #include "compiler/passes/simplify/simplify_rules.h"
 
 namespace weft::compiler {
