@@ -93,7 +93,8 @@ std::optional<Nest> FindNest(const Loop& loop) {
     // The condition is the same in all iterations of the inner loop.
     auto stays = [&](const Instruction* user) {
       int64_t read = user->tuple_index();
-      return loop.IsInvariant(read) ||
+      bool is_dead = user->users().empty() && !user->IsRoot();
+      return is_dead || loop.IsInvariant(read) ||
              std::find(nest.outer.begin(), nest.outer.end(), read) != nest.outer.end();
     };
     const auto& users = loop.condition_state->users();
