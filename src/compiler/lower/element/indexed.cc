@@ -2,6 +2,7 @@
 // gather.
 #include <algorithm>
 
+#include "compiler/analysis/element_cost.h"
 #include "compiler/lower/element/ops.h"
 #include "hlo/computation.h"
 
@@ -120,6 +121,54 @@ Result<Element> EmitDynamicSlice(ElementContext& e, const Instruction& slice, co
   return EmitElement(e, operand, at);
 }
 
+namespace {
+
+// An iota along the only dimension, with numbers added, then held within bounds: lanes rise by one
+// but for those at a bound. Bounds come last, so that sums which wrap around fall and do not rise.
+bool IsClampedRun(const ElementContext& e, const Instruction& indices) {
+  auto number = [](const Instruction* i) {
+    while (i->op() == HloOp::kBroadcast || i->op() == HloOp::kReshape) i = i->operand(0);
+    return i->shape().elements() == 1;
+  };
+  const Instruction* at = &indices;
+  bool bounded = false, summed = false;
+  for (int steps = 0; steps < program::WorkBounds::kTree; ++steps) {
+    if (auto it = e.arguments.find(at); it != e.arguments.end()) at = it->second;
+    if (e.bound.contains(at) || at->shape().elements() != indices.shape().elements()) return false;
+    if (at->op() == HloOp::kIota) return bounded && summed;
+    if (at->op() == HloOp::kReshape) {
+      at = at->operand(0);
+      continue;
+    }
+    bool bounds = at->op() == HloOp::kMaximum || at->op() == HloOp::kMinimum;
+    bool sums = at->op() == HloOp::kAdd || at->op() == HloOp::kSubtract;
+    if ((!bounds && !sums) || (bounds && summed)) return false;
+    bool first = number(at->operand(1));  // the other one leads on
+    if (!first && (!number(at->operand(0)) || at->op() == HloOp::kSubtract)) return false;
+    (bounds ? bounded : summed) = true;
+    at = at->operand(first ? 0 : 1);
+  }
+  return false;
+}
+
+// Loop versioning by vectors: where lanes are a run, as nearly all are, one load.
+Result<Element> EmitRun(ElementContext& e, const Instruction& array, const Index& at) {
+  const Coord& c = at.coords[0];
+  ValueId first = e.b.Extract(c.base, 0), last = e.b.Extract(c.base, e.lanes - 1);
+  ValueId rise = e.b.Int(e.lanes - 1, e.b.type(first));
+  e.b.BeginIf(e.b.Emit(Op::kEq, {e.b.Sub(last, first), rise}), program::Branch::kLikely);
+  ++e.branches;
+  Index run;
+  run.coords.push_back(Coord{e.b.Cast(first, DType::kS64), 1, 1, c.low, c.high});
+  Element loaded = TRY(EmitElement(e, array, run));
+  e.b.BeginElse(std::vector<ValueId>{loaded.re});
+  Element gathered = TRY(EmitElement(e, array, at));
+  --e.branches;
+  return Element{e.b.End(std::vector<ValueId>{gathered.re})[0], -1};
+}
+
+}  // namespace
+
 Result<Element> EmitGather(ElementContext& e, const Instruction& gather, const Index& index) {
   const auto& attrs = gather.attrs<hlo::GatherAttrs>();
   const Shape &operand = gather.operand(0)->shape(), &indices = gather.operand(1)->shape();
@@ -160,6 +209,12 @@ Result<Element> EmitGather(ElementContext& e, const Instruction& gather, const I
     Coord start =
         TRY(EmitClamped(e, *gather.operand(1), start_index(static_cast<int64_t>(k)), room));
     moved.coords[d] = AddCoords(e, moved.coords[d], start);
+  }
+  // Of few lanes the test costs what the loads do.
+  bool few = e.lanes < kVectorReduce || e.branches > 0 || IsComplex(operand.dtype());
+  if (!few && operand.rank() == 1 && e.b.type(moved.coords[0].base).lanes == e.lanes &&
+      e.bound.contains(gather.operand(0)) && IsClampedRun(e, *gather.operand(1))) {
+    return EmitRun(e, *gather.operand(0), moved);
   }
   return EmitElement(e, *gather.operand(0), moved);
 }

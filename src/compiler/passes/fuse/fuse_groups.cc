@@ -60,13 +60,13 @@ double RepeatLimit(const Instruction& i) {
   return cost <= 1 ? 6 : cost <= 4 ? 3 : 1.01;
 }
 
-// What computing one element of `i` takes, with what is computed for it alone or for the group too:
-// that would follow it there.
+// What the arithmetic of one element of `i` takes, with what is computed for it alone or for the
+// group too: that would follow it there. Moves are another matter: lowering splits loops at them.
 double ConeCost(const Instruction& i, const FusionGroup& group) {
   std::vector<const Instruction*> cone = {&i};
   double cost = 0;
   for (size_t at = 0; at < cone.size() && at < program::WorkBounds::kPath; ++at) {
-    if (!IsFree(*cone[at])) cost += ElementCost(*cone[at]);
+    if (hlo::IsElementwise(cone[at]->op()) && !IsFree(*cone[at])) cost += ElementCost(*cone[at]);
     for (const Instruction* operand : cone[at]->operands()) {
       auto inside = [&](const Instruction* user) {
         return group.evaluations.contains(user) || std::ranges::find(cone, user) != cone.end();
@@ -248,8 +248,8 @@ bool Fuser::Fits(const Instruction& i, int32_t g, double limit) const {
   if (evaluations > limit * elements + 0.5 || !CodeFits(i, group)) return false;
   // Each op of a stencil is cheap; a stencil of a stencil computes all of them again.
   double again = evaluations / std::max(elements, 1.0) - 1;
-  bool moves = IsFree(i) || i.op() == Op::kPad || i.op() == Op::kSlice || IsOfPositions(i);
-  return moves || on_gpu_ || again * ConeCost(i, group) <= kMostRecomputed;
+  bool counts = hlo::IsElementwise(i.op()) && !on_gpu_ && !IsOfPositions(i);
+  return !counts || again * ConeCost(i, group) <= kMostRecomputed;
 }
 
 // Whether it is computed wherever it is used rather than kept.

@@ -9,6 +9,7 @@
 #include "compiler/passes/rewrite.h"
 #include "hlo/clone.h"
 #include "program/target_facts.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler {
 
@@ -20,6 +21,8 @@ namespace {
 
 // Numbers that are carried: vectors of them stay in registers.
 constexpr int64_t kMostNumbers = program::TargetFacts::kGeneralRegisters / 2;
+// Work of all rounds: less is written out by LLVM, which then vectorizes the loop around it.
+constexpr double kLeastWork = program::CodeBounds::kStraight;
 
 bool IsState(const Loop& loop, const Instruction& i) {
   return i.op() == Op::kGetTupleElement && i.operand(0) == loop.body_state;
@@ -73,7 +76,8 @@ std::optional<NumberLoop> FindNumberLoop(Instruction* while_op, const Effects& e
     if (!IsFree(*i)) found.cost += ElementCost(*i);
   }
   found.cost *= static_cast<double>(bounds->trips);
-  return numbers <= kMostNumbers ? std::optional(found) : std::nullopt;
+  bool pays = numbers <= kMostNumbers && found.cost > kLeastWork;
+  return pays ? std::optional(found) : std::nullopt;
 }
 
 Result<Instruction*> InAllRows(Builder& b, Instruction* number, int64_t rows) {

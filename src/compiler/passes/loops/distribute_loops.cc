@@ -26,17 +26,6 @@ using hlo::Builder;
 using hlo::Instruction;
 using hlo::Op;
 
-Instruction* WithoutReshapes(Instruction* i) {
-  while (i->op() == Op::kReshape && IsOneNumber(*i)) i = i->operand(0);
-  return i;
-}
-
-// One element of an array of the state that is written and never read: state[index] = value.
-struct Store {
-  int64_t k;
-  Instruction *write, *value, *index;
-};
-
 class LoopDistributor {
  public:
   LoopDistributor(const Loop& loop, const LoopBounds& bounds, const Effects& effects,
@@ -73,23 +62,8 @@ class LoopDistributor {
 
   // --- what is stored ---
 
-  // dynamic-update-slice of one element, or the scatter of one that replaces it.
-  static std::optional<Store> StoreOf(int64_t k, Instruction* write) {
-    if (!IsStaticArray(*write) || write->shape().rank() != 1) return std::nullopt;
-    if (write->op() == Op::kDynamicUpdateSlice && IsOneNumber(*write->operand(1))) {
-      return Store{k, write, write->operand(1), write->operand(2)};
-    }
-    if (write->op() != Op::kScatter || write->operand_count() != 3) return std::nullopt;
-    const auto& attrs = write->attrs<hlo::ScatterAttrs>();
-    const hlo::Computation& combiner = *attrs.to_apply;
-    if (combiner.root() != combiner.parameter(1)) return std::nullopt;
-    if (!IsOneNumber(*write->operand(1)) || !IsOneNumber(*write->operand(2))) return std::nullopt;
-    if (attrs.scatter_dims_to_operand_dims.size() != 1) return std::nullopt;
-    return Store{k, write, write->operand(2), WithoutReshapes(write->operand(1))};
-  }
-
   // The array is read by nothing but the write, which is nothing but the next state.
-  bool IsWrittenOnly(const Store& store) const {
+  bool IsWrittenOnly(const ElementStore& store) const {
     const Instruction* before = store.write->operand(0);
     if (!IsState(*before) || before->tuple_index() != store.k) return false;
     if (store.write->users().size() != 1 || !IsPlain(*store.write)) return false;
@@ -120,7 +94,7 @@ class LoopDistributor {
 
   void FindStores() {
     for (int64_t k = 0; k < loop_.size(); ++k) {
-      std::optional<Store> store = StoreOf(k, loop_.Next(k));
+      std::optional<ElementStore> store = FindElementStore(k, loop_.Next(k));
       if (!store || !IsWrittenOnly(*store)) continue;
       int64_t rows = store->write->shape().dim(0);
       if (stores_.empty()) {
@@ -135,7 +109,7 @@ class LoopDistributor {
   // --- what stays, what goes ---
 
   bool IsStore(const Instruction& i) const {
-    return std::ranges::any_of(stores_, [&](const Store& s) { return s.write == &i; });
+    return std::ranges::any_of(stores_, [&](const ElementStore& s) { return s.write == &i; });
   }
 
   // What the next round, or another result, depends on.
@@ -223,7 +197,7 @@ class LoopDistributor {
 
   // Stores whose values can be computed behind the loop; what they need of it is kept on stacks.
   bool FindMoved() {
-    std::erase_if(stores_, [&](const Store& store) {
+    std::erase_if(stores_, [&](const ElementStore& store) {
       std::unordered_set<const Instruction*> needed = {store.value};
       for (Instruction* i = loop_.body->last(); i != nullptr; i = i->prev()) {
         if (!needed.contains(i) || IsStack(*i) || IsLeaf(*i)) continue;
@@ -342,7 +316,7 @@ class LoopDistributor {
       if (!moved_.contains(i) || behind_.instructions.contains(i)) continue;
       behind_.instructions[i] = TRY(Rows(b, *i));
     }
-    for (const Store& store : stores_) {
+    for (const ElementStore& store : stores_) {
       Instruction* all = behind_.Find(store.value);
       if (bounds_.trips != rows_) all = TRY(UpdateRows(b, store, all));
       for (Instruction* user : std::vector(loop_.op->users())) {
@@ -353,7 +327,7 @@ class LoopDistributor {
   }
 
   // The rows that the loop wrote, the others as they were before it.
-  Result<Instruction*> UpdateRows(Builder& b, const Store& store, Instruction* all) {
+  Result<Instruction*> UpdateRows(Builder& b, const ElementStore& store, Instruction* all) {
     hlo::SliceAttrs rows{.slice = {{.start = first_, .limit = first_ + bounds_.trips}}};
     Instruction* written = TRY(b.Add(Op::kSlice, {all}, std::move(rows)));
     Instruction* start = b.ScalarConstant(DType::kS32, static_cast<double>(first_));
@@ -365,10 +339,11 @@ class LoopDistributor {
     Builder b(*loop_.body, root, root);
     std::vector<int64_t> kept;
     for (int64_t k = 0; k < loop_.size(); ++k) {
-      bool is_stored = std::ranges::any_of(stores_, [&](const Store& s) { return s.k == k; });
+      bool is_stored =
+          std::ranges::any_of(stores_, [&](const ElementStore& s) { return s.k == k; });
       if (!is_stored) kept.push_back(k);
     }
-    for (const Store& store : stores_) {
+    for (const ElementStore& store : stores_) {
       Instruction* state = store.write->operand(0);
       root->ReplaceOperand(store.k, TRY(b.Fill(store.write->shape(), 0)));
       loop_.body->Remove(store.write);
@@ -385,7 +360,7 @@ class LoopDistributor {
   const LoopBounds bounds_;
   const Effects& effects_;
   const int64_t spare_bytes_;  // for stacks
-  std::vector<Store> stores_;
+  std::vector<ElementStore> stores_;
   int64_t rows_ = 0, first_ = 0;          // of the arrays; the first that is written
   Instruction* index_ = nullptr;          // the row of a round
   std::optional<int64_t> reversed_from_;  // it is so much less the counter

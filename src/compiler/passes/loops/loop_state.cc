@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/analysis/queries.h"
 #include "compiler/passes/effects.h"
 #include "hlo/builder.h"
 #include "hlo/clone.h"
@@ -162,6 +163,23 @@ Result<Loop> RebuildLoop(const Loop& loop, std::span<const int64_t> kept,
     old_init->parent()->Remove(old_init);
   }
   return Loop{with, loop.body, loop.condition, loop.body_state, loop.condition_state};
+}
+
+std::optional<ElementStore> FindElementStore(int64_t k, Instruction* write) {
+  auto one = [](const Instruction& i) { return IsStaticArray(i) && i.shape().elements() == 1; };
+  if (!IsStaticArray(*write) || write->shape().rank() != 1) return std::nullopt;
+  if (write->op() == Op::kDynamicUpdateSlice && one(*write->operand(1))) {
+    return ElementStore{k, write, write->operand(1), write->operand(2)};
+  }
+  if (write->op() != Op::kScatter || write->operand_count() != 3) return std::nullopt;
+  const auto& attrs = write->attrs<hlo::ScatterAttrs>();
+  const Computation& combiner = *attrs.to_apply;
+  if (combiner.root() != combiner.parameter(1)) return std::nullopt;
+  if (!one(*write->operand(1)) || !one(*write->operand(2))) return std::nullopt;
+  if (attrs.scatter_dims_to_operand_dims.size() != 1) return std::nullopt;
+  Instruction* index = write->operand(1);
+  while (index->op() == Op::kReshape && one(*index)) index = index->operand(0);
+  return ElementStore{k, write, write->operand(2), index};
 }
 
 }  // namespace weft::compiler

@@ -28,6 +28,14 @@ struct Loop {
 // nullopt: the loop is of another form, or has annotations that name elements.
 std::optional<Loop> FindLoop(hlo::Instruction* while_op);
 
+// One element of an array of the state that an iteration writes: state[index] = value.
+struct ElementStore {
+  int64_t k;
+  hlo::Instruction *write, *value, *index;
+};
+// Of a dynamic-update-slice of one element, or of the scatter of one that replaces it.
+std::optional<ElementStore> FindElementStore(int64_t k, hlo::Instruction* write);
+
 // Element k of the initial value, read from it where need be.
 Result<hlo::Instruction*> ReadInit(const Loop& loop, int64_t k);
 
