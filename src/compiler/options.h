@@ -85,9 +85,9 @@ struct CompileOptions {
       "A product x * convert(mask) is x where the mask is true and 0 elsewhere, even where x is "
       "infinite or NaN. For JAX it is on, as in XLA; turn it off for products as IEEE has them.");
     v("optimize.cancel_exponentials", optimize.cancel_exponentials, kOutput,
-      "log(exp(x)) is x, exp(x) / exp(y) is exp(x - y) and the like, even where exp(x) overflows "
-      "or "
-      "underflows. For JAX it is on, as in XLA; turn it off for each operation as IEEE has it.");
+      "Cancels exponentials: log(exp(x)) is x, exp(x) / exp(y) is exp(x - y) and the like, even "
+      "where exp(x) overflows or underflows. For JAX it is on, as in XLA; turn it off for each "
+      "operation as IEEE has it.");
     v("collectives.async", collectives.async, kOutput,
       "Collectives of CPU devices with a link between them run beside the compute that does not "
       "need them, which is put in an order that leaves them the time. Turn off to have each end "
