@@ -27,6 +27,9 @@ constexpr std::chrono::milliseconds kLookAgain(20);
 // Code generation ends by then, if not in a process that forked off one that compiled.
 constexpr std::chrono::seconds kLastPatience(20);
 constexpr size_t kManyWaits = 64;
+// From the interpreter's last look at signals to a wait or run that begins behind it. What begins
+// later began after the interpreter had raised KeyboardInterrupt: the watcher may have woken late.
+constexpr std::chrono::microseconds kWayHere(200);
 
 // Another's handler of a signal.
 struct Handler {
@@ -36,12 +39,22 @@ struct Handler {
 };
 constexpr int kMostHandlers = 8;
 
+int64_t Nanoseconds(Clock::time_point time) {
+  return std::chrono::nanoseconds(time.time_since_epoch()).count();
+}
+
+struct Wait {
+  EventRef event;
+  int64_t began;
+};
+
 // Of the process, as signals are.
 struct State {
   std::atomic<pid_t> main_thread = 0;
   std::atomic<AskInterrupt> ask = nullptr;
   sem_t wake;                           // posted by the handler, and by who has looked
   std::atomic<bool> signalled = false;  // by the handler
+  std::atomic<int64_t> signal_time = 0;
   // Handlers that were there before ours, the oldest first. One that was set over ours may call
   // ours in turn, which then goes on with the one before it.
   std::array<Handler, kMostHandlers> handlers = {};
@@ -51,8 +64,9 @@ struct State {
   std::atomic<intptr_t> seen = 0;        // the last turn that the main thread has seen
   std::atomic<bool> running = false;     // the main thread runs a program itself ...
   std::atomic<bool> cancel_run = false;  // ... which shall end
+  std::atomic<int64_t> run_began = 0;
   Mutex mutex;
-  std::vector<EventRef> waits WEFT_GUARDED_BY(mutex);      // of the main thread
+  std::vector<Wait> waits WEFT_GUARDED_BY(mutex);          // of the main thread
   std::vector<EventRef> compiling WEFT_GUARDED_BY(mutex);  // for anybody
   std::atomic<int64_t> compilations = 0;                   // that go on, cancelled or not
   std::atomic<int64_t> asked = 0;                          // compilations so far
@@ -79,6 +93,7 @@ void OnSignal(int number, siginfo_t* info, void* context) {
   if (!again) {
     state.handling = here;
     state.depth = 0;
+    state.signal_time = Nanoseconds(Clock::now());
     state.signalled = true;
     sem_post(&state.wake);
   }
@@ -114,9 +129,24 @@ void DropReady(std::vector<EventRef>& events) {
   std::erase_if(events, [](const EventRef& event) { return event->IsReady(); });
 }
 
-std::vector<EventRef> Take(State& state, std::vector<EventRef> State::* events) {
+void DropReady(std::vector<Wait>& waits) {
+  std::erase_if(waits, [](const Wait& wait) { return wait.event->IsReady(); });
+}
+
+std::vector<EventRef> TakeCompiling(State& state) {
   MutexLock lock(state.mutex);
-  return std::exchange(state.*events, {});
+  return std::exchange(state.compiling, {});
+}
+
+// Waits that the signal came to.
+std::vector<EventRef> TakeWaits(State& state, int64_t until) {
+  MutexLock lock(state.mutex);
+  std::vector<EventRef> taken;
+  std::erase_if(state.waits, [&](const Wait& wait) {
+    if (wait.began <= until) taken.push_back(wait.event);
+    return wait.began <= until;
+  });
+  return taken;
 }
 
 bool IsConcerned(State& state) {
@@ -130,15 +160,16 @@ bool IsConcerned(State& state) {
 // SIGINT has come.
 void Interrupt(State& state, intptr_t turn) {
   AskInterrupt ask = state.ask;
+  const int64_t until = state.signal_time + std::chrono::nanoseconds(kWayHere).count();
   if (ask == nullptr || !IsConcerned(state)) return;
   if (ask(SeenByMain, reinterpret_cast<void*>(turn)) == 0) return;
   // Who waits for the compiler may look at signals meanwhile, as JAX does; it goes on all the same.
-  CancelAll(Take(state, &State::compiling));
+  CancelAll(TakeCompiling(state));
   auto stop = Clock::now() + kPatience;
   while (state.seen < turn && Clock::now() < stop) std::this_thread::sleep_for(kLook);
   if (state.seen >= turn) return;
-  if (state.running) state.cancel_run = true;
-  CancelAll(Take(state, &State::waits));
+  if (state.running && state.run_began <= until) state.cancel_run = true;
+  CancelAll(TakeWaits(state, until));
 }
 
 // False: nobody woke it for kLookAgain.
@@ -218,7 +249,7 @@ void SetInterrupts(int64_t main_thread, AskInterrupt ask) {
   state.main_thread = ask == nullptr ? 0 : static_cast<pid_t>(main_thread);
   if (ask != nullptr) return;
   // The process is about to end. What compiles uses much that goes with it.
-  CancelAll(Take(state, &State::compiling));
+  CancelAll(TakeCompiling(state));
   for (auto stop = Clock::now() + kLastPatience; state.compilations != 0 && Clock::now() < stop;) {
     std::this_thread::sleep_for(kLook);
   }
@@ -239,7 +270,7 @@ void AboutToWait(const EventRef& event) {
   {
     MutexLock lock(state.mutex);
     if (state.waits.size() >= kManyWaits) DropReady(state.waits);
-    state.waits.push_back(event);
+    state.waits.push_back({event, Nanoseconds(Clock::now())});
   }
   SeeThatSignalsCome(state);
 }
@@ -271,11 +302,13 @@ InterruptibleRun::InterruptibleRun() {
   if (!IsInterruptible()) return;
   State& state = State::Get();
   static constinit Clock::time_point last{};  // the main thread's
-  if (Clock::time_point now = Clock::now(); now - last > kLookAgain) {
+  const Clock::time_point now = Clock::now();
+  if (now - last > kLookAgain) {
     last = now;
     SeeThatSignalsCome(state);
     sem_post(&state.wake);
   }
+  state.run_began.store(Nanoseconds(now), std::memory_order_relaxed);
   state.cancel_run.store(false, std::memory_order_relaxed);
   state.running.store(true, std::memory_order_relaxed);
   cancel_ = &state.cancel_run;

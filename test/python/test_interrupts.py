@@ -48,11 +48,12 @@ def go_round(rounds, x):
     return lax.while_loop(more, step, (jnp.int32(0), x))[1]
 
 go_round = jax.jit(go_round)
+plus = jax.jit(lambda v: v + 1)
 def check_that_all_works(x):
     np.testing.assert_array_equal(np.asarray(x), np.arange(8, dtype=np.float32))
     got = np.asarray(go_round(50, x))
     np.testing.assert_allclose(got, np.full(8, 2), rtol=1e-6)
-    np.testing.assert_array_equal(np.asarray(jax.jit(lambda v: v + 1)(x)), np.arange(8) + 1)
+    np.testing.assert_array_equal(np.asarray(plus(x)), np.arange(8) + 1)
 
 x = jnp.arange(8.)
 check_that_all_works(x)  # and all is compiled
@@ -75,7 +76,7 @@ def test_a_loop_on_a_gpu():
 for _ in range(2):
     interrupted(lambda: go_round(-1, x).block_until_ready())
     check_that_all_works(x)
-interrupted(lambda: np.asarray(jax.jit(lambda v: v + 1)(go_round(-1, x))))
+interrupted(lambda: np.asarray(plus(go_round(-1, x))))
 check_that_all_works(x)
 """, times=3, WEFT_PLATFORM="pretend", JAX_PLATFORMS="weft")
 
