@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "hlo/computation.h"
 #include "hlo/op.h"
 
 namespace weft::client {
