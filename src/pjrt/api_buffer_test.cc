@@ -218,6 +218,9 @@ TEST_F(ApiTest, BytesInTheOrderOfTheLayout) {
   put.type = PJRT_Buffer_Type_F32;
   put.dims = dims;
   put.num_dims = 2;
+  put.byte_strides = nullptr;
+  put.num_byte_strides = 0;
+  put.memory = nullptr;
   put.host_buffer_semantics = PJRT_HostBufferSemantics_kImmutableOnlyDuringCall;
   put.device = device();
   put.device_layout = &layout;
@@ -258,9 +261,12 @@ TEST_F(ApiTest, BytesInTheOrderOfTheLayout) {
   CALL_OK(Client_CreateBuffersForAsyncHostToDevice, create);
   auto take = New<PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer_Args>();
   take.transfer_manager = create.transfer_manager;
+  take.buffer_index = 0;
   CALL_OK(AsyncHostToDeviceTransferManager_RetrieveBuffer, take);
   auto piece = New<PJRT_AsyncHostToDeviceTransferManager_TransferData_Args>();
   piece.transfer_manager = create.transfer_manager;
+  piece.buffer_index = 0;
+  piece.offset = 0;
   piece.data = columns.data();
   piece.transfer_size = 24;
   piece.is_last_transfer = true;
