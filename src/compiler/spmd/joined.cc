@@ -214,9 +214,8 @@ Result<Literal> Join(const Shape& whole, std::span<const Literal> parts, const F
   return joined;
 }
 
-Result<Literal> EvaluateJoined(const hlo::Module& whole, const hlo::Module& partitioned,
-                               std::span<const Literal> arguments,
-                               const hlo::EvalOptions& options) {
+Result<Literal> RunJoined(const hlo::Module& whole, const hlo::Module& partitioned,
+                          std::span<const Literal> arguments, const RunParts& run) {
   const DeviceMesh mesh = TRY(MeshOf(partitioned));
   std::vector<const Shape*> leaves;
   for (const hlo::Instruction* p : whole.entry()->parameters()) {
@@ -235,9 +234,17 @@ Result<Literal> EvaluateJoined(const hlo::Module& whole, const hlo::Module& part
       own.push_back(CutTree(argument, in, at, mesh, device % mesh.devices));
     }
   }
-  std::vector<Literal> parts = TRY(hlo::EvaluateOnDevices(partitioned, by_device, options));
+  std::vector<Literal> parts = TRY(run(by_device));
   size_t at = 0;
   return JoinTree(result, std::span(parts).first(static_cast<size_t>(mesh.devices)), out, at, mesh);
+}
+
+Result<Literal> EvaluateJoined(const hlo::Module& whole, const hlo::Module& partitioned,
+                               std::span<const Literal> arguments,
+                               const hlo::EvalOptions& options) {
+  return RunJoined(whole, partitioned, arguments, [&](std::span<std::vector<Literal>> by_device) {
+    return hlo::EvaluateOnDevices(partitioned, by_device, options);
+  });
 }
 
 }  // namespace weft::compiler::spmd
