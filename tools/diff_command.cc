@@ -105,8 +105,9 @@ Result<int> RunDiff(Args args) {
 
 }  // namespace
 
-constexpr Command kDiffCommand = {"diff", "compares the results of two modules",
-                                  R"(usage: weft diff [--tolerance T] [--seed N] [--devices N | --joined] A B
+constexpr Command kDiffCommand = {
+    "diff", "compares the results of two modules",
+    R"(usage: weft diff [--tolerance T] [--seed N] [--devices N | --joined] A B
 
 Evaluates both modules on the same random inputs and compares the results. Floats may differ by
 T * max(1, |a|), where T is 1e-5 unless given; everything else must be equal. Exit status 1 when
@@ -123,6 +124,6 @@ examples:
   weft opt --passes=simplify model.hlo | weft diff --tolerance 0 model.hlo -
   weft opt --passes=propagate-shardings,partition model.hlo | weft diff --joined - model.hlo
 )",
-                                  RunDiff};
+    RunDiff};
 
 }  // namespace weft::tools

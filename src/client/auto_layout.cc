@@ -17,7 +17,9 @@ using hlo::Op;
 using Order = std::optional<Dims>;
 using Orders = std::unordered_map<const Instruction*, Order>;
 
-Dims RowMajorOrder(const Shape& shape) { return Layout::RowMajor(shape.rank()).minor_to_major; }
+Dims RowMajorOrder(const Shape& shape) {
+  return Layout::RowMajor(shape.rank()).minor_to_major;
+}
 
 // Result dimension d is the operand's `dimensions[d]`.
 Dims Transposed(const Dims& order, std::span<const int64_t> dimensions) {
