@@ -4,6 +4,7 @@
 
 #include "compiler/pipeline.h"
 #include "compiler/spmd/joined.h"
+#include "compiler/spmd/values.h"
 #include "hlo/clone.h"
 #include "hlo/evaluate.h"
 #include "hlo/random_arguments.h"
@@ -48,10 +49,26 @@ Literal TreeOf(const Shape& shape, std::vector<Literal>& arrays, size_t& next) {
   return Literal::Tuple(std::move(elements));
 }
 
+// With collectives outside of manual computations: split already, by somebody else.
+bool IsOfOneDevice(const hlo::Module& module) {
+  bool meets = false;
+  for (const auto& computation : module.computations()) {
+    for (const hlo::Instruction* i : *computation) {
+      meets |= hlo::IsCollective(i->op());
+      if (i->op() == hlo::Op::kCustomCall && i->attrs<hlo::CustomCallAttrs>().custom_call_target ==
+                                                 compiler::spmd::kFullToShard) {
+        return false;
+      }
+    }
+  }
+  return meets;
+}
+
 }  // namespace
 
 bool IsToSplit(const hlo::Module& module) {
   if (module.config().num_partitions <= 1 || compiler::spmd::IsPartitioned(module)) return false;
+  if (IsOfOneDevice(module)) return false;
   for (const hlo::Instruction* parameter : module.entry()->parameters()) {
     if (parameter->sharding() != nullptr) return true;
   }

@@ -12,7 +12,8 @@
 
 namespace weft::tools {
 
-// For several partitions, with shardings of parameters or results, and still whole.
+// For several partitions, with shardings of parameters or results, and still whole (a module with
+// collectives outside of manual computations is not).
 bool IsToSplit(const hlo::Module& module);
 // The program of one device.
 Result<std::unique_ptr<hlo::Module>> Split(const hlo::Module& whole);
