@@ -49,12 +49,12 @@ Literal TreeOf(const Shape& shape, std::vector<Literal>& arrays, size_t& next) {
   return Literal::Tuple(std::move(elements));
 }
 
-// With collectives outside of manual computations: split already, by somebody else.
+// With collectives, or its own number, outside of manual computations: split already.
 bool IsOfOneDevice(const hlo::Module& module) {
   bool meets = false;
   for (const auto& computation : module.computations()) {
     for (const hlo::Instruction* i : *computation) {
-      meets |= hlo::IsCollective(i->op());
+      meets |= hlo::IsCollective(i->op()) || i->op() == hlo::Op::kPartitionId;
       if (i->op() == hlo::Op::kCustomCall && i->attrs<hlo::CustomCallAttrs>().custom_call_target ==
                                                  compiler::spmd::kFullToShard) {
         return false;
