@@ -55,8 +55,8 @@ bool IsOfOneDevice(const hlo::Module& module) {
   for (const auto& computation : module.computations()) {
     for (const hlo::Instruction* i : *computation) {
       meets |= hlo::IsCollective(i->op()) || i->op() == hlo::Op::kPartitionId;
-      if (i->op() == hlo::Op::kCustomCall && i->attrs<hlo::CustomCallAttrs>().custom_call_target ==
-                                                 compiler::spmd::kFullToShard) {
+      if (i->op() == hlo::Op::kCustomCall &&
+          i->attrs<hlo::CustomCallAttrs>().custom_call_target == compiler::spmd::kFullToShard) {
         return false;
       }
     }

@@ -241,7 +241,16 @@ TEST_F(ApiTest, BytesInTheOrderOfTheLayout) {
   CALL_OK(Buffer_UnsafePointer, address);
   EXPECT_EQ(reinterpret_cast<const float*>(address.buffer_pointer)[1], 4);
   Destroy(put.buffer);
+}
 
+TEST_F(ApiTest, PiecesInTheOrderOfTheLayout) {
+  const std::vector<float> values = {1, 2, 3, 4, 5, 6}, columns = {1, 4, 2, 5, 3, 6};
+  const int64_t order[] = {0, 1}, dims[] = {2, 3};
+  PJRT_Buffer_MemoryLayout layout{};
+  layout.struct_size = sizeof(layout);
+  layout.type = PJRT_Buffer_MemoryLayout_Type_Tiled;
+  layout.tiled.minor_to_major = order;
+  layout.tiled.minor_to_major_size = 2;
   auto memory = New<PJRT_Device_DefaultMemory_Args>();
   memory.device = device();
   CALL_OK(Device_DefaultMemory, memory);
