@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "commands.h"
+#include "joined_run.h"
 #include "run_input.h"
 
 namespace weft::tools {
@@ -44,8 +45,25 @@ bool CompareRuns(const RunResult& a, const RunResult& b, double tolerance) {
   return same;
 }
 
+// The parts of the first, on arguments cut for them, beside the whole of the second.
+Result<bool> CompareJoined(const LoadedInput& a, const LoadedInput& b, RunOptions options,
+                           double tolerance) {
+  const auto *first = std::get_if<0>(&a.input), *second = std::get_if<0>(&b.input);
+  if (first == nullptr || second == nullptr) return InvalidArgument("--joined takes two modules");
+  std::unique_ptr<hlo::Module> split;
+  if (IsToSplit(**first)) split = TRY(Split(**first));
+  const hlo::Module& parts = split != nullptr ? *split : **first;
+  RunResult joined = TRY(EvaluateParts(**second, parts, options));
+  options.devices = 1;
+  RunResult whole = TRY(RunInput(b.input, options));
+  if (!CompareRuns(whole, joined, tolerance)) return false;
+  std::printf("%zu results agree\n", joined.devices[0].size());
+  return true;
+}
+
 Result<int> RunDiff(Args args) {
   RunOptions options;
+  const bool joined = args.Flag("--joined");
   double tolerance = args.Number("--tolerance", 1e-5);
   options.seed = static_cast<uint64_t>(args.Int("--seed", 0, 0));
   options.devices = args.Int("--devices", 0, 1, 1024);
@@ -58,6 +76,12 @@ Result<int> RunDiff(Args args) {
       return kFailed;
     }
     loaded.push_back(*std::move(input));
+  }
+  if (joined) {
+    Result<bool> same = CompareJoined(loaded[0], loaded[1], options, tolerance);
+    if (same) return *same ? kOk : kFailed;
+    Report(same.error(), files[0]);
+    return kFailed;
   }
   if (!HaveSameParameters(loaded[0].input, loaded[1].input)) {
     std::printf("the modules have different parameters\n");
@@ -81,8 +105,9 @@ Result<int> RunDiff(Args args) {
 
 }  // namespace
 
-constexpr Command kDiffCommand = {"diff", "compares the results of two modules",
-                                  R"(usage: weft diff [--tolerance T] [--seed N] [--devices N] A B
+constexpr Command kDiffCommand = {
+    "diff", "compares the results of two modules",
+    R"(usage: weft diff [--tolerance T] [--seed N] [--devices N | --joined] A B
 
 Evaluates both modules on the same random inputs and compares the results. Floats may differ by
 T * max(1, |a|), where T is 1e-5 unless given; everything else must be equal. Exit status 1 when
@@ -91,11 +116,14 @@ something differs.
   --tolerance T  0: equal values
   --seed N       seed of the inputs (default 0)
   --devices N    simulate N devices
+  --joined       A is split over devices (weft opt --passes=propagate-shardings,partition; done here
+                 where it only has shardings): its parts, joined, against the whole of B
 
 examples:
   weft diff before.hlo after.hlo
   weft opt --passes=simplify model.hlo | weft diff --tolerance 0 model.hlo -
+  weft opt --passes=propagate-shardings,partition model.hlo | weft diff --joined - model.hlo
 )",
-                                  RunDiff};
+    RunDiff};
 
 }  // namespace weft::tools

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/npy.h"
 #include "commands.h"
+#include "joined_run.h"
 #include "run_input.h"
 
 namespace weft::tools {
@@ -77,6 +78,15 @@ std::string DescribeModule(const hlo::Module& module) {
   return out + "\n";
 }
 
+// A module with shardings runs as the parts that it is split into.
+Result<RunResult> EvaluateInput(const Input& input, const RunOptions& options) {
+  const auto* module = std::get_if<0>(&input);
+  if (module == nullptr || options.devices != 0 || !IsToSplit(**module)) {
+    return RunInput(input, options);
+  }
+  return EvaluateParts(**module, *TRY(Split(**module)), options);
+}
+
 Status EvalOne(EvalRequest& request) {
   using Clock = std::chrono::steady_clock;
   std::string content = TRY(ReadInput(request.file));
@@ -86,7 +96,7 @@ Status EvalOne(EvalRequest& request) {
   TRY(VerifyInput(input, content));
   auto t2 = Clock::now();
   TRY(ReadInputs(input, request));
-  Result<RunResult> result = RunInput(input, request.run);
+  Result<RunResult> result = EvaluateInput(input, request.run);
   if (!result) return std::unexpected(Locate(std::move(result.error()), content));
   auto t3 = Clock::now();
   std::string text;
@@ -126,12 +136,14 @@ constexpr Command kEvalCommand = {"eval", "evaluates a module and prints the res
                                   R"(usage: weft eval [FLAG]... FILE
 
 Evaluates the entry computation with the reference evaluator (a Program: with the interpreter) and
-prints the results, one line each: `f32[2] {1, 2}`; those of a tuple with a number in front.
+prints the results, one line each: `f32[2] {1, 2}`; those of a tuple with a number in front. A
+module with shardings is split over its partitions; arguments and results are whole.
 
   --input A.npy       value of the next parameter (of the next array of nested tuples), in order;
                       parameters without one get random values
   --seed N            seed of random values (default 0)
-  --devices N         simulate N devices (default: replica_count x num_partitions of the module)
+  --devices N         simulate N devices (default: replica_count x num_partitions of the module); each
+                      has the whole module, also where that has shardings
   --out DIR           also write DIR/0.npy, DIR/1.npy, ... and DIR/types.txt, which says what each
                       one is (NumPy lacks some types: those are written as their bits); with
                       several devices DIR/dev0/0.npy, ...

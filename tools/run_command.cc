@@ -18,6 +18,7 @@
 #include "inspect/compile_watch.h"
 #include "inspect/fault.h"
 #include "inspect/trace_json.h"
+#include "joined_run.h"
 #include "native.h"
 #include "program/interpret.h"
 #include "run_input.h"
@@ -43,17 +44,6 @@ struct NativeRequest {
 double Since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
       .count();
-}
-
-// Of whole programs: formats with few digits, which round after each operation, by those digits of
-// the largest number around, as what cancels leaves errors of that size.
-runtime::Tolerance ToleranceOf(const Literal& want, double tolerance) {
-  DType dtype = want.dtype();
-  if (!IsFloat(dtype) || BitWidth(dtype) > 16) return {.relative = tolerance};
-  std::span bytes(want.data(), static_cast<size_t>(want.byte_size()));
-  return {.ulps = runtime::kFunctionUlps,
-          .scale = runtime::LargestOf(dtype, bytes),
-          .relative = tolerance};
 }
 
 using AfterStep =
@@ -207,26 +197,7 @@ Status Check(const Input& input, const NativeRequest& request, const NativeModul
   return {};
 }
 
-Status CheckDevices(const RunResult& wanted, const DeviceResults& got, double tolerance) {
-  for (size_t d = 0; d < got.size(); ++d) {
-    size_t next = 0;
-    for (const Literal& want : wanted.devices[d]) {
-      if (!want.shape().IsArray()) continue;
-      std::string what = CompareLeaves(want, got[d][next], ToleranceOf(want, tolerance));
-      if (!what.empty()) {
-        return MakeError(Code::kInternal, "result ", next, " of device ", d,
-                         " differs from the evaluator's: ", what);
-      }
-      ++next;
-    }
-  }
-  std::printf("same as the evaluator\n");
-  return {};
-}
-
-// A module for several devices: all of them at once.
-Status RunOnDevices(const Input& input, const NativeRequest& request) {
-  const hlo::Module& module = *std::get<0>(input);
+Result<RunOptions> RunOptionsOf(const Input& input, const NativeRequest& request) {
   RunOptions run;
   run.seed = request.seed;
   run.flush_subnormals = request.options.cpu.flush_subnormals;
@@ -234,6 +205,33 @@ Status RunOnDevices(const Input& input, const NativeRequest& request) {
   for (size_t i = 0; i < request.inputs.size() && i < leaves.size(); ++i) {
     run.inputs.push_back(TRY(ReadNpyAs(request.inputs[i], leaves[i])));
   }
+  return run;
+}
+
+// A module with shardings: each device its part. What is checked is the whole.
+Status RunSplit(const Input& input, const NativeRequest& request) {
+  const hlo::Module& module = *std::get<0>(input);
+  if (request.device != "cpu" || request.repeat > 0 || request.bench > 0) {
+    return InvalidArgument("--device, --repeat and --bench take modules without shardings");
+  }
+  RunOptions run = TRY(RunOptionsOf(input, request));
+  std::unique_ptr<hlo::Module> parts = TRY(Split(module));
+  RunResult shown = TRY(RunPartsNatively(module, *parts, run, request.options));
+  if (!request.check) {
+    std::string text = FormatResults(shown, request.max_elements);
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    return {};
+  }
+  std::erase_if(shown.devices[0], [](const Literal& leaf) { return !leaf.shape().IsArray(); });
+  run.devices = 1;
+  return CheckDevices(TRY(RunInput(input, run)), shown.devices, request.tolerance);
+}
+
+// A module for several devices: all of them at once.
+Status RunOnDevices(const Input& input, const NativeRequest& request) {
+  const hlo::Module& module = *std::get<0>(input);
+  if (request.devices == 0 && IsToSplit(module)) return RunSplit(input, request);
+  RunOptions run = TRY(RunOptionsOf(input, request));
   std::vector<std::vector<Literal>> arguments = TRY(ArgumentsOf(input, run));
   if (request.device != "cpu" || request.repeat > 0) {
     return InvalidArgument("--device and --repeat take modules for one device, this one has ",
@@ -356,7 +354,8 @@ Result<int> RunRun(Args args) {
 constexpr Command kRunCommand = {"run", "compiles a module for this machine and runs it",
                                  R"(usage: weft run [FLAG]... FILE
 
-Compiles the module to native code, runs it and prints the results as `weft eval` does.
+Compiles the module to native code, runs it and prints the results as `weft eval` does. A module
+with shardings is split: each device runs its part, arguments and results are whole.
 
   --input A.npy       value of the next parameter; parameters without one get random values
   --seed N            seed of random values (default 0)

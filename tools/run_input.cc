@@ -239,4 +239,30 @@ std::string CompareLeaves(const Literal& want, const Literal& got,
   return out;
 }
 
+runtime::Tolerance ToleranceOf(const Literal& want, double tolerance) {
+  DType dtype = want.dtype();
+  if (!IsFloat(dtype) || BitWidth(dtype) > 16) return {.relative = tolerance};
+  std::span bytes(want.data(), static_cast<size_t>(want.byte_size()));
+  return {.ulps = runtime::kFunctionUlps,
+          .scale = runtime::LargestOf(dtype, bytes),
+          .relative = tolerance};
+}
+
+Status CheckDevices(const RunResult& wanted, const DeviceResults& got, double tolerance) {
+  for (size_t d = 0; d < got.size(); ++d) {
+    size_t next = 0;
+    for (const Literal& want : wanted.devices[d]) {
+      if (!want.shape().IsArray()) continue;
+      std::string what = CompareLeaves(want, got[d][next], ToleranceOf(want, tolerance));
+      if (!what.empty()) {
+        return MakeError(Code::kInternal, "result ", next, " of device ", d,
+                         " differs from the evaluator's: ", what);
+      }
+      ++next;
+    }
+  }
+  std::printf("same as the evaluator\n");
+  return {};
+}
+
 }  // namespace weft::tools

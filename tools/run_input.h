@@ -52,4 +52,10 @@ std::string FormatResults(const RunResult& result, int64_t max_elements = -1);
 std::string CompareLeaves(const Literal& want, const Literal& got,
                           const runtime::Tolerance& tolerance);
 
+// Of whole programs: formats with few digits, which round after each operation, by those digits of
+// the largest number around, as what cancels leaves errors of that size.
+runtime::Tolerance ToleranceOf(const Literal& want, double tolerance);
+// Whether every array of every device is the evaluator's; says so.
+Status CheckDevices(const RunResult& wanted, const DeviceResults& got, double tolerance);
+
 }  // namespace weft::tools

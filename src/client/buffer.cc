@@ -191,7 +191,8 @@ Status Buffer::AddExternalReference() {
   ArrayRef array = TRY(Get());
   AboutToWait(array->ready);
   if (const Status& status = array->ready->Await(); !status) return status;
-  Literal value = TRY(array->value.Unpacked());  // who looks at elements has a byte for each
+  // Who looks at elements has a byte for each, in the order of the layout.
+  Literal value = TRY(AsLaidOut(shape_, TRY(array->value.Unpacked())));
   MutexLock lock(mutex_);
   if (external_references_++ == 0) {
     held_ = std::move(value);
@@ -225,6 +226,15 @@ Result<const void*> Buffer::Address() {
   AboutToWait(array->ready);
   if (const Status& status = array->ready->Await(); !status) {
     return std::unexpected(status.error());
+  }
+  if (shape_.layout() != nullptr) {
+    if (array->device != nullptr) {
+      return Unimplemented("address of ", shape_, ": it lies row-major on the device");
+    }
+    Literal value = TRY(AsLaidOut(shape_, TRY(array->value.Unpacked())));
+    MutexLock lock(mutex_);
+    if (!laid_out_.IsValid()) laid_out_ = std::move(value);
+    return laid_out_.data();
   }
   if (array->device != nullptr) return array->device->address;
   return array->value.data();
@@ -266,7 +276,18 @@ EventRef Buffer::CopyRawToHost(void* to, int64_t offset, int64_t size) {
         Code::kInvalidArgument,
         StrCat("copy to host: ", size, " bytes at ", offset, " of a buffer of ", bytes, " bytes")));
   }
-  Range range{.offset = offset, .bytes = size, .to = static_cast<std::byte*>(to)};
+  auto* out = static_cast<std::byte*>(to);
+  if (shape_.layout() != nullptr) {
+    return WhenThere(client_, std::move(*array), {.bytes = bytes},
+                     [=, shape = shape_](const std::byte* from) {
+                       std::vector<std::byte> all(static_cast<size_t>(bytes));
+                       const int64_t width = ByteWidth(shape.dtype());
+                       CopyStrided(shape.dims(), width, all.data(), LayoutStrides(shape), from,
+                                   RowMajorStrides(shape.dims(), width));
+                       std::memcpy(out, all.data() + offset, static_cast<size_t>(size));
+                     });
+  }
+  Range range{.offset = offset, .bytes = size, .to = out};
   return WhenThere(client_, std::move(*array), range, nullptr);
 }
 

@@ -114,6 +114,7 @@ class Buffer {
   Literal held_ WEFT_GUARDED_BY(mutex_);                // for external references ...
   DeviceBytesRef held_device_ WEFT_GUARDED_BY(mutex_);  // ... or this
   int64_t external_references_ WEFT_GUARDED_BY(mutex_) = 0;
+  Literal laid_out_ WEFT_GUARDED_BY(mutex_);  // as the layout says, for who asked for the address
 };
 
 enum class HostSemantics : uint8_t {  // as PJRT numbers them

@@ -1,8 +1,10 @@
 // What is told of an executable: arguments, results and aliases, what it costs, its optimized text.
+#include <algorithm>
 #include <mutex>
 #include <utility>
 
 #include "base/wire.h"
+#include "client/auto_layout.h"
 #include "client/client.h"
 #include "client/cost.h"
 #include "client/evaluator_runner.h"
@@ -115,11 +117,17 @@ Status Executable::DescribeOutputs() {
                leaves);
   std::vector<std::string> kinds = hlo::EntryList(*module_, "result_memory_kinds");
   std::vector<std::string> modes = hlo::EntryList(*module_, "result_layout_modes");
+  const bool any = std::find(modes.begin(), modes.end(), "auto") != modes.end();
+  std::vector<Layout> chosen;
+  if (any) chosen = AutoLayouts(*module_->entry(), parameters_);
   for (size_t i = 0; i < leaves.size(); ++i) {
     TRY(CheckBoundary(leaves[i], "result", i));
     std::string kind = MemoryKindOf(leaves[i], kinds, i);
     leaves[i].ClearLayout();
     SetAskedLayout(leaves[i], modes, i);
+    if (i < chosen.size() && i < modes.size() && modes[i] == "auto" && !chosen[i].IsRowMajor()) {
+      leaves[i].set_layout(chosen[i]);
+    }
     outputs_.push_back({std::move(leaves[i]), std::move(kind), ""});
   }
   return {};

@@ -79,7 +79,7 @@ Status HostTransfer::TransferRaw(int64_t index, const void* data, int64_t offset
     item->finished = true;
     value = std::exchange(item->value, Literal());
   }
-  item->array->Fulfil(std::move(value));
+  item->array->Fulfil(FromLaidOut(item->array->shape, value));
   return {};
 }
 
@@ -90,17 +90,19 @@ Status HostTransfer::TransferLiteral(int64_t index, const HostArray& host) {
     return InvalidArgument("transfer: buffer ", index, " is ", shape.ToStringWithoutLayout(),
                            ", not ", host.shape.ToStringWithoutLayout());
   }
-  if (host.byte_strides.empty()) {
+  const int64_t width = ByteWidth(shape.dtype());
+  Dims strides(host.byte_strides);
+  if (strides.empty()) strides = RowMajorStrides(shape.dims(), width);
+  if (strides == LayoutStrides(shape)) {
     return TransferRaw(index, host.data, 0, shape.ByteSize(), /*is_last=*/true);
   }
-  if (static_cast<int64_t>(host.byte_strides.size()) != shape.rank()) {
+  if (std::ssize(strides) != shape.rank()) {
     return InvalidArgument("transfer: ", host.byte_strides.size(), " byte strides for ",
                            shape.ToStringWithoutLayout());
   }
   Literal value = TRY(AllocateArray(memory_, shape));
-  int64_t width = ByteWidth(shape.dtype());
-  CopyStrided(shape.dims(), width, value.mutable_data(), RowMajorStrides(shape.dims(), width),
-              static_cast<const std::byte*>(host.data), host.byte_strides);
+  CopyStrided(shape.dims(), width, value.mutable_data(), LayoutStrides(shape),
+              static_cast<const std::byte*>(host.data), strides);
   return TransferRaw(index, value.data(), 0, value.byte_size(), /*is_last=*/true);
 }
 

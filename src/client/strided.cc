@@ -127,4 +127,32 @@ void CopyStrided(std::span<const int64_t> dims, int64_t element_bytes, std::byte
   }
 }
 
+Dims LayoutStrides(const Shape& shape) {
+  Dims strides(static_cast<size_t>(shape.rank()), 0);
+  int64_t stride = ByteWidth(shape.dtype());
+  for (int64_t d : shape.LayoutOrDefault().minor_to_major) {
+    strides[static_cast<size_t>(d)] = stride;
+    stride *= std::max<int64_t>(shape.dim(d), 1);
+  }
+  return strides;
+}
+
+Result<Literal> AsLaidOut(const Shape& shape, const Literal& row_major) {
+  if (shape.layout() == nullptr) return row_major;
+  Literal laid_out = TRY(Literal::AllocateUnset(row_major.shape()));
+  const int64_t width = ByteWidth(shape.dtype());
+  CopyStrided(shape.dims(), width, laid_out.mutable_data(), LayoutStrides(shape), row_major.data(),
+              RowMajorStrides(shape.dims(), width));
+  return laid_out;
+}
+
+Result<Literal> FromLaidOut(const Shape& shape, const Literal& laid_out) {
+  if (shape.layout() == nullptr) return laid_out;
+  Literal row_major = TRY(Literal::AllocateUnset(laid_out.shape()));
+  const int64_t width = ByteWidth(shape.dtype());
+  CopyStrided(shape.dims(), width, row_major.mutable_data(), RowMajorStrides(shape.dims(), width),
+              laid_out.data(), LayoutStrides(shape));
+  return row_major;
+}
+
 }  // namespace weft::client

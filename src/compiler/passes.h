@@ -154,9 +154,9 @@ Result<bool> PermuteRows(hlo::Module&, const PassContext&);
 Result<bool> PipelineCollectives(hlo::Module&, const PassContext&);
 // Shardings that instructions state spread to those that state none, forward and backward by the
 // rules of the ops (hlo/dim_rule.h), by priority, through loops, branches, calls and tuples, until
-// nothing changes. Afterwards every executed instruction has one, and computations have one caller;
-// parameters and results that state none get one as the module's propagate_sharding_to_* allow;
-// needs: none.
+// nothing changes. Afterwards every executed instruction has one, computations have one caller, no
+// bitcast depends on layouts (normalize-layouts), and parameters and results that state none have
+// one as the module's propagate_sharding_to_* allow; needs: none.
 Result<bool> PropagateShardings(hlo::Module&, const PassContext&);
 // Sums over the same devices that are only added to each other are added first and summed over
 // devices once: floats are rounded in other places. What has control dependencies or scheduling

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "client/strided.h"
 #include "pjrt/ffi/ffi.h"
 
 namespace weft::pjrt {
@@ -163,13 +164,8 @@ Result<std::vector<int64_t>> ToByteStrides(const Shape& shape,
   ordered.ClearLayout();
   TRY(SetLayout(ordered, *layout));
   if (ordered.layout() == nullptr) return std::vector<int64_t>();
-  std::vector<int64_t> strides(rank);
-  int64_t stride = ByteWidth(shape.dtype());
-  for (int64_t d : ordered.layout()->minor_to_major) {
-    strides[d] = stride;
-    stride *= std::max<int64_t>(shape.dim(d), 1);
-  }
-  return strides;
+  const Dims strides = client::LayoutStrides(ordered);
+  return std::vector<int64_t>(strides.begin(), strides.end());
 }
 
 Result<Memory*> ToMemory(PJRT_Memory* memory, PJRT_Device* device) {

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "client/interrupt.h"
+#include "client/strided.h"
 #include "client/wait_habit.h"
 #include "pjrt/api.h"
 
@@ -40,12 +41,8 @@ Status Buffer_ToHostBuffer(PJRT_Buffer_ToHostBuffer_Args& args) {
   if (args.host_layout != nullptr) {
     strides = TRY(ToByteStrides(shape, args.host_layout));
   } else if (shape.layout() != nullptr) {  // as the buffer's own layout says
-    strides.resize(shape.rank());
-    int64_t stride = ByteWidth(shape.dtype());
-    for (int64_t d : shape.layout()->minor_to_major) {
-      strides[d] = stride;
-      stride *= std::max<int64_t>(shape.dim(d), 1);
-    }
+    const Dims own = client::LayoutStrides(shape);
+    strides.assign(own.begin(), own.end());
   }
   // Strides from outside may reach beyond what was said to be there.
   int64_t last = ByteWidth(shape.dtype());

@@ -203,6 +203,93 @@ TEST_F(ApiTest, TransferManager) {
   CALL_OK(AsyncHostToDeviceTransferManager_Destroy, destroy);
 }
 
+// Whoever looks at the bytes of an array with a layout sees them in its order.
+TEST_F(ApiTest, BytesInTheOrderOfTheLayout) {
+  const std::vector<float> values = {1, 2, 3, 4, 5, 6}, columns = {1, 4, 2, 5, 3, 6};
+  const int64_t order[] = {0, 1}, dims[] = {2, 3};
+  PJRT_Buffer_MemoryLayout layout{};
+  layout.struct_size = sizeof(layout);
+  layout.type = PJRT_Buffer_MemoryLayout_Type_Tiled;
+  layout.tiled.minor_to_major = order;
+  layout.tiled.minor_to_major_size = 2;
+  auto put = New<PJRT_Client_BufferFromHostBuffer_Args>();
+  put.client = client_;
+  put.data = values.data();
+  put.type = PJRT_Buffer_Type_F32;
+  put.dims = dims;
+  put.num_dims = 2;
+  put.byte_strides = nullptr;
+  put.num_byte_strides = 0;
+  put.memory = nullptr;
+  put.host_buffer_semantics = PJRT_HostBufferSemantics_kImmutableOnlyDuringCall;
+  put.device = device();
+  put.device_layout = &layout;
+  CALL_OK(Client_BufferFromHostBuffer, put);
+  EXPECT_TRUE(Await(put.done_with_host_buffer));
+  EXPECT_EQ(Get(put.buffer), columns);
+  auto raw = New<PJRT_Buffer_CopyRawToHost_Args>();
+  float two[2] = {};
+  raw.buffer = put.buffer;
+  raw.dst = two;
+  raw.offset = 4;
+  raw.transfer_size = 8;
+  CALL_OK(Buffer_CopyRawToHost, raw);
+  EXPECT_TRUE(Await(raw.event));
+  EXPECT_EQ(two[0], 4);
+  auto address = New<PJRT_Buffer_UnsafePointer_Args>();
+  address.buffer = put.buffer;
+  CALL_OK(Buffer_UnsafePointer, address);
+  EXPECT_EQ(reinterpret_cast<const float*>(address.buffer_pointer)[1], 4);
+  Destroy(put.buffer);
+}
+
+TEST_F(ApiTest, PiecesInTheOrderOfTheLayout) {
+  const std::vector<float> values = {1, 2, 3, 4, 5, 6}, columns = {1, 4, 2, 5, 3, 6};
+  const int64_t order[] = {0, 1}, dims[] = {2, 3};
+  PJRT_Buffer_MemoryLayout layout{};
+  layout.struct_size = sizeof(layout);
+  layout.type = PJRT_Buffer_MemoryLayout_Type_Tiled;
+  layout.tiled.minor_to_major = order;
+  layout.tiled.minor_to_major_size = 2;
+  auto memory = New<PJRT_Device_DefaultMemory_Args>();
+  memory.device = device();
+  CALL_OK(Device_DefaultMemory, memory);
+  PJRT_ShapeSpec spec{};
+  spec.struct_size = sizeof(spec);
+  spec.dims = dims;
+  spec.num_dims = 2;
+  spec.element_type = PJRT_Buffer_Type_F32;
+  PJRT_Buffer_MemoryLayout* layouts[] = {&layout};
+  auto create = New<PJRT_Client_CreateBuffersForAsyncHostToDevice_Args>();
+  create.client = client_;
+  create.shape_specs = &spec;
+  create.num_shape_specs = 1;
+  create.device_layouts = layouts;
+  create.num_device_layouts = 1;
+  create.memory = memory.memory;
+  CALL_OK(Client_CreateBuffersForAsyncHostToDevice, create);
+  auto take = New<PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer_Args>();
+  take.transfer_manager = create.transfer_manager;
+  take.buffer_index = 0;
+  CALL_OK(AsyncHostToDeviceTransferManager_RetrieveBuffer, take);
+  auto piece = New<PJRT_AsyncHostToDeviceTransferManager_TransferData_Args>();
+  piece.transfer_manager = create.transfer_manager;
+  piece.buffer_index = 0;
+  piece.offset = 0;
+  piece.data = columns.data();
+  piece.transfer_size = 24;
+  piece.is_last_transfer = true;
+  CALL_OK(AsyncHostToDeviceTransferManager_TransferData, piece);
+  EXPECT_TRUE(Await(piece.done_with_h2d_transfer));
+  const int64_t rows[] = {1, 0};
+  layout.tiled.minor_to_major = rows;
+  EXPECT_EQ(Get(take.buffer_out, &layout), values);
+  Destroy(take.buffer_out);
+  auto destroy = New<PJRT_AsyncHostToDeviceTransferManager_Destroy_Args>();
+  destroy.transfer_manager = create.transfer_manager;
+  CALL_OK(AsyncHostToDeviceTransferManager_Destroy, destroy);
+}
+
 TEST_F(ApiTest, CopiesBetweenDevices) {
   PJRT_Client* four = NewClient(4);
   std::swap(client_, four);

@@ -551,6 +551,34 @@ ENTRY main {
         self.assertIn("\r\x1b[Kweft reduce: ", told)
         self.assertRegex(told, r"\r\x1b\[Kweft reduce: wrong: 5 -> \d instructions, \d+ tries, [\d.]+ s\r?\n$")
 
+    def test_modules_with_shardings_are_split(self):
+        whole = """HloModule m, num_partitions=2
+ENTRY e {
+  x = f32[4,6] parameter(0), sharding={devices=[1,2]<=[2]}
+  y = f32[6,4] parameter(1), sharding={devices=[2,1]<=[2]}
+  d = f32[4,4] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  s = f32[4,6] sine(x)
+  ROOT t = (f32[4,4], f32[4,6]) tuple(d, s), sharding={{devices=[2,1]<=[2]}, {devices=[1,2]<=[2]}}
+}
+"""
+        a = self.file("a.hlo", whole)
+        plain = self.file("plain.hlo", re.sub(r", (sharding=.*|num_partitions=2)$", "", whole, flags=re.MULTILINE))
+        parts = self.weft("opt", "--passes=propagate-shardings,partition", a).stdout
+        self.assertIn("f32[4,3]", parts)
+        self.assertIn("2 results agree", self.weft("diff", "--joined", self.file("parts.hlo", parts), a).stdout)
+        self.assertIn("2 results agree", self.weft("diff", "--joined", a, plain).stdout)
+        wrong = self.file("wrong.hlo", parts.replace("sine(", "cosine("))
+        self.assertIn("result 1", self.weft("diff", "--joined", wrong, a, status=1).stdout)
+        numbers = lambda text: [float(n) for n in re.findall(r"-?\d+\.\d+(?:e-?\d+)?", text)]
+        want = numbers(self.weft("eval", plain).stdout)
+        for command in ("eval", "run"):
+            shown = self.weft(command, a).stdout
+            self.assertNotIn("dev1", shown)
+            for got, wanted in zip(numbers(shown), want, strict=True):
+                self.assertAlmostEqual(got, wanted, delta=1e-5)
+        self.assertIn("same as the evaluator", self.weft("run", "--check", a).stdout)
+        self.assertIn("dev1", self.weft("eval", "--devices=2", a).stdout)
+
     def test_diff(self):
         a = self.file("a.hlo", GOOD)
         b = self.file("b.hlo", GOOD.replace("add(a, a)", "subtract(a, a)"))

@@ -368,3 +368,34 @@ def test_ragged_all_to_all():
                 expected[3 * source : 3 * source + n] = rows[first : first + n]
             np.testing.assert_array_equal(got[to], expected)
     """)
+
+
+def test_layouts_as_asked():
+    """Layout.AUTO of a result makes a transpose a matter of names; what is asked for is reported; the values are the same."""
+    run("""
+        from jax.experimental.layout import Format, Layout
+        square = jax.make_mesh((2, 2), ("x", "y"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+        cut = NamedSharding(square, P("x", "y"))
+        x = np.arange(4 * 6 * 10, dtype=np.float32).reshape(4, 6, 10)
+        a = jax.device_put(x, cut)
+
+        def order(f, **asked):
+            compiled = jax.jit(f, **asked).lower(a).compile()
+            got = compiled(a)
+            np.testing.assert_array_equal(np.asarray(got), np.asarray(jax.jit(f)(a)))
+            assert got.format == compiled.output_formats
+            return compiled.output_formats.layout.major_to_minor
+
+        any_order = Format(Layout.AUTO)
+        assert order(lambda x: x.T) == (0, 1, 2)
+        assert order(lambda x: x.T, out_shardings=any_order) == (2, 1, 0)
+        assert order(lambda x: 2 * jnp.transpose(x, (1, 2, 0)) + 1, out_shardings=any_order) == (2, 0, 1)
+        assert order(lambda x: x.T + x.sum(), out_shardings=any_order) == (2, 1, 0)
+        assert order(lambda x: x.T.at[0].set(0), out_shardings=any_order) == (0, 1, 2)
+        b = jax.device_put(x, Format(Layout((1, 2, 0)), cut))
+        assert b.format.layout.major_to_minor == (1, 2, 0)
+        np.testing.assert_array_equal(np.asarray(b), x)
+        for shard in b.addressable_shards:
+            np.testing.assert_array_equal(np.asarray(shard.data), x[shard.index])
+        np.testing.assert_array_equal(np.asarray(jax.jit(lambda x: x.T)(b)), x.T)
+    """)

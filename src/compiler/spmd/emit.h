@@ -23,6 +23,15 @@ struct ProgramState {
   ScalarFunctions functions{module};
 };
 
+// Whether a Literal's zero adds nothing: of f8e8m0fnu it is the least number that there is.
+inline bool HasZero(DType dtype) {
+  return dtype != DType::kF8E8M0FNU;
+}
+// What puts elements together of which one device has each, and the others zeroes.
+inline hlo::ReductionKind WithZeroes(DType dtype) {
+  return HasZero(dtype) ? hlo::ReductionKind::kSum : hlo::ReductionKind::kMax;
+}
+
 // Adds instructions to the end of one computation.
 class Emitter {
  public:

@@ -1,6 +1,8 @@
 #include "compiler/spmd/joined.h"
 
+#include <complex>
 #include <cstring>
+#include <map>
 
 #include "hlo/text.h"
 
@@ -26,15 +28,54 @@ void VisitPart(const Shape& whole, const Shape& part, std::span<const int64_t> t
   }
 }
 
-std::vector<int64_t> TileOf(const Form& form, const DeviceMesh& mesh, int64_t device) {
+int64_t PlaceOf(const Form& form, const DeviceMesh& mesh, int64_t device) {
   int64_t place = 0;
   for (int64_t p = 0; p < mesh.devices; ++p) {
     const int64_t at = form.order.empty() ? mesh.DeviceAt(p) : form.order[static_cast<size_t>(p)];
     if (at == device) place = p;
   }
+  return place;
+}
+
+std::vector<int64_t> TileOf(const Form& form, const DeviceMesh& mesh, int64_t device) {
+  const int64_t place = PlaceOf(form, mesh, device);
   std::vector<int64_t> tile;
   for (const DimForm& dim : form.dims) tile.push_back(mesh.IndexOf(place, dim.axes));
   return tile;
+}
+
+void Combine(Literal& into, const Literal& part, hlo::ReductionKind kind) {
+  for (int64_t k = 0; k < into.size(); ++k) {
+    const std::complex<double> x = into.GetComplex(k), y = part.GetComplex(k);
+    const bool least = kind == hlo::ReductionKind::kMin;
+    if (least || kind == hlo::ReductionKind::kMax) {
+      if (x.real() != y.real() && (x.real() > y.real()) == least) into.SetComplex(k, y);
+    } else if (IsFloat(into.dtype()) || IsComplex(into.dtype())) {
+      into.SetComplex(k, x + y);
+    } else {
+      into.SetInt(k, into.GetInt(k) + part.GetInt(k));
+    }
+  }
+}
+
+// What the devices hold once those that have summands of the same elements have added them up.
+std::vector<Literal> AddUp(std::span<const Literal> parts, const Form& form,
+                           const DeviceMesh& mesh) {
+  AxisList others;
+  for (int k = 0; k < static_cast<int>(mesh.pieces.size()); ++k) {
+    if ((form.unreduced & BitOf(k)) == 0) others.push_back(k);
+  }
+  std::map<int64_t, Literal> sums;
+  std::vector<int64_t> groups;
+  for (int64_t device = 0; device < mesh.devices; ++device) {
+    const Literal& part = parts[static_cast<size_t>(device)];
+    groups.push_back(mesh.IndexOf(PlaceOf(form, mesh, device), others));
+    auto [sum, first] = sums.try_emplace(groups.back(), part);
+    if (!first) Combine(sum->second, part, form.reduction);
+  }
+  std::vector<Literal> all;
+  for (int64_t group : groups) all.push_back(sums.at(group));
+  return all;
 }
 
 // Whether two elements are the same, or nearly so where devices add up in different orders.
@@ -137,7 +178,11 @@ Literal CutFor(const Literal& whole, const Form& form, const DeviceMesh& mesh, i
 Result<Literal> Join(const Shape& whole, std::span<const Literal> parts, const Form& form,
                      const DeviceMesh& mesh) {
   if (!whole.IsArray()) return parts[0];
-  if (form.unreduced != 0) return Unimplemented("joining summands");
+  std::vector<Literal> sums;
+  if (form.unreduced != 0) {
+    sums = AddUp(parts, form, mesh);
+    parts = sums;
+  }
   Shape shape = whole;
   shape.ClearLayout();
   Literal joined(shape);
@@ -169,9 +214,8 @@ Result<Literal> Join(const Shape& whole, std::span<const Literal> parts, const F
   return joined;
 }
 
-Result<Literal> EvaluateJoined(const hlo::Module& whole, const hlo::Module& partitioned,
-                               std::span<const Literal> arguments,
-                               const hlo::EvalOptions& options) {
+Result<Literal> RunJoined(const hlo::Module& whole, const hlo::Module& partitioned,
+                          std::span<const Literal> arguments, const RunParts& run) {
   const DeviceMesh mesh = TRY(MeshOf(partitioned));
   std::vector<const Shape*> leaves;
   for (const hlo::Instruction* p : whole.entry()->parameters()) {
@@ -190,9 +234,17 @@ Result<Literal> EvaluateJoined(const hlo::Module& whole, const hlo::Module& part
       own.push_back(CutTree(argument, in, at, mesh, device % mesh.devices));
     }
   }
-  std::vector<Literal> parts = TRY(hlo::EvaluateOnDevices(partitioned, by_device, options));
+  std::vector<Literal> parts = TRY(run(by_device));
   size_t at = 0;
   return JoinTree(result, std::span(parts).first(static_cast<size_t>(mesh.devices)), out, at, mesh);
+}
+
+Result<Literal> EvaluateJoined(const hlo::Module& whole, const hlo::Module& partitioned,
+                               std::span<const Literal> arguments,
+                               const hlo::EvalOptions& options) {
+  return RunJoined(whole, partitioned, arguments, [&](std::span<std::vector<Literal>> by_device) {
+    return hlo::EvaluateOnDevices(partitioned, by_device, options);
+  });
 }
 
 }  // namespace weft::compiler::spmd

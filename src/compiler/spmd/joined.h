@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,7 +31,12 @@ Literal CutFor(const Literal& whole, const Form& form, const DeviceMesh& mesh, i
 Result<Literal> Join(const Shape& whole, std::span<const Literal> parts, const Form& form,
                      const DeviceMesh& mesh);
 
+// Runs the part of every device on what that one gets; the results of all.
+using RunParts =
+    std::function<Result<std::vector<Literal>>(std::span<std::vector<Literal>> arguments)>;
 // The result of a partitioned module on arguments of the whole one.
+Result<Literal> RunJoined(const hlo::Module& whole, const hlo::Module& partitioned,
+                          std::span<const Literal> arguments, const RunParts& run);
 Result<Literal> EvaluateJoined(const hlo::Module& whole, const hlo::Module& partitioned,
                                std::span<const Literal> arguments,
                                const hlo::EvalOptions& options = {});

@@ -119,7 +119,7 @@ bool IsUnderWay(const Instruction& i) {
 // that it is linear in.
 AxisSet SummandAxes(const Instruction& i, const Cut& cut, std::span<const Form> operands,
                     std::span<const Form> results) {
-  if (results.size() != 1 || !cut.reduced.empty()) return 0;
+  if (results.size() != 1 || !cut.reduced.empty() || !HasZero(i.shape().dtype())) return 0;
   const Form& result = results[0];
   if (result.reduction == hlo::ReductionKind::kMax ||
       result.reduction == hlo::ReductionKind::kMin) {
@@ -147,6 +147,7 @@ bool TakesSummands(const Instruction& i, int64_t operand, std::span<const Form> 
 
 // The kind of summands that parts of a reduction are; none: no such kind.
 hlo::ReductionKind SummandsOf(const Instruction& i) {
+  if (i.op() == Op::kDynamicSlice || i.op() == Op::kGather) return WithZeroes(i.shape().dtype());
   if (i.op() != Op::kReduce) return hlo::ReductionKind::kSum;
   std::optional<program::ReduceOp> op = SimpleReduction(*i.attrs<hlo::ReduceAttrs>().to_apply);
   if (!op || i.shape().dtype() == DType::kPred) return hlo::ReductionKind::kNone;

@@ -147,7 +147,7 @@ Result<bool> ComputationPartitioner::EmitNarrowSlice(const Instruction& i, const
   }
   const Shape shape = LocalShape(i.shape(), form, mesh_);
   if (2 * shape.ByteSize() >= part.ByteSize() * (parts - 1)) return false;
-  form.reduction = hlo::ReductionKind::kSum;
+  form.reduction = WithZeroes(i.shape().dtype());
   Instruction* x = TRY(Get(values_[i.operand(0)][0], whole));
   hlo::SliceDims slices = i.attrs<hlo::SliceAttrs>().slice;
   for (size_t d = 0; d < slices.size(); ++d) {

@@ -141,7 +141,7 @@ Result<Instruction*> ComputationPartitioner::KeepFirst(const Instruction& i, Ins
   Instruction* first = TRY(b.Compare(index, zero, hlo::Direction::kEq));
   const Shape shape(local->shape().dtype(), local->shape().dims());
   form.unreduced = axes;
-  form.reduction = hlo::ReductionKind::kSum;
+  form.reduction = WithZeroes(shape.dtype());
   return b.Add(Op::kSelect, {TRY(FillWith(b, first, shape)), local, TRY(ZeroesOf(b, shape))});
 }
 

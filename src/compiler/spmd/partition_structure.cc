@@ -106,7 +106,7 @@ Status ComputationPartitioner::EmitParameter(const Instruction& i) {
 Result<Instruction*> ComputationPartitioner::GetPlaced(LocalValue& value, const Form& wanted) {
   const bool sums =
       wanted.reduction == hlo::ReductionKind::kNone || wanted.reduction == hlo::ReductionKind::kSum;
-  if (wanted.unreduced == 0 || !sums) return nullptr;
+  if (wanted.unreduced == 0 || !sums || !HasZero(value.whole->dtype())) return nullptr;
   for (const auto& [have, part] : value.forms) {
     AxisSet placed = have.unreduced;
     bool fits = have.order.empty() && (have.unreduced & ~wanted.unreduced) == 0;

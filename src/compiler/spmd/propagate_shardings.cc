@@ -194,11 +194,26 @@ bool WriteShardings(const ValueTable& table, std::vector<ShardedValue>& values,
   return changed;
 }
 
+// Bitcasts mean what layouts say; the parts that they would be made of have none.
+bool DependsOnLayouts(const hlo::Module& module) {
+  auto ordered = [](const Shape& shape) {
+    return shape.IsArray() && shape.layout() != nullptr && !shape.layout()->IsRowMajor();
+  };
+  for (const auto& computation : module.computations()) {
+    for (const Instruction* i : *computation) {
+      if (i->op() != hlo::Op::kBitcast) continue;
+      if (ordered(i->shape()) || ordered(i->operand(0)->shape())) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 }  // namespace spmd
 
 Result<bool> PropagateShardings(hlo::Module& module, const PassContext& context) {
   bool separated = TRY(SeparateComputations(module, context));
+  if (spmd::DependsOnLayouts(module)) separated |= TRY(NormalizeLayouts(module, context));
   const spmd::DeviceMesh mesh = TRY(spmd::DeviceMesh::Of(module));
   if (mesh.devices == 1) return separated;
   spmd::ValueTable table = TRY(spmd::ValueTable::Of(module, mesh));
