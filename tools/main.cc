@@ -145,9 +145,11 @@ int Run(const Command& command, Args args) {
 int Main(std::span<const char* const> argv) {
   std::string_view name = argv.size() > 1 ? argv[1] : "";
   if (name == "--help" || name == "-h" || name == "help") {
+    client::WarnOfUnknownVariables();
     return Help(argv.size() > 2 ? argv[2] : "");
   }
   if (name == "--version") {
+    client::WarnOfUnknownVariables();
     Write(stdout, VersionLine());
     return kOk;
   }
@@ -159,6 +161,7 @@ int Main(std::span<const char* const> argv) {
   if (command == nullptr && name != "--machine") return UnknownWord("command", name, {"help"});
   Args args(argv.subspan(2));
   if (command != nullptr && (args.Flag("--help") || args.Flag("-h"))) {
+    client::WarnOfUnknownVariables();
     Write(stdout, command->help);
     return kOk;
   }

@@ -10,6 +10,7 @@
 #include <memory>
 #include <span>
 
+#include "base/cancel_flag.h"
 #include "base/doing.h"
 #include "base/float_mode.h"
 #include "base/thread_limit.h"
@@ -75,6 +76,8 @@ void Pause() {
 
 }  // namespace
 
+constinit thread_local const std::atomic<bool>* CancelFlag::flag_ = nullptr;
+
 ThreadLimit::ThreadLimit(int threads) : outer_(thread_limit) {
   thread_limit = std::min(outer_, std::max(threads, 1));
 }
@@ -95,6 +98,7 @@ struct ThreadPool::Loop {
   RangeFn call;
   bool flush = FloatMode::Flushes();  // as its caller computes
   const Doing* doing = Doing::Top();  // what its caller is at
+  const std::atomic<bool>* cancel = CancelFlag::current();
   std::atomic<int32_t> next{0}, left;
 
   bool IsUsedUp() const { return next.load(std::memory_order_relaxed) >= pieces; }
@@ -114,6 +118,7 @@ struct ThreadPool::Loop {
   // keep all threads from the others.
   static void Help(ThreadPool& pool, const std::shared_ptr<Loop>& loop) {
     FloatMode mode(loop->flush);
+    CancelFlag cancel(loop->cancel);
     auto start = std::chrono::steady_clock::now();
     while (loop->RunPiece()) {
       auto now = std::chrono::steady_clock::now();

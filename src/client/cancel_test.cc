@@ -4,6 +4,11 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "client/executor.h"
 #include "client/test_util.h"
 #include "cpu/device.h"
 #include "inspect/crash_report.h"
@@ -83,6 +88,32 @@ TEST(Cancel, WhatIsCopiedOrJoined) {
   CancelAll({both});
   EXPECT_FALSE(both->Await().has_value());
   EXPECT_TRUE(y->ready()->IsReady() && z->ready()->IsReady());
+}
+
+// A task that nobody can end counts as blocked once it is given up: others run, and who leaves does
+// not wait for it.
+TEST(Cancel, ATaskThatIsGivenUp) {
+  Executor executor(1);
+  std::atomic<bool> end = false, other = false;
+  std::atomic<Executor::GiveUpScope*> running = nullptr;
+  executor.Schedule([&] {
+    Executor::GiveUpScope scope;
+    running = &scope;
+    running.notify_all();
+    while (!end) std::this_thread::yield();
+  });
+  running.wait(nullptr);
+  EXPECT_FALSE(executor.HasLeavable());
+  running.load()->GiveUp();
+  running.load()->GiveUp();
+  EXPECT_FALSE(executor.WaitForAllButLeavable(std::chrono::milliseconds(1)));
+  executor.Schedule([&] {
+    other = true;
+    other.notify_all();
+  });
+  other.wait(false);
+  end = true;
+  EXPECT_TRUE(executor.WaitForAllButLeavable(std::chrono::hours(1)));
 }
 
 TEST(Cancel, ACompilation) {

@@ -1,7 +1,12 @@
 #include "client/client.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <string_view>
 
 #include "base/cores.h"
@@ -223,11 +228,30 @@ void Client::ReadGauges(std::vector<metrics::Sample>& samples) const {
   }
 }
 
-Client::~Client() {
-  gauges_.reset();
+void Client::CancelWork() {
   cancelled_ = true;
   cancels_->CancelAll();
   gate_->Close();
+}
+
+void Client::End(std::unique_ptr<Client> client) {
+  constexpr std::chrono::milliseconds kPatience(100);
+  client->CancelWork();
+  if (client->executor_->WaitForAllButLeavable(kPatience)) return;
+  // Called before the destructors of a library that the routine may use.
+  on_exit(
+      [](int status, void* executor) {
+        if (!static_cast<Executor*>(executor)->HasLeavable()) return;
+        std::fflush(nullptr);
+        _exit(status);
+      },
+      client->executor_.get());
+  (void)client.release();
+}
+
+Client::~Client() {
+  gauges_.reset();
+  CancelWork();
   compilers_.reset();
   executor_.reset();
   for (const auto& accelerator : accelerators_) accelerator->Finish();

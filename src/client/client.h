@@ -63,6 +63,10 @@ class Client {
  public:
   static Result<std::unique_ptr<Client>> Create(ClientOptions options);
   ~Client();  // waits for work in flight (a loop that runs is cancelled)
+  // As its destructor; but where a run is inside a routine of LAPACK's that does not end soon, or
+  // was given up (Ctrl-C) and does not, the client is left to it, and the process does not wait for
+  // it.
+  static void End(std::unique_ptr<Client> client);
   Client(const Client&) = delete;
 
   const ClientOptions& options() const { return options_; }
@@ -97,6 +101,7 @@ class Client {
 
  private:
   explicit Client(ClientOptions options);
+  void CancelWork();
   Status MakeDevices();
   void ReadGauges(std::vector<metrics::Sample>& samples) const;
   ClientOptions options_;

@@ -248,15 +248,21 @@ std::vector<std::string> UnknownVariables(const char* const* entries) {
         std::find(std::begin(kOtherNames), std::end(kOtherNames), name) != std::end(kOtherNames)) {
       continue;
     }
-    sentences.push_back(StrCat("no such variable: ", name, DidYouMean(name, known)));
+    std::string meant = DidYouMean(name, known);
+    if (meant.empty()) meant = "; `weft help variables` lists them";
+    sentences.push_back(StrCat("no such variable: ", name, meant));
   }
   std::sort(sentences.begin(), sentences.end());
   return sentences;
 }
 
+void WarnOfUnknownVariables() {
+  for (const std::string& sentence : UnknownVariables(environ)) LOG(warn) << sentence;
+}
+
 Result<Environment> ReadEnvironment() {
   Environment read = TRY(ReadEnvironment(environ));
-  for (const std::string& sentence : UnknownVariables(environ)) LOG(warn) << sentence;
+  WarnOfUnknownVariables();
   TRY(SetLogFilter(read.debug));
   return read;
 }

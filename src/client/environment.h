@@ -52,6 +52,8 @@ std::span<const Variable> Variables();  // alphabetical
 Result<Environment> ReadEnvironment(const char* const* entries);
 // A sentence on each entry that begins with WEFT_ and is no variable: a slip of the pen, probably.
 std::vector<std::string> UnknownVariables(const char* const* entries);
+// Of this process.
+void WarnOfUnknownVariables();
 
 // Of this process, with a warning for each unknown one. Sets the log filter.
 Result<Environment> ReadEnvironment();

@@ -104,7 +104,7 @@ TEST(EnvironmentTest, UnknownNames) {
   std::vector<std::string> unknown = UnknownVariables(entries);
   ASSERT_EQ(unknown.size(), 2u);
   EXPECT_EQ(unknown[0], "no such variable: WEFT_DEBGU; did you mean `WEFT_DEBUG`?");
-  EXPECT_EQ(unknown[1], "no such variable: WEFT_ZEBRA_CROSSING");
+  EXPECT_EQ(unknown[1], "no such variable: WEFT_ZEBRA_CROSSING; `weft help variables` lists them");
 }
 
 TEST(EnvironmentTest, TheTable) {

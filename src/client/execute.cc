@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/doing.h"
+#include "base/mutex.h"
 #include "base/trace.h"
 #include "client/cancel.h"
 #include "client/client.h"
@@ -32,6 +33,8 @@ struct LoadedExecutable::Launch : Cancellable, std::enable_shared_from_this<Laun
   std::shared_ptr<DeviceRun> run;    // on a device with memory of its own; else null
   std::atomic<bool> cancelled = false;
   std::atomic<bool> settled = false;  // somebody sets the events, or has
+  Mutex mutex;
+  Executor::GiveUpScope* running WEFT_GUARDED_BY(mutex) = nullptr;  // where it runs on the host
 
   // Whether the caller is the one to set the events.
   bool Settle() { return !settled.exchange(true, std::memory_order_acq_rel); }
@@ -51,6 +54,13 @@ struct LoadedExecutable::Launch : Cancellable, std::enable_shared_from_this<Laun
     earlier.insert(earlier.end(), before.begin(), before.end());
     if (run != nullptr) run->Cancel(earlier);
     Fail(Error(Code::kCancelled, StrCat("execute ", executable->name(), ": interrupted")));
+    // A routine of somebody else's may not look for long that its run is cancelled.
+    MutexLock lock(mutex);
+    if (running != nullptr) running->GiveUp();
+  }
+  void SetRunning(Executor::GiveUpScope* scope) WEFT_EXCLUDES(mutex) {
+    MutexLock lock(mutex);
+    running = scope;
   }
 
   Result<std::vector<std::vector<Literal>>> Compute() {
@@ -99,6 +109,8 @@ struct LoadedExecutable::Launch : Cancellable, std::enable_shared_from_this<Laun
     Doing doing({"run", executable->name(), executable->input()});
     if (settled) return inputs.arrays.clear();  // cancelled before it began
     if (executable->device_runner() != nullptr) return RunOnDevice();
+    Executor::GiveUpScope scope;
+    SetRunning(&scope);
     std::chrono::duration<double> queued = std::chrono::steady_clock::now() - asked;
     metrics::Observe(metrics::kQueueSeconds, queued.count());
     auto results = [this] {
@@ -109,6 +121,7 @@ struct LoadedExecutable::Launch : Cancellable, std::enable_shared_from_this<Laun
     }();
     if (!results) HintAtMemory(results.error());
     inputs.arrays.clear();
+    SetRunning(nullptr);
     Executor::FinishingScope finishing;
     if (!results) return Fail(results.error());
     if (!Settle()) return;

@@ -11,14 +11,17 @@
 #include "base/trace.h"
 
 namespace weft::client {
-namespace {
 
-// What the current thread is to the executors.
 struct WorkerState {
   Executor* executor = nullptr;  // null: not a worker
-  int blocked = 0;               // BlockingScopes, one inside the other
+  // How many reasons there are to count it as blocked; written with the executor's mutex held.
+  std::atomic<int> blocked = 0;
+  int leavable = 0;  // of them
   bool finishing = false;
 };
+
+namespace {
+
 thread_local WorkerState this_worker;
 
 }  // namespace
@@ -145,17 +148,48 @@ void Executor::Work() {
   mutex_.Unlock();
 }
 
-Executor::BlockingScope::BlockingScope() : executor_(this_worker.executor) {
-  if (executor_ == nullptr || this_worker.blocked++ > 0) return;
-  MutexLock lock(executor_->mutex_);
-  --executor_->working_;
-  executor_->StartWorkerIfNeeded();
+void Executor::Block(WorkerState& worker, bool leavable) {
+  MutexLock lock(mutex_);
+  if (leavable && worker.leavable++ == 0) ++leavable_;
+  if (worker.blocked++ > 0) return;
+  --working_;
+  StartWorkerIfNeeded();
+}
+
+void Executor::Unblock(WorkerState& worker, bool leavable) {
+  MutexLock lock(mutex_);
+  if (leavable && --worker.leavable == 0) --leavable_;
+  if (--worker.blocked == 0) ++working_;
+}
+
+Executor::BlockingScope::BlockingScope(bool leavable)
+    : executor_(this_worker.executor), leavable_(leavable) {
+  if (executor_ != nullptr) executor_->Block(this_worker, leavable_);
 }
 
 Executor::BlockingScope::~BlockingScope() {
-  if (executor_ == nullptr || --this_worker.blocked > 0) return;
-  MutexLock lock(executor_->mutex_);
-  ++executor_->working_;
+  if (executor_ != nullptr) executor_->Unblock(this_worker, leavable_);
+}
+
+Executor::GiveUpScope::GiveUpScope() : executor_(this_worker.executor), worker_(&this_worker) {}
+
+Executor::GiveUpScope::~GiveUpScope() {
+  if (given_up_) executor_->Unblock(*worker_, true);
+}
+
+void Executor::GiveUpScope::GiveUp() {
+  if (executor_ == nullptr || std::exchange(given_up_, true)) return;
+  executor_->Block(*worker_, true);
+}
+
+bool Executor::WaitForAllButLeavable(std::chrono::milliseconds patience) {
+  constexpr std::chrono::milliseconds kLook(2);
+  for (auto stop = std::chrono::steady_clock::now() + patience; HasLeavable();) {
+    const bool alone = unfinished_ == leavable_;
+    if (alone && std::chrono::steady_clock::now() > stop) return false;
+    std::this_thread::sleep_for(kLook);
+  }
+  return true;
 }
 
 Executor::FinishingScope::FinishingScope()

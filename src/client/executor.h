@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -14,6 +15,8 @@
 #include "base/mutex.h"
 
 namespace weft::client {
+
+struct WorkerState;  // what a thread is to the executors
 
 class Executor {
  public:
@@ -30,15 +33,39 @@ class Executor {
   bool IsWorker() const;
 
   // While one lives, the current thread, if it is a worker of an Executor, counts as blocked.
+  // `leavable`: it may be left behind when the process ends (it writes to nothing but its results).
   class BlockingScope {
    public:
-    BlockingScope();
+    explicit BlockingScope(bool leavable = false);
     ~BlockingScope();
     BlockingScope(const BlockingScope&) = delete;
 
    private:
     Executor* executor_;
+    const bool leavable_;
   };
+
+  // While one lives on a worker, another thread may give up what that worker is at: it counts as
+  // blocked until the scope ends, and may be left behind.
+  class GiveUpScope {
+   public:
+    GiveUpScope();
+    ~GiveUpScope();
+    GiveUpScope(const GiveUpScope&) = delete;
+    // From any thread, while the scope lives; who calls it sees to that, and that it is one at a
+    // time.
+    void GiveUp();
+
+   private:
+    Executor* executor_;  // null: not on a worker
+    WorkerState* worker_;
+    bool given_up_ = false;
+  };
+
+  // Waits until no task runs that may be left behind, or, after `patience`, until only such ones
+  // are left; false in that case.
+  bool WaitForAllButLeavable(std::chrono::milliseconds patience);
+  bool HasLeavable() const { return leavable_.load(std::memory_order_relaxed) != 0; }
 
   // While one lives on a worker, that worker is about to finish its task: the first task scheduled
   // here waits for it rather than wake another thread.
@@ -57,9 +84,12 @@ class Executor {
   void StartAgain() WEFT_THREAD_ATTRIBUTE(no_thread_safety_analysis);  // in a forked process
   void Work() WEFT_EXCLUDES(mutex_);
   void StartWorkerIfNeeded() WEFT_REQUIRES(mutex_);
+  void Block(WorkerState& worker, bool leavable) WEFT_EXCLUDES(mutex_);
+  void Unblock(WorkerState& worker, bool leavable) WEFT_EXCLUDES(mutex_);
 
   const int limit_;
   std::atomic<int64_t> unfinished_ = 0;
+  std::atomic<int64_t> leavable_ = 0;  // of those that run
   mutable Mutex mutex_;
   std::condition_variable wake_;
   std::deque<std::function<void()>> queue_ WEFT_GUARDED_BY(mutex_);

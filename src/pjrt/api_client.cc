@@ -128,7 +128,9 @@ Status Client_Create(PJRT_Client_Create_Args& args) {
   return {};
 }
 Status Client_Destroy(PJRT_Client_Destroy_Args& args) {
-  delete args.client;
+  if (args.client == nullptr) return {};
+  std::unique_ptr<PJRT_Client> client(args.client);
+  weft::client::Client::End(std::move(client->client));
   return {};
 }
 Status Client_PlatformName(PJRT_Client_PlatformName_Args& args) {

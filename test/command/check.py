@@ -167,6 +167,9 @@ class CommandTest(unittest.TestCase):
         self.assertIn("did you mean `cpu.native`?", self.weft("eval", good, env={"WEFT_OPTIONS": "cpu.naive=1"}, status=2).stderr)
         done = self.weft("eval", good, env={"WEFT_DEBGU": "1"})
         self.assertIn("no such variable: WEFT_DEBGU; did you mean `WEFT_DEBUG`?", done.stderr)
+        for words in (["--version"], ["help"], ["help", "variables"], ["run", "--help"], ["--machine"]):
+            self.assertIn("did you mean `WEFT_THREADS`?", self.weft(*words, env={"WEFT_THREDS": "1"}).stderr)
+        self.assertIn("no such variable: WEFT_QQQ; `weft help variables` lists them", self.weft("help", env={"WEFT_QQQ": "1"}).stderr)
         self.weft("eval", good, env={"WEFT_MEMORY_LIMIT": "1.5g", "WEFT_THREADS": ""})
         text = "ENTRY main {\n  a = f32[2] parameter(0)\n  d = f32[2] negate(a)\n  ROOT r = f32[2] add(a, a)\n}\n"
         path = self.file("d.hlo", text)

@@ -15,6 +15,7 @@ import suite_results
 
 HERE = pathlib.Path(__file__).resolve().parent
 PYTEST_RAN = (0, 1, 5)  # Its statuses when all passed, some failed, there was nothing to run.
+PYTEST_STOPPED = 2  # As suite_plugin does when the processor time is used up.
 GRACE_SECONDS = 20  # For a case that runs when the time is over.
 
 
@@ -66,7 +67,8 @@ def run_files(options, platform, files, only=None, again=False):
     started = suite_results.take_part(results, part, done)
     over = time.time() > deadline
     if started is None or code is None:
-      if code not in (None, *PYTEST_RAN) and not over:
+      stopped = options.total and code == PYTEST_STOPPED
+      if code not in (None, *PYTEST_RAN) and not over and not stopped:
         for file in files:
           results.add(dict(id=file, outcome="uncollected", seconds=0, cpu=0, reason=f"pytest: status {code}, see the log"))
       return not over

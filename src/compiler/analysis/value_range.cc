@@ -124,8 +124,10 @@ std::optional<ValueRange> ValueRanges::Of(const Instruction& instruction) {
   ++depth_;
   ValueRange range = Compute(i, *full);
   --depth_;
-  if (budget_ >= 0)
+  // What a question came to that ran out of visits is true as well; asked again, it would again.
+  if (budget_ >= 0 || depth_ == 0) {
     (open_.empty() && conditions_.empty() && !in_relations_ ? known_ : local_)[&i] = range;
+  }
   return refined(range);
 }
 
@@ -290,13 +292,15 @@ ValueRange ValueRanges::OfSelect(const Instruction& select) {
     return *Of(*select.operand(*chosen ? 1 : 2));
   }
   // Elements of arrays are compared one by one: what holds of one need not of another.
-  bool one = select.shape().elements() == 1;
+  if (select.shape().elements() != 1) {
+    return RangeUnion(*Of(*select.operand(1)), *Of(*select.operand(2)));
+  }
   std::optional<ValueRange> result;
   for (int64_t branch : {1, 2}) {
     Cache outside = std::exchange(local_, {});
-    if (one) BeginAssumption(*select.operand(0), branch == 1);
+    BeginAssumption(*select.operand(0), branch == 1);
     ValueRange range = *Of(*select.operand(branch));
-    if (one) EndAssumption();
+    EndAssumption();
     local_ = std::move(outside);
     result = result ? RangeUnion(*result, range) : range;
   }

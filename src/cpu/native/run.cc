@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/cancel_flag.h"
 #include "base/float_mode.h"
 #include "base/inline_vec.h"
 #include "base/storage.h"
@@ -240,6 +241,7 @@ Status NativeProgram::CheckCall(const runtime::Call& call) const {
 Status NativeProgram::Run(const runtime::Call& call) const {
   TRY(CheckCall(call));
   FloatMode mode(program_.flush_subnormals);
+  CancelFlag cancel(call.cancel);
   Doing doing({"run", program_.name});
   if (call.after_step != nullptr || call.before_step != nullptr) return RunStepByStep(*this, call);
   InlineVec<std::byte*, 32> table(table_);
@@ -273,6 +275,8 @@ Status NativeProgram::Run(const runtime::Call& call) const {
   } else if (!sequences_.empty()) {
     code = SequenceFromCode(&context, 0, table.data());
   }
+  // What the last step left out nobody may take for a result.
+  if (code == 0 && IsCancelled(call)) code = kRunCancelled;
   if (code != 0 && call.group != nullptr) call.group->Abandon(call.device);
   if (arena) KeepArena(std::move(arena));
   if (code == kRunCancelled) return Cancelled(program_);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/cancel_flag.h"
 #include "cpu/routines/fft_butterfly.h"
 
 namespace weft::cpu {
@@ -255,6 +256,7 @@ void FftPlan<T>::Run(const Lines<const T>& from, const Lines<T>& to, int64_t lan
   Split<T> now = SplitAt(scratch, n_, lanes), other = now;
   if (stages_.size() > 2) other = SplitAt(scratch + SplitRoom(n_, lanes), n_, lanes);
   for (const Stage& stage : stages_) {
+    if (CancelFlag::IsSet()) return;
     StageCall<T> call = {};
     call.twiddles = stage.twiddles.data();
     call.roots = stage.roots.data();

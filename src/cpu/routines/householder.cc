@@ -82,14 +82,14 @@ class Householder : public PreparedRoutine {
         LoadMatrix(s.dtype, context.memory[1] + i * s.k * bytes, s.k, taus.data());
         std::fill_n(q.data(), size, T());
         for (int64_t d = 0; d < std::min(s.m, s.n); ++d) q.data()[d * s.n + d] = T(1);
-        for (int64_t j = s.k; j-- > 0;) {
+        for (int64_t j = s.k; j-- > 0 && !CancelFlag::IsSet();) {
           // Columns before j are still those of the identity, which the reflector leaves alone.
           ReflectColumns(a.data(), s.m, s.n, j, taus.data()[j], q.data(), j, sums.data());
         }
         StoreMatrix(s.dtype, q.data(), size, context.memory[2] + i * size * bytes);
         continue;
       }
-      for (int64_t j = 0; j < s.k; ++j) {
+      for (int64_t j = 0; j < s.k && !CancelFlag::IsSet(); ++j) {
         T tau = NewReflector(a.data(), s.m, s.n, j);
         taus.data()[j] = tau;
         ReflectColumns(a.data(), s.m, s.n, j, Conjugated(tau), a.data(), j + 1, sums.data());

@@ -18,7 +18,7 @@ namespace {
 // positive definite.
 template <class T>
 bool FactorLower(T* a, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) {
+  for (int64_t i = 0; i < n && !CancelFlag::IsSet(); ++i) {
     T* row = a + i * n;
     for (int64_t j = 0; j < i; ++j) {
       const T* other = a + j * n;
@@ -35,7 +35,7 @@ bool FactorLower(T* a, int64_t n) {
 // Solves t x = b in place of b for a lower or upper triangular t (n x n) and m columns.
 template <class T>
 void SolveTriangle(const T* t, int64_t n, int64_t m, bool lower, bool unit, T* b) {
-  for (int64_t step = 0; step < n; ++step) {
+  for (int64_t step = 0; step < n && !CancelFlag::IsSet(); ++step) {
     int64_t i = lower ? step : n - 1 - step;
     T* row = b + i * m;
     for (int64_t k = lower ? 0 : i + 1; k < (lower ? i : n); ++k) {

@@ -155,6 +155,7 @@ struct LuMatrix {
   // then the other, so that products are as deep as they can be.
   Status FactorColumns(int64_t begin, int64_t end, T* panel) {
     if (end - begin <= kPanelColumns) {
+      if (CancelFlag::IsSet()) return MakeError(Code::kCancelled, "lu: cancelled");  // no pivots
       FactorPanel(begin, end, panel);
       return {};
     }

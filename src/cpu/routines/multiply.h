@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 
+#include "base/cancel_flag.h"
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
@@ -201,18 +202,28 @@ bool IsStoredAs(DType dtype) {
   return IsInteger(dtype) && BitWidth(dtype) == 8 * int{sizeof(T)};
 }
 
-// fn(begin, end) over pieces of [0, n) of about `work` nanoseconds each, on the pool when there is
-// one and the whole is worth it.
+// fn(begin, end) over pieces of [0, n), on the pool when there is one and the whole is worth it.
+// Once the run is cancelled the pieces that are left are left out: who takes what they would have
+// made for more than numbers (for positions, say) looks at CancelFlag::IsSet() first.
 template <class Fn>
 void ForPieces(ThreadPool* pool, int64_t n, double nanoseconds_each, const Fn& fn) {
   constexpr double kWorthIt = 2.5 * program::TargetFacts::kPieceNanoseconds,
-                   kPiece = program::TargetFacts::kPieceNanoseconds;
+                   kPiece = program::TargetFacts::kPieceNanoseconds, kLongest = 1000 * kPiece;
   if (n <= 0) return;
+  const double each = nanoseconds_each > 1e-3 ? nanoseconds_each : 1e-3;
+  // Long pieces are cut, so that somebody looks in between.
+  const auto most = static_cast<int64_t>(std::clamp(kLongest / each, 1.0, 1e18));
+  auto run = [&](int64_t begin, int64_t end) {
+    for (int64_t next; begin < end && !CancelFlag::IsSet(); begin = next) {
+      next = end - begin <= most ? end : begin + most;
+      fn(begin, next);
+    }
+  };
   if (pool == nullptr || n == 1 || static_cast<double>(n) * nanoseconds_each < kWorthIt) {
-    return fn(int64_t{0}, n);
+    return run(int64_t{0}, n);
   }
-  double grain = kPiece / (nanoseconds_each > 1e-3 ? nanoseconds_each : 1e-3);
-  pool->ParallelFor(n, grain < 1 ? 1 : static_cast<int64_t>(grain), fn);
+  double grain = kPiece / each;
+  pool->ParallelFor(n, grain < 1 ? 1 : static_cast<int64_t>(grain), run);
 }
 
 // The same with a fn that may fail: the error of the piece that comes first.

@@ -154,15 +154,21 @@ class Sort : public PreparedRoutine {
     return SortWithIndex<Key32Value>(context, row, pool, key.narrow);
   }
 
+  // Positions that a cancelled sort has left are no positions.
+  static Status CheckCancelled() {
+    return CancelFlag::IsSet() ? Status(MakeError(Code::kCancelled, "sort: cancelled")) : Status();
+  }
+
   // Most rows have nothing that needs more than a look at the bits.
   template <class Item, class Bits>
-  void SortAll(ThreadPool* pool, Item* items, Item* spare, int bits,
-               const KeyOrder<Bits>& key) const {
+  Status SortAll(ThreadPool* pool, Item* items, Item* spare, int bits,
+                 const KeyOrder<Bits>& key) const {
     if (key.IsPlain() || !HasSpecial(items, shape_.n, key)) {
       SortAllBy(pool, items, spare, bits, key.plain);
     } else {
       SortAllBy(pool, items, spare, bits, key);
     }
+    return CheckCancelled();
   }
   template <class Item, class Key>
   void SortAllBy(ThreadPool* pool, Item* items, Item* spare, int bits, const Key& key) const {
@@ -183,7 +189,7 @@ class Sort : public PreparedRoutine {
     Item* items = in_place ? reinterpret_cast<Item*>(out.at) : scratch.data() + shape_.n;
     EachElement(in, shape_.n,
                 [&](int64_t i, uint64_t bits) { items[i] = static_cast<Item>(bits); });
-    SortAll(pool, items, scratch.data(), formats_[0].bits(), key);
+    TRY(SortAll(pool, items, scratch.data(), formats_[0].bits(), key));
     if (!in_place) FillElements(out, shape_.n, [&](int64_t i) { return items[i]; });
     return {};
   }
@@ -196,7 +202,7 @@ class Sort : public PreparedRoutine {
                 [&](int64_t i, uint64_t bits) { items[i].raw = static_cast<uint32_t>(bits); });
     EachElement(Row(context, 1, row), shape_.n,
                 [&](int64_t i, uint64_t bits) { items[i].value = static_cast<uint32_t>(bits); });
-    SortAll(pool, items, items + shape_.n, formats_[0].bits(), formats_[0].narrow);
+    TRY(SortAll(pool, items, items + shape_.n, formats_[0].bits(), formats_[0].narrow));
     FillElements(Row(context, 2, row), shape_.n, [&](int64_t i) { return items[i].raw; });
     FillElements(Row(context, 3, row), shape_.n, [&](int64_t i) { return items[i].value; });
     return {};
@@ -225,7 +231,7 @@ class Sort : public PreparedRoutine {
       items[i].raw = static_cast<decltype(items[i].raw)>(raw);
       items[i].value = static_cast<decltype(items[i].value)>(i);
     });
-    SortAll(pool, items, items + shape_.n, formats_[0].bits(), key);
+    TRY(SortAll(pool, items, items + shape_.n, formats_[0].bits(), key));
     PermuteAll(context, row, pool, [&](int64_t i) { return items[i].value; });
     return {};
   }
@@ -266,7 +272,7 @@ class Sort : public PreparedRoutine {
             format.is_wide() ? format.wide(raw) : format.narrow(static_cast<uint32_t>(raw));
       });
       for (int64_t i = 0; i < shape_.n; ++i) items[i].raw = keys.data()[items[i].value];
-      SortAll(pool, items, items + shape_.n, format.bits(), KeyOrder<uint64_t>());
+      TRY(SortAll(pool, items, items + shape_.n, format.bits(), KeyOrder<uint64_t>()));
     }
     PermuteAll(context, row, pool, [&](int64_t i) { return items[i].value; });
     return {};
@@ -298,6 +304,7 @@ class Sort : public PreparedRoutine {
       });
       std::swap(from, to);
     }
+    TRY(CheckCancelled());
     PermuteAll(context, row, pool, [&](int64_t i) { return from[i]; });
     return {};
   }

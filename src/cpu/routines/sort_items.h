@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/cancel_flag.h"
 #include "base/thread_pool.h"
 #include "program/target_facts.h"
 
@@ -82,7 +83,7 @@ void RadixSort(Item* items, Item* spare, int64_t n, int key_bits, const Key& key
     }
   }
   Item *from = items, *to = spare;
-  for (int pass = 0; pass < passes; ++pass) {
+  for (int pass = 0; pass < passes && !CancelFlag::IsSet(); ++pass) {
     uint32_t* count = counts + static_cast<uint32_t>(pass) * kDigits;
     int shift = pass * kDigitBits;
     auto digit = [&](const Item& item) {
@@ -166,10 +167,10 @@ void SortItemsInParallel(ThreadPool& pool, Item* items, Item* spare, int64_t n, 
     }
   });
   Item *from = items, *to = spare;
-  for (; run < n; run *= 2) {
+  for (; run < n && !CancelFlag::IsSet(); run *= 2) {
     int64_t parts = (2 * run + kPart - 1) / kPart, pairs = (n + 2 * run - 1) / (2 * run);
     pool.ParallelFor(parts * pairs, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t part = begin; part < end; ++part) {
+      for (int64_t part = begin; part < end && !CancelFlag::IsSet(); ++part) {
         int64_t base = part / parts * 2 * run;
         int64_t na = std::min(run, n - base), nb = std::clamp<int64_t>(n - base - run, 0, run);
         const Item *a = from + base, *b = a + na;

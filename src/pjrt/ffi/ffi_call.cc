@@ -187,10 +187,11 @@ Status FfiCall::Run(std::span<const std::span<std::byte>> memory) const {
   }
   std::vector<void*> arguments(arguments_.size()), results(results_.size());
   PlaceArrays(memory, scratch.get(), arguments, results);
-  Executor::BlockingScope blocking;  // it may wait, or take its time
+  const bool lapack = name_.starts_with(kLapackPrefix);
+  Executor::BlockingScope blocking(/*leavable=*/lapack);  // it may wait, or take its time
   trace::Span span(trace::Kind::kCallback, [this] { return trace::What{.name = name_}; });
   // Python and the user's code compute as they do elsewhere.
-  FloatMode mode(FloatMode::Flushes() && name_.starts_with(kLapackPrefix));
+  FloatMode mode(FloatMode::Flushes() && lapack);
   Status status = target_.api_version == hlo::ApiVersion::kTypedFfi ? RunTyped(arguments, results)
                                                                     : RunOlder(arguments, results);
   if (!status) {
