@@ -22,6 +22,15 @@ constexpr int64_t kMostScaled =
 // Where vectors lie beside each other: how many, and numbers of each.
 constexpr int64_t kScaledRow = kScaledDepth, kScaledRows = program::SumOrder::kRun;
 
+// Runs of other vectors are asked for in time: they are too short for a processor's prefetcher.
+void AskFor(const ScaledNumbers& s, int64_t vector, int64_t k0, int64_t n) {
+  int64_t bits = s.packed ? BitWidth(s.dtype) : 8 * ByteWidth(s.dtype);
+  const std::byte* from = s.data + (s.first + vector * s.vector_stride + k0) * bits / 8;
+  for (int64_t at = 0; at < n * bits / 8; at += program::TargetFacts::kLineBytes) {
+    __builtin_prefetch(from + at);
+  }
+}
+
 // Panels from numbers that were read as they are wanted: pack(vectors, from, vector stride,
 // k stride, first vector, first number, count of numbers). Runs along k of all vectors of a panel,
 // or rows of many vectors.
@@ -36,6 +45,7 @@ void ForReadParts(const ScaledNumbers& numbers, int64_t first, int64_t count, in
       for (int64_t p = 0; p < kn; p += kScaledDepth) {
         int64_t n = std::min(kScaledDepth, kn - p);
         for (int64_t i = 0; i < vectors; ++i) {
+          AskFor(numbers, first + at + i + program::TargetFacts::kLinesAhead, k0 + p, n);
           ReadAlong<T>(numbers, first + at + i, k0 + p, n, room + i * kScaledDepth);
         }
         pack(vectors, room, kScaledDepth, 1, at, p, n);
@@ -50,6 +60,24 @@ void ForReadParts(const ScaledNumbers& numbers, int64_t first, int64_t count, in
       int64_t n = std::min(kScaledRows, kn - p);
       ReadAcross<T>(numbers, first + at, vectors, k0 + p, n, room, kScaledRow);
       pack(vectors, room, 1, kScaledRow, at, p, n);
+    }
+  }
+}
+
+// Panels of words of four bf16, as arm64's instructions take them.
+void PackScaledWords(const ScaledNumbers& s, int64_t first, int64_t count, int64_t k0, int64_t kn,
+                     int64_t width, int64_t panel, std::byte* out) {
+  constexpr int64_t kAhead = 2 * program::TargetFacts::kLinesAhead;  // vectors
+  int64_t words = (kn * int64_t{sizeof(Bf16Bits)} + 7) / 8;
+  for (int64_t at = 0; at < count; at += width, out += panel) {
+    auto* to = reinterpret_cast<uint64_t*>(out);
+    for (int64_t i = 0; i < width; ++i) {
+      if (at + i < count) {
+        AskFor(s, first + at + i + kAhead, k0, kn);
+        ReadWords(s, first + at + i, k0, kn, to + i, width);
+        continue;
+      }
+      for (int64_t word = 0; word < words; ++word) to[word * width + i] = 0;
     }
   }
 }
@@ -71,6 +99,10 @@ class ScaledBf16Product : public NarrowPanelProduct<float> {
       return pack({s.dtype, s.data, s.vector_stride, s.k_stride}, first, count, k0, kn, out);
     }
     int64_t width = is_left ? kernel_.rows : kernel_.cols;
+    int64_t word = (is_left ? kernel_.a_group : kernel_.b_group) * kernel_.element_bytes();
+    if (s.k_stride == 1 && word == int64_t{sizeof(uint64_t)} && kernel_.step * 2 == word) {
+      return PackScaledWords(s, first, count, k0, kn, width, panel, out);
+    }
     ForReadParts<Bf16Bits>(
         s, first, count, k0, kn, width,
         [&](int64_t vectors, const Bf16Bits* from, int64_t vector_stride, int64_t k_stride,

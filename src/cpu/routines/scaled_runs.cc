@@ -21,6 +21,7 @@ namespace {
 
 // Numbers at once.
 constexpr int64_t kScaledRun = program::SumOrder::kBlock;
+constexpr int64_t kWordNumbers = sizeof(uint64_t) / sizeof(Bf16Bits);
 
 // What each byte stands for, by type: numbers of a byte, or of one that has fewer bits in a byte of
 // its own.
@@ -55,45 +56,60 @@ void Store(const float* from, int64_t n, Bf16Bits* out) {
   RoundToBf16(from, n, reinterpret_cast<std::byte*>(out));
 }
 
-// As many of n bytes as vectors take; 0 for types that they do not know.
-template <class T>
-int64_t DecodeByVectors([[maybe_unused]] DType dtype, [[maybe_unused]] const std::byte* src,
-                        [[maybe_unused]] int64_t n, [[maybe_unused]] float scale,
-                        [[maybe_unused]] T* out) {
 #if defined(__aarch64__)
-  if (!HostFeatures().bf16) return 0;
-  switch (dtype) {
-    case DType::kF8E4M3FN: return DecodeFloats<ReadsE4m3fn>(src, n, scale, out);
-    case DType::kF8E5M2: return DecodeFloats<ReadsE5m2>(src, n, scale, out);
-    case DType::kS8: return DecodeInts<true>(src, n, scale, out);
-    case DType::kU8: return DecodeInts<false>(src, n, scale, out);
-    default: break;
-  }
-#endif
-  return 0;
+FloatsInRow InRow(float* out) {
+  return {out};
+}
+Bf16InRow InRow(Bf16Bits* out) {
+  return {out};
 }
 
-// n numbers that lie one behind the other, of whole bytes, times one scale.
-template <class T>
-void DecodeRun(DType dtype, const std::byte* src, int64_t n, float scale, T* out) {
-  alignas(64) float wide[kScaledRun];
-  int64_t bytes = ByteWidth(dtype), i = DecodeByVectors(dtype, src, n, scale, out);
-  while (i < n) {
-    int64_t part = std::min(kScaledRun, n - i);
-    if (bytes == 1) {
-      const ByteTable& table = TableOf(dtype);
-      part = std::min<int64_t>(part, 16);  // vectors may go on behind what is not a number
-      for (int64_t q = 0; q < part; ++q) {
-        wide[q] = table[static_cast<size_t>(src[i + q])] * scale;
-      }
-    } else {
-      LoadRun<float>(dtype, src + i * bytes, part, wide);
-      for (int64_t q = 0; q < part; ++q) wide[q] *= scale;
+// n numbers of a byte, by blocks, in vectors; false: something is not for them.
+template <class Place>
+bool DecodeByVectors(DType dtype, const std::byte* src, int64_t n, int64_t block,
+                     const float* scales, const Place& to) {
+  if (!HostFeatures().bf16 || n % 8 != 0 || block % 8 != 0) return false;
+  if constexpr (!std::is_same_v<Place, FloatsInRow>) {
+    const float* values = TableOf(dtype).data();
+    bool by_exponents = n % 16 == 0 && block % 16 == 0;
+    if (by_exponents && dtype == DType::kF8E4M3FN &&
+        DecodeByExponents<E4m3fnByte>(values, src, n, block, scales, to)) {
+      return true;
     }
-    Store(wide, part, out + i);
-    i += part;
-    if (i < n) i += DecodeByVectors(dtype, src + i * bytes, n - i, scale, out + i);
+    if (by_exponents && dtype == DType::kF8E5M2 &&
+        DecodeByExponents<E5m2Byte>(values, src, n, block, scales, to)) {
+      return true;
+    }
   }
+  switch (dtype) {
+    case DType::kF8E4M3FN: return DecodeBytes<ReadsE4m3fn>(src, n, block, scales, to);
+    case DType::kF8E5M2: return DecodeBytes<ReadsE5m2>(src, n, block, scales, to);
+    case DType::kS8: return DecodeBytes<ReadsS8>(src, n, block, scales, to);
+    case DType::kU8: return DecodeBytes<ReadsU8>(src, n, block, scales, to);
+    default: return false;
+  }
+}
+#endif
+
+// n numbers of whole bytes that lie one behind the other, at most kScaledRun, of blocks that begin
+// with the first. scales[i]: of block i.
+template <class T>
+void DecodeRun(DType dtype, const std::byte* src, int64_t n, int64_t block, const float* scales,
+               T* out) {
+#if defined(__aarch64__)
+  if (DecodeByVectors(dtype, src, n, block, scales, InRow(out))) return;
+#endif
+  alignas(64) float wide[kScaledRun];
+  if (ByteWidth(dtype) == 1) {
+    const ByteTable& table = TableOf(dtype);
+    for (int64_t i = 0; i < n; ++i) wide[i] = table[static_cast<size_t>(src[i])];
+  } else {
+    LoadRun<float>(dtype, src, n, wide);
+  }
+  for (int64_t i = 0; i < n; ++scales) {
+    for (int64_t end = std::min(n, i + block); i < end; ++i) wide[i] *= *scales;
+  }
+  Store(wide, n, out);
 }
 
 // Numbers at..at + n of a side, of which some may share a byte with others: a byte each, or where
@@ -113,36 +129,67 @@ const std::byte* WholeBytes(const ScaledNumbers& s, int64_t at, int64_t n, std::
 }
 constexpr int64_t kUnpackRoom = kScaledRun + 8;
 
-float ScaleAt(const ScaledNumbers& s, int64_t vector, int64_t block) {
+// Scales of `count` blocks along k, or of vectors, so many elements apart.
+void LoadScales(DType dtype, const std::byte* from, int64_t stride, int64_t count, float* out) {
+  int64_t bytes = ByteWidth(dtype);
+  if (bytes == 1) {
+    const ByteTable& table = TableOf(dtype);
+    for (int64_t i = 0; i < count; ++i) out[i] = table[static_cast<size_t>(from[i * stride])];
+  } else if (stride == 1) {
+    LoadRun<float>(dtype, from, count, out);
+  } else {
+    for (int64_t i = 0; i < count; ++i) LoadRun<float>(dtype, from + i * stride * bytes, 1, out + i);
+  }
+}
+const std::byte* ScaleAt(const ScaledNumbers& s, int64_t vector, int64_t block) {
   int64_t at = vector / s.vector_block * s.scale_vector_stride + block * s.scale_k_stride;
-  const std::byte* from = s.scales + at * ByteWidth(s.scale_type);
-  if (ByteWidth(s.scale_type) == 1) return TableOf(s.scale_type)[static_cast<size_t>(*from)];
-  float scale;
-  LoadF32(s.scale_type, from, 1, &scale);
-  return scale;
+  return s.scales + at * ByteWidth(s.scale_type);
 }
 
-// Two numbers a byte by a table that is scaled for each block.
-template <class T>
-bool ReadNibbles([[maybe_unused]] const ScaledNumbers& s, [[maybe_unused]] int64_t vector,
-                 [[maybe_unused]] int64_t k0, [[maybe_unused]] int64_t n,
-                 [[maybe_unused]] T* out) {
 #if defined(__aarch64__)
-  if constexpr (std::is_same_v<T, Bf16Bits>) {
-    int64_t at = s.first + vector * s.vector_stride + k0;
-    int64_t block = s.scales == nullptr ? n : s.k_block;
-    bool fits = s.packed && BitWidth(s.dtype) == 4 && at % 2 == 0 && n % 16 == 0 &&
-                block % 16 == 0 && k0 % block == 0 && n <= kScaledRun && HostFeatures().bf16;
-    if (!fits) return false;
-    float scales[kScaledRun / 16];
-    for (int64_t i = 0; i * block < n; ++i) {
-      scales[i] = s.scales == nullptr ? 1.0F : ScaleAt(s, vector, k0 / block + i);
-    }
-    DecodeNibbles(TableOf(s.dtype).data(), s.data + at / 2, n, block, scales, out);
-    return true;
+// Numbers from `at` on: two a byte by a table that is scaled for each block, or bytes; false: they
+// are not for vectors.
+template <class Place>
+bool ReadByVectors(const ScaledNumbers& s, int64_t at, int64_t n, int64_t block,
+                   const float* scales, const Place& to) {
+  at += s.first;
+  if (!s.packed) {
+    return ByteWidth(s.dtype) == 1 &&
+           DecodeByVectors(s.dtype, s.data + at, n, block, scales, to);
   }
+  if (BitWidth(s.dtype) != 4 || at % 2 != 0 || n % 16 != 0 || block % 16 != 0 ||
+      !HostFeatures().bf16) {
+    return false;
+  }
+  if constexpr (std::is_same_v<Place, FloatsInRow>) return false;
+  else DecodeNibbles(TableOf(s.dtype).data(), s.data + at / 2, n, block, scales, to);
+  return true;
+}
 #endif
-  return false;
+
+// Some numbers of a vector, of whole blocks or of one, and their scales.
+struct BlockRun {
+  int64_t n, block;
+  float scales[kScaledRun];
+};
+void NextRun(const ScaledNumbers& s, int64_t vector, int64_t k0, int64_t most, BlockRun& run) {
+  run.n = run.block = std::min(kScaledRun, most);
+  run.scales[0] = 1;
+  if (s.scales == nullptr) return;
+  int64_t number = k0 / s.k_block, inside = k0 % s.k_block;
+  run.block = std::min(run.n, s.k_block - inside);
+  if (run.block < s.k_block) run.n = run.block;
+  LoadScales(s.scale_type, ScaleAt(s, vector, number), s.scale_k_stride,
+             (run.n + run.block - 1) / run.block, run.scales);
+}
+
+// Words of four numbers, so many words apart; zeroes behind the last one.
+void StoreWords(const Bf16Bits* from, int64_t n, uint64_t* out, int64_t stride) {
+  for (int64_t i = 0; i < n; i += kWordNumbers, out += stride) {
+    Bf16Bits word[kWordNumbers] = {};
+    std::copy_n(from + i, std::min(kWordNumbers, n - i), word);
+    std::memcpy(out, word, sizeof(word));
+  }
 }
 
 }  // namespace
@@ -150,23 +197,50 @@ bool ReadNibbles([[maybe_unused]] const ScaledNumbers& s, [[maybe_unused]] int64
 template <class T>
 void ReadAlong(const ScaledNumbers& s, int64_t vector, int64_t k0, int64_t n, T* out) {
   alignas(64) std::byte room[kUnpackRoom];
-  for (int64_t i = 0; i < n;) {
-    int64_t part = std::min(kScaledRun, n - i);
-    if (ReadNibbles(s, vector, k0 + i, part, out + i)) {
-      i += part;
-      continue;
-    }
-    float scale = 1;
-    if (s.scales != nullptr) {
-      int64_t block = (k0 + i) / s.k_block;
-      part = std::min(part, (block + 1) * s.k_block - k0 - i);
-      scale = ScaleAt(s, vector, block);
-    }
-    const std::byte* from = WholeBytes(s, vector * s.vector_stride + k0 + i, part, room);
-    DecodeRun(s.dtype, from, part, scale, out + i);
-    i += part;
+  BlockRun run;
+  for (int64_t i = 0; i < n; i += run.n) {
+    NextRun(s, vector, k0 + i, n - i, run);
+    int64_t at = vector * s.vector_stride + k0 + i;
+#if defined(__aarch64__)
+    if (s.packed && ReadByVectors(s, at, run.n, run.block, run.scales, InRow(out + i))) continue;
+#endif
+    DecodeRun(s.dtype, WholeBytes(s, at, run.n, room), run.n, run.block, run.scales, out + i);
   }
 }
+
+void ReadWords(const ScaledNumbers& s, int64_t vector, int64_t k0, int64_t n, uint64_t* out,
+               int64_t stride) {
+  alignas(64) Bf16Bits row[kScaledRun];
+  BlockRun run;
+  // Blocks that end within a word are read one behind the other first.
+  bool whole = s.scales == nullptr || s.k_block % kWordNumbers == 0;
+  for (int64_t i = 0; i < n; i += run.n) {
+    uint64_t* to = out + i / kWordNumbers * stride;
+    if (whole && (k0 + i) % kWordNumbers == 0) {
+      NextRun(s, vector, k0 + i, n - i, run);
+#if defined(__aarch64__)
+      int64_t at = vector * s.vector_stride + k0 + i;
+      if (ReadByVectors(s, at, run.n, run.block, run.scales, Bf16InWords{to, stride})) continue;
+#endif
+    } else {
+      run.n = std::min(kScaledRun, n - i);
+    }
+    ReadAlong(s, vector, k0 + i, run.n, row);
+    StoreWords(row, run.n, to, stride);
+  }
+}
+
+namespace {
+void LoadVectorScales(const ScaledNumbers& s, int64_t first, int64_t n, int64_t block,
+                      float* scales) {
+  if (s.vector_block == 1) {
+    return LoadScales(s.scale_type, ScaleAt(s, first, block), s.scale_vector_stride, n, scales);
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    LoadScales(s.scale_type, ScaleAt(s, first + i, block), 1, 1, scales + i);
+  }
+}
+}  // namespace
 
 template <class T>
 void ReadAcross(const ScaledNumbers& s, int64_t first, int64_t n, int64_t p0, int64_t rows, T* out,
@@ -178,15 +252,16 @@ void ReadAcross(const ScaledNumbers& s, int64_t first, int64_t n, int64_t p0, in
     for (int64_t p = p0; p < p0 + rows; ++p) {
       T* to = out + (p - p0) * row_stride + i;
       const std::byte* from = WholeBytes(s, p * s.k_stride + first + i, part, room);
+      const float one = 1;
       if (s.scales == nullptr) {
-        DecodeRun(s.dtype, from, part, 1.0F, to);
+        DecodeRun(s.dtype, from, part, part, &one, to);
         continue;
       }
       if (p / s.k_block != block) {
         block = p / s.k_block;
-        for (int64_t q = 0; q < part; ++q) scales[q] = ScaleAt(s, first + i + q, block);
+        LoadVectorScales(s, first + i, part, block, scales);
       }
-      DecodeRun(s.dtype, from, part, 1.0F, wide);
+      DecodeRun(s.dtype, from, part, part, &one, wide);
       for (int64_t q = 0; q < part; ++q) wide[q] *= scales[q];
       Store(wide, part, to);
     }
