@@ -93,8 +93,7 @@ std::vector<float> NumbersOfSide(const Program& program, const Step& step,
   LoadF32(dtype, from, elements, numbers.data());
   if (side.has_scale) {
     int64_t vectors = s.vectors / side.vector_block, blocks = s.k / side.k_block;
-    std::vector<float> factors(
-        static_cast<size_t>(s.batch / side.batch_block * vectors * blocks));
+    std::vector<float> factors(static_cast<size_t>(s.batch / side.batch_block * vectors * blocks));
     LoadF32(DTypeOf(program, step.uses[scale]), memory[scale].data(), std::ssize(factors),
             factors.data());
     for (int64_t i = 0; i < elements; ++i) {

@@ -108,8 +108,7 @@ class ScaledBf16Product : public NarrowPanelProduct<float> {
         [&](int64_t vectors, const Bf16Bits* from, int64_t vector_stride, int64_t k_stride,
             int64_t at, int64_t p, int64_t n) {
           pack({DType::kBF16, reinterpret_cast<const std::byte*>(from), vector_stride, k_stride}, 0,
-               vectors, 0, n,
-               out + at / width * panel + p * width * kernel_.element_bytes());
+               vectors, 0, n, out + at / width * panel + p * width * kernel_.element_bytes());
         });
   }
 
@@ -168,8 +167,8 @@ class ScaledGemm : public PreparedRoutine {
     Means means = context.means();
     for (int64_t i = 0; i < form_.batch; ++i) {
       ScaledNumbers a = Side(context, true, i), b = Side(context, false, i);
-      ResultMatrix result = {
-          c_, context.memory[4] + i * form_.m * form_.n * ByteWidth(c_), form_.n};
+      ResultMatrix result = {c_, context.memory[4] + i * form_.m * form_.n * ByteWidth(c_),
+                             form_.n};
       if (const NarrowKernel* kernel = Kernel()) {
         ScaledBf16Product product(*kernel, a, b);
         TRY(MultiplyPacked<float>(means, Sizes(), product, result, 1, 0));

@@ -57,7 +57,8 @@ CallUnderTest ScaledCall(Random& random, const ScaledCase& c, const ScaledTypes&
   };
   call.inputs = {RandomCodes(random, t.a, {c.batch, c.m, c.k}, false),
                  RandomCodes(random, t.b, {c.batch, c.k, c.n}, t.specials),
-                 scale(c.scales_a, "a_block", c.m, 1), scale(c.scales_b, "b_block", c.n, c.columns)};
+                 scale(c.scales_a, "a_block", c.m, 1),
+                 scale(c.scales_b, "b_block", c.n, c.columns)};
   call.outputs = {Shape(t.c, {c.batch, c.m, c.n})};
   return call;
 }
@@ -72,9 +73,9 @@ void CheckScaled(Random& random, const ScaledCase& c, const ScaledTypes& t) {
 
 TEST(ScaledGemm, Formats) {
   Random random(1);
-  for (DType b : {DType::kF8E4M3FN, DType::kF8E5M2, DType::kF8E4M3, DType::kF8E3M4,
-                  DType::kF8E4M3FNUZ, DType::kF4E2M1FN, DType::kS4, DType::kU4, DType::kS8,
-                  DType::kU8, DType::kBF16}) {
+  for (DType b :
+       {DType::kF8E4M3FN, DType::kF8E5M2, DType::kF8E4M3, DType::kF8E3M4, DType::kF8E4M3FNUZ,
+        DType::kF4E2M1FN, DType::kS4, DType::kU4, DType::kS8, DType::kU8, DType::kBF16}) {
     for (DType scale : {DType::kF8E8M0FNU, DType::kF8E4M3FN, DType::kBF16, DType::kF32}) {
       for (bool trans_b : {false, true}) {
         CheckScaled(random, {16, 40, 96, 1, 32, false, trans_b}, {DType::kBF16, b, scale});
@@ -86,12 +87,13 @@ TEST(ScaledGemm, Formats) {
 
 TEST(ScaledGemm, Shapes) {
   Random random(2);
-  for (auto [a, b] : {std::pair(DType::kBF16, DType::kF8E4M3FN),
-                      std::pair(DType::kF8E5M2, DType::kF8E4M3FN),
-                      std::pair(DType::kF4E2M1FN, DType::kF4E2M1FN)}) {
+  for (auto [a, b] :
+       {std::pair(DType::kBF16, DType::kF8E4M3FN), std::pair(DType::kF8E5M2, DType::kF8E4M3FN),
+        std::pair(DType::kF4E2M1FN, DType::kF4E2M1FN)}) {
     for (int64_t m : {1, 3, 17, 130}) {
       for (int64_t n : {1, 13, 64, 200}) {
-        for (auto [k, block] : {std::pair<int64_t, int64_t>(32, 32), {6, 3}, {1100, 20}, {40, 40}}) {
+        for (auto [k, block] :
+             {std::pair<int64_t, int64_t>(32, 32), {6, 3}, {1100, 20}, {40, 40}}) {
           int form = static_cast<int>(random() % 4);
           CheckScaled(random, {m, n, k, 1, block, form % 2 == 1, form / 2 == 1, BitWidth(a) <= 8},
                       {a, b, DType::kF8E8M0FNU});

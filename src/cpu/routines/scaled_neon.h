@@ -46,35 +46,35 @@ struct Bf16InWords {
 
 // Eight codes as f16, which times kFactor are the numbers.
 struct ReadsE5m2 {
-  static constexpr float kFactor = 1;
+  static constexpr float kFactor = 0x1p0F;
   WEFT_SCALED_INLINE static float16x8_t Eight(uint8x8_t codes) {
     return vreinterpretq_f16_u16(vshll_n_u8(codes, 8));
   }
-  static constexpr uint8_t kNone = 0;  // all codes are numbers, or what f16 has for them
+  static constexpr bool kIsWhole = true;  // all codes are numbers, or what f16 has for them
 };
 // Exponents of e4m3fn in the place of those of f16, whose bias is larger by 8. The sign, extended,
 // fills one bit more than it has. What is not a number would become one.
 struct ReadsE4m3fn {
-  static constexpr float kFactor = 256;
+  static constexpr float kFactor = 0x1p8F;
   WEFT_SCALED_INLINE static float16x8_t Eight(uint8x8_t codes) {
     int16x8_t wide = vshll_n_s8(vreinterpret_s8_u8(codes), 7);
     return vreinterpretq_f16_u16(vbicq_u16(vreinterpretq_u16_s16(wide), vdupq_n_u16(0x4000)));
   }
-  static constexpr uint8_t kNone = 0xFE;  // its sign shifted out
+  static constexpr bool kIsWhole = false;
 };
 struct ReadsS8 {
-  static constexpr float kFactor = 1;
+  static constexpr float kFactor = 0x1p0F;
   WEFT_SCALED_INLINE static int16x8_t Eight(uint8x8_t codes) {
     return vmovl_s8(vreinterpret_s8_u8(codes));
   }
-  static constexpr uint8_t kNone = 0;
+  static constexpr bool kIsWhole = true;
 };
 struct ReadsU8 {
-  static constexpr float kFactor = 1;
+  static constexpr float kFactor = 0x1p0F;
   WEFT_SCALED_INLINE static int16x8_t Eight(uint8x8_t codes) {
     return vreinterpretq_s16_u16(vmovl_u8(codes));
   }
-  static constexpr uint8_t kNone = 0;
+  static constexpr bool kIsWhole = true;
 };
 
 template <class Place>
@@ -100,10 +100,10 @@ template <class Reads, class Place>
 WEFT_SCALED bool DecodeBytes(const std::byte* src, int64_t n, int64_t block, const float* scales,
                              const Place& to) {
   const auto* codes = reinterpret_cast<const uint8_t*>(src);
-  if constexpr (Reads::kNone != 0) {
+  if constexpr (!Reads::kIsWhole) {
     uint8x8_t most = vdup_n_u8(0);
     for (int64_t i = 0; i < n; i += 8) most = vmax_u8(most, vshl_n_u8(vld1_u8(codes + i), 1));
-    if (vmaxv_u8(most) >= Reads::kNone) return false;
+    if (vmaxv_u8(most) == 0xFE) return false;  // all ones, the sign shifted out
   }
   for (int64_t i = 0; i < n; ++scales) {
     float factor = *scales * Reads::kFactor;

@@ -138,7 +138,8 @@ void LoadScales(DType dtype, const std::byte* from, int64_t stride, int64_t coun
   } else if (stride == 1) {
     LoadRun<float>(dtype, from, count, out);
   } else {
-    for (int64_t i = 0; i < count; ++i) LoadRun<float>(dtype, from + i * stride * bytes, 1, out + i);
+    for (int64_t i = 0; i < count; ++i)
+      LoadRun<float>(dtype, from + i * stride * bytes, 1, out + i);
   }
 }
 const std::byte* ScaleAt(const ScaledNumbers& s, int64_t vector, int64_t block) {
@@ -154,15 +155,16 @@ bool ReadByVectors(const ScaledNumbers& s, int64_t at, int64_t n, int64_t block,
                    const float* scales, const Place& to) {
   at += s.first;
   if (!s.packed) {
-    return ByteWidth(s.dtype) == 1 &&
-           DecodeByVectors(s.dtype, s.data + at, n, block, scales, to);
+    return ByteWidth(s.dtype) == 1 && DecodeByVectors(s.dtype, s.data + at, n, block, scales, to);
   }
   if (BitWidth(s.dtype) != 4 || at % 2 != 0 || n % 16 != 0 || block % 16 != 0 ||
       !HostFeatures().bf16) {
     return false;
   }
-  if constexpr (std::is_same_v<Place, FloatsInRow>) return false;
-  else DecodeNibbles(TableOf(s.dtype).data(), s.data + at / 2, n, block, scales, to);
+  if constexpr (std::is_same_v<Place, FloatsInRow>)
+    return false;
+  else
+    DecodeNibbles(TableOf(s.dtype).data(), s.data + at / 2, n, block, scales, to);
   return true;
 }
 #endif

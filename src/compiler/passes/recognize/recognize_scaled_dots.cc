@@ -139,8 +139,9 @@ bool HasWholeBatches(const Instruction& dot, const ScaledOperandMatch& match, in
 
 // Smaller operands are in cache when they are read again, as what they are converted to.
 bool IsWorthIt(const Instruction& operand) {
-  return operand.users().size() == 1 && operand.shape().elements() * ByteWidth(operand.shape().dtype()) >=
-                                            program::TargetFacts::kSecondLevelBytes;
+  return operand.users().size() == 1 &&
+         operand.shape().elements() * ByteWidth(operand.shape().dtype()) >=
+             program::TargetFacts::kSecondLevelBytes;
 }
 
 Result<Instruction*> ScaleOf(Builder& b, const ScaledOperandMatch& match, int64_t rank,
@@ -184,12 +185,11 @@ Result<bool> RecognizeScaledDot(Instruction* dot) {
     operands[side + 2] = TRY(ScaleOf(b, sides[side], rank, !scales && side == 1));
   }
   DotAttrs attrs = old;
-  attrs.algorithm = dtype == DType::kBF16 ? hlo::DotAlgorithm::kBF16BF16F32
-                                          : hlo::DotAlgorithm::kF32F32F32;
+  attrs.algorithm =
+      dtype == DType::kBF16 ? hlo::DotAlgorithm::kBF16BF16F32 : hlo::DotAlgorithm::kF32F32F32;
   Shape shape(dot->shape().dtype(), dot->shape().dims());
   VLOG("compiler", 3) << dot->name() << " is a product of scaled numbers";
-  hlo::ReplaceInstruction(dot,
-                          TRY(b.Add(Op::kScaledDot, operands, std::move(attrs), &shape)));
+  hlo::ReplaceInstruction(dot, TRY(b.Add(Op::kScaledDot, operands, std::move(attrs), &shape)));
   return true;
 }
 
