@@ -9,6 +9,7 @@
 #include "base/elements.h"
 #include "base/log.h"
 #include "cpu/routines/convolution_narrow.h"
+#include "cpu/routines/convolution_taps.h"
 #include "cpu/routines/epilogue.h"
 #include "cpu/routines/multiply.h"
 #include "cpu/routines/prepare.h"
@@ -385,6 +386,11 @@ Result<std::unique_ptr<PreparedRoutine>> PrepareConvolution(const RoutineInputs&
   if (output_bytes == 0) return std::make_unique<NothingToDo>();
   if (inputs.step.uses[0].slice.size == 0 || inputs.step.uses[1].slice.size == 0) {
     return std::make_unique<AllZeroes>(output_bytes, TRY(EpilogueOf(inputs)));
+  }
+  bool one_type =
+      UseDType(inputs, 0) == UseDType(inputs, 1) && UseDType(inputs, 0) == UseDType(inputs, 2);
+  if (one_type && IsByTaps(form, UseDType(inputs, 0))) {
+    return PrepareByTaps(std::move(form), UseDType(inputs, 0), TRY(EpilogueOf(inputs)));
   }
   return std::make_unique<Convolution>(std::move(form), UseDType(inputs, 0), UseDType(inputs, 1),
                                        UseDType(inputs, 2), TRY(EpilogueOf(inputs)));

@@ -53,7 +53,7 @@ struct BlockScale {
 // Cuts the dimensions of a broadcast as those of `dims`, which have as many elements. In each the
 // broadcast's operand has the outer part; nothing where it is another one.
 std::optional<Ints> BlocksOf(const Instruction& broadcast, const Dims& dims) {
-  const Ints& kept = broadcast.attrs<hlo::DimensionsAttrs>().dimensions;
+  const Ints& kept = broadcast.attrs<hlo::BroadcastAttrs>().dimensions;
   if (!std::ranges::is_sorted(kept)) return std::nullopt;
   const Shape& shape = broadcast.shape();
   Ints counts;
