@@ -96,7 +96,8 @@ class ScaledBf16Product : public NarrowPanelProduct<float> {
       PackNarrow(kernel_, is_left, from, DType::kBF16, at, vectors, p0, n, panel, to);
     };
     if (s.dtype == DType::kBF16 && s.scales == nullptr) {
-      return pack({s.dtype, s.data, s.vector_stride, s.k_stride}, first, count, k0, kn, out);
+      const std::byte* data = s.data + s.first * ByteWidth(s.dtype);
+      return pack({s.dtype, data, s.vector_stride, s.k_stride}, first, count, k0, kn, out);
     }
     int64_t width = is_left ? kernel_.rows : kernel_.cols;
     int64_t word = (is_left ? kernel_.a_group : kernel_.b_group) * kernel_.element_bytes();

@@ -16,10 +16,15 @@ Literal RandomCodes(Random& random, DType dtype, std::vector<int64_t> dims, bool
   Literal out = RandomLiteral(random, dtype, std::move(dims));
   if (BitWidth(dtype) > 8) return out;
   for (int64_t i = 0; i < out.size(); ++i) {
+    if (IsInteger(dtype)) {
+      int64_t half = IsSigned(dtype) ? int64_t{1} << (BitWidth(dtype) - 1) : 0;
+      out.SetInt(i, static_cast<int64_t>(random() & ((1U << BitWidth(dtype)) - 1)) - half);
+      continue;
+    }
     auto* byte = out.mutable_data() + i;
     auto old = *byte;
     *byte = static_cast<std::byte>(random() & ((1U << BitWidth(dtype)) - 1));
-    if (!specials && IsFloat(dtype) && !std::isfinite(out.GetDouble(i))) *byte = old;
+    if (!specials && !std::isfinite(out.GetDouble(i))) *byte = old;
   }
   return out;
 }
