@@ -109,6 +109,9 @@ TEST(Convolution, AllForms) {
       {1, 8, 4, {5, 6, 4}, {2, 3, 3}, {1, 1, 1}, {1, 0, 2}, {1, 3, 2}, {2, 2, 1}, {1, 0, 1}},
       {2, 8, 1, {6, 5}, {4, 4}, {1, 1}, {-1, -2}, {2, 1}},
       {2, 8, 2, {3}, {4}, {1}, {9}, {2}},
+      // Enough features to be transposed, where they stand before places.
+      {2, 18, 21, {9, 7}, {3, 2}, {1, 1}, {1, 1}},
+      {3, 16, 19, {21}, {4}, {2}, {3}, {3}, {2}, {1}},
   };
   Random random(1);
   for (const ConvolutionCase& c : cases) {
