@@ -95,10 +95,9 @@ TEST(ScaledGemm, Shapes) {
   for (auto [a, b] :
        {std::pair(DType::kBF16, DType::kF8E4M3FN), std::pair(DType::kF8E5M2, DType::kF8E4M3FN),
         std::pair(DType::kF4E2M1FN, DType::kF4E2M1FN)}) {
-    for (int64_t m : {1, 3, 17, 130}) {
-      for (int64_t n : {1, 13, 64, 200}) {
-        for (auto [k, block] :
-             {std::pair<int64_t, int64_t>(32, 32), {6, 3}, {1100, 20}, {40, 40}}) {
+    for (int64_t m : {1, 3, 17, 40}) {
+      for (int64_t n : {1, 13, 50}) {
+        for (auto [k, block] : {std::pair<int64_t, int64_t>(32, 32), {6, 3}, {620, 20}, {40, 40}}) {
           int form = static_cast<int>(random() % 4);
           CheckScaled(random, {m, n, k, 1, block, form % 2 == 1, form / 2 == 1, BitWidth(a) <= 8},
                       {a, b, DType::kF8E8M0FNU});
